@@ -1,0 +1,725 @@
+/*
+ * howdah.h - the whole stable interface of libhowdah, and its manual.
+ *
+ * howdah is an event log that rides on PostgreSQL, or on an embedded SQLite
+ * file, with the same calls and the same promises:
+ *
+ *   - an append that returned HOWDAH_OK is never lost;
+ *   - a batch is stored whole or not at all, with consecutive versions;
+ *   - an event id is stored once, however often it is sent;
+ *   - an append whose COMMIT got no answer says so (HOWDAH_OUTCOME_UNKNOWN),
+ *     and sending the same events again settles it.
+ *
+ * The shortest complete program:
+ *
+ *     howdah_error err = HOWDAH_ERROR_INIT;
+ *     howdah_bus *bus = NULL;
+ *     howdah_builder *b = NULL;
+ *     howdah_event *event = NULL;
+ *     howdah_position pos;
+ *
+ *     if (howdah_open("sqlite:orders.db", NULL, &bus, &err) < 0 ||
+ *         howdah_migrate(bus, NULL, &err) < 0 ||
+ *         howdah_builder_new(&b, &err) < 0)
+ *         die(&err);
+ *     howdah_builder_set_stream(b, "order-7");
+ *     howdah_builder_set_type(b, "order.created");
+ *     howdah_builder_set_json(b, "{\"total\":12}", 12);
+ *     if (howdah_builder_build(b, &event, &err) < 0 ||
+ *         howdah_append(bus, event, NULL, &pos, &err) < 0)
+ *         die(&err);
+ *     howdah_event_free(event);
+ *     howdah_builder_free(b);
+ *     howdah_close(bus);
+ *
+ * Conventions, true of every function here:
+ *
+ *   - A function that can fail returns a status: HOWDAH_OK (0), HOWDAH_END (1,
+ *     nothing more to read) or a negative howdah_status.  "s < 0" is the test.
+ *   - "ret_..." outputs are written only on success; "reterr" is written only on
+ *     failure and may be NULL.
+ *   - Text is UTF-8.  Lengths are bytes.  Times are microseconds since 1970 UTC.
+ *   - A handle (bus, reader, builder) is used by one thread at a time; different
+ *     handles are independent.  Nothing here starts a thread.
+ *   - "_new/_free" live on the heap, "_open/_close" touch the outside world.
+ *     Every free and close accepts NULL.
+ *   - Pointers returned by getters are borrowed from their object.
+ *   - Each function exists since 0.1 unless it says otherwise.
+ */
+#ifndef HOWDAH_HOWDAH_H
+#define HOWDAH_HOWDAH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HOWDAH_VERSION_MAJOR 0
+#define HOWDAH_VERSION_MINOR 1
+#define HOWDAH_VERSION_PATCH 0
+#define HOWDAH_VERSION_STRING "0.1.0"
+
+#if defined(__GNUC__)
+#define HOWDAH_API __attribute__((visibility("default")))
+#define HOWDAH_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define HOWDAH_API
+#define HOWDAH_MUST_CHECK
+#endif
+
+/* ------------------------------------------------------------------ errors */
+
+/*
+ * One list, many uses: X(name, value, exit code of the command, text).
+ * Values never change; new ones are added at the end.
+ */
+#define HOWDAH_STATUS_LIST(X)                                                                      \
+    X(FAILED, -1, 1, "failed")                                                                     \
+    X(NO_MEMORY, -2, 1, "out of memory")                                                           \
+    X(MISUSE, -3, 2, "the call itself is wrong")                                                   \
+    X(CONFLICT, -4, 3, "the stream is at another version than expected")                           \
+    X(ID_REUSED, -5, 3, "the event id is stored with other content")                               \
+    X(NOT_FOUND, -6, 4, "not found")                                                               \
+    X(UNAVAILABLE, -7, 5, "the store cannot be reached")                                           \
+    X(TIMEOUT, -8, 5, "the store did not answer in time")                                          \
+    X(DENIED, -9, 5, "the store refuses this user")                                                \
+    X(READ_ONLY, -10, 5, "the store does not accept writes")                                       \
+    X(FULL, -11, 5, "the store has no room left")                                                  \
+    X(CORRUPT, -12, 5, "the store is damaged")                                                     \
+    X(INVALID, -13, 6, "invalid input")                                                            \
+    X(LIMIT, -14, 6, "over a limit")                                                               \
+    X(LOST, -15, 7, "the lease or leadership is lost")                                             \
+    X(SCHEMA, -16, 8, "the schema is missing or of another version")                               \
+    X(INTERRUPTED, -17, 130, "interrupted")
+
+typedef enum howdah_status {
+    HOWDAH_OK = 0,
+    HOWDAH_END = 1,
+#define HOWDAH_STATUS_ENUM(name, value, exit_code, text) HOWDAH_##name = (value),
+    HOWDAH_STATUS_LIST(HOWDAH_STATUS_ENUM)
+#undef HOWDAH_STATUS_ENUM
+} howdah_status;
+
+/* What to do next: flags of a howdah_error. */
+#define HOWDAH_RETRYABLE 0x1u       /* the same call may succeed later; nothing was stored */
+#define HOWDAH_HANDLE_DEAD 0x2u     /* close this handle; no further call on it can succeed */
+#define HOWDAH_OUTCOME_UNKNOWN 0x4u /* the answer to COMMIT got lost: repeat with the same events  \
+                                     */
+
+/* "No value" for sequences, versions and counts. */
+#define HOWDAH_ABSENT INT64_C(-1)
+
+/* Caller-owned; start with HOWDAH_ERROR_INIT. */
+typedef struct howdah_error {
+    size_t size; /* sizeof (howdah_error): lets a later library know an older caller */
+    int status;
+    unsigned flags;
+    int64_t actual_version; /* CONFLICT: the version the stream really has, else HOWDAH_ABSENT */
+    char sqlstate[6];       /* PostgreSQL's code, "" when there is none */
+    char field[32];         /* INVALID and LIMIT: the field at fault, else "" */
+    char message[512];      /* one sentence, no newline; what happened */
+    char advice[256];       /* what to do about it, "" when there is nothing to say */
+} howdah_error;
+
+#define HOWDAH_ERROR_INIT                                                                          \
+    {                                                                                              \
+        sizeof(howdah_error), 0, 0, HOWDAH_ABSENT, "", "", "", ""                                  \
+    }
+
+/* The status's name ("CONFLICT") and its one-line meaning; never NULL. */
+HOWDAH_API
+const char *howdah_status_name(int status);
+HOWDAH_API
+const char *howdah_status_text(int status);
+
+/* The exit code that the command uses for a status: 0 for OK and END. */
+HOWDAH_API
+int howdah_status_exit_code(int status);
+
+/* ----------------------------------------------------------- library-wide */
+
+/*
+ * The version of the library that is loaded, as HOWDAH_VERSION_STRING was when it
+ * was built.  howdah_check_version() says whether headers and library fit:
+ * HOWDAH_OK or HOWDAH_MISUSE.
+ */
+HOWDAH_API
+const char *howdah_version(void);
+HOWDAH_API
+int howdah_check_version(int header_major, int header_minor);
+#define HOWDAH_CHECK_VERSION() howdah_check_version(HOWDAH_VERSION_MAJOR, HOWDAH_VERSION_MINOR)
+
+/*
+ * Allocation and log hooks, for the whole process.  Set them before the first
+ * other call; they are not synchronised.  NULL restores the default (malloc; no
+ * log).  The library never writes to stdout or stderr and never exits.  What is
+ * logged contains no password.
+ */
+typedef struct howdah_allocator {
+    size_t size;
+    void *(*alloc)(void *ctx, size_t bytes);
+    void *(*realloc)(void *ctx, void *block, size_t bytes);
+    void (*free)(void *ctx, void *block);
+    void *ctx;
+} howdah_allocator;
+
+enum { HOWDAH_LOG_DEBUG = 0, HOWDAH_LOG_INFO = 1, HOWDAH_LOG_WARN = 2, HOWDAH_LOG_ERROR = 3 };
+typedef void (*howdah_log_fn)(void *ctx, int level, const char *message);
+
+HOWDAH_API
+int howdah_set_allocator(const howdah_allocator *allocator);
+HOWDAH_API
+void howdah_set_log(howdah_log_fn fn, void *ctx);
+
+/* Frees text that the library handed over ("free with howdah_free"). */
+HOWDAH_API
+void howdah_free(void *block);
+
+/* ---------------------------------------------------------------- settings */
+
+/*
+ * Settings of one bus.  A setting is a row: a key, an environment variable, a
+ * unit, a range, a default and a help text; the command and the manual are made
+ * from the same rows.  A key that does not exist is refused (INVALID, naming the
+ * nearest one), and so is a value out of range.
+ */
+typedef struct howdah_settings howdah_settings;
+
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_settings_new(howdah_settings **ret_settings, howdah_error *reterr);
+HOWDAH_API
+void howdah_settings_free(howdah_settings *settings);
+
+/* Durations are written 250ms, 5s, 2m; sizes 512, 64KiB, 1MiB; booleans true, false. */
+HOWDAH_API
+int howdah_settings_set(howdah_settings *settings, const char *key, const char *value,
+                        howdah_error *reterr);
+/* Takes every HOWDAH_... variable that names a setting from the environment. */
+HOWDAH_API
+int howdah_settings_from_environment(howdah_settings *settings, howdah_error *reterr);
+/* The value as text, or NULL when the key does not exist. */
+HOWDAH_API
+const char *howdah_settings_get(const howdah_settings *settings, const char *key);
+
+typedef struct howdah_setting_info {
+    size_t size;
+    const char *key;
+    const char *environment;
+    const char *unit; /* "text", "duration", "bytes", "count", "boolean" */
+    const char *range;
+    const char *default_value;
+    const char *help;
+} howdah_setting_info;
+
+#define HOWDAH_SETTING_INFO_INIT                                                                   \
+    {                                                                                              \
+        sizeof(howdah_setting_info), NULL, NULL, NULL, NULL, NULL, NULL                            \
+    }
+
+/* The index-th row; HOWDAH_END after the last. */
+HOWDAH_API
+int howdah_settings_describe(size_t index, howdah_setting_info *ret_info);
+
+/* --------------------------------------------------------------------- bus */
+
+typedef struct howdah_bus howdah_bus;
+
+/*
+ * Opens a bus.
+ *
+ *   postgres://user@host1,host2/db   a libpq URL; also postgresql://
+ *   host=... dbname=...              a libpq connection string
+ *   sqlite:orders.db                 a file, created by howdah_migrate()
+ *   sqlite::memory:                  private to this handle, for tests
+ *
+ * settings may be NULL (defaults) and may be freed after the call.  Opening
+ * connects, and refuses a server that cannot be written to unless the setting
+ * read_only is on.  It does not look at the schema: the first append or read
+ * does, and fails with HOWDAH_SCHEMA when it is missing or of another version.
+ *
+ * A connection lost later is made anew by the next call, with jittered back-off
+ * within connect_timeout.
+ *
+ * Errors: INVALID (url, setting), UNAVAILABLE, TIMEOUT, DENIED, READ_ONLY,
+ * CORRUPT.  Free with howdah_close().
+ */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_open(const char *url, const howdah_settings *settings,
+                                  howdah_bus **ret_bus, howdah_error *reterr);
+HOWDAH_API
+void howdah_close(howdah_bus *bus);
+
+/* The URL this bus was opened with, its password masked. */
+HOWDAH_API
+const char *howdah_bus_url(const howdah_bus *bus);
+
+/*
+ * Makes the call that runs on this bus, and every later one, return
+ * HOWDAH_INTERRUPTED soon.  Safe in a signal handler and from another thread.
+ * howdah_resume() takes it back.
+ */
+HOWDAH_API
+void howdah_interrupt(howdah_bus *bus);
+HOWDAH_API
+void howdah_resume(howdah_bus *bus);
+
+/* ------------------------------------------------------------------ schema */
+
+typedef struct howdah_migrate_options {
+    size_t size;
+    /* Called for each step applied and for each remark ("role ... not created: ..."). */
+    void (*note)(void *ctx, const char *text);
+    void *note_ctx;
+} howdah_migrate_options;
+
+#define HOWDAH_MIGRATE_OPTIONS_INIT                                                                \
+    {                                                                                              \
+        sizeof(howdah_migrate_options), NULL, NULL                                                 \
+    }
+
+/*
+ * Creates the schema or brings it to this library's version: one transaction a
+ * step, under a lock, so that of two starters one migrates and the other waits.
+ * Idempotent.  Errors: SCHEMA when the stored schema is newer than this library
+ * or a step's text differs from the one that was applied; nothing is changed then.
+ */
+HOWDAH_API
+int howdah_migrate(howdah_bus *bus, const howdah_migrate_options *options, howdah_error *reterr);
+
+typedef struct howdah_step_info {
+    size_t size;
+    int number;
+    const char *name;
+    const char *hash;      /* SHA-256 of the step's text, hex */
+    int64_t applied_at_us; /* HOWDAH_ABSENT when it is not applied */
+    bool changed;          /* applied with another text than this library's */
+    bool unknown;          /* applied by a newer library */
+} howdah_step_info;
+
+/* Calls fn for each step known or applied, in order; fn's non-zero result ends the walk. */
+HOWDAH_API
+int howdah_migrate_status(howdah_bus *bus, int (*fn)(void *ctx, const howdah_step_info *step),
+                          void *ctx, howdah_error *reterr);
+
+/*
+ * The SQL that howdah_migrate() would run on an empty database, for a DBA.
+ * url chooses the dialect only and is not connected to.  Free with howdah_free().
+ */
+HOWDAH_API
+int howdah_migrate_print(const char *url, const howdah_settings *settings, char **ret_sql,
+                         howdah_error *reterr);
+
+/* ------------------------------------------------------------------ events */
+
+/*
+ * An event is immutable and owned by one howdah_event_free().  Those handed out
+ * by a reader are borrowed from it: howdah_event_copy() keeps one.
+ */
+typedef struct howdah_event howdah_event;
+typedef struct howdah_builder howdah_builder;
+
+/*
+ * A builder collects the fields of an event.  Setters copy what they are given;
+ * a value that breaks a rule is remembered and reported by build.  Building does
+ * not consume the builder, but every event built gets an id of its own unless
+ * one was set.
+ *
+ *   stream         1..255 bytes, no control characters (required)
+ *   type           1..255 bytes, segments [A-Za-z0-9_-]+ joined by dots, at most 32 (required)
+ *   json           a JSON document, RFC 8259, depth <= 64, no NUL (also not as \u0000), no
+ *                  unpaired surrogate; kept to the letter.  Of duplicate keys the last wins
+ *                  for whoever parses it.  Default {}
+ *   bytes          anything, with a content type such as image/png
+ *   header         a name (1..255 bytes) and a text value; all together at most 64 KiB
+ *   id             default: a new UUIDv7
+ *   correlation    1..255 bytes, no control characters
+ *   causation      the id of the event that caused this one
+ *   actor          1..255 bytes, no control characters
+ *   valid_time     when it was true; default: the recorded time.  Years 1 to 9999
+ *   schema_version of the payload, 1..2147483647, default 1
+ *   expect         what the stream must be at, see howdah_append_options
+ *   global_sequence  absent unless set; append ignores it, it is the store's to give
+ */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_builder_new(howdah_builder **ret_builder, howdah_error *reterr);
+/* A builder with every field of an event, global_sequence and version included. */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_builder_from_event(const howdah_event *event,
+                                                howdah_builder **ret_builder, howdah_error *reterr);
+HOWDAH_API
+void howdah_builder_free(howdah_builder *builder);
+/* Forgets every field and any error, keeps the memory. */
+HOWDAH_API
+void howdah_builder_reset(howdah_builder *builder);
+
+HOWDAH_API
+void howdah_builder_set_stream(howdah_builder *builder, const char *stream);
+HOWDAH_API
+void howdah_builder_set_type(howdah_builder *builder, const char *type);
+HOWDAH_API
+void howdah_builder_set_json(howdah_builder *builder, const char *json, size_t len);
+HOWDAH_API
+void howdah_builder_set_bytes(howdah_builder *builder, const void *bytes, size_t len,
+                              const char *content_type);
+HOWDAH_API
+void howdah_builder_add_header(howdah_builder *builder, const char *name, const char *value);
+/* All headers at once, as a JSON object whose values are strings. */
+HOWDAH_API
+void howdah_builder_set_headers_json(howdah_builder *builder, const char *json, size_t len);
+HOWDAH_API
+void howdah_builder_set_id(howdah_builder *builder, const char *uuid);
+HOWDAH_API
+void howdah_builder_set_correlation(howdah_builder *builder, const char *correlation_id);
+HOWDAH_API
+void howdah_builder_set_causation(howdah_builder *builder, const char *uuid);
+HOWDAH_API
+void howdah_builder_set_actor(howdah_builder *builder, const char *actor);
+HOWDAH_API
+void howdah_builder_set_valid_time(howdah_builder *builder, int64_t valid_time_us);
+HOWDAH_API
+void howdah_builder_set_schema_version(howdah_builder *builder, int64_t schema_version);
+HOWDAH_API
+void howdah_builder_set_expect(howdah_builder *builder, int64_t expected_version);
+HOWDAH_API
+void howdah_builder_set_global_sequence(howdah_builder *builder, int64_t global_sequence);
+
+/* Errors: INVALID or LIMIT (error.field names it), NO_MEMORY. */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_builder_build(const howdah_builder *builder, howdah_event **ret_event,
+                                           howdah_error *reterr);
+
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_event_copy(const howdah_event *event, howdah_event **ret_event,
+                                        howdah_error *reterr);
+HOWDAH_API
+void howdah_event_free(howdah_event *event);
+
+/*
+ * The same event with another payload; every other field stays, global_sequence
+ * included.  narrow: the payload becomes the value of one top-level member, to
+ * the letter (NOT_FOUND without it).  widen: the payload becomes {"member": payload}.
+ * Both need a JSON payload (INVALID otherwise).  The result is an event of its own.
+ */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_event_narrow(const howdah_event *event, const char *member,
+                                          howdah_event **ret_event, howdah_error *reterr);
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_event_widen(const howdah_event *event, const char *member,
+                                         howdah_event **ret_event, howdah_error *reterr);
+
+/* HOWDAH_ABSENT when the event was not read from, or appended to, a store. */
+HOWDAH_API
+int64_t howdah_event_global_sequence(const howdah_event *event);
+HOWDAH_API
+int64_t howdah_event_version(const howdah_event *event);
+/* 36 characters, lower case. */
+#define HOWDAH_UUID_SIZE 37
+HOWDAH_API
+void howdah_event_id(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE]);
+HOWDAH_API
+const char *howdah_event_stream(const howdah_event *event);
+HOWDAH_API
+const char *howdah_event_type(const howdah_event *event);
+/* The payload: JSON text (content type NULL) or bytes.  NUL-terminated beyond *ret_len. */
+HOWDAH_API
+const char *howdah_event_data(const howdah_event *event, size_t *ret_len);
+HOWDAH_API
+const char *howdah_event_content_type(const howdah_event *event);
+/* A JSON object, "{}" when there are none. */
+HOWDAH_API
+const char *howdah_event_headers(const howdah_event *event, size_t *ret_len);
+/* NULL when absent. */
+HOWDAH_API
+const char *howdah_event_correlation(const howdah_event *event);
+HOWDAH_API
+const char *howdah_event_actor(const howdah_event *event);
+HOWDAH_API
+const char *howdah_event_reason(const howdah_event *event);
+/* false (and an empty string) when absent. */
+HOWDAH_API
+bool howdah_event_causation(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE]);
+HOWDAH_API
+bool howdah_event_corrects(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE]);
+/* The family of an event that corrects nothing is its own id. */
+HOWDAH_API
+void howdah_event_family(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE]);
+HOWDAH_API
+int howdah_event_revision(const howdah_event *event);
+HOWDAH_API
+int howdah_event_schema_version(const howdah_event *event);
+/* false when the event has none yet (valid time left to the store, not recorded). */
+HOWDAH_API
+bool howdah_event_valid_time(const howdah_event *event, int64_t *ret_us);
+HOWDAH_API
+bool howdah_event_recorded_at(const howdah_event *event, int64_t *ret_us);
+
+/*
+ * The event as one JSON object, in the field order and spelling of "howdah read --json".
+ * A bytes payload becomes "data_base64" and "content_type" instead of "data".
+ * Works like snprintf: writes at most room bytes (NUL included) and returns the length
+ * that the whole text has, or would have.
+ */
+HOWDAH_API
+size_t howdah_event_json(const howdah_event *event, char *out, size_t room);
+
+/*
+ * RFC 3339, six decimals, UTC: 2026-01-31T09:30:00.000000Z (needs HOWDAH_TIME_SIZE bytes),
+ * and back (any offset).  Errors of parse: INVALID.
+ */
+#define HOWDAH_TIME_SIZE 28
+HOWDAH_API
+void howdah_time_format(int64_t time_us, char ret_text[HOWDAH_TIME_SIZE]);
+HOWDAH_API
+int howdah_time_parse(const char *text, int64_t *ret_time_us, howdah_error *reterr);
+
+/* ------------------------------------------------------------------ append */
+
+#define HOWDAH_EXPECT_ANY INT64_C(-1)    /* no expectation */
+#define HOWDAH_EXPECT_EXISTS INT64_C(-2) /* the stream has at least one event */
+#define HOWDAH_EXPECT_NONE INT64_C(0)    /* the stream has no event; N > 0: its last version is N */
+
+/* Where an event is. */
+typedef struct howdah_position {
+    int64_t global_sequence;
+    int64_t version;
+    int64_t recorded_at_us;
+    int32_t revision;
+    int32_t already_stored; /* 1: this id was there before this call, with the same content */
+    char id[HOWDAH_UUID_SIZE];
+} howdah_position;
+
+typedef struct howdah_append_options {
+    size_t size;
+    /*
+     * For the first event of each stream in the call, unless that event has an
+     * expectation of its own.  An exact N > 0 needs all events on one stream.
+     */
+    int64_t expected_version;
+} howdah_append_options;
+
+#define HOWDAH_APPEND_OPTIONS_INIT                                                                 \
+    {                                                                                              \
+        sizeof(howdah_append_options), HOWDAH_EXPECT_ANY                                           \
+    }
+
+/* Most events of one batch, and most bytes of their payloads together. */
+#define HOWDAH_BATCH_EVENTS_MAX 100000
+#define HOWDAH_BATCH_BYTES_MAX (256 * 1024 * 1024)
+
+/*
+ * Appends one event, or many at once: all or none, in the order given, with
+ * consecutive versions in each stream; several streams may be mixed.  When it
+ * returns HOWDAH_OK the events are durable.
+ *
+ * An id that is already stored with the same stream, type, payload, headers,
+ * correlation, causation, actor, valid time and schema version is answered with
+ * its stored position and not stored again; the expectation is not checked for
+ * it.  With other content the call fails with ID_REUSED.
+ *
+ * ret_positions has room for n entries, or is NULL.
+ *
+ * Errors: CONFLICT (error.actual_version), ID_REUSED, INVALID (the same id twice
+ * in the batch, contradicting expectations), LIMIT, SCHEMA, DENIED, READ_ONLY,
+ * FULL, UNAVAILABLE, TIMEOUT.  Nothing is stored, except with the flag
+ * HOWDAH_OUTCOME_UNKNOWN: then the events may be stored, and repeating the call
+ * with the same events tells.
+ */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_append(howdah_bus *bus, const howdah_event *event,
+                                    const howdah_append_options *options,
+                                    howdah_position *ret_position, howdah_error *reterr);
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_append_batch(howdah_bus *bus, const howdah_event *const *events,
+                                          size_t n, const howdah_append_options *options,
+                                          howdah_position *ret_positions, howdah_error *reterr);
+
+/* -------------------------------------------------------------------- read */
+
+typedef struct howdah_read_options {
+    size_t size;
+    const char *stream;         /* only this stream */
+    const char *type;           /* only this exact type */
+    const char *pattern;        /* only types that match: "order.*", "*.created", "order.>" */
+    const char *correlation_id; /* only this correlation */
+    /*
+     * First and last position, both included: versions when a stream is given,
+     * else global sequences.  0 means open.
+     */
+    int64_t from;
+    int64_t to;
+    int64_t limit; /* most events, 0 = no limit */
+    bool backward; /* newest first */
+} howdah_read_options;
+
+#define HOWDAH_READ_OPTIONS_INIT                                                                   \
+    {                                                                                              \
+        sizeof(howdah_read_options), NULL, NULL, NULL, NULL, 0, 0, 0, false                        \
+    }
+
+typedef struct howdah_reader howdah_reader;
+
+/*
+ * Reads events in order of version (stream given) or global sequence.  A reader
+ * fetches batches of read_batch events and holds at most two, whatever the log's
+ * size.  It sees what is committed when each batch is fetched: an event whose
+ * transaction commits late can appear below the position that a reader has
+ * passed.  howdah_tail_open() comes back for those.
+ *
+ * The bus may be used for other calls while a reader is open; close readers
+ * before the bus.  Errors: INVALID, SCHEMA, DENIED, UNAVAILABLE, TIMEOUT; after
+ * an error of next the reader can only be closed.
+ */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_read_open(howdah_bus *bus, const howdah_read_options *options,
+                                       howdah_reader **ret_reader, howdah_error *reterr);
+
+/* All events after the sequence "since"; 0 reads everything. */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_read_since(howdah_bus *bus, int64_t since, howdah_reader **ret_reader,
+                                        howdah_error *reterr);
+
+/* HOWDAH_OK and an event that is valid until the next call on this reader, or HOWDAH_END. */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_reader_next(howdah_reader *reader, const howdah_event **ret_event,
+                                         howdah_error *reterr);
+HOWDAH_API
+void howdah_reader_close(howdah_reader *reader);
+
+/* One event by id, and the last event of a stream.  NOT_FOUND without one.  The result is owned. */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_read_event(howdah_bus *bus, const char *uuid, howdah_event **ret_event,
+                                        howdah_error *reterr);
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_read_last(howdah_bus *bus, const char *stream,
+                                       howdah_event **ret_event, howdah_error *reterr);
+
+/*
+ * The causation tree around an event: its causes up to the root, itself, and all
+ * that it caused, directly or not.  Ancestors come first (root first, depth < 0),
+ * then the event (depth 0), then the descendants, each behind its cause.  At most
+ * HOWDAH_TREE_MAX events; a cause that is not stored, or a circle, ends the walk.
+ * fn's non-zero result ends it early.  NOT_FOUND without the event.
+ */
+#define HOWDAH_TREE_MAX 10000
+HOWDAH_API
+int howdah_read_tree(howdah_bus *bus, const char *uuid,
+                     int (*fn)(void *ctx, int depth, const howdah_event *event), void *ctx,
+                     howdah_error *reterr);
+
+/* ---------------------------------------------------------------- follow */
+
+/*
+ * A live tail without a checkpoint: events in sequence order as they become
+ * visible.  A number that is missing below a visible one is remembered, and its
+ * event is delivered when its transaction commits; it is forgotten only when no
+ * transaction is left that could still fill it.  Stream order holds always.
+ */
+typedef struct howdah_tail howdah_tail;
+
+typedef struct howdah_tail_options {
+    size_t size;
+    const char *pattern; /* NULL: all */
+    int64_t since;       /* events after this sequence; HOWDAH_ABSENT: from now on */
+} howdah_tail_options;
+
+#define HOWDAH_TAIL_OPTIONS_INIT                                                                   \
+    {                                                                                              \
+        sizeof(howdah_tail_options), NULL, HOWDAH_ABSENT                                           \
+    }
+
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_tail_open(howdah_bus *bus, const howdah_tail_options *options,
+                                       howdah_tail **ret_tail, howdah_error *reterr);
+/*
+ * Waits at most wait_ms (-1: for ever) for the next event.  HOWDAH_OK and an event
+ * valid until the next call on this tail, or HOWDAH_END when the time is over.
+ */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_tail_next(howdah_tail *tail, int wait_ms,
+                                       const howdah_event **ret_event, howdah_error *reterr);
+HOWDAH_API
+void howdah_tail_close(howdah_tail *tail);
+
+/* ------------------------------------------------------------------ import */
+
+/*
+ * Takes events from a table of the same database that has no global sequence,
+ * in the order (created_at, id), and numbers them.  map says which column holds
+ * which field: "stream=aggregate_id", or a constant: "type:=order.imported".
+ * Fields: id, stream, type, data, created_at (all needed, found by their usual
+ * names when not mapped), headers, correlation_id, causation_id, actor,
+ * schema_version.  created_at becomes the valid time.  An id that is no UUID is
+ * turned into one, always the same.
+ *
+ * Works in batches, each one transaction that also stores how far it came: it
+ * can be killed and run again, and goes on; run again after its end it takes
+ * only rows behind the last one.  A row that breaks a rule ends it with INVALID,
+ * naming the row; the batches before it stay.
+ */
+typedef struct howdah_import_options {
+    size_t size;
+    const char *table; /* "schema.table" or "table" */
+    const char *const *map;
+    size_t map_n;
+    int64_t batch; /* rows in one transaction, 0: 1000 */
+    /* Called after each batch; total is an estimate.  Non-zero ends the import (INTERRUPTED). */
+    int (*progress)(void *ctx, int64_t done, int64_t total);
+    void *progress_ctx;
+} howdah_import_options;
+
+#define HOWDAH_IMPORT_OPTIONS_INIT                                                                 \
+    {                                                                                              \
+        sizeof(howdah_import_options), NULL, NULL, 0, 0, NULL, NULL                                \
+    }
+
+HOWDAH_API
+int howdah_import(howdah_bus *bus, const howdah_import_options *options, int64_t *ret_imported,
+                  howdah_error *reterr);
+
+/* --------------------------------------------------------- status, doctor */
+
+/* A fact about the bus.  key is stable; value is text, number says whether it is a JSON number. */
+typedef struct howdah_fact {
+    size_t size;
+    const char *key;
+    const char *value;
+    bool number;
+} howdah_fact;
+
+/*
+ * Facts for people and monitors: store, server, bus, schema_version, events,
+ * head, last_recorded_at, bytes, open_writers (transactions that hold a number
+ * and have not ended), oldest_writer_age_s, oldest_writer.
+ */
+HOWDAH_API
+int howdah_status_walk(howdah_bus *bus, int (*fn)(void *ctx, const howdah_fact *fact), void *ctx,
+                       howdah_error *reterr);
+
+typedef enum howdah_verdict { HOWDAH_GOOD = 0, HOWDAH_WARNING = 1, HOWDAH_BAD = 2 } howdah_verdict;
+
+typedef struct howdah_finding {
+    size_t size;
+    howdah_verdict verdict;
+    const char *check;   /* "durability", "schema", ... */
+    const char *message; /* what was found */
+    const char *advice;  /* what to do, "" when all is well */
+} howdah_finding;
+
+/*
+ * Looks at server, schema, privileges, pooler, durability settings and clocks.
+ * url need not be reachable: that is a finding too.  Returns HOWDAH_OK when every
+ * check ran, whatever it found.
+ */
+HOWDAH_API
+int howdah_doctor(const char *url, const howdah_settings *settings,
+                  int (*fn)(void *ctx, const howdah_finding *finding), void *ctx,
+                  howdah_error *reterr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * howdah_pg.h - append inside the caller's own PostgreSQL transaction.
+ *
+ * The connection and the transaction are the caller's: the library sends its
+ * statements on it, between the caller's, and neither begins nor commits.  The
+ * events exist when, and only when, the caller's transaction (or savepoint)
+ * commits.  PREPARE TRANSACTION works.
+ */
+#ifndef HOWDAH_HOWDAH_PG_H
+#define HOWDAH_HOWDAH_PG_H
+
+#include <howdah/howdah.h>
+#include <libpq-fe.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * As howdah_append_batch(), on conn.  schema NULL means "howdah".  conn must be
+ * idle or inside a transaction, not in pipeline mode, with client encoding UTF8.
+ *
+ * Inside a transaction the call works in a savepoint of its own: when it fails
+ * for a reason of its own (CONFLICT, ID_REUSED, INVALID, LIMIT), the transaction
+ * is as it was before the call and can go on.  A serialization failure or a lost
+ * connection is handed up with its SQLSTATE: the transaction is the caller's to
+ * repeat.  On an idle connection the call is a transaction of its own.
+ *
+ * Positions are final only once the caller has committed.
+ */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_pg_append(PGconn *conn, const char *schema,
+                                       const howdah_event *const *events, size_t n,
+                                       const howdah_append_options *options,
+                                       howdah_position *ret_positions, howdah_error *reterr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

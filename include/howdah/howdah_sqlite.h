@@ -1,0 +1,35 @@
+/*
+ * howdah_sqlite.h - append inside the caller's own SQLite transaction.
+ *
+ * The log lives in the caller's database file beside the caller's tables (its
+ * tables are named howdah_...).  The events exist when, and only when, the
+ * caller's transaction commits.
+ */
+#ifndef HOWDAH_HOWDAH_SQLITE_H
+#define HOWDAH_HOWDAH_SQLITE_H
+
+#include <howdah/howdah.h>
+#include <sqlite3.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * As howdah_append_batch(), on db.  Works in a savepoint of its own, so that a
+ * call that fails leaves the caller's transaction as it was; without an open
+ * transaction it is one of its own.  Begin yours with BEGIN IMMEDIATE: a read
+ * transaction that turns into a write can fail with SQLITE_BUSY (UNAVAILABLE,
+ * RETRYABLE).  For durable events the caller's connection needs journal mode WAL
+ * or a rollback journal, and PRAGMA synchronous = FULL.
+ */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_sqlite_append(sqlite3 *db, const howdah_event *const *events, size_t n,
+                                           const howdah_append_options *options,
+                                           howdah_position *ret_positions, howdah_error *reterr);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

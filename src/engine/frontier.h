@@ -1,0 +1,64 @@
+/*
+ * frontier.h - how far the log is known.
+ *
+ * A sequence number is drawn before its transaction commits, so numbers become visible out of
+ * order, and some never do.  The frontier is (high, holes): every number up to high has been
+ * seen, or lies in a hole.
+ *
+ *   I1  Holes are disjoint, sorted ranges below high, never adjacent with the same fence.
+ *   I2  A number leaves a hole only when its event was seen, or when the hole is proven dead.
+ *   I3  A hole is dead when its number is missing from rows read after every transaction that
+ *       could have drawn it has ended.  The proof is a fence: a transaction id that the reader
+ *       drew after it saw the number missing; dead when the oldest running one has reached it.
+ *   I4  Nothing here knows a clock: time never kills a hole.
+ *
+ * The reader's round, in this order:
+ *     1. horizon = the store's oldest running transaction      (only while there are holes)
+ *     2. read rows above high, and rows inside holes           (a later statement than 1)
+ *     3. hw_frontier_see() for each row, in sequence order
+ *     4. hw_frontier_bury(horizon)
+ *     5. fence = a transaction id drawn now; hw_frontier_fence(fence) for the new holes
+ */
+#ifndef HW_ENGINE_FRONTIER_H
+#define HW_ENGINE_FRONTIER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+typedef struct hw_hole {
+    int64_t first;
+    int64_t last;
+    uint64_t fence; /* 0: not fenced yet */
+} hw_hole;
+
+#define HW_HOLES_MAX 100000
+
+typedef struct hw_frontier {
+    int64_t high;
+    hw_hole *holes;
+    size_t holes_n;
+    size_t holes_room;
+} hw_frontier;
+
+void hw_frontier_init(hw_frontier *frontier, int64_t high);
+void hw_frontier_done(hw_frontier *frontier);
+
+/*
+ * A row with this number is visible.  ret_new says whether it is news: above high (the numbers
+ * between become a hole) or inside a hole.  LIMIT when there would be more than HW_HOLES_MAX holes.
+ */
+int hw_frontier_see(hw_frontier *frontier, int64_t sequence, bool *ret_new, howdah_error *reterr);
+
+/* Gives every hole without a fence this one. */
+void hw_frontier_fence(hw_frontier *frontier, uint64_t fence);
+
+/* Forgets the holes whose fence is at or below the horizon (I3); returns how many numbers. */
+int64_t hw_frontier_bury(hw_frontier *frontier, uint64_t horizon);
+
+/* True when some hole has no fence yet. */
+bool hw_frontier_wants_fence(const hw_frontier *frontier);
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * flaky.h - a store that fails on purpose, over any store.
+ *
+ * The case that matters is the failure *after* the real commit: the caller hears
+ * OUTCOME_UNKNOWN although everything is stored.
+ */
+#ifndef HW_STORE_SHIM_FLAKY_H
+#define HW_STORE_SHIM_FLAKY_H
+
+#include "store/store.h"
+
+typedef enum hw_flaky_mode {
+    HW_FLAKY_NEVER,
+    HW_FLAKY_BEFORE,         /* fail without doing it: UNAVAILABLE, RETRYABLE */
+    HW_FLAKY_BEFORE_UNKNOWN, /* fail without doing it, but say OUTCOME_UNKNOWN */
+    HW_FLAKY_AFTER           /* do it, then say OUTCOME_UNKNOWN (reads: UNAVAILABLE) */
+} hw_flaky_mode;
+
+/* Takes the inner store over; closing the shim closes it. */
+int hw_flaky_open(hw_store *inner, hw_store **ret_store, howdah_error *reterr);
+
+/* The nth operation from now (1 = the next) fails in this way; once. */
+void hw_flaky_plan(hw_store *flaky, unsigned nth, hw_flaky_mode mode);
+
+/* Operations carried out so far, the failed ones included. */
+unsigned hw_flaky_count(const hw_store *flaky);
+
+#endif
