@@ -13,6 +13,9 @@ int64_t hw_clock_mono_ms(void);
 /* The same in microseconds, for measuring. */
 int64_t hw_clock_mono_us(void);
 
+/* Sleeps; a signal cuts it short. */
+void hw_clock_sleep_ms(int64_t ms);
+
 /* Years 0001 to 9999. */
 #define HW_TIME_MIN_US INT64_C(-62135596800000000)
 #define HW_TIME_MAX_US INT64_C(253402300799999999)

@@ -29,7 +29,8 @@ typedef struct hw_batch {
     uint32_t *nth;
     hw_batch_stream *streams;
     size_t streams_n;
-    size_t bytes; /* of payloads and headers together */
+    size_t bytes;  /* of payloads and headers together */
+    bool queue_up; /* races were lost: stand in line for the streams instead of trying luck again */
 } hw_batch;
 
 /*

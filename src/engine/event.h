@@ -25,6 +25,7 @@ struct howdah_event {
     int64_t version;          /* HOWDAH_ABSENT */
     int64_t expected_version; /* HOWDAH_EXPECT_...; of the stream before this event */
     bool expects;             /* expected_version was set on this event */
+    bool checked;             /* passed hw_rule_event() when it was built; a store's never is */
     bool has_causation;
     bool has_corrects;
     bool has_family; /* false: the family is the id */

@@ -58,6 +58,11 @@ typedef struct hw_import_mark {
 
 /* ---- read */
 
+typedef struct hw_range {
+    int64_t first;
+    int64_t last;
+} hw_range;
+
 /* Filters are joined by AND; absent ones do not filter. */
 typedef struct hw_query {
     hw_str stream;
@@ -71,6 +76,13 @@ typedef struct hw_query {
     size_t batch;       /* events to fetch at once */
     const hw_uuid *ids; /* when set: the events with these ids, by sequence; nothing else filters */
     size_t ids_n;
+    /*
+     * When set: the events inside these sequence ranges (sorted, disjoint, the last may be open
+     * with last = INT64_MAX), all read in one snapshot, at most limit.  Nothing else filters.
+     * Only asked of a store whose numbers can appear out of order.
+     */
+    const hw_range *ranges;
+    size_t ranges_n;
 } hw_query;
 
 /* ---- schema */

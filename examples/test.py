@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Runs the examples on both stores and looks at what they print.  Output: TAP.
+
+  test.py DIRECTORY [PREFIX]     the programs are DIRECTORY/PREFIXappend, ...
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+
+DIRECTORY = os.path.abspath(sys.argv[1])
+PREFIX = sys.argv[2] if len(sys.argv) > 2 else ""
+PG = os.environ.get("HOWDAH_TEST_PG")
+
+
+def command(name, *arguments):
+    return [os.path.join(DIRECTORY, PREFIX + name), *arguments]
+
+
+def run(name, *arguments, code=0):
+    """Standard output; the exit code must be the one expected."""
+    done = subprocess.run(command(name, *arguments), capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, "%s ended with %d: %s" % (name, done.returncode, done.stderr)
+    return done.stdout + done.stderr
+
+
+def append_is_refused_the_second_time(store):
+    assert "version 1 of order-7" in run("append", store, "order-7")
+    assert "the stream is at version 1" in run("append", store, "order-7", code=3)
+
+
+def read_finds_what_matches_the_pattern(store):
+    run("append", store, "order-20")
+    lines = run("read", store, "order.*").splitlines()
+    assert [line for line in lines if " order-20 1 order.created " in line], lines
+    assert run("read", store, "invoice.*") == ""
+
+
+def follow_prints_what_is_there_and_what_comes(store):
+    run("append", store, "order-30")
+    tail = subprocess.Popen(command("follow", store, "3000"), stdout=subprocess.PIPE, text=True)
+    try:
+        seen = json.loads(tail.stdout.readline())
+        while seen["stream"] != "order-30":
+            seen = json.loads(tail.stdout.readline())
+        run("append", store, "order-31")
+        assert json.loads(tail.stdout.readline())["stream"] == "order-31"
+        assert tail.wait(timeout=30) == 0
+    finally:
+        tail.kill()
+        tail.wait()
+        tail.stdout.close()
+
+
+def the_transaction_stores_row_and_event(store):
+    if store.startswith("sqlite:"):
+        printed = run("transaction_sqlite", store[len("sqlite:"):])
+    else:
+        printed = run("transaction_pg", store)
+    assert "is version 1" in printed, printed
+    assert " order-8 1 order.created " in run("read", store)
+
+
+CASES = [append_is_refused_the_second_time, read_finds_what_matches_the_pattern,
+         follow_prints_what_is_there_and_what_comes, the_transaction_stores_row_and_event]
+
+
+def main():
+    failures = 0
+    number = 0
+    print("1..%d" % (2 * len(CASES)), flush=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        stores = [("sqlite", "sqlite:" + os.path.join(scratch, "orders.db")), ("postgres", PG)]
+        for store_name, store in stores:
+            for case in CASES:
+                number += 1
+                title = "%d - %s on %s" % (number, case.__name__.replace("_", " "), store_name)
+                if not store:
+                    print("ok %s # SKIP no server" % title)
+                    continue
+                try:
+                    case(store)
+                    print("ok %s" % title, flush=True)
+                except Exception:  # whatever it was, it is this case's failure
+                    failures += 1
+                    print("not ok %s" % title, flush=True)
+                    traceback.print_exc()
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+-- append_arrays(ids, streams, types, ...) -> one row per event, in order
+--
+-- Appends events given as parallel arrays, all or none, with consecutive versions per stream;
+-- what append() and append_batch() and clients without table rights stand on.
+--
+--   ids              NULL elements get a new UUIDv7
+--   expected         per event: -1 or NULL any, -2 the stream exists, 0 it has no event, N its
+--                    last version is N; about the stream just before that event
+--
+-- Errors: UH003 conflict (DETAIL: the actual version), UH009 id stored with other content,
+-- UH006 invalid input.
+-- Reads: events, meta.  Writes: events, events_global_sequence_seq.
+-- Locks: nothing but the rows it inserts; after two lost races for a stream, an advisory
+-- transaction lock on the stream's name, so that many writers stand in line.
+CREATE OR REPLACE FUNCTION @schema@.append_arrays(
+    ids uuid[], streams text[], types text[], datas json[], headerses json[],
+    correlation_ids text[], causation_ids uuid[], actors text[], valid_times timestamptz[],
+    schema_versions integer[], byteses bytea[], content_types text[], expected bigint[])
+RETURNS TABLE (global_sequence bigint, id uuid, version bigint, revision integer,
+               recorded_at timestamptz, already_stored boolean)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+#variable_conflict use_column
+DECLARE
+    n           constant integer := coalesce(array_length(streams, 1), 0);
+    payload_max constant integer := coalesce(
+        (SELECT m.value::integer FROM @schema@.meta AS m WHERE m.key = 'payload_bytes_max'), 1048576);
+    problem     text;
+    stored      @schema@.events;
+    actual      bigint;
+    wanted      bigint;
+    lost_races  integer;
+    event_id    uuid;
+    touched     text[] := '{}';
+BEGIN
+    IF n > 100000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = format('events: at most 100000 in a batch, got %s', n);
+    END IF;
+    FOR i IN 1..n LOOP
+        problem := @schema@.event_problem(
+            streams[i], types[i], datas[i], headerses[i], correlation_ids[i], actors[i],
+            valid_times[i], coalesce(schema_versions[i], 1), byteses[i], content_types[i], payload_max);
+        IF problem IS NULL AND coalesce(expected[i], -1) < -2 THEN
+            problem := 'expected_version: must be -2, -1, 0 or a version';
+        END IF;
+        IF problem IS NOT NULL THEN
+            RAISE EXCEPTION USING ERRCODE = 'UH006',
+                MESSAGE = CASE WHEN n > 1 THEN format('event %s: %s', i, problem) ELSE problem END;
+        END IF;
+    END LOOP;
+    IF EXISTS (SELECT FROM unnest(ids) AS u(one) WHERE u.one IS NOT NULL GROUP BY u.one HAVING count(*) > 1) THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'id: the same id stands twice in the batch';
+    END IF;
+
+    FOR i IN 1..n LOOP
+        event_id := coalesce(ids[i], @schema@.uuid_v7());
+        lost_races := 0;
+        LOOP
+            IF ids[i] IS NOT NULL THEN
+                SELECT * INTO stored FROM @schema@.events AS e WHERE e.id = event_id;
+                IF FOUND THEN
+                    IF (stored.stream, stored.type, stored.data::text, stored.bytes, stored.content_type,
+                        coalesce(stored.headers::text, ''), stored.correlation_id, stored.causation_id,
+                        stored.actor, stored.schema_version,
+                        coalesce(valid_times[i], stored.valid_time, stored.recorded_at))
+                       IS DISTINCT FROM
+                       (streams[i], types[i], datas[i]::text, byteses[i], content_types[i],
+                        coalesce(headerses[i]::text, ''), correlation_ids[i], causation_ids[i],
+                        actors[i], coalesce(schema_versions[i], 1),
+                        coalesce(stored.valid_time, stored.recorded_at)) THEN
+                        RAISE EXCEPTION USING ERRCODE = 'UH009',
+                            MESSAGE = format('event id %s is stored with other content, at sequence %s',
+                                             event_id, stored.global_sequence);
+                    END IF;
+                    touched := touched || streams[i];
+                    RETURN QUERY SELECT stored.global_sequence, event_id, stored.version, stored.revision,
+                                        stored.recorded_at, true;
+                    EXIT;
+                END IF;
+            END IF;
+            SELECT coalesce(max(e.version), 0) INTO actual FROM @schema@.events AS e WHERE e.stream = streams[i];
+            wanted := CASE WHEN streams[i] = ANY (touched) THEN -1 ELSE coalesce(expected[i], -1) END;
+            IF NOT (wanted = -1 OR (wanted = -2 AND actual > 0) OR wanted = actual) THEN
+                RAISE EXCEPTION USING ERRCODE = 'UH003',
+                    MESSAGE = format('stream is at version %s, expected %s', actual,
+                                     CASE wanted WHEN -2 THEN 'one that exists' WHEN 0 THEN 'no stream'
+                                                 ELSE wanted::text END),
+                    DETAIL = actual::text;
+            END IF;
+            RETURN QUERY
+            INSERT INTO @schema@.events AS e
+                (id, stream, version, type, data, headers, correlation_id, causation_id, actor,
+                 valid_time, schema_version, bytes, content_type)
+            VALUES (event_id, streams[i], actual + 1, types[i], datas[i], headerses[i],
+                    correlation_ids[i], causation_ids[i], actors[i], valid_times[i],
+                    coalesce(schema_versions[i], 1), byteses[i], content_types[i])
+            ON CONFLICT DO NOTHING
+            RETURNING e.global_sequence, e.id, e.version, e.revision, e.recorded_at, false;
+            EXIT WHEN FOUND;
+            lost_races := lost_races + 1;
+            IF lost_races = 2 THEN
+                PERFORM pg_advisory_xact_lock(hashtextextended(@schema_text@ || '/' || streams[i], 0));
+            ELSIF lost_races > 40 THEN
+                RAISE EXCEPTION USING ERRCODE = '40001',
+                    MESSAGE = 'lost the race for a stream 40 times; nothing was stored';
+            END IF;
+        END LOOP;
+    END LOOP;
+END
+$howdah$;

@@ -1,0 +1,43 @@
+-- read_ids(ids uuid[]) -> rows of all_events, by sequence
+-- Reads: events.  Writes, locks: nothing.
+CREATE OR REPLACE FUNCTION @schema@.read_ids(ids uuid[]) RETURNS SETOF @schema@.all_events
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT e.* FROM @schema@.all_events AS e WHERE e.id = ANY (ids) ORDER BY e.global_sequence
+$howdah$;
+
+-- read_ranges(firsts bigint[], lasts bigint[], max_count bigint) -> rows of all_events, by sequence
+--
+-- What lies inside any of the sequence ranges, in one snapshot: how a live tail comes back for
+-- numbers that committed late.
+-- Reads: events.  Writes, locks: nothing.
+CREATE OR REPLACE FUNCTION @schema@.read_ranges(firsts bigint[], lasts bigint[], max_count bigint)
+RETURNS SETOF @schema@.all_events
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT e.*
+    FROM unnest(firsts, lasts) AS r(first, last),
+         LATERAL (SELECT * FROM @schema@.all_events AS x
+                  WHERE x.global_sequence BETWEEN r.first AND r.last
+                  ORDER BY x.global_sequence LIMIT max_count) AS e
+    ORDER BY e.global_sequence LIMIT max_count
+$howdah$;
+
+-- stream_version(stream text) -> bigint: the version of a stream's last event, 0 without one.
+-- head() -> bigint: the highest visible sequence, 0 in an empty log.
+-- Read: events.  Write, lock: nothing.
+CREATE OR REPLACE FUNCTION @schema@.stream_version(stream text) RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT coalesce(max(e.version), 0) FROM @schema@.events AS e WHERE e.stream = stream_version.stream
+$howdah$;
+
+CREATE OR REPLACE FUNCTION @schema@.head() RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT coalesce(max(e.global_sequence), 0) FROM @schema@.events AS e
+$howdah$;

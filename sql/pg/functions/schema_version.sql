@@ -1,0 +1,11 @@
+-- schema_version() -> integer
+--
+-- The number of the last migration step that was applied: how a client without rights on any
+-- table finds out whether it fits.
+-- Reads: migrations.  Writes, locks: nothing.
+CREATE OR REPLACE FUNCTION @schema@.schema_version() RETURNS integer
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT coalesce(max(m.number), 0) FROM @schema@.migrations AS m
+$howdah$;

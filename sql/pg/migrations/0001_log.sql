@@ -1,0 +1,77 @@
+-- 0001_log: the event log of one bus.
+--
+-- @schema@ is the bus's schema, quoted; @schema_text@ the same as a string literal.
+--
+--   I1  A number is drawn only by a transaction that has an xid: the default expression of
+--       global_sequence asks for the xid first, so raw INSERTs obey too.  Readers rely on it
+--       to prove that a missing number will never appear.
+--   I2  The sequence hands numbers out one by one (CACHE 1), so that within a stream a later
+--       version has a later number.
+--   I3  (stream, version) is unique: the guard of every expected version.
+--   I4  No transaction id is stored: xids mean nothing after dump and restore.
+--   I5  What an ordinary event does not need is NULL and costs nothing: valid_time NULL means
+--       the recorded time, family NULL means its own id.
+
+CREATE TABLE @schema@.meta (
+    key   text PRIMARY KEY,
+    value text NOT NULL
+);
+
+INSERT INTO @schema@.meta (key, value)
+VALUES ('bus_id', gen_random_uuid()::text);
+
+CREATE SEQUENCE @schema@.events_global_sequence_seq AS bigint CACHE 1;
+
+CREATE TABLE @schema@.events (
+    global_sequence bigint NOT NULL
+        DEFAULT nextval(CASE WHEN pg_current_xact_id() IS NOT NULL
+                             THEN @sequence_text@::regclass END),
+    version         bigint NOT NULL,
+    recorded_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    valid_time      timestamptz,
+    id              uuid NOT NULL DEFAULT gen_random_uuid(),
+    causation_id    uuid,
+    family          uuid,
+    corrects        uuid,
+    revision        integer NOT NULL DEFAULT 1,
+    schema_version  integer NOT NULL DEFAULT 1,
+    stream          text NOT NULL COLLATE "C",
+    type            text NOT NULL COLLATE "C",
+    correlation_id  text COLLATE "C",
+    actor           text,
+    reason          text,
+    content_type    text,
+    headers         json,
+    data            json,
+    bytes           bytea,
+    CONSTRAINT events_pkey PRIMARY KEY (global_sequence),
+    CONSTRAINT events_stream_version_key UNIQUE (stream, version),
+    CONSTRAINT events_id_key UNIQUE (id),
+    CONSTRAINT events_version_check CHECK (version > 0 AND revision > 0 AND schema_version > 0),
+    CONSTRAINT events_name_check CHECK (octet_length(stream) BETWEEN 1 AND 255
+                                        AND octet_length(type) BETWEEN 1 AND 255),
+    CONSTRAINT events_payload_check CHECK ((content_type IS NULL AND data IS NOT NULL AND bytes IS NULL)
+                                           OR (content_type IS NOT NULL AND bytes IS NOT NULL AND data IS NULL))
+);
+
+ALTER SEQUENCE @schema@.events_global_sequence_seq OWNED BY @schema@.events.global_sequence;
+
+CREATE INDEX events_type_idx ON @schema@.events (type, global_sequence);
+CREATE INDEX events_correlation_idx ON @schema@.events (correlation_id, global_sequence)
+    WHERE correlation_id IS NOT NULL;
+CREATE INDEX events_causation_idx ON @schema@.events (causation_id, global_sequence)
+    WHERE causation_id IS NOT NULL;
+CREATE UNIQUE INDEX events_family_revision_key ON @schema@.events (family, revision)
+    WHERE family IS NOT NULL;
+
+-- An append-only table needs no room for updates, but vacuum must freeze it and keep its
+-- visibility map, long before anything in it is dead.
+ALTER TABLE @schema@.events SET (autovacuum_vacuum_insert_scale_factor = 0.05);
+
+CREATE TABLE @schema@.imports (
+    source     text PRIMARY KEY,
+    created_at text NOT NULL,
+    id         text NOT NULL,
+    rows       bigint NOT NULL,
+    updated_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);

@@ -1,0 +1,36 @@
+/* log.c - the library speaks through the caller's hook and nowhere else. */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+#define LINE_MAX_BYTES 1024
+
+static howdah_log_fn hook;
+static void *hook_ctx;
+
+void hw_log_set(howdah_log_fn fn, void *ctx)
+{
+    hook = fn;
+    hook_ctx = ctx;
+}
+
+void hw_log(int level, const char *fmt, ...)
+{
+    char line[LINE_MAX_BYTES + 8]; /* room beyond the maximum shows that there is more */
+    va_list args;
+    int n;
+
+    if (!hook)
+        return;
+    va_start(args, fmt);
+    n = vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    if (n < 0)
+        return;
+    line[hw_utf8_cut(line, strlen(line), LINE_MAX_BYTES - 1)] = '\0';
+    hook(hook_ctx, level, line);
+}

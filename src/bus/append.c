@@ -1,0 +1,368 @@
+/*
+ * append.c - append, over any store.
+ *
+ * A store makes one attempt and says what stood in its way; what that means is decided here,
+ * once for all stores:
+ *
+ *   I1  An id that is stored with the same content is answered with its position, whatever the
+ *       stream's version is by now: a repeated append must succeed however late it comes.
+ *   I2  CONFLICT is reported only after the ids were looked up (I1) and the stream's version was
+ *       read after the failed attempt.
+ *   I3  A lost race is repeated while the expectations can still be met; the number of attempts
+ *       is bounded, and after a few the store is asked to stand in line.
+ *   I4  Nothing is repeated after an error: the store has said what is true (store.h I2, I3).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "bus/bus.h"
+#include "engine/backoff.h"
+#include "engine/batch.h"
+#include "engine/rules.h"
+
+#define ATTEMPTS_MAX 40
+#define LUCK_ATTEMPTS 2 /* after so many lost races the batch queues up */
+#define RACE_PAUSE_MS 1
+#define RACE_PAUSE_MAX_MS 50
+
+typedef struct append_call {
+    hw_store *store;
+    const hw_interrupt *interrupt;
+    const hw_import_mark *mark;
+    const howdah_event *const *events;
+    size_t n;
+    int64_t expected;
+    howdah_position *positions;
+    /* Filled by settle(): which events are stored already. */
+    bool *stored;
+    size_t stored_n;
+    size_t next_index; /* where the next stored id is likely to stand */
+} append_call;
+
+static int check_events(const howdah_event *const *events, size_t n, size_t payload_bytes_max,
+                        howdah_error *reterr)
+{
+    for (size_t i = 0; i < n; i++) {
+        const howdah_event *e = events[i];
+        int s;
+
+        if (!e)
+            return hw_fail(reterr, HOWDAH_MISUSE, "event %zu is NULL", i + 1);
+        if (e->checked && e->data.len <= payload_bytes_max)
+            continue;
+        s = e->checked ? hw_rule_bytes(e->data.len, payload_bytes_max, reterr)
+                       : hw_rule_event(e, payload_bytes_max, reterr);
+        if (s < 0) {
+            if (n > 1)
+                hw_error_prefix(reterr, "event %zu", i + 1);
+            return s;
+        }
+    }
+    return HOWDAH_OK;
+}
+
+/*
+ * Stored events come by sequence, which is the order in which a repeated batch was sent: the
+ * search starts behind the last one found, so that a whole repeat costs O(n).
+ */
+static size_t index_of_id(append_call *call, const hw_uuid *id)
+{
+    for (size_t step = 0; step < call->n; step++) {
+        size_t i = (call->next_index + step) % call->n;
+
+        if (hw_uuid_equal(&call->events[i]->id, id)) {
+            call->next_index = i + 1;
+            return i;
+        }
+    }
+    return call->n;
+}
+
+/* One stored event that has the id of one of ours: the same, or a mistake. */
+static int settle_one(append_call *call, const howdah_event *stored, howdah_error *reterr)
+{
+    size_t i = index_of_id(call, &stored->id);
+    howdah_position *p;
+    char id[HW_UUID_TEXT + 1];
+
+    if (i == call->n || call->stored[i])
+        return HOWDAH_OK;
+    if (!hw_event_same_content(call->events[i], stored)) {
+        int s;
+
+        hw_uuid_format(&stored->id, id);
+        s = hw_fail(reterr, HOWDAH_ID_REUSED,
+                    "event id %s is stored with other content, at sequence %lld", id,
+                    (long long)stored->global_sequence);
+        return hw_advise(reterr, s, "give a new event a new id; an id is reused only to repeat "
+                                    "the very same append");
+    }
+    p = &call->positions[i];
+    p->global_sequence = stored->global_sequence;
+    p->version = stored->version;
+    p->recorded_at_us = stored->recorded_at_us;
+    p->revision = stored->revision;
+    p->already_stored = 1;
+    call->stored[i] = true;
+    call->stored_n++;
+    return HOWDAH_OK;
+}
+
+/* Looks up which of the ids are stored, in slices that a statement can carry. */
+static int settle(append_call *call, howdah_error *reterr)
+{
+    const hw_store_ops *ops = call->store->ops;
+    hw_uuid *ids = hw_calloc(call->n, sizeof *ids);
+    hw_cursor *cursor = NULL;
+    int s;
+
+    if (!call->stored)
+        call->stored = hw_calloc(call->n, sizeof *call->stored);
+    if (!ids || !call->stored) {
+        hw_free(ids);
+        return hw_fail_no_memory(reterr);
+    }
+    for (size_t i = 0; i < call->n; i++)
+        ids[i] = call->events[i]->id;
+    s = ops->read_open(call->store, &(hw_query){.ids = ids, .ids_n = call->n, .batch = 1000},
+                       &cursor, reterr);
+    while (s == HOWDAH_OK) {
+        const howdah_event *events = NULL;
+        size_t n = 0;
+
+        s = ops->read_next(cursor, &events, &n, reterr);
+        for (size_t i = 0; s == HOWDAH_OK && i < n; i++)
+            s = settle_one(call, &events[i], reterr);
+    }
+    if (cursor)
+        ops->read_close(cursor);
+    hw_free(ids);
+    return s == HOWDAH_END ? HOWDAH_OK : s;
+}
+
+/*
+ * The events that are not stored yet, as a batch of their own.  An expectation about a stream
+ * that already holds some of our events was met when those were stored; it is not asked again.
+ */
+static int plan_rest(const append_call *call, const hw_batch *whole, const howdah_event **rest,
+                     hw_batch *ret_batch, howdah_error *reterr)
+{
+    bool *touched = hw_calloc(whole->streams_n, sizeof *touched);
+    size_t rest_n = 0;
+    int s;
+
+    if (!touched)
+        return hw_fail_no_memory(reterr);
+    for (size_t i = 0; i < call->n; i++) {
+        if (call->stored[i])
+            touched[whole->stream_no[i]] = true;
+        else
+            rest[rest_n++] = call->events[i];
+    }
+    s = hw_batch_init(ret_batch, rest, rest_n, HOWDAH_EXPECT_ANY, reterr);
+    for (size_t i = 0, j = 0; s >= 0 && i < call->n; i++) {
+        uint32_t stream = whole->stream_no[i];
+
+        if (call->stored[i])
+            continue;
+        if (!touched[stream])
+            ret_batch->streams[ret_batch->stream_no[j]].expected = whole->streams[stream].expected;
+        j++;
+    }
+    hw_free(touched);
+    return s;
+}
+
+/* Why the attempt failed, if it was for a version: CONFLICT, or HOWDAH_OK to try again. */
+static int diagnose(const append_call *call, const hw_batch *batch, const hw_append_report *report,
+                    howdah_error *reterr)
+{
+    for (size_t i = 0; i < batch->streams_n; i++) {
+        const hw_batch_stream *stream = &batch->streams[i];
+        int64_t actual = 0;
+        int s;
+
+        if (report->outcome == HW_APPEND_UNEXPECTED && report->stream_no == i &&
+            !hw_expectation_met(stream->expected, report->actual_version))
+            return hw_batch_conflict(stream->name, stream->expected, report->actual_version,
+                                     reterr);
+        if (stream->expected == HOWDAH_EXPECT_ANY)
+            continue;
+        s = call->store->ops->stream_version(call->store, stream->name, &actual, reterr);
+        if (s < 0)
+            return s;
+        if (!hw_expectation_met(stream->expected, actual))
+            return hw_batch_conflict(stream->name, stream->expected, actual, reterr);
+    }
+    return HOWDAH_OK;
+}
+
+static int pause_before(const append_call *call, unsigned attempt, howdah_error *reterr)
+{
+    howdah_bus waiter = {.interrupt = {.fd = -1}};
+    int64_t ms = hw_backoff_ms(RACE_PAUSE_MS, RACE_PAUSE_MAX_MS, attempt, 50, hw_random_u32());
+
+    if (call->interrupt)
+        waiter.interrupt = *call->interrupt;
+    return hw_bus_sleep(&waiter, ms, reterr);
+}
+
+/* Copies the positions of a stored rest back to where its events stand in the call. */
+static void place_rest(const append_call *call, const howdah_position *rest)
+{
+    for (size_t i = 0, j = 0; i < call->n; i++)
+        if (!call->stored[i])
+            call->positions[i] = rest[j++];
+}
+
+/*
+ * Tries until the batch is stored, refused, or found stored.  ret_rest says that some events
+ * were stored before and the others must go as a batch of their own.
+ */
+static int try_batch(append_call *call, hw_batch *batch, howdah_position *positions,
+                     bool ids_may_be_stored, bool *ret_rest, howdah_error *reterr)
+{
+    for (unsigned attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+        hw_append_report report = {HW_APPEND_STORED, 0, HOWDAH_ABSENT};
+        int s = call->store->ops->append(call->store, batch, call->mark, positions, &report,
+                                         reterr);
+
+        if (s < 0 || report.outcome == HW_APPEND_STORED)
+            return s;
+        if (ids_may_be_stored || report.outcome == HW_APPEND_ID_TAKEN) {
+            s = settle(call, reterr);
+            if (s < 0)
+                return s;
+            if (ids_may_be_stored && call->stored_n > 0) {
+                *ret_rest = true;
+                return HOWDAH_OK;
+            }
+        }
+        if (report.outcome != HW_APPEND_ID_TAKEN) {
+            s = diagnose(call, batch, &report, reterr);
+            if (s < 0)
+                return s;
+        }
+        batch->queue_up = attempt + 1 >= LUCK_ATTEMPTS;
+        s = attempt ? pause_before(call, attempt, reterr) : HOWDAH_OK;
+        if (s < 0)
+            return s;
+    }
+    {
+        int s = hw_fail(reterr, HOWDAH_UNAVAILABLE,
+                        "lost the race for a stream %d times; nothing was stored", ATTEMPTS_MAX);
+        return hw_advise(reterr, s, "many writers share one stream: spread them, or repeat later");
+    }
+}
+
+static int append_rest(append_call *call, const hw_batch *whole, howdah_error *reterr)
+{
+    size_t rest_n = call->n - call->stored_n;
+    const howdah_event **rest;
+    howdah_position *positions;
+    hw_batch batch;
+    bool again = false;
+    int s;
+
+    if (rest_n == 0)
+        return HOWDAH_OK;
+    rest = hw_calloc(rest_n, sizeof *rest);
+    positions = hw_calloc(rest_n, sizeof *positions);
+    if (!rest || !positions) {
+        s = hw_fail_no_memory(reterr);
+    } else {
+        s = plan_rest(call, whole, rest, &batch, reterr);
+        if (s >= 0) {
+            s = try_batch(call, &batch, positions, false, &again, reterr);
+            if (s >= 0)
+                place_rest(call, positions);
+            hw_batch_done(&batch);
+        }
+    }
+    hw_free(rest);
+    hw_free(positions);
+    return s;
+}
+
+static int run(append_call *call, howdah_error *reterr)
+{
+    hw_batch batch;
+    bool rest = false;
+    int s = hw_batch_init(&batch, call->events, call->n, call->expected, reterr);
+
+    if (s < 0)
+        return s;
+    if (call->expected > 0 && batch.streams_n > 1) {
+        hw_batch_done(&batch);
+        return hw_fail_field(reterr, HOWDAH_INVALID, "expected_version",
+                             "an exact version needs all events on one stream, these are on more; "
+                             "give each event its own expectation");
+    }
+    s = try_batch(call, &batch, call->positions, true, &rest, reterr);
+    if (s >= 0 && rest)
+        s = append_rest(call, &batch, reterr);
+    hw_batch_done(&batch);
+    return s;
+}
+
+int hw_append_to(hw_store *store, const hw_interrupt *interrupt, size_t payload_bytes_max,
+                 const howdah_event *const *events, size_t n, const howdah_append_options *options,
+                 const hw_import_mark *mark, howdah_position *ret_positions, howdah_error *reterr)
+{
+    howdah_position one = {0};
+    append_call call = {.store = store,
+                        .interrupt = interrupt,
+                        .mark = mark,
+                        .events = events,
+                        .n = n,
+                        .expected = options ? options->expected_version : HOWDAH_EXPECT_ANY,
+                        .positions = &one};
+    int s;
+
+    if (n > HOWDAH_BATCH_EVENTS_MAX)
+        return hw_fail_field(reterr, HOWDAH_LIMIT, "events", "at most %d in a batch, got %zu",
+                             HOWDAH_BATCH_EVENTS_MAX, n);
+    s = hw_rule_expected(call.expected, reterr);
+    if (s >= 0)
+        s = check_events(events, n, payload_bytes_max, reterr);
+    if (s < 0)
+        return s;
+    if (n > 1)
+        call.positions = hw_calloc(n, sizeof *call.positions);
+    if (!call.positions)
+        return hw_fail_no_memory(reterr);
+    s = run(&call, reterr);
+    if (s >= 0 && ret_positions) {
+        for (size_t i = 0; i < n; i++)
+            hw_uuid_format(&events[i]->id, call.positions[i].id);
+        memcpy(ret_positions, call.positions, n * sizeof *ret_positions);
+    }
+    if (n > 1)
+        hw_free(call.positions);
+    hw_free(call.stored);
+    return s;
+}
+
+int howdah_append_batch(howdah_bus *bus, const howdah_event *const *events, size_t n,
+                        const howdah_append_options *options, howdah_position *ret_positions,
+                        howdah_error *reterr)
+{
+    if (!bus || (n > 0 && !events))
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_append_batch: an argument is NULL");
+    if (options && options->size < sizeof *options)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_append_batch: options.size is not set");
+    if (n == 0)
+        return HOWDAH_OK;
+    return hw_append_to(bus->store, &bus->interrupt, bus->payload_bytes_max, events, n, options,
+                        NULL, ret_positions, reterr);
+}
+
+int howdah_append(howdah_bus *bus, const howdah_event *event, const howdah_append_options *options,
+                  howdah_position *ret_position, howdah_error *reterr)
+{
+    return howdah_append_batch(bus, &event, 1, options, ret_position, reterr);
+}

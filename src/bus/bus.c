@@ -1,0 +1,200 @@
+/* bus.c - opening and closing a bus; interrupts. */
+#include "bus/bus.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+static int new_bus(const howdah_settings *settings, howdah_bus **ret_bus, howdah_error *reterr)
+{
+    howdah_bus *bus = hw_calloc(1, sizeof *bus);
+
+    if (!bus)
+        return hw_fail_no_memory(reterr);
+    bus->interrupt.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (bus->interrupt.fd < 0) {
+        hw_free(bus);
+        return hw_fail(reterr, HOWDAH_FAILED, "no file descriptor left for a bus: %s",
+                       strerrordesc_np(errno));
+    }
+    bus->payload_bytes_max = (size_t)settings->value[HW_SETTING_payload_bytes_max];
+    bus->read_batch = (size_t)settings->value[HW_SETTING_read_batch];
+    bus->poll_interval_ms = settings->value[HW_SETTING_poll_interval];
+    *ret_bus = bus;
+    return HOWDAH_OK;
+}
+
+static hw_config config_of(const char *url, const howdah_settings *settings,
+                           const hw_interrupt *interrupt)
+{
+    return (hw_config){
+        .url = url,
+        .schema = hw_settings_text(settings, HW_SETTING_schema),
+        .application_name = hw_settings_text(settings, HW_SETTING_application_name),
+        .connect_timeout_ms = settings->value[HW_SETTING_connect_timeout],
+        .statement_timeout_ms = settings->value[HW_SETTING_statement_timeout],
+        .busy_timeout_ms = settings->value[HW_SETTING_busy_timeout],
+        .read_only = settings->value[HW_SETTING_read_only] != 0,
+        .allow_lossy = settings->value[HW_SETTING_allow_lossy] != 0,
+        .interrupt = interrupt,
+    };
+}
+
+int howdah_open(const char *url, const howdah_settings *settings, howdah_bus **ret_bus,
+                howdah_error *reterr)
+{
+    howdah_settings defaults;
+    howdah_bus *bus = NULL;
+    hw_config config;
+    int s;
+
+    if (!url || !ret_bus)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_open: an argument is NULL");
+    if (!settings) {
+        hw_settings_init(&defaults);
+        settings = &defaults;
+    }
+    s = new_bus(settings, &bus, reterr);
+    if (s < 0)
+        return s;
+    bus->masked_url = hw_url_mask(url);
+    if (!bus->masked_url) {
+        howdah_close(bus);
+        return hw_fail_no_memory(reterr);
+    }
+    config = config_of(url, settings, &bus->interrupt);
+    s = hw_store_open(&config, &bus->store, reterr);
+    if (s < 0) {
+        howdah_close(bus);
+        return s;
+    }
+    *ret_bus = bus;
+    return HOWDAH_OK;
+}
+
+int hw_bus_over(hw_store *store, const howdah_settings *settings, howdah_bus **ret_bus,
+                howdah_error *reterr)
+{
+    howdah_settings defaults;
+    howdah_bus *bus = NULL;
+    int s;
+
+    hw_settings_init(&defaults);
+    s = new_bus(settings ? settings : &defaults, &bus, reterr);
+    if (s < 0)
+        return s;
+    bus->store = store;
+    *ret_bus = bus;
+    return HOWDAH_OK;
+}
+
+void howdah_close(howdah_bus *bus)
+{
+    if (!bus)
+        return;
+    if (bus->store)
+        bus->store->ops->close(bus->store);
+    if (bus->interrupt.fd >= 0)
+        (void)close(bus->interrupt.fd);
+    hw_free(bus->masked_url);
+    hw_free(bus);
+}
+
+const char *howdah_bus_url(const howdah_bus *bus)
+{
+    return bus && bus->masked_url ? bus->masked_url : "";
+}
+
+/* Only write(2), so that a signal handler may call it. */
+void howdah_interrupt(howdah_bus *bus)
+{
+    uint64_t one = 1;
+    int saved = errno;
+
+    if (bus && bus->interrupt.fd >= 0 && write(bus->interrupt.fd, &one, sizeof one) < 0) {
+        /* EAGAIN: the counter is full, so it is readable, which is all we want. */
+    }
+    errno = saved;
+}
+
+void howdah_resume(howdah_bus *bus)
+{
+    uint64_t count;
+
+    if (bus && bus->interrupt.fd >= 0 && read(bus->interrupt.fd, &count, sizeof count) < 0) {
+        /* EAGAIN: it was not interrupted. */
+    }
+}
+
+int hw_bus_sleep(const howdah_bus *bus, int64_t ms, howdah_error *reterr)
+{
+    int64_t until = hw_clock_mono_ms() + ms;
+
+    for (;;) {
+        struct pollfd p = {.fd = bus->interrupt.fd, .events = POLLIN};
+        int64_t left = until - hw_clock_mono_ms();
+        int n = poll(&p, 1, left > 0 ? (int)left : 0);
+
+        if (n > 0)
+            return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
+        if (n == 0 && left <= 0)
+            return HOWDAH_OK;
+    }
+}
+
+/* ------------------------------------------------------- without a handle */
+
+int howdah_migrate_print(const char *url, const howdah_settings *settings, char **ret_sql,
+                         howdah_error *reterr)
+{
+    howdah_settings defaults;
+    hw_config config;
+
+    if (!url || !ret_sql)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_migrate_print: an argument is NULL");
+    hw_settings_init(&defaults);
+    config = config_of(url, settings ? settings : &defaults, NULL);
+    return hw_store_print(&config, ret_sql, reterr);
+}
+
+int howdah_doctor(const char *url, const howdah_settings *settings,
+                  int (*fn)(void *ctx, const howdah_finding *finding), void *ctx,
+                  howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    howdah_settings defaults;
+    hw_config config;
+    hw_store *store = NULL;
+    int s;
+
+    if (!url || !fn)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_doctor: an argument is NULL");
+    hw_settings_init(&defaults);
+    config = config_of(url, settings ? settings : &defaults, NULL);
+    /* The doctor looks at sick stores too: what open would refuse is a finding here. */
+    config.read_only = true;
+    config.allow_lossy = true;
+    s = hw_store_open(&config, &store, &err);
+    if (s == HOWDAH_INVALID || s == HOWDAH_NO_MEMORY) {
+        if (reterr)
+            *reterr = err;
+        return s;
+    }
+    if (s < 0) {
+        howdah_finding finding = {sizeof finding, HOWDAH_BAD, "connection", err.message,
+                                  err.advice};
+        (void)fn(ctx, &finding);
+        return HOWDAH_OK;
+    }
+    s = store->ops->doctor(store, fn, ctx, reterr);
+    store->ops->close(store);
+    return s;
+}

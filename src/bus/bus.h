@@ -1,0 +1,31 @@
+/* bus.h - the inside of a bus handle. */
+#ifndef HW_BUS_BUS_H
+#define HW_BUS_BUS_H
+
+#include <howdah/howdah.h>
+
+#include "bus/settings.h"
+#include "store/store.h"
+
+struct howdah_bus {
+    hw_store *store;
+    hw_interrupt interrupt;
+    size_t payload_bytes_max;
+    size_t read_batch;
+    int64_t poll_interval_ms;
+    char *masked_url;
+};
+
+/* A bus over a store that exists already (a shim, a caller's connection); takes it over. */
+int hw_bus_over(hw_store *store, const howdah_settings *settings, howdah_bus **ret_bus,
+                howdah_error *reterr);
+
+/* Sleeps up to ms, less when interrupted: HOWDAH_OK or HOWDAH_INTERRUPTED. */
+int hw_bus_sleep(const howdah_bus *bus, int64_t ms, howdah_error *reterr);
+
+/* The whole of append over any store: checks, plans, settles repeated ids, retries lost races. */
+int hw_append_to(hw_store *store, const hw_interrupt *interrupt, size_t payload_bytes_max,
+                 const howdah_event *const *events, size_t n, const howdah_append_options *options,
+                 const hw_import_mark *mark, howdah_position *ret_positions, howdah_error *reterr);
+
+#endif

@@ -1,0 +1,36 @@
+/* library.c - what belongs to the whole library: version, hooks. */
+#include <howdah/howdah.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+const char *howdah_version(void)
+{
+    return HOWDAH_VERSION_STRING;
+}
+
+/* Before 1.0 a minor version may break the interface; from 1.0 on only a major one. */
+int howdah_check_version(int header_major, int header_minor)
+{
+    if (header_major != HOWDAH_VERSION_MAJOR)
+        return HOWDAH_MISUSE;
+    if (header_major == 0 ? header_minor != HOWDAH_VERSION_MINOR
+                          : header_minor > HOWDAH_VERSION_MINOR)
+        return HOWDAH_MISUSE;
+    return HOWDAH_OK;
+}
+
+int howdah_set_allocator(const howdah_allocator *allocator)
+{
+    return hw_mem_set_allocator(allocator);
+}
+
+void howdah_set_log(howdah_log_fn fn, void *ctx)
+{
+    hw_log_set(fn, ctx);
+}
+
+void howdah_free(void *block)
+{
+    hw_free(block);
+}

@@ -1,0 +1,247 @@
+/* read.c - readers, single events, causation trees. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "bus/bus.h"
+#include "engine/pattern.h"
+#include "engine/rules.h"
+
+struct howdah_reader {
+    hw_store *store;
+    hw_cursor *cursor;
+    const howdah_event *events; /* the batch, borrowed from the cursor */
+    size_t n;
+    size_t at;
+    int failed; /* the error that ended it: repeated by every later call */
+};
+
+static int check_position(const char *field, int64_t value, howdah_error *reterr)
+{
+    if (value < 0)
+        return hw_fail_field(reterr, HOWDAH_INVALID, field, "must be 0 or more");
+    return HOWDAH_OK;
+}
+
+static int to_query(const howdah_read_options *o, hw_query *q, howdah_error *reterr)
+{
+    int s = HOWDAH_OK;
+
+    *q = (hw_query){.stream = hw_str_of(o->stream),
+                    .type = hw_str_of(o->type),
+                    .pattern = hw_str_of(o->pattern),
+                    .correlation_id = hw_str_of(o->correlation_id),
+                    .from = o->from,
+                    .to = o->to,
+                    .limit = o->limit,
+                    .backward = o->backward};
+    if (s == HOWDAH_OK && q->stream.s)
+        s = hw_rule_stream(q->stream, reterr);
+    if (s == HOWDAH_OK && q->type.s)
+        s = hw_rule_type(q->type, reterr);
+    if (s == HOWDAH_OK && q->pattern.s)
+        s = hw_rule_pattern(q->pattern, reterr);
+    if (s == HOWDAH_OK && q->correlation_id.s)
+        s = hw_rule_name("correlation_id", q->correlation_id, reterr);
+    if (s == HOWDAH_OK)
+        s = check_position("from", q->from, reterr);
+    if (s == HOWDAH_OK)
+        s = check_position("to", q->to, reterr);
+    if (s == HOWDAH_OK)
+        s = check_position("limit", q->limit, reterr);
+    if (s < 0)
+        return s;
+    /* A pattern without wildcards is a type: the index finds it. */
+    if (q->pattern.s && !q->type.s && hw_pattern_is_exact(q->pattern)) {
+        q->type = q->pattern;
+        q->pattern = HW_STR_NULL;
+    }
+    return HOWDAH_OK;
+}
+
+static int open_reader(howdah_bus *bus, hw_query *query, howdah_reader **ret_reader,
+                       howdah_error *reterr)
+{
+    howdah_reader *reader = hw_calloc(1, sizeof *reader);
+    int s;
+
+    if (!reader)
+        return hw_fail_no_memory(reterr);
+    reader->store = bus->store;
+    query->batch = bus->read_batch;
+    s = bus->store->ops->read_open(bus->store, query, &reader->cursor, reterr);
+    if (s < 0) {
+        hw_free(reader);
+        return s;
+    }
+    *ret_reader = reader;
+    return HOWDAH_OK;
+}
+
+int howdah_read_open(howdah_bus *bus, const howdah_read_options *options,
+                     howdah_reader **ret_reader, howdah_error *reterr)
+{
+    howdah_read_options all = HOWDAH_READ_OPTIONS_INIT;
+    hw_query query;
+    int s;
+
+    if (!bus || !ret_reader)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_open: an argument is NULL");
+    if (options && options->size < sizeof *options)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_open: options.size is not set");
+    s = to_query(options ? options : &all, &query, reterr);
+    return s < 0 ? s : open_reader(bus, &query, ret_reader, reterr);
+}
+
+int howdah_read_since(howdah_bus *bus, int64_t since, howdah_reader **ret_reader,
+                      howdah_error *reterr)
+{
+    howdah_read_options options = HOWDAH_READ_OPTIONS_INIT;
+
+    if (since < 0 || since == INT64_MAX)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "since", "must be a sequence, 0 or more");
+    options.from = since + 1;
+    return howdah_read_open(bus, &options, ret_reader, reterr);
+}
+
+int howdah_reader_next(howdah_reader *reader, const howdah_event **ret_event, howdah_error *reterr)
+{
+    if (!reader || !ret_event)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_reader_next: an argument is NULL");
+    if (reader->failed)
+        return hw_fail(reterr, reader->failed, "this reader has failed before: open another");
+    if (reader->at == reader->n) {
+        int s;
+
+        reader->at = reader->n = 0;
+        s = reader->store->ops->read_next(reader->cursor, &reader->events, &reader->n, reterr);
+        if (s < 0)
+            reader->failed = s;
+        if (s != HOWDAH_OK)
+            return s;
+    }
+    *ret_event = &reader->events[reader->at++];
+    return HOWDAH_OK;
+}
+
+void howdah_reader_close(howdah_reader *reader)
+{
+    if (!reader)
+        return;
+    reader->store->ops->read_close(reader->cursor);
+    hw_free(reader);
+}
+
+/* The first event of a query, as a copy of its own. */
+static int read_one(howdah_bus *bus, hw_query *query, const char *missing, howdah_event **ret_event,
+                    howdah_error *reterr)
+{
+    howdah_reader *reader = NULL;
+    const howdah_event *event = NULL;
+    int s = open_reader(bus, query, &reader, reterr);
+
+    if (s < 0)
+        return s;
+    s = howdah_reader_next(reader, &event, reterr);
+    if (s == HOWDAH_OK)
+        s = hw_event_clone(event, ret_event, reterr);
+    else if (s == HOWDAH_END)
+        s = hw_fail(reterr, HOWDAH_NOT_FOUND, "%s", missing);
+    howdah_reader_close(reader);
+    return s;
+}
+
+static int parse_event_id(const char *uuid, hw_uuid *ret_id, howdah_error *reterr)
+{
+    if (!hw_uuid_parse(uuid, strlen(uuid), ret_id))
+        return hw_fail_field(reterr, HOWDAH_INVALID, "id",
+                             "not a UUID: wanted 36 characters, got %zu", strlen(uuid));
+    return HOWDAH_OK;
+}
+
+int howdah_read_event(howdah_bus *bus, const char *uuid, howdah_event **ret_event,
+                      howdah_error *reterr)
+{
+    hw_uuid id;
+    int s;
+
+    if (!bus || !uuid || !ret_event)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_event: an argument is NULL");
+    s = parse_event_id(uuid, &id, reterr);
+    if (s < 0)
+        return s;
+    return read_one(bus, &(hw_query){.ids = &id, .ids_n = 1}, "no event has this id", ret_event,
+                    reterr);
+}
+
+int howdah_read_last(howdah_bus *bus, const char *stream, howdah_event **ret_event,
+                     howdah_error *reterr)
+{
+    hw_query query = {.stream = hw_str_of(stream), .backward = true, .limit = 1};
+    int s;
+
+    if (!bus || !stream || !ret_event)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_last: an argument is NULL");
+    s = hw_rule_stream(query.stream, reterr);
+    return s < 0 ? s : read_one(bus, &query, "the stream has no event", ret_event, reterr);
+}
+
+/* ------------------------------------------------------------------ trees */
+
+#define TREE_SLICE 256
+
+typedef int (*tree_fn)(void *ctx, int depth, const howdah_event *event);
+
+/* Fetches a slice of the tree and hands it out in tree order; the store answers by sequence. */
+static int walk_slice(howdah_bus *bus, const hw_uuid *ids, const int *depths, size_t n, tree_fn fn,
+                      void *ctx, bool *ret_stop, howdah_error *reterr)
+{
+    howdah_event *found[TREE_SLICE] = {NULL};
+    hw_query query = {.ids = ids, .ids_n = n};
+    howdah_reader *reader = NULL;
+    const howdah_event *event = NULL;
+    int s = open_reader(bus, &query, &reader, reterr);
+
+    while (s == HOWDAH_OK) {
+        s = howdah_reader_next(reader, &event, reterr);
+        for (size_t i = 0; s == HOWDAH_OK && i < n; i++)
+            if (!found[i] && hw_uuid_equal(&ids[i], &event->id)) {
+                s = hw_event_clone(event, &found[i], reterr);
+                break;
+            }
+    }
+    howdah_reader_close(reader);
+    for (size_t i = 0; i < n; i++) {
+        if (s == HOWDAH_END && found[i] && !*ret_stop)
+            *ret_stop = fn(ctx, depths[i], found[i]) != 0;
+        hw_event_free(found[i]);
+    }
+    return s == HOWDAH_END ? HOWDAH_OK : s;
+}
+
+int howdah_read_tree(howdah_bus *bus, const char *uuid, tree_fn fn, void *ctx, howdah_error *reterr)
+{
+    hw_uuid id;
+    hw_uuid *ids = NULL;
+    int *depths = NULL;
+    size_t n = 0;
+    bool stop = false;
+    int s;
+
+    if (!bus || !uuid || !fn)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_tree: an argument is NULL");
+    s = parse_event_id(uuid, &id, reterr);
+    if (s < 0)
+        return s;
+    s = bus->store->ops->tree(bus->store, &id, &ids, &depths, &n, reterr);
+    if (s >= 0 && n == 0)
+        s = hw_fail(reterr, HOWDAH_NOT_FOUND, "no event has this id");
+    for (size_t at = 0; s >= 0 && !stop && at < n; at += TREE_SLICE) {
+        size_t slice = n - at < TREE_SLICE ? n - at : TREE_SLICE;
+
+        s = walk_slice(bus, ids + at, depths + at, slice, fn, ctx, &stop, reterr);
+    }
+    hw_free(ids);
+    hw_free(depths);
+    return s;
+}

@@ -1,0 +1,11 @@
+/* status.c - facts about a bus. */
+#include "base/error.h"
+#include "bus/bus.h"
+
+int howdah_status_walk(howdah_bus *bus, int (*fn)(void *ctx, const howdah_fact *fact), void *ctx,
+                       howdah_error *reterr)
+{
+    if (!bus || !fn)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_status_walk: an argument is NULL");
+    return bus->store->ops->status(bus->store, fn, ctx, reterr);
+}

@@ -1,0 +1,256 @@
+/* args.c - reads a command line by the tables of commands.c. */
+#include "cli/args.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "cli/commands.h"
+
+/* A guess further away than this is no help. */
+#define GUESS_DISTANCE_MAX 3u
+
+typedef struct guess {
+    const char *word;
+    unsigned distance;
+} guess;
+
+static void guess_try(guess *best, const char *given, const char *candidate)
+{
+    unsigned distance = hw_word_distance(given, candidate);
+
+    if (distance <= GUESS_DISTANCE_MAX && distance < strlen(candidate) &&
+        (!best->word || distance < best->distance))
+        *best = (guess){candidate, distance};
+}
+
+static const cli_option *find_in(const cli_option *table, const char *name, size_t len)
+{
+    for (; table && table->name; table++)
+        if (strlen(table->name) == len && memcmp(table->name, name, len) == 0)
+            return table;
+    return NULL;
+}
+
+static const cli_option *find_option(const cli_command *command, const char *name, size_t len)
+{
+    const cli_option *option = find_in(cli_global_options, name, len);
+
+    return option || !command ? option : find_in(command->options, name, len);
+}
+
+static void guess_in(guess *best, const char *name, const cli_option *table)
+{
+    for (; table && table->name; table++)
+        if (!(table->flags & CLI_LATER))
+            guess_try(best, name, table->name);
+}
+
+static bool some_command_has(const char *name, size_t len)
+{
+    for (const cli_command *c = cli_commands; c->name; c++)
+        if (find_in(c->options, name, len))
+            return true;
+    return false;
+}
+
+static int unknown_option(const cli_args *args, const char *name, size_t len, howdah_error *reterr)
+{
+    char word[64];
+    guess best = {NULL, 0};
+    int s;
+
+    (void)snprintf(word, sizeof word, "%.*s", (int)(len < sizeof word ? len : sizeof word - 1),
+                   name);
+    guess_in(&best, word, cli_global_options);
+    if (args->command)
+        guess_in(&best, word, args->command->options);
+    s = hw_fail(reterr, HOWDAH_MISUSE, "unknown option --%s", word);
+    if (!args->command && some_command_has(name, len))
+        return hw_advise(reterr, s, "an option of a command stands behind the command");
+    if (best.word)
+        return hw_advise(reterr, s, "did you mean --%s?", best.word);
+    return hw_advise(reterr, s, "see: howdah help%s%s", args->command ? " " : "",
+                     args->command ? args->command->name : "");
+}
+
+int cli_command_unknown(const char *name, howdah_error *reterr)
+{
+    guess best = {NULL, 0};
+    int s;
+
+    if (cli_command_is_later(name))
+        return hw_fail(reterr, HOWDAH_MISUSE, "%s: not in this version", name);
+    for (const cli_command *c = cli_commands; c->name; c++)
+        guess_try(&best, name, c->name);
+    s = hw_fail(reterr, HOWDAH_MISUSE, "unknown command %.64s", name);
+    if (best.word)
+        return hw_advise(reterr, s, "did you mean %s?", best.word);
+    return hw_advise(reterr, s, "see: howdah help");
+}
+
+/* Takes argv[*i], which starts with "--", and its value, which may be argv[*i + 1]. */
+static int take_option(cli_args *args, int argc, char **argv, int *i, howdah_error *reterr)
+{
+    const char *name = argv[*i] + 2;
+    size_t len = strcspn(name, "=");
+    const char *value = name[len] ? name + len + 1 : NULL;
+    const cli_option *option = find_option(args->command, name, len);
+
+    if (!option)
+        return unknown_option(args, name, len, reterr);
+    if (option->flags & CLI_LATER)
+        return hw_fail(reterr, HOWDAH_MISUSE, "--%s: not in this version", option->name);
+    if (!option->value && value)
+        return hw_fail(reterr, HOWDAH_MISUSE, "--%s takes no value", option->name);
+    if (option->value && !value) {
+        if (*i + 1 >= argc)
+            return hw_fail(reterr, HOWDAH_MISUSE, "--%s needs a value: %s", option->name,
+                           option->value);
+        value = argv[++*i];
+    }
+    args->given[args->given_n++] = (cli_given){option, value};
+    return HOWDAH_OK;
+}
+
+static int take_word(cli_args *args, char *word, howdah_error *reterr)
+{
+    if (!args->command) {
+        args->command = cli_command_find(word);
+        if (!args->command)
+            return cli_command_unknown(word, reterr);
+    }
+    args->words[args->words_n++] = word;
+    return HOWDAH_OK;
+}
+
+/* The two short options that hands type by habit. */
+static const char *long_form(const char *arg)
+{
+    if (strcmp(arg, "-h") == 0)
+        return "help";
+    return strcmp(arg, "-V") == 0 ? "version" : NULL;
+}
+
+static bool is_word(const char *arg)
+{
+    return arg[0] != '-' || arg[1] == '\0' || isdigit((unsigned char)arg[1]);
+}
+
+static int take_short(cli_args *args, const char *arg, howdah_error *reterr)
+{
+    const char *name = long_form(arg);
+
+    if (!name)
+        return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "unknown option %.64s", arg),
+                         "options have two dashes; -- ends them");
+    args->given[args->given_n++] =
+        (cli_given){find_in(cli_global_options, name, strlen(name)), NULL};
+    return HOWDAH_OK;
+}
+
+int cli_args_parse(cli_args *args, int argc, char **argv, howdah_error *reterr)
+{
+    bool options = true;
+    int s = HOWDAH_OK;
+
+    *args = (cli_args){NULL, NULL, 0, NULL, 0};
+    args->given = hw_calloc((size_t)argc + 1, sizeof *args->given);
+    args->words = hw_calloc((size_t)argc + 1, sizeof *args->words);
+    if (!args->given || !args->words)
+        return hw_fail_no_memory(reterr);
+    for (int i = 1; i < argc && s == HOWDAH_OK; i++) {
+        if (!options || is_word(argv[i]))
+            s = take_word(args, argv[i], reterr);
+        else if (strcmp(argv[i], "--") == 0)
+            options = false;
+        else if (argv[i][1] == '-')
+            s = take_option(args, argc, argv, &i, reterr);
+        else
+            s = take_short(args, argv[i], reterr);
+    }
+    return s;
+}
+
+void cli_args_done(cli_args *args)
+{
+    hw_free(args->given);
+    hw_free(args->words);
+    *args = (cli_args){NULL, NULL, 0, NULL, 0};
+}
+
+static const cli_given *last_given(const cli_args *args, const char *name)
+{
+    /* A misspelt name in a command's code would read as "not given" for ever. */
+    assert(find_option(args->command, name, strlen(name)));
+    for (size_t i = args->given_n; i > 0; i--)
+        if (strcmp(args->given[i - 1].option->name, name) == 0)
+            return &args->given[i - 1];
+    return NULL;
+}
+
+bool cli_args_has(const cli_args *args, const char *name)
+{
+    return last_given(args, name) != NULL;
+}
+
+const char *cli_args_text(const cli_args *args, const char *name)
+{
+    const cli_given *given = last_given(args, name);
+
+    return given ? given->value : NULL;
+}
+
+const char *cli_args_next(const cli_args *args, const char *name, size_t *pos)
+{
+    while (*pos < args->given_n) {
+        const cli_given *given = &args->given[(*pos)++];
+
+        if (strcmp(given->option->name, name) == 0)
+            return given->value;
+    }
+    return NULL;
+}
+
+int cli_args_number(const cli_args *args, const char *name, int64_t min, int64_t max,
+                    int64_t *ret_value, howdah_error *reterr)
+{
+    const char *text = cli_args_text(args, name);
+
+    if (!text || hw_parse_i64(text, min, max, ret_value))
+        return HOWDAH_OK;
+    if (max == INT64_MAX)
+        return hw_fail_field(reterr, HOWDAH_INVALID, name, "wanted a whole number from %lld on",
+                             (long long)min);
+    return hw_fail_field(reterr, HOWDAH_INVALID, name, "wanted a whole number, %lld to %lld",
+                         (long long)min, (long long)max);
+}
+
+int cli_args_duration(const cli_args *args, const char *name, int64_t *ret_ms, howdah_error *reterr)
+{
+    const char *text = cli_args_text(args, name);
+
+    if (!text || hw_duration_parse(text, ret_ms))
+        return HOWDAH_OK;
+    return hw_fail_field(reterr, HOWDAH_INVALID, name, "wanted a duration, like 250ms, 5s or 2m");
+}
+
+int cli_args_words(const cli_args *args, int min, int max, howdah_error *reterr)
+{
+    int n = args->words_n - 1;
+    int s;
+
+    if (n >= min && n <= max)
+        return HOWDAH_OK;
+    if (n < min)
+        s = hw_fail(reterr, HOWDAH_MISUSE, "%s: an argument is missing", args->command->name);
+    else
+        s = hw_fail(reterr, HOWDAH_MISUSE, "%s: one argument too many: %.64s", args->command->name,
+                    args->words[max + 1]);
+    return hw_advise(reterr, s, "usage: howdah %s", args->command->usage[0]);
+}

@@ -1,0 +1,146 @@
+/* cli.c - settings, the bus, and words to the user. */
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "cli/signals.h"
+
+#define STORE_DEFAULT "sqlite:howdah.db"
+
+const char *cli_store(const cli_context *cli)
+{
+    const char *given = cli_args_text(&cli->args, "store");
+    const char *environment = getenv("HOWDAH_STORE"); /* NOLINT(concurrency-mt-unsafe) */
+
+    if (given)
+        return given;
+    return environment && *environment ? environment : STORE_DEFAULT;
+}
+
+/* One "key=value" of --set. */
+static int set_one(howdah_settings *settings, const char *pair, howdah_error *reterr)
+{
+    const char *equals = strchr(pair, '=');
+    char *key;
+    int s;
+
+    if (!equals || equals == pair)
+        return hw_fail(reterr, HOWDAH_MISUSE, "--set needs KEY=VALUE");
+    key = hw_strndup(pair, (size_t)(equals - pair));
+    if (!key)
+        return hw_fail_no_memory(reterr);
+    s = howdah_settings_set(settings, key, equals + 1, reterr);
+    hw_free(key);
+    return s;
+}
+
+static int fill_settings(const cli_context *cli, howdah_settings *settings, howdah_error *reterr)
+{
+    const char *schema = cli_args_text(&cli->args, "schema");
+    const char *pair;
+    size_t pos = 0;
+    int s = howdah_settings_from_environment(settings, reterr);
+
+    if (s == HOWDAH_OK && schema)
+        s = howdah_settings_set(settings, "schema", schema, reterr);
+    while (s == HOWDAH_OK && (pair = cli_args_next(&cli->args, "set", &pos)))
+        s = set_one(settings, pair, reterr);
+    return s;
+}
+
+int cli_settings(cli_context *cli, howdah_error *reterr)
+{
+    howdah_settings *settings = NULL;
+    int s;
+
+    if (cli->settings)
+        return HOWDAH_OK;
+    s = howdah_settings_new(&settings, reterr);
+    if (s < 0)
+        return s;
+    s = fill_settings(cli, settings, reterr);
+    if (s < 0) {
+        howdah_settings_free(settings);
+        return s;
+    }
+    cli->settings = settings;
+    return HOWDAH_OK;
+}
+
+int cli_open(cli_context *cli, howdah_error *reterr)
+{
+    int s = cli_settings(cli, reterr);
+
+    if (s == HOWDAH_OK)
+        s = howdah_open(cli_store(cli), cli->settings, &cli->bus, reterr);
+    if (s == HOWDAH_OK)
+        cli_signals_watch(cli->bus);
+    return s;
+}
+
+size_t cli_payload_max(const cli_context *cli)
+{
+    const char *text = howdah_settings_get(cli->settings, "payload_bytes_max");
+    int64_t bytes = 0;
+
+    /* It passed the setting's own check, so it parses. */
+    if (!text || !hw_parse_bytes(text, &bytes) || bytes < 1)
+        return 0;
+    return (size_t)bytes;
+}
+
+static const char *err_style(const cli_context *cli, cli_style style)
+{
+    return cli->out.err_colour ? cli_style_code(style) : "";
+}
+
+/* 128 + signal when one ended the command, which is not a failure to explain. */
+static int interrupted_exit_code(const howdah_error *err)
+{
+    int number = cli_signal_caught();
+
+    return number ? 128 + number : howdah_status_exit_code(err->status);
+}
+
+int cli_fail(cli_context *cli, const howdah_error *err)
+{
+    bool interrupted = err->status == HOWDAH_INTERRUPTED;
+    const char *arrow = cli->out.err_terminal && cli->out.utf8 ? "\xe2\x86\x92" : "->";
+
+    cli_out_flush(&cli->out); /* what was printed before it happened comes before it */
+    if (!interrupted || !cli_signal_caught())
+        (void)fprintf(stderr, "%showdah:%s %s\n", err_style(cli, CLI_RED),
+                      err_style(cli, CLI_PLAIN),
+                      err->message[0] ? err->message : howdah_status_text(err->status));
+    if (err->advice[0] && !interrupted)
+        (void)fprintf(stderr, "  %s %s\n", arrow, err->advice);
+    return interrupted ? interrupted_exit_code(err) : howdah_status_exit_code(err->status);
+}
+
+void cli_note(cli_context *cli, const char *fmt, ...)
+{
+    va_list args;
+
+    if (cli->quiet)
+        return;
+    va_start(args, fmt);
+    (void)fputs("howdah: ", stderr);
+    (void)vfprintf(stderr, fmt, args);
+    (void)fputc('\n', stderr);
+    va_end(args);
+}
+
+void cli_json_text(cli_context *cli, const char *text)
+{
+    hw_buf quoted = HW_BUF_INIT((size_t)64 * 1024 * 1024);
+
+    hw_json_put_string(&quoted, text, strlen(text));
+    cli_out_put(&cli->out, hw_buf_str(&quoted), quoted.len);
+    hw_buf_done(&quoted);
+}

@@ -1,0 +1,70 @@
+/* cmd_doctor.c - howdah doctor: findings, and what to do about them. */
+#include "cli/cli.h"
+
+typedef struct visit {
+    cli_context *cli;
+    int bad;
+    int warnings;
+} visit;
+
+static const char *const verdict_names[] = {"good", "warning", "bad"};
+
+static void finding_json(cli_context *cli, const howdah_finding *finding)
+{
+    cli_out_printf(&cli->out, "{\"verdict\":\"%s\",\"check\":", verdict_names[finding->verdict]);
+    cli_json_text(cli, finding->check);
+    cli_out_puts(&cli->out, ",\"message\":");
+    cli_json_text(cli, finding->message);
+    cli_out_puts(&cli->out, ",\"advice\":");
+    cli_json_text(cli, finding->advice ? finding->advice : "");
+    cli_out_puts(&cli->out, "}\n");
+}
+
+static void finding_text(cli_context *cli, const howdah_finding *finding)
+{
+    static const char *const marks[2][3] = {{"ok", "! ", "X "},
+                                            {"\xe2\x9c\x93 ", "! ", "\xe2\x9c\x97 "}};
+    static const cli_style styles[] = {CLI_GREEN, CLI_YELLOW, CLI_RED};
+    cli_out *out = &cli->out;
+
+    cli_out_style(out, styles[finding->verdict]);
+    cli_out_puts(out, marks[out->utf8][finding->verdict]);
+    cli_out_style(out, CLI_PLAIN);
+    cli_out_printf(out, " %-12s %s\n", finding->check, finding->message);
+    if (finding->advice && finding->advice[0])
+        cli_out_printf(out, "                %s %s\n", out->utf8 ? "\xe2\x86\x92" : "->",
+                       finding->advice);
+}
+
+static int on_finding(void *ctx, const howdah_finding *finding)
+{
+    visit *v = ctx;
+
+    v->bad += finding->verdict == HOWDAH_BAD;
+    v->warnings += finding->verdict == HOWDAH_WARNING;
+    if (v->cli->out.json)
+        finding_json(v->cli, finding);
+    else
+        finding_text(v->cli, finding);
+    cli_out_flush(&v->cli->out); /* a check can take seconds: show each as it is known */
+    return 0;
+}
+
+int cmd_doctor(cli_context *cli, int argc, char **argv)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    visit v = {cli, 0, 0};
+    int s = cli_args_words(&cli->args, 0, 0, &err);
+
+    (void)argc;
+    (void)argv;
+    if (s == HOWDAH_OK)
+        s = cli_settings(cli, &err);
+    if (s == HOWDAH_OK)
+        s = howdah_doctor(cli_store(cli), cli->settings, on_finding, &v, &err);
+    if (s < 0)
+        return cli_fail(cli, &err);
+    if (!cli->out.json)
+        cli_out_printf(&cli->out, "\n%d broken, %d to look at\n", v.bad, v.warnings);
+    return v.bad > 0 ? 1 : 0;
+}

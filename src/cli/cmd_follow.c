@@ -1,0 +1,98 @@
+/* cmd_follow.c - howdah follow. */
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/events.h"
+
+/* A reader of our pipe that went away is noticed within this time, also when nothing happens. */
+#define LOOK_MS 500
+
+typedef struct request {
+    howdah_tail_options options;
+    int64_t max;        /* HOWDAH_ABSENT: no end */
+    int64_t timeout_ms; /* HOWDAH_ABSENT: no end */
+} request;
+
+static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
+{
+    int s;
+
+    *r = (request){HOWDAH_TAIL_OPTIONS_INIT, HOWDAH_ABSENT, HOWDAH_ABSENT};
+    r->options.pattern = cli_args_text(args, "pattern");
+    s = cli_args_words(args, 0, 0, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_number(args, "since", 0, INT64_MAX, &r->options.since, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_number(args, "max", 0, INT64_MAX, &r->max, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_duration(args, "timeout", &r->timeout_ms, reterr);
+    return s;
+}
+
+/* How long to wait for the next event: not beyond the end, and not too long in one go. */
+static int wait_ms(int64_t end_ms)
+{
+    int64_t left;
+
+    if (end_ms == HOWDAH_ABSENT)
+        return LOOK_MS;
+    left = end_ms - hw_clock_mono_ms();
+    if (left < 0)
+        return 0;
+    return left < LOOK_MS ? (int)left : LOOK_MS;
+}
+
+static int64_t end_of(int64_t timeout_ms)
+{
+    int64_t now_ms = hw_clock_mono_ms();
+
+    if (timeout_ms == HOWDAH_ABSENT || timeout_ms > INT64_MAX - now_ms)
+        return HOWDAH_ABSENT;
+    return now_ms + timeout_ms;
+}
+
+static int follow(cli_context *cli, howdah_tail *tail, const request *r, cli_events *events,
+                  howdah_error *reterr)
+{
+    int64_t end_ms = end_of(r->timeout_ms);
+    const howdah_event *event;
+
+    while ((r->max == HOWDAH_ABSENT || events->count < r->max) && cli_out_wanted(&cli->out)) {
+        int s = howdah_tail_next(tail, wait_ms(end_ms), &event, reterr);
+
+        if (s == HOWDAH_OK) {
+            s = cli_events_put(events, event, reterr);
+            cli_events_flush(events);
+        }
+        if (s < 0)
+            return s;
+        if (end_ms != HOWDAH_ABSENT && hw_clock_mono_ms() >= end_ms)
+            break;
+    }
+    return HOWDAH_OK;
+}
+
+int cmd_follow(cli_context *cli, int argc, char **argv)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    howdah_tail *tail = NULL;
+    cli_events events;
+    request r;
+    int s;
+
+    (void)argc;
+    (void)argv;
+    s = parse_request(&cli->args, &r, &err);
+    if (s == HOWDAH_OK)
+        s = cli_open(cli, &err);
+    if (s == HOWDAH_OK)
+        s = howdah_tail_open(cli->bus, &r.options, &tail, &err);
+    if (s < 0)
+        return cli_fail(cli, &err);
+    if (!cli->out.json && cli->out.err_terminal)
+        cli_note(cli, "following %s; Ctrl-C ends it", howdah_bus_url(cli->bus));
+    cli_events_init(&events, &cli->out, true);
+    s = follow(cli, tail, &r, &events, &err);
+    howdah_tail_close(tail);
+    cli_events_done(&events);
+    return s < 0 ? cli_fail(cli, &err) : 0;
+}

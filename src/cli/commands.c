@@ -1,0 +1,224 @@
+/* commands.c - the whole face of the command, as tables.  The contract is shared/CLI.md. */
+#include "cli/commands.h"
+
+#include <string.h>
+
+#include "cli/bench.h"
+
+const cli_option cli_global_options[] = {
+    {"store", "URL", NULL,
+     "sqlite:FILE or postgres://...; default: $HOWDAH_STORE, else sqlite:howdah.db", 0},
+    {"schema", "NAME", NULL, "schema of the bus on PostgreSQL (default howdah)", 0},
+    {"set", "KEY=VALUE", NULL, "any setting; howdah settings lists them", CLI_REPEATS},
+    {"json", NULL, NULL, "JSON lines, as in a pipe", 0},
+    {"quiet", NULL, NULL, "no progress and no remarks; errors only", 0},
+    {"help", NULL, NULL, "this text", 0},
+    {"version", NULL, NULL, "the version", 0},
+    CLI_OPTIONS_END};
+
+static const cli_option append_options[] = {
+    {"expect", "any|none|exists|N", "any none exists",
+     "what the stream must be at: its last version N, no event yet, some event", 0},
+    {"id", "UUID", NULL, "the event's id; the same id is never stored twice", 0},
+    {"header", "NAME=VALUE", NULL, "a header", CLI_REPEATS},
+    {"correlation", "ID", NULL, "correlation id", 0},
+    {"causation", "UUID", NULL, "id of the event that caused this one", 0},
+    {"actor", "NAME", NULL, "who did it", 0},
+    {"valid-time", "TIME", NULL, "when it was true, RFC 3339; default: when it is recorded", 0},
+    {"schema-version", "N", NULL, "version of the payload's form (default 1)", 0},
+    {"bytes", "CONTENT_TYPE", "application/octet-stream text/plain image/png",
+     "the payload is bytes of this type, not JSON", 0},
+    {"batch", NULL, NULL, "JSON lines on stdin, one event each", 0},
+    {"tx-size", "N", NULL, "with --batch: at most N events in one transaction (default: all)", 0},
+    {"id-space", "NAME", NULL,
+     "with --batch: a line without id gets one made of NAME, line number and line", 0},
+    {"positions", NULL, NULL, "with --batch: print where each event is, not a summary", 0},
+    {"dry-run", NULL, NULL, "with --batch: check every line, store nothing", 0},
+    {"correct", "UUID", NULL, "", CLI_LATER},
+    {"reason", "TEXT", NULL, "", CLI_LATER},
+    CLI_OPTIONS_END};
+
+static const cli_option read_options[] = {
+    {"stream", "NAME", NULL, "only this stream, in order of version", 0},
+    {"from", "N", NULL, "first position: a version with --stream, else a global sequence", 0},
+    {"to", "N", NULL, "last position", 0},
+    {"since", "N", NULL, "positions behind N", 0},
+    {"backward", NULL, NULL, "newest first", 0},
+    {"limit", "N", NULL, "at most N events", 0},
+    {"pattern", "PATTERN", NULL, "types that match: 'order.*', '*.created', 'order.>'", 0},
+    {"type", "TYPE", NULL, "only this type", 0},
+    {"correlation", "ID", NULL, "only this correlation", 0},
+    {"last", NULL, NULL, "the last event of --stream", 0},
+    {"id", "UUID", NULL, "the event with this id", 0},
+    {"valid-at", "TIME", NULL, "", CLI_LATER},
+    {"known-at", "TIME", NULL, "", CLI_LATER},
+    {"versions", "UUID", NULL, "", CLI_LATER},
+    CLI_OPTIONS_END};
+
+static const cli_option follow_options[] = {
+    {"pattern", "PATTERN", NULL, "types that match: 'order.*', '*.created', 'order.>'", 0},
+    {"since", "N", NULL, "start behind this global sequence (default: from now on)", 0},
+    {"max", "N", NULL, "leave after N events", 0},
+    {"timeout", "DURATION", NULL, "leave after this time: 250ms, 5s, 2m", 0},
+    CLI_OPTIONS_END};
+
+static const cli_option import_options[] = {
+    {"table", "SCHEMA.TABLE", NULL, "the table to take events from", 0},
+    {"map", "FIELD=COLUMN", NULL, "which column holds a field; FIELD:=TEXT gives a constant",
+     CLI_REPEATS},
+    {"batch", "N", NULL, "rows in one transaction (default 1000)", 0},
+    CLI_OPTIONS_END};
+
+static const cli_option bench_options[] = {
+    {"clients", "N", NULL, "appenders at once", 0},
+    {"seconds", "N", NULL, "how long", 0},
+    {"payload", "BYTES", NULL, "size of a payload", 0},
+    {"events", "N", NULL, "how many events", 0},
+    {"batch", "N", NULL, "events in one append", 0},
+    {"ceiling", NULL, NULL, "measure what the store can do at most in the same run", 0},
+    CLI_OPTIONS_END};
+
+static const char append_about[] =
+    "The payload is JSON, kept to the letter; - reads it from stdin, @FILE from a file; "
+    "without one it is {}.  The answer is the event's position.\n\n"
+    "A line of --batch has stream and type, and may have data (any JSON) or data_base64 and "
+    "content_type, headers, id, correlation_id, causation_id, actor, valid_time, "
+    "schema_version, expect.  What howdah read prints is understood as well, so that "
+    "howdah read | howdah append --batch copies a log.  All lines are one transaction of at "
+    "most 100,000 events; more need --tx-size.  Lines with an id can be sent again: what is "
+    "stored already is not stored twice, and a run that was cut off goes on.";
+
+static const char read_about[] =
+    "Prints events in order of version (with --stream) or of global sequence.  In a pipe each "
+    "is one line of JSON; in a terminal a row of a table, its payload cut to the width. "
+    "A pattern is segments joined by dots: * stands for exactly one, a last > for one or more.";
+
+static const char import_about[] =
+    "Takes events from a table of the same database, in the order (created_at, id).  Fields: "
+    "id, stream, type, data, created_at (found by their usual names when not mapped), headers, "
+    "correlation_id, causation_id, actor, schema_version.  It can be killed and run again: it "
+    "goes on behind the last row it took.";
+
+const cli_command cli_commands[] = {
+    {.name = "init",
+     .group = "Set up",
+     .summary = "create the schema or migrate it",
+     .usage = {"init"},
+     .about = "Safe to run again, and safe when two start at once.",
+     .examples = {"howdah init", "howdah init --store postgres://app@db/shop --schema orders"},
+     .run = cmd_init},
+    {.name = "migrate",
+     .group = "Set up",
+     .summary = "show, apply or print the steps of the schema",
+     .usage = {"migrate status", "migrate up", "migrate print"},
+     .about = "print writes the SQL for a DBA; it needs no connection.",
+     .words = "status up print",
+     .examples = {"howdah migrate status", "howdah migrate print --store postgres: > howdah.sql"},
+     .run = cmd_migrate},
+    {.name = "import",
+     .group = "Set up",
+     .summary = "adopt the events of an existing table",
+     .usage = {"import --table SCHEMA.TABLE [--map FIELD=COLUMN]... [--batch N]"},
+     .about = import_about,
+     .options = import_options,
+     .examples = {"howdah import --table public.order_events --map stream=aggregate_id",
+                  "howdah import --table audit --map type:=audit.entry --map data=body"},
+     .run = cmd_import},
+    {.name = "append",
+     .group = "Events",
+     .summary = "append one event, or many from JSON lines",
+     .usage = {"append STREAM TYPE [JSON | - | @FILE] [OPTIONS]", "append --batch [OPTIONS]"},
+     .about = append_about,
+     .options = append_options,
+     .examples = {"howdah append order-1 order.created '{\"total\":12}' --expect none",
+                  "howdah append scan-7 scan.stored @scan.png --bytes image/png",
+                  "howdah append --batch --tx-size 10000 < events.jsonl",
+                  "howdah read | howdah append --batch --store sqlite:copy.db"},
+     .run = cmd_append},
+    {.name = "read",
+     .group = "Events",
+     .summary = "print events",
+     .usage = {"read [OPTIONS]", "read --stream NAME --last", "read --id UUID"},
+     .about = read_about,
+     .options = read_options,
+     .examples = {"howdah read --stream order-1", "howdah read --pattern 'order.*' --limit 10",
+                  "howdah read --backward --limit 1 --json | jq .data"},
+     .run = cmd_read},
+    {.name = "follow",
+     .group = "Events",
+     .summary = "print events as they appear",
+     .usage = {"follow [--pattern P] [--since N] [--max N] [--timeout D]"},
+     .about = "A live tail without a checkpoint.  Ctrl-C ends it.",
+     .options = follow_options,
+     .examples = {"howdah follow", "howdah follow --pattern 'order.>' --since 0 --max 100"},
+     .run = cmd_follow},
+    {.name = "trace",
+     .group = "Events",
+     .summary = "print the causation tree around an event",
+     .usage = {"trace EVENT_ID"},
+     .about = "Its causes up to the root, itself, and all that it caused.  In a pipe each line has "
+              "\"depth\": below 0 for causes, 0 for the event, above 0 for what it caused.",
+     .examples = {"howdah trace 0198a1b2-0000-7000-8000-0000000000aa"},
+     .run = cmd_trace},
+    {.name = "status",
+     .group = "Look after it",
+     .summary = "print facts about the bus",
+     .usage = {"status"},
+     .examples = {"howdah status", "howdah status --json | jq .head"},
+     .run = cmd_status},
+    {.name = "doctor",
+     .group = "Look after it",
+     .summary = "check server, schema, privileges and durability",
+     .usage = {"doctor"},
+     .about = "Says what to do about each finding.  Exit code 1 when something is broken.",
+     .examples = {"howdah doctor", "howdah doctor --store postgres://app@db/shop"},
+     .run = cmd_doctor},
+    {.name = "bench",
+     .group = "Look after it",
+     .summary = "measure appends and reads against their ceiling",
+     .usage = {"bench append|append-batch|read [OPTIONS]"},
+     .words = "append append-batch read",
+     .options = bench_options,
+     .examples = {"howdah bench append --clients 8 --seconds 5 --ceiling"},
+     .run = cmd_bench},
+    {.name = "settings",
+     .group = "Help",
+     .summary = "list the settings, their variables and defaults",
+     .usage = {"settings"},
+     .examples = {"howdah settings", "howdah read --set read_batch=5000"},
+     .run = cmd_settings},
+    {.name = "completion",
+     .group = "Help",
+     .summary = "print the completion script of a shell",
+     .usage = {"completion bash|zsh|fish"},
+     .words = "bash zsh fish",
+     .examples = {"eval \"$(howdah completion bash)\"",
+                  "howdah completion fish > ~/.config/fish/completions/howdah.fish"},
+     .run = cmd_completion},
+    {.name = "help",
+     .group = "Help",
+     .summary = "explain a command",
+     .usage = {"help [COMMAND]"},
+     .examples = {"howdah help append"},
+     .run = cmd_help},
+    {.name = NULL}};
+
+const cli_command *cli_command_find(const char *name)
+{
+    for (const cli_command *c = cli_commands; c->name; c++)
+        if (strcmp(c->name, name) == 0)
+            return c;
+    return NULL;
+}
+
+bool cli_command_is_later(const char *name)
+{
+    static const char *const later[] = {"subscribe", "sub",    "dlq",  "push", "work",
+                                        "queue",     "job",    "log",  "bind", "unbind",
+                                        "bindings",  "verify", "serve"};
+
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        if (strcmp(later[i], name) == 0)
+            return true;
+    return false;
+}

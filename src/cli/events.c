@@ -1,0 +1,122 @@
+/* events.c - see events.h. */
+#include "cli/events.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LINE_BYTES_MAX ((size_t)512 * 1024 * 1024) /* above any event the library can make */
+#define YEAR_WIDTH 100u                            /* a terminal this wide shows the year */
+
+static void init_table(cli_events *events, bool live)
+{
+    unsigned width = events->out->width;
+    cli_column columns[] = {
+        {"seq", CLI_DIM, true, true, live ? 6 : 0},
+        {"recorded (UTC)", CLI_DIM, false, true, 0},
+        {"stream", CLI_PLAIN, false, false, live ? width / 5 : 0},
+        {"ver", CLI_DIM, true, true, live ? 4 : 0},
+        {"type", CLI_CYAN, false, false, live ? width / 5 : 0},
+        {"data", CLI_PLAIN, false, false, 0},
+    };
+    size_t rows = events->out->height > 3 ? events->out->height - 2 : 1;
+
+    cli_table_init(&events->table, events->out, columns, sizeof columns / sizeof *columns,
+                   live ? 1 : rows);
+}
+
+void cli_events_init(cli_events *events, cli_out *out, bool live)
+{
+    events->out = out;
+    events->line = (hw_buf)HW_BUF_INIT(LINE_BYTES_MAX);
+    events->count = 0;
+    init_table(events, live);
+}
+
+void cli_events_done(cli_events *events)
+{
+    hw_buf_done(&events->line);
+    cli_table_done(&events->table);
+}
+
+void cli_events_flush(cli_events *events)
+{
+    cli_table_flush(&events->table);
+    cli_out_flush(events->out);
+}
+
+int cli_event_json(const howdah_event *event, hw_buf *buf, howdah_error *reterr)
+{
+    size_t len;
+
+    hw_buf_clear(buf);
+    len = howdah_event_json(event, buf->data, buf->room);
+    if (len > 0 && len >= buf->room && hw_buf_reserve(buf, len + 1))
+        len = howdah_event_json(event, buf->data, buf->room);
+    if (len == 0 || len >= buf->room)
+        return hw_fail_no_memory(reterr);
+    buf->len = len;
+    return HOWDAH_OK;
+}
+
+void cli_event_moment(const howdah_event *event, bool with_year, char ret_text[CLI_MOMENT_SIZE])
+{
+    char text[HOWDAH_TIME_SIZE];
+    int64_t at_us;
+
+    ret_text[0] = '\0';
+    if (!howdah_event_recorded_at(event, &at_us))
+        return;
+    howdah_time_format(at_us, text);
+    text[10] = ' ';
+    text[19] = '\0'; /* no fraction */
+    memcpy(ret_text, with_year ? text : text + 5, with_year ? 20 : 15);
+}
+
+hw_str cli_event_payload(const howdah_event *event, char *room, size_t room_n)
+{
+    const char *type = howdah_event_content_type(event);
+    size_t len;
+    const char *data = howdah_event_data(event, &len);
+    char count[CLI_COUNT_SIZE];
+
+    if (!type)
+        return (hw_str){data, len};
+    cli_count_text((long long)len, count);
+    (void)snprintf(room, room_n, "(%.80s, %s bytes)", type, count);
+    return hw_str_of(room);
+}
+
+static void put_row(cli_events *events, const howdah_event *event)
+{
+    char sequence[24];
+    char version[24];
+    char moment[CLI_MOMENT_SIZE];
+    char payload[128];
+
+    (void)snprintf(sequence, sizeof sequence, "%" PRId64, howdah_event_global_sequence(event));
+    (void)snprintf(version, sizeof version, "%" PRId64, howdah_event_version(event));
+    cli_event_moment(event, events->out->width >= YEAR_WIDTH, moment);
+    cli_table_row(&events->table,
+                  (hw_str[]){hw_str_of(sequence), hw_str_of(moment),
+                             hw_str_of(howdah_event_stream(event)), hw_str_of(version),
+                             hw_str_of(howdah_event_type(event)),
+                             cli_event_payload(event, payload, sizeof payload)});
+}
+
+int cli_events_put(cli_events *events, const howdah_event *event, howdah_error *reterr)
+{
+    int s;
+
+    events->count++;
+    if (!events->out->json) {
+        put_row(events, event);
+        return HOWDAH_OK;
+    }
+    s = cli_event_json(event, &events->line, reterr);
+    if (s < 0)
+        return s;
+    cli_out_put(events->out, events->line.data, events->line.len);
+    cli_out_puts(events->out, "\n");
+    return HOWDAH_OK;
+}

@@ -1,0 +1,185 @@
+/* out.c - buffered stdout that notices when nobody reads any more. */
+#include "cli/out.h"
+
+#include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "cli/signals.h"
+
+#define WIDTH_DEFAULT 80u
+#define HEIGHT_DEFAULT 24u
+
+static bool environment_is(const char *name, const char *value)
+{
+    const char *text = getenv(name); /* NOLINT(concurrency-mt-unsafe): one thread */
+
+    return text && strcmp(text, value) == 0;
+}
+
+static bool colours_wanted(void)
+{
+    const char *no = getenv("NO_COLOR"); /* NOLINT(concurrency-mt-unsafe): one thread */
+
+    return !(no && *no) && !environment_is("TERM", "dumb");
+}
+
+/* What the environment asks for counts, also where that very locale is not installed. */
+static bool utf8_wanted(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+
+    if (setlocale(LC_CTYPE, "") && strcmp(nl_langinfo(CODESET), "UTF-8") == 0)
+        return true;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = getenv(names[i]); /* NOLINT(concurrency-mt-unsafe): one thread */
+
+        if (text && *text)
+            return (strcasestr(text, "UTF-8") || strcasestr(text, "utf8")) &&
+                   setlocale(LC_CTYPE, "C.UTF-8");
+    }
+    return false;
+}
+
+static unsigned environment_number(const char *name, unsigned otherwise)
+{
+    const char *text = getenv(name); /* NOLINT(concurrency-mt-unsafe): one thread */
+    int64_t value;
+
+    return text && hw_parse_i64(text, 1, 10000, &value) ? (unsigned)value : otherwise;
+}
+
+static void look_at_size(cli_out *out)
+{
+    struct winsize size = {0, 0, 0, 0};
+
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0)
+        size.ws_col = size.ws_row = 0;
+    out->width = size.ws_col ? size.ws_col : environment_number("COLUMNS", WIDTH_DEFAULT);
+    out->height = size.ws_row ? size.ws_row : environment_number("LINES", HEIGHT_DEFAULT);
+}
+
+void cli_out_init(cli_out *out, bool json)
+{
+    bool terminal = isatty(STDOUT_FILENO) == 1;
+
+    memset(out, 0, sizeof *out);
+    out->json = json || !terminal;
+    out->colour = terminal && !out->json && colours_wanted();
+    out->err_terminal = isatty(STDERR_FILENO) == 1;
+    out->err_dumb = environment_is("TERM", "dumb");
+    out->err_colour = out->err_terminal && colours_wanted();
+    out->utf8 = utf8_wanted();
+    look_at_size(out);
+}
+
+static void write_all(cli_out *out, const char *bytes, size_t n)
+{
+    while (n > 0 && !out->broken) {
+        ssize_t done = write(STDOUT_FILENO, bytes, n);
+
+        if (done >= 0) {
+            bytes += done;
+            n -= (size_t)done;
+        } else if (errno != EINTR || cli_signal_caught()) {
+            out->broken = errno;
+        }
+    }
+}
+
+void cli_out_flush(cli_out *out)
+{
+    size_t n = out->len;
+
+    out->len = 0;
+    write_all(out, out->room, n);
+}
+
+void cli_out_put(cli_out *out, const void *bytes, size_t n)
+{
+    if (n > sizeof out->room - out->len)
+        cli_out_flush(out);
+    if (n > sizeof out->room) {
+        write_all(out, bytes, n);
+        return;
+    }
+    if (n > 0)
+        memcpy(out->room + out->len, bytes, n);
+    out->len += n;
+}
+
+void cli_out_puts(cli_out *out, const char *text)
+{
+    cli_out_put(out, text, strlen(text));
+}
+
+void cli_out_printf(cli_out *out, const char *fmt, ...)
+{
+    char *text = NULL;
+    va_list args;
+    int n;
+
+    va_start(args, fmt);
+    n = vasprintf(&text, fmt, args);
+    va_end(args);
+    if (n < 0) {
+        out->broken = ENOMEM;
+        return;
+    }
+    cli_out_put(out, text, (size_t)n);
+    free(text); /* vasprintf's, not the library's */
+}
+
+const char *cli_style_code(cli_style style)
+{
+    static const char *const codes[] = {
+        [CLI_PLAIN] = "\033[0m", [CLI_BOLD] = "\033[1m",   [CLI_DIM] = "\033[2m",
+        [CLI_RED] = "\033[31m",  [CLI_GREEN] = "\033[32m", [CLI_YELLOW] = "\033[33m",
+        [CLI_CYAN] = "\033[36m",
+    };
+    return codes[style];
+}
+
+void cli_out_style(cli_out *out, cli_style style)
+{
+    if (out->colour)
+        cli_out_puts(out, cli_style_code(style));
+}
+
+bool cli_out_alive(const cli_out *out)
+{
+    return !out->broken;
+}
+
+bool cli_out_wanted(cli_out *out)
+{
+    struct pollfd p = {.fd = STDOUT_FILENO, .events = 0};
+
+    /* The write end of a pipe reports POLLERR as soon as the last reader has closed it. */
+    if (!out->broken && poll(&p, 1, 0) == 1 && (p.revents & POLLERR))
+        out->broken = EPIPE;
+    return !out->broken;
+}
+
+void cli_count_text(long long count, char ret_text[CLI_COUNT_SIZE])
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%lld", count);
+    size_t at = 0;
+
+    for (int i = 0; i < n; i++) {
+        ret_text[at++] = digits[i];
+        if (digits[i] != '-' && (n - 1 - i) % 3 == 0 && i != n - 1)
+            ret_text[at++] = ',';
+    }
+    ret_text[at] = '\0';
+}

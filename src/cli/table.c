@@ -1,0 +1,248 @@
+/* table.c - see table.h. */
+#include "cli/table.h"
+
+#include <assert.h>
+#include <string.h>
+#include <wchar.h>
+
+#include "base/text.h"
+
+#define CELL_BYTES_MAX 4096u
+#define CELLS_BYTES_MAX ((size_t)64 * 1024 * 1024)
+#define GAP 2u
+#define NARROWEST 8u /* what a column is cut to at most, when the terminal is too small */
+
+/* Decodes one character of well-formed UTF-8; returns its bytes. */
+static size_t decode(const char *s, unsigned *ret_point)
+{
+    const unsigned char *b = (const unsigned char *)s;
+
+    if (b[0] < 0x80) {
+        *ret_point = b[0];
+        return 1;
+    }
+    if (b[0] < 0xe0) {
+        *ret_point = (b[0] & 0x1fu) << 6 | (b[1] & 0x3fu);
+        return 2;
+    }
+    if (b[0] < 0xf0) {
+        *ret_point = (b[0] & 0x0fu) << 12 | (b[1] & 0x3fu) << 6 | (b[2] & 0x3fu);
+        return 3;
+    }
+    *ret_point = (b[0] & 0x07u) << 18 | (b[1] & 0x3fu) << 12 | (b[2] & 0x3fu) << 6 | (b[3] & 0x3fu);
+    return 4;
+}
+
+/* Controls, marks that turn the writing direction, and what the locale cannot show. */
+static bool harmless(unsigned point, bool utf8)
+{
+    if (point < 0x20 || (point >= 0x7f && point < 0xa0))
+        return false;
+    if (point < 0x7f)
+        return true;
+    if ((point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
+        (point >= 0x2066 && point <= 0x2069))
+        return false;
+    return utf8 && wcwidth((wchar_t)point) >= 0;
+}
+
+static unsigned point_width(unsigned point)
+{
+    int width = point < 0x7f ? 1 : wcwidth((wchar_t)point);
+
+    return width < 0 ? 1 : (unsigned)width;
+}
+
+void cli_text_clean(hw_buf *out, hw_str text, size_t bytes_max, bool utf8)
+{
+    bool decodes = hw_utf8_valid(text.s, text.len);
+
+    for (size_t i = 0; i < text.len && i < bytes_max;) {
+        unsigned point = (unsigned char)text.s[i];
+        size_t n = decodes ? decode(text.s + i, &point) : 1;
+
+        if (point == '\n' || point == '\t' || point == '\r')
+            hw_buf_putc(out, ' ');
+        else if (harmless(point, utf8 && decodes))
+            hw_buf_put(out, text.s + i, n);
+        else
+            hw_buf_putc(out, '?');
+        i += n;
+    }
+}
+
+size_t cli_text_fit(const char *text, unsigned width)
+{
+    size_t at = 0;
+    unsigned used = 0;
+
+    while (text[at]) {
+        unsigned point;
+        size_t n = decode(text + at, &point);
+
+        used += point_width(point);
+        if (used > width)
+            break;
+        at += n;
+    }
+    return at;
+}
+
+unsigned cli_text_width(const char *text)
+{
+    unsigned width = 0;
+
+    while (*text) {
+        unsigned point;
+
+        text += decode(text, &point);
+        width += point_width(point);
+    }
+    return width;
+}
+
+void cli_table_init(cli_table *table, cli_out *out, const cli_column *columns, size_t columns_n,
+                    size_t rows_held)
+{
+    assert(columns_n >= 1 && columns_n <= CLI_COLUMNS_MAX && rows_held >= 1);
+    memset(table, 0, sizeof *table);
+    table->out = out;
+    memcpy(table->columns, columns, columns_n * sizeof *columns);
+    table->columns_n = columns_n;
+    table->rows_held = rows_held;
+    table->cells = (hw_buf)HW_BUF_INIT(CELLS_BYTES_MAX);
+}
+
+void cli_table_done(cli_table *table)
+{
+    hw_buf_done(&table->cells);
+}
+
+static void put_spaces(cli_out *out, unsigned n)
+{
+    while (n-- > 0)
+        cli_out_puts(out, " ");
+}
+
+static void print_cell(cli_table *t, size_t column, const char *text, cli_style style)
+{
+    const cli_column *c = &t->columns[column];
+    unsigned natural = cli_text_width(text);
+    unsigned width = t->width[column];
+    bool cut = natural > width && !c->whole && width > 0;
+    size_t bytes = cut ? cli_text_fit(text, width - 1) : strlen(text);
+    unsigned pad = natural < width ? width - natural : 0;
+    bool last = column + 1 == t->columns_n;
+
+    if (c->right)
+        put_spaces(t->out, pad);
+    if (style != CLI_PLAIN)
+        cli_out_style(t->out, style);
+    cli_out_put(t->out, text, bytes);
+    if (cut)
+        cli_out_puts(t->out, t->out->utf8 ? "\xe2\x80\xa6" : "~");
+    if (style != CLI_PLAIN)
+        cli_out_style(t->out, CLI_PLAIN);
+    if (!c->right && !last)
+        put_spaces(t->out, pad);
+    cli_out_puts(t->out, last ? "\n" : "  ");
+}
+
+static void print_row(cli_table *t, const char *cells)
+{
+    for (size_t i = 0; i < t->columns_n; i++) {
+        print_cell(t, i, cells, t->columns[i].style);
+        cells += strlen(cells) + 1;
+    }
+}
+
+static unsigned others_width(const cli_table *t)
+{
+    unsigned sum = GAP * (unsigned)(t->columns_n - 1);
+
+    for (size_t i = 0; i + 1 < t->columns_n; i++)
+        sum += t->width[i];
+    return sum;
+}
+
+/* The widest column that may be cut, other than the last; columns_n when there is none. */
+static size_t widest(const cli_table *t)
+{
+    size_t best = t->columns_n;
+
+    for (size_t i = 0; i + 1 < t->columns_n; i++)
+        if (!t->columns[i].whole && t->width[i] > NARROWEST &&
+            (best == t->columns_n || t->width[i] > t->width[best]))
+            best = i;
+    return best;
+}
+
+static void decide_widths(cli_table *t)
+{
+    const char *cell = hw_buf_str(&t->cells);
+    unsigned total = t->out->width;
+    size_t last = t->columns_n - 1;
+    unsigned last_min;
+
+    for (size_t i = 0; i < t->columns_n; i++) {
+        unsigned head = cli_text_width(t->columns[i].head);
+
+        t->width[i] = head > t->columns[i].width_min ? head : t->columns[i].width_min;
+    }
+    for (size_t n = 0; n < t->rows * t->columns_n; n++) {
+        unsigned width = cli_text_width(cell);
+
+        if (width > t->width[n % t->columns_n])
+            t->width[n % t->columns_n] = width;
+        cell += strlen(cell) + 1;
+    }
+    /* The last column gets a quarter, if it can use it, before the others get their wish. */
+    last_min = t->width[last] < total / 4 ? t->width[last] : total / 4;
+    while (others_width(t) + last_min > total && widest(t) < t->columns_n)
+        t->width[widest(t)]--;
+    t->width[last] = others_width(t) + last_min < total ? total - others_width(t) : last_min;
+}
+
+static void print_head(cli_table *t)
+{
+    for (size_t i = 0; i < t->columns_n; i++)
+        print_cell(t, i, t->columns[i].head, CLI_BOLD);
+}
+
+void cli_table_flush(cli_table *table)
+{
+    const char *cell = hw_buf_str(&table->cells);
+
+    if (table->rows == 0)
+        return;
+    if (!table->open) {
+        decide_widths(table);
+        print_head(table);
+        table->open = true;
+    }
+    for (size_t i = 0; i < table->rows; i++) {
+        print_row(table, cell);
+        for (size_t n = 0; n < table->columns_n; n++)
+            cell += strlen(cell) + 1;
+    }
+    table->rows = 0;
+    hw_buf_clear(&table->cells);
+}
+
+void cli_table_row(cli_table *table, const hw_str *cells)
+{
+    size_t len = table->cells.len;
+
+    for (size_t i = 0; i < table->columns_n; i++) {
+        cli_text_clean(&table->cells, cells[i], CELL_BYTES_MAX, table->out->utf8);
+        hw_buf_putc(&table->cells, '\0');
+    }
+    if (table->cells.broken) { /* without room a row less is better than half a row */
+        table->cells.broken = HOWDAH_OK;
+        table->cells.len = len;
+        return;
+    }
+    table->rows++;
+    if (table->open || table->rows >= table->rows_held)
+        cli_table_flush(table);
+}

@@ -1,0 +1,29 @@
+/* backoff.c - how long to wait before the next try; randomness comes from the caller. */
+#include "engine/backoff.h"
+
+/* range * random / 2^32 without a wider type: the two halves of range one after the other. */
+static uint64_t scale(uint64_t range, uint32_t random)
+{
+    return (range >> 32) * random + (((range & UINT32_MAX) * random) >> 32);
+}
+
+int64_t hw_backoff_ms(int64_t initial_ms, int64_t max_ms, unsigned attempt, unsigned jitter_percent,
+                      uint32_t random)
+{
+    uint64_t delay_ms;
+    uint64_t spread_ms;
+    uint64_t jittered_ms;
+
+    if (initial_ms <= 0 || max_ms <= 0)
+        return 0;
+    /* Shifting max down instead of initial up cannot overflow. */
+    delay_ms =
+        (uint64_t)(attempt >= 63 || initial_ms > (max_ms >> attempt) ? max_ms
+                                                                     : initial_ms << attempt);
+    if (jitter_percent > 100)
+        jitter_percent = 100;
+    spread_ms = delay_ms / 100 * jitter_percent + delay_ms % 100 * jitter_percent / 100;
+    /* At most twice INT64_MAX, which an unsigned type holds. */
+    jittered_ms = delay_ms - spread_ms + scale(2 * spread_ms + 1, random);
+    return jittered_ms > INT64_MAX ? INT64_MAX : (int64_t)jittered_ms;
+}

@@ -1,0 +1,163 @@
+/*
+ * frontier.c - how far the log is known.
+ *
+ * The invariants are in frontier.h.  Holes are kept sorted in one array: a batch in flight is one
+ * hole however large it is, so there are few, and a binary search finds the one that a late row
+ * fills.
+ *
+ * That two holes are never adjacent (I1) follows from how they come about: a new hole ends below
+ * a number that was just seen and starts above high, which was seen; a split leaves a seen number
+ * between its halves.  Burying only removes.
+ */
+#include "engine/frontier.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define ROOM_FIRST 16
+
+void hw_frontier_init(hw_frontier *frontier, int64_t high)
+{
+    assert(high >= 0);
+    *frontier = (hw_frontier){high, NULL, 0, 0};
+}
+
+void hw_frontier_done(hw_frontier *frontier)
+{
+    hw_free(frontier->holes);
+    *frontier = (hw_frontier){frontier->high, NULL, 0, 0};
+}
+
+/* Room for one hole more. */
+static int reserve(hw_frontier *frontier, howdah_error *reterr)
+{
+    size_t room = frontier->holes_room ? frontier->holes_room * 2 : ROOM_FIRST;
+    hw_hole *holes;
+
+    if (frontier->holes_n == HW_HOLES_MAX)
+        return hw_fail(reterr, HOWDAH_LIMIT, "more than %d holes in the log's numbers",
+                       HW_HOLES_MAX);
+    if (frontier->holes_n < frontier->holes_room)
+        return HOWDAH_OK;
+    if (room > HW_HOLES_MAX)
+        room = HW_HOLES_MAX;
+    holes = hw_realloc(frontier->holes, room * sizeof *holes);
+    if (!holes)
+        return hw_fail_no_memory(reterr);
+    frontier->holes = holes;
+    frontier->holes_room = room;
+    return HOWDAH_OK;
+}
+
+/* The hole that holds sequence, or holes_n. */
+static size_t find(const hw_frontier *frontier, int64_t sequence)
+{
+    size_t low = 0;
+    size_t high = frontier->holes_n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (frontier->holes[middle].last < sequence)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < frontier->holes_n && frontier->holes[low].first <= sequence)
+        return low;
+    return frontier->holes_n;
+}
+
+static int see_above(hw_frontier *frontier, int64_t sequence, howdah_error *reterr)
+{
+    if (sequence > frontier->high + 1) {
+        int s = reserve(frontier, reterr);
+
+        if (s < 0)
+            return s;
+        frontier->holes[frontier->holes_n++] = (hw_hole){frontier->high + 1, sequence - 1, 0};
+    }
+    frontier->high = sequence;
+    return HOWDAH_OK;
+}
+
+/* The number leaves hole i, which shrinks, splits or vanishes (I2). */
+static int see_inside(hw_frontier *frontier, size_t i, int64_t sequence, howdah_error *reterr)
+{
+    hw_hole *hole = &frontier->holes[i];
+    size_t behind = frontier->holes_n - i - 1;
+    int s;
+
+    if (hole->first == hole->last) {
+        memmove(hole, hole + 1, behind * sizeof *hole);
+        frontier->holes_n--;
+    } else if (sequence == hole->first) {
+        hole->first++;
+    } else if (sequence == hole->last) {
+        hole->last--;
+    } else {
+        s = reserve(frontier, reterr);
+        if (s < 0)
+            return s;
+        hole = &frontier->holes[i];
+        memmove(hole + 2, hole + 1, behind * sizeof *hole);
+        hole[1] = (hw_hole){sequence + 1, hole->last, hole->fence};
+        hole->last = sequence - 1;
+        frontier->holes_n++;
+    }
+    return HOWDAH_OK;
+}
+
+int hw_frontier_see(hw_frontier *frontier, int64_t sequence, bool *ret_new, howdah_error *reterr)
+{
+    bool above = sequence > frontier->high;
+    size_t i = above ? 0 : find(frontier, sequence);
+    int s;
+
+    if (!above && i == frontier->holes_n) {
+        *ret_new = false;
+        return HOWDAH_OK;
+    }
+    s = above ? see_above(frontier, sequence, reterr) : see_inside(frontier, i, sequence, reterr);
+    if (s < 0)
+        return s;
+    *ret_new = true;
+    return HOWDAH_OK;
+}
+
+void hw_frontier_fence(hw_frontier *frontier, uint64_t fence)
+{
+    assert(fence != 0);
+    for (size_t i = 0; i < frontier->holes_n; i++) {
+        if (frontier->holes[i].fence == 0)
+            frontier->holes[i].fence = fence;
+    }
+}
+
+int64_t hw_frontier_bury(hw_frontier *frontier, uint64_t horizon)
+{
+    size_t kept = 0;
+    int64_t buried = 0;
+
+    for (size_t i = 0; i < frontier->holes_n; i++) {
+        hw_hole hole = frontier->holes[i];
+
+        if (hole.fence != 0 && hole.fence <= horizon)
+            buried += hole.last - hole.first + 1;
+        else
+            frontier->holes[kept++] = hole;
+    }
+    frontier->holes_n = kept;
+    return buried;
+}
+
+bool hw_frontier_wants_fence(const hw_frontier *frontier)
+{
+    for (size_t i = 0; i < frontier->holes_n; i++) {
+        if (frontier->holes[i].fence == 0)
+            return true;
+    }
+    return false;
+}

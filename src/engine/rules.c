@@ -1,0 +1,304 @@
+/*
+ * rules.c - the one verdict on names, documents and numbers.
+ *
+ * Every refusal goes through hw_fail_field(), with the rule and the length; none prints the value.
+ */
+#include "engine/rules.h"
+
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/text.h"
+
+/* --------------------------------------------------------------------- names */
+
+/* 1..max bytes, UTF-8, no control characters. */
+static int check_name(const char *field, hw_str name, size_t max, howdah_error *reterr)
+{
+    if (!name.s)
+        return hw_fail_field(reterr, HOWDAH_INVALID, field, "is required");
+    if (name.len < 1 || name.len > max)
+        return hw_fail_field(reterr, HOWDAH_INVALID, field, "must be 1 to %zu bytes, got %zu", max,
+                             name.len);
+    if (!hw_utf8_valid(name.s, name.len))
+        return hw_fail_field(reterr, HOWDAH_INVALID, field,
+                             "must be UTF-8, got %zu bytes that are not", name.len);
+    if (hw_utf8_has_control(name.s, name.len))
+        return hw_fail_field(reterr, HOWDAH_INVALID, field,
+                             "must not have control characters, got %zu bytes with one", name.len);
+    return HOWDAH_OK;
+}
+
+int hw_rule_stream(hw_str stream, howdah_error *reterr)
+{
+    return check_name("stream", stream, HW_NAME_MAX, reterr);
+}
+
+int hw_rule_name(const char *field, hw_str name, howdah_error *reterr)
+{
+    return check_name(field, name, HW_NAME_MAX, reterr);
+}
+
+int hw_rule_reason(hw_str reason, howdah_error *reterr)
+{
+    return check_name("reason", reason, HW_REASON_MAX, reterr);
+}
+
+int hw_rule_schema_name(hw_str name, howdah_error *reterr)
+{
+    int s = check_name("schema", name, HW_SCHEMA_NAME_MAX, reterr);
+
+    if (s < 0)
+        return s;
+    if (name.len >= 3 && memcmp(name.s, "pg_", 3) == 0)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "schema",
+                             "must not start with pg_, in a name of %zu bytes", name.len);
+    return HOWDAH_OK;
+}
+
+/* -------------------------------------------------------- types and patterns */
+
+static bool is_type_byte(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+}
+
+/* What is wrong with one segment, or NULL. */
+static const char *segment_flaw(hw_str segment, bool wild, bool last)
+{
+    if (segment.len == 0)
+        return "is empty";
+    if (wild && segment.len == 1 && segment.s[0] == '*')
+        return NULL;
+    if (wild && segment.len == 1 && segment.s[0] == '>')
+        return last ? NULL : "is a > that is not the last";
+    for (size_t i = 0; i < segment.len; i++) {
+        if (!is_type_byte(segment.s[i]))
+            return "has a byte outside A-Z a-z 0-9 _ -";
+    }
+    return NULL;
+}
+
+/* field is also the noun: "type", "pattern". */
+static int check_segments(const char *field, hw_str text, bool wild, howdah_error *reterr)
+{
+    const char *p = text.s;
+    const char *end = text.s + text.len;
+
+    if (!text.s)
+        return hw_fail_field(reterr, HOWDAH_INVALID, field, "is required");
+    if (text.len < 1 || text.len > HW_NAME_MAX)
+        return hw_fail_field(reterr, HOWDAH_INVALID, field, "must be 1 to %d bytes, got %zu",
+                             HW_NAME_MAX, text.len);
+    for (unsigned number = 1;; number++) {
+        const char *dot = memchr(p, '.', (size_t)(end - p));
+        hw_str segment = {p, (size_t)((dot ? dot : end) - p)};
+        const char *why = segment_flaw(segment, wild, dot == NULL);
+
+        if (number > HW_TYPE_SEGMENTS_MAX)
+            return hw_fail_field(reterr, HOWDAH_INVALID, field,
+                                 "must have at most %d segments, in a %s of %zu bytes",
+                                 HW_TYPE_SEGMENTS_MAX, field, text.len);
+        if (why)
+            return hw_fail_field(reterr, HOWDAH_INVALID, field,
+                                 "segment %u %s, in a %s of %zu bytes", number, why, field,
+                                 text.len);
+        if (!dot)
+            return HOWDAH_OK;
+        p = dot + 1;
+    }
+}
+
+int hw_rule_type(hw_str type, howdah_error *reterr)
+{
+    return check_segments("type", type, false, reterr);
+}
+
+int hw_rule_pattern(hw_str pattern, howdah_error *reterr)
+{
+    return check_segments("pattern", pattern, true, reterr);
+}
+
+/* ------------------------------------------------------------------ documents */
+
+int hw_rule_content_type(hw_str content_type, howdah_error *reterr)
+{
+    const char *slash;
+
+    if (!content_type.s)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "content_type", "is required");
+    if (content_type.len < 3 || content_type.len > HW_NAME_MAX)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "content_type",
+                             "must be 3 to %d bytes, got %zu", HW_NAME_MAX, content_type.len);
+    for (size_t i = 0; i < content_type.len; i++) {
+        if (content_type.s[i] < 0x20 || content_type.s[i] > 0x7E)
+            return hw_fail_field(reterr, HOWDAH_INVALID, "content_type",
+                                 "must be printable ASCII, got %zu bytes that are not",
+                                 content_type.len);
+    }
+    slash = memchr(content_type.s + 1, '/', content_type.len - 2);
+    if (!slash)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "content_type",
+                             "must have a / inside, got %zu bytes without", content_type.len);
+    return HOWDAH_OK;
+}
+
+static int fail_json(const char *field, const hw_json_flaw *flaw, size_t len, howdah_error *reterr)
+{
+    return hw_fail_field(reterr, HOWDAH_INVALID, field, "not valid JSON at byte %zu of %zu: %s",
+                         flaw->offset, len, flaw->why);
+}
+
+/* The rule for a header's name is about what it means, not how it is escaped. */
+static int check_header_name(hw_str raw, howdah_error *reterr)
+{
+    /* An escape has at most six bytes for one, so this much is enough to see what is too long. */
+    hw_buf name = HW_BUF_INIT(HW_HEADERS_MAX);
+    int s;
+
+    if (!memchr(raw.s, '\\', raw.len))
+        return check_name("headers", raw, HW_NAME_MAX, reterr);
+    hw_json_unescape(raw.s, raw.len, &name);
+    s = hw_buf_check(&name, reterr);
+    if (s == HOWDAH_OK)
+        s = check_name("headers", (hw_str){name.data, name.len}, HW_NAME_MAX, reterr);
+    hw_buf_done(&name);
+    return s;
+}
+
+int hw_rule_headers(hw_str headers, howdah_error *reterr)
+{
+    hw_json_flaw flaw;
+    hw_str name;
+    hw_str value;
+    size_t pos = 0;
+
+    if (!headers.s)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "headers", "is required");
+    if (headers.len > HW_HEADERS_MAX)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "headers", "must be at most %d bytes, got %zu",
+                             HW_HEADERS_MAX, headers.len);
+    if (!hw_json_valid(headers.s, headers.len, HW_JSON_DEPTH_MAX, &flaw))
+        return fail_json("headers", &flaw, headers.len, reterr);
+    if (hw_json_kind(headers.s, headers.len) != 'o')
+        return hw_fail_field(reterr, HOWDAH_INVALID, "headers",
+                             "must be a JSON object, got %zu bytes of another kind", headers.len);
+    while (hw_json_member(headers.s, headers.len, &pos, &name, &value)) {
+        int s = check_header_name(name, reterr);
+
+        if (s < 0)
+            return s;
+        if (hw_json_kind(value.s, value.len) != 's')
+            return hw_fail_field(reterr, HOWDAH_INVALID, "headers",
+                                 "every value must be a string, got %zu bytes of another kind",
+                                 value.len);
+    }
+    return HOWDAH_OK;
+}
+
+static int check_payload_size(size_t len, size_t bytes_max, howdah_error *reterr)
+{
+    size_t max = bytes_max < HW_PAYLOAD_HARD_MAX ? bytes_max : HW_PAYLOAD_HARD_MAX;
+
+    if (len > max)
+        return hw_fail_field(reterr, HOWDAH_LIMIT, "data", "must be at most %zu bytes, got %zu",
+                             max, len);
+    return HOWDAH_OK;
+}
+
+int hw_rule_json(hw_str data, size_t bytes_max, howdah_error *reterr)
+{
+    hw_json_flaw flaw;
+    int s;
+
+    if (!data.s)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "data", "is required");
+    s = check_payload_size(data.len, bytes_max, reterr);
+    if (s < 0)
+        return s;
+    if (!hw_json_valid(data.s, data.len, HW_JSON_DEPTH_MAX, &flaw))
+        return fail_json("data", &flaw, data.len, reterr);
+    return HOWDAH_OK;
+}
+
+int hw_rule_bytes(size_t len, size_t bytes_max, howdah_error *reterr)
+{
+    return check_payload_size(len, bytes_max, reterr);
+}
+
+/* -------------------------------------------------------------------- numbers */
+
+int hw_rule_valid_time(int64_t valid_time_us, howdah_error *reterr)
+{
+    if (valid_time_us < HW_TIME_MIN_US || valid_time_us > HW_TIME_MAX_US)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "valid_time",
+                             "must lie in the years 1 to 9999");
+    return HOWDAH_OK;
+}
+
+int hw_rule_schema_version(int64_t schema_version, howdah_error *reterr)
+{
+    if (schema_version < 1 || schema_version > INT32_MAX)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "schema_version", "must be 1 to %d",
+                             INT32_MAX);
+    return HOWDAH_OK;
+}
+
+int hw_rule_expected(int64_t expected_version, howdah_error *reterr)
+{
+    if (expected_version < HOWDAH_EXPECT_EXISTS)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "expected_version",
+                             "must be a version, 0 (no stream), -1 (any) or -2 (stream exists)");
+    return HOWDAH_OK;
+}
+
+/* ------------------------------------------------------------- the whole event */
+
+/* Names that may be absent. */
+static int check_optional_names(const howdah_event *event, howdah_error *reterr)
+{
+    int s = HOWDAH_OK;
+
+    if (event->correlation_id.s)
+        s = hw_rule_name("correlation_id", event->correlation_id, reterr);
+    if (s == HOWDAH_OK && event->actor.s)
+        s = hw_rule_name("actor", event->actor, reterr);
+    if (s == HOWDAH_OK && event->reason.s)
+        s = hw_rule_reason(event->reason, reterr);
+    return s;
+}
+
+static int check_payload(const howdah_event *event, size_t bytes_max, howdah_error *reterr)
+{
+    int s;
+
+    if (!event->content_type.s)
+        return hw_rule_json(event->data, bytes_max, reterr);
+    if (!event->data.s)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "data", "is required");
+    s = hw_rule_content_type(event->content_type, reterr);
+    return s < 0 ? s : hw_rule_bytes(event->data.len, bytes_max, reterr);
+}
+
+int hw_rule_event(const howdah_event *event, size_t payload_bytes_max, howdah_error *reterr)
+{
+    int s = hw_rule_stream(event->stream, reterr);
+
+    if (s == HOWDAH_OK)
+        s = hw_rule_type(event->type, reterr);
+    if (s == HOWDAH_OK)
+        s = check_payload(event, payload_bytes_max, reterr);
+    if (s == HOWDAH_OK && event->headers.s)
+        s = hw_rule_headers(event->headers, reterr);
+    if (s == HOWDAH_OK)
+        s = check_optional_names(event, reterr);
+    if (s == HOWDAH_OK && event->valid_time_us != HW_TIME_ABSENT)
+        s = hw_rule_valid_time(event->valid_time_us, reterr);
+    if (s == HOWDAH_OK)
+        s = hw_rule_schema_version(event->schema_version, reterr);
+    if (s == HOWDAH_OK && event->expects)
+        s = hw_rule_expected(event->expected_version, reterr);
+    return s;
+}

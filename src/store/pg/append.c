@@ -1,0 +1,662 @@
+/*
+ * append.c - appending on PostgreSQL.
+ *
+ *   I1  The check of the expected version and the insert are one statement; (stream, version) is
+ *       the guard.  A statement that inserts nothing has found an expectation unmet.
+ *   I2  Up to CHUNK events are one statement that commits by itself: one round trip.  More, or a
+ *       mark, or standing in line, are a transaction whose statements travel in one pipeline.
+ *   I3  On the caller's connection, inside the caller's transaction, everything happens inside a
+ *       savepoint: whatever is refused leaves that transaction as it was.
+ *   I4  A client without rights on the table calls append_arrays(), which does all of this, and
+ *       settles repeated ids, inside the server.
+ */
+#include <endian.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/batch.h"
+#include "store/pg/pg.h"
+
+#define CHUNK 1000
+#define CHUNK_BYTES ((size_t)8 * 1024 * 1024)
+
+/* -------------------------------------------------------------- one event */
+
+typedef struct scalars {
+    uint64_t valid_time;
+    uint32_t schema_version;
+    uint64_t expected;
+} scalars;
+
+static void param_uuid(hw_pg_call *call, bool has, const hw_uuid *uuid)
+{
+    if (has)
+        hw_pg_param_bin(call, uuid->b, sizeof uuid->b);
+    else
+        hw_pg_param_null(call);
+}
+
+static uint64_t pg_time(int64_t time_us)
+{
+    return htobe64((uint64_t)(time_us - HW_PG_EPOCH_US));
+}
+
+static void params_of_event(hw_pg_call *call, const howdah_event *e, scalars *x)
+{
+    bool json = !e->content_type.s;
+
+    param_uuid(call, true, &e->id);
+    hw_pg_param_str(call, e->stream);
+    hw_pg_param_str(call, e->type);
+    hw_pg_param_str(call, json ? e->data : HW_STR_NULL);
+    hw_pg_param_str(call, e->headers);
+    hw_pg_param_str(call, e->correlation_id);
+    param_uuid(call, e->has_causation, &e->causation_id);
+    hw_pg_param_str(call, e->actor);
+    if (e->valid_time_us == HW_TIME_ABSENT) {
+        hw_pg_param_null(call);
+    } else {
+        x->valid_time = pg_time(e->valid_time_us);
+        hw_pg_param_bin(call, &x->valid_time, sizeof x->valid_time);
+    }
+    x->schema_version = htobe32((uint32_t)e->schema_version);
+    hw_pg_param_bin(call, &x->schema_version, sizeof x->schema_version);
+    hw_pg_param_str(call, json ? HW_STR_NULL : e->data);
+    hw_pg_param_str(call, e->content_type);
+}
+
+static void fill_position(const PGresult *result, int row, howdah_position *p)
+{
+    p->global_sequence = hw_pg_get_int8(result, row, 0);
+    p->version = hw_pg_get_int8(result, row, 1);
+    p->recorded_at_us = hw_pg_get_int8(result, row, 2) + HW_PG_EPOCH_US;
+    p->revision = 1;
+    p->already_stored = 0;
+}
+
+/* A unique key that was met is an outcome, not an error. */
+static int judge(const hw_pg *pg, int s, const howdah_error *err, hw_append_report *report,
+                 howdah_error *reterr)
+{
+    if (s < 0 && strcmp(err->sqlstate, "23505") == 0) {
+        report->outcome = strcmp(pg->constraint, "events_id_key") == 0 ? HW_APPEND_ID_TAKEN
+                                                                       : HW_APPEND_VERSION_TAKEN;
+        return HOWDAH_OK;
+    }
+    if (s < 0 && reterr)
+        *reterr = *err;
+    return s;
+}
+
+static int append_one(hw_pg *pg, const hw_batch *batch, howdah_position *position,
+                      hw_append_report *report, howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int64_t expected = batch->streams[0].expected;
+    hw_pg_call call = {.statement = expected == HOWDAH_EXPECT_ANY      ? HW_PG_APPEND_ANY
+                                    : expected == HOWDAH_EXPECT_EXISTS ? HW_PG_APPEND_EXISTS
+                                                                       : HW_PG_APPEND_EXACT,
+                       .writes = true};
+    PGresult *result = NULL;
+    scalars x;
+    int s;
+
+    params_of_event(&call, batch->events[0], &x);
+    if (call.statement == HW_PG_APPEND_EXACT) {
+        x.expected = htobe64((uint64_t)expected);
+        hw_pg_param_bin(&call, &x.expected, sizeof x.expected);
+    }
+    s = hw_pg_exec(pg, &call, &result, &err);
+    if (s >= 0) {
+        report->outcome = PQntuples(result) == 1 ? HW_APPEND_STORED : HW_APPEND_UNEXPECTED;
+        report->stream_no = SIZE_MAX;
+        if (report->outcome == HW_APPEND_STORED)
+            fill_position(result, 0, position);
+    }
+    PQclear(result);
+    return judge(pg, s, &err, report, reterr);
+}
+
+/* ------------------------------------------------------------ many events */
+
+/* A run of the batch that one statement carries. */
+typedef struct chunk {
+    size_t first;
+    size_t n;
+} chunk;
+
+/* Where each array of a call starts in the scratch buffer; SIZE_MAX: a NULL parameter. */
+typedef struct arrays {
+    hw_buf *out;
+    size_t start[HW_PG_PARAMS_MAX];
+    size_t end[HW_PG_PARAMS_MAX];
+    int n;
+} arrays;
+
+static void begin_array(arrays *a, Oid element, size_t n, hw_pg_array *array)
+{
+    hw_pg_array_begin(a->out, element, n, array);
+    a->start[a->n] = array->start;
+}
+
+static void end_array(arrays *a)
+{
+    a->end[a->n] = a->out->len;
+    a->n++;
+}
+
+typedef hw_str (*str_of)(const howdah_event *e);
+
+static hw_str stream_of(const howdah_event *e)
+{
+    return e->stream;
+}
+static hw_str type_of(const howdah_event *e)
+{
+    return e->type;
+}
+static hw_str json_of(const howdah_event *e)
+{
+    return e->content_type.s ? HW_STR_NULL : e->data;
+}
+static hw_str bytes_of(const howdah_event *e)
+{
+    return e->content_type.s ? e->data : HW_STR_NULL;
+}
+static hw_str headers_of(const howdah_event *e)
+{
+    return e->headers;
+}
+static hw_str correlation_of(const howdah_event *e)
+{
+    return e->correlation_id;
+}
+static hw_str actor_of(const howdah_event *e)
+{
+    return e->actor;
+}
+static hw_str content_type_of(const howdah_event *e)
+{
+    return e->content_type;
+}
+
+/* A column that no event of the chunk has travels as one NULL: unnest() pads it. */
+static void put_strings(arrays *a, Oid element, const howdah_event *const *events, size_t n,
+                        str_of get)
+{
+    hw_pg_array array;
+    bool any = false;
+
+    for (size_t i = 0; i < n && !any; i++)
+        any = get(events[i]).s != NULL;
+    if (!any) {
+        a->start[a->n++] = SIZE_MAX;
+        return;
+    }
+    begin_array(a, element, n, &array);
+    for (size_t i = 0; i < n; i++) {
+        hw_str value = get(events[i]);
+
+        if (value.s)
+            hw_pg_array_put(a->out, value.s, value.len);
+        else
+            hw_pg_array_put_null(a->out, &array);
+    }
+    end_array(a);
+}
+
+static void put_ids(arrays *a, const howdah_event *const *events, size_t n)
+{
+    hw_pg_array array;
+
+    begin_array(a, HW_OID_UUID, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put(a->out, events[i]->id.b, sizeof events[i]->id.b);
+    end_array(a);
+}
+
+static void put_causations(arrays *a, const howdah_event *const *events, size_t n)
+{
+    hw_pg_array array;
+    bool any = false;
+
+    for (size_t i = 0; i < n && !any; i++)
+        any = events[i]->has_causation;
+    if (!any) {
+        a->start[a->n++] = SIZE_MAX;
+        return;
+    }
+    begin_array(a, HW_OID_UUID, n, &array);
+    for (size_t i = 0; i < n; i++) {
+        if (events[i]->has_causation)
+            hw_pg_array_put(a->out, events[i]->causation_id.b, sizeof events[i]->causation_id.b);
+        else
+            hw_pg_array_put_null(a->out, &array);
+    }
+    end_array(a);
+}
+
+static void put_valid_times(arrays *a, const howdah_event *const *events, size_t n)
+{
+    hw_pg_array array;
+    bool any = false;
+
+    for (size_t i = 0; i < n && !any; i++)
+        any = events[i]->valid_time_us != HW_TIME_ABSENT;
+    if (!any) {
+        a->start[a->n++] = SIZE_MAX;
+        return;
+    }
+    begin_array(a, HW_OID_TIMESTAMPTZ, n, &array);
+    for (size_t i = 0; i < n; i++) {
+        if (events[i]->valid_time_us != HW_TIME_ABSENT)
+            hw_pg_array_put_int8(a->out, events[i]->valid_time_us - HW_PG_EPOCH_US);
+        else
+            hw_pg_array_put_null(a->out, &array);
+    }
+    end_array(a);
+}
+
+static void put_schema_versions(arrays *a, const howdah_event *const *events, size_t n)
+{
+    hw_pg_array array;
+
+    begin_array(a, HW_OID_INT4, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int4(a->out, events[i]->schema_version);
+    end_array(a);
+}
+
+/* $1..$12 of both batch statements. */
+static void put_events(arrays *a, const howdah_event *const *events, size_t n)
+{
+    put_ids(a, events, n);
+    put_strings(a, HW_OID_TEXT, events, n, stream_of);
+    put_strings(a, HW_OID_TEXT, events, n, type_of);
+    put_strings(a, HW_OID_JSON, events, n, json_of);
+    put_strings(a, HW_OID_JSON, events, n, headers_of);
+    put_strings(a, HW_OID_TEXT, events, n, correlation_of);
+    put_causations(a, events, n);
+    put_strings(a, HW_OID_TEXT, events, n, actor_of);
+    put_valid_times(a, events, n);
+    put_schema_versions(a, events, n);
+    put_strings(a, HW_OID_BYTEA, events, n, bytes_of);
+    put_strings(a, HW_OID_TEXT, events, n, content_type_of);
+}
+
+/* The buffer may have moved while it grew: addresses are taken at the end. */
+static void params_of_arrays(hw_pg_call *call, const arrays *a)
+{
+    for (int i = 0; i < a->n; i++) {
+        if (a->start[i] == SIZE_MAX)
+            hw_pg_param_null(call);
+        else
+            hw_pg_param_bin(call, a->out->data + a->start[i], a->end[i] - a->start[i]);
+    }
+}
+
+/* What the statements of one append share: which chunk is next, what went before. */
+typedef struct plan {
+    hw_pg *pg;
+    const hw_batch *batch;
+    const hw_import_mark *mark;
+    chunk *chunks;
+    size_t chunks_n;
+    uint32_t *sent;     /* per stream: events in the chunks before */
+    uint32_t *local;    /* per stream: its number (from 1) in this chunk, valid if stamp fits */
+    size_t *stamp;      /* per stream: the chunk (from 1) that local belongs to */
+    uint32_t *order;    /* the streams of this chunk */
+    uint64_t mark_rows; /* in network order */
+    hw_buf locks;
+    bool begin;
+} plan;
+
+/* $13..$16 of APPEND_BATCH: numbers within the chunk, and the chunk's streams. */
+static void put_versions(arrays *a, plan *p, size_t chunk_no)
+{
+    const chunk *c = &p->chunks[chunk_no];
+    const hw_batch *b = p->batch;
+    hw_pg_array array;
+    uint32_t streams = 0;
+
+    for (size_t i = c->first; i < c->first + c->n; i++) {
+        uint32_t stream = b->stream_no[i];
+
+        if (p->stamp[stream] != chunk_no + 1) {
+            p->stamp[stream] = chunk_no + 1;
+            p->sent[stream] = b->nth[i] - 1;
+            p->order[streams++] = stream;
+            p->local[stream] = streams;
+        }
+    }
+    begin_array(a, HW_OID_INT4, c->n, &array);
+    for (size_t i = c->first; i < c->first + c->n; i++)
+        hw_pg_array_put_int4(a->out, (int32_t)p->local[b->stream_no[i]]);
+    end_array(a);
+    begin_array(a, HW_OID_INT4, c->n, &array);
+    for (size_t i = c->first; i < c->first + c->n; i++)
+        hw_pg_array_put_int4(a->out, (int32_t)(b->nth[i] - p->sent[b->stream_no[i]]));
+    end_array(a);
+    begin_array(a, HW_OID_TEXT, streams, &array);
+    for (uint32_t i = 0; i < streams; i++)
+        hw_pg_array_put(a->out, b->streams[p->order[i]].name.s, b->streams[p->order[i]].name.len);
+    end_array(a);
+    /* A stream's expectation is about what was before the batch: only its first chunk asks. */
+    begin_array(a, HW_OID_INT8, streams, &array);
+    for (uint32_t i = 0; i < streams; i++)
+        hw_pg_array_put_int8(a->out, p->sent[p->order[i]] == 0 ? b->streams[p->order[i]].expected
+                                                               : HOWDAH_EXPECT_ANY);
+    end_array(a);
+}
+
+static int call_of_chunk(plan *p, size_t chunk_no, hw_pg_call *call)
+{
+    const chunk *c = &p->chunks[chunk_no];
+    arrays a = {.out = &p->pg->params};
+
+    hw_buf_clear(a.out);
+    put_events(&a, p->batch->events + c->first, c->n);
+    put_versions(&a, p, chunk_no);
+    if (a.out->broken)
+        return HOWDAH_NO_MEMORY;
+    call->statement = HW_PG_APPEND_BATCH;
+    params_of_arrays(call, &a);
+    return HOWDAH_OK;
+}
+
+static int plan_init(plan *p, hw_pg *pg, const hw_batch *batch, const hw_import_mark *mark,
+                     howdah_error *reterr)
+{
+    size_t chunk_max = batch->n / CHUNK + batch->bytes / CHUNK_BYTES + 2;
+    size_t bytes = 0;
+
+    *p = (plan){.pg = pg, .batch = batch, .mark = mark};
+    p->locks = (hw_buf)HW_BUF_INIT((size_t)64 * 1024 * 1024);
+    p->chunks = hw_calloc(chunk_max, sizeof *p->chunks);
+    p->sent = hw_calloc(batch->streams_n, sizeof *p->sent);
+    p->local = hw_calloc(batch->streams_n, sizeof *p->local);
+    p->stamp = hw_calloc(batch->streams_n, sizeof *p->stamp);
+    p->order = hw_calloc(batch->streams_n, sizeof *p->order);
+    if (!p->chunks || !p->sent || !p->local || !p->stamp || !p->order)
+        return hw_fail_no_memory(reterr);
+    for (size_t i = 0; i < batch->n; i++) {
+        chunk *c = p->chunks_n ? &p->chunks[p->chunks_n - 1] : NULL;
+
+        if (!c || c->n == CHUNK || bytes >= CHUNK_BYTES) {
+            c = &p->chunks[p->chunks_n++];
+            c->first = i;
+            bytes = 0;
+        }
+        c->n++;
+        bytes += batch->events[i]->data.len + batch->events[i]->headers.len;
+    }
+    return HOWDAH_OK;
+}
+
+static void plan_done(plan *p)
+{
+    hw_free(p->chunks);
+    hw_free(p->sent);
+    hw_free(p->local);
+    hw_free(p->stamp);
+    hw_free(p->order);
+    hw_buf_done(&p->locks);
+}
+
+/* Zero rows: an expectation is unmet.  Otherwise one row per event, in order. */
+static bool take_positions(const PGresult *result, size_t n, howdah_position *positions)
+{
+    if ((size_t)PQntuples(result) != n)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        fill_position(result, (int)i, &positions[i]);
+    return true;
+}
+
+static int append_chunk(hw_pg *pg, plan *p, howdah_position *positions, hw_append_report *report,
+                        howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    hw_pg_call call = {.writes = true};
+    PGresult *result = NULL;
+    int s = call_of_chunk(p, 0, &call);
+
+    if (s < 0)
+        return hw_fail_no_memory(reterr);
+    s = hw_pg_exec(pg, &call, &result, &err);
+    if (s >= 0) {
+        report->stream_no = SIZE_MAX;
+        report->outcome = take_positions(result, p->batch->n, positions) ? HW_APPEND_STORED
+                                                                         : HW_APPEND_UNEXPECTED;
+    }
+    PQclear(result);
+    return judge(pg, s, &err, report, reterr);
+}
+
+/* ------------------------------------------------------- as a transaction */
+
+/* Statements of the pipeline, in order: BEGIN, locks, chunks, mark; absent ones are skipped. */
+static size_t pipeline_length(const plan *p)
+{
+    return (size_t)p->begin + (size_t)p->batch->queue_up + p->chunks_n + (p->mark ? 1u : 0u);
+}
+
+static int call_of_locks(plan *p, hw_pg_call *call)
+{
+    hw_pg_array array;
+
+    hw_buf_clear(&p->locks);
+    hw_pg_array_begin(&p->locks, HW_OID_TEXT, p->batch->streams_n, &array);
+    for (size_t i = 0; i < p->batch->streams_n; i++)
+        hw_pg_array_put(&p->locks, p->batch->streams[i].name.s, p->batch->streams[i].name.len);
+    if (p->locks.broken)
+        return HOWDAH_NO_MEMORY;
+    call->statement = HW_PG_LOCK_STREAMS;
+    hw_pg_param_bin(call, p->locks.data, p->locks.len);
+    return HOWDAH_OK;
+}
+
+static int make_call(void *ctx, size_t i, hw_pg_call *call)
+{
+    plan *p = ctx;
+
+    if (p->begin && i-- == 0) {
+        call->sql = "BEGIN";
+        return HOWDAH_OK;
+    }
+    if (p->batch->queue_up && i-- == 0)
+        return call_of_locks(p, call);
+    if (i < p->chunks_n)
+        return call_of_chunk(p, i, call);
+    call->statement = HW_PG_IMPORT_MARK;
+    hw_pg_param_str(call, p->mark->source);
+    hw_pg_param_str(call, p->mark->created_at);
+    hw_pg_param_str(call, p->mark->id);
+    p->mark_rows = htobe64((uint64_t)p->mark->rows);
+    hw_pg_param_bin(call, &p->mark_rows, sizeof p->mark_rows);
+    return HOWDAH_OK;
+}
+
+static bool collect_positions(const plan *p, PGresult *const *results, howdah_position *positions)
+{
+    size_t skip = (size_t)p->begin + (size_t)p->batch->queue_up;
+
+    for (size_t i = 0; i < p->chunks_n; i++) {
+        const chunk *c = &p->chunks[i];
+
+        if (!results[skip + i] || !take_positions(results[skip + i], c->n, positions + c->first))
+            return false;
+    }
+    return true;
+}
+
+static int prepare_all(hw_pg *pg, const plan *p, howdah_error *reterr)
+{
+    int s = hw_pg_prepare(pg, HW_PG_APPEND_BATCH, reterr);
+
+    if (s >= 0 && p->batch->queue_up)
+        s = hw_pg_prepare(pg, HW_PG_LOCK_STREAMS, reterr);
+    if (s >= 0 && p->mark)
+        s = hw_pg_prepare(pg, HW_PG_IMPORT_MARK, reterr);
+    return s;
+}
+
+/* COMMIT answers ROLLBACK when the transaction had failed. */
+static int commit(hw_pg *pg, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = -1, .sql = "COMMIT", .writes = true};
+    PGresult *result = NULL;
+    int s = hw_pg_exec(pg, &call, &result, reterr);
+
+    if (s >= 0 && strcmp(PQcmdStatus(result), "COMMIT") != 0)
+        s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "PostgreSQL rolled the transaction back");
+    PQclear(result);
+    return s;
+}
+
+/* The statements in one pipeline; the transaction around them is the caller's business. */
+static int run_pipeline(hw_pg *pg, plan *p, howdah_position *positions, hw_append_report *report,
+                        howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    size_t n = pipeline_length(p);
+    PGresult **results = hw_calloc(n, sizeof *results);
+    int s;
+
+    if (!results)
+        return hw_fail_no_memory(reterr);
+    s = hw_pg_pipeline(pg, make_call, p, n, results, &err);
+    if (s >= 0) {
+        report->stream_no = SIZE_MAX;
+        report->outcome = collect_positions(p, results, positions) ? HW_APPEND_STORED
+                                                                   : HW_APPEND_UNEXPECTED;
+    }
+    for (size_t i = 0; i < n; i++)
+        PQclear(results[i]);
+    hw_free(results);
+    return judge(pg, s, &err, report, reterr);
+}
+
+static int append_transaction(hw_pg *pg, plan *p, howdah_position *positions,
+                              hw_append_report *report, howdah_error *reterr)
+{
+    int s = prepare_all(pg, p, reterr);
+
+    if (s < 0)
+        return s;
+    p->begin = true;
+    s = run_pipeline(pg, p, positions, report, reterr);
+    if (s >= 0 && report->outcome == HW_APPEND_STORED)
+        return commit(pg, reterr);
+    if (pg->conn && hw_pg_command(pg, "ROLLBACK", NULL) < 0)
+        hw_pg_disconnect(pg);
+    return s;
+}
+
+/* I3: on the caller's connection, inside the caller's transaction. */
+static int append_in_savepoint(hw_pg *pg, plan *p, howdah_position *positions,
+                               hw_append_report *report, howdah_error *reterr)
+{
+    int s = hw_pg_command(pg, "SAVEPOINT howdah_append", reterr);
+    bool keep;
+
+    if (s < 0)
+        return s;
+    s = run_pipeline(pg, p, positions, report, reterr);
+    keep = s >= 0 && report->outcome == HW_APPEND_STORED;
+    if (keep)
+        return hw_pg_command(pg, "RELEASE SAVEPOINT howdah_append", reterr);
+    if (PQtransactionStatus(pg->conn) != PQTRANS_UNKNOWN) {
+        howdah_error err = HOWDAH_ERROR_INIT;
+        int undone = hw_pg_command(
+            pg, "ROLLBACK TO SAVEPOINT howdah_append; RELEASE SAVEPOINT howdah_append", &err);
+
+        if (undone < 0 && s >= 0) {
+            if (reterr)
+                *reterr = err;
+            return undone;
+        }
+    }
+    return s;
+}
+
+/* ---------------------------------------------------- without table rights */
+
+static int append_by_function(hw_pg *pg, const hw_batch *batch, howdah_position *positions,
+                              hw_append_report *report, howdah_error *reterr)
+{
+    arrays a = {.out = &pg->params};
+    hw_pg_call call = {.statement = HW_PG_APPEND_FUNCTION, .writes = true};
+    hw_pg_array array;
+    PGresult *result = NULL;
+    int s;
+
+    hw_buf_clear(a.out);
+    put_events(&a, batch->events, batch->n);
+    begin_array(&a, HW_OID_INT8, batch->n, &array);
+    for (size_t i = 0; i < batch->n; i++)
+        hw_pg_array_put_int8(a.out, batch->nth[i] == 1
+                                        ? batch->streams[batch->stream_no[i]].expected
+                                        : HOWDAH_EXPECT_ANY);
+    end_array(&a);
+    s = hw_buf_check(a.out, reterr);
+    if (s < 0)
+        return s;
+    params_of_arrays(&call, &a);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    if (s >= 0) {
+        report->outcome = HW_APPEND_STORED;
+        if (!take_positions(result, batch->n, positions))
+            s = hw_fail(reterr, HOWDAH_FAILED, "append_arrays() answered %d rows for %zu events",
+                        PQntuples(result), batch->n);
+        for (size_t i = 0; s >= 0 && i < batch->n; i++)
+            positions[i].already_stored = *PQgetvalue(result, (int)i, 3) != 0;
+    }
+    PQclear(result);
+    return s;
+}
+
+int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_mark *mark,
+                 howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    bool inside = pg->foreign && PQtransactionStatus(pg->conn) == PQTRANS_INTRANS;
+    plan p;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    if (!pg->direct_append && !mark)
+        return append_by_function(pg, batch, ret_positions, report, reterr);
+    if (batch->n == 1 && !mark && !batch->queue_up && !inside)
+        return append_one(pg, batch, ret_positions, report, reterr);
+    s = plan_init(&p, pg, batch, mark, reterr);
+    if (s >= 0 && inside)
+        s = append_in_savepoint(pg, &p, ret_positions, report, reterr);
+    else if (s >= 0 && p.chunks_n == 1 && !mark && !batch->queue_up)
+        s = append_chunk(pg, &p, ret_positions, report, reterr);
+    else if (s >= 0)
+        s = append_transaction(pg, &p, ret_positions, report, reterr);
+    plan_done(&p);
+    return s;
+}
+
+int hw_pg_stream_version(hw_store *store, hw_str stream, int64_t *ret_version,
+                         howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_STREAM_VERSION};
+    PGresult *result = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    if (!pg->direct_read)
+        call.statement = HW_PG_FN_STREAM_VERSION;
+    hw_pg_param_str(&call, stream);
+    s = hw_pg_query(pg, &call, &result, reterr);
+    if (s >= 0)
+        *ret_version = hw_pg_get_int8(result, 0, 0);
+    PQclear(result);
+    return s;
+}

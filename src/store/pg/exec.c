@@ -1,0 +1,439 @@
+/*
+ * exec.c - every statement passes here: sent, waited for until a deadline, judged.
+ *
+ *   I1  All answers up to "ready for query" are taken before a statement counts as done (pg.h I2).
+ *   I2  A statement that commits by itself and whose connection broke after it was sent has an
+ *       unknown outcome.  Before it was sent, it has not: nothing happened.
+ *   I3  At the deadline the server is asked to cancel and gets CANCEL_GRACE_MS to answer; the
+ *       answer decides.  Without one the connection is given up.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "store/pg/pg.h"
+
+#define CANCEL_GRACE_MS 2000
+
+static int lost(hw_pg *pg, bool sent, bool writes, howdah_error *reterr)
+{
+    char why[256];
+    int s;
+
+    (void)snprintf(why, sizeof why, "%s", PQerrorMessage(pg->conn));
+    why[strcspn(why, "\n")] = '\0';
+    s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "the connection to PostgreSQL is lost: %s",
+                why[0] ? why : "no reason given");
+    if (reterr && sent && writes) {
+        reterr->flags = HOWDAH_OUTCOME_UNKNOWN;
+        (void)hw_advise(reterr, s, "it may be stored or not: repeat the call with the same events, "
+                                   "that settles it");
+    }
+    if (reterr && pg->foreign)
+        reterr->flags |= HOWDAH_HANDLE_DEAD;
+    hw_pg_disconnect(pg);
+    return s;
+}
+
+/* The first line of the server's message; the detail line is for logs. */
+static void copy_message(const PGresult *result, char *out, size_t room)
+{
+    const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    const char *text = primary ? primary : PQresultErrorMessage(result);
+
+    (void)snprintf(out, room, "%s", text ? text : "");
+    out[strcspn(out, "\n")] = '\0';
+}
+
+static int fail_by_field(const char *message, int status, howdah_error *reterr)
+{
+    const char *colon = strchr(message, ':');
+    char field[32] = "";
+
+    /* Our own functions say "field: rule" or "event 3: field: rule". */
+    if (strncmp(message, "event ", 6) == 0 && colon && colon[1] == ' ') {
+        const char *start = colon + 2;
+        const char *next = strchr(start, ':');
+        if (next)
+            (void)snprintf(field, sizeof field, "%.*s", (int)(next - start), start);
+    } else if (colon && strcspn(message, " ") > (size_t)(colon - message)) {
+        (void)snprintf(field, sizeof field, "%.*s", (int)(colon - message), message);
+    }
+    (void)hw_fail(reterr, status, "%s", message);
+    if (reterr)
+        (void)snprintf(reterr->field, sizeof reterr->field, "%s", field);
+    return status;
+}
+
+int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_error *reterr)
+{
+    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
+    const char *constraint = PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
+    char message[400];
+    int status;
+
+    if (!sqlstate)
+        return lost(pg, true, writes, reterr);
+    status = hw_pg_status_of(sqlstate);
+    (void)snprintf(pg->constraint, sizeof pg->constraint, "%s", constraint ? constraint : "");
+    copy_message(result, message, sizeof message);
+    if (strcmp(sqlstate, "UH006") == 0)
+        (void)fail_by_field(message, status, reterr);
+    else if (strncmp(sqlstate, "UH", 2) == 0)
+        (void)hw_fail(reterr, status, "%s", message);
+    else
+        (void)hw_fail(reterr, status, "PostgreSQL: %s", message);
+    if (reterr) {
+        (void)snprintf(reterr->sqlstate, sizeof reterr->sqlstate, "%s", sqlstate);
+        if (status == HOWDAH_CONFLICT && detail)
+            reterr->actual_version = strtoll(detail, NULL, 10);
+        if (hw_pg_advice_for(sqlstate)[0])
+            (void)hw_advise(reterr, status, "%s", hw_pg_advice_for(sqlstate));
+        /* FATAL: the server ended the session, perhaps in the middle of the commit. */
+        if (PQstatus(pg->conn) == CONNECTION_BAD && writes)
+            reterr->flags = HOWDAH_OUTCOME_UNKNOWN;
+    }
+    if (PQstatus(pg->conn) == CONNECTION_BAD)
+        hw_pg_disconnect(pg);
+    return status;
+}
+
+/* ---- waiting */
+
+typedef enum wake { WAKE_READY, WAKE_DEADLINE, WAKE_INTERRUPT, WAKE_ERROR } wake;
+
+static wake wait_socket(const hw_pg *pg, bool want_write, bool heed_interrupt,
+                        int64_t deadline_ms)
+{
+    int interrupt_fd = heed_interrupt && pg->interrupt ? pg->interrupt->fd : -1;
+
+    for (;;) {
+        struct pollfd p[2] = {
+            {.fd = PQsocket(pg->conn), .events = (short)(POLLIN | (want_write ? POLLOUT : 0))},
+            {.fd = interrupt_fd, .events = POLLIN}};
+        int64_t left = deadline_ms - hw_clock_mono_ms();
+        int n;
+
+        if (left <= 0)
+            return WAKE_DEADLINE;
+        n = poll(p, 2, left > 60000 ? 60000 : (int)left);
+        if (n < 0 && errno != EINTR)
+            return WAKE_ERROR;
+        if (n > 0 && p[1].revents)
+            return WAKE_INTERRUPT;
+        if (n > 0 && p[0].revents)
+            return WAKE_READY;
+    }
+}
+
+static int cancelled(hw_pg *pg, wake why, bool writes, howdah_error *reterr)
+{
+    int s = why == WAKE_INTERRUPT
+                ? hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted")
+                : hw_fail(reterr, HOWDAH_TIMEOUT, "PostgreSQL did not answer in time");
+
+    if (reterr && writes) {
+        reterr->flags = HOWDAH_OUTCOME_UNKNOWN;
+        (void)hw_advise(reterr, s, "repeat the call with the same events, that settles it");
+    }
+    hw_pg_disconnect(pg);
+    return s;
+}
+
+static void ask_to_cancel(hw_pg *pg)
+{
+    char why[256];
+    PGcancel *cancel = PQgetCancel(pg->conn);
+
+    if (cancel && !PQcancel(cancel, why, sizeof why))
+        hw_log(HOWDAH_LOG_WARN, "could not cancel a statement: %s", why);
+    PQfreeCancel(cancel);
+}
+
+/* Until libpq has a whole answer, or the statement's time is over (I3). */
+static int wait_answer(hw_pg *pg, const hw_pg_call *call, int64_t deadline_ms,
+                       howdah_error *reterr)
+{
+    wake asked = WAKE_READY; /* why a cancel was sent */
+
+    while (PQisBusy(pg->conn)) {
+        int unsent = PQflush(pg->conn);
+        wake woke;
+
+        if (unsent < 0)
+            return lost(pg, true, call->writes, reterr);
+        /* An interrupt stays readable: once heeded, it must not cut the grace short. */
+        woke = wait_socket(pg, unsent > 0, asked == WAKE_READY, deadline_ms);
+        if (woke == WAKE_READY) {
+            if (!PQconsumeInput(pg->conn))
+                return lost(pg, true, call->writes, reterr);
+            continue;
+        }
+        if (woke == WAKE_ERROR || asked != WAKE_READY)
+            return cancelled(pg, asked != WAKE_READY ? asked : woke, call->writes, reterr);
+        asked = woke;
+        ask_to_cancel(pg);
+        deadline_ms = hw_clock_mono_ms() + CANCEL_GRACE_MS;
+    }
+    return HOWDAH_OK;
+}
+
+static int64_t deadline_of(const hw_pg *pg, const hw_pg_call *call)
+{
+    return hw_clock_mono_ms() + (call->timeout_ms ? call->timeout_ms : pg->statement_timeout_ms);
+}
+
+/* ---- sending */
+
+int hw_pg_prepare(hw_pg *pg, hw_pg_statement statement, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = -1};
+    const Oid *types = NULL;
+    PGresult *result = NULL;
+    char name[32];
+    int n = hw_pg_statement_types(statement, &types);
+    int s;
+
+    if (pg->foreign || pg->unprepared || pg->prepared[statement])
+        return HOWDAH_OK;
+    (void)snprintf(name, sizeof name, "howdah_%d", (int)statement);
+    if (!PQsendPrepare(pg->conn, name, pg->sql[statement], n, types))
+        return lost(pg, false, false, reterr);
+    s = hw_pg_collect(pg, &call, &result, reterr);
+    PQclear(result);
+    if (s >= 0)
+        pg->prepared[statement] = true;
+    return s;
+}
+
+static int send_now(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr)
+{
+    int format = call->text_result ? 0 : 1;
+    int sent;
+
+    if (call->statement >= 0 && !pg->foreign && !pg->unprepared) {
+        char name[32];
+
+        (void)snprintf(name, sizeof name, "howdah_%d", call->statement);
+        sent = PQsendQueryPrepared(pg->conn, name, call->n, call->values, call->lengths,
+                                   call->formats, format);
+    } else if (call->statement >= 0) {
+        const Oid *types = NULL;
+
+        (void)hw_pg_statement_types((hw_pg_statement)call->statement, &types);
+        sent = PQsendQueryParams(pg->conn, pg->sql[call->statement], call->n, types, call->values,
+                                 call->lengths, call->formats, format);
+    } else if (call->n > 0 || PQpipelineStatus(pg->conn) == PQ_PIPELINE_ON) {
+        sent = PQsendQueryParams(pg->conn, call->sql, call->n, call->types, call->values,
+                                 call->lengths, call->formats, format);
+    } else {
+        sent = PQsendQuery(pg->conn, call->sql);
+    }
+    return sent ? HOWDAH_OK : lost(pg, false, call->writes, reterr);
+}
+
+int hw_pg_send(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr)
+{
+    int s;
+
+    hw_pg_land(pg);
+    if (hw_interrupted(pg->interrupt))
+        return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
+    if (!pg->conn) {
+        s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "not connected");
+        return s;
+    }
+    s = call->statement >= 0 ? hw_pg_prepare(pg, (hw_pg_statement)call->statement, reterr)
+                             : HOWDAH_OK;
+    if (s >= 0)
+        s = send_now(pg, call, reterr);
+    if (s >= 0 && PQflush(pg->conn) < 0)
+        return lost(pg, true, call->writes, reterr);
+    return s;
+}
+
+static bool is_good(const PGresult *result)
+{
+    ExecStatusType status = PQresultStatus(result);
+
+    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+}
+
+int hw_pg_collect(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr)
+{
+    int64_t deadline_ms = deadline_of(pg, call);
+    PGresult *kept = NULL;
+    bool failed = false;
+    int s;
+
+    for (;;) {
+        PGresult *next;
+
+        s = wait_answer(pg, call, deadline_ms, reterr);
+        if (s < 0) {
+            PQclear(kept);
+            return s;
+        }
+        next = PQgetResult(pg->conn);
+        if (!next)
+            break;
+        /* Of several results the last counts, but an error counts more. */
+        if (failed) {
+            PQclear(next);
+            continue;
+        }
+        failed = !is_good(next);
+        PQclear(kept);
+        kept = next;
+    }
+    if (!kept)
+        return lost(pg, true, call->writes, reterr);
+    if (failed) {
+        s = hw_pg_fail_result(pg, kept, call->writes, reterr);
+        PQclear(kept);
+        return s;
+    }
+    if (PQstatus(pg->conn) == CONNECTION_BAD) {
+        PQclear(kept);
+        return lost(pg, true, call->writes, reterr);
+    }
+    *ret_result = kept;
+    return HOWDAH_OK;
+}
+
+/* A pooler gave us another server connection: our statements are not there. */
+static bool pooler_lost_statement(const hw_pg *pg, const hw_pg_call *call, const howdah_error *err)
+{
+    return call->statement >= 0 && !pg->unprepared && !pg->foreign &&
+           (strcmp(err->sqlstate, "26000") == 0 || strcmp(err->sqlstate, "42P05") == 0);
+}
+
+int hw_pg_exec(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = hw_pg_send(pg, call, &err);
+
+    if (s >= 0)
+        s = hw_pg_collect(pg, call, ret_result, &err);
+    if (s < 0 && pooler_lost_statement(pg, call, &err)) {
+        hw_log(HOWDAH_LOG_WARN, "a pooler does not keep prepared statements: going on without");
+        pg->unprepared = true;
+        return hw_pg_exec(pg, call, ret_result, reterr);
+    }
+    if (s < 0 && reterr)
+        *reterr = err;
+    return s;
+}
+
+int hw_pg_command(hw_pg *pg, const char *sql, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = -1, .sql = sql};
+    PGresult *result = NULL;
+    int s = hw_pg_exec(pg, &call, &result, reterr);
+
+    PQclear(result);
+    return s;
+}
+
+int hw_pg_query(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr)
+{
+    int s = hw_pg_exec(pg, call, ret_result, reterr);
+
+    if (s == HOWDAH_UNAVAILABLE && !pg->conn && !pg->foreign) {
+        s = hw_pg_ready(pg, reterr);
+        if (s >= 0)
+            s = hw_pg_exec(pg, call, ret_result, reterr);
+    }
+    return s;
+}
+
+/* ---- pipeline */
+
+static int pipeline_send(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call), void *ctx,
+                         size_t n, howdah_error *reterr)
+{
+    int64_t deadline_ms = hw_clock_mono_ms() + pg->statement_timeout_ms;
+
+    for (size_t i = 0; i < n; i++) {
+        hw_pg_call call = {.statement = -1};
+        int s = make(ctx, i, &call);
+
+        if (s < 0)
+            return hw_fail_no_memory(reterr);
+        s = send_now(pg, &call, reterr);
+        if (s < 0)
+            return s;
+        /* Sent on its way at once, so that a large batch does not pile up here; what the server
+           answers meanwhile is taken in, so that neither side waits for the other. */
+        for (int unsent = PQflush(pg->conn); unsent != 0; unsent = PQflush(pg->conn)) {
+            wake woke = unsent < 0 ? WAKE_ERROR : wait_socket(pg, true, true, deadline_ms);
+
+            if (woke == WAKE_DEADLINE || woke == WAKE_INTERRUPT)
+                return cancelled(pg, woke, false, reterr);
+            if (woke == WAKE_ERROR || !PQconsumeInput(pg->conn))
+                return lost(pg, true, false, reterr);
+        }
+    }
+    return PQpipelineSync(pg->conn) ? HOWDAH_OK : lost(pg, true, false, reterr);
+}
+
+/* Takes the answers of all n statements and of the sync; the first error is reported. */
+static int pipeline_collect(hw_pg *pg, size_t n, PGresult **results, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = -1};
+    int first = HOWDAH_OK;
+    size_t i = 0;
+
+    for (bool synced = false; !synced;) {
+        PGresult *result;
+        int s = wait_answer(pg, &call, deadline_of(pg, &call), first < 0 ? NULL : reterr);
+
+        if (s < 0)
+            return first < 0 ? first : s;
+        result = PQgetResult(pg->conn);
+        if (!result) {
+            i++; /* the end of one statement's results */
+            continue;
+        }
+        synced = PQresultStatus(result) == PGRES_PIPELINE_SYNC;
+        if (!synced && is_good(result) && i < n) {
+            PQclear(results[i]);
+            results[i] = result;
+            continue;
+        }
+        if (!synced && first == HOWDAH_OK && PQresultStatus(result) == PGRES_FATAL_ERROR) {
+            first = hw_pg_fail_result(pg, result, false, reterr);
+            if (!pg->conn) {
+                PQclear(result);
+                return first;
+            }
+        }
+        PQclear(result);
+    }
+    return first;
+}
+
+int hw_pg_pipeline(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call), void *ctx,
+                   size_t n, PGresult **results, howdah_error *reterr)
+{
+    int s;
+
+    hw_pg_land(pg);
+    if (hw_interrupted(pg->interrupt))
+        return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
+    if (!PQenterPipelineMode(pg->conn))
+        return lost(pg, false, false, reterr);
+    s = pipeline_send(pg, make, ctx, n, reterr);
+    if (s >= 0)
+        s = pipeline_collect(pg, n, results, reterr);
+    if (pg->conn && !PQexitPipelineMode(pg->conn) && s >= 0)
+        return lost(pg, true, false, reterr);
+    return s;
+}

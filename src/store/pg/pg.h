@@ -1,0 +1,239 @@
+/*
+ * pg.h - the inside of the PostgreSQL store.
+ *
+ *   I1  Every statement goes through hw_pg_exec() or hw_pg_pipeline() (conn.c): they know the
+ *       deadline, the interrupt, lost connections and SQLSTATEs; nobody else talks to libpq's
+ *       query functions.
+ *   I2  A statement counts as done only when the server is ready for the next one: in the
+ *       extended protocol "INSERT 0 1" arrives before the transaction has committed.
+ *   I3  Names of schemas and tables are quoted when the store is opened (sql.c); everything else
+ *       is a parameter.
+ *   I4  At most one cursor has a page in flight (prefetch); any other statement first takes that
+ *       page's answer in and leaves it with its cursor.
+ */
+#ifndef HW_STORE_PG_PG_H
+#define HW_STORE_PG_PG_H
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "store/store.h"
+
+/* The oldest server we speak to. */
+#define HW_PG_VERSION_MIN 130000
+
+enum hw_pg_oid {
+    HW_OID_BYTEA = 17,
+    HW_OID_INT8 = 20,
+    HW_OID_INT4 = 23,
+    HW_OID_TEXT = 25,
+    HW_OID_JSON = 114,
+    HW_OID_TIMESTAMPTZ = 1184,
+    HW_OID_UUID = 2950,
+    HW_OID_JSON_ARRAY = 199,
+    HW_OID_BYTEA_ARRAY = 1001,
+    HW_OID_INT4_ARRAY = 1007,
+    HW_OID_TEXT_ARRAY = 1009,
+    HW_OID_INT8_ARRAY = 1016,
+    HW_OID_TIMESTAMPTZ_ARRAY = 1185,
+    HW_OID_UUID_ARRAY = 2951
+};
+
+/* X(name): a prepared statement, its text and parameter types in sql.c. */
+#define HW_PG_STATEMENTS(X)                                                                        \
+    X(APPEND_ANY)                                                                                  \
+    X(APPEND_EXACT)                                                                                \
+    X(APPEND_EXISTS)                                                                               \
+    X(APPEND_BATCH)                                                                                \
+    X(APPEND_FUNCTION)                                                                             \
+    X(LOCK_STREAMS)                                                                                \
+    X(IMPORT_MARK)                                                                                 \
+    X(STREAM_VERSION)                                                                              \
+    X(HEAD)                                                                                        \
+    X(READ_STREAM)                                                                                 \
+    X(READ_STREAM_BACK)                                                                            \
+    X(READ_CORRELATION)                                                                            \
+    X(READ_CORRELATION_BACK)                                                                       \
+    X(READ_TYPE)                                                                                   \
+    X(READ_TYPE_BACK)                                                                              \
+    X(READ_ALL)                                                                                    \
+    X(READ_ALL_BACK)                                                                               \
+    X(READ_IDS)                                                                                    \
+    X(READ_RANGES)                                                                                 \
+    X(FN_STREAM_VERSION)                                                                           \
+    X(FN_HEAD)                                                                                     \
+    X(FN_READ)                                                                                     \
+    X(FN_READ_IDS)                                                                                 \
+    X(FN_READ_RANGES)                                                                              \
+    X(TREE)                                                                                        \
+    X(HORIZON)                                                                                     \
+    X(FENCE)
+
+typedef enum hw_pg_statement {
+#define HW_PG_STATEMENT_ENUM(name) HW_PG_##name,
+    HW_PG_STATEMENTS(HW_PG_STATEMENT_ENUM)
+#undef HW_PG_STATEMENT_ENUM
+        HW_PG_STATEMENT_COUNT
+} hw_pg_statement;
+
+#define HW_PG_PARAMS_MAX 16
+
+typedef struct hw_pg_cursor hw_pg_cursor;
+
+typedef struct hw_pg {
+    hw_store base;
+    PGconn *conn;  /* NULL: not connected */
+    bool foreign;  /* the caller's connection: not closed, not reconfigured, nothing prepared */
+    bool was_open; /* there has been a connection: losing it is worth some patience */
+    bool unprepared; /* a pooler in between does not keep prepared statements */
+    bool schema_checked;
+    bool direct_append; /* rights on the table; otherwise through the functions */
+    bool direct_read;
+    bool prepared[HW_PG_STATEMENT_COUNT];
+    char *sql[HW_PG_STATEMENT_COUNT]; /* names filled in */
+    hw_pg_cursor *in_flight;          /* I4 */
+    hw_buf params;                    /* scratch for binary parameters */
+    PGresult *import_rows;            /* the last import page */
+    void *import_row_array;
+    hw_note_fn note;
+    void *note_ctx;
+    char constraint[64]; /* the constraint that the last failed statement met, or "" */
+
+    char *url;
+    char *schema;
+    char *application_name;
+    int64_t connect_timeout_ms;
+    int64_t statement_timeout_ms;
+    bool read_only;
+    bool allow_lossy;
+    const hw_interrupt *interrupt;
+} hw_pg;
+
+/* One statement with its parameters; values point at memory that lives until it was sent. */
+typedef struct hw_pg_call {
+    int statement;   /* hw_pg_statement, or -1: sql */
+    const char *sql; /* a text for the simple protocol when there are no parameters */
+    bool writes;     /* commits by itself: a lost connection leaves the outcome unknown */
+    bool text_result;
+    int n;
+    Oid types[HW_PG_PARAMS_MAX]; /* for sql with parameters */
+    const char *values[HW_PG_PARAMS_MAX];
+    int lengths[HW_PG_PARAMS_MAX];
+    int formats[HW_PG_PARAMS_MAX];
+    int64_t timeout_ms; /* 0: the setting */
+} hw_pg_call;
+
+/* ---- conn.c */
+
+int hw_pg_connect(hw_pg *pg, howdah_error *reterr);
+void hw_pg_disconnect(hw_pg *pg);
+/* Connects if need be, and checks the schema once per connection. */
+int hw_pg_ready(hw_pg *pg, howdah_error *reterr);
+
+int hw_pg_exec(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr);
+/* A text without parameters whose result does not matter. */
+int hw_pg_command(hw_pg *pg, const char *sql, howdah_error *reterr);
+/* As exec; a read that found the connection lost is repeated once on a new one. */
+int hw_pg_query(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr);
+
+/* Sends without waiting; the answer is taken by hw_pg_collect(). */
+int hw_pg_send(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr);
+int hw_pg_collect(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr);
+
+/* Prepares a statement on this connection, once. */
+int hw_pg_prepare(hw_pg *pg, hw_pg_statement statement, howdah_error *reterr);
+
+/*
+ * Several statements, prepared before, in one round trip.  make fills the i-th call; results[i] is set for those
+ * carried out.  The first error ends it.  The statements run in whatever transaction is open, and
+ * are aborted together.
+ */
+int hw_pg_pipeline(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call), void *ctx,
+                   size_t n, PGresult **results, howdah_error *reterr);
+
+/* Status, flags and advice for a failed result. */
+int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_error *reterr);
+
+/* ---- errors.c */
+
+/* The howdah_status of a SQLSTATE; the table is tested. */
+int hw_pg_status_of(const char *sqlstate);
+/* Advice for a SQLSTATE, "" when there is none. */
+const char *hw_pg_advice_for(const char *sqlstate);
+
+/* ---- params.c: binary parameters, written into pg->params */
+
+typedef struct hw_pg_array {
+    size_t start; /* offset of the array in the buffer */
+    size_t null_flag;
+    Oid element;
+} hw_pg_array;
+
+void hw_pg_array_begin(hw_buf *out, Oid element, size_t n, hw_pg_array *ret_array);
+void hw_pg_array_put(hw_buf *out, const void *bytes, size_t len);
+void hw_pg_array_put_null(hw_buf *out, const hw_pg_array *array);
+void hw_pg_array_put_int4(hw_buf *out, int32_t value);
+void hw_pg_array_put_int8(hw_buf *out, int64_t value);
+/* Microseconds between 1970 and 2000: PostgreSQL counts from there. */
+#define HW_PG_EPOCH_US INT64_C(946684800000000)
+
+/* A text (or absent: NULL) and a fixed-size binary parameter. */
+void hw_pg_param_str(hw_pg_call *call, hw_str value);
+void hw_pg_param_bin(hw_pg_call *call, const void *bytes, size_t len);
+void hw_pg_param_null(hw_pg_call *call);
+
+int64_t hw_pg_get_int8(const PGresult *result, int row, int column);
+int32_t hw_pg_get_int4(const PGresult *result, int row, int column);
+
+/* ---- sql.c */
+
+/* Replaces @schema@ and its kin; errors: NO_MEMORY. */
+int hw_pg_fill_names(const char *text, const char *schema, hw_buf *out, howdah_error *reterr);
+int hw_pg_fill_statements(hw_pg *pg, howdah_error *reterr);
+/* Parameter types of a prepared statement; returns their number. */
+int hw_pg_statement_types(hw_pg_statement statement, const Oid **ret_types);
+/* "name" with quotes doubled, appended. */
+void hw_pg_quote_ident(hw_buf *out, const char *name);
+
+/* ---- the operations */
+
+int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_mark *mark,
+                 howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr);
+int hw_pg_stream_version(hw_store *store, hw_str stream, int64_t *ret_version,
+                         howdah_error *reterr);
+int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_cursor,
+                    howdah_error *reterr);
+int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *ret_n,
+                    howdah_error *reterr);
+void hw_pg_read_close(hw_cursor *cursor);
+/* Takes the page in flight in, so that the connection is free (I4). */
+void hw_pg_land(hw_pg *pg);
+/* Gives the page in flight up: its connection is gone, its cursor will ask again. */
+void hw_pg_forget(hw_pg *pg);
+int hw_pg_tree(hw_store *store, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
+               size_t *ret_n, howdah_error *reterr);
+int hw_pg_head(hw_store *store, int64_t *ret_head, howdah_error *reterr);
+int hw_pg_horizon(hw_store *store, uint64_t *ret_horizon, howdah_error *reterr);
+int hw_pg_fence(hw_store *store, uint64_t *ret_fence, howdah_error *reterr);
+int hw_pg_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error *reterr);
+int hw_pg_migrate_status(hw_store *store, hw_step_fn fn, void *ctx, howdah_error *reterr);
+int hw_pg_check_schema(hw_pg *pg, howdah_error *reterr);
+int hw_pg_import_columns(hw_store *store, const hw_import_source *source,
+                         int (*fn)(void *ctx, const char *column), void *ctx,
+                         howdah_error *reterr);
+int hw_pg_import_mark(hw_store *store, hw_str source, hw_buf *ret_buf, hw_import_mark *ret_mark,
+                      howdah_error *reterr);
+int hw_pg_import_rows(hw_store *store, const hw_import_source *source, const hw_import_mark *after,
+                      size_t n, const hw_import_row **ret_rows, size_t *ret_n,
+                      howdah_error *reterr);
+int hw_pg_import_total(hw_store *store, const hw_import_source *source, int64_t *ret_total,
+                       howdah_error *reterr);
+int hw_pg_status(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error *reterr);
+int hw_pg_doctor(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr);
+
+/* A store over the caller's connection, for howdah_pg.h. */
+int hw_pg_wrap(PGconn *conn, const char *schema, hw_store **ret_store, howdah_error *reterr);
+
+#endif

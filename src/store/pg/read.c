@@ -1,0 +1,543 @@
+/*
+ * read.c - reading on PostgreSQL: keyset pages, the next one fetched while one is handed out.
+ *
+ *   I1  A cursor holds at most two pages: the one handed out and the one behind it.
+ *   I2  Pages are small when events are large: a page aims at PAGE_BYTES, and the first one,
+ *       when sizes are not known yet, is short.
+ *   I3  No transaction stays open between pages.  A page is asked for by position, so that it
+ *       can be asked for again on another connection.
+ *   I4  Events point into their page's PGresult, which NUL-terminates every value.
+ */
+#include <assert.h>
+#include <endian.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/pattern.h"
+#include "store/pg/pg.h"
+
+#define FIRST_PAGE 64
+#define PAGE_BYTES ((size_t)8 * 1024 * 1024)
+#define IDS_A_PAGE 1000
+
+struct hw_pg_cursor {
+    hw_cursor base;
+    hw_pg *pg;
+    /* What is asked for. */
+    char *texts; /* owns the strings below */
+    hw_str stream;
+    hw_str type;
+    hw_str filter; /* a regular expression, or the pattern itself for the function */
+    hw_str correlation_id;
+    bool backward;
+    hw_uuid *ids;
+    size_t ids_n;
+    hw_range *ranges;
+    size_t ranges_n;
+    /* Where it stands. */
+    int64_t first;
+    int64_t last;
+    int64_t left; /* events still wanted */
+    size_t ids_done;
+    size_t batch;
+    size_t page_rows; /* rows to ask for next (I2) */
+    size_t asked;     /* rows that the page under way was asked for */
+    bool end;
+    /* Pages. */
+    bool in_flight;
+    PGresult *ready; /* landed, not handed out yet */
+    PGresult *page;  /* handed out */
+    howdah_event *events;
+    size_t events_room;
+    /* Parameters of the page under way. */
+    uint64_t numbers[3];
+    hw_buf arrays;
+};
+
+/* --------------------------------------------------------------- the call */
+
+static hw_pg_statement choose_path(const hw_pg_cursor *c)
+{
+    if (c->stream.s)
+        return c->backward ? HW_PG_READ_STREAM_BACK : HW_PG_READ_STREAM;
+    if (c->correlation_id.s)
+        return c->backward ? HW_PG_READ_CORRELATION_BACK : HW_PG_READ_CORRELATION;
+    if (c->type.s)
+        return c->backward ? HW_PG_READ_TYPE_BACK : HW_PG_READ_TYPE;
+    return c->backward ? HW_PG_READ_ALL_BACK : HW_PG_READ_ALL;
+}
+
+static void param_number(hw_pg_cursor *c, hw_pg_call *call, size_t slot, int64_t value)
+{
+    c->numbers[slot] = htobe64((uint64_t)value);
+    hw_pg_param_bin(call, &c->numbers[slot], sizeof c->numbers[slot]);
+}
+
+static int64_t rows_wanted(const hw_pg_cursor *c)
+{
+    int64_t rows = (int64_t)c->page_rows;
+
+    return rows < c->left ? rows : c->left;
+}
+
+static void call_of_page(hw_pg_cursor *c, hw_pg_call *call)
+{
+    call->statement = c->pg->direct_read ? (int)choose_path(c) : (int)HW_PG_FN_READ;
+    c->asked = (size_t)rows_wanted(c);
+    hw_pg_param_str(call, c->stream);
+    param_number(c, call, 0, c->first);
+    param_number(c, call, 1, c->last);
+    param_number(c, call, 2, (int64_t)c->asked);
+    hw_pg_param_str(call, c->type);
+    hw_pg_param_str(call, c->filter);
+    hw_pg_param_str(call, c->correlation_id);
+    if (!c->pg->direct_read)
+        hw_pg_param_str(call, c->backward ? HW_STR_LIT("true") : HW_STR_LIT("false"));
+}
+
+static void call_of_ids(hw_pg_cursor *c, hw_pg_call *call)
+{
+    size_t n = c->ids_n - c->ids_done;
+    hw_pg_array array;
+
+    c->asked = n < IDS_A_PAGE ? n : IDS_A_PAGE;
+    hw_pg_array_begin(&c->arrays, HW_OID_UUID, c->asked, &array);
+    for (size_t i = 0; i < c->asked; i++)
+        hw_pg_array_put(&c->arrays, c->ids[c->ids_done + i].b, sizeof c->ids[0].b);
+    call->statement = c->pg->direct_read ? HW_PG_READ_IDS : HW_PG_FN_READ_IDS;
+    hw_pg_param_bin(call, c->arrays.data, c->arrays.len);
+}
+
+static void call_of_ranges(hw_pg_cursor *c, hw_pg_call *call)
+{
+    hw_pg_array array;
+    size_t middle;
+
+    hw_pg_array_begin(&c->arrays, HW_OID_INT8, c->ranges_n, &array);
+    for (size_t i = 0; i < c->ranges_n; i++)
+        hw_pg_array_put_int8(&c->arrays, c->ranges[i].first);
+    middle = c->arrays.len;
+    hw_pg_array_begin(&c->arrays, HW_OID_INT8, c->ranges_n, &array);
+    for (size_t i = 0; i < c->ranges_n; i++)
+        hw_pg_array_put_int8(&c->arrays, c->ranges[i].last);
+    call->statement = c->pg->direct_read ? HW_PG_READ_RANGES : HW_PG_FN_READ_RANGES;
+    c->asked = (size_t)(c->left < (int64_t)c->batch ? c->left : (int64_t)c->batch);
+    hw_pg_param_bin(call, c->arrays.data, middle);
+    hw_pg_param_bin(call, c->arrays.data + middle, c->arrays.len - middle);
+    param_number(c, call, 0, (int64_t)c->asked);
+}
+
+static int make_call(hw_pg_cursor *c, hw_pg_call *call, howdah_error *reterr)
+{
+    *call = (hw_pg_call){.statement = -1};
+    hw_buf_clear(&c->arrays);
+    if (c->ids)
+        call_of_ids(c, call);
+    else if (c->ranges)
+        call_of_ranges(c, call);
+    else
+        call_of_page(c, call);
+    return hw_buf_check(&c->arrays, reterr);
+}
+
+/* --------------------------------------------------------------- the rows */
+
+enum column {
+    GLOBAL_SEQUENCE,
+    ID,
+    STREAM,
+    VERSION,
+    TYPE,
+    DATA,
+    BYTES,
+    CONTENT_TYPE,
+    HEADERS,
+    CORRELATION_ID,
+    CAUSATION_ID,
+    ACTOR,
+    VALID_TIME,
+    RECORDED_AT,
+    FAMILY,
+    REVISION,
+    CORRECTS,
+    REASON,
+    SCHEMA_VERSION
+};
+
+static hw_str get_str(const PGresult *r, int row, int column)
+{
+    if (PQgetisnull(r, row, column))
+        return HW_STR_NULL;
+    return (hw_str){PQgetvalue(r, row, column), (size_t)PQgetlength(r, row, column)};
+}
+
+static bool get_uuid(const PGresult *r, int row, int column, hw_uuid *ret_uuid)
+{
+    if (PQgetisnull(r, row, column))
+        return false;
+    memcpy(ret_uuid->b, PQgetvalue(r, row, column), sizeof ret_uuid->b);
+    return true;
+}
+
+/* PostgreSQL's infinities are outside our years; the nearest time inside stands for them. */
+static int64_t get_time(const PGresult *r, int row, int column)
+{
+    int64_t t = hw_pg_get_int8(r, row, column);
+
+    if (t <= HW_TIME_MIN_US - HW_PG_EPOCH_US)
+        return HW_TIME_MIN_US;
+    if (t >= HW_TIME_MAX_US - HW_PG_EPOCH_US)
+        return HW_TIME_MAX_US;
+    return t + HW_PG_EPOCH_US;
+}
+
+static void decode(const PGresult *r, int row, howdah_event *e)
+{
+    memset(e, 0, sizeof *e);
+    e->global_sequence = hw_pg_get_int8(r, row, GLOBAL_SEQUENCE);
+    e->version = hw_pg_get_int8(r, row, VERSION);
+    e->expected_version = HOWDAH_EXPECT_ANY;
+    (void)get_uuid(r, row, ID, &e->id);
+    e->stream = get_str(r, row, STREAM);
+    e->type = get_str(r, row, TYPE);
+    e->content_type = get_str(r, row, CONTENT_TYPE);
+    e->data = get_str(r, row, e->content_type.s ? BYTES : DATA);
+    e->headers = get_str(r, row, HEADERS);
+    e->correlation_id = get_str(r, row, CORRELATION_ID);
+    e->has_causation = get_uuid(r, row, CAUSATION_ID, &e->causation_id);
+    e->actor = get_str(r, row, ACTOR);
+    e->recorded_at_us = get_time(r, row, RECORDED_AT);
+    e->valid_time_us =
+        PQgetisnull(r, row, VALID_TIME) ? e->recorded_at_us : get_time(r, row, VALID_TIME);
+    e->has_family = get_uuid(r, row, FAMILY, &e->family) && !hw_uuid_equal(&e->family, &e->id);
+    e->revision = hw_pg_get_int4(r, row, REVISION);
+    e->has_corrects = get_uuid(r, row, CORRECTS, &e->corrects);
+    e->reason = get_str(r, row, REASON);
+    e->schema_version = hw_pg_get_int4(r, row, SCHEMA_VERSION);
+}
+
+static int make_room(hw_pg_cursor *c, size_t n, howdah_error *reterr)
+{
+    howdah_event *events;
+
+    if (n <= c->events_room)
+        return HOWDAH_OK;
+    events = hw_realloc(c->events, n * sizeof *events);
+    if (!events)
+        return hw_fail_no_memory(reterr);
+    c->events = events;
+    c->events_room = n;
+    return HOWDAH_OK;
+}
+
+/* I2: as many rows as fit the aim, judged by the page that just came. */
+static void adapt(hw_pg_cursor *c, size_t rows, size_t bytes)
+{
+    size_t average = bytes / rows + 1;
+    size_t fit = PAGE_BYTES / average;
+
+    if (fit > c->batch)
+        fit = c->batch;
+    c->page_rows = fit > 0 ? fit : 1;
+}
+
+/* Moves behind the page: the next one starts where this one ended. */
+static void advance(hw_pg_cursor *c, size_t n)
+{
+    const howdah_event *last;
+    int64_t at;
+
+    if (c->ids) {
+        c->ids_done += c->asked;
+        c->end = c->ids_done == c->ids_n;
+        return;
+    }
+    c->left -= (int64_t)n;
+    if (n < c->asked || c->left == 0 || c->ranges) {
+        c->end = true;
+        return;
+    }
+    last = &c->events[n - 1];
+    at = c->stream.s ? last->version : last->global_sequence;
+    if (c->backward)
+        c->last = at - 1;
+    else
+        c->first = at + 1;
+    c->end = c->first > c->last || at == INT64_MAX;
+}
+
+/* ---------------------------------------------------------- pages in flight */
+
+void hw_pg_forget(hw_pg *pg)
+{
+    if (pg->in_flight)
+        pg->in_flight->in_flight = false;
+    pg->in_flight = NULL;
+}
+
+void hw_pg_land(hw_pg *pg)
+{
+    hw_pg_cursor *c = pg->in_flight;
+    hw_pg_call call = {.statement = -1};
+
+    if (!c)
+        return;
+    hw_pg_forget(pg);
+    if (hw_pg_collect(pg, &call, &c->ready, NULL) < 0)
+        c->ready = NULL; /* asked for again when it is wanted (I3) */
+}
+
+static void fly_ahead(hw_pg_cursor *c)
+{
+    hw_pg_call call;
+
+    if (c->end || c->pg->foreign || c->pg->in_flight || make_call(c, &call, NULL) < 0)
+        return;
+    if (hw_pg_send(c->pg, &call, NULL) >= 0) {
+        c->in_flight = true;
+        c->pg->in_flight = c;
+    }
+}
+
+static int fetch(hw_pg_cursor *c, PGresult **ret_page, howdah_error *reterr)
+{
+    hw_pg_call call;
+    int s;
+
+    if (c->in_flight)
+        hw_pg_land(c->pg);
+    if (c->ready) {
+        *ret_page = c->ready;
+        c->ready = NULL;
+        return HOWDAH_OK;
+    }
+    s = hw_pg_ready(c->pg, reterr);
+    if (s >= 0)
+        s = make_call(c, &call, reterr);
+    return s < 0 ? s : hw_pg_query(c->pg, &call, ret_page, reterr);
+}
+
+/* -------------------------------------------------------------- operations */
+
+/* Copies the query's strings into one block. */
+static int keep_texts(hw_pg_cursor *c, const hw_query *q, howdah_error *reterr)
+{
+    hw_buf regex = HW_BUF_INIT(4096);
+    hw_str from[4] = {q->stream, q->type, q->pattern, q->correlation_id};
+    hw_str *const to[4] = {&c->stream, &c->type, &c->filter, &c->correlation_id};
+    size_t room = 0;
+    char *at;
+
+    if (q->pattern.s && c->pg->direct_read) {
+        hw_pattern_regex(q->pattern, &regex);
+        from[2] = (hw_str){hw_buf_str(&regex), regex.len};
+    }
+    for (int i = 0; i < 4; i++)
+        room += from[i].len + 1;
+    c->texts = at = hw_alloc(room);
+    if (!at || regex.broken) {
+        hw_buf_done(&regex);
+        return hw_fail_no_memory(reterr);
+    }
+    for (int i = 0; i < 4; i++) {
+        if (!from[i].s)
+            continue;
+        memcpy(at, from[i].s, from[i].len);
+        at[from[i].len] = '\0';
+        *to[i] = (hw_str){at, from[i].len};
+        at += from[i].len + 1;
+    }
+    hw_buf_done(&regex);
+    return HOWDAH_OK;
+}
+
+static int keep_sets(hw_pg_cursor *c, const hw_query *q, howdah_error *reterr)
+{
+    if (q->ids) {
+        c->ids = hw_calloc(q->ids_n + 1, sizeof *c->ids);
+        if (!c->ids)
+            return hw_fail_no_memory(reterr);
+        memcpy(c->ids, q->ids, q->ids_n * sizeof *c->ids);
+        c->ids_n = q->ids_n;
+        c->end = q->ids_n == 0;
+    }
+    if (q->ranges) {
+        c->ranges = hw_calloc(q->ranges_n + 1, sizeof *c->ranges);
+        if (!c->ranges)
+            return hw_fail_no_memory(reterr);
+        memcpy(c->ranges, q->ranges, q->ranges_n * sizeof *c->ranges);
+        c->ranges_n = q->ranges_n;
+    }
+    return HOWDAH_OK;
+}
+
+int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_cursor,
+                    howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_cursor *c;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    c = hw_calloc(1, sizeof *c);
+    if (!c)
+        return hw_fail_no_memory(reterr);
+    c->base.store = store;
+    c->pg = pg;
+    c->arrays = (hw_buf)HW_BUF_INIT((size_t)16 * 1024 * 1024);
+    c->backward = query->backward;
+    c->first = query->from;
+    c->last = query->to ? query->to : INT64_MAX;
+    c->left = query->limit ? query->limit : INT64_MAX;
+    c->batch = query->batch ? query->batch : 1000;
+    c->page_rows = c->batch < FIRST_PAGE ? c->batch : FIRST_PAGE;
+    c->end = c->first > c->last;
+    s = keep_texts(c, query, reterr);
+    if (s >= 0)
+        s = keep_sets(c, query, reterr);
+    if (s < 0) {
+        hw_pg_read_close(&c->base);
+        return s;
+    }
+    *ret_cursor = &c->base;
+    return HOWDAH_OK;
+}
+
+int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *ret_n,
+                    howdah_error *reterr)
+{
+    hw_pg_cursor *c = (hw_pg_cursor *)cursor;
+
+    PQclear(c->page);
+    c->page = NULL;
+    while (!c->end) {
+        int s = fetch(c, &c->page, reterr);
+        size_t n;
+
+        if (s < 0)
+            return s;
+        n = (size_t)PQntuples(c->page);
+        s = make_room(c, n, reterr);
+        if (s < 0)
+            return s;
+        for (size_t i = 0; i < n; i++)
+            decode(c->page, (int)i, &c->events[i]);
+        advance(c, n);
+        if (n > 0 && !c->ids && !c->ranges)
+            adapt(c, n, PQresultMemorySize(c->page));
+        fly_ahead(c);
+        if (n > 0) {
+            *ret_events = c->events;
+            *ret_n = n;
+            return HOWDAH_OK;
+        }
+        PQclear(c->page);
+        c->page = NULL;
+    }
+    return HOWDAH_END;
+}
+
+void hw_pg_read_close(hw_cursor *cursor)
+{
+    hw_pg_cursor *c = (hw_pg_cursor *)cursor;
+
+    if (!c)
+        return;
+    if (c->in_flight)
+        hw_pg_land(c->pg);
+    PQclear(c->ready);
+    PQclear(c->page);
+    hw_buf_done(&c->arrays);
+    hw_free(c->events);
+    hw_free(c->ids);
+    hw_free(c->ranges);
+    hw_free(c->texts);
+    hw_free(c);
+}
+
+/* ------------------------------------------------------------ single values */
+
+static int read_int8(hw_pg *pg, hw_pg_statement statement, int64_t *ret_value, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = (int)statement};
+    PGresult *result = NULL;
+    int s = hw_pg_query(pg, &call, &result, reterr);
+
+    if (s >= 0)
+        *ret_value = hw_pg_get_int8(result, 0, 0);
+    PQclear(result);
+    return s;
+}
+
+int hw_pg_head(hw_store *store, int64_t *ret_head, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    int s = hw_pg_ready(pg, reterr);
+
+    return s < 0 ? s
+                 : read_int8(pg, pg->direct_read ? HW_PG_HEAD : HW_PG_FN_HEAD, ret_head, reterr);
+}
+
+int hw_pg_horizon(hw_store *store, uint64_t *ret_horizon, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    int64_t horizon = 0;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s >= 0)
+        s = read_int8(pg, HW_PG_HORIZON, &horizon, reterr);
+    if (s >= 0)
+        *ret_horizon = (uint64_t)horizon;
+    return s;
+}
+
+int hw_pg_fence(hw_store *store, uint64_t *ret_fence, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    int64_t fence = 0;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s >= 0)
+        s = read_int8(pg, HW_PG_FENCE, &fence, reterr);
+    if (s >= 0)
+        *ret_fence = (uint64_t)fence;
+    return s;
+}
+
+int hw_pg_tree(hw_store *store, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
+               size_t *ret_n, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_TREE};
+    PGresult *result = NULL;
+    hw_uuid *ids;
+    int *depths;
+    size_t n;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_pg_param_bin(&call, id->b, sizeof id->b);
+    s = hw_pg_query(pg, &call, &result, reterr);
+    if (s < 0)
+        return s;
+    n = (size_t)PQntuples(result);
+    ids = hw_calloc(n + 1, sizeof *ids);
+    depths = hw_calloc(n + 1, sizeof *depths);
+    if (!ids || !depths) {
+        hw_free(ids);
+        hw_free(depths);
+        PQclear(result);
+        return hw_fail_no_memory(reterr);
+    }
+    for (size_t i = 0; i < n; i++) {
+        depths[i] = hw_pg_get_int4(result, (int)i, 0);
+        (void)get_uuid(result, (int)i, 1, &ids[i]);
+    }
+    PQclear(result);
+    *ret_ids = ids;
+    *ret_depths = depths;
+    *ret_n = n;
+    return HOWDAH_OK;
+}

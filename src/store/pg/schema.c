@@ -1,0 +1,411 @@
+/*
+ * schema.c - creating and migrating the PostgreSQL schema.
+ *
+ *   I1  Each step is one transaction that begins with the migration lock and looks at what is
+ *       applied only then: of two starters one migrates, the other waits and finds it done.
+ *   I2  A step whose text differs from the one applied, or a step that we do not know, stops
+ *       everything before anything is changed.
+ *   I3  Functions and roles are one more step, number 0, applied again whenever their text
+ *       changes; only a library that knows every applied step may do it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/migrations.h"
+#include "store/pg/pg.h"
+
+#define MIGRATE_TIMEOUT_MS (10 * 60 * 1000)
+#define STEP_BYTES_MAX ((size_t)4 * 1024 * 1024)
+
+static const char bookkeeping_sql[] =
+    "CREATE TABLE IF NOT EXISTS @schema@.migrations (\n"
+    "    number     integer PRIMARY KEY,\n"
+    "    name       text NOT NULL,\n"
+    "    hash       text NOT NULL,\n"
+    "    applied_at timestamptz NOT NULL DEFAULT clock_timestamp(),\n"
+    "    applied_by text NOT NULL DEFAULT current_user\n"
+    ");\n";
+
+static const char record_sql[] =
+    "INSERT INTO @schema@.migrations (number, name, hash) VALUES ($1, $2, $3)"
+    " ON CONFLICT (number) DO UPDATE SET hash = excluded.hash, applied_at = clock_timestamp(),"
+    " applied_by = current_user";
+
+/* Runs a text with names filled in; parameters are texts. */
+static int run_text(hw_pg *pg, const char *text, const char *const *values, int n,
+                    PGresult **ret_result, howdah_error *reterr)
+{
+    hw_buf sql = HW_BUF_INIT(STEP_BYTES_MAX);
+    hw_pg_call call = {.statement = -1, .text_result = true, .timeout_ms = MIGRATE_TIMEOUT_MS};
+    PGresult *result = NULL;
+    int s = hw_pg_fill_names(text, pg->schema, &sql, reterr);
+
+    if (s >= 0) {
+        call.sql = hw_buf_str(&sql);
+        for (int i = 0; i < n; i++) {
+            call.values[i] = values[i];
+            call.n++;
+        }
+        s = hw_pg_exec(pg, &call, &result, reterr);
+    }
+    hw_buf_done(&sql);
+    if (s >= 0 && ret_result)
+        *ret_result = result;
+    else
+        PQclear(result);
+    return s;
+}
+
+static int schema_exists(hw_pg *pg, const char *table, bool *ret_exists, howdah_error *reterr)
+{
+    const char *const values[] = {pg->schema, table};
+    PGresult *result = NULL;
+    int s = run_text(pg,
+                     "SELECT count(*) FROM pg_namespace AS n LEFT JOIN pg_class AS c ON"
+                     " c.relnamespace = n.oid AND c.relname = $2"
+                     " WHERE n.nspname = $1 AND ($2 = '' OR c.oid IS NOT NULL)",
+                     values, 2, &result, reterr);
+
+    if (s >= 0)
+        *ret_exists = strcmp(PQgetvalue(result, 0, 0), "0") != 0;
+    PQclear(result);
+    return s;
+}
+
+/* ------------------------------------------------------------ what is applied */
+
+static const hw_step *known_step(int number)
+{
+    if (number == 0)
+        return &hw_pg_functions;
+    return number > 0 && (size_t)number <= hw_pg_steps_n ? &hw_pg_steps[number - 1] : NULL;
+}
+
+static int check_applied(const PGresult *applied, howdah_error *reterr)
+{
+    for (int i = 0; i < PQntuples(applied); i++) {
+        int number = (int)strtol(PQgetvalue(applied, i, 0), NULL, 10);
+        const hw_step *step = known_step(number);
+        int s;
+
+        if (!step) {
+            s = hw_fail(reterr, HOWDAH_SCHEMA,
+                        "the schema is newer than this howdah: it has step %d (%s), this knows %zu",
+                        number, PQgetvalue(applied, i, 1), hw_pg_steps_n);
+            return hw_advise(reterr, s, "upgrade howdah on this machine");
+        }
+        if (number > 0 && strcmp(step->hash, PQgetvalue(applied, i, 2)) != 0) {
+            s = hw_fail(reterr, HOWDAH_SCHEMA,
+                        "step %d (%s) was applied with another text (hash %.12s, ours %.12s)",
+                        number, step->name, PQgetvalue(applied, i, 2), step->hash);
+            return hw_advise(reterr, s,
+                             "somebody changed the schema or this build: nothing was done; compare "
+                             "with howdah migrate print");
+        }
+    }
+    return HOWDAH_OK;
+}
+
+static bool is_applied(const PGresult *applied, const hw_step *step)
+{
+    for (int i = 0; i < PQntuples(applied); i++)
+        if (strtol(PQgetvalue(applied, i, 0), NULL, 10) == step->number)
+            return strcmp(PQgetvalue(applied, i, 2), step->hash) == 0;
+    return false;
+}
+
+static int read_applied(hw_pg *pg, PGresult **ret_applied, howdah_error *reterr)
+{
+    return run_text(pg,
+                    "SELECT number, name, hash,"
+                    " (extract(epoch FROM applied_at) * 1000000)::bigint"
+                    " FROM @schema@.migrations ORDER BY number",
+                    NULL, 0, ret_applied, reterr);
+}
+
+/* ------------------------------------------------------------------ migrate */
+
+static int apply(hw_pg *pg, const hw_step *step, howdah_error *reterr)
+{
+    char number[16];
+    const char *const values[] = {number, step->name, step->hash};
+    int s = run_text(pg, step->sql, NULL, 0, NULL, reterr);
+
+    (void)snprintf(number, sizeof number, "%d", step->number);
+    if (s >= 0)
+        s = run_text(pg, record_sql, values, 3, NULL, reterr);
+    if (s < 0)
+        hw_error_prefix(reterr, "migration step %d (%s)", step->number, step->name);
+    return s;
+}
+
+/* The next step that is not applied, functions last; NULL when all are. */
+static const hw_step *next_step(const PGresult *applied)
+{
+    for (size_t i = 0; i < hw_pg_steps_n; i++)
+        if (!is_applied(applied, &hw_pg_steps[i]))
+            return &hw_pg_steps[i];
+    return is_applied(applied, &hw_pg_functions) ? NULL : &hw_pg_functions;
+}
+
+static int lock_and_prepare(hw_pg *pg, howdah_error *reterr)
+{
+    bool exists = false;
+    int s = run_text(pg, "SELECT pg_advisory_xact_lock(hashtextextended('howdah migrate '"
+                         " || @schema_text@, 0))",
+                     NULL, 0, NULL, reterr);
+
+    if (s >= 0)
+        s = schema_exists(pg, "", &exists, reterr);
+    /* CREATE SCHEMA IF NOT EXISTS would ask for a right that an existing schema makes needless. */
+    if (s >= 0 && !exists)
+        s = run_text(pg, "CREATE SCHEMA @schema@", NULL, 0, NULL, reterr);
+    if (s >= 0)
+        s = schema_exists(pg, "migrations", &exists, reterr);
+    if (s >= 0 && !exists)
+        s = run_text(pg, bookkeeping_sql, NULL, 0, NULL, reterr);
+    return s;
+}
+
+static void say(const hw_pg *pg, const hw_step *step)
+{
+    char text[200];
+
+    (void)snprintf(text, sizeof text,
+                   step->number ? "step %d (%s) applied" : "step %d (%s and roles) applied",
+                   step->number, step->name);
+    hw_log(HOWDAH_LOG_INFO, "%s", text);
+    if (pg->note)
+        pg->note(pg->note_ctx, text);
+}
+
+/* One transaction: the next step, if there is one. */
+static int migrate_step(hw_pg *pg, bool *ret_done, howdah_error *reterr)
+{
+    PGresult *applied = NULL;
+    const hw_step *step = NULL;
+    int s = hw_pg_command(pg, "BEGIN", reterr);
+
+    if (s < 0)
+        return s;
+    s = lock_and_prepare(pg, reterr);
+    if (s >= 0)
+        s = read_applied(pg, &applied, reterr);
+    if (s >= 0)
+        s = check_applied(applied, reterr);
+    if (s >= 0) {
+        step = next_step(applied);
+        *ret_done = step == NULL;
+        if (step)
+            s = apply(pg, step, reterr);
+    }
+    PQclear(applied);
+    if (s < 0) {
+        if (pg->conn)
+            (void)hw_pg_command(pg, "ROLLBACK", NULL);
+        return s;
+    }
+    s = hw_pg_command(pg, "COMMIT", reterr);
+    if (s >= 0 && step)
+        say(pg, step);
+    return s;
+}
+
+int hw_pg_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    bool done = false;
+    int s = HOWDAH_OK;
+
+    if (!pg->conn)
+        s = hw_pg_connect(pg, reterr);
+    pg->note = note;
+    pg->note_ctx = note_ctx;
+    while (s >= 0 && !done)
+        s = migrate_step(pg, &done, reterr);
+    pg->note = NULL;
+    pg->schema_checked = false;
+    return s;
+}
+
+/* ------------------------------------------------------------------- status */
+
+static void report_step(const hw_step *step, const PGresult *applied, int row,
+                        howdah_step_info *info)
+{
+    *info = (howdah_step_info){.size = sizeof *info, .applied_at_us = HOWDAH_ABSENT};
+    if (step) {
+        info->number = step->number;
+        info->name = step->name;
+        info->hash = step->hash;
+    } else {
+        info->number = (int)strtol(PQgetvalue(applied, row, 0), NULL, 10);
+        info->name = PQgetvalue(applied, row, 1);
+        info->hash = PQgetvalue(applied, row, 2);
+        info->unknown = true;
+    }
+    if (row >= 0) {
+        info->applied_at_us = strtoll(PQgetvalue(applied, row, 3), NULL, 10);
+        info->changed = step && strcmp(step->hash, PQgetvalue(applied, row, 2)) != 0;
+    }
+}
+
+static int find_row(const PGresult *applied, int number)
+{
+    for (int i = 0; i < PQntuples(applied); i++)
+        if (strtol(PQgetvalue(applied, i, 0), NULL, 10) == number)
+            return i;
+    return -1;
+}
+
+static void walk_steps(const PGresult *applied, hw_step_fn fn, void *ctx)
+{
+    howdah_step_info info;
+
+    for (size_t i = 0; i <= hw_pg_steps_n; i++) {
+        const hw_step *step = i < hw_pg_steps_n ? &hw_pg_steps[i] : &hw_pg_functions;
+
+        report_step(step, applied, find_row(applied, step->number), &info);
+        if (fn(ctx, &info) != 0)
+            return;
+    }
+    for (int i = 0; i < PQntuples(applied); i++) {
+        if (known_step((int)strtol(PQgetvalue(applied, i, 0), NULL, 10)))
+            continue;
+        report_step(NULL, applied, i, &info);
+        if (fn(ctx, &info) != 0)
+            return;
+    }
+}
+
+int hw_pg_migrate_status(hw_store *store, hw_step_fn fn, void *ctx, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    PGresult *applied = NULL;
+    bool exists = false;
+    int s = pg->conn ? HOWDAH_OK : hw_pg_connect(pg, reterr);
+
+    if (s >= 0)
+        s = schema_exists(pg, "migrations", &exists, reterr);
+    if (s >= 0 && exists)
+        s = read_applied(pg, &applied, reterr);
+    if (s >= 0)
+        walk_steps(applied, fn, ctx);
+    PQclear(applied);
+    return s;
+}
+
+/* -------------------------------------------------------- once per connection */
+
+/* Asks the catalogue, which everybody may read, whether the bus is there and what we may do. */
+static const char rights_sql[] =
+    "SELECT has_schema_privilege(n.oid, 'USAGE'),"
+    " coalesce(has_table_privilege(c.oid, 'SELECT'), false),"
+    " coalesce(has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'SELECT')"
+    "  AND has_sequence_privilege(q.oid, 'USAGE'), false),"
+    " c.oid IS NOT NULL, p.oid IS NOT NULL AND has_function_privilege(p.oid, 'EXECUTE')"
+    " FROM pg_namespace AS n"
+    " LEFT JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = 'events'"
+    " LEFT JOIN pg_class AS q ON q.relnamespace = n.oid"
+    "  AND q.relname = 'events_global_sequence_seq'"
+    " LEFT JOIN pg_proc AS p ON p.pronamespace = n.oid AND p.proname = 'schema_version'"
+    " WHERE n.nspname = $1";
+
+static bool is_true(const PGresult *result, int column)
+{
+    return strcmp(PQgetvalue(result, 0, column), "t") == 0;
+}
+
+static int schema_missing(const hw_pg *pg, howdah_error *reterr)
+{
+    int s = hw_fail(reterr, HOWDAH_SCHEMA, "there is no bus in the schema %s of this database",
+                    pg->schema);
+    return hw_advise(reterr, s, "run: howdah init (with the same --store and --schema)");
+}
+
+static int check_version(hw_pg *pg, howdah_error *reterr)
+{
+    PGresult *result = NULL;
+    long version = 0;
+    int s = run_text(pg, "SELECT @schema@.schema_version()", NULL, 0, &result, reterr);
+
+    if (s >= 0)
+        version = strtol(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    if (s < 0)
+        return s;
+    if (version < (long)hw_pg_steps_n)
+        return hw_advise(reterr,
+                         hw_fail(reterr, HOWDAH_SCHEMA,
+                                 "the schema is at step %ld, this howdah needs %zu", version,
+                                 hw_pg_steps_n),
+                         "run: howdah migrate up");
+    if (version > (long)hw_pg_steps_n)
+        return hw_advise(reterr,
+                         hw_fail(reterr, HOWDAH_SCHEMA,
+                                 "the schema is at step %ld, newer than this howdah (%zu)", version,
+                                 hw_pg_steps_n),
+                         "upgrade howdah on this machine");
+    return HOWDAH_OK;
+}
+
+static int check_rights(hw_pg *pg, const PGresult *rights, howdah_error *reterr)
+{
+    if (PQntuples(rights) == 0)
+        return schema_missing(pg, reterr);
+    if (!is_true(rights, 0) || (is_true(rights, 3) && !is_true(rights, 4)))
+        return hw_advise(reterr,
+                         hw_fail(reterr, HOWDAH_DENIED, "no right on the schema %s", pg->schema),
+                         "let its owner run: GRANT %s_publish, %s_read TO your_user", pg->schema,
+                         pg->schema);
+    if (!is_true(rights, 3) || !is_true(rights, 4))
+        return schema_missing(pg, reterr);
+    pg->direct_read = is_true(rights, 1);
+    pg->direct_append = is_true(rights, 2);
+    return check_version(pg, reterr);
+}
+
+int hw_pg_check_schema(hw_pg *pg, howdah_error *reterr)
+{
+    const char *const values[] = {pg->schema};
+    PGresult *rights = NULL;
+    int s = run_text(pg, rights_sql, values, 1, &rights, reterr);
+
+    if (s >= 0)
+        s = check_rights(pg, rights, reterr);
+    PQclear(rights);
+    if (s >= 0)
+        pg->schema_checked = true;
+    return s;
+}
+
+/* -------------------------------------------------------------------- print */
+
+static void print_step(const hw_config *config, const hw_step *step, hw_buf *out)
+{
+    hw_buf_printf(out, "\n-- step %d: %s\nBEGIN;\n", step->number, step->name);
+    (void)hw_pg_fill_names(step->sql, config->schema, out, NULL);
+    hw_buf_puts(out, "\nINSERT INTO ");
+    hw_pg_quote_ident(out, config->schema);
+    hw_buf_printf(out,
+                  ".migrations (number, name, hash) VALUES (%d, '%s', '%s')\n"
+                  "    ON CONFLICT (number) DO UPDATE SET hash = excluded.hash,"
+                  " applied_at = clock_timestamp();\nCOMMIT;\n",
+                  step->number, step->name, step->hash);
+}
+
+int hw_pg_print(const hw_config *config, hw_buf *out, howdah_error *reterr)
+{
+    hw_buf_puts(out, "-- howdah " HOWDAH_VERSION_STRING ": what \"howdah init\" runs on an empty "
+                     "database.  Run it with psql as the role that shall own the bus.\n"
+                     "\\set ON_ERROR_STOP on\nCREATE SCHEMA ");
+    hw_pg_quote_ident(out, config->schema);
+    hw_buf_puts(out, ";\n");
+    (void)hw_pg_fill_names(bookkeeping_sql, config->schema, out, NULL);
+    for (size_t i = 0; i < hw_pg_steps_n; i++)
+        print_step(config, &hw_pg_steps[i], out);
+    print_step(config, &hw_pg_functions, out);
+    return hw_buf_check(out, reterr);
+}

@@ -1,0 +1,253 @@
+/*
+ * sql.c - the texts of all prepared statements, and the names that are filled into them.
+ *
+ * Reads have a fixed set of parameters, so that one piece of code fills them all:
+ *   $1 stream  $2 first  $3 last  $4 limit  $5 type  $6 regular expression  $7 correlation id
+ * Each path is an index scan in the wanted order; the filters that its index does not know are
+ * applied to what it finds.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "store/pg/pg.h"
+
+#define COLUMNS                                                                                    \
+    "global_sequence, id, stream, version, type, data, bytes, content_type, headers,"              \
+    " correlation_id, causation_id, actor, valid_time, recorded_at, family, revision, corrects,"   \
+    " reason, schema_version"
+
+#define INSERT_INTO                                                                                \
+    "INSERT INTO @schema@.events (id, stream, version, type, data, headers, correlation_id,"       \
+    " causation_id, actor, valid_time, schema_version, bytes, content_type) "
+
+/* $1 id $2 stream $3 type $4 data $5 headers ... $12 content type, $13 expected version */
+#define INSERT_ONE(version, condition)                                                             \
+    INSERT_INTO "SELECT $1, $2, " version ", $3, $4, $5, $6, $7, $8, $9, $10, $11, $12"            \
+                " " condition " RETURNING global_sequence, version, recorded_at"
+
+#define LAST_VERSION "(SELECT max(version) FROM @schema@.events WHERE stream = $2)"
+
+#define READ_PATH(path, order)                                                                     \
+    "SELECT " COLUMNS " FROM @schema@.events WHERE " path                                          \
+    " AND ($5::text IS NULL OR type = $5) AND ($6::text IS NULL OR type ~ $6)"                     \
+    " AND ($7::text IS NULL OR correlation_id = $7) ORDER BY " order " LIMIT $4"
+
+#define BY_STREAM "stream = $1 AND version BETWEEN $2 AND $3"
+#define BY_SEQUENCE "global_sequence BETWEEN $2 AND $3"
+
+static const Oid append_types[] = {HW_OID_UUID, HW_OID_TEXT, HW_OID_TEXT,        HW_OID_JSON,
+                                   HW_OID_JSON, HW_OID_TEXT, HW_OID_UUID,        HW_OID_TEXT,
+                                   HW_OID_TIMESTAMPTZ, HW_OID_INT4, HW_OID_BYTEA, HW_OID_TEXT,
+                                   HW_OID_INT8};
+/* $1..$12 the same as arrays, $13 stream number, $14 nth, $15 stream names, $16 expectations */
+static const Oid batch_types[] = {
+    HW_OID_UUID_ARRAY, HW_OID_TEXT_ARRAY, HW_OID_TEXT_ARRAY,        HW_OID_JSON_ARRAY,
+    HW_OID_JSON_ARRAY, HW_OID_TEXT_ARRAY, HW_OID_UUID_ARRAY,        HW_OID_TEXT_ARRAY,
+    HW_OID_TIMESTAMPTZ_ARRAY, HW_OID_INT4_ARRAY, HW_OID_BYTEA_ARRAY, HW_OID_TEXT_ARRAY,
+    HW_OID_INT4_ARRAY, HW_OID_INT4_ARRAY, HW_OID_TEXT_ARRAY,        HW_OID_INT8_ARRAY};
+/* $1..$12 the same as arrays, $13 an expectation per event */
+static const Oid function_types[] = {
+    HW_OID_UUID_ARRAY, HW_OID_TEXT_ARRAY, HW_OID_TEXT_ARRAY,        HW_OID_JSON_ARRAY,
+    HW_OID_JSON_ARRAY, HW_OID_TEXT_ARRAY, HW_OID_UUID_ARRAY,        HW_OID_TEXT_ARRAY,
+    HW_OID_TIMESTAMPTZ_ARRAY, HW_OID_INT4_ARRAY, HW_OID_BYTEA_ARRAY, HW_OID_TEXT_ARRAY,
+    HW_OID_INT8_ARRAY};
+static const Oid read_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8,
+                                 HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
+static const Oid fn_read_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8,
+                                    HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
+static const Oid text_type[] = {HW_OID_TEXT};
+static const Oid texts_type[] = {HW_OID_TEXT_ARRAY};
+static const Oid uuid_type[] = {HW_OID_UUID};
+static const Oid uuids_type[] = {HW_OID_UUID_ARRAY};
+static const Oid range_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8};
+static const Oid mark_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8};
+
+typedef struct statement_row {
+    const char *sql;
+    const Oid *types;
+    int types_n;
+} statement_row;
+
+#define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
+
+static const statement_row statements[HW_PG_STATEMENT_COUNT] = {
+    [HW_PG_APPEND_ANY] = {INSERT_ONE("coalesce(" LAST_VERSION ", 0) + 1", ""),
+                          append_types, 12},
+    /* The version before must be there; the unique key says that the next is not. */
+    [HW_PG_APPEND_EXACT] = {INSERT_ONE("$13 + 1", "WHERE $13 = 0 OR EXISTS (SELECT FROM "
+                                                  "@schema@.events WHERE stream = $2 AND version "
+                                                  "= $13)"),
+                            append_types, 13},
+    [HW_PG_APPEND_EXISTS] = {INSERT_ONE(LAST_VERSION " + 1", "WHERE " LAST_VERSION " IS NOT NULL"),
+                             append_types, 12},
+    [HW_PG_APPEND_BATCH] =
+        {"WITH s AS MATERIALIZED ("
+         " SELECT array_agg(coalesce(m.last, 0) ORDER BY s.n) AS base,"
+         "  bool_and(s.expected = -1 OR (s.expected = -2 AND m.last > 0)"
+         "   OR s.expected = coalesce(m.last, 0)) AS met"
+         " FROM unnest($15, $16) WITH ORDINALITY AS s(name, expected, n)"
+         " LEFT JOIN LATERAL (SELECT max(e.version) AS last FROM @schema@.events AS e"
+         "  WHERE e.stream = s.name) AS m ON true) " INSERT_INTO
+         "SELECT i.id, i.stream, s.base[i.stream_no] + i.nth, i.type, i.data, i.headers,"
+         " i.correlation_id, i.causation_id, i.actor, i.valid_time, i.schema_version, i.bytes,"
+         " i.content_type"
+         " FROM s, unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+         "  AS i(id, stream, type, data, headers, correlation_id, causation_id, actor, valid_time,"
+         "   schema_version, bytes, content_type, stream_no, nth)"
+         " WHERE s.met RETURNING global_sequence, version, recorded_at",
+         TYPES(batch_types)},
+    [HW_PG_APPEND_FUNCTION] =
+        {"SELECT global_sequence, version, recorded_at, already_stored FROM"
+         " @schema@.append_arrays($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+         TYPES(function_types)},
+    /* In one order for everybody, so that two batches cannot wait for each other. */
+    [HW_PG_LOCK_STREAMS] =
+        {"SELECT count(pg_advisory_xact_lock(k.key)) FROM (SELECT DISTINCT"
+         " hashtextextended(@schema_text@ || '/' || s.name, 0) AS key FROM unnest($1) AS s(name)"
+         " ORDER BY 1) AS k",
+         TYPES(texts_type)},
+    [HW_PG_IMPORT_MARK] =
+        {"INSERT INTO @schema@.imports AS i (source, created_at, id, rows) VALUES ($1, $2, $3, $4)"
+         " ON CONFLICT (source) DO UPDATE SET created_at = excluded.created_at, id = excluded.id,"
+         " rows = excluded.rows, updated_at = clock_timestamp()",
+         TYPES(mark_types)},
+    [HW_PG_STREAM_VERSION] = {"SELECT coalesce(max(version), 0) FROM @schema@.events"
+                              " WHERE stream = $1",
+                              TYPES(text_type)},
+    [HW_PG_HEAD] = {"SELECT coalesce(max(global_sequence), 0) FROM @schema@.events", NULL, 0},
+    [HW_PG_READ_STREAM] = {READ_PATH(BY_STREAM, "version"), TYPES(read_types)},
+    [HW_PG_READ_STREAM_BACK] = {READ_PATH(BY_STREAM, "version DESC"), TYPES(read_types)},
+    [HW_PG_READ_CORRELATION] = {READ_PATH("correlation_id = $7 AND " BY_SEQUENCE,
+                                          "global_sequence"),
+                                TYPES(read_types)},
+    [HW_PG_READ_CORRELATION_BACK] = {READ_PATH("correlation_id = $7 AND " BY_SEQUENCE,
+                                               "global_sequence DESC"),
+                                     TYPES(read_types)},
+    [HW_PG_READ_TYPE] = {READ_PATH("type = $5 AND " BY_SEQUENCE, "global_sequence"),
+                         TYPES(read_types)},
+    [HW_PG_READ_TYPE_BACK] = {READ_PATH("type = $5 AND " BY_SEQUENCE, "global_sequence DESC"),
+                              TYPES(read_types)},
+    [HW_PG_READ_ALL] = {READ_PATH(BY_SEQUENCE, "global_sequence"), TYPES(read_types)},
+    [HW_PG_READ_ALL_BACK] = {READ_PATH(BY_SEQUENCE, "global_sequence DESC"), TYPES(read_types)},
+    [HW_PG_READ_IDS] = {"SELECT " COLUMNS " FROM @schema@.events WHERE id = ANY ($1)"
+                        " ORDER BY global_sequence",
+                        TYPES(uuids_type)},
+    [HW_PG_READ_RANGES] =
+        {"SELECT e.* FROM unnest($1, $2) AS r(first, last), LATERAL (SELECT " COLUMNS
+         " FROM @schema@.events WHERE global_sequence BETWEEN r.first AND r.last"
+         " ORDER BY global_sequence LIMIT $3) AS e ORDER BY e.global_sequence LIMIT $3",
+         TYPES(range_types)},
+    [HW_PG_FN_STREAM_VERSION] = {"SELECT @schema@.stream_version($1)", TYPES(text_type)},
+    [HW_PG_FN_HEAD] = {"SELECT @schema@.head()", NULL, 0},
+    /* $6 is the pattern here; $8 "true" for backward */
+    [HW_PG_FN_READ] = {"SELECT " COLUMNS " FROM @schema@.read_events($1, $5, $6, $7, $2, $3, $4,"
+                       " $8::boolean)",
+                       TYPES(fn_read_types)},
+    [HW_PG_FN_READ_IDS] = {"SELECT " COLUMNS " FROM @schema@.read_ids($1)", TYPES(uuids_type)},
+    [HW_PG_FN_READ_RANGES] = {"SELECT " COLUMNS " FROM @schema@.read_ranges($1, $2, $3)",
+                              TYPES(range_types)},
+    [HW_PG_TREE] = {"SELECT depth, event_id FROM @schema@.causation_tree($1)", TYPES(uuid_type)},
+    [HW_PG_HORIZON] = {"SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint", NULL, 0},
+    [HW_PG_FENCE] = {"SELECT pg_current_xact_id()::text::bigint", NULL, 0},
+};
+
+int hw_pg_statement_types(hw_pg_statement statement, const Oid **ret_types)
+{
+    *ret_types = statements[statement].types;
+    return statements[statement].types_n;
+}
+
+static void put_quoted(hw_buf *out, const char *text, char quote)
+{
+    hw_buf_putc(out, quote);
+    for (; *text; text++) {
+        if (*text == quote)
+            hw_buf_putc(out, quote);
+        hw_buf_putc(out, *text);
+    }
+    hw_buf_putc(out, quote);
+}
+
+void hw_pg_quote_ident(hw_buf *out, const char *name)
+{
+    put_quoted(out, name, '"');
+}
+
+/* A string literal that means the same whatever standard_conforming_strings says. */
+static void put_literal(hw_buf *out, const char *text)
+{
+    if (strchr(text, '\\')) {
+        hw_buf_puts(out, " E'");
+        for (; *text; text++) {
+            if (*text == '\\' || *text == '\'')
+                hw_buf_putc(out, *text);
+            hw_buf_putc(out, *text);
+        }
+        hw_buf_putc(out, '\'');
+        return;
+    }
+    put_quoted(out, text, '\'');
+}
+
+/* The regclass text of the sequence: a quoted name inside a literal. */
+static void put_sequence(hw_buf *out, const char *schema)
+{
+    hw_buf name = HW_BUF_INIT(1024);
+
+    hw_pg_quote_ident(&name, schema);
+    hw_buf_puts(&name, ".events_global_sequence_seq");
+    if (name.broken)
+        out->broken = name.broken;
+    else
+        put_literal(out, hw_buf_str(&name));
+    hw_buf_done(&name);
+}
+
+int hw_pg_fill_names(const char *text, const char *schema, hw_buf *out, howdah_error *reterr)
+{
+    static const char ident[] = "@schema@";
+    static const char literal[] = "@schema_text@";
+    static const char sequence[] = "@sequence_text@";
+
+    while (*text) {
+        const char *at = strchr(text, '@');
+
+        if (!at) {
+            hw_buf_puts(out, text);
+            break;
+        }
+        hw_buf_put(out, text, (size_t)(at - text));
+        if (strncmp(at, ident, sizeof ident - 1) == 0) {
+            hw_pg_quote_ident(out, schema);
+            text = at + sizeof ident - 1;
+        } else if (strncmp(at, literal, sizeof literal - 1) == 0) {
+            put_literal(out, schema);
+            text = at + sizeof literal - 1;
+        } else if (strncmp(at, sequence, sizeof sequence - 1) == 0) {
+            put_sequence(out, schema);
+            text = at + sizeof sequence - 1;
+        } else {
+            hw_buf_putc(out, '@');
+            text = at + 1;
+        }
+    }
+    return hw_buf_check(out, reterr);
+}
+
+#define STATEMENT_BYTES_MAX 65536
+
+int hw_pg_fill_statements(hw_pg *pg, howdah_error *reterr)
+{
+    for (int i = 0; i < HW_PG_STATEMENT_COUNT; i++) {
+        hw_buf text = HW_BUF_INIT(STATEMENT_BYTES_MAX);
+        int s = hw_pg_fill_names(statements[i].sql, pg->schema, &text, reterr);
+
+        if (s < 0) {
+            hw_buf_done(&text);
+            return s;
+        }
+        pg->sql[i] = hw_buf_take(&text);
+    }
+    return HOWDAH_OK;
+}

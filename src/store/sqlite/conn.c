@@ -1,0 +1,502 @@
+/*
+ * conn.c - one SQLite connection: opening, waiting, transactions, checkpoints, errors.
+ *
+ *   I1  Every wait for a lock ends: by the lock, by busy_timeout, or by an interrupt.
+ *   I2  A write transaction starts with BEGIN IMMEDIATE, so that it never fails half-way for want
+ *       of a lock, and versions read inside it stay true until its end.
+ *   I3  The write-ahead log is emptied only by checkpoint(TRUNCATE), after a commit of our own.
+ *
+ * Why I3: SQLite before 3.51.3 can lose transactions when a checkpoint that does not hold the
+ * write lock (PASSIVE: what wal_autocheckpoint runs) reads the log's header while another
+ * connection starts the log afresh.  TRUNCATE takes the write lock first.  It falls back to PASSIVE
+ * when it cannot have that lock, so the checkpoint waits for it, if only for a short time
+ * (CHECKPOINT_WAIT_MS); the same time is spent on readers, during which writers stand still.
+ *
+ *   I4  OUTCOME_UNKNOWN is set when COMMIT failed in a way that may leave its frames in the log
+ *       (an I/O error in the last write, in the sync or in the shared index).  Not for a lock that
+ *       was not free and not for a full disk: those fail before the commit frame is complete.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "engine/backoff.h"
+#include "store/sqlite/sqlite.h"
+
+#define BUSY_PAUSE_MS 1
+#define BUSY_PAUSE_MAX_MS 50
+#define CHECKPOINT_PAGES 1000
+#define CHECKPOINT_SPACING_MAX 64000
+#define CHECKPOINT_WAIT_MS 100
+#define PROGRESS_STEPS 20000 /* virtual machine steps between two looks at clock and interrupt */
+
+/* ------------------------------------------------------------------ errors */
+
+typedef struct meaning {
+    int rc; /* an extended code, or a primary one for all of its kind */
+    int status;
+    bool sick; /* a new connection may be better */
+    const char *advice;
+} meaning;
+
+#define ADVICE_DISK "the disk or the file system reports errors: see the system log"
+
+/* The first row that fits counts. */
+static const meaning meanings[] = {
+    {SQLITE_BUSY, HOWDAH_UNAVAILABLE, false,
+     "another process is writing: repeat later, or raise busy_timeout"},
+    {SQLITE_LOCKED, HOWDAH_UNAVAILABLE, false, "another handle is using the tables: repeat later"},
+    {SQLITE_PROTOCOL, HOWDAH_UNAVAILABLE, true, "many processes open the file at once: repeat"},
+    {SQLITE_SCHEMA, HOWDAH_UNAVAILABLE, true, "the schema changed meanwhile: repeat"},
+    {SQLITE_FULL, HOWDAH_FULL, false, "free some disk space, then repeat"},
+    {SQLITE_NOLFS, HOWDAH_FULL, false, "the file system cannot hold a larger file"},
+    {SQLITE_IOERR_NOMEM, HOWDAH_NO_MEMORY, false, ""},
+    {SQLITE_NOMEM, HOWDAH_NO_MEMORY, false, ""},
+    {SQLITE_IOERR_CORRUPTFS, HOWDAH_CORRUPT, true, ADVICE_DISK},
+    {SQLITE_IOERR, HOWDAH_UNAVAILABLE, true, ADVICE_DISK},
+    {SQLITE_READONLY_DBMOVED, HOWDAH_UNAVAILABLE, true,
+     "the file was moved or replaced while it was open: repeat"},
+    {SQLITE_READONLY, HOWDAH_READ_ONLY, true,
+     "give this user the right to write the file and its directory, or set read_only to read"},
+    {SQLITE_PERM, HOWDAH_DENIED, true, "check the rights on the file and its directory"},
+    {SQLITE_AUTH, HOWDAH_DENIED, false, ""},
+    {SQLITE_CANTOPEN, HOWDAH_UNAVAILABLE, true, "check the path and the rights on its directory"},
+    {SQLITE_CORRUPT, HOWDAH_CORRUPT, true,
+     "keep a copy of the file, then restore a backup, or save what can be read with: sqlite3 FILE "
+     ".recover"},
+    {SQLITE_NOTADB, HOWDAH_CORRUPT, true,
+     "it is no SQLite database, or its first page is damaged: check the path, restore a backup"},
+    {SQLITE_TOOBIG, HOWDAH_LIMIT, false, ""},
+    {SQLITE_INTERRUPT, HOWDAH_INTERRUPTED, false, ""},
+};
+
+static const meaning *find_meaning(int rc)
+{
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
+        if (meanings[i].rc == rc || meanings[i].rc == (rc & 0xff))
+            return &meanings[i];
+    return NULL;
+}
+
+static bool is_interrupted(const hw_sqlite *store)
+{
+    return store->interrupt && hw_interrupted(store->interrupt);
+}
+
+/* A file that may not be opened is a matter of rights, whatever SQLite calls it. */
+static int sharpen(const hw_sqlite *store, int rc, int status)
+{
+    int primary = rc & 0xff;
+
+    if (primary == SQLITE_CANTOPEN && store->db) {
+        int error = sqlite3_system_errno(store->db);
+
+        if (error == EACCES || error == EPERM)
+            return HOWDAH_DENIED;
+        if (error == EROFS)
+            return HOWDAH_READ_ONLY;
+    }
+    if (primary == SQLITE_INTERRUPT && store->timed_out)
+        return HOWDAH_TIMEOUT;
+    if ((primary == SQLITE_BUSY || primary == SQLITE_INTERRUPT) && is_interrupted(store))
+        return HOWDAH_INTERRUPTED;
+    return status;
+}
+
+int hw_sqlite_fail(hw_sqlite *store, int rc, const char *doing, howdah_error *reterr)
+{
+    const char *text = store->db ? sqlite3_errmsg(store->db) : sqlite3_errstr(rc);
+    const meaning *m;
+    int status;
+    int s;
+
+    /* A caller's handle may have extended codes off. */
+    if (store->db && (sqlite3_extended_errcode(store->db) & 0xff) == (rc & 0xff))
+        rc = sqlite3_extended_errcode(store->db);
+    m = find_meaning(rc);
+    if (m && m->sick)
+        store->sick = true;
+    status = sharpen(store, rc, m ? m->status : HOWDAH_FAILED);
+    if (status == HOWDAH_INTERRUPTED)
+        return hw_fail(reterr, status, "%s: interrupted", doing);
+    if (status == HOWDAH_TIMEOUT) {
+        s = hw_fail(reterr, status, "%s: %s: not done within %lld ms", doing, store->name,
+                    (long long)store->statement_timeout_ms);
+        return hw_advise(reterr, s, "raise statement_timeout");
+    }
+    s = hw_fail(reterr, status, "%s: %s: %s (SQLite code %d)", doing, store->name, text, rc);
+    return m && *m->advice ? hw_advise(reterr, s, "%s", m->advice) : s;
+}
+
+int hw_sqlite_check_interrupt(hw_sqlite *store, howdah_error *reterr)
+{
+    return is_interrupted(store) ? hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted") : HOWDAH_OK;
+}
+
+/* ----------------------------------------------------------------- waiting */
+
+/* I1.  Sleeps on the interrupt's descriptor, so that an interrupt ends the nap at once. */
+static int on_busy(void *ctx, int count)
+{
+    hw_sqlite *store = ctx;
+    int64_t now = hw_clock_mono_ms();
+    int64_t most = store->checkpointing ? CHECKPOINT_WAIT_MS : store->busy_timeout_ms;
+    int64_t nap;
+    struct pollfd p = {.fd = -1, .events = POLLIN};
+
+    if (count == 0)
+        store->busy_since_ms = now;
+    most -= now - store->busy_since_ms;
+    if (most <= 0 || is_interrupted(store))
+        return 0;
+    nap = hw_backoff_ms(BUSY_PAUSE_MS, BUSY_PAUSE_MAX_MS, (unsigned)count, 50, hw_random_u32());
+    nap = nap < most ? nap : most;
+    if (store->interrupt)
+        p.fd = store->interrupt->fd;
+    (void)poll(&p, 1, (int)(nap > 0 ? nap : 1));
+    return !is_interrupted(store);
+}
+
+/* Long statements are reads; a write transaction is only ever ended by its own code. */
+static int on_progress(void *ctx)
+{
+    hw_sqlite *store = ctx;
+
+    if (store->writing)
+        return 0;
+    if (store->statement_timeout_ms > 0 && hw_clock_mono_ms() > store->deadline_ms)
+        store->timed_out = true;
+    return store->timed_out || is_interrupted(store);
+}
+
+static int on_commit_to_wal(void *ctx, sqlite3 *db, const char *schema, int pages)
+{
+    hw_sqlite *store = ctx;
+
+    (void)db;
+    if (strcmp(schema, "main") == 0)
+        store->wal_pages = pages;
+    return SQLITE_OK;
+}
+
+/* ------------------------------------------------------------- checkpoints */
+
+bool hw_sqlite_has_wal_reset_bug(int version_number)
+{
+    if (version_number >= 3051003)
+        return false;
+    /* Two older lines got the fix as well: 3.50.7 and 3.44.6. */
+    return !(version_number >= 3050007 && version_number < 3051000) &&
+           !(version_number >= 3044006 && version_number < 3045000);
+}
+
+/*
+ * I3.  A reader in the way is no harm: the log grows, and the next try comes later, the later the
+ * more often it failed.
+ */
+static void checkpoint(hw_sqlite *store)
+{
+    int rc;
+
+    store->checkpointing = true;
+    rc = sqlite3_wal_checkpoint_v2(store->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    store->checkpointing = false;
+    if (rc == SQLITE_OK) {
+        store->wal_pages = 0;
+        store->checkpoint_spacing = CHECKPOINT_PAGES;
+        store->checkpoint_at = CHECKPOINT_PAGES;
+        return;
+    }
+    if (store->checkpoint_spacing < CHECKPOINT_SPACING_MAX)
+        store->checkpoint_spacing *= 2;
+    store->checkpoint_at = store->wal_pages + store->checkpoint_spacing;
+    if ((rc & 0xff) != SQLITE_BUSY && (rc & 0xff) != SQLITE_LOCKED)
+        hw_log(HOWDAH_LOG_WARN, "%s: checkpoint failed: %s; the events are safe in the log",
+               store->name, sqlite3_errmsg(store->db));
+}
+
+/* ----------------------------------------------------------------- opening */
+
+static int configure(hw_sqlite *store, howdah_error *reterr)
+{
+    (void)sqlite3_busy_handler(store->db, on_busy, store);
+    sqlite3_progress_handler(store->db, PROGRESS_STEPS, on_progress, store);
+    /* Our hook takes the place of the one that wal_autocheckpoint would set (I3). */
+    (void)sqlite3_wal_autocheckpoint(store->db, 0);
+    (void)sqlite3_wal_hook(store->db, on_commit_to_wal, store);
+    store->wal_pages = 0;
+    store->checkpoint_at = CHECKPOINT_PAGES;
+    store->checkpoint_spacing = CHECKPOINT_PAGES;
+    /* The first statement reads the file: one that is no database is found out here. */
+    return hw_sqlite_exec(store, "PRAGMA synchronous = FULL", "open", reterr);
+}
+
+static int open_handle(hw_sqlite *store, bool create, howdah_error *reterr)
+{
+    int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    int rc;
+    int s;
+
+    if (store->read_only && store->path)
+        flags |= SQLITE_OPEN_READONLY;
+    else
+        flags |= SQLITE_OPEN_READWRITE | (create || !store->path ? SQLITE_OPEN_CREATE : 0);
+    rc = sqlite3_open_v2(store->path ? store->path : ":memory:", &store->db, flags, NULL);
+    s = rc == SQLITE_OK ? configure(store, reterr) : hw_sqlite_fail(store, rc, "open", reterr);
+    if (s >= 0 && !store->read_only && sqlite3_db_readonly(store->db, "main") == 1) {
+        s = hw_fail(reterr, HOWDAH_READ_ONLY, "open: %s: this user may not write the file",
+                    store->name);
+        s = hw_advise(reterr, s,
+                      "give the right to write the file and its directory, or set "
+                      "read_only to read");
+    }
+    if (s < 0)
+        hw_sqlite_disconnect(store);
+    return s;
+}
+
+/* Whether the file exists; a path that leads nowhere, or to a directory, is an error. */
+static int look_for_file(const hw_sqlite *store, bool *ret_exists, howdah_error *reterr)
+{
+    const char *slash = strrchr(store->path, '/');
+    size_t len = slash == store->path ? 1 : (size_t)(slash - store->path);
+    struct stat st;
+    int error;
+
+    if (stat(store->path, &st) == 0) {
+        *ret_exists = true;
+        if (!S_ISDIR(st.st_mode))
+            return HOWDAH_OK;
+        return hw_fail(reterr, HOWDAH_UNAVAILABLE, "open: %s is a directory", store->name);
+    }
+    *ret_exists = false;
+    error = errno;
+    if (error == ENOENT) {
+        char *directory = hw_strndup(store->path, len);
+
+        if (!directory)
+            return hw_fail_no_memory(reterr);
+        error = stat(directory, &st) < 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+        hw_free(directory);
+    }
+    if (error == 0)
+        return HOWDAH_OK;
+    return hw_fail(reterr, error == EACCES ? HOWDAH_DENIED : HOWDAH_UNAVAILABLE,
+                   "open: %s: its directory: %s", store->name, strerrordesc_np(error));
+}
+
+int hw_sqlite_connect(hw_sqlite *store, bool create, howdah_error *reterr)
+{
+    bool exists = true;
+
+    if (store->path) {
+        int s = look_for_file(store, &exists, reterr);
+        if (s < 0 || (!exists && !create))
+            return s;
+    }
+    store->sick = false;
+    store->schema_known = false;
+    return open_handle(store, create, reterr);
+}
+
+/* The file we have open is no longer the one at its path: writes would go nowhere. */
+static bool has_moved(const hw_sqlite *store)
+{
+    int moved = 0;
+
+    return store->path &&
+           sqlite3_file_control(store->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK &&
+           moved;
+}
+
+void hw_sqlite_disconnect(hw_sqlite *store)
+{
+    int rc;
+
+    if (!store->db)
+        return;
+    for (int i = 0; i < HW_SLOT_COUNT; i++) {
+        (void)sqlite3_finalize(store->slots[i]);
+        store->slots[i] = NULL;
+    }
+    if (!store->borrowed) {
+        if (store->wal_pages > 0 && !store->sick && !has_moved(store))
+            checkpoint(store);
+        rc = sqlite3_close(store->db);
+        if (rc != SQLITE_OK)
+            hw_log(HOWDAH_LOG_ERROR, "%s: close: %s", store->name, sqlite3_errstr(rc));
+    }
+    store->db = NULL;
+}
+
+int hw_sqlite_ready(hw_sqlite *store, hw_sqlite_need need, howdah_error *reterr)
+{
+    int s = hw_sqlite_check_interrupt(store, reterr);
+
+    if (s < 0)
+        return s;
+    if (need != HW_NEED_READ && store->read_only)
+        return hw_fail(reterr, HOWDAH_READ_ONLY, "%s: opened with read_only", store->name);
+    if (store->db && store->path && (store->sick || has_moved(store)))
+        hw_sqlite_disconnect(store);
+    if (!store->db) {
+        s = hw_sqlite_connect(store, need == HW_NEED_CREATE, reterr);
+        if (s < 0)
+            return s;
+        if (!store->db) {
+            s = hw_fail(reterr, HOWDAH_SCHEMA, "%s: there is no such file", store->name);
+            return hw_advise(reterr, s, "run: howdah init");
+        }
+    }
+    store->timed_out = false;
+    store->deadline_ms = hw_clock_mono_ms() + store->statement_timeout_ms;
+    return HOWDAH_OK;
+}
+
+/* -------------------------------------------------------------- statements */
+
+int hw_sqlite_stmt(hw_sqlite *store, hw_sqlite_slot slot, const char *sql, sqlite3_stmt **ret_stmt,
+                   howdah_error *reterr)
+{
+    if (!store->slots[slot]) {
+        unsigned flags = store->borrowed ? 0 : SQLITE_PREPARE_PERSISTENT;
+        int rc = sqlite3_prepare_v3(store->db, sql, -1, flags, &store->slots[slot], NULL);
+
+        if (rc != SQLITE_OK)
+            return hw_sqlite_fail(store, rc, "prepare", reterr);
+    }
+    *ret_stmt = store->slots[slot];
+    return HOWDAH_OK;
+}
+
+int hw_sqlite_step(hw_sqlite *store, sqlite3_stmt *stmt, const char *doing, howdah_error *reterr)
+{
+    int rc = sqlite3_step(stmt);
+    int s;
+
+    if (rc == SQLITE_ROW)
+        return HOWDAH_OK;
+    s = rc == SQLITE_DONE ? HOWDAH_END : hw_sqlite_fail(store, rc, doing, reterr);
+    (void)sqlite3_reset(stmt);
+    return s;
+}
+
+int hw_sqlite_number(hw_sqlite *store, const char *sql, int64_t otherwise, int64_t *ret_value,
+                     howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(store->db, sql, -1, &stmt, NULL);
+    int s;
+
+    if (rc != SQLITE_OK)
+        return hw_sqlite_fail(store, rc, "prepare", reterr);
+    s = hw_sqlite_step(store, stmt, "read", reterr);
+    if (s >= 0)
+        *ret_value = s == HOWDAH_OK && sqlite3_column_type(stmt, 0) != SQLITE_NULL
+                         ? sqlite3_column_int64(stmt, 0)
+                         : otherwise;
+    (void)sqlite3_finalize(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_sqlite_exec(hw_sqlite *store, const char *sql, const char *doing, howdah_error *reterr)
+{
+    int rc = sqlite3_exec(store->db, sql, NULL, NULL, NULL);
+
+    return rc == SQLITE_OK ? HOWDAH_OK : hw_sqlite_fail(store, rc, doing, reterr);
+}
+
+/* ------------------------------------------------------------ transactions */
+
+static int run(hw_sqlite *store, hw_sqlite_slot slot, const char *sql, const char *doing,
+               howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(store, slot, sql, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    s = hw_sqlite_step(store, stmt, doing, reterr);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_sqlite_begin(hw_sqlite *store, howdah_error *reterr)
+{
+    int s;
+
+    store->savepoint = store->borrowed && !sqlite3_get_autocommit(store->db);
+    s = store->savepoint
+            ? run(store, HW_SLOT_SAVEPOINT, "SAVEPOINT howdah_append", "savepoint", reterr)
+            : run(store, HW_SLOT_BEGIN, "BEGIN IMMEDIATE", "begin", reterr);
+    store->writing = s >= 0;
+    return s;
+}
+
+void hw_sqlite_rollback(hw_sqlite *store)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = HOWDAH_OK;
+
+    /* SQLite has rolled back by itself after some errors. */
+    if (!sqlite3_get_autocommit(store->db)) {
+        if (store->savepoint) {
+            s = run(store, HW_SLOT_ROLLBACK_TO, "ROLLBACK TO howdah_append", "rollback", &err);
+            if (s >= 0)
+                s = run(store, HW_SLOT_RELEASE, "RELEASE howdah_append", "rollback", &err);
+        } else {
+            s = run(store, HW_SLOT_ROLLBACK, "ROLLBACK", "rollback", &err);
+        }
+    }
+    if (s < 0) {
+        /* Closing the connection ends the transaction as well. */
+        store->sick = true;
+        hw_log(HOWDAH_LOG_WARN, "%s", err.message);
+    }
+    store->writing = false;
+}
+
+/* I4. */
+static void mark_unknown(howdah_error *reterr, int status)
+{
+    if (!reterr)
+        return;
+    reterr->flags = (reterr->flags & ~HOWDAH_RETRYABLE) | HOWDAH_OUTCOME_UNKNOWN;
+    (void)hw_advise(reterr, status,
+                    "the events may be stored: append the same events again, with "
+                    "the same ids, to find out");
+}
+
+int hw_sqlite_commit(hw_sqlite *store, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc;
+    int s;
+
+    s = store->savepoint
+            ? hw_sqlite_stmt(store, HW_SLOT_RELEASE, "RELEASE howdah_append", &stmt, reterr)
+            : hw_sqlite_stmt(store, HW_SLOT_COMMIT, "COMMIT", &stmt, reterr);
+    if (s < 0) {
+        hw_sqlite_rollback(store);
+        return s;
+    }
+    rc = sqlite3_step(stmt);
+    if (rc != SQLITE_DONE) {
+        s = hw_sqlite_fail(store, rc, "commit", reterr);
+        if (!store->savepoint && (rc & 0xff) != SQLITE_BUSY && (rc & 0xff) != SQLITE_FULL)
+            mark_unknown(reterr, s);
+    }
+    (void)sqlite3_reset(stmt);
+    if (rc != SQLITE_DONE) {
+        hw_sqlite_rollback(store);
+        return s;
+    }
+    store->writing = false;
+    if (!store->borrowed && store->wal_pages >= store->checkpoint_at)
+        checkpoint(store);
+    return HOWDAH_OK;
+}

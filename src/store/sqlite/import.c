@@ -1,0 +1,671 @@
+/*
+ * import.c - reads a table of the same file in the order (created_at, id).
+ *
+ *   I1  Order and comparison are SQLite's own, on the stored values: so a mark must give back not
+ *       only a value's text but also its type.  The text of created_at carries both types in front,
+ *       "it:1700000000" for an integer time beside a text id.
+ *   I2  Rows are read ahead into memory, bounded in number and bytes: on a table without an index
+ *       in that order each statement sorts the whole table, so there must be few of them.
+ *   I3  Rows read ahead are used only to go on behind a row that was handed out; every import
+ *       starts by asking for the columns, and that forgets them.
+ *
+ * What created_at may be:
+ *   INTEGER  seconds, milliseconds, microseconds or nanoseconds since 1970, told by magnitude:
+ *            below 10^11, 10^14, 10^17, above.  (10^11 seconds is the year 5138, 10^11
+ *            milliseconds is March 1973.)
+ *   REAL     a Julian day from 1721425.5 to 5373484.5 (the years 1 to 9999, as SQLite's own
+ *            julianday() gives it); anything else as for INTEGER, with a fraction.
+ *   TEXT     RFC 3339, or YYYY-MM-DD[ HH:MM[:SS[.fff]]], which is UTC when it has no offset.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/sqlite/sqlite.h"
+
+#define AHEAD_ROWS_MAX 65536
+#define AHEAD_BYTES_MAX (16 * 1024 * 1024)
+#define CHUNK_BYTES (1024 * 1024)
+#define SQL_BYTES_MAX (64 * 1024)
+
+#define JULIAN_YEAR_1 1721425.5
+#define JULIAN_YEAR_10000 5373484.5
+#define JULIAN_1970 2440587.5
+#define DAY_US 86400000000.0
+
+/* Parameters of the statement: constants of the fields first, then these. */
+#define PARAM_CREATED_AT (HW_IMPORT_FIELDS + 1)
+#define PARAM_ID (HW_IMPORT_FIELDS + 2)
+#define PARAM_LIMIT (HW_IMPORT_FIELDS + 3)
+
+/* Memory whose addresses stay: texts of rows point into it. */
+typedef struct chunk {
+    struct chunk *next;
+    size_t used;
+    size_t room;
+    char bytes[];
+} chunk;
+
+struct hw_sqlite_rows {
+    hw_import_row *rows;
+    size_t n;
+    size_t at; /* the next row to hand out */
+    size_t room;
+    chunk *chunks; /* the newest first */
+    size_t bytes;
+};
+
+/* ------------------------------------------------------------ rows ahead */
+
+static void forget_rows(struct hw_sqlite_rows *ahead)
+{
+    while (ahead->chunks) {
+        chunk *next = ahead->chunks->next;
+
+        hw_free(ahead->chunks);
+        ahead->chunks = next;
+    }
+    ahead->n = 0;
+    ahead->at = 0;
+    ahead->bytes = 0;
+}
+
+void hw_sqlite_import_free(struct hw_sqlite_rows *rows)
+{
+    if (!rows)
+        return;
+    forget_rows(rows);
+    hw_free(rows->rows);
+    hw_free(rows);
+}
+
+/* Room for n bytes and the NUL behind them, which is set; NULL without memory. */
+static char *reserve(struct hw_sqlite_rows *ahead, size_t n)
+{
+    chunk *c = ahead->chunks;
+    char *room;
+
+    if (!c || c->room - c->used < n + 1) {
+        size_t bytes = n + 1 > CHUNK_BYTES ? n + 1 : CHUNK_BYTES;
+
+        c = hw_alloc(sizeof *c + bytes);
+        if (!c)
+            return NULL;
+        *c = (chunk){.next = ahead->chunks, .used = 0, .room = bytes};
+        ahead->chunks = c;
+    }
+    room = c->bytes + c->used;
+    room[n] = '\0';
+    c->used += n + 1;
+    ahead->bytes += n + 1;
+    return room;
+}
+
+static int keep(struct hw_sqlite_rows *ahead, const void *bytes, size_t n, hw_str *ret_text,
+                howdah_error *reterr)
+{
+    char *copy = reserve(ahead, n);
+
+    if (!copy)
+        return hw_fail_no_memory(reterr);
+    if (n > 0)
+        memcpy(copy, bytes, n);
+    *ret_text = (hw_str){copy, n};
+    return HOWDAH_OK;
+}
+
+/* -------------------------------------------------------- values as text */
+
+/* Ids in a BLOB: 16 bytes are a UUID, anything else becomes hexadecimal. */
+static int keep_blob_id(struct hw_sqlite_rows *ahead, const uint8_t *bytes, size_t n,
+                        hw_str *ret_text, howdah_error *reterr)
+{
+    static const char digits[] = "0123456789abcdef";
+    bool is_uuid = n == sizeof(hw_uuid);
+    char *text = reserve(ahead, is_uuid ? HW_UUID_TEXT : n * 2);
+
+    if (!text)
+        return hw_fail_no_memory(reterr);
+    *ret_text = (hw_str){text, is_uuid ? HW_UUID_TEXT : n * 2};
+    if (is_uuid) {
+        hw_uuid uuid;
+
+        memcpy(uuid.b, bytes, sizeof uuid.b);
+        hw_uuid_format(&uuid, text);
+        return HOWDAH_OK;
+    }
+    for (size_t i = 0; i < n; i++) {
+        text[i * 2] = digits[bytes[i] >> 4];
+        text[i * 2 + 1] = digits[bytes[i] & 15];
+    }
+    return HOWDAH_OK;
+}
+
+/* Any value as text; absent for NULL.  A REAL keeps every digit, so that a mark finds it again. */
+static int keep_value(struct hw_sqlite_rows *ahead, sqlite3_stmt *stmt, int column, bool is_id,
+                      hw_str *ret_text, howdah_error *reterr)
+{
+    char number[32];
+    const void *bytes;
+    size_t n;
+
+    *ret_text = HW_STR_NULL;
+    switch (sqlite3_column_type(stmt, column)) {
+    case SQLITE_NULL:
+        return HOWDAH_OK;
+    case SQLITE_FLOAT:
+        (void)sqlite3_snprintf(sizeof number, number, "%!.17g",
+                               sqlite3_column_double(stmt, column));
+        return keep(ahead, number, strlen(number), ret_text, reterr);
+    case SQLITE_BLOB:
+        bytes = sqlite3_column_blob(stmt, column);
+        break;
+    default:
+        bytes = sqlite3_column_text(stmt, column);
+        break;
+    }
+    n = (size_t)sqlite3_column_bytes(stmt, column);
+    if (!bytes && n > 0)
+        return hw_fail_no_memory(reterr);
+    if (is_id && sqlite3_column_type(stmt, column) == SQLITE_BLOB)
+        return keep_blob_id(ahead, bytes, n, ret_text, reterr);
+    return keep(ahead, bytes, n, ret_text, reterr);
+}
+
+/* ----------------------------------------------------------------- times */
+
+static bool in_range(double us)
+{
+    return us >= (double)HW_TIME_MIN_US && us <= (double)HW_TIME_MAX_US;
+}
+
+static bool time_of_number(double value, int64_t exact, bool is_integer, int64_t *ret_us)
+{
+    double size = value < 0 ? -value : value;
+    double us;
+
+    if (!isfinite(value))
+        return false;
+    if (!is_integer && value >= JULIAN_YEAR_1 && value < JULIAN_YEAR_10000)
+        us = (value - JULIAN_1970) * DAY_US;
+    else
+        us = size < 1e11   ? value * 1e6
+             : size < 1e14 ? value * 1e3
+             : size < 1e17 ? value
+                           : value / 1e3;
+    if (!in_range(us))
+        return false;
+    *ret_us = (int64_t)(us < 0 ? us - 0.5 : us + 0.5);
+    /* A double has 53 bits; an integer is scaled exactly. */
+    if (is_integer)
+        *ret_us = size < 1e11   ? exact * 1000000
+                  : size < 1e14 ? exact * 1000
+                  : size < 1e17 ? exact
+                                : exact / 1000;
+    return true;
+}
+
+/* The zone behind a time: none is UTC, +hh and +hhmm get their colon. */
+static void put_zone(hw_buf *out, const char *zone, size_t len)
+{
+    if (len == 0) {
+        hw_buf_putc(out, 'Z');
+    } else if (len == 5 && zone[3] != ':') {
+        hw_buf_put(out, zone, 3);
+        hw_buf_putc(out, ':');
+        hw_buf_put(out, zone + 3, 2);
+    } else {
+        hw_buf_put(out, zone, len);
+        if (len == 3)
+            hw_buf_puts(out, ":00");
+    }
+}
+
+/* Makes RFC 3339 of what databases and languages commonly write, then leaves it to the one parser.
+ */
+static bool time_of_text(const char *text, size_t len, int64_t *ret_us)
+{
+    hw_buf out = HW_BUF_INIT(128);
+    size_t zone = 11;
+    bool good;
+
+    if (len < 10 || len > 64 || (len > 10 && !memchr(" Tt", text[10], 3)))
+        return false;
+    hw_buf_put(&out, text, 10);
+    hw_buf_putc(&out, 'T');
+    while (zone < len && !memchr("Zz+-", text[zone], 4))
+        zone++;
+    if (len <= 11)
+        hw_buf_puts(&out, "00:00:00");
+    else
+        hw_buf_put(&out, text + 11, zone - 11);
+    if (zone - 11 == 5)
+        hw_buf_puts(&out, ":00");
+    put_zone(&out, text + zone, len > zone ? len - zone : 0);
+    good = !out.broken && hw_time_parse(hw_buf_str(&out), out.len, ret_us);
+    hw_buf_done(&out);
+    return good;
+}
+
+static bool time_of_value(sqlite3_stmt *stmt, int column, int64_t *ret_us)
+{
+    switch (sqlite3_column_type(stmt, column)) {
+    case SQLITE_INTEGER:
+        return time_of_number(sqlite3_column_double(stmt, column),
+                              sqlite3_column_int64(stmt, column), true, ret_us);
+    case SQLITE_FLOAT:
+        return time_of_number(sqlite3_column_double(stmt, column), 0, false, ret_us);
+    case SQLITE_TEXT: {
+        const char *text = (const char *)sqlite3_column_text(stmt, column);
+
+        return text && time_of_text(text, (size_t)sqlite3_column_bytes(stmt, column), ret_us);
+    }
+    default:
+        return false;
+    }
+}
+
+/* ----------------------------------------------------------------- marks */
+
+static char type_letter(int type)
+{
+    return type == SQLITE_INTEGER ? 'i'
+           : type == SQLITE_FLOAT ? 'r'
+           : type == SQLITE_BLOB  ? 'b'
+                                  : 't';
+}
+
+/* I1: "it:" and the value. */
+static int keep_order_key(struct hw_sqlite_rows *ahead, sqlite3_stmt *stmt, hw_str created_at,
+                          hw_str *ret_key, howdah_error *reterr)
+{
+    char *key = reserve(ahead, created_at.len + 3);
+
+    if (!key)
+        return hw_fail_no_memory(reterr);
+    key[0] = type_letter(sqlite3_column_type(stmt, HW_IMPORT_CREATED_AT));
+    key[1] = type_letter(sqlite3_column_type(stmt, HW_IMPORT_ID));
+    key[2] = ':';
+    memcpy(key + 3, created_at.s, created_at.len);
+    *ret_key = (hw_str){key, created_at.len + 3};
+    return HOWDAH_OK;
+}
+
+static int hex_value(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The reverse of keep_blob_id(). */
+static bool bind_blob_id(sqlite3_stmt *stmt, int index, hw_str text)
+{
+    hw_uuid uuid;
+    uint8_t *bytes;
+
+    if (hw_uuid_parse(text.s, text.len, &uuid))
+        return sqlite3_bind_blob(stmt, index, uuid.b, sizeof uuid.b, SQLITE_TRANSIENT) == SQLITE_OK;
+    bytes = sqlite3_malloc64(text.len / 2 + 1);
+    if (!bytes)
+        return false;
+    for (size_t i = 0; i + 1 < text.len; i += 2)
+        bytes[i / 2] = (uint8_t)(hex_value(text.s[i]) << 4 | hex_value(text.s[i + 1]));
+    return sqlite3_bind_blob64(stmt, index, bytes, text.len / 2, sqlite3_free) == SQLITE_OK;
+}
+
+/* Gives a value of a mark its type back (I1).  The mark is our own, so it is not judged. */
+static bool bind_typed(sqlite3_stmt *stmt, int index, char letter, hw_str text)
+{
+    switch (letter) {
+    case 'i':
+        return sqlite3_bind_int64(stmt, index, strtoll(text.s, NULL, 10)) == SQLITE_OK;
+    case 'r':
+        return sqlite3_bind_double(stmt, index, strtod(text.s, NULL)) == SQLITE_OK;
+    case 'b':
+        return bind_blob_id(stmt, index, text);
+    default:
+        hw_sqlite_bind_str(stmt, index, text);
+        return true;
+    }
+}
+
+static int bind_mark(sqlite3_stmt *stmt, const hw_import_mark *after, howdah_error *reterr)
+{
+    hw_str key = after->created_at;
+
+    if (key.len < 3 || key.s[2] != ':' || !after->id.s)
+        return hw_fail(reterr, HOWDAH_CORRUPT, "import: the stored mark of %s is damaged",
+                       after->source.s ? after->source.s : "the table");
+    if (!bind_typed(stmt, PARAM_CREATED_AT, key.s[0], (hw_str){key.s + 3, key.len - 3}) ||
+        !bind_typed(stmt, PARAM_ID, key.s[1], after->id))
+        return hw_fail_no_memory(reterr);
+    return HOWDAH_OK;
+}
+
+/* --------------------------------------------------------- the statement */
+
+/* Quoted, and by put_column() qualified: SQLite takes a lone "name" that is no column for a text.
+ */
+static void put_name(hw_buf *sql, hw_str name)
+{
+    hw_buf_putc(sql, '"');
+    for (size_t i = 0; i < name.len; i++) {
+        if (name.s[i] == '"')
+            hw_buf_putc(sql, '"');
+        hw_buf_putc(sql, name.s[i]);
+    }
+    hw_buf_putc(sql, '"');
+}
+
+static void put_table(hw_buf *sql, const hw_import_source *source)
+{
+    put_name(sql, source->schema.s ? source->schema : HW_STR_LIT("main"));
+    hw_buf_putc(sql, '.');
+    put_name(sql, source->table);
+}
+
+static void put_field(hw_buf *sql, const hw_import_source *source, hw_import_field field)
+{
+    if (source->column[field].s) {
+        hw_buf_puts(sql, "t.");
+        put_name(sql, source->column[field]);
+    } else if (source->constant[field].s) {
+        hw_buf_printf(sql, "?%d", (int)field + 1);
+    } else {
+        hw_buf_puts(sql, "NULL");
+    }
+}
+
+/* Column i of the result is field i. */
+static void put_select(hw_buf *sql, const hw_import_source *source, bool behind_mark)
+{
+    hw_buf_puts(sql, "SELECT ");
+    for (int i = 0; i < HW_IMPORT_FIELDS; i++) {
+        hw_buf_puts(sql, i > 0 ? ", " : "");
+        put_field(sql, source, (hw_import_field)i);
+    }
+    hw_buf_puts(sql, " FROM ");
+    put_table(sql, source);
+    hw_buf_puts(sql, " AS t");
+    if (behind_mark) {
+        hw_buf_puts(sql, " WHERE (");
+        put_field(sql, source, HW_IMPORT_CREATED_AT);
+        hw_buf_puts(sql, ", ");
+        put_field(sql, source, HW_IMPORT_ID);
+        hw_buf_printf(sql, ") > (?%d, ?%d)", PARAM_CREATED_AT, PARAM_ID);
+    }
+    hw_buf_puts(sql, " ORDER BY ");
+    put_field(sql, source, HW_IMPORT_CREATED_AT);
+    hw_buf_puts(sql, ", ");
+    put_field(sql, source, HW_IMPORT_ID);
+    hw_buf_printf(sql, " LIMIT ?%d", PARAM_LIMIT);
+}
+
+static int prepare_sql(hw_sqlite *store, hw_buf *sql, sqlite3_stmt **ret_stmt, howdah_error *reterr)
+{
+    int s = hw_buf_check(sql, reterr);
+
+    if (s >= 0) {
+        int rc = sqlite3_prepare_v2(store->db, hw_buf_str(sql), -1, ret_stmt, NULL);
+
+        if ((rc & 0xff) == SQLITE_ERROR)
+            s = hw_fail_field(reterr, HOWDAH_INVALID, "map", "%s", sqlite3_errmsg(store->db));
+        else if (rc != SQLITE_OK)
+            s = hw_sqlite_fail(store, rc, "import", reterr);
+    }
+    hw_buf_done(sql);
+    return s;
+}
+
+static int prepare_rows(hw_sqlite *store, const hw_import_source *source,
+                        const hw_import_mark *after, sqlite3_stmt **ret_stmt, howdah_error *reterr)
+{
+    hw_buf sql = HW_BUF_INIT(SQL_BYTES_MAX);
+    sqlite3_stmt *stmt = NULL;
+    int s;
+
+    put_select(&sql, source, after != NULL);
+    s = prepare_sql(store, &sql, &stmt, reterr);
+    if (s < 0)
+        return s;
+    for (int i = 0; i < HW_IMPORT_FIELDS; i++)
+        if (!source->column[i].s && source->constant[i].s)
+            hw_sqlite_bind_str(stmt, i + 1, source->constant[i]);
+    (void)sqlite3_bind_int(stmt, PARAM_LIMIT, AHEAD_ROWS_MAX);
+    s = after ? bind_mark(stmt, after, reterr) : HOWDAH_OK;
+    if (s < 0) {
+        (void)sqlite3_finalize(stmt);
+        return s;
+    }
+    *ret_stmt = stmt;
+    return HOWDAH_OK;
+}
+
+/* ------------------------------------------------------------------ rows */
+
+static int refuse_row(const hw_import_row *row, howdah_error *reterr)
+{
+    hw_str id = row->field[HW_IMPORT_ID];
+    int s;
+
+    if (!id.s)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "id", "a row has none (NULL)");
+    s = hw_fail_field(reterr, HOWDAH_INVALID, "created_at",
+                      "row with id %.64s: neither a number of the years 1 to 9999 nor a time",
+                      id.s);
+    return hw_advise(reterr, s, "wanted RFC 3339, YYYY-MM-DD HH:MM:SS, or a number since 1970");
+}
+
+static int take_row(struct hw_sqlite_rows *ahead, sqlite3_stmt *stmt, hw_import_row *row,
+                    howdah_error *reterr)
+{
+    hw_str created_at;
+    int s = HOWDAH_OK;
+
+    for (int i = 0; s >= 0 && i < HW_IMPORT_FIELDS; i++)
+        s = keep_value(ahead, stmt, i, i == HW_IMPORT_ID || i == HW_IMPORT_CAUSATION_ID,
+                       &row->field[i], reterr);
+    if (s < 0)
+        return s;
+    created_at = row->field[HW_IMPORT_CREATED_AT];
+    if (!row->field[HW_IMPORT_ID].s || !created_at.s ||
+        !time_of_value(stmt, HW_IMPORT_CREATED_AT, &row->created_at_us))
+        return refuse_row(row, reterr);
+    return keep_order_key(ahead, stmt, created_at, &row->field[HW_IMPORT_CREATED_AT], reterr);
+}
+
+static int make_row_room(struct hw_sqlite_rows *ahead, howdah_error *reterr)
+{
+    size_t room = ahead->room > 0 ? ahead->room * 2 : 256;
+    hw_import_row *rows;
+
+    if (ahead->n < ahead->room)
+        return HOWDAH_OK;
+    rows = hw_realloc(ahead->rows, room * sizeof *rows);
+    if (!rows)
+        return hw_fail_no_memory(reterr);
+    ahead->rows = rows;
+    ahead->room = room;
+    return HOWDAH_OK;
+}
+
+/* I2.  A bad row behind good ones is left for the next time: first the good ones are imported. */
+static int read_ahead(hw_sqlite *store, const hw_import_source *source, const hw_import_mark *after,
+                      howdah_error *reterr)
+{
+    struct hw_sqlite_rows *ahead = store->import;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    sqlite3_stmt *stmt = NULL;
+    int s = prepare_rows(store, source, after, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    forget_rows(ahead);
+    while (ahead->bytes < AHEAD_BYTES_MAX) {
+        s = hw_sqlite_step(store, stmt, "import", &err);
+        if (s == HOWDAH_OK)
+            s = make_row_room(ahead, &err);
+        if (s == HOWDAH_OK)
+            s = take_row(ahead, stmt, &ahead->rows[ahead->n], &err);
+        if (s != HOWDAH_OK)
+            break;
+        ahead->n++;
+    }
+    (void)sqlite3_finalize(stmt);
+    if (s >= 0 || (s == HOWDAH_INVALID && ahead->n > 0))
+        return HOWDAH_OK;
+    if (reterr)
+        *reterr = err;
+    return s;
+}
+
+/* I3: finds the row of the mark among those handed out last; what follows it is next. */
+static bool go_on_behind(struct hw_sqlite_rows *ahead, const hw_import_mark *after)
+{
+    for (size_t i = ahead->at; after && i > 0; i--) {
+        const hw_import_row *row = &ahead->rows[i - 1];
+
+        if (hw_str_equal(row->field[HW_IMPORT_CREATED_AT], after->created_at) &&
+            hw_str_equal(row->field[HW_IMPORT_ID], after->id)) {
+            ahead->at = i;
+            return i < ahead->n;
+        }
+    }
+    return false;
+}
+
+int hw_sqlite_import_rows(hw_store *base, const hw_import_source *source,
+                          const hw_import_mark *after, size_t n, const hw_import_row **ret_rows,
+                          size_t *ret_n, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    struct hw_sqlite_rows *ahead;
+    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
+
+    if (s < 0)
+        return s;
+    if (!store->import)
+        store->import = hw_calloc(1, sizeof *store->import);
+    ahead = store->import;
+    if (!ahead)
+        return hw_fail_no_memory(reterr);
+    if (after && !after->created_at.s)
+        after = NULL;
+    if (!go_on_behind(ahead, after)) {
+        s = read_ahead(store, source, after, reterr);
+        if (s < 0)
+            return s;
+    }
+    *ret_rows = ahead->rows + ahead->at;
+    *ret_n = ahead->n - ahead->at < n ? ahead->n - ahead->at : n;
+    ahead->at += *ret_n;
+    return HOWDAH_OK;
+}
+
+/* -------------------------------------------------- columns, marks, total */
+
+static int check_source(const hw_import_source *source, howdah_error *reterr)
+{
+    /* The log as its own source would never come to an end. */
+    if (strncasecmp(source->table.s, "howdah_", 7) == 0)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "table", "is one of the log's own tables");
+    return HOWDAH_OK;
+}
+
+int hw_sqlite_import_columns(hw_store *base, const hw_import_source *source,
+                             int (*fn)(void *ctx, const char *column), void *ctx,
+                             howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    sqlite3_stmt *stmt = NULL;
+    size_t columns = 0;
+    int rc;
+    int s = check_source(source, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
+    if (s < 0)
+        return s;
+    if (store->import)
+        forget_rows(store->import); /* a new import begins */
+    rc = sqlite3_prepare_v2(store->db,
+                            "SELECT name FROM pragma_table_xinfo(?1, ?2) WHERE hidden <> 1", -1,
+                            &stmt, NULL);
+    if (rc != SQLITE_OK)
+        return hw_sqlite_fail(store, rc, "import", reterr);
+    hw_sqlite_bind_str(stmt, 1, source->table);
+    hw_sqlite_bind_str(stmt, 2, source->schema.s ? source->schema : HW_STR_LIT("main"));
+    while ((s = hw_sqlite_step(store, stmt, "import", reterr)) == HOWDAH_OK) {
+        const char *name = (const char *)sqlite3_column_text(stmt, 0);
+
+        columns++;
+        if (name && fn(ctx, name) != 0)
+            break;
+    }
+    (void)sqlite3_finalize(stmt);
+    if (s >= 0 && columns == 0)
+        return hw_fail(reterr, HOWDAH_NOT_FOUND, "import: %s has no such table", store->name);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_sqlite_import_mark(hw_store *base, hw_str source, hw_buf *ret_buf, hw_import_mark *ret_mark,
+                          howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    sqlite3_stmt *stmt = NULL;
+    int rc;
+    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_check_schema(store, reterr);
+    if (s < 0)
+        return s;
+    rc = sqlite3_prepare_v2(
+        store->db, "SELECT created_at, id, rows FROM main.howdah_imports WHERE source = ?1", -1,
+        &stmt, NULL);
+    if (rc != SQLITE_OK)
+        return hw_sqlite_fail(store, rc, "import", reterr);
+    hw_sqlite_bind_str(stmt, 1, source);
+    s = hw_sqlite_step(store, stmt, "import", reterr);
+    if (s == HOWDAH_OK) {
+        const void *key = sqlite3_column_text(stmt, 0);
+        const void *id = sqlite3_column_text(stmt, 1);
+        size_t key_len = (size_t)sqlite3_column_bytes(stmt, 0);
+        size_t id_len = (size_t)sqlite3_column_bytes(stmt, 1);
+
+        hw_buf_put(ret_buf, key, key_len);
+        hw_buf_putc(ret_buf, '\0');
+        hw_buf_put(ret_buf, id, id_len);
+        s = hw_buf_check(ret_buf, reterr);
+        if (s >= 0)
+            *ret_mark = (hw_import_mark){.source = source,
+                                         .created_at = {ret_buf->data, key_len},
+                                         .id = {ret_buf->data + key_len + 1, id_len},
+                                         .rows = sqlite3_column_int64(stmt, 2)};
+    }
+    (void)sqlite3_finalize(stmt);
+    return s;
+}
+
+int hw_sqlite_import_total(hw_store *base, const hw_import_source *source, int64_t *ret_total,
+                           howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    hw_buf sql = HW_BUF_INIT(SQL_BYTES_MAX);
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
+
+    if (s < 0)
+        return s;
+    hw_buf_puts(&sql, "SELECT count(*) FROM ");
+    put_table(&sql, source);
+    s = prepare_sql(store, &sql, &stmt, reterr);
+    if (s >= 0)
+        s = hw_sqlite_step(store, stmt, "import", reterr);
+    if (s == HOWDAH_OK)
+        *ret_total = sqlite3_column_int64(stmt, 0);
+    (void)sqlite3_finalize(stmt);
+    return s;
+}

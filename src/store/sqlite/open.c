@@ -1,0 +1,150 @@
+/* open.c - from a URL, or from the caller's handle, to a store. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/sqlite/sqlite.h"
+
+#define SCHEME "sqlite:"
+#define MEMORY ":memory:"
+
+static void close_store(hw_store *base);
+
+static const hw_store_ops sqlite_ops = {
+    .name = "sqlite",
+    .close = close_store,
+    .append = hw_sqlite_append,
+    .stream_version = hw_sqlite_stream_version,
+    .read_open = hw_sqlite_read_open,
+    .read_next = hw_sqlite_read_next,
+    .read_close = hw_sqlite_read_close,
+    .tree = hw_sqlite_tree,
+    .head = hw_sqlite_head,
+    .horizon = hw_sqlite_horizon,
+    .fence = hw_sqlite_fence,
+    .migrate = hw_sqlite_migrate,
+    .migrate_status = hw_sqlite_migrate_status,
+    .import_columns = hw_sqlite_import_columns,
+    .import_mark = hw_sqlite_import_mark,
+    .import_rows = hw_sqlite_import_rows,
+    .import_total = hw_sqlite_import_total,
+    .status = hw_sqlite_status,
+    .doctor = hw_sqlite_doctor,
+};
+
+static void close_store(hw_store *base)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+
+    if (!store)
+        return;
+    hw_sqlite_disconnect(store);
+    hw_sqlite_import_free(store->import);
+    hw_free(store->name);
+    hw_free(store->path);
+    hw_free(store);
+}
+
+/*
+ * The absolute path.  A later chdir() must not lead a reconnect to another file, and a name that
+ * starts with "file:" or ":" must not mean anything special to SQLite.
+ */
+static char *absolute_path(const char *file)
+{
+    hw_buf path = HW_BUF_INIT(1024 * 1024);
+    char *directory;
+
+    if (*file == '/')
+        return hw_strdup(file);
+    directory = get_current_dir_name();
+    hw_buf_puts(&path, directory ? directory : ".");
+    free(directory);
+    hw_buf_putc(&path, '/');
+    hw_buf_puts(&path, file);
+    if (path.broken) {
+        hw_buf_done(&path);
+        return NULL;
+    }
+    return hw_buf_take(&path);
+}
+
+static int parse_url(const char *url, const char **ret_file, howdah_error *reterr)
+{
+    int s;
+
+    if (strncasecmp(url, SCHEME, strlen(SCHEME)) == 0 && url[strlen(SCHEME)] != '\0') {
+        *ret_file = url + strlen(SCHEME);
+        return HOWDAH_OK;
+    }
+    s = hw_fail_field(reterr, HOWDAH_INVALID, "store", "no file is named after " SCHEME);
+    return hw_advise(reterr, s, "use sqlite:FILE, such as sqlite:orders.db, or sqlite::memory:");
+}
+
+static hw_sqlite *new_store(const char *name)
+{
+    hw_sqlite *store = hw_calloc(1, sizeof *store);
+
+    if (!store)
+        return NULL;
+    store->base.ops = &sqlite_ops;
+    store->name = hw_strdup(name);
+    if (!store->name) {
+        hw_free(store);
+        return NULL;
+    }
+    return store;
+}
+
+static void warn_of_old_library(void)
+{
+    if (hw_sqlite_has_wal_reset_bug(sqlite3_libversion_number()))
+        hw_log(HOWDAH_LOG_WARN,
+               "SQLite %s has the WAL-reset bug (fixed in 3.51.3): howdah avoids it by its own "
+               "checkpoints, but other programs that write the same file may not",
+               sqlite3_libversion());
+}
+
+int hw_sqlite_open(const hw_config *config, hw_store **ret_store, howdah_error *reterr)
+{
+    const char *file = NULL;
+    hw_sqlite *store;
+    int s = parse_url(config->url, &file, reterr);
+
+    if (s < 0)
+        return s;
+    store = new_store(file);
+    if (!store)
+        return hw_fail_no_memory(reterr);
+    store->read_only = config->read_only;
+    store->interrupt = config->interrupt;
+    store->busy_timeout_ms = config->busy_timeout_ms;
+    store->statement_timeout_ms = config->statement_timeout_ms;
+    if (strcmp(file, MEMORY) != 0) {
+        store->path = absolute_path(file);
+        warn_of_old_library();
+    }
+    s = strcmp(file, MEMORY) != 0 && !store->path ? hw_fail_no_memory(reterr)
+                                                  : hw_sqlite_connect(store, false, reterr);
+    if (s < 0) {
+        close_store(&store->base);
+        return s;
+    }
+    *ret_store = &store->base;
+    return HOWDAH_OK;
+}
+
+int hw_sqlite_wrap(sqlite3 *db, hw_store **ret_store, howdah_error *reterr)
+{
+    const char *file = sqlite3_db_filename(db, "main");
+    hw_sqlite *store = new_store(file && *file ? file : "the caller's database");
+
+    if (!store)
+        return hw_fail_no_memory(reterr);
+    store->db = db;
+    store->borrowed = true;
+    *ret_store = &store->base;
+    return HOWDAH_OK;
+}

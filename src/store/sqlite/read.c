@@ -1,0 +1,709 @@
+/*
+ * read.c - events out of the log, a batch at a time; causation trees; the head.
+ *
+ *   I1  A batch is one or more finished statements: between two calls nothing is held open, so a
+ *       slow reader is in nobody's way, checkpoints included.
+ *   I2  A cursor is a list of ranges of positions (versions in one stream, else sequences).  A row
+ *       that was looked at moves its range's edge; so a statement can end anywhere, and an error
+ *       loses nothing that was copied.
+ *   I3  The rows of a batch lie in one block of the cursor, which grows up to BLOCK_BYTES_MAX.
+ *       When the next row does not fit, the batch ends before it; only a row that is larger by
+ *       itself makes the block larger.
+ *   I4  A filter that has no index of its own is applied here, before the payload is touched.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/pattern.h"
+#include "store/sqlite/sqlite.h"
+
+#define BATCH_DEFAULT 1000
+#define BLOCK_BYTES_FIRST (16 * 1024)
+#define BLOCK_BYTES_MAX (4 * 1024 * 1024)
+#define SCAN_ROWS_MAX 16384 /* rows that one statement looks at */
+
+/* Which index leads the way; its two statements differ by direction only. */
+typedef enum way { BY_SEQUENCE, BY_STREAM, BY_CORRELATION, BY_TYPE, WAYS } way;
+
+_Static_assert(HW_SLOT_READ + WAYS * 2 == HW_SLOT_COUNT, "a slot for each way and direction");
+
+#define COLUMNS                                                                                    \
+    "SELECT global_sequence, id, stream, version, type, recorded_at, valid_time, schema_version,"  \
+    " revision, family, corrects, causation_id, correlation_id, actor, content_type, reason,"      \
+    " headers, data, bytes FROM main.howdah_events WHERE "
+#define IN_RANGE(position, rest) position " BETWEEN ?1 AND ?2" rest " ORDER BY " position
+#define BOTH(sql) sql, sql " DESC"
+
+static const char *const read_sql[WAYS * 2] = {
+    BOTH(COLUMNS IN_RANGE("global_sequence", "")),
+    BOTH(COLUMNS IN_RANGE("version", " AND stream = ?3")),
+    BOTH(COLUMNS IN_RANGE("global_sequence", " AND correlation_id = ?3")),
+    BOTH(COLUMNS IN_RANGE("global_sequence", " AND type = ?3")),
+};
+
+enum {
+    COL_SEQUENCE,
+    COL_ID,
+    COL_STREAM,
+    COL_VERSION,
+    COL_TYPE,
+    COL_RECORDED_AT,
+    COL_VALID_TIME,
+    COL_SCHEMA_VERSION,
+    COL_REVISION,
+    COL_FAMILY,
+    COL_CORRECTS,
+    COL_CAUSATION,
+    COL_CORRELATION,
+    COL_ACTOR,
+    COL_CONTENT_TYPE,
+    COL_REASON,
+    COL_HEADERS,
+    COL_DATA,
+    COL_BYTES
+};
+
+#define TEXTS 8 /* hw_str members of an event */
+
+typedef struct cursor {
+    hw_cursor base;
+    way way;
+    bool backward;
+    hw_str key;     /* of the way: stream, correlation or type */
+    hw_str type;    /* filters that the way does not cover */
+    hw_str pattern; /* likewise */
+    hw_str correlation_id;
+    char *texts; /* what the four above point into */
+
+    hw_range *ranges; /* what is still to be read (I2) */
+    size_t ranges_n;
+    size_t range_no;
+    int64_t left; /* events still wanted */
+
+    howdah_event *events; /* the batch */
+    size_t batch;
+    size_t events_room; /* grows up to batch */
+    size_t n;
+    char *block; /* its strings (I3) */
+    size_t block_used;
+    size_t block_room;
+} cursor;
+
+/* ------------------------------------------------------------- the block */
+
+static hw_str *texts_of(howdah_event *event, size_t i)
+{
+    hw_str *const all[TEXTS] = {&event->stream,       &event->type,    &event->data,
+                                &event->content_type, &event->headers, &event->correlation_id,
+                                &event->actor,        &event->reason};
+
+    return all[i];
+}
+
+/* A larger block with the same content; what points into the old one follows it. */
+static int grow_block(cursor *c, size_t room, howdah_error *reterr)
+{
+    char *block = hw_alloc(room);
+
+    if (!block)
+        return hw_fail_no_memory(reterr);
+    if (c->block_used > 0)
+        memcpy(block, c->block, c->block_used);
+    for (size_t i = 0; i < c->n; i++)
+        for (size_t k = 0; k < TEXTS; k++) {
+            hw_str *text = texts_of(&c->events[i], k);
+            if (text->s)
+                text->s = block + (text->s - c->block);
+        }
+    hw_free(c->block);
+    c->block = block;
+    c->block_room = room;
+    return HOWDAH_OK;
+}
+
+/* HOWDAH_OK: there is room for bytes more.  HOWDAH_END: the batch is full before this row. */
+static int make_room(cursor *c, size_t bytes, howdah_error *reterr)
+{
+    size_t room = c->block_room > 0 ? c->block_room : BLOCK_BYTES_FIRST;
+
+    if (bytes <= c->block_room - c->block_used)
+        return HOWDAH_OK;
+    if (c->n > 0 && c->block_used + bytes > BLOCK_BYTES_MAX)
+        return HOWDAH_END;
+    while (room < c->block_used + bytes)
+        room *= 2;
+    return grow_block(c, room, reterr);
+}
+
+static int make_event_room(cursor *c, howdah_error *reterr)
+{
+    size_t room = c->events_room > 0 ? c->events_room * 2 : 16;
+    howdah_event *events;
+
+    if (c->n < c->events_room)
+        return HOWDAH_OK;
+    room = room < c->batch ? room : c->batch;
+    events = hw_realloc(c->events, room * sizeof *events);
+    if (!events)
+        return hw_fail_no_memory(reterr);
+    c->events = events;
+    c->events_room = room;
+    return HOWDAH_OK;
+}
+
+/* ---------------------------------------------------------------- one row */
+
+/* A row that breaks the schema: damage, not input. */
+static int damaged(const cursor *c, sqlite3_stmt *stmt, const char *what, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)c->base.store;
+
+    if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
+        return hw_fail_no_memory(reterr);
+    return hw_fail(reterr, HOWDAH_CORRUPT, "read: %s: event %lld has a damaged %s", store->name,
+                   (long long)sqlite3_column_int64(stmt, COL_SEQUENCE), what);
+}
+
+/* Borrowed from the statement until its next step; absent for NULL. */
+static hw_str borrow_text(sqlite3_stmt *stmt, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(stmt, column);
+
+    return text ? (hw_str){text, (size_t)sqlite3_column_bytes(stmt, column)} : HW_STR_NULL;
+}
+
+static hw_str borrow_payload(sqlite3_stmt *stmt)
+{
+    const void *bytes;
+
+    if (sqlite3_column_type(stmt, COL_DATA) != SQLITE_NULL)
+        return borrow_text(stmt, COL_DATA);
+    if (sqlite3_column_type(stmt, COL_BYTES) == SQLITE_NULL)
+        return HW_STR_NULL;
+    bytes = sqlite3_column_blob(stmt, COL_BYTES); /* NULL for an empty one */
+    return (hw_str){bytes ? bytes : "", (size_t)sqlite3_column_bytes(stmt, COL_BYTES)};
+}
+
+/* false when the column is there but is no UUID. */
+static bool take_uuid(sqlite3_stmt *stmt, int column, hw_uuid *ret_uuid, bool *ret_present)
+{
+    const void *bytes = sqlite3_column_blob(stmt, column);
+
+    *ret_present = bytes != NULL;
+    if (!bytes)
+        return sqlite3_column_type(stmt, column) == SQLITE_NULL;
+    if (sqlite3_column_bytes(stmt, column) != (int)sizeof ret_uuid->b)
+        return false;
+    memcpy(ret_uuid->b, bytes, sizeof ret_uuid->b);
+    return true;
+}
+
+static int take_ids(const cursor *c, sqlite3_stmt *stmt, howdah_event *event, howdah_error *reterr)
+{
+    bool has_id = false;
+
+    if (!take_uuid(stmt, COL_ID, &event->id, &has_id) || !has_id)
+        return damaged(c, stmt, "id", reterr);
+    if (!take_uuid(stmt, COL_FAMILY, &event->family, &event->has_family) ||
+        !take_uuid(stmt, COL_CORRECTS, &event->corrects, &event->has_corrects) ||
+        !take_uuid(stmt, COL_CAUSATION, &event->causation_id, &event->has_causation))
+        return damaged(c, stmt, "reference", reterr);
+    return HOWDAH_OK;
+}
+
+static void take_numbers(sqlite3_stmt *stmt, howdah_event *event)
+{
+    event->global_sequence = sqlite3_column_int64(stmt, COL_SEQUENCE);
+    event->version = sqlite3_column_int64(stmt, COL_VERSION);
+    event->recorded_at_us = sqlite3_column_int64(stmt, COL_RECORDED_AT);
+    event->valid_time_us = sqlite3_column_type(stmt, COL_VALID_TIME) == SQLITE_NULL
+                               ? event->recorded_at_us
+                               : sqlite3_column_int64(stmt, COL_VALID_TIME);
+    event->schema_version = sqlite3_column_int(stmt, COL_SCHEMA_VERSION);
+    event->revision = sqlite3_column_int(stmt, COL_REVISION);
+}
+
+/* Copies the texts into the block; HOWDAH_END when they do not fit into this batch. */
+static int take_texts(cursor *c, howdah_event *event, howdah_error *reterr)
+{
+    size_t bytes = 0;
+    char *at;
+    int s;
+
+    for (size_t i = 0; i < TEXTS; i++)
+        bytes += texts_of(event, i)->s ? texts_of(event, i)->len + 1 : 0;
+    s = make_room(c, bytes, reterr);
+    if (s != HOWDAH_OK)
+        return s;
+    at = c->block + c->block_used;
+    for (size_t i = 0; i < TEXTS; i++) {
+        hw_str *text = texts_of(event, i);
+
+        if (!text->s)
+            continue;
+        memcpy(at, text->s, text->len);
+        at[text->len] = '\0';
+        text->s = at;
+        at += text->len + 1;
+    }
+    c->block_used += bytes;
+    return HOWDAH_OK;
+}
+
+/* The row becomes the next event of the batch.  HOWDAH_END: it belongs to the next batch. */
+static int take_row(cursor *c, sqlite3_stmt *stmt, howdah_error *reterr)
+{
+    howdah_event event;
+    int s = make_event_room(c, reterr);
+
+    if (s < 0)
+        return s;
+    hw_event_init(&event);
+    take_numbers(stmt, &event);
+    s = take_ids(c, stmt, &event, reterr);
+    if (s < 0)
+        return s;
+    event.stream = borrow_text(stmt, COL_STREAM);
+    event.type = borrow_text(stmt, COL_TYPE);
+    event.correlation_id = borrow_text(stmt, COL_CORRELATION);
+    event.actor = borrow_text(stmt, COL_ACTOR);
+    event.content_type = borrow_text(stmt, COL_CONTENT_TYPE);
+    event.reason = borrow_text(stmt, COL_REASON);
+    event.headers = borrow_text(stmt, COL_HEADERS);
+    event.data = borrow_payload(stmt);
+    if (!event.stream.s || !event.type.s || !event.data.s)
+        return damaged(c, stmt, "stream, type or payload", reterr);
+    s = take_texts(c, &event, reterr);
+    if (s == HOWDAH_OK)
+        c->events[c->n++] = event;
+    return s;
+}
+
+/* I4. */
+static bool matches(const cursor *c, sqlite3_stmt *stmt)
+{
+    if (c->type.s || c->pattern.s) {
+        hw_str type = borrow_text(stmt, COL_TYPE);
+
+        if (!type.s || (c->type.s && !hw_str_equal(type, c->type)) ||
+            (c->pattern.s && !hw_pattern_matches(c->pattern, type)))
+            return false;
+    }
+    return !c->correlation_id.s ||
+           hw_str_equal(borrow_text(stmt, COL_CORRELATION), c->correlation_id);
+}
+
+/* ---------------------------------------------------------------- a batch */
+
+/* Moves the range's edge past a position; false when nothing is left of the range. */
+static bool step_over(const cursor *c, hw_range *range, int64_t position)
+{
+    if (c->backward) {
+        range->last = position - 1; /* positions start at 1 */
+        return range->first <= range->last;
+    }
+    if (position == INT64_MAX)
+        return false;
+    range->first = position + 1;
+    return range->first <= range->last;
+}
+
+/*
+ * Reads on in the present range with one statement, until the batch is full, the range is used up
+ * (HOWDAH_END) or enough rows were looked at.
+ */
+static int scan(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)c->base.store;
+    hw_range *range = &c->ranges[c->range_no];
+    int column = c->way == BY_STREAM ? COL_VERSION : COL_SEQUENCE;
+
+    (void)sqlite3_bind_int64(stmt, 1, range->first);
+    (void)sqlite3_bind_int64(stmt, 2, range->last);
+    if (c->way != BY_SEQUENCE)
+        hw_sqlite_bind_str(stmt, 3, c->key);
+    for (int rows = 0; rows < SCAN_ROWS_MAX && c->n < want; rows++) {
+        int64_t position;
+        int s = hw_sqlite_step(store, stmt, "read", reterr);
+
+        if (s != HOWDAH_OK)
+            return s;
+        position = sqlite3_column_int64(stmt, column);
+        if (matches(c, stmt)) {
+            s = take_row(c, stmt, reterr);
+            if (s != HOWDAH_OK)
+                return s < 0 ? s : HOWDAH_OK;
+        }
+        if (!step_over(c, range, position))
+            return HOWDAH_END;
+    }
+    return HOWDAH_OK;
+}
+
+static int scan_once(cursor *c, size_t want, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)c->base.store;
+    int which = (int)c->way * 2 + (c->backward ? 1 : 0);
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_check_schema(store, reterr);
+    if (s >= 0)
+        s = hw_sqlite_stmt(store, (hw_sqlite_slot)(HW_SLOT_READ + which), read_sql[which], &stmt,
+                           reterr);
+    if (s < 0)
+        return s;
+    s = scan(c, stmt, want, reterr);
+    (void)sqlite3_reset(stmt); /* I1 */
+    (void)sqlite3_clear_bindings(stmt);
+    return s;
+}
+
+int hw_sqlite_read_next(hw_cursor *base, const howdah_event **ret_events, size_t *ret_n,
+                        howdah_error *reterr)
+{
+    cursor *c = (cursor *)base;
+    hw_sqlite *store = (hw_sqlite *)base->store;
+    size_t want = (int64_t)c->batch < c->left ? c->batch : (size_t)c->left;
+    bool repeated = false;
+
+    c->n = 0;
+    c->block_used = 0;
+    while (c->n < want && c->range_no < c->ranges_n) {
+        int s = scan_once(c, want, reterr);
+
+        if (s < 0) {
+            /* A connection that went bad is made anew, once; what was read stays (I2). */
+            if (repeated || !store->sick || !store->path)
+                return s;
+            repeated = true;
+            continue;
+        }
+        if (s == HOWDAH_END)
+            c->range_no++;
+        else if (c->n > 0)
+            break; /* full, by number or by bytes, or enough work for one call */
+    }
+    if (c->n == 0)
+        return HOWDAH_END;
+    c->left -= (int64_t)c->n;
+    *ret_events = c->events;
+    *ret_n = c->n;
+    return HOWDAH_OK;
+}
+
+/* ---------------------------------------------------------------- cursors */
+
+void hw_sqlite_read_close(hw_cursor *base)
+{
+    cursor *c = (cursor *)base;
+
+    if (!c)
+        return;
+    hw_free(c->texts);
+    hw_free(c->ranges);
+    hw_free(c->events);
+    hw_free(c->block);
+    hw_free(c);
+}
+
+static hw_str copy_text(char **at, hw_str text)
+{
+    hw_str copy = {*at, text.len};
+
+    if (!text.s)
+        return HW_STR_NULL;
+    memcpy(*at, text.s, text.len);
+    (*at)[text.len] = '\0';
+    *at += text.len + 1;
+    return copy;
+}
+
+/* Chooses the way: the filter that is likely to find least leads, the others are checked. */
+static int plan(cursor *c, const hw_query *query, howdah_error *reterr)
+{
+    char *at;
+
+    c->texts = hw_alloc(query->stream.len + query->type.len + query->pattern.len +
+                        query->correlation_id.len + 4);
+    if (!c->texts)
+        return hw_fail_no_memory(reterr);
+    at = c->texts;
+    c->type = copy_text(&at, query->type);
+    c->pattern = copy_text(&at, query->pattern);
+    c->correlation_id = copy_text(&at, query->correlation_id);
+    if (query->stream.s) {
+        c->way = BY_STREAM;
+        c->key = copy_text(&at, query->stream);
+    } else if (query->correlation_id.s) {
+        c->way = BY_CORRELATION;
+        c->key = c->correlation_id;
+        c->correlation_id = HW_STR_NULL;
+    } else if (query->type.s) {
+        c->way = BY_TYPE;
+        c->key = c->type;
+        c->type = HW_STR_NULL;
+    }
+    return HOWDAH_OK;
+}
+
+static int set_ranges(cursor *c, const hw_range *ranges, size_t n, howdah_error *reterr)
+{
+    c->ranges = hw_calloc(n, sizeof *ranges);
+    if (!c->ranges)
+        return hw_fail_no_memory(reterr);
+    memcpy(c->ranges, ranges, n * sizeof *ranges);
+    c->ranges_n = n;
+    return HOWDAH_OK;
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+    const hw_range *x = a;
+    const hw_range *y = b;
+
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+/* Sorts single positions and joins equal and neighbouring ones. */
+static size_t join_ranges(hw_range *ranges, size_t n)
+{
+    size_t joined = 0;
+
+    qsort(ranges, n, sizeof *ranges, compare_ranges);
+    for (size_t i = 0; i < n; i++) {
+        if (joined > 0 && ranges[i].first <= ranges[joined - 1].last + 1)
+            ranges[joined - 1].last = ranges[i].last;
+        else
+            ranges[joined++] = ranges[i];
+    }
+    return joined;
+}
+
+int hw_sqlite_find(hw_sqlite *store, const hw_uuid *id, int64_t *ret_sequence, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(store, HW_SLOT_FIND_ID,
+                           "SELECT global_sequence FROM main.howdah_events WHERE id = ?1", &stmt,
+                           reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_uuid(stmt, 1, id);
+    s = hw_sqlite_step(store, stmt, "read", reterr);
+    if (s < 0)
+        return s;
+    *ret_sequence = s == HOWDAH_OK ? sqlite3_column_int64(stmt, 0) : 0;
+    (void)sqlite3_reset(stmt);
+    return HOWDAH_OK;
+}
+
+/* Ids become sequences, sequences become ranges: from there on it is a read like any other. */
+static int find_ids(cursor *c, const hw_uuid *ids, size_t n, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)c->base.store;
+    size_t found = 0;
+    int s = HOWDAH_OK;
+
+    c->ranges = hw_calloc(n, sizeof *c->ranges);
+    if (!c->ranges)
+        return hw_fail_no_memory(reterr);
+    for (size_t i = 0; s >= 0 && i < n; i++) {
+        int64_t sequence = 0;
+
+        s = hw_sqlite_find(store, &ids[i], &sequence, reterr);
+        if (s >= 0 && sequence > 0)
+            c->ranges[found++] = (hw_range){sequence, sequence};
+    }
+    c->ranges_n = join_ranges(c->ranges, found);
+    return s;
+}
+
+static int fill_cursor(cursor *c, const hw_query *query, howdah_error *reterr)
+{
+    hw_range whole = {query->from > 0 ? query->from : 1, query->to > 0 ? query->to : INT64_MAX};
+    int s;
+
+    if (query->ids)
+        return find_ids(c, query->ids, query->ids_n, reterr);
+    if (query->ranges)
+        return set_ranges(c, query->ranges, query->ranges_n, reterr);
+    s = plan(c, query, reterr);
+    if (s < 0)
+        return s;
+    c->backward = query->backward;
+    return whole.first > whole.last ? HOWDAH_OK : set_ranges(c, &whole, 1, reterr);
+}
+
+int hw_sqlite_read_open(hw_store *base, const hw_query *query, hw_cursor **ret_cursor,
+                        howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    cursor *c;
+    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_check_schema(store, reterr);
+    if (s < 0)
+        return s;
+    c = hw_calloc(1, sizeof *c);
+    if (!c)
+        return hw_fail_no_memory(reterr);
+    c->base.store = base;
+    c->batch = query->batch > 0 ? query->batch : BATCH_DEFAULT;
+    c->left = query->limit > 0 && !query->ids ? query->limit : INT64_MAX;
+    s = fill_cursor(c, query, reterr);
+    if (s < 0) {
+        hw_sqlite_read_close(&c->base);
+        return s;
+    }
+    *ret_cursor = &c->base;
+    return HOWDAH_OK;
+}
+
+/* ------------------------------------------------------------------ trees */
+
+/*
+ * Causes: a queue without order gives them in the order in which they were found, so the event
+ * itself comes first and its root last.  UNION ends a circle.
+ */
+#define CAUSES_SQL                                                                                 \
+    "WITH RECURSIVE up (id) AS ("                                                                  \
+    " SELECT id FROM main.howdah_events WHERE id = ?1"                                             \
+    " UNION SELECT c.id FROM up JOIN main.howdah_events e ON e.id = up.id"                         \
+    " JOIN main.howdah_events c ON c.id = e.causation_id)"                                         \
+    " SELECT id FROM up LIMIT ?2"
+
+/*
+ * Effects: the deepest first, so that each comes behind its cause; siblings by sequence.  An event
+ * has one cause, so a circle can only lead back to where we started, and there it is cut.  What a
+ * circle shows as a cause already is not shown again.
+ */
+#define EFFECTS_SQL                                                                                \
+    "WITH RECURSIVE up (id) AS ("                                                                  \
+    " SELECT causation_id FROM main.howdah_events WHERE id = ?1 AND causation_id IS NOT NULL"      \
+    " UNION SELECT e.causation_id FROM up JOIN main.howdah_events e ON e.id = up.id"               \
+    " WHERE e.causation_id IS NOT NULL LIMIT ?2),"                                                 \
+    " down (id, depth, sequence) AS ("                                                             \
+    " SELECT ?1, 0, 0"                                                                             \
+    " UNION ALL SELECT e.id, down.depth + 1, e.global_sequence"                                    \
+    " FROM down JOIN main.howdah_events e ON e.causation_id = down.id WHERE e.id <> ?1"            \
+    " ORDER BY 2 DESC, 3)"                                                                         \
+    " SELECT id, depth FROM down WHERE depth > 0 AND id NOT IN (SELECT id FROM up) LIMIT ?2"
+
+typedef struct tree {
+    hw_uuid *ids;
+    int *depths;
+    size_t n;
+} tree;
+
+/* Appends what the statement finds, up to the tree's maximum; column 1, if any, is the depth. */
+static int collect(hw_sqlite *store, const char *sql, const hw_uuid *id, tree *t,
+                   howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(store->db, sql, -1, &stmt, NULL);
+    int s;
+
+    if (rc != SQLITE_OK)
+        return hw_sqlite_fail(store, rc, "read", reterr);
+    hw_sqlite_bind_uuid(stmt, 1, id);
+    (void)sqlite3_bind_int64(stmt, 2, (int64_t)(HOWDAH_TREE_MAX - t->n));
+    while ((s = hw_sqlite_step(store, stmt, "read", reterr)) == HOWDAH_OK) {
+        bool present = false;
+
+        if (!take_uuid(stmt, 0, &t->ids[t->n], &present) || !present) {
+            s = hw_fail(reterr, HOWDAH_CORRUPT, "read: %s: an event has a damaged id", store->name);
+            break;
+        }
+        t->depths[t->n++] = sqlite3_column_count(stmt) > 1 ? sqlite3_column_int(stmt, 1) : 0;
+    }
+    (void)sqlite3_finalize(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* Found from the event up to the root; wanted the other way round, with depths. */
+static void turn_causes(tree *t)
+{
+    for (size_t i = 0; i < t->n / 2; i++) {
+        hw_uuid swap = t->ids[i];
+
+        t->ids[i] = t->ids[t->n - 1 - i];
+        t->ids[t->n - 1 - i] = swap;
+    }
+    for (size_t i = 0; i < t->n; i++)
+        t->depths[i] = (int)i - (int)(t->n - 1);
+}
+
+int hw_sqlite_tree(hw_store *base, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
+                   size_t *ret_n, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    tree t = {NULL, NULL, 0};
+    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_check_schema(store, reterr);
+    if (s < 0)
+        return s;
+    t.ids = hw_calloc(HOWDAH_TREE_MAX, sizeof *t.ids);
+    t.depths = hw_calloc(HOWDAH_TREE_MAX, sizeof *t.depths);
+    s = t.ids && t.depths ? collect(store, CAUSES_SQL, id, &t, reterr) : hw_fail_no_memory(reterr);
+    if (s >= 0) {
+        turn_causes(&t);
+        if (t.n > 0 && t.n < HOWDAH_TREE_MAX)
+            s = collect(store, EFFECTS_SQL, id, &t, reterr);
+    }
+    if (s < 0) {
+        hw_free(t.ids);
+        hw_free(t.depths);
+        return s;
+    }
+    *ret_ids = t.ids;
+    *ret_depths = t.depths;
+    *ret_n = t.n;
+    return HOWDAH_OK;
+}
+
+/* ------------------------------------------------------- head and frontier */
+
+int hw_sqlite_head(hw_store *base, int64_t *ret_head, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_check_schema(store, reterr);
+    if (s >= 0)
+        s = hw_sqlite_stmt(store, HW_SLOT_HEAD,
+                           "SELECT coalesce(max(global_sequence), 0) FROM main.howdah_events",
+                           &stmt, reterr);
+    if (s >= 0)
+        s = hw_sqlite_step(store, stmt, "read", reterr);
+    if (s < 0)
+        return s;
+    *ret_head = sqlite3_column_int64(stmt, 0);
+    (void)sqlite3_reset(stmt);
+    return HOWDAH_OK;
+}
+
+/* One writer at a time: numbers become visible in order, so no hole can ever fill. */
+int hw_sqlite_horizon(hw_store *base, uint64_t *ret_horizon, howdah_error *reterr)
+{
+    (void)base;
+    (void)reterr;
+    *ret_horizon = UINT64_MAX;
+    return HOWDAH_OK;
+}
+
+int hw_sqlite_fence(hw_store *base, uint64_t *ret_fence, howdah_error *reterr)
+{
+    (void)base;
+    (void)reterr;
+    *ret_fence = 1;
+    return HOWDAH_OK;
+}

@@ -1,0 +1,182 @@
+/*
+ * sqlite.h - the inside of the SQLite store, shared by its files and nobody else.
+ *
+ *   I1  A connection belongs to one store.  It is opened late: before the file exists there is
+ *       none, and only migrate creates the file.
+ *   I2  Between two operations no statement is running and no transaction is open, except the
+ *       caller's own on a borrowed handle.
+ *   I3  wal_autocheckpoint is off on every connection of ours; the log is emptied only by
+ *       checkpoint(TRUNCATE), which keeps writers out (see conn.c).
+ *   I4  On a borrowed handle (hw_sqlite_wrap) nothing is configured: no pragma, no handler.
+ */
+#ifndef HW_STORE_SQLITE_SQLITE_H
+#define HW_STORE_SQLITE_SQLITE_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "store/migrations.h"
+#include "store/store.h"
+
+/* Places for prepared statements that stay with the connection. */
+typedef enum hw_sqlite_slot {
+    HW_SLOT_BEGIN,
+    HW_SLOT_COMMIT,
+    HW_SLOT_ROLLBACK,
+    HW_SLOT_SAVEPOINT,
+    HW_SLOT_RELEASE,
+    HW_SLOT_ROLLBACK_TO,
+    HW_SLOT_COOKIE,
+    HW_SLOT_LAST_RECORDED,
+    HW_SLOT_STREAM_VERSION,
+    HW_SLOT_INSERT,
+    HW_SLOT_FIND_ID,
+    HW_SLOT_IMPORT_MARK,
+    HW_SLOT_HEAD,
+    HW_SLOT_READ, /* the first of eight: four ways, forward and backward (read.c) */
+    HW_SLOT_COUNT = HW_SLOT_READ + 8
+} hw_sqlite_slot;
+
+/* What an operation is going to do with the connection. */
+typedef enum hw_sqlite_need { HW_NEED_READ, HW_NEED_WRITE, HW_NEED_CREATE } hw_sqlite_need;
+
+struct hw_sqlite_rows; /* import.c: rows read ahead */
+
+typedef struct hw_sqlite {
+    hw_store base;
+    char *name; /* as the user wrote it, for messages */
+    char *path; /* absolute; NULL for a memory store and a borrowed handle */
+    bool read_only;
+    bool borrowed; /* the handle is the caller's */
+    const hw_interrupt *interrupt;
+    int64_t busy_timeout_ms;
+    int64_t statement_timeout_ms;
+
+    sqlite3 *db; /* NULL: not open */
+    sqlite3_stmt *slots[HW_SLOT_COUNT];
+    bool sick;             /* an error that a new connection may mend: reopen before the next use */
+    bool schema_known;     /* the schema was good when the cookie was this: */
+    int64_t schema_cookie; /* PRAGMA schema_version */
+    bool writing;          /* inside a write transaction: not to be cancelled by time */
+    bool savepoint;        /* that transaction is a savepoint in the caller's */
+    bool timed_out;        /* the deadline ended the statement */
+    int64_t deadline_ms;   /* of the running operation, monotonic */
+    int64_t busy_since_ms; /* when the present wait for a lock began */
+    bool checkpointing;    /* a wait now is a checkpoint's: keep it short */
+    int wal_pages;         /* in the write-ahead log after our last commit */
+    int checkpoint_at;     /* pages at which to try the next checkpoint */
+    int checkpoint_spacing; /* grows while readers are in the way */
+
+    struct hw_sqlite_rows *import;
+} hw_sqlite;
+
+/*
+ * A store over the caller's handle.  Appends work in a savepoint when a transaction is open, else
+ * in a transaction of their own.  Closing the store leaves the handle open.  Nothing is configured
+ * on it (I4); statements are prepared anew for each wrap.
+ */
+int hw_sqlite_wrap(sqlite3 *db, hw_store **ret_store, howdah_error *reterr);
+
+/* ---- conn.c */
+
+/* Makes the connection fit for use: opens or reopens it, starts the operation's deadline. */
+int hw_sqlite_ready(hw_sqlite *store, hw_sqlite_need need, howdah_error *reterr);
+/* Opens the file if it is there; HOWDAH_OK also when it is not (I1). */
+int hw_sqlite_connect(hw_sqlite *store, bool create, howdah_error *reterr);
+/* Finalizes the statements; closes the handle unless it is borrowed. */
+void hw_sqlite_disconnect(hw_sqlite *store);
+
+/* The one place that turns an SQLite result code into a status. */
+int hw_sqlite_fail(hw_sqlite *store, int rc, const char *doing, howdah_error *reterr);
+
+/* A statement of the cache, reset.  sql must be the same text for a slot every time. */
+int hw_sqlite_stmt(hw_sqlite *store, hw_sqlite_slot slot, const char *sql, sqlite3_stmt **ret_stmt,
+                   howdah_error *reterr);
+/* HOWDAH_OK: a row.  HOWDAH_END: no more; the statement is reset.  Errors reset it as well. */
+int hw_sqlite_step(hw_sqlite *store, sqlite3_stmt *stmt, const char *doing, howdah_error *reterr);
+/* The first column of the first row, or otherwise when there is no row or it is NULL. */
+int hw_sqlite_number(hw_sqlite *store, const char *sql, int64_t otherwise, int64_t *ret_value,
+                     howdah_error *reterr);
+int hw_sqlite_exec(hw_sqlite *store, const char *sql, const char *doing, howdah_error *reterr);
+
+/* A write transaction, or a savepoint in the caller's. */
+int hw_sqlite_begin(hw_sqlite *store, howdah_error *reterr);
+/* Ends it either way: on failure it is rolled back, or OUTCOME_UNKNOWN is set. */
+int hw_sqlite_commit(hw_sqlite *store, howdah_error *reterr);
+void hw_sqlite_rollback(hw_sqlite *store);
+
+/* HOWDAH_INTERRUPTED when the bus is. */
+int hw_sqlite_check_interrupt(hw_sqlite *store, howdah_error *reterr);
+
+/* True when this SQLite can lose the log of concurrent checkpointers (the WAL-reset bug). */
+bool hw_sqlite_has_wal_reset_bug(int version_number);
+
+static inline void hw_sqlite_bind_str(sqlite3_stmt *stmt, int index, hw_str text)
+{
+    if (text.s)
+        (void)sqlite3_bind_text64(stmt, index, text.s, text.len, SQLITE_STATIC, SQLITE_UTF8);
+    else
+        (void)sqlite3_bind_null(stmt, index);
+}
+
+static inline void hw_sqlite_bind_uuid(sqlite3_stmt *stmt, int index, const hw_uuid *uuid)
+{
+    (void)sqlite3_bind_blob(stmt, index, uuid->b, sizeof uuid->b, SQLITE_STATIC);
+}
+
+/* ---- schema.c */
+
+/* HOWDAH_SCHEMA unless every step of this library, and no other, is applied.  Cached. */
+int hw_sqlite_check_schema(hw_sqlite *store, howdah_error *reterr);
+/* How many steps are applied; 0 without a schema. */
+int hw_sqlite_schema_version(hw_sqlite *store, int64_t *ret_version, howdah_error *reterr);
+int hw_sqlite_migrate(hw_store *base, hw_note_fn note, void *note_ctx, howdah_error *reterr);
+int hw_sqlite_migrate_status(hw_store *base, hw_step_fn fn, void *ctx, howdah_error *reterr);
+
+/* ---- append.c */
+
+int hw_sqlite_append(hw_store *base, const hw_batch *batch, const hw_import_mark *mark,
+                     howdah_position *ret_positions, hw_append_report *report,
+                     howdah_error *reterr);
+int hw_sqlite_stream_version(hw_store *base, hw_str stream, int64_t *ret_version,
+                             howdah_error *reterr);
+
+/* ---- read.c */
+
+/* The sequence of the event with this id, 0 when it is not stored. */
+int hw_sqlite_find(hw_sqlite *store, const hw_uuid *id, int64_t *ret_sequence,
+                   howdah_error *reterr);
+
+int hw_sqlite_read_open(hw_store *base, const hw_query *query, hw_cursor **ret_cursor,
+                        howdah_error *reterr);
+int hw_sqlite_read_next(hw_cursor *base, const howdah_event **ret_events, size_t *ret_n,
+                        howdah_error *reterr);
+void hw_sqlite_read_close(hw_cursor *base);
+int hw_sqlite_tree(hw_store *base, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
+                   size_t *ret_n, howdah_error *reterr);
+int hw_sqlite_head(hw_store *base, int64_t *ret_head, howdah_error *reterr);
+int hw_sqlite_horizon(hw_store *base, uint64_t *ret_horizon, howdah_error *reterr);
+int hw_sqlite_fence(hw_store *base, uint64_t *ret_fence, howdah_error *reterr);
+
+/* ---- import.c */
+
+int hw_sqlite_import_columns(hw_store *base, const hw_import_source *source,
+                             int (*fn)(void *ctx, const char *column), void *ctx,
+                             howdah_error *reterr);
+int hw_sqlite_import_mark(hw_store *base, hw_str source, hw_buf *ret_buf, hw_import_mark *ret_mark,
+                          howdah_error *reterr);
+int hw_sqlite_import_rows(hw_store *base, const hw_import_source *source,
+                          const hw_import_mark *after, size_t n, const hw_import_row **ret_rows,
+                          size_t *ret_n, howdah_error *reterr);
+int hw_sqlite_import_total(hw_store *base, const hw_import_source *source, int64_t *ret_total,
+                           howdah_error *reterr);
+void hw_sqlite_import_free(struct hw_sqlite_rows *rows);
+
+/* ---- status.c */
+
+int hw_sqlite_status(hw_store *base, hw_fact_fn fn, void *ctx, howdah_error *reterr);
+int hw_sqlite_doctor(hw_store *base, hw_finding_fn fn, void *ctx, howdah_error *reterr);
+
+#endif

@@ -1,0 +1,91 @@
+/* store.c - the way in: a URL chooses the engine. */
+#include "store/store.h"
+
+#include <poll.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+typedef enum engine { ENGINE_PG, ENGINE_SQLITE, ENGINE_UNKNOWN } engine;
+
+static bool starts_with(const char *text, const char *prefix)
+{
+    return strncasecmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* "key = value": what libpq takes as a connection string. */
+static bool is_conninfo(const char *url)
+{
+    size_t word = strspn(url, "abcdefghijklmnopqrstuvwxyz_");
+
+    return word > 0 && url[word + strspn(url + word, " \t")] == '=';
+}
+
+static engine choose(const char *url)
+{
+    if (starts_with(url, "postgres://") || starts_with(url, "postgresql://"))
+        return ENGINE_PG;
+    if (starts_with(url, "sqlite:"))
+        return ENGINE_SQLITE;
+    return is_conninfo(url) ? ENGINE_PG : ENGINE_UNKNOWN;
+}
+
+static int refuse(const char *url, howdah_error *reterr)
+{
+    int s = hw_fail_field(reterr, HOWDAH_INVALID, "store",
+                          "no known scheme in a URL of %zu bytes", strlen(url));
+    return hw_advise(reterr, s,
+                     "use postgres://user@host/db, \"host=... dbname=...\", sqlite:FILE or "
+                     "sqlite::memory:");
+}
+
+int hw_store_open(const hw_config *config, hw_store **ret_store, howdah_error *reterr)
+{
+    switch (choose(config->url)) {
+    case ENGINE_PG:
+        return hw_pg_open(config, ret_store, reterr);
+    case ENGINE_SQLITE:
+        return hw_sqlite_open(config, ret_store, reterr);
+    case ENGINE_UNKNOWN:
+        break;
+    }
+    return refuse(config->url, reterr);
+}
+
+/* Some hundred kilobytes of SQL; the limit only stops a runaway. */
+#define PRINT_BYTES_MAX (16 * 1024 * 1024)
+
+int hw_store_print(const hw_config *config, char **ret_sql, howdah_error *reterr)
+{
+    hw_buf out = HW_BUF_INIT(PRINT_BYTES_MAX);
+    int s;
+
+    switch (choose(config->url)) {
+    case ENGINE_PG:
+        s = hw_pg_print(config, &out, reterr);
+        break;
+    case ENGINE_SQLITE:
+        s = hw_sqlite_print(config, &out, reterr);
+        break;
+    default:
+        return refuse(config->url, reterr);
+    }
+    if (s >= 0)
+        s = hw_buf_check(&out, reterr);
+    if (s >= 0)
+        *ret_sql = hw_buf_take(&out);
+    hw_buf_done(&out);
+    return s;
+}
+
+bool hw_interrupted(const hw_interrupt *interrupt)
+{
+    struct pollfd p;
+
+    if (!interrupt || interrupt->fd < 0)
+        return false;
+    p = (struct pollfd){.fd = interrupt->fd, .events = POLLIN};
+    return poll(&p, 1, 0) > 0;
+}

@@ -1,0 +1,174 @@
+#!/bin/sh
+# lib.sh - a tiny harness for tests of the command, in plain POSIX sh.
+#
+#   HOWDAH              the command under test
+#   HOWDAH_TEST_STORE   sqlite (default) or postgresql
+#   HOWDAH_TEST_PG      the server's URL, for postgresql
+#
+# A test is a function of the script whose name is a sentence; helpers start with "_".  A script
+# ends with: run_tests "$@".  It prints TAP; "sh test_read.sh NAME..." runs the named tests only.
+# Each test runs in a shell of its own with "set -eu" and a directory of its own, after setup().
+
+# The tests are called by name only, and use variables that are set here.
+# shellcheck disable=SC2034,SC2317
+
+: "${HOWDAH:?HOWDAH must be the path of the command}"
+case $HOWDAH in
+/*) ;;
+*) HOWDAH=$(pwd)/$HOWDAH ;;
+esac
+
+: "${HOWDAH_TEST_STORE:=sqlite}"
+unset NO_COLOR COLUMNS LINES HOWDAH_STORE HOWDAH_SCHEMA
+LC_ALL=C.UTF-8
+TERM=xterm
+export HOWDAH LC_ALL TERM
+
+ROOT=$(cd "$(dirname "$0")/../.." && pwd)
+
+# ---------------------------------------------------------------- stores
+
+random_hex() {
+    od -An -N8 -tx1 /dev/urandom | tr -d ' \n'
+}
+
+# A bus of its own that does not exist yet: in HOWDAH_STORE and HOWDAH_SCHEMA.
+fresh_store() {
+    if [ "$HOWDAH_TEST_STORE" = postgresql ]; then
+        HOWDAH_STORE=${HOWDAH_TEST_PG:?postgresql needs HOWDAH_TEST_PG}
+        HOWDAH_SCHEMA=t_$(random_hex)
+    else
+        HOWDAH_STORE=sqlite:$WORK/$(random_hex).db
+        HOWDAH_SCHEMA=howdah
+    fi
+    export HOWDAH_STORE HOWDAH_SCHEMA
+}
+
+# What a script's tests start with; a script may define its own.
+setup() {
+    fresh_store
+    "$HOWDAH" init --quiet >/dev/null
+}
+
+on_sqlite() {
+    [ "$HOWDAH_TEST_STORE" = sqlite ]
+}
+
+# SQL on the store's database itself.
+sql() {
+    if on_sqlite; then
+        sqlite3 "${HOWDAH_STORE#sqlite:}" "$1"
+    else
+        psql -X -q -At -v ON_ERROR_STOP=1 -c "$1" "$HOWDAH_STORE"
+    fi
+}
+
+# ---------------------------------------------------------------- running the command
+
+# run CODE ARGUMENT...: runs the command; its exit code must be CODE.  stdout is in ./out, stderr in
+# ./err.
+run() {
+    wanted=$1
+    shift
+    code=0
+    "$HOWDAH" "$@" >out 2>err || code=$?
+    if [ "$code" -ne "$wanted" ]; then
+        echo "exit code $code instead of $wanted of: howdah $*"
+        cat out err
+        return 1
+    fi
+}
+
+# in_terminal COLUMNS COMMAND: runs a shell command in a terminal of that width; what it shows is in
+# ./out, without carriage returns.  The result is the command's.
+in_terminal() {
+    code=0
+    script -qec "stty cols $1 rows 24; $2" /dev/null >raw </dev/null || code=$?
+    tr -d '\r' <raw >out
+    return "$code"
+}
+
+# ---------------------------------------------------------------- judging
+
+fail() {
+    echo "$*"
+    for f in out err; do
+        if [ -f "$f" ]; then
+            echo "--- $f:"
+            head -c 2000 "$f"
+        fi
+    done
+    return 1
+}
+
+# equals ACTUAL EXPECTED
+equals() {
+    [ "$1" = "$2" ] || fail "got:    $1
+wanted: $2"
+}
+
+# has FILE TEXT: a line of the file contains the text.
+has() {
+    grep -qF -e "$2" "$1" || fail "$1 does not contain: $2"
+}
+
+has_not() {
+    if grep -qF -e "$2" "$1"; then
+        fail "$1 contains: $2"
+    fi
+}
+
+empty() {
+    if [ -s "$1" ]; then
+        fail "$1 is not empty"
+    fi
+}
+
+# field NAME [FILE]: the value of a scalar member, one line an object, strings without quotes.
+field() {
+    sed -n 's/.*"'"$1"'":\("\([^"]*\)"\|[^,}]*\).*/\1/p' "${2:-out}" | sed 's/^"\(.*\)"$/\1/'
+}
+
+lines() {
+    wc -l <"$1" | tr -d ' '
+}
+
+# ---------------------------------------------------------------- the end of a script
+
+_names() {
+    sed -n 's/^\([a-z][a-z0-9_]*\)() {$/\1/p' "$0" | grep -v '^setup$'
+}
+
+_one() {
+    mkdir "$WORK/$1"
+    cd "$WORK/$1" || exit 1
+    (
+        set -eu
+        setup
+        "$1"
+    ) >"$WORK/$1.log" 2>&1
+}
+
+run_tests() {
+    if [ $# -eq 0 ]; then
+        # shellcheck disable=SC2046
+        set -- $(_names)
+    fi
+    WORK=$(mktemp -d "${TMPDIR:-/tmp}/howdah-cli.XXXXXX") || exit 1
+    trap 'rm -rf "$WORK"' EXIT
+    trap 'exit 130' INT TERM
+    echo "1..$#"
+    number=0
+    failed=0
+    for name in "$@"; do
+        number=$((number + 1))
+        if _one "$name"; then
+            echo "ok $number - $name"
+        else
+            echo "not ok $number - $name"
+            sed 's/^/# /' "$WORK/$name.log"
+            failed=$((failed + 1))
+        fi
+    done
+    [ "$failed" -eq 0 ]
+}

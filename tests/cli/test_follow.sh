@@ -1,0 +1,78 @@
+#!/bin/sh
+# test_follow.sh - howdah follow.
+# shellcheck disable=SC2317
+. "$(dirname "$0")/lib.sh"
+
+# Waits until a file has that many lines, ten seconds at most.
+_wait_lines() {
+    tries=0
+    while [ "$(lines "$1")" -lt "$2" ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 200 ] || fail "$1 has $(lines "$1") lines, not $2"
+        sleep 0.05
+    done
+}
+
+it_starts_with_now_and_shows_each_event_as_it_appears() {
+    run 0 append a a.b '{"n":0}'
+    : >live
+    "$HOWDAH" follow --timeout 20s >live 2>follow.err &
+    pid=$!
+    sleep 0.7
+    run 0 append a a.b '{"n":1}'
+    _wait_lines live 1
+    run 0 append a a.b '{"n":2}'
+    _wait_lines live 2
+    kill $pid
+    code=0
+    wait $pid || code=$?
+    equals "$code" 143
+    equals "$(field global_sequence live | tr '\n' ' ')" "2 3 "
+    empty follow.err
+}
+
+since_0_starts_with_the_first_event() {
+    for n in 1 2 3; do
+        run 0 append a a.b "{\"n\":$n}"
+    done
+    run 0 follow --since 0 --max 3 --timeout 20s
+    equals "$(field global_sequence | tr '\n' ' ')" "1 2 3 "
+    run 0 follow --since 1 --max 1 --timeout 20s
+    equals "$(field global_sequence | tr '\n' ' ')" "2 "
+}
+
+a_pattern_chooses() {
+    run 0 append a order.created
+    run 0 append a invoice.created
+    run 0 append a order.paid
+    run 0 follow --since 0 --pattern 'order.*' --max 2 --timeout 20s
+    equals "$(field type | tr '\n' ' ')" "order.created order.paid "
+}
+
+a_timeout_ends_it_without_an_error() {
+    run 0 follow --timeout 300ms
+    empty out
+    run 0 follow --max 0
+    empty out
+}
+
+bad_values_are_refused() {
+    run 6 follow --timeout soon
+    has err timeout
+    run 6 follow --max -1
+    run 6 follow --since x
+    run 6 follow --pattern 'a..b'
+    run 2 follow order-1
+}
+
+an_event_of_a_batch_is_not_missed() {
+    : >live
+    "$HOWDAH" follow --since 0 --max 500 --timeout 30s >live &
+    pid=$!
+    awk 'BEGIN { for (i = 0; i < 500; i++) print "{\"stream\":\"s\",\"type\":\"t\"}" }' |
+        "$HOWDAH" append --batch --tx-size 7 --quiet >/dev/null
+    wait $pid
+    equals "$(field version live | sort -n | uniq | wc -l | tr -d ' ')" 500
+}
+
+run_tests "$@"

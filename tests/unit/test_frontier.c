@@ -1,0 +1,365 @@
+/* test_frontier.c - how far the log is known: high and holes. */
+#include "unit.h"
+
+#include "engine/frontier.h"
+
+typedef struct range {
+    int64_t first;
+    int64_t last;
+} range;
+
+#define assert_holes(frontier, ...)                                                                \
+    do {                                                                                           \
+        const range unit_holes[] = {__VA_ARGS__};                                                  \
+        check_holes((frontier), unit_holes, COUNT_OF(unit_holes), __LINE__);                       \
+    } while (0)
+
+#define assert_no_holes(frontier) assert_i64_equal((int64_t)(frontier)->holes_n, 0)
+
+static void check_holes(const hw_frontier *frontier, const range *holes, size_t n, int line)
+{
+    if (frontier->holes_n != n)
+        fail_msg("line %d: %zu holes, should be %zu", line, frontier->holes_n, n);
+    for (size_t i = 0; i < n; i++) {
+        if (frontier->holes[i].first != holes[i].first || frontier->holes[i].last != holes[i].last)
+            fail_msg("line %d: hole %zu is %lld..%lld", line, i,
+                     (long long)frontier->holes[i].first, (long long)frontier->holes[i].last);
+    }
+}
+
+static bool see(hw_frontier *frontier, int64_t sequence)
+{
+    bool is_new = false;
+
+    assert_int_equal(hw_frontier_see(frontier, sequence, &is_new, NULL), HOWDAH_OK);
+    return is_new;
+}
+
+static void numbers_in_a_row_move_high_and_leave_no_hole(void **state)
+{
+    hw_frontier f;
+
+    (void)state;
+    hw_frontier_init(&f, 0);
+    for (int64_t i = 1; i <= 100; i++)
+        assert_true(see(&f, i));
+    assert_i64_equal(f.high, 100);
+    assert_no_holes(&f);
+    assert_null(f.holes);
+    hw_frontier_done(&f);
+}
+
+static void a_number_missing_below_a_visible_one_becomes_a_hole(void **state)
+{
+    hw_frontier f;
+
+    (void)state;
+    hw_frontier_init(&f, 0);
+    assert_true(see(&f, 1));
+    assert_true(see(&f, 3));
+    assert_i64_equal(f.high, 3);
+    assert_holes(&f, {2, 2});
+    assert_true(see(&f, 10));
+    assert_i64_equal(f.high, 10);
+    assert_holes(&f, {2, 2}, {4, 9});
+    hw_frontier_done(&f);
+}
+
+static void the_first_number_may_leave_a_hole_above_the_start(void **state)
+{
+    hw_frontier f;
+
+    (void)state;
+    hw_frontier_init(&f, 500);
+    assert_true(see(&f, 503));
+    assert_holes(&f, {501, 502});
+    assert_i64_equal(f.high, 503);
+    hw_frontier_done(&f);
+}
+
+static void a_number_seen_again_is_no_news(void **state)
+{
+    hw_frontier f;
+
+    (void)state;
+    hw_frontier_init(&f, 5);
+    assert_false(see(&f, 5));
+    assert_false(see(&f, 1));
+    assert_true(see(&f, 8));
+    assert_false(see(&f, 8));
+    assert_true(see(&f, 6));
+    assert_false(see(&f, 6));
+    assert_holes(&f, {7, 7});
+    hw_frontier_done(&f);
+}
+
+static void a_late_number_shrinks_splits_and_closes_its_hole(void **state)
+{
+    hw_frontier f;
+
+    (void)state;
+    hw_frontier_init(&f, 0);
+    assert_true(see(&f, 11));
+    assert_holes(&f, {1, 10});
+    assert_true(see(&f, 1));
+    assert_holes(&f, {2, 10});
+    assert_true(see(&f, 10));
+    assert_holes(&f, {2, 9});
+    assert_true(see(&f, 5));
+    assert_holes(&f, {2, 4}, {6, 9});
+    assert_true(see(&f, 7));
+    assert_holes(&f, {2, 4}, {6, 6}, {8, 9});
+    assert_true(see(&f, 6));
+    assert_holes(&f, {2, 4}, {8, 9});
+    assert_i64_equal(f.high, 11);
+    hw_frontier_done(&f);
+}
+
+static void a_hole_dies_only_when_the_horizon_reaches_its_fence(void **state)
+{
+    hw_frontier f;
+
+    (void)state;
+    hw_frontier_init(&f, 0);
+    assert_true(see(&f, 3));
+    assert_true(hw_frontier_wants_fence(&f));
+    assert_i64_equal(hw_frontier_bury(&f, UINT64_MAX), 0); /* no fence yet: no proof */
+    hw_frontier_fence(&f, 100);
+    assert_false(hw_frontier_wants_fence(&f));
+    assert_i64_equal(hw_frontier_bury(&f, 99), 0);
+    assert_holes(&f, {1, 2});
+    assert_i64_equal(hw_frontier_bury(&f, 100), 2);
+    assert_no_holes(&f);
+    assert_i64_equal(f.high, 3);
+    /* A dead number is known: it is not news any more. */
+    assert_false(see(&f, 1));
+    hw_frontier_done(&f);
+}
+
+static void a_fence_is_given_once_and_survives_a_split(void **state)
+{
+    hw_frontier f;
+
+    (void)state;
+    hw_frontier_init(&f, 0);
+    assert_true(see(&f, 10));
+    hw_frontier_fence(&f, 50);
+    assert_true(see(&f, 5));
+    assert_true(see(&f, 20));
+    assert_true(hw_frontier_wants_fence(&f));
+    hw_frontier_fence(&f, 70);
+    assert_holes(&f, {1, 4}, {6, 9}, {11, 19});
+    assert_i64_equal((int64_t)f.holes[0].fence, 50);
+    assert_i64_equal((int64_t)f.holes[1].fence, 50);
+    assert_i64_equal((int64_t)f.holes[2].fence, 70);
+    assert_i64_equal(hw_frontier_bury(&f, 60), 8);
+    assert_holes(&f, {11, 19});
+    assert_i64_equal(hw_frontier_bury(&f, 70), 9);
+    assert_no_holes(&f);
+    hw_frontier_done(&f);
+}
+
+static void a_rolled_back_batch_of_a_million_is_one_hole_and_one_burial(void **state)
+{
+    hw_frontier f;
+
+    (void)state;
+    hw_frontier_init(&f, 0);
+    assert_true(see(&f, 1000001));
+    assert_holes(&f, {1, 1000000});
+    hw_frontier_fence(&f, 7);
+    assert_i64_equal(hw_frontier_bury(&f, 7), 1000000);
+    assert_no_holes(&f);
+    hw_frontier_done(&f);
+}
+
+static void the_highest_number_of_all_is_fine(void **state)
+{
+    hw_frontier f;
+
+    (void)state;
+    hw_frontier_init(&f, INT64_MAX - 2);
+    assert_true(see(&f, INT64_MAX));
+    assert_holes(&f, {INT64_MAX - 1, INT64_MAX - 1});
+    assert_false(see(&f, INT64_MAX));
+    assert_true(see(&f, INT64_MAX - 1));
+    assert_no_holes(&f);
+    hw_frontier_done(&f);
+}
+
+static void holes_have_a_maximum_and_passing_it_changes_nothing(void **state)
+{
+    hw_frontier f;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    bool is_new = false;
+
+    (void)state;
+    hw_frontier_init(&f, 0);
+    assert_true(see(&f, 4)); /* a hole that can be split: 1..3 */
+    for (int64_t i = 1; i < HW_HOLES_MAX; i++)
+        assert_true(see(&f, 4 + 2 * i));
+    assert_i64_equal((int64_t)f.holes_n, HW_HOLES_MAX);
+    assert_int_equal(hw_frontier_see(&f, f.high + 2, &is_new, &err), HOWDAH_LIMIT);
+    assert_string_equal(err.message, "more than 100000 holes in the log's numbers");
+    assert_int_equal(hw_frontier_see(&f, 2, &is_new, NULL), HOWDAH_LIMIT);
+    assert_false(is_new);
+    assert_i64_equal(f.high, 4 + 2 * (HW_HOLES_MAX - 1));
+    assert_i64_equal((int64_t)f.holes_n, HW_HOLES_MAX);
+    assert_i64_equal(f.holes[0].first, 1);
+    assert_i64_equal(f.holes[0].last, 3);
+    /* What needs no further hole still works. */
+    assert_true(see(&f, f.high + 1));
+    assert_true(see(&f, 1));
+    hw_frontier_done(&f);
+}
+
+static void no_memory_changes_nothing_and_leaks_nothing(void **state)
+{
+    unit_allocator a;
+    unsigned n = 0;
+
+    (void)state;
+    do {
+        howdah_error err = HOWDAH_ERROR_INIT;
+        hw_frontier f;
+        int s = HOWDAH_OK;
+        int64_t next = 2;
+
+        unit_allocator_start(&a, ++n);
+        hw_frontier_init(&f, 0);
+        for (; s == HOWDAH_OK && next <= 200; next += 2) {
+            bool is_new = false;
+
+            s = hw_frontier_see(&f, next, &is_new, &err);
+            assert_int_equal(is_new, s == HOWDAH_OK);
+        }
+        assert_int_equal(s, a.failed ? HOWDAH_NO_MEMORY : HOWDAH_OK);
+        if (a.failed) {
+            assert_int_equal(err.status, HOWDAH_NO_MEMORY);
+            assert_i64_equal(f.high, next - 4);
+            assert_i64_equal((int64_t)f.holes_n, next / 2 - 2);
+        }
+        hw_frontier_done(&f);
+        unit_allocator_stop(&a);
+    } while (a.failed);
+    assert_int_equal(n, 5); /* rooms of 16, 32, 64 and 128, then none fails */
+}
+
+/* A map of single numbers does the same, slowly; compared after every step. */
+enum { NUMBERS = 200 };
+
+typedef struct model {
+    bool seen[NUMBERS + 1];
+    bool dead[NUMBERS + 1];
+    uint64_t fence[NUMBERS + 1];
+    int64_t high;
+} model;
+
+static bool missing(const model *m, int64_t i)
+{
+    return i >= 1 && i <= m->high && !m->seen[i] && !m->dead[i];
+}
+
+static void check_against_model(const hw_frontier *f, const model *m)
+{
+    size_t h = 0;
+
+    assert_true(f->high == m->high);
+    for (int64_t i = 1; i <= m->high; i++) {
+        bool inside;
+
+        while (h < f->holes_n && f->holes[h].last < i)
+            h++;
+        inside = h < f->holes_n && f->holes[h].first <= i;
+        assert_true(inside == missing(m, i));
+        if (inside)
+            assert_true(f->holes[h].fence == m->fence[i]);
+    }
+    for (size_t i = 0; i < f->holes_n; i++) {
+        assert_true(f->holes[i].first <= f->holes[i].last);
+        assert_true(f->holes[i].last < f->high);
+        if (i > 0)
+            assert_true(f->holes[i - 1].last + 1 < f->holes[i].first);
+    }
+}
+
+static void model_fence(model *m, uint64_t fence)
+{
+    for (int64_t i = 1; i <= m->high; i++) {
+        if (missing(m, i) && m->fence[i] == 0)
+            m->fence[i] = fence;
+    }
+}
+
+static int64_t model_bury(model *m, uint64_t horizon)
+{
+    int64_t buried = 0;
+
+    for (int64_t i = 1; i <= m->high; i++) {
+        if (missing(m, i) && m->fence[i] != 0 && m->fence[i] <= horizon) {
+            m->dead[i] = true;
+            buried++;
+        }
+    }
+    return buried;
+}
+
+static void random_steps_agree_with_a_map_of_numbers(void **state)
+{
+    uint64_t seed = 42;
+
+    (void)state;
+    for (int run = 0; run < 200; run++) {
+        model m = {.high = 0};
+        uint64_t xid = 1;
+        hw_frontier f;
+
+        hw_frontier_init(&f, 0);
+        for (int step = 0; step < 150; step++) {
+            unsigned what;
+
+            seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            what = (unsigned)(seed >> 33) % 10;
+            if (what == 0) {
+                hw_frontier_fence(&f, ++xid);
+                model_fence(&m, xid);
+            } else if (what == 1) {
+                uint64_t horizon = xid > 3 ? xid - 3 : 0;
+
+                assert_true(hw_frontier_bury(&f, horizon) == model_bury(&m, horizon));
+            } else {
+                int64_t room = m.high + 8 < NUMBERS ? m.high + 8 : NUMBERS;
+                int64_t number = 1 + (int64_t)(seed >> 40) % room;
+                bool news = number > m.high || missing(&m, number);
+
+                assert_int_equal(see(&f, number), news);
+                if (news)
+                    m.seen[number] = true;
+                if (number > m.high)
+                    m.high = number;
+            }
+            check_against_model(&f, &m);
+        }
+        hw_frontier_done(&f);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_in_a_row_move_high_and_leave_no_hole),
+        cmocka_unit_test(a_number_missing_below_a_visible_one_becomes_a_hole),
+        cmocka_unit_test(the_first_number_may_leave_a_hole_above_the_start),
+        cmocka_unit_test(a_number_seen_again_is_no_news),
+        cmocka_unit_test(a_late_number_shrinks_splits_and_closes_its_hole),
+        cmocka_unit_test(a_hole_dies_only_when_the_horizon_reaches_its_fence),
+        cmocka_unit_test(a_fence_is_given_once_and_survives_a_split),
+        cmocka_unit_test(a_rolled_back_batch_of_a_million_is_one_hole_and_one_burial),
+        cmocka_unit_test(the_highest_number_of_all_is_fine),
+        cmocka_unit_test(holes_have_a_maximum_and_passing_it_changes_nothing),
+        cmocka_unit_test(no_memory_changes_nothing_and_leaks_nothing),
+        cmocka_unit_test(random_steps_agree_with_a_map_of_numbers),
+    };
+
+    return cmocka_run_group_tests_name("frontier", tests, NULL, NULL);
+}
