@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Runs the examples on both stores and looks at what they print.  Output: TAP.
 
+The server is taken from HOWDAH_TEST_PG, and the schema "howdah" of that database is made anew.
+
   test.py DIRECTORY [PREFIX]     the programs are DIRECTORY/PREFIXappend, ...
 """
 import json
@@ -70,6 +72,9 @@ CASES = [append_is_refused_the_second_time, read_finds_what_matches_the_pattern,
 def main():
     failures = 0
     number = 0
+    if PG:  # whoever ran before us on this server
+        subprocess.run(["psql", "-qXc", "SET client_min_messages = warning",
+                        "-c", "DROP SCHEMA IF EXISTS howdah CASCADE", PG], check=True)
     print("1..%d" % (2 * len(CASES)), flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         stores = [("sqlite", "sqlite:" + os.path.join(scratch, "orders.db")), ("postgres", PG)]

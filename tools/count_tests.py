@@ -18,6 +18,7 @@ CMOCKA = re.compile(r"^\[ *(OK|FAILED|SKIPPED|ERROR) *\] *\S", re.M)
 CMOCKA_RUN = re.compile(r"^\[ RUN +\]", re.M)
 SKIPPED = {"SKIP"}
 PASSED = {"OK", "EXPECTEDFAIL"}
+REMARKS_MAX = 20
 
 
 def cases(text):
@@ -43,11 +44,21 @@ def cases(text):
     return None
 
 
-def failed_cases(entry):
-    """The names of what failed in one program, for people."""
-    text = (entry.get("stdout") or "") + "\n" + (entry.get("stderr") or "")
-    names = [m.group(2).strip(" -") for m in TAP.finditer(text) if m.group(1) and not m.group(4)]
-    return names or ["(%s)" % entry["result"].lower()]
+def failures(entry):
+    """What failed in one program, for people: each case with the remarks behind it."""
+    shown = []
+    remarks = 0
+    for line in (entry.get("stdout") or "").split("\n"):
+        match = TAP.match(line)
+        if match:
+            bad = match.group(1) and not match.group(4)
+            remarks = REMARKS_MAX if bad else 0
+            if bad:
+                shown.append("FAILED %s: %s" % (entry["name"], match.group(2).strip(" -")))
+        elif remarks and line.startswith("#"):
+            remarks -= 1
+            shown.append("    " + line)
+    return shown or ["FAILED %s (%s)" % (entry["name"], entry["result"].lower())]
 
 
 def count(entry):
@@ -73,8 +84,7 @@ def main(paths):
                 counted = count(entry)
                 totals = [a + b for a, b in zip(totals, counted)]
                 if counted[1]:
-                    for name in failed_cases(entry):
-                        print("FAILED %s: %s" % (entry["name"], name))
+                    print("\n".join(failures(entry)))
     passed, failed, skipped = totals
     print("%d passed, %d failed%s" % (passed, failed, ", %d skipped" % skipped if skipped else ""))
     return 1 if failed or not passed else 0

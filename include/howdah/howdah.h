@@ -106,8 +106,7 @@ typedef enum howdah_status {
 /* What to do next: flags of a howdah_error. */
 #define HOWDAH_RETRYABLE 0x1u       /* the same call may succeed later; nothing was stored */
 #define HOWDAH_HANDLE_DEAD 0x2u     /* close this handle; no further call on it can succeed */
-#define HOWDAH_OUTCOME_UNKNOWN 0x4u /* the answer to COMMIT got lost: repeat with the same events  \
-                                     */
+#define HOWDAH_OUTCOME_UNKNOWN 0x4u /* the answer to COMMIT got lost: repeat the same events */
 
 /* "No value" for sequences, versions and counts. */
 #define HOWDAH_ABSENT INT64_C(-1)
@@ -130,14 +129,11 @@ typedef struct howdah_error {
     }
 
 /* The status's name ("CONFLICT") and its one-line meaning; never NULL. */
-HOWDAH_API
-const char *howdah_status_name(int status);
-HOWDAH_API
-const char *howdah_status_text(int status);
+HOWDAH_API const char *howdah_status_name(int status);
+HOWDAH_API const char *howdah_status_text(int status);
 
 /* The exit code that the command uses for a status: 0 for OK and END. */
-HOWDAH_API
-int howdah_status_exit_code(int status);
+HOWDAH_API int howdah_status_exit_code(int status);
 
 /* ----------------------------------------------------------- library-wide */
 
@@ -146,10 +142,8 @@ int howdah_status_exit_code(int status);
  * was built.  howdah_check_version() says whether headers and library fit:
  * HOWDAH_OK or HOWDAH_MISUSE.
  */
-HOWDAH_API
-const char *howdah_version(void);
-HOWDAH_API
-int howdah_check_version(int header_major, int header_minor);
+HOWDAH_API const char *howdah_version(void);
+HOWDAH_API int howdah_check_version(int header_major, int header_minor);
 #define HOWDAH_CHECK_VERSION() howdah_check_version(HOWDAH_VERSION_MAJOR, HOWDAH_VERSION_MINOR)
 
 /*
@@ -169,14 +163,11 @@ typedef struct howdah_allocator {
 enum { HOWDAH_LOG_DEBUG = 0, HOWDAH_LOG_INFO = 1, HOWDAH_LOG_WARN = 2, HOWDAH_LOG_ERROR = 3 };
 typedef void (*howdah_log_fn)(void *ctx, int level, const char *message);
 
-HOWDAH_API
-int howdah_set_allocator(const howdah_allocator *allocator);
-HOWDAH_API
-void howdah_set_log(howdah_log_fn fn, void *ctx);
+HOWDAH_API int howdah_set_allocator(const howdah_allocator *allocator);
+HOWDAH_API void howdah_set_log(howdah_log_fn fn, void *ctx);
 
 /* Frees text that the library handed over ("free with howdah_free"). */
-HOWDAH_API
-void howdah_free(void *block);
+HOWDAH_API void howdah_free(void *block);
 
 /* ---------------------------------------------------------------- settings */
 
@@ -188,21 +179,17 @@ void howdah_free(void *block);
  */
 typedef struct howdah_settings howdah_settings;
 
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_settings_new(howdah_settings **ret_settings, howdah_error *reterr);
-HOWDAH_API
-void howdah_settings_free(howdah_settings *settings);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_settings_new(howdah_settings **ret_settings,
+                                                     howdah_error *reterr);
+HOWDAH_API void howdah_settings_free(howdah_settings *settings);
 
 /* Durations are written 250ms, 5s, 2m; sizes 512, 64KiB, 1MiB; booleans true, false. */
-HOWDAH_API
-int howdah_settings_set(howdah_settings *settings, const char *key, const char *value,
-                        howdah_error *reterr);
+HOWDAH_API int howdah_settings_set(howdah_settings *settings, const char *key, const char *value,
+                                   howdah_error *reterr);
 /* Takes every HOWDAH_... variable that names a setting from the environment. */
-HOWDAH_API
-int howdah_settings_from_environment(howdah_settings *settings, howdah_error *reterr);
+HOWDAH_API int howdah_settings_from_environment(howdah_settings *settings, howdah_error *reterr);
 /* The value as text, or NULL when the key does not exist. */
-HOWDAH_API
-const char *howdah_settings_get(const howdah_settings *settings, const char *key);
+HOWDAH_API const char *howdah_settings_get(const howdah_settings *settings, const char *key);
 
 typedef struct howdah_setting_info {
     size_t size;
@@ -220,8 +207,7 @@ typedef struct howdah_setting_info {
     }
 
 /* The index-th row; HOWDAH_END after the last. */
-HOWDAH_API
-int howdah_settings_describe(size_t index, howdah_setting_info *ret_info);
+HOWDAH_API int howdah_settings_describe(size_t index, howdah_setting_info *ret_info);
 
 /* --------------------------------------------------------------------- bus */
 
@@ -246,25 +232,20 @@ typedef struct howdah_bus howdah_bus;
  * Errors: INVALID (url, setting), UNAVAILABLE, TIMEOUT, DENIED, READ_ONLY,
  * CORRUPT.  Free with howdah_close().
  */
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_open(const char *url, const howdah_settings *settings,
-                                  howdah_bus **ret_bus, howdah_error *reterr);
-HOWDAH_API
-void howdah_close(howdah_bus *bus);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_open(const char *url, const howdah_settings *settings,
+                                             howdah_bus **ret_bus, howdah_error *reterr);
+HOWDAH_API void howdah_close(howdah_bus *bus);
 
 /* The URL this bus was opened with, its password masked. */
-HOWDAH_API
-const char *howdah_bus_url(const howdah_bus *bus);
+HOWDAH_API const char *howdah_bus_url(const howdah_bus *bus);
 
 /*
  * Makes the call that runs on this bus, and every later one, return
  * HOWDAH_INTERRUPTED soon.  Safe in a signal handler and from another thread.
  * howdah_resume() takes it back.
  */
-HOWDAH_API
-void howdah_interrupt(howdah_bus *bus);
-HOWDAH_API
-void howdah_resume(howdah_bus *bus);
+HOWDAH_API void howdah_interrupt(howdah_bus *bus);
+HOWDAH_API void howdah_resume(howdah_bus *bus);
 
 /* ------------------------------------------------------------------ schema */
 
@@ -286,8 +267,8 @@ typedef struct howdah_migrate_options {
  * Idempotent.  Errors: SCHEMA when the stored schema is newer than this library
  * or a step's text differs from the one that was applied; nothing is changed then.
  */
-HOWDAH_API
-int howdah_migrate(howdah_bus *bus, const howdah_migrate_options *options, howdah_error *reterr);
+HOWDAH_API int howdah_migrate(howdah_bus *bus, const howdah_migrate_options *options,
+                              howdah_error *reterr);
 
 typedef struct howdah_step_info {
     size_t size;
@@ -300,17 +281,16 @@ typedef struct howdah_step_info {
 } howdah_step_info;
 
 /* Calls fn for each step known or applied, in order; fn's non-zero result ends the walk. */
-HOWDAH_API
-int howdah_migrate_status(howdah_bus *bus, int (*fn)(void *ctx, const howdah_step_info *step),
-                          void *ctx, howdah_error *reterr);
+HOWDAH_API int howdah_migrate_status(howdah_bus *bus,
+                                     int (*fn)(void *ctx, const howdah_step_info *step), void *ctx,
+                                     howdah_error *reterr);
 
 /*
  * The SQL that howdah_migrate() would run on an empty database, for a DBA.
  * url chooses the dialect only and is not connected to.  Free with howdah_free().
  */
-HOWDAH_API
-int howdah_migrate_print(const char *url, const howdah_settings *settings, char **ret_sql,
-                         howdah_error *reterr);
+HOWDAH_API int howdah_migrate_print(const char *url, const howdah_settings *settings,
+                                    char **ret_sql, howdah_error *reterr);
 
 /* ------------------------------------------------------------------ events */
 
@@ -343,59 +323,44 @@ typedef struct howdah_builder howdah_builder;
  *   expect         what the stream must be at, see howdah_append_options
  *   global_sequence  absent unless set; append ignores it, it is the store's to give
  */
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_builder_new(howdah_builder **ret_builder, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_builder_new(howdah_builder **ret_builder,
+                                                    howdah_error *reterr);
 /* A builder with every field of an event, global_sequence and version included. */
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_builder_from_event(const howdah_event *event,
-                                                howdah_builder **ret_builder, howdah_error *reterr);
-HOWDAH_API
-void howdah_builder_free(howdah_builder *builder);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_builder_from_event(const howdah_event *event,
+                                                           howdah_builder **ret_builder,
+                                                           howdah_error *reterr);
+HOWDAH_API void howdah_builder_free(howdah_builder *builder);
 /* Forgets every field and any error, keeps the memory. */
-HOWDAH_API
-void howdah_builder_reset(howdah_builder *builder);
+HOWDAH_API void howdah_builder_reset(howdah_builder *builder);
 
-HOWDAH_API
-void howdah_builder_set_stream(howdah_builder *builder, const char *stream);
-HOWDAH_API
-void howdah_builder_set_type(howdah_builder *builder, const char *type);
-HOWDAH_API
-void howdah_builder_set_json(howdah_builder *builder, const char *json, size_t len);
-HOWDAH_API
-void howdah_builder_set_bytes(howdah_builder *builder, const void *bytes, size_t len,
-                              const char *content_type);
-HOWDAH_API
-void howdah_builder_add_header(howdah_builder *builder, const char *name, const char *value);
+HOWDAH_API void howdah_builder_set_stream(howdah_builder *builder, const char *stream);
+HOWDAH_API void howdah_builder_set_type(howdah_builder *builder, const char *type);
+HOWDAH_API void howdah_builder_set_json(howdah_builder *builder, const char *json, size_t len);
+HOWDAH_API void howdah_builder_set_bytes(howdah_builder *builder, const void *bytes, size_t len,
+                                         const char *content_type);
+HOWDAH_API void howdah_builder_add_header(howdah_builder *builder, const char *name,
+                                          const char *value);
 /* All headers at once, as a JSON object whose values are strings. */
-HOWDAH_API
-void howdah_builder_set_headers_json(howdah_builder *builder, const char *json, size_t len);
-HOWDAH_API
-void howdah_builder_set_id(howdah_builder *builder, const char *uuid);
-HOWDAH_API
-void howdah_builder_set_correlation(howdah_builder *builder, const char *correlation_id);
-HOWDAH_API
-void howdah_builder_set_causation(howdah_builder *builder, const char *uuid);
-HOWDAH_API
-void howdah_builder_set_actor(howdah_builder *builder, const char *actor);
-HOWDAH_API
-void howdah_builder_set_valid_time(howdah_builder *builder, int64_t valid_time_us);
-HOWDAH_API
-void howdah_builder_set_schema_version(howdah_builder *builder, int64_t schema_version);
-HOWDAH_API
-void howdah_builder_set_expect(howdah_builder *builder, int64_t expected_version);
-HOWDAH_API
-void howdah_builder_set_global_sequence(howdah_builder *builder, int64_t global_sequence);
+HOWDAH_API void howdah_builder_set_headers_json(howdah_builder *builder, const char *json,
+                                                size_t len);
+HOWDAH_API void howdah_builder_set_id(howdah_builder *builder, const char *uuid);
+HOWDAH_API void howdah_builder_set_correlation(howdah_builder *builder, const char *correlation_id);
+HOWDAH_API void howdah_builder_set_causation(howdah_builder *builder, const char *uuid);
+HOWDAH_API void howdah_builder_set_actor(howdah_builder *builder, const char *actor);
+HOWDAH_API void howdah_builder_set_valid_time(howdah_builder *builder, int64_t valid_time_us);
+HOWDAH_API void howdah_builder_set_schema_version(howdah_builder *builder, int64_t schema_version);
+HOWDAH_API void howdah_builder_set_expect(howdah_builder *builder, int64_t expected_version);
+HOWDAH_API void howdah_builder_set_global_sequence(howdah_builder *builder,
+                                                   int64_t global_sequence);
 
 /* Errors: INVALID or LIMIT (error.field names it), NO_MEMORY. */
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_builder_build(const howdah_builder *builder, howdah_event **ret_event,
-                                           howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_builder_build(const howdah_builder *builder,
+                                                      howdah_event **ret_event,
+                                                      howdah_error *reterr);
 
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_event_copy(const howdah_event *event, howdah_event **ret_event,
-                                        howdah_error *reterr);
-HOWDAH_API
-void howdah_event_free(howdah_event *event);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_event_copy(const howdah_event *event,
+                                                   howdah_event **ret_event, howdah_error *reterr);
+HOWDAH_API void howdah_event_free(howdah_event *event);
 
 /*
  * The same event with another payload; every other field stays, global_sequence
@@ -403,58 +368,39 @@ void howdah_event_free(howdah_event *event);
  * the letter (NOT_FOUND without it).  widen: the payload becomes {"member": payload}.
  * Both need a JSON payload (INVALID otherwise).  The result is an event of its own.
  */
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_event_narrow(const howdah_event *event, const char *member,
-                                          howdah_event **ret_event, howdah_error *reterr);
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_event_widen(const howdah_event *event, const char *member,
-                                         howdah_event **ret_event, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_event_narrow(const howdah_event *event, const char *member,
+                                                     howdah_event **ret_event,
+                                                     howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_event_widen(const howdah_event *event, const char *member,
+                                                    howdah_event **ret_event, howdah_error *reterr);
 
 /* HOWDAH_ABSENT when the event was not read from, or appended to, a store. */
-HOWDAH_API
-int64_t howdah_event_global_sequence(const howdah_event *event);
-HOWDAH_API
-int64_t howdah_event_version(const howdah_event *event);
+HOWDAH_API int64_t howdah_event_global_sequence(const howdah_event *event);
+HOWDAH_API int64_t howdah_event_version(const howdah_event *event);
 /* 36 characters, lower case. */
 #define HOWDAH_UUID_SIZE 37
-HOWDAH_API
-void howdah_event_id(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE]);
-HOWDAH_API
-const char *howdah_event_stream(const howdah_event *event);
-HOWDAH_API
-const char *howdah_event_type(const howdah_event *event);
+HOWDAH_API void howdah_event_id(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE]);
+HOWDAH_API const char *howdah_event_stream(const howdah_event *event);
+HOWDAH_API const char *howdah_event_type(const howdah_event *event);
 /* The payload: JSON text (content type NULL) or bytes.  NUL-terminated beyond *ret_len. */
-HOWDAH_API
-const char *howdah_event_data(const howdah_event *event, size_t *ret_len);
-HOWDAH_API
-const char *howdah_event_content_type(const howdah_event *event);
+HOWDAH_API const char *howdah_event_data(const howdah_event *event, size_t *ret_len);
+HOWDAH_API const char *howdah_event_content_type(const howdah_event *event);
 /* A JSON object, "{}" when there are none. */
-HOWDAH_API
-const char *howdah_event_headers(const howdah_event *event, size_t *ret_len);
+HOWDAH_API const char *howdah_event_headers(const howdah_event *event, size_t *ret_len);
 /* NULL when absent. */
-HOWDAH_API
-const char *howdah_event_correlation(const howdah_event *event);
-HOWDAH_API
-const char *howdah_event_actor(const howdah_event *event);
-HOWDAH_API
-const char *howdah_event_reason(const howdah_event *event);
+HOWDAH_API const char *howdah_event_correlation(const howdah_event *event);
+HOWDAH_API const char *howdah_event_actor(const howdah_event *event);
+HOWDAH_API const char *howdah_event_reason(const howdah_event *event);
 /* false (and an empty string) when absent. */
-HOWDAH_API
-bool howdah_event_causation(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE]);
-HOWDAH_API
-bool howdah_event_corrects(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE]);
+HOWDAH_API bool howdah_event_causation(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE]);
+HOWDAH_API bool howdah_event_corrects(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE]);
 /* The family of an event that corrects nothing is its own id. */
-HOWDAH_API
-void howdah_event_family(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE]);
-HOWDAH_API
-int howdah_event_revision(const howdah_event *event);
-HOWDAH_API
-int howdah_event_schema_version(const howdah_event *event);
+HOWDAH_API void howdah_event_family(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE]);
+HOWDAH_API int howdah_event_revision(const howdah_event *event);
+HOWDAH_API int howdah_event_schema_version(const howdah_event *event);
 /* false when the event has none yet (valid time left to the store, not recorded). */
-HOWDAH_API
-bool howdah_event_valid_time(const howdah_event *event, int64_t *ret_us);
-HOWDAH_API
-bool howdah_event_recorded_at(const howdah_event *event, int64_t *ret_us);
+HOWDAH_API bool howdah_event_valid_time(const howdah_event *event, int64_t *ret_us);
+HOWDAH_API bool howdah_event_recorded_at(const howdah_event *event, int64_t *ret_us);
 
 /*
  * The event as one JSON object, in the field order and spelling of "howdah read --json".
@@ -462,18 +408,15 @@ bool howdah_event_recorded_at(const howdah_event *event, int64_t *ret_us);
  * Works like snprintf: writes at most room bytes (NUL included) and returns the length
  * that the whole text has, or would have.
  */
-HOWDAH_API
-size_t howdah_event_json(const howdah_event *event, char *out, size_t room);
+HOWDAH_API size_t howdah_event_json(const howdah_event *event, char *out, size_t room);
 
 /*
  * RFC 3339, six decimals, UTC: 2026-01-31T09:30:00.000000Z (needs HOWDAH_TIME_SIZE bytes),
  * and back (any offset).  Errors of parse: INVALID.
  */
 #define HOWDAH_TIME_SIZE 28
-HOWDAH_API
-void howdah_time_format(int64_t time_us, char ret_text[HOWDAH_TIME_SIZE]);
-HOWDAH_API
-int howdah_time_parse(const char *text, int64_t *ret_time_us, howdah_error *reterr);
+HOWDAH_API void howdah_time_format(int64_t time_us, char ret_text[HOWDAH_TIME_SIZE]);
+HOWDAH_API int howdah_time_parse(const char *text, int64_t *ret_time_us, howdah_error *reterr);
 
 /* ------------------------------------------------------------------ append */
 
@@ -527,14 +470,14 @@ typedef struct howdah_append_options {
  * HOWDAH_OUTCOME_UNKNOWN: then the events may be stored, and repeating the call
  * with the same events tells.
  */
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_append(howdah_bus *bus, const howdah_event *event,
-                                    const howdah_append_options *options,
-                                    howdah_position *ret_position, howdah_error *reterr);
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_append_batch(howdah_bus *bus, const howdah_event *const *events,
-                                          size_t n, const howdah_append_options *options,
-                                          howdah_position *ret_positions, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_append(howdah_bus *bus, const howdah_event *event,
+                                               const howdah_append_options *options,
+                                               howdah_position *ret_position, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_append_batch(howdah_bus *bus,
+                                                     const howdah_event *const *events, size_t n,
+                                                     const howdah_append_options *options,
+                                                     howdah_position *ret_positions,
+                                                     howdah_error *reterr);
 
 /* -------------------------------------------------------------------- read */
 
@@ -572,42 +515,38 @@ typedef struct howdah_reader howdah_reader;
  * before the bus.  Errors: INVALID, SCHEMA, DENIED, UNAVAILABLE, TIMEOUT; after
  * an error of next the reader can only be closed.
  */
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_read_open(howdah_bus *bus, const howdah_read_options *options,
-                                       howdah_reader **ret_reader, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_read_open(howdah_bus *bus,
+                                                  const howdah_read_options *options,
+                                                  howdah_reader **ret_reader, howdah_error *reterr);
 
 /* All events after the sequence "since"; 0 reads everything. */
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_read_since(howdah_bus *bus, int64_t since, howdah_reader **ret_reader,
-                                        howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_read_since(howdah_bus *bus, int64_t since,
+                                                   howdah_reader **ret_reader,
+                                                   howdah_error *reterr);
 
 /* HOWDAH_OK and an event that is valid until the next call on this reader, or HOWDAH_END. */
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_reader_next(howdah_reader *reader, const howdah_event **ret_event,
-                                         howdah_error *reterr);
-HOWDAH_API
-void howdah_reader_close(howdah_reader *reader);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_reader_next(howdah_reader *reader,
+                                                    const howdah_event **ret_event,
+                                                    howdah_error *reterr);
+HOWDAH_API void howdah_reader_close(howdah_reader *reader);
 
 /* One event by id, and the last event of a stream.  NOT_FOUND without one.  The result is owned. */
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_read_event(howdah_bus *bus, const char *uuid, howdah_event **ret_event,
-                                        howdah_error *reterr);
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_read_last(howdah_bus *bus, const char *stream,
-                                       howdah_event **ret_event, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_read_event(howdah_bus *bus, const char *uuid,
+                                                   howdah_event **ret_event, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_read_last(howdah_bus *bus, const char *stream,
+                                                  howdah_event **ret_event, howdah_error *reterr);
 
 /*
  * The causation tree around an event: its causes up to the root, itself, and all
  * that it caused, directly or not.  Ancestors come first (root first, depth < 0),
  * then the event (depth 0), then the descendants, each behind its cause.  At most
- * HOWDAH_TREE_MAX events; a cause that is not stored, or a circle, ends the walk.
+ * HOWDAH_TREE_MAX events, each shown once; a cause that is not stored, or a circle, ends the walk.
  * fn's non-zero result ends it early.  NOT_FOUND without the event.
  */
 #define HOWDAH_TREE_MAX 10000
-HOWDAH_API
-int howdah_read_tree(howdah_bus *bus, const char *uuid,
-                     int (*fn)(void *ctx, int depth, const howdah_event *event), void *ctx,
-                     howdah_error *reterr);
+HOWDAH_API int howdah_read_tree(howdah_bus *bus, const char *uuid,
+                                int (*fn)(void *ctx, int depth, const howdah_event *event),
+                                void *ctx, howdah_error *reterr);
 
 /* ---------------------------------------------------------------- follow */
 
@@ -630,18 +569,17 @@ typedef struct howdah_tail_options {
         sizeof(howdah_tail_options), NULL, HOWDAH_ABSENT                                           \
     }
 
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_tail_open(howdah_bus *bus, const howdah_tail_options *options,
-                                       howdah_tail **ret_tail, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_tail_open(howdah_bus *bus,
+                                                  const howdah_tail_options *options,
+                                                  howdah_tail **ret_tail, howdah_error *reterr);
 /*
  * Waits at most wait_ms (-1: for ever) for the next event.  HOWDAH_OK and an event
  * valid until the next call on this tail, or HOWDAH_END when the time is over.
  */
-HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_tail_next(howdah_tail *tail, int wait_ms,
-                                       const howdah_event **ret_event, howdah_error *reterr);
-HOWDAH_API
-void howdah_tail_close(howdah_tail *tail);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_tail_next(howdah_tail *tail, int wait_ms,
+                                                  const howdah_event **ret_event,
+                                                  howdah_error *reterr);
+HOWDAH_API void howdah_tail_close(howdah_tail *tail);
 
 /* ------------------------------------------------------------------ import */
 
@@ -675,9 +613,8 @@ typedef struct howdah_import_options {
         sizeof(howdah_import_options), NULL, NULL, 0, 0, NULL, NULL                                \
     }
 
-HOWDAH_API
-int howdah_import(howdah_bus *bus, const howdah_import_options *options, int64_t *ret_imported,
-                  howdah_error *reterr);
+HOWDAH_API int howdah_import(howdah_bus *bus, const howdah_import_options *options,
+                             int64_t *ret_imported, howdah_error *reterr);
 
 /* --------------------------------------------------------- status, doctor */
 
@@ -694,9 +631,8 @@ typedef struct howdah_fact {
  * head, last_recorded_at, bytes, open_writers (transactions that hold a number
  * and have not ended), oldest_writer_age_s, oldest_writer.
  */
-HOWDAH_API
-int howdah_status_walk(howdah_bus *bus, int (*fn)(void *ctx, const howdah_fact *fact), void *ctx,
-                       howdah_error *reterr);
+HOWDAH_API int howdah_status_walk(howdah_bus *bus, int (*fn)(void *ctx, const howdah_fact *fact),
+                                  void *ctx, howdah_error *reterr);
 
 typedef enum howdah_verdict { HOWDAH_GOOD = 0, HOWDAH_WARNING = 1, HOWDAH_BAD = 2 } howdah_verdict;
 
@@ -713,10 +649,9 @@ typedef struct howdah_finding {
  * url need not be reachable: that is a finding too.  Returns HOWDAH_OK when every
  * check ran, whatever it found.
  */
-HOWDAH_API
-int howdah_doctor(const char *url, const howdah_settings *settings,
-                  int (*fn)(void *ctx, const howdah_finding *finding), void *ctx,
-                  howdah_error *reterr);
+HOWDAH_API int howdah_doctor(const char *url, const howdah_settings *settings,
+                             int (*fn)(void *ctx, const howdah_finding *finding), void *ctx,
+                             howdah_error *reterr);
 
 #ifdef __cplusplus
 }

@@ -98,8 +98,9 @@ static int settle_one(append_call *call, const howdah_event *stored, howdah_erro
         s = hw_fail(reterr, HOWDAH_ID_REUSED,
                     "event id %s is stored with other content, at sequence %lld", id,
                     (long long)stored->global_sequence);
-        return hw_advise(reterr, s, "give a new event a new id; an id is reused only to repeat "
-                                    "the very same append");
+        return hw_advise(reterr, s,
+                         "give a new event a new id; an id is reused only to repeat "
+                         "the very same append");
     }
     p = &call->positions[i];
     p->global_sequence = stored->global_sequence;
@@ -228,8 +229,8 @@ static int try_batch(append_call *call, hw_batch *batch, howdah_position *positi
 {
     for (unsigned attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
         hw_append_report report = {HW_APPEND_STORED, 0, HOWDAH_ABSENT};
-        int s = call->store->ops->append(call->store, batch, call->mark, positions, &report,
-                                         reterr);
+        int s =
+            call->store->ops->append(call->store, batch, call->mark, positions, &report, reterr);
 
         if (s < 0 || report.outcome == HW_APPEND_STORED)
             return s;

@@ -230,8 +230,7 @@ void howdah_builder_set_causation(howdah_builder *b, const char *uuid)
 {
     if (!b)
         return;
-    b->record.has_causation =
-        uuid && parse_uuid(b, "causation_id", uuid, &b->record.causation_id);
+    b->record.has_causation = uuid && parse_uuid(b, "causation_id", uuid, &b->record.causation_id);
 }
 
 void howdah_builder_set_valid_time(howdah_builder *b, int64_t valid_time_us)
@@ -265,8 +264,7 @@ void howdah_builder_set_global_sequence(howdah_builder *b, int64_t global_sequen
     if (!b)
         return;
     if (global_sequence < 1 && global_sequence != HOWDAH_ABSENT)
-        (void)hw_fail_field(error_slot(b), HOWDAH_INVALID, "global_sequence",
-                            "must be 1 or more");
+        (void)hw_fail_field(error_slot(b), HOWDAH_INVALID, "global_sequence", "must be 1 or more");
     else
         b->record.global_sequence = global_sequence;
 }
@@ -304,8 +302,8 @@ static howdah_event assembled(const howdah_builder *b)
                                    &e.correlation_id, &e.actor, &e.reason};
 
     for (int i = 0; i < NAMES; i++)
-        *fields[i] = b->has_name[i] ? (hw_str){hw_buf_str(&b->name[i]), b->name[i].len}
-                                    : HW_STR_NULL;
+        *fields[i] =
+            b->has_name[i] ? (hw_str){hw_buf_str(&b->name[i]), b->name[i].len} : HW_STR_NULL;
     e.data = b->has_data ? (hw_str){hw_buf_str(&b->data), b->data.len} : HW_STR_LIT("{}");
     e.headers = b->headers.len ? (hw_str){hw_buf_str(&b->headers), b->headers.len} : HW_STR_NULL;
     return e;

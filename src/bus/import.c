@@ -35,8 +35,9 @@ static const field_row fields[HW_IMPORT_FIELDS] = {
     [HW_IMPORT_STREAM] = {"stream", true, {"stream", "stream_id", "aggregate_id", "stream_name"}},
     [HW_IMPORT_TYPE] = {"type", true, {"type", "event_type", "name"}},
     [HW_IMPORT_DATA] = {"data", true, {"data", "payload", "event_data", "body"}},
-    [HW_IMPORT_CREATED_AT] =
-        {"created_at", true, {"created_at", "recorded_at", "occurred_at", "timestamp"}},
+    [HW_IMPORT_CREATED_AT] = {"created_at",
+                              true,
+                              {"created_at", "recorded_at", "occurred_at", "timestamp"}},
     [HW_IMPORT_HEADERS] = {"headers", false, {"headers", "metadata"}},
     [HW_IMPORT_CORRELATION_ID] = {"correlation_id", false, {"correlation_id"}},
     [HW_IMPORT_CAUSATION_ID] = {"causation_id", false, {"causation_id"}},
@@ -76,9 +77,9 @@ static int parse_map(import_run *run, const char *entry, howdah_error *reterr)
     int field = equals ? field_by_name(entry, len) : -1;
 
     if (field < 0 || !equals[1]) {
-        int s = hw_fail_field(reterr, HOWDAH_INVALID, "map",
-                              "wanted field=column or field:=constant, got %zu bytes",
-                              strlen(entry));
+        int s =
+            hw_fail_field(reterr, HOWDAH_INVALID, "map",
+                          "wanted field=column or field:=constant, got %zu bytes", strlen(entry));
         return hw_advise(reterr, s,
                          "fields: id stream type data created_at headers correlation_id "
                          "causation_id actor schema_version");
@@ -247,9 +248,8 @@ static int import_batch(import_run *run, size_t n, hw_buf *mark_text, hw_import_
     const hw_import_row *rows = NULL;
     size_t rows_n = 0;
     size_t taken = 0;
-    int s = run->store->ops->import_rows(run->store, &run->source,
-                                         mark->created_at.s ? mark : NULL, n, &rows, &rows_n,
-                                         reterr);
+    int s = run->store->ops->import_rows(run->store, &run->source, mark->created_at.s ? mark : NULL,
+                                         n, &rows, &rows_n, reterr);
 
     *ret_end = s >= 0 && rows_n == 0;
     if (s < 0 || rows_n == 0)
@@ -301,8 +301,9 @@ static int import_all(import_run *run, const howdah_import_options *o, howdah_er
         s = import_batch(run, o->batch ? (size_t)o->batch : BATCH_DEFAULT, &mark_text, &mark, &end,
                          reterr);
         if (s >= 0 && o->progress && o->progress(o->progress_ctx, run->rows, total) != 0)
-            s = hw_fail(reterr, HOWDAH_INTERRUPTED, "import stopped after %lld rows; run it again "
-                                                    "to go on",
+            s = hw_fail(reterr, HOWDAH_INTERRUPTED,
+                        "import stopped after %lld rows; run it again "
+                        "to go on",
                         (long long)run->rows);
     }
     hw_buf_done(&mark_text);

@@ -163,8 +163,7 @@ void howdah_settings_free(howdah_settings *settings)
     hw_free(settings);
 }
 
-static int set_row(howdah_settings *settings, const row *r, const char *value,
-                   howdah_error *reterr)
+static int set_row(howdah_settings *settings, const row *r, const char *value, howdah_error *reterr)
 {
     size_t index = (size_t)(r - rows);
     int64_t parsed = 0;

@@ -11,8 +11,9 @@
     X(schema, TEXT, 1, 48, "howdah", "schema of the bus (PostgreSQL); each schema is a bus")       \
     X(application_name, TEXT, 1, 63, "howdah", "how PostgreSQL lists our sessions")                \
     X(connect_timeout, DURATION, 100, 3600000, "10s", "longest wait for a connection, retries in") \
-    X(statement_timeout, DURATION, 10, 86400000, "30s", "longest wait for the answer to a "        \
-                                                        "statement")                               \
+    X(statement_timeout, DURATION, 10, 86400000, "30s",                                            \
+      "longest wait for the answer to a "                                                          \
+      "statement")                                                                                 \
     X(busy_timeout, DURATION, 0, 3600000, "10s", "longest wait for another writer (SQLite)")       \
     X(payload_bytes_max, BYTES, 1, 67108864, "1MiB", "largest payload of an event")                \
     X(read_batch, COUNT, 1, 100000, "1000", "events that a reader fetches at once")                \
@@ -28,8 +29,8 @@ enum {
 };
 
 struct howdah_settings {
-    char *text[HW_SETTING_COUNT];     /* as it was set; NULL: the default */
-    int64_t value[HW_SETTING_COUNT];  /* milliseconds, bytes, count, 0 or 1; 0 for texts */
+    char *text[HW_SETTING_COUNT];    /* as it was set; NULL: the default */
+    int64_t value[HW_SETTING_COUNT]; /* milliseconds, bytes, count, 0 or 1; 0 for texts */
 };
 
 /* The value of a text setting. */

@@ -18,7 +18,7 @@
 #include "engine/pattern.h"
 #include "engine/rules.h"
 
-#define LOOK_BACK 1000  /* numbers, see I3 */
+#define LOOK_BACK 1000 /* numbers, see I3 */
 #define FIRST_PAUSE_MS 1
 
 struct howdah_tail {
@@ -231,8 +231,8 @@ int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_ev
             s = hw_bus_sleep(tail->bus, pause < left ? pause : left, reterr);
             if (s < 0)
                 return s;
-            pause = pause * 2 < tail->bus->poll_interval_ms ? pause * 2
-                                                            : tail->bus->poll_interval_ms;
+            pause =
+                pause * 2 < tail->bus->poll_interval_ms ? pause * 2 : tail->bus->poll_interval_ms;
         }
         s = read_round(tail, reterr);
         if (s < 0)

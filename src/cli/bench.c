@@ -1,12 +1,191 @@
-/* bench.c - howdah bench: a place for it. */
+/*
+ * bench.c - howdah bench: what to measure, and the place to do it in.
+ *
+ * The place is made by the migrations and removed on every way out.  Ctrl-C is one of them: while
+ * a bus is watched (signals.h), a signal does not end the process but the measurement.
+ */
 #include "cli/bench.h"
+
+#include <signal.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/mem.h"
+#include "cli/bench_load.h"
+#include "cli/bench_report.h"
+#include "cli/bench_run.h"
+#include "cli/bench_site.h"
+#include "cli/signals.h"
+
+#define CLIENTS_MAX 512
+#define SECONDS_MAX 86400
+#define SECONDS_DEFAULT 10
+#define PAYLOAD_DEFAULT 200
+#define BATCH_DEFAULT 1000
+#define EVENTS_MAX 1000000000
+#define EVENTS_DEFAULT 1000000
+
+static const char *const kind_names[] = {
+    [BENCH_APPEND] = "append", [BENCH_APPEND_BATCH] = "append-batch", [BENCH_READ] = "read"};
+
+/* ---- the plan */
+
+static int parse_kind(const cli_args *args, bench_plan *plan, howdah_error *reterr)
+{
+    int s = cli_args_words(args, 1, 1, reterr);
+
+    if (s < 0)
+        return s;
+    for (size_t i = 0; i < sizeof kind_names / sizeof *kind_names; i++) {
+        if (strcmp(args->words[1], kind_names[i]) == 0) {
+            plan->kind = (bench_kind)i;
+            plan->name = kind_names[i];
+            return HOWDAH_OK;
+        }
+    }
+    s = hw_fail(reterr, HOWDAH_MISUSE, "bench: cannot measure \"%.64s\"", args->words[1]);
+    return hw_advise(reterr, s, "usage: howdah %s", args->command->usage[0]);
+}
+
+/* An option that this kind of bench has no use for is refused, not ignored. */
+static int refuse(const cli_args *args, const char *name, bool needed, howdah_error *reterr)
+{
+    if (needed || !cli_args_has(args, name))
+        return HOWDAH_OK;
+    return hw_fail(reterr, HOWDAH_MISUSE, "bench %s has no --%s", args->words[1], name);
+}
+
+static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
+{
+    const cli_args *args = &cli->args;
+    int s = parse_kind(args, plan, reterr);
+
+    if (s < 0)
+        return s;
+    plan->ceiling = cli_args_has(args, "ceiling");
+    plan->clients = 1;
+    plan->seconds = SECONDS_DEFAULT;
+    plan->payload = PAYLOAD_DEFAULT;
+    plan->batch = plan->kind == BENCH_APPEND_BATCH ? BATCH_DEFAULT : 1;
+    plan->events = EVENTS_DEFAULT;
+    s = refuse(args, "batch", plan->kind == BENCH_APPEND_BATCH, reterr);
+    if (s >= 0)
+        s = refuse(args, "events", plan->kind == BENCH_READ, reterr);
+    if (s >= 0)
+        s = cli_args_number(args, "clients", 1, CLIENTS_MAX, &plan->clients, reterr);
+    if (s >= 0)
+        s = cli_args_number(args, "seconds", 1, SECONDS_MAX, &plan->seconds, reterr);
+    if (s >= 0)
+        s = cli_args_number(args, "payload", BENCH_PAYLOAD_MIN, (int64_t)cli_payload_max(cli),
+                            &plan->payload, reterr);
+    if (s >= 0)
+        s = cli_args_number(args, "batch", 1, HOWDAH_BATCH_EVENTS_MAX, &plan->batch, reterr);
+    if (s >= 0)
+        s = cli_args_number(args, "events", 1, EVENTS_MAX, &plan->events, reterr);
+    if (s >= 0 && plan->batch * plan->payload > HOWDAH_BATCH_BYTES_MAX)
+        return hw_fail_field(reterr, HOWDAH_LIMIT, "batch", "its payloads would pass %d bytes",
+                             HOWDAH_BATCH_BYTES_MAX);
+    return s;
+}
+
+/* ---- the site */
+
+static int site_open(cli_context *cli, bench_site *site, const bench_plan *plan,
+                     howdah_error *reterr)
+{
+    const char *url = cli_store(cli);
+    int s;
+
+    site->backend = strncasecmp(url, "sqlite:", 7) == 0 ? &bench_backend_sqlite : &bench_backend_pg;
+    site->plan = plan;
+    site->settings = cli->settings;
+    s = site->backend->name_site(site, url, reterr);
+    /* On SQLite the schema means nothing. */
+    if (s >= 0 && site->backend == &bench_backend_pg)
+        s = howdah_settings_set(cli->settings, "schema", site->place, reterr);
+    if (s >= 0)
+        s = howdah_open(site->url, cli->settings, &cli->bus, reterr);
+    if (s >= 0)
+        cli_signals_watch(cli->bus);
+    return s;
+}
+
+static void site_done(bench_site *site)
+{
+    hw_free(site->url);
+    hw_free(site->place);
+    hw_free(site->ceiling);
+}
+
+/*
+ * A signal that comes now must not find an unwatched bus, which would end the process before all is
+ * removed: it has to wait.
+ */
+static int site_remove(cli_context *cli, const bench_site *site, howdah_error *reterr)
+{
+    sigset_t all;
+    sigset_t before;
+    int s;
+
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_BLOCK, &all, &before);
+    cli_signals_watch(NULL);
+    howdah_close(cli->bus);
+    cli->bus = NULL;
+    s = site->backend->remove(site, reterr);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    return s;
+}
+
+static int measure(cli_context *cli, const bench_site *site, bench_result *result,
+                   howdah_error *reterr)
+{
+    int s = howdah_migrate(cli->bus, NULL, reterr);
+
+    if (s >= 0 && site->plan->ceiling && site->plan->kind != BENCH_READ)
+        s = site->backend->make_ceiling(site, reterr);
+    if (s >= 0 && site->plan->kind == BENCH_READ)
+        s = bench_ours_fill(cli, site, reterr);
+    if (s >= 0 && site->plan->kind == BENCH_READ)
+        s = site->backend->settle(site, reterr);
+    return s < 0 ? s : bench_run(cli, site, result, reterr);
+}
+
+static int bench(cli_context *cli, const bench_plan *plan, howdah_error *reterr)
+{
+    howdah_error removing = HOWDAH_ERROR_INIT;
+    bench_site site = {.plan = plan};
+    bench_result result;
+    int s = site_open(cli, &site, plan, reterr);
+
+    if (s >= 0) {
+        int removed;
+
+        s = measure(cli, &site, &result, reterr);
+        removed = site_remove(cli, &site, &removing);
+        if (s >= 0)
+            bench_report(cli, &site, &result);
+        if (s >= 0 && removed < 0)
+            *reterr = removing;
+        else if (removed < 0)
+            cli_note(cli, "%s", removing.message);
+        s = s < 0 ? s : removed;
+    }
+    site_done(&site);
+    return s;
+}
 
 int cmd_bench(cli_context *cli, int argc, char **argv)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
+    bench_plan plan = {.kind = BENCH_APPEND};
+    int s = cli_settings(cli, &err);
 
     (void)argc;
     (void)argv;
-    (void)hw_fail(&err, HOWDAH_FAILED, "bench: not built");
-    return cli_fail(cli, &err);
+    if (s >= 0)
+        s = parse_plan(cli, &plan, &err);
+    if (s >= 0)
+        s = bench(cli, &plan, &err);
+    return s < 0 ? cli_fail(cli, &err) : 0;
 }

@@ -140,7 +140,14 @@ void cli_json_text(cli_context *cli, const char *text)
 {
     hw_buf quoted = HW_BUF_INIT((size_t)64 * 1024 * 1024);
 
-    hw_json_put_string(&quoted, text, strlen(text));
+    if (hw_utf8_valid(text, strlen(text))) {
+        hw_json_put_string(&quoted, text, strlen(text));
+    } else { /* a file name may be anything, JSON may not */
+        hw_buf_putc(&quoted, '"');
+        for (const char *c = text; *c; c++)
+            hw_buf_putc(&quoted, *c > ' ' && *c < 0x7f && *c != '"' && *c != '\\' ? *c : '?');
+        hw_buf_putc(&quoted, '"');
+    }
     cli_out_put(&cli->out, hw_buf_str(&quoted), quoted.len);
     hw_buf_done(&quoted);
 }

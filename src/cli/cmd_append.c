@@ -72,6 +72,8 @@ static int read_file(const char *path, size_t limit, hw_buf *out, howdah_error *
                              strerror(errno));
     s = read_capped(fd, limit, out, reterr);
     (void)close(fd);
+    if (s == HOWDAH_FAILED) /* a directory, say */
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "data", "cannot read %.200s", path);
     return s;
 }
 

@@ -1,6 +1,9 @@
 /* cmd_doctor.c - howdah doctor: findings, and what to do about them. */
 #include "cli/cli.h"
 
+#define CHECK_WIDTH 12
+#define INDENT (2 + 1 + CHECK_WIDTH + 1) /* of the text behind mark and check */
+
 typedef struct visit {
     cli_context *cli;
     int bad;
@@ -30,10 +33,12 @@ static void finding_text(cli_context *cli, const howdah_finding *finding)
     cli_out_style(out, styles[finding->verdict]);
     cli_out_puts(out, marks[out->utf8][finding->verdict]);
     cli_out_style(out, CLI_PLAIN);
-    cli_out_printf(out, " %-12s %s\n", finding->check, finding->message);
-    if (finding->advice && finding->advice[0])
-        cli_out_printf(out, "                %s %s\n", out->utf8 ? "\xe2\x86\x92" : "->",
-                       finding->advice);
+    cli_out_printf(out, " %-*s ", CHECK_WIDTH, finding->check);
+    cli_out_wrapped(out, finding->message, INDENT, out->width);
+    if (finding->advice && finding->advice[0]) {
+        cli_out_printf(out, "%*s%s ", INDENT, "", out->utf8 ? "\xe2\x86\x92 " : "->");
+        cli_out_wrapped(out, finding->advice, INDENT + 3, out->width);
+    }
 }
 
 static int on_finding(void *ctx, const howdah_finding *finding)

@@ -4,7 +4,9 @@
 #include "cli/events.h"
 
 /* A reader of our pipe that went away is noticed within this time, also when nothing happens. */
-#define LOOK_MS 500
+#define LOOK_MS 2000
+/* What an event may wait for others to be written with. */
+#define FLUSH_MS 10
 
 typedef struct request {
     howdah_tail_options options;
@@ -50,22 +52,33 @@ static int64_t end_of(int64_t timeout_ms)
     return now_ms + timeout_ms;
 }
 
+/*
+ * An event that comes alone is written at once.  In a burst one write serves many: what is held
+ * back goes out after FLUSH_MS, and in any case before waiting.
+ */
 static int follow(cli_context *cli, howdah_tail *tail, const request *r, cli_events *events,
                   howdah_error *reterr)
 {
     int64_t end_ms = end_of(r->timeout_ms);
-    const howdah_event *event;
+    int64_t flushed_ms = 0;
+    bool held = false;
 
-    while ((r->max == HOWDAH_ABSENT || events->count < r->max) && cli_out_wanted(&cli->out)) {
-        int s = howdah_tail_next(tail, wait_ms(end_ms), &event, reterr);
+    while ((r->max == HOWDAH_ABSENT || events->count < r->max) &&
+           (held || cli_out_wanted(&cli->out))) {
+        const howdah_event *event = NULL;
+        int s = howdah_tail_next(tail, held ? 0 : wait_ms(end_ms), &event, reterr);
+        int64_t now_ms = hw_clock_mono_ms();
 
-        if (s == HOWDAH_OK) {
+        if (s == HOWDAH_OK)
             s = cli_events_put(events, event, reterr);
-            cli_events_flush(events);
-        }
         if (s < 0)
             return s;
-        if (end_ms != HOWDAH_ABSENT && hw_clock_mono_ms() >= end_ms)
+        held = s == HOWDAH_OK && now_ms - flushed_ms < FLUSH_MS;
+        if (!held) {
+            cli_events_flush(events);
+            flushed_ms = now_ms;
+        }
+        if (end_ms != HOWDAH_ABSENT && now_ms >= end_ms)
             break;
     }
     return HOWDAH_OK;

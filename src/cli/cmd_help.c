@@ -45,38 +45,6 @@ void cli_help_overview(cli_out *out)
                       "howdah help COMMAND explains a command.\n");
 }
 
-/*
- * Text from column "at" on, broken between words before column 80 and indented.  "\n" in it starts
- * a new paragraph, without indent.
- */
-static void put_wrapped(cli_out *out, const char *text, size_t at, size_t indent)
-{
-    size_t blanks = 0; /* owed: they are dropped where the line breaks */
-
-    while (*text) {
-        size_t word = strcspn(text, " \n");
-
-        if (word > 0 && at > indent && at + blanks + word > LINE_WIDTH) {
-            cli_out_printf(out, "\n%*s", (int)indent, "");
-            at = indent;
-            blanks = 0;
-        }
-        if (word > 0) {
-            cli_out_printf(out, "%*s%.*s", (int)blanks, "", (int)word, text);
-            at += blanks + word;
-            blanks = 0;
-        }
-        text += word;
-        if (*text == '\n') {
-            cli_out_puts(out, "\n");
-            at = 0;
-        }
-        blanks += *text == ' ';
-        text += *text != '\0';
-    }
-    cli_out_puts(out, "\n");
-}
-
 static void option_line(cli_out *out, const cli_option *option)
 {
     char left[64];
@@ -89,7 +57,7 @@ static void option_line(cli_out *out, const cli_option *option)
     (void)snprintf(text, sizeof text, "%s%s", option->help,
                    option->flags & CLI_REPEATS ? " (may be repeated)" : "");
     cli_out_printf(out, "  %-*s ", OPTION_WIDTH, left);
-    put_wrapped(out, text, OPTION_WIDTH + 3, OPTION_WIDTH + 3);
+    cli_out_wrapped(out, text, OPTION_WIDTH + 3, LINE_WIDTH);
 }
 
 static void option_list(cli_out *out, const char *title, const cli_option *table)
@@ -110,7 +78,7 @@ void cli_help_command(cli_out *out, const cli_command *command)
         cli_out_printf(out, "  howdah %s\n", command->usage[i]);
     if (command->about) {
         cli_out_puts(out, "\n");
-        put_wrapped(out, command->about, 0, 0);
+        cli_out_wrapped(out, command->about, 0, LINE_WIDTH);
     }
     option_list(out, "Options", command->options);
     option_list(out, "Options of every command", cli_global_options);

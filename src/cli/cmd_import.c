@@ -30,8 +30,9 @@ static int parse(const cli_args *args, const char **map, howdah_import_options *
     return s;
 }
 
-static int import(cli_context *cli, howdah_import_options *options, howdah_error *reterr)
+static int import(cli_context *cli, const howdah_import_options *wanted, howdah_error *reterr)
 {
+    howdah_import_options options = *wanted;
     cli_progress progress;
     char count[CLI_COUNT_SIZE];
     char rate[CLI_COUNT_SIZE];
@@ -41,9 +42,9 @@ static int import(cli_context *cli, howdah_import_options *options, howdah_error
     if (s < 0)
         return s;
     cli_progress_start(&progress, cli, "rows");
-    options->progress = on_progress;
-    options->progress_ctx = &progress;
-    s = howdah_import(cli->bus, options, &imported, reterr);
+    options.progress = on_progress;
+    options.progress_ctx = &progress;
+    s = howdah_import(cli->bus, &options, &imported, reterr);
     cli_progress_clear(&progress);
     if (s == HOWDAH_INTERRUPTED)
         cli_note(cli, "interrupted; the batches so far are stored, run it again to go on");

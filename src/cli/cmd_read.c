@@ -95,7 +95,7 @@ static int read_one(cli_context *cli, const request *r, cli_events *events, howd
 
     if (s < 0)
         return s;
-    s = cli_events_put(events, event, reterr);
+    s = cli_events_show(events, event, reterr);
     howdah_event_free(event);
     return s;
 }

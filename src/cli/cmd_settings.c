@@ -1,9 +1,7 @@
 /* cmd_settings.c - howdah settings: the table of settings, with the values in force. */
-#include "base/str.h"
-#include "cli/cli.h"
-#include "cli/table.h"
+#include <string.h>
 
-#define ROWS_HELD 200 /* more settings than there will be */
+#include "cli/cli.h"
 
 static void setting_json(cli_context *cli, const howdah_setting_info *info, const char *value)
 {
@@ -20,30 +18,39 @@ static void setting_json(cli_context *cli, const howdah_setting_info *info, cons
     cli_out_puts(&cli->out, "}\n");
 }
 
+/* Two lines a setting: a table would have to cut the help texts. */
+static void setting_text(cli_context *cli, const howdah_setting_info *info, const char *value)
+{
+    cli_out *out = &cli->out;
+
+    cli_out_style(out, CLI_CYAN);
+    cli_out_puts(out, info->key);
+    cli_out_style(out, CLI_PLAIN);
+    cli_out_puts(out, " = ");
+    cli_out_style(out, CLI_BOLD);
+    cli_out_puts(out, value);
+    cli_out_style(out, CLI_PLAIN);
+    if (strcmp(value, info->default_value) != 0)
+        cli_out_printf(out, "  (default %s)", info->default_value);
+    cli_out_printf(out, "\n    %s\n", info->help);
+    cli_out_style(out, CLI_DIM);
+    cli_out_printf(out, "    %s, %s; %s", info->unit, info->range, info->environment);
+    cli_out_style(out, CLI_PLAIN);
+    cli_out_puts(out, "\n");
+}
+
 static void list(cli_context *cli)
 {
-    static const cli_column columns[] = {
-        {"setting", CLI_CYAN, false, true, 0},
-        {"value", CLI_BOLD, false, true, 0},
-        {"default", CLI_DIM, false, true, 0},
-        {"range", CLI_DIM, false, false, 0},
-        {"help (environment: HOWDAH_...)", CLI_PLAIN, false, false, 0}};
     howdah_setting_info info = HOWDAH_SETTING_INFO_INIT;
-    cli_table table;
 
-    cli_table_init(&table, &cli->out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
     for (size_t i = 0; howdah_settings_describe(i, &info) == HOWDAH_OK; i++) {
         const char *value = howdah_settings_get(cli->settings, info.key);
 
         if (cli->out.json)
             setting_json(cli, &info, value);
         else
-            cli_table_row(&table, (hw_str[]){hw_str_of(info.key), hw_str_of(value ? value : ""),
-                                             hw_str_of(info.default_value), hw_str_of(info.range),
-                                             hw_str_of(info.help)});
+            setting_text(cli, &info, value ? value : "");
     }
-    cli_table_flush(&table);
-    cli_table_done(&table);
 }
 
 int cmd_settings(cli_context *cli, int argc, char **argv)

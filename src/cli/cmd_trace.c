@@ -56,7 +56,7 @@ static void describe(trace *t, const howdah_event *event)
     cli_text_clean(&t->line, hw_str_of(howdah_event_type(event)), ROW_BYTES_MAX, utf8);
     hw_buf_puts(&t->line, "  ");
     cli_text_clean(&t->line, hw_str_of(howdah_event_stream(event)), ROW_BYTES_MAX, utf8);
-    hw_buf_printf(&t->line, "@%" PRId64 "  %s  %s  ", howdah_event_version(event), moment, id);
+    hw_buf_printf(&t->line, "@%" PRId64 "  %s  %s  ", howdah_event_version(event), id, moment);
     cli_text_clean(&t->line, cli_event_payload(event, payload, sizeof payload), ROW_BYTES_MAX,
                    utf8);
 }

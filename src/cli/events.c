@@ -120,3 +120,68 @@ int cli_events_put(cli_events *events, const howdah_event *event, howdah_error *
     cli_out_puts(events->out, "\n");
     return HOWDAH_OK;
 }
+
+/* A line of the whole view; nothing for a field that the event does not have. */
+static void show_field(cli_events *events, const char *name, hw_str text)
+{
+    if (!text.s || text.len == 0)
+        return;
+    hw_buf_clear(&events->line);
+    cli_text_clean(&events->line, text, text.len, events->out->utf8);
+    cli_out_style(events->out, CLI_BOLD);
+    cli_out_printf(events->out, "%-16s", name);
+    cli_out_style(events->out, CLI_PLAIN);
+    cli_out_put(events->out, hw_buf_str(&events->line), events->line.len);
+    cli_out_puts(events->out, "\n");
+}
+
+static void show_number(cli_events *events, const char *name, int64_t number)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%" PRId64, number);
+    show_field(events, name, hw_str_of(text));
+}
+
+static void show_times(cli_events *events, const howdah_event *event)
+{
+    char text[HOWDAH_TIME_SIZE];
+    int64_t at_us;
+
+    if (howdah_event_recorded_at(event, &at_us)) {
+        howdah_time_format(at_us, text);
+        show_field(events, "recorded at", hw_str_of(text));
+    }
+    if (howdah_event_valid_time(event, &at_us)) {
+        howdah_time_format(at_us, text);
+        show_field(events, "valid time", hw_str_of(text));
+    }
+}
+
+int cli_events_show(cli_events *events, const howdah_event *event, howdah_error *reterr)
+{
+    char uuid[HOWDAH_UUID_SIZE];
+    char payload[128];
+    size_t len;
+    const char *headers = howdah_event_headers(event, &len);
+
+    if (events->out->json)
+        return cli_events_put(events, event, reterr);
+    events->count++;
+    howdah_event_id(event, uuid);
+    show_number(events, "sequence", howdah_event_global_sequence(event));
+    show_field(events, "id", hw_str_of(uuid));
+    show_field(events, "stream", hw_str_of(howdah_event_stream(event)));
+    show_number(events, "version", howdah_event_version(event));
+    show_field(events, "type", hw_str_of(howdah_event_type(event)));
+    show_times(events, event);
+    show_field(events, "correlation", hw_str_of(howdah_event_correlation(event)));
+    if (howdah_event_causation(event, uuid))
+        show_field(events, "causation", hw_str_of(uuid));
+    show_field(events, "actor", hw_str_of(howdah_event_actor(event)));
+    if (len > 2) /* more than {} */
+        show_field(events, "headers", (hw_str){headers, len});
+    show_number(events, "schema version", howdah_event_schema_version(event));
+    show_field(events, "data", cli_event_payload(event, payload, sizeof payload));
+    return HOWDAH_OK;
+}

@@ -21,6 +21,8 @@ typedef struct cli_events {
 /* live: every event is shown at once, so the widths come from the terminal alone. */
 void cli_events_init(cli_events *events, cli_out *out, bool live);
 int cli_events_put(cli_events *events, const howdah_event *event, howdah_error *reterr);
+/* For one event alone: in a terminal all of it, a line a field. */
+int cli_events_show(cli_events *events, const howdah_event *event, howdah_error *reterr);
 void cli_events_flush(cli_events *events);
 void cli_events_done(cli_events *events);
 

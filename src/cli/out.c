@@ -139,6 +139,35 @@ void cli_out_printf(cli_out *out, const char *fmt, ...)
     free(text); /* vasprintf's, not the library's */
 }
 
+void cli_out_wrapped(cli_out *out, const char *text, unsigned indent, unsigned width)
+{
+    size_t at = indent;
+    size_t blanks = 0; /* owed: they are dropped where the line breaks */
+
+    while (*text) {
+        size_t word = strcspn(text, " \n");
+
+        if (word > 0 && at > indent && at + blanks + word > width) {
+            cli_out_printf(out, "\n%*s", (int)indent, "");
+            at = indent;
+            blanks = 0;
+        }
+        if (word > 0) {
+            cli_out_printf(out, "%*s%.*s", (int)blanks, "", (int)word, text);
+            at += blanks + word;
+            blanks = 0;
+        }
+        text += word;
+        if (*text == '\n') {
+            cli_out_puts(out, "\n");
+            at = 0;
+        }
+        blanks += *text == ' ';
+        text += *text != '\0';
+    }
+    cli_out_puts(out, "\n");
+}
+
 const char *cli_style_code(cli_style style)
 {
     static const char *const codes[] = {

@@ -47,6 +47,12 @@ void cli_out_init(cli_out *out, bool json);
 void cli_out_put(cli_out *out, const void *bytes, size_t n);
 void cli_out_puts(cli_out *out, const char *text);
 void cli_out_printf(cli_out *out, const char *fmt, ...) HW_PRINTF(2, 3);
+/*
+ * Text that starts in column "indent", broken between words so that no line is wider than width,
+ * each further line indented as well; ends the line.  A line break in the text starts a paragraph,
+ * without indent.
+ */
+void cli_out_wrapped(cli_out *out, const char *text, unsigned indent, unsigned width);
 /* Starts a style; CLI_PLAIN ends it.  Nothing without colours. */
 void cli_out_style(cli_out *out, cli_style style);
 /* Writes out all that was put. */

@@ -7,6 +7,14 @@ static uint64_t scale(uint64_t range, uint32_t random)
     return (range >> 32) * random + (((range & UINT32_MAX) * random) >> 32);
 }
 
+/* min(initial * 2^attempt, max): shifting max down instead of initial up cannot overflow. */
+static int64_t doubled(int64_t initial_ms, int64_t max_ms, unsigned attempt)
+{
+    if (attempt >= 63 || initial_ms > (max_ms >> attempt))
+        return max_ms;
+    return initial_ms << attempt;
+}
+
 int64_t hw_backoff_ms(int64_t initial_ms, int64_t max_ms, unsigned attempt, unsigned jitter_percent,
                       uint32_t random)
 {
@@ -16,10 +24,7 @@ int64_t hw_backoff_ms(int64_t initial_ms, int64_t max_ms, unsigned attempt, unsi
 
     if (initial_ms <= 0 || max_ms <= 0)
         return 0;
-    /* Shifting max down instead of initial up cannot overflow. */
-    delay_ms =
-        (uint64_t)(attempt >= 63 || initial_ms > (max_ms >> attempt) ? max_ms
-                                                                     : initial_ms << attempt);
+    delay_ms = (uint64_t)doubled(initial_ms, max_ms, attempt);
     if (jitter_percent > 100)
         jitter_percent = 100;
     spread_ms = delay_ms / 100 * jitter_percent + delay_ms % 100 * jitter_percent / 100;

@@ -13,21 +13,28 @@
 
 /* --------------------------------------------------------------------- names */
 
-/* 1..max bytes, UTF-8, no control characters. */
+/* 1..max bytes, UTF-8, no control characters.  what is "", or says which part of the field. */
+static int check_text(const char *field, const char *what, hw_str text, size_t max,
+                      howdah_error *reterr)
+{
+    if (text.len < 1 || text.len > max)
+        return hw_fail_field(reterr, HOWDAH_INVALID, field, "%smust be 1 to %zu bytes, got %zu",
+                             what, max, text.len);
+    if (!hw_utf8_valid(text.s, text.len))
+        return hw_fail_field(reterr, HOWDAH_INVALID, field,
+                             "%smust be UTF-8, got %zu bytes that are not", what, text.len);
+    if (hw_utf8_has_control(text.s, text.len))
+        return hw_fail_field(reterr, HOWDAH_INVALID, field,
+                             "%smust not have control characters, got %zu bytes with one", what,
+                             text.len);
+    return HOWDAH_OK;
+}
+
 static int check_name(const char *field, hw_str name, size_t max, howdah_error *reterr)
 {
     if (!name.s)
         return hw_fail_field(reterr, HOWDAH_INVALID, field, "is required");
-    if (name.len < 1 || name.len > max)
-        return hw_fail_field(reterr, HOWDAH_INVALID, field, "must be 1 to %zu bytes, got %zu", max,
-                             name.len);
-    if (!hw_utf8_valid(name.s, name.len))
-        return hw_fail_field(reterr, HOWDAH_INVALID, field,
-                             "must be UTF-8, got %zu bytes that are not", name.len);
-    if (hw_utf8_has_control(name.s, name.len))
-        return hw_fail_field(reterr, HOWDAH_INVALID, field,
-                             "must not have control characters, got %zu bytes with one", name.len);
-    return HOWDAH_OK;
+    return check_text(field, "", name, max, reterr);
 }
 
 int hw_rule_stream(hw_str stream, howdah_error *reterr)
@@ -154,16 +161,15 @@ static int fail_json(const char *field, const hw_json_flaw *flaw, size_t len, ho
 /* The rule for a header's name is about what it means, not how it is escaped. */
 static int check_header_name(hw_str raw, howdah_error *reterr)
 {
-    /* An escape has at most six bytes for one, so this much is enough to see what is too long. */
-    hw_buf name = HW_BUF_INIT(HW_HEADERS_MAX);
+    hw_buf name = HW_BUF_INIT(HW_HEADERS_MAX); /* unescaping only shortens */
     int s;
 
     if (!memchr(raw.s, '\\', raw.len))
-        return check_name("headers", raw, HW_NAME_MAX, reterr);
+        return check_text("headers", "a name ", raw, HW_NAME_MAX, reterr);
     hw_json_unescape(raw.s, raw.len, &name);
     s = hw_buf_check(&name, reterr);
     if (s == HOWDAH_OK)
-        s = check_name("headers", (hw_str){name.data, name.len}, HW_NAME_MAX, reterr);
+        s = check_text("headers", "a name ", (hw_str){name.data, name.len}, HW_NAME_MAX, reterr);
     hw_buf_done(&name);
     return s;
 }

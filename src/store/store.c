@@ -34,8 +34,8 @@ static engine choose(const char *url)
 
 static int refuse(const char *url, howdah_error *reterr)
 {
-    int s = hw_fail_field(reterr, HOWDAH_INVALID, "store",
-                          "no known scheme in a URL of %zu bytes", strlen(url));
+    int s = hw_fail_field(reterr, HOWDAH_INVALID, "store", "no known scheme in a URL of %zu bytes",
+                          strlen(url));
     return hw_advise(reterr, s,
                      "use postgres://user@host/db, \"host=... dbname=...\", sqlite:FILE or "
                      "sqlite::memory:");

@@ -162,7 +162,10 @@ run_tests() {
     failed=0
     for name in "$@"; do
         number=$((number + 1))
-        if _one "$name"; then
+        # Not "if _one": a shell ignores -e inside a condition, and no test could fail.
+        _one "$name"
+        code=$?
+        if [ $code -eq 0 ]; then
             echo "ok $number - $name"
         else
             echo "not ok $number - $name"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_append.sh - howdah append, one event at a time.
 # shellcheck disable=SC2317
+# shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 ID=0198a1b2-0000-7000-8000-0000000000aa

@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_bad_input.sh - what is refused, by which exit code, and that nothing is stored.
 # shellcheck disable=SC2317
+# shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 _long() {

@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_batch.sh - howdah append --batch.
 # shellcheck disable=SC2317
+# shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 # _lines FIRST LAST: events with ids.
@@ -96,7 +97,7 @@ an_id_space_makes_lines_without_id_safe_to_send_again() {
 a_conflict_names_the_line_and_stores_nothing_of_its_transaction() {
     { _lines 1 2; echo '{"stream":"x","type":"t.n","expect":5}'; } >in
     _batch 3
-    has err "line"
+    has err "line 3: "
     equals "$(_count)" 0
 }
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_follow.sh - howdah follow.
 # shellcheck disable=SC2317
+# shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 # Waits until a file has that many lines, ten seconds at most.

@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_help.sh - help, completion, version, and the manual against the tables.
 # shellcheck disable=SC2317
+# shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 setup() {

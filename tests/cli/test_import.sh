@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_import.sh - howdah import.
 # shellcheck disable=SC2317
+# shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 # A table with N rows; on PostgreSQL in a schema of its own, since the database is shared.

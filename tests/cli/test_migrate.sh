@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_migrate.sh - howdah init and migrate.
 # shellcheck disable=SC2317
+# shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 setup() {

@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_pipe.sh - closed pipes, closed descriptors, signals.
 # shellcheck disable=SC2317
+# shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 _fill() {

@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_read.sh - howdah read, status, doctor and settings in a pipe.
 # shellcheck disable=SC2317
+# shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 _fill() {

@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_terminal.sh - what a person sees: tables, colours, widths, progress.
 # shellcheck disable=SC2317
+# shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 ESC=$(printf '\033')
@@ -15,9 +16,9 @@ _plain() {
     sed "s/$ESC\\[[0-9;]*[mK]//g" out
 }
 
-# Characters, not bytes, of the widest line.
+# Columns of the widest line; every character here takes one.
 _widest() {
-    _plain | awk '{ if (length($0) > w) w = length($0) } END { print w + 0 }'
+    _plain | python3 -c 'import sys; print(max(len(l.rstrip("\n")) for l in sys.stdin))'
 }
 
 read_gives_an_aligned_table() {
@@ -34,8 +35,7 @@ the_width_of_the_terminal_is_respected() {
     _fill
     for width in 60 80 120 200; do
         in_terminal $width "'$HOWDAH' read"
-        [ "$(_plain | python3 -c 'import sys; print(max(len(l.rstrip("\n")) for l in sys.stdin))')" -le $width ] ||
-            fail "wider than $width"
+        [ "$(_widest)" -le $width ] || fail "wider than $width"
     done
 }
 
@@ -111,6 +111,13 @@ status_doctor_migrate_and_settings_are_readable() {
     in_terminal 80 "NO_COLOR=1 '$HOWDAH' settings"
     has out "read_batch"
     [ "$(_widest)" -le 80 ] || fail "settings are too wide"
+}
+
+one_event_alone_is_shown_whole() {
+    _fill
+    in_terminal 80 "NO_COLOR=1 '$HOWDAH' read --stream order-2 --last"
+    grep -q '^sequence  *2$' out || fail "no sequence"
+    grep -q '^data  *{"n":2,.*eighty columns"}$' out || fail "the payload is cut"
 }
 
 an_empty_log_says_so() {

@@ -61,12 +61,12 @@ BEGIN
                 SELECT * INTO stored FROM @schema@.events AS e WHERE e.id = event_id;
                 IF FOUND THEN
                     IF (stored.stream, stored.type, stored.data::text, stored.bytes, stored.content_type,
-                        coalesce(stored.headers::text, ''), stored.correlation_id, stored.causation_id,
+                        coalesce(stored.headers::text, '{}'), stored.correlation_id, stored.causation_id,
                         stored.actor, stored.schema_version,
                         coalesce(valid_times[i], stored.valid_time, stored.recorded_at))
                        IS DISTINCT FROM
                        (streams[i], types[i], datas[i]::text, byteses[i], content_types[i],
-                        coalesce(headerses[i]::text, ''), correlation_ids[i], causation_ids[i],
+                        coalesce(headerses[i]::text, '{}'), correlation_ids[i], causation_ids[i],
                         actors[i], coalesce(schema_versions[i], 1),
                         coalesce(stored.valid_time, stored.recorded_at)) THEN
                         RAISE EXCEPTION USING ERRCODE = 'UH009',

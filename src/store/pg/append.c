@@ -19,6 +19,7 @@
 
 #define CHUNK 1000
 #define CHUNK_BYTES ((size_t)8 * 1024 * 1024)
+#define FUNCTION_ATTEMPTS 10
 
 /* -------------------------------------------------------------- one event */
 
@@ -74,10 +75,23 @@ static void fill_position(const PGresult *result, int row, howdah_position *p)
     p->already_stored = 0;
 }
 
-/* A unique key that was met is an outcome, not an error. */
+/* The server ended our transaction because of another one: nothing is stored, try again. */
+static bool is_serialization_failure(const howdah_error *err)
+{
+    return strcmp(err->sqlstate, "40P01") == 0 || strcmp(err->sqlstate, "40001") == 0;
+}
+
+/*
+ * A unique key that was met is an outcome, not an error; and so is a deadlock, unless the
+ * transaction is the caller's: that one is the caller's to repeat.
+ */
 static int judge(const hw_pg *pg, int s, const howdah_error *err, hw_append_report *report,
                  howdah_error *reterr)
 {
+    if (s < 0 && !pg->foreign && is_serialization_failure(err)) {
+        report->outcome = HW_APPEND_VERSION_TAKEN;
+        return HOWDAH_OK;
+    }
     if (s < 0 && strcmp(err->sqlstate, "23505") == 0) {
         report->outcome = strcmp(pg->constraint, "events_id_key") == 0 ? HW_APPEND_ID_TAKEN
                                                                        : HW_APPEND_VERSION_TAKEN;
@@ -528,8 +542,8 @@ static int run_pipeline(hw_pg *pg, plan *p, howdah_position *positions, hw_appen
     s = hw_pg_pipeline(pg, make_call, p, n, results, &err);
     if (s >= 0) {
         report->stream_no = SIZE_MAX;
-        report->outcome = collect_positions(p, results, positions) ? HW_APPEND_STORED
-                                                                   : HW_APPEND_UNEXPECTED;
+        report->outcome =
+            collect_positions(p, results, positions) ? HW_APPEND_STORED : HW_APPEND_UNEXPECTED;
     }
     for (size_t i = 0; i < n; i++)
         PQclear(results[i]);
@@ -582,6 +596,23 @@ static int append_in_savepoint(hw_pg *pg, plan *p, howdah_position *positions,
 
 /* ---------------------------------------------------- without table rights */
 
+/* A lost race is settled in here: whoever may only publish could not look anything up. */
+static int call_append_function(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result,
+                                howdah_error *reterr)
+{
+    for (int attempt = 1;; attempt++) {
+        howdah_error err = HOWDAH_ERROR_INIT;
+        int s = hw_pg_exec(pg, call, ret_result, &err);
+
+        if (s >= 0 || pg->foreign || !is_serialization_failure(&err) ||
+            attempt == FUNCTION_ATTEMPTS) {
+            if (s < 0 && reterr)
+                *reterr = err;
+            return s;
+        }
+    }
+}
+
 static int append_by_function(hw_pg *pg, const hw_batch *batch, howdah_position *positions,
                               hw_append_report *report, howdah_error *reterr)
 {
@@ -603,7 +634,7 @@ static int append_by_function(hw_pg *pg, const hw_batch *batch, howdah_position 
     if (s < 0)
         return s;
     params_of_arrays(&call, &a);
-    s = hw_pg_exec(pg, &call, &result, reterr);
+    s = call_append_function(pg, &call, &result, reterr);
     if (s >= 0) {
         report->outcome = HW_APPEND_STORED;
         if (!take_positions(result, batch->n, positions))
@@ -641,8 +672,7 @@ int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_mark *m
     return s;
 }
 
-int hw_pg_stream_version(hw_store *store, hw_str stream, int64_t *ret_version,
-                         howdah_error *reterr)
+int hw_pg_stream_version(hw_store *store, hw_str stream, int64_t *ret_version, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     hw_pg_call call = {.statement = HW_PG_STREAM_VERSION};

@@ -24,8 +24,8 @@
 
 /* Ours unless the URL says otherwise: a dead peer is noticed in seconds, not hours. */
 static const char *const our_defaults[][2] = {
-    {"keepalives", "1"},           {"keepalives_idle", "10"},    {"keepalives_interval", "3"},
-    {"keepalives_count", "3"},     {"tcp_user_timeout", "15000"}, {"client_encoding", "UTF8"},
+    {"keepalives", "1"},       {"keepalives_idle", "10"},     {"keepalives_interval", "3"},
+    {"keepalives_count", "3"}, {"tcp_user_timeout", "15000"}, {"client_encoding", "UTF8"},
 };
 
 typedef struct keywords {
@@ -67,7 +67,8 @@ static void gather_keywords(const hw_pg *pg, const PQconninfoOption *options, ke
         add_keyword(k, "application_name", pg->application_name);
     if (!given(options, "connect_timeout")) {
         /* libpq counts per host. */
-        (void)snprintf(k->timeout, sizeof k->timeout, "%lld", (long long)(seconds > 2 ? seconds : 2));
+        (void)snprintf(k->timeout, sizeof k->timeout, "%lld",
+                       (long long)(seconds > 2 ? seconds : 2));
         add_keyword(k, "connect_timeout", k->timeout);
     }
     /* Of several hosts libpq looks for the one that fits. */
@@ -213,8 +214,8 @@ int hw_pg_connect(hw_pg *pg, howdah_error *reterr)
 
     for (unsigned attempt = 0;; attempt++) {
         bool patience = false;
-        int64_t pause = hw_backoff_ms(RECONNECT_FIRST_MS, RECONNECT_MAX_MS, attempt, 50,
-                                      hw_random_u32());
+        int64_t pause =
+            hw_backoff_ms(RECONNECT_FIRST_MS, RECONNECT_MAX_MS, attempt, 50, hw_random_u32());
         int s;
 
         if (hw_interrupted(pg->interrupt))

@@ -27,8 +27,9 @@ static const state_row states[] = {
     {"42883", HOWDAH_SCHEMA, "run: howdah init"},
     {"42703", HOWDAH_SCHEMA, "run: howdah init"},
     {"53100", HOWDAH_FULL, "make room on the database server's disk"},
-    {"53300", HOWDAH_UNAVAILABLE, "the server has no connection left: raise max_connections or "
-                                  "use fewer clients"},
+    {"53300", HOWDAH_UNAVAILABLE,
+     "the server has no connection left: raise max_connections or "
+     "use fewer clients"},
     {"53", HOWDAH_UNAVAILABLE, ""},
     {"54", HOWDAH_LIMIT, ""},
     {"55P03", HOWDAH_TIMEOUT, ""},

@@ -32,8 +32,9 @@ static int lost(hw_pg *pg, bool sent, bool writes, howdah_error *reterr)
                 why[0] ? why : "no reason given");
     if (reterr && sent && writes) {
         reterr->flags = HOWDAH_OUTCOME_UNKNOWN;
-        (void)hw_advise(reterr, s, "it may be stored or not: repeat the call with the same events, "
-                                   "that settles it");
+        (void)hw_advise(reterr, s,
+                        "it may be stored or not: repeat the call with the same events, "
+                        "that settles it");
     }
     if (reterr && pg->foreign)
         reterr->flags |= HOWDAH_HANDLE_DEAD;
@@ -109,8 +110,7 @@ int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_err
 
 typedef enum wake { WAKE_READY, WAKE_DEADLINE, WAKE_INTERRUPT, WAKE_ERROR } wake;
 
-static wake wait_socket(const hw_pg *pg, bool want_write, bool heed_interrupt,
-                        int64_t deadline_ms)
+static wake wait_socket(const hw_pg *pg, bool want_write, bool heed_interrupt, int64_t deadline_ms)
 {
     int interrupt_fd = heed_interrupt && pg->interrupt ? pg->interrupt->fd : -1;
 
@@ -158,8 +158,7 @@ static void ask_to_cancel(hw_pg *pg)
 }
 
 /* Until libpq has a whole answer, or the statement's time is over (I3). */
-static int wait_answer(hw_pg *pg, const hw_pg_call *call, int64_t deadline_ms,
-                       howdah_error *reterr)
+static int wait_answer(hw_pg *pg, const hw_pg_call *call, int64_t deadline_ms, howdah_error *reterr)
 {
     wake asked = WAKE_READY; /* why a cancel was sent */
 

@@ -173,8 +173,7 @@ static int decode_rows(hw_pg *pg, size_t n, howdah_error *reterr)
 }
 
 int hw_pg_import_rows(hw_store *store, const hw_import_source *source, const hw_import_mark *after,
-                      size_t n, const hw_import_row **ret_rows, size_t *ret_n,
-                      howdah_error *reterr)
+                      size_t n, const hw_import_row **ret_rows, size_t *ret_n, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     hw_buf sql = HW_BUF_INIT(SQL_BYTES_MAX);

@@ -84,9 +84,9 @@ typedef struct hw_pg_cursor hw_pg_cursor;
 
 typedef struct hw_pg {
     hw_store base;
-    PGconn *conn;  /* NULL: not connected */
-    bool foreign;  /* the caller's connection: not closed, not reconfigured, nothing prepared */
-    bool was_open; /* there has been a connection: losing it is worth some patience */
+    PGconn *conn;    /* NULL: not connected */
+    bool foreign;    /* the caller's connection: not closed, not reconfigured, nothing prepared */
+    bool was_open;   /* there has been a connection: losing it is worth some patience */
     bool unprepared; /* a pooler in between does not keep prepared statements */
     bool schema_checked;
     bool direct_append; /* rights on the table; otherwise through the functions */
@@ -146,9 +146,9 @@ int hw_pg_collect(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howd
 int hw_pg_prepare(hw_pg *pg, hw_pg_statement statement, howdah_error *reterr);
 
 /*
- * Several statements, prepared before, in one round trip.  make fills the i-th call; results[i] is set for those
- * carried out.  The first error ends it.  The statements run in whatever transaction is open, and
- * are aborted together.
+ * Several statements, prepared before, in one round trip.  make fills the i-th call; results[i] is
+ * set for those carried out.  The first error ends it.  The statements run in whatever transaction
+ * is open, and are aborted together.
  */
 int hw_pg_pipeline(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call), void *ctx,
                    size_t n, PGresult **results, howdah_error *reterr);
@@ -221,8 +221,7 @@ int hw_pg_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error
 int hw_pg_migrate_status(hw_store *store, hw_step_fn fn, void *ctx, howdah_error *reterr);
 int hw_pg_check_schema(hw_pg *pg, howdah_error *reterr);
 int hw_pg_import_columns(hw_store *store, const hw_import_source *source,
-                         int (*fn)(void *ctx, const char *column), void *ctx,
-                         howdah_error *reterr);
+                         int (*fn)(void *ctx, const char *column), void *ctx, howdah_error *reterr);
 int hw_pg_import_mark(hw_store *store, hw_str source, hw_buf *ret_buf, hw_import_mark *ret_mark,
                       howdah_error *reterr);
 int hw_pg_import_rows(hw_store *store, const hw_import_source *source, const hw_import_mark *after,

@@ -153,8 +153,9 @@ static const hw_step *next_step(const PGresult *applied)
 static int lock_and_prepare(hw_pg *pg, howdah_error *reterr)
 {
     bool exists = false;
-    int s = run_text(pg, "SELECT pg_advisory_xact_lock(hashtextextended('howdah migrate '"
-                         " || @schema_text@, 0))",
+    int s = run_text(pg,
+                     "SELECT pg_advisory_xact_lock(hashtextextended('howdah migrate '"
+                     " || @schema_text@, 0))",
                      NULL, 0, NULL, reterr);
 
     if (s >= 0)
@@ -356,10 +357,9 @@ static int check_rights(hw_pg *pg, const PGresult *rights, howdah_error *reterr)
     if (PQntuples(rights) == 0)
         return schema_missing(pg, reterr);
     if (!is_true(rights, 0) || (is_true(rights, 3) && !is_true(rights, 4)))
-        return hw_advise(reterr,
-                         hw_fail(reterr, HOWDAH_DENIED, "no right on the schema %s", pg->schema),
-                         "let its owner run: GRANT %s_publish, %s_read TO your_user", pg->schema,
-                         pg->schema);
+        return hw_advise(
+            reterr, hw_fail(reterr, HOWDAH_DENIED, "no right on the schema %s", pg->schema),
+            "let its owner run: GRANT %s_publish, %s_read TO your_user", pg->schema, pg->schema);
     if (!is_true(rights, 3) || !is_true(rights, 4))
         return schema_missing(pg, reterr);
     pg->direct_read = is_true(rights, 1);

@@ -36,20 +36,20 @@
 #define BY_STREAM "stream = $1 AND version BETWEEN $2 AND $3"
 #define BY_SEQUENCE "global_sequence BETWEEN $2 AND $3"
 
-static const Oid append_types[] = {HW_OID_UUID, HW_OID_TEXT, HW_OID_TEXT,        HW_OID_JSON,
-                                   HW_OID_JSON, HW_OID_TEXT, HW_OID_UUID,        HW_OID_TEXT,
+static const Oid append_types[] = {HW_OID_UUID,        HW_OID_TEXT, HW_OID_TEXT,  HW_OID_JSON,
+                                   HW_OID_JSON,        HW_OID_TEXT, HW_OID_UUID,  HW_OID_TEXT,
                                    HW_OID_TIMESTAMPTZ, HW_OID_INT4, HW_OID_BYTEA, HW_OID_TEXT,
                                    HW_OID_INT8};
 /* $1..$12 the same as arrays, $13 stream number, $14 nth, $15 stream names, $16 expectations */
 static const Oid batch_types[] = {
-    HW_OID_UUID_ARRAY, HW_OID_TEXT_ARRAY, HW_OID_TEXT_ARRAY,        HW_OID_JSON_ARRAY,
-    HW_OID_JSON_ARRAY, HW_OID_TEXT_ARRAY, HW_OID_UUID_ARRAY,        HW_OID_TEXT_ARRAY,
+    HW_OID_UUID_ARRAY,        HW_OID_TEXT_ARRAY, HW_OID_TEXT_ARRAY,  HW_OID_JSON_ARRAY,
+    HW_OID_JSON_ARRAY,        HW_OID_TEXT_ARRAY, HW_OID_UUID_ARRAY,  HW_OID_TEXT_ARRAY,
     HW_OID_TIMESTAMPTZ_ARRAY, HW_OID_INT4_ARRAY, HW_OID_BYTEA_ARRAY, HW_OID_TEXT_ARRAY,
-    HW_OID_INT4_ARRAY, HW_OID_INT4_ARRAY, HW_OID_TEXT_ARRAY,        HW_OID_INT8_ARRAY};
+    HW_OID_INT4_ARRAY,        HW_OID_INT4_ARRAY, HW_OID_TEXT_ARRAY,  HW_OID_INT8_ARRAY};
 /* $1..$12 the same as arrays, $13 an expectation per event */
 static const Oid function_types[] = {
-    HW_OID_UUID_ARRAY, HW_OID_TEXT_ARRAY, HW_OID_TEXT_ARRAY,        HW_OID_JSON_ARRAY,
-    HW_OID_JSON_ARRAY, HW_OID_TEXT_ARRAY, HW_OID_UUID_ARRAY,        HW_OID_TEXT_ARRAY,
+    HW_OID_UUID_ARRAY,        HW_OID_TEXT_ARRAY, HW_OID_TEXT_ARRAY,  HW_OID_JSON_ARRAY,
+    HW_OID_JSON_ARRAY,        HW_OID_TEXT_ARRAY, HW_OID_UUID_ARRAY,  HW_OID_TEXT_ARRAY,
     HW_OID_TIMESTAMPTZ_ARRAY, HW_OID_INT4_ARRAY, HW_OID_BYTEA_ARRAY, HW_OID_TEXT_ARRAY,
     HW_OID_INT8_ARRAY};
 static const Oid read_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8,
@@ -72,8 +72,7 @@ typedef struct statement_row {
 #define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
 
 static const statement_row statements[HW_PG_STATEMENT_COUNT] = {
-    [HW_PG_APPEND_ANY] = {INSERT_ONE("coalesce(" LAST_VERSION ", 0) + 1", ""),
-                          append_types, 12},
+    [HW_PG_APPEND_ANY] = {INSERT_ONE("coalesce(" LAST_VERSION ", 0) + 1", ""), append_types, 12},
     /* The version before must be there; the unique key says that the next is not. */
     [HW_PG_APPEND_EXACT] = {INSERT_ONE("$13 + 1", "WHERE $13 = 0 OR EXISTS (SELECT FROM "
                                                   "@schema@.events WHERE stream = $2 AND version "

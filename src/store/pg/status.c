@@ -82,9 +82,11 @@ static const char table_facts[] =
 /* Whoever drew a number holds a lock on the sequence until its transaction ends. */
 static const char writer_facts[] =
     "SELECT count(*) AS \"open_writers#\","
-    " extract(epoch FROM clock_timestamp() - min(coalesce(a.xact_start, p.prepared)))::numeric(12,3)"
+    " extract(epoch FROM clock_timestamp() - min(coalesce(a.xact_start, "
+    "p.prepared)))::numeric(12,3)"
     "  AS \"oldest_writer_age_s#\","
-    " (array_agg(coalesce('pid ' || l.pid || coalesce(' (' || nullif(a.application_name, '') || ')', ''),"
+    " (array_agg(coalesce('pid ' || l.pid || coalesce(' (' || nullif(a.application_name, '') || "
+    "')', ''),"
     "  'prepared ' || p.gid) ORDER BY coalesce(a.xact_start, p.prepared)))[1] AS oldest_writer"
     " FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation"
     " JOIN pg_namespace AS n ON n.oid = c.relnamespace"
@@ -233,7 +235,8 @@ static void look_at_writers(consultation *c)
         double age = PQgetisnull(r, 0, 1) ? 0 : strtod(PQgetvalue(r, 0, 1), NULL);
         char text[300];
 
-        (void)snprintf(text, sizeof text, "%s open transactions hold a number, the oldest for %.1f s%s%s",
+        (void)snprintf(text, sizeof text,
+                       "%s open transactions hold a number, the oldest for %.1f s%s%s",
                        PQgetvalue(r, 0, 0), age, PQgetisnull(r, 0, 2) ? "" : ": ",
                        PQgetisnull(r, 0, 2) ? "" : PQgetvalue(r, 0, 2));
         say(c, age > 60 ? HOWDAH_WARNING : HOWDAH_GOOD, "writers", text,

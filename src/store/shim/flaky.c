@@ -22,14 +22,14 @@
 
 #include "base/mem.h"
 
-typedef struct flaky {
+typedef struct flaky_store {
     hw_store store;
     hw_store_ops ops; /* ours, but with the inner store's name */
     hw_store *inner;
     unsigned count;
     unsigned fails_at; /* the count at which the plan is due */
     hw_flaky_mode mode;
-} flaky;
+} flaky_store;
 
 typedef struct flaky_cursor {
     hw_cursor cursor;
@@ -59,7 +59,7 @@ static int fail(call *c)
 
 static call begin(hw_store *store, effect what, howdah_error *reterr)
 {
-    flaky *f = (flaky *)(void *)store;
+    flaky_store *f = (flaky_store *)(void *)store;
     call c = {f->inner, reterr, what, HW_FLAKY_NEVER, HOWDAH_OK};
 
     f->count++;
@@ -299,7 +299,7 @@ static int flaky_doctor(hw_store *store, hw_finding_fn fn, void *ctx, howdah_err
 
 static void flaky_close(hw_store *store)
 {
-    flaky *f = (flaky *)(void *)store;
+    flaky_store *f = (flaky_store *)(void *)store;
 
     if (!store)
         return;
@@ -331,7 +331,7 @@ static const hw_store_ops flaky_ops = {
 
 int hw_flaky_open(hw_store *inner, hw_store **ret_store, howdah_error *reterr)
 {
-    flaky *f = hw_calloc(1, sizeof *f);
+    flaky_store *f = hw_calloc(1, sizeof *f);
 
     if (!f)
         return hw_fail_no_memory(reterr);
@@ -344,18 +344,18 @@ int hw_flaky_open(hw_store *inner, hw_store **ret_store, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-void hw_flaky_plan(hw_store *store, unsigned nth, hw_flaky_mode mode)
+void hw_flaky_plan(hw_store *flaky, unsigned nth, hw_flaky_mode mode)
 {
-    flaky *f = (flaky *)(void *)store;
+    flaky_store *f = (flaky_store *)(void *)flaky;
 
-    assert(store->ops->close == flaky_close);
+    assert(flaky->ops->close == flaky_close);
     assert(nth >= 1);
     f->fails_at = f->count + nth;
     f->mode = mode;
 }
 
-unsigned hw_flaky_count(const hw_store *store)
+unsigned hw_flaky_count(const hw_store *flaky)
 {
-    assert(store->ops->close == flaky_close);
-    return ((const flaky *)(const void *)store)->count;
+    assert(flaky->ops->close == flaky_close);
+    return ((const flaky_store *)(const void *)flaky)->count;
 }

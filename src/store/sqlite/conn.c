@@ -20,6 +20,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -88,13 +89,23 @@ static bool is_interrupted(const hw_sqlite *store)
     return store->interrupt && hw_interrupted(store->interrupt);
 }
 
+/* Why a file cannot be opened: SQLite forgets the reason when it could not create it. */
+static int open_errno(const hw_sqlite *store)
+{
+    int error = sqlite3_system_errno(store->db);
+
+    if (error == ENOENT && store->directory && access(store->directory, W_OK) < 0)
+        error = errno;
+    return error;
+}
+
 /* A file that may not be opened is a matter of rights, whatever SQLite calls it. */
 static int sharpen(const hw_sqlite *store, int rc, int status)
 {
     int primary = rc & 0xff;
 
     if (primary == SQLITE_CANTOPEN && store->db) {
-        int error = sqlite3_system_errno(store->db);
+        int error = open_errno(store);
 
         if (error == EACCES || error == EPERM)
             return HOWDAH_DENIED;
@@ -263,8 +274,6 @@ static int open_handle(hw_sqlite *store, bool create, howdah_error *reterr)
 /* Whether the file exists; a path that leads nowhere, or to a directory, is an error. */
 static int look_for_file(const hw_sqlite *store, bool *ret_exists, howdah_error *reterr)
 {
-    const char *slash = strrchr(store->path, '/');
-    size_t len = slash == store->path ? 1 : (size_t)(slash - store->path);
     struct stat st;
     int error;
 
@@ -276,14 +285,8 @@ static int look_for_file(const hw_sqlite *store, bool *ret_exists, howdah_error 
     }
     *ret_exists = false;
     error = errno;
-    if (error == ENOENT) {
-        char *directory = hw_strndup(store->path, len);
-
-        if (!directory)
-            return hw_fail_no_memory(reterr);
-        error = stat(directory, &st) < 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
-        hw_free(directory);
-    }
+    if (error == ENOENT)
+        error = stat(store->directory, &st) < 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
     if (error == 0)
         return HOWDAH_OK;
     return hw_fail(reterr, error == EACCES ? HOWDAH_DENIED : HOWDAH_UNAVAILABLE,

@@ -45,6 +45,7 @@ static void close_store(hw_store *base)
     hw_sqlite_import_free(store->import);
     hw_free(store->name);
     hw_free(store->path);
+    hw_free(store->directory);
     hw_free(store);
 }
 
@@ -69,6 +70,19 @@ static char *absolute_path(const char *file)
         return NULL;
     }
     return hw_buf_take(&path);
+}
+
+static int set_path(hw_sqlite *store, const char *file, howdah_error *reterr)
+{
+    const char *slash;
+
+    store->path = absolute_path(file);
+    if (!store->path)
+        return hw_fail_no_memory(reterr);
+    slash = strrchr(store->path, '/');
+    store->directory =
+        hw_strndup(store->path, slash == store->path ? 1 : (size_t)(slash - store->path));
+    return store->directory ? HOWDAH_OK : hw_fail_no_memory(reterr);
 }
 
 static int parse_url(const char *url, const char **ret_file, howdah_error *reterr)
@@ -123,11 +137,11 @@ int hw_sqlite_open(const hw_config *config, hw_store **ret_store, howdah_error *
     store->busy_timeout_ms = config->busy_timeout_ms;
     store->statement_timeout_ms = config->statement_timeout_ms;
     if (strcmp(file, MEMORY) != 0) {
-        store->path = absolute_path(file);
         warn_of_old_library();
+        s = set_path(store, file, reterr);
     }
-    s = strcmp(file, MEMORY) != 0 && !store->path ? hw_fail_no_memory(reterr)
-                                                  : hw_sqlite_connect(store, false, reterr);
+    if (s >= 0)
+        s = hw_sqlite_connect(store, false, reterr);
     if (s < 0) {
         close_store(&store->base);
         return s;

@@ -149,7 +149,7 @@ static int refuse_foreign(const hw_sqlite *store, const verdict *v, howdah_error
         s = hw_fail(reterr, HOWDAH_SCHEMA,
                     "%s: step %d (%s) is newer than this library, which knows %zu", store->name,
                     v->unknown, v->name, hw_sqlite_steps_n);
-        return hw_advise(reterr, s, "use a newer howdah");
+        return hw_advise(reterr, s, "upgrade howdah on this machine");
     }
     return HOWDAH_OK;
 }

@@ -46,8 +46,9 @@ struct hw_sqlite_rows; /* import.c: rows read ahead */
 
 typedef struct hw_sqlite {
     hw_store base;
-    char *name; /* as the user wrote it, for messages */
-    char *path; /* absolute; NULL for a memory store and a borrowed handle */
+    char *name;      /* as the user wrote it, for messages */
+    char *path;      /* absolute; NULL for a memory store and a borrowed handle */
+    char *directory; /* of the path */
     bool read_only;
     bool borrowed; /* the handle is the caller's */
     const hw_interrupt *interrupt;

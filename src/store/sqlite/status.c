@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
 #include "store/sqlite/sqlite.h"
 
 #define TEXT_MAX 256
@@ -176,23 +175,19 @@ static void find_error(doctor *d, const char *check, const howdah_error *err)
 /* The directory counts as well: the write-ahead log is made beside the file. */
 static void check_file(doctor *d)
 {
-    const char *path = d->store->path;
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    char *directory;
+    const hw_sqlite *store = d->store;
 
-    if (!path) {
+    if (!store->path) {
         find(d, HOWDAH_GOOD, "connection", "", "in memory, gone with this handle");
         return;
     }
-    find(d, HOWDAH_GOOD, "connection", "", "%s is open", d->store->name);
-    directory = hw_strndup(path, slash == path ? 1 : (size_t)(slash - path));
-    if (access(path, W_OK) == 0 && directory && access(directory, W_OK) == 0)
+    find(d, HOWDAH_GOOD, "connection", "", "%s is open", store->name);
+    if (access(store->path, W_OK) == 0 && access(store->directory, W_OK) == 0)
         find(d, HOWDAH_GOOD, "privileges", "", "file and directory can be written");
     else
         find(d, HOWDAH_BAD, "privileges",
              "give this user the right to write the file and its directory",
-             "%s or its directory cannot be written: %s", d->store->name, strerrordesc_np(errno));
-    hw_free(directory);
+             "%s or its directory cannot be written: %s", store->name, strerrordesc_np(errno));
 }
 
 static void check_journal(doctor *d)

@@ -1,0 +1,39 @@
+/*
+ * bench_load.h - the events that a client appends.
+ *
+ * A client has some streams of its own and takes them in turn, so that the version it expects is
+ * known without asking and no two clients are in each other's way.
+ */
+#ifndef HW_CLI_BENCH_LOAD_H
+#define HW_CLI_BENCH_LOAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+#define BENCH_STREAMS 10
+#define BENCH_STREAM_SIZE 40
+#define BENCH_TYPE "bench.order.placed"
+#define BENCH_PAYLOAD_MIN 2
+
+typedef struct bench_load {
+    char stream_name[BENCH_STREAMS][BENCH_STREAM_SIZE];
+    int64_t version[BENCH_STREAMS];
+    size_t turn; /* the stream in use */
+    char *payload;
+    size_t payload_len;
+    int64_t count;
+} bench_load;
+
+int bench_load_init(bench_load *load, unsigned number, size_t payload_len, howdah_error *reterr);
+void bench_load_done(bench_load *load);
+
+/* Goes on to the next stream; returns the version that it is at. */
+int64_t bench_load_turn(bench_load *load);
+hw_str bench_load_stream(const bench_load *load);
+/* The next event of this stream: its payload, valid until the next call, and its version. */
+hw_str bench_load_next(bench_load *load, int64_t *ret_version);
+
+#endif

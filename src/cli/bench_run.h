@@ -1,0 +1,37 @@
+/*
+ * bench_run.h - measures both sides, in turn.
+ *
+ * Machines are noisy: other programs, the server's checkpoints and a cold cache come and go.  So
+ * the sides take turns in short slices, ours first and the ceiling first by turns, and what is
+ * compared is the sum of many slices.
+ */
+#ifndef HW_CLI_BENCH_RUN_H
+#define HW_CLI_BENCH_RUN_H
+
+#include "cli/bench_meter.h"
+#include "cli/bench_site.h"
+
+typedef struct bench_tally {
+    int64_t events;
+    int64_t us;
+    int64_t cpu_us;          /* of this process */
+    bench_histogram latency; /* of one piece of work */
+} bench_tally;
+
+typedef struct bench_result {
+    bench_tally ours;
+    bench_tally ceiling; /* without one: no events */
+    int64_t slices;      /* of each side */
+    double ratio_min;    /* of two neighbouring slices */
+    double ratio_max;
+    int64_t memory_bytes; /* read: by how much our side made this process grow; -1: not known */
+} bench_result;
+
+/* Events a second. */
+double bench_rate(const bench_tally *tally);
+
+/* Errors: those of any client; INTERRUPTED after a signal. */
+int bench_run(cli_context *cli, const bench_site *site, bench_result *ret_result,
+              howdah_error *reterr);
+
+#endif

@@ -1,0 +1,91 @@
+/*
+ * bench_site.h - where a bench works, and who works there.
+ *
+ * A bench has two sides: ours (howdah_append and its kin) and the ceiling (the same work by the
+ * store's own driver).  A side is a number of clients, each with a connection of its own; all that
+ * the runner knows of a client is bench_client_ops.
+ *
+ *   I1  A bench works in a bus of its own: a schema or a file that did not exist before and is
+ *       gone afterwards, however the bench ends (but for SIGKILL).
+ *   I2  Both sides store the same rows in tables with the same columns and indexes, with the same
+ *       durability.
+ */
+#ifndef HW_CLI_BENCH_SITE_H
+#define HW_CLI_BENCH_SITE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <howdah/howdah.h>
+
+#include "cli/cli.h"
+
+typedef enum bench_kind { BENCH_APPEND, BENCH_APPEND_BATCH, BENCH_READ } bench_kind;
+
+/* What was asked for. */
+typedef struct bench_plan {
+    bench_kind kind;
+    const char *name; /* of the kind */
+    bool ceiling;
+    int64_t clients;
+    int64_t seconds; /* of each side */
+    int64_t payload;
+    int64_t batch;  /* events of one append */
+    int64_t events; /* of one read */
+} bench_plan;
+
+typedef struct bench_client bench_client;
+
+typedef struct bench_client_ops {
+    /* One append, one batch, or one read of the whole log. */
+    int (*work)(bench_client *client, int64_t *ret_events, howdah_error *reterr);
+    /* Makes the work that runs end soon; called by another thread.  May be NULL. */
+    void (*interrupt)(bench_client *client);
+    void (*close)(bench_client *client);
+} bench_client_ops;
+
+struct bench_client {
+    const bench_client_ops *ops;
+    /* Set when the work is not wanted any more; NULL: never.  Long work looks at it. */
+    const atomic_bool *stop;
+};
+
+typedef struct bench_backend bench_backend;
+
+typedef struct bench_site {
+    const bench_backend *backend;
+    const bench_plan *plan;
+    const howdah_settings *settings;
+    char *url;     /* of the buses */
+    char *place;   /* the schema, or the file */
+    char *ceiling; /* the ceiling's table, or its file */
+} bench_site;
+
+struct bench_backend {
+    const char *name;
+    /* Fills url, place and ceiling with names that nobody has; creates nothing. */
+    int (*name_site)(bench_site *site, const char *store_url, howdah_error *reterr);
+    /* Makes the ceiling's table beside the migrated bus. */
+    int (*make_ceiling)(const bench_site *site, howdah_error *reterr);
+    /* What a store does by itself in quiet times, done before reads are measured. */
+    int (*settle)(const bench_site *site, howdah_error *reterr);
+    /* A client of the ceiling; number is its place among the clients. */
+    int (*open_client)(const bench_site *site, unsigned number, bench_client **ret_client,
+                       howdah_error *reterr);
+    /* Removes all that the bench made, also half of it. */
+    int (*remove)(const bench_site *site, howdah_error *reterr);
+};
+
+extern const bench_backend bench_backend_pg;
+extern const bench_backend bench_backend_sqlite;
+
+/* A client of our side. */
+int bench_ours_open(const bench_site *site, unsigned number, bench_client **ret_client,
+                    howdah_error *reterr);
+
+/* Fills the log with plan->events events; INTERRUPTED after a signal. */
+int bench_ours_fill(cli_context *cli, const bench_site *site, howdah_error *reterr);
+
+#endif
