@@ -26,9 +26,10 @@ typedef struct record {
     char id[EVENTS_MAX][HOWDAH_UUID_SIZE];
     howdah_position position[EVENTS_MAX];
     bool acknowledged[EVENTS_MAX];
-    unsigned count;  /* operations of the plan's kinds */
-    unsigned failed; /* of them */
-    char why[600];   /* the first thing that should not have happened */
+    bool refused[EVENTS_MAX]; /* said to be not stored, and not tried again */
+    unsigned count;           /* operations of the plan's kinds */
+    unsigned failed;          /* of them */
+    char why[600];            /* the first thing that should not have happened */
 } record;
 
 typedef struct script {
@@ -153,6 +154,7 @@ static void run_append(script *s, const op *o)
     howdah_position positions[EVENTS_MAX];
     size_t n = strlen(o->streams);
     size_t first = s->n;
+    bool unknown = false;
     int status = HOWDAH_FAILED;
 
     for (size_t i = 0; i < n; i++) {
@@ -165,15 +167,18 @@ static void run_append(script *s, const op *o)
 
         status = howdah_append_batch(s->bus, (const howdah_event *const *)s->events + first, n,
                                      NULL, positions, &err);
+        unknown = unknown || (err.flags & HOWDAH_OUTCOME_UNKNOWN);
         check_claim(s, first, n, status, &err);
         if (status < 0 && try == TRIES - 1)
             complain(s, "append does not settle", status, &err);
         if (status == HOWDAH_CONFLICT || status == HOWDAH_ID_REUSED || status == HOWDAH_CORRUPT)
             complain(s, "append", status, &err);
     }
-    for (size_t i = 0; status >= 0 && i < n; i++) {
-        s->r->position[first + i] = positions[i];
-        s->r->acknowledged[first + i] = true;
+    for (size_t i = first; i < first + n; i++) {
+        s->r->acknowledged[i] = status >= 0;
+        s->r->refused[i] = status < 0 && !unknown;
+        if (status >= 0)
+            s->r->position[i] = positions[i - first];
     }
 }
 
@@ -275,12 +280,15 @@ static howdah_event *rebuild(char stream, size_t payload, const char *id)
     return same;
 }
 
-static void check_acknowledged(howdah_bus *bus, const record *r, size_t n)
+/* A killed process's log is recovered: what was refused must not rise from it. */
+static void check_claims(howdah_bus *bus, const record *r)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < EVENTS_MAX; i++) {
         howdah_error err = HOWDAH_ERROR_INIT;
         howdah_event *event = NULL;
 
+        if (r->refused[i])
+            assert_status(howdah_read_event(bus, r->id[i], &event, &err), HOWDAH_NOT_FOUND);
         if (!r->acknowledged[i])
             continue;
         must(howdah_read_event(bus, r->id[i], &event, &err), &err);
@@ -323,7 +331,7 @@ static void check_file(const place *p, const op *ops, const record *r)
     raw_text(p->file, "PRAGMA integrity_check", verdict, sizeof verdict);
     assert_string_equal(verdict, "ok");
     bus = open_migrated(p->url);
-    check_acknowledged(bus, r, EVENTS_MAX);
+    check_claims(bus, r);
     append_again(bus, ops, r);
     howdah_close(bus);
     raw_text(p->file, "PRAGMA integrity_check", verdict, sizeof verdict);
