@@ -117,6 +117,7 @@ typedef struct howdah_error {
     int status;
     unsigned flags;
     int64_t actual_version; /* CONFLICT: the version the stream really has, else HOWDAH_ABSENT */
+    int64_t event_index;    /* of a batch: the event at fault, from 0, else HOWDAH_ABSENT */
     char sqlstate[6];       /* PostgreSQL's code, "" when there is none */
     char field[32];         /* INVALID and LIMIT: the field at fault, else "" */
     char message[512];      /* one sentence, no newline; what happened */
@@ -125,7 +126,7 @@ typedef struct howdah_error {
 
 #define HOWDAH_ERROR_INIT                                                                          \
     {                                                                                              \
-        sizeof(howdah_error), 0, 0, HOWDAH_ABSENT, "", "", "", ""                                  \
+        sizeof(howdah_error), 0, 0, HOWDAH_ABSENT, HOWDAH_ABSENT, "", "", "", ""                   \
     }
 
 /* The status's name ("CONFLICT") and its one-line meaning; never NULL. */

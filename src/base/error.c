@@ -197,3 +197,9 @@ void hw_error_prefix(howdah_error *reterr, const char *fmt, ...)
     (void)put_text(err.message, sizeof err.message, at, old.message);
     store(&err, reterr);
 }
+
+void hw_error_at(howdah_error *reterr, size_t event_index)
+{
+    if (reterr && reterr->size >= offsetof(howdah_error, sqlstate))
+        reterr->event_index = (int64_t)event_index;
+}

@@ -25,6 +25,9 @@ int hw_fail_no_memory(howdah_error *reterr);
 /* Adds what to do next to an error already filled; returns its status. */
 int hw_advise(howdah_error *reterr, int status, const char *fmt, ...) HW_PRINTF(3, 4);
 
+/* Says which event of a batch an error already filled is about. */
+void hw_error_at(howdah_error *reterr, size_t event_index);
+
 /* Puts "prefix: " before the message of an error already filled (for "event 3: ..."). */
 void hw_error_prefix(howdah_error *reterr, const char *fmt, ...) HW_PRINTF(2, 3);
 

@@ -59,6 +59,7 @@ static int check_events(const howdah_event *const *events, size_t n, size_t payl
         if (s < 0) {
             if (n > 1)
                 hw_error_prefix(reterr, "event %zu", i + 1);
+            hw_error_at(reterr, i);
             return s;
         }
     }
@@ -98,6 +99,7 @@ static int settle_one(append_call *call, const howdah_event *stored, howdah_erro
         s = hw_fail(reterr, HOWDAH_ID_REUSED,
                     "event id %s is stored with other content, at sequence %lld", id,
                     (long long)stored->global_sequence);
+        hw_error_at(reterr, i);
         return hw_advise(reterr, s,
                          "give a new event a new id; an id is reused only to repeat "
                          "the very same append");
@@ -178,6 +180,23 @@ static int plan_rest(const append_call *call, const hw_batch *whole, const howda
     return s;
 }
 
+/* A conflict about a stream of this batch: the stream's first event carries the expectation. */
+static int conflict(const append_call *call, const hw_batch *batch, size_t stream_no,
+                    int64_t actual, howdah_error *reterr)
+{
+    const hw_batch_stream *stream = &batch->streams[stream_no];
+    int s = hw_batch_conflict(stream->name, stream->expected, actual, reterr);
+    size_t first = 0;
+    size_t index = 0;
+
+    while (first < batch->n && batch->stream_no[first] != stream_no)
+        first++;
+    while (index < call->n && call->events[index] != batch->events[first])
+        index++;
+    hw_error_at(reterr, index);
+    return s;
+}
+
 /* Why the attempt failed, if it was for a version: CONFLICT, or HOWDAH_OK to try again. */
 static int diagnose(const append_call *call, const hw_batch *batch, const hw_append_report *report,
                     howdah_error *reterr)
@@ -189,15 +208,14 @@ static int diagnose(const append_call *call, const hw_batch *batch, const hw_app
 
         if (report->outcome == HW_APPEND_UNEXPECTED && report->stream_no == i &&
             !hw_expectation_met(stream->expected, report->actual_version))
-            return hw_batch_conflict(stream->name, stream->expected, report->actual_version,
-                                     reterr);
+            return conflict(call, batch, i, report->actual_version, reterr);
         if (stream->expected == HOWDAH_EXPECT_ANY)
             continue;
         s = call->store->ops->stream_version(call->store, stream->name, &actual, reterr);
         if (s < 0)
             return s;
         if (!hw_expectation_met(stream->expected, actual))
-            return hw_batch_conflict(stream->name, stream->expected, actual, reterr);
+            return conflict(call, batch, i, actual, reterr);
     }
     return HOWDAH_OK;
 }
@@ -297,12 +315,6 @@ static int run(append_call *call, howdah_error *reterr)
 
     if (s < 0)
         return s;
-    if (call->expected > 0 && batch.streams_n > 1) {
-        hw_batch_done(&batch);
-        return hw_fail_field(reterr, HOWDAH_INVALID, "expected_version",
-                             "an exact version needs all events on one stream, these are on more; "
-                             "give each event its own expectation");
-    }
     s = try_batch(call, &batch, call->positions, true, &rest, reterr);
     if (s >= 0 && rest)
         s = append_rest(call, &batch, reterr);

@@ -109,9 +109,16 @@ static void put_event(hw_buf *out, const howdah_event *e)
 
 size_t howdah_event_json(const howdah_event *event, char *out, size_t room)
 {
-    hw_buf line = HW_BUF_INIT(LINE_BYTES_MAX);
+    hw_buf line = {out, 0, room, room > 0 ? room - 1 : 0, HOWDAH_OK};
     size_t len;
 
+    /* Straight into the caller's room, which is enough almost always. */
+    if (room > 0) {
+        put_event(&line, event);
+        if (!line.broken)
+            return line.len;
+    }
+    line = (hw_buf)HW_BUF_INIT(LINE_BYTES_MAX);
     put_event(&line, event);
     len = line.broken ? 0 : line.len;
     if (room > 0) {

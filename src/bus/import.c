@@ -51,7 +51,8 @@ typedef struct import_run {
     hw_import_source source;
     char name[SOURCE_NAME_MAX + 1]; /* schema.table as given: the mark's key */
     char *table_copy;
-    char *columns[HW_IMPORT_FIELDS];
+    char *columns[HW_IMPORT_FIELDS]; /* found by their usual names */
+    bool met[HW_IMPORT_FIELDS];      /* the mapped column is really there */
     howdah_builder *builder;
     howdah_event *events[BATCH_MAX];
     size_t n;
@@ -100,6 +101,8 @@ static int meet_column(void *ctx, const char *column)
     import_run *run = ctx;
 
     for (int i = 0; i < HW_IMPORT_FIELDS; i++) {
+        if (run->source.column[i].s && strcmp(run->source.column[i].s, column) == 0)
+            run->met[i] = true;
         if (run->source.column[i].s || run->source.constant[i].s)
             continue;
         for (size_t k = 0; k < 6 && fields[i].usual[k]; k++)
@@ -114,6 +117,9 @@ static int resolve(import_run *run, howdah_error *reterr)
     int s = run->store->ops->import_columns(run->store, &run->source, meet_column, run, reterr);
 
     for (int i = 0; s >= 0 && i < HW_IMPORT_FIELDS; i++) {
+        if (run->source.column[i].s && !run->met[i])
+            return hw_fail_field(reterr, HOWDAH_INVALID, "map",
+                                 "the table has no such column for the field %s", fields[i].name);
         if (run->columns[i])
             run->source.column[i] = hw_str_of(run->columns[i]);
         if (fields[i].needed && !run->source.column[i].s && !run->source.constant[i].s) {

@@ -29,7 +29,8 @@ struct howdah_tail {
     const howdah_event *events;
     size_t n;
     size_t at;
-    bool more; /* the last round was full: look again at once */
+    bool more;        /* the last round was full: look again at once */
+    int64_t pause_ms; /* before the next look; grows while nothing comes, whoever asks */
 };
 
 static void end_round(howdah_tail *tail)
@@ -179,6 +180,7 @@ int howdah_tail_open(howdah_bus *bus, const howdah_tail_options *options, howdah
     if (!tail)
         return hw_fail_no_memory(reterr);
     tail->bus = bus;
+    tail->pause_ms = FIRST_PAUSE_MS;
     if (options->pattern && !(tail->pattern = hw_strdup(options->pattern)))
         s = hw_fail_no_memory(reterr);
     else if (options->since == HOWDAH_ABSENT)
@@ -207,11 +209,17 @@ static const howdah_event *take(howdah_tail *tail)
     return NULL;
 }
 
+static int64_t next_pause(const howdah_tail *tail)
+{
+    int64_t longer = tail->pause_ms * 2;
+
+    return longer < tail->bus->poll_interval_ms ? longer : tail->bus->poll_interval_ms;
+}
+
 int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_event,
                      howdah_error *reterr)
 {
     int64_t until = wait_ms < 0 ? INT64_MAX : hw_clock_mono_ms() + wait_ms;
-    int64_t pause = FIRST_PAUSE_MS;
 
     if (!tail || !ret_event)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_tail_next: an argument is NULL");
@@ -221,6 +229,7 @@ int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_ev
         int s;
 
         if (event) {
+            tail->pause_ms = FIRST_PAUSE_MS;
             *ret_event = event;
             return HOWDAH_OK;
         }
@@ -228,11 +237,10 @@ int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_ev
             left = until - hw_clock_mono_ms();
             if (left <= 0)
                 return HOWDAH_END;
-            s = hw_bus_sleep(tail->bus, pause < left ? pause : left, reterr);
+            s = hw_bus_sleep(tail->bus, tail->pause_ms < left ? tail->pause_ms : left, reterr);
             if (s < 0)
                 return s;
-            pause =
-                pause * 2 < tail->bus->poll_interval_ms ? pause * 2 : tail->bus->poll_interval_ms;
+            tail->pause_ms = next_pause(tail);
         }
         s = read_round(tail, reterr);
         if (s < 0)

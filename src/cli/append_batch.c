@@ -163,48 +163,12 @@ static void count_place(batch *b, size_t i)
         cli_position_json(b->cli, howdah_event_stream(b->events[i]), p);
 }
 
-/* The library names an event of a batch by its place, "event 3: ...": that place, else 0. */
-static size_t place_named(const char *message)
-{
-    static const char prefix[] = "event ";
-    size_t n = sizeof prefix - 1;
-
-    return strncmp(message, prefix, n) == 0 ? (size_t)strtoul(message + n, NULL, 10) : 0;
-}
-
-/* A conflict is about a stream, named in quotes: its first line carries the expectation. */
-static bool names_stream(const char *message, const char *stream)
-{
-    const char *at = strchr(message, '"');
-    size_t n = strlen(stream);
-
-    return at && strncmp(at + 1, stream, n) == 0 && at[1 + n] == '"';
-}
-
-/* The line that an error of the whole transaction speaks of; 0 when it names none. */
-static int64_t line_at_fault(const batch *b, const char *message)
-{
-    char id[HOWDAH_UUID_SIZE];
-    size_t nth = place_named(message);
-
-    if (b->n == 1)
-        return b->numbers[0];
-    if (nth >= 1 && nth <= b->n)
-        return b->numbers[nth - 1];
-    for (size_t i = 0; i < b->n; i++) {
-        howdah_event_id(b->events[i], id);
-        if (strstr(message, id) || names_stream(message, howdah_event_stream(b->events[i])))
-            return b->numbers[i];
-    }
-    return 0;
-}
-
 static void name_lines(const batch *b, howdah_error *err)
 {
-    int64_t line = line_at_fault(b, err->message);
+    int64_t at = b->n == 1 ? 0 : err->event_index;
 
-    if (line > 0)
-        hw_error_prefix(err, "line %lld", (long long)line);
+    if (at >= 0 && (size_t)at < b->n)
+        hw_error_prefix(err, "line %lld", (long long)b->numbers[at]);
     else
         hw_error_prefix(err, "lines %lld to %lld", (long long)b->numbers[0],
                         (long long)b->numbers[b->n - 1]);

@@ -211,11 +211,14 @@ static int fold_expectations(hw_batch *batch, int64_t expected_version, howdah_e
         if (s < 0)
             return s;
         if (!rebase(expected, batch->nth[i], &expected) ||
-            !fold(&batch->streams[batch->stream_no[i]].expected, expected))
-            return hw_fail_field(reterr, HOWDAH_INVALID, "expected_version",
-                                 "event %zu of the batch contradicts what is expected of the same "
-                                 "stream by the events before it",
-                                 i + 1);
+            !fold(&batch->streams[batch->stream_no[i]].expected, expected)) {
+            s = hw_fail_field(reterr, HOWDAH_INVALID, "expected_version",
+                              "event %zu of the batch contradicts what is expected of the same "
+                              "stream by the events before it",
+                              i + 1);
+            hw_error_at(reterr, i);
+            return s;
+        }
     }
     return HOWDAH_OK;
 }
@@ -283,10 +286,12 @@ static int group(hw_batch *batch, howdah_error *reterr)
         return hw_fail_no_memory(reterr);
     first_equal(&find, id_key);
     for (size_t i = 0; i < batch->n && s == HOWDAH_OK; i++) {
-        if (find.first[i] != i)
+        if (find.first[i] != i) {
             s = hw_fail_field(reterr, HOWDAH_INVALID, "id",
                               "event %zu of the batch has the id of event %zu", i + 1,
                               (size_t)find.first[i] + 1);
+            hw_error_at(reterr, i);
+        }
     }
     if (s == HOWDAH_OK) {
         first_equal(&find, stream_key);

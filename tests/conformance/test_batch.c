@@ -104,6 +104,7 @@ static void one_unmet_expectation_stores_nothing_of_the_batch(void **state)
     add(m, "c", HOWDAH_EXPECT_ANY);
     assert_int_equal(append_many(c->bus, m, HOWDAH_EXPECT_ANY, &err), HOWDAH_CONFLICT);
     assert_int_equal(err.actual_version, 1);
+    assert_int_equal(err.event_index, 1);
     assert_int_equal(cf_count(c->bus), 1);
     free_many(m);
 }
@@ -120,6 +121,7 @@ static void an_unmet_expectation_far_behind_stores_nothing_either(void **state)
     add(m, "late", 5);
     assert_int_equal(append_many(c->bus, m, HOWDAH_EXPECT_ANY, &err), HOWDAH_CONFLICT);
     assert_int_equal(err.actual_version, 1);
+    assert_int_equal(err.event_index, MANY - 1);
     assert_int_equal(cf_count(c->bus), 1);
     free_many(m);
 }
@@ -148,6 +150,7 @@ static void contradicting_expectations_are_refused(void **state)
     add(m, "a", HOWDAH_EXPECT_NONE);
     add(m, "a", 7);
     assert_int_equal(append_many(c->bus, m, HOWDAH_EXPECT_ANY, &err), HOWDAH_INVALID);
+    assert_int_equal(err.event_index, 1);
     assert_int_equal(cf_count(c->bus), 0);
     free_many(m);
 }
@@ -177,6 +180,8 @@ static void the_same_id_twice_in_a_batch_is_refused_and_stores_nothing(void **st
     cf_ok(howdah_event_copy(m->events[1], &m->events[3], &cf_error));
     assert_int_equal(append_many(c->bus, m, HOWDAH_EXPECT_ANY, &err), HOWDAH_INVALID);
     assert_string_equal(err.field, "id");
+    if (cf_is_owner())
+        assert_int_equal(err.event_index, 3);
     assert_int_equal(cf_count(c->bus), 0);
     free_many(m);
 }
@@ -198,6 +203,7 @@ static void a_stored_id_with_other_content_in_the_middle_stores_nothing(void **s
     (void)cf_append_event(c->bus, other);
     howdah_event_free(other);
     assert_int_equal(append_many(c->bus, m, HOWDAH_EXPECT_ANY, &err), HOWDAH_ID_REUSED);
+    assert_int_equal(err.event_index, 2);
     assert_int_equal(cf_count(c->bus), 1);
     free_many(m);
 }

@@ -45,7 +45,7 @@ static void every_status_has_a_name_a_text_and_an_exit_code(void **state)
 
 static void failing_resets_every_field_of_an_older_error(void **state)
 {
-    howdah_error err = {sizeof err, HOWDAH_CONFLICT, 0xFF, 17, "40001", "old", "old", "old"};
+    howdah_error err = {sizeof err, HOWDAH_CONFLICT, 0xFF, 17, 4, "40001", "old", "old", "old"};
 
     (void)state;
     assert_int_equal(hw_fail(&err, HOWDAH_FAILED, "new %d", 1), HOWDAH_FAILED);

@@ -27,6 +27,7 @@ DECLARE
     payload_max constant integer := coalesce(
         (SELECT m.value::integer FROM @schema@.meta AS m WHERE m.key = 'payload_bytes_max'), 1048576);
     problem     text;
+    prefix      text;
     stored      @schema@.events;
     actual      bigint;
     wanted      bigint;
@@ -46,7 +47,7 @@ BEGIN
         END IF;
         IF problem IS NOT NULL THEN
             RAISE EXCEPTION USING ERRCODE = 'UH006',
-                MESSAGE = CASE WHEN n > 1 THEN format('event %s: %s', i, problem) ELSE problem END;
+                MESSAGE = CASE WHEN n > 1 THEN format('event %s: ', i) ELSE '' END || problem;
         END IF;
     END LOOP;
     IF EXISTS (SELECT FROM unnest(ids) AS u(one) WHERE u.one IS NOT NULL GROUP BY u.one HAVING count(*) > 1) THEN
@@ -54,6 +55,7 @@ BEGIN
     END IF;
 
     FOR i IN 1..n LOOP
+        prefix := CASE WHEN n > 1 THEN format('event %s: ', i) ELSE '' END;
         event_id := coalesce(ids[i], @schema@.uuid_v7());
         lost_races := 0;
         LOOP
@@ -70,8 +72,8 @@ BEGIN
                         actors[i], coalesce(schema_versions[i], 1),
                         coalesce(stored.valid_time, stored.recorded_at)) THEN
                         RAISE EXCEPTION USING ERRCODE = 'UH009',
-                            MESSAGE = format('event id %s is stored with other content, at sequence %s',
-                                             event_id, stored.global_sequence);
+                            MESSAGE = prefix || format('event id %s is stored with other content, at sequence %s',
+                                                       event_id, stored.global_sequence);
                     END IF;
                     touched := touched || streams[i];
                     RETURN QUERY SELECT stored.global_sequence, event_id, stored.version, stored.revision,
@@ -83,9 +85,10 @@ BEGIN
             wanted := CASE WHEN streams[i] = ANY (touched) THEN -1 ELSE coalesce(expected[i], -1) END;
             IF NOT (wanted = -1 OR (wanted = -2 AND actual > 0) OR wanted = actual) THEN
                 RAISE EXCEPTION USING ERRCODE = 'UH003',
-                    MESSAGE = format('stream is at version %s, expected %s', actual,
-                                     CASE wanted WHEN -2 THEN 'one that exists' WHEN 0 THEN 'no stream'
-                                                 ELSE wanted::text END),
+                    MESSAGE = prefix || format('stream is at version %s, expected %s', actual,
+                                               CASE wanted WHEN -2 THEN 'one that exists'
+                                                           WHEN 0 THEN 'no stream'
+                                                           ELSE wanted::text END),
                     DETAIL = actual::text;
             END IF;
             RETURN QUERY

@@ -52,24 +52,28 @@ static void copy_message(const PGresult *result, char *out, size_t room)
     out[strcspn(out, "\n")] = '\0';
 }
 
-static int fail_by_field(const char *message, int status, howdah_error *reterr)
+/*
+ * Our own functions say "rule", "field: rule" or, in a batch, "event 3: field: rule": field and
+ * event go into the error's own members.
+ */
+static void fail_by_function(const char *message, int status, howdah_error *reterr)
 {
-    const char *colon = strchr(message, ':');
-    char field[32] = "";
+    const char *rule = message;
+    const char *colon;
+    char *end = NULL;
+    unsigned long event = 0;
 
-    /* Our own functions say "field: rule" or "event 3: field: rule". */
-    if (strncmp(message, "event ", 6) == 0 && colon && colon[1] == ' ') {
-        const char *start = colon + 2;
-        const char *next = strchr(start, ':');
-        if (next)
-            (void)snprintf(field, sizeof field, "%.*s", (int)(next - start), start);
-    } else if (colon && strcspn(message, " ") > (size_t)(colon - message)) {
-        (void)snprintf(field, sizeof field, "%.*s", (int)(colon - message), message);
-    }
     (void)hw_fail(reterr, status, "%s", message);
-    if (reterr)
-        (void)snprintf(reterr->field, sizeof reterr->field, "%s", field);
-    return status;
+    if (strncmp(message, "event ", 6) == 0) {
+        event = strtoul(message + 6, &end, 10);
+        if (event > 0 && strncmp(end, ": ", 2) == 0) {
+            hw_error_at(reterr, event - 1);
+            rule = end + 2;
+        }
+    }
+    colon = strchr(rule, ':');
+    if (reterr && status == HOWDAH_INVALID && colon && strcspn(rule, " ") > (size_t)(colon - rule))
+        (void)snprintf(reterr->field, sizeof reterr->field, "%.*s", (int)(colon - rule), rule);
 }
 
 int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_error *reterr)
@@ -85,10 +89,8 @@ int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_err
     status = hw_pg_status_of(sqlstate);
     (void)snprintf(pg->constraint, sizeof pg->constraint, "%s", constraint ? constraint : "");
     copy_message(result, message, sizeof message);
-    if (strcmp(sqlstate, "UH006") == 0)
-        (void)fail_by_field(message, status, reterr);
-    else if (strncmp(sqlstate, "UH", 2) == 0)
-        (void)hw_fail(reterr, status, "%s", message);
+    if (strncmp(sqlstate, "UH", 2) == 0)
+        fail_by_function(message, status, reterr);
     else
         (void)hw_fail(reterr, status, "PostgreSQL: %s", message);
     if (reterr) {

@@ -104,6 +104,9 @@ static int read_versions(hw_sqlite *store, const hw_batch *batch, int64_t *versi
 
         if (s < 0)
             return s;
+        /* Only a plain INSERT can have brought it there. */
+        if (versions[i] > INT64_MAX - (int64_t)batch->n)
+            return hw_fail_field(reterr, HOWDAH_LIMIT, "version", "the stream has no version left");
         if (!hw_expectation_met(stream->expected, versions[i]))
             return report_unexpected(store, batch, i, versions[i], report, reterr);
     }

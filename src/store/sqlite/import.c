@@ -17,7 +17,6 @@
  *            julianday() gives it); anything else as for INTEGER, with a fraction.
  *   TEXT     RFC 3339, or YYYY-MM-DD[ HH:MM[:SS[.fff]]], which is UTC when it has no offset.
  */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -34,7 +33,7 @@
 #define JULIAN_YEAR_1 1721425.5
 #define JULIAN_YEAR_10000 5373484.5
 #define JULIAN_1970 2440587.5
-#define DAY_US 86400000000.0
+#define DAY_MS 86400000.0
 
 /* Parameters of the statement: constants of the fields first, then these. */
 #define PARAM_CREATED_AT (HW_IMPORT_FIELDS + 1)
@@ -177,34 +176,38 @@ static int keep_value(struct hw_sqlite_rows *ahead, sqlite3_stmt *stmt, int colu
 
 /* ----------------------------------------------------------------- times */
 
-static bool in_range(double us)
+static int64_t nearest(double value)
 {
-    return us >= (double)HW_TIME_MIN_US && us <= (double)HW_TIME_MAX_US;
+    return (int64_t)(value < 0 ? value - 0.5 : value + 0.5);
 }
 
-static bool time_of_number(double value, int64_t exact, bool is_integer, int64_t *ret_us)
+/* Exactly, since a double has 53 bits only. */
+static bool time_of_integer(int64_t value, int64_t *ret_us)
+{
+    double size = value < 0 ? -(double)value : (double)value;
+
+    if (size >= 1e17)
+        *ret_us = value / 1000;
+    else if (size >= 1e14)
+        *ret_us = value;
+    else
+        *ret_us = value * (size < 1e11 ? 1000000 : 1000);
+    return *ret_us >= HW_TIME_MIN_US && *ret_us <= HW_TIME_MAX_US;
+}
+
+static bool time_of_real(double value, int64_t *ret_us)
 {
     double size = value < 0 ? -value : value;
-    double us;
+    double scale = size < 1e11 ? 1e6 : size < 1e14 ? 1e3 : size < 1e17 ? 1 : 1e-3;
 
-    if (!isfinite(value))
-        return false;
-    if (!is_integer && value >= JULIAN_YEAR_1 && value < JULIAN_YEAR_10000)
-        us = (value - JULIAN_1970) * DAY_US;
-    else
-        us = size < 1e11   ? value * 1e6
-             : size < 1e14 ? value * 1e3
-             : size < 1e17 ? value
-                           : value / 1e3;
-    if (!in_range(us))
-        return false;
-    *ret_us = (int64_t)(us < 0 ? us - 0.5 : us + 0.5);
-    /* A double has 53 bits; an integer is scaled exactly. */
-    if (is_integer)
-        *ret_us = size < 1e11   ? exact * 1000000
-                  : size < 1e14 ? exact * 1000
-                  : size < 1e17 ? exact
-                                : exact / 1000;
+    /* SQLite's Julian days are good to a millisecond. */
+    if (value >= JULIAN_YEAR_1 && value < JULIAN_YEAR_10000) {
+        *ret_us = nearest((value - JULIAN_1970) * DAY_MS) * 1000;
+        return true;
+    }
+    if (!(value * scale >= (double)HW_TIME_MIN_US && value * scale <= (double)HW_TIME_MAX_US))
+        return false; /* NaN and infinity as well */
+    *ret_us = nearest(value * scale);
     return true;
 }
 
@@ -254,10 +257,9 @@ static bool time_of_value(sqlite3_stmt *stmt, int column, int64_t *ret_us)
 {
     switch (sqlite3_column_type(stmt, column)) {
     case SQLITE_INTEGER:
-        return time_of_number(sqlite3_column_double(stmt, column),
-                              sqlite3_column_int64(stmt, column), true, ret_us);
+        return time_of_integer(sqlite3_column_int64(stmt, column), ret_us);
     case SQLITE_FLOAT:
-        return time_of_number(sqlite3_column_double(stmt, column), 0, false, ret_us);
+        return time_of_real(sqlite3_column_double(stmt, column), ret_us);
     case SQLITE_TEXT: {
         const char *text = (const char *)sqlite3_column_text(stmt, column);
 
