@@ -468,9 +468,10 @@ static void each_allocation_may_fail_and_nothing_leaks_or_breaks(void **state)
     unsigned n = 1;
     int s;
 
-    raw_exec(p->file,
-             "CREATE TABLE old (id, stream, type, data, created_at);"
-             "INSERT INTO old VALUES ('i', 's', 'a.b', '1', 1), (x'00', 's', 'a.b', '2', 2)");
+    raw_exec(p->file, "CREATE TABLE old (id, stream, type, data, created_at);"
+                      "INSERT INTO old VALUES"
+                      " ('0198a1b2-0000-7000-8000-000000000001', 's', 'a.b', '1', 1),"
+                      " (randomblob(16), 's', 'a.b', '2', 2)");
     for (size_t i = 0; i < 3; i++)
         events[i] = make_event(i == 1 ? "t" : "s", "a.b", "{}");
     do {

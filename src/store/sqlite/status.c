@@ -126,6 +126,7 @@ int hw_sqlite_status(hw_store *base, hw_fact_fn fn, void *ctx, howdah_error *ret
     say(&f, "store", base->ops->name, false);
     (void)snprintf(text, sizeof text, "SQLite %s", sqlite3_libversion());
     say(&f, "server", text, false);
+    say(&f, "file", store->name, false);
     say(&f, "bus", n.bus, false);
     say_number(&f, "schema_version", n.schema_version);
     say_number(&f, "events", n.events);
