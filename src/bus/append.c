@@ -222,12 +222,9 @@ static int diagnose(const append_call *call, const hw_batch *batch, const hw_app
 
 static int pause_before(const append_call *call, unsigned attempt, howdah_error *reterr)
 {
-    howdah_bus waiter = {.interrupt = {.fd = -1}};
     int64_t ms = hw_backoff_ms(RACE_PAUSE_MS, RACE_PAUSE_MAX_MS, attempt, 50, hw_random_u32());
 
-    if (call->interrupt)
-        waiter.interrupt = *call->interrupt;
-    return hw_bus_sleep(&waiter, ms, reterr);
+    return hw_sleep(call->interrupt, ms, reterr);
 }
 
 /* Copies the positions of a stored rest back to where its events stand in the call. */

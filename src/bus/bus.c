@@ -113,12 +113,14 @@ const char *howdah_bus_url(const howdah_bus *bus)
     return bus && bus->masked_url ? bus->masked_url : "";
 }
 
-/* Only write(2), so that a signal handler may call it. */
+/* A lock-free flag and write(2), so that a signal handler may call it. */
 void howdah_interrupt(howdah_bus *bus)
 {
     uint64_t one = 1;
     int saved = errno;
 
+    if (bus)
+        atomic_store(&bus->interrupt.raised, true);
     if (bus && bus->interrupt.fd >= 0 && write(bus->interrupt.fd, &one, sizeof one) < 0) {
         /* EAGAIN: the counter is full, so it is readable, which is all we want. */
     }
@@ -129,17 +131,19 @@ void howdah_resume(howdah_bus *bus)
 {
     uint64_t count;
 
+    if (bus)
+        atomic_store(&bus->interrupt.raised, false);
     if (bus && bus->interrupt.fd >= 0 && read(bus->interrupt.fd, &count, sizeof count) < 0) {
         /* EAGAIN: it was not interrupted. */
     }
 }
 
-int hw_bus_sleep(const howdah_bus *bus, int64_t ms, howdah_error *reterr)
+int hw_sleep(const hw_interrupt *interrupt, int64_t ms, howdah_error *reterr)
 {
     int64_t until = hw_clock_mono_ms() + ms;
 
     for (;;) {
-        struct pollfd p = {.fd = bus->interrupt.fd, .events = POLLIN};
+        struct pollfd p = {.fd = interrupt ? interrupt->fd : -1, .events = POLLIN};
         int64_t left = until - hw_clock_mono_ms();
         int n = poll(&p, 1, left > 0 ? (int)left : 0);
 

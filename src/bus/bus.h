@@ -21,7 +21,7 @@ int hw_bus_over(hw_store *store, const howdah_settings *settings, howdah_bus **r
                 howdah_error *reterr);
 
 /* Sleeps up to ms, less when interrupted: HOWDAH_OK or HOWDAH_INTERRUPTED. */
-int hw_bus_sleep(const howdah_bus *bus, int64_t ms, howdah_error *reterr);
+int hw_sleep(const hw_interrupt *interrupt, int64_t ms, howdah_error *reterr);
 
 /* The whole of append over any store: checks, plans, settles repeated ids, retries lost races. */
 int hw_append_to(hw_store *store, const hw_interrupt *interrupt, size_t payload_bytes_max,

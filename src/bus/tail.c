@@ -237,7 +237,8 @@ int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_ev
             left = until - hw_clock_mono_ms();
             if (left <= 0)
                 return HOWDAH_END;
-            s = hw_bus_sleep(tail->bus, tail->pause_ms < left ? tail->pause_ms : left, reterr);
+            s = hw_sleep(&tail->bus->interrupt, tail->pause_ms < left ? tail->pause_ms : left,
+                         reterr);
             if (s < 0)
                 return s;
             tail->pause_ms = next_pause(tail);

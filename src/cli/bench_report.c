@@ -2,6 +2,7 @@
 #include "cli/bench_report.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/table.h"
 
@@ -38,8 +39,9 @@ static void report_json(cli_out *out, const bench_site *site, const bench_result
     if (plan->ceiling)
         cli_out_printf(out,
                        ",\"ceiling_per_s\":%.1f,\"ratio\":%.3f,\"ratio_min\":%.3f,"
-                       "\"ratio_max\":%.3f",
-                       bench_rate(&r->ceiling), ratio_of(r), r->ratio_min, r->ratio_max);
+                       "\"ratio_median\":%.3f,\"ratio_max\":%.3f",
+                       bench_rate(&r->ceiling), ratio_of(r), r->ratio_min, r->ratio_median,
+                       r->ratio_max);
     if (!read)
         cli_out_printf(out, ",\"p50_ms\":%.3f,\"p99_ms\":%.3f",
                        bench_histogram_ms(&r->ours.latency, 0.5),
@@ -59,11 +61,12 @@ static void report_json(cli_out *out, const bench_site *site, const bench_result
 /* ---- a terminal */
 
 #define CELL_SIZE 32
+#define COLUMNS 6
 
 static void put_row(cli_table *table, const char *side, const bench_tally *tally)
 {
     char cell[4][CELL_SIZE];
-    hw_str row[5] = {hw_str_of(side)};
+    hw_str row[COLUMNS] = {hw_str_of(side)};
 
     cli_count_text((long long)(bench_rate(tally) + 0.5), cell[0]);
     (void)snprintf(cell[1], CELL_SIZE, "%.2f", cpu_s_per_100k(tally));
@@ -71,20 +74,26 @@ static void put_row(cli_table *table, const char *side, const bench_tally *tally
     (void)snprintf(cell[3], CELL_SIZE, "%.3f", bench_histogram_ms(&tally->latency, 0.99));
     for (size_t i = 0; i < 4; i++)
         row[i + 1] = hw_str_of(cell[i]);
+    /* The last column of a table takes all the width that is left: an empty one shall have it. */
+    row[table->columns_n - 1] = HW_STR_LIT("");
     cli_table_row(table, row);
 }
 
 static void put_table(cli_out *out, const bench_plan *plan, const bench_result *r)
 {
-    static const cli_column columns[] = {
+    static const cli_column figures[COLUMNS - 1] = {
         {"side", CLI_PLAIN, false, true, 8},         {"events/s", CLI_GREEN, true, true, 10},
         {"CPU s/100,000", CLI_PLAIN, true, true, 0}, {"p50 ms", CLI_PLAIN, true, true, 8},
         {"p99 ms", CLI_PLAIN, true, true, 8},
     };
+    cli_column columns[COLUMNS];
+    /* How long a whole read took is in its rate. */
+    size_t n = plan->kind == BENCH_READ ? 3 : 5;
     cli_table table;
 
-    /* How long a whole read took is in its rate. */
-    cli_table_init(&table, out, columns, plan->kind == BENCH_READ ? 3 : 5, 2);
+    memcpy(columns, figures, n * sizeof *columns);
+    columns[n] = (cli_column){"", CLI_PLAIN, false, true, 0};
+    cli_table_init(&table, out, columns, n + 1, 2);
     put_row(&table, "howdah", &r->ours);
     if (plan->ceiling)
         put_row(&table, "ceiling", &r->ceiling);
@@ -109,8 +118,9 @@ static void report_text(cli_out *out, const bench_site *site, const bench_result
     cli_out_puts(out, "\n");
     put_table(out, plan, r);
     if (plan->ceiling)
-        cli_out_printf(out, "ratio %.3f, from %.3f to %.3f in %lld pairs of slices\n", ratio_of(r),
-                       r->ratio_min, r->ratio_max, (long long)r->slices);
+        cli_out_printf(out, "ratio %.3f; of %lld pairs of slices: %.3f to %.3f, median %.3f\n",
+                       ratio_of(r), (long long)r->slices, r->ratio_min, r->ratio_max,
+                       r->ratio_median);
     if (plan->kind == BENCH_READ && r->memory_bytes >= 0)
         cli_out_printf(out, "client memory %.1f MiB\n", (double)r->memory_bytes / MIB);
 }

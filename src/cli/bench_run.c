@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -19,8 +20,8 @@
 #include "cli/progress.h"
 #include "cli/signals.h"
 
-#define SLICES 10 /* of each side, at least */
-#define SLICE_MS_MAX 1000
+#define SLICES_MIN 10 /* of each side */
+#define SLICE_MS_MAX 250
 #define READ_SLICES_MIN 3
 #define TICK_MS 20
 
@@ -302,7 +303,10 @@ typedef struct run {
     const bench_plan *plan;
     bench_result *result;
     int64_t slice_ms;
-    int64_t memory_base;
+    int64_t memory_base; /* -1: not measured */
+    double *ratios;      /* of each pair of slices */
+    size_t ratios_n;
+    size_t ratios_room;
 } run;
 
 static int run_ours(run *r, bench_tally *tally, double *ret_rate, howdah_error *reterr)
@@ -349,6 +353,39 @@ static bool is_over(const run *r)
            (!r->plan->ceiling || result->ceiling.us >= wanted_us);
 }
 
+static int keep_ratio(run *r, double ratio, howdah_error *reterr)
+{
+    if (r->ratios_n == r->ratios_room) {
+        size_t room = r->ratios_room ? 2 * r->ratios_room : 64;
+        double *ratios = hw_realloc(r->ratios, room * sizeof *ratios);
+
+        if (!ratios)
+            return hw_fail_no_memory(reterr);
+        r->ratios = ratios;
+        r->ratios_room = room;
+    }
+    r->ratios[r->ratios_n++] = ratio;
+    return HOWDAH_OK;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void sum_up_ratios(run *r)
+{
+    if (r->ratios_n == 0)
+        return;
+    qsort(r->ratios, r->ratios_n, sizeof *r->ratios, compare_doubles);
+    r->result->ratio_min = r->ratios[0];
+    r->result->ratio_median = r->ratios[r->ratios_n / 2];
+    r->result->ratio_max = r->ratios[r->ratios_n - 1];
+}
+
 static int run_slices(run *r, cli_progress *progress, howdah_error *reterr)
 {
     bench_result *result = r->result;
@@ -360,14 +397,13 @@ static int run_slices(run *r, cli_progress *progress, howdah_error *reterr)
     s = run_pair(r, true, &unused, &unused, &ratio, reterr);
     while (s >= 0 && !is_over(r)) {
         s = run_pair(r, result->slices % 2 != 0, &result->ours, &result->ceiling, &ratio, reterr);
-        if (result->slices == 0 || ratio < result->ratio_min)
-            result->ratio_min = ratio;
-        if (result->slices == 0 || ratio > result->ratio_max)
-            result->ratio_max = ratio;
+        if (s >= 0)
+            s = keep_ratio(r, ratio, reterr);
         result->slices++;
         cli_progress_update(progress, result->slices,
                             r->crew.whole ? 0 : r->plan->seconds * 1000 / r->slice_ms);
     }
+    sum_up_ratios(r);
     return s;
 }
 
@@ -379,7 +415,7 @@ int bench_run(cli_context *cli, const bench_site *site, bench_result *ret_result
     int s;
 
     memset(ret_result, 0, sizeof *ret_result);
-    r.slice_ms = site->plan->seconds * 1000 / SLICES;
+    r.slice_ms = site->plan->seconds * 1000 / SLICES_MIN;
     if (r.slice_ms > SLICE_MS_MAX)
         r.slice_ms = SLICE_MS_MAX;
     if (site->plan->kind == BENCH_READ)
@@ -392,5 +428,6 @@ int bench_run(cli_context *cli, const bench_site *site, bench_result *ret_result
         s = run_slices(&r, &progress, reterr);
     cli_progress_clear(&progress);
     crew_done(&r.crew);
+    hw_free(r.ratios);
     return s;
 }

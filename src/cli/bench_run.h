@@ -23,6 +23,7 @@ typedef struct bench_result {
     bench_tally ceiling; /* without one: no events */
     int64_t slices;      /* of each side */
     double ratio_min;    /* of two neighbouring slices */
+    double ratio_median;
     double ratio_max;
     int64_t memory_bytes; /* read: by how much our side made this process grow; -1: not known */
 } bench_result;

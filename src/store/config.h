@@ -2,12 +2,14 @@
 #ifndef HW_STORE_CONFIG_H
 #define HW_STORE_CONFIG_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 /* Shared between the bus and its store: set by howdah_interrupt(), a signal handler's friend. */
 typedef struct hw_interrupt {
-    int fd; /* an eventfd, readable while interrupted; -1: none */
+    int fd;             /* an eventfd, readable while interrupted; -1: none */
+    atomic_bool raised; /* the same, for a look without a system call */
 } hw_interrupt;
 
 /* True while the bus is interrupted. */

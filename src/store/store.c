@@ -1,7 +1,6 @@
 /* store.c - the way in: a URL chooses the engine. */
 #include "store/store.h"
 
-#include <poll.h>
 #include <string.h>
 #include <strings.h>
 
@@ -82,10 +81,5 @@ int hw_store_print(const hw_config *config, char **ret_sql, howdah_error *reterr
 
 bool hw_interrupted(const hw_interrupt *interrupt)
 {
-    struct pollfd p;
-
-    if (!interrupt || interrupt->fd < 0)
-        return false;
-    p = (struct pollfd){.fd = interrupt->fd, .events = POLLIN};
-    return poll(&p, 1, 0) > 0;
+    return interrupt && atomic_load(&interrupt->raised);
 }

@@ -159,29 +159,26 @@ static void rows_before_a_bad_one_stay_and_the_next_run_goes_on(void **state)
 /* Every pair of types for the order's two columns, in batches of one: each batch needs the mark. */
 static void the_order_holds_over_marks_for_every_type_of_time_and_id(void **state)
 {
-    static const char *const times[] = {"100 + %d / 2", "100.25 + %d / 2",
-                                        "printf('2020-01-01 00:00:%%02d', %d / 2)"};
-    static const char *const ids[] = {"%d", "%d + 0.5", "printf('id-%%03d', %d)",
-                                      "CAST(printf('%%016d', %d) AS BLOB)",
-                                      "CAST(printf('%%03d', %d) AS BLOB)"};
+    static const char *const times[] = {"100 + i / 2", "100.25 + i / 2",
+                                        "printf('2020-01-01 00:00:%02d', i / 2)"};
+    static const char *const ids[] = {"i", "i + 0.5", "printf('id-%03d', i)",
+                                      "CAST(printf('%016d', i) AS BLOB)",
+                                      "CAST(printf('%03d', i) AS BLOB)"};
     const place *p = *state;
 
     for (size_t t = 0; t < sizeof times / sizeof *times; t++)
         for (size_t k = 0; k < sizeof ids / sizeof *ids; k++) {
-            char sql[2000] = "CREATE TABLE old (id, stream, type, data, created_at);";
+            char sql[600];
             char order[64];
             howdah_bus *bus;
 
             empty_directory(p->dir);
-            for (int i = 9; i >= 1; i--) {
-                char time[64];
-                char id[64];
-
-                (void)snprintf(time, sizeof time, times[t], i); /* NOLINT: constants above */
-                (void)snprintf(id, sizeof id, ids[k], i);       /* NOLINT: constants above */
-                (void)snprintf(sql + strlen(sql), sizeof sql - strlen(sql),
-                               "INSERT INTO old VALUES (%s, 's', 'a.b', '%d', %s);", id, i, time);
-            }
+            (void)snprintf(sql, sizeof sql,
+                           "CREATE TABLE old (id, stream, type, data, created_at);"
+                           "WITH RECURSIVE n (i) AS (VALUES (9) UNION ALL SELECT i - 1 FROM n"
+                           " WHERE i > 1)"
+                           " INSERT INTO old SELECT %s, 's', 'a.b', i, %s FROM n",
+                           ids[k], times[t]);
             raw_exec(p->file, sql);
             bus = open_migrated(p->url);
             assert_i64_equal(import(bus, "old", 1), 9);

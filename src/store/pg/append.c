@@ -102,15 +102,26 @@ static int judge(const hw_pg *pg, int s, const howdah_error *err, hw_append_repo
     return s;
 }
 
+static hw_pg_statement statement_for(int64_t expected)
+{
+    switch (expected) {
+    case HOWDAH_EXPECT_ANY:
+        return HW_PG_APPEND_ANY;
+    case HOWDAH_EXPECT_EXISTS:
+        return HW_PG_APPEND_EXISTS;
+    case HOWDAH_EXPECT_NONE:
+        return HW_PG_APPEND_NONE;
+    default:
+        return HW_PG_APPEND_EXACT;
+    }
+}
+
 static int append_one(hw_pg *pg, const hw_batch *batch, howdah_position *position,
                       hw_append_report *report, howdah_error *reterr)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     int64_t expected = batch->streams[0].expected;
-    hw_pg_call call = {.statement = expected == HOWDAH_EXPECT_ANY      ? HW_PG_APPEND_ANY
-                                    : expected == HOWDAH_EXPECT_EXISTS ? HW_PG_APPEND_EXISTS
-                                                                       : HW_PG_APPEND_EXACT,
-                       .writes = true};
+    hw_pg_call call = {.statement = (int)statement_for(expected), .writes = true};
     PGresult *result = NULL;
     scalars x;
     int s;

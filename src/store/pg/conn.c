@@ -156,7 +156,8 @@ static const char session_sql[] =
     " ('idle_in_transaction_session_timeout', '0'), ('idle_session_timeout', '0'),"
     " ('default_transaction_isolation', 'read committed'), ('jit', 'off'),"
     " ('search_path', 'pg_catalog, pg_temp'), ('DateStyle', 'ISO'), ('TimeZone', 'UTC'),"
-    " ('bytea_output', 'hex')) AS v(name, value) JOIN pg_catalog.pg_settings AS s"
+    " ('bytea_output', 'hex'), ('plan_cache_mode', 'force_generic_plan')) AS v(name, value) JOIN "
+    "pg_catalog.pg_settings AS s"
     " ON lower(s.name) = lower(v.name);"
     "SELECT pg_is_in_recovery(), current_setting('synchronous_commit'),"
     " current_setting('server_encoding'), current_setting('transaction_read_only')";

@@ -43,6 +43,7 @@ enum hw_pg_oid {
 
 /* X(name): a prepared statement, its text and parameter types in sql.c. */
 #define HW_PG_STATEMENTS(X)                                                                        \
+    X(APPEND_NONE)                                                                                 \
     X(APPEND_ANY)                                                                                  \
     X(APPEND_EXACT)                                                                                \
     X(APPEND_EXISTS)                                                                               \

@@ -21,10 +21,10 @@
     "INSERT INTO @schema@.events (id, stream, version, type, data, headers, correlation_id,"       \
     " causation_id, actor, valid_time, schema_version, bytes, content_type) "
 
-/* $1 id $2 stream $3 type $4 data $5 headers ... $12 content type, $13 expected version */
-#define INSERT_ONE(version, condition)                                                             \
-    INSERT_INTO "SELECT $1, $2, " version ", $3, $4, $5, $6, $7, $8, $9, $10, $11, $12"            \
-                " " condition " RETURNING global_sequence, version, recorded_at"
+/* $1 id $2 stream, the version, then these; $13 expected version */
+#define INSERTED "$3, $4, $5, $6, $7, $8, $9, $10, $11, $12"
+
+#define RETURNING " RETURNING global_sequence, version, recorded_at"
 
 #define LAST_VERSION "(SELECT max(version) FROM @schema@.events WHERE stream = $2)"
 
@@ -72,13 +72,20 @@ typedef struct statement_row {
 #define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
 
 static const statement_row statements[HW_PG_STATEMENT_COUNT] = {
-    [HW_PG_APPEND_ANY] = {INSERT_ONE("coalesce(" LAST_VERSION ", 0) + 1", ""), append_types, 12},
-    /* The version before must be there; the unique key says that the next is not. */
-    [HW_PG_APPEND_EXACT] = {INSERT_ONE("$13 + 1", "WHERE $13 = 0 OR EXISTS (SELECT FROM "
-                                                  "@schema@.events WHERE stream = $2 AND version "
-                                                  "= $13)"),
+    [HW_PG_APPEND_NONE] = {INSERT_INTO "VALUES ($1, $2, 1, " INSERTED ")" RETURNING, append_types,
+                           12},
+    [HW_PG_APPEND_ANY] = {INSERT_INTO "VALUES ($1, $2, coalesce(" LAST_VERSION ", 0) + 1, " INSERTED
+                                      ")" RETURNING,
+                          append_types, 12},
+    /* The event before is where the row comes from: without it there is nothing to insert, and
+       that the next one is free is for the unique key to say. */
+    [HW_PG_APPEND_EXACT] = {INSERT_INTO "SELECT $1, $2, e.version + 1, " INSERTED
+                                        " FROM @schema@.events AS e WHERE e.stream = $2"
+                                        " AND e.version = $13" RETURNING,
                             append_types, 13},
-    [HW_PG_APPEND_EXISTS] = {INSERT_ONE(LAST_VERSION " + 1", "WHERE " LAST_VERSION " IS NOT NULL"),
+    [HW_PG_APPEND_EXISTS] = {INSERT_INTO "SELECT $1, $2, m.last + 1, " INSERTED
+                                         " FROM (SELECT " LAST_VERSION
+                                         " AS last) AS m WHERE m.last IS NOT NULL" RETURNING,
                              append_types, 12},
     [HW_PG_APPEND_BATCH] =
         {"WITH s AS MATERIALIZED ("

@@ -1,0 +1,172 @@
+#!/bin/sh
+# test_bench.sh - howdah bench: what it prints, and that it leaves nothing behind.  How fast is not
+# asked here: a loaded machine must not fail a test.
+# shellcheck disable=SC2317
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+# A schema or a role of a bench that is still there, or a file beside the store's own.
+_leftovers() {
+    if on_sqlite; then
+        find "$WORK" -name '*.bench-*'
+    else
+        sql "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, 'howdah_bench_')
+            UNION ALL SELECT rolname FROM pg_roles WHERE starts_with(rolname, 'howdah_bench_')"
+    fi
+}
+
+_nothing_is_left() {
+    left=$(_leftovers)
+    [ -z "$left" ] || fail "left behind: $left"
+}
+
+# _positive NAME: the member is a number above 0.
+_positive() {
+    value=$(field "$1")
+    awk -v value="$value" 'BEGIN { exit !(value ~ /^[0-9]+(\.[0-9]+)?$/ && value + 0 > 0) }' ||
+        fail "$1 is not a number above 0: $value"
+}
+
+_rates() {
+    for name in events_per_s ceiling_per_s ratio ratio_min ratio_median ratio_max cpu_s_per_100k; do
+        _positive $name
+    done
+}
+
+append_is_measured_against_plain_inserts() {
+    run 0 bench append --ceiling --clients 2 --seconds 1 --json
+    equals "$(lines out)" 1
+    equals "$(field bench)" append
+    equals "$(field store)" "$HOWDAH_TEST_STORE"
+    equals "$(field clients)/$(field payload)/$(field batch)" 2/200/1
+    _rates
+    _positive p50_ms
+    _positive p99_ms
+    empty err
+    _nothing_is_left
+}
+
+batches_are_measured_against_the_store_s_own_way() {
+    run 0 bench append-batch --ceiling --seconds 1 --batch 100 --payload 64
+    equals "$(field bench)" append-batch
+    equals "$(field clients)/$(field payload)/$(field batch)" 1/64/100
+    _rates
+    _positive p50_ms
+    _nothing_is_left
+}
+
+reads_are_measured_with_their_memory() {
+    run 0 bench read --ceiling --seconds 1 --events 20000 --clients 2
+    equals "$(field bench)" read
+    equals "$(field clients)/$(field events)" 2/20000
+    _rates
+    field client_memory_mib | grep -Eq '^[0-9]+\.[0-9]$' || fail "no client_memory_mib"
+    _nothing_is_left
+}
+
+without_a_ceiling_only_our_side_is_measured() {
+    run 0 bench append-batch --seconds 1 --batch 10
+    _positive events_per_s
+    has_not out ceiling
+    has_not out ratio
+    _nothing_is_left
+}
+
+payloads_have_the_length_asked_for() {
+    for bytes in 2 3 38 39 40 100 5000; do
+        run 0 bench append-batch --seconds 1 --batch 1 --payload $bytes
+        equals "$(field payload)" $bytes
+    done
+    run 6 bench append --payload 1
+    run 6 bench append --payload 2MiB
+}
+
+the_user_s_own_events_stay_as_they_are() {
+    run 0 append mine my.event '{"n":1}'
+    run 0 bench append --seconds 1 --ceiling
+    run 0 append mine my.event '{"n":2}'
+    run 0 read
+    equals "$(field stream | tr '\n' ' ')" "mine mine "
+    equals "$(field global_sequence | tr '\n' ' ')" "1 2 "
+}
+
+a_terminal_shows_a_table() {
+    in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench append --seconds 1 --ceiling --quiet"
+    has out "append on $HOWDAH_TEST_STORE: 1 client"
+    has out "events/s"
+    grep -q '^howdah ' out || fail "no line of ours"
+    grep -q '^ceiling ' out || fail "no line of the ceiling"
+    grep -q '^ratio [0-9]' out || fail "no ratio"
+    has_not out '{'
+}
+
+# _interrupt SECONDS ARGUMENT...: Ctrl-C after that time.
+_interrupt() {
+    seconds=$1
+    shift
+    "$HOWDAH" bench "$@" >out 2>err &
+    pid=$!
+    tries=0
+    while [ -z "$(_leftovers)" ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 200 ] || fail "the bench does not start"
+        sleep 0.05
+    done
+    sleep "$seconds"
+    kill -INT $pid
+    code=0
+    wait $pid || code=$?
+    equals "$code" 130
+    empty out
+    empty err
+    _nothing_is_left
+}
+
+an_interrupt_leaves_nothing_behind() {
+    _interrupt 0 append --seconds 60 --clients 3 --ceiling
+    _interrupt 1 append --seconds 60 --clients 3 --ceiling
+    _interrupt 1 append-batch --seconds 60
+    _interrupt 1 read --seconds 60 --events 100000000
+    _interrupt 2 read --seconds 60 --events 5000 --ceiling
+}
+
+# On PostgreSQL somebody ends the sessions; on SQLite nobody waits for the other, which may go well.
+a_failure_leaves_nothing_behind() {
+    code=0
+    if on_sqlite; then
+        "$HOWDAH" bench append --clients 8 --seconds 2 --set busy_timeout=0ms >out 2>err || code=$?
+        [ "$code" -eq 0 ] || has err "howdah:"
+    else
+        name=bench_$(random_hex)
+        "$HOWDAH" bench append --clients 2 --seconds 60 --set application_name="$name" >out 2>err &
+        pid=$!
+        sleep 2
+        sql "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+            WHERE application_name = '$name'" >killed
+        wait $pid || code=$?
+        equals "$code" 5
+        has err "howdah: "
+        empty out
+    fi
+    _nothing_is_left
+}
+
+what_cannot_be_measured_is_refused() {
+    run 2 bench
+    run 2 bench nonsense
+    has err nonsense
+    run 2 bench append read
+    run 2 bench append --batch 10
+    run 2 bench append --events 10
+    run 2 bench read --batch 10
+    run 6 bench append --clients 0
+    run 6 bench append --seconds 0
+    run 6 bench append-batch --batch 100001
+    run 6 bench append-batch --batch 100000 --payload 4000
+    run 6 bench append --store sqlite::memory:
+    run 6 bench append --store nonsense:
+    run 5 bench append --store 'postgres://127.0.0.1:1/none'
+    _nothing_is_left
+}
+
+run_tests "$@"
