@@ -155,11 +155,6 @@ int hw_fail_field(howdah_error *reterr, int status, const char *field, const cha
     return status;
 }
 
-int hw_fail_no_memory(howdah_error *reterr)
-{
-    return hw_fail(reterr, HOWDAH_NO_MEMORY, "out of memory");
-}
-
 int hw_advise(howdah_error *reterr, int status, const char *fmt, ...)
 {
     howdah_error err;

@@ -20,7 +20,12 @@ int hw_fail(howdah_error *reterr, int status, const char *fmt, ...) HW_PRINTF(3,
 int hw_fail_field(howdah_error *reterr, int status, const char *field, const char *fmt, ...)
     HW_PRINTF(4, 5);
 
-int hw_fail_no_memory(howdah_error *reterr);
+/* Inline, so that static analysis sees that the result is negative. */
+static inline int hw_fail_no_memory(howdah_error *reterr)
+{
+    (void)hw_fail(reterr, HOWDAH_NO_MEMORY, "out of memory");
+    return HOWDAH_NO_MEMORY;
+}
 
 /* Adds what to do next to an error already filled; returns its status. */
 int hw_advise(howdah_error *reterr, int status, const char *fmt, ...) HW_PRINTF(3, 4);

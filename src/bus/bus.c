@@ -22,8 +22,9 @@ static int new_bus(const howdah_settings *settings, howdah_bus **ret_bus, howdah
     bus->interrupt.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (bus->interrupt.fd < 0) {
         hw_free(bus);
-        return hw_fail(reterr, HOWDAH_FAILED, "no file descriptor left for a bus: %s",
-                       strerrordesc_np(errno));
+        (void)hw_fail(reterr, HOWDAH_FAILED, "no file descriptor left for a bus: %s",
+                      strerrordesc_np(errno));
+        return HOWDAH_FAILED;
     }
     bus->payload_bytes_max = (size_t)settings->value[HW_SETTING_payload_bytes_max];
     bus->read_batch = (size_t)settings->value[HW_SETTING_read_batch];

@@ -1,4 +1,5 @@
 /* read.c - readers, single events, causation trees. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -192,6 +193,17 @@ int howdah_read_last(howdah_bus *bus, const char *stream, howdah_event **ret_eve
 
 typedef int (*tree_fn)(void *ctx, int depth, const howdah_event *event);
 
+/* Copies an event to where its id stands in the slice. */
+static int keep_in_place(const howdah_event *event, const hw_uuid *ids, size_t n,
+                         howdah_event **found, howdah_error *reterr)
+{
+    assert(event);
+    for (size_t i = 0; i < n; i++)
+        if (!found[i] && hw_uuid_equal(&ids[i], &event->id))
+            return hw_event_clone(event, &found[i], reterr);
+    return HOWDAH_OK;
+}
+
 /* Fetches a slice of the tree and hands it out in tree order; the store answers by sequence. */
 static int walk_slice(howdah_bus *bus, const hw_uuid *ids, const int *depths, size_t n, tree_fn fn,
                       void *ctx, bool *ret_stop, howdah_error *reterr)
@@ -202,13 +214,12 @@ static int walk_slice(howdah_bus *bus, const hw_uuid *ids, const int *depths, si
     const howdah_event *event = NULL;
     int s = open_reader(bus, &query, &reader, reterr);
 
+    if (s < 0)
+        return s;
     while (s == HOWDAH_OK) {
         s = howdah_reader_next(reader, &event, reterr);
-        for (size_t i = 0; s == HOWDAH_OK && i < n; i++)
-            if (!found[i] && hw_uuid_equal(&ids[i], &event->id)) {
-                s = hw_event_clone(event, &found[i], reterr);
-                break;
-            }
+        if (s == HOWDAH_OK)
+            s = keep_in_place(event, ids, n, found, reterr);
     }
     howdah_reader_close(reader);
     for (size_t i = 0; i < n; i++) {

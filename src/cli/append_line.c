@@ -294,8 +294,8 @@ static int give_id(parse *p, howdah_error *reterr)
 
 /*
  * The line is one level around its payload, so a payload of the full depth makes it too deep for
- * one check.  Then outside and inside are checked apart: the line with a 0 for each value, and
- * every value by itself.
+ * one check.  Then outside and inside are checked apart: the line with an empty string for each
+ * value (a digit could go on with what stands behind it), and every value by itself.
  */
 static bool valid_in_parts(hw_str line, hw_buf *outside)
 {
@@ -309,7 +309,7 @@ static bool valid_in_parts(hw_str line, hw_buf *outside)
         if (!hw_json_valid(value.s, value.len, HW_JSON_DEPTH_MAX, NULL))
             return false;
         hw_buf_put(outside, line.s + done, (size_t)(value.s - line.s) - done);
-        hw_buf_putc(outside, '0');
+        hw_buf_puts(outside, "\"\"");
         done = pos;
     }
     hw_buf_put(outside, line.s + done, line.len - done);

@@ -60,8 +60,8 @@ static int append_one(bench_client *client, int64_t *ret_events, howdah_error *r
 static void free_events(const howdah_event **events, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        /* NOLINTNEXTLINE(clang-diagnostic-cast-qual): we built it, it is ours to free */
-        howdah_event_free((howdah_event *)(uintptr_t)events[i]);
+        howdah_event_free(
+            (howdah_event *)(uintptr_t)events[i]); /* we built it, it is ours to free */
         events[i] = NULL;
     }
 }
@@ -189,7 +189,7 @@ int bench_ours_open(const bench_site *site, unsigned number, bench_client **ret_
     ours *c = NULL;
     int s = open_ours(site, site->plan->kind, number, (size_t)site->plan->batch, &c, reterr);
 
-    if (s >= 0)
+    if (s >= 0 && c)
         *ret_client = &c->base;
     return s;
 }
@@ -202,7 +202,7 @@ int bench_ours_fill(cli_context *cli, const bench_site *site, howdah_error *rete
     ours *c = NULL;
     int s = open_ours(site, BENCH_APPEND_BATCH, 0, FILL_BATCH, &c, reterr);
 
-    if (s < 0)
+    if (s < 0 || !c)
         return s;
     cli_progress_start(&progress, cli, "events");
     while (s >= 0 && done < total) {

@@ -83,9 +83,9 @@ static void drop_wire(wire *w)
 /* The plan has come true: the wire breaks, and the next traffic passes. */
 static void fire(wire *w)
 {
+    (void)atomic_fetch_add(&proxy.shared->fired, 1);
     drop_wire(w);
     proxy.plan = (cutproxy_plan){.how = CUTPROXY_PASS};
-    (void)atomic_fetch_add(&proxy.shared->fired, 1);
 }
 
 static bool write_out(int fd, bytes *b)

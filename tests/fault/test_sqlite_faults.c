@@ -415,7 +415,7 @@ static void a_script_without_faults_stores_everything(void **state)
 
 static void a_failing_write_loses_nothing_acknowledged(void **state)
 {
-    sweep(*state, small_script, FAULT_WRITE, 10);
+    sweep(*state, small_script, FAULT_WRITE, 15);
 }
 
 static void a_failing_sync_loses_nothing_acknowledged(void **state)
@@ -440,12 +440,12 @@ static void a_failing_shared_index_loses_nothing_acknowledged(void **state)
 
 static void a_failing_checkpoint_loses_nothing_acknowledged(void **state)
 {
-    sweep(*state, large_script, FAULT_SYNC, 10);
+    sweep(*state, large_script, FAULT_SYNC, 20);
 }
 
 static void a_failing_write_in_large_batches_loses_nothing_acknowledged(void **state)
 {
-    sweep(*state, large_script, FAULT_WRITE, 50);
+    sweep(*state, large_script, FAULT_WRITE, 100);
 }
 
 int main(int argc, char **argv)

@@ -23,7 +23,7 @@ static const char *c_str(const text *t)
 
 /* ------------------------------------------------------------------------ rules */
 
-static bool time_of(const candidate *c, int64_t *ret_us)
+bool candidate_time(const candidate *c, int64_t *ret_us)
 {
     if (c->valid_time.has)
         return hw_time_parse(hw_buf_str(&c->valid_time.buf), c->valid_time.buf.len, ret_us);
@@ -59,7 +59,7 @@ static bool breaks_rule(const candidate *c, field f)
                !hw_uuid_parse(hw_buf_str(&c->causation.buf), c->causation.buf.len, &uuid);
     case F_VALID_TIME:
         return (c->valid_time.has || c->has_valid_time_us) &&
-               (!time_of(c, &us) || hw_rule_valid_time(us, NULL) < 0);
+               (!candidate_time(c, &us) || hw_rule_valid_time(us, NULL) < 0);
     case F_SCHEMA_VERSION:
         return c->has_schema_version && hw_rule_schema_version(c->schema_version, NULL) < 0;
     case F_EXPECTED:
@@ -78,8 +78,8 @@ static bool is_sql_text(const text *t)
 
 static bool cannot_be_sql(const candidate *c)
 {
-    const text *const texts[] = {&c->stream, &c->type, &c->content_type, &c->headers,
-                                 &c->correlation, &c->actor};
+    const text *const texts[] = {&c->stream,  &c->type,        &c->content_type,
+                                 &c->headers, &c->correlation, &c->actor};
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (!is_sql_text(texts[i]))
@@ -90,9 +90,9 @@ static bool cannot_be_sql(const candidate *c)
 void judge_by_rules(const candidate *c, judgement *j)
 {
     /* The order of hw_rule_event(). */
-    static const field order[] = {F_STREAM,         F_TYPE,    F_CONTENT_TYPE, F_DATA,
-                                  F_HEADERS,        F_CORRELATION, F_ACTOR,    F_VALID_TIME,
-                                  F_SCHEMA_VERSION, F_EXPECTED, F_ID,          F_CAUSATION};
+    static const field order[] = {F_STREAM,         F_TYPE,        F_CONTENT_TYPE, F_DATA,
+                                  F_HEADERS,        F_CORRELATION, F_ACTOR,        F_VALID_TIME,
+                                  F_SCHEMA_VERSION, F_EXPECTED,    F_ID,           F_CAUSATION};
 
     memset(j, 0, sizeof *j);
     j->first = F_NONE;
@@ -182,7 +182,7 @@ void judge_by_builder(const candidate *c, howdah_builder *builder, judgement *j,
     howdah_event *event = NULL;
     int s = fill(c, builder, &err);
 
-    if (s == HOWDAH_INVALID && err.field[0] == '\0') /* a time by itself has no field */
+    if (s < 0) /* a time by itself is "time" */
         (void)snprintf(err.field, sizeof err.field, "valid_time");
     if (s == HOWDAH_OK)
         s = howdah_builder_build(builder, &event, &err);
@@ -214,7 +214,7 @@ bool raw_event_possible(const candidate *c)
 {
     int64_t us;
 
-    return !breaks_rule(c, F_ID) && !breaks_rule(c, F_CAUSATION) && time_of(c, &us) &&
+    return !breaks_rule(c, F_ID) && !breaks_rule(c, F_CAUSATION) && candidate_time(c, &us) &&
            (!c->has_valid_time_us || c->valid_time_us != HW_TIME_ABSENT) &&
            c->schema_version >= INT32_MIN && c->schema_version <= INT32_MAX;
 }
@@ -234,10 +234,10 @@ verdict judge_raw_by_append(store *s, const candidate *c)
     e.actor = str_of(&c->actor);
     (void)hw_uuid_parse(hw_buf_str(&c->id.buf), c->id.buf.len, &e.id);
     if (c->causation.has)
-        e.has_causation = hw_uuid_parse(hw_buf_str(&c->causation.buf), c->causation.buf.len,
-                                        &e.causation_id);
+        e.has_causation =
+            hw_uuid_parse(hw_buf_str(&c->causation.buf), c->causation.buf.len, &e.causation_id);
     if (c->valid_time.has || c->has_valid_time_us)
-        (void)time_of(c, &e.valid_time_us);
+        (void)candidate_time(c, &e.valid_time_us);
     if (c->has_schema_version)
         e.schema_version = (int32_t)c->schema_version;
     e.expects = c->expects;
@@ -321,7 +321,7 @@ static bool same_valid_time(const candidate *c, const howdah_event *event)
 
     if (!c->valid_time.has && !c->has_valid_time_us)
         return true;
-    return time_of(c, &sent) && howdah_event_valid_time(event, &stored) && sent == stored;
+    return candidate_time(c, &sent) && howdah_event_valid_time(event, &stored) && sent == stored;
 }
 
 static bool same_causation(const candidate *c, const howdah_event *event)

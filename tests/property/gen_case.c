@@ -162,11 +162,21 @@ static void probe_header_pairs(candidate *c, dice *d)
 
 static void probe_valid_time(candidate *c, dice *d)
 {
-    static const int64_t edges[] = {HW_TIME_MIN_US,     HW_TIME_MIN_US - 1, HW_TIME_MIN_US + 1,
-                                    HW_TIME_MAX_US,     HW_TIME_MAX_US + 1, HW_TIME_MAX_US - 1,
-                                    INT64_MIN,          INT64_MAX,          0,
-                                    -1,                 1,                  -1000001,
-                                    INT64_MIN + 1,      946684800000000,    946684799999999};
+    static const int64_t edges[] = {HW_TIME_MIN_US,
+                                    HW_TIME_MIN_US - 1,
+                                    HW_TIME_MIN_US + 1,
+                                    HW_TIME_MAX_US,
+                                    HW_TIME_MAX_US + 1,
+                                    HW_TIME_MAX_US - 1,
+                                    INT64_MIN,
+                                    INT64_MAX,
+                                    0,
+                                    -1,
+                                    1,
+                                    -1000001,
+                                    INT64_MIN + 1,
+                                    946684800000000,
+                                    946684799999999};
 
     if (dice_percent(d, 60)) {
         c->valid_time.has = true;
@@ -182,8 +192,9 @@ static void probe_valid_time(candidate *c, dice *d)
 
 static void probe_schema_version(candidate *c, dice *d)
 {
-    static const int64_t edges[] = {0,  1,  2, INT32_MAX, (int64_t)INT32_MAX + 1, INT32_MIN, -1,
-                                    INT64_MAX, INT64_MIN, 4294967297, 1000};
+    static const int64_t edges[] = {0,         1,  2,         INT32_MAX, (int64_t)INT32_MAX + 1,
+                                    INT32_MIN, -1, INT64_MAX, INT64_MIN, 4294967297,
+                                    1000};
 
     c->has_schema_version = true;
     c->schema_version = DICE_PICK(d, edges);
@@ -273,23 +284,100 @@ static void probe(candidate *c, dice *d)
 /* One member that is something else: wrong kinds, forms that only a line can have. */
 static void make_line_only(candidate *c, dice *d)
 {
-    static const char *const members[] = {
-        "stream", "type", "headers", "correlation_id", "actor", "id", "causation_id",
-        "valid_time", "schema_version", "expect", "data_base64", "content_type",
-        "schema_version", "expect", "data_base64", "valid_time", "causation_id",
-        "global_sequence", "version", "recorded_at", "family", "revision", "corrects", "reason",
-        "strem", "Stream", "stream ", "", "expected_version", "a-name-that-no-event-has-0123456789",
-        "\\u0061ctor", "data_base64", "\\u0000", "\xC3\xA9v\xC3\xA9nement"};
-    static const char *const values[] = {
-        "null", "true", "false", "0", "1", "-1", "-0", "1.0", "1e0", "5", "1E2", "2147483647",
-        "2147483648", "99999999999999999999", "9223372036854775807", "9223372036854775808", "\"\"",
-        "\"x\"", "\"5\"", "\"-1\"", "\" 5\"", "\"5 \"", "\"+5\"", "\"any\"", "\"ANY\"", "\"none\"",
-        "\"exists\"", "\"0\"", "[]", "{}", "[1]", "{\"a\":\"b\"}", "{\"a\":1}", "\"aGk=\"",
-        "\"aGk\"", "\"aGl=\"", "\"aG k=\"", "\"aGkh\"", "\"====\"", "\"a===\"", "\"aA==\"",
-        "\"aB==\"", "\"aG\\nk=\"", "\"aGk-\"", "\"text/plain\"", "\"a/b\"",
-        "\"0190a5c8-7b1e-7cc0-8000-1f2e3d4c5b6a\"", "\"2026-01-31T09:30:00Z\"", "\"a.b\"",
-        "\"1e5\"", "\"007\"", "007", "\"\\u0035\"", "\"\\u0000\"", "\"a\\u0000b\"", "\"\\ud800\"",
-        "\"\xEF\xBC\x95\"", "\"infinity\"", "1e999999", "\"9223372036854775808\""};
+    static const char *const members[] = {"stream",
+                                          "type",
+                                          "headers",
+                                          "correlation_id",
+                                          "actor",
+                                          "id",
+                                          "causation_id",
+                                          "valid_time",
+                                          "schema_version",
+                                          "expect",
+                                          "data_base64",
+                                          "content_type",
+                                          "schema_version",
+                                          "expect",
+                                          "data_base64",
+                                          "valid_time",
+                                          "causation_id",
+                                          "global_sequence",
+                                          "version",
+                                          "recorded_at",
+                                          "family",
+                                          "revision",
+                                          "corrects",
+                                          "reason",
+                                          "strem",
+                                          "Stream",
+                                          "stream ",
+                                          "",
+                                          "expected",
+                                          "a-name-that-no-event-has-0123456789",
+                                          "\\u0061ctor",
+                                          "data_base64",
+                                          "\\u0000",
+                                          "\xC3\xA9v\xC3\xA9nement"};
+    static const char *const values[] = {"null",
+                                         "true",
+                                         "false",
+                                         "0",
+                                         "1",
+                                         "-1",
+                                         "-0",
+                                         "1.0",
+                                         "1e0",
+                                         "5",
+                                         "1E2",
+                                         "2147483647",
+                                         "2147483648",
+                                         "99999999999999999999",
+                                         "9223372036854775807",
+                                         "9223372036854775808",
+                                         "\"\"",
+                                         "\"x\"",
+                                         "\"5\"",
+                                         "\"-1\"",
+                                         "\" 5\"",
+                                         "\"5 \"",
+                                         "\"+5\"",
+                                         "\"any\"",
+                                         "\"ANY\"",
+                                         "\"none\"",
+                                         "\"exists\"",
+                                         "\"0\"",
+                                         "[]",
+                                         "{}",
+                                         "[1]",
+                                         "{\"a\":\"b\"}",
+                                         "{\"a\":1}",
+                                         "\"aGk=\"",
+                                         "\"aGk\"",
+                                         "\"aGl=\"",
+                                         "\"aG k=\"",
+                                         "\"aGkh\"",
+                                         "\"====\"",
+                                         "\"a===\"",
+                                         "\"aA==\"",
+                                         "\"aB==\"",
+                                         "\"aG\\nk=\"",
+                                         "\"aGk-\"",
+                                         "\"text/plain\"",
+                                         "\"a/b\"",
+                                         "\"0190a5c8-7b1e-7cc0-8000-1f2e3d4c5b6a\"",
+                                         "\"2026-01-31T09:30:00Z\"",
+                                         "\"a.b\"",
+                                         "\"1e5\"",
+                                         "\"007\"",
+                                         "007",
+                                         "\"\\u0035\"",
+                                         "\"\\u0000\"",
+                                         "\"a\\u0000b\"",
+                                         "\"\\ud800\"",
+                                         "\"\xEF\xBC\x95\"",
+                                         "\"infinity\"",
+                                         "1e999999",
+                                         "\"9223372036854775808\""};
     const char *member = DICE_PICK(d, members);
 
     c->line_only = true;

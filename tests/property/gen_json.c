@@ -17,14 +17,27 @@
 static void put_sound_number(dice *d, hw_buf *out)
 {
     static const char *const odd[] = {
-        "0",          "-0",          "-0.0",         "0e0",
-        "1e999999",   "-1E+999999",  "1e-999999",    "9223372036854775807",
-        "-9223372036854775808",      "9223372036854775808",
-        "18446744073709551616",      "123456789012345678901234567890123456789012345678901234567890",
-        "0.1",        "1.0",         "1e5",          "1E5",
-        "1e+05",      "0.000000000000000000000000000000000000000001",
+        "0",
+        "-0",
+        "-0.0",
+        "0e0",
+        "1e999999",
+        "-1E+999999",
+        "1e-999999",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "9223372036854775808",
+        "18446744073709551616",
+        "123456789012345678901234567890123456789012345678901234567890",
+        "0.1",
+        "1.0",
+        "1e5",
+        "1E5",
+        "1e+05",
+        "0.000000000000000000000000000000000000000001",
         "3.141592653589793238462643383279502884197169399375105820974944",
-        "1.7976931348623157e308",    "5e-324"};
+        "1.7976931348623157e308",
+        "5e-324"};
 
     if (dice_percent(d, 60))
         hw_buf_puts(out, DICE_PICK(d, odd));
@@ -34,21 +47,55 @@ static void put_sound_number(dice *d, hw_buf *out)
 
 static void put_sound_escape(dice *d, hw_buf *out)
 {
-    static const char *const odd[] = {
-        "\\\"",   "\\\\",   "\\/",          "\\b",          "\\f",           "\\n",
-        "\\r",    "\\t",    "\\u0001",      "\\u001f",      "\\u007f",       "\\u0085",
-        "\\u00e9", "\\uD7FF", "\\ue000",    "\\uFFFF",      "\\ud83d\\ude00", "\\uDBFF\\uDFFF",
-        "\\uD800\\uDC00",   "\\\\u0000",    "\\\\\\\\u0000", "\\\\ud800",    "\\u0030",
-        "\\u005c", "\\u005cu0000", "\\u0022", "\\\\\\\""};
+    static const char *const odd[] = {"\\\"",
+                                      "\\\\",
+                                      "\\/",
+                                      "\\b",
+                                      "\\f",
+                                      "\\n",
+                                      "\\r",
+                                      "\\t",
+                                      "\\u0001",
+                                      "\\u001f",
+                                      "\\u007f",
+                                      "\\u0085",
+                                      "\\u00e9",
+                                      "\\uD7FF",
+                                      "\\ue000",
+                                      "\\uFFFF",
+                                      "\\ud83d\\ude00",
+                                      "\\uDBFF\\uDFFF",
+                                      "\\uD800\\uDC00",
+                                      "\\\\u0000",
+                                      "\\\\\\\\u0000",
+                                      "\\\\ud800",
+                                      "\\u0030",
+                                      "\\u005c",
+                                      "\\u005cu0000",
+                                      "\\u0022",
+                                      "\\\\\\\""};
 
     hw_buf_puts(out, DICE_PICK(d, odd));
 }
 
 static void put_sound_string(dice *d, hw_buf *out)
 {
-    static const char *const odd[] = {"[",  "]",  "{", "}", ":", ",", "//", "\x7F",
-                                      "\xC2\x85", "\xEF\xBB\xBF", "\xF0\x9F\x90\x98",
-                                      "\xE2\x80\xA8", "'", " ", "\xF4\x8F\xBF\xBF", "\xC2\xA0"};
+    static const char *const odd[] = {"[",
+                                      "]",
+                                      "{",
+                                      "}",
+                                      ":",
+                                      ",",
+                                      "//",
+                                      "\x7F",
+                                      "\xC2\x85",
+                                      "\xEF\xBB\xBF",
+                                      "\xF0\x9F\x90\x98",
+                                      "\xE2\x80\xA8",
+                                      "'",
+                                      " ",
+                                      "\xF4\x8F\xBF\xBF",
+                                      "\xC2\xA0"};
     uint32_t parts = dice_below(d, 6);
 
     hw_buf_putc(out, '"');
@@ -202,16 +249,69 @@ static void insert(hw_buf *out, size_t at, const char *bytes, size_t n)
 /* Things that look like JSON to somebody. */
 static void insert_token(dice *d, hw_buf *out)
 {
-    static const char *const tokens[] = {
-        "NaN",      "Infinity", "-Infinity", "+1",       "01",       "-01",     "1.",
-        ".5",       "1e",       "1e+",       "-",        "0x1F",     "1_000",   "//c",
-        "/**/",     "'a'",      "undefined", "TRUE",     "nul",      "tru",     ",",
-        ",,",       "\xEF\xBB\xBF", "\x0B",  "\x0C",     "\xC2\xA0", "\xFF",    "\"\\u0000\"",
-        "\"\\ud800\"", "\"\\udc00\"", "\"\\ud800\\ud800\"", "\"\\ud83d\\\\\\ude00\"",
-        "\"\\udc00\\ud800\"", "\"\\ud83d x\\ude00\"", "\"\\x41\"", "\"\\u12\"", "\"\\u12g4\"",
-        "\"\\U0041\"", "\"\\\"", "\"\t\"",  "\"\x01\"", "\"\xED\xA0\x80\"", "\"\xC0\x80\"", "\"",
-        "[", "]", "{", "}", ":", "\"a\":1", "1", "#", ";", "\"\\ud83d\\u0041\"", "\\u0031",
-        "\"\\ud83d\n\\ude00\"", "1e1.5", "1.5.5", "--1", "00", "0e", "\"\\\n\"", "\"\\0\""};
+    static const char *const tokens[] = {"NaN",
+                                         "Infinity",
+                                         "-Infinity",
+                                         "+1",
+                                         "01",
+                                         "-01",
+                                         "1.",
+                                         ".5",
+                                         "1e",
+                                         "1e+",
+                                         "-",
+                                         "0x1F",
+                                         "1_000",
+                                         "//c",
+                                         "/**/",
+                                         "'a'",
+                                         "undefined",
+                                         "TRUE",
+                                         "nul",
+                                         "tru",
+                                         ",",
+                                         ",,",
+                                         "\xEF\xBB\xBF",
+                                         "\x0B",
+                                         "\x0C",
+                                         "\xC2\xA0",
+                                         "\xFF",
+                                         "\"\\u0000\"",
+                                         "\"\\ud800\"",
+                                         "\"\\udc00\"",
+                                         "\"\\ud800\\ud800\"",
+                                         "\"\\ud83d\\\\\\ude00\"",
+                                         "\"\\udc00\\ud800\"",
+                                         "\"\\ud83d x\\ude00\"",
+                                         "\"\\x41\"",
+                                         "\"\\u12\"",
+                                         "\"\\u12g4\"",
+                                         "\"\\U0041\"",
+                                         "\"\\\"",
+                                         "\"\t\"",
+                                         "\"\x01\"",
+                                         "\"\xED\xA0\x80\"",
+                                         "\"\xC0\x80\"",
+                                         "\"",
+                                         "[",
+                                         "]",
+                                         "{",
+                                         "}",
+                                         ":",
+                                         "\"a\":1",
+                                         "1",
+                                         "#",
+                                         ";",
+                                         "\"\\ud83d\\u0041\"",
+                                         "\\u0031",
+                                         "\"\\ud83d\n\\ude00\"",
+                                         "1e1.5",
+                                         "1.5.5",
+                                         "--1",
+                                         "00",
+                                         "0e",
+                                         "\"\\\n\"",
+                                         "\"\\0\""};
     const char *token = DICE_PICK(d, tokens);
 
     insert(out, dice_below(d, (uint32_t)out->len + 1), token, strlen(token));
@@ -310,7 +410,7 @@ static belief put_header_name(dice *d, hw_buf *out)
 {
     static const char *const escaped[] = {"\"\\u0041\"", "\"\\ud83d\\ude00\"", "\"a\\/b\"",
                                           "\"\\u00e9\""};
-    static const char *const bad[] = {"\"\\u0000\"", "\"\\u0085\"", "\"\\n\"",  "\"\"",
+    static const char *const bad[] = {"\"\\u0000\"", "\"\\u0085\"", "\"\\n\"",   "\"\"",
                                       "\"\\u007f\"", "\"\\ud800\"", "\"a\\tb\"", "\"\\u001f\""};
     hw_buf name = HW_BUF_INIT(SIZE_MAX);
     belief known;
@@ -385,8 +485,17 @@ static belief put_header_object(dice *d, hw_buf *out)
 
 belief gen_headers(dice *d, hw_buf *out)
 {
-    static const char *const other[] = {"",  " ", "[]", "\"a\"", "null", "1", "{", "}", "true",
-                                        "[{\"a\":\"b\"}]", "{\"a\":\"b\"} {}"};
+    static const char *const other[] = {"",
+                                        " ",
+                                        "[]",
+                                        "\"a\"",
+                                        "null",
+                                        "1",
+                                        "{",
+                                        "}",
+                                        "true",
+                                        "[{\"a\":\"b\"}]",
+                                        "{\"a\":\"b\"} {}"};
     belief known;
 
     hw_buf_clear(out);

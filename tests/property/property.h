@@ -106,14 +106,14 @@ typedef struct candidate {
     uint64_t number;
     text stream, type, data, content_type, headers, correlation, actor;
     text id, causation;
-    text valid_time;       /* as text; without it, the number below counts */
+    text valid_time; /* as text; without it, the number below counts */
     bool has_valid_time_us;
     int64_t valid_time_us;
     bool has_schema_version;
     int64_t schema_version;
     bool expects;
     int64_t expected;
-    unsigned before; /* events that are in its stream before it */
+    unsigned before;   /* events that are in its stream before it */
     bool header_pairs; /* for howdah_builder_add_header(); headers is the same as text */
     text pair_name[PAIRS_MAX], pair_value[PAIRS_MAX];
     size_t pairs_n;
@@ -129,6 +129,9 @@ void candidate_print(const candidate *c);
 /* The id of its kth event before (1 ..), or of itself (0); the way back. */
 void candidate_id(uint64_t number, unsigned k, char ret_uuid[HOWDAH_UUID_SIZE]);
 bool candidate_of_id(const char *uuid, uint64_t *ret_number, unsigned *ret_k);
+
+/* Its valid time; false when that is no time. */
+bool candidate_time(const candidate *c, int64_t *ret_us);
 
 /* The case as a JSON line for the command and append_batch(); false when it cannot be one. */
 bool candidate_line(const candidate *c, dice *d, hw_buf *out);
@@ -213,11 +216,13 @@ typedef struct sql_case {
 
 sql_face *sql_open(const char *url, const char *schema);
 void sql_close(sql_face *s);
-/* Both ask about all that can be asked; results are in the judgements after sql_collect(). */
-void sql_check(sql_face *s, sql_case *cases, size_t n);
-void sql_check_lines(sql_face *s, sql_case *cases, size_t n);
+/* Sends the question about all that can be asked; sql_answers() fills the judgements. */
+void sql_ask(sql_face *s, const sql_case *cases, size_t n);
+/* The same for append_batch(), about those that have a line. */
+void sql_ask_lines(sql_face *s, const sql_case *cases, size_t n);
+void sql_answers(sql_face *s, sql_case *cases, size_t n);
 /* Stores by append_arrays(), or by append_batch(); the index of the refused one, or n. */
-size_t sql_store(sql_face *s, sql_case *cases, size_t n, bool by_lines, verdict *ret_verdict);
+size_t sql_store(sql_face *s, const sql_case *cases, size_t n, bool by_lines, verdict *ret_verdict);
 
 /* ---- face_command.c: one process */
 
@@ -227,7 +232,6 @@ command_face *command_open(const char *path);
 void command_send(command_face *s, const hw_buf *line);
 /* Ends it; verdicts are then there by the number of the line (0 ..). */
 void command_finish(command_face *s);
-size_t command_lines(const command_face *s);
 verdict command_verdict(const command_face *s, size_t line);
 void command_close(command_face *s);
 

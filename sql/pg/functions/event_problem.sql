@@ -1,3 +1,28 @@
+-- escape_problem(document text) -> text or NULL
+--
+-- What is wrong with the \u escapes of a text that json itself has accepted: NUL and unpaired
+-- surrogates, which json keeps but neither text nor jsonb can hold.
+-- Reads, writes, locks: nothing.
+CREATE OR REPLACE FUNCTION @schema@.escape_problem(document text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    -- An escaped backslash hides what follows it, and keeps two halves apart.
+    escapes text := replace(document, '\\', ' ');
+BEGIN
+    IF position('\u0000' IN escapes) > 0 THEN
+        RETURN 'a NUL (\u0000) in a string';
+    END IF;
+    escapes := regexp_replace(escapes,
+        '\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}', ' ', 'g');
+    IF escapes ~ '\\u[dD][89a-fA-F]' THEN
+        RETURN 'an unpaired surrogate';
+    END IF;
+    RETURN NULL;
+END
+$howdah$;
+
 -- json_problem(document text, field text) -> text or NULL
 --
 -- What is wrong with a text that json itself has accepted: the rules of src/engine/rules.c that
@@ -9,22 +34,14 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
-    escapes  text;
+    why      text;
     brackets text;
 BEGIN
     IF position('\u' IN document) > 0 THEN
-        -- An escaped backslash hides what follows it.
-        escapes := replace(document, '\\', '');
-        IF position('\u0000' IN escapes) > 0 THEN
-            RETURN format('%s: not valid JSON, %s bytes: a NUL (\u0000) in a string', field,
-                          octet_length(document));
-        END IF;
-        escapes := regexp_replace(escapes,
-            '\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}', '', 'g');
-        IF escapes ~ '\\u[dD][89a-fA-F]' THEN
-            RETURN format('%s: not valid JSON, %s bytes: an unpaired surrogate', field,
-                          octet_length(document));
-        END IF;
+        why := @schema@.escape_problem(document);
+    END IF;
+    IF why IS NOT NULL THEN
+        RETURN format('%s: not valid JSON, %s bytes: %s', field, octet_length(document), why);
     END IF;
     IF length(document) - length(translate(document, '[{', '')) > 64 THEN
         brackets := translate(
@@ -63,8 +80,9 @@ $howdah$;
 
 -- event_problem(...) -> text or NULL
 --
--- The verdict on one event, the same as that of the library (src/engine/rules.c): NULL when it
--- may be stored, else a sentence that names the field, the rule and the value's length.
+-- The verdict on one event, the same as that of the library (src/engine/rules.c), in the same
+-- order: NULL when it may be stored, else a sentence that names the field, the rule and the
+-- value's length.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.event_problem(
     stream text, type text, data json, headers json, correlation_id text, actor text,
@@ -77,10 +95,7 @@ AS $howdah$
 DECLARE
     problem text;
 BEGIN
-    problem := coalesce(
-        @schema@.name_problem(coalesce(stream, ''), 'stream', 255),
-        @schema@.name_problem(correlation_id, 'correlation_id', 255),
-        @schema@.name_problem(actor, 'actor', 255));
+    problem := @schema@.name_problem(coalesce(stream, ''), 'stream', 255);
     IF problem IS NOT NULL THEN
         RETURN problem;
     END IF;
@@ -110,6 +125,17 @@ BEGIN
     ELSIF octet_length(bytes) > payload_max THEN
         RETURN format('data: must be at most %s bytes, got %s', payload_max, octet_length(bytes));
     END IF;
+    -- A call costs more than the question whether it is needed.
+    problem := CASE WHEN headers IS NOT NULL THEN @schema@.headers_problem(headers) END;
+    IF problem IS NULL AND correlation_id IS NOT NULL THEN
+        problem := @schema@.name_problem(correlation_id, 'correlation_id', 255);
+    END IF;
+    IF problem IS NULL AND actor IS NOT NULL THEN
+        problem := @schema@.name_problem(actor, 'actor', 255);
+    END IF;
+    IF problem IS NOT NULL THEN
+        RETURN problem;
+    END IF;
     IF valid_time IS NOT NULL
        AND NOT (valid_time >= '0001-01-01 00:00:00+00' AND valid_time < '10000-01-01 00:00:00+00') THEN
         RETURN 'valid_time: must be within the years 1 to 9999';
@@ -117,7 +143,7 @@ BEGIN
     IF schema_version IS NULL OR schema_version < 1 THEN
         RETURN 'schema_version: must be 1 to 2147483647';
     END IF;
-    RETURN @schema@.headers_problem(headers);
+    RETURN NULL;
 END
 $howdah$;
 

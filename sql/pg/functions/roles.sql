@@ -15,7 +15,8 @@ DECLARE
                                     WHERE r.rolname = current_user);
     schema     constant text := @schema_text@;
     appends    constant text[] := ARRAY['append', 'append_batch', 'append_arrays', 'schema_version',
-                                        'event_problem', 'json_problem', 'name_problem', 'headers_problem',
+                                        'event_problem', 'json_problem', 'escape_problem', 'name_problem',
+                                        'headers_problem',
                                         'uuid_v7'];
     reads      constant text[] := ARRAY['read_events', 'read_ids', 'read_ranges', 'read_stream', 'read_all',
                                         'last_event', 'by_correlation', 'causation_tree', 'stream_version',

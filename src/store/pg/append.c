@@ -572,9 +572,10 @@ static int append_transaction(hw_pg *pg, plan *p, howdah_position *positions,
     p->begin = true;
     s = run_pipeline(pg, p, positions, report, reterr);
     if (s >= 0 && report->outcome == HW_APPEND_STORED)
-        return commit(pg, reterr);
-    if (pg->conn && hw_pg_command(pg, "ROLLBACK", NULL) < 0)
-        hw_pg_disconnect(pg);
+        s = commit(pg, reterr);
+    else if (pg->conn)
+        (void)hw_pg_command(pg, "ROLLBACK", NULL);
+    hw_pg_abandon(pg);
     return s;
 }
 

@@ -5,7 +5,9 @@
  *   I2  Time-outs that a role or database sets do not apply to our sessions: we have our own.
  *   I3  synchronous_commit is never "off" in our sessions unless the user allows it: an
  *       acknowledged append must survive a crash.
+ *   I4  No part of a password gets into a message, not even of one that libpq took for a host.
  */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +23,12 @@
 #define RECONNECT_FIRST_MS 50
 #define RECONNECT_MAX_MS 2000
 #define KEYWORDS_MAX 64
+#define QUIET_MS 10 /* a session in steady use is not asked whether it is still there */
 
 /* Ours unless the URL says otherwise: a dead peer is noticed in seconds, not hours. */
 static const char *const our_defaults[][2] = {
     {"keepalives", "1"},       {"keepalives_idle", "10"},     {"keepalives_interval", "3"},
-    {"keepalives_count", "3"}, {"tcp_user_timeout", "15000"}, {"client_encoding", "UTF8"},
+    {"keepalives_count", "3"}, {"tcp_user_timeout", "15000"},
 };
 
 typedef struct keywords {
@@ -51,10 +54,12 @@ static const char *given(const PQconninfoOption *options, const char *key)
     return NULL;
 }
 
-static void gather_keywords(const hw_pg *pg, const PQconninfoOption *options, keywords *k)
+/* left_ms is what is left of connect_timeout. */
+static void gather_keywords(const hw_pg *pg, const PQconninfoOption *options, int64_t left_ms,
+                            keywords *k)
 {
     const char *hosts = given(options, "host");
-    int64_t seconds = (pg->connect_timeout_ms + 999) / 1000;
+    int64_t seconds = (left_ms + 999) / 1000;
 
     k->n = 0;
     for (const PQconninfoOption *o = options; o->keyword; o++)
@@ -63,6 +68,7 @@ static void gather_keywords(const hw_pg *pg, const PQconninfoOption *options, ke
     for (size_t i = 0; i < sizeof our_defaults / sizeof our_defaults[0]; i++)
         if (!given(options, our_defaults[i][0]))
             add_keyword(k, our_defaults[i][0], our_defaults[i][1]);
+    add_keyword(k, "client_encoding", "UTF8"); /* not theirs to choose: the last one counts */
     if (!given(options, "application_name"))
         add_keyword(k, "application_name", pg->application_name);
     if (!given(options, "connect_timeout")) {
@@ -82,7 +88,11 @@ static void ignore_notice(void *arg, const PGresult *result)
 {
     hw_pg *pg = arg;
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
 
+    /* An error that answers nothing is the server's farewell. */
+    if (severity && strcmp(severity, "FATAL") == 0)
+        pg->ended = true;
     if (!text)
         return;
     if (pg->note)
@@ -119,29 +129,54 @@ static int fail_connect(const PGconn *conn, howdah_error *reterr)
                            "closer");
 }
 
-static int connect_once(hw_pg *pg, bool *ret_patience, howdah_error *reterr)
+/*
+ * An @ or / in a password that is not percent-encoded makes libpq take its second half for the
+ * host, or its first for the port, and show it (I4).
+ */
+static bool is_garbled(const PQconninfoOption *options)
+{
+    const char *host = given(options, "host");
+    const char *port = given(options, "port");
+
+    return (host && strchr(host, '@')) || (port && port[strspn(port, "0123456789,")]);
+}
+
+static int parse_url(const hw_pg *pg, PQconninfoOption **ret_options, howdah_error *reterr)
 {
     char *why = NULL;
     PQconninfoOption *options = PQconninfoParse(pg->url, &why);
+
+    if (options && !is_garbled(options)) {
+        *ret_options = options;
+        return HOWDAH_OK;
+    }
+    /* libpq's text may quote the URL, password and all: it is not shown. */
+    PQconninfoFree(options);
+    PQfreemem(why);
+    return hw_advise(reterr,
+                     hw_fail_field(reterr, HOWDAH_INVALID, "store",
+                                   "not a libpq connection string or URL, in %zu bytes",
+                                   strlen(pg->url)),
+                     "in a URL, write @ / : %% of user and password as %%40 %%2F %%3A %%25");
+}
+
+static int connect_once(hw_pg *pg, int64_t until, bool *ret_patience, howdah_error *reterr)
+{
+    PQconninfoOption *options = NULL;
     keywords k;
-    int s = HOWDAH_OK;
+    int s = parse_url(pg, &options, reterr);
 
     *ret_patience = false;
-    if (!options) {
-        /* libpq's text may quote the URL, password and all: it is not shown. */
-        s = hw_fail_field(reterr, HOWDAH_INVALID, "store",
-                          "not a libpq connection string or URL, in %zu bytes", strlen(pg->url));
-        PQfreemem(why);
+    if (s < 0)
         return s;
-    }
-    gather_keywords(pg, options, &k);
+    gather_keywords(pg, options, until - hw_clock_mono_ms(), &k);
     pg->conn = PQconnectdbParams(k.keys, k.values, 0);
     if (!pg->conn) {
         s = hw_fail_no_memory(reterr);
     } else if (PQstatus(pg->conn) != CONNECTION_OK) {
         s = fail_connect(pg->conn, reterr);
         /* A server that rejects is starting or stopping; one that was there may come back. */
-        *ret_patience = s == HOWDAH_UNAVAILABLE &&
+        *ret_patience = s == HOWDAH_UNAVAILABLE && hw_clock_mono_ms() < until &&
                         (pg->was_open || PQpingParams(k.keys, k.values, 0) == PQPING_REJECT);
         PQfinish(pg->conn);
         pg->conn = NULL;
@@ -150,9 +185,11 @@ static int connect_once(hw_pg *pg, bool *ret_patience, howdah_error *reterr)
     return s;
 }
 
+/* The first time-out to go is the one that could end this very text. */
 static const char session_sql[] =
+    "SET statement_timeout = 0;"
     "SELECT set_config(v.name, v.value, false) FROM (VALUES"
-    " ('statement_timeout', '0'), ('lock_timeout', '0'),"
+    " ('lock_timeout', '0'), ('transaction_timeout', '0'),"
     " ('idle_in_transaction_session_timeout', '0'), ('idle_session_timeout', '0'),"
     " ('default_transaction_isolation', 'read committed'), ('jit', 'off'),"
     " ('search_path', 'pg_catalog, pg_temp'), ('DateStyle', 'ISO'), ('TimeZone', 'UTC'),"
@@ -186,7 +223,15 @@ static int check_session(hw_pg *pg, const PGresult *result, howdah_error *reterr
                                  "this server is in recovery (a standby): it takes no writes"),
                          "connect to the primary, or name several hosts; for reading only: "
                          "--set read_only=true");
-    if (strcmp(PQgetvalue(result, 0, 1), "off") == 0 && !pg->allow_lossy && !recovery) {
+    if (pg->read_only)
+        return hw_pg_command(pg, "SET default_transaction_read_only = on", reterr);
+    if (strcmp(PQgetvalue(result, 0, 3), "on") == 0)
+        return hw_advise(reterr,
+                         hw_fail(reterr, HOWDAH_READ_ONLY,
+                                 "default_transaction_read_only is on for this user or server"),
+                         "ALTER ROLE ... SET default_transaction_read_only = off; for reading "
+                         "only: --set read_only=true");
+    if (strcmp(PQgetvalue(result, 0, 1), "off") == 0 && !pg->allow_lossy) {
         hw_log(HOWDAH_LOG_WARN, "synchronous_commit is off here: switched on for our session");
         return hw_pg_command(pg, "SET synchronous_commit = on", reterr);
     }
@@ -209,6 +254,14 @@ static int set_up_session(hw_pg *pg, howdah_error *reterr)
     return s;
 }
 
+/* An interrupt cuts it short. */
+static void pause_for(const hw_pg *pg, int64_t ms)
+{
+    struct pollfd p = {.fd = pg->interrupt ? pg->interrupt->fd : -1, .events = POLLIN};
+
+    (void)poll(&p, 1, (int)ms);
+}
+
 int hw_pg_connect(hw_pg *pg, howdah_error *reterr)
 {
     int64_t until = hw_clock_mono_ms() + pg->connect_timeout_ms;
@@ -221,7 +274,7 @@ int hw_pg_connect(hw_pg *pg, howdah_error *reterr)
 
         if (hw_interrupted(pg->interrupt))
             return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
-        s = connect_once(pg, &patience, reterr);
+        s = connect_once(pg, until, &patience, reterr);
         if (s >= 0) {
             s = set_up_session(pg, reterr);
             if (s >= 0) {
@@ -233,7 +286,7 @@ int hw_pg_connect(hw_pg *pg, howdah_error *reterr)
         }
         if (!patience || hw_clock_mono_ms() + pause >= until)
             return s;
-        hw_clock_sleep_ms(pause);
+        pause_for(pg, pause);
     }
 }
 
@@ -244,21 +297,49 @@ void hw_pg_disconnect(hw_pg *pg)
     hw_pg_forget(pg);
     PQfinish(pg->conn);
     pg->conn = NULL;
+    pg->ended = false;
     pg->schema_checked = false;
     pg->unprepared = false;
     memset(pg->prepared, 0, sizeof pg->prepared);
 }
 
+void hw_pg_abandon(hw_pg *pg)
+{
+    if (pg->conn && PQtransactionStatus(pg->conn) != PQTRANS_IDLE)
+        hw_pg_disconnect(pg);
+}
+
+/* An idle server is silent, unless it says that it ends the session, or has ended it. */
+static bool is_hung_up(hw_pg *pg)
+{
+    struct pollfd p = {.fd = PQsocket(pg->conn), .events = POLLIN};
+
+    for (int i = 0; i < 16 && !pg->ended && poll(&p, 1, 0) > 0; i++) {
+        if (!PQconsumeInput(pg->conn))
+            return true;
+        (void)PQisBusy(pg->conn); /* hands notices to their receiver */
+    }
+    return pg->ended;
+}
+
+int hw_pg_session(hw_pg *pg, howdah_error *reterr)
+{
+    bool quiet = hw_clock_mono_ms() - pg->used_ms >= QUIET_MS;
+
+    hw_pg_land(pg);
+    hw_pg_abandon(pg);
+    if (pg->conn && quiet && is_hung_up(pg))
+        hw_pg_disconnect(pg);
+    return pg->conn ? HOWDAH_OK : hw_pg_connect(pg, reterr);
+}
+
 int hw_pg_ready(hw_pg *pg, howdah_error *reterr)
 {
-    int s = HOWDAH_OK;
+    int s;
 
     if (pg->foreign)
         return HOWDAH_OK;
-    if (pg->conn && PQstatus(pg->conn) == CONNECTION_BAD)
-        hw_pg_disconnect(pg);
-    if (!pg->conn)
-        s = hw_pg_connect(pg, reterr);
+    s = hw_pg_session(pg, reterr);
     if (s >= 0 && !pg->schema_checked)
         s = hw_pg_check_schema(pg, reterr);
     return s;

@@ -5,7 +5,8 @@
  *   I2  A statement that commits by itself and whose connection broke after it was sent has an
  *       unknown outcome.  Before it was sent, it has not: nothing happened.
  *   I3  At the deadline the server is asked to cancel and gets CANCEL_GRACE_MS to answer; the
- *       answer decides.  Without one the connection is given up.
+ *       answer decides.  Without one the connection is given up.  A server that does not even
+ *       answer a ping is not asked: PQcancel() knows no deadline.
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,6 +21,7 @@
 #include "store/pg/pg.h"
 
 #define CANCEL_GRACE_MS 2000
+#define PING_KEYWORDS_MAX 64
 
 static int lost(hw_pg *pg, bool sent, bool writes, howdah_error *reterr)
 {
@@ -87,17 +89,21 @@ int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_err
     if (!sqlstate)
         return lost(pg, true, writes, reterr);
     status = hw_pg_status_of(sqlstate);
+    if (pg->stopped && strcmp(sqlstate, "57014") == 0)
+        status = HOWDAH_INTERRUPTED;
     (void)snprintf(pg->constraint, sizeof pg->constraint, "%s", constraint ? constraint : "");
     copy_message(result, message, sizeof message);
     if (strncmp(sqlstate, "UH", 2) == 0)
         fail_by_function(message, status, reterr);
+    else if (status == HOWDAH_INTERRUPTED)
+        (void)hw_fail(reterr, status, "interrupted");
     else
         (void)hw_fail(reterr, status, "PostgreSQL: %s", message);
     if (reterr) {
         (void)snprintf(reterr->sqlstate, sizeof reterr->sqlstate, "%s", sqlstate);
         if (status == HOWDAH_CONFLICT && detail)
             reterr->actual_version = strtoll(detail, NULL, 10);
-        if (hw_pg_advice_for(sqlstate)[0])
+        if (hw_pg_advice_for(sqlstate)[0] && status != HOWDAH_INTERRUPTED)
             (void)hw_advise(reterr, status, "%s", hw_pg_advice_for(sqlstate));
         /* FATAL: the server ended the session, perhaps in the middle of the commit. */
         if (PQstatus(pg->conn) == CONNECTION_BAD && writes)
@@ -149,14 +155,43 @@ static int cancelled(hw_pg *pg, wake why, bool writes, howdah_error *reterr)
     return s;
 }
 
-static void ask_to_cancel(hw_pg *pg)
+/* Asks the very server of our connection for a sign of life; two seconds are libpq's least. */
+static bool answers_ping(PGconn *conn)
 {
-    char why[256];
-    PGcancel *cancel = PQgetCancel(pg->conn);
+    PQconninfoOption *options = PQconninfo(conn);
+    const char *keys[PING_KEYWORDS_MAX + 1] = {"host", "port", "connect_timeout"};
+    const char *values[PING_KEYWORDS_MAX + 1] = {PQhost(conn), PQport(conn), "2"};
+    int n = 3;
+    bool alive;
 
-    if (cancel && !PQcancel(cancel, why, sizeof why))
+    if (PQhostaddr(conn) && *PQhostaddr(conn)) {
+        keys[n] = "hostaddr";
+        values[n++] = PQhostaddr(conn);
+    }
+    for (const PQconninfoOption *o = options; o && o->keyword && n < PING_KEYWORDS_MAX; o++) {
+        if (!o->val || strncmp(o->keyword, "host", 4) == 0 || strcmp(o->keyword, "port") == 0 ||
+            strcmp(o->keyword, "connect_timeout") == 0 ||
+            strcmp(o->keyword, "target_session_attrs") == 0)
+            continue;
+        keys[n] = o->keyword;
+        values[n++] = o->val;
+    }
+    alive = PQpingParams(keys, values, 0) != PQPING_NO_RESPONSE;
+    PQconninfoFree(options);
+    return alive;
+}
+
+/* False when nobody is there to be asked. */
+static bool ask_to_cancel(const hw_pg *pg)
+{
+    char why[256] = "nobody answers";
+    PGcancel *cancel = answers_ping(pg->conn) ? PQgetCancel(pg->conn) : NULL;
+    bool asked = cancel && PQcancel(cancel, why, sizeof why);
+
+    if (!asked)
         hw_log(HOWDAH_LOG_WARN, "could not cancel a statement: %s", why);
     PQfreeCancel(cancel);
+    return asked;
 }
 
 /* Until libpq has a whole answer, or the statement's time is over (I3). */
@@ -180,7 +215,9 @@ static int wait_answer(hw_pg *pg, const hw_pg_call *call, int64_t deadline_ms, h
         if (woke == WAKE_ERROR || asked != WAKE_READY)
             return cancelled(pg, asked != WAKE_READY ? asked : woke, call->writes, reterr);
         asked = woke;
-        ask_to_cancel(pg);
+        if (!ask_to_cancel(pg))
+            return cancelled(pg, woke, call->writes, reterr);
+        pg->stopped = woke == WAKE_INTERRUPT;
         deadline_ms = hw_clock_mono_ms() + CANCEL_GRACE_MS;
     }
     return HOWDAH_OK;
@@ -251,6 +288,7 @@ int hw_pg_send(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr)
         s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "not connected");
         return s;
     }
+    pg->stopped = false;
     s = call->statement >= 0 ? hw_pg_prepare(pg, (hw_pg_statement)call->statement, reterr)
                              : HOWDAH_OK;
     if (s >= 0)
@@ -294,6 +332,7 @@ int hw_pg_collect(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howd
         PQclear(kept);
         kept = next;
     }
+    pg->used_ms = hw_clock_mono_ms();
     if (!kept)
         return lost(pg, true, call->writes, reterr);
     if (failed) {
@@ -382,7 +421,7 @@ static int pipeline_send(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call 
                 return lost(pg, true, false, reterr);
         }
     }
-    return PQpipelineSync(pg->conn) ? HOWDAH_OK : lost(pg, true, false, reterr);
+    return HOWDAH_OK;
 }
 
 /* Takes the answers of all n statements and of the sync; the first error is reported. */
@@ -429,12 +468,22 @@ int hw_pg_pipeline(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call)
     hw_pg_land(pg);
     if (hw_interrupted(pg->interrupt))
         return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
+    pg->stopped = false;
     if (!PQenterPipelineMode(pg->conn))
         return lost(pg, false, false, reterr);
     s = pipeline_send(pg, make, ctx, n, reterr);
-    if (s >= 0)
-        s = pipeline_collect(pg, n, results, reterr);
-    if (pg->conn && !PQexitPipelineMode(pg->conn) && s >= 0)
-        return lost(pg, true, false, reterr);
+    /* Without memory for the next statement those before it are on their way: they are answered. */
+    if (s >= 0 || s == HOWDAH_NO_MEMORY) {
+        int collected = PQpipelineSync(pg->conn)
+                            ? pipeline_collect(pg, n, results, s < 0 ? NULL : reterr)
+                            : lost(pg, true, false, s < 0 ? NULL : reterr);
+
+        s = s < 0 ? s : collected;
+    }
+    if (pg->conn && !PQexitPipelineMode(pg->conn)) {
+        if (s >= 0)
+            return lost(pg, true, false, reterr);
+        hw_pg_disconnect(pg);
+    }
     return s;
 }

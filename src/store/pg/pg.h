@@ -10,6 +10,8 @@
  *       is a parameter.
  *   I4  At most one cursor has a page in flight (prefetch); any other statement first takes that
  *       page's answer in and leaves it with its cursor.
+ *   I5  An operation starts on a session without an open transaction, or makes a new session: what
+ *       is acknowledged must not depend on a COMMIT that somebody left out.
  */
 #ifndef HW_STORE_PG_PG_H
 #define HW_STORE_PG_PG_H
@@ -88,6 +90,9 @@ typedef struct hw_pg {
     PGconn *conn;    /* NULL: not connected */
     bool foreign;    /* the caller's connection: not closed, not reconfigured, nothing prepared */
     bool was_open;   /* there has been a connection: losing it is worth some patience */
+    bool ended;      /* the server has said that it ends this session */
+    bool stopped;    /* a cancel was sent because of an interrupt: its answer says INTERRUPTED */
+    int64_t used_ms; /* when the last answer came */
     bool unprepared; /* a pooler in between does not keep prepared statements */
     bool schema_checked;
     bool direct_append; /* rights on the table; otherwise through the functions */
@@ -130,8 +135,13 @@ typedef struct hw_pg_call {
 
 int hw_pg_connect(hw_pg *pg, howdah_error *reterr);
 void hw_pg_disconnect(hw_pg *pg);
-/* Connects if need be, and checks the schema once per connection. */
+/* A session that is there, idle, and that nobody has hung up; connects if need be (I4, I5). */
+int hw_pg_session(hw_pg *pg, howdah_error *reterr);
+/* The session, and the schema checked once per connection. */
 int hw_pg_ready(hw_pg *pg, howdah_error *reterr);
+
+/* After a failure: a transaction that is still open ends with its session (I5). */
+void hw_pg_abandon(hw_pg *pg);
 
 int hw_pg_exec(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr);
 /* A text without parameters whose result does not matter. */

@@ -33,12 +33,12 @@ static const char record_sql[] =
     " ON CONFLICT (number) DO UPDATE SET hash = excluded.hash, applied_at = clock_timestamp(),"
     " applied_by = current_user";
 
-/* Runs a text with names filled in; parameters are texts. */
-static int run_text(hw_pg *pg, const char *text, const char *const *values, int n,
-                    PGresult **ret_result, howdah_error *reterr)
+/* Runs a text with names filled in; parameters are texts.  timeout_ms 0: that of any statement. */
+static int run_within(hw_pg *pg, int64_t timeout_ms, const char *text, const char *const *values,
+                      int n, PGresult **ret_result, howdah_error *reterr)
 {
     hw_buf sql = HW_BUF_INIT(STEP_BYTES_MAX);
-    hw_pg_call call = {.statement = -1, .text_result = true, .timeout_ms = MIGRATE_TIMEOUT_MS};
+    hw_pg_call call = {.statement = -1, .text_result = true, .timeout_ms = timeout_ms};
     PGresult *result = NULL;
     int s = hw_pg_fill_names(text, pg->schema, &sql, reterr);
 
@@ -56,6 +56,13 @@ static int run_text(hw_pg *pg, const char *text, const char *const *values, int 
     else
         PQclear(result);
     return s;
+}
+
+/* A migration waits for others and rewrites tables: it may take its time. */
+static int run_text(hw_pg *pg, const char *text, const char *const *values, int n,
+                    PGresult **ret_result, howdah_error *reterr)
+{
+    return run_within(pg, MIGRATE_TIMEOUT_MS, text, values, n, ret_result, reterr);
 }
 
 static int schema_exists(hw_pg *pg, const char *table, bool *ret_exists, howdah_error *reterr)
@@ -206,10 +213,13 @@ static int migrate_step(hw_pg *pg, bool *ret_done, howdah_error *reterr)
     if (s < 0) {
         if (pg->conn)
             (void)hw_pg_command(pg, "ROLLBACK", NULL);
+        hw_pg_abandon(pg);
         return s;
     }
     s = hw_pg_command(pg, "COMMIT", reterr);
-    if (s >= 0 && step)
+    if (s < 0)
+        hw_pg_abandon(pg);
+    else if (step)
         say(pg, step);
     return s;
 }
@@ -218,10 +228,8 @@ int hw_pg_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error
 {
     hw_pg *pg = (hw_pg *)store;
     bool done = false;
-    int s = HOWDAH_OK;
+    int s = hw_pg_session(pg, reterr);
 
-    if (!pg->conn)
-        s = hw_pg_connect(pg, reterr);
     pg->note = note;
     pg->note_ctx = note_ctx;
     while (s >= 0 && !done)
@@ -286,7 +294,7 @@ int hw_pg_migrate_status(hw_store *store, hw_step_fn fn, void *ctx, howdah_error
     hw_pg *pg = (hw_pg *)store;
     PGresult *applied = NULL;
     bool exists = false;
-    int s = pg->conn ? HOWDAH_OK : hw_pg_connect(pg, reterr);
+    int s = hw_pg_session(pg, reterr);
 
     if (s >= 0)
         s = schema_exists(pg, "migrations", &exists, reterr);
@@ -330,7 +338,7 @@ static int check_version(hw_pg *pg, howdah_error *reterr)
 {
     PGresult *result = NULL;
     long version = 0;
-    int s = run_text(pg, "SELECT @schema@.schema_version()", NULL, 0, &result, reterr);
+    int s = run_within(pg, 0, "SELECT @schema@.schema_version()", NULL, 0, &result, reterr);
 
     if (s >= 0)
         version = strtol(PQgetvalue(result, 0, 0), NULL, 10);
@@ -371,7 +379,7 @@ int hw_pg_check_schema(hw_pg *pg, howdah_error *reterr)
 {
     const char *const values[] = {pg->schema};
     PGresult *rights = NULL;
-    int s = run_text(pg, rights_sql, values, 1, &rights, reterr);
+    int s = run_within(pg, 0, rights_sql, values, 1, &rights, reterr);
 
     if (s >= 0)
         s = check_rights(pg, rights, reterr);

@@ -9,6 +9,9 @@
  *       very version that it expects.
  *   I4  All events of a batch have the same recorded time, never before that of the event in front
  *       of them.
+ *
+ * Events go in many at a time: a statement costs about as much as a row, most of it for
+ * AUTOINCREMENT and for opening the indexes.
  */
 #include <assert.h>
 
@@ -18,16 +21,22 @@
 #include "store/sqlite/sqlite.h"
 
 #define INTERRUPT_EVERY 1024 /* events between two looks at the interrupt */
+#define MANY 32              /* rows of the larger INSERT */
 
 #define LAST_RECORDED_SQL                                                                          \
     "SELECT recorded_at FROM main.howdah_events ORDER BY global_sequence DESC LIMIT 1"
 #define STREAM_VERSION_SQL                                                                         \
     "SELECT version FROM main.howdah_events WHERE stream = ?1 ORDER BY version DESC LIMIT 1"
-#define INSERT_SQL                                                                                 \
-    "INSERT INTO main.howdah_events (id, stream, version, type, recorded_at, valid_time,"          \
-    " schema_version, revision, family, corrects, causation_id, correlation_id, actor,"            \
-    " content_type, reason, headers, data, bytes)"                                                 \
-    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)"
+#define INSERT_INTO                                                                                \
+    "INSERT INTO main.howdah_events (id, stream, version, type, recorded_at, schema_version,"      \
+    " revision, valid_time, family, corrects, causation_id, correlation_id, actor, content_type,"  \
+    " reason, headers, data, bytes) VALUES "
+#define ROW "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+#define ROW_PARAMETERS 18
+#define ROWS_4 ROW ", " ROW ", " ROW ", " ROW
+#define ROWS_16 ROWS_4 ", " ROWS_4 ", " ROWS_4 ", " ROWS_4
+#define INSERT_ONE_SQL INSERT_INTO ROW
+#define INSERT_MANY_SQL INSERT_INTO ROWS_16 ", " ROWS_16
 #define MARK_SQL                                                                                   \
     "INSERT INTO main.howdah_imports (source, created_at, id, rows, updated_at)"                   \
     " VALUES (?1, ?2, ?3, ?4, ?5)"                                                                 \
@@ -113,7 +122,63 @@ static int read_versions(hw_sqlite *store, const hw_batch *batch, int64_t *versi
     return HOWDAH_OK;
 }
 
-static void bind_optional_uuid(sqlite3_stmt *stmt, int index, bool present, const hw_uuid *uuid)
+/* Parameters of a row, in the order of INSERT_INTO; from the eighth on they can be NULL. */
+enum {
+    P_ID = 1,
+    P_STREAM,
+    P_VERSION,
+    P_TYPE,
+    P_RECORDED_AT,
+    P_SCHEMA_VERSION,
+    P_REVISION,
+    P_VALID_TIME,
+    P_FAMILY,
+    P_CORRECTS,
+    P_CAUSATION,
+    P_CORRELATION,
+    P_ACTOR,
+    P_CONTENT_TYPE,
+    P_REASON,
+    P_HEADERS,
+    P_DATA,
+    P_BYTES
+};
+
+_Static_assert(P_BYTES == ROW_PARAMETERS, "a parameter for each column");
+
+/* The batch on its way in. */
+typedef struct insertion {
+    hw_sqlite *store;
+    const hw_batch *batch;
+    const int64_t *versions; /* of the streams, before the batch */
+    int64_t recorded_at_us;
+    unsigned uses;         /* bit P_...: some event of the batch has a value for it */
+    int64_t last_sequence; /* of the event that went in last, 0 before the first */
+    howdah_position *positions;
+    hw_append_report *report;
+} insertion;
+
+#define USES(parameter, present) ((present) ? 1u << (parameter) : 0u)
+
+/* Columns that are NULL in every row need not be bound again and again. */
+static unsigned find_uses(const hw_batch *batch)
+{
+    unsigned uses = 0;
+
+    for (size_t i = 0; i < batch->n; i++) {
+        const howdah_event *e = batch->events[i];
+
+        uses |= USES(P_VALID_TIME, e->valid_time_us != HW_TIME_ABSENT) |
+                USES(P_FAMILY, e->has_family) | USES(P_CORRECTS, e->has_corrects) |
+                USES(P_CAUSATION, e->has_causation) | USES(P_CORRELATION, e->correlation_id.s) |
+                USES(P_ACTOR, e->actor.s) | USES(P_REASON, e->reason.s) |
+                USES(P_HEADERS, e->headers.s) | USES(P_DATA, !e->content_type.s) |
+                USES(P_CONTENT_TYPE, e->content_type.s) | USES(P_BYTES, e->content_type.s);
+    }
+    return uses;
+}
+
+static void bind_uuid_if(sqlite3_stmt *stmt, int index, bool present, const hw_uuid *uuid)
 {
     if (present)
         hw_sqlite_bind_uuid(stmt, index, uuid);
@@ -121,110 +186,179 @@ static void bind_optional_uuid(sqlite3_stmt *stmt, int index, bool present, cons
         (void)sqlite3_bind_null(stmt, index);
 }
 
-/* A column is bound by number, in the order of INSERT_SQL. */
-static void bind_event(sqlite3_stmt *stmt, const howdah_event *event, int64_t version,
-                       int64_t recorded_at_us)
+/* base is the number of parameters in front of the row's. */
+static void bind_optional(sqlite3_stmt *stmt, int base, const howdah_event *event, unsigned uses)
 {
     bool json = !event->content_type.s;
 
-    assert(event->stream.s && event->type.s && event->data.s && version >= 1);
-    hw_sqlite_bind_uuid(stmt, 1, &event->id);
-    hw_sqlite_bind_str(stmt, 2, event->stream);
-    (void)sqlite3_bind_int64(stmt, 3, version);
-    hw_sqlite_bind_str(stmt, 4, event->type);
-    (void)sqlite3_bind_int64(stmt, 5, recorded_at_us);
-    if (event->valid_time_us == HW_TIME_ABSENT)
-        (void)sqlite3_bind_null(stmt, 6);
-    else
-        (void)sqlite3_bind_int64(stmt, 6, event->valid_time_us);
-    (void)sqlite3_bind_int(stmt, 7, event->schema_version);
-    (void)sqlite3_bind_int(stmt, 8, event->revision);
-    bind_optional_uuid(stmt, 9, event->has_family, &event->family);
-    bind_optional_uuid(stmt, 10, event->has_corrects, &event->corrects);
-    bind_optional_uuid(stmt, 11, event->has_causation, &event->causation_id);
-    hw_sqlite_bind_str(stmt, 12, event->correlation_id);
-    hw_sqlite_bind_str(stmt, 13, event->actor);
-    hw_sqlite_bind_str(stmt, 14, event->content_type);
-    hw_sqlite_bind_str(stmt, 15, event->reason);
-    hw_sqlite_bind_str(stmt, 16, event->headers);
-    hw_sqlite_bind_str(stmt, 17, json ? event->data : HW_STR_NULL);
-    if (json)
-        (void)sqlite3_bind_null(stmt, 18);
-    else
-        (void)sqlite3_bind_blob64(stmt, 18, event->data.s, event->data.len, SQLITE_STATIC);
+    if (uses & USES(P_VALID_TIME, true)) {
+        if (event->valid_time_us == HW_TIME_ABSENT)
+            (void)sqlite3_bind_null(stmt, base + P_VALID_TIME);
+        else
+            (void)sqlite3_bind_int64(stmt, base + P_VALID_TIME, event->valid_time_us);
+    }
+    if (uses & USES(P_FAMILY, true))
+        bind_uuid_if(stmt, base + P_FAMILY, event->has_family, &event->family);
+    if (uses & USES(P_CORRECTS, true))
+        bind_uuid_if(stmt, base + P_CORRECTS, event->has_corrects, &event->corrects);
+    if (uses & USES(P_CAUSATION, true))
+        bind_uuid_if(stmt, base + P_CAUSATION, event->has_causation, &event->causation_id);
+    if (uses & USES(P_CORRELATION, true))
+        hw_sqlite_bind_str(stmt, base + P_CORRELATION, event->correlation_id);
+    if (uses & USES(P_ACTOR, true))
+        hw_sqlite_bind_str(stmt, base + P_ACTOR, event->actor);
+    if (uses & USES(P_REASON, true))
+        hw_sqlite_bind_str(stmt, base + P_REASON, event->reason);
+    if (uses & USES(P_HEADERS, true))
+        hw_sqlite_bind_str(stmt, base + P_HEADERS, event->headers);
+    if (uses & USES(P_DATA, true))
+        hw_sqlite_bind_str(stmt, base + P_DATA, json ? event->data : HW_STR_NULL);
+    if (uses & USES(P_BYTES, true)) {
+        hw_sqlite_bind_str(stmt, base + P_CONTENT_TYPE, event->content_type);
+        if (json)
+            (void)sqlite3_bind_null(stmt, base + P_BYTES);
+        else
+            (void)sqlite3_bind_blob64(stmt, base + P_BYTES, event->data.s, event->data.len,
+                                      SQLITE_STATIC);
+    }
 }
 
-/* The insert failed on a unique key: which one?  I2. */
-static int explain_constraint(hw_sqlite *store, const howdah_event *event, int rc, const char *why,
-                              hw_append_report *report, howdah_error *reterr)
+static void bind_row(const insertion *in, sqlite3_stmt *stmt, size_t row, size_t i)
 {
-    int64_t stored = 0;
-    int s = hw_sqlite_find(store, &event->id, &stored, reterr);
+    const howdah_event *event = in->batch->events[i];
+    int64_t version = in->versions[in->batch->stream_no[i]] + in->batch->nth[i];
+    int base = (int)row * ROW_PARAMETERS;
 
-    if (s < 0)
-        return s;
-    if (stored > 0) {
-        report->outcome = HW_APPEND_ID_TAKEN;
-        return HOWDAH_OK;
+    assert(event->stream.s && event->type.s && event->data.s && version >= 1);
+    hw_sqlite_bind_uuid(stmt, base + P_ID, &event->id);
+    hw_sqlite_bind_str(stmt, base + P_STREAM, event->stream);
+    (void)sqlite3_bind_int64(stmt, base + P_VERSION, version);
+    hw_sqlite_bind_str(stmt, base + P_TYPE, event->type);
+    (void)sqlite3_bind_int64(stmt, base + P_RECORDED_AT, in->recorded_at_us);
+    (void)sqlite3_bind_int(stmt, base + P_SCHEMA_VERSION, event->schema_version);
+    (void)sqlite3_bind_int(stmt, base + P_REVISION, event->revision);
+    bind_optional(stmt, base, event, in->uses);
+    in->positions[i] = (howdah_position){
+        .version = version, .recorded_at_us = in->recorded_at_us, .revision = event->revision};
+}
+
+/* The insert failed on a key or a check: which one, and of which event?  I2. */
+static int explain_constraint(insertion *in, size_t first, size_t rows, int rc, const char *why,
+                              howdah_error *reterr)
+{
+    const howdah_event *const *events = in->batch->events + first;
+    const howdah_event *correction = NULL;
+
+    for (size_t i = 0; i < rows; i++) {
+        int64_t stored = 0;
+        int s = hw_sqlite_find(in->store, &events[i]->id, &stored, reterr);
+
+        if (s < 0)
+            return s;
+        if (stored > 0) {
+            in->report->outcome = HW_APPEND_ID_TAKEN;
+            return HOWDAH_OK;
+        }
+        if (events[i]->has_family)
+            correction = events[i];
     }
-    if (event->has_family && rc == SQLITE_CONSTRAINT_UNIQUE) {
-        s = hw_fail(reterr, HOWDAH_CONFLICT, "revision %d of this event is stored already",
-                    event->revision);
+    if (correction && rc == SQLITE_CONSTRAINT_UNIQUE) {
+        int s = hw_fail(reterr, HOWDAH_CONFLICT, "revision %d of this event is stored already",
+                        correction->revision);
         return hw_advise(reterr, s, "somebody else has corrected it: read it again, then correct");
     }
     return hw_fail(reterr, HOWDAH_FAILED, "append: %s refuses the event: %s (SQLite code %d)",
-                   store->name, why, rc);
+                   in->store->name, why, rc);
 }
 
-static int insert_event(hw_sqlite *store, sqlite3_stmt *stmt, const howdah_event *event,
-                        hw_append_report *report, howdah_error *reterr)
+static int step_insert(insertion *in, sqlite3_stmt *stmt, size_t first, size_t rows,
+                       howdah_error *reterr)
 {
+    sqlite3 *db = in->store->db;
     char why[128];
     int rc = sqlite3_step(stmt);
-    int s = HOWDAH_OK;
+    int s;
 
     if (rc == SQLITE_DONE) {
         (void)sqlite3_reset(stmt);
         return HOWDAH_OK;
     }
     if ((rc & 0xff) != SQLITE_CONSTRAINT) {
-        s = hw_sqlite_fail(store, rc, "append", reterr);
+        s = hw_sqlite_fail(in->store, rc, "append", reterr);
         (void)sqlite3_reset(stmt);
         return s;
     }
-    rc = sqlite3_extended_errcode(store->db);
-    (void)sqlite3_snprintf(sizeof why, why, "%s", sqlite3_errmsg(store->db));
+    rc = sqlite3_extended_errcode(db);
+    (void)sqlite3_snprintf(sizeof why, why, "%s", sqlite3_errmsg(db));
     (void)sqlite3_reset(stmt);
-    return explain_constraint(store, event, rc, why, report, reterr);
+    return explain_constraint(in, first, rows, rc, why, reterr);
 }
 
-static int insert_events(hw_sqlite *store, const hw_batch *batch, const int64_t *versions,
-                         int64_t recorded_at_us, howdah_position *positions,
-                         hw_append_report *report, howdah_error *reterr)
+/*
+ * Only the last row's sequence is known.  The others are the numbers before it when as many numbers
+ * as rows were given out; if not (a caller's trigger that writes events as well), they are looked
+ * up.
+ */
+static int place_rows(insertion *in, size_t first, size_t rows, howdah_error *reterr)
 {
-    sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_stmt(store, HW_SLOT_INSERT, INSERT_SQL, &stmt, reterr);
+    int64_t last = sqlite3_last_insert_rowid(in->store->db);
+    bool in_a_row = rows == 1 || last - in->last_sequence == (int64_t)rows;
 
-    for (size_t i = 0; s >= 0 && report->outcome == HW_APPEND_STORED && i < batch->n; i++) {
-        const howdah_event *event = batch->events[i];
-        int64_t version = versions[batch->stream_no[i]] + batch->nth[i];
+    for (size_t i = 0; i < rows; i++) {
+        howdah_position *p = &in->positions[first + i];
+        int s = HOWDAH_OK;
 
-        if (i % INTERRUPT_EVERY == INTERRUPT_EVERY - 1) {
-            s = hw_sqlite_check_interrupt(store, reterr);
-            if (s < 0)
-                break;
-        }
-        bind_event(stmt, event, version, recorded_at_us);
-        s = insert_event(store, stmt, event, report, reterr);
-        positions[i].global_sequence = sqlite3_last_insert_rowid(store->db);
-        positions[i].version = version;
-        positions[i].recorded_at_us = recorded_at_us;
-        positions[i].revision = event->revision;
-        positions[i].already_stored = 0;
+        if (in_a_row)
+            p->global_sequence = last - (int64_t)(rows - 1 - i);
+        else
+            s = hw_sqlite_find(in->store, &in->batch->events[first + i]->id, &p->global_sequence,
+                               reterr);
+        if (s < 0)
+            return s;
     }
-    /* The events are the caller's: keep no pointer to them. */
-    if (stmt)
-        (void)sqlite3_clear_bindings(stmt);
+    in->last_sequence = last;
+    return HOWDAH_OK;
+}
+
+static int insert_rows(insertion *in, sqlite3_stmt *stmt, size_t first, size_t rows,
+                       howdah_error *reterr)
+{
+    int s;
+
+    for (size_t i = 0; i < rows; i++)
+        bind_row(in, stmt, i, first + i);
+    s = step_insert(in, stmt, first, rows, reterr);
+    if (s >= 0 && in->report->outcome == HW_APPEND_STORED)
+        s = place_rows(in, first, rows, reterr);
+    return s;
+}
+
+/* The first event goes alone: its sequence is the one that the others are counted from. */
+static int insert_events(insertion *in, howdah_error *reterr)
+{
+    const hw_batch *batch = in->batch;
+    sqlite3_stmt *one = NULL;
+    sqlite3_stmt *many = NULL;
+    size_t done = 0;
+    bool by_many = batch->n > MANY && !in->store->borrowed; /* see hw_sqlite_temp_in_file() */
+    int s = hw_sqlite_stmt(in->store, HW_SLOT_INSERT_ONE, INSERT_ONE_SQL, &one, reterr);
+
+    if (s >= 0 && by_many)
+        s = hw_sqlite_stmt(in->store, HW_SLOT_INSERT_MANY, INSERT_MANY_SQL, &many, reterr);
+    in->uses = find_uses(batch);
+    while (s >= 0 && in->report->outcome == HW_APPEND_STORED && done < batch->n) {
+        size_t rows = by_many && done > 0 && batch->n - done >= MANY ? MANY : 1;
+
+        s = insert_rows(in, rows == 1 ? one : many, done, rows, reterr);
+        done += rows;
+        if (s >= 0 && done % INTERRUPT_EVERY < rows)
+            s = hw_sqlite_check_interrupt(in->store, reterr);
+    }
+    /* The events are the caller's: keep no pointer to them, nor a value of a column in uses. */
+    if (one)
+        (void)sqlite3_clear_bindings(one);
+    if (many)
+        (void)sqlite3_clear_bindings(many);
     return s;
 }
 
@@ -265,8 +399,16 @@ static int fill(hw_sqlite *store, const hw_batch *batch, const hw_import_mark *m
             return hw_fail_no_memory(reterr);
     }
     s = read_versions(store, batch, versions, report, reterr);
-    if (s >= 0 && report->outcome == HW_APPEND_STORED)
-        s = insert_events(store, batch, versions, recorded_at_us, positions, report, reterr);
+    if (s >= 0 && report->outcome == HW_APPEND_STORED) {
+        insertion in = {.store = store,
+                        .batch = batch,
+                        .versions = versions,
+                        .recorded_at_us = recorded_at_us,
+                        .positions = positions,
+                        .report = report};
+
+        s = insert_events(&in, reterr);
+    }
     if (versions != &one)
         hw_free(versions);
     if (s >= 0 && report->outcome == HW_APPEND_STORED && mark)

@@ -243,8 +243,21 @@ static int configure(hw_sqlite *store, howdah_error *reterr)
     store->wal_pages = 0;
     store->checkpoint_at = CHECKPOINT_PAGES;
     store->checkpoint_spacing = CHECKPOINT_PAGES;
-    /* The first statement reads the file: one that is no database is found out here. */
+    hw_sqlite_temp_in_file(store, false);
+    /* This statement reads the file: one that is no database is found out here. */
     return hw_sqlite_exec(store, "PRAGMA synchronous = FULL", "open", reterr);
+}
+
+/*
+ * In memory, since an INSERT of many rows keeps a journal of its own, which would be a file made
+ * and removed for each append.  In a file for what may be larger than memory.
+ */
+void hw_sqlite_temp_in_file(hw_sqlite *store, bool in_file)
+{
+    if (!store->borrowed)
+        (void)sqlite3_exec(store->db,
+                           in_file ? "PRAGMA temp_store = FILE" : "PRAGMA temp_store = MEMORY",
+                           NULL, NULL, NULL);
 }
 
 static int open_handle(hw_sqlite *store, bool create, howdah_error *reterr)

@@ -296,9 +296,12 @@ static int keep_order_key(struct hw_sqlite_rows *ahead, sqlite3_stmt *stmt, hw_s
     return HOWDAH_OK;
 }
 
-static int hex_value(char c)
+/* Of a digit that we wrote; anything else counts as 0. */
+static unsigned hex_value(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (c >= '0' && c <= '9')
+        return (unsigned)(c - '0');
+    return c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 : 0;
 }
 
 /* The reverse of keep_blob_id(). */
@@ -500,12 +503,12 @@ static int read_ahead(hw_sqlite *store, const hw_import_source *source, const hw
     struct hw_sqlite_rows *ahead = store->import;
     howdah_error err = HOWDAH_ERROR_INIT;
     sqlite3_stmt *stmt = NULL;
-    int s = prepare_rows(store, source, after, &stmt, reterr);
+    int s;
 
-    if (s < 0)
-        return s;
+    hw_sqlite_temp_in_file(store, true);
+    s = prepare_rows(store, source, after, &stmt, &err);
     forget_rows(ahead);
-    while (ahead->bytes < AHEAD_BYTES_MAX) {
+    while (s >= 0 && ahead->bytes < AHEAD_BYTES_MAX) {
         s = hw_sqlite_step(store, stmt, "import", &err);
         if (s == HOWDAH_OK)
             s = make_row_room(ahead, &err);
@@ -516,6 +519,7 @@ static int read_ahead(hw_sqlite *store, const hw_import_source *source, const hw
         ahead->n++;
     }
     (void)sqlite3_finalize(stmt);
+    hw_sqlite_temp_in_file(store, false);
     if (s >= 0 || (s == HOWDAH_INVALID && ahead->n > 0))
         return HOWDAH_OK;
     if (reterr)

@@ -85,15 +85,18 @@ static int set_path(hw_sqlite *store, const char *file, howdah_error *reterr)
     return store->directory ? HOWDAH_OK : hw_fail_no_memory(reterr);
 }
 
-static int parse_url(const char *url, const char **ret_file, howdah_error *reterr)
+/* What the URL names: a file, or :memory:.  NULL when it names nothing. */
+static const char *file_of(const char *url)
 {
-    int s;
+    size_t len = strlen(SCHEME);
 
-    if (strncasecmp(url, SCHEME, strlen(SCHEME)) == 0 && url[strlen(SCHEME)] != '\0') {
-        *ret_file = url + strlen(SCHEME);
-        return HOWDAH_OK;
-    }
-    s = hw_fail_field(reterr, HOWDAH_INVALID, "store", "no file is named after " SCHEME);
+    return strncasecmp(url, SCHEME, len) == 0 && url[len] != '\0' ? url + len : NULL;
+}
+
+static int refuse_url(howdah_error *reterr)
+{
+    int s = hw_fail_field(reterr, HOWDAH_INVALID, "store", "no file is named after " SCHEME);
+
     return hw_advise(reterr, s, "use sqlite:FILE, such as sqlite:orders.db, or sqlite::memory:");
 }
 
@@ -123,12 +126,12 @@ static void warn_of_old_library(void)
 
 int hw_sqlite_open(const hw_config *config, hw_store **ret_store, howdah_error *reterr)
 {
-    const char *file = NULL;
+    const char *file = file_of(config->url);
     hw_sqlite *store;
-    int s = parse_url(config->url, &file, reterr);
+    int s = HOWDAH_OK;
 
-    if (s < 0)
-        return s;
+    if (!file)
+        return refuse_url(reterr);
     store = new_store(file);
     if (!store)
         return hw_fail_no_memory(reterr);

@@ -166,35 +166,49 @@ static int damaged(const cursor *c, sqlite3_stmt *stmt, const char *what, howdah
                    (long long)sqlite3_column_int64(stmt, COL_SEQUENCE), what);
 }
 
+/*
+ * Values are taken as sqlite3_value and looked at from there: the same as sqlite3_column_...(), for
+ * less, and allowed because a handle is used by one thread at a time.
+ */
+
 /* Borrowed from the statement until its next step; absent for NULL. */
 static hw_str borrow_text(sqlite3_stmt *stmt, int column)
 {
-    const char *text = (const char *)sqlite3_column_text(stmt, column);
+    sqlite3_value *value = sqlite3_column_value(stmt, column);
+    const char *text;
 
-    return text ? (hw_str){text, (size_t)sqlite3_column_bytes(stmt, column)} : HW_STR_NULL;
+    if (sqlite3_value_type(value) == SQLITE_NULL)
+        return HW_STR_NULL;
+    text = (const char *)sqlite3_value_text(value);
+    return text ? (hw_str){text, (size_t)sqlite3_value_bytes(value)} : HW_STR_NULL;
 }
 
 static hw_str borrow_payload(sqlite3_stmt *stmt)
 {
+    hw_str data = borrow_text(stmt, COL_DATA);
+    sqlite3_value *value;
     const void *bytes;
 
-    if (sqlite3_column_type(stmt, COL_DATA) != SQLITE_NULL)
-        return borrow_text(stmt, COL_DATA);
-    if (sqlite3_column_type(stmt, COL_BYTES) == SQLITE_NULL)
+    if (data.s)
+        return data;
+    value = sqlite3_column_value(stmt, COL_BYTES);
+    if (sqlite3_value_type(value) == SQLITE_NULL)
         return HW_STR_NULL;
-    bytes = sqlite3_column_blob(stmt, COL_BYTES); /* NULL for an empty one */
-    return (hw_str){bytes ? bytes : "", (size_t)sqlite3_column_bytes(stmt, COL_BYTES)};
+    bytes = sqlite3_value_blob(value); /* NULL for an empty one */
+    return (hw_str){bytes ? bytes : "", (size_t)sqlite3_value_bytes(value)};
 }
 
 /* false when the column is there but is no UUID. */
 static bool take_uuid(sqlite3_stmt *stmt, int column, hw_uuid *ret_uuid, bool *ret_present)
 {
-    const void *bytes = sqlite3_column_blob(stmt, column);
+    sqlite3_value *value = sqlite3_column_value(stmt, column);
+    const void *bytes;
 
-    *ret_present = bytes != NULL;
-    if (!bytes)
-        return sqlite3_column_type(stmt, column) == SQLITE_NULL;
-    if (sqlite3_column_bytes(stmt, column) != (int)sizeof ret_uuid->b)
+    *ret_present = sqlite3_value_type(value) != SQLITE_NULL;
+    if (!*ret_present)
+        return true;
+    bytes = sqlite3_value_blob(value);
+    if (!bytes || sqlite3_value_bytes(value) != (int)sizeof ret_uuid->b)
         return false;
     memcpy(ret_uuid->b, bytes, sizeof ret_uuid->b);
     return true;
@@ -654,8 +668,10 @@ int hw_sqlite_tree(hw_store *base, const hw_uuid *id, hw_uuid **ret_ids, int **r
     s = t.ids && t.depths ? collect(store, CAUSES_SQL, id, &t, reterr) : hw_fail_no_memory(reterr);
     if (s >= 0) {
         turn_causes(&t);
+        hw_sqlite_temp_in_file(store, true); /* one event may have millions of effects */
         if (t.n > 0 && t.n < HOWDAH_TREE_MAX)
             s = collect(store, EFFECTS_SQL, id, &t, reterr);
+        hw_sqlite_temp_in_file(store, false);
     }
     if (s < 0) {
         hw_free(t.ids);

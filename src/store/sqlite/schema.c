@@ -381,7 +381,7 @@ static int apply_step(hw_sqlite *store, const hw_step *step, bool *ret_applied,
 int hw_sqlite_migrate(hw_store *base, hw_note_fn note, void *note_ctx, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
-    verdict v;
+    verdict v = {0};
     int s = hw_sqlite_ready(store, HW_NEED_CREATE, reterr);
 
     if (s >= 0)

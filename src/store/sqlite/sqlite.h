@@ -31,7 +31,8 @@ typedef enum hw_sqlite_slot {
     HW_SLOT_COOKIE,
     HW_SLOT_LAST_RECORDED,
     HW_SLOT_STREAM_VERSION,
-    HW_SLOT_INSERT,
+    HW_SLOT_INSERT_ONE,
+    HW_SLOT_INSERT_MANY,
     HW_SLOT_FIND_ID,
     HW_SLOT_IMPORT_MARK,
     HW_SLOT_HEAD,
@@ -101,6 +102,9 @@ int hw_sqlite_step(hw_sqlite *store, sqlite3_stmt *stmt, const char *doing, howd
 int hw_sqlite_number(hw_sqlite *store, const char *sql, int64_t otherwise, int64_t *ret_value,
                      howdah_error *reterr);
 int hw_sqlite_exec(hw_sqlite *store, const char *sql, const char *doing, howdah_error *reterr);
+
+/* Where sorts and queues of statements go that may grow without bound; not in a transaction. */
+void hw_sqlite_temp_in_file(hw_sqlite *store, bool in_file);
 
 /* A write transaction, or a savepoint in the caller's. */
 int hw_sqlite_begin(hw_sqlite *store, howdah_error *reterr);
