@@ -40,7 +40,11 @@ int howdah_pg_append(PGconn *conn, const char *schema, const howdah_event *const
     if (s < 0 || n == 0)
         return s;
     s = hw_pg_wrap(conn, schema ? schema : "howdah", &store, reterr);
-    return s < 0 ? s : append_and_unwrap(store, events, n, options, ret_positions, reterr);
+    if (s >= 0)
+        s = append_and_unwrap(store, events, n, options, ret_positions, reterr);
+    if (s < 0 && reterr && PQstatus(conn) == CONNECTION_BAD)
+        reterr->flags |= HOWDAH_HANDLE_DEAD;
+    return s;
 }
 
 int howdah_sqlite_append(sqlite3 *db, const howdah_event *const *events, size_t n,

@@ -112,7 +112,7 @@ static int name_site(bench_site *site, const char *store_url, howdah_error *rete
     return site->url && site->place && site->ceiling ? HOWDAH_OK : hw_fail_no_memory(reterr);
 }
 
-/* A statement, or several, each %1$s the schema, on a connection of its own. */
+/* Statements up to a NULL, on a connection of their own; @ stands for the schema. */
 static int run_sql(const bench_site *site, const char *const *sql, howdah_error *reterr)
 {
     PGconn *conn = NULL;
@@ -138,12 +138,21 @@ static int run_sql(const bench_site *site, const char *const *sql, howdah_error 
 
 /*
  * The same columns, NOT NULLs, unique keys and indexes, whatever the migrations made them; a
- * sequence of its own.  No CHECKs: they are ours to pay for.
+ * sequence of its own.  No CHECKs, and of domains the types beneath: what is checked is ours to pay
+ * for.
  */
 static int make_ceiling(const bench_site *site, howdah_error *reterr)
 {
     static const char *const sql[] = {
         "CREATE TABLE @.ceiling (LIKE @.events INCLUDING INDEXES INCLUDING STORAGE)",
+        "DO $$ DECLARE change text; BEGIN FOR change IN SELECT format('ALTER TABLE @.ceiling"
+        " ALTER %I TYPE %s', a.attname, format_type(t.typbasetype, t.typtypmod)) ||"
+        " coalesce(' COLLATE ' || quote_ident(n.nspname) || '.' || quote_ident(c.collname), '')"
+        " FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid"
+        " LEFT JOIN pg_collation AS c ON c.oid = a.attcollation"
+        " LEFT JOIN pg_namespace AS n ON n.oid = c.collnamespace"
+        " WHERE a.attrelid = '@.ceiling'::regclass AND a.attnum > 0 AND t.typtype = 'd'"
+        " LOOP EXECUTE change; END LOOP; END $$",
         "CREATE SEQUENCE @.ceiling_seq OWNED BY @.ceiling.global_sequence",
         "ALTER TABLE @.ceiling ALTER global_sequence SET DEFAULT nextval('@.ceiling_seq'),"
         " ALTER recorded_at SET DEFAULT clock_timestamp(),"

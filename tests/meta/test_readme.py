@@ -69,10 +69,7 @@ class Readme:
         return "'%s'" % self.server
 
     def sh(self, text):
-        script = commands(text)
-        if not script.strip():
-            raise tap.Skip("nothing to run here")
-        script = re.sub(r"(['\"]?)" + URL.pattern + r"\1", self.quoted_server, script)
+        script = re.sub(r"(['\"]?)" + URL.pattern + r"\1", self.quoted_server, commands(text))
         tap.comment(self.run(["sh", "-c", PRELUDE + script]))
 
     def sql(self, text):
@@ -108,7 +105,8 @@ def main():
         return tap.run([
             case(readme, m.group("kind"), m.group("text"), m.group("why"),
                  page.count("\n", 0, m.start("kind")) + 1)
-            for m in BLOCK.finditer(page)])
+            for m in BLOCK.finditer(page)
+            if m.group("kind") != "sh" or commands(m.group("text")).strip()])
 
 
 if __name__ == "__main__":

@@ -101,6 +101,7 @@ static void probe_stream(candidate *c, dice *d)
 
 static void probe_type(candidate *c, dice *d)
 {
+    c->type.has = true;
     believe(c, F_TYPE, gen_type(d, &c->type.buf));
     if (dice_percent(d, 2)) {
         c->type.has = false;
@@ -284,40 +285,23 @@ static void probe(candidate *c, dice *d)
 /* One member that is something else: wrong kinds, forms that only a line can have. */
 static void make_line_only(candidate *c, dice *d)
 {
-    static const char *const members[] = {"stream",
-                                          "type",
-                                          "headers",
-                                          "correlation_id",
-                                          "actor",
-                                          "id",
-                                          "causation_id",
-                                          "valid_time",
-                                          "schema_version",
-                                          "expect",
-                                          "data_base64",
-                                          "content_type",
-                                          "schema_version",
-                                          "expect",
-                                          "data_base64",
-                                          "valid_time",
-                                          "causation_id",
-                                          "global_sequence",
-                                          "version",
-                                          "recorded_at",
-                                          "family",
-                                          "revision",
-                                          "corrects",
-                                          "reason",
-                                          "strem",
-                                          "Stream",
-                                          "stream ",
-                                          "",
-                                          "expected",
-                                          "a-name-that-no-event-has-0123456789",
-                                          "\\u0061ctor",
-                                          "data_base64",
-                                          "\\u0000",
-                                          "\xC3\xA9v\xC3\xA9nement"};
+    static const char *const members[] = {"stream",         "type",
+                                          "headers",        "correlation_id",
+                                          "actor",          "id",
+                                          "causation_id",   "valid_time",
+                                          "schema_version", "expect",
+                                          "data_base64",    "content_type",
+                                          "schema_version", "expect",
+                                          "data_base64",    "valid_time",
+                                          "causation_id",   "global_sequence",
+                                          "version",        "recorded_at",
+                                          "family",         "revision",
+                                          "corrects",       "reason",
+                                          "strem",          "Stream",
+                                          "stream ",        "",
+                                          "expected",       "a-name-that-no-event-has-0123456789",
+                                          "\\u0061ctor",    "data_base64",
+                                          "\\u0000",        "\xC3\xA9v\xC3\xA9nement"};
     static const char *const values[] = {"null",
                                          "true",
                                          "false",

@@ -1,10 +1,11 @@
 /*
  * property.c - makes cases, asks every face, compares.
  *
- *   property [--seed N] [--cases N] [--case N] [--plant FACE:N]
+ *   property [--seed N] [--cases N] [--case N] [--plant FACE:N] [--tamper N]
  *
  * A disagreement is printed with its case, then that case is run again, alone, and every face's
- * verdict is shown.  --plant turns one verdict round, to see that this is noticed.  Needs
+ * verdict is shown.  To see that all this is noticed, --plant turns one verdict round, and --tamper
+ * changes the payload of a stored case and puts an event there that nobody appended.  Needs
  * HOWDAH_TEST_PG (tools/with-pg) and HOWDAH, the command.
  */
 #include <inttypes.h>
@@ -110,6 +111,9 @@ static void parse_arguments(int argc, char **argv, options *o)
             o->verbose = true;
         } else if (strcmp(argv[i], "--plant") == 0) {
             parse_plant(value, o);
+        } else if (strcmp(argv[i], "--tamper") == 0) {
+            o->tampers = true;
+            o->tamper_case = number_of(value);
         } else {
             die("unknown argument %s", argv[i]);
         }
@@ -142,6 +146,8 @@ static void explain(const options *o, const char *program, uint64_t number)
                  o->command, program, o->seed, number);
     if (o->plants)
         (void)printf(" --plant %s:%" PRIu64, face_name(o->plant_face), o->plant_case);
+    if (o->tampers)
+        (void)printf(" --tamper %" PRIu64, o->tamper_case);
     (void)putchar('\n');
 }
 

@@ -76,7 +76,7 @@ uint32_t dice_below(dice *d, uint32_t n);
 bool dice_percent(dice *d, uint32_t percent);
 #define DICE_PICK(d, array) ((array)[dice_below((d), sizeof(array) / sizeof(array)[0])])
 
-/* ---- gen_text.c, gen_json.c: values near the edges */
+/* ---- gen_text.c, gen_json.c, gen_headers.c: values near the edges */
 
 /* What the generator knows about a value: it is its own, second opinion (I3). */
 typedef enum belief { UNSURE, GOOD, BAD } belief;
@@ -87,6 +87,11 @@ belief gen_type(dice *d, hw_buf *out);
 belief gen_content_type(dice *d, hw_buf *out);
 belief gen_uuid_text(dice *d, const char *own, hw_buf *out);
 belief gen_time_text(dice *d, hw_buf *out);
+
+/* Pieces of documents: a string, perhaps a blank; and one change that may break what is there. */
+void put_sound_string(dice *d, hw_buf *out);
+void put_space(dice *d, hw_buf *out);
+void break_document(dice *d, hw_buf *out);
 
 /* A sound document, and one near an edge. */
 void gen_plain_json(dice *d, hw_buf *out);

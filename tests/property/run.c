@@ -320,6 +320,8 @@ void run(const options *o, findings *ret_findings)
         run_chunk(r);
     }
     judge_by_command(r);
+    if (o->tampers)
+        runner_tamper(r);
     for (int s = 0; s < STORES; s++)
         runner_read_back(r, &r->stores[s]);
     runner_close(r);

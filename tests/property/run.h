@@ -12,6 +12,8 @@ typedef struct options {
     bool plants;  /* turn plant_face's verdict on plant_case round */
     face plant_face;
     uint64_t plant_case;
+    bool tampers; /* change tamper_case in the store, and put a stray event there */
+    uint64_t tamper_case;
     const char *pg_url;
     const char *command;
 } options;

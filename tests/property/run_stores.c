@@ -119,6 +119,26 @@ void runner_open(runner *r)
         die("no memory");
 }
 
+void runner_tamper(const runner *r)
+{
+    PGconn *conn = PQconnectdb(r->o->pg_url);
+    char id[HOWDAH_UUID_SIZE];
+    char sql[512];
+    PGresult *result;
+
+    candidate_id(r->o->tamper_case, 0, id);
+    (void)snprintf(sql, sizeof sql,
+                   "UPDATE %s.events SET data = '{\"total\": 0}' WHERE id = '%s';"
+                   " INSERT INTO %s.events (stream, version, type, data)"
+                   " VALUES ('nobody', 1, 'never', '{}')",
+                   r->schema[0], id, r->schema[0]);
+    result = PQexec(conn, sql);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        die("%s", PQerrorMessage(conn));
+    PQclear(result);
+    PQfinish(conn);
+}
+
 static void drop_schemas(const runner *r)
 {
     PGconn *conn = PQconnectdb(r->o->pg_url);

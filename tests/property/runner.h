@@ -41,6 +41,8 @@ typedef struct runner {
 
 void runner_open(runner *r);
 void runner_close(runner *r);
+/* --tamper. */
+void runner_tamper(const runner *r);
 /* Reads a whole store and compares each event with its case. */
 void runner_read_back(runner *r, store *s);
 /* Notes a case that somebody disagrees about, once. */

@@ -9,6 +9,8 @@
  *       savepoint: whatever is refused leaves that transaction as it was.
  *   I4  A client without rights on the table calls append_arrays(), which does all of this, and
  *       settles repeated ids, inside the server.
+ *   I5  A lost race is worth another attempt only where the next statement sees more: inside a
+ *       transaction above READ COMMITTED it is a serialization failure, the caller's to repeat.
  */
 #include <endian.h>
 #include <string.h>
@@ -486,7 +488,7 @@ static int make_call(void *ctx, size_t i, hw_pg_call *call)
     plan *p = ctx;
 
     if (p->begin && i-- == 0) {
-        call->sql = "BEGIN";
+        call->sql = "BEGIN ISOLATION LEVEL READ COMMITTED"; /* I5, also on the caller's session */
         return HOWDAH_OK;
     }
     if (p->batch->queue_up && i-- == 0)
@@ -579,30 +581,80 @@ static int append_transaction(hw_pg *pg, plan *p, howdah_position *positions,
     return s;
 }
 
+/* ----------------------------------------------- in the caller's transaction */
+
+static int is_any_visible(hw_pg *pg, const hw_batch *batch, bool *ret_visible, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = HW_PG_READ_IDS};
+    arrays a = {.out = &pg->params};
+    PGresult *result = NULL;
+    int s;
+
+    hw_buf_clear(a.out);
+    put_ids(&a, batch->events, batch->n);
+    s = hw_buf_check(a.out, reterr);
+    if (s < 0)
+        return s;
+    params_of_arrays(&call, &a);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    if (s >= 0)
+        *ret_visible = PQntuples(result) > 0;
+    PQclear(result);
+    return s;
+}
+
+/* I5: what took our version or id is out of this transaction's sight, now and later. */
+static int check_snapshot(hw_pg *pg, const hw_batch *batch, const hw_append_report *report,
+                          howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = -1, .sql = "SHOW transaction_isolation"};
+    PGresult *result = NULL;
+    bool visible = false;
+    int s = hw_pg_exec(pg, &call, &result, reterr);
+
+    if (s >= 0)
+        visible = strncmp(PQgetvalue(result, 0, 0), "read ", 5) == 0;
+    PQclear(result);
+    if (s >= 0 && !visible && report->outcome == HW_APPEND_ID_TAKEN)
+        s = is_any_visible(pg, batch, &visible, reterr);
+    if (s < 0 || visible)
+        return s;
+    s = hw_fail(reterr, HOWDAH_UNAVAILABLE,
+                "another transaction has appended these events, or to their stream, since this "
+                "one began");
+    if (reterr)
+        (void)strcpy(reterr->sqlstate, "40001");
+    return hw_advise(reterr, s, "roll back and repeat the transaction, or use READ COMMITTED");
+}
+
+/* Keeps what was done since the savepoint or undoes it; the first failure is the one reported. */
+static int leave_savepoint(hw_pg *pg, int s, bool keep, howdah_error *reterr)
+{
+    int left;
+
+    if (PQtransactionStatus(pg->conn) == PQTRANS_UNKNOWN)
+        return s;
+    left = hw_pg_command(pg,
+                         keep ? "RELEASE SAVEPOINT howdah_append"
+                              : "ROLLBACK TO SAVEPOINT howdah_append;"
+                                "RELEASE SAVEPOINT howdah_append",
+                         s < 0 ? NULL : reterr);
+    return s < 0 ? s : left < 0 ? left : s;
+}
+
 /* I3: on the caller's connection, inside the caller's transaction. */
 static int append_in_savepoint(hw_pg *pg, plan *p, howdah_position *positions,
                                hw_append_report *report, howdah_error *reterr)
 {
     int s = hw_pg_command(pg, "SAVEPOINT howdah_append", reterr);
-    bool keep;
 
     if (s < 0)
         return s;
     s = run_pipeline(pg, p, positions, report, reterr);
-    keep = s >= 0 && report->outcome == HW_APPEND_STORED;
-    if (keep)
-        return hw_pg_command(pg, "RELEASE SAVEPOINT howdah_append", reterr);
-    if (PQtransactionStatus(pg->conn) != PQTRANS_UNKNOWN) {
-        howdah_error err = HOWDAH_ERROR_INIT;
-        int undone = hw_pg_command(
-            pg, "ROLLBACK TO SAVEPOINT howdah_append; RELEASE SAVEPOINT howdah_append", &err);
-
-        if (undone < 0 && s >= 0) {
-            if (reterr)
-                *reterr = err;
-            return undone;
-        }
-    }
+    s = leave_savepoint(pg, s, s >= 0 && report->outcome == HW_APPEND_STORED, reterr);
+    if (s >= 0 &&
+        (report->outcome == HW_APPEND_ID_TAKEN || report->outcome == HW_APPEND_VERSION_TAKEN))
+        s = check_snapshot(pg, p->batch, report, reterr);
     return s;
 }
 
@@ -625,11 +677,12 @@ static int call_append_function(hw_pg *pg, const hw_pg_call *call, PGresult **re
     }
 }
 
-static int append_by_function(hw_pg *pg, const hw_batch *batch, howdah_position *positions,
-                              hw_append_report *report, howdah_error *reterr)
+static int append_by_function(hw_pg *pg, const hw_batch *batch, bool inside,
+                              howdah_position *positions, hw_append_report *report,
+                              howdah_error *reterr)
 {
     arrays a = {.out = &pg->params};
-    hw_pg_call call = {.statement = HW_PG_APPEND_FUNCTION, .writes = true};
+    hw_pg_call call = {.statement = HW_PG_APPEND_FUNCTION, .writes = !inside};
     hw_pg_array array;
     PGresult *result = NULL;
     int s;
@@ -646,7 +699,12 @@ static int append_by_function(hw_pg *pg, const hw_batch *batch, howdah_position 
     if (s < 0)
         return s;
     params_of_arrays(&call, &a);
+    s = inside ? hw_pg_command(pg, "SAVEPOINT howdah_append", reterr) : HOWDAH_OK;
+    if (s < 0)
+        return s;
     s = call_append_function(pg, &call, &result, reterr);
+    if (inside)
+        s = leave_savepoint(pg, s, s >= 0, reterr);
     if (s >= 0) {
         report->outcome = HW_APPEND_STORED;
         if (!take_positions(result, batch->n, positions))
@@ -670,7 +728,7 @@ int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_mark *m
     if (s < 0)
         return s;
     if (!pg->direct_append && !mark)
-        return append_by_function(pg, batch, ret_positions, report, reterr);
+        return append_by_function(pg, batch, inside, ret_positions, report, reterr);
     if (batch->n == 1 && !mark && !batch->queue_up && !inside)
         return append_one(pg, batch, ret_positions, report, reterr);
     s = plan_init(&p, pg, batch, mark, reterr);

@@ -201,9 +201,9 @@ static const char session_sql[] =
 
 static int check_session(hw_pg *pg, const PGresult *result, howdah_error *reterr)
 {
-    bool recovery = strcmp(PQgetvalue(result, 0, 0), "t") == 0;
     int s;
 
+    pg->recovery = strcmp(PQgetvalue(result, 0, 0), "t") == 0;
     if (PQserverVersion(pg->conn) < HW_PG_VERSION_MIN) {
         s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "PostgreSQL %d is too old: 13 or newer is needed",
                     PQserverVersion(pg->conn) / 10000);
@@ -217,7 +217,7 @@ static int check_session(hw_pg *pg, const PGresult *result, howdah_error *reterr
                                  "the database's encoding is not UTF8 but %s",
                                  PQgetvalue(result, 0, 2)),
                          "create a database with: createdb --encoding=UTF8 --template=template0");
-    if (recovery && !pg->read_only)
+    if (pg->recovery && !pg->read_only)
         return hw_advise(reterr,
                          hw_fail(reterr, HOWDAH_READ_ONLY,
                                  "this server is in recovery (a standby): it takes no writes"),

@@ -90,6 +90,7 @@ typedef struct hw_pg {
     PGconn *conn;    /* NULL: not connected */
     bool foreign;    /* the caller's connection: not closed, not reconfigured, nothing prepared */
     bool was_open;   /* there has been a connection: losing it is worth some patience */
+    bool recovery;   /* the server is a standby */
     bool ended;      /* the server has said that it ends this session */
     bool stopped;    /* a cancel was sent because of an interrupt: its answer says INTERRUPTED */
     int64_t used_ms; /* when the last answer came */

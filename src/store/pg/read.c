@@ -492,13 +492,14 @@ int hw_pg_horizon(hw_store *store, uint64_t *ret_horizon, howdah_error *reterr)
     return s;
 }
 
+/* A standby cannot draw a transaction id: there a hole is never proven dead, and stays open. */
 int hw_pg_fence(hw_store *store, uint64_t *ret_fence, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
-    int64_t fence = 0;
+    int64_t fence = -1; /* UINT64_MAX */
     int s = hw_pg_ready(pg, reterr);
 
-    if (s >= 0)
+    if (s >= 0 && !pg->recovery)
         s = read_int8(pg, HW_PG_FENCE, &fence, reterr);
     if (s >= 0)
         *ret_fence = (uint64_t)fence;
