@@ -76,15 +76,23 @@ def count(entry):
     return passed, failed, skipped
 
 
+def entries(path):
+    """The programs of one run; a run that left no results is a failed one."""
+    try:
+        with open(path, encoding="utf-8") as f:
+            return [json.loads(line) for line in f]
+    except (OSError, ValueError) as e:
+        return [{"name": "%s: %s" % (path, e), "result": "ERROR"}]
+
+
 def main(paths):
     totals = [0, 0, 0]
     for path in paths:
-        with open(path, encoding="utf-8") as f:
-            for entry in map(json.loads, f):
-                counted = count(entry)
-                totals = [a + b for a, b in zip(totals, counted)]
-                if counted[1]:
-                    print("\n".join(failures(entry)))
+        for entry in entries(path):
+            counted = count(entry)
+            totals = [a + b for a, b in zip(totals, counted)]
+            if counted[1]:
+                print("\n".join(failures(entry)))
     passed, failed, skipped = totals
     print("%d passed, %d failed%s" % (passed, failed, ", %d skipped" % skipped if skipped else ""))
     return 1 if failed or not passed else 0

@@ -52,7 +52,8 @@ typedef struct import_run {
     char name[SOURCE_NAME_MAX + 1]; /* schema.table as given: the mark's key */
     char *table_copy;
     char *columns[HW_IMPORT_FIELDS]; /* found by their usual names */
-    bool met[HW_IMPORT_FIELDS];      /* the mapped column is really there */
+    bool no_memory;
+    bool met[HW_IMPORT_FIELDS]; /* the mapped column is really there */
     howdah_builder *builder;
     howdah_event *events[BATCH_MAX];
     size_t n;
@@ -106,15 +107,20 @@ static int meet_column(void *ctx, const char *column)
         if (run->source.column[i].s || run->source.constant[i].s)
             continue;
         for (size_t k = 0; k < 6 && fields[i].usual[k]; k++)
-            if (!run->columns[i] && strcmp(fields[i].usual[k], column) == 0)
+            if (!run->columns[i] && strcmp(fields[i].usual[k], column) == 0) {
                 run->columns[i] = hw_strdup(column);
+                run->no_memory = run->no_memory || !run->columns[i];
+            }
     }
-    return 0;
+    return run->no_memory;
 }
 
 static int resolve(import_run *run, howdah_error *reterr)
 {
     int s = run->store->ops->import_columns(run->store, &run->source, meet_column, run, reterr);
+
+    if (s >= 0 && run->no_memory)
+        return hw_fail_no_memory(reterr);
 
     for (int i = 0; s >= 0 && i < HW_IMPORT_FIELDS; i++) {
         if (run->source.column[i].s && !run->met[i])

@@ -123,8 +123,8 @@ static int gather(sqlite3 *db, const char *sql, hw_buf *out, howdah_error *reter
 }
 
 /*
- * The SQL of the ceiling's table: the same columns, NOT NULLs and indexes, whatever the migrations
- * made them.  No CHECKs and no defaults: they are ours to pay for.
+ * The SQL of the ceiling: the very table and indexes of the log, whatever the migrations made them,
+ * so that both sides do the same inserts.
  */
 static int describe_table(const bench_site *site, hw_buf *out, howdah_error *reterr)
 {
@@ -133,18 +133,11 @@ static int describe_table(const bench_site *site, hw_buf *out, howdah_error *ret
 
     if (s < 0)
         return s;
-    hw_buf_puts(out, "PRAGMA journal_mode = WAL; CREATE TABLE howdah_events (");
+    hw_buf_puts(out, "PRAGMA journal_mode = WAL;");
     s = gather(db,
-               "SELECT group_concat(CASE WHEN pk THEN name || ' INTEGER PRIMARY KEY AUTOINCREMENT'"
-               " ELSE name || ' ' || type || iif(\"notnull\", ' NOT NULL', '') END)"
-               " FROM pragma_table_info('howdah_events')",
+               "SELECT group_concat(sql || ';', '') FROM (SELECT sql FROM sqlite_schema WHERE"
+               " tbl_name = 'howdah_events' AND sql IS NOT NULL ORDER BY type = 'index')",
                out, reterr);
-    hw_buf_puts(out, ") STRICT;");
-    if (s >= 0)
-        s = gather(db,
-                   "SELECT sql || ';' FROM sqlite_schema WHERE type = 'index' AND"
-                   " tbl_name = 'howdah_events' AND sql IS NOT NULL",
-                   out, reterr);
     (void)sqlite3_close(db);
     return s;
 }

@@ -161,8 +161,9 @@ typedef struct hw_store_ops {
     void (*read_close)(hw_cursor *cursor);
 
     /*
-     * The ids of the event's causes (root last) and effects (each behind its cause), with depth;
-     * see howdah_read_tree().  Arrays are the caller's, freed with hw_free().
+     * The ids of the event's causes (root first), its own, and those of its effects (each behind
+     * its cause), with depth; see howdah_read_tree().  Arrays are the caller's, freed with
+     * hw_free().
      */
     int (*tree)(hw_store *store, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
                 size_t *ret_n, howdah_error *reterr);

@@ -62,9 +62,9 @@ static char *with_names(const pgt *t, const char *sql)
     hw_buf out = HW_BUF_INIT(1 << 20);
 
     for (; *sql; sql++) {
-        size_t len = *sql == '{' ? strspn(sql + 1, "abcdefghijklmnopqrstuvwxyz_") : 0;
+        size_t len = *sql == '{' ? strspn(sql + 1, "abcdefghijklmnopqrstuvwxyz_0123456789") : 0;
 
-        if (len == 0 || sql[len + 1] != '}') {
+        if (len < 2 || sql[len + 1] != '}') {
             hw_buf_putc(&out, *sql);
             continue;
         }

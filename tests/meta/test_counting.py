@@ -41,8 +41,13 @@ def a_program_killed_before_its_first_case_is_a_failure():
     assert count_tests.count(entry("ERROR", "1..2\n")) == (0, 1, 0)
 
 
+def a_run_without_results_is_a_failure():
+    assert [count_tests.count(e) for e in count_tests.entries("/no/such/file")] == [(0, 1, 0)]
+
+
 if __name__ == "__main__":
     sys.exit(tap.run([a_program_without_cases_counts_as_one, tap_cases_are_counted_one_by_one,
                       cmocka_s_skip_line_is_a_skip, cmocka_s_own_output_is_counted_too,
                       a_crash_after_good_cases_is_a_failure,
-                      a_program_killed_before_its_first_case_is_a_failure]))
+                      a_program_killed_before_its_first_case_is_a_failure,
+                      a_run_without_results_is_a_failure]))

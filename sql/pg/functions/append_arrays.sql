@@ -76,7 +76,7 @@ BEGIN
                                                        event_id, stored.global_sequence);
                     END IF;
                     touched := touched || streams[i];
-                    RETURN QUERY SELECT stored.global_sequence, event_id, stored.version, stored.revision,
+                    RETURN QUERY SELECT stored.global_sequence, event_id, stored.version::bigint, stored.revision,
                                         stored.recorded_at, true;
                     EXIT;
                 END IF;
@@ -99,7 +99,7 @@ BEGIN
                     correlation_ids[i], causation_ids[i], actors[i], valid_times[i],
                     coalesce(schema_versions[i], 1), byteses[i], content_types[i])
             ON CONFLICT DO NOTHING
-            RETURNING e.global_sequence, e.id, e.version, e.revision, e.recorded_at, false;
+            RETURNING e.global_sequence, e.id, e.version::bigint, e.revision, e.recorded_at, false;
             EXIT WHEN FOUND;
             lost_races := lost_races + 1;
             IF lost_races = 2 THEN

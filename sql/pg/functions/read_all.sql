@@ -10,5 +10,6 @@ RETURNS SETOF @schema@.all_events
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
-    SELECT * FROM @schema@.read_events(NULL, NULL, pattern, NULL, since + 1, last, max_count, backward)
+    SELECT * FROM @schema@.read_events(NULL, NULL, pattern, NULL,
+                                       least(since, 9223372036854775806) + 1, last, max_count, backward)
 $howdah$;

@@ -3,7 +3,8 @@
 --
 -- The one page that all reads stand on.  Filters that are NULL do not filter.  first and last
 -- are versions when a stream is given, else global sequences, both included, NULL = open; rows
--- come in that order.  Each branch is an index scan that ends after max_count rows.
+-- come in that order.  Each branch is an index scan that ends after max_count rows: it is written
+-- so that only one index gives its order, and sorting is switched off, statistics or not.
 -- Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.read_events(
     stream text, type text, pattern text, correlation_id text, first bigint, last bigint,
@@ -11,18 +12,22 @@ CREATE OR REPLACE FUNCTION @schema@.read_events(
 RETURNS SETOF @schema@.all_events
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET enable_sort = off
+SET enable_bitmapscan = off
 AS $howdah$
 #variable_conflict use_column
 DECLARE
     s     constant text := read_events.stream;
-    t     constant text := read_events.type;
+    -- A pattern without a wildcard is a type, and has its index.
+    t     constant text := coalesce(read_events.type, CASE WHEN pattern !~ '[*>]' THEN pattern END);
     c     constant text := read_events.correlation_id;
     regex constant text := CASE WHEN pattern IS NOT NULL THEN @schema@.pattern_regex(pattern) END;
     lo    constant bigint := coalesce(first, 0);
     hi    constant bigint := coalesce(nullif(last, 0), 9223372036854775807);
     n     constant bigint := coalesce(max_count, 9223372036854775807);
+    back  constant boolean := coalesce(backward, false);
 BEGIN
-    IF s IS NOT NULL AND NOT backward THEN
+    IF s IS NOT NULL AND NOT back THEN
         RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
             WHERE e.stream = s AND e.version BETWEEN lo AND hi
               AND (t IS NULL OR e.type = t) AND (regex IS NULL OR e.type ~ regex)
@@ -34,25 +39,37 @@ BEGIN
               AND (t IS NULL OR e.type = t) AND (regex IS NULL OR e.type ~ regex)
               AND (c IS NULL OR e.correlation_id = c)
             ORDER BY e.version DESC LIMIT n;
-    ELSIF c IS NOT NULL AND NOT backward THEN
+    ELSIF c IS NOT NULL AND NOT back THEN
         RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
-            WHERE e.correlation_id = c AND e.global_sequence BETWEEN lo AND hi
+            WHERE e.correlation_id IS NOT NULL
+              AND (e.correlation_id, e.global_sequence) >= (c, lo)
+              AND (e.correlation_id, e.global_sequence) <= (c, hi)
               AND (t IS NULL OR e.type = t) AND (regex IS NULL OR e.type ~ regex)
-            ORDER BY e.global_sequence LIMIT n;
+            ORDER BY e.correlation_id, e.global_sequence LIMIT n;
     ELSIF c IS NOT NULL THEN
         RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
-            WHERE e.correlation_id = c AND e.global_sequence BETWEEN lo AND hi
+            WHERE e.correlation_id IS NOT NULL
+              AND (e.correlation_id, e.global_sequence) >= (c, lo)
+              AND (e.correlation_id, e.global_sequence) <= (c, hi)
               AND (t IS NULL OR e.type = t) AND (regex IS NULL OR e.type ~ regex)
-            ORDER BY e.global_sequence DESC LIMIT n;
-    ELSIF NOT backward THEN
+            ORDER BY e.correlation_id DESC, e.global_sequence DESC LIMIT n;
+    ELSIF t IS NOT NULL AND NOT back THEN
         RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
-            WHERE e.global_sequence BETWEEN lo AND hi
-              AND (t IS NULL OR e.type = t) AND (regex IS NULL OR e.type ~ regex)
+            WHERE (e.type, e.global_sequence) >= (t, lo) AND (e.type, e.global_sequence) <= (t, hi)
+              AND (regex IS NULL OR e.type ~ regex)
+            ORDER BY e.type, e.global_sequence LIMIT n;
+    ELSIF t IS NOT NULL THEN
+        RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
+            WHERE (e.type, e.global_sequence) >= (t, lo) AND (e.type, e.global_sequence) <= (t, hi)
+              AND (regex IS NULL OR e.type ~ regex)
+            ORDER BY e.type DESC, e.global_sequence DESC LIMIT n;
+    ELSIF NOT back THEN
+        RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
+            WHERE e.global_sequence BETWEEN lo AND hi AND (regex IS NULL OR e.type ~ regex)
             ORDER BY e.global_sequence LIMIT n;
     ELSE
         RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
-            WHERE e.global_sequence BETWEEN lo AND hi
-              AND (t IS NULL OR e.type = t) AND (regex IS NULL OR e.type ~ regex)
+            WHERE e.global_sequence BETWEEN lo AND hi AND (regex IS NULL OR e.type ~ regex)
             ORDER BY e.global_sequence DESC LIMIT n;
     END IF;
 END

@@ -22,11 +22,16 @@ VALUES ('bus_id', gen_random_uuid()::text);
 
 CREATE SEQUENCE @schema@.events_global_sequence_seq AS bigint CACHE 1;
 
+-- What a raw INSERT must obey at least.  Domains, not CHECKs of the table: those are planned anew
+-- for every statement and cost a single append a quarter of its time.
+CREATE DOMAIN @schema@.name AS text COLLATE "C" CHECK (octet_length(VALUE) BETWEEN 1 AND 255);
+CREATE DOMAIN @schema@.positive AS bigint CHECK (VALUE > 0);
+
 CREATE TABLE @schema@.events (
     global_sequence bigint NOT NULL
         DEFAULT nextval(CASE WHEN pg_current_xact_id() IS NOT NULL
                              THEN @sequence_text@::regclass END),
-    version         bigint NOT NULL,
+    version         @schema@.positive NOT NULL,
     recorded_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
     valid_time      timestamptz,
     id              uuid NOT NULL DEFAULT gen_random_uuid(),
@@ -35,8 +40,8 @@ CREATE TABLE @schema@.events (
     corrects        uuid,
     revision        integer NOT NULL DEFAULT 1,
     schema_version  integer NOT NULL DEFAULT 1,
-    stream          text NOT NULL COLLATE "C",
-    type            text NOT NULL COLLATE "C",
+    stream          @schema@.name NOT NULL,
+    type            @schema@.name NOT NULL,
     correlation_id  text COLLATE "C",
     actor           text,
     reason          text,
@@ -46,12 +51,7 @@ CREATE TABLE @schema@.events (
     bytes           bytea,
     CONSTRAINT events_pkey PRIMARY KEY (global_sequence),
     CONSTRAINT events_stream_version_key UNIQUE (stream, version),
-    CONSTRAINT events_id_key UNIQUE (id),
-    CONSTRAINT events_version_check CHECK (version > 0 AND revision > 0 AND schema_version > 0),
-    CONSTRAINT events_name_check CHECK (octet_length(stream) BETWEEN 1 AND 255
-                                        AND octet_length(type) BETWEEN 1 AND 255),
-    CONSTRAINT events_payload_check CHECK ((content_type IS NULL AND data IS NOT NULL AND bytes IS NULL)
-                                           OR (content_type IS NOT NULL AND bytes IS NOT NULL AND data IS NULL))
+    CONSTRAINT events_id_key UNIQUE (id)
 );
 
 ALTER SEQUENCE @schema@.events_global_sequence_seq OWNED BY @schema@.events.global_sequence;

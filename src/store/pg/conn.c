@@ -3,6 +3,9 @@
  *
  *   I1  A server in recovery is refused for writing.
  *   I2  Time-outs that a role or database sets do not apply to our sessions: we have our own.
+ *   I4  Plans do not depend on luck: every hot statement has one index that gives its order, plans
+ *       are generic, and sorting a whole table is never cheaper in the planner's eyes, whether
+ *       there are statistics or not.
  *   I3  synchronous_commit is never "off" in our sessions unless the user allows it: an
  *       acknowledged append must survive a crash.
  *   I4  No part of a password gets into a message, not even of one that libpq took for a host.
@@ -185,15 +188,16 @@ static int connect_once(hw_pg *pg, int64_t until, bool *ret_patience, howdah_err
     return s;
 }
 
-/* The first time-out to go is the one that could end this very text. */
+/* First of all go the time-out that could end this very text, and foreign functions in it. */
 static const char session_sql[] =
-    "SET statement_timeout = 0;"
+    "SET statement_timeout = 0; SET search_path = pg_catalog, pg_temp;"
     "SELECT set_config(v.name, v.value, false) FROM (VALUES"
     " ('lock_timeout', '0'), ('transaction_timeout', '0'),"
     " ('idle_in_transaction_session_timeout', '0'), ('idle_session_timeout', '0'),"
     " ('default_transaction_isolation', 'read committed'), ('jit', 'off'),"
     " ('search_path', 'pg_catalog, pg_temp'), ('DateStyle', 'ISO'), ('TimeZone', 'UTC'),"
-    " ('bytea_output', 'hex'), ('plan_cache_mode', 'force_generic_plan')) AS v(name, value) JOIN "
+    " ('bytea_output', 'hex'), ('plan_cache_mode', 'force_generic_plan'),"
+    " ('enable_bitmapscan', 'off'), ('enable_sort', 'off')) AS v(name, value) JOIN "
     "pg_catalog.pg_settings AS s"
     " ON lower(s.name) = lower(v.name);"
     "SELECT pg_is_in_recovery(), current_setting('synchronous_commit'),"

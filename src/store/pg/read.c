@@ -202,6 +202,8 @@ static void decode(const PGresult *r, int row, howdah_event *e)
     e->type = get_str(r, row, TYPE);
     e->content_type = get_str(r, row, CONTENT_TYPE);
     e->data = get_str(r, row, e->content_type.s ? BYTES : DATA);
+    if (!e->data.s) /* a raw INSERT gave no payload */
+        e->data = e->content_type.s ? HW_STR_LIT("") : HW_STR_LIT("null");
     e->headers = get_str(r, row, HEADERS);
     e->correlation_id = get_str(r, row, CORRELATION_ID);
     e->has_causation = get_uuid(r, row, CAUSATION_ID, &e->causation_id);

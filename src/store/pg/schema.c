@@ -6,7 +6,8 @@
  *   I2  A step whose text differs from the one applied, or a step that we do not know, stops
  *       everything before anything is changed.
  *   I3  Functions and roles are one more step, number 0, applied again whenever their text
- *       changes; only a library that knows every applied step may do it.
+ *       changes, or a role of the bus exists that has no rights yet (somebody else had to create
+ *       it); only a library that knows every applied step may do it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +158,32 @@ static const hw_step *next_step(const PGresult *applied)
     return is_applied(applied, &hw_pg_functions) ? NULL : &hw_pg_functions;
 }
 
+/* Roles that were created after the functions, seen by one who may grant (I3). */
+static const char waiting_sql[] =
+    "SELECT count(*) FROM pg_namespace AS n, pg_roles AS r WHERE n.nspname = $1"
+    " AND r.rolname IN ($1 || '_publish', $1 || '_read', $1 || '_admin')"
+    " AND NOT has_schema_privilege(r.oid, n.oid, 'USAGE')"
+    " AND pg_has_role(n.nspowner, 'USAGE')";
+
+static int choose_step(hw_pg *pg, const PGresult *applied, const hw_step **ret_step,
+                       howdah_error *reterr)
+{
+    const char *const values[] = {pg->schema};
+    const hw_step *step = next_step(applied);
+    PGresult *result = NULL;
+    int s = HOWDAH_OK;
+
+    if (!step) {
+        s = run_text(pg, waiting_sql, values, 1, &result, reterr);
+        if (s >= 0 && strcmp(PQgetvalue(result, 0, 0), "0") != 0)
+            step = &hw_pg_functions;
+        PQclear(result);
+    }
+    if (s >= 0)
+        *ret_step = step;
+    return s;
+}
+
 static int lock_and_prepare(hw_pg *pg, howdah_error *reterr)
 {
     bool exists = false;
@@ -203,13 +230,14 @@ static int migrate_step(hw_pg *pg, bool *ret_done, howdah_error *reterr)
         s = read_applied(pg, &applied, reterr);
     if (s >= 0)
         s = check_applied(applied, reterr);
+    if (s >= 0)
+        s = choose_step(pg, applied, &step, reterr);
+    PQclear(applied);
     if (s >= 0) {
-        step = next_step(applied);
         *ret_done = step == NULL;
         if (step)
             s = apply(pg, step, reterr);
     }
-    PQclear(applied);
     if (s < 0) {
         if (pg->conn)
             (void)hw_pg_command(pg, "ROLLBACK", NULL);

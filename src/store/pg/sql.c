@@ -35,6 +35,14 @@
 
 #define BY_STREAM "stream = $1 AND version BETWEEN $2 AND $3"
 #define BY_SEQUENCE "global_sequence BETWEEN $2 AND $3"
+/*
+ * As a range of rows, ordered by both columns, so that only the index on both can serve it: with
+ * "type = $5 ... ORDER BY global_sequence" the planner may walk the whole log for a rare type.
+ */
+#define BY_TYPE "(type, global_sequence) >= ($5, $2) AND (type, global_sequence) <= ($5, $3)"
+#define BY_CORRELATION                                                                             \
+    "correlation_id IS NOT NULL AND (correlation_id, global_sequence) >= ($7, $2)"                 \
+    " AND (correlation_id, global_sequence) <= ($7, $3)"
 
 static const Oid append_types[] = {HW_OID_UUID,        HW_OID_TEXT, HW_OID_TEXT,  HW_OID_JSON,
                                    HW_OID_JSON,        HW_OID_TEXT, HW_OID_UUID,  HW_OID_TEXT,
@@ -95,13 +103,15 @@ static const statement_row statements[HW_PG_STATEMENT_COUNT] = {
          " FROM unnest($15, $16) WITH ORDINALITY AS s(name, expected, n)"
          " LEFT JOIN LATERAL (SELECT max(e.version) AS last FROM @schema@.events AS e"
          "  WHERE e.stream = s.name) AS m ON true) " INSERT_INTO
-         "SELECT i.id, i.stream, s.base[i.stream_no] + i.nth, i.type, i.data, i.headers,"
-         " i.correlation_id, i.causation_id, i.actor, i.valid_time, i.schema_version, i.bytes,"
-         " i.content_type"
-         " FROM s, unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
-         "  AS i(id, stream, type, data, headers, correlation_id, causation_id, actor, valid_time,"
-         "   schema_version, bytes, content_type, stream_no, nth)"
-         " WHERE s.met RETURNING global_sequence, version, recorded_at",
+         "SELECT i.id, i.stream, (SELECT base FROM s)[i.stream_no] + i.nth, i.type, i.data,"
+         " i.headers, i.correlation_id, i.causation_id, i.actor, i.valid_time, i.schema_version,"
+         " i.bytes, i.content_type"
+         " FROM (SELECT unnest($1) AS id, unnest($2) AS stream, unnest($3) AS type,"
+         "  unnest($4) AS data, unnest($5) AS headers, unnest($6) AS correlation_id,"
+         "  unnest($7) AS causation_id, unnest($8) AS actor, unnest($9) AS valid_time,"
+         "  unnest($10) AS schema_version, unnest($11) AS bytes, unnest($12) AS content_type,"
+         "  unnest($13) AS stream_no, unnest($14) AS nth) AS i"
+         " WHERE (SELECT met FROM s)" RETURNING,
          TYPES(batch_types)},
     [HW_PG_APPEND_FUNCTION] =
         {"SELECT global_sequence, version, recorded_at, already_stored FROM"
@@ -124,15 +134,13 @@ static const statement_row statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_HEAD] = {"SELECT coalesce(max(global_sequence), 0) FROM @schema@.events", NULL, 0},
     [HW_PG_READ_STREAM] = {READ_PATH(BY_STREAM, "version"), TYPES(read_types)},
     [HW_PG_READ_STREAM_BACK] = {READ_PATH(BY_STREAM, "version DESC"), TYPES(read_types)},
-    [HW_PG_READ_CORRELATION] = {READ_PATH("correlation_id = $7 AND " BY_SEQUENCE,
-                                          "global_sequence"),
+    [HW_PG_READ_CORRELATION] = {READ_PATH(BY_CORRELATION, "correlation_id, global_sequence"),
                                 TYPES(read_types)},
-    [HW_PG_READ_CORRELATION_BACK] = {READ_PATH("correlation_id = $7 AND " BY_SEQUENCE,
-                                               "global_sequence DESC"),
+    [HW_PG_READ_CORRELATION_BACK] = {READ_PATH(BY_CORRELATION,
+                                               "correlation_id DESC, global_sequence DESC"),
                                      TYPES(read_types)},
-    [HW_PG_READ_TYPE] = {READ_PATH("type = $5 AND " BY_SEQUENCE, "global_sequence"),
-                         TYPES(read_types)},
-    [HW_PG_READ_TYPE_BACK] = {READ_PATH("type = $5 AND " BY_SEQUENCE, "global_sequence DESC"),
+    [HW_PG_READ_TYPE] = {READ_PATH(BY_TYPE, "type, global_sequence"), TYPES(read_types)},
+    [HW_PG_READ_TYPE_BACK] = {READ_PATH(BY_TYPE, "type DESC, global_sequence DESC"),
                               TYPES(read_types)},
     [HW_PG_READ_ALL] = {READ_PATH(BY_SEQUENCE, "global_sequence"), TYPES(read_types)},
     [HW_PG_READ_ALL_BACK] = {READ_PATH(BY_SEQUENCE, "global_sequence DESC"), TYPES(read_types)},
