@@ -81,7 +81,8 @@ def check(path, build, cache, directory, command, common):
     if os.path.exists(mark):
         return path, "", True
     done = subprocess.run(
-        [TOOL, "--quiet", "-p", build, "--extra-arg=-Wno-unknown-warning-option",
+        [TOOL, "--quiet", "-p", build, "--extra-arg=-Wno-error",
+         "--extra-arg=-Wno-unknown-warning-option",
          "--extra-arg=-Wno-ignored-optimization-argument", path],
         capture_output=True, text=True)
     if done.returncode == 0 and "warning:" not in done.stdout:

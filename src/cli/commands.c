@@ -1,4 +1,4 @@
-/* commands.c - the whole face of the command, as tables.  The contract is shared/CLI.md. */
+/* commands.c - the whole face of the command, as tables: names, flags and fields that scripts rely on. */
 #include "cli/commands.h"
 
 #include <string.h>

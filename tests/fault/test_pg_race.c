@@ -23,7 +23,7 @@
 
 #define WRITERS 16
 #define FOLLOWERS 2
-#define SHARED_STREAMS 8
+#define SHARED_STREAMS 90
 #define OWN_STREAMS 100 /* the first of the writers' own streams */
 #define STREAMS (OWN_STREAMS + WRITERS)
 #define SEEN_MAX (2 * 1024 * 1024)
@@ -44,7 +44,8 @@ typedef struct follower {
 } follower;
 
 typedef struct arena {
-    atomic_bool stop;
+    atomic_bool stop;                   /* the writers */
+    atomic_bool no_more;                /* the killer */
     atomic_bool done;                   /* the followers, too */
     atomic_llong acknowledged[WRITERS]; /* appends of the library to the writer's own stream */
     atomic_int kills;
@@ -168,10 +169,10 @@ static bool sql_append(writer *w)
 
 static void dawdle(writer *w)
 {
-    static const unsigned longest_ms[] = {0, 0, 2, 5, 20, 60};
+    static const unsigned longest_ms[] = {0, 0, 0, 2, 5, 30};
     unsigned most = longest_ms[pick(w, 6)];
 
-    if (pick(w, 60) == 0)
+    if (pick(w, 200) == 0)
         most = 900; /* somebody always thinks it over */
     (void)usleep(most ? pick(w, most * 1000) : 0);
 }
@@ -278,6 +279,13 @@ static void write_something(writer *w)
     }
 }
 
+/* A session that is killed while idle says so. */
+static void be_quiet(void *arg, const char *message)
+{
+    (void)arg;
+    (void)message;
+}
+
 static void be_writer(const pgt *t, int me)
 {
     writer w = {.t = t, .me = me, .seed = hw_random_u32()};
@@ -287,6 +295,7 @@ static void be_writer(const pgt *t, int me)
         pgt_url_with(t->url, "application_name=race&options=-c%20deadlock_timeout%3D50"));
     w.bus = pgt_open(t, w.url);
     w.conn = pgt_session(w.url);
+    (void)PQsetNoticeProcessor(w.conn, be_quiet, NULL);
     while (!atomic_load(&all->stop)) {
         write_something(&w);
         if (PQstatus(w.conn) != CONNECTION_OK || PQtransactionStatus(w.conn) != PQTRANS_IDLE)
@@ -298,14 +307,30 @@ static void be_writer(const pgt *t, int me)
 
 /* ---- the killer, and the followers */
 
-/* Ends a session of somebody, writers and followers alike. */
+/* What was prepared and forgotten is committed, or taken back. */
+static void finish_prepared(const pgt *t, PGconn *conn, const char *older_than)
+{
+    PGresult *gids = pgt_result(t, conn,
+                                "SELECT gid FROM pg_prepared_xacts WHERE gid LIKE 'race-%%'"
+                                " AND database = current_database()"
+                                " AND prepared < clock_timestamp() - interval '%s'",
+                                older_than);
+
+    for (int i = 0; i < PQntuples(gids); i++)
+        (void)pgt_state(t, conn, "%s PREPARED '%s'",
+                        hw_random_u32() % 3 == 0 ? "ROLLBACK" : "COMMIT", PQgetvalue(gids, i, 0));
+    PQclear(gids);
+}
+
+/* Ends a session of somebody, writers and followers alike; and transactions that lost theirs. */
 static void be_killer(const pgt *t, int me)
 {
     PGconn *conn = pgt_session(t->url);
 
     (void)me;
-    while (!atomic_load(&all->stop)) {
+    while (!atomic_load(&all->no_more)) {
         (void)usleep(20000 + hw_random_u32() % 60000);
+        finish_prepared(t, conn, "300 ms");
         (void)atomic_fetch_add(
             &all->kills,
             (int)pgt_number(t, conn,
@@ -396,19 +421,6 @@ static long race_seconds(void)
     return text && *text ? strtol(text, NULL, 10) : 8;
 }
 
-/* What was prepared and forgotten is committed, or taken back. */
-static void finish_prepared(const pgt *t)
-{
-    PGresult *gids = pgt_result(t, t->admin,
-                                "SELECT gid FROM pg_prepared_xacts WHERE gid LIKE 'race-%%'"
-                                " AND database = current_database()");
-
-    for (int i = 0; i < PQntuples(gids); i++)
-        pgt_run(t, t->admin, "%s PREPARED '%s'", i % 3 == 0 ? "ROLLBACK" : "COMMIT",
-                PQgetvalue(gids, i, 0));
-    PQclear(gids);
-}
-
 static void run_race(const pgt *t)
 {
     pid_t writers[WRITERS];
@@ -422,8 +434,9 @@ static void run_race(const pgt *t)
     atomic_store(&all->stop, true);
     for (int i = 0; i < WRITERS; i++)
         wait_for(writers[i]);
+    atomic_store(&all->no_more, true);
     wait_for(killer);
-    finish_prepared(t);
+    finish_prepared(t, t->admin, "0");
 }
 
 /* ---- the verdict */
@@ -535,7 +548,7 @@ static int race_teardown(void **state)
     pgt *t = *state;
 
     (void)munmap(all, sizeof *all);
-    finish_prepared(t);
+    finish_prepared(t, t->admin, "0");
     pgt_run(t, t->admin, "DROP ROLE race_reader");
     return pgt_teardown(state);
 }

@@ -558,7 +558,7 @@ static void a_hostile_search_path_does_not_lead_the_functions_astray(void **stat
     /* Without its own path a function walks into them, so this test can fail. */
     pgt_run(p->t, p->t->admin, "ALTER FUNCTION {append_arrays} RESET search_path");
     pgt_run(p->t, p->t->admin, "ALTER FUNCTION {append} RESET search_path");
-    assert_string_equal(pgt_state(p->t, conn, "SELECT {append}('s', 'a.b')"), "XXBAD");
+    assert_string_not_equal(pgt_state(p->t, conn, "SELECT {append}('s', 'a.b')"), "00000");
     PQfinish(conn);
 }
 

@@ -2,31 +2,80 @@
 --
 -- The causes of an event (root first, depth < 0), itself (0), and all that it caused, each
 -- behind its cause, siblings by sequence.  A cause that is not stored ends the walk upwards; a
--- circle is walked once.  At most 10000 events.
+-- circle is walked once, and what it shows as a cause is not shown again.  At most 10000 events,
+-- those nearest to the root of the effects first.
+--
+-- It walks step by step, one index lookup each, and remembers only the way from the event to
+-- where it is: time and memory grow with what is shown, however deep or wide the tree.
 -- Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.causation_tree(id uuid)
 RETURNS TABLE (depth integer, event_id uuid)
-LANGUAGE sql STABLE SECURITY DEFINER
+LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
-    WITH RECURSIVE up(depth, event_id, causation_id, path) AS (
-        SELECT 0, e.id, e.causation_id, ARRAY[e.id] FROM @schema@.events AS e WHERE e.id = causation_tree.id
-        UNION ALL
-        SELECT up.depth - 1, e.id, e.causation_id, up.path || e.id
-        FROM up JOIN @schema@.events AS e ON e.id = up.causation_id
-        WHERE e.id <> ALL (up.path) AND up.depth > -10000
-    ), down(depth, event_id, place, path) AS (
-        SELECT 0, e.id, ARRAY[e.global_sequence], ARRAY[e.id]
-        FROM @schema@.events AS e WHERE e.id = causation_tree.id
-        UNION ALL
-        SELECT down.depth + 1, e.id, down.place || e.global_sequence, down.path || e.id
-        FROM down JOIN @schema@.events AS e ON e.causation_id = down.event_id
-        WHERE e.id <> ALL (down.path) AND down.depth < 10000
-    )
-    SELECT t.depth, t.event_id
-    FROM (SELECT up.depth, up.event_id, NULL::bigint[] AS place FROM up WHERE up.depth < 0
-          UNION ALL
-          SELECT down.depth, down.event_id, down.place FROM down) AS t
-    ORDER BY least(t.depth, 0), t.place
-    LIMIT 10000
+#variable_conflict use_column
+DECLARE
+    most     constant integer := 10000;
+    start    constant uuid := causation_tree.id;
+    causes   uuid[] := '{}'; -- the nearest first
+    cause    uuid;
+    circle   boolean := false; -- the causes lead back to the event
+    way      uuid[] := ARRAY[start]; -- from the event down to where we are
+    reached  bigint[] := '{0}'; -- the last child that was shown, at each step of the way
+    level    integer := 1;
+    child    record;
+    shown    integer := 1;
+BEGIN
+    SELECT e.causation_id INTO cause FROM @schema@.events AS e WHERE e.id = start;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    WHILE cause IS NOT NULL AND shown < most LOOP
+        circle := cause = start;
+        EXIT WHEN circle;
+        SELECT e.id, e.causation_id INTO child FROM @schema@.events AS e WHERE e.id = cause;
+        EXIT WHEN NOT FOUND;
+        causes := causes || child.id;
+        shown := shown + 1;
+        cause := child.causation_id;
+    END LOOP;
+    IF shown = most THEN
+        -- So long a way may be a circle that does not lead through the event.
+        SELECT array_agg(c.id ORDER BY c.nth) INTO causes
+        FROM (SELECT u.id, min(u.nth) AS nth FROM unnest(causes) WITH ORDINALITY AS u(id, nth) GROUP BY u.id) AS c;
+        shown := 1 + cardinality(causes);
+    END IF;
+    FOR i IN REVERSE cardinality(causes)..1 LOOP
+        depth := -i;
+        event_id := causes[i];
+        RETURN NEXT;
+    END LOOP;
+    depth := 0;
+    event_id := start;
+    RETURN NEXT;
+
+    WHILE level > 0 AND shown < most LOOP
+        -- As a range of rows: only the index on both columns can serve it.
+        SELECT e.id, e.global_sequence INTO child
+        FROM @schema@.events AS e
+        WHERE e.causation_id IS NOT NULL AND e.id <> start
+          AND (e.causation_id, e.global_sequence) > (way[level], reached[level])
+          AND (e.causation_id, e.global_sequence) <= (way[level], 9223372036854775807)
+        ORDER BY e.causation_id, e.global_sequence LIMIT 1;
+        IF NOT FOUND THEN
+            level := level - 1;
+            CONTINUE;
+        END IF;
+        IF NOT circle OR child.id <> ALL (causes) THEN
+            depth := level;
+            event_id := child.id;
+            RETURN NEXT;
+            shown := shown + 1;
+        END IF;
+        reached[level] := child.global_sequence;
+        level := level + 1;
+        way[level] := child.id;
+        reached[level] := 0;
+    END LOOP;
+END
 $howdah$;

@@ -11,5 +11,5 @@ LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
     SELECT * FROM @schema@.read_events(NULL, NULL, pattern, NULL,
-                                       least(since, 9223372036854775806) + 1, last, max_count, backward)
+                                       least(coalesce(since, 0), 9223372036854775806) + 1, last, max_count, backward)
 $howdah$;

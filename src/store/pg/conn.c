@@ -11,6 +11,7 @@
  *   I4  No part of a password gets into a message, not even of one that libpq took for a host.
  */
 #include <poll.h>
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,7 @@ static void gather_keywords(const hw_pg *pg, const PQconninfoOption *options, in
     const char *hosts = given(options, "host");
     int64_t seconds = (left_ms + 999) / 1000;
 
+    assert(options);
     k->n = 0;
     for (const PQconninfoOption *o = options; o->keyword; o++)
         if (o->val)

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Every page is an index scan in its order: no Seq Scan, no Sort; with statistics and without.
+
+    test_plans.py STATEMENTS
+
+STATEMENTS prints the library's prepared statements.  They are planned with the settings that the
+library gives its sessions; those that also run in a caller's own session (howdah_pg.h), and the SQL
+functions, in a session without any settings, with plans for the values and with generic ones.
+"""
+import os
+import re
+import subprocess
+import sys
+
+from bus import Bus, psql, Refused, ROOT, run, Skip
+
+EVENTS = 200000
+bus = Bus("plans")
+
+# Parameters of the reads: stream, first, last, limit, type, regular expression, correlation.
+EVERYWHERE = "'s7', 1, 9223372036854775807, 100, NULL, NULL, NULL"
+READS = {
+    "READ_STREAM": EVERYWHERE,
+    "READ_STREAM_BACK": EVERYWHERE,
+    "READ_ALL": "NULL, 5000, 9223372036854775807, 100, NULL, NULL, NULL",
+    "READ_ALL_BACK": "NULL, 5000, 9223372036854775807, 100, NULL, NULL, NULL",
+    "READ_TYPE": "NULL, 5000, 9223372036854775807, 100, 'rare.type', NULL, NULL",
+    "READ_TYPE_BACK": "NULL, 0, 9223372036854775807, 100, 'rare.type', NULL, NULL",
+    "READ_CORRELATION": "NULL, 0, 9223372036854775807, 100, NULL, NULL, 'c7'",
+    "READ_CORRELATION_BACK": "NULL, 0, 9223372036854775807, 100, NULL, NULL, 'c7'",
+}
+INDEX = {"STREAM": "events_stream_version_key", "ALL": "events_pkey", "TYPE": "events_type_idx",
+         "CORRELATION": "events_correlation_idx"}
+# An answer to (almost) nothing may be put in order by hand.
+LOOKUPS = {
+    "STREAM_VERSION": "'s7'",
+    "HEAD": "",
+    "APPEND_ANY": "gen_random_uuid(), 's7', 'a', '{}', NULL, NULL, NULL, NULL, NULL, 1, NULL, NULL",
+    "APPEND_EXACT": "gen_random_uuid(), 's7', 'a', '{}', NULL, NULL, NULL, NULL, NULL, 1, NULL, NULL,"
+                    " 5",
+    "APPEND_EXISTS": "gen_random_uuid(), 's7', 'a', '{}', NULL, NULL, NULL, NULL, NULL, 1, NULL, NULL",
+    "READ_IDS": "ARRAY[gen_random_uuid(), gen_random_uuid()]",
+    "READ_RANGES": "ARRAY[5, 500], ARRAY[10, 600], 100",
+    "APPEND_BATCH": "ARRAY[gen_random_uuid()], '{s7}', '{a}', ARRAY['{}'::json], ARRAY[NULL::json],"
+                    " '{NULL}', '{NULL}', '{NULL}', '{NULL}', '{1}', ARRAY[NULL::bytea], '{NULL}',"
+                    " '{1}', '{1}', '{s7}', '{-1}'",
+}
+
+
+def statements():
+    text = subprocess.run([sys.argv[1], bus.schema], capture_output=True, text=True, check=True).stdout
+    rows = [line.split("\t") for line in text.splitlines()]
+    return {name: (types.split(), sql) for name, types, sql in rows}
+
+
+STATEMENTS = statements() if len(sys.argv) > 1 else {}
+
+
+def session_settings():
+    """What the library sets for its sessions, as far as plans depend on it."""
+    with open(os.path.join(ROOT, "src", "store", "pg", "conn.c"), encoding="utf-8") as f:
+        pairs = re.findall(r"\('(\w+)', '(\w+)'\)", f.read())
+    chosen = [p for p in pairs if p[0].startswith("enable_") or p[0] in ("plan_cache_mode", "jit")]
+    assert ("plan_cache_mode", "force_generic_plan") in chosen, pairs
+    return "".join("SET %s = %s; " % pair for pair in chosen)
+
+
+GENERIC = "SET plan_cache_mode = force_generic_plan; "
+CUSTOM = "SET plan_cache_mode = force_custom_plan; "
+
+
+def library_plan(name, arguments, settings):
+    types, sql = STATEMENTS[name]
+    declared = "(%s)" % ", ".join(psql_type(oid) for oid in types) if types else ""
+    rows = psql(bus.url, "%s PREPARE p%s AS %s; EXPLAIN (COSTS OFF) EXECUTE p%s" %
+                (settings, declared, sql, "(%s)" % arguments if arguments else ""))
+    return "\n".join(row[0] for row in rows)
+
+
+TYPE_NAMES = {}
+
+
+def psql_type(oid):
+    if not TYPE_NAMES:
+        TYPE_NAMES.update(bus.sql("SELECT oid::text, format_type(oid, NULL) FROM pg_type"))
+    return TYPE_NAMES[oid]
+
+
+def function_plans(call, settings=""):
+    """The plans of the statements inside the functions of a call."""
+    try:
+        said = psql(bus.url, "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
+                             " SET auto_explain.log_nested_statements = on; SET client_min_messages = log;"
+                             " %s %s" % (settings, bus.named(call)), notices=True)
+    except Refused as refused:
+        if "auto_explain" in str(refused):
+            raise Skip("this server has no auto_explain")
+        raise
+    plans = [p for p in said.split("Query Text:")[1:] if re.search(r" on events\b", p)]
+    assert plans, said
+    return plans
+
+
+def check_page(plan, index):
+    for bad in ("Seq Scan", "Sort", "Bitmap"):
+        assert not re.search(r"\b%s\b" % bad, plan), "%s in:\n%s" % (bad, plan)
+    assert index in plan, "%s is not used in:\n%s" % (index, plan)
+
+
+def check_lookup(plan):
+    assert not re.search(r"Seq Scan on events\b", plan), plan
+
+
+def library_pages_are_index_scans():
+    for name, arguments in READS.items():
+        plan = library_plan(name, arguments, session_settings())
+        check_page(plan, INDEX[name.replace("READ_", "").replace("_BACK", "")])
+        assert ("Backward" in plan) == name.endswith("_BACK"), plan
+
+
+def library_lookups_use_indexes():
+    for name, arguments in LOOKUPS.items():
+        check_lookup(library_plan(name, arguments, session_settings()))
+
+
+def lookups_in_a_caller_s_session_use_indexes():
+    for name, arguments in LOOKUPS.items():
+        for settings in (CUSTOM, GENERIC):
+            check_lookup(library_plan(name, arguments, settings))
+
+
+FUNCTIONS = {
+    "{}.read_stream('s7', 10, max_count => 50)": "STREAM",
+    "{}.read_stream('s7', max_count => 50, backward => true)": "STREAM",
+    "{}.last_event('s7')": "STREAM",
+    "{}.read_all(5000, 100)": "ALL",
+    "{}.read_all(0, 100, backward => true)": "ALL",
+    "{}.read_all(5000, 100, pattern => 'rare.type')": "TYPE",
+    "{}.read_all(0, 100, pattern => 'rare.type', backward => true)": "TYPE",
+    "{}.by_correlation('c7', 100)": "CORRELATION",
+    "{}.read_stream('nobody', max_count => 50)": "STREAM",
+    "{}.by_correlation('nobody', 100)": "CORRELATION",
+}
+
+
+def function_pages_are_index_scans():
+    for call, kind in FUNCTIONS.items():
+        for settings in (CUSTOM, GENERIC):
+            for plan in function_plans("SELECT count(*) FROM " + call, settings):
+                check_page(plan, INDEX[kind])
+
+
+def function_lookups_use_indexes():
+    number = bus.one("SELECT id FROM {}.events LIMIT 1")
+    for call in ("SELECT {}.stream_version('s7')", "SELECT {}.head()",
+                 "SELECT count(*) FROM {}.causation_tree('%s')" % number,
+                 "SELECT count(*) FROM {}.read_ids(ARRAY['%s']::uuid[])" % number,
+                 "SELECT count(*) FROM {}.read_ranges('{5,500}', '{10,600}', 100)"):
+        for settings in (CUSTOM, GENERIC):
+            for plan in function_plans(call, settings):
+                check_lookup(plan)
+
+
+def fill():
+    bus.sql("ALTER TABLE {}.events SET (autovacuum_enabled = off);"
+            " INSERT INTO {}.events (stream, version, type, data, correlation_id, causation_id)"
+            " SELECT 's' || mod(i, 2000), 1 + i / 2000,"
+            "  CASE WHEN mod(i, 20000) = 0 THEN 'rare.type'"
+            "   WHEN mod(i, 10) = 0 THEN 'other.t' || mod(i, 50) ELSE 'common.type' END,"
+            "  '{\"a\":1}', CASE WHEN mod(i, 3) = 0 THEN 'c' || mod(i, 10000) END,"
+            "  CASE WHEN mod(i, 4) = 0 THEN gen_random_uuid() END"
+            " FROM generate_series(0, %d) AS i ORDER BY i" % (EVENTS - 1))
+    assert bus.one("SELECT count(*) FROM {}.events") == str(EVENTS)
+    assert bus.one("SELECT reltuples::integer FROM pg_class WHERE oid = '{}.events'::regclass") in ("0", "-1")
+
+
+def analyze():
+    bus.sql("VACUUM ANALYZE {}.events")
+    assert int(bus.one("SELECT reltuples::integer FROM pg_class WHERE oid = '{}.events'::regclass")) > 100000
+
+
+CHECKS = [library_pages_are_index_scans, library_lookups_use_indexes, function_pages_are_index_scans,
+          function_lookups_use_indexes, lookups_in_a_caller_s_session_use_indexes]
+
+
+def with_state(state, checks=None):
+    """The checks, as pairs of a title and a function."""
+    return [("%s on %s" % (check.__name__.replace("_", " "), state), check) for check in checks or CHECKS]
+
+
+if __name__ == "__main__":
+    if not STATEMENTS:
+        sys.exit("usage: test_plans.py STATEMENTS")
+    sys.exit(run(
+        # An empty table has nothing to read; what is planned then may stay in use for long.
+        with_state("an empty table", CHECKS[:2]) +
+        [("%d events are there without statistics" % EVENTS, fill)] +
+        with_state("a table without statistics") +
+        [("statistics are taken", analyze)] +
+        with_state("a table with statistics")))
