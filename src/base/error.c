@@ -193,6 +193,12 @@ void hw_error_prefix(howdah_error *reterr, const char *fmt, ...)
     store(&err, reterr);
 }
 
+void hw_error_copy(howdah_error *reterr, const howdah_error *err)
+{
+    if (reterr)
+        store(err, reterr);
+}
+
 void hw_error_at(howdah_error *reterr, size_t event_index)
 {
     if (reterr && reterr->size >= offsetof(howdah_error, sqlstate))

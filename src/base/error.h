@@ -33,6 +33,9 @@ int hw_advise(howdah_error *reterr, int status, const char *fmt, ...) HW_PRINTF(
 /* Says which event of a batch an error already filled is about. */
 void hw_error_at(howdah_error *reterr, size_t event_index);
 
+/* Hands an error that was filled aside to the caller: no more than reterr->size of it. */
+void hw_error_copy(howdah_error *reterr, const howdah_error *err);
+
 /* Puts "prefix: " before the message of an error already filled (for "event 3: ..."). */
 void hw_error_prefix(howdah_error *reterr, const char *fmt, ...) HW_PRINTF(2, 3);
 

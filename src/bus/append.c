@@ -40,8 +40,13 @@ typedef struct append_call {
     /* Filled by settle(): which events are stored already. */
     bool *stored;
     size_t stored_n;
-    size_t next_index; /* where the next stored id is likely to stand */
+    struct by_id *by_id; /* the events, sorted by id */
 } append_call;
+
+typedef struct by_id {
+    hw_uuid id;
+    size_t index;
+} by_id;
 
 static int check_events(const howdah_event *const *events, size_t n, size_t payload_bytes_max,
                         howdah_error *reterr)
@@ -66,21 +71,29 @@ static int check_events(const howdah_event *const *events, size_t n, size_t payl
     return HOWDAH_OK;
 }
 
-/*
- * Stored events come by sequence, which is the order in which a repeated batch was sent: the
- * search starts behind the last one found, so that a whole repeat costs O(n).
- */
-static size_t index_of_id(append_call *call, const hw_uuid *id)
+static int compare_ids(const void *a, const void *b)
 {
-    for (size_t step = 0; step < call->n; step++) {
-        size_t i = (call->next_index + step) % call->n;
+    return memcmp(((const by_id *)a)->id.b, ((const by_id *)b)->id.b, sizeof(hw_uuid));
+}
 
-        if (hw_uuid_equal(&call->events[i]->id, id)) {
-            call->next_index = i + 1;
-            return i;
-        }
-    }
-    return call->n;
+static int sort_by_id(append_call *call, howdah_error *reterr)
+{
+    call->by_id = hw_calloc(call->n, sizeof *call->by_id);
+    if (!call->by_id)
+        return hw_fail_no_memory(reterr);
+    for (size_t i = 0; i < call->n; i++)
+        call->by_id[i] = (by_id){call->events[i]->id, i};
+    qsort(call->by_id, call->n, sizeof *call->by_id, compare_ids);
+    return HOWDAH_OK;
+}
+
+/* The event that has this id, or n. */
+static size_t index_of_id(const append_call *call, const hw_uuid *id)
+{
+    by_id key = {*id, 0};
+    const by_id *found = bsearch(&key, call->by_id, call->n, sizeof *call->by_id, compare_ids);
+
+    return found ? found->index : call->n;
 }
 
 /* One stored event that has the id of one of ours: the same, or a mistake. */
@@ -115,19 +128,23 @@ static int settle_one(append_call *call, const howdah_event *stored, howdah_erro
     return HOWDAH_OK;
 }
 
-/* Looks up which of the ids are stored, in slices that a statement can carry. */
+/* Looks up which of the ids are stored; what is known from before stays known. */
 static int settle(append_call *call, howdah_error *reterr)
 {
     const hw_store_ops *ops = call->store->ops;
     hw_uuid *ids = hw_calloc(call->n, sizeof *ids);
     hw_cursor *cursor = NULL;
-    int s;
+    int s = HOWDAH_OK;
 
     if (!call->stored)
         call->stored = hw_calloc(call->n, sizeof *call->stored);
-    if (!ids || !call->stored) {
+    if (!ids || !call->stored)
+        s = hw_fail_no_memory(reterr);
+    else if (!call->by_id)
+        s = sort_by_id(call, reterr);
+    if (s < 0) {
         hw_free(ids);
-        return hw_fail_no_memory(reterr);
+        return s;
     }
     for (size_t i = 0; i < call->n; i++)
         ids[i] = call->events[i]->id;
@@ -236,12 +253,14 @@ static void place_rest(const append_call *call, const howdah_position *rest)
 }
 
 /*
- * Tries until the batch is stored, refused, or found stored.  ret_rest says that some events
- * were stored before and the others must go as a batch of their own.
+ * Tries until the batch is stored, refused, or found stored.  ret_rest says that some of its events
+ * are stored by now, and the others must go as a batch of their own.
  */
-static int try_batch(append_call *call, hw_batch *batch, howdah_position *positions,
-                     bool ids_may_be_stored, bool *ret_rest, howdah_error *reterr)
+static int try_batch(append_call *call, hw_batch *batch, howdah_position *positions, bool *ret_rest,
+                     howdah_error *reterr)
 {
+    size_t stored_before = call->stored_n;
+
     for (unsigned attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
         hw_append_report report = {HW_APPEND_STORED, 0, HOWDAH_ABSENT};
         int s =
@@ -249,14 +268,12 @@ static int try_batch(append_call *call, hw_batch *batch, howdah_position *positi
 
         if (s < 0 || report.outcome == HW_APPEND_STORED)
             return s;
-        if (ids_may_be_stored || report.outcome == HW_APPEND_ID_TAKEN) {
-            s = settle(call, reterr);
-            if (s < 0)
-                return s;
-            if (ids_may_be_stored && call->stored_n > 0) {
-                *ret_rest = true;
-                return HOWDAH_OK;
-            }
+        s = settle(call, reterr);
+        if (s < 0)
+            return s;
+        if (call->stored_n > stored_before) {
+            *ret_rest = true;
+            return HOWDAH_OK;
         }
         if (report.outcome != HW_APPEND_ID_TAKEN) {
             s = diagnose(call, batch, &report, reterr);
@@ -275,15 +292,17 @@ static int try_batch(append_call *call, hw_batch *batch, howdah_position *positi
     }
 }
 
-static int append_rest(append_call *call, const hw_batch *whole, howdah_error *reterr)
+/* ret_rest: somebody else, repeating the same append, has stored more of it meanwhile. */
+static int append_rest(append_call *call, const hw_batch *whole, bool *ret_rest,
+                       howdah_error *reterr)
 {
     size_t rest_n = call->n - call->stored_n;
     const howdah_event **rest;
     howdah_position *positions;
     hw_batch batch;
-    bool again = false;
     int s;
 
+    *ret_rest = false;
     if (rest_n == 0)
         return HOWDAH_OK;
     rest = hw_calloc(rest_n, sizeof *rest);
@@ -293,8 +312,8 @@ static int append_rest(append_call *call, const hw_batch *whole, howdah_error *r
     } else {
         s = plan_rest(call, whole, rest, &batch, reterr);
         if (s >= 0) {
-            s = try_batch(call, &batch, positions, false, &again, reterr);
-            if (s >= 0)
+            s = try_batch(call, &batch, positions, ret_rest, reterr);
+            if (s >= 0 && !*ret_rest)
                 place_rest(call, positions);
             hw_batch_done(&batch);
         }
@@ -304,6 +323,7 @@ static int append_rest(append_call *call, const hw_batch *whole, howdah_error *r
     return s;
 }
 
+/* Each round of the rest has fewer events than the one before. */
 static int run(append_call *call, howdah_error *reterr)
 {
     hw_batch batch;
@@ -312,9 +332,9 @@ static int run(append_call *call, howdah_error *reterr)
 
     if (s < 0)
         return s;
-    s = try_batch(call, &batch, call->positions, true, &rest, reterr);
-    if (s >= 0 && rest)
-        s = append_rest(call, &batch, reterr);
+    s = try_batch(call, &batch, call->positions, &rest, reterr);
+    while (s >= 0 && rest)
+        s = append_rest(call, &batch, &rest, reterr);
     hw_batch_done(&batch);
     return s;
 }
@@ -354,6 +374,7 @@ int hw_append_to(hw_store *store, const hw_interrupt *interrupt, size_t payload_
     if (n > 1)
         hw_free(call.positions);
     hw_free(call.stored);
+    hw_free(call.by_id);
     return s;
 }
 

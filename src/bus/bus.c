@@ -189,8 +189,7 @@ int howdah_doctor(const char *url, const howdah_settings *settings,
     config.allow_lossy = true;
     s = hw_store_open(&config, &store, &err);
     if (s == HOWDAH_INVALID || s == HOWDAH_NO_MEMORY) {
-        if (reterr)
-            *reterr = err;
+        hw_error_copy(reterr, &err);
         return s;
     }
     if (s < 0) {

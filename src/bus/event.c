@@ -329,8 +329,7 @@ int howdah_builder_build(const howdah_builder *b, howdah_event **ret_event, howd
     if (!b || !ret_event)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_builder_build: an argument is NULL");
     if (b->first_error.status) {
-        if (reterr)
-            *reterr = b->first_error;
+        hw_error_copy(reterr, &b->first_error);
         return b->first_error.status;
     }
     s = check_buffers(b, reterr);

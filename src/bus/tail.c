@@ -19,6 +19,9 @@
 #include "engine/rules.h"
 
 #define LOOK_BACK 1000 /* numbers, see I3 */
+/* Most rows of a round.  Few, because a round is one page whatever its events weigh; and no more
+   than a store's first page, so that a full round is told from the last one. */
+#define ROUND_ROWS 64
 #define FIRST_PAUSE_MS 1
 
 struct howdah_tail {
@@ -41,10 +44,14 @@ static void end_round(howdah_tail *tail)
     tail->n = tail->at = 0;
 }
 
-static int read_rows(howdah_tail *tail, const hw_query *query, howdah_error *reterr)
+static int read_rows(howdah_tail *tail, hw_query *query, howdah_error *reterr)
 {
     const hw_store_ops *ops = tail->bus->store->ops;
-    int s = ops->read_open(tail->bus->store, query, &tail->cursor, reterr);
+    int s;
+
+    query->batch = tail->bus->read_batch < ROUND_ROWS ? tail->bus->read_batch : ROUND_ROWS;
+    query->limit = (int64_t)query->batch;
+    s = ops->read_open(tail->bus->store, query, &tail->cursor, reterr);
 
     if (s < 0)
         return s;
@@ -68,23 +75,14 @@ static int read_ranges(howdah_tail *tail, howdah_error *reterr)
     for (size_t i = 0; i < f->holes_n; i++)
         ranges[i] = (hw_range){f->holes[i].first, f->holes[i].last};
     ranges[f->holes_n] = (hw_range){f->high + 1, INT64_MAX};
-    s = read_rows(tail,
-                  &(hw_query){.ranges = ranges,
-                              .ranges_n = f->holes_n + 1,
-                              .limit = (int64_t)tail->bus->read_batch,
-                              .batch = tail->bus->read_batch},
-                  reterr);
+    s = read_rows(tail, &(hw_query){.ranges = ranges, .ranges_n = f->holes_n + 1}, reterr);
     hw_free(ranges);
     return s;
 }
 
 static int read_above(howdah_tail *tail, howdah_error *reterr)
 {
-    return read_rows(tail,
-                     &(hw_query){.from = tail->frontier.high + 1,
-                                 .limit = (int64_t)tail->bus->read_batch,
-                                 .batch = tail->bus->read_batch},
-                     reterr);
+    return read_rows(tail, &(hw_query){.from = tail->frontier.high + 1}, reterr);
 }
 
 /*
@@ -126,25 +124,50 @@ static int read_round(howdah_tail *tail, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/*
+ * The last visible number at or below at, 0 without one: a batch in flight is one gap however
+ * large it is, so the look back must not begin inside it.
+ */
+static int last_visible(howdah_tail *tail, int64_t at, int64_t *ret_sequence, howdah_error *reterr)
+{
+    const hw_store_ops *ops = tail->bus->store->ops;
+    const howdah_event *events = NULL;
+    hw_cursor *cursor = NULL;
+    size_t n = 0;
+    int s;
+
+    *ret_sequence = 0;
+    if (at <= 0)
+        return HOWDAH_OK;
+    s = ops->read_open(tail->bus->store,
+                       &(hw_query){.to = at, .limit = 1, .batch = 1, .backward = true}, &cursor,
+                       reterr);
+    if (s < 0)
+        return s;
+    s = ops->read_next(cursor, &events, &n, reterr);
+    if (s == HOWDAH_OK)
+        *ret_sequence = events[0].global_sequence;
+    ops->read_close(cursor);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
 /* I3: marks what is visible near the head as seen; what is missing there becomes holes. */
 static int start_now(howdah_tail *tail, howdah_error *reterr)
 {
     const hw_store_ops *ops = tail->bus->store->ops;
     int64_t head = 0;
+    int64_t first = 0;
     int s = ops->head(tail->bus->store, &head, reterr);
 
+    if (s >= 0)
+        s = last_visible(tail, head - LOOK_BACK, &first, reterr);
     if (s < 0)
         return s;
-    hw_frontier_init(&tail->frontier, head > LOOK_BACK ? head - LOOK_BACK : 0);
+    hw_frontier_init(&tail->frontier, first);
     while (s >= 0 && tail->frontier.high < head) {
         int64_t before = tail->frontier.high;
 
-        s = read_rows(tail,
-                      &(hw_query){.from = before + 1,
-                                  .to = head,
-                                  .limit = (int64_t)tail->bus->read_batch,
-                                  .batch = tail->bus->read_batch},
-                      reterr);
+        s = read_rows(tail, &(hw_query){.from = before + 1, .to = head}, reterr);
         for (size_t i = 0; s >= 0 && i < tail->n; i++) {
             bool is_new = false;
 
@@ -220,6 +243,7 @@ int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_ev
                      howdah_error *reterr)
 {
     int64_t until = wait_ms < 0 ? INT64_MAX : hw_clock_mono_ms() + wait_ms;
+    bool looked = false; /* every call looks at least once, also one that does not wait */
 
     if (!tail || !ret_event)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_tail_next: an argument is NULL");
@@ -235,8 +259,9 @@ int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_ev
         }
         if (!tail->more) {
             left = until - hw_clock_mono_ms();
-            if (left <= 0)
+            if (left <= 0 && looked)
                 return HOWDAH_END;
+            looked = true;
             s = hw_sleep(&tail->bus->interrupt, tail->pause_ms < left ? tail->pause_ms : left,
                          reterr);
             if (s < 0)

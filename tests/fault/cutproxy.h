@@ -14,7 +14,7 @@
  *   CUT_NOW     every connection is closed at once
  *   BLACKHOLE   nothing moves, nothing is closed, new connections are accepted and not answered
  *
- * A text makes the first five wait for a request that contains it ("COMMIT").
+ * A text makes CUT_REQUEST, CUT_ANSWER and HOLD_ANSWER wait for a request that contains it.
  */
 #ifndef HW_TESTS_FAULT_CUTPROXY_H
 #define HW_TESTS_FAULT_CUTPROXY_H

@@ -224,14 +224,18 @@ static void an_id_repeated_in_the_same_transaction_is_answered_not_stored(void *
 
 /* ---- refusals */
 
-static howdah_event *too_large(void)
+static howdah_event *large_event(int no, size_t bytes)
 {
-    static char json[1024 * 1024 + 64];
+    howdah_event *event;
+    char *json = malloc(bytes + 1);
 
-    (void)memset(json, 'x', sizeof json);
-    json[0] = json[sizeof json - 2] = '"';
-    json[sizeof json - 1] = '\0';
-    return pgt_event_no("s", 9, json);
+    assert_non_null(json);
+    (void)memset(json, 'x', bytes);
+    json[0] = json[bytes - 1] = '"';
+    json[bytes] = '\0';
+    event = pgt_event_no("s", no, json);
+    free(json);
+    return event;
 }
 
 /* Each refused append leaves the caller's transaction as it was. */
@@ -242,7 +246,7 @@ static void a_refusal_leaves_the_transaction_usable_and_its_work_intact(void **s
     howdah_event *one = pgt_event_no("s", 1, "{}");
     howdah_event *other = pgt_event_no("s", 1, "{\"other\":1}");
     howdah_event *two = pgt_event_no("s", 2, "{}");
-    howdah_event *large = too_large();
+    howdah_event *large = large_event(9, 1024 * 1024 + 1);
     const howdah_event *twice[] = {two, two};
     howdah_position p[2];
 
@@ -317,6 +321,40 @@ static void a_conflict_in_a_batch_stores_nothing_of_it(void **state)
     pgt_batch_free(&b);
 }
 
+/* However far it came: the statements that were under way are answered and undone. */
+static void an_append_without_memory_leaves_the_transaction_usable(void **state)
+{
+    caller *c = *state;
+    pgt_batch b = pgt_batch_new("s", 2500, 1);
+    long failures = 0;
+    int s;
+
+    /* The last statement needs more room than those that were sent before it. */
+    for (size_t i = 2400; i < b.n; i++) {
+        howdah_event_free(b.events[i]);
+        b.events[i] = large_event((int)i, 20000);
+    }
+    run(c, "BEGIN");
+    run(c, "INSERT INTO {orders} VALUES (1)");
+    do {
+        howdah_error err = HOWDAH_ERROR_INIT;
+
+        pgt_starve(failures);
+        s = howdah_pg_append(c->conn, c->t->schema, PGT_EVENTS(&b), b.n, NULL, b.positions, &err);
+        pgt_feed();
+        assert_int_equal(PQtransactionStatus(c->conn), PQTRANS_INTRANS);
+        assert_int_equal(PQpipelineStatus(c->conn), PQ_PIPELINE_OFF);
+        if (s < 0)
+            assert_int_equal(s, HOWDAH_NO_MEMORY);
+    } while (s < 0 && ++failures < 500);
+    assert_true(failures > 0);
+    assert_int_equal(s, HOWDAH_OK);
+    assert_int_equal(b.positions[0].already_stored, 0);
+    run(c, "COMMIT");
+    expect(c, 2500, 1);
+    pgt_batch_free(&b);
+}
+
 /* ---- outside of a transaction, and in a bad one */
 
 static void on_an_idle_connection_it_is_a_transaction_of_its_own(void **state)
@@ -346,6 +384,7 @@ static void a_connection_that_cannot_be_used_is_misuse(void **state)
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("s");
     howdah_position p;
+    PGresult *result;
 
     run(c, "BEGIN");
     assert_string_equal(pgt_state(c->t, c->conn, "SELECT 1/0"), "22012");
@@ -357,8 +396,8 @@ static void a_connection_that_cannot_be_used_is_misuse(void **state)
     assert_int_equal(PQexitPipelineMode(c->conn), 1);
     assert_int_equal(PQsendQuery(c->conn, "SELECT 1"), 1);
     assert_int_equal(try_append(c, event, HOWDAH_EXPECT_ANY, &p, &err), HOWDAH_MISUSE);
-    while (PQgetResult(c->conn) != NULL) {
-    }
+    while ((result = PQgetResult(c->conn)) != NULL)
+        PQclear(result);
     run(c, "SET client_encoding = LATIN1");
     assert_int_equal(try_append(c, event, HOWDAH_EXPECT_ANY, &p, &err), HOWDAH_MISUSE);
     run(c, "SET client_encoding = UTF8");
@@ -590,6 +629,7 @@ static const struct CMUnitTest tests[] = {
     CALLER_TEST(a_refusal_leaves_the_transaction_usable_and_its_work_intact),
     CALLER_TEST(an_error_of_the_server_leaves_the_transaction_usable_too),
     CALLER_TEST(a_conflict_in_a_batch_stores_nothing_of_it),
+    CALLER_TEST(an_append_without_memory_leaves_the_transaction_usable),
     CALLER_TEST(on_an_idle_connection_it_is_a_transaction_of_its_own),
     CALLER_TEST(a_connection_that_cannot_be_used_is_misuse),
     CALLER_TEST(a_serialization_failure_is_handed_up),

@@ -324,6 +324,47 @@ void pgt_batch_free(pgt_batch *b)
     free(b->positions);
 }
 
+/* ---- memory */
+
+static long allocations_left = -1; /* < 0: enough */
+
+static bool may_allocate(void)
+{
+    return allocations_left < 0 || allocations_left-- > 0;
+}
+
+static void *poor_alloc(void *ctx, size_t bytes)
+{
+    (void)ctx;
+    return may_allocate() ? malloc(bytes) : NULL;
+}
+
+static void *poor_realloc(void *ctx, void *block, size_t bytes)
+{
+    (void)ctx;
+    return may_allocate() ? realloc(block, bytes) : NULL;
+}
+
+static void poor_free(void *ctx, void *block)
+{
+    (void)ctx;
+    free(block);
+}
+
+void pgt_starve(long n)
+{
+    static const howdah_allocator poor = {sizeof poor, poor_alloc, poor_realloc, poor_free, NULL};
+
+    assert_int_equal(howdah_set_allocator(&poor), HOWDAH_OK);
+    allocations_left = n;
+}
+
+void pgt_feed(void)
+{
+    allocations_left = -1;
+    assert_int_equal(howdah_set_allocator(NULL), HOWDAH_OK);
+}
+
 /* ---- main */
 
 static bool is_named(int argc, char **argv, const char *name)

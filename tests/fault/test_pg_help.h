@@ -100,4 +100,8 @@ int64_t pgt_count(const pgt *t);
 
 int64_t pgt_now_ms(void);
 
+/* The library's allocations fail after the first n; until it is fed again. */
+void pgt_starve(long n);
+void pgt_feed(void);
+
 #endif

@@ -106,7 +106,7 @@ void put_sound_string(dice *d, hw_buf *out)
             hw_buf_puts(out, DICE_PICK(d, odd));
             break;
         case 2: /* long enough for the reader's stride of eight */
-            hw_buf_puts(out, "abcdefghijklmnop" + dice_below(d, 16));
+            hw_buf_puts(out, &"abcdefghijklmnop"[dice_below(d, 16)]);
             break;
         default:
             put_code_point(out, 0xA0 + dice_below(d, 0x3000));

@@ -315,8 +315,7 @@ static belief gen_odd_time(dice *d, hw_buf *out)
                                       "2026-01-31T9:30:00Z",
                                       "0044-03-15 BC",
                                       "2026-01-31T09:30:00Z\n",
-                                      "2026-01-31T09:30:00\xE2\x88\x92"
-                                      "01:00"};
+                                      "2026-01-31T09:30:00\xE2\x88\x92:0100"};
 
     if (dice_percent(d, 40)) {
         hw_buf_puts(out, DICE_PICK(d, good));

@@ -313,6 +313,32 @@ def a_search_path_of_the_caller_changes_nothing():
     assert bus.one("SELECT {}.stream_version('path')") == "1"
 
 
+def odd_settings_of_a_session_change_no_verdict():
+    verdicts = """
+        SELECT coalesce({}.event_problem(s, t, d::json, h::json, c, 'me', v::timestamptz, 1, NULL, NULL, 100),
+                        'good')
+        FROM (VALUES
+            ('a', 'a.b', E'["\\\\\\\\u0000"]', E'{"\\\\u0041":"b"}', 'c', '2026-01-31 09:30:00+00'),
+            ('a', 'a.b', E'"\\\\u0000"', '{}', 'c', NULL), ('a', 'a.b', E'"\\\\ud800"', '{}', 'c', NULL),
+            (E'a\\u0085', 'a.b', '{}', '{}', 'c', NULL), ('a', 'aXb', '{}', '{}', 'c', NULL),
+            ('a', 'a..b', '{}', '{}', 'c', NULL), ('a', 'a', '{}', E'{"\\\\n":"b"}', 'c', NULL),
+            ('a', 'a', '{}', '{}', '', NULL), ('a', 'a', '{}', '{}', 'c', '10000-01-01 00:00:00+00'))
+            AS v(s, t, d, h, c, v);"""
+    plain = bus.column(verdicts)
+    assert plain.count("good") == 2 and len(plain) == 9, plain
+    odd = ("SET standard_conforming_strings = off; SET backslash_quote = off; SET DateStyle = 'SQL, DMY';"
+           " SET TimeZone = 'Asia/Kolkata'; SET IntervalStyle = 'sql_standard'; SET bytea_output = 'escape';"
+           " SET transform_null_equals = on; SET array_nulls = off; SET escape_string_warning = off;"
+           " SET plan_cache_mode = force_generic_plan; SET search_path = '';")
+    assert bus.column(odd + verdicts) == plain
+    bus.sql(odd + batch([{"stream": "odd", "type": "a.b", "valid_time": "2026-03-01T02:03:04.5+05:30",
+                          "data_base64": "AP8=", "content_type": "a/b"}]))
+    event = stored("odd")
+    assert event["valid_time"] == "2026-02-28 20:33:04.5+00" and event["bytes"] == "\\x00ff", event
+    assert bus.one(odd + "SELECT count(*) FROM {}.read_all(pattern => 'a.*')") == \
+        bus.one("SELECT count(*) FROM {}.read_all(pattern => 'a.*')") != "0"
+
+
 if __name__ == "__main__":
     sys.exit(run([
         append_needs_only_stream_and_type, append_takes_every_parameter_by_name,
@@ -330,4 +356,5 @@ if __name__ == "__main__":
         bytes_in_a_batch_need_both_members_and_exclude_data,
         a_batch_with_a_bad_event_in_the_middle_stores_nothing,
         a_batch_is_an_array_of_objects_and_may_be_empty, arrays_may_leave_columns_out,
-        appending_shares_the_caller_s_transaction, a_search_path_of_the_caller_changes_nothing]))
+        appending_shares_the_caller_s_transaction, a_search_path_of_the_caller_changes_nothing,
+        odd_settings_of_a_session_change_no_verdict]))

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""What init makes: the same every time, the same as "migrate print" gives to a DBA, safe to dump."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from bus import Bus, command, psql, run, Skip
+
+
+def dump_program():
+    """The server's own, or another that is not older."""
+    own = os.path.join(os.environ.get("HOWDAH_TEST_PG_BIN", ""), "pg_dump")
+    if os.access(own, os.X_OK):
+        return own
+    other = shutil.which("pg_dump")
+    if other:
+        said = subprocess.run([other, "--version"], capture_output=True, text=True, check=True).stdout
+        if int(re.search(r"[0-9]+", said).group()) >= int(os.environ["HOWDAH_TEST_PG_MAJOR"]):
+            return other
+    raise Skip("no pg_dump for this server")
+
+
+def pg_dump(url, *options):
+    """The dump, without what differs from one to the next."""
+    program = dump_program()
+    done = subprocess.run([program, "-d", url, *options], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return re.sub(r"^(--.*|\\(un)?restrict .*|)\n", "", done.stdout, flags=re.M)
+
+
+def schema_of(bus):
+    return pg_dump(bus.url, "--schema-only")
+
+
+def content_of(bus):
+    """Everything that is stored, table by table."""
+    tables = bus.column("SELECT table_name FROM information_schema.tables WHERE table_schema = '%s'"
+                        " AND table_type = 'BASE TABLE' ORDER BY 1" % bus.schema)
+    assert "events" in tables and "meta" in tables, tables
+    return {name: bus.sql('SELECT t::text FROM {}.%s AS t ORDER BY 1' % name) for name in tables}
+
+
+def fill(bus):
+    bus.sql("SELECT FROM {}.append('a', 'x.y', '{\"b\":1.10,\"a\":18446744073709551616}',"
+            " headers => '{\"h\" : \"v\"}', correlation_id => 'flow', actor => 'me',"
+            " valid_time => '2020-01-01T00:00:00.000001Z', schema_version => 3);"
+            " SELECT FROM {}.append('a', 'x.y', NULL, bytes => '\\x00ff', content_type => 'a/b');"
+            " SELECT FROM {}.append('b', 'z');"
+            " BEGIN; SELECT FROM {}.append('b', 'lost'); ROLLBACK;"
+            " SELECT FROM {}.append('b', 'z', expected_version => 1)")
+
+
+# ---- functions
+
+
+bus = Bus("catalogue")
+
+
+def every_function_has_a_fixed_search_path():
+    rows = bus.sql("SELECT p.oid::regprocedure, p.proconfig FROM pg_proc AS p WHERE pronamespace ="
+                   " 'howdah'::regnamespace")
+    assert len(rows) > 20, rows
+    for name, settings in rows:
+        assert settings and 'search_path=pg_catalog, pg_temp' in settings, (name, settings)
+
+
+def exactly_the_functions_that_touch_tables_run_as_their_owner():
+    rows = bus.sql(r"""SELECT p.proname, p.prosecdef,
+                       p.prosrc ~ '"?howdah"?\.(events|all_events|meta|migrations|imports)\M'
+                       OR p.proname IN ('append', 'append_batch', 'read_stream', 'read_all', 'last_event',
+                                        'by_correlation')
+                       FROM pg_proc AS p WHERE pronamespace = 'howdah'::regnamespace""")
+    wrong = [row for row in rows if row[1] != row[2]]
+    assert wrong == [], wrong
+    assert {row[0] for row in rows if row[1] == "f"} == {
+        "escape_problem", "event_problem", "headers_problem", "json_problem", "member_problem",
+        "members_problem", "name_problem", "pattern_regex", "time_of", "uuid_v7"}, rows
+
+
+def public_has_no_right_on_anything():
+    assert bus.sql("SELECT p.oid::regprocedure FROM pg_proc AS p WHERE pronamespace ="
+                   " 'howdah'::regnamespace AND has_function_privilege('public', p.oid, 'EXECUTE')") == []
+    assert bus.sql("SELECT relname FROM pg_class WHERE relnamespace = 'howdah'::regnamespace AND relkind"
+                   " IN ('r', 'v', 'S') AND CASE relkind WHEN 'S' THEN has_sequence_privilege('public',"
+                   " oid, 'USAGE, SELECT, UPDATE') ELSE has_table_privilege('public', oid, 'SELECT, INSERT,"
+                   " UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER') END") == []
+    assert bus.one("SELECT has_schema_privilege('public', 'howdah', 'USAGE, CREATE')") == "f"
+
+
+def every_function_tells_its_volatility():
+    volatile = bus.column("SELECT proname FROM pg_proc WHERE pronamespace = 'howdah'::regnamespace AND"
+                          " provolatile = 'v' ORDER BY 1")
+    assert volatile == ["append", "append_arrays", "append_batch", "uuid_v7"], volatile
+
+
+# ---- the schema
+
+
+def init_twice_changes_nothing():
+    fill(bus)
+    before = schema_of(bus), content_of(bus)
+    command("init", "--quiet", url=bus.url)
+    command("migrate", "up", "--quiet", url=bus.url)
+    assert (schema_of(bus), content_of(bus)) == before
+
+
+def print_gives_a_dba_what_init_makes():
+    by_hand = Bus("catalogue_print", init=False)
+    psql(by_hand.url, command("migrate", "print", url=by_hand.url))
+    assert schema_of(by_hand) == schema_of(bus)
+    fresh = Bus("catalogue_init")
+    for table in ("migrations", "meta"):
+        columns = "number, name, hash" if table == "migrations" else "key"
+        query = "SELECT %s FROM {}.%s ORDER BY 1" % (columns, table)
+        assert by_hand.sql(query) == fresh.sql(query)
+    # The command finds nothing left to do, and works.
+    command("init", "--quiet", url=by_hand.url)
+    assert schema_of(by_hand) == schema_of(fresh)
+    command("append", "--quiet", "s", "a.b", "{}", url=by_hand.url)
+    assert by_hand.column("SELECT type FROM {}.read_all()") == ["a.b"]
+
+
+def print_names_the_schema_that_was_asked_for_however_odd():
+    odd = 'o"d d\'s\\ \u00e9'
+    by_hand = Bus("catalogue_odd_print", init=False)
+    psql(by_hand.url, command("migrate", "print", url=by_hand.url, HOWDAH_SCHEMA=odd))
+    by_init = Bus("catalogue_odd_init", schema=odd)
+    assert schema_of(by_hand) == schema_of(by_init)
+    command("append", "--quiet", "s", "a.b", "{}", url=by_hand.url, HOWDAH_SCHEMA=odd)
+    for role in ("publish", "read", "admin"):
+        for database in (by_hand, by_init):
+            psql(database.url, 'DROP OWNED BY "%s_%s"' % (odd.replace('"', '""'), role))
+        psql(by_hand.url, 'DROP ROLE "%s_%s"' % (odd.replace('"', '""'), role))
+
+
+def two_buses_in_one_database_do_not_know_each_other():
+    command("init", "--quiet", url=bus.url, HOWDAH_SCHEMA="second_bus")
+    psql(bus.url, "SELECT FROM second_bus.append('only-here', 'a')")
+    assert psql(bus.url, "SELECT second_bus.stream_version('only-here'),"
+                         " howdah.stream_version('only-here')") == [("1", "0")]
+    assert psql(bus.url, "SELECT a.value <> b.value FROM howdah.meta AS a JOIN second_bus.meta AS b"
+                         " USING (key) WHERE key = 'bus_id'") == [("t",)]
+    psql(bus.url, "SET client_min_messages = warning; DROP SCHEMA second_bus CASCADE;"
+                  " DROP ROLE second_bus_publish, second_bus_read, second_bus_admin")
+
+
+# ---- dump and restore
+
+
+def restore(name, dump):
+    other = Bus(name, init=False)
+    psql(other.url, dump)
+    return other
+
+
+def dump_and_restore_keep_everything():
+    source = Bus("catalogue_source")
+    fill(source)
+    other = restore("catalogue_restored", pg_dump(source.url))
+    assert content_of(other) == content_of(source)
+    assert schema_of(other) == schema_of(source)
+
+
+def a_restored_bus_goes_on_where_the_other_was():
+    source = Bus("catalogue_goes_on")
+    fill(source)
+    highest = int(source.one("SELECT last_value FROM {}.events_global_sequence_seq"))
+    other = restore("catalogue_went_on", pg_dump(source.url))
+    command("init", "--quiet", url=other.url)
+    command("append", "--quiet", "--expect", "2", "b", "after", "{}", url=other.url)
+    rows = other.sql("SELECT global_sequence, version FROM {}.last_event('b')")
+    assert rows == [(str(highest + 1), "3")], rows
+    assert other.one("SELECT count(*) FROM {}.read_all()") == "5"
+
+
+if __name__ == "__main__":
+    sys.exit(run([
+        every_function_has_a_fixed_search_path,
+        exactly_the_functions_that_touch_tables_run_as_their_owner, public_has_no_right_on_anything,
+        every_function_tells_its_volatility, init_twice_changes_nothing,
+        print_gives_a_dba_what_init_makes, print_names_the_schema_that_was_asked_for_however_odd,
+        two_buses_in_one_database_do_not_know_each_other, dump_and_restore_keep_everything,
+        a_restored_bus_goes_on_where_the_other_was]))

@@ -52,6 +52,12 @@ def every_pattern_agrees_with_every_type_of_the_table():
     assert len(patterns) * len(types) > 20000 and len(wanted) > 300
 
 
+def the_text_of_the_regular_expression_is_that_of_the_library():
+    for pattern, regex in (("order.created", "^order[.]created$"), ("order.*", "^order[.][^.]+$"),
+                           ("*.created", "^[^.]+[.]created$"), ("order.>", "^order[.].+$"), (">", "^.+$")):
+        assert bus.one("SELECT {}.pattern_regex('%s')" % pattern) == regex, pattern
+
+
 def read_all_uses_the_same_patterns():
     types = sorted({t for row in TABLE for t in row[1] + row[2] if TYPE.match(t)})
     bus.sql("SELECT FROM {}.append_arrays(NULL, array_fill('s'::text, ARRAY[%d]), ARRAY[%s],"
@@ -81,5 +87,6 @@ def the_longest_patterns_are_patterns():
 
 if __name__ == "__main__":
     sys.exit(run([the_table_is_read_whole, every_pattern_agrees_with_every_type_of_the_table,
+                  the_text_of_the_regular_expression_is_that_of_the_library,
                   read_all_uses_the_same_patterns, what_is_no_pattern_in_c_is_none_in_sql,
                   the_longest_patterns_are_patterns]))

@@ -156,9 +156,9 @@ def a_correlation_is_read_by_sequence():
     assert numbers("by_correlation('y')") == [4, 7]
 
 
-def ids_are_read_by_sequence_whatever_their_order():
-    assert numbers("read_ids(ARRAY['%s', '%s', '%s']::uuid[])" % (UUID % 7, UUID % 2, UUID % 77)) == \
-        [2, 7]
+def ids_are_read_by_sequence_and_once_whatever_their_order():
+    ids = ", ".join("'%s'" % (UUID % number) for number in (7, 2, 77, 7))
+    assert numbers("read_ids(ARRAY[%s]::uuid[])" % ids) == [2, 7]
 
 
 def ranges_are_read_in_one_order_up_to_a_limit():
@@ -276,7 +276,7 @@ if __name__ == "__main__":
         since_is_not_included_and_last_is, pages_by_the_last_sequence_give_every_event_once,
         pages_by_the_last_version_give_every_event_of_a_stream_once, a_pattern_chooses_types,
         filters_of_read_events_combine, the_last_event_of_a_stream_is_one_row,
-        a_correlation_is_read_by_sequence, ids_are_read_by_sequence_whatever_their_order,
+        a_correlation_is_read_by_sequence, ids_are_read_by_sequence_and_once_whatever_their_order,
         ranges_are_read_in_one_order_up_to_a_limit, a_causation_tree_has_causes_itself_and_effects,
         a_cause_that_is_not_stored_ends_the_tree, a_circle_of_causes_shows_each_once,
         a_chain_of_twelve_thousand_is_cut_at_ten_thousand_and_takes_a_moment,

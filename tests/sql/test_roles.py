@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Role by operation: what each may do, and nothing else."""
+import os
+import sys
+
+from bus import Bus, command, psql, run, url_of
+
+SCHEMA = "roles_%d" % os.getpid()
+bus = Bus("roles", schema=SCHEMA)
+DENIED = "42501"
+ID = "0190a5c8-7b1e-7cc0-8000-000000000001"
+
+# A login for each role, one with none, and one with both publish and read.
+LOGINS = {"publish": ["publish"], "read": ["read"], "admin": ["admin"], "nobody": [],
+          "both": ["publish", "read"]}
+
+APPENDS = {
+    "append": "SELECT FROM {}.append('s', 'a')",
+    "append_batch": "SELECT FROM {}.append_batch('[{\"stream\":\"s\",\"type\":\"a\",\"valid_time\":"
+                    "\"2026-01-31T09:30:00Z\"}]')",
+    "append_arrays": "SELECT FROM {}.append_arrays(NULL, '{s}', '{a}', '{1}', NULL, NULL, NULL, NULL,"
+                     " NULL, NULL, NULL, NULL, NULL)",
+    "event_problem": "SELECT {}.event_problem('s', 'a', '[\"\\u0041\"]', '{\"a\":\"b\"}', 'c', 'd', NULL,"
+                     " 1, NULL, NULL, 100)",
+    "uuid_v7": "SELECT {}.uuid_v7()",
+}
+READS = {
+    "read_stream": "SELECT FROM {}.read_stream('s')",
+    "read_all": "SELECT FROM {}.read_all(pattern => 'a.*')",
+    "read_events": "SELECT FROM {}.read_events('s', NULL, NULL, NULL, NULL, NULL, 1, false)",
+    "read_ids": "SELECT FROM {}.read_ids(ARRAY['%s']::uuid[])" % ID,
+    "read_ranges": "SELECT FROM {}.read_ranges('{1}', '{2}', 1)",
+    "last_event": "SELECT FROM {}.last_event('s')",
+    "by_correlation": "SELECT FROM {}.by_correlation('c')",
+    "causation_tree": "SELECT FROM {}.causation_tree('%s')" % ID,
+    "stream_version": "SELECT {}.stream_version('s')",
+    "head": "SELECT {}.head()",
+    "pattern_regex": "SELECT {}.pattern_regex('a.*')",
+}
+BOTH = {"schema_version": "SELECT {}.schema_version()"}
+# Nobody but the owner; every one of them would do harm, or tell what only functions may tell.
+OWNER = {
+    "select": "SELECT FROM {}.events", "select the view": "SELECT FROM {}.all_events",
+    "select meta": "SELECT FROM {}.meta", "select migrations": "SELECT FROM {}.migrations",
+    "select imports": "SELECT FROM {}.imports",
+    "insert": "INSERT INTO {}.events (stream, version, type, data) VALUES ('s', 99, 'a', '{}')",
+    "update": "UPDATE {}.events SET actor = 'x'", "delete": "DELETE FROM {}.events",
+    "truncate": "TRUNCATE {}.events", "update meta": "UPDATE {}.meta SET value = '1'",
+    "draw a number": "SELECT nextval('{}.events_global_sequence_seq')",
+    "set the sequence": "SELECT setval('{}.events_global_sequence_seq', 1)",
+    "look at the sequence": "SELECT last_value FROM {}.events_global_sequence_seq",
+    "create in the schema": "CREATE TABLE {}.t (x integer)",
+    "replace a function": "CREATE OR REPLACE FUNCTION {}.head() RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'",
+    "drop": "DROP TABLE {}.events", "lock": "DO $$ BEGIN LOCK TABLE {}.events; END $$",
+    "add a trigger": "CREATE TRIGGER t BEFORE INSERT ON {}.events FOR EACH ROW EXECUTE FUNCTION"
+                     " suppress_redundant_updates_trigger()",
+    "check members": "SELECT {}.members_problem('{}')", "check a time": "SELECT {}.time_of('x')",
+}
+
+ALLOWED = {"publish": {**APPENDS, **BOTH}, "read": {**READS, **BOTH},
+           "admin": {**APPENDS, **READS, **BOTH}, "both": {**APPENDS, **READS, **BOTH}, "nobody": {}}
+EVERYTHING = {**APPENDS, **READS, **BOTH, **OWNER}
+
+
+def login(kind):
+    return "%s_%s_login" % (SCHEMA, kind)
+
+
+def make_logins():
+    for kind, roles in LOGINS.items():
+        psql(bus.url, "CREATE ROLE %s LOGIN" % login(kind) +
+             "".join("; GRANT %s_%s TO %s" % (SCHEMA, role, login(kind)) for role in roles))
+
+
+def drop_logins():
+    for kind in LOGINS:
+        psql(bus.url, "DROP OWNED BY %s; DROP ROLE %s" % (login(kind), login(kind)))
+    for role in ("publish", "read", "admin"):
+        psql(bus.url, "DROP OWNED BY %s_%s; DROP ROLE %s_%s" % (SCHEMA, role, SCHEMA, role))
+
+
+def as_login(kind):
+    """The same bus, seen by another login."""
+    other = object.__new__(Bus)
+    other.url, other.schema = url_of(bus.database, user=login(kind)), SCHEMA
+    return other
+
+
+def check(kind):
+    allowed = ALLOWED[kind]
+    session = as_login(kind)
+    session.sql(";\n".join(list(allowed.values()) + ["SELECT 1"]))
+    session.refuses_all(*((statement, DENIED, None) for name, statement in EVERYTHING.items()
+                          if name not in allowed))
+
+
+def the_matrix_knows_every_function():
+    functions = set(bus.column("SELECT proname FROM pg_proc WHERE pronamespace = '%s'::regnamespace" % SCHEMA))
+    known = set(EVERYTHING) | {"members_problem", "member_problem", "time_of", "json_problem",
+                               "escape_problem", "name_problem", "headers_problem"}
+    assert functions <= known, functions - known
+
+
+def what_was_refused_changed_nothing():
+    rows = bus.sql("SELECT count(*), count(actor), max(version) FROM {}.events")
+    assert rows == [("9", "0", "9")], rows
+
+
+def the_library_appends_and_reads_for_logins_without_rights_on_tables():
+    command("append", "--quiet", "lib", "a.b", '{"x":1}', url=as_login("both").url, HOWDAH_SCHEMA=SCHEMA)
+    text = command("read", "--json", "--stream", "lib", url=as_login("read").url, HOWDAH_SCHEMA=SCHEMA)
+    assert '"data":{"x":1}' in text, text
+
+
+if __name__ == "__main__":
+    make_logins()
+    try:
+        code = run([("%s may do its part and nothing else" % kind, lambda kind=kind: check(kind))
+                    for kind in LOGINS] +
+                   [the_matrix_knows_every_function, what_was_refused_changed_nothing,
+                    the_library_appends_and_reads_for_logins_without_rights_on_tables])
+    finally:
+        drop_logins()
+    sys.exit(code)

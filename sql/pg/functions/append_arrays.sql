@@ -11,7 +11,7 @@
 -- UH006 invalid input.
 -- Reads: events, meta.  Writes: events, events_global_sequence_seq.
 -- Locks: nothing but the rows it inserts; after two lost races for a stream, an advisory
--- transaction lock on the stream's name, so that many writers stand in line.
+-- transaction lock (one of 512 that the streams share), so that many writers stand in line.
 CREATE OR REPLACE FUNCTION @schema@.append_arrays(
     ids uuid[], streams text[], types text[], datas json[], headerses json[],
     correlation_ids text[], causation_ids uuid[], actors text[], valid_times timestamptz[],
@@ -103,7 +103,9 @@ BEGIN
             EXIT WHEN FOUND;
             lost_races := lost_races + 1;
             IF lost_races = 2 THEN
-                PERFORM pg_advisory_xact_lock(hashtextextended(@schema_text@ || '/' || streams[i], 0));
+                -- The key of LOCK_STREAMS in src/store/pg/sql.c.
+                PERFORM pg_advisory_xact_lock((hashtextextended('howdah streams ' || @schema_text@, 0) & -512)
+                                              | (hashtextextended(streams[i], 0) & 511));
             ELSIF lost_races > 40 THEN
                 RAISE EXCEPTION USING ERRCODE = '40001',
                     MESSAGE = 'lost the race for a stream 40 times; nothing was stored';

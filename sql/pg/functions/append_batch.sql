@@ -82,7 +82,7 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
-    why          constant text := CASE WHEN position('\u' IN one::text) > 0
+    why          constant text := CASE WHEN position(E'\\u' IN one::text) > 0
                                        THEN @schema@.escape_problem(one::text) END;
     member       record;
     has_data     boolean := false;

@@ -1,7 +1,8 @@
 -- escape_problem(document text) -> text or NULL
 --
 -- What is wrong with the \u escapes of a text that json itself has accepted: NUL and unpaired
--- surrogates, which json keeps but neither text nor jsonb can hold.
+-- surrogates, which json keeps but neither text nor jsonb can hold.  Strings with a backslash are
+-- E'' strings here and below: they mean the same whatever standard_conforming_strings says.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.escape_problem(document text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -9,14 +10,14 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
     -- An escaped backslash hides what follows it, and keeps two halves apart.
-    escapes text := replace(document, '\\', ' ');
+    escapes text := replace(document, E'\\\\', ' ');
 BEGIN
-    IF position('\u0000' IN escapes) > 0 THEN
-        RETURN 'a NUL (\u0000) in a string';
+    IF position(E'\\u0000' IN escapes) > 0 THEN
+        RETURN E'a NUL (\\u0000) in a string';
     END IF;
     escapes := regexp_replace(escapes,
-        '\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}', ' ', 'g');
-    IF escapes ~ '\\u[dD][89a-fA-F]' THEN
+        E'\\\\u[dD][89abAB][0-9a-fA-F]{2}\\\\u[dD][c-fC-F][0-9a-fA-F]{2}', ' ', 'g');
+    IF escapes ~ E'\\\\u[dD][89a-fA-F]' THEN
         RETURN 'an unpaired surrogate';
     END IF;
     RETURN NULL;
@@ -37,7 +38,7 @@ DECLARE
     why      text;
     brackets text;
 BEGIN
-    IF position('\u' IN document) > 0 THEN
+    IF position(E'\\u' IN document) > 0 THEN
         why := @schema@.escape_problem(document);
     END IF;
     IF why IS NOT NULL THEN
@@ -45,7 +46,7 @@ BEGIN
     END IF;
     IF length(document) - length(translate(document, '[{', '')) > 64 THEN
         brackets := translate(
-            regexp_replace(regexp_replace(document, '"([^"\\]|\\.)*"', '', 'g'),
+            regexp_replace(regexp_replace(document, E'"([^"\\\\]|\\\\.)*"', '', 'g'),
                            '[^][{}]+', '', 'g'),
             '{}', '[]');
         FOR level IN 1..64 LOOP
@@ -73,7 +74,7 @@ AS $howdah$
         WHEN value IS NULL THEN NULL
         WHEN octet_length(value) NOT BETWEEN 1 AND bytes_max
             THEN format('%s: must be 1 to %s bytes, got %s', field, bytes_max, octet_length(value))
-        WHEN value ~ '[\u0001-\u001f\u007f-\u009f]'
+        WHEN value ~ E'[\\u0001-\\u001f\\u007f-\\u009f]'
             THEN format('%s: has a control character, in %s bytes', field, octet_length(value))
     END
 $howdah$;
@@ -102,7 +103,7 @@ BEGIN
     IF octet_length(coalesce(type, '')) NOT BETWEEN 1 AND 255 THEN
         RETURN format('type: must be 1 to 255 bytes, got %s', octet_length(coalesce(type, '')));
     END IF;
-    IF type COLLATE "C" !~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+){0,31}$' THEN
+    IF type COLLATE "C" !~ '^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+){0,31}$' THEN
         RETURN format('type: must be 1 to 32 segments of A-Z a-z 0-9 _ - joined by dots, in %s bytes',
                       octet_length(type));
     END IF;

@@ -9,11 +9,12 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
 BEGIN
     IF octet_length(pattern) > 255
-       OR pattern COLLATE "C" !~ '^(([A-Za-z0-9_-]+|\*)(\.([A-Za-z0-9_-]+|\*)){0,31}|((([A-Za-z0-9_-]+|\*)\.){0,31}>))$' THEN
+       OR pattern COLLATE "C"
+          !~ '^(([A-Za-z0-9_-]+|[*])([.]([A-Za-z0-9_-]+|[*])){0,31}|((([A-Za-z0-9_-]+|[*])[.]){0,31}>))$' THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006',
             MESSAGE = format('pattern: must be segments of A-Z a-z 0-9 _ - or *, the last may be >, in %s bytes',
                              octet_length(pattern));
     END IF;
-    RETURN '^' || replace(replace(replace(pattern, '.', '\.'), '*', '[^.]+'), '>', '.+') || '$';
+    RETURN '^' || replace(replace(replace(pattern, '.', '[.]'), '*', '[^.]+'), '>', '.+') || '$';
 END
 $howdah$;

@@ -99,8 +99,8 @@ static int judge(const hw_pg *pg, int s, const howdah_error *err, hw_append_repo
                                                                        : HW_APPEND_VERSION_TAKEN;
         return HOWDAH_OK;
     }
-    if (s < 0 && reterr)
-        *reterr = *err;
+    if (s < 0)
+        hw_error_copy(reterr, err);
     return s;
 }
 
@@ -670,8 +670,8 @@ static int call_append_function(hw_pg *pg, const hw_pg_call *call, PGresult **re
 
         if (s >= 0 || pg->foreign || !is_serialization_failure(&err) ||
             attempt == FUNCTION_ATTEMPTS) {
-            if (s < 0 && reterr)
-                *reterr = err;
+            if (s < 0)
+                hw_error_copy(reterr, &err);
             return s;
         }
     }

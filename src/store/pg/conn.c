@@ -10,8 +10,8 @@
  *       acknowledged append must survive a crash.
  *   I4  No part of a password gets into a message, not even of one that libpq took for a host.
  */
-#include <poll.h>
 #include <assert.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -271,6 +271,7 @@ static void pause_for(const hw_pg *pg, int64_t ms)
 int hw_pg_connect(hw_pg *pg, howdah_error *reterr)
 {
     int64_t until = hw_clock_mono_ms() + pg->connect_timeout_ms;
+    howdah_error err = HOWDAH_ERROR_INIT; /* of attempts that a later one may make good */
 
     for (unsigned attempt = 0;; attempt++) {
         bool patience = false;
@@ -280,9 +281,9 @@ int hw_pg_connect(hw_pg *pg, howdah_error *reterr)
 
         if (hw_interrupted(pg->interrupt))
             return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
-        s = connect_once(pg, until, &patience, reterr);
+        s = connect_once(pg, until, &patience, &err);
         if (s >= 0) {
-            s = set_up_session(pg, reterr);
+            s = set_up_session(pg, &err);
             if (s >= 0) {
                 pg->was_open = true;
                 return HOWDAH_OK;
@@ -290,8 +291,10 @@ int hw_pg_connect(hw_pg *pg, howdah_error *reterr)
             patience = s == HOWDAH_UNAVAILABLE && !pg->conn;
             hw_pg_disconnect(pg);
         }
-        if (!patience || hw_clock_mono_ms() + pause >= until)
+        if (!patience || hw_clock_mono_ms() + pause >= until) {
+            hw_error_copy(reterr, &err);
             return s;
+        }
         pause_for(pg, pause);
     }
 }

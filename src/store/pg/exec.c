@@ -106,8 +106,12 @@ int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_err
         if (hw_pg_advice_for(sqlstate)[0] && status != HOWDAH_INTERRUPTED)
             (void)hw_advise(reterr, status, "%s", hw_pg_advice_for(sqlstate));
         /* FATAL: the server ended the session, perhaps in the middle of the commit. */
-        if (PQstatus(pg->conn) == CONNECTION_BAD && writes)
+        if (PQstatus(pg->conn) == CONNECTION_BAD && writes) {
             reterr->flags = HOWDAH_OUTCOME_UNKNOWN;
+            (void)hw_advise(reterr, status,
+                            "it may be stored or not: repeat the call with the same events, "
+                            "that settles it");
+        }
     }
     if (PQstatus(pg->conn) == CONNECTION_BAD)
         hw_pg_disconnect(pg);
@@ -151,6 +155,9 @@ static int cancelled(hw_pg *pg, wake why, bool writes, howdah_error *reterr)
         reterr->flags = HOWDAH_OUTCOME_UNKNOWN;
         (void)hw_advise(reterr, s, "repeat the call with the same events, that settles it");
     }
+    /* The caller's connection is left in the middle of an answer. */
+    if (reterr && pg->foreign)
+        reterr->flags |= HOWDAH_HANDLE_DEAD;
     hw_pg_disconnect(pg);
     return s;
 }
@@ -367,8 +374,8 @@ int hw_pg_exec(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_
         pg->unprepared = true;
         return hw_pg_exec(pg, call, ret_result, reterr);
     }
-    if (s < 0 && reterr)
-        *reterr = err;
+    if (s < 0)
+        hw_error_copy(reterr, &err);
     return s;
 }
 
@@ -384,13 +391,16 @@ int hw_pg_command(hw_pg *pg, const char *sql, howdah_error *reterr)
 
 int hw_pg_query(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr)
 {
-    int s = hw_pg_exec(pg, call, ret_result, reterr);
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = hw_pg_exec(pg, call, ret_result, &err);
 
     if (s == HOWDAH_UNAVAILABLE && !pg->conn && !pg->foreign) {
-        s = hw_pg_ready(pg, reterr);
+        s = hw_pg_ready(pg, &err);
         if (s >= 0)
-            s = hw_pg_exec(pg, call, ret_result, reterr);
+            s = hw_pg_exec(pg, call, ret_result, &err);
     }
+    if (s < 0)
+        hw_error_copy(reterr, &err);
     return s;
 }
 
@@ -439,6 +449,9 @@ static int pipeline_collect(hw_pg *pg, size_t n, PGresult **results, howdah_erro
             return first < 0 ? first : s;
         result = PQgetResult(pg->conn);
         if (!result) {
+            /* libpq has nothing but ends left when it has given the connection up. */
+            if (PQstatus(pg->conn) == CONNECTION_BAD)
+                return first < 0 ? first : lost(pg, true, false, reterr);
             i++; /* the end of one statement's results */
             continue;
         }

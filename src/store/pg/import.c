@@ -9,20 +9,60 @@
 
 #define SQL_BYTES_MAX 16384
 
-static void put_table(hw_buf *sql, const hw_import_source *source)
+/* A table without a schema has the one that find_schema() found. */
+static void put_table(hw_buf *sql, const hw_pg *pg, const hw_import_source *source)
 {
-    if (source->schema.s) {
-        hw_pg_quote_ident(sql, source->schema.s);
+    if (source->schema.s || pg->import_schema[0]) {
+        hw_pg_quote_ident(sql, source->schema.s ? source->schema.s : pg->import_schema);
         hw_buf_putc(sql, '.');
     }
     hw_pg_quote_ident(sql, source->table.s);
 }
 
 /* The table as one parameter for to_regclass(): quoted names in a text. */
-static int table_param(const hw_import_source *source, hw_buf *name, howdah_error *reterr)
+static int table_param(const hw_pg *pg, const hw_import_source *source, hw_buf *name,
+                       howdah_error *reterr)
 {
-    put_table(name, source);
+    put_table(name, pg, source);
     return hw_buf_check(name, reterr);
+}
+
+/*
+ * An unqualified name is looked up as a user would, not in our own search path; only this one
+ * statement sees theirs.  Nothing is found: the schema stays empty, and so does what is asked next.
+ */
+static int find_schema(hw_pg *pg, const hw_import_source *source, howdah_error *reterr)
+{
+    hw_buf name = HW_BUF_INIT(2048);
+    hw_pg_call call = {.statement = -1,
+                       .sql = "SELECT n.nspname FROM pg_catalog.pg_class AS c JOIN"
+                              " pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace"
+                              " WHERE c.oid = pg_catalog.to_regclass($1)",
+                       .text_result = true,
+                       .n = 1};
+    PGresult *result = NULL;
+    int s;
+    int back;
+
+    pg->import_schema[0] = '\0';
+    if (source->schema.s)
+        return HOWDAH_OK;
+    s = table_param(pg, source, &name, reterr);
+    if (s >= 0)
+        s = hw_pg_command(pg, "SET search_path = DEFAULT", reterr);
+    if (s >= 0) {
+        call.values[0] = hw_buf_str(&name);
+        s = hw_pg_exec(pg, &call, &result, reterr);
+        back = hw_pg_command(pg, "SET search_path = pg_catalog, pg_temp", s < 0 ? NULL : reterr);
+        if (back < 0) /* the next session sets its own */
+            hw_pg_disconnect(pg);
+        s = s < 0 ? s : back;
+    }
+    if (s >= 0 && PQntuples(result) == 1)
+        (void)snprintf(pg->import_schema, sizeof pg->import_schema, "%s", PQgetvalue(result, 0, 0));
+    PQclear(result);
+    hw_buf_done(&name);
+    return s;
 }
 
 int hw_pg_import_columns(hw_store *store, const hw_import_source *source,
@@ -40,10 +80,9 @@ int hw_pg_import_columns(hw_store *store, const hw_import_source *source,
     int s = hw_pg_ready(pg, reterr);
 
     if (s >= 0)
-        s = table_param(source, &name, reterr);
-    /* An unqualified name is looked up as a user would, not in our own search path. */
-    if (s >= 0 && !source->schema.s)
-        s = hw_pg_command(pg, "SET search_path = DEFAULT", reterr);
+        s = find_schema(pg, source, reterr);
+    if (s >= 0)
+        s = table_param(pg, source, &name, reterr);
     call.values[0] = hw_buf_str(&name);
     if (s >= 0)
         s = hw_pg_query(pg, &call, &result, reterr);
@@ -116,8 +155,8 @@ static void put_field(hw_buf *sql, const hw_import_source *source, int field, hw
  * The mark's texts are compared in the columns' own types: '...'::text goes back through the
  * type's input function, so that the order is the column's, index included.
  */
-static void put_rows_query(hw_buf *sql, const hw_import_source *source, const hw_import_mark *after,
-                           size_t n, hw_pg_call *call)
+static void put_rows_query(hw_buf *sql, const hw_pg *pg, const hw_import_source *source,
+                           const hw_import_mark *after, size_t n, hw_pg_call *call)
 {
     const char *created = source->column[HW_IMPORT_CREATED_AT].s;
     const char *id = source->column[HW_IMPORT_ID].s;
@@ -128,7 +167,7 @@ static void put_rows_query(hw_buf *sql, const hw_import_source *source, const hw
     hw_buf_puts(sql, "(extract(epoch FROM t.");
     hw_pg_quote_ident(sql, created);
     hw_buf_puts(sql, "::timestamptz) * 1000000)::bigint::text FROM ");
-    put_table(sql, source);
+    put_table(sql, pg, source);
     hw_buf_puts(sql, " AS t");
     if (after) {
         hw_buf_puts(sql, " WHERE (t.");
@@ -145,6 +184,41 @@ static void put_rows_query(hw_buf *sql, const hw_import_source *source, const hw
     hw_buf_puts(sql, ", t.");
     hw_pg_quote_ident(sql, id);
     hw_buf_printf(sql, " LIMIT %zu", n);
+}
+
+/*
+ * A row without created_at or id has no place in the order, and no comparison with a mark finds
+ * it: it is looked for when nothing else is left, so that it is refused and not passed over.
+ */
+static int refuse_nulls(hw_pg *pg, const hw_import_source *source, howdah_error *reterr)
+{
+    hw_buf sql = HW_BUF_INIT(SQL_BYTES_MAX);
+    hw_pg_call call = {.statement = -1, .text_result = true, .timeout_ms = INT64_C(600000)};
+    PGresult *result = NULL;
+    int s;
+
+    hw_buf_puts(&sql, "SELECT t.");
+    hw_pg_quote_ident(&sql, source->column[HW_IMPORT_ID].s);
+    hw_buf_puts(&sql, "::text FROM ");
+    put_table(&sql, pg, source);
+    hw_buf_puts(&sql, " AS t WHERE t.");
+    hw_pg_quote_ident(&sql, source->column[HW_IMPORT_CREATED_AT].s);
+    hw_buf_puts(&sql, " IS NULL OR t.");
+    hw_pg_quote_ident(&sql, source->column[HW_IMPORT_ID].s);
+    hw_buf_puts(&sql, " IS NULL LIMIT 1");
+    s = hw_buf_check(&sql, reterr);
+    if (s >= 0) {
+        call.sql = hw_buf_str(&sql);
+        s = hw_pg_query(pg, &call, &result, reterr);
+    }
+    hw_buf_done(&sql);
+    if (s >= 0 && PQntuples(result) > 0)
+        s = PQgetisnull(result, 0, 0)
+                ? hw_fail_field(reterr, HOWDAH_INVALID, "id", "a row has none (NULL)")
+                : hw_fail_field(reterr, HOWDAH_INVALID, "created_at",
+                                "is NULL in the row with id %.64s", PQgetvalue(result, 0, 0));
+    PQclear(result);
+    return s;
 }
 
 static int decode_rows(hw_pg *pg, size_t n, howdah_error *reterr)
@@ -182,7 +256,7 @@ int hw_pg_import_rows(hw_store *store, const hw_import_source *source, const hw_
 
     PQclear(pg->import_rows);
     pg->import_rows = NULL;
-    put_rows_query(&sql, source, after, n, &call);
+    put_rows_query(&sql, pg, source, after, n, &call);
     s = hw_buf_check(&sql, reterr);
     if (s >= 0) {
         call.sql = hw_buf_str(&sql);
@@ -191,7 +265,8 @@ int hw_pg_import_rows(hw_store *store, const hw_import_source *source, const hw_
     hw_buf_done(&sql);
     if (s >= 0) {
         *ret_n = (size_t)PQntuples(pg->import_rows);
-        s = decode_rows(pg, *ret_n, reterr);
+        s = *ret_n == 0 && after ? refuse_nulls(pg, source, reterr)
+                                 : decode_rows(pg, *ret_n, reterr);
     }
     if (s >= 0)
         *ret_rows = pg->import_row_array;
@@ -207,11 +282,11 @@ int hw_pg_import_total(hw_store *store, const hw_import_source *source, int64_t 
     hw_buf sql = HW_BUF_INIT(SQL_BYTES_MAX);
     hw_pg_call call = {.statement = -1, .text_result = true, .n = 1};
     PGresult *result = NULL;
-    int s = table_param(source, &name, reterr);
+    int s = table_param(pg, source, &name, reterr);
 
     hw_buf_puts(&sql, "SELECT CASE WHEN c.reltuples > 1000000 THEN c.reltuples::bigint"
                       " ELSE (SELECT count(*) FROM ");
-    put_table(&sql, source);
+    put_table(&sql, pg, source);
     hw_buf_puts(&sql, ") END FROM pg_class AS c WHERE c.oid = to_regclass($1)");
     if (s >= 0)
         s = hw_buf_check(&sql, reterr);

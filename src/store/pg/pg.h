@@ -104,6 +104,7 @@ typedef struct hw_pg {
     hw_buf params;                    /* scratch for binary parameters */
     PGresult *import_rows;            /* the last import page */
     void *import_row_array;
+    char import_schema[64]; /* of a table given without one, "" else */
     hw_note_fn note;
     void *note_ctx;
     char constraint[64]; /* the constraint that the last failed statement met, or "" */

@@ -23,6 +23,7 @@
 struct hw_pg_cursor {
     hw_cursor base;
     hw_pg *pg;
+    bool direct; /* by the table, not the functions; what filter is depends on it */
     /* What is asked for. */
     char *texts; /* owns the strings below */
     hw_str stream;
@@ -82,7 +83,7 @@ static int64_t rows_wanted(const hw_pg_cursor *c)
 
 static void call_of_page(hw_pg_cursor *c, hw_pg_call *call)
 {
-    call->statement = c->pg->direct_read ? (int)choose_path(c) : (int)HW_PG_FN_READ;
+    call->statement = c->direct ? (int)choose_path(c) : (int)HW_PG_FN_READ;
     c->asked = (size_t)rows_wanted(c);
     hw_pg_param_str(call, c->stream);
     param_number(c, call, 0, c->first);
@@ -91,7 +92,7 @@ static void call_of_page(hw_pg_cursor *c, hw_pg_call *call)
     hw_pg_param_str(call, c->type);
     hw_pg_param_str(call, c->filter);
     hw_pg_param_str(call, c->correlation_id);
-    if (!c->pg->direct_read)
+    if (!c->direct)
         hw_pg_param_str(call, c->backward ? HW_STR_LIT("true") : HW_STR_LIT("false"));
 }
 
@@ -104,7 +105,7 @@ static void call_of_ids(hw_pg_cursor *c, hw_pg_call *call)
     hw_pg_array_begin(&c->arrays, HW_OID_UUID, c->asked, &array);
     for (size_t i = 0; i < c->asked; i++)
         hw_pg_array_put(&c->arrays, c->ids[c->ids_done + i].b, sizeof c->ids[0].b);
-    call->statement = c->pg->direct_read ? HW_PG_READ_IDS : HW_PG_FN_READ_IDS;
+    call->statement = c->direct ? HW_PG_READ_IDS : HW_PG_FN_READ_IDS;
     hw_pg_param_bin(call, c->arrays.data, c->arrays.len);
 }
 
@@ -120,7 +121,7 @@ static void call_of_ranges(hw_pg_cursor *c, hw_pg_call *call)
     hw_pg_array_begin(&c->arrays, HW_OID_INT8, c->ranges_n, &array);
     for (size_t i = 0; i < c->ranges_n; i++)
         hw_pg_array_put_int8(&c->arrays, c->ranges[i].last);
-    call->statement = c->pg->direct_read ? HW_PG_READ_RANGES : HW_PG_FN_READ_RANGES;
+    call->statement = c->direct ? HW_PG_READ_RANGES : HW_PG_FN_READ_RANGES;
     c->asked = (size_t)(c->left < (int64_t)c->batch ? c->left : (int64_t)c->batch);
     hw_pg_param_bin(call, c->arrays.data, middle);
     hw_pg_param_bin(call, c->arrays.data + middle, c->arrays.len - middle);
@@ -330,7 +331,7 @@ static int keep_texts(hw_pg_cursor *c, const hw_query *q, howdah_error *reterr)
     size_t room = 0;
     char *at;
 
-    if (q->pattern.s && c->pg->direct_read) {
+    if (q->pattern.s && c->direct) {
         hw_pattern_regex(q->pattern, &regex);
         from[2] = (hw_str){hw_buf_str(&regex), regex.len};
     }
@@ -387,6 +388,7 @@ int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_curs
         return hw_fail_no_memory(reterr);
     c->base.store = store;
     c->pg = pg;
+    c->direct = pg->direct_read;
     c->arrays = (hw_buf)HW_BUF_INIT((size_t)16 * 1024 * 1024);
     c->backward = query->backward;
     c->first = query->from;

@@ -117,10 +117,13 @@ static const statement_row statements[HW_PG_STATEMENT_COUNT] = {
         {"SELECT global_sequence, version, recorded_at, already_stored FROM"
          " @schema@.append_arrays($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
          TYPES(function_types)},
-    /* In one order for everybody, so that two batches cannot wait for each other. */
+    /* In one order for everybody, so that two batches cannot wait for each other.  Streams share
+       512 locks of the bus: one each would use up the server's table of locks.  The same key is in
+       append_arrays.sql. */
     [HW_PG_LOCK_STREAMS] =
         {"SELECT count(pg_advisory_xact_lock(k.key)) FROM (SELECT DISTINCT"
-         " hashtextextended(@schema_text@ || '/' || s.name, 0) AS key FROM unnest($1) AS s(name)"
+         " (hashtextextended('howdah streams ' || @schema_text@, 0) & -512)"
+         "  | (hashtextextended(s.name, 0) & 511) AS key FROM unnest($1) AS s(name)"
          " ORDER BY 1) AS k",
          TYPES(texts_type)},
     [HW_PG_IMPORT_MARK] =
@@ -144,8 +147,11 @@ static const statement_row statements[HW_PG_STATEMENT_COUNT] = {
                               TYPES(read_types)},
     [HW_PG_READ_ALL] = {READ_PATH(BY_SEQUENCE, "global_sequence"), TYPES(read_types)},
     [HW_PG_READ_ALL_BACK] = {READ_PATH(BY_SEQUENCE, "global_sequence DESC"), TYPES(read_types)},
-    [HW_PG_READ_IDS] = {"SELECT " COLUMNS " FROM @schema@.events WHERE id = ANY ($1)"
-                        " ORDER BY global_sequence",
+    /* One lookup for each id: "id = ANY ($1) ORDER BY global_sequence" would walk the whole log,
+       which has that order, rather than sort what it finds. */
+    [HW_PG_READ_IDS] = {"SELECT e.* FROM unnest($1) AS u(one), LATERAL (SELECT " COLUMNS
+                        " FROM @schema@.events WHERE id = u.one LIMIT 1) AS e"
+                        " ORDER BY e.global_sequence",
                         TYPES(uuids_type)},
     [HW_PG_READ_RANGES] =
         {"SELECT e.* FROM unnest($1, $2) AS r(first, last), LATERAL (SELECT " COLUMNS

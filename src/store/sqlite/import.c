@@ -522,8 +522,7 @@ static int read_ahead(hw_sqlite *store, const hw_import_source *source, const hw
     hw_sqlite_temp_in_file(store, false);
     if (s >= 0 || (s == HOWDAH_INVALID && ahead->n > 0))
         return HOWDAH_OK;
-    if (reterr)
-        *reterr = err;
+    hw_error_copy(reterr, &err);
     return s;
 }
 

@@ -216,8 +216,7 @@ int hw_sqlite_migrate_status(hw_store *base, hw_step_fn fn, void *ctx, howdah_er
     if (s == HOWDAH_SCHEMA)
         return walk_rows(store, NULL, fn, ctx, reterr);
     if (s < 0) {
-        if (reterr)
-            *reterr = err;
+        hw_error_copy(reterr, &err);
         return s;
     }
     return walk(store, fn, ctx, reterr);

@@ -309,8 +309,7 @@ int hw_sqlite_doctor(hw_store *base, hw_finding_fn fn, void *ctx, howdah_error *
     int s = hw_sqlite_ready(store, HW_NEED_READ, &err);
 
     if (s == HOWDAH_INTERRUPTED || s == HOWDAH_NO_MEMORY) {
-        if (reterr)
-            *reterr = err;
+        hw_error_copy(reterr, &err);
         return s;
     }
     check_library(&d);
