@@ -433,6 +433,7 @@ typedef struct howdah_position {
     int32_t revision;
     int32_t already_stored; /* 1: this id was there before this call, with the same content */
     char id[HOWDAH_UUID_SIZE];
+    char reserved[27]; /* 0; room to grow without a new layout */
 } howdah_position;
 
 typedef struct howdah_append_options {

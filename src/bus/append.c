@@ -382,12 +382,13 @@ int howdah_append_batch(howdah_bus *bus, const howdah_event *const *events, size
                         const howdah_append_options *options, howdah_position *ret_positions,
                         howdah_error *reterr)
 {
+    int s;
+
     if (!bus || (n > 0 && !events))
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_append_batch: an argument is NULL");
-    if (options && options->size < sizeof *options)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_append_batch: options.size is not set");
-    if (n == 0)
-        return HOWDAH_OK;
+    s = hw_check_options(options, sizeof *options, "howdah_append_batch", reterr);
+    if (s < 0 || n == 0)
+        return s;
     return hw_append_to(bus->store, &bus->interrupt, bus->payload_bytes_max, events, n, options,
                         NULL, ret_positions, reterr);
 }

@@ -13,9 +13,7 @@ static int check(const void *handle, const howdah_event *const *events, size_t n
 {
     if (!handle || (n > 0 && !events))
         return hw_fail(reterr, HOWDAH_MISUSE, "appending in a transaction: an argument is NULL");
-    if (options && options->size < sizeof *options)
-        return hw_fail(reterr, HOWDAH_MISUSE, "append options: size is not set");
-    return HOWDAH_OK;
+    return hw_check_options(options, sizeof *options, "appending in a transaction", reterr);
 }
 
 /* The wrapped store lives for one call; the caller's handle is left as it was. */

@@ -119,6 +119,11 @@ static int resolve(import_run *run, howdah_error *reterr)
 {
     int s = run->store->ops->import_columns(run->store, &run->source, meet_column, run, reterr);
 
+    /* One table has one name, however it was spelled: mark and ids hang on it. */
+    if (s >= 0 && run->source.schema.s)
+        (void)snprintf(run->name, sizeof run->name, "%s.%s", run->source.schema.s,
+                       run->source.table.s);
+
     if (s >= 0 && run->no_memory)
         return hw_fail_no_memory(reterr);
 
@@ -324,8 +329,10 @@ static int import_all(import_run *run, const howdah_import_options *o, howdah_er
 
 static int check_options(const howdah_import_options *o, howdah_error *reterr)
 {
-    if (o->size < sizeof *o)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_import: options.size is not set");
+    int s = hw_check_options(o, sizeof *o, "howdah_import", reterr);
+
+    if (s < 0)
+        return s;
     if (!o->table)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_import: options.table is NULL");
     if (o->batch < 0 || o->batch > BATCH_MAX)

@@ -88,8 +88,9 @@ int howdah_read_open(howdah_bus *bus, const howdah_read_options *options,
 
     if (!bus || !ret_reader)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_open: an argument is NULL");
-    if (options && options->size < sizeof *options)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_open: options.size is not set");
+    s = hw_check_options(options, sizeof *options, "howdah_read_open", reterr);
+    if (s < 0)
+        return s;
     s = to_query(options ? options : &all, &query, reterr);
     return s < 0 ? s : open_reader(bus, &query, ret_reader, reterr);
 }

@@ -4,10 +4,13 @@
 
 int howdah_migrate(howdah_bus *bus, const howdah_migrate_options *options, howdah_error *reterr)
 {
+    int s;
+
     if (!bus)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_migrate: bus is NULL");
-    if (options && options->size < sizeof *options)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_migrate: options.size is not set");
+    s = hw_check_options(options, sizeof *options, "howdah_migrate", reterr);
+    if (s < 0)
+        return s;
     return bus->store->ops->migrate(bus->store, options ? options->note : NULL,
                                     options ? options->note_ctx : NULL, reterr);
 }

@@ -191,8 +191,9 @@ int howdah_tail_open(howdah_bus *bus, const howdah_tail_options *options, howdah
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_tail_open: an argument is NULL");
     if (!options)
         options = &defaults;
-    if (options->size < sizeof *options)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_tail_open: options.size is not set");
+    s = hw_check_options(options, sizeof *options, "howdah_tail_open", reterr);
+    if (s < 0)
+        return s;
     if (options->since < HOWDAH_ABSENT)
         return hw_fail_field(reterr, HOWDAH_INVALID, "since", "must be a sequence, 0 or more");
     if (options->pattern)

@@ -183,13 +183,14 @@ typedef struct hw_store_ops {
     int (*migrate_status)(hw_store *store, hw_step_fn fn, void *ctx, howdah_error *reterr);
 
     /*
-     * Import.  columns: calls fn for each column name of the table (NOT_FOUND without the table).
+     * Import.  columns: calls fn for each column name of the table (NOT_FOUND without the table),
+     * and fills source->schema in where the store found it (text of the store's own).
      * mark: where the last import of this source stopped (HOWDAH_END when there was none; texts
      * freed by the caller through ret_buf).  rows: the next n rows behind the mark in the order
      * (created_at, id); rows are valid until the next import call on the store.
      * total: an estimate of the rows in the table.
      */
-    int (*import_columns)(hw_store *store, const hw_import_source *source,
+    int (*import_columns)(hw_store *store, hw_import_source *source,
                           int (*fn)(void *ctx, const char *column), void *ctx,
                           howdah_error *reterr);
     int (*import_mark)(hw_store *store, hw_str source, hw_buf *ret_buf, hw_import_mark *ret_mark,

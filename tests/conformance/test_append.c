@@ -364,6 +364,10 @@ static void misuse_is_told_and_stores_nothing(void **state)
     cf *c = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_append_options bad = {0, HOWDAH_EXPECT_ANY};
+    struct {
+        howdah_append_options known;
+        int64_t unknown; /* what a later version may add */
+    } later = {HOWDAH_APPEND_OPTIONS_INIT, 0};
     howdah_event *event = cf_event("s", "t", NULL);
     howdah_position p;
 
@@ -371,7 +375,13 @@ static void misuse_is_told_and_stores_nothing(void **state)
     assert_int_equal(howdah_append(c->bus, NULL, NULL, &p, &err), HOWDAH_MISUSE);
     assert_int_equal(howdah_append(c->bus, event, &bad, &p, &err), HOWDAH_MISUSE);
     cf_append_fails(c->bus, event, -3, HOWDAH_INVALID, &err);
+    later.known.size = sizeof later;
+    later.unknown = 1;
+    assert_int_equal(howdah_append(c->bus, event, &later.known, &p, &err), HOWDAH_MISUSE);
+    assert_non_null(strstr(err.message, "does not know"));
     assert_int_equal(cf_count(c->bus), 0);
+    later.unknown = 0;
+    cf_ok(howdah_append(c->bus, event, &later.known, &p, &cf_error));
     howdah_event_free(event);
 }
 

@@ -145,6 +145,25 @@ static void a_lost_mark_stores_nothing_twice(void **state)
     howdah_close(bus);
 }
 
+static void a_table_is_the_same_however_it_is_spelled(void **state)
+{
+    cf *c = *state;
+    howdah_bus *bus = cf_open_admin(c);
+    howdah_import_options o = HOWDAH_IMPORT_OPTIONS_INIT;
+    int64_t n = 0;
+
+    make_table(c);
+    insert_row(c, 1, "a", "t", "2020-01-01 00:00:00+00");
+    cf_ok(import(bus, NULL, 0, 0, &n, &cf_error));
+    assert_int_equal(n, 1);
+    o.table = table; /* without its schema */
+    cf_ok(howdah_import(bus, &o, &n, &cf_error));
+    assert_int_equal(n, 0);
+    assert_string_equal(order_of(bus), "1");
+    drop_table(c);
+    howdah_close(bus);
+}
+
 static void columns_are_mapped_and_constants_filled_in(void **state)
 {
     static const char *const map[] = {"stream=event_type", "type:=imported.row",
@@ -207,6 +226,7 @@ cf_group cf_import_tests(void)
         CF_TEST(rows_are_numbered_by_created_at_and_id),
         CF_TEST(a_second_import_takes_only_what_is_new),
         CF_TEST(a_lost_mark_stores_nothing_twice),
+        CF_TEST(a_table_is_the_same_however_it_is_spelled),
         CF_TEST(columns_are_mapped_and_constants_filled_in),
         CF_TEST(a_bad_row_is_named_and_the_batches_before_it_stay),
         CF_TEST(bad_imports_are_refused),

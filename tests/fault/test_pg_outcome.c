@@ -657,16 +657,17 @@ static void an_interrupt_before_the_commit_leaves_no_transaction_behind(void **s
     pgt_batch b = make_form(n, f);
     int64_t before = pgt_count(n->t);
     pthread_t thread;
+    char sql[200];
 
     CUTPROXY(&n->proxy, .how = CUTPROXY_HOLD_ANSWER);
     assert_int_equal(pthread_create(&thread, NULL, interrupt_when_held, n), 0);
     assert_int_equal(send_form(n->bus, f, &b, &err), HOWDAH_INTERRUPTED);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(pgt_number(n->t, n->t->admin,
-                                "SELECT count(*) FROM pg_stat_activity WHERE application_name ="
-                                " '%s' AND state LIKE 'idle in transaction%%'",
-                                n->app),
-                     0);
+    (void)snprintf(sql, sizeof sql,
+                   "SELECT count(*) FROM pg_stat_activity WHERE application_name = '%s'"
+                   " AND state LIKE 'idle in transaction%%'",
+                   n->app);
+    pgt_wait_for(n->t, n->t->admin, 0, sql); /* the server takes a moment to see that we left */
     howdah_resume(n->bus);
     (void)pgt_append(n->bus, "after");
     assert_int_equal(pgt_count(n->t), before + 1);

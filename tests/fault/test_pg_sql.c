@@ -279,13 +279,32 @@ static void make_databases(const pgt *t, two_databases *d)
                    d->copy, PQhost(t->admin), PQport(t->admin));
 }
 
-static void copy_database(const two_databases *d)
+/*
+ * Where pg_dump and psql are: with the server, or in the PATH when those are not older than it;
+ * NULL: nowhere (PostgreSQL from elsewhere than Debian comes without them).
+ */
+static const char *find_programs(void)
 {
-    const char *bin = pgt_env("HOWDAH_TEST_PG_BIN");
+    static char dir[512];
+    char command[700];
+
+    (void)snprintf(dir, sizeof dir, "%s/", pgt_env("HOWDAH_TEST_PG_BIN"));
+    (void)snprintf(command, sizeof command, "test -x '%spg_dump' && test -x '%spsql'", dir, dir);
+    if (system(command) == 0) /* NOLINT(cert-env33-c): a path of our own */
+        return dir;
+    (void)snprintf(command, sizeof command,
+                   "v=$(pg_dump --version | sed 's/^[^0-9]*//; s/[^0-9].*//')"
+                   " && test \"${v:-0}\" -ge %s",
+                   pgt_env("HOWDAH_TEST_PG_MAJOR"));
+    return system(command) == 0 ? "" : NULL; /* NOLINT(cert-env33-c): nothing from outside */
+}
+
+static void copy_database(const two_databases *d, const char *bin)
+{
     char command[2048];
 
     (void)snprintf(command, sizeof command,
-                   "'%s/pg_dump' '%s' | '%s/psql' -X -q -v ON_ERROR_STOP=1 '%s' >/dev/null", bin,
+                   "'%spg_dump' '%s' | '%spsql' -X -q -v ON_ERROR_STOP=1 '%s' >/dev/null", bin,
                    d->source_url, bin, d->copy_url);
     if (system(command) != 0) /* NOLINT(cert-env33-c): paths of our own */
         fail_msg("%s", command);
@@ -294,18 +313,21 @@ static void copy_database(const two_databases *d)
 static void a_restored_dump_goes_on_where_it_was(void **state)
 {
     pgt *t = *state;
+    const char *bin = find_programs();
     two_databases d;
     howdah_bus *bus;
     howdah_bus *copy;
     PGconn *conn;
     howdah_position last = {0};
 
+    if (!bin)
+        skip();
     make_databases(t, &d);
     bus = pgt_open(t, d.source_url);
     pgt_ok(howdah_migrate(bus, NULL, &pgt_error));
     for (int i = 0; i < 10; i++)
         last = pgt_append(bus, "s");
-    copy_database(&d);
+    copy_database(&d, bin);
     conn = pgt_session(d.copy_url);
     copy = pgt_open(t, d.copy_url);
     assert_int_equal(pgt_append(copy, "s").global_sequence, last.global_sequence + 1);

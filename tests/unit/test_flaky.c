@@ -132,7 +132,7 @@ static int fake_migrate_status(hw_store *store, hw_step_fn fn, void *ctx, howdah
     return answer(store, reterr);
 }
 
-static int fake_import_columns(hw_store *store, const hw_import_source *source,
+static int fake_import_columns(hw_store *store, hw_import_source *source,
                                int (*fn)(void *ctx, const char *column), void *ctx,
                                howdah_error *reterr)
 {

@@ -1,4 +1,4 @@
--- append(stream, type, data, ...) -> (global_sequence, id, version, revision, recorded_at, already_stored)
+-- append(stream, type, data, ...) -> (global_sequence, event_id, version, revision, recorded_at, already_stored)
 --
 -- Appends one event in the caller's transaction.  Works in triggers, savepoints and before
 -- PREPARE TRANSACTION.

@@ -564,8 +564,8 @@ static int run_pipeline(hw_pg *pg, plan *p, howdah_position *positions, hw_appen
     return judge(pg, s, &err, report, reterr);
 }
 
-static int append_transaction(hw_pg *pg, plan *p, howdah_position *positions,
-                              hw_append_report *report, howdah_error *reterr)
+static int try_transaction(hw_pg *pg, plan *p, howdah_position *positions, hw_append_report *report,
+                           howdah_error *reterr)
 {
     int s = prepare_all(pg, p, reterr);
 
@@ -578,6 +578,21 @@ static int append_transaction(hw_pg *pg, plan *p, howdah_position *positions,
     else if (pg->conn)
         (void)hw_pg_command(pg, "ROLLBACK", NULL);
     hw_pg_abandon(pg);
+    return s;
+}
+
+static int append_transaction(hw_pg *pg, plan *p, howdah_position *positions,
+                              hw_append_report *report, howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = try_transaction(pg, p, positions, report, &err);
+
+    if (s < 0 && pg->conn && hw_pg_go_unprepared(pg, &err)) {
+        memset(p->stamp, 0, p->batch->streams_n * sizeof *p->stamp);
+        s = try_transaction(pg, p, positions, report, &err);
+    }
+    if (s < 0)
+        hw_error_copy(reterr, &err);
     return s;
 }
 

@@ -3,12 +3,12 @@
  *
  *   I1  A server in recovery is refused for writing.
  *   I2  Time-outs that a role or database sets do not apply to our sessions: we have our own.
+ *   I3  synchronous_commit is never "off" in our sessions unless the user allows it: an
+ *       acknowledged append must survive a crash.
  *   I4  Plans do not depend on luck: every hot statement has one index that gives its order, plans
  *       are generic, and sorting a whole table is never cheaper in the planner's eyes, whether
  *       there are statistics or not.
- *   I3  synchronous_commit is never "off" in our sessions unless the user allows it: an
- *       acknowledged append must survive a crash.
- *   I4  No part of a password gets into a message, not even of one that libpq took for a host.
+ *   I5  No part of a password gets into a message, not even of one that libpq took for a host.
  */
 #include <assert.h>
 #include <poll.h>
@@ -89,7 +89,7 @@ static void gather_keywords(const hw_pg *pg, const PQconninfoOption *options, in
     k->values[k->n] = NULL;
 }
 
-static void ignore_notice(void *arg, const PGresult *result)
+static void on_notice(void *arg, const PGresult *result)
 {
     hw_pg *pg = arg;
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
@@ -250,7 +250,7 @@ static int set_up_session(hw_pg *pg, howdah_error *reterr)
     PGresult *result = NULL;
     int s;
 
-    (void)PQsetNoticeReceiver(pg->conn, ignore_notice, pg);
+    (void)PQsetNoticeReceiver(pg->conn, on_notice, pg);
     if (PQsetnonblocking(pg->conn, 1) != 0)
         return hw_fail(reterr, HOWDAH_UNAVAILABLE, "cannot make the connection non-blocking");
     s = hw_pg_exec(pg, &call, &result, reterr);

@@ -355,11 +355,14 @@ int hw_pg_collect(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howd
     return HOWDAH_OK;
 }
 
-/* A pooler gave us another server connection: our statements are not there. */
-static bool pooler_lost_statement(const hw_pg *pg, const hw_pg_call *call, const howdah_error *err)
+bool hw_pg_go_unprepared(hw_pg *pg, const howdah_error *err)
 {
-    return call->statement >= 0 && !pg->unprepared && !pg->foreign &&
-           (strcmp(err->sqlstate, "26000") == 0 || strcmp(err->sqlstate, "42P05") == 0);
+    if (pg->unprepared || pg->foreign ||
+        (strcmp(err->sqlstate, "26000") != 0 && strcmp(err->sqlstate, "42P05") != 0))
+        return false;
+    hw_log(HOWDAH_LOG_WARN, "a pooler does not keep prepared statements: going on without");
+    pg->unprepared = true;
+    return true;
 }
 
 int hw_pg_exec(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr)
@@ -369,11 +372,8 @@ int hw_pg_exec(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_
 
     if (s >= 0)
         s = hw_pg_collect(pg, call, ret_result, &err);
-    if (s < 0 && pooler_lost_statement(pg, call, &err)) {
-        hw_log(HOWDAH_LOG_WARN, "a pooler does not keep prepared statements: going on without");
-        pg->unprepared = true;
+    if (s < 0 && call->statement >= 0 && hw_pg_go_unprepared(pg, &err))
         return hw_pg_exec(pg, call, ret_result, reterr);
-    }
     if (s < 0)
         hw_error_copy(reterr, &err);
     return s;

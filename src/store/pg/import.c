@@ -65,7 +65,7 @@ static int find_schema(hw_pg *pg, const hw_import_source *source, howdah_error *
     return s;
 }
 
-int hw_pg_import_columns(hw_store *store, const hw_import_source *source,
+int hw_pg_import_columns(hw_store *store, hw_import_source *source,
                          int (*fn)(void *ctx, const char *column), void *ctx, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -81,6 +81,8 @@ int hw_pg_import_columns(hw_store *store, const hw_import_source *source,
 
     if (s >= 0)
         s = find_schema(pg, source, reterr);
+    if (s >= 0 && !source->schema.s && pg->import_schema[0])
+        source->schema = hw_str_of(pg->import_schema);
     if (s >= 0)
         s = table_param(pg, source, &name, reterr);
     call.values[0] = hw_buf_str(&name);

@@ -155,6 +155,12 @@ int hw_pg_query(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah
 int hw_pg_send(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr);
 int hw_pg_collect(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr);
 
+/*
+ * After an error: a pooler gave us another server connection, and our statements are not there.
+ * True once: from then on statements travel with their text; nothing was done, repeat it.
+ */
+bool hw_pg_go_unprepared(hw_pg *pg, const howdah_error *err);
+
 /* Prepares a statement on this connection, once. */
 int hw_pg_prepare(hw_pg *pg, hw_pg_statement statement, howdah_error *reterr);
 
@@ -233,7 +239,7 @@ int hw_pg_fence(hw_store *store, uint64_t *ret_fence, howdah_error *reterr);
 int hw_pg_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error *reterr);
 int hw_pg_migrate_status(hw_store *store, hw_step_fn fn, void *ctx, howdah_error *reterr);
 int hw_pg_check_schema(hw_pg *pg, howdah_error *reterr);
-int hw_pg_import_columns(hw_store *store, const hw_import_source *source,
+int hw_pg_import_columns(hw_store *store, hw_import_source *source,
                          int (*fn)(void *ctx, const char *column), void *ctx, howdah_error *reterr);
 int hw_pg_import_mark(hw_store *store, hw_str source, hw_buf *ret_buf, hw_import_mark *ret_mark,
                       howdah_error *reterr);

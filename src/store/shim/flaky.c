@@ -230,7 +230,7 @@ static int flaky_migrate_status(hw_store *store, hw_step_fn fn, void *ctx, howda
 
 /* --------------------------------------------------------------------- import */
 
-static int flaky_import_columns(hw_store *store, const hw_import_source *source,
+static int flaky_import_columns(hw_store *store, hw_import_source *source,
                                 int (*fn)(void *ctx, const char *column), void *ctx,
                                 howdah_error *reterr)
 {

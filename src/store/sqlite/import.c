@@ -579,7 +579,7 @@ static int check_source(const hw_import_source *source, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-int hw_sqlite_import_columns(hw_store *base, const hw_import_source *source,
+int hw_sqlite_import_columns(hw_store *base, hw_import_source *source,
                              int (*fn)(void *ctx, const char *column), void *ctx,
                              howdah_error *reterr)
 {

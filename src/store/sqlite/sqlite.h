@@ -167,7 +167,7 @@ int hw_sqlite_fence(hw_store *base, uint64_t *ret_fence, howdah_error *reterr);
 
 /* ---- import.c */
 
-int hw_sqlite_import_columns(hw_store *base, const hw_import_source *source,
+int hw_sqlite_import_columns(hw_store *base, hw_import_source *source,
                              int (*fn)(void *ctx, const char *column), void *ctx,
                              howdah_error *reterr);
 int hw_sqlite_import_mark(hw_store *base, hw_str source, hw_buf *ret_buf, hw_import_mark *ret_mark,
