@@ -17,8 +17,9 @@ extern "C" {
 
 /*
  * As howdah_append_batch(), on db.  Works in a savepoint of its own, so that a
- * call that fails leaves the caller's transaction as it was; without an open
- * transaction it is one of its own.  Begin yours with BEGIN IMMEDIATE: a read
+ * call that is refused leaves the caller's transaction as it was (FULL and I/O
+ * errors make SQLite roll all of it back); without an open transaction it is one
+ * of its own.  Begin yours with BEGIN IMMEDIATE: a read
  * transaction that turns into a write can fail with SQLITE_BUSY (UNAVAILABLE,
  * RETRYABLE).  For durable events the caller's connection needs journal mode WAL
  * or a rollback journal, and PRAGMA synchronous = FULL.

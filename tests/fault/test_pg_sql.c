@@ -285,7 +285,7 @@ static void make_databases(const pgt *t, two_databases *d)
  */
 static const char *find_programs(void)
 {
-    static char dir[512];
+    static char dir[300];
     char command[700];
 
     (void)snprintf(dir, sizeof dir, "%s/", pgt_env("HOWDAH_TEST_PG_BIN"));
@@ -301,7 +301,7 @@ static const char *find_programs(void)
 
 static void copy_database(const two_databases *d, const char *bin)
 {
-    char command[2048];
+    char command[3000];
 
     (void)snprintf(command, sizeof command,
                    "'%spg_dump' '%s' | '%spsql' -X -q -v ON_ERROR_STOP=1 '%s' >/dev/null", bin,
