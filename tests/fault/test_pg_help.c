@@ -74,6 +74,7 @@ static char *with_names(const pgt *t, const char *sql)
     return hw_buf_take(&out);
 }
 
+PGT_PRINTF(3, 0)
 static PGresult *run_va(const pgt *t, PGconn *conn, const char *fmt, va_list args)
 {
     hw_buf text = HW_BUF_INIT(1 << 20);
@@ -89,6 +90,7 @@ static PGresult *run_va(const pgt *t, PGconn *conn, const char *fmt, va_list arg
     return result;
 }
 
+PGT_PRINTF(3, 0)
 static PGresult *run_good(const pgt *t, PGconn *conn, const char *fmt, va_list args)
 {
     PGresult *result = run_va(t, conn, fmt, args);

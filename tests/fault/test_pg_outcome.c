@@ -3,9 +3,12 @@
  * the middle, and what is true afterwards.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/random.h"
@@ -733,6 +736,69 @@ static void the_first_call_has_the_same_deadline(void **state)
     howdah_event_free(event);
 }
 
+/* ---- the client is killed */
+
+#define KILL_ROUNDS 12
+#define KILL_BATCH 1100 /* two statements and a COMMIT */
+
+/* Appends whole batches, each on a stream of its own, until it is killed. */
+static void append_until_killed(const net *n, int round, volatile int *acknowledged)
+{
+    howdah_bus *bus = NULL;
+
+    if (howdah_open(n->t->url, n->t->settings, &bus, NULL) < 0)
+        _exit(2);
+    for (;;) {
+        char stream[32];
+        pgt_batch b;
+
+        (void)snprintf(stream, sizeof stream, "kill-%d-%d", round, *acknowledged);
+        b = pgt_batch_new(stream, KILL_BATCH, 1);
+        if (howdah_append_batch(bus, PGT_EVENTS(&b), b.n, NULL, NULL, NULL) < 0)
+            _exit(3);
+        ++*acknowledged;
+        pgt_batch_free(&b);
+    }
+}
+
+static void a_killed_client_leaves_whole_batches_and_all_that_were_acknowledged(void **state)
+{
+    net *n = *state;
+    volatile int *acknowledged =
+        mmap(NULL, sizeof *acknowledged, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int64_t sum = 0;
+
+    assert_true(acknowledged != MAP_FAILED);
+    for (int round = 0; round < KILL_ROUNDS; round++) {
+        int status = 0;
+        pid_t pid;
+
+        *acknowledged = 0;
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            append_until_killed(n, round, acknowledged);
+        (void)usleep(40000 + hw_random_u32() % 200000);
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFSIGNALED(status));
+        sum += *acknowledged;
+    }
+    /* A COMMIT on its way is carried out, whether somebody waits for it or not. */
+    pgt_wait_for(n->t, n->t->admin, 0,
+                 "SELECT count(*) FROM pg_locks WHERE mode = 'RowExclusiveLock' AND relation ="
+                 " pg_get_serial_sequence('{events}', 'global_sequence')::regclass");
+    assert_int_equal(pgt_number(n->t, n->t->admin,
+                                "SELECT count(*) FROM (SELECT FROM {events} GROUP BY stream"
+                                " HAVING count(*) <> %d) AS torn",
+                                KILL_BATCH),
+                     0);
+    assert_in_range(pgt_number(n->t, n->t->admin, "SELECT count(DISTINCT stream) FROM {events}"),
+                    sum, sum + KILL_ROUNDS);
+    assert_true(sum > 0);
+    (void)munmap((void *)(uintptr_t)acknowledged, sizeof *acknowledged);
+}
+
 /* ---- memory runs out */
 
 static void an_append_without_memory_stores_nothing_and_the_bus_goes_on(void **state)
@@ -783,6 +849,7 @@ static const struct CMUnitTest tests[] = {
     NET_TEST(an_interrupt_before_the_commit_leaves_no_transaction_behind),
     NET_TEST(a_deadline_behind_a_lock_is_a_time_out_and_stores_nothing),
     NET_TEST(the_first_call_has_the_same_deadline),
+    NET_TEST(a_killed_client_leaves_whole_batches_and_all_that_were_acknowledged),
     NET_TEST(an_append_without_memory_stores_nothing_and_the_bus_goes_on),
 };
 

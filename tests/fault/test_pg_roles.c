@@ -473,8 +473,8 @@ static const char *const traps[] = {
     "strpos(text, text)",
     "uuid_v7()",
     "event_problem(text, text, json, json, text, text, timestamptz, integer, bytea, text, integer)",
-    "append_arrays(uuid[], text[], text[], json[], json[], text[], uuid[], text[], timestamptz[],"
-    " integer[], bytea[], text[], bigint[])",
+    ("append_arrays(uuid[], text[], text[], json[], json[], text[], uuid[], text[], timestamptz[],"
+     " integer[], bytea[], text[], bigint[])"),
     "read_events(text, text, text, text, bigint, bigint, bigint, boolean)",
 };
 

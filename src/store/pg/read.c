@@ -425,13 +425,17 @@ int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *
         s = make_room(c, n, reterr);
         if (s < 0)
             return s;
-        for (size_t i = 0; i < n; i++)
-            decode(c->page, (int)i, &c->events[i]);
+        /* The last row says where the next page starts: the server works on that one while the
+           others are decoded here. */
+        if (n > 0)
+            decode(c->page, (int)(n - 1), &c->events[n - 1]);
         advance(c, n);
         if (n > 0 && !c->ids && !c->ranges)
             adapt(c, n, PQresultMemorySize(c->page));
         fly_ahead(c);
         if (n > 0) {
+            for (size_t i = 0; i + 1 < n; i++)
+                decode(c->page, (int)i, &c->events[i]);
             *ret_events = c->events;
             *ret_n = n;
             return HOWDAH_OK;
