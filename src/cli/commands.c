@@ -1,4 +1,5 @@
-/* commands.c - the whole face of the command, as tables: names, flags and fields that scripts rely on. */
+/* commands.c - the whole face of the command, as tables: names, flags and fields that scripts rely
+ * on. */
 #include "cli/commands.h"
 
 #include <string.h>

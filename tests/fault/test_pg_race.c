@@ -27,7 +27,7 @@
 #define OWN_STREAMS 100 /* the first of the writers' own streams */
 #define STREAMS (OWN_STREAMS + WRITERS)
 #define SEEN_MAX (2 * 1024 * 1024)
-#define AFTERWARDS_MS 20000 /* for the followers to come to the end */
+#define PATIENCE_MS 20000 /* for a follower that sees nothing new, and should */
 
 /* ---- shared by all processes */
 
@@ -487,13 +487,22 @@ static void check_complete(follower *f, int me, const PGresult *truth)
     }
 }
 
+/* As long as they come nearer: after a long race the slow one has a long way to go. */
 static void wait_for_followers(size_t total)
 {
-    int64_t until = pgt_now_ms() + AFTERWARDS_MS;
+    for (int i = 0; i < FOLLOWERS; i++) {
+        const follower *f = &all->followers[i];
+        size_t before = 0;
 
-    for (int i = 0; i < FOLLOWERS; i++)
-        while (atomic_load(&all->followers[i].n) < total && pgt_now_ms() < until)
+        for (int64_t until = pgt_now_ms() + PATIENCE_MS; atomic_load(&f->n) < total;) {
+            if (atomic_load(&f->n) > before)
+                until = pgt_now_ms() + PATIENCE_MS;
+            else if (pgt_now_ms() > until)
+                break;
+            before = atomic_load(&f->n);
             (void)usleep(10000);
+        }
+    }
     (void)usleep(300000); /* for what should not come any more */
     atomic_store(&all->done, true);
 }
