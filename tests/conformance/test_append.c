@@ -82,6 +82,29 @@ static void an_unmet_expectation_names_the_actual_version_and_stores_nothing(voi
     assert_int_equal(cf_count(c->bus), 2);
 }
 
+static void what_a_handle_appended_itself_is_still_checked_against_others(void **state)
+{
+    cf *c = *state;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    howdah_bus *other = cf_open(c);
+    howdah_event *event = cf_event("s", "t", NULL);
+
+    append_expecting(c->bus, "s", HOWDAH_EXPECT_NONE, 1);
+    append_expecting(c->bus, "s", 1, 2);
+    append_expecting(other, "s", 2, 3);
+    cf_append_fails(c->bus, event, 2, HOWDAH_CONFLICT, &err);
+    assert_int_equal(err.actual_version, 3);
+    append_expecting(c->bus, "s", 3, 4);
+    append_expecting(c->bus, "s", 4, 5);
+    cf_append_fails(c->bus, event, 4, HOWDAH_CONFLICT, &err);
+    cf_append_fails(c->bus, event, 6, HOWDAH_CONFLICT, &err);
+    assert_int_equal(err.actual_version, 5);
+    cf_append_fails(other, event, 3, HOWDAH_CONFLICT, &err);
+    assert_int_equal(cf_count(c->bus), 5);
+    howdah_event_free(event);
+    howdah_close(other);
+}
+
 static void the_same_event_again_is_answered_with_its_position(void **state)
 {
     cf *c = *state;
@@ -412,6 +435,7 @@ cf_group cf_append_tests(void)
         CF_TEST(versions_count_per_stream_and_sequences_grow_across_streams),
         CF_TEST(a_met_expectation_appends),
         CF_TEST(an_unmet_expectation_names_the_actual_version_and_stores_nothing),
+        CF_TEST(what_a_handle_appended_itself_is_still_checked_against_others),
         CF_TEST(the_same_event_again_is_answered_with_its_position),
         CF_TEST(an_id_with_any_other_content_is_refused_and_changes_nothing),
         CF_TEST(a_payload_comes_back_to_the_letter),

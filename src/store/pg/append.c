@@ -11,6 +11,9 @@
  *       settles repeated ids, inside the server.
  *   I5  A lost race is worth another attempt only where the next statement sees more: inside a
  *       transaction above READ COMMITTED it is a serialization failure, the caller's to repeat.
+ *   I6  That the stream is at version N takes two things: N is there, N + 1 is not.  The second is
+ *       for the unique key to say.  The first is looked up by the statement, unless this very
+ *       session has committed N itself: events do not go away, so it need not look again.
  */
 #include <endian.h>
 #include <string.h>
@@ -104,9 +107,40 @@ static int judge(const hw_pg *pg, int s, const howdah_error *err, hw_append_repo
     return s;
 }
 
-static hw_pg_statement statement_for(int64_t expected)
+static hw_pg_own *own_slot(hw_pg *pg, hw_str stream)
 {
-    switch (expected) {
+    size_t hash = stream.len;
+
+    for (size_t i = 0; i < stream.len; i++)
+        hash = hash * 31 + (unsigned char)stream.s[i];
+    return &pg->own[hash % HW_PG_OWN_SLOTS];
+}
+
+/* I6. */
+static bool is_own(hw_pg *pg, hw_str stream, int64_t version)
+{
+    const hw_pg_own *own = own_slot(pg, stream);
+
+    return !pg->foreign && own->version == version && own->len == stream.len &&
+           memcmp(own->stream, stream.s, stream.len) == 0;
+}
+
+/* version 0: nothing is known of the stream any more. */
+static void remember_own(hw_pg *pg, hw_str stream, int64_t version)
+{
+    hw_pg_own *own = own_slot(pg, stream);
+
+    own->version = 0;
+    if (pg->foreign || !pg->conn || version <= 0 || stream.len >= sizeof own->stream)
+        return;
+    own->version = version;
+    own->len = stream.len;
+    memcpy(own->stream, stream.s, stream.len);
+}
+
+static hw_pg_statement statement_for(hw_pg *pg, const hw_batch_stream *stream)
+{
+    switch (stream->expected) {
     case HOWDAH_EXPECT_ANY:
         return HW_PG_APPEND_ANY;
     case HOWDAH_EXPECT_EXISTS:
@@ -114,7 +148,7 @@ static hw_pg_statement statement_for(int64_t expected)
     case HOWDAH_EXPECT_NONE:
         return HW_PG_APPEND_NONE;
     default:
-        return HW_PG_APPEND_EXACT;
+        return is_own(pg, stream->name, stream->expected) ? HW_PG_APPEND_NEXT : HW_PG_APPEND_EXACT;
     }
 }
 
@@ -122,24 +156,28 @@ static int append_one(hw_pg *pg, const hw_batch *batch, howdah_position *positio
                       hw_append_report *report, howdah_error *reterr)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
-    int64_t expected = batch->streams[0].expected;
-    hw_pg_call call = {.statement = (int)statement_for(expected), .writes = true};
+    const hw_batch_stream *stream = &batch->streams[0];
+    hw_pg_call call = {.statement = (int)statement_for(pg, stream), .writes = true};
     PGresult *result = NULL;
+    int64_t version = 0;
     scalars x;
     int s;
 
     params_of_event(&call, batch->events[0], &x);
-    if (call.statement == HW_PG_APPEND_EXACT) {
-        x.expected = htobe64((uint64_t)expected);
+    if (stream->expected > 0) {
+        x.expected = htobe64((uint64_t)stream->expected);
         hw_pg_param_bin(&call, &x.expected, sizeof x.expected);
     }
     s = hw_pg_exec(pg, &call, &result, &err);
     if (s >= 0) {
         report->outcome = PQntuples(result) == 1 ? HW_APPEND_STORED : HW_APPEND_UNEXPECTED;
         report->stream_no = SIZE_MAX;
-        if (report->outcome == HW_APPEND_STORED)
+        if (report->outcome == HW_APPEND_STORED) {
             fill_position(result, 0, position);
+            version = position->version;
+        }
     }
+    remember_own(pg, stream->name, version);
     PQclear(result);
     return judge(pg, s, &err, report, reterr);
 }

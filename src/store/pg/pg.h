@@ -47,6 +47,7 @@ enum hw_pg_oid {
 #define HW_PG_STATEMENTS(X)                                                                        \
     X(APPEND_NONE)                                                                                 \
     X(APPEND_ANY)                                                                                  \
+    X(APPEND_NEXT)                                                                                 \
     X(APPEND_EXACT)                                                                                \
     X(APPEND_EXISTS)                                                                               \
     X(APPEND_BATCH)                                                                                \
@@ -85,6 +86,15 @@ typedef enum hw_pg_statement {
 
 typedef struct hw_pg_cursor hw_pg_cursor;
 
+/* A version that this session has committed; see append.c I6. */
+typedef struct hw_pg_own {
+    int64_t version; /* 0: the slot is free */
+    size_t len;
+    char stream[256];
+} hw_pg_own;
+
+#define HW_PG_OWN_SLOTS 64
+
 typedef struct hw_pg {
     hw_store base;
     PGconn *conn;    /* NULL: not connected */
@@ -99,6 +109,7 @@ typedef struct hw_pg {
     bool direct_append; /* rights on the table; otherwise through the functions */
     bool direct_read;
     bool prepared[HW_PG_STATEMENT_COUNT];
+    hw_pg_own own[HW_PG_OWN_SLOTS];
     char *sql[HW_PG_STATEMENT_COUNT]; /* names filled in */
     hw_pg_cursor *in_flight;          /* I4 */
     hw_buf params;                    /* scratch for binary parameters */

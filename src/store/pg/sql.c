@@ -85,6 +85,8 @@ static const statement_row statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_APPEND_ANY] = {INSERT_INTO "VALUES ($1, $2, coalesce(" LAST_VERSION ", 0) + 1, " INSERTED
                                       ")" RETURNING,
                           append_types, 12},
+    [HW_PG_APPEND_NEXT] = {INSERT_INTO "VALUES ($1, $2, $13 + 1, " INSERTED ")" RETURNING,
+                           append_types, 13},
     /* The event before is where the row comes from: without it there is nothing to insert, and
        that the next one is free is for the unique key to say. */
     [HW_PG_APPEND_EXACT] = {INSERT_INTO "SELECT $1, $2, e.version + 1, " INSERTED
