@@ -41,6 +41,27 @@ running_it_again_takes_nothing_twice() {
     equals "$(lines out)" 20
 }
 
+# Killed once right behind the commit of a batch, and once at a moment that nobody chose.
+an_import_that_is_killed_goes_on_where_it_was() {
+    _table 50
+    code=0
+    HOWDAH_FAILPOINT=import.batch_committed:kill@2 "$HOWDAH" import --table "$TABLE" \
+        --map stream=aggregate --batch 10 >out 2>err || code=$?
+    equals "$code" 137
+    run 0 read
+    equals "$(lines out)" 20
+    "$HOWDAH" import --table "$TABLE" --map stream=aggregate --batch 1 >out 2>err &
+    importer=$!
+    sleep 0.05
+    kill -9 "$importer" 2>/dev/null || :
+    wait "$importer" || :
+    run 0 import --table "$TABLE" --map stream=aggregate --batch 10
+    run 0 read
+    equals "$(lines out)" 50
+    # Every row once, oldest first: n falls from 50 to 1.
+    equals "$(sed 's/.*"data":{"n":\([0-9]*\)}.*/\1/' out)" "$(seq 50 -1 1)"
+}
+
 a_constant_can_stand_for_a_column() {
     _table 3
     run 0 import --table "$TABLE" --map stream=aggregate --map type:=account.imported
