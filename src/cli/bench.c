@@ -66,11 +66,16 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
     plan->clients = 1;
     plan->seconds = SECONDS_DEFAULT;
     plan->payload = PAYLOAD_DEFAULT;
+    plan->streams = BENCH_STREAMS_DEFAULT;
     plan->batch = plan->kind == BENCH_APPEND_BATCH ? BATCH_DEFAULT : 1;
     plan->events = EVENTS_DEFAULT;
     s = refuse(args, "batch", plan->kind == BENCH_APPEND_BATCH, reterr);
     if (s >= 0)
         s = refuse(args, "events", plan->kind == BENCH_READ, reterr);
+    if (s >= 0)
+        s = refuse(args, "streams", plan->kind != BENCH_READ, reterr);
+    if (s >= 0)
+        s = cli_args_number(args, "streams", 1, BENCH_STREAMS_MAX, &plan->streams, reterr);
     if (s >= 0)
         s = cli_args_number(args, "clients", 1, CLIENTS_MAX, &plan->clients, reterr);
     if (s >= 0)

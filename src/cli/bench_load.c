@@ -77,36 +77,49 @@ static void compose(char *out, size_t len, uint64_t seed)
     (void)put(at, TAIL_END, LENGTH(TAIL_END));
 }
 
-int bench_load_init(bench_load *load, unsigned number, size_t payload_len, howdah_error *reterr)
+static void name_stream(bench_load *load)
+{
+    (void)snprintf(load->stream_name, sizeof load->stream_name, "bench-%u-order-%zu", load->number,
+                   load->turn);
+}
+
+int bench_load_init(bench_load *load, unsigned number, size_t streams, size_t payload_len,
+                    howdah_error *reterr)
 {
     memset(load, 0, sizeof *load);
     load->payload = hw_alloc(payload_len + 1);
-    if (!load->payload)
+    load->version = hw_calloc(streams, sizeof *load->version);
+    if (!load->payload || !load->version) {
+        bench_load_done(load);
         return hw_fail_no_memory(reterr);
+    }
     compose(load->payload, payload_len, UINT64_C(0x9E3779B97F4A7C15) + number);
     load->payload[payload_len] = '\0';
     load->payload_len = payload_len;
-    for (size_t i = 0; i < BENCH_STREAMS; i++)
-        (void)snprintf(load->stream_name[i], sizeof load->stream_name[i], "bench-%u-order-%zu",
-                       number, i);
+    load->number = number;
+    load->streams = streams;
+    name_stream(load);
     return HOWDAH_OK;
 }
 
 void bench_load_done(bench_load *load)
 {
     hw_free(load->payload);
+    hw_free(load->version);
     load->payload = NULL;
+    load->version = NULL;
 }
 
 int64_t bench_load_turn(bench_load *load)
 {
-    load->turn = (load->turn + 1) % BENCH_STREAMS;
+    load->turn = (load->turn + 1) % load->streams;
+    name_stream(load);
     return load->version[load->turn];
 }
 
 hw_str bench_load_stream(const bench_load *load)
 {
-    return hw_str_of(load->stream_name[load->turn]);
+    return hw_str_of(load->stream_name);
 }
 
 hw_str bench_load_next(bench_load *load, int64_t *ret_version)

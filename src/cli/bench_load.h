@@ -13,21 +13,25 @@
 #include "base/error.h"
 #include "base/str.h"
 
-#define BENCH_STREAMS 10
-#define BENCH_STREAM_SIZE 40
+#define BENCH_STREAMS_DEFAULT 10
+#define BENCH_STREAMS_MAX 100000
 #define BENCH_TYPE "bench.order.placed"
 #define BENCH_PAYLOAD_MIN 2
 
 typedef struct bench_load {
-    char stream_name[BENCH_STREAMS][BENCH_STREAM_SIZE];
-    int64_t version[BENCH_STREAMS];
+    char stream_name[40]; /* of the stream in use */
+    unsigned number;
+    int64_t *version; /* of each stream */
+    size_t streams;
     size_t turn; /* the stream in use */
     char *payload;
     size_t payload_len;
     int64_t count;
 } bench_load;
 
-int bench_load_init(bench_load *load, unsigned number, size_t payload_len, howdah_error *reterr);
+/* The events of client number; after a failure there is nothing to be undone. */
+int bench_load_init(bench_load *load, unsigned number, size_t streams, size_t payload_len,
+                    howdah_error *reterr);
 void bench_load_done(bench_load *load);
 
 /* Goes on to the next stream; returns the version that it is at. */

@@ -164,7 +164,8 @@ static int open_ours(const bench_site *site, bench_kind kind, unsigned number, s
         return hw_fail_no_memory(reterr);
     c->base.ops = &ops[kind];
     c->plan = site->plan;
-    s = bench_load_init(&c->load, number, (size_t)site->plan->payload, reterr);
+    s = bench_load_init(&c->load, number, (size_t)site->plan->streams, (size_t)site->plan->payload,
+                        reterr);
     if (s >= 0 && kind == BENCH_APPEND_BATCH) {
         c->events = hw_calloc(batch, sizeof *c->events);
         if (!c->events)

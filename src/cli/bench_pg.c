@@ -394,7 +394,8 @@ static int open_client(const bench_site *site, unsigned number, bench_client **r
     c->base.ops = &ops[site->plan->kind];
     c->plan = site->plan;
     c->rows = (hw_buf)HW_BUF_INIT(COPY_BYTES_MAX);
-    s = bench_load_init(&c->load, number, (size_t)site->plan->payload, reterr);
+    s = bench_load_init(&c->load, number, (size_t)site->plan->streams, (size_t)site->plan->payload,
+                        reterr);
     if (s >= 0)
         s = connect_to(site, &c->conn, reterr);
     if (s >= 0)

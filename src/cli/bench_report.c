@@ -33,7 +33,8 @@ static void report_json(cli_out *out, const bench_site *site, const bench_result
     if (read)
         cli_out_printf(out, ",\"events\":%lld", (long long)plan->events);
     else
-        cli_out_printf(out, ",\"batch\":%lld", (long long)plan->batch);
+        cli_out_printf(out, ",\"streams\":%lld,\"batch\":%lld", (long long)plan->streams,
+                       (long long)plan->batch);
     cli_out_printf(out, ",\"slices\":%lld,\"events_per_s\":%.1f", (long long)r->slices,
                    bench_rate(&r->ours));
     if (plan->ceiling)

@@ -32,8 +32,9 @@ typedef struct bench_plan {
     int64_t clients;
     int64_t seconds; /* of each side */
     int64_t payload;
-    int64_t batch;  /* events of one append */
-    int64_t events; /* of one read */
+    int64_t streams; /* of each client */
+    int64_t batch;   /* events of one append */
+    int64_t events;  /* of one read */
 } bench_plan;
 
 typedef struct bench_client bench_client;

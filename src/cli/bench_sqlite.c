@@ -339,7 +339,8 @@ static int open_client(const bench_site *site, unsigned number, bench_client **r
         return hw_fail_no_memory(reterr);
     c->base.ops = &ops[site->plan->kind];
     c->plan = site->plan;
-    s = bench_load_init(&c->load, number, (size_t)site->plan->payload, reterr);
+    s = bench_load_init(&c->load, number, (size_t)site->plan->streams, (size_t)site->plan->payload,
+                        reterr);
     if (s >= 0)
         s = prepare_client(c, site, reterr);
     if (s < 0) {

@@ -74,6 +74,7 @@ static const cli_option bench_options[] = {
     {"clients", "N", NULL, "appenders at once", 0},
     {"seconds", "N", NULL, "how long", 0},
     {"payload", "BYTES", NULL, "size of a payload", 0},
+    {"streams", "N", NULL, "streams of each appender, taken in turn (default 10)", 0},
     {"events", "N", NULL, "how many events", 0},
     {"batch", "N", NULL, "events in one append", 0},
     {"ceiling", NULL, NULL, "measure what the store can do at most in the same run", 0},

@@ -47,9 +47,9 @@ append_is_measured_against_plain_inserts() {
 }
 
 batches_are_measured_against_the_store_s_own_way() {
-    run 0 bench append-batch --ceiling --seconds 1 --batch 100 --payload 64
+    run 0 bench append-batch --ceiling --seconds 1 --batch 100 --payload 64 --streams 3
     equals "$(field bench)" append-batch
-    equals "$(field clients)/$(field payload)/$(field batch)" 1/64/100
+    equals "$(field clients)/$(field payload)/$(field batch)/$(field streams)" 1/64/100/3
     _rates
     _positive p50_ms
     _nothing_is_left
@@ -159,6 +159,8 @@ what_cannot_be_measured_is_refused() {
     run 2 bench append --batch 10
     run 2 bench append --events 10
     run 2 bench read --batch 10
+    run 2 bench read --streams 10
+    run 6 bench append --streams 0
     run 6 bench append --clients 0
     run 6 bench append --seconds 0
     run 6 bench append-batch --batch 100001

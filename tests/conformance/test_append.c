@@ -105,6 +105,32 @@ static void what_a_handle_appended_itself_is_still_checked_against_others(void *
     howdah_close(other);
 }
 
+static void what_a_handle_has_read_is_still_checked_against_others(void **state)
+{
+    cf *c = *state;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    howdah_bus *other = cf_open(c);
+    howdah_event *event = cf_event("s", "t", NULL);
+    howdah_read_options forward = {.size = sizeof forward, .stream = "s"};
+    howdah_read_options backward = {.size = sizeof backward, .stream = "s", .backward = true};
+
+    append_expecting(other, "s", HOWDAH_EXPECT_NONE, 1);
+    append_expecting(other, "s", 1, 2);
+    assert_string_equal(cf_read(c->bus, &forward), "1 2");
+    append_expecting(other, "s", 2, 3);
+    cf_append_fails(c->bus, event, 2, HOWDAH_CONFLICT, &err);
+    assert_int_equal(err.actual_version, 3);
+    append_expecting(c->bus, "s", 3, 4);
+    append_expecting(other, "s", 4, 5);
+    assert_string_equal(cf_read(c->bus, &backward), "5 4 3 2 1");
+    append_expecting(c->bus, "s", 5, 6);
+    cf_append_fails(c->bus, event, 7, HOWDAH_CONFLICT, &err);
+    assert_int_equal(err.actual_version, 6);
+    assert_int_equal(cf_count(c->bus), 6);
+    howdah_event_free(event);
+    howdah_close(other);
+}
+
 static void the_same_event_again_is_answered_with_its_position(void **state)
 {
     cf *c = *state;
@@ -436,6 +462,7 @@ cf_group cf_append_tests(void)
         CF_TEST(a_met_expectation_appends),
         CF_TEST(an_unmet_expectation_names_the_actual_version_and_stores_nothing),
         CF_TEST(what_a_handle_appended_itself_is_still_checked_against_others),
+        CF_TEST(what_a_handle_has_read_is_still_checked_against_others),
         CF_TEST(the_same_event_again_is_answered_with_its_position),
         CF_TEST(an_id_with_any_other_content_is_refused_and_changes_nothing),
         CF_TEST(a_payload_comes_back_to_the_letter),

@@ -11,9 +11,8 @@
  *       settles repeated ids, inside the server.
  *   I5  A lost race is worth another attempt only where the next statement sees more: inside a
  *       transaction above READ COMMITTED it is a serialization failure, the caller's to repeat.
- *   I6  That the stream is at version N takes two things: N is there, N + 1 is not.  The second is
- *       for the unique key to say.  The first is looked up by the statement, unless this very
- *       session has committed N itself: events do not go away, so it need not look again.
+ *   I6  An exact version that the session knows to be stored (known.c) is not looked up again by
+ * the statement; the unique key still says whether the next one is free.
  */
 #include <endian.h>
 #include <string.h>
@@ -107,37 +106,6 @@ static int judge(const hw_pg *pg, int s, const howdah_error *err, hw_append_repo
     return s;
 }
 
-static hw_pg_own *own_slot(hw_pg *pg, hw_str stream)
-{
-    size_t hash = stream.len;
-
-    for (size_t i = 0; i < stream.len; i++)
-        hash = hash * 31 + (unsigned char)stream.s[i];
-    return &pg->own[hash % HW_PG_OWN_SLOTS];
-}
-
-/* I6. */
-static bool is_own(hw_pg *pg, hw_str stream, int64_t version)
-{
-    const hw_pg_own *own = own_slot(pg, stream);
-
-    return !pg->foreign && own->version == version && own->len == stream.len &&
-           memcmp(own->stream, stream.s, stream.len) == 0;
-}
-
-/* version 0: nothing is known of the stream any more. */
-static void remember_own(hw_pg *pg, hw_str stream, int64_t version)
-{
-    hw_pg_own *own = own_slot(pg, stream);
-
-    own->version = 0;
-    if (pg->foreign || !pg->conn || version <= 0 || stream.len >= sizeof own->stream)
-        return;
-    own->version = version;
-    own->len = stream.len;
-    memcpy(own->stream, stream.s, stream.len);
-}
-
 static hw_pg_statement statement_for(hw_pg *pg, const hw_batch_stream *stream)
 {
     switch (stream->expected) {
@@ -148,7 +116,8 @@ static hw_pg_statement statement_for(hw_pg *pg, const hw_batch_stream *stream)
     case HOWDAH_EXPECT_NONE:
         return HW_PG_APPEND_NONE;
     default:
-        return is_own(pg, stream->name, stream->expected) ? HW_PG_APPEND_NEXT : HW_PG_APPEND_EXACT;
+        return hw_pg_is_known(pg, stream->name, stream->expected) ? HW_PG_APPEND_NEXT
+                                                                  : HW_PG_APPEND_EXACT;
     }
 }
 
@@ -159,7 +128,6 @@ static int append_one(hw_pg *pg, const hw_batch *batch, howdah_position *positio
     const hw_batch_stream *stream = &batch->streams[0];
     hw_pg_call call = {.statement = (int)statement_for(pg, stream), .writes = true};
     PGresult *result = NULL;
-    int64_t version = 0;
     scalars x;
     int s;
 
@@ -174,10 +142,9 @@ static int append_one(hw_pg *pg, const hw_batch *batch, howdah_position *positio
         report->stream_no = SIZE_MAX;
         if (report->outcome == HW_APPEND_STORED) {
             fill_position(result, 0, position);
-            version = position->version;
+            hw_pg_know(pg, stream->name, position->version);
         }
     }
-    remember_own(pg, stream->name, version);
     PQclear(result);
     return judge(pg, s, &err, report, reterr);
 }
@@ -810,6 +777,8 @@ int hw_pg_stream_version(hw_store *store, hw_str stream, int64_t *ret_version, h
     s = hw_pg_query(pg, &call, &result, reterr);
     if (s >= 0)
         *ret_version = hw_pg_get_int8(result, 0, 0);
+    if (s >= 0 && *ret_version > 0)
+        hw_pg_know(pg, stream, *ret_version);
     PQclear(result);
     return s;
 }

@@ -310,7 +310,7 @@ void hw_pg_disconnect(hw_pg *pg)
     pg->schema_checked = false;
     pg->unprepared = false;
     memset(pg->prepared, 0, sizeof pg->prepared);
-    memset(pg->own, 0, sizeof pg->own);
+    hw_pg_know_nothing(pg);
 }
 
 void hw_pg_abandon(hw_pg *pg)

@@ -86,15 +86,6 @@ typedef enum hw_pg_statement {
 
 typedef struct hw_pg_cursor hw_pg_cursor;
 
-/* A version that this session has committed; see append.c I6. */
-typedef struct hw_pg_own {
-    int64_t version; /* 0: the slot is free */
-    size_t len;
-    char stream[256];
-} hw_pg_own;
-
-#define HW_PG_OWN_SLOTS 64
-
 typedef struct hw_pg {
     hw_store base;
     PGconn *conn;    /* NULL: not connected */
@@ -109,7 +100,7 @@ typedef struct hw_pg {
     bool direct_append; /* rights on the table; otherwise through the functions */
     bool direct_read;
     bool prepared[HW_PG_STATEMENT_COUNT];
-    hw_pg_own own[HW_PG_OWN_SLOTS];
+    struct hw_pg_known *known;        /* NULL: nothing; see known.c */
     char *sql[HW_PG_STATEMENT_COUNT]; /* names filled in */
     hw_pg_cursor *in_flight;          /* I4 */
     hw_buf params;                    /* scratch for binary parameters */
@@ -226,6 +217,13 @@ int hw_pg_fill_statements(hw_pg *pg, howdah_error *reterr);
 int hw_pg_statement_types(hw_pg_statement statement, const Oid **ret_types);
 /* "name" with quotes doubled, appended. */
 void hw_pg_quote_ident(hw_buf *out, const char *name);
+
+/* ---- known.c: versions that this session knows to be stored */
+
+bool hw_pg_is_known(hw_pg *pg, hw_str stream, int64_t version);
+/* version is committed; on the caller's connection nothing is remembered. */
+void hw_pg_know(hw_pg *pg, hw_str stream, int64_t version);
+void hw_pg_know_nothing(hw_pg *pg);
 
 /* ---- the operations */
 

@@ -436,6 +436,8 @@ int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *
         if (n > 0) {
             for (size_t i = 0; i + 1 < n; i++)
                 decode(c->page, (int)i, &c->events[i]);
+            if (c->stream.s)
+                hw_pg_know(c->pg, c->stream, c->events[c->backward ? 0 : n - 1].version);
             *ret_events = c->events;
             *ret_n = n;
             return HOWDAH_OK;
