@@ -107,7 +107,8 @@ static int read_round(howdah_tail *tail, howdah_error *reterr)
     for (size_t i = 0; s >= 0 && i < tail->n; i++) {
         bool is_new = false;
 
-        s = hw_frontier_see(f, tail->events[i].global_sequence, &is_new, reterr);
+        s = hw_frontier_see(f, tail->events[i].global_sequence, hw_clock_mono_ms(), &is_new,
+                            reterr);
     }
     if (s < 0)
         return s;
@@ -171,7 +172,8 @@ static int start_now(howdah_tail *tail, howdah_error *reterr)
         for (size_t i = 0; s >= 0 && i < tail->n; i++) {
             bool is_new = false;
 
-            s = hw_frontier_see(&tail->frontier, tail->events[i].global_sequence, &is_new, reterr);
+            s = hw_frontier_see(&tail->frontier, tail->events[i].global_sequence,
+                                hw_clock_mono_ms(), &is_new, reterr);
         }
         end_round(tail);
         if (tail->frontier.high == before)

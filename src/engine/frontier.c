@@ -5,9 +5,9 @@
  * hole however large it is, so there are few, and a binary search finds the one that a late row
  * fills.
  *
- * That two holes are never adjacent (I1) follows from how they come about: a new hole ends below
- * a number that was just seen and starts above high, which was seen; a split leaves a seen number
- * between its halves.  Burying only removes.
+ * That two holes of one fence are never adjacent (I1) follows from how they come about: a new hole
+ * ends below a number that was just seen and starts above high, which was seen; a split leaves a
+ * seen number between its halves.  Burying only removes.
  */
 #include "engine/frontier.h"
 
@@ -70,14 +70,15 @@ static size_t find(const hw_frontier *frontier, int64_t sequence)
     return frontier->holes_n;
 }
 
-static int see_above(hw_frontier *frontier, int64_t sequence, howdah_error *reterr)
+static int see_above(hw_frontier *frontier, int64_t sequence, int64_t now_ms, howdah_error *reterr)
 {
     if (sequence > frontier->high + 1) {
         int s = reserve(frontier, reterr);
 
         if (s < 0)
             return s;
-        frontier->holes[frontier->holes_n++] = (hw_hole){frontier->high + 1, sequence - 1, 0};
+        frontier->holes[frontier->holes_n++] =
+            (hw_hole){frontier->high + 1, sequence - 1, 0, now_ms};
     }
     frontier->high = sequence;
     return HOWDAH_OK;
@@ -103,14 +104,15 @@ static int see_inside(hw_frontier *frontier, size_t i, int64_t sequence, howdah_
             return s;
         hole = &frontier->holes[i];
         memmove(hole + 2, hole + 1, behind * sizeof *hole);
-        hole[1] = (hw_hole){sequence + 1, hole->last, hole->fence};
+        hole[1] = (hw_hole){sequence + 1, hole->last, hole->fence, hole->since_ms};
         hole->last = sequence - 1;
         frontier->holes_n++;
     }
     return HOWDAH_OK;
 }
 
-int hw_frontier_see(hw_frontier *frontier, int64_t sequence, bool *ret_new, howdah_error *reterr)
+int hw_frontier_see(hw_frontier *frontier, int64_t sequence, int64_t now_ms, bool *ret_new,
+                    howdah_error *reterr)
 {
     bool above = sequence > frontier->high;
     size_t i = above ? 0 : find(frontier, sequence);
@@ -120,10 +122,53 @@ int hw_frontier_see(hw_frontier *frontier, int64_t sequence, bool *ret_new, howd
         *ret_new = false;
         return HOWDAH_OK;
     }
-    s = above ? see_above(frontier, sequence, reterr) : see_inside(frontier, i, sequence, reterr);
+    s = above ? see_above(frontier, sequence, now_ms, reterr)
+              : see_inside(frontier, i, sequence, reterr);
     if (s < 0)
         return s;
     *ret_new = true;
+    return HOWDAH_OK;
+}
+
+static int add_between(hw_frontier *frontier, size_t at, int64_t first, int64_t last,
+                       int64_t now_ms, howdah_error *reterr)
+{
+    int s = reserve(frontier, reterr);
+
+    if (s < 0)
+        return s;
+    memmove(frontier->holes + at + 1, frontier->holes + at,
+            (frontier->holes_n - at) * sizeof *frontier->holes);
+    frontier->holes[at] = (hw_hole){first, last, 0, now_ms};
+    frontier->holes_n++;
+    return HOWDAH_OK;
+}
+
+int hw_frontier_add(hw_frontier *frontier, int64_t first, int64_t last, int64_t now_ms,
+                    howdah_error *reterr)
+{
+    size_t i = 0;
+
+    assert(last <= frontier->high);
+    while (i < frontier->holes_n && frontier->holes[i].last < first)
+        i++;
+    /* What lies between the holes that are there becomes holes of its own. */
+    while (first <= last) {
+        bool over = i < frontier->holes_n && frontier->holes[i].first <= last;
+        int64_t end = over ? frontier->holes[i].first - 1 : last;
+
+        if (first <= end) {
+            int s = add_between(frontier, i, first, end, now_ms, reterr);
+
+            if (s < 0)
+                return s;
+            i++;
+        }
+        if (!over)
+            break;
+        first = frontier->holes[i].last + 1;
+        i++;
+    }
     return HOWDAH_OK;
 }
 

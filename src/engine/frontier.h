@@ -8,16 +8,20 @@
  *   I1  Holes are disjoint, sorted ranges below high, never adjacent with the same fence.
  *   I2  A number leaves a hole only when its event was seen, or when the hole is proven dead.
  *   I3  A hole is dead when its number is missing from rows read after every transaction that
- *       could have drawn it has ended.  The proof is a fence: a transaction id that the reader
- *       drew after it saw the number missing; dead when the oldest running one has reached it.
+ *       could have drawn it has ended.  The proof is a fence, taken after the number was seen
+ *       missing, and a later horizon that has reached it.  Both are either looks at the owners of
+ *       numbers (owners.h), or transaction ids: one that the reader drew itself, and the oldest
+ *       running one.  One frontier never mixes the two.
  *   I4  Nothing here knows a clock: time never kills a hole.
  *
  * The reader's round, in this order:
- *     1. horizon = the store's oldest running transaction      (only while there are holes)
+ *     1. the evidence, only while there are holes: a look at the owners, hw_frontier_fence() for
+ *        the holes without a fence, horizon = hw_owners_horizon(); or horizon = the oldest running
+ *        transaction
  *     2. read rows above high, and rows inside holes           (a later statement than 1)
  *     3. hw_frontier_see() for each row, in sequence order
- *     4. hw_frontier_bury(horizon)
- *     5. fence = a transaction id drawn now; hw_frontier_fence(fence) for the new holes
+ *     4. hw_frontier_bury(horizon), if 2 has read all there was
+ *     5. by transaction ids only: fence = one drawn now; hw_frontier_fence() for the new holes
  */
 #ifndef HW_ENGINE_FRONTIER_H
 #define HW_ENGINE_FRONTIER_H
@@ -31,7 +35,8 @@
 typedef struct hw_hole {
     int64_t first;
     int64_t last;
-    uint64_t fence; /* 0: not fenced yet */
+    uint64_t fence;   /* 0: not fenced yet */
+    int64_t since_ms; /* when it was first seen missing, by the caller's clock; only reported */
 } hw_hole;
 
 #define HW_HOLES_MAX 100000
@@ -50,7 +55,15 @@ void hw_frontier_done(hw_frontier *frontier);
  * A row with this number is visible.  ret_new says whether it is news: above high (the numbers
  * between become a hole) or inside a hole.  LIMIT when there would be more than HW_HOLES_MAX holes.
  */
-int hw_frontier_see(hw_frontier *frontier, int64_t sequence, bool *ret_new, howdah_error *reterr);
+int hw_frontier_see(hw_frontier *frontier, int64_t sequence, int64_t now_ms, bool *ret_new,
+                    howdah_error *reterr);
+
+/*
+ * The numbers first..last, at or below high, are missing too (found by a look back); what is in a
+ * hole already stays there.  Errors: LIMIT, NO_MEMORY.
+ */
+int hw_frontier_add(hw_frontier *frontier, int64_t first, int64_t last, int64_t now_ms,
+                    howdah_error *reterr);
 
 /* Gives every hole without a fence this one. */
 void hw_frontier_fence(hw_frontier *frontier, uint64_t fence);

@@ -27,7 +27,9 @@
 #include "base/buf.h"
 #include "engine/batch.h"
 #include "engine/event.h"
+#include "engine/ranges.h"
 #include "store/config.h"
+#include "store/subs.h"
 
 typedef struct hw_store hw_store;
 typedef struct hw_cursor hw_cursor;
@@ -58,11 +60,6 @@ typedef struct hw_import_mark {
 
 /* ---- read */
 
-typedef struct hw_range {
-    int64_t first;
-    int64_t last;
-} hw_range;
-
 /* Filters are joined by AND; absent ones do not filter. */
 typedef struct hw_query {
     hw_str stream;
@@ -78,11 +75,19 @@ typedef struct hw_query {
     size_t ids_n;
     /*
      * When set: the events inside these sequence ranges (sorted, disjoint, the last may be open
-     * with last = INT64_MAX), all read in one snapshot, at most limit.  Nothing else filters.
-     * Only asked of a store whose numbers can appear out of order.
+     * with last = INT64_MAX), all read in one snapshot, at most limit.  Only type and pattern
+     * filter.
      */
     const hw_range *ranges;
     size_t ranges_n;
+    /*
+     * With ranges: payload and headers only of events that one of these matches; the others come
+     * bare (howdah_event.bare).  n = 0: all come whole.
+     */
+    const hw_str *payload_of;
+    size_t payload_of_n;
+    /* The pattern is known to match little: find its types in the index, do not walk the log. */
+    bool sparse;
 } hw_query;
 
 /* ---- schema */
@@ -203,6 +208,8 @@ typedef struct hw_store_ops {
 
     int (*status)(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error *reterr);
     int (*doctor)(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr);
+
+    const hw_sub_ops *subs; /* subscriptions, dead letters, the bell */
 } hw_store_ops;
 
 /* The first member of every store and cursor. */

@@ -31,7 +31,7 @@ static bool see(hw_frontier *frontier, int64_t sequence)
 {
     bool is_new = false;
 
-    assert_int_equal(hw_frontier_see(frontier, sequence, &is_new, NULL), HOWDAH_OK);
+    assert_int_equal(hw_frontier_see(frontier, sequence, 0, &is_new, NULL), HOWDAH_OK);
     return is_new;
 }
 
@@ -199,7 +199,7 @@ static void holes_have_a_maximum_and_passing_it_changes_nothing(void **state)
     for (int64_t i = 1; i < HW_HOLES_MAX; i++)
         assert_true(see(&f, 4 + 2 * i));
     assert_i64_equal((int64_t)f.holes_n, HW_HOLES_MAX);
-    assert_int_equal(hw_frontier_see(&f, f.high + 2, &is_new, &err), HOWDAH_LIMIT);
+    assert_int_equal(hw_frontier_see(&f, f.high + 2, 0, &is_new, &err), HOWDAH_LIMIT);
     assert_string_equal(err.message, "more than 100000 holes in the log's numbers");
     assert_int_equal(hw_frontier_see(&f, 2, &is_new, NULL), HOWDAH_LIMIT);
     assert_false(is_new);

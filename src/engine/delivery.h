@@ -1,0 +1,188 @@
+/*
+ * delivery.h - the state of one subscription: what was handled, what is still owed to it, what is
+ * to be done next.  Pure: rows, results, time and randomness come from the caller.
+ *
+ * (high, missing, pending) say all: every number up to high has been handled or does not concern
+ * the subscription, unless it is
+ *     missing   no row was seen for it, and it may still appear (a hole of the frontier), or
+ *     pending   its row was seen and accepted, and its handler has not succeeded yet: it is in
+ *               hand, waits for its retry, or waits behind an earlier event of its stream.
+ * owed = missing + pending is what the checkpoint stores beside high.
+ *
+ *   I1  A number is accepted at most once: only from above high or out of missing.
+ *   I2  A number leaves pending only by hw_delivery_handled() or hw_delivery_dead_lettered(), and
+ *       missing only by its row or by a proof (pass, bury) or, where the policy says so, by a
+ *       recorded skip.  So a checkpoint may lag, it never leads.
+ *   I3  Events of one stream come to the handler in the order of their numbers: behind a pending
+ *       event every later event of its stream waits (ordering AHEAD), or everything (STRICT).
+ *   I4  What is owed is bounded: at owed_max ranges nothing above high is accepted any more.
+ *   I5  A page's rows are offered in ascending order; page and pass belong to one snapshot.
+ *
+ * How a caller drives it, one page at a time:
+ *     read      rows of missing and above high, up to a known frontier, in one snapshot
+ *     offer     each row, in order; HW_OFFER_DELIVER: run the handler, then handled / failed
+ *     pass      the page is done: up to here everything is accounted for, but for these holes
+ *     due       retries whose time has come, and followers whose leader is out of the way: their
+ *               rows are read again by number and offered with hw_delivery_retry()
+ *     checkpoint_due / checkpointed   when it is time to store (high, owed)
+ */
+#ifndef HW_ENGINE_DELIVERY_H
+#define HW_ENGINE_DELIVERY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "engine/frontier.h"
+#include "engine/ranges.h"
+
+typedef enum hw_ordering { HW_ORDERING_AHEAD, HW_ORDERING_STRICT } hw_ordering;
+typedef enum hw_gap_policy { HW_GAP_PROOF, HW_GAP_TIMEOUT } hw_gap_policy;
+typedef enum hw_checkpoint_mode {
+    HW_CHECKPOINT_BATCHED,
+    HW_CHECKPOINT_SYNC,
+    HW_CHECKPOINT_TRANSACTIONAL
+} hw_checkpoint_mode;
+
+typedef struct hw_delivery_config {
+    hw_ordering ordering;
+    hw_gap_policy gap_policy;
+    int64_t gap_timeout_ms;
+    hw_checkpoint_mode mode;
+    int64_t batch_size;   /* BATCHED: events handled between two checkpoints at most */
+    int64_t max_delay_ms; /* BATCHED: the oldest handled event waits at most this long */
+    unsigned max_retries; /* tries after the first one */
+    int64_t retry_delay_ms;
+    int64_t max_retry_delay_ms;
+    unsigned jitter_percent;
+    bool fail_closed; /* halt instead of writing a dead letter */
+    size_t owed_max;  /* ranges */
+} hw_delivery_config;
+
+/* An event that failed; later events of its stream stand behind it. */
+typedef struct hw_retry {
+    int64_t sequence;
+    unsigned attempts; /* made so far */
+    int64_t due_ms;
+    char *stream;
+    int64_t *behind; /* ascending */
+    size_t behind_n;
+    size_t behind_room;
+} hw_retry;
+
+typedef struct hw_delivery {
+    hw_delivery_config config;
+    int64_t high;
+    hw_ranges missing;
+    hw_ranges pending;
+    hw_retry *retries; /* in no order; few */
+    size_t retries_n;
+    size_t retries_room;
+    int64_t in_hand;        /* the number that the handler has now, 0: none */
+    unsigned in_hand_tries; /* made before this one */
+    int64_t last_sequence;  /* the last event handled since the checkpoint was stored, 0: none */
+    int64_t unsaved;        /* events handled since the checkpoint was stored */
+    int64_t unsaved_since_ms;
+    bool moved; /* high or owed changed since the checkpoint was stored, events or not */
+    int64_t moved_since_ms;
+    int64_t suspects; /* the next so many events are handled one by one (an owner died on one) */
+} hw_delivery;
+
+void hw_delivery_init(hw_delivery *d, const hw_delivery_config *config);
+void hw_delivery_done(hw_delivery *d);
+
+/*
+ * Takes a stored checkpoint over: all that it owes counts as missing until its rows are read.
+ * Everything else is forgotten.  suspects > 0 after an unclean take-over: that many events, at
+ * most, may have been in the dead owner's hands.
+ */
+int hw_delivery_load(hw_delivery *d, int64_t high, const hw_range *owed, size_t owed_n,
+                     int64_t suspects, howdah_error *reterr);
+
+typedef enum hw_offer {
+    HW_OFFER_SKIP,    /* handled before, or not this subscription's business */
+    HW_OFFER_DELIVER, /* run the handler now; handled() or failed() must follow */
+    HW_OFFER_HELD,    /* accepted, waits behind a failed event of its stream */
+    HW_OFFER_WAIT     /* not accepted: too much is owed, or (STRICT) something before it is; the
+                         caller offers nothing further of this page and does not pass beyond it */
+} hw_offer;
+
+/* A row that is visible, in ascending order within a page.  matches: the pattern lets it through.
+ */
+int hw_delivery_offer(hw_delivery *d, int64_t sequence, hw_str stream, bool matches, int64_t now_ms,
+                      hw_offer *ret_offer, howdah_error *reterr);
+
+/* A pending number's row, read again because hw_delivery_due() named it: DELIVER, or SKIP. */
+int hw_delivery_retry(hw_delivery *d, int64_t sequence, hw_offer *ret_offer, howdah_error *reterr);
+
+/* The event in hand succeeded. */
+int hw_delivery_handled(hw_delivery *d, int64_t sequence, int64_t now_ms, howdah_error *reterr);
+
+typedef enum hw_failed {
+    HW_FAILED_RETRY,       /* it waits; its stream waits behind it */
+    HW_FAILED_DEAD_LETTER, /* store the dead letter and the checkpoint of
+                              hw_delivery_owed_without() in one transaction, then call
+                              hw_delivery_dead_lettered() */
+    HW_FAILED_HALT         /* fail_closed: the subscription ends here, the event stays pending */
+} hw_failed;
+
+/* The event in hand failed. */
+int hw_delivery_failed(hw_delivery *d, int64_t sequence, hw_str stream, int64_t now_ms,
+                       uint32_t random, hw_failed *ret_failed, howdah_error *reterr);
+
+/* The dead letter of the event in hand, and the checkpoint with it, are stored. */
+int hw_delivery_dead_lettered(hw_delivery *d, int64_t sequence, int64_t now_ms,
+                              howdah_error *reterr);
+
+/* The handler of the event in hand did not run to its end, nothing is known: it is pending again
+   and due at once. */
+int hw_delivery_put_back(hw_delivery *d, int64_t sequence, hw_str stream, int64_t now_ms,
+                         howdah_error *reterr);
+
+/*
+ * A page is done: every row up to upto that was visible in its snapshot has been offered, and
+ * holes are the frontier's at a moment before that snapshot.  high becomes upto if that is more;
+ * missing keeps, up to upto, only what is a hole.
+ */
+int hw_delivery_pass(hw_delivery *d, int64_t upto, const hw_hole *holes, size_t holes_n,
+                     int64_t now_ms, howdah_error *reterr);
+
+/*
+ * What to read next: fills out with missing and, unless the bound is reached (I4), everything
+ * from high + 1 to to.  STRICT: nothing above the first hole.  Empty: nothing to read.
+ */
+int hw_delivery_wanted(const hw_delivery *d, int64_t to, const hw_hole *holes, size_t holes_n,
+                       hw_ranges *out, howdah_error *reterr);
+
+/*
+ * The numbers, at most room, whose rows are to be read again and offered with
+ * hw_delivery_retry(); returns how many.  Ascending.
+ */
+size_t hw_delivery_due(const hw_delivery *d, int64_t now_ms, int64_t *out, size_t room);
+/* When the next retry or checkpoint is due; INT64_MAX: never. */
+int64_t hw_delivery_next_ms(const hw_delivery *d);
+
+/*
+ * gap_policy TIMEOUT: the first range of missing that has been a hole for gap_timeout; false
+ * without one.  Record the skip, and the checkpoint of hw_delivery_owed_without(), in one
+ * transaction, then call hw_delivery_skipped().
+ */
+bool hw_delivery_overdue(const hw_delivery *d, const hw_hole *holes, size_t holes_n, int64_t now_ms,
+                         hw_range *ret_range, int64_t *ret_age_ms);
+int hw_delivery_skipped(hw_delivery *d, hw_range range, int64_t now_ms, howdah_error *reterr);
+
+bool hw_delivery_checkpoint_due(const hw_delivery *d, int64_t now_ms);
+/* What the checkpoint says: missing + pending, and the same without the range first..last (0, 0:
+   nothing is left out). */
+int hw_delivery_owed(const hw_delivery *d, hw_ranges *out, howdah_error *reterr);
+int hw_delivery_owed_without(const hw_delivery *d, int64_t first, int64_t last, hw_ranges *out,
+                             howdah_error *reterr);
+/* It is stored. */
+void hw_delivery_checkpointed(hw_delivery *d);
+
+/* The number below the lowest one owed: the seeds' contiguous checkpoint. */
+int64_t hw_delivery_contiguous(const hw_delivery *d);
+
+#endif

@@ -1,0 +1,285 @@
+/*
+ * subs.h - the part of the store's contract that subscriptions need.
+ *
+ *   I1  Everything that moves a subscription carries the token of its owner and is refused with
+ *       HOWDAH_LOST (nothing stored) when the token stored is another one.  Tokens only grow.
+ *   I2  A checkpoint is stored whole (high, owed, anchor) or not at all, and never lowers high
+ *       under the same token.
+ *   I3  A dead letter, or a skip, and the checkpoint that leaves its number behind are one
+ *       transaction.
+ *   I4  Leases and ages are by the database's clock.
+ *   I5  A checkpoint may be committed without waiting for the disk: it can be lost in a crash, as
+ *       if it had not been written yet, but what it follows cannot.  Dead letters wait.
+ *   I6  Reads and takes are not mended by a reconnect behind the caller's back: after a lost
+ *       connection session() is another number, and locks and LISTEN are gone.
+ */
+#ifndef HW_STORE_SUBS_H
+#define HW_STORE_SUBS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <howdah/howdah.h>
+
+#include "base/str.h"
+#include "base/uuid.h"
+#include "engine/ranges.h"
+
+struct hw_store;
+
+#define HW_TIMELINE_SIZE 64
+
+/* Where the log was when the checkpoint was stored: tells another log, or a rewound one. */
+typedef struct hw_anchor {
+    int64_t sequence; /* 0: no event was handled yet */
+    hw_uuid id;
+} hw_anchor;
+
+typedef struct hw_checkpoint {
+    hw_str subscriber_id;
+    int64_t token;
+    int64_t high;
+    const hw_range *owed;
+    size_t owed_n;
+    hw_anchor anchor;
+} hw_checkpoint;
+
+typedef enum hw_sub_status {
+    HW_SUB_ACTIVE,
+    HW_SUB_PAUSED,
+    HW_SUB_HALTED /* fail=closed, or an anchor that does not fit: waits for release or repair */
+} hw_sub_status;
+
+/* A subscription as it is stored.  Texts and owed live as long as the call's callback, or in
+   buf: see each operation. */
+typedef struct hw_sub_row {
+    hw_str subscriber_id;
+    hw_str pattern; /* absent: all */
+    int64_t high;
+    const hw_range *owed;
+    size_t owed_n;
+    hw_anchor anchor;
+    hw_str timeline; /* of the last checkpoint, "" before the first */
+    int64_t token;
+    hw_str owner; /* absent: nobody */
+    bool held;    /* a lock or a lease that has not run out is there now */
+    hw_sub_status status;
+    hw_str reason;            /* why it is halted or paused, absent: none */
+    int64_t suspect_sequence; /* an event whose handler was begun after an unclean end, 0: none */
+    int64_t suspect_attempts; /* how often it was begun */
+    int64_t created_at_us;
+    int64_t updated_at_us;
+    int64_t dead_letters; /* not resolved yet */
+    int64_t skips;        /* not resolved yet */
+} hw_sub_row;
+
+typedef enum hw_instance {
+    HW_INSTANCE_COORDINATED, /* a lock of the session; LEASE where sessions are not ours */
+    HW_INSTANCE_SINGLE,      /* nobody else, says the user; a later one still wins the token */
+    HW_INSTANCE_LEASE
+} hw_instance;
+
+typedef struct hw_take {
+    hw_str subscriber_id;
+    hw_instance instance;
+    hw_str owner; /* host, process and bus: for people */
+    int64_t lease_ms;
+} hw_take;
+
+/* What the owner hears when it asks. */
+typedef struct hw_sub_news {
+    bool lost; /* the token is another one, or the row is gone */
+    hw_sub_status status;
+    bool redrives; /* dead letters of it wait for another try */
+} hw_sub_news;
+
+typedef enum hw_letter_state {
+    HW_LETTER_DEAD,
+    HW_LETTER_REDRIVE,  /* asked for; the owner tries it again */
+    HW_LETTER_REDRIVEN, /* handled on another try */
+    HW_LETTER_DISCARDED
+} hw_letter_state;
+
+typedef struct hw_letter {
+    int64_t id;
+    hw_str source; /* "sub" */
+    hw_str subscriber_id;
+    const howdah_event *event; /* the copy */
+    hw_str error;
+    int64_t attempts; /* in all, redrives included */
+    int64_t redrives;
+    int64_t created_at_us;
+    int64_t last_attempt_at_us;
+    hw_letter_state state;
+    hw_str reason;          /* of a discard */
+    int64_t resolved_at_us; /* HW_TIME_ABSENT: open */
+    hw_str resolved_by;
+} hw_letter;
+
+typedef struct hw_letter_query {
+    hw_str subscriber_id; /* absent: all */
+    int64_t id;           /* 0: any */
+    int64_t after_id;     /* keyset */
+    int64_t limit;        /* 0: all */
+    bool resolved;        /* with the resolved ones */
+    bool redrives;        /* only those that wait for another try */
+} hw_letter_query;
+
+typedef struct hw_skip {
+    int64_t id;
+    hw_str subscriber_id;
+    hw_range range;
+    int64_t age_ms;
+    hw_str reason;
+    int64_t created_at_us;
+    int64_t resolved_at_us; /* HW_TIME_ABSENT: open */
+    hw_str resolution;
+} hw_skip;
+
+/* A session that keeps one of our holes open: for people. */
+typedef struct hw_blocker {
+    hw_str name; /* "pid 4711 (billing)", "prepared gid" */
+    int64_t age_ms;
+    hw_str query; /* may be absent */
+} hw_blocker;
+
+typedef int (*hw_sub_row_fn)(void *ctx, const hw_sub_row *row);
+typedef int (*hw_letter_fn)(void *ctx, const hw_letter *letter);
+typedef int (*hw_skip_fn)(void *ctx, const hw_skip *skip);
+typedef int (*hw_range_fn)(void *ctx, hw_range range);
+typedef int (*hw_blocker_fn)(void *ctx, const hw_blocker *blocker);
+
+typedef struct hw_sub_ops {
+    /* ---- the frontier */
+
+    /*
+     * Who holds the lock of the log's sequence now: transaction ids, sorted, each once, in an
+     * array that the caller frees with hw_free().  HOWDAH_END when that cannot be told (a standby,
+     * a holder without a transaction id): use horizon() and fence() then.  A store whose numbers
+     * appear in order answers none.
+     */
+    int (*owners)(struct hw_store *store, uint64_t **ret_ids, size_t *ret_n, howdah_error *reterr);
+    /* Calls fn for each range of numbers within first..last that has no visible row, ascending. */
+    int (*gaps)(struct hw_store *store, int64_t first, int64_t last, hw_range_fn fn, void *ctx,
+                howdah_error *reterr);
+    /* The sessions that owners() means, oldest first. */
+    int (*blockers)(struct hw_store *store, hw_blocker_fn fn, void *ctx, howdah_error *reterr);
+    /* Which log this is and on which line of its history: changes with a failover or a restore. */
+    int (*timeline)(struct hw_store *store, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr);
+    /*
+     * Whether the log still fits: HOWDAH_OK when the event at anchor->sequence has anchor->id (or
+     * sequence is 0) and high is not above all numbers drawn; HOWDAH_NOT_FOUND when there is no
+     * such event or another one; the message says which.
+     */
+    int (*verify)(struct hw_store *store, const hw_anchor *anchor, int64_t high,
+                  howdah_error *reterr);
+
+    /* ---- the rows */
+
+    /*
+     * Makes the row if there is none, at (high, owed); otherwise only its pattern is renewed.
+     * ret_created may be NULL.
+     */
+    int (*create)(struct hw_store *store, hw_str subscriber_id, hw_str pattern, int64_t high,
+                  const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr);
+    /* One row (NOT_FOUND), or all of them by name; fn's non-zero result ends the walk. */
+    int (*load)(struct hw_store *store, hw_str subscriber_id, hw_sub_row_fn fn, void *ctx,
+                howdah_error *reterr);
+    int (*list)(struct hw_store *store, hw_sub_row_fn fn, void *ctx, howdah_error *reterr);
+    /*
+     * Tries to become the owner, without waiting: HOWDAH_OK, a token greater than any before, and
+     * fn called with the row as it was before (its owner still there: it did not end cleanly) but
+     * with the new token; HOWDAH_END when somebody else owns it; NOT_FOUND without the row.  On a
+     * server in recovery: READ_ONLY.
+     */
+    int (*take)(struct hw_store *store, const hw_take *take, hw_sub_row_fn fn, void *ctx,
+                howdah_error *reterr);
+    /* Gives it up cleanly, and rings.  A token that is not ours changes nothing and is no error. */
+    int (*release)(struct hw_store *store, hw_str subscriber_id, int64_t token,
+                   hw_instance instance, howdah_error *reterr);
+    /*
+     * Stores n checkpoints in one statement; renews leases by lease_ms where lease_ms > 0 for
+     * those that have one.  ret_news has n entries.  A lost one does not keep the others back.
+     */
+    int (*checkpoint)(struct hw_store *store, const hw_checkpoint *checkpoints, size_t n,
+                      int64_t lease_ms, hw_sub_news *ret_news, howdah_error *reterr);
+    /* The same without moving anything: renews, and asks.  Only id and token are looked at. */
+    int (*poll)(struct hw_store *store, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
+                hw_sub_news *ret_news, howdah_error *reterr);
+    /* Before a suspect's handler runs: this event was begun so many times.  0: none any more. */
+    int (*suspect)(struct hw_store *store, hw_str subscriber_id, int64_t token, int64_t sequence,
+                   int64_t attempts, howdah_error *reterr);
+    /* By the owner (token > 0) or by an operator (token 0).  NOT_FOUND without the row. */
+    int (*set_status)(struct hw_store *store, hw_str subscriber_id, int64_t token,
+                      hw_sub_status status, hw_str reason, howdah_error *reterr);
+    /* Puts it at (high, owed), anchor forgotten, token + 1: its owner starts anew.  And rings. */
+    int (*reset)(struct hw_store *store, hw_str subscriber_id, int64_t high, const hw_range *owed,
+                 size_t owed_n, howdah_error *reterr);
+    /* Removes row and skips; dead letters stay.  CONFLICT while somebody owns it. */
+    int (*remove)(struct hw_store *store, hw_str subscriber_id, howdah_error *reterr);
+
+    /* ---- dead letters and skips */
+
+    /*
+     * One transaction: the letter (a second one of the same subscriber and event renews the
+     * first) and the checkpoint.
+     */
+    int (*dead_letter)(struct hw_store *store, const hw_checkpoint *checkpoint,
+                       const howdah_event *event, hw_str error, int64_t attempts, int64_t *ret_id,
+                       howdah_error *reterr);
+    int (*letters)(struct hw_store *store, const hw_letter_query *query, hw_letter_fn fn, void *ctx,
+                   howdah_error *reterr);
+    /*
+     * By an operator: asks for another try, or discards with a reason.  Of ids (n > 0) or of all
+     * open ones of a subscriber (n 0; absent: of all).  ret_n: how many.  Resolved ones are left
+     * as they are.  Rings.
+     */
+    int (*letters_mark)(struct hw_store *store, const int64_t *ids, size_t n, hw_str subscriber_id,
+                        hw_letter_state state, hw_str reason, int64_t *ret_n, howdah_error *reterr);
+    /* After another try of the owner: state REDRIVEN, or DEAD with the error; attempts + 1. */
+    int (*letter_settle)(struct hw_store *store, hw_str subscriber_id, int64_t token, int64_t id,
+                         hw_letter_state state, hw_str error, howdah_error *reterr);
+    int (*skip)(struct hw_store *store, const hw_checkpoint *checkpoint, hw_range range,
+                int64_t age_ms, hw_str reason, howdah_error *reterr);
+    int (*skips)(struct hw_store *store, hw_str subscriber_id, bool resolved, hw_skip_fn fn,
+                 void *ctx, howdah_error *reterr);
+    int (*skip_resolve)(struct hw_store *store, int64_t id, hw_str resolution,
+                        howdah_error *reterr);
+
+    /* ---- the handler's transaction, on a store handle of its own */
+
+    int (*begin)(struct hw_store *store, howdah_error *reterr);
+    /* The PGconn or sqlite3 of the transaction. */
+    void *(*handle)(struct hw_store *store);
+    /*
+     * Stores the checkpoint inside the transaction, token checked, and commits: HOWDAH_OK; LOST
+     * and rolled back; an error, rolled back or (OUTCOME_UNKNOWN) one of the two.
+     */
+    int (*commit)(struct hw_store *store, const hw_checkpoint *checkpoint, howdah_error *reterr);
+    void (*rollback)(struct hw_store *store);
+
+    /* ---- the bell */
+
+    /* Changes with every new connection; 0 before the first.  Connects if need be. */
+    int (*session)(struct hw_store *store, uint64_t *ret_session, howdah_error *reterr);
+    /*
+     * Listens for events of these types (general: for all), instead of what it listened to
+     * before.  HOWDAH_END when this session cannot hear anything: poll then.
+     */
+    int (*listen)(struct hw_store *store, bool general, const hw_str *types, size_t types_n,
+                  howdah_error *reterr);
+    /* Says that somebody is about to sleep.  Look once more afterwards. */
+    int (*arm)(struct hw_store *store, howdah_error *reterr);
+    /* Wakes whoever sleeps, if anybody has armed the bell. */
+    int (*ring)(struct hw_store *store, const hw_str *types, size_t types_n, howdah_error *reterr);
+    /*
+     * Sleeps until the bell rings, the connection says something, or ms are over: HOWDAH_OK when
+     * it was woken, HOWDAH_END when the time is over, INTERRUPTED.
+     */
+    int (*wait)(struct hw_store *store, int64_t ms, howdah_error *reterr);
+    /* A descriptor that becomes readable when wait() would return at once; -1: none. */
+    int (*fd)(struct hw_store *store);
+} hw_sub_ops;
+
+#endif
