@@ -201,7 +201,7 @@ static void holes_have_a_maximum_and_passing_it_changes_nothing(void **state)
     assert_i64_equal((int64_t)f.holes_n, HW_HOLES_MAX);
     assert_int_equal(hw_frontier_see(&f, f.high + 2, 0, &is_new, &err), HOWDAH_LIMIT);
     assert_string_equal(err.message, "more than 100000 holes in the log's numbers");
-    assert_int_equal(hw_frontier_see(&f, 2, &is_new, NULL), HOWDAH_LIMIT);
+    assert_int_equal(hw_frontier_see(&f, 2, 0, &is_new, NULL), HOWDAH_LIMIT);
     assert_false(is_new);
     assert_i64_equal(f.high, 4 + 2 * (HW_HOLES_MAX - 1));
     assert_i64_equal((int64_t)f.holes_n, HW_HOLES_MAX);
@@ -230,7 +230,7 @@ static void no_memory_changes_nothing_and_leaks_nothing(void **state)
         for (; s == HOWDAH_OK && next <= 200; next += 2) {
             bool is_new = false;
 
-            s = hw_frontier_see(&f, next, &is_new, &err);
+            s = hw_frontier_see(&f, next, 0, &is_new, &err);
             assert_int_equal(is_new, s == HOWDAH_OK);
         }
         assert_int_equal(s, a.failed ? HOWDAH_NO_MEMORY : HOWDAH_OK);
