@@ -26,6 +26,47 @@
 
 #define GAP_ROWS 50000 /* numbers that one statement walks over */
 
+int hw_pg_query_int8(hw_pg *pg, hw_pg_statement statement, int64_t *ret_value, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = (int)statement};
+    PGresult *result = NULL;
+    int s = hw_pg_query(pg, &call, &result, reterr);
+
+    if (s >= 0)
+        *ret_value = hw_pg_get_int8(result, 0, 0);
+    PQclear(result);
+    return s;
+}
+
+/* --------------------------------------------------------- transaction ids */
+
+int hw_pg_horizon(hw_store *store, uint64_t *ret_horizon, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    int64_t horizon = 0;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s >= 0)
+        s = hw_pg_query_int8(pg, HW_PG_HORIZON, &horizon, reterr);
+    if (s >= 0)
+        *ret_horizon = (uint64_t)horizon;
+    return s;
+}
+
+/* A standby cannot draw a transaction id: there a hole is never proven dead, and stays open. */
+int hw_pg_fence(hw_store *store, uint64_t *ret_fence, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    int64_t fence = -1; /* UINT64_MAX */
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s >= 0 && !pg->recovery)
+        s = hw_pg_query_int8(pg, HW_PG_FENCE, &fence, reterr);
+    if (s >= 0)
+        *ret_fence = (uint64_t)fence;
+    return s;
+}
+
 /* ------------------------------------------------------------------- owners */
 
 static int compare(const void *a, const void *b)

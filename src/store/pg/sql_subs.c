@@ -82,7 +82,7 @@
 
 /* A holder's top-level transaction is its oldest; 64 bits, counted from the snapshot's next. */
 #define FULL_XID                                                                                   \
-    "n.next + (x.transactionid::text::bigint - n.next % 4294967296 + 6442450944) % 4294967296"     \
+    "n.next + (l.transactionid::text::bigint - n.next % 4294967296 + 6442450944) % 4294967296"     \
     " - 2147483648"
 
 #define HOLDS_NUMBERS                                                                              \
@@ -129,16 +129,14 @@ static const Oid resolve_types[] = {HW_OID_INT8, HW_OID_TEXT};
 
 const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     /* ---- the evidence */
-    [HW_PG_OWNERS] = {"WITH n AS MATERIALIZED"
-                      " (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next),"
-                      " l AS MATERIALIZED (SELECT * FROM pg_locks)"
-                      " SELECT h.virtualtransaction, min(" FULL_XID ") FROM n,"
-                      " (SELECT DISTINCT l.virtualtransaction FROM l WHERE " HOLDS_NUMBERS ") AS h"
-                      " LEFT JOIN l AS x ON x.virtualtransaction = h.virtualtransaction"
-                      "  AND x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock'"
-                      "  AND x.granted"
-                      " GROUP BY h.virtualtransaction",
-                      NULL, 0},
+    [HW_PG_OWNERS] =
+        {"WITH n AS MATERIALIZED"
+         " (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next)"
+         " SELECT l.virtualtransaction, min(" FULL_XID ") FILTER (WHERE l.locktype <> 'relation')"
+         " FROM pg_locks AS l, n WHERE (" HOLDS_NUMBERS ") OR (l.locktype = 'transactionid'"
+         "  AND l.mode = 'ExclusiveLock' AND l.granted)"
+         " GROUP BY l.virtualtransaction HAVING bool_or(l.locktype = 'relation')",
+         NULL, 0},
     [HW_PG_GAPS] = {"SELECT w.before, w.seq FROM (SELECT e.seq,"
                     "  lag(e.seq, 1, $1 - 1) OVER o AS before, lead(e.seq) OVER o AS behind"
                     "  FROM (SELECT global_sequence AS seq FROM @schema@.events"
@@ -270,7 +268,7 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
          " r AS (DELETE FROM " SUBS " AS s WHERE s.subscriber_id = $1 AND (SELECT g.got FROM g)"
          "  AND (s.lease_until IS NULL OR s.lease_until < clock_timestamp())"
          "  RETURNING s.subscriber_id),"
-         " x AS (DELETE FROM @schema@.skips AS d USING r WHERE " OF("r.subscriber_id") ")"
+         " x AS (DELETE FROM @schema@.skips AS d USING r WHERE d.subscriber_id = r.subscriber_id)"
          " SELECT EXISTS (SELECT FROM r), EXISTS (SELECT FROM " SUBS " AS e"
          "  WHERE e.subscriber_id = $1)",
          TYPES(text_type)},
@@ -357,5 +355,6 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                         " FROM @schema@.bell AS b WHERE " WITHOUT_WAITING,
                         TYPES(int8_type)},
     [HW_PG_BELL_RING] = {"SELECT @schema@.ring($1) WHERE " WITHOUT_WAITING, TYPES(texts_type)},
+    [HW_PG_BELL_RING_INSIDE] = {"SELECT @schema@.ring_inside($1)", TYPES(texts_type)},
     [HW_PG_BELL_CALL] = {"SELECT " CALL, NULL, 0},
 };
