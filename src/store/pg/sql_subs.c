@@ -132,9 +132,12 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_OWNERS] =
         {"WITH n AS MATERIALIZED"
          " (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next)"
-         " SELECT l.virtualtransaction, min(" FULL_XID ") FILTER (WHERE l.locktype <> 'relation')"
-         " FROM pg_locks AS l, n WHERE (" HOLDS_NUMBERS ") OR (l.locktype = 'transactionid'"
-         "  AND l.mode = 'ExclusiveLock' AND l.granted)"
+         " SELECT l.virtualtransaction,"
+         "  min(" FULL_XID ") FILTER (WHERE l.locktype = 'transactionid'),"
+         "  bool_or(l.locktype = 'virtualxid')"
+         " FROM pg_locks AS l, n WHERE (" HOLDS_NUMBERS ") OR (l.mode = 'ExclusiveLock'"
+         "  AND l.granted AND (l.locktype = 'transactionid' OR l.locktype = 'virtualxid'"
+         "   AND l.virtualxid = l.virtualtransaction))"
          " GROUP BY l.virtualtransaction HAVING bool_or(l.locktype = 'relation')",
          NULL, 0},
     [HW_PG_GAPS] = {"SELECT w.before, w.seq FROM (SELECT e.seq,"
