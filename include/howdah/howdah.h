@@ -670,8 +670,8 @@ typedef enum howdah_instance {
 } howdah_instance;
 
 typedef enum howdah_checkpoint_mode {
-    HOWDAH_CHECKPOINT_BATCHED = 0, /* after batch_size events, max_delay_ms, and at the end */
-    HOWDAH_CHECKPOINT_SYNC = 1,    /* after every event */
+    HOWDAH_CHECKPOINT_SYNC = 0,    /* after every event */
+    HOWDAH_CHECKPOINT_BATCHED = 1, /* after batch_size events, max_delay_ms, and at the end */
     /* In the transaction that the handler gets (howdah_delivery_pg(), howdah_delivery_sqlite()):
        effect and checkpoint commit together, each event's effect exists exactly once. */
     HOWDAH_CHECKPOINT_TRANSACTIONAL = 2
@@ -724,7 +724,7 @@ typedef struct howdah_subscribe_options {
 #define HOWDAH_SUBSCRIBE_OPTIONS_INIT                                                              \
     {                                                                                              \
         sizeof(howdah_subscribe_options), NULL, NULL, HOWDAH_FROM_START, NULL, NULL, NULL,         \
-            HOWDAH_INSTANCE_COORDINATED, HOWDAH_CHECKPOINT_BATCHED, 100, 1000, 3, 1000, 60000,     \
+            HOWDAH_INSTANCE_COORDINATED, HOWDAH_CHECKPOINT_SYNC, 100, 1000, 3, 1000, 60000,        \
             HOWDAH_FAIL_OPEN, HOWDAH_ORDERING_AHEAD, HOWDAH_GAP_PROOF, 5000, 100, 4096, 10000      \
     }
 

@@ -82,6 +82,7 @@ cf_group cf_import_tests(void);
 cf_group cf_race_tests(void);
 cf_group cf_flaky_tests(void);
 cf_group cf_event_tests(void);
+cf_group cf_subscribe_tests(void);
 
 #define CF_GROUP(tests) ((cf_group){(tests), sizeof(tests) / sizeof(tests)[0]})
 
