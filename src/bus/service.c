@@ -88,6 +88,16 @@ void hw_service_drop_page(howdah_subscription *sub)
     sub->stream = NULL;
 }
 
+/* A lock of this session would stay, whatever the row says. */
+static void unlock(howdah_subscription *sub)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+
+    if (ops_of(sub->bus)->release(sub->bus->store, hw_str_of(sub->id), sub->token,
+                                  (hw_instance)sub->options.instance, &err) < 0)
+        hw_log(HOWDAH_LOG_WARN, "subscription %s: %s", sub->id, err.message);
+}
+
 /* The state is thrown away; whoever owns it next, perhaps we, loads what is stored. */
 static void step_down(howdah_subscription *sub, int64_t take_ms)
 {
@@ -174,7 +184,7 @@ static int check_anchor(howdah_subscription *sub, howdah_error *reterr)
     int s = ops_of(sub->bus)->verify(sub->bus->store, &sub->anchor, sub->d.high, &err);
 
     if (s == HOWDAH_NOT_FOUND) {
-        (void)snprintf(sub->reason, sizeof sub->reason, "%.180s; howdah sub reset %.60s",
+        (void)snprintf(sub->reason, sizeof sub->reason, "%.150s; howdah sub reset %.60s",
                        err.message, sub->id);
         stop_here(sub);
         return HOWDAH_OK;
@@ -226,8 +236,10 @@ static int try_take(howdah_subscription *sub, howdah_error *reterr)
     if (s != HOWDAH_OK)
         return s < 0 ? s : HOWDAH_OK;
     s = t.result < 0 ? t.result : enter(sub, &t, reterr);
-    if (s < 0)
+    if (s < 0) {
+        unlock(sub);
         step_down(sub, sub->take_ms);
+    }
     return s;
 }
 
@@ -242,14 +254,17 @@ static void hear(howdah_subscription *sub, const hw_sub_news *news)
 {
     if (news->lost) {
         hw_log(HOWDAH_LOG_WARN, "subscription %s has another owner, or was reset", sub->id);
+        unlock(sub);
         step_down(sub, hw_clock_mono_ms());
         return;
     }
     sub->redrives = news->redrives;
-    if (news->status == HW_SUB_ACTIVE &&
-        (sub->phase == HW_PHASE_PAUSED || sub->phase == HW_PHASE_HALTED)) {
+    if (news->status == HW_SUB_ACTIVE && sub->phase == HW_PHASE_PAUSED) {
         sub->reason[0] = '\0';
         go_behind(sub);
+    } else if (news->status == HW_SUB_ACTIVE && sub->phase == HW_PHASE_HALTED) {
+        unlock(sub); /* loaded anew: tries are counted from the start again */
+        step_down(sub, hw_clock_mono_ms());
     } else if (news->status == HW_SUB_PAUSED && sub->phase != HW_PHASE_PAUSED) {
         hw_service_drop_page(sub);
         sub->phase = HW_PHASE_PAUSED;
@@ -438,6 +453,8 @@ static int end_turn(howdah_subscription *sub, howdah_error *reterr)
         service->event_ms = now;
     }
     clear_turn(sub);
+    if (sub->reload && !sub->stale)
+        unlock(sub);
     if (sub->reload || sub->stale) {
         step_down(sub, now);
         return HOWDAH_OK;
@@ -585,6 +602,7 @@ static int skip_overdue(howdah_subscription *sub, howdah_error *reterr)
             s = ops_of(sub->bus)->skip(sub->bus->store, &checkpoint, range, age_ms,
                                        hw_str_of("gap_timeout passed"), reterr);
         if (s == HOWDAH_LOST) {
+            unlock(sub);
             step_down(sub, now);
             s = HOWDAH_OK;
             break;

@@ -74,10 +74,10 @@ typedef struct hw_sqlite {
     bool checkpointing;    /* a wait now is a checkpoint's: keep it short */
     int wal_pages;         /* in the write-ahead log after our last commit */
     int checkpoint_at;     /* pages at which to try the next checkpoint */
-    int checkpoint_spacing; /* grows while readers are in the way */
-    bool in_wal_mode;       /* known since a commit of ours went to the write-ahead log */
-    bool unsynced;          /* synchronous is NORMAL now (conn.c, I5) */
-    uint64_t session;       /* connections opened so far */
+    int checkpoint_spacing;      /* grows while readers are in the way */
+    bool in_wal_mode;            /* known since a commit of ours went to the write-ahead log */
+    bool unsynced;               /* synchronous is NORMAL now (conn.c, I5) */
+    uint64_t session;            /* connections opened so far */
     char boot[HW_BOOT_TEXT + 1]; /* the present one, "" before it was asked for */
 
     struct hw_sqlite_rows *import;

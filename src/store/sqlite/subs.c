@@ -78,7 +78,8 @@ enum {
     "UPDATE main.howdah_subscriptions SET lease_until = ?2, lease_boot = ?3"                       \
     " WHERE subscriber_id = ?1 AND lease_until IS NOT NULL"
 #define INSERT_SQL                                                                                 \
-    "INSERT INTO main.howdah_subscriptions (subscriber_id, pattern, high, owed, token, created_at," \
+    "INSERT INTO main.howdah_subscriptions (subscriber_id, pattern, high, owed, token, "           \
+    "created_at,"                                                                                  \
     " updated_at) VALUES (?1, ?2, ?3, ?4, coalesce((SELECT CAST(value AS INTEGER)"                 \
     " FROM main.howdah_meta WHERE key = 'token_floor'), 0), ?5, ?5)"
 #define PATTERN_SQL                                                                                \
@@ -235,8 +236,7 @@ static bool get_owed(const char *text, hw_range *ranges, size_t *ret_n)
     while (*text) {
         if (n > 0 && *text++ != ',')
             return false;
-        if (!get_range(&text, &ranges[n]) ||
-            (n > 0 && ranges[n].first <= ranges[n - 1].last))
+        if (!get_range(&text, &ranges[n]) || (n > 0 && ranges[n].first <= ranges[n - 1].last))
             return false;
         n++;
     }
@@ -425,8 +425,7 @@ static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, hw_str pattern, look 
     l->redrives = sqlite3_column_int(stmt, 6) != 0;
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
-    return parse_status(borrow(stmt, 2), &l->status) ? HOWDAH_OK
-                                                     : damaged(store, "status", reterr);
+    return parse_status(borrow(stmt, 2), &l->status) ? HOWDAH_OK : damaged(store, "status", reterr);
 }
 
 static int look_at(hw_sqlite *store, hw_str subscriber_id, hw_str pattern, look *l,
