@@ -577,7 +577,7 @@ static size_t insert(int64_t *out, size_t n, size_t room, int64_t number)
     size_t at;
 
     if (n == room) {
-        if (room == 0 || out[n - 1] < number)
+        if (out[n - 1] < number)
             return n;
         n--;
     }
@@ -591,7 +591,7 @@ size_t hw_delivery_due(const hw_delivery *d, int64_t now_ms, int64_t *out, size_
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < d->retries_n; i++) {
+    for (size_t i = 0; i < d->retries_n && room > 0; i++) {
         const hw_retry *retry = &d->retries[i];
 
         if (retry->due_ms > now_ms || retry->due_ms == INT64_MAX || retry->sequence == d->in_hand)
