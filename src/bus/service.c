@@ -334,7 +334,11 @@ static int relisten(howdah_bus *bus, howdah_error *reterr)
         else
             general = true;
     }
-    s = ops_of(bus)->listen(bus->store, general, types, n, reterr);
+    s = bus->wakeup == HW_WAKEUP_POLL ? HOWDAH_END
+                                      : ops_of(bus)->listen(bus->store, general, types, n, reterr);
+    if (s == HOWDAH_END && bus->wakeup == HW_WAKEUP_NOTIFY)
+        s = hw_fail(reterr, HOWDAH_FAILED,
+                    "wakeup=notify, and this session cannot hear notifications (a pooler?)");
     if (s < 0)
         return s;
     service->deaf = s == HOWDAH_END;
