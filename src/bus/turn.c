@@ -346,8 +346,11 @@ static bool deliver(turn *t, const howdah_event *event)
     bool dead = false;
     bool ok;
 
-    if (!keep_lease(t))
+    if (!keep_lease(t)) {
+        if (!sub->reload)
+            put_back(t, event);
         return false;
+    }
     if (event->broken)
         return give_up_event(t, event, "the stored event cannot be decoded", 1);
     if (suspected && !name_suspect(t, event, &dead))
@@ -395,6 +398,20 @@ static int offer(howdah_subscription *sub, const howdah_event *event, hw_offer *
     return s;
 }
 
+/*
+ * The numbers before a row that has to wait may be no holes at all: then they are not in its way
+ * any more, and it is offered once more.
+ */
+static int offer_after_pass(howdah_subscription *sub, const howdah_event *event,
+                            hw_offer *ret_offer, howdah_error *reterr)
+{
+    const hw_page *page = sub->page;
+    int s = hw_delivery_pass(&sub->d, event->global_sequence - 1, page->holes, page->holes_n,
+                             hw_clock_mono_ms(), reterr);
+
+    return s < 0 ? s : offer(sub, event, ret_offer, reterr);
+}
+
 static bool run_page(turn *t)
 {
     howdah_subscription *sub = t->sub;
@@ -408,6 +425,8 @@ static bool run_page(turn *t)
         if (hw_interrupted(&sub->bus->interrupt))
             return false;
         s = offer(sub, event, &verdict, &err);
+        if (s >= 0 && verdict == HW_OFFER_WAIT)
+            s = offer_after_pass(sub, event, &verdict, &err);
         if (s < 0) {
             give_up(t, s, &err);
             return false;
