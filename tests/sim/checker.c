@@ -158,8 +158,10 @@ void checker_skipped(checker *c, int sub, hw_range range)
 
 void checker_created(checker *c, int sub, bool from_end)
 {
-    for (int64_t n = 1; from_end && n <= c->world->visible_high; n++)
-        c->subs[sub].exempt[n] = world_is_visible(c->world, n);
+    const fake_sub *row = &c->server->subs[sub];
+
+    for (int64_t n = 1; from_end && n <= row->high; n++)
+        c->subs[sub].exempt[n] = world_is_visible(c->world, n) && !fake_is_owed(row, n);
     checker_stored(c, sub);
 }
 

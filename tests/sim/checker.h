@@ -32,7 +32,7 @@ typedef struct check_sub {
     uint8_t effects[WORLD_NUMBERS];
     bool letter[WORLD_NUMBERS];
     bool skipped[WORLD_NUMBERS];
-    bool exempt[WORLD_NUMBERS]; /* visible before it began at the end */
+    bool exempt[WORLD_NUMBERS]; /* it began behind them */
     int64_t delivered_high;     /* the highest number delivered so far */
     check_stint stints[CHECK_PROCESSES];
 } check_sub;

@@ -139,6 +139,8 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
     sim_dice *dice = &s->world.dice;
     int64_t number = event->global_sequence;
 
+    if (p->client.dead)
+        return HOWDAH_HALT; /* there is nobody any more: what it would do never happens */
     sim_tell(s, "p%d sub%d delivers %lld (%s %lld), token %lld, attempt %d", h->process, h->sub,
              (long long)number, event->stream.s, (long long)event->version,
              (long long)delivery->sub->token, delivery->attempt);

@@ -204,10 +204,8 @@ static void heal(sim *s)
     s->healing = true;
     s->world.down_until_us = 0;
     writers_heal(&s->world);
-    for (int i = 0; i < s->server.subs_n; i++) {
+    for (int i = 0; i < s->server.subs_n; i++)
         fake_settle_late(&s->server, i);
-        s->server.subs[i].status = HW_SUB_ACTIVE;
-    }
     for (int i = 0; i < SIM_PROCESSES; i++)
         s->processes[i].wake_us = s->world.now_us;
 }
@@ -221,6 +219,13 @@ static bool is_healed(const sim *s)
             return false;
     }
     return true;
+}
+
+/* An operator who does not give up. */
+static void resume_all(sim *s)
+{
+    for (int i = 0; i < s->server.subs_n; i++)
+        s->server.subs[i].status = HW_SUB_ACTIVE;
 }
 
 /* C5 */
@@ -243,6 +248,7 @@ static void wait_for_the_end(sim *s)
             checker_violate(&s->checker, 0, 0, "writers never end");
             return;
         }
+        resume_all(s);
         go_on(s);
     }
 }
