@@ -474,6 +474,8 @@ static int keep_holes(hw_delivery *d, hw_range range, int64_t upto, const hw_hol
     int64_t last = range.last < upto ? range.last : upto;
     int s = HOWDAH_OK;
 
+    if (range.first > upto)
+        return hw_ranges_add(&d->spare, range.first, range.last, reterr);
     for (size_t i = find_hole(holes, holes_n, range.first);
          s == HOWDAH_OK && i < holes_n && holes[i].first <= last; i++) {
         hw_range kept = intersect((hw_range){range.first, last}, holes[i].first, holes[i].last);
@@ -481,8 +483,7 @@ static int keep_holes(hw_delivery *d, hw_range range, int64_t upto, const hw_hol
         s = hw_ranges_add(&d->spare, kept.first, kept.last, reterr);
     }
     if (s == HOWDAH_OK && range.last > upto)
-        s = hw_ranges_add(&d->spare, range.first > upto ? range.first : upto + 1, range.last,
-                          reterr);
+        s = hw_ranges_add(&d->spare, upto + 1, range.last, reterr);
     return s;
 }
 

@@ -228,8 +228,10 @@ static bool read_ranges(fake_cursor *cursor, world *w)
     for (size_t i = 0; i < cursor->query.ranges_n; i++) {
         /* Planted: what is above is looked at later than the holes are. */
         if (w->bug == WORLD_BUG_TWO_SNAPSHOTS && i > 0 && i + 1 == cursor->query.ranges_n) {
-            for (int step = 0; step < 6; step++)
+            for (int step = 0; step < 8; step++) {
+                w->now_us += 1000;
                 (void)writers_step(w);
+            }
         }
         for (int64_t n = cursor->ranges[i].first; n <= end_of(w, cursor->ranges[i].last); n++) {
             if (cursor->left == 0)

@@ -78,7 +78,10 @@ static void frontier_round(world *w)
         if (hole && !w->hole[n])
             w->hole_since[n] = w->now_ms;
         w->hole[n] = hole;
-        if (hole)
+        if (hole && w->holes_n > 0 && w->holes[w->holes_n - 1].last == n - 1 &&
+            w->holes[w->holes_n - 1].since_ms == w->hole_since[n])
+            w->holes[w->holes_n - 1].last = n;
+        else if (hole)
             w->holes[w->holes_n++] = (hw_hole){n, n, 0, w->hole_since[n]};
     }
 }
