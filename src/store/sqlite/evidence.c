@@ -117,9 +117,9 @@ static int verify_anchor(hw_sqlite *store, const hw_anchor *anchor, howdah_error
         s = hw_fail(reterr, HOWDAH_NOT_FOUND,
                     "there is no event %" PRId64 " in the log, which the checkpoint stands on",
                     anchor->sequence);
-    else if (s == HOWDAH_OK && (sqlite3_column_bytes(stmt, 0) != (int)sizeof anchor->id.b ||
-                                memcmp(sqlite3_column_blob(stmt, 0), anchor->id.b,
-                                       sizeof anchor->id.b) != 0))
+    else if (s == HOWDAH_OK &&
+             (sqlite3_column_bytes(stmt, 0) != (int)sizeof anchor->id.b ||
+              memcmp(sqlite3_column_blob(stmt, 0), anchor->id.b, sizeof anchor->id.b) != 0))
         s = hw_fail(reterr, HOWDAH_NOT_FOUND,
                     "event %" PRId64 " is another one than the checkpoint stands on",
                     anchor->sequence);

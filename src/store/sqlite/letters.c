@@ -109,8 +109,7 @@ enum {
     " resolved_at = ?6, resolved_by = CASE WHEN ?6 IS NULL THEN NULL ELSE"                         \
     " (SELECT owner FROM main.howdah_subscriptions s WHERE s.subscriber_id = ?2) END"              \
     " WHERE id = ?1 AND subscriber_id = ?2 AND resolved_at IS NULL"
-#define EXISTS_SQL                                                                                 \
-    "SELECT 1 FROM main.howdah_dead_letters WHERE id = ?1 AND subscriber_id = ?2"
+#define EXISTS_SQL "SELECT 1 FROM main.howdah_dead_letters WHERE id = ?1 AND subscriber_id = ?2"
 
 #define INSERT_SKIP_SQL                                                                            \
     "INSERT INTO main.howdah_skips (subscriber_id, first_sequence, last_sequence, age_ms, reason," \
@@ -297,8 +296,7 @@ static int take_letter(const hw_sqlite *store, sqlite3_stmt *stmt, hw_buf *bytes
                           .resolved_by = borrow(stmt, COL_RESOLVED_BY)};
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
-    if (!event->stream.s || !event->type.s ||
-        !parse_state(borrow(stmt, COL_STATE), &letter->state))
+    if (!event->stream.s || !event->type.s || !parse_state(borrow(stmt, COL_STATE), &letter->state))
         return hw_fail(reterr, HOWDAH_CORRUPT, "%s: dead letter %" PRId64 " is damaged",
                        store->name, letter->id);
     return hw_buf_check(bytes, reterr);
