@@ -832,7 +832,7 @@ static int scenario(hw_delivery *d)
     if (s == HOWDAH_OK)
         s = hw_delivery_owed(d, &out, NULL);
     if (s == HOWDAH_OK)
-        s = hw_delivery_wanted(d, 100, holes, 2, &out, NULL);
+        s = hw_delivery_wanted(d, 100, holes, 2, &out, &(int64_t){0}, NULL);
     if (s == HOWDAH_OK)
         s = hw_delivery_pass(d, 90, holes, 2, 0, NULL);
     if (s == HOWDAH_OK) {

@@ -252,8 +252,9 @@ static void page(world *w, size_t limit)
     size_t rows_n = 0;
     bool sparse = dice(w, 2) == 0;
     bool cut = false;
+    int64_t upto = 0;
 
-    assert_int_equal(hw_delivery_wanted(&w->d, w->high, w->holes, w->holes_n, &wanted, NULL),
+    assert_int_equal(hw_delivery_wanted(&w->d, w->high, w->holes, w->holes_n, &wanted, &upto, NULL),
                      HOWDAH_OK);
     for (int64_t n = 1; n <= NUMBERS && !cut; n++) {
         if (hw_ranges_has(&wanted, n) && w->fate[n] == VISIBLE && (!sparse || w->matches[n])) {
@@ -279,14 +280,7 @@ static void page(world *w, size_t limit)
         if (dice(w, 8) == 0)
             page_pass(w, rows[i]);
     }
-    /* What was not wanted was not read: nothing is known of it. */
-    if (cut)
-        page_pass(w, rows[rows_n - 1]);
-    else if (wanted.n > 0)
-        page_pass(w, w->d.config.ordering == HW_ORDERING_STRICT ||
-                             wanted.items[wanted.n - 1].last < w->high
-                         ? wanted.items[wanted.n - 1].last
-                         : w->high);
+    page_pass(w, cut ? rows[rows_n - 1] : upto);
     hw_ranges_done(&wanted);
 }
 
