@@ -35,7 +35,7 @@
     " convert_to(@schema_text@, 'UTF8') || decode('00', 'hex') || convert_to(" id ", 'UTF8') END)"
 #define LOCK_KEYS(hash)                                                                            \
     "('x' || substr(" hash ", 1, 8))::bit(32)::int4, ('x' || substr(" hash ", 9, "                 \
-                                                                           "8))::bit(32)::int4"
+    "8))::bit(32)::int4"
 #define LOCKS_HELD                                                                                 \
     "(SELECT l.classid, l.objid FROM pg_locks AS l WHERE l.locktype = 'advisory'"                  \
     " AND l.objsubid = 2 AND l.granted AND l.database ="                                           \
@@ -310,12 +310,14 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     /* ---- dead letters and skips */
     [HW_PG_LETTER_PUT] =
         {"WITH m AS (" MOVE " RETURNING s.subscriber_id)"
-         " INSERT INTO " LETTERS " AS d (subscriber_id, error_message, retry_count, last_retry_at,"
-         "  global_sequence, event_id, stream, version, type, data, bytes, content_type, headers,"
+         " INSERT INTO " LETTERS " AS d (subscriber_id, error_message, retry_count, created_at,"
+         "  last_retry_at, global_sequence, event_id, stream, version, type, data, bytes, "
+         "content_type, headers,"
          "  correlation_id, causation_id, actor, valid_time, recorded_at, family, revision,"
          "  corrects, event_reason, schema_version)"
-         " SELECT m.subscriber_id, $8, $9, clock_timestamp(), $10, $11, $12, $13, $14, $15, $16,"
-         "  $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28 FROM m"
+         " SELECT m.subscriber_id, $8, $9, t.now, t.now, $10, $11, $12, $13, $14, $15, $16,"
+         "  $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28 FROM m, (SELECT "
+         "clock_timestamp() AS now) AS t"
          " ON CONFLICT (subscriber_id, event_id) DO UPDATE SET state = 'dead',"
          "  error_message = excluded.error_message, retry_count = excluded.retry_count,"
          "  last_retry_at = excluded.last_retry_at, reason = NULL, resolved_at = NULL,"

@@ -383,9 +383,14 @@ int hw_sqlite_ready(hw_sqlite *store, hw_sqlite_need need, howdah_error *reterr)
             return hw_advise(reterr, s, "run: howdah init");
         }
     }
+    return hw_sqlite_go_on(store, reterr);
+}
+
+int hw_sqlite_go_on(hw_sqlite *store, howdah_error *reterr)
+{
     store->timed_out = false;
     store->deadline_ms = hw_clock_mono_ms() + store->statement_timeout_ms;
-    return HOWDAH_OK;
+    return hw_sqlite_check_interrupt(store, reterr);
 }
 
 /* -------------------------------------------------------------- statements */
@@ -453,6 +458,19 @@ static int run(hw_sqlite *store, hw_sqlite_slot slot, const char *sql, const cha
         return s;
     s = hw_sqlite_step(store, stmt, doing, reterr);
     return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_sqlite_begin_read(hw_sqlite *store, howdah_error *reterr)
+{
+    return run(store, HW_SLOT_BEGIN_READ, "BEGIN", "begin", reterr);
+}
+
+void hw_sqlite_end_read(hw_sqlite *store)
+{
+    /* With nothing written it cannot fail but for memory: closing the connection ends it too. */
+    if (!sqlite3_get_autocommit(store->db) &&
+        run(store, HW_SLOT_ROLLBACK, "ROLLBACK", "rollback", NULL) < 0)
+        store->sick = true;
 }
 
 /* I5. */

@@ -40,8 +40,12 @@ typedef enum hw_sqlite_slot {
     HW_SLOT_SUB_LOOK,
     HW_SLOT_SUB_CHECKPOINT,
     HW_SLOT_SUB_RENEW,
-    HW_SLOT_READ, /* the first of eight: four ways, forward and backward (read.c) */
-    HW_SLOT_COUNT = HW_SLOT_READ + 8
+    HW_SLOT_BEGIN_READ,
+    HW_SLOT_PAYLOAD,
+    HW_SLOT_NEXT_TYPE,
+    HW_SLOT_OF_TYPE,
+    HW_SLOT_READ, /* the first of twelve: six ways, forward and backward (read.c) */
+    HW_SLOT_COUNT = HW_SLOT_READ + 12
 } hw_sqlite_slot;
 
 /* What an operation is going to do with the connection. */
@@ -124,6 +128,12 @@ int hw_sqlite_begin_unsynced(hw_sqlite *store, howdah_error *reterr);
 int hw_sqlite_commit(hw_sqlite *store, howdah_error *reterr);
 void hw_sqlite_rollback(hw_sqlite *store);
 
+/* Statements between the two see the log as it was at one moment. */
+int hw_sqlite_begin_read(hw_sqlite *store, howdah_error *reterr);
+void hw_sqlite_end_read(hw_sqlite *store);
+/* Between two of them: INTERRUPTED, or a new deadline. */
+int hw_sqlite_go_on(hw_sqlite *store, howdah_error *reterr);
+
 /* HOWDAH_INTERRUPTED when the bus is. */
 int hw_sqlite_check_interrupt(hw_sqlite *store, howdah_error *reterr);
 
@@ -165,6 +175,9 @@ int hw_sqlite_stream_version(hw_store *base, hw_str stream, int64_t *ret_version
 /* The sequence of the event with this id, 0 when it is not stored. */
 int hw_sqlite_find(hw_sqlite *store, const hw_uuid *id, int64_t *ret_sequence,
                    howdah_error *reterr);
+
+/* As head, on a connection that is ready. */
+int hw_sqlite_read_head(hw_sqlite *store, int64_t *ret_head, howdah_error *reterr);
 
 int hw_sqlite_read_open(hw_store *base, const hw_query *query, hw_cursor **ret_cursor,
                         howdah_error *reterr);

@@ -61,7 +61,7 @@ enum {
 };
 
 #define LOOK_SQL                                                                                   \
-    "SELECT s.token, s.high, s.status, s.lease_until, s.lease_boot, s.pattern,"                    \
+    "SELECT s.token, s.high, s.status, s.lease_until, s.lease_boot, s.pattern, s.owner,"           \
     " EXISTS (SELECT 1 FROM main.howdah_dead_letters d WHERE d.subscriber_id = s.subscriber_id"    \
     "  AND d.state = 'redrive' AND d.resolved_at IS NULL)"                                         \
     " FROM main.howdah_subscriptions s WHERE s.subscriber_id = ?1"
@@ -400,6 +400,12 @@ int hw_sqlite_list(hw_store *base, hw_sub_row_fn fn, void *ctx, howdah_error *re
 
 /* ------------------------------------------------------------- a short look */
 
+/* What a row is compared with. */
+typedef struct about {
+    hw_str pattern;
+    hw_str owner;
+} about;
+
 /* What decides whether a row may be moved, and what its owner is told. */
 typedef struct look {
     bool there;
@@ -409,10 +415,11 @@ typedef struct look {
     bool redrives;
     bool leased;
     int64_t lease_left_us; /* of a lease of this boot; else 0 */
-    bool same_pattern;     /* as the one asked about */
+    bool same_pattern;     /* as that of the question */
+    bool same_owner;
 } look;
 
-static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, hw_str pattern, look *l,
+static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, const about *a, look *l,
                      howdah_error *reterr)
 {
     l->there = true;
@@ -421,14 +428,16 @@ static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, hw_str pattern, look 
     l->leased = sqlite3_column_type(stmt, 3) != SQLITE_NULL;
     if (l->leased && hw_str_equal(borrow(stmt, 4), boot_of(store)))
         l->lease_left_us = sqlite3_column_int64(stmt, 3) - hw_clock_mono_us();
-    l->same_pattern = hw_str_equal(borrow(stmt, 5), pattern);
-    l->redrives = sqlite3_column_int(stmt, 6) != 0;
+    l->same_pattern = a && hw_str_equal(borrow(stmt, 5), a->pattern);
+    l->same_owner = a && hw_str_equal(borrow(stmt, 6), a->owner);
+    l->redrives = sqlite3_column_int(stmt, 7) != 0;
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
     return parse_status(borrow(stmt, 2), &l->status) ? HOWDAH_OK : damaged(store, "status", reterr);
 }
 
-static int look_at(hw_sqlite *store, hw_str subscriber_id, hw_str pattern, look *l,
+/* a may be NULL. */
+static int look_at(hw_sqlite *store, hw_str subscriber_id, const about *a, look *l,
                    howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -440,7 +449,7 @@ static int look_at(hw_sqlite *store, hw_str subscriber_id, hw_str pattern, look 
     hw_sqlite_bind_str(stmt, 1, subscriber_id);
     s = hw_sqlite_step(store, stmt, "look at a subscription", reterr);
     if (s == HOWDAH_OK)
-        s = take_look(store, stmt, pattern, l, reterr);
+        s = take_look(store, stmt, a, l, reterr);
     (void)sqlite3_reset(stmt);
     (void)sqlite3_clear_bindings(stmt);
     return s < 0 ? s : HOWDAH_OK;
@@ -452,9 +461,10 @@ static bool is_held(const look *l)
 }
 
 /* As look_at(), but NOT_FOUND without the row. */
-static int look_for(hw_sqlite *store, hw_str subscriber_id, look *l, howdah_error *reterr)
+static int look_for(hw_sqlite *store, hw_str subscriber_id, const about *a, look *l,
+                    howdah_error *reterr)
 {
-    int s = look_at(store, subscriber_id, HW_STR_NULL, l, reterr);
+    int s = look_at(store, subscriber_id, a, l, reterr);
 
     return s >= 0 && !l->there ? fail_not_found(subscriber_id, reterr) : s;
 }
@@ -463,7 +473,7 @@ int hw_sqlite_check_token(hw_sqlite *store, hw_str subscriber_id, int64_t token,
                           howdah_error *reterr)
 {
     look l;
-    int s = look_at(store, subscriber_id, HW_STR_NULL, &l, reterr);
+    int s = look_at(store, subscriber_id, NULL, &l, reterr);
 
     return s >= 0 && (!l.there || l.token != token) ? fail_lost(subscriber_id, token, reterr) : s;
 }
@@ -509,17 +519,18 @@ int hw_sqlite_create(hw_store *base, hw_str subscriber_id, hw_str pattern, int64
                      const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
+    about a = {.pattern = pattern};
     look l;
     int s = ready_to_read(store, reterr);
 
     /* Nearly always it is there and as it should be: no need to stand in line for the lock. */
     if (s >= 0)
-        s = look_at(store, subscriber_id, pattern, &l, reterr);
+        s = look_at(store, subscriber_id, &a, &l, reterr);
     if (s >= 0 && !(l.there && l.same_pattern)) {
         s = hw_sqlite_enter(store, true, reterr);
         if (s < 0)
             return s;
-        s = look_at(store, subscriber_id, pattern, &l, reterr);
+        s = look_at(store, subscriber_id, &a, &l, reterr);
         if (s >= 0)
             s = l.there ? renew_pattern(store, subscriber_id, pattern, reterr)
                         : insert_row(store, subscriber_id, pattern, high, owed, owed_n, reterr);
@@ -545,7 +556,7 @@ static int run_about(hw_sqlite *store, const char *sql, hw_str subscriber_id, ho
 static int remove_row(hw_sqlite *store, hw_str subscriber_id, howdah_error *reterr)
 {
     look l;
-    int s = look_for(store, subscriber_id, &l, reterr);
+    int s = look_for(store, subscriber_id, NULL, &l, reterr);
 
     if (s >= 0 && is_held(&l)) {
         s = hw_fail(reterr, HOWDAH_CONFLICT, "subscription %.*s is in use", (int)subscriber_id.len,
@@ -649,6 +660,12 @@ static int keep_row(hw_sqlite *store, hw_str subscriber_id, taken *t, howdah_err
     return s;
 }
 
+/* What it holds itself (after a take whose outcome it never heard) keeps nobody out. */
+static bool is_in_the_way(const hw_take *take, bool held, bool same_owner)
+{
+    return held && !same_owner && take->instance != HW_INSTANCE_SINGLE;
+}
+
 /* HOWDAH_OK: committed.  HOWDAH_END: somebody has it. */
 static int try_take(hw_sqlite *store, const hw_take *take, taken *t, howdah_error *reterr)
 {
@@ -657,7 +674,7 @@ static int try_take(hw_sqlite *store, const hw_take *take, taken *t, howdah_erro
     if (s < 0)
         return s;
     s = keep_row(store, take->subscriber_id, t, reterr);
-    if (s >= 0 && t->row.held && take->instance != HW_INSTANCE_SINGLE) {
+    if (s >= 0 && is_in_the_way(take, t->row.held, hw_str_equal(t->row.owner, take->owner))) {
         hw_sqlite_rollback(store);
         return HOWDAH_END;
     }
@@ -669,13 +686,14 @@ static int try_take(hw_sqlite *store, const hw_take *take, taken *t, howdah_erro
 /* Whether somebody holds it, without the write lock: a standby asks again and again. */
 static int look_first(hw_sqlite *store, const hw_take *take, bool *ret_held, howdah_error *reterr)
 {
+    about a = {.owner = take->owner};
     look l;
     int s = ready_to_read(store, reterr);
 
     if (s >= 0)
-        s = look_for(store, take->subscriber_id, &l, reterr);
+        s = look_for(store, take->subscriber_id, &a, &l, reterr);
     if (s >= 0)
-        *ret_held = is_held(&l) && take->instance != HW_INSTANCE_SINGLE;
+        *ret_held = is_in_the_way(take, is_held(&l), l.same_owner);
     return s;
 }
 
@@ -710,7 +728,7 @@ int hw_sqlite_release(hw_store *base, hw_str subscriber_id, int64_t token, hw_in
     (void)instance;
     if (s < 0)
         return s;
-    s = look_at(store, subscriber_id, HW_STR_NULL, &l, reterr);
+    s = look_at(store, subscriber_id, NULL, &l, reterr);
     if (s >= 0 && (!l.there || l.token != token)) {
         hw_sqlite_rollback(store);
         return HOWDAH_OK;
@@ -759,7 +777,7 @@ int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
                              howdah_error *reterr)
 {
     look l;
-    int s = look_at(store, checkpoint->subscriber_id, HW_STR_NULL, &l, reterr);
+    int s = look_at(store, checkpoint->subscriber_id, NULL, &l, reterr);
 
     if (s < 0)
         return s;
@@ -787,7 +805,7 @@ static int store_checkpoints(hw_sqlite *store, const hw_checkpoint *checkpoints,
     for (size_t i = 0; i < n; i++) {
         const hw_checkpoint *c = &checkpoints[i];
         look l;
-        int s = look_at(store, c->subscriber_id, HW_STR_NULL, &l, reterr);
+        int s = look_at(store, c->subscriber_id, NULL, &l, reterr);
 
         if (s < 0)
             return s;
@@ -847,7 +865,7 @@ static int poll_all(hw_sqlite *store, const hw_checkpoint *subs, size_t n, int64
     *ret_due = 0;
     for (size_t i = 0; i < n; i++) {
         look l;
-        int s = look_at(store, subs[i].subscriber_id, HW_STR_NULL, &l, reterr);
+        int s = look_at(store, subs[i].subscriber_id, NULL, &l, reterr);
 
         if (s < 0)
             return s;
@@ -934,12 +952,13 @@ int hw_sqlite_set_status(hw_store *base, hw_str subscriber_id, int64_t token, hw
 
     if (s < 0)
         return s;
-    s = look_for(store, subscriber_id, &l, reterr);
+    s = look_for(store, subscriber_id, NULL, &l, reterr);
     if (s >= 0 && token > 0 && l.token != token)
         s = fail_lost(subscriber_id, token, reterr);
     if (s >= 0)
         s = update_status(store, subscriber_id, status, reason, reterr);
-    return hw_sqlite_leave(store, s, reterr);
+    s = hw_sqlite_leave(store, s, reterr);
+    return s < 0 ? s : hw_sqlite_ring(base, NULL, 0, reterr);
 }
 
 static int reset_row(hw_sqlite *store, hw_str subscriber_id, int64_t high, const hw_range *owed,
@@ -948,7 +967,7 @@ static int reset_row(hw_sqlite *store, hw_str subscriber_id, int64_t high, const
     hw_buf text = HW_BUF_INIT(OWED_BYTES_MAX);
     sqlite3_stmt *stmt = NULL;
     look l;
-    int s = look_for(store, subscriber_id, &l, reterr);
+    int s = look_for(store, subscriber_id, NULL, &l, reterr);
 
     if (s >= 0)
         s = hw_sqlite_prepare(store, RESET_SQL, &stmt, reterr);
