@@ -111,9 +111,12 @@ enum {
     " WHERE id = ?1 AND subscriber_id = ?2 AND resolved_at IS NULL"
 #define EXISTS_SQL "SELECT 1 FROM main.howdah_dead_letters WHERE id = ?1 AND subscriber_id = ?2"
 
+/* Once, also when the caller did not hear of its commit and repeats it. */
 #define INSERT_SKIP_SQL                                                                            \
     "INSERT INTO main.howdah_skips (subscriber_id, first_sequence, last_sequence, age_ms, reason," \
-    " created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+    " created_at) SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (SELECT 1 FROM main.howdah_skips" \
+    " WHERE subscriber_id = ?1 AND first_sequence = ?2 AND last_sequence = ?3"                     \
+    " AND resolved_at IS NULL)"
 #define SKIPS_SQL                                                                                  \
     "SELECT id, subscriber_id, first_sequence, last_sequence, age_ms, reason, created_at,"         \
     " resolved_at, resolution FROM main.howdah_skips"                                              \
