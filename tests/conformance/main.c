@@ -204,6 +204,7 @@ static void drop_schema(const cf *c)
     run_about("DROP SCHEMA IF EXISTS ", c->schema, "", " CASCADE");
     run_about("DROP ROLE IF EXISTS ", c->schema, "_publish", "");
     run_about("DROP ROLE IF EXISTS ", c->schema, "_read", "");
+    run_about("DROP ROLE IF EXISTS ", c->schema, "_subscribe", "");
     run_about("DROP ROLE IF EXISTS ", c->schema, "_admin", "");
 }
 
