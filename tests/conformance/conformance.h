@@ -86,6 +86,8 @@ cf_group cf_race_tests(void);
 cf_group cf_flaky_tests(void);
 cf_group cf_event_tests(void);
 cf_group cf_subscribe_tests(void);
+cf_group cf_patterns_tests(void);
+cf_group cf_reliable_tests(void);
 cf_group cf_runner_tests(void);
 
 #define CF_GROUP(tests) ((cf_group){(tests), sizeof(tests) / sizeof(tests)[0]})

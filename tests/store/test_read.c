@@ -22,7 +22,7 @@ static void choose_seed(void)
     const char *text = getenv("HOWDAH_SEED");
 
     seed = text ? strtoull(text, NULL, 10) : hw_random_u32();
-    print_message("HOWDAH_SEED=%" PRIu64 "\n", seed);
+    print_message("# HOWDAH_SEED=%" PRIu64 "\n", seed);
 }
 
 /* ---- a log */

@@ -30,10 +30,9 @@
 #define BLOCK_BYTES_MAX (4 * 1024 * 1024)
 #define SCAN_ROWS_MAX 16384 /* rows that one statement looks at */
 
-#define LEAN_ROWS_MIN 64      /* rows after which it is decided anew whether payloads come along */
-#define SPARSE_ROWS_MIN 2048  /* fewer rows are walked rather than looked up */
-#define SPARSE_TYPES_MAX 4096 /* distinct types that are looked at; with more the log is walked */
-#define SPARSE_WANT_MAX 1024  /* numbers that are collected at once */
+#define LEAN_ROWS_MIN 64     /* rows after which it is decided anew whether payloads come along */
+#define SPARSE_ROWS_MIN 2048 /* fewer rows are walked rather than looked up */
+#define SPARSE_WANT_MAX 1024 /* numbers that are collected at once */
 
 /* Which index leads the way; its two statements differ by direction only. */
 typedef enum way { BY_SEQUENCE, BY_TYPE, BY_STREAM, BY_CORRELATION, WAYS } way;
@@ -61,11 +60,6 @@ static const char *const read_sql[(WAYS + LEAN_WAYS) * 2] = {
 };
 
 #define PAYLOAD_SQL "SELECT headers, data, bytes FROM main.howdah_events WHERE global_sequence = ?1"
-/* The index on (type, global_sequence) serves both without a look at the table. */
-#define NEXT_TYPE_SQL "SELECT type FROM main.howdah_events WHERE type > ?1 ORDER BY type LIMIT 1"
-#define OF_TYPE_SQL                                                                                \
-    "SELECT global_sequence FROM main.howdah_events WHERE type = ?1"                               \
-    " AND global_sequence BETWEEN ?2 AND ?3 ORDER BY global_sequence LIMIT ?4"
 
 enum {
     COL_SEQUENCE,
@@ -448,112 +442,15 @@ static int scan(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr
 
 /* ------------------------------------------------------------ sparse reads */
 
-/* The first want numbers of the range whose type the pattern matches. */
-typedef struct gathering {
-    cursor *c;
-    size_t want;
-    int64_t last;       /* nothing above it is wanted any more */
-    int64_t *sequences; /* room for twice as many as wanted */
-    size_t n;
-    char type[1024]; /* the one that was looked at last */
-} gathering;
-
-static int compare_sequences(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a;
-    int64_t y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Sorts, and drops what is not among the first want. */
-static void cut(gathering *g)
-{
-    qsort(g->sequences, g->n, sizeof *g->sequences, compare_sequences);
-    if (g->n < g->want)
-        return;
-    g->n = g->want;
-    g->last = g->sequences[g->want - 1];
-}
-
-static int gather_type(gathering *g, hw_str type, howdah_error *reterr)
-{
-    hw_sqlite *store = (hw_sqlite *)g->c->base.store;
-    sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_stmt(store, HW_SLOT_OF_TYPE, OF_TYPE_SQL, &stmt, reterr);
-
-    if (s < 0)
-        return s;
-    hw_sqlite_bind_str(stmt, 1, type);
-    (void)sqlite3_bind_int64(stmt, 2, g->c->ranges[g->c->range_no].first);
-    (void)sqlite3_bind_int64(stmt, 3, g->last);
-    (void)sqlite3_bind_int64(stmt, 4, (int64_t)g->want);
-    while ((s = hw_sqlite_step(store, stmt, "read", reterr)) == HOWDAH_OK)
-        g->sequences[g->n++] = sqlite3_column_int64(stmt, 0);
-    (void)sqlite3_clear_bindings(stmt);
-    cut(g);
-    return s < 0 ? s : HOWDAH_OK;
-}
-
-/* The next type behind g->type that starts with the prefix; HOWDAH_END without one. */
-static int next_type(gathering *g, hw_str prefix, howdah_error *reterr)
-{
-    hw_sqlite *store = (hw_sqlite *)g->c->base.store;
-    sqlite3_stmt *stmt = NULL;
-    hw_str type;
-    int s = hw_sqlite_stmt(store, HW_SLOT_NEXT_TYPE, NEXT_TYPE_SQL, &stmt, reterr);
-
-    if (s < 0)
-        return s;
-    hw_sqlite_bind_str(stmt, 1, hw_str_of(g->type));
-    s = hw_sqlite_step(store, stmt, "read", reterr);
-    if (s != HOWDAH_OK)
-        return s;
-    type = borrow_text(stmt, 0);
-    /* A type that the schema does not allow would not fit: give the index up (SPARSE_TYPES_MAX). */
-    if (!type.s || type.len >= sizeof g->type || strlen(type.s) != type.len)
-        s = HOWDAH_LIMIT;
-    else if (type.len < prefix.len || memcmp(type.s, prefix.s, prefix.len) != 0)
-        s = HOWDAH_END;
-    else
-        memcpy(g->type, type.s, type.len + 1);
-    (void)sqlite3_reset(stmt);
-    (void)sqlite3_clear_bindings(stmt);
-    return s;
-}
-
-/* HOWDAH_OK: all of them are found.  HOWDAH_END: there are too many types, walk instead. */
-static int gather(gathering *g, howdah_error *reterr)
-{
-    hw_str prefix = hw_pattern_prefix(g->c->pattern);
-
-    if (prefix.len >= sizeof g->type)
-        return HOWDAH_END;
-    memcpy(g->type, prefix.s ? prefix.s : "", prefix.len);
-    g->type[prefix.len] = '\0';
-    for (int types = 0; types < SPARSE_TYPES_MAX; types++) {
-        int s = next_type(g, prefix, reterr);
-
-        if (s == HOWDAH_END)
-            return HOWDAH_OK;
-        if (s == HOWDAH_LIMIT)
-            return HOWDAH_END;
-        if (s >= 0 && hw_pattern_matches(g->c->pattern, hw_str_of(g->type)))
-            s = gather_type(g, hw_str_of(g->type), reterr);
-        if (s < 0)
-            return s;
-    }
-    return HOWDAH_END;
-}
-
-/* The rows of the numbers, one by one, until the batch is full. */
-static int take_gathered(cursor *c, const gathering *g, sqlite3_stmt *stmt, howdah_error *reterr)
+/* The rows of the numbers, one by one, until the batch is full.  all: the range has no others. */
+static int take_gathered(cursor *c, const int64_t *sequences, size_t n, bool all,
+                         sqlite3_stmt *stmt, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)c->base.store;
     hw_range *range = &c->ranges[c->range_no];
 
-    for (size_t i = 0; i < g->n; i++) {
-        hw_range one = {g->sequences[i], g->sequences[i]};
+    for (size_t i = 0; i < n; i++) {
+        hw_range one = {sequences[i], sequences[i]};
         int s;
 
         bind_range(c, stmt, one);
@@ -567,27 +464,29 @@ static int take_gathered(cursor *c, const gathering *g, sqlite3_stmt *stmt, howd
         if (!step_over(c, range, one.first))
             return HOWDAH_END;
     }
-    return g->n < g->want ? HOWDAH_END : HOWDAH_OK;
+    return all ? HOWDAH_END : HOWDAH_OK;
 }
 
 /* As scan(), by the index of types. */
 static int scan_sparsely(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr)
 {
-    gathering g = {.c = c, .want = want - c->n, .last = c->ranges[c->range_no].last};
+    hw_sqlite *store = (hw_sqlite *)c->base.store;
+    int64_t *sequences;
+    size_t most = want - c->n < SPARSE_WANT_MAX ? want - c->n : SPARSE_WANT_MAX;
+    size_t n = 0;
     int s;
 
-    g.want = g.want < SPARSE_WANT_MAX ? g.want : SPARSE_WANT_MAX;
-    g.sequences = hw_calloc(g.want * 2, sizeof *g.sequences);
-    if (!g.sequences)
+    sequences = hw_calloc(most * 2, sizeof *sequences);
+    if (!sequences)
         return hw_fail_no_memory(reterr);
-    s = gather(&g, reterr);
+    s = hw_sqlite_gather(store, c->pattern, c->ranges[c->range_no], most, sequences, &n, reterr);
     if (s == HOWDAH_OK) {
-        s = take_gathered(c, &g, stmt, reterr);
+        s = take_gathered(c, sequences, n, n < most, stmt, reterr);
     } else if (s == HOWDAH_END) {
         c->sparse = false;
         s = scan(c, stmt, want, reterr);
     }
-    hw_free(g.sequences);
+    hw_free(sequences);
     return s;
 }
 
@@ -639,21 +538,14 @@ static int scan_once(cursor *c, size_t want, howdah_error *reterr)
     return s;
 }
 
-static int ready(cursor *c, howdah_error *reterr)
-{
-    hw_sqlite *store = (hw_sqlite *)c->base.store;
-    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
-
-    return s < 0 ? s : hw_sqlite_check_schema(store, reterr);
-}
-
 /* HOWDAH_END: all ranges are used up. */
 static int fill_batch(cursor *c, size_t want, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)c->base.store;
 
     while (c->n < want && c->range_no < c->ranges_n) {
-        int s = c->snapshot ? hw_sqlite_go_on(store, reterr) : ready(c, reterr);
+        int s =
+            c->snapshot ? hw_sqlite_go_on(store, reterr) : hw_sqlite_ready_to_read(store, reterr);
 
         if (s >= 0)
             s = scan_once(c, want, reterr);
@@ -672,7 +564,7 @@ static int fill_in_snapshot(cursor *c, size_t want, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)c->base.store;
     bool begun;
-    int s = ready(c, reterr);
+    int s = hw_sqlite_ready_to_read(store, reterr);
 
     if (s < 0)
         return s;
