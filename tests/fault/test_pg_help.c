@@ -218,6 +218,25 @@ howdah_bus *pgt_open_with(const pgt *t, const char *url, const char *key, const 
     return bus;
 }
 
+hw_store *pgt_store(const pgt *t, const char *url)
+{
+    hw_config config = {.url = url ? url : t->url,
+                        .schema = t->schema,
+                        .application_name = "pgt",
+                        .connect_timeout_ms = 5000,
+                        .statement_timeout_ms = 20000};
+    hw_store *store = NULL;
+
+    pgt_ok(hw_store_open(&config, &store, &pgt_error));
+    return store;
+}
+
+void pgt_store_close(hw_store *store)
+{
+    if (store)
+        store->ops->close(store);
+}
+
 PGconn *pgt_session(const char *url)
 {
     PGconn *conn = PQconnectdb(url);
@@ -252,11 +271,34 @@ int pgt_teardown(void **state)
     PQreset(t->admin); /* the server may have been another since */
     PQclear(PQexec(t->admin, "SET client_min_messages = warning"));
     pgt_run(t, t->admin, "DROP SCHEMA IF EXISTS {schema} CASCADE");
-    pgt_run(t, t->admin, "DROP ROLE IF EXISTS {_publish}, {_read}, {_admin}");
+    pgt_run(t, t->admin, "DROP ROLE IF EXISTS {_publish}, {_read}, {_subscribe}, {_admin}");
     PQfinish(t->admin);
     howdah_settings_free(t->settings);
     free(t);
     return 0;
+}
+
+/* ---- the server */
+
+int pgt_run_ctl(const char *script, const char *what)
+{
+    char command[600];
+
+    (void)snprintf(command, sizeof command, "'%s' %s >/dev/null 2>&1", script, what);
+    return system(command); /* NOLINT(cert-env33-c): a path of our own */
+}
+
+void pgt_ctl(const char *what)
+{
+    if (pgt_run_ctl(pgt_env("HOWDAH_TEST_PG_CTL"), what) != 0)
+        fail_msg("the server does not %s", what);
+}
+
+void pgt_reconnect(pgt *t)
+{
+    PQreset(t->admin);
+    assert_int_equal(PQstatus(t->admin), CONNECTION_OK);
+    pgt_run(t, t->admin, "SET client_min_messages = warning");
 }
 
 /* ---- events */

@@ -19,6 +19,8 @@
 #include <howdah/howdah.h>
 #include <libpq-fe.h>
 
+#include "store/store.h"
+
 typedef struct pgt {
     char url[1024]; /* as superuser, over the Unix socket */
     char schema[48];
@@ -62,6 +64,10 @@ howdah_settings *pgt_settings(const pgt *t, const char *key, const char *value);
 howdah_bus *pgt_open_with(const pgt *t, const char *url, const char *key, const char *value);
 PGconn *pgt_session(const char *url);
 
+/* A store of its own on this bus; url NULL: straight to the server. */
+hw_store *pgt_store(const pgt *t, const char *url);
+void pgt_store_close(hw_store *store);
+
 /* ---- SQL */
 
 #define PGT_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
@@ -99,6 +105,13 @@ void pgt_batch_free(pgt_batch *b);
 int64_t pgt_count(const pgt *t);
 
 int64_t pgt_now_ms(void);
+
+/* "stop -m immediate", "start" ...: a script of tools/with-pg; when it returns, it is done. */
+int pgt_run_ctl(const char *script, const char *what);
+/* The test's own server; asserts. */
+void pgt_ctl(const char *what);
+/* The test's own session, after the server was away. */
+void pgt_reconnect(pgt *t);
 
 /* The library's allocations fail after the first n; until it is fed again. */
 void pgt_starve(long n);

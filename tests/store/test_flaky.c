@@ -71,9 +71,9 @@ static void a_dead_letter_that_fails_is_stored_with_its_checkpoint_or_not(void *
         int64_t id = -1;
 
         hw_flaky_plan_op(flaky, HW_FLAKY_OP_DEAD_LETTER, 1, plans[i].mode);
-        expect_failure(
-            flaky, flaky->ops->subs->dead_letter(flaky, &c, event, S("e"), 1, &id, &ss_error),
-            &plans[i]);
+        expect_failure(flaky,
+                       flaky->ops->subs->dead_letter(flaky, &c, event, S("e"), 1, &id, &ss_error),
+                       &plans[i]);
         assert_int_equal(id, -1);
         assert_int_equal(ss_load(t, "s").row.dead_letters, i + plans[i].stored);
         assert_int_equal(ss_load(t, "s").row.high, i + plans[i].stored);
@@ -117,10 +117,10 @@ static void a_release_that_fails_is_done_or_not(void **state)
         int64_t token = ss_take(flaky, "s", "a");
 
         hw_flaky_plan_op(flaky, HW_FLAKY_OP_RELEASE, 1, plans[i].mode);
-        expect_failure(flaky,
-                       flaky->ops->subs->release(flaky, S("s"), token, HW_INSTANCE_COORDINATED,
-                                                 &ss_error),
-                       &plans[i]);
+        expect_failure(
+            flaky,
+            flaky->ops->subs->release(flaky, S("s"), token, HW_INSTANCE_COORDINATED, &ss_error),
+            &plans[i]);
         assert_int_equal(ss_load(t, "s").row.held, !plans[i].stored);
         ok(flaky->ops->subs->release(flaky, S("s"), token, HW_INSTANCE_COORDINATED, &ss_error));
         assert_false(ss_load(t, "s").row.held);

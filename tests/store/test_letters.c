@@ -82,7 +82,8 @@ static void same_event(const howdah_event *a, const howdah_event *b)
     if (a->has_family)
         assert_memory_equal(a->family.b, b->family.b, sizeof a->family.b);
     assert_int_equal(a->broken, b->broken);
-    assert_true(hw_event_same_content(a, b));
+    if (!a->broken)
+        assert_true(hw_event_same_content(a, b));
     assert_true(hw_str_equal(a->reason, b->reason));
 }
 
@@ -217,7 +218,8 @@ static void write_letters(const ss *t, const char *const *subscribers, size_t n,
         howdah_event *event = ss_append(t->store, "s", "a.b", NULL);
 
         for (size_t i = 0; i < n; i++) {
-            hw_checkpoint c = ss_behind(subscribers[i], ss_load(t, subscribers[i]).row.token, event);
+            hw_checkpoint c =
+                ss_behind(subscribers[i], ss_load(t, subscribers[i]).row.token, event);
 
             ok(t->subs->dead_letter(t->store, &c, event, S("e"), 1, ret_ids++, &ss_error));
         }
@@ -257,12 +259,12 @@ static void letters_are_listed_by_subscriber_state_and_page(void **state)
     assert_string_equal(letter_ids(t, (hw_letter_query){.subscriber_id = S("a")}), text);
     (void)snprintf(text, sizeof text, "%lld %lld %lld", (long long)ids[0], (long long)ids[2],
                    (long long)ids[4]);
-    assert_string_equal(
-        letter_ids(t, (hw_letter_query){.subscriber_id = S("a"), .resolved = true}), text);
+    assert_string_equal(letter_ids(t, (hw_letter_query){.subscriber_id = S("a"), .resolved = true}),
+                        text);
     (void)snprintf(text, sizeof text, "%lld", (long long)ids[4]);
     assert_string_equal(letter_ids(t, (hw_letter_query){.redrives = true}), text);
-    assert_string_equal(
-        letter_ids(t, (hw_letter_query){.subscriber_id = S("b"), .redrives = true}), "");
+    assert_string_equal(letter_ids(t, (hw_letter_query){.subscriber_id = S("b"), .redrives = true}),
+                        "");
 }
 
 static void a_discard_keeps_its_reason_and_is_final(void **state)

@@ -28,8 +28,8 @@ typedef struct flaky_store {
     hw_store_ops ops; /* ours, but with the inner store's name */
     hw_store *inner;
     unsigned count;
-    hw_flaky_op op;   /* what the plan is about */
-    unsigned left;    /* so many of those, and the plan is due */
+    hw_flaky_op op; /* what the plan is about */
+    unsigned left;  /* so many of those, and the plan is due */
     hw_flaky_mode mode;
 } flaky_store;
 
@@ -83,8 +83,9 @@ hw_store *hw_flaky_inner(hw_store *store)
 
 /* The inner store's operation with its store, the arguments and reterr; the status it came to. */
 #define FORWARD(c, op, ...)                                                                        \
-    ((c)->status < 0 ? (c)->status                                                                 \
-                     : hw_flaky_settle((c), (c)->inner->ops->op((c)->inner, __VA_ARGS__, (c)->reterr)))
+    ((c)->status < 0                                                                               \
+         ? (c)->status                                                                             \
+         : hw_flaky_settle((c), (c)->inner->ops->op((c)->inner, __VA_ARGS__, (c)->reterr)))
 
 /* --------------------------------------------------------------- append, read */
 

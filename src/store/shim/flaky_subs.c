@@ -12,9 +12,9 @@
 #include "store/shim/flaky_call.h"
 
 #define SUB_FORWARD(c, op, ...)                                                                    \
-    ((c)->status < 0 ? (c)->status                                                                 \
-                     : hw_flaky_settle((c), (c)->inner->ops->subs->op((c)->inner, __VA_ARGS__,     \
-                                                                      (c)->reterr)))
+    ((c)->status < 0                                                                               \
+         ? (c)->status                                                                             \
+         : hw_flaky_settle((c), (c)->inner->ops->subs->op((c)->inner, __VA_ARGS__, (c)->reterr)))
 
 /* -------------------------------------------------------------- the frontier */
 
