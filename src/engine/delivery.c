@@ -384,6 +384,7 @@ static void finish(hw_delivery *d, int64_t now_ms)
 int hw_delivery_handled(hw_delivery *d, int64_t sequence, int64_t now_ms, howdah_error *reterr)
 {
     (void)reterr;
+    (void)sequence; /* NDEBUG */
     assert(sequence != 0 && sequence == d->in_hand);
     finish(d, now_ms);
     if (d->config.mode == HW_CHECKPOINT_TRANSACTIONAL) {
@@ -402,6 +403,7 @@ int hw_delivery_dead_lettered(hw_delivery *d, int64_t sequence, int64_t now_ms,
                               howdah_error *reterr)
 {
     (void)reterr;
+    (void)sequence; /* NDEBUG */
     assert(sequence != 0 && sequence == d->in_hand);
     finish(d, now_ms);
     hw_delivery_checkpointed(d);
@@ -416,6 +418,7 @@ int hw_delivery_failed(hw_delivery *d, int64_t sequence, hw_str stream, int64_t 
                                      d->config.jitter_percent, random);
 
     (void)reterr;
+    (void)sequence; /* NDEBUG */
     assert(sequence != 0 && sequence == d->in_hand);
     if (tries < UINT_MAX)
         tries++;
@@ -435,6 +438,7 @@ int hw_delivery_put_back(hw_delivery *d, int64_t sequence, hw_str stream, int64_
                          howdah_error *reterr)
 {
     (void)reterr;
+    (void)sequence; /* NDEBUG */
     assert(sequence != 0 && sequence == d->in_hand);
     park(d, stream, d->in_hand_tries, now_ms);
     return HOWDAH_OK;
