@@ -218,6 +218,25 @@ howdah_bus *pgt_open_with(const pgt *t, const char *url, const char *key, const 
     return bus;
 }
 
+hw_store *pgt_store(const pgt *t, const char *url)
+{
+    hw_config config = {.url = url ? url : t->url,
+                        .schema = t->schema,
+                        .application_name = "pgt",
+                        .connect_timeout_ms = 5000,
+                        .statement_timeout_ms = 20000};
+    hw_store *store = NULL;
+
+    pgt_ok(hw_store_open(&config, &store, &pgt_error));
+    return store;
+}
+
+void pgt_store_close(hw_store *store)
+{
+    if (store)
+        store->ops->close(store);
+}
+
 PGconn *pgt_session(const char *url)
 {
     PGconn *conn = PQconnectdb(url);
@@ -252,7 +271,7 @@ int pgt_teardown(void **state)
     PQreset(t->admin); /* the server may have been another since */
     PQclear(PQexec(t->admin, "SET client_min_messages = warning"));
     pgt_run(t, t->admin, "DROP SCHEMA IF EXISTS {schema} CASCADE");
-    pgt_run(t, t->admin, "DROP ROLE IF EXISTS {_publish}, {_read}, {_admin}");
+    pgt_run(t, t->admin, "DROP ROLE IF EXISTS {_publish}, {_read}, {_subscribe}, {_admin}");
     PQfinish(t->admin);
     howdah_settings_free(t->settings);
     free(t);

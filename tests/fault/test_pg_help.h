@@ -19,6 +19,8 @@
 #include <howdah/howdah.h>
 #include <libpq-fe.h>
 
+#include "store/store.h"
+
 typedef struct pgt {
     char url[1024]; /* as superuser, over the Unix socket */
     char schema[48];
@@ -61,6 +63,10 @@ howdah_bus *pgt_open(const pgt *t, const char *url);
 howdah_settings *pgt_settings(const pgt *t, const char *key, const char *value);
 howdah_bus *pgt_open_with(const pgt *t, const char *url, const char *key, const char *value);
 PGconn *pgt_session(const char *url);
+
+/* A store of its own on this bus; url NULL: straight to the server. */
+hw_store *pgt_store(const pgt *t, const char *url);
+void pgt_store_close(hw_store *store);
 
 /* ---- SQL */
 

@@ -1,8 +1,11 @@
--- Rights.  Nobody but the owner touches a table; what a role may do is EXECUTE.
+-- Rights.  Publishers and readers may EXECUTE and nothing else: nobody but the owner writes to the
+-- log.  A subscriber's statements are the library's own, on the tables of subscriptions; and it
+-- reads the log itself, because catching up through functions is slow.
 --
---   {schema}_publish  append
---   {schema}_read     read
---   {schema}_admin    both, and whatever administration functions there are
+--   {schema}_publish    append
+--   {schema}_read       read
+--   {schema}_subscribe  read, and the rows of subscriptions, dead letters and skips
+--   {schema}_admin      all of these
 --
 -- A role is created only if the one who migrates may do so; otherwise a notice says what is
 -- missing, and the rights are granted by the next migration after somebody has created it.
@@ -17,17 +20,27 @@ DECLARE
     appends    constant text[] := ARRAY['append', 'append_batch', 'append_arrays', 'schema_version',
                                         'event_problem', 'json_problem', 'escape_problem', 'name_problem',
                                         'headers_problem',
-                                        'uuid_v7'];
+                                        'uuid_v7', 'ring', 'channel'];
     reads      constant text[] := ARRAY['read_events', 'read_ids', 'read_ranges', 'read_stream', 'read_all',
                                         'last_event', 'by_correlation', 'causation_tree', 'stream_version',
-                                        'head', 'pattern_regex', 'schema_version'];
+                                        'head', 'pattern_regex', 'schema_version', 'channel'];
+    -- What each table or sequence allows to those who subscribe.
+    tables     constant text[] := ARRAY[
+        'SELECT ON TABLE events', 'SELECT ON TABLE meta',
+        'SELECT, INSERT, UPDATE, DELETE ON TABLE subscriptions',
+        'SELECT, INSERT, UPDATE, DELETE ON TABLE dead_letters',
+        'SELECT, INSERT, UPDATE, DELETE ON TABLE skips',
+        'SELECT ON SEQUENCE events_global_sequence_seq',
+        'USAGE ON SEQUENCE subscriptions_token_seq', 'SELECT, UPDATE ON SEQUENCE bell'];
+    right_on   text;
     role       record;
     signature  regprocedure;
 BEGIN
     FOR role IN
-        SELECT schema || '_publish' AS name, appends AS functions
-        UNION ALL SELECT schema || '_read', reads
-        UNION ALL SELECT schema || '_admin', appends || reads
+        SELECT schema || '_publish' AS name, appends AS functions, false AS subscribes
+        UNION ALL SELECT schema || '_read', reads, false
+        UNION ALL SELECT schema || '_subscribe', reads || ARRAY['ring'], true
+        UNION ALL SELECT schema || '_admin', appends || reads, true
     LOOP
         IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles AS r WHERE r.rolname = role.name) THEN
             IF NOT may_create THEN
@@ -48,6 +61,11 @@ BEGIN
             WHERE n.nspname = schema AND p.proname = ANY (role.functions)
         LOOP
             EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', signature, role.name);
+        END LOOP;
+        CONTINUE WHEN NOT role.subscribes;
+        FOREACH right_on IN ARRAY tables LOOP
+            EXECUTE format(regexp_replace('GRANT ' || right_on, '(TABLE|SEQUENCE) ', '\1 %1$I.') || ' TO %2$I',
+                           schema, role.name);
         END LOOP;
     END LOOP;
 END

@@ -14,7 +14,6 @@
  *   I6  An exact version that the session knows to be stored (known.c) is not looked up again by
  * the statement; the unique key still says whether the next one is free.
  */
-#include <endian.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -27,48 +26,25 @@
 
 /* -------------------------------------------------------------- one event */
 
-typedef struct scalars {
-    uint64_t valid_time;
-    uint32_t schema_version;
-    uint64_t expected;
-} scalars;
-
-static void param_uuid(hw_pg_call *call, bool has, const hw_uuid *uuid)
-{
-    if (has)
-        hw_pg_param_bin(call, uuid->b, sizeof uuid->b);
-    else
-        hw_pg_param_null(call);
-}
-
-static uint64_t pg_time(int64_t time_us)
-{
-    return htobe64((uint64_t)(time_us - HW_PG_EPOCH_US));
-}
-
-static void params_of_event(hw_pg_call *call, const howdah_event *e, scalars *x)
+static void params_of_event(hw_pg_call *call, const howdah_event *e)
 {
     bool json = !e->content_type.s;
 
-    param_uuid(call, true, &e->id);
+    hw_pg_param_uuid(call, true, &e->id);
     hw_pg_param_str(call, e->stream);
     hw_pg_param_str(call, e->type);
     hw_pg_param_str(call, json ? e->data : HW_STR_NULL);
     hw_pg_param_str(call, e->headers);
     hw_pg_param_str(call, e->correlation_id);
-    param_uuid(call, e->has_causation, &e->causation_id);
+    hw_pg_param_uuid(call, e->has_causation, &e->causation_id);
     hw_pg_param_str(call, e->actor);
-    if (e->valid_time_us == HW_TIME_ABSENT) {
-        hw_pg_param_null(call);
-    } else {
-        x->valid_time = pg_time(e->valid_time_us);
-        hw_pg_param_bin(call, &x->valid_time, sizeof x->valid_time);
-    }
-    x->schema_version = htobe32((uint32_t)e->schema_version);
-    hw_pg_param_bin(call, &x->schema_version, sizeof x->schema_version);
+    hw_pg_param_time(call, e->valid_time_us);
+    hw_pg_param_int4(call, e->schema_version);
     hw_pg_param_str(call, json ? HW_STR_NULL : e->data);
     hw_pg_param_str(call, e->content_type);
 }
+
+#define MARK 3 /* the column of the bell's mark */
 
 static void fill_position(const PGresult *result, int row, howdah_position *p)
 {
@@ -128,14 +104,11 @@ static int append_one(hw_pg *pg, const hw_batch *batch, howdah_position *positio
     const hw_batch_stream *stream = &batch->streams[0];
     hw_pg_call call = {.statement = (int)statement_for(pg, stream), .writes = true};
     PGresult *result = NULL;
-    scalars x;
     int s;
 
-    params_of_event(&call, batch->events[0], &x);
-    if (stream->expected > 0) {
-        x.expected = htobe64((uint64_t)stream->expected);
-        hw_pg_param_bin(&call, &x.expected, sizeof x.expected);
-    }
+    params_of_event(&call, batch->events[0]);
+    if (stream->expected > 0)
+        hw_pg_param_int8(&call, stream->expected);
     s = hw_pg_exec(pg, &call, &result, &err);
     if (s >= 0) {
         report->outcome = PQntuples(result) == 1 ? HW_APPEND_STORED : HW_APPEND_UNEXPECTED;
@@ -143,6 +116,7 @@ static int append_one(hw_pg *pg, const hw_batch *batch, howdah_position *positio
         if (report->outcome == HW_APPEND_STORED) {
             fill_position(result, 0, position);
             hw_pg_know(pg, stream->name, position->version);
+            hw_pg_bell_after(pg, hw_pg_get_int8(result, 0, MARK), batch->events, 1);
         }
     }
     PQclear(result);
@@ -338,9 +312,9 @@ typedef struct plan {
     uint32_t *local;    /* per stream: its number (from 1) in this chunk, valid if stamp fits */
     size_t *stamp;      /* per stream: the chunk (from 1) that local belongs to */
     uint32_t *order;    /* the streams of this chunk */
-    uint64_t mark_rows; /* in network order */
     hw_buf locks;
     bool begin;
+    int64_t mark_seen; /* the bell's, by the last chunk */
 } plan;
 
 /* $13..$16 of APPEND_BATCH: numbers within the chunk, and the chunk's streams. */
@@ -460,6 +434,8 @@ static int append_chunk(hw_pg *pg, plan *p, howdah_position *positions, hw_appen
         report->stream_no = SIZE_MAX;
         report->outcome = take_positions(result, p->batch->n, positions) ? HW_APPEND_STORED
                                                                          : HW_APPEND_UNEXPECTED;
+        if (report->outcome == HW_APPEND_STORED)
+            hw_pg_bell_after(pg, hw_pg_get_int8(result, 0, MARK), p->batch->events, p->batch->n);
     }
     PQclear(result);
     return judge(pg, s, &err, report, reterr);
@@ -504,12 +480,11 @@ static int make_call(void *ctx, size_t i, hw_pg_call *call)
     hw_pg_param_str(call, p->mark->source);
     hw_pg_param_str(call, p->mark->created_at);
     hw_pg_param_str(call, p->mark->id);
-    p->mark_rows = htobe64((uint64_t)p->mark->rows);
-    hw_pg_param_bin(call, &p->mark_rows, sizeof p->mark_rows);
+    hw_pg_param_int8(call, p->mark->rows);
     return HOWDAH_OK;
 }
 
-static bool collect_positions(const plan *p, PGresult *const *results, howdah_position *positions)
+static bool collect_positions(plan *p, PGresult *const *results, howdah_position *positions)
 {
     size_t skip = (size_t)p->begin + (size_t)p->batch->queue_up;
 
@@ -518,6 +493,7 @@ static bool collect_positions(const plan *p, PGresult *const *results, howdah_po
 
         if (!results[skip + i] || !take_positions(results[skip + i], c->n, positions + c->first))
             return false;
+        p->mark_seen = hw_pg_get_int8(results[skip + i], 0, MARK);
     }
     return true;
 }
@@ -583,6 +559,8 @@ static int try_transaction(hw_pg *pg, plan *p, howdah_position *positions, hw_ap
     else if (pg->conn)
         (void)hw_pg_command(pg, "ROLLBACK", NULL);
     hw_pg_abandon(pg);
+    if (s >= 0 && report->outcome == HW_APPEND_STORED)
+        hw_pg_bell_after(pg, p->mark_seen, p->batch->events, p->batch->n);
     return s;
 }
 

@@ -9,6 +9,10 @@
  *       are generic, and sorting a whole table is never cheaper in the planner's eyes, whether
  *       there are statistics or not.
  *   I5  No part of a password gets into a message, not even of one that libpq took for a host.
+ *   I6  A client that vanished is found out by the server within 12 seconds, at once when its end
+ *       was closed: its locks must not keep others waiting.
+ *   I7  Whoever gives us another process id than the server's own is a pooler: what belongs to a
+ *       session (locks, LISTEN) is not ours behind it.
  */
 #include <assert.h>
 #include <poll.h>
@@ -199,17 +203,22 @@ static const char session_sql[] =
     " ('default_transaction_isolation', 'read committed'), ('jit', 'off'),"
     " ('search_path', 'pg_catalog, pg_temp'), ('DateStyle', 'ISO'), ('TimeZone', 'UTC'),"
     " ('bytea_output', 'hex'), ('plan_cache_mode', 'force_generic_plan'),"
-    " ('enable_bitmapscan', 'off'), ('enable_sort', 'off')) AS v(name, value) JOIN "
-    "pg_catalog.pg_settings AS s"
-    " ON lower(s.name) = lower(v.name);"
+    " ('enable_bitmapscan', 'off'), ('enable_sort', 'off'),"
+    " ('tcp_keepalives_idle', '5'), ('tcp_keepalives_interval', '2'),"
+    " ('tcp_keepalives_count', '3'), ('tcp_user_timeout', '10000'),"
+    " ('client_connection_check_interval', CASE WHEN version() ~ 'linux' THEN '1000' ELSE '0' END))"
+    " AS v(name, value) JOIN pg_catalog.pg_settings AS s ON lower(s.name) = lower(v.name);"
     "SELECT pg_is_in_recovery(), current_setting('synchronous_commit'),"
-    " current_setting('server_encoding'), current_setting('transaction_read_only')";
+    " current_setting('server_encoding'), current_setting('transaction_read_only'),"
+    " pg_backend_pid()";
 
 static int check_session(hw_pg *pg, const PGresult *result, howdah_error *reterr)
 {
     int s;
 
     pg->recovery = strcmp(PQgetvalue(result, 0, 0), "t") == 0;
+    pg->backend_pid = (int)strtol(PQgetvalue(result, 0, 4), NULL, 10);
+    pg->pooled = pg->backend_pid != PQbackendPID(pg->conn);
     if (PQserverVersion(pg->conn) < HW_PG_VERSION_MIN) {
         s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "PostgreSQL %d is too old: 13 or newer is needed",
                     PQserverVersion(pg->conn) / 10000);
@@ -286,6 +295,7 @@ int hw_pg_connect(hw_pg *pg, howdah_error *reterr)
             s = set_up_session(pg, &err);
             if (s >= 0) {
                 pg->was_open = true;
+                pg->session++;
                 return HOWDAH_OK;
             }
             patience = s == HOWDAH_UNAVAILABLE && !pg->conn;
@@ -304,9 +314,15 @@ void hw_pg_disconnect(hw_pg *pg)
     if (pg->foreign)
         return;
     hw_pg_forget(pg);
+    hw_pg_bell_forget(pg);
     PQfinish(pg->conn);
     pg->conn = NULL;
     pg->ended = false;
+    pg->rings = false;
+    pg->in_handler = false;
+    pg->timeline[0] = '\0';
+    while (pg->locks_n > 0)
+        hw_free(pg->locks[--pg->locks_n]);
     pg->schema_checked = false;
     pg->unprepared = false;
     memset(pg->prepared, 0, sizeof pg->prepared);

@@ -23,7 +23,7 @@
 #define CANCEL_GRACE_MS 2000
 #define PING_KEYWORDS_MAX 64
 
-static int lost(hw_pg *pg, bool sent, bool writes, howdah_error *reterr)
+int hw_pg_lost(hw_pg *pg, bool sent, bool writes, howdah_error *reterr)
 {
     char why[256];
     int s;
@@ -87,7 +87,7 @@ int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_err
     int status;
 
     if (!sqlstate)
-        return lost(pg, true, writes, reterr);
+        return hw_pg_lost(pg, true, writes, reterr);
     status = hw_pg_status_of(sqlstate);
     if (pg->stopped && strcmp(sqlstate, "57014") == 0)
         status = HOWDAH_INTERRUPTED;
@@ -211,12 +211,12 @@ static int wait_answer(hw_pg *pg, const hw_pg_call *call, int64_t deadline_ms, h
         wake woke;
 
         if (unsent < 0)
-            return lost(pg, true, call->writes, reterr);
+            return hw_pg_lost(pg, true, call->writes, reterr);
         /* An interrupt stays readable: once heeded, it must not cut the grace short. */
         woke = wait_socket(pg, unsent > 0, asked == WAKE_READY, deadline_ms);
         if (woke == WAKE_READY) {
             if (!PQconsumeInput(pg->conn))
-                return lost(pg, true, call->writes, reterr);
+                return hw_pg_lost(pg, true, call->writes, reterr);
             continue;
         }
         if (woke == WAKE_ERROR || asked != WAKE_READY)
@@ -250,7 +250,7 @@ int hw_pg_prepare(hw_pg *pg, hw_pg_statement statement, howdah_error *reterr)
         return HOWDAH_OK;
     (void)snprintf(name, sizeof name, "howdah_%d", (int)statement);
     if (!PQsendPrepare(pg->conn, name, pg->sql[statement], n, types))
-        return lost(pg, false, false, reterr);
+        return hw_pg_lost(pg, false, false, reterr);
     s = hw_pg_collect(pg, &call, &result, reterr);
     PQclear(result);
     if (s >= 0)
@@ -281,7 +281,7 @@ static int send_now(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr)
     } else {
         sent = PQsendQuery(pg->conn, call->sql);
     }
-    return sent ? HOWDAH_OK : lost(pg, false, call->writes, reterr);
+    return sent ? HOWDAH_OK : hw_pg_lost(pg, false, call->writes, reterr);
 }
 
 int hw_pg_send(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr)
@@ -301,7 +301,7 @@ int hw_pg_send(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr)
     if (s >= 0)
         s = send_now(pg, call, reterr);
     if (s >= 0 && PQflush(pg->conn) < 0)
-        return lost(pg, true, call->writes, reterr);
+        return hw_pg_lost(pg, true, call->writes, reterr);
     return s;
 }
 
@@ -340,8 +340,10 @@ int hw_pg_collect(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howd
         kept = next;
     }
     pg->used_ms = hw_clock_mono_ms();
+    if (pg->bell.listening)
+        hw_pg_bell_hear(pg);
     if (!kept)
-        return lost(pg, true, call->writes, reterr);
+        return hw_pg_lost(pg, true, call->writes, reterr);
     if (failed) {
         s = hw_pg_fail_result(pg, kept, call->writes, reterr);
         PQclear(kept);
@@ -349,7 +351,7 @@ int hw_pg_collect(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howd
     }
     if (PQstatus(pg->conn) == CONNECTION_BAD) {
         PQclear(kept);
-        return lost(pg, true, call->writes, reterr);
+        return hw_pg_lost(pg, true, call->writes, reterr);
     }
     *ret_result = kept;
     return HOWDAH_OK;
@@ -428,7 +430,7 @@ static int pipeline_send(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call 
             if (woke == WAKE_DEADLINE || woke == WAKE_INTERRUPT)
                 return cancelled(pg, woke, false, reterr);
             if (woke == WAKE_ERROR || !PQconsumeInput(pg->conn))
-                return lost(pg, true, false, reterr);
+                return hw_pg_lost(pg, true, false, reterr);
         }
     }
     return HOWDAH_OK;
@@ -451,7 +453,7 @@ static int pipeline_collect(hw_pg *pg, size_t n, PGresult **results, howdah_erro
         if (!result) {
             /* libpq has nothing but ends left when it has given the connection up. */
             if (PQstatus(pg->conn) == CONNECTION_BAD)
-                return first < 0 ? first : lost(pg, true, false, reterr);
+                return first < 0 ? first : hw_pg_lost(pg, true, false, reterr);
             i++; /* the end of one statement's results */
             continue;
         }
@@ -483,19 +485,19 @@ int hw_pg_pipeline(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call)
         return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
     pg->stopped = false;
     if (!PQenterPipelineMode(pg->conn))
-        return lost(pg, false, false, reterr);
+        return hw_pg_lost(pg, false, false, reterr);
     s = pipeline_send(pg, make, ctx, n, reterr);
     /* Without memory for the next statement those before it are on their way: they are answered. */
     if (s >= 0 || s == HOWDAH_NO_MEMORY) {
         int collected = PQpipelineSync(pg->conn)
                             ? pipeline_collect(pg, n, results, s < 0 ? NULL : reterr)
-                            : lost(pg, true, false, s < 0 ? NULL : reterr);
+                            : hw_pg_lost(pg, true, false, s < 0 ? NULL : reterr);
 
         s = s < 0 ? s : collected;
     }
     if (pg->conn && !PQexitPipelineMode(pg->conn)) {
         if (s >= 0)
-            return lost(pg, true, false, reterr);
+            return hw_pg_lost(pg, true, false, reterr);
         hw_pg_disconnect(pg);
     }
     return s;

@@ -13,7 +13,10 @@ static void close_pg(hw_store *store)
 
     if (!pg)
         return;
+    hw_pg_bell_land(pg);
     hw_pg_disconnect(pg);
+    hw_pg_bell_done(pg);
+    hw_free(pg->locks);
     for (int i = 0; i < HW_PG_STATEMENT_COUNT; i++)
         hw_free(pg->sql[i]);
     hw_buf_done(&pg->params);
@@ -45,6 +48,7 @@ static const hw_store_ops operations = {
     .import_total = hw_pg_import_total,
     .status = hw_pg_status,
     .doctor = hw_pg_doctor,
+    .subs = &hw_pg_sub_ops,
 };
 
 static int new_pg(const char *url, const char *schema, const char *application_name, hw_pg **ret_pg,
@@ -56,6 +60,7 @@ static int new_pg(const char *url, const char *schema, const char *application_n
     if (!pg)
         return hw_fail_no_memory(reterr);
     pg->base.ops = &operations;
+    hw_pg_bell_init(pg);
     pg->params = (hw_buf)HW_BUF_INIT(PARAMS_BYTES_MAX);
     pg->url = hw_strdup(url);
     pg->schema = hw_strdup(schema);

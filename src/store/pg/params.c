@@ -3,6 +3,7 @@
 #include <endian.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "store/pg/pg.h"
 
 static void add(hw_pg_call *call, const char *value, size_t len, int format)
@@ -28,6 +29,51 @@ void hw_pg_param_bin(hw_pg_call *call, const void *bytes, size_t len)
 void hw_pg_param_null(hw_pg_call *call)
 {
     add(call, NULL, 0, 1);
+}
+
+static void add_number(hw_pg_call *call, uint64_t number, size_t len)
+{
+    assert(call->n < HW_PG_PARAMS_MAX);
+    call->numbers[call->n] = number;
+    add(call, (const char *)&call->numbers[call->n], len, 1);
+}
+
+void hw_pg_param_int8(hw_pg_call *call, int64_t value)
+{
+    add_number(call, htobe64((uint64_t)value), 8);
+}
+
+void hw_pg_param_int4(hw_pg_call *call, int32_t value)
+{
+    uint32_t raw = htobe32((uint32_t)value);
+    uint64_t number = 0;
+
+    memcpy(&number, &raw, sizeof raw);
+    add_number(call, number, 4);
+}
+
+void hw_pg_param_bool(hw_pg_call *call, bool value)
+{
+    uint64_t number = 0;
+
+    *(uint8_t *)&number = value;
+    add_number(call, number, 1);
+}
+
+void hw_pg_param_time(hw_pg_call *call, int64_t time_us)
+{
+    if (time_us == HW_TIME_ABSENT)
+        hw_pg_param_null(call);
+    else
+        hw_pg_param_int8(call, time_us - HW_PG_EPOCH_US);
+}
+
+void hw_pg_param_uuid(hw_pg_call *call, bool has, const hw_uuid *uuid)
+{
+    if (has)
+        hw_pg_param_bin(call, uuid->b, sizeof uuid->b);
+    else
+        hw_pg_param_null(call);
 }
 
 /* Header: dimensions, "has nulls", element type, then length and lower bound. */
@@ -86,4 +132,39 @@ int32_t hw_pg_get_int4(const PGresult *result, int row, int column)
     assert(PQgetlength(result, row, column) == 4);
     memcpy(&raw, PQgetvalue(result, row, column), sizeof raw);
     return (int32_t)be32toh(raw);
+}
+
+bool hw_pg_get_bool(const PGresult *result, int row, int column)
+{
+    return !PQgetisnull(result, row, column) && *PQgetvalue(result, row, column) != 0;
+}
+
+hw_str hw_pg_get_str(const PGresult *result, int row, int column)
+{
+    if (PQgetisnull(result, row, column))
+        return HW_STR_NULL;
+    return (hw_str){PQgetvalue(result, row, column), (size_t)PQgetlength(result, row, column)};
+}
+
+bool hw_pg_get_uuid(const PGresult *result, int row, int column, hw_uuid *ret_uuid)
+{
+    if (PQgetisnull(result, row, column))
+        return false;
+    memcpy(ret_uuid->b, PQgetvalue(result, row, column), sizeof ret_uuid->b);
+    return true;
+}
+
+/* PostgreSQL's infinities are outside our years; the nearest time inside stands for them. */
+int64_t hw_pg_get_time(const PGresult *result, int row, int column)
+{
+    int64_t t;
+
+    if (PQgetisnull(result, row, column))
+        return HW_TIME_ABSENT;
+    t = hw_pg_get_int8(result, row, column);
+    if (t <= HW_TIME_MIN_US - HW_PG_EPOCH_US)
+        return HW_TIME_MIN_US;
+    if (t >= HW_TIME_MAX_US - HW_PG_EPOCH_US)
+        return HW_TIME_MAX_US;
+    return t + HW_PG_EPOCH_US;
 }

@@ -27,6 +27,7 @@
 #define HW_PG_VERSION_MIN 130000
 
 enum hw_pg_oid {
+    HW_OID_BOOL = 16,
     HW_OID_BYTEA = 17,
     HW_OID_INT8 = 20,
     HW_OID_INT4 = 23,
@@ -73,7 +74,40 @@ enum hw_pg_oid {
     X(FN_READ_RANGES)                                                                              \
     X(TREE)                                                                                        \
     X(HORIZON)                                                                                     \
-    X(FENCE)
+    X(FENCE)                                                                                       \
+    X(OWNERS)                                                                                      \
+    X(GAPS)                                                                                        \
+    X(BLOCKERS)                                                                                    \
+    X(TIMELINE)                                                                                    \
+    X(BUS_ID)                                                                                      \
+    X(VERIFY)                                                                                      \
+    X(SUB_CREATE)                                                                                  \
+    X(SUB_LIST)                                                                                    \
+    X(SUB_STATE)                                                                                   \
+    X(SUB_TAKE)                                                                                    \
+    X(SUB_UNLOCK)                                                                                  \
+    X(SUB_RELEASE)                                                                                 \
+    X(SUB_CHECKPOINT)                                                                              \
+    X(SUB_POLL)                                                                                    \
+    X(SUB_RENEW)                                                                                   \
+    X(SUB_SUSPECT)                                                                                 \
+    X(SUB_STATUS)                                                                                  \
+    X(SUB_RESET)                                                                                   \
+    X(SUB_REMOVE)                                                                                  \
+    X(SUB_MOVE)                                                                                    \
+    X(LETTER_PUT)                                                                                  \
+    X(LETTER_LIST)                                                                                 \
+    X(LETTER_LIST_OPEN)                                                                            \
+    X(LETTER_LIST_REDRIVES)                                                                        \
+    X(LETTER_MARK)                                                                                 \
+    X(LETTER_MARK_OPEN)                                                                            \
+    X(LETTER_SETTLE)                                                                               \
+    X(SKIP_PUT)                                                                                    \
+    X(SKIP_LIST)                                                                                   \
+    X(SKIP_RESOLVE)                                                                                \
+    X(BELL_ARM)                                                                                    \
+    X(BELL_RING)                                                                                   \
+    X(BELL_CALL)
 
 typedef enum hw_pg_statement {
 #define HW_PG_STATEMENT_ENUM(name) HW_PG_##name,
@@ -82,9 +116,23 @@ typedef enum hw_pg_statement {
         HW_PG_STATEMENT_COUNT
 } hw_pg_statement;
 
-#define HW_PG_PARAMS_MAX 16
+#define HW_PG_PARAMS_MAX 32
 
 typedef struct hw_pg_cursor hw_pg_cursor;
+
+/* What a session hears, and how a sleeper is woken (bell.c). */
+typedef struct hw_pg_bell {
+    bool listening;
+    bool rung; /* a notification that concerns us has arrived since the last wait */
+    bool general;
+    int64_t mask;  /* the bits that arming sets */
+    char *types;   /* those listened for, each with its NUL, an empty one at the end */
+    bool ringing;  /* a ring was sent, its answer is still to come */
+    int64_t rung_ms; /* when we rang last */
+    int epoll_fd;  /* -1: nobody has asked for a descriptor */
+    int event_fd;  /* readable while rung */
+    int socket;    /* the one that epoll_fd watches, -1: none */
+} hw_pg_bell;
 
 typedef struct hw_pg {
     hw_store base;
@@ -92,6 +140,16 @@ typedef struct hw_pg {
     bool foreign;    /* the caller's connection: not closed, not reconfigured, nothing prepared */
     bool was_open;   /* there has been a connection: losing it is worth some patience */
     bool recovery;   /* the server is a standby */
+    bool pooled;     /* a pooler in between: the session is not ours to keep anything in */
+    bool rings;      /* the trigger leaves this session's appends to us */
+    bool in_handler; /* between begin and commit the transaction is a handler's */
+    uint64_t session; /* counts connections; 0: none yet */
+    int backend_pid;  /* as the server says it */
+    char timeline[HW_TIMELINE_SIZE]; /* of this session's server, "" until asked for */
+    char **locks; /* names of the subscriptions whose lock this session holds */
+    size_t locks_n;
+    size_t locks_room;
+    hw_pg_bell bell;
     bool ended;      /* the server has said that it ends this session */
     bool stopped;    /* a cancel was sent because of an interrupt: its answer says INTERRUPTED */
     int64_t used_ms; /* when the last answer came */
@@ -132,7 +190,8 @@ typedef struct hw_pg_call {
     const char *values[HW_PG_PARAMS_MAX];
     int lengths[HW_PG_PARAMS_MAX];
     int formats[HW_PG_PARAMS_MAX];
-    int64_t timeout_ms; /* 0: the setting */
+    uint64_t numbers[HW_PG_PARAMS_MAX]; /* where hw_pg_param_int8() and its kin put theirs */
+    int64_t timeout_ms;                 /* 0: the setting */
 } hw_pg_call;
 
 /* ---- conn.c */
@@ -174,6 +233,8 @@ int hw_pg_prepare(hw_pg *pg, hw_pg_statement statement, howdah_error *reterr);
 int hw_pg_pipeline(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call), void *ctx,
                    size_t n, PGresult **results, howdah_error *reterr);
 
+/* The connection is gone: reported, and given up.  sent: a statement was on its way. */
+int hw_pg_lost(hw_pg *pg, bool sent, bool writes, howdah_error *reterr);
 /* Status, flags and advice for a failed result. */
 int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_error *reterr);
 
@@ -204,11 +265,31 @@ void hw_pg_array_put_int8(hw_buf *out, int64_t value);
 void hw_pg_param_str(hw_pg_call *call, hw_str value);
 void hw_pg_param_bin(hw_pg_call *call, const void *bytes, size_t len);
 void hw_pg_param_null(hw_pg_call *call);
+/* Kept inside the call, which must stay where it is until it was sent. */
+void hw_pg_param_int8(hw_pg_call *call, int64_t value);
+void hw_pg_param_int4(hw_pg_call *call, int32_t value);
+void hw_pg_param_bool(hw_pg_call *call, bool value);
+void hw_pg_param_time(hw_pg_call *call, int64_t time_us); /* HW_TIME_ABSENT: NULL */
+void hw_pg_param_uuid(hw_pg_call *call, bool has, const hw_uuid *uuid);
 
 int64_t hw_pg_get_int8(const PGresult *result, int row, int column);
 int32_t hw_pg_get_int4(const PGresult *result, int row, int column);
+bool hw_pg_get_bool(const PGresult *result, int row, int column); /* NULL: false */
+hw_str hw_pg_get_str(const PGresult *result, int row, int column);
+bool hw_pg_get_uuid(const PGresult *result, int row, int column, hw_uuid *ret_uuid);
+/* Inside our years; HW_TIME_ABSENT for NULL. */
+int64_t hw_pg_get_time(const PGresult *result, int row, int column);
 
 /* ---- sql.c */
+
+typedef struct hw_pg_statement_row {
+    const char *sql;
+    const Oid *types;
+    int types_n;
+} hw_pg_statement_row;
+
+/* Those of subscriptions, sql_subs.c; without a text: in sql.c. */
+extern const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT];
 
 /* Replaces @schema@ and its kin; errors: NO_MEMORY. */
 int hw_pg_fill_names(const char *text, const char *schema, hw_buf *out, howdah_error *reterr);
@@ -240,6 +321,9 @@ void hw_pg_read_close(hw_cursor *cursor);
 void hw_pg_land(hw_pg *pg);
 /* Gives the page in flight up: its connection is gone, its cursor will ask again. */
 void hw_pg_forget(hw_pg *pg);
+/* The columns of an event, the first of them given; texts point into the result. */
+#define HW_PG_EVENT_COLUMNS 19
+void hw_pg_decode_event(const PGresult *result, int row, int column, howdah_event *ret_event);
 int hw_pg_tree(hw_store *store, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
                size_t *ret_n, howdah_error *reterr);
 int hw_pg_head(hw_store *store, int64_t *ret_head, howdah_error *reterr);
@@ -259,6 +343,64 @@ int hw_pg_import_total(hw_store *store, const hw_import_source *source, int64_t 
                        howdah_error *reterr);
 int hw_pg_status(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error *reterr);
 int hw_pg_doctor(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr);
+
+/* ---- subs.c, letters.c, evidence.c, handler_tx.c, bell.c: see subs.h */
+
+extern const hw_sub_ops hw_pg_sub_ops;
+
+/* What subs.c and letters.c share: the parameters of SUB_MOVE, $1 to $7 (owed goes to out). */
+int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *checkpoint,
+                           hw_buf *out, howdah_error *reterr);
+/* Ready, and the timeline known. */
+int hw_pg_ready_to_move(hw_pg *pg, howdah_error *reterr);
+/* Why a checkpoint was not stored: LOST, or MISUSE when it would have gone back. */
+int hw_pg_why_not_moved(hw_pg *pg, const hw_checkpoint *checkpoint, howdah_error *reterr);
+
+int hw_pg_owners(hw_store *store, uint64_t **ret_ids, size_t *ret_n, howdah_error *reterr);
+int hw_pg_gaps(hw_store *store, int64_t first, int64_t last, hw_range_fn fn, void *ctx,
+               howdah_error *reterr);
+int hw_pg_blockers(hw_store *store, hw_blocker_fn fn, void *ctx, howdah_error *reterr);
+int hw_pg_timeline(hw_store *store, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr);
+int hw_pg_verify(hw_store *store, const hw_anchor *anchor, int64_t high, howdah_error *reterr);
+
+int hw_pg_dead_letter(hw_store *store, const hw_checkpoint *checkpoint, const howdah_event *event,
+                      hw_str error, int64_t attempts, int64_t *ret_id, howdah_error *reterr);
+int hw_pg_letters(hw_store *store, const hw_letter_query *query, hw_letter_fn fn, void *ctx,
+                  howdah_error *reterr);
+int hw_pg_letters_mark(hw_store *store, const int64_t *ids, size_t n, hw_str subscriber_id,
+                       hw_letter_state state, hw_str reason, int64_t *ret_n, howdah_error *reterr);
+int hw_pg_letter_settle(hw_store *store, hw_str subscriber_id, int64_t token, int64_t id,
+                        hw_letter_state state, hw_str error, howdah_error *reterr);
+int hw_pg_skip(hw_store *store, const hw_checkpoint *checkpoint, hw_range range, int64_t age_ms,
+               hw_str reason, howdah_error *reterr);
+int hw_pg_skips(hw_store *store, hw_str subscriber_id, bool resolved, hw_skip_fn fn, void *ctx,
+                howdah_error *reterr);
+int hw_pg_skip_resolve(hw_store *store, int64_t id, hw_str resolution, howdah_error *reterr);
+
+int hw_pg_begin(hw_store *store, howdah_error *reterr);
+void *hw_pg_handle(hw_store *store);
+int hw_pg_commit(hw_store *store, const hw_checkpoint *checkpoint, howdah_error *reterr);
+void hw_pg_rollback(hw_store *store);
+
+int hw_pg_session_number(hw_store *store, uint64_t *ret_session, howdah_error *reterr);
+int hw_pg_listen(hw_store *store, bool general, const hw_str *types, size_t types_n,
+                 howdah_error *reterr);
+int hw_pg_arm(hw_store *store, howdah_error *reterr);
+int hw_pg_ring(hw_store *store, const hw_str *types, size_t types_n, howdah_error *reterr);
+int hw_pg_wait(hw_store *store, int64_t ms, howdah_error *reterr);
+int hw_pg_fd(hw_store *store);
+void hw_pg_bell_init(hw_pg *pg);
+void hw_pg_bell_done(hw_pg *pg);
+/* The connection is gone: nothing is listened to, nothing under way. */
+void hw_pg_bell_forget(hw_pg *pg);
+/* Takes what has been notified; after every statement of a session that listens. */
+void hw_pg_bell_hear(hw_pg *pg);
+/* Takes the answer of a ring that was sent without waiting. */
+void hw_pg_bell_land(hw_pg *pg);
+/* After the commit of an append: rings, if the mark that it saw is about its types. */
+void hw_pg_bell_after(hw_pg *pg, int64_t mark, const howdah_event *const *events, size_t n);
+/* Wakes those who own or wait for a subscription; in the session's next transaction of its own. */
+int hw_pg_bell_call(hw_pg *pg, howdah_error *reterr);
 
 /* A store over the caller's connection, for howdah_pg.h. */
 int hw_pg_wrap(PGconn *conn, const char *schema, hw_store **ret_store, howdah_error *reterr);

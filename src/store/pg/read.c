@@ -165,58 +165,35 @@ enum column {
     SCHEMA_VERSION
 };
 
-static hw_str get_str(const PGresult *r, int row, int column)
-{
-    if (PQgetisnull(r, row, column))
-        return HW_STR_NULL;
-    return (hw_str){PQgetvalue(r, row, column), (size_t)PQgetlength(r, row, column)};
-}
-
-static bool get_uuid(const PGresult *r, int row, int column, hw_uuid *ret_uuid)
-{
-    if (PQgetisnull(r, row, column))
-        return false;
-    memcpy(ret_uuid->b, PQgetvalue(r, row, column), sizeof ret_uuid->b);
-    return true;
-}
-
-/* PostgreSQL's infinities are outside our years; the nearest time inside stands for them. */
-static int64_t get_time(const PGresult *r, int row, int column)
-{
-    int64_t t = hw_pg_get_int8(r, row, column);
-
-    if (t <= HW_TIME_MIN_US - HW_PG_EPOCH_US)
-        return HW_TIME_MIN_US;
-    if (t >= HW_TIME_MAX_US - HW_PG_EPOCH_US)
-        return HW_TIME_MAX_US;
-    return t + HW_PG_EPOCH_US;
-}
-
-static void decode(const PGresult *r, int row, howdah_event *e)
+void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e)
 {
     memset(e, 0, sizeof *e);
-    e->global_sequence = hw_pg_get_int8(r, row, GLOBAL_SEQUENCE);
-    e->version = hw_pg_get_int8(r, row, VERSION);
+    e->global_sequence = hw_pg_get_int8(r, row, column + GLOBAL_SEQUENCE);
+    e->version = hw_pg_get_int8(r, row, column + VERSION);
     e->expected_version = HOWDAH_EXPECT_ANY;
-    (void)get_uuid(r, row, ID, &e->id);
-    e->stream = get_str(r, row, STREAM);
-    e->type = get_str(r, row, TYPE);
-    e->content_type = get_str(r, row, CONTENT_TYPE);
-    e->data = get_str(r, row, e->content_type.s ? BYTES : DATA);
-    if (!e->data.s) /* a raw INSERT gave no payload */
+    (void)hw_pg_get_uuid(r, row, column + ID, &e->id);
+    e->stream = hw_pg_get_str(r, row, column + STREAM);
+    e->type = hw_pg_get_str(r, row, column + TYPE);
+    e->content_type = hw_pg_get_str(r, row, column + CONTENT_TYPE);
+    e->data = hw_pg_get_str(r, row, column + (e->content_type.s ? BYTES : DATA));
+    /* A raw INSERT gave no payload. */
+    e->broken = PQgetisnull(r, row, column + DATA) && PQgetisnull(r, row, column + BYTES);
+    if (!e->data.s)
         e->data = e->content_type.s ? HW_STR_LIT("") : HW_STR_LIT("null");
-    e->headers = get_str(r, row, HEADERS);
-    e->correlation_id = get_str(r, row, CORRELATION_ID);
-    e->has_causation = get_uuid(r, row, CAUSATION_ID, &e->causation_id);
-    e->actor = get_str(r, row, ACTOR);
-    e->recorded_at_us = get_time(r, row, RECORDED_AT);
-    e->valid_time_us =
-        PQgetisnull(r, row, VALID_TIME) ? e->recorded_at_us : get_time(r, row, VALID_TIME);
-    e->has_family = get_uuid(r, row, FAMILY, &e->family) && !hw_uuid_equal(&e->family, &e->id);
-    e->revision = hw_pg_get_int4(r, row, REVISION);
-    e->has_corrects = get_uuid(r, row, CORRECTS, &e->corrects);
-    e->reason = get_str(r, row, REASON);
-    e->schema_version = hw_pg_get_int4(r, row, SCHEMA_VERSION);
+    e->headers = hw_pg_get_str(r, row, column + HEADERS);
+    e->correlation_id = hw_pg_get_str(r, row, column + CORRELATION_ID);
+    e->has_causation = hw_pg_get_uuid(r, row, column + CAUSATION_ID, &e->causation_id);
+    e->actor = hw_pg_get_str(r, row, column + ACTOR);
+    e->recorded_at_us = hw_pg_get_time(r, row, column + RECORDED_AT);
+    e->valid_time_us = hw_pg_get_time(r, row, column + VALID_TIME);
+    if (e->valid_time_us == HW_TIME_ABSENT)
+        e->valid_time_us = e->recorded_at_us;
+    e->has_family =
+        hw_pg_get_uuid(r, row, column + FAMILY, &e->family) && !hw_uuid_equal(&e->family, &e->id);
+    e->revision = hw_pg_get_int4(r, row, column + REVISION);
+    e->has_corrects = hw_pg_get_uuid(r, row, column + CORRECTS, &e->corrects);
+    e->reason = hw_pg_get_str(r, row, column + REASON);
+    e->schema_version = hw_pg_get_int4(r, row, column + SCHEMA_VERSION);
 }
 
 static int make_room(hw_pg_cursor *c, size_t n, howdah_error *reterr)
@@ -283,6 +260,7 @@ void hw_pg_land(hw_pg *pg)
     hw_pg_cursor *c = pg->in_flight;
     hw_pg_call call = {.statement = -1};
 
+    hw_pg_bell_land(pg);
     if (!c)
         return;
     hw_pg_forget(pg);
@@ -428,14 +406,14 @@ int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *
         /* The last row says where the next page starts: the server works on that one while the
            others are decoded here. */
         if (n > 0)
-            decode(c->page, (int)(n - 1), &c->events[n - 1]);
+            hw_pg_decode_event(c->page, (int)(n - 1), 0, &c->events[n - 1]);
         advance(c, n);
         if (n > 0 && !c->ids && !c->ranges)
             adapt(c, n, PQresultMemorySize(c->page));
         fly_ahead(c);
         if (n > 0) {
             for (size_t i = 0; i + 1 < n; i++)
-                decode(c->page, (int)i, &c->events[i]);
+                hw_pg_decode_event(c->page, (int)i, 0, &c->events[i]);
             if (c->stream.s)
                 hw_pg_know(c->pg, c->stream, c->events[c->backward ? 0 : n - 1].version);
             *ret_events = c->events;
@@ -544,7 +522,7 @@ int hw_pg_tree(hw_store *store, const hw_uuid *id, hw_uuid **ret_ids, int **ret_
     }
     for (size_t i = 0; i < n; i++) {
         depths[i] = hw_pg_get_int4(result, (int)i, 0);
-        (void)get_uuid(result, (int)i, 1, &ids[i]);
+        (void)hw_pg_get_uuid(result, (int)i, 1, &ids[i]);
     }
     PQclear(result);
     *ret_ids = ids;

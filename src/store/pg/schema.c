@@ -161,7 +161,8 @@ static const hw_step *next_step(const PGresult *applied)
 /* Roles that were created after the functions, seen by one who may grant (I3). */
 static const char waiting_sql[] =
     "SELECT count(*) FROM pg_namespace AS n, pg_roles AS r WHERE n.nspname = $1"
-    " AND r.rolname IN ($1 || '_publish', $1 || '_read', $1 || '_admin')"
+    " AND r.rolname IN ($1 || '_publish', $1 || '_read', $1 || '_subscribe',"
+    "  $1 || '_admin')"
     " AND NOT has_schema_privilege(r.oid, n.oid, 'USAGE')"
     " AND pg_has_role(n.nspowner, 'USAGE')";
 
@@ -341,12 +342,14 @@ static const char rights_sql[] =
     "SELECT has_schema_privilege(n.oid, 'USAGE'),"
     " coalesce(has_table_privilege(c.oid, 'SELECT'), false),"
     " coalesce(has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'SELECT')"
-    "  AND has_sequence_privilege(q.oid, 'USAGE'), false),"
+    "  AND has_sequence_privilege(q.oid, 'USAGE') AND has_sequence_privilege(b.oid, 'SELECT'),"
+    "  false),"
     " c.oid IS NOT NULL, p.oid IS NOT NULL AND has_function_privilege(p.oid, 'EXECUTE')"
     " FROM pg_namespace AS n"
     " LEFT JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = 'events'"
     " LEFT JOIN pg_class AS q ON q.relnamespace = n.oid"
     "  AND q.relname = 'events_global_sequence_seq'"
+    " LEFT JOIN pg_class AS b ON b.relnamespace = n.oid AND b.relname = 'bell'"
     " LEFT JOIN pg_proc AS p ON p.pronamespace = n.oid AND p.proname = 'schema_version'"
     " WHERE n.nspname = $1";
 
@@ -388,8 +391,21 @@ static int check_version(hw_pg *pg, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Who rings for this session's appends: we do, after the commit, or the trigger, which it has to
+   where append_arrays() tells us nothing, and where the session is not ours to change. */
+static int choose_ringer(hw_pg *pg, howdah_error *reterr)
+{
+    if (pg->foreign || pg->pooled || pg->read_only)
+        return HOWDAH_OK;
+    pg->rings = pg->direct_append;
+    return hw_pg_command(pg, pg->rings ? "SET howdah.ring = 'off'" : "SET howdah.ring = 'on'",
+                         reterr);
+}
+
 static int check_rights(hw_pg *pg, const PGresult *rights, howdah_error *reterr)
 {
+    int s;
+
     if (PQntuples(rights) == 0)
         return schema_missing(pg, reterr);
     if (!is_true(rights, 0) || (is_true(rights, 3) && !is_true(rights, 4)))
@@ -400,7 +416,8 @@ static int check_rights(hw_pg *pg, const PGresult *rights, howdah_error *reterr)
         return schema_missing(pg, reterr);
     pg->direct_read = is_true(rights, 1);
     pg->direct_append = is_true(rights, 2);
-    return check_version(pg, reterr);
+    s = check_version(pg, reterr);
+    return s < 0 ? s : choose_ringer(pg, reterr);
 }
 
 int hw_pg_check_schema(hw_pg *pg, howdah_error *reterr)

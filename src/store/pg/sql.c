@@ -24,7 +24,10 @@
 /* $1 id $2 stream, the version, then these; $13 expected version */
 #define INSERTED "$3, $4, $5, $6, $7, $8, $9, $10, $11, $12"
 
-#define RETURNING " RETURNING global_sequence, version, recorded_at"
+/* With the bell's mark, as it was before the commit: whether somebody sleeps (bell.c). */
+#define RETURNING                                                                                  \
+    " RETURNING global_sequence, version, recorded_at,"                                            \
+    " (SELECT b.last_value FROM @schema@.bell AS b)"
 
 #define LAST_VERSION "(SELECT max(version) FROM @schema@.events WHERE stream = $2)"
 
@@ -71,15 +74,9 @@ static const Oid uuids_type[] = {HW_OID_UUID_ARRAY};
 static const Oid range_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8};
 static const Oid mark_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8};
 
-typedef struct statement_row {
-    const char *sql;
-    const Oid *types;
-    int types_n;
-} statement_row;
-
 #define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
 
-static const statement_row statements[HW_PG_STATEMENT_COUNT] = {
+static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_APPEND_NONE] = {INSERT_INTO "VALUES ($1, $2, 1, " INSERTED ")" RETURNING, append_types,
                            12},
     [HW_PG_APPEND_ANY] = {INSERT_INTO "VALUES ($1, $2, coalesce(" LAST_VERSION ", 0) + 1, " INSERTED
@@ -174,10 +171,15 @@ static const statement_row statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_FENCE] = {"SELECT pg_current_xact_id()::text::bigint", NULL, 0},
 };
 
+static const hw_pg_statement_row *row_of(int statement)
+{
+    return statements[statement].sql ? &statements[statement] : &hw_pg_sub_statements[statement];
+}
+
 int hw_pg_statement_types(hw_pg_statement statement, const Oid **ret_types)
 {
-    *ret_types = statements[statement].types;
-    return statements[statement].types_n;
+    *ret_types = row_of((int)statement)->types;
+    return row_of((int)statement)->types_n;
 }
 
 static void put_quoted(hw_buf *out, const char *text, char quote)
@@ -212,13 +214,14 @@ static void put_literal(hw_buf *out, const char *text)
     put_quoted(out, text, '\'');
 }
 
-/* The regclass text of the sequence: a quoted name inside a literal. */
-static void put_sequence(hw_buf *out, const char *schema)
+/* The regclass text of a sequence: a quoted name inside a literal. */
+static void put_sequence(hw_buf *out, const char *schema, const char *sequence)
 {
     hw_buf name = HW_BUF_INIT(1024);
 
     hw_pg_quote_ident(&name, schema);
-    hw_buf_puts(&name, ".events_global_sequence_seq");
+    hw_buf_putc(&name, '.');
+    hw_buf_puts(&name, sequence);
     if (name.broken)
         out->broken = name.broken;
     else
@@ -226,34 +229,46 @@ static void put_sequence(hw_buf *out, const char *schema)
     hw_buf_done(&name);
 }
 
+/* What stands between two @, and how many bytes of the text it takes; 0: nothing of ours. */
+static size_t put_name(hw_buf *out, const char *at, const char *schema)
+{
+    static const struct {
+        const char *mark;
+        const char *sequence; /* NULL: the schema itself */
+    } names[] = {{"@schema@", NULL},
+                 {"@schema_text@", NULL},
+                 {"@sequence_text@", "events_global_sequence_seq"},
+                 {"@bell_text@", "bell"},
+                 {"@token_text@", "subscriptions_token_seq"}};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t len = strlen(names[i].mark);
+
+        if (strncmp(at, names[i].mark, len) != 0)
+            continue;
+        if (names[i].sequence)
+            put_sequence(out, schema, names[i].sequence);
+        else if (i == 0)
+            hw_pg_quote_ident(out, schema);
+        else
+            put_literal(out, schema);
+        return len;
+    }
+    return 0;
+}
+
 int hw_pg_fill_names(const char *text, const char *schema, hw_buf *out, howdah_error *reterr)
 {
-    static const char ident[] = "@schema@";
-    static const char literal[] = "@schema_text@";
-    static const char sequence[] = "@sequence_text@";
+    for (const char *at = strchr(text, '@'); at; at = strchr(text, '@')) {
+        size_t len;
 
-    while (*text) {
-        const char *at = strchr(text, '@');
-
-        if (!at) {
-            hw_buf_puts(out, text);
-            break;
-        }
         hw_buf_put(out, text, (size_t)(at - text));
-        if (strncmp(at, ident, sizeof ident - 1) == 0) {
-            hw_pg_quote_ident(out, schema);
-            text = at + sizeof ident - 1;
-        } else if (strncmp(at, literal, sizeof literal - 1) == 0) {
-            put_literal(out, schema);
-            text = at + sizeof literal - 1;
-        } else if (strncmp(at, sequence, sizeof sequence - 1) == 0) {
-            put_sequence(out, schema);
-            text = at + sizeof sequence - 1;
-        } else {
+        len = put_name(out, at, schema);
+        if (len == 0)
             hw_buf_putc(out, '@');
-            text = at + 1;
-        }
+        text = at + (len > 0 ? len : 1);
     }
+    hw_buf_puts(out, text);
     return hw_buf_check(out, reterr);
 }
 
@@ -263,7 +278,7 @@ int hw_pg_fill_statements(hw_pg *pg, howdah_error *reterr)
 {
     for (int i = 0; i < HW_PG_STATEMENT_COUNT; i++) {
         hw_buf text = HW_BUF_INIT(STATEMENT_BYTES_MAX);
-        int s = hw_pg_fill_names(statements[i].sql, pg->schema, &text, reterr);
+        int s = hw_pg_fill_names(row_of(i)->sql, pg->schema, &text, reterr);
 
         if (s < 0) {
             hw_buf_done(&text);

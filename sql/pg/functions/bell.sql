@@ -1,0 +1,83 @@
+-- channel(type text) -> text
+--
+-- Where events of a type are announced; NULL: events of all types.  {schema}_events, or
+-- {schema}_events_{type} with dots as underscores; a name over 63 bytes is cut, and ends with eight
+-- digits of the MD5 of what it was, dots and all.  The same as hw_channel_name() in
+-- src/engine/channel.c.
+-- Reads, writes, locks: nothing.
+CREATE OR REPLACE FUNCTION @schema@.channel(type text DEFAULT NULL) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT CASE WHEN octet_length(n.whole) <= 63 THEN n.name
+                ELSE convert_from(substring(convert_to(n.name, 'UTF8') FROM 1 FOR 54), 'UTF8')
+                     || '_' || left(md5(convert_to(n.whole, 'UTF8')), 8) END
+    FROM (SELECT @schema_text@ || '_events' || coalesce('_' || channel.type, '') AS whole,
+                 @schema_text@ || '_events' || coalesce('_' || translate(channel.type, '.', '_'), '') AS name) AS n
+$howdah$;
+
+-- bell_bit(type text) -> bigint
+--
+-- The bit of the bell's mark that stands for sleepers who wait for this type; NULL: for any.  The
+-- same as hw_channel_bit() in src/engine/channel.c.
+-- Reads, writes, locks: nothing.
+CREATE OR REPLACE FUNCTION @schema@.bell_bit(type text) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT 1::bigint << coalesce(1 + get_byte(decode(md5(convert_to(bell_bit.type, 'UTF8')), 'hex'), 0) % 62, 0)
+$howdah$;
+
+-- ring(types text[]) -> boolean
+--
+-- Wakes those who sleep until events of these types come, if there are any: one NOTIFY for the
+-- general channel (without a payload), one for the channel of each type (the type is the payload:
+-- "a.b" and "a_b" share a channel).  True when somebody was woken.  The trigger calls it; after
+-- COMMIT PREPARED you may.
+-- Reads: bell.  Writes: bell.  Locks: at commit that of all NOTIFYs.
+CREATE OR REPLACE FUNCTION @schema@.ring(types text[]) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    mark constant bigint := (SELECT b.last_value FROM @schema@.bell AS b);
+    hit  bigint;
+BEGIN
+    IF mark = 0 THEN
+        RETURN false;
+    END IF;
+    hit := mark & (SELECT coalesce(bit_or(@schema@.bell_bit(t.type)), 0) | 1
+                   FROM (SELECT DISTINCT u.type FROM unnest(types) AS u(type)) AS t);
+    IF hit = 0 THEN
+        RETURN false;
+    END IF;
+    PERFORM setval(@bell_text@, mark & ~hit);
+    IF hit & 1 <> 0 THEN
+        PERFORM pg_notify(@schema@.channel(), '');
+    END IF;
+    PERFORM pg_notify(@schema@.channel(t.type), t.type)
+    FROM (SELECT DISTINCT u.type FROM unnest(types) AS u(type)) AS t
+    WHERE hit & @schema@.bell_bit(t.type) <> 0;
+    RETURN true;
+END
+$howdah$;
+
+-- ring_for_events(): the trigger of events.
+--
+-- howdah.ring says what a session wants: off (the library's own sessions: they ring after their
+-- commit, and the trigger's WHEN knows them), on, or nothing.  A transaction with a NOTIFY in it
+-- cannot be prepared, so without a word the trigger rings only on a server that prepares none.
+-- Reads, writes, locks: see ring().
+CREATE OR REPLACE FUNCTION @schema@.ring_for_events() RETURNS trigger
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+BEGIN
+    IF (SELECT b.last_value FROM @schema@.bell AS b) <> 0
+       AND (current_setting('howdah.ring', true) = 'on'
+            OR current_setting('max_prepared_transactions') = '0') THEN
+        PERFORM @schema@.ring(ARRAY(SELECT DISTINCT i.type::text FROM inserted AS i));
+    END IF;
+    RETURN NULL;
+END
+$howdah$;

@@ -1,0 +1,154 @@
+-- 0002_subscriptions: named cursors over the log, what they left aside, and the bell.
+--
+-- Numbers are those of events.global_sequence.  The library is the writer that keeps these
+-- promises; a person may read everything here, and should change it with the command.
+--
+--   I1  A subscription is at (high, owed): every number up to high was handled, or does not concern
+--       it, or is in owed.  owed is first, last, first, last ...: ascending, disjoint ranges at or
+--       below high that do not touch.
+--   I2  Whoever moves the row names its token; a token that is not the stored one moves nothing.
+--       Tokens come from one sequence, so that they grow with every take-over and every reset, and
+--       do not start again when a subscription is removed and made anew.
+--   I3  anchor_sequence and anchor_id name the last event that was handled before the checkpoint,
+--       timeline the cluster and its line of history.  When the log says otherwise it is another
+--       log, or one that was put back.
+--   I4  owner stays when its process dies: the next one to take the row sees that it did not end
+--       cleanly.  A clean end makes it NULL.  lease_until is NULL for those who hold a lock of
+--       their session instead.
+--   I5  No index knows a column that a checkpoint changes, and pages are kept mostly empty: a
+--       checkpoint is a HOT update, it leaves nothing behind that only a vacuum could clear.
+--   I6  A dead letter holds all of its event and refers to nothing: it outlives the event and the
+--       subscription.  One for each (subscriber, event).
+--   I7  state and resolved_at of a dead letter agree: dead and redrive are open, redriven and
+--       discarded are resolved.
+--   I8  The bell's mark is last_value of a sequence, because that changes at once and for all,
+--       whatever becomes of the transaction: bit 0 for those who sleep until any event comes, bits
+--       1 to 62 for those who wait for a type (by its hash).  It is a hint: two who change it at
+--       once may undo each other's work, and that costs the sleeper one poll interval.
+
+CREATE SEQUENCE @schema@.subscriptions_token_seq AS bigint CACHE 1;
+
+CREATE TABLE @schema@.subscriptions (
+    high             bigint NOT NULL CHECK (high >= 0),
+    token            bigint NOT NULL DEFAULT 0,
+    anchor_sequence  bigint NOT NULL DEFAULT 0, -- 0: nothing was handled yet
+    lease_until      timestamptz,
+    updated_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    created_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    suspect_sequence bigint NOT NULL DEFAULT 0, -- an event that was begun when an owner died
+    suspect_attempts bigint NOT NULL DEFAULT 0,
+    anchor_id        uuid,
+    subscriber_id    @schema@.name NOT NULL,
+    pattern          text COLLATE "C",          -- NULL: every type
+    timeline         text NOT NULL DEFAULT '',
+    owner            text,
+    status           text NOT NULL DEFAULT 'active',
+    reason           text,                      -- why it is paused or halted
+    owed             bigint[] NOT NULL DEFAULT '{}',
+    CONSTRAINT subscriptions_pkey PRIMARY KEY (subscriber_id),
+    CONSTRAINT subscriptions_status_check CHECK (status IN ('active', 'paused', 'halted')),
+    CONSTRAINT subscriptions_anchor_check CHECK ((anchor_sequence = 0) = (anchor_id IS NULL))
+) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 2000,
+        autovacuum_vacuum_cost_delay = 0);
+
+CREATE TABLE @schema@.dead_letters (
+    id              bigint GENERATED ALWAYS AS IDENTITY,
+    source          text NOT NULL DEFAULT 'sub',
+    subscriber_id   @schema@.name NOT NULL,
+    event_id        uuid NOT NULL,
+    global_sequence bigint NOT NULL,
+    error_message   text,
+    retry_count     bigint NOT NULL DEFAULT 0,  -- attempts in all, redrives included
+    created_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    last_retry_at   timestamptz,
+    state           text NOT NULL DEFAULT 'dead',
+    redrives        bigint NOT NULL DEFAULT 0,
+    reason          text,                       -- of a discard
+    resolved_at     timestamptz,                -- NULL: open
+    resolved_by     text,
+    -- The event, column by column; its own reason is event_reason.  Neither data nor bytes: the
+    -- event itself was broken.
+    version         bigint NOT NULL,
+    recorded_at     timestamptz NOT NULL,
+    valid_time      timestamptz,
+    causation_id    uuid,
+    family          uuid,
+    corrects        uuid,
+    revision        integer NOT NULL,
+    schema_version  integer NOT NULL,
+    stream          text COLLATE "C" NOT NULL,
+    type            text COLLATE "C" NOT NULL,
+    correlation_id  text COLLATE "C",
+    actor           text,
+    event_reason    text,
+    content_type    text,
+    headers         json,
+    data            json,
+    bytes           bytea,
+    CONSTRAINT dead_letters_pkey PRIMARY KEY (id),
+    CONSTRAINT dead_letters_subscriber_event_key UNIQUE (subscriber_id, event_id),
+    CONSTRAINT dead_letters_state_check CHECK (
+        state IN ('dead', 'redrive', 'redriven', 'discarded')
+        AND (state IN ('redriven', 'discarded')) = (resolved_at IS NOT NULL))
+);
+
+-- What a list counts and walks, and what an owner asks with every checkpoint.
+CREATE INDEX dead_letters_open_idx ON @schema@.dead_letters (subscriber_id, id)
+    WHERE resolved_at IS NULL;
+CREATE INDEX dead_letters_redrive_idx ON @schema@.dead_letters (subscriber_id, id)
+    WHERE state = 'redrive';
+
+-- Numbers that a subscription with gap_policy = timeout stopped waiting for.
+CREATE TABLE @schema@.skips (
+    id             bigint GENERATED ALWAYS AS IDENTITY,
+    subscriber_id  @schema@.name NOT NULL,
+    first_sequence bigint NOT NULL,
+    last_sequence  bigint NOT NULL,
+    age_ms         bigint NOT NULL,             -- how long they had been missing
+    reason         text NOT NULL,
+    created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    resolved_at    timestamptz,                 -- NULL: open
+    resolution     text,
+    CONSTRAINT skips_pkey PRIMARY KEY (id),
+    CONSTRAINT skips_range_check CHECK (first_sequence >= 1 AND first_sequence <= last_sequence),
+    CONSTRAINT skips_resolved_check CHECK ((resolved_at IS NULL) = (resolution IS NULL))
+);
+
+CREATE INDEX skips_subscriber_idx ON @schema@.skips (subscriber_id, id);
+
+CREATE SEQUENCE @schema@.bell AS bigint MINVALUE 0 START 0 CACHE 1;
+
+-- Only its name and kind; what it does is with the functions (functions/bell.sql).
+CREATE FUNCTION @schema@.ring_for_events() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS 'BEGIN RETURN NULL; END';
+
+-- A trigger needs a lock that waits for every open append, and that new ones then wait for in their
+-- turn: so it is asked for a moment at a time, and appends go on in between.
+DO $howdah$
+BEGIN
+    FOR attempt IN 1..600 LOOP
+        BEGIN
+            SET LOCAL lock_timeout = '100ms';
+            LOCK TABLE @schema@.events IN SHARE ROW EXCLUSIVE MODE;
+            EXIT;
+        EXCEPTION WHEN lock_not_available THEN
+            IF attempt = 600 THEN
+                RAISE EXCEPTION USING ERRCODE = 'lock_not_available',
+                    MESSAGE = 'a transaction that appended stays open: the trigger of the bell cannot be made',
+                    HINT = 'howdah status names the oldest writer; end it and run this again.';
+            END IF;
+            PERFORM pg_sleep(0.4);
+        END;
+    END LOOP;
+    SET LOCAL lock_timeout = 0;
+END
+$howdah$;
+
+-- Sessions of the library ring after their commit, and do not pay for this.
+CREATE TRIGGER ring_for_events AFTER INSERT ON @schema@.events
+    REFERENCING NEW TABLE AS inserted
+    FOR EACH STATEMENT
+    WHEN (current_setting('howdah.ring', true) IS DISTINCT FROM 'off')
+    EXECUTE FUNCTION @schema@.ring_for_events();

@@ -1,0 +1,131 @@
+/*
+ * handler_tx.c - a transaction that a handler shares with its checkpoint.
+ *
+ *   I1  The handler's statements see the session as its role has it (search_path, planner): what
+ *       the library sets for itself is taken back for the length of the transaction.
+ *   I2  The checkpoint's token is checked inside the transaction, by the statement that takes the
+ *       row's lock: between that and the commit nobody can take the subscription over.
+ *   I3  Effects wait for the disk.
+ *   I4  Events that the handler appends ring inside the transaction: nobody prepares it.
+ *   I5  howdah.ring is "on" for this transaction only: at its end that tells whether it is still
+ *       the one that we began.
+ */
+#include <string.h>
+
+#include "store/pg/pg.h"
+
+static const char begin_sql[] =
+    "BEGIN ISOLATION LEVEL READ COMMITTED;"
+    "SET LOCAL search_path TO DEFAULT; SET LOCAL plan_cache_mode TO DEFAULT;"
+    "SET LOCAL enable_sort TO DEFAULT; SET LOCAL enable_bitmapscan TO DEFAULT;"
+    "SET LOCAL jit TO DEFAULT; SET LOCAL \"TimeZone\" TO DEFAULT;"
+    "SET LOCAL \"DateStyle\" TO DEFAULT; SET LOCAL bytea_output TO DEFAULT;"
+    "SET LOCAL howdah.ring = 'on'";
+
+static void leave(hw_pg *pg)
+{
+    pg->in_handler = false;
+    if (pg->conn)
+        (void)PQsetnonblocking(pg->conn, 1);
+}
+
+int hw_pg_begin(hw_store *store, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    int s = hw_pg_ready_to_move(pg, reterr);
+
+    if (s >= 0)
+        s = hw_pg_prepare(pg, HW_PG_SUB_MOVE, reterr);
+    if (s >= 0)
+        s = hw_pg_command(pg, begin_sql, reterr);
+    if (s >= 0 && PQsetnonblocking(pg->conn, 0) != 0)
+        s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "cannot make the connection blocking");
+    if (s < 0) {
+        hw_pg_abandon(pg);
+        return s;
+    }
+    pg->in_handler = true;
+    return HOWDAH_OK;
+}
+
+void *hw_pg_handle(hw_store *store)
+{
+    return ((hw_pg *)store)->conn;
+}
+
+static int check_state(const hw_pg *pg, howdah_error *reterr)
+{
+    switch (pg->conn ? PQtransactionStatus(pg->conn) : PQTRANS_UNKNOWN) {
+    case PQTRANS_INTRANS:
+        return HOWDAH_OK;
+    case PQTRANS_INERROR:
+        return hw_fail(reterr, HOWDAH_FAILED,
+                       "a statement of the handler failed: its transaction cannot be committed");
+    case PQTRANS_UNKNOWN:
+        return hw_fail(reterr, HOWDAH_UNAVAILABLE,
+                       "the handler's connection to PostgreSQL is lost");
+    case PQTRANS_IDLE:
+    case PQTRANS_ACTIVE:
+        break;
+    }
+    return hw_fail(reterr, HOWDAH_MISUSE, "the handler has ended the transaction, or left it busy");
+}
+
+/* Stores the checkpoint; ret_moved is false when the token is another one. */
+static int move(hw_pg *pg, const hw_checkpoint *checkpoint, bool *ret_moved, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = HW_PG_SUB_MOVE};
+    PGresult *result = NULL;
+    int s = hw_pg_param_checkpoint(pg, &call, checkpoint, &pg->params, reterr);
+
+    if (s < 0)
+        return s;
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    *ret_moved = s >= 0 && PQntuples(result) == 1;
+    if (*ret_moved && strcmp(PQgetvalue(result, 0, 0), "on") != 0) /* I5 */
+        s = hw_fail(reterr, HOWDAH_MISUSE, "the handler has ended the transaction and begun another");
+    PQclear(result);
+    return s;
+}
+
+static int commit_now(hw_pg *pg, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = -1, .sql = "COMMIT", .writes = true};
+    PGresult *result = NULL;
+    int s = hw_pg_exec(pg, &call, &result, reterr);
+
+    if (s >= 0 && strcmp(PQcmdStatus(result), "COMMIT") != 0)
+        s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "PostgreSQL rolled the transaction back");
+    PQclear(result);
+    return s;
+}
+
+int hw_pg_commit(hw_store *store, const hw_checkpoint *checkpoint, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    bool moved = false;
+    int s = check_state(pg, reterr);
+
+    leave(pg);
+    if (s >= 0)
+        s = move(pg, checkpoint, &moved, reterr);
+    if (s >= 0 && moved)
+        s = commit_now(pg, reterr);
+    else
+        hw_pg_rollback(store);
+    if (s >= 0 && !moved)
+        s = hw_pg_why_not_moved(pg, checkpoint, reterr);
+    hw_pg_abandon(pg);
+    return s;
+}
+
+void hw_pg_rollback(hw_store *store)
+{
+    hw_pg *pg = (hw_pg *)store;
+
+    leave(pg);
+    if (pg->conn && PQtransactionStatus(pg->conn) != PQTRANS_IDLE &&
+        hw_pg_command(pg, "ROLLBACK", NULL) < 0 && pg->conn)
+        hw_pg_disconnect(pg);
+    hw_pg_abandon(pg);
+}

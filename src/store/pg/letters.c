@@ -1,0 +1,321 @@
+/*
+ * letters.c - dead letters and skips on PostgreSQL.
+ *
+ *   I1  A letter or a skip and the checkpoint that leaves its number behind are one statement.
+ *   I2  Repeating it after a lost answer changes nothing more: the letter is renewed with what it
+ *       has already.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "store/pg/pg.h"
+
+#define PAGE 100 /* letters carry whole events */
+
+static const char *const state_names[] = {[HW_LETTER_DEAD] = "dead",
+                                          [HW_LETTER_REDRIVE] = "redrive",
+                                          [HW_LETTER_REDRIVEN] = "redriven",
+                                          [HW_LETTER_DISCARDED] = "discarded"};
+
+static hw_letter_state state_of(hw_str name)
+{
+    for (int i = HW_LETTER_REDRIVE; i <= HW_LETTER_DISCARDED; i++)
+        if (hw_str_equal(name, hw_str_of(state_names[i])))
+            return (hw_letter_state)i;
+    return HW_LETTER_DEAD;
+}
+
+/* --------------------------------------------------------------- one letter */
+
+static void param_event(hw_pg_call *call, const howdah_event *e)
+{
+    bool json = !e->content_type.s;
+
+    hw_pg_param_int8(call, e->global_sequence);
+    hw_pg_param_uuid(call, true, &e->id);
+    hw_pg_param_str(call, e->stream);
+    hw_pg_param_int8(call, e->version);
+    hw_pg_param_str(call, e->type);
+    hw_pg_param_str(call, json && !e->broken ? e->data : HW_STR_NULL);
+    hw_pg_param_str(call, json || e->broken ? HW_STR_NULL : e->data);
+    hw_pg_param_str(call, e->content_type);
+    hw_pg_param_str(call, e->headers);
+    hw_pg_param_str(call, e->correlation_id);
+    hw_pg_param_uuid(call, e->has_causation, &e->causation_id);
+    hw_pg_param_str(call, e->actor);
+    hw_pg_param_time(call, e->valid_time_us);
+    hw_pg_param_time(call, e->recorded_at_us);
+    hw_pg_param_uuid(call, e->has_family, &e->family);
+    hw_pg_param_int4(call, e->revision);
+    hw_pg_param_uuid(call, e->has_corrects, &e->corrects);
+    hw_pg_param_str(call, e->reason);
+    hw_pg_param_int4(call, e->schema_version);
+}
+
+/* I1.  Answers with the id of what was stored, or with nothing. */
+static int store_and_move(hw_pg *pg, const hw_pg_call *call, const hw_checkpoint *checkpoint,
+                          int64_t *ret_id, howdah_error *reterr)
+{
+    PGresult *result = NULL;
+    bool moved = false;
+    int s = hw_pg_exec(pg, call, &result, reterr);
+
+    if (s >= 0)
+        moved = PQntuples(result) == 1;
+    if (moved && ret_id)
+        *ret_id = hw_pg_get_int8(result, 0, 0);
+    PQclear(result);
+    return s < 0 || moved ? s : hw_pg_why_not_moved(pg, checkpoint, reterr);
+}
+
+int hw_pg_dead_letter(hw_store *store, const hw_checkpoint *checkpoint, const howdah_event *event,
+                      hw_str error, int64_t attempts, int64_t *ret_id, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_LETTER_PUT, .writes = true};
+    int s = hw_pg_ready_to_move(pg, reterr);
+
+    if (s >= 0)
+        s = hw_pg_param_checkpoint(pg, &call, checkpoint, &pg->params, reterr);
+    if (s < 0)
+        return s;
+    hw_pg_param_str(&call, error);
+    hw_pg_param_int8(&call, attempts);
+    param_event(&call, event);
+    return store_and_move(pg, &call, checkpoint, ret_id, reterr);
+}
+
+enum letter_column {
+    LETTER_ID,
+    SOURCE,
+    SUBSCRIBER_ID,
+    ERROR_MESSAGE,
+    RETRY_COUNT,
+    REDRIVES,
+    CREATED_AT,
+    LAST_RETRY_AT,
+    STATE,
+    REASON,
+    RESOLVED_AT,
+    RESOLVED_BY,
+    EVENT
+};
+
+static int hand_letter(const PGresult *r, int row, hw_letter_fn fn, void *ctx)
+{
+    howdah_event event;
+    hw_letter letter = {
+        .id = hw_pg_get_int8(r, row, LETTER_ID),
+        .source = hw_pg_get_str(r, row, SOURCE),
+        .subscriber_id = hw_pg_get_str(r, row, SUBSCRIBER_ID),
+        .event = &event,
+        .error = hw_pg_get_str(r, row, ERROR_MESSAGE),
+        .attempts = hw_pg_get_int8(r, row, RETRY_COUNT),
+        .redrives = hw_pg_get_int8(r, row, REDRIVES),
+        .created_at_us = hw_pg_get_time(r, row, CREATED_AT),
+        .last_attempt_at_us = hw_pg_get_time(r, row, LAST_RETRY_AT),
+        .state = state_of(hw_pg_get_str(r, row, STATE)),
+        .reason = hw_pg_get_str(r, row, REASON),
+        .resolved_at_us = hw_pg_get_time(r, row, RESOLVED_AT),
+        .resolved_by = hw_pg_get_str(r, row, RESOLVED_BY),
+    };
+
+    hw_pg_decode_event(r, row, EVENT, &event);
+    return fn(ctx, &letter);
+}
+
+static void call_of_letters(const hw_letter_query *q, int64_t after, int64_t limit,
+                            hw_pg_call *call)
+{
+    int64_t first = q->id > 0 && q->id - 1 > after ? q->id - 1 : after;
+    bool mine = q->subscriber_id.s != NULL;
+
+    *call = (hw_pg_call){.statement = mine && q->redrives    ? HW_PG_LETTER_LIST_REDRIVES
+                                      : mine && !q->resolved ? HW_PG_LETTER_LIST_OPEN
+                                                             : HW_PG_LETTER_LIST};
+    hw_pg_param_str(call, q->subscriber_id);
+    hw_pg_param_int8(call, q->id > 0 ? q->id : INT64_MAX);
+    hw_pg_param_int8(call, first);
+    hw_pg_param_int8(call, limit);
+    if (call->statement == HW_PG_LETTER_LIST) {
+        hw_pg_param_bool(call, q->resolved);
+        hw_pg_param_bool(call, q->redrives);
+    }
+}
+
+int hw_pg_letters(hw_store *store, const hw_letter_query *query, hw_letter_fn fn, void *ctx,
+                  howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    int64_t left = query->limit > 0 ? query->limit : INT64_MAX;
+    int64_t after = query->after_id;
+    int s = hw_pg_ready(pg, reterr);
+
+    while (s >= 0 && left > 0) {
+        int asked = left < PAGE ? (int)left : PAGE;
+        PGresult *result = NULL;
+        hw_pg_call call;
+        bool stop;
+
+        call_of_letters(query, after, asked, &call);
+        s = hw_pg_query(pg, &call, &result, reterr);
+        if (s < 0)
+            return s;
+        stop = PQntuples(result) < asked;
+        left -= PQntuples(result);
+        if (PQntuples(result) > 0)
+            after = hw_pg_get_int8(result, PQntuples(result) - 1, LETTER_ID);
+        for (int i = 0; i < PQntuples(result); i++) {
+            if (hand_letter(result, i, fn, ctx) != 0) {
+                stop = true;
+                break;
+            }
+        }
+        PQclear(result);
+        if (stop)
+            break;
+    }
+    return s;
+}
+
+/* ---------------------------------------------------------------- operators */
+
+int hw_pg_letters_mark(hw_store *store, const int64_t *ids, size_t n, hw_str subscriber_id,
+                       hw_letter_state state, hw_str reason, int64_t *ret_n, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = n > 0 ? HW_PG_LETTER_MARK : HW_PG_LETTER_MARK_OPEN,
+                       .writes = true};
+    PGresult *result = NULL;
+    hw_pg_array array;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_buf_clear(&pg->params);
+    hw_pg_array_begin(&pg->params, HW_OID_INT8, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int8(&pg->params, ids[i]);
+    s = hw_buf_check(&pg->params, reterr);
+    if (s < 0)
+        return s;
+    if (n > 0)
+        hw_pg_param_bin(&call, pg->params.data, pg->params.len);
+    else
+        hw_pg_param_null(&call);
+    hw_pg_param_str(&call, subscriber_id);
+    hw_pg_param_str(&call, hw_str_of(state_names[state]));
+    hw_pg_param_str(&call, reason);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    if (s >= 0 && ret_n)
+        *ret_n = hw_pg_get_int8(result, 0, 0);
+    PQclear(result);
+    return s;
+}
+
+int hw_pg_letter_settle(hw_store *store, hw_str subscriber_id, int64_t token, int64_t id,
+                        hw_letter_state state, hw_str error, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_LETTER_SETTLE, .writes = true};
+    PGresult *result = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_pg_param_str(&call, subscriber_id);
+    hw_pg_param_int8(&call, token);
+    hw_pg_param_int8(&call, id);
+    hw_pg_param_str(&call, hw_str_of(state_names[state]));
+    hw_pg_param_str(&call, error);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    if (s >= 0 && !hw_pg_get_bool(result, 0, 0))
+        s = hw_fail(reterr, HOWDAH_LOST, "the subscription has another owner, or is gone");
+    else if (s >= 0 && !hw_pg_get_bool(result, 0, 1))
+        s = hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no such open dead letter");
+    PQclear(result);
+    return s;
+}
+
+/* -------------------------------------------------------------------- skips */
+
+int hw_pg_skip(hw_store *store, const hw_checkpoint *checkpoint, hw_range range, int64_t age_ms,
+               hw_str reason, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_SKIP_PUT, .writes = true};
+    int s = hw_pg_ready_to_move(pg, reterr);
+
+    if (s >= 0)
+        s = hw_pg_param_checkpoint(pg, &call, checkpoint, &pg->params, reterr);
+    if (s < 0)
+        return s;
+    hw_pg_param_int8(&call, range.first);
+    hw_pg_param_int8(&call, range.last);
+    hw_pg_param_int8(&call, age_ms);
+    hw_pg_param_str(&call, reason);
+    return store_and_move(pg, &call, checkpoint, NULL, reterr);
+}
+
+static int hand_skip(const PGresult *r, int row, hw_skip_fn fn, void *ctx)
+{
+    hw_skip skip = {
+        .id = hw_pg_get_int8(r, row, 0),
+        .subscriber_id = hw_pg_get_str(r, row, 1),
+        .range = {hw_pg_get_int8(r, row, 2), hw_pg_get_int8(r, row, 3)},
+        .age_ms = hw_pg_get_int8(r, row, 4),
+        .reason = hw_pg_get_str(r, row, 5),
+        .created_at_us = hw_pg_get_time(r, row, 6),
+        .resolved_at_us = hw_pg_get_time(r, row, 7),
+        .resolution = hw_pg_get_str(r, row, 8),
+    };
+
+    return fn(ctx, &skip);
+}
+
+int hw_pg_skips(hw_store *store, hw_str subscriber_id, bool resolved, hw_skip_fn fn, void *ctx,
+                howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    int64_t after = 0;
+    bool stop = false;
+    int s = hw_pg_ready(pg, reterr);
+
+    while (s >= 0 && !stop) {
+        hw_pg_call call = {.statement = HW_PG_SKIP_LIST};
+        PGresult *result = NULL;
+
+        hw_pg_param_str(&call, subscriber_id);
+        hw_pg_param_bool(&call, resolved);
+        hw_pg_param_int8(&call, after);
+        hw_pg_param_int8(&call, PAGE);
+        s = hw_pg_query(pg, &call, &result, reterr);
+        if (s < 0)
+            return s;
+        for (int i = 0; i < PQntuples(result) && !stop; i++) {
+            after = hw_pg_get_int8(result, i, 0);
+            stop = hand_skip(result, i, fn, ctx) != 0;
+        }
+        stop = stop || PQntuples(result) < PAGE;
+        PQclear(result);
+    }
+    return s;
+}
+
+int hw_pg_skip_resolve(hw_store *store, int64_t id, hw_str resolution, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_SKIP_RESOLVE, .writes = true};
+    PGresult *result = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_pg_param_int8(&call, id);
+    hw_pg_param_str(&call, resolution);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    if (s >= 0 && PQntuples(result) == 0)
+        s = hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no such open skip");
+    PQclear(result);
+    return s;
+}

@@ -1,0 +1,361 @@
+/*
+ * sql_subs.c - the statements of subscriptions, dead letters, the evidence and the bell.
+ *
+ *   I1  What moves a subscription says so in one statement: token check, checkpoint and whatever
+ *       belongs to it (a dead letter, a skip) are stored together or not at all.
+ *   I2  Where a lost commit does no harm (a checkpoint comes again, a mark is a hint), the
+ *       statement itself turns waiting for the disk off, for its own transaction only.
+ *   I3  A range of rows ordered by both columns of an index can be served by that index only:
+ *       plans do not depend on statistics (see conn.c I4).
+ */
+#include "store/pg/pg.h"
+
+#define SUBS "@schema@.subscriptions"
+#define LETTERS "@schema@.dead_letters"
+
+/* I2: true, once per statement. */
+#define WITHOUT_WAITING "(SELECT set_config('synchronous_commit', 'off', true)) = 'off'"
+
+#define TOP "9223372036854775807"
+/* I3: the rows of table d that belong to one subscriber. */
+#define OF(id)                                                                                     \
+    "(d.subscriber_id, d.id) >= (" id ", 0) AND (d.subscriber_id, d.id) <= (" id ", " TOP ")"
+
+#define REDRIVES(id)                                                                               \
+    "coalesce((SELECT true FROM " LETTERS " AS d WHERE d.state = 'redrive' AND " OF(id)            \
+    " ORDER BY d.subscriber_id, d.id LIMIT 1), false)"
+
+/*
+ * The lock of a subscription: two int4 from the MD5 of its name, as pg_locks shows them (classid,
+ * objid).  Locks belong to the whole database, so another schema than the default one, which
+ * could have a subscription of the same name, is part of what is hashed: schema, NUL, name.
+ */
+#define LOCK_HASH(id)                                                                              \
+    "md5(CASE WHEN @schema_text@ = 'howdah' THEN convert_to(" id ", 'UTF8') ELSE"                  \
+    " convert_to(@schema_text@, 'UTF8') || decode('00', 'hex') || convert_to(" id ", 'UTF8') END)"
+#define LOCK_KEYS(hash)                                                                            \
+    "('x' || substr(" hash ", 1, 8))::bit(32)::int4, ('x' || substr(" hash                         \
+    ", 9, 8))::bit(32)::int4"
+#define LOCKS_HELD                                                                                 \
+    "(SELECT l.classid, l.objid FROM pg_locks AS l WHERE l.locktype = 'advisory'"                  \
+    " AND l.objsubid = 2 AND l.granted AND l.database ="                                           \
+    " (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database()))"
+#define IS_LOCKED(hash)                                                                            \
+    "(('x' || substr(" hash ", 1, 8))::bit(32)::int4::oid,"                                        \
+    " ('x' || substr(" hash ", 9, 8))::bit(32)::int4::oid) IN " LOCKS_HELD
+
+/* A row as subs.c decodes it; from s, but for the token, the owner and the time before. */
+#define ROW(token, owner, updated_at, held)                                                        \
+    "s.subscriber_id, s.pattern, s.high, s.owed, s.anchor_sequence, s.anchor_id, s.timeline,"      \
+    " " token ", " owner ", " held ", s.status, s.reason, s.suspect_sequence, s.suspect_attempts," \
+    " s.created_at, " updated_at ","                                                               \
+    " (SELECT count(*) FROM " LETTERS " AS d WHERE d.resolved_at IS NULL AND " OF(                 \
+        "s.subscriber_id") "),"                                                                    \
+                           " (SELECT count(*) FROM @schema@.skips AS d WHERE d.resolved_at IS "    \
+                           "NULL AND " OF("s.subscriber_id") ")"
+
+#define NEXT_TOKEN "greatest(s.token + 1, nextval(@token_text@::regclass))"
+
+#define LEASE(ms) "clock_timestamp() + " ms " * interval '1 millisecond'"
+
+/* $1 subscriber $2 token $3 high $4 owed $5 anchor_sequence $6 anchor_id $7 timeline */
+#define MOVE                                                                                       \
+    "UPDATE " SUBS " AS s SET high = $3, owed = $4, anchor_sequence = $5, anchor_id = $6,"         \
+    " timeline = $7, updated_at = clock_timestamp()"                                               \
+    " WHERE s.subscriber_id = $1 AND s.token = $2 AND s.high <= $3"
+
+/* Those who own a subscription, or wait for it, are told to look. */
+#define CALL "pg_notify(@schema_text@ || '_control', '')"
+
+#define LETTER_COLUMNS                                                                             \
+    "d.id, d.source, d.subscriber_id, d.error_message, d.retry_count, d.redrives, d.created_at,"   \
+    " d.last_retry_at, d.state, d.reason, d.resolved_at, d.resolved_by,"                           \
+    " d.global_sequence, d.event_id, d.stream, d.version, d.type, d.data, d.bytes,"                \
+    " d.content_type, d.headers, d.correlation_id, d.causation_id, d.actor, d.valid_time,"         \
+    " d.recorded_at, d.family, d.revision, d.corrects, d.event_reason, d.schema_version"
+
+/* What becomes of a letter that an operator marks: $3 state $4 reason. */
+#define MARKED                                                                                     \
+    "state = $3, reason = CASE WHEN $3 = 'discarded' THEN $4 END,"                                 \
+    " resolved_at = CASE WHEN $3 = 'discarded' THEN clock_timestamp() END,"                        \
+    " resolved_by = CASE WHEN $3 = 'discarded' THEN session_user::text END"
+
+/* A holder's top-level transaction is its oldest; 64 bits, counted from the snapshot's next. */
+#define FULL_XID                                                                                   \
+    "n.next + (x.transactionid::text::bigint - n.next % 4294967296 + 6442450944) % 4294967296"     \
+    " - 2147483648"
+
+#define HOLDS_NUMBERS                                                                              \
+    "l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted"                        \
+    " AND l.relation = @sequence_text@::regclass AND l.database ="                                 \
+    " (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())"
+
+static const Oid text_type[] = {HW_OID_TEXT};
+static const Oid texts_type[] = {HW_OID_TEXT_ARRAY};
+static const Oid int8_type[] = {HW_OID_INT8};
+static const Oid gaps_types[] = {HW_OID_INT8, HW_OID_INT8, HW_OID_INT8};
+static const Oid create_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8_ARRAY};
+static const Oid list_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8};
+static const Oid take_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT4, HW_OID_INT8, HW_OID_BOOL};
+static const Oid release_types[] = {HW_OID_TEXT, HW_OID_INT8};
+static const Oid checkpoint_types[] = {HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY,
+                                       HW_OID_INT8_ARRAY, HW_OID_UUID_ARRAY, HW_OID_INT4_ARRAY,
+                                       HW_OID_INT4_ARRAY, HW_OID_INT8_ARRAY, HW_OID_TEXT,
+                                       HW_OID_INT8};
+static const Oid poll_types[] = {HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8};
+static const Oid suspect_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8};
+static const Oid status_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT, HW_OID_TEXT};
+static const Oid reset_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8_ARRAY};
+/* $1..$7 of MOVE, then: of a letter $8 error $9 attempts and the event, of a skip its own */
+static const Oid move_types[] = {
+    HW_OID_TEXT,        HW_OID_INT8, HW_OID_INT8,  HW_OID_INT8_ARRAY, HW_OID_INT8,
+    HW_OID_UUID,        HW_OID_TEXT, HW_OID_TEXT,  HW_OID_INT8,       HW_OID_INT8,
+    HW_OID_UUID,        HW_OID_TEXT, HW_OID_INT8,  HW_OID_TEXT,       HW_OID_JSON,
+    HW_OID_BYTEA,       HW_OID_TEXT, HW_OID_JSON,  HW_OID_TEXT,       HW_OID_UUID,
+    HW_OID_TEXT,        HW_OID_TIMESTAMPTZ,        HW_OID_TIMESTAMPTZ, HW_OID_UUID,
+    HW_OID_INT4,        HW_OID_UUID, HW_OID_TEXT,  HW_OID_INT4};
+static const Oid skip_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8_ARRAY,
+                                 HW_OID_INT8, HW_OID_UUID, HW_OID_TEXT, HW_OID_INT8,
+                                 HW_OID_INT8, HW_OID_INT8, HW_OID_TEXT};
+static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,
+                                    HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL};
+static const Oid mark_types[] = {HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
+static const Oid settle_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_TEXT,
+                                   HW_OID_TEXT};
+static const Oid skips_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8, HW_OID_INT8};
+static const Oid resolve_types[] = {HW_OID_INT8, HW_OID_TEXT};
+
+#define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
+
+const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
+    /* ---- the evidence */
+    [HW_PG_OWNERS] = {"WITH n AS MATERIALIZED"
+                      " (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next),"
+                      " l AS MATERIALIZED (SELECT * FROM pg_locks)"
+                      " SELECT h.virtualtransaction, min(" FULL_XID ") FROM n,"
+                      " (SELECT DISTINCT l.virtualtransaction FROM l WHERE " HOLDS_NUMBERS ") AS h"
+                      " LEFT JOIN l AS x ON x.virtualtransaction = h.virtualtransaction"
+                      "  AND x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock'"
+                      "  AND x.granted"
+                      " GROUP BY h.virtualtransaction",
+                      NULL, 0},
+    [HW_PG_GAPS] = {"SELECT w.before, w.seq FROM (SELECT e.seq,"
+                    "  lag(e.seq, 1, $1 - 1) OVER o AS before, lead(e.seq) OVER o AS behind"
+                    "  FROM (SELECT global_sequence AS seq FROM @schema@.events"
+                    "   WHERE global_sequence BETWEEN $1 AND $2 ORDER BY global_sequence LIMIT $3)"
+                    "   AS e WINDOW o AS (ORDER BY e.seq)) AS w"
+                    " WHERE w.seq > w.before + 1 OR w.behind IS NULL ORDER BY w.seq",
+                    TYPES(gaps_types)},
+    [HW_PG_BLOCKERS] =
+        {"WITH l AS MATERIALIZED (SELECT * FROM pg_locks)"
+         " SELECT b.name, (extract(epoch FROM clock_timestamp() - b.since) * 1000)::bigint,"
+         "  b.query FROM (SELECT DISTINCT ON (l.virtualtransaction)"
+         "   coalesce('pid ' || l.pid || coalesce(' (' || nullif(a.application_name, '') || ')',"
+         "    ''), 'prepared ' || p.gid, 'unknown') AS name,"
+         "   coalesce(a.xact_start, p.prepared, clock_timestamp()) AS since, a.query"
+         "  FROM l LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid"
+         "  LEFT JOIN LATERAL (SELECT p.gid, p.prepared FROM pg_prepared_xacts AS p"
+         "   JOIN l AS x ON x.transactionid = p.transaction AND x.locktype = 'transactionid'"
+         "    AND x.granted WHERE x.virtualtransaction = l.virtualtransaction LIMIT 1) AS p"
+         "   ON l.pid IS NULL WHERE " HOLDS_NUMBERS " AND l.pid IS DISTINCT FROM pg_backend_pid()"
+         "  ORDER BY l.virtualtransaction) AS b ORDER BY b.since",
+         NULL, 0},
+    [HW_PG_TIMELINE] =
+        {"SELECT s.system_identifier::text || '/' || CASE WHEN pg_is_in_recovery()"
+         "  THEN (SELECT c.timeline_id::text FROM pg_control_checkpoint() AS c)"
+         "  ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int4::text END"
+         " FROM pg_control_system() AS s",
+         NULL, 0},
+    [HW_PG_BUS_ID] = {"SELECT value FROM @schema@.meta WHERE key = 'bus_id'", NULL, 0},
+    [HW_PG_VERIFY] = {"SELECT (SELECT e.id FROM @schema@.events AS e WHERE e.global_sequence = $1),"
+                      " CASE WHEN q.is_called THEN q.last_value ELSE 0 END"
+                      " FROM @schema@.events_global_sequence_seq AS q",
+                      TYPES(int8_type)},
+
+    /* ---- the rows */
+    [HW_PG_SUB_CREATE] =
+        {"WITH i AS (INSERT INTO " SUBS " (subscriber_id, pattern, high, owed)"
+         "  VALUES ($1, $2, $3, $4) ON CONFLICT (subscriber_id) DO NOTHING RETURNING 1),"
+         " u AS (UPDATE " SUBS " AS s SET pattern = $2, updated_at = clock_timestamp()"
+         "  WHERE s.subscriber_id = $1 AND s.pattern IS DISTINCT FROM $2)"
+         " SELECT EXISTS (SELECT FROM i)",
+         TYPES(create_types)},
+    [HW_PG_SUB_LIST] = {"SELECT " ROW("s.token", "s.owner", "s.updated_at",
+                                      "coalesce(s.lease_until > clock_timestamp(), false) OR"
+                                      " " IS_LOCKED("k.hash")) " FROM " SUBS " AS s, LATERAL"
+                        " (SELECT " LOCK_HASH("s.subscriber_id") " AS hash) AS k"
+                        " WHERE s.subscriber_id >= $1"
+                        " AND ($2::text IS NULL OR s.subscriber_id <= $2)"
+                        " ORDER BY s.subscriber_id LIMIT $3",
+                        TYPES(list_types)},
+    [HW_PG_SUB_STATE] = {"SELECT s.token, s.high FROM " SUBS " AS s WHERE s.subscriber_id = $1",
+                         TYPES(text_type)},
+    /*
+     * $1 subscriber $2 owner $3 instance: 0 coordinated, 1 single, 2 lease $4 lease_ms $5 whether
+     * this session has the lock already.  The lock comes first; the row is taken as it is then
+     * (FOR UPDATE finds its newest version), or not at all when somebody is changing it.
+     */
+    [HW_PG_SUB_TAKE] =
+        {"WITH k AS MATERIALIZED (SELECT " LOCK_HASH("$1") " AS hash),"
+         " g AS MATERIALIZED (SELECT CASE WHEN $3 <> 0 OR $5 THEN true"
+         "  ELSE pg_try_advisory_lock(" LOCK_KEYS("k.hash") ") END AS got FROM k),"
+         " o AS (SELECT s.subscriber_id, s.owner, s.lease_until, s.updated_at FROM " SUBS " AS s"
+         "  WHERE s.subscriber_id = $1 AND (SELECT g.got FROM g) AND ($3 = 1 OR s.owner IS NULL"
+         "   OR s.owner = $2 OR s.lease_until < clock_timestamp() OR s.lease_until IS NULL AND"
+         "   ($3 = 0 OR NOT (SELECT " IS_LOCKED("k.hash") " FROM k)))"
+         "  FOR UPDATE SKIP LOCKED),"
+         " u AS (UPDATE " SUBS " AS s SET token = " NEXT_TOKEN ", owner = $2,"
+         "  lease_until = CASE WHEN $3 = 2 THEN " LEASE("$4") " END,"
+         "  updated_at = clock_timestamp()"
+         "  FROM o WHERE s.subscriber_id = o.subscriber_id"
+         "  RETURNING s.*, o.owner AS owner_before, o.updated_at AS updated_before,"
+         "   coalesce(o.lease_until > clock_timestamp(), false) AS held_before)"
+         " SELECT g.got, EXISTS (SELECT FROM " SUBS " AS e WHERE e.subscriber_id = $1),"
+         "  pg_backend_pid(), " ROW("s.token", "s.owner_before", "s.updated_before",
+                                    "s.held_before") " FROM g LEFT JOIN u AS s ON true",
+         TYPES(take_types)},
+    [HW_PG_SUB_UNLOCK] = {"SELECT pg_advisory_unlock(" LOCK_KEYS("k.hash") ")"
+                          " FROM (SELECT " LOCK_HASH("$1") " AS hash) AS k",
+                          TYPES(text_type)},
+    [HW_PG_SUB_RELEASE] = {"UPDATE " SUBS " AS s SET owner = NULL, lease_until = NULL,"
+                           " updated_at = clock_timestamp()"
+                           " WHERE s.subscriber_id = $1 AND s.token = $2 AND " WITHOUT_WAITING,
+                           TYPES(release_types)},
+    /*
+     * $1 subscribers $2 tokens $3 highs $4 anchor sequences $5 anchor ids $6, $7 which elements of
+     * $8 each one owes $9 timeline $10 lease_ms.  One row for each that was moved.
+     */
+    [HW_PG_SUB_CHECKPOINT] =
+        {"UPDATE " SUBS " AS s SET high = i.high, owed = ($8)[i.owed_from:i.owed_to],"
+         " anchor_sequence = i.anchor_sequence, anchor_id = i.anchor_id, timeline = $9,"
+         " updated_at = clock_timestamp(), lease_until = CASE WHEN $10 > 0 AND"
+         "  s.lease_until IS NOT NULL THEN " LEASE("$10") " ELSE s.lease_until END"
+         " FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY AS i(id, token, high,"
+         "  anchor_sequence, anchor_id, owed_from, owed_to, n)"
+         " WHERE s.subscriber_id = i.id AND s.token = i.token AND s.high <= i.high"
+         " AND " WITHOUT_WAITING
+         " RETURNING i.n, s.status, " REDRIVES("s.subscriber_id"),
+         TYPES(checkpoint_types)},
+    [HW_PG_SUB_POLL] = {"SELECT i.n, s.status, " REDRIVES("s.subscriber_id") " FROM"
+                        " unnest($1, $2) WITH ORDINALITY AS i(id, token, n) JOIN " SUBS " AS s"
+                        " ON s.subscriber_id = i.id AND s.token = i.token",
+                        poll_types, 2},
+    [HW_PG_SUB_RENEW] = {"WITH i AS (SELECT * FROM"
+                         "  unnest($1, $2) WITH ORDINALITY AS i(id, token, n)),"
+                         " u AS (UPDATE " SUBS " AS s SET lease_until = " LEASE("$3") " FROM i"
+                         "  WHERE s.subscriber_id = i.id AND s.token = i.token"
+                         "  AND s.lease_until IS NOT NULL AND " WITHOUT_WAITING ")"
+                         " SELECT i.n, s.status, " REDRIVES("s.subscriber_id") " FROM i JOIN " SUBS
+                         " AS s ON s.subscriber_id = i.id AND s.token = i.token",
+                         TYPES(poll_types)},
+    [HW_PG_SUB_SUSPECT] = {"UPDATE " SUBS " AS s SET suspect_sequence = $3, suspect_attempts = $4,"
+                           " updated_at = clock_timestamp() WHERE s.subscriber_id = $1"
+                           " AND s.token = $2 AND " WITHOUT_WAITING " RETURNING 1",
+                           TYPES(suspect_types)},
+    /* $2 token, 0: whoever owns it */
+    [HW_PG_SUB_STATUS] = {"UPDATE " SUBS " AS s SET status = $3, reason = $4,"
+                          " updated_at = clock_timestamp() WHERE s.subscriber_id = $1"
+                          " AND ($2 = 0 OR s.token = $2) RETURNING " CALL,
+                          TYPES(status_types)},
+    [HW_PG_SUB_RESET] = {"UPDATE " SUBS " AS s SET high = $2, owed = $3, anchor_sequence = 0,"
+                         " anchor_id = NULL, timeline = '', token = " NEXT_TOKEN ", owner = NULL,"
+                         " lease_until = NULL, suspect_sequence = 0, suspect_attempts = 0,"
+                         " updated_at = clock_timestamp() WHERE s.subscriber_id = $1"
+                         " RETURNING " CALL,
+                         TYPES(reset_types)},
+    [HW_PG_SUB_REMOVE] =
+        {"WITH k AS MATERIALIZED (SELECT " LOCK_HASH("$1") " AS hash),"
+         " g AS MATERIALIZED (SELECT pg_try_advisory_xact_lock(" LOCK_KEYS("k.hash")
+         ") AS got FROM k),"
+         " r AS (DELETE FROM " SUBS " AS s WHERE s.subscriber_id = $1 AND (SELECT g.got FROM g)"
+         "  AND (s.lease_until IS NULL OR s.lease_until < clock_timestamp())"
+         "  RETURNING s.subscriber_id),"
+         " x AS (DELETE FROM @schema@.skips AS d USING r WHERE " OF("r.subscriber_id") ")"
+         " SELECT EXISTS (SELECT FROM r), EXISTS (SELECT FROM " SUBS " AS e"
+         "  WHERE e.subscriber_id = $1)",
+         TYPES(text_type)},
+    /* Inside the handler's transaction, which is at its end: the setting is that of its begin. */
+    [HW_PG_SUB_MOVE] = {MOVE " RETURNING current_setting('howdah.ring', true)", move_types, 7},
+
+    /* ---- dead letters and skips */
+    [HW_PG_LETTER_PUT] =
+        {"WITH m AS (" MOVE " RETURNING s.subscriber_id)"
+         " INSERT INTO " LETTERS " AS d (subscriber_id, error_message, retry_count, last_retry_at,"
+         "  global_sequence, event_id, stream, version, type, data, bytes, content_type, headers,"
+         "  correlation_id, causation_id, actor, valid_time, recorded_at, family, revision,"
+         "  corrects, event_reason, schema_version)"
+         " SELECT m.subscriber_id, $8, $9, clock_timestamp(), $10, $11, $12, $13, $14, $15, $16,"
+         "  $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28 FROM m"
+         " ON CONFLICT (subscriber_id, event_id) DO UPDATE SET state = 'dead',"
+         "  error_message = excluded.error_message, retry_count = excluded.retry_count,"
+         "  last_retry_at = excluded.last_retry_at, reason = NULL, resolved_at = NULL,"
+         "  resolved_by = NULL"
+         " RETURNING d.id",
+         TYPES(move_types)},
+    /* $1 subscriber $2 last id $3 after id $4 limit $5 with resolved ones $6 only redrives */
+    [HW_PG_LETTER_LIST] = {"SELECT " LETTER_COLUMNS " FROM " LETTERS " AS d"
+                           " WHERE d.id > $3 AND d.id <= $2"
+                           " AND ($1::text IS NULL OR d.subscriber_id = $1)"
+                           " AND ($5 OR d.resolved_at IS NULL)"
+                           " AND (NOT $6 OR d.state = 'redrive') ORDER BY d.id LIMIT $4",
+                           TYPES(letters_types)},
+    [HW_PG_LETTER_LIST_OPEN] = {"SELECT " LETTER_COLUMNS " FROM " LETTERS " AS d"
+                                " WHERE d.resolved_at IS NULL"
+                                " AND (d.subscriber_id, d.id) > ($1, $3)"
+                                " AND (d.subscriber_id, d.id) <= ($1, $2)"
+                                " ORDER BY d.subscriber_id, d.id LIMIT $4",
+                                letters_types, 4},
+    [HW_PG_LETTER_LIST_REDRIVES] = {"SELECT " LETTER_COLUMNS " FROM " LETTERS " AS d"
+                                    " WHERE d.state = 'redrive'"
+                                    " AND (d.subscriber_id, d.id) > ($1, $3)"
+                                    " AND (d.subscriber_id, d.id) <= ($1, $2)"
+                                    " ORDER BY d.subscriber_id, d.id LIMIT $4",
+                                    letters_types, 4},
+    /* $1 ids $2 subscriber, NULL: any $3 state $4 reason */
+    [HW_PG_LETTER_MARK] = {"WITH u AS (UPDATE " LETTERS " AS d SET " MARKED
+                           " WHERE d.id = ANY ($1) AND d.resolved_at IS NULL"
+                           "  AND ($2::text IS NULL OR d.subscriber_id = $2) RETURNING 1)"
+                           " SELECT count(*), " CALL " FROM u",
+                           TYPES(mark_types)},
+    [HW_PG_LETTER_MARK_OPEN] = {"WITH u AS (UPDATE " LETTERS " AS d SET " MARKED
+                                " WHERE d.resolved_at IS NULL AND $1::bigint[] IS NULL"
+                                "  AND ($2::text IS NULL OR d.subscriber_id = $2) RETURNING 1)"
+                                " SELECT count(*), " CALL " FROM u",
+                                TYPES(mark_types)},
+    /* FOR SHARE: a take-over waits for this, or this sees its token. */
+    [HW_PG_LETTER_SETTLE] =
+        {"WITH o AS (SELECT s.subscriber_id, s.owner FROM " SUBS " AS s"
+         "  WHERE s.subscriber_id = $1 AND s.token = $2 FOR SHARE),"
+         " u AS (UPDATE " LETTERS " AS d SET state = $4,"
+         "  error_message = coalesce($5, d.error_message), retry_count = d.retry_count + 1,"
+         "  redrives = d.redrives + 1, last_retry_at = clock_timestamp(),"
+         "  resolved_at = CASE WHEN $4 = 'redriven' THEN clock_timestamp() END,"
+         "  resolved_by = CASE WHEN $4 = 'redriven' THEN o.owner END"
+         "  FROM o WHERE d.id = $3 AND d.subscriber_id = o.subscriber_id"
+         "  AND d.resolved_at IS NULL RETURNING 1)"
+         " SELECT EXISTS (SELECT FROM o), EXISTS (SELECT FROM u)",
+         TYPES(settle_types)},
+    [HW_PG_SKIP_PUT] = {"WITH m AS (" MOVE " RETURNING s.subscriber_id)"
+                        " INSERT INTO @schema@.skips (subscriber_id, first_sequence,"
+                        "  last_sequence, age_ms, reason)"
+                        " SELECT m.subscriber_id, $8, $9, $10, $11 FROM m RETURNING id",
+                        TYPES(skip_types)},
+    [HW_PG_SKIP_LIST] = {"SELECT d.id, d.subscriber_id, d.first_sequence, d.last_sequence,"
+                         " d.age_ms, d.reason, d.created_at, d.resolved_at, d.resolution"
+                         " FROM @schema@.skips AS d WHERE d.id > $3"
+                         " AND ($1::text IS NULL OR d.subscriber_id = $1)"
+                         " AND ($2 OR d.resolved_at IS NULL) ORDER BY d.id LIMIT $4",
+                         TYPES(skips_types)},
+    [HW_PG_SKIP_RESOLVE] = {"UPDATE @schema@.skips AS d SET resolved_at = clock_timestamp(),"
+                            " resolution = $2 WHERE d.id = $1 AND d.resolved_at IS NULL"
+                            " RETURNING 1",
+                            TYPES(resolve_types)},
+
+    /* ---- the bell */
+    [HW_PG_BELL_ARM] = {"SELECT CASE WHEN (b.last_value & $1) <> $1"
+                        "  THEN setval(@bell_text@::regclass, b.last_value | $1) END"
+                        " FROM @schema@.bell AS b WHERE " WITHOUT_WAITING,
+                        TYPES(int8_type)},
+    [HW_PG_BELL_RING] = {"SELECT @schema@.ring($1) WHERE " WITHOUT_WAITING, TYPES(texts_type)},
+    [HW_PG_BELL_CALL] = {"SELECT " CALL, NULL, 0},
+};

@@ -1,0 +1,715 @@
+/*
+ * subs.c - the rows of subscriptions on PostgreSQL: who owns one, and how far it has come.
+ *
+ *   I1  A session's advisory lock elects the owner (COORDINATED); the token protects, whatever
+ *       became of the lock.  Locks count how often they were taken, so the names of those that
+ *       this session holds are kept, and none is ever taken twice.
+ *   I2  Behind a pooler a session's lock may end up with somebody else: there a lease takes its
+ *       place.
+ *   I3  A lock is given up after the row has been: whoever gets it next finds no owner there.
+ *   I4  What was read is checked before it is believed: owed must be ascending ranges below high.
+ */
+#include <assert.h>
+#include <endian.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/pg/pg.h"
+
+#define ARRAY_HEADER 20 /* bytes of a one-dimensional array before its elements */
+#define ARRAY_EMPTY 12
+#define ELEMENT 12 /* an int8 and its length */
+
+static const char *const status_names[] = {
+    [HW_SUB_ACTIVE] = "active", [HW_SUB_PAUSED] = "paused", [HW_SUB_HALTED] = "halted"};
+
+static hw_sub_status status_of(hw_str name)
+{
+    for (int i = HW_SUB_ACTIVE; i < HW_SUB_HALTED; i++)
+        if (hw_str_equal(name, hw_str_of(status_names[i])))
+            return (hw_sub_status)i;
+    return HW_SUB_HALTED;
+}
+
+/* -------------------------------------------------------------------- owed */
+
+static void put_owed(hw_buf *out, const hw_range *owed, size_t n)
+{
+    hw_pg_array array;
+
+    hw_pg_array_begin(out, HW_OID_INT8, 2 * n, &array);
+    for (size_t i = 0; i < n; i++) {
+        hw_pg_array_put_int8(out, owed[i].first);
+        hw_pg_array_put_int8(out, owed[i].last);
+    }
+}
+
+static int64_t element(const char *bytes, size_t i)
+{
+    uint64_t raw;
+
+    memcpy(&raw, bytes + ARRAY_HEADER + i * ELEMENT + 4, sizeof raw);
+    return (int64_t)be64toh(raw);
+}
+
+/* I4.  The ranges are the caller's, freed with hw_free(). */
+static int get_owed(const PGresult *r, int row, int column, int64_t high, hw_range **ret_owed,
+                    size_t *ret_n, howdah_error *reterr)
+{
+    const char *bytes = PQgetvalue(r, row, column);
+    size_t len = (size_t)PQgetlength(r, row, column);
+    size_t n = len <= ARRAY_EMPTY ? 0 : (len - ARRAY_HEADER) / ELEMENT;
+    hw_range *owed = hw_calloc(n / 2 + 1, sizeof *owed);
+    bool sound = n % 2 == 0 && (n == 0 || len == ARRAY_HEADER + n * ELEMENT);
+
+    if (!owed)
+        return hw_fail_no_memory(reterr);
+    for (size_t i = 0; sound && i < n / 2; i++) {
+        owed[i] = (hw_range){element(bytes, 2 * i), element(bytes, 2 * i + 1)};
+        sound = owed[i].first <= owed[i].last && owed[i].last <= high &&
+                owed[i].first > (i > 0 ? owed[i - 1].last + 1 : 0);
+    }
+    if (!sound) {
+        hw_free(owed);
+        return hw_fail(reterr, HOWDAH_CORRUPT,
+                       "what a subscription owes is not a list of ranges below %lld",
+                       (long long)high);
+    }
+    *ret_owed = owed;
+    *ret_n = n / 2;
+    return HOWDAH_OK;
+}
+
+/* --------------------------------------------------------------------- rows */
+
+enum column {
+    SUBSCRIBER_ID,
+    PATTERN,
+    HIGH,
+    OWED,
+    ANCHOR_SEQUENCE,
+    ANCHOR_ID,
+    TIMELINE,
+    TOKEN,
+    OWNER,
+    HELD,
+    STATUS,
+    REASON,
+    SUSPECT_SEQUENCE,
+    SUSPECT_ATTEMPTS,
+    CREATED_AT,
+    UPDATED_AT,
+    DEAD_LETTERS,
+    SKIPS
+};
+
+/* first: the column that the row starts with.  ret_stop: what fn said. */
+static int hand_row(const PGresult *r, int row, int first, hw_sub_row_fn fn, void *ctx,
+                    int *ret_stop, howdah_error *reterr)
+{
+    hw_range *owed = NULL;
+    hw_sub_row sub = {
+        .subscriber_id = hw_pg_get_str(r, row, first + SUBSCRIBER_ID),
+        .pattern = hw_pg_get_str(r, row, first + PATTERN),
+        .high = hw_pg_get_int8(r, row, first + HIGH),
+        .anchor = {.sequence = hw_pg_get_int8(r, row, first + ANCHOR_SEQUENCE)},
+        .timeline = hw_pg_get_str(r, row, first + TIMELINE),
+        .token = hw_pg_get_int8(r, row, first + TOKEN),
+        .owner = hw_pg_get_str(r, row, first + OWNER),
+        .held = hw_pg_get_bool(r, row, first + HELD),
+        .status = status_of(hw_pg_get_str(r, row, first + STATUS)),
+        .reason = hw_pg_get_str(r, row, first + REASON),
+        .suspect_sequence = hw_pg_get_int8(r, row, first + SUSPECT_SEQUENCE),
+        .suspect_attempts = hw_pg_get_int8(r, row, first + SUSPECT_ATTEMPTS),
+        .created_at_us = hw_pg_get_time(r, row, first + CREATED_AT),
+        .updated_at_us = hw_pg_get_time(r, row, first + UPDATED_AT),
+        .dead_letters = hw_pg_get_int8(r, row, first + DEAD_LETTERS),
+        .skips = hw_pg_get_int8(r, row, first + SKIPS),
+    };
+    int s;
+
+    (void)hw_pg_get_uuid(r, row, first + ANCHOR_ID, &sub.anchor.id);
+    s = get_owed(r, row, first + OWED, sub.high, &owed, &sub.owed_n, reterr);
+    if (s < 0)
+        return s;
+    sub.owed = owed;
+    *ret_stop = fn(ctx, &sub);
+    hw_free(owed);
+    return HOWDAH_OK;
+}
+
+static int walk(hw_pg *pg, hw_str from, hw_str to, int64_t limit, hw_sub_row_fn fn, void *ctx,
+                int *ret_n, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = HW_PG_SUB_LIST};
+    PGresult *result = NULL;
+    int stop = 0;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_pg_param_str(&call, from);
+    hw_pg_param_str(&call, to);
+    hw_pg_param_int8(&call, limit);
+    s = hw_pg_query(pg, &call, &result, reterr);
+    *ret_n = s < 0 ? 0 : PQntuples(result);
+    for (int i = 0; s >= 0 && !stop && i < *ret_n; i++)
+        s = hand_row(result, i, 0, fn, ctx, &stop, reterr);
+    PQclear(result);
+    return s;
+}
+
+static int not_found(howdah_error *reterr)
+{
+    return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no such subscription");
+}
+
+static int load(hw_store *store, hw_str subscriber_id, hw_sub_row_fn fn, void *ctx,
+                howdah_error *reterr)
+{
+    int n = 0;
+    int s = walk((hw_pg *)store, subscriber_id, subscriber_id, 1, fn, ctx, &n, reterr);
+
+    return s >= 0 && n == 0 ? not_found(reterr) : s;
+}
+
+static int list(hw_store *store, hw_sub_row_fn fn, void *ctx, howdah_error *reterr)
+{
+    int n = 0;
+
+    return walk((hw_pg *)store, HW_STR_LIT(""), HW_STR_NULL, INT64_MAX, fn, ctx, &n, reterr);
+}
+
+static int create(hw_store *store, hw_str subscriber_id, hw_str pattern, int64_t high,
+                  const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_SUB_CREATE, .writes = true};
+    PGresult *result = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_buf_clear(&pg->params);
+    put_owed(&pg->params, owed, owed_n);
+    s = hw_buf_check(&pg->params, reterr);
+    if (s < 0)
+        return s;
+    hw_pg_param_str(&call, subscriber_id);
+    hw_pg_param_str(&call, pattern);
+    hw_pg_param_int8(&call, high);
+    hw_pg_param_bin(&call, pg->params.data, pg->params.len);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    if (s >= 0 && ret_created)
+        *ret_created = hw_pg_get_bool(result, 0, 0);
+    PQclear(result);
+    return s;
+}
+
+/* ------------------------------------------------------------------- owners */
+
+static size_t lock_index(const hw_pg *pg, hw_str subscriber_id)
+{
+    size_t i = 0;
+
+    while (i < pg->locks_n && !hw_str_equal(hw_str_of(pg->locks[i]), subscriber_id))
+        i++;
+    return i;
+}
+
+static bool has_lock(const hw_pg *pg, hw_str subscriber_id)
+{
+    return lock_index(pg, subscriber_id) < pg->locks_n;
+}
+
+/* Before the lock is asked for: afterwards nothing may fail. */
+static int make_lock_room(hw_pg *pg, hw_str subscriber_id, char **ret_name, howdah_error *reterr)
+{
+    *ret_name = hw_strndup(subscriber_id.s, subscriber_id.len);
+    if (*ret_name && pg->locks_n == pg->locks_room) {
+        size_t room = pg->locks_room ? 2 * pg->locks_room : 16;
+        char **locks = hw_realloc(pg->locks, room * sizeof *locks);
+
+        if (locks) {
+            pg->locks = locks;
+            pg->locks_room = room;
+        }
+    }
+    if (*ret_name && pg->locks_n < pg->locks_room)
+        return HOWDAH_OK;
+    hw_free(*ret_name);
+    return hw_fail_no_memory(reterr);
+}
+
+static int unlock(hw_pg *pg, hw_str subscriber_id, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = HW_PG_SUB_UNLOCK};
+    size_t i = lock_index(pg, subscriber_id);
+    PGresult *result = NULL;
+    int s;
+
+    if (i == pg->locks_n)
+        return HOWDAH_OK;
+    hw_pg_param_str(&call, subscriber_id);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    PQclear(result);
+    /* Without an answer the session is gone, and all its locks with it. */
+    if (s >= 0) {
+        hw_free(pg->locks[i]);
+        pg->locks[i] = pg->locks[--pg->locks_n];
+    }
+    return s;
+}
+
+static int take_as(hw_pg *pg, const hw_take *take, hw_instance instance, PGresult **ret_result,
+                   howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = HW_PG_SUB_TAKE, .writes = true};
+    bool locks = instance == HW_INSTANCE_COORDINATED && !has_lock(pg, take->subscriber_id);
+    char *name = NULL;
+    int s = locks ? make_lock_room(pg, take->subscriber_id, &name, reterr) : HOWDAH_OK;
+
+    if (s < 0)
+        return s;
+    hw_pg_param_str(&call, take->subscriber_id);
+    hw_pg_param_str(&call, take->owner);
+    hw_pg_param_int4(&call, instance == HW_INSTANCE_COORDINATED ? 0
+                            : instance == HW_INSTANCE_SINGLE    ? 1
+                                                                : 2);
+    hw_pg_param_int8(&call, take->lease_ms);
+    hw_pg_param_bool(&call, !locks);
+    s = hw_pg_exec(pg, &call, ret_result, reterr);
+    if (s >= 0 && locks && hw_pg_get_bool(*ret_result, 0, 0))
+        pg->locks[pg->locks_n++] = name;
+    else
+        hw_free(name);
+    return s;
+}
+
+enum taken { GOT, THERE, PID, ROW };
+
+/* I2: another backend than at the last statement has our lock now, and may keep it. */
+static bool is_passed_around(hw_pg *pg, const PGresult *result)
+{
+    if (pg->pooled || hw_pg_get_int4(result, 0, PID) == pg->backend_pid)
+        return false;
+    hw_log(HOWDAH_LOG_WARN, "a pooler passes our session around: leases instead of locks");
+    pg->pooled = true;
+    return true;
+}
+
+/* Nothing was taken: the lock goes back, if the row is what was missing. */
+static int not_taken(hw_pg *pg, const hw_take *take, bool got, bool there, howdah_error *reterr)
+{
+    int s = got ? unlock(pg, take->subscriber_id, reterr) : HOWDAH_OK;
+
+    if (s < 0)
+        return s;
+    return there ? HOWDAH_END : not_found(reterr);
+}
+
+static int take(hw_store *store, const hw_take *take, hw_sub_row_fn fn, void *ctx,
+                howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_instance instance = take->instance;
+    PGresult *result = NULL;
+    int stop = 0;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    if (pg->recovery)
+        return hw_fail(reterr, HOWDAH_READ_ONLY,
+                       "this server is in recovery (a standby): nobody can own a subscription");
+    if (instance == HW_INSTANCE_COORDINATED && pg->pooled)
+        instance = HW_INSTANCE_LEASE;
+    s = take_as(pg, take, instance, &result, reterr);
+    if (s >= 0 && instance == HW_INSTANCE_COORDINATED && is_passed_around(pg, result)) {
+        PQclear(result);
+        result = NULL;
+        s = take_as(pg, take, HW_INSTANCE_LEASE, &result, reterr);
+    }
+    if (s < 0)
+        return s;
+    if (PQgetisnull(result, 0, ROW))
+        s = not_taken(pg, take, hw_pg_get_bool(result, 0, GOT), hw_pg_get_bool(result, 0, THERE),
+                      reterr);
+    else
+        s = hand_row(result, 0, ROW, fn, ctx, &stop, reterr);
+    PQclear(result);
+    return s;
+}
+
+/* I3; the standbys are called when the lock is free. */
+static int release(hw_store *store, hw_str subscriber_id, int64_t token, hw_instance instance,
+                   howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_SUB_RELEASE, .writes = true};
+    PGresult *result = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    (void)instance;
+    if (s < 0)
+        return s;
+    hw_pg_param_str(&call, subscriber_id);
+    hw_pg_param_int8(&call, token);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    PQclear(result);
+    if (s >= 0)
+        s = unlock(pg, subscriber_id, reterr);
+    if (s >= 0)
+        s = hw_pg_bell_call(pg, reterr);
+    return s;
+}
+
+/* -------------------------------------------------------------- checkpoints */
+
+int hw_pg_ready_to_move(hw_pg *pg, howdah_error *reterr)
+{
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s >= 0 && !pg->timeline[0]) {
+        char text[HW_TIMELINE_SIZE];
+
+        s = hw_pg_timeline(&pg->base, text, reterr);
+    }
+    return s;
+}
+
+int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *checkpoint,
+                           hw_buf *out, howdah_error *reterr)
+{
+    int s;
+
+    hw_buf_clear(out);
+    put_owed(out, checkpoint->owed, checkpoint->owed_n);
+    s = hw_buf_check(out, reterr);
+    if (s < 0)
+        return s;
+    hw_pg_param_str(call, checkpoint->subscriber_id);
+    hw_pg_param_int8(call, checkpoint->token);
+    hw_pg_param_int8(call, checkpoint->high);
+    hw_pg_param_bin(call, out->data, out->len);
+    hw_pg_param_int8(call, checkpoint->anchor.sequence);
+    hw_pg_param_uuid(call, checkpoint->anchor.sequence > 0, &checkpoint->anchor.id);
+    hw_pg_param_str(call, hw_str_of(pg->timeline));
+    return HOWDAH_OK;
+}
+
+int hw_pg_why_not_moved(hw_pg *pg, const hw_checkpoint *checkpoint, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = HW_PG_SUB_STATE};
+    PGresult *result = NULL;
+    bool ours;
+    int64_t high = 0;
+    int s;
+
+    hw_pg_param_str(&call, checkpoint->subscriber_id);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    if (s < 0)
+        return s;
+    ours = PQntuples(result) == 1 && hw_pg_get_int8(result, 0, 0) == checkpoint->token;
+    if (ours)
+        high = hw_pg_get_int8(result, 0, 1);
+    PQclear(result);
+    if (ours && high > checkpoint->high)
+        return hw_fail(reterr, HOWDAH_MISUSE, "a checkpoint at %lld would go back from %lld",
+                       (long long)checkpoint->high, (long long)high);
+    return hw_fail(reterr, HOWDAH_LOST, "the subscription has another owner, or is gone");
+}
+
+/* Where each array of a call starts in the scratch buffer. */
+typedef struct arrays {
+    hw_buf *out;
+    size_t start[HW_PG_PARAMS_MAX];
+    int n;
+} arrays;
+
+static void begin_array(arrays *a, Oid element, size_t n, hw_pg_array *array)
+{
+    hw_pg_array_begin(a->out, element, n, array);
+    a->start[a->n++] = array->start;
+}
+
+static void params_of_arrays(const arrays *a, hw_pg_call *call)
+{
+    for (int i = 0; i < a->n; i++) {
+        size_t end = i + 1 < a->n ? a->start[i + 1] : a->out->len;
+
+        hw_pg_param_bin(call, a->out->data + a->start[i], end - a->start[i]);
+    }
+}
+
+static void put_names_and_tokens(arrays *a, const hw_checkpoint *c, size_t n)
+{
+    hw_pg_array array;
+
+    begin_array(a, HW_OID_TEXT, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put(a->out, c[i].subscriber_id.s, c[i].subscriber_id.len);
+    begin_array(a, HW_OID_INT8, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int8(a->out, c[i].token);
+}
+
+static void put_positions(arrays *a, const hw_checkpoint *c, size_t n)
+{
+    hw_pg_array array;
+
+    begin_array(a, HW_OID_INT8, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int8(a->out, c[i].high);
+    begin_array(a, HW_OID_INT8, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int8(a->out, c[i].anchor.sequence);
+    begin_array(a, HW_OID_UUID, n, &array);
+    for (size_t i = 0; i < n; i++) {
+        if (c[i].anchor.sequence > 0)
+            hw_pg_array_put(a->out, c[i].anchor.id.b, sizeof c[i].anchor.id.b);
+        else
+            hw_pg_array_put_null(a->out, &array);
+    }
+}
+
+/* All that is owed in one array, and which elements of it (from 1) are whose. */
+static void put_all_owed(arrays *a, const hw_checkpoint *c, size_t n)
+{
+    hw_pg_array array;
+    size_t all = 0;
+
+    begin_array(a, HW_OID_INT4, n, &array);
+    for (size_t i = 0; i < n; all += 2 * c[i].owed_n, i++)
+        hw_pg_array_put_int4(a->out, (int32_t)(all + 1));
+    all = 0;
+    begin_array(a, HW_OID_INT4, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int4(a->out, (int32_t)(all += 2 * c[i].owed_n));
+    begin_array(a, HW_OID_INT8, all, &array);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < c[i].owed_n; k++) {
+            hw_pg_array_put_int8(a->out, c[i].owed[k].first);
+            hw_pg_array_put_int8(a->out, c[i].owed[k].last);
+        }
+    }
+}
+
+/* One row for each that is not lost: its number (from 1), status, redrives. */
+static void take_news(const PGresult *result, size_t n, hw_sub_news *news)
+{
+    for (size_t i = 0; i < n; i++)
+        news[i] = (hw_sub_news){.lost = true};
+    for (int row = 0; row < PQntuples(result); row++) {
+        int64_t i = hw_pg_get_int8(result, row, 0) - 1;
+
+        assert(i >= 0 && (size_t)i < n);
+        news[i] = (hw_sub_news){.status = status_of(hw_pg_get_str(result, row, 1)),
+                                .redrives = hw_pg_get_bool(result, row, 2)};
+    }
+}
+
+static int ask(hw_pg *pg, const hw_pg_call *call, size_t n, hw_sub_news *ret_news,
+               howdah_error *reterr)
+{
+    PGresult *result = NULL;
+    int s = hw_pg_exec(pg, call, &result, reterr);
+
+
+    if (s >= 0)
+        take_news(result, n, ret_news);
+    PQclear(result);
+    return s;
+}
+
+static int checkpoint(hw_store *store, const hw_checkpoint *checkpoints, size_t n, int64_t lease_ms,
+                      hw_sub_news *ret_news, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_SUB_CHECKPOINT, .writes = true};
+    arrays a = {.out = &pg->params};
+    int s = hw_pg_ready_to_move(pg, reterr);
+
+    if (s < 0 || n == 0)
+        return s;
+    hw_buf_clear(a.out);
+    put_names_and_tokens(&a, checkpoints, n);
+    put_positions(&a, checkpoints, n);
+    put_all_owed(&a, checkpoints, n);
+    s = hw_buf_check(a.out, reterr);
+    if (s < 0)
+        return s;
+    params_of_arrays(&a, &call);
+    hw_pg_param_str(&call, hw_str_of(pg->timeline));
+    hw_pg_param_int8(&call, lease_ms);
+    s = ask(pg, &call, n, ret_news, reterr);
+    for (size_t i = 0; s >= 0 && i < n; i++) {
+        if (ret_news[i].lost) {
+            howdah_error err = HOWDAH_ERROR_INIT;
+
+            s = hw_pg_why_not_moved(pg, &checkpoints[i], &err);
+            if (s == HOWDAH_LOST)
+                s = HOWDAH_OK;
+            else
+                hw_error_copy(reterr, &err);
+        }
+    }
+    return s;
+}
+
+static int poll_news(hw_store *store, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
+                     hw_sub_news *ret_news, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = lease_ms > 0 ? HW_PG_SUB_RENEW : HW_PG_SUB_POLL};
+    arrays a = {.out = &pg->params};
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0 || n == 0)
+        return s;
+    hw_buf_clear(a.out);
+    put_names_and_tokens(&a, subs, n);
+    s = hw_buf_check(a.out, reterr);
+    if (s < 0)
+        return s;
+    params_of_arrays(&a, &call);
+    if (lease_ms > 0)
+        hw_pg_param_int8(&call, lease_ms);
+    return ask(pg, &call, n, ret_news, reterr);
+}
+
+/* ------------------------------------------------------------------ changes */
+
+/* A statement that answers with a row when it has changed something. */
+static int change(hw_pg *pg, const hw_pg_call *call, int otherwise, howdah_error *reterr)
+{
+    PGresult *result = NULL;
+    int s = hw_pg_exec(pg, call, &result, reterr);
+
+    if (s >= 0 && PQntuples(result) == 0)
+        s = otherwise == HOWDAH_LOST
+                ? hw_fail(reterr, HOWDAH_LOST, "the subscription has another owner, or is gone")
+                : not_found(reterr);
+    PQclear(result);
+    return s;
+}
+
+static int suspect(hw_store *store, hw_str subscriber_id, int64_t token, int64_t sequence,
+                   int64_t attempts, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_SUB_SUSPECT, .writes = true};
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_pg_param_str(&call, subscriber_id);
+    hw_pg_param_int8(&call, token);
+    hw_pg_param_int8(&call, sequence);
+    hw_pg_param_int8(&call, attempts);
+    return change(pg, &call, HOWDAH_LOST, reterr);
+}
+
+static int set_status(hw_store *store, hw_str subscriber_id, int64_t token, hw_sub_status status,
+                      hw_str reason, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_SUB_STATUS, .writes = true};
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_pg_param_str(&call, subscriber_id);
+    hw_pg_param_int8(&call, token);
+    hw_pg_param_str(&call, hw_str_of(status_names[status]));
+    hw_pg_param_str(&call, reason);
+    return change(pg, &call, token > 0 ? HOWDAH_LOST : HOWDAH_NOT_FOUND, reterr);
+}
+
+static int reset(hw_store *store, hw_str subscriber_id, int64_t high, const hw_range *owed,
+                 size_t owed_n, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_SUB_RESET, .writes = true};
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_buf_clear(&pg->params);
+    put_owed(&pg->params, owed, owed_n);
+    s = hw_buf_check(&pg->params, reterr);
+    if (s < 0)
+        return s;
+    hw_pg_param_str(&call, subscriber_id);
+    hw_pg_param_int8(&call, high);
+    hw_pg_param_bin(&call, pg->params.data, pg->params.len);
+    return change(pg, &call, HOWDAH_NOT_FOUND, reterr);
+}
+
+static int remove_row(hw_store *store, hw_str subscriber_id, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_SUB_REMOVE, .writes = true};
+    PGresult *result = NULL;
+    bool removed = false;
+    bool there = false;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_pg_param_str(&call, subscriber_id);
+    /* Our own lock would not stand in the statement's way. */
+    if (has_lock(pg, subscriber_id)) {
+        there = true;
+    } else {
+        s = hw_pg_exec(pg, &call, &result, reterr);
+        if (s >= 0) {
+            removed = hw_pg_get_bool(result, 0, 0);
+            there = hw_pg_get_bool(result, 0, 1);
+        }
+        PQclear(result);
+    }
+    if (s < 0 || removed)
+        return s;
+    if (!there)
+        return not_found(reterr);
+    return hw_advise(reterr, hw_fail(reterr, HOWDAH_CONFLICT, "somebody owns the subscription"),
+                     "stop its program first, or wait until its lease has run out");
+}
+
+const hw_sub_ops hw_pg_sub_ops = {
+    .owners = hw_pg_owners,
+    .gaps = hw_pg_gaps,
+    .blockers = hw_pg_blockers,
+    .timeline = hw_pg_timeline,
+    .verify = hw_pg_verify,
+    .create = create,
+    .load = load,
+    .list = list,
+    .take = take,
+    .release = release,
+    .checkpoint = checkpoint,
+    .poll = poll_news,
+    .suspect = suspect,
+    .set_status = set_status,
+    .reset = reset,
+    .remove = remove_row,
+    .dead_letter = hw_pg_dead_letter,
+    .letters = hw_pg_letters,
+    .letters_mark = hw_pg_letters_mark,
+    .letter_settle = hw_pg_letter_settle,
+    .skip = hw_pg_skip,
+    .skips = hw_pg_skips,
+    .skip_resolve = hw_pg_skip_resolve,
+    .begin = hw_pg_begin,
+    .handle = hw_pg_handle,
+    .commit = hw_pg_commit,
+    .rollback = hw_pg_rollback,
+    .session = hw_pg_session_number,
+    .listen = hw_pg_listen,
+    .arm = hw_pg_arm,
+    .ring = hw_pg_ring,
+    .wait = hw_pg_wait,
+    .fd = hw_pg_fd,
+};

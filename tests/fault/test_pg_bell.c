@@ -1,0 +1,306 @@
+/*
+ * test_pg_bell.c - who is woken, by whom, and who does not pay for it.
+ */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/channel.h"
+#include "store/pg/pg.h"
+#include "test_pg_help.h"
+
+#define LONG_MS 10000
+#define SHORT_MS 50 /* long enough for a notification that is on its way */
+
+static const hw_str a_b = {"a.b", 3};
+
+static int64_t mark(const pgt *t)
+{
+    return pgt_number(t, t->admin, "SELECT last_value FROM {bell}");
+}
+
+static hw_store *sleeper(const pgt *t, bool general, const hw_str *types, size_t n)
+{
+    hw_store *store = pgt_store(t, NULL);
+
+    pgt_ok(store->ops->subs->listen(store, general, types, n, &pgt_error));
+    pgt_ok(store->ops->subs->arm(store, &pgt_error));
+    return store;
+}
+
+static void is_woken(hw_store *store)
+{
+    assert_int_equal(store->ops->subs->wait(store, LONG_MS, &pgt_error), HOWDAH_OK);
+}
+
+static void sleeps_on(hw_store *store)
+{
+    assert_int_equal(store->ops->subs->wait(store, SHORT_MS, &pgt_error), HOWDAH_END);
+}
+
+static void sql_append(const pgt *t, PGconn *conn, const char *type)
+{
+    pgt_run(t, conn, "SELECT {append}('s', '%s')", type);
+}
+
+static void an_append_in_sql_wakes_who_sleeps(void **state)
+{
+    pgt *t = *state;
+    hw_store *general = sleeper(t, true, NULL, 0);
+    hw_store *typed = sleeper(t, false, &a_b, 1);
+    hw_store *other = sleeper(t, false, &HW_STR_LIT("a_b"), 1); /* on the same channel */
+    PGconn *conn = pgt_session(t->url);
+
+    pgt_run(t, conn, "SET howdah.ring = 'on'");
+    assert_int_equal(mark(t), hw_channel_bit(HW_STR_NULL) | hw_channel_bit(a_b) |
+                                  hw_channel_bit(HW_STR_LIT("a_b")));
+    sql_append(t, conn, "a.b");
+    is_woken(general);
+    is_woken(typed);
+    sleeps_on(other);
+    sleeps_on(general);
+    assert_int_equal(mark(t), hw_channel_bit(HW_STR_LIT("a_b")));
+    /* Nobody sleeps until this one comes: nobody is told. */
+    sql_append(t, conn, "a.c");
+    sleeps_on(general);
+    sleeps_on(typed);
+    sql_append(t, conn, "a_b");
+    is_woken(other);
+    assert_int_equal(mark(t), 0);
+    PQfinish(conn);
+    pgt_store_close(general);
+    pgt_store_close(typed);
+    pgt_store_close(other);
+}
+
+/* Notifications that this session has got by now. */
+static int count_notes(PGconn *conn)
+{
+    PGnotify *note;
+    int n = 0;
+
+    PQclear(PQexec(conn, "SELECT 1"));
+    while (PQconsumeInput(conn) && (note = PQnotifies(conn))) {
+        PQfreemem(note);
+        n++;
+    }
+    return n;
+}
+
+static void a_batch_rings_each_channel_once(void **state)
+{
+    pgt *t = *state;
+    hw_store *general = sleeper(t, true, NULL, 0);
+    hw_store *typed = sleeper(t, false, &a_b, 1);
+    PGconn *conn = pgt_session(t->url);
+
+    pgt_run(t, t->admin, "DO $$ BEGIN EXECUTE format('LISTEN %%I; LISTEN %%I; LISTEN %%I',"
+                         " {channel}(), {channel}('a.b'), {channel}('a.c')); END $$");
+    pgt_run(t, conn, "SET howdah.ring = 'on'");
+    pgt_run(t, conn, "BEGIN; INSERT INTO {events} (stream, version, type, data) SELECT 's', i,"
+                     " CASE WHEN i %% 2 = 0 THEN 'a.b' ELSE 'a.c' END, '{}'"
+                     " FROM generate_series(1, 1000) AS i");
+    sql_append(t, conn, "a.b");
+    pgt_run(t, conn, "COMMIT");
+    is_woken(general);
+    is_woken(typed);
+    assert_int_equal(count_notes(t->admin), 2);
+    sleeps_on(general);
+    sleeps_on(typed);
+    PQfinish(conn);
+    pgt_store_close(general);
+    pgt_store_close(typed);
+}
+
+static void an_append_of_the_library_rings_after_its_commit(void **state)
+{
+    pgt *t = *state;
+    hw_store *general = sleeper(t, true, NULL, 0);
+    hw_store *typed = sleeper(t, false, &HW_STR_LIT("fault.test"), 1);
+    pgt_batch b = pgt_batch_new("batch", 3000, 3);
+
+    (void)pgt_append(t->bus, "s");
+    is_woken(general);
+    is_woken(typed);
+    assert_int_equal(mark(t), 0);
+    (void)pgt_append(t->bus, "s");
+    sleeps_on(general);
+    pgt_ok(general->ops->subs->arm(general, &pgt_error));
+    pgt_ok(howdah_append_batch(t->bus, PGT_EVENTS(&b), b.n, NULL, b.positions, &pgt_error));
+    is_woken(general);
+    sleeps_on(typed);
+    pgt_batch_free(&b);
+    pgt_store_close(general);
+    pgt_store_close(typed);
+}
+
+static void an_append_of_the_library_sends_no_notify_when_nobody_sleeps(void **state)
+{
+    pgt *t = *state;
+    hw_store *awake = pgt_store(t, NULL);
+
+    pgt_ok(awake->ops->subs->listen(awake, true, NULL, 0, &pgt_error));
+    for (int i = 0; i < 50; i++)
+        (void)pgt_append(t->bus, "s");
+    sleeps_on(awake);
+    pgt_store_close(awake);
+}
+
+static void an_armed_bell_does_not_keep_a_transaction_from_being_prepared(void **state)
+{
+    pgt *t = *state;
+    hw_store *store = sleeper(t, true, NULL, 0);
+    PGconn *conn = pgt_session(t->url);
+
+    pgt_run(t, conn, "BEGIN");
+    sql_append(t, conn, "a.b");
+    pgt_run(t, conn, "PREPARE TRANSACTION 'bell %s'", t->schema);
+    pgt_run(t, conn, "COMMIT PREPARED 'bell %s'", t->schema);
+    sleeps_on(store);
+    assert_string_equal(pgt_text(t, conn, "SELECT {ring}('{a.b}')"), "t");
+    is_woken(store);
+    assert_string_equal(pgt_text(t, conn, "SELECT {ring}('{a.b}')"), "f");
+    /* Whoever asks for it gets it. */
+    pgt_ok(store->ops->subs->arm(store, &pgt_error));
+    pgt_run(t, conn, "BEGIN; SET LOCAL howdah.ring = 'on'");
+    sql_append(t, conn, "a.b");
+    assert_string_equal(pgt_state(t, conn, "PREPARE TRANSACTION 'bell %s'", t->schema), "0A000");
+    PQfinish(conn);
+    pgt_store_close(store);
+}
+
+static void whoever_owns_or_waits_for_a_subscription_hears_what_happens_to_it(void **state)
+{
+    pgt *t = *state;
+    hw_store *store = sleeper(t, false, &a_b, 1);
+    hw_store *other = pgt_store(t, NULL);
+    const hw_sub_ops *subs = other->ops->subs;
+    const hw_str me = HW_STR_LIT("me");
+    int64_t n = 0;
+
+    pgt_ok(subs->create(other, me, HW_STR_NULL, 0, NULL, 0, NULL, &pgt_error));
+    sleeps_on(store);
+    pgt_ok(subs->set_status(other, me, 0, HW_SUB_PAUSED, HW_STR_NULL, &pgt_error));
+    is_woken(store);
+    pgt_ok(subs->reset(other, me, 5, NULL, 0, &pgt_error));
+    is_woken(store);
+    pgt_ok(subs->release(other, me, 12345, HW_INSTANCE_SINGLE, &pgt_error));
+    is_woken(store);
+    pgt_ok(subs->letters_mark(other, NULL, 0, me, HW_LETTER_REDRIVE, HW_STR_NULL, &n, &pgt_error));
+    is_woken(store);
+    pgt_store_close(store);
+    pgt_store_close(other);
+}
+
+static void a_wait_ends_with_its_connection(void **state)
+{
+    pgt *t = *state;
+    hw_store *store = sleeper(t, true, NULL, 0);
+    uint64_t before = 0;
+    uint64_t after = 0;
+
+    pgt_ok(store->ops->subs->session(store, &before, &pgt_error));
+    pgt_run(t, t->admin, "SELECT pg_terminate_backend(%d)", ((hw_pg *)store)->backend_pid);
+    assert_int_equal(store->ops->subs->wait(store, LONG_MS, &pgt_error), HOWDAH_UNAVAILABLE);
+    pgt_ok(store->ops->subs->session(store, &after, &pgt_error));
+    assert_true(after > before);
+    sleeps_on(store);
+    pgt_store_close(store);
+}
+
+static bool is_readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    return poll(&p, 1, SHORT_MS) == 1;
+}
+
+static void the_descriptor_says_when_a_wait_would_return(void **state)
+{
+    pgt *t = *state;
+    hw_store *store = sleeper(t, true, NULL, 0);
+    const hw_sub_ops *subs = store->ops->subs;
+    int64_t head = 0;
+    int fd = subs->fd(store);
+
+    assert_true(fd >= 0);
+    assert_false(is_readable(fd));
+    (void)pgt_append(t->bus, "s");
+    assert_true(is_readable(fd));
+    is_woken(store);
+    assert_false(is_readable(fd));
+    /* The notification comes along with the answer of a statement. */
+    pgt_ok(subs->arm(store, &pgt_error));
+    (void)pgt_append(t->bus, "s");
+    assert_true(is_readable(fd));
+    pgt_ok(store->ops->head(store, &head, &pgt_error));
+    assert_true(is_readable(fd));
+    is_woken(store);
+    assert_false(is_readable(fd));
+    /* The same descriptor after a new connection. */
+    hw_pg_disconnect((hw_pg *)store);
+    pgt_ok(subs->listen(store, true, NULL, 0, &pgt_error));
+    assert_int_equal(subs->fd(store), fd);
+    pgt_ok(subs->arm(store, &pgt_error));
+    assert_false(is_readable(fd));
+    (void)pgt_append(t->bus, "s");
+    assert_true(is_readable(fd));
+    is_woken(store);
+    pgt_store_close(store);
+}
+
+/* ---- names */
+
+static void sql_and_c_agree_on_channels_and_bits(void **state)
+{
+    pgt *t = *state;
+    unsigned seed = 7;
+    hw_buf sql = HW_BUF_INIT(4 << 20);
+    PGresult *result;
+    enum { N = 4000 };
+    static char types[N][260];
+
+    hw_buf_puts(&sql, "SELECT {channel}(u.t), {bell_bit}(u.t) FROM unnest(ARRAY[");
+    for (int i = 0; i < N; i++) {
+        static const char letters[] = "abcXYZ019_-";
+        size_t len = 1 + (size_t)i % 255;
+
+        for (size_t k = 0; k < len; k++) {
+            bool dot = k > 0 && k + 1 < len && types[i][k - 1] != '.' && rand_r(&seed) % 6 == 0;
+
+            types[i][k] = dot ? '.' : letters[(size_t)rand_r(&seed) % (sizeof letters - 1)];
+        }
+        hw_buf_printf(&sql, "%s'%s'", i ? "," : "", types[i]);
+    }
+    hw_buf_puts(&sql, "]) WITH ORDINALITY AS u(t, n) ORDER BY u.n");
+    result = pgt_result(t, t->admin, "%s", hw_buf_str(&sql));
+    assert_int_equal(PQntuples(result), N);
+    for (int i = 0; i < N; i++) {
+        char name[HW_CHANNEL_SIZE];
+        hw_str type = hw_str_of(types[i]);
+
+        assert_true(hw_channel_name(hw_str_of(t->schema), type, name));
+        assert_string_equal(PQgetvalue(result, i, 0), name);
+        assert_int_equal(strtoll(PQgetvalue(result, i, 1), NULL, 10), hw_channel_bit(type));
+    }
+    PQclear(result);
+    hw_buf_done(&sql);
+}
+
+static const struct CMUnitTest tests[] = {
+    PGT_TEST(an_append_in_sql_wakes_who_sleeps),
+    PGT_TEST(a_batch_rings_each_channel_once),
+    PGT_TEST(an_append_of_the_library_rings_after_its_commit),
+    PGT_TEST(an_append_of_the_library_sends_no_notify_when_nobody_sleeps),
+    PGT_TEST(an_armed_bell_does_not_keep_a_transaction_from_being_prepared),
+    PGT_TEST(whoever_owns_or_waits_for_a_subscription_hears_what_happens_to_it),
+    PGT_TEST(a_wait_ends_with_its_connection),
+    PGT_TEST(the_descriptor_says_when_a_wait_would_return),
+    PGT_TEST(sql_and_c_agree_on_channels_and_bits),
+};
+
+PGT_MAIN("pg bell", tests)

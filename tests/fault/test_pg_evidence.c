@@ -1,0 +1,278 @@
+/*
+ * test_pg_evidence.c - the owners of numbers, the gaps between them, and whether a log is still
+ * the one that a checkpoint was stored for.
+ */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/pg/pg.h"
+#include "test_pg_help.h"
+
+typedef struct owners {
+    int status;
+    uint64_t *ids;
+    size_t n;
+} owners;
+
+static owners look(hw_store *store)
+{
+    owners o = {0};
+
+    o.status = store->ops->subs->owners(store, &o.ids, &o.n, &pgt_error);
+    pgt_ok(o.status);
+    return o;
+}
+
+static size_t count(hw_store *store)
+{
+    owners o = look(store);
+
+    assert_int_equal(o.status, HOWDAH_OK);
+    hw_free(o.ids);
+    return o.n;
+}
+
+/* The only owner there is. */
+static uint64_t only(hw_store *store)
+{
+    owners o = look(store);
+    uint64_t id;
+
+    assert_int_equal(o.status, HOWDAH_OK);
+    assert_int_equal(o.n, 1);
+    id = o.ids[0];
+    hw_free(o.ids);
+    return id;
+}
+
+static void append(const pgt *t, PGconn *conn)
+{
+    pgt_run(t, conn, "SELECT {append}('s-' || pg_backend_pid(), 't')");
+}
+
+/* ---- owners */
+
+static void whoever_drew_a_number_owns_it_until_the_end(void **state)
+{
+    pgt *t = *state;
+    hw_store *store = pgt_store(t, NULL);
+    PGconn *a = pgt_session(t->url);
+    PGconn *b = pgt_session(t->url);
+    uint64_t id;
+
+    assert_int_equal(count(store), 0);
+    pgt_run(t, a, "BEGIN");
+    pgt_run(t, b, "BEGIN");
+    pgt_run(t, b, "CREATE TABLE {unrelated} (n integer)"); /* a transaction id, but no number */
+    assert_int_equal(count(store), 0);
+    append(t, a);
+    id = only(store);
+    assert_int_equal(id, pgt_number(t, a, "SELECT pg_current_xact_id()::text"));
+    append(t, b);
+    assert_int_equal(count(store), 2);
+    pgt_run(t, b, "ROLLBACK");
+    assert_int_equal(only(store), id);
+    pgt_run(t, a, "COMMIT");
+    assert_int_equal(count(store), 0);
+    PQfinish(a);
+    PQfinish(b);
+    pgt_store_close(store);
+}
+
+static void an_owner_keeps_its_name_under_savepoints(void **state)
+{
+    pgt *t = *state;
+    hw_store *store = pgt_store(t, NULL);
+    PGconn *a = pgt_session(t->url);
+    uint64_t id;
+
+    pgt_run(t, a, "BEGIN; SAVEPOINT x");
+    append(t, a);
+    id = only(store);
+    assert_int_equal(id, pgt_number(t, a, "SELECT pg_current_xact_id()::text"));
+    for (int i = 0; i < 70; i++) { /* more than a backend shows of its subtransactions */
+        pgt_run(t, a, "SAVEPOINT s%d", i);
+        append(t, a);
+    }
+    assert_int_equal(only(store), id);
+    /* What the savepoint drew is undone, but the lock belongs to the whole transaction. */
+    pgt_run(t, a, "ROLLBACK TO x");
+    assert_int_equal(only(store), id);
+    pgt_run(t, a, "COMMIT");
+    assert_int_equal(count(store), 0);
+    PQfinish(a);
+    pgt_store_close(store);
+}
+
+static int keep_blocker(void *ctx, const hw_blocker *blocker)
+{
+    (void)snprintf(ctx, 200, "%s", blocker->name.s);
+    assert_true(blocker->age_ms >= 0);
+    return 0;
+}
+
+static void an_owner_keeps_its_name_when_it_is_prepared(void **state)
+{
+    pgt *t = *state;
+    hw_store *store = pgt_store(t, NULL);
+    PGconn *a = pgt_session(t->url);
+    char name[200] = "";
+    char expected[200];
+    uint64_t id;
+
+    pgt_run(t, a, "SET application_name = 'billing'; BEGIN; SAVEPOINT x");
+    append(t, a);
+    pgt_run(t, a, "SAVEPOINT y");
+    append(t, a);
+    id = only(store);
+    pgt_ok(store->ops->subs->blockers(store, keep_blocker, name, &pgt_error));
+    (void)snprintf(expected, sizeof expected, "pid %d (billing)", PQbackendPID(a));
+    assert_string_equal(name, expected);
+    pgt_run(t, a, "PREPARE TRANSACTION 'own %s'", t->schema);
+    assert_int_equal(only(store), id);
+    PQfinish(a);
+    pgt_wait_for(t, t->admin, 0,
+                 "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'billing'");
+    assert_int_equal(only(store), id);
+    pgt_ok(store->ops->subs->blockers(store, keep_blocker, name, &pgt_error));
+    (void)snprintf(expected, sizeof expected, "prepared own %s", t->schema);
+    assert_string_equal(name, expected);
+    pgt_run(t, t->admin, "COMMIT PREPARED 'own %s'", t->schema);
+    assert_int_equal(count(store), 0);
+    pgt_store_close(store);
+}
+
+static void a_number_drawn_without_a_transaction_id_makes_owners_useless(void **state)
+{
+    pgt *t = *state;
+    hw_store *store = pgt_store(t, NULL);
+    PGconn *a = pgt_session(t->url);
+    owners o;
+    bool drew = false;
+
+    /* nextval() itself asks for an id once in 32 numbers only. */
+    for (int i = 0; i < 3 && !drew; i++) {
+        pgt_run(t, a, "BEGIN");
+        pgt_run(t, a, "SELECT nextval('{events_global_sequence_seq}')");
+        drew = strcmp(pgt_text(t, a, "SELECT pg_current_xact_id_if_assigned()"), "NULL") == 0;
+        if (!drew)
+            pgt_run(t, a, "ROLLBACK");
+    }
+    assert_true(drew);
+    o = look(store);
+    assert_int_equal(o.status, HOWDAH_END);
+    pgt_run(t, a, "COMMIT");
+    assert_int_equal(count(store), 0);
+    PQfinish(a);
+    pgt_store_close(store);
+}
+
+static void the_numbers_of_another_bus_are_not_ours(void **state)
+{
+    pgt *t = *state;
+    hw_store *store = pgt_store(t, NULL);
+    PGconn *a = pgt_session(t->url);
+    pgt other = *t;
+
+    (void)snprintf(other.schema, sizeof other.schema, "other %d", (int)getpid());
+    other.settings = pgt_settings(&other, "schema", other.schema);
+    other.bus = pgt_open(&other, other.url);
+    pgt_ok(howdah_migrate(other.bus, NULL, &pgt_error));
+    pgt_run(&other, a, "BEGIN");
+    append(&other, a);
+    assert_int_equal(count(store), 0);
+    pgt_run(&other, a, "ROLLBACK; DROP SCHEMA {schema} CASCADE;"
+                       " DROP ROLE {_publish}, {_read}, {_subscribe}, {_admin}");
+    howdah_close(other.bus);
+    howdah_settings_free(other.settings);
+    PQfinish(a);
+    pgt_store_close(store);
+}
+
+/* ---- gaps */
+
+static int put_gap(void *ctx, hw_range range)
+{
+    char *text = ctx;
+
+    (void)sprintf(text + strlen(text), "%lld-%lld ", (long long)range.first, (long long)range.last);
+    return 0;
+}
+
+static const char *gaps(hw_store *store, int64_t first, int64_t last)
+{
+    static char text[4096];
+
+    text[0] = '\0';
+    pgt_ok(store->ops->subs->gaps(store, first, last, put_gap, text, &pgt_error));
+    return text;
+}
+
+static void gaps_are_what_has_no_row(void **state)
+{
+    pgt *t = *state;
+    hw_store *store = pgt_store(t, NULL);
+
+    assert_string_equal(gaps(store, 1, 10), "1-10 ");
+    assert_string_equal(gaps(store, 5, 4), "");
+    pgt_run(t, t->admin, "INSERT INTO {events} (global_sequence, stream, version, type)"
+                         " SELECT n, 's', n, 't' FROM generate_series(3, 200010) AS n"
+                         " WHERE n NOT IN (7, 8, 50003, 100002, 100003, 150002)");
+    assert_string_equal(gaps(store, 1, 200010), "1-2 7-8 50003-50003 100002-100003 150002-150002 ");
+    assert_string_equal(gaps(store, 3, 6), "");
+    assert_string_equal(gaps(store, 7, 7), "7-7 ");
+    assert_string_equal(gaps(store, 200000, 200020), "200011-200020 ");
+    assert_string_equal(gaps(store, 8, 9), "8-8 ");
+    pgt_store_close(store);
+}
+
+/* ---- the log's past */
+
+static void an_anchor_tells_another_log(void **state)
+{
+    pgt *t = *state;
+    hw_store *store = pgt_store(t, NULL);
+    const hw_sub_ops *subs = store->ops->subs;
+    hw_anchor anchor = {.sequence = 0};
+    char timeline[HW_TIMELINE_SIZE];
+    char again[HW_TIMELINE_SIZE];
+
+    pgt_ok(subs->verify(store, &anchor, 0, &pgt_error));
+    assert_int_equal(subs->verify(store, &anchor, 1, &pgt_error), HOWDAH_NOT_FOUND);
+    assert_non_null(strstr(pgt_error.message, "ahead of the log"));
+    anchor.sequence = pgt_append(t->bus, "s").global_sequence;
+    assert_int_equal(subs->verify(store, &anchor, 1, &pgt_error), HOWDAH_NOT_FOUND);
+    assert_non_null(strstr(pgt_error.message, "another event is at the anchor's position"));
+    assert_true(hw_uuid_parse(pgt_text(t, t->admin, "SELECT id FROM {events}"), 36, &anchor.id));
+    pgt_ok(subs->verify(store, &anchor, 1, &pgt_error));
+    pgt_run(t, t->admin, "DELETE FROM {events}");
+    assert_int_equal(subs->verify(store, &anchor, 1, &pgt_error), HOWDAH_NOT_FOUND);
+    assert_non_null(strstr(pgt_error.message, "the anchor's event is gone"));
+    pgt_ok(subs->timeline(store, timeline, &pgt_error));
+    assert_non_null(strchr(timeline, '/'));
+    hw_pg_disconnect((hw_pg *)store);
+    pgt_ok(subs->timeline(store, again, &pgt_error));
+    assert_string_equal(timeline, again);
+    pgt_store_close(store);
+}
+
+static const struct CMUnitTest tests[] = {
+    PGT_TEST(whoever_drew_a_number_owns_it_until_the_end),
+    PGT_TEST(an_owner_keeps_its_name_under_savepoints),
+    PGT_TEST(an_owner_keeps_its_name_when_it_is_prepared),
+    PGT_TEST(a_number_drawn_without_a_transaction_id_makes_owners_useless),
+    PGT_TEST(the_numbers_of_another_bus_are_not_ours),
+    PGT_TEST(gaps_are_what_has_no_row),
+    PGT_TEST(an_anchor_tells_another_log),
+};
+
+PGT_MAIN("pg evidence", tests)
