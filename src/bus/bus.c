@@ -17,6 +17,7 @@
 
 static int new_bus(const howdah_settings *settings, howdah_bus **ret_bus, howdah_error *reterr)
 {
+    const char *wakeup = hw_settings_text(settings, HW_SETTING_wakeup);
     howdah_bus *bus = hw_calloc(1, sizeof *bus);
 
     if (!bus)
@@ -31,6 +32,9 @@ static int new_bus(const howdah_settings *settings, howdah_bus **ret_bus, howdah
     bus->payload_bytes_max = (size_t)settings->value[HW_SETTING_payload_bytes_max];
     bus->read_batch = (size_t)settings->value[HW_SETTING_read_batch];
     bus->poll_interval_ms = settings->value[HW_SETTING_poll_interval];
+    bus->wakeup = wakeup[0] == 'n'   ? HW_WAKEUP_NOTIFY
+                  : wakeup[0] == 'p' ? HW_WAKEUP_POLL
+                                     : HW_WAKEUP_AUTO;
     *ret_bus = bus;
     return HOWDAH_OK;
 }

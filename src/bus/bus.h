@@ -18,6 +18,7 @@ struct howdah_bus {
     size_t payload_bytes_max;
     size_t read_batch;
     int64_t poll_interval_ms;
+    enum { HW_WAKEUP_AUTO, HW_WAKEUP_NOTIFY, HW_WAKEUP_POLL } wakeup;
     char *masked_url;
     howdah_settings *settings; /* with url: for further sessions; NULL over a store given */
     char *url;

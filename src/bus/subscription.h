@@ -190,25 +190,47 @@ void hw_turn_redrive(howdah_subscription *sub, hw_store *io, hw_store *tx);
 int hw_turn_checkpoint(const howdah_subscription *sub, hw_ranges *owed, hw_checkpoint *ret,
                        howdah_error *reterr);
 
+/* ---- owning.c */
+
+/* The turn's own members, ready for the next. */
+void hw_service_clear_turn(howdah_subscription *sub);
+/* Forgets what was read and not handled. */
+void hw_service_drop_page(howdah_subscription *sub);
+bool hw_service_is_owned(const howdah_subscription *sub);
+/* Tries to become the owner; HOWDAH_OK whether it did or not. */
+int hw_service_take(howdah_subscription *sub, howdah_error *reterr);
+/* Gives the session's lock back; the state is not stored. */
+void hw_service_unlock(howdah_subscription *sub);
+/* Forgets the state; the ownership is tried again at take_ms. */
+void hw_service_step_down(howdah_subscription *sub, int64_t take_ms);
+/* Reads for itself from now on. */
+void hw_service_go_behind(howdah_subscription *sub);
+/* Halted, for sub->reason, in the store too. */
+void hw_service_stop(howdah_subscription *sub);
+/* Due checkpoints are stored, and the store asked for news; only when is_news_due. */
+bool hw_service_is_news_due(const howdah_bus *bus);
+int hw_service_exchange_news(howdah_bus *bus, howdah_error *reterr);
+/* Stores what is unsaved and gives the ownership up. */
+int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr);
+
+/* ---- waiting.c */
+
+/* Waits for the bell, a worker (extra_fd, -1: none), an interrupt, or the time of the next thing.
+ */
+int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_error *reterr);
+/* True when a later pass may succeed; waits a little, growing. */
+bool hw_service_bears(howdah_bus *bus, int status, const howdah_error *err);
+
 /* ---- service.c */
 
 /* The bus's service, made when first needed. */
 int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reterr);
 /* Lets everything go and frees it; the first error is reported. */
 int hw_service_close(howdah_bus *bus, howdah_error *reterr);
-/* Stores what is unsaved and gives the ownership up. */
-int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr);
-/* Forgets what was read and not handled. */
-void hw_service_drop_page(howdah_subscription *sub);
 /* Turns that workers have brought back become phases; the first error is returned. */
 int hw_service_collect(howdah_bus *bus, howdah_error *reterr);
 /* One pass over all that is due; for howdah_service() and the runner. */
 int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr);
-/* Waits for the bell, a worker (extra_fd, -1: none), an interrupt, or the time of the next thing.
- */
-int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_error *reterr);
-/* True when a later pass may succeed; waits a little, growing. */
-bool hw_service_bears(howdah_bus *bus, int status, const howdah_error *err);
 
 /* ---- runner.c */
 

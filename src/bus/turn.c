@@ -346,8 +346,11 @@ static bool deliver(turn *t, const howdah_event *event)
     bool dead = false;
     bool ok;
 
-    if (!keep_lease(t))
+    if (!keep_lease(t)) {
+        if (!sub->reload)
+            put_back(t, event);
         return false;
+    }
     if (event->broken)
         return give_up_event(t, event, "the stored event cannot be decoded", 1);
     if (suspected && !name_suspect(t, event, &dead))
@@ -362,24 +365,10 @@ static bool deliver(turn *t, const howdah_event *event)
 
 /* ------------------------------------------------------------------ a page */
 
-/* A gap before the row counts as missing until it is known to be none: then there is room. */
-static int offer_once_more(howdah_subscription *sub, const howdah_event *event, bool matches,
-                           hw_offer *ret_offer, howdah_error *reterr)
-{
-    int64_t now = hw_clock_mono_ms();
-    int s = hw_delivery_pass(&sub->d, event->global_sequence - 1, sub->page->holes,
-                             sub->page->holes_n, now, reterr);
-
-    return s < 0 ? s
-                 : hw_delivery_offer(&sub->d, event->global_sequence, event->stream, matches, now,
-                                     ret_offer, reterr);
-}
-
 static int offer(howdah_subscription *sub, const howdah_event *event, hw_offer *ret_offer,
                  howdah_error *reterr)
 {
     bool matches = hw_pattern_matches(hw_str_of(sub->pattern), event->type);
-    int s;
 
     if (sub->again)
         return hw_delivery_retry(&sub->d, event->global_sequence, ret_offer, reterr);
@@ -388,11 +377,22 @@ static int offer(howdah_subscription *sub, const howdah_event *event, hw_offer *
         *ret_offer = HW_OFFER_WAIT;
         return HOWDAH_OK;
     }
-    s = hw_delivery_offer(&sub->d, event->global_sequence, event->stream, matches,
-                          hw_clock_mono_ms(), ret_offer, reterr);
-    if (s >= 0 && *ret_offer == HW_OFFER_WAIT)
-        s = offer_once_more(sub, event, matches, ret_offer, reterr);
-    return s;
+    return hw_delivery_offer(&sub->d, event->global_sequence, event->stream, matches,
+                             hw_clock_mono_ms(), ret_offer, reterr);
+}
+
+/*
+ * The numbers before a row that has to wait may be no holes at all: then they are not in its way
+ * any more, and it is offered once more.
+ */
+static int offer_after_pass(howdah_subscription *sub, const howdah_event *event,
+                            hw_offer *ret_offer, howdah_error *reterr)
+{
+    const hw_page *page = sub->page;
+    int s = hw_delivery_pass(&sub->d, event->global_sequence - 1, page->holes, page->holes_n,
+                             hw_clock_mono_ms(), reterr);
+
+    return s < 0 ? s : offer(sub, event, ret_offer, reterr);
 }
 
 static bool run_page(turn *t)
@@ -408,6 +408,8 @@ static bool run_page(turn *t)
         if (hw_interrupted(&sub->bus->interrupt))
             return false;
         s = offer(sub, event, &verdict, &err);
+        if (s >= 0 && verdict == HW_OFFER_WAIT)
+            s = offer_after_pass(sub, event, &verdict, &err);
         if (s < 0) {
             give_up(t, s, &err);
             return false;

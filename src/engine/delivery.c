@@ -18,6 +18,8 @@
 #include "engine/backoff.h"
 
 #define ROOM_FIRST 8
+/* A row may leave a gap and become pending; with less nothing would ever fit. */
+#define OWED_LEAST 2
 
 /* ------------------------------------------------------------------ beginning and end */
 
@@ -26,9 +28,10 @@ void hw_delivery_init(hw_delivery *d, const hw_delivery_config *config)
     *d = (hw_delivery){.config = *config};
     if (d->config.owed_max == 0)
         d->config.owed_max = HW_OWED_MAX;
+    else if (d->config.owed_max < OWED_LEAST)
+        d->config.owed_max = OWED_LEAST;
     if (d->config.pending_max == 0)
         d->config.pending_max = HW_PENDING_MAX;
-    assert(d->config.owed_max >= 2);
 }
 
 static void forget_retries(hw_delivery *d)
@@ -426,7 +429,7 @@ int hw_delivery_failed(hw_delivery *d, int64_t sequence, hw_str stream, int64_t 
         park(d, stream, tries, add_ms(now_ms, delay_ms));
         *ret_failed = HW_FAILED_RETRY;
     } else if (d->config.fail_closed) {
-        park(d, stream, tries, INT64_MAX);
+        park(d, stream, 0, now_ms); /* whoever goes on, goes on with it, and with all its tries */
         *ret_failed = HW_FAILED_HALT;
     } else {
         *ret_failed = HW_FAILED_DEAD_LETTER;
@@ -567,8 +570,8 @@ int hw_delivery_wanted(const hw_delivery *d, int64_t to, const hw_hole *holes, s
     }
     if (to > end)
         to = end;
-    /* Two: a row may leave a gap and become pending, and the first one must fit. */
-    if (s == HOWDAH_OK && to > d->high && d->missing.n + d->pending.n + 2 <= d->config.owed_max)
+    if (s == HOWDAH_OK && to > d->high &&
+        d->missing.n + d->pending.n + OWED_LEAST <= d->config.owed_max)
         s = hw_ranges_add(out, d->high + 1, to, reterr);
     return s;
 }
@@ -598,7 +601,7 @@ size_t hw_delivery_due(const hw_delivery *d, int64_t now_ms, int64_t *out, size_
     for (size_t i = 0; i < d->retries_n && room > 0; i++) {
         const hw_retry *retry = &d->retries[i];
 
-        if (retry->due_ms > now_ms || retry->due_ms == INT64_MAX || retry->sequence == d->in_hand)
+        if (retry->due_ms > now_ms || retry->sequence == d->in_hand)
             continue;
         n = insert(out, n, room, retry->sequence);
         /* One that has failed may fail again: those behind it would be read in vain. */

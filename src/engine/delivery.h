@@ -68,7 +68,7 @@ typedef struct hw_delivery_config {
     int64_t max_retry_delay_ms;
     unsigned jitter_percent;
     bool fail_closed;   /* halt instead of writing a dead letter */
-    size_t owed_max;    /* ranges, at least 2; 0: HW_OWED_MAX */
+    size_t owed_max;    /* ranges, 2 at least; 0: HW_OWED_MAX */
     size_t pending_max; /* events accepted and not handled; 0: HW_PENDING_MAX */
 } hw_delivery_config;
 
@@ -82,7 +82,7 @@ typedef struct hw_delivery_config {
 typedef struct hw_retry {
     int64_t sequence;
     unsigned attempts; /* made so far; 0: never, it only waited behind another */
-    int64_t due_ms;    /* INT64_MAX: not before the subscription is loaded again (HALT) */
+    int64_t due_ms;
     uint64_t stream;
     int64_t *behind;  /* behind[behind_at..behind_n - 1], ascending */
     size_t behind_at; /* those before it have moved up */
@@ -152,7 +152,8 @@ typedef enum hw_failed {
     HW_FAILED_DEAD_LETTER, /* still in hand: store the dead letter and the checkpoint of
                               hw_delivery_owed_without() in one transaction, then call
                               hw_delivery_dead_lettered(); put it back if that fails */
-    HW_FAILED_HALT         /* fail_closed: the subscription ends here, the event stays pending */
+    HW_FAILED_HALT         /* fail_closed: the subscription ends here, the event stays pending; it
+                              is the first thing due when the subscription goes on */
 } hw_failed;
 
 /* The event in hand failed, for the (in_hand_tries + 1)th time.  Never fails itself. */

@@ -83,6 +83,7 @@ cf_group cf_race_tests(void);
 cf_group cf_flaky_tests(void);
 cf_group cf_event_tests(void);
 cf_group cf_subscribe_tests(void);
+cf_group cf_runner_tests(void);
 
 #define CF_GROUP(tests) ((cf_group){(tests), sizeof(tests) / sizeof(tests)[0]})
 

@@ -338,9 +338,10 @@ static void prepare_pg(void)
 int main(int argc, char **argv)
 {
     static struct CMUnitTest tests[512];
-    cf_group (*const groups[])(void) = {
-        cf_subscribe_tests, cf_event_tests,  cf_append_tests, cf_batch_tests, cf_read_tests,
-        cf_tail_tests,      cf_schema_tests, cf_import_tests, cf_race_tests,  cf_flaky_tests};
+    cf_group (*const groups[])(void) = {cf_subscribe_tests, cf_runner_tests, cf_event_tests,
+                                        cf_append_tests,    cf_batch_tests,  cf_read_tests,
+                                        cf_tail_tests,      cf_schema_tests, cf_import_tests,
+                                        cf_race_tests,      cf_flaky_tests};
     int chosen = choose(argc > 1 ? argv[1] : NULL);
     size_t n = 0;
 
@@ -361,6 +362,10 @@ int main(int argc, char **argv)
                     tests[n++] = group.tests[i];
                     break;
                 }
+    }
+    if (n == 0) {
+        (void)fprintf(stderr, "no test of that name\n");
+        return 2;
     }
     return _cmocka_run_group_tests(argv[1], tests, n, NULL, NULL);
 }

@@ -337,8 +337,12 @@ static void fail_closed_halts_and_the_event_stays_owed(void **state)
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     assert_int_equal(failed(&d, 1, "a"), HW_FAILED_HALT);
     assert_owed(&d, {1, 1});
-    assert_due(&d, INT64_MAX);
-    assert_i64_equal(hw_delivery_next_ms(&d), INT64_MAX);
+    /* Resumed, it is the first to be tried, as if for the first time. */
+    assert_int_equal(offer(&d, 2, "a"), HW_OFFER_HELD);
+    assert_due(&d, 0, 1, 2);
+    assert_int_equal(retry(&d, 1), HW_OFFER_DELIVER);
+    assert_int_equal(d.in_hand_tries, 0);
+    assert_int_equal(failed(&d, 1, "a"), HW_FAILED_HALT);
     assert_int_equal(hw_delivery_load(&d, 1, (const hw_range[]){{1, 1}}, 1, 0, NULL), HOWDAH_OK);
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     assert_int_equal(d.in_hand_tries, 0);
@@ -509,6 +513,19 @@ static void a_pass_stops_before_the_hole_that_is_too_many(void **state)
     pass(&d, 9, NULL, 0);
     assert_i64_equal(d.high, 9);
     assert_owes_nothing(&d);
+    hw_delivery_done(&d);
+}
+
+static void a_bound_too_low_to_go_on_with_is_raised(void **state)
+{
+    hw_delivery d;
+
+    (void)state;
+    start(&d, &(hw_delivery_config){.owed_max = 1});
+    assert_wanted(&d, 9, NULL, 0, {1, 9});
+    assert_int_equal(offer(&d, 2, "a"), HW_OFFER_DELIVER);
+    handled(&d, 2);
+    assert_owed(&d, {1, 1});
     hw_delivery_done(&d);
 }
 
@@ -872,6 +889,7 @@ int main(void)
         cmocka_unit_test(strict_ordering_waits_for_a_failed_event_of_any_stream),
         cmocka_unit_test(too_many_ranges_stop_what_would_add_one),
         cmocka_unit_test(a_pass_stops_before_the_hole_that_is_too_many),
+        cmocka_unit_test(a_bound_too_low_to_go_on_with_is_raised),
         cmocka_unit_test(too_many_events_that_are_not_handled_stop_further_ones),
         cmocka_unit_test(synchronous_checkpoints_are_due_after_every_event),
         cmocka_unit_test(batched_checkpoints_are_due_by_count_or_by_the_oldest_event),
