@@ -181,6 +181,7 @@ static void grant_roles(const cf *c)
 {
     run_about("GRANT ", c->schema, "_publish", " TO conformance_login");
     run_about("GRANT ", c->schema, "_read", " TO conformance_login");
+    run_about("GRANT ", c->schema, "_subscribe", " TO conformance_login");
 }
 
 int cf_setup(void **state)
@@ -204,7 +205,22 @@ static void drop_schema(const cf *c)
     run_about("DROP SCHEMA IF EXISTS ", c->schema, "", " CASCADE");
     run_about("DROP ROLE IF EXISTS ", c->schema, "_publish", "");
     run_about("DROP ROLE IF EXISTS ", c->schema, "_read", "");
+    run_about("DROP ROLE IF EXISTS ", c->schema, "_subscribe", "");
     run_about("DROP ROLE IF EXISTS ", c->schema, "_admin", "");
+}
+
+int cf_setup_subscriber(void **state)
+{
+    cf *c;
+
+    (void)cf_setup(state);
+    c = *state;
+    if (!cf_is_owner()) {
+        run_about("GRANT ", c->schema, "_subscribe", " TO conformance_login");
+        howdah_close(c->bus); /* what a session may do is looked at once */
+        c->bus = cf_open(c);
+    }
+    return 0;
 }
 
 int cf_teardown(void **state)
@@ -338,10 +354,10 @@ static void prepare_pg(void)
 int main(int argc, char **argv)
 {
     static struct CMUnitTest tests[512];
-    cf_group (*const groups[])(void) = {cf_subscribe_tests, cf_runner_tests, cf_event_tests,
-                                        cf_append_tests,    cf_batch_tests,  cf_read_tests,
-                                        cf_tail_tests,      cf_schema_tests, cf_import_tests,
-                                        cf_race_tests,      cf_flaky_tests};
+    cf_group (*const groups[])(void) = {
+        cf_subscribe_tests, cf_patterns_tests, cf_reliable_tests, cf_runner_tests, cf_event_tests,
+        cf_append_tests,    cf_batch_tests,    cf_read_tests,     cf_tail_tests,   cf_schema_tests,
+        cf_import_tests,    cf_race_tests,     cf_flaky_tests};
     int chosen = choose(argc > 1 ? argv[1] : NULL);
     size_t n = 0;
 
