@@ -447,15 +447,18 @@ static bool is_on_page(const hw_page *page, int64_t sequence)
     return false;
 }
 
-/* Events that were there once, failed, and have been removed from the log since. */
+/* Events that were there once, failed, and have been removed from the log since.  A page that was
+   cut off tells nothing of what is behind its last row. */
 static int forget_gone(howdah_subscription *sub, howdah_error *reterr)
 {
+    const hw_page *page = sub->page;
+    int64_t told = page->full ? page->events[page->n - 1].global_sequence : INT64_MAX;
     int s = HOWDAH_OK;
 
     for (size_t i = 0; s >= 0 && i < sub->asked_n; i++) {
         hw_offer verdict = HW_OFFER_SKIP;
 
-        if (is_on_page(sub->page, sub->asked[i]))
+        if (sub->asked[i] > told || is_on_page(page, sub->asked[i]))
             continue;
         hw_log(HOWDAH_LOG_WARN, "subscription %s: event %lld is gone from the log", sub->id,
                (long long)sub->asked[i]);
