@@ -608,6 +608,7 @@ int hw_sqlite_read_next(hw_cursor *base, const howdah_event **ret_events, size_t
     if (c->n == 0)
         return HOWDAH_END;
     c->left -= (int64_t)c->n;
+    c->base.more = c->range_no < c->ranges_n && c->left > 0;
     *ret_events = c->events;
     *ret_n = c->n;
     return HOWDAH_OK;
