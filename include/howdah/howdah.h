@@ -651,6 +651,9 @@ typedef struct howdah_delivery howdah_delivery;
 #define HOWDAH_HANDLED 0     /* done: the checkpoint may move past it */
 #define HOWDAH_NOT_HANDLED 1 /* failed: tried again later, then a dead letter */
 #define HOWDAH_HALT 2        /* stop this subscription until it is resumed; the event stays owed */
+#define HOWDAH_PUT_BACK                                                                            \
+    3 /* not begun: it stays owed, no try is counted.  For a handler that is                       \
+         about to stop; without howdah_interrupt() it comes again at once */
 
 typedef int (*howdah_handler)(void *ctx, const howdah_event *event, howdah_delivery *delivery);
 

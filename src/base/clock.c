@@ -44,7 +44,7 @@ void hw_clock_boot(char ret_text[HW_BOOT_TEXT + 1])
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
 
     if (!file || fscanf(file, "%36s", ret_text) != 1)
-        (void)strcpy(ret_text, "?");
+        memcpy(ret_text, "?", sizeof "?");
     if (file)
         (void)fclose(file);
 }

@@ -475,8 +475,8 @@ static int next_of_stream(howdah_subscription *sub, hw_page *page, howdah_error 
     return s < 0 ? s : HOWDAH_OK;
 }
 
-static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_t to, hw_page *page,
-                       howdah_error *reterr)
+static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_t upto,
+                       hw_page *page, howdah_error *reterr)
 {
     hw_query query = {.ranges = wanted->items, .ranges_n = wanted->n, .batch = sub->rows};
     int s = note_holes(page, &sub->bus->service->feed.frontier, reterr);
@@ -486,22 +486,12 @@ static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_
         s = read_page(sub->bus, &query, page, reterr);
     if (s < 0)
         return s;
-    page->upto = page->full ? page->events[page->n - 1].global_sequence : to;
-    if (!page->full && to == sub->bus->service->feed.frontier.high)
+    page->upto = page->full ? page->events[page->n - 1].global_sequence : upto;
+    if (!page->full && upto == sub->bus->service->feed.frontier.high)
         page->joins = sub->bus->service->feed.pages + 1;
     judge_density(sub, wanted->items[0].first, page);
     sub->rows = adapt(sub->rows, (size_t)sub->options.catch_up_batch, page);
     return HOWDAH_OK;
-}
-
-/* STRICT goes no further than the first hole. */
-static int64_t limit_of(const howdah_subscription *sub)
-{
-    const hw_frontier *f = &sub->bus->service->feed.frontier;
-
-    if (sub->d.config.ordering == HW_ORDERING_STRICT && f->holes_n > 0)
-        return f->holes[0].first - 1;
-    return f->high;
 }
 
 /* Wildcards go page by page, each judged whether its pattern is sparse. */
@@ -518,22 +508,21 @@ int hw_feed_read_own(howdah_subscription *sub, hw_page **ret_page, howdah_error 
     hw_feed *feed = &sub->bus->service->feed;
     hw_ranges wanted = HW_RANGES_INIT;
     hw_page *page = NULL;
-    int64_t to;
+    int64_t upto = 0;
     int s = hw_feed_cover(sub->bus, lowest_wanted(&sub->d) - 1, reterr);
 
     *ret_page = NULL;
     if (s != HOWDAH_OK)
         return s;
-    to = limit_of(sub);
-    s = hw_delivery_wanted(&sub->d, to, feed->frontier.holes, feed->frontier.holes_n, &wanted,
-                           reterr);
+    s = hw_delivery_wanted(&sub->d, feed->frontier.high, feed->frontier.holes,
+                           feed->frontier.holes_n, &wanted, &upto, reterr);
     if (s >= 0 && (wanted.n > 0 || sub->stream))
         s = new_page(&page, reterr);
     if (s >= 0 && page && !sub->stream && is_plain(sub, &wanted))
-        s = open_stream(sub, to, reterr);
+        s = open_stream(sub, upto, reterr);
     if (s >= 0 && page)
         s = sub->stream ? next_of_stream(sub, page, reterr)
-                        : read_wanted(sub, &wanted, to, page, reterr);
+                        : read_wanted(sub, &wanted, upto, page, reterr);
     hw_ranges_done(&wanted);
     if (s < 0) {
         hw_page_drop(sub->bus, page);

@@ -109,7 +109,8 @@ static int64_t count_suspects(const howdah_subscription *sub, const hw_sub_row *
 {
     int64_t n = sub->options.checkpoint == HOWDAH_CHECKPOINT_BATCHED ? sub->options.batch_size : 1;
 
-    if (!row->owner.s)
+    /* Given up cleanly, or ours: whatever we had in hand did not end this process. */
+    if (!row->owner.s || hw_str_equal(row->owner, hw_str_of(sub->bus->service->owner)))
         return 0;
     for (size_t i = 0; i < row->owed_n && n < sub->options.owed_max * 2; i++)
         n += row->owed[i].last - row->owed[i].first + 1;

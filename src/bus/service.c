@@ -512,7 +512,8 @@ static bool is_caught_up(const void *ctx)
     const goal *g = ctx;
     const hw_delivery *d = &g->sub->d;
 
-    return g->sub->phase == HW_PHASE_HEAD && d->high >= g->head && d->pending.n == 0;
+    return g->sub->phase == HW_PHASE_HEAD && d->high >= g->head && d->pending.n == 0 &&
+           !g->sub->redrives;
 }
 
 int howdah_wait_caught_up(howdah_subscription *subscription, int64_t for_ms, howdah_error *reterr)

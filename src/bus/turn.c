@@ -285,6 +285,10 @@ static bool run_handler(turn *t, const howdah_event *event)
         return t->tx ? commit_effect(t, event) : on_handled(t, event);
     if (t->tx)
         t->tx->ops->subs->rollback(t->tx);
+    if (result == HOWDAH_PUT_BACK) {
+        put_back(t, event);
+        return false;
+    }
     if (result == HOWDAH_HALT) {
         halt(t, delivery.message);
         put_back(t, event);
@@ -301,7 +305,8 @@ static bool name_suspect(turn *t, const howdah_event *event, bool *ret_dead)
     int64_t begun = sub->suspect_sequence == event->global_sequence ? sub->suspect_attempts : 0;
     int s;
 
-    if (begun > sub->options.max_retries) {
+    /* Twice at least: an owner can end for other reasons while it has an event in hand. */
+    if (begun > sub->options.max_retries && begun > 1) {
         char why[128];
 
         (void)snprintf(why, sizeof why, "its handler was begun %lld times and never ended",
@@ -493,15 +498,17 @@ static int try_again(turn *t, const hw_letter *letter, howdah_error *reterr)
         .sub = sub, .attempt = (int)letter->attempts + 1, .redrive = true, .tx = t->tx};
     int s = t->tx ? t->tx->ops->subs->begin(t->tx, reterr) : HOWDAH_OK;
     hw_checkpoint checkpoint;
-    bool handled;
+    int result;
 
     if (s < 0)
         return s;
-    handled = call_handler(t, letter->event, &delivery) == HOWDAH_HANDLED;
-    if (!t->tx || !handled) {
+    result = call_handler(t, letter->event, &delivery);
+    if (!t->tx || result != HOWDAH_HANDLED) {
         if (t->tx)
             t->tx->ops->subs->rollback(t->tx);
-        return settle(t, letter, t->io, handled, delivery.message, reterr);
+        if (result == HOWDAH_PUT_BACK)
+            return HOWDAH_OK; /* it is still asked for */
+        return settle(t, letter, t->io, result == HOWDAH_HANDLED, delivery.message, reterr);
     }
     s = settle(t, letter, t->tx, true, NULL, reterr);
     if (s >= 0)
@@ -563,9 +570,9 @@ void hw_turn_redrive(howdah_subscription *sub, hw_store *io, hw_store *tx)
         s = try_again(&t, &pile->items[i].letter, &err);
     if (s < 0)
         give_up(&t, s, &err);
+    sub->redrives = s >= 0 && pile->n == REDRIVES_A_TURN; /* there may be more */
     for (size_t i = 0; pile && i < pile->n; i++)
         hw_event_free(pile->items[i].event);
     hw_free(pile);
     hw_ranges_done(&t.owed);
-    sub->redrives = false;
 }

@@ -41,7 +41,7 @@ static int64_t next_of(const howdah_subscription *sub, int64_t now)
     }
     if (sub->phase == HW_PHASE_BEHIND)
         at = sub->rest_ms > now && sub->rest_ms < at ? sub->rest_ms : sub->rest_ms > now ? at : now;
-    if (sub->redrives)
+    if (sub->redrives && (sub->phase == HW_PHASE_BEHIND || sub->phase == HW_PHASE_HEAD))
         at = now;
     return at;
 }

@@ -474,6 +474,8 @@ static int keep_holes(hw_delivery *d, hw_range range, int64_t upto, const hw_hol
     int64_t last = range.last < upto ? range.last : upto;
     int s = HOWDAH_OK;
 
+    if (range.first > upto)
+        return hw_ranges_add(&d->spare, range.first, range.last, reterr);
     for (size_t i = find_hole(holes, holes_n, range.first);
          s == HOWDAH_OK && i < holes_n && holes[i].first <= last; i++) {
         hw_range kept = intersect((hw_range){range.first, last}, holes[i].first, holes[i].last);
@@ -481,8 +483,7 @@ static int keep_holes(hw_delivery *d, hw_range range, int64_t upto, const hw_hol
         s = hw_ranges_add(&d->spare, kept.first, kept.last, reterr);
     }
     if (s == HOWDAH_OK && range.last > upto)
-        s = hw_ranges_add(&d->spare, range.first > upto ? range.first : upto + 1, range.last,
-                          reterr);
+        s = hw_ranges_add(&d->spare, upto + 1, range.last, reterr);
     return s;
 }
 
@@ -549,13 +550,15 @@ static int64_t strict_end(const hw_delivery *d, const hw_hole *holes, size_t hol
 }
 
 int hw_delivery_wanted(const hw_delivery *d, int64_t to, const hw_hole *holes, size_t holes_n,
-                       hw_ranges *out, howdah_error *reterr)
+                       hw_ranges *out, int64_t *ret_upto, howdah_error *reterr)
 {
     bool strict = d->config.ordering == HW_ORDERING_STRICT;
     int64_t end = strict ? strict_end(d, holes, holes_n) : INT64_MAX;
+    int64_t upto = to < end ? to : end;
     int s = HOWDAH_OK;
 
     hw_ranges_clear(out);
+    *ret_upto = 0;
     if ((strict && d->pending.n > 0) || d->waiting >= d->config.pending_max)
         return HOWDAH_OK;
     for (size_t i = 0; s == HOWDAH_OK && i < d->missing.n && d->missing.items[i].first <= end;
@@ -564,11 +567,12 @@ int hw_delivery_wanted(const hw_delivery *d, int64_t to, const hw_hole *holes, s
 
         s = hw_ranges_add(out, range.first, range.last, reterr);
     }
-    if (to > end)
-        to = end;
-    if (s == HOWDAH_OK && to > d->high &&
-        d->missing.n + d->pending.n + OWED_LEAST <= d->config.owed_max)
-        s = hw_ranges_add(out, d->high + 1, to, reterr);
+    if (upto > d->high && d->missing.n + d->pending.n + OWED_LEAST > d->config.owed_max)
+        upto = d->high;
+    if (s == HOWDAH_OK && upto > d->high)
+        s = hw_ranges_add(out, d->high + 1, upto, reterr);
+    if (s == HOWDAH_OK)
+        *ret_upto = upto;
     return s;
 }
 

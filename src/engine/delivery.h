@@ -184,10 +184,11 @@ int hw_delivery_pass(hw_delivery *d, int64_t upto, const hw_hole *holes, size_t 
 /*
  * What to read next: fills out with missing and, unless the bound is reached (I4), everything
  * from high + 1 to to.  STRICT: nothing above the first hole, nothing at all while an event is
- * pending.  Empty: nothing to read.
+ * pending.  Empty: nothing to read.  ret_upto: when all of it has been read and offered, a pass may
+ * go so far and no further (what is above high may have been left out).
  */
 int hw_delivery_wanted(const hw_delivery *d, int64_t to, const hw_hole *holes, size_t holes_n,
-                       hw_ranges *out, howdah_error *reterr);
+                       hw_ranges *out, int64_t *ret_upto, howdah_error *reterr);
 
 /*
  * The numbers, at most room, whose rows are to be read again and offered with

@@ -205,7 +205,22 @@ static void drop_schema(const cf *c)
     run_about("DROP SCHEMA IF EXISTS ", c->schema, "", " CASCADE");
     run_about("DROP ROLE IF EXISTS ", c->schema, "_publish", "");
     run_about("DROP ROLE IF EXISTS ", c->schema, "_read", "");
+    run_about("DROP ROLE IF EXISTS ", c->schema, "_subscribe", "");
     run_about("DROP ROLE IF EXISTS ", c->schema, "_admin", "");
+}
+
+int cf_setup_subscriber(void **state)
+{
+    cf *c;
+
+    (void)cf_setup(state);
+    c = *state;
+    if (!cf_is_owner()) {
+        run_about("GRANT ", c->schema, "_subscribe", " TO conformance_login");
+        howdah_close(c->bus); /* what a session may do is looked at once */
+        c->bus = cf_open(c);
+    }
+    return 0;
 }
 
 int cf_teardown(void **state)

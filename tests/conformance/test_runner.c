@@ -191,11 +191,11 @@ static void a_bus_with_a_runner_is_not_to_be_touched(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    CF_TEST(a_blocked_handler_does_not_delay_another_subscription),
-    CF_TEST(a_subscription_is_in_one_thread_at_a_time_and_in_order),
-    CF_TEST(failed_events_are_tried_again_in_threads),
-    CF_TEST(stopping_waits_for_the_handler_and_stores_what_it_did),
-    CF_TEST(a_bus_with_a_runner_is_not_to_be_touched),
+    CF_SUB_TEST(a_blocked_handler_does_not_delay_another_subscription),
+    CF_SUB_TEST(a_subscription_is_in_one_thread_at_a_time_and_in_order),
+    CF_SUB_TEST(failed_events_are_tried_again_in_threads),
+    CF_SUB_TEST(stopping_waits_for_the_handler_and_stores_what_it_did),
+    CF_SUB_TEST(a_bus_with_a_runner_is_not_to_be_touched),
 };
 
 cf_group cf_runner_tests(void)

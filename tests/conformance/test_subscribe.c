@@ -12,9 +12,11 @@
 typedef struct seen {
     char text[65536];
     size_t len;
-    int64_t fail;       /* this number fails */
-    int fail_times;     /* so often, -1: always */
-    int64_t halt;       /* this number halts */
+    int64_t fail;     /* this number fails */
+    int fail_times;   /* so often, -1: always */
+    int64_t halt;     /* this number halts */
+    int64_t put_back; /* this number is put back, and the bus interrupted */
+    howdah_bus *bus;
     const char *effect; /* TRANSACTIONAL: the statement that each event causes */
     int dead;           /* dead letters heard of */
     int last_attempt;
@@ -37,6 +39,10 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
             sqlite3_exec(howdah_delivery_sqlite(delivery), s->effect, NULL, NULL, NULL), SQLITE_OK);
     if (sequence == s->halt)
         return HOWDAH_HALT;
+    if (sequence == s->put_back) {
+        howdah_interrupt(s->bus);
+        return HOWDAH_PUT_BACK;
+    }
     if (sequence == s->fail && s->fail_times != 0) {
         s->fail_times--;
         return howdah_delivery_fail(delivery, "no stock");
@@ -459,6 +465,28 @@ static void fail_closed_halts_until_it_is_resumed(void **state)
     howdah_close(bus);
 }
 
+static void what_a_handler_puts_back_stays_owed_and_no_try_is_counted(void **state)
+{
+    cf *c = *state;
+    seen s = {.put_back = 2};
+    howdah_bus *bus = cf_open(c);
+    howdah_subscribe_options o = options("p", &s);
+    howdah_subscription *sub;
+
+    append_n(c->bus, "a", "t", 3);
+    o.max_retries = 0;
+    s.bus = bus;
+    sub = subscribe(bus, &o);
+    assert_int_equal(howdah_run(bus, 10000, &cf_error), HOWDAH_INTERRUPTED);
+    assert_string_equal(s.text, "1 2");
+    s.put_back = 0;
+    howdah_resume(bus);
+    assert_string_equal(caught_up(sub, &s), "1 2 2 3");
+    assert_int_equal(s.last_attempt, 1);
+    assert_int_equal(s.dead, 0);
+    howdah_close(bus);
+}
+
 static void a_handler_can_halt_its_subscription(void **state)
 {
     cf *c = *state;
@@ -694,28 +722,29 @@ static void a_runner_delivers_in_threads_and_flushes_when_it_stops(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    CF_TEST(a_new_subscription_sees_everything_from_the_start),
-    CF_TEST(a_subscription_starts_at_the_end_or_behind_a_number),
-    CF_TEST(a_subscription_goes_on_where_it_was),
-    CF_TEST(a_stored_place_wins_over_start),
-    CF_TEST(a_second_handle_of_the_same_id_is_refused),
-    CF_TEST(bad_options_are_refused_by_field),
-    CF_TEST(several_subscriptions_have_places_of_their_own),
-    CF_TEST(a_long_log_is_caught_up_in_order_and_handed_over_to_live),
-    CF_TEST(the_info_tells_place_and_lag),
-    CF_TEST(a_failed_event_is_tried_again_and_its_stream_waits),
-    CF_TEST(after_the_last_try_the_event_is_a_dead_letter_and_delivery_goes_on),
-    CF_TEST(a_dead_letter_is_redriven_by_the_owner_or_discarded),
-    CF_TEST(fail_closed_halts_until_it_is_resumed),
-    CF_TEST(a_handler_can_halt_its_subscription),
-    CF_TEST(an_event_that_cannot_be_decoded_is_a_dead_letter),
-    CF_TEST(effect_and_checkpoint_are_one_transaction),
-    CF_TEST(one_instance_owns_and_the_other_takes_over),
-    CF_TEST(a_reset_makes_the_owner_start_anew),
-    CF_TEST(a_paused_subscription_delivers_nothing_until_it_is_resumed),
-    CF_TEST(subscriptions_are_listed_and_removed),
-    CF_TEST(a_checkpoint_of_another_log_stops_loudly),
-    CF_TEST(a_runner_delivers_in_threads_and_flushes_when_it_stops),
+    CF_SUB_TEST(a_new_subscription_sees_everything_from_the_start),
+    CF_SUB_TEST(a_subscription_starts_at_the_end_or_behind_a_number),
+    CF_SUB_TEST(a_subscription_goes_on_where_it_was),
+    CF_SUB_TEST(a_stored_place_wins_over_start),
+    CF_SUB_TEST(a_second_handle_of_the_same_id_is_refused),
+    CF_SUB_TEST(bad_options_are_refused_by_field),
+    CF_SUB_TEST(several_subscriptions_have_places_of_their_own),
+    CF_SUB_TEST(a_long_log_is_caught_up_in_order_and_handed_over_to_live),
+    CF_SUB_TEST(the_info_tells_place_and_lag),
+    CF_SUB_TEST(a_failed_event_is_tried_again_and_its_stream_waits),
+    CF_SUB_TEST(after_the_last_try_the_event_is_a_dead_letter_and_delivery_goes_on),
+    CF_SUB_TEST(a_dead_letter_is_redriven_by_the_owner_or_discarded),
+    CF_SUB_TEST(fail_closed_halts_until_it_is_resumed),
+    CF_SUB_TEST(what_a_handler_puts_back_stays_owed_and_no_try_is_counted),
+    CF_SUB_TEST(a_handler_can_halt_its_subscription),
+    CF_SUB_TEST(an_event_that_cannot_be_decoded_is_a_dead_letter),
+    CF_SUB_TEST(effect_and_checkpoint_are_one_transaction),
+    CF_SUB_TEST(one_instance_owns_and_the_other_takes_over),
+    CF_SUB_TEST(a_reset_makes_the_owner_start_anew),
+    CF_SUB_TEST(a_paused_subscription_delivers_nothing_until_it_is_resumed),
+    CF_SUB_TEST(subscriptions_are_listed_and_removed),
+    CF_SUB_TEST(a_checkpoint_of_another_log_stops_loudly),
+    CF_SUB_TEST(a_runner_delivers_in_threads_and_flushes_when_it_stops),
 };
 
 cf_group cf_subscribe_tests(void)

@@ -98,12 +98,14 @@ static void a_batch_rings_each_channel_once(void **state)
     hw_store *typed = sleeper(t, false, &a_b, 1);
     PGconn *conn = pgt_session(t->url);
 
-    pgt_run(t, t->admin, "DO $$ BEGIN EXECUTE format('LISTEN %%I; LISTEN %%I; LISTEN %%I',"
-                         " {channel}(), {channel}('a.b'), {channel}('a.c')); END $$");
+    pgt_run(t, t->admin,
+            "DO $$ BEGIN EXECUTE format('LISTEN %%I; LISTEN %%I; LISTEN %%I',"
+            " {channel}(), {channel}('a.b'), {channel}('a.c')); END $$");
     pgt_run(t, conn, "SET howdah.ring = 'on'");
-    pgt_run(t, conn, "BEGIN; INSERT INTO {events} (stream, version, type, data) SELECT 's', i,"
-                     " CASE WHEN i %% 2 = 0 THEN 'a.b' ELSE 'a.c' END, '{}'"
-                     " FROM generate_series(1, 1000) AS i");
+    pgt_run(t, conn,
+            "BEGIN; INSERT INTO {events} (stream, version, type, data) SELECT 's', i,"
+            " CASE WHEN i %% 2 = 0 THEN 'a.b' ELSE 'a.c' END, '{}'"
+            " FROM generate_series(1, 1000) AS i");
     sql_append(t, conn, "a.b");
     pgt_run(t, conn, "COMMIT");
     is_woken(general);

@@ -190,8 +190,9 @@ static void the_numbers_of_another_bus_are_not_ours(void **state)
     pgt_run(&other, a, "BEGIN");
     append(&other, a);
     assert_int_equal(count(store), 0);
-    pgt_run(&other, a, "ROLLBACK; DROP SCHEMA {schema} CASCADE;"
-                       " DROP ROLE {_publish}, {_read}, {_subscribe}, {_admin}");
+    pgt_run(&other, a,
+            "ROLLBACK; DROP SCHEMA {schema} CASCADE;"
+            " DROP ROLE {_publish}, {_read}, {_subscribe}, {_admin}");
     howdah_close(other.bus);
     howdah_settings_free(other.settings);
     PQfinish(a);
@@ -224,9 +225,10 @@ static void gaps_are_what_has_no_row(void **state)
 
     assert_string_equal(gaps(store, 1, 10), "1-10 ");
     assert_string_equal(gaps(store, 5, 4), "");
-    pgt_run(t, t->admin, "INSERT INTO {events} (global_sequence, stream, version, type)"
-                         " SELECT n, 's', n, 't' FROM generate_series(3, 200010) AS n"
-                         " WHERE n NOT IN (7, 8, 50003, 100002, 100003, 150002)");
+    pgt_run(t, t->admin,
+            "INSERT INTO {events} (global_sequence, stream, version, type)"
+            " SELECT n, 's', n, 't' FROM generate_series(3, 200010) AS n"
+            " WHERE n NOT IN (7, 8, 50003, 100002, 100003, 150002)");
     assert_string_equal(gaps(store, 1, 200010), "1-2 7-8 50003-50003 100002-100003 150002-150002 ");
     assert_string_equal(gaps(store, 3, 6), "");
     assert_string_equal(gaps(store, 7, 7), "7-7 ");

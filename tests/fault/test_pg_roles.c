@@ -65,7 +65,7 @@ static const char *url_of(const people *p, const char *user)
 
 /* ---- the matrix */
 
-/* Who may: P publish, R read, A admin; nobody may anything. */
+/* Who may: P publish, R read, S subscribe, A admin; nobody may anything. */
 typedef struct operation {
     const char *who;
     const char *sql;
@@ -79,38 +79,61 @@ static const operation operations[] = {
            " NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"},
     {"PA", "SELECT {uuid_v7}()"},
     {"PA", "SELECT {event_problem}('s', 't', '{}', NULL, NULL, NULL, NULL, 1, NULL, NULL, 10)"},
-    {"PRA", "SELECT {schema_version}()"},
+    {"PRSA", "SELECT {schema_version}()"},
+    {"PRSA", "SELECT {channel}('a.b')"},
+    {"PSA", "SELECT {ring}('{a.b}')"},
+    {"", "SELECT {bell_bit}('a')"},
     /* reading */
-    {"RA", "SELECT * FROM {read_all}()"},
-    {"RA", "SELECT * FROM {read_stream}('s')"},
-    {"RA", "SELECT * FROM {last_event}('s')"},
-    {"RA", "SELECT * FROM {by_correlation}('c')"},
-    {"RA", "SELECT * FROM {causation_tree}('00000000-0000-7000-8000-000000000001')"},
-    {"RA", "SELECT * FROM {read_events}(NULL, NULL, NULL, NULL, NULL, NULL, NULL, false)"},
-    {"RA", "SELECT * FROM {read_ids}('{}')"},
-    {"RA", "SELECT * FROM {read_ranges}('{}', '{}', 1)"},
-    {"RA", "SELECT {stream_version}('s')"},
-    {"RA", "SELECT {head}()"},
-    {"RA", "SELECT {pattern_regex}('a.*')"},
+    {"RSA", "SELECT * FROM {read_all}()"},
+    {"RSA", "SELECT * FROM {read_stream}('s')"},
+    {"RSA", "SELECT * FROM {last_event}('s')"},
+    {"RSA", "SELECT * FROM {by_correlation}('c')"},
+    {"RSA", "SELECT * FROM {causation_tree}('00000000-0000-7000-8000-000000000001')"},
+    {"RSA", "SELECT * FROM {read_events}(NULL, NULL, NULL, NULL, NULL, NULL, NULL, false)"},
+    {"RSA", "SELECT * FROM {read_ids}('{}')"},
+    {"RSA", "SELECT * FROM {read_ranges}('{}', '{}', 1)"},
+    {"RSA", "SELECT {stream_version}('s')"},
+    {"RSA", "SELECT {head}()"},
+    {"RSA", "SELECT {pattern_regex}('a.*')"},
     /* the tables themselves */
-    {"", "SELECT * FROM {events}"},
-    {"", "SELECT id FROM {events}"},
+    {"SA", "SELECT * FROM {events}"},
+    {"SA", "SELECT id FROM {events}"},
     {"", "SELECT * FROM {all_events}"},
     {"", "INSERT INTO {events} (stream, version, type, data) VALUES ('s', 1, 't', '{}')"},
     {"", "UPDATE {events} SET type = 'x'"},
     {"", "DELETE FROM {events}"},
     {"", "TRUNCATE {events}"},
-    {"", "LOCK TABLE {events} IN ACCESS SHARE MODE"},
-    {"", "COPY {events} TO STDOUT"},
+    {"SA", "LOCK TABLE {events} IN ACCESS SHARE MODE"},
+    {"", "LOCK TABLE {events} IN ROW EXCLUSIVE MODE"},
     {"", "SELECT nextval('{events_global_sequence_seq}')"},
     {"", "SELECT setval('{events_global_sequence_seq}', 1)"},
-    {"", "SELECT last_value FROM {events_global_sequence_seq}"},
-    {"", "SELECT * FROM {meta}"},
+    {"SA", "SELECT last_value FROM {events_global_sequence_seq}"},
+    {"SA", "SELECT * FROM {meta}"},
     {"", "UPDATE {meta} SET value = 'x'"},
     {"", "SELECT * FROM {migrations}"},
     {"", "DELETE FROM {migrations}"},
     {"", "SELECT * FROM {imports}"},
     {"", "INSERT INTO {imports} VALUES ('a', 'b', 'c', 1)"},
+    /* subscriptions */
+    {"SA", "INSERT INTO {subscriptions} (subscriber_id, high) VALUES ('a', 0)"},
+    {"SA", "SELECT * FROM {subscriptions} FOR UPDATE"},
+    {"SA", "UPDATE {subscriptions} SET high = 1"},
+    {"SA", "DELETE FROM {subscriptions}"},
+    {"SA", "SELECT nextval('{subscriptions_token_seq}')"},
+    {"", "SELECT setval('{subscriptions_token_seq}', 1)"},
+    {"SA", "INSERT INTO {dead_letters} (subscriber_id, event_id, global_sequence, version,"
+           " recorded_at, revision, schema_version, stream, type) VALUES ('a',"
+           " gen_random_uuid(), 1, 1, now(), 1, 1, 's', 't')"},
+    {"SA", "SELECT * FROM {dead_letters}"},
+    {"SA", "UPDATE {dead_letters} SET state = 'dead'"},
+    {"SA", "INSERT INTO {skips} (subscriber_id, first_sequence, last_sequence, age_ms, reason)"
+           " VALUES ('a', 1, 1, 1, 'r')"},
+    {"SA", "DELETE FROM {skips}"},
+    {"SA", "SELECT setval('{bell}', last_value | 1) FROM {bell}"},
+    {"", "TRUNCATE {subscriptions}"},
+    {"", "TRUNCATE {dead_letters}"},
+    {"", "DROP TABLE {subscriptions}"},
+    {"", "ALTER TABLE {events} DISABLE TRIGGER ring_for_events"},
     /* the schema */
     {"", "CREATE TABLE {mine} (a integer)"},
     {"", "CREATE FUNCTION {mine}() RETURNS integer LANGUAGE sql AS 'SELECT 1'"},
@@ -119,7 +142,7 @@ static const operation operations[] = {
     {"", "CREATE INDEX mine ON {events} (actor)"},
     {"", "ALTER TABLE {events} ADD COLUMN mine integer"},
     {"", "ALTER FUNCTION {head}() SECURITY INVOKER"},
-    {"", "GRANT SELECT ON {events} TO PUBLIC"},
+    {"", "GRANT SELECT ON {migrations} TO PUBLIC"},
     {"", "DROP FUNCTION {head}()"},
     {"", "DROP VIEW {all_events} CASCADE"},
     {"", "DROP TABLE {events} CASCADE"},
@@ -153,6 +176,7 @@ static void each_role_may_exactly_what_the_matrix_says(void **state)
 
     check_role(p->t, "{_publish}", 'P');
     check_role(p->t, "{_read}", 'R');
+    check_role(p->t, "{_subscribe}", 'S');
     check_role(p->t, "{_admin}", 'A');
     check_role(p->t, p->nobody, '-');
 }
@@ -376,17 +400,17 @@ static void an_owner_without_createrole_has_a_bus_and_a_note(void **state)
     notes n;
 
     pgt_run(t, t->admin, "DROP SCHEMA {schema} CASCADE");
-    pgt_run(t, t->admin, "DROP ROLE {_publish}, {_read}, {_admin}");
+    pgt_run(t, t->admin, "DROP ROLE {_publish}, {_read}, {_subscribe}, {_admin}");
     bus = pgt_open(t, pgt_env("HOWDAH_TEST_PG_TCP"));
     n = migrate_noting(bus);
-    assert_int_equal(n.steps, 2);
-    assert_int_equal(n.skipped, 3);
+    assert_int_equal(n.steps, 3);
+    assert_int_equal(n.skipped, 4);
     assert_int_equal(pgt_append(bus, "s").version, 1);
     assert_int_equal(read_something(bus, &pgt_error), HOWDAH_OK);
     /* As the note says: somebody creates the role, and init is run again. */
     pgt_run(t, t->admin, "CREATE ROLE {_publish}");
     n = migrate_noting(bus);
-    assert_int_equal(n.skipped, 2);
+    assert_int_equal(n.skipped, 3);
     pgt_run(t, t->admin, "GRANT {_publish} TO %s", p->publisher);
     publisher = pgt_open(t, url_of(p, p->publisher));
     assert_int_equal(pgt_append(publisher, "s").version, 2);
@@ -432,7 +456,7 @@ static void buses_in_one_database_do_not_see_one_another(void **state)
     howdah_close(bus);
     howdah_event_free(event);
     pgt_run(&second, second.admin, "DROP SCHEMA {schema} CASCADE");
-    pgt_run(&second, second.admin, "DROP ROLE {_publish}, {_read}, {_admin}");
+    pgt_run(&second, second.admin, "DROP ROLE {_publish}, {_read}, {_subscribe}, {_admin}");
     howdah_settings_free(second.settings);
 }
 

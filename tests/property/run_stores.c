@@ -149,8 +149,8 @@ static void drop_schemas(const runner *r)
 
         (void)snprintf(sql, sizeof sql,
                        "SET client_min_messages = warning; DROP SCHEMA %s CASCADE;"
-                       " DROP ROLE %s_publish, %s_read, %s_admin",
-                       name, name, name, name);
+                       " DROP ROLE %s_publish, %s_read, %s_subscribe, %s_admin",
+                       name, name, name, name, name);
         PQclear(PQexec(conn, sql));
     }
     PQfinish(conn);

@@ -68,14 +68,14 @@ def every_function_has_a_fixed_search_path():
 
 def exactly_the_functions_that_touch_tables_run_as_their_owner():
     rows = bus.sql(r"""SELECT p.proname, p.prosecdef,
-                       p.prosrc ~ '"?howdah"?\.(events|all_events|meta|migrations|imports)\M'
+                       p.prosrc ~ '"?howdah"?\.(events|all_events|meta|migrations|imports|bell)\M'
                        OR p.proname IN ('append', 'append_batch', 'read_stream', 'read_all', 'last_event',
                                         'by_correlation')
                        FROM pg_proc AS p WHERE pronamespace = 'howdah'::regnamespace""")
     wrong = [row for row in rows if row[1] != row[2]]
     assert wrong == [], wrong
     assert {row[0] for row in rows if row[1] == "f"} == {
-        "escape_problem", "event_problem", "headers_problem", "json_problem", "member_problem",
+        "bell_bit", "channel", "escape_problem", "event_problem", "headers_problem", "json_problem", "member_problem",
         "members_problem", "name_problem", "pattern_regex", "time_of", "uuid_v7"}, rows
 
 
@@ -92,7 +92,8 @@ def public_has_no_right_on_anything():
 def every_function_tells_its_volatility():
     volatile = bus.column("SELECT proname FROM pg_proc WHERE pronamespace = 'howdah'::regnamespace AND"
                           " provolatile = 'v' ORDER BY 1")
-    assert volatile == ["append", "append_arrays", "append_batch", "uuid_v7"], volatile
+    assert volatile == ["append", "append_arrays", "append_batch", "ring", "ring_for_events",
+                        "uuid_v7"], volatile
 
 
 # ---- the schema
@@ -129,7 +130,7 @@ def print_names_the_schema_that_was_asked_for_however_odd():
     by_init = Bus("catalogue_odd_init", schema=odd)
     assert schema_of(by_hand) == schema_of(by_init)
     command("append", "--quiet", "s", "a.b", "{}", url=by_hand.url, HOWDAH_SCHEMA=odd)
-    for role in ("publish", "read", "admin"):
+    for role in ("publish", "read", "subscribe", "admin"):
         for database in (by_hand, by_init):
             psql(database.url, 'DROP OWNED BY "%s_%s"' % (odd.replace('"', '""'), role))
         psql(by_hand.url, 'DROP ROLE "%s_%s"' % (odd.replace('"', '""'), role))
@@ -143,7 +144,8 @@ def two_buses_in_one_database_do_not_know_each_other():
     assert psql(bus.url, "SELECT a.value <> b.value FROM howdah.meta AS a JOIN second_bus.meta AS b"
                          " USING (key) WHERE key = 'bus_id'") == [("t",)]
     psql(bus.url, "SET client_min_messages = warning; DROP SCHEMA second_bus CASCADE;"
-                  " DROP ROLE second_bus_publish, second_bus_read, second_bus_admin")
+                  " DROP ROLE second_bus_publish, second_bus_read,"
+                  " second_bus_subscribe, second_bus_admin")
 
 
 # ---- dump and restore

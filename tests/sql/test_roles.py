@@ -11,8 +11,8 @@ DENIED = "42501"
 ID = "0190a5c8-7b1e-7cc0-8000-000000000001"
 
 # A login for each role, one with none, and one with both publish and read.
-LOGINS = {"publish": ["publish"], "read": ["read"], "admin": ["admin"], "nobody": [],
-          "both": ["publish", "read"]}
+LOGINS = {"publish": ["publish"], "read": ["read"], "subscribe": ["subscribe"], "admin": ["admin"],
+          "nobody": [], "both": ["publish", "read"]}
 
 APPENDS = {
     "append": "SELECT FROM {}.append('s', 'a')",
@@ -37,29 +37,52 @@ READS = {
     "head": "SELECT {}.head()",
     "pattern_regex": "SELECT {}.pattern_regex('a.*')",
 }
-BOTH = {"schema_version": "SELECT {}.schema_version()"}
+BOTH = {"schema_version": "SELECT {}.schema_version()", "channel": "SELECT {}.channel('a.b')"}
+RINGS = {"ring": "SELECT {}.ring('{a.b}')"}
+# The library's statements, as far as rights go.
+SUBSCRIBES = {
+    "select": "SELECT FROM {}.events", "select meta": "SELECT FROM {}.meta",
+    "look at the sequence": "SELECT last_value FROM {}.events_global_sequence_seq",
+    "create a subscription": "INSERT INTO {}.subscriptions (subscriber_id, high) VALUES ('x', 0)"
+                             " ON CONFLICT DO NOTHING",
+    "take a subscription": "UPDATE {}.subscriptions SET token = nextval('{}.subscriptions_token_seq')",
+    "look at subscriptions": "SELECT FROM {}.subscriptions FOR SHARE",
+    "remove a subscription": "DELETE FROM {}.subscriptions",
+    "put a dead letter": "INSERT INTO {}.dead_letters (subscriber_id, event_id, global_sequence, version,"
+                         " recorded_at, revision, schema_version, stream, type) VALUES ('x',"
+                         " gen_random_uuid(), 1, 1, now(), 1, 1, 's', 't')",
+    "look at dead letters": "SELECT FROM {}.dead_letters",
+    "mark dead letters": "UPDATE {}.dead_letters SET state = 'redrive'",
+    "skip": "INSERT INTO {}.skips (subscriber_id, first_sequence, last_sequence, age_ms, reason)"
+            " VALUES ('x', 1, 2, 3, 'r')",
+    "arm the bell": "SELECT setval('{}.bell', last_value | 1) FROM {}.bell",
+}
 # Nobody but the owner; every one of them would do harm, or tell what only functions may tell.
 OWNER = {
-    "select": "SELECT FROM {}.events", "select the view": "SELECT FROM {}.all_events",
-    "select meta": "SELECT FROM {}.meta", "select migrations": "SELECT FROM {}.migrations",
+    "select the view": "SELECT FROM {}.all_events", "select migrations": "SELECT FROM {}.migrations",
     "select imports": "SELECT FROM {}.imports",
     "insert": "INSERT INTO {}.events (stream, version, type, data) VALUES ('s', 99, 'a', '{}')",
     "update": "UPDATE {}.events SET actor = 'x'", "delete": "DELETE FROM {}.events",
     "truncate": "TRUNCATE {}.events", "update meta": "UPDATE {}.meta SET value = '1'",
     "draw a number": "SELECT nextval('{}.events_global_sequence_seq')",
     "set the sequence": "SELECT setval('{}.events_global_sequence_seq', 1)",
-    "look at the sequence": "SELECT last_value FROM {}.events_global_sequence_seq",
     "create in the schema": "CREATE TABLE {}.t (x integer)",
     "replace a function": "CREATE OR REPLACE FUNCTION {}.head() RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'",
     "drop": "DROP TABLE {}.events", "lock": "DO $$ BEGIN LOCK TABLE {}.events; END $$",
     "add a trigger": "CREATE TRIGGER t BEFORE INSERT ON {}.events FOR EACH ROW EXECUTE FUNCTION"
                      " suppress_redundant_updates_trigger()",
+    "lower a token": "SELECT setval('{}.subscriptions_token_seq', 1)",
+    "truncate subscriptions": "TRUNCATE {}.subscriptions", "truncate dead letters": "TRUNCATE {}.dead_letters",
+    "stop the bell": "ALTER TABLE {}.events DISABLE TRIGGER ring_for_events",
+    "check a bit": "SELECT {}.bell_bit('a')",
     "check members": "SELECT {}.members_problem('{}')", "check a time": "SELECT {}.time_of('x')",
 }
 
-ALLOWED = {"publish": {**APPENDS, **BOTH}, "read": {**READS, **BOTH},
-           "admin": {**APPENDS, **READS, **BOTH}, "both": {**APPENDS, **READS, **BOTH}, "nobody": {}}
-EVERYTHING = {**APPENDS, **READS, **BOTH, **OWNER}
+ALLOWED = {"publish": {**APPENDS, **BOTH, **RINGS}, "read": {**READS, **BOTH},
+           "subscribe": {**READS, **BOTH, **RINGS, **SUBSCRIBES},
+           "admin": {**APPENDS, **READS, **BOTH, **RINGS, **SUBSCRIBES},
+           "both": {**APPENDS, **READS, **BOTH, **RINGS}, "nobody": {}}
+EVERYTHING = {**APPENDS, **READS, **BOTH, **RINGS, **SUBSCRIBES, **OWNER}
 
 
 def login(kind):
@@ -75,7 +98,7 @@ def make_logins():
 def drop_logins():
     for kind in LOGINS:
         psql(bus.url, "DROP OWNED BY %s; DROP ROLE %s" % (login(kind), login(kind)))
-    for role in ("publish", "read", "admin"):
+    for role in ("publish", "read", "subscribe", "admin"):
         psql(bus.url, "DROP OWNED BY %s_%s; DROP ROLE %s_%s" % (SCHEMA, role, SCHEMA, role))
 
 
@@ -97,7 +120,8 @@ def check(kind):
 def the_matrix_knows_every_function():
     functions = set(bus.column("SELECT proname FROM pg_proc WHERE pronamespace = '%s'::regnamespace" % SCHEMA))
     known = set(EVERYTHING) | {"members_problem", "member_problem", "time_of", "json_problem",
-                               "escape_problem", "name_problem", "headers_problem"}
+                               "escape_problem", "name_problem", "headers_problem", "bell_bit",
+                               "ring_for_events"}
     assert functions <= known, functions - known
 
 

@@ -112,6 +112,7 @@ ss_group ss_read_tests(void);
 ss_group ss_evidence_tests(void);
 ss_group ss_bell_tests(void);
 ss_group ss_flaky_tests(void);
+ss_group ss_memory_tests(void);
 
 #define SS_GROUP(tests) ((ss_group){(tests), sizeof(tests) / sizeof(tests)[0]})
 

@@ -189,7 +189,13 @@ static void the_checkpoints_of_others_wake_nobody(void **state)
 static void insert_by_sql(const ss *t, hw_store *other)
 {
     (void)other;
-    ss_sql(t, "INSERT INTO {events} (stream, version, type, data) VALUES ('r', 1, 't', '{}')");
+    /* Where PREPARE TRANSACTION is possible, a plain session has to say that it wants to ring. */
+    ss_sql(t,
+           ss_is_pg()
+               ? "SET howdah.ring = 'on';"
+                 " INSERT INTO {events} (stream, version, type, data)"
+                 " VALUES ('r', 1, 't', '{}')"
+               : "INSERT INTO {events} (stream, version, type, data) VALUES ('r', 1, 't', '{}')");
 }
 
 static void a_plain_insert_is_noticed(void **state)

@@ -82,7 +82,8 @@ static void same_event(const howdah_event *a, const howdah_event *b)
     if (a->has_family)
         assert_memory_equal(a->family.b, b->family.b, sizeof a->family.b);
     assert_int_equal(a->broken, b->broken);
-    assert_true(hw_event_same_content(a, b));
+    if (!a->broken)
+        assert_true(hw_event_same_content(a, b));
     assert_true(hw_str_equal(a->reason, b->reason));
 }
 

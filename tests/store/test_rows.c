@@ -123,6 +123,20 @@ static void of_two_handles_the_second_is_told_to_wait(void **state)
     other->ops->close(other);
 }
 
+/* After a take whose outcome it never heard, or a connection that broke. */
+static void an_owner_takes_its_own_row_again_with_a_new_token(void **state)
+{
+    ss *t = *state;
+    int64_t token;
+    row r;
+
+    ss_create(t, "s");
+    token = ss_take(t->store, "s", "me");
+    expect(ss_try_take(t->store, "s", "me", &r), HOWDAH_OK);
+    assert_true(r.row.token > token);
+    assert_string_equal(r.owner, "me");
+}
+
 static void the_row_handed_to_take_is_the_old_one_with_the_new_token(void **state)
 {
     ss *t = *state;
@@ -411,6 +425,7 @@ ss_group ss_row_tests(void)
         SS_TEST(the_list_is_by_name_and_ends_when_the_callback_says_so),
         SS_TEST(the_token_grows_with_every_take_and_a_release_gives_the_row_free),
         SS_TEST(of_two_handles_the_second_is_told_to_wait),
+        SS_TEST(an_owner_takes_its_own_row_again_with_a_new_token),
         SS_TEST(the_row_handed_to_take_is_the_old_one_with_the_new_token),
         SS_TEST(a_lease_that_runs_out_is_taken_over_with_a_higher_token),
         SS_TEST(a_lease_that_is_renewed_stays),

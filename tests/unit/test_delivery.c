@@ -120,6 +120,9 @@ static void a_pass_decides_nothing_above_its_end_and_never_goes_back(void **stat
     pass(&d, 6, (const hw_hole[]){{2, 2, 0, 0}}, 1);
     assert_i64_equal(d.high, 10);
     assert_owed(&d, {2, 2}, {7, 9});
+    /* Nor of a range above that lies in a hole which begins below. */
+    pass(&d, 6, (const hw_hole[]){{4, 9, 0, 0}}, 1);
+    assert_owed(&d, {7, 9});
     hw_delivery_done(&d);
 }
 
@@ -832,7 +835,7 @@ static int scenario(hw_delivery *d)
     if (s == HOWDAH_OK)
         s = hw_delivery_owed(d, &out, NULL);
     if (s == HOWDAH_OK)
-        s = hw_delivery_wanted(d, 100, holes, 2, &out, NULL);
+        s = hw_delivery_wanted(d, 100, holes, 2, &out, &(int64_t){0}, NULL);
     if (s == HOWDAH_OK)
         s = hw_delivery_pass(d, 90, holes, 2, 0, NULL);
     if (s == HOWDAH_OK) {

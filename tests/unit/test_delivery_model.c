@@ -78,7 +78,10 @@ static void frontier_round(world *w)
         if (hole && !w->hole[n])
             w->hole_since[n] = w->now_ms;
         w->hole[n] = hole;
-        if (hole)
+        if (hole && w->holes_n > 0 && w->holes[w->holes_n - 1].last == n - 1 &&
+            w->holes[w->holes_n - 1].since_ms == w->hole_since[n])
+            w->holes[w->holes_n - 1].last = n;
+        else if (hole)
             w->holes[w->holes_n++] = (hw_hole){n, n, 0, w->hole_since[n]};
     }
 }
@@ -252,8 +255,9 @@ static void page(world *w, size_t limit)
     size_t rows_n = 0;
     bool sparse = dice(w, 2) == 0;
     bool cut = false;
+    int64_t upto = 0;
 
-    assert_int_equal(hw_delivery_wanted(&w->d, w->high, w->holes, w->holes_n, &wanted, NULL),
+    assert_int_equal(hw_delivery_wanted(&w->d, w->high, w->holes, w->holes_n, &wanted, &upto, NULL),
                      HOWDAH_OK);
     for (int64_t n = 1; n <= NUMBERS && !cut; n++) {
         if (hw_ranges_has(&wanted, n) && w->fate[n] == VISIBLE && (!sparse || w->matches[n])) {
@@ -279,14 +283,7 @@ static void page(world *w, size_t limit)
         if (dice(w, 8) == 0)
             page_pass(w, rows[i]);
     }
-    /* What was not wanted was not read: nothing is known of it. */
-    if (cut)
-        page_pass(w, rows[rows_n - 1]);
-    else if (wanted.n > 0)
-        page_pass(w, w->d.config.ordering == HW_ORDERING_STRICT ||
-                             wanted.items[wanted.n - 1].last < w->high
-                         ? wanted.items[wanted.n - 1].last
-                         : w->high);
+    page_pass(w, cut ? rows[rows_n - 1] : upto);
     hw_ranges_done(&wanted);
 }
 

@@ -197,7 +197,7 @@ static int connect_once(hw_pg *pg, int64_t until, bool *ret_patience, howdah_err
 /* First of all go the time-out that could end this very text, and foreign functions in it. */
 static const char session_sql[] =
     "SET statement_timeout = 0; SET search_path = pg_catalog, pg_temp;"
-    "SELECT set_config(v.name, v.value, false) FROM (VALUES"
+    "SELECT count(set_config(v.name, v.value, false)) FROM (VALUES"
     " ('lock_timeout', '0'), ('transaction_timeout', '0'),"
     " ('idle_in_transaction_session_timeout', '0'), ('idle_session_timeout', '0'),"
     " ('default_transaction_isolation', 'read committed'), ('jit', 'off'),"

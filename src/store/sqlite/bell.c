@@ -25,6 +25,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
@@ -39,6 +40,7 @@
 
 #define GRACE_MIN_MS 1
 #define GRACE_MAX_MS 128
+#define SHM_SUFFIX "-shm"
 #define NAP_MS 1 /* after news that were none */
 
 #define FILE_EVENTS (IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
@@ -143,7 +145,7 @@ static bool find_paths(const hw_sqlite *store, hw_sqlite_bell *bell)
         return false;
     bell->paths[DATABASE] = hw_strdup(file);
     bell->paths[WAL] = hw_strdup(sqlite3_filename_wal(file));
-    bell->paths[SHM] = joined(file, "-shm");
+    bell->paths[SHM] = joined(file, SHM_SUFFIX);
     return bell->paths[DATABASE] && bell->paths[WAL] && bell->paths[SHM];
 }
 
@@ -331,19 +333,19 @@ int hw_sqlite_arm(hw_store *base, howdah_error *reterr)
 /* I3.  Best effort: a commit is noticed without it. */
 int hw_sqlite_ring(hw_store *base, const hw_str *types, size_t types_n, howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)base;
+    const hw_sqlite *store = (const hw_sqlite *)base;
     const char *file = store->db ? sqlite3_db_filename(store->db, "main") : NULL;
-    char *shm;
+    char shm[PATH_MAX];
+    int len;
 
     (void)types;
     (void)types_n;
+    (void)reterr;
     if (!file || !*file)
         return HOWDAH_OK;
-    shm = joined(file, "-shm");
-    if (!shm)
-        return hw_fail_no_memory(reterr);
-    (void)utimensat(AT_FDCWD, shm, NULL, 0);
-    hw_free(shm);
+    len = snprintf(shm, sizeof shm, "%s" SHM_SUFFIX, file);
+    if (len > 0 && (size_t)len < sizeof shm)
+        (void)utimensat(AT_FDCWD, shm, NULL, 0);
     return HOWDAH_OK;
 }
 

@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -383,9 +384,14 @@ int hw_sqlite_ready(hw_sqlite *store, hw_sqlite_need need, howdah_error *reterr)
             return hw_advise(reterr, s, "run: howdah init");
         }
     }
+    return hw_sqlite_go_on(store, reterr);
+}
+
+int hw_sqlite_go_on(hw_sqlite *store, howdah_error *reterr)
+{
     store->timed_out = false;
     store->deadline_ms = hw_clock_mono_ms() + store->statement_timeout_ms;
-    return HOWDAH_OK;
+    return hw_sqlite_check_interrupt(store, reterr);
 }
 
 /* -------------------------------------------------------------- statements */
@@ -453,6 +459,19 @@ static int run(hw_sqlite *store, hw_sqlite_slot slot, const char *sql, const cha
         return s;
     s = hw_sqlite_step(store, stmt, doing, reterr);
     return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_sqlite_begin_read(hw_sqlite *store, howdah_error *reterr)
+{
+    return run(store, HW_SLOT_BEGIN_READ, "BEGIN", "begin", reterr);
+}
+
+void hw_sqlite_end_read(hw_sqlite *store)
+{
+    /* With nothing written it cannot fail but for memory: closing the connection ends it too. */
+    if (!sqlite3_get_autocommit(store->db) &&
+        run(store, HW_SLOT_ROLLBACK, "ROLLBACK", "rollback", NULL) < 0)
+        store->sick = true;
 }
 
 /* I5. */
@@ -568,4 +587,55 @@ int hw_sqlite_commit(hw_sqlite *store, howdah_error *reterr)
     if (!store->borrowed && store->wal_pages >= store->checkpoint_at)
         checkpoint(store);
     return HOWDAH_OK;
+}
+
+/* ------------------------------------------------- operations as a whole */
+
+int hw_sqlite_enter(hw_sqlite *store, bool synced, howdah_error *reterr)
+{
+    int s = hw_sqlite_ready(store, HW_NEED_WRITE, reterr);
+
+    if (s >= 0)
+        s = synced ? hw_sqlite_begin(store, reterr) : hw_sqlite_begin_unsynced(store, reterr);
+    if (s < 0)
+        return s;
+    s = hw_sqlite_check_schema(store, reterr);
+    if (s < 0)
+        hw_sqlite_rollback(store);
+    return s;
+}
+
+int hw_sqlite_leave(hw_sqlite *store, int s, howdah_error *reterr)
+{
+    if (s < 0) {
+        hw_sqlite_rollback(store);
+        return s;
+    }
+    HW_FAULT_POINT("sqlite.sub_before_commit");
+    s = hw_sqlite_commit(store, reterr);
+    HW_FAULT_POINT("sqlite.sub_after_commit");
+    return s;
+}
+
+int hw_sqlite_prepare(hw_sqlite *store, const char *sql, sqlite3_stmt **ret_stmt,
+                      howdah_error *reterr)
+{
+    int rc = sqlite3_prepare_v2(store->db, sql, -1, ret_stmt, NULL);
+
+    return rc == SQLITE_OK ? HOWDAH_OK : hw_sqlite_fail(store, rc, "prepare", reterr);
+}
+
+int hw_sqlite_finish(hw_sqlite *store, sqlite3_stmt *stmt, const char *doing, howdah_error *reterr)
+{
+    int s = hw_sqlite_step(store, stmt, doing, reterr);
+
+    (void)sqlite3_finalize(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_sqlite_ready_to_read(hw_sqlite *store, howdah_error *reterr)
+{
+    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
+
+    return s < 0 ? s : hw_sqlite_check_schema(store, reterr);
 }

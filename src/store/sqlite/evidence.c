@@ -37,13 +37,6 @@ int hw_sqlite_blockers(hw_store *base, hw_blocker_fn fn, void *ctx, howdah_error
     return HOWDAH_OK;
 }
 
-static int ready(hw_sqlite *store, howdah_error *reterr)
-{
-    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
-
-    return s < 0 ? s : hw_sqlite_check_schema(store, reterr);
-}
-
 /* The rows of stmt, ascending, are what is there of first..last; fn gets the rest. */
 static int walk_gaps(hw_sqlite *store, sqlite3_stmt *stmt, int64_t first, int64_t last,
                      hw_range_fn fn, void *ctx, howdah_error *reterr)
@@ -69,7 +62,7 @@ int hw_sqlite_gaps(hw_store *base, int64_t first, int64_t last, hw_range_fn fn, 
 {
     hw_sqlite *store = (hw_sqlite *)base;
     sqlite3_stmt *stmt = NULL;
-    int s = ready(store, reterr);
+    int s = hw_sqlite_ready_to_read(store, reterr);
 
     if (s < 0 || first > last)
         return s;
@@ -88,7 +81,7 @@ int hw_sqlite_timeline(hw_store *base, char ret_text[HW_TIMELINE_SIZE], howdah_e
 {
     hw_sqlite *store = (hw_sqlite *)base;
     sqlite3_stmt *stmt = NULL;
-    int s = ready(store, reterr);
+    int s = hw_sqlite_ready_to_read(store, reterr);
 
     if (s >= 0)
         s = hw_sqlite_prepare(store, BUS_ID_SQL, &stmt, reterr);
@@ -131,7 +124,7 @@ int hw_sqlite_verify(hw_store *base, const hw_anchor *anchor, int64_t high, howd
 {
     hw_sqlite *store = (hw_sqlite *)base;
     int64_t drawn = 0;
-    int s = ready(store, reterr);
+    int s = hw_sqlite_ready_to_read(store, reterr);
 
     if (s >= 0 && anchor->sequence > 0)
         s = verify_anchor(store, anchor, reterr);

@@ -111,9 +111,12 @@ enum {
     " WHERE id = ?1 AND subscriber_id = ?2 AND resolved_at IS NULL"
 #define EXISTS_SQL "SELECT 1 FROM main.howdah_dead_letters WHERE id = ?1 AND subscriber_id = ?2"
 
+/* Once, also when the caller did not hear of its commit and repeats it. */
 #define INSERT_SKIP_SQL                                                                            \
     "INSERT INTO main.howdah_skips (subscriber_id, first_sequence, last_sequence, age_ms, reason," \
-    " created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"
+    " created_at) SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (SELECT 1 FROM main.howdah_skips" \
+    " WHERE subscriber_id = ?1 AND first_sequence = ?2 AND last_sequence = ?3"                     \
+    " AND resolved_at IS NULL)"
 #define SKIPS_SQL                                                                                  \
     "SELECT id, subscriber_id, first_sequence, last_sequence, age_ms, reason, created_at,"         \
     " resolved_at, resolution FROM main.howdah_skips"                                              \
@@ -207,13 +210,6 @@ int hw_sqlite_dead_letter(hw_store *base, const hw_checkpoint *checkpoint,
 
 /* --------------------------------------------------------- reading letters */
 
-static hw_str borrow(sqlite3_stmt *stmt, int column)
-{
-    const char *text = (const char *)sqlite3_column_text(stmt, column);
-
-    return text ? (hw_str){text, (size_t)sqlite3_column_bytes(stmt, column)} : HW_STR_NULL;
-}
-
 static int64_t time_or_absent(sqlite3_stmt *stmt, int column)
 {
     return sqlite3_column_type(stmt, column) == SQLITE_NULL ? HW_TIME_ABSENT
@@ -232,7 +228,7 @@ static bool take_uuid(sqlite3_stmt *stmt, int column, hw_uuid *ret_uuid)
 static hw_str take_payload(sqlite3_stmt *stmt, hw_buf *bytes)
 {
     if (sqlite3_column_type(stmt, COL_DATA) != SQLITE_NULL)
-        return borrow(stmt, COL_DATA);
+        return hw_sqlite_borrow(stmt, COL_DATA);
     if (sqlite3_column_type(stmt, COL_BYTES) == SQLITE_NULL)
         return HW_STR_NULL;
     hw_buf_clear(bytes);
@@ -256,13 +252,13 @@ static void take_event(sqlite3_stmt *stmt, hw_buf *bytes, howdah_event *event)
     event->has_family = take_uuid(stmt, COL_FAMILY, &event->family);
     event->has_corrects = take_uuid(stmt, COL_CORRECTS, &event->corrects);
     event->has_causation = take_uuid(stmt, COL_CAUSATION, &event->causation_id);
-    event->stream = borrow(stmt, COL_STREAM);
-    event->type = borrow(stmt, COL_TYPE);
-    event->correlation_id = borrow(stmt, COL_CORRELATION);
-    event->actor = borrow(stmt, COL_ACTOR);
-    event->content_type = borrow(stmt, COL_CONTENT_TYPE);
-    event->reason = borrow(stmt, COL_EVENT_REASON);
-    event->headers = borrow(stmt, COL_HEADERS);
+    event->stream = hw_sqlite_borrow(stmt, COL_STREAM);
+    event->type = hw_sqlite_borrow(stmt, COL_TYPE);
+    event->correlation_id = hw_sqlite_borrow(stmt, COL_CORRELATION);
+    event->actor = hw_sqlite_borrow(stmt, COL_ACTOR);
+    event->content_type = hw_sqlite_borrow(stmt, COL_CONTENT_TYPE);
+    event->reason = hw_sqlite_borrow(stmt, COL_EVENT_REASON);
+    event->headers = hw_sqlite_borrow(stmt, COL_HEADERS);
     event->data = take_payload(stmt, bytes);
     event->broken = !event->data.s;
 }
@@ -283,20 +279,21 @@ static int take_letter(const hw_sqlite *store, sqlite3_stmt *stmt, hw_buf *bytes
 {
     take_event(stmt, bytes, event);
     *letter = (hw_letter){.id = sqlite3_column_int64(stmt, COL_ID),
-                          .source = borrow(stmt, COL_SOURCE),
-                          .subscriber_id = borrow(stmt, COL_SUBSCRIBER),
+                          .source = hw_sqlite_borrow(stmt, COL_SOURCE),
+                          .subscriber_id = hw_sqlite_borrow(stmt, COL_SUBSCRIBER),
                           .event = event,
-                          .error = borrow(stmt, COL_ERROR),
+                          .error = hw_sqlite_borrow(stmt, COL_ERROR),
                           .attempts = sqlite3_column_int64(stmt, COL_ATTEMPTS),
                           .redrives = sqlite3_column_int64(stmt, COL_REDRIVES),
                           .created_at_us = sqlite3_column_int64(stmt, COL_CREATED_AT),
                           .last_attempt_at_us = sqlite3_column_int64(stmt, COL_LAST_AT),
-                          .reason = borrow(stmt, COL_REASON),
+                          .reason = hw_sqlite_borrow(stmt, COL_REASON),
                           .resolved_at_us = time_or_absent(stmt, COL_RESOLVED_AT),
-                          .resolved_by = borrow(stmt, COL_RESOLVED_BY)};
+                          .resolved_by = hw_sqlite_borrow(stmt, COL_RESOLVED_BY)};
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
-    if (!event->stream.s || !event->type.s || !parse_state(borrow(stmt, COL_STATE), &letter->state))
+    if (!event->stream.s || !event->type.s ||
+        !parse_state(hw_sqlite_borrow(stmt, COL_STATE), &letter->state))
         return hw_fail(reterr, HOWDAH_CORRUPT, "%s: dead letter %" PRId64 " is damaged",
                        store->name, letter->id);
     return hw_buf_check(bytes, reterr);
@@ -320,19 +317,12 @@ static int walk_letters(hw_sqlite *store, sqlite3_stmt *stmt, hw_letter_fn fn, v
     return s < 0 ? s : HOWDAH_OK;
 }
 
-static int ready_to_read(hw_sqlite *store, howdah_error *reterr)
-{
-    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
-
-    return s < 0 ? s : hw_sqlite_check_schema(store, reterr);
-}
-
 int hw_sqlite_letters(hw_store *base, const hw_letter_query *query, hw_letter_fn fn, void *ctx,
                       howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
     sqlite3_stmt *stmt = NULL;
-    int s = ready_to_read(store, reterr);
+    int s = hw_sqlite_ready_to_read(store, reterr);
 
     if (s >= 0)
         s = hw_sqlite_prepare(store, LETTERS_SQL, &stmt, reterr);
@@ -511,13 +501,13 @@ static int walk_skips(hw_sqlite *store, sqlite3_stmt *stmt, hw_skip_fn fn, void 
 
     while ((s = hw_sqlite_step(store, stmt, "read skips", reterr)) == HOWDAH_OK) {
         hw_skip skip = {.id = sqlite3_column_int64(stmt, 0),
-                        .subscriber_id = borrow(stmt, 1),
+                        .subscriber_id = hw_sqlite_borrow(stmt, 1),
                         .range = {sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 3)},
                         .age_ms = sqlite3_column_int64(stmt, 4),
-                        .reason = borrow(stmt, 5),
+                        .reason = hw_sqlite_borrow(stmt, 5),
                         .created_at_us = sqlite3_column_int64(stmt, 6),
                         .resolved_at_us = time_or_absent(stmt, 7),
-                        .resolution = borrow(stmt, 8)};
+                        .resolution = hw_sqlite_borrow(stmt, 8)};
 
         if (fn(ctx, &skip) != 0)
             return HOWDAH_OK;
@@ -530,7 +520,7 @@ int hw_sqlite_skips(hw_store *base, hw_str subscriber_id, bool resolved, hw_skip
 {
     hw_sqlite *store = (hw_sqlite *)base;
     sqlite3_stmt *stmt = NULL;
-    int s = ready_to_read(store, reterr);
+    int s = hw_sqlite_ready_to_read(store, reterr);
 
     if (s >= 0)
         s = hw_sqlite_prepare(store, SKIPS_SQL, &stmt, reterr);

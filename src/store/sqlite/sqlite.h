@@ -40,8 +40,12 @@ typedef enum hw_sqlite_slot {
     HW_SLOT_SUB_LOOK,
     HW_SLOT_SUB_CHECKPOINT,
     HW_SLOT_SUB_RENEW,
-    HW_SLOT_READ, /* the first of eight: four ways, forward and backward (read.c) */
-    HW_SLOT_COUNT = HW_SLOT_READ + 8
+    HW_SLOT_BEGIN_READ,
+    HW_SLOT_PAYLOAD,
+    HW_SLOT_NEXT_TYPE,
+    HW_SLOT_OF_TYPE,
+    HW_SLOT_READ, /* the first of twelve: six ways, forward and backward (read.c) */
+    HW_SLOT_COUNT = HW_SLOT_READ + 12
 } hw_sqlite_slot;
 
 /* What an operation is going to do with the connection. */
@@ -124,6 +128,25 @@ int hw_sqlite_begin_unsynced(hw_sqlite *store, howdah_error *reterr);
 int hw_sqlite_commit(hw_sqlite *store, howdah_error *reterr);
 void hw_sqlite_rollback(hw_sqlite *store);
 
+/* Statements between the two see the log as it was at one moment. */
+int hw_sqlite_begin_read(hw_sqlite *store, howdah_error *reterr);
+void hw_sqlite_end_read(hw_sqlite *store);
+/* Between two of them: INTERRUPTED, or a new deadline. */
+int hw_sqlite_go_on(hw_sqlite *store, howdah_error *reterr);
+
+/* Connection and schema are good for an operation that reads. */
+int hw_sqlite_ready_to_read(hw_sqlite *store, howdah_error *reterr);
+/* Begins what moves a subscription: connection, write lock, schema. */
+int hw_sqlite_enter(hw_sqlite *store, bool synced, howdah_error *reterr);
+/* Ends it: commits when s is not negative, else rolls back.  The status of all. */
+int hw_sqlite_leave(hw_sqlite *store, int s, howdah_error *reterr);
+
+/* A statement for once; finalize it. */
+int hw_sqlite_prepare(hw_sqlite *store, const char *sql, sqlite3_stmt **ret_stmt,
+                      howdah_error *reterr);
+/* Runs a statement that gives no rows, and finalizes it. */
+int hw_sqlite_finish(hw_sqlite *store, sqlite3_stmt *stmt, const char *doing, howdah_error *reterr);
+
 /* HOWDAH_INTERRUPTED when the bus is. */
 int hw_sqlite_check_interrupt(hw_sqlite *store, howdah_error *reterr);
 
@@ -141,6 +164,14 @@ static inline void hw_sqlite_bind_str(sqlite3_stmt *stmt, int index, hw_str text
 static inline void hw_sqlite_bind_uuid(sqlite3_stmt *stmt, int index, const hw_uuid *uuid)
 {
     (void)sqlite3_bind_blob(stmt, index, uuid->b, sizeof uuid->b, SQLITE_STATIC);
+}
+
+/* A column's text, the statement's until its next step; absent for NULL and without memory. */
+static inline hw_str hw_sqlite_borrow(sqlite3_stmt *stmt, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(stmt, column);
+
+    return text ? (hw_str){text, (size_t)sqlite3_column_bytes(stmt, column)} : HW_STR_NULL;
 }
 
 /* ---- schema.c */
@@ -166,6 +197,9 @@ int hw_sqlite_stream_version(hw_store *base, hw_str stream, int64_t *ret_version
 int hw_sqlite_find(hw_sqlite *store, const hw_uuid *id, int64_t *ret_sequence,
                    howdah_error *reterr);
 
+/* As head, on a connection that is ready. */
+int hw_sqlite_read_head(hw_sqlite *store, int64_t *ret_head, howdah_error *reterr);
+
 int hw_sqlite_read_open(hw_store *base, const hw_query *query, hw_cursor **ret_cursor,
                         howdah_error *reterr);
 int hw_sqlite_read_next(hw_cursor *base, const howdah_event **ret_events, size_t *ret_n,
@@ -177,6 +211,15 @@ int hw_sqlite_head(hw_store *base, int64_t *ret_head, howdah_error *reterr);
 int hw_sqlite_horizon(hw_store *base, uint64_t *ret_horizon, howdah_error *reterr);
 int hw_sqlite_fence(hw_store *base, uint64_t *ret_fence, howdah_error *reterr);
 
+/* ---- sparse.c */
+
+/*
+ * The first numbers, at most want, of the range whose type matches the pattern; sequences has room
+ * for twice as many.  HOWDAH_END: there are too many types, walk the log instead.
+ */
+int hw_sqlite_gather(hw_sqlite *store, hw_str pattern, hw_range range, size_t want,
+                     int64_t *sequences, size_t *ret_n, howdah_error *reterr);
+
 /* ---- evidence.c: what is known of missing numbers, and whether the log is still the same */
 
 int hw_sqlite_owners(hw_store *base, uint64_t **ret_ids, size_t *ret_n, howdah_error *reterr);
@@ -186,24 +229,24 @@ int hw_sqlite_blockers(hw_store *base, hw_blocker_fn fn, void *ctx, howdah_error
 int hw_sqlite_timeline(hw_store *base, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr);
 int hw_sqlite_verify(hw_store *base, const hw_anchor *anchor, int64_t high, howdah_error *reterr);
 
+/* ---- owed.c */
+
+#define HW_OWED_BYTES_MAX (64 * 1024 * 1024)
+
+/* Binds the ranges as text, which lies in buf. */
+int hw_sqlite_bind_owed(sqlite3_stmt *stmt, int index, hw_buf *buf, const hw_range *owed, size_t n,
+                        howdah_error *reterr);
+/* The ranges of a text, freed by the caller.  CORRUPT or NO_MEMORY, not reported yet. */
+int hw_sqlite_parse_owed(hw_str text, hw_range **ret_owed, size_t *ret_n);
+
 /* ---- subs.c */
 
-/* Begins what moves a subscription: connection, write lock, schema. */
-int hw_sqlite_enter(hw_sqlite *store, bool synced, howdah_error *reterr);
-/* Ends it: commits when s is not negative, else rolls back.  The status of all. */
-int hw_sqlite_leave(hw_sqlite *store, int s, howdah_error *reterr);
-/* Inside of it: HOWDAH_OK, or LOST when the row has another token or is gone. */
+/* Between enter and leave: HOWDAH_OK, or LOST when the row has another token or is gone. */
 int hw_sqlite_check_token(hw_sqlite *store, hw_str subscriber_id, int64_t token,
                           howdah_error *reterr);
-/* Inside of it: stores the checkpoint whole.  LOST; FAILED when it would lower high. */
+/* Between enter and leave: stores the checkpoint whole.  LOST; FAILED when it would lower high. */
 int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
                              howdah_error *reterr);
-/* A statement for once; finalize it. */
-int hw_sqlite_prepare(hw_sqlite *store, const char *sql, sqlite3_stmt **ret_stmt,
-                      howdah_error *reterr);
-/* Runs a statement that gives no rows, and finalizes it. */
-int hw_sqlite_finish(hw_sqlite *store, sqlite3_stmt *stmt, const char *doing, howdah_error *reterr);
-
 int hw_sqlite_create(hw_store *base, hw_str subscriber_id, hw_str pattern, int64_t high,
                      const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr);
 int hw_sqlite_load(hw_store *base, hw_str subscriber_id, hw_sub_row_fn fn, void *ctx,

@@ -17,12 +17,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "store/sqlite/sqlite.h"
-
-#define OWED_BYTES_MAX (64 * 1024 * 1024)
 
 #define IS_HELD "s.lease_until IS NOT NULL AND s.lease_until > ?2 AND s.lease_boot = ?3"
 
@@ -61,7 +57,7 @@ enum {
 };
 
 #define LOOK_SQL                                                                                   \
-    "SELECT s.token, s.high, s.status, s.lease_until, s.lease_boot, s.pattern,"                    \
+    "SELECT s.token, s.high, s.status, s.lease_until, s.lease_boot, s.pattern, s.owner,"           \
     " EXISTS (SELECT 1 FROM main.howdah_dead_letters d WHERE d.subscriber_id = s.subscriber_id"    \
     "  AND d.state = 'redrive' AND d.resolved_at IS NULL)"                                         \
     " FROM main.howdah_subscriptions s WHERE s.subscriber_id = ?1"
@@ -113,50 +109,6 @@ enum {
 
 static const char *const status_names[] = {"active", "paused", "halted"};
 
-/* ------------------------------------------------------------ transactions */
-
-int hw_sqlite_enter(hw_sqlite *store, bool synced, howdah_error *reterr)
-{
-    int s = hw_sqlite_ready(store, HW_NEED_WRITE, reterr);
-
-    if (s >= 0)
-        s = synced ? hw_sqlite_begin(store, reterr) : hw_sqlite_begin_unsynced(store, reterr);
-    if (s < 0)
-        return s;
-    s = hw_sqlite_check_schema(store, reterr);
-    if (s < 0)
-        hw_sqlite_rollback(store);
-    return s;
-}
-
-int hw_sqlite_leave(hw_sqlite *store, int s, howdah_error *reterr)
-{
-    if (s < 0) {
-        hw_sqlite_rollback(store);
-        return s;
-    }
-    HW_FAULT_POINT("sqlite.sub_before_commit");
-    s = hw_sqlite_commit(store, reterr);
-    HW_FAULT_POINT("sqlite.sub_after_commit");
-    return s;
-}
-
-int hw_sqlite_prepare(hw_sqlite *store, const char *sql, sqlite3_stmt **ret_stmt,
-                      howdah_error *reterr)
-{
-    int rc = sqlite3_prepare_v2(store->db, sql, -1, ret_stmt, NULL);
-
-    return rc == SQLITE_OK ? HOWDAH_OK : hw_sqlite_fail(store, rc, "prepare", reterr);
-}
-
-int hw_sqlite_finish(hw_sqlite *store, sqlite3_stmt *stmt, const char *doing, howdah_error *reterr)
-{
-    int s = hw_sqlite_step(store, stmt, doing, reterr);
-
-    (void)sqlite3_finalize(stmt);
-    return s < 0 ? s : HOWDAH_OK;
-}
-
 static void bind_int_or_null(sqlite3_stmt *stmt, int index, bool present, int64_t value)
 {
     if (present)
@@ -179,88 +131,7 @@ static int fail_not_found(hw_str subscriber_id, howdah_error *reterr)
                    (int)subscriber_id.len, subscriber_id.s);
 }
 
-/* ------------------------------------------------------------- owed as text */
-
-static void put_owed(hw_buf *out, const hw_range *owed, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        assert(owed[i].first <= owed[i].last);
-        assert(i == 0 || owed[i - 1].last < owed[i].first);
-        hw_buf_printf(out, "%s%" PRId64, i > 0 ? "," : "", owed[i].first);
-        if (owed[i].last > owed[i].first)
-            hw_buf_printf(out, "-%" PRId64, owed[i].last);
-    }
-}
-
-static int bind_owed(sqlite3_stmt *stmt, int index, hw_buf *text, const hw_range *owed, size_t n,
-                     howdah_error *reterr)
-{
-    put_owed(text, owed, n);
-    hw_sqlite_bind_str(stmt, index, (hw_str){hw_buf_str(text), text->len});
-    return hw_buf_check(text, reterr);
-}
-
-/* A number of digits only; false on anything else.  Moves *at behind it. */
-static bool get_number(const char **at, int64_t *ret_number)
-{
-    int64_t number = 0;
-    const char *p = *at;
-
-    for (; *p >= '0' && *p <= '9'; p++)
-        if (__builtin_mul_overflow(number, 10, &number) ||
-            __builtin_add_overflow(number, *p - '0', &number))
-            return false;
-    if (p == *at)
-        return false;
-    *at = p;
-    *ret_number = number;
-    return true;
-}
-
-static bool get_range(const char **at, hw_range *ret_range)
-{
-    if (!get_number(at, &ret_range->first))
-        return false;
-    ret_range->last = ret_range->first;
-    if (**at != '-')
-        return true;
-    (*at)++;
-    return get_number(at, &ret_range->last) && ret_range->first <= ret_range->last;
-}
-
-/* ranges has room for one more than there are commas. */
-static bool get_owed(const char *text, hw_range *ranges, size_t *ret_n)
-{
-    size_t n = 0;
-
-    while (*text) {
-        if (n > 0 && *text++ != ',')
-            return false;
-        if (!get_range(&text, &ranges[n]) || (n > 0 && ranges[n].first <= ranges[n - 1].last))
-            return false;
-        n++;
-    }
-    *ret_n = n;
-    return true;
-}
-
-static size_t count_commas(const char *text)
-{
-    size_t n = 0;
-
-    for (; *text; text++)
-        n += *text == ',';
-    return n;
-}
-
 /* ------------------------------------------------------------------ a row */
-
-static hw_str borrow(sqlite3_stmt *stmt, int column)
-{
-    const char *text = (const char *)sqlite3_column_text(stmt, column);
-
-    return text ? (hw_str){text, (size_t)sqlite3_column_bytes(stmt, column)} : HW_STR_NULL;
-}
 
 static int damaged(const hw_sqlite *store, const char *what, howdah_error *reterr)
 {
@@ -293,16 +164,16 @@ static bool take_anchor(sqlite3_stmt *stmt, hw_anchor *anchor)
 static int take_row(const hw_sqlite *store, sqlite3_stmt *stmt, hw_sub_row *row,
                     hw_range **ret_owed, howdah_error *reterr)
 {
-    hw_str owed = borrow(stmt, COL_OWED);
+    int s;
 
-    *row = (hw_sub_row){.subscriber_id = borrow(stmt, COL_SUBSCRIBER),
-                        .pattern = borrow(stmt, COL_PATTERN),
+    *row = (hw_sub_row){.subscriber_id = hw_sqlite_borrow(stmt, COL_SUBSCRIBER),
+                        .pattern = hw_sqlite_borrow(stmt, COL_PATTERN),
                         .high = sqlite3_column_int64(stmt, COL_HIGH),
-                        .timeline = borrow(stmt, COL_TIMELINE),
+                        .timeline = hw_sqlite_borrow(stmt, COL_TIMELINE),
                         .token = sqlite3_column_int64(stmt, COL_TOKEN),
-                        .owner = borrow(stmt, COL_OWNER),
+                        .owner = hw_sqlite_borrow(stmt, COL_OWNER),
                         .held = sqlite3_column_int(stmt, COL_HELD) != 0,
-                        .reason = borrow(stmt, COL_REASON),
+                        .reason = hw_sqlite_borrow(stmt, COL_REASON),
                         .suspect_sequence = sqlite3_column_int64(stmt, COL_SUSPECT_SEQUENCE),
                         .suspect_attempts = sqlite3_column_int64(stmt, COL_SUSPECT_ATTEMPTS),
                         .created_at_us = sqlite3_column_int64(stmt, COL_CREATED_AT),
@@ -311,16 +182,15 @@ static int take_row(const hw_sqlite *store, sqlite3_stmt *stmt, hw_sub_row *row,
                         .skips = sqlite3_column_int64(stmt, COL_SKIPS)};
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
-    if (!parse_status(borrow(stmt, COL_STATUS), &row->status))
+    if (!parse_status(hw_sqlite_borrow(stmt, COL_STATUS), &row->status))
         return damaged(store, "status", reterr);
     if (!take_anchor(stmt, &row->anchor))
         return damaged(store, "anchor", reterr);
-    *ret_owed = hw_calloc(count_commas(owed.s ? owed.s : "") + 1, sizeof **ret_owed);
-    if (!*ret_owed)
-        return hw_fail_no_memory(reterr);
+    s = hw_sqlite_parse_owed(hw_sqlite_borrow(stmt, COL_OWED), ret_owed, &row->owed_n);
+    if (s < 0)
+        return s == HOWDAH_NO_MEMORY ? hw_fail_no_memory(reterr)
+                                     : damaged(store, "list of owed numbers", reterr);
     row->owed = *ret_owed;
-    if (!owed.s || !get_owed(owed.s, *ret_owed, &row->owed_n))
-        return damaged(store, "list of owed numbers", reterr);
     return HOWDAH_OK;
 }
 
@@ -370,19 +240,12 @@ static int walk_rows(hw_sqlite *store, const char *sql, hw_str subscriber_id, hw
     return s < 0 ? s : HOWDAH_OK;
 }
 
-static int ready_to_read(hw_sqlite *store, howdah_error *reterr)
-{
-    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
-
-    return s < 0 ? s : hw_sqlite_check_schema(store, reterr);
-}
-
 int hw_sqlite_load(hw_store *base, hw_str subscriber_id, hw_sub_row_fn fn, void *ctx,
                    howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
     size_t n = 0;
-    int s = ready_to_read(store, reterr);
+    int s = hw_sqlite_ready_to_read(store, reterr);
 
     if (s >= 0)
         s = walk_rows(store, ROW_SQL, subscriber_id, fn, ctx, &n, reterr);
@@ -393,12 +256,18 @@ int hw_sqlite_list(hw_store *base, hw_sub_row_fn fn, void *ctx, howdah_error *re
 {
     hw_sqlite *store = (hw_sqlite *)base;
     size_t n = 0;
-    int s = ready_to_read(store, reterr);
+    int s = hw_sqlite_ready_to_read(store, reterr);
 
     return s < 0 ? s : walk_rows(store, ROWS_SQL, HW_STR_NULL, fn, ctx, &n, reterr);
 }
 
 /* ------------------------------------------------------------- a short look */
+
+/* What a row is compared with. */
+typedef struct about {
+    hw_str pattern;
+    hw_str owner;
+} about;
 
 /* What decides whether a row may be moved, and what its owner is told. */
 typedef struct look {
@@ -409,26 +278,30 @@ typedef struct look {
     bool redrives;
     bool leased;
     int64_t lease_left_us; /* of a lease of this boot; else 0 */
-    bool same_pattern;     /* as the one asked about */
+    bool same_pattern;     /* as that of the question */
+    bool same_owner;
 } look;
 
-static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, hw_str pattern, look *l,
+static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, const about *a, look *l,
                      howdah_error *reterr)
 {
     l->there = true;
     l->token = sqlite3_column_int64(stmt, 0);
     l->high = sqlite3_column_int64(stmt, 1);
     l->leased = sqlite3_column_type(stmt, 3) != SQLITE_NULL;
-    if (l->leased && hw_str_equal(borrow(stmt, 4), boot_of(store)))
+    if (l->leased && hw_str_equal(hw_sqlite_borrow(stmt, 4), boot_of(store)))
         l->lease_left_us = sqlite3_column_int64(stmt, 3) - hw_clock_mono_us();
-    l->same_pattern = hw_str_equal(borrow(stmt, 5), pattern);
-    l->redrives = sqlite3_column_int(stmt, 6) != 0;
+    l->same_pattern = a && hw_str_equal(hw_sqlite_borrow(stmt, 5), a->pattern);
+    l->same_owner = a && hw_str_equal(hw_sqlite_borrow(stmt, 6), a->owner);
+    l->redrives = sqlite3_column_int(stmt, 7) != 0;
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
-    return parse_status(borrow(stmt, 2), &l->status) ? HOWDAH_OK : damaged(store, "status", reterr);
+    return parse_status(hw_sqlite_borrow(stmt, 2), &l->status) ? HOWDAH_OK
+                                                               : damaged(store, "status", reterr);
 }
 
-static int look_at(hw_sqlite *store, hw_str subscriber_id, hw_str pattern, look *l,
+/* a may be NULL. */
+static int look_at(hw_sqlite *store, hw_str subscriber_id, const about *a, look *l,
                    howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -440,7 +313,7 @@ static int look_at(hw_sqlite *store, hw_str subscriber_id, hw_str pattern, look 
     hw_sqlite_bind_str(stmt, 1, subscriber_id);
     s = hw_sqlite_step(store, stmt, "look at a subscription", reterr);
     if (s == HOWDAH_OK)
-        s = take_look(store, stmt, pattern, l, reterr);
+        s = take_look(store, stmt, a, l, reterr);
     (void)sqlite3_reset(stmt);
     (void)sqlite3_clear_bindings(stmt);
     return s < 0 ? s : HOWDAH_OK;
@@ -452,9 +325,10 @@ static bool is_held(const look *l)
 }
 
 /* As look_at(), but NOT_FOUND without the row. */
-static int look_for(hw_sqlite *store, hw_str subscriber_id, look *l, howdah_error *reterr)
+static int look_for(hw_sqlite *store, hw_str subscriber_id, const about *a, look *l,
+                    howdah_error *reterr)
 {
-    int s = look_at(store, subscriber_id, HW_STR_NULL, l, reterr);
+    int s = look_at(store, subscriber_id, a, l, reterr);
 
     return s >= 0 && !l->there ? fail_not_found(subscriber_id, reterr) : s;
 }
@@ -463,7 +337,7 @@ int hw_sqlite_check_token(hw_sqlite *store, hw_str subscriber_id, int64_t token,
                           howdah_error *reterr)
 {
     look l;
-    int s = look_at(store, subscriber_id, HW_STR_NULL, &l, reterr);
+    int s = look_at(store, subscriber_id, NULL, &l, reterr);
 
     return s >= 0 && (!l.there || l.token != token) ? fail_lost(subscriber_id, token, reterr) : s;
 }
@@ -473,7 +347,7 @@ int hw_sqlite_check_token(hw_sqlite *store, hw_str subscriber_id, int64_t token,
 static int insert_row(hw_sqlite *store, hw_str subscriber_id, hw_str pattern, int64_t high,
                       const hw_range *owed, size_t owed_n, howdah_error *reterr)
 {
-    hw_buf text = HW_BUF_INIT(OWED_BYTES_MAX);
+    hw_buf text = HW_BUF_INIT(HW_OWED_BYTES_MAX);
     sqlite3_stmt *stmt = NULL;
     int s = hw_sqlite_prepare(store, INSERT_SQL, &stmt, reterr);
 
@@ -483,7 +357,7 @@ static int insert_row(hw_sqlite *store, hw_str subscriber_id, hw_str pattern, in
     hw_sqlite_bind_str(stmt, 2, pattern);
     (void)sqlite3_bind_int64(stmt, 3, high);
     (void)sqlite3_bind_int64(stmt, 5, hw_clock_wall_us());
-    s = bind_owed(stmt, 4, &text, owed, owed_n, reterr);
+    s = hw_sqlite_bind_owed(stmt, 4, &text, owed, owed_n, reterr);
     if (s >= 0)
         s = hw_sqlite_step(store, stmt, "create a subscription", reterr);
     (void)sqlite3_finalize(stmt);
@@ -509,17 +383,18 @@ int hw_sqlite_create(hw_store *base, hw_str subscriber_id, hw_str pattern, int64
                      const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
+    about a = {.pattern = pattern};
     look l;
-    int s = ready_to_read(store, reterr);
+    int s = hw_sqlite_ready_to_read(store, reterr);
 
     /* Nearly always it is there and as it should be: no need to stand in line for the lock. */
     if (s >= 0)
-        s = look_at(store, subscriber_id, pattern, &l, reterr);
+        s = look_at(store, subscriber_id, &a, &l, reterr);
     if (s >= 0 && !(l.there && l.same_pattern)) {
         s = hw_sqlite_enter(store, true, reterr);
         if (s < 0)
             return s;
-        s = look_at(store, subscriber_id, pattern, &l, reterr);
+        s = look_at(store, subscriber_id, &a, &l, reterr);
         if (s >= 0)
             s = l.there ? renew_pattern(store, subscriber_id, pattern, reterr)
                         : insert_row(store, subscriber_id, pattern, high, owed, owed_n, reterr);
@@ -545,7 +420,7 @@ static int run_about(hw_sqlite *store, const char *sql, hw_str subscriber_id, ho
 static int remove_row(hw_sqlite *store, hw_str subscriber_id, howdah_error *reterr)
 {
     look l;
-    int s = look_for(store, subscriber_id, &l, reterr);
+    int s = look_for(store, subscriber_id, NULL, &l, reterr);
 
     if (s >= 0 && is_held(&l)) {
         s = hw_fail(reterr, HOWDAH_CONFLICT, "subscription %.*s is in use", (int)subscriber_id.len,
@@ -649,6 +524,12 @@ static int keep_row(hw_sqlite *store, hw_str subscriber_id, taken *t, howdah_err
     return s;
 }
 
+/* What it holds itself (after a take whose outcome it never heard) keeps nobody out. */
+static bool is_in_the_way(const hw_take *take, bool held, bool same_owner)
+{
+    return held && !same_owner && take->instance != HW_INSTANCE_SINGLE;
+}
+
 /* HOWDAH_OK: committed.  HOWDAH_END: somebody has it. */
 static int try_take(hw_sqlite *store, const hw_take *take, taken *t, howdah_error *reterr)
 {
@@ -657,7 +538,7 @@ static int try_take(hw_sqlite *store, const hw_take *take, taken *t, howdah_erro
     if (s < 0)
         return s;
     s = keep_row(store, take->subscriber_id, t, reterr);
-    if (s >= 0 && t->row.held && take->instance != HW_INSTANCE_SINGLE) {
+    if (s >= 0 && is_in_the_way(take, t->row.held, hw_str_equal(t->row.owner, take->owner))) {
         hw_sqlite_rollback(store);
         return HOWDAH_END;
     }
@@ -669,13 +550,14 @@ static int try_take(hw_sqlite *store, const hw_take *take, taken *t, howdah_erro
 /* Whether somebody holds it, without the write lock: a standby asks again and again. */
 static int look_first(hw_sqlite *store, const hw_take *take, bool *ret_held, howdah_error *reterr)
 {
-    look l;
-    int s = ready_to_read(store, reterr);
+    about a = {.owner = take->owner};
+    look l = {.there = false};
+    int s = hw_sqlite_ready_to_read(store, reterr);
 
     if (s >= 0)
-        s = look_for(store, take->subscriber_id, &l, reterr);
+        s = look_for(store, take->subscriber_id, &a, &l, reterr);
     if (s >= 0)
-        *ret_held = is_held(&l) && take->instance != HW_INSTANCE_SINGLE;
+        *ret_held = is_in_the_way(take, is_held(&l), l.same_owner);
     return s;
 }
 
@@ -710,7 +592,7 @@ int hw_sqlite_release(hw_store *base, hw_str subscriber_id, int64_t token, hw_in
     (void)instance;
     if (s < 0)
         return s;
-    s = look_at(store, subscriber_id, HW_STR_NULL, &l, reterr);
+    s = look_at(store, subscriber_id, NULL, &l, reterr);
     if (s >= 0 && (!l.there || l.token != token)) {
         hw_sqlite_rollback(store);
         return HOWDAH_OK;
@@ -731,7 +613,7 @@ int hw_sqlite_release(hw_store *base, hw_str subscriber_id, int64_t token, hw_in
 static int update_checkpoint(hw_sqlite *store, const hw_checkpoint *c, int64_t lease_ms,
                              howdah_error *reterr)
 {
-    hw_buf text = HW_BUF_INIT(OWED_BYTES_MAX);
+    hw_buf text = HW_BUF_INIT(HW_OWED_BYTES_MAX);
     sqlite3_stmt *stmt = NULL;
     int s = hw_sqlite_stmt(store, HW_SLOT_SUB_CHECKPOINT, CHECKPOINT_SQL, &stmt, reterr);
 
@@ -747,7 +629,7 @@ static int update_checkpoint(hw_sqlite *store, const hw_checkpoint *c, int64_t l
         (void)sqlite3_bind_int64(stmt, 7, lease_until_us(lease_ms));
         hw_sqlite_bind_str(stmt, 8, boot_of(store));
     }
-    s = bind_owed(stmt, 3, &text, c->owed, c->owed_n, reterr);
+    s = hw_sqlite_bind_owed(stmt, 3, &text, c->owed, c->owed_n, reterr);
     if (s >= 0)
         s = hw_sqlite_step(store, stmt, "store a checkpoint", reterr);
     (void)sqlite3_clear_bindings(stmt);
@@ -759,7 +641,7 @@ int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
                              howdah_error *reterr)
 {
     look l;
-    int s = look_at(store, checkpoint->subscriber_id, HW_STR_NULL, &l, reterr);
+    int s = look_at(store, checkpoint->subscriber_id, NULL, &l, reterr);
 
     if (s < 0)
         return s;
@@ -787,7 +669,7 @@ static int store_checkpoints(hw_sqlite *store, const hw_checkpoint *checkpoints,
     for (size_t i = 0; i < n; i++) {
         const hw_checkpoint *c = &checkpoints[i];
         look l;
-        int s = look_at(store, c->subscriber_id, HW_STR_NULL, &l, reterr);
+        int s = look_at(store, c->subscriber_id, NULL, &l, reterr);
 
         if (s < 0)
             return s;
@@ -847,7 +729,7 @@ static int poll_all(hw_sqlite *store, const hw_checkpoint *subs, size_t n, int64
     *ret_due = 0;
     for (size_t i = 0; i < n; i++) {
         look l;
-        int s = look_at(store, subs[i].subscriber_id, HW_STR_NULL, &l, reterr);
+        int s = look_at(store, subs[i].subscriber_id, NULL, &l, reterr);
 
         if (s < 0)
             return s;
@@ -867,7 +749,7 @@ int hw_sqlite_poll(hw_store *base, const hw_checkpoint *subs, size_t n, int64_t 
 {
     hw_sqlite *store = (hw_sqlite *)base;
     size_t due = 0;
-    int s = ready_to_read(store, reterr);
+    int s = hw_sqlite_ready_to_read(store, reterr);
 
     if (s >= 0)
         s = poll_all(store, subs, n, lease_ms, false, ret_news, &due, reterr);
@@ -934,21 +816,22 @@ int hw_sqlite_set_status(hw_store *base, hw_str subscriber_id, int64_t token, hw
 
     if (s < 0)
         return s;
-    s = look_for(store, subscriber_id, &l, reterr);
+    s = look_for(store, subscriber_id, NULL, &l, reterr);
     if (s >= 0 && token > 0 && l.token != token)
         s = fail_lost(subscriber_id, token, reterr);
     if (s >= 0)
         s = update_status(store, subscriber_id, status, reason, reterr);
-    return hw_sqlite_leave(store, s, reterr);
+    s = hw_sqlite_leave(store, s, reterr);
+    return s < 0 ? s : hw_sqlite_ring(base, NULL, 0, reterr);
 }
 
 static int reset_row(hw_sqlite *store, hw_str subscriber_id, int64_t high, const hw_range *owed,
                      size_t owed_n, howdah_error *reterr)
 {
-    hw_buf text = HW_BUF_INIT(OWED_BYTES_MAX);
+    hw_buf text = HW_BUF_INIT(HW_OWED_BYTES_MAX);
     sqlite3_stmt *stmt = NULL;
     look l;
-    int s = look_for(store, subscriber_id, &l, reterr);
+    int s = look_for(store, subscriber_id, NULL, &l, reterr);
 
     if (s >= 0)
         s = hw_sqlite_prepare(store, RESET_SQL, &stmt, reterr);
@@ -957,7 +840,7 @@ static int reset_row(hw_sqlite *store, hw_str subscriber_id, int64_t high, const
     hw_sqlite_bind_str(stmt, 1, subscriber_id);
     (void)sqlite3_bind_int64(stmt, 2, high);
     (void)sqlite3_bind_int64(stmt, 4, hw_clock_wall_us());
-    s = bind_owed(stmt, 3, &text, owed, owed_n, reterr);
+    s = hw_sqlite_bind_owed(stmt, 3, &text, owed, owed_n, reterr);
     if (s >= 0)
         s = hw_sqlite_step(store, stmt, "reset a subscription", reterr);
     (void)sqlite3_finalize(stmt);
