@@ -255,11 +255,6 @@ int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_ev
         int64_t left;
         int s;
 
-        if (event && event->broken) {
-            tail->at--; /* nobody gets past it */
-            return hw_fail(reterr, HOWDAH_CORRUPT, "event %lld has neither JSON nor bytes",
-                           (long long)event->global_sequence);
-        }
         if (event) {
             tail->pause_ms = FIRST_PAUSE_MS;
             *ret_event = event;

@@ -565,9 +565,9 @@ int hw_delivery_wanted(const hw_delivery *d, int64_t to, const hw_hole *holes, s
     *ret_upto = 0;
     if ((strict && d->pending.n > 0) || d->waiting >= d->config.pending_max)
         return HOWDAH_OK;
-    for (size_t i = 0; s == HOWDAH_OK && i < d->missing.n && d->missing.items[i].first <= end;
+    for (size_t i = 0; s == HOWDAH_OK && i < d->missing.n && d->missing.items[i].first <= upto;
          i++) {
-        hw_range range = intersect(d->missing.items[i], 1, end);
+        hw_range range = intersect(d->missing.items[i], 1, upto);
 
         s = hw_ranges_add(out, range.first, range.last, reterr);
     }

@@ -215,7 +215,10 @@ static void write_something(writer *w)
         append_own(w, 1);
         break;
     case 2:
-        append_own(w, pick(w, 40) == 0 ? 1100 : 1 + pick(w, 50));
+        if (race_all->pause_us > 0)
+            append_own(w, pick(w, 40) == 0 ? 300 : 1 + pick(w, 10));
+        else
+            append_own(w, pick(w, 40) == 0 ? 1100 : 1 + pick(w, 50));
         break;
     case 3:
     case 4:

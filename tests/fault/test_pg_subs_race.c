@@ -321,7 +321,7 @@ static void check_effects(const pgt *t, int64_t events)
 static void nothing_is_lost_and_no_effect_is_done_twice(void **state)
 {
     pgt *t = *state;
-    long seconds = race_seconds(7);
+    long seconds = race_seconds(6);
     int64_t half_time = pgt_now_ms() + seconds * 500;
     PGresult *truth;
     PGresult *some;
