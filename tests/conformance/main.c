@@ -181,7 +181,6 @@ static void grant_roles(const cf *c)
 {
     run_about("GRANT ", c->schema, "_publish", " TO conformance_login");
     run_about("GRANT ", c->schema, "_read", " TO conformance_login");
-    run_about("GRANT ", c->schema, "_subscribe", " TO conformance_login");
 }
 
 int cf_setup(void **state)
