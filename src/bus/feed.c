@@ -100,7 +100,7 @@ static int read_page(howdah_bus *bus, hw_query *query, hw_page *page, howdah_err
     s = ops->read_next(page->cursor, &page->events, &page->n, reterr);
     if (s == HOWDAH_END)
         page->n = 0;
-    page->full = s == HOWDAH_OK && page->n == query->batch;
+    page->full = s == HOWDAH_OK && (page->n == query->batch || page->cursor->more);
     return s < 0 ? s : HOWDAH_OK;
 }
 

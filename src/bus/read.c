@@ -122,11 +122,6 @@ int howdah_reader_next(howdah_reader *reader, const howdah_event **ret_event, ho
         if (s != HOWDAH_OK)
             return s;
     }
-    if (reader->events[reader->at].broken) {
-        reader->failed = HOWDAH_CORRUPT;
-        return hw_fail(reterr, HOWDAH_CORRUPT, "event %lld has neither JSON nor bytes",
-                       (long long)reader->events[reader->at].global_sequence);
-    }
     *ret_event = &reader->events[reader->at++];
     return HOWDAH_OK;
 }

@@ -52,7 +52,7 @@ int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reter
             return hw_fail_no_memory(reterr);
         hw_feed_init(&service->feed);
         sign(service);
-        service->pause_ms = 1;
+        service->pause_us = 1000;
         bus->service = service;
     }
     *ret_service = bus->service;
@@ -105,7 +105,7 @@ static int end_turn(howdah_subscription *sub, howdah_error *reterr)
 
     if (sub->worked) {
         service->worked = true;
-        service->event_ms = now;
+        service->event_us = hw_clock_mono_us();
     }
     hw_service_clear_turn(sub);
     if (sub->reload && !sub->stale)
@@ -446,10 +446,8 @@ int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
         s = serve_all(bus, reterr);
     if (news)
         service->worked = true;
-    if (service->worked) {
-        service->pause_ms = 1;
-        service->event_ms = hw_clock_mono_ms();
-    }
+    if (service->worked)
+        hw_service_heard(bus, news);
     if (ret_worked)
         *ret_worked = service->worked;
     return s < 0 ? s : HOWDAH_OK;

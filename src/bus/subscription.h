@@ -149,8 +149,11 @@ typedef struct hw_service {
     bool armed;
     bool serving;      /* howdah_service() is on the stack */
     bool worked;       /* an event was delivered, or a page came: look again at once */
-    int64_t event_ms;  /* the last event */
-    int64_t pause_ms;  /* the growing pause between two looks */
+    /* waiting.c: */
+    int64_t event_us;   /* the last time that something was delivered or heard */
+    int64_t arrival_us; /* the last time that the log had grown, */
+    int64_t gap_us;     /* and how long that takes lately */
+    int64_t pause_us;   /* between two looks */
     unsigned failures; /* of the store, in a row */
     hw_runner *runner;
     char owner[96]; /* how we sign */
@@ -217,6 +220,8 @@ int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr);
 
 /* ---- waiting.c */
 
+/* Something was delivered; arrived: the log had grown. */
+void hw_service_heard(howdah_bus *bus, bool arrived);
 /* Waits for the bell, a worker (extra_fd, -1: none), an interrupt, or the time of the next thing.
  */
 int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_error *reterr);

@@ -59,7 +59,7 @@ static int read_rows(howdah_tail *tail, hw_query *query, howdah_error *reterr)
     if (s == HOWDAH_END)
         tail->n = 0;
     tail->at = 0;
-    tail->more = s == HOWDAH_OK && tail->n == query->batch;
+    tail->more = s == HOWDAH_OK && (tail->n == query->batch || tail->cursor->more);
     return s < 0 ? s : HOWDAH_OK;
 }
 
@@ -255,11 +255,6 @@ int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_ev
         int64_t left;
         int s;
 
-        if (event && event->broken) {
-            tail->at--; /* nobody gets past it */
-            return hw_fail(reterr, HOWDAH_CORRUPT, "event %lld has neither JSON nor bytes",
-                           (long long)event->global_sequence);
-        }
         if (event) {
             tail->pause_ms = FIRST_PAUSE_MS;
             *ret_event = event;

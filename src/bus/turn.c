@@ -24,7 +24,9 @@ typedef struct turn {
     howdah_subscription *sub;
     hw_store *io;
     hw_store *tx;
-    hw_ranges owed; /* scratch */
+    hw_ranges owed;   /* scratch */
+    int64_t now_ms;   /* asked for once an event, when its handler is back */
+    howdah_error err; /* what goes wrong on the way of every event: cleared once, not each time */
 } turn;
 
 /* ------------------------------------------------------------ what went wrong */
@@ -127,19 +129,19 @@ static bool store_checkpoint(turn *t)
 static bool keep_lease(turn *t)
 {
     howdah_subscription *sub = t->sub;
-    howdah_error err = HOWDAH_ERROR_INIT;
     hw_sub_news news = {0};
-    hw_checkpoint self = {.subscriber_id = hw_str_of(sub->id), .token = sub->token};
-    int64_t before = hw_clock_mono_ms();
+    hw_checkpoint self;
+    int64_t before = t->now_ms;
     int s;
 
     if (before - sub->renewed_ms < sub->options.lease_ms / 3)
         return true;
-    s = t->io->ops->subs->poll(t->io, &self, 1, sub->options.lease_ms, &news, &err);
+    self = (hw_checkpoint){.subscriber_id = hw_str_of(sub->id), .token = sub->token};
+    s = t->io->ops->subs->poll(t->io, &self, 1, sub->options.lease_ms, &news, &t->err);
     if (s >= 0 && news.lost)
-        s = hw_fail(&err, HOWDAH_LOST, "its token is not the newest any more");
+        s = hw_fail(&t->err, HOWDAH_LOST, "its token is not the newest any more");
     if (s < 0) {
-        give_up(t, s, &err);
+        give_up(t, s, &t->err);
         return false;
     }
     sub->renewed_ms = before;
@@ -219,11 +221,10 @@ static bool on_failure(turn *t, const howdah_event *event, const howdah_delivery
 static bool on_handled(turn *t, const howdah_event *event)
 {
     howdah_subscription *sub = t->sub;
-    howdah_error err = HOWDAH_ERROR_INIT;
-    int s = hw_delivery_handled(&sub->d, event->global_sequence, hw_clock_mono_ms(), &err);
+    int s = hw_delivery_handled(&sub->d, event->global_sequence, t->now_ms, &t->err);
 
     if (s < 0) {
-        give_up(t, s, &err);
+        give_up(t, s, &t->err);
         return false;
     }
     take_anchor(sub, event);
@@ -235,10 +236,13 @@ static int call_handler(turn *t, const howdah_event *event, howdah_delivery *del
     howdah_subscription *sub = t->sub;
     int result;
 
-    (void)snprintf(delivery->message, sizeof delivery->message, "the handler gave no reason");
+    delivery->message[0] = '\0';
     HW_FAULT_POINT("sub.before_handler");
     result = sub->options.handler(sub->options.ctx, event, delivery);
     HW_FAULT_POINT("sub.after_handler");
+    if (result != HOWDAH_HANDLED && !delivery->message[0])
+        (void)snprintf(delivery->message, sizeof delivery->message, "the handler gave no reason");
+    t->now_ms = hw_clock_mono_ms();
     sub->delivered++;
     sub->worked = true;
     return result;
@@ -267,6 +271,7 @@ static bool commit_effect(turn *t, const howdah_event *event, howdah_delivery *d
     else
         t->tx->ops->subs->rollback(t->tx);
     HW_FAULT_POINT("sub.after_commit");
+    t->now_ms = hw_clock_mono_ms();
     if (s < 0 && is_refused(s, &err)) {
         (void)howdah_delivery_fail(delivery, err.message);
         return on_failure(t, event, delivery);
@@ -283,16 +288,19 @@ static bool commit_effect(turn *t, const howdah_event *event, howdah_delivery *d
 static bool run_handler(turn *t, const howdah_event *event)
 {
     howdah_subscription *sub = t->sub;
-    howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_delivery delivery = {.sub = sub, .attempt = (int)sub->d.in_hand_tries + 1, .tx = t->tx};
-    int s = t->tx ? t->tx->ops->subs->begin(t->tx, &err) : HOWDAH_OK;
+    howdah_delivery delivery; /* its message is long: not cleared for every event */
+    int s = t->tx ? t->tx->ops->subs->begin(t->tx, &t->err) : HOWDAH_OK;
     int result;
 
     if (s < 0) {
-        give_up(t, s, &err);
+        give_up(t, s, &t->err);
         put_back(t, event);
         return false;
     }
+    delivery.sub = sub;
+    delivery.attempt = (int)sub->d.in_hand_tries + 1;
+    delivery.redrive = false;
+    delivery.tx = t->tx;
     result = call_handler(t, event, &delivery);
     if (result == HOWDAH_HANDLED)
         return t->tx ? commit_effect(t, event, &delivery) : on_handled(t, event);
@@ -376,16 +384,17 @@ static bool deliver(turn *t, const howdah_event *event)
     ok = dead || run_handler(t, event);
     if (ok && suspected)
         ok = (t->tx || store_checkpoint(t)) && clear_suspect(t);
-    else if (ok && hw_delivery_checkpoint_due(&sub->d, hw_clock_mono_ms()))
+    else if (ok && hw_delivery_checkpoint_due(&sub->d, t->now_ms))
         ok = store_checkpoint(t);
     return ok;
 }
 
 /* ------------------------------------------------------------------ a page */
 
-static int offer(howdah_subscription *sub, const howdah_event *event, hw_offer *ret_offer,
+static int offer(const turn *t, const howdah_event *event, hw_offer *ret_offer,
                  howdah_error *reterr)
 {
+    howdah_subscription *sub = t->sub;
     bool matches = hw_pattern_matches(hw_str_of(sub->pattern), event->type);
 
     if (sub->again)
@@ -395,22 +404,22 @@ static int offer(howdah_subscription *sub, const howdah_event *event, hw_offer *
         *ret_offer = HW_OFFER_WAIT;
         return HOWDAH_OK;
     }
-    return hw_delivery_offer(&sub->d, event->global_sequence, event->stream, matches,
-                             hw_clock_mono_ms(), ret_offer, reterr);
+    return hw_delivery_offer(&sub->d, event->global_sequence, event->stream, matches, t->now_ms,
+                             ret_offer, reterr);
 }
 
 /*
  * The numbers before a row that has to wait may be no holes at all: then they are not in its way
  * any more, and it is offered once more.
  */
-static int offer_after_pass(howdah_subscription *sub, const howdah_event *event,
-                            hw_offer *ret_offer, howdah_error *reterr)
+static int offer_after_pass(const turn *t, const howdah_event *event, hw_offer *ret_offer,
+                            howdah_error *reterr)
 {
-    const hw_page *page = sub->page;
-    int s = hw_delivery_pass(&sub->d, event->global_sequence - 1, page->holes, page->holes_n,
-                             hw_clock_mono_ms(), reterr);
+    const hw_page *page = t->sub->page;
+    int s = hw_delivery_pass(&t->sub->d, event->global_sequence - 1, page->holes, page->holes_n,
+                             t->now_ms, reterr);
 
-    return s < 0 ? s : offer(sub, event, ret_offer, reterr);
+    return s < 0 ? s : offer(t, event, ret_offer, reterr);
 }
 
 static bool run_page(turn *t)
@@ -419,17 +428,16 @@ static bool run_page(turn *t)
 
     for (; sub->at < sub->page->n; sub->at++) {
         const howdah_event *event = &sub->page->events[sub->at];
-        howdah_error err = HOWDAH_ERROR_INIT;
         hw_offer verdict = HW_OFFER_SKIP;
         int s;
 
         if (hw_interrupted(&sub->bus->interrupt))
             return false;
-        s = offer(sub, event, &verdict, &err);
+        s = offer(t, event, &verdict, &t->err);
         if (s >= 0 && verdict == HW_OFFER_WAIT)
-            s = offer_after_pass(sub, event, &verdict, &err);
+            s = offer_after_pass(t, event, &verdict, &t->err);
         if (s < 0) {
-            give_up(t, s, &err);
+            give_up(t, s, &t->err);
             return false;
         }
         if (verdict == HW_OFFER_WAIT) {
@@ -452,15 +460,18 @@ static bool is_on_page(const hw_page *page, int64_t sequence)
     return false;
 }
 
-/* Events that were there once, failed, and have been removed from the log since. */
+/* Events that were there once, failed, and have been removed from the log since.  A page that was
+   cut off tells nothing of what is behind its last row. */
 static int forget_gone(howdah_subscription *sub, howdah_error *reterr)
 {
+    const hw_page *page = sub->page;
+    int64_t told = page->full ? page->events[page->n - 1].global_sequence : INT64_MAX;
     int s = HOWDAH_OK;
 
     for (size_t i = 0; s >= 0 && i < sub->asked_n; i++) {
         hw_offer verdict = HW_OFFER_SKIP;
 
-        if (is_on_page(sub->page, sub->asked[i]))
+        if (sub->asked[i] > told || is_on_page(page, sub->asked[i]))
             continue;
         hw_log(HOWDAH_LOG_WARN, "subscription %s: event %lld is gone from the log", sub->id,
                (long long)sub->asked[i]);
@@ -473,7 +484,11 @@ static int forget_gone(howdah_subscription *sub, howdah_error *reterr)
 
 void hw_turn_run(howdah_subscription *sub, hw_store *io, hw_store *tx)
 {
-    turn t = {.sub = sub, .io = io, .tx = tx};
+    turn t = {.sub = sub,
+              .io = io,
+              .tx = tx,
+              .now_ms = hw_clock_mono_ms(),
+              .err = HOWDAH_ERROR_INIT};
     howdah_error err = HOWDAH_ERROR_INIT;
 
     if (run_page(&t)) {
@@ -576,7 +591,11 @@ static int on_letter(void *ctx, const hw_letter *letter)
 
 void hw_turn_redrive(howdah_subscription *sub, hw_store *io, hw_store *tx)
 {
-    turn t = {.sub = sub, .io = io, .tx = tx};
+    turn t = {.sub = sub,
+              .io = io,
+              .tx = tx,
+              .now_ms = hw_clock_mono_ms(),
+              .err = HOWDAH_ERROR_INIT};
     howdah_error err = HOWDAH_ERROR_INIT;
     letter_pile *pile = hw_calloc(1, sizeof *pile);
     hw_letter_query query = {

@@ -1,13 +1,17 @@
 /*
  * waiting.c - how a served bus sleeps.
  *
- * After an event the log is looked at every millisecond or two: under steady traffic nobody has to
- * be woken.  After HOLD_OFF_MS of silence the bell is armed, the log looked at once more, and the
- * pauses grow: whatever the bell does not tell, a pause finds.
+ * Being woken is the fastest way to hear of an event, and costs the writer a notification.  Under
+ * steady traffic it is not worth that: there the log is looked at every fraction of a millisecond,
+ * four times in the time between two events, and only after HOLD_OFF_US of silence the bell is
+ * armed.  Where events are RARE_US apart or more, it is armed as soon as there is nothing to do.
+ * Then the log is looked at once more, and the pauses grow: whatever the bell does not tell, a
+ * pause finds.
  */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -15,8 +19,13 @@
 #include "bus/subscription.h"
 #include "engine/backoff.h"
 
-#define REST_MS 20
-#define HOLD_OFF_MS 50
+#define REST_US 20000
+#define HOLD_OFF_US 50000
+#define RARE_US 3000
+#define GAP_US_MAX (4 * RARE_US)
+#define BUSY_PAUSE_US_MIN 250
+#define BUSY_PAUSE_US_MAX 1000
+#define ARMED_PAUSE_US 2000
 #define STORE_BACKOFF_MAX_MS 5000
 
 static const hw_sub_ops *ops_of(const howdah_bus *bus)
@@ -49,79 +58,117 @@ static int64_t next_of(const howdah_subscription *sub, int64_t now)
 }
 
 /* When the next thing is due that no bell tells. */
-static int64_t next_due(const howdah_bus *bus, int64_t now)
+static int64_t next_due_us(const howdah_bus *bus, int64_t now_us)
 {
     const hw_service *service = bus->service;
-    int64_t at = now + service->pause_ms;
+    int64_t at = now_us + service->pause_us;
 
-    if (service->feed.frontier.holes_n > 0 && at > now + REST_MS)
-        at = now + REST_MS;
+    if (service->feed.frontier.holes_n > 0 && at > now_us + REST_US)
+        at = now_us + REST_US;
     for (const howdah_subscription *sub = service->subs; sub; sub = sub->next) {
-        int64_t next = next_of(sub, now);
+        int64_t next = next_of(sub, now_us / 1000);
 
-        at = next < at ? next : at;
+        if (next < at / 1000)
+            at = next * 1000;
     }
     return at;
 }
 
+/* While events come, a look is due some times between two of them. */
+static void short_pause(hw_service *service)
+{
+    int64_t us = service->gap_us / 4;
+
+    if (us < BUSY_PAUSE_US_MIN)
+        us = BUSY_PAUSE_US_MIN;
+    service->pause_us = us < BUSY_PAUSE_US_MAX ? us : BUSY_PAUSE_US_MAX;
+}
+
+static bool is_quiet(const hw_service *service, int64_t now_us)
+{
+    return service->gap_us >= RARE_US || now_us - service->event_us >= HOLD_OFF_US;
+}
+
 /* True when the log has to be looked at once more before sleeping. */
-static bool arm(howdah_bus *bus, int64_t now)
+static bool arm(howdah_bus *bus, int64_t now_us)
 {
     hw_service *service = bus->service;
 
-    if (service->armed || service->deaf || now - service->event_ms < HOLD_OFF_MS)
+    if (service->armed || service->deaf || !is_quiet(service, now_us))
         return false;
     if (ops_of(bus)->arm(bus->store, NULL) < 0)
         return false; /* the pauses find what the bell would have told */
     service->armed = true;
-    service->pause_ms = 1;
+    service->pause_us = ARMED_PAUSE_US;
     return true;
 }
 
-static void grow_pause(howdah_bus *bus, int64_t now)
+/* Where events are rare the bell is armed at once: the next pass is the look that has to follow. */
+void hw_service_heard(howdah_bus *bus, bool arrived)
 {
     hw_service *service = bus->service;
+    int64_t now_us = hw_clock_mono_us();
+    int64_t gap_us = now_us - service->arrival_us;
 
-    if (now - service->event_ms < HOLD_OFF_MS)
-        service->pause_ms = service->pause_ms < 2 ? service->pause_ms + 1 : 2;
-    else if (service->pause_ms * 2 < bus->poll_interval_ms)
-        service->pause_ms *= 2;
-    else
-        service->pause_ms = bus->poll_interval_ms;
+    if (arrived) {
+        if (gap_us > GAP_US_MAX)
+            gap_us = GAP_US_MAX;
+        service->gap_us = (3 * service->gap_us + gap_us) / 4;
+        service->arrival_us = now_us;
+    }
+    service->event_us = now_us;
+    short_pause(service);
+    if (arrived)
+        (void)arm(bus, now_us);
+}
+
+static void grow_pause(howdah_bus *bus, int64_t now_us)
+{
+    hw_service *service = bus->service;
+    int64_t us_max = bus->poll_interval_ms * 1000;
+
+    if (!service->armed && now_us - service->event_us < HOLD_OFF_US)
+        return;
+    service->pause_us *= service->armed ? 4 : 2;
+    if (service->pause_us > us_max)
+        service->pause_us = us_max;
 }
 
 static void woken(hw_service *service)
 {
     service->armed = false;
-    service->pause_ms = 1;
-    service->event_ms = hw_clock_mono_ms();
+    service->event_us = hw_clock_mono_us();
+    short_pause(service);
 }
 
 int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_error *reterr)
 {
     hw_service *service = bus->service;
-    int64_t now = hw_clock_mono_ms();
-    int64_t ms;
+    int64_t now_us = hw_clock_mono_us();
+    int64_t us;
+    struct timespec time;
     struct pollfd fds[3];
     int s;
 
-    if (arm(bus, now))
+    if (arm(bus, now_us))
         return HOWDAH_OK;
-    ms = next_due(bus, now) - now;
-    ms = ms < at_most_ms ? ms : at_most_ms;
+    us = next_due_us(bus, now_us) - now_us;
+    if (us / 1000 >= at_most_ms)
+        us = at_most_ms * 1000;
     s = ops_of(bus)->wait(bus->store, 0, reterr);
     if (s == HOWDAH_OK)
         woken(service);
-    if (s != HOWDAH_END || ms <= 0)
+    if (s != HOWDAH_END || us <= 0)
         return s < 0 ? s : HOWDAH_OK;
     fds[0] = (struct pollfd){.fd = bus->interrupt.fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = ops_of(bus)->fd(bus->store), .events = POLLIN};
     fds[2] = (struct pollfd){.fd = extra_fd, .events = POLLIN};
-    if (poll(fds, 3, (int)ms) < 0 && errno != EINTR)
+    time = (struct timespec){us / 1000000, us % 1000000 * 1000};
+    if (ppoll(fds, 3, &time, NULL) < 0 && errno != EINTR)
         return hw_fail(reterr, HOWDAH_FAILED, "waiting for events: %s", strerrordesc_np(errno));
     if (fds[0].revents)
         return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
-    grow_pause(bus, hw_clock_mono_ms());
+    grow_pause(bus, hw_clock_mono_us());
     if (!fds[1].revents)
         return HOWDAH_OK;
     s = ops_of(bus)->wait(bus->store, 0, reterr);
@@ -152,15 +199,14 @@ int howdah_fd(howdah_bus *bus)
 
 int howdah_timeout_ms(howdah_bus *bus)
 {
-    int64_t now = hw_clock_mono_ms();
-    int64_t ms;
+    int64_t now_us = hw_clock_mono_us();
+    int64_t us;
 
     if (!bus || !bus->service)
         return -1;
-    if (arm(bus, now))
+    if (bus->service->worked || arm(bus, now_us))
         return 0;
-    ms = next_due(bus, now) - now;
-    if (!bus->service->worked)
-        grow_pause(bus, now);
-    return ms > 0 ? (int)ms : 0;
+    us = next_due_us(bus, now_us) - now_us;
+    grow_pause(bus, now_us);
+    return us > 0 ? (int)((us + 999) / 1000) : 0;
 }

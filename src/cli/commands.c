@@ -127,8 +127,19 @@ static const cli_option bench_options[] = {
     {"streams", "N", NULL, "streams of each appender, taken in turn (default 10)", 0},
     {"events", "N", NULL, "how many events", 0},
     {"batch", "N", NULL, "events in one append", 0},
+    {"rate", "N", NULL, "latency: appends a second (default 100)", 0},
+    {"subscriptions", "N", NULL, "fanout: how many are live (default 10)", 0},
+    {"pattern-share", "N", NULL,
+     "deliver: also to a filtered subscription, whose type one in N events has", 0},
     {"ceiling", NULL, NULL, "measure what the store can do at most in the same run", 0},
     CLI_OPTIONS_END};
+
+static const char bench_about[] =
+    "append, append-batch and read: how many events a second.  deliver: a whole log to a new "
+    "subscription.  latency: from the call of an append to the handler, at a given rate.  "
+    "fanout: appends while subscriptions are live.  All in a bus of its own, removed at the "
+    "end.  --ceiling compares with the barest statements that do the same, and fanout with a "
+    "bus that nobody listens to.";
 
 static const char append_about[] =
     "The payload is JSON, kept to the letter; - reads it from stdin, @FILE from a file; "
@@ -290,11 +301,13 @@ const cli_command cli_commands[] = {
      .run = cmd_doctor},
     {.name = "bench",
      .group = "Look after it",
-     .summary = "measure appends and reads against their ceiling",
-     .usage = {"bench append|append-batch|read [OPTIONS]"},
-     .words = "append append-batch read",
+     .summary = "measure appends, reads and deliveries against their ceiling",
+     .usage = {"bench append|append-batch|read|deliver|latency|fanout [OPTIONS]"},
+     .words = "append append-batch read deliver latency fanout",
+     .about = bench_about,
      .options = bench_options,
-     .examples = {"howdah bench append --clients 8 --seconds 5 --ceiling"},
+     .examples = {"howdah bench append --clients 8 --seconds 5 --ceiling",
+                  "howdah bench latency --rate 1000 --ceiling"},
      .run = cmd_bench},
     {.name = "settings",
      .group = "Help",

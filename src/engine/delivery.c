@@ -387,6 +387,7 @@ static void finish(hw_delivery *d, int64_t now_ms)
 int hw_delivery_handled(hw_delivery *d, int64_t sequence, int64_t now_ms, howdah_error *reterr)
 {
     (void)reterr;
+    (void)sequence; /* NDEBUG */
     assert(sequence != 0 && sequence == d->in_hand);
     finish(d, now_ms);
     if (d->config.mode == HW_CHECKPOINT_TRANSACTIONAL) {
@@ -405,6 +406,7 @@ int hw_delivery_dead_lettered(hw_delivery *d, int64_t sequence, int64_t now_ms,
                               howdah_error *reterr)
 {
     (void)reterr;
+    (void)sequence; /* NDEBUG */
     assert(sequence != 0 && sequence == d->in_hand);
     finish(d, now_ms);
     hw_delivery_checkpointed(d);
@@ -419,6 +421,7 @@ int hw_delivery_failed(hw_delivery *d, int64_t sequence, hw_str stream, int64_t 
                                      d->config.jitter_percent, random);
 
     (void)reterr;
+    (void)sequence; /* NDEBUG */
     assert(sequence != 0 && sequence == d->in_hand);
     if (tries < UINT_MAX)
         tries++;
@@ -438,6 +441,7 @@ int hw_delivery_put_back(hw_delivery *d, int64_t sequence, hw_str stream, int64_
                          howdah_error *reterr)
 {
     (void)reterr;
+    (void)sequence; /* NDEBUG */
     assert(sequence != 0 && sequence == d->in_hand);
     park(d, stream, d->in_hand_tries, now_ms);
     return HOWDAH_OK;
@@ -561,9 +565,9 @@ int hw_delivery_wanted(const hw_delivery *d, int64_t to, const hw_hole *holes, s
     *ret_upto = 0;
     if ((strict && d->pending.n > 0) || d->waiting >= d->config.pending_max)
         return HOWDAH_OK;
-    for (size_t i = 0; s == HOWDAH_OK && i < d->missing.n && d->missing.items[i].first <= end;
+    for (size_t i = 0; s == HOWDAH_OK && i < d->missing.n && d->missing.items[i].first <= upto;
          i++) {
-        hw_range range = intersect(d->missing.items[i], 1, end);
+        hw_range range = intersect(d->missing.items[i], 1, upto);
 
         s = hw_ranges_add(out, range.first, range.last, reterr);
     }

@@ -182,10 +182,11 @@ int hw_delivery_pass(hw_delivery *d, int64_t upto, const hw_hole *holes, size_t 
                      int64_t now_ms, howdah_error *reterr);
 
 /*
- * What to read next: fills out with missing and, unless the bound is reached (I4), everything
- * from high + 1 to to.  STRICT: nothing above the first hole, nothing at all while an event is
- * pending.  Empty: nothing to read.  ret_upto: when all of it has been read and offered, a pass may
- * go so far and no further (what is above high may have been left out).
+ * What to read next, nothing above to, which is how far the frontier is known (it may be less than
+ * high: another process was further): fills out with missing and, unless the bound is reached
+ * (I4), everything above high.  STRICT: nothing above the first hole, nothing at all while an event
+ * is pending.  Empty: nothing to read.  ret_upto: when all of it has been read and offered, a pass
+ * may go so far and no further.
  */
 int hw_delivery_wanted(const hw_delivery *d, int64_t to, const hw_hole *holes, size_t holes_n,
                        hw_ranges *out, int64_t *ret_upto, howdah_error *reterr);

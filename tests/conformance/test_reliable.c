@@ -644,19 +644,19 @@ static void twenty_thousand_events_are_caught_up_in_seconds(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    CF_TEST(the_stored_place_follows_what_was_handled_and_never_leads),
-    CF_TEST(a_place_is_stored_at_its_start_and_renewed_in_place),
-    CF_TEST(a_failed_event_keeps_the_place_below_it_until_it_is_done_with),
-    CF_TEST(a_clean_end_stores_what_was_handled),
-    CF_TEST(the_options_have_the_documents_defaults),
-    CF_TEST(a_dead_letter_has_all_of_its_event_and_outlives_it),
-    CF_TEST(a_redriven_effect_and_its_letter_are_one_transaction),
-    CF_TEST(an_effect_that_cannot_be_committed_is_a_failed_try),
-    CF_TEST(a_second_delivery_does_no_harm_to_who_looks_at_the_id),
-    CF_TEST(different_subscriptions_on_different_instances_do_not_meet),
-    CF_TEST(a_burst_of_concurrent_appends_arrives_whole),
-    CF_TEST(handed_over_while_others_append_nothing_is_lost_or_doubled),
-    CF_TEST(twenty_thousand_events_are_caught_up_in_seconds),
+    CF_SUB_TEST(the_stored_place_follows_what_was_handled_and_never_leads),
+    CF_SUB_TEST(a_place_is_stored_at_its_start_and_renewed_in_place),
+    CF_SUB_TEST(a_failed_event_keeps_the_place_below_it_until_it_is_done_with),
+    CF_SUB_TEST(a_clean_end_stores_what_was_handled),
+    CF_SUB_TEST(the_options_have_the_documents_defaults),
+    CF_SUB_TEST(a_dead_letter_has_all_of_its_event_and_outlives_it),
+    CF_SUB_TEST(a_redriven_effect_and_its_letter_are_one_transaction),
+    CF_SUB_TEST(an_effect_that_cannot_be_committed_is_a_failed_try),
+    CF_SUB_TEST(a_second_delivery_does_no_harm_to_who_looks_at_the_id),
+    CF_SUB_TEST(different_subscriptions_on_different_instances_do_not_meet),
+    CF_SUB_TEST(a_burst_of_concurrent_appends_arrives_whole),
+    CF_SUB_TEST(handed_over_while_others_append_nothing_is_lost_or_doubled),
+    CF_SUB_TEST(twenty_thousand_events_are_caught_up_in_seconds),
 };
 
 cf_group cf_reliable_tests(void)

@@ -204,6 +204,21 @@ int64_t checker_unsettled(const checker *c, int sub)
     return 0;
 }
 
+void checker_soon(checker *c, int sub, int64_t within_us)
+{
+    int64_t before_us = c->world->now_us - within_us;
+
+    for (int64_t n = 1; n <= c->world->visible_high; n++) {
+        const world_number *number = &c->world->numbers[n];
+
+        if (number->state == NUMBER_VISIBLE && number->at_us < before_us && matches(c, sub, n) &&
+            !is_settled(c, sub, n)) {
+            checker_violate(c, sub, n, "late: nothing stands in its way");
+            return;
+        }
+    }
+}
+
 bool checker_is_at_end(const checker *c, int sub)
 {
     const fake_sub *row = &c->server->subs[sub];

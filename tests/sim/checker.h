@@ -10,6 +10,8 @@
  * that it does not owe is settled, does not match, or never appears.  A number in flight may still
  * appear. C5  When all is well again, every committed event that matches is settled, in finite
  * time, and the checkpoint gets to the end of the log and owes nothing.
+ *   C6  Where nothing fails, an event is settled soon after its commit, whatever other transactions
+ *       do: one that is open for minutes delays its own events only.
  */
 #ifndef HW_TESTS_SIM_CHECKER_H
 #define HW_TESTS_SIM_CHECKER_H
@@ -61,6 +63,8 @@ void checker_violate(checker *c, int sub, int64_t number, const char *what);
 
 /* C5: the first number that is committed, matches and is not settled; 0: none. */
 int64_t checker_unsettled(const checker *c, int sub);
+/* C6: violated when one that was visible for so long is not settled. */
+void checker_soon(checker *c, int sub, int64_t within_us);
 /* C5: the stored checkpoint is at the end of the log. */
 bool checker_is_at_end(const checker *c, int sub);
 

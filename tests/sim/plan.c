@@ -65,6 +65,7 @@ static void plan_faults(sim *s)
         .handler_halt = some(s, 8, 100),
         .pause = some(s, 2, 100),
         .restart = some(s, 3, 60),
+        .leave = some(s, 3, 100),
         .meddle = some(s, 3, 200),
         .poison = some(s, 4, 300),
         .killers = some(s, 8, 100),
@@ -78,8 +79,12 @@ void sim_plan_run(sim *s)
     s->plans_n = 1 + (int)dice_roll(dice, FAKE_SUBS);
     for (int i = 0; i < s->plans_n; i++)
         plan_subscription(s, i);
-    plan_faults(s);
-    s->pace = dice_roll(dice, 3) == 0 ? 1 : 12;
+    s->calm = dice_roll(dice, 10) == 0;
+    if (s->calm)
+        s->faults = (sim_faults){0};
+    else
+        plan_faults(s);
+    s->pace = s->calm || dice_roll(dice, 3) == 0 ? 1 : 12;
     s->server.by_fence = dice_roll(dice, 4) == 0;
     s->world.numbers_max = (int32_t)dice_between(dice, 20, 160);
     s->world.patience_us = dice_roll(dice, 2) == 0 ? 2000000 : INT64_C(180) * 1000000;

@@ -180,7 +180,6 @@ static int open_second(void *ctx, hw_store **ret_store, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* The bus forgets, in a world where nothing gets through to the store any more. */
 void sim_stop(sim *s, sim_process *p)
 {
     (void)s;
@@ -272,7 +271,11 @@ static void service(sim *s, sim_process *p)
         p->wake_us = s->world.now_us + dice_between(&s->world.dice, 0, 8000000);
     if (!s->healing && !p->client.dead && dice_chance(&s->world.dice, s->faults.meddle))
         meddle(s, p);
-    if (p->client.dead) /* it is started again some time */
+    if (!s->healing && !p->client.dead && dice_chance(&s->world.dice, s->faults.leave)) {
+        sim_tell(s, "p%d leaves", p->client.number);
+        sim_stop(s, p);
+    }
+    if (!p->bus || p->client.dead) /* it is started again some time */
         p->wake_us = s->world.now_us + dice_between(&s->world.dice, 1000, 3000000);
 }
 

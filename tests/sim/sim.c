@@ -11,6 +11,8 @@
 /* A run's chaos ends when the writers are through, or after so much. */
 #define CHAOS_SERVICES 400
 #define CHAOS_US (INT64_C(600) * 1000000)
+/* Where nothing fails: a poll interval, and then some. */
+#define SOON_US (INT64_C(3) * 1000000)
 /* Healing must come to its end within. */
 #define HEAL_SERVICES 4000
 #define HEAL_US (INT64_C(600) * 1000000)
@@ -186,6 +188,17 @@ static void go_on(sim *s)
     sim_serve(s, process);
 }
 
+/* C6, for subscriptions that wait for nothing but their own events. */
+static void check_soon(sim *s)
+{
+    for (int i = 0; s->calm && i < s->server.subs_n; i++) {
+        const howdah_subscribe_options *o = &s->plans[i].options;
+
+        if (o->ordering == HOWDAH_ORDERING_AHEAD && o->owed_max > 100)
+            checker_soon(&s->checker, i, SOON_US);
+    }
+}
+
 static void chaos(sim *s)
 {
     int64_t until_us = s->world.now_us + CHAOS_US;
@@ -193,6 +206,7 @@ static void chaos(sim *s)
     while (s->stats.services < CHAOS_SERVICES && s->world.now_us < until_us &&
            !s->checker.violated) {
         go_on(s);
+        check_soon(s);
         if (writers_next_us(&s->world) == INT64_MAX && dice_roll(&s->world.dice, 40) == 0)
             break;
     }

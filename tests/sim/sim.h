@@ -25,6 +25,7 @@ typedef struct sim_faults {
     uint32_t handler_halt;
     uint32_t pause;   /* per service */
     uint32_t restart; /* per service: the server */
+    uint32_t leave;   /* per service: the process ends as it should, and starts again later */
     uint32_t meddle;  /* per service: an operator pauses, resumes, redrives */
     uint32_t poison;  /* of events: no handler ever succeeds */
     uint32_t killers; /* of events: its handler ends the process every time */
@@ -56,7 +57,7 @@ typedef struct sim_process {
 
 typedef struct sim_stats {
     int64_t deliveries, handled, letters, redrives, skips, takes, kills, cuts, late, restarts,
-        halts, checkpoints, services, operations, events, holes;
+        halts, checkpoints, services, operations, events;
 } sim_stats;
 
 struct sim {
@@ -67,7 +68,8 @@ struct sim {
     sim_faults faults;
     sim_plan plans[FAKE_SUBS];
     int plans_n;
-    int pace; /* a process may be served so many times later than it asked for */
+    bool calm; /* nothing goes wrong: events are to come soon (C6) */
+    int pace;  /* a process may be served so many times later than it asked for */
     sim_process processes[SIM_PROCESSES];
     int depth; /* of processes on the stack */
     bool healing;
@@ -94,6 +96,7 @@ void sim_plan_run(sim *s);
 void sim_serve(sim *s, int process);
 /* It is gone, from one moment to the next. */
 void sim_kill(sim *s, sim_process *p);
+/* It closes its bus: as it should, or, when it is dead, in vain. */
 void sim_stop(sim *s, sim_process *p);
 fake_verdict sim_before(void *ctx, fake_store *store, fake_op op);
 /* Lets some time pass, in which everybody but the processes on the stack goes on. */

@@ -54,6 +54,9 @@ typedef enum world_bug {
     WORLD_BUGS
 } world_bug;
 
+/* What each is, as a sentence about a world without it. */
+extern const char *const world_bug_names[WORLD_BUGS];
+
 typedef enum number_state {
     NUMBER_NONE, /* not drawn, or jumped over by a crash */
     NUMBER_IN_FLIGHT,
@@ -69,7 +72,8 @@ typedef struct world_number {
     int8_t depth; /* of the savepoint that it was drawn under */
     int32_t version;
     int32_t before; /* the number drawn before by the same transaction, 0: none */
-    int32_t order;  /* when it became visible, counted */
+    int32_t order;  /* when it became visible, counted, */
+    int64_t at_us;  /* and by the clock */
 } world_number;
 
 typedef enum txn_state {

@@ -249,7 +249,7 @@ static void a_row_without_payload_comes_broken(void **state)
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(r.events[i]->broken, i == 1);
         assert_false(r.events[i]->bare);
-        assert_int_equal(r.events[i]->data.s == NULL, i == 1);
+        assert_string_equal(r.events[i]->data.s, i == 1 ? "null" : "{}");
     }
     free_rows(&r);
     r = read_all(t->store, &(hw_query){.ranges = &all,

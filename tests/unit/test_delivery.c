@@ -153,7 +153,9 @@ static void wanted_is_what_is_missing_and_what_is_above(void **state)
     pass(&d, 10, holes, 2);
     assert_wanted(&d, 20, holes, 2, {3, 3}, {11, 20});
     assert_wanted(&d, 10, holes, 2, {3, 3});
-    assert_wanted(&d, 2, holes, 2, {3, 3});
+    /* Where the frontier is not known nothing can be told from a missing row. */
+    assert_wants_nothing(&d, 2, holes, 2);
+    assert_wanted(&d, 3, holes, 2, {3, 3});
     pass(&d, 10, NULL, 0);
     assert_wants_nothing(&d, 10, NULL, 0);
     hw_delivery_done(&d);

@@ -326,6 +326,18 @@ static void skip_overdue(world *w)
     check_checkpoint(w);
 }
 
+/* Who takes over has looked at the log when it was shorter. */
+static void frontier_of_another(world *w)
+{
+    w->high = (int64_t)dice(w, (uint64_t)w->high + 1);
+    while (w->holes_n > 0 && w->holes[w->holes_n - 1].first > w->high)
+        w->holes_n--;
+    if (w->holes_n > 0 && w->holes[w->holes_n - 1].last > w->high)
+        w->holes[w->holes_n - 1].last = w->high;
+    for (int64_t n = w->high + 1; n <= NUMBERS; n++)
+        w->hole[n] = false;
+}
+
 /* The owner dies: what was done since the checkpoint may be done again. */
 static void crash(world *w)
 {
@@ -342,6 +354,7 @@ static void crash(world *w)
     }
     w->d_high = w->stored_high;
     assert_int_equal(hw_delivery_load(&w->d, w->stored_high, owed, owed_n, 0, NULL), HOWDAH_OK);
+    frontier_of_another(w);
     w->loads++;
     check_sets(w);
 }

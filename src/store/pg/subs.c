@@ -160,9 +160,10 @@ static int walk(hw_pg *pg, hw_str from, hw_str to, int64_t limit, hw_sub_row_fn 
     return s;
 }
 
-static int not_found(howdah_error *reterr)
+static int not_found(hw_str subscriber_id, howdah_error *reterr)
 {
-    return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no such subscription");
+    return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no subscription %.*s",
+                   (int)subscriber_id.len, subscriber_id.s);
 }
 
 static int load(hw_store *store, hw_str subscriber_id, hw_sub_row_fn fn, void *ctx,
@@ -171,7 +172,7 @@ static int load(hw_store *store, hw_str subscriber_id, hw_sub_row_fn fn, void *c
     int n = 0;
     int s = walk((hw_pg *)store, subscriber_id, subscriber_id, 1, fn, ctx, &n, reterr);
 
-    return s >= 0 && n == 0 ? not_found(reterr) : s;
+    return s >= 0 && n == 0 ? not_found(subscriber_id, reterr) : s;
 }
 
 static int list(hw_store *store, hw_sub_row_fn fn, void *ctx, howdah_error *reterr)
@@ -306,7 +307,7 @@ static int not_taken(hw_pg *pg, const hw_take *take, bool got, bool there, howda
 
     if (s < 0)
         return s;
-    return there ? HOWDAH_END : not_found(reterr);
+    return there ? HOWDAH_END : not_found(take->subscriber_id, reterr);
 }
 
 static int take(hw_store *store, const hw_take *take, hw_sub_row_fn fn, void *ctx,
@@ -589,7 +590,7 @@ static int change(hw_pg *pg, const hw_pg_call *call, int otherwise, howdah_error
     if (s >= 0 && PQntuples(result) == 0)
         s = otherwise == HOWDAH_LOST
                 ? hw_fail(reterr, HOWDAH_LOST, "the subscription has another owner, or is gone")
-                : not_found(reterr);
+                : hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no such subscription");
     PQclear(result);
     return s;
 }
@@ -672,7 +673,7 @@ static int remove_row(hw_store *store, hw_str subscriber_id, howdah_error *reter
     if (s < 0 || removed)
         return s;
     if (!there)
-        return not_found(reterr);
+        return not_found(subscriber_id, reterr);
     return hw_advise(reterr, hw_fail(reterr, HOWDAH_CONFLICT, "somebody owns the subscription"),
                      "stop its program first, or wait until its lease has run out");
 }

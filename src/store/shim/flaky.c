@@ -150,6 +150,7 @@ static int flaky_read_next(hw_cursor *cursor, const howdah_event **ret_events, s
     if (c.status >= 0)
         (void)hw_flaky_settle(&c, c.inner->ops->read_next(mine->inner, &events, &n, reterr));
     if (c.status == HOWDAH_OK) {
+        cursor->more = mine->inner->more;
         *ret_events = events;
         *ret_n = n;
     }

@@ -138,7 +138,7 @@ static void bind_uuid_if(sqlite3_stmt *stmt, int index, bool present, const hw_u
         hw_sqlite_bind_uuid(stmt, index, uuid);
 }
 
-/* Parameters that are not bound are NULL. */
+/* Parameters that are not bound are NULL: of a broken event its payload stays away. */
 static void bind_event(sqlite3_stmt *stmt, const howdah_event *event)
 {
     hw_sqlite_bind_uuid(stmt, P_EVENT_ID, &event->id);
@@ -159,9 +159,11 @@ static void bind_event(sqlite3_stmt *stmt, const howdah_event *event)
     hw_sqlite_bind_str(stmt, P_CONTENT_TYPE, event->content_type);
     hw_sqlite_bind_str(stmt, P_EVENT_REASON, event->reason);
     hw_sqlite_bind_str(stmt, P_HEADERS, event->headers);
+    if (event->broken)
+        return;
     if (!event->content_type.s)
         hw_sqlite_bind_str(stmt, P_DATA, event->data);
-    else if (event->data.s)
+    else
         (void)sqlite3_bind_blob64(stmt, P_BYTES, event->data.s, event->data.len, SQLITE_STATIC);
 }
 
@@ -195,7 +197,7 @@ int hw_sqlite_dead_letter(hw_store *base, const hw_checkpoint *checkpoint,
     int64_t id = 0;
     int s;
 
-    assert(event->global_sequence > 0 && !event->bare && (event->data.s || event->broken));
+    assert(event->global_sequence > 0 && !event->bare && event->data.s);
     s = hw_sqlite_enter(store, true, reterr);
     if (s < 0)
         return s;
@@ -261,6 +263,8 @@ static void take_event(sqlite3_stmt *stmt, hw_buf *bytes, howdah_event *event)
     event->headers = hw_sqlite_borrow(stmt, COL_HEADERS);
     event->data = take_payload(stmt, bytes);
     event->broken = !event->data.s;
+    if (event->broken)
+        event->data = event->content_type.s ? HW_STR_LIT("") : HW_STR_LIT("null");
 }
 
 static bool parse_state(hw_str text, hw_letter_state *ret_state)

@@ -339,6 +339,16 @@ static int take_payload(cursor *c, sqlite3_stmt *stmt, howdah_event *event, sqli
     return HOWDAH_OK;
 }
 
+/* Neither JSON nor bytes: what stands for them can be handed to anybody, and the event says so. */
+static int take_broken(const cursor *c, howdah_event *event, howdah_error *reterr)
+{
+    if (sqlite3_errcode(((hw_sqlite *)c->base.store)->db) == SQLITE_NOMEM)
+        return hw_fail_no_memory(reterr);
+    event->broken = true;
+    event->data = event->content_type.s ? HW_STR_LIT("") : HW_STR_LIT("null");
+    return HOWDAH_OK;
+}
+
 /* The row becomes the next event of the batch.  HOWDAH_END: it belongs to the next batch. */
 static int take_row(cursor *c, sqlite3_stmt *stmt, howdah_error *reterr)
 {
@@ -362,9 +372,8 @@ static int take_row(cursor *c, sqlite3_stmt *stmt, howdah_error *reterr)
     if (!event.stream.s || !event.type.s)
         return damaged(c, stmt, "stream or type", reterr);
     s = take_payload(c, stmt, &event, &payload, reterr);
-    event.broken = !event.bare && !event.data.s;
-    if (s >= 0 && event.broken && sqlite3_errcode(((hw_sqlite *)c->base.store)->db) == SQLITE_NOMEM)
-        s = hw_fail_no_memory(reterr);
+    if (s >= 0 && !event.bare && !event.data.s)
+        s = take_broken(c, &event, reterr);
     if (s >= 0)
         s = take_texts(c, &event, reterr);
     if (s == HOWDAH_OK)
@@ -599,6 +608,7 @@ int hw_sqlite_read_next(hw_cursor *base, const howdah_event **ret_events, size_t
     if (c->n == 0)
         return HOWDAH_END;
     c->left -= (int64_t)c->n;
+    c->base.more = c->range_no < c->ranges_n && c->left > 0;
     *ret_events = c->events;
     *ret_n = c->n;
     return HOWDAH_OK;

@@ -9,6 +9,7 @@
  *   I2  What is found are the lowest numbers of all matching types together: a caller that has
  *       taken them has missed nothing below the last.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +78,7 @@ static int next_type(gathering *g, hw_str prefix, howdah_error *reterr)
     hw_str type;
     int s = hw_sqlite_stmt(g->store, HW_SLOT_NEXT_TYPE, NEXT_TYPE_SQL, &stmt, reterr);
 
+    assert(prefix.s);
     if (s < 0)
         return s;
     hw_sqlite_bind_str(stmt, 1, hw_str_of(g->type));
@@ -116,18 +118,15 @@ static int gather(gathering *g, hw_str prefix, howdah_error *reterr)
 int hw_sqlite_gather(hw_sqlite *store, hw_str pattern, hw_range range, size_t want,
                      int64_t *sequences, size_t *ret_n, howdah_error *reterr)
 {
-    gathering g = {.store = store,
-                   .pattern = pattern,
-                   .first = range.first,
-                   .last = range.last,
-                   .want = want,
-                   .sequences = sequences};
+    gathering g = {
+        .store = store, .pattern = pattern, .first = range.first, .last = range.last, .want = want};
     hw_str prefix = hw_pattern_prefix(pattern);
     int s;
 
-    if (prefix.len >= sizeof g.type)
+    if (!prefix.s || prefix.len >= sizeof g.type)
         return HOWDAH_END;
-    memcpy(g.type, prefix.s ? prefix.s : "", prefix.len);
+    g.sequences = sequences;
+    memcpy(g.type, prefix.s, prefix.len);
     s = gather(&g, prefix, reterr);
     *ret_n = g.n;
     return s;
