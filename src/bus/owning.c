@@ -67,6 +67,7 @@ void hw_service_step_down(howdah_subscription *sub, int64_t take_ms)
     sub->stale = false;
     sub->halt = false;
     sub->redrives = false;
+    sub->trouble_ms = 0;
     sub->take_ms = take_ms;
 }
 

@@ -5,6 +5,8 @@
  *       gone, events may be (a server that lost its last moments), so every subscription is taken
  *       and loaded anew, after LISTEN.
  *   I2  LISTEN, then read, then wait: what commits in between has rung, or is read.
+ *   I3  What one subscription cannot store is its own trouble: it rests and tries again, and the
+ *       others are served.  A store that cannot be reached is everybody's.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -16,9 +18,12 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "bus/subscription.h"
+#include "engine/backoff.h"
 #include "engine/pattern.h"
 
 #define REST_MS 20
+#define TROUBLE_MS 50
+#define TROUBLE_MAX_MS 5000
 #define TYPES_MAX 256
 
 static const hw_sub_ops *ops_of(const howdah_bus *bus)
@@ -74,6 +79,19 @@ static void read_anew(howdah_subscription *sub, int64_t rest_ms)
     sub->rest_ms = rest_ms;
 }
 
+/* I3. */
+static bool is_own_trouble(int status)
+{
+    return status == HOWDAH_FULL || status == HOWDAH_TIMEOUT;
+}
+
+static void rest(howdah_subscription *sub, int64_t now)
+{
+    hw_log(HOWDAH_LOG_WARN, "subscription %s waits for the store: %s", sub->id, sub->error.message);
+    sub->trouble_ms = now + hw_backoff_ms(TROUBLE_MS, TROUBLE_MAX_MS, sub->troubles++, 20,
+                                          hw_random_u32());
+}
+
 /* After a turn: what happened to it becomes the subscription's phase. */
 static int end_turn(howdah_subscription *sub, howdah_error *reterr)
 {
@@ -106,8 +124,15 @@ static int end_turn(howdah_subscription *sub, howdah_error *reterr)
         sub->phase = HW_PHASE_HEAD;
         sub->next_page = joins;
     }
-    if (failed < 0)
-        hw_error_copy(reterr, &sub->error);
+    if (failed >= 0) {
+        sub->troubles = 0;
+        return HOWDAH_OK;
+    }
+    if (is_own_trouble(failed)) {
+        rest(sub, now);
+        return HOWDAH_OK;
+    }
+    hw_error_copy(reterr, &sub->error);
     return failed;
 }
 
@@ -284,6 +309,8 @@ static int serve_one(howdah_subscription *sub, howdah_error *reterr)
 
     if (atomic_load(&sub->busy) || (sub->phase != HW_PHASE_BEHIND && sub->phase != HW_PHASE_HEAD))
         return HOWDAH_OK;
+    if (hw_clock_mono_ms() < sub->trouble_ms)
+        return HOWDAH_OK;
     if (sub->options.gap_policy == HOWDAH_GAP_TIMEOUT)
         s = skip_overdue(sub, reterr);
     else
@@ -386,11 +413,16 @@ static bool anybody_at_the_edge(const howdah_bus *bus)
 
 static int serve_all(howdah_bus *bus, howdah_error *reterr)
 {
-    int s = HOWDAH_OK;
+    int first = HOWDAH_OK;
 
-    for (howdah_subscription *sub = bus->service->subs; s >= 0 && sub; sub = sub->next)
-        s = serve_one(sub, reterr);
-    return s;
+    for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
+        int s = serve_one(sub, first < 0 ? NULL : reterr);
+
+        first = first < 0 ? first : s;
+        if (s == HOWDAH_UNAVAILABLE || s == HOWDAH_INTERRUPTED)
+            break;
+    }
+    return first;
 }
 
 int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)

@@ -113,6 +113,8 @@ struct howdah_subscription {
     int64_t stream_to;
     size_t rows;     /* to ask for next */
     int64_t rest_ms; /* BEHIND, but nothing could be read or accepted: not before this time */
+    int64_t trouble_ms; /* a turn could not store something: no further one before this time */
+    unsigned troubles;  /* in a row */
     int64_t delivered;
     int64_t alarmed_first; /* the hole that was reported last */
 

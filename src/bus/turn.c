@@ -248,8 +248,17 @@ static int call_handler(turn *t, const howdah_event *event, howdah_delivery *del
     return result;
 }
 
+/* The transaction cannot be committed for what was done in it: a deferred constraint, a statement
+   that had failed, an end of its own.  What the store cannot do is another matter. */
+static bool is_refused(int status, const howdah_error *err)
+{
+    return !(err->flags & (HOWDAH_OUTCOME_UNKNOWN | HOWDAH_RETRYABLE)) &&
+           (status == HOWDAH_INVALID || status == HOWDAH_FAILED || status == HOWDAH_MISUSE ||
+            status == HOWDAH_CONFLICT || status == HOWDAH_LIMIT);
+}
+
 /* Effect and checkpoint in one transaction (I1). */
-static bool commit_effect(turn *t, const howdah_event *event)
+static bool commit_effect(turn *t, const howdah_event *event, howdah_delivery *delivery)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     hw_checkpoint checkpoint;
@@ -263,6 +272,10 @@ static bool commit_effect(turn *t, const howdah_event *event)
         t->tx->ops->subs->rollback(t->tx);
     HW_FAULT_POINT("sub.after_commit");
     t->now_ms = hw_clock_mono_ms();
+    if (s < 0 && is_refused(s, &err)) {
+        (void)howdah_delivery_fail(delivery, err.message);
+        return on_failure(t, event, delivery);
+    }
     if (s < 0) {
         give_up(t, s, &err);
         if (!t->sub->reload)
@@ -290,7 +303,7 @@ static bool run_handler(turn *t, const howdah_event *event)
     delivery.tx = t->tx;
     result = call_handler(t, event, &delivery);
     if (result == HOWDAH_HANDLED)
-        return t->tx ? commit_effect(t, event) : on_handled(t, event);
+        return t->tx ? commit_effect(t, event, &delivery) : on_handled(t, event);
     if (t->tx)
         t->tx->ops->subs->rollback(t->tx);
     if (result == HOWDAH_PUT_BACK) {
@@ -503,13 +516,25 @@ static int settle(turn *t, const hw_letter *letter, hw_store *store, bool handle
 }
 
 /* In the handler's transaction its settlement is part of it, as a checkpoint is of an event's. */
+static int commit_again(turn *t, const hw_letter *letter, howdah_error *reterr)
+{
+    hw_checkpoint checkpoint;
+    int s = settle(t, letter, t->tx, true, NULL, reterr);
+
+    if (s >= 0)
+        s = hw_turn_checkpoint(t->sub, &t->owed, &checkpoint, reterr);
+    if (s >= 0)
+        return t->tx->ops->subs->commit(t->tx, &checkpoint, reterr);
+    t->tx->ops->subs->rollback(t->tx);
+    return s;
+}
+
 static int try_again(turn *t, const hw_letter *letter, howdah_error *reterr)
 {
-    howdah_subscription *sub = t->sub;
+    howdah_error err = HOWDAH_ERROR_INIT;
     howdah_delivery delivery = {
-        .sub = sub, .attempt = (int)letter->attempts + 1, .redrive = true, .tx = t->tx};
+        .sub = t->sub, .attempt = (int)letter->attempts + 1, .redrive = true, .tx = t->tx};
     int s = t->tx ? t->tx->ops->subs->begin(t->tx, reterr) : HOWDAH_OK;
-    hw_checkpoint checkpoint;
     int result;
 
     if (s < 0)
@@ -522,14 +547,12 @@ static int try_again(turn *t, const hw_letter *letter, howdah_error *reterr)
             return HOWDAH_OK; /* it is still asked for */
         return settle(t, letter, t->io, result == HOWDAH_HANDLED, delivery.message, reterr);
     }
-    s = settle(t, letter, t->tx, true, NULL, reterr);
-    if (s >= 0)
-        s = hw_turn_checkpoint(sub, &t->owed, &checkpoint, reterr);
-    if (s < 0) {
-        t->tx->ops->subs->rollback(t->tx);
-        return s;
-    }
-    return t->tx->ops->subs->commit(t->tx, &checkpoint, reterr);
+    s = commit_again(t, letter, &err);
+    if (s < 0 && is_refused(s, &err))
+        return settle(t, letter, t->io, false, err.message, reterr);
+    if (s < 0)
+        hw_error_copy(reterr, &err);
+    return s;
 }
 
 /* Letters are collected first: a handler must not run inside the store's walk. */

@@ -43,6 +43,8 @@ static int64_t next_of(const howdah_subscription *sub, int64_t now)
         return sub->take_ms;
     if (hw_service_is_owned(sub))
         at = sub->poll_ms;
+    if (now < sub->trouble_ms)
+        return at < sub->trouble_ms ? at : sub->trouble_ms;
     if (sub->phase == HW_PHASE_BEHIND || sub->phase == HW_PHASE_HEAD) {
         int64_t next = hw_delivery_next_ms(&sub->d);
 

@@ -303,9 +303,9 @@ static void the_ten_cases_of_the_document_deliver_what_it_says(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    CF_TEST(a_hundred_patterns_get_what_they_mean_behind_and_live),
-    CF_TEST(payloads_are_there_for_whoever_is_meant),
-    CF_TEST(the_ten_cases_of_the_document_deliver_what_it_says),
+    CF_SUB_TEST(a_hundred_patterns_get_what_they_mean_behind_and_live),
+    CF_SUB_TEST(payloads_are_there_for_whoever_is_meant),
+    CF_SUB_TEST(the_ten_cases_of_the_document_deliver_what_it_says),
 };
 
 cf_group cf_patterns_tests(void)

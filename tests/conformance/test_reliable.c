@@ -41,6 +41,8 @@
  *   graceful_shutdown_flushes_subscriber_states                a_clean_end_stores_what_was_...
  *   undeserializable_event_advances_past                       sub: an_event_that_cannot_be_...
  */
+#include <howdah/howdah_pg.h>
+#include <howdah/howdah_sqlite.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -49,6 +51,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "conformance.h"
 
 #define MANY 20000
@@ -354,6 +357,92 @@ static void a_dead_letter_has_all_of_its_event_and_outlives_it(void **state)
     howdah_close(bus);
 }
 
+typedef struct effecter {
+    char sql[128];
+    bool fail;
+    int n;
+} effecter;
+
+static int do_effect(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    effecter *e = ctx;
+
+    (void)event;
+    e->n++;
+    if (howdah_delivery_pg(delivery))
+        PQclear(PQexec(howdah_delivery_pg(delivery), e->sql));
+    if (howdah_delivery_sqlite(delivery))
+        (void)sqlite3_exec(howdah_delivery_sqlite(delivery), e->sql, NULL, NULL, NULL);
+    return e->fail ? howdah_delivery_fail(delivery, "not today") : HOWDAH_HANDLED;
+}
+
+static void a_redriven_effect_and_its_letter_are_one_transaction(void **state)
+{
+    cf *c = *state;
+    effecter e = {.fail = true};
+    howdah_bus *bus = cf_open_admin(c);
+    howdah_subscribe_options o = options("p", do_effect, &e);
+    howdah_subscription *sub;
+    char table[64];
+    char sql[128];
+    int64_t n = 0;
+
+    (void)snprintf(table, sizeof table, "redriven_%08x", (unsigned)hw_random_u32());
+    (void)snprintf(sql, sizeof sql, "CREATE TABLE %s (n bigint)", table);
+    cf_sql(c, sql);
+    (void)snprintf(e.sql, sizeof e.sql, "INSERT INTO %s VALUES (1)", table);
+    (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
+    append_many(c->bus, 1);
+    o.checkpoint = HOWDAH_CHECKPOINT_TRANSACTIONAL;
+    o.max_retries = 0;
+    sub = subscribe(bus, &o);
+    catch_up(sub);
+    assert_int_equal(cf_sql_number(c, sql), 0);
+    for (int i = 0; i < 2; i++) { /* fails once more, then not */
+        e.fail = i == 0;
+        cf_ok(howdah_letters_redrive(c->bus, NULL, 0, "p", &n, &cf_error));
+        assert_int_equal(n, 1);
+        for (int k = 0; k < 200 && e.n < i + 2; k++)
+            cf_ok(howdah_run(bus, 10, &cf_error));
+        cf_ok(howdah_run(bus, 20, &cf_error));
+        assert_int_equal(e.n, i + 2);
+        assert_int_equal(cf_sql_number(c, sql), i);
+        assert_int_equal(stored(c->bus, "p").letters, 1 - i);
+    }
+    howdah_close(bus);
+    (void)snprintf(sql, sizeof sql, "DROP TABLE %s", table);
+    cf_sql(c, sql);
+}
+
+/* The handler says yes, and its transaction is broken (PostgreSQL), or gone (SQLite). */
+static void an_effect_that_cannot_be_committed_is_a_failed_try(void **state)
+{
+    cf *c = *state;
+    effecter e = {.fail = false};
+    howdah_bus *bus = cf_open_admin(c);
+    howdah_subscribe_options o = options("p", do_effect, &e);
+    char table[64];
+    char sql[128];
+
+    (void)snprintf(table, sizeof table, "refused_%08x", (unsigned)hw_random_u32());
+    (void)snprintf(sql, sizeof sql, "CREATE TABLE %s (n bigint UNIQUE)", table);
+    cf_sql(c, sql);
+    (void)snprintf(sql, sizeof sql, "INSERT INTO %s VALUES (1)", table);
+    cf_sql(c, sql);
+    (void)snprintf(e.sql, sizeof e.sql, "INSERT %s INTO %s VALUES (1)",
+                   cf_is_pg() ? "" : "OR ROLLBACK", table);
+    append_many(c->bus, 1);
+    o.checkpoint = HOWDAH_CHECKPOINT_TRANSACTIONAL;
+    o.max_retries = 1;
+    catch_up(subscribe(bus, &o));
+    assert_int_equal(e.n, 2);
+    assert_int_equal(stored(c->bus, "p").letters, 1);
+    assert_int_equal(stored(c->bus, "p").contiguous, 1);
+    howdah_close(bus);
+    (void)snprintf(sql, sizeof sql, "DROP TABLE %s", table);
+    cf_sql(c, sql);
+}
+
 /* A projection that knows what it has by the event's id. */
 typedef struct projection {
     char ids[8][HOWDAH_UUID_SIZE];
@@ -555,17 +644,19 @@ static void twenty_thousand_events_are_caught_up_in_seconds(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    CF_TEST(the_stored_place_follows_what_was_handled_and_never_leads),
-    CF_TEST(a_place_is_stored_at_its_start_and_renewed_in_place),
-    CF_TEST(a_failed_event_keeps_the_place_below_it_until_it_is_done_with),
-    CF_TEST(a_clean_end_stores_what_was_handled),
-    CF_TEST(the_options_have_the_documents_defaults),
-    CF_TEST(a_dead_letter_has_all_of_its_event_and_outlives_it),
-    CF_TEST(a_second_delivery_does_no_harm_to_who_looks_at_the_id),
-    CF_TEST(different_subscriptions_on_different_instances_do_not_meet),
-    CF_TEST(a_burst_of_concurrent_appends_arrives_whole),
-    CF_TEST(handed_over_while_others_append_nothing_is_lost_or_doubled),
-    CF_TEST(twenty_thousand_events_are_caught_up_in_seconds),
+    CF_SUB_TEST(the_stored_place_follows_what_was_handled_and_never_leads),
+    CF_SUB_TEST(a_place_is_stored_at_its_start_and_renewed_in_place),
+    CF_SUB_TEST(a_failed_event_keeps_the_place_below_it_until_it_is_done_with),
+    CF_SUB_TEST(a_clean_end_stores_what_was_handled),
+    CF_SUB_TEST(the_options_have_the_documents_defaults),
+    CF_SUB_TEST(a_dead_letter_has_all_of_its_event_and_outlives_it),
+    CF_SUB_TEST(a_redriven_effect_and_its_letter_are_one_transaction),
+    CF_SUB_TEST(an_effect_that_cannot_be_committed_is_a_failed_try),
+    CF_SUB_TEST(a_second_delivery_does_no_harm_to_who_looks_at_the_id),
+    CF_SUB_TEST(different_subscriptions_on_different_instances_do_not_meet),
+    CF_SUB_TEST(a_burst_of_concurrent_appends_arrives_whole),
+    CF_SUB_TEST(handed_over_while_others_append_nothing_is_lost_or_doubled),
+    CF_SUB_TEST(twenty_thousand_events_are_caught_up_in_seconds),
 };
 
 cf_group cf_reliable_tests(void)

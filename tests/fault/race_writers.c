@@ -14,6 +14,8 @@
 
 #include "base/random.h"
 
+#define PATIENCE_MS 30000
+
 race *race_all;
 
 int race_stream_number(const char *name)
@@ -356,17 +358,19 @@ long race_seconds(long otherwise)
     return text && *text ? strtol(text, NULL, 10) : otherwise;
 }
 
-void race_run(const pgt *t, long seconds, void (*meanwhile)(const pgt *t, void *ctx), void *ctx)
+void race_run(const pgt *t, long seconds, bool (*meanwhile)(const pgt *t, void *ctx), void *ctx)
 {
     pid_t writers[RACE_WRITERS];
+    int64_t until = pgt_now_ms() + seconds * 1000;
+    bool enough = !meanwhile;
     pid_t killer;
 
     for (int i = 0; i < RACE_WRITERS; i++)
         writers[i] = race_start(t, i, race_be_writer);
     killer = race_start(t, 0, race_be_killer);
-    for (int64_t until = pgt_now_ms() + seconds * 1000; pgt_now_ms() < until;) {
+    while (pgt_now_ms() < until || (!enough && pgt_now_ms() < until + PATIENCE_MS)) {
         if (meanwhile)
-            meanwhile(t, ctx);
+            enough = meanwhile(t, ctx);
         else
             (void)usleep(100000);
     }

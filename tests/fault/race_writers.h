@@ -47,8 +47,11 @@ void race_wait_for(pid_t pid);
 
 /* HOWDAH_RACE_SECONDS, or otherwise. */
 long race_seconds(long otherwise);
-/* Writers and killer for so long; meanwhile() is called again and again, and may take its time. */
-void race_run(const pgt *t, long seconds, void (*meanwhile)(const pgt *t, void *ctx), void *ctx);
+/*
+ * Writers and killer for so long; meanwhile() is called again and again, and may take its time.  On
+ * a slow machine the race goes on until it says true: enough has happened.
+ */
+void race_run(const pgt *t, long seconds, bool (*meanwhile)(const pgt *t, void *ctx), void *ctx);
 /* What was acknowledged is there, once; nothing failed oddly. */
 void race_check_writers(const pgt *t);
 

@@ -314,12 +314,23 @@ static int is_finding(void *ctx, const howdah_finding *finding)
     return 0;
 }
 
+static int never(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    (void)ctx;
+    (void)event;
+    (void)delivery;
+    fail_msg("an event was delivered on a standby");
+    return HOWDAH_HALT;
+}
+
 static void check_standby(pgt *t)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_bus *bus = NULL;
     howdah_event *event = pgt_event("s");
     howdah_position p;
+    howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+    howdah_subscription *sub = NULL;
     howdah_tail *tail;
     char text[200] = "";
 
@@ -333,6 +344,10 @@ static void check_standby(pgt *t)
     pgt_ok(howdah_read_last(bus, "b", &event, &pgt_error));
     assert_int_equal(howdah_event_version(event), 1);
     howdah_event_free(event);
+    /* Nobody can own a subscription here: an advisory lock of a standby elects nobody. */
+    o.subscriber_id = "p";
+    o.handler = never;
+    assert_int_equal(howdah_subscribe(bus, &o, &sub, &err), HOWDAH_READ_ONLY);
     /* A hole is not proven dead here, and does not stop the tail. */
     tail = open_tail(bus, 0);
     assert_string_equal(drain(tail, 300), "a b");

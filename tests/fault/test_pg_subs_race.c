@@ -184,7 +184,7 @@ static void stop_hand(int i)
     all->stops++;
 }
 
-static void meanwhile(const pgt *t, void *ctx)
+static bool meanwhile(const pgt *t, void *ctx)
 {
     const int64_t *half_time = ctx;
     int i = (int)(hw_random_u32() % HANDS);
@@ -201,6 +201,8 @@ static void meanwhile(const pgt *t, void *ctx)
         stop_hand(i);
     else
         kill_hand(t, i);
+    return all->kills >= 5 && all->stops >= 1 && all->restarts == 1 &&
+           atomic_load(&race_all->kills) >= 10;
 }
 
 /* ---- the verdict */

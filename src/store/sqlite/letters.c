@@ -451,10 +451,11 @@ int hw_sqlite_letter_settle(hw_store *base, hw_str subscriber_id, int64_t token,
                             hw_letter_state state, hw_str error, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
+    bool joins = store->db && store->writing; /* it is part of the handler's transaction */
     int s;
 
     assert(state == HW_LETTER_REDRIVEN || state == HW_LETTER_DEAD);
-    s = hw_sqlite_enter(store, true, reterr);
+    s = joins ? HOWDAH_OK : hw_sqlite_enter(store, true, reterr);
     if (s < 0)
         return s;
     s = hw_sqlite_check_token(store, subscriber_id, token, reterr);
@@ -462,7 +463,7 @@ int hw_sqlite_letter_settle(hw_store *base, hw_str subscriber_id, int64_t token,
         s = letter_exists(store, subscriber_id, id, reterr);
     if (s >= 0)
         s = settle(store, subscriber_id, id, state, error, reterr);
-    return hw_sqlite_leave(store, s, reterr);
+    return joins ? s : hw_sqlite_leave(store, s, reterr);
 }
 
 /* ------------------------------------------------------------------- skips */
