@@ -111,8 +111,8 @@ struct howdah_subscription {
     int64_t next_page; /* HEAD: the window's page to take next */
     hw_cursor *stream; /* BEHIND: pages in a row while there are no holes */
     int64_t stream_to;
-    size_t rows;     /* to ask for next */
-    int64_t rest_ms; /* BEHIND, but nothing could be read or accepted: not before this time */
+    size_t rows;        /* to ask for next */
+    int64_t rest_ms;    /* BEHIND, but nothing could be read or accepted: not before this time */
     int64_t trouble_ms; /* a turn could not store something: no further one before this time */
     unsigned troubles;  /* in a row */
     int64_t delivered;

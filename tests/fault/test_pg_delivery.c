@@ -35,9 +35,9 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
     seen *s = ctx;
 
     if (s->len + 24 < sizeof s->text)
-        s->len += (size_t)snprintf(s->text + s->len, sizeof s->text - s->len, "%s%lld",
-                                   s->len ? " " : "",
-                                   (long long)howdah_event_global_sequence(event));
+        s->len +=
+            (size_t)snprintf(s->text + s->len, sizeof s->text - s->len, "%s%lld", s->len ? " " : "",
+                             (long long)howdah_event_global_sequence(event));
     s->n++;
     s->last_ms = pgt_now_ms();
     if (s->effect && howdah_event_global_sequence(event) == s->effect_at)
@@ -268,8 +268,7 @@ static void a_million_rolled_back_numbers_cost_one_check(void **state)
     howdah_subscribe_options o = options("live", &live);
     int64_t before;
 
-    (void)snprintf(url, sizeof url, "%s",
-                   pgt_url_with(t->url, "options=-c%20log_statement%3Dall"));
+    (void)snprintf(url, sizeof url, "%s", pgt_url_with(t->url, "options=-c%20log_statement%3Dall"));
     bus = pgt_open(t, url);
     (void)subscribe(bus, &o);
     (void)run(bus, &live, 100);
@@ -340,8 +339,8 @@ static void a_gap_that_is_given_up_is_on_record_and_can_be_resolved(void **state
     end(t, draw(t, "gone"), "ROLLBACK"); /* 1: proven, not given up */
     (void)pgt_append(t->bus, "a");       /* 2 */
     assert_true(run_until_stored(t, bus, "p", 2) < 1500);
-    slow = draw(t, "slow");              /* 3 */
-    (void)pgt_append(t->bus, "a");       /* 4 */
+    slow = draw(t, "slow");        /* 3 */
+    (void)pgt_append(t->bus, "a"); /* 4 */
     assert_int_equal(strcmp(run(bus, &s, 150), "2 4"), 0);
     assert_int_equal(pgt_number(t, t->admin, "SELECT count(*) FROM {skips}"), 0);
     assert_true(run_until_stored(t, bus, "p", 4) < 2000);
@@ -491,7 +490,8 @@ static void an_owner_whose_session_ended_in_its_sleep_is_refused(void **state)
     first = sh_start(&hand);
     sh_wait_seen(board, 2, 10000);
     (void)usleep(20000);
-    assert_int_equal(kill(first, SIGSTOP), 0); /* in the handler of 2, its effect is not committed */
+    assert_int_equal(kill(first, SIGSTOP),
+                     0); /* in the handler of 2, its effect is not committed */
     token = sh_stored(&stage, "p").token;
     hand.who = 1;
     hand.app = "other";
@@ -648,10 +648,11 @@ static void a_right_that_is_taken_away_is_an_error_and_loses_nothing(void **stat
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_bus *bus;
 
-    pgt_run(t, t->admin, "CREATE ROLE delivery_login LOGIN; GRANT {_subscribe} TO delivery_login;"
-                         " REVOKE INSERT ON {dead_letters} FROM {_subscribe}");
-    (void)snprintf(url, sizeof url, "postgres://delivery_login@/%s?host=%s&port=%s",
-                   PQdb(t->admin), PQhost(t->admin), PQport(t->admin));
+    pgt_run(t, t->admin,
+            "CREATE ROLE delivery_login LOGIN; GRANT {_subscribe} TO delivery_login;"
+            " REVOKE INSERT ON {dead_letters} FROM {_subscribe}");
+    (void)snprintf(url, sizeof url, "postgres://delivery_login@/%s?host=%s&port=%s", PQdb(t->admin),
+                   PQhost(t->admin), PQport(t->admin));
     bus = pgt_open(t, url);
     o.max_retries = 0;
     (void)subscribe(bus, &o);
