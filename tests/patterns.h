@@ -1,7 +1,8 @@
 /*
  * patterns.h - the hundred patterns of the subscription document's test plan, by its categories and
- * with its counts, and its ten test cases.  Where that document gives examples, they are here to the
- * letter.  One list: the matcher is asked in tests/unit, real subscriptions in tests/conformance.
+ * with its counts, and its ten test cases.  Where that document gives examples, they are here to
+ * the letter.  One list: the matcher is asked in tests/unit, real subscriptions in
+ * tests/conformance.
  */
 #ifndef HW_TESTS_PATTERNS_H
 #define HW_TESTS_PATTERNS_H

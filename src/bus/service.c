@@ -88,8 +88,8 @@ static bool is_own_trouble(int status)
 static void rest(howdah_subscription *sub, int64_t now)
 {
     hw_log(HOWDAH_LOG_WARN, "subscription %s waits for the store: %s", sub->id, sub->error.message);
-    sub->trouble_ms = now + hw_backoff_ms(TROUBLE_MS, TROUBLE_MAX_MS, sub->troubles++, 20,
-                                          hw_random_u32());
+    sub->trouble_ms =
+        now + hw_backoff_ms(TROUBLE_MS, TROUBLE_MAX_MS, sub->troubles++, 20, hw_random_u32());
 }
 
 /* After a turn: what happened to it becomes the subscription's phase. */

@@ -111,8 +111,8 @@ struct howdah_subscription {
     int64_t next_page; /* HEAD: the window's page to take next */
     hw_cursor *stream; /* BEHIND: pages in a row while there are no holes */
     int64_t stream_to;
-    size_t rows;     /* to ask for next */
-    int64_t rest_ms; /* BEHIND, but nothing could be read or accepted: not before this time */
+    size_t rows;        /* to ask for next */
+    int64_t rest_ms;    /* BEHIND, but nothing could be read or accepted: not before this time */
     int64_t trouble_ms; /* a turn could not store something: no further one before this time */
     unsigned troubles;  /* in a row */
     int64_t delivered;
@@ -147,14 +147,14 @@ typedef struct hw_service {
     bool relisten; /* what to listen to has changed */
     bool deaf;     /* this session cannot hear the bell */
     bool armed;
-    bool serving;      /* howdah_service() is on the stack */
-    bool worked;       /* an event was delivered, or a page came: look again at once */
+    bool serving; /* howdah_service() is on the stack */
+    bool worked;  /* an event was delivered, or a page came: look again at once */
     /* waiting.c: */
     int64_t event_us;   /* the last time that something was delivered or heard */
     int64_t arrival_us; /* the last time that the log had grown, */
     int64_t gap_us;     /* and how long that takes lately */
     int64_t pause_us;   /* between two looks */
-    unsigned failures; /* of the store, in a row */
+    unsigned failures;  /* of the store, in a row */
     hw_runner *runner;
     char owner[96]; /* how we sign */
 } hw_service;

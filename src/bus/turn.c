@@ -484,11 +484,8 @@ static int forget_gone(howdah_subscription *sub, howdah_error *reterr)
 
 void hw_turn_run(howdah_subscription *sub, hw_store *io, hw_store *tx)
 {
-    turn t = {.sub = sub,
-              .io = io,
-              .tx = tx,
-              .now_ms = hw_clock_mono_ms(),
-              .err = HOWDAH_ERROR_INIT};
+    turn t = {
+        .sub = sub, .io = io, .tx = tx, .now_ms = hw_clock_mono_ms(), .err = HOWDAH_ERROR_INIT};
     howdah_error err = HOWDAH_ERROR_INIT;
 
     if (run_page(&t)) {
@@ -591,11 +588,8 @@ static int on_letter(void *ctx, const hw_letter *letter)
 
 void hw_turn_redrive(howdah_subscription *sub, hw_store *io, hw_store *tx)
 {
-    turn t = {.sub = sub,
-              .io = io,
-              .tx = tx,
-              .now_ms = hw_clock_mono_ms(),
-              .err = HOWDAH_ERROR_INIT};
+    turn t = {
+        .sub = sub, .io = io, .tx = tx, .now_ms = hw_clock_mono_ms(), .err = HOWDAH_ERROR_INIT};
     howdah_error err = HOWDAH_ERROR_INIT;
     letter_pile *pile = hw_calloc(1, sizeof *pile);
     hw_letter_query query = {

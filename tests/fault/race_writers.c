@@ -306,7 +306,8 @@ void race_be_killer(const pgt *t, int me)
                             " pg_stat_activity WHERE application_name LIKE 'race%%'"
                             " ORDER BY random() LIMIT 1) AS victim");
         if (PQntuples(result) == 1)
-            (void)atomic_fetch_add(&race_all->kills, (int)strtol(PQgetvalue(result, 0, 0), NULL, 10));
+            (void)atomic_fetch_add(&race_all->kills,
+                                   (int)strtol(PQgetvalue(result, 0, 0), NULL, 10));
         PQclear(result);
         if (PQstatus(conn) != CONNECTION_OK)
             PQreset(conn); /* the server itself was ended */

@@ -23,7 +23,7 @@ typedef struct race {
     atomic_bool done;                        /* the readers, too */
     atomic_llong acknowledged[RACE_WRITERS]; /* appends of the library to the writer's own stream */
     atomic_int kills;
-    atomic_int odd; /* an append failed in a way that says neither "again" nor "unknown" */
+    atomic_int odd;    /* an append failed in a way that says neither "again" nor "unknown" */
     unsigned pause_us; /* writers rest between two works, at most so long; and do less */
 } race;
 

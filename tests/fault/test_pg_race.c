@@ -39,9 +39,9 @@ static void note(follower *f, const howdah_event *event)
 
     if (n == SEEN_MAX)
         return;
-    f->seen[n] =
-        (sighting){howdah_event_global_sequence(event), race_stream_number(howdah_event_stream(event)),
-                   (int32_t)howdah_event_version(event)};
+    f->seen[n] = (sighting){howdah_event_global_sequence(event),
+                            race_stream_number(howdah_event_stream(event)),
+                            (int32_t)howdah_event_version(event)};
     atomic_store(&f->n, n + 1);
 }
 

@@ -297,9 +297,9 @@ static size_t check_complete(int sub, const PGresult *truth)
 
 static PGresult *truth_of(const pgt *t, const char *where)
 {
-    return pgt_result(
-        t, t->admin, "SELECT global_sequence, stream, version FROM {events} WHERE %s ORDER BY 1",
-        where);
+    return pgt_result(t, t->admin,
+                      "SELECT global_sequence, stream, version FROM {events} WHERE %s ORDER BY 1",
+                      where);
 }
 
 /* Rows that were committed with their checkpoints. */
@@ -365,8 +365,8 @@ static void nothing_is_lost_and_no_effect_is_done_twice(void **state)
     assert_int_equal(all->restarts, 1);
     /* A death repeats what was in hand, and no more. */
     for (int i = SYNCHRONOUS; i < SUBS; i++)
-        assert_true(again[i] <= (size_t)(all->kills + all->stops + HANDS +
-                                         atomic_load(&race_all->kills)));
+        assert_true(again[i] <=
+                    (size_t)(all->kills + all->stops + HANDS + atomic_load(&race_all->kills)));
     PQclear(truth);
     PQclear(some);
 }

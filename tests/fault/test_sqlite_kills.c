@@ -1,6 +1,6 @@
 /*
- * test_sqlite_kills.c - subscriptions on one file: processes that are killed, stopped, poisoned, and
- * the lease that moves between them.
+ * test_sqlite_kills.c - subscriptions on one file: processes that are killed, stopped, poisoned,
+ * and the lease that moves between them.
  */
 #include <howdah/howdah_sqlite.h>
 #include <signal.h>
@@ -52,8 +52,9 @@ static sh_stage open_stage(const place *p)
                       .number = number};
 
     (void)snprintf(stage.url, sizeof stage.url, "%s", p->url);
-    raw_exec(p->file, "CREATE TABLE effects (id INTEGER PRIMARY KEY AUTOINCREMENT, sequence, stream,"
-                      " version, subscriber)");
+    raw_exec(p->file,
+             "CREATE TABLE effects (id INTEGER PRIMARY KEY AUTOINCREMENT, sequence, stream,"
+             " version, subscriber)");
     return stage;
 }
 

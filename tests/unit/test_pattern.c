@@ -3,9 +3,9 @@
 
 #include <regex.h>
 
+#include "../patterns.h"
 #include "engine/pattern.h"
 #include "engine/rules.h"
-#include "../patterns.h"
 
 static hw_str next_word(const char **list, char word[PATTERN_WORD_MAX])
 {
