@@ -2,7 +2,7 @@
  * test_reliable.c - the reliability plans that subscriptions grew from, test by test.
  *
  * What the two documents call test_..., and where it is here.  "sub" is test_subscribe.c, "pg" is
- * tests/fault/test_pg_subs.c, "unit" the file of that name in tests/unit.
+ * tests/fault/test_pg_delivery.c, "unit" the file of that name in tests/unit.
  *
  *   subscribe_and_event_propagation, multiple_subscribers      sub: several_subscriptions_...
  *   subscribe_catches_up_on_missed_events,
@@ -24,7 +24,7 @@
  *   persistent_failure_goes_to_dlq, processing_continues_after_dlq_insertion,
  *   checkpoint_advances_after_dlq_insertion                    sub: after_the_last_try_...
  *   dlq_entry_has_correct_metadata                             a_dead_letter_has_all_of_its_event
- *   crash_recovery_resumes_from_checkpoint                     pg, sqlite_subs: kill_9_at_...
+ *   crash_recovery_resumes_from_checkpoint                     pg, test_sqlite_kills.c: kill_9_
  *   idempotent_projection_handles_duplicate_delivery           a_second_delivery_does_no_harm_...
  *   failover_to_second_instance                                sub: one_instance_owns_...; pg
  *   different_projections_on_different_instances               different_subscriptions_on_...

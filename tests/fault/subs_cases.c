@@ -216,7 +216,6 @@ void sh_case_clean_end(const sh_stage *stage)
 {
     sh_board *board = sh_board_new();
     sh_hand hand = {.stage = stage, .board = board};
-    int64_t start;
     pid_t pid;
 
     hand.o = sh_options(stage, "clean", HOWDAH_CHECKPOINT_BATCHED);
@@ -232,10 +231,8 @@ void sh_case_clean_end(const sh_stage *stage)
     assert_int_equal(sh_stored(stage, "clean").contiguous, 5);
     assert_false(sh_stored(stage, "clean").owned);
     (void)sh_append(stage, "s1", "plain");
-    start = hw_clock_mono_ms();
     pid = sh_start(&hand);
-    sh_wait_seen(board, 6, 1000);
-    assert_true(hw_clock_mono_ms() - start < 1000);
+    sh_wait_seen(board, 6, 5000); /* the lease would have lasted a minute */
     sh_end(pid);
     assert_string_equal(sh_times(board, 6), "111111");
     sh_board_free(board);

@@ -17,6 +17,10 @@
 #include "subs_help.h"
 #include "test_pg_help.h"
 
+/* Far below any time-out that could have decided instead; some ms on a machine that is free. */
+#define QUICK_MS 1000
+#define STORED_MS 3000 /* what only moved is stored within a second */
+
 /* ---- a handler in this process */
 
 typedef struct seen {
@@ -153,11 +157,11 @@ static void a_number_that_commits_after_a_later_one_is_delivered_too(void **stat
     assert_int_equal(stored(t, "a", "high"), 2);
     assert_int_equal(stored(t, "a", CONTIGUOUS), 0);
     end(t, slow, "COMMIT");
-    assert_true(run_until(bus, &a, 2) < 300);
+    assert_true(run_until(bus, &a, 2) < QUICK_MS);
     (void)run(bus, &b, 50);
     assert_string_equal(a.text, "1");
     assert_int_equal(b.n, 2);
-    assert_true(run_until_stored(t, bus, "a", 2) < 1500);
+    assert_true(run_until_stored(t, bus, "a", 2) < STORED_MS);
     howdah_close(bus);
 }
 
@@ -177,8 +181,8 @@ static void a_rolled_back_number_is_passed_without_waiting_for_any_time(void **s
     (void)pgt_append(t->bus, "a");
     end(t, draw(t, "gone"), "ROLLBACK");
     (void)pgt_append(t->bus, "a");
-    assert_true(run_until(bus, &s, 2) < 300);
-    assert_true(run_until_stored(t, bus, "p", 3) < 1500);
+    assert_true(run_until(bus, &s, 2) < QUICK_MS);
+    assert_true(run_until_stored(t, bus, "p", 3) < STORED_MS);
     assert_string_equal(s.text, "1 3");
     assert_string_equal(pgt_text(t, t->admin, "SELECT owed FROM {subscriptions}"), "{}");
     assert_int_equal(pgt_number(t, t->admin, "SELECT count(*) FROM {skips}"), 0);
@@ -205,14 +209,14 @@ static void an_open_transaction_delays_its_own_events_only(void **state)
         took = run_until(bus, &s, i);
         slowest = took > slowest ? took : slowest;
     }
-    assert_true(slowest < 200);
+    assert_true(slowest < QUICK_MS);
     assert_non_null(strstr(run(bus, &s, 20), "49 50 51"));
     assert_int_equal(stored(t, "p", "high"), 51);
     assert_int_equal(stored(t, "p", CONTIGUOUS), 0);
     end(t, slow, "COMMIT");
-    assert_true(run_until(bus, &s, 51) < 300);
+    assert_true(run_until(bus, &s, 51) < QUICK_MS);
     assert_string_equal(s.text, "1");
-    assert_true(run_until_stored(t, bus, "p", 51) < 1500);
+    assert_true(run_until_stored(t, bus, "p", 51) < STORED_MS);
     howdah_close(bus);
 }
 
@@ -237,9 +241,9 @@ static void a_prepared_transaction_is_waited_for_and_its_rollback_passed(void **
     assert_string_equal(run(bus, &s, 600), "2 4");
     assert_string_equal(pgt_text(t, t->admin, "SELECT owed FROM {subscriptions}"), "{1,1,3,3}");
     pgt_run(t, t->admin, "COMMIT PREPARED 'p-%d-1'", me);
-    assert_true(run_until(bus, &s, 3) < 300);
+    assert_true(run_until(bus, &s, 3) < QUICK_MS);
     pgt_run(t, t->admin, "ROLLBACK PREPARED 'p-%d-2'", me);
-    assert_true(run_until_stored(t, bus, "p", 4) < 1500);
+    assert_true(run_until_stored(t, bus, "p", 4) < STORED_MS);
     assert_string_equal(s.text, "1");
     howdah_close(bus);
 }
@@ -278,8 +282,8 @@ static void a_million_rolled_back_numbers_cost_one_check(void **state)
     (void)pgt_append(t->bus, "a");
     before = statements_logged();
     assert_true(before > 0); /* it does count */
-    assert_true(run_until(bus, &live, 1) < 500);
-    assert_true(run_until_stored(t, bus, "live", 1000001) < 1500);
+    assert_true(run_until(bus, &live, 1) < QUICK_MS);
+    assert_true(run_until_stored(t, bus, "live", 1000001) < STORED_MS);
     assert_true(statements_logged() - before < 400);
     assert_string_equal(live.text, "1000001");
     assert_int_equal(stored(t, "live", "cardinality(owed)"), 0);
@@ -287,8 +291,8 @@ static void a_million_rolled_back_numbers_cost_one_check(void **state)
     before = statements_logged();
     o = options("late", &late);
     (void)subscribe(bus, &o);
-    assert_true(run_until(bus, &late, 1) < 500);
-    assert_true(run_until_stored(t, bus, "late", 1000001) < 1500);
+    assert_true(run_until(bus, &late, 1) < QUICK_MS);
+    assert_true(run_until_stored(t, bus, "late", 1000001) < STORED_MS);
     assert_true(statements_logged() - before < 400);
     howdah_close(bus);
 }
@@ -338,12 +342,12 @@ static void a_gap_that_is_given_up_is_on_record_and_can_be_resolved(void **state
     (void)run(bus, &s, 100);
     end(t, draw(t, "gone"), "ROLLBACK"); /* 1: proven, not given up */
     (void)pgt_append(t->bus, "a");       /* 2 */
-    assert_true(run_until_stored(t, bus, "p", 2) < 1500);
+    assert_true(run_until_stored(t, bus, "p", 2) < STORED_MS);
     slow = draw(t, "slow");        /* 3 */
     (void)pgt_append(t->bus, "a"); /* 4 */
     assert_int_equal(strcmp(run(bus, &s, 150), "2 4"), 0);
     assert_int_equal(pgt_number(t, t->admin, "SELECT count(*) FROM {skips}"), 0);
-    assert_true(run_until_stored(t, bus, "p", 4) < 2000);
+    assert_true(run_until_stored(t, bus, "p", 4) < STORED_MS);
     end(t, slow, "COMMIT");
     assert_string_equal(run(bus, &s, 300), ""); /* that is what one asked for */
     howdah_close(bus);
@@ -378,11 +382,11 @@ static void strict_order_waits_for_a_number_and_then_is_total(void **state)
     assert_string_equal(run(bus, &s, 400), "");
     assert_int_equal(stored(t, "p", "high"), 1);
     end(t, slow, "COMMIT");
-    assert_true(run_until(bus, &s, 4) < 500);
+    assert_true(run_until(bus, &s, 4) < QUICK_MS);
     assert_string_equal(s.text, "2 3 4");
     end(t, draw(t, "gone"), "ROLLBACK");
     (void)pgt_append(t->bus, "a");
-    assert_true(run_until(bus, &s, 5) < 500);
+    assert_true(run_until(bus, &s, 5) < QUICK_MS);
     howdah_close(bus);
 }
 
@@ -502,7 +506,7 @@ static void an_owner_whose_session_ended_in_its_sleep_is_refused(void **state)
                                 "SELECT count(pg_terminate_backend(pid)) FROM pg_locks"
                                 " WHERE locktype = 'advisory' AND objsubid = 2"),
                      1);
-    sh_wait_seen(board, 3, 2000);
+    sh_wait_seen(board, 3, 4000);
     sh_wait_stored(&stage, "p", 2);
     assert_true(sh_stored(&stage, "p").token > token);
     assert_int_equal(kill(first, SIGCONT), 0);
@@ -569,10 +573,10 @@ static void a_session_that_is_ended_is_back_in_a_second_and_hears_again(void **s
         (void)usleep(200000); /* asleep, with the bell armed */
         assert_true(end_sessions(t, "victim") >= 1);
         (void)sh_append(&stage, "s1", "plain");
-        sh_wait_seen(board, (size_t)++n, 1000);
+        sh_wait_seen(board, (size_t)++n, 2000); /* 1 s, and a busy machine */
         (void)usleep(200000);
         (void)sh_append(&stage, "s1", "plain"); /* LISTEN is in force again */
-        sh_wait_seen(board, (size_t)++n, 500);
+        sh_wait_seen(board, (size_t)++n, 2000);
         sh_wait_stored(&stage, "p", n);
     }
     sh_end(pid);
@@ -597,9 +601,9 @@ static void what_nobody_rang_for_is_found_by_polling(void **state)
         (void)run(bus, &s, 900); /* asleep, at the longest pause */
         pgt_run(t, t->admin, "SELECT {append}('s', 't')");
         start = pgt_now_ms();
-        pgt_ok(howdah_run(bus, 500, &pgt_error));
+        pgt_ok(howdah_run(bus, 1000, &pgt_error));
         assert_int_equal(s.n, i);
-        assert_true(s.last_ms - start <= 400 + 100);
+        assert_true(s.last_ms - start <= 400 + 600);
     }
     howdah_close(bus);
 }
