@@ -332,8 +332,8 @@ static void go_round(race *r)
         assert_true(n < 1999);
     }
     ranges[n++] = (hw_range){high + 1, INT64_MAX};
-    pgt_ok(r->store->ops->read_open(r->store, &(hw_query){.ranges = ranges, .ranges_n = n},
-                                    &cursor, &pgt_error));
+    pgt_ok(r->store->ops->read_open(r->store, &(hw_query){.ranges = ranges, .ranges_n = n}, &cursor,
+                                    &pgt_error));
     if (r->store->ops->read_next(cursor, &events, &got, &pgt_error) == HOWDAH_OK)
         for (size_t i = 0; i < got; i++)
             see(r, events[i].global_sequence);
