@@ -1,6 +1,4 @@
 /* subscribe.c - subscribing, unsubscribing, and what a handler and a user can ask. */
-#include <howdah/howdah_pg.h>
-#include <howdah/howdah_sqlite.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -233,23 +231,6 @@ int howdah_delivery_fail(howdah_delivery *delivery, const char *message)
     if (delivery && message)
         (void)snprintf(delivery->message, sizeof delivery->message, "%s", message);
     return HOWDAH_NOT_HANDLED;
-}
-
-static void *handle_of(const howdah_delivery *delivery, const char *store)
-{
-    if (!delivery || !delivery->tx || strcmp(delivery->tx->ops->name, store) != 0)
-        return NULL;
-    return delivery->tx->ops->subs->handle(delivery->tx);
-}
-
-PGconn *howdah_delivery_pg(const howdah_delivery *delivery)
-{
-    return handle_of(delivery, "postgresql");
-}
-
-sqlite3 *howdah_delivery_sqlite(const howdah_delivery *delivery)
-{
-    return handle_of(delivery, "sqlite");
 }
 
 /* -------------------------------------------------------------------- info */

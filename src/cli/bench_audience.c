@@ -79,9 +79,10 @@ int bench_audience_await(bench_audience *audience, int64_t events, howdah_error 
 {
     const struct timespec a_moment = {0, LOOK_EVERY_NS};
     int64_t start_us = hw_clock_mono_us();
+    int64_t wanted = events * audience->hearers;
     int64_t waited_us = 0;
 
-    while (atomic_load(&audience->heard) < events * audience->hearers) {
+    while (atomic_load(&audience->heard) < wanted) {
         if (cli_signal_caught())
             return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
         if (atomic_load(&audience->failed)) {
@@ -91,8 +92,7 @@ int bench_audience_await(bench_audience *audience, int64_t events, howdah_error 
         }
         if (waited_us > PATIENCE_US)
             return hw_fail(reterr, HOWDAH_TIMEOUT, "%lld of %lld events were heard",
-                           (long long)atomic_load(&audience->heard),
-                           (long long)(events * audience->hearers));
+                           (long long)atomic_load(&audience->heard), (long long)wanted);
         (void)nanosleep(&a_moment, NULL);
         waited_us = hw_clock_mono_us() - start_us;
     }

@@ -29,9 +29,11 @@ int bench_pg_fail(const PGconn *conn, const PGresult *result, howdah_error *rete
                    "PostgreSQL: %s", why);
 }
 
-int bench_pg_expect(const PGconn *conn, PGresult *result, ExecStatusType wanted, howdah_error *reterr)
+int bench_pg_expect(const PGconn *conn, PGresult *result, ExecStatusType wanted,
+                    howdah_error *reterr)
 {
-    int s = result && PQresultStatus(result) == wanted ? HOWDAH_OK : bench_pg_fail(conn, result, reterr);
+    int s = result && PQresultStatus(result) == wanted ? HOWDAH_OK
+                                                       : bench_pg_fail(conn, result, reterr);
 
     PQclear(result);
     return s;
@@ -60,8 +62,9 @@ int bench_pg_connect(const bench_site *site, PGconn **ret_conn, howdah_error *re
     if (PQstatus(conn) != CONNECTION_OK)
         s = bench_pg_fail(conn, NULL, reterr);
     else
-        s = bench_pg_expect(conn, PQexec(conn, lossy && strcmp(lossy, "true") == 0 ? set_up_lossy : set_up),
-                   PGRES_TUPLES_OK, reterr);
+        s = bench_pg_expect(
+            conn, PQexec(conn, lossy && strcmp(lossy, "true") == 0 ? set_up_lossy : set_up),
+            PGRES_TUPLES_OK, reterr);
     if (s < 0) {
         PQfinish(conn);
         return s;
@@ -157,8 +160,7 @@ static int settle(const bench_site *site, howdah_error *reterr)
 static int remove_site(const bench_site *site, howdah_error *reterr)
 {
     static const char *const sql[] = {
-        "DROP SCHEMA IF EXISTS @ CASCADE",
-        "DROP SCHEMA IF EXISTS @" BENCH_QUIET " CASCADE",
+        "DROP SCHEMA IF EXISTS @ CASCADE", "DROP SCHEMA IF EXISTS @" BENCH_QUIET " CASCADE",
         "DO $$ DECLARE name text; BEGIN FOR name IN SELECT rolname FROM pg_roles"
         " WHERE starts_with(rolname, '@_') LOOP EXECUTE format('DROP ROLE %I', name);"
         " END LOOP; END $$",

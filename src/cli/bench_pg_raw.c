@@ -59,8 +59,9 @@ static int insert_one(bench_client *client, int64_t *ret_events, howdah_error *r
                                (int)data.len,          (int)sizeof schema_version};
 
         *ret_events = 1;
-        return bench_pg_expect(c->conn, PQexecPrepared(c->conn, "put", 6, values, lengths, formats, 1),
-                      PGRES_TUPLES_OK, reterr);
+        return bench_pg_expect(c->conn,
+                               PQexecPrepared(c->conn, "put", 6, values, lengths, formats, 1),
+                               PGRES_TUPLES_OK, reterr);
     }
 }
 
@@ -89,7 +90,8 @@ static int prepare_insert(raw *c, const bench_site *site, howdah_error *reterr)
                    "INSERT INTO %s (" COLUMNS_WRITTEN ") VALUES ($1, $2, $3, $4, $5, $6)"
                    " RETURNING global_sequence",
                    site->ceiling);
-    return bench_pg_expect(c->conn, PQprepare(c->conn, "put", c->sql, 6, types), PGRES_COMMAND_OK, reterr);
+    return bench_pg_expect(c->conn, PQprepare(c->conn, "put", c->sql, 6, types), PGRES_COMMAND_OK,
+                           reterr);
 }
 
 /* ---- append-batch: COPY BINARY */
@@ -242,7 +244,7 @@ static int prepare_client(raw *c, const bench_site *site, howdah_error *reterr)
 }
 
 int bench_pg_open_client(const bench_site *site, unsigned number, bench_client **ret_client,
-                       howdah_error *reterr)
+                         howdah_error *reterr)
 {
     raw *c = hw_calloc(1, sizeof *c);
     int s;

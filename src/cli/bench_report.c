@@ -81,8 +81,8 @@ static void json_latency(cli_out *out, const bench_plan *plan, const bench_resul
         return;
     cli_out_printf(out, ",\"p50_ms\":%.3f,\"p99_ms\":%.3f", p(&r->ours, 0.5), p(&r->ours, 0.99));
     if (plan->ceiling)
-        cli_out_printf(out, ",\"ceiling_p50_ms\":%.3f,\"ceiling_p99_ms\":%.3f",
-                       p(&r->ceiling, 0.5), p(&r->ceiling, 0.99));
+        cli_out_printf(out, ",\"ceiling_p50_ms\":%.3f,\"ceiling_p99_ms\":%.3f", p(&r->ceiling, 0.5),
+                       p(&r->ceiling, 0.99));
 }
 
 static void json_memory(cli_out *out, const bench_plan *plan, const bench_result *r)

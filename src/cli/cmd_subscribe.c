@@ -200,7 +200,7 @@ static void say_failed(job *j, const howdah_event *event, const howdah_delivery 
 
 static int run_command(job *j, const howdah_event *event, howdah_delivery *delivery)
 {
-    cli_exec_result result;
+    cli_exec_result result = {false, ""};
     int s = cli_event_json(event, &j->input, &j->err);
 
     if (s == HOWDAH_OK) {
@@ -265,12 +265,11 @@ static void on_log(void *ctx, int level, const char *message)
     cli_note(j->cli, "%s", message);
 }
 
-static int fail_halted(job *j, const howdah_subscription_info *info, howdah_error *reterr)
+static int fail_halted(const howdah_subscription_info *info, howdah_error *reterr)
 {
     int s = hw_fail(reterr, HOWDAH_FAILED, "subscription %s is halted: %s", info->subscriber_id,
                     info->reason[0] ? info->reason : "no reason was given");
 
-    (void)j;
     return hw_advise(reterr, s, "mend the cause, then: howdah sub resume %.100s",
                      info->subscriber_id);
 }
@@ -334,7 +333,7 @@ static int look(job *j, howdah_error *reterr)
     switch (info.state) {
     case HOWDAH_SUBSCRIPTION_HALTED:
         s = look_at_stored(j, reterr); /* removed is another class of failure */
-        return s < 0 ? s : fail_halted(j, &info, reterr);
+        return s < 0 ? s : fail_halted(&info, reterr);
     case HOWDAH_SUBSCRIPTION_PAUSED:
         if (j->r->until)
             return fail_paused(&info, reterr);

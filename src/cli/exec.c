@@ -20,8 +20,6 @@
 /* A command may leave a process behind that holds its stderr open: its own end is asked for too. */
 #define LOOK_MS 50
 
-extern char **environ;
-
 typedef struct child {
     pid_t pid;
     int in;  /* our end of its stdin, -1: closed */

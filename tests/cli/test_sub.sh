@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_sub.sh - howdah sub, and subscriptions in howdah status.
-# shellcheck disable=SC2317
+# shellcheck disable=SC2016,SC2317
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_subscribe.sh - howdah subscribe: places, ends, instances.  Commands: test_subscribe_exec.sh.
-# shellcheck disable=SC2317
+# shellcheck disable=SC2016,SC2317
 # shellcheck source=tests/cli/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -148,6 +148,7 @@ an_event_that_nobody_read_stays_owed() {
 
 a_reader_that_left_is_noticed_also_when_nothing_happens() {
     start=$(date +%s)
+    # shellcheck disable=SC2216
     { code=0; "$HOWDAH" subscribe a --timeout 60s 2>err || code=$?; echo "$code" >code; } | sleep 0.5
     equals "$(cat code)" 0
     [ $(($(date +%s) - start)) -lt 20 ] || fail "it stayed until its timeout"

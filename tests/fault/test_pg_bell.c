@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <howdah/howdah_pg.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/channel.h"
@@ -91,21 +93,26 @@ static int count_notes(PGconn *conn)
     return n;
 }
 
-static void a_batch_rings_each_channel_once(void **state)
+static void raw_inserts_ring_once_a_channel_if_the_owner_wants_it(void **state)
 {
     pgt *t = *state;
     hw_store *general = sleeper(t, true, NULL, 0);
     hw_store *typed = sleeper(t, false, &a_b, 1);
     PGconn *conn = pgt_session(t->url);
 
-    pgt_run(t, t->admin,
-            "DO $$ BEGIN EXECUTE format('LISTEN %%I; LISTEN %%I; LISTEN %%I',"
-            " {channel}(), {channel}('a.b'), {channel}('a.c')); END $$");
+    pgt_run(t, t->admin, "DO $$ BEGIN EXECUTE format('LISTEN %%I; LISTEN %%I; LISTEN %%I',"
+                         " {channel}(), {channel}('a.b'), {channel}('a.c')); END $$");
     pgt_run(t, conn, "SET howdah.ring = 'on'");
-    pgt_run(t, conn,
-            "BEGIN; INSERT INTO {events} (stream, version, type, data) SELECT 's', i,"
-            " CASE WHEN i %% 2 = 0 THEN 'a.b' ELSE 'a.c' END, '{}'"
-            " FROM generate_series(1, 1000) AS i");
+    pgt_run(t, conn, "INSERT INTO {events} (stream, version, type, data) VALUES ('x', 1, 'a.b', '1')");
+    sleeps_on(general);
+    pgt_run(t, t->admin, "SELECT {ring_for_raw_inserts}(true)");
+    (void)pgt_append(t->bus, "s"); /* rings by itself, once */
+    is_woken(general);
+    assert_int_equal(count_notes(t->admin), 1);
+    pgt_ok(general->ops->subs->arm(general, &pgt_error));
+    pgt_run(t, conn, "BEGIN; INSERT INTO {events} (stream, version, type, data) SELECT 'y', i,"
+                     " CASE WHEN i %% 2 = 0 THEN 'a.b' ELSE 'a.c' END, '{}'"
+                     " FROM generate_series(1, 1000) AS i");
     sql_append(t, conn, "a.b");
     pgt_run(t, conn, "COMMIT");
     is_woken(general);
@@ -113,9 +120,67 @@ static void a_batch_rings_each_channel_once(void **state)
     assert_int_equal(count_notes(t->admin), 2);
     sleeps_on(general);
     sleeps_on(typed);
+    pgt_run(t, t->admin, "SELECT {ring_for_raw_inserts}(false)");
+    assert_int_equal(pgt_number(t, t->admin,
+                                "SELECT count(*) FROM pg_trigger WHERE tgrelid ="
+                                " '{events}'::regclass"),
+                     0);
     PQfinish(conn);
     pgt_store_close(general);
     pgt_store_close(typed);
+}
+
+static void a_batch_in_sql_rings_each_channel_once(void **state)
+{
+    pgt *t = *state;
+    hw_store *general = sleeper(t, true, NULL, 0);
+    hw_store *typed = sleeper(t, false, &a_b, 1);
+    PGconn *conn = pgt_session(t->url);
+
+    pgt_run(t, t->admin, "DO $$ BEGIN EXECUTE format('LISTEN %%I; LISTEN %%I; LISTEN %%I',"
+                         " {channel}(), {channel}('a.b'), {channel}('a.c')); END $$");
+    pgt_run(t, conn, "SET howdah.ring = 'on'");
+    pgt_run(t, conn, "BEGIN; SELECT {append_batch}((SELECT json_agg(json_build_object('stream',"
+                     " 's', 'type', CASE WHEN i %% 2 = 0 THEN 'a.b' ELSE 'a.c' END))"
+                     " FROM generate_series(1, 100) AS i))");
+    sql_append(t, conn, "a.b");
+    pgt_run(t, conn, "COMMIT");
+    is_woken(general);
+    is_woken(typed);
+    assert_int_equal(count_notes(t->admin), 2);
+    PQfinish(conn);
+    pgt_store_close(general);
+    pgt_store_close(typed);
+}
+
+/* The caller commits, so the ring goes along; nothing of it may break the transaction. */
+static void an_append_in_the_caller_s_transaction_rings_at_its_commit(void **state)
+{
+    pgt *t = *state;
+    hw_store *store = sleeper(t, true, NULL, 0);
+    PGconn *conn = pgt_session(t->url);
+    howdah_event *event = pgt_event("s");
+    howdah_position position;
+
+    pgt_run(t, conn, "SET howdah.ring = 'on'; BEGIN");
+    pgt_ok(howdah_pg_append(conn, t->schema, (const howdah_event *const *)&event, 1, NULL,
+                            &position, &pgt_error));
+    sleeps_on(store);
+    pgt_run(t, conn, "COMMIT");
+    is_woken(store);
+    /* And where transactions are prepared it does not, unless asked to. */
+    pgt_ok(store->ops->subs->arm(store, &pgt_error));
+    pgt_run(t, conn, "RESET howdah.ring; BEGIN");
+    howdah_event_free(event);
+    event = pgt_event("s");
+    pgt_ok(howdah_pg_append(conn, t->schema, (const howdah_event *const *)&event, 1, NULL,
+                            &position, &pgt_error));
+    pgt_run(t, conn, "PREPARE TRANSACTION 'caller %s'", t->schema);
+    pgt_run(t, conn, "COMMIT PREPARED 'caller %s'", t->schema);
+    sleeps_on(store);
+    howdah_event_free(event);
+    PQfinish(conn);
+    pgt_store_close(store);
 }
 
 static void an_append_of_the_library_rings_after_its_commit(void **state)
@@ -295,7 +360,9 @@ static void sql_and_c_agree_on_channels_and_bits(void **state)
 
 static const struct CMUnitTest tests[] = {
     PGT_TEST(an_append_in_sql_wakes_who_sleeps),
-    PGT_TEST(a_batch_rings_each_channel_once),
+    PGT_TEST(a_batch_in_sql_rings_each_channel_once),
+    PGT_TEST(raw_inserts_ring_once_a_channel_if_the_owner_wants_it),
+    PGT_TEST(an_append_in_the_caller_s_transaction_rings_at_its_commit),
     PGT_TEST(an_append_of_the_library_rings_after_its_commit),
     PGT_TEST(an_append_of_the_library_sends_no_notify_when_nobody_sleeps),
     PGT_TEST(an_armed_bell_does_not_keep_a_transaction_from_being_prepared),

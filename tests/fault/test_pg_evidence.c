@@ -199,6 +199,192 @@ static void the_numbers_of_another_bus_are_not_ours(void **state)
     pgt_store_close(store);
 }
 
+/* ---- the proof: what was buried never appears */
+
+#define WRITERS 8
+#define RACE_MS 4000
+#define NUMBERS_MAX 400000
+
+typedef enum fate { UNKNOWN, MISSING, SEEN, BURIED } fate;
+
+typedef struct race {
+    hw_store *store;
+    fate fate[NUMBERS_MAX];
+    uint64_t fence[NUMBERS_MAX]; /* the first look after it was seen missing, 0: none yet */
+    int64_t high;
+    uint64_t looks;
+    uint64_t ids[1000]; /* owners, and the look that saw each first */
+    uint64_t since[1000];
+    size_t n;
+    int64_t buried;
+    int64_t late; /* filled after they were seen missing */
+    int64_t ends; /* looks that could tell nothing */
+} race;
+
+static void write_once(const pgt *t, PGconn *conn, int me, int i, unsigned *seed)
+{
+    unsigned dice = (unsigned)rand_r(seed) % 12; /* NOLINT(cert-msc30-c,cert-msc50-c) */
+    int events = 1 + (int)(rand_r(seed) % 3);    /* NOLINT(cert-msc30-c,cert-msc50-c) */
+
+    pgt_run(t, conn, "BEGIN");
+    for (int k = 0; k < events; k++) {
+        pgt_run(t, conn, "SAVEPOINT a");
+        pgt_run(t, conn, "SELECT {append}('w%d-' || pg_backend_pid(), 't')", me);
+        if (dice == 0)
+            pgt_run(t, conn, "ROLLBACK TO a");
+        if (dice > 6)
+            (void)usleep((useconds_t)(rand_r(seed) % 4000)); /* NOLINT */
+    }
+    if (dice < 3 || dice > 9) {
+        pgt_run(t, conn, dice == 1 ? "ROLLBACK" : "COMMIT");
+        return;
+    }
+    if (dice == 3)
+        (void)usleep(20000);
+    pgt_run(t, conn, "PREPARE TRANSACTION 'w %s %d %d'", t->schema, me, i);
+    if (dice > 6)
+        (void)usleep((useconds_t)(rand_r(seed) % 4000)); /* NOLINT */
+    pgt_run(t, conn, "%s PREPARED 'w %s %d %d'", dice == 4 ? "ROLLBACK" : "COMMIT", t->schema, me,
+            i);
+}
+
+static pid_t start_writer(const pgt *t, int me)
+{
+    pid_t pid = fork();
+    int64_t until = pgt_now_ms() + RACE_MS;
+    unsigned seed = (unsigned)me + 1;
+    PGconn *conn;
+
+    if (pid != 0)
+        return pid;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    conn = pgt_session(t->url);
+    for (int i = 0; pgt_now_ms() < until; i++)
+        write_once(t, conn, me, i, &seed);
+    PQfinish(conn);
+    _exit(0);
+}
+
+/* The look's number, and the highest look of whose owners none is left; false: no evidence. */
+static bool look_at_owners(race *r, uint64_t *ret_horizon)
+{
+    owners o = look(r->store);
+    uint64_t ids[1000];
+    uint64_t since[1000];
+    uint64_t horizon = r->looks + 1;
+
+    if (o.status == HOWDAH_END) {
+        r->ends++;
+        return false;
+    }
+    assert_true(o.n < 1000);
+    r->looks++;
+    for (size_t i = 0; i < o.n; i++) {
+        ids[i] = o.ids[i];
+        since[i] = r->looks;
+        for (size_t k = 0; k < r->n; k++)
+            if (r->ids[k] == ids[i])
+                since[i] = r->since[k];
+        if (since[i] <= horizon)
+            horizon = since[i] - 1;
+    }
+    memcpy(r->ids, ids, sizeof ids);
+    memcpy(r->since, since, sizeof since);
+    r->n = o.n;
+    hw_free(o.ids);
+    *ret_horizon = horizon;
+    return true;
+}
+
+static void see(race *r, int64_t n)
+{
+    assert_in_range(n, 1, NUMBERS_MAX - 1);
+    if (r->fate[n] == BURIED)
+        fail_msg("number %lld was buried, and appeared", (long long)n);
+    r->late += r->fate[n] == MISSING;
+    r->fate[n] = SEEN;
+    for (; r->high < n; r->high++)
+        if (r->high + 1 < n && r->fate[r->high + 1] == UNKNOWN)
+            r->fate[r->high + 1] = MISSING;
+}
+
+/* Evidence, then rows, then verdict. */
+static void go_round(race *r)
+{
+    uint64_t horizon = 0;
+    bool evidence = look_at_owners(r, &horizon);
+    int64_t high = r->high;
+    hw_range ranges[2000];
+    size_t n = 0;
+    hw_cursor *cursor = NULL;
+    const howdah_event *events = NULL;
+    size_t got = 0;
+
+    for (int64_t i = 1; i <= high; i++) {
+        if (r->fate[i] != MISSING)
+            continue;
+        if (evidence && r->fence[i] == 0)
+            r->fence[i] = r->looks;
+        if (n > 0 && ranges[n - 1].last == i - 1)
+            ranges[n - 1].last = i;
+        else
+            ranges[n++] = (hw_range){i, i};
+        assert_true(n < 1999);
+    }
+    ranges[n++] = (hw_range){high + 1, INT64_MAX};
+    pgt_ok(r->store->ops->read_open(r->store, &(hw_query){.ranges = ranges, .ranges_n = n},
+                                    &cursor, &pgt_error));
+    if (r->store->ops->read_next(cursor, &events, &got, &pgt_error) == HOWDAH_OK)
+        for (size_t i = 0; i < got; i++)
+            see(r, events[i].global_sequence);
+    r->store->ops->read_close(cursor);
+    for (int64_t i = 1; evidence && i <= high; i++) {
+        if (r->fate[i] == MISSING && r->fence[i] > 0 && r->fence[i] <= horizon) {
+            r->fate[i] = BURIED;
+            r->buried++;
+        }
+    }
+}
+
+static void a_number_that_the_owners_prove_dead_never_appears(void **state)
+{
+    pgt *t = *state;
+    race *r = calloc(1, sizeof *r);
+    pid_t writers[WRITERS];
+    int64_t until = pgt_now_ms() + RACE_MS;
+    int64_t missing = 0;
+    PGresult *rows;
+
+    assert_non_null(r);
+    for (int i = 0; i < WRITERS; i++)
+        writers[i] = start_writer(t, i);
+    r->store = pgt_store(t, NULL);
+    while (pgt_now_ms() < until)
+        go_round(r);
+    for (int i = 0; i < WRITERS; i++) {
+        int status = 0;
+
+        assert_int_equal(waitpid(writers[i], &status, 0), writers[i]);
+        assert_int_equal(status, 0);
+    }
+    for (int i = 0; i < 3; i++)
+        go_round(r);
+    for (int64_t i = 1; i <= r->high; i++)
+        missing += r->fate[i] == MISSING;
+    assert_int_equal(missing, 0); /* nobody is left, so everything is proven */
+    rows = pgt_result(t, t->admin, "SELECT global_sequence FROM {events}");
+    for (int i = 0; i < PQntuples(rows); i++)
+        assert_int_equal(r->fate[strtoll(PQgetvalue(rows, i, 0), NULL, 10)], SEEN);
+    print_message("%d events, %lld late, %lld buried, %llu looks, %lld without evidence\n",
+                  PQntuples(rows), (long long)r->late, (long long)r->buried,
+                  (unsigned long long)r->looks, (long long)r->ends);
+    assert_true(PQntuples(rows) > 100 && r->late > 0 && r->buried > 0);
+    assert_int_equal(r->ends, 0);
+    PQclear(rows);
+    pgt_store_close(r->store);
+    free(r);
+}
+
 /* ---- gaps */
 
 static int put_gap(void *ctx, hw_range range)
@@ -273,6 +459,7 @@ static const struct CMUnitTest tests[] = {
     PGT_TEST(an_owner_keeps_its_name_when_it_is_prepared),
     PGT_TEST(a_number_drawn_without_a_transaction_id_makes_owners_useless),
     PGT_TEST(the_numbers_of_another_bus_are_not_ours),
+    PGT_TEST(a_number_that_the_owners_prove_dead_never_appears),
     PGT_TEST(gaps_are_what_has_no_row),
     PGT_TEST(an_anchor_tells_another_log),
 };

@@ -82,6 +82,7 @@ static const operation operations[] = {
     {"PRSA", "SELECT {schema_version}()"},
     {"PRSA", "SELECT {channel}('a.b')"},
     {"PSA", "SELECT {ring}('{a.b}')"},
+    {"PA", "SELECT {ring_inside}('{a.b}')"},
     {"", "SELECT {bell_bit}('a')"},
     /* reading */
     {"RSA", "SELECT * FROM {read_all}()"},
@@ -133,7 +134,7 @@ static const operation operations[] = {
     {"", "TRUNCATE {subscriptions}"},
     {"", "TRUNCATE {dead_letters}"},
     {"", "DROP TABLE {subscriptions}"},
-    {"", "ALTER TABLE {events} DISABLE TRIGGER ring_for_events"},
+    {"", "SELECT {ring_for_raw_inserts}(true)"},
     /* the schema */
     {"", "CREATE TABLE {mine} (a integer)"},
     {"", "CREATE FUNCTION {mine}() RETURNS integer LANGUAGE sql AS 'SELECT 1'"},

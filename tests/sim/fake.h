@@ -38,6 +38,7 @@ typedef enum fake_op {
 
 typedef enum fake_verdict {
     FAKE_GO,
+    FAKE_REFUSE,      /* the statement is cancelled, the session lives on */
     FAKE_FAIL_BEFORE, /* the connection is cut before */
     FAKE_FAIL_AFTER,  /* the connection is cut after: the answer is lost */
     FAKE_LATE         /* COMMIT: it is decided later whether it happened */

@@ -89,7 +89,13 @@ int fake_enter(fake_store *store, fake_op op, howdah_error *reterr)
         fake_cut(store, linger(f));
         return fail_cut(reterr);
     }
-    return store->session == 0 ? connect(store, reterr) : HOWDAH_OK;
+    if (store->session == 0 && connect(store, reterr) < 0)
+        return HOWDAH_UNAVAILABLE;
+    if (verdict == FAKE_REFUSE) {
+        store->in_transaction = false;
+        return hw_fail(reterr, HOWDAH_TIMEOUT, "the statement took too long");
+    }
+    return HOWDAH_OK;
 }
 
 int fake_leave(fake_store *store, fake_op op, int s, howdah_error *reterr)

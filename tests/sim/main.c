@@ -85,11 +85,12 @@ static void show(const sim_stats *s)
 {
     printf("# events %" PRId64 ", deliveries %" PRId64 ", handled %" PRId64 ", letters %" PRId64
            ", redrives %" PRId64 ", skips %" PRId64 ", takes %" PRId64 ", checkpoints %" PRId64
-           "\n# kills %" PRId64 ", cuts %" PRId64 ", late %" PRId64 ", restarts %" PRId64
-           ", halts %" PRId64 ", services %" PRId64 ", operations %" PRId64 "\n",
+           "\n# kills %" PRId64 ", refusals %" PRId64 ", cuts %" PRId64 ", late %" PRId64
+           ", restarts %" PRId64 ", halts %" PRId64 ", services %" PRId64 ", operations %" PRId64
+           "\n",
            s->events, s->deliveries, s->handled, s->letters, s->redrives, s->skips, s->takes,
-           s->checkpoints, s->kills, s->cuts, s->late, s->restarts, s->halts, s->services,
-           s->operations);
+           s->checkpoints, s->kills, s->refusals, s->cuts, s->late, s->restarts, s->halts,
+           s->services, s->operations);
 }
 
 /* Each kind of trouble has been there. */

@@ -54,6 +54,7 @@ static uint32_t some(sim *s, uint32_t one_in, uint32_t most)
 static void plan_faults(sim *s)
 {
     s->faults = (sim_faults){
+        .refuse = some(s, 2, 100),
         .cut_before = some(s, 2, 100),
         .cut_after = some(s, 2, 100),
         .late_commit = some(s, 2, 1000),
@@ -85,6 +86,7 @@ void sim_plan_run(sim *s)
     else
         plan_faults(s);
     s->pace = s->calm || dice_roll(dice, 3) == 0 ? 1 : 12;
+    s->rows = dice_roll(dice, 2) == 0 ? 0 : 1 + dice_roll(dice, 8);
     s->server.by_fence = dice_roll(dice, 4) == 0;
     s->world.numbers_max = (int32_t)dice_between(dice, 20, 160);
     s->world.patience_us = dice_roll(dice, 2) == 0 ? 2000000 : INT64_C(180) * 1000000;

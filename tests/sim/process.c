@@ -70,6 +70,10 @@ static fake_verdict fault(sim *s, sim_process *p, fake_op op)
         s->stats.late++;
         return FAKE_LATE;
     }
+    if (dice_chance(dice, f->refuse)) {
+        s->stats.refusals++;
+        return FAKE_REFUSE;
+    }
     if (dice_chance(dice, f->cut_before)) {
         s->stats.cuts++;
         return FAKE_FAIL_BEFORE;
@@ -257,8 +261,11 @@ static void service(sim *s, sim_process *p)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     bool worked = false;
-    int status = howdah_service(p->bus, &worked, &err);
+    int status;
 
+    if (s->rows > 0)
+        p->bus->service->feed.rows = s->rows;
+    status = howdah_service(p->bus, &worked, &err);
     s->stats.services++;
     if (status < 0)
         sim_tell(s, "p%d: %s", p->client.number, err.message);

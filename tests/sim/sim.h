@@ -14,6 +14,7 @@ enum { SIM_PROCESSES = CHECK_PROCESSES };
 
 /* Chances of 10,000, most of them per store operation. */
 typedef struct sim_faults {
+    uint32_t refuse; /* the operation fails, nothing else */
     uint32_t cut_before;
     uint32_t cut_after;
     uint32_t late_commit;
@@ -56,8 +57,8 @@ typedef struct sim_process {
 } sim_process;
 
 typedef struct sim_stats {
-    int64_t deliveries, handled, letters, redrives, skips, takes, kills, cuts, late, restarts,
-        halts, checkpoints, services, operations, events;
+    int64_t deliveries, handled, letters, redrives, skips, takes, kills, refusals, cuts, late,
+        restarts, halts, checkpoints, services, operations, events;
 } sim_stats;
 
 struct sim {
@@ -68,8 +69,9 @@ struct sim {
     sim_faults faults;
     sim_plan plans[FAKE_SUBS];
     int plans_n;
-    bool calm; /* nothing goes wrong: events are to come soon (C6) */
-    int pace;  /* a process may be served so many times later than it asked for */
+    bool calm;   /* nothing goes wrong: events are to come soon (C6) */
+    size_t rows; /* of a page of the feed; 0: as many as it likes */
+    int pace;    /* a process may be served so many times later than it asked for */
     sim_process processes[SIM_PROCESSES];
     int depth; /* of processes on the stack */
     bool healing;

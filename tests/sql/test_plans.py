@@ -41,14 +41,34 @@ LOOKUPS = {
                     " 5",
     "APPEND_EXISTS": "gen_random_uuid(), 's7', 'a', '{}', NULL, NULL, NULL, NULL, NULL, 1, NULL, NULL",
     "READ_IDS": "ARRAY[gen_random_uuid(), gen_random_uuid()]",
-    "READ_RANGES": "ARRAY[5, 500], ARRAY[10, 600], 100",
     "APPEND_BATCH": "ARRAY[gen_random_uuid()], '{s7}', '{a}', ARRAY['{}'::json], ARRAY[NULL::json],"
                     " '{NULL}', '{NULL}', '{NULL}', '{NULL}', '{1}', ARRAY[NULL::bytea], '{NULL}',"
                     " '{1}', '{1}', '{s7}', '{-1}'",
 }
 
 
-LOOKUP_INDEX = {"HEAD": "events_pkey", "READ_IDS": "events_id_key", "READ_RANGES": "events_pkey"}
+LOOKUP_INDEX = {"HEAD": "events_pkey", "READ_IDS": "events_id_key"}
+# What subscriptions ask for: only in the library's own sessions.
+RANGES = "ARRAY[5, 500], ARRAY[10, 9223372036854775807], 100, "
+SUBSCRIPTIONS = {
+    "READ_RANGES": (RANGES + "NULL, NULL, NULL", ["events_pkey"]),
+    "READ_RANGES_TYPE": (RANGES + "'rare.type', NULL, '^rare[.]type$'", ["events_type_idx"]),
+    "READ_SPARSE": (RANGES + "'rare.', '^rare[.].+$', NULL, 'rare/'", ["events_type_idx", "events_pkey"]),
+    "READ_SPARSE_BACK": (RANGES + "'rare.', '^rare[.].+$', NULL, 'rare/'", ["events_type_idx", "events_pkey"]),
+    "GAPS": ("1, 100000, 50000", ["events_pkey"]),
+    "VERIFY": ("5", ["events_pkey"]),
+}
+# Of these the tables of subscriptions are looked at, too.
+LETTERS = {
+    "LETTER_LIST": ("NULL, 100, 0, 10, true, false", "dead_letters_pkey"),
+    "LETTER_LIST_OPEN": ("'a', 100, 0, 10", "dead_letters_open_idx"),
+    "LETTER_LIST_REDRIVES": ("'a', 100, 0, 10", "dead_letters_redrive_idx"),
+    "SKIP_LIST": ("NULL, true, 0, 10", "skips_pkey"),
+    "SUB_POLL": ("'{a}', '{1}'", "dead_letters_redrive_idx"),
+    "SUB_CHECKPOINT": ("'{a}', '{1}', '{1}', '{0}', '{NULL}', '{1}', '{0}', '{}', '', 0",
+                       "dead_letters_redrive_idx"),
+    "SUB_LIST": ("'', NULL, 10", "subscriptions_pkey"),
+}
 
 
 def statements():
@@ -140,6 +160,18 @@ def lookups_in_a_caller_s_session_use_indexes():
             check_lookup(library_plan(name, arguments, settings), LOOKUP_INDEX.get(name, INDEX["STREAM"]))
 
 
+def subscriptions_use_indexes():
+    for name, (arguments, indexes) in SUBSCRIPTIONS.items():
+        plan = library_plan(name, arguments, session_settings())
+        for index in indexes:
+            check_lookup(plan, index)
+        # What is sorted is one range at a time, or numbers only.
+        assert "Incremental Sort" in plan or "Sort Key: e.global_sequence" in plan or "Sort" not in plan, plan
+    for name, (arguments, index) in LETTERS.items():
+        plan = library_plan(name, arguments, session_settings())
+        assert index in plan and not re.search(r"Seq Scan on (dead_letters|skips)\b", plan), plan
+
+
 FUNCTIONS = {
     "{}.read_stream('s7', 10, max_count => 50)": "STREAM",
     "{}.read_stream('s7', max_count => 50, backward => true)": "STREAM",
@@ -194,7 +226,7 @@ def analyze():
     assert int(bus.one("SELECT reltuples::integer FROM pg_class WHERE oid = '{}.events'::regclass")) > 100000
 
 
-CHECKS = [library_pages_are_index_scans, library_lookups_use_indexes, function_pages_are_index_scans,
+CHECKS = [library_pages_are_index_scans, library_lookups_use_indexes, subscriptions_use_indexes, function_pages_are_index_scans,
           function_lookups_use_indexes, lookups_in_a_caller_s_session_use_indexes]
 
 
@@ -208,7 +240,7 @@ if __name__ == "__main__":
         sys.exit("usage: test_plans.py STATEMENTS")
     sys.exit(run(
         # An empty table has nothing to read; what is planned then may stay in use for long.
-        with_state("an empty table", CHECKS[:2]) +
+        with_state("an empty table", CHECKS[:3]) +
         [("%d events are there without statistics" % EVENTS, fill)] +
         with_state("a table without statistics") +
         [("statistics are taken", analyze)] +

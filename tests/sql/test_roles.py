@@ -39,6 +39,7 @@ READS = {
 }
 BOTH = {"schema_version": "SELECT {}.schema_version()", "channel": "SELECT {}.channel('a.b')"}
 RINGS = {"ring": "SELECT {}.ring('{a.b}')"}
+APPENDS["ring_inside"] = "SELECT {}.ring_inside('{a.b}')"
 # The library's statements, as far as rights go.
 SUBSCRIBES = {
     "select": "SELECT FROM {}.events", "select meta": "SELECT FROM {}.meta",
@@ -73,7 +74,7 @@ OWNER = {
                      " suppress_redundant_updates_trigger()",
     "lower a token": "SELECT setval('{}.subscriptions_token_seq', 1)",
     "truncate subscriptions": "TRUNCATE {}.subscriptions", "truncate dead letters": "TRUNCATE {}.dead_letters",
-    "stop the bell": "ALTER TABLE {}.events DISABLE TRIGGER ring_for_events",
+    "ring_for_raw_inserts": "SELECT {}.ring_for_raw_inserts(false)",
     "check a bit": "SELECT {}.bell_bit('a')",
     "check members": "SELECT {}.members_problem('{}')", "check a time": "SELECT {}.time_of('x')",
 }

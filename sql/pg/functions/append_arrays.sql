@@ -9,7 +9,7 @@
 --
 -- Errors: UH003 conflict (DETAIL: the actual version), UH009 id stored with other content,
 -- UH006 invalid input.
--- Reads: events, meta.  Writes: events, events_global_sequence_seq.
+-- Reads: events, meta, bell.  Writes: events, events_global_sequence_seq; rings (see ring_inside()).
 -- Locks: nothing but the rows it inserts; after two lost races for a stream, an advisory
 -- transaction lock (one of 512 that the streams share), so that many writers stand in line.
 CREATE OR REPLACE FUNCTION @schema@.append_arrays(
@@ -112,5 +112,8 @@ BEGIN
             END IF;
         END LOOP;
     END LOOP;
+    IF (SELECT b.last_value FROM @schema@.bell AS b) <> 0 THEN
+        PERFORM @schema@.ring_inside(types);
+    END IF;
 END
 $howdah$;

@@ -32,8 +32,7 @@ $howdah$;
 --
 -- Wakes those who sleep until events of these types come, if there are any: one NOTIFY for the
 -- general channel (without a payload), one for the channel of each type (the type is the payload:
--- "a.b" and "a_b" share a channel).  True when somebody was woken.  The trigger calls it; after
--- COMMIT PREPARED you may.
+-- "a.b" and "a_b" share a channel).  True when somebody was woken.
 -- Reads: bell.  Writes: bell.  Locks: at commit that of all NOTIFYs.
 CREATE OR REPLACE FUNCTION @schema@.ring(types text[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -73,22 +72,58 @@ BEGIN
 END
 $howdah$;
 
--- ring_for_events(): the trigger of events.
+-- ring_inside(types text[]) -> boolean
 --
--- howdah.ring says what a session wants: off (the library's own sessions: they ring after their
--- commit, and the trigger's WHEN knows them), on, or nothing.  A transaction with a NOTIFY in it
--- cannot be prepared, so without a word the trigger rings only on a server that prepares none.
+-- ring(), if a transaction that appended may do it: the setting howdah.ring says on or off.  A
+-- transaction with a NOTIFY in it cannot be prepared, so without a word it rings only on a server
+-- that prepares none (max_prepared_transactions = 0); elsewhere call ring() after COMMIT PREPARED,
+-- or let the sleepers find out by themselves.  append() and its kin call it.
+-- Reads, writes, locks: see ring().
+CREATE OR REPLACE FUNCTION @schema@.ring_inside(types text[]) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    wish constant text := coalesce(current_setting('howdah.ring', true), '');
+BEGIN
+    RETURN (wish = 'on' OR wish <> 'off' AND current_setting('max_prepared_transactions') = '0')
+           AND @schema@.ring(types);
+END
+$howdah$;
+
+-- ring_for_events(): the trigger of ring_for_raw_inserts().
 -- Reads, writes, locks: see ring().
 CREATE OR REPLACE FUNCTION @schema@.ring_for_events() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 BEGIN
-    IF (SELECT b.last_value FROM @schema@.bell AS b) <> 0
-       AND (current_setting('howdah.ring', true) = 'on'
-            OR current_setting('max_prepared_transactions') = '0') THEN
-        PERFORM @schema@.ring(ARRAY(SELECT DISTINCT i.type::text FROM inserted AS i));
+    IF (SELECT b.last_value FROM @schema@.bell AS b) <> 0 THEN
+        PERFORM @schema@.ring_inside(ARRAY(SELECT DISTINCT i.type::text FROM inserted AS i));
     END IF;
     RETURN NULL;
+END
+$howdah$;
+
+-- ring_for_raw_inserts(wanted boolean) -> void
+--
+-- The functions and the library ring by themselves; an INSERT INTO events by hand does not.  With
+-- true it does, by a trigger.  Any trigger, even one that finds nothing to do, costs every single
+-- append 6 to 8 % of the server's time, the library's too: that is why it is not there by itself.
+-- Only the owner may.
+-- Reads, writes: the catalogue.  Locks: events, SHARE ROW EXCLUSIVE: it waits for open appends.
+CREATE OR REPLACE FUNCTION @schema@.ring_for_raw_inserts(wanted boolean) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+BEGIN
+    DROP TRIGGER IF EXISTS ring_for_events ON @schema@.events;
+    IF wanted THEN
+        CREATE TRIGGER ring_for_events AFTER INSERT ON @schema@.events
+            REFERENCING NEW TABLE AS inserted
+            FOR EACH STATEMENT
+            WHEN (current_setting('howdah.ring', true) IS DISTINCT FROM 'off')
+            EXECUTE FUNCTION @schema@.ring_for_events();
+    END IF;
 END
 $howdah$;

@@ -20,7 +20,7 @@ DECLARE
     appends    constant text[] := ARRAY['append', 'append_batch', 'append_arrays', 'schema_version',
                                         'event_problem', 'json_problem', 'escape_problem', 'name_problem',
                                         'headers_problem',
-                                        'uuid_v7', 'ring', 'channel'];
+                                        'uuid_v7', 'ring', 'ring_inside', 'channel'];
     reads      constant text[] := ARRAY['read_events', 'read_ids', 'read_ranges', 'read_stream', 'read_all',
                                         'last_event', 'by_correlation', 'causation_tree', 'stream_version',
                                         'head', 'pattern_regex', 'schema_version', 'channel'];

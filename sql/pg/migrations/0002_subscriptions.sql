@@ -114,41 +114,6 @@ CREATE TABLE @schema@.skips (
     CONSTRAINT skips_resolved_check CHECK ((resolved_at IS NULL) = (resolution IS NULL))
 );
 
-CREATE INDEX skips_subscriber_idx ON @schema@.skips (subscriber_id, id);
+CREATE INDEX skips_open_idx ON @schema@.skips (subscriber_id, id) WHERE resolved_at IS NULL;
 
 CREATE SEQUENCE @schema@.bell AS bigint MINVALUE 0 START 0 CACHE 1;
-
--- Only its name and kind; what it does is with the functions (functions/bell.sql).
-CREATE FUNCTION @schema@.ring_for_events() RETURNS trigger
-LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp
-AS 'BEGIN RETURN NULL; END';
-
--- A trigger needs a lock that waits for every open append, and that new ones then wait for in their
--- turn: so it is asked for a moment at a time, and appends go on in between.
-DO $howdah$
-BEGIN
-    FOR attempt IN 1..600 LOOP
-        BEGIN
-            SET LOCAL lock_timeout = '100ms';
-            LOCK TABLE @schema@.events IN SHARE ROW EXCLUSIVE MODE;
-            EXIT;
-        EXCEPTION WHEN lock_not_available THEN
-            IF attempt = 600 THEN
-                RAISE EXCEPTION USING ERRCODE = 'lock_not_available',
-                    MESSAGE = 'a transaction that appended stays open: the trigger of the bell cannot be made',
-                    HINT = 'howdah status names the oldest writer; end it and run this again.';
-            END IF;
-            PERFORM pg_sleep(0.4);
-        END;
-    END LOOP;
-    SET LOCAL lock_timeout = 0;
-END
-$howdah$;
-
--- Sessions of the library ring after their commit, and do not pay for this.
-CREATE TRIGGER ring_for_events AFTER INSERT ON @schema@.events
-    REFERENCING NEW TABLE AS inserted
-    FOR EACH STATEMENT
-    WHEN (current_setting('howdah.ring', true) IS DISTINCT FROM 'off')
-    EXECUTE FUNCTION @schema@.ring_for_events();

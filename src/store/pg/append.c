@@ -44,7 +44,11 @@ static void params_of_event(hw_pg_call *call, const howdah_event *e)
     hw_pg_param_str(call, e->content_type);
 }
 
-#define MARK 3 /* the column of the bell's mark */
+/* The bell's mark that the append saw. */
+static int64_t get_mark(const PGresult *result)
+{
+    return PQgetisnull(result, 0, 3) ? 0 : hw_pg_get_int8(result, 0, 3);
+}
 
 static void fill_position(const PGresult *result, int row, howdah_position *p)
 {
@@ -116,7 +120,7 @@ static int append_one(hw_pg *pg, const hw_batch *batch, howdah_position *positio
         if (report->outcome == HW_APPEND_STORED) {
             fill_position(result, 0, position);
             hw_pg_know(pg, stream->name, position->version);
-            hw_pg_bell_after(pg, hw_pg_get_int8(result, 0, MARK), batch->events, 1);
+            hw_pg_bell_after(pg, get_mark(result), batch->events, 1);
         }
     }
     PQclear(result);
@@ -435,7 +439,7 @@ static int append_chunk(hw_pg *pg, plan *p, howdah_position *positions, hw_appen
         report->outcome = take_positions(result, p->batch->n, positions) ? HW_APPEND_STORED
                                                                          : HW_APPEND_UNEXPECTED;
         if (report->outcome == HW_APPEND_STORED)
-            hw_pg_bell_after(pg, hw_pg_get_int8(result, 0, MARK), p->batch->events, p->batch->n);
+            hw_pg_bell_after(pg, get_mark(result), p->batch->events, p->batch->n);
     }
     PQclear(result);
     return judge(pg, s, &err, report, reterr);
@@ -493,7 +497,7 @@ static bool collect_positions(plan *p, PGresult *const *results, howdah_position
 
         if (!results[skip + i] || !take_positions(results[skip + i], c->n, positions + c->first))
             return false;
-        p->mark_seen = hw_pg_get_int8(results[skip + i], 0, MARK);
+        p->mark_seen = get_mark(results[skip + i]);
     }
     return true;
 }
@@ -653,6 +657,8 @@ static int append_in_savepoint(hw_pg *pg, plan *p, howdah_position *positions,
     if (s >= 0 &&
         (report->outcome == HW_APPEND_ID_TAKEN || report->outcome == HW_APPEND_VERSION_TAKEN))
         s = check_snapshot(pg, p->batch, report, reterr);
+    if (s >= 0 && report->outcome == HW_APPEND_STORED)
+        hw_pg_bell_after(pg, p->mark_seen, p->batch->events, p->batch->n);
     return s;
 }
 

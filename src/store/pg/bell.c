@@ -3,8 +3,8 @@
  *
  * A sleeper listens, arms the bell (sets its bits in the mark), looks once more, and waits.  A
  * writer that finds the mark set for its types rings: NOTIFY on their channels, and the bits are
- * cleared.  So nobody pays for NOTIFY while everybody is busy.  Writers in plain SQL ring by a
- * trigger; sessions of ours learn the mark from the append itself and ring after its commit.
+ * cleared.  So nobody pays for NOTIFY while everybody is busy.  The SQL functions ring by
+ * themselves; sessions of ours learn the mark from the append itself and ring after its commit.
  *
  *   I1  A ring is a hint: lost ones, late ones and needless ones do no harm.
  *   I2  A ring after an append does not keep its caller waiting: it is sent, and its answer is
@@ -12,6 +12,9 @@
  *   I3  Not more than one ring in RING_PAUSE_MS; the mark stays set meanwhile, so the next append
  *       sees it again.
  *   I4  "a.b" and "a_b" share a channel: the payload is the type, and decides.
+ *   I5  In the caller's transaction, which the caller commits, a ring goes along with it, if that
+ *       may be (ring_inside() knows); it has a savepoint of its own, because a hint must not break
+ *       what it is about.
  */
 #include <errno.h>
 #include <poll.h>
@@ -277,11 +280,11 @@ int hw_pg_fd(hw_store *store)
 
 /* --------------------------------------------------------------------- ringing */
 
-static int call_of_ring(hw_pg_call *call, const hw_buf *out)
+static int call_of_ring(hw_pg_call *call, hw_pg_statement statement, const hw_buf *out)
 {
     if (out->broken)
         return HOWDAH_NO_MEMORY;
-    *call = (hw_pg_call){.statement = HW_PG_BELL_RING};
+    *call = (hw_pg_call){.statement = (int)statement};
     hw_pg_param_bin(call, out->data, out->len);
     return HOWDAH_OK;
 }
@@ -300,7 +303,7 @@ int hw_pg_ring(hw_store *store, const hw_str *types, size_t types_n, howdah_erro
     hw_pg_array_begin(&pg->params, HW_OID_TEXT, types_n, &array);
     for (size_t i = 0; i < types_n; i++)
         hw_pg_array_put(&pg->params, types[i].s, types[i].len);
-    if (call_of_ring(&call, &pg->params) < 0)
+    if (call_of_ring(&call, HW_PG_BELL_RING, &pg->params) < 0)
         return hw_fail_no_memory(reterr);
     s = hw_pg_exec(pg, &call, &result, reterr);
     PQclear(result);
@@ -326,6 +329,28 @@ static bool is_awaited(int64_t mark, const howdah_event *const *events, size_t n
     return awaited;
 }
 
+/* I5 */
+static void ring_inside(hw_pg *pg)
+{
+    bool inside = PQtransactionStatus(pg->conn) == PQTRANS_INTRANS;
+    hw_pg_call call;
+    PGresult *result = NULL;
+    int s;
+
+    if (call_of_ring(&call, HW_PG_BELL_RING_INSIDE, &pg->params) < 0)
+        return;
+    if (inside && hw_pg_command(pg, "SAVEPOINT howdah_ring", NULL) < 0)
+        return;
+    s = hw_pg_exec(pg, &call, &result, NULL);
+    PQclear(result);
+    if (inside)
+        (void)hw_pg_command(pg,
+                            s >= 0 ? "RELEASE SAVEPOINT howdah_ring"
+                                   : "ROLLBACK TO SAVEPOINT howdah_ring;"
+                                     "RELEASE SAVEPOINT howdah_ring",
+                            NULL);
+}
+
 /* I2, I3 */
 void hw_pg_bell_after(hw_pg *pg, int64_t mark, const howdah_event *const *events, size_t n)
 {
@@ -333,17 +358,18 @@ void hw_pg_bell_after(hw_pg *pg, int64_t mark, const howdah_event *const *events
     hw_pg_call call;
     hw_pg_array array;
 
-    if (mark == 0 || !pg->rings || !pg->conn || now_ms - pg->bell.rung_ms < RING_PAUSE_MS ||
-        !is_awaited(mark, events, n))
+    if (mark == 0 || !pg->conn || !(pg->rings || (pg->foreign && pg->may_ring)) ||
+        now_ms - pg->bell.rung_ms < RING_PAUSE_MS || !is_awaited(mark, events, n))
         return;
     hw_buf_clear(&pg->params);
     hw_pg_array_begin(&pg->params, HW_OID_TEXT, n, &array);
     for (size_t i = 0; i < n; i++)
         hw_pg_array_put(&pg->params, events[i]->type.s, events[i]->type.len);
-    if (call_of_ring(&call, &pg->params) < 0)
-        return;
     pg->bell.rung_ms = now_ms;
-    pg->bell.ringing = hw_pg_send(pg, &call, NULL) >= 0;
+    if (pg->foreign)
+        ring_inside(pg);
+    else if (call_of_ring(&call, HW_PG_BELL_RING, &pg->params) >= 0)
+        pg->bell.ringing = hw_pg_send(pg, &call, NULL) >= 0;
 }
 
 void hw_pg_bell_land(hw_pg *pg)

@@ -8,11 +8,12 @@
  *
  *   I1  Owners come from one scan of pg_locks.  That scan first walks the fast-path locks of each
  *       backend and then takes the main table as a whole, so a lock that is held all the time is
- *       seen, but a transaction that ends in between shows its lock without its id.
- *   I2  Such a one has ended (ids are given up after the transaction is visible as ended), or is
- *       prepared and was seen as such; unless it never had an id.  A second scan tells: who has
- *       ended is not there any more, and who is there again has drawn a number without an id, past
- *       the default of the column.  Then nothing can be told by owners.
+ *       seen, but a transaction that ends in between, or gives its locks up one by one just then,
+ *       shows its lock without its id.
+ *   I2  Such a one has ended: locks are given up after the transaction is visible as ended, its
+ *       virtual one first.  Or it never had an id: it has drawn a number past the default of the
+ *       column.  Whoever is alive by its virtual transaction, and without an id, in a second scan
+ *       as well, is of that kind, and then nothing can be told by owners.
  *   I3  An id is 64 bits wide, counted from the snapshot's next one, so that it means one
  *       transaction for as long as the cluster lives.
  */
@@ -26,6 +27,47 @@
 
 #define GAP_ROWS 50000 /* numbers that one statement walks over */
 
+int hw_pg_query_int8(hw_pg *pg, hw_pg_statement statement, int64_t *ret_value, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = (int)statement};
+    PGresult *result = NULL;
+    int s = hw_pg_query(pg, &call, &result, reterr);
+
+    if (s >= 0)
+        *ret_value = hw_pg_get_int8(result, 0, 0);
+    PQclear(result);
+    return s;
+}
+
+/* --------------------------------------------------------- transaction ids */
+
+int hw_pg_horizon(hw_store *store, uint64_t *ret_horizon, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    int64_t horizon = 0;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s >= 0)
+        s = hw_pg_query_int8(pg, HW_PG_HORIZON, &horizon, reterr);
+    if (s >= 0)
+        *ret_horizon = (uint64_t)horizon;
+    return s;
+}
+
+/* A standby cannot draw a transaction id: there a hole is never proven dead, and stays open. */
+int hw_pg_fence(hw_store *store, uint64_t *ret_fence, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    int64_t fence = -1; /* UINT64_MAX */
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s >= 0 && !pg->recovery)
+        s = hw_pg_query_int8(pg, HW_PG_FENCE, &fence, reterr);
+    if (s >= 0)
+        *ret_fence = (uint64_t)fence;
+    return s;
+}
+
 /* ------------------------------------------------------------------- owners */
 
 static int compare(const void *a, const void *b)
@@ -36,7 +78,7 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* One row for each holder: its virtual transaction, and its id or NULL. */
+/* One row for each holder: its virtual transaction, its id or NULL, whether it lives. */
 static int look(hw_pg *pg, PGresult **ret_result, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_OWNERS};
@@ -44,15 +86,20 @@ static int look(hw_pg *pg, PGresult **ret_result, howdah_error *reterr)
     return hw_pg_query(pg, &call, ret_result, reterr);
 }
 
-static bool holds(const PGresult *result, hw_str holder)
+static bool is_nameless(const PGresult *result, int row)
+{
+    return PQgetisnull(result, row, 1) && hw_pg_get_bool(result, row, 2);
+}
+
+static bool is_alive(const PGresult *result, hw_str holder)
 {
     for (int i = 0; i < PQntuples(result); i++)
         if (hw_str_equal(hw_pg_get_str(result, i, 0), holder))
-            return true;
+            return hw_pg_get_bool(result, i, 2);
     return false;
 }
 
-/* I2: whether somebody of the first look who had no id still holds the lock. */
+/* I2: whether somebody of the first look who had no id still lives in a second one. */
 static int find_nameless(hw_pg *pg, const PGresult *first, bool *ret_found, howdah_error *reterr)
 {
     PGresult *second = NULL;
@@ -60,12 +107,12 @@ static int find_nameless(hw_pg *pg, const PGresult *first, bool *ret_found, howd
 
     *ret_found = false;
     for (int i = 0; s >= 0 && !*ret_found && i < PQntuples(first); i++) {
-        if (!PQgetisnull(first, i, 1))
+        if (!is_nameless(first, i))
             continue;
         if (!second)
             s = look(pg, &second, reterr);
         if (s >= 0)
-            *ret_found = holds(second, hw_pg_get_str(first, i, 0));
+            *ret_found = is_alive(second, hw_pg_get_str(first, i, 0));
     }
     PQclear(second);
     return s;

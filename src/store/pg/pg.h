@@ -67,6 +67,9 @@ enum hw_pg_oid {
     X(READ_ALL_BACK)                                                                               \
     X(READ_IDS)                                                                                    \
     X(READ_RANGES)                                                                                 \
+    X(READ_RANGES_TYPE)                                                                            \
+    X(READ_SPARSE)                                                                                 \
+    X(READ_SPARSE_BACK)                                                                            \
     X(FN_STREAM_VERSION)                                                                           \
     X(FN_HEAD)                                                                                     \
     X(FN_READ)                                                                                     \
@@ -107,6 +110,7 @@ enum hw_pg_oid {
     X(SKIP_RESOLVE)                                                                                \
     X(BELL_ARM)                                                                                    \
     X(BELL_RING)                                                                                   \
+    X(BELL_RING_INSIDE)                                                                            \
     X(BELL_CALL)
 
 typedef enum hw_pg_statement {
@@ -125,28 +129,29 @@ typedef struct hw_pg_bell {
     bool listening;
     bool rung; /* a notification that concerns us has arrived since the last wait */
     bool general;
-    int64_t mask;    /* the bits that arming sets */
-    char *types;     /* those listened for, each with its NUL, an empty one at the end */
-    bool ringing;    /* a ring was sent, its answer is still to come */
+    int64_t mask;  /* the bits that arming sets */
+    char *types;   /* those listened for, each with its NUL, an empty one at the end */
+    bool ringing;  /* a ring was sent, its answer is still to come */
     int64_t rung_ms; /* when we rang last */
-    int epoll_fd;    /* -1: nobody has asked for a descriptor */
-    int event_fd;    /* readable while rung */
-    int socket;      /* the one that epoll_fd watches, -1: none */
+    int epoll_fd;  /* -1: nobody has asked for a descriptor */
+    int event_fd;  /* readable while rung */
+    int socket;    /* the one that epoll_fd watches, -1: none */
 } hw_pg_bell;
 
 typedef struct hw_pg {
     hw_store base;
-    PGconn *conn;     /* NULL: not connected */
-    bool foreign;     /* the caller's connection: not closed, not reconfigured, nothing prepared */
-    bool was_open;    /* there has been a connection: losing it is worth some patience */
-    bool recovery;    /* the server is a standby */
-    bool pooled;      /* a pooler in between: the session is not ours to keep anything in */
-    bool rings;       /* the trigger leaves this session's appends to us */
-    bool in_handler;  /* between begin and commit the transaction is a handler's */
+    PGconn *conn;    /* NULL: not connected */
+    bool foreign;    /* the caller's connection: not closed, not reconfigured, nothing prepared */
+    bool was_open;   /* there has been a connection: losing it is worth some patience */
+    bool recovery;   /* the server is a standby */
+    bool pooled;     /* a pooler in between: the session is not ours to keep anything in */
+    bool may_ring;   /* the right to */
+    bool rings;      /* after the commit of its appends, by itself */
+    bool in_handler; /* between begin and commit the transaction is a handler's */
     uint64_t session; /* counts connections; 0: none yet */
     int backend_pid;  /* as the server says it */
     char timeline[HW_TIMELINE_SIZE]; /* of this session's server, "" until asked for */
-    char **locks;                    /* names of the subscriptions whose lock this session holds */
+    char **locks; /* names of the subscriptions whose lock this session holds */
     size_t locks_n;
     size_t locks_room;
     hw_pg_bell bell;
@@ -322,7 +327,6 @@ void hw_pg_land(hw_pg *pg);
 /* Gives the page in flight up: its connection is gone, its cursor will ask again. */
 void hw_pg_forget(hw_pg *pg);
 /* The columns of an event, the first of them given; texts point into the result. */
-#define HW_PG_EVENT_COLUMNS 19
 void hw_pg_decode_event(const PGresult *result, int row, int column, howdah_event *ret_event);
 int hw_pg_tree(hw_store *store, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
                size_t *ret_n, howdah_error *reterr);
@@ -356,6 +360,9 @@ int hw_pg_ready_to_move(hw_pg *pg, howdah_error *reterr);
 /* Why a checkpoint was not stored: LOST, or MISUSE when it would have gone back. */
 int hw_pg_why_not_moved(hw_pg *pg, const hw_checkpoint *checkpoint, howdah_error *reterr);
 
+/* A statement without parameters that answers with one number. */
+int hw_pg_query_int8(hw_pg *pg, hw_pg_statement statement, int64_t *ret_value,
+                     howdah_error *reterr);
 int hw_pg_owners(hw_store *store, uint64_t **ret_ids, size_t *ret_n, howdah_error *reterr);
 int hw_pg_gaps(hw_store *store, int64_t first, int64_t last, hw_range_fn fn, void *ctx,
                howdah_error *reterr);
@@ -397,7 +404,8 @@ void hw_pg_bell_forget(hw_pg *pg);
 void hw_pg_bell_hear(hw_pg *pg);
 /* Takes the answer of a ring that was sent without waiting. */
 void hw_pg_bell_land(hw_pg *pg);
-/* After the commit of an append: rings, if the mark that it saw is about its types. */
+/* After an append, committed or in the caller's transaction: rings, if the mark is about its types.
+ */
 void hw_pg_bell_after(hw_pg *pg, int64_t mark, const howdah_event *const *events, size_t n);
 /* Wakes those who own or wait for a subscription; in the session's next transaction of its own. */
 int hw_pg_bell_call(hw_pg *pg, howdah_error *reterr);

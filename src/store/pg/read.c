@@ -19,6 +19,7 @@
 #define FIRST_PAGE 64
 #define PAGE_BYTES ((size_t)8 * 1024 * 1024)
 #define IDS_A_PAGE 1000
+#define REGEX_BYTES_MAX ((size_t)1024 * 1024) /* of all patterns of a bus together */
 
 struct hw_pg_cursor {
     hw_cursor base;
@@ -30,6 +31,10 @@ struct hw_pg_cursor {
     hw_str type;
     hw_str filter; /* a regular expression, or the pattern itself for the function */
     hw_str correlation_id;
+    hw_str whole;  /* a regular expression: which types come whole; absent: all */
+    hw_str lowest; /* sparse: where types that can match begin, and end */
+    hw_str beyond;
+    bool sparse;
     bool backward;
     hw_uuid *ids;
     size_t ids_n;
@@ -109,23 +114,44 @@ static void call_of_ids(hw_pg_cursor *c, hw_pg_call *call)
     hw_pg_param_bin(call, c->arrays.data, c->arrays.len);
 }
 
-static void call_of_ranges(hw_pg_cursor *c, hw_pg_call *call)
+/* The ranges, or the one that is left of first..last, as two arrays. */
+static void param_ranges(hw_pg_cursor *c, hw_pg_call *call)
 {
+    const hw_range rest = {c->first, c->last};
+    const hw_range *ranges = c->ranges ? c->ranges : &rest;
+    size_t n = c->ranges ? c->ranges_n : 1;
     hw_pg_array array;
     size_t middle;
 
-    hw_pg_array_begin(&c->arrays, HW_OID_INT8, c->ranges_n, &array);
-    for (size_t i = 0; i < c->ranges_n; i++)
-        hw_pg_array_put_int8(&c->arrays, c->ranges[i].first);
+    hw_pg_array_begin(&c->arrays, HW_OID_INT8, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int8(&c->arrays, ranges[i].first);
     middle = c->arrays.len;
-    hw_pg_array_begin(&c->arrays, HW_OID_INT8, c->ranges_n, &array);
-    for (size_t i = 0; i < c->ranges_n; i++)
-        hw_pg_array_put_int8(&c->arrays, c->ranges[i].last);
-    call->statement = c->direct ? HW_PG_READ_RANGES : HW_PG_FN_READ_RANGES;
-    c->asked = (size_t)(c->left < (int64_t)c->batch ? c->left : (int64_t)c->batch);
+    hw_pg_array_begin(&c->arrays, HW_OID_INT8, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int8(&c->arrays, ranges[i].last);
     hw_pg_param_bin(call, c->arrays.data, middle);
     hw_pg_param_bin(call, c->arrays.data + middle, c->arrays.len - middle);
+}
+
+/* Ranges are one page, whatever its size: it is one snapshot that counts. */
+static void call_of_ranges(hw_pg_cursor *c, hw_pg_call *call)
+{
+    if (!c->direct)
+        call->statement = HW_PG_FN_READ_RANGES;
+    else if (c->sparse)
+        call->statement = c->backward ? HW_PG_READ_SPARSE_BACK : HW_PG_READ_SPARSE;
+    else
+        call->statement = c->type.s ? HW_PG_READ_RANGES_TYPE : HW_PG_READ_RANGES;
+    c->asked = (size_t)(c->ranges ? c->left : rows_wanted(c));
+    param_ranges(c, call);
     param_number(c, call, 0, (int64_t)c->asked);
+    hw_pg_param_str(call, c->sparse ? c->lowest : c->type);
+    hw_pg_param_str(call, c->filter);
+    if (c->direct)
+        hw_pg_param_str(call, c->whole);
+    if (c->sparse)
+        hw_pg_param_str(call, c->beyond);
 }
 
 static int make_call(hw_pg_cursor *c, hw_pg_call *call, howdah_error *reterr)
@@ -134,7 +160,7 @@ static int make_call(hw_pg_cursor *c, hw_pg_call *call, howdah_error *reterr)
     hw_buf_clear(&c->arrays);
     if (c->ids)
         call_of_ids(c, call);
-    else if (c->ranges)
+    else if (c->ranges || c->sparse)
         call_of_ranges(c, call);
     else
         call_of_page(c, call);
@@ -162,7 +188,8 @@ enum column {
     REVISION,
     CORRECTS,
     REASON,
-    SCHEMA_VERSION
+    SCHEMA_VERSION,
+    WHOLE /* only where an event can come without its payload */
 };
 
 void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e)
@@ -194,6 +221,16 @@ void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e)
     e->has_corrects = hw_pg_get_uuid(r, row, column + CORRECTS, &e->corrects);
     e->reason = hw_pg_get_str(r, row, column + REASON);
     e->schema_version = hw_pg_get_int4(r, row, column + SCHEMA_VERSION);
+}
+
+static void decode(const PGresult *r, int row, howdah_event *e)
+{
+    hw_pg_decode_event(r, row, 0, e);
+    if (PQnfields(r) > WHOLE && !hw_pg_get_bool(r, row, WHOLE)) {
+        e->bare = true;
+        e->broken = false;
+        e->data = HW_STR_NULL;
+    }
 }
 
 static int make_room(hw_pg_cursor *c, size_t n, howdah_error *reterr)
@@ -300,27 +337,48 @@ static int fetch(hw_pg_cursor *c, PGresult **ret_page, howdah_error *reterr)
 
 /* -------------------------------------------------------------- operations */
 
-/* Copies the query's strings into one block. */
-static int keep_texts(hw_pg_cursor *c, const hw_query *q, howdah_error *reterr)
+/* The types that can match begin with the pattern's prefix, which ends with a dot or is empty; types
+   are ASCII, in the order of their bytes. */
+static void put_bounds(hw_str pattern, hw_buf *lowest, hw_buf *beyond)
 {
-    hw_buf regex = HW_BUF_INIT(4096);
-    hw_str from[4] = {q->stream, q->type, q->pattern, q->correlation_id};
-    hw_str *const to[4] = {&c->stream, &c->type, &c->filter, &c->correlation_id};
+    hw_str prefix = hw_pattern_prefix(pattern);
+
+    hw_buf_put(lowest, prefix.s, prefix.len);
+    if (prefix.len > 0)
+        hw_buf_put(beyond, prefix.s, prefix.len - 1);
+    hw_buf_putc(beyond, prefix.len > 0 ? '.' + 1 : '\x7f');
+}
+
+enum text { STREAM_TEXT, TYPE_TEXT, FILTER, CORRELATION, WHOLE_TYPES, LOWEST, BEYOND, TEXTS };
+
+/* What the query does not say word by word: regular expressions, and where to look for types. */
+static void make_texts(const hw_pg_cursor *c, const hw_query *q, hw_buf made[TEXTS])
+{
+    if (q->pattern.s && c->direct)
+        hw_pattern_regex(q->pattern, &made[FILTER]);
+    for (size_t i = 0; c->direct && q->ranges && i < q->payload_of_n; i++) {
+        if (i > 0)
+            hw_buf_putc(&made[WHOLE_TYPES], '|');
+        hw_pattern_regex(q->payload_of[i], &made[WHOLE_TYPES]);
+    }
+    if (c->sparse)
+        put_bounds(q->pattern, &made[LOWEST], &made[BEYOND]);
+}
+
+/* Copies the strings into one block. */
+static int copy_texts(hw_pg_cursor *c, const hw_str from[TEXTS], howdah_error *reterr)
+{
+    hw_str *const to[TEXTS] = {&c->stream, &c->type,   &c->filter, &c->correlation_id,
+                               &c->whole,  &c->lowest, &c->beyond};
     size_t room = 0;
     char *at;
 
-    if (q->pattern.s && c->direct) {
-        hw_pattern_regex(q->pattern, &regex);
-        from[2] = (hw_str){hw_buf_str(&regex), regex.len};
-    }
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < TEXTS; i++)
         room += from[i].len + 1;
     c->texts = at = hw_alloc(room);
-    if (!at || regex.broken) {
-        hw_buf_done(&regex);
+    if (!at)
         return hw_fail_no_memory(reterr);
-    }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < TEXTS; i++) {
         if (!from[i].s)
             continue;
         memcpy(at, from[i].s, from[i].len);
@@ -328,8 +386,30 @@ static int keep_texts(hw_pg_cursor *c, const hw_query *q, howdah_error *reterr)
         *to[i] = (hw_str){at, from[i].len};
         at += from[i].len + 1;
     }
-    hw_buf_done(&regex);
     return HOWDAH_OK;
+}
+
+static int keep_texts(hw_pg_cursor *c, const hw_query *q, howdah_error *reterr)
+{
+    hw_buf made[TEXTS];
+    hw_str from[TEXTS] = {q->stream, q->type, q->pattern, q->correlation_id};
+    int s = HOWDAH_OK;
+
+    for (int i = 0; i < TEXTS; i++)
+        made[i] = (hw_buf)HW_BUF_INIT(REGEX_BYTES_MAX);
+    make_texts(c, q, made);
+    if (c->sparse) /* the prefix may be empty */
+        from[LOWEST] = HW_STR_LIT("");
+    for (int i = 0; i < TEXTS && s >= 0; i++) {
+        s = hw_buf_check(&made[i], reterr);
+        if (made[i].len > 0)
+            from[i] = (hw_str){hw_buf_str(&made[i]), made[i].len};
+    }
+    if (s >= 0)
+        s = copy_texts(c, from, reterr);
+    for (int i = 0; i < TEXTS; i++)
+        hw_buf_done(&made[i]);
+    return s;
 }
 
 static int keep_sets(hw_pg_cursor *c, const hw_query *q, howdah_error *reterr)
@@ -357,6 +437,7 @@ int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_curs
 {
     hw_pg *pg = (hw_pg *)store;
     hw_pg_cursor *c;
+    hw_query q;
     int s = hw_pg_ready(pg, reterr);
 
     if (s < 0)
@@ -375,7 +456,15 @@ int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_curs
     c->batch = query->batch ? query->batch : 1000;
     c->page_rows = c->batch < FIRST_PAGE ? c->batch : FIRST_PAGE;
     c->end = c->first > c->last;
-    s = keep_texts(c, query, reterr);
+    q = *query;
+    /* A pattern without a wildcard is a type, and has its index. */
+    if (hw_pattern_is_exact(q.pattern) && !q.type.s) {
+        q.type = q.pattern;
+        q.pattern = HW_STR_NULL;
+    }
+    c->sparse = c->direct && q.sparse && q.pattern.s && !q.type.s && !q.stream.s &&
+                !q.correlation_id.s && !q.ids;
+    s = keep_texts(c, &q, reterr);
     if (s >= 0)
         s = keep_sets(c, query, reterr);
     if (s < 0) {
@@ -406,14 +495,14 @@ int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *
         /* The last row says where the next page starts: the server works on that one while the
            others are decoded here. */
         if (n > 0)
-            hw_pg_decode_event(c->page, (int)(n - 1), 0, &c->events[n - 1]);
+            decode(c->page, (int)(n - 1), &c->events[n - 1]);
         advance(c, n);
         if (n > 0 && !c->ids && !c->ranges)
             adapt(c, n, PQresultMemorySize(c->page));
         fly_ahead(c);
         if (n > 0) {
             for (size_t i = 0; i + 1 < n; i++)
-                hw_pg_decode_event(c->page, (int)i, 0, &c->events[i]);
+                decode(c->page, (int)i, &c->events[i]);
             if (c->stream.s)
                 hw_pg_know(c->pg, c->stream, c->events[c->backward ? 0 : n - 1].version);
             *ret_events = c->events;
@@ -446,52 +535,14 @@ void hw_pg_read_close(hw_cursor *cursor)
 
 /* ------------------------------------------------------------ single values */
 
-static int read_int8(hw_pg *pg, hw_pg_statement statement, int64_t *ret_value, howdah_error *reterr)
-{
-    hw_pg_call call = {.statement = (int)statement};
-    PGresult *result = NULL;
-    int s = hw_pg_query(pg, &call, &result, reterr);
-
-    if (s >= 0)
-        *ret_value = hw_pg_get_int8(result, 0, 0);
-    PQclear(result);
-    return s;
-}
-
 int hw_pg_head(hw_store *store, int64_t *ret_head, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     int s = hw_pg_ready(pg, reterr);
 
     return s < 0 ? s
-                 : read_int8(pg, pg->direct_read ? HW_PG_HEAD : HW_PG_FN_HEAD, ret_head, reterr);
-}
-
-int hw_pg_horizon(hw_store *store, uint64_t *ret_horizon, howdah_error *reterr)
-{
-    hw_pg *pg = (hw_pg *)store;
-    int64_t horizon = 0;
-    int s = hw_pg_ready(pg, reterr);
-
-    if (s >= 0)
-        s = read_int8(pg, HW_PG_HORIZON, &horizon, reterr);
-    if (s >= 0)
-        *ret_horizon = (uint64_t)horizon;
-    return s;
-}
-
-/* A standby cannot draw a transaction id: there a hole is never proven dead, and stays open. */
-int hw_pg_fence(hw_store *store, uint64_t *ret_fence, howdah_error *reterr)
-{
-    hw_pg *pg = (hw_pg *)store;
-    int64_t fence = -1; /* UINT64_MAX */
-    int s = hw_pg_ready(pg, reterr);
-
-    if (s >= 0 && !pg->recovery)
-        s = read_int8(pg, HW_PG_FENCE, &fence, reterr);
-    if (s >= 0)
-        *ret_fence = (uint64_t)fence;
-    return s;
+                 : hw_pg_query_int8(pg, pg->direct_read ? HW_PG_HEAD : HW_PG_FN_HEAD, ret_head,
+                                    reterr);
 }
 
 int hw_pg_tree(hw_store *store, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,

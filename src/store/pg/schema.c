@@ -344,7 +344,9 @@ static const char rights_sql[] =
     " coalesce(has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'SELECT')"
     "  AND has_sequence_privilege(q.oid, 'USAGE') AND has_sequence_privilege(b.oid, 'SELECT'),"
     "  false),"
-    " c.oid IS NOT NULL, p.oid IS NOT NULL AND has_function_privilege(p.oid, 'EXECUTE')"
+    " c.oid IS NOT NULL, p.oid IS NOT NULL AND has_function_privilege(p.oid, 'EXECUTE'),"
+    " coalesce((SELECT bool_and(has_function_privilege(r.oid, 'EXECUTE')) FROM pg_proc AS r"
+    "  WHERE r.pronamespace = n.oid AND r.proname IN ('ring', 'ring_inside')), false)"
     " FROM pg_namespace AS n"
     " LEFT JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = 'events'"
     " LEFT JOIN pg_class AS q ON q.relnamespace = n.oid"
@@ -391,13 +393,13 @@ static int check_version(hw_pg *pg, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* Who rings for this session's appends: we do, after the commit, or the trigger, which it has to
-   where append_arrays() tells us nothing, and where the session is not ours to change. */
+/* Who rings for this session's appends: we do, after the commit; or append_arrays() does, which
+   tells us nothing.  A session that is not ours is left as it is. */
 static int choose_ringer(hw_pg *pg, howdah_error *reterr)
 {
     if (pg->foreign || pg->pooled || pg->read_only)
         return HOWDAH_OK;
-    pg->rings = pg->direct_append;
+    pg->rings = pg->direct_append && pg->may_ring;
     return hw_pg_command(pg, pg->rings ? "SET howdah.ring = 'off'" : "SET howdah.ring = 'on'",
                          reterr);
 }
@@ -416,6 +418,7 @@ static int check_rights(hw_pg *pg, const PGresult *rights, howdah_error *reterr)
         return schema_missing(pg, reterr);
     pg->direct_read = is_true(rights, 1);
     pg->direct_append = is_true(rights, 2);
+    pg->may_ring = is_true(rights, 5);
     s = check_version(pg, reterr);
     return s < 0 ? s : choose_ringer(pg, reterr);
 }

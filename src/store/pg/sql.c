@@ -24,10 +24,11 @@
 /* $1 id $2 stream, the version, then these; $13 expected version */
 #define INSERTED "$3, $4, $5, $6, $7, $8, $9, $10, $11, $12"
 
-/* With the bell's mark, as it was before the commit: whether somebody sleeps (bell.c). */
+/* With the bell's mark, as it was before the commit: whether somebody sleeps (bell.c).  NULL: nobody
+   ever did.  A SELECT of last_value would cost twice as much. */
 #define RETURNING                                                                                  \
     " RETURNING global_sequence, version, recorded_at,"                                            \
-    " (SELECT b.last_value FROM @schema@.bell AS b)"
+    " pg_sequence_last_value(@bell_text@::regclass)"
 
 #define LAST_VERSION "(SELECT max(version) FROM @schema@.events WHERE stream = $2)"
 
@@ -46,6 +47,48 @@
 #define BY_CORRELATION                                                                             \
     "correlation_id IS NOT NULL AND (correlation_id, global_sequence) >= ($7, $2)"                 \
     " AND (correlation_id, global_sequence) <= ($7, $3)"
+
+/*
+ * Reads of ranges.  An event comes whole, or without payload and headers; which of the two is
+ * found out once, inside, where the LIMIT keeps the planner from copying the question.
+ */
+#define WHOLE_OR_BARE                                                                              \
+    "e.global_sequence, e.id, e.stream, e.version, e.type, CASE WHEN e.whole THEN e.data END,"     \
+    " CASE WHEN e.whole THEN e.bytes END, e.content_type, CASE WHEN e.whole THEN e.headers END,"   \
+    " e.correlation_id, e.causation_id, e.actor, e.valid_time, e.recorded_at, e.family,"           \
+    " e.revision, e.corrects, e.reason, e.schema_version, e.whole"
+#define AND_WHOLE COLUMNS ", ($6::text IS NULL OR type ~ $6) AS whole"
+
+/*
+ * Ranges are ascending, so their rows are, too: by the number of the range, which unnest() gives
+ * out in order, and within it.  So only the rows of one range at a time need sorting, and the
+ * reading ends with the limit.
+ */
+#define READ_RANGES(path, order)                                                                   \
+    "SELECT " WHOLE_OR_BARE " FROM unnest($1, $2) WITH ORDINALITY AS r(first, last, n),"           \
+    " LATERAL (SELECT " AND_WHOLE " FROM @schema@.events WHERE " path                              \
+    " AND ($5::text IS NULL OR type ~ $5) ORDER BY " order " LIMIT $3) AS e"                       \
+    " ORDER BY r.n, e.global_sequence LIMIT $3"
+
+/*
+ * Few events match: the types that do are found one by one in the index (from each the next), then
+ * their numbers in the same index, then the rows.
+ */
+#define READ_SPARSE(direction)                                                                     \
+    "WITH RECURSIVE t AS ("                                                                        \
+    " (SELECT e.type::text COLLATE \"C\" AS type FROM @schema@.events AS e WHERE e.type >= $4"     \
+    "  AND e.type < $7 ORDER BY e.type LIMIT 1)"                                                   \
+    " UNION ALL SELECT x.type FROM t, LATERAL (SELECT e.type::text COLLATE \"C\" AS type"          \
+    "  FROM @schema@.events AS e WHERE e.type > t.type AND e.type < $7"                            \
+    "  ORDER BY e.type LIMIT 1) AS x)"                                                             \
+    " SELECT " WHOLE_OR_BARE " FROM (SELECT s.seq FROM t, unnest($1, $2) AS r(first, last),"       \
+    "  LATERAL (SELECT e.global_sequence AS seq FROM @schema@.events AS e"                         \
+    "   WHERE (e.type, e.global_sequence) >= (t.type, r.first)"                                    \
+    "   AND (e.type, e.global_sequence) <= (t.type, r.last)"                                       \
+    "   ORDER BY e.type " direction ", e.global_sequence " direction " LIMIT $3) AS s"             \
+    "  WHERE t.type ~ $5 ORDER BY s.seq " direction " LIMIT $3) AS k,"                             \
+    " LATERAL (SELECT " AND_WHOLE " FROM @schema@.events WHERE global_sequence = k.seq LIMIT 1)"   \
+    " AS e ORDER BY k.seq " direction
 
 static const Oid append_types[] = {HW_OID_UUID,        HW_OID_TEXT, HW_OID_TEXT,  HW_OID_JSON,
                                    HW_OID_JSON,        HW_OID_TEXT, HW_OID_UUID,  HW_OID_TEXT,
@@ -71,7 +114,10 @@ static const Oid text_type[] = {HW_OID_TEXT};
 static const Oid texts_type[] = {HW_OID_TEXT_ARRAY};
 static const Oid uuid_type[] = {HW_OID_UUID};
 static const Oid uuids_type[] = {HW_OID_UUID_ARRAY};
-static const Oid range_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8};
+/* $1 firsts $2 lasts $3 limit $4 type, or the first that can match $5 regular expression $6 that of
+   the types that come whole $7 behind the last that can match */
+static const Oid range_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8, HW_OID_TEXT,
+                                  HW_OID_TEXT,       HW_OID_TEXT,       HW_OID_TEXT};
 static const Oid mark_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8};
 
 #define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
@@ -152,11 +198,16 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
                         " FROM @schema@.events WHERE id = u.one LIMIT 1) AS e"
                         " ORDER BY e.global_sequence",
                         TYPES(uuids_type)},
-    [HW_PG_READ_RANGES] =
-        {"SELECT e.* FROM unnest($1, $2) AS r(first, last), LATERAL (SELECT " COLUMNS
-         " FROM @schema@.events WHERE global_sequence BETWEEN r.first AND r.last"
-         " ORDER BY global_sequence LIMIT $3) AS e ORDER BY e.global_sequence LIMIT $3",
-         TYPES(range_types)},
+    [HW_PG_READ_RANGES] = {READ_RANGES("global_sequence BETWEEN r.first AND r.last"
+                                       " AND $4::text IS NULL",
+                                       "global_sequence"),
+                           range_types, 6},
+    [HW_PG_READ_RANGES_TYPE] = {READ_RANGES("(type, global_sequence) >= ($4, r.first)"
+                                            " AND (type, global_sequence) <= ($4, r.last)",
+                                            "type, global_sequence"),
+                                range_types, 6},
+    [HW_PG_READ_SPARSE] = {READ_SPARSE(""), TYPES(range_types)},
+    [HW_PG_READ_SPARSE_BACK] = {READ_SPARSE("DESC"), TYPES(range_types)},
     [HW_PG_FN_STREAM_VERSION] = {"SELECT @schema@.stream_version($1)", TYPES(text_type)},
     [HW_PG_FN_HEAD] = {"SELECT @schema@.head()", NULL, 0},
     /* $6 is the pattern here; $8 "true" for backward */
@@ -164,8 +215,8 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
                        " $8::boolean)",
                        TYPES(fn_read_types)},
     [HW_PG_FN_READ_IDS] = {"SELECT " COLUMNS " FROM @schema@.read_ids($1)", TYPES(uuids_type)},
-    [HW_PG_FN_READ_RANGES] = {"SELECT " COLUMNS " FROM @schema@.read_ranges($1, $2, $3)",
-                              TYPES(range_types)},
+    [HW_PG_FN_READ_RANGES] = {"SELECT " COLUMNS " FROM @schema@.read_ranges($1, $2, $3, $4, $5)",
+                              range_types, 5},
     [HW_PG_TREE] = {"SELECT depth, event_id FROM @schema@.causation_tree($1)", TYPES(uuid_type)},
     [HW_PG_HORIZON] = {"SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint", NULL, 0},
     [HW_PG_FENCE] = {"SELECT pg_current_xact_id()::text::bigint", NULL, 0},
