@@ -101,7 +101,8 @@ static howdah_bus *own_bus;
 static void on_term(int signal)
 {
     (void)signal;
-    howdah_interrupt(own_bus); /* NOLINT(bugprone-signal-handler,cert-sig30-c): it is made for it */
+    /* NOLINTNEXTLINE(bugprone-signal-handler,cert-sig30-c): it is made for this */
+    howdah_interrupt(own_bus);
 }
 
 static howdah_subscribe_options options_of(hand *h)
