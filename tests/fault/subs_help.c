@@ -45,7 +45,7 @@ static howdah_bus *child_bus;
 static void on_term(int signal)
 {
     (void)signal;
-    howdah_interrupt(child_bus);
+    howdah_interrupt(child_bus); /* NOLINT(bugprone-signal-handler,cert-sig30-c) */
 }
 
 static bool is_type(const howdah_event *event, const char *type)

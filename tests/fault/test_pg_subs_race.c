@@ -101,6 +101,7 @@ static howdah_bus *own_bus;
 static void on_term(int signal)
 {
     (void)signal;
+    /* NOLINTNEXTLINE(bugprone-signal-handler,cert-sig30-c): it is made for this */
     howdah_interrupt(own_bus);
 }
 
