@@ -35,7 +35,7 @@
     " convert_to(@schema_text@, 'UTF8') || decode('00', 'hex') || convert_to(" id ", 'UTF8') END)"
 #define LOCK_KEYS(hash)                                                                            \
     "('x' || substr(" hash ", 1, 8))::bit(32)::int4, ('x' || substr(" hash ", 9, "                 \
-                                                                           "8))::bit(32)::int4"
+    "8))::bit(32)::int4"
 #define LOCKS_HELD                                                                                 \
     "(SELECT l.classid, l.objid FROM pg_locks AS l WHERE l.locktype = 'advisory'"                  \
     " AND l.objsubid = 2 AND l.granted AND l.database ="                                           \
