@@ -549,8 +549,11 @@ static bool is_caught_up(const void *ctx)
 int howdah_wait_caught_up(howdah_subscription *subscription, int64_t for_ms, howdah_error *reterr)
 {
     goal g = {.sub = subscription};
-    int s = enter_service(subscription ? subscription->bus : NULL, "howdah_wait_caught_up", reterr);
+    int s;
 
+    if (!subscription)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_wait_caught_up: the subscription is NULL");
+    s = enter_service(subscription->bus, "howdah_wait_caught_up", reterr);
     if (s >= 0)
         s = subscription->bus->store->ops->head(subscription->bus->store, &g.head, reterr);
     return s < 0 ? s : run_until(subscription->bus, for_ms, is_caught_up, &g, reterr);

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/random.h"
 #include "conformance.h"
 
 /* What a handler saw, as "1 2 3"; and how it shall behave. */
@@ -572,7 +574,7 @@ static void effect_and_checkpoint_are_one_transaction(void **state)
     howdah_subscribe_options o = options("p", &s);
     char sql[128];
 
-    (void)snprintf(table, sizeof table, "effects_%08x", (unsigned)(uintptr_t)c ^ (unsigned)rand());
+    (void)snprintf(table, sizeof table, "effects_%d_%08x", (int)getpid(), hw_random_u32());
     (void)snprintf(sql, sizeof sql, "CREATE TABLE %s (n bigint)", table);
     cf_sql(c, sql);
     (void)snprintf(effect, sizeof effect, "INSERT INTO %s VALUES (1)", table);

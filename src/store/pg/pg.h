@@ -327,7 +327,7 @@ void hw_pg_land(hw_pg *pg);
 /* Gives the page in flight up: its connection is gone, its cursor will ask again. */
 void hw_pg_forget(hw_pg *pg);
 /* The columns of an event, the first of them given; texts point into the result. */
-void hw_pg_decode_event(const PGresult *result, int row, int column, howdah_event *ret_event);
+void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e);
 int hw_pg_tree(hw_store *store, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
                size_t *ret_n, howdah_error *reterr);
 int hw_pg_head(hw_store *store, int64_t *ret_head, howdah_error *reterr);
