@@ -56,6 +56,14 @@ def follow_prints_what_is_there_and_what_comes(store):
         tail.stdout.close()
 
 
+def a_subscription_goes_on_where_it_was(store):
+    run("append", store, "order-40")
+    assert "order-40 version 1: " in run("subscribe", store, "once")
+    run("append", store, "order-41")
+    printed = run("subscribe", store, "once")
+    assert "order-41 version 1: " in printed and "order-40" not in printed, printed
+
+
 def the_transaction_stores_row_and_event(store):
     if store.startswith("sqlite:"):
         printed = run("transaction_sqlite", store[len("sqlite:"):])
@@ -66,7 +74,8 @@ def the_transaction_stores_row_and_event(store):
 
 
 CASES = [append_is_refused_the_second_time, read_finds_what_matches_the_pattern,
-         follow_prints_what_is_there_and_what_comes, the_transaction_stores_row_and_event]
+         follow_prints_what_is_there_and_what_comes, a_subscription_goes_on_where_it_was,
+         the_transaction_stores_row_and_event]
 
 
 def main():

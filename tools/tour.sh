@@ -1,5 +1,5 @@
 #!/bin/sh
-# tour.sh - a guided tour: appends, reads and follows events, and shows each command it runs.
+# tour.sh - a guided tour: appends, reads, follows and handles events, and shows each command it runs.
 #
 #   tools/tour.sh PATH/TO/howdah FILE.db
 #
@@ -102,6 +102,14 @@ sleep 1
 show howdah append "$order" order.delivered '{"parcels":2}' --correlation "$purchase"
 wait $follower
 
+tell "Handle each event durably: a command runs once for each, and the place is kept."
+# shellcheck disable=SC2016
+show howdah subscribe tour --pattern 'order.*' --until-caught-up \
+    --exec 'echo "$HOWDAH_STREAM: $HOWDAH_EVENT_TYPE"'
+tell "Run again, it goes on where it was; there is nothing new."
+show howdah subscribe tour --until-caught-up
+show howdah sub ls
+
 tell "The state of the bus:"
 show howdah status
 
@@ -113,6 +121,7 @@ ${bold}That was the tour.${plain}  The events are in $(basename "$file").  To go
   howdah help                                every command, with examples
   howdah read --correlation $purchase       all that belongs to this purchase
   howdah follow                              and append from another terminal
+  howdah subscribe mail --exec ./send-mail   a command for every event
   howdah doctor                              is the store set up well?
   howdah init --store sqlite:copy.db         then copy a log:
   howdah read | howdah append --batch --store sqlite:copy.db

@@ -34,6 +34,13 @@ HOWDAH_MUST_CHECK int howdah_pg_append(PGconn *conn, const char *schema,
                                        const howdah_append_options *options,
                                        howdah_position *ret_positions, howdah_error *reterr);
 
+/*
+ * Inside the handler of a HOWDAH_CHECKPOINT_TRANSACTIONAL subscription: the connection whose open
+ * transaction the checkpoint will be part of.  The handler neither commits nor rolls back.  NULL in
+ * every other case.
+ */
+HOWDAH_API PGconn *howdah_delivery_pg(const howdah_delivery *delivery);
+
 #ifdef __cplusplus
 }
 #endif

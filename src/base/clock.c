@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -36,6 +37,16 @@ int64_t hw_clock_mono_us(void)
 int64_t hw_clock_mono_ms(void)
 {
     return hw_clock_mono_us() / 1000;
+}
+
+void hw_clock_boot(char ret_text[HW_BOOT_TEXT + 1])
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+    if (!file || fscanf(file, "%36s", ret_text) != 1)
+        memcpy(ret_text, "?", sizeof "?");
+    if (file)
+        (void)fclose(file);
 }
 
 /* ------------------------------------------------------------------ calendar */

@@ -13,6 +13,13 @@ int64_t hw_clock_mono_ms(void);
 /* The same in microseconds, for measuring. */
 int64_t hw_clock_mono_us(void);
 
+/*
+ * Names the present boot of this machine, to tell whether a stored time of the clocks above still
+ * means anything; "?" when the system does not say.
+ */
+#define HW_BOOT_TEXT 36
+void hw_clock_boot(char ret_text[HW_BOOT_TEXT + 1]);
+
 /* Sleeps; a signal cuts it short. */
 void hw_clock_sleep_ms(int64_t ms);
 

@@ -10,11 +10,14 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "bus/subscription.h"
 
 static int new_bus(const howdah_settings *settings, howdah_bus **ret_bus, howdah_error *reterr)
 {
+    const char *wakeup = hw_settings_text(settings, HW_SETTING_wakeup);
     howdah_bus *bus = hw_calloc(1, sizeof *bus);
 
     if (!bus)
@@ -29,6 +32,9 @@ static int new_bus(const howdah_settings *settings, howdah_bus **ret_bus, howdah
     bus->payload_bytes_max = (size_t)settings->value[HW_SETTING_payload_bytes_max];
     bus->read_batch = (size_t)settings->value[HW_SETTING_read_batch];
     bus->poll_interval_ms = settings->value[HW_SETTING_poll_interval];
+    bus->wakeup = wakeup[0] == 'n'   ? HW_WAKEUP_NOTIFY
+                  : wakeup[0] == 'p' ? HW_WAKEUP_POLL
+                                     : HW_WAKEUP_AUTO;
     *ret_bus = bus;
     return HOWDAH_OK;
 }
@@ -49,6 +55,35 @@ static hw_config config_of(const char *url, const howdah_settings *settings,
     };
 }
 
+/* For handlers' transactions and runner threads; an interrupt concerns them all. */
+static int open_another(void *ctx, hw_store **ret_store, howdah_error *reterr)
+{
+    const howdah_bus *bus = ctx;
+    hw_config config = config_of(bus->url, bus->settings, &bus->interrupt);
+
+    return hw_store_open(&config, ret_store, reterr);
+}
+
+/* What another session needs to know. */
+static int keep_settings(howdah_bus *bus, const char *url, const howdah_settings *settings,
+                         howdah_error *reterr)
+{
+    int s = howdah_settings_new(&bus->settings, reterr);
+
+    for (size_t i = 0; s >= 0 && i < HW_SETTING_COUNT; i++) {
+        if (settings->text[i] && !(bus->settings->text[i] = hw_strdup(settings->text[i])))
+            s = hw_fail_no_memory(reterr);
+        bus->settings->value[i] = settings->value[i];
+    }
+    bus->url = hw_strdup(url);
+    bus->masked_url = hw_url_mask(url);
+    if (s >= 0 && (!bus->url || !bus->masked_url))
+        s = hw_fail_no_memory(reterr);
+    bus->open_store = open_another;
+    bus->open_ctx = bus;
+    return s;
+}
+
 int howdah_open(const char *url, const howdah_settings *settings, howdah_bus **ret_bus,
                 howdah_error *reterr)
 {
@@ -66,13 +101,10 @@ int howdah_open(const char *url, const howdah_settings *settings, howdah_bus **r
     s = new_bus(settings, &bus, reterr);
     if (s < 0)
         return s;
-    bus->masked_url = hw_url_mask(url);
-    if (!bus->masked_url) {
-        howdah_close(bus);
-        return hw_fail_no_memory(reterr);
-    }
+    s = keep_settings(bus, url, settings, reterr);
     config = config_of(url, settings, &bus->interrupt);
-    s = hw_store_open(&config, &bus->store, reterr);
+    if (s >= 0)
+        s = hw_store_open(&config, &bus->store, reterr);
     if (s < 0) {
         howdah_close(bus);
         return s;
@@ -99,13 +131,19 @@ int hw_bus_over(hw_store *store, const howdah_settings *settings, howdah_bus **r
 
 void howdah_close(howdah_bus *bus)
 {
+    howdah_error err = HOWDAH_ERROR_INIT;
+
     if (!bus)
         return;
+    if (bus->service && hw_service_close(bus, &err) < 0)
+        hw_log(HOWDAH_LOG_WARN, "closing the bus: %s", err.message);
     if (bus->store)
         bus->store->ops->close(bus->store);
     if (bus->interrupt.fd >= 0)
         (void)close(bus->interrupt.fd);
     hw_free(bus->masked_url);
+    hw_free(bus->url);
+    howdah_settings_free(bus->settings);
     hw_free(bus);
 }
 

@@ -7,13 +7,24 @@
 #include "bus/settings.h"
 #include "store/store.h"
 
+/* One more session of the same bus. */
+typedef int (*hw_open_fn)(void *ctx, hw_store **ret_store, howdah_error *reterr);
+
+struct hw_service;
+
 struct howdah_bus {
     hw_store *store;
     hw_interrupt interrupt;
     size_t payload_bytes_max;
     size_t read_batch;
     int64_t poll_interval_ms;
+    enum { HW_WAKEUP_AUTO, HW_WAKEUP_NOTIFY, HW_WAKEUP_POLL } wakeup;
     char *masked_url;
+    howdah_settings *settings; /* with url: for further sessions; NULL over a store given */
+    char *url;
+    hw_open_fn open_store;
+    void *open_ctx;
+    struct hw_service *service; /* subscriptions; NULL before the first */
 };
 
 /* A bus over a store that exists already (a shim, a caller's connection); takes it over. */

@@ -1,9 +1,12 @@
-/* caller.c - append inside the caller's own transaction, on either engine. */
+/* caller.c - the stores' own handles: appends in the caller's transaction, a handler's transaction.
+ */
 #include <howdah/howdah_pg.h>
 #include <howdah/howdah_sqlite.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "bus/bus.h"
+#include "bus/subscription.h"
 #include "engine/rules.h"
 #include "store/pg/pg.h"
 #include "store/sqlite/sqlite.h"
@@ -56,4 +59,22 @@ int howdah_sqlite_append(sqlite3 *db, const howdah_event *const *events, size_t 
         return s;
     s = hw_sqlite_wrap(db, &store, reterr);
     return s < 0 ? s : append_and_unwrap(store, events, n, options, ret_positions, reterr);
+}
+
+/* The transaction of the handler that runs, if it has one, and on that store. */
+static void *handle_of(const howdah_delivery *delivery, const char *store)
+{
+    if (!delivery || !delivery->tx || strcmp(delivery->tx->ops->name, store) != 0)
+        return NULL;
+    return delivery->tx->ops->subs->handle(delivery->tx);
+}
+
+PGconn *howdah_delivery_pg(const howdah_delivery *delivery)
+{
+    return handle_of(delivery, "postgresql");
+}
+
+sqlite3 *howdah_delivery_sqlite(const howdah_delivery *delivery)
+{
+    return handle_of(delivery, "sqlite");
 }

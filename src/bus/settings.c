@@ -42,6 +42,7 @@ static const char *range_text(const row *r)
         [HW_SETTING_payload_bytes_max] = "1 to 64MiB",
         [HW_SETTING_read_batch] = "1 to 100000",
         [HW_SETTING_poll_interval] = "1ms to 1m",
+        [HW_SETTING_wakeup] = "auto, notify or poll",
         [HW_SETTING_read_only] = "true or false",
         [HW_SETTING_allow_lossy] = "true or false",
     };
@@ -120,6 +121,9 @@ static int check_value(const row *r, const char *text, int64_t *ret_value, howda
         if (s < 0)
             return s;
     }
+    if (r == &rows[HW_SETTING_wakeup] && strcmp(text, "auto") != 0 && strcmp(text, "notify") != 0 &&
+        strcmp(text, "poll") != 0)
+        return hw_fail_field(reterr, HOWDAH_INVALID, r->key, "must be %s", range_text(r));
     if (!parse_value(r, text, &value))
         return hw_fail_field(reterr, HOWDAH_INVALID, r->key, "not a %s: %zu bytes given, wanted %s",
                              kind_names[r->kind], len, range_text(r));

@@ -17,7 +17,8 @@
     X(busy_timeout, DURATION, 0, 3600000, "10s", "longest wait for another writer (SQLite)")       \
     X(payload_bytes_max, BYTES, 1, 67108864, "1MiB", "largest payload of an event")                \
     X(read_batch, COUNT, 1, 100000, "1000", "events that a reader fetches at once")                \
-    X(poll_interval, DURATION, 1, 60000, "250ms", "longest pause between two looks of a tail")     \
+    X(poll_interval, DURATION, 1, 60000, "250ms", "longest pause between two looks at the log")    \
+    X(wakeup, TEXT, 4, 6, "auto", "how subscriptions are woken: auto, notify (or fail), poll")     \
     X(read_only, BOOLEAN, 0, 1, "false", "open for reading only; a standby server will do")        \
     X(allow_lossy, BOOLEAN, 0, 1, "false", "append although synchronous_commit is off")
 

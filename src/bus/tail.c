@@ -59,7 +59,7 @@ static int read_rows(howdah_tail *tail, hw_query *query, howdah_error *reterr)
     if (s == HOWDAH_END)
         tail->n = 0;
     tail->at = 0;
-    tail->more = s == HOWDAH_OK && tail->n == query->batch;
+    tail->more = s == HOWDAH_OK && (tail->n == query->batch || tail->cursor->more);
     return s < 0 ? s : HOWDAH_OK;
 }
 

@@ -15,18 +15,13 @@
 /* A guess further away than this is no help. */
 #define GUESS_DISTANCE_MAX 3u
 
-typedef struct guess {
-    const char *word;
-    unsigned distance;
-} guess;
-
-static void guess_try(guess *best, const char *given, const char *candidate)
+void cli_guess_try(cli_guess *best, const char *given, const char *candidate)
 {
     unsigned distance = hw_word_distance(given, candidate);
 
     if (distance <= GUESS_DISTANCE_MAX && distance < strlen(candidate) &&
         (!best->word || distance < best->distance))
-        *best = (guess){candidate, distance};
+        *best = (cli_guess){candidate, distance};
 }
 
 static const cli_option *find_in(const cli_option *table, const char *name, size_t len)
@@ -44,11 +39,11 @@ static const cli_option *find_option(const cli_command *command, const char *nam
     return option || !command ? option : find_in(command->options, name, len);
 }
 
-static void guess_in(guess *best, const char *name, const cli_option *table)
+static void guess_in(cli_guess *best, const char *name, const cli_option *table)
 {
     for (; table && table->name; table++)
         if (!(table->flags & CLI_LATER))
-            guess_try(best, name, table->name);
+            cli_guess_try(best, name, table->name);
 }
 
 static bool some_command_has(const char *name, size_t len)
@@ -62,7 +57,7 @@ static bool some_command_has(const char *name, size_t len)
 static int unknown_option(const cli_args *args, const char *name, size_t len, howdah_error *reterr)
 {
     char word[64];
-    guess best = {NULL, 0};
+    cli_guess best = {NULL, 0};
     int s;
 
     (void)snprintf(word, sizeof word, "%.*s", (int)(len < sizeof word ? len : sizeof word - 1),
@@ -81,13 +76,13 @@ static int unknown_option(const cli_args *args, const char *name, size_t len, ho
 
 int cli_command_unknown(const char *name, howdah_error *reterr)
 {
-    guess best = {NULL, 0};
+    cli_guess best = {NULL, 0};
     int s;
 
     if (cli_command_is_later(name))
         return hw_fail(reterr, HOWDAH_MISUSE, "%s: not in this version", name);
     for (const cli_command *c = cli_commands; c->name; c++)
-        guess_try(&best, name, c->name);
+        cli_guess_try(&best, name, c->name);
     s = hw_fail(reterr, HOWDAH_MISUSE, "unknown command %.64s", name);
     if (best.word)
         return hw_advise(reterr, s, "did you mean %s?", best.word);
@@ -238,6 +233,37 @@ int cli_args_duration(const cli_args *args, const char *name, int64_t *ret_ms, h
     if (!text || hw_duration_parse(text, ret_ms))
         return HOWDAH_OK;
     return hw_fail_field(reterr, HOWDAH_INVALID, name, "wanted a duration, like 250ms, 5s or 2m");
+}
+
+/* The place of word in a list separated by spaces; -1: it is not there. */
+static int place_in(const char *list, const char *word)
+{
+    size_t len = strlen(word);
+
+    for (int place = 0; *list; place++) {
+        size_t n = strcspn(list, " ");
+
+        if (n == len && memcmp(list, word, n) == 0)
+            return place;
+        list += n;
+        list += *list == ' ';
+    }
+    return -1;
+}
+
+int cli_args_choice(const cli_args *args, const char *name, int *ret_index, howdah_error *reterr)
+{
+    const cli_given *given = last_given(args, name);
+    int place;
+
+    if (!given)
+        return HOWDAH_OK;
+    place = place_in(given->option->choices, given->value);
+    if (place < 0)
+        return hw_fail_field(reterr, HOWDAH_INVALID, name, "wanted one of: %s",
+                             given->option->choices);
+    *ret_index = place;
+    return HOWDAH_OK;
 }
 
 int cli_args_words(const cli_args *args, int min, int max, howdah_error *reterr)

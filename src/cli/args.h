@@ -51,6 +51,13 @@ extern const cli_option cli_global_options[];
 int cli_args_parse(cli_args *args, int argc, char **argv, howdah_error *reterr);
 void cli_args_done(cli_args *args);
 
+/* For "did you mean": start with {NULL, 0}; word is the candidate nearest to what was given. */
+typedef struct cli_guess {
+    const char *word; /* NULL: none is near enough */
+    unsigned distance;
+} cli_guess;
+void cli_guess_try(cli_guess *best, const char *given, const char *candidate);
+
 bool cli_args_has(const cli_args *args, const char *name);
 /* The value given last; NULL when there is none. */
 const char *cli_args_text(const cli_args *args, const char *name);
@@ -62,6 +69,8 @@ int cli_args_number(const cli_args *args, const char *name, int64_t min, int64_t
                     int64_t *ret_value, howdah_error *reterr);
 int cli_args_duration(const cli_args *args, const char *name, int64_t *ret_ms,
                       howdah_error *reterr);
+/* The option's value is one of those of its row in the table; which, counted from 0. */
+int cli_args_choice(const cli_args *args, const char *name, int *ret_index, howdah_error *reterr);
 
 /* MISUSE unless min to max words follow the command's name; the advice is its usage line. */
 int cli_args_words(const cli_args *args, int min, int max, howdah_error *reterr);

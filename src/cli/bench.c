@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 #include "cli/bench_load.h"
 #include "cli/bench_report.h"
@@ -24,9 +25,15 @@
 #define BATCH_DEFAULT 1000
 #define EVENTS_MAX 1000000000
 #define EVENTS_DEFAULT 1000000
+#define RATE_MAX 100000
+#define RATE_DEFAULT 100
+#define SUBSCRIPTIONS_MAX 1000
+#define SUBSCRIPTIONS_DEFAULT 10
+#define FANOUT_CLIENTS_DEFAULT 32
 
 static const char *const kind_names[] = {
-    [BENCH_APPEND] = "append", [BENCH_APPEND_BATCH] = "append-batch", [BENCH_READ] = "read"};
+    [BENCH_APPEND] = "append",   [BENCH_APPEND_BATCH] = "append-batch", [BENCH_READ] = "read",
+    [BENCH_DELIVER] = "deliver", [BENCH_LATENCY] = "latency",           [BENCH_FANOUT] = "fanout"};
 
 /* ---- the plan */
 
@@ -47,12 +54,58 @@ static int parse_kind(const cli_args *args, bench_plan *plan, howdah_error *rete
     return hw_advise(reterr, s, "usage: howdah %s", args->command->usage[0]);
 }
 
+#define KIND(kind) (1u << (kind))
+#define WRITERS (KIND(BENCH_APPEND) | KIND(BENCH_APPEND_BATCH) | KIND(BENCH_FANOUT))
+#define READERS (KIND(BENCH_READ) | KIND(BENCH_DELIVER))
+
 /* An option that this kind of bench has no use for is refused, not ignored. */
-static int refuse(const cli_args *args, const char *name, bool needed, howdah_error *reterr)
+static int refuse_useless(const cli_args *args, bench_kind kind, howdah_error *reterr)
 {
-    if (needed || !cli_args_has(args, name))
-        return HOWDAH_OK;
-    return hw_fail(reterr, HOWDAH_MISUSE, "bench %s has no --%s", args->words[1], name);
+    static const struct {
+        const char *option;
+        unsigned kinds;
+    } rules[] = {
+        {"batch", KIND(BENCH_APPEND_BATCH)},
+        {"events", READERS},
+        {"streams", WRITERS},
+        {"clients", WRITERS | READERS},
+        {"rate", KIND(BENCH_LATENCY)},
+        {"subscriptions", KIND(BENCH_FANOUT)},
+        {"pattern-share", KIND(BENCH_DELIVER)},
+    };
+
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        if (cli_args_has(args, rules[i].option) && !(rules[i].kinds & KIND(kind)))
+            return hw_fail(reterr, HOWDAH_MISUSE, "bench %s has no --%s", args->words[1],
+                           rules[i].option);
+    }
+    return HOWDAH_OK;
+}
+
+static int parse_numbers(cli_context *cli, bench_plan *plan, howdah_error *reterr)
+{
+    const struct {
+        const char *option;
+        int64_t min;
+        int64_t max;
+        int64_t *value;
+    } numbers[] = {
+        {"streams", 1, BENCH_STREAMS_MAX, &plan->streams},
+        {"clients", 1, CLIENTS_MAX, &plan->clients},
+        {"seconds", 1, SECONDS_MAX, &plan->seconds},
+        {"payload", BENCH_PAYLOAD_MIN, (int64_t)cli_payload_max(cli), &plan->payload},
+        {"batch", 1, HOWDAH_BATCH_EVENTS_MAX, &plan->batch},
+        {"events", 1, EVENTS_MAX, &plan->events},
+        {"rate", 1, RATE_MAX, &plan->rate},
+        {"subscriptions", 1, SUBSCRIPTIONS_MAX, &plan->subscriptions},
+        {"pattern-share", 1, EVENTS_MAX, &plan->pattern_share},
+    };
+    int s = HOWDAH_OK;
+
+    for (size_t i = 0; s >= 0 && i < sizeof numbers / sizeof *numbers; i++)
+        s = cli_args_number(&cli->args, numbers[i].option, numbers[i].min, numbers[i].max,
+                            numbers[i].value, reterr);
+    return s;
 }
 
 static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
@@ -60,40 +113,69 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
     const cli_args *args = &cli->args;
     int s = parse_kind(args, plan, reterr);
 
+    if (s >= 0)
+        s = refuse_useless(args, plan->kind, reterr);
     if (s < 0)
         return s;
     plan->ceiling = cli_args_has(args, "ceiling");
-    plan->clients = 1;
+    plan->clients = plan->kind == BENCH_FANOUT ? FANOUT_CLIENTS_DEFAULT : 1;
     plan->seconds = SECONDS_DEFAULT;
     plan->payload = PAYLOAD_DEFAULT;
-    plan->streams = BENCH_STREAMS_DEFAULT;
+    /* latency: the version alone tells which event it is */
+    plan->streams = plan->kind == BENCH_LATENCY ? 1 : BENCH_STREAMS_DEFAULT;
     plan->batch = plan->kind == BENCH_APPEND_BATCH ? BATCH_DEFAULT : 1;
     plan->events = EVENTS_DEFAULT;
-    s = refuse(args, "batch", plan->kind == BENCH_APPEND_BATCH, reterr);
-    if (s >= 0)
-        s = refuse(args, "events", plan->kind == BENCH_READ, reterr);
-    if (s >= 0)
-        s = refuse(args, "streams", plan->kind != BENCH_READ, reterr);
-    if (s >= 0)
-        s = cli_args_number(args, "streams", 1, BENCH_STREAMS_MAX, &plan->streams, reterr);
-    if (s >= 0)
-        s = cli_args_number(args, "clients", 1, CLIENTS_MAX, &plan->clients, reterr);
-    if (s >= 0)
-        s = cli_args_number(args, "seconds", 1, SECONDS_MAX, &plan->seconds, reterr);
-    if (s >= 0)
-        s = cli_args_number(args, "payload", BENCH_PAYLOAD_MIN, (int64_t)cli_payload_max(cli),
-                            &plan->payload, reterr);
-    if (s >= 0)
-        s = cli_args_number(args, "batch", 1, HOWDAH_BATCH_EVENTS_MAX, &plan->batch, reterr);
-    if (s >= 0)
-        s = cli_args_number(args, "events", 1, EVENTS_MAX, &plan->events, reterr);
-    if (s >= 0 && plan->batch * plan->payload > HOWDAH_BATCH_BYTES_MAX)
+    plan->rate = RATE_DEFAULT;
+    plan->subscriptions = plan->kind == BENCH_FANOUT ? SUBSCRIPTIONS_DEFAULT : 1;
+    s = parse_numbers(cli, plan, reterr);
+    if (s < 0)
+        return s;
+    if (plan->batch * plan->payload > HOWDAH_BATCH_BYTES_MAX)
         return hw_fail_field(reterr, HOWDAH_LIMIT, "batch", "its payloads would pass %d bytes",
                              HOWDAH_BATCH_BYTES_MAX);
-    return s;
+    if (plan->pattern_share > plan->events)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "pattern-share",
+                             "no event of %lld would have the type", (long long)plan->events);
+    return HOWDAH_OK;
 }
 
 /* ---- the site */
+
+/* The same settings for the bus that nobody listens to, but for its place. */
+static int make_quiet(bench_site *site, howdah_error *reterr)
+{
+    howdah_setting_info info = {.size = sizeof info};
+    hw_buf text = HW_BUF_INIT(65536);
+    bool sqlite = site->backend == &bench_backend_sqlite;
+    int s = howdah_settings_new(&site->quiet_settings, reterr);
+
+    for (size_t i = 0; s >= 0 && howdah_settings_describe(i, &info) == HOWDAH_OK; i++)
+        s = howdah_settings_set(site->quiet_settings, info.key,
+                                howdah_settings_get(site->settings, info.key), reterr);
+    hw_buf_puts(&text, sqlite ? "sqlite:" : site->place);
+    hw_buf_puts(&text, sqlite ? site->ceiling : BENCH_QUIET);
+    if (s >= 0)
+        s = hw_buf_check(&text, reterr);
+    if (s >= 0 && !sqlite)
+        s = howdah_settings_set(site->quiet_settings, "schema", hw_buf_str(&text), reterr);
+    if (s >= 0) {
+        site->quiet_url = hw_strdup(sqlite ? hw_buf_str(&text) : site->url);
+        s = site->quiet_url ? HOWDAH_OK : hw_fail_no_memory(reterr);
+    }
+    hw_buf_done(&text);
+    return s;
+}
+
+static int migrate_quiet(const bench_site *site, howdah_error *reterr)
+{
+    howdah_bus *bus = NULL;
+    int s = howdah_open(site->quiet_url, site->quiet_settings, &bus, reterr);
+
+    if (s >= 0)
+        s = howdah_migrate(bus, NULL, reterr);
+    howdah_close(bus);
+    return s;
+}
 
 static int site_open(cli_context *cli, bench_site *site, const bench_plan *plan,
                      howdah_error *reterr)
@@ -108,6 +190,8 @@ static int site_open(cli_context *cli, bench_site *site, const bench_plan *plan,
     /* On SQLite the schema means nothing. */
     if (s >= 0 && site->backend == &bench_backend_pg)
         s = howdah_settings_set(cli->settings, "schema", site->place, reterr);
+    if (s >= 0 && plan->kind == BENCH_FANOUT)
+        s = make_quiet(site, reterr);
     if (s >= 0)
         s = howdah_open(site->url, cli->settings, &cli->bus, reterr);
     if (s >= 0)
@@ -117,6 +201,8 @@ static int site_open(cli_context *cli, bench_site *site, const bench_plan *plan,
 
 static void site_done(bench_site *site)
 {
+    howdah_settings_free(site->quiet_settings);
+    hw_free(site->quiet_url);
     hw_free(site->url);
     hw_free(site->place);
     hw_free(site->ceiling);
@@ -145,14 +231,17 @@ static int site_remove(cli_context *cli, const bench_site *site, howdah_error *r
 static int measure(cli_context *cli, const bench_site *site, bench_result *result,
                    howdah_error *reterr)
 {
+    const bench_plan *plan = site->plan;
     int s = howdah_migrate(cli->bus, NULL, reterr);
 
-    if (s >= 0 && site->plan->ceiling && site->plan->kind != BENCH_READ)
-        s = site->backend->make_ceiling(site, reterr);
-    if (s >= 0 && site->plan->kind == BENCH_READ)
+    if (s >= 0 && bench_is_whole(plan)) {
         s = bench_ours_fill(cli, site, reterr);
-    if (s >= 0 && site->plan->kind == BENCH_READ)
-        s = site->backend->settle(site, reterr);
+        if (s >= 0)
+            s = site->backend->settle(site, reterr);
+    } else if (s >= 0 && plan->ceiling) {
+        s = plan->kind == BENCH_FANOUT ? migrate_quiet(site, reterr)
+                                       : site->backend->make_ceiling(site, reterr);
+    }
     return s < 0 ? s : bench_run(cli, site, result, reterr);
 }
 

@@ -16,6 +16,9 @@
 #define BENCH_STREAMS_DEFAULT 10
 #define BENCH_STREAMS_MAX 100000
 #define BENCH_TYPE "bench.order.placed"
+/* The one that is rare, and a pattern that only it matches. */
+#define BENCH_RARE_TYPE "bench.order.returned"
+#define BENCH_RARE_PATTERN "bench.*.returned"
 #define BENCH_PAYLOAD_MIN 2
 
 typedef struct bench_load {

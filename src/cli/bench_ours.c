@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "cli/bench_audience.h"
+#include "cli/bench_deliver.h"
 #include "cli/bench_load.h"
 #include "cli/bench_site.h"
 #include "cli/progress.h"
@@ -15,6 +17,7 @@ typedef struct ours {
     howdah_bus *bus;
     howdah_builder *builder;
     bench_load load;
+    bench_pace pace;
     const howdah_event **events; /* of one batch */
     int64_t bytes;               /* read: the sum of all lengths */
 } ours;
@@ -26,6 +29,9 @@ static int build(ours *c, howdah_event **ret_event, howdah_error *reterr)
 
     howdah_builder_set_stream(c->builder, bench_load_stream(&c->load).s);
     howdah_builder_set_json(c->builder, data.s, data.len);
+    if (c->plan->pattern_share > 0)
+        howdah_builder_set_type(
+            c->builder, c->load.count % c->plan->pattern_share == 0 ? BENCH_RARE_TYPE : BENCH_TYPE);
     return howdah_builder_build(c->builder, ret_event, reterr);
 }
 
@@ -49,12 +55,20 @@ static int append_one(bench_client *client, int64_t *ret_events, howdah_error *r
     s = build(c, &event, reterr);
     if (s < 0)
         return s;
+    if (client->audience)
+        bench_audience_stamp(client->audience, options.expected_version + 1);
     s = howdah_append(c->bus, event, &options, &position, reterr);
     if (s >= 0)
         s = check_version(position.version, options.expected_version + 1, reterr);
     howdah_event_free(event);
     *ret_events = 1;
     return s;
+}
+
+static int append_in_time(bench_client *client, int64_t *ret_events, howdah_error *reterr)
+{
+    bench_pace_wait(&((ours *)client)->pace);
+    return append_one(client, ret_events, reterr);
 }
 
 static void free_events(const howdah_event **events, size_t n)
@@ -152,10 +166,12 @@ static const bench_client_ops ops[] = {
     [BENCH_APPEND] = {append_one, interrupt_client, close_client},
     [BENCH_APPEND_BATCH] = {append_batch, interrupt_client, close_client},
     [BENCH_READ] = {read_all, interrupt_client, close_client},
+    [BENCH_LATENCY] = {append_in_time, interrupt_client, close_client},
+    [BENCH_FANOUT] = {append_one, interrupt_client, close_client},
 };
 
-static int open_ours(const bench_site *site, bench_kind kind, unsigned number, size_t batch,
-                     ours **ret_client, howdah_error *reterr)
+static int open_ours(const bench_site *site, bench_kind kind, unsigned number, bool quiet,
+                     size_t batch, ours **ret_client, howdah_error *reterr)
 {
     ours *c = hw_calloc(1, sizeof *c);
     int s;
@@ -164,6 +180,7 @@ static int open_ours(const bench_site *site, bench_kind kind, unsigned number, s
         return hw_fail_no_memory(reterr);
     c->base.ops = &ops[kind];
     c->plan = site->plan;
+    c->pace = (bench_pace){.rate = site->plan->rate};
     s = bench_load_init(&c->load, number, (size_t)site->plan->streams, (size_t)site->plan->payload,
                         reterr);
     if (s >= 0 && kind == BENCH_APPEND_BATCH) {
@@ -174,7 +191,8 @@ static int open_ours(const bench_site *site, bench_kind kind, unsigned number, s
     if (s >= 0)
         s = howdah_builder_new(&c->builder, reterr);
     if (s >= 0)
-        s = howdah_open(site->url, site->settings, &c->bus, reterr);
+        s = howdah_open(quiet ? site->quiet_url : site->url,
+                        quiet ? site->quiet_settings : site->settings, &c->bus, reterr);
     if (s < 0) {
         close_client(&c->base);
         return s;
@@ -184,12 +202,15 @@ static int open_ours(const bench_site *site, bench_kind kind, unsigned number, s
     return HOWDAH_OK;
 }
 
-int bench_ours_open(const bench_site *site, unsigned number, bench_client **ret_client,
+int bench_ours_open(const bench_site *site, unsigned number, bool quiet, bench_client **ret_client,
                     howdah_error *reterr)
 {
     ours *c = NULL;
-    int s = open_ours(site, site->plan->kind, number, (size_t)site->plan->batch, &c, reterr);
+    int s;
 
+    if (site->plan->kind == BENCH_DELIVER)
+        return bench_deliver_open(site, number, ret_client, reterr);
+    s = open_ours(site, site->plan->kind, number, quiet, (size_t)site->plan->batch, &c, reterr);
     if (s >= 0 && c)
         *ret_client = &c->base;
     return s;
@@ -201,7 +222,7 @@ int bench_ours_fill(cli_context *cli, const bench_site *site, howdah_error *rete
     int64_t done = 0;
     cli_progress progress;
     ours *c = NULL;
-    int s = open_ours(site, BENCH_APPEND_BATCH, 0, FILL_BATCH, &c, reterr);
+    int s = open_ours(site, BENCH_APPEND_BATCH, 0, false, FILL_BATCH, &c, reterr);
 
     if (s < 0 || !c)
         return s;

@@ -8,24 +8,21 @@
 #ifndef HW_CLI_BENCH_RUN_H
 #define HW_CLI_BENCH_RUN_H
 
-#include "cli/bench_meter.h"
+#include "cli/bench_crew.h"
 #include "cli/bench_site.h"
-
-typedef struct bench_tally {
-    int64_t events;
-    int64_t us;
-    int64_t cpu_us;          /* of this process */
-    bench_histogram latency; /* of one piece of work */
-} bench_tally;
 
 typedef struct bench_result {
     bench_tally ours;
     bench_tally ceiling; /* without one: no events */
     int64_t slices;      /* of each side */
-    double ratio_min;    /* of two neighbouring slices */
+    double ratio_min;    /* of two neighbouring slices: of their rates, or (latency) p50s */
     double ratio_median;
     double ratio_max;
-    int64_t memory_bytes; /* read: by how much our side made this process grow; -1: not known */
+    int64_t memory_bytes; /* whole: by how much our side made this process grow; -1: not known */
+    int64_t rss_bytes;    /* the most that this process had; -1: not known */
+    int64_t slowest_us;   /* fanout: the longest that subscriptions were busy after a slice */
+    int64_t exact_us;     /* deliver, filtered: by the type's name, */
+    int64_t wildcard_us;  /* and by a pattern; 0: not measured */
 } bench_result;
 
 /* Events a second. */

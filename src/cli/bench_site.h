@@ -2,8 +2,9 @@
  * bench_site.h - where a bench works, and who works there.
  *
  * A bench has two sides: ours (howdah_append and its kin) and the ceiling (the same work by the
- * store's own driver).  A side is a number of clients, each with a connection of its own; all that
- * the runner knows of a client is bench_client_ops.
+ * store's own driver, or, for fanout, by us on a bus that nobody listens to).  A side is a number
+ * of clients, each with a connection of its own, and sometimes an audience (bench_audience.h); all
+ * that the runner knows of a client is bench_client_ops.
  *
  *   I1  A bench works in a bus of its own: a schema or a file that did not exist before and is
  *       gone afterwards, however the bench ends (but for SIGKILL).
@@ -22,7 +23,17 @@
 
 #include "cli/cli.h"
 
-typedef enum bench_kind { BENCH_APPEND, BENCH_APPEND_BATCH, BENCH_READ } bench_kind;
+typedef enum bench_kind {
+    BENCH_APPEND,
+    BENCH_APPEND_BATCH,
+    BENCH_READ,
+    BENCH_DELIVER,
+    BENCH_LATENCY,
+    BENCH_FANOUT
+} bench_kind;
+
+/* Behind a schema's name: that of the bus that nobody listens to. */
+#define BENCH_QUIET "_quiet"
 
 /* What was asked for. */
 typedef struct bench_plan {
@@ -34,10 +45,17 @@ typedef struct bench_plan {
     int64_t payload;
     int64_t streams; /* of each client */
     int64_t batch;   /* events of one append */
-    int64_t events;  /* of one read */
+    int64_t events;  /* of one read, or of one delivery */
+    int64_t rate;    /* latency: appends a second */
+    int64_t subscriptions;
+    int64_t pattern_share; /* deliver: one in so many has the type that is asked for; 0: none */
 } bench_plan;
 
+/* The log is filled before it is measured, and a piece of work goes through all of it. */
+bool bench_is_whole(const bench_plan *plan);
+
 typedef struct bench_client bench_client;
+typedef struct bench_audience bench_audience;
 
 typedef struct bench_client_ops {
     /* One append, one batch, or one read of the whole log. */
@@ -51,6 +69,7 @@ struct bench_client {
     const bench_client_ops *ops;
     /* Set when the work is not wanted any more; NULL: never.  Long work looks at it. */
     const atomic_bool *stop;
+    bench_audience *audience; /* those who hear what is appended; NULL: nobody */
 };
 
 typedef struct bench_backend bench_backend;
@@ -62,6 +81,9 @@ typedef struct bench_site {
     char *url;     /* of the buses */
     char *place;   /* the schema, or the file */
     char *ceiling; /* the ceiling's table, or its file */
+    /* fanout: a second bus, which nobody listens to. */
+    char *quiet_url;
+    howdah_settings *quiet_settings;
 } bench_site;
 
 struct bench_backend {
@@ -75,6 +97,9 @@ struct bench_backend {
     /* A client of the ceiling; number is its place among the clients. */
     int (*open_client)(const bench_site *site, unsigned number, bench_client **ret_client,
                        howdah_error *reterr);
+    /* Who hears what the ceiling's clients append. */
+    int (*open_audience)(const bench_site *site, bench_audience **ret_audience,
+                         howdah_error *reterr);
     /* Removes all that the bench made, also half of it. */
     int (*remove)(const bench_site *site, howdah_error *reterr);
 };
@@ -82,8 +107,8 @@ struct bench_backend {
 extern const bench_backend bench_backend_pg;
 extern const bench_backend bench_backend_sqlite;
 
-/* A client of our side. */
-int bench_ours_open(const bench_site *site, unsigned number, bench_client **ret_client,
+/* A client of our side; quiet: on the second bus. */
+int bench_ours_open(const bench_site *site, unsigned number, bool quiet, bench_client **ret_client,
                     howdah_error *reterr);
 
 /* Fills the log with plan->events events; INTERRUPTED after a signal. */

@@ -1,9 +1,10 @@
 /*
  * bench_sqlite.c - a bench on SQLite: two files beside the user's own, ceilings by plain sqlite3.
  *
- *   append        a prepared INSERT, committed by itself
- *   append-batch  prepared INSERTs between BEGIN IMMEDIATE and COMMIT
- *   read          a SELECT of the columns that a reader gets
+ *   append         a prepared INSERT, committed by itself
+ *   append-batch   prepared INSERTs between BEGIN IMMEDIATE and COMMIT
+ *   read, deliver  a SELECT of the columns that a reader gets
+ *   latency        the INSERT; a listener looks for rows above the last one every millisecond
  *
  * The ceiling's connections are set as the store's own are: WAL, synchronous=FULL, no automatic
  * checkpoint but a TRUNCATE after the commit that takes the log over CHECKPOINT_PAGES.
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -19,6 +21,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/uuid.h"
+#include "cli/bench_audience.h"
 #include "cli/bench_load.h"
 #include "cli/bench_site.h"
 
@@ -27,6 +30,7 @@
 #define SQL_MAX 65536
 #define BUSY_MS 60000
 #define CHECKPOINT_PAGES 1000
+#define LISTEN_EVERY_NS 1000000
 #define LOOK_EVERY 1024 /* rows of a read between two looks at the stop flag */
 
 typedef struct raw {
@@ -37,6 +41,7 @@ typedef struct raw {
     sqlite3_stmt *commit;
     const bench_plan *plan;
     bench_load load;
+    bench_pace pace;
     int wal_pages;
     int64_t bytes; /* read: the sum of all lengths */
 } raw;
@@ -239,6 +244,15 @@ static int insert_one(bench_client *client, int64_t *ret_events, howdah_error *r
     return s;
 }
 
+static int insert_in_time(bench_client *client, int64_t *ret_events, howdah_error *reterr)
+{
+    raw *c = (raw *)client;
+
+    bench_pace_wait(&c->pace);
+    bench_audience_stamp(client->audience, c->load.version[0] + 1);
+    return insert_one(client, ret_events, reterr);
+}
+
 static int insert_batch(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     raw *c = (raw *)client;
@@ -302,6 +316,8 @@ static const bench_client_ops ops[] = {
     [BENCH_APPEND] = {insert_one, NULL, close_client},
     [BENCH_APPEND_BATCH] = {insert_batch, NULL, close_client},
     [BENCH_READ] = {read_all, NULL, close_client},
+    [BENCH_DELIVER] = {read_all, NULL, close_client},
+    [BENCH_LATENCY] = {insert_in_time, NULL, close_client},
 };
 
 static int prepare(raw *c, const char *sql, sqlite3_stmt **ret_stmt, howdah_error *reterr)
@@ -313,7 +329,7 @@ static int prepare(raw *c, const char *sql, sqlite3_stmt **ret_stmt, howdah_erro
 
 static int prepare_client(raw *c, const bench_site *site, howdah_error *reterr)
 {
-    bool read = site->plan->kind == BENCH_READ;
+    bool read = bench_is_whole(site->plan);
     int s = open_file(read ? site->place : site->ceiling, SQLITE_OPEN_READWRITE, &c->db, reterr);
 
     if (s < 0)
@@ -339,6 +355,7 @@ static int open_client(const bench_site *site, unsigned number, bench_client **r
         return hw_fail_no_memory(reterr);
     c->base.ops = &ops[site->plan->kind];
     c->plan = site->plan;
+    c->pace = (bench_pace){.rate = site->plan->rate};
     s = bench_load_init(&c->load, number, (size_t)site->plan->streams, (size_t)site->plan->payload,
                         reterr);
     if (s >= 0)
@@ -351,11 +368,76 @@ static int open_client(const bench_site *site, unsigned number, bench_client **r
     return HOWDAH_OK;
 }
 
+/* ---- the listener */
+
+typedef struct listener {
+    bench_audience base;
+    sqlite3 *db;
+    sqlite3_stmt *rows;
+    int64_t last;
+} listener;
+
+static int hear(bench_audience *audience, howdah_error *reterr)
+{
+    const struct timespec a_moment = {0, LISTEN_EVERY_NS};
+    listener *l = (listener *)audience;
+
+    while (!atomic_load(&audience->stop)) {
+        int rc;
+
+        (void)sqlite3_bind_int64(l->rows, 1, l->last);
+        while ((rc = sqlite3_step(l->rows)) == SQLITE_ROW) {
+            l->last = sqlite3_column_int64(l->rows, 0);
+            bench_audience_hear(audience, sqlite3_column_int64(l->rows, 1));
+        }
+        (void)sqlite3_reset(l->rows);
+        if (rc != SQLITE_DONE)
+            return fail_sqlite(l->db, "ceiling", reterr);
+        (void)nanosleep(&a_moment, NULL);
+    }
+    return HOWDAH_OK;
+}
+
+static void close_listener(bench_audience *audience)
+{
+    listener *l = (listener *)audience;
+
+    (void)sqlite3_finalize(l->rows);
+    (void)sqlite3_close(l->db);
+    hw_free(l);
+}
+
+static int open_audience(const bench_site *site, bench_audience **ret_audience,
+                         howdah_error *reterr)
+{
+    static const bench_audience_ops audience_ops = {hear, NULL, close_listener};
+    static const char sql[] = "SELECT global_sequence, version, id, stream, type, data, recorded_at"
+                              " FROM howdah_events WHERE global_sequence > ?1"
+                              " ORDER BY global_sequence";
+    listener *l = hw_calloc(1, sizeof *l);
+    int s;
+
+    if (!l)
+        return hw_fail_no_memory(reterr);
+    l->base.ops = &audience_ops;
+    l->base.hearers = 1;
+    s = open_file(site->ceiling, SQLITE_OPEN_READWRITE, &l->db, reterr);
+    if (s >= 0 && sqlite3_prepare_v2(l->db, sql, -1, &l->rows, NULL) != SQLITE_OK)
+        s = fail_sqlite(l->db, "ceiling", reterr);
+    if (s < 0) {
+        close_listener(&l->base);
+        return s;
+    }
+    *ret_audience = &l->base;
+    return HOWDAH_OK;
+}
+
 const bench_backend bench_backend_sqlite = {
     .name = "sqlite",
     .name_site = name_site,
     .make_ceiling = make_ceiling,
     .settle = settle,
     .open_client = open_client,
+    .open_audience = open_audience,
     .remove = remove_site,
 };

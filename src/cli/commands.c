@@ -63,6 +63,56 @@ static const cli_option follow_options[] = {
     {"timeout", "DURATION", NULL, "leave after this time: 250ms, 5s, 2m", 0},
     CLI_OPTIONS_END};
 
+/* The choices stand in the order of the library's values: cmd_subscribe.c counts on it. */
+static const cli_option subscribe_options[] = {
+    {"pattern", "PATTERN", NULL,
+     "types that match; default: what it was subscribed with, all for a new one", 0},
+    {"from", "start|end|N", "start end",
+     "where a new one begins: N means behind sequence N (default start)", 0},
+    {"exec", "COMMAND", NULL, "run sh -c COMMAND for each event; exit code 0: handled", 0},
+    {"until-caught-up", NULL, NULL, "leave when nothing is left", 0},
+    {"max", "N", NULL, "leave after N events, dead letters included", 0},
+    {"timeout", "DURATION", NULL, "leave after this time: 250ms, 5s, 2m", 0},
+    {"max-retries", "N", NULL, "tries after the first one (default 3)", 0},
+    {"retry-delay", "DURATION", NULL, "before the second try (default 1s), doubling", 0},
+    {"max-retry-delay", "DURATION", NULL, "up to this (default 60s)", 0},
+    {"on-fail", "open|closed", "open closed",
+     "after the last try: a dead letter and on (open, default), or halt", 0},
+    {"checkpoint", "sync|batched", "sync batched",
+     "store the place after every event (sync, default), or every --batch-size", 0},
+    {"batch-size", "N", NULL, "with batched: after N events (default 100)", 0},
+    {"max-delay", "DURATION", NULL, "with batched: at the latest after this (default 1s)", 0},
+    {"instance", "MODE", "coordinated single lease",
+     "who may run it: coordinated (default): one process at a time, others stand by; lease: the "
+     "same by a lease, for transaction poolers; single: no lock, there is only one",
+     0},
+    {"lease", "DURATION", NULL,
+     "how long an owner that does not answer keeps it (default 10s); longer than COMMAND takes", 0},
+    {"ordering", "ahead|strict", "ahead strict",
+     "go on past a number that is not committed yet (ahead, default), or wait for it", 0},
+    {"gap-policy", "proof|timeout", "proof timeout",
+     "give a missing number up on proof that it cannot appear (default), or by time", 0},
+    {"gap-timeout", "DURATION", NULL,
+     "with timeout: after this (default 5s); with proof it is reported then", 0},
+    {"batch", "N", NULL, "events in one read while it catches up (default 100)", 0},
+    CLI_OPTIONS_END};
+
+static const cli_option sub_options[] = {
+    {"to", "start|end|N", "start end", "reset: where to; N means behind sequence N", 0},
+    {"reason", "TEXT", NULL, "pause, resolve: why; it is kept", 0},
+    {"timeout", "DURATION", NULL, "wait: at most this long (default: for ever)", 0},
+    {"all", NULL, NULL, "skips: with those that are resolved", 0},
+    CLI_OPTIONS_END};
+
+static const cli_option dlq_options[] = {
+    {"sub", "NAME", NULL, "only those of this subscription", 0},
+    {"all-states", NULL, NULL, "ls: with those that are resolved", 0},
+    {"limit", "N", NULL, "ls: at most N, oldest first", 0},
+    {"all", NULL, NULL, "redrive: all that are open", 0},
+    {"reason", "TEXT", NULL, "discard: why; it is kept", 0},
+    {"queue", "NAME", NULL, "", CLI_LATER},
+    CLI_OPTIONS_END};
+
 static const cli_option import_options[] = {
     {"table", "SCHEMA.TABLE", NULL, "the table to take events from", 0},
     {"map", "FIELD=COLUMN", NULL, "which column holds a field; FIELD:=TEXT gives a constant",
@@ -77,8 +127,19 @@ static const cli_option bench_options[] = {
     {"streams", "N", NULL, "streams of each appender, taken in turn (default 10)", 0},
     {"events", "N", NULL, "how many events", 0},
     {"batch", "N", NULL, "events in one append", 0},
+    {"rate", "N", NULL, "latency: appends a second (default 100)", 0},
+    {"subscriptions", "N", NULL, "fanout: how many are live (default 10)", 0},
+    {"pattern-share", "N", NULL,
+     "deliver: also to a filtered subscription, whose type one in N events has", 0},
     {"ceiling", NULL, NULL, "measure what the store can do at most in the same run", 0},
     CLI_OPTIONS_END};
+
+static const char bench_about[] =
+    "append, append-batch and read: how many events a second.  deliver: a whole log to a new "
+    "subscription.  latency: from the call of an append to the handler, at a given rate.  "
+    "fanout: appends while subscriptions are live.  All in a bus of its own, removed at the "
+    "end.  --ceiling compares with the barest statements that do the same, and fanout with a "
+    "bus that nobody listens to.";
 
 static const char append_about[] =
     "The payload is JSON, kept to the letter; - reads it from stdin, @FILE from a file; "
@@ -100,6 +161,34 @@ static const char import_about[] =
     "id, stream, type, data, created_at (found by their usual names when not mapped), headers, "
     "correlation_id, causation_id, actor, schema_version.  It can be killed and run again: it "
     "goes on behind the last row it took.";
+
+static const char subscribe_about[] =
+    "A named, durable place in the log: run it again and it goes on where it was.  Every "
+    "committed event that matches is handled at least once, each stream in order.  Without "
+    "--exec each event is printed as howdah follow does, and counts as handled once its line is "
+    "written.  With --exec the event's JSON is on COMMAND's stdin and its id, type, stream, "
+    "sequence, try and subscriber in HOWDAH_EVENT_ID, HOWDAH_EVENT_TYPE, HOWDAH_STREAM, "
+    "HOWDAH_SEQUENCE, HOWDAH_ATTEMPT and HOWDAH_SUBSCRIBER; the last lines of its stderr are the "
+    "error when it fails.\n\n"
+    "Ctrl-C and SIGTERM end it after the command that runs; the place is stored and another "
+    "process can go on at once.  SIGTERM gives exit code 0.  A subscription that is halted ends "
+    "it with exit code 1.  While another process owns it this one stands by; with "
+    "--until-caught-up it also leaves when the owner has handled all there is.  --max 0 only "
+    "makes the subscription.";
+
+static const char sub_about[] =
+    "ls and show print where subscriptions are; state is live, behind, paused, halted, or waiting "
+    "(nobody holds it now).  reset moves one, also while it runs.  pause holds it back until "
+    "resume, which also releases a halted one.  rm refuses with exit code 3 while somebody owns "
+    "it; dead letters stay.  wait returns when everything that was in the log at its start is "
+    "handled and stored; exit code 1 when the time is over or it is halted.  skips lists numbers "
+    "that --gap-policy timeout gave up.";
+
+static const char dlq_about[] =
+    "An event that a subscription could not handle, even on its last try, with its error and a "
+    "copy of the event.  redrive asks the subscription's owner, running or next, to try again: "
+    "the letter is resolved when that succeeds.  discard resolves it without.  Naming one that "
+    "does not exist or is resolved gives exit code 4; the others are marked all the same.";
 
 const cli_command cli_commands[] = {
     {.name = "init",
@@ -162,9 +251,44 @@ const cli_command cli_commands[] = {
               "\"depth\": below 0 for causes, 0 for the event, above 0 for what it caused.",
      .examples = {"howdah trace 0198a1b2-0000-7000-8000-0000000000aa"},
      .run = cmd_trace},
+    {.name = "subscribe",
+     .group = "Subscriptions",
+     .summary = "handle every event once it is committed, durably",
+     .usage = {"subscribe NAME [--pattern P] [--exec COMMAND] [OPTIONS]"},
+     .about = subscribe_about,
+     .options = subscribe_options,
+     .examples = {"howdah subscribe audit --until-caught-up >> audit.jsonl",
+                  "howdah subscribe mail --pattern 'order.*' --from end --exec ./send-mail",
+                  "howdah subscribe sums --exec 'jq .data.total >> sums' --max-retries 5",
+                  "howdah subscribe later --from end --max 0"},
+     .run = cmd_subscribe},
+    {.name = "sub",
+     .group = "Subscriptions",
+     .summary = "list, show, move, pause and remove subscriptions",
+     .usage = {"sub ls", "sub show NAME", "sub reset NAME --to start|end|N",
+               "sub pause NAME [--reason TEXT]", "sub resume|rm NAME",
+               "sub wait NAME [--timeout D]", "sub skips [NAME] [--all]",
+               "sub resolve ID --reason TEXT"},
+     .about = sub_about,
+     .words = "ls show reset pause resume rm wait skips resolve",
+     .options = sub_options,
+     .examples = {"howdah sub ls", "howdah sub show mail --json | jq .lag",
+                  "howdah sub reset mail --to start", "howdah sub wait mail --timeout 30s"},
+     .run = cmd_sub},
+    {.name = "dlq",
+     .group = "Subscriptions",
+     .summary = "list dead letters, try them again or discard them",
+     .usage = {"dlq ls [--sub NAME] [--all-states] [--limit N]", "dlq show ID",
+               "dlq redrive ID... | --all [--sub NAME]", "dlq discard ID... --reason TEXT"},
+     .about = dlq_about,
+     .words = "ls show redrive discard",
+     .options = dlq_options,
+     .examples = {"howdah dlq ls --sub mail", "howdah dlq redrive --all --sub mail",
+                  "howdah dlq discard 7 --reason 'a test order'"},
+     .run = cmd_dlq},
     {.name = "status",
      .group = "Look after it",
-     .summary = "print facts about the bus",
+     .summary = "print facts about the bus and its subscriptions",
      .usage = {"status"},
      .examples = {"howdah status", "howdah status --json | jq .head"},
      .run = cmd_status},
@@ -177,11 +301,13 @@ const cli_command cli_commands[] = {
      .run = cmd_doctor},
     {.name = "bench",
      .group = "Look after it",
-     .summary = "measure appends and reads against their ceiling",
-     .usage = {"bench append|append-batch|read [OPTIONS]"},
-     .words = "append append-batch read",
+     .summary = "measure appends, reads and deliveries against their ceiling",
+     .usage = {"bench append|append-batch|read|deliver|latency|fanout [OPTIONS]"},
+     .words = "append append-batch read deliver latency fanout",
+     .about = bench_about,
      .options = bench_options,
-     .examples = {"howdah bench append --clients 8 --seconds 5 --ceiling"},
+     .examples = {"howdah bench append --clients 8 --seconds 5 --ceiling",
+                  "howdah bench latency --rate 1000 --ceiling"},
      .run = cmd_bench},
     {.name = "settings",
      .group = "Help",
@@ -215,9 +341,8 @@ const cli_command *cli_command_find(const char *name)
 
 bool cli_command_is_later(const char *name)
 {
-    static const char *const later[] = {"subscribe", "sub",    "dlq",  "push", "work",
-                                        "queue",     "job",    "log",  "bind", "unbind",
-                                        "bindings",  "verify", "serve"};
+    static const char *const later[] = {"push", "work",   "queue",    "job",    "log",
+                                        "bind", "unbind", "bindings", "verify", "serve"};
 
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (strcmp(later[i], name) == 0)

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/show.h"
+
 #define LINE_BYTES_MAX ((size_t)512 * 1024 * 1024) /* above any event the library can make */
 #define YEAR_WIDTH 100u                            /* a terminal this wide shows the year */
 
@@ -121,41 +123,14 @@ int cli_events_put(cli_events *events, const howdah_event *event, howdah_error *
     return HOWDAH_OK;
 }
 
-/* A line of the whole view; nothing for a field that the event does not have. */
-static void show_field(cli_events *events, const char *name, hw_str text)
+static void show_times(cli_out *out, const howdah_event *event)
 {
-    if (!text.s || text.len == 0)
-        return;
-    hw_buf_clear(&events->line);
-    cli_text_clean(&events->line, text, text.len, events->out->utf8);
-    cli_out_style(events->out, CLI_BOLD);
-    cli_out_printf(events->out, "%-16s", name);
-    cli_out_style(events->out, CLI_PLAIN);
-    cli_out_put(events->out, hw_buf_str(&events->line), events->line.len);
-    cli_out_puts(events->out, "\n");
-}
-
-static void show_number(cli_events *events, const char *name, int64_t number)
-{
-    char text[24];
-
-    (void)snprintf(text, sizeof text, "%" PRId64, number);
-    show_field(events, name, hw_str_of(text));
-}
-
-static void show_times(cli_events *events, const howdah_event *event)
-{
-    char text[HOWDAH_TIME_SIZE];
     int64_t at_us;
 
-    if (howdah_event_recorded_at(event, &at_us)) {
-        howdah_time_format(at_us, text);
-        show_field(events, "recorded at", hw_str_of(text));
-    }
-    if (howdah_event_valid_time(event, &at_us)) {
-        howdah_time_format(at_us, text);
-        show_field(events, "valid time", hw_str_of(text));
-    }
+    if (howdah_event_recorded_at(event, &at_us))
+        cli_show_time(out, "recorded at", at_us);
+    if (howdah_event_valid_time(event, &at_us))
+        cli_show_time(out, "valid time", at_us);
 }
 
 int cli_events_show(cli_events *events, const howdah_event *event, howdah_error *reterr)
@@ -169,19 +144,19 @@ int cli_events_show(cli_events *events, const howdah_event *event, howdah_error 
         return cli_events_put(events, event, reterr);
     events->count++;
     howdah_event_id(event, uuid);
-    show_number(events, "sequence", howdah_event_global_sequence(event));
-    show_field(events, "id", hw_str_of(uuid));
-    show_field(events, "stream", hw_str_of(howdah_event_stream(event)));
-    show_number(events, "version", howdah_event_version(event));
-    show_field(events, "type", hw_str_of(howdah_event_type(event)));
-    show_times(events, event);
-    show_field(events, "correlation", hw_str_of(howdah_event_correlation(event)));
+    cli_show_number(events->out, "sequence", howdah_event_global_sequence(event));
+    cli_show_text(events->out, "id", hw_str_of(uuid));
+    cli_show_text(events->out, "stream", hw_str_of(howdah_event_stream(event)));
+    cli_show_number(events->out, "version", howdah_event_version(event));
+    cli_show_text(events->out, "type", hw_str_of(howdah_event_type(event)));
+    show_times(events->out, event);
+    cli_show_text(events->out, "correlation", hw_str_of(howdah_event_correlation(event)));
     if (howdah_event_causation(event, uuid))
-        show_field(events, "causation", hw_str_of(uuid));
-    show_field(events, "actor", hw_str_of(howdah_event_actor(event)));
+        cli_show_text(events->out, "causation", hw_str_of(uuid));
+    cli_show_text(events->out, "actor", hw_str_of(howdah_event_actor(event)));
     if (len > 2) /* more than {} */
-        show_field(events, "headers", (hw_str){headers, len});
-    show_number(events, "schema version", howdah_event_schema_version(event));
-    show_field(events, "data", cli_event_payload(event, payload, sizeof payload));
+        cli_show_text(events->out, "headers", (hw_str){headers, len});
+    cli_show_number(events->out, "schema version", howdah_event_schema_version(event));
+    cli_show_text(events->out, "data", cli_event_payload(event, payload, sizeof payload));
     return HOWDAH_OK;
 }

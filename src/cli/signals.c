@@ -11,12 +11,26 @@
 /* A signal handler has no other way to its bus. */
 static _Atomic(howdah_bus *) watched_bus;
 static volatile sig_atomic_t caught;
+static volatile sig_atomic_t child_group;
+
+/* Nobody waits any longer: neither do we, nor what we run. */
+static void die_of(int number)
+{
+    if (child_group > 0)
+        (void)kill(-(pid_t)child_group, number);
+    (void)signal(number, SIG_DFL);
+    (void)raise(number); /* delivered when the handler returns */
+}
 
 static void on_signal(int number)
 {
     int saved = errno;
     howdah_bus *bus = atomic_load(&watched_bus);
 
+    if (caught) {
+        die_of(number);
+        return;
+    }
     caught = number;
     if (!bus)
         _exit(128 + number);
@@ -30,8 +44,7 @@ static void catch (int number)
 
     memset(&action, 0, sizeof action);
     action.sa_handler = on_signal;
-    /* No SA_RESTART: a read or write that waits must come back. */
-    action.sa_flags = (int)SA_RESETHAND;
+    action.sa_flags = 0; /* no SA_RESTART: a read or write that waits must come back */
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(number, &action, NULL);
 }
@@ -52,6 +65,11 @@ void cli_signals_init(void)
 void cli_signals_watch(howdah_bus *bus)
 {
     atomic_store(&watched_bus, bus);
+}
+
+void cli_signals_child(pid_t group)
+{
+    child_group = (sig_atomic_t)group;
 }
 
 int cli_signal_caught(void)

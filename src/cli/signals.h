@@ -4,16 +4,19 @@
  * While a bus is watched, a signal interrupts it: the call that runs returns HOWDAH_INTERRUPTED,
  * and the command ends by its normal way out.  Without one (connecting, or waiting for input)
  * nothing needs cleaning up and the process exits at once.  The exit code is 128 + signal either
- * way.  A second signal kills: its default action is back by then.
+ * way.  A second signal kills, also the command that runs for us.
  */
 #ifndef HW_CLI_SIGNALS_H
 #define HW_CLI_SIGNALS_H
 
 #include <howdah/howdah.h>
+#include <sys/types.h>
 
 void cli_signals_init(void);
 /* The bus to interrupt; NULL: none. */
 void cli_signals_watch(howdah_bus *bus);
+/* The process group of the command that runs for us, 0: none. */
+void cli_signals_child(pid_t group);
 /* The signal that was caught, 0 when there was none. */
 int cli_signal_caught(void);
 

@@ -11,20 +11,30 @@
  *
  *   I1  A number is accepted at most once: only from above high or out of missing.
  *   I2  A number leaves pending only by hw_delivery_handled() or hw_delivery_dead_lettered(), and
- *       missing only by its row or by a proof (pass, bury) or, where the policy says so, by a
- *       recorded skip.  So a checkpoint may lag, it never leads.
+ *       missing only by its row or by a proof (pass) or, where the policy says so, by a recorded
+ *       skip.  So a checkpoint may lag, it never leads.
  *   I3  Events of one stream come to the handler in the order of their numbers: behind a pending
  *       event every later event of its stream waits (ordering AHEAD), or everything (STRICT).
- *   I4  What is owed is bounded: at owed_max ranges nothing above high is accepted any more.
+ *   I4  What is owed is bounded.  At owed_max ranges nothing is accepted that would add one (but
+ *       for one event at the edge of a missing range, which is the way out of it), at pending_max
+ *       events that are not handled no further one.  What is owed already may fall into more
+ *       ranges: a gap turns out to be several holes, the middle one of three is handled.  So there
+ *       are never more than the frontier has holes, plus owed_max, plus pending_max.
  *   I5  A page's rows are offered in ascending order; page and pass belong to one snapshot.
+ *   I6  Whatever can fail for want of memory fails before it changes anything, and once DELIVER
+ *       is the answer, nothing that may follow it fails: a handler's success is never forgotten.
  *
  * How a caller drives it, one page at a time:
- *     read      rows of missing and above high, up to a known frontier, in one snapshot
- *     offer     each row, in order; HW_OFFER_DELIVER: run the handler, then handled / failed
+ *     read      rows of hw_delivery_wanted(), up to a known frontier, in one snapshot
+ *     offer     each row, in order.  HW_OFFER_DELIVER: run the handler, then handled / failed.
+ *               HW_OFFER_WAIT: pass up to the number before it, and offer it once more (the gap
+ *               before it may have been no hole); WAIT again: the page ends there
  *     pass      the page is done: up to here everything is accounted for, but for these holes
  *     due       retries whose time has come, and followers whose leader is out of the way: their
  *               rows are read again by number and offered with hw_delivery_retry()
  *     checkpoint_due / checkpointed   when it is time to store (high, owed)
+ * A pass may come at any place between two rows of a page, with the number of the last one
+ * offered, or of the next one less one.
  */
 #ifndef HW_ENGINE_DELIVERY_H
 #define HW_ENGINE_DELIVERY_H
@@ -57,17 +67,25 @@ typedef struct hw_delivery_config {
     int64_t retry_delay_ms;
     int64_t max_retry_delay_ms;
     unsigned jitter_percent;
-    bool fail_closed; /* halt instead of writing a dead letter */
-    size_t owed_max;  /* ranges */
+    bool fail_closed;   /* halt instead of writing a dead letter */
+    size_t owed_max;    /* ranges, 2 at least; 0: HW_OWED_MAX */
+    size_t pending_max; /* events accepted and not handled; 0: HW_PENDING_MAX */
 } hw_delivery_config;
 
-/* An event that failed; later events of its stream stand behind it. */
+#define HW_OWED_MAX 10000
+#define HW_PENDING_MAX 10000
+
+/*
+ * A stream that stands still: its first pending event, and those behind it.  A stream is known by
+ * the hash of its name; two of one hash would wait for each other, which costs time and no order.
+ */
 typedef struct hw_retry {
     int64_t sequence;
-    unsigned attempts; /* made so far */
+    unsigned attempts; /* made so far; 0: never, it only waited behind another */
     int64_t due_ms;
-    char *stream;
-    int64_t *behind; /* ascending */
+    uint64_t stream;
+    int64_t *behind;  /* behind[behind_at..behind_n - 1], ascending */
+    size_t behind_at; /* those before it have moved up */
     size_t behind_n;
     size_t behind_room;
 } hw_retry;
@@ -77,9 +95,11 @@ typedef struct hw_delivery {
     int64_t high;
     hw_ranges missing;
     hw_ranges pending;
+    hw_ranges spare;   /* pass() builds the next missing here */
     hw_retry *retries; /* in no order; few */
     size_t retries_n;
     size_t retries_room;
+    size_t waiting;         /* events in retries, those behind included */
     int64_t in_hand;        /* the number that the handler has now, 0: none */
     unsigned in_hand_tries; /* made before this one */
     int64_t last_sequence;  /* the last event handled since the checkpoint was stored, 0: none */
@@ -96,7 +116,8 @@ void hw_delivery_done(hw_delivery *d);
 /*
  * Takes a stored checkpoint over: all that it owes counts as missing until its rows are read.
  * Everything else is forgotten.  suspects > 0 after an unclean take-over: that many events, at
- * most, may have been in the dead owner's hands.
+ * most, may have been in the dead owner's hands; it counts down as events leave pending.  Errors:
+ * CORRUPT (ranges that are not sorted and disjoint within 1..high), NO_MEMORY; nothing changed.
  */
 int hw_delivery_load(hw_delivery *d, int64_t high, const hw_range *owed, size_t owed_n,
                      int64_t suspects, howdah_error *reterr);
@@ -106,29 +127,36 @@ typedef enum hw_offer {
     HW_OFFER_DELIVER, /* run the handler now; handled() or failed() must follow */
     HW_OFFER_HELD,    /* accepted, waits behind a failed event of its stream */
     HW_OFFER_WAIT     /* not accepted: too much is owed, or (STRICT) something before it is; the
-                         caller offers nothing further of this page and does not pass beyond it */
+                         caller may pass up to the number before it and try once more, else it
+                         offers nothing further of this page and does not pass beyond it */
 } hw_offer;
 
-/* A row that is visible, in ascending order within a page.  matches: the pattern lets it through.
+/*
+ * A row that is visible, in ascending order within a page, nothing being in hand.  matches: the
+ * pattern lets it through.  Numbers between high and it count as missing until the next pass says
+ * which of them are holes.
  */
 int hw_delivery_offer(hw_delivery *d, int64_t sequence, hw_str stream, bool matches, int64_t now_ms,
                       hw_offer *ret_offer, howdah_error *reterr);
 
-/* A pending number's row, read again because hw_delivery_due() named it: DELIVER, or SKIP. */
+/* A pending number's row, read again because hw_delivery_due() named it: DELIVER, or SKIP (also
+   when it stands behind an event that has failed again meanwhile). */
 int hw_delivery_retry(hw_delivery *d, int64_t sequence, hw_offer *ret_offer, howdah_error *reterr);
 
-/* The event in hand succeeded. */
+/* The event in hand succeeded.  TRANSACTIONAL: and the checkpoint of hw_delivery_owed_without() was
+   stored in the same transaction.  Never fails. */
 int hw_delivery_handled(hw_delivery *d, int64_t sequence, int64_t now_ms, howdah_error *reterr);
 
 typedef enum hw_failed {
     HW_FAILED_RETRY,       /* it waits; its stream waits behind it */
-    HW_FAILED_DEAD_LETTER, /* store the dead letter and the checkpoint of
+    HW_FAILED_DEAD_LETTER, /* still in hand: store the dead letter and the checkpoint of
                               hw_delivery_owed_without() in one transaction, then call
-                              hw_delivery_dead_lettered() */
-    HW_FAILED_HALT         /* fail_closed: the subscription ends here, the event stays pending */
+                              hw_delivery_dead_lettered(); put it back if that fails */
+    HW_FAILED_HALT         /* fail_closed: the subscription ends here, the event stays pending; it
+                              is the first thing due when the subscription goes on */
 } hw_failed;
 
-/* The event in hand failed. */
+/* The event in hand failed, for the (in_hand_tries + 1)th time.  Never fails itself. */
 int hw_delivery_failed(hw_delivery *d, int64_t sequence, hw_str stream, int64_t now_ms,
                        uint32_t random, hw_failed *ret_failed, howdah_error *reterr);
 
@@ -136,29 +164,37 @@ int hw_delivery_failed(hw_delivery *d, int64_t sequence, hw_str stream, int64_t 
 int hw_delivery_dead_lettered(hw_delivery *d, int64_t sequence, int64_t now_ms,
                               howdah_error *reterr);
 
-/* The handler of the event in hand did not run to its end, nothing is known: it is pending again
-   and due at once. */
+/*
+ * The handler of the event in hand did not run to its end, so it is pending again and due at once.
+ * Not after a COMMIT whose outcome is unknown: load the stored checkpoint, which tells.
+ */
 int hw_delivery_put_back(hw_delivery *d, int64_t sequence, hw_str stream, int64_t now_ms,
                          howdah_error *reterr);
 
 /*
- * A page is done: every row up to upto that was visible in its snapshot has been offered, and
- * holes are the frontier's at a moment before that snapshot.  high becomes upto if that is more;
- * missing keeps, up to upto, only what is a hole.
+ * Every row up to upto that was visible in the page's snapshot (and that the pattern lets through)
+ * has been offered, upto is not above the frontier, and holes are the frontier's at a moment before
+ * that snapshot, or what this very snapshot has made of them.  high becomes upto if that is more
+ * (less far when too much would be owed, I4); missing keeps, up to upto, only what is a hole.
+ * Errors: NO_MEMORY, nothing changed.
  */
 int hw_delivery_pass(hw_delivery *d, int64_t upto, const hw_hole *holes, size_t holes_n,
                      int64_t now_ms, howdah_error *reterr);
 
 /*
- * What to read next: fills out with missing and, unless the bound is reached (I4), everything
- * from high + 1 to to.  STRICT: nothing above the first hole.  Empty: nothing to read.
+ * What to read next, nothing above to, which is how far the frontier is known (it may be less than
+ * high: another process was further): fills out with missing and, unless the bound is reached
+ * (I4), everything above high.  STRICT: nothing above the first hole, nothing at all while an event
+ * is pending.  Empty: nothing to read.  ret_upto: when all of it has been read and offered, a pass
+ * may go so far and no further.
  */
 int hw_delivery_wanted(const hw_delivery *d, int64_t to, const hw_hole *holes, size_t holes_n,
-                       hw_ranges *out, howdah_error *reterr);
+                       hw_ranges *out, int64_t *ret_upto, howdah_error *reterr);
 
 /*
  * The numbers, at most room, whose rows are to be read again and offered with
- * hw_delivery_retry(); returns how many.  Ascending.
+ * hw_delivery_retry(); returns how many.  Ascending, the lowest there are: a stream that is free
+ * again comes with those that stand behind.
  */
 size_t hw_delivery_due(const hw_delivery *d, int64_t now_ms, int64_t *out, size_t room);
 /* When the next retry or checkpoint is due; INT64_MAX: never. */
@@ -179,7 +215,7 @@ bool hw_delivery_checkpoint_due(const hw_delivery *d, int64_t now_ms);
 int hw_delivery_owed(const hw_delivery *d, hw_ranges *out, howdah_error *reterr);
 int hw_delivery_owed_without(const hw_delivery *d, int64_t first, int64_t last, hw_ranges *out,
                              howdah_error *reterr);
-/* It is stored. */
+/* It is stored, and nothing has happened since it was asked for. */
 void hw_delivery_checkpointed(hw_delivery *d);
 
 /* The number below the lowest one owed: the seeds' contiguous checkpoint. */

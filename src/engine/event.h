@@ -30,7 +30,8 @@ struct howdah_event {
     bool has_corrects;
     bool has_family; /* false: the family is the id */
     bool bare;       /* a store was not asked for payload and headers: they are not there */
-    bool broken;     /* a stored row that no writer of ours makes: neither JSON nor bytes */
+    bool broken;     /* a stored row that no writer of ours makes: neither JSON nor bytes; data is
+                        "null", or empty with a content type */
     int32_t revision;
     int32_t schema_version;
     int64_t valid_time_us;  /* HW_TIME_ABSENT: the recorded time */

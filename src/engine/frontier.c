@@ -5,9 +5,10 @@
  * hole however large it is, so there are few, and a binary search finds the one that a late row
  * fills.
  *
- * That two holes of one fence are never adjacent (I1) follows from how they come about: a new hole
- * ends below a number that was just seen and starts above high, which was seen; a split leaves a
- * seen number between its halves.  Burying only removes.
+ * That two equal holes are never adjacent (I1) follows from how they come about: a new one joins a
+ * neighbour that is no different from it; a split leaves a seen number between its halves.  Burying
+ * only removes, and all unfenced holes get their fence at once: then two that differ in age alone
+ * stay two.
  */
 #include "engine/frontier.h"
 
@@ -30,17 +31,20 @@ void hw_frontier_done(hw_frontier *frontier)
     *frontier = (hw_frontier){frontier->high, NULL, 0, 0};
 }
 
-/* Room for one hole more. */
-static int reserve(hw_frontier *frontier, howdah_error *reterr)
+/* Room for so many holes more. */
+static int reserve(hw_frontier *frontier, size_t extra, howdah_error *reterr)
 {
     size_t room = frontier->holes_room ? frontier->holes_room * 2 : ROOM_FIRST;
+    size_t needed = frontier->holes_n + extra;
     hw_hole *holes;
 
-    if (frontier->holes_n == HW_HOLES_MAX)
+    if (needed > HW_HOLES_MAX)
         return hw_fail(reterr, HOWDAH_LIMIT, "more than %d holes in the log's numbers",
                        HW_HOLES_MAX);
-    if (frontier->holes_n < frontier->holes_room)
+    if (needed <= frontier->holes_room)
         return HOWDAH_OK;
+    if (room < needed)
+        room = needed;
     if (room > HW_HOLES_MAX)
         room = HW_HOLES_MAX;
     holes = hw_realloc(frontier->holes, room * sizeof *holes);
@@ -51,8 +55,8 @@ static int reserve(hw_frontier *frontier, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* The hole that holds sequence, or holes_n. */
-static size_t find(const hw_frontier *frontier, int64_t sequence)
+/* The first hole that ends at or above sequence, or holes_n. */
+static size_t find_from(const hw_frontier *frontier, int64_t sequence)
 {
     size_t low = 0;
     size_t high = frontier->holes_n;
@@ -65,20 +69,56 @@ static size_t find(const hw_frontier *frontier, int64_t sequence)
         else
             high = middle;
     }
-    if (low < frontier->holes_n && frontier->holes[low].first <= sequence)
-        return low;
+    return low;
+}
+
+/* The hole that holds sequence, or holes_n. */
+static size_t find(const hw_frontier *frontier, int64_t sequence)
+{
+    size_t i = find_from(frontier, sequence);
+
+    if (i < frontier->holes_n && frontier->holes[i].first <= sequence)
+        return i;
     return frontier->holes_n;
+}
+
+static bool unfenced_since(const hw_hole *hole, int64_t since_ms)
+{
+    return hole->fence == 0 && hole->since_ms == since_ms;
+}
+
+/* A hole of its own at index at, or a piece of the neighbour that is no different from it (I1). */
+static void add_between(hw_frontier *frontier, size_t at, int64_t first, int64_t last,
+                        int64_t now_ms)
+{
+    hw_hole *hole = frontier->holes + at;
+    bool joins_left = at > 0 && hole[-1].last + 1 == first && unfenced_since(&hole[-1], now_ms);
+    bool joins_right =
+        at < frontier->holes_n && hole->first - 1 == last && unfenced_since(hole, now_ms);
+
+    if (joins_left && joins_right) {
+        hole[-1].last = hole->last;
+        memmove(hole, hole + 1, (frontier->holes_n - at - 1) * sizeof *hole);
+        frontier->holes_n--;
+    } else if (joins_left) {
+        hole[-1].last = last;
+    } else if (joins_right) {
+        hole->first = first;
+    } else {
+        memmove(hole + 1, hole, (frontier->holes_n - at) * sizeof *hole);
+        *hole = (hw_hole){first, last, 0, now_ms};
+        frontier->holes_n++;
+    }
 }
 
 static int see_above(hw_frontier *frontier, int64_t sequence, int64_t now_ms, howdah_error *reterr)
 {
     if (sequence > frontier->high + 1) {
-        int s = reserve(frontier, reterr);
+        int s = reserve(frontier, 1, reterr);
 
         if (s < 0)
             return s;
-        frontier->holes[frontier->holes_n++] =
-            (hw_hole){frontier->high + 1, sequence - 1, 0, now_ms};
+        add_between(frontier, frontier->holes_n, frontier->high + 1, sequence - 1, now_ms);
     }
     frontier->high = sequence;
     return HOWDAH_OK;
@@ -99,7 +139,7 @@ static int see_inside(hw_frontier *frontier, size_t i, int64_t sequence, howdah_
     } else if (sequence == hole->last) {
         hole->last--;
     } else {
-        s = reserve(frontier, reterr);
+        s = reserve(frontier, 1, reterr);
         if (s < 0)
             return s;
         hole = &frontier->holes[i];
@@ -130,44 +170,47 @@ int hw_frontier_see(hw_frontier *frontier, int64_t sequence, int64_t now_ms, boo
     return HOWDAH_OK;
 }
 
-static int add_between(hw_frontier *frontier, size_t at, int64_t first, int64_t last,
-                       int64_t now_ms, howdah_error *reterr)
+/* The first piece of first..last that no hole holds, and the index where it belongs. */
+static bool next_piece(const hw_frontier *frontier, int64_t first, int64_t last, hw_hole *ret_piece,
+                       size_t *ret_at)
 {
-    int s = reserve(frontier, reterr);
+    size_t i = find_from(frontier, first);
 
-    if (s < 0)
-        return s;
-    memmove(frontier->holes + at + 1, frontier->holes + at,
-            (frontier->holes_n - at) * sizeof *frontier->holes);
-    frontier->holes[at] = (hw_hole){first, last, 0, now_ms};
-    frontier->holes_n++;
-    return HOWDAH_OK;
+    while (i < frontier->holes_n && frontier->holes[i].first <= first) {
+        if (frontier->holes[i].last >= last)
+            return false;
+        first = frontier->holes[i++].last + 1;
+    }
+    *ret_at = i;
+    ret_piece->first = first;
+    ret_piece->last = i < frontier->holes_n && frontier->holes[i].first <= last
+                          ? frontier->holes[i].first - 1
+                          : last;
+    return true;
 }
 
 int hw_frontier_add(hw_frontier *frontier, int64_t first, int64_t last, int64_t now_ms,
                     howdah_error *reterr)
 {
-    size_t i = 0;
+    hw_hole piece = {0};
+    size_t pieces = 0;
+    size_t at = 0;
+    int s;
 
-    assert(last <= frontier->high);
-    while (i < frontier->holes_n && frontier->holes[i].last < first)
-        i++;
-    /* What lies between the holes that are there becomes holes of its own. */
-    while (first <= last) {
-        bool over = i < frontier->holes_n && frontier->holes[i].first <= last;
-        int64_t end = over ? frontier->holes[i].first - 1 : last;
-
-        if (first <= end) {
-            int s = add_between(frontier, i, first, end, now_ms, reterr);
-
-            if (s < 0)
-                return s;
-            i++;
-        }
-        if (!over)
+    assert(first >= 1 && first <= last && last <= frontier->high);
+    /* Counted first, so that it fails before anything has changed. */
+    for (int64_t from = first; next_piece(frontier, from, last, &piece, &at);) {
+        pieces++;
+        if (piece.last == last)
             break;
-        first = frontier->holes[i].last + 1;
-        i++;
+        from = piece.last + 1;
+    }
+    s = reserve(frontier, pieces, reterr);
+    if (s < 0)
+        return s;
+    for (; pieces > 0 && next_piece(frontier, first, last, &piece, &at); pieces--) {
+        add_between(frontier, at, piece.first, piece.last, now_ms);
+        first = piece.last;
     }
     return HOWDAH_OK;
 }

@@ -5,7 +5,7 @@
  * order, and some never do.  The frontier is (high, holes): every number up to high has been
  * seen, or lies in a hole.
  *
- *   I1  Holes are disjoint, sorted ranges below high, never adjacent with the same fence.
+ *   I1  Holes are disjoint, sorted ranges up to high, never adjacent with the same fence and age.
  *   I2  A number leaves a hole only when its event was seen, or when the hole is proven dead.
  *   I3  A hole is dead when its number is missing from rows read after every transaction that
  *       could have drawn it has ended.  The proof is a fence, taken after the number was seen
@@ -60,7 +60,7 @@ int hw_frontier_see(hw_frontier *frontier, int64_t sequence, int64_t now_ms, boo
 
 /*
  * The numbers first..last, at or below high, are missing too (found by a look back); what is in a
- * hole already stays there.  Errors: LIMIT, NO_MEMORY.
+ * hole already stays there.  Errors: LIMIT, NO_MEMORY, and the frontier is as it was.
  */
 int hw_frontier_add(hw_frontier *frontier, int64_t first, int64_t last, int64_t now_ms,
                     howdah_error *reterr);

@@ -29,7 +29,10 @@ typedef struct hw_ranges {
     }
 
 void hw_ranges_done(hw_ranges *set);
+/* Empties, keeps the memory. */
 void hw_ranges_clear(hw_ranges *set);
+/* Room for extra ranges more: so many additions and removals cannot fail afterwards. */
+int hw_ranges_reserve(hw_ranges *set, size_t extra, howdah_error *reterr);
 bool hw_ranges_has(const hw_ranges *set, int64_t number);
 /* first <= last.  Numbers that are there already stay.  Errors: NO_MEMORY, and the set is as it
  * was. */

@@ -157,7 +157,8 @@ typedef struct hw_store_ops {
     /*
      * Events in order of version (stream given) or sequence, in batches of query->batch.  The
      * query is copied.  next: HOWDAH_OK and n > 0 events that are valid until the next call on
-     * this cursor, or HOWDAH_END.  Other operations may run on the store between two calls.
+     * this cursor, or HOWDAH_END.  A batch may be short of query->batch: then more says whether
+     * it was the last.  Other operations may run on the store between two calls.
      */
     int (*read_open)(hw_store *store, const hw_query *query, hw_cursor **ret_cursor,
                      howdah_error *reterr);
@@ -218,6 +219,7 @@ struct hw_store {
 };
 struct hw_cursor {
     hw_store *store;
+    bool more; /* the batch is short, but it was not the last: too many bytes, or much to look at */
 };
 
 /* Chooses the engine by the URL's scheme.  The config is copied. */

@@ -83,7 +83,7 @@ typedef enum hw_instance {
 typedef struct hw_take {
     hw_str subscriber_id;
     hw_instance instance;
-    hw_str owner; /* host, process and bus: for people */
+    hw_str owner; /* host, process and bus: for people, and to know one's own row again */
     int64_t lease_ms;
 } hw_take;
 
@@ -191,7 +191,8 @@ typedef struct hw_sub_ops {
      * Tries to become the owner, without waiting: HOWDAH_OK, a token greater than any before, and
      * fn called with the row as it was before (its owner still there: it did not end cleanly) but
      * with the new token; HOWDAH_END when somebody else owns it; NOT_FOUND without the row.  On a
-     * server in recovery: READ_ONLY.
+     * server in recovery: READ_ONLY.  A row whose owner has the same text as the taker is its own:
+     * it is taken again, after an outcome that nobody heard of, without waiting for a lease.
      */
     int (*take)(struct hw_store *store, const hw_take *take, hw_sub_row_fn fn, void *ctx,
                 howdah_error *reterr);
@@ -200,7 +201,8 @@ typedef struct hw_sub_ops {
                    hw_instance instance, howdah_error *reterr);
     /*
      * Stores n checkpoints in one statement; renews leases by lease_ms where lease_ms > 0 for
-     * those that have one.  ret_news has n entries.  A lost one does not keep the others back.
+     * those that have one.  ret_news has n entries.  A lost one does not keep the others back, nor
+     * does one that would lower high, which is not stored and not lost.
      */
     int (*checkpoint)(struct hw_store *store, const hw_checkpoint *checkpoints, size_t n,
                       int64_t lease_ms, hw_sub_news *ret_news, howdah_error *reterr);
@@ -216,7 +218,10 @@ typedef struct hw_sub_ops {
     /* Puts it at (high, owed), anchor forgotten, token + 1: its owner starts anew.  And rings. */
     int (*reset)(struct hw_store *store, hw_str subscriber_id, int64_t high, const hw_range *owed,
                  size_t owed_n, howdah_error *reterr);
-    /* Removes row and skips; dead letters stay.  CONFLICT while somebody owns it. */
+    /*
+     * Removes row and skips; dead letters stay.  CONFLICT while somebody holds it (which SINGLE
+     * does not).  Tokens do not start again when the row is made anew.
+     */
     int (*remove)(struct hw_store *store, hw_str subscriber_id, howdah_error *reterr);
 
     /* ---- dead letters and skips */

@@ -133,6 +133,49 @@ lines() {
     wc -l <"$1" | tr -d ' '
 }
 
+# ---------------------------------------------------------------- waiting
+
+# wait_until COMMAND...: runs it until it succeeds, twenty seconds at most.
+wait_until() {
+    tries=0
+    until "$@"; do
+        tries=$((tries + 1))
+        [ $tries -lt 400 ] || fail "still not so: $*"
+        sleep 0.05
+    done
+}
+
+_has_lines() {
+    [ "$(lines "$1")" -ge "$2" ]
+}
+
+# wait_lines FILE N: until the file has that many lines.
+wait_lines() {
+    wait_until _has_lines "$1" "$2"
+}
+
+# sub_field NAME FIELD: of a subscription as it is stored.
+sub_field() {
+    "$HOWDAH" sub show "$1" >sub.json 2>/dev/null || :
+    field "$2" sub.json
+}
+
+_is_owned() {
+    "$HOWDAH" sub show "$1" 2>/dev/null | grep -q '"owner":"'
+}
+
+# wait_owned NAME: until somebody runs that subscription.
+wait_owned() {
+    wait_until _is_owned "$1"
+}
+
+# events N [TYPE]: appends n events to the stream s, with n in their data.
+events() {
+    awk -v n="$1" -v type="${2:-t}" 'BEGIN { for (i = 1; i <= n; i++)
+        print "{\"stream\":\"s\",\"type\":\"" type "\",\"data\":{\"n\":" i "}}" }' |
+        "$HOWDAH" append --batch --quiet >/dev/null
+}
+
 # ---------------------------------------------------------------- the end of a script
 
 _names() {

@@ -64,6 +64,55 @@ reads_are_measured_with_their_memory() {
     _nothing_is_left
 }
 
+deliveries_are_measured_as_reads_are() {
+    run 0 bench deliver --ceiling --seconds 1 --events 5000 --clients 2
+    equals "$(field bench)" deliver
+    equals "$(field store)" "$HOWDAH_TEST_STORE"
+    equals "$(field clients)/$(field payload)/$(field events)" 2/200/5000
+    _rates
+    field client_memory_mib | grep -Eq '^[0-9]+\.[0-9]$' || fail "no client_memory_mib"
+    has_not out p50
+    has_not out pattern_share
+    _nothing_is_left
+}
+
+a_filtered_delivery_is_timed_against_that_of_all() {
+    run 0 bench deliver --seconds 1 --events 3001 --pattern-share 1000 --payload 50
+    equals "$(field events)/$(field pattern_share)" 3001/1000
+    for name in all_ms exact_ms wildcard_ms exact_speedup wildcard_speedup; do
+        _positive $name
+    done
+    has_not out ceiling
+    _nothing_is_left
+}
+
+latency_is_measured_against_a_bare_listener() {
+    run 0 bench latency --ceiling --seconds 1 --rate 50
+    equals "$(field bench)" latency
+    equals "$(field clients)/$(field payload)/$(field rate)" 1/200/50
+    for name in events_per_s ceiling_per_s p50_ms p99_ms ceiling_p50_ms ceiling_p99_ms p50_ratio \
+        p99_ratio p50_ratio_min p50_ratio_median p50_ratio_max; do
+        _positive $name
+    done
+    has_not out '"ratio"'
+    _nothing_is_left
+}
+
+fanout_is_measured_against_a_bus_without_subscribers() {
+    run 0 bench fanout --ceiling --seconds 1 --clients 2 --subscriptions 3
+    equals "$(field bench)" fanout
+    equals "$(field clients)/$(field subscriptions)/$(field streams)/$(field batch)" 2/3/10/1
+    _rates
+    _positive p50_ms
+    _positive rss_mib
+    field slowest_ms | grep -Eq '^[0-9]+\.[0-9]$' || fail "no slowest_ms"
+    _nothing_is_left
+    run 0 bench fanout --seconds 1 --clients 1 --subscriptions 1
+    has_not out ceiling
+    has_not out ratio
+    _nothing_is_left
+}
+
 without_a_ceiling_only_our_side_is_measured() {
     run 0 bench append-batch --seconds 1 --batch 10
     _positive events_per_s
@@ -98,6 +147,15 @@ a_terminal_shows_a_table() {
     grep -q '^ceiling ' out || fail "no line of the ceiling"
     grep -q '^ratio [0-9]' out || fail "no ratio"
     has_not out '{'
+    in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench latency --seconds 1 --ceiling --quiet"
+    has out "latency on $HOWDAH_TEST_STORE: 1 client, payloads of 200 bytes, 100 a second"
+    grep -q '^ratio of p50 [0-9.]*, of p99 [0-9.]*; p50 of [0-9]* pairs' out || fail "no ratios"
+    in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench fanout --seconds 1 --clients 1 --quiet"
+    has out "10 subscriptions"
+    grep -q '^memory of the process [0-9]' out || fail "no memory"
+    in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench deliver --seconds 1 --events 100 --pattern-share 10 --quiet"
+    has out "a log of 100 events"
+    grep -q '^one in 10: by type [0-9.]* ms, by pattern [0-9.]* ms' out || fail "no filtered times"
 }
 
 # _interrupt SECONDS ARGUMENT...: Ctrl-C after that time.
@@ -128,6 +186,9 @@ an_interrupt_leaves_nothing_behind() {
     _interrupt 1 append-batch --seconds 60
     _interrupt 1 read --seconds 60 --events 100000000
     _interrupt 2 read --seconds 60 --events 5000 --ceiling
+    _interrupt 2 deliver --seconds 60 --events 5000 --ceiling
+    _interrupt 2 latency --seconds 60 --ceiling
+    _interrupt 2 fanout --seconds 60 --clients 3 --ceiling
 }
 
 # On PostgreSQL somebody ends the sessions; on SQLite nobody waits for the other, which may go well.
@@ -160,6 +221,19 @@ what_cannot_be_measured_is_refused() {
     run 2 bench append --events 10
     run 2 bench read --batch 10
     run 2 bench read --streams 10
+    run 2 bench latency --clients 2
+    run 2 bench latency --streams 2
+    run 2 bench latency --events 2
+    run 2 bench fanout --rate 10
+    run 2 bench fanout --events 10
+    run 2 bench deliver --streams 2
+    run 2 bench deliver --subscriptions 2
+    run 2 bench read --pattern-share 2
+    run 2 bench append --subscriptions 2
+    run 6 bench latency --rate 0
+    run 6 bench fanout --subscriptions 0
+    run 6 bench deliver --events 10 --pattern-share 11
+    has err pattern-share
     run 6 bench append --streams 0
     run 6 bench append --clients 0
     run 6 bench append --seconds 0

@@ -34,6 +34,8 @@ bool cf_is_owner(void);
 /* Test setup and teardown: a migrated bus, and one without a schema. */
 int cf_setup(void **state);
 int cf_setup_bare(void **state);
+/* The login of pg-functions may subscribe, too; that includes a right to read the table. */
+int cf_setup_subscriber(void **state);
 int cf_teardown(void **state);
 
 /* One more handle on the same bus; asserts. */
@@ -66,6 +68,7 @@ const char *cf_read(howdah_bus *bus, const howdah_read_options *options);
 extern howdah_error cf_error;
 
 #define CF_TEST(name) cmocka_unit_test_setup_teardown(name, cf_setup, cf_teardown)
+#define CF_SUB_TEST(name) cmocka_unit_test_setup_teardown(name, cf_setup_subscriber, cf_teardown)
 #define CF_TEST_BARE(name) cmocka_unit_test_setup_teardown(name, cf_setup_bare, cf_teardown)
 
 /* Each file's tests. */
@@ -82,6 +85,10 @@ cf_group cf_import_tests(void);
 cf_group cf_race_tests(void);
 cf_group cf_flaky_tests(void);
 cf_group cf_event_tests(void);
+cf_group cf_subscribe_tests(void);
+cf_group cf_patterns_tests(void);
+cf_group cf_reliable_tests(void);
+cf_group cf_runner_tests(void);
 
 #define CF_GROUP(tests) ((cf_group){(tests), sizeof(tests) / sizeof(tests)[0]})
 

@@ -208,6 +208,20 @@ static void drop_schema(const cf *c)
     run_about("DROP ROLE IF EXISTS ", c->schema, "_admin", "");
 }
 
+int cf_setup_subscriber(void **state)
+{
+    cf *c;
+
+    (void)cf_setup(state);
+    c = *state;
+    if (!cf_is_owner()) {
+        run_about("GRANT ", c->schema, "_subscribe", " TO conformance_login");
+        howdah_close(c->bus); /* what a session may do is looked at once */
+        c->bus = cf_open(c);
+    }
+    return 0;
+}
+
 int cf_teardown(void **state)
 {
     cf *c = *state;
@@ -339,9 +353,10 @@ static void prepare_pg(void)
 int main(int argc, char **argv)
 {
     static struct CMUnitTest tests[512];
-    cf_group (*const groups[])(void) = {cf_event_tests,  cf_append_tests, cf_batch_tests,
-                                        cf_read_tests,   cf_tail_tests,   cf_schema_tests,
-                                        cf_import_tests, cf_race_tests,   cf_flaky_tests};
+    cf_group (*const groups[])(void) = {
+        cf_subscribe_tests, cf_patterns_tests, cf_reliable_tests, cf_runner_tests, cf_event_tests,
+        cf_append_tests,    cf_batch_tests,    cf_read_tests,     cf_tail_tests,   cf_schema_tests,
+        cf_import_tests,    cf_race_tests,     cf_flaky_tests};
     int chosen = choose(argc > 1 ? argv[1] : NULL);
     size_t n = 0;
 
@@ -362,6 +377,10 @@ int main(int argc, char **argv)
                     tests[n++] = group.tests[i];
                     break;
                 }
+    }
+    if (n == 0) {
+        (void)fprintf(stderr, "no test of that name\n");
+        return 2;
     }
     return _cmocka_run_group_tests(argv[1], tests, n, NULL, NULL);
 }

@@ -389,7 +389,7 @@ static void settings_are_checked_and_the_nearest_is_named(void **state)
         assert_int_equal(strncmp(info.environment, "HOWDAH_", 7), 0);
         n++;
     }
-    assert_int_equal(n, 10);
+    assert_int_equal(n, 11);
     howdah_settings_free(settings);
 }
 

@@ -1,4 +1,6 @@
 /* test_flaky.c - a store that fails before and after the real commit. */
+#include <stdio.h>
+
 #include <string.h>
 
 #include "bus/bus.h"
@@ -119,6 +121,73 @@ static void failing_any_one_operation_loses_and_doubles_nothing(void **state)
     assert_int_equal(cf_count(c->bus), expected);
 }
 
+/* ------------------------------------------------------ what many of them cost */
+
+#define MANY 100
+#define ROUNDS 20
+
+static int count_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    (void)event;
+    (void)delivery;
+    ++*(int *)ctx;
+    return HOWDAH_HANDLED;
+}
+
+static void subscribe_many(howdah_bus *bus, int n, int *heard)
+{
+    howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+
+    o.handler = count_event;
+    o.ctx = heard;
+    o.checkpoint = HOWDAH_CHECKPOINT_BATCHED;
+    o.start = HOWDAH_FROM_END;
+    for (int i = 0; i < n; i++) {
+        char id[32];
+        howdah_subscription *sub = NULL;
+
+        (void)snprintf(id, sizeof id, "cost:%d:%d", n, i);
+        o.subscriber_id = id;
+        cf_ok(howdah_subscribe(bus, &o, &sub, &cf_error));
+        assert_int_equal(howdah_wait_caught_up(sub, 10000, &cf_error), HOWDAH_OK);
+    }
+}
+
+/* Operations on the store while some events come, one by one, to n subscriptions at the head. */
+static unsigned cost_of(const cf *c, int n)
+{
+    howdah_bus *bus = open_flaky(c);
+    int heard = 0;
+    unsigned before;
+    unsigned cost;
+
+    subscribe_many(bus, n, &heard);
+    before = hw_flaky_count(bus->store);
+    for (int round = 1; round <= ROUNDS; round++) {
+        (void)cf_append(c->bus, "cost", "t", NULL);
+        for (int i = 0; i < 1000 && heard < round * n; i++)
+            cf_ok(howdah_service(bus, NULL, &cf_error));
+        assert_int_equal(heard, round * n);
+    }
+    cost = hw_flaky_count(bus->store) - before;
+    howdah_close(bus);
+    return cost;
+}
+
+static void many_subscriptions_at_the_head_cost_less_than_two(void **state)
+{
+    cf *c = *state;
+    unsigned one;
+    unsigned many;
+
+    if (!cf_is_owner())
+        skip();
+    one = cost_of(c, 1);
+    many = cost_of(c, MANY);
+    if (many >= 2 * one)
+        fail_msg("%u operations for one, %u for %d", one, many, MANY);
+}
+
 cf_group cf_flaky_tests(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -126,6 +195,7 @@ cf_group cf_flaky_tests(void)
         CF_TEST(a_failure_after_the_commit_is_unknown_and_a_retry_settles_it),
         CF_TEST(an_unknown_that_did_not_happen_is_settled_by_the_same_retry),
         CF_TEST(failing_any_one_operation_loses_and_doubles_nothing),
+        CF_TEST(many_subscriptions_at_the_head_cost_less_than_two),
     };
     return CF_GROUP(tests);
 }

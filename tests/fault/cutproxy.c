@@ -123,7 +123,7 @@ static bool fits(const char *data, size_t len)
 {
     const char *text = proxy.plan.text;
 
-    return !*text || memmem(data, len, text, strlen(text)) != NULL;
+    return !*text || memmem(data, len, text, strlen(text) + proxy.plan.text_ends) != NULL;
 }
 
 /* What the client sent, under the plan in force. */

@@ -37,6 +37,7 @@ typedef struct cutproxy_plan {
     cutproxy_how how;
     bool reset;          /* close the client's side with RST instead of FIN */
     char text[24];       /* "": any request */
+    bool text_ends;      /* and nothing follows it: "COMMIT" is not "READ COMMITTED" */
     size_t client_bytes; /* CUT_AFTER: 0 does not count */
     size_t server_bytes;
 } cutproxy_plan;

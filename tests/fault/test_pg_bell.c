@@ -100,19 +100,22 @@ static void raw_inserts_ring_once_a_channel_if_the_owner_wants_it(void **state)
     hw_store *typed = sleeper(t, false, &a_b, 1);
     PGconn *conn = pgt_session(t->url);
 
-    pgt_run(t, t->admin, "DO $$ BEGIN EXECUTE format('LISTEN %%I; LISTEN %%I; LISTEN %%I',"
-                         " {channel}(), {channel}('a.b'), {channel}('a.c')); END $$");
+    pgt_run(t, t->admin,
+            "DO $$ BEGIN EXECUTE format('LISTEN %%I; LISTEN %%I; LISTEN %%I',"
+            " {channel}(), {channel}('a.b'), {channel}('a.c')); END $$");
     pgt_run(t, conn, "SET howdah.ring = 'on'");
-    pgt_run(t, conn, "INSERT INTO {events} (stream, version, type, data) VALUES ('x', 1, 'a.b', '1')");
+    pgt_run(t, conn,
+            "INSERT INTO {events} (stream, version, type, data) VALUES ('x', 1, 'a.b', '1')");
     sleeps_on(general);
     pgt_run(t, t->admin, "SELECT {ring_for_raw_inserts}(true)");
     (void)pgt_append(t->bus, "s"); /* rings by itself, once */
     is_woken(general);
     assert_int_equal(count_notes(t->admin), 1);
     pgt_ok(general->ops->subs->arm(general, &pgt_error));
-    pgt_run(t, conn, "BEGIN; INSERT INTO {events} (stream, version, type, data) SELECT 'y', i,"
-                     " CASE WHEN i %% 2 = 0 THEN 'a.b' ELSE 'a.c' END, '{}'"
-                     " FROM generate_series(1, 1000) AS i");
+    pgt_run(t, conn,
+            "BEGIN; INSERT INTO {events} (stream, version, type, data) SELECT 'y', i,"
+            " CASE WHEN i %% 2 = 0 THEN 'a.b' ELSE 'a.c' END, '{}'"
+            " FROM generate_series(1, 1000) AS i");
     sql_append(t, conn, "a.b");
     pgt_run(t, conn, "COMMIT");
     is_woken(general);
@@ -137,12 +140,14 @@ static void a_batch_in_sql_rings_each_channel_once(void **state)
     hw_store *typed = sleeper(t, false, &a_b, 1);
     PGconn *conn = pgt_session(t->url);
 
-    pgt_run(t, t->admin, "DO $$ BEGIN EXECUTE format('LISTEN %%I; LISTEN %%I; LISTEN %%I',"
-                         " {channel}(), {channel}('a.b'), {channel}('a.c')); END $$");
+    pgt_run(t, t->admin,
+            "DO $$ BEGIN EXECUTE format('LISTEN %%I; LISTEN %%I; LISTEN %%I',"
+            " {channel}(), {channel}('a.b'), {channel}('a.c')); END $$");
     pgt_run(t, conn, "SET howdah.ring = 'on'");
-    pgt_run(t, conn, "BEGIN; SELECT {append_batch}((SELECT json_agg(json_build_object('stream',"
-                     " 's', 'type', CASE WHEN i %% 2 = 0 THEN 'a.b' ELSE 'a.c' END))"
-                     " FROM generate_series(1, 100) AS i))");
+    pgt_run(t, conn,
+            "BEGIN; SELECT {append_batch}((SELECT json_agg(json_build_object('stream',"
+            " 's', 'type', CASE WHEN i %% 2 = 0 THEN 'a.b' ELSE 'a.c' END))"
+            " FROM generate_series(1, 100) AS i))");
     sql_append(t, conn, "a.b");
     pgt_run(t, conn, "COMMIT");
     is_woken(general);

@@ -200,8 +200,9 @@ static void the_numbers_of_another_bus_are_not_ours(void **state)
     pgt_run(&other, a, "BEGIN");
     append(&other, a);
     assert_int_equal(count(store), 0);
-    pgt_run(&other, a, "ROLLBACK; DROP SCHEMA {schema} CASCADE;"
-                       " DROP ROLE {_publish}, {_read}, {_subscribe}, {_admin}");
+    pgt_run(&other, a,
+            "ROLLBACK; DROP SCHEMA {schema} CASCADE;"
+            " DROP ROLE {_publish}, {_read}, {_subscribe}, {_admin}");
     howdah_close(other.bus);
     howdah_settings_free(other.settings);
     PQfinish(a);
@@ -341,8 +342,8 @@ static void go_round(race *r)
         assert_true(n < 1999);
     }
     ranges[n++] = (hw_range){high + 1, INT64_MAX};
-    pgt_ok(r->store->ops->read_open(r->store, &(hw_query){.ranges = ranges, .ranges_n = n},
-                                    &cursor, &pgt_error));
+    pgt_ok(r->store->ops->read_open(r->store, &(hw_query){.ranges = ranges, .ranges_n = n}, &cursor,
+                                    &pgt_error));
     if (r->store->ops->read_next(cursor, &events, &got, &pgt_error) == HOWDAH_OK)
         for (size_t i = 0; i < got; i++)
             see(r, events[i].global_sequence);
@@ -420,9 +421,10 @@ static void gaps_are_what_has_no_row(void **state)
 
     assert_string_equal(gaps(store, 1, 10), "1-10 ");
     assert_string_equal(gaps(store, 5, 4), "");
-    pgt_run(t, t->admin, "INSERT INTO {events} (global_sequence, stream, version, type)"
-                         " SELECT n, 's', n, 't' FROM generate_series(3, 200010) AS n"
-                         " WHERE n NOT IN (7, 8, 50003, 100002, 100003, 150002)");
+    pgt_run(t, t->admin,
+            "INSERT INTO {events} (global_sequence, stream, version, type)"
+            " SELECT n, 's', n, 't' FROM generate_series(3, 200010) AS n"
+            " WHERE n NOT IN (7, 8, 50003, 100002, 100003, 150002)");
     assert_string_equal(gaps(store, 1, 200010), "1-2 7-8 50003-50003 100002-100003 150002-150002 ");
     assert_string_equal(gaps(store, 3, 6), "");
     assert_string_equal(gaps(store, 7, 7), "7-7 ");

@@ -278,6 +278,29 @@ int pgt_teardown(void **state)
     return 0;
 }
 
+/* ---- the server */
+
+int pgt_run_ctl(const char *script, const char *what)
+{
+    char command[600];
+
+    (void)snprintf(command, sizeof command, "'%s' %s >/dev/null 2>&1", script, what);
+    return system(command); /* NOLINT(cert-env33-c): a path of our own */
+}
+
+void pgt_ctl(const char *what)
+{
+    if (pgt_run_ctl(pgt_env("HOWDAH_TEST_PG_CTL"), what) != 0)
+        fail_msg("the server does not %s", what);
+}
+
+void pgt_reconnect(pgt *t)
+{
+    PQreset(t->admin);
+    assert_int_equal(PQstatus(t->admin), CONNECTION_OK);
+    pgt_run(t, t->admin, "SET client_min_messages = warning");
+}
+
 /* ---- events */
 
 static howdah_event *build(const char *stream, const char *id, const char *json)

@@ -106,6 +106,13 @@ int64_t pgt_count(const pgt *t);
 
 int64_t pgt_now_ms(void);
 
+/* "stop -m immediate", "start" ...: a script of tools/with-pg; when it returns, it is done. */
+int pgt_run_ctl(const char *script, const char *what);
+/* The test's own server; asserts. */
+void pgt_ctl(const char *what);
+/* The test's own session, after the server was away. */
+void pgt_reconnect(pgt *t);
+
 /* The library's allocations fail after the first n; until it is fed again. */
 void pgt_starve(long n);
 void pgt_feed(void);

@@ -140,9 +140,8 @@ static void compare(hw_store *store, const hw_query *q)
 
 static const hw_range ranges[] = {{1, 1}, {3, 40}, {100, 99 + 5}, {500, 504}, {1000, INT64_MAX}};
 
-static const char *const patterns[] = {NULL,     "a",    "a.*", "a.>",   "*",
-                                       "rare.*", "*.b",  ">",   "z.*.z", "nothing.>",
-                                       "*.*",    "rare.>"};
+static const char *const patterns[] = {NULL,  "a", "a.*",   "a.>",       "*",   "rare.*",
+                                       "*.b", ">", "z.*.z", "nothing.>", "*.*", "rare.>"};
 #define PATTERNS (sizeof patterns / sizeof patterns[0])
 
 static void every_read_of_ranges_finds_what_a_walk_finds(void **state)
@@ -246,8 +245,9 @@ static void a_row_without_a_payload_is_broken_not_bare(void **state)
     const howdah_event *events = NULL;
     size_t n = 0;
 
-    pgt_run(t, t->admin, "INSERT INTO {events} (stream, version, type) VALUES ('s', 1, 'a'),"
-                         " ('s', 2, 'b')");
+    pgt_run(t, t->admin,
+            "INSERT INTO {events} (stream, version, type) VALUES ('s', 1, 'a'),"
+            " ('s', 2, 'b')");
     pgt_ok(store->ops->read_open(store, &q, &cursor, &pgt_error));
     pgt_ok(store->ops->read_next(cursor, &events, &n, &pgt_error));
     assert_int_equal(n, 2);

@@ -13,34 +13,11 @@
 #include "base/random.h"
 #include "test_pg_help.h"
 
-/* "stop -m immediate", "start" ...: a script of tools/with-pg.  It returns when it is done. */
-static int run_ctl(const char *script, const char *what)
-{
-    char command[600];
-
-    (void)snprintf(command, sizeof command, "'%s' %s >/dev/null 2>&1", script, what);
-    return system(command); /* NOLINT(cert-env33-c): a path of our own */
-}
-
-static void ctl(const char *what)
-{
-    if (run_ctl(pgt_env("HOWDAH_TEST_PG_CTL"), what) != 0)
-        fail_msg("the server does not %s", what);
-}
-
-/* The test's own session died with the server. */
-static void reconnect(pgt *t)
-{
-    PQreset(t->admin);
-    assert_int_equal(PQstatus(t->admin), CONNECTION_OK);
-    pgt_run(t, t->admin, "SET client_min_messages = warning");
-}
-
 static void crash(pgt *t)
 {
-    ctl("stop -m immediate");
-    ctl("start");
-    reconnect(t);
+    pgt_ctl("stop -m immediate");
+    pgt_ctl("start");
+    pgt_reconnect(t);
 }
 
 static howdah_tail *open_tail(howdah_bus *bus, int64_t since)
@@ -80,8 +57,8 @@ static void a_restarted_server_is_found_again_by_the_next_call(void **state)
     assert_int_equal(pgt_append(t->bus, "s").version, 1);
     crash(t);
     assert_int_equal(pgt_append(t->bus, "s").version, 2);
-    ctl("restart -m fast");
-    reconnect(t);
+    pgt_ctl("restart -m fast");
+    pgt_reconnect(t);
     pgt_ok(howdah_read_last(t->bus, "s", &last, &pgt_error));
     assert_int_equal(howdah_event_version(last), 2);
     howdah_event_free(last);
@@ -96,7 +73,7 @@ static void *start_later(void *arg)
     int *failed = arg;
 
     (void)usleep(700000);
-    *failed = run_ctl(pgt_env("HOWDAH_TEST_PG_CTL"), "start");
+    *failed = pgt_run_ctl(pgt_env("HOWDAH_TEST_PG_CTL"), "start");
     return NULL;
 }
 
@@ -108,14 +85,14 @@ static void an_append_waits_for_a_server_that_comes_back_in_time(void **state)
     int64_t start;
 
     (void)pgt_append(t->bus, "s");
-    ctl("stop -m fast");
+    pgt_ctl("stop -m fast");
     assert_int_equal(pthread_create(&thread, NULL, start_later, &failed), 0);
     start = pgt_now_ms();
     assert_int_equal(pgt_append(t->bus, "s").version, 2);
     assert_true(pgt_now_ms() - start < 10000); /* connect_timeout */
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(failed, 0);
-    reconnect(t);
+    pgt_reconnect(t);
     assert_int_equal(pgt_count(t), 2);
 }
 
@@ -129,14 +106,14 @@ static void a_server_that_stays_away_is_unavailable_after_connect_timeout(void *
     int64_t start;
     int64_t took;
 
-    ctl("stop -m fast");
+    pgt_ctl("stop -m fast");
     start = pgt_now_ms();
     assert_int_equal(howdah_append(bus, event, NULL, &p, &err), HOWDAH_UNAVAILABLE);
     took = pgt_now_ms() - start;
     assert_int_equal(err.flags, HOWDAH_RETRYABLE);
     assert_true(took < 700 + 1500);
-    ctl("start");
-    reconnect(t);
+    pgt_ctl("start");
+    pgt_reconnect(t);
     pgt_ok(howdah_append(bus, event, NULL, &p, &pgt_error));
     assert_int_equal(p.already_stored, 0);
     howdah_event_free(event);
@@ -299,17 +276,17 @@ static void start_standby(pgt *t)
 
     (void)snprintf(standby.data, sizeof standby.data, "%s-standby", data);
     (void)snprintf(standby.script, sizeof standby.script, "%s-standby", script);
-    ctl("stop -m fast");
+    pgt_ctl("stop -m fast");
     shell("rm -rf '%s' && cp -a '%s' '%s' && cp -a '%s/PG_VERSION' '%s/standby.signal'",
           standby.data, data, standby.data, data, standby.data);
-    ctl("start");
-    reconnect(t);
+    pgt_ctl("start");
+    pgt_reconnect(t);
     shell("sed 's|%s|%s|g' '%s' >'%s' && chmod 755 '%s'", data, standby.data, script,
           standby.script, standby.script);
     for (int i = 0; i < 10; i++) {
         port = 20000 + (int)(hw_random_u32() % 12000);
         shell("echo 'port = %d' >'%s/port.conf'", port, standby.data);
-        if (run_ctl(standby.script, "start") == 0)
+        if (pgt_run_ctl(standby.script, "start") == 0)
             break;
         port = 0;
     }
@@ -323,7 +300,7 @@ static void stop_standby(void)
 {
     if (!standby.started)
         return;
-    (void)run_ctl(standby.script, "stop -m immediate");
+    (void)pgt_run_ctl(standby.script, "stop -m immediate");
     shell("rm -rf '%s' '%s'", standby.data, standby.script);
     standby.started = false;
 }
@@ -337,12 +314,23 @@ static int is_finding(void *ctx, const howdah_finding *finding)
     return 0;
 }
 
+static int never(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    (void)ctx;
+    (void)event;
+    (void)delivery;
+    fail_msg("an event was delivered on a standby");
+    return HOWDAH_HALT;
+}
+
 static void check_standby(pgt *t)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_bus *bus = NULL;
     howdah_event *event = pgt_event("s");
     howdah_position p;
+    howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+    howdah_subscription *sub = NULL;
     howdah_tail *tail;
     char text[200] = "";
 
@@ -356,6 +344,10 @@ static void check_standby(pgt *t)
     pgt_ok(howdah_read_last(bus, "b", &event, &pgt_error));
     assert_int_equal(howdah_event_version(event), 1);
     howdah_event_free(event);
+    /* Nobody can own a subscription here: an advisory lock of a standby elects nobody. */
+    o.subscriber_id = "p";
+    o.handler = never;
+    assert_int_equal(howdah_subscribe(bus, &o, &sub, &err), HOWDAH_READ_ONLY);
     /* A hole is not proven dead here, and does not stop the tail. */
     tail = open_tail(bus, 0);
     assert_string_equal(drain(tail, 300), "a b");
@@ -394,7 +386,7 @@ static int server_teardown(void **state)
     stop_standby();
     PQreset(t->admin);
     if (PQstatus(t->admin) != CONNECTION_OK)
-        ctl("start");
+        pgt_ctl("start");
     return pgt_teardown(state);
 }
 

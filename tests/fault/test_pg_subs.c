@@ -137,9 +137,8 @@ static void a_lock_elects_one_owner_and_ends_with_its_session(void **state)
     make(a, ME);
     assert_int_equal(take(a, HW_STR_LIT("nobody"), HW_INSTANCE_COORDINATED, "a", &k),
                      HOWDAH_NOT_FOUND);
-    assert_int_equal(pgt_number(t, t->admin,
-                                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"),
-                     0);
+    assert_int_equal(
+        pgt_number(t, t->admin, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), 0);
     pgt_ok(take(a, ME, HW_INSTANCE_COORDINATED, "a", &k));
     assert_false(k.has_owner);
     first = k.token;
@@ -175,9 +174,8 @@ static void a_lock_shows_both_halves_of_the_md5(void **state)
     /* Taken again by the session that has it: the token grows, the lock is not counted twice. */
     pgt_ok(take(store, ME, HW_INSTANCE_COORDINATED, "a", &k));
     pgt_ok(store->ops->subs->release(store, ME, k.token, HW_INSTANCE_COORDINATED, &pgt_error));
-    assert_int_equal(pgt_number(t, t->admin,
-                                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"),
-                     0);
+    assert_int_equal(
+        pgt_number(t, t->admin, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), 0);
     assert_false(load(store, ME).has_owner);
     pgt_store_close(store);
 }
@@ -196,9 +194,8 @@ static void a_lease_runs_out_by_the_database_clock(void **state)
     token = k.token;
     assert_int_equal(take(b, ME, HW_INSTANCE_LEASE, "b", &k), HOWDAH_END);
     assert_int_equal(take(b, ME, HW_INSTANCE_COORDINATED, "b", &k), HOWDAH_END);
-    assert_int_equal(pgt_number(t, t->admin,
-                                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"),
-                     0);
+    assert_int_equal(
+        pgt_number(t, t->admin, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), 0);
     for (int i = 0; i < 8; i++) {
         hw_checkpoint c = {.subscriber_id = ME, .token = token};
 
@@ -539,8 +536,8 @@ static void a_dead_letter_and_its_checkpoint_are_one(void **state)
     assert_true(news.redrives);
     pgt_ok(checkpoint(store, ME, c.token, 1, &news));
     assert_true(news.redrives);
-    assert_int_equal(list_letters(store, (hw_letter_query){.subscriber_id = ME, .redrives = true}).n,
-                     1);
+    assert_int_equal(
+        list_letters(store, (hw_letter_query){.subscriber_id = ME, .redrives = true}).n, 1);
     assert_int_equal(subs->letter_settle(store, ME, c.token + 1, id, HW_LETTER_REDRIVEN,
                                          HW_STR_NULL, &pgt_error),
                      HOWDAH_LOST);
@@ -553,8 +550,8 @@ static void a_dead_letter_and_its_checkpoint_are_one(void **state)
     assert_string_equal(l.error, "again no");
     pgt_ok(subs->letters_mark(store, NULL, 0, ME, HW_LETTER_REDRIVE, HW_STR_NULL, &n, &pgt_error));
     assert_int_equal(n, 1);
-    pgt_ok(subs->letter_settle(store, ME, c.token, id, HW_LETTER_REDRIVEN, HW_STR_NULL,
-                               &pgt_error));
+    pgt_ok(
+        subs->letter_settle(store, ME, c.token, id, HW_LETTER_REDRIVEN, HW_STR_NULL, &pgt_error));
     assert_int_equal(list_letters(store, (hw_letter_query){.subscriber_id = ME}).n, 0);
     l = list_letters(store, (hw_letter_query){.subscriber_id = ME, .resolved = true});
     assert_int_equal(l.state, HW_LETTER_REDRIVEN);
@@ -584,8 +581,8 @@ static void a_skip_and_its_checkpoint_are_one(void **state)
     make(store, ME);
     pgt_ok(take(store, ME, HW_INSTANCE_SINGLE, "a", &k));
     c.token = k.token + 1;
-    assert_int_equal(
-        (subs->skip)(store, &c, (hw_range){4, 5}, 5000, HW_STR_LIT("gap"), &pgt_error), HOWDAH_LOST);
+    assert_int_equal((subs->skip)(store, &c, (hw_range){4, 5}, 5000, HW_STR_LIT("gap"), &pgt_error),
+                     HOWDAH_LOST);
     c.token = k.token;
     pgt_ok((subs->skip)(store, &c, (hw_range){4, 5}, 5000, HW_STR_LIT("gap"), &pgt_error));
     k = load(store, ME);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""pattern_regex() means what the matcher in C means: the table of tests/unit/test_pattern.c."""
+"""pattern_regex() means what the matcher in C means: the table of tests/patterns.h."""
 import os
 import re
 import sys
@@ -12,10 +12,10 @@ bus = Bus("pattern")
 
 def table():
     """(pattern, types that match, types that do not), read from the C source."""
-    path = os.path.join(harness.ROOT, "tests", "unit", "test_pattern.c")
+    path = os.path.join(harness.ROOT, "tests", "patterns.h")
     with open(path, encoding="utf-8") as f:
         source = f.read()
-    source = source[source.index("static const pattern_case"):source.index("typedef struct category")]
+    source = source[source.index("static const pattern_case"):]
     rows = re.findall(r'\{\s*"([^"]*)",\s*((?:"[^"]*"\s*)+),\s*((?:"[^"]*"\s*)+)\}', source)
     return [(pattern, "".join(re.findall('"([^"]*)"', matches)).split(),
              "".join(re.findall('"([^"]*)"', misses)).split()) for pattern, matches, misses in rows]

@@ -245,6 +245,103 @@ static void no_memory_changes_nothing_and_leaks_nothing(void **state)
     assert_int_equal(n, 5); /* rooms of 16, 32, 64 and 128, then none fails */
 }
 
+static void add(hw_frontier *frontier, int64_t first, int64_t last, int64_t now_ms)
+{
+    assert_int_equal(hw_frontier_add(frontier, first, last, now_ms, NULL), HOWDAH_OK);
+}
+
+static void a_look_back_adds_holes_between_those_that_are_there(void **state)
+{
+    hw_frontier f;
+
+    (void)state;
+    hw_frontier_init(&f, 100);
+    add(&f, 50, 59, 1);
+    assert_holes(&f, {50, 59});
+    assert_i64_equal(f.holes[0].since_ms, 1);
+    add(&f, 100, 100, 1); /* high itself may be missing */
+    hw_frontier_fence(&f, 5);
+    add(&f, 40, 70, 2);
+    assert_holes(&f, {40, 49}, {50, 59}, {60, 70}, {100, 100});
+    assert_i64_equal((int64_t)f.holes[0].fence, 0);
+    assert_i64_equal((int64_t)f.holes[1].fence, 5);
+    assert_i64_equal(f.holes[1].since_ms, 1);
+    assert_i64_equal((int64_t)f.holes[2].fence, 0);
+    assert_i64_equal(f.holes[2].since_ms, 2);
+    add(&f, 1, 100, 3);
+    assert_holes(&f, {1, 39}, {40, 49}, {50, 59}, {60, 70}, {71, 99}, {100, 100});
+    add(&f, 1, 100, 4);
+    add(&f, 55, 55, 4);
+    assert_i64_equal((int64_t)f.holes_n, 6);
+    assert_i64_equal(f.high, 100);
+    assert_i64_equal(hw_frontier_bury(&f, 5), 11);
+    hw_frontier_done(&f);
+}
+
+static void numbers_added_at_one_moment_join_their_neighbours(void **state)
+{
+    hw_frontier f;
+
+    (void)state;
+    hw_frontier_init(&f, 100);
+    add(&f, 10, 19, 7);
+    add(&f, 20, 29, 7);
+    assert_holes(&f, {10, 29});
+    add(&f, 5, 9, 7);
+    assert_holes(&f, {5, 29});
+    add(&f, 35, 39, 7);
+    add(&f, 30, 34, 7);
+    assert_holes(&f, {5, 39});
+    add(&f, 40, 41, 8); /* another age */
+    assert_holes(&f, {5, 39}, {40, 41});
+    add(&f, 98, 100, 9);
+    assert_int_equal(hw_frontier_see(&f, 105, 9, &(bool){false}, NULL), HOWDAH_OK);
+    assert_holes(&f, {5, 39}, {40, 41}, {98, 104});
+    hw_frontier_done(&f);
+}
+
+static void an_addition_that_fails_adds_nothing(void **state)
+{
+    unit_allocator a;
+    hw_frontier f;
+
+    (void)state;
+    unit_allocator_start(&a, 0);
+    hw_frontier_init(&f, 0);
+    for (int64_t i = 1; i <= HW_HOLES_MAX - 2; i++)
+        assert_true(see(&f, 100 + 2 * i));
+    hw_frontier_fence(&f, 1);
+    assert_i64_equal((int64_t)f.holes_n, HW_HOLES_MAX - 2);
+    assert_int_equal(hw_frontier_add(&f, 100, 106, 1, NULL), HOWDAH_LIMIT); /* 3 pieces more */
+    assert_i64_equal((int64_t)f.holes_n, HW_HOLES_MAX - 2);
+    add(&f, 100, 104, 1);
+    assert_i64_equal((int64_t)f.holes_n, HW_HOLES_MAX);
+    hw_frontier_done(&f);
+
+    hw_frontier_init(&f, 1000);
+    for (int64_t i = 1; i <= 15; i++)
+        add(&f, 2 * i, 2 * i, 1);
+    hw_frontier_fence(&f, 1);
+    a.fail_at = a.asked + 1;
+    assert_int_equal(hw_frontier_add(&f, 2, 6, 1, NULL), HOWDAH_NO_MEMORY);
+    assert_i64_equal((int64_t)f.holes_n, 15);
+    hw_frontier_done(&f);
+    unit_allocator_stop(&a);
+}
+
+static void the_ends_of_the_type_can_be_added(void **state)
+{
+    hw_frontier f;
+
+    (void)state;
+    hw_frontier_init(&f, INT64_MAX);
+    add(&f, INT64_MAX, INT64_MAX, 1);
+    add(&f, INT64_MAX - 1, INT64_MAX, 2);
+    add(&f, 1, INT64_MAX, 3);
+    assert_holes(&f, {1, INT64_MAX - 2}, {INT64_MAX - 1, INT64_MAX - 1}, {INT64_MAX, INT64_MAX});
+    hw_frontier_done(&f);
+}
+
 /* A map of single numbers does the same, slowly; compared after every step. */
 enum { NUMBERS = 200 };
 
@@ -254,6 +351,15 @@ typedef struct model {
     uint64_t fence[NUMBERS + 1];
     int64_t high;
 } model;
+
+static void model_add(model *m, int64_t first, int64_t last)
+{
+    for (int64_t i = first; i <= last; i++) {
+        if (m->seen[i] || m->dead[i])
+            m->fence[i] = 0;
+        m->seen[i] = m->dead[i] = false;
+    }
+}
 
 static bool missing(const model *m, int64_t i)
 {
@@ -277,9 +383,12 @@ static void check_against_model(const hw_frontier *f, const model *m)
     }
     for (size_t i = 0; i < f->holes_n; i++) {
         assert_true(f->holes[i].first <= f->holes[i].last);
-        assert_true(f->holes[i].last < f->high);
+        assert_true(f->holes[i].last <= f->high);
         if (i > 0)
-            assert_true(f->holes[i - 1].last + 1 < f->holes[i].first);
+            assert_true(f->holes[i - 1].last < f->holes[i].first);
+        if (i > 0 && f->holes[i - 1].last + 1 == f->holes[i].first)
+            assert_true(f->holes[i - 1].fence != f->holes[i].fence ||
+                        f->holes[i - 1].since_ms != f->holes[i].since_ms);
     }
 }
 
@@ -327,6 +436,13 @@ static void random_steps_agree_with_a_map_of_numbers(void **state)
                 uint64_t horizon = xid > 3 ? xid - 3 : 0;
 
                 assert_true(hw_frontier_bury(&f, horizon) == model_bury(&m, horizon));
+            } else if (what == 2 && m.high > 0) {
+                int64_t first = 1 + (int64_t)(seed >> 40) % m.high;
+                int64_t last = first + (int64_t)(seed >> 52) % 6;
+
+                last = last < m.high ? last : m.high;
+                add(&f, first, last, step);
+                model_add(&m, first, last);
             } else {
                 int64_t room = m.high + 8 < NUMBERS ? m.high + 8 : NUMBERS;
                 int64_t number = 1 + (int64_t)(seed >> 40) % room;
@@ -358,6 +474,10 @@ int main(void)
         cmocka_unit_test(the_highest_number_of_all_is_fine),
         cmocka_unit_test(holes_have_a_maximum_and_passing_it_changes_nothing),
         cmocka_unit_test(no_memory_changes_nothing_and_leaks_nothing),
+        cmocka_unit_test(a_look_back_adds_holes_between_those_that_are_there),
+        cmocka_unit_test(numbers_added_at_one_moment_join_their_neighbours),
+        cmocka_unit_test(an_addition_that_fails_adds_nothing),
+        cmocka_unit_test(the_ends_of_the_type_can_be_added),
         cmocka_unit_test(random_steps_agree_with_a_map_of_numbers),
     };
 

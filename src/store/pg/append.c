@@ -312,10 +312,10 @@ typedef struct plan {
     const hw_import_mark *mark;
     chunk *chunks;
     size_t chunks_n;
-    uint32_t *sent;     /* per stream: events in the chunks before */
-    uint32_t *local;    /* per stream: its number (from 1) in this chunk, valid if stamp fits */
-    size_t *stamp;      /* per stream: the chunk (from 1) that local belongs to */
-    uint32_t *order;    /* the streams of this chunk */
+    uint32_t *sent;  /* per stream: events in the chunks before */
+    uint32_t *local; /* per stream: its number (from 1) in this chunk, valid if stamp fits */
+    size_t *stamp;   /* per stream: the chunk (from 1) that local belongs to */
+    uint32_t *order; /* the streams of this chunk */
     hw_buf locks;
     bool begin;
     int64_t mark_seen; /* the bell's, by the last chunk */

@@ -365,6 +365,12 @@ int hw_pg_ready(hw_pg *pg, howdah_error *reterr)
 
     if (pg->foreign)
         return HOWDAH_OK;
+    /* What is asked for belongs to the open transaction: no other session will do. */
+    if (pg->in_handler && PQstatus(pg->conn) != CONNECTION_OK)
+        return hw_fail(reterr, HOWDAH_UNAVAILABLE,
+                       "the handler's connection to PostgreSQL is lost");
+    if (pg->in_handler)
+        return HOWDAH_OK;
     s = hw_pg_session(pg, reterr);
     if (s >= 0 && !pg->schema_checked)
         s = hw_pg_check_schema(pg, reterr);

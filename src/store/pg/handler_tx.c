@@ -83,7 +83,8 @@ static int move(hw_pg *pg, const hw_checkpoint *checkpoint, bool *ret_moved, how
     s = hw_pg_exec(pg, &call, &result, reterr);
     *ret_moved = s >= 0 && PQntuples(result) == 1;
     if (*ret_moved && strcmp(PQgetvalue(result, 0, 0), "on") != 0) /* I5 */
-        s = hw_fail(reterr, HOWDAH_MISUSE, "the handler has ended the transaction and begun another");
+        s = hw_fail(reterr, HOWDAH_MISUSE,
+                    "the handler has ended the transaction and begun another");
     PQclear(result);
     return s;
 }

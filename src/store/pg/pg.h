@@ -129,29 +129,29 @@ typedef struct hw_pg_bell {
     bool listening;
     bool rung; /* a notification that concerns us has arrived since the last wait */
     bool general;
-    int64_t mask;  /* the bits that arming sets */
-    char *types;   /* those listened for, each with its NUL, an empty one at the end */
-    bool ringing;  /* a ring was sent, its answer is still to come */
+    int64_t mask;    /* the bits that arming sets */
+    char *types;     /* those listened for, each with its NUL, an empty one at the end */
+    bool ringing;    /* a ring was sent, its answer is still to come */
     int64_t rung_ms; /* when we rang last */
-    int epoll_fd;  /* -1: nobody has asked for a descriptor */
-    int event_fd;  /* readable while rung */
-    int socket;    /* the one that epoll_fd watches, -1: none */
+    int epoll_fd;    /* -1: nobody has asked for a descriptor */
+    int event_fd;    /* readable while rung */
+    int socket;      /* the one that epoll_fd watches, -1: none */
 } hw_pg_bell;
 
 typedef struct hw_pg {
     hw_store base;
-    PGconn *conn;    /* NULL: not connected */
-    bool foreign;    /* the caller's connection: not closed, not reconfigured, nothing prepared */
-    bool was_open;   /* there has been a connection: losing it is worth some patience */
-    bool recovery;   /* the server is a standby */
-    bool pooled;     /* a pooler in between: the session is not ours to keep anything in */
-    bool may_ring;   /* the right to */
-    bool rings;      /* after the commit of its appends, by itself */
-    bool in_handler; /* between begin and commit the transaction is a handler's */
+    PGconn *conn;     /* NULL: not connected */
+    bool foreign;     /* the caller's connection: not closed, not reconfigured, nothing prepared */
+    bool was_open;    /* there has been a connection: losing it is worth some patience */
+    bool recovery;    /* the server is a standby */
+    bool pooled;      /* a pooler in between: the session is not ours to keep anything in */
+    bool may_ring;    /* the right to */
+    bool rings;       /* after the commit of its appends, by itself */
+    bool in_handler;  /* between begin and commit the transaction is a handler's */
     uint64_t session; /* counts connections; 0: none yet */
     int backend_pid;  /* as the server says it */
     char timeline[HW_TIMELINE_SIZE]; /* of this session's server, "" until asked for */
-    char **locks; /* names of the subscriptions whose lock this session holds */
+    char **locks;                    /* names of the subscriptions whose lock this session holds */
     size_t locks_n;
     size_t locks_room;
     hw_pg_bell bell;
@@ -327,7 +327,7 @@ void hw_pg_land(hw_pg *pg);
 /* Gives the page in flight up: its connection is gone, its cursor will ask again. */
 void hw_pg_forget(hw_pg *pg);
 /* The columns of an event, the first of them given; texts point into the result. */
-void hw_pg_decode_event(const PGresult *result, int row, int column, howdah_event *ret_event);
+void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e);
 int hw_pg_tree(hw_store *store, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
                size_t *ret_n, howdah_error *reterr);
 int hw_pg_head(hw_store *store, int64_t *ret_head, howdah_error *reterr);

@@ -337,8 +337,8 @@ static int fetch(hw_pg_cursor *c, PGresult **ret_page, howdah_error *reterr)
 
 /* -------------------------------------------------------------- operations */
 
-/* The types that can match begin with the pattern's prefix, which ends with a dot or is empty; types
-   are ASCII, in the order of their bytes. */
+/* The types that can match begin with the pattern's prefix, which ends with a dot or is empty;
+   types are ASCII, in the order of their bytes. */
 static void put_bounds(hw_str pattern, hw_buf *lowest, hw_buf *beyond)
 {
     hw_str prefix = hw_pattern_prefix(pattern);

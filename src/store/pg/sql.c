@@ -24,8 +24,8 @@
 /* $1 id $2 stream, the version, then these; $13 expected version */
 #define INSERTED "$3, $4, $5, $6, $7, $8, $9, $10, $11, $12"
 
-/* With the bell's mark, as it was before the commit: whether somebody sleeps (bell.c).  NULL: nobody
-   ever did.  A SELECT of last_value would cost twice as much. */
+/* With the bell's mark, as it was before the commit: whether somebody sleeps (bell.c).  NULL:
+   nobody ever did.  A SELECT of last_value would cost twice as much. */
 #define RETURNING                                                                                  \
     " RETURNING global_sequence, version, recorded_at,"                                            \
     " pg_sequence_last_value(@bell_text@::regclass)"

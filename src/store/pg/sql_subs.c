@@ -127,6 +127,7 @@ static const Oid resolve_types[] = {HW_OID_INT8, HW_OID_TEXT};
 
 #define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
 
+/* clang-format off: macros inside the texts would be spread like stairs */
 const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     /* ---- the evidence */
     [HW_PG_OWNERS] =
@@ -281,12 +282,13 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     /* ---- dead letters and skips */
     [HW_PG_LETTER_PUT] =
         {"WITH m AS (" MOVE " RETURNING s.subscriber_id)"
-         " INSERT INTO " LETTERS " AS d (subscriber_id, error_message, retry_count, last_retry_at,"
-         "  global_sequence, event_id, stream, version, type, data, bytes, content_type, headers,"
-         "  correlation_id, causation_id, actor, valid_time, recorded_at, family, revision,"
-         "  corrects, event_reason, schema_version)"
-         " SELECT m.subscriber_id, $8, $9, clock_timestamp(), $10, $11, $12, $13, $14, $15, $16,"
-         "  $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28 FROM m"
+         " INSERT INTO " LETTERS " AS d (subscriber_id, error_message, retry_count, created_at,"
+         "  last_retry_at, global_sequence, event_id, stream, version, type, data, bytes,"
+         "  content_type, headers, correlation_id, causation_id, actor, valid_time, recorded_at,"
+         "  family, revision, corrects, event_reason, schema_version)"
+         " SELECT m.subscriber_id, $8, $9, t.now, t.now, $10, $11, $12, $13, $14, $15, $16,"
+         "  $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28"
+         " FROM m, (SELECT clock_timestamp() AS now) AS t"
          " ON CONFLICT (subscriber_id, event_id) DO UPDATE SET state = 'dead',"
          "  error_message = excluded.error_message, retry_count = excluded.retry_count,"
          "  last_retry_at = excluded.last_retry_at, reason = NULL, resolved_at = NULL,"
@@ -361,3 +363,4 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_BELL_RING_INSIDE] = {"SELECT @schema@.ring_inside($1)", TYPES(texts_type)},
     [HW_PG_BELL_CALL] = {"SELECT " CALL, NULL, 0},
 };
+/* clang-format on */

@@ -137,9 +137,10 @@ static int walk(hw_pg *pg, hw_str from, hw_str to, int64_t limit, hw_sub_row_fn 
     return s;
 }
 
-static int not_found(howdah_error *reterr)
+static int not_found(hw_str subscriber_id, howdah_error *reterr)
 {
-    return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no such subscription");
+    return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no subscription %.*s",
+                   (int)subscriber_id.len, subscriber_id.s);
 }
 
 static int load(hw_store *store, hw_str subscriber_id, hw_sub_row_fn fn, void *ctx,
@@ -148,7 +149,7 @@ static int load(hw_store *store, hw_str subscriber_id, hw_sub_row_fn fn, void *c
     int n = 0;
     int s = walk((hw_pg *)store, subscriber_id, subscriber_id, 1, fn, ctx, &n, reterr);
 
-    return s >= 0 && n == 0 ? not_found(reterr) : s;
+    return s >= 0 && n == 0 ? not_found(subscriber_id, reterr) : s;
 }
 
 static int list(hw_store *store, hw_sub_row_fn fn, void *ctx, howdah_error *reterr)
@@ -283,7 +284,7 @@ static int not_taken(hw_pg *pg, const hw_take *take, bool got, bool there, howda
 
     if (s < 0)
         return s;
-    return there ? HOWDAH_END : not_found(reterr);
+    return there ? HOWDAH_END : not_found(take->subscriber_id, reterr);
 }
 
 static int take(hw_store *store, const hw_take *take, hw_sub_row_fn fn, void *ctx,
@@ -345,7 +346,8 @@ static int release(hw_store *store, hw_str subscriber_id, int64_t token, hw_inst
 /* ------------------------------------------------------------------ changes */
 
 /* A statement that answers with a row when it has changed something. */
-static int change(hw_pg *pg, const hw_pg_call *call, int otherwise, howdah_error *reterr)
+static int change(hw_pg *pg, const hw_pg_call *call, hw_str subscriber_id, int otherwise,
+                  howdah_error *reterr)
 {
     PGresult *result = NULL;
     int s = hw_pg_exec(pg, call, &result, reterr);
@@ -353,7 +355,7 @@ static int change(hw_pg *pg, const hw_pg_call *call, int otherwise, howdah_error
     if (s >= 0 && PQntuples(result) == 0)
         s = otherwise == HOWDAH_LOST
                 ? hw_fail(reterr, HOWDAH_LOST, "the subscription has another owner, or is gone")
-                : not_found(reterr);
+                : not_found(subscriber_id, reterr);
     PQclear(result);
     return s;
 }
@@ -371,7 +373,7 @@ static int suspect(hw_store *store, hw_str subscriber_id, int64_t token, int64_t
     hw_pg_param_int8(&call, token);
     hw_pg_param_int8(&call, sequence);
     hw_pg_param_int8(&call, attempts);
-    return change(pg, &call, HOWDAH_LOST, reterr);
+    return change(pg, &call, subscriber_id, HOWDAH_LOST, reterr);
 }
 
 static int set_status(hw_store *store, hw_str subscriber_id, int64_t token, hw_sub_status status,
@@ -387,7 +389,7 @@ static int set_status(hw_store *store, hw_str subscriber_id, int64_t token, hw_s
     hw_pg_param_int8(&call, token);
     hw_pg_param_str(&call, hw_pg_sub_status_name(status));
     hw_pg_param_str(&call, reason);
-    return change(pg, &call, token > 0 ? HOWDAH_LOST : HOWDAH_NOT_FOUND, reterr);
+    return change(pg, &call, subscriber_id, token > 0 ? HOWDAH_LOST : HOWDAH_NOT_FOUND, reterr);
 }
 
 static int reset(hw_store *store, hw_str subscriber_id, int64_t high, const hw_range *owed,
@@ -407,7 +409,7 @@ static int reset(hw_store *store, hw_str subscriber_id, int64_t high, const hw_r
     hw_pg_param_str(&call, subscriber_id);
     hw_pg_param_int8(&call, high);
     hw_pg_param_bin(&call, pg->params.data, pg->params.len);
-    return change(pg, &call, HOWDAH_NOT_FOUND, reterr);
+    return change(pg, &call, subscriber_id, HOWDAH_NOT_FOUND, reterr);
 }
 
 static int remove_row(hw_store *store, hw_str subscriber_id, howdah_error *reterr)
@@ -436,7 +438,7 @@ static int remove_row(hw_store *store, hw_str subscriber_id, howdah_error *reter
     if (s < 0 || removed)
         return s;
     if (!there)
-        return not_found(reterr);
+        return not_found(subscriber_id, reterr);
     return hw_advise(reterr, hw_fail(reterr, HOWDAH_CONFLICT, "somebody owns the subscription"),
                      "stop its program first, or wait until its lease has run out");
 }

@@ -4,7 +4,7 @@
  * Each operation begins a call, which counts it and may fail it; is forwarded, unless it has
  * failed; and hands its outputs over, unless it has failed by then:
  *
- *     call c = begin(store, READS, reterr);
+ *     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
  *     int64_t head = 0;
  *
  *     if (FORWARD(&c, head, &head) >= 0)
@@ -21,13 +21,15 @@
 #include <assert.h>
 
 #include "base/mem.h"
+#include "store/shim/flaky_call.h"
 
 typedef struct flaky_store {
     hw_store store;
     hw_store_ops ops; /* ours, but with the inner store's name */
     hw_store *inner;
     unsigned count;
-    unsigned fails_at; /* the count at which the plan is due */
+    hw_flaky_op op; /* what the plan is about */
+    unsigned left;  /* so many of those, and the plan is due */
     hw_flaky_mode mode;
 } flaky_store;
 
@@ -36,34 +38,25 @@ typedef struct flaky_cursor {
     hw_cursor *inner;
 } flaky_cursor;
 
-typedef enum effect { READS, WRITES } effect;
-
-typedef struct call {
-    hw_store *inner;
-    howdah_error *reterr;
-    effect what;
-    hw_flaky_mode mode;
-    int status;
-} call;
-
 /* A read has no outcome that could be unknown: it has failed. */
-static int fail(call *c)
+static int fail(hw_flaky_call *c)
 {
     const char *when = c->mode == HW_FLAKY_AFTER ? "behind" : "before";
 
     c->status = hw_fail(c->reterr, HOWDAH_UNAVAILABLE, "made to fail %s the operation", when);
-    if (c->what == WRITES && c->mode != HW_FLAKY_BEFORE && c->reterr)
+    if (c->what == HW_FLAKY_WRITES && c->mode != HW_FLAKY_BEFORE && c->reterr)
         c->reterr->flags = HOWDAH_OUTCOME_UNKNOWN;
     return c->status;
 }
 
-static call begin(hw_store *store, effect what, howdah_error *reterr)
+hw_flaky_call hw_flaky_begin_op(hw_store *store, hw_flaky_effect what, hw_flaky_op op,
+                                howdah_error *reterr)
 {
     flaky_store *f = (flaky_store *)(void *)store;
-    call c = {f->inner, reterr, what, HW_FLAKY_NEVER, HOWDAH_OK};
+    hw_flaky_call c = {f->inner, reterr, what, HW_FLAKY_NEVER, HOWDAH_OK};
 
     f->count++;
-    if (f->mode == HW_FLAKY_NEVER || f->count != f->fails_at)
+    if (f->mode == HW_FLAKY_NEVER || (f->op != HW_FLAKY_OP_ANY && f->op != op) || --f->left > 0)
         return c;
     c.mode = f->mode;
     f->mode = HW_FLAKY_NEVER;
@@ -72,16 +65,27 @@ static call begin(hw_store *store, effect what, howdah_error *reterr)
     return c;
 }
 
-static int settle(call *c, int status)
+hw_flaky_call hw_flaky_begin(hw_store *store, hw_flaky_effect what, howdah_error *reterr)
+{
+    return hw_flaky_begin_op(store, what, HW_FLAKY_OP_ANY, reterr);
+}
+
+int hw_flaky_settle(hw_flaky_call *c, int status)
 {
     c->status = status;
     return status >= 0 && c->mode == HW_FLAKY_AFTER ? fail(c) : status;
 }
 
+hw_store *hw_flaky_inner(hw_store *store)
+{
+    return ((flaky_store *)(void *)store)->inner;
+}
+
 /* The inner store's operation with its store, the arguments and reterr; the status it came to. */
 #define FORWARD(c, op, ...)                                                                        \
-    ((c)->status < 0 ? (c)->status                                                                 \
-                     : settle((c), (c)->inner->ops->op((c)->inner, __VA_ARGS__, (c)->reterr)))
+    ((c)->status < 0                                                                               \
+         ? (c)->status                                                                             \
+         : hw_flaky_settle((c), (c)->inner->ops->op((c)->inner, __VA_ARGS__, (c)->reterr)))
 
 /* --------------------------------------------------------------- append, read */
 
@@ -89,7 +93,7 @@ static int flaky_append(hw_store *store, const hw_batch *batch, const hw_import_
                         howdah_position *ret_positions, hw_append_report *report,
                         howdah_error *reterr)
 {
-    call c = begin(store, WRITES, reterr);
+    hw_flaky_call c = hw_flaky_begin_op(store, HW_FLAKY_WRITES, HW_FLAKY_OP_APPEND, reterr);
     hw_append_report told = {.outcome = HW_APPEND_STORED};
     howdah_position *positions = ret_positions;
 
@@ -108,7 +112,7 @@ static int flaky_append(hw_store *store, const hw_batch *batch, const hw_import_
 static int flaky_stream_version(hw_store *store, hw_str stream, int64_t *ret_version,
                                 howdah_error *reterr)
 {
-    call c = begin(store, READS, reterr);
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
     int64_t version = 0;
 
     if (FORWARD(&c, stream_version, stream, &version) >= 0)
@@ -119,7 +123,7 @@ static int flaky_stream_version(hw_store *store, hw_str stream, int64_t *ret_ver
 static int flaky_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_cursor,
                            howdah_error *reterr)
 {
-    call c = begin(store, READS, reterr);
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
     flaky_cursor *mine = hw_calloc(1, sizeof *mine);
 
     if (!mine)
@@ -139,13 +143,14 @@ static int flaky_read_next(hw_cursor *cursor, const howdah_event **ret_events, s
                            howdah_error *reterr)
 {
     flaky_cursor *mine = (flaky_cursor *)(void *)cursor;
-    call c = begin(cursor->store, READS, reterr);
+    hw_flaky_call c = hw_flaky_begin(cursor->store, HW_FLAKY_READS, reterr);
     const howdah_event *events = NULL;
     size_t n = 0;
 
     if (c.status >= 0)
-        (void)settle(&c, c.inner->ops->read_next(mine->inner, &events, &n, reterr));
+        (void)hw_flaky_settle(&c, c.inner->ops->read_next(mine->inner, &events, &n, reterr));
     if (c.status == HOWDAH_OK) {
+        cursor->more = mine->inner->more;
         *ret_events = events;
         *ret_n = n;
     }
@@ -165,7 +170,7 @@ static void flaky_read_close(hw_cursor *cursor)
 static int flaky_tree(hw_store *store, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
                       size_t *ret_n, howdah_error *reterr)
 {
-    call c = begin(store, READS, reterr);
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
     hw_uuid *ids = NULL;
     int *depths = NULL;
     size_t n = 0;
@@ -183,7 +188,7 @@ static int flaky_tree(hw_store *store, const hw_uuid *id, hw_uuid **ret_ids, int
 
 static int flaky_head(hw_store *store, int64_t *ret_head, howdah_error *reterr)
 {
-    call c = begin(store, READS, reterr);
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
     int64_t head = 0;
 
     if (FORWARD(&c, head, &head) >= 0)
@@ -193,7 +198,7 @@ static int flaky_head(hw_store *store, int64_t *ret_head, howdah_error *reterr)
 
 static int flaky_horizon(hw_store *store, uint64_t *ret_horizon, howdah_error *reterr)
 {
-    call c = begin(store, READS, reterr);
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
     uint64_t horizon = 0;
 
     if (FORWARD(&c, horizon, &horizon) >= 0)
@@ -204,7 +209,7 @@ static int flaky_horizon(hw_store *store, uint64_t *ret_horizon, howdah_error *r
 /* Draws a number, but stores nothing: as a read, it is simply done again. */
 static int flaky_fence(hw_store *store, uint64_t *ret_fence, howdah_error *reterr)
 {
-    call c = begin(store, READS, reterr);
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
     uint64_t fence = 0;
 
     if (FORWARD(&c, fence, &fence) >= 0)
@@ -216,14 +221,14 @@ static int flaky_fence(hw_store *store, uint64_t *ret_fence, howdah_error *reter
 
 static int flaky_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error *reterr)
 {
-    call c = begin(store, WRITES, reterr);
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_WRITES, reterr);
 
     return FORWARD(&c, migrate, note, note_ctx);
 }
 
 static int flaky_migrate_status(hw_store *store, hw_step_fn fn, void *ctx, howdah_error *reterr)
 {
-    call c = begin(store, READS, reterr);
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
 
     return FORWARD(&c, migrate_status, fn, ctx);
 }
@@ -234,7 +239,7 @@ static int flaky_import_columns(hw_store *store, hw_import_source *source,
                                 int (*fn)(void *ctx, const char *column), void *ctx,
                                 howdah_error *reterr)
 {
-    call c = begin(store, READS, reterr);
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
 
     return FORWARD(&c, import_columns, source, fn, ctx);
 }
@@ -242,7 +247,7 @@ static int flaky_import_columns(hw_store *store, hw_import_source *source,
 static int flaky_import_mark(hw_store *store, hw_str source, hw_buf *ret_buf,
                              hw_import_mark *ret_mark, howdah_error *reterr)
 {
-    call c = begin(store, READS, reterr);
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
     hw_import_mark mark = {.rows = 0};
 
     (void)FORWARD(&c, import_mark, source, ret_buf, &mark);
@@ -257,7 +262,7 @@ static int flaky_import_rows(hw_store *store, const hw_import_source *source,
                              const hw_import_mark *after, size_t n, const hw_import_row **ret_rows,
                              size_t *ret_n, howdah_error *reterr)
 {
-    call c = begin(store, READS, reterr);
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
     const hw_import_row *rows = NULL;
     size_t rows_n = 0;
 
@@ -271,7 +276,7 @@ static int flaky_import_rows(hw_store *store, const hw_import_source *source,
 static int flaky_import_total(hw_store *store, const hw_import_source *source, int64_t *ret_total,
                               howdah_error *reterr)
 {
-    call c = begin(store, READS, reterr);
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
     int64_t total = 0;
 
     if (FORWARD(&c, import_total, source, &total) >= 0)
@@ -283,14 +288,14 @@ static int flaky_import_total(hw_store *store, const hw_import_source *source, i
 
 static int flaky_status(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error *reterr)
 {
-    call c = begin(store, READS, reterr);
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
 
     return FORWARD(&c, status, fn, ctx);
 }
 
 static int flaky_doctor(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr)
 {
-    call c = begin(store, READS, reterr);
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
 
     return FORWARD(&c, doctor, fn, ctx);
 }
@@ -327,6 +332,7 @@ static const hw_store_ops flaky_ops = {
     .import_total = flaky_import_total,
     .status = flaky_status,
     .doctor = flaky_doctor,
+    .subs = &hw_flaky_sub_ops,
 };
 
 int hw_flaky_open(hw_store *inner, hw_store **ret_store, howdah_error *reterr)
@@ -344,14 +350,26 @@ int hw_flaky_open(hw_store *inner, hw_store **ret_store, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-void hw_flaky_plan(hw_store *flaky, unsigned nth, hw_flaky_mode mode)
+void hw_flaky_plan_op(hw_store *flaky, hw_flaky_op op, unsigned nth, hw_flaky_mode mode)
 {
     flaky_store *f = (flaky_store *)(void *)flaky;
 
     assert(flaky->ops->close == flaky_close);
     assert(nth >= 1);
-    f->fails_at = f->count + nth;
+    f->op = op;
+    f->left = nth;
     f->mode = mode;
+}
+
+void hw_flaky_plan(hw_store *flaky, unsigned nth, hw_flaky_mode mode)
+{
+    hw_flaky_plan_op(flaky, HW_FLAKY_OP_ANY, nth, mode);
+}
+
+bool hw_flaky_pending(const hw_store *flaky)
+{
+    assert(flaky->ops->close == flaky_close);
+    return ((const flaky_store *)(const void *)flaky)->mode != HW_FLAKY_NEVER;
 }
 
 unsigned hw_flaky_count(const hw_store *flaky)

@@ -441,6 +441,10 @@ int hw_sqlite_append(hw_store *base, const hw_batch *batch, const hw_import_mark
     HW_FAULT_POINT("sqlite.before_commit");
     s = hw_sqlite_commit(store, reterr);
     HW_FAULT_POINT("sqlite.after_commit");
+    if (s < 0 && reterr && (reterr->flags & HOWDAH_OUTCOME_UNKNOWN))
+        (void)hw_advise(reterr, s,
+                        "the events may be stored: append the same events again, with "
+                        "the same ids, to find out");
     return s;
 }
 

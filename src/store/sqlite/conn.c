@@ -14,7 +14,15 @@
  *
  *   I4  OUTCOME_UNKNOWN is set when COMMIT failed in a way that may leave its frames in the log
  *       (an I/O error in the last write, in the sync or in the shared index).  Not for a lock that
- *       was not free and not for a full disk: those fail before the commit frame is complete.
+ *       was not free, not for a full disk and not for a deferred constraint of a handler's tables:
+ *       those fail before the commit frame is complete.
+ *   I5  What says so (begin_unsynced) commits with synchronous = NORMAL: into the write-ahead log,
+ *       but without waiting for the disk.  A power cut can take it back, together with whatever was
+ *       committed behind it that did not wait either.  It takes nothing else: the log is one file
+ *       that only grows, valid up to its first damaged frame; so what was synced before is not
+ *       touched, and a later commit with FULL syncs all that is in front of it.  NORMAL is set for
+ *       that one transaction, never outside of WAL mode, and a begin() that cannot bring FULL back
+ *       fails.
  */
 #include <errno.h>
 #include <poll.h>
@@ -23,6 +31,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -190,8 +199,10 @@ static int on_commit_to_wal(void *ctx, sqlite3 *db, const char *schema, int page
     hw_sqlite *store = ctx;
 
     (void)db;
-    if (strcmp(schema, "main") == 0)
+    if (strcmp(schema, "main") == 0) {
         store->wal_pages = pages;
+        store->in_wal_mode = true;
+    }
     return SQLITE_OK;
 }
 
@@ -241,6 +252,8 @@ static int configure(hw_sqlite *store, howdah_error *reterr)
     (void)sqlite3_wal_autocheckpoint(store->db, 0);
     (void)sqlite3_wal_hook(store->db, on_commit_to_wal, store);
     store->wal_pages = 0;
+    store->in_wal_mode = false;
+    store->unsynced = false;
     store->checkpoint_at = CHECKPOINT_PAGES;
     store->checkpoint_spacing = CHECKPOINT_PAGES;
     hw_sqlite_temp_in_file(store, false);
@@ -281,6 +294,8 @@ static int open_handle(hw_sqlite *store, bool create, howdah_error *reterr)
     }
     if (s < 0)
         hw_sqlite_disconnect(store);
+    else
+        store->session++;
     return s;
 }
 
@@ -369,9 +384,14 @@ int hw_sqlite_ready(hw_sqlite *store, hw_sqlite_need need, howdah_error *reterr)
             return hw_advise(reterr, s, "run: howdah init");
         }
     }
+    return hw_sqlite_go_on(store, reterr);
+}
+
+int hw_sqlite_go_on(hw_sqlite *store, howdah_error *reterr)
+{
     store->timed_out = false;
     store->deadline_ms = hw_clock_mono_ms() + store->statement_timeout_ms;
-    return HOWDAH_OK;
+    return hw_sqlite_check_interrupt(store, reterr);
 }
 
 /* -------------------------------------------------------------- statements */
@@ -441,10 +461,54 @@ static int run(hw_sqlite *store, hw_sqlite_slot slot, const char *sql, const cha
     return s < 0 ? s : HOWDAH_OK;
 }
 
-int hw_sqlite_begin(hw_sqlite *store, howdah_error *reterr)
+int hw_sqlite_begin_read(hw_sqlite *store, howdah_error *reterr)
+{
+    return run(store, HW_SLOT_BEGIN_READ, "BEGIN", "begin", reterr);
+}
+
+void hw_sqlite_end_read(hw_sqlite *store)
+{
+    /* With nothing written it cannot fail but for memory: closing the connection ends it too. */
+    if (!sqlite3_get_autocommit(store->db) &&
+        run(store, HW_SLOT_ROLLBACK, "ROLLBACK", "rollback", NULL) < 0)
+        store->sick = true;
+}
+
+/* I5. */
+static int set_unsynced(hw_sqlite *store, bool unsynced, howdah_error *reterr)
 {
     int s;
 
+    if (store->unsynced == unsynced)
+        return HOWDAH_OK;
+    s = hw_sqlite_exec(
+        store, unsynced ? "PRAGMA main.synchronous = NORMAL" : "PRAGMA main.synchronous = FULL",
+        "begin", reterr);
+    if (s >= 0)
+        store->unsynced = unsynced;
+    return s;
+}
+
+int hw_sqlite_begin_unsynced(hw_sqlite *store, howdah_error *reterr)
+{
+    bool unsynced = store->in_wal_mode && !store->borrowed;
+    int s = set_unsynced(store, unsynced, reterr);
+
+    if (s >= 0)
+        s = run(store, HW_SLOT_BEGIN, "BEGIN IMMEDIATE", "begin", reterr);
+    store->savepoint = false;
+    store->writing = s >= 0;
+    if (s < 0)
+        (void)set_unsynced(store, false, NULL);
+    return s;
+}
+
+int hw_sqlite_begin(hw_sqlite *store, howdah_error *reterr)
+{
+    int s = set_unsynced(store, false, reterr);
+
+    if (s < 0)
+        return s;
     store->savepoint = store->borrowed && !sqlite3_get_autocommit(store->db);
     s = store->savepoint
             ? run(store, HW_SLOT_SAVEPOINT, "SAVEPOINT howdah_append", "savepoint", reterr)
@@ -474,6 +538,7 @@ void hw_sqlite_rollback(hw_sqlite *store)
         hw_log(HOWDAH_LOG_WARN, "%s", err.message);
     }
     store->writing = false;
+    (void)set_unsynced(store, false, NULL); /* begin() tries again, and insists */
 }
 
 /* I4. */
@@ -482,9 +547,15 @@ static void mark_unknown(howdah_error *reterr, int status)
     if (!reterr)
         return;
     reterr->flags = (reterr->flags & ~HOWDAH_RETRYABLE) | HOWDAH_OUTCOME_UNKNOWN;
-    (void)hw_advise(reterr, status,
-                    "the events may be stored: append the same events again, with "
-                    "the same ids, to find out");
+    (void)hw_advise(reterr, status, "it may be stored or not: repeat it to find out");
+}
+
+/* I4: the commit failed, and nothing of it can be in the log. */
+static bool failed_early(int rc)
+{
+    int primary = rc & 0xff;
+
+    return primary == SQLITE_BUSY || primary == SQLITE_FULL || primary == SQLITE_CONSTRAINT;
 }
 
 int hw_sqlite_commit(hw_sqlite *store, howdah_error *reterr)
@@ -503,7 +574,7 @@ int hw_sqlite_commit(hw_sqlite *store, howdah_error *reterr)
     rc = sqlite3_step(stmt);
     if (rc != SQLITE_DONE) {
         s = hw_sqlite_fail(store, rc, "commit", reterr);
-        if (!store->savepoint && (rc & 0xff) != SQLITE_BUSY && (rc & 0xff) != SQLITE_FULL)
+        if (!store->savepoint && !failed_early(rc))
             mark_unknown(reterr, s);
     }
     (void)sqlite3_reset(stmt);
@@ -512,7 +583,59 @@ int hw_sqlite_commit(hw_sqlite *store, howdah_error *reterr)
         return s;
     }
     store->writing = false;
+    (void)set_unsynced(store, false, NULL); /* begin() tries again, and insists */
     if (!store->borrowed && store->wal_pages >= store->checkpoint_at)
         checkpoint(store);
     return HOWDAH_OK;
+}
+
+/* ------------------------------------------------- operations as a whole */
+
+int hw_sqlite_enter(hw_sqlite *store, bool synced, howdah_error *reterr)
+{
+    int s = hw_sqlite_ready(store, HW_NEED_WRITE, reterr);
+
+    if (s >= 0)
+        s = synced ? hw_sqlite_begin(store, reterr) : hw_sqlite_begin_unsynced(store, reterr);
+    if (s < 0)
+        return s;
+    s = hw_sqlite_check_schema(store, reterr);
+    if (s < 0)
+        hw_sqlite_rollback(store);
+    return s;
+}
+
+int hw_sqlite_leave(hw_sqlite *store, int s, howdah_error *reterr)
+{
+    if (s < 0) {
+        hw_sqlite_rollback(store);
+        return s;
+    }
+    HW_FAULT_POINT("sqlite.sub_before_commit");
+    s = hw_sqlite_commit(store, reterr);
+    HW_FAULT_POINT("sqlite.sub_after_commit");
+    return s;
+}
+
+int hw_sqlite_prepare(hw_sqlite *store, const char *sql, sqlite3_stmt **ret_stmt,
+                      howdah_error *reterr)
+{
+    int rc = sqlite3_prepare_v2(store->db, sql, -1, ret_stmt, NULL);
+
+    return rc == SQLITE_OK ? HOWDAH_OK : hw_sqlite_fail(store, rc, "prepare", reterr);
+}
+
+int hw_sqlite_finish(hw_sqlite *store, sqlite3_stmt *stmt, const char *doing, howdah_error *reterr)
+{
+    int s = hw_sqlite_step(store, stmt, doing, reterr);
+
+    (void)sqlite3_finalize(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_sqlite_ready_to_read(hw_sqlite *store, howdah_error *reterr)
+{
+    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
+
+    return s < 0 ? s : hw_sqlite_check_schema(store, reterr);
 }

@@ -13,6 +13,42 @@
 
 static void close_store(hw_store *base);
 
+static const hw_sub_ops sqlite_sub_ops = {
+    .owners = hw_sqlite_owners,
+    .gaps = hw_sqlite_gaps,
+    .blockers = hw_sqlite_blockers,
+    .timeline = hw_sqlite_timeline,
+    .verify = hw_sqlite_verify,
+    .create = hw_sqlite_create,
+    .load = hw_sqlite_load,
+    .list = hw_sqlite_list,
+    .take = hw_sqlite_take,
+    .release = hw_sqlite_release,
+    .checkpoint = hw_sqlite_checkpoint,
+    .poll = hw_sqlite_poll,
+    .suspect = hw_sqlite_suspect,
+    .set_status = hw_sqlite_set_status,
+    .reset = hw_sqlite_reset,
+    .remove = hw_sqlite_remove,
+    .dead_letter = hw_sqlite_dead_letter,
+    .letters = hw_sqlite_letters,
+    .letters_mark = hw_sqlite_letters_mark,
+    .letter_settle = hw_sqlite_letter_settle,
+    .skip = hw_sqlite_skip,
+    .skips = hw_sqlite_skips,
+    .skip_resolve = hw_sqlite_skip_resolve,
+    .begin = hw_sqlite_tx_begin,
+    .handle = hw_sqlite_tx_handle,
+    .commit = hw_sqlite_tx_commit,
+    .rollback = hw_sqlite_tx_rollback,
+    .session = hw_sqlite_session,
+    .listen = hw_sqlite_listen,
+    .arm = hw_sqlite_arm,
+    .ring = hw_sqlite_ring,
+    .wait = hw_sqlite_wait,
+    .fd = hw_sqlite_fd,
+};
+
 static const hw_store_ops sqlite_ops = {
     .name = "sqlite",
     .close = close_store,
@@ -33,6 +69,7 @@ static const hw_store_ops sqlite_ops = {
     .import_total = hw_sqlite_import_total,
     .status = hw_sqlite_status,
     .doctor = hw_sqlite_doctor,
+    .subs = &sqlite_sub_ops,
 };
 
 static void close_store(hw_store *base)
@@ -43,6 +80,7 @@ static void close_store(hw_store *base)
         return;
     hw_sqlite_disconnect(store);
     hw_sqlite_import_free(store->import);
+    hw_sqlite_bell_free(store->bell);
     hw_free(store->name);
     hw_free(store->path);
     hw_free(store->directory);

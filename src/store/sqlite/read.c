@@ -9,7 +9,13 @@
  *   I3  The rows of a batch lie in one block of the cursor, which grows up to BLOCK_BYTES_MAX.
  *       When the next row does not fit, the batch ends before it; only a row that is larger by
  *       itself makes the block larger.
- *   I4  A filter that has no index of its own is applied here, before the payload is touched.
+ *   I4  A filter that has no index of its own is applied here, before the payload is touched:
+ * SQLite copies every column of a row before we see the first, so such a read is lean.  It walks
+ *       rows without headers and payload, and fetches those of a row that is wanted.  As long as
+ *       most rows are wanted it takes them whole, which is cheaper then.
+ *   I5  Several ranges, and a sparse read, look at the log through one read transaction a batch.
+ *       Later batches see more, but all of it lies behind what the earlier ones saw: numbers
+ *       appear in order.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -24,24 +30,36 @@
 #define BLOCK_BYTES_MAX (4 * 1024 * 1024)
 #define SCAN_ROWS_MAX 16384 /* rows that one statement looks at */
 
+#define LEAN_ROWS_MIN 64     /* rows after which it is decided anew whether payloads come along */
+#define SPARSE_ROWS_MIN 2048 /* fewer rows are walked rather than looked up */
+#define SPARSE_WANT_MAX 1024 /* numbers that are collected at once */
+
 /* Which index leads the way; its two statements differ by direction only. */
-typedef enum way { BY_SEQUENCE, BY_STREAM, BY_CORRELATION, BY_TYPE, WAYS } way;
+typedef enum way { BY_SEQUENCE, BY_TYPE, BY_STREAM, BY_CORRELATION, WAYS } way;
 
-_Static_assert(HW_SLOT_READ + WAYS * 2 == HW_SLOT_COUNT, "a slot for each way and direction");
+#define LEAN_WAYS 2 /* the first two ways have lean statements as well */
 
-#define COLUMNS                                                                                    \
+_Static_assert(HW_SLOT_READ + (WAYS + LEAN_WAYS) * 2 == HW_SLOT_COUNT,
+               "a slot for each way and direction");
+
+#define SHORT_COLUMNS                                                                              \
     "SELECT global_sequence, id, stream, version, type, recorded_at, valid_time, schema_version,"  \
-    " revision, family, corrects, causation_id, correlation_id, actor, content_type, reason,"      \
-    " headers, data, bytes FROM main.howdah_events WHERE "
+    " revision, family, corrects, causation_id, correlation_id, actor, content_type, reason,"
+#define COLUMNS SHORT_COLUMNS " headers, data, bytes FROM main.howdah_events WHERE "
+#define LEAN_COLUMNS SHORT_COLUMNS " NULL, NULL, NULL FROM main.howdah_events WHERE "
 #define IN_RANGE(position, rest) position " BETWEEN ?1 AND ?2" rest " ORDER BY " position
 #define BOTH(sql) sql, sql " DESC"
 
-static const char *const read_sql[WAYS * 2] = {
+static const char *const read_sql[(WAYS + LEAN_WAYS) * 2] = {
     BOTH(COLUMNS IN_RANGE("global_sequence", "")),
+    BOTH(COLUMNS IN_RANGE("global_sequence", " AND type = ?3")),
     BOTH(COLUMNS IN_RANGE("version", " AND stream = ?3")),
     BOTH(COLUMNS IN_RANGE("global_sequence", " AND correlation_id = ?3")),
-    BOTH(COLUMNS IN_RANGE("global_sequence", " AND type = ?3")),
+    BOTH(LEAN_COLUMNS IN_RANGE("global_sequence", "")),
+    BOTH(LEAN_COLUMNS IN_RANGE("global_sequence", " AND type = ?3")),
 };
+
+#define PAYLOAD_SQL "SELECT headers, data, bytes FROM main.howdah_events WHERE global_sequence = ?1"
 
 enum {
     COL_SEQUENCE,
@@ -75,7 +93,15 @@ typedef struct cursor {
     hw_str type;    /* filters that the way does not cover */
     hw_str pattern; /* likewise */
     hw_str correlation_id;
-    char *texts; /* what the four above point into */
+    hw_str *payload_of; /* lean: payloads of these patterns only; n = 0: of all */
+    size_t payload_of_n;
+    char *texts;     /* what all of the above point into */
+    bool picky;      /* I4: not every row is wanted, or not with its payload */
+    bool lean;       /* the present statement is a lean one */
+    size_t looked;   /* rows since that was decided, */
+    size_t payloads; /* and how many of their payloads were wanted */
+    bool sparse;     /* the pattern's types are looked up */
+    bool snapshot;   /* I5 */
 
     hw_range *ranges; /* what is still to be read (I2) */
     size_t ranges_n;
@@ -183,15 +209,15 @@ static hw_str borrow_text(sqlite3_stmt *stmt, int column)
     return text ? (hw_str){text, (size_t)sqlite3_value_bytes(value)} : HW_STR_NULL;
 }
 
-static hw_str borrow_payload(sqlite3_stmt *stmt)
+static hw_str borrow_payload(sqlite3_stmt *stmt, int data_column, int bytes_column)
 {
-    hw_str data = borrow_text(stmt, COL_DATA);
+    hw_str data = borrow_text(stmt, data_column);
     sqlite3_value *value;
     const void *bytes;
 
     if (data.s)
         return data;
-    value = sqlite3_column_value(stmt, COL_BYTES);
+    value = sqlite3_column_value(stmt, bytes_column);
     if (sqlite3_value_type(value) == SQLITE_NULL)
         return HW_STR_NULL;
     bytes = sqlite3_value_blob(value); /* NULL for an empty one */
@@ -266,9 +292,67 @@ static int take_texts(cursor *c, howdah_event *event, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Headers and payload of a lean row, borrowed from the statement until it is reset. */
+static int fetch_payload(const cursor *c, howdah_event *event, sqlite3_stmt **ret_stmt,
+                         howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)c->base.store;
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(store, HW_SLOT_PAYLOAD, PAYLOAD_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, event->global_sequence);
+    s = hw_sqlite_step(store, stmt, "read", reterr);
+    if (s == HOWDAH_END) /* in the same snapshot: the index and the table disagree */
+        s = hw_fail(reterr, HOWDAH_CORRUPT, "read: %s: event %lld is damaged", store->name,
+                    (long long)event->global_sequence);
+    if (s < 0)
+        return s;
+    event->headers = borrow_text(stmt, 0);
+    event->data = borrow_payload(stmt, 1, 2);
+    *ret_stmt = stmt;
+    return HOWDAH_OK;
+}
+
+static bool wants_payload(const cursor *c, hw_str type)
+{
+    for (size_t i = 0; i < c->payload_of_n; i++)
+        if (hw_pattern_matches(c->payload_of[i], type))
+            return true;
+    return c->payload_of_n == 0;
+}
+
+/* From the row itself, or by another statement that is to be reset, or not at all. */
+static int take_payload(cursor *c, sqlite3_stmt *stmt, howdah_event *event, sqlite3_stmt **ret_stmt,
+                        howdah_error *reterr)
+{
+    if (!wants_payload(c, event->type)) {
+        event->bare = true;
+        return HOWDAH_OK;
+    }
+    c->payloads++;
+    if (c->lean)
+        return fetch_payload(c, event, ret_stmt, reterr);
+    event->headers = borrow_text(stmt, COL_HEADERS);
+    event->data = borrow_payload(stmt, COL_DATA, COL_BYTES);
+    return HOWDAH_OK;
+}
+
+/* Neither JSON nor bytes: what stands for them can be handed to anybody, and the event says so. */
+static int take_broken(const cursor *c, howdah_event *event, howdah_error *reterr)
+{
+    if (sqlite3_errcode(((hw_sqlite *)c->base.store)->db) == SQLITE_NOMEM)
+        return hw_fail_no_memory(reterr);
+    event->broken = true;
+    event->data = event->content_type.s ? HW_STR_LIT("") : HW_STR_LIT("null");
+    return HOWDAH_OK;
+}
+
 /* The row becomes the next event of the batch.  HOWDAH_END: it belongs to the next batch. */
 static int take_row(cursor *c, sqlite3_stmt *stmt, howdah_error *reterr)
 {
+    sqlite3_stmt *payload = NULL;
     howdah_event event;
     int s = make_event_room(c, reterr);
 
@@ -285,13 +369,16 @@ static int take_row(cursor *c, sqlite3_stmt *stmt, howdah_error *reterr)
     event.actor = borrow_text(stmt, COL_ACTOR);
     event.content_type = borrow_text(stmt, COL_CONTENT_TYPE);
     event.reason = borrow_text(stmt, COL_REASON);
-    event.headers = borrow_text(stmt, COL_HEADERS);
-    event.data = borrow_payload(stmt);
-    if (!event.stream.s || !event.type.s || !event.data.s)
-        return damaged(c, stmt, "stream, type or payload", reterr);
-    s = take_texts(c, &event, reterr);
+    if (!event.stream.s || !event.type.s)
+        return damaged(c, stmt, "stream or type", reterr);
+    s = take_payload(c, stmt, &event, &payload, reterr);
+    if (s >= 0 && !event.bare && !event.data.s)
+        s = take_broken(c, &event, reterr);
+    if (s >= 0)
+        s = take_texts(c, &event, reterr);
     if (s == HOWDAH_OK)
         c->events[c->n++] = event;
+    (void)sqlite3_reset(payload);
     return s;
 }
 
@@ -324,6 +411,14 @@ static bool step_over(const cursor *c, hw_range *range, int64_t position)
     return range->first <= range->last;
 }
 
+static void bind_range(const cursor *c, sqlite3_stmt *stmt, hw_range range)
+{
+    (void)sqlite3_bind_int64(stmt, 1, range.first);
+    (void)sqlite3_bind_int64(stmt, 2, range.last);
+    if (c->key.s)
+        hw_sqlite_bind_str(stmt, 3, c->key);
+}
+
 /*
  * Reads on in the present range with one statement, until the batch is full, the range is used up
  * (HOWDAH_END) or enough rows were looked at.
@@ -334,10 +429,7 @@ static int scan(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr
     hw_range *range = &c->ranges[c->range_no];
     int column = c->way == BY_STREAM ? COL_VERSION : COL_SEQUENCE;
 
-    (void)sqlite3_bind_int64(stmt, 1, range->first);
-    (void)sqlite3_bind_int64(stmt, 2, range->last);
-    if (c->way != BY_SEQUENCE)
-        hw_sqlite_bind_str(stmt, 3, c->key);
+    bind_range(c, stmt, *range);
     for (int rows = 0; rows < SCAN_ROWS_MAX && c->n < want; rows++) {
         int64_t position;
         int s = hw_sqlite_step(store, stmt, "read", reterr);
@@ -345,6 +437,7 @@ static int scan(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr
         if (s != HOWDAH_OK)
             return s;
         position = sqlite3_column_int64(stmt, column);
+        c->looked++;
         if (matches(c, stmt)) {
             s = take_row(c, stmt, reterr);
             if (s != HOWDAH_OK)
@@ -356,23 +449,141 @@ static int scan(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr
     return HOWDAH_OK;
 }
 
+/* ------------------------------------------------------------ sparse reads */
+
+/* The rows of the numbers, one by one, until the batch is full.  all: the range has no others. */
+static int take_gathered(cursor *c, const int64_t *sequences, size_t n, bool all,
+                         sqlite3_stmt *stmt, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)c->base.store;
+    hw_range *range = &c->ranges[c->range_no];
+
+    for (size_t i = 0; i < n; i++) {
+        hw_range one = {sequences[i], sequences[i]};
+        int s;
+
+        bind_range(c, stmt, one);
+        c->looked++;
+        s = hw_sqlite_step(store, stmt, "read", reterr);
+        if (s == HOWDAH_OK)
+            s = take_row(c, stmt, reterr);
+        (void)sqlite3_reset(stmt);
+        if (s != HOWDAH_OK)
+            return s < 0 ? s : HOWDAH_OK;
+        if (!step_over(c, range, one.first))
+            return HOWDAH_END;
+    }
+    return all ? HOWDAH_END : HOWDAH_OK;
+}
+
+/* As scan(), by the index of types. */
+static int scan_sparsely(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)c->base.store;
+    int64_t *sequences;
+    size_t most = want - c->n < SPARSE_WANT_MAX ? want - c->n : SPARSE_WANT_MAX;
+    size_t n = 0;
+    int s;
+
+    sequences = hw_calloc(most * 2, sizeof *sequences);
+    if (!sequences)
+        return hw_fail_no_memory(reterr);
+    s = hw_sqlite_gather(store, c->pattern, c->ranges[c->range_no], most, sequences, &n, reterr);
+    if (s == HOWDAH_OK) {
+        s = take_gathered(c, sequences, n, n < most, stmt, reterr);
+    } else if (s == HOWDAH_END) {
+        c->sparse = false;
+        s = scan(c, stmt, want, reterr);
+    }
+    hw_free(sequences);
+    return s;
+}
+
+/* Whether looking types up can be worth it: there are many rows in the present range. */
+static int is_wide(cursor *c, bool *ret_wide, howdah_error *reterr)
+{
+    const hw_range *range = &c->ranges[c->range_no];
+    int64_t head = 0;
+    int s = HOWDAH_OK;
+
+    *ret_wide = false;
+    if (!c->sparse || range->last - range->first < SPARSE_ROWS_MIN)
+        return HOWDAH_OK;
+    s = hw_sqlite_read_head((hw_sqlite *)c->base.store, &head, reterr);
+    *ret_wide = s >= 0 && head - range->first >= SPARSE_ROWS_MIN;
+    return s;
+}
+
+/* ----------------------------------------------------------------- batches */
+
+/* I4. */
+static void choose_lean(cursor *c)
+{
+    if (!c->picky || c->looked < LEAN_ROWS_MIN)
+        return;
+    c->lean = c->payloads < c->looked / 2;
+    c->looked = c->payloads = 0;
+}
+
+/* On in the present range with one statement, or one set of them. */
 static int scan_once(cursor *c, size_t want, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)c->base.store;
-    int which = (int)c->way * 2 + (c->backward ? 1 : 0);
     sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
+    bool wide = false;
+    int which;
+    int s = is_wide(c, &wide, reterr);
 
-    if (s >= 0)
-        s = hw_sqlite_check_schema(store, reterr);
+    choose_lean(c);
+    which = ((int)c->way + (c->lean ? WAYS : 0)) * 2 + (c->backward ? 1 : 0);
     if (s >= 0)
         s = hw_sqlite_stmt(store, (hw_sqlite_slot)(HW_SLOT_READ + which), read_sql[which], &stmt,
                            reterr);
     if (s < 0)
         return s;
-    s = scan(c, stmt, want, reterr);
+    s = wide ? scan_sparsely(c, stmt, want, reterr) : scan(c, stmt, want, reterr);
     (void)sqlite3_reset(stmt); /* I1 */
     (void)sqlite3_clear_bindings(stmt);
+    return s;
+}
+
+/* HOWDAH_END: all ranges are used up. */
+static int fill_batch(cursor *c, size_t want, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)c->base.store;
+
+    while (c->n < want && c->range_no < c->ranges_n) {
+        int s =
+            c->snapshot ? hw_sqlite_go_on(store, reterr) : hw_sqlite_ready_to_read(store, reterr);
+
+        if (s >= 0)
+            s = scan_once(c, want, reterr);
+        if (s < 0)
+            return s;
+        if (s == HOWDAH_END)
+            c->range_no++;
+        else if (c->n > 0)
+            break; /* full, by number or by bytes, or enough work for one call */
+    }
+    return HOWDAH_OK;
+}
+
+/* I5. */
+static int fill_in_snapshot(cursor *c, size_t want, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)c->base.store;
+    bool begun;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s < 0)
+        return s;
+    begun = sqlite3_get_autocommit(store->db) != 0;
+    if (begun)
+        s = hw_sqlite_begin_read(store, reterr);
+    if (s >= 0)
+        s = fill_batch(c, want, reterr);
+    if (begun)
+        hw_sqlite_end_read(store);
     return s;
 }
 
@@ -382,28 +593,22 @@ int hw_sqlite_read_next(hw_cursor *base, const howdah_event **ret_events, size_t
     cursor *c = (cursor *)base;
     hw_sqlite *store = (hw_sqlite *)base->store;
     size_t want = (int64_t)c->batch < c->left ? c->batch : (size_t)c->left;
-    bool repeated = false;
 
     c->n = 0;
     c->block_used = 0;
-    while (c->n < want && c->range_no < c->ranges_n) {
-        int s = scan_once(c, want, reterr);
+    for (bool repeated = false;; repeated = true) {
+        int s = c->snapshot ? fill_in_snapshot(c, want, reterr) : fill_batch(c, want, reterr);
 
-        if (s < 0) {
-            /* A connection that went bad is made anew, once; what was read stays (I2). */
-            if (repeated || !store->sick || !store->path)
-                return s;
-            repeated = true;
-            continue;
-        }
-        if (s == HOWDAH_END)
-            c->range_no++;
-        else if (c->n > 0)
-            break; /* full, by number or by bytes, or enough work for one call */
+        if (s >= 0)
+            break;
+        /* A connection that went bad is made anew, once; what was read stays (I2). */
+        if (repeated || !store->sick || !store->path)
+            return s;
     }
     if (c->n == 0)
         return HOWDAH_END;
     c->left -= (int64_t)c->n;
+    c->base.more = c->range_no < c->ranges_n && c->left > 0;
     *ret_events = c->events;
     *ret_n = c->n;
     return HOWDAH_OK;
@@ -418,6 +623,7 @@ void hw_sqlite_read_close(hw_cursor *base)
     if (!c)
         return;
     hw_free(c->texts);
+    hw_free(c->payload_of);
     hw_free(c->ranges);
     hw_free(c->events);
     hw_free(c->block);
@@ -436,31 +642,64 @@ static hw_str copy_text(char **at, hw_str text)
     return copy;
 }
 
-/* Chooses the way: the filter that is likely to find least leads, the others are checked. */
-static int plan(cursor *c, const hw_query *query, howdah_error *reterr)
+/* The query's texts in a block of the cursor. */
+static int copy_texts(cursor *c, const hw_query *query, howdah_error *reterr)
 {
+    size_t bytes =
+        query->stream.len + query->type.len + query->pattern.len + query->correlation_id.len + 4;
     char *at;
 
-    c->texts = hw_alloc(query->stream.len + query->type.len + query->pattern.len +
-                        query->correlation_id.len + 4);
-    if (!c->texts)
+    for (size_t i = 0; i < query->payload_of_n; i++)
+        bytes += query->payload_of[i].len + 1;
+    c->texts = hw_alloc(bytes);
+    c->payload_of =
+        query->payload_of_n > 0 ? hw_calloc(query->payload_of_n, sizeof *c->payload_of) : NULL;
+    if (!c->texts || (query->payload_of_n > 0 && !c->payload_of))
         return hw_fail_no_memory(reterr);
     at = c->texts;
     c->type = copy_text(&at, query->type);
     c->pattern = copy_text(&at, query->pattern);
     c->correlation_id = copy_text(&at, query->correlation_id);
-    if (query->stream.s) {
+    c->key = copy_text(&at, query->stream);
+    for (size_t i = 0; i < query->payload_of_n; i++)
+        c->payload_of[i] = copy_text(&at, query->payload_of[i]);
+    c->payload_of_n = query->payload_of_n;
+    return HOWDAH_OK;
+}
+
+/* The way is that of one type; its payload is wanted of every row or of none. */
+static void plan_by_type(cursor *c)
+{
+    c->key = c->type.s ? c->type : c->pattern;
+    if (c->type.s)
+        c->type = HW_STR_NULL;
+    else
+        c->pattern = HW_STR_NULL;
+    c->way = BY_TYPE;
+    c->lean = !wants_payload(c, c->key);
+}
+
+/* Chooses the way: the filter that is likely to find least leads, the others are checked. */
+static int plan(cursor *c, const hw_query *query, howdah_error *reterr)
+{
+    int s = copy_texts(c, query, reterr);
+
+    if (s < 0)
+        return s;
+    if (c->key.s) {
         c->way = BY_STREAM;
-        c->key = copy_text(&at, query->stream);
-    } else if (query->correlation_id.s) {
+    } else if (c->correlation_id.s) {
         c->way = BY_CORRELATION;
         c->key = c->correlation_id;
         c->correlation_id = HW_STR_NULL;
-    } else if (query->type.s) {
-        c->way = BY_TYPE;
-        c->key = c->type;
-        c->type = HW_STR_NULL;
+    } else if (c->type.s || (c->pattern.s && hw_pattern_is_exact(c->pattern))) {
+        plan_by_type(c);
+    } else if (c->pattern.s || c->payload_of_n > 0) {
+        c->picky = true;
+        c->lean = true;
+        c->sparse = query->sparse && c->pattern.s && !query->backward;
     }
+    c->snapshot = c->sparse || query->ranges_n > 1;
     return HOWDAH_OK;
 }
 
@@ -543,11 +782,11 @@ static int fill_cursor(cursor *c, const hw_query *query, howdah_error *reterr)
 
     if (query->ids)
         return find_ids(c, query->ids, query->ids_n, reterr);
-    if (query->ranges)
-        return set_ranges(c, query->ranges, query->ranges_n, reterr);
     s = plan(c, query, reterr);
     if (s < 0)
         return s;
+    if (query->ranges)
+        return set_ranges(c, query->ranges, query->ranges_n, reterr);
     c->backward = query->backward;
     return whole.first > whole.last ? HOWDAH_OK : set_ranges(c, &whole, 1, reterr);
 }
@@ -686,18 +925,13 @@ int hw_sqlite_tree(hw_store *base, const hw_uuid *id, hw_uuid **ret_ids, int **r
 
 /* ------------------------------------------------------- head and frontier */
 
-int hw_sqlite_head(hw_store *base, int64_t *ret_head, howdah_error *reterr)
+int hw_sqlite_read_head(hw_sqlite *store, int64_t *ret_head, howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)base;
     sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
-
-    if (s >= 0)
-        s = hw_sqlite_check_schema(store, reterr);
-    if (s >= 0)
-        s = hw_sqlite_stmt(store, HW_SLOT_HEAD,
+    int s = hw_sqlite_stmt(store, HW_SLOT_HEAD,
                            "SELECT coalesce(max(global_sequence), 0) FROM main.howdah_events",
                            &stmt, reterr);
+
     if (s >= 0)
         s = hw_sqlite_step(store, stmt, "read", reterr);
     if (s < 0)
@@ -705,6 +939,16 @@ int hw_sqlite_head(hw_store *base, int64_t *ret_head, howdah_error *reterr)
     *ret_head = sqlite3_column_int64(stmt, 0);
     (void)sqlite3_reset(stmt);
     return HOWDAH_OK;
+}
+
+int hw_sqlite_head(hw_store *base, int64_t *ret_head, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_check_schema(store, reterr);
+    return s < 0 ? s : hw_sqlite_read_head(store, ret_head, reterr);
 }
 
 /* One writer at a time: numbers become visible in order, so no hole can ever fill. */

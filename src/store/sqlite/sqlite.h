@@ -4,7 +4,7 @@
  *   I1  A connection belongs to one store.  It is opened late: before the file exists there is
  *       none, and only migrate creates the file.
  *   I2  Between two operations no statement is running and no transaction is open, except the
- *       caller's own on a borrowed handle.
+ *       caller's own on a borrowed handle, and a handler's (handler_tx.c).
  *   I3  wal_autocheckpoint is off on every connection of ours; the log is emptied only by
  *       checkpoint(TRUNCATE), which keeps writers out (see conn.c).
  *   I4  On a borrowed handle (hw_sqlite_wrap) nothing is configured: no pragma, no handler.
@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "store/migrations.h"
 #include "store/store.h"
@@ -36,14 +37,22 @@ typedef enum hw_sqlite_slot {
     HW_SLOT_FIND_ID,
     HW_SLOT_IMPORT_MARK,
     HW_SLOT_HEAD,
-    HW_SLOT_READ, /* the first of eight: four ways, forward and backward (read.c) */
-    HW_SLOT_COUNT = HW_SLOT_READ + 8
+    HW_SLOT_SUB_LOOK,
+    HW_SLOT_SUB_CHECKPOINT,
+    HW_SLOT_SUB_RENEW,
+    HW_SLOT_BEGIN_READ,
+    HW_SLOT_PAYLOAD,
+    HW_SLOT_NEXT_TYPE,
+    HW_SLOT_OF_TYPE,
+    HW_SLOT_READ, /* the first of twelve: six ways, forward and backward (read.c) */
+    HW_SLOT_COUNT = HW_SLOT_READ + 12
 } hw_sqlite_slot;
 
 /* What an operation is going to do with the connection. */
 typedef enum hw_sqlite_need { HW_NEED_READ, HW_NEED_WRITE, HW_NEED_CREATE } hw_sqlite_need;
 
 struct hw_sqlite_rows; /* import.c: rows read ahead */
+struct hw_sqlite_bell; /* bell.c: what watches the file */
 
 typedef struct hw_sqlite {
     hw_store base;
@@ -69,9 +78,14 @@ typedef struct hw_sqlite {
     bool checkpointing;    /* a wait now is a checkpoint's: keep it short */
     int wal_pages;         /* in the write-ahead log after our last commit */
     int checkpoint_at;     /* pages at which to try the next checkpoint */
-    int checkpoint_spacing; /* grows while readers are in the way */
+    int checkpoint_spacing;      /* grows while readers are in the way */
+    bool in_wal_mode;            /* known since a commit of ours went to the write-ahead log */
+    bool unsynced;               /* synchronous is NORMAL now (conn.c, I5) */
+    uint64_t session;            /* connections opened so far */
+    char boot[HW_BOOT_TEXT + 1]; /* the present one, "" before it was asked for */
 
     struct hw_sqlite_rows *import;
+    struct hw_sqlite_bell *bell; /* NULL: nobody listens */
 } hw_sqlite;
 
 /*
@@ -108,9 +122,30 @@ void hw_sqlite_temp_in_file(hw_sqlite *store, bool in_file);
 
 /* A write transaction, or a savepoint in the caller's. */
 int hw_sqlite_begin(hw_sqlite *store, howdah_error *reterr);
+/* One whose commit does not wait for the disk where that is safe (conn.c, I5). */
+int hw_sqlite_begin_unsynced(hw_sqlite *store, howdah_error *reterr);
 /* Ends it either way: on failure it is rolled back, or OUTCOME_UNKNOWN is set. */
 int hw_sqlite_commit(hw_sqlite *store, howdah_error *reterr);
 void hw_sqlite_rollback(hw_sqlite *store);
+
+/* Statements between the two see the log as it was at one moment. */
+int hw_sqlite_begin_read(hw_sqlite *store, howdah_error *reterr);
+void hw_sqlite_end_read(hw_sqlite *store);
+/* Between two of them: INTERRUPTED, or a new deadline. */
+int hw_sqlite_go_on(hw_sqlite *store, howdah_error *reterr);
+
+/* Connection and schema are good for an operation that reads. */
+int hw_sqlite_ready_to_read(hw_sqlite *store, howdah_error *reterr);
+/* Begins what moves a subscription: connection, write lock, schema. */
+int hw_sqlite_enter(hw_sqlite *store, bool synced, howdah_error *reterr);
+/* Ends it: commits when s is not negative, else rolls back.  The status of all. */
+int hw_sqlite_leave(hw_sqlite *store, int s, howdah_error *reterr);
+
+/* A statement for once; finalize it. */
+int hw_sqlite_prepare(hw_sqlite *store, const char *sql, sqlite3_stmt **ret_stmt,
+                      howdah_error *reterr);
+/* Runs a statement that gives no rows, and finalizes it. */
+int hw_sqlite_finish(hw_sqlite *store, sqlite3_stmt *stmt, const char *doing, howdah_error *reterr);
 
 /* HOWDAH_INTERRUPTED when the bus is. */
 int hw_sqlite_check_interrupt(hw_sqlite *store, howdah_error *reterr);
@@ -129,6 +164,14 @@ static inline void hw_sqlite_bind_str(sqlite3_stmt *stmt, int index, hw_str text
 static inline void hw_sqlite_bind_uuid(sqlite3_stmt *stmt, int index, const hw_uuid *uuid)
 {
     (void)sqlite3_bind_blob(stmt, index, uuid->b, sizeof uuid->b, SQLITE_STATIC);
+}
+
+/* A column's text, the statement's until its next step; absent for NULL and without memory. */
+static inline hw_str hw_sqlite_borrow(sqlite3_stmt *stmt, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(stmt, column);
+
+    return text ? (hw_str){text, (size_t)sqlite3_column_bytes(stmt, column)} : HW_STR_NULL;
 }
 
 /* ---- schema.c */
@@ -154,6 +197,9 @@ int hw_sqlite_stream_version(hw_store *base, hw_str stream, int64_t *ret_version
 int hw_sqlite_find(hw_sqlite *store, const hw_uuid *id, int64_t *ret_sequence,
                    howdah_error *reterr);
 
+/* As head, on a connection that is ready. */
+int hw_sqlite_read_head(hw_sqlite *store, int64_t *ret_head, howdah_error *reterr);
+
 int hw_sqlite_read_open(hw_store *base, const hw_query *query, hw_cursor **ret_cursor,
                         howdah_error *reterr);
 int hw_sqlite_read_next(hw_cursor *base, const howdah_event **ret_events, size_t *ret_n,
@@ -164,6 +210,99 @@ int hw_sqlite_tree(hw_store *base, const hw_uuid *id, hw_uuid **ret_ids, int **r
 int hw_sqlite_head(hw_store *base, int64_t *ret_head, howdah_error *reterr);
 int hw_sqlite_horizon(hw_store *base, uint64_t *ret_horizon, howdah_error *reterr);
 int hw_sqlite_fence(hw_store *base, uint64_t *ret_fence, howdah_error *reterr);
+
+/* ---- sparse.c */
+
+/*
+ * The first numbers, at most want, of the range whose type matches the pattern; sequences has room
+ * for twice as many.  HOWDAH_END: there are too many types, walk the log instead.
+ */
+int hw_sqlite_gather(hw_sqlite *store, hw_str pattern, hw_range range, size_t want,
+                     int64_t *sequences, size_t *ret_n, howdah_error *reterr);
+
+/* ---- evidence.c: what is known of missing numbers, and whether the log is still the same */
+
+int hw_sqlite_owners(hw_store *base, uint64_t **ret_ids, size_t *ret_n, howdah_error *reterr);
+int hw_sqlite_gaps(hw_store *base, int64_t first, int64_t last, hw_range_fn fn, void *ctx,
+                   howdah_error *reterr);
+int hw_sqlite_blockers(hw_store *base, hw_blocker_fn fn, void *ctx, howdah_error *reterr);
+int hw_sqlite_timeline(hw_store *base, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr);
+int hw_sqlite_verify(hw_store *base, const hw_anchor *anchor, int64_t high, howdah_error *reterr);
+
+/* ---- owed.c */
+
+#define HW_OWED_BYTES_MAX (64 * 1024 * 1024)
+
+/* Binds the ranges as text, which lies in buf. */
+int hw_sqlite_bind_owed(sqlite3_stmt *stmt, int index, hw_buf *buf, const hw_range *owed, size_t n,
+                        howdah_error *reterr);
+/* The ranges of a text, freed by the caller.  CORRUPT or NO_MEMORY, not reported yet. */
+int hw_sqlite_parse_owed(hw_str text, hw_range **ret_owed, size_t *ret_n);
+
+/* ---- subs.c */
+
+/* Between enter and leave: HOWDAH_OK, or LOST when the row has another token or is gone. */
+int hw_sqlite_check_token(hw_sqlite *store, hw_str subscriber_id, int64_t token,
+                          howdah_error *reterr);
+/* Between enter and leave: stores the checkpoint whole.  LOST; FAILED when it would lower high. */
+int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
+                             howdah_error *reterr);
+int hw_sqlite_create(hw_store *base, hw_str subscriber_id, hw_str pattern, int64_t high,
+                     const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr);
+int hw_sqlite_load(hw_store *base, hw_str subscriber_id, hw_sub_row_fn fn, void *ctx,
+                   howdah_error *reterr);
+int hw_sqlite_list(hw_store *base, hw_sub_row_fn fn, void *ctx, howdah_error *reterr);
+int hw_sqlite_take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *ctx,
+                   howdah_error *reterr);
+int hw_sqlite_release(hw_store *base, hw_str subscriber_id, int64_t token, hw_instance instance,
+                      howdah_error *reterr);
+int hw_sqlite_checkpoint(hw_store *base, const hw_checkpoint *checkpoints, size_t n,
+                         int64_t lease_ms, hw_sub_news *ret_news, howdah_error *reterr);
+int hw_sqlite_poll(hw_store *base, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
+                   hw_sub_news *ret_news, howdah_error *reterr);
+int hw_sqlite_suspect(hw_store *base, hw_str subscriber_id, int64_t token, int64_t sequence,
+                      int64_t attempts, howdah_error *reterr);
+int hw_sqlite_set_status(hw_store *base, hw_str subscriber_id, int64_t token, hw_sub_status status,
+                         hw_str reason, howdah_error *reterr);
+int hw_sqlite_reset(hw_store *base, hw_str subscriber_id, int64_t high, const hw_range *owed,
+                    size_t owed_n, howdah_error *reterr);
+int hw_sqlite_remove(hw_store *base, hw_str subscriber_id, howdah_error *reterr);
+
+/* ---- letters.c */
+
+int hw_sqlite_dead_letter(hw_store *base, const hw_checkpoint *checkpoint,
+                          const howdah_event *event, hw_str error, int64_t attempts,
+                          int64_t *ret_id, howdah_error *reterr);
+int hw_sqlite_letters(hw_store *base, const hw_letter_query *query, hw_letter_fn fn, void *ctx,
+                      howdah_error *reterr);
+int hw_sqlite_letters_mark(hw_store *base, const int64_t *ids, size_t n, hw_str subscriber_id,
+                           hw_letter_state state, hw_str reason, int64_t *ret_n,
+                           howdah_error *reterr);
+int hw_sqlite_letter_settle(hw_store *base, hw_str subscriber_id, int64_t token, int64_t id,
+                            hw_letter_state state, hw_str error, howdah_error *reterr);
+int hw_sqlite_skip(hw_store *base, const hw_checkpoint *checkpoint, hw_range range, int64_t age_ms,
+                   hw_str reason, howdah_error *reterr);
+int hw_sqlite_skips(hw_store *base, hw_str subscriber_id, bool resolved, hw_skip_fn fn, void *ctx,
+                    howdah_error *reterr);
+int hw_sqlite_skip_resolve(hw_store *base, int64_t id, hw_str resolution, howdah_error *reterr);
+
+/* ---- handler_tx.c */
+
+int hw_sqlite_tx_begin(hw_store *base, howdah_error *reterr);
+void *hw_sqlite_tx_handle(hw_store *base);
+int hw_sqlite_tx_commit(hw_store *base, const hw_checkpoint *checkpoint, howdah_error *reterr);
+void hw_sqlite_tx_rollback(hw_store *base);
+
+/* ---- bell.c */
+
+int hw_sqlite_session(hw_store *base, uint64_t *ret_session, howdah_error *reterr);
+int hw_sqlite_listen(hw_store *base, bool general, const hw_str *types, size_t types_n,
+                     howdah_error *reterr);
+int hw_sqlite_arm(hw_store *base, howdah_error *reterr);
+int hw_sqlite_ring(hw_store *base, const hw_str *types, size_t types_n, howdah_error *reterr);
+int hw_sqlite_wait(hw_store *base, int64_t ms, howdah_error *reterr);
+int hw_sqlite_fd(hw_store *base);
+void hw_sqlite_bell_free(struct hw_sqlite_bell *bell);
 
 /* ---- import.c */
 

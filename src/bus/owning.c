@@ -1,0 +1,380 @@
+/*
+ * owning.c - becoming, staying and ceasing to be the owner of a subscription.
+ *
+ *   I1  What the store is asked for regularly it is asked once for all subscriptions.
+ *   I2  Whoever loses the ownership, or does not know any more what is stored, throws its state
+ *       away and gives the session's lock back.
+ *   I3  A checkpoint that does not fit the log stops the subscription, in the store, for everybody.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "bus/subscription.h"
+
+#define TAKE_EVERY_MS 500
+#define POLL_EVERY_MS 1000
+#define ROWS_FIRST 64
+#define NEWS_AT_ONCE 256
+
+static const hw_sub_ops *ops_of(const howdah_bus *bus)
+{
+    return bus->store->ops->subs;
+}
+
+/* ----------------------------------------------------------------- phases */
+
+/* The turn's own members, ready for the next. */
+void hw_service_clear_turn(howdah_subscription *sub)
+{
+    hw_page_drop(sub->bus, sub->page);
+    sub->page = NULL;
+    sub->at = 0;
+    sub->again = false;
+    sub->passed = false;
+    sub->waiting = false;
+    sub->worked = false;
+    sub->failed = HOWDAH_OK;
+}
+
+void hw_service_drop_page(howdah_subscription *sub)
+{
+    hw_service_clear_turn(sub);
+    if (sub->stream)
+        sub->bus->store->ops->read_close(sub->stream);
+    sub->stream = NULL;
+}
+
+/* A lock of this session would stay, whatever the row says. */
+void hw_service_unlock(howdah_subscription *sub)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+
+    if (ops_of(sub->bus)->release(sub->bus->store, hw_str_of(sub->id), sub->token,
+                                  (hw_instance)sub->options.instance, &err) < 0)
+        hw_log(HOWDAH_LOG_WARN, "subscription %s: %s", sub->id, err.message);
+}
+
+/* The state is thrown away; whoever owns it next, perhaps we, loads what is stored. */
+void hw_service_step_down(howdah_subscription *sub, int64_t take_ms)
+{
+    hw_service_drop_page(sub);
+    sub->phase = HW_PHASE_OUT;
+    sub->reload = false;
+    sub->stale = false;
+    sub->halt = false;
+    sub->redrives = false;
+    sub->trouble_ms = 0;
+    sub->take_ms = take_ms;
+}
+
+void hw_service_go_behind(howdah_subscription *sub)
+{
+    sub->phase = HW_PHASE_BEHIND;
+    sub->rest_ms = 0;
+}
+
+/* The store remembers it, so that everybody sees why and a restart does not run into it again. */
+void hw_service_stop(howdah_subscription *sub)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = ops_of(sub->bus)->set_status(sub->bus->store, hw_str_of(sub->id), sub->token,
+                                         HW_SUB_HALTED, hw_str_of(sub->reason), &err);
+
+    hw_log(HOWDAH_LOG_ERROR, "subscription %s is halted: %s", sub->id, sub->reason);
+    if (s < 0)
+        hw_log(HOWDAH_LOG_ERROR, "subscription %s: its halt is not stored: %s", sub->id,
+               err.message);
+    hw_service_drop_page(sub);
+    sub->halt = false;
+    sub->phase = HW_PHASE_HALTED;
+}
+
+/* -------------------------------------------------------------- ownership */
+
+typedef struct taken {
+    howdah_subscription *sub;
+    hw_sub_status status;
+    hw_anchor anchor;
+    int64_t high;
+    int64_t lowest; /* of what is owed, or high + 1 */
+    int result;
+    howdah_error *reterr;
+} taken;
+
+/* How many events the owner before us may have had in its hands: those not stored as handled. */
+static int64_t count_suspects(const howdah_subscription *sub, const hw_sub_row *row)
+{
+    int64_t n = sub->options.checkpoint == HOWDAH_CHECKPOINT_BATCHED ? sub->options.batch_size : 1;
+
+    /* Given up cleanly, or ours: whatever we had in hand did not end this process. */
+    if (!row->owner.s || hw_str_equal(row->owner, hw_str_of(sub->bus->service->owner)))
+        return 0;
+    for (size_t i = 0; i < row->owed_n && n < sub->options.owed_max * 2; i++)
+        n += row->owed[i].last - row->owed[i].first + 1;
+    return n;
+}
+
+static int on_taken(void *ctx, const hw_sub_row *row)
+{
+    taken *t = ctx;
+    howdah_subscription *sub = t->sub;
+
+    sub->token = row->token;
+    sub->anchor = row->anchor;
+    sub->suspect_sequence = row->suspect_sequence;
+    sub->suspect_attempts = row->suspect_attempts;
+    sub->suspect_stored = row->suspect_sequence > 0;
+    (void)snprintf(sub->reason, sizeof sub->reason, "%.*s", (int)row->reason.len,
+                   row->reason.s ? row->reason.s : "");
+    t->status = row->status;
+    t->result = hw_delivery_load(&sub->d, row->high, row->owed, row->owed_n,
+                                 count_suspects(sub, row), t->reterr);
+    if (row->owner.s)
+        hw_log(HOWDAH_LOG_WARN, "subscription %s: taken over from %.*s, which did not give it up",
+               sub->id, (int)row->owner.len, row->owner.s);
+    return 0;
+}
+
+/* T14: a checkpoint of another log, or of a later moment of this one, must not skip events. */
+static int check_anchor(howdah_subscription *sub, howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = ops_of(sub->bus)->verify(sub->bus->store, &sub->anchor, sub->d.high, &err);
+
+    if (s == HOWDAH_NOT_FOUND) {
+        (void)snprintf(sub->reason, sizeof sub->reason, "%.150s; howdah sub reset %.60s",
+                       err.message, sub->id);
+        hw_service_stop(sub);
+        return HOWDAH_OK;
+    }
+    if (s < 0)
+        hw_error_copy(reterr, &err);
+    return s;
+}
+
+static int enter(howdah_subscription *sub, const taken *t, howdah_error *reterr)
+{
+    int64_t now = hw_clock_mono_ms();
+
+    sub->poll_ms = now;
+    sub->renewed_ms = now;
+    sub->owner[0] = '\0';
+    sub->rows = (size_t)(sub->options.catch_up_batch < ROWS_FIRST ? sub->options.catch_up_batch
+                                                                  : ROWS_FIRST);
+    sub->alarmed_first = 0;
+    if (t->status == HW_SUB_PAUSED) {
+        sub->phase = HW_PHASE_PAUSED;
+        return HOWDAH_OK;
+    }
+    if (t->status == HW_SUB_HALTED) {
+        sub->phase = HW_PHASE_HALTED;
+        return HOWDAH_OK;
+    }
+    hw_service_go_behind(sub);
+    return check_anchor(sub, reterr);
+}
+
+int hw_service_take(howdah_subscription *sub, howdah_error *reterr)
+{
+    howdah_bus *bus = sub->bus;
+    hw_take take = {.subscriber_id = hw_str_of(sub->id),
+                    .instance = (hw_instance)sub->options.instance,
+                    .owner = hw_str_of(bus->service->owner),
+                    .lease_ms = sub->options.lease_ms};
+    taken t = {.sub = sub, .reterr = reterr};
+    int s = ops_of(bus)->take(bus->store, &take, on_taken, &t, reterr);
+
+    sub->take_ms = hw_clock_mono_ms() + TAKE_EVERY_MS - (int64_t)(hw_random_u32() % 100);
+    if (s == HOWDAH_NOT_FOUND) {
+        (void)snprintf(sub->reason, sizeof sub->reason, "the subscription was removed");
+        sub->token = 0;
+        sub->phase = HW_PHASE_HALTED;
+        return HOWDAH_OK;
+    }
+    if (s != HOWDAH_OK)
+        return s < 0 ? s : HOWDAH_OK;
+    s = t.result < 0 ? t.result : enter(sub, &t, reterr);
+    if (s < 0) {
+        hw_service_unlock(sub);
+        hw_service_step_down(sub, sub->take_ms);
+    }
+    return s;
+}
+
+bool hw_service_is_owned(const howdah_subscription *sub)
+{
+    return sub->phase != HW_PHASE_OUT && sub->token > 0;
+}
+
+/* ------------------------------------------------------- checkpoints, news */
+
+static void hear(howdah_subscription *sub, const hw_sub_news *news)
+{
+    if (news->lost) {
+        hw_log(HOWDAH_LOG_WARN, "subscription %s has another owner, or was reset", sub->id);
+        hw_service_unlock(sub);
+        hw_service_step_down(sub, hw_clock_mono_ms());
+        return;
+    }
+    sub->redrives = news->redrives;
+    if (news->status == HW_SUB_ACTIVE && sub->phase == HW_PHASE_PAUSED) {
+        sub->reason[0] = '\0';
+        hw_service_go_behind(sub);
+    } else if (news->status == HW_SUB_ACTIVE && sub->phase == HW_PHASE_HALTED) {
+        hw_service_unlock(sub); /* loaded anew: tries are counted from the start again */
+        hw_service_step_down(sub, hw_clock_mono_ms());
+    } else if (news->status == HW_SUB_PAUSED && sub->phase != HW_PHASE_PAUSED) {
+        hw_service_drop_page(sub);
+        sub->phase = HW_PHASE_PAUSED;
+    } else if (news->status == HW_SUB_HALTED && sub->phase != HW_PHASE_HALTED) {
+        hw_service_drop_page(sub);
+        sub->phase = HW_PHASE_HALTED;
+    }
+}
+
+/* Checkpoints or questions of several subscriptions, for one statement (I1). */
+typedef struct news_bag {
+    howdah_subscription *subs[NEWS_AT_ONCE];
+    hw_checkpoint checkpoints[NEWS_AT_ONCE];
+    hw_ranges owed[NEWS_AT_ONCE];
+    hw_sub_news news[NEWS_AT_ONCE];
+    size_t n;
+} news_bag;
+
+static int send_bag(howdah_bus *bus, news_bag *bag, bool store, howdah_error *reterr)
+{
+    int64_t before = hw_clock_mono_ms();
+    int64_t lease_ms = bag->n > 0 ? bag->subs[0]->options.lease_ms : 0;
+    int s = HOWDAH_OK;
+
+    for (size_t i = 0; i < bag->n; i++) {
+        if (bag->subs[i]->options.lease_ms < lease_ms)
+            lease_ms = bag->subs[i]->options.lease_ms;
+        memset(&bag->news[i], 0, sizeof bag->news[i]);
+    }
+    if (bag->n > 0)
+        s = store ? ops_of(bus)->checkpoint(bus->store, bag->checkpoints, bag->n, lease_ms,
+                                            bag->news, reterr)
+                  : ops_of(bus)->poll(bus->store, bag->checkpoints, bag->n, lease_ms, bag->news,
+                                      reterr);
+    for (size_t i = 0; i < bag->n; i++) {
+        howdah_subscription *sub = bag->subs[i];
+
+        hw_ranges_done(&bag->owed[i]);
+        if (s < 0)
+            continue;
+        if (store && !bag->news[i].lost)
+            hw_delivery_checkpointed(&sub->d);
+        sub->renewed_ms = before;
+        sub->poll_ms =
+            before +
+            (sub->options.lease_ms / 3 < POLL_EVERY_MS ? sub->options.lease_ms / 3 : POLL_EVERY_MS);
+        hear(sub, &bag->news[i]);
+    }
+    bag->n = 0;
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+static int put_into_bag(news_bag *bag, howdah_subscription *sub, bool store, howdah_error *reterr)
+{
+    hw_checkpoint *c = &bag->checkpoints[bag->n];
+    hw_ranges *owed = &bag->owed[bag->n];
+    int s = HOWDAH_OK;
+
+    *owed = (hw_ranges)HW_RANGES_INIT;
+    *c = (hw_checkpoint){.subscriber_id = hw_str_of(sub->id), .token = sub->token};
+    if (store)
+        s = hw_turn_checkpoint(sub, owed, c, reterr);
+    if (s < 0) {
+        hw_ranges_done(owed);
+        return s;
+    }
+    bag->subs[bag->n++] = sub;
+    return HOWDAH_OK;
+}
+
+/* store: those whose checkpoint is due; else those that have not asked for long. */
+static int send_news(howdah_bus *bus, news_bag *bag, bool store, howdah_error *reterr)
+{
+    int64_t now = hw_clock_mono_ms();
+    int s = HOWDAH_OK;
+
+    bag->n = 0;
+    for (howdah_subscription *sub = bus->service->subs; s >= 0 && sub; sub = sub->next) {
+        if (!hw_service_is_owned(sub) || atomic_load(&sub->busy))
+            continue;
+        if (store ? !hw_delivery_checkpoint_due(&sub->d, now) : now < sub->poll_ms)
+            continue;
+        s = put_into_bag(bag, sub, store, reterr);
+        if (s >= 0 && bag->n == NEWS_AT_ONCE)
+            s = send_bag(bus, bag, store, reterr);
+    }
+    if (s >= 0)
+        return send_bag(bus, bag, store, reterr);
+    while (bag->n > 0)
+        hw_ranges_done(&bag->owed[--bag->n]);
+    return s;
+}
+
+int hw_service_exchange_news(howdah_bus *bus, howdah_error *reterr)
+{
+    news_bag *bag = hw_calloc(1, sizeof *bag);
+    int s;
+
+    if (!bag)
+        return hw_fail_no_memory(reterr);
+    s = send_news(bus, bag, true, reterr);
+    if (s >= 0)
+        s = send_news(bus, bag, false, reterr);
+    hw_free(bag);
+    return s;
+}
+
+/* True when somebody's checkpoint or question is due: mostly nobody's is. */
+bool hw_service_is_news_due(const howdah_bus *bus)
+{
+    int64_t now = hw_clock_mono_ms();
+
+    for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
+        if (hw_service_is_owned(sub) && !atomic_load(&sub->busy) &&
+            (now >= sub->poll_ms || hw_delivery_checkpoint_due(&sub->d, now)))
+            return true;
+    }
+    return false;
+}
+
+int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr)
+{
+    howdah_bus *bus = sub->bus;
+    hw_ranges owed = HW_RANGES_INIT;
+    hw_sub_news news = {0};
+    hw_checkpoint checkpoint;
+    int s = HOWDAH_OK;
+
+    hw_service_drop_page(sub);
+    if (!hw_service_is_owned(sub))
+        return HOWDAH_OK;
+    if (sub->d.unsaved > 0 || sub->d.moved) {
+        s = hw_turn_checkpoint(sub, &owed, &checkpoint, reterr);
+        if (s >= 0)
+            s = ops_of(bus)->checkpoint(bus->store, &checkpoint, 1, 0, &news, reterr);
+        if (s >= 0 && news.lost)
+            s = hw_fail(reterr, HOWDAH_LOST,
+                        "subscription %s has another owner: its last events "
+                        "are delivered again",
+                        sub->id);
+        hw_ranges_done(&owed);
+    }
+    if (s >= 0 && sub->suspect_stored)
+        s = ops_of(bus)->suspect(bus->store, hw_str_of(sub->id), sub->token, 0, 0, reterr);
+    if (s >= 0)
+        s = ops_of(bus)->release(bus->store, hw_str_of(sub->id), sub->token,
+                                 (hw_instance)sub->options.instance, reterr);
+    sub->phase = HW_PHASE_OUT;
+    sub->token = 0;
+    return s < 0 ? s : HOWDAH_OK;
+}

@@ -1,0 +1,582 @@
+/*
+ * service.c - serving the subscriptions of a bus: ownership, turns, checkpoints, waiting.
+ *
+ *   I1  A pass asks for the session first.  In a new one nothing of the old is true: locks are
+ *       gone, events may be (a server that lost its last moments), so every subscription is taken
+ *       and loaded anew, after LISTEN.
+ *   I2  LISTEN, then read, then wait: what commits in between has rung, or is read.
+ *   I3  What one subscription cannot store is its own trouble: it rests and tries again, and the
+ *       others are served.  A store that cannot be reached is everybody's.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "bus/subscription.h"
+#include "engine/backoff.h"
+#include "engine/pattern.h"
+
+#define REST_MS 20
+#define TROUBLE_MS 50
+#define TROUBLE_MAX_MS 5000
+#define TYPES_MAX 256
+
+static const hw_sub_ops *ops_of(const howdah_bus *bus)
+{
+    return bus->store->ops->subs;
+}
+
+static void sign(hw_service *service)
+{
+    char host[64] = "";
+
+    if (gethostname(host, sizeof host - 1) != 0)
+        host[0] = '\0';
+    (void)snprintf(service->owner, sizeof service->owner, "%.60s/%ld/%08x", host, (long)getpid(),
+                   (unsigned)hw_random_u32());
+}
+
+int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reterr)
+{
+    if (!ops_of(bus))
+        return hw_fail(reterr, HOWDAH_MISUSE, "this store has no subscriptions");
+    if (!bus->service) {
+        hw_service *service = hw_calloc(1, sizeof *service);
+
+        if (!service)
+            return hw_fail_no_memory(reterr);
+        hw_feed_init(&service->feed);
+        sign(service);
+        service->pause_us = 1000;
+        bus->service = service;
+    }
+    *ret_service = bus->service;
+    return HOWDAH_OK;
+}
+
+/* ------------------------------------------------------------------- turns */
+
+static int second_session(howdah_bus *bus, howdah_error *reterr)
+{
+    if (bus->service->tx)
+        return HOWDAH_OK;
+    if (!bus->open_store)
+        return hw_fail(reterr, HOWDAH_MISUSE,
+                       "this bus cannot open a second session for handlers' transactions");
+    return bus->open_store(bus->open_ctx, &bus->service->tx, reterr);
+}
+
+/* A page that was not brought to its end is read again: rows that were not offered are not lost. */
+static void read_anew(howdah_subscription *sub, int64_t rest_ms)
+{
+    hw_service_drop_page(sub);
+    sub->phase = HW_PHASE_BEHIND;
+    sub->rest_ms = rest_ms;
+}
+
+/* I3. */
+static bool is_own_trouble(int status)
+{
+    return status == HOWDAH_FULL || status == HOWDAH_TIMEOUT;
+}
+
+static void rest(howdah_subscription *sub, int64_t now)
+{
+    hw_log(HOWDAH_LOG_WARN, "subscription %s waits for the store: %s", sub->id, sub->error.message);
+    sub->trouble_ms =
+        now + hw_backoff_ms(TROUBLE_MS, TROUBLE_MAX_MS, sub->troubles++, 20, hw_random_u32());
+}
+
+/* After a turn: what happened to it becomes the subscription's phase. */
+static int end_turn(howdah_subscription *sub, howdah_error *reterr)
+{
+    hw_service *service = sub->bus->service;
+    int64_t now = hw_clock_mono_ms();
+    bool page = sub->page && !sub->again;
+    bool passed = sub->passed;
+    bool waiting = sub->waiting;
+    int64_t joins = page && sub->page->number == 0 ? sub->page->joins : 0;
+    int failed = sub->failed;
+
+    if (sub->worked) {
+        service->worked = true;
+        service->event_us = hw_clock_mono_us();
+    }
+    hw_service_clear_turn(sub);
+    if (sub->reload && !sub->stale)
+        hw_service_unlock(sub);
+    if (sub->reload || sub->stale) {
+        hw_service_step_down(sub, now);
+        return HOWDAH_OK;
+    }
+    if (sub->halt) {
+        hw_service_stop(sub);
+        return HOWDAH_OK;
+    }
+    if (page && !passed)
+        read_anew(sub, waiting ? now + REST_MS : 0);
+    else if (joins > 0 && sub->phase == HW_PHASE_BEHIND) {
+        sub->phase = HW_PHASE_HEAD;
+        sub->next_page = joins;
+    }
+    if (failed >= 0) {
+        sub->troubles = 0;
+        return HOWDAH_OK;
+    }
+    if (is_own_trouble(failed)) {
+        rest(sub, now);
+        return HOWDAH_OK;
+    }
+    hw_error_copy(reterr, &sub->error);
+    return failed;
+}
+
+static void run_turn(howdah_subscription *sub, hw_store *io, hw_store *tx)
+{
+    if (sub->redriving)
+        hw_turn_redrive(sub, io, tx);
+    else
+        hw_turn_run(sub, io, tx);
+    sub->redriving = false;
+}
+
+/* Here and now, or by a worker. */
+static int dispatch(howdah_subscription *sub, howdah_error *reterr)
+{
+    howdah_bus *bus = sub->bus;
+    bool transactional = sub->options.checkpoint == HOWDAH_CHECKPOINT_TRANSACTIONAL;
+    int s = HOWDAH_OK;
+
+    if (bus->service->runner) {
+        atomic_store(&sub->busy, true);
+        hw_runner_push(bus->service->runner, sub);
+        return HOWDAH_OK;
+    }
+    if (transactional)
+        s = second_session(bus, reterr);
+    if (s < 0) {
+        hw_service_drop_page(sub);
+        return s;
+    }
+    run_turn(sub, bus->store, transactional ? bus->service->tx : NULL);
+    return end_turn(sub, reterr);
+}
+
+/* Retries that are due, and followers of events that are out of the way. */
+static int read_due(howdah_subscription *sub, howdah_error *reterr)
+{
+    int s;
+
+    sub->asked_n = hw_delivery_due(&sub->d, hw_clock_mono_ms(), sub->asked, HW_AGAIN_ROWS);
+    if (sub->asked_n == 0)
+        return HOWDAH_OK;
+    s = hw_feed_read_again(sub, &sub->page, reterr);
+    sub->again = s >= 0;
+    return s;
+}
+
+static int read_behind(howdah_subscription *sub, howdah_error *reterr)
+{
+    const hw_feed *feed = &sub->bus->service->feed;
+    int64_t now = hw_clock_mono_ms();
+    int s;
+
+    if (now < sub->rest_ms)
+        return HOWDAH_OK;
+    s = hw_feed_read_own(sub, &sub->page, reterr);
+    if (s < 0)
+        return s;
+    if (s == HOWDAH_END) {
+        sub->rest_ms = now + REST_MS;
+        return HOWDAH_OK;
+    }
+    if (sub->page && sub->page->n == 0 && sub->page->joins == 0 && !sub->stream &&
+        sub->page->upto <= sub->d.high)
+        sub->rest_ms = now + REST_MS; /* what is missing is still missing */
+    if (!sub->page && feed->started && sub->d.high == feed->frontier.high) {
+        sub->phase = HW_PHASE_HEAD;
+        sub->next_page = feed->pages + 1;
+    } else if (!sub->page) {
+        sub->rest_ms = now + REST_MS;
+    }
+    return HOWDAH_OK;
+}
+
+/* The window's next page; one that is gone, or has holes while the order is strict, is not for us.
+ */
+static void take_page(howdah_subscription *sub)
+{
+    const hw_feed *feed = &sub->bus->service->feed;
+    hw_page *page;
+
+    if (sub->next_page > feed->pages)
+        return;
+    page = hw_feed_page(feed, sub->next_page);
+    if (!page || (sub->d.config.ordering == HW_ORDERING_STRICT && page->holes_n > 0)) {
+        hw_service_go_behind(sub);
+        return;
+    }
+    page->refs++;
+    sub->page = page;
+    sub->next_page++;
+}
+
+static int find_work(howdah_subscription *sub, howdah_error *reterr)
+{
+    int s;
+
+    if (sub->redrives) {
+        sub->redriving = true;
+        return HOWDAH_OK;
+    }
+    s = read_due(sub, reterr);
+    if (s >= 0 && !sub->page && sub->phase == HW_PHASE_BEHIND)
+        s = read_behind(sub, reterr);
+    if (s >= 0 && !sub->page && sub->phase == HW_PHASE_HEAD)
+        take_page(sub);
+    return s;
+}
+
+/* gap_policy=timeout: what has been missing for too long is given up, on the record. */
+static int skip_overdue(howdah_subscription *sub, howdah_error *reterr)
+{
+    const hw_frontier *f = &sub->bus->service->feed.frontier;
+    hw_ranges owed = HW_RANGES_INIT;
+    hw_range range;
+    int64_t age_ms = 0;
+    int64_t now = hw_clock_mono_ms();
+    int s = HOWDAH_OK;
+
+    while (s >= 0 && hw_delivery_overdue(&sub->d, f->holes, f->holes_n, now, &range, &age_ms)) {
+        hw_checkpoint checkpoint;
+
+        s = hw_turn_checkpoint(sub, &owed, &checkpoint, reterr);
+        if (s >= 0)
+            s = hw_delivery_owed_without(&sub->d, range.first, range.last, &owed, reterr);
+        checkpoint.owed = owed.items;
+        checkpoint.owed_n = owed.n;
+        if (s >= 0)
+            s = ops_of(sub->bus)->skip(sub->bus->store, &checkpoint, range, age_ms,
+                                       hw_str_of("gap_timeout passed"), reterr);
+        if (s == HOWDAH_LOST) {
+            hw_service_unlock(sub);
+            hw_service_step_down(sub, now);
+            s = HOWDAH_OK;
+            break;
+        }
+        if (s >= 0)
+            s = hw_delivery_skipped(&sub->d, range, now, reterr);
+    }
+    hw_ranges_done(&owed);
+    return s;
+}
+
+/* gap_policy=proof: nothing is given up, but somebody should know. */
+static int on_blocker(void *ctx, const hw_blocker *blocker)
+{
+    const howdah_subscription *sub = ctx;
+
+    hw_log(HOWDAH_LOG_WARN, "subscription %s: kept waiting by %.*s for %lld ms%s%.*s", sub->id,
+           (int)blocker->name.len, blocker->name.s, (long long)blocker->age_ms,
+           blocker->query.s ? ": " : "", (int)blocker->query.len,
+           blocker->query.s ? blocker->query.s : "");
+    return 1;
+}
+
+static void report_overdue(howdah_subscription *sub)
+{
+    const hw_frontier *f = &sub->bus->service->feed.frontier;
+    int64_t now = hw_clock_mono_ms();
+
+    if (f->holes_n == 0 || f->holes[0].first == sub->alarmed_first ||
+        now - f->holes[0].since_ms < sub->options.gap_timeout_ms)
+        return;
+    sub->alarmed_first = f->holes[0].first;
+    hw_log(HOWDAH_LOG_WARN, "subscription %s: %lld to %lld are missing for %lld ms", sub->id,
+           (long long)f->holes[0].first, (long long)f->holes[0].last,
+           (long long)(now - f->holes[0].since_ms));
+    (void)ops_of(sub->bus)->blockers(sub->bus->store, on_blocker, sub, NULL);
+}
+
+static int serve_one(howdah_subscription *sub, howdah_error *reterr)
+{
+    int s = HOWDAH_OK;
+
+    if (atomic_load(&sub->busy) || (sub->phase != HW_PHASE_BEHIND && sub->phase != HW_PHASE_HEAD))
+        return HOWDAH_OK;
+    if (hw_clock_mono_ms() < sub->trouble_ms)
+        return HOWDAH_OK;
+    if (sub->options.gap_policy == HOWDAH_GAP_TIMEOUT)
+        s = skip_overdue(sub, reterr);
+    else
+        report_overdue(sub);
+    if (s >= 0 && (sub->phase == HW_PHASE_BEHIND || sub->phase == HW_PHASE_HEAD))
+        s = find_work(sub, reterr);
+    if (s >= 0 && (sub->page || sub->redriving))
+        s = dispatch(sub, reterr);
+    return s;
+}
+
+/* ------------------------------------------------------------------ a pass */
+
+static int new_session(howdah_bus *bus, howdah_error *reterr)
+{
+    hw_service *service = bus->service;
+    uint64_t session = 0;
+    int s = ops_of(bus)->session(bus->store, &session, reterr);
+
+    if (s < 0 || session == service->session)
+        return s;
+    for (howdah_subscription *sub = service->subs; sub; sub = sub->next) {
+        if (atomic_load(&sub->busy))
+            sub->stale = true;
+        else if (sub->phase != HW_PHASE_OUT)
+            hw_service_step_down(sub, 0);
+    }
+    hw_feed_reset(bus);
+    service->session = session;
+    service->relisten = true;
+    service->armed = false;
+    return HOWDAH_OK;
+}
+
+static int relisten(howdah_bus *bus, howdah_error *reterr)
+{
+    hw_service *service = bus->service;
+    hw_str types[TYPES_MAX];
+    size_t n = 0;
+    bool general = false;
+    int s;
+
+    if (!service->relisten)
+        return HOWDAH_OK;
+    for (const howdah_subscription *sub = service->subs; sub; sub = sub->next) {
+        if (sub->pattern && n < TYPES_MAX && hw_pattern_is_exact(hw_str_of(sub->pattern)))
+            types[n++] = hw_str_of(sub->pattern);
+        else
+            general = true;
+    }
+    s = bus->wakeup == HW_WAKEUP_POLL ? HOWDAH_END
+                                      : ops_of(bus)->listen(bus->store, general, types, n, reterr);
+    if (s == HOWDAH_END && bus->wakeup == HW_WAKEUP_NOTIFY)
+        s = hw_fail(reterr, HOWDAH_FAILED,
+                    "wakeup=notify, and this session cannot hear notifications (a pooler?)");
+    if (s < 0)
+        return s;
+    service->deaf = s == HOWDAH_END;
+    service->relisten = false;
+    return HOWDAH_OK;
+}
+
+static int take_all(howdah_bus *bus, howdah_error *reterr)
+{
+    int64_t now = hw_clock_mono_ms();
+    int s = HOWDAH_OK;
+
+    for (howdah_subscription *sub = bus->service->subs; s >= 0 && sub; sub = sub->next) {
+        if (sub->phase == HW_PHASE_OUT && !atomic_load(&sub->busy) && now >= sub->take_ms)
+            s = hw_service_take(sub, reterr);
+    }
+    return s;
+}
+
+/* Turns that a worker has brought back. */
+int hw_service_collect(howdah_bus *bus, howdah_error *reterr)
+{
+    int first = HOWDAH_OK;
+
+    for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
+        if (!atomic_load(&sub->busy) && (sub->page || sub->redriving)) {
+            int s;
+
+            sub->redriving = false;
+            s = end_turn(sub, first < 0 ? NULL : reterr);
+            first = first < 0 ? first : s;
+        }
+    }
+    return first;
+}
+
+static bool anybody_at_the_edge(const howdah_bus *bus)
+{
+    for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
+        if (sub->phase == HW_PHASE_HEAD || (sub->phase == HW_PHASE_BEHIND && sub->rest_ms > 0))
+            return bus->service->feed.started;
+    }
+    return false;
+}
+
+static int serve_all(howdah_bus *bus, howdah_error *reterr)
+{
+    int first = HOWDAH_OK;
+
+    for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
+        int s = serve_one(sub, first < 0 ? NULL : reterr);
+
+        first = first < 0 ? first : s;
+        if (s == HOWDAH_UNAVAILABLE || s == HOWDAH_INTERRUPTED)
+            break;
+    }
+    return first;
+}
+
+int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
+{
+    hw_service *service = bus->service;
+    bool news = false;
+    int s = hw_service_collect(bus, reterr);
+
+    service->worked = false;
+    if (s >= 0)
+        s = new_session(bus, reterr);
+    if (s >= 0)
+        s = relisten(bus, reterr);
+    if (s >= 0)
+        s = take_all(bus, reterr);
+    if (s >= 0 && hw_service_is_news_due(bus))
+        s = hw_service_exchange_news(bus, reterr);
+    if (s >= 0 && anybody_at_the_edge(bus))
+        s = hw_feed_round(bus, &news, reterr);
+    if (s >= 0)
+        s = serve_all(bus, reterr);
+    if (news)
+        service->worked = true;
+    if (service->worked)
+        hw_service_heard(bus, news);
+    if (ret_worked)
+        *ret_worked = service->worked;
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* ------------------------------------------------------------------- faces */
+
+static int enter_service(howdah_bus *bus, const char *call, howdah_error *reterr)
+{
+    if (!bus)
+        return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus is NULL", call);
+    if (!bus->service || !bus->service->subs)
+        return hw_fail(reterr, HOWDAH_MISUSE, "%s: nothing is subscribed on this bus", call);
+    if (bus->service->runner)
+        return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus belongs to its runner", call);
+    if (bus->service->serving)
+        return hw_fail(reterr, HOWDAH_MISUSE, "%s was called by a handler of the same bus", call);
+    return HOWDAH_OK;
+}
+
+static int pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
+{
+    int s;
+
+    if (hw_interrupted(&bus->interrupt))
+        return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
+    bus->service->serving = true;
+    s = hw_service_pass(bus, ret_worked, reterr);
+    bus->service->serving = false;
+    if (s >= 0)
+        bus->service->failures = 0;
+    return s;
+}
+
+int howdah_service(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
+{
+    int s = enter_service(bus, "howdah_service", reterr);
+
+    return s < 0 ? s : pass(bus, ret_worked, reterr);
+}
+
+static bool can_go_on(const howdah_bus *bus)
+{
+    for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
+        if (sub->phase != HW_PHASE_HALTED)
+            return true;
+    }
+    return false;
+}
+
+/* Serves until the time is over or done() says so. */
+static int run_until(howdah_bus *bus, int64_t for_ms, bool (*done)(const void *ctx),
+                     const void *ctx, howdah_error *reterr)
+{
+    int64_t until = for_ms < 0 ? INT64_MAX : hw_clock_mono_ms() + for_ms;
+
+    for (;;) {
+        howdah_error err = HOWDAH_ERROR_INIT;
+        bool worked = false;
+        int s = pass(bus, &worked, &err);
+        int64_t left = until - hw_clock_mono_ms();
+
+        if (s >= 0 && (done ? done(ctx) : !can_go_on(bus)))
+            return HOWDAH_OK;
+        if (left <= 0)
+            return HOWDAH_END;
+        if (s >= 0 && !worked)
+            s = hw_service_wait(bus, left, -1, &err);
+        if (s < 0 && !hw_service_bears(bus, s, &err)) {
+            hw_error_copy(reterr, &err);
+            return s;
+        }
+    }
+}
+
+int howdah_run(howdah_bus *bus, int64_t for_ms, howdah_error *reterr)
+{
+    int s = enter_service(bus, "howdah_run", reterr);
+
+    if (s >= 0)
+        s = run_until(bus, for_ms, NULL, NULL, reterr);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+typedef struct goal {
+    const howdah_subscription *sub;
+    int64_t head;
+} goal;
+
+static bool is_caught_up(const void *ctx)
+{
+    const goal *g = ctx;
+    const hw_delivery *d = &g->sub->d;
+
+    return g->sub->phase == HW_PHASE_HEAD && d->high >= g->head && d->pending.n == 0 &&
+           !g->sub->redrives;
+}
+
+int howdah_wait_caught_up(howdah_subscription *subscription, int64_t for_ms, howdah_error *reterr)
+{
+    goal g = {.sub = subscription};
+    int s;
+
+    if (!subscription)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_wait_caught_up: the subscription is NULL");
+    s = enter_service(subscription->bus, "howdah_wait_caught_up", reterr);
+    if (s >= 0)
+        s = subscription->bus->store->ops->head(subscription->bus->store, &g.head, reterr);
+    return s < 0 ? s : run_until(subscription->bus, for_ms, is_caught_up, &g, reterr);
+}
+
+int hw_service_close(howdah_bus *bus, howdah_error *reterr)
+{
+    hw_service *service = bus->service;
+    int first;
+
+    if (!service)
+        return HOWDAH_OK;
+    first = hw_runner_end(bus, reterr);
+    howdah_resume(bus); /* an interrupt ends the work, not the storing of what was done */
+    while (service->subs) {
+        int s = howdah_unsubscribe(service->subs, first < 0 ? NULL : reterr);
+
+        first = first < 0 ? first : s;
+    }
+    hw_feed_done(bus);
+    if (service->tx)
+        service->tx->ops->close(service->tx);
+    hw_free(service);
+    bus->service = NULL;
+    return first;
+}

@@ -1,0 +1,312 @@
+/* sub_admin.c - subscriptions, skips and dead letters by name, from any process. */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "bus/subscription.h"
+#include "engine/rules.h"
+
+static const hw_sub_ops *ops_of(const howdah_bus *bus)
+{
+    return bus->store->ops->subs;
+}
+
+static int check_call(const howdah_bus *bus, const char *call, howdah_error *reterr)
+{
+    if (!bus)
+        return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus is NULL", call);
+    if (bus->service && bus->service->runner)
+        return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus belongs to its runner", call);
+    return HOWDAH_OK;
+}
+
+static int check_named(const howdah_bus *bus, const char *subscriber_id, const char *call,
+                       howdah_error *reterr)
+{
+    int s = check_call(bus, call, reterr);
+
+    return s < 0 ? s : hw_rule_name("subscriber_id", hw_str_of(subscriber_id), reterr);
+}
+
+/* ----------------------------------------------------------- subscriptions */
+
+typedef struct info_walk {
+    int (*fn)(void *ctx, const howdah_subscription_info *info);
+    void *ctx;
+    int64_t head;
+    int result;
+} info_walk;
+
+static int64_t lag_of(const hw_sub_row *row, int64_t head)
+{
+    int64_t lag = head > row->high ? head - row->high : 0;
+
+    for (size_t i = 0; i < row->owed_n; i++)
+        lag += row->owed[i].last - row->owed[i].first + 1;
+    return lag;
+}
+
+static howdah_subscription_state state_of(const hw_sub_row *row, int64_t head)
+{
+    if (row->status == HW_SUB_PAUSED)
+        return HOWDAH_SUBSCRIPTION_PAUSED;
+    if (row->status == HW_SUB_HALTED)
+        return HOWDAH_SUBSCRIPTION_HALTED;
+    if (!row->held)
+        return HOWDAH_SUBSCRIPTION_WAITING;
+    return row->high >= head ? HOWDAH_SUBSCRIPTION_LIVE : HOWDAH_SUBSCRIPTION_BEHIND;
+}
+
+static int on_row(void *ctx, const hw_sub_row *row)
+{
+    info_walk *w = ctx;
+    howdah_subscription_info info = {
+        .size = sizeof info,
+        .subscriber_id = row->subscriber_id.s,
+        .pattern = row->pattern.s,
+        .state = state_of(row, w->head),
+        .reason = row->reason.s ? row->reason.s : "",
+        .owner = row->owner.s ? row->owner.s : "",
+        .token = row->token,
+        .high = row->high,
+        .contiguous =
+            row->owed_n > 0 && row->owed[0].first <= row->high ? row->owed[0].first - 1 : row->high,
+        .holes = (const int64_t *)row->owed,
+        .holes_n = row->owed_n,
+        .head = w->head,
+        .lag = lag_of(row, w->head),
+        .dead_letters = row->dead_letters,
+        .skips = row->skips,
+        .updated_at_us = row->updated_at_us,
+    };
+
+    w->result = w->fn(w->ctx, &info);
+    return w->result;
+}
+
+int howdah_subscriptions_walk(howdah_bus *bus, const char *subscriber_id,
+                              int (*fn)(void *ctx, const howdah_subscription_info *info), void *ctx,
+                              howdah_error *reterr)
+{
+    info_walk w = {.fn = fn, .ctx = ctx};
+    int s = subscriber_id ? check_named(bus, subscriber_id, "howdah_subscriptions_walk", reterr)
+                          : check_call(bus, "howdah_subscriptions_walk", reterr);
+
+    if (s >= 0 && !fn)
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_subscriptions_walk: fn is NULL");
+    if (s >= 0)
+        s = bus->store->ops->head(bus->store, &w.head, reterr);
+    if (s < 0)
+        return s;
+    return subscriber_id
+               ? ops_of(bus)->load(bus->store, hw_str_of(subscriber_id), on_row, &w, reterr)
+               : ops_of(bus)->list(bus->store, on_row, &w, reterr);
+}
+
+int howdah_subscription_pause(howdah_bus *bus, const char *subscriber_id, const char *reason,
+                              howdah_error *reterr)
+{
+    int s = check_named(bus, subscriber_id, "howdah_subscription_pause", reterr);
+
+    return s < 0 ? s
+                 : ops_of(bus)->set_status(bus->store, hw_str_of(subscriber_id), 0, HW_SUB_PAUSED,
+                                           hw_str_of(reason), reterr);
+}
+
+int howdah_subscription_resume(howdah_bus *bus, const char *subscriber_id, howdah_error *reterr)
+{
+    int s = check_named(bus, subscriber_id, "howdah_subscription_resume", reterr);
+
+    return s < 0 ? s
+                 : ops_of(bus)->set_status(bus->store, hw_str_of(subscriber_id), 0, HW_SUB_ACTIVE,
+                                           HW_STR_NULL, reterr);
+}
+
+int howdah_subscription_reset(howdah_bus *bus, const char *subscriber_id, int64_t to,
+                              howdah_error *reterr)
+{
+    hw_service *service = NULL;
+    hw_ranges owed = HW_RANGES_INIT;
+    int64_t high = to;
+    int64_t head = 0;
+    int s = check_named(bus, subscriber_id, "howdah_subscription_reset", reterr);
+
+    if (s >= 0 && to < HOWDAH_FROM_END)
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "to", "must be a sequence, 0 or more");
+    if (s >= 0)
+        s = bus->store->ops->head(bus->store, &head, reterr);
+    if (s >= 0 && to > head)
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "to", "is beyond the log's head, %lld",
+                          (long long)head);
+    if (s >= 0)
+        s = hw_service_of(bus, &service, reterr);
+    if (s >= 0 && to == HOWDAH_FROM_END) {
+        hw_feed_reset(bus);
+        s = hw_feed_end(bus, &high, &owed, reterr);
+    }
+    if (s >= 0)
+        s = ops_of(bus)->reset(bus->store, hw_str_of(subscriber_id), high, owed.items, owed.n,
+                               reterr);
+    hw_ranges_done(&owed);
+    return s;
+}
+
+int howdah_subscription_remove(howdah_bus *bus, const char *subscriber_id, howdah_error *reterr)
+{
+    int s = check_named(bus, subscriber_id, "howdah_subscription_remove", reterr);
+
+    return s < 0 ? s : ops_of(bus)->remove(bus->store, hw_str_of(subscriber_id), reterr);
+}
+
+/* ------------------------------------------------------------------- skips */
+
+typedef struct skip_walk {
+    int (*fn)(void *ctx, const howdah_skip *skip);
+    void *ctx;
+} skip_walk;
+
+static int on_skip(void *ctx, const hw_skip *skip)
+{
+    const skip_walk *w = ctx;
+    howdah_skip out = {
+        .size = sizeof out,
+        .id = skip->id,
+        .subscriber_id = skip->subscriber_id.s,
+        .first = skip->range.first,
+        .last = skip->range.last,
+        .age_ms = skip->age_ms,
+        .reason = skip->reason.s ? skip->reason.s : "",
+        .created_at_us = skip->created_at_us,
+        .resolution = skip->resolution.s ? skip->resolution.s : "",
+    };
+
+    return w->fn(w->ctx, &out);
+}
+
+int howdah_skips_walk(howdah_bus *bus, const char *subscriber_id, bool resolved,
+                      int (*fn)(void *ctx, const howdah_skip *skip), void *ctx,
+                      howdah_error *reterr)
+{
+    skip_walk w = {fn, ctx};
+    int s = check_call(bus, "howdah_skips_walk", reterr);
+
+    if (s >= 0 && !fn)
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_skips_walk: fn is NULL");
+    if (s >= 0 && subscriber_id)
+        s = hw_rule_name("subscriber_id", hw_str_of(subscriber_id), reterr);
+    return s < 0 ? s
+                 : ops_of(bus)->skips(bus->store, hw_str_of(subscriber_id), resolved, on_skip, &w,
+                                      reterr);
+}
+
+int howdah_skip_resolve(howdah_bus *bus, int64_t id, const char *resolution, howdah_error *reterr)
+{
+    int s = check_call(bus, "howdah_skip_resolve", reterr);
+
+    if (s >= 0)
+        s = hw_rule_reason(hw_str_of(resolution), reterr);
+    return s < 0 ? s : ops_of(bus)->skip_resolve(bus->store, id, hw_str_of(resolution), reterr);
+}
+
+/* ------------------------------------------------------------ dead letters */
+
+typedef struct letter_walk {
+    int (*fn)(void *ctx, const howdah_letter *letter);
+    void *ctx;
+} letter_walk;
+
+static int on_letter(void *ctx, const hw_letter *letter)
+{
+    static const char *const states[] = {[HW_LETTER_DEAD] = "dead",
+                                         [HW_LETTER_REDRIVE] = "redrive",
+                                         [HW_LETTER_REDRIVEN] = "redriven",
+                                         [HW_LETTER_DISCARDED] = "discarded"};
+    const letter_walk *w = ctx;
+    howdah_letter out = {
+        .size = sizeof out,
+        .id = letter->id,
+        .source = letter->source.s ? letter->source.s : "sub",
+        .subscriber_id = letter->subscriber_id.s,
+        .event = letter->event,
+        .error = letter->error.s ? letter->error.s : "",
+        .attempts = letter->attempts,
+        .redrives = letter->redrives,
+        .state = states[letter->state],
+        .reason = letter->reason.s ? letter->reason.s : "",
+        .created_at_us = letter->created_at_us,
+        .last_attempt_at_us = letter->last_attempt_at_us,
+        .resolved = letter->resolved_at_us != HW_TIME_ABSENT,
+        .resolved_at_us = letter->resolved_at_us == HW_TIME_ABSENT ? 0 : letter->resolved_at_us,
+        .resolved_by = letter->resolved_by.s ? letter->resolved_by.s : "",
+    };
+
+    return w->fn(w->ctx, &out);
+}
+
+int howdah_letters_walk(howdah_bus *bus, const howdah_letters_options *options,
+                        int (*fn)(void *ctx, const howdah_letter *letter), void *ctx,
+                        howdah_error *reterr)
+{
+    howdah_letters_options defaults = HOWDAH_LETTERS_OPTIONS_INIT;
+    letter_walk w = {fn, ctx};
+    hw_letter_query query;
+    int s = check_call(bus, "howdah_letters_walk", reterr);
+
+    if (!options)
+        options = &defaults;
+    if (s >= 0 && !fn)
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_letters_walk: fn is NULL");
+    if (s >= 0)
+        s = hw_check_options(options, sizeof *options, "howdah_letters_walk", reterr);
+    if (s >= 0 && options->subscriber_id)
+        s = hw_rule_name("subscriber_id", hw_str_of(options->subscriber_id), reterr);
+    if (s >= 0 && (options->id < 0 || options->after_id < 0 || options->limit < 0))
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "id", "must be 0 or more");
+    if (s < 0)
+        return s;
+    query = (hw_letter_query){.subscriber_id = hw_str_of(options->subscriber_id),
+                              .id = options->id,
+                              .after_id = options->after_id,
+                              .limit = options->limit,
+                              .resolved = options->resolved};
+    return ops_of(bus)->letters(bus->store, &query, on_letter, &w, reterr);
+}
+
+static int mark(howdah_bus *bus, const int64_t *ids, size_t n, const char *subscriber_id,
+                hw_letter_state state, const char *reason, int64_t *ret_n, howdah_error *reterr)
+{
+    int64_t marked = 0;
+    int s = ops_of(bus)->letters_mark(bus->store, ids, n, hw_str_of(subscriber_id), state,
+                                      hw_str_of(reason), &marked, reterr);
+
+    if (s >= 0 && ret_n)
+        *ret_n = marked;
+    return s;
+}
+
+int howdah_letters_redrive(howdah_bus *bus, const int64_t *ids, size_t n, const char *subscriber_id,
+                           int64_t *ret_n, howdah_error *reterr)
+{
+    int s = check_call(bus, "howdah_letters_redrive", reterr);
+
+    if (s >= 0 && n > 0 && !ids)
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_letters_redrive: ids is NULL");
+    if (s >= 0 && subscriber_id)
+        s = hw_rule_name("subscriber_id", hw_str_of(subscriber_id), reterr);
+    return s < 0 ? s
+                 : mark(bus, ids, n, n > 0 ? NULL : subscriber_id, HW_LETTER_REDRIVE, NULL, ret_n,
+                        reterr);
+}
+
+int howdah_letters_discard(howdah_bus *bus, const int64_t *ids, size_t n, const char *reason,
+                           int64_t *ret_n, howdah_error *reterr)
+{
+    int s = check_call(bus, "howdah_letters_discard", reterr);
+
+    if (s >= 0 && (n == 0 || !ids))
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_letters_discard: no ids");
+    if (s >= 0)
+        s = hw_rule_reason(hw_str_of(reason), reterr);
+    return s < 0 ? s : mark(bus, ids, n, NULL, HW_LETTER_DISCARDED, reason, ret_n, reterr);
+}

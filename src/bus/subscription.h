@@ -1,0 +1,249 @@
+/*
+ * subscription.h - the inside of subscriptions: the feed, a subscription, a turn.
+ *
+ * The pure part (what is owed, what comes next) is engine/delivery.h; the log's edge is
+ * engine/frontier.h.  Here they meet the store and the handlers.
+ *
+ *   I1  The feed is the only one that knows holes.  It covers every number above "low": each one up
+ *       to the frontier's high is visible, dead, or in a hole.
+ *   I2  A subscription reads up to a frontier that was known before its statement, and takes the
+ *       holes of that moment as its own: what is neither a row nor a hole then is dead, or does not
+ *       match.  So a filtered read needs no numbers of events that do not concern it.
+ *   I3  Every read of a subscription covers what is missing to it and what is above its high in one
+ *       snapshot; a stream's earlier version is never behind a later one.
+ *   I4  Pages of the feed are kept for a while (the window).  A subscription at the head takes them
+ *       in turn; one that comes too late for a page reads for itself.
+ *   I5  A subscription's delivery state belongs to one thread at a time: to the worker while busy
+ * is set, else to whoever serves the bus.  No lock is held while a handler runs. I6  A lost token,
+ * a new session, or an answer that never came throw the delivery state away: it is loaded again
+ * from the store.
+ */
+#ifndef HW_BUS_SUBSCRIPTION_H
+#define HW_BUS_SUBSCRIPTION_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "bus/bus.h"
+#include "engine/delivery.h"
+#include "engine/frontier.h"
+#include "engine/owners.h"
+#include "store/store.h"
+
+#define HW_WINDOW_PAGES 16
+/* Rows that are read again in one turn. */
+#define HW_AGAIN_ROWS 100
+
+/* Rows of one read, kept until nobody needs them. */
+typedef struct hw_page {
+    int refs;       /* counted by the serving thread only */
+    int64_t number; /* of the window; 0: a subscription's own */
+    hw_cursor *cursor;
+    bool keeps_cursor; /* the cursor goes on after this page: it is not closed with it */
+    const howdah_event *events;
+    size_t n;
+    bool full; /* there may be more */
+    /* What was known of the log when the page was read; see hw_delivery_pass(). */
+    int64_t upto;
+    hw_hole *holes;
+    size_t holes_n;
+    int64_t joins; /* a subscription that is through with it goes on with this page of the window;
+                      0: it reads on for itself */
+} hw_page;
+
+typedef struct hw_feed {
+    bool started;
+    int64_t low;
+    hw_frontier frontier;
+    hw_owners owners;
+    bool by_fence;   /* owners cannot be told here */
+    int64_t look_ms; /* the last look at the owners */
+    hw_page *window[HW_WINDOW_PAGES];
+    int64_t pages; /* read so far: the number of the newest */
+    bool more;     /* the last round was full */
+    /* Covering more: down to cover_low, once the owners of this look are gone; 0: nothing asked. */
+    uint64_t cover_fence;
+    int64_t cover_low;
+    int64_t cover_ms;
+    size_t rows; /* to ask for next: few when payloads are large */
+} hw_feed;
+
+typedef enum hw_sub_phase {
+    HW_PHASE_OUT,    /* not the owner */
+    HW_PHASE_BEHIND, /* reads for itself */
+    HW_PHASE_HEAD,   /* takes the window's pages */
+    HW_PHASE_PAUSED,
+    HW_PHASE_HALTED
+} hw_sub_phase;
+
+struct howdah_delivery {
+    howdah_subscription *sub;
+    int attempt;
+    bool redrive;
+    hw_store *tx; /* the handler's transaction, NULL: none */
+    char message[501];
+};
+
+struct howdah_subscription {
+    howdah_bus *bus;
+    howdah_subscription *next;
+    howdah_subscription *queue_next; /* of the runner */
+    char *id;
+    char *pattern; /* NULL: all */
+    howdah_subscribe_options options;
+    hw_sub_phase phase;
+    char reason[256];
+    char owner[128]; /* who owns it, when that is not us */
+
+    hw_delivery d;
+    int64_t token;
+    hw_anchor anchor;
+    int64_t suspect_sequence; /* from the store: begun so often by owners that died */
+    int64_t suspect_attempts;
+    bool suspect_stored; /* the row names a suspect: it has to be cleared */
+
+    int64_t take_ms; /* when to try to become the owner next */
+    unsigned take_failures;
+    int64_t poll_ms;    /* when the owner asks the store for news */
+    int64_t renewed_ms; /* before the last renewal was sent */
+    bool redrives;      /* dead letters wait for another try */
+    bool sparse;
+    int64_t next_page; /* HEAD: the window's page to take next */
+    hw_cursor *stream; /* BEHIND: pages in a row while there are no holes */
+    int64_t stream_to;
+    size_t rows;        /* to ask for next */
+    int64_t rest_ms;    /* BEHIND, but nothing could be read or accepted: not before this time */
+    int64_t trouble_ms; /* a turn could not store something: no further one before this time */
+    unsigned troubles;  /* in a row */
+    int64_t delivered;
+    int64_t alarmed_first; /* the hole that was reported last */
+
+    /* A turn: the page in work.  Belongs to the worker while busy. */
+    atomic_bool busy;
+    hw_page *page;
+    size_t at;
+    bool passed;  /* the whole page was offered and accounted for */
+    bool waiting; /* the engine accepts nothing further of this page */
+    bool again;   /* the page holds rows read again because they were due: */
+    int64_t asked[HW_AGAIN_ROWS];
+    size_t asked_n;
+    int failed; /* what ended the turn: a status < 0 that concerns the store, with error */
+    howdah_error error;
+    bool reload; /* I6 */
+    bool stale;  /* the same, said by the serving thread while the worker had it */
+    bool worked;
+    bool halt;
+    bool redriving; /* the turn is for dead letters, not for a page */
+};
+
+typedef struct hw_runner hw_runner;
+
+/* All that a bus has because of its subscriptions. */
+typedef struct hw_service {
+    howdah_subscription *subs;
+    hw_feed feed;
+    hw_store *tx; /* the session for handlers' transactions; NULL: not needed yet */
+    uint64_t session;
+    bool relisten; /* what to listen to has changed */
+    bool deaf;     /* this session cannot hear the bell */
+    bool armed;
+    bool serving; /* howdah_service() is on the stack */
+    bool worked;  /* an event was delivered, or a page came: look again at once */
+    /* waiting.c: */
+    int64_t event_us;   /* the last time that something was delivered or heard */
+    int64_t arrival_us; /* the last time that the log had grown, */
+    int64_t gap_us;     /* and how long that takes lately */
+    int64_t pause_us;   /* between two looks */
+    unsigned failures;  /* of the store, in a row */
+    hw_runner *runner;
+    char owner[96]; /* how we sign */
+} hw_service;
+
+/* ---- feed.c */
+
+void hw_feed_init(hw_feed *feed);
+void hw_feed_done(howdah_bus *bus);
+/* Forgets everything: a new session, or nobody needs it. */
+void hw_feed_reset(howdah_bus *bus);
+/* Starts the feed, or extends what it covers down to low; HOWDAH_END: not yet, try again soon. */
+int hw_feed_cover(howdah_bus *bus, int64_t low, howdah_error *reterr);
+/* Reads once: evidence, rows, verdict.  A page with rows, or with news of holes, enters the window.
+ */
+int hw_feed_round(howdah_bus *bus, bool *ret_news, howdah_error *reterr);
+/* The window's page of that number; NULL when it is gone. */
+hw_page *hw_feed_page(const hw_feed *feed, int64_t number);
+void hw_page_drop(howdah_bus *bus, hw_page *page);
+/* The position "end" for a new or reset subscription: high and what may still appear below it. */
+int hw_feed_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_owed, howdah_error *reterr);
+/* One page that the subscription reads for itself; *ret_page NULL: nothing to read; HOWDAH_END: not
+   yet. */
+int hw_feed_read_own(howdah_subscription *sub, hw_page **ret_page, howdah_error *reterr);
+/* The rows that sub->asked names, read again. */
+int hw_feed_read_again(howdah_subscription *sub, hw_page **ret_page, howdah_error *reterr);
+
+/* ---- turn.c */
+
+/*
+ * Brings sub->page through the handler until it is done or something stands in the way.  io is
+ * the store handle for its writes, tx the one for handlers' transactions (may be NULL unless
+ * TRANSACTIONAL).  Everything that went wrong is left in sub->failed, reload and halt.
+ */
+void hw_turn_run(howdah_subscription *sub, hw_store *io, hw_store *tx);
+/* The dead letters that wait for another try. */
+void hw_turn_redrive(howdah_subscription *sub, hw_store *io, hw_store *tx);
+/* Fills a checkpoint from the delivery state; owed is the caller's scratch. */
+int hw_turn_checkpoint(const howdah_subscription *sub, hw_ranges *owed, hw_checkpoint *ret,
+                       howdah_error *reterr);
+
+/* ---- owning.c */
+
+/* The turn's own members, ready for the next. */
+void hw_service_clear_turn(howdah_subscription *sub);
+/* Forgets what was read and not handled. */
+void hw_service_drop_page(howdah_subscription *sub);
+bool hw_service_is_owned(const howdah_subscription *sub);
+/* Tries to become the owner; HOWDAH_OK whether it did or not. */
+int hw_service_take(howdah_subscription *sub, howdah_error *reterr);
+/* Gives the session's lock back; the state is not stored. */
+void hw_service_unlock(howdah_subscription *sub);
+/* Forgets the state; the ownership is tried again at take_ms. */
+void hw_service_step_down(howdah_subscription *sub, int64_t take_ms);
+/* Reads for itself from now on. */
+void hw_service_go_behind(howdah_subscription *sub);
+/* Halted, for sub->reason, in the store too. */
+void hw_service_stop(howdah_subscription *sub);
+/* Due checkpoints are stored, and the store asked for news; only when is_news_due. */
+bool hw_service_is_news_due(const howdah_bus *bus);
+int hw_service_exchange_news(howdah_bus *bus, howdah_error *reterr);
+/* Stores what is unsaved and gives the ownership up. */
+int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr);
+
+/* ---- waiting.c */
+
+/* Something was delivered; arrived: the log had grown. */
+void hw_service_heard(howdah_bus *bus, bool arrived);
+/* Waits for the bell, a worker (extra_fd, -1: none), an interrupt, or the time of the next thing.
+ */
+int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_error *reterr);
+/* True when a later pass may succeed; waits a little, growing. */
+bool hw_service_bears(howdah_bus *bus, int status, const howdah_error *err);
+
+/* ---- service.c */
+
+/* The bus's service, made when first needed. */
+int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reterr);
+/* Lets everything go and frees it; the first error is reported. */
+int hw_service_close(howdah_bus *bus, howdah_error *reterr);
+/* Turns that workers have brought back become phases; the first error is returned. */
+int hw_service_collect(howdah_bus *bus, howdah_error *reterr);
+/* One pass over all that is due; for howdah_service() and the runner. */
+int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr);
+
+/* ---- runner.c */
+
+/* Hands the subscription's page to a worker. */
+void hw_runner_push(hw_runner *runner, howdah_subscription *sub);
+/* Stops the threads, if there is a runner. */
+int hw_runner_end(howdah_bus *bus, howdah_error *reterr);
+
+#endif

@@ -1,0 +1,614 @@
+/*
+ * turn.c - one page of a subscription through its handler.
+ *
+ *   I1  The checkpoint is written after the effect, or with it (TRANSACTIONAL), never before.
+ *   I2  A dead letter and the checkpoint without its event are one transaction; when they cannot
+ *       be stored, the event stays owed.
+ *   I3  After an owner died, each event that may have been in its hands is named in the store
+ *       before its handler runs: one that ends the process every time becomes a dead letter.
+ *   I4  A refused token, or an answer that did not come, ends the turn and throws the state away
+ *       (subscription.h I6).
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "bus/subscription.h"
+#include "engine/pattern.h"
+
+typedef struct turn {
+    howdah_subscription *sub;
+    hw_store *io;
+    hw_store *tx;
+    hw_ranges owed;   /* scratch */
+    int64_t now_ms;   /* asked for once an event, when its handler is back */
+    howdah_error err; /* what goes wrong on the way of every event: cleared once, not each time */
+} turn;
+
+/* ------------------------------------------------------------ what went wrong */
+
+static void give_up(turn *t, int status, const howdah_error *err)
+{
+    howdah_subscription *sub = t->sub;
+
+    if (status == HOWDAH_LOST || (err->flags & HOWDAH_OUTCOME_UNKNOWN)) {
+        hw_log(HOWDAH_LOG_WARN, "subscription %s starts anew: %s", sub->id, err->message);
+        sub->reload = true;
+        return;
+    }
+    sub->failed = status;
+    hw_error_copy(&sub->error, err);
+}
+
+/* The event in hand is owed again, and due at once. */
+static void put_back(turn *t, const howdah_event *event)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = hw_delivery_put_back(&t->sub->d, event->global_sequence, event->stream,
+                                 hw_clock_mono_ms(), &err);
+
+    if (s < 0) /* no memory to remember it by: what is stored owes it */
+        t->sub->reload = true;
+}
+
+static void halt(turn *t, const char *why)
+{
+    howdah_subscription *sub = t->sub;
+
+    sub->halt = true;
+    (void)snprintf(sub->reason, sizeof sub->reason, "%.255s", why);
+}
+
+/* ------------------------------------------------------------- checkpoints */
+
+static void fill_checkpoint(const howdah_subscription *sub, const hw_ranges *owed,
+                            const hw_anchor *anchor, hw_checkpoint *c)
+{
+    *c = (hw_checkpoint){.subscriber_id = hw_str_of(sub->id),
+                         .token = sub->token,
+                         .high = sub->d.high,
+                         .owed = owed->items,
+                         .owed_n = owed->n,
+                         .anchor = *anchor};
+}
+
+int hw_turn_checkpoint(const howdah_subscription *sub, hw_ranges *owed, hw_checkpoint *ret,
+                       howdah_error *reterr)
+{
+    int s = hw_delivery_owed(&sub->d, owed, reterr);
+
+    if (s >= 0)
+        fill_checkpoint(sub, owed, &sub->anchor, ret);
+    return s;
+}
+
+/* As if this event were out of the way. */
+static int checkpoint_without(turn *t, const howdah_event *event, hw_anchor *anchor,
+                              hw_checkpoint *ret, howdah_error *reterr)
+{
+    howdah_subscription *sub = t->sub;
+    int64_t sequence = event->global_sequence;
+    int s = hw_delivery_owed_without(&sub->d, sequence, sequence, &t->owed, reterr);
+
+    *anchor = sequence > sub->anchor.sequence ? (hw_anchor){sequence, event->id} : sub->anchor;
+    if (s >= 0)
+        fill_checkpoint(sub, &t->owed, anchor, ret);
+    return s;
+}
+
+/* On the turn's own store handle, for this subscription alone. */
+static bool store_checkpoint(turn *t)
+{
+    howdah_subscription *sub = t->sub;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    hw_sub_news news = {0};
+    hw_checkpoint checkpoint;
+    int64_t before = hw_clock_mono_ms();
+    int s = hw_turn_checkpoint(sub, &t->owed, &checkpoint, &err);
+
+    HW_FAULT_POINT("sub.before_checkpoint");
+    if (s >= 0)
+        s = t->io->ops->subs->checkpoint(t->io, &checkpoint, 1, sub->options.lease_ms, &news, &err);
+    if (s >= 0 && news.lost)
+        s = hw_fail(&err, HOWDAH_LOST, "its token is not the newest any more");
+    if (s < 0) {
+        give_up(t, s, &err);
+        return false;
+    }
+    HW_FAULT_POINT("sub.after_checkpoint");
+    hw_delivery_checkpointed(&sub->d);
+    sub->renewed_ms = before;
+    return true;
+}
+
+/* A handler that takes long must not cost the lease. */
+static bool keep_lease(turn *t)
+{
+    howdah_subscription *sub = t->sub;
+    hw_sub_news news = {0};
+    hw_checkpoint self;
+    int64_t before = t->now_ms;
+    int s;
+
+    if (before - sub->renewed_ms < sub->options.lease_ms / 3)
+        return true;
+    self = (hw_checkpoint){.subscriber_id = hw_str_of(sub->id), .token = sub->token};
+    s = t->io->ops->subs->poll(t->io, &self, 1, sub->options.lease_ms, &news, &t->err);
+    if (s >= 0 && news.lost)
+        s = hw_fail(&t->err, HOWDAH_LOST, "its token is not the newest any more");
+    if (s < 0) {
+        give_up(t, s, &t->err);
+        return false;
+    }
+    sub->renewed_ms = before;
+    return true;
+}
+
+/* ---------------------------------------------------------------- one event */
+
+static void take_anchor(howdah_subscription *sub, const howdah_event *event)
+{
+    if (event->global_sequence > sub->anchor.sequence)
+        sub->anchor = (hw_anchor){event->global_sequence, event->id};
+}
+
+/* I2. */
+static bool bury_event(turn *t, const howdah_event *event, const char *error, int64_t attempts)
+{
+    howdah_subscription *sub = t->sub;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    hw_checkpoint checkpoint;
+    hw_anchor anchor;
+    int64_t id = 0;
+    int s = checkpoint_without(t, event, &anchor, &checkpoint, &err);
+
+    HW_FAULT_POINT("sub.before_dead_letter");
+    if (s >= 0)
+        s = t->io->ops->subs->dead_letter(t->io, &checkpoint, event, hw_str_of(error), attempts,
+                                          &id, &err);
+    HW_FAULT_POINT("sub.after_dead_letter");
+    if (s >= 0)
+        s = hw_delivery_dead_lettered(&sub->d, event->global_sequence, hw_clock_mono_ms(), &err);
+    if (s < 0) {
+        give_up(t, s, &err);
+        if (!sub->reload)
+            put_back(t, event);
+        return false;
+    }
+    take_anchor(sub, event);
+    hw_log(HOWDAH_LOG_WARN, "subscription %s: event %lld is dead letter %lld: %s", sub->id,
+           (long long)event->global_sequence, (long long)id, error);
+    if (sub->options.on_dead_letter)
+        sub->options.on_dead_letter(sub->options.ctx, event, error, (int)attempts);
+    return true;
+}
+
+/* Without a try of the handler. */
+static bool give_up_event(turn *t, const howdah_event *event, const char *why, int64_t attempts)
+{
+    if (t->sub->options.on_fail == HOWDAH_FAIL_OPEN)
+        return bury_event(t, event, why, attempts);
+    halt(t, why);
+    put_back(t, event);
+    return false;
+}
+
+static bool on_failure(turn *t, const howdah_event *event, const howdah_delivery *delivery)
+{
+    howdah_subscription *sub = t->sub;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    hw_failed verdict = HW_FAILED_RETRY;
+    int s = hw_delivery_failed(&sub->d, event->global_sequence, event->stream, hw_clock_mono_ms(),
+                               hw_random_u32(), &verdict, &err);
+
+    if (s < 0) {
+        give_up(t, s, &err);
+        return false;
+    }
+    if (verdict == HW_FAILED_DEAD_LETTER)
+        return bury_event(t, event, delivery->message, delivery->attempt);
+    if (verdict == HW_FAILED_HALT) {
+        halt(t, delivery->message);
+        return false;
+    }
+    return true;
+}
+
+static bool on_handled(turn *t, const howdah_event *event)
+{
+    howdah_subscription *sub = t->sub;
+    int s = hw_delivery_handled(&sub->d, event->global_sequence, t->now_ms, &t->err);
+
+    if (s < 0) {
+        give_up(t, s, &t->err);
+        return false;
+    }
+    take_anchor(sub, event);
+    return true;
+}
+
+static int call_handler(turn *t, const howdah_event *event, howdah_delivery *delivery)
+{
+    howdah_subscription *sub = t->sub;
+    int result;
+
+    delivery->message[0] = '\0';
+    HW_FAULT_POINT("sub.before_handler");
+    result = sub->options.handler(sub->options.ctx, event, delivery);
+    HW_FAULT_POINT("sub.after_handler");
+    if (result != HOWDAH_HANDLED && !delivery->message[0])
+        (void)snprintf(delivery->message, sizeof delivery->message, "the handler gave no reason");
+    t->now_ms = hw_clock_mono_ms();
+    sub->delivered++;
+    sub->worked = true;
+    return result;
+}
+
+/* The transaction cannot be committed for what was done in it: a deferred constraint, a statement
+   that had failed, an end of its own.  What the store cannot do is another matter. */
+static bool is_refused(int status, const howdah_error *err)
+{
+    return !(err->flags & (HOWDAH_OUTCOME_UNKNOWN | HOWDAH_RETRYABLE)) &&
+           (status == HOWDAH_INVALID || status == HOWDAH_FAILED || status == HOWDAH_MISUSE ||
+            status == HOWDAH_CONFLICT || status == HOWDAH_LIMIT);
+}
+
+/* Effect and checkpoint in one transaction (I1). */
+static bool commit_effect(turn *t, const howdah_event *event, howdah_delivery *delivery)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    hw_checkpoint checkpoint;
+    hw_anchor anchor;
+    int s = checkpoint_without(t, event, &anchor, &checkpoint, &err);
+
+    HW_FAULT_POINT("sub.before_commit");
+    if (s >= 0)
+        s = t->tx->ops->subs->commit(t->tx, &checkpoint, &err);
+    else
+        t->tx->ops->subs->rollback(t->tx);
+    HW_FAULT_POINT("sub.after_commit");
+    t->now_ms = hw_clock_mono_ms();
+    if (s < 0 && is_refused(s, &err)) {
+        (void)howdah_delivery_fail(delivery, err.message);
+        return on_failure(t, event, delivery);
+    }
+    if (s < 0) {
+        give_up(t, s, &err);
+        if (!t->sub->reload)
+            put_back(t, event);
+        return false;
+    }
+    return on_handled(t, event);
+}
+
+static bool run_handler(turn *t, const howdah_event *event)
+{
+    howdah_subscription *sub = t->sub;
+    howdah_delivery delivery; /* its message is long: not cleared for every event */
+    int s = t->tx ? t->tx->ops->subs->begin(t->tx, &t->err) : HOWDAH_OK;
+    int result;
+
+    if (s < 0) {
+        give_up(t, s, &t->err);
+        put_back(t, event);
+        return false;
+    }
+    delivery.sub = sub;
+    delivery.attempt = (int)sub->d.in_hand_tries + 1;
+    delivery.redrive = false;
+    delivery.tx = t->tx;
+    result = call_handler(t, event, &delivery);
+    if (result == HOWDAH_HANDLED)
+        return t->tx ? commit_effect(t, event, &delivery) : on_handled(t, event);
+    if (t->tx)
+        t->tx->ops->subs->rollback(t->tx);
+    if (result == HOWDAH_PUT_BACK) {
+        put_back(t, event);
+        return false;
+    }
+    if (result == HOWDAH_HALT) {
+        halt(t, delivery.message);
+        put_back(t, event);
+        return false;
+    }
+    return on_failure(t, event, &delivery);
+}
+
+/* I3: true when the handler may run. */
+static bool name_suspect(turn *t, const howdah_event *event, bool *ret_dead)
+{
+    howdah_subscription *sub = t->sub;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int64_t begun = sub->suspect_sequence == event->global_sequence ? sub->suspect_attempts : 0;
+    int s;
+
+    /* Twice at least: an owner can end for other reasons while it has an event in hand. */
+    if (begun > sub->options.max_retries && begun > 1) {
+        char why[128];
+
+        (void)snprintf(why, sizeof why, "its handler was begun %lld times and never ended",
+                       (long long)begun);
+        *ret_dead = true;
+        return give_up_event(t, event, why, begun);
+    }
+    s = t->io->ops->subs->suspect(t->io, hw_str_of(sub->id), sub->token, event->global_sequence,
+                                  begun + 1, &err);
+    if (s < 0) {
+        give_up(t, s, &err);
+        put_back(t, event);
+        return false;
+    }
+    sub->suspect_stored = true;
+    return true;
+}
+
+/* The row names no suspect any more once all that could be one are handled. */
+static bool clear_suspect(turn *t)
+{
+    howdah_subscription *sub = t->sub;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s;
+
+    if (!sub->suspect_stored || sub->d.suspects > 0)
+        return true;
+    s = t->io->ops->subs->suspect(t->io, hw_str_of(sub->id), sub->token, 0, 0, &err);
+    if (s < 0) {
+        give_up(t, s, &err);
+        return false;
+    }
+    sub->suspect_stored = false;
+    sub->suspect_sequence = 0;
+    return true;
+}
+
+static bool deliver(turn *t, const howdah_event *event)
+{
+    howdah_subscription *sub = t->sub;
+    bool suspected = sub->d.suspects > 0;
+    bool dead = false;
+    bool ok;
+
+    if (!keep_lease(t)) {
+        if (!sub->reload)
+            put_back(t, event);
+        return false;
+    }
+    if (event->broken)
+        return give_up_event(t, event, "the stored event cannot be decoded", 1);
+    if (suspected && !name_suspect(t, event, &dead))
+        return false;
+    ok = dead || run_handler(t, event);
+    if (ok && suspected)
+        ok = (t->tx || store_checkpoint(t)) && clear_suspect(t);
+    else if (ok && hw_delivery_checkpoint_due(&sub->d, t->now_ms))
+        ok = store_checkpoint(t);
+    return ok;
+}
+
+/* ------------------------------------------------------------------ a page */
+
+static int offer(const turn *t, const howdah_event *event, hw_offer *ret_offer,
+                 howdah_error *reterr)
+{
+    howdah_subscription *sub = t->sub;
+    bool matches = hw_pattern_matches(hw_str_of(sub->pattern), event->type);
+
+    if (sub->again)
+        return hw_delivery_retry(&sub->d, event->global_sequence, ret_offer, reterr);
+    /* Its payload was not asked for when the page was read: read it for oneself. */
+    if (matches && event->bare) {
+        *ret_offer = HW_OFFER_WAIT;
+        return HOWDAH_OK;
+    }
+    return hw_delivery_offer(&sub->d, event->global_sequence, event->stream, matches, t->now_ms,
+                             ret_offer, reterr);
+}
+
+/*
+ * The numbers before a row that has to wait may be no holes at all: then they are not in its way
+ * any more, and it is offered once more.
+ */
+static int offer_after_pass(const turn *t, const howdah_event *event, hw_offer *ret_offer,
+                            howdah_error *reterr)
+{
+    const hw_page *page = t->sub->page;
+    int s = hw_delivery_pass(&t->sub->d, event->global_sequence - 1, page->holes, page->holes_n,
+                             t->now_ms, reterr);
+
+    return s < 0 ? s : offer(t, event, ret_offer, reterr);
+}
+
+static bool run_page(turn *t)
+{
+    howdah_subscription *sub = t->sub;
+
+    for (; sub->at < sub->page->n; sub->at++) {
+        const howdah_event *event = &sub->page->events[sub->at];
+        hw_offer verdict = HW_OFFER_SKIP;
+        int s;
+
+        if (hw_interrupted(&sub->bus->interrupt))
+            return false;
+        s = offer(t, event, &verdict, &t->err);
+        if (s >= 0 && verdict == HW_OFFER_WAIT)
+            s = offer_after_pass(t, event, &verdict, &t->err);
+        if (s < 0) {
+            give_up(t, s, &t->err);
+            return false;
+        }
+        if (verdict == HW_OFFER_WAIT) {
+            sub->waiting = true;
+            return false;
+        }
+        if (verdict == HW_OFFER_DELIVER && !deliver(t, event)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_on_page(const hw_page *page, int64_t sequence)
+{
+    for (size_t i = 0; i < page->n; i++) {
+        if (page->events[i].global_sequence == sequence)
+            return true;
+    }
+    return false;
+}
+
+/* Events that were there once, failed, and have been removed from the log since.  A page that was
+   cut off tells nothing of what is behind its last row. */
+static int forget_gone(howdah_subscription *sub, howdah_error *reterr)
+{
+    const hw_page *page = sub->page;
+    int64_t told = page->full ? page->events[page->n - 1].global_sequence : INT64_MAX;
+    int s = HOWDAH_OK;
+
+    for (size_t i = 0; s >= 0 && i < sub->asked_n; i++) {
+        hw_offer verdict = HW_OFFER_SKIP;
+
+        if (sub->asked[i] > told || is_on_page(page, sub->asked[i]))
+            continue;
+        hw_log(HOWDAH_LOG_WARN, "subscription %s: event %lld is gone from the log", sub->id,
+               (long long)sub->asked[i]);
+        s = hw_delivery_retry(&sub->d, sub->asked[i], &verdict, reterr);
+        if (s >= 0 && verdict == HW_OFFER_DELIVER)
+            s = hw_delivery_handled(&sub->d, sub->asked[i], hw_clock_mono_ms(), reterr);
+    }
+    return s;
+}
+
+void hw_turn_run(howdah_subscription *sub, hw_store *io, hw_store *tx)
+{
+    turn t = {
+        .sub = sub, .io = io, .tx = tx, .now_ms = hw_clock_mono_ms(), .err = HOWDAH_ERROR_INIT};
+    howdah_error err = HOWDAH_ERROR_INIT;
+
+    if (run_page(&t)) {
+        int s = sub->again ? forget_gone(sub, &err)
+                           : hw_delivery_pass(&sub->d, sub->page->upto, sub->page->holes,
+                                              sub->page->holes_n, hw_clock_mono_ms(), &err);
+
+        if (s < 0)
+            give_up(&t, s, &err);
+        sub->passed = s >= 0;
+    }
+    hw_ranges_done(&t.owed);
+}
+
+/* --------------------------------------------------------------- redriving */
+
+typedef struct redrive_walk {
+    turn *t;
+    bool stop;
+} redrive_walk;
+
+static int settle(turn *t, const hw_letter *letter, hw_store *store, bool handled,
+                  const char *message, howdah_error *reterr)
+{
+    return store->ops->subs->letter_settle(store, hw_str_of(t->sub->id), t->sub->token, letter->id,
+                                           handled ? HW_LETTER_REDRIVEN : HW_LETTER_DEAD,
+                                           handled ? HW_STR_NULL : hw_str_of(message), reterr);
+}
+
+/* In the handler's transaction its settlement is part of it, as a checkpoint is of an event's. */
+static int commit_again(turn *t, const hw_letter *letter, howdah_error *reterr)
+{
+    hw_checkpoint checkpoint;
+    int s = settle(t, letter, t->tx, true, NULL, reterr);
+
+    if (s >= 0)
+        s = hw_turn_checkpoint(t->sub, &t->owed, &checkpoint, reterr);
+    if (s >= 0)
+        return t->tx->ops->subs->commit(t->tx, &checkpoint, reterr);
+    t->tx->ops->subs->rollback(t->tx);
+    return s;
+}
+
+static int try_again(turn *t, const hw_letter *letter, howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    howdah_delivery delivery = {
+        .sub = t->sub, .attempt = (int)letter->attempts + 1, .redrive = true, .tx = t->tx};
+    int s = t->tx ? t->tx->ops->subs->begin(t->tx, reterr) : HOWDAH_OK;
+    int result;
+
+    if (s < 0)
+        return s;
+    result = call_handler(t, letter->event, &delivery);
+    if (!t->tx || result != HOWDAH_HANDLED) {
+        if (t->tx)
+            t->tx->ops->subs->rollback(t->tx);
+        if (result == HOWDAH_PUT_BACK)
+            return HOWDAH_OK; /* it is still asked for */
+        return settle(t, letter, t->io, result == HOWDAH_HANDLED, delivery.message, reterr);
+    }
+    s = commit_again(t, letter, &err);
+    if (s < 0 && is_refused(s, &err))
+        return settle(t, letter, t->io, false, err.message, reterr);
+    if (s < 0)
+        hw_error_copy(reterr, &err);
+    return s;
+}
+
+/* Letters are collected first: a handler must not run inside the store's walk. */
+typedef struct letter_copy {
+    hw_letter letter;
+    howdah_event *event;
+} letter_copy;
+
+#define REDRIVES_A_TURN 100
+
+typedef struct letter_pile {
+    letter_copy items[REDRIVES_A_TURN];
+    size_t n;
+    int status;
+    howdah_error *reterr;
+} letter_pile;
+
+static int on_letter(void *ctx, const hw_letter *letter)
+{
+    letter_pile *pile = ctx;
+    letter_copy *copy = &pile->items[pile->n];
+
+    if (pile->n == REDRIVES_A_TURN)
+        return 1;
+    copy->letter = (hw_letter){.id = letter->id, .attempts = letter->attempts};
+    pile->status = hw_event_clone(letter->event, &copy->event, pile->reterr);
+    if (pile->status < 0)
+        return 1;
+    copy->letter.event = copy->event;
+    pile->n++;
+    return 0;
+}
+
+void hw_turn_redrive(howdah_subscription *sub, hw_store *io, hw_store *tx)
+{
+    turn t = {
+        .sub = sub, .io = io, .tx = tx, .now_ms = hw_clock_mono_ms(), .err = HOWDAH_ERROR_INIT};
+    howdah_error err = HOWDAH_ERROR_INIT;
+    letter_pile *pile = hw_calloc(1, sizeof *pile);
+    hw_letter_query query = {
+        .subscriber_id = hw_str_of(sub->id), .limit = REDRIVES_A_TURN, .redrives = true};
+    int s = pile ? HOWDAH_OK : hw_fail_no_memory(&err);
+
+    if (s >= 0) {
+        pile->reterr = &err;
+        s = io->ops->subs->letters(io, &query, on_letter, pile, &err);
+    }
+    if (s >= 0)
+        s = pile->status;
+    for (size_t i = 0; s >= 0 && i < pile->n; i++)
+        s = try_again(&t, &pile->items[i].letter, &err);
+    if (s < 0)
+        give_up(&t, s, &err);
+    sub->redrives = s >= 0 && pile->n == REDRIVES_A_TURN; /* there may be more */
+    for (size_t i = 0; pile && i < pile->n; i++)
+        hw_event_free(pile->items[i].event);
+    hw_free(pile);
+    hw_ranges_done(&t.owed);
+}

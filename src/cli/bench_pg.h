@@ -1,0 +1,32 @@
+/* bench_pg.h - what the parts of a bench on PostgreSQL share. */
+#ifndef HW_CLI_BENCH_PG_H
+#define HW_CLI_BENCH_PG_H
+
+#include <libpq-fe.h>
+
+#include "cli/bench_site.h"
+
+/* ---- bench_pg.c */
+
+/* What the result, or (NULL) the connection, says. */
+int bench_pg_fail(const PGconn *conn, const PGresult *result, howdah_error *reterr);
+/* Ends the result. */
+int bench_pg_expect(const PGconn *conn, PGresult *result, ExecStatusType wanted,
+                    howdah_error *reterr);
+/*
+ * The session has the durability that ours has: synchronous_commit is never off, unless the user
+ * allows it (then both sides have what the server has).
+ */
+int bench_pg_connect(const bench_site *site, PGconn **ret_conn, howdah_error *reterr);
+
+/* ---- bench_pg_raw.c */
+
+int bench_pg_open_client(const bench_site *site, unsigned number, bench_client **ret_client,
+                         howdah_error *reterr);
+
+/* ---- bench_pg_listen.c */
+
+int bench_pg_open_audience(const bench_site *site, bench_audience **ret_audience,
+                           howdah_error *reterr);
+
+#endif

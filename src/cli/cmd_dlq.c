@@ -1,0 +1,314 @@
+/* cmd_dlq.c - howdah dlq: what subscriptions could not handle, and what becomes of it. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/events.h"
+#include "cli/show.h"
+#include "cli/subs.h"
+#include "cli/verbs.h"
+
+#define PAYLOAD_BYTES_MAX ((size_t)512 * 1024 * 1024) /* above any payload */
+#define ROWS_HELD 1000
+
+/* -------------------------------------------------------------------- JSON */
+
+/* On one line; a line break is white space where JSON may have one. */
+static void put_json_line(cli_out *out, const char *json, size_t len)
+{
+    while (len > 0) {
+        const char *end = json;
+
+        while (end < json + len && *end != '\n' && *end != '\r')
+            end++;
+        cli_out_put(out, json, (size_t)(end - json));
+        len -= (size_t)(end - json);
+        json = end;
+        if (len > 0) {
+            cli_out_puts(out, " ");
+            json++;
+            len--;
+        }
+    }
+}
+
+static void put_payload(cli_context *cli, const howdah_event *event)
+{
+    const char *type = howdah_event_content_type(event);
+    size_t len = 0;
+    const char *data = howdah_event_data(event, &len);
+
+    if (!type && data) {
+        cli_out_puts(&cli->out, ",\"data\":");
+        put_json_line(&cli->out, data, len);
+    } else if (data) {
+        hw_buf text = HW_BUF_INIT(PAYLOAD_BYTES_MAX);
+
+        hw_base64_put(&text, data, len);
+        cli_json_member(cli, "content_type", type);
+        cli_out_puts(&cli->out, ",\"data_base64\":\"");
+        cli_out_put(&cli->out, hw_buf_str(&text), text.len);
+        cli_out_puts(&cli->out, "\"");
+        hw_buf_done(&text);
+    } else {
+        cli_out_puts(&cli->out, ",\"data\":null");
+    }
+}
+
+static void letter_json(cli_context *cli, const howdah_letter *letter)
+{
+    cli_out *out = &cli->out;
+    const howdah_event *event = letter->event;
+    char uuid[HOWDAH_UUID_SIZE];
+
+    howdah_event_id(event, uuid);
+    cli_out_printf(out, "{\"id\":%" PRId64, letter->id);
+    cli_json_member(cli, "source", letter->source);
+    cli_json_member(cli, "subscriber_id", letter->subscriber_id);
+    cli_out_printf(out, ",\"event_id\":\"%s\",\"global_sequence\":%" PRId64, uuid,
+                   howdah_event_global_sequence(event));
+    cli_json_member(cli, "stream", howdah_event_stream(event));
+    cli_out_printf(out, ",\"version\":%" PRId64, howdah_event_version(event));
+    cli_json_member(cli, "type", howdah_event_type(event));
+    cli_out_puts(out, ",\"error\":");
+    cli_json_text(cli, letter->error);
+    cli_out_printf(out, ",\"attempts\":%" PRId64 ",\"redrives\":%" PRId64 ",\"state\":\"%s\"",
+                   letter->attempts, letter->redrives, letter->state);
+    cli_json_member(cli, "reason", letter->reason);
+    cli_json_time(cli, "created_at", letter->created_at_us);
+    cli_json_time(cli, "last_attempt_at", letter->last_attempt_at_us);
+    if (letter->resolved)
+        cli_json_time(cli, "resolved_at", letter->resolved_at_us);
+    else
+        cli_out_puts(out, ",\"resolved_at\":null");
+    cli_json_member(cli, "resolved_by", letter->resolved_by);
+    put_payload(cli, event);
+    cli_out_puts(out, "}\n");
+}
+
+/* ---------------------------------------------------------------- ls, show */
+
+typedef struct listing {
+    cli_context *cli;
+    cli_table table;
+    int64_t n;
+} listing;
+
+static int on_listed(void *ctx, const howdah_letter *letter)
+{
+    listing *l = ctx;
+    char id[24];
+    char sequence[24];
+    char attempts[24];
+
+    l->n++;
+    if (l->cli->out.json) {
+        letter_json(l->cli, letter);
+        return cli_out_alive(&l->cli->out) ? 0 : 1;
+    }
+    (void)snprintf(id, sizeof id, "%" PRId64, letter->id);
+    (void)snprintf(sequence, sizeof sequence, "%" PRId64,
+                   howdah_event_global_sequence(letter->event));
+    (void)snprintf(attempts, sizeof attempts, "%" PRId64, letter->attempts);
+    cli_table_row(&l->table,
+                  (hw_str[]){hw_str_of(id), hw_str_of(letter->subscriber_id), hw_str_of(sequence),
+                             hw_str_of(howdah_event_type(letter->event)), hw_str_of(attempts),
+                             hw_str_of(letter->state), hw_str_of(letter->error)});
+    return cli_out_alive(&l->cli->out) ? 0 : 1;
+}
+
+static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    static const cli_column columns[] = {
+        {"id", CLI_DIM, true, true, 0},        {"subscription", CLI_PLAIN, false, false, 0},
+        {"seq", CLI_DIM, true, true, 0},       {"type", CLI_CYAN, false, false, 0},
+        {"tries", CLI_PLAIN, true, true, 0},   {"state", CLI_PLAIN, false, true, 0},
+        {"error", CLI_PLAIN, false, false, 0},
+    };
+    howdah_letters_options options = HOWDAH_LETTERS_OPTIONS_INIT;
+    listing l = {.cli = cli};
+    int s = cli_args_number(&cli->args, "limit", 1, INT64_MAX, &options.limit, reterr);
+
+    (void)words_n;
+    (void)words;
+    options.subscriber_id = cli_args_text(&cli->args, "sub");
+    options.resolved = cli_args_has(&cli->args, "all-states");
+    if (s == HOWDAH_OK)
+        s = cli_open(cli, reterr);
+    cli_table_init(&l.table, &cli->out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
+    if (s == HOWDAH_OK)
+        s = howdah_letters_walk(cli->bus, &options, on_listed, &l, reterr);
+    cli_table_flush(&l.table);
+    cli_table_done(&l.table);
+    if (s >= 0 && l.n == 0 && !cli->out.json)
+        cli_note(cli, "no dead letters");
+    return s;
+}
+
+static void letter_show(cli_context *cli, const howdah_letter *letter)
+{
+    cli_out *out = &cli->out;
+    cli_events events;
+
+    cli_show_number(out, "dead letter", letter->id);
+    cli_show_text(out, "subscription", hw_str_of(letter->subscriber_id));
+    cli_show_text(out, "state", hw_str_of(letter->state));
+    cli_show_text(out, "reason", hw_str_of(letter->reason));
+    cli_show_text(out, "error", hw_str_of(letter->error));
+    cli_show_number(out, "tries", letter->attempts);
+    cli_show_number(out, "redrives", letter->redrives);
+    cli_show_time(out, "created at", letter->created_at_us);
+    cli_show_time(out, "last try at", letter->last_attempt_at_us);
+    if (letter->resolved)
+        cli_show_time(out, "resolved at", letter->resolved_at_us);
+    cli_show_text(out, "resolved by", hw_str_of(letter->resolved_by));
+    cli_out_puts(out, "\n");
+    cli_events_init(&events, out, false);
+    (void)cli_events_show(&events, letter->event, NULL); /* only JSON of it can fail */
+    cli_events_done(&events);
+}
+
+static int on_shown(void *ctx, const howdah_letter *letter)
+{
+    listing *l = ctx;
+
+    l->n++;
+    if (l->cli->out.json)
+        letter_json(l->cli, letter);
+    else
+        letter_show(l->cli, letter);
+    return 0;
+}
+
+static int run_show(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    howdah_letters_options options = HOWDAH_LETTERS_OPTIONS_INIT;
+    listing l = {.cli = cli};
+    int s = cli_word_id(words[0], &options.id, reterr);
+
+    (void)words_n;
+    options.resolved = true;
+    if (s == HOWDAH_OK)
+        s = cli_open(cli, reterr);
+    if (s == HOWDAH_OK)
+        s = howdah_letters_walk(cli->bus, &options, on_shown, &l, reterr);
+    if (s >= 0 && l.n == 0)
+        s = hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no dead letter %s", words[0]);
+    return s;
+}
+
+/* -------------------------------------------------------- redrive, discard */
+
+/* The words as ids, each once: what is named twice is marked once. */
+static int take_ids(int words_n, char **words, int64_t **ret_ids, size_t *ret_n,
+                    howdah_error *reterr)
+{
+    int64_t *ids = hw_calloc((size_t)words_n + 1, sizeof *ids);
+    size_t n = 0;
+
+    if (!ids)
+        return hw_fail_no_memory(reterr);
+    for (int i = 0; i < words_n; i++) {
+        size_t at = 0;
+
+        if (cli_word_id(words[i], &ids[n], reterr) < 0) {
+            hw_free(ids);
+            return HOWDAH_INVALID;
+        }
+        while (ids[at] != ids[n])
+            at++;
+        n += at == n;
+    }
+    *ret_ids = ids;
+    *ret_n = n;
+    return HOWDAH_OK;
+}
+
+/* Some of those named were not open: that is not what was asked for. */
+static int answer(cli_context *cli, const char *state, int64_t marked, size_t wanted,
+                  howdah_error *reterr)
+{
+    if (cli->out.json)
+        cli_out_printf(&cli->out, "{\"marked\":%" PRId64 ",\"state\":\"%s\"}\n", marked, state);
+    else
+        cli_out_printf(&cli->out, "%" PRId64 " dead letter%s: %s\n", marked, marked == 1 ? "" : "s",
+                       state);
+    if ((size_t)marked >= wanted)
+        return HOWDAH_OK;
+    return hw_advise(reterr,
+                     hw_fail(reterr, HOWDAH_NOT_FOUND,
+                             "%zu of the dead letters do not exist, or are resolved already",
+                             wanted - (size_t)marked),
+                     "howdah dlq ls --all-states lists them all");
+}
+
+static int check_which(const cli_context *cli, int words_n, howdah_error *reterr)
+{
+    bool all = cli_args_has(&cli->args, "all");
+    int s;
+
+    if ((words_n > 0) != all && (all || !cli_args_has(&cli->args, "sub")))
+        return HOWDAH_OK;
+    s = hw_fail(reterr, HOWDAH_MISUSE, "dlq redrive wants ids, or --all");
+    return hw_advise(reterr, s, "usage: howdah dlq redrive ID... | --all [--sub NAME]");
+}
+
+static int run_redrive(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    int64_t *ids = NULL;
+    size_t n = 0;
+    int64_t marked = 0;
+    int s = check_which(cli, words_n, reterr);
+
+    if (s == HOWDAH_OK)
+        s = take_ids(words_n, words, &ids, &n, reterr);
+    if (s < 0)
+        return s;
+    s = cli_open(cli, reterr);
+    if (s == HOWDAH_OK)
+        s = howdah_letters_redrive(cli->bus, ids, n, cli_args_text(&cli->args, "sub"), &marked,
+                                   reterr);
+    hw_free(ids);
+    return s < 0 ? s : answer(cli, "redrive", marked, n, reterr);
+}
+
+static int run_discard(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    const char *reason = cli_args_text(&cli->args, "reason");
+    int64_t *ids = NULL;
+    size_t n = 0;
+    int64_t marked = 0;
+    int s;
+
+    if (!reason)
+        return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "dlq discard needs --reason"),
+                         "usage: howdah dlq discard ID... --reason TEXT");
+    s = take_ids(words_n, words, &ids, &n, reterr);
+    if (s < 0)
+        return s;
+    s = cli_open(cli, reterr);
+    if (s == HOWDAH_OK)
+        s = howdah_letters_discard(cli->bus, ids, n, reason, &marked, reterr);
+    hw_free(ids);
+    return s < 0 ? s : answer(cli, "discarded", marked, n, reterr);
+}
+
+int cmd_dlq(cli_context *cli, int argc, char **argv)
+{
+    static const cli_verb verbs[] = {
+        {"ls", "dlq ls [--sub NAME] [--all-states] [--limit N]", "sub all-states limit", 0, 0,
+         run_ls},
+        {"show", "dlq show ID", "", 1, 1, run_show},
+        {"redrive", "dlq redrive ID... | --all [--sub NAME]", "all sub", 0, CLI_WORDS_ANY,
+         run_redrive},
+        {"discard", "dlq discard ID... --reason TEXT", "reason", 1, CLI_WORDS_ANY, run_discard},
+        {NULL, NULL, NULL, 0, 0, NULL},
+    };
+
+    (void)argc;
+    (void)argv;
+    return cli_verbs_run(cli, verbs);
+}

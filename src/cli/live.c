@@ -1,0 +1,69 @@
+/* live.c - see live.h. */
+#include "cli/live.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/subs.h"
+
+#define INTERVAL_US 100000
+#define SAMPLE_US 1000000
+
+void cli_live_start(cli_live *live, const cli_context *cli)
+{
+    int64_t now_us = hw_clock_mono_us();
+
+    *live = (cli_live){.cli = cli, .next_us = now_us + INTERVAL_US, .sample_us = now_us};
+    live->wanted = cli->out.err_terminal && !cli->out.err_dumb && !cli->quiet;
+    live->shared = isatty(STDOUT_FILENO) == 1;
+}
+
+static void take_rate(cli_live *live, int64_t now_us, int64_t count)
+{
+    int64_t spent_us = now_us - live->sample_us;
+
+    if (spent_us < SAMPLE_US)
+        return;
+    live->rate = (count - live->sample_count) * 1000000 / spent_us;
+    live->sample_us = now_us;
+    live->sample_count = count;
+}
+
+void cli_live_update(cli_live *live, const howdah_subscription_info *info, int64_t count)
+{
+    char text[512];
+    char at[CLI_COUNT_SIZE];
+    char lag[CLI_COUNT_SIZE];
+    char rate[CLI_COUNT_SIZE];
+    int64_t now_us;
+
+    if (!live->wanted)
+        return;
+    now_us = hw_clock_mono_us();
+    take_rate(live, now_us, count);
+    if (now_us < live->next_us)
+        return;
+    live->next_us = now_us + INTERVAL_US;
+    cli_count_text(info->high, at);
+    cli_count_text(info->lag, lag);
+    cli_count_text(live->rate, rate);
+    (void)snprintf(text, sizeof text, "%.*s  %s  at %s  lag %s  %s/s",
+                   (int)cli_text_fit(info->subscriber_id, live->cli->out.width / 3),
+                   info->subscriber_id, cli_sub_state(info->state), at, lag, rate);
+    (void)fprintf(stderr, "\r\033[K%.*s",
+                  (int)cli_text_fit(text, live->cli->out.width > 1 ? live->cli->out.width - 1 : 1),
+                  text);
+    (void)fflush(stderr);
+    live->drawn = true;
+}
+
+void cli_live_clear(cli_live *live)
+{
+    if (!live->drawn)
+        return;
+    (void)fputs("\r\033[K", stderr);
+    (void)fflush(stderr);
+    live->drawn = false;
+}

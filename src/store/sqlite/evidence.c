@@ -1,0 +1,139 @@
+/*
+ * evidence.c - what is known of missing numbers, and whether the log is still the same.
+ *
+ *   I1  There is one writer at a time and its numbers appear with its commit, all at once.  So a
+ *       number that is missing below a visible one is dead: nobody owns it, nobody blocks it.
+ *       Such numbers come from removed rows and from explicit ones only.
+ *   I2  A number that was drawn is at or below sqlite_sequence, also when its row is gone.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "store/sqlite/sqlite.h"
+
+#define GAPS_SQL                                                                                   \
+    "SELECT global_sequence FROM main.howdah_events WHERE global_sequence BETWEEN ?1 AND ?2"       \
+    " ORDER BY global_sequence"
+#define BUS_ID_SQL "SELECT value FROM main.howdah_meta WHERE key = 'bus_id'"
+#define DRAWN_SQL "SELECT seq FROM main.sqlite_sequence WHERE name = 'howdah_events'"
+#define ID_AT_SQL "SELECT id FROM main.howdah_events WHERE global_sequence = ?1"
+
+int hw_sqlite_owners(hw_store *base, uint64_t **ret_ids, size_t *ret_n, howdah_error *reterr)
+{
+    (void)base;
+    (void)reterr;
+    *ret_ids = NULL; /* I1 */
+    *ret_n = 0;
+    return HOWDAH_OK;
+}
+
+int hw_sqlite_blockers(hw_store *base, hw_blocker_fn fn, void *ctx, howdah_error *reterr)
+{
+    (void)base;
+    (void)fn; /* I1 */
+    (void)ctx;
+    (void)reterr;
+    return HOWDAH_OK;
+}
+
+/* The rows of stmt, ascending, are what is there of first..last; fn gets the rest. */
+static int walk_gaps(hw_sqlite *store, sqlite3_stmt *stmt, int64_t first, int64_t last,
+                     hw_range_fn fn, void *ctx, howdah_error *reterr)
+{
+    int s;
+
+    while ((s = hw_sqlite_step(store, stmt, "look for gaps", reterr)) == HOWDAH_OK) {
+        int64_t sequence = sqlite3_column_int64(stmt, 0);
+
+        if (sequence > first && fn(ctx, (hw_range){first, sequence - 1}) != 0)
+            return HOWDAH_OK;
+        if (sequence == last)
+            return HOWDAH_OK;
+        first = sequence + 1;
+    }
+    if (s == HOWDAH_END)
+        (void)fn(ctx, (hw_range){first, last});
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_sqlite_gaps(hw_store *base, int64_t first, int64_t last, hw_range_fn fn, void *ctx,
+                   howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s < 0 || first > last)
+        return s;
+    s = hw_sqlite_prepare(store, GAPS_SQL, &stmt, reterr);
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, first);
+    (void)sqlite3_bind_int64(stmt, 2, last);
+    s = walk_gaps(store, stmt, first, last, fn, ctx, reterr);
+    (void)sqlite3_finalize(stmt);
+    return s;
+}
+
+/* The bus's own id: a copy of the file carries it along, a new file has another. */
+int hw_sqlite_timeline(hw_store *base, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_prepare(store, BUS_ID_SQL, &stmt, reterr);
+    if (s < 0)
+        return s;
+    s = hw_sqlite_step(store, stmt, "read the bus's id", reterr);
+    if (s >= 0) {
+        const char *text = s == HOWDAH_OK ? (const char *)sqlite3_column_text(stmt, 0) : NULL;
+
+        (void)snprintf(ret_text, HW_TIMELINE_SIZE, "%s", text ? text : "");
+    }
+    (void)sqlite3_finalize(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+static int verify_anchor(hw_sqlite *store, const hw_anchor *anchor, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, ID_AT_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, anchor->sequence);
+    s = hw_sqlite_step(store, stmt, "look for the anchor", reterr);
+    if (s == HOWDAH_END)
+        s = hw_fail(reterr, HOWDAH_NOT_FOUND,
+                    "there is no event %" PRId64 " in the log, which the checkpoint stands on",
+                    anchor->sequence);
+    else if (s == HOWDAH_OK &&
+             (sqlite3_column_bytes(stmt, 0) != (int)sizeof anchor->id.b ||
+              memcmp(sqlite3_column_blob(stmt, 0), anchor->id.b, sizeof anchor->id.b) != 0))
+        s = hw_fail(reterr, HOWDAH_NOT_FOUND,
+                    "event %" PRId64 " is another one than the checkpoint stands on",
+                    anchor->sequence);
+    (void)sqlite3_finalize(stmt);
+    return s;
+}
+
+int hw_sqlite_verify(hw_store *base, const hw_anchor *anchor, int64_t high, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    int64_t drawn = 0;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s >= 0 && anchor->sequence > 0)
+        s = verify_anchor(store, anchor, reterr);
+    if (s >= 0)
+        s = hw_sqlite_number(store, DRAWN_SQL, 0, &drawn, reterr);
+    if (s >= 0 && high > drawn)
+        s = hw_fail(reterr, HOWDAH_NOT_FOUND,
+                    "the checkpoint is at %" PRId64 ", but the log has given only %" PRId64
+                    " numbers",
+                    high, drawn);
+    return s;
+}

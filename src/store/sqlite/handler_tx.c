@@ -1,0 +1,46 @@
+/*
+ * handler_tx.c - a handler's effects and the checkpoint in one transaction.
+ *
+ *   I1  The store handle is the transaction's alone from begin() to commit() or rollback(); no
+ *       other operation is called on it in between.  The handler works on its sqlite3.
+ *   I2  The checkpoint goes in last, and its token is checked behind the write lock that the
+ *       transaction has had since its begin: who is not the owner any more stores nothing.
+ *   I3  A handler that ends the transaction itself, or an error that made SQLite roll it back,
+ *       is found out at commit(): no checkpoint is stored then.
+ */
+#include "base/fault.h"
+#include "store/sqlite/sqlite.h"
+
+int hw_sqlite_tx_begin(hw_store *base, howdah_error *reterr)
+{
+    return hw_sqlite_enter((hw_sqlite *)base, true, reterr);
+}
+
+void *hw_sqlite_tx_handle(hw_store *base)
+{
+    return ((hw_sqlite *)base)->db;
+}
+
+int hw_sqlite_tx_commit(hw_store *base, const hw_checkpoint *checkpoint, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    int s;
+
+    if (!store->db || !store->writing || sqlite3_get_autocommit(store->db)) {
+        store->writing = false;
+        s = hw_fail(reterr, HOWDAH_MISUSE, "%s: the handler's transaction is not open any more",
+                    store->name);
+        return hw_advise(reterr, s,
+                         "a handler must not commit or roll back; an error of the disk does");
+    }
+    s = hw_sqlite_put_checkpoint(store, checkpoint, reterr);
+    return hw_sqlite_leave(store, s, reterr);
+}
+
+void hw_sqlite_tx_rollback(hw_store *base)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+
+    if (store->db && store->writing)
+        hw_sqlite_rollback(store);
+}

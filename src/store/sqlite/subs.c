@@ -1,0 +1,862 @@
+/*
+ * subs.c - the rows of subscriptions: who owns one, and how far it is.
+ *
+ *   I1  Everything that changes a row happens behind the write lock (BEGIN IMMEDIATE), after a look
+ *       at its token there: what was found cannot change before the commit.
+ *   I2  There are no locks of a session in SQLite: COORDINATED is a lease as LEASE is.  A lease
+ *       ends by the machine's clock of time since boot, which all processes with the file share;
+ *       see 0002_subscriptions.sql, I4.  A lease that has run out and that nobody took is still its
+ *       owner's: the token decides, not the clock.
+ *   I3  A checkpoint and a renewal need not wait for the disk (conn.c, I5): they follow what they
+ *       speak of in the same log.  Everything else waits.
+ *   I4  poll() writes only when a lease has used up a quarter of its time.  So owners that wake one
+ *       another by writing come to rest.
+ */
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/sqlite/sqlite.h"
+
+#define IS_HELD "s.lease_until IS NOT NULL AND s.lease_until > ?2 AND s.lease_boot = ?3"
+
+/* ?1 the subscriber or NULL, ?2 now since boot, ?3 the boot. */
+#define ROW_COLUMNS                                                                                \
+    "SELECT s.subscriber_id, s.pattern, s.high, s.owed, s.anchor_sequence, s.anchor_id,"           \
+    " s.timeline, s.token, s.owner, " IS_HELD ", s.status, s.reason, s.suspect_sequence,"          \
+    " s.suspect_attempts, s.created_at, s.updated_at,"                                             \
+    " (SELECT count(*) FROM main.howdah_dead_letters d"                                            \
+    "  WHERE d.subscriber_id = s.subscriber_id AND d.resolved_at IS NULL),"                        \
+    " (SELECT count(*) FROM main.howdah_skips k"                                                   \
+    "  WHERE k.subscriber_id = s.subscriber_id AND k.resolved_at IS NULL)"                         \
+    " FROM main.howdah_subscriptions s"
+#define ROW_SQL ROW_COLUMNS " WHERE s.subscriber_id = ?1"
+#define ROWS_SQL ROW_COLUMNS " ORDER BY s.subscriber_id"
+
+enum {
+    COL_SUBSCRIBER,
+    COL_PATTERN,
+    COL_HIGH,
+    COL_OWED,
+    COL_ANCHOR_SEQUENCE,
+    COL_ANCHOR_ID,
+    COL_TIMELINE,
+    COL_TOKEN,
+    COL_OWNER,
+    COL_HELD,
+    COL_STATUS,
+    COL_REASON,
+    COL_SUSPECT_SEQUENCE,
+    COL_SUSPECT_ATTEMPTS,
+    COL_CREATED_AT,
+    COL_UPDATED_AT,
+    COL_DEAD_LETTERS,
+    COL_SKIPS
+};
+
+#define LOOK_SQL                                                                                   \
+    "SELECT s.token, s.high, s.status, s.lease_until, s.lease_boot, s.pattern, s.owner,"           \
+    " EXISTS (SELECT 1 FROM main.howdah_dead_letters d WHERE d.subscriber_id = s.subscriber_id"    \
+    "  AND d.state = 'redrive' AND d.resolved_at IS NULL)"                                         \
+    " FROM main.howdah_subscriptions s WHERE s.subscriber_id = ?1"
+
+/* Without a lease there is none to renew, and ?7 is NULL when none is to be. */
+#define CHECKPOINT_SQL                                                                             \
+    "UPDATE main.howdah_subscriptions SET high = ?2, owed = ?3, anchor_sequence = ?4,"             \
+    " anchor_id = ?5, updated_at = ?6,"                                                            \
+    " lease_until = CASE WHEN lease_until IS NULL THEN NULL ELSE coalesce(?7, lease_until) END,"   \
+    " lease_boot = CASE WHEN lease_until IS NULL THEN NULL ELSE coalesce(?8, lease_boot) END,"     \
+    " timeline = coalesce((SELECT value FROM main.howdah_meta WHERE key = 'bus_id'), '')"          \
+    " WHERE subscriber_id = ?1"
+#define RENEW_SQL                                                                                  \
+    "UPDATE main.howdah_subscriptions SET lease_until = ?2, lease_boot = ?3"                       \
+    " WHERE subscriber_id = ?1 AND lease_until IS NOT NULL"
+#define INSERT_SQL                                                                                 \
+    "INSERT INTO main.howdah_subscriptions (subscriber_id, pattern, high, owed, token, "           \
+    "created_at,"                                                                                  \
+    " updated_at) VALUES (?1, ?2, ?3, ?4, coalesce((SELECT CAST(value AS INTEGER)"                 \
+    " FROM main.howdah_meta WHERE key = 'token_floor'), 0), ?5, ?5)"
+#define PATTERN_SQL                                                                                \
+    "UPDATE main.howdah_subscriptions SET pattern = ?2, updated_at = ?3 WHERE subscriber_id = ?1"
+#define TAKE_SQL                                                                                   \
+    "UPDATE main.howdah_subscriptions SET token = ?2, owner = ?3, lease_until = ?4,"               \
+    " lease_boot = ?5, updated_at = ?6 WHERE subscriber_id = ?1"
+#define RELEASE_SQL                                                                                \
+    "UPDATE main.howdah_subscriptions SET owner = NULL, lease_until = NULL, lease_boot = NULL,"    \
+    " updated_at = ?2 WHERE subscriber_id = ?1"
+#define SUSPECT_SQL                                                                                \
+    "UPDATE main.howdah_subscriptions SET suspect_sequence = ?2, suspect_attempts = ?3"            \
+    " WHERE subscriber_id = ?1"
+#define STATUS_SQL                                                                                 \
+    "UPDATE main.howdah_subscriptions SET status = ?2, reason = ?3, updated_at = ?4"               \
+    " WHERE subscriber_id = ?1"
+#define RESET_SQL                                                                                  \
+    "UPDATE main.howdah_subscriptions SET high = ?2, owed = ?3, anchor_sequence = 0,"              \
+    " anchor_id = NULL, timeline = '', token = token + 1, owner = NULL, lease_until = NULL,"       \
+    " lease_boot = NULL, suspect_sequence = 0, suspect_attempts = 0, updated_at = ?4"              \
+    " WHERE subscriber_id = ?1"
+/* 0002_subscriptions.sql, I2. */
+#define FLOOR_SQL                                                                                  \
+    "INSERT INTO main.howdah_meta (key, value)"                                                    \
+    " SELECT 'token_floor', CAST(token AS TEXT) FROM main.howdah_subscriptions"                    \
+    " WHERE subscriber_id = ?1"                                                                    \
+    " ON CONFLICT (key) DO UPDATE SET value = excluded.value"                                      \
+    " WHERE CAST(excluded.value AS INTEGER) > CAST(value AS INTEGER)"
+#define REMOVE_SKIPS_SQL "DELETE FROM main.howdah_skips WHERE subscriber_id = ?1"
+#define REMOVE_SQL "DELETE FROM main.howdah_subscriptions WHERE subscriber_id = ?1"
+
+static const char *const status_names[] = {"active", "paused", "halted"};
+
+static void bind_int_or_null(sqlite3_stmt *stmt, int index, bool present, int64_t value)
+{
+    if (present)
+        (void)sqlite3_bind_int64(stmt, index, value);
+    else
+        (void)sqlite3_bind_null(stmt, index);
+}
+
+static int fail_lost(hw_str subscriber_id, int64_t token, howdah_error *reterr)
+{
+    return hw_fail(reterr, HOWDAH_LOST,
+                   "subscription %.*s: token %" PRId64
+                   " is not the newest any more: another instance owns it, or it was reset",
+                   (int)subscriber_id.len, subscriber_id.s, token);
+}
+
+static int fail_not_found(hw_str subscriber_id, howdah_error *reterr)
+{
+    return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no subscription %.*s",
+                   (int)subscriber_id.len, subscriber_id.s);
+}
+
+/* ------------------------------------------------------------------ a row */
+
+static int damaged(const hw_sqlite *store, const char *what, howdah_error *reterr)
+{
+    return hw_fail(reterr, HOWDAH_CORRUPT, "%s: a subscription has a damaged %s", store->name,
+                   what);
+}
+
+static bool parse_status(hw_str text, hw_sub_status *ret_status)
+{
+    for (size_t i = 0; i < sizeof status_names / sizeof *status_names; i++)
+        if (text.s && strcmp(text.s, status_names[i]) == 0) {
+            *ret_status = (hw_sub_status)i;
+            return true;
+        }
+    return false;
+}
+
+static bool take_anchor(sqlite3_stmt *stmt, hw_anchor *anchor)
+{
+    anchor->sequence = sqlite3_column_int64(stmt, COL_ANCHOR_SEQUENCE);
+    if (anchor->sequence == 0)
+        return true;
+    if (sqlite3_column_bytes(stmt, COL_ANCHOR_ID) != (int)sizeof anchor->id.b)
+        return false;
+    memcpy(anchor->id.b, sqlite3_column_blob(stmt, COL_ANCHOR_ID), sizeof anchor->id.b);
+    return true;
+}
+
+/* Texts are the statement's until its next step; *ret_owed is freed by the caller. */
+static int take_row(const hw_sqlite *store, sqlite3_stmt *stmt, hw_sub_row *row,
+                    hw_range **ret_owed, howdah_error *reterr)
+{
+    int s;
+
+    *row = (hw_sub_row){.subscriber_id = hw_sqlite_borrow(stmt, COL_SUBSCRIBER),
+                        .pattern = hw_sqlite_borrow(stmt, COL_PATTERN),
+                        .high = sqlite3_column_int64(stmt, COL_HIGH),
+                        .timeline = hw_sqlite_borrow(stmt, COL_TIMELINE),
+                        .token = sqlite3_column_int64(stmt, COL_TOKEN),
+                        .owner = hw_sqlite_borrow(stmt, COL_OWNER),
+                        .held = sqlite3_column_int(stmt, COL_HELD) != 0,
+                        .reason = hw_sqlite_borrow(stmt, COL_REASON),
+                        .suspect_sequence = sqlite3_column_int64(stmt, COL_SUSPECT_SEQUENCE),
+                        .suspect_attempts = sqlite3_column_int64(stmt, COL_SUSPECT_ATTEMPTS),
+                        .created_at_us = sqlite3_column_int64(stmt, COL_CREATED_AT),
+                        .updated_at_us = sqlite3_column_int64(stmt, COL_UPDATED_AT),
+                        .dead_letters = sqlite3_column_int64(stmt, COL_DEAD_LETTERS),
+                        .skips = sqlite3_column_int64(stmt, COL_SKIPS)};
+    if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
+        return hw_fail_no_memory(reterr);
+    if (!parse_status(hw_sqlite_borrow(stmt, COL_STATUS), &row->status))
+        return damaged(store, "status", reterr);
+    if (!take_anchor(stmt, &row->anchor))
+        return damaged(store, "anchor", reterr);
+    s = hw_sqlite_parse_owed(hw_sqlite_borrow(stmt, COL_OWED), ret_owed, &row->owed_n);
+    if (s < 0)
+        return s == HOWDAH_NO_MEMORY ? hw_fail_no_memory(reterr)
+                                     : damaged(store, "list of owed numbers", reterr);
+    row->owed = *ret_owed;
+    return HOWDAH_OK;
+}
+
+/* No process outlives its boot: asked once. */
+static hw_str boot_of(hw_sqlite *store)
+{
+    if (!store->boot[0])
+        hw_clock_boot(store->boot);
+    return hw_str_of(store->boot);
+}
+
+static int open_rows(hw_sqlite *store, const char *sql, hw_str subscriber_id,
+                     sqlite3_stmt **ret_stmt, howdah_error *reterr)
+{
+    int s = hw_sqlite_prepare(store, sql, ret_stmt, reterr);
+
+    if (s < 0)
+        return s;
+    if (subscriber_id.s)
+        hw_sqlite_bind_str(*ret_stmt, 1, subscriber_id);
+    (void)sqlite3_bind_int64(*ret_stmt, 2, hw_clock_mono_us());
+    hw_sqlite_bind_str(*ret_stmt, 3, boot_of(store));
+    return HOWDAH_OK;
+}
+
+/* Calls fn for each row; ret_n says for how many. */
+static int walk_rows(hw_sqlite *store, const char *sql, hw_str subscriber_id, hw_sub_row_fn fn,
+                     void *ctx, size_t *ret_n, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    bool stop = false;
+    int s = open_rows(store, sql, subscriber_id, &stmt, reterr);
+
+    *ret_n = 0;
+    if (s < 0)
+        return s;
+    while (!stop && (s = hw_sqlite_step(store, stmt, "read subscriptions", reterr)) == HOWDAH_OK) {
+        hw_range *owed = NULL;
+        hw_sub_row row;
+
+        s = take_row(store, stmt, &row, &owed, reterr);
+        (*ret_n)++;
+        stop = s < 0 || fn(ctx, &row) != 0;
+        hw_free(owed);
+    }
+    (void)sqlite3_finalize(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_sqlite_load(hw_store *base, hw_str subscriber_id, hw_sub_row_fn fn, void *ctx,
+                   howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    size_t n = 0;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s >= 0)
+        s = walk_rows(store, ROW_SQL, subscriber_id, fn, ctx, &n, reterr);
+    return s >= 0 && n == 0 ? fail_not_found(subscriber_id, reterr) : s;
+}
+
+int hw_sqlite_list(hw_store *base, hw_sub_row_fn fn, void *ctx, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    size_t n = 0;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    return s < 0 ? s : walk_rows(store, ROWS_SQL, HW_STR_NULL, fn, ctx, &n, reterr);
+}
+
+/* ------------------------------------------------------------- a short look */
+
+/* What a row is compared with. */
+typedef struct about {
+    hw_str pattern;
+    hw_str owner;
+} about;
+
+/* What decides whether a row may be moved, and what its owner is told. */
+typedef struct look {
+    bool there;
+    int64_t token;
+    int64_t high;
+    hw_sub_status status;
+    bool redrives;
+    bool leased;
+    int64_t lease_left_us; /* of a lease of this boot; else 0 */
+    bool same_pattern;     /* as that of the question */
+    bool same_owner;
+} look;
+
+static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, const about *a, look *l,
+                     howdah_error *reterr)
+{
+    l->there = true;
+    l->token = sqlite3_column_int64(stmt, 0);
+    l->high = sqlite3_column_int64(stmt, 1);
+    l->leased = sqlite3_column_type(stmt, 3) != SQLITE_NULL;
+    if (l->leased && hw_str_equal(hw_sqlite_borrow(stmt, 4), boot_of(store)))
+        l->lease_left_us = sqlite3_column_int64(stmt, 3) - hw_clock_mono_us();
+    l->same_pattern = a && hw_str_equal(hw_sqlite_borrow(stmt, 5), a->pattern);
+    l->same_owner = a && hw_str_equal(hw_sqlite_borrow(stmt, 6), a->owner);
+    l->redrives = sqlite3_column_int(stmt, 7) != 0;
+    if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
+        return hw_fail_no_memory(reterr);
+    return parse_status(hw_sqlite_borrow(stmt, 2), &l->status) ? HOWDAH_OK
+                                                               : damaged(store, "status", reterr);
+}
+
+/* a may be NULL. */
+static int look_at(hw_sqlite *store, hw_str subscriber_id, const about *a, look *l,
+                   howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(store, HW_SLOT_SUB_LOOK, LOOK_SQL, &stmt, reterr);
+
+    *l = (look){.there = false};
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    s = hw_sqlite_step(store, stmt, "look at a subscription", reterr);
+    if (s == HOWDAH_OK)
+        s = take_look(store, stmt, a, l, reterr);
+    (void)sqlite3_reset(stmt);
+    (void)sqlite3_clear_bindings(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+static bool is_held(const look *l)
+{
+    return l->leased && l->lease_left_us > 0;
+}
+
+/* As look_at(), but NOT_FOUND without the row. */
+static int look_for(hw_sqlite *store, hw_str subscriber_id, const about *a, look *l,
+                    howdah_error *reterr)
+{
+    int s = look_at(store, subscriber_id, a, l, reterr);
+
+    return s >= 0 && !l->there ? fail_not_found(subscriber_id, reterr) : s;
+}
+
+int hw_sqlite_check_token(hw_sqlite *store, hw_str subscriber_id, int64_t token,
+                          howdah_error *reterr)
+{
+    look l;
+    int s = look_at(store, subscriber_id, NULL, &l, reterr);
+
+    return s >= 0 && (!l.there || l.token != token) ? fail_lost(subscriber_id, token, reterr) : s;
+}
+
+/* ------------------------------------------------------ being there, or not */
+
+static int insert_row(hw_sqlite *store, hw_str subscriber_id, hw_str pattern, int64_t high,
+                      const hw_range *owed, size_t owed_n, howdah_error *reterr)
+{
+    hw_buf text = HW_BUF_INIT(HW_OWED_BYTES_MAX);
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, INSERT_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    hw_sqlite_bind_str(stmt, 2, pattern);
+    (void)sqlite3_bind_int64(stmt, 3, high);
+    (void)sqlite3_bind_int64(stmt, 5, hw_clock_wall_us());
+    s = hw_sqlite_bind_owed(stmt, 4, &text, owed, owed_n, reterr);
+    if (s >= 0)
+        s = hw_sqlite_step(store, stmt, "create a subscription", reterr);
+    (void)sqlite3_finalize(stmt);
+    hw_buf_done(&text);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+static int renew_pattern(hw_sqlite *store, hw_str subscriber_id, hw_str pattern,
+                         howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, PATTERN_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    hw_sqlite_bind_str(stmt, 2, pattern);
+    (void)sqlite3_bind_int64(stmt, 3, hw_clock_wall_us());
+    return hw_sqlite_finish(store, stmt, "renew a pattern", reterr);
+}
+
+int hw_sqlite_create(hw_store *base, hw_str subscriber_id, hw_str pattern, int64_t high,
+                     const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    about a = {.pattern = pattern};
+    look l;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    /* Nearly always it is there and as it should be: no need to stand in line for the lock. */
+    if (s >= 0)
+        s = look_at(store, subscriber_id, &a, &l, reterr);
+    if (s >= 0 && !(l.there && l.same_pattern)) {
+        s = hw_sqlite_enter(store, true, reterr);
+        if (s < 0)
+            return s;
+        s = look_at(store, subscriber_id, &a, &l, reterr);
+        if (s >= 0)
+            s = l.there ? renew_pattern(store, subscriber_id, pattern, reterr)
+                        : insert_row(store, subscriber_id, pattern, high, owed, owed_n, reterr);
+        s = hw_sqlite_leave(store, s, reterr);
+    }
+    if (s >= 0 && ret_created)
+        *ret_created = !l.there;
+    return s;
+}
+
+/* Runs a statement whose only parameter is the subscriber. */
+static int run_about(hw_sqlite *store, const char *sql, hw_str subscriber_id, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, sql, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    return hw_sqlite_finish(store, stmt, "remove a subscription", reterr);
+}
+
+static int remove_row(hw_sqlite *store, hw_str subscriber_id, howdah_error *reterr)
+{
+    look l;
+    int s = look_for(store, subscriber_id, NULL, &l, reterr);
+
+    if (s >= 0 && is_held(&l)) {
+        s = hw_fail(reterr, HOWDAH_CONFLICT, "subscription %.*s is in use", (int)subscriber_id.len,
+                    subscriber_id.s);
+        return hw_advise(reterr, s, "stop its instances first");
+    }
+    if (s >= 0)
+        s = run_about(store, FLOOR_SQL, subscriber_id, reterr);
+    if (s >= 0)
+        s = run_about(store, REMOVE_SKIPS_SQL, subscriber_id, reterr);
+    if (s >= 0)
+        s = run_about(store, REMOVE_SQL, subscriber_id, reterr);
+    return s;
+}
+
+int hw_sqlite_remove(hw_store *base, hw_str subscriber_id, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    int s = hw_sqlite_enter(store, true, reterr);
+
+    if (s < 0)
+        return s;
+    return hw_sqlite_leave(store, remove_row(store, subscriber_id, reterr), reterr);
+}
+
+/* ------------------------------------------------------------- owning a row */
+
+static int64_t lease_until_us(int64_t lease_ms)
+{
+    return hw_clock_mono_us() + lease_ms * 1000;
+}
+
+static int update_owner(hw_sqlite *store, const hw_take *take, int64_t token, howdah_error *reterr)
+{
+    bool leased = take->instance != HW_INSTANCE_SINGLE;
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, TAKE_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, take->subscriber_id);
+    (void)sqlite3_bind_int64(stmt, 2, token);
+    hw_sqlite_bind_str(stmt, 3, take->owner);
+    bind_int_or_null(stmt, 4, leased, lease_until_us(take->lease_ms));
+    hw_sqlite_bind_str(stmt, 5, leased ? boot_of(store) : HW_STR_NULL);
+    (void)sqlite3_bind_int64(stmt, 6, hw_clock_wall_us());
+    return hw_sqlite_finish(store, stmt, "take a subscription", reterr);
+}
+
+/* What fn is called with after the commit; buf and owed are what the row points into. */
+typedef struct taken {
+    hw_sub_row row;
+    hw_range *owed;
+    char *texts;
+} taken;
+
+static hw_str keep(char **at, hw_str text)
+{
+    hw_str kept = {*at, text.len};
+
+    if (!text.s)
+        return HW_STR_NULL;
+    memcpy(*at, text.s, text.len + 1);
+    *at += text.len + 1;
+    return kept;
+}
+
+static int keep_texts(taken *t, howdah_error *reterr)
+{
+    hw_sub_row *row = &t->row;
+    char *at;
+
+    t->texts = hw_alloc(row->subscriber_id.len + row->pattern.len + row->timeline.len +
+                        row->owner.len + row->reason.len + 5);
+    if (!t->texts)
+        return hw_fail_no_memory(reterr);
+    at = t->texts;
+    row->subscriber_id = keep(&at, row->subscriber_id);
+    row->pattern = keep(&at, row->pattern);
+    row->timeline = keep(&at, row->timeline);
+    row->owner = keep(&at, row->owner);
+    row->reason = keep(&at, row->reason);
+    return HOWDAH_OK;
+}
+
+static int keep_row(hw_sqlite *store, hw_str subscriber_id, taken *t, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = open_rows(store, ROW_SQL, subscriber_id, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    s = hw_sqlite_step(store, stmt, "take a subscription", reterr);
+    if (s == HOWDAH_END)
+        s = fail_not_found(subscriber_id, reterr);
+    if (s >= 0)
+        s = take_row(store, stmt, &t->row, &t->owed, reterr);
+    if (s >= 0)
+        s = keep_texts(t, reterr);
+    (void)sqlite3_finalize(stmt);
+    return s;
+}
+
+/* What it holds itself (after a take whose outcome it never heard) keeps nobody out. */
+static bool is_in_the_way(const hw_take *take, bool held, bool same_owner)
+{
+    return held && !same_owner && take->instance != HW_INSTANCE_SINGLE;
+}
+
+/* HOWDAH_OK: committed.  HOWDAH_END: somebody has it. */
+static int try_take(hw_sqlite *store, const hw_take *take, taken *t, howdah_error *reterr)
+{
+    int s = hw_sqlite_enter(store, true, reterr);
+
+    if (s < 0)
+        return s;
+    s = keep_row(store, take->subscriber_id, t, reterr);
+    if (s >= 0 && is_in_the_way(take, t->row.held, hw_str_equal(t->row.owner, take->owner))) {
+        hw_sqlite_rollback(store);
+        return HOWDAH_END;
+    }
+    if (s >= 0)
+        s = update_owner(store, take, ++t->row.token, reterr);
+    return hw_sqlite_leave(store, s, reterr);
+}
+
+/* Whether somebody holds it, without the write lock: a standby asks again and again. */
+static int look_first(hw_sqlite *store, const hw_take *take, bool *ret_held, howdah_error *reterr)
+{
+    about a = {.owner = take->owner};
+    look l = {.there = false};
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s >= 0)
+        s = look_for(store, take->subscriber_id, &a, &l, reterr);
+    if (s >= 0)
+        *ret_held = is_in_the_way(take, is_held(&l), l.same_owner);
+    return s;
+}
+
+int hw_sqlite_take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *ctx,
+                   howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    taken t = {.owed = NULL};
+    bool held = false;
+    int s;
+
+    assert(take->owner.s);
+    assert(take->instance == HW_INSTANCE_SINGLE || take->lease_ms > 0);
+    s = look_first(store, take, &held, reterr);
+    if (s >= 0)
+        s = held ? HOWDAH_END : try_take(store, take, &t, reterr);
+    if (s == HOWDAH_OK)
+        (void)fn(ctx, &t.row);
+    hw_free(t.owed);
+    hw_free(t.texts);
+    return s;
+}
+
+int hw_sqlite_release(hw_store *base, hw_str subscriber_id, int64_t token, hw_instance instance,
+                      howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    sqlite3_stmt *stmt = NULL;
+    look l;
+    int s = hw_sqlite_enter(store, true, reterr);
+
+    (void)instance;
+    if (s < 0)
+        return s;
+    s = look_at(store, subscriber_id, NULL, &l, reterr);
+    if (s >= 0 && (!l.there || l.token != token)) {
+        hw_sqlite_rollback(store);
+        return HOWDAH_OK;
+    }
+    if (s >= 0)
+        s = hw_sqlite_prepare(store, RELEASE_SQL, &stmt, reterr);
+    if (s >= 0) {
+        hw_sqlite_bind_str(stmt, 1, subscriber_id);
+        (void)sqlite3_bind_int64(stmt, 2, hw_clock_wall_us());
+        s = hw_sqlite_finish(store, stmt, "release a subscription", reterr);
+    }
+    s = hw_sqlite_leave(store, s, reterr);
+    return s < 0 ? s : hw_sqlite_ring(base, NULL, 0, reterr);
+}
+
+/* ------------------------------------------------------------- checkpoints */
+
+static int update_checkpoint(hw_sqlite *store, const hw_checkpoint *c, int64_t lease_ms,
+                             howdah_error *reterr)
+{
+    hw_buf text = HW_BUF_INIT(HW_OWED_BYTES_MAX);
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(store, HW_SLOT_SUB_CHECKPOINT, CHECKPOINT_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, c->subscriber_id);
+    (void)sqlite3_bind_int64(stmt, 2, c->high);
+    (void)sqlite3_bind_int64(stmt, 4, c->anchor.sequence);
+    if (c->anchor.sequence > 0)
+        hw_sqlite_bind_uuid(stmt, 5, &c->anchor.id);
+    (void)sqlite3_bind_int64(stmt, 6, hw_clock_wall_us());
+    if (lease_ms > 0) {
+        (void)sqlite3_bind_int64(stmt, 7, lease_until_us(lease_ms));
+        hw_sqlite_bind_str(stmt, 8, boot_of(store));
+    }
+    s = hw_sqlite_bind_owed(stmt, 3, &text, c->owed, c->owed_n, reterr);
+    if (s >= 0)
+        s = hw_sqlite_step(store, stmt, "store a checkpoint", reterr);
+    (void)sqlite3_clear_bindings(stmt);
+    hw_buf_done(&text);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
+                             howdah_error *reterr)
+{
+    look l;
+    int s = look_at(store, checkpoint->subscriber_id, NULL, &l, reterr);
+
+    if (s < 0)
+        return s;
+    if (!l.there || l.token != checkpoint->token)
+        return fail_lost(checkpoint->subscriber_id, checkpoint->token, reterr);
+    if (checkpoint->high < l.high)
+        return hw_fail(reterr, HOWDAH_FAILED,
+                       "subscription %.*s: a checkpoint at %" PRId64
+                       " is behind the stored one at %" PRId64,
+                       (int)checkpoint->subscriber_id.len, checkpoint->subscriber_id.s,
+                       checkpoint->high, l.high);
+    return update_checkpoint(store, checkpoint, 0, reterr);
+}
+
+static hw_sub_news news_of(const look *l, int64_t token)
+{
+    return (hw_sub_news){!l->there || l->token != token, l->status, l->redrives};
+}
+
+static int store_checkpoints(hw_sqlite *store, const hw_checkpoint *checkpoints, size_t n,
+                             int64_t lease_ms, hw_sub_news *ret_news, size_t *ret_stored,
+                             howdah_error *reterr)
+{
+    *ret_stored = 0;
+    for (size_t i = 0; i < n; i++) {
+        const hw_checkpoint *c = &checkpoints[i];
+        look l;
+        int s = look_at(store, c->subscriber_id, NULL, &l, reterr);
+
+        if (s < 0)
+            return s;
+        ret_news[i] = news_of(&l, c->token);
+        /* One that would go back says nothing new: an earlier one, come late. */
+        if (ret_news[i].lost || c->high < l.high)
+            continue;
+        s = update_checkpoint(store, c, lease_ms, reterr);
+        if (s < 0)
+            return s;
+        (*ret_stored)++;
+    }
+    return HOWDAH_OK;
+}
+
+int hw_sqlite_checkpoint(hw_store *base, const hw_checkpoint *checkpoints, size_t n,
+                         int64_t lease_ms, hw_sub_news *ret_news, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    size_t stored = 0;
+    int s = hw_sqlite_enter(store, false, reterr);
+
+    if (s < 0)
+        return s;
+    s = store_checkpoints(store, checkpoints, n, lease_ms, ret_news, &stored, reterr);
+    if (s < 0 || stored > 0)
+        return hw_sqlite_leave(store, s, reterr);
+    hw_sqlite_rollback(store);
+    return HOWDAH_OK;
+}
+
+/* I4. */
+static bool is_due(const look *l, int64_t lease_ms)
+{
+    return lease_ms > 0 && l->leased && l->lease_left_us < lease_ms * 1000 / 4 * 3;
+}
+
+static int renew(hw_sqlite *store, hw_str subscriber_id, int64_t lease_ms, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(store, HW_SLOT_SUB_RENEW, RENEW_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    (void)sqlite3_bind_int64(stmt, 2, lease_until_us(lease_ms));
+    hw_sqlite_bind_str(stmt, 3, boot_of(store));
+    s = hw_sqlite_step(store, stmt, "renew a lease", reterr);
+    (void)sqlite3_clear_bindings(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* Looks at all of them; renews those that are due, or only counts them. */
+static int poll_all(hw_sqlite *store, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
+                    bool renews, hw_sub_news *ret_news, size_t *ret_due, howdah_error *reterr)
+{
+    *ret_due = 0;
+    for (size_t i = 0; i < n; i++) {
+        look l;
+        int s = look_at(store, subs[i].subscriber_id, NULL, &l, reterr);
+
+        if (s < 0)
+            return s;
+        ret_news[i] = news_of(&l, subs[i].token);
+        if (ret_news[i].lost || !is_due(&l, lease_ms))
+            continue;
+        (*ret_due)++;
+        s = renews ? renew(store, subs[i].subscriber_id, lease_ms, reterr) : HOWDAH_OK;
+        if (s < 0)
+            return s;
+    }
+    return HOWDAH_OK;
+}
+
+int hw_sqlite_poll(hw_store *base, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
+                   hw_sub_news *ret_news, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    size_t due = 0;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s >= 0)
+        s = poll_all(store, subs, n, lease_ms, false, ret_news, &due, reterr);
+    if (s < 0 || due == 0)
+        return s;
+    s = hw_sqlite_enter(store, false, reterr);
+    if (s < 0)
+        return s;
+    s = poll_all(store, subs, n, lease_ms, true, ret_news, &due, reterr);
+    return hw_sqlite_leave(store, s, reterr);
+}
+
+/* ------------------------------------------------------ the rest of a row */
+
+static int update_suspect(hw_sqlite *store, hw_str subscriber_id, int64_t sequence,
+                          int64_t attempts, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, SUSPECT_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    (void)sqlite3_bind_int64(stmt, 2, sequence);
+    (void)sqlite3_bind_int64(stmt, 3, attempts);
+    return hw_sqlite_finish(store, stmt, "name a suspect", reterr);
+}
+
+int hw_sqlite_suspect(hw_store *base, hw_str subscriber_id, int64_t token, int64_t sequence,
+                      int64_t attempts, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    int s = hw_sqlite_enter(store, true, reterr);
+
+    if (s < 0)
+        return s;
+    s = hw_sqlite_check_token(store, subscriber_id, token, reterr);
+    if (s >= 0)
+        s = update_suspect(store, subscriber_id, sequence, attempts, reterr);
+    return hw_sqlite_leave(store, s, reterr);
+}
+
+static int update_status(hw_sqlite *store, hw_str subscriber_id, hw_sub_status status,
+                         hw_str reason, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, STATUS_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    hw_sqlite_bind_str(stmt, 2, hw_str_of(status_names[status]));
+    hw_sqlite_bind_str(stmt, 3, reason);
+    (void)sqlite3_bind_int64(stmt, 4, hw_clock_wall_us());
+    return hw_sqlite_finish(store, stmt, "set a status", reterr);
+}
+
+int hw_sqlite_set_status(hw_store *base, hw_str subscriber_id, int64_t token, hw_sub_status status,
+                         hw_str reason, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    look l;
+    int s = hw_sqlite_enter(store, true, reterr);
+
+    if (s < 0)
+        return s;
+    s = look_for(store, subscriber_id, NULL, &l, reterr);
+    if (s >= 0 && token > 0 && l.token != token)
+        s = fail_lost(subscriber_id, token, reterr);
+    if (s >= 0)
+        s = update_status(store, subscriber_id, status, reason, reterr);
+    s = hw_sqlite_leave(store, s, reterr);
+    return s < 0 ? s : hw_sqlite_ring(base, NULL, 0, reterr);
+}
+
+static int reset_row(hw_sqlite *store, hw_str subscriber_id, int64_t high, const hw_range *owed,
+                     size_t owed_n, howdah_error *reterr)
+{
+    hw_buf text = HW_BUF_INIT(HW_OWED_BYTES_MAX);
+    sqlite3_stmt *stmt = NULL;
+    look l;
+    int s = look_for(store, subscriber_id, NULL, &l, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_prepare(store, RESET_SQL, &stmt, reterr);
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    (void)sqlite3_bind_int64(stmt, 2, high);
+    (void)sqlite3_bind_int64(stmt, 4, hw_clock_wall_us());
+    s = hw_sqlite_bind_owed(stmt, 3, &text, owed, owed_n, reterr);
+    if (s >= 0)
+        s = hw_sqlite_step(store, stmt, "reset a subscription", reterr);
+    (void)sqlite3_finalize(stmt);
+    hw_buf_done(&text);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_sqlite_reset(hw_store *base, hw_str subscriber_id, int64_t high, const hw_range *owed,
+                    size_t owed_n, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    int s = hw_sqlite_enter(store, true, reterr);
+
+    if (s < 0)
+        return s;
+    s = reset_row(store, subscriber_id, high, owed, owed_n, reterr);
+    s = hw_sqlite_leave(store, s, reterr);
+    return s < 0 ? s : hw_sqlite_ring(base, NULL, 0, reterr);
+}

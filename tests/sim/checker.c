@@ -1,0 +1,227 @@
+/* checker.c - the invariants of checker.h. */
+#include "checker.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void checker_init(checker *c, const world *w, const fake *f)
+{
+    memset(c, 0, sizeof *c);
+    c->world = w;
+    c->server = f;
+}
+
+void checker_expect(checker *c, int sub, bool transactional, bool strict)
+{
+    c->subs[sub].transactional = transactional;
+    c->subs[sub].strict = strict;
+}
+
+void checker_violate(checker *c, int sub, int64_t number, const char *what)
+{
+    if (c->violated)
+        return;
+    c->violated = true;
+    (void)snprintf(c->what, sizeof c->what, "subscription %d, number %lld, at %.3f s: %s", sub,
+                   (long long)number, (double)c->world->now_us / 1e6, what);
+}
+
+static bool is_settled(const checker *c, int sub, int64_t number)
+{
+    const check_sub *s = &c->subs[sub];
+    bool done = s->transactional ? s->effects[number] > 0 : s->handled[number] > 0;
+
+    return done || s->letter[number] || s->skipped[number] || s->exempt[number];
+}
+
+static bool matches(const checker *c, int sub, int64_t number)
+{
+    return fake_matches(&c->server->subs[sub], c->world, number);
+}
+
+/* ------------------------------------------------------------------------ deliveries */
+
+/* The version before in the stream that concerns the subscription; 0: there is none.  Those that
+   were skipped or that it began behind are passed over. */
+static int32_t version_before(const checker *c, int sub, int64_t number)
+{
+    const check_sub *s = &c->subs[sub];
+    const world_number *n = &c->world->numbers[number];
+
+    for (int32_t v = n->version - 1; v > 0; v--) {
+        int64_t m = c->world->by_version[n->stream][v];
+
+        if (matches(c, sub, m) && !s->skipped[m] && !s->exempt[m])
+            return v;
+    }
+    return 0;
+}
+
+static check_stint *stint_of(checker *c, int sub, int process, int64_t token)
+{
+    check_stint *stint = &c->subs[sub].stints[process];
+
+    if (stint->token != token)
+        *stint = (check_stint){.token = token};
+    return stint;
+}
+
+static void check_stream(checker *c, int sub, check_stint *stint, int64_t number)
+{
+    const world_number *n = &c->world->numbers[number];
+    int32_t before = version_before(c, sub, number);
+    int32_t last = stint->version[n->stream];
+
+    if (before > 0 && !is_settled(c, sub, c->world->by_version[n->stream][before]))
+        checker_violate(c, sub, number, "delivered before an earlier event of its stream");
+    if (last == n->version) {
+        if (stint->handled[n->stream] && !c->subs[sub].transactional)
+            checker_violate(c, sub, number, "delivered again though it was handled");
+    } else if (last > 0 && last != before) {
+        checker_violate(c, sub, number, "not the next of its stream");
+    }
+    stint->version[n->stream] = n->version;
+    stint->handled[n->stream] = false;
+}
+
+/* STRICT: a number that was in flight below a settled one shows up here when it comes. */
+static void check_total(checker *c, int sub, check_stint *stint, int64_t number)
+{
+    const check_sub *s = &c->subs[sub];
+
+    if (number < stint->number)
+        checker_violate(c, sub, number, "delivered after a later one in strict order");
+    for (int64_t m = number + 1; m <= s->delivered_high && !is_settled(c, sub, number); m++) {
+        if (is_settled(c, sub, m) && !s->exempt[m] && !s->skipped[m])
+            checker_violate(c, sub, number, "came when a later one was settled already");
+    }
+    stint->number = number;
+}
+
+void checker_delivered(checker *c, int sub, int process, int64_t token, int64_t number,
+                       bool redrive)
+{
+    check_sub *s = &c->subs[sub];
+    check_stint *stint;
+
+    if (!world_is_visible(c->world, number)) {
+        checker_violate(c, sub, number, "delivered, but not committed");
+        return;
+    }
+    if (!matches(c, sub, number))
+        checker_violate(c, sub, number, "delivered, but does not match");
+    if (redrive) {
+        if (!s->letter[number])
+            checker_violate(c, sub, number, "redriven, but no dead letter");
+        return;
+    }
+    stint = stint_of(c, sub, process, token);
+    check_stream(c, sub, stint, number);
+    if (s->strict)
+        check_total(c, sub, stint, number);
+    if (number > s->delivered_high)
+        s->delivered_high = number;
+}
+
+void checker_handled(checker *c, int sub, int process, int64_t token, int64_t number)
+{
+    check_sub *s = &c->subs[sub];
+    check_stint *stint = stint_of(c, sub, process, token);
+    const world_number *n = &c->world->numbers[number];
+
+    if (s->handled[number] < UINT8_MAX)
+        s->handled[number]++;
+    if (stint->version[n->stream] == n->version)
+        stint->handled[n->stream] = true;
+}
+
+void checker_effect(checker *c, int sub, int64_t number)
+{
+    check_sub *s = &c->subs[sub];
+
+    if (++s->effects[number] > 1)
+        checker_violate(c, sub, number, "its effect exists twice");
+}
+
+void checker_letter(checker *c, int sub, int64_t number)
+{
+    c->subs[sub].letter[number] = true;
+}
+
+void checker_skipped(checker *c, int sub, hw_range range)
+{
+    for (int64_t n = range.first; n <= range.last && n < WORLD_NUMBERS; n++)
+        c->subs[sub].skipped[n] = true;
+}
+
+/* ----------------------------------------------------------------------- checkpoints */
+
+void checker_created(checker *c, int sub, bool from_end)
+{
+    const fake_sub *row = &c->server->subs[sub];
+
+    for (int64_t n = 1; from_end && n <= row->high; n++)
+        c->subs[sub].exempt[n] = world_is_visible(c->world, n) && !fake_is_owed(row, n);
+    checker_stored(c, sub);
+}
+
+/* C4 for one number that is not owed. */
+static void check_accounted(checker *c, int sub, int64_t number)
+{
+    const world_number *n = &c->world->numbers[number];
+
+    if (n->state == NUMBER_IN_FLIGHT && !c->subs[sub].skipped[number])
+        checker_violate(c, sub, number, "the checkpoint leads: it is in flight");
+    else if (n->state == NUMBER_VISIBLE && matches(c, sub, number) && !is_settled(c, sub, number))
+        checker_violate(c, sub, number, "the checkpoint leads: it is not settled");
+}
+
+void checker_stored(checker *c, int sub)
+{
+    const fake_sub *row = &c->server->subs[sub];
+    size_t at = 0;
+
+    if (row->high > c->world->drawn) {
+        checker_violate(c, sub, row->high, "the checkpoint leads: not drawn yet");
+        return;
+    }
+    for (int64_t n = 1; n <= row->high; n++) {
+        while (at < row->owed_n && row->owed[at].last < n)
+            at++;
+        if (at == row->owed_n || n < row->owed[at].first)
+            check_accounted(c, sub, n);
+    }
+}
+
+/* ------------------------------------------------------------------------ the end */
+
+int64_t checker_unsettled(const checker *c, int sub)
+{
+    for (int64_t n = 1; n <= c->world->visible_high; n++) {
+        if (world_is_visible(c->world, n) && matches(c, sub, n) && !is_settled(c, sub, n))
+            return n;
+    }
+    return 0;
+}
+
+void checker_soon(checker *c, int sub, int64_t within_us)
+{
+    int64_t before_us = c->world->now_us - within_us;
+
+    for (int64_t n = 1; n <= c->world->visible_high; n++) {
+        const world_number *number = &c->world->numbers[n];
+
+        if (number->state == NUMBER_VISIBLE && number->at_us < before_us && matches(c, sub, n) &&
+            !is_settled(c, sub, n)) {
+            checker_violate(c, sub, n, "late: nothing stands in its way");
+            return;
+        }
+    }
+}
+
+bool checker_is_at_end(const checker *c, int sub)
+{
+    const fake_sub *row = &c->server->subs[sub];
+
+    return row->high >= c->world->visible_high && row->owed_n == 0;
+}

@@ -1,0 +1,339 @@
+/* fake_letters.c - dead letters, skips and handlers' transactions of the simulated store. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "fake.h"
+
+static fake *server_of(hw_store *base)
+{
+    return ((fake_store *)base)->client->server;
+}
+
+/* ------------------------------------------------------------------------- letters */
+
+static fake_letter *find_letter(fake *f, int sub, int64_t sequence)
+{
+    for (int i = 0; i < f->letters_n; i++) {
+        if (f->letters[i].sub == sub && f->letters[i].sequence == sequence)
+            return &f->letters[i];
+    }
+    return NULL;
+}
+
+static int64_t put_letter(fake *f, int sub, int64_t sequence, hw_str error, int64_t attempts)
+{
+    fake_letter *letter = find_letter(f, sub, sequence);
+
+    if (!letter) {
+        assert(f->letters_n < FAKE_LETTERS);
+        letter = &f->letters[f->letters_n++];
+        *letter = (fake_letter){.id = f->letters_n, .sub = sub, .sequence = sequence};
+    }
+    letter->attempts = attempts;
+    letter->state = HW_LETTER_DEAD;
+    letter->resolved = false;
+    (void)snprintf(letter->error, sizeof letter->error, "%.*s", (int)error.len, error.s);
+    if (f->hooks.letter)
+        f->hooks.letter(f->hooks.ctx, sub, sequence);
+    return letter->id;
+}
+
+int fake_dead_letter(hw_store *base, const hw_checkpoint *checkpoint, const howdah_event *event,
+                     hw_str error, int64_t attempts, int64_t *ret_id, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, FAKE_WRITE, reterr);
+    int sub;
+
+    if (s < 0)
+        return s;
+    sub = fake_row(f, checkpoint->subscriber_id, checkpoint->token);
+    if (sub == WORLD_NOBODY)
+        return fake_leave(store, FAKE_WRITE, fake_lost(checkpoint->subscriber_id, reterr), reterr);
+    if (f->world->bug != WORLD_BUG_LETTER_ALONE)
+        *ret_id = put_letter(f, sub, event->global_sequence, error, attempts);
+    fake_put(f, sub, checkpoint);
+    fake_sync(f);
+    return fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
+}
+
+static bool is_asked_for(const fake *f, const fake_letter *letter, const hw_letter_query *q)
+{
+    if (q->subscriber_id.s && letter->sub != fake_find(f, q->subscriber_id))
+        return false;
+    if ((q->id > 0 && letter->id != q->id) || letter->id <= q->after_id)
+        return false;
+    if (q->redrives)
+        return letter->state == HW_LETTER_REDRIVE;
+    return q->resolved || !letter->resolved;
+}
+
+int fake_letters(hw_store *base, const hw_letter_query *query, hw_letter_fn fn, void *ctx,
+                 howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, FAKE_ASK, reterr);
+    int64_t left = query->limit ? query->limit : INT64_MAX;
+
+    for (int i = 0; s >= 0 && i < f->letters_n && left > 0; i++) {
+        const fake_letter *letter = &f->letters[i];
+        howdah_event event;
+        hw_letter shown;
+
+        if (!is_asked_for(f, letter, query))
+            continue;
+        left--;
+        fake_event(f->world, letter->sequence, &event);
+        shown = (hw_letter){.id = letter->id,
+                            .source = HW_STR_LIT("sub"),
+                            .subscriber_id = hw_str_of(f->subs[letter->sub].id),
+                            .event = &event,
+                            .error = hw_str_of(letter->error),
+                            .attempts = letter->attempts,
+                            .redrives = letter->redrives,
+                            .state = letter->state,
+                            .resolved_at_us = letter->resolved ? 1 : HW_TIME_ABSENT};
+        if (fn(ctx, &shown) != 0)
+            break;
+    }
+    return s < 0 ? s : fake_leave(store, FAKE_ASK, HOWDAH_OK, reterr);
+}
+
+static bool is_named(const fake *f, const fake_letter *letter, const int64_t *ids, size_t n,
+                     hw_str subscriber_id)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (ids[i] == letter->id)
+            return true;
+    }
+    return n == 0 && (!subscriber_id.s || letter->sub == fake_find(f, subscriber_id));
+}
+
+int fake_letters_mark(hw_store *base, const int64_t *ids, size_t n, hw_str subscriber_id,
+                      hw_letter_state state, hw_str reason, int64_t *ret_n, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, FAKE_WRITE, reterr);
+    int64_t marked = 0;
+
+    (void)reason;
+    for (int i = 0; s >= 0 && i < f->letters_n; i++) {
+        fake_letter *letter = &f->letters[i];
+
+        if (letter->resolved || !is_named(f, letter, ids, n, subscriber_id))
+            continue;
+        letter->state = state;
+        letter->resolved = state == HW_LETTER_DISCARDED;
+        letter->redrives += state == HW_LETTER_REDRIVE;
+        marked++;
+    }
+    if (s < 0)
+        return s;
+    if (ret_n)
+        *ret_n = marked;
+    fake_sync(f);
+    return fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
+}
+
+static void settle(fake *f, int64_t id, hw_letter_state state)
+{
+    fake_letter *letter = &f->letters[id - 1];
+
+    letter->state = state;
+    letter->attempts++;
+    letter->resolved = state == HW_LETTER_REDRIVEN;
+    fake_sync(f);
+}
+
+int fake_letter_settle(hw_store *base, hw_str subscriber_id, int64_t token, int64_t id,
+                       hw_letter_state state, hw_str error, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, store->in_transaction ? FAKE_ASK : FAKE_WRITE, reterr);
+
+    (void)error;
+    if (s < 0)
+        return s;
+    if (fake_row(f, subscriber_id, token) == WORLD_NOBODY)
+        return fake_leave(store, FAKE_WRITE, fake_lost(subscriber_id, reterr), reterr);
+    if (store->in_transaction) {
+        store->work.letter = id;
+        store->work.state = state;
+    } else {
+        settle(f, id, state);
+    }
+    return fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
+}
+
+/* --------------------------------------------------------------------------- skips */
+
+int fake_do_skip(hw_store *base, const hw_checkpoint *checkpoint, hw_range range, int64_t age_ms,
+                 hw_str reason, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, FAKE_WRITE, reterr);
+    int sub;
+
+    (void)reason;
+    if (s < 0)
+        return s;
+    sub = fake_row(f, checkpoint->subscriber_id, checkpoint->token);
+    if (sub == WORLD_NOBODY)
+        return fake_leave(store, FAKE_WRITE, fake_lost(checkpoint->subscriber_id, reterr), reterr);
+    assert(f->skips_n < FAKE_SKIPS);
+    f->skips[f->skips_n++] = (fake_skip){.sub = sub, .range = range, .age_ms = age_ms};
+    if (f->hooks.skipped)
+        f->hooks.skipped(f->hooks.ctx, sub, range);
+    fake_put(f, sub, checkpoint);
+    fake_sync(f);
+    return fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
+}
+
+int fake_skips(hw_store *base, hw_str subscriber_id, bool resolved, hw_skip_fn fn, void *ctx,
+               howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, FAKE_ASK, reterr);
+
+    for (int i = 0; s >= 0 && i < f->skips_n; i++) {
+        const fake_skip *skip = &f->skips[i];
+        hw_skip shown = {.id = i + 1,
+                         .subscriber_id = hw_str_of(f->subs[skip->sub].id),
+                         .range = skip->range,
+                         .age_ms = skip->age_ms,
+                         .resolved_at_us = skip->resolved ? 1 : HW_TIME_ABSENT};
+
+        if (skip->sub != fake_find(f, subscriber_id) || (skip->resolved && !resolved))
+            continue;
+        if (fn(ctx, &shown) != 0)
+            break;
+    }
+    return s < 0 ? s : fake_leave(store, FAKE_ASK, HOWDAH_OK, reterr);
+}
+
+int fake_skip_resolve(hw_store *base, int64_t id, hw_str resolution, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, FAKE_WRITE, reterr);
+
+    (void)resolution;
+    if (s < 0)
+        return s;
+    if (id < 1 || id > f->skips_n)
+        return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no skip %lld", (long long)id);
+    f->skips[id - 1].resolved = true;
+    return fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
+}
+
+/* ---------------------------------------------------------- handlers' transactions */
+
+int fake_begin(hw_store *base, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    int s = fake_enter(store, FAKE_ASK, reterr);
+
+    assert(!store->in_transaction);
+    if (s >= 0)
+        s = fake_leave(store, FAKE_ASK, HOWDAH_OK, reterr);
+    store->in_transaction = s >= 0;
+    store->work = (fake_work){0};
+    return s;
+}
+
+void *fake_handle(hw_store *base)
+{
+    return base;
+}
+
+void fake_effect(hw_store *tx, int64_t sequence)
+{
+    fake_store *store = (fake_store *)tx;
+
+    assert(store->in_transaction && store->work.effect == 0);
+    store->work.effect = sequence;
+}
+
+void fake_rollback(hw_store *base)
+{
+    ((fake_store *)base)->in_transaction = false;
+}
+
+static void carry_out(fake *f, int sub, const fake_work *work, const hw_checkpoint *checkpoint)
+{
+    if (work->effect > 0 && f->hooks.effect)
+        f->hooks.effect(f->hooks.ctx, sub, work->effect);
+    if (work->letter > 0)
+        settle(f, work->letter, work->state);
+    if (f->world->bug != WORLD_BUG_COMMIT_FORGETS)
+        fake_put(f, sub, checkpoint);
+    fake_sync(f);
+}
+
+static void keep_for_later(fake *f, int sub, const fake_work *work, const hw_checkpoint *checkpoint)
+{
+    fake_late *late = &f->late[sub];
+
+    *late = (fake_late){.open = true,
+                        .work = *work,
+                        .token = checkpoint->token,
+                        .high = checkpoint->high,
+                        .owed_n = checkpoint->owed_n,
+                        .anchor = checkpoint->anchor};
+    assert(checkpoint->owed_n <= FAKE_OWED);
+    if (checkpoint->owed_n > 0)
+        memcpy(late->owed, checkpoint->owed, checkpoint->owed_n * sizeof *late->owed);
+}
+
+void fake_settle_late(fake *f, int sub)
+{
+    fake_late *late = &f->late[sub];
+    hw_checkpoint checkpoint = {.subscriber_id = hw_str_of(f->subs[sub].id),
+                                .token = late->token,
+                                .high = late->high,
+                                .owed = late->owed,
+                                .owed_n = late->owed_n,
+                                .anchor = late->anchor};
+
+    if (!late->open)
+        return;
+    late->open = false;
+    if (dice_roll(&f->world->dice, 2) == 0)
+        carry_out(f, sub, &late->work, &checkpoint);
+}
+
+int fake_commit(hw_store *base, const hw_checkpoint *checkpoint, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    bool was_open = store->in_transaction;
+    int s = fake_enter(store, FAKE_COMMIT, reterr);
+    int sub;
+
+    if (s >= 0 && (!was_open || !store->in_transaction))
+        s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "the transaction is gone with its session");
+    if (s < 0) {
+        store->in_transaction = false;
+        return s;
+    }
+    sub = fake_row(f, checkpoint->subscriber_id, checkpoint->token);
+    store->in_transaction = false;
+    if (sub == WORLD_NOBODY)
+        return fake_leave(store, FAKE_COMMIT, fake_lost(checkpoint->subscriber_id, reterr), reterr);
+    if (store->late) {
+        keep_for_later(f, sub, &store->work, checkpoint);
+        store->cut_after = true;
+        return fake_leave(store, FAKE_COMMIT, HOWDAH_OK, reterr);
+    }
+    carry_out(f, sub, &store->work, checkpoint);
+    return fake_leave(store, FAKE_COMMIT, HOWDAH_OK, reterr);
+}

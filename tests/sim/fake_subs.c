@@ -1,0 +1,592 @@
+/* fake_subs.c - rows of subscriptions, evidence and bell of the simulated store; see fake.h. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "engine/pattern.h"
+#include "fake.h"
+
+static fake *server_of(hw_store *base)
+{
+    return ((fake_store *)base)->client->server;
+}
+
+static bool is_text(const char *text, hw_str s)
+{
+    return strlen(text) == s.len && memcmp(text, s.s, s.len) == 0;
+}
+
+static void copy_text(char *out, size_t size, hw_str s)
+{
+    (void)snprintf(out, size, "%.*s", (int)s.len, s.s ? s.s : "");
+}
+
+int fake_find(const fake *f, hw_str id)
+{
+    for (int i = 0; i < f->subs_n; i++) {
+        if (is_text(f->subs[i].id, id))
+            return i;
+    }
+    return WORLD_NOBODY;
+}
+
+bool fake_matches(const fake_sub *sub, const world *w, int64_t sequence)
+{
+    return !sub->has_pattern ||
+           hw_pattern_matches(hw_str_of(sub->pattern),
+                              hw_str_of(world_type_names[w->numbers[sequence].type]));
+}
+
+bool fake_is_owed(const fake_sub *sub, int64_t sequence)
+{
+    for (size_t i = 0; i < sub->owed_n && sub->owed[i].first <= sequence; i++) {
+        if (sequence <= sub->owed[i].last)
+            return true;
+    }
+    return false;
+}
+
+/* ---------------------------------------------------------------------- durability */
+
+static void copy_sub(fake_sub *to, const fake_sub *from)
+{
+    memcpy(to, from, offsetof(fake_sub, owed));
+    memcpy(to->owed, from->owed, from->owed_n * sizeof *from->owed);
+    memcpy(&to->owed_n, &from->owed_n, sizeof *to - offsetof(fake_sub, owed_n));
+}
+
+void fake_sync(fake *f)
+{
+    if (!f->dirty)
+        return;
+    for (int i = 0; i < f->subs_n; i++)
+        copy_sub(&f->durable[i], &f->subs[i]);
+    f->dirty = false;
+}
+
+/* What this operation did is durable, and with it all before. */
+static void changed(fake *f)
+{
+    f->dirty = true;
+    fake_sync(f);
+}
+
+void fake_crash(fake *f, bool lose_tail)
+{
+    for (int i = 0; i < f->subs_n; i++) {
+        if (f->late[i].open) /* its COMMIT was not written */
+            f->late[i].open = false;
+        if (lose_tail && f->dirty)
+            copy_sub(&f->subs[i], &f->durable[i]);
+        f->subs[i].lock = 0;
+    }
+    if (lose_tail)
+        f->dirty = false;
+    for (uint64_t i = 1; i <= f->sessions_n; i++)
+        f->sessions[i % FAKE_SESSIONS].alive = false;
+    f->armed = false;
+}
+
+/* ------------------------------------------------------------------------- evidence */
+
+static int owners(hw_store *base, uint64_t **ret_ids, size_t *ret_n, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    uint64_t ids[WORLD_TXNS];
+    int s = fake_enter(store, FAKE_ASK, reterr);
+    int n;
+
+    if (s < 0)
+        return s;
+    n = f->by_fence ? -1 : world_owners(f->world, ids, WORLD_TXNS);
+    s = fake_leave(store, FAKE_ASK, n < 0 ? HOWDAH_END : HOWDAH_OK, reterr);
+    if (s != HOWDAH_OK)
+        return s;
+    *ret_ids = hw_alloc((size_t)n * sizeof *ids + 1);
+    if (!*ret_ids)
+        return hw_fail_no_memory(reterr);
+    memcpy(*ret_ids, ids, (size_t)n * sizeof *ids);
+    *ret_n = (size_t)n;
+    return HOWDAH_OK;
+}
+
+static int gaps(hw_store *base, int64_t first, int64_t last, hw_range_fn fn, void *ctx,
+                howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    const world *w = server_of(base)->world;
+    int s = fake_enter(store, FAKE_ASK, reterr);
+
+    if (s < 0)
+        return s;
+    for (int64_t n = first; n <= last;) {
+        hw_range gap = {n, n};
+
+        if (world_is_visible(w, n)) {
+            n++;
+            continue;
+        }
+        while (gap.last < last && !world_is_visible(w, gap.last + 1))
+            gap.last++;
+        if (fn(ctx, gap) != 0)
+            break;
+        n = gap.last + 1;
+    }
+    return fake_leave(store, FAKE_ASK, HOWDAH_OK, reterr);
+}
+
+static int blockers(hw_store *base, hw_blocker_fn fn, void *ctx, howdah_error *reterr)
+{
+    (void)base, (void)fn, (void)ctx, (void)reterr;
+    return HOWDAH_OK;
+}
+
+static int timeline(hw_store *base, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr)
+{
+    (void)base, (void)reterr;
+    (void)snprintf(ret_text, HW_TIMELINE_SIZE, "simulated");
+    return HOWDAH_OK;
+}
+
+static int verify(hw_store *base, const hw_anchor *anchor, int64_t high, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    const world *w = server_of(base)->world;
+    int s = fake_enter(store, FAKE_ASK, reterr);
+    hw_uuid id = {{0}};
+
+    if (s < 0)
+        return s;
+    memcpy(id.b, &anchor->sequence, sizeof anchor->sequence);
+    if (high > w->drawn)
+        s = hw_fail(reterr, HOWDAH_NOT_FOUND, "no number above %d was drawn", (int)w->drawn);
+    else if (anchor->sequence > 0 &&
+             (!world_is_visible(w, anchor->sequence) || !hw_uuid_equal(&id, &anchor->id)))
+        s = hw_fail(reterr, HOWDAH_NOT_FOUND, "event %lld is another one",
+                    (long long)anchor->sequence);
+    return fake_leave(store, FAKE_ASK, s, reterr);
+}
+
+/* ----------------------------------------------------------------------------- rows */
+
+static void show_row(const fake *f, const fake_sub *sub, hw_sub_row *ret_row)
+{
+    *ret_row = (hw_sub_row){
+        .subscriber_id = hw_str_of(sub->id),
+        .pattern = sub->has_pattern ? hw_str_of(sub->pattern) : HW_STR_NULL,
+        .high = sub->high,
+        .owed = sub->owed,
+        .owed_n = sub->owed_n,
+        .anchor = sub->anchor,
+        .timeline = hw_str_of("simulated"),
+        .token = sub->token,
+        .owner = sub->owned ? hw_str_of(sub->owner) : HW_STR_NULL,
+        .held = fake_session_alive(f, sub->lock) || sub->lease_until_us > fake_clock_us(f),
+        .status = sub->status,
+        .reason = sub->reason[0] ? hw_str_of(sub->reason) : HW_STR_NULL,
+        .suspect_sequence = sub->suspect_sequence,
+        .suspect_attempts = sub->suspect_attempts,
+    };
+}
+
+int fake_lost(hw_str id, howdah_error *reterr)
+{
+    return hw_fail(reterr, HOWDAH_LOST, "the token of %.*s is another one", (int)id.len, id.s);
+}
+
+static int fail_not_found(hw_str id, howdah_error *reterr)
+{
+    return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no subscription %.*s", (int)id.len, id.s);
+}
+
+int fake_row(fake *f, hw_str id, int64_t token)
+{
+    int sub = fake_find(f, id);
+
+    if (sub == WORLD_NOBODY)
+        return WORLD_NOBODY;
+    fake_settle_late(f, sub); /* whoever needs the row waits for the one who has it */
+    if (f->subs[sub].token != token && f->world->bug != WORLD_BUG_TOKEN_UNCHECKED)
+        return WORLD_NOBODY;
+    return sub;
+}
+
+static void put_place(fake_sub *sub, int64_t high, const hw_range *owed, size_t owed_n)
+{
+    assert(owed_n <= FAKE_OWED);
+    sub->high = high;
+    sub->owed_n = owed_n;
+    for (size_t i = 0; i < owed_n; i++) {
+        assert(owed[i].first >= 1 && owed[i].first <= owed[i].last && owed[i].last <= high);
+        assert(i == 0 || owed[i - 1].last < owed[i].first);
+        sub->owed[i] = owed[i];
+    }
+}
+
+void fake_put(fake *f, int sub, const hw_checkpoint *checkpoint)
+{
+    if (checkpoint->high < f->subs[sub].high && f->hooks.wrong)
+        f->hooks.wrong(f->hooks.ctx, sub, "a checkpoint lowers high");
+    put_place(&f->subs[sub], checkpoint->high, checkpoint->owed, checkpoint->owed_n);
+    f->subs[sub].anchor = checkpoint->anchor;
+    world_note(f->world, 30 + (uint64_t)sub, (uint64_t)checkpoint->high);
+    f->dirty = true;
+    if (f->hooks.stored)
+        f->hooks.stored(f->hooks.ctx, sub);
+}
+
+static int create(hw_store *base, hw_str subscriber_id, hw_str pattern, int64_t high,
+                  const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, FAKE_WRITE, reterr);
+    int sub;
+
+    if (s < 0)
+        return s;
+    sub = fake_find(f, subscriber_id);
+    if (ret_created)
+        *ret_created = sub == WORLD_NOBODY;
+    if (sub == WORLD_NOBODY) {
+        assert(f->subs_n < FAKE_SUBS);
+        sub = f->subs_n++;
+        memset(&f->subs[sub], 0, sizeof f->subs[sub]);
+        copy_text(f->subs[sub].id, sizeof f->subs[sub].id, subscriber_id);
+        put_place(&f->subs[sub], high, owed, owed_n);
+        if (f->hooks.created)
+            f->hooks.created(f->hooks.ctx, sub);
+    }
+    copy_text(f->subs[sub].pattern, sizeof f->subs[sub].pattern, pattern);
+    f->subs[sub].has_pattern = pattern.s != NULL;
+    changed(f);
+    return fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
+}
+
+static int load(hw_store *base, hw_str subscriber_id, hw_sub_row_fn fn, void *ctx,
+                howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, FAKE_ASK, reterr);
+    int sub;
+    hw_sub_row row;
+
+    if (s < 0)
+        return s;
+    sub = fake_find(f, subscriber_id);
+    if (sub == WORLD_NOBODY)
+        return fail_not_found(subscriber_id, reterr);
+    s = fake_leave(store, FAKE_ASK, HOWDAH_OK, reterr);
+    if (s < 0)
+        return s;
+    show_row(f, &f->subs[sub], &row);
+    (void)fn(ctx, &row);
+    return HOWDAH_OK;
+}
+
+static int list(hw_store *base, hw_sub_row_fn fn, void *ctx, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, FAKE_ASK, reterr);
+
+    for (int i = 0; s >= 0 && i < f->subs_n; i++) {
+        hw_sub_row row;
+
+        show_row(f, &f->subs[i], &row);
+        if (fn(ctx, &row) != 0)
+            break;
+    }
+    return s < 0 ? s : fake_leave(store, FAKE_ASK, HOWDAH_OK, reterr);
+}
+
+/* ------------------------------------------------------------------------ ownership */
+
+static bool can_take(const fake *f, const fake_sub *sub, const hw_take *take, uint64_t session)
+{
+    if (take->instance == HW_INSTANCE_COORDINATED)
+        return sub->lock == session || !fake_session_alive(f, sub->lock);
+    if (take->instance == HW_INSTANCE_LEASE)
+        return !sub->owned || sub->lease_until_us <= fake_clock_us(f);
+    return true;
+}
+
+static int take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *ctx,
+                howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    fake_sub *sub;
+    hw_sub_row row;
+    int s = fake_enter(store, FAKE_WRITE, reterr);
+    int at;
+
+    if (s < 0)
+        return s;
+    at = fake_find(f, take->subscriber_id);
+    if (at == WORLD_NOBODY)
+        return fake_leave(store, FAKE_WRITE, fail_not_found(take->subscriber_id, reterr), reterr);
+    sub = &f->subs[at];
+    if (!can_take(f, sub, take, store->session))
+        return fake_leave(store, FAKE_WRITE, HOWDAH_END, reterr);
+    fake_settle_late(f, at);
+    show_row(f, sub, &row);
+    row.token = ++sub->token;
+    sub->lock = take->instance == HW_INSTANCE_COORDINATED ? store->session : 0;
+    sub->lease_until_us =
+        take->instance == HW_INSTANCE_LEASE ? fake_clock_us(f) + take->lease_ms * 1000 : 0;
+    world_note(f->world, 40 + (uint64_t)at, (uint64_t)sub->token);
+    s = fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
+    if (s >= 0)
+        (void)fn(ctx, &row); /* with the owner before */
+    copy_text(sub->owner, sizeof sub->owner, take->owner);
+    sub->owned = true;
+    changed(f);
+    return s;
+}
+
+static int release(hw_store *base, hw_str subscriber_id, int64_t token, hw_instance instance,
+                   howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, FAKE_WRITE, reterr);
+    int sub;
+
+    (void)instance;
+    if (s < 0)
+        return s;
+    sub = fake_find(f, subscriber_id);
+    if (sub != WORLD_NOBODY && f->subs[sub].lock == store->session)
+        f->subs[sub].lock = 0; /* the lock is the session's, whatever the token */
+    sub = fake_row(f, subscriber_id, token);
+    if (sub != WORLD_NOBODY && f->subs[sub].token == token) {
+        f->subs[sub].owned = false;
+        f->subs[sub].lease_until_us = 0;
+        changed(f);
+    }
+    return fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
+}
+
+static bool has_redrives(const fake *f, int sub)
+{
+    for (int i = 0; i < f->letters_n; i++) {
+        if (f->letters[i].sub == sub && f->letters[i].state == HW_LETTER_REDRIVE)
+            return true;
+    }
+    return false;
+}
+
+static void tell_news(fake *f, const hw_checkpoint *c, int64_t lease_ms, int sub,
+                      hw_sub_news *ret_news)
+{
+    *ret_news = (hw_sub_news){.lost = sub == WORLD_NOBODY};
+    (void)c;
+    if (sub == WORLD_NOBODY)
+        return;
+    ret_news->status = f->subs[sub].status;
+    ret_news->redrives = has_redrives(f, sub);
+    if (lease_ms > 0 && f->subs[sub].lease_until_us > 0)
+        f->subs[sub].lease_until_us = fake_clock_us(f) + lease_ms * 1000;
+}
+
+static int checkpoint(hw_store *base, const hw_checkpoint *checkpoints, size_t n, int64_t lease_ms,
+                      hw_sub_news *ret_news, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, FAKE_WRITE, reterr);
+
+    for (size_t i = 0; s >= 0 && i < n; i++) {
+        int sub = fake_row(f, checkpoints[i].subscriber_id, checkpoints[i].token);
+
+        if (sub != WORLD_NOBODY)
+            fake_put(f, sub, &checkpoints[i]);
+        tell_news(f, &checkpoints[i], lease_ms, sub, &ret_news[i]);
+    }
+    return s < 0 ? s : fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
+}
+
+static int poll(hw_store *base, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
+                hw_sub_news *ret_news, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, FAKE_WRITE, reterr);
+
+    for (size_t i = 0; s >= 0 && i < n; i++)
+        tell_news(f, &subs[i], lease_ms, fake_row(f, subs[i].subscriber_id, subs[i].token),
+                  &ret_news[i]);
+    return s < 0 ? s : fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
+}
+
+static int suspect(hw_store *base, hw_str subscriber_id, int64_t token, int64_t sequence,
+                   int64_t attempts, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, FAKE_WRITE, reterr);
+    int sub;
+
+    if (s < 0)
+        return s;
+    sub = fake_row(f, subscriber_id, token);
+    if (sub == WORLD_NOBODY)
+        return fake_leave(store, FAKE_WRITE, fake_lost(subscriber_id, reterr), reterr);
+    f->subs[sub].suspect_sequence = sequence;
+    f->subs[sub].suspect_attempts = attempts;
+    changed(f);
+    return fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
+}
+
+static int set_status(hw_store *base, hw_str subscriber_id, int64_t token, hw_sub_status status,
+                      hw_str reason, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, FAKE_WRITE, reterr);
+    int sub;
+
+    if (s < 0)
+        return s;
+    sub = fake_find(f, subscriber_id);
+    if (sub == WORLD_NOBODY)
+        s = fail_not_found(subscriber_id, reterr);
+    else if (token > 0 && fake_row(f, subscriber_id, token) == WORLD_NOBODY)
+        s = fake_lost(subscriber_id, reterr);
+    if (s >= 0) {
+        f->subs[sub].status = status;
+        copy_text(f->subs[sub].reason, sizeof f->subs[sub].reason, reason);
+        changed(f);
+    }
+    return fake_leave(store, FAKE_WRITE, s, reterr);
+}
+
+static int reset(hw_store *base, hw_str subscriber_id, int64_t high, const hw_range *owed,
+                 size_t owed_n, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, FAKE_WRITE, reterr);
+    int sub;
+
+    if (s < 0)
+        return s;
+    sub = fake_find(f, subscriber_id);
+    if (sub == WORLD_NOBODY)
+        return fake_leave(store, FAKE_WRITE, fail_not_found(subscriber_id, reterr), reterr);
+    fake_settle_late(f, sub);
+    put_place(&f->subs[sub], high, owed, owed_n);
+    f->subs[sub].token++;
+    f->subs[sub].anchor = (hw_anchor){0};
+    f->subs[sub].owned = false;
+    f->subs[sub].lease_until_us = 0;
+    f->subs[sub].suspect_sequence = f->subs[sub].suspect_attempts = 0;
+    changed(f);
+    return fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
+}
+
+static int remove_sub(hw_store *base, hw_str subscriber_id, howdah_error *reterr)
+{
+    (void)base, (void)subscriber_id;
+    return hw_fail(reterr, HOWDAH_READ_ONLY, "subscriptions of this world stay");
+}
+
+/* ------------------------------------------------------------------------- the bell */
+
+static int session(hw_store *base, uint64_t *ret_session, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    int s = fake_enter(store, FAKE_READ, reterr);
+
+    if (s < 0)
+        return s;
+    *ret_session = store->session;
+    return fake_leave(store, FAKE_READ, HOWDAH_OK, reterr);
+}
+
+static int listen(hw_store *base, bool general, const hw_str *types, size_t types_n,
+                  howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    int s = fake_enter(store, FAKE_ASK, reterr);
+
+    (void)general, (void)types, (void)types_n;
+    if (s < 0)
+        return s;
+    server_of(base)->sessions[store->session % FAKE_SESSIONS].listens = true;
+    return fake_leave(store, FAKE_ASK, HOWDAH_OK, reterr);
+}
+
+static int arm(hw_store *base, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    int s = fake_enter(store, FAKE_ASK, reterr);
+
+    if (s < 0)
+        return s;
+    server_of(base)->armed = true;
+    return fake_leave(store, FAKE_ASK, HOWDAH_OK, reterr);
+}
+
+static int ring(hw_store *base, const hw_str *types, size_t types_n, howdah_error *reterr)
+{
+    (void)base, (void)types, (void)types_n, (void)reterr;
+    return HOWDAH_OK;
+}
+
+static int wait_bell(hw_store *base, int64_t ms, howdah_error *reterr)
+{
+    fake_client *client = ((fake_store *)base)->client;
+    bool rang = client->bell;
+
+    (void)ms, (void)reterr;
+    client->bell = false;
+    return rang ? HOWDAH_OK : HOWDAH_END;
+}
+
+static int no_fd(hw_store *base)
+{
+    (void)base;
+    return -1;
+}
+
+const hw_sub_ops fake_sub_ops = {
+    .owners = owners,
+    .gaps = gaps,
+    .blockers = blockers,
+    .timeline = timeline,
+    .verify = verify,
+    .create = create,
+    .load = load,
+    .list = list,
+    .take = take,
+    .release = release,
+    .checkpoint = checkpoint,
+    .poll = poll,
+    .suspect = suspect,
+    .set_status = set_status,
+    .reset = reset,
+    .remove = remove_sub,
+    .dead_letter = fake_dead_letter,
+    .letters = fake_letters,
+    .letters_mark = fake_letters_mark,
+    .letter_settle = fake_letter_settle,
+    .skip = fake_do_skip,
+    .skips = fake_skips,
+    .skip_resolve = fake_skip_resolve,
+    .begin = fake_begin,
+    .handle = fake_handle,
+    .commit = fake_commit,
+    .rollback = fake_rollback,
+    .session = session,
+    .listen = listen,
+    .arm = arm,
+    .ring = ring,
+    .wait = wait_bell,
+    .fd = no_fd,
+};
