@@ -10,6 +10,8 @@
  */
 #include "store/pg/pg.h"
 
+/* Macros inside the texts would be spread like stairs. */
+/* clang-format off */
 #define SUBS "@schema@.subscriptions"
 #define LETTERS "@schema@.dead_letters"
 
@@ -47,12 +49,13 @@
 /* A row as subs.c decodes it; from s, but for the token, the owner and the time before. */
 #define ROW(token, owner, updated_at, held)                                                        \
     "s.subscriber_id, s.pattern, s.high, s.owed, s.anchor_sequence, s.anchor_id, s.timeline,"      \
-    " " token ", " owner ", " held ", s.status, s.reason, s.suspect_sequence, s.suspect_attempts," \
-    " s.created_at, " updated_at ","                                                               \
-    " (SELECT count(*) FROM " LETTERS " AS d WHERE d.resolved_at IS NULL AND " OF(                 \
-        "s.subscriber_id") "),"                                                                    \
-                           " (SELECT count(*) FROM @schema@.skips AS d WHERE d.resolved_at IS "    \
-                           "NULL AND " OF("s.subscriber_id") ")"
+    " " token ", " owner ", " held ", s.status, s.reason, s.suspect_sequence,"                     \
+    " s.suspect_attempts, s.created_at, " updated_at ","                                           \
+    " (SELECT count(*) FROM " LETTERS " AS d WHERE d.resolved_at IS NULL"                          \
+    "  AND " OF("s.subscriber_id") "),"                                                            \
+    " (SELECT count(*) FROM @schema@.skips AS d WHERE d.resolved_at IS NULL"                       \
+    "  AND " OF("s.subscriber_id") ")"
+/* clang-format on */
 
 #define NEXT_TOKEN "greatest(s.token + 1, nextval(@token_text@::regclass))"
 
@@ -98,36 +101,34 @@ static const Oid create_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID
 static const Oid list_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8};
 static const Oid take_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT4, HW_OID_INT8, HW_OID_BOOL};
 static const Oid release_types[] = {HW_OID_TEXT, HW_OID_INT8};
-static const Oid checkpoint_types[] = {HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY,
-                                       HW_OID_INT8_ARRAY, HW_OID_UUID_ARRAY, HW_OID_INT4_ARRAY,
-                                       HW_OID_INT4_ARRAY, HW_OID_INT8_ARRAY, HW_OID_TEXT,
-                                       HW_OID_INT8};
+static const Oid checkpoint_types[] = {
+    HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_UUID_ARRAY,
+    HW_OID_INT4_ARRAY, HW_OID_INT4_ARRAY, HW_OID_INT8_ARRAY, HW_OID_TEXT,       HW_OID_INT8};
 static const Oid poll_types[] = {HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8};
 static const Oid suspect_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8};
 static const Oid status_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT, HW_OID_TEXT};
 static const Oid reset_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8_ARRAY};
 /* $1..$7 of MOVE, then: of a letter $8 error $9 attempts and the event, of a skip its own */
 static const Oid move_types[] = {
-    HW_OID_TEXT,        HW_OID_INT8, HW_OID_INT8,  HW_OID_INT8_ARRAY, HW_OID_INT8,
-    HW_OID_UUID,        HW_OID_TEXT, HW_OID_TEXT,  HW_OID_INT8,       HW_OID_INT8,
-    HW_OID_UUID,        HW_OID_TEXT, HW_OID_INT8,  HW_OID_TEXT,       HW_OID_JSON,
-    HW_OID_BYTEA,       HW_OID_TEXT, HW_OID_JSON,  HW_OID_TEXT,       HW_OID_UUID,
-    HW_OID_TEXT,        HW_OID_TIMESTAMPTZ,        HW_OID_TIMESTAMPTZ, HW_OID_UUID,
-    HW_OID_INT4,        HW_OID_UUID, HW_OID_TEXT,  HW_OID_INT4};
+    HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8_ARRAY,  HW_OID_INT8,        HW_OID_UUID,
+    HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,        HW_OID_UUID,        HW_OID_TEXT,
+    HW_OID_INT8, HW_OID_TEXT, HW_OID_JSON, HW_OID_BYTEA,       HW_OID_TEXT,        HW_OID_JSON,
+    HW_OID_TEXT, HW_OID_UUID, HW_OID_TEXT, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ, HW_OID_UUID,
+    HW_OID_INT4, HW_OID_UUID, HW_OID_TEXT, HW_OID_INT4};
 static const Oid skip_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8_ARRAY,
                                  HW_OID_INT8, HW_OID_UUID, HW_OID_TEXT, HW_OID_INT8,
                                  HW_OID_INT8, HW_OID_INT8, HW_OID_TEXT};
 static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,
                                     HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL};
 static const Oid mark_types[] = {HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
-static const Oid settle_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_TEXT,
-                                   HW_OID_TEXT};
+static const Oid settle_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_TEXT, HW_OID_TEXT};
 static const Oid skips_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8, HW_OID_INT8};
 static const Oid resolve_types[] = {HW_OID_INT8, HW_OID_TEXT};
 
 #define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
 
-/* clang-format off: macros inside the texts would be spread like stairs */
+/* Macros inside the texts would be spread like stairs. */
+/* clang-format off */
 const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     /* ---- the evidence */
     [HW_PG_OWNERS] =
