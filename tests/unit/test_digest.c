@@ -1,4 +1,4 @@
-/* test_digest.c - SHA-256 and the system's randomness. */
+/* test_digest.c - SHA-256, MD5 and the system's randomness. */
 #include "unit.h"
 
 #include <sys/wait.h>
@@ -23,6 +23,17 @@ static void sha256_follows_the_test_vectors_of_fips_180(void **state)
     assert_true(hw_sha256("", 0, digest));
     assert_memory_equal(digest, of_empty, sizeof digest);
     assert_true(hw_sha256("abc", 3, digest));
+    assert_memory_equal(digest, of_abc, sizeof digest);
+}
+
+static void md5_follows_the_test_vectors_of_rfc_1321(void **state)
+{
+    static const uint8_t of_abc[HW_MD5_BYTES] = {0x90, 0x01, 0x50, 0x98, 0x3c, 0xd2, 0x4f, 0xb0,
+                                                 0xd6, 0x96, 0x3f, 0x7d, 0x28, 0xe1, 0x7f, 0x72};
+    uint8_t digest[HW_MD5_BYTES];
+
+    (void)state;
+    assert_true(hw_md5("abc", 3, digest));
     assert_memory_equal(digest, of_abc, sizeof digest);
 }
 
@@ -92,6 +103,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sha256_follows_the_test_vectors_of_fips_180),
+        cmocka_unit_test(md5_follows_the_test_vectors_of_rfc_1321),
         cmocka_unit_test(random_bytes_differ_in_small_and_large_requests),
         cmocka_unit_test(random_numbers_use_all_their_bits),
         cmocka_unit_test(a_child_does_not_repeat_its_parents_bytes),
