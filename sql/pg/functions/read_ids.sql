@@ -16,7 +16,7 @@ $howdah$;
 -- read_ranges(firsts bigint[], lasts bigint[], max_count bigint, type, pattern)
 --     -> rows of all_events, by sequence
 --
--- What lies inside any of the sequence ranges (ascending, disjoint), in one snapshot: how a live
+-- What lies inside any of the sequence ranges (disjoint, in any order), in one snapshot: how a live
 -- tail comes back for numbers that committed late.  type and pattern filter, unless NULL.
 -- Reads: events.  Writes, locks: nothing.
 DROP FUNCTION IF EXISTS @schema@.read_ranges(bigint[], bigint[], bigint);
@@ -29,13 +29,13 @@ AS $howdah$
     SELECT e.*
     FROM (SELECT CASE WHEN read_ranges.pattern IS NOT NULL
                       THEN @schema@.pattern_regex(read_ranges.pattern) END AS regex) AS p,
-         unnest(firsts, lasts) WITH ORDINALITY AS r(first, last, n),
+         unnest(firsts, lasts) AS r(first, last),
          LATERAL (SELECT * FROM @schema@.all_events AS x
                   WHERE x.global_sequence BETWEEN r.first AND r.last
                     AND (read_ranges.type IS NULL OR x.type = read_ranges.type)
                     AND (p.regex IS NULL OR x.type ~ p.regex)
                   ORDER BY x.global_sequence LIMIT max_count) AS e
-    ORDER BY r.n, e.global_sequence LIMIT max_count
+    ORDER BY e.global_sequence LIMIT max_count
 $howdah$;
 
 -- stream_version(stream text) -> bigint: the version of a stream's last event, 0 without one.
