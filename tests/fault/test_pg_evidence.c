@@ -120,6 +120,13 @@ static int keep_blocker(void *ctx, const hw_blocker *blocker)
     return 0;
 }
 
+static int keep_writer(void *ctx, const howdah_fact *fact)
+{
+    if (strcmp(fact->key, "oldest_writer") == 0)
+        (void)snprintf(ctx, 200, "%s", fact->value);
+    return 0;
+}
+
 static void an_owner_keeps_its_name_when_it_is_prepared(void **state)
 {
     pgt *t = *state;
@@ -145,6 +152,9 @@ static void an_owner_keeps_its_name_when_it_is_prepared(void **state)
     assert_int_equal(only(store), id);
     pgt_ok(store->ops->subs->blockers(store, keep_blocker, name, &pgt_error));
     (void)snprintf(expected, sizeof expected, "prepared own %s", t->schema);
+    assert_string_equal(name, expected);
+    name[0] = '\0';
+    pgt_ok(store->ops->status(store, keep_writer, name, &pgt_error));
     assert_string_equal(name, expected);
     pgt_run(t, t->admin, "COMMIT PREPARED 'own %s'", t->schema);
     assert_int_equal(count(store), 0);
@@ -202,7 +212,7 @@ static void the_numbers_of_another_bus_are_not_ours(void **state)
 /* ---- the proof: what was buried never appears */
 
 #define WRITERS 8
-#define RACE_MS 4000
+#define RACE_MS 3000
 #define NUMBERS_MAX 400000
 
 typedef enum fate { UNKNOWN, MISSING, SEEN, BURIED } fate;
@@ -375,7 +385,7 @@ static void a_number_that_the_owners_prove_dead_never_appears(void **state)
     rows = pgt_result(t, t->admin, "SELECT global_sequence FROM {events}");
     for (int i = 0; i < PQntuples(rows); i++)
         assert_int_equal(r->fate[strtoll(PQgetvalue(rows, i, 0), NULL, 10)], SEEN);
-    print_message("%d events, %lld late, %lld buried, %llu looks, %lld without evidence\n",
+    print_message("# %d events, %lld late, %lld buried, %llu looks, %lld without evidence\n",
                   PQntuples(rows), (long long)r->late, (long long)r->buried,
                   (unsigned long long)r->looks, (long long)r->ends);
     assert_true(PQntuples(rows) > 100 && r->late > 0 && r->buried > 0);

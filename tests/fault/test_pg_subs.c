@@ -2,9 +2,11 @@
  * test_pg_subs.c - what PostgreSQL alone has to do for subscriptions: locks of sessions, leases,
  * tokens, checkpoints that leave nothing behind, and the transaction of a handler.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -210,6 +212,94 @@ static void a_lease_runs_out_by_the_database_clock(void **state)
     assert_true(news.lost);
     assert_int_equal(load(b, ME).high, 0);
     pgt_store_close(a);
+    pgt_store_close(b);
+}
+
+static void behind_a_pooler_a_lease_takes_the_place_of_the_lock(void **state)
+{
+    pgt *t = *state;
+    hw_store *a = pgt_store(t, NULL);
+    hw_store *b = pgt_store(t, NULL);
+    kept k;
+
+    assert_false(((hw_pg *)a)->pooled);
+    ((hw_pg *)a)->pooled = true;
+    make(a, ME);
+    pgt_ok(take(a, ME, HW_INSTANCE_COORDINATED, "a", &k));
+    assert_int_equal(pgt_number(t, t->admin,
+                                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"),
+                     0);
+    assert_true(load(b, ME).held);
+    assert_int_equal(take(b, ME, HW_INSTANCE_COORDINATED, "b", &k), HOWDAH_END);
+    assert_int_equal(a->ops->subs->listen(a, true, NULL, 0, &pgt_error), HOWDAH_END);
+    /* One that is noticed only when another backend has our lock. */
+    while (take(b, ME, HW_INSTANCE_COORDINATED, "b", &k) == HOWDAH_END)
+        (void)usleep(5000);
+    pgt_ok(b->ops->subs->release(b, ME, k.token, HW_INSTANCE_COORDINATED, &pgt_error));
+    ((hw_pg *)b)->backend_pid++;
+    pgt_ok(take(b, ME, HW_INSTANCE_COORDINATED, "b", &k));
+    assert_true(((hw_pg *)b)->pooled);
+    assert_int_equal(pgt_number(t, t->admin,
+                                "SELECT count(*) FROM {subscriptions} WHERE token = %lld"
+                                " AND lease_until IS NOT NULL",
+                                (long long)k.token),
+                     1);
+    pgt_store_close(a);
+    pgt_store_close(b);
+}
+
+static void the_server_looks_for_clients_that_are_gone(void **state)
+{
+    pgt *t = *state;
+    hw_store *store = pgt_store(t, pgt_env("HOWDAH_TEST_PG_TCP"));
+    PGconn *conn = ((hw_pg *)store)->conn;
+
+    assert_string_equal(
+        pgt_text(t, conn,
+                 "SELECT concat_ws(' ', current_setting('tcp_keepalives_idle'),"
+                 " current_setting('tcp_keepalives_interval'),"
+                 " current_setting('tcp_keepalives_count'), current_setting('tcp_user_timeout'))"),
+        "5 2 3 10000");
+    assert_string_equal(
+        pgt_text(t, conn, "SELECT coalesce(current_setting('client_connection_check_interval',"
+                          " true), '1s')"),
+        "1s");
+    pgt_store_close(store);
+}
+
+/* Its backend is in the middle of something, and does not read from the socket. */
+static void an_owner_killed_in_its_handler_is_followed_within_seconds(void **state)
+{
+    pgt *t = *state;
+    hw_store *b = pgt_store(t, NULL);
+    int64_t start;
+    pid_t pid;
+    kept k;
+
+    if (PQserverVersion(t->admin) < 140000) { /* cannot be told to look */
+        pgt_store_close(b);
+        return;
+    }
+    make(b, ME);
+    pid = fork();
+    if (pid == 0) {
+        hw_store *a = pgt_store(t, NULL);
+
+        pgt_ok(take(a, ME, HW_INSTANCE_COORDINATED, "a", &k));
+        PQclear(PQexec(((hw_pg *)a)->conn, "SELECT pg_sleep(600)"));
+        _exit(0);
+    }
+    pgt_wait_for(t, t->admin, 1,
+                 "SELECT count(*) FROM pg_stat_activity WHERE query ~ '^SELECT pg_sleep'");
+    assert_int_equal(take(b, ME, HW_INSTANCE_COORDINATED, "b", &k), HOWDAH_END);
+    start = pgt_now_ms();
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+    while (take(b, ME, HW_INSTANCE_COORDINATED, "b", &k) == HOWDAH_END &&
+           pgt_now_ms() - start < 10000)
+        (void)usleep(10000);
+    assert_string_equal(k.owner, "a");
+    print_message("# followed after %lld ms\n", (long long)(pgt_now_ms() - start));
     pgt_store_close(b);
 }
 
@@ -570,6 +660,9 @@ static const struct CMUnitTest tests[] = {
     PGT_TEST(a_lock_elects_one_owner_and_ends_with_its_session),
     PGT_TEST(a_lock_shows_both_halves_of_the_md5),
     PGT_TEST(a_lease_runs_out_by_the_database_clock),
+    PGT_TEST(behind_a_pooler_a_lease_takes_the_place_of_the_lock),
+    PGT_TEST(the_server_looks_for_clients_that_are_gone),
+    PGT_TEST(an_owner_killed_in_its_handler_is_followed_within_seconds),
     PGT_TEST(tokens_grow_through_removal),
     PGT_TEST(status_and_suspects_are_kept),
     PGT_TEST(a_hundred_checkpoints_are_one_statement_and_hot),

@@ -49,7 +49,16 @@ def fill(bus):
             " SELECT FROM {}.append('a', 'x.y', NULL, bytes => '\\x00ff', content_type => 'a/b');"
             " SELECT FROM {}.append('b', 'z');"
             " BEGIN; SELECT FROM {}.append('b', 'lost'); ROLLBACK;"
-            " SELECT FROM {}.append('b', 'z', expected_version => 1)")
+            " SELECT FROM {}.append('b', 'z', expected_version => 1);"
+            " INSERT INTO {}.subscriptions (subscriber_id, pattern, high, owed, token, anchor_sequence,"
+            "  anchor_id, owner, status, reason) SELECT 'saga', 'x.*', 9, '{2,3,5,5}',"
+            "  nextval('{}.subscriptions_token_seq'), global_sequence, id, 'me', 'halted', 'why'"
+            "  FROM {}.events LIMIT 1;"
+            " INSERT INTO {}.dead_letters (subscriber_id, event_id, global_sequence, error_message, version,"
+            "  recorded_at, revision, schema_version, stream, type, data) SELECT 'saga', id, global_sequence,"
+            "  'no', version, recorded_at, revision, schema_version, stream, type, data FROM {}.events LIMIT 1;"
+            " INSERT INTO {}.skips (subscriber_id, first_sequence, last_sequence, age_ms, reason)"
+            "  VALUES ('saga', 1, 2, 3, 'r')")
 
 
 # ---- functions
@@ -170,12 +179,19 @@ def a_restored_bus_goes_on_where_the_other_was():
     source = Bus("catalogue_goes_on")
     fill(source)
     highest = int(source.one("SELECT last_value FROM {}.events_global_sequence_seq"))
+    token = int(source.one("SELECT token FROM {}.subscriptions"))
     other = restore("catalogue_went_on", pg_dump(source.url))
     command("init", "--quiet", url=other.url)
     command("append", "--quiet", "--expect", "2", "b", "after", "{}", url=other.url)
     rows = other.sql("SELECT global_sequence, version FROM {}.last_event('b')")
     assert rows == [(str(highest + 1), "3")], rows
     assert other.one("SELECT count(*) FROM {}.read_all()") == "5"
+    # So do subscriptions: where they were, and their next token is higher than any before.
+    assert other.sql("SELECT high, owed, status FROM {}.subscriptions") == [("9", "{2,3,5,5}", "halted")]
+    assert int(other.one("SELECT nextval('{}.subscriptions_token_seq')")) > token
+    assert other.one("INSERT INTO {}.dead_letters (subscriber_id, event_id, global_sequence, version, recorded_at,"
+                     " revision, schema_version, stream, type) VALUES ('saga', gen_random_uuid(), 1, 1, now(), 1, 1,"
+                     " 's', 't') RETURNING id") == "2"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ static const state_row states[] = {
     {"3D000", HOWDAH_UNAVAILABLE, "the database does not exist: create it with createdb"},
     {"3F000", HOWDAH_SCHEMA, "run: howdah init"},
     {"40", HOWDAH_UNAVAILABLE, ""},
-    {"42501", HOWDAH_DENIED, "grant the role of this bus (..._publish, ..._read) to the user"},
+    {"42501", HOWDAH_DENIED, "grant the role of this bus (..._publish, ..._read, ..._subscribe) to the user"},
     {"42P01", HOWDAH_SCHEMA, "run: howdah init"},
     {"42883", HOWDAH_SCHEMA, "run: howdah init"},
     {"42703", HOWDAH_SCHEMA, "run: howdah init"},

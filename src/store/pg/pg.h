@@ -348,11 +348,19 @@ int hw_pg_import_total(hw_store *store, const hw_import_source *source, int64_t 
 int hw_pg_status(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error *reterr);
 int hw_pg_doctor(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr);
 
-/* ---- subs.c, letters.c, evidence.c, handler_tx.c, bell.c: see subs.h */
+/* ---- subs.c, checkpoint.c, letters.c, evidence.c, handler_tx.c, bell.c: see subs.h */
 
 extern const hw_sub_ops hw_pg_sub_ops;
 
-/* What subs.c and letters.c share: the parameters of SUB_MOVE, $1 to $7 (owed goes to out). */
+int hw_pg_checkpoint(hw_store *store, const hw_checkpoint *checkpoints, size_t n, int64_t lease_ms,
+                     hw_sub_news *ret_news, howdah_error *reterr);
+int hw_pg_poll(hw_store *store, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
+               hw_sub_news *ret_news, howdah_error *reterr);
+hw_sub_status hw_pg_sub_status_of(hw_str name);
+hw_str hw_pg_sub_status_name(hw_sub_status status);
+/* Ranges as one array: first, last, first, last ... */
+void hw_pg_put_owed(hw_buf *out, const hw_range *owed, size_t n);
+/* The parameters of SUB_MOVE, $1 to $7, which others begin with, too (owed goes to out). */
 int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *checkpoint,
                            hw_buf *out, howdah_error *reterr);
 /* Ready, and the timeline known. */

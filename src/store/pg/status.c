@@ -79,23 +79,27 @@ static const char table_facts[] =
     " FROM @schema@.meta AS m, pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
     " WHERE m.key = 'bus_id' AND n.nspname = $1 AND c.relname = 'events'";
 
-/* Whoever drew a number holds a lock on the sequence until its transaction ends. */
+/* Whoever drew a number holds a lock on the sequence until its transaction ends.  Which prepared
+   one it is, only the lock on its transaction id tells. */
 static const char writer_facts[] =
-    "SELECT count(*) AS \"open_writers#\","
-    " extract(epoch FROM clock_timestamp() - min(coalesce(a.xact_start, "
-    "p.prepared)))::numeric(12,3)"
-    "  AS \"oldest_writer_age_s#\","
-    " (array_agg(coalesce('pid ' || l.pid || coalesce(' (' || nullif(a.application_name, '') || "
-    "')', ''),"
-    "  'prepared ' || p.gid) ORDER BY coalesce(a.xact_start, p.prepared)))[1] AS oldest_writer"
-    " FROM pg_locks AS l JOIN pg_class AS c ON c.oid = l.relation"
-    " JOIN pg_namespace AS n ON n.oid = c.relnamespace"
-    " LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid"
-    " LEFT JOIN pg_prepared_xacts AS p ON l.pid IS NULL"
-    "  AND '-1/' || p.transaction::text = l.virtualtransaction"
-    " WHERE l.locktype = 'relation' AND l.database = (SELECT oid FROM pg_database"
-    "  WHERE datname = current_database()) AND n.nspname = $1"
-    " AND c.relname = 'events_global_sequence_seq' AND l.mode = 'RowExclusiveLock'";
+    "WITH l AS MATERIALIZED (SELECT * FROM pg_locks WHERE granted),"
+    " w AS (SELECT coalesce(a.xact_start, p.prepared) AS since,"
+    "  coalesce('pid ' || l.pid || coalesce(' (' || nullif(a.application_name, '') || ')', ''),"
+    "   'prepared ' || p.gid) AS name"
+    "  FROM l JOIN pg_class AS c ON c.oid = l.relation"
+    "  JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+    "  LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid"
+    "  LEFT JOIN LATERAL (SELECT p.gid, p.prepared FROM pg_prepared_xacts AS p"
+    "   JOIN l AS x ON x.transactionid = p.transaction"
+    "   WHERE x.locktype = 'transactionid' AND x.virtualtransaction = l.virtualtransaction"
+    "   LIMIT 1) AS p ON l.pid IS NULL"
+    "  WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock'"
+    "  AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())"
+    "  AND n.nspname = $1 AND c.relname = 'events_global_sequence_seq')"
+    " SELECT count(*) AS \"open_writers#\","
+    "  extract(epoch FROM clock_timestamp() - min(w.since))::numeric(12,3)"
+    "   AS \"oldest_writer_age_s#\","
+    "  (array_agg(w.name ORDER BY w.since))[1] AS oldest_writer FROM w";
 
 int hw_pg_status(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error *reterr)
 {
