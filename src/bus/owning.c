@@ -166,6 +166,7 @@ static int enter(howdah_subscription *sub, const taken *t, howdah_error *reterr)
     sub->rows = (size_t)(sub->options.catch_up_batch < ROWS_FIRST ? sub->options.catch_up_batch
                                                                   : ROWS_FIRST);
     sub->alarmed_first = 0;
+    sub->sparse = sub->pattern != NULL; /* until its first page tells */
     if (t->status == HW_SUB_PAUSED) {
         sub->phase = HW_PHASE_PAUSED;
         return HOWDAH_OK;
