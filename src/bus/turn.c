@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bug.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
@@ -72,7 +73,7 @@ static void fill_checkpoint(const howdah_subscription *sub, const hw_ranges *owe
                          .token = sub->token,
                          .high = sub->d.high,
                          .owed = owed->items,
-                         .owed_n = owed->n,
+                         .owed_n = HW_BUG(AHEAD_IN_MEMORY) ? 0 : owed->n,
                          .anchor = *anchor};
 }
 
@@ -301,6 +302,9 @@ static bool run_handler(turn *t, const howdah_event *event)
     delivery.attempt = (int)sub->d.in_hand_tries + 1;
     delivery.redrive = false;
     delivery.tx = t->tx;
+    if (HW_BUG(CHECKPOINT_FIRST) && !t->tx) /* planted: the effect last */
+        return on_handled(t, event) && store_checkpoint(t) &&
+               call_handler(t, event, &delivery) == HOWDAH_HANDLED;
     result = call_handler(t, event, &delivery);
     if (result == HOWDAH_HANDLED)
         return t->tx ? commit_effect(t, event, &delivery) : on_handled(t, event);
