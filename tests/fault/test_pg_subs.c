@@ -226,9 +226,8 @@ static void behind_a_pooler_a_lease_takes_the_place_of_the_lock(void **state)
     ((hw_pg *)a)->pooled = true;
     make(a, ME);
     pgt_ok(take(a, ME, HW_INSTANCE_COORDINATED, "a", &k));
-    assert_int_equal(pgt_number(t, t->admin,
-                                "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"),
-                     0);
+    assert_int_equal(
+        pgt_number(t, t->admin, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), 0);
     assert_true(load(b, ME).held);
     assert_int_equal(take(b, ME, HW_INSTANCE_COORDINATED, "b", &k), HOWDAH_END);
     assert_int_equal(a->ops->subs->listen(a, true, NULL, 0, &pgt_error), HOWDAH_END);
@@ -261,8 +260,9 @@ static void the_server_looks_for_clients_that_are_gone(void **state)
                  " current_setting('tcp_keepalives_count'), current_setting('tcp_user_timeout'))"),
         "5 2 3 10000");
     assert_string_equal(
-        pgt_text(t, conn, "SELECT coalesce(current_setting('client_connection_check_interval',"
-                          " true), '1s')"),
+        pgt_text(t, conn,
+                 "SELECT coalesce(current_setting('client_connection_check_interval',"
+                 " true), '1s')"),
         "1s");
     pgt_store_close(store);
 }

@@ -189,7 +189,6 @@ static int ask(hw_pg *pg, const hw_pg_call *call, size_t n, hw_sub_news *ret_new
     PGresult *result = NULL;
     int s = hw_pg_exec(pg, call, &result, reterr);
 
-
     if (s >= 0)
         take_news(result, n, ret_news);
     PQclear(result);
