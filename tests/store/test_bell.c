@@ -190,9 +190,10 @@ static void the_checkpoints_of_others_wake_nobody(void **state)
 static void insert_by_sql(const ss *t, hw_store *other)
 {
     (void)other;
-    /* Where PREPARE TRANSACTION is possible, a plain session has to say that it wants to ring. */
+    /* A trigger is there on request only; and where PREPARE TRANSACTION is possible, a plain
+       session has to say that it wants to ring. */
     if (ss_is_pg())
-        ss_sql(t, "SET howdah.ring = on;"
+        ss_sql(t, "SET howdah.ring = on; SELECT {ring_for_raw_inserts}(true);"
                   " INSERT INTO {events} (stream, version, type, data) VALUES ('r', 1, 't', '{}')");
     else
         ss_sql(t, "INSERT INTO {events} (stream, version, type, data) VALUES ('r', 1, 't', '{}')");

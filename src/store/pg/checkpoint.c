@@ -2,7 +2,8 @@
  * checkpoint.c - moving subscriptions on PostgreSQL.
  *
  *   I1  A checkpoint names its token; with another one nothing is moved.  Under the same token high
- *       never goes back: who asks for that has made a mistake, and is told.
+ *       never goes back: an earlier checkpoint that comes late says nothing new and is not stored,
+ *       a letter or a skip that comes with one is refused.
  *   I2  Any number of subscriptions are moved by one statement, and a lost one does not keep the
  *       others back.
  *   I3  Its commit does not wait for the disk: the log of the server is one prefix, so a checkpoint
@@ -216,17 +217,10 @@ int hw_pg_checkpoint(hw_store *store, const hw_checkpoint *checkpoints, size_t n
     hw_pg_param_str(&call, hw_str_of(pg->timeline));
     hw_pg_param_int8(&call, lease_ms);
     s = ask(pg, &call, n, ret_news, reterr);
-    for (size_t i = 0; s >= 0 && i < n; i++) {
-        if (ret_news[i].lost) {
-            howdah_error err = HOWDAH_ERROR_INIT;
-
-            s = hw_pg_why_not_moved(pg, &checkpoints[i], &err);
-            if (s == HOWDAH_LOST)
-                s = HOWDAH_OK;
-            else
-                hw_error_copy(reterr, &err);
-        }
-    }
+    /* One that was not moved is lost, or late (I1): whoever still has its token hears the news. */
+    for (size_t i = 0; s >= 0 && i < n; i++)
+        if (ret_news[i].lost)
+            return hw_pg_poll(store, checkpoints, n, lease_ms, ret_news, reterr);
     return s;
 }
 

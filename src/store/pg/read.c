@@ -53,6 +53,7 @@ struct hw_pg_cursor {
     bool in_flight;
     PGresult *ready; /* landed, not handed out yet */
     PGresult *page;  /* handed out */
+    size_t handed;   /* how many of it */
     howdah_event *events;
     size_t events_room;
     /* Parameters of the page under way. */
@@ -475,11 +476,37 @@ int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_curs
     return HOWDAH_OK;
 }
 
+/* Events from..to of the page, decoded. */
+static void hand_out(hw_pg_cursor *c, size_t from, size_t to, const howdah_event **ret_events,
+                     size_t *ret_n)
+{
+    for (size_t i = from; i < to; i++)
+        decode(c->page, (int)i, &c->events[i]);
+    c->handed = to;
+    *ret_events = c->events + from;
+    *ret_n = to - from;
+}
+
+/* What is left of a page that was larger than a batch: ranges are one page. */
+static bool hand_rest(hw_pg_cursor *c, const howdah_event **ret_events, size_t *ret_n)
+{
+    size_t left = c->page ? (size_t)PQntuples(c->page) - c->handed : 0;
+
+    if (left == 0)
+        return false;
+    hand_out(c, c->handed, c->handed + (left < c->batch ? left : c->batch), ret_events, ret_n);
+    return true;
+}
+
 int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *ret_n,
                     howdah_error *reterr)
 {
     hw_pg_cursor *c = (hw_pg_cursor *)cursor;
 
+    if (hand_rest(c, ret_events, ret_n)) {
+        c->base.more = c->handed < (size_t)PQntuples(c->page);
+        return HOWDAH_OK;
+    }
     PQclear(c->page);
     c->page = NULL;
     while (!c->end) {
@@ -501,12 +528,11 @@ int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *
             adapt(c, n, PQresultMemorySize(c->page));
         fly_ahead(c);
         if (n > 0) {
-            for (size_t i = 0; i + 1 < n; i++)
-                decode(c->page, (int)i, &c->events[i]);
             if (c->stream.s)
-                hw_pg_know(c->pg, c->stream, c->events[c->backward ? 0 : n - 1].version);
-            *ret_events = c->events;
-            *ret_n = n;
+                hw_pg_know(c->pg, c->stream,
+                           hw_pg_get_int8(c->page, c->backward ? 0 : (int)n - 1, VERSION));
+            hand_out(c, 0, c->ranges && c->batch < n ? c->batch : n, ret_events, ret_n);
+            c->base.more = c->handed < n || !c->end;
             return HOWDAH_OK;
         }
         PQclear(c->page);

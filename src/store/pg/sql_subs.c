@@ -10,6 +10,8 @@
  */
 #include "store/pg/pg.h"
 
+/* Macros inside the texts would be spread like stairs. */
+/* clang-format off */
 #define SUBS "@schema@.subscriptions"
 #define LETTERS "@schema@.dead_letters"
 
@@ -22,8 +24,8 @@
     "(d.subscriber_id, d.id) >= (" id ", 0) AND (d.subscriber_id, d.id) <= (" id ", " TOP ")"
 
 #define REDRIVES(id)                                                                               \
-    "coalesce((SELECT true FROM " LETTERS " AS d WHERE d.state = 'redrive' AND " OF(               \
-        id) " ORDER BY d.subscriber_id, d.id LIMIT 1), false)"
+    "coalesce((SELECT true FROM " LETTERS " AS d WHERE d.state = 'redrive' AND " OF(id)            \
+    " ORDER BY d.subscriber_id, d.id LIMIT 1), false)"
 
 /*
  * The lock of a subscription: two int4 from the MD5 of its name, as pg_locks shows them (classid,
@@ -34,8 +36,8 @@
     "md5(CASE WHEN @schema_text@ = 'howdah' THEN convert_to(" id ", 'UTF8') ELSE"                  \
     " convert_to(@schema_text@, 'UTF8') || decode('00', 'hex') || convert_to(" id ", 'UTF8') END)"
 #define LOCK_KEYS(hash)                                                                            \
-    "('x' || substr(" hash ", 1, 8))::bit(32)::int4, ('x' || substr(" hash ", 9, "                 \
-    "8))::bit(32)::int4"
+    "('x' || substr(" hash ", 1, 8))::bit(32)::int4, ('x' || substr(" hash                         \
+    ", 9, 8))::bit(32)::int4"
 #define LOCKS_HELD                                                                                 \
     "(SELECT l.classid, l.objid FROM pg_locks AS l WHERE l.locktype = 'advisory'"                  \
     " AND l.objsubid = 2 AND l.granted AND l.database ="                                           \
@@ -47,12 +49,13 @@
 /* A row as subs.c decodes it; from s, but for the token, the owner and the time before. */
 #define ROW(token, owner, updated_at, held)                                                        \
     "s.subscriber_id, s.pattern, s.high, s.owed, s.anchor_sequence, s.anchor_id, s.timeline,"      \
-    " " token ", " owner ", " held ", s.status, s.reason, s.suspect_sequence, s.suspect_attempts," \
-    " s.created_at, " updated_at ","                                                               \
-    " (SELECT count(*) FROM " LETTERS " AS d WHERE d.resolved_at IS NULL AND " OF(                 \
-        "s.subscriber_id") "),"                                                                    \
-                           " (SELECT count(*) FROM @schema@.skips AS d WHERE d.resolved_at IS "    \
-                           "NULL AND " OF("s.subscriber_id") ")"
+    " " token ", " owner ", " held ", s.status, s.reason, s.suspect_sequence,"                     \
+    " s.suspect_attempts, s.created_at, " updated_at ","                                           \
+    " (SELECT count(*) FROM " LETTERS " AS d WHERE d.resolved_at IS NULL"                          \
+    "  AND " OF("s.subscriber_id") "),"                                                            \
+    " (SELECT count(*) FROM @schema@.skips AS d WHERE d.resolved_at IS NULL"                       \
+    "  AND " OF("s.subscriber_id") ")"
+/* clang-format on */
 
 #define NEXT_TOKEN "greatest(s.token + 1, nextval(@token_text@::regclass))"
 
@@ -124,7 +127,8 @@ static const Oid resolve_types[] = {HW_OID_INT8, HW_OID_TEXT};
 
 #define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
 
-/* clang-format off: macros inside the texts would be spread like stairs */
+/* Macros inside the texts would be spread like stairs. */
+/* clang-format off */
 const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     /* ---- the evidence */
     [HW_PG_OWNERS] =
@@ -179,18 +183,14 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
          "  WHERE s.subscriber_id = $1 AND s.pattern IS DISTINCT FROM $2)"
          " SELECT EXISTS (SELECT FROM i)",
          TYPES(create_types)},
-    [HW_PG_SUB_LIST] =
-        {"SELECT " ROW(
-             "s.token", "s.owner", "s.updated_at",
-             "coalesce(s.lease_until > clock_timestamp(), false) OR"
-             " " IS_LOCKED("k.hash")) " FROM " SUBS " AS s, LATERAL"
-                                      " (SELECT " LOCK_HASH(
-                                          "s.subscriber_id") " AS hash) AS k"
-                                                             " WHERE s.subscriber_id >= $1"
-                                                             " AND ($2::text IS NULL OR "
-                                                             "s.subscriber_id <= $2)"
-                                                             " ORDER BY s.subscriber_id LIMIT $3",
-         TYPES(list_types)},
+    [HW_PG_SUB_LIST] = {"SELECT " ROW("s.token", "s.owner", "s.updated_at",
+                                      "coalesce(s.lease_until > clock_timestamp(), false) OR"
+                                      " " IS_LOCKED("k.hash")) " FROM " SUBS " AS s, LATERAL"
+                        " (SELECT " LOCK_HASH("s.subscriber_id") " AS hash) AS k"
+                        " WHERE s.subscriber_id >= $1"
+                        " AND ($2::text IS NULL OR s.subscriber_id <= $2)"
+                        " ORDER BY s.subscriber_id LIMIT $3",
+                        TYPES(list_types)},
     [HW_PG_SUB_STATE] = {"SELECT s.token, s.high FROM " SUBS " AS s WHERE s.subscriber_id = $1",
                          TYPES(text_type)},
     /*
@@ -199,43 +199,26 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
      * (FOR UPDATE finds its newest version), or not at all when somebody is changing it.
      */
     [HW_PG_SUB_TAKE] =
-        {"WITH k AS MATERIALIZED (SELECT " LOCK_HASH(
-             "$1") " AS hash),"
-                   " g AS MATERIALIZED (SELECT CASE WHEN $3 <> 0 OR $5 THEN true"
-                   "  ELSE pg_try_advisory_lock(" LOCK_KEYS(
-                       "k.hash") ") END AS got FROM k),"
-                                 " o AS (SELECT s.subscriber_id, s.owner, s.lease_until, "
-                                 "s.updated_at FROM " SUBS " AS s"
-                                 "  WHERE s.subscriber_id = $1 AND (SELECT g.got FROM g) AND ($3 = "
-                                 "1 OR s.owner IS NULL"
-                                 "   OR s.owner = $2 OR s.lease_until < clock_timestamp() OR "
-                                 "s.lease_until IS NULL AND"
-                                 "   ($3 = 0 OR NOT (SELECT " IS_LOCKED(
-                                     "k.hash") " FROM k)))"
-                                               "  FOR UPDATE SKIP LOCKED),"
-                                               " u AS (UPDATE " SUBS " AS s SET token = " NEXT_TOKEN
-                                               ", owner = $2,"
-                                               "  lease_until = CASE WHEN $3 = 2 THEN " LEASE(
-                                                   "$4") " END,"
-                                                         "  updated_at = clock_timestamp()"
-                                                         "  FROM o WHERE s.subscriber_id = "
-                                                         "o.subscriber_id"
-                                                         "  RETURNING s.*, o.owner AS "
-                                                         "owner_before, o.updated_at AS "
-                                                         "updated_before,"
-                                                         "   coalesce(o.lease_until > "
-                                                         "clock_timestamp(), false) AS held_before)"
-                                                         " SELECT g.got, EXISTS (SELECT FROM " SUBS
-                                                         " AS e WHERE e.subscriber_id = $1),"
-                                                         "  pg_backend_pid(), " ROW(
-                                                             "s.token", "s.owner_before",
-                                                             "s.updated_before",
-                                                             "s.held_before") " FROM g LEFT JOIN u "
-                                                                              "AS s ON true",
+        {"WITH k AS MATERIALIZED (SELECT " LOCK_HASH("$1") " AS hash),"
+         " g AS MATERIALIZED (SELECT CASE WHEN $3 <> 0 OR $5 THEN true"
+         "  ELSE pg_try_advisory_lock(" LOCK_KEYS("k.hash") ") END AS got FROM k),"
+         " o AS (SELECT s.subscriber_id, s.owner, s.lease_until, s.updated_at FROM " SUBS " AS s"
+         "  WHERE s.subscriber_id = $1 AND (SELECT g.got FROM g) AND ($3 = 1 OR s.owner IS NULL"
+         "   OR s.owner = $2 OR s.lease_until < clock_timestamp() OR s.lease_until IS NULL AND"
+         "   ($3 = 0 OR NOT (SELECT " IS_LOCKED("k.hash") " FROM k)))"
+         "  FOR UPDATE SKIP LOCKED),"
+         " u AS (UPDATE " SUBS " AS s SET token = " NEXT_TOKEN ", owner = $2,"
+         "  lease_until = CASE WHEN $3 = 2 THEN " LEASE("$4") " END,"
+         "  updated_at = clock_timestamp()"
+         "  FROM o WHERE s.subscriber_id = o.subscriber_id"
+         "  RETURNING s.*, o.owner AS owner_before, o.updated_at AS updated_before,"
+         "   coalesce(o.lease_until > clock_timestamp(), false) AS held_before)"
+         " SELECT g.got, EXISTS (SELECT FROM " SUBS " AS e WHERE e.subscriber_id = $1),"
+         "  pg_backend_pid(), " ROW("s.token", "s.owner_before", "s.updated_before",
+                                    "s.held_before") " FROM g LEFT JOIN u AS s ON true",
          TYPES(take_types)},
-    [HW_PG_SUB_UNLOCK] = {"SELECT pg_advisory_unlock(" LOCK_KEYS(
-                              "k.hash") ")"
-                                        " FROM (SELECT " LOCK_HASH("$1") " AS hash) AS k",
+    [HW_PG_SUB_UNLOCK] = {"SELECT pg_advisory_unlock(" LOCK_KEYS("k.hash") ")"
+                          " FROM (SELECT " LOCK_HASH("$1") " AS hash) AS k",
                           TYPES(text_type)},
     [HW_PG_SUB_RELEASE] = {"UPDATE " SUBS " AS s SET owner = NULL, lease_until = NULL,"
                            " updated_at = clock_timestamp()"
@@ -249,32 +232,25 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
         {"UPDATE " SUBS " AS s SET high = i.high, owed = ($8)[i.owed_from:i.owed_to],"
          " anchor_sequence = i.anchor_sequence, anchor_id = i.anchor_id, timeline = $9,"
          " updated_at = clock_timestamp(), lease_until = CASE WHEN $10 > 0 AND"
-         "  s.lease_until IS NOT NULL THEN " LEASE(
-             "$10") " ELSE s.lease_until END"
-                    " FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY AS i(id, token, high,"
-                    "  anchor_sequence, anchor_id, owed_from, owed_to, n)"
-                    " WHERE s.subscriber_id = i.id AND s.token = i.token AND s.high <= i.high"
-                    " AND " WITHOUT_WAITING
-                    " RETURNING i.n, s.status, " REDRIVES("s.subscriber_id"),
+         "  s.lease_until IS NOT NULL THEN " LEASE("$10") " ELSE s.lease_until END"
+         " FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY AS i(id, token, high,"
+         "  anchor_sequence, anchor_id, owed_from, owed_to, n)"
+         " WHERE s.subscriber_id = i.id AND s.token = i.token AND s.high <= i.high"
+         " AND " WITHOUT_WAITING
+         " RETURNING i.n, s.status, " REDRIVES("s.subscriber_id"),
          TYPES(checkpoint_types)},
-    [HW_PG_SUB_POLL] =
-        {"SELECT i.n, s.status, " REDRIVES(
-             "s.subscriber_id") " FROM"
-                                " unnest($1, $2) WITH ORDINALITY AS i(id, token, n) JOIN " SUBS
-                                " AS s"
-                                " ON s.subscriber_id = i.id AND s.token = i.token",
-         poll_types, 2},
-    [HW_PG_SUB_RENEW] =
-        {"WITH i AS (SELECT * FROM"
-         "  unnest($1, $2) WITH ORDINALITY AS i(id, token, n)),"
-         " u AS (UPDATE " SUBS " AS s SET lease_until = " LEASE(
-             "$3") " FROM i"
-                   "  WHERE s.subscriber_id = i.id AND s.token = i.token"
-                   "  AND s.lease_until IS NOT NULL AND " WITHOUT_WAITING ")"
-                   " SELECT i.n, s.status, " REDRIVES(
-                       "s.subscriber_id") " FROM i JOIN " SUBS
-                                          " AS s ON s.subscriber_id = i.id AND s.token = i.token",
-         TYPES(poll_types)},
+    [HW_PG_SUB_POLL] = {"SELECT i.n, s.status, " REDRIVES("s.subscriber_id") " FROM"
+                        " unnest($1, $2) WITH ORDINALITY AS i(id, token, n) JOIN " SUBS " AS s"
+                        " ON s.subscriber_id = i.id AND s.token = i.token",
+                        poll_types, 2},
+    [HW_PG_SUB_RENEW] = {"WITH i AS (SELECT * FROM"
+                         "  unnest($1, $2) WITH ORDINALITY AS i(id, token, n)),"
+                         " u AS (UPDATE " SUBS " AS s SET lease_until = " LEASE("$3") " FROM i"
+                         "  WHERE s.subscriber_id = i.id AND s.token = i.token"
+                         "  AND s.lease_until IS NOT NULL AND " WITHOUT_WAITING ")"
+                         " SELECT i.n, s.status, " REDRIVES("s.subscriber_id") " FROM i JOIN " SUBS
+                         " AS s ON s.subscriber_id = i.id AND s.token = i.token",
+                         TYPES(poll_types)},
     [HW_PG_SUB_SUSPECT] = {"UPDATE " SUBS " AS s SET suspect_sequence = $3, suspect_attempts = $4,"
                            " updated_at = clock_timestamp() WHERE s.subscriber_id = $1"
                            " AND s.token = $2 AND " WITHOUT_WAITING " RETURNING 1",
@@ -291,19 +267,15 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                          " RETURNING " CALL,
                          TYPES(reset_types)},
     [HW_PG_SUB_REMOVE] =
-        {"WITH k AS MATERIALIZED (SELECT " LOCK_HASH(
-             "$1") " AS hash),"
-                   " g AS MATERIALIZED (SELECT pg_try_advisory_xact_lock(" LOCK_KEYS(
-                       "k.hash") ") AS got FROM k),"
-                                 " r AS (DELETE FROM " SUBS
-                                 " AS s WHERE s.subscriber_id = $1 AND (SELECT g.got FROM g)"
-                                 "  AND (s.lease_until IS NULL OR s.lease_until < "
-                                 "clock_timestamp())"
-                                 "  RETURNING s.subscriber_id),"
-                                 " x AS (DELETE FROM @schema@.skips AS d USING r WHERE "
-                                 "d.subscriber_id = r.subscriber_id)"
-                                 " SELECT EXISTS (SELECT FROM r), EXISTS (SELECT FROM " SUBS " AS e"
-                                 "  WHERE e.subscriber_id = $1)",
+        {"WITH k AS MATERIALIZED (SELECT " LOCK_HASH("$1") " AS hash),"
+         " g AS MATERIALIZED (SELECT pg_try_advisory_xact_lock(" LOCK_KEYS("k.hash")
+         ") AS got FROM k),"
+         " r AS (DELETE FROM " SUBS " AS s WHERE s.subscriber_id = $1 AND (SELECT g.got FROM g)"
+         "  AND (s.lease_until IS NULL OR s.lease_until < clock_timestamp())"
+         "  RETURNING s.subscriber_id),"
+         " x AS (DELETE FROM @schema@.skips AS d USING r WHERE d.subscriber_id = r.subscriber_id)"
+         " SELECT EXISTS (SELECT FROM r), EXISTS (SELECT FROM " SUBS " AS e"
+         "  WHERE e.subscriber_id = $1)",
          TYPES(text_type)},
     /* Inside the handler's transaction, which is at its end: the setting is that of its begin. */
     [HW_PG_SUB_MOVE] = {MOVE " RETURNING current_setting('howdah.ring', true)", move_types, 7},
@@ -313,9 +285,8 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
         {"WITH m AS (" MOVE " RETURNING s.subscriber_id)"
          " INSERT INTO " LETTERS " AS d (subscriber_id, error_message, retry_count, created_at,"
          "  last_retry_at, global_sequence, event_id, stream, version, type, data, bytes,"
-         "  content_type, headers, correlation_id, causation_id, actor, valid_time, recorded_at, "
-         "family, revision,"
-         "  corrects, event_reason, schema_version)"
+         "  content_type, headers, correlation_id, causation_id, actor, valid_time, recorded_at,"
+         "  family, revision, corrects, event_reason, schema_version)"
          " SELECT m.subscriber_id, $8, $9, t.now, t.now, $10, $11, $12, $13, $14, $15, $16,"
          "  $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28"
          " FROM m, (SELECT clock_timestamp() AS now) AS t"

@@ -346,7 +346,8 @@ static int release(hw_store *store, hw_str subscriber_id, int64_t token, hw_inst
 /* ------------------------------------------------------------------ changes */
 
 /* A statement that answers with a row when it has changed something. */
-static int change(hw_pg *pg, const hw_pg_call *call, int otherwise, howdah_error *reterr)
+static int change(hw_pg *pg, const hw_pg_call *call, hw_str subscriber_id, int otherwise,
+                  howdah_error *reterr)
 {
     PGresult *result = NULL;
     int s = hw_pg_exec(pg, call, &result, reterr);
@@ -354,7 +355,7 @@ static int change(hw_pg *pg, const hw_pg_call *call, int otherwise, howdah_error
     if (s >= 0 && PQntuples(result) == 0)
         s = otherwise == HOWDAH_LOST
                 ? hw_fail(reterr, HOWDAH_LOST, "the subscription has another owner, or is gone")
-                : hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no such subscription");
+                : not_found(subscriber_id, reterr);
     PQclear(result);
     return s;
 }
@@ -372,7 +373,7 @@ static int suspect(hw_store *store, hw_str subscriber_id, int64_t token, int64_t
     hw_pg_param_int8(&call, token);
     hw_pg_param_int8(&call, sequence);
     hw_pg_param_int8(&call, attempts);
-    return change(pg, &call, HOWDAH_LOST, reterr);
+    return change(pg, &call, subscriber_id, HOWDAH_LOST, reterr);
 }
 
 static int set_status(hw_store *store, hw_str subscriber_id, int64_t token, hw_sub_status status,
@@ -388,7 +389,7 @@ static int set_status(hw_store *store, hw_str subscriber_id, int64_t token, hw_s
     hw_pg_param_int8(&call, token);
     hw_pg_param_str(&call, hw_pg_sub_status_name(status));
     hw_pg_param_str(&call, reason);
-    return change(pg, &call, token > 0 ? HOWDAH_LOST : HOWDAH_NOT_FOUND, reterr);
+    return change(pg, &call, subscriber_id, token > 0 ? HOWDAH_LOST : HOWDAH_NOT_FOUND, reterr);
 }
 
 static int reset(hw_store *store, hw_str subscriber_id, int64_t high, const hw_range *owed,
@@ -408,7 +409,7 @@ static int reset(hw_store *store, hw_str subscriber_id, int64_t high, const hw_r
     hw_pg_param_str(&call, subscriber_id);
     hw_pg_param_int8(&call, high);
     hw_pg_param_bin(&call, pg->params.data, pg->params.len);
-    return change(pg, &call, HOWDAH_NOT_FOUND, reterr);
+    return change(pg, &call, subscriber_id, HOWDAH_NOT_FOUND, reterr);
 }
 
 static int remove_row(hw_store *store, hw_str subscriber_id, howdah_error *reterr)
