@@ -161,8 +161,7 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
     world_note(&s->world, 60 + (uint64_t)h->process, (uint64_t)number);
     checker_delivered(&s->checker, h->sub, h->process, delivery->sub->token, number,
                       delivery->redrive);
-    /* Another try of a dead letter is not counted before it begins, so that one would not end. */
-    if (is_killer(s, h->sub, number) && !delivery->redrive) {
+    if (is_killer(s, h->sub, number)) {
         sim_kill(s, p);
         return HOWDAH_HANDLED; /* nobody hears it */
     }
