@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over the sources of a build directory, and only over what changed.
 
-  tidy.py BUILD_DIRECTORY [--jobs N]
+  tidy.py BUILD_DIRECTORY [--jobs N] [--deep]
+
+Without --deep the analyzer follows calls less far: a twentieth of the time, for the test run.
 
 A file that was found clean is remembered in BUILD_DIRECTORY/tidy-cache under the hash of all that
 could change the verdict: its own text, every header of ours that it includes, its compile command,
@@ -64,15 +66,18 @@ def fingerprint(path, directory, command, common):
     return digest.hexdigest()
 
 
-def common_part():
+SHALLOW = ["-Xclang", "-analyzer-config", "-Xclang", "mode=shallow"]
+
+
+def common_part(extra):
     """What the verdict on every file depends on."""
-    parts = [subprocess.run([TOOL, "--version"], capture_output=True, check=True).stdout]
+    parts = [" ".join(extra).encode(), subprocess.run([TOOL, "--version"], capture_output=True, check=True).stdout]
     for name in sources.files(".clang-tidy"):
         parts.append(sources.read(name).encode())
     return hashlib.sha256(b"\0".join(parts)).digest()
 
 
-def check(path, build, cache, directory, command, common):
+def check(path, build, cache, directory, command, common, extra):
     """(path, output, was it cached); output is empty when all is well."""
     try:
         mark = os.path.join(cache, fingerprint(path, directory, command, common))
@@ -83,7 +88,8 @@ def check(path, build, cache, directory, command, common):
     done = subprocess.run(
         [TOOL, "--quiet", "-p", build, "--extra-arg=-Wno-error",
          "--extra-arg=-Wno-unknown-warning-option",
-         "--extra-arg=-Wno-ignored-optimization-argument", path],
+         "--extra-arg=-Wno-ignored-optimization-argument"]
+        + ["--extra-arg=" + argument for argument in extra] + [path],
         capture_output=True, text=True)
     if done.returncode == 0 and "warning:" not in done.stdout:
         with open(mark, "w", encoding="utf-8"):
@@ -96,14 +102,16 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
     parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 2))
+    parser.add_argument("--deep", action="store_true")
     arguments = parser.parse_args()
+    extra = [] if arguments.deep else SHALLOW
     build = os.path.abspath(arguments.build)
     cache = os.path.join(build, "tidy-cache")
     os.makedirs(cache, exist_ok=True)
-    common = common_part()
+    common = common_part(extra)
     todo = commands(build)
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        results = list(pool.map(lambda item: check(item[0], build, cache, *item[1], common),
+        results = list(pool.map(lambda item: check(item[0], build, cache, *item[1], common, extra),
                                 sorted(todo.items())))
     bad = [output for _, output, _ in results if output]
     for output in bad:

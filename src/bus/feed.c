@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/bug.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -340,15 +341,18 @@ hw_page *hw_feed_page(const hw_feed *feed, int64_t number)
 
 static int see_rows(howdah_bus *bus, const hw_page *page, howdah_error *reterr)
 {
+    hw_feed *feed = &bus->service->feed;
     int64_t now = hw_clock_mono_ms();
     int s = HOWDAH_OK;
 
     for (size_t i = 0; s >= 0 && i < page->n; i++) {
         bool is_new = false;
 
-        s = hw_frontier_see(&bus->service->feed.frontier, page->events[i].global_sequence, now,
-                            &is_new, reterr);
+        s = hw_frontier_see(&feed->frontier, page->events[i].global_sequence, now, &is_new, reterr);
     }
+    /* Planted: a look from before these rows. */
+    if (HW_BUG(OWNERS_BEFORE_HOLE) && !feed->by_fence && feed->owners.look > 0)
+        hw_frontier_fence(&feed->frontier, hw_owners_fence(&feed->owners));
     return s;
 }
 
@@ -358,7 +362,7 @@ int hw_feed_round(howdah_bus *bus, bool *ret_news, howdah_error *reterr)
     hw_page *page = NULL;
     uint64_t horizon = 0;
     int64_t buried = 0;
-    int s = take_evidence(bus, &horizon, reterr);
+    int s = HW_BUG(ROWS_BEFORE_PROOF) ? HOWDAH_OK : take_evidence(bus, &horizon, reterr);
 
     if (s >= 0)
         s = new_page(&page, reterr);
@@ -367,6 +371,8 @@ int hw_feed_round(howdah_bus *bus, bool *ret_news, howdah_error *reterr)
     s = read_edge(bus, page, reterr);
     if (s >= 0)
         s = see_rows(bus, page, reterr);
+    if (HW_BUG(ROWS_BEFORE_PROOF) && s >= 0) /* planted: only now */
+        s = take_evidence(bus, &horizon, reterr);
     /* A full page may have left rows inside holes unread: no verdict from it. */
     if (s >= 0 && !page->full)
         buried = hw_frontier_bury(&feed->frontier, horizon);

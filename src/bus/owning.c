@@ -166,6 +166,7 @@ static int enter(howdah_subscription *sub, const taken *t, howdah_error *reterr)
     sub->rows = (size_t)(sub->options.catch_up_batch < ROWS_FIRST ? sub->options.catch_up_batch
                                                                   : ROWS_FIRST);
     sub->alarmed_first = 0;
+    sub->sparse = sub->pattern != NULL; /* until its first page tells */
     if (t->status == HW_SUB_PAUSED) {
         sub->phase = HW_PHASE_PAUSED;
         return HOWDAH_OK;
@@ -242,6 +243,7 @@ typedef struct news_bag {
     hw_checkpoint checkpoints[NEWS_AT_ONCE];
     hw_ranges owed[NEWS_AT_ONCE];
     hw_sub_news news[NEWS_AT_ONCE];
+    bool busy[NEWS_AT_ONCE]; /* a worker has it: only its lease is renewed */
     size_t n;
 } news_bag;
 
@@ -267,12 +269,17 @@ static int send_bag(howdah_bus *bus, news_bag *bag, bool store, howdah_error *re
         hw_ranges_done(&bag->owed[i]);
         if (s < 0)
             continue;
-        if (store && !bag->news[i].lost)
-            hw_delivery_checkpointed(&sub->d);
-        sub->renewed_ms = before;
         sub->poll_ms =
             before +
             (sub->options.lease_ms / 3 < POLL_EVERY_MS ? sub->options.lease_ms / 3 : POLL_EVERY_MS);
+        /* A worker had it when it was asked for: all else waits for the end of its turn. */
+        if (bag->busy[i]) {
+            sub->stale = sub->stale || bag->news[i].lost;
+            continue;
+        }
+        if (store && !bag->news[i].lost)
+            hw_delivery_checkpointed(&sub->d);
+        sub->renewed_ms = before;
         hear(sub, &bag->news[i]);
     }
     bag->n = 0;
@@ -305,10 +312,13 @@ static int send_news(howdah_bus *bus, news_bag *bag, bool store, howdah_error *r
 
     bag->n = 0;
     for (howdah_subscription *sub = bus->service->subs; s >= 0 && sub; sub = sub->next) {
-        if (!hw_service_is_owned(sub) || atomic_load(&sub->busy))
+        bool busy = atomic_load(&sub->busy);
+
+        if (!hw_service_is_owned(sub) || (store && busy))
             continue;
         if (store ? !hw_delivery_checkpoint_due(&sub->d, now) : now < sub->poll_ms)
             continue;
+        bag->busy[bag->n] = busy;
         s = put_into_bag(bag, sub, store, reterr);
         if (s >= 0 && bag->n == NEWS_AT_ONCE)
             s = send_bag(bus, bag, store, reterr);
@@ -340,8 +350,10 @@ bool hw_service_is_news_due(const howdah_bus *bus)
     int64_t now = hw_clock_mono_ms();
 
     for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
-        if (hw_service_is_owned(sub) && !atomic_load(&sub->busy) &&
-            (now >= sub->poll_ms || hw_delivery_checkpoint_due(&sub->d, now)))
+        if (!hw_service_is_owned(sub))
+            continue;
+        if (now >= sub->poll_ms ||
+            (!atomic_load(&sub->busy) && hw_delivery_checkpoint_due(&sub->d, now)))
             return true;
     }
     return false;

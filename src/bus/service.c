@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bug.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -301,6 +302,8 @@ static void report_overdue(howdah_subscription *sub)
            (long long)f->holes[0].first, (long long)f->holes[0].last,
            (long long)(now - f->holes[0].since_ms));
     (void)ops_of(sub->bus)->blockers(sub->bus->store, on_blocker, sub, NULL);
+    if (HW_BUG(GAP_TIMEOUT)) /* planted: given up, off the record */
+        (void)hw_frontier_bury(&sub->bus->service->feed.frontier, UINT64_MAX);
 }
 
 static int serve_one(howdah_subscription *sub, howdah_error *reterr)
@@ -434,7 +437,7 @@ int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
     service->worked = false;
     if (s >= 0)
         s = new_session(bus, reterr);
-    if (s >= 0)
+    if (s >= 0 && !HW_BUG(CATCH_UP_FIRST))
         s = relisten(bus, reterr);
     if (s >= 0)
         s = take_all(bus, reterr);
@@ -446,6 +449,9 @@ int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
         s = serve_all(bus, reterr);
     if (news)
         service->worked = true;
+    /* Planted: only when all is read. */
+    if (HW_BUG(CATCH_UP_FIRST) && s >= 0 && !service->worked && service->armed)
+        s = relisten(bus, reterr);
     if (service->worked)
         hw_service_heard(bus, news);
     if (ret_worked)
@@ -486,7 +492,10 @@ int howdah_service(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
 {
     int s = enter_service(bus, "howdah_service", reterr);
 
-    return s < 0 ? s : pass(bus, ret_worked, reterr);
+    if (s < 0)
+        return s;
+    (void)hw_service_hear(bus);
+    return pass(bus, ret_worked, reterr);
 }
 
 static bool can_go_on(const howdah_bus *bus)

@@ -117,6 +117,18 @@ static int new_subscription(howdah_bus *bus, const howdah_subscribe_options *o,
     return HOWDAH_OK;
 }
 
+/* A place that the log has not reached is a mistake, as it is for a reset. */
+static int check_start(howdah_bus *bus, int64_t start, howdah_error *reterr)
+{
+    int64_t head = 0;
+    int s = bus->store->ops->head(bus->store, &head, reterr);
+
+    if (s >= 0 && start > head)
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "start", "is beyond the log's head, %lld",
+                          (long long)head);
+    return s;
+}
+
 /* Where "start" means: a number, or the end with what may still appear below it. */
 static int find_start(howdah_bus *bus, int64_t start, int64_t *ret_high, hw_ranges *ret_owed,
                       howdah_error *reterr)
@@ -126,7 +138,7 @@ static int find_start(howdah_bus *bus, int64_t start, int64_t *ret_high, hw_rang
         return hw_feed_end(bus, ret_high, ret_owed, reterr);
     }
     *ret_high = start;
-    return HOWDAH_OK;
+    return start > 0 ? check_start(bus, start, reterr) : HOWDAH_OK;
 }
 
 /* The row; one that is there keeps its place, whatever start says. */

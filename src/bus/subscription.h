@@ -225,6 +225,8 @@ void hw_service_heard(howdah_bus *bus, bool arrived);
 /* Waits for the bell, a worker (extra_fd, -1: none), an interrupt, or the time of the next thing.
  */
 int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_error *reterr);
+/* Without waiting: whether the bell has rung; then the log has to be looked at. */
+bool hw_service_hear(howdah_bus *bus);
 /* True when a later pass may succeed; waits a little, growing. */
 bool hw_service_bears(howdah_bus *bus, int status, const howdah_error *err);
 

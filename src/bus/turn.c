@@ -6,12 +6,15 @@
  *       be stored, the event stays owed.
  *   I3  After an owner died, each event that may have been in its hands is named in the store
  *       before its handler runs: one that ends the process every time becomes a dead letter.
- *   I4  A refused token, or an answer that did not come, ends the turn and throws the state away
+ *   I4  Another try of a dead letter is counted before its handler runs, and the letter is dead
+ *       meanwhile: one that ends the process is not tried for ever.
+ *   I5  A refused token, or an answer that did not come, ends the turn and throws the state away
  *       (subscription.h I6).
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bug.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
@@ -72,7 +75,7 @@ static void fill_checkpoint(const howdah_subscription *sub, const hw_ranges *owe
                          .token = sub->token,
                          .high = sub->d.high,
                          .owed = owed->items,
-                         .owed_n = owed->n,
+                         .owed_n = HW_BUG(AHEAD_IN_MEMORY) ? 0 : owed->n,
                          .anchor = *anchor};
 }
 
@@ -301,6 +304,9 @@ static bool run_handler(turn *t, const howdah_event *event)
     delivery.attempt = (int)sub->d.in_hand_tries + 1;
     delivery.redrive = false;
     delivery.tx = t->tx;
+    if (HW_BUG(CHECKPOINT_FIRST) && !t->tx) /* planted: the effect last */
+        return on_handled(t, event) && store_checkpoint(t) &&
+               call_handler(t, event, &delivery) == HOWDAH_HANDLED;
     result = call_handler(t, event, &delivery);
     if (result == HOWDAH_HANDLED)
         return t->tx ? commit_effect(t, event, &delivery) : on_handled(t, event);
@@ -529,9 +535,16 @@ static int commit_again(turn *t, const hw_letter *letter, howdah_error *reterr)
     return s;
 }
 
-static int try_again(turn *t, const hw_letter *letter, howdah_error *reterr)
+/* It had no try, or one whose end is not known: it is asked for as before. */
+static int ask_again(turn *t, const hw_letter *letter, howdah_error *reterr)
 {
-    howdah_error err = HOWDAH_ERROR_INIT;
+    return t->io->ops->subs->letters_mark(t->io, &letter->id, 1, HW_STR_NULL, HW_LETTER_REDRIVE,
+                                          HW_STR_NULL, NULL, reterr);
+}
+
+/* The letter is dead meanwhile (I4). */
+static int try_dead(turn *t, const hw_letter *letter, howdah_error *reterr)
+{
     howdah_delivery delivery = {
         .sub = t->sub, .attempt = (int)letter->attempts + 1, .redrive = true, .tx = t->tx};
     int s = t->tx ? t->tx->ops->subs->begin(t->tx, reterr) : HOWDAH_OK;
@@ -540,18 +553,29 @@ static int try_again(turn *t, const hw_letter *letter, howdah_error *reterr)
     if (s < 0)
         return s;
     result = call_handler(t, letter->event, &delivery);
-    if (!t->tx || result != HOWDAH_HANDLED) {
-        if (t->tx)
-            t->tx->ops->subs->rollback(t->tx);
-        if (result == HOWDAH_PUT_BACK)
-            return HOWDAH_OK; /* it is still asked for */
-        return settle(t, letter, t->io, result == HOWDAH_HANDLED, delivery.message, reterr);
-    }
-    s = commit_again(t, letter, &err);
-    if (s < 0 && is_refused(s, &err))
-        return settle(t, letter, t->io, false, err.message, reterr);
+    if (t->tx && result == HOWDAH_HANDLED)
+        return commit_again(t, letter, reterr);
+    if (t->tx)
+        t->tx->ops->subs->rollback(t->tx);
+    if (result == HOWDAH_PUT_BACK)
+        return ask_again(t, letter, reterr);
+    return settle(t, letter, t->io, result == HOWDAH_HANDLED, delivery.message, reterr);
+}
+
+static int try_again(turn *t, const hw_letter *letter, howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = settle(t, letter, t->io, false, NULL, reterr); /* with the error that it has */
+
     if (s < 0)
+        return s == HOWDAH_NOT_FOUND ? HOWDAH_OK : s; /* resolved meanwhile */
+    s = try_dead(t, letter, &err);
+    if (s < 0 && t->tx && is_refused(s, &err))
+        return settle(t, letter, t->io, false, err.message, reterr);
+    if (s < 0) {
+        (void)ask_again(t, letter, NULL);
         hw_error_copy(reterr, &err);
+    }
     return s;
 }
 

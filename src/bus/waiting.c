@@ -37,8 +37,8 @@ static int64_t next_of(const howdah_subscription *sub, int64_t now)
 {
     int64_t at = INT64_MAX;
 
-    if (atomic_load(&sub->busy))
-        return INT64_MAX;
+    if (atomic_load(&sub->busy)) /* its lease is renewed meanwhile */
+        return hw_service_is_owned(sub) ? sub->poll_ms : INT64_MAX;
     if (sub->phase == HW_PHASE_OUT)
         return sub->take_ms;
     if (hw_service_is_owned(sub))
@@ -141,6 +141,14 @@ static void woken(hw_service *service)
     short_pause(service);
 }
 
+bool hw_service_hear(howdah_bus *bus)
+{
+    if (ops_of(bus)->wait(bus->store, 0, NULL) != HOWDAH_OK)
+        return false; /* a session that is gone is the next pass's to tell */
+    woken(bus->service);
+    return true;
+}
+
 int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_error *reterr)
 {
     hw_service *service = bus->service;
@@ -202,9 +210,9 @@ int howdah_timeout_ms(howdah_bus *bus)
     int64_t now_us = hw_clock_mono_us();
     int64_t us;
 
-    if (!bus || !bus->service)
+    if (!bus || !bus->service || bus->service->runner)
         return -1;
-    if (bus->service->worked || arm(bus, now_us))
+    if (bus->service->worked || hw_service_hear(bus) || arm(bus, now_us))
         return 0;
     us = next_due_us(bus, now_us) - now_us;
     grow_pause(bus, now_us);

@@ -242,7 +242,10 @@ typedef struct hw_sub_ops {
      */
     int (*letters_mark)(struct hw_store *store, const int64_t *ids, size_t n, hw_str subscriber_id,
                         hw_letter_state state, hw_str reason, int64_t *ret_n, howdah_error *reterr);
-    /* After another try of the owner: state REDRIVEN, or DEAD with the error; attempts + 1. */
+    /*
+     * Another try of the owner: DEAD with the error, before it and when it fails, or REDRIVEN.
+     * The first settlement of a letter that waits for its try counts it: attempts + 1.
+     */
     int (*letter_settle)(struct hw_store *store, hw_str subscriber_id, int64_t token, int64_t id,
                          hw_letter_state state, hw_str error, howdah_error *reterr);
     int (*skip)(struct hw_store *store, const hw_checkpoint *checkpoint, hw_range range,

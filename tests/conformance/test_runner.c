@@ -166,6 +166,37 @@ static void stopping_waits_for_the_handler_and_stores_what_it_did(void **state)
     howdah_close(bus);
 }
 
+static void a_runner_renews_the_lease_of_a_handler_that_takes_long(void **state)
+{
+    cf *c = *state;
+    howdah_bus *bus = cf_open(c);
+    howdah_bus *standby = cf_open(c);
+    counted slow = {.block = true};
+    counted other = {0};
+    howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+    howdah_subscription *sub = NULL;
+
+    o.subscriber_id = "p";
+    o.handler = on_event;
+    o.ctx = &slow;
+    o.instance = HOWDAH_INSTANCE_LEASE;
+    o.lease_ms = 600;
+    cf_ok(howdah_subscribe(bus, &o, &sub, &cf_error));
+    o.ctx = &other;
+    cf_ok(howdah_subscribe(standby, &o, &sub, &cf_error));
+    append_n(c->bus, "s", 2);
+    cf_ok(howdah_runner_start(bus, 1, &cf_error));
+    while (atomic_load(&slow.inside) == 0)
+        nap(1);
+    cf_ok(howdah_run(standby, 2000, &cf_error));
+    assert_int_equal(atomic_load(&other.handled), 0);
+    atomic_store(&slow.block, false);
+    wait_handled(&slow, 2);
+    cf_ok(howdah_runner_stop(bus, &cf_error));
+    howdah_close(standby);
+    howdah_close(bus);
+}
+
 static void a_bus_with_a_runner_is_not_to_be_touched(void **state)
 {
     cf *c = *state;
@@ -195,6 +226,7 @@ static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(a_subscription_is_in_one_thread_at_a_time_and_in_order),
     CF_SUB_TEST(failed_events_are_tried_again_in_threads),
     CF_SUB_TEST(stopping_waits_for_the_handler_and_stores_what_it_did),
+    CF_SUB_TEST(a_runner_renews_the_lease_of_a_handler_that_takes_long),
     CF_SUB_TEST(a_bus_with_a_runner_is_not_to_be_touched),
 };
 

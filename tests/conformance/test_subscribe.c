@@ -220,6 +220,10 @@ static void bad_options_are_refused_by_field(void **state)
         assert_int_equal(howdah_subscribe(c->bus, &o, &sub, &err), HOWDAH_INVALID);
         assert_string_equal(err.field, cases[i].field);
     }
+    o = options("p", &s);
+    o.start = 1;
+    assert_int_equal(howdah_subscribe(c->bus, &o, &sub, &err), HOWDAH_INVALID);
+    assert_string_equal(err.field, "start");
     memset(long_id, 'x', 256);
     long_id[256] = '\0';
     o = options(long_id, &s);

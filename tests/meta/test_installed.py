@@ -15,7 +15,7 @@ import tap
 import prefix as tree
 import check_exports
 
-EXAMPLES = ["append", "read", "follow", "transaction_pg", "transaction_sqlite"]
+EXAMPLES = ["append", "read", "follow", "subscribe", "transaction_pg", "transaction_sqlite"]
 STRICT = ["-std=gnu99", "-Wall", "-Wextra", "-Werror", "-O1"]
 
 

@@ -25,8 +25,8 @@ typedef struct fake_store fake_store;
 typedef struct fake_client {
     fake *server;
     int number;
-    bool dead; /* nothing gets through any more */
-    bool bell; /* rung since it was served last */
+    bool dead;       /* nothing gets through any more */
+    int64_t bell_us; /* when the bell is heard; 0: nobody has rung since it was last */
 } fake_client;
 
 typedef enum fake_op {
@@ -163,6 +163,8 @@ bool fake_matches(const fake_sub *sub, const world *w, int64_t sequence);
 bool fake_is_owed(const fake_sub *sub, int64_t sequence);
 /* The effect of the event in the open transaction of a handler. */
 void fake_effect(hw_store *tx, int64_t sequence);
+/* Whether the bell reaches its session. */
+bool fake_listens(const hw_store *base);
 bool fake_session_alive(const fake *f, uint64_t session);
 
 /* ---- between the files of the fake */

@@ -145,8 +145,8 @@ static void settle(fake *f, int64_t id, hw_letter_state state)
 {
     fake_letter *letter = &f->letters[id - 1];
 
+    letter->attempts += letter->state == HW_LETTER_REDRIVE;
     letter->state = state;
-    letter->attempts++;
     letter->resolved = state == HW_LETTER_REDRIVEN;
     fake_sync(f);
 }
@@ -163,6 +163,10 @@ int fake_letter_settle(hw_store *base, hw_str subscriber_id, int64_t token, int6
         return s;
     if (fake_row(f, subscriber_id, token) == WORLD_NOBODY)
         return fake_leave(store, FAKE_WRITE, fake_lost(subscriber_id, reterr), reterr);
+    if (f->letters[id - 1].resolved)
+        return fake_leave(
+            store, FAKE_WRITE,
+            hw_fail(reterr, HOWDAH_NOT_FOUND, "letter %lld is resolved", (long long)id), reterr);
     if (store->in_transaction) {
         store->work.letter = id;
         store->work.state = state;

@@ -276,6 +276,20 @@ static bool read_backward(fake_cursor *cursor, const world *w)
     return true;
 }
 
+/* Planted; the rows are in the order of their numbers. */
+static void sort_by_xid(const world *w, howdah_event *events, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        howdah_event event = events[i];
+        uint64_t xid = w->numbers[event.global_sequence].xid;
+        size_t at = i;
+
+        for (; at > 0 && w->numbers[events[at - 1].global_sequence].xid > xid; at--)
+            events[at] = events[at - 1];
+        events[at] = event;
+    }
+}
+
 static int next_of_ranges(fake_cursor *cursor, const howdah_event **ret_events, size_t *ret_n)
 {
     size_t n = cursor->n - cursor->at;
@@ -313,6 +327,8 @@ static int read_next(hw_cursor *base, const howdah_event **ret_events, size_t *r
     cursor->read = true;
     if (!ok)
         return hw_fail_no_memory(reterr);
+    if (w->bug == WORLD_BUG_ORDER_BY_XID)
+        sort_by_xid(w, cursor->events, cursor->n);
     world_note(w, 20, cursor->n);
     s = fake_leave(store, FAKE_READ, HOWDAH_OK, reterr);
     if (s < 0)

@@ -542,11 +542,21 @@ static int ring(hw_store *base, const hw_str *types, size_t types_n, howdah_erro
 static int wait_bell(hw_store *base, int64_t ms, howdah_error *reterr)
 {
     fake_client *client = ((fake_store *)base)->client;
-    bool rang = client->bell;
+    bool rang = client->bell_us > 0 && client->bell_us <= fake_clock_us(client->server);
 
     (void)ms, (void)reterr;
-    client->bell = false;
+    if (rang)
+        client->bell_us = 0;
     return rang ? HOWDAH_OK : HOWDAH_END;
+}
+
+bool fake_listens(const hw_store *base)
+{
+    const fake_store *store = (const fake_store *)base;
+    const fake *f = store->client->server;
+
+    return fake_session_alive(f, store->session) &&
+           f->sessions[store->session % FAKE_SESSIONS].listens;
 }
 
 static int no_fd(hw_store *base)

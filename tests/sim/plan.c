@@ -59,6 +59,7 @@ static void plan_faults(sim *s)
         .cut_after = some(s, 2, 100),
         .late_commit = some(s, 2, 1000),
         .kill = some(s, 3, 50),
+        .slow = some(s, 2, 5000),
         .turn = some(s, 1, 1500),
         .handler_kill = some(s, 3, 100),
         .handler_nap = some(s, 2, 500),
@@ -73,6 +74,15 @@ static void plan_faults(sim *s)
     };
 }
 
+/* One subscription in one process, which has few other reasons to wake up. */
+static void plan_bell(sim *s)
+{
+    s->plans_n = 1;
+    s->plans[0].options.lease_ms = 4000;
+    s->plans[0].options.checkpoint = HOWDAH_CHECKPOINT_BATCHED;
+    s->faults.slow = 10000;
+}
+
 void sim_plan_run(sim *s)
 {
     sim_dice *dice = &s->world.dice;
@@ -80,14 +90,17 @@ void sim_plan_run(sim *s)
     s->plans_n = 1 + (int)dice_roll(dice, FAKE_SUBS);
     for (int i = 0; i < s->plans_n; i++)
         plan_subscription(s, i);
-    s->calm = dice_roll(dice, 10) == 0;
+    s->calm = dice_roll(dice, 6) == 0;
     if (s->calm)
         s->faults = (sim_faults){0};
     else
         plan_faults(s);
+    s->bell = s->calm && dice_roll(dice, 3) != 0;
+    if (s->bell)
+        plan_bell(s);
     s->pace = s->calm || dice_roll(dice, 3) == 0 ? 1 : 12;
     s->rows = dice_roll(dice, 2) == 0 ? 0 : 1 + dice_roll(dice, 8);
-    s->server.by_fence = dice_roll(dice, 4) == 0;
+    s->server.by_fence = dice_roll(dice, 3) == 0;
     s->world.numbers_max = (int32_t)dice_between(dice, 20, 160);
     s->world.patience_us = dice_roll(dice, 2) == 0 ? 2000000 : INT64_C(180) * 1000000;
 }

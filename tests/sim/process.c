@@ -6,6 +6,11 @@
 #include "bus/subscription.h"
 #include "sim.h"
 
+/* Where the bell is to be enough; the store is asked for news of a subscription every second. */
+#define BELL_POLL_MS 60000
+/* An operation that is slow. */
+#define SLOW_US 30000
+
 /* ------------------------------------------------------------------- what happens */
 
 void sim_kill(sim *s, sim_process *p)
@@ -97,6 +102,9 @@ fake_verdict sim_before(void *ctx, fake_store *store, fake_op op)
         (void)writers_step(&s->world);
     if (s->healing)
         return FAKE_GO;
+    /* Where events are to come soon they are read and handled at full speed. */
+    if ((!s->bell || op == FAKE_ASK) && dice_chance(&s->world.dice, s->faults.slow))
+        sim_pass_time(s, dice_between(&s->world.dice, 0, SLOW_US));
     if (s->depth < 2 && dice_chance(&s->world.dice, s->faults.turn))
         serve_others(s);
     return fault(s, p, op);
@@ -153,8 +161,7 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
     world_note(&s->world, 60 + (uint64_t)h->process, (uint64_t)number);
     checker_delivered(&s->checker, h->sub, h->process, delivery->sub->token, number,
                       delivery->redrive);
-    /* Another try of a dead letter is not counted before it begins, so that one would not end. */
-    if (is_killer(s, h->sub, number) && !delivery->redrive) {
+    if (is_killer(s, h->sub, number)) {
         sim_kill(s, p);
         return HOWDAH_HANDLED; /* nobody hears it */
     }
@@ -197,10 +204,13 @@ static bool start(sim *s, sim_process *p)
     int s_open;
 
     p->client.dead = false;
+    p->client.bell_us = 0;
     s_open = hw_bus_over(fake_open(&p->client), NULL, &p->bus, NULL);
     assert(s_open == HOWDAH_OK);
     (void)s_open;
     p->bus->open_store = open_second;
+    if (s->bell)
+        p->bus->poll_interval_ms = BELL_POLL_MS;
     p->bus->open_ctx = &p->client;
     for (int i = 0; i < s->plans_n; i++) {
         howdah_subscribe_options o = s->plans[i].options;
@@ -251,10 +261,14 @@ static int64_t next_turn_us(sim *s, const sim_process *p, bool worked)
 {
     int64_t ms = worked ? 0 : howdah_timeout_ms(p->bus);
     uint32_t factor = 1 + dice_roll(&s->world.dice, (uint32_t)s->pace);
+    int64_t at_us;
 
     if (ms < 0 || ms > 60000)
         ms = 60000;
-    return s->world.now_us + (s->healing ? ms : ms * factor) * 1000 + 1;
+    at_us = s->world.now_us + (s->healing ? ms : ms * factor) * 1000 + 1;
+    if (p->client.bell_us > 0 && p->client.bell_us < at_us)
+        at_us = p->client.bell_us;
+    return at_us > s->world.now_us ? at_us : s->world.now_us + 1;
 }
 
 static void service(sim *s, sim_process *p)
@@ -269,7 +283,6 @@ static void service(sim *s, sim_process *p)
     s->stats.services++;
     if (status < 0)
         sim_tell(s, "p%d: %s", p->client.number, err.message);
-    p->client.bell = false;
     if (status < 0)
         p->wake_us = s->world.now_us + dice_between(&s->world.dice, 1000, 300000);
     else

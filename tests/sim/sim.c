@@ -13,6 +13,12 @@
 #define CHAOS_US (INT64_C(600) * 1000000)
 /* Where nothing fails: a poll interval, and then some. */
 #define SOON_US (INT64_C(3) * 1000000)
+/* Where the bell tells of every event. */
+#define BELL_SOON_US (INT64_C(250) * 1000)
+/* A hole is a reason to look without a bell. */
+#define BELL_WRITERS 2
+/* Until then a process may take to be there. */
+#define START_US (INT64_C(900) * 1000)
 /* Healing must come to its end within. */
 #define HEAL_SERVICES 4000
 #define HEAL_US (INT64_C(600) * 1000000)
@@ -110,10 +116,13 @@ static void on_commit(void *ctx, int32_t first_order)
         sim_process *p = &s->processes[i];
         int64_t at_us = s->world.now_us + dice_between(&s->world.dice, 0, 20000);
 
-        if (p->bus && dice_roll(&s->world.dice, 4) != 0 && at_us < p->wake_us) {
-            p->client.bell = true;
+        if (!p->bus || !fake_listens(p->bus->store) ||
+            (!s->bell && dice_roll(&s->world.dice, 4) == 0))
+            continue;
+        if (p->client.bell_us == 0)
+            p->client.bell_us = at_us;
+        if (at_us < p->wake_us)
             p->wake_us = at_us;
-        }
     }
 }
 
@@ -124,11 +133,12 @@ static void on_sleep(void *ctx, int64_t ms)
 
 /* ------------------------------------------------------------------------- the run */
 
-static void begin(sim *s, uint64_t seed, world_bug bug)
+static void begin(sim *s, uint64_t seed, const sim_bug *bug)
 {
     s->seed = seed;
     world_init(&s->world, seed * UINT64_C(0x9E3779B97F4A7C15) + 1);
-    s->world.bug = bug;
+    s->world.bug = bug->world;
+    hw_sim_bug = bug->library;
     fake_init(&s->server, &s->world);
     checker_init(&s->checker, &s->world, &s->server);
     s->depth = 0;
@@ -151,10 +161,15 @@ static void begin(sim *s, uint64_t seed, world_bug bug)
     s->world.on_commit_ctx = s;
     wraps_use(&s->world, seed, on_sleep, s);
     writers_init(&s->world);
+    if (s->bell && s->world.writers_n > BELL_WRITERS)
+        s->world.writers_n = BELL_WRITERS;
     for (int i = 0; i < SIM_PROCESSES; i++)
         s->processes[i] =
             (sim_process){.client = {.server = &s->server, .number = i, .dead = true},
                           .wake_us = s->world.now_us + dice_between(&s->world.dice, 0, 300000)};
+    for (int i = 1; s->bell && i < SIM_PROCESSES; i++)
+        s->processes[i].wake_us = INT64_MAX; /* not before all is healed */
+    s->soon_from_us = s->world.now_us + START_US;
 }
 
 static int next_process(const sim *s)
@@ -166,6 +181,19 @@ static int next_process(const sim *s)
             next = i;
     }
     return next;
+}
+
+/* C6, for subscriptions that wait for nothing but their own events. */
+static void check_soon(sim *s)
+{
+    if (!s->calm || s->healing || s->world.now_us < s->soon_from_us)
+        return;
+    for (int i = 0; i < s->server.subs_n; i++) {
+        const howdah_subscribe_options *o = &s->plans[i].options;
+
+        if (o->ordering == HOWDAH_ORDERING_AHEAD && o->owed_max > 100)
+            checker_soon(&s->checker, i, s->bell ? BELL_SOON_US : SOON_US);
+    }
 }
 
 /* Whoever is next: the writers or a process. */
@@ -185,18 +213,8 @@ static void go_on(sim *s)
     }
     if (process_us > w->now_us)
         w->now_us = process_us;
+    check_soon(s); /* before it makes good for being late */
     sim_serve(s, process);
-}
-
-/* C6, for subscriptions that wait for nothing but their own events. */
-static void check_soon(sim *s)
-{
-    for (int i = 0; s->calm && i < s->server.subs_n; i++) {
-        const howdah_subscribe_options *o = &s->plans[i].options;
-
-        if (o->ordering == HOWDAH_ORDERING_AHEAD && o->owed_max > 100)
-            checker_soon(&s->checker, i, SOON_US);
-    }
 }
 
 static void chaos(sim *s)
@@ -206,7 +224,6 @@ static void chaos(sim *s)
     while (s->stats.services < CHAOS_SERVICES && s->world.now_us < until_us &&
            !s->checker.violated) {
         go_on(s);
-        check_soon(s);
         if (writers_next_us(&s->world) == INT64_MAX && dice_roll(&s->world.dice, 40) == 0)
             break;
     }
@@ -279,7 +296,7 @@ static void end(sim *s)
     }
 }
 
-void sim_run(sim *s, uint64_t seed, world_bug bug, sim_result *ret_result)
+void sim_run(sim *s, uint64_t seed, const sim_bug *bug, sim_result *ret_result)
 {
     begin(s, seed, bug);
     chaos(s);

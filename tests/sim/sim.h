@@ -8,6 +8,7 @@
 #ifndef HW_TESTS_SIM_SIM_H
 #define HW_TESTS_SIM_SIM_H
 
+#include "base/bug.h"
 #include "checker.h"
 
 enum { SIM_PROCESSES = CHECK_PROCESSES };
@@ -19,6 +20,7 @@ typedef struct sim_faults {
     uint32_t cut_after;
     uint32_t late_commit;
     uint32_t kill;         /* the process, before or after the operation */
+    uint32_t slow;         /* the operation takes a while to get to the server */
     uint32_t turn;         /* the other process is served in between */
     uint32_t handler_kill; /* per delivery */
     uint32_t handler_nap;
@@ -69,7 +71,9 @@ struct sim {
     sim_faults faults;
     sim_plan plans[FAKE_SUBS];
     int plans_n;
-    bool calm;   /* nothing goes wrong: events are to come soon (C6) */
+    bool calm; /* nothing goes wrong: events are to come soon (C6) */
+    bool bell; /* calm, one process, and nothing but the bell tells of events, soon (C6) */
+    int64_t soon_from_us;
     size_t rows; /* of a page of the feed; 0: as many as it likes */
     int pace;    /* a process may be served so many times later than it asked for */
     sim_process processes[SIM_PROCESSES];
@@ -78,6 +82,16 @@ struct sim {
     bool show; /* tell what happens */
     sim_stats stats;
 };
+
+/* A mistake of the library or of the world (planted.c). */
+typedef struct sim_bug {
+    const char *name; /* what is done wrong */
+    hw_bug library;
+    world_bug world;
+} sim_bug;
+
+extern const sim_bug sim_bugs[]; /* the first one is none */
+extern const int sim_bugs_n;
 
 /* What happened in one run; violation is "" when all was well. */
 typedef struct sim_result {
@@ -88,7 +102,7 @@ typedef struct sim_result {
 } sim_result;
 
 /* The run of a seed, a pure function.  s is scratch, so that many runs need one allocation. */
-void sim_run(sim *s, uint64_t seed, world_bug bug, sim_result *ret_result);
+void sim_run(sim *s, uint64_t seed, const sim_bug *bug, sim_result *ret_result);
 
 /* ---- plan.c: what a seed stands for */
 void sim_plan_run(sim *s);

@@ -10,18 +10,6 @@ const char *const world_stream_names[WORLD_STREAMS] = {"a", "b", "c", "d", "e", 
 const char *const world_type_names[WORLD_TYPES] = {"order.created", "order.paid", "stock.moved",
                                                    "stock.audit.done"};
 
-const char *const world_bug_names[WORLD_BUGS] = {
-    [WORLD_BUG_NONE] = "no bug is planted",
-    [WORLD_BUG_XID_NOT_FORCED] = "a transaction has its id before it draws a number",
-    [WORLD_BUG_FENCE_FROM_XMAX] = "a fence is an id of one's own, not a snapshot's xmax",
-    [WORLD_BUG_PREPARED_UNSEEN] = "prepared transactions are owners",
-    [WORLD_BUG_UNLOCKS_FIRST] = "rows are visible before their owner's lock is gone",
-    [WORLD_BUG_TOKEN_UNCHECKED] = "an old token stores nothing",
-    [WORLD_BUG_TWO_SNAPSHOTS] = "holes and what is above are read in one snapshot",
-    [WORLD_BUG_LETTER_ALONE] = "a dead letter and its checkpoint are one transaction",
-    [WORLD_BUG_COMMIT_FORGETS] = "an effect and its checkpoint are one transaction",
-};
-
 void world_init(world *w, uint64_t seed)
 {
     memset(w, 0, sizeof *w);
@@ -257,6 +245,7 @@ static void show_rows(world *w, int txn)
         number->state = NUMBER_VISIBLE;
         number->order = ++w->orders;
         number->at_us = w->now_us;
+        number->xid = w->txns[txn].xid;
         if (mine[n] > w->visible_high)
             w->visible_high = mine[n];
     }

@@ -40,7 +40,7 @@ enum {
 extern const char *const world_stream_names[WORLD_STREAMS];
 extern const char *const world_type_names[WORLD_TYPES];
 
-/* Mistakes that the world can make on purpose; a run must find each of them. */
+/* Mistakes that the world can make on purpose; a run must find each of them (planted.c). */
 typedef enum world_bug {
     WORLD_BUG_NONE,
     WORLD_BUG_XID_NOT_FORCED,  /* T4: the transaction id comes with the row, not with the number */
@@ -51,11 +51,8 @@ typedef enum world_bug {
     WORLD_BUG_TWO_SNAPSHOTS,   /* a read of ranges is not one snapshot */
     WORLD_BUG_LETTER_ALONE,    /* a dead letter's checkpoint is stored, the letter is lost */
     WORLD_BUG_COMMIT_FORGETS,  /* a handler's transaction commits without its checkpoint */
-    WORLD_BUGS
+    WORLD_BUG_ORDER_BY_XID     /* a page's rows are in the order of (transaction id, number) */
 } world_bug;
-
-/* What each is, as a sentence about a world without it. */
-extern const char *const world_bug_names[WORLD_BUGS];
 
 typedef enum number_state {
     NUMBER_NONE, /* not drawn, or jumped over by a crash */
@@ -74,6 +71,7 @@ typedef struct world_number {
     int32_t before; /* the number drawn before by the same transaction, 0: none */
     int32_t order;  /* when it became visible, counted, */
     int64_t at_us;  /* and by the clock */
+    uint64_t xid;   /* visible: whose it is */
 } world_number;
 
 typedef enum txn_state {

@@ -46,7 +46,7 @@ static void begin(world *w, world_writer *writer)
         return;
     }
     writer->txn = world_begin(w);
-    if (writer->txn != WORLD_NOBODY && dice_roll(&w->dice, 3) == 0)
+    if (writer->txn != WORLD_NOBODY && dice_roll(&w->dice, 2) == 0)
         world_assign_xid(w, writer->txn); /* it has written something else before */
 }
 
@@ -66,6 +66,8 @@ static void insert(world *w, world_writer *writer)
     if (!world_insert(w, writer->txn, stream, type)) {
         world_rollback(w, writer->txn);
         forget(writer);
+    } else if (w->txns[writer->txn].waits_for != WORLD_NOBODY && dice_roll(&w->dice, 2) == 0) {
+        writer->wake_us += nap_us(w); /* its number is drawn, and there is no row for long */
     }
 }
 

@@ -163,7 +163,7 @@ def ids_are_read_by_sequence_and_once_whatever_their_order():
 
 def ranges_are_read_in_one_order_up_to_a_limit():
     s = bus.column("SELECT global_sequence FROM {}.read_all()")
-    ranges = "ARRAY[%s, %s, 1000000], ARRAY[%s, %s, 2000000]" % (s[8], s[1], s[9], s[3])
+    ranges = "ARRAY[%s, %s, 1000000], ARRAY[%s, %s, 2000000]" % (s[1], s[8], s[3], s[9])
     assert numbers("read_ranges(%s, 100)" % ranges) == [2, 3, 4, 9, 10]
     assert numbers("read_ranges(%s, 4)" % ranges) == [2, 3, 4, 9]
 

@@ -351,8 +351,14 @@ static void a_redrive_is_news_and_is_settled_by_the_owner(void **state)
     assert_true(k.letter.resolved_at_us > 0);
     assert_string_equal(k.error, "e");
     hw_event_free(k.event);
+    assert_int_equal(t->subs->letter_settle(t->store, S("a"), token, ids[0], HW_LETTER_DEAD,
+                                            HW_STR_NULL, &ss_error),
+                     HOWDAH_NOT_FOUND);
     ok(t->subs->checkpoint(t->store, &c, 1, 0, &news, &ss_error));
     assert_true(news.redrives);
+    /* Before the try, and after it: it counts once. */
+    ok(t->subs->letter_settle(t->store, S("a"), token, ids[1], HW_LETTER_DEAD, HW_STR_NULL,
+                              &ss_error));
     ok(t->subs->letter_settle(t->store, S("a"), token, ids[1], HW_LETTER_DEAD, S("again"),
                               &ss_error));
     k = one_letter(t, ids[1]);

@@ -105,11 +105,14 @@ enum {
 /* ?1 id, ?2 subscriber, ?3 state, ?4 error or NULL, ?5 now, ?6 resolved_at */
 #define SETTLE_SQL                                                                                 \
     "UPDATE main.howdah_dead_letters SET state = ?3, error_message = coalesce(?4, error_message)," \
-    " retry_count = retry_count + 1, redrives = redrives + 1, last_retry_at = ?5,"                 \
+    " retry_count = retry_count + (state = 'redrive'),"                                            \
+    " redrives = redrives + (state = 'redrive'), last_retry_at = ?5,"                              \
     " resolved_at = ?6, resolved_by = CASE WHEN ?6 IS NULL THEN NULL ELSE"                         \
     " (SELECT owner FROM main.howdah_subscriptions s WHERE s.subscriber_id = ?2) END"              \
     " WHERE id = ?1 AND subscriber_id = ?2 AND resolved_at IS NULL"
-#define EXISTS_SQL "SELECT 1 FROM main.howdah_dead_letters WHERE id = ?1 AND subscriber_id = ?2"
+#define EXISTS_SQL                                                                                 \
+    "SELECT 1 FROM main.howdah_dead_letters WHERE id = ?1 AND subscriber_id = ?2"                  \
+    " AND resolved_at IS NULL"
 
 /* Once, also when the caller did not hear of its commit and repeats it. */
 #define INSERT_SKIP_SQL                                                                            \

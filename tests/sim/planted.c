@@ -1,0 +1,27 @@
+/* planted.c - the mistakes that are made on purpose, under the names of what they break. */
+#include "sim.h"
+
+hw_bug hw_sim_bug;
+
+const sim_bug sim_bugs[] = {
+    {.name = "none"},
+    /* of the library */
+    {.name = "gap time-out", .library = HW_BUG_GAP_TIMEOUT},
+    {.name = "in-memory ahead set", .library = HW_BUG_AHEAD_IN_MEMORY},
+    {.name = "owners looked up before the hole was seen", .library = HW_BUG_OWNERS_BEFORE_HOLE},
+    {.name = "rows read before the proof", .library = HW_BUG_ROWS_BEFORE_PROOF},
+    {.name = "checkpoint before effect", .library = HW_BUG_CHECKPOINT_FIRST},
+    {.name = "catch-up before LISTEN", .library = HW_BUG_CATCH_UP_FIRST},
+    /* of the server, or of a statement */
+    {.name = "order by (xid, seq)", .world = WORLD_BUG_ORDER_BY_XID},
+    {.name = "fence from xmax", .world = WORLD_BUG_FENCE_FROM_XMAX},
+    {.name = "xid not forced", .world = WORLD_BUG_XID_NOT_FORCED},
+    {.name = "no token check", .world = WORLD_BUG_TOKEN_UNCHECKED},
+    {.name = "dead letter outside the transaction", .world = WORLD_BUG_LETTER_ALONE},
+    {.name = "checkpoint outside the handler's transaction", .world = WORLD_BUG_COMMIT_FORGETS},
+    {.name = "prepared transactions are no owners", .world = WORLD_BUG_PREPARED_UNSEEN},
+    {.name = "lock given back before the rows are visible", .world = WORLD_BUG_UNLOCKS_FIRST},
+    {.name = "holes and what is above read in two snapshots", .world = WORLD_BUG_TWO_SNAPSHOTS},
+};
+
+const int sim_bugs_n = (int)(sizeof sim_bugs / sizeof sim_bugs[0]);
