@@ -16,9 +16,11 @@ TAP = re.compile(r"^(not )?ok\b[ \t]*\d*([^#\n]*)(#[ \t]*(skip|todo)\b)?", re.I 
 TAP_PLAN = re.compile(r"^1\.\.\d+", re.M)
 CMOCKA = re.compile(r"^\[ *(OK|FAILED|SKIPPED|ERROR) *\] *\S", re.M)
 CMOCKA_RUN = re.compile(r"^\[ RUN +\]", re.M)
+SANITIZER = re.compile(r"ERROR: \w+Sanitizer|runtime error:")
 SKIPPED = {"SKIP"}
 PASSED = {"OK", "EXPECTEDFAIL"}
 REMARKS_MAX = 20
+LAST_WORDS = 12
 
 
 def cases(text):
@@ -58,7 +60,18 @@ def failures(entry):
         elif remarks and line.startswith("#"):
             remarks -= 1
             shown.append("    " + line)
-    return shown or ["FAILED %s (%s)" % (entry["name"], entry["result"].lower())]
+    return shown or ["FAILED %s (%s)" % (entry["name"], entry["result"].lower())] + last_words(entry)
+
+
+def last_words(entry):
+    """What a program without a failed case said at its end: a crash, a leak, a time-out."""
+    shown = ["    exit code %s" % entry["returncode"]] if "returncode" in entry else []
+    for stream in "stdout", "stderr":
+        lines = [line for line in (entry.get(stream) or "").split("\n") if line.strip()]
+        where = next((i for i, line in enumerate(lines) if SANITIZER.search(line)), None)
+        told = lines[-LAST_WORDS:] if where is None else lines[where : where + 2 * LAST_WORDS]
+        shown += ["    %s: %s" % (stream, line[:300]) for line in told]
+    return shown
 
 
 def count(entry):

@@ -15,7 +15,6 @@
 #include "engine/pattern.h"
 
 #define LOOK_EVERY_MS 20
-#define ROWS_FIRST 64
 #define ROWS_MAX 1000
 #define PAGE_BYTES ((size_t)2 * 1024 * 1024)
 /* Writers mostly end within this time; until then a look back at all numbers is put off. */
@@ -26,7 +25,7 @@
 
 void hw_feed_init(hw_feed *feed)
 {
-    *feed = (hw_feed){.rows = ROWS_FIRST};
+    *feed = (hw_feed){.rows = HW_ROWS_FIRST};
     hw_frontier_init(&feed->frontier, 0);
     hw_owners_init(&feed->owners);
 }
@@ -448,7 +447,7 @@ static void judge_density(howdah_subscription *sub, int64_t first, const hw_page
     int64_t span = page->n > 0 && page->full ? page->events[page->n - 1].global_sequence - first + 1
                                              : page->upto - first + 1;
 
-    if (sub->pattern && span >= ROWS_FIRST)
+    if (sub->pattern && span >= HW_ROWS_FIRST)
         sub->sparse = span / SPARSE_BELOW > (int64_t)page->n;
 }
 

@@ -17,17 +17,10 @@
 
 #define TAKE_EVERY_MS 500
 #define POLL_EVERY_MS 1000
-#define ROWS_FIRST 64
 #define NEWS_AT_ONCE 256
-
-static const hw_sub_ops *ops_of(const howdah_bus *bus)
-{
-    return bus->store->ops->subs;
-}
 
 /* ----------------------------------------------------------------- phases */
 
-/* The turn's own members, ready for the next. */
 void hw_service_clear_turn(howdah_subscription *sub)
 {
     hw_page_drop(sub->bus, sub->page);
@@ -53,8 +46,8 @@ void hw_service_unlock(howdah_subscription *sub)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
 
-    if (ops_of(sub->bus)->release(sub->bus->store, hw_str_of(sub->id), sub->token,
-                                  (hw_instance)sub->options.instance, &err) < 0)
+    if (hw_sub_ops_of(sub->bus)->release(sub->bus->store, hw_str_of(sub->id), sub->token,
+                                         (hw_instance)sub->options.instance, &err) < 0)
         hw_log(HOWDAH_LOG_WARN, "subscription %s: %s", sub->id, err.message);
 }
 
@@ -81,8 +74,8 @@ void hw_service_go_behind(howdah_subscription *sub)
 void hw_service_stop(howdah_subscription *sub)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
-    int s = ops_of(sub->bus)->set_status(sub->bus->store, hw_str_of(sub->id), sub->token,
-                                         HW_SUB_HALTED, hw_str_of(sub->reason), &err);
+    int s = hw_sub_ops_of(sub->bus)->set_status(sub->bus->store, hw_str_of(sub->id), sub->token,
+                                                HW_SUB_HALTED, hw_str_of(sub->reason), &err);
 
     hw_log(HOWDAH_LOG_ERROR, "subscription %s is halted: %s", sub->id, sub->reason);
     if (s < 0)
@@ -98,9 +91,6 @@ void hw_service_stop(howdah_subscription *sub)
 typedef struct taken {
     howdah_subscription *sub;
     hw_sub_status status;
-    hw_anchor anchor;
-    int64_t high;
-    int64_t lowest; /* of what is owed, or high + 1 */
     int result;
     howdah_error *reterr;
 } taken;
@@ -143,7 +133,7 @@ static int on_taken(void *ctx, const hw_sub_row *row)
 static int check_anchor(howdah_subscription *sub, howdah_error *reterr)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
-    int s = ops_of(sub->bus)->verify(sub->bus->store, &sub->anchor, sub->d.high, &err);
+    int s = hw_sub_ops_of(sub->bus)->verify(sub->bus->store, &sub->anchor, sub->d.high, &err);
 
     if (s == HOWDAH_NOT_FOUND) {
         (void)snprintf(sub->reason, sizeof sub->reason, "%.150s; howdah sub reset %.60s",
@@ -162,9 +152,8 @@ static int enter(howdah_subscription *sub, const taken *t, howdah_error *reterr)
 
     sub->poll_ms = now;
     sub->renewed_ms = now;
-    sub->owner[0] = '\0';
-    sub->rows = (size_t)(sub->options.catch_up_batch < ROWS_FIRST ? sub->options.catch_up_batch
-                                                                  : ROWS_FIRST);
+    sub->rows = (size_t)(sub->options.catch_up_batch < HW_ROWS_FIRST ? sub->options.catch_up_batch
+                                                                     : HW_ROWS_FIRST);
     sub->alarmed_first = 0;
     sub->sparse = sub->pattern != NULL; /* until its first page tells */
     if (t->status == HW_SUB_PAUSED) {
@@ -187,7 +176,7 @@ int hw_service_take(howdah_subscription *sub, howdah_error *reterr)
                     .owner = hw_str_of(bus->service->owner),
                     .lease_ms = sub->options.lease_ms};
     taken t = {.sub = sub, .reterr = reterr};
-    int s = ops_of(bus)->take(bus->store, &take, on_taken, &t, reterr);
+    int s = hw_sub_ops_of(bus)->take(bus->store, &take, on_taken, &t, reterr);
 
     sub->take_ms = hw_clock_mono_ms() + TAKE_EVERY_MS - (int64_t)(hw_random_u32() % 100);
     if (s == HOWDAH_NOT_FOUND) {
@@ -259,10 +248,10 @@ static int send_bag(howdah_bus *bus, news_bag *bag, bool store, howdah_error *re
         memset(&bag->news[i], 0, sizeof bag->news[i]);
     }
     if (bag->n > 0)
-        s = store ? ops_of(bus)->checkpoint(bus->store, bag->checkpoints, bag->n, lease_ms,
-                                            bag->news, reterr)
-                  : ops_of(bus)->poll(bus->store, bag->checkpoints, bag->n, lease_ms, bag->news,
-                                      reterr);
+        s = store ? hw_sub_ops_of(bus)->checkpoint(bus->store, bag->checkpoints, bag->n, lease_ms,
+                                                   bag->news, reterr)
+                  : hw_sub_ops_of(bus)->poll(bus->store, bag->checkpoints, bag->n, lease_ms,
+                                             bag->news, reterr);
     for (size_t i = 0; i < bag->n; i++) {
         howdah_subscription *sub = bag->subs[i];
 
@@ -373,7 +362,7 @@ int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr)
     if (sub->d.unsaved > 0 || sub->d.moved) {
         s = hw_turn_checkpoint(sub, &owed, &checkpoint, reterr);
         if (s >= 0)
-            s = ops_of(bus)->checkpoint(bus->store, &checkpoint, 1, 0, &news, reterr);
+            s = hw_sub_ops_of(bus)->checkpoint(bus->store, &checkpoint, 1, 0, &news, reterr);
         if (s >= 0 && news.lost)
             s = hw_fail(reterr, HOWDAH_LOST,
                         "subscription %s has another owner: its last events "
@@ -382,10 +371,10 @@ int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr)
         hw_ranges_done(&owed);
     }
     if (s >= 0 && sub->suspect_stored)
-        s = ops_of(bus)->suspect(bus->store, hw_str_of(sub->id), sub->token, 0, 0, reterr);
+        s = hw_sub_ops_of(bus)->suspect(bus->store, hw_str_of(sub->id), sub->token, 0, 0, reterr);
     if (s >= 0)
-        s = ops_of(bus)->release(bus->store, hw_str_of(sub->id), sub->token,
-                                 (hw_instance)sub->options.instance, reterr);
+        s = hw_sub_ops_of(bus)->release(bus->store, hw_str_of(sub->id), sub->token,
+                                        (hw_instance)sub->options.instance, reterr);
     sub->phase = HW_PHASE_OUT;
     sub->token = 0;
     return s < 0 ? s : HOWDAH_OK;

@@ -8,14 +8,11 @@
  *   I3  The queue's lock is held for taking and giving only, never while a handler runs.
  *   I4  Each subscription is in the queue at most once: the queue needs no room of its own.
  */
-#include <errno.h>
-#include <poll.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "bus/subscription.h"
@@ -114,10 +111,7 @@ static void run_turn(worker *w, howdah_subscription *sub)
         hw_error_copy(&sub->error, &err);
         return;
     }
-    if (sub->redriving)
-        hw_turn_redrive(sub, w->io, transactional ? w->tx : NULL);
-    else
-        hw_turn_run(sub, w->io, transactional ? w->tx : NULL);
+    hw_turn_run(sub, w->io, transactional ? w->tx : NULL);
 }
 
 static void *work(void *arg)

@@ -1,5 +1,6 @@
 /*
- * service.c - serving the subscriptions of a bus: ownership, turns, checkpoints, waiting.
+ * service.c - serving the subscriptions of a bus: what is due, pass after pass.  Who owns one is
+ * owning.c's matter, how a bus sleeps waiting.c's.
  *
  *   I1  A pass asks for the session first.  In a new one nothing of the old is true: locks are
  *       gone, events may be (a server that lost its last moments), so every subscription is taken
@@ -8,7 +9,6 @@
  *   I3  What one subscription cannot store is its own trouble: it rests and tries again, and the
  *       others are served.  A store that cannot be reached is everybody's.
  */
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,11 +27,6 @@
 #define TROUBLE_MAX_MS 5000
 #define TYPES_MAX 256
 
-static const hw_sub_ops *ops_of(const howdah_bus *bus)
-{
-    return bus->store->ops->subs;
-}
-
 static void sign(hw_service *service)
 {
     char host[64] = "";
@@ -44,7 +39,7 @@ static void sign(hw_service *service)
 
 int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reterr)
 {
-    if (!ops_of(bus))
+    if (!hw_sub_ops_of(bus))
         return hw_fail(reterr, HOWDAH_MISUSE, "this store has no subscriptions");
     if (!bus->service) {
         hw_service *service = hw_calloc(1, sizeof *service);
@@ -137,15 +132,6 @@ static int end_turn(howdah_subscription *sub, howdah_error *reterr)
     return failed;
 }
 
-static void run_turn(howdah_subscription *sub, hw_store *io, hw_store *tx)
-{
-    if (sub->redriving)
-        hw_turn_redrive(sub, io, tx);
-    else
-        hw_turn_run(sub, io, tx);
-    sub->redriving = false;
-}
-
 /* Here and now, or by a worker. */
 static int dispatch(howdah_subscription *sub, howdah_error *reterr)
 {
@@ -164,7 +150,8 @@ static int dispatch(howdah_subscription *sub, howdah_error *reterr)
         hw_service_drop_page(sub);
         return s;
     }
-    run_turn(sub, bus->store, transactional ? bus->service->tx : NULL);
+    hw_turn_run(sub, bus->store, transactional ? bus->service->tx : NULL);
+    sub->redriving = false;
     return end_turn(sub, reterr);
 }
 
@@ -262,8 +249,8 @@ static int skip_overdue(howdah_subscription *sub, howdah_error *reterr)
         checkpoint.owed = owed.items;
         checkpoint.owed_n = owed.n;
         if (s >= 0)
-            s = ops_of(sub->bus)->skip(sub->bus->store, &checkpoint, range, age_ms,
-                                       hw_str_of("gap_timeout passed"), reterr);
+            s = hw_sub_ops_of(sub->bus)->skip(sub->bus->store, &checkpoint, range, age_ms,
+                                              hw_str_of("gap_timeout passed"), reterr);
         if (s == HOWDAH_LOST) {
             hw_service_unlock(sub);
             hw_service_step_down(sub, now);
@@ -301,7 +288,7 @@ static void report_overdue(howdah_subscription *sub)
     hw_log(HOWDAH_LOG_WARN, "subscription %s: %lld to %lld are missing for %lld ms", sub->id,
            (long long)f->holes[0].first, (long long)f->holes[0].last,
            (long long)(now - f->holes[0].since_ms));
-    (void)ops_of(sub->bus)->blockers(sub->bus->store, on_blocker, sub, NULL);
+    (void)hw_sub_ops_of(sub->bus)->blockers(sub->bus->store, on_blocker, sub, NULL);
     if (HW_BUG(GAP_TIMEOUT)) /* planted: given up, off the record */
         (void)hw_frontier_bury(&sub->bus->service->feed.frontier, UINT64_MAX);
 }
@@ -331,7 +318,7 @@ static int new_session(howdah_bus *bus, howdah_error *reterr)
 {
     hw_service *service = bus->service;
     uint64_t session = 0;
-    int s = ops_of(bus)->session(bus->store, &session, reterr);
+    int s = hw_sub_ops_of(bus)->session(bus->store, &session, reterr);
 
     if (s < 0 || session == service->session)
         return s;
@@ -364,8 +351,9 @@ static int relisten(howdah_bus *bus, howdah_error *reterr)
         else
             general = true;
     }
-    s = bus->wakeup == HW_WAKEUP_POLL ? HOWDAH_END
-                                      : ops_of(bus)->listen(bus->store, general, types, n, reterr);
+    s = bus->wakeup == HW_WAKEUP_POLL
+            ? HOWDAH_END
+            : hw_sub_ops_of(bus)->listen(bus->store, general, types, n, reterr);
     if (s == HOWDAH_END && bus->wakeup == HW_WAKEUP_NOTIFY)
         s = hw_fail(reterr, HOWDAH_FAILED,
                     "wakeup=notify, and this session cannot hear notifications (a pooler?)");

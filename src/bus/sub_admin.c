@@ -7,11 +7,6 @@
 #include "bus/subscription.h"
 #include "engine/rules.h"
 
-static const hw_sub_ops *ops_of(const howdah_bus *bus)
-{
-    return bus->store->ops->subs;
-}
-
 static int check_call(const howdah_bus *bus, const char *call, howdah_error *reterr)
 {
     if (!bus)
@@ -100,8 +95,8 @@ int howdah_subscriptions_walk(howdah_bus *bus, const char *subscriber_id,
     if (s < 0)
         return s;
     return subscriber_id
-               ? ops_of(bus)->load(bus->store, hw_str_of(subscriber_id), on_row, &w, reterr)
-               : ops_of(bus)->list(bus->store, on_row, &w, reterr);
+               ? hw_sub_ops_of(bus)->load(bus->store, hw_str_of(subscriber_id), on_row, &w, reterr)
+               : hw_sub_ops_of(bus)->list(bus->store, on_row, &w, reterr);
 }
 
 int howdah_subscription_pause(howdah_bus *bus, const char *subscriber_id, const char *reason,
@@ -110,8 +105,8 @@ int howdah_subscription_pause(howdah_bus *bus, const char *subscriber_id, const 
     int s = check_named(bus, subscriber_id, "howdah_subscription_pause", reterr);
 
     return s < 0 ? s
-                 : ops_of(bus)->set_status(bus->store, hw_str_of(subscriber_id), 0, HW_SUB_PAUSED,
-                                           hw_str_of(reason), reterr);
+                 : hw_sub_ops_of(bus)->set_status(bus->store, hw_str_of(subscriber_id), 0,
+                                                  HW_SUB_PAUSED, hw_str_of(reason), reterr);
 }
 
 int howdah_subscription_resume(howdah_bus *bus, const char *subscriber_id, howdah_error *reterr)
@@ -119,8 +114,8 @@ int howdah_subscription_resume(howdah_bus *bus, const char *subscriber_id, howda
     int s = check_named(bus, subscriber_id, "howdah_subscription_resume", reterr);
 
     return s < 0 ? s
-                 : ops_of(bus)->set_status(bus->store, hw_str_of(subscriber_id), 0, HW_SUB_ACTIVE,
-                                           HW_STR_NULL, reterr);
+                 : hw_sub_ops_of(bus)->set_status(bus->store, hw_str_of(subscriber_id), 0,
+                                                  HW_SUB_ACTIVE, HW_STR_NULL, reterr);
 }
 
 int howdah_subscription_reset(howdah_bus *bus, const char *subscriber_id, int64_t to,
@@ -146,8 +141,8 @@ int howdah_subscription_reset(howdah_bus *bus, const char *subscriber_id, int64_
         s = hw_feed_end(bus, &high, &owed, reterr);
     }
     if (s >= 0)
-        s = ops_of(bus)->reset(bus->store, hw_str_of(subscriber_id), high, owed.items, owed.n,
-                               reterr);
+        s = hw_sub_ops_of(bus)->reset(bus->store, hw_str_of(subscriber_id), high, owed.items,
+                                      owed.n, reterr);
     hw_ranges_done(&owed);
     return s;
 }
@@ -156,7 +151,7 @@ int howdah_subscription_remove(howdah_bus *bus, const char *subscriber_id, howda
 {
     int s = check_named(bus, subscriber_id, "howdah_subscription_remove", reterr);
 
-    return s < 0 ? s : ops_of(bus)->remove(bus->store, hw_str_of(subscriber_id), reterr);
+    return s < 0 ? s : hw_sub_ops_of(bus)->remove(bus->store, hw_str_of(subscriber_id), reterr);
 }
 
 /* ------------------------------------------------------------------- skips */
@@ -196,8 +191,8 @@ int howdah_skips_walk(howdah_bus *bus, const char *subscriber_id, bool resolved,
     if (s >= 0 && subscriber_id)
         s = hw_rule_name("subscriber_id", hw_str_of(subscriber_id), reterr);
     return s < 0 ? s
-                 : ops_of(bus)->skips(bus->store, hw_str_of(subscriber_id), resolved, on_skip, &w,
-                                      reterr);
+                 : hw_sub_ops_of(bus)->skips(bus->store, hw_str_of(subscriber_id), resolved,
+                                             on_skip, &w, reterr);
 }
 
 int howdah_skip_resolve(howdah_bus *bus, int64_t id, const char *resolution, howdah_error *reterr)
@@ -206,7 +201,8 @@ int howdah_skip_resolve(howdah_bus *bus, int64_t id, const char *resolution, how
 
     if (s >= 0)
         s = hw_rule_reason(hw_str_of(resolution), reterr);
-    return s < 0 ? s : ops_of(bus)->skip_resolve(bus->store, id, hw_str_of(resolution), reterr);
+    return s < 0 ? s
+                 : hw_sub_ops_of(bus)->skip_resolve(bus->store, id, hw_str_of(resolution), reterr);
 }
 
 /* ------------------------------------------------------------ dead letters */
@@ -270,15 +266,15 @@ int howdah_letters_walk(howdah_bus *bus, const howdah_letters_options *options,
                               .after_id = options->after_id,
                               .limit = options->limit,
                               .resolved = options->resolved};
-    return ops_of(bus)->letters(bus->store, &query, on_letter, &w, reterr);
+    return hw_sub_ops_of(bus)->letters(bus->store, &query, on_letter, &w, reterr);
 }
 
 static int mark(howdah_bus *bus, const int64_t *ids, size_t n, const char *subscriber_id,
                 hw_letter_state state, const char *reason, int64_t *ret_n, howdah_error *reterr)
 {
     int64_t marked = 0;
-    int s = ops_of(bus)->letters_mark(bus->store, ids, n, hw_str_of(subscriber_id), state,
-                                      hw_str_of(reason), &marked, reterr);
+    int s = hw_sub_ops_of(bus)->letters_mark(bus->store, ids, n, hw_str_of(subscriber_id), state,
+                                             hw_str_of(reason), &marked, reterr);
 
     if (s >= 0 && ret_n)
         *ret_n = marked;

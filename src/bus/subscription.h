@@ -33,6 +33,8 @@
 #define HW_WINDOW_PAGES 16
 /* Rows that are read again in one turn. */
 #define HW_AGAIN_ROWS 100
+/* The first page of a read: what a row weighs is not known yet. */
+#define HW_ROWS_FIRST 64
 
 /* Rows of one read, kept until nobody needs them. */
 typedef struct hw_page {
@@ -93,7 +95,6 @@ struct howdah_subscription {
     howdah_subscribe_options options;
     hw_sub_phase phase;
     char reason[256];
-    char owner[128]; /* who owns it, when that is not us */
 
     hw_delivery d;
     int64_t token;
@@ -102,8 +103,7 @@ struct howdah_subscription {
     int64_t suspect_attempts;
     bool suspect_stored; /* the row names a suspect: it has to be cleared */
 
-    int64_t take_ms; /* when to try to become the owner next */
-    unsigned take_failures;
+    int64_t take_ms;    /* when to try to become the owner next */
     int64_t poll_ms;    /* when the owner asks the store for news */
     int64_t renewed_ms; /* before the last renewal was sent */
     bool redrives;      /* dead letters wait for another try */
@@ -159,6 +159,11 @@ typedef struct hw_service {
     char owner[96]; /* how we sign */
 } hw_service;
 
+static inline const hw_sub_ops *hw_sub_ops_of(const howdah_bus *bus)
+{
+    return bus->store->ops->subs;
+}
+
 /* ---- feed.c */
 
 void hw_feed_init(hw_feed *feed);
@@ -184,13 +189,12 @@ int hw_feed_read_again(howdah_subscription *sub, hw_page **ret_page, howdah_erro
 /* ---- turn.c */
 
 /*
- * Brings sub->page through the handler until it is done or something stands in the way.  io is
- * the store handle for its writes, tx the one for handlers' transactions (may be NULL unless
- * TRANSACTIONAL).  Everything that went wrong is left in sub->failed, reload and halt.
+ * Brings sub->page, or with sub->redriving the dead letters that wait for another try, through the
+ * handler until that is done or something stands in the way.  io is the store handle for its
+ * writes, tx the one for handlers' transactions (NULL unless TRANSACTIONAL).  Everything that went
+ * wrong is left in sub->failed, reload and halt.
  */
 void hw_turn_run(howdah_subscription *sub, hw_store *io, hw_store *tx);
-/* The dead letters that wait for another try. */
-void hw_turn_redrive(howdah_subscription *sub, hw_store *io, hw_store *tx);
 /* Fills a checkpoint from the delivery state; owed is the caller's scratch. */
 int hw_turn_checkpoint(const howdah_subscription *sub, hw_ranges *owed, hw_checkpoint *ret,
                        howdah_error *reterr);

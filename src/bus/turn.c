@@ -450,9 +450,8 @@ static bool run_page(turn *t)
             sub->waiting = true;
             return false;
         }
-        if (verdict == HW_OFFER_DELIVER && !deliver(t, event)) {
+        if (verdict == HW_OFFER_DELIVER && !deliver(t, event))
             return false;
-        }
     }
     return true;
 }
@@ -488,30 +487,23 @@ static int forget_gone(howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
-void hw_turn_run(howdah_subscription *sub, hw_store *io, hw_store *tx)
+static void offer_page(turn *t)
 {
-    turn t = {
-        .sub = sub, .io = io, .tx = tx, .now_ms = hw_clock_mono_ms(), .err = HOWDAH_ERROR_INIT};
+    howdah_subscription *sub = t->sub;
     howdah_error err = HOWDAH_ERROR_INIT;
+    int s;
 
-    if (run_page(&t)) {
-        int s = sub->again ? forget_gone(sub, &err)
-                           : hw_delivery_pass(&sub->d, sub->page->upto, sub->page->holes,
-                                              sub->page->holes_n, hw_clock_mono_ms(), &err);
-
-        if (s < 0)
-            give_up(&t, s, &err);
-        sub->passed = s >= 0;
-    }
-    hw_ranges_done(&t.owed);
+    if (!run_page(t))
+        return;
+    s = sub->again ? forget_gone(sub, &err)
+                   : hw_delivery_pass(&sub->d, sub->page->upto, sub->page->holes,
+                                      sub->page->holes_n, hw_clock_mono_ms(), &err);
+    if (s < 0)
+        give_up(t, s, &err);
+    sub->passed = s >= 0;
 }
 
 /* --------------------------------------------------------------- redriving */
-
-typedef struct redrive_walk {
-    turn *t;
-    bool stop;
-} redrive_walk;
 
 static int settle(turn *t, const hw_letter *letter, hw_store *store, bool handled,
                   const char *message, howdah_error *reterr)
@@ -610,10 +602,9 @@ static int on_letter(void *ctx, const hw_letter *letter)
     return 0;
 }
 
-void hw_turn_redrive(howdah_subscription *sub, hw_store *io, hw_store *tx)
+static void redrive(turn *t)
 {
-    turn t = {
-        .sub = sub, .io = io, .tx = tx, .now_ms = hw_clock_mono_ms(), .err = HOWDAH_ERROR_INIT};
+    howdah_subscription *sub = t->sub;
     howdah_error err = HOWDAH_ERROR_INIT;
     letter_pile *pile = hw_calloc(1, sizeof *pile);
     hw_letter_query query = {
@@ -622,17 +613,28 @@ void hw_turn_redrive(howdah_subscription *sub, hw_store *io, hw_store *tx)
 
     if (s >= 0) {
         pile->reterr = &err;
-        s = io->ops->subs->letters(io, &query, on_letter, pile, &err);
+        s = t->io->ops->subs->letters(t->io, &query, on_letter, pile, &err);
     }
     if (s >= 0)
         s = pile->status;
     for (size_t i = 0; s >= 0 && i < pile->n; i++)
-        s = try_again(&t, &pile->items[i].letter, &err);
+        s = try_again(t, &pile->items[i].letter, &err);
     if (s < 0)
-        give_up(&t, s, &err);
+        give_up(t, s, &err);
     sub->redrives = s >= 0 && pile->n == REDRIVES_A_TURN; /* there may be more */
     for (size_t i = 0; pile && i < pile->n; i++)
         hw_event_free(pile->items[i].event);
     hw_free(pile);
+}
+
+void hw_turn_run(howdah_subscription *sub, hw_store *io, hw_store *tx)
+{
+    turn t = {
+        .sub = sub, .io = io, .tx = tx, .now_ms = hw_clock_mono_ms(), .err = HOWDAH_ERROR_INIT};
+
+    if (sub->redriving)
+        redrive(&t);
+    else
+        offer_page(&t);
     hw_ranges_done(&t.owed);
 }

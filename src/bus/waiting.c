@@ -28,11 +28,6 @@
 #define ARMED_PAUSE_US 2000
 #define STORE_BACKOFF_MAX_MS 5000
 
-static const hw_sub_ops *ops_of(const howdah_bus *bus)
-{
-    return bus->store->ops->subs;
-}
-
 static int64_t next_of(const howdah_subscription *sub, int64_t now)
 {
     int64_t at = INT64_MAX;
@@ -96,7 +91,7 @@ static bool arm(howdah_bus *bus, int64_t now_us)
 
     if (service->armed || service->deaf || !is_quiet(service, now_us))
         return false;
-    if (ops_of(bus)->arm(bus->store, NULL) < 0)
+    if (hw_sub_ops_of(bus)->arm(bus->store, NULL) < 0)
         return false; /* the pauses find what the bell would have told */
     service->armed = true;
     service->pause_us = ARMED_PAUSE_US;
@@ -143,7 +138,7 @@ static void woken(hw_service *service)
 
 bool hw_service_hear(howdah_bus *bus)
 {
-    if (ops_of(bus)->wait(bus->store, 0, NULL) != HOWDAH_OK)
+    if (hw_sub_ops_of(bus)->wait(bus->store, 0, NULL) != HOWDAH_OK)
         return false; /* a session that is gone is the next pass's to tell */
     woken(bus->service);
     return true;
@@ -163,13 +158,13 @@ int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_er
     us = next_due_us(bus, now_us) - now_us;
     if (us / 1000 >= at_most_ms)
         us = at_most_ms * 1000;
-    s = ops_of(bus)->wait(bus->store, 0, reterr);
+    s = hw_sub_ops_of(bus)->wait(bus->store, 0, reterr);
     if (s == HOWDAH_OK)
         woken(service);
     if (s != HOWDAH_END || us <= 0)
         return s < 0 ? s : HOWDAH_OK;
     fds[0] = (struct pollfd){.fd = bus->interrupt.fd, .events = POLLIN};
-    fds[1] = (struct pollfd){.fd = ops_of(bus)->fd(bus->store), .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = hw_sub_ops_of(bus)->fd(bus->store), .events = POLLIN};
     fds[2] = (struct pollfd){.fd = extra_fd, .events = POLLIN};
     time = (struct timespec){us / 1000000, us % 1000000 * 1000};
     if (ppoll(fds, 3, &time, NULL) < 0 && errno != EINTR)
@@ -179,7 +174,7 @@ int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_er
     grow_pause(bus, hw_clock_mono_us());
     if (!fds[1].revents)
         return HOWDAH_OK;
-    s = ops_of(bus)->wait(bus->store, 0, reterr);
+    s = hw_sub_ops_of(bus)->wait(bus->store, 0, reterr);
     if (s == HOWDAH_OK)
         woken(service);
     return s < 0 ? s : HOWDAH_OK;
@@ -202,7 +197,7 @@ bool hw_service_bears(howdah_bus *bus, int status, const howdah_error *err)
 
 int howdah_fd(howdah_bus *bus)
 {
-    return bus && bus->service ? ops_of(bus)->fd(bus->store) : -1;
+    return bus && bus->service ? hw_sub_ops_of(bus)->fd(bus->store) : -1;
 }
 
 int howdah_timeout_ms(howdah_bus *bus)

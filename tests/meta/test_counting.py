@@ -45,9 +45,21 @@ def a_run_without_results_is_a_failure():
     assert [count_tests.count(e) for e in count_tests.entries("/no/such/file")] == [(0, 1, 0)]
 
 
+def a_crash_is_shown_with_its_last_words():
+    crash = "noise\n==7==ERROR: AddressSanitizer: heap-use-after-free\n    #0 in f\n" + "more\n" * 40
+    shown = count_tests.failures(dict(entry("ERROR", "1..2\nok 1 - a\n", crash), returncode=1))
+    assert shown[:4] == ["FAILED t (error)", "    exit code 1", "    stdout: 1..2",
+                         "    stdout: ok 1 - a"]
+    assert shown[4] == "    stderr: ==7==ERROR: AddressSanitizer: heap-use-after-free"
+    assert len(shown) == 4 + 2 * count_tests.LAST_WORDS
+    assert count_tests.failures(entry("TIMEOUT", "", "a\n" * 40)) == (
+        ["FAILED t (timeout)"] + ["    stderr: a"] * count_tests.LAST_WORDS)
+
+
 if __name__ == "__main__":
     sys.exit(tap.run([a_program_without_cases_counts_as_one, tap_cases_are_counted_one_by_one,
                       cmocka_s_skip_line_is_a_skip, cmocka_s_own_output_is_counted_too,
                       a_crash_after_good_cases_is_a_failure,
                       a_program_killed_before_its_first_case_is_a_failure,
-                      a_run_without_results_is_a_failure]))
+                      a_run_without_results_is_a_failure,
+                      a_crash_is_shown_with_its_last_words]))
