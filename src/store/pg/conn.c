@@ -12,7 +12,9 @@
  *   I6  A client that vanished is found out by the server within 12 seconds, at once when its end
  *       was closed: its locks must not keep others waiting.
  *   I7  Whoever gives us another process id than the server's own is a pooler: what belongs to a
- *       session (locks, LISTEN) is not ours behind it.
+ *       session (locks, LISTEN, settings, prepared statements) is not ours behind it.  Strangers
+ *       would meet what we leave there, and we theirs; so nothing is left, and what a role or
+ *       database sets applies.
  */
 #include <assert.h>
 #include <poll.h>
@@ -35,8 +37,8 @@
 
 /* Ours unless the URL says otherwise: a dead peer is noticed in seconds, not hours. */
 static const char *const our_defaults[][2] = {
-    {"keepalives", "1"},       {"keepalives_idle", "10"},     {"keepalives_interval", "3"},
-    {"keepalives_count", "3"}, {"tcp_user_timeout", "15000"},
+    {"keepalives", "1"},       {"keepalives_idle", "5"},      {"keepalives_interval", "2"},
+    {"keepalives_count", "3"}, {"tcp_user_timeout", "10000"},
 };
 
 typedef struct keywords {
@@ -194,10 +196,16 @@ static int connect_once(hw_pg *pg, int64_t until, bool *ret_patience, howdah_err
     return s;
 }
 
-/* First of all go the time-out that could end this very text, and foreign functions in it. */
+/*
+ * First of all go the time-out that could end this very text, and foreign functions in it.  Where
+ * the process id is not the one that we were told (I7), all of it ends with the text, which is one
+ * transaction.
+ */
+#define IS_LOCAL "pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %1$d"
 static const char session_sql[] =
-    "SET statement_timeout = 0; SET search_path = pg_catalog, pg_temp;"
-    "SELECT count(set_config(v.name, v.value, false)) FROM (VALUES"
+    "SELECT pg_catalog.set_config('statement_timeout', '0', " IS_LOCAL ");"
+    "SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', " IS_LOCAL ");"
+    "SELECT count(set_config(v.name, v.value, " IS_LOCAL ")) FROM (VALUES"
     " ('lock_timeout', '0'), ('transaction_timeout', '0'),"
     " ('idle_in_transaction_session_timeout', '0'), ('idle_session_timeout', '0'),"
     " ('default_transaction_isolation', 'read committed'), ('jit', 'off'),"
@@ -212,6 +220,24 @@ static const char session_sql[] =
     " current_setting('server_encoding'), current_setting('transaction_read_only'),"
     " pg_backend_pid()";
 
+/* I3; behind a pooler there is no session to switch it on in. */
+static int wait_for_disk(hw_pg *pg, howdah_error *reterr)
+{
+    int s;
+
+    if (!pg->pooled) {
+        hw_log(HOWDAH_LOG_WARN, "synchronous_commit is off here: switched on for our session");
+        return hw_pg_command(pg, "SET synchronous_commit = on", reterr);
+    }
+    s = hw_fail(reterr, HOWDAH_UNAVAILABLE,
+                "synchronous_commit is off here, and behind a pooler it cannot be switched on for "
+                "our transactions only");
+    if (reterr)
+        reterr->flags = 0;
+    return hw_advise(reterr, s,
+                     "ALTER ROLE ... SET synchronous_commit = on, or connect to the server itself");
+}
+
 static int check_session(hw_pg *pg, const PGresult *result, howdah_error *reterr)
 {
     int s;
@@ -219,6 +245,7 @@ static int check_session(hw_pg *pg, const PGresult *result, howdah_error *reterr
     pg->recovery = strcmp(PQgetvalue(result, 0, 0), "t") == 0;
     pg->backend_pid = (int)strtol(PQgetvalue(result, 0, 4), NULL, 10);
     pg->pooled = pg->backend_pid != PQbackendPID(pg->conn);
+    pg->unprepared = pg->pooled;
     if (PQserverVersion(pg->conn) < HW_PG_VERSION_MIN) {
         s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "PostgreSQL %d is too old: 13 or newer is needed",
                     PQserverVersion(pg->conn) / 10000);
@@ -238,6 +265,8 @@ static int check_session(hw_pg *pg, const PGresult *result, howdah_error *reterr
                                  "this server is in recovery (a standby): it takes no writes"),
                          "connect to the primary, or name several hosts; for reading only: "
                          "--set read_only=true");
+    if (pg->read_only && pg->pooled)
+        return HOWDAH_OK; /* hw_pg_send() and migrating see to it */
     if (pg->read_only)
         return hw_pg_command(pg, "SET default_transaction_read_only = on", reterr);
     if (strcmp(PQgetvalue(result, 0, 3), "on") == 0)
@@ -246,19 +275,20 @@ static int check_session(hw_pg *pg, const PGresult *result, howdah_error *reterr
                                  "default_transaction_read_only is on for this user or server"),
                          "ALTER ROLE ... SET default_transaction_read_only = off; for reading "
                          "only: --set read_only=true");
-    if (strcmp(PQgetvalue(result, 0, 1), "off") == 0 && !pg->allow_lossy) {
-        hw_log(HOWDAH_LOG_WARN, "synchronous_commit is off here: switched on for our session");
-        return hw_pg_command(pg, "SET synchronous_commit = on", reterr);
-    }
+    if (strcmp(PQgetvalue(result, 0, 1), "off") == 0 && !pg->allow_lossy)
+        return wait_for_disk(pg, reterr);
     return HOWDAH_OK;
 }
 
 static int set_up_session(hw_pg *pg, howdah_error *reterr)
 {
-    hw_pg_call call = {.statement = -1, .sql = session_sql};
+    char sql[sizeof session_sql + 3 * 16];
+    hw_pg_call call = {.statement = -1, .sql = sql};
     PGresult *result = NULL;
     int s;
 
+    pg->tag = hw_random_u32();
+    (void)snprintf(sql, sizeof sql, session_sql, PQbackendPID(pg->conn));
     (void)PQsetNoticeReceiver(pg->conn, on_notice, pg);
     if (PQsetnonblocking(pg->conn, 1) != 0)
         return hw_fail(reterr, HOWDAH_UNAVAILABLE, "cannot make the connection non-blocking");

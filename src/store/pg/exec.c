@@ -7,6 +7,9 @@
  *   I3  At the deadline the server is asked to cancel and gets CANCEL_GRACE_MS to answer; the
  *       answer decides.  Without one the connection is given up.  A server that does not even
  *       answer a ping is not asked: PQcancel() knows no deadline.
+ *   I4  A network can swallow everything and close nothing.  So whoever hears nothing for
+ *       SILENCE_MS asks whether anybody is there, long before a deadline; without an answer the
+ *       connection is given up.  A statement that just takes its time is left alone.
  */
 #include <errno.h>
 #include <poll.h>
@@ -21,6 +24,8 @@
 #include "store/pg/pg.h"
 
 #define CANCEL_GRACE_MS 2000
+#define SILENCE_MS 5000
+#define NAME_SIZE 48
 #define PING_KEYWORDS_MAX 64
 
 int hw_pg_lost(hw_pg *pg, bool sent, bool writes, howdah_error *reterr)
@@ -120,7 +125,7 @@ int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_err
 
 /* ---- waiting */
 
-typedef enum wake { WAKE_READY, WAKE_DEADLINE, WAKE_INTERRUPT, WAKE_ERROR } wake;
+typedef enum wake { WAKE_READY, WAKE_DEADLINE, WAKE_SILENCE, WAKE_INTERRUPT, WAKE_ERROR } wake;
 
 static wake wait_socket(const hw_pg *pg, bool want_write, bool heed_interrupt, int64_t deadline_ms)
 {
@@ -188,6 +193,36 @@ static bool answers_ping(PGconn *conn)
     return alive;
 }
 
+/* I4; the caller's connection is the caller's business. */
+static wake wait_heard(const hw_pg *pg, bool want_write, bool heed_interrupt, int64_t deadline_ms)
+{
+    for (;;) {
+        int64_t silent_ms = hw_clock_mono_ms() + SILENCE_MS;
+        wake woke = wait_socket(pg, want_write, heed_interrupt,
+                                silent_ms < deadline_ms ? silent_ms : deadline_ms);
+
+        if (woke != WAKE_DEADLINE || silent_ms >= deadline_ms)
+            return woke;
+        if (!pg->foreign && !answers_ping(pg->conn))
+            return WAKE_SILENCE;
+    }
+}
+
+static int silenced(hw_pg *pg, bool writes, howdah_error *reterr)
+{
+    int s =
+        hw_fail(reterr, HOWDAH_UNAVAILABLE,
+                "PostgreSQL has been silent for %d s, and nobody answers there", SILENCE_MS / 1000);
+
+    hw_log(HOWDAH_LOG_WARN, "PostgreSQL is silent: the connection is given up");
+    if (reterr && writes) {
+        reterr->flags = HOWDAH_OUTCOME_UNKNOWN;
+        (void)hw_advise(reterr, s, "repeat the call with the same events, that settles it");
+    }
+    hw_pg_disconnect(pg);
+    return s;
+}
+
 /* False when nobody is there to be asked. */
 static bool ask_to_cancel(const hw_pg *pg)
 {
@@ -213,12 +248,14 @@ static int wait_answer(hw_pg *pg, const hw_pg_call *call, int64_t deadline_ms, h
         if (unsent < 0)
             return hw_pg_lost(pg, true, call->writes, reterr);
         /* An interrupt stays readable: once heeded, it must not cut the grace short. */
-        woke = wait_socket(pg, unsent > 0, asked == WAKE_READY, deadline_ms);
+        woke = wait_heard(pg, unsent > 0, asked == WAKE_READY, deadline_ms);
         if (woke == WAKE_READY) {
             if (!PQconsumeInput(pg->conn))
                 return hw_pg_lost(pg, true, call->writes, reterr);
             continue;
         }
+        if (woke == WAKE_SILENCE)
+            return silenced(pg, call->writes, reterr);
         if (woke == WAKE_ERROR || asked != WAKE_READY)
             return cancelled(pg, asked != WAKE_READY ? asked : woke, call->writes, reterr);
         asked = woke;
@@ -237,18 +274,27 @@ static int64_t deadline_of(const hw_pg *pg, const hw_pg_call *call)
 
 /* ---- sending */
 
+/*
+ * A pooler that we did not notice may hand us a session with statements of others: the names are
+ * this connection's alone, so that ours are either there or not.
+ */
+static void name_statement(const hw_pg *pg, int statement, char ret_name[NAME_SIZE])
+{
+    (void)snprintf(ret_name, NAME_SIZE, "howdah_%08x_%d", pg->tag, statement);
+}
+
 int hw_pg_prepare(hw_pg *pg, hw_pg_statement statement, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = -1};
     const Oid *types = NULL;
     PGresult *result = NULL;
-    char name[32];
+    char name[NAME_SIZE];
     int n = hw_pg_statement_types(statement, &types);
     int s;
 
     if (pg->foreign || pg->unprepared || pg->prepared[statement])
         return HOWDAH_OK;
-    (void)snprintf(name, sizeof name, "howdah_%d", (int)statement);
+    name_statement(pg, (int)statement, name);
     if (!PQsendPrepare(pg->conn, name, pg->sql[statement], n, types))
         return hw_pg_lost(pg, false, false, reterr);
     s = hw_pg_collect(pg, &call, &result, reterr);
@@ -264,9 +310,9 @@ static int send_now(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr)
     int sent;
 
     if (call->statement >= 0 && !pg->foreign && !pg->unprepared) {
-        char name[32];
+        char name[NAME_SIZE];
 
-        (void)snprintf(name, sizeof name, "howdah_%d", call->statement);
+        name_statement(pg, call->statement, name);
         sent = PQsendQueryPrepared(pg->conn, name, call->n, call->values, call->lengths,
                                    call->formats, format);
     } else if (call->statement >= 0) {
@@ -295,6 +341,9 @@ int hw_pg_send(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr)
         s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "not connected");
         return s;
     }
+    /* The server refuses it elsewhere; behind a pooler its sessions are not ours to set. */
+    if (call->writes && pg->read_only && pg->pooled)
+        return hw_fail(reterr, HOWDAH_READ_ONLY, "read_only is set: nothing can be written");
     pg->stopped = false;
     s = call->statement >= 0 ? hw_pg_prepare(pg, (hw_pg_statement)call->statement, reterr)
                              : HOWDAH_OK;
@@ -425,8 +474,10 @@ static int pipeline_send(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call 
         /* Sent on its way at once, so that a large batch does not pile up here; what the server
            answers meanwhile is taken in, so that neither side waits for the other. */
         for (int unsent = PQflush(pg->conn); unsent != 0; unsent = PQflush(pg->conn)) {
-            wake woke = unsent < 0 ? WAKE_ERROR : wait_socket(pg, true, true, deadline_ms);
+            wake woke = unsent < 0 ? WAKE_ERROR : wait_heard(pg, true, true, deadline_ms);
 
+            if (woke == WAKE_SILENCE)
+                return silenced(pg, false, reterr);
             if (woke == WAKE_DEADLINE || woke == WAKE_INTERRUPT)
                 return cancelled(pg, woke, false, reterr);
             if (woke == WAKE_ERROR || !PQconsumeInput(pg->conn))

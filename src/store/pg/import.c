@@ -29,7 +29,8 @@ static int table_param(const hw_pg *pg, const hw_import_source *source, hw_buf *
 
 /*
  * An unqualified name is looked up as a user would, not in our own search path; only this one
- * statement sees theirs.  Nothing is found: the schema stays empty, and so does what is asked next.
+ * transaction sees theirs.  Nothing is found: the schema stays empty, and so does what is asked
+ * next.
  */
 static int find_schema(hw_pg *pg, const hw_import_source *source, howdah_error *reterr)
 {
@@ -49,15 +50,14 @@ static int find_schema(hw_pg *pg, const hw_import_source *source, howdah_error *
         return HOWDAH_OK;
     s = table_param(pg, source, &name, reterr);
     if (s >= 0)
-        s = hw_pg_command(pg, "SET search_path = DEFAULT", reterr);
+        s = hw_pg_command(pg, "BEGIN; SET LOCAL search_path TO DEFAULT", reterr);
     if (s >= 0) {
         call.values[0] = hw_buf_str(&name);
         s = hw_pg_exec(pg, &call, &result, reterr);
-        back = hw_pg_command(pg, "SET search_path = pg_catalog, pg_temp", s < 0 ? NULL : reterr);
-        if (back < 0) /* the next session sets its own */
-            hw_pg_disconnect(pg);
+        back = pg->conn ? hw_pg_command(pg, "ROLLBACK", s < 0 ? NULL : reterr) : HOWDAH_OK;
         s = s < 0 ? s : back;
     }
+    hw_pg_abandon(pg);
     if (s >= 0 && PQntuples(result) == 1)
         (void)snprintf(pg->import_schema, sizeof pg->import_schema, "%s", PQgetvalue(result, 0, 0));
     PQclear(result);

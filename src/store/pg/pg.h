@@ -159,6 +159,7 @@ typedef struct hw_pg {
     bool stopped;    /* a cancel was sent because of an interrupt: its answer says INTERRUPTED */
     int64_t used_ms; /* when the last answer came */
     bool unprepared; /* a pooler in between does not keep prepared statements */
+    unsigned tag;    /* of this connection's prepared statements */
     bool schema_checked;
     bool direct_append; /* rights on the table; otherwise through the functions */
     bool direct_read;

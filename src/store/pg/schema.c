@@ -222,7 +222,7 @@ static int migrate_step(hw_pg *pg, bool *ret_done, howdah_error *reterr)
 {
     PGresult *applied = NULL;
     const hw_step *step = NULL;
-    int s = hw_pg_command(pg, "BEGIN", reterr);
+    int s = hw_pg_command(pg, pg->read_only ? "BEGIN READ ONLY" : "BEGIN", reterr);
 
     if (s < 0)
         return s;

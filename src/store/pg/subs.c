@@ -274,6 +274,7 @@ static bool is_passed_around(hw_pg *pg, const PGresult *result)
         return false;
     hw_log(HOWDAH_LOG_WARN, "a pooler passes our session around: leases instead of locks");
     pg->pooled = true;
+    pg->unprepared = true;
     return true;
 }
 
