@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -45,7 +46,11 @@ typedef struct wire {
 
 static struct {
     struct cutproxy_shared *shared;
-    struct sockaddr_un server;
+    union {
+        struct sockaddr any;
+        struct sockaddr_un local;
+        struct sockaddr_in tcp;
+    } server;
     int listener;
     int commands;
     cutproxy_plan plan;
@@ -186,9 +191,11 @@ static bool pump(wire *w, int fd, void (*take)(wire *w, const char *data, size_t
 
 static int dial_server(void)
 {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool local = proxy.server.any.sa_family == AF_UNIX;
+    int fd = socket(proxy.server.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)&proxy.server, sizeof proxy.server) < 0) {
+    if (fd >= 0 && connect(fd, &proxy.server.any,
+                           local ? sizeof proxy.server.local : sizeof proxy.server.tcp) < 0) {
         (void)close(fd);
         return -1;
     }
@@ -217,12 +224,39 @@ static void take_connection(void)
     (void)atomic_fetch_add(&proxy.shared->accepted, 1);
 }
 
+/* A filter that keeps no byte of a packet makes the kernel drop it before TCP sees it. */
+static void swallow_packets(int fd, bool swallow)
+{
+    struct sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
+    struct sock_fprog program = {1, &none};
+
+    if (fd < 0)
+        return;
+    if (!swallow)
+        (void)setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &program, sizeof program);
+    else if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) < 0)
+        _exit(4);
+}
+
+static void set_link(bool down)
+{
+    swallow_packets(proxy.listener, down);
+    for (int i = 0; i < WIRES_MAX; i++) {
+        swallow_packets(proxy.wires[i].client, down);
+        swallow_packets(proxy.wires[i].server, down);
+    }
+}
+
 static void take_plan(void)
 {
+    bool was_down = proxy.plan.how == CUTPROXY_LINK_DOWN;
+
     if (read(proxy.commands, &proxy.plan, sizeof proxy.plan) != (ssize_t)sizeof proxy.plan)
         _exit(0); /* the test has ended */
     for (int i = 0; i < WIRES_MAX; i++)
         proxy.wires[i].withholding = proxy.wires[i].answered = false;
+    if (was_down != (proxy.plan.how == CUTPROXY_LINK_DOWN))
+        set_link(!was_down);
     if (proxy.plan.how == CUTPROXY_CUT_NOW) {
         for (int i = 0; i < WIRES_MAX; i++)
             drop_wire(&proxy.wires[i]);
@@ -257,7 +291,10 @@ static void serve(void)
 {
     for (;;) {
         struct pollfd p[2 + 2 * WIRES_MAX];
-        bool dark = proxy.plan.how == CUTPROXY_BLACKHOLE;
+        cutproxy_how how = proxy.plan.how;
+        bool dark = how == CUTPROXY_BLACKHOLE || how == CUTPROXY_LINK_DOWN;
+        bool deaf = dark || how == CUTPROXY_DEAF;
+        bool mute = dark || how == CUTPROXY_MUTE;
 
         p[0] = (struct pollfd){.fd = proxy.commands, .events = POLLIN};
         p[1] = (struct pollfd){.fd = proxy.listener, .events = POLLIN};
@@ -266,9 +303,10 @@ static void serve(void)
             short more_client = w->to_client.len > 0 && !w->withholding ? POLLOUT : 0;
             short more_server = w->to_server.len > 0 ? POLLOUT : 0;
 
-            p[2 + 2 * i] = (struct pollfd){.fd = dark ? -1 : w->client,
+            /* Whose words are swallowed is not asked, not even for room: what waits can wait. */
+            p[2 + 2 * i] = (struct pollfd){.fd = deaf ? -1 : w->client,
                                            .events = (short)(POLLIN | more_client)};
-            p[3 + 2 * i] = (struct pollfd){.fd = dark ? -1 : w->server,
+            p[3 + 2 * i] = (struct pollfd){.fd = mute ? -1 : w->server,
                                            .events = (short)(POLLIN | more_server)};
         }
         if (poll(p, sizeof p / sizeof p[0], -1) < 0)
@@ -306,17 +344,17 @@ static int listen_somewhere(int *ret_port)
     return fd;
 }
 
-bool cutproxy_start(cutproxy *p, const char *socket_path)
+static void forget_all(void)
 {
-    int ends[2];
-
     memset(&proxy, 0, sizeof proxy);
     for (int i = 0; i < WIRES_MAX; i++)
         proxy.wires[i].client = proxy.wires[i].server = -1;
-    proxy.server.sun_family = AF_UNIX;
-    if (strlen(socket_path) >= sizeof proxy.server.sun_path)
-        return false;
-    (void)strcpy(proxy.server.sun_path, socket_path);
+}
+
+static bool start(cutproxy *p)
+{
+    int ends[2];
+
     proxy.listener = listen_somewhere(&p->port);
     p->shared =
         mmap(NULL, sizeof *p->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -334,6 +372,25 @@ bool cutproxy_start(cutproxy *p, const char *socket_path)
     (void)close(proxy.listener);
     (void)close(ends[0]);
     return p->pid > 0;
+}
+
+bool cutproxy_start(cutproxy *p, const char *socket_path)
+{
+    forget_all();
+    proxy.server.local.sun_family = AF_UNIX;
+    if (strlen(socket_path) >= sizeof proxy.server.local.sun_path)
+        return false;
+    (void)strcpy(proxy.server.local.sun_path, socket_path);
+    return start(p);
+}
+
+bool cutproxy_start_tcp(cutproxy *p, int server_port)
+{
+    forget_all();
+    proxy.server.tcp = (struct sockaddr_in){.sin_family = AF_INET,
+                                            .sin_port = htons((uint16_t)server_port),
+                                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    return start(p);
 }
 
 void cutproxy_stop(cutproxy *p)

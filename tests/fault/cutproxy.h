@@ -3,7 +3,7 @@
  *
  * A process of its own listens on 127.0.0.1 and passes every connection on to the server's Unix
  * socket.  A plan makes the next traffic that fits it fail in a chosen way, once; then the proxy
- * passes again (but for a blackhole, which stays until the next plan).
+ * passes again (but for those that swallow, which stay until the next plan).
  *
  *   PASS        everything passes
  *   CUT_REQUEST what the client sends is dropped, both sides are closed: the server saw nothing
@@ -13,6 +13,10 @@
  *   CUT_AFTER   so many bytes more from the client, or from the server, then both are closed
  *   CUT_NOW     every connection is closed at once
  *   BLACKHOLE   nothing moves, nothing is closed, new connections are accepted and not answered
+ *   DEAF        the same for what the client sends only: the server gets nothing
+ *   MUTE        the same for what the server sends only: the client gets nothing
+ *   LINK_DOWN   not even TCP answers: whatever the ends send is not acknowledged, new connections
+ *               are not made; for a proxy that was started with the server's port
  *
  * A text makes CUT_REQUEST, CUT_ANSWER and HOLD_ANSWER wait for a request that contains it.
  */
@@ -30,7 +34,10 @@ typedef enum cutproxy_how {
     CUTPROXY_HOLD_ANSWER,
     CUTPROXY_CUT_AFTER,
     CUTPROXY_CUT_NOW,
-    CUTPROXY_BLACKHOLE
+    CUTPROXY_BLACKHOLE,
+    CUTPROXY_DEAF,
+    CUTPROXY_MUTE,
+    CUTPROXY_LINK_DOWN
 } cutproxy_how;
 
 typedef struct cutproxy_plan {
@@ -51,6 +58,8 @@ typedef struct cutproxy {
 
 /* Listens before it returns.  socket_path is the server's ".s.PGSQL.5432".  false: see errno. */
 bool cutproxy_start(cutproxy *p, const char *socket_path);
+/* The same to a server on 127.0.0.1. */
+bool cutproxy_start_tcp(cutproxy *p, int server_port);
 void cutproxy_stop(cutproxy *p);
 
 /* In force when it returns. */
