@@ -98,6 +98,92 @@ static void an_owner_that_slept_through_its_lease_is_refused_and_steps_down(void
     howdah_close(stage.bus);
 }
 
+/* ---- kill -9 around each COMMIT */
+
+/*
+ * The transactions of one life: the row is made, it is taken, then one for each of the six events,
+ * the fourth of which is a dead letter.
+ */
+#define EVENTS 6
+#define BEFORE_EVENTS 2
+
+static int64_t effects_of(const sh_stage *stage, const char *subscriber_id, const char *what)
+{
+    char sql[200];
+
+    (void)snprintf(sql, sizeof sql, "SELECT count(%s) FROM {effects} WHERE subscriber = '%s'", what,
+                   subscriber_id);
+    return number(stage, sql);
+}
+
+/* Of the first n events the fourth has none. */
+static int64_t effects_upto(int64_t n)
+{
+    return n - (n >= 4);
+}
+
+static void wait_taken(const sh_stage *stage, const char *subscriber_id, int64_t token)
+{
+    int64_t until = hw_clock_mono_ms() + 10000;
+
+    while (sh_stored(stage, subscriber_id).token <= token) {
+        assert_true(hw_clock_mono_ms() < until);
+        (void)usleep(1000);
+    }
+}
+
+static void kill_at_commit(const sh_stage *stage, bool after, int visit)
+{
+    sh_board *board = sh_board_new();
+    sh_hand hand = {.stage = stage, .board = board};
+    int done = visit - BEFORE_EVENTS - !after; /* events that are stored when it dies */
+    char times[EVENTS + 1] = "111111";
+    char point[64];
+    char id[64];
+    sh_place at;
+    pid_t pid;
+
+    (void)snprintf(point, sizeof point, "sqlite.sub_%s_commit:kill@%d", after ? "after" : "before",
+                   visit);
+    (void)snprintf(id, sizeof id, "kill:%s:%d", after ? "after" : "before", visit);
+    hand.o = sh_options(stage, id, HOWDAH_CHECKPOINT_TRANSACTIONAL);
+    hand.o.instance = HOWDAH_INSTANCE_SINGLE; /* no lease to renew, none to wait for */
+    hand.o.max_retries = 0;
+    hand.failpoint = point;
+    assert_int_equal(sh_result(sh_start(&hand)), 1000 + SIGKILL);
+    at = sh_stored(stage, id);
+    assert_int_equal(at.contiguous, visit == 1 && !after ? -1 : done > 0 ? done : 0);
+    assert_int_equal(effects_of(stage, id, "*"), done > 0 ? effects_upto(done) : 0);
+    assert_int_equal(at.letters, done >= 4);
+    hand.failpoint = NULL;
+    pid = sh_start(&hand);
+    wait_taken(stage, id, at.token);
+    sh_wait_stored(stage, id, EVENTS);
+    sh_end(pid);
+    /* Begun again is only what was not committed; done is everything once. */
+    if (!after && done >= 0)
+        times[done]++;
+    assert_string_equal(sh_times(board, EVENTS), times);
+    assert_int_equal(sh_disorder(board), 0);
+    assert_int_equal(effects_of(stage, id, "*"), effects_upto(EVENTS));
+    assert_int_equal(effects_of(stage, id, "DISTINCT sequence"), effects_upto(EVENTS));
+    assert_int_equal(sh_stored(stage, id).letters, 1);
+    sh_board_free(board);
+}
+
+static void kill_9_before_and_after_each_commit_repeats_no_effect_and_loses_none(void **state)
+{
+    sh_stage stage = open_stage(*state);
+
+    for (int i = 1; i <= EVENTS; i++)
+        assert_int_equal(sh_append(&stage, i % 2 ? "s1" : "s2", i == 4 ? "fail" : "plain"), i);
+    for (int visit = 1; visit <= BEFORE_EVENTS + EVENTS; visit++) {
+        kill_at_commit(&stage, false, visit);
+        kill_at_commit(&stage, true, visit);
+    }
+    howdah_close(stage.bus);
+}
+
 /* ---- all at once */
 
 #define WRITERS 3
@@ -236,6 +322,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(kill_9_at_each_point_leaves_a_legal_state),
+        TEST(kill_9_before_and_after_each_commit_repeats_no_effect_and_loses_none),
         TEST(a_poison_event_is_a_dead_letter_and_the_others_flow),
         TEST(a_clean_end_stores_everything_and_the_next_begins_at_once),
         TEST(a_killed_owners_lease_is_taken_over_in_two_seconds),
