@@ -667,7 +667,7 @@ HOWDAH_API bool howdah_delivery_is_redrive(const howdah_delivery *delivery);
 HOWDAH_API int howdah_delivery_fail(howdah_delivery *delivery, const char *message);
 
 typedef enum howdah_instance {
-    HOWDAH_INSTANCE_COORDINATED = 0, /* one owner among all processes, by a lock of its session */
+    HOWDAH_INSTANCE_COORDINATED = 0, /* one owner, by its session's lock; behind a pooler a lease */
     HOWDAH_INSTANCE_SINGLE = 1,      /* there is only one process, says the user: no locks */
     HOWDAH_INSTANCE_LEASE = 2        /* one owner, by a lease: for transaction poolers */
 } howdah_instance;
