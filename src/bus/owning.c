@@ -301,7 +301,7 @@ static int send_news(howdah_bus *bus, news_bag *bag, bool store, howdah_error *r
 
     bag->n = 0;
     for (howdah_subscription *sub = bus->service->subs; s >= 0 && sub; sub = sub->next) {
-        bool busy = atomic_load(&sub->busy);
+        bool busy = sub->busy;
 
         if (!hw_service_is_owned(sub) || (store && busy))
             continue;
@@ -341,8 +341,7 @@ bool hw_service_is_news_due(const howdah_bus *bus)
     for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
         if (!hw_service_is_owned(sub))
             continue;
-        if (now >= sub->poll_ms ||
-            (!atomic_load(&sub->busy) && hw_delivery_checkpoint_due(&sub->d, now)))
+        if (now >= sub->poll_ms || (!sub->busy && hw_delivery_checkpoint_due(&sub->d, now)))
             return true;
     }
     return false;

@@ -3,8 +3,9 @@
  *
  *   I1  The serving thread alone touches the bus's own store handle, the feed and the pages'
  *       counts.  A worker has store handles of its own for what a turn writes.
- *   I2  A subscription with a turn at a worker is busy; whoever clears busy has written all the
- *       turn's results before.  The serving thread looks at nothing else of it until then.
+ *   I2  A subscription is busy from the moment its turn is pushed until the serving thread has
+ *       collected what the turn left: nothing else of it is looked at in between.  A worker that
+ *       says "back" has written everything before.
  *   I3  The queue's lock is held for taking and giving only, never while a handler runs.
  *   I4  Each subscription is in the queue at most once: the queue needs no room of its own.
  */
@@ -121,7 +122,7 @@ static void *work(void *arg)
 
     while ((sub = pop(w->runner))) {
         run_turn(w, sub);
-        atomic_store(&sub->busy, false); /* I2 */
+        atomic_store(&sub->back, true); /* I2 */
         ring_fd(w->runner->done_fd);
     }
     return NULL;

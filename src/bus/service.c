@@ -140,7 +140,7 @@ static int dispatch(howdah_subscription *sub, howdah_error *reterr)
     int s = HOWDAH_OK;
 
     if (bus->service->runner) {
-        atomic_store(&sub->busy, true);
+        sub->busy = true;
         hw_runner_push(bus->service->runner, sub);
         return HOWDAH_OK;
     }
@@ -297,7 +297,7 @@ static int serve_one(howdah_subscription *sub, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
 
-    if (atomic_load(&sub->busy) || (sub->phase != HW_PHASE_BEHIND && sub->phase != HW_PHASE_HEAD))
+    if (sub->busy || (sub->phase != HW_PHASE_BEHIND && sub->phase != HW_PHASE_HEAD))
         return HOWDAH_OK;
     if (hw_clock_mono_ms() < sub->trouble_ms)
         return HOWDAH_OK;
@@ -323,7 +323,7 @@ static int new_session(howdah_bus *bus, howdah_error *reterr)
     if (s < 0 || session == service->session)
         return s;
     for (howdah_subscription *sub = service->subs; sub; sub = sub->next) {
-        if (atomic_load(&sub->busy))
+        if (sub->busy)
             sub->stale = true;
         else if (sub->phase != HW_PHASE_OUT)
             hw_service_step_down(sub, 0);
@@ -370,7 +370,7 @@ static int take_all(howdah_bus *bus, howdah_error *reterr)
     int s = HOWDAH_OK;
 
     for (howdah_subscription *sub = bus->service->subs; s >= 0 && sub; sub = sub->next) {
-        if (sub->phase == HW_PHASE_OUT && !atomic_load(&sub->busy) && now >= sub->take_ms)
+        if (sub->phase == HW_PHASE_OUT && !sub->busy && now >= sub->take_ms)
             s = hw_service_take(sub, reterr);
     }
     return s;
@@ -382,9 +382,10 @@ int hw_service_collect(howdah_bus *bus, howdah_error *reterr)
     int first = HOWDAH_OK;
 
     for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
-        if (!atomic_load(&sub->busy) && (sub->page || sub->redriving)) {
+        if (sub->busy && atomic_exchange(&sub->back, false)) {
             int s;
 
+            sub->busy = false;
             sub->redriving = false;
             s = end_turn(sub, first < 0 ? NULL : reterr);
             first = first < 0 ? first : s;

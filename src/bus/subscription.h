@@ -13,10 +13,11 @@
  *       snapshot; a stream's earlier version is never behind a later one.
  *   I4  Pages of the feed are kept for a while (the window).  A subscription at the head takes them
  *       in turn; one that comes too late for a page reads for itself.
- *   I5  A subscription's delivery state belongs to one thread at a time: to the worker while busy
- * is set, else to whoever serves the bus.  No lock is held while a handler runs. I6  A lost token,
- * a new session, or an answer that never came throw the delivery state away: it is loaded again
- * from the store.
+ *   I5  A subscription's delivery state belongs to one thread at a time: to a worker from the
+ *       push of a turn until it says back, else to whoever serves the bus.  No lock is held while
+ *       a handler runs.
+ *   I6  A lost token, a new session, or an answer that never came throw the delivery state away:
+ *       it is loaded again from the store.
  */
 #ifndef HW_BUS_SUBSCRIPTION_H
 #define HW_BUS_SUBSCRIPTION_H
@@ -118,8 +119,10 @@ struct howdah_subscription {
     int64_t delivered;
     int64_t alarmed_first; /* the hole that was reported last */
 
-    /* A turn: the page in work.  Belongs to the worker while busy. */
-    atomic_bool busy;
+    /* A turn: the page in work.  Belongs to a worker from busy until back; busy itself is the
+       serving thread's, which clears it when it has collected what the turn left. */
+    bool busy;
+    atomic_bool back;
     hw_page *page;
     size_t at;
     bool passed;  /* the whole page was offered and accounted for */

@@ -32,7 +32,7 @@ static int64_t next_of(const howdah_subscription *sub, int64_t now)
 {
     int64_t at = INT64_MAX;
 
-    if (atomic_load(&sub->busy)) /* its lease is renewed meanwhile */
+    if (sub->busy) /* its lease is renewed meanwhile */
         return hw_service_is_owned(sub) ? sub->poll_ms : INT64_MAX;
     if (sub->phase == HW_PHASE_OUT)
         return sub->take_ms;

@@ -121,6 +121,44 @@ static void a_subscription_is_in_one_thread_at_a_time_and_in_order(void **state)
     howdah_close(bus);
 }
 
+/* A page of one or two rows is handled while the serving thread is still on its way round. */
+static void short_turns_lose_nothing_and_repeat_nothing(void **state)
+{
+    enum { SUBS = 8, EVENTS = 1000 };
+    cf *c = *state;
+    howdah_bus *bus = cf_open(c);
+    counted subs[SUBS];
+
+    memset(subs, 0, sizeof subs);
+    append_n(c->bus, "s", EVENTS / 2);
+    for (int i = 0; i < SUBS; i++) {
+        howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+        howdah_subscription *sub = NULL;
+        char id[8];
+
+        (void)snprintf(id, sizeof id, "p%d", i);
+        o.subscriber_id = id;
+        o.handler = on_event;
+        o.ctx = &subs[i];
+        o.checkpoint = HOWDAH_CHECKPOINT_BATCHED;
+        o.catch_up_batch = 1 + i % 3;
+        o.retry_delay_ms = 1;
+        o.max_retry_delay_ms = 2;
+        atomic_store(&subs[i].fails, i * 20);
+        cf_ok(howdah_subscribe(bus, &o, &sub, &cf_error));
+    }
+    cf_ok(howdah_runner_start(bus, 4, &cf_error));
+    append_n(c->bus, "s", EVENTS / 2);
+    for (int i = 0; i < SUBS; i++) {
+        wait_handled(&subs[i], EVENTS);
+        assert_int_equal(atomic_load(&subs[i].order), 0);
+    }
+    cf_ok(howdah_runner_stop(bus, &cf_error));
+    for (int i = 0; i < SUBS; i++)
+        assert_int_equal(atomic_load(&subs[i].handled), EVENTS);
+    howdah_close(bus);
+}
+
 static void failed_events_are_tried_again_in_threads(void **state)
 {
     cf *c = *state;
@@ -224,6 +262,7 @@ static void a_bus_with_a_runner_is_not_to_be_touched(void **state)
 static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(a_blocked_handler_does_not_delay_another_subscription),
     CF_SUB_TEST(a_subscription_is_in_one_thread_at_a_time_and_in_order),
+    CF_SUB_TEST(short_turns_lose_nothing_and_repeat_nothing),
     CF_SUB_TEST(failed_events_are_tried_again_in_threads),
     CF_SUB_TEST(stopping_waits_for_the_handler_and_stores_what_it_did),
     CF_SUB_TEST(a_runner_renews_the_lease_of_a_handler_that_takes_long),

@@ -68,6 +68,7 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
     if (at >= SH_SEEN_MAX)
         _exit(70);
     board->seen[at] = sight;
+    atomic_store(&board->there[at], true);
     if (hand->o.checkpoint == HOWDAH_CHECKPOINT_TRANSACTIONAL &&
         !hand->stage->effect(hand->stage, delivery, &sight))
         return howdah_delivery_fail(delivery, "the effect failed");
@@ -231,7 +232,7 @@ void sh_wait_seen(const sh_board *board, size_t n, int64_t ms)
 {
     int64_t until = hw_clock_mono_ms() + ms;
 
-    while (atomic_load(&board->n) < n) {
+    while (atomic_load(&board->n) < n || !atomic_load(&board->there[n - 1])) {
         if (hw_clock_mono_ms() > until)
             fail_msg("%zu events were seen, waited for %zu", atomic_load(&board->n), n);
         (void)usleep(500);

@@ -39,6 +39,7 @@ typedef struct sh_board {
     atomic_size_t n;
     atomic_size_t ended; /* calls that came to their end */
     sh_sight seen[SH_SEEN_MAX];
+    atomic_bool there[SH_SEEN_MAX]; /* n counts a sight before it is written down */
 } sh_board;
 
 sh_board *sh_board_new(void);
@@ -99,7 +100,7 @@ typedef struct sh_place {
 sh_place sh_stored(const sh_stage *stage, const char *subscriber_id);
 /* Until contiguous is at least that. */
 void sh_wait_stored(const sh_stage *stage, const char *subscriber_id, int64_t contiguous);
-/* Until so many calls of handlers are on the board; fails after ms. */
+/* Until so many calls of handlers are on the board, written down; fails after ms. */
 void sh_wait_seen(const sh_board *board, size_t n, int64_t ms);
 /* How often each of the events 1 to n was seen, as "1121"; a static buffer. */
 const char *sh_times(const sh_board *board, int64_t n);
