@@ -375,11 +375,12 @@ void hw_pg_bell_after(hw_pg *pg, int64_t mark, const howdah_event *const *events
 void hw_pg_bell_land(hw_pg *pg)
 {
     hw_pg_call call = {.statement = -1};
-    howdah_error err = HOWDAH_ERROR_INIT;
     PGresult *result = NULL;
+    howdah_error err; /* large, and every statement passes here: cleared when it is needed */
 
     if (!pg->bell.ringing)
         return;
+    err = (howdah_error)HOWDAH_ERROR_INIT;
     pg->bell.ringing = false;
     if (hw_pg_collect(pg, &call, &result, &err) < 0)
         hw_log(HOWDAH_LOG_DEBUG, "a ring was lost: %s", err.message);

@@ -25,7 +25,6 @@
 
 #define CANCEL_GRACE_MS 2000
 #define SILENCE_MS 5000
-#define NAME_SIZE 48
 #define PING_KEYWORDS_MAX 64
 
 int hw_pg_lost(hw_pg *pg, bool sent, bool writes, howdah_error *reterr)
@@ -274,27 +273,20 @@ static int64_t deadline_of(const hw_pg *pg, const hw_pg_call *call)
 
 /* ---- sending */
 
-/*
- * A pooler that we did not notice may hand us a session with statements of others: the names are
- * this connection's alone, so that ours are either there or not.
- */
-static void name_statement(const hw_pg *pg, int statement, char ret_name[NAME_SIZE])
-{
-    (void)snprintf(ret_name, NAME_SIZE, "howdah_%08x_%d", pg->tag, statement);
-}
-
 int hw_pg_prepare(hw_pg *pg, hw_pg_statement statement, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = -1};
     const Oid *types = NULL;
     PGresult *result = NULL;
-    char name[NAME_SIZE];
+    char *name = pg->names[statement];
     int n = hw_pg_statement_types(statement, &types);
     int s;
 
     if (pg->foreign || pg->unprepared || pg->prepared[statement])
         return HOWDAH_OK;
-    name_statement(pg, (int)statement, name);
+    /* A pooler that we did not notice may hand us a session with statements of others: the names
+       are this connection's alone, so that ours are either there or not. */
+    (void)snprintf(name, sizeof pg->names[0], "howdah_%08x_%d", pg->tag, (int)statement);
     if (!PQsendPrepare(pg->conn, name, pg->sql[statement], n, types))
         return hw_pg_lost(pg, false, false, reterr);
     s = hw_pg_collect(pg, &call, &result, reterr);
@@ -310,11 +302,8 @@ static int send_now(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr)
     int sent;
 
     if (call->statement >= 0 && !pg->foreign && !pg->unprepared) {
-        char name[NAME_SIZE];
-
-        name_statement(pg, call->statement, name);
-        sent = PQsendQueryPrepared(pg->conn, name, call->n, call->values, call->lengths,
-                                   call->formats, format);
+        sent = PQsendQueryPrepared(pg->conn, pg->names[call->statement], call->n, call->values,
+                                   call->lengths, call->formats, format);
     } else if (call->statement >= 0) {
         const Oid *types = NULL;
 

@@ -164,11 +164,12 @@ typedef struct hw_pg {
     bool direct_append; /* rights on the table; otherwise through the functions */
     bool direct_read;
     bool prepared[HW_PG_STATEMENT_COUNT];
-    struct hw_pg_known *known;        /* NULL: nothing; see known.c */
-    char *sql[HW_PG_STATEMENT_COUNT]; /* names filled in */
-    hw_pg_cursor *in_flight;          /* I4 */
-    hw_buf params;                    /* scratch for binary parameters */
-    PGresult *import_rows;            /* the last import page */
+    char names[HW_PG_STATEMENT_COUNT][32]; /* of those that are prepared */
+    struct hw_pg_known *known;             /* NULL: nothing; see known.c */
+    char *sql[HW_PG_STATEMENT_COUNT];      /* names filled in */
+    hw_pg_cursor *in_flight;               /* I4 */
+    hw_buf params;                         /* scratch for binary parameters */
+    PGresult *import_rows;                 /* the last import page */
     void *import_row_array;
     char import_schema[64]; /* of a table given without one, "" else */
     hw_note_fn note;
