@@ -15,7 +15,7 @@
 #include "cli/bench_load.h"
 #include "cli/signals.h"
 
-#define CHECKPOINT_EVENTS 1000
+#define CHECKPOINT_EVENTS 5000
 #define CATCH_UP_BATCH 1000
 #define FILTERED_RUNS 5 /* odd: the middle one counts */
 
