@@ -4,7 +4,9 @@
  *   I1  What the store is asked for regularly it is asked once for all subscriptions.
  *   I2  Whoever loses the ownership, or does not know any more what is stored, throws its state
  *       away and gives the session's lock back.
- *   I3  A checkpoint that does not fit the log stops the subscription, in the store, for everybody.
+ *   I3  Of two that run without a lock (SINGLE) the later one goes on: who lost it to another does
+ *       not take it back, or they would hand the same events to and fro for ever.
+ *   I4  A checkpoint that does not fit the log stops the subscription, in the store, for everybody.
  */
 #include <stdio.h>
 #include <string.h>
@@ -168,7 +170,35 @@ static int enter(howdah_subscription *sub, const taken *t, howdah_error *reterr)
     return check_anchor(sub, reterr);
 }
 
-int hw_service_take(howdah_subscription *sub, howdah_error *reterr)
+static int on_rival(void *ctx, const hw_sub_row *row)
+{
+    howdah_subscription *sub = ctx;
+
+    if (!row->owner.s || hw_str_equal(row->owner, hw_str_of(sub->bus->service->owner)))
+        return 0;
+    (void)snprintf(sub->reason, sizeof sub->reason,
+                   "%.*s runs it as well: instance=single is for one process", (int)row->owner.len,
+                   row->owner.s);
+    sub->phase = HW_PHASE_HALTED;
+    return 0;
+}
+
+/* I3; a reset leaves no owner behind, and a lost connection us. */
+static int look_for_rival(howdah_subscription *sub, howdah_error *reterr)
+{
+    int s;
+
+    if (sub->options.instance != HOWDAH_INSTANCE_SINGLE || sub->token == 0)
+        return HOWDAH_OK;
+    s = hw_sub_ops_of(sub->bus)->load(sub->bus->store, hw_str_of(sub->id), on_rival, sub, reterr);
+    if (sub->phase != HW_PHASE_HALTED)
+        return s == HOWDAH_NOT_FOUND ? HOWDAH_OK : s;
+    hw_log(HOWDAH_LOG_ERROR, "subscription %s is halted: %s", sub->id, sub->reason);
+    sub->token = 0; /* nothing of it is ours any more */
+    return s;
+}
+
+static int take_now(howdah_subscription *sub, howdah_error *reterr)
 {
     howdah_bus *bus = sub->bus;
     hw_take take = {.subscriber_id = hw_str_of(sub->id),
@@ -193,6 +223,13 @@ int hw_service_take(howdah_subscription *sub, howdah_error *reterr)
         hw_service_step_down(sub, sub->take_ms);
     }
     return s;
+}
+
+int hw_service_take(howdah_subscription *sub, howdah_error *reterr)
+{
+    int s = look_for_rival(sub, reterr);
+
+    return s < 0 || sub->phase == HW_PHASE_HALTED ? s : take_now(sub, reterr);
 }
 
 bool hw_service_is_owned(const howdah_subscription *sub)

@@ -84,14 +84,19 @@ static howdah_subscription *subscribe(howdah_bus *bus, const howdah_subscribe_op
 }
 
 /* All that was visible is handled; then what the handler saw since the last call. */
+static void forget(seen *s)
+{
+    s->text[0] = '\0';
+    s->len = 0;
+}
+
 static const char *caught_up(howdah_subscription *sub, seen *s)
 {
     static char text[65536];
 
     assert_int_equal(howdah_wait_caught_up(sub, 10000, &cf_error), HOWDAH_OK);
     (void)snprintf(text, sizeof text, "%s", s->text);
-    s->text[0] = '\0';
-    s->len = 0;
+    forget(s);
     return text;
 }
 
@@ -646,6 +651,47 @@ static void a_reset_makes_the_owner_start_anew(void **state)
     howdah_close(bus);
 }
 
+/* Without a lock nothing keeps a second one out; but they do not take it from each other for ever.
+ */
+static void of_two_without_a_lock_the_later_one_goes_on(void **state)
+{
+    cf *c = *state;
+    seen s1 = {0};
+    seen s2 = {0};
+    howdah_bus *first = cf_open(c);
+    howdah_bus *second = cf_open(c);
+    howdah_subscribe_options o = options("p", &s1);
+    howdah_subscription *sub1;
+    howdah_subscription *sub2;
+    howdah_subscription_info info;
+
+    o.instance = HOWDAH_INSTANCE_SINGLE;
+    sub1 = subscribe(first, &o);
+    append_n(c->bus, "s", "t", 2);
+    assert_string_equal(caught_up(sub1, &s1), "1 2");
+    cf_ok(howdah_subscription_reset(c->bus, "p", 1, &cf_error)); /* no rival: it goes on */
+    cf_ok(howdah_run(first, 1500, &cf_error));
+    assert_string_equal(s1.text, "2");
+    forget(&s1);
+    o.ctx = &s2;
+    sub2 = subscribe(second, &o);
+    append_n(c->bus, "s", "t", 1);
+    assert_string_equal(caught_up(sub2, &s2), "3");
+    cf_ok(howdah_run(first, 1500, &cf_error)); /* finds out */
+    howdah_subscription_info_get(sub1, &info);
+    assert_int_equal(info.state, HOWDAH_SUBSCRIPTION_HALTED);
+    assert_non_null(strstr(info.reason, "instance=single is for one process"));
+    forget(&s1);
+    append_n(c->bus, "s", "t", 1);
+    assert_string_equal(caught_up(sub2, &s2), "4");
+    cf_ok(howdah_run(first, 300, &cf_error));
+    assert_string_equal(s1.text, "");
+    howdah_close(first);
+    append_n(c->bus, "s", "t", 1);
+    assert_string_equal(caught_up(sub2, &s2), "5");
+    howdah_close(second);
+}
+
 static void a_paused_subscription_delivers_nothing_until_it_is_resumed(void **state)
 {
     cf *c = *state;
@@ -783,6 +829,7 @@ static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(effect_and_checkpoint_are_one_transaction),
     CF_SUB_TEST(one_instance_owns_and_the_other_takes_over),
     CF_SUB_TEST(a_reset_makes_the_owner_start_anew),
+    CF_SUB_TEST(of_two_without_a_lock_the_later_one_goes_on),
     CF_SUB_TEST(a_paused_subscription_delivers_nothing_until_it_is_resumed),
     CF_SUB_TEST(subscriptions_are_listed_and_removed),
     CF_SUB_TEST(a_checkpoint_of_another_log_stops_loudly),
