@@ -809,12 +809,20 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_wait_caught_up(howdah_subscription *subs
 /*
  * Runs the bus in threads: one serves it, and "threads" more call the handlers.  Each
  * subscription is in one thread at a time; a slow handler delays only its own.  Until
- * howdah_runner_stop() the bus belongs to the runner: only howdah_interrupt() may be called.
- * stop waits for handlers that run, stores checkpoints and gives the ownerships up.
+ * howdah_runner_stop() the bus belongs to the runner: only howdah_interrupt() and
+ * howdah_runner_wait() may be called.  stop waits for handlers that run, stores checkpoints and
+ * gives the ownerships up.  A runner that ends before, by an interrupt or by an error that waiting
+ * does not mend, does the same on its way out; stop has to be called all the same.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_runner_start(howdah_bus *bus, int threads,
                                                      howdah_error *reterr);
 HOWDAH_API int howdah_runner_stop(howdah_bus *bus, howdah_error *reterr);
+/*
+ * Waits until the runner has ended by itself, or for_ms are over (-1: for ever).  HOWDAH_END: it
+ * still runs; INTERRUPTED, or the error that ended it.  Any one thread may wait.
+ */
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_runner_wait(howdah_bus *bus, int64_t for_ms,
+                                                    howdah_error *reterr);
 
 /* ---- by name: from any process, also when nobody runs it */
 

@@ -32,6 +32,28 @@ bool hw_utf8_valid(const char *s, size_t len)
     return true;
 }
 
+void hw_utf8_copy(char *out, size_t room, const char *text)
+{
+    const uint8_t *p = (const uint8_t *)text;
+    const uint8_t *end = p + strlen(text);
+    size_t at = 0;
+
+    while (p < end) {
+        size_t n = hw_utf8_step(p, end);
+        size_t put = n > 0 ? n : 1;
+
+        if (at + put >= room)
+            break;
+        if (n > 0)
+            memcpy(out + at, p, n);
+        else
+            out[at] = '?';
+        at += put;
+        p += put;
+    }
+    out[at] = '\0';
+}
+
 bool hw_utf8_has_control(const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++) {

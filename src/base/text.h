@@ -14,6 +14,9 @@ bool hw_utf8_valid(const char *s, size_t len);
 /* True when well-formed s holds a control character: U+0000-001F, U+007F-009F. */
 bool hw_utf8_has_control(const char *s, size_t len);
 
+/* Copies text, cut to room, fit to be stored: whole characters, "?" for what is none. */
+void hw_utf8_copy(char *out, size_t room, const char *text);
+
 /* The whole text is one decimal number within [min, max]; no sign but '-', no spaces. */
 bool hw_parse_i64(const char *text, int64_t min, int64_t max, int64_t *ret_value);
 /* 512, 64KiB, 1MiB, 1GiB. */

@@ -87,6 +87,20 @@ static int note_holes(hw_page *page, const hw_frontier *f, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/*
+ * A read that had to connect anew met a log of which nothing that is known here need be true (a
+ * standby that took over, a server that lost its last moments): what it read is not used.
+ */
+static int check_session(howdah_bus *bus, howdah_error *reterr)
+{
+    uint64_t session = 0;
+    int s = hw_sub_ops_of(bus)->session(bus->store, &session, reterr);
+
+    if (s >= 0 && session != bus->service->feed.session)
+        s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "the connection was lost and made anew");
+    return s;
+}
+
 /* Opens the query and takes its only page. */
 static int read_page(howdah_bus *bus, hw_query *query, hw_page *page, howdah_error *reterr)
 {
@@ -101,7 +115,7 @@ static int read_page(howdah_bus *bus, hw_query *query, hw_page *page, howdah_err
     if (s == HOWDAH_END)
         page->n = 0;
     page->full = s == HOWDAH_OK && (page->n == query->batch || page->cursor->more);
-    return s < 0 ? s : HOWDAH_OK;
+    return s < 0 ? s : check_session(bus, reterr);
 }
 
 /* --------------------------------------------------------------- evidence */
@@ -255,11 +269,15 @@ int hw_feed_cover(howdah_bus *bus, int64_t low, howdah_error *reterr)
 
 int hw_feed_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_owed, howdah_error *reterr)
 {
-    const hw_feed *feed = &bus->service->feed;
+    hw_feed *feed = &bus->service->feed;
     int64_t until = hw_clock_mono_ms() + END_PATIENCE_MS;
     bool news = false;
     int s;
 
+    hw_feed_reset(bus);
+    s = hw_sub_ops_of(bus)->session(bus->store, &feed->session, reterr);
+    if (s < 0)
+        return s;
     while ((s = hw_feed_cover(bus, 0, reterr)) == HOWDAH_END) {
         if (hw_clock_mono_ms() > until)
             return hw_fail(reterr, HOWDAH_LIMIT,
@@ -400,6 +418,7 @@ void hw_feed_reset(howdah_bus *bus)
 {
     hw_feed *feed = &bus->service->feed;
     int64_t pages = feed->pages;
+    uint64_t session = feed->session;
 
     for (size_t i = 0; i < HW_WINDOW_PAGES; i++)
         hw_page_drop(bus, feed->window[i]);
@@ -407,6 +426,7 @@ void hw_feed_reset(howdah_bus *bus)
     hw_owners_done(&feed->owners);
     hw_feed_init(feed);
     feed->pages = pages + 1; /* no number of a page comes back */
+    feed->session = session;
     for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
         if (sub->phase == HW_PHASE_HEAD)
             sub->phase = HW_PHASE_BEHIND;
@@ -469,6 +489,11 @@ static int next_of_stream(howdah_subscription *sub, hw_page *page, howdah_error 
 
     page->keeps_cursor = true;
     page->full = s == HOWDAH_OK;
+    if (s >= 0) {
+        int known = check_session(sub->bus, reterr);
+
+        s = known < 0 ? known : s;
+    }
     if (s == HOWDAH_OK) {
         page->upto = page->events[page->n - 1].global_sequence;
         return HOWDAH_OK;

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "bus/subscription.h"
 
 #define TAKE_EVERY_MS 500
@@ -93,6 +94,7 @@ void hw_service_stop(howdah_subscription *sub)
 typedef struct taken {
     howdah_subscription *sub;
     hw_sub_status status;
+    char timeline[HW_TIMELINE_SIZE]; /* where it was stored; "": not known */
     int result;
     howdah_error *reterr;
 } taken;
@@ -123,6 +125,8 @@ static int on_taken(void *ctx, const hw_sub_row *row)
     (void)snprintf(sub->reason, sizeof sub->reason, "%.*s", (int)row->reason.len,
                    row->reason.s ? row->reason.s : "");
     t->status = row->status;
+    (void)snprintf(t->timeline, sizeof t->timeline, "%.*s", (int)row->timeline.len,
+                   row->timeline.s ? row->timeline.s : "");
     t->result = hw_delivery_load(&sub->d, row->high, row->owed, row->owed_n,
                                  count_suspects(sub, row), t->reterr);
     if (row->owner.s)
@@ -138,8 +142,10 @@ static int check_anchor(howdah_subscription *sub, howdah_error *reterr)
     int s = hw_sub_ops_of(sub->bus)->verify(sub->bus->store, &sub->anchor, sub->d.high, &err);
 
     if (s == HOWDAH_NOT_FOUND) {
-        (void)snprintf(sub->reason, sizeof sub->reason, "%.150s; howdah sub reset %.60s",
-                       err.message, sub->id);
+        char why[512];
+
+        (void)snprintf(why, sizeof why, "%.150s; howdah sub reset %.64s", err.message, sub->id);
+        hw_utf8_copy(sub->reason, sizeof sub->reason, why);
         hw_service_stop(sub);
         return HOWDAH_OK;
     }
@@ -148,8 +154,49 @@ static int check_anchor(howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
+/*
+ * On another server, or a later life of this one, numbers that had passed us may have been given
+ * out again.  The anchor is there, and nothing above it was ever handled: we go back to it.
+ */
+static int go_back_to_anchor(howdah_subscription *sub, howdah_error *reterr)
+{
+    hw_ranges owed = HW_RANGES_INIT;
+    size_t n = 0;
+    int s = hw_delivery_owed(&sub->d, &owed, reterr);
+
+    hw_log(HOWDAH_LOG_WARN, "subscription %s: the log has another history, back from %lld to %lld",
+           sub->id, (long long)sub->d.high, (long long)sub->anchor.sequence);
+    while (n < owed.n && owed.items[n].first <= sub->anchor.sequence)
+        n++;
+    if (n > 0 && owed.items[n - 1].last > sub->anchor.sequence)
+        owed.items[n - 1].last = sub->anchor.sequence;
+    if (s >= 0)
+        s = hw_sub_ops_of(sub->bus)->reset(sub->bus->store, hw_str_of(sub->id),
+                                           sub->anchor.sequence, owed.items, n, reterr);
+    hw_ranges_done(&owed);
+    if (s >= 0) {
+        hw_service_unlock(sub);
+        hw_service_step_down(sub, hw_clock_mono_ms());
+    }
+    return s;
+}
+
+static int check_history(howdah_subscription *sub, const taken *t, howdah_error *reterr)
+{
+    char now[HW_TIMELINE_SIZE] = "";
+    int s;
+
+    if (sub->phase != HW_PHASE_BEHIND || !t->timeline[0] || sub->anchor.sequence == 0 ||
+        sub->anchor.sequence >= sub->d.high)
+        return HOWDAH_OK;
+    s = hw_sub_ops_of(sub->bus)->timeline(sub->bus->store, now, reterr);
+    return s < 0 || strcmp(now, t->timeline) == 0 ? s : go_back_to_anchor(sub, reterr);
+}
+
 static int enter(howdah_subscription *sub, const taken *t, howdah_error *reterr)
 {
+    int s;
+
     int64_t now = hw_clock_mono_ms();
 
     sub->poll_ms = now;
@@ -167,7 +214,8 @@ static int enter(howdah_subscription *sub, const taken *t, howdah_error *reterr)
         return HOWDAH_OK;
     }
     hw_service_go_behind(sub);
-    return check_anchor(sub, reterr);
+    s = check_anchor(sub, reterr);
+    return s < 0 ? s : check_history(sub, t, reterr);
 }
 
 static int on_rival(void *ctx, const hw_sub_row *row)
@@ -206,7 +254,8 @@ static int take_now(howdah_subscription *sub, howdah_error *reterr)
                     .owner = hw_str_of(bus->service->owner),
                     .lease_ms = sub->options.lease_ms};
     taken t = {.sub = sub, .reterr = reterr};
-    int s = hw_sub_ops_of(bus)->take(bus->store, &take, on_taken, &t, reterr);
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = hw_sub_ops_of(bus)->take(bus->store, &take, on_taken, &t, &err);
 
     sub->take_ms = hw_clock_mono_ms() + TAKE_EVERY_MS - (int64_t)(hw_random_u32() % 100);
     if (s == HOWDAH_NOT_FOUND) {
@@ -215,6 +264,16 @@ static int take_now(howdah_subscription *sub, howdah_error *reterr)
         sub->phase = HW_PHASE_HALTED;
         return HOWDAH_OK;
     }
+    if (s == HOWDAH_CORRUPT) { /* this row: the others are served */
+        hw_log(HOWDAH_LOG_ERROR, "subscription %s is halted: %s", sub->id, err.message);
+        hw_utf8_copy(sub->reason, sizeof sub->reason, err.message);
+        hw_service_unlock(sub);
+        sub->token = 0;
+        sub->phase = HW_PHASE_HALTED;
+        return HOWDAH_OK;
+    }
+    if (s < 0)
+        hw_error_copy(reterr, &err);
     if (s != HOWDAH_OK)
         return s < 0 ? s : HOWDAH_OK;
     s = t.result < 0 ? t.result : enter(sub, &t, reterr);
@@ -248,11 +307,11 @@ static void hear(howdah_subscription *sub, const hw_sub_news *news)
         return;
     }
     sub->redrives = news->redrives;
-    if (news->status == HW_SUB_ACTIVE && sub->phase == HW_PHASE_PAUSED) {
-        sub->reason[0] = '\0';
-        hw_service_go_behind(sub);
-    } else if (news->status == HW_SUB_ACTIVE && sub->phase == HW_PHASE_HALTED) {
-        hw_service_unlock(sub); /* loaded anew: tries are counted from the start again */
+    if (news->status == HW_SUB_ACTIVE &&
+        (sub->phase == HW_PHASE_PAUSED || sub->phase == HW_PHASE_HALTED)) {
+        /* Loaded anew, and its place checked: who knows what was done to the log meanwhile. */
+        if (hw_service_let_go(sub, NULL) < 0)
+            hw_service_unlock(sub);
         hw_service_step_down(sub, hw_clock_mono_ms());
     } else if (news->status == HW_SUB_PAUSED && sub->phase != HW_PHASE_PAUSED) {
         hw_service_drop_page(sub);
@@ -261,6 +320,15 @@ static void hear(howdah_subscription *sub, const hw_sub_news *news)
         hw_service_drop_page(sub);
         sub->phase = HW_PHASE_HALTED;
     }
+}
+
+/* A worker has it: what there is to hear waits for the end of its turn. */
+static void hear_later(howdah_subscription *sub, const hw_sub_news *news)
+{
+    if (news->lost && !sub->stale)
+        hw_service_unlock(sub);
+    sub->stale = sub->stale || news->lost;
+    sub->heard = sub->heard || news->redrives || news->status != HW_SUB_ACTIVE;
 }
 
 /* Checkpoints or questions of several subscriptions, for one statement (I1). */
@@ -279,11 +347,8 @@ static int send_bag(howdah_bus *bus, news_bag *bag, bool store, howdah_error *re
     int64_t lease_ms = bag->n > 0 ? bag->subs[0]->options.lease_ms : 0;
     int s = HOWDAH_OK;
 
-    for (size_t i = 0; i < bag->n; i++) {
-        if (bag->subs[i]->options.lease_ms < lease_ms)
-            lease_ms = bag->subs[i]->options.lease_ms;
+    for (size_t i = 0; i < bag->n; i++)
         memset(&bag->news[i], 0, sizeof bag->news[i]);
-    }
     if (bag->n > 0)
         s = store ? hw_sub_ops_of(bus)->checkpoint(bus->store, bag->checkpoints, bag->n, lease_ms,
                                                    bag->news, reterr)
@@ -300,7 +365,7 @@ static int send_bag(howdah_bus *bus, news_bag *bag, bool store, howdah_error *re
             (sub->options.lease_ms / 3 < POLL_EVERY_MS ? sub->options.lease_ms / 3 : POLL_EVERY_MS);
         /* A worker had it when it was asked for: all else waits for the end of its turn. */
         if (bag->busy[i]) {
-            sub->stale = sub->stale || bag->news[i].lost;
+            hear_later(sub, &bag->news[i]);
             continue;
         }
         if (store && !bag->news[i].lost)
@@ -344,6 +409,11 @@ static int send_news(howdah_bus *bus, news_bag *bag, bool store, howdah_error *r
             continue;
         if (store ? !hw_delivery_checkpoint_due(&sub->d, now) : now < sub->poll_ms)
             continue;
+        /* One statement renews by one time. */
+        if (bag->n > 0 && bag->subs[0]->options.lease_ms != sub->options.lease_ms)
+            s = send_bag(bus, bag, store, reterr);
+        if (s < 0)
+            break;
         bag->busy[bag->n] = busy;
         s = put_into_bag(bag, sub, store, reterr);
         if (s >= 0 && bag->n == NEWS_AT_ONCE)
@@ -384,6 +454,26 @@ bool hw_service_is_news_due(const howdah_bus *bus)
     return false;
 }
 
+/* The try of a dead letter that an interrupt ended. */
+static int settle_late(howdah_subscription *sub, howdah_error *reterr)
+{
+    const hw_sub_ops *ops = hw_sub_ops_of(sub->bus);
+    hw_store *store = sub->bus->store;
+    int64_t id = sub->unsettled;
+    int s;
+
+    sub->unsettled = 0;
+    if (sub->unsettled_ask)
+        s = ops->letters_mark(store, &id, 1, HW_STR_NULL, HW_LETTER_REDRIVE, HW_STR_NULL, NULL,
+                              reterr);
+    else
+        s = ops->letter_settle(
+            store, hw_str_of(sub->id), sub->token, id,
+            sub->unsettled_handled ? HW_LETTER_REDRIVEN : HW_LETTER_DEAD,
+            sub->unsettled_handled ? HW_STR_NULL : hw_str_of(sub->unsettled_error), reterr);
+    return s == HOWDAH_NOT_FOUND ? HOWDAH_OK : s; /* resolved meanwhile */
+}
+
 int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr)
 {
     howdah_bus *bus = sub->bus;
@@ -406,6 +496,8 @@ int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr)
                         sub->id);
         hw_ranges_done(&owed);
     }
+    if (s >= 0 && sub->unsettled > 0)
+        s = settle_late(sub, reterr);
     if (s >= 0 && sub->suspect_stored)
         s = hw_sub_ops_of(bus)->suspect(bus->store, hw_str_of(sub->id), sub->token, 0, 0, reterr);
     if (s >= 0)

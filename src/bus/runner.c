@@ -7,11 +7,14 @@
  *       collected what the turn left: nothing else of it is looked at in between.  A worker that
  *       says "back" has written everything before.
  *   I3  The queue's lock is held for taking and giving only, never while a handler runs.
- *   I4  Each subscription is in the queue at most once: the queue needs no room of its own.
+ *   I4  The serving thread gives everything up on its way out, also when an error ends it: nobody
+ *       stands by for what nobody works on.
+ *   I5  Each subscription is in the queue at most once: the queue needs no room of its own.
  */
 #include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -36,11 +39,13 @@ struct hw_runner {
     howdah_subscription *first; /* the queue, linked by queue_next */
     howdah_subscription **last;
     bool draining; /* no more turns: workers end when the queue is empty */
+    bool over;     /* the serving thread has given everything up */
+    pthread_cond_t ended;
     atomic_bool stop;
     int done_fd;
     worker *workers;
     size_t workers_n;
-    int status; /* what ended the serving thread */
+    int status; /* what ended the serving thread, or went wrong on its way out */
     howdah_error error;
 };
 
@@ -130,6 +135,42 @@ static void *work(void *arg)
 
 /* ------------------------------------------------------------- the server */
 
+/* Workers finish what is queued and end. */
+static void end_workers(hw_runner *runner)
+{
+    (void)pthread_mutex_lock(&runner->lock);
+    runner->draining = true;
+    (void)pthread_cond_broadcast(&runner->more);
+    (void)pthread_mutex_unlock(&runner->lock);
+    for (size_t i = 0; i < runner->workers_n; i++)
+        (void)pthread_join(runner->workers[i].thread, NULL);
+}
+
+static void keep_first(hw_runner *runner, int status, const howdah_error *err)
+{
+    if (status >= 0 || (runner->status < 0 && runner->status != HOWDAH_INTERRUPTED))
+        return;
+    runner->status = status;
+    hw_error_copy(&runner->error, err);
+}
+
+/* I4: what the last turns left behind is stored, and every subscription given up. */
+static void wind_up(hw_runner *runner)
+{
+    howdah_bus *bus = runner->bus;
+    howdah_error err = HOWDAH_ERROR_INIT;
+
+    end_workers(runner);
+    howdah_resume(bus); /* an interrupt ends the work, not the storing of what was done */
+    keep_first(runner, hw_service_collect(bus, &err), &err);
+    for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next)
+        keep_first(runner, hw_service_let_go(sub, &err), &err);
+    (void)pthread_mutex_lock(&runner->lock);
+    runner->over = true;
+    (void)pthread_cond_broadcast(&runner->ended);
+    (void)pthread_mutex_unlock(&runner->lock);
+}
+
 static void *serve(void *arg)
 {
     hw_runner *runner = arg;
@@ -153,6 +194,7 @@ static void *serve(void *arg)
             break;
         }
     }
+    wind_up(runner);
     return NULL;
 }
 
@@ -171,20 +213,10 @@ static void free_runner(hw_runner *runner)
     if (runner->done_fd >= 0)
         (void)close(runner->done_fd);
     (void)pthread_cond_destroy(&runner->more);
+    (void)pthread_cond_destroy(&runner->ended);
     (void)pthread_mutex_destroy(&runner->lock);
     hw_free(runner->workers);
     hw_free(runner);
-}
-
-/* Workers finish what is queued and end. */
-static void end_workers(hw_runner *runner)
-{
-    (void)pthread_mutex_lock(&runner->lock);
-    runner->draining = true;
-    (void)pthread_cond_broadcast(&runner->more);
-    (void)pthread_mutex_unlock(&runner->lock);
-    for (size_t i = 0; i < runner->workers_n; i++)
-        (void)pthread_join(runner->workers[i].thread, NULL);
 }
 
 static int start_threads(hw_runner *runner, int threads, howdah_error *reterr)
@@ -212,6 +244,7 @@ static int start_threads(hw_runner *runner, int threads, howdah_error *reterr)
 static int new_runner(howdah_bus *bus, int threads, hw_runner **ret_runner, howdah_error *reterr)
 {
     hw_runner *runner = hw_calloc(1, sizeof *runner);
+    pthread_condattr_t clock;
 
     if (!runner)
         return hw_fail_no_memory(reterr);
@@ -220,6 +253,10 @@ static int new_runner(howdah_bus *bus, int threads, hw_runner **ret_runner, howd
     runner->error = (howdah_error)HOWDAH_ERROR_INIT;
     (void)pthread_mutex_init(&runner->lock, NULL);
     (void)pthread_cond_init(&runner->more, NULL);
+    (void)pthread_condattr_init(&clock);
+    (void)pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&runner->ended, &clock);
+    (void)pthread_condattr_destroy(&clock);
     runner->workers = hw_calloc((size_t)threads, sizeof *runner->workers);
     runner->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (!runner->workers || runner->done_fd < 0) {
@@ -256,29 +293,51 @@ int howdah_runner_start(howdah_bus *bus, int threads, howdah_error *reterr)
 int hw_runner_end(howdah_bus *bus, howdah_error *reterr)
 {
     hw_runner *runner = bus->service ? bus->service->runner : NULL;
-    int first;
+    int s;
 
     if (!runner)
         return HOWDAH_OK;
     atomic_store(&runner->stop, true);
     ring_fd(runner->done_fd);
     (void)pthread_join(runner->server, NULL);
-    end_workers(runner);
     bus->service->runner = NULL;
-    howdah_resume(bus);
-    /* What the last turns left behind. */
-    first = hw_service_collect(bus, reterr);
-    for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
-        int s = hw_service_let_go(sub, first < 0 ? NULL : reterr);
-
-        first = first < 0 ? first : s;
-    }
-    if (first >= 0 && runner->status < 0 && runner->status != HOWDAH_INTERRUPTED) {
+    s = runner->status == HOWDAH_INTERRUPTED ? HOWDAH_OK : runner->status;
+    if (s < 0)
         hw_error_copy(reterr, &runner->error);
-        first = runner->status;
-    }
     free_runner(runner);
-    return first;
+    return s;
+}
+
+int howdah_runner_wait(howdah_bus *bus, int64_t for_ms, howdah_error *reterr)
+{
+    hw_runner *runner = bus && bus->service ? bus->service->runner : NULL;
+    struct timespec until;
+    int s = HOWDAH_END;
+
+    if (!runner)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_wait: there is no runner");
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    if (for_ms > 0) {
+        until.tv_sec += (time_t)(for_ms / 1000);
+        until.tv_nsec += (long)(for_ms % 1000) * 1000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+    }
+    (void)pthread_mutex_lock(&runner->lock);
+    while (!runner->over) {
+        int woke = for_ms < 0 ? pthread_cond_wait(&runner->ended, &runner->lock)
+                              : pthread_cond_timedwait(&runner->ended, &runner->lock, &until);
+
+        if (woke != 0)
+            break;
+    }
+    if (runner->over) {
+        s = runner->status;
+        if (s < 0)
+            hw_error_copy(reterr, &runner->error);
+    }
+    (void)pthread_mutex_unlock(&runner->lock);
+    return s;
 }
 
 int howdah_runner_stop(howdah_bus *bus, howdah_error *reterr)

@@ -120,6 +120,11 @@ static int end_turn(howdah_subscription *sub, howdah_error *reterr)
         sub->phase = HW_PHASE_HEAD;
         sub->next_page = joins;
     }
+    if (sub->ask_soon ||
+        sub->heard) /* news came while a worker had it, or in the middle of its page */
+        sub->poll_ms = 0;
+    sub->ask_soon = false;
+    sub->heard = false;
     if (failed >= 0) {
         sub->troubles = 0;
         return HOWDAH_OK;
@@ -146,8 +151,9 @@ static int dispatch(howdah_subscription *sub, howdah_error *reterr)
     }
     if (transactional)
         s = second_session(bus, reterr);
-    if (s < 0) {
-        hw_service_drop_page(sub);
+    if (s < 0) { /* the window's page was taken: it is read again */
+        read_anew(sub, 0);
+        sub->redriving = false;
         return s;
     }
     hw_turn_run(sub, bus->store, transactional ? bus->service->tx : NULL);
@@ -186,7 +192,9 @@ static int read_behind(howdah_subscription *sub, howdah_error *reterr)
     if (sub->page && sub->page->n == 0 && sub->page->joins == 0 && !sub->stream &&
         sub->page->upto <= sub->d.high)
         sub->rest_ms = now + REST_MS; /* what is missing is still missing */
-    if (!sub->page && feed->started && sub->d.high == feed->frontier.high) {
+    /* With something missing still, a page of the window may have had it: then on by oneself. */
+    if (!sub->page && feed->started && sub->d.high == feed->frontier.high &&
+        sub->d.missing.n == 0) {
         sub->phase = HW_PHASE_HEAD;
         sub->next_page = feed->pages + 1;
     } else if (!sub->page) {
@@ -367,6 +375,7 @@ static int relisten(howdah_bus *bus, howdah_error *reterr)
 static int take_all(howdah_bus *bus, howdah_error *reterr)
 {
     int64_t now = hw_clock_mono_ms();
+
     int s = HOWDAH_OK;
 
     for (howdah_subscription *sub = bus->service->subs; s >= 0 && sub; sub = sub->next) {
@@ -428,6 +437,7 @@ int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
         s = new_session(bus, reterr);
     if (s >= 0 && !HW_BUG(CATCH_UP_FIRST))
         s = relisten(bus, reterr);
+    service->feed.session = service->session; /* of this pass: I1 */
     if (s >= 0)
         s = take_all(bus, reterr);
     if (s >= 0 && hw_service_is_news_due(bus))

@@ -136,10 +136,8 @@ int howdah_subscription_reset(howdah_bus *bus, const char *subscriber_id, int64_
                           (long long)head);
     if (s >= 0)
         s = hw_service_of(bus, &service, reterr);
-    if (s >= 0 && to == HOWDAH_FROM_END) {
-        hw_feed_reset(bus);
+    if (s >= 0 && to == HOWDAH_FROM_END)
         s = hw_feed_end(bus, &high, &owed, reterr);
-    }
     if (s >= 0)
         s = hw_sub_ops_of(bus)->reset(bus->store, hw_str_of(subscriber_id), high, owed.items,
                                       owed.n, reterr);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "bus/subscription.h"
 #include "engine/rules.h"
 
@@ -133,22 +134,32 @@ static int check_start(howdah_bus *bus, int64_t start, howdah_error *reterr)
 static int find_start(howdah_bus *bus, int64_t start, int64_t *ret_high, hw_ranges *ret_owed,
                       howdah_error *reterr)
 {
-    if (start == HOWDAH_FROM_END) {
-        hw_feed_reset(bus);
+    if (start == HOWDAH_FROM_END)
         return hw_feed_end(bus, ret_high, ret_owed, reterr);
-    }
     *ret_high = start;
     return start > 0 ? check_start(bus, start, reterr) : HOWDAH_OK;
 }
 
-/* The row; one that is there keeps its place, whatever start says. */
+static int ignore_row(void *ctx, const hw_sub_row *row)
+{
+    (void)ctx;
+    (void)row;
+    return 0;
+}
+
+/* The row; one that is there keeps its place, whatever start says: that is not even looked for. */
 static int store_row(const howdah_subscription *sub, howdah_error *reterr)
 {
     howdah_bus *bus = sub->bus;
     hw_ranges owed = HW_RANGES_INIT;
+    howdah_error err = HOWDAH_ERROR_INIT;
     int64_t high = 0;
-    int s = find_start(bus, sub->options.start, &high, &owed, reterr);
+    int s = hw_sub_ops_of(bus)->load(bus->store, hw_str_of(sub->id), ignore_row, NULL, &err);
 
+    if (s == HOWDAH_NOT_FOUND)
+        s = find_start(bus, sub->options.start, &high, &owed, reterr);
+    else if (s < 0)
+        hw_error_copy(reterr, &err);
     if (s >= 0)
         s = bus->store->ops->subs->create(bus->store, hw_str_of(sub->id), hw_str_of(sub->pattern),
                                           high, owed.items, owed.n, NULL, reterr);
@@ -241,7 +252,7 @@ bool howdah_delivery_is_redrive(const howdah_delivery *delivery)
 int howdah_delivery_fail(howdah_delivery *delivery, const char *message)
 {
     if (delivery && message)
-        (void)snprintf(delivery->message, sizeof delivery->message, "%s", message);
+        hw_utf8_copy(delivery->message, sizeof delivery->message, message);
     return HOWDAH_NOT_HANDLED;
 }
 

@@ -56,6 +56,7 @@ typedef struct hw_page {
 
 typedef struct hw_feed {
     bool started;
+    uint64_t session; /* what it knows was learnt in this one */
     int64_t low;
     hw_frontier frontier;
     hw_owners owners;
@@ -132,11 +133,18 @@ struct howdah_subscription {
     size_t asked_n;
     int failed; /* what ended the turn: a status < 0 that concerns the store, with error */
     howdah_error error;
-    bool reload; /* I6 */
-    bool stale;  /* the same, said by the serving thread while the worker had it */
+    bool reload;   /* I6 */
+    bool stale;    /* the same, said by the serving thread while the worker had it */
+    bool ask_soon; /* the store has news of it: to be asked for when the turn is over, */
+    bool heard;    /* heard by the serving thread while a worker had it */
     bool worked;
     bool halt;
     bool redriving; /* the turn is for dead letters, not for a page */
+    /* A try of a dead letter whose end an interrupt kept from being stored; 0: none. */
+    int64_t unsettled;
+    bool unsettled_handled;
+    bool unsettled_ask; /* it had no try after all: asked for as before */
+    char unsettled_error[501];
 };
 
 typedef struct hw_runner hw_runner;
@@ -181,7 +189,8 @@ int hw_feed_round(howdah_bus *bus, bool *ret_news, howdah_error *reterr);
 /* The window's page of that number; NULL when it is gone. */
 hw_page *hw_feed_page(const hw_feed *feed, int64_t number);
 void hw_page_drop(howdah_bus *bus, hw_page *page);
-/* The position "end" for a new or reset subscription: high and what may still appear below it. */
+/* The position "end" for a new or reset subscription: high and what may still appear below it.
+   The feed starts anew for it. */
 int hw_feed_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_owed, howdah_error *reterr);
 /* One page that the subscription reads for itself; *ret_page NULL: nothing to read; HOWDAH_END: not
    yet. */

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "bus/subscription.h"
 #include "engine/pattern.h"
 
@@ -63,7 +64,7 @@ static void halt(turn *t, const char *why)
     howdah_subscription *sub = t->sub;
 
     sub->halt = true;
-    (void)snprintf(sub->reason, sizeof sub->reason, "%.255s", why);
+    hw_utf8_copy(sub->reason, sizeof sub->reason, why);
 }
 
 /* ------------------------------------------------------------- checkpoints */
@@ -103,6 +104,13 @@ static int checkpoint_without(turn *t, const howdah_event *event, hw_anchor *anc
     return s;
 }
 
+/* What the store tells in passing; false: the turn ends, somebody has paused or halted it. */
+static bool heed(howdah_subscription *sub, const hw_sub_news *news)
+{
+    sub->ask_soon = sub->ask_soon || news->status != HW_SUB_ACTIVE;
+    return news->status == HW_SUB_ACTIVE;
+}
+
 /* On the turn's own store handle, for this subscription alone. */
 static bool store_checkpoint(turn *t)
 {
@@ -125,7 +133,7 @@ static bool store_checkpoint(turn *t)
     HW_FAULT_POINT("sub.after_checkpoint");
     hw_delivery_checkpointed(&sub->d);
     sub->renewed_ms = before;
-    return true;
+    return heed(sub, &news);
 }
 
 /* A handler that takes long must not cost the lease. */
@@ -148,7 +156,7 @@ static bool keep_lease(turn *t)
         return false;
     }
     sub->renewed_ms = before;
-    return true;
+    return heed(sub, &news);
 }
 
 /* ---------------------------------------------------------------- one event */
@@ -534,6 +542,22 @@ static int ask_again(turn *t, const hw_letter *letter, howdah_error *reterr)
                                           HW_STR_NULL, NULL, reterr);
 }
 
+/* An interrupt ends the work, not the storing of what was done: let_go() makes up for it. */
+static void note_unsettled(howdah_subscription *sub, const hw_letter *letter, bool handled,
+                           const char *message)
+{
+    sub->unsettled = letter->id;
+    sub->unsettled_handled = handled;
+    sub->unsettled_ask = !handled && !message;
+    hw_utf8_copy(sub->unsettled_error, sizeof sub->unsettled_error, message ? message : "");
+}
+
+static void ask_again_or_note(turn *t, const hw_letter *letter)
+{
+    if (ask_again(t, letter, NULL) == HOWDAH_INTERRUPTED)
+        note_unsettled(t->sub, letter, false, NULL);
+}
+
 /* The letter is dead meanwhile (I4). */
 static int try_dead(turn *t, const hw_letter *letter, howdah_error *reterr)
 {
@@ -549,9 +573,14 @@ static int try_dead(turn *t, const hw_letter *letter, howdah_error *reterr)
         return commit_again(t, letter, reterr);
     if (t->tx)
         t->tx->ops->subs->rollback(t->tx);
-    if (result == HOWDAH_PUT_BACK)
-        return ask_again(t, letter, reterr);
-    return settle(t, letter, t->io, result == HOWDAH_HANDLED, delivery.message, reterr);
+    if (result == HOWDAH_PUT_BACK) {
+        ask_again_or_note(t, letter);
+        return HOWDAH_OK;
+    }
+    s = settle(t, letter, t->io, result == HOWDAH_HANDLED, delivery.message, reterr);
+    if (s == HOWDAH_INTERRUPTED)
+        note_unsettled(t->sub, letter, result == HOWDAH_HANDLED, delivery.message);
+    return s;
 }
 
 static int try_again(turn *t, const hw_letter *letter, howdah_error *reterr)
@@ -562,12 +591,14 @@ static int try_again(turn *t, const hw_letter *letter, howdah_error *reterr)
     if (s < 0)
         return s == HOWDAH_NOT_FOUND ? HOWDAH_OK : s; /* resolved meanwhile */
     s = try_dead(t, letter, &err);
+    if (s == HOWDAH_NOT_FOUND) /* resolved while its handler ran */
+        return HOWDAH_OK;
     if (s < 0 && t->tx && is_refused(s, &err))
         return settle(t, letter, t->io, false, err.message, reterr);
-    if (s < 0) {
-        (void)ask_again(t, letter, NULL);
+    if (s < 0 && t->sub->unsettled == 0)
+        ask_again_or_note(t, letter);
+    if (s < 0)
         hw_error_copy(reterr, &err);
-    }
     return s;
 }
 
@@ -609,6 +640,7 @@ static void redrive(turn *t)
     letter_pile *pile = hw_calloc(1, sizeof *pile);
     hw_letter_query query = {
         .subscriber_id = hw_str_of(sub->id), .limit = REDRIVES_A_TURN, .redrives = true};
+    size_t done = 0;
     int s = pile ? HOWDAH_OK : hw_fail_no_memory(&err);
 
     if (s >= 0) {
@@ -617,11 +649,14 @@ static void redrive(turn *t)
     }
     if (s >= 0)
         s = pile->status;
-    for (size_t i = 0; s >= 0 && i < pile->n; i++)
-        s = try_again(t, &pile->items[i].letter, &err);
+    for (; s >= 0 && done < pile->n; done++) {
+        if (hw_interrupted(&sub->bus->interrupt) || !keep_lease(t))
+            break;
+        s = try_again(t, &pile->items[done].letter, &err);
+    }
     if (s < 0)
         give_up(t, s, &err);
-    sub->redrives = s >= 0 && pile->n == REDRIVES_A_TURN; /* there may be more */
+    sub->redrives = s >= 0 && done == REDRIVES_A_TURN; /* there may be more */
     for (size_t i = 0; pile && i < pile->n; i++)
         hw_event_free(pile->items[i].event);
     hw_free(pile);

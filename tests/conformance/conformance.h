@@ -89,6 +89,7 @@ cf_group cf_subscribe_tests(void);
 cf_group cf_patterns_tests(void);
 cf_group cf_reliable_tests(void);
 cf_group cf_runner_tests(void);
+cf_group cf_trouble_tests(void);
 
 #define CF_GROUP(tests) ((cf_group){(tests), sizeof(tests) / sizeof(tests)[0]})
 

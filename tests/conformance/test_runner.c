@@ -235,6 +235,35 @@ static void a_runner_renews_the_lease_of_a_handler_that_takes_long(void **state)
     howdah_close(bus);
 }
 
+/* Nobody has to stop it first: a standby can go on at once. */
+static void an_interrupted_runner_gives_up_what_it_owns_and_says_so(void **state)
+{
+    cf *c = *state;
+    howdah_bus *bus = cf_open(c);
+    howdah_bus *standby = cf_open(c);
+    counted first = {0};
+    counted second = {0};
+    howdah_error err = HOWDAH_ERROR_INIT;
+
+    assert_int_equal(howdah_runner_wait(bus, 0, &err), HOWDAH_MISUSE);
+    (void)subscribe(bus, "p", &first, HOWDAH_CHECKPOINT_BATCHED);
+    append_n(c->bus, "s", 3);
+    cf_ok(howdah_runner_start(bus, 2, &cf_error));
+    wait_handled(&first, 3);
+    assert_int_equal(howdah_runner_wait(bus, 20, &err), HOWDAH_END);
+    howdah_interrupt(bus);
+    assert_int_equal(howdah_runner_wait(bus, -1, &err), HOWDAH_INTERRUPTED);
+    append_n(c->bus, "s", 1);
+    assert_int_equal(
+        howdah_wait_caught_up(subscribe(standby, "p", &second, HOWDAH_CHECKPOINT_SYNC), 5000, &err),
+        HOWDAH_OK);
+    assert_int_equal(atomic_load(&second.handled), 1);
+    assert_int_equal(atomic_load(&second.last), 4);
+    cf_ok(howdah_runner_stop(bus, &cf_error));
+    howdah_close(standby);
+    howdah_close(bus);
+}
+
 static void a_bus_with_a_runner_is_not_to_be_touched(void **state)
 {
     cf *c = *state;
@@ -266,6 +295,7 @@ static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(failed_events_are_tried_again_in_threads),
     CF_SUB_TEST(stopping_waits_for_the_handler_and_stores_what_it_did),
     CF_SUB_TEST(a_runner_renews_the_lease_of_a_handler_that_takes_long),
+    CF_SUB_TEST(an_interrupted_runner_gives_up_what_it_owns_and_says_so),
     CF_SUB_TEST(a_bus_with_a_runner_is_not_to_be_touched),
 };
 

@@ -315,7 +315,7 @@ static void check_effects(const pgt *t, int64_t events)
                                 " AND e.stream = 's' || f.stream"),
                      events);
     assert_int_equal(pgt_number(t, t->admin,
-                                "SELECT count(*) FROM (SELECT version, lag(version, 1, 0) OVER"
+                                "SELECT count(*) FROM (SELECT version, lag(version, 1, 0::bigint) OVER"
                                 " (PARTITION BY stream ORDER BY id) AS before FROM {effects}) AS o"
                                 " WHERE version <> before + 1"),
                      0);
