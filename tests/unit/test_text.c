@@ -348,6 +348,26 @@ static void masking_without_memory_gives_null_and_leaks_nothing(void **state)
     assert_int_equal(n, 4);
 }
 
+static void copies_hold_whole_characters_and_nothing_else(void **state)
+{
+    char out[8];
+
+    (void)state;
+    hw_utf8_copy(out, sizeof out, "seven..and more");
+    assert_string_equal(out, "seven..");
+    hw_utf8_copy(out, sizeof out, "six...\xc3\xa9");
+    assert_string_equal(out, "six...");
+    hw_utf8_copy(out, sizeof out, "five.\xc3\xa9!");
+    assert_string_equal(out, "five.\xc3\xa9");
+    hw_utf8_copy(out, sizeof out, "\xff\xc3(\xed\xa0\x80");
+    assert_string_equal(out, "?"
+                             "?(???");
+    hw_utf8_copy(out, 1, "x");
+    assert_string_equal(out, "");
+    hw_utf8_copy(out, sizeof out, "");
+    assert_string_equal(out, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +383,7 @@ int main(void)
         cmocka_unit_test(the_distance_of_words_counts_edits),
         cmocka_unit_test(passwords_are_masked_wherever_they_stand),
         cmocka_unit_test(masking_without_memory_gives_null_and_leaks_nothing),
+        cmocka_unit_test(copies_hold_whole_characters_and_nothing_else),
     };
 
     return cmocka_run_group_tests_name("text", tests, NULL, NULL);
