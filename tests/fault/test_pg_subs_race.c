@@ -314,11 +314,12 @@ static void check_effects(const pgt *t, int64_t events)
                                 " ON e.global_sequence = f.sequence AND e.version = f.version"
                                 " AND e.stream = 's' || f.stream"),
                      events);
-    assert_int_equal(pgt_number(t, t->admin,
-                                "SELECT count(*) FROM (SELECT version, lag(version, 1, 0::bigint) OVER"
-                                " (PARTITION BY stream ORDER BY id) AS before FROM {effects}) AS o"
-                                " WHERE version <> before + 1"),
-                     0);
+    assert_int_equal(
+        pgt_number(t, t->admin,
+                   "SELECT count(*) FROM (SELECT version, lag(version, 1, 0::bigint) OVER"
+                   " (PARTITION BY stream ORDER BY id) AS before FROM {effects}) AS o"
+                   " WHERE version <> before + 1"),
+        0);
 }
 
 static void nothing_is_lost_and_no_effect_is_done_twice(void **state)
