@@ -819,7 +819,8 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_runner_start(howdah_bus *bus, int thread
 HOWDAH_API int howdah_runner_stop(howdah_bus *bus, howdah_error *reterr);
 /*
  * Waits until the runner has ended by itself, or for_ms are over (-1: for ever).  HOWDAH_END: it
- * still runs; INTERRUPTED, or the error that ended it.  Any one thread may wait.
+ * still runs; INTERRUPTED, or the error that ended it.  Whoever waits, nobody may stop the runner
+ * meanwhile.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_runner_wait(howdah_bus *bus, int64_t for_ms,
                                                     howdah_error *reterr);
