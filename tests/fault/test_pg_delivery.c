@@ -390,6 +390,37 @@ static void strict_order_waits_for_a_number_and_then_is_total(void **state)
     howdah_close(bus);
 }
 
+/* Another subscription's reading must not use up what the one that stands still has to see. */
+static void strict_order_misses_nothing_that_came_while_it_tried_again(void **state)
+{
+    pgt *t = *state;
+    seen p = {.fail = 1};
+    seen other = {0};
+    howdah_bus *bus = pgt_open(t, t->url);
+    howdah_subscribe_options o = options("other", &other);
+    PGconn *first = draw(t, "a");
+    PGconn *second = draw(t, "b");
+
+    (void)pgt_append(t->bus, "c");
+    (void)subscribe(bus, &o);
+    (void)run(bus, &other, 100);
+    o = options("p", &p);
+    o.ordering = HOWDAH_ORDERING_STRICT;
+    o.start = HOWDAH_FROM_END;
+    o.retry_delay_ms = o.max_retry_delay_ms = 400;
+    (void)subscribe(bus, &o);
+    (void)run(bus, &other, 50);
+    end(t, first, "COMMIT");
+    assert_true(run_until(bus, &p, 1) < QUICK_MS);
+    end(t, second, "COMMIT");
+    p.fail = 0;
+    (void)run(bus, &other, 600);
+    (void)pgt_append(t->bus, "c");
+    (void)run_until(bus, &p, 4);
+    assert_string_equal(p.text, "1 1 2 4");
+    howdah_close(bus);
+}
+
 /* ---- processes */
 
 static bool effect(const sh_stage *stage, const howdah_delivery *delivery, const sh_sight *sight)
@@ -877,6 +908,7 @@ static const struct CMUnitTest tests[] = {
     DELIVERY_TEST(a_batched_checkpoint_keeps_what_is_missing_and_what_is_done),
     DELIVERY_TEST(a_gap_that_is_given_up_is_on_record_and_can_be_resolved),
     DELIVERY_TEST(strict_order_waits_for_a_number_and_then_is_total),
+    DELIVERY_TEST(strict_order_misses_nothing_that_came_while_it_tried_again),
     DELIVERY_TEST(kill_9_at_each_point_leaves_a_legal_state),
     DELIVERY_TEST(a_poison_event_is_a_dead_letter_and_the_others_flow),
     DELIVERY_TEST(a_clean_end_stores_everything_and_the_next_begins_at_once),
