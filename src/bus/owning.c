@@ -195,9 +195,8 @@ static int check_history(howdah_subscription *sub, const taken *t, howdah_error 
 
 static int enter(howdah_subscription *sub, const taken *t, howdah_error *reterr)
 {
-    int s;
-
     int64_t now = hw_clock_mono_ms();
+    int s;
 
     sub->poll_ms = now;
     sub->renewed_ms = now;

@@ -375,7 +375,6 @@ static int relisten(howdah_bus *bus, howdah_error *reterr)
 static int take_all(howdah_bus *bus, howdah_error *reterr)
 {
     int64_t now = hw_clock_mono_ms();
-
     int s = HOWDAH_OK;
 
     for (howdah_subscription *sub = bus->service->subs; s >= 0 && sub; sub = sub->next) {
