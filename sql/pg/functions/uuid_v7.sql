@@ -9,7 +9,8 @@ AS $howdah$
     SELECT encode(
         set_byte(
             overlay(uuid_send(gen_random_uuid())
-                    PLACING substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3)
+                    PLACING substring(int8send(floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+                                      FROM 3)
                     FROM 1 FOR 6),
             6,
             -- gen_random_uuid() is version 4: 0x4_ becomes 0x7_.
