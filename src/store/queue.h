@@ -110,9 +110,9 @@ typedef struct hw_claim {
 typedef struct hw_claim_report {
     int64_t n;
     bool paused;
-    bool more; /* worth asking again at once */
-    int64_t
-        next_due_ms; /* until the next job is due or a lease may run out, -1: nothing is known */
+    bool more;           /* worth asking again at once */
+    int64_t next_due_ms; /* until the next job is due or a lease may run out, -1: nothing is known
+                                (a claim that got all it asked for may not have looked) */
 } hw_claim_report;
 
 /* ---- settling */
