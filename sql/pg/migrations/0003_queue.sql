@@ -143,7 +143,7 @@ CREATE INDEX event_log_failed_idx ON @schema@.event_log (queue_id, position) WHE
 -- A job that failed, until somebody has seen to it.  Its payload is that of the job, which history
 -- keeps as long as the letter is open.  Ids are those of dead_letters, so that one name is enough.
 CREATE TABLE @schema@.job_letters (
-    id          bigint NOT NULL DEFAULT nextval('@schema@.dead_letters_id_seq'),
+    id          bigint NOT NULL DEFAULT nextval(@letter_text@),
     job_id      bigint NOT NULL,
     attempts    bigint NOT NULL,                -- in all, redrives included
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -162,6 +162,23 @@ CREATE TABLE @schema@.job_letters (
         AND (state IN ('redriven', 'discarded')) = (resolved_at IS NOT NULL))
 );
 CREATE INDEX job_letters_open_idx ON @schema@.job_letters (queue_id, id) WHERE resolved_at IS NULL;
+
+-- A job that somebody has claimed and is about to settle: what the functions pass to each other.
+CREATE TYPE @schema@.leased_job AS (
+    n          integer,     -- the place in the caller's list, 0: none
+    id         bigint,
+    token      bigint,
+    part       smallint,
+    queue_id   integer,
+    attempts   smallint,
+    key_hash   bigint,
+    plain      boolean,
+    started_at timestamptz,
+    worker     text,
+    verdict    smallint,    -- 0 complete, 1 fail, 2 retry, 3 release, 4 extend
+    note       text,        -- result or error
+    after_ms   bigint
+);
 
 -- Which events become jobs of which queue: the router is a subscription of this name.
 CREATE TABLE @schema@.bindings (
