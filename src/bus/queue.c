@@ -34,7 +34,7 @@ int hw_queues_of(howdah_bus *bus, const char *call, hw_queues **ret_queues, howd
         if (!bus->queues)
             return hw_fail_no_memory(reterr);
         hw_bus_sign(bus->queues->signature);
-        hw_queue_bell_heard(bus->queues);
+        hw_queue_bell_init(bus->queues);
     }
     *ret_queues = bus->queues;
     return HOWDAH_OK;
@@ -48,7 +48,6 @@ void hw_queues_close(howdah_bus *bus)
         return;
     if (queues->worker)
         hw_log(HOWDAH_LOG_ERROR, "the bus is closed before its worker is freed");
-    hw_free(queues->listens_to);
     hw_free(queues->held);
     hw_free(queues);
     bus->queues = NULL;
@@ -107,7 +106,7 @@ static int claim_once(howdah_bus *bus, const hw_claim *claim, howdah_jobs **ret_
     return HOWDAH_OK;
 }
 
-static int claim_until(howdah_bus *bus, const hw_claim *claim, const char *queue, int64_t until_ms,
+static int claim_until(howdah_bus *bus, const hw_claim *claim, int64_t until_ms,
                        howdah_jobs **ret_jobs, howdah_error *reterr)
 {
     unsigned again = 0;
@@ -126,7 +125,7 @@ static int claim_until(howdah_bus *bus, const hw_claim *claim, const char *queue
         if (s != HOWDAH_END || left <= 0)
             return s;
         again = 0;
-        if (hw_queue_bell_arm(bus, queue))
+        if (hw_queue_bell_arm(bus, report.queue_id))
             continue;
         ms = hw_queue_bell_pause(bus, report.paused ? -1 : report.next_due_ms);
         s = hw_queue_bell_sleep(bus, ms < left ? ms : left, -1, reterr);
@@ -159,7 +158,7 @@ int howdah_claim_wait(howdah_bus *bus, const char *queue, int64_t n, int64_t for
                        .worker = hw_str_of(options->worker ? options->worker : queues->signature),
                        .n = n,
                        .lease_ms = options->lease_ms};
-    return claim_until(bus, &claim, queue,
+    return claim_until(bus, &claim,
                        for_ms < 0 || for_ms > INT64_MAX - now ? INT64_MAX : now + for_ms, ret_jobs,
                        reterr);
 }

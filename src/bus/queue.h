@@ -7,9 +7,6 @@
 
 #include "bus/bus.h"
 
-/* What the bell calls a queue, beside the types of events: no type has a colon. */
-#define HW_QUEUE_BELL "queue:"
-
 /* A job that howdah_poll() gave out. */
 typedef struct hw_held {
     int64_t id;
@@ -21,11 +18,14 @@ typedef struct hw_held {
 typedef struct hw_queues {
     char signature[HW_SIGNATURE_SIZE];
     /* queue_bell.c: */
-    char *listens_to; /* the queue; NULL: none */
-    uint64_t session; /* in which it listens */
-    bool deaf;        /* this session cannot hear the bell */
+    bool listens;
+    int64_t listens_to; /* the queue's number; 0: everything */
+    uint64_t session;   /* in which it listens */
+    bool deaf;          /* this session cannot hear the bell */
     bool armed;
     int64_t pause_ms; /* between two looks; grows while nothing comes */
+    int64_t heard_us; /* when jobs came last, */
+    int64_t gap_us;   /* and how long that takes lately */
     /* queue.c: */
     hw_held *held; /* oldest first */
     size_t held_n;
@@ -56,10 +56,14 @@ int hw_settle_one(hw_store *store, const howdah_settlement *settlement, howdah_e
 
 /* ---- queue_bell.c */
 
+void hw_queue_bell_init(hw_queues *queues);
 /* Something came: the next looks are close to one another. */
 void hw_queue_bell_heard(hw_queues *queues);
-/* Listens and arms the bell; true when that was not so before: look once more before sleeping. */
-bool hw_queue_bell_arm(howdah_bus *bus, const char *queue);
+/*
+ * Listens to the queue's bell and arms it; true when that was not so before: look once more before
+ * sleeping.  queue_id: as in hw_claim_report.
+ */
+bool hw_queue_bell_arm(howdah_bus *bus, int64_t queue_id);
 /*
  * How long to sleep at most, by what the last claim said (next_due_ms: as in hw_claim_report) and
  * by how long nothing came.

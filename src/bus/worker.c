@@ -224,7 +224,7 @@ static int rest(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_
     int64_t ms = hw_worker_rest_ms(worker, &view, may_claim);
     int s;
 
-    if (wants && worker->look_ms > 0 && hw_queue_bell_arm(worker->bus, worker->queue)) {
+    if (wants && worker->look_ms > 0 && hw_queue_bell_arm(worker->bus, worker->queue_id)) {
         worker->look_ms = 0; /* the look that has to follow */
         return HOWDAH_OK;
     }

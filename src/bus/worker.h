@@ -105,7 +105,8 @@ struct howdah_worker {
     atomic_bool stopping;
     bool inside;          /* a handler runs in the driver's thread */
     int64_t look_ms;      /* no claim before */
-    int64_t next_due_ms;  /* as the last claim said */
+    int64_t next_due_ms;  /* as the last claim said, */
+    int64_t queue_id;     /* and for the bell */
     int64_t maintain_ms;  /* when the queue is looked after next */
     int64_t retries_owed; /* sent back for another try, and not seen again */
     bool found_none;      /* by the last claim */

@@ -237,6 +237,8 @@ static void hand_out(howdah_worker *worker, size_t from)
 static void hear_report(howdah_worker *worker, const hw_claim *claim, const hw_claim_report *report)
 {
     worker->info.paused = report->paused;
+    if (report->queue_id != 0) /* a claim that found something need not say */
+        worker->queue_id = report->queue_id;
     worker->found_none = report->n == 0 && !report->more;
     worker->next_due_ms = report->paused ? -1 : report->next_due_ms;
     if (report->n > 0)

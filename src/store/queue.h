@@ -112,7 +112,8 @@ typedef struct hw_claim_report {
     bool paused;
     bool more; /* worth asking again at once */
     int64_t
-        next_due_ms; /* until the next job is due or a lease may run out, -1: nothing is known */
+        next_due_ms;  /* until the next job is due or a lease may run out, -1: nothing is known */
+    int64_t queue_id; /* its bell rings as the type "queue.ID"; 0: not known, listen to all */
 } hw_claim_report;
 
 /* ---- settling */
