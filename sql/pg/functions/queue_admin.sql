@@ -218,38 +218,60 @@ AS $howdah$
     LIMIT 1
 $howdah$;
 
--- queue_history(queue, only_failed, after, limit_n, backward, payload) -> jobs that are over
+-- ended_jobs: the history with what it is about.
+CREATE OR REPLACE VIEW @schema@.ended_jobs AS
+SELECT q.name AS queue, h.queue_id, h.job_id, h.failed, h.attempts,
+       CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts END AS max_attempts, p.priority,
+       p.created_at, h.started_at, h.worker, p.key, p.dedup, p.correlation_id, p.causation_id, p.event_sequence,
+       coalesce(p.content_type, e.content_type) AS content_type, coalesce(p.headers, e.headers) AS headers,
+       coalesce(p.data, e.data) AS data, coalesce(p.bytes, e.bytes) AS bytes, h.position, h.finished_at, h.error,
+       h.result
+FROM @schema@.event_log AS h
+JOIN @schema@.queues AS q ON q.queue_id = h.queue_id
+JOIN @schema@.job_data AS p ON p.id = h.job_id
+LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence;
+
+-- queue_history(queue, only_failed, after, limit_n, backward) -> jobs that are over
 --
 -- By position, those above "after" (backward: below it; 0: from the end it starts at).
 -- Reads: queues, event_log, job_data, events.
 CREATE OR REPLACE FUNCTION @schema@.queue_history(
     queue text, only_failed boolean DEFAULT NULL, after bigint DEFAULT 0, limit_n bigint DEFAULT NULL,
-    backward boolean DEFAULT false, payload boolean DEFAULT true)
-RETURNS TABLE (job_id bigint, failed boolean, attempts smallint, max_attempts integer, priority smallint,
-               created_at timestamptz, started_at timestamptz, worker text, key text, dedup text,
-               correlation_id text, causation_id uuid, event_sequence bigint, content_type text, headers json,
-               data json, bytes bytea, "position" bigint, finished_at timestamptz, error text, result text)
+    backward boolean DEFAULT false)
+RETURNS SETOF @schema@.ended_jobs
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_sort = off
+SET enable_bitmapscan = off
 AS $howdah$
+DECLARE
+    of_queue constant integer := (SELECT q.queue_id FROM @schema@.queues AS q WHERE q.name = queue);
+    below    constant bigint := CASE WHEN backward AND after > 0 THEN after ELSE 9223372036854775807 END;
+    above    constant bigint := CASE WHEN backward THEN 0 ELSE after END;
 BEGIN
-    RETURN QUERY EXECUTE format(
-        'SELECT h.job_id, h.failed, h.attempts,
-                CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts END, p.priority,
-                p.created_at, h.started_at, h.worker, p.key, p.dedup, p.correlation_id, p.causation_id,
-                p.event_sequence, coalesce(p.content_type, e.content_type),
-                CASE WHEN $5 THEN coalesce(p.headers, e.headers) END,
-                CASE WHEN $5 THEN coalesce(p.data, e.data) END,
-                CASE WHEN $5 THEN coalesce(p.bytes, e.bytes) END,
-                h.position, h.finished_at, h.error, h.result
-         FROM @schema@.queues AS q
-         JOIN @schema@.event_log AS h ON h.queue_id = q.queue_id
-         JOIN @schema@.job_data AS p ON p.id = h.job_id
-         LEFT JOIN @schema@.events AS e ON $5 AND e.global_sequence = p.event_sequence
-         WHERE q.name = $1 AND ($2 IS NULL OR h.failed = $2) %s ORDER BY h.position %s LIMIT $4',
-        CASE WHEN after = 0 THEN '' WHEN backward THEN 'AND h.position < $3' ELSE 'AND h.position > $3' END,
-        CASE WHEN backward THEN 'DESC' ELSE '' END)
-    USING queue, only_failed, after, limit_n, payload;
+    -- Failures are few, and have an index of their own.
+    IF only_failed AND backward THEN
+        RETURN QUERY SELECT v.* FROM @schema@.ended_jobs AS v
+        WHERE v.queue_id = of_queue AND v.failed AND v.position > above AND v.position < below
+        ORDER BY v.position DESC LIMIT limit_n;
+    ELSIF only_failed THEN
+        RETURN QUERY SELECT v.* FROM @schema@.ended_jobs AS v
+        WHERE v.queue_id = of_queue AND v.failed AND v.position > above AND v.position < below
+        ORDER BY v.position LIMIT limit_n;
+    ELSIF backward THEN
+        RETURN QUERY SELECT v.* FROM @schema@.ended_jobs AS v
+        WHERE v.queue_id = of_queue AND v.position > above AND v.position < below
+          AND (only_failed IS NULL OR NOT v.failed)
+        ORDER BY v.position DESC LIMIT limit_n;
+    ELSE
+        RETURN QUERY SELECT v.* FROM @schema@.ended_jobs AS v
+        WHERE v.queue_id = of_queue AND v.position > above AND v.position < below
+          AND (only_failed IS NULL OR NOT v.failed)
+        ORDER BY v.position LIMIT limit_n;
+    END IF;
 END
 $howdah$;
 

@@ -12,27 +12,32 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
-    picked  tid[] := '{}';
-    seen    tid[];
-    free    tid[];
-    aside   tid[];
+    picked tid[] := '{}';
+    look   integer;
+    seen   tid[];
+    free   tid[];
+    aside  tid[];
 BEGIN
-    FOR round IN 1..50 LOOP
+    FOR round IN 1..100 LOOP
+        -- A long row of jobs that have to wait is set aside in large steps.
+        look := greatest(n - cardinality(picked), CASE WHEN round > 1 THEN 100 ELSE 0 END);
         seen := ARRAY(
             SELECT s.ctid FROM unnest(levels, floor_dues, floor_ids) AS f(level, due, id),
                 LATERAL (SELECT j.ctid FROM @schema@.jobs AS j
                          WHERE j.queue_id = of_queue AND j.priority = f.level AND (j.due_at, j.id) > (f.due, f.id)
                            AND j.due_at <= moment AND NOT j.suspect AND j.ctid <> ALL (picked)
-                         ORDER BY j.due_at, j.id LIMIT n FOR UPDATE SKIP LOCKED) AS s
-            LIMIT n - cardinality(picked));
+                         ORDER BY j.due_at, j.id LIMIT look FOR UPDATE SKIP LOCKED) AS s
+            LIMIT look);
         EXIT WHEN cardinality(seen) = 0;
-        SELECT array_agg(s.ctid) INTO free FROM @schema@.jobs AS s
-        WHERE s.ctid = ANY (seen)
-          AND (s.key_hash IS NULL
-               OR NOT EXISTS (SELECT FROM @schema@.key_holders AS h
-                              WHERE h.queue_id = of_queue AND h.key_hash = s.key_hash)
-                  AND NOT EXISTS (SELECT FROM @schema@.jobs AS e
-                                  WHERE e.queue_id = of_queue AND e.key_hash = s.key_hash AND e.id < s.id));
+        free := ARRAY(
+            SELECT s.ctid FROM @schema@.jobs AS s
+            WHERE s.ctid = ANY (seen)
+              AND (s.key_hash IS NULL
+                   OR NOT EXISTS (SELECT FROM @schema@.key_holders AS h
+                                  WHERE h.queue_id = of_queue AND h.key_hash = s.key_hash)
+                      AND NOT EXISTS (SELECT FROM @schema@.jobs AS e
+                                      WHERE e.queue_id = of_queue AND e.key_hash = s.key_hash AND e.id < s.id))
+            ORDER BY s.priority, s.due_at, s.id LIMIT n - cardinality(picked));
         WITH taken AS (
             INSERT INTO @schema@.key_holders (queue_id, key_hash, job_id)
             SELECT of_queue, s.key_hash, s.id FROM @schema@.jobs AS s

@@ -104,7 +104,8 @@ BEGIN
     SELECT CASE WHEN n > 1 THEN format('job %s: ', v.i) ELSE '' END || v.problem INTO problem
     FROM (SELECT g.i, CASE WHEN g.content_type IS NULL AND g.bytes IS NULL AND g.headers IS NULL
                                 AND coalesce(g.key, g.dedup, g.correlation_id) IS NULL AND g.run_at IS NULL
-                                AND coalesce(g.delay_us, g.priority, g.max_attempts, 0) = 0
+                                AND coalesce(g.delay_us, 0) = 0 AND coalesce(g.priority, 0) = 0
+                                AND coalesce(g.max_attempts, 0) = 0
                                 AND octet_length(g.data::text) <= payload_max
                                 AND position(E'\\u' IN g.data::text) = 0
                                 AND length(g.data::text) - length(translate(g.data::text, '[{', '')) <= 64

@@ -20,12 +20,12 @@ DECLARE
     schema     constant text := @schema_text@;
     appends    constant text[] := ARRAY['append', 'append_batch', 'append_arrays', 'schema_version',
                                         'event_problem', 'json_problem', 'escape_problem', 'name_problem',
-                                        'headers_problem',
+                                        'headers_problem', 'push_problem',
                                         'uuid_v7', 'ring', 'ring_inside', 'channel'];
     reads      constant text[] := ARRAY['read_events', 'read_ids', 'read_ranges', 'read_stream', 'read_all',
                                         'last_event', 'by_correlation', 'causation_tree', 'stream_version',
                                         'head', 'pattern_regex', 'schema_version', 'channel'];
-    pushes     constant text[] := ARRAY['push', 'push_batch', 'push_arrays', 'push_problem', 'publish',
+    pushes     constant text[] := ARRAY['push', 'push_batch', 'push_arrays', 'publish',
                                         'schema_version', 'ring'];
     works      constant text[] := ARRAY['claim', 'claim_jobs', 'poll', 'settle_jobs', 'complete', 'fail', 'retry',
                                         'release', 'extend', 'finalize', 'queue_outlook', 'queue_states',

@@ -45,7 +45,8 @@ CREATE TABLE @schema@.queues (
     CONSTRAINT queues_pkey PRIMARY KEY (queue_id),
     CONSTRAINT queues_name_key UNIQUE (name),
     CONSTRAINT queues_settings_check CHECK (
-        max_attempts BETWEEN 1 AND 32767 AND backoff_jitter BETWEEN 0 AND 100 AND concurrency >= 0
+        max_attempts >= 1 AND max_attempts <= 32767 AND backoff_jitter >= 0 AND backoff_jitter <= 100
+        AND concurrency >= 0
         AND abandon_after_ms > 0 AND backoff_initial_ms >= 0 AND backoff_max_ms >= 0
         AND history_ms >= 0)
 );

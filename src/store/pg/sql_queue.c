@@ -100,8 +100,9 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                        " j.max_attempts::bigint, false, j.created_at, NULL::timestamptz,"
                        " j.started_at, NULL::timestamptz, j.worker, j.key, j.dedup,"
                        " j.correlation_id, j.causation_id, j.event_sequence, j.content_type,"
-                       " j.headers, j.data, j.bytes, j.position, j.finished_at, j.error, j.result"
-                       " FROM @schema@.queue_history($1, $2, $3, $4, $5, $6) AS j",
+                       " CASE WHEN $6 THEN j.headers END, CASE WHEN $6 THEN j.data END,"
+                       " CASE WHEN $6 THEN j.bytes END, j.position, j.finished_at, j.error,"
+                       " j.result FROM @schema@.queue_history($1, $2, $3, $4, $5) AS j",
                        TYPES(log_types)},
     [HW_PG_QUEUE_OUTLOOK] = {"SELECT o.paused, o.next_ms, o.suspects"
                              " FROM @schema@.queue_outlook($1) AS o",
