@@ -447,8 +447,8 @@ HOWDAH_API int howdah_queues_walk(howdah_bus *bus, const char *queue,
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_show(howdah_bus *bus, int64_t id, howdah_job **ret_job,
                                                  howdah_error *reterr);
 /*
- * cancel: a job that is not under way becomes FAILED without a dead letter; the reason (NULL:
- * "cancelled") is its error.  CONFLICT while it is under way or when it is over.
+ * cancel: a job that is not under way becomes FAILED without a dead letter; its error is
+ * "cancelled", or with a reason "cancelled: reason".  CONFLICT while it is under way or when it is over.
  * retry: a job that waits is due now; one that has FAILED is pending again with all its attempts.
  * CONFLICT otherwise.  NOT_FOUND of both.
  */

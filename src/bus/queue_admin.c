@@ -278,12 +278,11 @@ int howdah_job_show(howdah_bus *bus, int64_t id, howdah_job **ret_job, howdah_er
 
 int howdah_job_cancel(howdah_bus *bus, int64_t id, const char *reason, howdah_error *reterr)
 {
-    hw_str text = hw_str_of(reason ? reason : "cancelled");
     int s = check_id(bus, id, "howdah_job_cancel", reterr);
 
-    if (s >= 0)
-        s = hw_rule_reason(text, reterr);
-    return s < 0 ? s : hw_queue_ops_of(bus)->job_cancel(bus->store, id, text, reterr);
+    if (s >= 0 && reason)
+        s = hw_rule_reason(hw_str_of(reason), reterr);
+    return s < 0 ? s : hw_queue_ops_of(bus)->job_cancel(bus->store, id, hw_str_of(reason), reterr);
 }
 
 int howdah_job_retry(howdah_bus *bus, int64_t id, howdah_error *reterr)

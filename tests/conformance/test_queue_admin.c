@@ -149,7 +149,7 @@ static void a_job_is_shown_wherever_it_is(void **state)
     assert_int_equal(howdah_job_attempt(job), 0);
     assert_false(howdah_job_started_at(job, NULL));
     assert_true(howdah_job_json(job, json, sizeof json) < sizeof json);
-    assert_non_null(strstr(json, "\"queue\":\"mail\",\"state\":\"pending\",\"attempts\":0,"
+    assert_non_null(strstr(json, "\"queue\":\"mail\",\"status\":\"pending\",\"attempts\":0,"
                                  "\"max_attempts\":5,\"priority\":0,\"token\":null"));
     assert_non_null(strstr(json, ",\"data\":{\"n\": 1},\"headers\":{}}"));
     howdah_job_free(job);
@@ -182,7 +182,7 @@ static void cancel_ends_a_job_that_waits_and_no_other(void **state)
     cf_ok(howdah_job_cancel(c->bus, second, "not wanted any more", &cf_error));
     job = q_show(c->bus, second);
     assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_FAILED);
-    assert_text(howdah_job_error(job), "not wanted any more");
+    assert_text(howdah_job_error(job), "cancelled: not wanted any more");
     howdah_job_free(job);
     assert_int_equal(q_info(c->bus, "mail").dead_letters, 0);
     assert_int_equal(howdah_job_cancel(c->bus, second, NULL, &err), HOWDAH_CONFLICT);
