@@ -953,4 +953,6 @@ HOWDAH_API int howdah_doctor(const char *url, const howdah_settings *settings,
 }
 #endif
 
+#include <howdah/howdah_queue.h> /* the work queue: the last part of this interface */
+
 #endif

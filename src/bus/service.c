@@ -9,9 +9,7 @@
  *   I3  What one subscription cannot store is its own trouble: it rests and tries again, and the
  *       others are served.  A store that cannot be reached is everybody's.
  */
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/bug.h"
 #include "base/clock.h"
@@ -27,16 +25,6 @@
 #define TROUBLE_MAX_MS 5000
 #define TYPES_MAX 256
 
-static void sign(hw_service *service)
-{
-    char host[64] = "";
-
-    if (gethostname(host, sizeof host - 1) != 0)
-        host[0] = '\0';
-    (void)snprintf(service->owner, sizeof service->owner, "%.60s/%ld/%08x", host, (long)getpid(),
-                   (unsigned)hw_random_u32());
-}
-
 int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reterr)
 {
     if (!hw_sub_ops_of(bus))
@@ -47,7 +35,7 @@ int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reter
         if (!service)
             return hw_fail_no_memory(reterr);
         hw_feed_init(&service->feed);
-        sign(service);
+        hw_bus_sign(service->owner);
         service->pause_us = 1000;
         bus->service = service;
     }

@@ -167,7 +167,7 @@ typedef struct hw_service {
     int64_t pause_us;   /* between two looks */
     unsigned failures;  /* of the store, in a row */
     hw_runner *runner;
-    char owner[96]; /* how we sign */
+    char owner[HW_SIGNATURE_SIZE];
 } hw_service;
 
 static inline const hw_sub_ops *hw_sub_ops_of(const howdah_bus *bus)

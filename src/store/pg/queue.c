@@ -403,6 +403,7 @@ static int outlook(hw_pg *pg, hw_str queue, hw_claim_report *report, howdah_erro
     hw_pg_param_str(&call, queue);
     s = hw_pg_exec(pg, &call, &result, reterr);
     if (s >= 0 && PQntuples(result) == 1) {
+        report->queue_id = hw_pg_get_int4(result, 0, 3);
         report->paused = hw_pg_get_bool(result, 0, 0);
         report->next_due_ms = hw_pg_get_int8_or(result, 0, 1, -1);
         report->more |= !report->paused && hw_pg_get_bool(result, 0, 2);

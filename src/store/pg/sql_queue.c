@@ -108,7 +108,7 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
     /* $2, a subscriber, is absent. */
     [HW_PG_LETTER_MARK_JOBS] = {"SELECT @schema@.job_letters_mark($1, $2, $3, $4)",
                                 TYPES(mark_types)},
-    [HW_PG_QUEUE_OUTLOOK] = {"SELECT o.paused, o.next_ms, o.expired"
+    [HW_PG_QUEUE_OUTLOOK] = {"SELECT o.paused, o.next_ms, o.expired, o.queue_id"
                              " FROM @schema@.queue_outlook($1) AS o",
                              TYPES(text_type)},
     [HW_PG_QUEUE_TIDY] = {"SELECT @schema@.queue_tidy($1)", TYPES(text_type)},

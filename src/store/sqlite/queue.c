@@ -407,6 +407,7 @@ static int report_claim(claiming *c, int64_t room, hw_claim_report *report, howd
         s = ask_leases(jobs, HW_SLOT_JOB_LEASES, LEASES_SQL, INT64_MAX, &lease_us, reterr);
     report->n = (int64_t)c->n;
     report->paused = jobs->queue.paused;
+    report->queue_id = jobs->queue.id;
     report->more = due_us <= now_us;
     due_us = due_us < lease_us ? due_us : lease_us;
     /* Rounded up: who waits so long does not come too early. */
