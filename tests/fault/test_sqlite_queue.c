@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "sqlite_help.h"
 #include "sqlite_vfs.h"
-#include "store/store.h"
+#include "store/sqlite/sqlite.h"
 #undef skip /* of cmocka: it is a member of hw_sub_ops */
 
 static howdah_error error = HOWDAH_ERROR_INIT;
@@ -308,6 +308,52 @@ static void what_fails_waits_for_the_disk_however_it_is_found_out(void **state)
     s.store->ops->close(s.store);
 }
 
+/* --------------------------------------------------- the caller's transaction */
+
+static void raw(sqlite3 *db, const char *sql)
+{
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+}
+
+/* Acts on the caller's handle, inside the caller's transaction, which ends in this way. */
+static void act_within(scene *s, sqlite3 *db, int (*act)(scene *s, hw_store *store),
+                       const char *end)
+{
+    hw_store *wrapped = NULL;
+    sqlite3_int64 rowid;
+
+    raw(db, "BEGIN; INSERT INTO effects VALUES (1)");
+    rowid = sqlite3_last_insert_rowid(db);
+    must(hw_sqlite_wrap(db, &wrapped, &error), &error);
+    must(act(s, wrapped), &error);
+    wrapped->ops->close(wrapped);
+    assert_false(sqlite3_get_autocommit(db));
+    assert_int_equal(sqlite3_last_insert_rowid(db), rowid);
+    raw(db, end);
+}
+
+static void in_the_callers_transaction_all_is_done_or_undone_with_it(void **state)
+{
+    scene s = begin(*state);
+    sqlite3 *db = NULL;
+
+    raw_exec(s.p->file, "CREATE TABLE effects (n)");
+    assert_int_equal(sqlite3_open(s.p->file, &db), SQLITE_OK);
+    act_within(&s, db, do_push, "ROLLBACK");
+    assert_int_equal(raw_number(s.p->file, "SELECT count(*) FROM howdah_job_data"), 0);
+    act_within(&s, db, do_push, "COMMIT");
+    assert_int_equal(raw_number(s.p->file, "SELECT count(*) FROM howdah_jobs"), 1);
+    must(do_claim(&s, s.store), &error);
+    act_within(&s, db, do_complete, "ROLLBACK");
+    assert_int_equal(raw_number(s.p->file, "SELECT count(*) FROM howdah_event_log"), 0);
+    act_within(&s, db, do_complete, "COMMIT");
+    assert_int_equal(raw_number(s.p->file, "SELECT count(*) FROM howdah_event_log"), 1);
+    assert_int_equal(raw_number(s.p->file, "SELECT count(*) FROM effects"), 2);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    s.store->ops->close(s.store);
+    expect_sound(s.p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +362,7 @@ int main(void)
         TEST(a_failing_shared_index_stores_all_or_nothing_and_says_which),
         TEST(claims_and_completions_do_not_wait_for_the_disk),
         TEST(what_fails_waits_for_the_disk_however_it_is_found_out),
+        TEST(in_the_callers_transaction_all_is_done_or_undone_with_it),
     };
 
     if (!fault_vfs_install())
