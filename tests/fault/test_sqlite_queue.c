@@ -7,12 +7,15 @@
  *   - after that, on a healthy file system, the same operation succeeds;
  *   - every job is in one place, and integrity_check is ok.
  *
- * And who waits for the disk, and who need not.
+ * And who waits for the disk, and who need not; and processes that are killed.
  */
+#include <signal.h>
+
 #include "base/clock.h"
+#include "base/random.h"
 #include "sqlite_help.h"
 #include "sqlite_vfs.h"
-#include "store/store.h"
+#include "store/sqlite/sqlite.h"
 #undef skip /* of cmocka: it is a member of hw_sub_ops */
 
 static howdah_error error = HOWDAH_ERROR_INIT;
@@ -308,6 +311,188 @@ static void what_fails_waits_for_the_disk_however_it_is_found_out(void **state)
     s.store->ops->close(s.store);
 }
 
+/* --------------------------------------------------- the caller's transaction */
+
+static void raw(sqlite3 *db, const char *sql)
+{
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+}
+
+/* Acts on the caller's handle, inside the caller's transaction, which ends in this way. */
+static void act_within(scene *s, sqlite3 *db, int (*act)(scene *s, hw_store *store),
+                       const char *end)
+{
+    hw_store *wrapped = NULL;
+    sqlite3_int64 rowid;
+
+    raw(db, "BEGIN; INSERT INTO effects VALUES (1)");
+    rowid = sqlite3_last_insert_rowid(db);
+    must(hw_sqlite_wrap(db, &wrapped, &error), &error);
+    must(act(s, wrapped), &error);
+    wrapped->ops->close(wrapped);
+    assert_false(sqlite3_get_autocommit(db));
+    assert_int_equal(sqlite3_last_insert_rowid(db), rowid);
+    raw(db, end);
+}
+
+static void in_the_callers_transaction_all_is_done_or_undone_with_it(void **state)
+{
+    scene s = begin(*state);
+    sqlite3 *db = NULL;
+
+    raw_exec(s.p->file, "CREATE TABLE effects (n)");
+    assert_int_equal(sqlite3_open(s.p->file, &db), SQLITE_OK);
+    act_within(&s, db, do_push, "ROLLBACK");
+    assert_int_equal(raw_number(s.p->file, "SELECT count(*) FROM howdah_job_data"), 0);
+    act_within(&s, db, do_push, "COMMIT");
+    assert_int_equal(raw_number(s.p->file, "SELECT count(*) FROM howdah_jobs"), 1);
+    must(do_claim(&s, s.store), &error);
+    act_within(&s, db, do_complete, "ROLLBACK");
+    assert_int_equal(raw_number(s.p->file, "SELECT count(*) FROM howdah_event_log"), 0);
+    act_within(&s, db, do_complete, "COMMIT");
+    assert_int_equal(raw_number(s.p->file, "SELECT count(*) FROM howdah_event_log"), 1);
+    assert_int_equal(raw_number(s.p->file, "SELECT count(*) FROM effects"), 2);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    s.store->ops->close(s.store);
+    expect_sound(s.p);
+}
+
+/* -------------------------------------------------------------------- kills */
+
+/* The operation in a process of its own, which is killed there: before or behind the commit. */
+static void run_killed(const place *p, const operation *o, const char *failpoint, bool behind)
+{
+    scene s = begin(p);
+    pid_t pid;
+
+    for (int i = 0; i < 3 && o->before[i]; i++)
+        must(o->before[i](&s, s.store), &error);
+    s.store->ops->close(s.store);
+    pid = fork();
+    if (pid == 0) {
+        s.store = open_store(p);
+        (void)setenv("HOWDAH_FAILPOINT", failpoint, 1);
+        _exit(o->act(&s, s.store) < 0);
+    }
+    assert_int_equal(child_result(pid), 1000 + SIGKILL);
+    if (is_stored(p, o) != behind)
+        fail_msg("%s: killed at %s", o->name, failpoint);
+    expect_sound(p);
+    s.store = open_store(p);
+    must(o->act(&s, s.store), &error);
+    s.store->ops->close(s.store);
+    assert_true(is_stored(p, o));
+    expect_sound(p);
+}
+
+static void kill_9_before_and_after_each_commit_stores_nothing_or_all(void **state)
+{
+    for (size_t i = 0; i < OPERATIONS; i++) {
+        run_killed(*state, &operations[i], "sqlite.queue_before_commit:kill", false);
+        run_killed(*state, &operations[i], "sqlite.queue_after_commit:kill", true);
+    }
+}
+
+#define WORKERS 3
+#define JOBS 400
+#define WORK_KEYS 12
+#define KILLS 25
+#define WORK_LEASE_MS 100
+
+typedef struct hands {
+    hw_settle settles[8];
+    size_t n;
+} hands;
+
+static int take_in_hand(void *ctx, const hw_job *job)
+{
+    hands *h = ctx;
+
+    h->settles[h->n++] = (hw_settle){job->id, job->token, HW_VERDICT_COMPLETE, HW_STR_NULL, 0};
+    return 0;
+}
+
+/* Works until nothing comes, and nothing is going to. */
+static int work(const place *p)
+{
+    hw_store *store = open_store(p);
+    hw_claim claim = {QUEUE, hw_str_of("w"), 8, WORK_LEASE_MS};
+    hw_claim_report report = {.next_due_ms = 0};
+    hands h = {.n = 0};
+    int status = HOWDAH_OK;
+
+    while (status >= 0 && (h.n > 0 || report.next_due_ms >= 0)) {
+        hw_settled settled[8];
+        hands now = h;
+
+        h.n = 0;
+        status = store->ops->queue->turn(store, now.settles, now.n, settled, &claim, take_in_hand,
+                                         &h, &report, &error);
+        if (h.n == 0 && report.next_due_ms > 0)
+            hw_clock_sleep_ms(report.next_due_ms < 10 ? report.next_due_ms : 10);
+        if (h.n > 0)
+            hw_clock_sleep_ms(1);
+    }
+    store->ops->close(store);
+    return status < 0;
+}
+
+static pid_t hire(const place *p)
+{
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(work(p));
+    return pid;
+}
+
+static void push_work(const scene *s)
+{
+    static char keys[JOBS][8];
+    static hw_push jobs[JOBS];
+    static hw_pushed pushed[JOBS];
+
+    for (int i = 0; i < JOBS; i++) {
+        (void)snprintf(keys[i], sizeof keys[i], "%d", i % WORK_KEYS);
+        jobs[i] = (hw_push){.data = hw_str_of("1"),
+                            .run_at_us = HW_TIME_ABSENT,
+                            .max_attempts = 1000,
+                            .key = i % 3 ? hw_str_of(keys[i]) : HW_STR_NULL};
+    }
+    must(s->store->ops->queue->push(s->store, QUEUE, jobs, JOBS, pushed, &error), &error);
+}
+
+static void workers_that_are_killed_lose_no_job_and_keep_the_order_of_keys(void **state)
+{
+    const place *p = *state;
+    scene s = begin(p);
+    pid_t pids[WORKERS];
+
+    push_work(&s);
+    s.store->ops->close(s.store);
+    for (int i = 0; i < WORKERS; i++)
+        pids[i] = hire(p);
+    for (int i = 0; i < KILLS; i++) {
+        int who = (int)(hw_random_u32() % WORKERS);
+
+        hw_clock_sleep_ms(5 + hw_random_u32() % 20);
+        (void)kill(pids[who], SIGKILL);
+        (void)child_result(pids[who]);
+        pids[who] = hire(p);
+    }
+    for (int i = 0; i < WORKERS; i++)
+        assert_int_equal(child_result(pids[i]), 0);
+    assert_int_equal(raw_number(p->file, "SELECT count(*) FROM howdah_event_log WHERE NOT failed"),
+                     JOBS);
+    assert_int_equal(raw_number(p->file, "SELECT count(*) FROM (SELECT l.job_id - lag(l.job_id)"
+                                         " OVER (PARTITION BY d.key ORDER BY l.position) AS step"
+                                         " FROM howdah_event_log l"
+                                         " JOIN howdah_job_data d ON d.id = l.job_id"
+                                         " WHERE d.key IS NOT NULL) WHERE step < 0"),
+                     0);
+    expect_sound(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +501,9 @@ int main(void)
         TEST(a_failing_shared_index_stores_all_or_nothing_and_says_which),
         TEST(claims_and_completions_do_not_wait_for_the_disk),
         TEST(what_fails_waits_for_the_disk_however_it_is_found_out),
+        TEST(in_the_callers_transaction_all_is_done_or_undone_with_it),
+        TEST(kill_9_before_and_after_each_commit_stores_nothing_or_all),
+        TEST(workers_that_are_killed_lose_no_job_and_keep_the_order_of_keys),
     };
 
     if (!fault_vfs_install())
