@@ -128,7 +128,7 @@ static const cli_option bench_options[] = {
     {"events", "N", NULL, "how many events", 0},
     {"batch", "N", NULL, "events in one append, or jobs that a worker takes at once", 0},
     {"workers", "N", NULL, "queue: how many at once (default 1)", 0},
-    {"jobs", "N", NULL, "queue: pushed, then drained, again and again (default 20000)", 0},
+    {"jobs", "N", NULL, "queue: pushed, then drained, again and again (default 50000)", 0},
     {"pin", NULL, NULL, "queue: the rate while an old snapshot is held open", 0},
     {"rate", "N", NULL, "latency: appends a second (default 100)", 0},
     {"subscriptions", "N", NULL, "fanout: how many are live (default 10)", 0},
