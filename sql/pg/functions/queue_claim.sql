@@ -66,6 +66,43 @@ BEGIN
 END
 $howdah$;
 
+-- claim_suspect(of_queue, moment) -> tid[]
+--
+-- The first suspect that may run, locked, its key taken; or none.
+-- Reads, writes: jobs, key_holders.
+CREATE OR REPLACE FUNCTION @schema@.claim_suspect(of_queue integer, moment timestamptz) RETURNS tid[]
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    picked tid[];
+BEGIN
+    picked := ARRAY(SELECT j.ctid FROM @schema@.jobs AS j
+                    WHERE j.queue_id = of_queue AND j.suspect AND j.due_at <= moment
+                      AND (j.key_hash IS NULL
+                           OR NOT EXISTS (SELECT FROM @schema@.key_holders AS h
+                                          WHERE h.queue_id = of_queue AND h.key_hash = j.key_hash)
+                              AND NOT EXISTS (SELECT FROM @schema@.jobs AS e
+                                              WHERE e.queue_id = of_queue AND e.key_hash = j.key_hash
+                                                AND e.id < j.id))
+                    ORDER BY j.priority, j.due_at, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED);
+    IF cardinality(picked) = 0 THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO @schema@.key_holders (queue_id, key_hash, job_id)
+    SELECT of_queue, j.key_hash, j.id FROM @schema@.jobs AS j
+    WHERE j.ctid = ANY (picked) AND j.key_hash IS NOT NULL
+    ON CONFLICT DO NOTHING;
+    picked := ARRAY(SELECT j.ctid FROM @schema@.jobs AS j
+                    WHERE j.ctid = ANY (picked)
+                      AND (j.key_hash IS NULL
+                           OR EXISTS (SELECT FROM @schema@.key_holders AS h
+                                      WHERE h.queue_id = of_queue AND h.key_hash = j.key_hash
+                                        AND h.job_id = j.id)));
+    RETURN CASE WHEN cardinality(picked) > 0 THEN picked END;
+END
+$howdah$;
+
 -- claim_jobs(queue, n, worker, lease_ms, tidy, levels, floor_dues, floor_ids) -> jobs, in order
 --
 -- Up to n jobs that are due, by priority, due time and id: what claim() and the library stand on.
@@ -99,11 +136,12 @@ SET enable_mergejoin = off
 AS $howdah$
 #variable_conflict use_column
 DECLARE
-    oldest constant bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
-    q      @schema@.queues;
-    moment timestamptz;
-    wanted integer := n;
-    picked tid[];
+    oldest   constant bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+    q        @schema@.queues;
+    moment   timestamptz;
+    wanted   integer := n;
+    suspects boolean;
+    picked   tid[];
 BEGIN
     SELECT * INTO q FROM @schema@.queues AS x WHERE x.name = queue;
     IF NOT FOUND OR q.paused THEN
@@ -120,52 +158,30 @@ BEGIN
     IF wanted <= 0 THEN
         RETURN;
     END IF;
-    SELECT array_agg(v.priority), array_agg(coalesce(f.due, '-infinity')), array_agg(coalesce(f.id, 0))
-    INTO levels, floor_dues, floor_ids
+    moment := clock_timestamp();
+    SELECT array_agg(v.priority), array_agg(coalesce(f.due, '-infinity')), array_agg(coalesce(f.id, 0)),
+           EXISTS (SELECT FROM @schema@.jobs AS j
+                   WHERE j.queue_id = q.queue_id AND j.suspect AND j.due_at <= moment)
+    INTO levels, floor_dues, floor_ids, suspects
     FROM (SELECT x.priority FROM @schema@.queue_levels AS x WHERE x.queue_id = q.queue_id ORDER BY x.priority) AS v
     LEFT JOIN unnest(levels, floor_dues, floor_ids) AS f(level, due, id) ON f.level = v.priority;
-    moment := clock_timestamp();
-    picked := ARRAY(SELECT j.ctid FROM @schema@.jobs AS j
-                    WHERE j.queue_id = q.queue_id AND j.suspect AND j.due_at <= moment
-                      AND (j.key_hash IS NULL
-                           OR NOT EXISTS (SELECT FROM @schema@.key_holders AS h
-                                          WHERE h.queue_id = q.queue_id AND h.key_hash = j.key_hash)
-                              AND NOT EXISTS (SELECT FROM @schema@.jobs AS e
-                                              WHERE e.queue_id = q.queue_id AND e.key_hash = j.key_hash
-                                                AND e.id < j.id))
-                    ORDER BY j.priority, j.due_at, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED);
-    IF q.keyed AND cardinality(picked) > 0 THEN
-        INSERT INTO @schema@.key_holders (queue_id, key_hash, job_id)
-        SELECT q.queue_id, j.key_hash, j.id FROM @schema@.jobs AS j
-        WHERE j.ctid = ANY (picked) AND j.key_hash IS NOT NULL
-        ON CONFLICT DO NOTHING;
-        picked := ARRAY(SELECT j.ctid FROM @schema@.jobs AS j
-                        WHERE j.ctid = ANY (picked)
-                          AND (j.key_hash IS NULL
-                               OR EXISTS (SELECT FROM @schema@.key_holders AS h
-                                          WHERE h.queue_id = q.queue_id AND h.key_hash = j.key_hash
-                                            AND h.job_id = j.id)));
+    IF suspects THEN
+        picked := @schema@.claim_suspect(q.queue_id, moment);
     END IF;
-    IF cardinality(picked) > 0 THEN
-        NULL; -- a suspect, alone
-    ELSIF q.keyed THEN
+    IF q.keyed AND coalesce(cardinality(picked), 0) = 0 THEN
         picked := @schema@.claim_free(q.queue_id, wanted, levels, floor_dues, floor_ids, moment);
-    ELSE
-        picked := ARRAY(
-            SELECT s.ctid FROM unnest(levels, floor_dues, floor_ids) AS f(level, due, id),
-                LATERAL (SELECT j.ctid FROM @schema@.jobs AS j
-                         WHERE j.queue_id = q.queue_id AND j.priority = f.level
-                           AND (j.due_at, j.id) > (f.due, f.id) AND j.due_at <= moment
-                           AND NOT j.suspect AND j.key_hash IS NULL
-                         ORDER BY j.due_at, j.id LIMIT wanted FOR UPDATE SKIP LOCKED) AS s
-            LIMIT wanted);
-    END IF;
-    IF cardinality(picked) = 0 THEN
-        RETURN;
     END IF;
     RETURN QUERY
     WITH gone AS (
-        DELETE FROM @schema@.jobs AS j WHERE j.ctid = ANY (picked)
+        DELETE FROM @schema@.jobs AS j
+        WHERE j.ctid = ANY (CASE WHEN picked IS NOT NULL THEN picked ELSE ARRAY(
+            SELECT s.ctid FROM unnest(levels, floor_dues, floor_ids) AS f(level, due, id),
+                LATERAL (SELECT i.ctid FROM @schema@.jobs AS i
+                         WHERE i.queue_id = q.queue_id AND i.priority = f.level
+                           AND (i.due_at, i.id) > (f.due, f.id) AND i.due_at <= moment
+                           AND NOT i.suspect AND i.key_hash IS NULL
+                         ORDER BY i.due_at, i.id LIMIT wanted FOR UPDATE SKIP LOCKED) AS s
+            LIMIT wanted) END)
         RETURNING j.id, j.priority, j.due_at, (j.attempts + 1)::smallint AS attempts, j.suspect, j.plain, j.key_hash
     ), lease AS (
         INSERT INTO @schema@.leases AS l (token, started_at, until, lease_ms, queue_id, plain, worker, ids,
@@ -175,7 +191,7 @@ BEGIN
                coalesce(nullif(lease_ms, 0), q.abandon_after_ms), q.queue_id, bool_and(g.plain), worker,
                array_agg(g.id), array_agg(g.attempts),
                CASE WHEN q.keyed THEN array_agg(g.key_hash) END
-        FROM gone AS g
+        FROM gone AS g HAVING count(*) > 0
         RETURNING l.token, l.until
     )
     SELECT g.id, l.token, g.attempts,

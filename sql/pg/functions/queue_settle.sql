@@ -59,17 +59,33 @@ SET enable_mergejoin = off
 AS $howdah$
 DECLARE
     n        constant integer := coalesce(cardinality(ids), 0);
-    ended    bigint[]; -- jobs that are over already, and the tokens they had
+    done     bigint;
+    whole    bigint[]; -- tokens of leases that are over already,
+    ended    bigint[]; -- and jobs that are, with the tokens they had
     under    bigint[];
     outcomes smallint[];
     mine     @schema@.leased_job[];
 BEGIN
     IF 0 = ALL (verdicts) AND notes IS NULL THEN
-        -- What nearly all of them are: plain jobs, done, and nothing to say.
-        SELECT c.ids, c.tokens INTO ended, under FROM @schema@.complete_plain(ids, tokens) AS c;
-        IF cardinality(ended) = n THEN
+        -- What nearly all of them are: plain jobs, done, and nothing to say.  First whole leases,
+        WITH given AS (
+            SELECT u.token, array_agg(u.id) AS ids FROM unnest(ids, tokens) AS u(id, token) GROUP BY u.token
+        ), gone AS (
+            DELETE FROM @schema@.leases AS l USING given AS g
+            WHERE l.token = g.token AND l.plain AND l.ids <@ g.ids AND l.ids @> g.ids
+            RETURNING l.*
+        ), logged AS (
+            INSERT INTO @schema@.event_log AS e (job_id, started_at, queue_id, attempts, failed, worker)
+            SELECT u.id, g.started_at, g.queue_id, u.attempts, false, g.worker
+            FROM gone AS g, unnest(g.ids, g.attempts) AS u(id, attempts)
+            RETURNING 1
+        )
+        SELECT (SELECT array_agg(g.token) FROM gone AS g), count(*) INTO whole, done FROM logged;
+        IF done = n THEN
             RETURN array_fill(1::smallint, ARRAY[n]);
         END IF;
+        -- then parts of leases.
+        SELECT c.ids, c.tokens INTO ended, under FROM @schema@.complete_plain(ids, tokens) AS c;
     END IF;
 
     PERFORM FROM @schema@.leases AS l WHERE l.token = ANY (tokens) ORDER BY l.token, l.part FOR UPDATE;
@@ -132,7 +148,7 @@ BEGIN
     END IF;
 
     SELECT array_agg(CASE WHEN r.n IS NOT NULL THEN CASE WHEN v.verdict = 2 AND r.verdict = 1 THEN 2 ELSE 1 END
-                          WHEN v.nth = 1 AND e.id IS NOT NULL THEN 1
+                          WHEN v.nth = 1 AND (e.id IS NOT NULL OR v.token = ANY (whole)) THEN 1
                           ELSE 0 END::smallint ORDER BY v.n)
     INTO outcomes
     FROM (SELECT g.*, row_number() OVER (PARTITION BY g.id, g.token ORDER BY g.n) AS nth
