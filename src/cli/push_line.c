@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "cli/lines.h"
 #include "cli/push.h"
 
 #define NAMES_ROOM                                                                                 \
@@ -256,8 +257,7 @@ int cli_job_parse(cli_job *job, hw_str line, size_t payload_max, howdah_error *r
     hw_buf_clear(&job->names);
     if (!hw_buf_reserve(&job->names, line.len < NAMES_ROOM ? line.len : NAMES_ROOM))
         return hw_buf_check(&job->names, reterr);
-    /* The line is one level around its payload, which the library checks for itself. */
-    if (!hw_json_valid(line.s, line.len, HW_JSON_DEPTH_MAX + 1, &flaw))
+    if (!cli_line_is_json(line, &flaw))
         return hw_fail(reterr, HOWDAH_INVALID, "not valid JSON: %s at byte %zu", flaw.why,
                        flaw.offset + 1);
     if (kind_of(line) != 'o')
