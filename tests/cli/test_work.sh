@@ -134,7 +134,7 @@ sigterm_ends_after_the_command_and_gives_the_rest_back() {
     equals "$(_counts mail)" "4 0 0 1 0"
     equals "$(_json 'd["completed"], d["released"]')" "(1, 4)"
     run 0 job show 1
-    equals "$(field result)" done
+    equals "$(field result)" "done"
     run 0 job show 2
     equals "$(field attempts)" 0
 }
