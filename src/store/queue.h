@@ -110,10 +110,10 @@ typedef struct hw_claim {
 typedef struct hw_claim_report {
     int64_t n;
     bool paused;
-    bool more; /* worth asking again at once */
-    int64_t
-        next_due_ms;  /* until the next job is due or a lease may run out, -1: nothing is known */
-    int64_t queue_id; /* its bell rings as the type "queue.ID"; 0: not known, listen to all */
+    bool more;           /* worth asking again at once */
+    int64_t next_due_ms; /* until the next job is due or a lease may run out, -1: nothing is known
+                                (a claim that got all it asked for may not have looked) */
+    int64_t queue_id;    /* its bell rings as the type "queue.ID"; 0: not known, listen to all */
 } hw_claim_report;
 
 /* ---- settling */

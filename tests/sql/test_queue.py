@@ -186,7 +186,7 @@ def a_job_whose_workers_always_die_fails_without_another_run():
     assert claim(q) == []
     assert counts(q) == ("0", "0", "0", "0", "1", "0")
     assert bus.sql("SELECT failed, attempts, error FROM {}.event_log WHERE job_id = %s" % job) == [
-        ("t", "3", "abandoned: its worker did not answer for 1 ms (attempt 3)")]
+        ("t", "3", "abandoned: its worker did not answer for 1 ms (attempt 3 of 3)")]
 
 
 def suspects_are_claimed_alone():

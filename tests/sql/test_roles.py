@@ -63,6 +63,7 @@ WORKS = {
 MANAGES = {
     "queue_set": "SELECT {}.queue_set('q', history_ms => 1)", "job_cancel": "SELECT {}.job_cancel(1)",
     "job_retry": "SELECT {}.job_retry(1)", "queue_purge": "SELECT {}.queue_purge('q')",
+    "job_letters_mark": "SELECT {}.job_letters_mark('{1}', NULL, 'discarded', 'x')",
 }
 # The library's statements, as far as rights go.
 SUBSCRIBES = {
@@ -105,7 +106,7 @@ OWNER = {
     "end_jobs": "SELECT {}.end_jobs('{}')", "requeue_jobs": "SELECT {}.requeue_jobs('{}', false)",
     "free_keys": "SELECT {}.free_keys(1, '{1}')", "give_back": "SELECT {}.give_back(1, 1)",
     "claim_free": "SELECT {}.claim_free(1, 1, '{}', '{}', '{}', now())", "queue_of": "SELECT {}.queue_of('x')",
-    "attempts_left": "SELECT {}.attempts_left(1, 1, 1::smallint)",
+    "attempts_of": "SELECT {}.attempts_of(1, 1)", "ring_queue": "SELECT {}.ring_queue(1)",
     "check members": "SELECT {}.members_problem('{}')", "check a time": "SELECT {}.time_of('x')",
 }
 

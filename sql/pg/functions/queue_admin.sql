@@ -18,9 +18,15 @@ AS $howdah$
            (extract(epoch FROM clock_timestamp() - j.oldest) * 1000)::bigint, d.letters
     FROM @schema@.queues AS q
     CROSS JOIN LATERAL (
-        SELECT count(*) AS jobs, count(*) FILTER (WHERE x.due_at <= now()) AS due,
-               min(x.due_at) FILTER (WHERE x.due_at <= now()) AS oldest
-        FROM @schema@.jobs AS x WHERE x.queue_id = q.queue_id) AS j
+        -- A job behind another one of its key waits, whenever it is due.
+        SELECT count(*) AS jobs, count(*) FILTER (WHERE x.due_at <= now() AND NOT x.waits) AS due,
+               min(x.due_at) FILTER (WHERE x.due_at <= now() AND NOT x.waits) AS oldest
+        FROM (SELECT y.due_at,
+                     q.keyed AND y.key_hash IS NOT NULL
+                     AND (row_number() OVER (PARTITION BY y.key_hash ORDER BY y.id) > 1
+                          OR EXISTS (SELECT FROM @schema@.key_holders AS h
+                                     WHERE h.queue_id = q.queue_id AND h.key_hash = y.key_hash)) AS waits
+              FROM @schema@.jobs AS y WHERE y.queue_id = q.queue_id) AS x) AS j
     CROSS JOIN LATERAL (
         SELECT sum(cardinality(x.ids)) AS jobs FROM @schema@.leases AS x WHERE x.queue_id = q.queue_id) AS l
     CROSS JOIN LATERAL (
@@ -36,10 +42,11 @@ $howdah$;
 -- queue_outlook(queue text) -> one row, or none without the queue
 --
 -- For a worker that found too little: whether the queue is paused, and how
--- long until the next job is due or the next lease may run out (NULL: nothing is known).
+-- long until the next job is due or the next lease may run out (NULL: nothing is known), and whether
+-- one has.
 -- Reads: queues, queue_levels, jobs, leases.
 CREATE OR REPLACE FUNCTION @schema@.queue_outlook(queue text)
-RETURNS TABLE (queue_id integer, paused boolean, next_ms bigint, suspects boolean)
+RETURNS TABLE (queue_id integer, paused boolean, next_ms bigint, expired boolean)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
@@ -47,8 +54,7 @@ SET enable_seqscan = off
 AS $howdah$
     SELECT q.queue_id, q.paused,
            greatest(ceil(extract(epoch FROM least(v.due, l.until) - clock_timestamp()) * 1000), 0)::bigint,
-           EXISTS (SELECT FROM @schema@.jobs AS s
-                   WHERE s.queue_id = q.queue_id AND s.suspect AND s.due_at <= clock_timestamp())
+           coalesce(l.until < clock_timestamp(), false)
     FROM @schema@.queues AS q
     CROSS JOIN LATERAL (
         SELECT min(n.due_at) AS due
@@ -104,9 +110,7 @@ BEGIN
         hold_key = coalesce(hold_key, u.hold_key),
         paused = coalesce(paused, u.paused)
     WHERE u.queue_id = q.queue_id;
-    IF (SELECT b.last_value FROM @schema@.bell AS b) <> 0 THEN
-        PERFORM @schema@.ring_inside(ARRAY['queue.' || q.queue_id]);
-    END IF;
+    PERFORM @schema@.ring_queue(q.queue_id);
 END
 $howdah$;
 
@@ -199,7 +203,15 @@ SET enable_seqscan = off
 AS $howdah$
     SELECT p.id,
            CASE WHEN l.token IS NOT NULL THEN 'processing'
-                WHEN j.id IS NOT NULL THEN CASE WHEN j.due_at <= clock_timestamp() THEN 'pending' ELSE 'scheduled' END
+                WHEN j.id IS NOT NULL THEN
+                    CASE WHEN j.due_at <= clock_timestamp()
+                              AND (j.key_hash IS NULL
+                                   OR NOT EXISTS (SELECT FROM @schema@.key_holders AS k
+                                                  WHERE k.queue_id = j.queue_id AND k.key_hash = j.key_hash)
+                                      AND NOT EXISTS (SELECT FROM @schema@.jobs AS b
+                                                      WHERE b.queue_id = j.queue_id AND b.key_hash = j.key_hash
+                                                        AND b.id < j.id))
+                         THEN 'pending' ELSE 'scheduled' END
                 WHEN h.failed THEN 'failed' WHEN h.position IS NOT NULL THEN 'completed' END,
            q.name, l.token, p.priority,
            coalesce(l.attempts[array_position(l.ids, p.id)], j.attempts, h.attempts),
@@ -349,9 +361,43 @@ BEGIN
         SET state = 'redriven', redrives = l.redrives + 1, resolved_at = clock_timestamp(), resolved_by = session_user
         WHERE l.job_id = p.id AND l.resolved_at IS NULL;
     END IF;
-    IF (SELECT b.last_value FROM @schema@.bell AS b) <> 0 THEN
-        PERFORM @schema@.ring_inside(ARRAY['queue.' || p.queue_id]);
-    END IF;
+    PERFORM @schema@.ring_queue(p.queue_id);
     RETURN 'ready';
+END
+$howdah$;
+
+-- job_letters_mark(letter_ids bigint[], queue text, new_state text, reason text) -> bigint
+--
+-- Sees to open dead letters of jobs, those with these ids or (NULL) all of a queue: 'redrive' tries
+-- the job again, 'discarded' lets it rest and gives a key back that it held.  Answers how many.
+-- Reads, writes: job_letters, queues; see job_retry() and free_keys().
+CREATE OR REPLACE FUNCTION @schema@.job_letters_mark(
+    letter_ids bigint[], queue text, new_state text, reason text)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    letter record;
+    n      bigint := 0;
+BEGIN
+    FOR letter IN SELECT l.id, l.job_id, l.queue_id FROM @schema@.job_letters AS l
+                  JOIN @schema@.queues AS q ON q.queue_id = l.queue_id
+                  WHERE (letter_ids IS NULL OR l.id = ANY (letter_ids)) AND l.resolved_at IS NULL
+                    AND (queue IS NULL OR q.name = queue)
+                  ORDER BY l.id FOR UPDATE OF l LOOP
+        IF new_state = 'redrive' THEN
+            PERFORM @schema@.job_retry(letter.job_id);
+        ELSE
+            UPDATE @schema@.job_letters AS l
+            SET state = 'discarded', reason = job_letters_mark.reason, resolved_at = clock_timestamp(),
+                resolved_by = session_user
+            WHERE l.id = letter.id;
+            PERFORM @schema@.free_keys(h.queue_id, ARRAY[h.key_hash]) FROM @schema@.key_holders AS h
+            WHERE h.queue_id = letter.queue_id AND h.job_id = letter.job_id AND h.on_hold;
+        END IF;
+        n := n + 1;
+    END LOOP;
+    RETURN n;
 END
 $howdah$;

@@ -69,9 +69,9 @@ $howdah$;
 -- claim_jobs(queue, n, worker, lease_ms, tidy, levels, floor_dues, floor_ids) -> jobs, in order
 --
 -- Up to n jobs that are due, by priority, due time and id: what claim() and the library stand on.
--- They are leased together, under one token.
+-- They are leased together, under one token.  A suspect comes first, and alone.
 --
---   tidy        also gives leases back that ran out, and takes one suspect alone if there is any
+--   tidy        also gives leases back that ran out
 --   levels      priorities below which nothing is left, each up to (floor_due, floor_id): where the
 --               search starts.  It starts at the beginning of those that are not named
 --   xid, horizon, begun_at  what the library moves its floors by
@@ -125,30 +125,28 @@ BEGIN
     FROM (SELECT x.priority FROM @schema@.queue_levels AS x WHERE x.queue_id = q.queue_id ORDER BY x.priority) AS v
     LEFT JOIN unnest(levels, floor_dues, floor_ids) AS f(level, due, id) ON f.level = v.priority;
     moment := clock_timestamp();
-    IF tidy THEN
+    picked := ARRAY(SELECT j.ctid FROM @schema@.jobs AS j
+                    WHERE j.queue_id = q.queue_id AND j.suspect AND j.due_at <= moment
+                      AND (j.key_hash IS NULL
+                           OR NOT EXISTS (SELECT FROM @schema@.key_holders AS h
+                                          WHERE h.queue_id = q.queue_id AND h.key_hash = j.key_hash)
+                              AND NOT EXISTS (SELECT FROM @schema@.jobs AS e
+                                              WHERE e.queue_id = q.queue_id AND e.key_hash = j.key_hash
+                                                AND e.id < j.id))
+                    ORDER BY j.priority, j.due_at, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED);
+    IF q.keyed AND cardinality(picked) > 0 THEN
+        INSERT INTO @schema@.key_holders (queue_id, key_hash, job_id)
+        SELECT q.queue_id, j.key_hash, j.id FROM @schema@.jobs AS j
+        WHERE j.ctid = ANY (picked) AND j.key_hash IS NOT NULL
+        ON CONFLICT DO NOTHING;
         picked := ARRAY(SELECT j.ctid FROM @schema@.jobs AS j
-                        WHERE j.queue_id = q.queue_id AND j.suspect AND j.due_at <= moment
+                        WHERE j.ctid = ANY (picked)
                           AND (j.key_hash IS NULL
-                               OR NOT EXISTS (SELECT FROM @schema@.key_holders AS h
-                                              WHERE h.queue_id = q.queue_id AND h.key_hash = j.key_hash)
-                                  AND NOT EXISTS (SELECT FROM @schema@.jobs AS e
-                                                  WHERE e.queue_id = q.queue_id AND e.key_hash = j.key_hash
-                                                    AND e.id < j.id))
-                        ORDER BY j.priority, j.due_at, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED);
-        IF q.keyed AND cardinality(picked) > 0 THEN
-            INSERT INTO @schema@.key_holders (queue_id, key_hash, job_id)
-            SELECT q.queue_id, j.key_hash, j.id FROM @schema@.jobs AS j
-            WHERE j.ctid = ANY (picked) AND j.key_hash IS NOT NULL
-            ON CONFLICT DO NOTHING;
-            picked := ARRAY(SELECT j.ctid FROM @schema@.jobs AS j
-                            WHERE j.ctid = ANY (picked)
-                              AND (j.key_hash IS NULL
-                                   OR EXISTS (SELECT FROM @schema@.key_holders AS h
-                                              WHERE h.queue_id = q.queue_id AND h.key_hash = j.key_hash
-                                                AND h.job_id = j.id)));
-        END IF;
+                               OR EXISTS (SELECT FROM @schema@.key_holders AS h
+                                          WHERE h.queue_id = q.queue_id AND h.key_hash = j.key_hash
+                                            AND h.job_id = j.id)));
     END IF;
-    IF coalesce(cardinality(picked), 0) > 0 THEN
+    IF cardinality(picked) > 0 THEN
         NULL; -- a suspect, alone
     ELSIF q.keyed THEN
         picked := @schema@.claim_free(q.queue_id, wanted, levels, floor_dues, floor_ids, moment);

@@ -20,8 +20,8 @@ BEGIN
          LATERAL (SELECT e.ctid, e.due_at FROM @schema@.jobs AS e
                   WHERE e.queue_id = of_queue AND e.key_hash = g.hash ORDER BY e.id LIMIT 1) AS earliest
     WHERE j.ctid = earliest.ctid AND earliest.due_at = 'infinity';
-    IF FOUND AND (SELECT b.last_value FROM @schema@.bell AS b) <> 0 THEN
-        PERFORM @schema@.ring_inside(ARRAY['queue.' || of_queue]);
+    IF FOUND THEN
+        PERFORM @schema@.ring_queue(of_queue);
     END IF;
 END
 $howdah$;
@@ -82,10 +82,9 @@ SET plan_cache_mode = force_generic_plan
 SET jit = off
 SET enable_seqscan = off
 AS $howdah$
+DECLARE
+    one record;
 BEGIN
-    -- The job is its key's earliest: nobody else of the key can go before it.
-    DELETE FROM @schema@.key_holders AS h USING unnest(given) AS r
-    WHERE r.key_hash IS NOT NULL AND h.queue_id = r.queue_id AND h.key_hash = r.key_hash AND h.job_id = r.id;
     INSERT INTO @schema@.jobs (due_at, id, queue_id, priority, attempts, suspect, plain, key_hash, error)
     SELECT clock_timestamp()
            + CASE WHEN r.after_ms >= 0 THEN r.after_ms
@@ -96,18 +95,23 @@ BEGIN
     FROM unnest(given) AS r
     JOIN @schema@.queues AS q ON q.queue_id = r.queue_id
     JOIN @schema@.job_data AS p ON p.id = r.id;
+    -- Mostly the job is its key's earliest itself; not so if an earlier one was tried again.
+    FOR one IN SELECT r.queue_id, array_agg(r.key_hash) AS freed FROM unnest(given) AS r
+               WHERE r.key_hash IS NOT NULL GROUP BY r.queue_id LOOP
+        PERFORM @schema@.free_keys(one.queue_id, one.freed);
+    END LOOP;
 END
 $howdah$;
 
--- attempts_left(of_queue integer, job bigint, attempts smallint) -> boolean
+-- attempts_of(of_queue integer, job bigint) -> integer
 --
--- Whether a job that was tried so often may be tried again.
+-- How often a job may be tried.
 -- Reads: queues, job_data.
-CREATE OR REPLACE FUNCTION @schema@.attempts_left(of_queue integer, job bigint, attempts smallint) RETURNS boolean
+CREATE OR REPLACE FUNCTION @schema@.attempts_of(of_queue integer, job bigint) RETURNS integer
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
-    SELECT attempts < CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts END
+    SELECT CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts END
     FROM @schema@.job_data AS p, @schema@.queues AS q WHERE p.id = job AND q.queue_id = of_queue
 $howdah$;
 
@@ -132,11 +136,12 @@ BEGIN
         DELETE FROM @schema@.leases AS l WHERE l.token = lost.token AND l.part = lost.part;
         SELECT array_agg(ROW(0, u.id, lost.token, lost.part, of_queue, u.attempts, u.key_hash, lost.plain,
                              lost.started_at, lost.worker,
-                             CASE WHEN @schema@.attempts_left(of_queue, u.id, u.attempts) THEN 2 ELSE 1 END,
-                             format('abandoned: its worker did not answer for %s ms (attempt %s)',
-                                    lost.lease_ms, u.attempts),
+                             CASE WHEN u.attempts < m.attempts THEN 2 ELSE 1 END,
+                             format('abandoned: its worker did not answer for %s ms (attempt %s of %s)',
+                                    lost.lease_ms, u.attempts, m.attempts),
                              0)::@schema@.leased_job) INTO parts
-        FROM unnest(lost.ids, lost.attempts, lost.keys) AS u(id, attempts, key_hash);
+        FROM unnest(lost.ids, lost.attempts, lost.keys) AS u(id, attempts, key_hash),
+            LATERAL @schema@.attempts_of(of_queue, u.id) AS m(attempts);
         PERFORM @schema@.requeue_jobs(ARRAY(SELECT r FROM unnest(parts) AS r WHERE r.verdict = 2), true);
         IF EXISTS (SELECT FROM unnest(parts) AS r WHERE r.verdict = 1) THEN
             PERFORM @schema@.end_jobs(ARRAY(SELECT r FROM unnest(parts) AS r WHERE r.verdict = 1));

@@ -34,6 +34,26 @@ BEGIN
 END
 $howdah$;
 
+-- ring_queue(of_queue integer) -> void
+--
+-- Wakes workers that sleep until the queue has something for them.  A session of the library never
+-- prepares a transaction, and says so by the setting howdah.ring_queues; see ring_inside().
+-- Reads, writes, locks: see ring().
+CREATE OR REPLACE FUNCTION @schema@.ring_queue(of_queue integer) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+BEGIN
+    IF (SELECT b.last_value FROM @schema@.bell AS b) = 0 THEN
+        RETURN;
+    ELSIF current_setting('howdah.ring_queues', true) = 'on' THEN
+        PERFORM @schema@.ring(ARRAY['queue.' || of_queue]);
+    ELSE
+        PERFORM @schema@.ring_inside(ARRAY['queue.' || of_queue]);
+    END IF;
+END
+$howdah$;
+
 -- queue_of(queue text) -> queues
 --
 -- The row of a queue, made with default settings if there is none.
@@ -74,7 +94,7 @@ $howdah$;
 --
 -- Errors: UH006 invalid input.
 -- Reads: queues, meta, bell.  Writes: queues (a new one, and the first key of one), queue_levels,
--- job_data, jobs, dedups; rings (see ring_inside()).
+-- job_data, jobs, dedups; rings (see ring_queue()).
 -- Locks: the rows it makes; a dedup key that another transaction has just taken is waited for.
 CREATE OR REPLACE FUNCTION @schema@.push_arrays(
     queue text, datas json[], byteses bytea[], content_types text[], headerses json[],
@@ -177,9 +197,7 @@ BEGIN
            hashtextextended(g.key, q.queue_id)
     FROM given AS g;
 
-    IF (SELECT b.last_value FROM @schema@.bell AS b) <> 0 THEN
-        PERFORM @schema@.ring_inside(ARRAY['queue.' || q.queue_id]);
-    END IF;
+    PERFORM @schema@.ring_queue(q.queue_id);
     RETURN QUERY SELECT g.id, g.twin IS TRUE FROM unnest(new_ids, twins) AS g(id, twin);
 END
 $howdah$;

@@ -49,7 +49,7 @@ BEGIN
     -- A statement of its own: its snapshot is younger than the locks.
     SELECT array_agg(ROW(g.n, g.id, g.token, l.part, l.queue_id, u.attempts, u.key_hash, l.plain, l.started_at,
                          l.worker,
-                         CASE WHEN g.verdict = 2 AND NOT @schema@.attempts_left(l.queue_id, g.id, u.attempts)
+                         CASE WHEN g.verdict = 2 AND u.attempts >= @schema@.attempts_of(l.queue_id, g.id)
                               THEN 1 ELSE g.verdict END,
                          g.note,
                          CASE WHEN g.verdict = 3 THEN 0

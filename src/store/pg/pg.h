@@ -104,6 +104,7 @@ enum hw_pg_oid {
     X(LETTER_LIST_REDRIVES)                                                                        \
     X(LETTER_MARK)                                                                                 \
     X(LETTER_MARK_OPEN)                                                                            \
+    X(LETTER_MARK_JOBS)                                                                            \
     X(LETTER_SETTLE)                                                                               \
     X(SKIP_PUT)                                                                                    \
     X(SKIP_LIST)                                                                                   \

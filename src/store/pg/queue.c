@@ -4,9 +4,9 @@
  *   I1  A turn is one statement, so one transaction and one round trip.
  *   I2  It waits for the disk only if a job may fail by it; on the caller's connection that is the
  *       caller's business.
- *   I3  A claim that comes back with nothing looks once more from the beginning of
- *       the queue if it started behind floors and may walk (floors.c), and then asks what is to
- *       come.
+ *   I3  A claim that comes back short asks what is to come; one that comes back with nothing looks
+ *       once more, from the beginning of the queue, if a lease has run out or if it started behind
+ *       floors and may walk (floors.c).
  */
 #include <assert.h>
 #include <string.h>
@@ -373,10 +373,10 @@ static void take_outcomes(const PGresult *r, size_t n, hw_settled *ret_settled)
                                               : HW_SETTLED_FAILED;
 }
 
-/* How many it were; fn may want no more of them. */
-static int64_t hand_over(const PGresult *r, const hw_claim *claim, hw_job_fn fn, void *ctx)
+/* fn may want no more of them; they are claimed all the same. */
+static void hand_over(const PGresult *r, const hw_claim *claim, hw_job_fn fn, void *ctx,
+                      hw_claim_report *report)
 {
-    int64_t n = 0;
     bool wanted = true;
 
     for (int row = 0; row < PQntuples(r); row++) {
@@ -384,16 +384,16 @@ static int64_t hand_over(const PGresult *r, const hw_claim *claim, hw_job_fn fn,
 
         if (PQgetisnull(r, row, ID))
             continue; /* only outcomes */
-        n++;
+        report->n++;
+        /* A suspect comes alone, whatever else there is. */
+        report->more |= hw_pg_get_bool(r, row, SUSPECT);
         if (!wanted)
             continue;
         decode_claimed(r, row, claim, &job);
         wanted = fn(ctx, &job) == 0;
     }
-    return n;
 }
 
-/* I3 */
 static int outlook(hw_pg *pg, hw_str queue, hw_claim_report *report, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_QUEUE_OUTLOOK};
@@ -403,9 +403,10 @@ static int outlook(hw_pg *pg, hw_str queue, hw_claim_report *report, howdah_erro
     hw_pg_param_str(&call, queue);
     s = hw_pg_exec(pg, &call, &result, reterr);
     if (s >= 0 && PQntuples(result) == 1) {
+        report->queue_id = hw_pg_get_int4(result, 0, 3);
         report->paused = hw_pg_get_bool(result, 0, 0);
         report->next_due_ms = hw_pg_get_int8_or(result, 0, 1, -1);
-        report->more = !report->paused && hw_pg_get_bool(result, 0, 2);
+        report->more |= !report->paused && hw_pg_get_bool(result, 0, 2);
     }
     PQclear(result);
     return s;
@@ -425,9 +426,27 @@ static int claim_again(turn *t, hw_job_fn fn, void *ctx, hw_claim_report *report
     if (s >= 0) {
         hw_pg_floors_walked(t->pg, rest.queue, hw_clock_mono_us() - before_us);
         pass(t->pg, rest.queue, result);
-        report->n += hand_over(result, &rest, fn, ctx);
+        hand_over(result, &rest, fn, ctx, report);
     }
     PQclear(result);
+    return s;
+}
+
+/* I3 */
+static int look_around(turn *t, hw_job_fn fn, void *ctx, hw_claim_report *report,
+                       howdah_error *reterr)
+{
+    hw_str queue = t->claim->queue;
+    int s;
+
+    if (report->n == t->claim->n || (report->n > 0 && report->more))
+        return HOWDAH_OK;
+    s = outlook(t->pg, queue, report, reterr);
+    if (s < 0 || report->n > 0 || report->paused)
+        return s;
+    /* Leases that ran out, or a job that the floors hide. */
+    if (report->more || (t->floors_n > 0 && hw_pg_floors_may_walk(t->pg, queue)))
+        s = claim_again(t, fn, ctx, report, reterr);
     return s;
 }
 
@@ -455,15 +474,12 @@ int hw_pg_turn(hw_store *store, const hw_settle *settles, size_t n, hw_settled *
         if (t.floors_n == 0)
             hw_pg_floors_walked(pg, claim->queue, hw_clock_mono_us() - before_us);
         pass(pg, claim->queue, result);
-        report.n = hand_over(result, claim, fn, ctx);
+        hand_over(result, claim, fn, ctx, &report);
     }
     PQclear(result);
     if (!claim)
         return HOWDAH_OK;
-    if (report.n == 0 && t.floors_n > 0 && hw_pg_floors_may_walk(pg, claim->queue))
-        s = claim_again(&t, fn, ctx, &report, n > 0 ? NULL : reterr);
-    if (report.n == 0 && s >= 0)
-        s = outlook(pg, claim->queue, &report, n > 0 ? NULL : reterr);
+    s = look_around(&t, fn, ctx, &report, n > 0 ? NULL : reterr);
     report.more |= report.n == claim->n;
     *ret_report = report;
     /* The verdicts are stored: the next turn will say what is wrong with the store. */

@@ -40,6 +40,7 @@ static const Oid turn_types[] = {HW_OID_INT8_ARRAY,
                                  HW_OID_INT4_ARRAY,
                                  HW_OID_TIMESTAMPTZ_ARRAY,
                                  HW_OID_INT8_ARRAY};
+static const Oid mark_types[] = {HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
 static const Oid cancel_types[] = {HW_OID_INT8, HW_OID_TEXT};
 static const Oid log_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8,
                                 HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL};
@@ -104,7 +105,10 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                        " CASE WHEN $6 THEN j.bytes END, j.position, j.finished_at, j.error,"
                        " j.result FROM @schema@.queue_history($1, $2, $3, $4, $5) AS j",
                        TYPES(log_types)},
-    [HW_PG_QUEUE_OUTLOOK] = {"SELECT o.paused, o.next_ms, o.suspects"
+    /* $2, a subscriber, is absent. */
+    [HW_PG_LETTER_MARK_JOBS] = {"SELECT @schema@.job_letters_mark($1, $2, $3, $4)",
+                                TYPES(mark_types)},
+    [HW_PG_QUEUE_OUTLOOK] = {"SELECT o.paused, o.next_ms, o.expired, o.queue_id"
                              " FROM @schema@.queue_outlook($1) AS o",
                              TYPES(text_type)},
     [HW_PG_QUEUE_TIDY] = {"SELECT @schema@.queue_tidy($1)", TYPES(text_type)},
