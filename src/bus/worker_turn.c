@@ -35,11 +35,11 @@ int64_t hw_worker_wants(const howdah_worker *worker, const hw_pool_view *view)
     return n > 0 ? n : 0;
 }
 
+/* Otherwise the next claim takes the verdicts along. */
 static bool is_ack_due(const howdah_worker *worker, const hw_pool_view *view, int64_t now)
 {
-    return view->done_n > 0 &&
-           (view->waiting_n + view->running_n == 0 || 2 * view->done_n >= worker->capacity ||
-            now - view->done_ms >= worker->options.ack_delay_ms);
+    return view->done_n > 0 && (view->waiting_n + view->running_n == 0 ||
+                                now - view->done_ms >= worker->options.ack_delay_ms);
 }
 
 int64_t hw_worker_rest_ms(const howdah_worker *worker, const hw_pool_view *view, bool may_claim)
