@@ -243,7 +243,9 @@ static int rest(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_
 /* One pass; HOWDAH_END: an end that the options name. */
 static int pass(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_error *reterr)
 {
-    int s = hw_worker_turn(worker, may_claim, !may_claim, reterr);
+    /* At the end what is left in hand is run first, and then settled together. */
+    bool flush = !may_claim && hw_pool_look(&worker->pool).waiting_n == 0;
+    int s = hw_worker_turn(worker, may_claim, flush, reterr);
 
     if (s >= 0)
         s = look_for_end(worker, reterr);

@@ -35,10 +35,12 @@ int64_t hw_worker_wants(const howdah_worker *worker, const hw_pool_view *view)
     return n > 0 ? n : 0;
 }
 
-/* Otherwise the next claim takes the verdicts along. */
+/* In threads the others go on meanwhile; in the caller's one a round trip holds them up. */
 static bool is_ack_due(const howdah_worker *worker, const hw_pool_view *view, int64_t now)
 {
-    return view->done_n > 0 && (view->waiting_n + view->running_n == 0 ||
+    bool many = worker->pool.threads_n > 0 && 2 * view->done_n >= worker->capacity;
+
+    return view->done_n > 0 && (view->waiting_n + view->running_n == 0 || many ||
                                 now - view->done_ms >= worker->options.ack_delay_ms);
 }
 
