@@ -116,10 +116,11 @@ int howdah_worker_new(howdah_bus *bus, const howdah_worker_options *options,
 {
     hw_queues *queues = NULL;
     howdah_worker *worker = NULL;
-    int s = hw_queues_of(bus, "howdah_worker_new", &queues, reterr);
+    int s;
 
-    if (s >= 0 && (!options || !ret_worker))
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_worker_new: an argument is NULL");
+    if (!options || !ret_worker)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_worker_new: an argument is NULL");
+    s = hw_queues_of(bus, "howdah_worker_new", &queues, reterr);
     if (s >= 0)
         s = check(options, reterr);
     if (s >= 0 && queues->worker)

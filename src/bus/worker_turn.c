@@ -251,6 +251,13 @@ static void hear_report(howdah_worker *worker, const hw_claim *claim, const hw_c
             : hw_clock_mono_ms() + hw_queue_bell_pause(worker->bus, worker->next_due_ms);
 }
 
+/* Of a claim that failed, or may have failed, nothing is begun: such leases run out. */
+static void drop_new(howdah_worker *worker, size_t before)
+{
+    while (worker->hand_n > before)
+        hw_work_free(worker->hand[--worker->hand_n]);
+}
+
 /* ---------------------------------------------------------------- the round trip */
 
 static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_error *reterr)
@@ -274,6 +281,7 @@ static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_erro
     if (s < 0) {
         for (size_t i = 0; i < n && (err.flags & HOWDAH_OUTCOME_UNKNOWN); i++)
             worker->settling[i]->uncertain = worker->settling[i]->taken;
+        drop_new(worker, before);
         hw_error_copy(reterr, &err);
         return s;
     }
