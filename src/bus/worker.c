@@ -306,6 +306,7 @@ static void release_waiting(howdah_worker *worker)
     for (howdah_work *work = hw_pool_take_waiting(&worker->pool); work; work = work->next) {
         work->verdict = HOWDAH_WORK_RELEASE;
         work->taken = true;
+        worker->owes = true;
     }
 }
 

@@ -109,6 +109,8 @@ struct howdah_worker {
     int64_t queue_id;     /* and for the bell */
     int64_t maintain_ms;  /* when the queue is looked after next */
     int64_t retries_owed; /* sent back for another try, and not seen again */
+    int64_t extend_ms;    /* no lease in hand has to be extended before */
+    bool owes;            /* some in hand are taken */
     bool found_none;      /* by the last claim */
     unsigned failures;    /* of the store, in a row */
     howdah_worker_info info;

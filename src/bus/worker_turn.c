@@ -149,15 +149,19 @@ static void let_go(howdah_worker *worker)
 {
     size_t kept = 0;
 
+    worker->owes = false;
     for (size_t i = 0; i < worker->hand_n; i++) {
         howdah_work *work = worker->hand[i];
 
-        if (work->over || (work->taken && atomic_load(&work->lost)))
+        if (work->over || (work->taken && atomic_load(&work->lost))) {
             hw_work_free(work);
-        else
-            worker->hand[kept++] = work;
+            continue;
+        }
+        worker->hand[kept++] = work;
+        worker->owes |= work->taken;
     }
     worker->hand_n = kept;
+    worker->extend_ms = 0; /* leases came, went or were extended */
 }
 
 /* --------------------------------------------------------------- what is claimed */
@@ -218,6 +222,7 @@ static void give_up(howdah_work *work)
                    (long long)howdah_job_attempt(work->job) - 1);
     work->verdict = howdah_work_fail(work, text);
     work->taken = true;
+    work->worker->owes = true;
 }
 
 static void hand_out(howdah_worker *worker, size_t from)
@@ -296,24 +301,24 @@ static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_erro
 
 static void take_done(howdah_worker *worker)
 {
-    for (howdah_work *work = hw_pool_take_done(&worker->pool); work; work = work->next)
+    for (howdah_work *work = hw_pool_take_done(&worker->pool); work; work = work->next) {
         work->taken = true;
+        worker->owes = true;
+    }
 }
 
-static bool is_extension_due(const howdah_worker *worker, int64_t now)
+/* Asked after every job: the hand is looked through only when one of them may be due. */
+static bool is_extension_due(howdah_worker *worker, int64_t now)
 {
-    for (size_t i = 0; i < worker->hand_n; i++)
-        if (is_out(worker->hand[i]) && now >= extend_at_ms(worker->hand[i]))
-            return true;
-    return false;
-}
+    int64_t first = INT64_MAX;
 
-static bool has_taken(const howdah_worker *worker)
-{
+    if (now < worker->extend_ms)
+        return false;
     for (size_t i = 0; i < worker->hand_n; i++)
-        if (worker->hand[i]->taken)
-            return true;
-    return false;
+        if (is_out(worker->hand[i]) && extend_at_ms(worker->hand[i]) < first)
+            first = extend_at_ms(worker->hand[i]);
+    worker->extend_ms = first;
+    return now >= first;
 }
 
 int hw_worker_turn(howdah_worker *worker, bool may_claim, bool flush, howdah_error *reterr)
@@ -325,7 +330,7 @@ int hw_worker_turn(howdah_worker *worker, bool may_claim, bool flush, howdah_err
     int s;
 
     if (wanted == 0 && !is_ack_due(worker, &view, now) && !is_extension_due(worker, now) &&
-        !has_taken(worker) && !(flush && view.done_n > 0))
+        !worker->owes && !(flush && view.done_n > 0))
         return HOWDAH_OK;
     take_done(worker);
     n = gather(worker, false, now);

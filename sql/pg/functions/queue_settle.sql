@@ -19,8 +19,8 @@ BEGIN
         FROM held AS h CROSS JOIN LATERAL unnest(h.ids, h.attempts) AS u(id, attempts)
         LEFT JOIN given AS g ON g.token = h.token AND g.id = u.id
     ), rest AS MATERIALIZED (
-        SELECT e.token, e.part, array_agg(e.id) FILTER (WHERE NOT e.done) AS ids,
-               array_agg(e.attempts) FILTER (WHERE NOT e.done) AS attempts
+        SELECT e.token, e.part, array_agg(e.id ORDER BY e.id) FILTER (WHERE NOT e.done) AS ids,
+               array_agg(e.attempts ORDER BY e.id) FILTER (WHERE NOT e.done) AS attempts
         FROM every AS e GROUP BY e.token, e.part
     ), gone AS (
         DELETE FROM @schema@.leases AS l USING rest AS r
@@ -69,10 +69,11 @@ BEGIN
     IF 0 = ALL (verdicts) AND notes IS NULL THEN
         -- What nearly all of them are: plain jobs, done, and nothing to say.  First whole leases,
         WITH given AS (
-            SELECT u.token, array_agg(u.id) AS ids FROM unnest(ids, tokens) AS u(id, token) GROUP BY u.token
+            SELECT u.token, array_agg(u.id ORDER BY u.id) AS ids FROM unnest(ids, tokens) AS u(id, token)
+            GROUP BY u.token
         ), gone AS (
             DELETE FROM @schema@.leases AS l USING given AS g
-            WHERE l.token = g.token AND l.plain AND l.ids <@ g.ids AND l.ids @> g.ids
+            WHERE l.token = g.token AND l.plain AND l.ids = g.ids
             RETURNING l.*
         ), logged AS (
             INSERT INTO @schema@.event_log AS e (job_id, started_at, queue_id, attempts, failed, worker)
@@ -118,8 +119,9 @@ BEGIN
                         + row_number() OVER (PARTITION BY x.token ORDER BY x.part, x.after_ms),
                l.started_at, clock_timestamp() + x.after_ms * interval '1 millisecond', l.lease_ms, l.queue_id,
                l.plain, l.worker, x.ids, x.attempts, CASE WHEN l.keys IS NOT NULL THEN x.keys END
-        FROM (SELECT r.token, r.part, r.after_ms, array_agg(r.id) AS ids, array_agg(r.attempts) AS attempts,
-                     array_agg(r.key_hash) AS keys
+        FROM (SELECT r.token, r.part, r.after_ms, array_agg(r.id ORDER BY r.id) AS ids,
+                     array_agg(r.attempts ORDER BY r.id) AS attempts,
+                     array_agg(r.key_hash ORDER BY r.id) AS keys
               FROM unnest(mine) AS r WHERE r.verdict = 4 GROUP BY r.token, r.part, r.after_ms) AS x
         JOIN @schema@.leases AS l ON l.token = x.token AND l.part = x.part
         WHERE cardinality(l.ids) > cardinality(x.ids);
@@ -131,7 +133,8 @@ BEGIN
       AND NOT (x.extended AND (SELECT count(DISTINCT r.after_ms) FROM unnest(mine) AS r
                                WHERE r.token = x.token AND r.part = x.part) = 1);
     UPDATE @schema@.leases AS l SET (ids, attempts, keys) = (
-        SELECT array_agg(u.id), array_agg(u.attempts), CASE WHEN l.keys IS NOT NULL THEN array_agg(u.key_hash) END
+        SELECT array_agg(u.id ORDER BY u.id), array_agg(u.attempts ORDER BY u.id),
+               CASE WHEN l.keys IS NOT NULL THEN array_agg(u.key_hash ORDER BY u.id) END
         FROM unnest(l.ids, l.attempts, l.keys) AS u(id, attempts, key_hash) WHERE u.id <> ALL (x.ids))
     FROM (SELECT r.token, r.part, array_agg(r.id) AS ids FROM unnest(mine) AS r GROUP BY r.token, r.part) AS x
     WHERE l.token = x.token AND l.part = x.part AND NOT l.ids <@ x.ids;

@@ -103,7 +103,7 @@ CREATE TABLE @schema@.leases (
     part       smallint NOT NULL DEFAULT 0,
     plain      boolean NOT NULL,                -- all of its jobs are
     worker     text,
-    ids        bigint[] NOT NULL,
+    ids        bigint[] NOT NULL,               -- ascending, as the next two
     attempts   smallint[] NOT NULL,
     keys       bigint[],                        -- NULL: none of them has a key
     CONSTRAINT leases_pkey PRIMARY KEY (token, part)
