@@ -482,7 +482,7 @@ static void a_turn_that_fails_loses_no_job(void **state)
             howdah_worker *worker;
 
             s = (seen){0};
-            q_push_many(c->bus, "mail", 4);
+            q_push_many(c->bus, "mail", 8);
             cf_ok(hw_flaky_open(bus->store, &bus->store, &cf_error));
             hw_flaky_plan_op(bus->store, HW_FLAKY_OP_TURN, nth, modes[m]);
             o.until_empty = true;
@@ -490,13 +490,13 @@ static void a_turn_that_fails_loses_no_job(void **state)
             worker = start(bus, &o);
             assert_int_equal(howdah_worker_run(worker, 30000, &cf_error), HOWDAH_END);
             assert_false(hw_flaky_pending(bus->store));
-            assert_int_equal(info_of(worker).completed, 4);
+            assert_int_equal(info_of(worker).completed, 8);
             assert_int_equal(info_of(worker).lost, 0);
             howdah_worker_free(worker);
             howdah_close(bus);
-            for (int i = 1; i <= 4; i++)
+            for (int i = 1; i <= 8; i++)
                 assert_int_equal(s.times[i], 1);
-            completed += 4;
+            completed += 8;
             assert_int_equal(q_info(c->bus, "mail").completed, completed);
         }
     }
