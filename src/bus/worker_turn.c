@@ -280,6 +280,7 @@ static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_erro
     howdah_error err = HOWDAH_ERROR_INIT;
     int s;
 
+    HW_FAULT_POINT("worker.before_turn");
     s = hw_queue_ops_of(worker->bus)
             ->turn(worker->bus->store, worker->settles, n, worker->settled,
                    wanted > 0 ? &claim : NULL, on_job, &c, &report, &err);
@@ -290,7 +291,7 @@ static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_erro
         hw_error_copy(reterr, &err);
         return s;
     }
-    HW_FAULT_POINT("worker.turn_committed");
+    HW_FAULT_POINT("worker.after_turn");
     for (size_t i = 0; i < n; i++)
         hear_outcome(worker, i, c.asked_ms);
     hand_out(worker, before);
