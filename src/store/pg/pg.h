@@ -481,14 +481,14 @@ typedef struct hw_pg_passed {
 #define HW_PG_FLOORS_MAX 32 /* levels of one queue */
 
 /* Floors of the queue to start behind; none: the whole queue is to be walked now. */
-size_t hw_pg_floors_get(hw_pg *pg, hw_str queue, hw_pg_floor ret_floors[HW_PG_FLOORS_MAX]);
-void hw_pg_floors_pass(hw_pg *pg, hw_str queue, const hw_pg_passed *passed);
+size_t hw_pg_floors_get(hw_pg *pg, hw_str name, hw_pg_floor ret_floors[HW_PG_FLOORS_MAX]);
+void hw_pg_floors_pass(hw_pg *pg, hw_str name, const hw_pg_passed *passed);
 /* A whole walk took so long: the next one has to wait accordingly. */
-void hw_pg_floors_walked(hw_pg *pg, hw_str queue, int64_t took_us);
+void hw_pg_floors_walked(hw_pg *pg, hw_str name, int64_t took_us);
 /* Whether a claim that came back short with floors should walk the whole queue at once. */
-bool hw_pg_floors_may_walk(hw_pg *pg, hw_str queue);
+bool hw_pg_floors_may_walk(hw_pg *pg, hw_str name);
 /* True about once a second: leases that ran out are looked for. */
-bool hw_pg_floors_tidy(hw_pg *pg, hw_str queue);
+bool hw_pg_floors_tidy(hw_pg *pg, hw_str name);
 void hw_pg_floors_forget(hw_pg *pg);
 
 /* A store over the caller's connection, for howdah_pg.h. */
