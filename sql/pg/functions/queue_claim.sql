@@ -182,7 +182,7 @@ BEGIN
            CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts::smallint END, g.priority,
            g.suspect, g.due_at, p.created_at, moment, l.until, p.key, p.dedup, p.correlation_id, p.causation_id,
            p.event_sequence, coalesce(p.content_type, e.content_type), coalesce(p.headers, e.headers),
-           coalesce(p.data, e.data), coalesce(p.bytes, e.bytes), e.type, e.stream,
+           coalesce(p.data, e.data), coalesce(p.bytes, e.bytes), e.type::text, e.stream::text,
            pg_current_xact_id()::text::bigint, oldest, now()
     FROM lease AS l, gone AS g
     JOIN @schema@.job_data AS p ON p.id = g.id

@@ -97,10 +97,10 @@ enum {
     " anchor_id = NULL, timeline = '', token = token + 1, owner = NULL, lease_until = NULL,"       \
     " lease_boot = NULL, suspect_sequence = 0, suspect_attempts = 0, updated_at = ?4"              \
     " WHERE subscriber_id = ?1"
-/* 0002_subscriptions.sql, I2. */
+/* 0002_subscriptions.sql, I2.  Above the last one: whoever had it may not know yet. */
 #define FLOOR_SQL                                                                                  \
     "INSERT INTO main.howdah_meta (key, value)"                                                    \
-    " SELECT 'token_floor', CAST(token AS TEXT) FROM main.howdah_subscriptions"                    \
+    " SELECT 'token_floor', CAST(token + 1 AS TEXT) FROM main.howdah_subscriptions"                \
     " WHERE subscriber_id = ?1"                                                                    \
     " ON CONFLICT (key) DO UPDATE SET value = excluded.value"                                      \
     " WHERE CAST(excluded.value AS INTEGER) > CAST(value AS INTEGER)"
