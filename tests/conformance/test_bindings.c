@@ -366,7 +366,7 @@ static void long_names_are_told_apart(void **state)
 
 /* ---- workers */
 
-#define EVENTS 200
+#define EVENTS 100
 #define STREAMS 7
 
 typedef struct seen {
@@ -432,7 +432,7 @@ static void a_worker_routes_for_its_queue_and_waits_for_what_is_bound(void **sta
     work_dry(c->bus, &s, 0);
     assert_int_equal(s.runs, EVENTS);
     assert_int_equal(s.disorder, 0);
-    assert_text(q_counts(c->bus, "q"), "0 0 0 200 0");
+    assert_text(q_counts(c->bus, "q"), "0 0 0 100 0");
     assert_string_equal(find(c->bus, "q").owner, ""); /* given up cleanly */
 }
 
@@ -470,7 +470,7 @@ static void workers_share_the_events_of_a_pattern_each_stream_in_order(void **st
     for (int i = 1; i <= EVENTS; i++)
         assert_int_equal(s.times[i], 1);
     assert_int_equal(s.disorder, 0);
-    assert_text(q_counts(c->bus, "q"), "0 0 0 200 0");
+    assert_text(q_counts(c->bus, "q"), "0 0 0 100 0");
 }
 
 static void a_poison_event_holds_up_its_own_stream_only(void **state)
