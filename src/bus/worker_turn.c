@@ -35,11 +35,11 @@ int64_t hw_worker_wants(const howdah_worker *worker, const hw_pool_view *view)
     return n > 0 ? n : 0;
 }
 
+/* Otherwise the next claim takes the verdicts along. */
 static bool is_ack_due(const howdah_worker *worker, const hw_pool_view *view, int64_t now)
 {
-    return view->done_n > 0 &&
-           (view->waiting_n + view->running_n == 0 || 2 * view->done_n >= worker->capacity ||
-            now - view->done_ms >= worker->options.ack_delay_ms);
+    return view->done_n > 0 && (view->waiting_n + view->running_n == 0 ||
+                                now - view->done_ms >= worker->options.ack_delay_ms);
 }
 
 int64_t hw_worker_rest_ms(const howdah_worker *worker, const hw_pool_view *view, bool may_claim)
@@ -249,6 +249,13 @@ static void hear_report(howdah_worker *worker, const hw_claim *claim, const hw_c
             : hw_clock_mono_ms() + hw_queue_bell_pause(worker->bus, worker->next_due_ms);
 }
 
+/* Of a claim that failed, or may have failed, nothing is begun: such leases run out. */
+static void drop_new(howdah_worker *worker, size_t before)
+{
+    while (worker->hand_n > before)
+        hw_work_free(worker->hand[--worker->hand_n]);
+}
+
 /* ---------------------------------------------------------------- the round trip */
 
 static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_error *reterr)
@@ -272,6 +279,7 @@ static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_erro
     if (s < 0) {
         for (size_t i = 0; i < n && (err.flags & HOWDAH_OUTCOME_UNKNOWN); i++)
             worker->settling[i]->uncertain = worker->settling[i]->taken;
+        drop_new(worker, before);
         hw_error_copy(reterr, &err);
         return s;
     }

@@ -113,6 +113,52 @@ static const cli_option dlq_options[] = {
     {"queue", "NAME", NULL, "", CLI_LATER},
     CLI_OPTIONS_END};
 
+static const cli_option push_options[] = {
+    {"delay", "DURATION", NULL, "due after this time: 250ms, 5s, 2m (default: at once)", 0},
+    {"run-at", "TIME", NULL, "due at this time, RFC 3339", 0},
+    {"priority", "N", NULL, "lower comes first, -32768 to 32767 (default 0)", 0},
+    {"key", "KEY", NULL, "jobs of one key run one at a time, in the order of their push", 0},
+    {"dedup", "KEY", NULL, "while a job with this key is not over, a push gives its id", 0},
+    {"max-attempts", "N", NULL, "before it has failed (default: the queue's)", 0},
+    {"header", "NAME=VALUE", NULL, "a header", CLI_REPEATS},
+    {"correlation", "ID", NULL, "correlation id", 0},
+    {"causation", "UUID", NULL, "id of the event that caused it", 0},
+    {"bytes", "CONTENT_TYPE", "application/octet-stream text/plain image/png",
+     "the payload is bytes of this type, not JSON", 0},
+    {"batch", NULL, NULL, "JSON lines on stdin, one job each", 0},
+    {"tx-size", "N", NULL, "with --batch: at most N jobs in one transaction (default 1000)", 0},
+    CLI_OPTIONS_END};
+
+static const cli_option work_options[] = {
+    {"exec", "COMMAND", NULL,
+     "run sh -c COMMAND for each job; exit code 0: done, 75: try again, else: failed", 0},
+    {"concurrency", "N", NULL, "commands that run at once (default 1)", 0},
+    {"batch", "N", NULL, "jobs in hand at most, running ones included (default: as many as run)",
+     0},
+    {"lease", "DURATION", NULL,
+     "how long a worker that does not answer keeps a job (default: the queue's)", 0},
+    {"max-attempts", "N", NULL, "give a job up at this attempt (default: the job's)", 0},
+    {"timeout", "DURATION", NULL, "end a command that takes longer; its job has failed", 0},
+    {"until-empty", NULL, NULL, "leave when nothing is left to do", 0},
+    {"max", "N", NULL, "leave after N jobs", 0},
+    {"drain", "DURATION", NULL, "how long commands may go on when it ends (default 30s)", 0},
+    CLI_OPTIONS_END};
+
+static const cli_option queue_options[] = {{"yes", NULL, NULL, "purge: yes, for good", 0},
+                                           CLI_OPTIONS_END};
+
+static const cli_option job_options[] = {{"reason", "TEXT", NULL, "cancel: why; it is kept", 0},
+                                         CLI_OPTIONS_END};
+
+/* The choices stand in the order that cmd_queue.c knows. */
+static const cli_option log_options[] = {
+    {"status", "completed|failed", "completed failed", "only these", 0},
+    {"limit", "N", NULL, "at most N jobs", 0},
+    {"after", "N", NULL, "positions behind N (with --backward: before)", 0},
+    {"backward", NULL, NULL, "newest first", 0},
+    {"payload", NULL, NULL, "with data and headers", 0},
+    CLI_OPTIONS_END};
+
 static const cli_option import_options[] = {
     {"table", "SCHEMA.TABLE", NULL, "the table to take events from", 0},
     {"map", "FIELD=COLUMN", NULL, "which column holds a field; FIELD:=TEXT gives a constant",
@@ -189,6 +235,43 @@ static const char dlq_about[] =
     "copy of the event.  redrive asks the subscription's owner, running or next, to try again: "
     "the letter is resolved when that succeeds.  discard resolves it without.  Naming one that "
     "does not exist or is resolved gives exit code 4; the others are marked all the same.";
+
+static const char push_about[] =
+    "The payload is JSON, kept to the letter; - reads it from stdin, @FILE from a file; without "
+    "one it is {}.  The queue is made if there is none.  The answer is the job's id; \"existed\" "
+    "says that a job with the same --dedup key was there, and nothing was stored.\n\n"
+    "A line of --batch is an object: data (any JSON) or data_base64 and content_type, headers, "
+    "delay, run_at, priority, max_attempts, key, dedup, correlation_id, causation_id.  What a line "
+    "does not say the options do.";
+
+static const char work_about[] =
+    "Takes jobs of a queue under a lease and runs COMMAND for each: the job's JSON is on its "
+    "stdin, "
+    "its id, queue and attempt in HOWDAH_JOB_ID, HOWDAH_QUEUE, HOWDAH_ATTEMPT and "
+    "HOWDAH_MAX_ATTEMPTS.  What it prints is kept as the result (64 KiB at most), the last lines "
+    "of its stderr are the error when it fails.  Exit code 75 (EX_TEMPFAIL) sends the job back for "
+    "another try after the queue's back-off.  Leases are extended while a command runs; a worker "
+    "that dies loses its jobs to others when they run out.\n\n"
+    "Ctrl-C and SIGTERM end it after the commands that run; what was not begun is given back at "
+    "once.  SIGTERM gives exit code 0.  --until-empty waits for tries that this worker asked for, "
+    "not for jobs that were pushed for later.";
+
+static const char queue_about[] =
+    "ls and show count the jobs of queues: pending (due), processing (under a lease), scheduled "
+    "(due later, or behind another job of their key), completed and failed.  set makes a queue or "
+    "changes it: abandon_after (5m, a lease), max_attempts (5), backoff_initial (1s), backoff_max "
+    "(1h), backoff_jitter (10 percent), concurrency (0: no limit), history (0s: kept for ever), "
+    "hold_key (false; true: a failed job holds its key).  A paused queue takes jobs and gives "
+    "none.  purge removes every job that is not under way.";
+
+static const char job_about[] =
+    "show prints a job, also one that is over.  retry makes a job that waits due now, and one that "
+    "has failed pending again with all its attempts.  cancel ends a job that waits.  Exit code 3 "
+    "when the job is under way or over.";
+
+static const char log_about[] =
+    "The history of a queue: jobs that have completed or failed, in the order in which they ended, "
+    "with attempts, times, worker, error and result.";
 
 const cli_command cli_commands[] = {
     {.name = "init",
@@ -286,6 +369,56 @@ const cli_command cli_commands[] = {
      .examples = {"howdah dlq ls --sub mail", "howdah dlq redrive --all --sub mail",
                   "howdah dlq discard 7 --reason 'a test order'"},
      .run = cmd_dlq},
+    {.name = "push",
+     .group = "Queues",
+     .summary = "push a job, or many from JSON lines",
+     .usage = {"push QUEUE [JSON | - | @FILE] [OPTIONS]", "push QUEUE --batch [OPTIONS]"},
+     .about = push_about,
+     .options = push_options,
+     .examples = {"howdah push mail '{\"to\":\"ann\"}'",
+                  "howdah push mail '{\"to\":\"ann\"}' --delay 5m --dedup welcome-ann",
+                  "howdah push invoices @order.json --key customer-7 --priority -5",
+                  "howdah push mail --batch < jobs.jsonl"},
+     .run = cmd_push},
+    {.name = "work",
+     .group = "Queues",
+     .summary = "run a command for each job of a queue",
+     .usage = {"work QUEUE --exec COMMAND [OPTIONS]"},
+     .about = work_about,
+     .options = work_options,
+     .examples = {"howdah work mail --exec ./send-mail --concurrency 8",
+                  "howdah work mail --exec 'jq -r .data.to | xargs notify' --until-empty",
+                  "howdah work video --exec ./encode --lease 10m --timeout 1h"},
+     .run = cmd_work},
+    {.name = "queue",
+     .group = "Queues",
+     .summary = "list, show, set, pause and purge queues",
+     .usage = {"queue ls", "queue show QUEUE", "queue set QUEUE [KEY=VALUE]...",
+               "queue pause|resume QUEUE", "queue purge QUEUE --yes"},
+     .about = queue_about,
+     .words = "ls show set pause resume purge",
+     .options = queue_options,
+     .examples = {"howdah queue ls", "howdah queue show mail --json | jq .pending",
+                  "howdah queue set mail max_attempts=10 abandon_after=30s"},
+     .run = cmd_queue},
+    {.name = "job",
+     .group = "Queues",
+     .summary = "show a job, try it again or cancel it",
+     .usage = {"job show|retry ID", "job cancel ID [--reason TEXT]"},
+     .about = job_about,
+     .words = "show retry cancel",
+     .options = job_options,
+     .examples = {"howdah job show 12", "howdah job cancel 12 --reason 'not wanted any more'"},
+     .run = cmd_job},
+    {.name = "log",
+     .group = "Queues",
+     .summary = "print the jobs of a queue that are over",
+     .usage = {"log QUEUE [--status completed|failed] [--limit N] [OPTIONS]"},
+     .about = log_about,
+     .options = log_options,
+     .examples = {"howdah log mail --backward --limit 10",
+                  "howdah log mail --status failed --json | jq .error"},
+     .run = cmd_log},
     {.name = "status",
      .group = "Look after it",
      .summary = "print facts about the bus and its subscriptions",
@@ -341,8 +474,7 @@ const cli_command *cli_command_find(const char *name)
 
 bool cli_command_is_later(const char *name)
 {
-    static const char *const later[] = {"push", "work",   "queue",    "job",    "log",
-                                        "bind", "unbind", "bindings", "verify", "serve"};
+    static const char *const later[] = {"bind", "unbind", "bindings", "verify", "serve"};
 
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (strcmp(later[i], name) == 0)

@@ -8,7 +8,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -381,7 +381,7 @@ int cli_exec(const cli_exec_options *options, cli_exec_result *ret_result, howda
         return s;
     if (options->timeout_ms > 0)
         c.end_ms = hw_clock_mono_ms() + options->timeout_ms;
-    c.end = pidfd_open(c.pid, 0);
+    c.end = (int)syscall(SYS_pidfd_open, c.pid, 0);
     cli_signals_child(c.pid);
     attend(&c);
     cli_signals_child_gone(c.pid);

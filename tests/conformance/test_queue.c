@@ -250,8 +250,8 @@ static void causation_that_is_none(howdah_new_job *job)
 static void what_breaks_a_rule_is_refused_by_name_and_nothing_is_stored(void **state)
 {
     static const bad_push cases[] = {
-        {"data", "job 2: data: not valid JSON at byte 1 of 1: unexpected end",
-         not_json, HOWDAH_INVALID},
+        {"data", "job 2: data: not valid JSON at byte 1 of 1: unexpected end", not_json,
+         HOWDAH_INVALID},
         {"data", "job 2: data: must be at most 1048576 bytes, got 1048577", too_long, HOWDAH_LIMIT},
         {"headers", "job 2: headers: every value must be a string, got 1 bytes of another kind",
          headers_of_numbers, HOWDAH_INVALID},

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "bus/bus.h"
 #include "queue_help.h"
+#include "store/shim/flaky.h"
 
 #define JOBS_MAX 2000
 
@@ -463,6 +465,60 @@ static void a_second_worker_on_one_bus_and_wrong_options_are_refused(void **stat
     assert_null(other);
 }
 
+/* ------------------------------------------------------------------- trouble */
+
+/* The nth turn fails, before or after its commit: every job is completed all the same, once. */
+static void a_turn_that_fails_loses_no_job(void **state)
+{
+    static const hw_flaky_mode modes[] = {HW_FLAKY_BEFORE, HW_FLAKY_BEFORE_UNKNOWN, HW_FLAKY_AFTER};
+    cf *c = *state;
+    static seen s;
+    int64_t completed = 0;
+
+    for (unsigned nth = 1; nth <= 4; nth++) {
+        for (size_t m = 0; m < 3; m++) {
+            howdah_worker_options o = options_of(&s, nth % 2, 2);
+            howdah_bus *bus = cf_open(c);
+            howdah_worker *worker;
+
+            s = (seen){0};
+            q_push_many(c->bus, "mail", 4);
+            cf_ok(hw_flaky_open(bus->store, &bus->store, &cf_error));
+            hw_flaky_plan_op(bus->store, HW_FLAKY_OP_TURN, nth, modes[m]);
+            o.until_empty = true;
+            o.lease_ms = 300;
+            worker = start(bus, &o);
+            assert_int_equal(howdah_worker_run(worker, 30000, &cf_error), HOWDAH_END);
+            assert_false(hw_flaky_pending(bus->store));
+            assert_int_equal(info_of(worker).completed, 4);
+            assert_int_equal(info_of(worker).lost, 0);
+            howdah_worker_free(worker);
+            howdah_close(bus);
+            for (int i = 1; i <= 4; i++)
+                assert_int_equal(s.times[i], 1);
+            completed += 4;
+            assert_int_equal(q_info(c->bus, "mail").completed, completed);
+        }
+    }
+    assert_int_equal(q_info(c->bus, "mail").failed, 0);
+}
+
+static void an_error_that_waiting_does_not_mend_ends_the_run(void **state)
+{
+    cf *c = *state;
+    static seen s;
+    howdah_worker_options o = options_of(&s, 1, 2);
+    howdah_error err = HOWDAH_ERROR_INIT;
+    howdah_bus *bus = NULL;
+    howdah_worker *worker;
+
+    cf_ok(howdah_open(c->url, c->settings, &bus, &cf_error));
+    worker = start(bus, &o);
+    assert_int_equal(howdah_worker_run(worker, -1, &err), HOWDAH_SCHEMA);
+    howdah_worker_free(worker);
+    howdah_close(bus);
+}
+
 static void *push_later(void *arg)
 {
     const cf *c = arg;
@@ -516,6 +572,8 @@ cf_group cf_worker_tests(void)
         CF_QUEUE_TEST(stop_waits_for_handlers_and_gives_back_what_was_not_begun),
         CF_QUEUE_TEST(a_freed_worker_has_stopped),
         CF_QUEUE_TEST(a_second_worker_on_one_bus_and_wrong_options_are_refused),
+        CF_QUEUE_TEST(a_turn_that_fails_loses_no_job),
+        CF_TEST_BARE(an_error_that_waiting_does_not_mend_ends_the_run),
         CF_QUEUE_TEST(a_push_wakes_a_worker_that_sleeps),
     };
 

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+/* A store that has no queues yet is passed by. */
 const hw_queue_ops *jobs_ops(const ss *t)
 {
     if (!t->store->ops->queue)

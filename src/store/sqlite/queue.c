@@ -493,11 +493,12 @@ static int queue_turn(hw_store *base, const hw_settle *settles, size_t n, hw_set
                       howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
-    turn t = {.settles = settles, .n = n, .settled = ret_settled, .claim = claim};
+    turn t = {.settles = settles, .n = n, .claim = claim};
     claiming c = {.list = NULL};
     int s;
 
     assert(!claim || (claim->n >= 1 && claim->n <= HW_CLAIM_MAX));
+    t.settled = ret_settled;
     s = try_turn(store, &t, has_failure(settles, n), &c, reterr);
     if (s == HOWDAH_END)
         s = try_turn(store, &t, true, &c, reterr);
