@@ -1,6 +1,6 @@
 /* test_bindings.c - events become jobs: binding, routing, replaying, workers that share them. */
+#include <libpq-fe.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -266,6 +266,66 @@ static void a_router_that_fails_and_tries_again_doubles_nothing(void **state)
     howdah_close(bus);
 }
 
+/* A transaction on a connection of its own, PostgreSQL only. */
+static PGconn *begin_append(const cf *c, const char *stream, const char *type)
+{
+    PGconn *conn = PQconnectdb(c->admin_url);
+    char *schema = PQescapeIdentifier(conn, c->schema, strlen(c->schema));
+    char sql[300];
+    PGresult *result;
+
+    assert_int_equal(PQstatus(conn), CONNECTION_OK);
+    PQclear(PQexec(conn, "BEGIN"));
+    (void)snprintf(sql, sizeof sql, "SELECT %s.append('%s', '%s', '{}')", schema, stream, type);
+    result = PQexec(conn, sql);
+    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
+    PQclear(result);
+    PQfreemem(schema);
+    return conn;
+}
+
+static void end_append(PGconn *conn, const char *how)
+{
+    PQclear(PQexec(conn, how));
+    PQfinish(conn);
+}
+
+/* Serves the bus until the queue has so many jobs that are due. */
+static void route_until(howdah_bus *bus, const char *queue, int64_t pending)
+{
+    int64_t until = hw_clock_mono_ms() + 10000;
+
+    cf_ok(howdah_serve_bindings(bus, NULL, &cf_error));
+    while (q_info(bus, queue).pending < pending) {
+        assert_true(hw_clock_mono_ms() < until);
+        cf_ok(howdah_run(bus, 20, &cf_error));
+    }
+}
+
+static void an_event_that_commits_late_becomes_a_job_when_it_appears(void **state)
+{
+    cf *c = *state;
+    PGconn *late;
+    PGconn *never;
+
+    if (!cf_is_pg())
+        skip(); /* numbers appear in order */
+    bind_to(c->bus, "q", "order.*", HOWDAH_FROM_START, HOWDAH_KEY_STREAM);
+    (void)cf_append(c->bus, "s1", "order.made", "{}");
+    late = begin_append(c, "s2", "order.made");
+    never = begin_append(c, "s3", "order.made");
+    (void)cf_append(c->bus, "s1", "order.paid", "{}");
+    (void)cf_append(c->bus, "s4", "order.made", "{}");
+    route_until(c->bus, "q", 2); /* s1 and s4: the second one of s1 waits for the first */
+    assert_text(q_counts(c->bus, "q"), "2 0 1 0 0");
+    end_append(late, "COMMIT");
+    end_append(never, "ROLLBACK");
+    route_until(c->bus, "q", 3);
+    route_all(c->bus);
+    assert_text(q_counts(c->bus, "q"), "3 0 1 0 0");
+    assert_text(drain(c->bus, "q"), "1 4 5 2");
+}
+
 /* ---- what is refused */
 
 static void binding_again_is_no_error_and_another_key_is_a_conflict(void **state)
@@ -500,6 +560,7 @@ cf_group cf_bindings_tests(void)
         CF_QUEUE_TEST(a_binding_that_comes_while_the_bus_is_served_is_noticed),
         CF_QUEUE_TEST(another_bus_goes_on_when_the_one_that_routes_is_closed),
         CF_QUEUE_TEST(a_router_that_fails_and_tries_again_doubles_nothing),
+        CF_QUEUE_TEST(an_event_that_commits_late_becomes_a_job_when_it_appears),
         CF_QUEUE_TEST(binding_again_is_no_error_and_another_key_is_a_conflict),
         CF_QUEUE_TEST(a_bad_binding_is_refused_and_makes_no_queue),
         CF_QUEUE_TEST(a_binding_tells_where_it_is),
