@@ -493,7 +493,8 @@ HOWDAH_API int howdah_queue_log(howdah_bus *bus, const char *queue,
  * A binding makes a job of every event that matches a pattern: exactly once, in the order of the
  * log, also of events whose transactions commit late (those when they appear; a stream's events are
  * always in order).  The router behind it is a subscription, listed with all others, whose
- * checkpoint and jobs are one transaction.
+ * checkpoint and jobs are one transaction.  It can be paused and reset by its name; nobody else can
+ * subscribe to it or remove it (CONFLICT).
  *
  * A job has data, content type, headers and correlation id of its event, which is its cause
  * (howdah_job_causation()); the payload is not copied.  An event that matches two patterns of one

@@ -40,7 +40,7 @@ static int name_router(const char *queue, const char *pattern, char ret_name[NAM
 {
     char whole[2 * NAME_SIZE + 8];
     uint8_t digest[HW_SHA256_BYTES];
-    int len = snprintf(whole, sizeof whole, "queue:%s:%s", queue, pattern);
+    int len = snprintf(whole, sizeof whole, HW_ROUTER_PREFIX "%s:%s", queue, pattern);
     size_t at;
 
     if (len < NAME_SIZE) {

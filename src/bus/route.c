@@ -9,6 +9,7 @@
  *   I3  The bindings are compared before a router becomes the owner of its subscription.  To unbind
  *       takes the token away: nobody routes by what a binding was.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -149,6 +150,39 @@ void hw_route_run(howdah_subscription *sub, hw_store *io)
     }
     sub->failed = s;
     hw_error_copy(&sub->error, &err);
+}
+
+/* ------------------------------------------------------------ whose it is */
+
+typedef struct question {
+    hw_str subscriber_id;
+    char binding[600]; /* "QUEUE PATTERN" */
+} question;
+
+static int on_asked(void *ctx, const hw_binding *binding)
+{
+    question *q = ctx;
+
+    if (!hw_str_equal(binding->subscriber_id, q->subscriber_id))
+        return 0;
+    (void)snprintf(q->binding, sizeof q->binding, "%s %s", binding->queue.s, binding->pattern.s);
+    return 1;
+}
+
+int hw_route_refuse(howdah_bus *bus, const char *subscriber_id, howdah_error *reterr)
+{
+    question q = {.subscriber_id = hw_str_of(subscriber_id)};
+    int s;
+
+    if (strncmp(subscriber_id, HW_ROUTER_PREFIX, strlen(HW_ROUTER_PREFIX)) != 0 ||
+        !hw_queue_ops_of(bus))
+        return HOWDAH_OK;
+    /* Who may not look at queues does not get to know. */
+    s = hw_queue_ops_of(bus)->bindings(bus->store, HW_STR_NULL, on_asked, &q, NULL);
+    if (s < 0 || !q.binding[0])
+        return HOWDAH_OK;
+    s = hw_fail(reterr, HOWDAH_CONFLICT, "subscription %.200s is that of a binding", subscriber_id);
+    return hw_advise(reterr, s, "howdah unbind %.200s", q.binding);
 }
 
 /* ----------------------------------------------------- bindings come and go */

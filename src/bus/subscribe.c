@@ -191,6 +191,8 @@ int howdah_subscribe(howdah_bus *bus, const howdah_subscribe_options *options,
     if (s >= 0)
         s = refuse_while_busy(bus, "howdah_subscribe", reterr);
     if (s >= 0)
+        s = hw_route_refuse(bus, options->subscriber_id, reterr);
+    if (s >= 0)
         s = hw_service_of(bus, &service, reterr);
     if (s < 0)
         return s;

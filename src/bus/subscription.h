@@ -229,6 +229,9 @@ int hw_turn_checkpoint(const howdah_subscription *sub, hw_ranges *owed, hw_check
 /* Makes jobs of sub->page, as hw_turn_run() does with a handler. */
 void hw_route_run(howdah_subscription *sub, hw_store *io);
 void hw_route_free(hw_route *route);
+/* CONFLICT when the subscription is a binding's router, which is not for others to run or remove.
+ */
+int hw_route_refuse(howdah_bus *bus, const char *subscriber_id, howdah_error *reterr);
 /* Bindings that came become subscriptions of this bus, those that went are let go. */
 int hw_route_refresh(howdah_bus *bus, howdah_error *reterr);
 

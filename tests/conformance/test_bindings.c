@@ -424,6 +424,51 @@ static void long_names_are_told_apart(void **state)
     assert_text(find(c->bus, queue).pattern, patterns[1]);
 }
 
+static int never(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    (void)ctx;
+    (void)event;
+    (void)delivery;
+    return HOWDAH_HANDLED;
+}
+
+static void the_subscription_of_a_binding_is_nobody_elses(void **state)
+{
+    cf *c = *state;
+    howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+    howdah_subscription *sub = NULL;
+
+    bind_to(c->bus, "q", "order.*", HOWDAH_FROM_START, HOWDAH_KEY_STREAM);
+    assert_int_equal(howdah_subscription_remove(c->bus, "queue:q:order.*", &cf_error),
+                     HOWDAH_CONFLICT);
+    assert_string_equal(cf_error.advice, "howdah unbind q order.*");
+    o.subscriber_id = "queue:q:order.*";
+    o.handler = never;
+    assert_int_equal(howdah_subscribe(c->bus, &o, &sub, &cf_error), HOWDAH_CONFLICT);
+    o.subscriber_id = "queue:q:user.*"; /* a name like any other */
+    cf_ok(howdah_subscribe(c->bus, &o, &sub, &cf_error));
+    assert_int_equal(howdah_bind(c->bus, "q", "user.*", NULL, &cf_error), HOWDAH_CONFLICT);
+}
+
+static void the_runner_of_a_bus_routes_too(void **state)
+{
+    cf *c = *state;
+    howdah_bus *other = cf_open(c);
+    int64_t until = hw_clock_mono_ms() + 10000;
+
+    bind_to(c->bus, "q", "order.*", HOWDAH_FROM_START, HOWDAH_KEY_NONE);
+    cf_ok(howdah_serve_bindings(other, NULL, &cf_error));
+    cf_ok(howdah_runner_start(other, 2, &cf_error));
+    fill(c->bus);
+    while (q_info(c->bus, "q").pending < 3) {
+        assert_true(hw_clock_mono_ms() < until);
+        q_nap(5);
+    }
+    cf_ok(howdah_runner_stop(other, &cf_error));
+    howdah_close(other);
+    assert_text(drain(c->bus, "q"), "1 3 4");
+}
+
 /* ---- workers */
 
 #define EVENTS 100
@@ -565,6 +610,8 @@ cf_group cf_bindings_tests(void)
         CF_QUEUE_TEST(a_bad_binding_is_refused_and_makes_no_queue),
         CF_QUEUE_TEST(a_binding_tells_where_it_is),
         CF_QUEUE_TEST(long_names_are_told_apart),
+        CF_QUEUE_TEST(the_subscription_of_a_binding_is_nobody_elses),
+        CF_QUEUE_TEST(the_runner_of_a_bus_routes_too),
         CF_QUEUE_TEST(a_worker_routes_for_its_queue_and_waits_for_what_is_bound),
         CF_QUEUE_TEST(workers_share_the_events_of_a_pattern_each_stream_in_order),
         CF_QUEUE_TEST(a_poison_event_holds_up_its_own_stream_only),
