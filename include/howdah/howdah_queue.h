@@ -456,9 +456,9 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_show(howdah_bus *bus, int64_t id, ho
                                                  howdah_error *reterr);
 /*
  * cancel: a job that is not under way becomes FAILED without a dead letter; its error is
- * "cancelled", or with a reason "cancelled: reason".  CONFLICT while it is under way or when it is
- * over. retry: a job that waits is due now; one that has FAILED is pending again with all its
- * attempts. CONFLICT otherwise.  NOT_FOUND of both.
+ * "cancelled", or with a reason "cancelled: reason".  CONFLICT while it is under way, or over.
+ * retry: a job that waits is due now; one that has FAILED is pending again with all its attempts.
+ * CONFLICT otherwise.  NOT_FOUND of both.
  */
 HOWDAH_API int howdah_job_cancel(howdah_bus *bus, int64_t id, const char *reason,
                                  howdah_error *reterr);

@@ -21,12 +21,15 @@
 
 int hw_queues_of(howdah_bus *bus, const char *call, hw_queues **ret_queues, howdah_error *reterr)
 {
-    if (!bus)
-        return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus is NULL", call);
-    if (bus->service && bus->service->runner)
-        return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus belongs to its runner", call);
-    if (!hw_queue_ops_of(bus))
-        return hw_fail(reterr, HOWDAH_MISUSE, "%s: this store has no work queue", call);
+    const char *why = !bus                                   ? "the bus is NULL"
+                      : bus->service && bus->service->runner ? "the bus belongs to its runner"
+                      : !hw_queue_ops_of(bus)                ? "this store has no work queue"
+                                                             : NULL;
+
+    if (why) {
+        (void)hw_fail(reterr, HOWDAH_MISUSE, "%s: %s", call, why);
+        return HOWDAH_MISUSE; /* so that static analysis sees that it is negative */
+    }
     if (!ret_queues)
         return HOWDAH_OK;
     if (!bus->queues) {
@@ -142,12 +145,13 @@ int howdah_claim_wait(howdah_bus *bus, const char *queue, int64_t n, int64_t for
     int64_t now = hw_clock_mono_ms();
     hw_queues *queues = NULL;
     hw_claim claim;
-    int s = hw_queues_of(bus, "howdah_claim", &queues, reterr);
+    int s;
 
+    if (!ret_jobs)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_claim: ret_jobs is NULL");
     if (!options)
         options = &defaults;
-    if (s >= 0 && !ret_jobs)
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_claim: ret_jobs is NULL");
+    s = hw_queues_of(bus, "howdah_claim", &queues, reterr);
     if (s >= 0)
         s = check_claim(queue, n, options, reterr);
     if (s >= 0 && for_ms != 0 && hw_interrupted(&bus->interrupt))
@@ -222,10 +226,11 @@ int howdah_poll(howdah_bus *bus, const char *queue, howdah_job **ret_job, howdah
 {
     hw_queues *queues = NULL;
     howdah_jobs *jobs = NULL;
-    int s = hw_queues_of(bus, "howdah_poll", &queues, reterr);
+    int s;
 
-    if (s >= 0 && !ret_job)
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_poll: ret_job is NULL");
+    if (!ret_job)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_poll: ret_job is NULL");
+    s = hw_queues_of(bus, "howdah_poll", &queues, reterr);
     if (s >= 0)
         s = make_room(queues, reterr);
     if (s >= 0)

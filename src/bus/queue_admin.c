@@ -263,10 +263,11 @@ static int on_shown(void *ctx, const hw_job *record)
 int howdah_job_show(howdah_bus *bus, int64_t id, howdah_job **ret_job, howdah_error *reterr)
 {
     keeping k = {.reterr = reterr};
-    int s = check_id(bus, id, "howdah_job_show", reterr);
+    int s;
 
-    if (s >= 0 && !ret_job)
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_job_show: ret_job is NULL");
+    if (!ret_job)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_job_show: ret_job is NULL");
+    s = check_id(bus, id, "howdah_job_show", reterr);
     if (s >= 0)
         s = hw_queue_ops_of(bus)->job_load(bus->store, id, on_shown, &k, reterr);
     if (s >= 0)

@@ -126,10 +126,11 @@ int hw_settle_one(hw_store *store, const howdah_settlement *settlement, howdah_e
 
 int howdah_settle(howdah_bus *bus, howdah_settlement *settlements, size_t n, howdah_error *reterr)
 {
-    int s = hw_queues_of(bus, "howdah_settle", NULL, reterr);
+    int s;
 
-    if (s >= 0 && n > 0 && !settlements)
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_settle: settlements is NULL");
+    if (n > 0 && !settlements)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_settle: settlements is NULL");
+    s = hw_queues_of(bus, "howdah_settle", NULL, reterr);
     return s < 0 ? s : hw_settle_on(bus->store, settlements, n, reterr);
 }
 

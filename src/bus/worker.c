@@ -117,10 +117,11 @@ int howdah_worker_new(howdah_bus *bus, const howdah_worker_options *options,
 {
     hw_queues *queues = NULL;
     howdah_worker *worker = NULL;
-    int s = hw_queues_of(bus, "howdah_worker_new", &queues, reterr);
+    int s;
 
-    if (s >= 0 && (!options || !ret_worker))
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_worker_new: an argument is NULL");
+    if (!options || !ret_worker)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_worker_new: an argument is NULL");
+    s = hw_queues_of(bus, "howdah_worker_new", &queues, reterr);
     if (s >= 0)
         s = check(options, reterr);
     if (s >= 0 && queues->worker)
@@ -249,10 +250,12 @@ static int rest(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_
 /* One pass; HOWDAH_END: an end that the options name. */
 static int pass(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_error *reterr)
 {
+    /* At the end what is left in hand is run first, and then settled together. */
+    bool flush = !may_claim && hw_pool_look(&worker->pool).waiting_n == 0;
     int s = hw_worker_route(worker, reterr);
 
     if (s >= 0)
-        s = hw_worker_turn(worker, may_claim, !may_claim, reterr);
+        s = hw_worker_turn(worker, may_claim, flush, reterr);
     if (s >= 0)
         s = look_for_end(worker, reterr);
     if (s == HOWDAH_OK)

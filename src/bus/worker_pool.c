@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fault.h"
 #include "base/mem.h"
 #include "bus/worker.h"
 
@@ -68,7 +69,9 @@ static void run(const hw_pool *pool, howdah_work *work)
 
     if (atomic_load(&work->lost))
         return; /* I5 */
+    HW_FAULT_POINT("worker.before_handler");
     verdict = pool->handler(pool->ctx, work->job, work);
+    HW_FAULT_POINT("worker.after_handler");
     work->verdict = verdict == HOWDAH_WORK_DONE || verdict == HOWDAH_WORK_RETRY ||
                             verdict == HOWDAH_WORK_RELEASE
                         ? verdict

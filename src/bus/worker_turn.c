@@ -35,10 +35,12 @@ int64_t hw_worker_wants(const howdah_worker *worker, const hw_pool_view *view)
     return n > 0 ? n : 0;
 }
 
-/* Otherwise the next claim takes the verdicts along. */
+/* In threads the others go on meanwhile; in the caller's one a round trip holds them up. */
 static bool is_ack_due(const howdah_worker *worker, const hw_pool_view *view, int64_t now)
 {
-    return view->done_n > 0 && (view->waiting_n + view->running_n == 0 ||
+    bool many = worker->pool.threads_n > 0 && 2 * view->done_n >= worker->capacity;
+
+    return view->done_n > 0 && (view->waiting_n + view->running_n == 0 || many ||
                                 now - view->done_ms >= worker->options.ack_delay_ms);
 }
 
@@ -273,6 +275,7 @@ static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_erro
     howdah_error err = HOWDAH_ERROR_INIT;
     int s;
 
+    HW_FAULT_POINT("worker.before_turn");
     s = hw_queue_ops_of(worker->bus)
             ->turn(worker->bus->store, worker->settles, n, worker->settled,
                    wanted > 0 ? &claim : NULL, on_job, &c, &report, &err);
@@ -283,7 +286,7 @@ static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_erro
         hw_error_copy(reterr, &err);
         return s;
     }
-    HW_FAULT_POINT("worker.turn_committed");
+    HW_FAULT_POINT("worker.after_turn");
     for (size_t i = 0; i < n; i++)
         hear_outcome(worker, i, c.asked_ms);
     hand_out(worker, before);

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "base/mem.h"
+#include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/exec.h"
 #include "cli/live.h"
@@ -28,6 +28,8 @@
 #define RESULT_BYTES_MAX ((size_t)64 * 1024)
 #define INPUT_BYTES_MAX ((size_t)512 * 1024 * 1024) /* above any job the library can make */
 #define DRAIN_MS 30000
+#define KILLED_MS 10000 /* above the grace of exec.c */
+#define LOOK_MS 20
 
 typedef struct site {
     cli_context *cli;
@@ -249,6 +251,19 @@ static int work(site *w, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* After the commands were told to end, which they do, soon: their jobs are given back. */
+static int stop_killed(site *w, howdah_error *reterr)
+{
+    int64_t until_ms = hw_clock_mono_ms() + KILLED_MS;
+    int s = HOWDAH_TIMEOUT;
+
+    while (s == HOWDAH_TIMEOUT && hw_clock_mono_ms() < until_ms) {
+        hw_clock_sleep_ms(LOOK_MS);
+        s = howdah_worker_stop(w->worker, reterr);
+    }
+    return s;
+}
+
 /* I3; whatever ended it, what was done is settled.  s is how it ended. */
 static int stop(site *w, int s, howdah_error *reterr)
 {
@@ -259,7 +274,7 @@ static int stop(site *w, int s, howdah_error *reterr)
     stopped = howdah_worker_stop(w->worker, &err);
     if (stopped == HOWDAH_TIMEOUT) {
         atomic_store(&w->killing, true);
-        stopped = howdah_worker_stop(w->worker, &err);
+        stopped = stop_killed(w, &err);
     }
     if (stopped < 0 && (s >= 0 || s == HOWDAH_INTERRUPTED)) {
         *reterr = err;

@@ -184,7 +184,10 @@ static const cli_option bench_options[] = {
     {"payload", "BYTES", NULL, "size of a payload", 0},
     {"streams", "N", NULL, "streams of each appender, taken in turn (default 10)", 0},
     {"events", "N", NULL, "how many events", 0},
-    {"batch", "N", NULL, "events in one append", 0},
+    {"batch", "N", NULL, "events in one append, or jobs that a worker takes at once", 0},
+    {"workers", "N", NULL, "queue: how many at once (default 1)", 0},
+    {"jobs", "N", NULL, "queue: pushed, then drained, again and again (default 50000)", 0},
+    {"pin", NULL, NULL, "queue: the rate while an old snapshot is held open", 0},
     {"rate", "N", NULL, "latency: appends a second (default 100)", 0},
     {"subscriptions", "N", NULL, "fanout: how many are live (default 10)", 0},
     {"pattern-share", "N", NULL,
@@ -195,7 +198,8 @@ static const cli_option bench_options[] = {
 static const char bench_about[] =
     "append, append-batch and read: how many events a second.  deliver: a whole log to a new "
     "subscription.  latency: from the call of an append to the handler, at a given rate.  "
-    "fanout: appends while subscriptions are live.  All in a bus of its own, removed at the "
+    "fanout: appends while subscriptions are live.  queue: how fast workers drain a queue.  All in "
+    "a bus of its own, removed at the "
     "end.  --ceiling compares with the barest statements that do the same, and fanout with a "
     "bus that nobody listens to.";
 
@@ -480,7 +484,7 @@ const cli_command cli_commands[] = {
     {.name = "bench",
      .group = "Look after it",
      .summary = "measure appends, reads and deliveries against their ceiling",
-     .usage = {"bench append|append-batch|read|deliver|latency|fanout [OPTIONS]"},
+     .usage = {"bench append|append-batch|read|deliver|latency|fanout|queue [OPTIONS]"},
      .words = "append append-batch read deliver latency fanout",
      .about = bench_about,
      .options = bench_options,

@@ -153,6 +153,18 @@ a_command_that_does_not_end_is_ended_after_the_drain_and_its_job_given_back() {
     equals "$(field attempts)" 0
 }
 
+a_command_that_ignores_sigterm_is_killed() {
+    run 0 push mail
+    "$HOWDAH" work mail --exec 'trap "" TERM; touch begun; sleep 60' --drain 0ms >out 2>err &
+    pid=$!
+    wait_until test -f begun
+    kill -TERM "$pid"
+    code=0
+    wait "$pid" || code=$?
+    equals "$code" 0
+    equals "$(_counts mail)" "1 0 0 0 0"
+}
+
 ctrl_c_is_told_by_the_exit_code() {
     run 0 push mail
     # A background process of a shell ignores SIGINT; python gives it back.

@@ -628,6 +628,61 @@ static void a_push_wakes_who_waits(void **state)
     howdah_jobs_free(jobs);
 }
 
+static void *append_later(void *arg)
+{
+    const pusher *p = arg;
+    howdah_bus *bus = cf_open(p->c);
+
+    q_nap(300);
+    (void)cf_append(bus, "s", "order.created", NULL);
+    howdah_close(bus);
+    return NULL;
+}
+
+static int end_run(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    (void)event;
+    (void)delivery;
+    howdah_interrupt(ctx);
+    return HOWDAH_HANDLED;
+}
+
+static void a_bus_with_a_subscription_hears_of_jobs_and_of_events(void **state)
+{
+    cf *c = *state;
+    pusher p = {.c = c};
+    howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+    howdah_subscription *sub = NULL;
+    howdah_jobs *jobs = NULL;
+    pthread_t thread;
+    int64_t before;
+
+    howdah_close(c->bus);
+    cf_ok(howdah_settings_set(c->settings, "poll_interval", "1m", &cf_error));
+    c->bus = cf_open(c);
+    q_push_many(c->bus, "mail", 1);
+    howdah_jobs_free(q_claim(c->bus, "mail", 1, 0));
+    o.subscriber_id = "all";
+    o.pattern = "order.created";
+    o.handler = end_run;
+    o.ctx = c->bus;
+    cf_ok(howdah_subscribe(c->bus, &o, &sub, &cf_error));
+    cf_ok(howdah_run(c->bus, 100, &cf_error));
+    for (int i = 0; i < 2; i++) {
+        before = hw_clock_mono_ms();
+        assert_int_equal(pthread_create(&thread, NULL, push_later, &p), 0);
+        cf_ok(howdah_claim_wait(c->bus, "mail", 1, 30000, NULL, &jobs, &cf_error));
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(howdah_jobs_count(jobs), 1);
+        howdah_jobs_free(jobs);
+        assert_int_equal(pthread_create(&thread, NULL, append_later, &p), 0);
+        assert_int_equal(howdah_run(c->bus, 30000, NULL), HOWDAH_INTERRUPTED);
+        howdah_resume(c->bus);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_true(hw_clock_mono_ms() - before < 20000);
+    }
+}
+
 static void who_waits_in_vain_is_told_when_the_time_is_over(void **state)
 {
     cf *c = *state;
@@ -814,6 +869,7 @@ cf_group cf_queue_tests(void)
         CF_QUEUE_TEST(an_extended_lease_does_not_run_out),
         CF_QUEUE_TEST(jobs_of_one_key_run_one_at_a_time_in_the_order_of_their_push),
         CF_QUEUE_TEST(a_push_wakes_who_waits),
+        CF_QUEUE_TEST(a_bus_with_a_subscription_hears_of_jobs_and_of_events),
         CF_QUEUE_TEST(who_waits_in_vain_is_told_when_the_time_is_over),
         CF_QUEUE_TEST(publish_poll_and_finalize_need_no_token),
         CF_QUEUE_TEST(finalize_uses_no_token_but_its_own),

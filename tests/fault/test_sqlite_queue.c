@@ -357,6 +357,27 @@ static void in_the_callers_transaction_all_is_done_or_undone_with_it(void **stat
     expect_sound(s.p);
 }
 
+static void a_push_in_the_callers_transaction_wakes_who_sleeps_at_its_commit(void **state)
+{
+    scene s = begin(*state);
+    const hw_sub_ops *subs = s.store->ops->subs;
+    hw_store *wrapped = NULL;
+    sqlite3 *db = NULL;
+
+    assert_int_equal(sqlite3_open(s.p->file, &db), SQLITE_OK);
+    assert_int_equal(subs->listen(s.store, true, NULL, 0, &error), HOWDAH_OK);
+    raw(db, "BEGIN");
+    must(hw_sqlite_wrap(db, &wrapped, &error), &error);
+    must(do_push(&s, wrapped), &error);
+    wrapped->ops->close(wrapped);
+    must(subs->arm(s.store, &error), &error);
+    assert_int_equal(subs->wait(s.store, 20, &error), HOWDAH_END);
+    raw(db, "COMMIT");
+    assert_int_equal(subs->wait(s.store, 10000, &error), HOWDAH_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    s.store->ops->close(s.store);
+}
+
 /* -------------------------------------------------------------------- kills */
 
 /* The operation in a process of its own, which is killed there: before or behind the commit. */
@@ -502,6 +523,7 @@ int main(void)
         TEST(claims_and_completions_do_not_wait_for_the_disk),
         TEST(what_fails_waits_for_the_disk_however_it_is_found_out),
         TEST(in_the_callers_transaction_all_is_done_or_undone_with_it),
+        TEST(a_push_in_the_callers_transaction_wakes_who_sleeps_at_its_commit),
         TEST(kill_9_before_and_after_each_commit_stores_nothing_or_all),
         TEST(workers_that_are_killed_lose_no_job_and_keep_the_order_of_keys),
     };

@@ -1,3 +1,41 @@
+-- complete_plain(ids, tokens) -> the ids and tokens of those that are over now
+--
+-- Ends jobs of leases in which no job has a key or a dedup key: leases shrink, or go when nothing
+-- is left of them.
+-- Writes: leases, event_log.  Locks: the leases.
+CREATE OR REPLACE FUNCTION @schema@.complete_plain(INOUT ids bigint[], INOUT tokens bigint[])
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+BEGIN
+    WITH given AS MATERIALIZED (
+        SELECT DISTINCT u.id, u.token FROM unnest(ids, tokens) AS u(id, token)
+    ), held AS MATERIALIZED (
+        SELECT l.* FROM @schema@.leases AS l
+        WHERE l.plain AND l.token = ANY (ARRAY(SELECT DISTINCT u.token FROM unnest(tokens) AS u(token)))
+        FOR UPDATE
+    ), every AS MATERIALIZED (
+        SELECT h.token, h.part, h.queue_id, h.started_at, h.worker, u.id, u.attempts, g.id IS NOT NULL AS done
+        FROM held AS h CROSS JOIN LATERAL unnest(h.ids, h.attempts) AS u(id, attempts)
+        LEFT JOIN given AS g ON g.token = h.token AND g.id = u.id
+    ), rest AS MATERIALIZED (
+        SELECT e.token, e.part, array_agg(e.id) FILTER (WHERE NOT e.done) AS ids,
+               array_agg(e.attempts) FILTER (WHERE NOT e.done) AS attempts
+        FROM every AS e GROUP BY e.token, e.part
+    ), gone AS (
+        DELETE FROM @schema@.leases AS l USING rest AS r
+        WHERE l.token = r.token AND l.part = r.part AND r.ids IS NULL
+    ), cut AS (
+        UPDATE @schema@.leases AS l SET ids = r.ids, attempts = r.attempts FROM rest AS r
+        WHERE l.token = r.token AND l.part = r.part AND r.ids IS NOT NULL
+    ), logged AS (
+        INSERT INTO @schema@.event_log (job_id, started_at, queue_id, attempts, failed, worker)
+        SELECT e.id, e.started_at, e.queue_id, e.attempts, false, e.worker FROM every AS e WHERE e.done
+    )
+    SELECT array_agg(e.id), array_agg(e.token) INTO ids, tokens FROM every AS e WHERE e.done;
+END
+$howdah$;
+
 -- settle_jobs(ids, tokens, verdicts, notes, afters_ms) -> smallint[], one for each, in order
 --
 -- Ends, or goes on with, jobs that a claim gave out: 0 complete (note: the result), 1 fail (note:
@@ -21,25 +59,14 @@ SET enable_mergejoin = off
 AS $howdah$
 DECLARE
     n        constant integer := coalesce(cardinality(ids), 0);
-    ended    bigint[];
+    ended    bigint[]; -- jobs that are over already, and the tokens they had
+    under    bigint[];
     outcomes smallint[];
     mine     @schema@.leased_job[];
 BEGIN
     IF 0 = ALL (verdicts) AND notes IS NULL THEN
-        -- What nearly all of them are: whole leases of plain jobs, done, and nothing to say.
-        WITH given AS (
-            SELECT u.token, array_agg(u.id) AS ids FROM unnest(ids, tokens) AS u(id, token) GROUP BY u.token
-        ), gone AS (
-            DELETE FROM @schema@.leases AS l USING given AS g
-            WHERE l.token = g.token AND l.plain AND l.ids <@ g.ids
-            RETURNING l.*
-        ), logged AS (
-            INSERT INTO @schema@.event_log AS e (job_id, started_at, queue_id, attempts, failed, worker)
-            SELECT u.id, g.started_at, g.queue_id, u.attempts, false, g.worker
-            FROM gone AS g, unnest(g.ids, g.attempts) AS u(id, attempts)
-            RETURNING e.job_id
-        )
-        SELECT array_agg(l.job_id) INTO ended FROM logged AS l;
+        -- What nearly all of them are: plain jobs, done, and nothing to say.
+        SELECT c.ids, c.tokens INTO ended, under FROM @schema@.complete_plain(ids, tokens) AS c;
         IF cardinality(ended) = n THEN
             RETURN array_fill(1::smallint, ARRAY[n]);
         END IF;
@@ -105,12 +132,13 @@ BEGIN
     END IF;
 
     SELECT array_agg(CASE WHEN r.n IS NOT NULL THEN CASE WHEN v.verdict = 2 AND r.verdict = 1 THEN 2 ELSE 1 END
-                          WHEN v.nth = 1 AND v.id = ANY (ended) THEN 1
+                          WHEN v.nth = 1 AND e.id IS NOT NULL THEN 1
                           ELSE 0 END::smallint ORDER BY v.n)
     INTO outcomes
     FROM (SELECT g.*, row_number() OVER (PARTITION BY g.id, g.token ORDER BY g.n) AS nth
           FROM unnest(ids, tokens, verdicts) WITH ORDINALITY AS g(id, token, verdict, n)) AS v
-    LEFT JOIN unnest(mine) AS r ON r.n = v.n;
+    LEFT JOIN unnest(mine) AS r ON r.n = v.n
+    LEFT JOIN unnest(ended, under) AS e(id, token) ON e.id = v.id AND e.token = v.token;
     RETURN coalesce(outcomes, '{}');
 END
 $howdah$;
