@@ -150,6 +150,9 @@ HOWDAH_API const char *howdah_job_result(const howdah_job *job);
 HOWDAH_API bool howdah_job_causation(const howdah_job *job, char ret_uuid[HOWDAH_UUID_SIZE]);
 /* The event that a binding made it of; 0: it was pushed. */
 HOWDAH_API int64_t howdah_job_event_sequence(const howdah_job *job);
+/* Of that event; NULL when it was pushed, or the event is gone from the log. */
+HOWDAH_API const char *howdah_job_event_type(const howdah_job *job);
+HOWDAH_API const char *howdah_job_event_stream(const howdah_job *job);
 /* Its place in the history, which is in the order of ending; 0: it is not over. */
 HOWDAH_API int64_t howdah_job_position(const howdah_job *job);
 /* false when there is no such time: not started, not finished, behind another job of its key. */
@@ -287,6 +290,10 @@ HOWDAH_API void howdah_job_free(howdah_job *job);
  * of the worker's own, and leases are extended at a third of their time whatever the handlers do.
  * Only the thread that calls howdah_worker_run() and howdah_worker_stop() talks to the store: a
  * handler in a thread needs another bus for its own calls, one in the caller's may use this one.
+ *
+ * From the first howdah_worker_run() on a queue that has bindings, until the worker is stopped, one
+ * more thread with a session of its own stands by to route their events; see howdah_bind().  It
+ * needs the rights of a subscriber; without them the worker works on what others route.
  */
 typedef struct howdah_worker howdah_worker;
 typedef struct howdah_work howdah_work; /* the job in hand; valid until the handler returns */
@@ -344,8 +351,9 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_worker_new(howdah_bus *bus,
  * What is finished is settled when it returns OK or END; jobs in hand stay in hand, and their
  * leases are extended by the next call only.
  *
- * "Nothing is left" means that no job is pending or processing, and none that this worker sent back
- * waits for its next try.  Jobs that were pushed for later are not waited for.
+ * "Nothing is left" means that no job is pending or processing, none that this worker sent back
+ * waits for its next try, and no event up to the log's head is still to become a job of this queue.
+ * Jobs that were pushed for later are not waited for.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_worker_run(howdah_worker *worker, int64_t for_ms,
                                                    howdah_error *reterr);
@@ -478,6 +486,92 @@ HOWDAH_API int howdah_queue_log(howdah_bus *bus, const char *queue,
                                 const howdah_queue_log_options *options,
                                 int (*fn)(void *ctx, const howdah_job *job), void *ctx,
                                 howdah_error *reterr);
+
+/* ---------------------------------------------------------------- bindings */
+
+/*
+ * A binding makes a job of every event that matches a pattern: exactly once, in the order of the
+ * log, also of events whose transactions commit late (those when they appear; a stream's events are
+ * always in order).  The router behind it is a subscription, listed with all others, whose
+ * checkpoint and jobs are one transaction.  It can be paused and reset by its name; nobody else can
+ * subscribe to it or remove it (CONFLICT).
+ *
+ * A job has data, content type, headers and correlation id of its event, which is its cause
+ * (howdah_job_causation()); the payload is not copied.  An event that matches two patterns of one
+ * queue makes two jobs.
+ *
+ * Somebody has to serve the router: a worker does so for its own queue, in a thread and a session
+ * of its own, so that any number of workers share the events of a pattern and nothing else has to
+ * run; or any bus after howdah_serve_bindings().  One process at a time routes, the others take
+ * over when it ends or dies.
+ */
+typedef enum howdah_binding_key {
+    HOWDAH_KEY_STREAM = 0,      /* a stream's jobs one at a time, in order; others go on */
+    HOWDAH_KEY_CORRELATION = 1, /* the same by correlation id; an event without one has no key */
+    HOWDAH_KEY_NONE = 2
+} howdah_binding_key;
+
+/* "stream", "correlation", "none". */
+HOWDAH_API const char *howdah_binding_key_name(howdah_binding_key key);
+
+typedef struct howdah_bind_options {
+    size_t size;
+    howdah_binding_key key; /* what orders its jobs */
+    int64_t start;          /* HOWDAH_FROM_START, HOWDAH_FROM_END, or N: events after N */
+} howdah_bind_options;
+
+#define HOWDAH_BIND_OPTIONS_INIT                                                                   \
+    {                                                                                              \
+        sizeof(howdah_bind_options), HOWDAH_KEY_STREAM, HOWDAH_FROM_START                          \
+    }
+
+/*
+ * Binds a pattern ("order.*", ">": all) to a queue, which is made if there is none.  options may be
+ * NULL.  HOWDAH_OK; HOWDAH_END: it is bound already with this key, and stays where it is; CONFLICT:
+ * it is bound with another key.  Errors: INVALID, LIMIT, ...
+ */
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_bind(howdah_bus *bus, const char *queue,
+                                             const char *pattern,
+                                             const howdah_bind_options *options,
+                                             howdah_error *reterr);
+/* No event becomes a job any more; jobs that were made stay.  NOT_FOUND. */
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_unbind(howdah_bus *bus, const char *queue,
+                                               const char *pattern, howdah_error *reterr);
+/*
+ * Puts the router elsewhere: events after "to" (or HOWDAH_FROM_END) become jobs, whether they did
+ * before or not.  The same as howdah_subscription_reset() of its subscription.  NOT_FOUND, INVALID.
+ */
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_binding_replay(howdah_bus *bus, const char *queue,
+                                                       const char *pattern, int64_t to,
+                                                       howdah_error *reterr);
+
+typedef struct howdah_binding_info {
+    size_t size;
+    /* Texts are valid until fn returns. */
+    const char *queue;
+    const char *pattern;
+    howdah_binding_key key;
+    const char *subscriber_id; /* of the router */
+    const char *owner;         /* who routes, "": nobody */
+    howdah_subscription_state state;
+    const char *reason; /* why it is paused or halted, "" */
+    int64_t high;       /* events up to it are jobs, or do not concern it, but for a few that */
+    int64_t lag;        /* come late: how many numbers the router has still to look at */
+    int64_t head;       /* of the log */
+    int64_t created_at_us;
+} howdah_binding_info;
+
+/* Those of one queue (NULL: all), by queue and pattern.  fn's non-zero result ends it. */
+HOWDAH_API int howdah_bindings_walk(howdah_bus *bus, const char *queue,
+                                    int (*fn)(void *ctx, const howdah_binding_info *info),
+                                    void *ctx, howdah_error *reterr);
+/*
+ * From now on howdah_service(), howdah_run() and the runner of this bus route as well, for one
+ * queue or (NULL) for all; bindings that come and go are noticed within a second.  Called again it
+ * takes the place of the call before.
+ */
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_serve_bindings(howdah_bus *bus, const char *queue,
+                                                       howdah_error *reterr);
 
 #ifdef __cplusplus
 }

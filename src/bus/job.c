@@ -14,7 +14,7 @@ static const size_t text_fields[] = {
     offsetof(hw_job, queue),  offsetof(hw_job, worker),         offsetof(hw_job, key),
     offsetof(hw_job, dedup),  offsetof(hw_job, correlation_id), offsetof(hw_job, headers),
     offsetof(hw_job, data),   offsetof(hw_job, content_type),   offsetof(hw_job, error),
-    offsetof(hw_job, result),
+    offsetof(hw_job, result), offsetof(hw_job, event_type),     offsetof(hw_job, event_stream),
 };
 
 #define TEXT_FIELDS (sizeof text_fields / sizeof text_fields[0])
@@ -268,6 +268,16 @@ bool howdah_job_causation(const howdah_job *job, char ret_uuid[HOWDAH_UUID_SIZE]
 int64_t howdah_job_event_sequence(const howdah_job *job)
 {
     return job->record.event_sequence;
+}
+
+const char *howdah_job_event_type(const howdah_job *job)
+{
+    return job->record.event_type.s;
+}
+
+const char *howdah_job_event_stream(const howdah_job *job)
+{
+    return job->record.event_stream.s;
 }
 
 int64_t howdah_job_position(const howdah_job *job)

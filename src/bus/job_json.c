@@ -32,6 +32,8 @@ static void put_job(hw_buf *out, const void *thing)
     hw_json_put_text(out, "correlation_id", r->correlation_id);
     hw_json_put_uuid(out, "causation_id", r->has_causation, &r->causation_id);
     hw_json_put_number(out, "event_sequence", positive(r->event_sequence));
+    hw_json_put_text(out, "type", r->event_type);
+    hw_json_put_text(out, "stream", r->event_stream);
     hw_json_put_time(out, "created_at", or_absent(r->created_at_us));
     hw_json_put_time(out, "due_at", or_absent(r->due_at_us));
     hw_json_put_time(out, "started_at", or_absent(r->started_at_us));

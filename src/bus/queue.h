@@ -15,6 +15,9 @@ typedef struct hw_held {
 
 #define HW_HELD_MAX 10000
 
+/* What the names of routers begin with; see bind.c. */
+#define HW_ROUTER_PREFIX "queue:"
+
 typedef struct hw_queues {
     char signature[HW_SIGNATURE_SIZE];
     /* queue_bell.c: */

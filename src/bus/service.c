@@ -76,6 +76,20 @@ static void rest(howdah_subscription *sub, int64_t now)
         now + hw_backoff_ms(TROUBLE_MS, TROUBLE_MAX_MS, sub->troubles++, 20, hw_random_u32());
 }
 
+/* A router that could not store its page has thrown its state away; it is taken again when the
+   store has had a rest. */
+static int end_route(howdah_subscription *sub, int failed, int64_t now, howdah_error *reterr)
+{
+    if (failed >= 0)
+        return HOWDAH_OK;
+    rest(sub, now);
+    sub->take_ms = sub->trouble_ms;
+    if (is_own_trouble(failed))
+        return HOWDAH_OK;
+    hw_error_copy(reterr, &sub->error);
+    return failed;
+}
+
 /* After a turn: what happened to it becomes the subscription's phase. */
 static int end_turn(howdah_subscription *sub, howdah_error *reterr)
 {
@@ -96,7 +110,7 @@ static int end_turn(howdah_subscription *sub, howdah_error *reterr)
         hw_service_unlock(sub);
     if (sub->reload || sub->stale) {
         hw_service_step_down(sub, now);
-        return HOWDAH_OK;
+        return sub->route ? end_route(sub, failed, now, reterr) : HOWDAH_OK;
     }
     if (sub->halt) {
         hw_service_stop(sub);
@@ -422,6 +436,8 @@ int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
     service->worked = false;
     if (s >= 0)
         s = new_session(bus, reterr);
+    if (s >= 0 && service->routes)
+        s = hw_route_refresh(bus, reterr);
     if (s >= 0 && !HW_BUG(CATCH_UP_FIRST))
         s = relisten(bus, reterr);
     service->feed.session = service->session; /* of this pass: I1 */
@@ -451,7 +467,7 @@ static int enter_service(howdah_bus *bus, const char *call, howdah_error *reterr
 {
     if (!bus)
         return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus is NULL", call);
-    if (!bus->service || !bus->service->subs)
+    if (!bus->service || (!bus->service->subs && !bus->service->routes))
         return hw_fail(reterr, HOWDAH_MISUSE, "%s: nothing is subscribed on this bus", call);
     if (bus->service->runner)
         return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus belongs to its runner", call);
@@ -490,7 +506,7 @@ static bool can_go_on(const howdah_bus *bus)
         if (sub->phase != HW_PHASE_HALTED)
             return true;
     }
-    return false;
+    return bus->service->routes; /* a binding may come */
 }
 
 /* Serves until the time is over or done() says so. */
@@ -571,6 +587,7 @@ int hw_service_close(howdah_bus *bus, howdah_error *reterr)
     hw_feed_done(bus);
     if (service->tx)
         service->tx->ops->close(service->tx);
+    hw_free(service->routes_queue);
     hw_free(service);
     bus->service = NULL;
     return first;

@@ -15,6 +15,7 @@
 #define MAINTAIN_MS 10000
 #define MAINTAIN_ROUNDS 10
 #define STORE_BACKOFF_MS 50
+#define ROUTE_LOOK_MS 20
 #define STORE_BACKOFF_MAX_MS 5000
 
 /* ------------------------------------------------------------------ making one */
@@ -191,6 +192,10 @@ static int look_for_end(howdah_worker *worker, howdah_error *reterr)
         return HOWDAH_OK;
     if (worker->info.paused)
         return HOWDAH_END;
+    /* Before the jobs are counted: what is routed by then is one of them. */
+    s = hw_worker_awaits_route(worker, &worker->awaits_route, reterr);
+    if (s < 0 || worker->awaits_route)
+        return s;
     worker->found_none = false; /* asked once for each claim in vain */
     s = hw_queue_ops_of(worker->bus)
             ->queue_load(worker->bus->store, hw_str_of(worker->queue), on_counts, &c, &err);
@@ -229,6 +234,8 @@ static int rest(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_
         worker->look_ms = 0; /* the look that has to follow */
         return HOWDAH_OK;
     }
+    if (worker->awaits_route && ms > ROUTE_LOOK_MS)
+        ms = ROUTE_LOOK_MS;
     if (ms > left)
         ms = left;
     if (ms <= 0)
@@ -245,8 +252,10 @@ static int pass(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_
 {
     /* At the end what is left in hand is run first, and then settled together. */
     bool flush = !may_claim && hw_pool_look(&worker->pool).waiting_n == 0;
-    int s = hw_worker_turn(worker, may_claim, flush, reterr);
+    int s = hw_worker_route(worker, reterr);
 
+    if (s >= 0)
+        s = hw_worker_turn(worker, may_claim, flush, reterr);
     if (s >= 0)
         s = look_for_end(worker, reterr);
     if (s == HOWDAH_OK)
@@ -319,6 +328,7 @@ int howdah_worker_stop(howdah_worker *worker, howdah_error *reterr)
                        "howdah_worker_stop: there is no worker, or its own handler calls");
     until_ms = end_of(worker->options.drain_ms);
     atomic_store(&worker->stopping, true);
+    hw_worker_route_end(worker);
     release_waiting(worker);
     for (;;) {
         howdah_error err = HOWDAH_ERROR_INIT;
@@ -347,6 +357,7 @@ void howdah_worker_free(howdah_worker *worker)
         return;
     if (!atomic_load(&worker->stopping) && howdah_worker_stop(worker, &err) < 0)
         hw_log(HOWDAH_LOG_WARN, "the worker of %s: %s", worker->queue, err.message);
+    hw_worker_route_end(worker);
     hw_pool_done(&worker->pool);
     worker->bus->queues->worker = NULL;
     free_worker(worker);

@@ -2,7 +2,8 @@
  * worker.h - the inside of a worker.
  *
  * One thread, the driver, calls howdah_worker_run(): it alone talks to the store.  Handlers run in
- * the pool's threads, or, without any, in the driver itself.
+ * the pool's threads, or, without any, in the driver itself.  A queue with bindings has a router
+ * beside it, with a bus and a thread of its own.
  *
  *   I1  A job in hand is in one place: waiting or running or done in the pool, then with the driver
  *       (taken), which settles and forgets it.  There are never more than "capacity" of them.
@@ -88,6 +89,23 @@ void hw_pool_clear(const hw_pool *pool);
 
 void hw_work_free(howdah_work *work);
 
+/* ---- worker_route.c */
+
+typedef struct hw_worker_router {
+    howdah_bus *bus;
+    pthread_t thread;
+    bool runs;
+    atomic_bool stop;
+    atomic_bool failing; /* its last slice of time ended with an error */
+    int64_t look_ms;     /* when bindings are looked for next, while there were none */
+} hw_worker_router;
+
+/* Starts the router when the queue has a binding. */
+int hw_worker_route(howdah_worker *worker, howdah_error *reterr);
+/* Whether events that are there are still to become jobs of the queue. */
+int hw_worker_awaits_route(howdah_worker *worker, bool *ret_awaits, howdah_error *reterr);
+void hw_worker_route_end(howdah_worker *worker);
+
 /* ---- worker.c */
 
 struct howdah_worker {
@@ -112,7 +130,9 @@ struct howdah_worker {
     int64_t extend_ms;    /* no lease in hand has to be extended before */
     bool owes;            /* some in hand are taken */
     bool found_none;      /* by the last claim */
+    bool awaits_route;    /* until_empty: only the router has something left to do */
     unsigned failures;    /* of the store, in a row */
+    hw_worker_router router;
     howdah_worker_info info;
 };
 

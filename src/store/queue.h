@@ -29,6 +29,7 @@
 
 #include "base/str.h"
 #include "base/uuid.h"
+#include "store/subs.h"
 
 struct hw_store;
 
@@ -90,6 +91,8 @@ typedef struct hw_job {
     hw_str data;
     hw_str content_type;
     int64_t event_sequence; /* of the event it was made of by a binding, 0: pushed */
+    hw_str event_type;      /* of that event, absent when it is gone from the log */
+    hw_str event_stream;
     /* In the history. */
     int64_t position; /* 0: not there */
     int64_t finished_at_us;
@@ -184,6 +187,31 @@ typedef struct hw_log_query {
     bool payload; /* with data and headers */
 } hw_log_query;
 
+/* ---- bindings: events become jobs */
+
+/* What orders the jobs of a binding: jobs of one key run one after the other. */
+typedef enum hw_route_key {
+    HW_ROUTE_STREAM,      /* the event's stream */
+    HW_ROUTE_CORRELATION, /* its correlation id; an event without one has no key */
+    HW_ROUTE_NONE
+} hw_route_key;
+
+typedef struct hw_binding {
+    hw_str queue;
+    hw_str pattern;
+    hw_route_key key;
+    hw_str subscriber_id; /* of the router */
+    int64_t created_at_us;
+    /* Where the router is. */
+    int64_t high;
+    int64_t owed; /* numbers up to high that are still to come */
+    hw_sub_status status;
+    hw_str reason; /* why it is halted or paused, absent: none */
+    hw_str owner;  /* absent: nobody */
+} hw_binding;
+
+typedef int (*hw_binding_fn)(void *ctx, const hw_binding *binding);
+
 typedef struct hw_queue_ops {
     /*
      * Stores the jobs in one transaction, ids ascending, and rings; makes the queue if there is
@@ -229,6 +257,34 @@ typedef struct hw_queue_ops {
     int (*job_retry)(struct hw_store *store, int64_t id, howdah_error *reterr);
     int (*log)(struct hw_store *store, const hw_log_query *query, hw_job_fn fn, void *ctx,
                howdah_error *reterr);
+
+    /* ---- bindings */
+
+    /*
+     * One transaction: the queue if there is none, the binding, and the router's subscription at
+     * (high, owed).  Of the binding only queue, pattern, key and subscriber_id are looked at.  One
+     * that is there with the same key stays as it is: ret_made is false then.  CONFLICT with
+     * another key, or when a subscription of that name is there and no router's.
+     */
+    int (*bind)(struct hw_store *store, const hw_binding *binding, int64_t high,
+                const hw_range *owed, size_t owed_n, bool *ret_made, howdah_error *reterr);
+    /*
+     * Removes the binding and the router's subscription, whoever owns it: what it routes from then
+     * on is refused.  Jobs stay.  NOT_FOUND.
+     */
+    int (*unbind)(struct hw_store *store, hw_str queue, hw_str pattern, howdah_error *reterr);
+    /* Those of one queue (absent: all), by queue and pattern.  fn's non-zero result ends it. */
+    int (*bindings)(struct hw_store *store, hw_str queue, hw_binding_fn fn, void *ctx,
+                    howdah_error *reterr);
+    /*
+     * One transaction: a job for each of these events, in the order given, due now, and the
+     * router's checkpoint; rings.  The jobs refer to their event, whose payload they have; it does
+     * not travel.  An event that is gone from the log makes no job.  LOST with another token than
+     * the stored one: nothing is stored.  As with a checkpoint the commit need not wait for the
+     * disk: a crash that undoes it undoes both, and the events are routed anew.
+     */
+    int (*route)(struct hw_store *store, const hw_checkpoint *checkpoint, hw_str queue,
+                 hw_route_key key, const int64_t *sequences, size_t n, howdah_error *reterr);
 } hw_queue_ops;
 
 #endif

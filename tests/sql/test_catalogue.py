@@ -81,7 +81,7 @@ def exactly_the_functions_that_touch_tables_run_as_their_owner():
                        OR p.proname IN ('ring_inside', 'append', 'append_batch', 'read_stream', 'read_all', 'last_event',
                                         'by_correlation', 'push', 'push_batch', 'publish', 'claim', 'poll',
                                         'settle_jobs', 'complete', 'fail', 'retry', 'release', 'extend', 'finalize',
-                                        'job_cancel', 'job_retry')
+                                        'job_cancel', 'job_retry', 'queue_bind')
                        FROM pg_proc AS p WHERE pronamespace = 'howdah'::regnamespace
                        AND p.proname <> 'ring_for_raw_inserts' -- the owner's own
                        -- What only functions call, which run as the owner themselves.
@@ -109,9 +109,10 @@ def every_function_tells_its_volatility():
                           " provolatile = 'v' ORDER BY 1")
     assert volatile == ["append", "append_arrays", "append_batch", "claim", "claim_free", "claim_jobs", "claim_suspect", "complete",
                         "complete", "complete_plain", "end_jobs", "extend", "fail", "finalize", "free_keys", "give_back", "job_cancel",
-                        "job_letters_mark", "job_retry", "poll", "publish", "push", "push_arrays", "push_batch", "queue_of",
-                        "queue_purge", "queue_set", "queue_tidy", "release", "requeue_jobs", "retry", "ring",
-                        "ring_for_events", "ring_for_raw_inserts", "ring_inside", "ring_queue", "settle_jobs", "uuid_v7"], volatile
+                        "job_letters_mark", "job_retry", "poll", "publish", "push", "push_arrays", "push_batch", "queue_bind",
+                        "queue_of", "queue_purge", "queue_set", "queue_tidy", "queue_unbind", "release", "requeue_jobs", "retry", "ring",
+                        "ring_for_events", "ring_for_raw_inserts", "ring_inside", "ring_queue", "route_events",
+                        "settle_jobs", "uuid_v7"], volatile
 
 
 # ---- the schema

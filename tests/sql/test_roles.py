@@ -58,12 +58,15 @@ WORKS = {
     "extend": "SELECT {}.extend(1, 1)", "finalize": "SELECT {}.finalize(1, true)",
     "queue_outlook": "SELECT FROM {}.queue_outlook('q')", "queue_states": "SELECT FROM {}.queue_states()",
     "queue_tidy": "SELECT {}.queue_tidy('q')", "queue_history": "SELECT FROM {}.queue_history('q')",
-    "job_states": "SELECT FROM {}.job_states(1)",
+    "job_states": "SELECT FROM {}.job_states(1)", "queue_bindings": "SELECT FROM {}.queue_bindings()",
+    "route_events": "SELECT {}.route_events('q', 'stream', '{1}')",
 }
 MANAGES = {
     "queue_set": "SELECT {}.queue_set('q', history_ms => 1)", "job_cancel": "SELECT {}.job_cancel(1)",
     "job_retry": "SELECT {}.job_retry(1)", "queue_purge": "SELECT {}.queue_purge('q')",
     "job_letters_mark": "SELECT {}.job_letters_mark('{1}', NULL, 'discarded', 'x')",
+    "queue_bind": "SELECT {}.queue_bind('q', 'a.>', 'stream', 'queue:q:a.>', 0, '{}')",
+    "queue_unbind": "SELECT {}.queue_unbind('q', 'a.>')",
 }
 # The library's statements, as far as rights go.
 SUBSCRIBES = {
@@ -102,7 +105,7 @@ OWNER = {
     "ring_for_raw_inserts": "SELECT {}.ring_for_raw_inserts(false)",
     "check a bit": "SELECT {}.bell_bit('a')",
     "select ended jobs": "SELECT FROM {}.ended_jobs", "look at jobs": "SELECT FROM {}.jobs", "look at payloads": "SELECT FROM {}.job_data",
-    "look at leases": "SELECT FROM {}.leases", "look at the history": "SELECT FROM {}.event_log",
+    "look at leases": "SELECT FROM {}.leases", "look at bindings": "SELECT FROM {}.bindings", "look at the history": "SELECT FROM {}.event_log",
     "end_jobs": "SELECT {}.end_jobs('{}')", "requeue_jobs": "SELECT {}.requeue_jobs('{}', false)",
     "claim_suspect": "SELECT {}.claim_suspect(1, now())", "complete_plain": "SELECT {}.complete_plain('{1}', '{1}')", "free_keys": "SELECT {}.free_keys(1, '{1}')", "give_back": "SELECT {}.give_back(1, 1)",
     "claim_free": "SELECT {}.claim_free(1, 1, '{}', '{}', '{}', now())", "queue_of": "SELECT {}.queue_of('x')",

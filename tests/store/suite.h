@@ -118,6 +118,7 @@ ss_group ss_queue_tests(void);
 ss_group ss_queue_admin_tests(void);
 ss_group ss_queue_key_tests(void);
 ss_group ss_queue_model_tests(void);
+ss_group ss_route_tests(void);
 
 #define SS_GROUP(tests) ((ss_group){(tests), sizeof(tests) / sizeof(tests)[0]})
 

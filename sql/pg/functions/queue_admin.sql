@@ -195,7 +195,8 @@ RETURNS TABLE (job_id bigint, state text, queue text, token bigint, priority sma
                max_attempts integer, suspect boolean, created_at timestamptz, due_at timestamptz,
                started_at timestamptz, lease_until timestamptz, worker text, key text, dedup text,
                correlation_id text, causation_id uuid, event_sequence bigint, content_type text, headers json,
-               data json, bytes bytea, "position" bigint, finished_at timestamptz, error text, result text)
+               data json, bytes bytea, "position" bigint, finished_at timestamptz, error text, result text, event_type text,
+               event_stream text)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
@@ -219,7 +220,8 @@ AS $howdah$
            p.created_at, nullif(j.due_at, 'infinity'), coalesce(l.started_at, h.started_at), l.until,
            coalesce(l.worker, h.worker), p.key, p.dedup, p.correlation_id, p.causation_id, p.event_sequence,
            coalesce(p.content_type, e.content_type), coalesce(p.headers, e.headers), coalesce(p.data, e.data),
-           coalesce(p.bytes, e.bytes), h.position, h.finished_at, coalesce(h.error, j.error), h.result
+           coalesce(p.bytes, e.bytes), h.position, h.finished_at, coalesce(h.error, j.error), h.result,
+           e.type::text, e.stream::text
     FROM @schema@.job_data AS p
     JOIN @schema@.queues AS q ON q.queue_id = p.queue_id
     LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence
@@ -237,7 +239,7 @@ SELECT q.name AS queue, h.queue_id, h.job_id, h.failed, h.attempts,
        p.created_at, h.started_at, h.worker, p.key, p.dedup, p.correlation_id, p.causation_id, p.event_sequence,
        coalesce(p.content_type, e.content_type) AS content_type, coalesce(p.headers, e.headers) AS headers,
        coalesce(p.data, e.data) AS data, coalesce(p.bytes, e.bytes) AS bytes, h.position, h.finished_at, h.error,
-       h.result
+       h.result, e.type::text AS event_type, e.stream::text AS event_stream
 FROM @schema@.event_log AS h
 JOIN @schema@.queues AS q ON q.queue_id = h.queue_id
 JOIN @schema@.job_data AS p ON p.id = h.job_id

@@ -122,7 +122,7 @@ RETURNS TABLE (id bigint, token bigint, attempts smallint, max_attempts smallint
                suspect boolean, due_at timestamptz, created_at timestamptz, started_at timestamptz,
                lease_until timestamptz, key text, dedup text, correlation_id text, causation_id uuid,
                event_sequence bigint, content_type text, headers json, data json, bytes bytea,
-               xid bigint, horizon bigint, begun_at timestamptz)
+               event_type text, event_stream text, xid bigint, horizon bigint, begun_at timestamptz)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 -- The plan is the same on an empty table and on a full one, with statistics and without.
@@ -198,7 +198,7 @@ BEGIN
            CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts::smallint END, g.priority,
            g.suspect, g.due_at, p.created_at, moment, l.until, p.key, p.dedup, p.correlation_id, p.causation_id,
            p.event_sequence, coalesce(p.content_type, e.content_type), coalesce(p.headers, e.headers),
-           coalesce(p.data, e.data), coalesce(p.bytes, e.bytes),
+           coalesce(p.data, e.data), coalesce(p.bytes, e.bytes), e.type::text, e.stream::text,
            pg_current_xact_id()::text::bigint, oldest, now()
     FROM lease AS l, gone AS g
     JOIN @schema@.job_data AS p ON p.id = g.id

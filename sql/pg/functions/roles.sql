@@ -5,7 +5,7 @@
 --   {schema}_publish    append
 --   {schema}_read       read
 --   {schema}_subscribe  read, and the rows of subscriptions, dead letters and skips
---   {schema}_work       push jobs, claim and settle them, look at queues
+--   {schema}_work       push jobs, claim and settle them, look at queues; with _subscribe, route events
 --   {schema}_admin      all of these, and change queues
 --
 -- A role is created only if the one who migrates may do so; otherwise a notice says what is
@@ -29,8 +29,10 @@ DECLARE
                                         'schema_version', 'ring'];
     works      constant text[] := ARRAY['claim', 'claim_jobs', 'poll', 'settle_jobs', 'complete', 'fail', 'retry',
                                         'release', 'extend', 'finalize', 'queue_outlook', 'queue_states',
-                                        'queue_tidy', 'queue_history', 'job_states', 'channel'];
-    manages    constant text[] := ARRAY['queue_set', 'queue_purge', 'job_cancel', 'job_retry', 'job_letters_mark'];
+                                        'queue_tidy', 'queue_history', 'job_states', 'channel', 'queue_bindings',
+                                        'route_events'];
+    manages    constant text[] := ARRAY['queue_set', 'queue_purge', 'job_cancel', 'job_retry', 'job_letters_mark',
+                                        'queue_bind', 'queue_unbind'];
     -- What each table or sequence allows to those who subscribe.
     tables     constant text[] := ARRAY[
         'SELECT ON TABLE events', 'SELECT ON TABLE meta',

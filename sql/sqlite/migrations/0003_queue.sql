@@ -62,7 +62,7 @@ CREATE TABLE howdah_job_data (
     created_at     INTEGER NOT NULL,
     priority       INTEGER NOT NULL,
     max_attempts   INTEGER NOT NULL,            -- 0: the queue's
-    event_sequence INTEGER,                     -- a binding made it of this event
+    event_sequence INTEGER,                     -- a binding made it of this event, whose payload it has
     causation_id   BLOB,
     key            TEXT,
     dedup          TEXT,
@@ -73,8 +73,10 @@ CREATE TABLE howdah_job_data (
     bytes          BLOB,
     CONSTRAINT howdah_job_data_causation CHECK (causation_id IS NULL OR length(causation_id) = 16),
     CONSTRAINT howdah_job_data_payload CHECK (
-        (data IS NULL) = (content_type IS NOT NULL)
-        AND (bytes IS NULL) = (content_type IS NULL))
+        CASE WHEN event_sequence IS NULL
+             THEN (data IS NULL) = (content_type IS NOT NULL)
+                  AND (bytes IS NULL) = (content_type IS NULL)
+             ELSE coalesce(content_type, headers, data, bytes) IS NULL END)
 ) STRICT;
 CREATE INDEX howdah_job_data_by_correlation ON howdah_job_data (correlation_id)
     WHERE correlation_id IS NOT NULL;

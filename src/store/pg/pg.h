@@ -125,7 +125,11 @@ enum hw_pg_oid {
     X(QUEUE_TIDY)                                                                                  \
     X(QUEUE_SET)                                                                                   \
     X(QUEUE_STATES)                                                                                \
-    X(QUEUE_PURGE)
+    X(QUEUE_PURGE)                                                                                 \
+    X(QUEUE_BIND)                                                                                  \
+    X(QUEUE_UNBIND)                                                                                \
+    X(QUEUE_BINDINGS)                                                                              \
+    X(QUEUE_ROUTE)
 
 typedef enum hw_pg_statement {
 #define HW_PG_STATEMENT_ENUM(name) HW_PG_##name,
@@ -459,6 +463,16 @@ int hw_pg_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t n, hw_
 int hw_pg_turn(hw_store *store, const hw_settle *settles, size_t n, hw_settled *ret_settled,
                const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
                howdah_error *reterr);
+
+/* ---- queue_bind.c */
+
+int hw_pg_queue_bind(hw_store *store, const hw_binding *binding, int64_t high, const hw_range *owed,
+                     size_t owed_n, bool *ret_made, howdah_error *reterr);
+int hw_pg_queue_unbind(hw_store *store, hw_str queue, hw_str pattern, howdah_error *reterr);
+int hw_pg_queue_bindings(hw_store *store, hw_str queue, hw_binding_fn fn, void *ctx,
+                         howdah_error *reterr);
+int hw_pg_route(hw_store *store, const hw_checkpoint *checkpoint, hw_str queue, hw_route_key key,
+                const int64_t *sequences, size_t n, howdah_error *reterr);
 
 /* ---- floors.c: where a claim starts, so that it does not walk what is gone */
 

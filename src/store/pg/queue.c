@@ -165,6 +165,8 @@ enum claimed_column {
     HEADERS,
     DATA,
     BYTES,
+    EVENT_TYPE,
+    EVENT_STREAM,
     XID,
     HORIZON,
     BEGUN_AT
@@ -190,6 +192,8 @@ static void decode_claimed(const PGresult *r, int row, const hw_claim *claim, hw
         .dedup = hw_pg_get_str(r, row, DEDUP),
         .correlation_id = hw_pg_get_str(r, row, CORRELATION_ID),
         .event_sequence = hw_pg_get_int8_or(r, row, EVENT_SEQUENCE, 0),
+        .event_type = hw_pg_get_str(r, row, EVENT_TYPE),
+        .event_stream = hw_pg_get_str(r, row, EVENT_STREAM),
         .content_type = hw_pg_get_str(r, row, CONTENT_TYPE),
         .headers = hw_pg_get_str(r, row, HEADERS),
         .finished_at_us = HW_TIME_ABSENT,

@@ -34,7 +34,9 @@ enum job_column {
     POSITION,
     FINISHED_AT,
     ERROR,
-    RESULT
+    RESULT,
+    EVENT_TYPE,
+    EVENT_STREAM
 };
 
 static const char *const state_names[] = {
@@ -71,6 +73,8 @@ static void decode_job(const PGresult *r, int row, hw_job *job)
         .dedup = hw_pg_get_str(r, row, DEDUP),
         .correlation_id = hw_pg_get_str(r, row, CORRELATION_ID),
         .event_sequence = hw_pg_get_int8_or(r, row, EVENT_SEQUENCE, 0),
+        .event_type = hw_pg_get_str(r, row, EVENT_TYPE),
+        .event_stream = hw_pg_get_str(r, row, EVENT_STREAM),
         .content_type = hw_pg_get_str(r, row, CONTENT_TYPE),
         .headers = hw_pg_get_str(r, row, HEADERS),
         .position = hw_pg_get_int8_or(r, row, POSITION, 0),
@@ -385,4 +389,8 @@ const hw_queue_ops hw_pg_queue_ops = {
     .job_cancel = job_cancel,
     .job_retry = job_retry,
     .log = job_log,
+    .bind = hw_pg_queue_bind,
+    .unbind = hw_pg_queue_unbind,
+    .bindings = hw_pg_queue_bindings,
+    .route = hw_pg_route,
 };

@@ -47,6 +47,10 @@ static const Oid log_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8,
 static const Oid set_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8,
                                 HW_OID_INT8, HW_OID_INT8, HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL};
 
+static const Oid bind_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT,
+                                 HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8_ARRAY};
+static const Oid unbind_types[] = {HW_OID_TEXT, HW_OID_TEXT};
+
 #define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
 
 /* I2: true, once per statement. */
@@ -59,7 +63,7 @@ static const Oid set_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_IN
     "c.id, c.token, c.attempts::bigint, c.max_attempts::bigint, c.priority::int, c.suspect,"       \
     " c.due_at, c.created_at, c.started_at, c.lease_until, c.key, c.dedup, c.correlation_id,"      \
     " c.causation_id, c.event_sequence, c.content_type, c.headers, c.data, c.bytes,"               \
-    " c.xid, c.horizon, c.begun_at"
+    " c.event_type, c.event_stream, c.xid, c.horizon, c.begun_at"
 
 /* clang-format off */
 const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
@@ -83,15 +87,16 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                         "  WITH ORDINALITY AS c (id, token, attempts, max_attempts, priority,"
                         "   suspect, due_at, created_at, started_at, lease_until, key, dedup,"
                         "   correlation_id, causation_id, event_sequence, content_type, headers,"
-                        "   data, bytes, xid, horizon, begun_at, nth) ON true"
+                        "   data, bytes, event_type, event_stream, xid, horizon, begun_at, nth)"
+                        " ON true"
                         " WHERE " WITHOUT_WAITING("$6"),
                         TYPES(turn_types)},
     [HW_PG_JOB_LOAD] = {"SELECT j.job_id, j.state, j.queue, j.token, j.priority::int,"
                         " j.attempts::bigint, j.max_attempts::bigint, j.suspect, j.created_at,"
                         " j.due_at, j.started_at, j.lease_until, j.worker, j.key, j.dedup,"
                         " j.correlation_id, j.causation_id, j.event_sequence, j.content_type,"
-                        " j.headers, j.data, j.bytes, j.position, j.finished_at, j.error, j.result"
-                        " FROM @schema@.job_states($1) AS j",
+                        " j.headers, j.data, j.bytes, j.position, j.finished_at, j.error, j.result,"
+                        " j.event_type, j.event_stream FROM @schema@.job_states($1) AS j",
                         TYPES(int8_type)},
     [HW_PG_JOB_CANCEL] = {"SELECT @schema@.job_cancel($1, $2)", TYPES(cancel_types)},
     [HW_PG_JOB_RETRY] = {"SELECT @schema@.job_retry($1)", TYPES(int8_type)},
@@ -103,7 +108,8 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                        " j.correlation_id, j.causation_id, j.event_sequence, j.content_type,"
                        " CASE WHEN $6 THEN j.headers END, CASE WHEN $6 THEN j.data END,"
                        " CASE WHEN $6 THEN j.bytes END, j.position, j.finished_at, j.error,"
-                       " j.result FROM @schema@.queue_history($1, $2, $3, $4, $5) AS j",
+                       " j.result, j.event_type, j.event_stream"
+                       " FROM @schema@.queue_history($1, $2, $3, $4, $5) AS j",
                        TYPES(log_types)},
     /* $2, a subscriber, is absent. */
     [HW_PG_LETTER_MARK_JOBS] = {"SELECT @schema@.job_letters_mark($1, $2, $3, $4)",
@@ -122,5 +128,11 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                             " FROM @schema@.queue_states($1) AS q",
                             TYPES(text_type)},
     [HW_PG_QUEUE_PURGE] = {"SELECT @schema@.queue_purge($1)", TYPES(text_type)},
+    [HW_PG_QUEUE_BIND] = {"SELECT @schema@.queue_bind($1, $2, $3, $4, $5, $6)", TYPES(bind_types)},
+    [HW_PG_QUEUE_UNBIND] = {"SELECT @schema@.queue_unbind($1, $2)", TYPES(unbind_types)},
+    [HW_PG_QUEUE_BINDINGS] = {"SELECT b.name, b.pattern, b.key_from, b.subscriber_id, b.created_at,"
+                              " b.high, b.owed, b.status, b.reason, b.owner"
+                              " FROM @schema@.queue_bindings($1) AS b",
+                              TYPES(text_type)},
 };
 /* clang-format on */

@@ -142,6 +142,42 @@ static int flaky_log(hw_store *store, const hw_log_query *query, hw_job_fn fn, v
     return QUEUE_FORWARD(&c, log, query, fn, ctx);
 }
 
+/* ------------------------------------------------------------------ bindings */
+
+static int flaky_bind(hw_store *store, const hw_binding *binding, int64_t high,
+                      const hw_range *owed, size_t owed_n, bool *ret_made, howdah_error *reterr)
+{
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_WRITES, reterr);
+    bool made = false;
+
+    if (QUEUE_FORWARD(&c, bind, binding, high, owed, owed_n, &made) >= 0 && ret_made)
+        *ret_made = made;
+    return c.status;
+}
+
+static int flaky_unbind(hw_store *store, hw_str queue, hw_str pattern, howdah_error *reterr)
+{
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_WRITES, reterr);
+
+    return QUEUE_FORWARD(&c, unbind, queue, pattern);
+}
+
+static int flaky_bindings(hw_store *store, hw_str queue, hw_binding_fn fn, void *ctx,
+                          howdah_error *reterr)
+{
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
+
+    return QUEUE_FORWARD(&c, bindings, queue, fn, ctx);
+}
+
+static int flaky_route(hw_store *store, const hw_checkpoint *checkpoint, hw_str queue,
+                       hw_route_key key, const int64_t *sequences, size_t n, howdah_error *reterr)
+{
+    hw_flaky_call c = hw_flaky_begin_op(store, HW_FLAKY_WRITES, HW_FLAKY_OP_ROUTE, reterr);
+
+    return QUEUE_FORWARD(&c, route, checkpoint, queue, key, sequences, n);
+}
+
 const hw_queue_ops hw_flaky_queue_ops = {
     .push = flaky_push,
     .turn = flaky_turn,
@@ -155,4 +191,8 @@ const hw_queue_ops hw_flaky_queue_ops = {
     .job_cancel = flaky_job_cancel,
     .job_retry = flaky_job_retry,
     .log = flaky_log,
+    .bind = flaky_bind,
+    .unbind = flaky_unbind,
+    .bindings = flaky_bindings,
+    .route = flaky_route,
 };

@@ -44,7 +44,7 @@
     "SELECT" HW_SQLITE_LIVE_COLUMNS(                                                               \
         "?5",                                                                                      \
         "?6") " FROM main.howdah_jobs j INDEXED BY howdah_jobs_ready"                              \
-              " CROSS JOIN main.howdah_job_data d ON d.id = j.id"                                  \
+              " CROSS JOIN main.howdah_job_data d ON d.id = j.id" HW_SQLITE_JOIN_EVENT             \
               " WHERE j.queue_id = ?1 AND j.priority = ?2 AND j.token IS NULL AND j.aside = 0"     \
               " AND j.due_at <= ?3 ORDER BY j.due_at, j.id LIMIT ?4"
 #define CLAIM_SQL                                                                                  \
@@ -524,4 +524,8 @@ const hw_queue_ops hw_sqlite_queue_ops = {
     .job_cancel = hw_sqlite_job_cancel,
     .job_retry = hw_sqlite_job_retry,
     .log = hw_sqlite_queue_log,
+    .bind = hw_sqlite_queue_bind,
+    .unbind = hw_sqlite_queue_unbind,
+    .bindings = hw_sqlite_queue_bindings,
+    .route = hw_sqlite_route,
 };

@@ -41,29 +41,31 @@
 #define HISTORY_COLUMNS(headers, data, bytes)                                                      \
     " l.job_id, q.name, l.attempts, coalesce(nullif(d.max_attempts, 0), q.max_attempts), NULL,"    \
     " l.started_at, l.worker, 0, NULL, NULL, l.error, l.position, l.finished_at, l.failed,"        \
-    " l.result, d.created_at, d.priority, d.event_sequence, d.causation_id, d.key, d.dedup,"       \
-    " d.correlation_id, d.content_type, " headers ", " data ", " bytes
+    " l.result," HW_SQLITE_DATA_COLUMNS(headers, data, bytes)
 #define BEHIND_LOG                                                                                 \
     " CROSS JOIN main.howdah_job_data d ON d.id = l.job_id"                                        \
-    " CROSS JOIN main.howdah_queues q ON q.queue_id = l.queue_id"
+    " CROSS JOIN main.howdah_queues q ON q.queue_id = l.queue_id" HW_SQLITE_JOIN_EVENT
 #define JOB_SQL                                                                                    \
     "SELECT" HW_SQLITE_LIVE_COLUMNS(                                                               \
         "q.name", "q.max_attempts") " FROM main.howdah_jobs j CROSS JOIN main.howdah_job_data d "  \
                                     "ON d.id = j.id"                                               \
-                                    " CROSS JOIN main.howdah_queues q ON q.queue_id = j.queue_id " \
-                                    "WHERE j.id = ?1"                                              \
+                                    " CROSS JOIN main.howdah_queues q ON q.queue_id = "            \
+                                    "j.queue_id" HW_SQLITE_JOIN_EVENT " WHERE j.id = ?1"           \
                                     " UNION ALL SELECT" HISTORY_COLUMNS(                           \
-                                        "d.headers", "d.data",                                     \
-                                        "d.bytes") " FROM main.howdah_event_log l" BEHIND_LOG      \
-                                                   " WHERE l.job_id = ?1"
+                                        HW_SQLITE_OF_JOB("headers"), HW_SQLITE_OF_JOB("data"),     \
+                                        HW_SQLITE_OF_JOB(                                          \
+                                            "bytes")) " FROM main.howdah_event_log l" BEHIND_LOG   \
+                                                      " WHERE l.job_id = ?1"
 
 /* ?1 queue, ?2 behind this position, ?3 limit or -1, ?4 with the payload */
 #define LOG_SQL(index, status, behind, order)                                                      \
     "SELECT" HISTORY_COLUMNS(                                                                      \
-        "iif(?4, d.headers, NULL)", "iif(?4, d.data, NULL)",                                       \
-        "iif(?4, d.bytes, NULL)") " FROM main.howdah_event_log l INDEXED BY " index BEHIND_LOG     \
-                                  " WHERE l.queue_id = ?1 AND l.position " behind " ?2" status     \
-                                  " ORDER BY l.position " order " LIMIT ?3"
+        "iif(?4, " HW_SQLITE_OF_JOB("headers") ", NULL)",                                          \
+        "iif(?4, " HW_SQLITE_OF_JOB("data") ", NULL)",                                             \
+        "iif(?4, " HW_SQLITE_OF_JOB(                                                               \
+            "bytes") ", NULL)") " FROM main.howdah_event_log l INDEXED BY " index BEHIND_LOG       \
+                                " WHERE l.queue_id = ?1 AND l.position " behind " ?2" status       \
+                                " ORDER BY l.position " order " LIMIT ?3"
 #define LOG_SQLS(index, status)                                                                    \
     {                                                                                              \
         LOG_SQL(index, status, ">", "ASC"), LOG_SQL(index, status, "<", "DESC")                    \

@@ -54,7 +54,9 @@ enum {
     COL_CONTENT_TYPE,
     COL_HEADERS,
     COL_DATA,
-    COL_BYTES
+    COL_BYTES,
+    COL_EVENT_TYPE,
+    COL_EVENT_STREAM
 };
 
 /* ---------------------------------------------------------- the transaction */
@@ -301,6 +303,8 @@ static hw_job borrow_job(sqlite3_stmt *stmt, int64_t now_us)
                   .data = hw_sqlite_borrow(stmt, COL_DATA),
                   .content_type = hw_sqlite_borrow(stmt, COL_CONTENT_TYPE),
                   .event_sequence = sqlite3_column_int64(stmt, COL_EVENT_SEQUENCE),
+                  .event_type = hw_sqlite_borrow(stmt, COL_EVENT_TYPE),
+                  .event_stream = hw_sqlite_borrow(stmt, COL_EVENT_STREAM),
                   .position = sqlite3_column_int64(stmt, COL_POSITION),
                   .finished_at_us = time_or_absent(stmt, COL_FINISHED_AT),
                   .error = hw_sqlite_borrow(stmt, COL_ERROR),
@@ -320,13 +324,14 @@ static hw_job borrow_job(sqlite3_stmt *stmt, int64_t now_us)
     return job;
 }
 
-#define TEXTS 10
+#define TEXTS 12
 
 static void list_texts(hw_job *job, hw_str *texts[TEXTS])
 {
-    hw_str *all[TEXTS] = {&job->queue,   &job->worker,         &job->key,  &job->dedup,
-                          &job->headers, &job->correlation_id, &job->data, &job->content_type,
-                          &job->error,   &job->result};
+    hw_str *all[TEXTS] = {&job->queue,  &job->worker,       &job->key,
+                          &job->dedup,  &job->headers,      &job->correlation_id,
+                          &job->data,   &job->content_type, &job->error,
+                          &job->result, &job->event_type,   &job->event_stream};
 
     memcpy(texts, all, sizeof all);
 }

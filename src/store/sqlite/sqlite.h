@@ -64,6 +64,8 @@ typedef enum hw_sqlite_slot {
     HW_SLOT_JOB_EXPIRED,
     HW_SLOT_KEY_LOOK,
     HW_SLOT_KEY_ASIDE,
+    HW_SLOT_ROUTE_DATA,
+    HW_SLOT_ROUTE,
     HW_SLOT_READ, /* the first of twelve: six ways, forward and backward (read.c) */
     HW_SLOT_COUNT = HW_SLOT_READ + 12
 } hw_sqlite_slot;
@@ -267,6 +269,10 @@ int hw_sqlite_check_token(hw_sqlite *store, hw_str subscriber_id, int64_t token,
 /* Between enter and leave: stores the checkpoint whole.  LOST; FAILED when it would lower high. */
 int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
                              howdah_error *reterr);
+/* Between enter and leave: a new row; and its end, whoever owns it. */
+int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, hw_str pattern, int64_t high,
+                         const hw_range *owed, size_t owed_n, howdah_error *reterr);
+int hw_sqlite_drop_sub(hw_sqlite *store, hw_str subscriber_id, howdah_error *reterr);
 int hw_sqlite_create(hw_store *base, hw_str subscriber_id, hw_str pattern, int64_t high,
                      const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr);
 int hw_sqlite_load(hw_store *base, hw_str subscriber_id, hw_sub_row_fn fn, void *ctx,
@@ -384,15 +390,21 @@ int hw_sqlite_make_queue(hw_sqlite_jobs *jobs, hw_str name, howdah_error *reterr
 int hw_sqlite_look_at_job(hw_sqlite_jobs *jobs, int64_t id, hw_sqlite_live *ret_live,
                           howdah_error *reterr);
 
+/* A job that a binding made has the payload of its event, e. */
+#define HW_SQLITE_JOIN_EVENT                                                                       \
+    " LEFT JOIN main.howdah_events e ON e.global_sequence = d.event_sequence"
+#define HW_SQLITE_OF_JOB(column) "iif(d.event_sequence IS NULL, d." column ", e." column ")"
 /* What hw_sqlite_take_job() reads: behind "SELECT ", of d, howdah_job_data. */
-#define HW_SQLITE_DATA_COLUMNS                                                                     \
+#define HW_SQLITE_DATA_COLUMNS(headers, data, bytes)                                               \
     " d.created_at, d.priority, d.event_sequence, d.causation_id, d.key, d.dedup,"                 \
-    " d.correlation_id, d.content_type, d.headers, d.data, d.bytes"
+    " d.correlation_id, " HW_SQLITE_OF_JOB("content_type") ", " headers ", " data ", " bytes       \
+                                                           ", e.type, e.stream"
 /* Of j, howdah_jobs; name and max_attempts are those of the queue. */
 #define HW_SQLITE_LIVE_COLUMNS(name, max_attempts)                                                 \
     " j.id, " name ", j.attempts, coalesce(nullif(j.max_attempts, 0), " max_attempts "),"          \
     " CASE j.aside WHEN 0 THEN j.due_at END, j.started_at, j.worker, j.suspect, j.token,"          \
-    " j.lease_until, j.error, 0, NULL, 0, NULL," HW_SQLITE_DATA_COLUMNS
+    " j.lease_until, j.error, 0, NULL, 0, NULL," HW_SQLITE_DATA_COLUMNS(                           \
+        HW_SQLITE_OF_JOB("headers"), HW_SQLITE_OF_JOB("data"), HW_SQLITE_OF_JOB("bytes"))
 
 /* The row of the statement as a job; its texts lie in *ret_texts, freed by the caller. */
 int hw_sqlite_take_job(const hw_sqlite *store, sqlite3_stmt *stmt, int64_t now_us, hw_job *ret_job,
@@ -433,6 +445,16 @@ int hw_sqlite_queue_list(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_e
 int hw_sqlite_job_load(hw_store *base, int64_t id, hw_job_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_queue_log(hw_store *base, const hw_log_query *query, hw_job_fn fn, void *ctx,
                         howdah_error *reterr);
+
+/* ---- queue_bind.c */
+
+int hw_sqlite_queue_bind(hw_store *base, const hw_binding *binding, int64_t high,
+                         const hw_range *owed, size_t owed_n, bool *ret_made, howdah_error *reterr);
+int hw_sqlite_queue_unbind(hw_store *base, hw_str queue, hw_str pattern, howdah_error *reterr);
+int hw_sqlite_queue_bindings(hw_store *base, hw_str queue, hw_binding_fn fn, void *ctx,
+                             howdah_error *reterr);
+int hw_sqlite_route(hw_store *base, const hw_checkpoint *checkpoint, hw_str queue, hw_route_key key,
+                    const int64_t *sequences, size_t n, howdah_error *reterr);
 
 /* ---- queue.c */
 
