@@ -214,10 +214,10 @@ static howdah_job_verdict work_on(const howdah_job *job)
     (void)note(QR_BEGUN, job, 0, false);
     if (kind == QR_ABORT)
         (void)kill(getpid(), SIGKILL);
-    if (pick(16) == 0)
-        (void)usleep(pick(20000));
-    if (pick(800) == 0)
-        (void)usleep(400000 + pick(600000)); /* longer than some leases */
+    if (pick(2) == 0)
+        (void)usleep(pick(20000)); /* to be killed, or stopped, in the middle of it */
+    if (pick(400) == 0)
+        (void)usleep(200000 + pick(600000)); /* longer than some leases */
     if (kind == QR_RETRY && howdah_job_attempt(job) < 3)
         return HOWDAH_VERDICT_RETRY;
     return kind == QR_FAIL ? HOWDAH_VERDICT_FAIL : HOWDAH_VERDICT_COMPLETE;
@@ -373,9 +373,10 @@ static void work_by_worker(howdah_bus *bus, const char *name, int64_t threads)
     o.lease_ms = 300 + (int64_t)pick(400);
     o.worker = name;
     s = howdah_worker_new(bus, &o, &worker, &err);
-    while (s >= 0 && !atomic_load(&qr_all->done))
+    /* A session that ended with the time is an error that the next call mends. */
+    while ((s >= 0 || is_temporary(&err)) && !atomic_load(&qr_all->done))
         s = howdah_worker_run(worker, 100, &err);
-    if (s >= 0)
+    if (s >= 0 || is_temporary(&err))
         s = howdah_worker_stop(worker, &err);
     if (s < 0)
         qr_odd("worker", s, &err);

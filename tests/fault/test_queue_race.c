@@ -480,8 +480,6 @@ static void the_clock_of_the_client_does_not_matter(void **state)
 {
     stage *s = *state;
 
-    if (!on_pg) /* the library in the client is the database */
-        skip();
     work_an_hour_off(s, 3600);
     work_an_hour_off(s, -3600);
 }
@@ -491,8 +489,9 @@ static void the_clock_of_the_client_does_not_matter(void **state)
 static const struct CMUnitTest tests[] = {
     STAGED(a_lease_that_ran_out_is_claimed_again_and_counted),
     STAGED(a_job_that_kills_its_worker_fails_and_takes_nobody_with_it),
-    STAGED(the_clock_of_the_client_does_not_matter),
     STAGED(every_job_ends_once_in_order_by_its_owner),
+    /* Not on SQLite: there the client is the database. */
+    STAGED(the_clock_of_the_client_does_not_matter),
 };
 
 int main(int argc, char **argv)
@@ -502,5 +501,6 @@ int main(int argc, char **argv)
         return 2;
     }
     on_pg = strcmp(argv[1], "pg") == 0;
-    return pgt_main(argc - 1, argv + 1, "queue race", tests, sizeof tests / sizeof tests[0]);
+    return pgt_main(argc - 1, argv + 1, "queue race", tests,
+                    sizeof tests / sizeof tests[0] - (on_pg ? 0 : 1));
 }
