@@ -197,6 +197,17 @@ def suspects_are_claimed_alone():
     assert [[row[3] for row in claim(q, 10)] for _ in range(3)] == [["1"], ["2"], ["3"]]
 
 
+def a_lease_that_was_settled_in_part_is_given_back_beside_keys():
+    q = fresh()
+    bus.sql("SELECT {}.push('%s', key => 'k', delay => '1 hour'); SELECT {}.push_batch('%s', ARRAY['1','2','3']::json[])"
+            % (q, q))
+    jobs = claim(q, 3, ", lease => '1 ms'")
+    assert bus.one("SELECT {}.complete(ARRAY[%s], ARRAY[%s])" % jobs[0][:2]) == "{t}"
+    again = [claim(q, 3), claim(q, 3)]
+    assert [[row[0] for row in rows] for rows in again] == [[jobs[1][0]], [jobs[2][0]]]
+    assert counts(q) == ("0", "2", "1", "1", "0", "0")
+
+
 def poll_gives_one_job_or_no_row_and_finalize_ends_it():
     q = fresh()
     assert bus.sql("SELECT * FROM {}.poll('%s')" % q) == []
@@ -367,6 +378,7 @@ if __name__ == "__main__":
         a_batch_is_settled_job_by_job, a_retry_without_an_attempt_left_is_a_failure_with_a_dead_letter,
         an_abandoned_job_is_claimed_again_and_counted_and_refreshed,
         a_job_whose_workers_always_die_fails_without_another_run, suspects_are_claimed_alone,
+        a_lease_that_was_settled_in_part_is_given_back_beside_keys,
         poll_gives_one_job_or_no_row_and_finalize_ends_it,
         a_paused_queue_gives_nothing_and_a_limited_one_only_so_much,
         jobs_of_a_key_run_one_at_a_time_in_order_also_across_retries,

@@ -300,7 +300,13 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
     gone @schema@.jobs;
+    held boolean;
 BEGIN
+    -- Whoever gives the key back now waits for us, or we for them: one of us makes the next job due.
+    PERFORM FROM @schema@.job_data AS p
+    JOIN @schema@.key_holders AS h ON h.queue_id = p.queue_id AND h.key_hash = hashtextextended(p.key, p.queue_id)
+    WHERE p.id = job_cancel.id FOR KEY SHARE OF h;
+    held := FOUND;
     DELETE FROM @schema@.jobs AS j USING @schema@.job_data AS p
     WHERE p.id = job_cancel.id AND j.queue_id = p.queue_id AND j.priority = p.priority AND j.id = p.id
     RETURNING j.* INTO gone;
@@ -311,9 +317,8 @@ BEGIN
     VALUES (gone.id, gone.queue_id, gone.attempts, true, 'cancelled' || coalesce(': ' || reason, ''));
     DELETE FROM @schema@.dedups AS d USING @schema@.job_data AS p
     WHERE p.id = gone.id AND d.queue_id = gone.queue_id AND d.dedup = p.dedup AND d.job_id = gone.id;
-    IF gone.key_hash IS NOT NULL AND NOT EXISTS (
-        SELECT FROM @schema@.key_holders AS h WHERE h.queue_id = gone.queue_id AND h.key_hash = gone.key_hash) THEN
-        PERFORM @schema@.free_keys(gone.queue_id, ARRAY[gone.key_hash]);
+    IF gone.key_hash IS NOT NULL AND NOT held THEN
+        PERFORM @schema@.promote_keys(gone.queue_id, ARRAY[gone.key_hash]);
     END IF;
     RETURN 'cancelled';
 END
@@ -395,7 +400,7 @@ BEGIN
             SET state = 'discarded', reason = job_letters_mark.reason, resolved_at = clock_timestamp(),
                 resolved_by = session_user
             WHERE l.id = letter.id;
-            PERFORM @schema@.free_keys(h.queue_id, ARRAY[h.key_hash]) FROM @schema@.key_holders AS h
+            PERFORM @schema@.free_keys(h.queue_id, ARRAY[h.key_hash], ARRAY[h.job_id]) FROM @schema@.key_holders AS h
             WHERE h.queue_id = letter.queue_id AND h.job_id = letter.job_id AND h.on_hold;
         END IF;
         n := n + 1;

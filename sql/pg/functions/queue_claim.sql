@@ -190,7 +190,7 @@ BEGIN
                moment + coalesce(nullif(lease_ms, 0), q.abandon_after_ms) * interval '1 millisecond',
                coalesce(nullif(lease_ms, 0), q.abandon_after_ms), q.queue_id, bool_and(g.plain), worker,
                array_agg(g.id ORDER BY g.id), array_agg(g.attempts ORDER BY g.id),
-               CASE WHEN q.keyed THEN array_agg(g.key_hash ORDER BY g.id) END
+               CASE WHEN NOT bool_and(g.plain) THEN array_agg(g.key_hash ORDER BY g.id) END
         FROM gone AS g HAVING count(*) > 0
         RETURNING l.token, l.until
     )

@@ -1,9 +1,9 @@
--- free_keys(of_queue integer, hashes bigint[]) -> void
+-- promote_keys(of_queue integer, hashes bigint[]) -> void
 --
--- Gives keys back, and makes the earliest job that was set aside behind each of them due.
--- Reads, writes: key_holders, jobs.  Locks: the rows of the keys; one that a claim is just looking
--- at is waited for, so that what this claim sets aside is seen.
-CREATE OR REPLACE FUNCTION @schema@.free_keys(of_queue integer, hashes bigint[]) RETURNS void
+-- The earliest job of each of these keys is due now, if it was set aside; whoever claims it sees
+-- whether the key is free.
+-- Reads, writes: jobs.
+CREATE OR REPLACE FUNCTION @schema@.promote_keys(of_queue integer, hashes bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -11,10 +11,6 @@ SET jit = off
 SET enable_seqscan = off
 AS $howdah$
 BEGIN
-    DELETE FROM @schema@.key_holders AS h
-    USING (SELECT DISTINCT u.hash FROM unnest(hashes) AS u(hash) WHERE u.hash IS NOT NULL) AS g
-    WHERE h.queue_id = of_queue AND h.key_hash = g.hash;
-    -- A statement of its own: its snapshot is younger than the locks.
     UPDATE @schema@.jobs AS j SET due_at = clock_timestamp()
     FROM (SELECT DISTINCT u.hash FROM unnest(hashes) AS u(hash) WHERE u.hash IS NOT NULL) AS g,
          LATERAL (SELECT e.ctid, e.due_at FROM @schema@.jobs AS e
@@ -23,6 +19,27 @@ BEGIN
     IF FOUND THEN
         PERFORM @schema@.ring_queue(of_queue);
     END IF;
+END
+$howdah$;
+
+-- free_keys(of_queue integer, hashes bigint[], holders bigint[]) -> void
+--
+-- Gives keys back that these jobs hold, and makes the earliest job that was set aside behind each
+-- of them due.
+-- Reads, writes: key_holders, jobs.  Locks: the rows of the keys; one that a claim is just looking
+-- at is waited for, so that what this claim sets aside is seen.
+CREATE OR REPLACE FUNCTION @schema@.free_keys(of_queue integer, hashes bigint[], holders bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+AS $howdah$
+BEGIN
+    DELETE FROM @schema@.key_holders AS h USING unnest(hashes, holders) AS g(hash, job_id)
+    WHERE h.queue_id = of_queue AND h.key_hash = g.hash AND h.job_id = g.job_id;
+    -- A statement of its own: its snapshot is younger than the locks.
+    PERFORM @schema@.promote_keys(of_queue, hashes);
 END
 $howdah$;
 
@@ -55,6 +72,7 @@ BEGIN
         WHERE NOT r.plain AND p.id = r.id AND d.queue_id = p.queue_id AND d.dedup = p.dedup AND d.job_id = p.id;
         FOR one IN SELECT r.queue_id, q.hold_key,
                           array_agg(r.key_hash) FILTER (WHERE NOT (q.hold_key AND r.verdict <> 0)) AS freed,
+                          array_agg(r.id) FILTER (WHERE NOT (q.hold_key AND r.verdict <> 0)) AS freeing,
                           array_agg(r.id) FILTER (WHERE q.hold_key AND r.verdict <> 0) AS holding
                    FROM unnest(ended) AS r JOIN @schema@.queues AS q ON q.queue_id = r.queue_id
                    WHERE r.key_hash IS NOT NULL GROUP BY r.queue_id, q.hold_key LOOP
@@ -63,7 +81,7 @@ BEGIN
             WHERE r.id = ANY (one.holding) AND h.queue_id = one.queue_id AND h.key_hash = r.key_hash
               AND h.job_id = r.id;
             IF one.freed IS NOT NULL THEN
-                PERFORM @schema@.free_keys(one.queue_id, one.freed);
+                PERFORM @schema@.free_keys(one.queue_id, one.freed, one.freeing);
             END IF;
         END LOOP;
     END IF;
@@ -96,9 +114,10 @@ BEGIN
     JOIN @schema@.queues AS q ON q.queue_id = r.queue_id
     JOIN @schema@.job_data AS p ON p.id = r.id;
     -- Mostly the job is its key's earliest itself; not so if an earlier one was tried again.
-    FOR one IN SELECT r.queue_id, array_agg(r.key_hash) AS freed FROM unnest(given) AS r
+    FOR one IN SELECT r.queue_id, array_agg(r.key_hash) AS freed, array_agg(r.id) AS freeing
+               FROM unnest(given) AS r
                WHERE r.key_hash IS NOT NULL GROUP BY r.queue_id LOOP
-        PERFORM @schema@.free_keys(one.queue_id, one.freed);
+        PERFORM @schema@.free_keys(one.queue_id, one.freed, one.freeing);
     END LOOP;
 END
 $howdah$;

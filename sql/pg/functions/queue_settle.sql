@@ -26,7 +26,7 @@ BEGIN
         DELETE FROM @schema@.leases AS l USING rest AS r
         WHERE l.token = r.token AND l.part = r.part AND r.ids IS NULL
     ), cut AS (
-        UPDATE @schema@.leases AS l SET ids = r.ids, attempts = r.attempts FROM rest AS r
+        UPDATE @schema@.leases AS l SET ids = r.ids, attempts = r.attempts, keys = NULL FROM rest AS r
         WHERE l.token = r.token AND l.part = r.part AND r.ids IS NOT NULL
     ), logged AS (
         INSERT INTO @schema@.event_log (job_id, started_at, queue_id, attempts, failed, worker)
