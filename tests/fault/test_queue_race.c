@@ -1,8 +1,9 @@
 /*
  * test_queue_race.c - the proof of the work queue: eight workers, by hand and by howdah_worker, in
- * processes that are killed, stopped for longer than their leases, and started again all the time;
- * on PostgreSQL their sessions are ended as well.  Jobs have keys, dedup keys, priorities, delays;
- * some fail, some want to be tried again, some kill whoever runs them.
+ * processes that are killed (at random and at named points), stopped for longer than their leases,
+ * and started again all the time; on PostgreSQL their sessions are ended as well.  Jobs have keys,
+ * dedup keys, priorities, delays; some fail, some want to be tried again, some kill whoever runs
+ * them.
  *
  * Afterwards: what was pushed is in the history, once; stale acknowledgements accepted 0; two live
  * owners of one job or key 0; jobs that ran more often than their attempts 0; jobs of a key out of
@@ -45,7 +46,7 @@ typedef struct stage {
     int kills;
     int stops;
     int sessions;
-    int deaths; /* of those that a job killed */
+    int deaths; /* of those that a job killed, or a named point */
     int counted;
 } stage;
 
@@ -145,7 +146,7 @@ static int64_t left_in(const howdah_queue_info *info)
 
 /* ---- what befalls the workers */
 
-/* Nobody ends but by a kill: ours, or that of a job. */
+/* Nobody ends but by a kill: ours, that of a job, or at a named point. */
 static void bury(stage *s, int i, int status)
 {
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
@@ -308,8 +309,9 @@ static void every_job_ends_once_in_order_by_its_owner(void **state)
     wait_until_empty(s);
     (void)usleep(700000); /* for late ones, whose leases are over */
     dismiss_workers(s);
-    print_message("# killed %d, stopped %d, %d died of a job, %d sessions ended\n", s->kills,
-                  s->stops, s->deaths, s->sessions);
+    print_message(
+        "# killed %d, stopped %d, %d died of a job or at a named point, %d sessions ended\n",
+        s->kills, s->stops, s->deaths, s->sessions);
     qr_check(s->bus);
     assert_int_equal(atomic_load(&qr_all->odd), 0);
 }
