@@ -176,7 +176,7 @@ static void push_some(pusher *p, size_t n)
         } else {
             qr_pushed *known = &qr_all->pushed[pushed[i].id];
 
-            known->kind = (int8_t)drafts[i].kind;
+            known->kind = drafts[i].kind;
             known->key = drafts[i].key_no;
             atomic_store(&known->stored, true);
             (void)atomic_fetch_add(&qr_all->stored, 1);

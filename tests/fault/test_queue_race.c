@@ -435,14 +435,12 @@ static void a_job_that_kills_its_worker_fails_and_takes_nobody_with_it(void **st
 static int64_t wrong_by_s;
 
 /* The library's clock_gettime() is this one: it is linked before that of the system. */
-int clock_gettime(clockid_t id, struct timespec *ret);
-
-int clock_gettime(clockid_t id, struct timespec *ret)
+int clock_gettime(clockid_t clock_id, struct timespec *tp)
 {
-    int result = (int)syscall(SYS_clock_gettime, id, ret);
+    int result = (int)syscall(SYS_clock_gettime, clock_id, tp);
 
-    if (id == CLOCK_REALTIME)
-        ret->tv_sec += (time_t)wrong_by_s;
+    if (clock_id == CLOCK_REALTIME)
+        tp->tv_sec += (time_t)wrong_by_s;
     return result;
 }
 
