@@ -293,7 +293,7 @@ static void every_job_ends_once_in_order_by_its_owner(void **state)
     int64_t give_up;
 
     s->arena.jobs = number_of("HOWDAH_RACE_JOBS", 2000);
-    s->arena.seconds = number_of("HOWDAH_RACE_SECONDS", 4);
+    s->arena.seconds = number_of("HOWDAH_RACE_SECONDS", 3);
     give_up = pgt_now_ms() + s->arena.seconds * 1000 * 4 + 2LL * PATIENCE_MS;
     set_queue(s, QR_ATTEMPTS);
     for (int i = 0; i < QR_WORKERS; i++)
