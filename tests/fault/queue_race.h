@@ -54,7 +54,7 @@ typedef struct qr_note {
 /* What the pushers know of a job. */
 typedef struct qr_pushed {
     atomic_bool stored;
-    int8_t kind;
+    int32_t kind;
     int32_t key;
 } qr_pushed;
 

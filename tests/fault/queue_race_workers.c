@@ -176,7 +176,7 @@ static void push_some(pusher *p, size_t n)
         } else {
             qr_pushed *known = &qr_all->pushed[pushed[i].id];
 
-            known->kind = (int8_t)drafts[i].kind;
+            known->kind = drafts[i].kind;
             known->key = drafts[i].key_no;
             atomic_store(&known->stored, true);
             (void)atomic_fetch_add(&qr_all->stored, 1);
@@ -393,11 +393,28 @@ static void be_silent(void *ctx, int level, const char *message)
     (void)message;
 }
 
+/* Some are killed where it matters most, by themselves; see base/fault.h. */
+static void choose_end(void)
+{
+    static const char *const points[] = {
+        "worker.turn_committed",
+        "sqlite.queue_before_commit",
+        "sqlite.queue_after_commit",
+    };
+    char text[64];
+
+    if (pick(3) == 0) {
+        (void)snprintf(text, sizeof text, "%s:kill@%u", points[pick(3)], 1 + pick(40));
+        (void)setenv("HOWDAH_FAILPOINT", text, 1);
+    }
+}
+
 void qr_be_worker(const qr_arena *arena, int me)
 {
     howdah_bus *bus;
     char name[32];
 
+    choose_end();
     howdah_set_log(be_silent, NULL); /* lost leases are what this is about */
     bus = qr_open(arena, "race");
     (void)snprintf(name, sizeof name, "w%d-%d", me, (int)getpid());
