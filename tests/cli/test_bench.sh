@@ -192,6 +192,10 @@ an_interrupt_leaves_nothing_behind() {
 }
 
 # On PostgreSQL somebody ends the sessions; on SQLite nobody waits for the other, which may go well.
+_has_sessions() {
+    [ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE application_name = '$1'")" -ge "$2" ]
+}
+
 a_failure_leaves_nothing_behind() {
     code=0
     if on_sqlite; then
@@ -201,7 +205,8 @@ a_failure_leaves_nothing_behind() {
         name=bench_$(random_hex)
         "$HOWDAH" bench append --clients 2 --seconds 60 --set application_name="$name" >out 2>err &
         pid=$!
-        sleep 2
+        # The bus that watches, and two clients.
+        wait_until _has_sessions "$name" 3
         sql "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
             WHERE application_name = '$name'" >killed
         wait $pid || code=$?
