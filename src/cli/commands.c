@@ -203,6 +203,12 @@ static const char bench_about[] =
     "end.  --ceiling compares with the barest statements that do the same, and fanout with a "
     "bus that nobody listens to.";
 
+static const char verify_about[] =
+    "Looks at a live store, without holding anybody up: whether every job that was pushed is in "
+    "exactly one place, keys and dedup keys belong to jobs that are there, and subscriptions are "
+    "at "
+    "a place that the log has.  Exit code 1 when something is wrong.";
+
 static const char append_about[] =
     "The payload is JSON, kept to the letter; - reads it from stdin, @FILE from a file; "
     "without one it is {}.  The answer is the event's position.\n\n"
@@ -481,6 +487,14 @@ const cli_command cli_commands[] = {
      .about = "Says what to do about each finding.  Exit code 1 when something is broken.",
      .examples = {"howdah doctor", "howdah doctor --store postgres://app@db/shop"},
      .run = cmd_doctor},
+    {.name = "verify",
+     .group = "Look after it",
+     .summary = "check that what is stored holds together",
+     .usage = {"verify"},
+     .about = verify_about,
+     .examples = {"howdah verify",
+                  "howdah verify --json | jq -r 'select(.verdict == \"bad\").message'"},
+     .run = cmd_verify},
     {.name = "bench",
      .group = "Look after it",
      .summary = "measure appends, reads and deliveries against their ceiling",

@@ -56,6 +56,7 @@ int cmd_bindings(struct cli_context *cli, int argc, char **argv);
 int cmd_import(struct cli_context *cli, int argc, char **argv);
 int cmd_status(struct cli_context *cli, int argc, char **argv);
 int cmd_doctor(struct cli_context *cli, int argc, char **argv);
+int cmd_verify(struct cli_context *cli, int argc, char **argv);
 int cmd_settings(struct cli_context *cli, int argc, char **argv);
 int cmd_completion(struct cli_context *cli, int argc, char **argv);
 int cmd_help(struct cli_context *cli, int argc, char **argv);

@@ -212,6 +212,9 @@ typedef struct hw_binding {
 
 typedef int (*hw_binding_fn)(void *ctx, const hw_binding *binding);
 
+/* Something that verify() found: so many of this queue. */
+typedef int (*hw_wrong_fn)(void *ctx, hw_str queue, hw_str what, int64_t n);
+
 typedef struct hw_queue_ops {
     /*
      * Stores the jobs in one transaction, ids ascending, and rings; makes the queue if there is
@@ -257,6 +260,9 @@ typedef struct hw_queue_ops {
     int (*job_retry)(struct hw_store *store, int64_t id, howdah_error *reterr);
     int (*log)(struct hw_store *store, const hw_log_query *query, hw_job_fn fn, void *ctx,
                howdah_error *reterr);
+
+    /* Looks, at one moment, for what must not be (I1, I4): fn is called for each kind of it. */
+    int (*verify)(struct hw_store *store, hw_wrong_fn fn, void *ctx, howdah_error *reterr);
 
     /* ---- bindings */
 

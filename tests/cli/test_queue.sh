@@ -247,6 +247,25 @@ a_terminal_shows_tables_and_sentences() {
     has out "mail: 1 job removed"
 }
 
+verify_says_that_all_is_well_and_what_is_not() {
+    run 0 verify
+    equals "$(lines out)" 2
+    run 0 push mail '{"n":1}'
+    run 0 push mail '{"n":2}'
+    run 0 verify
+    equals "$(tail -n 1 out)" '{"verdict":"good","check":"jobs","message":"each of 2 is in one place","advice":""}'
+    if on_sqlite; then
+        sql "DELETE FROM howdah_jobs WHERE id = 2"
+    else
+        sql "DELETE FROM howdah.jobs WHERE id = 2"
+    fi
+    run 1 verify
+    has out "queue mail: 1 jobs are nowhere: not ready, not under a lease, not in the history"
+    in_terminal 100 "NO_COLOR=1 '$HOWDAH' verify"
+    has out "1 broken, 0 to look at"
+    run 2 verify more
+}
+
 wrong_usage_is_refused() {
     run 2 queue
     has err "there are: ls show set pause resume purge"

@@ -638,6 +638,69 @@ static void a_turn_that_fails_is_done_or_not_and_hands_nothing_over(void **state
     }
 }
 
+/* ---- verify */
+
+/* What was found: "queue: n what", one a line. */
+static int note_wrong(void *ctx, hw_str queue, hw_str what, int64_t n)
+{
+    char *text = ctx;
+    size_t len = strlen(text);
+
+    (void)snprintf(text + len, 1000 - len, "%.*s: %lld %.*s\n", (int)queue.len, queue.s,
+                   (long long)n, (int)what.len, what.s);
+    return 0;
+}
+
+static void expect_wrong(const ss *t, const char *wanted)
+{
+    char text[1000] = "";
+
+    ok(jobs_ops(t)->verify(t->store, note_wrong, text, &ss_error));
+    assert_string_equal(text, wanted);
+}
+
+static void nothing_is_wrong_with_jobs_in_every_place(void **state)
+{
+    ss *t = *state;
+    hw_push keyed = a_job("2");
+    batch b;
+
+    expect_wrong(t, "");
+    keyed.key = S("k");
+    keyed.dedup = S("d");
+    (void)push(t, keyed);
+    keyed.dedup = HW_STR_NULL;
+    for (int i = 0; i < 3; i++) {
+        (void)push(t, keyed);
+        (void)push(t, a_job("1"));
+    }
+    expect_wrong(t, "");
+    b = claim(t, 3);
+    expect_wrong(t, "");
+    complete(t, &b.jobs[0]);
+    fail_for_good(t, &b.jobs[1], "x");
+    expect_wrong(t, "");
+}
+
+static void a_job_that_is_nowhere_or_in_two_places_is_found(void **state)
+{
+    ss *t = *state;
+    kept_job k;
+
+    for (int i = 1; i <= 3; i++)
+        (void)push(t, a_job("1"));
+    k = claim_one(t, "1");
+    complete(t, &k);
+    ss_sql(t, "DELETE FROM {jobs} WHERE id = (SELECT max(id) FROM {jobs})");
+    expect_wrong(t, "q: 1 jobs are nowhere: not ready, not under a lease, not in the history\n");
+    ss_sql(t, "UPDATE {event_log} SET job_id = (SELECT max(id) FROM {jobs})");
+    expect_wrong(t, "q: 1 jobs are in two places at once\n"
+                    "q: 2 jobs are nowhere: not ready, not under a lease, not in the history\n");
+    ss_sql(t, "DELETE FROM {job_data}");
+    expect_wrong(t, "q: 1 jobs are in two places at once\n"
+                    "q: 1 jobs have no payload\n");
+}
+
 ss_group ss_queue_admin_tests(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -663,6 +726,8 @@ ss_group ss_queue_admin_tests(void)
         SS_TEST(a_job_that_is_leased_or_completed_is_not_tried_again),
         SS_TEST(a_failed_job_is_not_tried_again_while_another_has_its_dedup_key),
         SS_TEST(letters_of_jobs_and_of_subscriptions_do_not_share_an_id),
+        SS_TEST(nothing_is_wrong_with_jobs_in_every_place),
+        SS_TEST(a_job_that_is_nowhere_or_in_two_places_is_found),
         SS_TEST(a_push_that_fails_is_stored_or_not_and_repeated_by_its_dedup_key),
         SS_TEST(a_turn_that_fails_is_done_or_not_and_hands_nothing_over),
     };

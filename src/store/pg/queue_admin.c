@@ -376,6 +376,22 @@ static int maintain(hw_store *store, hw_str queue, bool *ret_more, howdah_error 
     return s;
 }
 
+static int verify(hw_store *store, hw_wrong_fn fn, void *ctx, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_QUEUE_VERIFY};
+    PGresult *r = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s >= 0)
+        s = hw_pg_query(pg, &call, &r, reterr);
+    for (int i = 0; s >= 0 && i < PQntuples(r); i++)
+        if (fn(ctx, hw_pg_get_str(r, i, 0), hw_pg_get_str(r, i, 1), hw_pg_get_int8(r, i, 2)) != 0)
+            break;
+    PQclear(r);
+    return s;
+}
+
 const hw_queue_ops hw_pg_queue_ops = {
     .push = hw_pg_push,
     .turn = hw_pg_turn,
@@ -389,6 +405,7 @@ const hw_queue_ops hw_pg_queue_ops = {
     .job_cancel = job_cancel,
     .job_retry = job_retry,
     .log = job_log,
+    .verify = verify,
     .bind = hw_pg_queue_bind,
     .unbind = hw_pg_queue_unbind,
     .bindings = hw_pg_queue_bindings,

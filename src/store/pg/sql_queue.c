@@ -127,6 +127,7 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                             " q.failed, q.purged, q.oldest_age_ms, q.dead_letters"
                             " FROM @schema@.queue_states($1) AS q",
                             TYPES(text_type)},
+    [HW_PG_QUEUE_VERIFY] = {"SELECT f.queue, f.what, f.n FROM @schema@.queue_findings() AS f", NULL, 0},
     [HW_PG_QUEUE_PURGE] = {"SELECT @schema@.queue_purge($1)", TYPES(text_type)},
     [HW_PG_QUEUE_BIND] = {"SELECT @schema@.queue_bind($1, $2, $3, $4, $5, $6)", TYPES(bind_types)},
     [HW_PG_QUEUE_UNBIND] = {"SELECT @schema@.queue_unbind($1, $2)", TYPES(unbind_types)},

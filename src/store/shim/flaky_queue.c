@@ -155,6 +155,13 @@ static int flaky_bind(hw_store *store, const hw_binding *binding, int64_t high,
     return c.status;
 }
 
+static int flaky_verify(hw_store *store, hw_wrong_fn fn, void *ctx, howdah_error *reterr)
+{
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
+
+    return QUEUE_FORWARD(&c, verify, fn, ctx);
+}
+
 static int flaky_unbind(hw_store *store, hw_str queue, hw_str pattern, howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_WRITES, reterr);
@@ -193,6 +200,7 @@ const hw_queue_ops hw_flaky_queue_ops = {
     .log = flaky_log,
     .bind = flaky_bind,
     .unbind = flaky_unbind,
+    .verify = flaky_verify,
     .bindings = flaky_bindings,
     .route = flaky_route,
 };

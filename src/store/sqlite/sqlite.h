@@ -424,7 +424,7 @@ int hw_sqlite_pass_key(hw_sqlite_jobs *jobs, int64_t queue_id, hw_str key, howda
 /* The job's key, if it holds one, is free. */
 int hw_sqlite_end_hold(hw_sqlite_jobs *jobs, int64_t job_id, howdah_error *reterr);
 
-/* ---- queue_admin.c, queue_read.c */
+/* ---- queue_admin.c, queue_read.c, queue_verify.c */
 
 int hw_sqlite_queue_maintain(hw_store *base, hw_str queue, bool *ret_more, howdah_error *reterr);
 int hw_sqlite_queue_put(hw_store *base, hw_str queue, const hw_queue_settings *settings,
@@ -441,6 +441,7 @@ int hw_sqlite_mark_job_letter(hw_sqlite *store, int64_t id, hw_letter_state stat
                               howdah_error *reterr);
 int hw_sqlite_queue_load(hw_store *base, hw_str queue, hw_queue_row_fn fn, void *ctx,
                          howdah_error *reterr);
+int hw_sqlite_queue_verify(hw_store *base, hw_wrong_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_queue_list(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_job_load(hw_store *base, int64_t id, hw_job_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_queue_log(hw_store *base, const hw_log_query *query, hw_job_fn fn, void *ctx,
