@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/mem.h"
 #include "bus/bus.h"
 #include "bus/queue.h"
 #include "bus/subscription.h"
@@ -81,6 +82,7 @@ typedef struct places {
     place *list;
     size_t n;
     size_t room;
+    bool full; /* no memory for the next */
 } places;
 
 static int on_subscription(void *ctx, const hw_sub_row *row)
@@ -91,8 +93,10 @@ static int on_subscription(void *ctx, const hw_sub_row *row)
         size_t room = p->room ? 2 * p->room : 16;
         place *list = hw_realloc(p->list, room * sizeof *list);
 
-        if (!list)
+        if (!list) {
+            p->full = true;
             return 1;
+        }
         p->list = list;
         p->room = room;
     }
@@ -123,10 +127,12 @@ static int verify_place(verification *v, const place *p, howdah_error *reterr)
 
 static int verify_places(verification *v, howdah_error *reterr)
 {
-    places p = {NULL, 0, 0};
+    places p = {NULL, 0, 0, false};
     char message[80];
     int s = hw_sub_ops_of(v->bus)->list(v->bus->store, on_subscription, &p, reterr);
 
+    if (s >= 0 && p.full)
+        s = hw_fail_no_memory(reterr);
     v->wrong = 0;
     for (size_t i = 0; s >= 0 && i < p.n && !v->stop; i++)
         s = verify_place(v, &p.list[i], reterr);
