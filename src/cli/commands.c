@@ -537,7 +537,7 @@ const cli_command *cli_command_find(const char *name)
 
 bool cli_command_is_later(const char *name)
 {
-    static const char *const later[] = {"verify", "serve"};
+    static const char *const later[] = {"serve"};
 
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (strcmp(later[i], name) == 0)

@@ -40,7 +40,7 @@ every_option_of_a_push_is_kept() {
         "('scheduled', 0, 9, -5, 'c7', 'once')"
     equals "$(_json 'd["correlation_id"], d["causation_id"], d["headers"]')" \
         "('o7', '0190a5c8-7b1e-7cc0-8000-1f2e3d4c5b6a', {'a': '1', 'b': 'x=y'})"
-    equals "$(_json '" ".join(d)')" "id queue status attempts max_attempts priority token worker key dedup correlation_id causation_id event_sequence created_at due_at started_at lease_until finished_at position suspect error result data headers"
+    equals "$(_json '" ".join(d)')" "id queue status attempts max_attempts priority token worker key dedup correlation_id causation_id event_sequence type stream created_at due_at started_at lease_until finished_at position suspect error result data headers"
     run 0 push mail --run-at 2030-01-31T09:30:00+01:00
     run 0 job show 2
     equals "$(field due_at)" 2030-01-31T08:30:00.000000Z
@@ -257,11 +257,11 @@ verify_says_that_all_is_well_and_what_is_not() {
     if on_sqlite; then
         sql "DELETE FROM howdah_jobs WHERE id = 2"
     else
-        sql "DELETE FROM howdah.jobs WHERE id = 2"
+        sql "DELETE FROM $HOWDAH_SCHEMA.jobs WHERE id = 2"
     fi
     run 1 verify
     has out "queue mail: 1 jobs are nowhere: not ready, not under a lease, not in the history"
-    in_terminal 100 "NO_COLOR=1 '$HOWDAH' verify"
+    in_terminal 100 "NO_COLOR=1 '$HOWDAH' verify || :"
     has out "1 broken, 0 to look at"
     run 2 verify more
 }
