@@ -191,11 +191,11 @@ an_interrupt_leaves_nothing_behind() {
     _interrupt 2 fanout --seconds 60 --clients 3 --ceiling
 }
 
-# On PostgreSQL somebody ends the sessions; on SQLite nobody waits for the other, which may go well.
 _has_sessions() {
     [ "$(sql "SELECT count(*) FROM pg_stat_activity WHERE application_name = '$1'")" -ge "$2" ]
 }
 
+# On PostgreSQL somebody ends the sessions; on SQLite nobody waits for the other, which may go well.
 a_failure_leaves_nothing_behind() {
     code=0
     if on_sqlite; then

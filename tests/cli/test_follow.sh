@@ -19,7 +19,7 @@ it_starts_with_now_and_shows_each_event_as_it_appears() {
     : >live
     "$HOWDAH" follow --timeout 20s >live 2>follow.err &
     pid=$!
-    sleep 3
+    sleep 3 # nothing tells that it has found its start
     run 0 append a a.b '{"n":1}'
     _wait_lines live 1
     run 0 append a a.b '{"n":2}'

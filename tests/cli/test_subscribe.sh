@@ -222,7 +222,7 @@ a_running_one_hears_of_a_pause_and_of_its_end() {
     run 0 append s t
     wait_lines live 1
     run 0 sub pause a --reason "a release"
-    sleep 4
+    sleep 4 # the row says paused at once; that the owner has heard of it, nothing says
     run 0 append s t
     sleep 0.5
     equals "$(_sequences live)" "1 "
@@ -309,6 +309,7 @@ in_a_terminal_a_standby_says_so_once() {
 
 ctrl_c_typed_in_the_terminal_ends_it() {
     events 1
+    # Nothing tells that it handles signals by now.
     { sleep 4; printf '\003'; sleep 1; } |
         timeout 20 script -qec "trap : INT; '$HOWDAH' subscribe a; echo code=\$?" /dev/null >out || :
     has out "code=130"

@@ -153,6 +153,7 @@ ctrl_c_typed_in_the_terminal_ends_a_follower() {
     code=0
     # The shell between gets the signal too; whether it outlives it without a trap depends on which
     # shell it is, and script takes $SHELL.
+    # Nothing tells that it handles signals by now.
     { sleep 4; printf '\003'; sleep 1; } |
         timeout 20 script -qec "trap : INT; '$HOWDAH' follow; echo code=\$?" /dev/null >out || code=$?
     has out "code=130"
