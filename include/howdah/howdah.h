@@ -949,8 +949,19 @@ HOWDAH_API int howdah_doctor(const char *url, const howdah_settings *settings,
                              int (*fn)(void *ctx, const howdah_finding *finding), void *ctx,
                              howdah_error *reterr);
 
+/*
+ * Whether what is stored holds together, on a live store: every job that was pushed is in exactly
+ * one place, keys and dedup keys belong to jobs that are there, subscriptions are at a place that
+ * the log has.  Only reads.  HOWDAH_OK when every check ran, whatever it found; fn's non-zero
+ * result ends it.
+ */
+HOWDAH_API int howdah_verify(howdah_bus *bus, int (*fn)(void *ctx, const howdah_finding *finding),
+                             void *ctx, howdah_error *reterr);
+
 #ifdef __cplusplus
 }
 #endif
+
+#include <howdah/howdah_queue.h> /* the work queue: the last part of this interface */
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * howdah_pg.h - append inside the caller's own PostgreSQL transaction.
+ * howdah_pg.h - append, push and complete inside the caller's own PostgreSQL transaction.
  *
  * The connection and the transaction are the caller's: the library sends its
  * statements on it, between the caller's, and neither begins nor commits.  The
@@ -33,6 +33,20 @@ HOWDAH_MUST_CHECK int howdah_pg_append(PGconn *conn, const char *schema,
                                        const howdah_event *const *events, size_t n,
                                        const howdah_append_options *options,
                                        howdah_position *ret_positions, howdah_error *reterr);
+
+/*
+ * As howdah_push_batch() and howdah_complete(), on conn, under the same conditions: jobs exist, and
+ * a job is over, when and only when the caller's transaction commits.  Completing a job in the
+ * transaction of its effects makes both happen exactly once: LOST means that the lease is
+ * another's, and the effects have to be rolled back.
+ */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_pg_push(PGconn *conn, const char *schema, const char *queue,
+                                     const howdah_new_job *const *jobs, size_t n,
+                                     howdah_pushed *ret_pushed, howdah_error *reterr);
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_pg_complete(PGconn *conn, const char *schema, int64_t id,
+                                         int64_t token, const char *result, howdah_error *reterr);
 
 /*
  * Inside the handler of a HOWDAH_CHECKPOINT_TRANSACTIONAL subscription: the connection whose open

@@ -1,5 +1,5 @@
 /*
- * howdah_sqlite.h - append inside the caller's own SQLite transaction.
+ * howdah_sqlite.h - append, push and complete inside the caller's own SQLite transaction.
  *
  * The log lives in the caller's database file beside the caller's tables (its
  * tables are named howdah_...).  The events exist when, and only when, the
@@ -28,6 +28,20 @@ HOWDAH_API
 HOWDAH_MUST_CHECK int howdah_sqlite_append(sqlite3 *db, const howdah_event *const *events, size_t n,
                                            const howdah_append_options *options,
                                            howdah_position *ret_positions, howdah_error *reterr);
+
+/*
+ * As howdah_push_batch() and howdah_complete(), on db, under the same conditions: jobs exist, and a
+ * job is over, when and only when the caller's transaction commits.  Completing a job in the
+ * transaction of its effects makes both happen exactly once: LOST means that the lease is
+ * another's, and the effects have to be rolled back.
+ */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_sqlite_push(sqlite3 *db, const char *queue,
+                                         const howdah_new_job *const *jobs, size_t n,
+                                         howdah_pushed *ret_pushed, howdah_error *reterr);
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_sqlite_complete(sqlite3 *db, int64_t id, int64_t token,
+                                             const char *result, howdah_error *reterr);
 
 /*
  * Inside the handler of a HOWDAH_CHECKPOINT_TRANSACTIONAL subscription: the connection whose open

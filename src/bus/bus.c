@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -12,7 +13,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/text.h"
+#include "bus/queue.h"
 #include "bus/subscription.h"
 
 static int new_bus(const howdah_settings *settings, howdah_bus **ret_bus, howdah_error *reterr)
@@ -137,6 +140,7 @@ void howdah_close(howdah_bus *bus)
         return;
     if (bus->service && hw_service_close(bus, &err) < 0)
         hw_log(HOWDAH_LOG_WARN, "closing the bus: %s", err.message);
+    hw_queues_close(bus);
     if (bus->store)
         bus->store->ops->close(bus->store);
     if (bus->interrupt.fd >= 0)
@@ -175,6 +179,16 @@ void howdah_resume(howdah_bus *bus)
     if (bus && bus->interrupt.fd >= 0 && read(bus->interrupt.fd, &count, sizeof count) < 0) {
         /* EAGAIN: it was not interrupted. */
     }
+}
+
+void hw_bus_sign(char ret_text[HW_SIGNATURE_SIZE])
+{
+    char host[64] = "";
+
+    if (gethostname(host, sizeof host - 1) != 0)
+        host[0] = '\0';
+    (void)snprintf(ret_text, HW_SIGNATURE_SIZE, "%.60s/%ld/%08x", host, (long)getpid(),
+                   (unsigned)hw_random_u32());
 }
 
 int hw_sleep(const hw_interrupt *interrupt, int64_t ms, howdah_error *reterr)

@@ -11,6 +11,7 @@
 typedef int (*hw_open_fn)(void *ctx, hw_store **ret_store, howdah_error *reterr);
 
 struct hw_service;
+struct hw_queues;
 
 struct howdah_bus {
     hw_store *store;
@@ -25,11 +26,16 @@ struct howdah_bus {
     hw_open_fn open_store;
     void *open_ctx;
     struct hw_service *service; /* subscriptions; NULL before the first */
+    struct hw_queues *queues;   /* the work queue; NULL before its first use */
 };
 
 /* A bus over a store that exists already (a shim, a caller's connection); takes it over. */
 int hw_bus_over(hw_store *store, const howdah_settings *settings, howdah_bus **ret_bus,
                 howdah_error *reterr);
+
+/* Host, process and a random number: how a handle signs what it owns, for people. */
+#define HW_SIGNATURE_SIZE 96
+void hw_bus_sign(char ret_text[HW_SIGNATURE_SIZE]);
 
 /* Sleeps up to ms, less when interrupted: HOWDAH_OK or HOWDAH_INTERRUPTED. */
 int hw_sleep(const hw_interrupt *interrupt, int64_t ms, howdah_error *reterr);

@@ -1,11 +1,11 @@
-/* caller.c - the stores' own handles: appends in the caller's transaction, a handler's transaction.
- */
+/* caller.c - the stores' own handles: what is done in the caller's transaction, and a handler's. */
 #include <howdah/howdah_pg.h>
 #include <howdah/howdah_sqlite.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "bus/bus.h"
+#include "bus/queue.h"
 #include "bus/subscription.h"
 #include "engine/rules.h"
 #include "store/pg/pg.h"
@@ -60,6 +60,95 @@ int howdah_sqlite_append(sqlite3 *db, const howdah_event *const *events, size_t 
     s = hw_sqlite_wrap(db, &store, reterr);
     return s < 0 ? s : append_and_unwrap(store, events, n, options, ret_positions, reterr);
 }
+
+/* ---- jobs */
+
+typedef struct job_call {
+    const char *queue; /* a push, */
+    const howdah_new_job *const *jobs;
+    size_t n;
+    howdah_pushed *ret_pushed;
+    const howdah_settlement *settlement; /* or, unless NULL, the end of a job */
+} job_call;
+
+static int check_push(const void *handle, const job_call *call, howdah_error *reterr)
+{
+    if (!handle || (call->n > 0 && !call->jobs))
+        return hw_fail(reterr, HOWDAH_MISUSE, "a job in a transaction: an argument is NULL");
+    return HOWDAH_OK;
+}
+
+static int call_and_unwrap(hw_store *store, const job_call *call, howdah_error *reterr)
+{
+    int s;
+
+    if (!store->ops->queue)
+        s = hw_fail(reterr, HOWDAH_MISUSE, "this store has no work queue");
+    else if (call->settlement)
+        s = hw_settle_one(store, call->settlement, reterr);
+    else
+        s = hw_push_to(store, HW_PAYLOAD_DEFAULT, hw_str_of(call->queue), call->jobs, call->n,
+                       call->ret_pushed, reterr);
+    store->ops->close(store);
+    return s;
+}
+
+static int pg_call(PGconn *conn, const char *schema, const job_call *call, howdah_error *reterr)
+{
+    hw_store *store = NULL;
+    int s = check_push(conn, call, reterr);
+
+    if (s >= 0)
+        s = hw_pg_wrap(conn, schema ? schema : "howdah", &store, reterr);
+    if (s >= 0)
+        s = call_and_unwrap(store, call, reterr);
+    if (s < 0 && reterr && conn && PQstatus(conn) == CONNECTION_BAD)
+        reterr->flags |= HOWDAH_HANDLE_DEAD;
+    return s;
+}
+
+static int sqlite_call(sqlite3 *db, const job_call *call, howdah_error *reterr)
+{
+    hw_store *store = NULL;
+    int s = check_push(db, call, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_wrap(db, &store, reterr);
+    return s < 0 ? s : call_and_unwrap(store, call, reterr);
+}
+
+int howdah_pg_push(PGconn *conn, const char *schema, const char *queue,
+                   const howdah_new_job *const *jobs, size_t n, howdah_pushed *ret_pushed,
+                   howdah_error *reterr)
+{
+    return pg_call(conn, schema, &(job_call){queue, jobs, n, ret_pushed, NULL}, reterr);
+}
+
+int howdah_sqlite_push(sqlite3 *db, const char *queue, const howdah_new_job *const *jobs, size_t n,
+                       howdah_pushed *ret_pushed, howdah_error *reterr)
+{
+    return sqlite_call(db, &(job_call){queue, jobs, n, ret_pushed, NULL}, reterr);
+}
+
+int howdah_pg_complete(PGconn *conn, const char *schema, int64_t id, int64_t token,
+                       const char *result, howdah_error *reterr)
+{
+    howdah_settlement one = {
+        .id = id, .token = token, .verdict = HOWDAH_VERDICT_COMPLETE, .text = result};
+
+    return pg_call(conn, schema, &(job_call){.settlement = &one}, reterr);
+}
+
+int howdah_sqlite_complete(sqlite3 *db, int64_t id, int64_t token, const char *result,
+                           howdah_error *reterr)
+{
+    howdah_settlement one = {
+        .id = id, .token = token, .verdict = HOWDAH_VERDICT_COMPLETE, .text = result};
+
+    return sqlite_call(db, &(job_call){.settlement = &one}, reterr);
+}
+
+/* ---- handlers */
 
 /* The transaction of the handler that runs, if it has one, and on that store. */
 static void *handle_of(const howdah_delivery *delivery, const char *store)

@@ -301,18 +301,27 @@ int hw_feed_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_owed, howdah_
 
 /* ------------------------------------------------------------------ rounds */
 
-/* Payloads are fetched of what some subscription wants. */
+/* As a pattern: no type is empty. */
+#define NO_PAYLOAD HW_STR_LIT("")
+
+/* Payloads are fetched of what some subscription wants; routers want none. */
 static size_t wanted_patterns(const howdah_bus *bus, hw_str *out, size_t room)
 {
+    bool routers = false;
     size_t n = 0;
 
     for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
         if (sub->phase != HW_PHASE_BEHIND && sub->phase != HW_PHASE_HEAD)
             continue;
+        routers = routers || sub->route;
+        if (sub->route)
+            continue;
         if (!sub->pattern || n == room)
             return 0; /* all */
         out[n++] = hw_str_of(sub->pattern);
     }
+    if (n == 0 && routers)
+        out[n++] = NO_PAYLOAD;
     return n;
 }
 
@@ -508,7 +517,12 @@ static int next_of_stream(howdah_subscription *sub, hw_page *page, howdah_error 
 static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_t upto,
                        hw_page *page, howdah_error *reterr)
 {
-    hw_query query = {.ranges = wanted->items, .ranges_n = wanted->n, .batch = sub->rows};
+    hw_str none = NO_PAYLOAD;
+    hw_query query = {.ranges = wanted->items,
+                      .ranges_n = wanted->n,
+                      .batch = sub->rows,
+                      .payload_of = &none,
+                      .payload_of_n = sub->route ? 1 : 0};
     int s = note_holes(page, &sub->bus->service->feed.frontier, reterr);
 
     filter_by(sub, &query);
@@ -524,9 +538,12 @@ static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_
     return HOWDAH_OK;
 }
 
-/* Wildcards go page by page, each judged whether its pattern is sparse. */
+/* Wildcards go page by page, each judged whether its pattern is sparse; so do routers, which read
+   without payloads. */
 static bool is_plain(const howdah_subscription *sub, const hw_ranges *wanted)
 {
+    if (sub->route)
+        return false;
     if (sub->pattern && !hw_pattern_is_exact(hw_str_of(sub->pattern)))
         return false;
     return sub->bus->service->feed.frontier.holes_n == 0 && wanted->n == 1 &&

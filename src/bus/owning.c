@@ -104,8 +104,10 @@ static int64_t count_suspects(const howdah_subscription *sub, const hw_sub_row *
 {
     int64_t n = sub->options.checkpoint == HOWDAH_CHECKPOINT_BATCHED ? sub->options.batch_size : 1;
 
-    /* Given up cleanly, or ours: whatever we had in hand did not end this process. */
-    if (!row->owner.s || hw_str_equal(row->owner, hw_str_of(sub->bus->service->owner)))
+    /* Given up cleanly, or ours: whatever we had in hand did not end this process.  A router has no
+       handler that could have. */
+    if (sub->route || !row->owner.s ||
+        hw_str_equal(row->owner, hw_str_of(sub->bus->service->owner)))
         return 0;
     for (size_t i = 0; i < row->owed_n && n < sub->options.owed_max * 2; i++)
         n += row->owed[i].last - row->owed[i].first + 1;
@@ -305,7 +307,7 @@ static void hear(howdah_subscription *sub, const hw_sub_news *news)
         hw_service_step_down(sub, hw_clock_mono_ms());
         return;
     }
-    sub->redrives = news->redrives;
+    sub->redrives = news->redrives && !sub->route; /* there is no handler to try again */
     if (news->status == HW_SUB_ACTIVE &&
         (sub->phase == HW_PHASE_PAUSED || sub->phase == HW_PHASE_HALTED)) {
         /* Loaded anew, and its place checked: who knows what was done to the log meanwhile. */
@@ -327,7 +329,7 @@ static void hear_later(howdah_subscription *sub, const hw_sub_news *news)
     if (news->lost && !sub->stale)
         hw_service_unlock(sub);
     sub->stale = sub->stale || news->lost;
-    sub->heard = sub->heard || news->redrives || news->status != HW_SUB_ACTIVE;
+    sub->heard = sub->heard || (news->redrives && !sub->route) || news->status != HW_SUB_ACTIVE;
 }
 
 /* Checkpoints or questions of several subscriptions, for one statement (I1). */

@@ -272,7 +272,7 @@ int howdah_runner_start(howdah_bus *bus, int threads, howdah_error *reterr)
     hw_runner *runner = NULL;
     int s;
 
-    if (!bus || !bus->service || !bus->service->subs)
+    if (!bus || !bus->service || (!bus->service->subs && !bus->service->routes))
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_start: nothing is subscribed");
     if (bus->service->runner || bus->service->serving)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_start: the bus is being served");

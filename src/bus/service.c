@@ -9,9 +9,7 @@
  *   I3  What one subscription cannot store is its own trouble: it rests and tries again, and the
  *       others are served.  A store that cannot be reached is everybody's.
  */
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/bug.h"
 #include "base/clock.h"
@@ -27,16 +25,6 @@
 #define TROUBLE_MAX_MS 5000
 #define TYPES_MAX 256
 
-static void sign(hw_service *service)
-{
-    char host[64] = "";
-
-    if (gethostname(host, sizeof host - 1) != 0)
-        host[0] = '\0';
-    (void)snprintf(service->owner, sizeof service->owner, "%.60s/%ld/%08x", host, (long)getpid(),
-                   (unsigned)hw_random_u32());
-}
-
 int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reterr)
 {
     if (!hw_sub_ops_of(bus))
@@ -47,7 +35,7 @@ int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reter
         if (!service)
             return hw_fail_no_memory(reterr);
         hw_feed_init(&service->feed);
-        sign(service);
+        hw_bus_sign(service->owner);
         service->pause_us = 1000;
         bus->service = service;
     }
@@ -88,6 +76,20 @@ static void rest(howdah_subscription *sub, int64_t now)
         now + hw_backoff_ms(TROUBLE_MS, TROUBLE_MAX_MS, sub->troubles++, 20, hw_random_u32());
 }
 
+/* A router that could not store its page has thrown its state away; it is taken again when the
+   store has had a rest. */
+static int end_route(howdah_subscription *sub, int failed, int64_t now, howdah_error *reterr)
+{
+    if (failed >= 0)
+        return HOWDAH_OK;
+    rest(sub, now);
+    sub->take_ms = sub->trouble_ms;
+    if (is_own_trouble(failed))
+        return HOWDAH_OK;
+    hw_error_copy(reterr, &sub->error);
+    return failed;
+}
+
 /* After a turn: what happened to it becomes the subscription's phase. */
 static int end_turn(howdah_subscription *sub, howdah_error *reterr)
 {
@@ -108,7 +110,7 @@ static int end_turn(howdah_subscription *sub, howdah_error *reterr)
         hw_service_unlock(sub);
     if (sub->reload || sub->stale) {
         hw_service_step_down(sub, now);
-        return HOWDAH_OK;
+        return sub->route ? end_route(sub, failed, now, reterr) : HOWDAH_OK;
     }
     if (sub->halt) {
         hw_service_stop(sub);
@@ -434,6 +436,8 @@ int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
     service->worked = false;
     if (s >= 0)
         s = new_session(bus, reterr);
+    if (s >= 0 && service->routes)
+        s = hw_route_refresh(bus, reterr);
     if (s >= 0 && !HW_BUG(CATCH_UP_FIRST))
         s = relisten(bus, reterr);
     service->feed.session = service->session; /* of this pass: I1 */
@@ -463,7 +467,7 @@ static int enter_service(howdah_bus *bus, const char *call, howdah_error *reterr
 {
     if (!bus)
         return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus is NULL", call);
-    if (!bus->service || !bus->service->subs)
+    if (!bus->service || (!bus->service->subs && !bus->service->routes))
         return hw_fail(reterr, HOWDAH_MISUSE, "%s: nothing is subscribed on this bus", call);
     if (bus->service->runner)
         return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus belongs to its runner", call);
@@ -502,7 +506,7 @@ static bool can_go_on(const howdah_bus *bus)
         if (sub->phase != HW_PHASE_HALTED)
             return true;
     }
-    return false;
+    return bus->service->routes; /* a binding may come */
 }
 
 /* Serves until the time is over or done() says so. */
@@ -583,6 +587,7 @@ int hw_service_close(howdah_bus *bus, howdah_error *reterr)
     hw_feed_done(bus);
     if (service->tx)
         service->tx->ops->close(service->tx);
+    hw_free(service->routes_queue);
     hw_free(service);
     bus->service = NULL;
     return first;

@@ -149,6 +149,8 @@ int howdah_subscription_remove(howdah_bus *bus, const char *subscriber_id, howda
 {
     int s = check_named(bus, subscriber_id, "howdah_subscription_remove", reterr);
 
+    if (s >= 0)
+        s = hw_route_refuse(bus, subscriber_id, reterr);
     return s < 0 ? s : hw_sub_ops_of(bus)->remove(bus->store, hw_str_of(subscriber_id), reterr);
 }
 

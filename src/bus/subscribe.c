@@ -84,18 +84,19 @@ static hw_delivery_config config_of(const howdah_subscribe_options *o)
 
 /* ------------------------------------------------------------- subscribing */
 
-static void free_subscription(howdah_subscription *sub)
+void hw_subscription_free(howdah_subscription *sub)
 {
     if (!sub)
         return;
     hw_delivery_done(&sub->d);
     hw_free(sub->id);
     hw_free(sub->pattern);
+    hw_route_free(sub->route);
     hw_free(sub);
 }
 
-static int new_subscription(howdah_bus *bus, const howdah_subscribe_options *o,
-                            howdah_subscription **ret_sub, howdah_error *reterr)
+int hw_subscription_new(howdah_bus *bus, const howdah_subscribe_options *o,
+                        howdah_subscription **ret_sub, howdah_error *reterr)
 {
     howdah_subscription *sub = hw_calloc(1, sizeof *sub);
     hw_delivery_config config = config_of(o);
@@ -108,7 +109,7 @@ static int new_subscription(howdah_bus *bus, const howdah_subscribe_options *o,
     sub->id = hw_strdup(o->subscriber_id);
     sub->pattern = o->pattern ? hw_strdup(o->pattern) : NULL;
     if (!sub->id || (o->pattern && !sub->pattern)) {
-        free_subscription(sub);
+        hw_subscription_free(sub);
         return hw_fail_no_memory(reterr);
     }
     sub->options.subscriber_id = sub->id;
@@ -131,8 +132,8 @@ static int check_start(howdah_bus *bus, int64_t start, howdah_error *reterr)
 }
 
 /* Where "start" means: a number, or the end with what may still appear below it. */
-static int find_start(howdah_bus *bus, int64_t start, int64_t *ret_high, hw_ranges *ret_owed,
-                      howdah_error *reterr)
+int hw_subscription_start(howdah_bus *bus, int64_t start, int64_t *ret_high, hw_ranges *ret_owed,
+                          howdah_error *reterr)
 {
     if (start == HOWDAH_FROM_END)
         return hw_feed_end(bus, ret_high, ret_owed, reterr);
@@ -157,7 +158,7 @@ static int store_row(const howdah_subscription *sub, howdah_error *reterr)
     int s = hw_sub_ops_of(bus)->load(bus->store, hw_str_of(sub->id), ignore_row, NULL, &err);
 
     if (s == HOWDAH_NOT_FOUND)
-        s = find_start(bus, sub->options.start, &high, &owed, reterr);
+        s = hw_subscription_start(bus, sub->options.start, &high, &owed, reterr);
     else if (s < 0)
         hw_error_copy(reterr, &err);
     if (s >= 0)
@@ -190,6 +191,8 @@ int howdah_subscribe(howdah_bus *bus, const howdah_subscribe_options *options,
     if (s >= 0)
         s = refuse_while_busy(bus, "howdah_subscribe", reterr);
     if (s >= 0)
+        s = hw_route_refuse(bus, options->subscriber_id, reterr);
+    if (s >= 0)
         s = hw_service_of(bus, &service, reterr);
     if (s < 0)
         return s;
@@ -199,12 +202,12 @@ int howdah_subscribe(howdah_bus *bus, const howdah_subscribe_options *options,
                            "subscriber_id: \"%.64s\" is subscribed on this bus already",
                            options->subscriber_id);
     }
-    s = new_subscription(bus, options, &sub, reterr);
+    s = hw_subscription_new(bus, options, &sub, reterr);
     if (s < 0)
         return s;
     s = store_row(sub, reterr);
     if (s < 0) {
-        free_subscription(sub);
+        hw_subscription_free(sub);
         return s;
     }
     *end = sub;
@@ -228,7 +231,7 @@ int howdah_unsubscribe(howdah_subscription *subscription, howdah_error *reterr)
         ;
     *at = subscription->next;
     subscription->bus->service->relisten = true;
-    free_subscription(subscription);
+    hw_subscription_free(subscription);
     return s;
 }
 

@@ -80,6 +80,14 @@ typedef enum hw_sub_phase {
     HW_PHASE_HALTED
 } hw_sub_phase;
 
+/* What a subscription does instead of calling a handler: it makes jobs of its events. */
+typedef struct hw_route {
+    char *queue;
+    hw_route_key key;
+    int64_t created_at_us; /* of the binding: another one of the same name is another router */
+    bool bound;            /* while bindings are compared: it is still there */
+} hw_route;
+
 struct howdah_delivery {
     howdah_subscription *sub;
     int attempt;
@@ -95,6 +103,7 @@ struct howdah_subscription {
     char *id;
     char *pattern; /* NULL: all */
     howdah_subscribe_options options;
+    hw_route *route; /* NULL: it has a handler */
     hw_sub_phase phase;
     char reason[256];
 
@@ -166,8 +175,12 @@ typedef struct hw_service {
     int64_t gap_us;     /* and how long that takes lately */
     int64_t pause_us;   /* between two looks */
     unsigned failures;  /* of the store, in a row */
+    /* route.c: */
+    bool routes;        /* bindings are served, */
+    char *routes_queue; /* of this queue, NULL: of all */
+    int64_t routes_ms;  /* when they are looked at next */
     hw_runner *runner;
-    char owner[96]; /* how we sign */
+    char owner[HW_SIGNATURE_SIZE];
 } hw_service;
 
 static inline const hw_sub_ops *hw_sub_ops_of(const howdah_bus *bus)
@@ -210,6 +223,27 @@ void hw_turn_run(howdah_subscription *sub, hw_store *io, hw_store *tx);
 /* Fills a checkpoint from the delivery state; owed is the caller's scratch. */
 int hw_turn_checkpoint(const howdah_subscription *sub, hw_ranges *owed, hw_checkpoint *ret,
                        howdah_error *reterr);
+
+/* ---- route.c */
+
+/* Makes jobs of sub->page, as hw_turn_run() does with a handler. */
+void hw_route_run(howdah_subscription *sub, hw_store *io);
+void hw_route_free(hw_route *route);
+/* CONFLICT when the subscription is a binding's router, which is not for others to run or remove.
+ */
+int hw_route_refuse(howdah_bus *bus, const char *subscriber_id, howdah_error *reterr);
+/* Bindings that came become subscriptions of this bus, those that went are let go. */
+int hw_route_refresh(howdah_bus *bus, howdah_error *reterr);
+
+/* ---- subscribe.c */
+
+/* A subscription that is in no list yet; its row is the caller's affair. */
+int hw_subscription_new(howdah_bus *bus, const howdah_subscribe_options *options,
+                        howdah_subscription **ret_sub, howdah_error *reterr);
+void hw_subscription_free(howdah_subscription *sub);
+/* The place that a start means: a number, or the end with what may still appear below it. */
+int hw_subscription_start(howdah_bus *bus, int64_t start, int64_t *ret_high, hw_ranges *ret_owed,
+                          howdah_error *reterr);
 
 /* ---- owning.c */
 

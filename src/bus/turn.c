@@ -667,7 +667,9 @@ void hw_turn_run(howdah_subscription *sub, hw_store *io, hw_store *tx)
     turn t = {
         .sub = sub, .io = io, .tx = tx, .now_ms = hw_clock_mono_ms(), .err = HOWDAH_ERROR_INIT};
 
-    if (sub->redriving)
+    if (sub->route)
+        hw_route_run(sub, io);
+    else if (sub->redriving)
         redrive(&t);
     else
         offer_page(&t);

@@ -60,6 +60,8 @@ static int64_t next_due_us(const howdah_bus *bus, int64_t now_us)
 
     if (service->feed.frontier.holes_n > 0 && at > now_us + REST_US)
         at = now_us + REST_US;
+    if (service->routes && service->routes_ms < at / 1000)
+        at = service->routes_ms * 1000;
     for (const howdah_subscription *sub = service->subs; sub; sub = sub->next) {
         int64_t next = next_of(sub, now_us / 1000);
 

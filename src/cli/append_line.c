@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/uuid.h"
 #include "cli/append.h"
+#include "cli/lines.h"
 
 #define NUMBER_TEXT_MAX 32
 
@@ -292,30 +293,6 @@ static int give_id(parse *p, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/*
- * The line is one level around its payload, so a payload of the full depth makes it too deep for
- * one check.  Then outside and inside are checked apart: the line with an empty string for each
- * value (a digit could go on with what stands behind it), and every value by itself.
- */
-static bool valid_in_parts(hw_str line, hw_buf *outside)
-{
-    hw_str key;
-    hw_str value;
-    size_t pos = 0;
-    size_t done = 0;
-
-    hw_buf_clear(outside);
-    while (hw_json_member(line.s, line.len, &pos, &key, &value)) {
-        if (!hw_json_valid(value.s, value.len, HW_JSON_DEPTH_MAX, NULL))
-            return false;
-        hw_buf_put(outside, line.s + done, (size_t)(value.s - line.s) - done);
-        hw_buf_puts(outside, "\"\"");
-        done = pos;
-    }
-    hw_buf_put(outside, line.s + done, line.len - done);
-    return !outside->broken && hw_json_valid(outside->data, outside->len, 1, NULL);
-}
-
 int cli_event_line_parse(cli_event_line *line, howdah_builder *builder, hw_buf *scratch,
                          howdah_error *reterr)
 {
@@ -327,8 +304,7 @@ int cli_event_line_parse(cli_event_line *line, howdah_builder *builder, hw_buf *
     int s = HOWDAH_OK;
 
     line->has_id = false;
-    if (!hw_json_valid(line->text.s, line->text.len, HW_JSON_DEPTH_MAX, &flaw) &&
-        !valid_in_parts(line->text, scratch))
+    if (!cli_line_is_json(line->text, &flaw))
         return hw_fail(reterr, HOWDAH_INVALID, "not valid JSON: %s at byte %zu", flaw.why,
                        flaw.offset + 1);
     if (kind_of(line->text) != 'o')

@@ -24,6 +24,8 @@
 #define PAYLOAD_DEFAULT 200
 #define BATCH_DEFAULT 1000
 #define EVENTS_MAX 1000000000
+#define JOBS_DEFAULT 50000
+#define QUEUE_BATCH_DEFAULT 100
 #define EVENTS_DEFAULT 1000000
 #define RATE_MAX 100000
 #define RATE_DEFAULT 100
@@ -33,7 +35,8 @@
 
 static const char *const kind_names[] = {
     [BENCH_APPEND] = "append",   [BENCH_APPEND_BATCH] = "append-batch", [BENCH_READ] = "read",
-    [BENCH_DELIVER] = "deliver", [BENCH_LATENCY] = "latency",           [BENCH_FANOUT] = "fanout"};
+    [BENCH_DELIVER] = "deliver", [BENCH_LATENCY] = "latency",           [BENCH_FANOUT] = "fanout",
+    [BENCH_QUEUE] = "queue"};
 
 /* ---- the plan */
 
@@ -65,7 +68,10 @@ static int refuse_useless(const cli_args *args, bench_kind kind, howdah_error *r
         const char *option;
         unsigned kinds;
     } rules[] = {
-        {"batch", KIND(BENCH_APPEND_BATCH)},
+        {"batch", KIND(BENCH_APPEND_BATCH) | KIND(BENCH_QUEUE)},
+        {"workers", KIND(BENCH_QUEUE)},
+        {"jobs", KIND(BENCH_QUEUE)},
+        {"pin", KIND(BENCH_QUEUE)},
         {"events", READERS},
         {"streams", WRITERS},
         {"clients", WRITERS | READERS},
@@ -92,6 +98,8 @@ static int parse_numbers(cli_context *cli, bench_plan *plan, howdah_error *reter
     } numbers[] = {
         {"streams", 1, BENCH_STREAMS_MAX, &plan->streams},
         {"clients", 1, CLIENTS_MAX, &plan->clients},
+        {"workers", 1, CLIENTS_MAX, &plan->clients},
+        {"jobs", 1, EVENTS_MAX, &plan->jobs},
         {"seconds", 1, SECONDS_MAX, &plan->seconds},
         {"payload", BENCH_PAYLOAD_MIN, (int64_t)cli_payload_max(cli), &plan->payload},
         {"batch", 1, HOWDAH_BATCH_EVENTS_MAX, &plan->batch},
@@ -118,12 +126,18 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
     if (s < 0)
         return s;
     plan->ceiling = cli_args_has(args, "ceiling");
+    if (plan->ceiling && cli_args_has(args, "pin"))
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench queue --pin has no --ceiling");
     plan->clients = plan->kind == BENCH_FANOUT ? FANOUT_CLIENTS_DEFAULT : 1;
     plan->seconds = SECONDS_DEFAULT;
     plan->payload = PAYLOAD_DEFAULT;
     /* latency: the version alone tells which event it is */
     plan->streams = plan->kind == BENCH_LATENCY ? 1 : BENCH_STREAMS_DEFAULT;
-    plan->batch = plan->kind == BENCH_APPEND_BATCH ? BATCH_DEFAULT : 1;
+    plan->batch = plan->kind == BENCH_APPEND_BATCH ? BATCH_DEFAULT
+                  : plan->kind == BENCH_QUEUE      ? QUEUE_BATCH_DEFAULT
+                                                   : 1;
+    plan->jobs = JOBS_DEFAULT;
+    plan->pin = cli_args_has(args, "pin");
     plan->events = EVENTS_DEFAULT;
     plan->rate = RATE_DEFAULT;
     plan->subscriptions = plan->kind == BENCH_FANOUT ? SUBSCRIPTIONS_DEFAULT : 1;
@@ -133,6 +147,8 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
     if (plan->batch * plan->payload > HOWDAH_BATCH_BYTES_MAX)
         return hw_fail_field(reterr, HOWDAH_LIMIT, "batch", "its payloads would pass %d bytes",
                              HOWDAH_BATCH_BYTES_MAX);
+    if (plan->kind == BENCH_QUEUE && plan->batch > HOWDAH_JOBS_MAX)
+        return hw_fail_field(reterr, HOWDAH_LIMIT, "batch", "at most %d jobs", HOWDAH_JOBS_MAX);
     if (plan->pattern_share > plan->events)
         return hw_fail_field(reterr, HOWDAH_INVALID, "pattern-share",
                              "no event of %lld would have the type", (long long)plan->events);
@@ -186,6 +202,10 @@ static int site_open(cli_context *cli, bench_site *site, const bench_plan *plan,
     site->backend = strncasecmp(url, "sqlite:", 7) == 0 ? &bench_backend_sqlite : &bench_backend_pg;
     site->plan = plan;
     site->settings = cli->settings;
+    if (plan->pin && !site->backend->pin)
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench queue --pin needs PostgreSQL");
+    if (plan->kind == BENCH_QUEUE && plan->ceiling && site->backend == &bench_backend_sqlite)
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench queue --ceiling needs PostgreSQL");
     s = site->backend->name_site(site, url, reterr);
     /* On SQLite the schema means nothing. */
     if (s >= 0 && site->backend == &bench_backend_pg)

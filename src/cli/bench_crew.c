@@ -38,8 +38,10 @@ struct bench_crew {
     size_t workers_n;
     bench_audience *audience[BENCH_SIDES]; /* NULL: nobody listens */
     int64_t appended[BENCH_SIDES];
-    bool hears; /* latencies are those of the audience */
-    bool whole; /* a slice is one piece of work for each worker, however long it takes */
+    atomic_llong backlog[BENCH_SIDES];
+    int64_t jobs; /* queue: of a slice; 0: nothing is pushed */
+    bool hears;   /* latencies are those of the audience */
+    bool whole;   /* a slice is one piece of work for each worker, however long it takes */
     pthread_mutex_t lock;
     pthread_cond_t start;
     pthread_cond_t done;
@@ -189,14 +191,34 @@ static int hear_out(bench_crew *c, int side, bench_tally *slice, howdah_error *r
     return s;
 }
 
-int bench_crew_slice(bench_crew *c, int side, int64_t slice_ms, bench_tally *ret_slice,
-                     howdah_error *reterr)
+static int push_backlog(bench_crew *c, int side, bench_tally *slice, howdah_error *reterr)
 {
-    int64_t cpu_us = bench_cpu_us();
+    bench_client *client = c->workers[0].client[side];
     int64_t start_us = hw_clock_mono_us();
     int s;
 
+    if (c->jobs == 0)
+        return HOWDAH_OK;
+    s = client->ops->push(client, c->jobs, reterr);
+    atomic_store(&c->backlog[side], c->jobs);
+    slice->pushed = c->jobs;
+    slice->push_us = hw_clock_mono_us() - start_us;
+    return s;
+}
+
+int bench_crew_slice(bench_crew *c, int side, int64_t slice_ms, bench_tally *ret_slice,
+                     howdah_error *reterr)
+{
+    int64_t cpu_us;
+    int64_t start_us;
+    int s;
+
     memset(ret_slice, 0, sizeof *ret_slice);
+    s = push_backlog(c, side, ret_slice, reterr);
+    if (s < 0)
+        return s;
+    cpu_us = bench_cpu_us();
+    start_us = hw_clock_mono_us();
     start_side(c, side);
     await_slice(c, side, slice_ms);
     ret_slice->us = hw_clock_mono_us() - start_us;
@@ -273,6 +295,7 @@ static int open_clients(bench_crew *c, const bench_site *site, howdah_error *ret
             if (!w->client[side])
                 continue;
             w->client[side]->stop = &c->stop;
+            w->client[side]->backlog = &c->backlog[side];
             w->client[side]->audience = c->hears ? c->audience[side] : NULL;
         }
     }
@@ -321,7 +344,8 @@ int bench_crew_open(const bench_site *site, bench_crew **ret_crew, howdah_error 
     if (!c)
         return hw_fail_no_memory(reterr);
     init_locks(c);
-    c->whole = bench_is_whole(site->plan);
+    c->whole = bench_is_by_piece(site->plan);
+    c->jobs = site->plan->kind == BENCH_QUEUE ? site->plan->jobs : 0;
     c->hears = site->plan->kind == BENCH_LATENCY;
     c->workers = hw_calloc(n, sizeof *c->workers);
     if (!c->workers)

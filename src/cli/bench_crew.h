@@ -13,6 +13,8 @@ typedef struct bench_tally {
     int64_t events;
     int64_t us;
     int64_t cpu_us;          /* of this process */
+    int64_t pushed;          /* queue: jobs, before the slice, */
+    int64_t push_us;         /* and how long it took */
     bench_histogram latency; /* of one piece of work, or from an append to its hearer */
 } bench_tally;
 

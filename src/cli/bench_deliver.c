@@ -101,7 +101,7 @@ static void close_consumer(bench_client *client)
 int bench_deliver_open(const bench_site *site, unsigned number, bench_client **ret_client,
                        howdah_error *reterr)
 {
-    static const bench_client_ops ops = {deliver_all, interrupt_consumer, close_consumer};
+    static const bench_client_ops ops = {deliver_all, interrupt_consumer, close_consumer, NULL};
     consumer *c = hw_calloc(1, sizeof *c);
     int s;
 

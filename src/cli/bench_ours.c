@@ -5,6 +5,7 @@
 #include "cli/bench_audience.h"
 #include "cli/bench_deliver.h"
 #include "cli/bench_load.h"
+#include "cli/bench_queue.h"
 #include "cli/bench_site.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
@@ -163,11 +164,11 @@ static void close_client(bench_client *client)
 }
 
 static const bench_client_ops ops[] = {
-    [BENCH_APPEND] = {append_one, interrupt_client, close_client},
-    [BENCH_APPEND_BATCH] = {append_batch, interrupt_client, close_client},
-    [BENCH_READ] = {read_all, interrupt_client, close_client},
-    [BENCH_LATENCY] = {append_in_time, interrupt_client, close_client},
-    [BENCH_FANOUT] = {append_one, interrupt_client, close_client},
+    [BENCH_APPEND] = {append_one, interrupt_client, close_client, NULL},
+    [BENCH_APPEND_BATCH] = {append_batch, interrupt_client, close_client, NULL},
+    [BENCH_READ] = {read_all, interrupt_client, close_client, NULL},
+    [BENCH_LATENCY] = {append_in_time, interrupt_client, close_client, NULL},
+    [BENCH_FANOUT] = {append_one, interrupt_client, close_client, NULL},
 };
 
 static int open_ours(const bench_site *site, bench_kind kind, unsigned number, bool quiet,
@@ -210,6 +211,8 @@ int bench_ours_open(const bench_site *site, unsigned number, bool quiet, bench_c
 
     if (site->plan->kind == BENCH_DELIVER)
         return bench_deliver_open(site, number, ret_client, reterr);
+    if (site->plan->kind == BENCH_QUEUE)
+        return bench_queue_open(site, number, ret_client, reterr);
     s = open_ours(site, site->plan->kind, number, quiet, (size_t)site->plan->batch, &c, reterr);
     if (s >= 0 && c)
         *ret_client = &c->base;

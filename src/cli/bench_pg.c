@@ -141,7 +141,38 @@ static int make_ceiling(const bench_site *site, howdah_error *reterr)
         " EXECUTE 'ALTER TABLE @.ceiling SET (' || options || ')'; END IF; END $$",
         NULL};
 
+    if (site->plan->kind == BENCH_QUEUE) {
+        PGconn *conn = NULL;
+        int s = bench_pg_connect(site, &conn, reterr);
+
+        if (s >= 0)
+            s = bench_pg_make_queue(conn, site, reterr);
+        PQfinish(conn);
+        return s;
+    }
     return run_sql(site, sql, reterr);
+}
+
+/* What a forgotten session, a long report or a backup does. */
+static int pin(const bench_site *site, void **ret_pin, howdah_error *reterr)
+{
+    PGconn *conn = NULL;
+    int s = bench_pg_connect(site, &conn, reterr);
+
+    if (s >= 0)
+        s = bench_pg_expect(conn, PQexec(conn, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1"),
+                            PGRES_TUPLES_OK, reterr);
+    if (s < 0) {
+        PQfinish(conn);
+        return s;
+    }
+    *ret_pin = conn;
+    return HOWDAH_OK;
+}
+
+static void unpin(void *conn)
+{
+    PQfinish(conn);
 }
 
 /* Autovacuum would come within the minute, into somebody's slice. */
@@ -179,6 +210,8 @@ const bench_backend bench_backend_pg = {
     .name = "postgresql",
     .name_site = name_site,
     .make_ceiling = make_ceiling,
+    .pin = pin,
+    .unpin = unpin,
     .settle = settle,
     .open_client = bench_pg_open_client,
     .open_audience = bench_pg_open_audience,

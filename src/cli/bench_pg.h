@@ -24,6 +24,12 @@ int bench_pg_connect(const bench_site *site, PGconn **ret_conn, howdah_error *re
 int bench_pg_open_client(const bench_site *site, unsigned number, bench_client **ret_client,
                          howdah_error *reterr);
 
+/* ---- bench_pg_queue.c */
+
+int bench_pg_make_queue(PGconn *conn, const bench_site *site, howdah_error *reterr);
+int bench_pg_open_bare(const bench_site *site, unsigned number, bench_client **ret_client,
+                       howdah_error *reterr);
+
 /* ---- bench_pg_listen.c */
 
 int bench_pg_open_audience(const bench_site *site, bench_audience **ret_audience,

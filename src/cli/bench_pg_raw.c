@@ -212,11 +212,11 @@ static void close_client(bench_client *client)
 }
 
 static const bench_client_ops ops[] = {
-    [BENCH_APPEND] = {insert_one, NULL, close_client},
-    [BENCH_APPEND_BATCH] = {copy_in, NULL, close_client},
-    [BENCH_READ] = {copy_out, NULL, close_client},
-    [BENCH_DELIVER] = {copy_out, NULL, close_client},
-    [BENCH_LATENCY] = {insert_and_notify, NULL, close_client},
+    [BENCH_APPEND] = {insert_one, NULL, close_client, NULL},
+    [BENCH_APPEND_BATCH] = {copy_in, NULL, close_client, NULL},
+    [BENCH_READ] = {copy_out, NULL, close_client, NULL},
+    [BENCH_DELIVER] = {copy_out, NULL, close_client, NULL},
+    [BENCH_LATENCY] = {insert_and_notify, NULL, close_client, NULL},
 };
 
 static int prepare_client(raw *c, const bench_site *site, howdah_error *reterr)
@@ -238,6 +238,7 @@ static int prepare_client(raw *c, const bench_site *site, howdah_error *reterr)
                        site->place);
         break;
     case BENCH_FANOUT: /* its other side is ours as well */
+    case BENCH_QUEUE:  /* bench_pg_queue.c */
         break;
     }
     return HOWDAH_OK;
@@ -246,9 +247,12 @@ static int prepare_client(raw *c, const bench_site *site, howdah_error *reterr)
 int bench_pg_open_client(const bench_site *site, unsigned number, bench_client **ret_client,
                          howdah_error *reterr)
 {
-    raw *c = hw_calloc(1, sizeof *c);
+    raw *c;
     int s;
 
+    if (site->plan->kind == BENCH_QUEUE)
+        return bench_pg_open_bare(site, number, ret_client, reterr);
+    c = hw_calloc(1, sizeof *c);
     if (!c)
         return hw_fail_no_memory(reterr);
     c->base.ops = &ops[site->plan->kind];

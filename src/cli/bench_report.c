@@ -50,6 +50,9 @@ static void json_plan(cli_out *out, const bench_plan *plan)
         cli_out_printf(out, ",\"events\":%lld", (long long)plan->events);
     else if (plan->kind == BENCH_LATENCY)
         cli_out_printf(out, ",\"rate\":%lld", (long long)plan->rate);
+    else if (plan->kind == BENCH_QUEUE)
+        cli_out_printf(out, ",\"jobs\":%lld,\"batch\":%lld", (long long)plan->jobs,
+                       (long long)plan->batch);
     else
         cli_out_printf(out, ",\"streams\":%lld,\"batch\":%lld", (long long)plan->streams,
                        (long long)plan->batch);
@@ -77,7 +80,7 @@ static void json_ratio(cli_out *out, const bench_plan *plan, const bench_result 
 
 static void json_latency(cli_out *out, const bench_plan *plan, const bench_result *r)
 {
-    if (bench_is_whole(plan))
+    if (bench_is_by_piece(plan))
         return;
     cli_out_printf(out, ",\"p50_ms\":%.3f,\"p99_ms\":%.3f", p(&r->ours, 0.5), p(&r->ours, 0.99));
     if (plan->ceiling)
@@ -93,6 +96,34 @@ static void json_memory(cli_out *out, const bench_plan *plan, const bench_result
         cli_out_printf(out, ",\"slowest_ms\":%.1f", (double)r->slowest_us / 1e3);
     if (plan->kind == BENCH_FANOUT && r->rss_bytes >= 0)
         cli_out_printf(out, ",\"rss_mib\":%.1f", (double)r->rss_bytes / MIB);
+}
+
+static double push_rate(const bench_tally *tally)
+{
+    return tally->push_us > 0 ? (double)tally->pushed * 1e6 / (double)tally->push_us : 0;
+}
+
+static void json_queue(cli_out *out, const bench_plan *plan, const bench_result *r)
+{
+    if (plan->kind != BENCH_QUEUE)
+        return;
+    cli_out_printf(out, ",\"push_per_s\":%.1f", push_rate(&r->ours));
+    if (plan->ceiling)
+        cli_out_printf(out, ",\"ceiling_push_per_s\":%.1f", push_rate(&r->ceiling));
+    cli_out_printf(out, ",\"push_to_handler_p50_ms\":%.3f,\"push_to_handler_p99_ms\":%.3f",
+                   bench_histogram_ms(&r->waited, 0.5), bench_histogram_ms(&r->waited, 0.99));
+}
+
+/* Only one side, and only two rates. */
+static void json_pinned(cli_out *out, const bench_plan *plan, const bench_result *r)
+{
+    cli_out_printf(out,
+                   "{\"bench\":\"queue\",\"pinned\":true,\"workers\":%lld,\"payload\":%lld,"
+                   "\"jobs\":%lld,\"batch\":%lld,\"seconds\":%lld,\"clean_per_s\":%.1f,"
+                   "\"pinned_per_s\":%.1f,\"ratio\":%.3f}\n",
+                   (long long)plan->clients, (long long)plan->payload, (long long)plan->jobs,
+                   (long long)plan->batch, (long long)plan->seconds, r->clean_rate, r->pinned_rate,
+                   r->clean_rate > 0 ? r->pinned_rate / r->clean_rate : 0);
 }
 
 static void json_filtered(cli_out *out, const bench_plan *plan, const bench_result *r)
@@ -111,6 +142,10 @@ static void report_json(cli_out *out, const bench_site *site, const bench_result
 {
     const bench_plan *plan = site->plan;
 
+    if (plan->pin) {
+        json_pinned(out, plan, r);
+        return;
+    }
     cli_out_printf(out, "{\"bench\":\"%s\",\"store\":\"%s\",\"clients\":%lld,\"payload\":%lld",
                    plan->name, site->backend->name, (long long)plan->clients,
                    (long long)plan->payload);
@@ -123,6 +158,7 @@ static void report_json(cli_out *out, const bench_site *site, const bench_result
     if (plan->ceiling)
         cli_out_printf(out, ",\"ceiling_cpu_s_per_100k\":%.3f", cpu_s_per_100k(&r->ceiling));
     json_memory(out, plan, r);
+    json_queue(out, plan, r);
     json_filtered(out, plan, r);
     cli_out_puts(out, "}\n");
 }
@@ -157,7 +193,7 @@ static void put_table(cli_out *out, const bench_plan *plan, const bench_result *
     };
     cli_column columns[COLUMNS];
     /* How long a whole read took is in its rate. */
-    size_t n = bench_is_whole(plan) ? 3 : 5;
+    size_t n = bench_is_by_piece(plan) ? 3 : 5;
     cli_table table;
 
     memcpy(columns, figures, n * sizeof *columns);
@@ -181,6 +217,8 @@ static void text_plan(cli_out *out, const bench_plan *plan)
         cli_out_printf(out, ", batches of %s events", count);
     else if (bench_is_whole(plan))
         cli_out_printf(out, ", a log of %s events", count);
+    else if (plan->kind == BENCH_QUEUE)
+        cli_out_printf(out, ", %lld jobs at a time, batches of %s", (long long)plan->jobs, count);
     else if (plan->kind == BENCH_LATENCY)
         cli_out_printf(out, ", %lld a second", (long long)plan->rate);
     else if (plan->kind == BENCH_FANOUT)
@@ -210,6 +248,13 @@ static void report_text(cli_out *out, const bench_site *site, const bench_result
     cli_out_printf(out, "%s on %s", plan->name, site->backend->name);
     cli_out_style(out, CLI_PLAIN);
     text_plan(out, plan);
+    if (plan->pin) {
+        cli_out_printf(out,
+                       "%.0f jobs/s, and %.0f after %lld s with an old snapshot held open: %.2f\n",
+                       r->clean_rate, r->pinned_rate, (long long)plan->seconds,
+                       r->clean_rate > 0 ? r->pinned_rate / r->clean_rate : 0);
+        return;
+    }
     put_table(out, plan, r);
     text_ratio(out, plan, r);
     if (bench_is_whole(plan) && r->memory_bytes >= 0)
@@ -219,6 +264,13 @@ static void report_text(cli_out *out, const bench_site *site, const bench_result
                        (double)r->slowest_us / 1e3);
     if (plan->kind == BENCH_FANOUT && r->rss_bytes >= 0)
         cli_out_printf(out, "memory of the process %.1f MiB\n", (double)r->rss_bytes / MIB);
+    if (plan->kind == BENCH_QUEUE) {
+        cli_out_printf(out, "pushed %.0f/s", push_rate(&r->ours));
+        if (plan->ceiling)
+            cli_out_printf(out, " (ceiling %.0f/s)", push_rate(&r->ceiling));
+        cli_out_printf(out, "; from a push to a worker that waits: p50 %.3f ms, p99 %.3f ms\n",
+                       bench_histogram_ms(&r->waited, 0.5), bench_histogram_ms(&r->waited, 0.99));
+    }
     if (plan->pattern_share > 0)
         cli_out_printf(out,
                        "one in %lld: by type %.1f ms, by pattern %.1f ms, all %.1f ms: %.1f and"

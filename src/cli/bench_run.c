@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "cli/bench_crew.h"
 #include "cli/bench_deliver.h"
+#include "cli/bench_queue.h"
 #include "cli/progress.h"
 #include "cli/signals.h"
 
@@ -16,10 +18,16 @@
 #define LATENCY_SLICES_MIN 4
 #define LATENCY_SLICE_MS_MAX 2500
 #define WHOLE_SLICES_MIN 3
+#define PINNED_LAST_US INT64_C(10000000)
 
 double bench_rate(const bench_tally *tally)
 {
     return tally->us > 0 ? (double)tally->events * 1e6 / (double)tally->us : 0;
+}
+
+bool bench_is_by_piece(const bench_plan *plan)
+{
+    return bench_is_whole(plan) || plan->kind == BENCH_QUEUE;
 }
 
 bool bench_is_whole(const bench_plan *plan)
@@ -55,6 +63,8 @@ static int run_slice(run *r, int side, bench_tally *tally, double *ret_figure, h
     tally->events += slice.events;
     tally->us += slice.us;
     tally->cpu_us += slice.cpu_us;
+    tally->pushed += slice.pushed;
+    tally->push_us += slice.push_us;
     bench_histogram_merge(&tally->latency, &slice.latency);
     *ret_figure = figure_of(r, &slice);
     return HOWDAH_OK;
@@ -98,7 +108,7 @@ static bool is_over(const run *r)
     const bench_result *result = r->result;
     int64_t wanted_us = r->plan->seconds * 1000000;
 
-    if (!bench_is_whole(r->plan))
+    if (!bench_is_by_piece(r->plan))
         return result->slices * r->slice_ms >= r->plan->seconds * 1000;
     return result->slices >= WHOLE_SLICES_MIN && result->ours.us >= wanted_us &&
            (!r->plan->ceiling || result->ceiling.us >= wanted_us);
@@ -152,9 +162,44 @@ static int run_slices(run *r, cli_progress *progress, howdah_error *reterr)
             s = keep_ratio(r, ratio, reterr);
         result->slices++;
         cli_progress_update(progress, result->slices,
-                            bench_is_whole(r->plan) ? 0 : r->plan->seconds * 1000 / r->slice_ms);
+                            bench_is_by_piece(r->plan) ? 0 : r->plan->seconds * 1000 / r->slice_ms);
     }
     sum_up_ratios(r);
+    return s;
+}
+
+/* Our side alone, for so long; the rate is that of the last seconds. */
+static int run_for(run *r, int64_t us, cli_progress *progress, double *ret_rate,
+                   howdah_error *reterr)
+{
+    int64_t until_us = hw_clock_mono_us() + us;
+    bench_tally last = {.events = 0};
+    int s = HOWDAH_OK;
+
+    while (s >= 0 && hw_clock_mono_us() < until_us) {
+        bench_tally *tally = until_us - hw_clock_mono_us() < PINNED_LAST_US ? &last : NULL;
+        bench_tally unused = {.events = 0};
+        double figure;
+
+        s = run_slice(r, BENCH_OURS, tally ? tally : &unused, &figure, reterr);
+        r->result->slices++;
+        cli_progress_update(progress, r->result->slices, 0);
+    }
+    *ret_rate = bench_rate(&last);
+    return s;
+}
+
+static int run_pinned(run *r, const bench_site *site, cli_progress *progress, howdah_error *reterr)
+{
+    void *pin = NULL;
+    int s = run_for(r, 2 * PINNED_LAST_US, progress, &r->result->clean_rate, reterr);
+
+    if (s >= 0)
+        s = site->backend->pin(site, &pin, reterr);
+    if (s >= 0) {
+        s = run_for(r, r->plan->seconds * 1000000, progress, &r->result->pinned_rate, reterr);
+        site->backend->unpin(pin);
+    }
     return s;
 }
 
@@ -183,7 +228,8 @@ int bench_run(cli_context *cli, const bench_site *site, bench_result *ret_result
     s = bench_crew_open(site, &r.crew, reterr);
     cli_progress_start(&progress, cli, "slices");
     if (s >= 0)
-        s = run_slices(&r, &progress, reterr);
+        s = site->plan->pin ? run_pinned(&r, site, &progress, reterr)
+                            : run_slices(&r, &progress, reterr);
     cli_progress_clear(&progress);
     if (s >= 0) {
         ret_result->slowest_us = bench_crew_slowest_us(r.crew);
@@ -191,6 +237,8 @@ int bench_run(cli_context *cli, const bench_site *site, bench_result *ret_result
     }
     bench_crew_close(r.crew);
     hw_free(r.ratios);
+    if (s >= 0 && site->plan->kind == BENCH_QUEUE && !site->plan->pin)
+        s = bench_queue_latency(site, &ret_result->waited, reterr);
     if (s >= 0 && site->plan->pattern_share > 0)
         s = bench_deliver_filtered(cli, site, &ret_result->exact_us, &ret_result->wildcard_us,
                                    reterr);

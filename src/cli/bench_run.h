@@ -18,11 +18,14 @@ typedef struct bench_result {
     double ratio_min;    /* of two neighbouring slices: of their rates, or (latency) p50s */
     double ratio_median;
     double ratio_max;
-    int64_t memory_bytes; /* whole: by how much our side made this process grow; -1: not known */
-    int64_t rss_bytes;    /* the most that this process had; -1: not known */
-    int64_t slowest_us;   /* fanout: the longest that subscriptions were busy after a slice */
-    int64_t exact_us;     /* deliver, filtered: by the type's name, */
-    int64_t wildcard_us;  /* and by a pattern; 0: not measured */
+    int64_t memory_bytes;   /* whole: by how much our side made this process grow; -1: not known */
+    int64_t rss_bytes;      /* the most that this process had; -1: not known */
+    int64_t slowest_us;     /* fanout: the longest that subscriptions were busy after a slice */
+    double clean_rate;      /* queue, pinned: without the old snapshot; 0: not measured */
+    double pinned_rate;     /* in the last seconds with it */
+    bench_histogram waited; /* queue: from a push to the worker that waits for it */
+    int64_t exact_us;       /* deliver, filtered: by the type's name, */
+    int64_t wildcard_us;    /* and by a pattern; 0: not measured */
 } bench_result;
 
 /* Events a second. */

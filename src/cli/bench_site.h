@@ -29,7 +29,8 @@ typedef enum bench_kind {
     BENCH_READ,
     BENCH_DELIVER,
     BENCH_LATENCY,
-    BENCH_FANOUT
+    BENCH_FANOUT,
+    BENCH_QUEUE
 } bench_kind;
 
 /* Behind a schema's name: that of the bus that nobody listens to. */
@@ -48,11 +49,15 @@ typedef struct bench_plan {
     int64_t events;  /* of one read, or of one delivery */
     int64_t rate;    /* latency: appends a second */
     int64_t subscriptions;
+    int64_t jobs;          /* queue: pushed before a slice, and drained by it */
+    bool pin;              /* queue: an old snapshot is held open */
     int64_t pattern_share; /* deliver: one in so many has the type that is asked for; 0: none */
 } bench_plan;
 
 /* The log is filled before it is measured, and a piece of work goes through all of it. */
 bool bench_is_whole(const bench_plan *plan);
+/* A slice is one piece of work for each client, however long it takes. */
+bool bench_is_by_piece(const bench_plan *plan);
 
 typedef struct bench_client bench_client;
 typedef struct bench_audience bench_audience;
@@ -63,12 +68,15 @@ typedef struct bench_client_ops {
     /* Makes the work that runs end soon; called by another thread.  May be NULL. */
     void (*interrupt)(bench_client *client);
     void (*close)(bench_client *client);
+    /* queue: pushes n jobs, before a slice; NULL elsewhere. */
+    int (*push)(bench_client *client, int64_t n, howdah_error *reterr);
 } bench_client_ops;
 
 struct bench_client {
     const bench_client_ops *ops;
     /* Set when the work is not wanted any more; NULL: never.  Long work looks at it. */
     const atomic_bool *stop;
+    atomic_llong *backlog;    /* queue: jobs of this side that are not drained yet */
     bench_audience *audience; /* those who hear what is appended; NULL: nobody */
 };
 
@@ -92,6 +100,9 @@ struct bench_backend {
     int (*name_site)(bench_site *site, const char *store_url, howdah_error *reterr);
     /* Makes the ceiling's table beside the migrated bus. */
     int (*make_ceiling)(const bench_site *site, howdah_error *reterr);
+    /* queue: holds a snapshot open from now on; free with unpin.  NULL: there is no such thing. */
+    int (*pin)(const bench_site *site, void **ret_pin, howdah_error *reterr);
+    void (*unpin)(void *pin);
     /* What a store does by itself in quiet times, done before reads are measured. */
     int (*settle)(const bench_site *site, howdah_error *reterr);
     /* A client of the ceiling; number is its place among the clients. */

@@ -313,11 +313,11 @@ static void close_client(bench_client *client)
 }
 
 static const bench_client_ops ops[] = {
-    [BENCH_APPEND] = {insert_one, NULL, close_client},
-    [BENCH_APPEND_BATCH] = {insert_batch, NULL, close_client},
-    [BENCH_READ] = {read_all, NULL, close_client},
-    [BENCH_DELIVER] = {read_all, NULL, close_client},
-    [BENCH_LATENCY] = {insert_in_time, NULL, close_client},
+    [BENCH_APPEND] = {insert_one, NULL, close_client, NULL},
+    [BENCH_APPEND_BATCH] = {insert_batch, NULL, close_client, NULL},
+    [BENCH_READ] = {read_all, NULL, close_client, NULL},
+    [BENCH_DELIVER] = {read_all, NULL, close_client, NULL},
+    [BENCH_LATENCY] = {insert_in_time, NULL, close_client, NULL},
 };
 
 static int prepare(raw *c, const char *sql, sqlite3_stmt **ret_stmt, howdah_error *reterr)

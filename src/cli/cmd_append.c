@@ -1,17 +1,12 @@
 /* cmd_append.c - howdah append: one event. */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/append.h"
-#include "cli/lines.h"
-
-#define READ_CHUNK ((size_t)64 * 1024)
+#include "cli/payload.h"
 
 int cli_expect_parse(const char *text, int64_t *ret_expected, howdah_error *reterr)
 {
@@ -38,78 +33,21 @@ void cli_position_json(cli_context *cli, const char *stream, const howdah_positi
 
 /* ---- the payload */
 
-/* Reads to the end, or one byte beyond the limit: what is too large is never held whole. */
-static int read_capped(int fd, size_t limit, hw_buf *out, howdah_error *reterr)
-{
-    for (;;) {
-        size_t want = limit + 1 - out->len;
-        int64_t got;
-
-        if (want > READ_CHUNK)
-            want = READ_CHUNK;
-        if (!hw_buf_reserve(out, want))
-            return hw_buf_check(out, reterr);
-        got = cli_read_some(fd, out->data + out->len, want, reterr);
-        if (got < 0)
-            return (int)got;
-        out->len += (size_t)got;
-        out->data[out->len] = '\0';
-        if (out->len > limit)
-            return hw_fail_field(reterr, HOWDAH_LIMIT, "data", "more than %zu bytes, the limit",
-                                 limit);
-        if (got == 0)
-            return HOWDAH_OK;
-    }
-}
-
-static int read_file(const char *path, size_t limit, hw_buf *out, howdah_error *reterr)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int s;
-
-    if (fd < 0)
-        return hw_fail_field(reterr, HOWDAH_INVALID, "data", "cannot open %.200s: %s", path,
-                             strerror(errno));
-    s = read_capped(fd, limit, out, reterr);
-    (void)close(fd);
-    if (s == HOWDAH_FAILED) /* a directory, say */
-        s = hw_fail_field(reterr, HOWDAH_INVALID, "data", "cannot read %.200s", path);
-    return s;
-}
-
-/* The line end that an editor or echo leaves behind the document is not part of it. */
-static void trim_end(hw_buf *text)
-{
-    while (text->len > 0 && strchr(" \t\r\n", text->data[text->len - 1]))
-        text->data[--text->len] = '\0';
-}
-
 static int set_payload(cli_context *cli, howdah_builder *builder, const char *word,
                        howdah_error *reterr)
 {
     const char *bytes_type = cli_args_text(&cli->args, "bytes");
-    size_t limit = cli_payload_max(cli);
-    hw_buf read = HW_BUF_INIT(limit + 2 * READ_CHUNK);
-    bool from_outside = strcmp(word, "-") == 0 || word[0] == '@';
-    const char *data = word;
-    size_t len = strlen(word);
-    int s = HOWDAH_OK;
+    hw_buf room;
+    hw_str data;
+    int s;
 
-    if (strcmp(word, "-") == 0)
-        s = read_capped(STDIN_FILENO, limit, &read, reterr);
-    else if (word[0] == '@')
-        s = read_file(word + 1, limit, &read, reterr);
-    if (s == HOWDAH_OK && from_outside) {
-        if (!bytes_type)
-            trim_end(&read);
-        data = hw_buf_str(&read);
-        len = read.len;
-    }
+    cli_payload_init(&room, cli_payload_max(cli));
+    s = cli_payload_read(word, bytes_type != NULL, cli_payload_max(cli), &room, &data, reterr);
     if (s == HOWDAH_OK && bytes_type)
-        howdah_builder_set_bytes(builder, data, len, bytes_type);
+        howdah_builder_set_bytes(builder, data.s, data.len, bytes_type);
     else if (s == HOWDAH_OK)
-        howdah_builder_set_json(builder, data, len);
-    hw_buf_done(&read);
+        howdah_builder_set_json(builder, data.s, data.len);
+    hw_buf_done(&room);
     return s;
 }
 

@@ -1,64 +1,10 @@
 /* cmd_doctor.c - howdah doctor: findings, and what to do about them. */
-#include "cli/cli.h"
-
-#define CHECK_WIDTH 12
-#define INDENT (2 + 1 + CHECK_WIDTH + 1) /* of the text behind mark and check */
-
-typedef struct visit {
-    cli_context *cli;
-    int bad;
-    int warnings;
-} visit;
-
-static const char *const verdict_names[] = {"good", "warning", "bad"};
-
-static void finding_json(cli_context *cli, const howdah_finding *finding)
-{
-    cli_out_printf(&cli->out, "{\"verdict\":\"%s\",\"check\":", verdict_names[finding->verdict]);
-    cli_json_text(cli, finding->check);
-    cli_out_puts(&cli->out, ",\"message\":");
-    cli_json_text(cli, finding->message);
-    cli_out_puts(&cli->out, ",\"advice\":");
-    cli_json_text(cli, finding->advice ? finding->advice : "");
-    cli_out_puts(&cli->out, "}\n");
-}
-
-static void finding_text(cli_context *cli, const howdah_finding *finding)
-{
-    static const char *const marks[2][3] = {{"ok", "! ", "X "},
-                                            {"\xe2\x9c\x93 ", "! ", "\xe2\x9c\x97 "}};
-    static const cli_style styles[] = {CLI_GREEN, CLI_YELLOW, CLI_RED};
-    cli_out *out = &cli->out;
-
-    cli_out_style(out, styles[finding->verdict]);
-    cli_out_puts(out, marks[out->utf8][finding->verdict]);
-    cli_out_style(out, CLI_PLAIN);
-    cli_out_printf(out, " %-*s ", CHECK_WIDTH, finding->check);
-    cli_out_wrapped(out, finding->message, INDENT, out->width);
-    if (finding->advice && finding->advice[0]) {
-        cli_out_printf(out, "%*s%s ", INDENT, "", out->utf8 ? "\xe2\x86\x92 " : "->");
-        cli_out_wrapped(out, finding->advice, INDENT + 3, out->width);
-    }
-}
-
-static int on_finding(void *ctx, const howdah_finding *finding)
-{
-    visit *v = ctx;
-
-    v->bad += finding->verdict == HOWDAH_BAD;
-    v->warnings += finding->verdict == HOWDAH_WARNING;
-    if (v->cli->out.json)
-        finding_json(v->cli, finding);
-    else
-        finding_text(v->cli, finding);
-    cli_out_flush(&v->cli->out); /* a check can take seconds: show each as it is known */
-    return 0;
-}
+#include "cli/findings.h"
 
 int cmd_doctor(cli_context *cli, int argc, char **argv)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
-    visit v = {cli, 0, 0};
+    cli_findings findings = {cli, 0, 0};
     int s = cli_args_words(&cli->args, 0, 0, &err);
 
     (void)argc;
@@ -66,10 +12,6 @@ int cmd_doctor(cli_context *cli, int argc, char **argv)
     if (s == HOWDAH_OK)
         s = cli_settings(cli, &err);
     if (s == HOWDAH_OK)
-        s = howdah_doctor(cli_store(cli), cli->settings, on_finding, &v, &err);
-    if (s < 0)
-        return cli_fail(cli, &err);
-    if (!cli->out.json)
-        cli_out_printf(&cli->out, "\n%d broken, %d to look at\n", v.bad, v.warnings);
-    return v.bad > 0 ? 1 : 0;
+        s = howdah_doctor(cli_store(cli), cli->settings, cli_on_finding, &findings, &err);
+    return s < 0 ? cli_fail(cli, &err) : cli_findings_end(&findings);
 }

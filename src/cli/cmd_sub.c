@@ -132,7 +132,7 @@ static int run_rm(cli_context *cli, int words_n, char **words, howdah_error *ret
     (void)words_n;
     if (s == HOWDAH_OK)
         s = howdah_subscription_remove(cli->bus, words[0], reterr);
-    if (s == HOWDAH_CONFLICT)
+    if (s == HOWDAH_CONFLICT && strncmp(reterr->advice, "howdah unbind", 13) != 0)
         return hw_advise(reterr, s, "end the process that runs it first");
     if (s < 0)
         return s;

@@ -200,7 +200,7 @@ static void say_failed(job *j, const howdah_event *event, const howdah_delivery 
 
 static int run_command(job *j, const howdah_event *event, howdah_delivery *delivery)
 {
-    cli_exec_result result = {false, ""};
+    cli_exec_result result = {.ok = false};
     int s = cli_event_json(event, &j->input, &j->err);
 
     if (s == HOWDAH_OK) {
@@ -210,7 +210,9 @@ static int run_command(job *j, const howdah_event *event, howdah_delivery *deliv
     if (s == HOWDAH_OK)
         s = set_environment(event, delivery, &j->err);
     if (s == HOWDAH_OK)
-        s = cli_exec(j->r->exec, (hw_str){hw_buf_str(&j->input), j->input.len}, !j->cli->quiet,
+        s = cli_exec(&(cli_exec_options){.command = j->r->exec,
+                                         .input = {hw_buf_str(&j->input), j->input.len},
+                                         .echo = !j->cli->quiet},
                      &result, &j->err);
     if (s < 0) { /* not the event's fault */
         end(j, BROKEN);

@@ -113,6 +113,64 @@ static const cli_option dlq_options[] = {
     {"queue", "NAME", NULL, "", CLI_LATER},
     CLI_OPTIONS_END};
 
+static const cli_option push_options[] = {
+    {"delay", "DURATION", NULL, "due after this time: 250ms, 5s, 2m (default: at once)", 0},
+    {"run-at", "TIME", NULL, "due at this time, RFC 3339", 0},
+    {"priority", "N", NULL, "lower comes first, -32768 to 32767 (default 0)", 0},
+    {"key", "KEY", NULL, "jobs of one key run one at a time, in the order of their push", 0},
+    {"dedup", "KEY", NULL, "while a job with this key is not over, a push gives its id", 0},
+    {"max-attempts", "N", NULL, "before it has failed (default: the queue's)", 0},
+    {"header", "NAME=VALUE", NULL, "a header", CLI_REPEATS},
+    {"correlation", "ID", NULL, "correlation id", 0},
+    {"causation", "UUID", NULL, "id of the event that caused it", 0},
+    {"bytes", "CONTENT_TYPE", "application/octet-stream text/plain image/png",
+     "the payload is bytes of this type, not JSON", 0},
+    {"batch", NULL, NULL, "JSON lines on stdin, one job each", 0},
+    {"tx-size", "N", NULL, "with --batch: at most N jobs in one transaction (default 1000)", 0},
+    CLI_OPTIONS_END};
+
+static const cli_option work_options[] = {
+    {"exec", "COMMAND", NULL,
+     "run sh -c COMMAND for each job; exit code 0: done, 75: try again, else: failed", 0},
+    {"concurrency", "N", NULL, "commands that run at once (default 1)", 0},
+    {"batch", "N", NULL, "jobs in hand at most, running ones included (default: as many as run)",
+     0},
+    {"lease", "DURATION", NULL,
+     "how long a worker that does not answer keeps a job (default: the queue's)", 0},
+    {"max-attempts", "N", NULL, "give a job up at this attempt (default: the job's)", 0},
+    {"timeout", "DURATION", NULL, "end a command that takes longer; its job has failed", 0},
+    {"until-empty", NULL, NULL, "leave when nothing is left to do", 0},
+    {"max", "N", NULL, "leave after N jobs", 0},
+    {"drain", "DURATION", NULL, "how long commands may go on when it ends (default 30s)", 0},
+    CLI_OPTIONS_END};
+
+static const cli_option queue_options[] = {{"yes", NULL, NULL, "purge: yes, for good", 0},
+                                           CLI_OPTIONS_END};
+
+static const cli_option job_options[] = {{"reason", "TEXT", NULL, "cancel: why; it is kept", 0},
+                                         CLI_OPTIONS_END};
+
+/* The choices stand in the order that cmd_queue.c knows. */
+static const cli_option log_options[] = {
+    {"status", "completed|failed", "completed failed", "only these", 0},
+    {"limit", "N", NULL, "at most N jobs", 0},
+    {"after", "N", NULL, "positions behind N (with --backward: before)", 0},
+    {"backward", NULL, NULL, "newest first", 0},
+    {"payload", NULL, NULL, "with data and headers", 0},
+    CLI_OPTIONS_END};
+
+/* The choices stand in the order of the library's values: cmd_bind.c counts on it. */
+static const cli_option bind_options[] = {
+    {"key", "stream|correlation|none", "stream correlation none",
+     "what orders the jobs: those of one stream (default), or of one correlation id, run one at a "
+     "time, in order",
+     0},
+    {"from", "beginning|end|N", "beginning end",
+     "where a new one begins: N means behind sequence N (default beginning)", 0},
+    {"replay", "beginning|end|N", "beginning end",
+     "of one that is there: go back, or on, to this place", 0},
+    CLI_OPTIONS_END};
+
 static const cli_option import_options[] = {
     {"table", "SCHEMA.TABLE", NULL, "the table to take events from", 0},
     {"map", "FIELD=COLUMN", NULL, "which column holds a field; FIELD:=TEXT gives a constant",
@@ -126,7 +184,10 @@ static const cli_option bench_options[] = {
     {"payload", "BYTES", NULL, "size of a payload", 0},
     {"streams", "N", NULL, "streams of each appender, taken in turn (default 10)", 0},
     {"events", "N", NULL, "how many events", 0},
-    {"batch", "N", NULL, "events in one append", 0},
+    {"batch", "N", NULL, "events in one append, or jobs that a worker takes at once", 0},
+    {"workers", "N", NULL, "queue: how many at once (default 1)", 0},
+    {"jobs", "N", NULL, "queue: pushed, then drained, again and again (default 50000)", 0},
+    {"pin", NULL, NULL, "queue: the rate while an old snapshot is held open", 0},
     {"rate", "N", NULL, "latency: appends a second (default 100)", 0},
     {"subscriptions", "N", NULL, "fanout: how many are live (default 10)", 0},
     {"pattern-share", "N", NULL,
@@ -137,9 +198,16 @@ static const cli_option bench_options[] = {
 static const char bench_about[] =
     "append, append-batch and read: how many events a second.  deliver: a whole log to a new "
     "subscription.  latency: from the call of an append to the handler, at a given rate.  "
-    "fanout: appends while subscriptions are live.  All in a bus of its own, removed at the "
+    "fanout: appends while subscriptions are live.  queue: how fast workers drain a queue.  All in "
+    "a bus of its own, removed at the "
     "end.  --ceiling compares with the barest statements that do the same, and fanout with a "
     "bus that nobody listens to.";
+
+static const char verify_about[] =
+    "Looks at a live store, without holding anybody up: whether every job that was pushed is in "
+    "exactly one place, keys and dedup keys belong to jobs that are there, and subscriptions are "
+    "at "
+    "a place that the log has.  Exit code 1 when something is wrong.";
 
 static const char append_about[] =
     "The payload is JSON, kept to the letter; - reads it from stdin, @FILE from a file; "
@@ -189,6 +257,51 @@ static const char dlq_about[] =
     "copy of the event.  redrive asks the subscription's owner, running or next, to try again: "
     "the letter is resolved when that succeeds.  discard resolves it without.  Naming one that "
     "does not exist or is resolved gives exit code 4; the others are marked all the same.";
+
+static const char push_about[] =
+    "The payload is JSON, kept to the letter; - reads it from stdin, @FILE from a file; without "
+    "one it is {}.  The queue is made if there is none.  The answer is the job's id; \"existed\" "
+    "says that a job with the same --dedup key was there, and nothing was stored.\n\n"
+    "A line of --batch is an object: data (any JSON) or data_base64 and content_type, headers, "
+    "delay, run_at, priority, max_attempts, key, dedup, correlation_id, causation_id.  What a line "
+    "does not say the options do.";
+
+static const char work_about[] =
+    "Takes jobs of a queue under a lease and runs COMMAND for each: the job's JSON is on its "
+    "stdin, "
+    "its id, queue and attempt in HOWDAH_JOB_ID, HOWDAH_QUEUE, HOWDAH_ATTEMPT and "
+    "HOWDAH_MAX_ATTEMPTS.  What it prints is kept as the result (64 KiB at most), the last lines "
+    "of its stderr are the error when it fails.  Exit code 75 (EX_TEMPFAIL) sends the job back for "
+    "another try after the queue's back-off.  Leases are extended while a command runs; a worker "
+    "that dies loses its jobs to others when they run out.\n\n"
+    "Ctrl-C and SIGTERM end it after the commands that run; what was not begun is given back at "
+    "once.  SIGTERM gives exit code 0.  --until-empty waits for tries that this worker asked for, "
+    "not for jobs that were pushed for later.";
+
+static const char queue_about[] =
+    "ls and show count the jobs of queues: pending (due), processing (under a lease), scheduled "
+    "(due later, or behind another job of their key), completed and failed.  set makes a queue or "
+    "changes it: abandon_after (5m, a lease), max_attempts (5), backoff_initial (1s), backoff_max "
+    "(1h), backoff_jitter (10 percent), concurrency (0: no limit), history (0s: kept for ever), "
+    "hold_key (false; true: a failed job holds its key).  A paused queue takes jobs and gives "
+    "none.  purge removes every job that is not under way.";
+
+static const char job_about[] =
+    "show prints a job, also one that is over.  retry makes a job that waits due now, and one that "
+    "has failed pending again with all its attempts.  cancel ends a job that waits.  Exit code 3 "
+    "when the job is under way or over.";
+
+static const char log_about[] =
+    "The history of a queue: jobs that have completed or failed, in the order in which they ended, "
+    "with attempts, times, worker, error and result.";
+
+static const char bind_about[] =
+    "Every event that matches becomes a job of the queue, exactly once, in the order of the log; "
+    "a stream's jobs run one at a time, in order, and other streams are not held up.  The job has "
+    "the event's data and headers, its type and stream, and names it as its cause.  howdah work "
+    "QUEUE does the rest: each of its processes can route the events, and one at a time does.\n\n"
+    "Binding again changes nothing; another --key gives exit code 3: unbind first.  --replay N "
+    "makes jobs of the events behind N, whether they were jobs before or not.";
 
 const cli_command cli_commands[] = {
     {.name = "init",
@@ -286,6 +399,81 @@ const cli_command cli_commands[] = {
      .examples = {"howdah dlq ls --sub mail", "howdah dlq redrive --all --sub mail",
                   "howdah dlq discard 7 --reason 'a test order'"},
      .run = cmd_dlq},
+    {.name = "push",
+     .group = "Queues",
+     .summary = "push a job, or many from JSON lines",
+     .usage = {"push QUEUE [JSON | - | @FILE] [OPTIONS]", "push QUEUE --batch [OPTIONS]"},
+     .about = push_about,
+     .options = push_options,
+     .examples = {"howdah push mail '{\"to\":\"ann\"}'",
+                  "howdah push mail '{\"to\":\"ann\"}' --delay 5m --dedup welcome-ann",
+                  "howdah push invoices @order.json --key customer-7 --priority -5",
+                  "howdah push mail --batch < jobs.jsonl"},
+     .run = cmd_push},
+    {.name = "work",
+     .group = "Queues",
+     .summary = "run a command for each job of a queue",
+     .usage = {"work QUEUE --exec COMMAND [OPTIONS]"},
+     .about = work_about,
+     .options = work_options,
+     .examples = {"howdah work mail --exec ./send-mail --concurrency 8",
+                  "howdah work mail --exec 'jq -r .data.to | xargs notify' --until-empty",
+                  "howdah work video --exec ./encode --lease 10m --timeout 1h"},
+     .run = cmd_work},
+    {.name = "queue",
+     .group = "Queues",
+     .summary = "list, show, set, pause and purge queues",
+     .usage = {"queue ls", "queue show QUEUE", "queue set QUEUE [KEY=VALUE]...",
+               "queue pause|resume QUEUE", "queue purge QUEUE --yes"},
+     .about = queue_about,
+     .words = "ls show set pause resume purge",
+     .options = queue_options,
+     .examples = {"howdah queue ls", "howdah queue show mail --json | jq .pending",
+                  "howdah queue set mail max_attempts=10 abandon_after=30s"},
+     .run = cmd_queue},
+    {.name = "job",
+     .group = "Queues",
+     .summary = "show a job, try it again or cancel it",
+     .usage = {"job show|retry ID", "job cancel ID [--reason TEXT]"},
+     .about = job_about,
+     .words = "show retry cancel",
+     .options = job_options,
+     .examples = {"howdah job show 12", "howdah job cancel 12 --reason 'not wanted any more'"},
+     .run = cmd_job},
+    {.name = "log",
+     .group = "Queues",
+     .summary = "print the jobs of a queue that are over",
+     .usage = {"log QUEUE [--status completed|failed] [--limit N] [OPTIONS]"},
+     .about = log_about,
+     .options = log_options,
+     .examples = {"howdah log mail --backward --limit 10",
+                  "howdah log mail --status failed --json | jq .error"},
+     .run = cmd_log},
+    {.name = "bind",
+     .group = "Queues",
+     .summary = "make a job of every event that matches a pattern",
+     .usage = {"bind QUEUE PATTERN [--key K] [--from beginning|end|N]",
+               "bind QUEUE PATTERN --replay beginning|end|N"},
+     .about = bind_about,
+     .options = bind_options,
+     .examples = {"howdah bind mail 'order.*'", "howdah bind audit '>' --key none --from end",
+                  "howdah bind mail 'order.*' --replay 1000"},
+     .run = cmd_bind},
+    {.name = "unbind",
+     .group = "Queues",
+     .summary = "make no more jobs of a pattern's events",
+     .usage = {"unbind QUEUE PATTERN"},
+     .about = "Jobs that were made stay.  Exit code 4 when it is not bound.",
+     .examples = {"howdah unbind mail 'order.*'"},
+     .run = cmd_unbind},
+    {.name = "bindings",
+     .group = "Queues",
+     .summary = "list which events become jobs of which queue",
+     .usage = {"bindings [QUEUE]"},
+     .about = "lag says how many numbers of the log are still to be looked at; state and owner are "
+              "those of the subscription behind the binding, subscriber_id names it.",
+     .examples = {"howdah bindings", "howdah bindings mail --json | jq .lag"},
+     .run = cmd_bindings},
     {.name = "status",
      .group = "Look after it",
      .summary = "print facts about the bus and its subscriptions",
@@ -299,10 +487,18 @@ const cli_command cli_commands[] = {
      .about = "Says what to do about each finding.  Exit code 1 when something is broken.",
      .examples = {"howdah doctor", "howdah doctor --store postgres://app@db/shop"},
      .run = cmd_doctor},
+    {.name = "verify",
+     .group = "Look after it",
+     .summary = "check that what is stored holds together",
+     .usage = {"verify"},
+     .about = verify_about,
+     .examples = {"howdah verify",
+                  "howdah verify --json | jq -r 'select(.verdict == \"bad\").message'"},
+     .run = cmd_verify},
     {.name = "bench",
      .group = "Look after it",
      .summary = "measure appends, reads and deliveries against their ceiling",
-     .usage = {"bench append|append-batch|read|deliver|latency|fanout [OPTIONS]"},
+     .usage = {"bench append|append-batch|read|deliver|latency|fanout|queue [OPTIONS]"},
      .words = "append append-batch read deliver latency fanout",
      .about = bench_about,
      .options = bench_options,
@@ -341,8 +537,7 @@ const cli_command *cli_command_find(const char *name)
 
 bool cli_command_is_later(const char *name)
 {
-    static const char *const later[] = {"push", "work",   "queue",    "job",    "log",
-                                        "bind", "unbind", "bindings", "verify", "serve"};
+    static const char *const later[] = {"serve"};
 
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (strcmp(later[i], name) == 0)

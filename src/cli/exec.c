@@ -8,26 +8,36 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/signals.h"
 
 #define TAIL_ROOM 8192u
 #define LINES_KEPT 3
-/* A command may leave a process behind that holds its stderr open: its own end is asked for too. */
+/* Between two looks at the time, at give_up() and, without its own descriptor, at its end. */
 #define LOOK_MS 50
+#define GRACE_MS 2000 /* from SIGTERM to SIGKILL */
 
 typedef struct child {
+    const cli_exec_options *options;
     pid_t pid;
     int in;  /* our end of its stdin, -1: closed */
+    int out; /* our end of its stdout, -1: closed, or not ours to read */
     int err; /* our end of its stderr, -1: closed */
+    int end; /* readable when it has ended; -1: it has to be asked for */
     hw_str input;
     bool echo;
     bool ended;
     int status;
+    int64_t end_ms;  /* when it is ended */
+    int64_t kill_ms; /* and when without mercy; INT64_MAX: it was not told yet */
+    bool timed_out;
+    bool gave_up;
     size_t tail_n;
     char tail[TAIL_ROOM]; /* the last that it said */
 } child;
@@ -47,67 +57,131 @@ static int fail_start(const char *what, int number, howdah_error *reterr)
                    strerrordesc_np(number));
 }
 
-static int spawn(child *c, char *command, int in, int err)
+static bool names_the_same(const char *a, const char *b)
+{
+    size_t n = strcspn(a, "=");
+
+    return strncmp(a, b, n) == 0 && b[n] == '=';
+}
+
+/* Our environment with the caller's variables; free with hw_free(). */
+static char **make_environment(const char *const *more)
+{
+    size_t n = 0;
+    size_t more_n = 0;
+    char **all;
+
+    while (environ[n])
+        n++;
+    while (more && more[more_n])
+        more_n++;
+    all = hw_calloc(n + more_n + 1, sizeof *all);
+    if (!all)
+        return NULL;
+    for (size_t i = n = 0; environ[i]; i++) {
+        bool replaced = false;
+
+        for (size_t k = 0; k < more_n && !replaced; k++)
+            replaced = names_the_same(more[k], environ[i]);
+        if (!replaced)
+            all[n++] = environ[i];
+    }
+    if (more_n > 0)
+        memcpy(all + n, more, more_n * sizeof *all); /* only read */
+    return all;
+}
+
+static int spawn_with(child *c, char *command, const posix_spawn_file_actions_t *actions)
 {
     char name[] = "sh";
     char option[] = "-c";
     char *const argv[] = {name, option, command, NULL};
-    posix_spawn_file_actions_t actions;
+    char **environment = make_environment(c->options->environment);
     posix_spawnattr_t attributes;
     sigset_t defaults;
-    int rc = posix_spawn_file_actions_init(&actions);
+    int rc = environment ? posix_spawnattr_init(&attributes) : ENOMEM;
 
-    if (rc != 0)
-        return rc;
-    (void)sigemptyset(&defaults);
-    (void)sigaddset(&defaults, SIGPIPE); /* we ignore it, the command need not */
-    rc = posix_spawnattr_init(&attributes);
     if (rc == 0) {
+        (void)sigemptyset(&defaults);
+        (void)sigaddset(&defaults, SIGPIPE); /* we ignore it, the command need not */
         rc = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
         if (rc == 0)
             rc = posix_spawnattr_setsigdefault(&attributes, &defaults);
         if (rc == 0)
-            rc = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-        if (rc == 0)
-            rc = posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
-        if (rc == 0)
-            rc = posix_spawn(&c->pid, "/bin/sh", &actions, &attributes, argv, environ);
+            rc = posix_spawn(&c->pid, "/bin/sh", actions, &attributes, argv, environment);
         (void)posix_spawnattr_destroy(&attributes);
     }
+    hw_free(environment);
+    return rc;
+}
+
+/* out -1: its stdout is ours. */
+static int spawn(child *c, char *command, int in, int out, int err)
+{
+    posix_spawn_file_actions_t actions;
+    int rc = posix_spawn_file_actions_init(&actions);
+
+    if (rc != 0)
+        return rc;
+    rc = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+    if (rc == 0 && out >= 0)
+        rc = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+    if (rc == 0)
+        rc = posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
+    if (rc == 0)
+        rc = spawn_with(c, command, &actions);
     (void)posix_spawn_file_actions_destroy(&actions);
     return rc;
 }
 
-static int start(child *c, const char *command, howdah_error *reterr)
+/* Standard descriptors are all open (main.c), so these are others. */
+static int open_pipes(child *c, int theirs[3])
 {
-    int in[2] = {-1, -1};
-    int err[2] = {-1, -1};
-    char *text;
-    int rc;
+    int pipes[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
+    int rc = pipe2(pipes[0], O_CLOEXEC) < 0 ? errno : 0;
 
-    /* Standard descriptors are all open (main.c), so these are others. */
-    if (pipe2(in, O_CLOEXEC) < 0)
-        return fail_start("a pipe", errno, reterr);
-    if (pipe2(err, O_CLOEXEC) < 0) {
-        rc = errno;
-        shut(&in[0]);
-        shut(&in[1]);
-        return fail_start("a pipe", rc, reterr);
+    if (rc == 0 && c->options->output)
+        rc = pipe2(pipes[1], O_CLOEXEC) < 0 ? errno : 0;
+    if (rc == 0)
+        rc = pipe2(pipes[2], O_CLOEXEC) < 0 ? errno : 0;
+    c->in = pipes[0][1];
+    c->out = pipes[1][0];
+    c->err = pipes[2][0];
+    theirs[0] = pipes[0][0];
+    theirs[1] = pipes[1][1];
+    theirs[2] = pipes[2][1];
+    (void)fcntl(c->in, F_SETFL, O_NONBLOCK);
+    (void)fcntl(c->out, F_SETFL, O_NONBLOCK);
+    (void)fcntl(c->err, F_SETFL, O_NONBLOCK);
+    return rc;
+}
+
+static void shut_ours(child *c)
+{
+    shut(&c->in);
+    shut(&c->out);
+    shut(&c->err);
+    shut(&c->end);
+}
+
+static int start(child *c, howdah_error *reterr)
+{
+    int theirs[3] = {-1, -1, -1};
+    int rc = open_pipes(c, theirs);
+    const char *what = rc == 0 ? "/bin/sh" : "a pipe";
+
+    if (rc == 0) {
+        char *text = hw_strdup(c->options->command); /* the vector of arguments is not const */
+
+        rc = text ? spawn(c, text, theirs[0], theirs[1], theirs[2]) : ENOMEM;
+        hw_free(text);
     }
-    (void)fcntl(in[1], F_SETFL, O_NONBLOCK);
-    (void)fcntl(err[0], F_SETFL, O_NONBLOCK);
-    text = hw_strdup(command); /* the vector of arguments is not const */
-    rc = text ? spawn(c, text, in[0], err[1]) : ENOMEM;
-    hw_free(text);
-    shut(&in[0]);
-    shut(&err[1]);
-    c->in = in[1];
-    c->err = err[0];
+    for (int i = 0; i < 3; i++)
+        shut(&theirs[i]);
     if (rc == 0)
         return HOWDAH_OK;
-    shut(&c->in);
-    shut(&c->err);
-    return fail_start("/bin/sh", rc, reterr);
+    shut_ours(c);
+    return fail_start(what, rc, reterr);
 }
 
 /* --------------------------------------------------------------- while it runs */
@@ -138,12 +212,25 @@ static void keep(child *c, const char *bytes, size_t n)
     c->tail_n += n;
 }
 
+/* What does not fit any more is read all the same: nobody waits for us (I1). */
+static void keep_output(child *c, const char *bytes, size_t n)
+{
+    hw_buf *out = c->options->output;
+    size_t left = out->len_max - out->len;
+
+    hw_buf_put(out, bytes, n < left ? n : left);
+}
+
 /* False when there is nothing more to hear now. */
-static bool listen_to(child *c)
+static bool listen_to(child *c, int *fd)
 {
     char bytes[TAIL_ROOM / 2];
-    ssize_t n = read(c->err, bytes, sizeof bytes);
+    ssize_t n = read(*fd, bytes, sizeof bytes);
 
+    if (n > 0 && fd == &c->out) {
+        keep_output(c, bytes, (size_t)n);
+        return true;
+    }
     if (n > 0) {
         keep(c, bytes, (size_t)n);
         if (c->echo && write(STDERR_FILENO, bytes, (size_t)n) < 0)
@@ -151,7 +238,7 @@ static bool listen_to(child *c)
         return true;
     }
     if (n == 0 || (errno != EAGAIN && errno != EINTR))
-        shut(&c->err);
+        shut(fd);
     return false;
 }
 
@@ -165,24 +252,46 @@ static void reap(child *c, int flags)
     c->ended = pid != 0;
 }
 
+/* Ends it where that is due: asked first, then made to. */
+static void see_to_its_end(child *c)
+{
+    int64_t now = hw_clock_mono_ms();
+
+    if (c->kill_ms == INT64_MAX) {
+        c->gave_up = c->options->give_up && c->options->give_up(c->options->ctx);
+        c->timed_out = !c->gave_up && now >= c->end_ms;
+        if (!c->gave_up && !c->timed_out)
+            return;
+        c->kill_ms = now + GRACE_MS;
+        (void)kill(-c->pid, SIGTERM);
+    } else if (now >= c->kill_ms) {
+        (void)kill(-c->pid, SIGKILL);
+    }
+}
+
 static void attend(child *c)
 {
     while (!c->ended) {
-        struct pollfd fds[2] = {{.fd = c->in, .events = POLLOUT}, {.fd = c->err, .events = POLLIN}};
+        struct pollfd fds[4] = {{.fd = c->in, .events = POLLOUT},
+                                {.fd = c->out, .events = POLLIN},
+                                {.fd = c->err, .events = POLLIN},
+                                {.fd = c->end, .events = POLLIN}};
+        int n = poll(fds, 4, LOOK_MS);
 
-        if (c->in < 0 && c->err < 0) {
-            reap(c, 0);
-            break;
-        }
-        (void)poll(fds, 2, LOOK_MS);
         if (fds[0].revents)
             feed(c);
         if (fds[1].revents)
-            (void)listen_to(c);
-        else if (!fds[0].revents)
+            (void)listen_to(c, &c->out);
+        if (fds[2].revents)
+            (void)listen_to(c, &c->err);
+        if (fds[3].revents || n <= 0)
             reap(c, WNOHANG);
+        if (!c->ended)
+            see_to_its_end(c);
     }
-    while (c->err >= 0 && listen_to(c))
+    while (c->out >= 0 && listen_to(c, &c->out))
+        ;
+    while (c->err >= 0 && listen_to(c, &c->err))
         ;
 }
 
@@ -223,7 +332,10 @@ static void copy_message(cli_exec_result *result, const char *text, size_t n)
 
 static void say_end(const child *c, cli_exec_result *result)
 {
-    if (WIFSIGNALED(c->status))
+    if (c->timed_out)
+        (void)snprintf(result->message, sizeof result->message,
+                       "the command took longer than %lld ms", (long long)c->options->timeout_ms);
+    else if (WIFSIGNALED(c->status))
         (void)snprintf(result->message, sizeof result->message,
                        "the command was ended by signal %d (%s)", WTERMSIG(c->status),
                        sigdescr_np(WTERMSIG(c->status)));
@@ -237,32 +349,43 @@ static void judge(const child *c, cli_exec_result *result)
     size_t n = c->tail_n;
     size_t start;
 
-    result->message[0] = '\0';
-    result->ok = WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0;
+    *result = (cli_exec_result){.gave_up = c->gave_up,
+                                .timed_out = c->timed_out,
+                                .exit_code = WIFEXITED(c->status) ? WEXITSTATUS(c->status) : -1};
+    result->ok = result->exit_code == 0;
     if (result->ok)
         return;
     while (n > 0 && strchr("\n\r\t ", c->tail[n - 1]))
         n--;
     start = last_lines(c->tail, n);
-    if (start < n)
+    if (start < n && !c->timed_out)
         copy_message(result, c->tail + start, n - start);
     else
         say_end(c, result);
 }
 
-int cli_exec(const char *command, hw_str input, bool echo, cli_exec_result *ret_result,
-             howdah_error *reterr)
+int cli_exec(const cli_exec_options *options, cli_exec_result *ret_result, howdah_error *reterr)
 {
-    child c = {.in = -1, .err = -1, .input = input, .echo = echo};
-    int s = start(&c, command, reterr);
+    child c = {.options = options,
+               .in = -1,
+               .out = -1,
+               .err = -1,
+               .end = -1,
+               .input = options->input,
+               .echo = options->echo,
+               .end_ms = INT64_MAX,
+               .kill_ms = INT64_MAX};
+    int s = start(&c, reterr);
 
     if (s < 0)
         return s;
+    if (options->timeout_ms > 0)
+        c.end_ms = hw_clock_mono_ms() + options->timeout_ms;
+    c.end = (int)syscall(SYS_pidfd_open, c.pid, 0);
     cli_signals_child(c.pid);
     attend(&c);
-    cli_signals_child(0);
-    shut(&c.in);
-    shut(&c.err);
+    cli_signals_child_gone(c.pid);
+    shut_ours(&c);
     judge(&c, ret_result);
     return HOWDAH_OK;
 }

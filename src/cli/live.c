@@ -31,32 +31,45 @@ static void take_rate(cli_live *live, int64_t now_us, int64_t count)
     live->sample_count = count;
 }
 
+bool cli_live_due(cli_live *live, int64_t count)
+{
+    int64_t now_us;
+
+    if (!live->wanted)
+        return false;
+    now_us = hw_clock_mono_us();
+    take_rate(live, now_us, count);
+    if (now_us < live->next_us)
+        return false;
+    live->next_us = now_us + INTERVAL_US;
+    return true;
+}
+
+void cli_live_draw(cli_live *live, const char *text)
+{
+    (void)fprintf(stderr, "\r\033[K%.*s",
+                  (int)cli_text_fit(text, live->cli->out.width > 1 ? live->cli->out.width - 1 : 1),
+                  text);
+    (void)fflush(stderr);
+    live->drawn = true;
+}
+
 void cli_live_update(cli_live *live, const howdah_subscription_info *info, int64_t count)
 {
     char text[512];
     char at[CLI_COUNT_SIZE];
     char lag[CLI_COUNT_SIZE];
     char rate[CLI_COUNT_SIZE];
-    int64_t now_us;
 
-    if (!live->wanted)
+    if (!cli_live_due(live, count))
         return;
-    now_us = hw_clock_mono_us();
-    take_rate(live, now_us, count);
-    if (now_us < live->next_us)
-        return;
-    live->next_us = now_us + INTERVAL_US;
     cli_count_text(info->high, at);
     cli_count_text(info->lag, lag);
     cli_count_text(live->rate, rate);
     (void)snprintf(text, sizeof text, "%.*s  %s  at %s  lag %s  %s/s",
                    (int)cli_text_fit(info->subscriber_id, live->cli->out.width / 3),
                    info->subscriber_id, cli_sub_state(info->state), at, lag, rate);
-    (void)fprintf(stderr, "\r\033[K%.*s",
-                  (int)cli_text_fit(text, live->cli->out.width > 1 ? live->cli->out.width - 1 : 1),
-                  text);
-    (void)fflush(stderr);
-    live->drawn = true;
+    cli_live_draw(live, text);
 }
 
 void cli_live_clear(cli_live *live)

@@ -1,5 +1,5 @@
 /*
- * live.h - a line on stderr that says where a subscription is: position, lag, rate, state.
+ * live.h - a line on stderr that says how it goes: where a subscription is, what a worker does.
  *
  * Rewritten in place, only when stderr is a terminal that can do that and without --quiet.
  */
@@ -25,6 +25,9 @@ typedef struct cli_live {
 void cli_live_start(cli_live *live, const cli_context *cli);
 /* Ten times a second at most. */
 void cli_live_update(cli_live *live, const howdah_subscription_info *info, int64_t count);
+/* The same for any text; due says whether it would be drawn now, and takes the rate. */
+bool cli_live_due(cli_live *live, int64_t count);
+void cli_live_draw(cli_live *live, const char *text);
 /* Takes the line away; before any other message. */
 void cli_live_clear(cli_live *live);
 

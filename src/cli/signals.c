@@ -11,13 +11,17 @@
 /* A signal handler has no other way to its bus. */
 static _Atomic(howdah_bus *) watched_bus;
 static volatile sig_atomic_t caught;
-static volatile sig_atomic_t child_group;
+static _Atomic(pid_t) children[CLI_CHILDREN_MAX]; /* 0: nobody */
 
 /* Nobody waits any longer: neither do we, nor what we run. */
 static void die_of(int number)
 {
-    if (child_group > 0)
-        (void)kill(-(pid_t)child_group, number);
+    for (size_t i = 0; i < CLI_CHILDREN_MAX; i++) {
+        pid_t group = atomic_load(&children[i]);
+
+        if (group > 0)
+            (void)kill(-group, number);
+    }
     (void)signal(number, SIG_DFL);
     (void)raise(number); /* delivered when the handler returns */
 }
@@ -67,9 +71,25 @@ void cli_signals_watch(howdah_bus *bus)
     atomic_store(&watched_bus, bus);
 }
 
+/* The first place that holds "was" holds "is" from now on. */
+static void change_place(pid_t was, pid_t is)
+{
+    for (size_t i = 0; i < CLI_CHILDREN_MAX; i++) {
+        pid_t expected = was;
+
+        if (atomic_compare_exchange_strong(&children[i], &expected, is))
+            return;
+    }
+}
+
 void cli_signals_child(pid_t group)
 {
-    child_group = (sig_atomic_t)group;
+    change_place(0, group);
+}
+
+void cli_signals_child_gone(pid_t group)
+{
+    change_place(group, 0);
 }
 
 int cli_signal_caught(void)

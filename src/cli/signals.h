@@ -15,8 +15,10 @@
 void cli_signals_init(void);
 /* The bus to interrupt; NULL: none. */
 void cli_signals_watch(howdah_bus *bus);
-/* The process group of the command that runs for us, 0: none. */
+/* A process group that runs for us has begun, and has ended.  From any thread. */
+#define CLI_CHILDREN_MAX 256
 void cli_signals_child(pid_t group);
+void cli_signals_child_gone(pid_t group);
 /* The signal that was caught, 0 when there was none. */
 int cli_signal_caught(void);
 

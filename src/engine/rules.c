@@ -234,6 +234,18 @@ int hw_rule_bytes(size_t len, size_t bytes_max, howdah_error *reterr)
     return check_payload_size(len, bytes_max, reterr);
 }
 
+int hw_rule_payload(hw_str data, hw_str content_type, size_t bytes_max, howdah_error *reterr)
+{
+    int s;
+
+    if (!content_type.s)
+        return hw_rule_json(data, bytes_max, reterr);
+    if (!data.s)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "data", "is required");
+    s = hw_rule_content_type(content_type, reterr);
+    return s < 0 ? s : hw_rule_bytes(data.len, bytes_max, reterr);
+}
+
 /* -------------------------------------------------------------------- numbers */
 
 int hw_rule_valid_time(int64_t valid_time_us, howdah_error *reterr)
@@ -260,6 +272,44 @@ int hw_rule_expected(int64_t expected_version, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* ----------------------------------------------------------------------- jobs */
+
+int hw_rule_queue(hw_str queue, howdah_error *reterr)
+{
+    return check_name("queue", queue, HW_NAME_MAX, reterr);
+}
+
+int hw_rule_priority(int64_t priority, howdah_error *reterr)
+{
+    if (priority < INT16_MIN || priority > INT16_MAX)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "priority", "must be %d to %d, not %lld",
+                             INT16_MIN, INT16_MAX, (long long)priority);
+    return HOWDAH_OK;
+}
+
+int hw_rule_max_attempts(int64_t max_attempts, howdah_error *reterr)
+{
+    if (max_attempts < 0 || max_attempts > INT16_MAX)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "max_attempts", "must be 0 to %d, not %lld",
+                             INT16_MAX, (long long)max_attempts);
+    return HOWDAH_OK;
+}
+
+int hw_rule_delay(const char *field, int64_t delay_ms, howdah_error *reterr)
+{
+    if (delay_ms < 0 || delay_ms > HW_DELAY_MAX_MS)
+        return hw_fail_field(reterr, HOWDAH_INVALID, field, "must be 0 to 10 years, not %lld ms",
+                             (long long)delay_ms);
+    return HOWDAH_OK;
+}
+
+int hw_rule_run_at(int64_t run_at_us, howdah_error *reterr)
+{
+    if (run_at_us < HW_TIME_MIN_US || run_at_us > HW_TIME_MAX_US)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "run_at", "must lie in the years 1 to 9999");
+    return HOWDAH_OK;
+}
+
 /* ------------------------------------------------------------- the whole event */
 
 /* Names that may be absent. */
@@ -276,18 +326,6 @@ static int check_optional_names(const howdah_event *event, howdah_error *reterr)
     return s;
 }
 
-static int check_payload(const howdah_event *event, size_t bytes_max, howdah_error *reterr)
-{
-    int s;
-
-    if (!event->content_type.s)
-        return hw_rule_json(event->data, bytes_max, reterr);
-    if (!event->data.s)
-        return hw_fail_field(reterr, HOWDAH_INVALID, "data", "is required");
-    s = hw_rule_content_type(event->content_type, reterr);
-    return s < 0 ? s : hw_rule_bytes(event->data.len, bytes_max, reterr);
-}
-
 int hw_rule_event(const howdah_event *event, size_t payload_bytes_max, howdah_error *reterr)
 {
     int s = hw_rule_stream(event->stream, reterr);
@@ -295,7 +333,7 @@ int hw_rule_event(const howdah_event *event, size_t payload_bytes_max, howdah_er
     if (s == HOWDAH_OK)
         s = hw_rule_type(event->type, reterr);
     if (s == HOWDAH_OK)
-        s = check_payload(event, payload_bytes_max, reterr);
+        s = hw_rule_payload(event->data, event->content_type, payload_bytes_max, reterr);
     if (s == HOWDAH_OK && event->headers.s)
         s = hw_rule_headers(event->headers, reterr);
     if (s == HOWDAH_OK)

@@ -22,6 +22,8 @@
 #define HW_PAYLOAD_DEFAULT (1024 * 1024)
 #define HW_PAYLOAD_HARD_MAX (64 * 1024 * 1024)
 #define HW_SCHEMA_NAME_MAX 48
+#define HW_DELAY_MAX_MS (INT64_C(10) * 366 * 24 * 3600 * 1000)
+#define HW_OUTCOME_TEXT_MAX (64 * 1024) /* a job's result, or its error */
 
 int hw_rule_stream(hw_str stream, howdah_error *reterr);
 int hw_rule_type(hw_str type, howdah_error *reterr);
@@ -43,6 +45,20 @@ int hw_rule_schema_version(int64_t schema_version, howdah_error *reterr);
 int hw_rule_expected(int64_t expected_version, howdah_error *reterr);
 /* A PostgreSQL schema name: 1..48 bytes, UTF-8, no control characters, not pg_... */
 int hw_rule_schema_name(hw_str name, howdah_error *reterr);
+
+/* data as JSON, or, with a content type, as bytes. */
+int hw_rule_payload(hw_str data, hw_str content_type, size_t bytes_max, howdah_error *reterr);
+
+/* ---- of jobs */
+
+int hw_rule_queue(hw_str queue, howdah_error *reterr);
+/* -32768 to 32767. */
+int hw_rule_priority(int64_t priority, howdah_error *reterr);
+/* 0 (the queue's) to 32767. */
+int hw_rule_max_attempts(int64_t max_attempts, howdah_error *reterr);
+/* Ten years at most.  field names it: a delay, a time until the next try. */
+int hw_rule_delay(const char *field, int64_t delay_ms, howdah_error *reterr);
+int hw_rule_run_at(int64_t run_at_us, howdah_error *reterr);
 
 /* All of the above for one event. */
 int hw_rule_event(const howdah_event *event, size_t payload_bytes_max, howdah_error *reterr);

@@ -156,7 +156,7 @@ unknown_options_and_commands_name_the_nearest() {
     has err "did you mean --expect?"
     run 2 red
     has err "did you mean read?"
-    run 2 push x
+    run 2 serve x
     has err "not in this version"
     run 2 append s a.b --quiet=yes
     run 2 append s a.b --id

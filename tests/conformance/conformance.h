@@ -36,6 +36,8 @@ int cf_setup(void **state);
 int cf_setup_bare(void **state);
 /* The login of pg-functions may subscribe, too; that includes a right to read the table. */
 int cf_setup_subscriber(void **state);
+/* The login of pg-functions may do everything with queues. */
+int cf_setup_worker(void **state);
 int cf_teardown(void **state);
 
 /* One more handle on the same bus; asserts. */
@@ -69,6 +71,7 @@ extern howdah_error cf_error;
 
 #define CF_TEST(name) cmocka_unit_test_setup_teardown(name, cf_setup, cf_teardown)
 #define CF_SUB_TEST(name) cmocka_unit_test_setup_teardown(name, cf_setup_subscriber, cf_teardown)
+#define CF_QUEUE_TEST(name) cmocka_unit_test_setup_teardown(name, cf_setup_worker, cf_teardown)
 #define CF_TEST_BARE(name) cmocka_unit_test_setup_teardown(name, cf_setup_bare, cf_teardown)
 
 /* Each file's tests. */
@@ -90,6 +93,10 @@ cf_group cf_patterns_tests(void);
 cf_group cf_reliable_tests(void);
 cf_group cf_runner_tests(void);
 cf_group cf_trouble_tests(void);
+cf_group cf_queue_tests(void);
+cf_group cf_queue_admin_tests(void);
+cf_group cf_worker_tests(void);
+cf_group cf_bindings_tests(void);
 
 #define CF_GROUP(tests) ((cf_group){(tests), sizeof(tests) / sizeof(tests)[0]})
 

@@ -205,20 +205,31 @@ static void drop_schema(const cf *c)
     run_about("DROP ROLE IF EXISTS ", c->schema, "_publish", "");
     run_about("DROP ROLE IF EXISTS ", c->schema, "_read", "");
     run_about("DROP ROLE IF EXISTS ", c->schema, "_subscribe", "");
+    run_about("DROP ROLE IF EXISTS ", c->schema, "_work", "");
     run_about("DROP ROLE IF EXISTS ", c->schema, "_admin", "");
+}
+
+/* What a session may do is looked at once: the bus is opened anew. */
+static void grant(cf *c, const char *suffix)
+{
+    if (cf_is_owner())
+        return;
+    run_about("GRANT ", c->schema, suffix, " TO conformance_login");
+    howdah_close(c->bus);
+    c->bus = cf_open(c);
 }
 
 int cf_setup_subscriber(void **state)
 {
-    cf *c;
-
     (void)cf_setup(state);
-    c = *state;
-    if (!cf_is_owner()) {
-        run_about("GRANT ", c->schema, "_subscribe", " TO conformance_login");
-        howdah_close(c->bus); /* what a session may do is looked at once */
-        c->bus = cf_open(c);
-    }
+    grant(*state, "_subscribe");
+    return 0;
+}
+
+int cf_setup_worker(void **state)
+{
+    (void)cf_setup(state);
+    grant(*state, "_admin");
     return 0;
 }
 
@@ -353,10 +364,12 @@ static void prepare_pg(void)
 int main(int argc, char **argv)
 {
     static struct CMUnitTest tests[512];
-    cf_group (*const groups[])(void) = {
-        cf_subscribe_tests, cf_patterns_tests, cf_reliable_tests, cf_runner_tests, cf_trouble_tests,
-        cf_event_tests,     cf_append_tests,   cf_batch_tests,    cf_read_tests,   cf_tail_tests,
-        cf_schema_tests,    cf_import_tests,   cf_race_tests,     cf_flaky_tests};
+    cf_group (*const groups[])(void) = {cf_subscribe_tests,   cf_patterns_tests, cf_reliable_tests,
+                                        cf_runner_tests,      cf_trouble_tests,  cf_event_tests,
+                                        cf_append_tests,      cf_batch_tests,    cf_read_tests,
+                                        cf_tail_tests,        cf_schema_tests,   cf_import_tests,
+                                        cf_race_tests,        cf_flaky_tests,    cf_queue_tests,
+                                        cf_queue_admin_tests, cf_worker_tests,   cf_bindings_tests};
     int chosen = choose(argc > 1 ? argv[1] : NULL);
     size_t n = 0;
 

@@ -202,7 +202,7 @@ static void the_numbers_of_another_bus_are_not_ours(void **state)
     assert_int_equal(count(store), 0);
     pgt_run(&other, a,
             "ROLLBACK; DROP SCHEMA {schema} CASCADE;"
-            " DROP ROLE {_publish}, {_read}, {_subscribe}, {_admin}");
+            " DROP ROLE {_publish}, {_read}, {_subscribe}, {_work}, {_admin}");
     howdah_close(other.bus);
     howdah_settings_free(other.settings);
     PQfinish(a);

@@ -271,7 +271,8 @@ int pgt_teardown(void **state)
     PQreset(t->admin); /* the server may have been another since */
     PQclear(PQexec(t->admin, "SET client_min_messages = warning"));
     pgt_run(t, t->admin, "DROP SCHEMA IF EXISTS {schema} CASCADE");
-    pgt_run(t, t->admin, "DROP ROLE IF EXISTS {_publish}, {_read}, {_subscribe}, {_admin}");
+    pgt_run(t, t->admin,
+            "DROP ROLE IF EXISTS {_publish}, {_read}, {_subscribe}, {_work}, {_admin}");
     PQfinish(t->admin);
     howdah_settings_free(t->settings);
     free(t);

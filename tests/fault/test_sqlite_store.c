@@ -292,10 +292,14 @@ static void a_damaged_page_gives_corrupt_or_the_stored_events(void **state)
     const place *p = *state;
     char copy[128];
     char command[300];
+    int64_t empty;
     int64_t pages;
     int64_t refused = 0;
     howdah_bus *bus = open_migrated(p->url);
 
+    howdah_close(bus);
+    empty = file_size(p->file, "") / 4096; /* tables that nobody reads are among them */
+    bus = open_migrated(p->url);
     for (int i = 0; i < 300; i++) {
         howdah_error err = HOWDAH_ERROR_INIT;
         must(append_one(bus, i % 2 ? "a" : "b", &err), &err);
@@ -328,7 +332,7 @@ static void a_damaged_page_gives_corrupt_or_the_stored_events(void **state)
         if (s < 0 && s != HOWDAH_CORRUPT && s != HOWDAH_SCHEMA)
             fail_msg("page %lld: %s: %s", (long long)page, howdah_status_name(s), err.message);
     }
-    assert_true(refused > pages / 2);
+    assert_true(refused > (pages - empty) / 2);
 }
 
 /* Runs fn as nobody when we are root, whom no permission stops.  The child's exit code. */

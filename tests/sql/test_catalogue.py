@@ -77,16 +77,21 @@ def every_function_has_a_fixed_search_path():
 
 def exactly_the_functions_that_touch_tables_run_as_their_owner():
     rows = bus.sql(r"""SELECT p.proname, p.prosecdef,
-                       p.prosrc ~ '"?howdah"?\.(events|all_events|meta|migrations|imports|bell)\M'
+                       p.prosrc ~ '"?howdah"?\.(events|all_events|meta|migrations|imports|bell|queues)\M'
                        OR p.proname IN ('ring_inside', 'append', 'append_batch', 'read_stream', 'read_all', 'last_event',
-                                        'by_correlation')
+                                        'by_correlation', 'push', 'push_batch', 'publish', 'claim', 'poll',
+                                        'settle_jobs', 'complete', 'fail', 'retry', 'release', 'extend', 'finalize',
+                                        'job_cancel', 'job_retry', 'queue_bind')
                        FROM pg_proc AS p WHERE pronamespace = 'howdah'::regnamespace
-                       AND p.proname <> 'ring_for_raw_inserts' -- the owner's own""")
+                       AND p.proname <> 'ring_for_raw_inserts' -- the owner's own
+                       -- What only functions call, which run as the owner themselves.
+                       AND p.proname <> ALL ('{attempts_of,claim_free,claim_suspect,complete_plain,end_jobs,free_keys,give_back,promote_keys,queue_of,'
+                                             'requeue_jobs,ring_queue}')""")
     wrong = [row for row in rows if row[1] != row[2]]
     assert wrong == [], wrong
     assert {row[0] for row in rows if row[1] == "f"} == {
         "bell_bit", "channel", "escape_problem", "event_problem", "headers_problem", "json_problem", "member_problem",
-        "members_problem", "name_problem", "pattern_regex", "time_of", "uuid_v7"}, rows
+        "members_problem", "name_problem", "pattern_regex", "push_problem", "time_of", "uuid_v7"}, rows
 
 
 def public_has_no_right_on_anything():
@@ -102,8 +107,12 @@ def public_has_no_right_on_anything():
 def every_function_tells_its_volatility():
     volatile = bus.column("SELECT proname FROM pg_proc WHERE pronamespace = 'howdah'::regnamespace AND"
                           " provolatile = 'v' ORDER BY 1")
-    assert volatile == ["append", "append_arrays", "append_batch", "ring", "ring_for_events",
-                        "ring_for_raw_inserts", "ring_inside", "uuid_v7"], volatile
+    assert volatile == ["append", "append_arrays", "append_batch", "claim", "claim_free", "claim_jobs", "claim_suspect", "complete",
+                        "complete", "complete_plain", "end_jobs", "extend", "fail", "finalize", "free_keys", "give_back", "job_cancel",
+                        "job_letters_mark", "job_retry", "poll", "promote_keys", "publish", "push", "push_arrays", "push_batch", "queue_bind",
+                        "queue_of", "queue_purge", "queue_set", "queue_tidy", "queue_unbind", "release", "requeue_jobs", "retry", "ring",
+                        "ring_for_events", "ring_for_raw_inserts", "ring_inside", "ring_queue", "route_events",
+                        "settle_jobs", "uuid_v7"], volatile
 
 
 # ---- the schema
@@ -140,7 +149,7 @@ def print_names_the_schema_that_was_asked_for_however_odd():
     by_init = Bus("catalogue_odd_init", schema=odd)
     assert schema_of(by_hand) == schema_of(by_init)
     command("append", "--quiet", "s", "a.b", "{}", url=by_hand.url, HOWDAH_SCHEMA=odd)
-    for role in ("publish", "read", "subscribe", "admin"):
+    for role in ("publish", "read", "subscribe", "work", "admin"):
         for database in (by_hand, by_init):
             psql(database.url, 'DROP OWNED BY "%s_%s"' % (odd.replace('"', '""'), role))
         psql(by_hand.url, 'DROP ROLE "%s_%s"' % (odd.replace('"', '""'), role))
@@ -155,7 +164,7 @@ def two_buses_in_one_database_do_not_know_each_other():
                          " USING (key) WHERE key = 'bus_id'") == [("t",)]
     psql(bus.url, "SET client_min_messages = warning; DROP SCHEMA second_bus CASCADE;"
                   " DROP ROLE second_bus_publish, second_bus_read,"
-                  " second_bus_subscribe, second_bus_admin")
+                  " second_bus_subscribe, second_bus_work, second_bus_admin")
 
 
 # ---- dump and restore

@@ -11,7 +11,7 @@ DENIED = "42501"
 ID = "0190a5c8-7b1e-7cc0-8000-000000000001"
 
 # A login for each role, one with none, and one with both publish and read.
-LOGINS = {"publish": ["publish"], "read": ["read"], "subscribe": ["subscribe"], "admin": ["admin"],
+LOGINS = {"publish": ["publish"], "read": ["read"], "subscribe": ["subscribe"], "work": ["work"], "admin": ["admin"],
           "nobody": [], "both": ["publish", "read"]}
 
 APPENDS = {
@@ -23,6 +23,7 @@ APPENDS = {
     "event_problem": "SELECT {}.event_problem('s', 'a', '[\"\\u0041\"]', '{\"a\":\"b\"}', 'c', 'd', NULL,"
                      " 1, NULL, NULL, 100)",
     "uuid_v7": "SELECT {}.uuid_v7()",
+    "push_problem": "SELECT {}.push_problem('1', NULL, NULL, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, 100)",
 }
 READS = {
     "read_stream": "SELECT FROM {}.read_stream('s')",
@@ -40,6 +41,33 @@ READS = {
 BOTH = {"schema_version": "SELECT {}.schema_version()", "channel": "SELECT {}.channel('a.b')"}
 RINGS = {"ring": "SELECT {}.ring('{a.b}')"}
 APPENDS["ring_inside"] = "SELECT {}.ring_inside('{a.b}')"
+PUSHES = {
+    "push": "SELECT {}.push('q', key => 'k', dedup => 'd')",
+    "push_batch": "SELECT {}.push_batch('q', ARRAY['1']::json[])",
+    "push_arrays": "SELECT FROM {}.push_arrays('q', ARRAY['1']::json[], NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,"
+                   " NULL, NULL, NULL)",
+    "publish": "SELECT {}.publish('q', '1')",
+}
+WORKS = {
+    "claim": "SELECT FROM {}.claim('q', 10, lease => '1 ms')",
+    "claim_jobs": "SELECT FROM {}.claim_jobs('q', 1, 'w', 1, true, NULL, NULL, NULL)",
+    "poll": "SELECT FROM {}.poll('q')",
+    "settle_jobs": "SELECT {}.settle_jobs('{1,2}', '{1,1}', '{1,2}', NULL, NULL)",
+    "complete": "SELECT {}.complete(1, 1), {}.complete('{1}'::bigint[], '{1}')",
+    "fail": "SELECT {}.fail(1, 1)", "retry": "SELECT {}.retry(1, 1)", "release": "SELECT {}.release(1, 1)",
+    "extend": "SELECT {}.extend(1, 1)", "finalize": "SELECT {}.finalize(1, true)",
+    "queue_outlook": "SELECT FROM {}.queue_outlook('q')", "queue_states": "SELECT FROM {}.queue_states()",
+    "queue_tidy": "SELECT {}.queue_tidy('q')", "queue_findings": "SELECT FROM {}.queue_findings()", "queue_history": "SELECT FROM {}.queue_history('q')",
+    "job_states": "SELECT FROM {}.job_states(1)", "queue_bindings": "SELECT FROM {}.queue_bindings()",
+    "route_events": "SELECT {}.route_events('q', 'stream', '{1}')",
+}
+MANAGES = {
+    "queue_set": "SELECT {}.queue_set('q', history_ms => 1)", "job_cancel": "SELECT {}.job_cancel(1)",
+    "job_retry": "SELECT {}.job_retry(1)", "queue_purge": "SELECT {}.queue_purge('q')",
+    "job_letters_mark": "SELECT {}.job_letters_mark('{1}', NULL, 'discarded', 'x')",
+    "queue_bind": "SELECT {}.queue_bind('q', 'a.>', 'stream', 'queue:q:a.>', 0, '{}')",
+    "queue_unbind": "SELECT {}.queue_unbind('q', 'a.>')",
+}
 # The library's statements, as far as rights go.
 SUBSCRIBES = {
     "select": "SELECT FROM {}.events", "select meta": "SELECT FROM {}.meta",
@@ -76,14 +104,21 @@ OWNER = {
     "truncate subscriptions": "TRUNCATE {}.subscriptions", "truncate dead letters": "TRUNCATE {}.dead_letters",
     "ring_for_raw_inserts": "SELECT {}.ring_for_raw_inserts(false)",
     "check a bit": "SELECT {}.bell_bit('a')",
+    "select ended jobs": "SELECT FROM {}.ended_jobs", "look at jobs": "SELECT FROM {}.jobs", "look at payloads": "SELECT FROM {}.job_data",
+    "look at leases": "SELECT FROM {}.leases", "look at bindings": "SELECT FROM {}.bindings", "look at the history": "SELECT FROM {}.event_log",
+    "end_jobs": "SELECT {}.end_jobs('{}')", "requeue_jobs": "SELECT {}.requeue_jobs('{}', false)",
+    "claim_suspect": "SELECT {}.claim_suspect(1, now())", "complete_plain": "SELECT {}.complete_plain('{1}', '{1}')", "free_keys": "SELECT {}.free_keys(1, '{1}', '{1}')", "promote_keys": "SELECT {}.promote_keys(1, '{1}')", "give_back": "SELECT {}.give_back(1, 1)",
+    "claim_free": "SELECT {}.claim_free(1, 1, '{}', '{}', '{}', now())", "queue_of": "SELECT {}.queue_of('x')",
+    "attempts_of": "SELECT {}.attempts_of(1, 1)", "ring_queue": "SELECT {}.ring_queue(1)",
     "check members": "SELECT {}.members_problem('{}')", "check a time": "SELECT {}.time_of('x')",
 }
 
-ALLOWED = {"publish": {**APPENDS, **BOTH, **RINGS}, "read": {**READS, **BOTH},
+ALLOWED = {"publish": {**APPENDS, **BOTH, **RINGS, **PUSHES}, "read": {**READS, **BOTH},
            "subscribe": {**READS, **BOTH, **RINGS, **SUBSCRIBES},
-           "admin": {**APPENDS, **READS, **BOTH, **RINGS, **SUBSCRIBES},
-           "both": {**APPENDS, **READS, **BOTH, **RINGS}, "nobody": {}}
-EVERYTHING = {**APPENDS, **READS, **BOTH, **RINGS, **SUBSCRIBES, **OWNER}
+           "work": {**BOTH, **RINGS, **PUSHES, **WORKS},
+           "admin": {**APPENDS, **READS, **BOTH, **RINGS, **SUBSCRIBES, **PUSHES, **WORKS, **MANAGES},
+           "both": {**APPENDS, **READS, **BOTH, **RINGS, **PUSHES}, "nobody": {}}
+EVERYTHING = {**APPENDS, **READS, **BOTH, **RINGS, **SUBSCRIBES, **PUSHES, **WORKS, **MANAGES, **OWNER}
 
 
 def login(kind):
@@ -99,7 +134,7 @@ def make_logins():
 def drop_logins():
     for kind in LOGINS:
         psql(bus.url, "DROP OWNED BY %s; DROP ROLE %s" % (login(kind), login(kind)))
-    for role in ("publish", "read", "subscribe", "admin"):
+    for role in ("publish", "read", "subscribe", "work", "admin"):
         psql(bus.url, "DROP OWNED BY %s_%s; DROP ROLE %s_%s" % (SCHEMA, role, SCHEMA, role))
 
 

@@ -1,5 +1,6 @@
 /*
- * suite.h - the store's contract for subscriptions (store/subs.h), driven directly, on every store.
+ * suite.h - the store's contract for subscriptions and queues (store/subs.h, store/queue.h), driven
+ * directly, on every store.
  *
  * The program's first argument is the kind: sqlite, pg, or flaky (the shim over SQLite, planned to
  * fail never).  Further arguments name the tests to run.  Every test gets a migrated bus of its
@@ -113,6 +114,11 @@ ss_group ss_evidence_tests(void);
 ss_group ss_bell_tests(void);
 ss_group ss_flaky_tests(void);
 ss_group ss_memory_tests(void);
+ss_group ss_queue_tests(void);
+ss_group ss_queue_admin_tests(void);
+ss_group ss_queue_key_tests(void);
+ss_group ss_queue_model_tests(void);
+ss_group ss_route_tests(void);
 
 #define SS_GROUP(tests) ((ss_group){(tests), sizeof(tests) / sizeof(tests)[0]})
 

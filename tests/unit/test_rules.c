@@ -434,6 +434,66 @@ static void headers_without_memory_fail_as_such_and_leak_nothing(void **state)
     assert_int_equal(n, 3);
 }
 
+static void a_queue_is_named_like_a_stream(void **state)
+{
+    (void)state;
+    assert_accepted(hw_rule_queue(HW_STR_LIT("m"), &err));
+    assert_accepted(hw_rule_queue(HW_STR_LIT("mail/\xC3\xBC'; --"), &err));
+    assert_accepted(hw_rule_queue(times('x', 255), &err));
+    assert_refused(hw_rule_queue(HW_STR_NULL, &err), HOWDAH_INVALID, "queue", "queue: is required");
+    assert_refused(hw_rule_queue(HW_STR_LIT(""), &err), HOWDAH_INVALID, "queue",
+                   "queue: must be 1 to 255 bytes, got 0");
+    assert_refused(hw_rule_queue(times('x', 256), &err), HOWDAH_INVALID, "queue",
+                   "queue: must be 1 to 255 bytes, got 256");
+    assert_refused(hw_rule_queue(HW_STR_LIT("a\tb"), &err), HOWDAH_INVALID, "queue",
+                   "queue: must not have control characters, got 3 bytes with one");
+    assert_refused(hw_rule_queue(HW_STR_LIT("a\xC0"), &err), HOWDAH_INVALID, "queue",
+                   "queue: must be UTF-8, got 2 bytes that are not");
+}
+
+static void numbers_of_a_job_have_their_ranges(void **state)
+{
+    (void)state;
+    assert_accepted(hw_rule_priority(-32768, &err));
+    assert_accepted(hw_rule_priority(32767, &err));
+    assert_refused(hw_rule_priority(-32769, &err), HOWDAH_INVALID, "priority",
+                   "priority: must be -32768 to 32767, not -32769");
+    assert_refused(hw_rule_priority(32768, &err), HOWDAH_INVALID, "priority",
+                   "priority: must be -32768 to 32767, not 32768");
+    assert_accepted(hw_rule_max_attempts(0, &err));
+    assert_accepted(hw_rule_max_attempts(32767, &err));
+    assert_refused(hw_rule_max_attempts(-1, &err), HOWDAH_INVALID, "max_attempts",
+                   "max_attempts: must be 0 to 32767, not -1");
+    assert_refused(hw_rule_max_attempts(32768, &err), HOWDAH_INVALID, "max_attempts",
+                   "max_attempts: must be 0 to 32767, not 32768");
+    assert_accepted(hw_rule_delay("delay", 0, &err));
+    assert_accepted(hw_rule_delay("delay", INT64_C(316224000000), &err));
+    assert_refused(hw_rule_delay("delay", INT64_C(316224000001), &err), HOWDAH_INVALID, "delay",
+                   "delay: must be 0 to 10 years, not 316224000001 ms");
+    assert_refused(hw_rule_delay("lease", -1, &err), HOWDAH_INVALID, "lease",
+                   "lease: must be 0 to 10 years, not -1 ms");
+    assert_accepted(hw_rule_run_at(0, &err));
+    assert_accepted(hw_rule_run_at(HW_TIME_MAX_US, &err));
+    assert_refused(hw_rule_run_at(HW_TIME_MAX_US + 1, &err), HOWDAH_INVALID, "run_at",
+                   "run_at: must lie in the years 1 to 9999");
+    assert_refused(hw_rule_run_at(HW_TIME_ABSENT, &err), HOWDAH_INVALID, "run_at",
+                   "run_at: must lie in the years 1 to 9999");
+}
+
+static void a_payload_is_json_unless_it_has_a_content_type(void **state)
+{
+    (void)state;
+    assert_accepted(hw_rule_payload(HW_STR_LIT("[1]"), HW_STR_NULL, 3, &err));
+    assert_accepted(hw_rule_payload((hw_str){"\0", 1}, HW_STR_LIT("a/b"), 3, &err));
+    assert_accepted(hw_rule_payload(HW_STR_LIT(""), HW_STR_LIT("a/b"), 3, &err));
+    assert_refused(hw_rule_payload(HW_STR_NULL, HW_STR_LIT("a/b"), 3, &err), HOWDAH_INVALID, "data",
+                   "data: is required");
+    assert_refused(hw_rule_payload(HW_STR_LIT(""), HW_STR_LIT("ab"), 3, &err), HOWDAH_INVALID,
+                   "content_type", "content_type: must be 3 to 255 bytes, got 2");
+    assert_refused(hw_rule_payload(HW_STR_LIT("[10]"), HW_STR_NULL, 3, &err), HOWDAH_LIMIT, "data",
+                   "data: must be at most 3 bytes, got 4");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,6 +514,9 @@ int main(void)
         cmocka_unit_test(bytes_with_a_content_type_need_not_be_json),
         cmocka_unit_test(no_refusal_repeats_the_value),
         cmocka_unit_test(headers_without_memory_fail_as_such_and_leak_nothing),
+        cmocka_unit_test(a_queue_is_named_like_a_stream),
+        cmocka_unit_test(numbers_of_a_job_have_their_ranges),
+        cmocka_unit_test(a_payload_is_json_unless_it_has_a_content_type),
     };
 
     return cmocka_run_group_tests_name("rules", tests, NULL, NULL);

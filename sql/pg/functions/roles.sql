@@ -5,7 +5,8 @@
 --   {schema}_publish    append
 --   {schema}_read       read
 --   {schema}_subscribe  read, and the rows of subscriptions, dead letters and skips
---   {schema}_admin      all of these
+--   {schema}_work       push jobs, claim and settle them, look at queues; with _subscribe, route events
+--   {schema}_admin      all of these, and change queues
 --
 -- A role is created only if the one who migrates may do so; otherwise a notice says what is
 -- missing, and the rights are granted by the next migration after somebody has created it.
@@ -19,11 +20,19 @@ DECLARE
     schema     constant text := @schema_text@;
     appends    constant text[] := ARRAY['append', 'append_batch', 'append_arrays', 'schema_version',
                                         'event_problem', 'json_problem', 'escape_problem', 'name_problem',
-                                        'headers_problem',
+                                        'headers_problem', 'push_problem',
                                         'uuid_v7', 'ring', 'ring_inside', 'channel'];
     reads      constant text[] := ARRAY['read_events', 'read_ids', 'read_ranges', 'read_stream', 'read_all',
                                         'last_event', 'by_correlation', 'causation_tree', 'stream_version',
                                         'head', 'pattern_regex', 'schema_version', 'channel'];
+    pushes     constant text[] := ARRAY['push', 'push_batch', 'push_arrays', 'publish',
+                                        'schema_version', 'ring'];
+    works      constant text[] := ARRAY['claim', 'claim_jobs', 'poll', 'settle_jobs', 'complete', 'fail', 'retry',
+                                        'release', 'extend', 'finalize', 'queue_outlook', 'queue_states',
+                                        'queue_tidy', 'queue_findings', 'queue_history', 'job_states', 'channel', 'queue_bindings',
+                                        'route_events'];
+    manages    constant text[] := ARRAY['queue_set', 'queue_purge', 'job_cancel', 'job_retry', 'job_letters_mark',
+                                        'queue_bind', 'queue_unbind'];
     -- What each table or sequence allows to those who subscribe.
     tables     constant text[] := ARRAY[
         'SELECT ON TABLE events', 'SELECT ON TABLE meta',
@@ -37,10 +46,11 @@ DECLARE
     signature  regprocedure;
 BEGIN
     FOR role IN
-        SELECT schema || '_publish' AS name, appends AS functions, false AS subscribes
+        SELECT schema || '_publish' AS name, appends || pushes AS functions, false AS subscribes
         UNION ALL SELECT schema || '_read', reads, false
         UNION ALL SELECT schema || '_subscribe', reads || ARRAY['ring'], true
-        UNION ALL SELECT schema || '_admin', appends || reads, true
+        UNION ALL SELECT schema || '_work', pushes || works, false
+        UNION ALL SELECT schema || '_admin', appends || reads || pushes || works || manages, true
     LOOP
         IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles AS r WHERE r.rolname = role.name) THEN
             IF NOT may_create THEN

@@ -95,51 +95,29 @@ int hw_pg_why_not_moved(hw_pg *pg, const hw_checkpoint *checkpoint, howdah_error
     return hw_fail(reterr, HOWDAH_LOST, "the subscription has another owner, or is gone");
 }
 
-/* Where each array of a call starts in the scratch buffer. */
-typedef struct arrays {
-    hw_buf *out;
-    size_t start[HW_PG_PARAMS_MAX];
-    int n;
-} arrays;
-
-static void begin_array(arrays *a, Oid element, size_t n, hw_pg_array *array)
-{
-    hw_pg_array_begin(a->out, element, n, array);
-    a->start[a->n++] = array->start;
-}
-
-static void params_of_arrays(const arrays *a, hw_pg_call *call)
-{
-    for (int i = 0; i < a->n; i++) {
-        size_t end = i + 1 < a->n ? a->start[i + 1] : a->out->len;
-
-        hw_pg_param_bin(call, a->out->data + a->start[i], end - a->start[i]);
-    }
-}
-
-static void put_names_and_tokens(arrays *a, const hw_checkpoint *c, size_t n)
+static void put_names_and_tokens(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
 {
     hw_pg_array array;
 
-    begin_array(a, HW_OID_TEXT, n, &array);
+    hw_pg_arrays_begin(a, HW_OID_TEXT, n, &array);
     for (size_t i = 0; i < n; i++)
         hw_pg_array_put(a->out, c[i].subscriber_id.s, c[i].subscriber_id.len);
-    begin_array(a, HW_OID_INT8, n, &array);
+    hw_pg_arrays_begin(a, HW_OID_INT8, n, &array);
     for (size_t i = 0; i < n; i++)
         hw_pg_array_put_int8(a->out, c[i].token);
 }
 
-static void put_positions(arrays *a, const hw_checkpoint *c, size_t n)
+static void put_positions(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
 {
     hw_pg_array array;
 
-    begin_array(a, HW_OID_INT8, n, &array);
+    hw_pg_arrays_begin(a, HW_OID_INT8, n, &array);
     for (size_t i = 0; i < n; i++)
         hw_pg_array_put_int8(a->out, c[i].high);
-    begin_array(a, HW_OID_INT8, n, &array);
+    hw_pg_arrays_begin(a, HW_OID_INT8, n, &array);
     for (size_t i = 0; i < n; i++)
         hw_pg_array_put_int8(a->out, c[i].anchor.sequence);
-    begin_array(a, HW_OID_UUID, n, &array);
+    hw_pg_arrays_begin(a, HW_OID_UUID, n, &array);
     for (size_t i = 0; i < n; i++) {
         if (c[i].anchor.sequence > 0)
             hw_pg_array_put(a->out, c[i].anchor.id.b, sizeof c[i].anchor.id.b);
@@ -149,19 +127,19 @@ static void put_positions(arrays *a, const hw_checkpoint *c, size_t n)
 }
 
 /* All that is owed in one array, and which elements of it (from 1) are whose. */
-static void put_all_owed(arrays *a, const hw_checkpoint *c, size_t n)
+static void put_all_owed(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
 {
     hw_pg_array array;
     size_t all = 0;
 
-    begin_array(a, HW_OID_INT4, n, &array);
+    hw_pg_arrays_begin(a, HW_OID_INT4, n, &array);
     for (size_t i = 0; i < n; all += 2 * c[i].owed_n, i++)
         hw_pg_array_put_int4(a->out, (int32_t)(all + 1));
     all = 0;
-    begin_array(a, HW_OID_INT4, n, &array);
+    hw_pg_arrays_begin(a, HW_OID_INT4, n, &array);
     for (size_t i = 0; i < n; i++)
         hw_pg_array_put_int4(a->out, (int32_t)(all += 2 * c[i].owed_n));
-    begin_array(a, HW_OID_INT8, all, &array);
+    hw_pg_arrays_begin(a, HW_OID_INT8, all, &array);
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < c[i].owed_n; k++) {
             hw_pg_array_put_int8(a->out, c[i].owed[k].first);
@@ -201,7 +179,7 @@ int hw_pg_checkpoint(hw_store *store, const hw_checkpoint *checkpoints, size_t n
 {
     hw_pg *pg = (hw_pg *)store;
     hw_pg_call call = {.statement = HW_PG_SUB_CHECKPOINT, .writes = true};
-    arrays a = {.out = &pg->params};
+    hw_pg_arrays a = {.out = &pg->params};
     int s = hw_pg_ready_to_move(pg, reterr);
 
     if (s < 0 || n == 0)
@@ -213,7 +191,7 @@ int hw_pg_checkpoint(hw_store *store, const hw_checkpoint *checkpoints, size_t n
     s = hw_buf_check(a.out, reterr);
     if (s < 0)
         return s;
-    params_of_arrays(&a, &call);
+    hw_pg_param_arrays(&call, &a);
     hw_pg_param_str(&call, hw_str_of(pg->timeline));
     hw_pg_param_int8(&call, lease_ms);
     s = ask(pg, &call, n, ret_news, reterr);
@@ -229,7 +207,7 @@ int hw_pg_poll(hw_store *store, const hw_checkpoint *subs, size_t n, int64_t lea
 {
     hw_pg *pg = (hw_pg *)store;
     hw_pg_call call = {.statement = lease_ms > 0 ? HW_PG_SUB_RENEW : HW_PG_SUB_POLL};
-    arrays a = {.out = &pg->params};
+    hw_pg_arrays a = {.out = &pg->params};
     int s = hw_pg_ready(pg, reterr);
 
     if (s < 0 || n == 0)
@@ -239,7 +217,7 @@ int hw_pg_poll(hw_store *store, const hw_checkpoint *subs, size_t n, int64_t lea
     s = hw_buf_check(a.out, reterr);
     if (s < 0)
         return s;
-    params_of_arrays(&a, &call);
+    hw_pg_param_arrays(&call, &a);
     if (lease_ms > 0)
         hw_pg_param_int8(&call, lease_ms);
     return ask(pg, &call, n, ret_news, reterr);

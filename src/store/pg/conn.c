@@ -357,6 +357,7 @@ void hw_pg_disconnect(hw_pg *pg)
     pg->unprepared = false;
     memset(pg->prepared, 0, sizeof pg->prepared);
     hw_pg_know_nothing(pg);
+    hw_pg_floors_forget(pg);
 }
 
 void hw_pg_abandon(hw_pg *pg)

@@ -180,6 +180,25 @@ int hw_pg_letters(hw_store *store, const hw_letter_query *query, hw_letter_fn fn
 
 /* ---------------------------------------------------------------- operators */
 
+/* Those of jobs; who has no right to see to them marks none. */
+static int mark_job_letters(hw_pg *pg, hw_pg_call *call, int64_t *ret_n, howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    PGresult *result = NULL;
+    int s;
+
+    call->statement = HW_PG_LETTER_MARK_JOBS;
+    s = hw_pg_exec(pg, call, &result, &err);
+    if (s >= 0)
+        *ret_n += hw_pg_get_int8(result, 0, 0);
+    PQclear(result);
+    if (s == HOWDAH_DENIED)
+        return HOWDAH_OK;
+    if (s < 0)
+        hw_error_copy(reterr, &err);
+    return s;
+}
+
 int hw_pg_letters_mark(hw_store *store, const int64_t *ids, size_t n, hw_str subscriber_id,
                        hw_letter_state state, hw_str reason, int64_t *ret_n, howdah_error *reterr)
 {
@@ -188,6 +207,7 @@ int hw_pg_letters_mark(hw_store *store, const int64_t *ids, size_t n, hw_str sub
                        .writes = true};
     PGresult *result = NULL;
     hw_pg_array array;
+    int64_t marked = 0;
     int s = hw_pg_ready(pg, reterr);
 
     if (s < 0)
@@ -207,9 +227,13 @@ int hw_pg_letters_mark(hw_store *store, const int64_t *ids, size_t n, hw_str sub
     hw_pg_param_str(&call, hw_str_of(state_names[state]));
     hw_pg_param_str(&call, reason);
     s = hw_pg_exec(pg, &call, &result, reterr);
-    if (s >= 0 && ret_n)
-        *ret_n = hw_pg_get_int8(result, 0, 0);
+    if (s >= 0)
+        marked = hw_pg_get_int8(result, 0, 0);
     PQclear(result);
+    if (s >= 0 && !subscriber_id.s && (n == 0 || marked < (int64_t)n))
+        s = mark_job_letters(pg, &call, &marked, reterr);
+    if (s >= 0 && ret_n)
+        *ret_n = marked;
     return s;
 }
 

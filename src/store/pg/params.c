@@ -125,6 +125,11 @@ int64_t hw_pg_get_int8(const PGresult *result, int row, int column)
     return (int64_t)be64toh(raw);
 }
 
+int64_t hw_pg_get_int8_or(const PGresult *result, int row, int column, int64_t otherwise)
+{
+    return PQgetisnull(result, row, column) ? otherwise : hw_pg_get_int8(result, row, column);
+}
+
 int32_t hw_pg_get_int4(const PGresult *result, int row, int column)
 {
     uint32_t raw;
@@ -167,4 +172,21 @@ int64_t hw_pg_get_time(const PGresult *result, int row, int column)
     if (t >= HW_TIME_MAX_US - HW_PG_EPOCH_US)
         return HW_TIME_MAX_US;
     return t + HW_PG_EPOCH_US;
+}
+
+/* ------------------------------------------------------------ many arrays */
+
+void hw_pg_arrays_begin(hw_pg_arrays *arrays, Oid element, size_t n, hw_pg_array *ret_array)
+{
+    hw_pg_array_begin(arrays->out, element, n, ret_array);
+    arrays->start[arrays->n++] = ret_array->start;
+}
+
+void hw_pg_param_arrays(hw_pg_call *call, const hw_pg_arrays *arrays)
+{
+    for (int i = 0; i < arrays->n; i++) {
+        size_t end = i + 1 < arrays->n ? arrays->start[i + 1] : arrays->out->len;
+
+        hw_pg_param_bin(call, arrays->out->data + arrays->start[i], end - arrays->start[i]);
+    }
 }

@@ -104,6 +104,7 @@ enum hw_pg_oid {
     X(LETTER_LIST_REDRIVES)                                                                        \
     X(LETTER_MARK)                                                                                 \
     X(LETTER_MARK_OPEN)                                                                            \
+    X(LETTER_MARK_JOBS)                                                                            \
     X(LETTER_SETTLE)                                                                               \
     X(SKIP_PUT)                                                                                    \
     X(SKIP_LIST)                                                                                   \
@@ -111,7 +112,25 @@ enum hw_pg_oid {
     X(BELL_ARM)                                                                                    \
     X(BELL_RING)                                                                                   \
     X(BELL_RING_INSIDE)                                                                            \
-    X(BELL_CALL)
+    X(BELL_CALL)                                                                                   \
+    X(JOB_PUSH)                                                                                    \
+    X(JOB_SETTLE)                                                                                  \
+    X(JOB_CLAIM)                                                                                   \
+    X(JOB_TURN)                                                                                    \
+    X(JOB_LOAD)                                                                                    \
+    X(JOB_CANCEL)                                                                                  \
+    X(JOB_RETRY)                                                                                   \
+    X(JOB_LOG)                                                                                     \
+    X(QUEUE_OUTLOOK)                                                                               \
+    X(QUEUE_TIDY)                                                                                  \
+    X(QUEUE_SET)                                                                                   \
+    X(QUEUE_STATES)                                                                                \
+    X(QUEUE_VERIFY)                                                                                \
+    X(QUEUE_PURGE)                                                                                 \
+    X(QUEUE_BIND)                                                                                  \
+    X(QUEUE_UNBIND)                                                                                \
+    X(QUEUE_BINDINGS)                                                                              \
+    X(QUEUE_ROUTE)
 
 typedef enum hw_pg_statement {
 #define HW_PG_STATEMENT_ENUM(name) HW_PG_##name,
@@ -166,6 +185,7 @@ typedef struct hw_pg {
     bool prepared[HW_PG_STATEMENT_COUNT];
     char names[HW_PG_STATEMENT_COUNT][32]; /* of those that are prepared */
     struct hw_pg_known *known;             /* NULL: nothing; see known.c */
+    struct hw_pg_floors *floors;           /* NULL: none; see floors.c */
     char *sql[HW_PG_STATEMENT_COUNT];      /* names filled in */
     hw_pg_cursor *in_flight;               /* I4 */
     hw_buf params;                         /* scratch for binary parameters */
@@ -265,6 +285,18 @@ void hw_pg_array_put(hw_buf *out, const void *bytes, size_t len);
 void hw_pg_array_put_null(hw_buf *out, const hw_pg_array *array);
 void hw_pg_array_put_int4(hw_buf *out, int32_t value);
 void hw_pg_array_put_int8(hw_buf *out, int64_t value);
+
+/* Several arrays of one call, one behind the other in a scratch buffer. */
+typedef struct hw_pg_arrays {
+    hw_buf *out;
+    size_t start[HW_PG_PARAMS_MAX];
+    int n;
+} hw_pg_arrays;
+
+void hw_pg_arrays_begin(hw_pg_arrays *arrays, Oid element, size_t n, hw_pg_array *ret_array);
+/* The next parameters of the call, when all arrays are there and the buffer has been checked. */
+void hw_pg_param_arrays(hw_pg_call *call, const hw_pg_arrays *arrays);
+
 /* Microseconds between 1970 and 2000: PostgreSQL counts from there. */
 #define HW_PG_EPOCH_US INT64_C(946684800000000)
 
@@ -280,6 +312,7 @@ void hw_pg_param_time(hw_pg_call *call, int64_t time_us); /* HW_TIME_ABSENT: NUL
 void hw_pg_param_uuid(hw_pg_call *call, bool has, const hw_uuid *uuid);
 
 int64_t hw_pg_get_int8(const PGresult *result, int row, int column);
+int64_t hw_pg_get_int8_or(const PGresult *result, int row, int column, int64_t otherwise);
 int32_t hw_pg_get_int4(const PGresult *result, int row, int column);
 bool hw_pg_get_bool(const PGresult *result, int row, int column); /* NULL: false */
 hw_str hw_pg_get_str(const PGresult *result, int row, int column);
@@ -297,6 +330,8 @@ typedef struct hw_pg_statement_row {
 
 /* Those of subscriptions, sql_subs.c; without a text: in sql.c. */
 extern const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT];
+/* Those of the work queue, sql_queue.c; likewise. */
+extern const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT];
 
 /* Replaces @schema@ and its kin; errors: NO_MEMORY. */
 int hw_pg_fill_names(const char *text, const char *schema, hw_buf *out, howdah_error *reterr);
@@ -419,6 +454,57 @@ void hw_pg_bell_land(hw_pg *pg);
 void hw_pg_bell_after(hw_pg *pg, int64_t mark, const howdah_event *const *events, size_t n);
 /* Wakes those who own or wait for a subscription; in the session's next transaction of its own. */
 int hw_pg_bell_call(hw_pg *pg, howdah_error *reterr);
+
+/* ---- queue.c, queue_admin.c: see queue.h */
+
+extern const hw_queue_ops hw_pg_queue_ops;
+
+int hw_pg_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t n, hw_pushed *ret_pushed,
+               howdah_error *reterr);
+int hw_pg_turn(hw_store *store, const hw_settle *settles, size_t n, hw_settled *ret_settled,
+               const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
+               howdah_error *reterr);
+
+/* ---- queue_bind.c */
+
+int hw_pg_queue_bind(hw_store *store, const hw_binding *binding, int64_t high, const hw_range *owed,
+                     size_t owed_n, bool *ret_made, howdah_error *reterr);
+int hw_pg_queue_unbind(hw_store *store, hw_str queue, hw_str pattern, howdah_error *reterr);
+int hw_pg_queue_bindings(hw_store *store, hw_str queue, hw_binding_fn fn, void *ctx,
+                         howdah_error *reterr);
+int hw_pg_route(hw_store *store, const hw_checkpoint *checkpoint, hw_str queue, hw_route_key key,
+                const int64_t *sequences, size_t n, howdah_error *reterr);
+
+/* ---- floors.c: where a claim starts, so that it does not walk what is gone */
+
+typedef struct hw_pg_floor {
+    int32_t level;
+    int64_t due_us;
+    int64_t id;
+} hw_pg_floor;
+
+/* The last job that a claim took of a level, and what its transaction saw. */
+typedef struct hw_pg_passed {
+    int32_t level;
+    int64_t due_us;
+    int64_t id;
+    int64_t xid;
+    int64_t horizon;
+    int64_t begun_at_us;
+} hw_pg_passed;
+
+#define HW_PG_FLOORS_MAX 32 /* levels of one queue */
+
+/* Floors of the queue to start behind; none: the whole queue is to be walked now. */
+size_t hw_pg_floors_get(hw_pg *pg, hw_str name, hw_pg_floor ret_floors[HW_PG_FLOORS_MAX]);
+void hw_pg_floors_pass(hw_pg *pg, hw_str name, const hw_pg_passed *passed);
+/* A whole walk took so long: the next one has to wait accordingly. */
+void hw_pg_floors_walked(hw_pg *pg, hw_str name, int64_t took_us);
+/* Whether a claim that came back short with floors should walk the whole queue at once. */
+bool hw_pg_floors_may_walk(hw_pg *pg, hw_str name);
+/* True about once a second: leases that ran out are looked for. */
+bool hw_pg_floors_tidy(hw_pg *pg, hw_str name);
+void hw_pg_floors_forget(hw_pg *pg);
 
 /* A store over the caller's connection, for howdah_pg.h. */
 int hw_pg_wrap(PGconn *conn, const char *schema, hw_store **ret_store, howdah_error *reterr);

@@ -400,7 +400,9 @@ static int choose_ringer(hw_pg *pg, howdah_error *reterr)
     if (pg->foreign || pg->pooled || pg->read_only)
         return HOWDAH_OK;
     pg->rings = pg->direct_append && pg->may_ring;
-    return hw_pg_command(pg, pg->rings ? "SET howdah.ring = 'off'" : "SET howdah.ring = 'on'",
+    return hw_pg_command(pg,
+                         pg->rings ? "SET howdah.ring = 'off'; SET howdah.ring_queues = 'on'"
+                                   : "SET howdah.ring = 'on'; SET howdah.ring_queues = 'on'",
                          reterr);
 }
 

@@ -224,7 +224,9 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
 
 static const hw_pg_statement_row *row_of(int statement)
 {
-    return statements[statement].sql ? &statements[statement] : &hw_pg_sub_statements[statement];
+    return statements[statement].sql             ? &statements[statement]
+           : hw_pg_sub_statements[statement].sql ? &hw_pg_sub_statements[statement]
+                                                 : &hw_pg_queue_statements[statement];
 }
 
 int hw_pg_statement_types(hw_pg_statement statement, const Oid **ret_types)
@@ -290,7 +292,10 @@ static size_t put_name(hw_buf *out, const char *at, const char *schema)
                  {"@schema_text@", NULL},
                  {"@sequence_text@", "events_global_sequence_seq"},
                  {"@bell_text@", "bell"},
-                 {"@token_text@", "subscriptions_token_seq"}};
+                 {"@token_text@", "subscriptions_token_seq"},
+                 {"@letter_text@", "dead_letters_id_seq"},
+                 {"@job_text@", "jobs_id_seq"},
+                 {"@lease_text@", "leases_token_seq"}};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         size_t len = strlen(names[i].mark);

@@ -108,7 +108,8 @@ static const Oid poll_types[] = {HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_IN
 static const Oid suspect_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8};
 static const Oid status_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT, HW_OID_TEXT};
 static const Oid reset_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8_ARRAY};
-/* $1..$7 of MOVE, then: of a letter $8 error $9 attempts and the event, of a skip its own */
+/* $1..$7 of MOVE, then: of a letter $8 error $9 attempts and the event, of a skip and of a route
+   their own */
 static const Oid move_types[] = {
     HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8_ARRAY,  HW_OID_INT8,        HW_OID_UUID,
     HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,        HW_OID_UUID,        HW_OID_TEXT,
@@ -118,6 +119,9 @@ static const Oid move_types[] = {
 static const Oid skip_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8_ARRAY,
                                  HW_OID_INT8, HW_OID_UUID, HW_OID_TEXT, HW_OID_INT8,
                                  HW_OID_INT8, HW_OID_INT8, HW_OID_TEXT};
+static const Oid route_types[] = {HW_OID_TEXT, HW_OID_INT8,      HW_OID_INT8, HW_OID_INT8_ARRAY,
+                                  HW_OID_INT8, HW_OID_UUID,      HW_OID_TEXT, HW_OID_TEXT,
+                                  HW_OID_TEXT, HW_OID_INT8_ARRAY};
 static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,
                                     HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL};
 static const Oid mark_types[] = {HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
@@ -346,6 +350,10 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                         "  last_sequence, age_ms, reason)"
                         " SELECT m.subscriber_id, $8, $9, $10, $11 FROM m RETURNING id",
                         TYPES(skip_types)},
+    /* Jobs come into being only if the checkpoint was moved. */
+    [HW_PG_QUEUE_ROUTE] = {"WITH m AS (" MOVE " AND " WITHOUT_WAITING " RETURNING s.subscriber_id)"
+                           " SELECT @schema@.route_events($8, $9, $10) FROM m",
+                           TYPES(route_types)},
     [HW_PG_SKIP_LIST] = {"SELECT d.id, d.subscriber_id, d.first_sequence, d.last_sequence,"
                          " d.age_ms, d.reason, d.created_at, d.resolved_at, d.resolution"
                          " FROM @schema@.skips AS d WHERE d.id > $3"

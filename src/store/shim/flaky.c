@@ -333,6 +333,7 @@ static const hw_store_ops flaky_ops = {
     .status = flaky_status,
     .doctor = flaky_doctor,
     .subs = &hw_flaky_sub_ops,
+    .queue = &hw_flaky_queue_ops,
 };
 
 int hw_flaky_open(hw_store *inner, hw_store **ret_store, howdah_error *reterr)
@@ -343,6 +344,8 @@ int hw_flaky_open(hw_store *inner, hw_store **ret_store, howdah_error *reterr)
         return hw_fail_no_memory(reterr);
     f->ops = flaky_ops;
     f->ops.name = inner->ops->name;
+    if (!inner->ops->queue)
+        f->ops.queue = NULL;
     f->store.ops = &f->ops;
     f->inner = inner;
     f->mode = HW_FLAKY_NEVER;

@@ -1,5 +1,5 @@
 /*
- * flaky_call.h - one operation on its way through the failing store; shared by its two files.
+ * flaky_call.h - one operation on its way through the failing store; shared by its files.
  *
  *     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
  *
@@ -32,5 +32,7 @@ hw_store *hw_flaky_inner(hw_store *store);
 
 /* flaky_subs.c */
 extern const hw_sub_ops hw_flaky_sub_ops;
+/* flaky_queue.c */
+extern const hw_queue_ops hw_flaky_queue_ops;
 
 #endif

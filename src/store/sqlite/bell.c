@@ -3,10 +3,10 @@
  *
  * A commit writes to the write-ahead log (or, without one, to the database), and inotify tells
  * everybody who watches, in this process and in others.  Nobody needs to ring for that.  What a
- * watcher hears is no more than "something was written": by the log's head it finds out whether it
- * was an event.
+ * watcher hears is no more than "something was written": by the log's head, and by the last job, it
+ * finds out whether it was an event or a job.
  *
- *   I1  wait() says "woken" when the head is another one than it was when the bell was armed, when
+ *   I1  wait() says "woken" when head or last job are others than when the bell was armed, when
  *       somebody rang, or when the file was replaced; so its own checkpoints, other owners'
  *       renewals and the caller's own tables in the same file end in another nap.
  *   I2  The log is written before the commit is done: between the two lies the wait for the disk,
@@ -43,10 +43,18 @@
 #define SHM_SUFFIX "-shm"
 #define NAP_MS 1 /* after news that were none */
 
+#define LAST_JOB_SQL "SELECT value FROM main.howdah_counters WHERE name = 'job'"
+
 #define FILE_EVENTS (IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 #define DIRECTORY_EVENTS (IN_CREATE | IN_MOVED_TO | IN_ONLYDIR)
 
 typedef enum name { DATABASE, WAL, SHM, NAMES } name;
+
+/* What tells news from noise. */
+typedef struct sight {
+    int64_t head; /* of the log */
+    int64_t job;  /* the last that was pushed */
+} sight;
 
 typedef struct hw_sqlite_bell {
     int set; /* an epoll of the two below (I4) */
@@ -55,7 +63,7 @@ typedef struct hw_sqlite_bell {
     uint64_t session;   /* the connection whose files are watched */
     char *paths[NAMES]; /* absolute, links followed */
     int watches[NAMES]; /* -1: not there */
-    int64_t head;       /* of the log when the bell was armed, or rang last */
+    sight seen;         /* when the bell was armed, or rang last */
     int64_t grace_ms;   /* until the timer; 0: it is off */
 } hw_sqlite_bell;
 
@@ -264,23 +272,42 @@ static void plan_next_look(hw_sqlite_bell *bell, const noise *n)
         set_grace(bell, bell->grace_ms < GRACE_MAX_MS ? bell->grace_ms * 2 : 0);
 }
 
+static int look(hw_sqlite *store, sight *ret_sight, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    sight now = {0, 0};
+    int s = hw_sqlite_head(&store->base, &now.head, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_stmt(store, HW_SLOT_LAST_JOB, LAST_JOB_SQL, &stmt, reterr);
+    if (s >= 0)
+        s = hw_sqlite_step(store, stmt, "look for jobs", reterr);
+    if (s < 0)
+        return s;
+    if (s == HOWDAH_OK)
+        now.job = sqlite3_column_int64(stmt, 0);
+    (void)sqlite3_reset(stmt);
+    *ret_sight = now;
+    return HOWDAH_OK;
+}
+
 /* Something moved.  HOWDAH_OK: woken (I1).  HOWDAH_END: it was nothing. */
 static int judge(hw_sqlite *store, howdah_error *reterr)
 {
     hw_sqlite_bell *bell = store->bell;
     noise n = listen_up(bell);
-    int64_t head = 0;
-    int s = hw_sqlite_head(&store->base, &head, reterr);
+    sight now = {0, 0};
+    int s = look(store, &now, reterr);
 
     if (s < 0)
         return s;
     if (store->session != bell->session)
         return HOWDAH_OK; /* the file was replaced: the caller listens anew */
-    if (!n.rung && head == bell->head) {
+    if (!n.rung && now.head == bell->seen.head && now.job == bell->seen.job) {
         plan_next_look(bell, &n);
         return HOWDAH_END;
     }
-    bell->head = head;
+    bell->seen = now;
     set_grace(bell, 0);
     return HOWDAH_OK;
 }
@@ -302,18 +329,18 @@ int hw_sqlite_listen(hw_store *base, bool general, const hw_str *types, size_t t
                      howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
-    int64_t head = 0;
+    sight now = {0, 0};
     int s;
 
     (void)general;
     (void)types;
     (void)types_n;
-    /* The head first: reading makes the connection, and the log that is to be watched. */
-    s = hw_sqlite_head(base, &head, reterr);
+    /* The look first: reading makes the connection, and the log that is to be watched. */
+    s = look(store, &now, reterr);
     if (s >= 0)
         s = hang_up(store, reterr);
     if (s == HOWDAH_OK)
-        store->bell->head = head;
+        store->bell->seen = now;
     return s;
 }
 
@@ -327,7 +354,7 @@ int hw_sqlite_arm(hw_store *base, howdah_error *reterr)
     /* What is heard from now on is news; what was committed before, the caller's look finds. */
     if (listen_up(bell).written)
         set_grace(bell, GRACE_MIN_MS);
-    return hw_sqlite_head(base, &bell->head, reterr);
+    return look(store, &bell->seen, reterr);
 }
 
 /* I3.  Best effort: a commit is noticed without it. */

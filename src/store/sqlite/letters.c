@@ -362,6 +362,20 @@ static int mark(hw_sqlite *store, sqlite3_stmt *stmt, int64_t id, int64_t *ret_n
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* The letter of a subscription, or that of a job. */
+static int mark_one(hw_sqlite *store, sqlite3_stmt *stmt, int64_t id, hw_letter_state state,
+                    hw_str reason, int64_t *ret_n, howdah_error *reterr)
+{
+    int64_t before = *ret_n;
+    int s = mark(store, stmt, id, ret_n, reterr);
+
+    if (s < 0 || *ret_n > before)
+        return s;
+    s = hw_sqlite_mark_job_letter(store, id, state, reason, reterr);
+    *ret_n += s == HOWDAH_OK;
+    return s < 0 ? s : HOWDAH_OK;
+}
+
 static int mark_all(hw_sqlite *store, const int64_t *ids, size_t n, hw_str subscriber_id,
                     hw_letter_state state, hw_str reason, int64_t *ret_n, howdah_error *reterr)
 {
@@ -381,7 +395,8 @@ static int mark_all(hw_sqlite *store, const int64_t *ids, size_t n, hw_str subsc
         s = mark(store, stmt, 0, ret_n, reterr);
     for (size_t i = 0; s >= 0 && i < n; i++)
         if (ids[i] > 0)
-            s = mark(store, stmt, ids[i], ret_n, reterr);
+            s = subscriber_id.s ? mark(store, stmt, ids[i], ret_n, reterr)
+                                : mark_one(store, stmt, ids[i], state, reason, ret_n, reterr);
     (void)sqlite3_finalize(stmt);
     return s;
 }

@@ -70,6 +70,7 @@ static const hw_store_ops sqlite_ops = {
     .status = hw_sqlite_status,
     .doctor = hw_sqlite_doctor,
     .subs = &sqlite_sub_ops,
+    .queue = &hw_sqlite_queue_ops,
 };
 
 static void close_store(hw_store *base)

@@ -44,6 +44,28 @@ typedef enum hw_sqlite_slot {
     HW_SLOT_PAYLOAD,
     HW_SLOT_NEXT_TYPE,
     HW_SLOT_OF_TYPE,
+    HW_SLOT_QUEUE_BY_NAME,
+    HW_SLOT_QUEUE_BY_ID,
+    HW_SLOT_COUNTER,
+    HW_SLOT_LAST_JOB,
+    HW_SLOT_JOB_INSERT,
+    HW_SLOT_JOB_DATA_INSERT,
+    HW_SLOT_JOB_DEDUP,
+    HW_SLOT_JOB_LOOK,
+    HW_SLOT_JOB_LOG,
+    HW_SLOT_JOB_DELETE,
+    HW_SLOT_JOB_READY,
+    HW_SLOT_JOB_EXTEND,
+    HW_SLOT_JOB_CLAIM,
+    HW_SLOT_JOB_LEVEL,
+    HW_SLOT_JOB_DUE,
+    HW_SLOT_JOB_LEASES,
+    HW_SLOT_JOB_COUNT,
+    HW_SLOT_JOB_EXPIRED,
+    HW_SLOT_KEY_LOOK,
+    HW_SLOT_KEY_ASIDE,
+    HW_SLOT_ROUTE_DATA,
+    HW_SLOT_ROUTE,
     HW_SLOT_READ, /* the first of twelve: six ways, forward and backward (read.c) */
     HW_SLOT_COUNT = HW_SLOT_READ + 12
 } hw_sqlite_slot;
@@ -247,6 +269,10 @@ int hw_sqlite_check_token(hw_sqlite *store, hw_str subscriber_id, int64_t token,
 /* Between enter and leave: stores the checkpoint whole.  LOST; FAILED when it would lower high. */
 int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
                              howdah_error *reterr);
+/* Between enter and leave: a new row; and its end, whoever owns it. */
+int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, hw_str pattern, int64_t high,
+                         const hw_range *owed, size_t owed_n, howdah_error *reterr);
+int hw_sqlite_drop_sub(hw_sqlite *store, hw_str subscriber_id, howdah_error *reterr);
 int hw_sqlite_create(hw_store *base, hw_str subscriber_id, hw_str pattern, int64_t high,
                      const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr);
 int hw_sqlite_load(hw_store *base, hw_str subscriber_id, hw_sub_row_fn fn, void *ctx,
@@ -303,6 +329,137 @@ int hw_sqlite_ring(hw_store *base, const hw_str *types, size_t types_n, howdah_e
 int hw_sqlite_wait(hw_store *base, int64_t ms, howdah_error *reterr);
 int hw_sqlite_fd(hw_store *base);
 void hw_sqlite_bell_free(struct hw_sqlite_bell *bell);
+
+/* ---- queue_rows.c: what the files of the queue share; see 0003_queue.sql */
+
+/* A queue as a transaction found it. */
+typedef struct hw_sqlite_queue {
+    int64_t id; /* 0: none */
+    bool paused;
+    hw_queue_settings settings;
+} hw_sqlite_queue;
+
+/* What happens to jobs in one transaction. */
+typedef struct hw_sqlite_jobs {
+    hw_sqlite *store;
+    int64_t now_us;
+    hw_sqlite_queue queue; /* the one that was looked at last */
+    hw_buf key;            /* of the job that was looked at last */
+    bool failed;           /* a job is FAILED now: the commit has to wait for the disk */
+    bool readied;          /* a job can be claimed that could not before */
+    int64_t last_rowid;    /* of a caller's handle, where our inserts leave no trace */
+} hw_sqlite_jobs;
+
+#define HW_SQLITE_KEY_MAX (64 * 1024)
+
+/* A live job as it was looked at; its key lies in the jobs' buffer. */
+typedef struct hw_sqlite_live {
+    int64_t id;
+    int64_t queue_id;
+    int64_t attempts;
+    int64_t max_attempts; /* 0: the queue's */
+    int64_t token;        /* 0: not leased */
+    int64_t lease_ms;
+    bool keyed;
+} hw_sqlite_live;
+
+/* Begins a transaction about jobs: connection, write lock, schema, time. */
+int hw_sqlite_jobs_enter(hw_sqlite_jobs *jobs, hw_sqlite *store, bool synced, howdah_error *reterr);
+/* Ends it as hw_sqlite_leave() does, and rings when something can be claimed. */
+int hw_sqlite_jobs_leave(hw_sqlite_jobs *jobs, int s, howdah_error *reterr);
+
+/* Runs a statement of the cache that gives no rows, with these numbers as its parameters. */
+int hw_sqlite_run_numbers(hw_sqlite *store, hw_sqlite_slot slot, const char *sql,
+                          const int64_t *numbers, int n, howdah_error *reterr);
+/* The same for a statement for once. */
+int hw_sqlite_once(hw_sqlite *store, const char *sql, const int64_t *numbers, int n,
+                   howdah_error *reterr);
+/* Draws n numbers of a counter; the first of them. */
+int hw_sqlite_draw(hw_sqlite *store, const char *counter, int64_t n, int64_t *ret_first,
+                   howdah_error *reterr);
+/* So many milliseconds from now, not beyond the end of time. */
+int64_t hw_sqlite_later_us(int64_t now_us, int64_t ms);
+
+/* Looks at a queue: jobs->queue.  HOWDAH_END when there is none. */
+int hw_sqlite_find_queue(hw_sqlite_jobs *jobs, hw_str name, howdah_error *reterr);
+int hw_sqlite_load_queue(hw_sqlite_jobs *jobs, int64_t queue_id, howdah_error *reterr);
+int hw_sqlite_no_queue(hw_str name, howdah_error *reterr);
+/* The same, but makes it when there is none. */
+int hw_sqlite_make_queue(hw_sqlite_jobs *jobs, hw_str name, howdah_error *reterr);
+/* HOWDAH_END when no such job is live. */
+int hw_sqlite_look_at_job(hw_sqlite_jobs *jobs, int64_t id, hw_sqlite_live *ret_live,
+                          howdah_error *reterr);
+
+/* A job that a binding made has the payload of its event, e. */
+#define HW_SQLITE_JOIN_EVENT                                                                       \
+    " LEFT JOIN main.howdah_events e ON e.global_sequence = d.event_sequence"
+#define HW_SQLITE_OF_JOB(column) "iif(d.event_sequence IS NULL, d." column ", e." column ")"
+/* What hw_sqlite_take_job() reads: behind "SELECT ", of d, howdah_job_data. */
+#define HW_SQLITE_DATA_COLUMNS(headers, data, bytes)                                               \
+    " d.created_at, d.priority, d.event_sequence, d.causation_id, d.key, d.dedup,"                 \
+    " d.correlation_id, " HW_SQLITE_OF_JOB("content_type") ", " headers ", " data ", " bytes       \
+                                                           ", e.type, e.stream"
+/* Of j, howdah_jobs; name and max_attempts are those of the queue. */
+#define HW_SQLITE_LIVE_COLUMNS(name, max_attempts)                                                 \
+    " j.id, " name ", j.attempts, coalesce(nullif(j.max_attempts, 0), " max_attempts "),"          \
+    " CASE j.aside WHEN 0 THEN j.due_at END, j.started_at, j.worker, j.suspect, j.token,"          \
+    " j.lease_until, j.error, 0, NULL, 0, NULL," HW_SQLITE_DATA_COLUMNS(                           \
+        HW_SQLITE_OF_JOB("headers"), HW_SQLITE_OF_JOB("data"), HW_SQLITE_OF_JOB("bytes"))
+
+/* The row of the statement as a job; its texts lie in *ret_texts, freed by the caller. */
+int hw_sqlite_take_job(const hw_sqlite *store, sqlite3_stmt *stmt, int64_t now_us, hw_job *ret_job,
+                       char **ret_texts, size_t *ret_bytes, howdah_error *reterr);
+
+/* ---- queue_settle.c */
+
+int hw_sqlite_settle_job(hw_sqlite_jobs *jobs, const hw_settle *settle, hw_settled *ret_settled,
+                         howdah_error *reterr);
+/* Gives leases back that ran out, at most max; how many. */
+int hw_sqlite_give_back(hw_sqlite_jobs *jobs, int64_t max, int64_t *ret_n, howdah_error *reterr);
+/* Moves a live job to the history as FAILED, without a letter; the next of its key goes on. */
+int hw_sqlite_cancel_live(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, hw_str error,
+                          howdah_error *reterr);
+/* Chooses who of a key is first (0003_queue.sql, I3). */
+int hw_sqlite_pass_key(hw_sqlite_jobs *jobs, int64_t queue_id, hw_str key, howdah_error *reterr);
+/* The job's key, if it holds one, is free. */
+int hw_sqlite_end_hold(hw_sqlite_jobs *jobs, int64_t job_id, howdah_error *reterr);
+
+/* ---- queue_admin.c, queue_read.c, queue_verify.c */
+
+int hw_sqlite_queue_maintain(hw_store *base, hw_str queue, bool *ret_more, howdah_error *reterr);
+int hw_sqlite_queue_put(hw_store *base, hw_str queue, const hw_queue_settings *settings,
+                        howdah_error *reterr);
+int hw_sqlite_queue_pause(hw_store *base, hw_str queue, bool paused, howdah_error *reterr);
+int hw_sqlite_queue_purge(hw_store *base, hw_str queue, int64_t *ret_n, howdah_error *reterr);
+int hw_sqlite_job_cancel(hw_store *base, int64_t id, hw_str reason, howdah_error *reterr);
+int hw_sqlite_job_retry(hw_store *base, int64_t id, howdah_error *reterr);
+/*
+ * Inside a transaction: REDRIVE or DISCARDED for the letter of a job, which is tried again, or
+ * lets its key go.  HOWDAH_END when no letter of a job that is open has this id.
+ */
+int hw_sqlite_mark_job_letter(hw_sqlite *store, int64_t id, hw_letter_state state, hw_str reason,
+                              howdah_error *reterr);
+int hw_sqlite_queue_load(hw_store *base, hw_str queue, hw_queue_row_fn fn, void *ctx,
+                         howdah_error *reterr);
+int hw_sqlite_queue_verify(hw_store *base, hw_wrong_fn fn, void *ctx, howdah_error *reterr);
+int hw_sqlite_queue_list(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr);
+int hw_sqlite_job_load(hw_store *base, int64_t id, hw_job_fn fn, void *ctx, howdah_error *reterr);
+int hw_sqlite_queue_log(hw_store *base, const hw_log_query *query, hw_job_fn fn, void *ctx,
+                        howdah_error *reterr);
+
+/* ---- queue_bind.c */
+
+int hw_sqlite_queue_bind(hw_store *base, const hw_binding *binding, int64_t high,
+                         const hw_range *owed, size_t owed_n, bool *ret_made, howdah_error *reterr);
+int hw_sqlite_queue_unbind(hw_store *base, hw_str queue, hw_str pattern, howdah_error *reterr);
+int hw_sqlite_queue_bindings(hw_store *base, hw_str queue, hw_binding_fn fn, void *ctx,
+                             howdah_error *reterr);
+int hw_sqlite_route(hw_store *base, const hw_checkpoint *checkpoint, hw_str queue, hw_route_key key,
+                    const int64_t *sequences, size_t n, howdah_error *reterr);
+
+/* ---- queue.c */
+
+extern const hw_queue_ops hw_sqlite_queue_ops;
 
 /* ---- import.c */
 

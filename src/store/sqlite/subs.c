@@ -97,10 +97,10 @@ enum {
     " anchor_id = NULL, timeline = '', token = token + 1, owner = NULL, lease_until = NULL,"       \
     " lease_boot = NULL, suspect_sequence = 0, suspect_attempts = 0, updated_at = ?4"              \
     " WHERE subscriber_id = ?1"
-/* 0002_subscriptions.sql, I2. */
+/* 0002_subscriptions.sql, I2.  Above the last one: whoever had it may not know yet. */
 #define FLOOR_SQL                                                                                  \
     "INSERT INTO main.howdah_meta (key, value)"                                                    \
-    " SELECT 'token_floor', CAST(token AS TEXT) FROM main.howdah_subscriptions"                    \
+    " SELECT 'token_floor', CAST(token + 1 AS TEXT) FROM main.howdah_subscriptions"                \
     " WHERE subscriber_id = ?1"                                                                    \
     " ON CONFLICT (key) DO UPDATE SET value = excluded.value"                                      \
     " WHERE CAST(excluded.value AS INTEGER) > CAST(value AS INTEGER)"
@@ -344,8 +344,8 @@ int hw_sqlite_check_token(hw_sqlite *store, hw_str subscriber_id, int64_t token,
 
 /* ------------------------------------------------------ being there, or not */
 
-static int insert_row(hw_sqlite *store, hw_str subscriber_id, hw_str pattern, int64_t high,
-                      const hw_range *owed, size_t owed_n, howdah_error *reterr)
+int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, hw_str pattern, int64_t high,
+                         const hw_range *owed, size_t owed_n, howdah_error *reterr)
 {
     hw_buf text = HW_BUF_INIT(HW_OWED_BYTES_MAX);
     sqlite3_stmt *stmt = NULL;
@@ -397,7 +397,8 @@ int hw_sqlite_create(hw_store *base, hw_str subscriber_id, hw_str pattern, int64
         s = look_at(store, subscriber_id, &a, &l, reterr);
         if (s >= 0)
             s = l.there ? renew_pattern(store, subscriber_id, pattern, reterr)
-                        : insert_row(store, subscriber_id, pattern, high, owed, owed_n, reterr);
+                        : hw_sqlite_insert_sub(store, subscriber_id, pattern, high, owed, owed_n,
+                                               reterr);
         s = hw_sqlite_leave(store, s, reterr);
     }
     if (s >= 0 && ret_created)
@@ -417,6 +418,17 @@ static int run_about(hw_sqlite *store, const char *sql, hw_str subscriber_id, ho
     return hw_sqlite_finish(store, stmt, "remove a subscription", reterr);
 }
 
+int hw_sqlite_drop_sub(hw_sqlite *store, hw_str subscriber_id, howdah_error *reterr)
+{
+    int s = run_about(store, FLOOR_SQL, subscriber_id, reterr);
+
+    if (s >= 0)
+        s = run_about(store, REMOVE_SKIPS_SQL, subscriber_id, reterr);
+    if (s >= 0)
+        s = run_about(store, REMOVE_SQL, subscriber_id, reterr);
+    return s;
+}
+
 static int remove_row(hw_sqlite *store, hw_str subscriber_id, howdah_error *reterr)
 {
     look l;
@@ -427,13 +439,7 @@ static int remove_row(hw_sqlite *store, hw_str subscriber_id, howdah_error *rete
                     subscriber_id.s);
         return hw_advise(reterr, s, "stop its instances first");
     }
-    if (s >= 0)
-        s = run_about(store, FLOOR_SQL, subscriber_id, reterr);
-    if (s >= 0)
-        s = run_about(store, REMOVE_SKIPS_SQL, subscriber_id, reterr);
-    if (s >= 0)
-        s = run_about(store, REMOVE_SQL, subscriber_id, reterr);
-    return s;
+    return s < 0 ? s : hw_sqlite_drop_sub(store, subscriber_id, reterr);
 }
 
 int hw_sqlite_remove(hw_store *base, hw_str subscriber_id, howdah_error *reterr)

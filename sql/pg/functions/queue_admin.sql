@@ -1,0 +1,410 @@
+-- queue_states(queue text) -> one row per queue
+--
+-- Settings and counts of one queue (NULL: of all, by name), of one moment.  Every job that was
+-- pushed is in exactly one of pending, processing, scheduled, completed, failed and purged.
+-- Reads: queues, jobs, leases, event_log, job_letters.
+CREATE OR REPLACE FUNCTION @schema@.queue_states(queue text DEFAULT NULL)
+RETURNS TABLE (name text, paused boolean, max_attempts integer, backoff_jitter integer, concurrency integer,
+               abandon_after_ms bigint, backoff_initial_ms bigint, backoff_max_ms bigint, history_ms bigint,
+               hold_key boolean, created_at timestamptz, pending bigint, processing bigint, scheduled bigint,
+               completed bigint, failed bigint, purged bigint, oldest_age_ms bigint, dead_letters bigint)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT q.name, q.paused, q.max_attempts, q.backoff_jitter, q.concurrency, q.abandon_after_ms,
+           q.backoff_initial_ms, q.backoff_max_ms, q.history_ms, q.hold_key, q.created_at,
+           j.due, coalesce(l.jobs, 0)::bigint, j.jobs - j.due, h.jobs - h.failed + q.completed_removed,
+           h.failed + q.failed_removed, q.purged,
+           (extract(epoch FROM clock_timestamp() - j.oldest) * 1000)::bigint, d.letters
+    FROM @schema@.queues AS q
+    CROSS JOIN LATERAL (
+        -- A job behind another one of its key waits, whenever it is due.
+        SELECT count(*) AS jobs, count(*) FILTER (WHERE x.due_at <= now() AND NOT x.waits) AS due,
+               min(x.due_at) FILTER (WHERE x.due_at <= now() AND NOT x.waits) AS oldest
+        FROM (SELECT y.due_at,
+                     q.keyed AND y.key_hash IS NOT NULL
+                     AND (row_number() OVER (PARTITION BY y.key_hash ORDER BY y.id) > 1
+                          OR EXISTS (SELECT FROM @schema@.key_holders AS h
+                                     WHERE h.queue_id = q.queue_id AND h.key_hash = y.key_hash)) AS waits
+              FROM @schema@.jobs AS y WHERE y.queue_id = q.queue_id) AS x) AS j
+    CROSS JOIN LATERAL (
+        SELECT sum(cardinality(x.ids)) AS jobs FROM @schema@.leases AS x WHERE x.queue_id = q.queue_id) AS l
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS jobs, count(*) FILTER (WHERE x.failed) AS failed
+        FROM @schema@.event_log AS x WHERE x.queue_id = q.queue_id) AS h
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS letters FROM @schema@.job_letters AS x
+        WHERE x.queue_id = q.queue_id AND x.resolved_at IS NULL) AS d
+    WHERE queue_states.queue IS NULL OR q.name = queue_states.queue
+    ORDER BY q.name
+$howdah$;
+
+-- queue_outlook(queue text) -> one row, or none without the queue
+--
+-- For a worker that found too little: whether the queue is paused, and how
+-- long until the next job is due or the next lease may run out (NULL: nothing is known), and whether
+-- one has.
+-- Reads: queues, queue_levels, jobs, leases.
+CREATE OR REPLACE FUNCTION @schema@.queue_outlook(queue text)
+RETURNS TABLE (queue_id integer, paused boolean, next_ms bigint, expired boolean)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+SET enable_seqscan = off
+AS $howdah$
+    SELECT q.queue_id, q.paused,
+           greatest(ceil(extract(epoch FROM least(v.due, l.until) - clock_timestamp()) * 1000), 0)::bigint,
+           coalesce(l.until < clock_timestamp(), false)
+    FROM @schema@.queues AS q
+    CROSS JOIN LATERAL (
+        SELECT min(n.due_at) AS due
+        FROM @schema@.queue_levels AS x
+        LEFT JOIN LATERAL (
+            SELECT j.due_at FROM @schema@.jobs AS j
+            WHERE j.queue_id = q.queue_id AND j.priority = x.priority AND j.due_at > clock_timestamp()
+              AND j.due_at < 'infinity'
+            ORDER BY j.due_at, j.id LIMIT 1) AS n ON true
+        WHERE x.queue_id = q.queue_id) AS v
+    CROSS JOIN LATERAL (
+        SELECT min(x.until) AS until FROM @schema@.leases AS x WHERE x.queue_id = q.queue_id) AS l
+    WHERE q.name = queue_outlook.queue
+$howdah$;
+
+-- queue_set(queue, ...) -> void
+--
+-- Makes a queue, or changes the settings that are given.
+-- Errors: UH006.  Reads, writes: queues.  Locks: its row.
+CREATE OR REPLACE FUNCTION @schema@.queue_set(
+    queue text, abandon_after_ms bigint DEFAULT NULL, max_attempts bigint DEFAULT NULL,
+    backoff_initial_ms bigint DEFAULT NULL, backoff_max_ms bigint DEFAULT NULL,
+    backoff_jitter bigint DEFAULT NULL, concurrency bigint DEFAULT NULL, history_ms bigint DEFAULT NULL,
+    hold_key boolean DEFAULT NULL, paused boolean DEFAULT NULL)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+#variable_conflict use_variable
+DECLARE
+    q       constant @schema@.queues := @schema@.queue_of(queue);
+    century constant bigint := 3155760000000;
+    problem constant text := CASE
+        WHEN abandon_after_ms NOT BETWEEN 1 AND century THEN 'abandon_after: must be 1 ms to 100 years'
+        WHEN max_attempts NOT BETWEEN 1 AND 32767 THEN 'max_attempts: must be 1 to 32767'
+        WHEN backoff_initial_ms NOT BETWEEN 0 AND century THEN 'backoff_initial: must be 0 to 100 years'
+        WHEN backoff_max_ms NOT BETWEEN 0 AND century THEN 'backoff_max: must be 0 to 100 years'
+        WHEN backoff_jitter NOT BETWEEN 0 AND 100 THEN 'backoff_jitter: must be 0 to 100 percent'
+        WHEN concurrency NOT BETWEEN 0 AND 1000000 THEN 'concurrency: must be 0 to 1000000'
+        WHEN history_ms NOT BETWEEN 0 AND century THEN 'history: must be 0 to 100 years' END;
+BEGIN
+    IF problem IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = problem;
+    END IF;
+    UPDATE @schema@.queues AS u
+    SET abandon_after_ms = coalesce(abandon_after_ms, u.abandon_after_ms),
+        max_attempts = coalesce(max_attempts, u.max_attempts),
+        backoff_initial_ms = coalesce(backoff_initial_ms, u.backoff_initial_ms),
+        backoff_max_ms = coalesce(backoff_max_ms, u.backoff_max_ms),
+        backoff_jitter = coalesce(backoff_jitter, u.backoff_jitter),
+        concurrency = coalesce(concurrency, u.concurrency),
+        history_ms = coalesce(history_ms, u.history_ms),
+        hold_key = coalesce(hold_key, u.hold_key),
+        paused = coalesce(paused, u.paused)
+    WHERE u.queue_id = q.queue_id;
+    PERFORM @schema@.ring_queue(q.queue_id);
+END
+$howdah$;
+
+-- queue_purge(queue text) -> bigint
+--
+-- Removes every job of the queue that nobody has claimed, and answers how many; NULL: no such queue.
+-- Reads, writes: queues, jobs, job_data, dedups.  Locks: the jobs and the row of the queue.
+CREATE OR REPLACE FUNCTION @schema@.queue_purge(queue text) RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    of_queue integer;
+    n        bigint;
+BEGIN
+    SELECT q.queue_id INTO of_queue FROM @schema@.queues AS q WHERE q.name = queue;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    WITH gone AS (
+        DELETE FROM @schema@.jobs AS j WHERE j.queue_id = of_queue RETURNING j.id
+    ), keys AS (
+        DELETE FROM @schema@.dedups AS d USING gone AS g WHERE d.queue_id = of_queue AND d.job_id = g.id
+    ), data AS (
+        DELETE FROM @schema@.job_data AS p USING gone AS g WHERE p.id = g.id
+    )
+    SELECT count(*) INTO n FROM gone;
+    UPDATE @schema@.queues AS q SET purged = q.purged + n WHERE q.queue_id = of_queue AND n > 0;
+    RETURN n;
+END
+$howdah$;
+
+-- queue_tidy(queue text, limit_n integer) -> boolean
+--
+-- Gives leases back that ran out, and removes history that is over its time, at most limit_n of
+-- each, sparing jobs with an open dead letter; true: there is more to do.
+-- Reads, writes: see give_back(); event_log, job_data, job_letters, queues.
+CREATE OR REPLACE FUNCTION @schema@.queue_tidy(queue text, limit_n integer DEFAULT 1000) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    q    @schema@.queues;
+    back integer;
+    n    bigint := 0;
+    bad  bigint;
+BEGIN
+    SELECT * INTO q FROM @schema@.queues AS x WHERE x.name = queue;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    back := @schema@.give_back(q.queue_id, limit_n);
+    IF q.history_ms > 0 THEN
+        WITH old AS (
+            SELECT e.position, e.job_id FROM @schema@.event_log AS e
+            WHERE e.queue_id = q.queue_id
+              AND e.finished_at < clock_timestamp() - q.history_ms * interval '1 millisecond'
+              AND NOT EXISTS (SELECT FROM @schema@.job_letters AS l
+                              WHERE l.job_id = e.job_id AND l.resolved_at IS NULL)
+            ORDER BY e.position LIMIT limit_n FOR UPDATE SKIP LOCKED
+        ), gone AS (
+            DELETE FROM @schema@.event_log AS e USING old AS o
+            WHERE e.queue_id = q.queue_id AND e.position = o.position RETURNING e.job_id, e.failed
+        ), data AS (
+            DELETE FROM @schema@.job_data AS p USING gone AS g WHERE p.id = g.job_id
+        )
+        SELECT count(*), count(*) FILTER (WHERE g.failed) INTO n, bad FROM gone AS g;
+        UPDATE @schema@.queues AS u
+        SET completed_removed = u.completed_removed + n - bad, failed_removed = u.failed_removed + bad
+        WHERE u.queue_id = q.queue_id AND n > 0;
+    END IF;
+    RETURN back >= limit_n OR n >= limit_n;
+END
+$howdah$;
+
+-- job_states(id bigint) -> one row, or none
+--
+-- Everything about a job, wherever it is.
+-- Reads: queues, job_data, events, jobs, leases, event_log.
+CREATE OR REPLACE FUNCTION @schema@.job_states(id bigint)
+RETURNS TABLE (job_id bigint, state text, queue text, token bigint, priority smallint, attempts smallint,
+               max_attempts integer, suspect boolean, created_at timestamptz, due_at timestamptz,
+               started_at timestamptz, lease_until timestamptz, worker text, key text, dedup text,
+               correlation_id text, causation_id uuid, event_sequence bigint, content_type text, headers json,
+               data json, bytes bytea, "position" bigint, finished_at timestamptz, error text, result text, event_type text,
+               event_stream text)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+SET enable_seqscan = off
+AS $howdah$
+    SELECT p.id,
+           CASE WHEN l.token IS NOT NULL THEN 'processing'
+                WHEN j.id IS NOT NULL THEN
+                    CASE WHEN j.due_at <= clock_timestamp()
+                              AND (j.key_hash IS NULL
+                                   OR NOT EXISTS (SELECT FROM @schema@.key_holders AS k
+                                                  WHERE k.queue_id = j.queue_id AND k.key_hash = j.key_hash)
+                                      AND NOT EXISTS (SELECT FROM @schema@.jobs AS b
+                                                      WHERE b.queue_id = j.queue_id AND b.key_hash = j.key_hash
+                                                        AND b.id < j.id))
+                         THEN 'pending' ELSE 'scheduled' END
+                WHEN h.failed THEN 'failed' WHEN h.position IS NOT NULL THEN 'completed' END,
+           q.name, l.token, p.priority,
+           coalesce(l.attempts[array_position(l.ids, p.id)], j.attempts, h.attempts),
+           CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts END, coalesce(j.suspect, false),
+           p.created_at, nullif(j.due_at, 'infinity'), coalesce(l.started_at, h.started_at), l.until,
+           coalesce(l.worker, h.worker), p.key, p.dedup, p.correlation_id, p.causation_id, p.event_sequence,
+           coalesce(p.content_type, e.content_type), coalesce(p.headers, e.headers), coalesce(p.data, e.data),
+           coalesce(p.bytes, e.bytes), h.position, h.finished_at, coalesce(h.error, j.error), h.result,
+           e.type::text, e.stream::text
+    FROM @schema@.job_data AS p
+    JOIN @schema@.queues AS q ON q.queue_id = p.queue_id
+    LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence
+    LEFT JOIN @schema@.jobs AS j ON j.queue_id = p.queue_id AND j.priority = p.priority AND j.id = p.id
+    LEFT JOIN @schema@.leases AS l ON j.id IS NULL AND l.queue_id = p.queue_id AND p.id = ANY (l.ids)
+    LEFT JOIN @schema@.event_log AS h ON h.job_id = p.id
+    WHERE p.id = job_states.id
+    LIMIT 1
+$howdah$;
+
+-- ended_jobs: the history with what it is about.
+CREATE OR REPLACE VIEW @schema@.ended_jobs AS
+SELECT q.name AS queue, h.queue_id, h.job_id, h.failed, h.attempts,
+       CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts END AS max_attempts, p.priority,
+       p.created_at, h.started_at, h.worker, p.key, p.dedup, p.correlation_id, p.causation_id, p.event_sequence,
+       coalesce(p.content_type, e.content_type) AS content_type, coalesce(p.headers, e.headers) AS headers,
+       coalesce(p.data, e.data) AS data, coalesce(p.bytes, e.bytes) AS bytes, h.position, h.finished_at, h.error,
+       h.result, e.type::text AS event_type, e.stream::text AS event_stream
+FROM @schema@.event_log AS h
+JOIN @schema@.queues AS q ON q.queue_id = h.queue_id
+JOIN @schema@.job_data AS p ON p.id = h.job_id
+LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence;
+
+-- queue_history(queue, only_failed, after, limit_n, backward) -> jobs that are over
+--
+-- By position, those above "after" (backward: below it; 0: from the end it starts at).
+-- Reads: queues, event_log, job_data, events.
+CREATE OR REPLACE FUNCTION @schema@.queue_history(
+    queue text, only_failed boolean DEFAULT NULL, after bigint DEFAULT 0, limit_n bigint DEFAULT NULL,
+    backward boolean DEFAULT false)
+RETURNS SETOF @schema@.ended_jobs
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_sort = off
+SET enable_bitmapscan = off
+AS $howdah$
+DECLARE
+    of_queue constant integer := (SELECT q.queue_id FROM @schema@.queues AS q WHERE q.name = queue);
+    below    constant bigint := CASE WHEN backward AND after > 0 THEN after ELSE 9223372036854775807 END;
+    above    constant bigint := CASE WHEN backward THEN 0 ELSE after END;
+BEGIN
+    -- Failures are few, and have an index of their own.
+    IF only_failed AND backward THEN
+        RETURN QUERY SELECT v.* FROM @schema@.ended_jobs AS v
+        WHERE v.queue_id = of_queue AND v.failed AND v.position > above AND v.position < below
+        ORDER BY v.position DESC LIMIT limit_n;
+    ELSIF only_failed THEN
+        RETURN QUERY SELECT v.* FROM @schema@.ended_jobs AS v
+        WHERE v.queue_id = of_queue AND v.failed AND v.position > above AND v.position < below
+        ORDER BY v.position LIMIT limit_n;
+    ELSIF backward THEN
+        RETURN QUERY SELECT v.* FROM @schema@.ended_jobs AS v
+        WHERE v.queue_id = of_queue AND v.position > above AND v.position < below
+          AND (only_failed IS NULL OR NOT v.failed)
+        ORDER BY v.position DESC LIMIT limit_n;
+    ELSE
+        RETURN QUERY SELECT v.* FROM @schema@.ended_jobs AS v
+        WHERE v.queue_id = of_queue AND v.position > above AND v.position < below
+          AND (only_failed IS NULL OR NOT v.failed)
+        ORDER BY v.position LIMIT limit_n;
+    END IF;
+END
+$howdah$;
+
+-- job_cancel(id, reason) -> text
+--
+-- Ends a job that nobody has claimed: FAILED, without a dead letter.  Answers 'cancelled', or why
+-- not: 'processing', 'completed', 'failed', or NULL without the job.
+-- Reads, writes: jobs, job_data, event_log, dedups, key_holders.  Locks: the job.
+CREATE OR REPLACE FUNCTION @schema@.job_cancel(id bigint, reason text DEFAULT NULL) RETURNS text
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    gone @schema@.jobs;
+    held boolean;
+BEGIN
+    -- Whoever gives the key back now waits for us, or we for them: one of us makes the next job due.
+    PERFORM FROM @schema@.job_data AS p
+    JOIN @schema@.key_holders AS h ON h.queue_id = p.queue_id AND h.key_hash = hashtextextended(p.key, p.queue_id)
+    WHERE p.id = job_cancel.id FOR KEY SHARE OF h;
+    held := FOUND;
+    DELETE FROM @schema@.jobs AS j USING @schema@.job_data AS p
+    WHERE p.id = job_cancel.id AND j.queue_id = p.queue_id AND j.priority = p.priority AND j.id = p.id
+    RETURNING j.* INTO gone;
+    IF NOT FOUND THEN
+        RETURN (SELECT s.state FROM @schema@.job_states(job_cancel.id) AS s);
+    END IF;
+    INSERT INTO @schema@.event_log (job_id, queue_id, attempts, failed, error)
+    VALUES (gone.id, gone.queue_id, gone.attempts, true, 'cancelled' || coalesce(': ' || reason, ''));
+    DELETE FROM @schema@.dedups AS d USING @schema@.job_data AS p
+    WHERE p.id = gone.id AND d.queue_id = gone.queue_id AND d.dedup = p.dedup AND d.job_id = gone.id;
+    IF gone.key_hash IS NOT NULL AND NOT held THEN
+        PERFORM @schema@.promote_keys(gone.queue_id, ARRAY[gone.key_hash]);
+    END IF;
+    RETURN 'cancelled';
+END
+$howdah$;
+
+-- job_retry(id) -> text
+--
+-- A job that waits is due now; one that has FAILED is ready again, with all its attempts, and first
+-- of its key.  Answers 'ready', or why not: 'processing', 'completed', 'conflict' (its dedup key is
+-- another job's now), or NULL without the job.
+-- Reads, writes: jobs, job_data, event_log, job_letters, dedups, key_holders.  Locks: the job.
+CREATE OR REPLACE FUNCTION @schema@.job_retry(id bigint) RETURNS text
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    p    @schema@.job_data;
+    gone @schema@.event_log;
+BEGIN
+    SELECT * INTO p FROM @schema@.job_data AS x WHERE x.id = job_retry.id;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    PERFORM pg_current_xact_id();
+    UPDATE @schema@.jobs AS j SET due_at = clock_timestamp()
+    WHERE j.queue_id = p.queue_id AND j.priority = p.priority AND j.id = p.id AND j.due_at > clock_timestamp();
+    IF NOT FOUND THEN
+        DELETE FROM @schema@.event_log AS e WHERE e.job_id = p.id AND e.failed RETURNING e.* INTO gone;
+        IF NOT FOUND THEN
+            RETURN coalesce((SELECT CASE s.state WHEN 'pending' THEN 'ready' ELSE s.state END
+                             FROM @schema@.job_states(job_retry.id) AS s), 'processing');
+        END IF;
+        IF p.dedup IS NOT NULL THEN
+            INSERT INTO @schema@.dedups (queue_id, dedup, job_id) VALUES (p.queue_id, p.dedup, p.id)
+            ON CONFLICT DO NOTHING;
+            IF NOT FOUND THEN
+                RAISE EXCEPTION USING ERRCODE = 'UH003', MESSAGE = 'another job has its dedup key now';
+            END IF;
+        END IF;
+        INSERT INTO @schema@.jobs (due_at, id, queue_id, priority, plain, key_hash, error)
+        VALUES (clock_timestamp(), p.id, p.queue_id, p.priority, p.key IS NULL AND p.dedup IS NULL,
+                hashtextextended(p.key, p.queue_id), gone.error);
+        DELETE FROM @schema@.key_holders AS h
+        WHERE p.key IS NOT NULL AND h.queue_id = p.queue_id AND h.key_hash = hashtextextended(p.key, p.queue_id)
+          AND h.job_id = p.id AND h.on_hold;
+        UPDATE @schema@.job_letters AS l
+        SET state = 'redriven', redrives = l.redrives + 1, resolved_at = clock_timestamp(), resolved_by = session_user
+        WHERE l.job_id = p.id AND l.resolved_at IS NULL;
+    END IF;
+    PERFORM @schema@.ring_queue(p.queue_id);
+    RETURN 'ready';
+END
+$howdah$;
+
+-- job_letters_mark(letter_ids bigint[], queue text, new_state text, reason text) -> bigint
+--
+-- Sees to open dead letters of jobs, those with these ids or (NULL) all of a queue: 'redrive' tries
+-- the job again, 'discarded' lets it rest and gives a key back that it held.  Answers how many.
+-- Reads, writes: job_letters, queues; see job_retry() and free_keys().
+CREATE OR REPLACE FUNCTION @schema@.job_letters_mark(
+    letter_ids bigint[], queue text, new_state text, reason text)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    letter record;
+    n      bigint := 0;
+BEGIN
+    FOR letter IN SELECT l.id, l.job_id, l.queue_id FROM @schema@.job_letters AS l
+                  JOIN @schema@.queues AS q ON q.queue_id = l.queue_id
+                  WHERE (letter_ids IS NULL OR l.id = ANY (letter_ids)) AND l.resolved_at IS NULL
+                    AND (queue IS NULL OR q.name = queue)
+                  ORDER BY l.id FOR UPDATE OF l LOOP
+        IF new_state = 'redrive' THEN
+            PERFORM @schema@.job_retry(letter.job_id);
+        ELSE
+            UPDATE @schema@.job_letters AS l
+            SET state = 'discarded', reason = job_letters_mark.reason, resolved_at = clock_timestamp(),
+                resolved_by = session_user
+            WHERE l.id = letter.id;
+            PERFORM @schema@.free_keys(h.queue_id, ARRAY[h.key_hash], ARRAY[h.job_id]) FROM @schema@.key_holders AS h
+            WHERE h.queue_id = letter.queue_id AND h.job_id = letter.job_id AND h.on_hold;
+        END IF;
+        n := n + 1;
+    END LOOP;
+    RETURN n;
+END
+$howdah$;

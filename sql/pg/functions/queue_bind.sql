@@ -1,0 +1,147 @@
+-- route_events(queue, key_from, sequences) -> how many jobs were made
+--
+-- A job for each of these events, in the order given, due now; an event that is not there any more
+-- makes none.  The router's statement moves its checkpoint as well, so that both happen or neither.
+--
+--   key_from   what orders the jobs: stream, correlation (of events without one: nothing), none
+--
+-- The job has no payload of its own: claim_jobs() and their like take that of the event.
+-- Errors: UH006.
+-- Reads: queues, events, bell.  Writes: queues (a new one, and the first key of one), queue_levels,
+-- job_data, jobs; rings (see ring_queue()).  Locks: the rows it makes.
+CREATE OR REPLACE FUNCTION @schema@.route_events(queue text, key_from text, sequences bigint[])
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $howdah$
+DECLARE
+    q      @schema@.queues;
+    moment timestamptz;
+    n      bigint;
+BEGIN
+    IF key_from IS NULL OR key_from NOT IN ('stream', 'correlation', 'none') THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'key: must be stream, correlation or none';
+    END IF;
+    q := @schema@.queue_of(queue);
+    -- The xid comes before the time: see I4 of 0003_queue.
+    PERFORM pg_current_xact_id();
+    moment := clock_timestamp();
+    INSERT INTO @schema@.queue_levels (queue_id, priority)
+    SELECT q.queue_id, 0
+    WHERE NOT EXISTS (SELECT FROM @schema@.queue_levels AS v WHERE v.queue_id = q.queue_id AND v.priority = 0)
+    ON CONFLICT DO NOTHING;
+    IF NOT q.keyed AND key_from <> 'none' THEN
+        UPDATE @schema@.queues AS u SET keyed = true WHERE u.queue_id = q.queue_id AND NOT u.keyed;
+    END IF;
+
+    WITH given AS MATERIALIZED (
+        SELECT nextval(@job_text@) AS id, g.*
+        FROM (SELECT e.global_sequence, e.id AS event_id, e.correlation_id,
+                     CASE key_from WHEN 'stream' THEN e.stream WHEN 'correlation' THEN e.correlation_id END AS key
+              FROM unnest(sequences) WITH ORDINALITY AS s(sequence, i)
+              JOIN @schema@.events AS e ON e.global_sequence = s.sequence
+              ORDER BY s.i) AS g
+    ), stored AS (
+        INSERT INTO @schema@.job_data (id, queue_id, priority, max_attempts, key, correlation_id, causation_id,
+                                       event_sequence)
+        SELECT g.id, q.queue_id, 0, 0, g.key, g.correlation_id, g.event_id, g.global_sequence FROM given AS g
+    ), ready AS (
+        INSERT INTO @schema@.jobs (due_at, id, queue_id, priority, plain, key_hash)
+        SELECT moment, g.id, q.queue_id, 0, g.key IS NULL, hashtextextended(g.key, q.queue_id) FROM given AS g
+    )
+    SELECT count(*) INTO n FROM given;
+    IF n > 0 THEN
+        PERFORM @schema@.ring_queue(q.queue_id);
+    END IF;
+    RETURN n;
+END
+$howdah$;
+
+-- queue_bind(queue, pattern, key_from, subscriber_id, high, owed) -> what became of it
+--
+-- Binds a pattern to a queue, which is made if there is none, and makes the router's subscription
+-- at (high, owed).  'made'; 'there', with the same key: nothing was changed; 'other key'; 'taken': a
+-- subscription of this name is somebody else's.
+-- Errors: UH006.
+-- Reads, writes: queues, bindings, subscriptions.  Locks: the rows it makes.
+CREATE OR REPLACE FUNCTION @schema@.queue_bind(
+    queue text, pattern text, key_from text, subscriber_id text, high bigint, owed bigint[])
+RETURNS text
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+#variable_conflict use_variable
+DECLARE
+    q     @schema@.queues;
+    bound @schema@.bindings;
+BEGIN
+    PERFORM @schema@.pattern_regex(pattern);
+    q := @schema@.queue_of(queue);
+    LOOP
+        SELECT * INTO bound FROM @schema@.bindings AS b WHERE b.queue_id = q.queue_id AND b.pattern = pattern;
+        IF FOUND THEN
+            RETURN CASE WHEN bound.key_from = key_from THEN 'there' ELSE 'other key' END;
+        ELSIF EXISTS (SELECT FROM @schema@.subscriptions AS s WHERE s.subscriber_id = subscriber_id) THEN
+            RETURN 'taken';
+        END IF;
+        INSERT INTO @schema@.bindings (queue_id, pattern, key_from, subscriber_id)
+        VALUES (q.queue_id, pattern, key_from, subscriber_id) ON CONFLICT DO NOTHING;
+        EXIT WHEN FOUND;
+        -- Somebody else was quicker.
+    END LOOP;
+    INSERT INTO @schema@.subscriptions (subscriber_id, pattern, high, owed)
+    VALUES (subscriber_id, pattern, high, owed);
+    RETURN 'made';
+END
+$howdah$;
+
+-- queue_unbind(queue, pattern) -> boolean
+--
+-- Removes the binding and the subscription of its router, whoever owns it: a page that is on its way
+-- makes no jobs any more.  Jobs that were made stay.  false: there is no such binding.
+-- Reads, writes: queues, bindings, subscriptions, skips.  Locks: the rows.
+CREATE OR REPLACE FUNCTION @schema@.queue_unbind(queue text, pattern text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+#variable_conflict use_variable
+DECLARE
+    router text;
+BEGIN
+    DELETE FROM @schema@.bindings AS b USING @schema@.queues AS q
+    WHERE q.name = queue AND b.queue_id = q.queue_id AND b.pattern = pattern
+    RETURNING b.subscriber_id INTO router;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    DELETE FROM @schema@.subscriptions AS s WHERE s.subscriber_id = router;
+    DELETE FROM @schema@.skips AS k WHERE k.subscriber_id = router;
+    RETURN true;
+END
+$howdah$;
+
+-- queue_bindings(queue) -> one row per binding
+--
+-- The bindings of one queue (NULL: of all), by queue and pattern, and where their routers are; owed
+-- is how many numbers at or below high are still to come.
+-- Reads: queues, bindings, subscriptions.
+CREATE OR REPLACE FUNCTION @schema@.queue_bindings(queue text DEFAULT NULL)
+RETURNS TABLE (name text, pattern text, key_from text, subscriber_id text, created_at timestamptz, high bigint,
+               owed bigint, status text, reason text, owner text)
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT q.name, b.pattern, b.key_from, b.subscriber_id, b.created_at, coalesce(s.high, 0),
+           (SELECT coalesce(sum(CASE WHEN o.i % 2 = 0 THEN o.number + 1 ELSE -o.number END), 0)
+            FROM unnest(s.owed) WITH ORDINALITY AS o(number, i))::bigint,
+           coalesce(s.status, 'active'), s.reason, s.owner
+    FROM @schema@.bindings AS b
+    JOIN @schema@.queues AS q ON q.queue_id = b.queue_id
+    LEFT JOIN @schema@.subscriptions AS s ON s.subscriber_id = b.subscriber_id
+    WHERE queue_bindings.queue IS NULL OR q.name = queue_bindings.queue
+    ORDER BY q.name COLLATE "C", b.pattern
+$howdah$;

@@ -1,0 +1,256 @@
+-- claim_free(of_queue, n, levels, floor_dues, floor_ids, moment) -> tid[]
+--
+-- Of the jobs of a queue with keys: up to n that may run, locked, their keys taken.  A job whose
+-- key is in use, or that has an earlier one of its key before it, is set aside, but only if the one
+-- before it can be held still meanwhile: only then is it sure that it will be made due again.
+-- Reads, writes: jobs, key_holders.
+CREATE OR REPLACE FUNCTION @schema@.claim_free(
+    of_queue integer, n integer, levels integer[], floor_dues timestamptz[], floor_ids bigint[],
+    moment timestamptz)
+RETURNS tid[]
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    picked tid[] := '{}';
+    look   integer;
+    seen   tid[];
+    free   tid[];
+    aside  tid[];
+BEGIN
+    FOR round IN 1..100 LOOP
+        -- A long row of jobs that have to wait is set aside in large steps.
+        look := greatest(n - cardinality(picked), CASE WHEN round > 1 THEN 100 ELSE 0 END);
+        seen := ARRAY(
+            SELECT s.ctid FROM unnest(levels, floor_dues, floor_ids) AS f(level, due, id),
+                LATERAL (SELECT j.ctid FROM @schema@.jobs AS j
+                         WHERE j.queue_id = of_queue AND j.priority = f.level AND (j.due_at, j.id) > (f.due, f.id)
+                           AND j.due_at <= moment AND NOT j.suspect AND j.ctid <> ALL (picked)
+                         ORDER BY j.due_at, j.id LIMIT look FOR UPDATE SKIP LOCKED) AS s
+            LIMIT look);
+        EXIT WHEN cardinality(seen) = 0;
+        free := ARRAY(
+            SELECT s.ctid FROM @schema@.jobs AS s
+            WHERE s.ctid = ANY (seen)
+              AND (s.key_hash IS NULL
+                   OR NOT EXISTS (SELECT FROM @schema@.key_holders AS h
+                                  WHERE h.queue_id = of_queue AND h.key_hash = s.key_hash)
+                      AND NOT EXISTS (SELECT FROM @schema@.jobs AS e
+                                      WHERE e.queue_id = of_queue AND e.key_hash = s.key_hash AND e.id < s.id))
+            ORDER BY s.priority, s.due_at, s.id LIMIT n - cardinality(picked));
+        WITH taken AS (
+            INSERT INTO @schema@.key_holders (queue_id, key_hash, job_id)
+            SELECT of_queue, s.key_hash, s.id FROM @schema@.jobs AS s
+            WHERE s.ctid = ANY (free) AND s.key_hash IS NOT NULL
+            ON CONFLICT DO NOTHING RETURNING job_id
+        )
+        SELECT picked || array_agg(s.ctid) INTO picked FROM @schema@.jobs AS s
+        WHERE s.ctid = ANY (free) AND (s.key_hash IS NULL OR s.id IN (SELECT t.job_id FROM taken AS t));
+        picked := coalesce(picked, '{}');
+        aside := ARRAY(
+            SELECT s.ctid FROM @schema@.jobs AS s,
+                LATERAL (SELECT FROM @schema@.key_holders AS h
+                         WHERE h.queue_id = of_queue AND h.key_hash = s.key_hash AND h.job_id <> s.id
+                         FOR KEY SHARE SKIP LOCKED) AS h
+            WHERE s.ctid = ANY (seen) AND s.ctid <> ALL (picked));
+        aside := aside || ARRAY(
+            SELECT s.ctid FROM @schema@.jobs AS s,
+                LATERAL (SELECT FROM @schema@.jobs AS e
+                         WHERE e.queue_id = of_queue AND e.key_hash = s.key_hash AND e.id < s.id
+                         ORDER BY e.id LIMIT 1 FOR KEY SHARE SKIP LOCKED) AS e
+            WHERE s.ctid = ANY (seen) AND s.ctid <> ALL (picked) AND s.ctid <> ALL (aside));
+        UPDATE @schema@.jobs AS j SET due_at = 'infinity' WHERE j.ctid = ANY (aside);
+        EXIT WHEN cardinality(aside) = 0 OR cardinality(picked) >= n;
+    END LOOP;
+    RETURN picked;
+END
+$howdah$;
+
+-- claim_suspect(of_queue, moment) -> tid[]
+--
+-- The first suspect that may run, locked, its key taken; or none.
+-- Reads, writes: jobs, key_holders.
+CREATE OR REPLACE FUNCTION @schema@.claim_suspect(of_queue integer, moment timestamptz) RETURNS tid[]
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    picked tid[];
+BEGIN
+    picked := ARRAY(SELECT j.ctid FROM @schema@.jobs AS j
+                    WHERE j.queue_id = of_queue AND j.suspect AND j.due_at <= moment
+                      AND (j.key_hash IS NULL
+                           OR NOT EXISTS (SELECT FROM @schema@.key_holders AS h
+                                          WHERE h.queue_id = of_queue AND h.key_hash = j.key_hash)
+                              AND NOT EXISTS (SELECT FROM @schema@.jobs AS e
+                                              WHERE e.queue_id = of_queue AND e.key_hash = j.key_hash
+                                                AND e.id < j.id))
+                    ORDER BY j.priority, j.due_at, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED);
+    IF cardinality(picked) = 0 THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO @schema@.key_holders (queue_id, key_hash, job_id)
+    SELECT of_queue, j.key_hash, j.id FROM @schema@.jobs AS j
+    WHERE j.ctid = ANY (picked) AND j.key_hash IS NOT NULL
+    ON CONFLICT DO NOTHING;
+    picked := ARRAY(SELECT j.ctid FROM @schema@.jobs AS j
+                    WHERE j.ctid = ANY (picked)
+                      AND (j.key_hash IS NULL
+                           OR EXISTS (SELECT FROM @schema@.key_holders AS h
+                                      WHERE h.queue_id = of_queue AND h.key_hash = j.key_hash
+                                        AND h.job_id = j.id)));
+    RETURN CASE WHEN cardinality(picked) > 0 THEN picked END;
+END
+$howdah$;
+
+-- claim_jobs(queue, n, worker, lease_ms, tidy, levels, floor_dues, floor_ids) -> jobs, in order
+--
+-- Up to n jobs that are due, by priority, due time and id: what claim() and the library stand on.
+-- They are leased together, under one token.  A suspect comes first, and alone.
+--
+--   tidy        also gives leases back that ran out
+--   levels      priorities below which nothing is left, each up to (floor_due, floor_id): where the
+--               search starts.  It starts at the beginning of those that are not named
+--   xid, horizon, begun_at  what the library moves its floors by
+--
+-- Reads: queues, queue_levels, job_data, events.  Writes: jobs, leases, key_holders; see also
+-- give_back().  Locks: the jobs it takes; with a limit of concurrency the row of the queue.
+CREATE OR REPLACE FUNCTION @schema@.claim_jobs(
+    queue text, n integer, worker text, lease_ms bigint, tidy boolean, levels integer[],
+    floor_dues timestamptz[], floor_ids bigint[])
+RETURNS TABLE (id bigint, token bigint, attempts smallint, max_attempts smallint, priority smallint,
+               suspect boolean, due_at timestamptz, created_at timestamptz, started_at timestamptz,
+               lease_until timestamptz, key text, dedup text, correlation_id text, causation_id uuid,
+               event_sequence bigint, content_type text, headers json, data json, bytes bytea,
+               event_type text, event_stream text, xid bigint, horizon bigint, begun_at timestamptz)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+-- The plan is the same on an empty table and on a full one, with statistics and without.
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $howdah$
+#variable_conflict use_column
+DECLARE
+    oldest   constant bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+    q        @schema@.queues;
+    moment   timestamptz;
+    wanted   integer := n;
+    suspects boolean;
+    picked   tid[];
+BEGIN
+    SELECT * INTO q FROM @schema@.queues AS x WHERE x.name = queue;
+    IF NOT FOUND OR q.paused THEN
+        RETURN;
+    END IF;
+    IF tidy THEN
+        PERFORM @schema@.give_back(q.queue_id, 100);
+    END IF;
+    IF q.concurrency > 0 THEN
+        PERFORM FROM @schema@.queues AS x WHERE x.queue_id = q.queue_id FOR NO KEY UPDATE;
+        SELECT least(wanted, q.concurrency - coalesce(sum(cardinality(l.ids)), 0)) INTO wanted
+        FROM @schema@.leases AS l WHERE l.queue_id = q.queue_id;
+    END IF;
+    IF wanted <= 0 THEN
+        RETURN;
+    END IF;
+    moment := clock_timestamp();
+    SELECT array_agg(v.priority), array_agg(coalesce(f.due, '-infinity')), array_agg(coalesce(f.id, 0)),
+           EXISTS (SELECT FROM @schema@.jobs AS j
+                   WHERE j.queue_id = q.queue_id AND j.suspect AND j.due_at <= moment)
+    INTO levels, floor_dues, floor_ids, suspects
+    FROM (SELECT x.priority FROM @schema@.queue_levels AS x WHERE x.queue_id = q.queue_id ORDER BY x.priority) AS v
+    LEFT JOIN unnest(levels, floor_dues, floor_ids) AS f(level, due, id) ON f.level = v.priority;
+    IF suspects THEN
+        picked := @schema@.claim_suspect(q.queue_id, moment);
+    END IF;
+    IF q.keyed AND coalesce(cardinality(picked), 0) = 0 THEN
+        picked := @schema@.claim_free(q.queue_id, wanted, levels, floor_dues, floor_ids, moment);
+    END IF;
+    RETURN QUERY
+    WITH gone AS (
+        DELETE FROM @schema@.jobs AS j
+        WHERE j.ctid = ANY (CASE WHEN picked IS NOT NULL THEN picked ELSE ARRAY(
+            SELECT s.ctid FROM unnest(levels, floor_dues, floor_ids) AS f(level, due, id),
+                LATERAL (SELECT i.ctid FROM @schema@.jobs AS i
+                         WHERE i.queue_id = q.queue_id AND i.priority = f.level
+                           AND (i.due_at, i.id) > (f.due, f.id) AND i.due_at <= moment
+                           AND NOT i.suspect AND i.key_hash IS NULL
+                         ORDER BY i.due_at, i.id LIMIT wanted FOR UPDATE SKIP LOCKED) AS s
+            LIMIT wanted) END)
+        RETURNING j.id, j.priority, j.due_at, (j.attempts + 1)::smallint AS attempts, j.suspect, j.plain, j.key_hash
+    ), lease AS (
+        INSERT INTO @schema@.leases AS l (token, started_at, until, lease_ms, queue_id, plain, worker, ids,
+                                          attempts, keys)
+        SELECT nextval(@lease_text@), moment,
+               moment + coalesce(nullif(lease_ms, 0), q.abandon_after_ms) * interval '1 millisecond',
+               coalesce(nullif(lease_ms, 0), q.abandon_after_ms), q.queue_id, bool_and(g.plain), worker,
+               array_agg(g.id ORDER BY g.id), array_agg(g.attempts ORDER BY g.id),
+               CASE WHEN NOT bool_and(g.plain) THEN array_agg(g.key_hash ORDER BY g.id) END
+        FROM gone AS g HAVING count(*) > 0
+        RETURNING l.token, l.until
+    )
+    SELECT g.id, l.token, g.attempts,
+           CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts::smallint END, g.priority,
+           g.suspect, g.due_at, p.created_at, moment, l.until, p.key, p.dedup, p.correlation_id, p.causation_id,
+           p.event_sequence, coalesce(p.content_type, e.content_type), coalesce(p.headers, e.headers),
+           coalesce(p.data, e.data), coalesce(p.bytes, e.bytes), e.type::text, e.stream::text,
+           pg_current_xact_id()::text::bigint, oldest, now()
+    FROM lease AS l, gone AS g
+    JOIN @schema@.job_data AS p ON p.id = g.id
+    LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence
+    ORDER BY g.priority, g.due_at, g.id;
+END
+$howdah$;
+
+-- claim(queue, n, worker, lease) -> jobs
+--
+-- Up to n jobs that are due, each with the token that complete(), fail(), retry(), release() and
+-- extend() want back before the lease is over.
+-- Errors: UH006.  Reads, writes, locks: see claim_jobs().
+CREATE OR REPLACE FUNCTION @schema@.claim(
+    queue text, n integer DEFAULT 1, worker text DEFAULT NULL, lease interval DEFAULT NULL)
+RETURNS TABLE (id bigint, token bigint, attempts smallint, max_attempts smallint, data json, headers json,
+               bytes bytea, content_type text, key text, correlation_id text, causation_id uuid,
+               created_at timestamptz, lease_until timestamptz)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+#variable_conflict use_column
+BEGIN
+    IF coalesce(n, 0) NOT BETWEEN 1 AND 10000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'n: must be 1 to 10000';
+    END IF;
+    IF lease <= interval '0' THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'lease: must be longer than nothing';
+    END IF;
+    RETURN QUERY
+    SELECT c.id, c.token, c.attempts, c.max_attempts, c.data, c.headers, c.bytes, c.content_type, c.key,
+           c.correlation_id, c.causation_id, c.created_at, c.lease_until
+    FROM @schema@.claim_jobs(queue, n, coalesce(worker, 'pid ' || pg_backend_pid()),
+                             coalesce((extract(epoch FROM lease) * 1000)::bigint, 0), true, NULL, NULL, NULL) AS c;
+END
+$howdah$;
+
+-- poll(queue) -> one job, or no row; finalize() ends it.
+--
+-- The token is kept in the session, in the setting howdah.job_{id}.
+-- Reads, writes, locks: see claim_jobs().
+CREATE OR REPLACE FUNCTION @schema@.poll(queue text)
+RETURNS TABLE (id bigint, token bigint, attempts smallint, data json, headers json)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+BEGIN
+    SELECT c.id, c.token, c.attempts, c.data, c.headers INTO id, token, attempts, data, headers
+    FROM @schema@.claim(queue, 1) AS c;
+    IF FOUND THEN
+        PERFORM set_config('howdah.job_' || id, token::text, false);
+        RETURN NEXT;
+    END IF;
+END
+$howdah$;

@@ -1,0 +1,172 @@
+-- promote_keys(of_queue integer, hashes bigint[]) -> void
+--
+-- The earliest job of each of these keys is due now, if it was set aside; whoever claims it sees
+-- whether the key is free.
+-- Reads, writes: jobs.
+CREATE OR REPLACE FUNCTION @schema@.promote_keys(of_queue integer, hashes bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+AS $howdah$
+BEGIN
+    UPDATE @schema@.jobs AS j SET due_at = clock_timestamp()
+    FROM (SELECT DISTINCT u.hash FROM unnest(hashes) AS u(hash) WHERE u.hash IS NOT NULL) AS g,
+         LATERAL (SELECT e.ctid, e.due_at FROM @schema@.jobs AS e
+                  WHERE e.queue_id = of_queue AND e.key_hash = g.hash ORDER BY e.id LIMIT 1) AS earliest
+    WHERE j.ctid = earliest.ctid AND earliest.due_at = 'infinity';
+    IF FOUND THEN
+        PERFORM @schema@.ring_queue(of_queue);
+    END IF;
+END
+$howdah$;
+
+-- free_keys(of_queue integer, hashes bigint[], holders bigint[]) -> void
+--
+-- Gives keys back that these jobs hold, and makes the earliest job that was set aside behind each
+-- of them due.
+-- Reads, writes: key_holders, jobs.  Locks: the rows of the keys; one that a claim is just looking
+-- at is waited for, so that what this claim sets aside is seen.
+CREATE OR REPLACE FUNCTION @schema@.free_keys(of_queue integer, hashes bigint[], holders bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+AS $howdah$
+BEGIN
+    DELETE FROM @schema@.key_holders AS h USING unnest(hashes, holders) AS g(hash, job_id)
+    WHERE h.queue_id = of_queue AND h.key_hash = g.hash AND h.job_id = g.job_id;
+    -- A statement of its own: its snapshot is younger than the locks.
+    PERFORM @schema@.promote_keys(of_queue, hashes);
+END
+$howdah$;
+
+-- end_jobs(jobs leased_job[]) -> void
+--
+-- Writes the history of jobs that are in no other place any more: COMPLETED (verdict 0) or FAILED,
+-- these with a dead letter; gives their dedup keys and keys back.
+-- Reads: queues, job_data.  Writes: event_log, job_letters, dedups, key_holders, jobs.
+CREATE OR REPLACE FUNCTION @schema@.end_jobs(ended @schema@.leased_job[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+AS $howdah$
+DECLARE
+    one record;
+BEGIN
+    INSERT INTO @schema@.event_log (job_id, started_at, queue_id, attempts, failed, worker, error, result)
+    SELECT r.id, r.started_at, r.queue_id, r.attempts, r.verdict <> 0, r.worker,
+           CASE WHEN r.verdict <> 0 THEN r.note END, CASE WHEN r.verdict = 0 THEN r.note END
+    FROM unnest(ended) AS r;
+    INSERT INTO @schema@.job_letters AS l (job_id, queue_id, attempts, error)
+    SELECT r.id, r.queue_id, r.attempts, r.note FROM unnest(ended) AS r WHERE r.verdict <> 0
+    ON CONFLICT (job_id) DO UPDATE
+    SET attempts = l.attempts + excluded.attempts, error = excluded.error, failed_at = clock_timestamp(),
+        state = 'dead', resolved_at = NULL, resolved_by = NULL;
+    IF EXISTS (SELECT FROM unnest(ended) AS r WHERE NOT r.plain) THEN
+        DELETE FROM @schema@.dedups AS d USING unnest(ended) AS r, @schema@.job_data AS p
+        WHERE NOT r.plain AND p.id = r.id AND d.queue_id = p.queue_id AND d.dedup = p.dedup AND d.job_id = p.id;
+        FOR one IN SELECT r.queue_id, q.hold_key,
+                          array_agg(r.key_hash) FILTER (WHERE NOT (q.hold_key AND r.verdict <> 0)) AS freed,
+                          array_agg(r.id) FILTER (WHERE NOT (q.hold_key AND r.verdict <> 0)) AS freeing,
+                          array_agg(r.id) FILTER (WHERE q.hold_key AND r.verdict <> 0) AS holding
+                   FROM unnest(ended) AS r JOIN @schema@.queues AS q ON q.queue_id = r.queue_id
+                   WHERE r.key_hash IS NOT NULL GROUP BY r.queue_id, q.hold_key LOOP
+            UPDATE @schema@.key_holders AS h SET on_hold = true
+            FROM unnest(ended) AS r
+            WHERE r.id = ANY (one.holding) AND h.queue_id = one.queue_id AND h.key_hash = r.key_hash
+              AND h.job_id = r.id;
+            IF one.freed IS NOT NULL THEN
+                PERFORM @schema@.free_keys(one.queue_id, one.freed, one.freeing);
+            END IF;
+        END LOOP;
+    END IF;
+END
+$howdah$;
+
+-- requeue_jobs(given leased_job[], suspects boolean) -> void
+--
+-- Makes jobs that are in no other place any more ready again: after after_ms (negative: the
+-- back-off of their queue), with the attempts they come with.
+-- Reads: queues, job_data.  Writes: jobs, key_holders.
+CREATE OR REPLACE FUNCTION @schema@.requeue_jobs(given @schema@.leased_job[], suspects boolean) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+AS $howdah$
+DECLARE
+    one record;
+BEGIN
+    INSERT INTO @schema@.jobs (due_at, id, queue_id, priority, attempts, suspect, plain, key_hash, error)
+    SELECT clock_timestamp()
+           + CASE WHEN r.after_ms >= 0 THEN r.after_ms
+                  ELSE least(q.backoff_initial_ms * power(2, least(greatest(r.attempts, 1) - 1, 40)), q.backoff_max_ms)
+                       * (1 + q.backoff_jitter / 100.0 * (2 * random() - 1)) END * interval '1 millisecond',
+           r.id, r.queue_id, p.priority, r.attempts, suspects, p.key IS NULL AND p.dedup IS NULL, r.key_hash,
+           r.note
+    FROM unnest(given) AS r
+    JOIN @schema@.queues AS q ON q.queue_id = r.queue_id
+    JOIN @schema@.job_data AS p ON p.id = r.id;
+    -- Mostly the job is its key's earliest itself; not so if an earlier one was tried again.
+    FOR one IN SELECT r.queue_id, array_agg(r.key_hash) AS freed, array_agg(r.id) AS freeing
+               FROM unnest(given) AS r
+               WHERE r.key_hash IS NOT NULL GROUP BY r.queue_id LOOP
+        PERFORM @schema@.free_keys(one.queue_id, one.freed, one.freeing);
+    END LOOP;
+END
+$howdah$;
+
+-- attempts_of(of_queue integer, job bigint) -> integer
+--
+-- How often a job may be tried.
+-- Reads: queues, job_data.
+CREATE OR REPLACE FUNCTION @schema@.attempts_of(of_queue integer, job bigint) RETURNS integer
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts END
+    FROM @schema@.job_data AS p, @schema@.queues AS q WHERE p.id = job AND q.queue_id = of_queue
+$howdah$;
+
+-- give_back(of_queue integer, limit_n integer) -> integer
+--
+-- Leases that ran out: their jobs are ready again, as suspects, or FAILED when they have no attempt
+-- left.  Answers how many leases there were, at most limit_n; those that somebody settles just now
+-- are left alone.
+-- Reads, writes: leases, jobs, job_data, queues, event_log, job_letters, dedups, key_holders.
+CREATE OR REPLACE FUNCTION @schema@.give_back(of_queue integer, limit_n integer) RETURNS integer
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    lost    @schema@.leases;
+    parts   @schema@.leased_job[];
+    n       integer := 0;
+BEGIN
+    FOR lost IN SELECT * FROM @schema@.leases AS l
+                WHERE l.queue_id = of_queue AND l.until < clock_timestamp()
+                LIMIT limit_n FOR UPDATE SKIP LOCKED LOOP
+        DELETE FROM @schema@.leases AS l WHERE l.token = lost.token AND l.part = lost.part;
+        SELECT array_agg(ROW(0, u.id, lost.token, lost.part, of_queue, u.attempts, u.key_hash, lost.plain,
+                             lost.started_at, lost.worker,
+                             CASE WHEN u.attempts < m.attempts THEN 2 ELSE 1 END,
+                             format('abandoned: its worker did not answer for %s ms (attempt %s of %s)',
+                                    lost.lease_ms, u.attempts, m.attempts),
+                             0)::@schema@.leased_job) INTO parts
+        FROM unnest(lost.ids, lost.attempts, lost.keys) AS u(id, attempts, key_hash),
+            LATERAL @schema@.attempts_of(of_queue, u.id) AS m(attempts);
+        PERFORM @schema@.requeue_jobs(ARRAY(SELECT r FROM unnest(parts) AS r WHERE r.verdict = 2), true);
+        IF EXISTS (SELECT FROM unnest(parts) AS r WHERE r.verdict = 1) THEN
+            PERFORM @schema@.end_jobs(ARRAY(SELECT r FROM unnest(parts) AS r WHERE r.verdict = 1));
+        END IF;
+        n := n + 1;
+    END LOOP;
+    RETURN n;
+END
+$howdah$;

@@ -1,0 +1,235 @@
+-- complete_plain(ids, tokens) -> the ids and tokens of those that are over now
+--
+-- Ends jobs of leases in which no job has a key or a dedup key: leases shrink, or go when nothing
+-- is left of them.
+-- Writes: leases, event_log.  Locks: the leases.
+CREATE OR REPLACE FUNCTION @schema@.complete_plain(INOUT ids bigint[], INOUT tokens bigint[])
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+BEGIN
+    WITH given AS MATERIALIZED (
+        SELECT DISTINCT u.id, u.token FROM unnest(ids, tokens) AS u(id, token)
+    ), held AS MATERIALIZED (
+        SELECT l.* FROM @schema@.leases AS l
+        WHERE l.plain AND l.token = ANY (ARRAY(SELECT DISTINCT u.token FROM unnest(tokens) AS u(token)))
+        FOR UPDATE
+    ), every AS MATERIALIZED (
+        SELECT h.token, h.part, h.queue_id, h.started_at, h.worker, u.id, u.attempts, g.id IS NOT NULL AS done
+        FROM held AS h CROSS JOIN LATERAL unnest(h.ids, h.attempts) AS u(id, attempts)
+        LEFT JOIN given AS g ON g.token = h.token AND g.id = u.id
+    ), rest AS MATERIALIZED (
+        SELECT e.token, e.part, array_agg(e.id ORDER BY e.id) FILTER (WHERE NOT e.done) AS ids,
+               array_agg(e.attempts ORDER BY e.id) FILTER (WHERE NOT e.done) AS attempts
+        FROM every AS e GROUP BY e.token, e.part
+    ), gone AS (
+        DELETE FROM @schema@.leases AS l USING rest AS r
+        WHERE l.token = r.token AND l.part = r.part AND r.ids IS NULL
+    ), cut AS (
+        UPDATE @schema@.leases AS l SET ids = r.ids, attempts = r.attempts, keys = NULL FROM rest AS r
+        WHERE l.token = r.token AND l.part = r.part AND r.ids IS NOT NULL
+    ), logged AS (
+        INSERT INTO @schema@.event_log (job_id, started_at, queue_id, attempts, failed, worker)
+        SELECT e.id, e.started_at, e.queue_id, e.attempts, false, e.worker FROM every AS e WHERE e.done
+    )
+    SELECT array_agg(e.id), array_agg(e.token) INTO ids, tokens FROM every AS e WHERE e.done;
+END
+$howdah$;
+
+-- settle_jobs(ids, tokens, verdicts, notes, afters_ms) -> smallint[], one for each, in order
+--
+-- Ends, or goes on with, jobs that a claim gave out: 0 complete (note: the result), 1 fail (note:
+-- the error), 2 retry after so many milliseconds (negative: the back-off of the queue; FAILED
+-- without an attempt left), 3 release (as if it had not been claimed), 4 extend by so many
+-- milliseconds from now (0: as claimed).  notes and afters_ms may be NULL.  Answers: 0 the token is
+-- stale, nothing was changed; 1 done; 2 it was to be retried and has FAILED.
+--
+-- Reads: queues, job_data.  Writes: leases, event_log, jobs, job_letters, dedups, key_holders.
+-- Locks: the leases.
+CREATE OR REPLACE FUNCTION @schema@.settle_jobs(
+    ids bigint[], tokens bigint[], verdicts integer[], notes text[], afters_ms bigint[])
+RETURNS smallint[]
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_mergejoin = off
+AS $howdah$
+DECLARE
+    n        constant integer := coalesce(cardinality(ids), 0);
+    done     bigint;
+    whole    bigint[]; -- tokens of leases that are over already,
+    ended    bigint[]; -- and jobs that are, with the tokens they had
+    under    bigint[];
+    outcomes smallint[];
+    mine     @schema@.leased_job[];
+BEGIN
+    IF 0 = ALL (verdicts) AND notes IS NULL THEN
+        -- What nearly all of them are: plain jobs, done, and nothing to say.  First whole leases,
+        WITH given AS (
+            SELECT u.token, array_agg(u.id ORDER BY u.id) AS ids FROM unnest(ids, tokens) AS u(id, token)
+            GROUP BY u.token
+        ), gone AS (
+            DELETE FROM @schema@.leases AS l USING given AS g
+            WHERE l.token = g.token AND l.plain AND l.ids = g.ids
+            RETURNING l.*
+        ), logged AS (
+            INSERT INTO @schema@.event_log AS e (job_id, started_at, queue_id, attempts, failed, worker)
+            SELECT u.id, g.started_at, g.queue_id, u.attempts, false, g.worker
+            FROM gone AS g, unnest(g.ids, g.attempts) AS u(id, attempts)
+            RETURNING 1
+        )
+        SELECT (SELECT array_agg(g.token) FROM gone AS g), count(*) INTO whole, done FROM logged;
+        IF done = n THEN
+            RETURN array_fill(1::smallint, ARRAY[n]);
+        END IF;
+        -- then parts of leases.
+        SELECT c.ids, c.tokens INTO ended, under FROM @schema@.complete_plain(ids, tokens) AS c;
+    END IF;
+
+    PERFORM FROM @schema@.leases AS l WHERE l.token = ANY (tokens) ORDER BY l.token, l.part FOR UPDATE;
+    -- A statement of its own: its snapshot is younger than the locks.
+    SELECT array_agg(ROW(g.n, g.id, g.token, l.part, l.queue_id, u.attempts, u.key_hash, l.plain, l.started_at,
+                         l.worker,
+                         CASE WHEN g.verdict = 2 AND u.attempts >= @schema@.attempts_of(l.queue_id, g.id)
+                              THEN 1 ELSE g.verdict END,
+                         g.note,
+                         CASE WHEN g.verdict = 3 THEN 0
+                              WHEN g.verdict = 4 AND coalesce(g.after_ms, 0) = 0 THEN l.lease_ms
+                              ELSE coalesce(g.after_ms, -1) END)::@schema@.leased_job)
+    INTO mine
+    FROM (SELECT DISTINCT ON (v.id, v.token) v.* FROM unnest(ids, tokens, verdicts, notes, afters_ms)
+          WITH ORDINALITY AS v(id, token, verdict, note, after_ms, n) ORDER BY v.id, v.token, v.n) AS g
+    JOIN @schema@.leases AS l ON l.token = g.token,
+    LATERAL unnest(l.ids, l.attempts, l.keys) AS u(id, attempts, key_hash)
+    WHERE u.id = g.id;
+    mine := coalesce(mine, '{}');
+
+    -- What goes on with a new end leaves the lease, too, unless it is all of it.
+    UPDATE @schema@.leases AS l SET until = clock_timestamp() + x.after_ms * interval '1 millisecond'
+    FROM (SELECT r.token, r.part, count(*) AS jobs, max(r.after_ms) AS after_ms FROM unnest(mine) AS r
+          WHERE r.verdict = 4 GROUP BY r.token, r.part HAVING min(r.after_ms) = max(r.after_ms)) AS x
+    WHERE l.token = x.token AND l.part = x.part AND cardinality(l.ids) = x.jobs;
+    IF EXISTS (SELECT FROM unnest(mine) AS r WHERE r.verdict = 4) THEN
+        INSERT INTO @schema@.leases (token, part, started_at, until, lease_ms, queue_id, plain, worker, ids,
+                                     attempts, keys)
+        SELECT x.token, (SELECT max(t.part) FROM @schema@.leases AS t WHERE t.token = x.token)
+                        + row_number() OVER (PARTITION BY x.token ORDER BY x.part, x.after_ms),
+               l.started_at, clock_timestamp() + x.after_ms * interval '1 millisecond', l.lease_ms, l.queue_id,
+               l.plain, l.worker, x.ids, x.attempts, CASE WHEN l.keys IS NOT NULL THEN x.keys END
+        FROM (SELECT r.token, r.part, r.after_ms, array_agg(r.id ORDER BY r.id) AS ids,
+                     array_agg(r.attempts ORDER BY r.id) AS attempts,
+                     array_agg(r.key_hash ORDER BY r.id) AS keys
+              FROM unnest(mine) AS r WHERE r.verdict = 4 GROUP BY r.token, r.part, r.after_ms) AS x
+        JOIN @schema@.leases AS l ON l.token = x.token AND l.part = x.part
+        WHERE cardinality(l.ids) > cardinality(x.ids);
+    END IF;
+    DELETE FROM @schema@.leases AS l
+    USING (SELECT r.token, r.part, array_agg(r.id) AS ids, bool_and(r.verdict = 4) AS extended
+           FROM unnest(mine) AS r GROUP BY r.token, r.part) AS x
+    WHERE l.token = x.token AND l.part = x.part AND l.ids <@ x.ids
+      AND NOT (x.extended AND (SELECT count(DISTINCT r.after_ms) FROM unnest(mine) AS r
+                               WHERE r.token = x.token AND r.part = x.part) = 1);
+    UPDATE @schema@.leases AS l SET (ids, attempts, keys) = (
+        SELECT array_agg(u.id ORDER BY u.id), array_agg(u.attempts ORDER BY u.id),
+               CASE WHEN l.keys IS NOT NULL THEN array_agg(u.key_hash ORDER BY u.id) END
+        FROM unnest(l.ids, l.attempts, l.keys) AS u(id, attempts, key_hash) WHERE u.id <> ALL (x.ids))
+    FROM (SELECT r.token, r.part, array_agg(r.id) AS ids FROM unnest(mine) AS r GROUP BY r.token, r.part) AS x
+    WHERE l.token = x.token AND l.part = x.part AND NOT l.ids <@ x.ids;
+
+    IF EXISTS (SELECT FROM unnest(mine) AS r WHERE r.verdict IN (2, 3)) THEN
+        PERFORM @schema@.requeue_jobs(
+            ARRAY(SELECT ROW(r.n, r.id, r.token, r.part, r.queue_id,
+                             CASE r.verdict WHEN 3 THEN r.attempts - 1 ELSE r.attempts END, r.key_hash, r.plain,
+                             r.started_at, r.worker, r.verdict, r.note, r.after_ms)::@schema@.leased_job
+                  FROM unnest(mine) AS r WHERE r.verdict IN (2, 3)), false);
+    END IF;
+    IF EXISTS (SELECT FROM unnest(mine) AS r WHERE r.verdict IN (0, 1)) THEN
+        PERFORM @schema@.end_jobs(ARRAY(SELECT r FROM unnest(mine) AS r WHERE r.verdict IN (0, 1)));
+    END IF;
+
+    SELECT array_agg(CASE WHEN r.n IS NOT NULL THEN CASE WHEN v.verdict = 2 AND r.verdict = 1 THEN 2 ELSE 1 END
+                          WHEN v.nth = 1 AND (e.id IS NOT NULL OR v.token = ANY (whole)) THEN 1
+                          ELSE 0 END::smallint ORDER BY v.n)
+    INTO outcomes
+    FROM (SELECT g.*, row_number() OVER (PARTITION BY g.id, g.token ORDER BY g.n) AS nth
+          FROM unnest(ids, tokens, verdicts) WITH ORDINALITY AS g(id, token, verdict, n)) AS v
+    LEFT JOIN unnest(mine) AS r ON r.n = v.n
+    LEFT JOIN unnest(ended, under) AS e(id, token) ON e.id = v.id AND e.token = v.token;
+    RETURN coalesce(outcomes, '{}');
+END
+$howdah$;
+
+-- complete(id, token, result), fail(id, token, error), retry(id, token, after, error),
+-- release(id, token), extend(id, token, lease) -> boolean
+--
+-- About one job that claim() gave out; false: the token is stale, nothing was changed.  In the
+-- caller's transaction: what else it does is done exactly once with the job.  retry() without
+-- "after" waits as the queue says, and fails the job when it has no attempt left.
+-- Reads, writes, locks: see settle_jobs().
+CREATE OR REPLACE FUNCTION @schema@.complete(id bigint, token bigint, result text DEFAULT NULL) RETURNS boolean
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT 0 <> ALL (@schema@.settle_jobs(ARRAY[id], ARRAY[token], ARRAY[0],
+                                          CASE WHEN result IS NOT NULL THEN ARRAY[left(result, 65536)] END, NULL))
+$howdah$;
+
+CREATE OR REPLACE FUNCTION @schema@.fail(id bigint, token bigint, error text DEFAULT NULL) RETURNS boolean
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT 0 <> ALL (@schema@.settle_jobs(ARRAY[id], ARRAY[token], ARRAY[1], ARRAY[left(error, 65536)], NULL))
+$howdah$;
+
+CREATE OR REPLACE FUNCTION @schema@.retry(id bigint, token bigint, after interval DEFAULT NULL, error text DEFAULT NULL)
+RETURNS boolean
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT 0 <> ALL (@schema@.settle_jobs(
+        ARRAY[id], ARRAY[token], ARRAY[2], ARRAY[left(error, 65536)],
+        ARRAY[coalesce(greatest((extract(epoch FROM after) * 1000)::bigint, 0), -1)]))
+$howdah$;
+
+CREATE OR REPLACE FUNCTION @schema@.release(id bigint, token bigint) RETURNS boolean
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT 0 <> ALL (@schema@.settle_jobs(ARRAY[id], ARRAY[token], ARRAY[3], NULL, NULL))
+$howdah$;
+
+CREATE OR REPLACE FUNCTION @schema@.extend(id bigint, token bigint, lease interval DEFAULT NULL) RETURNS boolean
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT 0 <> ALL (@schema@.settle_jobs(
+        ARRAY[id], ARRAY[token], ARRAY[4], NULL,
+        ARRAY[coalesce(greatest((extract(epoch FROM lease) * 1000)::bigint, 1), 0)]))
+$howdah$;
+
+-- complete(ids, tokens) -> boolean[], in order: many at once.
+CREATE OR REPLACE FUNCTION @schema@.complete(ids bigint[], tokens bigint[]) RETURNS boolean[]
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT array_agg(o.outcome <> 0 ORDER BY o.n)
+    FROM unnest(@schema@.settle_jobs(ids, tokens, array_fill(0, ARRAY[cardinality(ids)]), NULL, NULL))
+         WITH ORDINALITY AS o(outcome, n)
+$howdah$;
+
+-- finalize(id, success) -> boolean
+--
+-- Ends a job that poll() gave to this session: COMPLETED, or FAILED.  False: it is not this
+-- session's any more.
+-- Reads, writes, locks: see settle_jobs().
+CREATE OR REPLACE FUNCTION @schema@.finalize(id bigint, success boolean) RETURNS boolean
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT 0 <> ALL (@schema@.settle_jobs(
+        ARRAY[id], ARRAY[coalesce(nullif(current_setting('howdah.job_' || id, true), ''), '0')::bigint],
+        ARRAY[CASE WHEN success THEN 0 ELSE 1 END], CASE WHEN NOT success THEN ARRAY['failed'] END, NULL))
+$howdah$;

@@ -1,0 +1,194 @@
+-- 0003_queue: jobs that workers share, each handled by one of them.
+--
+-- A job is in one of three places: jobs (to be claimed when it is due), leases (claimed), or
+-- event_log (over).  Its payload is in job_data from the push on, and never changes.
+--
+--   I1  One transaction moves a job from place to place.  Every job_data row is in exactly one of
+--       the three, and nothing is in them without it.
+--   I2  A lease is one row for all jobs of a claim: a claim takes narrow rows away and adds one, the
+--       end of a job adds its row of history.  Nothing is updated on the way, no index knows a
+--       column that a claim, an extension or the end of a job changes, and a snapshot that is held
+--       open for an hour has nothing to do with how many rows a claim looks at.
+--   I3  Tokens come from one sequence: no two claims have the same.  The parts of a token are a
+--       lease that was split because only some of its jobs were extended.
+--   I4  due_at is taken after the transaction has its xid, and is never in the past of that moment.
+--       So once all transactions older than a claim are over, nothing that this claim has passed
+--       by can still turn up: the next one starts behind it (see floors in src/store/pg/queue.c).
+--   I5  key_holders has one row for each key that has a job under way or on hold: its primary key
+--       is what keeps two jobs of one key apart.  A job that meets a held key is set aside
+--       (due_at = infinity); whoever gives the key back makes the earliest of them due.
+--   I6  event_log.position is drawn when the job ends, so that nobody who reads the history in this
+--       order misses a job that took long.
+--   I7  A dedup key is taken as long as its job is not over.
+
+CREATE SEQUENCE @schema@.jobs_id_seq AS bigint CACHE 1;
+CREATE SEQUENCE @schema@.leases_token_seq AS bigint CACHE 1;
+
+CREATE TABLE @schema@.queues (
+    queue_id           integer GENERATED ALWAYS AS IDENTITY,
+    paused             boolean NOT NULL DEFAULT false,
+    keyed              boolean NOT NULL DEFAULT false, -- a job with a key was pushed once
+    hold_key           boolean NOT NULL DEFAULT false, -- a failed job holds its key
+    max_attempts       integer NOT NULL DEFAULT 5,
+    backoff_jitter     integer NOT NULL DEFAULT 10,    -- percent
+    concurrency        integer NOT NULL DEFAULT 0,     -- jobs leased at once, 0: no limit
+    abandon_after_ms   bigint NOT NULL DEFAULT 300000,
+    backoff_initial_ms bigint NOT NULL DEFAULT 1000,
+    backoff_max_ms     bigint NOT NULL DEFAULT 3600000,
+    history_ms         bigint NOT NULL DEFAULT 0,      -- 0: for ever
+    created_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- Jobs of which nothing is left but their number.
+    completed_removed  bigint NOT NULL DEFAULT 0,
+    failed_removed     bigint NOT NULL DEFAULT 0,
+    purged             bigint NOT NULL DEFAULT 0,
+    name               @schema@.name NOT NULL,
+    CONSTRAINT queues_pkey PRIMARY KEY (queue_id),
+    CONSTRAINT queues_name_key UNIQUE (name),
+    CONSTRAINT queues_settings_check CHECK (
+        max_attempts >= 1 AND max_attempts <= 32767 AND backoff_jitter >= 0 AND backoff_jitter <= 100
+        AND concurrency >= 0
+        AND abandon_after_ms > 0 AND backoff_initial_ms >= 0 AND backoff_max_ms >= 0
+        AND history_ms >= 0)
+);
+
+-- The priorities that a queue's jobs have had: a claim goes through them one by one.
+CREATE TABLE @schema@.queue_levels (
+    queue_id integer NOT NULL,
+    priority smallint NOT NULL,
+    CONSTRAINT queue_levels_pkey PRIMARY KEY (queue_id, priority)
+);
+
+CREATE TABLE @schema@.job_data (
+    id             bigint NOT NULL,
+    created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+    event_sequence bigint,                      -- a binding made it of this event, whose payload it has
+    causation_id   uuid,
+    queue_id       integer NOT NULL,
+    priority       smallint NOT NULL,
+    max_attempts   smallint NOT NULL,           -- 0: the queue's
+    key            text COLLATE "C",
+    dedup          text COLLATE "C",
+    correlation_id text COLLATE "C",
+    content_type   text,                        -- NULL: data is JSON
+    headers        json,
+    data           json,
+    bytes          bytea,
+    CONSTRAINT job_data_pkey PRIMARY KEY (id)
+);
+CREATE INDEX job_data_correlation_idx ON @schema@.job_data (correlation_id)
+    WHERE correlation_id IS NOT NULL;
+
+CREATE TABLE @schema@.jobs (
+    due_at       timestamptz NOT NULL,          -- infinity: set aside until its key is free
+    id           bigint NOT NULL,
+    queue_id     integer NOT NULL,
+    priority     smallint NOT NULL,
+    attempts     smallint NOT NULL DEFAULT 0,
+    suspect      boolean NOT NULL DEFAULT false, -- a lease of it ran out: claimed alone
+    plain        boolean NOT NULL DEFAULT true, -- neither key nor dedup key
+    key_hash     bigint,                        -- two keys of one hash are one key
+    error        text                           -- of the last attempt
+) WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 10000,
+        autovacuum_vacuum_cost_delay = 0);
+CREATE UNIQUE INDEX jobs_claim_idx ON @schema@.jobs (queue_id, priority, due_at, id);
+CREATE INDEX jobs_key_idx ON @schema@.jobs (queue_id, key_hash, id) WHERE key_hash IS NOT NULL;
+CREATE INDEX jobs_suspect_idx ON @schema@.jobs (queue_id, priority, due_at, id) WHERE suspect;
+
+CREATE TABLE @schema@.leases (
+    token      bigint NOT NULL,
+    started_at timestamptz NOT NULL,
+    until      timestamptz NOT NULL,
+    lease_ms   bigint NOT NULL,
+    queue_id   integer NOT NULL,
+    part       smallint NOT NULL DEFAULT 0,
+    plain      boolean NOT NULL,                -- all of its jobs are
+    worker     text,
+    ids        bigint[] NOT NULL,               -- ascending, as the next two
+    attempts   smallint[] NOT NULL,
+    keys       bigint[],                        -- NULL: none of them has a key
+    CONSTRAINT leases_pkey PRIMARY KEY (token, part)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 2000,
+        autovacuum_vacuum_cost_delay = 0);
+
+CREATE TABLE @schema@.key_holders (
+    queue_id integer NOT NULL,
+    key_hash bigint NOT NULL,
+    job_id   bigint NOT NULL,
+    on_hold  boolean NOT NULL DEFAULT false,    -- its job has failed, and the queue holds keys
+    CONSTRAINT key_holders_pkey PRIMARY KEY (queue_id, key_hash)
+);
+
+CREATE TABLE @schema@.dedups (
+    queue_id integer NOT NULL,
+    job_id   bigint NOT NULL,
+    dedup    text COLLATE "C" NOT NULL,
+    CONSTRAINT dedups_pkey PRIMARY KEY (queue_id, dedup)
+);
+
+CREATE TABLE @schema@.event_log (
+    position    bigint GENERATED ALWAYS AS IDENTITY,
+    job_id      bigint NOT NULL,
+    started_at  timestamptz,                    -- of the last attempt, NULL: there was none
+    finished_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    queue_id    integer NOT NULL,
+    attempts    smallint NOT NULL,
+    failed      boolean NOT NULL,
+    worker      text,
+    error       text,
+    result      text,
+    CONSTRAINT event_log_pkey PRIMARY KEY (queue_id, position)
+);
+CREATE INDEX event_log_job_idx ON @schema@.event_log (job_id);
+CREATE INDEX event_log_failed_idx ON @schema@.event_log (queue_id, position) WHERE failed;
+
+-- A job that failed, until somebody has seen to it.  Its payload is that of the job, which history
+-- keeps as long as the letter is open.  Ids are those of dead_letters, so that one name is enough.
+CREATE TABLE @schema@.job_letters (
+    id          bigint NOT NULL DEFAULT nextval(@letter_text@),
+    job_id      bigint NOT NULL,
+    attempts    bigint NOT NULL,                -- in all, redrives included
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    failed_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    resolved_at timestamptz,                    -- NULL: open
+    redrives    bigint NOT NULL DEFAULT 0,
+    queue_id    integer NOT NULL,
+    state       text NOT NULL DEFAULT 'dead',
+    error       text,
+    reason      text,                           -- of a discard
+    resolved_by text,
+    CONSTRAINT job_letters_pkey PRIMARY KEY (id),
+    CONSTRAINT job_letters_job_key UNIQUE (job_id),
+    CONSTRAINT job_letters_state_check CHECK (
+        state IN ('dead', 'redrive', 'redriven', 'discarded')
+        AND (state IN ('redriven', 'discarded')) = (resolved_at IS NOT NULL))
+);
+CREATE INDEX job_letters_open_idx ON @schema@.job_letters (queue_id, id) WHERE resolved_at IS NULL;
+
+-- A job that somebody has claimed and is about to settle: what the functions pass to each other.
+CREATE TYPE @schema@.leased_job AS (
+    n          integer,     -- the place in the caller's list, 0: none
+    id         bigint,
+    token      bigint,
+    part       smallint,
+    queue_id   integer,
+    attempts   smallint,
+    key_hash   bigint,
+    plain      boolean,
+    started_at timestamptz,
+    worker     text,
+    verdict    smallint,    -- 0 complete, 1 fail, 2 retry, 3 release, 4 extend
+    note       text,        -- result or error
+    after_ms   bigint
+);
+
+-- Which events become jobs of which queue: the router is a subscription of this name.
+CREATE TABLE @schema@.bindings (
+    queue_id      integer NOT NULL,
+    created_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    pattern       text COLLATE "C" NOT NULL,
+    key_from      text NOT NULL DEFAULT 'stream', -- what orders its jobs: stream, correlation, none
+    subscriber_id @schema@.name NOT NULL,
+    CONSTRAINT bindings_pkey PRIMARY KEY (queue_id, pattern),
+    CONSTRAINT bindings_subscriber_key UNIQUE (subscriber_id),
+    CONSTRAINT bindings_key_check CHECK (key_from IN ('stream', 'correlation', 'none'))
+);

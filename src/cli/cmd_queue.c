@@ -1,0 +1,313 @@
+/* cmd_queue.c - howdah queue, howdah job, howdah log: queues in the hands of an operator. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/queues.h"
+#include "cli/verbs.h"
+
+/* ------------------------------------------------------------------- queues */
+
+typedef struct listing {
+    cli_context *cli;
+    cli_table table;
+    size_t n;
+    int s;
+    howdah_error *reterr;
+} listing;
+
+static int on_listed(void *ctx, const howdah_queue_info *info)
+{
+    listing *l = ctx;
+
+    l->n++;
+    if (l->cli->out.json) {
+        cli_queue_json(l->cli, info);
+        cli_out_puts(&l->cli->out, "\n");
+    } else {
+        cli_queues_table_row(&l->table, info);
+    }
+    return cli_out_alive(&l->cli->out) ? 0 : 1;
+}
+
+static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    listing l = {.cli = cli};
+    int s = cli_open(cli, reterr);
+
+    (void)words_n;
+    (void)words;
+    cli_queues_table_init(&l.table, &cli->out);
+    if (s == HOWDAH_OK)
+        s = howdah_queues_walk(cli->bus, NULL, on_listed, &l, reterr);
+    cli_table_flush(&l.table);
+    cli_table_done(&l.table);
+    if (s >= 0 && l.n == 0 && !cli->out.json)
+        cli_note(cli, "no queues; howdah push QUEUE makes one");
+    return s;
+}
+
+static int on_shown(void *ctx, const howdah_queue_info *info)
+{
+    cli_context *cli = ctx;
+
+    if (cli->out.json) {
+        cli_queue_json(cli, info);
+        cli_out_puts(&cli->out, "\n");
+    } else {
+        cli_queue_show(cli, info);
+    }
+    return 0;
+}
+
+static int show_queue(cli_context *cli, const char *queue, howdah_error *reterr)
+{
+    int s = howdah_queues_walk(cli->bus, queue, on_shown, cli, reterr);
+
+    return s == HOWDAH_NOT_FOUND ? hw_advise(reterr, s, "howdah queue ls lists them") : s;
+}
+
+static int run_show(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    int s = cli_open(cli, reterr);
+
+    (void)words_n;
+    return s < 0 ? s : show_queue(cli, words[0], reterr);
+}
+
+/* In a pipe the queue as it is now, in a terminal a sentence. */
+static int answer(cli_context *cli, const char *queue, const char *sentence, howdah_error *reterr)
+{
+    if (cli->out.json)
+        return show_queue(cli, queue, reterr);
+    cli_out_printf(&cli->out, "%s %s\n", queue, sentence);
+    return HOWDAH_OK;
+}
+
+static int set_pair(howdah_queue_options *options, const char *pair, howdah_error *reterr)
+{
+    const char *equals = strchr(pair, '=');
+    char *key;
+    int s;
+
+    if (!equals)
+        return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "queue set wants KEY=VALUE"),
+                         "usage: howdah queue set QUEUE KEY=VALUE...");
+    key = hw_strndup(pair, (size_t)(equals - pair));
+    if (!key)
+        return hw_fail_no_memory(reterr);
+    s = howdah_queue_options_set(options, key, equals + 1, reterr);
+    hw_free(key);
+    return s;
+}
+
+static int run_set(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    howdah_queue_options options = HOWDAH_QUEUE_OPTIONS_INIT;
+    int s = HOWDAH_OK;
+
+    for (int i = 1; s == HOWDAH_OK && i < words_n; i++)
+        s = set_pair(&options, words[i], reterr);
+    if (s == HOWDAH_OK)
+        s = cli_open(cli, reterr);
+    if (s == HOWDAH_OK)
+        s = howdah_queue_set(cli->bus, words[0], &options, reterr);
+    return s < 0 ? s : answer(cli, words[0], "is set", reterr);
+}
+
+static int run_pause(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    int s = cli_open(cli, reterr);
+
+    (void)words_n;
+    if (s == HOWDAH_OK)
+        s = howdah_queue_pause(cli->bus, words[0], reterr);
+    return s < 0 ? s : answer(cli, words[0], "is paused; what is under way goes on", reterr);
+}
+
+static int run_resume(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    int s = cli_open(cli, reterr);
+
+    (void)words_n;
+    if (s == HOWDAH_OK)
+        s = howdah_queue_resume(cli->bus, words[0], reterr);
+    return s < 0 ? s : answer(cli, words[0], "may go on", reterr);
+}
+
+static int run_purge(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    int64_t n = 0;
+    int s;
+
+    (void)words_n;
+    if (!cli_args_has(&cli->args, "yes"))
+        return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "queue purge needs --yes"),
+                         "it removes every job that is not under way, for good");
+    s = cli_open(cli, reterr);
+    if (s == HOWDAH_OK)
+        s = howdah_queue_purge(cli->bus, words[0], &n, reterr);
+    if (s < 0)
+        return s;
+    if (cli->out.json) {
+        cli_out_puts(&cli->out, "{\"queue\":");
+        cli_json_text(cli, words[0]);
+        cli_out_printf(&cli->out, ",\"purged\":%" PRId64 "}\n", n);
+    } else {
+        cli_out_printf(&cli->out, "%s: %" PRId64 " job%s removed\n", words[0], n,
+                       n == 1 ? "" : "s");
+    }
+    return HOWDAH_OK;
+}
+
+int cmd_queue(cli_context *cli, int argc, char **argv)
+{
+    static const cli_verb verbs[] = {
+        {"ls", "queue ls", "", 0, 0, run_ls},
+        {"show", "queue show QUEUE", "", 1, 1, run_show},
+        {"set", "queue set QUEUE [KEY=VALUE]...", "", 1, CLI_WORDS_ANY, run_set},
+        {"pause", "queue pause QUEUE", "", 1, 1, run_pause},
+        {"resume", "queue resume QUEUE", "", 1, 1, run_resume},
+        {"purge", "queue purge QUEUE --yes", "yes", 1, 1, run_purge},
+        {NULL, NULL, NULL, 0, 0, NULL},
+    };
+
+    (void)argc;
+    (void)argv;
+    return cli_verbs_run(cli, verbs);
+}
+
+/* --------------------------------------------------------------------- jobs */
+
+static int show_job(cli_context *cli, int64_t id, howdah_error *reterr)
+{
+    howdah_job *job = NULL;
+    int s = howdah_job_show(cli->bus, id, &job, reterr);
+
+    if (s == HOWDAH_OK)
+        s = cli_job_put(cli, job, reterr);
+    howdah_job_free(job);
+    return s;
+}
+
+static int run_job_show(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    int64_t id = 0;
+    int s = cli_word_id(words[0], &id, reterr);
+
+    (void)words_n;
+    if (s == HOWDAH_OK)
+        s = cli_open(cli, reterr);
+    return s < 0 ? s : show_job(cli, id, reterr);
+}
+
+/* In a pipe the job as it is now, in a terminal a sentence. */
+static int answer_job(cli_context *cli, int64_t id, const char *sentence, howdah_error *reterr)
+{
+    if (cli->out.json)
+        return show_job(cli, id, reterr);
+    cli_out_printf(&cli->out, "job %" PRId64 " %s\n", id, sentence);
+    return HOWDAH_OK;
+}
+
+static int run_job_retry(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    int64_t id = 0;
+    int s = cli_word_id(words[0], &id, reterr);
+
+    (void)words_n;
+    if (s == HOWDAH_OK)
+        s = cli_open(cli, reterr);
+    if (s == HOWDAH_OK)
+        s = howdah_job_retry(cli->bus, id, reterr);
+    return s < 0 ? s : answer_job(cli, id, "is due now", reterr);
+}
+
+static int run_job_cancel(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    int64_t id = 0;
+    int s = cli_word_id(words[0], &id, reterr);
+
+    (void)words_n;
+    if (s == HOWDAH_OK)
+        s = cli_open(cli, reterr);
+    if (s == HOWDAH_OK)
+        s = howdah_job_cancel(cli->bus, id, cli_args_text(&cli->args, "reason"), reterr);
+    return s < 0 ? s : answer_job(cli, id, "is cancelled", reterr);
+}
+
+int cmd_job(cli_context *cli, int argc, char **argv)
+{
+    static const cli_verb verbs[] = {
+        {"show", "job show ID", "", 1, 1, run_job_show},
+        {"retry", "job retry ID", "", 1, 1, run_job_retry},
+        {"cancel", "job cancel ID [--reason TEXT]", "reason", 1, 1, run_job_cancel},
+        {NULL, NULL, NULL, 0, 0, NULL},
+    };
+
+    (void)argc;
+    (void)argv;
+    return cli_verbs_run(cli, verbs);
+}
+
+/* ------------------------------------------------------------------ history */
+
+static int on_logged(void *ctx, const howdah_job *job)
+{
+    listing *l = ctx;
+
+    l->n++;
+    if (l->cli->out.json)
+        l->s = cli_job_json_line(l->cli, job, l->reterr);
+    else
+        cli_jobs_table_row(&l->table, job);
+    return l->s < 0 || !cli_out_alive(&l->cli->out);
+}
+
+static int parse_log(const cli_args *args, howdah_queue_log_options *o, howdah_error *reterr)
+{
+    static const howdah_job_state states[] = {HOWDAH_JOB_COMPLETED, HOWDAH_JOB_FAILED};
+    int place = -1;
+    int s = cli_args_words(args, 1, 1, reterr);
+
+    if (s == HOWDAH_OK)
+        s = cli_args_choice(args, "status", &place, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_number(args, "limit", 1, INT64_MAX, &o->limit, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_number(args, "after", 0, INT64_MAX, &o->after, reterr);
+    if (place >= 0)
+        o->status = states[place];
+    o->backward = cli_args_has(args, "backward");
+    o->payload = cli_args_has(args, "payload");
+    return s;
+}
+
+static int run_log(cli_context *cli, howdah_error *reterr)
+{
+    howdah_queue_log_options o = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+    listing l = {.cli = cli, .reterr = reterr};
+    int s = parse_log(&cli->args, &o, reterr);
+
+    if (s == HOWDAH_OK)
+        s = cli_open(cli, reterr);
+    if (s < 0)
+        return s;
+    cli_jobs_table_init(&l.table, &cli->out);
+    s = howdah_queue_log(cli->bus, cli->args.words[1], &o, on_logged, &l, reterr);
+    cli_table_flush(&l.table);
+    cli_table_done(&l.table);
+    if (s >= 0 && l.s >= 0 && l.n == 0 && !cli->out.json)
+        cli_note(cli, "no job has ended");
+    return s < 0 ? s : l.s;
+}
+
+int cmd_log(cli_context *cli, int argc, char **argv)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+
+    (void)argc;
+    (void)argv;
+    return run_log(cli, &err) < 0 ? cli_fail(cli, &err) : 0;
+}

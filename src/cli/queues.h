@@ -1,0 +1,22 @@
+/* queues.h - queues and jobs on stdout: as JSON, as rows, as fields. */
+#ifndef HW_CLI_QUEUES_H
+#define HW_CLI_QUEUES_H
+
+#include "cli/cli.h"
+#include "cli/table.h"
+
+/* One object, without a line break. */
+void cli_queue_json(cli_context *cli, const howdah_queue_info *info);
+/* All about one, a line a field. */
+void cli_queue_show(cli_context *cli, const howdah_queue_info *info);
+void cli_queues_table_init(cli_table *table, cli_out *out);
+void cli_queues_table_row(cli_table *table, const howdah_queue_info *info);
+
+/* In a pipe one line of JSON, in a terminal a line a field.  NO_MEMORY. */
+int cli_job_put(cli_context *cli, const howdah_job *job, howdah_error *reterr);
+/* One line of JSON. */
+int cli_job_json_line(cli_context *cli, const howdah_job *job, howdah_error *reterr);
+void cli_jobs_table_init(cli_table *table, cli_out *out);
+void cli_jobs_table_row(cli_table *table, const howdah_job *job);
+
+#endif

@@ -1,0 +1,166 @@
+/*
+ * floors.c - where a claim starts in the index of jobs.
+ *
+ * A claim takes the first jobs of (priority, due, id).  While an old snapshot is held open the
+ * server cannot clear away what earlier claims took, and a claim from the beginning walks over all
+ * of it.  So each session remembers, for each priority of a queue, a place below which nothing is
+ * left: the floor.
+ *
+ *   I1  A floor is a place that a claim of this session has passed, and it counts only once every
+ *       transaction that is older than this claim is over: a job gets its due time after its
+ *       transaction has its number, so none of a younger one can turn up below.
+ *   I2  Two things can still be below: a job that another claim had locked and gave back by
+ *       failing, and one whose due time was taken from a clock that was put back.  A walk from the
+ *       beginning, every ten seconds and whenever a claim comes back short, finds those; it is
+ *       never made more often than it takes a twentieth of the time.
+ *   I3  Nothing outlives the connection: the next server may be another one.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/pg/pg.h"
+
+#define QUEUES_MAX 16 /* the one that was not used for longest makes room */
+#define WALK_EVERY_US INT64_C(10000000)
+#define WALK_PAUSE_US INT64_C(1000000)
+#define WALK_SHARE 20
+#define TIDY_EVERY_US INT64_C(1000000)
+
+typedef struct level {
+    hw_pg_floor floor;
+    bool has_floor;
+    hw_pg_passed next; /* becomes the floor when its time has come */
+    bool has_next;
+} level;
+
+typedef struct queue {
+    char name[256];
+    size_t len;
+    int64_t used_us;
+    int64_t walked_us; /* when a walk from the beginning ended, 0: never */
+    int64_t took_us;
+    int64_t tidied_us;
+    level levels[HW_PG_FLOORS_MAX];
+    size_t n;
+} queue;
+
+struct hw_pg_floors {
+    queue queues[QUEUES_MAX];
+    size_t n;
+};
+
+/* NULL: it cannot be remembered, and is walked. */
+static queue *queue_of(hw_pg *pg, hw_str name)
+{
+    struct hw_pg_floors *f = pg->floors;
+    queue *oldest;
+
+    if (pg->foreign || name.len >= sizeof oldest->name)
+        return NULL;
+    if (!f)
+        f = pg->floors = hw_calloc(1, sizeof *f);
+    if (!f)
+        return NULL;
+    oldest = &f->queues[0];
+    for (size_t i = 0; i < f->n; i++) {
+        queue *q = &f->queues[i];
+
+        if (q->len == name.len && memcmp(q->name, name.s, name.len) == 0) {
+            q->used_us = hw_clock_mono_us();
+            return q;
+        }
+        if (q->used_us < oldest->used_us)
+            oldest = q;
+    }
+    if (f->n < QUEUES_MAX)
+        oldest = &f->queues[f->n++];
+    memset(oldest, 0, sizeof *oldest);
+    memcpy(oldest->name, name.s, name.len);
+    oldest->len = name.len;
+    oldest->used_us = hw_clock_mono_us();
+    return oldest;
+}
+
+size_t hw_pg_floors_get(hw_pg *pg, hw_str name, hw_pg_floor ret_floors[HW_PG_FLOORS_MAX])
+{
+    queue *q = queue_of(pg, name);
+    int64_t now = hw_clock_mono_us();
+    size_t n = 0;
+
+    if (!q || now - q->walked_us > WALK_EVERY_US + WALK_SHARE * q->took_us)
+        return 0;
+    for (size_t i = 0; i < q->n; i++)
+        if (q->levels[i].has_floor)
+            ret_floors[n++] = q->levels[i].floor;
+    return n;
+}
+
+static level *level_of(queue *q, int32_t number)
+{
+    for (size_t i = 0; i < q->n; i++)
+        if (q->levels[i].floor.level == number)
+            return &q->levels[i];
+    if (q->n == HW_PG_FLOORS_MAX)
+        return NULL;
+    q->levels[q->n] = (level){.floor.level = number};
+    return &q->levels[q->n++];
+}
+
+void hw_pg_floors_pass(hw_pg *pg, hw_str name, const hw_pg_passed *passed)
+{
+    queue *q = queue_of(pg, name);
+    level *l = q ? level_of(q, passed->level) : NULL;
+
+    if (!l)
+        return;
+    if (l->has_next && l->next.xid < passed->horizon) {
+        l->floor = (hw_pg_floor){passed->level, l->next.due_us, l->next.id};
+        l->has_floor = true;
+        l->has_next = false;
+    }
+    if (!l->has_next) {
+        l->next = *passed;
+        l->has_next = true;
+        /* What was taken after this transaction began may have older ones beside it (I1). */
+        if (l->next.due_us > passed->begun_at_us) {
+            l->next.due_us = passed->begun_at_us;
+            l->next.id = 0;
+        }
+    }
+}
+
+void hw_pg_floors_walked(hw_pg *pg, hw_str name, int64_t took_us)
+{
+    queue *q = queue_of(pg, name);
+
+    if (q) {
+        q->walked_us = hw_clock_mono_us();
+        q->took_us = took_us;
+    }
+}
+
+bool hw_pg_floors_may_walk(hw_pg *pg, hw_str name)
+{
+    const queue *q = queue_of(pg, name);
+
+    return !q || hw_clock_mono_us() - q->walked_us > WALK_PAUSE_US + WALK_SHARE * q->took_us;
+}
+
+bool hw_pg_floors_tidy(hw_pg *pg, hw_str name)
+{
+    queue *q = queue_of(pg, name);
+    int64_t now = hw_clock_mono_us();
+
+    if (q && now - q->tidied_us < TIDY_EVERY_US)
+        return false;
+    if (q)
+        q->tidied_us = now;
+    return true;
+}
+
+void hw_pg_floors_forget(hw_pg *pg)
+{
+    hw_free(pg->floors);
+    pg->floors = NULL;
+}

@@ -1,0 +1,491 @@
+/*
+ * queue.c - pushing, claiming and settling on PostgreSQL.
+ *
+ *   I1  A turn is one statement, so one transaction and one round trip.
+ *   I2  It waits for the disk only if a job may fail by it; on the caller's connection that is the
+ *       caller's business.
+ *   I3  A claim that comes back short asks what is to come; one that comes back with nothing looks
+ *       once more, from the beginning of the queue, if a lease has run out or if it started behind
+ *       floors and may walk (floors.c).
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "store/pg/pg.h"
+
+/* --------------------------------------------------------------------- push */
+
+static void put_texts(hw_pg_arrays *a, Oid element, const hw_push *jobs, size_t n,
+                      hw_str (*get)(const hw_push *job))
+{
+    hw_pg_array array;
+
+    hw_pg_arrays_begin(a, element, n, &array);
+    for (size_t i = 0; i < n; i++) {
+        hw_str text = get(&jobs[i]);
+
+        if (text.s)
+            hw_pg_array_put(a->out, text.s, text.len);
+        else
+            hw_pg_array_put_null(a->out, &array);
+    }
+}
+
+static hw_str json_of(const hw_push *job)
+{
+    return job->content_type.s ? HW_STR_NULL : job->data;
+}
+
+static hw_str bytes_of(const hw_push *job)
+{
+    return job->content_type.s ? job->data : HW_STR_NULL;
+}
+
+static hw_str content_type_of(const hw_push *job)
+{
+    return job->content_type;
+}
+
+static hw_str headers_of(const hw_push *job)
+{
+    return job->headers;
+}
+
+static hw_str key_of(const hw_push *job)
+{
+    return job->key;
+}
+
+static hw_str dedup_of(const hw_push *job)
+{
+    return job->dedup;
+}
+
+static hw_str correlation_of(const hw_push *job)
+{
+    return job->correlation_id;
+}
+
+static void put_times(hw_pg_arrays *a, const hw_push *jobs, size_t n)
+{
+    hw_pg_array array;
+
+    hw_pg_arrays_begin(a, HW_OID_INT8, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int8(a->out, jobs[i].delay_us);
+    hw_pg_arrays_begin(a, HW_OID_TIMESTAMPTZ, n, &array);
+    for (size_t i = 0; i < n; i++) {
+        if (jobs[i].run_at_us == HW_TIME_ABSENT)
+            hw_pg_array_put_null(a->out, &array);
+        else
+            hw_pg_array_put_int8(a->out, jobs[i].run_at_us - HW_PG_EPOCH_US);
+    }
+}
+
+static void put_numbers(hw_pg_arrays *a, const hw_push *jobs, size_t n)
+{
+    hw_pg_array array;
+
+    hw_pg_arrays_begin(a, HW_OID_INT4, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int4(a->out, jobs[i].priority);
+    hw_pg_arrays_begin(a, HW_OID_INT4, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int4(a->out, jobs[i].max_attempts);
+}
+
+static void put_causations(hw_pg_arrays *a, const hw_push *jobs, size_t n)
+{
+    hw_pg_array array;
+
+    hw_pg_arrays_begin(a, HW_OID_UUID, n, &array);
+    for (size_t i = 0; i < n; i++) {
+        if (jobs[i].has_causation)
+            hw_pg_array_put(a->out, jobs[i].causation_id.b, sizeof jobs[i].causation_id.b);
+        else
+            hw_pg_array_put_null(a->out, &array);
+    }
+}
+
+int hw_pg_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t n, hw_pushed *ret_pushed,
+               howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_JOB_PUSH, .writes = true};
+    hw_pg_arrays a = {.out = &pg->params};
+    PGresult *result = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0 || n == 0)
+        return s;
+    hw_buf_clear(a.out);
+    put_texts(&a, HW_OID_JSON, jobs, n, json_of);
+    put_texts(&a, HW_OID_BYTEA, jobs, n, bytes_of);
+    put_texts(&a, HW_OID_TEXT, jobs, n, content_type_of);
+    put_texts(&a, HW_OID_JSON, jobs, n, headers_of);
+    put_times(&a, jobs, n);
+    put_numbers(&a, jobs, n);
+    put_texts(&a, HW_OID_TEXT, jobs, n, key_of);
+    put_texts(&a, HW_OID_TEXT, jobs, n, dedup_of);
+    put_texts(&a, HW_OID_TEXT, jobs, n, correlation_of);
+    put_causations(&a, jobs, n);
+    s = hw_buf_check(a.out, reterr);
+    if (s < 0)
+        return s;
+    hw_pg_param_str(&call, queue);
+    hw_pg_param_arrays(&call, &a);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    for (int i = 0; s >= 0 && i < PQntuples(result); i++)
+        ret_pushed[i] = (hw_pushed){hw_pg_get_int8(result, i, 0), hw_pg_get_bool(result, i, 1)};
+    PQclear(result);
+    return s;
+}
+
+/* --------------------------------------------------------------------- turn */
+
+enum claimed_column {
+    OUTCOMES,
+    ID,
+    TOKEN,
+    ATTEMPTS,
+    MAX_ATTEMPTS,
+    PRIORITY,
+    SUSPECT,
+    DUE_AT,
+    CREATED_AT,
+    STARTED_AT,
+    LEASE_UNTIL,
+    KEY,
+    DEDUP,
+    CORRELATION_ID,
+    CAUSATION_ID,
+    EVENT_SEQUENCE,
+    CONTENT_TYPE,
+    HEADERS,
+    DATA,
+    BYTES,
+    EVENT_TYPE,
+    EVENT_STREAM,
+    XID,
+    HORIZON,
+    BEGUN_AT
+};
+
+static void decode_claimed(const PGresult *r, int row, const hw_claim *claim, hw_job *job)
+{
+    *job = (hw_job){
+        .id = hw_pg_get_int8(r, row, ID),
+        .token = hw_pg_get_int8(r, row, TOKEN),
+        .state = HW_JOB_PROCESSING,
+        .queue = claim->queue,
+        .worker = claim->worker,
+        .attempts = hw_pg_get_int8(r, row, ATTEMPTS),
+        .max_attempts = hw_pg_get_int8(r, row, MAX_ATTEMPTS),
+        .priority = hw_pg_get_int4(r, row, PRIORITY),
+        .suspect = hw_pg_get_bool(r, row, SUSPECT),
+        .due_at_us = hw_pg_get_time(r, row, DUE_AT),
+        .created_at_us = hw_pg_get_time(r, row, CREATED_AT),
+        .started_at_us = hw_pg_get_time(r, row, STARTED_AT),
+        .lease_until_us = hw_pg_get_time(r, row, LEASE_UNTIL),
+        .key = hw_pg_get_str(r, row, KEY),
+        .dedup = hw_pg_get_str(r, row, DEDUP),
+        .correlation_id = hw_pg_get_str(r, row, CORRELATION_ID),
+        .event_sequence = hw_pg_get_int8_or(r, row, EVENT_SEQUENCE, 0),
+        .event_type = hw_pg_get_str(r, row, EVENT_TYPE),
+        .event_stream = hw_pg_get_str(r, row, EVENT_STREAM),
+        .content_type = hw_pg_get_str(r, row, CONTENT_TYPE),
+        .headers = hw_pg_get_str(r, row, HEADERS),
+        .finished_at_us = HW_TIME_ABSENT,
+    };
+    job->has_causation = hw_pg_get_uuid(r, row, CAUSATION_ID, &job->causation_id);
+    job->data = hw_pg_get_str(r, row, job->content_type.s ? BYTES : DATA);
+}
+
+static bool is_last_of_level(const PGresult *r, int row)
+{
+    return row + 1 == PQntuples(r) ||
+           hw_pg_get_int4(r, row, PRIORITY) != hw_pg_get_int4(r, row + 1, PRIORITY);
+}
+
+/* The rows come by priority, due time and id. */
+static void pass(hw_pg *pg, hw_str queue, const PGresult *r)
+{
+    for (int row = 0; row < PQntuples(r); row++) {
+        if (PQgetisnull(r, row, ID) || hw_pg_get_bool(r, row, SUSPECT) || !is_last_of_level(r, row))
+            continue;
+        hw_pg_floors_pass(pg, queue,
+                          &(hw_pg_passed){.level = hw_pg_get_int4(r, row, PRIORITY),
+                                          .due_us = hw_pg_get_time(r, row, DUE_AT),
+                                          .id = hw_pg_get_int8(r, row, ID),
+                                          .xid = hw_pg_get_int8(r, row, XID),
+                                          .horizon = hw_pg_get_int8(r, row, HORIZON),
+                                          .begun_at_us = hw_pg_get_time(r, row, BEGUN_AT)});
+    }
+}
+
+static void put_floors(hw_pg_arrays *a, const hw_pg_floor *floors, size_t n)
+{
+    hw_pg_array array;
+
+    hw_pg_arrays_begin(a, HW_OID_INT4, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int4(a->out, floors[i].level);
+    hw_pg_arrays_begin(a, HW_OID_TIMESTAMPTZ, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int8(a->out, floors[i].due_us - HW_PG_EPOCH_US);
+    hw_pg_arrays_begin(a, HW_OID_INT8, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int8(a->out, floors[i].id);
+}
+
+/* Without notes and times the function has less to look at. */
+typedef struct settle_shape {
+    bool notes;
+    bool afters;
+    bool may_fail;
+} settle_shape;
+
+static settle_shape shape_of(const hw_settle *settles, size_t n)
+{
+    settle_shape shape = {0};
+
+    for (size_t i = 0; i < n; i++) {
+        shape.notes |= settles[i].text.s != NULL;
+        shape.afters |=
+            settles[i].verdict == HW_VERDICT_RETRY || settles[i].verdict == HW_VERDICT_EXTEND;
+        shape.may_fail |=
+            settles[i].verdict == HW_VERDICT_FAIL || settles[i].verdict == HW_VERDICT_RETRY;
+    }
+    return shape;
+}
+
+static void put_settles(hw_pg_arrays *a, const hw_settle *settles, size_t n, settle_shape shape)
+{
+    hw_pg_array array;
+
+    hw_pg_arrays_begin(a, HW_OID_INT8, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int8(a->out, settles[i].id);
+    hw_pg_arrays_begin(a, HW_OID_INT8, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int8(a->out, settles[i].token);
+    hw_pg_arrays_begin(a, HW_OID_INT4, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int4(a->out, (int32_t)settles[i].verdict);
+    if (shape.notes) {
+        hw_pg_arrays_begin(a, HW_OID_TEXT, n, &array);
+        for (size_t i = 0; i < n; i++) {
+            if (settles[i].text.s)
+                hw_pg_array_put(a->out, settles[i].text.s, settles[i].text.len);
+            else
+                hw_pg_array_put_null(a->out, &array);
+        }
+    }
+    if (shape.afters) {
+        hw_pg_arrays_begin(a, HW_OID_INT8, n, &array);
+        for (size_t i = 0; i < n; i++)
+            hw_pg_array_put_int8(a->out, settles[i].after_ms);
+    }
+}
+
+/* A slice of the arrays that were written, as the call's next parameters. */
+static void param_slice(hw_pg_call *call, const hw_pg_arrays *a, int from, int n)
+{
+    for (int i = from; i < from + n; i++) {
+        size_t end = i + 1 < a->n ? a->start[i + 1] : a->out->len;
+
+        hw_pg_param_bin(call, a->out->data + a->start[i], end - a->start[i]);
+    }
+}
+
+typedef struct turn {
+    hw_pg *pg;
+    const hw_settle *settles;
+    size_t n;
+    const hw_claim *claim;
+    bool tidy;
+    bool walk; /* from the beginning, floors or not */
+    size_t floors_n;
+} turn;
+
+static void param_settles(hw_pg_call *call, const hw_pg_arrays *a, settle_shape shape,
+                          int *ret_next)
+{
+    int next = 3;
+
+    param_slice(call, a, 0, 3);
+    if (shape.notes)
+        param_slice(call, a, next++, 1);
+    else
+        hw_pg_param_null(call);
+    if (shape.afters)
+        param_slice(call, a, next++, 1);
+    else
+        hw_pg_param_null(call);
+    *ret_next = next;
+}
+
+static int send_turn(turn *t, PGresult **ret_result, howdah_error *reterr)
+{
+    hw_pg *pg = t->pg;
+    settle_shape shape = shape_of(t->settles, t->n);
+    bool hurry = !pg->foreign && !pg->in_handler && !shape.may_fail; /* I2 */
+    hw_pg_call call = {.statement = !t->claim  ? HW_PG_JOB_SETTLE
+                                    : t->n > 0 ? HW_PG_JOB_TURN
+                                               : HW_PG_JOB_CLAIM,
+                       .writes = true};
+    hw_pg_arrays a = {.out = &pg->params};
+    hw_pg_floor floors[HW_PG_FLOORS_MAX];
+    int next = 0;
+    int s;
+
+    t->floors_n = t->claim && !t->walk ? hw_pg_floors_get(pg, t->claim->queue, floors) : 0;
+    hw_buf_clear(a.out);
+    if (t->n > 0)
+        put_settles(&a, t->settles, t->n, shape);
+    if (t->claim)
+        put_floors(&a, floors, t->floors_n);
+    s = hw_buf_check(a.out, reterr);
+    if (s < 0)
+        return s;
+    if (t->n > 0) {
+        param_settles(&call, &a, shape, &next);
+        hw_pg_param_bool(&call, hurry);
+    }
+    if (t->claim) {
+        hw_pg_param_str(&call, t->claim->queue);
+        hw_pg_param_int4(&call, (int32_t)t->claim->n);
+        hw_pg_param_str(&call, t->claim->worker);
+        hw_pg_param_int8(&call, t->claim->lease_ms);
+        hw_pg_param_bool(&call, t->tidy);
+        param_slice(&call, &a, next, 3);
+        if (t->n == 0)
+            hw_pg_param_bool(&call, hurry);
+    }
+    return hw_pg_exec(pg, &call, ret_result, reterr);
+}
+
+static void take_outcomes(const PGresult *r, size_t n, hw_settled *ret_settled)
+{
+    hw_str digits = PQntuples(r) > 0 ? hw_pg_get_str(r, 0, 0) : HW_STR_NULL;
+
+    assert(digits.len == n);
+    for (size_t i = 0; i < n && i < digits.len; i++)
+        ret_settled[i] = digits.s[i] == '0'   ? HW_SETTLED_LOST
+                         : digits.s[i] == '1' ? HW_SETTLED_DONE
+                                              : HW_SETTLED_FAILED;
+}
+
+/* fn may want no more of them; they are claimed all the same. */
+static void hand_over(const PGresult *r, const hw_claim *claim, hw_job_fn fn, void *ctx,
+                      hw_claim_report *report)
+{
+    bool wanted = true;
+
+    for (int row = 0; row < PQntuples(r); row++) {
+        hw_job job;
+
+        if (PQgetisnull(r, row, ID))
+            continue; /* only outcomes */
+        report->n++;
+        /* A suspect comes alone, whatever else there is. */
+        report->more |= hw_pg_get_bool(r, row, SUSPECT);
+        if (!wanted)
+            continue;
+        decode_claimed(r, row, claim, &job);
+        wanted = fn(ctx, &job) == 0;
+    }
+}
+
+static int outlook(hw_pg *pg, hw_str queue, hw_claim_report *report, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = HW_PG_QUEUE_OUTLOOK};
+    PGresult *result = NULL;
+    int s;
+
+    hw_pg_param_str(&call, queue);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    if (s >= 0 && PQntuples(result) == 1) {
+        report->queue_id = hw_pg_get_int4(result, 0, 3);
+        report->paused = hw_pg_get_bool(result, 0, 0);
+        report->next_due_ms = hw_pg_get_int8_or(result, 0, 1, -1);
+        report->more |= !report->paused && hw_pg_get_bool(result, 0, 2);
+    }
+    PQclear(result);
+    return s;
+}
+
+static int claim_again(turn *t, hw_job_fn fn, void *ctx, hw_claim_report *report,
+                       howdah_error *reterr)
+{
+    hw_claim rest = *t->claim;
+    turn again = {.pg = t->pg, .claim = &rest, .walk = true, .tidy = true};
+    int64_t before_us = hw_clock_mono_us();
+    PGresult *result = NULL;
+    int s;
+
+    rest.n -= report->n;
+    s = send_turn(&again, &result, reterr);
+    if (s >= 0) {
+        hw_pg_floors_walked(t->pg, rest.queue, hw_clock_mono_us() - before_us);
+        pass(t->pg, rest.queue, result);
+        hand_over(result, &rest, fn, ctx, report);
+    }
+    PQclear(result);
+    return s;
+}
+
+/* I3 */
+static int look_around(turn *t, hw_job_fn fn, void *ctx, hw_claim_report *report,
+                       howdah_error *reterr)
+{
+    hw_str queue = t->claim->queue;
+    int s;
+
+    if (report->n == t->claim->n || (report->n > 0 && report->more))
+        return HOWDAH_OK;
+    s = outlook(t->pg, queue, report, reterr);
+    if (s < 0 || report->n > 0 || report->paused)
+        return s;
+    /* Leases that ran out, or a job that the floors hide. */
+    if (report->more || (t->floors_n > 0 && hw_pg_floors_may_walk(t->pg, queue)))
+        s = claim_again(t, fn, ctx, report, reterr);
+    return s;
+}
+
+int hw_pg_turn(hw_store *store, const hw_settle *settles, size_t n, hw_settled *ret_settled,
+               const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
+               howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    turn t = {.pg = pg, .settles = settles, .n = n, .claim = claim};
+    hw_claim_report report = {.next_due_ms = -1};
+    PGresult *result = NULL;
+    int64_t before_us;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0 || (n == 0 && !claim))
+        return s;
+    t.tidy = claim && hw_pg_floors_tidy(pg, claim->queue);
+    before_us = hw_clock_mono_us();
+    s = send_turn(&t, &result, reterr);
+    if (s < 0)
+        return s;
+    if (n > 0)
+        take_outcomes(result, n, ret_settled);
+    if (claim) {
+        if (t.floors_n == 0)
+            hw_pg_floors_walked(pg, claim->queue, hw_clock_mono_us() - before_us);
+        pass(pg, claim->queue, result);
+        hand_over(result, claim, fn, ctx, &report);
+    }
+    PQclear(result);
+    if (!claim)
+        return HOWDAH_OK;
+    s = look_around(&t, fn, ctx, &report, n > 0 ? NULL : reterr);
+    report.more |= report.n == claim->n;
+    *ret_report = report;
+    /* The verdicts are stored: the next turn will say what is wrong with the store. */
+    return n > 0 ? HOWDAH_OK : s;
+}

@@ -1,0 +1,413 @@
+/* queue_admin.c - what operators ask of queues and jobs on PostgreSQL. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "store/pg/pg.h"
+
+#define PAGE 500
+
+/* --------------------------------------------------------------------- jobs */
+
+enum job_column {
+    ID,
+    STATE,
+    QUEUE,
+    TOKEN,
+    PRIORITY,
+    ATTEMPTS,
+    MAX_ATTEMPTS,
+    SUSPECT,
+    CREATED_AT,
+    DUE_AT,
+    STARTED_AT,
+    LEASE_UNTIL,
+    WORKER,
+    KEY,
+    DEDUP,
+    CORRELATION_ID,
+    CAUSATION_ID,
+    EVENT_SEQUENCE,
+    CONTENT_TYPE,
+    HEADERS,
+    DATA,
+    BYTES,
+    POSITION,
+    FINISHED_AT,
+    ERROR,
+    RESULT,
+    EVENT_TYPE,
+    EVENT_STREAM
+};
+
+static const char *const state_names[] = {
+    [HW_JOB_PENDING] = "pending",       [HW_JOB_SCHEDULED] = "scheduled",
+    [HW_JOB_PROCESSING] = "processing", [HW_JOB_COMPLETED] = "completed",
+    [HW_JOB_FAILED] = "failed",
+};
+
+static hw_job_state state_of(hw_str name)
+{
+    for (int i = HW_JOB_PENDING; i < HW_JOB_FAILED; i++)
+        if (hw_str_equal(name, hw_str_of(state_names[i])))
+            return (hw_job_state)i;
+    return HW_JOB_FAILED;
+}
+
+static void decode_job(const PGresult *r, int row, hw_job *job)
+{
+    *job = (hw_job){
+        .id = hw_pg_get_int8(r, row, ID),
+        .state = state_of(hw_pg_get_str(r, row, STATE)),
+        .queue = hw_pg_get_str(r, row, QUEUE),
+        .token = hw_pg_get_int8_or(r, row, TOKEN, 0),
+        .priority = hw_pg_get_int4(r, row, PRIORITY),
+        .attempts = hw_pg_get_int8(r, row, ATTEMPTS),
+        .max_attempts = hw_pg_get_int8(r, row, MAX_ATTEMPTS),
+        .suspect = hw_pg_get_bool(r, row, SUSPECT),
+        .created_at_us = hw_pg_get_time(r, row, CREATED_AT),
+        .due_at_us = hw_pg_get_time(r, row, DUE_AT),
+        .started_at_us = hw_pg_get_time(r, row, STARTED_AT),
+        .lease_until_us = hw_pg_get_time(r, row, LEASE_UNTIL),
+        .worker = hw_pg_get_str(r, row, WORKER),
+        .key = hw_pg_get_str(r, row, KEY),
+        .dedup = hw_pg_get_str(r, row, DEDUP),
+        .correlation_id = hw_pg_get_str(r, row, CORRELATION_ID),
+        .event_sequence = hw_pg_get_int8_or(r, row, EVENT_SEQUENCE, 0),
+        .event_type = hw_pg_get_str(r, row, EVENT_TYPE),
+        .event_stream = hw_pg_get_str(r, row, EVENT_STREAM),
+        .content_type = hw_pg_get_str(r, row, CONTENT_TYPE),
+        .headers = hw_pg_get_str(r, row, HEADERS),
+        .position = hw_pg_get_int8_or(r, row, POSITION, 0),
+        .finished_at_us = hw_pg_get_time(r, row, FINISHED_AT),
+        .error = hw_pg_get_str(r, row, ERROR),
+        .result = hw_pg_get_str(r, row, RESULT),
+    };
+    job->has_causation = hw_pg_get_uuid(r, row, CAUSATION_ID, &job->causation_id);
+    job->data = hw_pg_get_str(r, row, job->content_type.s ? BYTES : DATA);
+}
+
+static int no_such_job(int64_t id, howdah_error *reterr)
+{
+    return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no job %lld", (long long)id);
+}
+
+static int job_load(hw_store *store, int64_t id, hw_job_fn fn, void *ctx, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_JOB_LOAD};
+    PGresult *result = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_pg_param_int8(&call, id);
+    s = hw_pg_query(pg, &call, &result, reterr);
+    if (s >= 0 && PQntuples(result) == 0) {
+        s = no_such_job(id, reterr);
+    } else if (s >= 0) {
+        hw_job job;
+
+        decode_job(result, 0, &job);
+        (void)fn(ctx, &job);
+    }
+    PQclear(result);
+    return s;
+}
+
+/* Carries a change out that answers with one word: wanted, or why not. */
+static int change_job(hw_pg *pg, const hw_pg_call *call, int64_t id, const char *wanted,
+                      howdah_error *reterr)
+{
+    PGresult *result = NULL;
+    hw_str word;
+    int s = hw_pg_exec(pg, call, &result, reterr);
+
+    if (s < 0)
+        return s;
+    word = hw_pg_get_str(result, 0, 0);
+    if (!word.s)
+        s = no_such_job(id, reterr);
+    else if (!hw_str_equal(word, hw_str_of(wanted)))
+        s = hw_fail(reterr, HOWDAH_CONFLICT, "job %lld is %s", (long long)id, word.s);
+    PQclear(result);
+    return s;
+}
+
+static int job_cancel(hw_store *store, int64_t id, hw_str reason, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_JOB_CANCEL, .writes = true};
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_pg_param_int8(&call, id);
+    hw_pg_param_str(&call, reason);
+    return change_job(pg, &call, id, "cancelled", reterr);
+}
+
+static int job_retry(hw_store *store, int64_t id, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_JOB_RETRY, .writes = true};
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_pg_param_int8(&call, id);
+    return change_job(pg, &call, id, "ready", reterr);
+}
+
+/* ------------------------------------------------------------------ history */
+
+static void call_of_log(const hw_log_query *q, int64_t after, int64_t limit, hw_pg_call *call)
+{
+    *call = (hw_pg_call){.statement = HW_PG_JOB_LOG};
+    hw_pg_param_str(call, q->queue);
+    if (q->status < 0)
+        hw_pg_param_null(call);
+    else
+        hw_pg_param_bool(call, q->status == HW_JOB_FAILED);
+    hw_pg_param_int8(call, after);
+    hw_pg_param_int8(call, limit);
+    hw_pg_param_bool(call, q->backward);
+    hw_pg_param_bool(call, q->payload);
+}
+
+static int job_log(hw_store *store, const hw_log_query *query, hw_job_fn fn, void *ctx,
+                   howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    int64_t left = query->limit > 0 ? query->limit : INT64_MAX;
+    int64_t after = query->after;
+    bool stop = false;
+    int s = hw_pg_ready(pg, reterr);
+
+    while (s >= 0 && left > 0 && !stop) {
+        int asked = left < PAGE ? (int)left : PAGE;
+        PGresult *result = NULL;
+        hw_pg_call call;
+
+        call_of_log(query, after, asked, &call);
+        s = hw_pg_query(pg, &call, &result, reterr);
+        if (s < 0)
+            return s;
+        stop = PQntuples(result) < asked;
+        left -= PQntuples(result);
+        for (int i = 0; i < PQntuples(result); i++) {
+            hw_job job;
+
+            decode_job(result, i, &job);
+            after = job.position;
+            if (fn(ctx, &job) != 0) {
+                stop = true;
+                break;
+            }
+        }
+        PQclear(result);
+    }
+    return s;
+}
+
+/* ------------------------------------------------------------------- queues */
+
+static int no_such_queue(hw_str queue, howdah_error *reterr)
+{
+    return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no queue of this name, %zu bytes",
+                   queue.len);
+}
+
+static void param_setting(hw_pg_call *call, int64_t value)
+{
+    if (value == HW_QUEUE_KEEP)
+        hw_pg_param_null(call);
+    else
+        hw_pg_param_int8(call, value);
+}
+
+static int set(hw_pg *pg, hw_str queue, const hw_queue_settings *v, const bool *paused,
+               howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = HW_PG_QUEUE_SET, .writes = true};
+    PGresult *result = NULL;
+    int s;
+
+    hw_pg_param_str(&call, queue);
+    param_setting(&call, v->abandon_after_ms);
+    param_setting(&call, v->max_attempts);
+    param_setting(&call, v->backoff_initial_ms);
+    param_setting(&call, v->backoff_max_ms);
+    param_setting(&call, v->backoff_jitter);
+    param_setting(&call, v->concurrency);
+    param_setting(&call, v->history_ms);
+    if (v->hold_key == HW_QUEUE_KEEP)
+        hw_pg_param_null(&call);
+    else
+        hw_pg_param_bool(&call, v->hold_key != 0);
+    if (paused)
+        hw_pg_param_bool(&call, *paused);
+    else
+        hw_pg_param_null(&call);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    PQclear(result);
+    return s;
+}
+
+static int queue_put(hw_store *store, hw_str queue, const hw_queue_settings *settings,
+                     howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    int s = hw_pg_ready(pg, reterr);
+
+    return s < 0 ? s : set(pg, queue, settings, NULL, reterr);
+}
+
+static int one_of_them(void *ctx, const hw_queue_row *row)
+{
+    (void)row;
+    *(bool *)ctx = true;
+    return 0;
+}
+
+static int walk_queues(hw_pg *pg, hw_str queue, hw_queue_row_fn fn, void *ctx, int *ret_n,
+                       howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = HW_PG_QUEUE_STATES};
+    PGresult *r = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_pg_param_str(&call, queue);
+    s = hw_pg_query(pg, &call, &r, reterr);
+    if (s < 0)
+        return s;
+    *ret_n = PQntuples(r);
+    for (int i = 0; i < PQntuples(r); i++) {
+        hw_queue_row row = {
+            .name = hw_pg_get_str(r, i, 0),
+            .paused = hw_pg_get_bool(r, i, 1),
+            .settings = {.max_attempts = hw_pg_get_int8(r, i, 2),
+                         .backoff_jitter = hw_pg_get_int8(r, i, 3),
+                         .concurrency = hw_pg_get_int8(r, i, 4),
+                         .abandon_after_ms = hw_pg_get_int8(r, i, 5),
+                         .backoff_initial_ms = hw_pg_get_int8(r, i, 6),
+                         .backoff_max_ms = hw_pg_get_int8(r, i, 7),
+                         .history_ms = hw_pg_get_int8(r, i, 8),
+                         .hold_key = hw_pg_get_bool(r, i, 9)},
+            .created_at_us = hw_pg_get_time(r, i, 10),
+            .pending = hw_pg_get_int8(r, i, 11),
+            .processing = hw_pg_get_int8(r, i, 12),
+            .scheduled = hw_pg_get_int8(r, i, 13),
+            .completed = hw_pg_get_int8(r, i, 14),
+            .failed = hw_pg_get_int8(r, i, 15),
+            .purged = hw_pg_get_int8(r, i, 16),
+            .oldest_age_ms = hw_pg_get_int8_or(r, i, 17, -1),
+            .dead_letters = hw_pg_get_int8(r, i, 18),
+        };
+
+        if (fn(ctx, &row) != 0)
+            break;
+    }
+    PQclear(r);
+    return HOWDAH_OK;
+}
+
+static int queue_load(hw_store *store, hw_str queue, hw_queue_row_fn fn, void *ctx,
+                      howdah_error *reterr)
+{
+    int n = 0;
+    int s = walk_queues((hw_pg *)store, queue, fn, ctx, &n, reterr);
+
+    return s >= 0 && n == 0 ? no_such_queue(queue, reterr) : s;
+}
+
+static int queue_list(hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
+{
+    int n = 0;
+
+    return walk_queues((hw_pg *)store, HW_STR_NULL, fn, ctx, &n, reterr);
+}
+
+static int queue_pause(hw_store *store, hw_str queue, bool paused, howdah_error *reterr)
+{
+    static const hw_queue_settings keep = {HW_QUEUE_KEEP, HW_QUEUE_KEEP, HW_QUEUE_KEEP,
+                                           HW_QUEUE_KEEP, HW_QUEUE_KEEP, HW_QUEUE_KEEP,
+                                           HW_QUEUE_KEEP, HW_QUEUE_KEEP};
+    bool there = false;
+    int s = queue_load(store, queue, one_of_them, &there, reterr);
+
+    return s < 0 ? s : set((hw_pg *)store, queue, &keep, &paused, reterr);
+}
+
+static int queue_purge(hw_store *store, hw_str queue, int64_t *ret_n, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_QUEUE_PURGE, .writes = true};
+    PGresult *result = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_pg_param_str(&call, queue);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    if (s >= 0 && PQgetisnull(result, 0, 0))
+        s = no_such_queue(queue, reterr);
+    else if (s >= 0 && ret_n)
+        *ret_n = hw_pg_get_int8(result, 0, 0);
+    PQclear(result);
+    return s;
+}
+
+static int maintain(hw_store *store, hw_str queue, bool *ret_more, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_QUEUE_TIDY, .writes = true};
+    PGresult *result = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_pg_param_str(&call, queue);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    if (s >= 0)
+        *ret_more = hw_pg_get_bool(result, 0, 0);
+    PQclear(result);
+    return s;
+}
+
+static int verify(hw_store *store, hw_wrong_fn fn, void *ctx, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_QUEUE_VERIFY};
+    PGresult *r = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s >= 0)
+        s = hw_pg_query(pg, &call, &r, reterr);
+    for (int i = 0; s >= 0 && i < PQntuples(r); i++)
+        if (fn(ctx, hw_pg_get_str(r, i, 0), hw_pg_get_str(r, i, 1), hw_pg_get_int8(r, i, 2)) != 0)
+            break;
+    PQclear(r);
+    return s;
+}
+
+const hw_queue_ops hw_pg_queue_ops = {
+    .push = hw_pg_push,
+    .turn = hw_pg_turn,
+    .maintain = maintain,
+    .queue_put = queue_put,
+    .queue_pause = queue_pause,
+    .queue_load = queue_load,
+    .queue_list = queue_list,
+    .queue_purge = queue_purge,
+    .job_load = job_load,
+    .job_cancel = job_cancel,
+    .job_retry = job_retry,
+    .log = job_log,
+    .verify = verify,
+    .bind = hw_pg_queue_bind,
+    .unbind = hw_pg_queue_unbind,
+    .bindings = hw_pg_queue_bindings,
+    .route = hw_pg_route,
+};

@@ -1,0 +1,139 @@
+/*
+ * sql_queue.c - the statements of the work queue.
+ *
+ *   I1  What a queue does is written once, in the functions of sql/pg/functions/queue_*.sql, for
+ *       the library and for everybody else: here they are only called.
+ *   I2  Where a lost commit means no more than that a job runs again, the statement itself turns
+ *       waiting for the disk off, for its own transaction only.
+ */
+#include "store/pg/pg.h"
+
+static const Oid text_type[] = {HW_OID_TEXT};
+static const Oid int8_type[] = {HW_OID_INT8};
+static const Oid push_types[] = {
+    HW_OID_TEXT,       HW_OID_JSON_ARRAY, HW_OID_BYTEA_ARRAY,       HW_OID_TEXT_ARRAY,
+    HW_OID_JSON_ARRAY, HW_OID_INT8_ARRAY, HW_OID_TIMESTAMPTZ_ARRAY, HW_OID_INT4_ARRAY,
+    HW_OID_INT4_ARRAY, HW_OID_TEXT_ARRAY, HW_OID_TEXT_ARRAY,        HW_OID_TEXT_ARRAY,
+    HW_OID_UUID_ARRAY};
+static const Oid settle_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT4_ARRAY,
+                                   HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_BOOL};
+static const Oid claim_types[] = {HW_OID_TEXT,
+                                  HW_OID_INT4,
+                                  HW_OID_TEXT,
+                                  HW_OID_INT8,
+                                  HW_OID_BOOL,
+                                  HW_OID_INT4_ARRAY,
+                                  HW_OID_TIMESTAMPTZ_ARRAY,
+                                  HW_OID_INT8_ARRAY,
+                                  HW_OID_BOOL};
+static const Oid turn_types[] = {HW_OID_INT8_ARRAY,
+                                 HW_OID_INT8_ARRAY,
+                                 HW_OID_INT4_ARRAY,
+                                 HW_OID_TEXT_ARRAY,
+                                 HW_OID_INT8_ARRAY,
+                                 HW_OID_BOOL,
+                                 HW_OID_TEXT,
+                                 HW_OID_INT4,
+                                 HW_OID_TEXT,
+                                 HW_OID_INT8,
+                                 HW_OID_BOOL,
+                                 HW_OID_INT4_ARRAY,
+                                 HW_OID_TIMESTAMPTZ_ARRAY,
+                                 HW_OID_INT8_ARRAY};
+static const Oid mark_types[] = {HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
+static const Oid cancel_types[] = {HW_OID_INT8, HW_OID_TEXT};
+static const Oid log_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8,
+                                HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL};
+static const Oid set_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8,
+                                HW_OID_INT8, HW_OID_INT8, HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL};
+
+static const Oid bind_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT,
+                                 HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8_ARRAY};
+static const Oid unbind_types[] = {HW_OID_TEXT, HW_OID_TEXT};
+
+#define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
+
+/* I2: true, once per statement. */
+#define WITHOUT_WAITING(parameter)                                                                 \
+    "(SELECT CASE WHEN " parameter " THEN set_config('synchronous_commit', 'off', true)"           \
+    " ELSE 'off' END) = 'off'"
+
+/* A claimed job as queue.c decodes it. */
+#define CLAIMED                                                                                    \
+    "c.id, c.token, c.attempts::bigint, c.max_attempts::bigint, c.priority::int, c.suspect,"       \
+    " c.due_at, c.created_at, c.started_at, c.lease_until, c.key, c.dedup, c.correlation_id,"      \
+    " c.causation_id, c.event_sequence, c.content_type, c.headers, c.data, c.bytes,"               \
+    " c.event_type, c.event_stream, c.xid, c.horizon, c.begun_at"
+
+/* clang-format off */
+const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
+    [HW_PG_JOB_PUSH] = {"SELECT p.id, p.existed FROM @schema@.push_arrays($1, $2, $3, $4, $5, $6,"
+                        " $7, $8, $9, $10, $11, $12, $13) AS p",
+                        TYPES(push_types)},
+    /* One digit for each: hw_settled. */
+    [HW_PG_JOB_SETTLE] = {"SELECT array_to_string(@schema@.settle_jobs($1, $2, $3, $4, $5), '')"
+                          " WHERE " WITHOUT_WAITING("$6"),
+                          TYPES(settle_types)},
+    [HW_PG_JOB_CLAIM] = {"SELECT NULL::text, " CLAIMED
+                         " FROM @schema@.claim_jobs($1, $2, $3, $4, $5, $6, $7, $8) AS c"
+                         " WHERE " WITHOUT_WAITING("$9"),
+                         TYPES(claim_types)},
+    /* The claim takes something of the settlement, so that it comes second. */
+    [HW_PG_JOB_TURN] = {"SELECT CASE WHEN coalesce(c.nth, 1) = 1"
+                        " THEN array_to_string(s.outcomes, '') END, " CLAIMED
+                        " FROM @schema@.settle_jobs($1, $2, $3, $4, $5) AS s(outcomes)"
+                        " LEFT JOIN LATERAL @schema@.claim_jobs($7,"
+                        "  $8 + 0 * cardinality(s.outcomes), $9, $10, $11, $12, $13, $14)"
+                        "  WITH ORDINALITY AS c (id, token, attempts, max_attempts, priority,"
+                        "   suspect, due_at, created_at, started_at, lease_until, key, dedup,"
+                        "   correlation_id, causation_id, event_sequence, content_type, headers,"
+                        "   data, bytes, event_type, event_stream, xid, horizon, begun_at, nth)"
+                        " ON true"
+                        " WHERE " WITHOUT_WAITING("$6"),
+                        TYPES(turn_types)},
+    [HW_PG_JOB_LOAD] = {"SELECT j.job_id, j.state, j.queue, j.token, j.priority::int,"
+                        " j.attempts::bigint, j.max_attempts::bigint, j.suspect, j.created_at,"
+                        " j.due_at, j.started_at, j.lease_until, j.worker, j.key, j.dedup,"
+                        " j.correlation_id, j.causation_id, j.event_sequence, j.content_type,"
+                        " j.headers, j.data, j.bytes, j.position, j.finished_at, j.error, j.result,"
+                        " j.event_type, j.event_stream FROM @schema@.job_states($1) AS j",
+                        TYPES(int8_type)},
+    [HW_PG_JOB_CANCEL] = {"SELECT @schema@.job_cancel($1, $2)", TYPES(cancel_types)},
+    [HW_PG_JOB_RETRY] = {"SELECT @schema@.job_retry($1)", TYPES(int8_type)},
+    /* The same columns as those of JOB_LOAD. */
+    [HW_PG_JOB_LOG] = {"SELECT j.job_id, CASE WHEN j.failed THEN 'failed' ELSE 'completed' END,"
+                       " $1::text, NULL::bigint, j.priority::int, j.attempts::bigint,"
+                       " j.max_attempts::bigint, false, j.created_at, NULL::timestamptz,"
+                       " j.started_at, NULL::timestamptz, j.worker, j.key, j.dedup,"
+                       " j.correlation_id, j.causation_id, j.event_sequence, j.content_type,"
+                       " CASE WHEN $6 THEN j.headers END, CASE WHEN $6 THEN j.data END,"
+                       " CASE WHEN $6 THEN j.bytes END, j.position, j.finished_at, j.error,"
+                       " j.result, j.event_type, j.event_stream"
+                       " FROM @schema@.queue_history($1, $2, $3, $4, $5) AS j",
+                       TYPES(log_types)},
+    /* $2, a subscriber, is absent. */
+    [HW_PG_LETTER_MARK_JOBS] = {"SELECT @schema@.job_letters_mark($1, $2, $3, $4)",
+                                TYPES(mark_types)},
+    [HW_PG_QUEUE_OUTLOOK] = {"SELECT o.paused, o.next_ms, o.expired, o.queue_id"
+                             " FROM @schema@.queue_outlook($1) AS o",
+                             TYPES(text_type)},
+    [HW_PG_QUEUE_TIDY] = {"SELECT @schema@.queue_tidy($1)", TYPES(text_type)},
+    [HW_PG_QUEUE_SET] = {"SELECT @schema@.queue_set($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                         TYPES(set_types)},
+    [HW_PG_QUEUE_STATES] = {"SELECT q.name, q.paused, q.max_attempts::bigint,"
+                            " q.backoff_jitter::bigint, q.concurrency::bigint, q.abandon_after_ms,"
+                            " q.backoff_initial_ms, q.backoff_max_ms, q.history_ms, q.hold_key,"
+                            " q.created_at, q.pending, q.processing, q.scheduled, q.completed,"
+                            " q.failed, q.purged, q.oldest_age_ms, q.dead_letters"
+                            " FROM @schema@.queue_states($1) AS q",
+                            TYPES(text_type)},
+    [HW_PG_QUEUE_VERIFY] = {"SELECT f.queue, f.what, f.n FROM @schema@.queue_findings() AS f", NULL, 0},
+    [HW_PG_QUEUE_PURGE] = {"SELECT @schema@.queue_purge($1)", TYPES(text_type)},
+    [HW_PG_QUEUE_BIND] = {"SELECT @schema@.queue_bind($1, $2, $3, $4, $5, $6)", TYPES(bind_types)},
+    [HW_PG_QUEUE_UNBIND] = {"SELECT @schema@.queue_unbind($1, $2)", TYPES(unbind_types)},
+    [HW_PG_QUEUE_BINDINGS] = {"SELECT b.name, b.pattern, b.key_from, b.subscriber_id, b.created_at,"
+                              " b.high, b.owed, b.status, b.reason, b.owner"
+                              " FROM @schema@.queue_bindings($1) AS b",
+                              TYPES(text_type)},
+};
+/* clang-format on */

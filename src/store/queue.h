@@ -1,0 +1,296 @@
+/*
+ * queue.h - the part of the store's contract that the work queue needs.
+ *
+ * A job is in exactly one place: ready (to be claimed when it is due), leased (a claim holds it),
+ * or in the history.  Its payload lies apart, written once.
+ *
+ *   I1  A job is moved from place to place by one transaction; it is never in two, and never in
+ *       none.  What was pushed is what is ready, leased or in the history: verify() counts.
+ *   I2  A claim gives a job a token that no claim had before, and counts the attempt before the
+ *       handler runs.  What settles a job names (id, token); with another token nothing changes,
+ *       and the caller is told, job by job.
+ *   I3  Times are by the database's clock: when a job is due, when a lease runs out.
+ *   I4  Of the jobs of one key at most one is leased, and it is the earliest pushed that is not in
+ *       the history.
+ *   I5  A claim, and a settlement, may be committed without waiting for the disk: a crash of the
+ *       server can undo them, and the job runs again.  Not so what is pushed, and what fails.
+ *   I6  A lease that ran out is given back by whoever maintains or claims next: the job is ready
+ *       again, or FAILED when it has no attempt left.  It is a suspect from then on, and is claimed
+ *       alone: what killed its worker does not cost its neighbours their attempts.
+ */
+#ifndef HW_STORE_QUEUE_H
+#define HW_STORE_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <howdah/howdah.h>
+
+#include "base/str.h"
+#include "base/uuid.h"
+#include "store/subs.h"
+
+struct hw_store;
+
+#define HW_CLAIM_MAX 10000 /* jobs in one claim or settlement */
+
+/* ---- push */
+
+typedef struct hw_push {
+    hw_str data;
+    hw_str content_type; /* absent: data is JSON */
+    hw_str headers;
+    int64_t delay_us;     /* from now on, 0: none; */
+    int64_t run_at_us;    /* or until this time, HW_TIME_ABSENT: see delay */
+    int32_t priority;     /* lower first */
+    int32_t max_attempts; /* 0: the queue's */
+    hw_str key;
+    hw_str dedup;
+    hw_str correlation_id;
+    bool has_causation;
+    hw_uuid causation_id;
+} hw_push;
+
+typedef struct hw_pushed {
+    int64_t id;
+    bool existed; /* a live job has the same dedup key: this is its id, nothing was stored */
+} hw_pushed;
+
+/* ---- jobs */
+
+typedef enum hw_job_state {
+    HW_JOB_PENDING,    /* due */
+    HW_JOB_SCHEDULED,  /* due later, or behind an earlier job of its key */
+    HW_JOB_PROCESSING, /* leased */
+    HW_JOB_COMPLETED,
+    HW_JOB_FAILED
+} hw_job_state;
+
+/* Texts live as long as the callback. */
+typedef struct hw_job {
+    int64_t id;
+    int64_t token; /* 0: not leased */
+    hw_job_state state;
+    hw_str queue;
+    int32_t priority;
+    int64_t attempts; /* this one included */
+    int64_t max_attempts;
+    int64_t created_at_us;
+    int64_t due_at_us; /* HW_TIME_ABSENT: behind another job of its key */
+    int64_t started_at_us;
+    int64_t lease_until_us;
+    bool suspect; /* a lease of it ran out */
+    hw_str worker;
+    hw_str key;
+    hw_str dedup;
+    hw_str correlation_id;
+    bool has_causation;
+    hw_uuid causation_id;
+    hw_str headers;
+    hw_str data;
+    hw_str content_type;
+    int64_t event_sequence; /* of the event it was made of by a binding, 0: pushed */
+    hw_str event_type;      /* of that event, absent when it is gone from the log */
+    hw_str event_stream;
+    /* In the history. */
+    int64_t position; /* 0: not there */
+    int64_t finished_at_us;
+    hw_str error;  /* the last one */
+    hw_str result; /* what the handler left */
+} hw_job;
+
+typedef int (*hw_job_fn)(void *ctx, const hw_job *job);
+
+typedef struct hw_claim {
+    hw_str queue;
+    hw_str worker;    /* host, process and bus: for people */
+    int64_t n;        /* 1 to HW_CLAIM_MAX */
+    int64_t lease_ms; /* 0: the queue's abandon_after */
+} hw_claim;
+
+/* What a claim says beside its jobs. */
+typedef struct hw_claim_report {
+    int64_t n;
+    bool paused;
+    bool more;           /* worth asking again at once */
+    int64_t next_due_ms; /* until the next job is due or a lease may run out, -1: nothing is known
+                                (a claim that got all it asked for may not have looked) */
+    int64_t queue_id;    /* its bell rings as the type "queue.ID"; 0: not known, listen to all */
+} hw_claim_report;
+
+/* ---- settling */
+
+typedef enum hw_verdict {
+    HW_VERDICT_COMPLETE,
+    HW_VERDICT_FAIL,    /* for good: into the history, with a dead letter */
+    HW_VERDICT_RETRY,   /* again after a time; FAIL when no attempt is left */
+    HW_VERDICT_RELEASE, /* again at once, attempt not counted */
+    HW_VERDICT_EXTEND   /* goes on */
+} hw_verdict;
+
+#define HW_AFTER_BACKOFF (-1)
+
+typedef struct hw_settle {
+    int64_t id;
+    int64_t token;
+    hw_verdict verdict;
+    hw_str text;      /* COMPLETE: the result; FAIL, RETRY: the error; may be absent */
+    int64_t after_ms; /* RETRY: or HW_AFTER_BACKOFF; EXTEND: from now on, 0: as claimed */
+} hw_settle;
+
+typedef enum hw_settled {
+    HW_SETTLED_LOST, /* another token, or no such job is leased: nothing was changed */
+    HW_SETTLED_DONE,
+    HW_SETTLED_FAILED /* RETRY without an attempt left: it is FAILED now */
+} hw_settled;
+
+/* ---- queues */
+
+#define HW_QUEUE_KEEP (-1)
+
+typedef struct hw_queue_settings {
+    int64_t abandon_after_ms;
+    int64_t max_attempts;
+    int64_t backoff_initial_ms;
+    int64_t backoff_max_ms;
+    int64_t backoff_jitter; /* percent */
+    int64_t concurrency;    /* jobs leased at once in all, 0: no limit */
+    int64_t history_ms;     /* 0: for ever */
+    int64_t hold_key;       /* 1: a FAILED job holds its key until it is tried again or discarded */
+} hw_queue_settings;
+
+typedef struct hw_queue_row {
+    hw_str name;
+    bool paused;
+    hw_queue_settings settings;
+    int64_t created_at_us;
+    /* Counts, of one moment. */
+    int64_t pending;
+    int64_t processing;
+    int64_t scheduled;
+    int64_t completed; /* with those whose history has been removed */
+    int64_t failed;
+    int64_t purged;
+    int64_t oldest_age_ms; /* of the pending job that is due longest, -1: none */
+    int64_t dead_letters;  /* not resolved */
+} hw_queue_row;
+
+typedef int (*hw_queue_row_fn)(void *ctx, const hw_queue_row *row);
+
+typedef struct hw_log_query {
+    hw_str queue;
+    int64_t status; /* HW_JOB_COMPLETED or HW_JOB_FAILED, -1: both */
+    int64_t after;  /* keyset: positions above (backward: below) it, 0: from the end it starts at */
+    int64_t limit;  /* 0: all */
+    bool backward;
+    bool payload; /* with data and headers */
+} hw_log_query;
+
+/* ---- bindings: events become jobs */
+
+/* What orders the jobs of a binding: jobs of one key run one after the other. */
+typedef enum hw_route_key {
+    HW_ROUTE_STREAM,      /* the event's stream */
+    HW_ROUTE_CORRELATION, /* its correlation id; an event without one has no key */
+    HW_ROUTE_NONE
+} hw_route_key;
+
+typedef struct hw_binding {
+    hw_str queue;
+    hw_str pattern;
+    hw_route_key key;
+    hw_str subscriber_id; /* of the router */
+    int64_t created_at_us;
+    /* Where the router is. */
+    int64_t high;
+    int64_t owed; /* numbers up to high that are still to come */
+    hw_sub_status status;
+    hw_str reason; /* why it is halted or paused, absent: none */
+    hw_str owner;  /* absent: nobody */
+} hw_binding;
+
+typedef int (*hw_binding_fn)(void *ctx, const hw_binding *binding);
+
+/* Something that verify() found: so many of this queue. */
+typedef int (*hw_wrong_fn)(void *ctx, hw_str queue, hw_str what, int64_t n);
+
+typedef struct hw_queue_ops {
+    /*
+     * Stores the jobs in one transaction, ids ascending, and rings; makes the queue if there is
+     * none.  ret_pushed has n entries.
+     */
+    int (*push)(struct hw_store *store, hw_str queue, const hw_push *jobs, size_t n,
+                hw_pushed *ret_pushed, howdah_error *reterr);
+    /*
+     * A worker's round trip, one transaction: n verdicts, of whatever queues (ret_settled has n
+     * entries), then a claim (NULL: none) of up to claim->n jobs in the order (priority, due, id).
+     * fn's non-zero result ends the handing over, not the lease.  A queue that does not exist is
+     * empty.
+     */
+    int (*turn)(struct hw_store *store, const hw_settle *settles, size_t n, hw_settled *ret_settled,
+                const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
+                howdah_error *reterr);
+    /*
+     * Gives leases of the queue back that ran out (I6), and removes history that is over its time,
+     * at most a thousand of each.  ret_more: there is more to do.  claim() does the first by
+     * itself, about once a second.
+     */
+    int (*maintain)(struct hw_store *store, hw_str queue, bool *ret_more, howdah_error *reterr);
+
+    /* ---- operators */
+
+    /* Makes the queue, or changes it.  Settings that are HW_QUEUE_KEEP stay, or get the default. */
+    int (*queue_put)(struct hw_store *store, hw_str queue, const hw_queue_settings *settings,
+                     howdah_error *reterr);
+    /* NOT_FOUND without the queue. */
+    int (*queue_pause)(struct hw_store *store, hw_str queue, bool paused, howdah_error *reterr);
+    /* One queue (NOT_FOUND), or all of them by name. */
+    int (*queue_load)(struct hw_store *store, hw_str queue, hw_queue_row_fn fn, void *ctx,
+                      howdah_error *reterr);
+    int (*queue_list)(struct hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_error *reterr);
+    /* Removes every job that is ready, and counts it as purged.  Leased ones go on. */
+    int (*queue_purge)(struct hw_store *store, hw_str queue, int64_t *ret_n, howdah_error *reterr);
+    /* NOT_FOUND without the job. */
+    int (*job_load)(struct hw_store *store, int64_t id, hw_job_fn fn, void *ctx,
+                    howdah_error *reterr);
+    /* FAILED without a dead letter; CONFLICT while it is leased or when it is over. */
+    int (*job_cancel)(struct hw_store *store, int64_t id, hw_str reason, howdah_error *reterr);
+    /* Due now; a FAILED one is ready again with all its attempts.  CONFLICT otherwise. */
+    int (*job_retry)(struct hw_store *store, int64_t id, howdah_error *reterr);
+    int (*log)(struct hw_store *store, const hw_log_query *query, hw_job_fn fn, void *ctx,
+               howdah_error *reterr);
+
+    /* Looks, at one moment, for what must not be (I1, I4): fn is called for each kind of it. */
+    int (*verify)(struct hw_store *store, hw_wrong_fn fn, void *ctx, howdah_error *reterr);
+
+    /* ---- bindings */
+
+    /*
+     * One transaction: the queue if there is none, the binding, and the router's subscription at
+     * (high, owed).  Of the binding only queue, pattern, key and subscriber_id are looked at.  One
+     * that is there with the same key stays as it is: ret_made is false then.  CONFLICT with
+     * another key, or when a subscription of that name is there and no router's.
+     */
+    int (*bind)(struct hw_store *store, const hw_binding *binding, int64_t high,
+                const hw_range *owed, size_t owed_n, bool *ret_made, howdah_error *reterr);
+    /*
+     * Removes the binding and the router's subscription, whoever owns it: what it routes from then
+     * on is refused.  Jobs stay.  NOT_FOUND.
+     */
+    int (*unbind)(struct hw_store *store, hw_str queue, hw_str pattern, howdah_error *reterr);
+    /* Those of one queue (absent: all), by queue and pattern.  fn's non-zero result ends it. */
+    int (*bindings)(struct hw_store *store, hw_str queue, hw_binding_fn fn, void *ctx,
+                    howdah_error *reterr);
+    /*
+     * One transaction: a job for each of these events, in the order given, due now, and the
+     * router's checkpoint; rings.  The jobs refer to their event, whose payload they have; it does
+     * not travel.  An event that is gone from the log makes no job.  LOST with another token than
+     * the stored one: nothing is stored.  As with a checkpoint the commit need not wait for the
+     * disk: a crash that undoes it undoes both, and the events are routed anew.
+     */
+    int (*route)(struct hw_store *store, const hw_checkpoint *checkpoint, hw_str queue,
+                 hw_route_key key, const int64_t *sequences, size_t n, howdah_error *reterr);
+} hw_queue_ops;
+
+#endif

@@ -1,0 +1,532 @@
+/*
+ * queue.c - jobs into a queue, and out of it to workers.
+ *
+ *   I1  A push waits for the disk; so does a turn in which a job has FAILED.  Other turns do not:
+ *       a power cut can undo them, and their jobs run again.  Whether a turn has to wait is known
+ *       only at its end, and cannot be changed by then: it is rolled back and made anew.
+ *   I2  A claim goes through the priorities one by one and reads what is due from the front of
+ *       each, however many jobs lie behind: scheduled ones, leased ones, jobs set aside.
+ *   I3  A claim hands its jobs over after its commit.  Until then they are copied, so many bytes of
+ *       them at most; what does not fit is left for the next claim.
+ *   I4  Leases that ran out are given back by every claim: to find none is one look into an index.
+ */
+#include <assert.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/sqlite/sqlite.h"
+
+#define GIVE_BACK_MAX 1000
+#define CLAIM_BYTES_MAX (64 * 1024 * 1024)
+#define INTERRUPT_EVERY 1024 /* jobs between two looks at the interrupt */
+
+#define INSERT_SQL                                                                                 \
+    "INSERT INTO main.howdah_jobs (id, queue_id, priority, due_at, max_attempts, key, dedup,"      \
+    " aside) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?6 IS NOT NULL AND ("                             \
+    " EXISTS (SELECT 1 FROM main.howdah_jobs INDEXED BY howdah_jobs_first"                         \
+    "  WHERE queue_id = ?2 AND key = ?6 AND aside = 0)"                                            \
+    " OR EXISTS (SELECT 1 FROM main.howdah_key_holds WHERE queue_id = ?2 AND key = ?6)))"
+#define INSERT_DATA_SQL                                                                            \
+    "INSERT INTO main.howdah_job_data (id, queue_id, created_at, priority, max_attempts,"          \
+    " causation_id, key, dedup, correlation_id, content_type, headers, data, bytes)"               \
+    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+#define DEDUP_SQL                                                                                  \
+    "SELECT id FROM main.howdah_jobs INDEXED BY howdah_jobs_dedup WHERE queue_id = ?1"             \
+    " AND dedup = ?2"
+
+/* The next priority behind ?2, and when the first job of it is due. */
+#define LEVEL_SQL                                                                                  \
+    "SELECT priority, due_at FROM main.howdah_jobs INDEXED BY howdah_jobs_ready"                   \
+    " WHERE queue_id = ?1 AND priority > ?2 AND token IS NULL AND aside = 0"                       \
+    " ORDER BY priority, due_at LIMIT 1"
+/* ?1 queue, ?2 priority, ?3 now, ?4 how many, ?5 and ?6 the queue's name and attempts */
+#define DUE_SQL                                                                                    \
+    "SELECT" HW_SQLITE_LIVE_COLUMNS(                                                               \
+        "?5",                                                                                      \
+        "?6") " FROM main.howdah_jobs j INDEXED BY howdah_jobs_ready"                              \
+              " CROSS JOIN main.howdah_job_data d ON d.id = j.id" HW_SQLITE_JOIN_EVENT             \
+              " WHERE j.queue_id = ?1 AND j.priority = ?2 AND j.token IS NULL AND j.aside = 0"     \
+              " AND j.due_at <= ?3 ORDER BY j.due_at, j.id LIMIT ?4"
+#define CLAIM_SQL                                                                                  \
+    "UPDATE main.howdah_jobs SET token = ?2, started_at = ?3, lease_until = ?4, lease_ms = ?5,"    \
+    " worker = ?6, attempts = attempts + 1 WHERE id = ?1"
+#define LEASES_SQL                                                                                 \
+    "SELECT min(lease_until) FROM main.howdah_jobs INDEXED BY howdah_jobs_leased"                  \
+    " WHERE queue_id = ?1 AND token IS NOT NULL"
+#define COUNT_SQL                                                                                  \
+    "SELECT count(*) FROM main.howdah_jobs INDEXED BY howdah_jobs_leased"                          \
+    " WHERE queue_id = ?1 AND token IS NOT NULL"
+
+/* --------------------------------------------------------------------- push */
+
+/* HOWDAH_END: there is no live job with this dedup key. */
+static int find_twin(hw_sqlite_jobs *jobs, hw_str dedup, int64_t *ret_id, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(jobs->store, HW_SLOT_JOB_DEDUP, DEDUP_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, jobs->queue.id);
+    hw_sqlite_bind_str(stmt, 2, dedup);
+    s = hw_sqlite_step(jobs->store, stmt, "look for a job", reterr);
+    if (s == HOWDAH_OK)
+        *ret_id = sqlite3_column_int64(stmt, 0);
+    (void)sqlite3_reset(stmt);
+    (void)sqlite3_clear_bindings(stmt);
+    return s;
+}
+
+static int64_t due_at_us(const hw_push *push, int64_t now_us)
+{
+    if (push->run_at_us != HW_TIME_ABSENT)
+        return push->run_at_us > now_us ? push->run_at_us : now_us;
+    assert(push->delay_us >= 0);
+    return push->delay_us < HW_TIME_MAX_US - now_us ? now_us + push->delay_us : HW_TIME_MAX_US;
+}
+
+static int insert_job(hw_sqlite_jobs *jobs, const hw_push *push, int64_t id, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(jobs->store, HW_SLOT_JOB_INSERT, INSERT_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, id);
+    (void)sqlite3_bind_int64(stmt, 2, jobs->queue.id);
+    (void)sqlite3_bind_int(stmt, 3, push->priority);
+    (void)sqlite3_bind_int64(stmt, 4, due_at_us(push, jobs->now_us));
+    (void)sqlite3_bind_int(stmt, 5, push->max_attempts);
+    hw_sqlite_bind_str(stmt, 6, push->key);
+    hw_sqlite_bind_str(stmt, 7, push->dedup);
+    s = hw_sqlite_step(jobs->store, stmt, "push", reterr);
+    (void)sqlite3_clear_bindings(stmt);
+    return s;
+}
+
+static int insert_data(hw_sqlite_jobs *jobs, const hw_push *push, int64_t id, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(jobs->store, HW_SLOT_JOB_DATA_INSERT, INSERT_DATA_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, id);
+    (void)sqlite3_bind_int64(stmt, 2, jobs->queue.id);
+    (void)sqlite3_bind_int64(stmt, 3, jobs->now_us);
+    (void)sqlite3_bind_int(stmt, 4, push->priority);
+    (void)sqlite3_bind_int(stmt, 5, push->max_attempts);
+    if (push->has_causation)
+        hw_sqlite_bind_uuid(stmt, 6, &push->causation_id);
+    hw_sqlite_bind_str(stmt, 7, push->key);
+    hw_sqlite_bind_str(stmt, 8, push->dedup);
+    hw_sqlite_bind_str(stmt, 9, push->correlation_id);
+    hw_sqlite_bind_str(stmt, 10, push->content_type);
+    hw_sqlite_bind_str(stmt, 11, push->headers);
+    if (!push->content_type.s)
+        hw_sqlite_bind_str(stmt, 12, push->data);
+    else
+        (void)sqlite3_bind_blob64(stmt, 13, push->data.s, push->data.len, SQLITE_STATIC);
+    s = hw_sqlite_step(jobs->store, stmt, "push", reterr);
+    (void)sqlite3_clear_bindings(stmt); /* the texts are the caller's */
+    return s;
+}
+
+static int push_one(hw_sqlite_jobs *jobs, const hw_push *push, int64_t id, hw_pushed *ret_pushed,
+                    howdah_error *reterr)
+{
+    int s = HOWDAH_END;
+
+    assert(push->data.s);
+    *ret_pushed = (hw_pushed){.id = id};
+    if (push->dedup.s)
+        s = find_twin(jobs, push->dedup, &ret_pushed->id, reterr);
+    if (s != HOWDAH_END) {
+        ret_pushed->existed = s == HOWDAH_OK;
+        return s;
+    }
+    s = insert_job(jobs, push, id, reterr);
+    if (s >= 0)
+        s = insert_data(jobs, push, id, reterr);
+    jobs->readied = true;
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* Numbers of jobs that existed already are not used. */
+static int push_all(hw_sqlite_jobs *jobs, hw_str queue, const hw_push *list, size_t n,
+                    hw_pushed *ret_pushed, howdah_error *reterr)
+{
+    int64_t first = 0;
+    int s = hw_sqlite_make_queue(jobs, queue, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_draw(jobs->store, "job", (int64_t)n, &first, reterr);
+    for (size_t i = 0; s >= 0 && i < n; i++) {
+        s = push_one(jobs, &list[i], first + (int64_t)i, &ret_pushed[i], reterr);
+        if (s >= 0 && (i + 1) % INTERRUPT_EVERY == 0)
+            s = hw_sqlite_check_interrupt(jobs->store, reterr);
+    }
+    return s;
+}
+
+static int queue_push(hw_store *base, hw_str queue, const hw_push *list, size_t n,
+                      hw_pushed *ret_pushed, howdah_error *reterr)
+{
+    hw_sqlite_jobs jobs;
+    int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);
+
+    if (s < 0)
+        return s;
+    s = push_all(&jobs, queue, list, n, ret_pushed, reterr);
+    return hw_sqlite_jobs_leave(&jobs, s, reterr);
+}
+
+/* -------------------------------------------------------------------- claim */
+
+typedef struct claimed {
+    hw_job job;
+    char *texts;
+} claimed;
+
+/* A claim on its way. */
+typedef struct claiming {
+    hw_sqlite_jobs *jobs;
+    const hw_claim *claim;
+    claimed *list;
+    size_t n;
+    size_t room;
+    size_t bytes;
+    int64_t want;
+    bool over; /* nothing can be added: a suspect goes alone, or there are bytes enough */
+} claiming;
+
+static void drop_claimed(claiming *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        hw_free(c->list[i].texts);
+    c->n = 0;
+    c->bytes = 0;
+}
+
+static bool make_room(claiming *c)
+{
+    size_t room = c->room > 0 ? 2 * c->room : 16;
+    claimed *list;
+
+    if (c->n < c->room)
+        return true;
+    list = hw_realloc(c->list, room * sizeof *list);
+    if (!list)
+        return false;
+    c->list = list;
+    c->room = room;
+    return true;
+}
+
+/* Adds the statement's row.  A suspect takes the place of all that were chosen before it. */
+static int choose(claiming *c, sqlite3_stmt *stmt, howdah_error *reterr)
+{
+    claimed one = {.texts = NULL};
+    size_t bytes = 0;
+    int s = hw_sqlite_take_job(c->jobs->store, stmt, c->jobs->now_us, &one.job, &one.texts, &bytes,
+                               reterr);
+
+    if (s < 0)
+        return s;
+    if (one.job.suspect)
+        drop_claimed(c);
+    if (!make_room(c)) {
+        hw_free(one.texts);
+        return hw_fail_no_memory(reterr);
+    }
+    c->list[c->n++] = one;
+    c->bytes += bytes;
+    c->over = one.job.suspect || c->bytes >= CLAIM_BYTES_MAX;
+    return HOWDAH_OK;
+}
+
+static int choose_of_level(claiming *c, int64_t priority, howdah_error *reterr)
+{
+    hw_sqlite *store = c->jobs->store;
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(store, HW_SLOT_JOB_DUE, DUE_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, c->jobs->queue.id);
+    (void)sqlite3_bind_int64(stmt, 2, priority);
+    (void)sqlite3_bind_int64(stmt, 3, c->jobs->now_us);
+    (void)sqlite3_bind_int64(stmt, 4, c->want - (int64_t)c->n);
+    hw_sqlite_bind_str(stmt, 5, c->claim->queue);
+    (void)sqlite3_bind_int64(stmt, 6, c->jobs->queue.settings.max_attempts);
+    while (!c->over && (s = hw_sqlite_step(store, stmt, "claim", reterr)) == HOWDAH_OK) {
+        s = choose(c, stmt, reterr);
+        if (s < 0)
+            break;
+    }
+    (void)sqlite3_reset(stmt);
+    (void)sqlite3_clear_bindings(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* The first priority behind the one given, and when its first job is due; HOWDAH_END: none. */
+static int next_level(hw_sqlite_jobs *jobs, int64_t *priority, int64_t *ret_due_us,
+                      howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(jobs->store, HW_SLOT_JOB_LEVEL, LEVEL_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, jobs->queue.id);
+    (void)sqlite3_bind_int64(stmt, 2, *priority);
+    s = hw_sqlite_step(jobs->store, stmt, "claim", reterr);
+    if (s == HOWDAH_OK) {
+        *priority = sqlite3_column_int64(stmt, 0);
+        *ret_due_us = sqlite3_column_int64(stmt, 1);
+        (void)sqlite3_reset(stmt);
+    }
+    return s;
+}
+
+/* I2. */
+static int choose_jobs(claiming *c, howdah_error *reterr)
+{
+    int64_t priority = INT64_MIN;
+    int64_t due_us = 0;
+    int s = HOWDAH_OK;
+
+    while (!c->over && (int64_t)c->n < c->want) {
+        s = next_level(c->jobs, &priority, &due_us, reterr);
+        if (s == HOWDAH_OK && due_us <= c->jobs->now_us)
+            s = choose_of_level(c, priority, reterr);
+        if (s != HOWDAH_OK)
+            break;
+    }
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* Marks what was chosen as leased, and says so in the copies. */
+static int lease_jobs(claiming *c, howdah_error *reterr)
+{
+    const hw_claim *claim = c->claim;
+    hw_sqlite_jobs *jobs = c->jobs;
+    int64_t lease_ms =
+        claim->lease_ms > 0 ? claim->lease_ms : jobs->queue.settings.abandon_after_ms;
+    int64_t until_us = hw_sqlite_later_us(jobs->now_us, lease_ms);
+    int64_t token = 0;
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_draw(jobs->store, "token", 1, &token, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_stmt(jobs->store, HW_SLOT_JOB_CLAIM, CLAIM_SQL, &stmt, reterr);
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 2, token);
+    (void)sqlite3_bind_int64(stmt, 3, jobs->now_us);
+    (void)sqlite3_bind_int64(stmt, 4, until_us);
+    (void)sqlite3_bind_int64(stmt, 5, lease_ms);
+    hw_sqlite_bind_str(stmt, 6, claim->worker);
+    for (size_t i = 0; s >= 0 && i < c->n; i++) {
+        hw_job *job = &c->list[i].job;
+
+        (void)sqlite3_bind_int64(stmt, 1, job->id);
+        s = hw_sqlite_step(jobs->store, stmt, "claim", reterr);
+        job->token = token;
+        job->state = HW_JOB_PROCESSING;
+        job->attempts++;
+        job->started_at_us = jobs->now_us;
+        job->lease_until_us = until_us;
+        job->worker = claim->worker;
+    }
+    (void)sqlite3_clear_bindings(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* How many are leased, or when the first lease ends; otherwise when there is none. */
+static int ask_leases(hw_sqlite_jobs *jobs, hw_sqlite_slot slot, const char *sql, int64_t otherwise,
+                      int64_t *ret_value, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(jobs->store, slot, sql, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, jobs->queue.id);
+    s = hw_sqlite_step(jobs->store, stmt, "look at leases", reterr);
+    *ret_value = s == HOWDAH_OK && sqlite3_column_type(stmt, 0) != SQLITE_NULL
+                     ? sqlite3_column_int64(stmt, 0)
+                     : otherwise;
+    (void)sqlite3_reset(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* How many more may be leased. */
+static int count_room(hw_sqlite_jobs *jobs, int64_t *ret_room, howdah_error *reterr)
+{
+    int64_t limit = jobs->queue.settings.concurrency;
+    int64_t leased = 0;
+    int s = HOWDAH_OK;
+
+    if (limit > 0)
+        s = ask_leases(jobs, HW_SLOT_JOB_COUNT, COUNT_SQL, 0, &leased, reterr);
+    *ret_room = jobs->queue.paused ? 0
+                : limit == 0       ? INT64_MAX
+                : limit > leased   ? limit - leased
+                                   : 0;
+    return s;
+}
+
+/* When the first job that nobody has is due. */
+static int first_due(hw_sqlite_jobs *jobs, int64_t *ret_us, howdah_error *reterr)
+{
+    int64_t priority = INT64_MIN;
+    int64_t due_us = 0;
+    int s;
+
+    *ret_us = INT64_MAX;
+    while ((s = next_level(jobs, &priority, &due_us, reterr)) == HOWDAH_OK &&
+           *ret_us > jobs->now_us)
+        if (due_us < *ret_us)
+            *ret_us = due_us;
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* What a claim says beside its jobs.  Where none can be claimed, only leases matter. */
+static int report_claim(claiming *c, int64_t room, hw_claim_report *report, howdah_error *reterr)
+{
+    hw_sqlite_jobs *jobs = c->jobs;
+    int64_t now_us = jobs->now_us;
+    int64_t due_us = INT64_MAX;
+    int64_t lease_us = INT64_MAX;
+    int s = HOWDAH_OK;
+
+    if ((int64_t)c->n < room)
+        s = first_due(jobs, &due_us, reterr);
+    if (s >= 0)
+        s = ask_leases(jobs, HW_SLOT_JOB_LEASES, LEASES_SQL, INT64_MAX, &lease_us, reterr);
+    report->n = (int64_t)c->n;
+    report->paused = jobs->queue.paused;
+    report->queue_id = jobs->queue.id;
+    report->more = due_us <= now_us;
+    due_us = due_us < lease_us ? due_us : lease_us;
+    /* Rounded up: who waits so long does not come too early. */
+    report->next_due_ms = due_us == INT64_MAX ? -1
+                          : due_us <= now_us  ? 0
+                                              : (due_us - now_us - 1) / 1000 + 1;
+    return s;
+}
+
+static int claim_jobs(claiming *c, hw_claim_report *report, howdah_error *reterr)
+{
+    int64_t given_back = 0;
+    int64_t room = 0;
+    int s = hw_sqlite_find_queue(c->jobs, c->claim->queue, reterr);
+
+    if (s != HOWDAH_OK)
+        return s < 0 ? s : HOWDAH_OK;
+    s = hw_sqlite_give_back(c->jobs, GIVE_BACK_MAX, &given_back, reterr);
+    if (s >= 0)
+        s = count_room(c->jobs, &room, reterr);
+    c->want = c->claim->n < room ? c->claim->n : room;
+    if (s >= 0)
+        s = choose_jobs(c, reterr);
+    if (s >= 0 && c->n > 0)
+        s = lease_jobs(c, reterr);
+    return s < 0 ? s : report_claim(c, room, report, reterr);
+}
+
+/* --------------------------------------------------------------------- turn */
+
+typedef struct turn {
+    const hw_settle *settles;
+    size_t n;
+    hw_settled *settled;
+    const hw_claim *claim;
+    hw_claim_report report;
+} turn;
+
+/* All that happens inside the transaction. */
+static int take_turn(turn *t, claiming *c, howdah_error *reterr)
+{
+    int s = HOWDAH_OK;
+
+    for (size_t i = 0; s >= 0 && i < t->n; i++)
+        s = hw_sqlite_settle_job(c->jobs, &t->settles[i], &t->settled[i], reterr);
+    if (s >= 0 && t->claim)
+        s = claim_jobs(c, &t->report, reterr);
+    /* What this turn has made ready it has taken itself, but for what it left. */
+    c->jobs->readied = c->jobs->readied && (!t->claim || t->report.more);
+    return s;
+}
+
+/* HOWDAH_END: a job has failed, and the commit would not wait for the disk (I1). */
+static int try_turn(hw_sqlite *store, turn *t, bool synced, claiming *c, howdah_error *reterr)
+{
+    hw_sqlite_jobs jobs;
+    int s = hw_sqlite_jobs_enter(&jobs, store, synced, reterr);
+    bool again;
+
+    if (s < 0)
+        return s;
+    *c = (claiming){.jobs = &jobs, .claim = t->claim, .list = c->list, .room = c->room};
+    t->report = (hw_claim_report){.next_due_ms = -1};
+    s = take_turn(t, c, reterr);
+    again = s >= 0 && jobs.failed && store->unsynced;
+    s = hw_sqlite_jobs_leave(&jobs, again ? HOWDAH_FAILED : s, reterr);
+    c->jobs = NULL;
+    if (again)
+        drop_claimed(c);
+    return again ? HOWDAH_END : s;
+}
+
+static bool has_failure(const hw_settle *settles, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (settles[i].verdict == HW_VERDICT_FAIL)
+            return true;
+    return false;
+}
+
+static int queue_turn(hw_store *base, const hw_settle *settles, size_t n, hw_settled *ret_settled,
+                      const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
+                      howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    turn t = {.settles = settles, .n = n, .claim = claim};
+    claiming c = {.list = NULL};
+    int s;
+
+    assert(!claim || (claim->n >= 1 && claim->n <= HW_CLAIM_MAX));
+    t.settled = ret_settled;
+    s = try_turn(store, &t, has_failure(settles, n), &c, reterr);
+    if (s == HOWDAH_END)
+        s = try_turn(store, &t, true, &c, reterr);
+    if (s >= 0 && ret_report)
+        *ret_report = t.report;
+    for (size_t i = 0; s >= 0 && i < c.n && fn(ctx, &c.list[i].job) == 0;)
+        i++;
+    drop_claimed(&c);
+    hw_free(c.list);
+    return s;
+}
+
+const hw_queue_ops hw_sqlite_queue_ops = {
+    .push = queue_push,
+    .turn = queue_turn,
+    .maintain = hw_sqlite_queue_maintain,
+    .queue_put = hw_sqlite_queue_put,
+    .queue_pause = hw_sqlite_queue_pause,
+    .queue_load = hw_sqlite_queue_load,
+    .queue_list = hw_sqlite_queue_list,
+    .queue_purge = hw_sqlite_queue_purge,
+    .job_load = hw_sqlite_job_load,
+    .job_cancel = hw_sqlite_job_cancel,
+    .job_retry = hw_sqlite_job_retry,
+    .log = hw_sqlite_queue_log,
+    .verify = hw_sqlite_queue_verify,
+    .bind = hw_sqlite_queue_bind,
+    .unbind = hw_sqlite_queue_unbind,
+    .bindings = hw_sqlite_queue_bindings,
+    .route = hw_sqlite_route,
+};

@@ -1,0 +1,415 @@
+/*
+ * queue_admin.c - what operators do to queues and jobs, and what has to be done from time to time.
+ *
+ *   I1  A job is counted once: whoever removes the last trace of it adds it to a number of its
+ *       queue (0003_queue.sql, I8).
+ *   I2  History is removed from its old end, and stops at the first row that is young enough: it
+ *       costs as much as there is to remove.  A job whose letter is open is passed by.
+ */
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/sqlite/sqlite.h"
+
+#define MAINTAIN_MAX 1000
+#define REASON_BYTES_MAX (1024 * 1024)
+#define BY_OPERATOR "operator"
+
+/* -1: HW_QUEUE_KEEP */
+#define PUT_SQL                                                                                    \
+    "UPDATE main.howdah_queues SET"                                                                \
+    " abandon_after_ms = iif(?2 = -1, abandon_after_ms, ?2),"                                      \
+    " max_attempts = iif(?3 = -1, max_attempts, ?3),"                                              \
+    " backoff_initial_ms = iif(?4 = -1, backoff_initial_ms, ?4),"                                  \
+    " backoff_max_ms = iif(?5 = -1, backoff_max_ms, ?5),"                                          \
+    " backoff_jitter = iif(?6 = -1, backoff_jitter, ?6),"                                          \
+    " concurrency = iif(?7 = -1, concurrency, ?7),"                                                \
+    " history_ms = iif(?8 = -1, history_ms, ?8),"                                                  \
+    " hold_key = iif(?9 = -1, hold_key, ?9) WHERE queue_id = ?1"
+#define PAUSE_SQL "UPDATE main.howdah_queues SET paused = ?2 WHERE queue_id = ?1"
+
+#define READY                                                                                      \
+    "main.howdah_jobs INDEXED BY howdah_jobs_ready WHERE queue_id = ?1"                            \
+    " AND token IS NULL AND aside = 0"
+#define ASIDE "main.howdah_jobs INDEXED BY howdah_jobs_aside WHERE queue_id = ?1 AND aside = 1"
+#define PURGE_DATA_SQL(which)                                                                      \
+    "DELETE FROM main.howdah_job_data WHERE id IN (SELECT id FROM " which ")"
+#define PURGE_SQL(which) "DELETE FROM " which
+#define PURGED_SQL "UPDATE main.howdah_queues SET purged = purged + ?2 WHERE queue_id = ?1"
+
+#define OLDEST_SQL                                                                                 \
+    "SELECT l.position, l.job_id, l.failed, l.finished_at FROM main.howdah_event_log l"            \
+    " INDEXED BY howdah_event_log_by_queue WHERE l.queue_id = ?1 AND l.position > ?2"              \
+    " AND NOT EXISTS (SELECT 1 FROM main.howdah_job_letters k WHERE k.job_id = l.job_id"           \
+    "  AND k.resolved_at IS NULL) ORDER BY l.position LIMIT 1"
+#define REMOVE_LOG_SQL "DELETE FROM main.howdah_event_log WHERE position = ?1"
+#define REMOVE_DATA_SQL "DELETE FROM main.howdah_job_data WHERE id = ?1"
+#define REMOVED_SQL                                                                                \
+    "UPDATE main.howdah_queues SET completed_removed = completed_removed + ?2,"                    \
+    " failed_removed = failed_removed + ?3 WHERE queue_id = ?1"
+
+#define OUTCOME_SQL "SELECT failed FROM main.howdah_event_log WHERE job_id = ?1"
+#define TWIN_SQL                                                                                   \
+    "SELECT j.id FROM main.howdah_job_data d JOIN main.howdah_jobs j ON j.queue_id = d.queue_id"   \
+    " AND j.dedup = d.dedup WHERE d.id = ?1"
+/* Aside until it is its turn: hw_sqlite_pass_key(). */
+#define REVIVE_SQL                                                                                 \
+    "INSERT INTO main.howdah_jobs (id, queue_id, priority, due_at, max_attempts, key, dedup,"      \
+    " aside, error) SELECT d.id, d.queue_id, d.priority, ?2, d.max_attempts, d.key, d.dedup,"      \
+    " d.key IS NOT NULL, l.error FROM main.howdah_job_data d"                                      \
+    " JOIN main.howdah_event_log l ON l.job_id = d.id WHERE d.id = ?1"
+#define FORGET_SQL "DELETE FROM main.howdah_event_log WHERE job_id = ?1"
+#define REDRIVEN_SQL                                                                               \
+    "UPDATE main.howdah_job_letters SET state = 'redriven', redrives = redrives + 1,"              \
+    " resolved_at = ?2, resolved_by = '" BY_OPERATOR "'"                                           \
+    " WHERE job_id = ?1 AND resolved_at IS NULL"
+#define DUE_NOW_SQL "UPDATE main.howdah_jobs SET due_at = min(due_at, ?2) WHERE id = ?1"
+
+#define LETTER_SQL                                                                                 \
+    "SELECT job_id FROM main.howdah_job_letters WHERE id = ?1 AND resolved_at IS NULL"
+#define DISCARD_SQL                                                                                \
+    "UPDATE main.howdah_job_letters SET state = 'discarded', reason = ?2, resolved_at = ?3,"       \
+    " resolved_by = '" BY_OPERATOR "' WHERE id = ?1"
+
+/* The first column of the only row; HOWDAH_END without one. */
+static int find_number(hw_sqlite *store, const char *sql, int64_t about, int64_t *ret_value,
+                       howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, sql, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, about);
+    s = hw_sqlite_step(store, stmt, "look at a job", reterr);
+    if (s == HOWDAH_OK)
+        *ret_value = sqlite3_column_int64(stmt, 0);
+    (void)sqlite3_finalize(stmt);
+    return s;
+}
+
+/* ------------------------------------------------------------------- queues */
+
+static int put_settings(hw_sqlite_jobs *jobs, const hw_queue_settings *settings,
+                        howdah_error *reterr)
+{
+    int64_t numbers[] = {jobs->queue.id,           settings->abandon_after_ms,
+                         settings->max_attempts,   settings->backoff_initial_ms,
+                         settings->backoff_max_ms, settings->backoff_jitter,
+                         settings->concurrency,    settings->history_ms,
+                         settings->hold_key};
+
+    jobs->readied = true; /* a limit may be higher now */
+    return hw_sqlite_once(jobs->store, PUT_SQL, numbers, 9, reterr);
+}
+
+int hw_sqlite_queue_put(hw_store *base, hw_str queue, const hw_queue_settings *settings,
+                        howdah_error *reterr)
+{
+    hw_sqlite_jobs jobs;
+    int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);
+
+    if (s < 0)
+        return s;
+    s = hw_sqlite_make_queue(&jobs, queue, reterr);
+    if (s >= 0)
+        s = put_settings(&jobs, settings, reterr);
+    return hw_sqlite_jobs_leave(&jobs, s, reterr);
+}
+
+/* NOT_FOUND without the queue. */
+static int need_queue(hw_sqlite_jobs *jobs, hw_str queue, howdah_error *reterr)
+{
+    int s = hw_sqlite_find_queue(jobs, queue, reterr);
+
+    return s == HOWDAH_END ? hw_sqlite_no_queue(queue, reterr) : s;
+}
+
+int hw_sqlite_queue_pause(hw_store *base, hw_str queue, bool paused, howdah_error *reterr)
+{
+    hw_sqlite_jobs jobs;
+    int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);
+
+    if (s < 0)
+        return s;
+    s = need_queue(&jobs, queue, reterr);
+    if (s >= 0)
+        s = hw_sqlite_once(jobs.store, PAUSE_SQL, (int64_t[]){jobs.queue.id, paused}, 2, reterr);
+    jobs.readied = !paused;
+    return hw_sqlite_jobs_leave(&jobs, s, reterr);
+}
+
+/* What remains of a key is leased, so nobody waits for its turn afterwards. */
+static int purge(hw_sqlite_jobs *jobs, int64_t *ret_n, howdah_error *reterr)
+{
+    static const char *const sqls[] = {PURGE_DATA_SQL(READY), PURGE_SQL(READY),
+                                       PURGE_DATA_SQL(ASIDE), PURGE_SQL(ASIDE)};
+    int64_t numbers[2] = {jobs->queue.id, 0};
+    int s = HOWDAH_OK;
+
+    for (int i = 0; s >= 0 && i < 4; i++) {
+        s = hw_sqlite_once(jobs->store, sqls[i], numbers, 1, reterr);
+        if (s >= 0 && i % 2 == 1)
+            numbers[1] += sqlite3_changes64(jobs->store->db);
+    }
+    *ret_n = numbers[1];
+    return s < 0 ? s : hw_sqlite_once(jobs->store, PURGED_SQL, numbers, 2, reterr);
+}
+
+int hw_sqlite_queue_purge(hw_store *base, hw_str queue, int64_t *ret_n, howdah_error *reterr)
+{
+    hw_sqlite_jobs jobs;
+    int64_t n = 0;
+    int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);
+
+    if (s < 0)
+        return s;
+    s = need_queue(&jobs, queue, reterr);
+    if (s >= 0)
+        s = purge(&jobs, &n, reterr);
+    s = hw_sqlite_jobs_leave(&jobs, s, reterr);
+    if (s >= 0 && ret_n)
+        *ret_n = n;
+    return s;
+}
+
+/* -------------------------------------------------------------- maintenance */
+
+typedef struct old_job {
+    int64_t position;
+    int64_t id;
+    bool failed;
+    int64_t finished_at_us;
+} old_job;
+
+/* The oldest of the history behind this position that may be removed; HOWDAH_END: none. */
+static int find_oldest(hw_sqlite_jobs *jobs, sqlite3_stmt *stmt, int64_t after, old_job *ret_job,
+                       howdah_error *reterr)
+{
+    int s;
+
+    (void)sqlite3_bind_int64(stmt, 1, jobs->queue.id);
+    (void)sqlite3_bind_int64(stmt, 2, after);
+    s = hw_sqlite_step(jobs->store, stmt, "look at history", reterr);
+    if (s != HOWDAH_OK)
+        return s;
+    *ret_job = (old_job){.position = sqlite3_column_int64(stmt, 0),
+                         .id = sqlite3_column_int64(stmt, 1),
+                         .failed = sqlite3_column_int(stmt, 2) != 0,
+                         .finished_at_us = sqlite3_column_int64(stmt, 3)};
+    (void)sqlite3_reset(stmt);
+    return HOWDAH_OK;
+}
+
+/* I1, I2. */
+static int remove_history(hw_sqlite_jobs *jobs, int64_t *ret_n, howdah_error *reterr)
+{
+    int64_t keep_us = jobs->queue.settings.history_ms;
+    int64_t removed[3] = {jobs->queue.id, 0, 0}; /* completed, failed */
+    sqlite3_stmt *stmt = NULL;
+    old_job job = {.position = 0};
+    int s;
+
+    *ret_n = 0;
+    if (keep_us == 0 || keep_us > jobs->now_us / 1000)
+        return HOWDAH_OK;
+    keep_us = jobs->now_us - keep_us * 1000;
+    s = hw_sqlite_prepare(jobs->store, OLDEST_SQL, &stmt, reterr);
+    while (s >= 0 && *ret_n < MAINTAIN_MAX) {
+        s = find_oldest(jobs, stmt, job.position, &job, reterr);
+        if (s != HOWDAH_OK || job.finished_at_us > keep_us)
+            break;
+        s = hw_sqlite_once(jobs->store, REMOVE_LOG_SQL, &job.position, 1, reterr);
+        if (s >= 0)
+            s = hw_sqlite_once(jobs->store, REMOVE_DATA_SQL, &job.id, 1, reterr);
+        removed[job.failed ? 2 : 1]++;
+        (*ret_n)++;
+    }
+    (void)sqlite3_finalize(stmt);
+    if (s >= 0 && *ret_n > 0)
+        s = hw_sqlite_once(jobs->store, REMOVED_SQL, removed, 3, reterr);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_sqlite_queue_maintain(hw_store *base, hw_str queue, bool *ret_more, howdah_error *reterr)
+{
+    hw_sqlite_jobs jobs;
+    int64_t given_back = 0;
+    int64_t removed = 0;
+    int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);
+
+    if (s < 0)
+        return s;
+    s = hw_sqlite_find_queue(&jobs, queue, reterr);
+    if (s == HOWDAH_OK) {
+        s = hw_sqlite_give_back(&jobs, MAINTAIN_MAX, &given_back, reterr);
+        if (s >= 0)
+            s = remove_history(&jobs, &removed, reterr);
+    }
+    s = hw_sqlite_jobs_leave(&jobs, s, reterr);
+    if (s >= 0)
+        *ret_more = given_back == MAINTAIN_MAX || removed == MAINTAIN_MAX;
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* --------------------------------------------------------------------- jobs */
+
+static int no_job(int64_t id, howdah_error *reterr)
+{
+    return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no job %" PRId64, id);
+}
+
+static int is_leased(int64_t id, howdah_error *reterr)
+{
+    return hw_fail(reterr, HOWDAH_CONFLICT, "job %" PRId64 " is in a worker's hands", id);
+}
+
+/* Why a job that is not live cannot be cancelled. */
+static int refuse_cancel(hw_sqlite *store, int64_t id, howdah_error *reterr)
+{
+    int64_t failed = 0;
+    int s = find_number(store, OUTCOME_SQL, id, &failed, reterr);
+
+    if (s == HOWDAH_END)
+        return no_job(id, reterr);
+    return s < 0 ? s
+                 : hw_fail(reterr, HOWDAH_CONFLICT, "job %" PRId64 " is over: it has %s", id,
+                           failed ? "failed" : "completed");
+}
+
+static int cancel(hw_sqlite_jobs *jobs, int64_t id, hw_str error, howdah_error *reterr)
+{
+    hw_sqlite_live live = {.id = 0};
+    int s = hw_sqlite_look_at_job(jobs, id, &live, reterr);
+
+    if (s == HOWDAH_END)
+        return refuse_cancel(jobs->store, id, reterr);
+    if (s >= 0 && live.token > 0)
+        return is_leased(id, reterr);
+    if (s >= 0)
+        s = hw_sqlite_load_queue(jobs, live.queue_id, reterr);
+    return s < 0 ? s : hw_sqlite_cancel_live(jobs, &live, error, reterr);
+}
+
+int hw_sqlite_job_cancel(hw_store *base, int64_t id, hw_str reason, howdah_error *reterr)
+{
+    hw_buf error = HW_BUF_INIT(REASON_BYTES_MAX);
+    hw_sqlite_jobs jobs;
+    int s;
+
+    hw_buf_puts(&error, reason.s ? "cancelled: " : "cancelled");
+    if (reason.s)
+        hw_buf_put(&error, reason.s, reason.len);
+    s = hw_buf_check(&error, reterr);
+    if (s >= 0)
+        s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);
+    if (s >= 0) {
+        s = cancel(&jobs, id, (hw_str){hw_buf_str(&error), error.len}, reterr);
+        s = hw_sqlite_jobs_leave(&jobs, s, reterr);
+    }
+    hw_buf_done(&error);
+    return s;
+}
+
+/* CONFLICT unless it has failed, and nobody has taken its dedup key meanwhile. */
+static int check_revival(hw_sqlite *store, int64_t id, howdah_error *reterr)
+{
+    int64_t number = 0;
+    int s = find_number(store, OUTCOME_SQL, id, &number, reterr);
+
+    if (s != HOWDAH_OK)
+        return s;
+    if (!number)
+        return hw_fail(reterr, HOWDAH_CONFLICT, "job %" PRId64 " has completed", id);
+    s = find_number(store, TWIN_SQL, id, &number, reterr);
+    if (s == HOWDAH_OK)
+        return hw_fail(reterr, HOWDAH_CONFLICT,
+                       "job %" PRId64 " cannot be tried again: job %" PRId64 " has its dedup key",
+                       id, number);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* A FAILED job is ready again; HOWDAH_END when it is not in the history. */
+static int revive(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
+{
+    static const char *const sqls[] = {REVIVE_SQL, FORGET_SQL, REDRIVEN_SQL};
+    int64_t numbers[] = {id, jobs->now_us};
+    hw_sqlite_live live = {.id = 0};
+    int s = check_revival(jobs->store, id, reterr);
+
+    if (s != HOWDAH_OK)
+        return s;
+    for (int i = 0; s >= 0 && i < 3; i++)
+        s = hw_sqlite_once(jobs->store, sqls[i], numbers, i == 1 ? 1 : 2, reterr);
+    if (s >= 0)
+        s = hw_sqlite_end_hold(jobs, id, reterr);
+    if (s >= 0)
+        s = hw_sqlite_look_at_job(jobs, id, &live, reterr);
+    if (s >= 0)
+        s = hw_sqlite_load_queue(jobs, live.queue_id, reterr);
+    if (s >= 0 && live.keyed)
+        s = hw_sqlite_pass_key(jobs, live.queue_id, (hw_str){hw_buf_str(&jobs->key), jobs->key.len},
+                               reterr);
+    jobs->readied = true;
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+static int retry(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
+{
+    hw_sqlite_live live = {.id = 0};
+    int s = hw_sqlite_look_at_job(jobs, id, &live, reterr);
+
+    if (s == HOWDAH_END) {
+        s = revive(jobs, id, reterr);
+        return s == HOWDAH_END ? no_job(id, reterr) : s;
+    }
+    if (s >= 0 && live.token > 0)
+        return is_leased(id, reterr);
+    if (s >= 0)
+        s = hw_sqlite_load_queue(jobs, live.queue_id, reterr);
+    jobs->readied = true;
+    return s < 0
+               ? s
+               : hw_sqlite_once(jobs->store, DUE_NOW_SQL, (int64_t[]){id, jobs->now_us}, 2, reterr);
+}
+
+int hw_sqlite_job_retry(hw_store *base, int64_t id, howdah_error *reterr)
+{
+    hw_sqlite_jobs jobs;
+    int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);
+
+    return s < 0 ? s : hw_sqlite_jobs_leave(&jobs, retry(&jobs, id, reterr), reterr);
+}
+
+/* ------------------------------------------------------------------ letters */
+
+static int discard(hw_sqlite_jobs *jobs, int64_t letter_id, int64_t job_id, hw_str reason,
+                   howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(jobs->store, DISCARD_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, letter_id);
+    hw_sqlite_bind_str(stmt, 2, reason);
+    (void)sqlite3_bind_int64(stmt, 3, jobs->now_us);
+    s = hw_sqlite_finish(jobs->store, stmt, "discard a dead letter", reterr);
+    return s < 0 ? s : hw_sqlite_end_hold(jobs, job_id, reterr);
+}
+
+int hw_sqlite_mark_job_letter(hw_sqlite *store, int64_t id, hw_letter_state state, hw_str reason,
+                              howdah_error *reterr)
+{
+    hw_sqlite_jobs jobs = {
+        .store = store, .now_us = hw_clock_wall_us(), .key = HW_BUF_INIT(HW_SQLITE_KEY_MAX)};
+    int64_t job_id = 0;
+    int s = find_number(store, LETTER_SQL, id, &job_id, reterr);
+
+    if (s == HOWDAH_OK)
+        s = state == HW_LETTER_DISCARDED ? discard(&jobs, id, job_id, reason, reterr)
+                                         : revive(&jobs, job_id, reterr);
+    hw_buf_done(&jobs.key);
+    return s;
+}

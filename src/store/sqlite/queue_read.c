@@ -1,0 +1,224 @@
+/*
+ * queue_read.c - queues, jobs and history for those who look.
+ *
+ *   I1  One statement is one moment: the counts of a queue add up, and a job that moves meanwhile
+ *       is found in one of its places.
+ */
+#include <assert.h>
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/sqlite/sqlite.h"
+
+#define READY "main.howdah_jobs INDEXED BY howdah_jobs_ready"
+#define OF_QUEUE " WHERE queue_id = q.queue_id AND "
+#define FAILURES                                                                                   \
+    "(SELECT count(*) FROM main.howdah_event_log INDEXED BY howdah_event_log_by_failure" OF_QUEUE  \
+    "failed = 1)"
+
+/* ?1 now, ?2 the name */
+#define ROW_COLUMNS                                                                                \
+    "SELECT q.name, q.paused, q.abandon_after_ms, q.max_attempts, q.backoff_initial_ms,"           \
+    " q.backoff_max_ms, q.backoff_jitter, q.concurrency, q.history_ms, q.hold_key, q.created_at,"  \
+    " (SELECT count(*) FROM " READY OF_QUEUE "token IS NULL AND aside = 0 AND due_at <= ?1),"      \
+    " (SELECT count(*) FROM main.howdah_jobs INDEXED BY howdah_jobs_leased" OF_QUEUE               \
+    "  token IS NOT NULL),"                                                                        \
+    " (SELECT count(*) FROM " READY OF_QUEUE "token IS NULL AND aside = 0 AND due_at > ?1)"        \
+    " + (SELECT count(*) FROM main.howdah_jobs INDEXED BY howdah_jobs_aside" OF_QUEUE              \
+    "aside = 1),"                                                                                  \
+    " q.completed_removed - " FAILURES " + (SELECT count(*) FROM main.howdah_event_log"            \
+    "  INDEXED BY howdah_event_log_by_queue WHERE queue_id = q.queue_id),"                         \
+    " q.failed_removed + " FAILURES ", q.purged,"                                                  \
+    " (SELECT ?1 - min(due_at) FROM " READY OF_QUEUE "token IS NULL AND aside = 0"                 \
+    "  AND due_at <= ?1),"                                                                         \
+    " (SELECT count(*) FROM main.howdah_job_letters INDEXED BY howdah_job_letters_open" OF_QUEUE   \
+    "  resolved_at IS NULL)"                                                                       \
+    " FROM main.howdah_queues q"
+#define ROW_SQL ROW_COLUMNS " WHERE q.name = ?2"
+#define ROWS_SQL ROW_COLUMNS " ORDER BY q.name"
+
+#define HISTORY_COLUMNS(headers, data, bytes)                                                      \
+    " l.job_id, q.name, l.attempts, coalesce(nullif(d.max_attempts, 0), q.max_attempts), NULL,"    \
+    " l.started_at, l.worker, 0, NULL, NULL, l.error, l.position, l.finished_at, l.failed,"        \
+    " l.result," HW_SQLITE_DATA_COLUMNS(headers, data, bytes)
+#define BEHIND_LOG                                                                                 \
+    " CROSS JOIN main.howdah_job_data d ON d.id = l.job_id"                                        \
+    " CROSS JOIN main.howdah_queues q ON q.queue_id = l.queue_id" HW_SQLITE_JOIN_EVENT
+#define JOB_SQL                                                                                    \
+    "SELECT" HW_SQLITE_LIVE_COLUMNS(                                                               \
+        "q.name", "q.max_attempts") " FROM main.howdah_jobs j CROSS JOIN main.howdah_job_data d "  \
+                                    "ON d.id = j.id"                                               \
+                                    " CROSS JOIN main.howdah_queues q ON q.queue_id = "            \
+                                    "j.queue_id" HW_SQLITE_JOIN_EVENT " WHERE j.id = ?1"           \
+                                    " UNION ALL SELECT" HISTORY_COLUMNS(                           \
+                                        HW_SQLITE_OF_JOB("headers"), HW_SQLITE_OF_JOB("data"),     \
+                                        HW_SQLITE_OF_JOB(                                          \
+                                            "bytes")) " FROM main.howdah_event_log l" BEHIND_LOG   \
+                                                      " WHERE l.job_id = ?1"
+
+/* ?1 queue, ?2 behind this position, ?3 limit or -1, ?4 with the payload */
+#define LOG_SQL(index, status, behind, order)                                                      \
+    "SELECT" HISTORY_COLUMNS(                                                                      \
+        "iif(?4, " HW_SQLITE_OF_JOB("headers") ", NULL)",                                          \
+        "iif(?4, " HW_SQLITE_OF_JOB("data") ", NULL)",                                             \
+        "iif(?4, " HW_SQLITE_OF_JOB(                                                               \
+            "bytes") ", NULL)") " FROM main.howdah_event_log l INDEXED BY " index BEHIND_LOG       \
+                                " WHERE l.queue_id = ?1 AND l.position " behind " ?2" status       \
+                                " ORDER BY l.position " order " LIMIT ?3"
+#define LOG_SQLS(index, status)                                                                    \
+    {                                                                                              \
+        LOG_SQL(index, status, ">", "ASC"), LOG_SQL(index, status, "<", "DESC")                    \
+    }
+
+/* All, COMPLETED, FAILED; forward and backward. */
+static const char *const log_sqls[3][2] = {
+    LOG_SQLS("howdah_event_log_by_queue", ""),
+    LOG_SQLS("howdah_event_log_by_queue", " AND l.failed = 0"),
+    LOG_SQLS("howdah_event_log_by_failure", " AND l.failed = 1"),
+};
+
+/* ------------------------------------------------------------------- queues */
+
+static hw_queue_row take_row(sqlite3_stmt *stmt)
+{
+    return (hw_queue_row){.name = hw_sqlite_borrow(stmt, 0),
+                          .paused = sqlite3_column_int(stmt, 1) != 0,
+                          .settings = {.abandon_after_ms = sqlite3_column_int64(stmt, 2),
+                                       .max_attempts = sqlite3_column_int64(stmt, 3),
+                                       .backoff_initial_ms = sqlite3_column_int64(stmt, 4),
+                                       .backoff_max_ms = sqlite3_column_int64(stmt, 5),
+                                       .backoff_jitter = sqlite3_column_int64(stmt, 6),
+                                       .concurrency = sqlite3_column_int64(stmt, 7),
+                                       .history_ms = sqlite3_column_int64(stmt, 8),
+                                       .hold_key = sqlite3_column_int64(stmt, 9)},
+                          .created_at_us = sqlite3_column_int64(stmt, 10),
+                          .pending = sqlite3_column_int64(stmt, 11),
+                          .processing = sqlite3_column_int64(stmt, 12),
+                          .scheduled = sqlite3_column_int64(stmt, 13),
+                          .completed = sqlite3_column_int64(stmt, 14),
+                          .failed = sqlite3_column_int64(stmt, 15),
+                          .purged = sqlite3_column_int64(stmt, 16),
+                          .oldest_age_ms = sqlite3_column_type(stmt, 17) == SQLITE_NULL
+                                               ? -1
+                                               : sqlite3_column_int64(stmt, 17) / 1000,
+                          .dead_letters = sqlite3_column_int64(stmt, 18)};
+}
+
+/* name absent: all of them. */
+static int walk_queues(hw_sqlite *store, hw_str name, hw_queue_row_fn fn, void *ctx, size_t *ret_n,
+                       howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    bool stop = false;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    *ret_n = 0;
+    if (s >= 0)
+        s = hw_sqlite_prepare(store, name.s ? ROW_SQL : ROWS_SQL, &stmt, reterr);
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, hw_clock_wall_us());
+    if (name.s)
+        hw_sqlite_bind_str(stmt, 2, name);
+    while (!stop && (s = hw_sqlite_step(store, stmt, "read queues", reterr)) == HOWDAH_OK) {
+        hw_queue_row row = take_row(stmt);
+
+        (*ret_n)++;
+        if (!row.name.s)
+            s = hw_fail_no_memory(reterr);
+        stop = s < 0 || fn(ctx, &row) != 0;
+    }
+    (void)sqlite3_finalize(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_sqlite_queue_load(hw_store *base, hw_str queue, hw_queue_row_fn fn, void *ctx,
+                         howdah_error *reterr)
+{
+    size_t n = 0;
+    int s = walk_queues((hw_sqlite *)base, queue, fn, ctx, &n, reterr);
+
+    return s >= 0 && n == 0 ? hw_sqlite_no_queue(queue, reterr) : s;
+}
+
+int hw_sqlite_queue_list(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
+{
+    size_t n = 0;
+
+    return walk_queues((hw_sqlite *)base, HW_STR_NULL, fn, ctx, &n, reterr);
+}
+
+/* --------------------------------------------------------------------- jobs */
+
+/* Calls fn for each row of the statement; ret_n says for how many.  Finalizes it. */
+static int walk_jobs(hw_sqlite *store, sqlite3_stmt *stmt, hw_job_fn fn, void *ctx, size_t *ret_n,
+                     howdah_error *reterr)
+{
+    int64_t now_us = hw_clock_wall_us();
+    bool stop = false;
+    int s = HOWDAH_OK;
+
+    *ret_n = 0;
+    while (!stop && (s = hw_sqlite_step(store, stmt, "read jobs", reterr)) == HOWDAH_OK) {
+        char *texts = NULL;
+        size_t bytes = 0;
+        hw_job job;
+
+        s = hw_sqlite_take_job(store, stmt, now_us, &job, &texts, &bytes, reterr);
+        stop = s < 0 || fn(ctx, &job) != 0;
+        hw_free(texts);
+        (*ret_n)++;
+    }
+    (void)sqlite3_finalize(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_sqlite_job_load(hw_store *base, int64_t id, hw_job_fn fn, void *ctx, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    sqlite3_stmt *stmt = NULL;
+    size_t n = 0;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_prepare(store, JOB_SQL, &stmt, reterr);
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, id);
+    s = walk_jobs(store, stmt, fn, ctx, &n, reterr);
+    return s >= 0 && n == 0 ? hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no job %" PRId64, id) : s;
+}
+
+static const char *log_sql(const hw_log_query *query)
+{
+    assert(query->status == -1 || query->status == HW_JOB_COMPLETED ||
+           query->status == HW_JOB_FAILED);
+    return log_sqls[query->status == -1                 ? 0
+                    : query->status == HW_JOB_COMPLETED ? 1
+                                                        : 2][query->backward ? 1 : 0];
+}
+
+int hw_sqlite_queue_log(hw_store *base, const hw_log_query *query, hw_job_fn fn, void *ctx,
+                        howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    hw_sqlite_jobs jobs = {.store = store};
+    sqlite3_stmt *stmt = NULL;
+    size_t n = 0;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_find_queue(&jobs, query->queue, reterr);
+    if (s != HOWDAH_OK)
+        return s < 0 ? s : HOWDAH_OK;
+    s = hw_sqlite_prepare(store, log_sql(query), &stmt, reterr);
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, jobs.queue.id);
+    (void)sqlite3_bind_int64(stmt, 2,
+                             query->backward && query->after == 0 ? INT64_MAX : query->after);
+    (void)sqlite3_bind_int64(stmt, 3, query->limit > 0 ? query->limit : -1);
+    (void)sqlite3_bind_int(stmt, 4, query->payload);
+    return walk_jobs(store, stmt, fn, ctx, &n, reterr);
+}

@@ -1,0 +1,388 @@
+#!/usr/bin/env python3
+"""The work queue in SQL: push, claim, settle, keys, and plans that never depend on luck."""
+import re
+import sys
+
+from bus import Bus, psql, run
+
+bus = Bus("queue")
+serial = 0
+
+
+def fresh():
+    """The name of a queue that no other test has."""
+    global serial
+    serial += 1
+    return "q%d" % serial
+
+
+def counts(queue):
+    return bus.sql("SELECT pending, processing, scheduled, completed, failed, purged FROM {}.queue_states('%s')"
+                   % queue)[0]
+
+
+def claim(queue, n=1, more=""):
+    return bus.sql("SELECT id, token, attempts, data FROM {}.claim('%s', %d%s)" % (queue, n, more))
+
+
+# ---- push
+
+
+def a_push_returns_ascending_ids_and_makes_the_queue():
+    q = fresh()
+    first, second = (int(bus.one("SELECT {}.push('%s', '{\"n\":%d}')" % (q, n))) for n in (1, 2))
+    assert second > first
+    assert counts(q) == ("2", "0", "0", "0", "0", "0")
+
+
+def a_push_that_is_rolled_back_never_was():
+    q = fresh()
+    bus.sql("BEGIN; SELECT {}.push('%s'); ROLLBACK" % q)
+    assert bus.sql("SELECT 1 FROM {}.queue_states('%s')" % q) == []
+
+
+def a_delay_and_a_time_schedule_a_job_and_a_time_past_does_not():
+    q = fresh()
+    bus.sql("SELECT {}.push('%s', delay => '1 hour'), {}.push('%s', run_at => now() + interval '1 day'),"
+            " {}.push('%s', run_at => '2020-01-01Z')" % (q, q, q))
+    assert counts(q) == ("1", "0", "2", "0", "0", "0")
+
+
+def a_batch_keeps_its_order():
+    q = fresh()
+    ids = bus.column("SELECT {}.push_batch('%s', ARRAY['1','2','3']::json[])" % q)
+    assert [(row[0], row[3]) for row in claim(q, 3)] == list(zip(ids, "123"))
+
+
+def a_live_dedup_key_gives_the_first_id_and_an_ended_one_does_not():
+    q = fresh()
+    push = "SELECT {}.push('%s', dedup => 'd')" % q
+    first = bus.one(push)
+    assert bus.one(push) == first
+    (row,) = claim(q)
+    assert bus.one(push) == first
+    assert bus.one("SELECT {}.complete(%s, %s)" % row[:2]) == "t"
+    assert bus.one(push) != first
+    assert counts(q) == ("1", "0", "0", "1", "0", "0")
+
+
+def twins_in_one_batch_are_one_job():
+    q = fresh()
+    rows = bus.sql("SELECT * FROM {}.push_arrays('%s', ARRAY['1','2','3']::json[], NULL, NULL, NULL, NULL, NULL,"
+                   " NULL, NULL, NULL, ARRAY['d', 'e', 'd'], NULL, NULL)" % q)
+    assert [row[1] for row in rows] == ["f", "f", "t"] and rows[2][0] == rows[0][0], rows
+    assert counts(q)[0] == "2"
+
+
+def bad_input_names_field_rule_and_length_and_stores_nothing():
+    q = fresh()
+    bus.refuses_all(
+        ("SELECT {}.push('')", "UH006", "queue: must be 1 to 255 bytes, got 0"),
+        ("SELECT {}.push(repeat('x', 256))", "UH006", "queue: must be 1 to 255 bytes, got 256"),
+        ("SELECT {}.push('%s', priority => 40000)" % q, "UH006", "priority: must be -32768 to 32767"),
+        ("SELECT {}.push('%s', max_attempts => -1)" % q, "UH006",
+         "max_attempts: must be 1 to 32767, or 0 for that of the queue"),
+        ("SELECT {}.push('%s', delay => '-1 second')" % q, "UH006", "delay: must be 0 to 3650 days"),
+        ("SELECT {}.push('%s', run_at => 'infinity')" % q, "UH006", "run_at: must be within the years 1 to 9999"),
+        ("SELECT {}.push('%s', key => '')" % q, "UH006", "key: must be 1 to 255 bytes, got 0"),
+        ("SELECT {}.push('%s', dedup => repeat('d', 256))" % q, "UH006", "dedup: must be 1 to 255 bytes, got 256"),
+        ("SELECT {}.push('%s', data => NULL)" % q, "UH006", "data: must be JSON, or bytes with a content type"),
+        ("SELECT {}.push('%s', headers => '[]')" % q, "UH006",
+         "headers: must be a JSON object of strings, got 2 bytes"),
+        ("SELECT {}.push_batch('%s', ARRAY['1', '\"\\u0000\"']::json[])" % q, "UH006",
+         "job 2: data: not valid JSON, 8 bytes: a NUL .* in a string"),
+        ("SELECT * FROM {}.claim('%s', 0)" % q, "UH006", "n: must be 1 to 10000"),
+        ("SELECT * FROM {}.claim('%s', 1, lease => '0')" % q, "UH006", "lease: must be longer than nothing"),
+        ("SELECT {}.queue_set('%s', max_attempts => 0)" % q, "UH006", "max_attempts: must be 1 to 32767"))
+    assert bus.sql("SELECT 1 FROM {}.queue_states('%s')" % q) == []
+
+
+# ---- claim and settle
+
+
+def a_claim_goes_by_priority_due_time_and_id():
+    q = fresh()
+    ids = bus.sql("SELECT " + ", ".join("{}.push('%s', priority => %d, run_at => now() + interval '%d ms')" % (q, p, due)
+                                        for p, due in ((5, 50), (-5, 90), (0, 70), (-5, 60), (0, 60), (0, 60))))[0]
+    bus.sql("SELECT pg_sleep(0.1)")
+    assert [row[0] for row in claim(q, 10)] == [ids[n] for n in (3, 1, 4, 5, 2, 0)]
+
+
+def a_stale_token_changes_nothing_and_says_so():
+    q = fresh()
+    bus.sql("SELECT {}.push('%s')" % q)
+    (job, token, _, _), = claim(q)
+    other = int(token) + 1
+    for call in ("complete(%s, %d)", "fail(%s, %d)", "retry(%s, %d)", "release(%s, %d)", "extend(%s, %d)"):
+        assert bus.one("SELECT {}." + call % (job, other)) == "f", call
+    assert counts(q) == ("0", "1", "0", "0", "0", "0")
+    assert bus.one("SELECT {}.complete(%s, %s)" % (job, token)) == "t"
+    assert bus.one("SELECT {}.complete(%s, %s)" % (job, token)) == "f"
+    assert counts(q) == ("0", "0", "0", "1", "0", "0")
+
+
+def complete_is_part_of_the_transaction_it_is_called_in():
+    q = fresh()
+    bus.sql("SELECT {}.push('%s'); CREATE TABLE IF NOT EXISTS effects (n integer)" % q)
+    (job, token, _, _), = claim(q)
+    bus.sql("BEGIN; INSERT INTO effects VALUES (1); SELECT {}.complete(%s, %s); ROLLBACK" % (job, token))
+    assert counts(q) == ("0", "1", "0", "0", "0", "0")
+    bus.sql("BEGIN; INSERT INTO effects VALUES (2); SELECT {}.complete(%s, %s); COMMIT" % (job, token))
+    assert counts(q) == ("0", "0", "0", "1", "0", "0")
+    assert bus.column("SELECT n FROM effects") == ["2"]
+
+
+def a_batch_is_settled_job_by_job():
+    q = fresh()
+    bus.sql("SELECT {}.queue_set('%s', backoff_initial_ms => 3600000);"
+            " SELECT {}.push_batch('%s', ARRAY['0','1','2','3','4','5']::json[])" % (q, q))
+    rows = claim(q, 6)
+    ids, token = [row[0] for row in rows], rows[0][1]
+    given = bus.one("SELECT {}.settle_jobs(ARRAY[%s, 0, %s], array_fill(%s::bigint, ARRAY[8]),"
+                    " ARRAY[0,1,2,3,4,0,0,0], ARRAY['r','e','again',NULL,NULL,NULL,NULL,NULL],"
+                    " ARRAY[0,0,-1,0,60000,0,0,0])" % (", ".join(ids), ids[0], token))
+    assert given == "{1,1,1,1,1,1,0,0}", given
+    states = [bus.sql("SELECT state, attempts, error, result FROM {}.job_states(%s)" % i)[0] for i in ids]
+    assert states == [("completed", "1", None, "r"), ("failed", "1", "e", None), ("scheduled", "1", "again", None),
+                      ("pending", "0", None, None), ("processing", "1", None, None), ("completed", "1", None, None)]
+    assert counts(q) == ("1", "1", "1", "2", "1", "0")
+
+
+def a_retry_without_an_attempt_left_is_a_failure_with_a_dead_letter():
+    q = fresh()
+    bus.sql("SELECT {}.push('%s', max_attempts => 2)" % q)
+    for attempt in ("1", "2"):
+        (job, token, tries, _), = claim(q)
+        assert tries == attempt
+        assert bus.one("SELECT {}.settle_jobs(ARRAY[%s], ARRAY[%s], ARRAY[2], ARRAY['no'], ARRAY[0])"
+                       % (job, token)) == ("{1}" if attempt == "1" else "{2}")
+    assert counts(q) == ("0", "0", "0", "0", "1", "0")
+    assert bus.sql("SELECT attempts, error, state FROM {}.job_letters WHERE job_id = %s" % job) == [
+        ("2", "no", "dead")]
+
+
+def an_abandoned_job_is_claimed_again_and_counted_and_refreshed():
+    q = fresh()
+    bus.sql("SELECT {}.push('%s')" % q)
+    (job, token, _, _), = claim(q, 1, ", lease => '500 ms'")
+    started = "SELECT extract(epoch FROM started_at) FROM {}.leases WHERE %s = ANY (ids)" % job
+    before = float(bus.one(started))
+    assert claim(q) == []
+    bus.sql("SELECT pg_sleep(0.6)")
+    (again, other, attempts, _), = claim(q)
+    assert (again, attempts) == (job, "2") and int(other) > int(token)
+    assert float(bus.one(started)) > before
+    assert bus.one("SELECT {}.complete(%s, %s)" % (job, token)) == "f"
+    assert bus.one("SELECT {}.complete(%s, %s)" % (job, other)) == "t"
+
+
+def a_job_whose_workers_always_die_fails_without_another_run():
+    q = fresh()
+    bus.sql("SELECT {}.queue_set('%s', max_attempts => 3, abandon_after_ms => 1); SELECT {}.push('%s')" % (q, q))
+    for attempt in ("1", "2", "3"):
+        (job, _, tries, _), = claim(q)
+        assert tries == attempt
+        bus.sql("SELECT pg_sleep(0.005)")
+    assert claim(q) == []
+    assert counts(q) == ("0", "0", "0", "0", "1", "0")
+    assert bus.sql("SELECT failed, attempts, error FROM {}.event_log WHERE job_id = %s" % job) == [
+        ("t", "3", "abandoned: its worker did not answer for 1 ms (attempt 3 of 3)")]
+
+
+def suspects_are_claimed_alone():
+    q = fresh()
+    bus.sql("SELECT {}.push_batch('%s', ARRAY['1','2']::json[])" % q)
+    assert len(claim(q, 10, ", lease => '1 ms'")) == 2
+    bus.sql("SELECT pg_sleep(0.005); SELECT {}.push('%s', '3')" % q)
+    assert [[row[3] for row in claim(q, 10)] for _ in range(3)] == [["1"], ["2"], ["3"]]
+
+
+def a_lease_that_was_settled_in_part_is_given_back_beside_keys():
+    q = fresh()
+    bus.sql("SELECT {}.push('%s', key => 'k', delay => '1 hour'); SELECT {}.push_batch('%s', ARRAY['1','2','3']::json[])"
+            % (q, q))
+    jobs = claim(q, 3, ", lease => '1 ms'")
+    assert bus.one("SELECT {}.complete(ARRAY[%s], ARRAY[%s])" % jobs[0][:2]) == "{t}"
+    again = [claim(q, 3), claim(q, 3)]
+    assert [[row[0] for row in rows] for rows in again] == [[jobs[1][0]], [jobs[2][0]]]
+    assert counts(q) == ("0", "2", "1", "1", "0", "0")
+
+
+def poll_gives_one_job_or_no_row_and_finalize_ends_it():
+    q = fresh()
+    assert bus.sql("SELECT * FROM {}.poll('%s')" % q) == []
+    bus.sql("SELECT {}.publish('%s', '{\"a\":1}'), {}.publish('%s', '{\"a\":2}')" % (q, q))
+    for success, status in (("true", "f"), ("false", "t")):
+        # One session, as a program has it.
+        assert psql(bus.url, "SELECT id AS job FROM howdah.poll('%s') \\gset\n"
+                    "SELECT howdah.finalize(:job, %s), howdah.finalize(:job, true)" % (q, success)) == [("t", "f")]
+    assert bus.column("SELECT failed FROM {}.queue_history('%s')" % q) == ["f", "t"]
+
+
+def a_paused_queue_gives_nothing_and_a_limited_one_only_so_much():
+    q = fresh()
+    bus.sql("SELECT {}.push_batch('%s', ARRAY['1','2','3']::json[]); SELECT {}.queue_set('%s', paused => true)" % (q, q))
+    assert claim(q, 3) == []
+    bus.sql("SELECT {}.queue_set('%s', paused => false, concurrency => 2)" % q)
+    first = claim(q, 3)
+    assert [row[3] for row in first] == ["1", "2"] and claim(q, 3) == []
+    bus.sql("SELECT {}.complete(%s, %s)" % first[0][:2])
+    assert [row[3] for row in claim(q, 3)] == ["3"]
+
+
+# ---- keys
+
+
+def jobs_of_a_key_run_one_at_a_time_in_order_also_across_retries():
+    q = fresh()
+    for n in range(3):
+        bus.sql("SELECT {}.push('%s', '%d', key => 'k'), {}.push('%s', '1%d', key => 'other')" % (q, n, q, n))
+    ran = []
+    for _ in range(8):
+        for job, token, attempts, data in claim(q, 10):
+            ran.append(data)
+            if data == "0" and attempts == "1":
+                bus.sql("SELECT {}.retry(%s, %s, '0')" % (job, token))
+            else:
+                bus.sql("SELECT {}.complete(%s, %s)" % (job, token))
+    assert [n for n in ran if len(n) == 1] == ["0", "0", "1", "2"], ran
+    assert [n for n in ran if len(n) == 2] == ["10", "11", "12"], ran
+
+
+def a_failed_job_lets_its_key_go_or_holds_it_as_the_queue_says():
+    for hold in (False, True):
+        q = fresh()
+        bus.sql("SELECT {}.queue_set('%s', hold_key => %s); SELECT {}.push('%s', '1', key => 'k');"
+                " SELECT {}.push('%s', '2', key => 'k')" % (q, hold, q, q))
+        (job, token, _, _), = claim(q, 5)
+        bus.sql("SELECT {}.fail(%s, %s, 'no')" % (job, token))
+        assert [row[3] for row in claim(q, 5)] == ([] if hold else ["2"])
+        if hold:
+            assert bus.one("SELECT {}.job_retry(%s)" % job) == "ready"
+            (again, token, attempts, data), = claim(q, 5)
+            assert (again, attempts, data) == (job, "1", "1")
+            bus.sql("SELECT {}.complete(%s, %s)" % (again, token))
+            assert [row[3] for row in claim(q, 5)] == ["2"]
+            assert bus.column("SELECT state FROM {}.job_letters WHERE job_id = %s" % job) == ["redriven"]
+
+
+def a_cancelled_job_lets_the_next_of_its_key_go():
+    q = fresh()
+    one, two = (bus.one("SELECT {}.push('%s', '%d', key => 'k', delay => '%d seconds')" % (q, n, 60 * (2 - n)))
+                for n in (1, 2))
+    assert claim(q, 5) == []
+    assert bus.one("SELECT {}.job_cancel(%s, 'not wanted')" % one) == "cancelled"
+    assert [row[0] for row in claim(q, 5)] == [two]
+    assert bus.sql("SELECT failed, error FROM {}.event_log WHERE job_id = %s" % one) == [
+        ("t", "cancelled: not wanted")]
+    assert bus.one("SELECT {}.job_cancel(%s)" % two) == "processing"
+    assert bus.one("SELECT {}.job_cancel(0)") is None
+
+
+def a_hot_key_is_set_aside_once():
+    q = fresh()
+    bus.sql("SELECT {}.push('%s', to_json(n), key => 'hot') FROM generate_series(1, 500) AS n;"
+            " SELECT {}.push('%s', '0', key => 'cold')" % (q, q))
+    assert [row[3] for row in claim(q, 10)] == ["1", "0"]
+    assert bus.one("SELECT count(*) FROM {}.jobs AS j JOIN {}.queues AS q USING (queue_id)"
+                   " WHERE q.name = '%s' AND j.due_at = 'infinity'" % q) == "499"
+
+
+# ---- history and operators
+
+
+def every_job_is_counted_once_whatever_becomes_of_it():
+    q = fresh()
+    bus.sql("SELECT {}.push_batch('%s', (SELECT array_agg(to_json(n)) FROM generate_series(1, 20) AS n));"
+            " SELECT {}.push('%s', delay => '1 hour')" % (q, q))
+    rows = claim(q, 12)
+    for job, token, _, _ in rows[:4]:
+        bus.sql("SELECT {}.complete(%s, %s)" % (job, token))
+    for job, token, _, _ in rows[4:7]:
+        bus.sql("SELECT {}.fail(%s, %s)" % (job, token))
+    bus.sql("SELECT {}.job_retry(%s)" % rows[4][0])
+    assert counts(q) == ("9", "5", "1", "4", "2", "0")
+    assert bus.one("SELECT {}.queue_purge('%s')" % q) == "10"
+    assert counts(q) == ("0", "5", "0", "4", "2", "10")
+    bus.sql("SELECT {}.queue_set('%s', history_ms => 1); SELECT pg_sleep(0.01); SELECT {}.queue_tidy('%s')" % (q, q))
+    assert counts(q) == ("0", "5", "0", "4", "2", "10")
+    # Those with an open dead letter are kept.
+    assert bus.one("SELECT count(*) FROM {}.queue_history('%s')" % q) == "2"
+
+
+def the_history_is_read_by_position_both_ways():
+    q = fresh()
+    bus.sql("SELECT {}.push_batch('%s', ARRAY['1','2','3','4']::json[])" % q)
+    rows = claim(q, 4)
+    for job, token, _, data in reversed(rows):
+        bus.sql("SELECT {}.%s(%s, %s)" % ("fail" if data == "3" else "complete", job, token))
+    history = "SELECT data FROM {}.queue_history('%s'%s)"
+    assert bus.column(history % (q, "")) == ["4", "3", "2", "1"]
+    assert bus.column(history % (q, ", backward => true, limit_n => 2")) == ["1", "2"]
+    assert bus.column(history % (q, ", only_failed => true")) == ["3"]
+    second = bus.one("SELECT position FROM {}.queue_history('%s', limit_n => 1)" % q)
+    assert bus.column(history % (q, ", after => %s, limit_n => 2" % second)) == ["3", "2"]
+
+
+# ---- plans
+
+
+def plans_of_a_claim(queue):
+    """What the server planned inside of a claim, as text."""
+    return psql(bus.url, "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
+                " SET auto_explain.log_nested_statements = on; SET client_min_messages = log;"
+                " BEGIN; SELECT FROM howdah.claim_jobs('%s', 10, 'w', 0, true, '{0}', '{-infinity}', '{0}');"
+                " ROLLBACK" % queue, notices=True)
+
+
+def check_plans(queue):
+    text = plans_of_a_claim(queue)
+    assert "Seq Scan on jobs" not in text and "Seq Scan on job_data" not in text, text
+    assert "Bitmap" not in text, text
+    picking = [part for part in text.split("Query Text:") if "FOR UPDATE SKIP LOCKED" in part and "floor_dues" in part]
+    assert picking, text
+    for part in picking:
+        assert "Index Scan using jobs_claim_idx on jobs" in part, part
+        # The floor is where the scan starts, not what it throws away.
+        assert re.search(r"Index Cond: .*ROW\(j?\.?due_at, j?\.?id\) > ROW", part), part
+        # Only what was taken is put in order.
+        assert not re.search(r"->  Sort", part), part
+
+
+def a_claim_is_the_same_index_scan_on_an_empty_and_on_a_full_queue():
+    q = fresh()
+    bus.sql("SELECT {}.push('%s'); SELECT FROM {}.claim('%s')" % (q, q))
+    check_plans(q)
+    bus.sql("ANALYZE {}.jobs; ANALYZE {}.job_data; ANALYZE {}.leases")
+    check_plans(q)
+    bus.sql("INSERT INTO {}.job_data (id, queue_id, priority, max_attempts, data)"
+            " SELECT nextval('{}.jobs_id_seq'), (SELECT queue_id FROM {}.queues WHERE name = '%s'), 0, 0, '1'"
+            " FROM generate_series(1, 100000);"
+            " INSERT INTO {}.jobs (due_at, id, queue_id, priority) SELECT clock_timestamp(), p.id, p.queue_id, 0"
+            " FROM {}.job_data AS p JOIN {}.queues AS x USING (queue_id) WHERE x.name = '%s' AND p.data::text = '1'"
+            % (q, q))
+    check_plans(q)
+    bus.sql("ANALYZE {}.jobs; ANALYZE {}.job_data")
+    check_plans(q)
+    bus.sql("SELECT {}.push('%s', key => 'k')" % q)
+    check_plans(q)
+
+
+if __name__ == "__main__":
+    sys.exit(run([
+        a_push_returns_ascending_ids_and_makes_the_queue, a_push_that_is_rolled_back_never_was,
+        a_delay_and_a_time_schedule_a_job_and_a_time_past_does_not, a_batch_keeps_its_order,
+        a_live_dedup_key_gives_the_first_id_and_an_ended_one_does_not, twins_in_one_batch_are_one_job,
+        bad_input_names_field_rule_and_length_and_stores_nothing, a_claim_goes_by_priority_due_time_and_id,
+        a_stale_token_changes_nothing_and_says_so, complete_is_part_of_the_transaction_it_is_called_in,
+        a_batch_is_settled_job_by_job, a_retry_without_an_attempt_left_is_a_failure_with_a_dead_letter,
+        an_abandoned_job_is_claimed_again_and_counted_and_refreshed,
+        a_job_whose_workers_always_die_fails_without_another_run, suspects_are_claimed_alone,
+        a_lease_that_was_settled_in_part_is_given_back_beside_keys,
+        poll_gives_one_job_or_no_row_and_finalize_ends_it,
+        a_paused_queue_gives_nothing_and_a_limited_one_only_so_much,
+        jobs_of_a_key_run_one_at_a_time_in_order_also_across_retries,
+        a_failed_job_lets_its_key_go_or_holds_it_as_the_queue_says, a_cancelled_job_lets_the_next_of_its_key_go,
+        a_hot_key_is_set_aside_once, every_job_is_counted_once_whatever_becomes_of_it,
+        the_history_is_read_by_position_both_ways,
+        a_claim_is_the_same_index_scan_on_an_empty_and_on_a_full_queue]))
