@@ -39,34 +39,37 @@ AS $howdah$
     ORDER BY q.name
 $howdah$;
 
--- queue_outlook(queue text) -> one row, or none without the queue
+-- queue_outlook(queue text, look_at_leases boolean) -> one row, or none without the queue
 --
--- For a worker that found too little: whether the queue is paused, and how
--- long until the next job is due or the next lease may run out (NULL: nothing is known), and whether
--- one has.
+-- For a worker that found too little: whether the queue is paused; how long until the next job is
+-- due; if asked for, how long until the next lease may run out (NULL: nothing is known).
 -- Reads: queues, queue_levels, jobs, leases.
-CREATE OR REPLACE FUNCTION @schema@.queue_outlook(queue text)
-RETURNS TABLE (queue_id integer, paused boolean, next_ms bigint, expired boolean)
+CREATE OR REPLACE FUNCTION @schema@.queue_outlook(queue text, look_at_leases boolean DEFAULT true)
+RETURNS TABLE (queue_id integer, paused boolean, next_ms bigint, lease_ms bigint)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 SET enable_seqscan = off
 AS $howdah$
     SELECT q.queue_id, q.paused,
-           greatest(ceil(extract(epoch FROM least(v.due, l.until) - clock_timestamp()) * 1000), 0)::bigint,
-           coalesce(l.until < clock_timestamp(), false)
+           CASE WHEN v.due IS NOT NULL
+                THEN greatest(ceil(extract(epoch FROM v.due - clock_timestamp()) * 1000), 0)::bigint END,
+           CASE WHEN l.until IS NOT NULL
+                THEN greatest(ceil(extract(epoch FROM l.until - clock_timestamp()) * 1000), 0)::bigint END
     FROM @schema@.queues AS q
     CROSS JOIN LATERAL (
         SELECT min(n.due_at) AS due
         FROM @schema@.queue_levels AS x
         LEFT JOIN LATERAL (
+            -- A time that does not change: the search starts there, and not with the first job.
             SELECT j.due_at FROM @schema@.jobs AS j
-            WHERE j.queue_id = q.queue_id AND j.priority = x.priority AND j.due_at > clock_timestamp()
+            WHERE j.queue_id = q.queue_id AND j.priority = x.priority AND j.due_at > statement_timestamp()
               AND j.due_at < 'infinity'
             ORDER BY j.due_at, j.id LIMIT 1) AS n ON true
         WHERE x.queue_id = q.queue_id) AS v
     CROSS JOIN LATERAL (
-        SELECT min(x.until) AS until FROM @schema@.leases AS x WHERE x.queue_id = q.queue_id) AS l
+        SELECT min(x.until) AS until FROM @schema@.leases AS x
+        WHERE queue_outlook.look_at_leases AND x.queue_id = q.queue_id) AS l
     WHERE q.name = queue_outlook.queue
 $howdah$;
 
@@ -178,7 +181,8 @@ BEGIN
             RETURNING e.jobs, e.failed, e.first_id, e.last_id, e.ids
         ), data AS (
             DELETE FROM @schema@.job_data AS p
-            USING gone AS g, LATERAL unnest(@schema@.ids_of(g.first_id, g.last_id, g.ids)) AS u(id)
+            USING gone AS g,
+                LATERAL unnest(coalesce(g.ids, ARRAY(SELECT generate_series(g.first_id, g.last_id)))) AS u(id)
             WHERE p.id = u.id
         )
         SELECT coalesce(sum(g.jobs), 0), count(*) FILTER (WHERE g.failed), count(*) INTO n, bad, found_rows
@@ -251,7 +255,8 @@ SELECT h.position + u.n - 1 AS position, u.id AS job_id, h.started_at, h.finishe
        coalesce(h.attempts[u.n], 1::smallint) AS attempts, h.failed, h.worker, h.error, h.result,
        h.position AS batch
 FROM @schema@.history AS h
-CROSS JOIN LATERAL unnest(@schema@.ids_of(h.first_id, h.last_id, h.ids)) WITH ORDINALITY AS u(id, n);
+CROSS JOIN LATERAL unnest(coalesce(h.ids, ARRAY(SELECT generate_series(h.first_id, h.last_id))))
+    WITH ORDINALITY AS u(id, n);
 
 -- ended_jobs: the history with what it is about.
 CREATE OR REPLACE VIEW @schema@.ended_jobs AS
@@ -366,14 +371,15 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM pg_current_xact_id();
-    UPDATE @schema@.jobs AS j SET due_at = clock_timestamp()
-    WHERE j.queue_id = p.queue_id AND j.priority = p.priority AND j.id = p.id AND j.due_at > clock_timestamp();
+    DELETE FROM @schema@.history AS e WHERE e.last_id = p.id AND e.failed RETURNING e.* INTO gone;
     IF NOT FOUND THEN
-        DELETE FROM @schema@.history AS e WHERE e.last_id = p.id AND e.failed RETURNING e.* INTO gone;
+        UPDATE @schema@.jobs AS j SET due_at = clock_timestamp()
+        WHERE j.queue_id = p.queue_id AND j.priority = p.priority AND j.id = p.id AND j.due_at > clock_timestamp();
         IF NOT FOUND THEN
             RETURN coalesce((SELECT CASE s.state WHEN 'pending' THEN 'ready' ELSE s.state END
                              FROM @schema@.job_states(job_retry.id) AS s), 'processing');
         END IF;
+    ELSE
         IF p.dedup IS NOT NULL THEN
             INSERT INTO @schema@.dedups (queue_id, dedup, job_id) VALUES (p.queue_id, p.dedup, p.id)
             ON CONFLICT DO NOTHING;
