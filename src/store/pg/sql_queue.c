@@ -118,6 +118,7 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_QUEUE_OUTLOOK] = {"SELECT o.paused, o.next_ms, o.lease_ms, o.queue_id"
                              " FROM @schema@.queue_outlook($1, $2) AS o",
                              TYPES(outlook_types)},
+    [HW_PG_PUSH_HORIZON] = {"SELECT @schema@.push_horizon()", NULL, 0},
     [HW_PG_QUEUE_TIDY] = {"SELECT @schema@.queue_tidy($1)", TYPES(text_type)},
     [HW_PG_QUEUE_SET] = {"SELECT @schema@.queue_set($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
                          TYPES(set_types)},
