@@ -404,7 +404,8 @@ BEGIN
         UPDATE @schema@.jobs AS j SET due_at = clock_timestamp()
         WHERE j.queue_id = p.queue_id AND j.priority = p.priority AND j.id = p.id AND j.due_at > clock_timestamp();
         IF NOT FOUND THEN
-            RETURN coalesce((SELECT CASE s.state WHEN 'pending' THEN 'ready' ELSE s.state END
+            -- Scheduled: due, but behind another one of its key.
+            RETURN coalesce((SELECT CASE WHEN s.state IN ('pending', 'scheduled') THEN 'ready' ELSE s.state END
                              FROM @schema@.job_states(job_retry.id) AS s), 'processing');
         END IF;
     ELSE
