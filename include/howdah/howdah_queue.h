@@ -450,6 +450,13 @@ typedef struct howdah_queue_info {
 HOWDAH_API int howdah_queues_walk(howdah_bus *bus, const char *queue,
                                   int (*fn)(void *ctx, const howdah_queue_info *info), void *ctx,
                                   howdah_error *reterr);
+/*
+ * The same of all queues without counting their history, which may be long: completed and failed
+ * are HOWDAH_ABSENT.  For a look every few seconds.
+ */
+HOWDAH_API int howdah_queues_glance(howdah_bus *bus,
+                                    int (*fn)(void *ctx, const howdah_queue_info *info), void *ctx,
+                                    howdah_error *reterr);
 
 /* A job wherever it is, also in the history; free with howdah_job_free().  NOT_FOUND. */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_show(howdah_bus *bus, int64_t id, howdah_job **ret_job,

@@ -235,6 +235,17 @@ int howdah_queues_walk(howdah_bus *bus, const char *queue,
                  : hw_queue_ops_of(bus)->queue_list(bus->store, on_queue, &w, reterr);
 }
 
+int howdah_queues_glance(howdah_bus *bus, int (*fn)(void *ctx, const howdah_queue_info *info),
+                         void *ctx, howdah_error *reterr)
+{
+    queue_walk w = {fn, ctx};
+    int s = hw_queues_of(bus, "howdah_queues_glance", NULL, reterr);
+
+    if (s >= 0 && !fn)
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_queues_glance: fn is NULL");
+    return s < 0 ? s : hw_queue_ops_of(bus)->queue_glance(bus->store, on_queue, &w, reterr);
+}
+
 /* --------------------------------------------------------------------- jobs */
 
 static int check_id(howdah_bus *bus, int64_t id, const char *call, howdah_error *reterr)

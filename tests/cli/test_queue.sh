@@ -247,6 +247,30 @@ a_terminal_shows_tables_and_sentences() {
     has out "mail: 1 job removed"
 }
 
+status_tells_of_queues_without_counting_history() {
+    run 0 status
+    equals "$(_json 'd["queues"]')" "[]"
+    run 0 push mail '{"n":1}'
+    run 0 push mail '{"n":2}'
+    run 0 push mail --delay 1h
+    run 0 push keyed --key k
+    run 0 push keyed --key k
+    run 0 work mail --exec '[ "$HOWDAH_JOB_ID" != 1 ]' --until-empty --quiet
+    run 0 queue pause keyed
+    run 0 status
+    equals "$(_json '[(q["queue"], q["pending"], q["processing"], q["scheduled"], q["paused"], q["dead_letters"]) for q in d["queues"]]')" \
+        "[('keyed', 1, 0, 1, True, 0), ('mail', 0, 0, 1, False, 1)]"
+    equals "$(_json '[sorted(q) for q in d["queues"]][0]')" \
+        "['dead_letters', 'oldest_age_s', 'paused', 'pending', 'processing', 'queue', 'scheduled']"
+    equals "$(_json 'd["queues"][0]["oldest_age_s"] >= 0, d["queues"][1]["oldest_age_s"], d["dead_letters"], d["skips"]')" \
+        "(True, None, 1, 0)"
+    in_terminal 100 "NO_COLOR=1 '$HOWDAH' status"
+    grep -q '^dead_letters          1$' out || fail "no sum"
+    has out "queue  state   pending  processing  scheduled  dead"
+    grep -q '^keyed  paused        1           0          1     0  *[0-9.]* m\{0,1\}s$' out || fail "no row"
+    grep -q '^mail   open          0           0          1     1  *-$' out || fail "no row"
+}
+
 verify_says_that_all_is_well_and_what_is_not() {
     run 0 verify
     equals "$(lines out)" 2

@@ -57,6 +57,7 @@ WORKS = {
     "fail": "SELECT {}.fail(1, 1)", "retry": "SELECT {}.retry(1, 1)", "release": "SELECT {}.release(1, 1)",
     "extend": "SELECT {}.extend(1, 1)", "finalize": "SELECT {}.finalize(1, true)",
     "queue_outlook": "SELECT FROM {}.queue_outlook('q')", "queue_states": "SELECT FROM {}.queue_states()",
+    "queue_glance": "SELECT FROM {}.queue_glance()",
     "queue_tidy": "SELECT {}.queue_tidy('q')", "queue_findings": "SELECT FROM {}.queue_findings()", "queue_history": "SELECT FROM {}.queue_history('q')",
     "job_states": "SELECT FROM {}.job_states(1)", "queue_bindings": "SELECT FROM {}.queue_bindings()",
     "route_events": "SELECT {}.route_events('q', 'stream', '{1}')",
