@@ -79,12 +79,28 @@ static void duration_text(int64_t ms, char *out, size_t room)
         (void)snprintf(out, room, "%" PRId64 " h", ms / 3600000);
 }
 
-static void show_duration(cli_out *out, const char *name, int64_t ms, const char *zero)
+static void show_age(cli_out *out, const char *name, int64_t ms)
 {
     char text[32];
 
     duration_text(ms, text, sizeof text);
-    cli_show_text(out, name, hw_str_of(ms == 0 && zero ? zero : text));
+    cli_show_text(out, name, hw_str_of(text));
+}
+
+/* As "queue set" takes it, to the millisecond; zero: what 0 means. */
+static void show_setting(cli_out *out, const char *name, int64_t ms, const char *zero)
+{
+    static const struct {
+        int64_t ms;
+        const char *name;
+    } units[] = {{3600000, "h"}, {60000, "m"}, {1000, "s"}, {1, "ms"}};
+    char text[32];
+    size_t i = 0;
+
+    while (ms % units[i].ms != 0)
+        i++;
+    (void)snprintf(text, sizeof text, "%" PRId64 "%s", ms / units[i].ms, units[i].name);
+    cli_show_text(out, name, hw_str_of(ms == 0 ? zero : text));
 }
 
 void cli_queue_show(cli_context *cli, const howdah_queue_info *info)
@@ -103,15 +119,18 @@ void cli_queue_show(cli_context *cli, const howdah_queue_info *info)
         cli_show_number(out, "purged", info->purged);
     cli_show_number(out, "dead letters", info->dead_letters);
     if (info->oldest_age_ms >= 0)
-        show_duration(out, "oldest", info->oldest_age_ms, NULL);
+        show_age(out, "oldest", info->oldest_age_ms);
     cli_show_time(out, "created at", info->created_at_us);
-    show_duration(out, "abandon_after", s->abandon_after_ms, NULL);
+    show_setting(out, "abandon_after", s->abandon_after_ms, "0s");
     cli_show_number(out, "max_attempts", s->max_attempts);
-    show_duration(out, "backoff_initial", s->backoff_initial_ms, NULL);
-    show_duration(out, "backoff_max", s->backoff_max_ms, NULL);
+    show_setting(out, "backoff_initial", s->backoff_initial_ms, "0s");
+    show_setting(out, "backoff_max", s->backoff_max_ms, "0s");
     cli_show_number(out, "backoff_jitter", s->backoff_jitter);
-    cli_show_number(out, "concurrency", s->concurrency);
-    show_duration(out, "history", s->history_ms, "for ever");
+    if (s->concurrency > 0)
+        cli_show_number(out, "concurrency", s->concurrency);
+    else
+        cli_show_text(out, "concurrency", hw_str_of("0 (no limit)"));
+    show_setting(out, "history", s->history_ms, "0s (for ever)");
     cli_show_text(out, "hold_key", hw_str_of(s->hold_key ? "true" : "false"));
 }
 

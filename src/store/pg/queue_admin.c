@@ -114,6 +114,15 @@ static int job_load(hw_store *store, int64_t id, hw_job_fn fn, void *ctx, howdah
     return s;
 }
 
+/* word: the state that it is in instead. */
+static int refuse_change(int64_t id, hw_str word, howdah_error *reterr)
+{
+    if (hw_str_equal(word, hw_str_of("processing")))
+        return hw_fail(reterr, HOWDAH_CONFLICT, "job %lld is in a worker's hands", (long long)id);
+    return hw_fail(reterr, HOWDAH_CONFLICT, "job %lld is %s%s", (long long)id,
+                   hw_str_equal(word, hw_str_of("scheduled")) ? "" : "over: it has ", word.s);
+}
+
 /* Carries a change out that answers with one word: wanted, or why not. */
 static int change_job(hw_pg *pg, const hw_pg_call *call, int64_t id, const char *wanted,
                       howdah_error *reterr)
@@ -128,7 +137,7 @@ static int change_job(hw_pg *pg, const hw_pg_call *call, int64_t id, const char 
     if (!word.s)
         s = no_such_job(id, reterr);
     else if (!hw_str_equal(word, hw_str_of(wanted)))
-        s = hw_fail(reterr, HOWDAH_CONFLICT, "job %lld is %s", (long long)id, word.s);
+        s = refuse_change(id, word, reterr);
     PQclear(result);
     return s;
 }
@@ -213,8 +222,7 @@ static int job_log(hw_store *store, const hw_log_query *query, hw_job_fn fn, voi
 
 static int no_such_queue(hw_str queue, howdah_error *reterr)
 {
-    return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no queue of this name, %zu bytes",
-                   queue.len);
+    return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no queue %.*s", (int)queue.len, queue.s);
 }
 
 static void param_setting(hw_pg_call *call, int64_t value)
