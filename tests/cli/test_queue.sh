@@ -272,6 +272,7 @@ status_tells_of_queues_without_counting_history() {
     run 0 push mail --delay 1h
     run 0 push keyed --key k
     run 0 push keyed --key k
+    # shellcheck disable=SC2016
     run 0 work mail --exec '[ "$HOWDAH_JOB_ID" != 1 ]' --until-empty --quiet
     run 0 queue pause keyed
     run 0 status
