@@ -95,8 +95,9 @@ int howdah_queue_options_set(howdah_queue_options *options, const char *key, con
                              strlen(key), r->key);
     }
     if (!parse_value(r, value, &number) || number < r->min || number > r->max)
-        return hw_fail_field(reterr, HOWDAH_INVALID, r->key, "%zu bytes given, wanted %s",
-                             strlen(value), r->range);
+        return hw_fail_field(reterr, HOWDAH_INVALID, r->key, "%zu bytes given, wanted %s%s",
+                             strlen(value), r->range,
+                             r->kind == DURATION ? ", like 250ms, 5s, 2m or 1h" : "");
     memcpy((char *)options + r->offset, &number, sizeof number);
     return HOWDAH_OK;
 }

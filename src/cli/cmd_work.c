@@ -329,7 +329,8 @@ static int run_worker(site *w, howdah_error *reterr)
     howdah_worker_info_get(w->worker, &info);
     howdah_worker_free(w->worker);
     cli_live_clear(&w->live);
-    sum_up(w, &info);
+    if (s >= 0 || s == HOWDAH_INTERRUPTED || info.claimed > 0)
+        sum_up(w, &info);
     if (atomic_load(&w->broken)) {
         *reterr = w->err;
         return w->err.status;

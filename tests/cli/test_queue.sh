@@ -153,6 +153,8 @@ set_changes_a_queue_and_makes_one() {
     has err "the nearest is max_attempts"
     has err "howdah queue --help lists the settings"
     run 6 queue set mail max_attempts=0
+    run 6 queue set mail history=30d
+    has err "history: 3 bytes given, wanted 0ms (for ever) to 10 years, like 250ms, 5s, 2m or 1h"
     run 2 queue set mail max_attempts
     run 0 queue show mail
     equals "$(_json 'd["settings"]["max_attempts"]')" 9
