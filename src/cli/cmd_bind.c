@@ -74,7 +74,9 @@ static int get_position(const cli_args *args, const char *option, int64_t *ret_p
 {
     const char *text = cli_args_text(args, option);
 
-    if (text && strcmp(text, "beginning") == 0)
+    if (!text)
+        return HOWDAH_OK;
+    if (strcmp(text, "beginning") == 0)
         *ret_position = HOWDAH_FROM_START;
     else if (cli_position(args, option, ret_position, NULL) < 0)
         return hw_fail_field(reterr, HOWDAH_INVALID, option,
