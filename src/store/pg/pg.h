@@ -126,6 +126,7 @@ enum hw_pg_oid {
     X(QUEUE_TIDY)                                                                                  \
     X(QUEUE_SET)                                                                                   \
     X(QUEUE_STATES)                                                                                \
+    X(QUEUE_GLANCE)                                                                                \
     X(QUEUE_VERIFY)                                                                                \
     X(QUEUE_PURGE)                                                                                 \
     X(QUEUE_BIND)                                                                                  \
