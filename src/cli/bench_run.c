@@ -173,11 +173,12 @@ static int run_for(run *r, int64_t us, cli_progress *progress, double *ret_rate,
                    howdah_error *reterr)
 {
     int64_t until_us = hw_clock_mono_us() + us;
+    int64_t last_us = us / 2 < PINNED_LAST_US ? us / 2 : PINNED_LAST_US;
     bench_tally last = {.events = 0};
     int s = HOWDAH_OK;
 
     while (s >= 0 && hw_clock_mono_us() < until_us) {
-        bench_tally *tally = until_us - hw_clock_mono_us() < PINNED_LAST_US ? &last : NULL;
+        bench_tally *tally = until_us - hw_clock_mono_us() < last_us ? &last : NULL;
         bench_tally unused = {.events = 0};
         double figure;
 
@@ -191,13 +192,15 @@ static int run_for(run *r, int64_t us, cli_progress *progress, double *ret_rate,
 
 static int run_pinned(run *r, const bench_site *site, cli_progress *progress, howdah_error *reterr)
 {
+    int64_t us = r->plan->seconds * 1000000;
+    int64_t clean_us = us < 2 * PINNED_LAST_US ? us : 2 * PINNED_LAST_US;
     void *pin = NULL;
-    int s = run_for(r, 2 * PINNED_LAST_US, progress, &r->result->clean_rate, reterr);
+    int s = run_for(r, clean_us, progress, &r->result->clean_rate, reterr);
 
     if (s >= 0)
         s = site->backend->pin(site, &pin, reterr);
     if (s >= 0) {
-        s = run_for(r, r->plan->seconds * 1000000, progress, &r->result->pinned_rate, reterr);
+        s = run_for(r, us, progress, &r->result->pinned_rate, reterr);
         site->backend->unpin(pin);
     }
     return s;

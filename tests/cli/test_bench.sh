@@ -217,6 +217,36 @@ a_failure_leaves_nothing_behind() {
     _nothing_is_left
 }
 
+a_queue_is_pushed_and_drained() {
+    run 0 bench queue --seconds 1 --workers 2 --batch 10 --jobs 500
+    equals "$(field bench)" queue
+    equals "$(field clients)/$(field payload)/$(field jobs)/$(field batch)" 2/200/500/10
+    for name in events_per_s cpu_s_per_100k push_per_s push_to_handler_p50_ms push_to_handler_p99_ms; do
+        _positive $name
+    done
+    has_not out ceiling
+    _nothing_is_left
+}
+
+a_queue_is_measured_against_a_table_and_with_a_snapshot_held() {
+    if on_sqlite; then
+        run 2 bench queue --ceiling
+        has err "needs PostgreSQL"
+        run 2 bench queue --pin
+        has err "needs PostgreSQL"
+        return
+    fi
+    run 0 bench queue --ceiling --seconds 1 --jobs 100 --batch 1
+    _rates
+    _positive ceiling_push_per_s
+    run 0 bench queue --pin --seconds 1 --jobs 1000
+    equals "$(field pinned)/$(field workers)/$(field seconds)" true/1/1
+    for name in clean_per_s pinned_per_s ratio; do
+        _positive $name
+    done
+    _nothing_is_left
+}
+
 what_cannot_be_measured_is_refused() {
     run 2 bench
     run 2 bench nonsense
@@ -235,6 +265,11 @@ what_cannot_be_measured_is_refused() {
     run 2 bench deliver --subscriptions 2
     run 2 bench read --pattern-share 2
     run 2 bench append --subscriptions 2
+    run 2 bench append --workers 2
+    run 2 bench queue --clients 2
+    run 2 bench queue --ceiling --pin
+    run 6 bench queue --workers 0
+    run 6 bench queue --batch 10001
     run 6 bench latency --rate 0
     run 6 bench fanout --subscriptions 0
     run 6 bench deliver --events 10 --pattern-share 11
