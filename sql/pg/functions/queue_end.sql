@@ -46,7 +46,8 @@ $howdah$;
 -- end_jobs(jobs leased_job[]) -> void
 --
 -- Writes the history of jobs that are in no other place any more: COMPLETED (verdict 0) or FAILED,
--- these with a dead letter; gives their dedup keys and keys back.
+-- these with a dead letter; gives their dedup keys and keys back.  A letter that a job was tried
+-- again for is resolved when it completes.
 -- Reads: queues, job_data.  Writes: event_log, job_letters, dedups, key_holders, jobs.
 CREATE OR REPLACE FUNCTION @schema@.end_jobs(ended @schema@.leased_job[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -66,10 +67,16 @@ BEGIN
     SELECT r.id, r.queue_id, r.attempts, r.note FROM unnest(ended) AS r WHERE r.verdict <> 0
     ON CONFLICT (job_id) DO UPDATE
     SET attempts = l.attempts + excluded.attempts, error = excluded.error, failed_at = clock_timestamp(),
-        state = 'dead', resolved_at = NULL, resolved_by = NULL;
+        redrives = l.redrives + (l.state = 'redrive')::int, state = 'dead', reason = NULL, resolved_at = NULL,
+        resolved_by = NULL;
     IF EXISTS (SELECT FROM unnest(ended) AS r WHERE NOT r.plain) THEN
         DELETE FROM @schema@.dedups AS d USING unnest(ended) AS r, @schema@.job_data AS p
         WHERE NOT r.plain AND p.id = r.id AND d.queue_id = p.queue_id AND d.dedup = p.dedup AND d.job_id = p.id;
+        UPDATE @schema@.job_letters AS l
+        SET state = 'redriven', attempts = l.attempts + r.attempts, redrives = l.redrives + 1,
+            resolved_at = clock_timestamp(), resolved_by = r.worker
+        FROM unnest(ended) AS r
+        WHERE NOT r.plain AND r.verdict = 0 AND l.job_id = r.id AND l.state = 'redrive';
         FOR one IN SELECT r.queue_id, q.hold_key,
                           array_agg(r.key_hash) FILTER (WHERE NOT (q.hold_key AND r.verdict <> 0)) AS freed,
                           array_agg(r.id) FILTER (WHERE NOT (q.hold_key AND r.verdict <> 0)) AS freeing,
@@ -92,7 +99,7 @@ $howdah$;
 --
 -- Makes jobs that are in no other place any more ready again: after after_ms (negative: the
 -- back-off of their queue), with the attempts they come with.
--- Reads: queues, job_data.  Writes: jobs, key_holders.
+-- Reads: queues, job_data, job_letters.  Writes: jobs, key_holders.
 CREATE OR REPLACE FUNCTION @schema@.requeue_jobs(given @schema@.leased_job[], suspects boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -108,8 +115,10 @@ BEGIN
            + CASE WHEN r.after_ms >= 0 THEN r.after_ms
                   ELSE least(q.backoff_initial_ms * power(2, least(greatest(r.attempts, 1) - 1, 40)), q.backoff_max_ms)
                        * (1 + q.backoff_jitter / 100.0 * (2 * random() - 1)) END * interval '1 millisecond',
-           r.id, r.queue_id, p.priority, r.attempts, suspects, p.key IS NULL AND p.dedup IS NULL, r.key_hash,
-           r.note
+           r.id, r.queue_id, p.priority, r.attempts, suspects,
+           r.plain OR p.key IS NULL AND p.dedup IS NULL
+                      AND NOT EXISTS (SELECT FROM @schema@.job_letters AS l WHERE l.job_id = r.id AND l.state = 'redrive'),
+           r.key_hash, r.note
     FROM unnest(given) AS r
     JOIN @schema@.queues AS q ON q.queue_id = r.queue_id
     JOIN @schema@.job_data AS p ON p.id = r.id;
