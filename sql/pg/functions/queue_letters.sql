@@ -34,16 +34,17 @@ SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $howdah$
 DECLARE
+    every    constant boolean := queue IS NULL;
     of_queue constant integer := (SELECT q.queue_id FROM @schema@.queues AS q WHERE q.name = queue);
 BEGIN
     -- Open ones are few, and have an index of their own, queue by queue.
-    IF queue IS NOT NULL AND NOT resolved THEN
+    IF NOT every AND NOT resolved THEN
         RETURN QUERY SELECT v.* FROM @schema@.lettered_jobs AS v
         WHERE v.queue_id = of_queue AND v.resolved_at IS NULL AND v.id > after AND v.id <= up_to
         ORDER BY v.id LIMIT limit_n;
     ELSE
         RETURN QUERY SELECT v.* FROM @schema@.lettered_jobs AS v
-        WHERE v.id > after AND v.id <= up_to AND (queue IS NULL OR v.queue_id = of_queue)
+        WHERE v.id > after AND v.id <= up_to AND (every OR v.queue_id = of_queue)
           AND (resolved OR v.resolved_at IS NULL)
         ORDER BY v.id LIMIT limit_n;
     END IF;
