@@ -58,7 +58,8 @@ WORKS = {
     "extend": "SELECT {}.extend(1, 1)", "finalize": "SELECT {}.finalize(1, true)",
     "queue_outlook": "SELECT FROM {}.queue_outlook('q')", "queue_states": "SELECT FROM {}.queue_states()",
     "queue_tidy": "SELECT {}.queue_tidy('q')", "queue_findings": "SELECT FROM {}.queue_findings()", "queue_history": "SELECT FROM {}.queue_history('q')",
-    "job_states": "SELECT FROM {}.job_states(1)", "queue_bindings": "SELECT FROM {}.queue_bindings()",
+    "job_states": "SELECT FROM {}.job_states(1)", "job_letter_states": "SELECT FROM {}.job_letter_states()",
+    "queue_bindings": "SELECT FROM {}.queue_bindings()",
     "route_events": "SELECT {}.route_events('q', 'stream', '{1}')",
 }
 MANAGES = {
