@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "jobs.h"
+#include "store/shim/flaky.h"
 
 /* A letter of a job that outlives its callback. */
 typedef struct kept_letter {
@@ -599,6 +600,35 @@ static void a_job_whose_dedup_key_is_taken_is_left_out(void **state)
     assert_int_equal(mark(t, ids, 1, HW_LETTER_DISCARDED), 1);
 }
 
+static void a_mark_that_fails_is_done_or_not_and_can_be_repeated(void **state)
+{
+    static const hw_flaky_mode modes[] = {HW_FLAKY_BEFORE, HW_FLAKY_BEFORE_UNKNOWN, HW_FLAKY_AFTER};
+    ss *t = *state;
+
+    for (int i = 0; i < 3; i++) {
+        int64_t id = fail_job(t, "q", a_job("1"));
+        hw_store *flaky = ss_open(t);
+        int64_t n = -1;
+        kept_job job;
+
+        ok(hw_flaky_open(flaky, &flaky, &ss_error));
+        hw_flaky_plan(flaky, 1, modes[i]);
+        expect(flaky->ops->queue->letters_mark(flaky, S("q"), HW_LETTER_REDRIVE, HW_STR_NULL, &n,
+                                               &ss_error),
+               HOWDAH_UNAVAILABLE);
+        assert_int_equal(n, -1);
+        expect_letter(t, id, modes[i] == HW_FLAKY_AFTER ? HW_LETTER_REDRIVE : HW_LETTER_DEAD, 1, 0);
+        ok(flaky->ops->queue->letters_mark(flaky, S("q"), HW_LETTER_REDRIVE, HW_STR_NULL, &n,
+                                           &ss_error));
+        assert_int_equal(n, 1);
+        expect_letter(t, id, HW_LETTER_REDRIVE, 1, 0);
+        flaky->ops->close(flaky);
+        job = claim_one(t, "1");
+        complete(t, &job);
+    }
+    expect_counts(t, "0 0 0 3 0 0");
+}
+
 ss_group ss_queue_letter_tests(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -621,6 +651,7 @@ ss_group ss_queue_letter_tests(void)
         SS_TEST(all_of_a_queue_are_tried_again_and_no_others),
         SS_TEST(all_of_a_queue_are_discarded_and_their_keys_are_free),
         SS_TEST(a_job_whose_dedup_key_is_taken_is_left_out),
+        SS_TEST(a_mark_that_fails_is_done_or_not_and_can_be_repeated),
     };
 
     return SS_GROUP(tests);

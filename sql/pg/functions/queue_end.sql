@@ -57,12 +57,19 @@ SET jit = off
 SET enable_seqscan = off
 AS $howdah$
 DECLARE
-    one record;
+    one      record;
+    lettered boolean := false; -- one of them was tried again for its letter
 BEGIN
     INSERT INTO @schema@.event_log (job_id, started_at, queue_id, attempts, failed, worker, error, result)
     SELECT r.id, r.started_at, r.queue_id, r.attempts, r.verdict <> 0, r.worker,
            CASE WHEN r.verdict <> 0 THEN r.note END, CASE WHEN r.verdict = 0 THEN r.note END
     FROM unnest(ended) AS r;
+    IF EXISTS (SELECT FROM unnest(ended) AS r WHERE NOT r.plain) THEN
+        -- In the order in which job_letters_mark() locks them.
+        PERFORM FROM unnest(ended) AS r JOIN @schema@.job_letters AS l ON l.job_id = r.id
+        WHERE NOT r.plain AND l.resolved_at IS NULL ORDER BY l.id FOR UPDATE OF l;
+        lettered := FOUND;
+    END IF;
     INSERT INTO @schema@.job_letters AS l (job_id, queue_id, attempts, error)
     SELECT r.id, r.queue_id, r.attempts, r.note FROM unnest(ended) AS r WHERE r.verdict <> 0
     ON CONFLICT (job_id) DO UPDATE
@@ -72,11 +79,13 @@ BEGIN
     IF EXISTS (SELECT FROM unnest(ended) AS r WHERE NOT r.plain) THEN
         DELETE FROM @schema@.dedups AS d USING unnest(ended) AS r, @schema@.job_data AS p
         WHERE NOT r.plain AND p.id = r.id AND d.queue_id = p.queue_id AND d.dedup = p.dedup AND d.job_id = p.id;
-        UPDATE @schema@.job_letters AS l
-        SET state = 'redriven', attempts = l.attempts + r.attempts, redrives = l.redrives + 1,
-            resolved_at = clock_timestamp(), resolved_by = r.worker
-        FROM unnest(ended) AS r
-        WHERE NOT r.plain AND r.verdict = 0 AND l.job_id = r.id AND l.state = 'redrive';
+        IF lettered THEN
+            UPDATE @schema@.job_letters AS l
+            SET state = 'redriven', attempts = l.attempts + r.attempts, redrives = l.redrives + 1,
+                resolved_at = clock_timestamp(), resolved_by = r.worker
+            FROM unnest(ended) AS r
+            WHERE NOT r.plain AND r.verdict = 0 AND l.job_id = r.id AND l.state = 'redrive';
+        END IF;
         FOR one IN SELECT r.queue_id, q.hold_key,
                           array_agg(r.key_hash) FILTER (WHERE NOT (q.hold_key AND r.verdict <> 0)) AS freed,
                           array_agg(r.id) FILTER (WHERE NOT (q.hold_key AND r.verdict <> 0)) AS freeing,
