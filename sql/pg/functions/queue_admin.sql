@@ -2,7 +2,7 @@
 --
 -- Settings and counts of one queue (NULL: of all, by name), of one moment.  Every job that was
 -- pushed is in exactly one of pending, processing, scheduled, completed, failed and purged.
--- Reads: queues, jobs, leases, event_log, job_letters.
+-- Reads: queues, jobs, leases, history, job_letters.
 CREATE OR REPLACE FUNCTION @schema@.queue_states(queue text DEFAULT NULL)
 RETURNS TABLE (name text, paused boolean, max_attempts integer, backoff_jitter integer, concurrency integer,
                abandon_after_ms bigint, backoff_initial_ms bigint, backoff_max_ms bigint, history_ms bigint,
@@ -30,8 +30,8 @@ AS $howdah$
     CROSS JOIN LATERAL (
         SELECT sum(cardinality(x.ids)) AS jobs FROM @schema@.leases AS x WHERE x.queue_id = q.queue_id) AS l
     CROSS JOIN LATERAL (
-        SELECT count(*) AS jobs, count(*) FILTER (WHERE x.failed) AS failed
-        FROM @schema@.event_log AS x WHERE x.queue_id = q.queue_id) AS h
+        SELECT coalesce(sum(x.jobs), 0) AS jobs, count(*) FILTER (WHERE x.failed) AS failed
+        FROM @schema@.history AS x WHERE x.queue_id = q.queue_id) AS h
     CROSS JOIN LATERAL (
         SELECT count(*) AS letters FROM @schema@.job_letters AS x
         WHERE x.queue_id = q.queue_id AND x.resolved_at IS NULL) AS d
@@ -39,34 +39,37 @@ AS $howdah$
     ORDER BY q.name
 $howdah$;
 
--- queue_outlook(queue text) -> one row, or none without the queue
+-- queue_outlook(queue text, look_at_leases boolean) -> one row, or none without the queue
 --
--- For a worker that found too little: whether the queue is paused, and how
--- long until the next job is due or the next lease may run out (NULL: nothing is known), and whether
--- one has.
+-- For a worker that found too little: whether the queue is paused; how long until the next job is
+-- due; if asked for, how long until the next lease may run out (NULL: nothing is known).
 -- Reads: queues, queue_levels, jobs, leases.
-CREATE OR REPLACE FUNCTION @schema@.queue_outlook(queue text)
-RETURNS TABLE (queue_id integer, paused boolean, next_ms bigint, expired boolean)
+CREATE OR REPLACE FUNCTION @schema@.queue_outlook(queue text, look_at_leases boolean DEFAULT true)
+RETURNS TABLE (queue_id integer, paused boolean, next_ms bigint, lease_ms bigint)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 SET enable_seqscan = off
 AS $howdah$
     SELECT q.queue_id, q.paused,
-           greatest(ceil(extract(epoch FROM least(v.due, l.until) - clock_timestamp()) * 1000), 0)::bigint,
-           coalesce(l.until < clock_timestamp(), false)
+           CASE WHEN v.due IS NOT NULL
+                THEN greatest(ceil(extract(epoch FROM v.due - clock_timestamp()) * 1000), 0)::bigint END,
+           CASE WHEN l.until IS NOT NULL
+                THEN greatest(ceil(extract(epoch FROM l.until - clock_timestamp()) * 1000), 0)::bigint END
     FROM @schema@.queues AS q
     CROSS JOIN LATERAL (
         SELECT min(n.due_at) AS due
         FROM @schema@.queue_levels AS x
         LEFT JOIN LATERAL (
+            -- A time that does not change: the search starts there, and not with the first job.
             SELECT j.due_at FROM @schema@.jobs AS j
-            WHERE j.queue_id = q.queue_id AND j.priority = x.priority AND j.due_at > clock_timestamp()
+            WHERE j.queue_id = q.queue_id AND j.priority = x.priority AND j.due_at > statement_timestamp()
               AND j.due_at < 'infinity'
             ORDER BY j.due_at, j.id LIMIT 1) AS n ON true
         WHERE x.queue_id = q.queue_id) AS v
     CROSS JOIN LATERAL (
-        SELECT min(x.until) AS until FROM @schema@.leases AS x WHERE x.queue_id = q.queue_id) AS l
+        SELECT min(x.until) AS until FROM @schema@.leases AS x
+        WHERE queue_outlook.look_at_leases AND x.queue_id = q.queue_id) AS l
     WHERE q.name = queue_outlook.queue
 $howdah$;
 
@@ -150,18 +153,19 @@ $howdah$;
 
 -- queue_tidy(queue text, limit_n integer) -> boolean
 --
--- Gives leases back that ran out, and removes history that is over its time, at most limit_n of
+-- Gives leases back that ran out, and removes history that is over its time, at most limit_n rows of
 -- each, sparing jobs with an open dead letter; true: there is more to do.
--- Reads, writes: see give_back(); event_log, job_data, job_letters, queues.
+-- Reads, writes: see give_back(); history, job_data, job_letters, queues.
 CREATE OR REPLACE FUNCTION @schema@.queue_tidy(queue text, limit_n integer DEFAULT 1000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
-    q    @schema@.queues;
-    back integer;
-    n    bigint := 0;
-    bad  bigint;
+    q          @schema@.queues;
+    back       integer;
+    n          bigint;
+    bad        bigint;
+    found_rows bigint := 0;
 BEGIN
     SELECT * INTO q FROM @schema@.queues AS x WHERE x.name = queue;
     IF NOT FOUND THEN
@@ -170,31 +174,36 @@ BEGIN
     back := @schema@.give_back(q.queue_id, limit_n);
     IF q.history_ms > 0 THEN
         WITH old AS (
-            SELECT e.position, e.job_id FROM @schema@.event_log AS e
+            SELECT e.position FROM @schema@.history AS e
             WHERE e.queue_id = q.queue_id
               AND e.finished_at < clock_timestamp() - q.history_ms * interval '1 millisecond'
-              AND NOT EXISTS (SELECT FROM @schema@.job_letters AS l
-                              WHERE l.job_id = e.job_id AND l.resolved_at IS NULL)
+              AND NOT (e.failed AND EXISTS (SELECT FROM @schema@.job_letters AS l
+                                            WHERE l.job_id = e.last_id AND l.resolved_at IS NULL))
             ORDER BY e.position LIMIT limit_n FOR UPDATE SKIP LOCKED
         ), gone AS (
-            DELETE FROM @schema@.event_log AS e USING old AS o
-            WHERE e.queue_id = q.queue_id AND e.position = o.position RETURNING e.job_id, e.failed
+            DELETE FROM @schema@.history AS e USING old AS o
+            WHERE e.queue_id = q.queue_id AND e.position = o.position
+            RETURNING e.jobs, e.failed, e.first_id, e.last_id, e.ids
         ), data AS (
-            DELETE FROM @schema@.job_data AS p USING gone AS g WHERE p.id = g.job_id
+            DELETE FROM @schema@.job_data AS p
+            USING gone AS g,
+                LATERAL unnest(coalesce(g.ids, ARRAY(SELECT generate_series(g.first_id, g.last_id)))) AS u(id)
+            WHERE p.id = u.id
         )
-        SELECT count(*), count(*) FILTER (WHERE g.failed) INTO n, bad FROM gone AS g;
+        SELECT coalesce(sum(g.jobs), 0), count(*) FILTER (WHERE g.failed), count(*) INTO n, bad, found_rows
+        FROM gone AS g;
         UPDATE @schema@.queues AS u
         SET completed_removed = u.completed_removed + n - bad, failed_removed = u.failed_removed + bad
         WHERE u.queue_id = q.queue_id AND n > 0;
     END IF;
-    RETURN back >= limit_n OR n >= limit_n;
+    RETURN back >= limit_n OR found_rows >= limit_n;
 END
 $howdah$;
 
 -- job_states(id bigint) -> one row, or none
 --
 -- Everything about a job, wherever it is.
--- Reads: queues, job_data, events, jobs, leases, event_log.
+-- Reads: queues, job_data, events, jobs, leases, history.
 CREATE OR REPLACE FUNCTION @schema@.job_states(id bigint)
 RETURNS TABLE (job_id bigint, state text, queue text, token bigint, priority smallint, attempts smallint,
                max_attempts integer, suspect boolean, created_at timestamptz, due_at timestamptz,
@@ -220,7 +229,7 @@ AS $howdah$
                          THEN 'pending' ELSE 'scheduled' END
                 WHEN h.failed THEN 'failed' WHEN h.position IS NOT NULL THEN 'completed' END,
            q.name, l.token, p.priority,
-           coalesce(l.attempts[array_position(l.ids, p.id)], j.attempts, h.attempts),
+           coalesce(l.attempts[array_position(l.ids, p.id)], j.attempts, h.tries),
            CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts END, coalesce(j.suspect, false),
            p.created_at, nullif(j.due_at, 'infinity'), coalesce(l.started_at, h.started_at), l.until,
            coalesce(l.worker, h.worker), p.key, p.dedup, p.correlation_id, p.causation_id, p.event_sequence,
@@ -232,10 +241,27 @@ AS $howdah$
     LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence
     LEFT JOIN @schema@.jobs AS j ON j.queue_id = p.queue_id AND j.priority = p.priority AND j.id = p.id
     LEFT JOIN @schema@.leases AS l ON j.id IS NULL AND l.queue_id = p.queue_id AND p.id = ANY (l.ids)
-    LEFT JOIN @schema@.event_log AS h ON h.job_id = p.id
+    LEFT JOIN LATERAL (
+        SELECT x.position + coalesce(array_position(x.ids, p.id), p.id - x.first_id + 1) - 1 AS position,
+               coalesce(x.attempts[coalesce(array_position(x.ids, p.id), p.id - x.first_id + 1)], 1) AS tries,
+               x.failed, x.started_at, x.finished_at, x.worker, x.error, x.result
+        FROM @schema@.history AS x
+        WHERE j.id IS NULL AND l.token IS NULL AND x.last_id >= p.id AND x.first_id <= p.id
+          AND (x.ids IS NULL OR p.id = ANY (x.ids))
+        ORDER BY x.last_id LIMIT 1) AS h ON true
     WHERE p.id = job_states.id
     LIMIT 1
 $howdah$;
+
+-- event_log: the history, a row for each job.  Those that ended together have the same batch: in the
+-- order of (batch, position), which is that of position, the index is of use.
+CREATE OR REPLACE VIEW @schema@.event_log AS
+SELECT h.position + u.n - 1 AS position, u.id AS job_id, h.started_at, h.finished_at, h.queue_id,
+       coalesce(h.attempts[u.n], 1::smallint) AS attempts, h.failed, h.worker, h.error, h.result,
+       h.position AS batch
+FROM @schema@.history AS h
+CROSS JOIN LATERAL unnest(coalesce(h.ids, ARRAY(SELECT generate_series(h.first_id, h.last_id))))
+    WITH ORDINALITY AS u(id, n);
 
 -- ended_jobs: the history with what it is about.
 CREATE OR REPLACE VIEW @schema@.ended_jobs AS
@@ -244,7 +270,7 @@ SELECT q.name AS queue, h.queue_id, h.job_id, h.failed, h.attempts,
        p.created_at, h.started_at, h.worker, p.key, p.dedup, p.correlation_id, p.causation_id, p.event_sequence,
        coalesce(p.content_type, e.content_type) AS content_type, coalesce(p.headers, e.headers) AS headers,
        coalesce(p.data, e.data) AS data, coalesce(p.bytes, e.bytes) AS bytes, h.position, h.finished_at, h.error,
-       h.result, e.type::text AS event_type, e.stream::text AS event_stream
+       h.result, e.type::text AS event_type, e.stream::text AS event_stream, h.batch
 FROM @schema@.event_log AS h
 JOIN @schema@.queues AS q ON q.queue_id = h.queue_id
 JOIN @schema@.job_data AS p ON p.id = h.job_id
@@ -253,7 +279,7 @@ LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence;
 -- queue_history(queue, only_failed, after, limit_n, backward) -> jobs that are over
 --
 -- By position, those above "after" (backward: below it; 0: from the end it starts at).
--- Reads: queues, event_log, job_data, events.
+-- Reads: queues, history, job_data, events.
 CREATE OR REPLACE FUNCTION @schema@.queue_history(
     queue text, only_failed boolean DEFAULT NULL, after bigint DEFAULT 0, limit_n bigint DEFAULT NULL,
     backward boolean DEFAULT false)
@@ -274,22 +300,24 @@ BEGIN
     -- Failures are few, and have an index of their own.
     IF only_failed AND backward THEN
         RETURN QUERY SELECT v.* FROM @schema@.ended_jobs AS v
-        WHERE v.queue_id = of_queue AND v.failed AND v.position > above AND v.position < below
-        ORDER BY v.position DESC LIMIT limit_n;
+        WHERE v.queue_id = of_queue AND v.failed AND v.batch > above - 1000 AND v.batch < below AND v.position > above
+          AND v.position < below
+        ORDER BY v.batch DESC, v.position DESC LIMIT limit_n;
     ELSIF only_failed THEN
         RETURN QUERY SELECT v.* FROM @schema@.ended_jobs AS v
-        WHERE v.queue_id = of_queue AND v.failed AND v.position > above AND v.position < below
-        ORDER BY v.position LIMIT limit_n;
+        WHERE v.queue_id = of_queue AND v.failed AND v.batch > above - 1000 AND v.batch < below AND v.position > above
+          AND v.position < below
+        ORDER BY v.batch, v.position LIMIT limit_n;
     ELSIF backward THEN
         RETURN QUERY SELECT v.* FROM @schema@.ended_jobs AS v
-        WHERE v.queue_id = of_queue AND v.position > above AND v.position < below
-          AND (only_failed IS NULL OR NOT v.failed)
-        ORDER BY v.position DESC LIMIT limit_n;
+        WHERE v.queue_id = of_queue AND v.batch > above - 1000 AND v.batch < below AND v.position > above
+          AND v.position < below AND (only_failed IS NULL OR NOT v.failed)
+        ORDER BY v.batch DESC, v.position DESC LIMIT limit_n;
     ELSE
         RETURN QUERY SELECT v.* FROM @schema@.ended_jobs AS v
-        WHERE v.queue_id = of_queue AND v.position > above AND v.position < below
-          AND (only_failed IS NULL OR NOT v.failed)
-        ORDER BY v.position LIMIT limit_n;
+        WHERE v.queue_id = of_queue AND v.batch > above - 1000 AND v.batch < below AND v.position > above
+          AND v.position < below AND (only_failed IS NULL OR NOT v.failed)
+        ORDER BY v.batch, v.position LIMIT limit_n;
     END IF;
 END
 $howdah$;
@@ -299,7 +327,7 @@ $howdah$;
 -- Ends a job that nobody has claimed: FAILED, without a dead letter; one that it was to be tried
 -- again for is discarded.  Answers 'cancelled', or why not: 'processing', 'completed', 'failed', or
 -- NULL without the job.
--- Reads, writes: jobs, job_data, event_log, job_letters, dedups, key_holders.  Locks: the job.
+-- Reads, writes: jobs, job_data, history, job_letters, dedups, key_holders.  Locks: the job.
 CREATE OR REPLACE FUNCTION @schema@.job_cancel(id bigint, reason text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -319,8 +347,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN (SELECT s.state FROM @schema@.job_states(job_cancel.id) AS s);
     END IF;
-    INSERT INTO @schema@.event_log (job_id, queue_id, attempts, failed, error)
-    VALUES (gone.id, gone.queue_id, gone.attempts, true, 'cancelled' || coalesce(': ' || reason, ''));
+    INSERT INTO @schema@.history (first_id, last_id, queue_id, attempts, failed, error)
+    VALUES (gone.id, gone.id, gone.queue_id, ARRAY[gone.attempts], true, 'cancelled' || coalesce(': ' || reason, ''));
     DELETE FROM @schema@.dedups AS d USING @schema@.job_data AS p
     WHERE p.id = gone.id AND d.queue_id = gone.queue_id AND d.dedup = p.dedup AND d.job_id = gone.id;
     UPDATE @schema@.job_letters AS l
@@ -341,28 +369,29 @@ $howdah$;
 -- of its key.  An open dead letter of it is in state 'redrive' until the job has completed or failed
 -- again (end_jobs).  Answers 'ready', or why not: 'processing', 'completed', 'conflict' (its dedup key
 -- is another job's now), or NULL without the job.
--- Reads, writes: jobs, job_data, event_log, job_letters, dedups, key_holders.  Locks: the job.
+-- Reads, writes: jobs, job_data, history, job_letters, dedups, key_holders.  Locks: the job.
 CREATE OR REPLACE FUNCTION @schema@.job_retry(id bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
     p    @schema@.job_data;
-    gone @schema@.event_log;
+    gone @schema@.history;
 BEGIN
     SELECT * INTO p FROM @schema@.job_data AS x WHERE x.id = job_retry.id;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
     PERFORM pg_current_xact_id();
-    UPDATE @schema@.jobs AS j SET due_at = clock_timestamp()
-    WHERE j.queue_id = p.queue_id AND j.priority = p.priority AND j.id = p.id AND j.due_at > clock_timestamp();
+    DELETE FROM @schema@.history AS e WHERE e.last_id = p.id AND e.failed RETURNING e.* INTO gone;
     IF NOT FOUND THEN
-        DELETE FROM @schema@.event_log AS e WHERE e.job_id = p.id AND e.failed RETURNING e.* INTO gone;
+        UPDATE @schema@.jobs AS j SET due_at = clock_timestamp()
+        WHERE j.queue_id = p.queue_id AND j.priority = p.priority AND j.id = p.id AND j.due_at > clock_timestamp();
         IF NOT FOUND THEN
             RETURN coalesce((SELECT CASE s.state WHEN 'pending' THEN 'ready' ELSE s.state END
                              FROM @schema@.job_states(job_retry.id) AS s), 'processing');
         END IF;
+    ELSE
         IF p.dedup IS NOT NULL THEN
             INSERT INTO @schema@.dedups (queue_id, dedup, job_id) VALUES (p.queue_id, p.dedup, p.id)
             ON CONFLICT DO NOTHING;

@@ -1,3 +1,29 @@
+-- log_completed(of_queue integer, started_at timestamptz, worker text, ids bigint[], tries smallint[])
+--     -> void
+--
+-- Writes the history of jobs that were completed together, nothing to say about any of them.
+-- ids are ascending.
+-- Writes: history.
+CREATE OR REPLACE FUNCTION @schema@.log_completed(
+    of_queue integer, started_at timestamptz, worker text, ids bigint[], tries smallint[])
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    n    constant integer := cardinality(ids);
+    upto integer;
+BEGIN
+    FOR start IN 1..n BY 1000 LOOP
+        upto := least(start + 999, n);
+        INSERT INTO @schema@.history (first_id, last_id, started_at, queue_id, jobs, worker, attempts, ids)
+        VALUES (ids[start], ids[upto], log_completed.started_at, of_queue, upto - start + 1, log_completed.worker,
+                CASE WHEN 1 <> ANY (tries[start:upto]) THEN tries[start:upto] END,
+                CASE WHEN ids[upto] - ids[start] <> upto - start THEN log_completed.ids[start:upto] END);
+    END LOOP;
+END
+$howdah$;
+
 -- promote_keys(of_queue integer, hashes bigint[]) -> void
 --
 -- The earliest job of each of these keys is due now, if it was set aside; whoever claims it sees
@@ -48,7 +74,7 @@ $howdah$;
 -- Writes the history of jobs that are in no other place any more: COMPLETED (verdict 0) or FAILED,
 -- these with a dead letter; gives their dedup keys and keys back.  A letter that a job was tried
 -- again for is resolved when it completes.
--- Reads: queues, job_data.  Writes: event_log, job_letters, dedups, key_holders, jobs.
+-- Reads: queues, job_data.  Writes: history, job_letters, dedups, key_holders, jobs.
 CREATE OR REPLACE FUNCTION @schema@.end_jobs(ended @schema@.leased_job[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -60,10 +86,15 @@ DECLARE
     one      record;
     lettered boolean := false; -- one of them was tried again for its letter
 BEGIN
-    INSERT INTO @schema@.event_log (job_id, started_at, queue_id, attempts, failed, worker, error, result)
-    SELECT r.id, r.started_at, r.queue_id, r.attempts, r.verdict <> 0, r.worker,
+    PERFORM @schema@.log_completed(t.queue_id, t.started_at, t.worker, t.ids, t.tries)
+    FROM (SELECT r.queue_id, r.started_at, r.worker, array_agg(r.id ORDER BY r.id) AS ids,
+                 array_agg(r.attempts ORDER BY r.id) AS tries
+          FROM unnest(ended) AS r WHERE r.verdict = 0 AND r.note IS NULL
+          GROUP BY r.token, r.queue_id, r.started_at, r.worker) AS t;
+    INSERT INTO @schema@.history (first_id, last_id, started_at, queue_id, attempts, failed, worker, error, result)
+    SELECT r.id, r.id, r.started_at, r.queue_id, ARRAY[r.attempts], r.verdict <> 0, r.worker,
            CASE WHEN r.verdict <> 0 THEN r.note END, CASE WHEN r.verdict = 0 THEN r.note END
-    FROM unnest(ended) AS r;
+    FROM unnest(ended) AS r WHERE r.verdict <> 0 OR r.note IS NOT NULL;
     IF EXISTS (SELECT FROM unnest(ended) AS r WHERE NOT r.plain) THEN
         -- In the order in which job_letters_mark() locks them.
         PERFORM FROM unnest(ended) AS r JOIN @schema@.job_letters AS l ON l.job_id = r.id
@@ -157,7 +188,7 @@ $howdah$;
 -- Leases that ran out: their jobs are ready again, as suspects, or FAILED when they have no attempt
 -- left.  Answers how many leases there were, at most limit_n; those that somebody settles just now
 -- are left alone.
--- Reads, writes: leases, jobs, job_data, queues, event_log, job_letters, dedups, key_holders.
+-- Reads, writes: leases, jobs, job_data, queues, history, job_letters, dedups, key_holders.
 CREATE OR REPLACE FUNCTION @schema@.give_back(of_queue integer, limit_n integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp

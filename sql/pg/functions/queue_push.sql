@@ -128,7 +128,8 @@ BEGIN
                                 AND coalesce(g.max_attempts, 0) = 0
                                 AND octet_length(g.data::text) <= payload_max
                                 AND position(E'\\u' IN g.data::text) = 0
-                                AND length(g.data::text) - length(translate(g.data::text, '[{', '')) <= 64
+                                AND octet_length(g.data::text)
+                                    - octet_length(replace(replace(g.data::text, '[', ''), '{', '')) <= 64
                            THEN NULL
                            ELSE @schema@.push_problem(
                                g.data, g.bytes, g.content_type, g.headers, coalesce(g.delay_us, 0), g.run_at,

@@ -2,7 +2,7 @@
 --
 -- Ends jobs of leases in which no job has a key or a dedup key: leases shrink, or go when nothing
 -- is left of them.
--- Writes: leases, event_log.  Locks: the leases.
+-- Writes: leases, history.  Locks: the leases.
 CREATE OR REPLACE FUNCTION @schema@.complete_plain(INOUT ids bigint[], INOUT tokens bigint[])
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -28,11 +28,14 @@ BEGIN
     ), cut AS (
         UPDATE @schema@.leases AS l SET ids = r.ids, attempts = r.attempts, keys = NULL FROM rest AS r
         WHERE l.token = r.token AND l.part = r.part AND r.ids IS NOT NULL
-    ), logged AS (
-        INSERT INTO @schema@.event_log (job_id, started_at, queue_id, attempts, failed, worker)
-        SELECT e.id, e.started_at, e.queue_id, e.attempts, false, e.worker FROM every AS e WHERE e.done
+    ), logged AS MATERIALIZED (
+        SELECT d.ids, d.tokens, @schema@.log_completed(d.queue_id, d.started_at, d.worker, d.ids, d.attempts)
+        FROM (SELECT e.queue_id, e.started_at, e.worker, array_agg(e.id ORDER BY e.id) AS ids,
+                     array_agg(e.token) AS tokens, array_agg(e.attempts ORDER BY e.id) AS attempts
+              FROM every AS e WHERE e.done GROUP BY e.token, e.part, e.queue_id, e.started_at, e.worker) AS d
     )
-    SELECT array_agg(e.id), array_agg(e.token) INTO ids, tokens FROM every AS e WHERE e.done;
+    SELECT array_agg(u.id), array_agg(u.token) INTO ids, tokens
+    FROM logged AS d, unnest(d.ids, d.tokens) AS u(id, token);
 END
 $howdah$;
 
@@ -44,7 +47,7 @@ $howdah$;
 -- milliseconds from now (0: as claimed).  notes and afters_ms may be NULL.  Answers: 0 the token is
 -- stale, nothing was changed; 1 done; 2 it was to be retried and has FAILED.
 --
--- Reads: queues, job_data.  Writes: leases, event_log, jobs, job_letters, dedups, key_holders.
+-- Reads: queues, job_data.  Writes: leases, history, jobs, job_letters, dedups, key_holders.
 -- Locks: the leases.
 CREATE OR REPLACE FUNCTION @schema@.settle_jobs(
     ids bigint[], tokens bigint[], verdicts integer[], notes text[], afters_ms bigint[])
@@ -59,7 +62,8 @@ SET enable_mergejoin = off
 AS $howdah$
 DECLARE
     n        constant integer := coalesce(cardinality(ids), 0);
-    done     bigint;
+    done     bigint := 0;
+    held     @schema@.leases;
     whole    bigint[]; -- tokens of leases that are over already,
     ended    bigint[]; -- and jobs that are, with the tokens they had
     under    bigint[];
@@ -68,22 +72,36 @@ DECLARE
 BEGIN
     IF 0 = ALL (verdicts) AND notes IS NULL THEN
         -- What nearly all of them are: plain jobs, done, and nothing to say.  First whole leases,
-        WITH given AS (
-            SELECT u.token, array_agg(u.id ORDER BY u.id) AS ids FROM unnest(ids, tokens) AS u(id, token)
-            GROUP BY u.token
-        ), gone AS (
-            DELETE FROM @schema@.leases AS l USING given AS g
-            WHERE l.token = g.token AND l.plain AND l.ids = g.ids
-            RETURNING l.*
-        ), logged AS (
-            INSERT INTO @schema@.event_log AS e (job_id, started_at, queue_id, attempts, failed, worker)
-            SELECT u.id, g.started_at, g.queue_id, u.attempts, false, g.worker
-            FROM gone AS g, unnest(g.ids, g.attempts) AS u(id, attempts)
-            RETURNING 1
-        )
-        SELECT (SELECT array_agg(g.token) FROM gone AS g), count(*) INTO whole, done FROM logged;
-        IF done = n THEN
-            RETURN array_fill(1::smallint, ARRAY[n]);
+        IF tokens[1] = ALL (tokens) THEN
+            DELETE FROM @schema@.leases AS l
+            WHERE l.token = tokens[1] AND l.plain
+              AND l.ids = CASE WHEN n = 1 THEN settle_jobs.ids
+                               ELSE ARRAY(SELECT u.id FROM unnest(settle_jobs.ids) AS u(id) ORDER BY u.id) END
+            RETURNING l.* INTO held;
+            IF held.token IS NOT NULL AND n = 1 THEN
+                INSERT INTO @schema@.history (first_id, last_id, started_at, queue_id, worker, attempts)
+                VALUES (ids[1], ids[1], held.started_at, held.queue_id, held.worker,
+                        CASE WHEN held.attempts[1] <> 1 THEN held.attempts END);
+                RETURN ARRAY[1::smallint];
+            ELSIF held.token IS NOT NULL THEN
+                PERFORM @schema@.log_completed(held.queue_id, held.started_at, held.worker, held.ids, held.attempts);
+                RETURN array_fill(1::smallint, ARRAY[n]);
+            END IF;
+        ELSE
+            FOR held IN
+                DELETE FROM @schema@.leases AS l
+                USING (SELECT u.token, array_agg(u.id ORDER BY u.id) AS ids
+                       FROM unnest(settle_jobs.ids, tokens) AS u(id, token) GROUP BY u.token) AS g
+                WHERE l.token = g.token AND l.plain AND l.ids = g.ids
+                RETURNING l.*
+            LOOP
+                PERFORM @schema@.log_completed(held.queue_id, held.started_at, held.worker, held.ids, held.attempts);
+                whole := whole || held.token;
+                done := done + cardinality(held.ids);
+            END LOOP;
+            IF done = n THEN
+                RETURN array_fill(1::smallint, ARRAY[n]);
+            END IF;
         END IF;
         -- then parts of leases.
         SELECT c.ids, c.tokens INTO ended, under FROM @schema@.complete_plain(ids, tokens) AS c;

@@ -2,7 +2,7 @@
 --
 -- Whether every job that was pushed is in exactly one place, and keys and dedup keys belong to jobs
 -- that are there (I1, I5, I7 of 0003_queue), at one moment of a live store.
--- Reads: queues, job_data, jobs, leases, event_log, key_holders, dedups, all of them.
+-- Reads: queues, job_data, jobs, leases, history, key_holders, dedups, all of them.
 CREATE OR REPLACE FUNCTION @schema@.queue_findings()
 RETURNS TABLE (queue text, what text, n bigint)
 LANGUAGE sql STABLE SECURITY DEFINER

@@ -1,14 +1,16 @@
 -- 0003_queue: jobs that workers share, each handled by one of them.
 --
 -- A job is in one of three places: jobs (to be claimed when it is due), leases (claimed), or
--- event_log (over).  Its payload is in job_data from the push on, and never changes.
+-- history (over; event_log shows it job by job).  Its payload is in job_data from the push on, and
+-- never changes.
 --
 --   I1  One transaction moves a job from place to place.  Every job_data row is in exactly one of
 --       the three, and nothing is in them without it.
---   I2  A lease is one row for all jobs of a claim: a claim takes narrow rows away and adds one, the
---       end of a job adds its row of history.  Nothing is updated on the way, no index knows a
---       column that a claim, an extension or the end of a job changes, and a snapshot that is held
---       open for an hour has nothing to do with how many rows a claim looks at.
+--   I2  A lease is one row for all jobs of a claim, and history is one row for all jobs of a lease
+--       that were completed together with nothing to say: a claim takes narrow rows away and adds
+--       one, their end takes that one away and adds one.  Nothing is updated on the way, no index
+--       knows a column that a claim, an extension or the end of a job changes, and a snapshot that
+--       is held open for an hour has nothing to do with how many rows a claim looks at.
 --   I3  Tokens come from one sequence: no two claims have the same.  The parts of a token are a
 --       lease that was split because only some of its jobs were extended.
 --   I4  due_at is taken after the transaction has its xid, and is never in the past of that moment.
@@ -17,8 +19,9 @@
 --   I5  key_holders has one row for each key that has a job under way or on hold: its primary key
 --       is what keeps two jobs of one key apart.  A job that meets a held key is set aside
 --       (due_at = infinity); whoever gives the key back makes the earliest of them due.
---   I6  event_log.position is drawn when the job ends, so that nobody who reads the history in this
---       order misses a job that took long.
+--   I6  history.position is drawn when the job ends, so that nobody who reads the history in this
+--       order misses a job that took long.  It counts in steps of 1000, as many as a row has jobs
+--       at most: the jobs of a row have the positions from there on.
 --   I7  A dedup key is taken as long as its job is not over.
 
 CREATE SEQUENCE @schema@.jobs_id_seq AS bigint CACHE 1;
@@ -107,8 +110,8 @@ CREATE TABLE @schema@.leases (
     attempts   smallint[] NOT NULL,
     keys       bigint[],                        -- NULL: none of them has a key
     CONSTRAINT leases_pkey PRIMARY KEY (token, part)
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 2000,
-        autovacuum_vacuum_cost_delay = 0);
+) WITH (fillfactor = 70, toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.0,
+        autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
 CREATE TABLE @schema@.key_holders (
     queue_id integer NOT NULL,
@@ -125,21 +128,28 @@ CREATE TABLE @schema@.dedups (
     CONSTRAINT dedups_pkey PRIMARY KEY (queue_id, dedup)
 );
 
-CREATE TABLE @schema@.event_log (
-    position    bigint GENERATED ALWAYS AS IDENTITY,
-    job_id      bigint NOT NULL,
+-- first_id and last_id find a job: of the rows that end at or behind it, it is in one of the first.
+CREATE TABLE @schema@.history (
+    position    bigint GENERATED ALWAYS AS IDENTITY (INCREMENT BY 1000),
+    first_id    bigint NOT NULL,
+    last_id     bigint NOT NULL,
     started_at  timestamptz,                    -- of the last attempt, NULL: there was none
     finished_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     queue_id    integer NOT NULL,
-    attempts    smallint NOT NULL,
-    failed      boolean NOT NULL,
+    jobs        smallint NOT NULL DEFAULT 1,
+    failed      boolean NOT NULL DEFAULT false, -- such a job has a row of its own
     worker      text,
     error       text,
     result      text,
-    CONSTRAINT event_log_pkey PRIMARY KEY (queue_id, position)
-);
-CREATE INDEX event_log_job_idx ON @schema@.event_log (job_id);
-CREATE INDEX event_log_failed_idx ON @schema@.event_log (queue_id, position) WHERE failed;
+    attempts    smallint[],                     -- NULL: one each
+    ids         bigint[],                       -- ascending, NULL: all from first_id to last_id
+    CONSTRAINT history_pkey PRIMARY KEY (queue_id, position),
+    CONSTRAINT history_jobs_check CHECK (
+        jobs >= 1 AND jobs <= 1000
+        AND (jobs = 1 OR (NOT failed AND error IS NULL AND result IS NULL)))
+) WITH (toast_tuple_target = 8160);
+CREATE INDEX history_last_idx ON @schema@.history (last_id);
+CREATE INDEX history_failed_idx ON @schema@.history (queue_id, position) WHERE failed;
 
 -- A job that failed, until somebody has seen to it.  Its payload is that of the job, which history
 -- keeps as long as the letter is open.  Ids are those of dead_letters, so that one name is enough.

@@ -12,8 +12,11 @@
  *   I2  Two things can still be below: a job that another claim had locked and gave back by
  *       failing, and one whose due time was taken from a clock that was put back.  A walk from the
  *       beginning, every ten seconds and whenever a claim comes back short, finds those; it is
- *       never made more often than it takes a twentieth of the time.
+ *       never made more often than it takes a fiftieth of the time.
  *   I3  Nothing outlives the connection: the next server may be another one.
+ *   I4  Leases have no floor, because a long job keeps its lease.  To look for those that ran out
+ *       is to go through all of them, also those that are gone: so it takes no more than a fiftieth
+ *       of the time, and in between the end of the next one is remembered.
  */
 #include <string.h>
 
@@ -24,7 +27,7 @@
 #define QUEUES_MAX 16 /* the one that was not used for longest makes room */
 #define WALK_EVERY_US INT64_C(10000000)
 #define WALK_PAUSE_US INT64_C(1000000)
-#define WALK_SHARE 20
+#define SHARE 50 /* of the time, what is looked for without need */
 #define TIDY_EVERY_US INT64_C(1000000)
 
 typedef struct level {
@@ -41,6 +44,10 @@ typedef struct queue {
     int64_t walked_us; /* when a walk from the beginning ended, 0: never */
     int64_t took_us;
     int64_t tidied_us;
+    int64_t tidy_took_us;
+    int64_t saw_leases_us; /* 0: never */
+    int64_t leases_took_us;
+    int64_t lease_ends_us; /* the next one, 0: none that is known */
     level levels[HW_PG_FLOORS_MAX];
     size_t n;
 } queue;
@@ -88,7 +95,7 @@ size_t hw_pg_floors_get(hw_pg *pg, hw_str name, hw_pg_floor ret_floors[HW_PG_FLO
     int64_t now = hw_clock_mono_us();
     size_t n = 0;
 
-    if (!q || now - q->walked_us > WALK_EVERY_US + WALK_SHARE * q->took_us)
+    if (!q || now - q->walked_us > WALK_EVERY_US + SHARE * q->took_us)
         return 0;
     for (size_t i = 0; i < q->n; i++)
         if (q->levels[i].has_floor)
@@ -144,19 +151,53 @@ bool hw_pg_floors_may_walk(hw_pg *pg, hw_str name)
 {
     const queue *q = queue_of(pg, name);
 
-    return !q || hw_clock_mono_us() - q->walked_us > WALK_PAUSE_US + WALK_SHARE * q->took_us;
+    return !q || hw_clock_mono_us() - q->walked_us > WALK_PAUSE_US + SHARE * q->took_us;
 }
 
-bool hw_pg_floors_tidy(hw_pg *pg, hw_str name)
+bool hw_pg_floors_may_tidy(hw_pg *pg, hw_str name)
+{
+    const queue *q = queue_of(pg, name);
+
+    return !q || hw_clock_mono_us() - q->tidied_us > TIDY_EVERY_US + SHARE * q->tidy_took_us;
+}
+
+void hw_pg_floors_tidied(hw_pg *pg, hw_str name, int64_t took_us)
 {
     queue *q = queue_of(pg, name);
+
+    if (q) {
+        q->tidied_us = hw_clock_mono_us();
+        q->tidy_took_us = took_us;
+    }
+}
+
+bool hw_pg_floors_may_see_leases(hw_pg *pg, hw_str name)
+{
+    const queue *q = queue_of(pg, name);
+
     int64_t now = hw_clock_mono_us();
 
-    if (q && now - q->tidied_us < TIDY_EVERY_US)
-        return false;
-    if (q)
-        q->tidied_us = now;
-    return true;
+    return !q || q->saw_leases_us == 0 || (q->lease_ends_us != 0 && now >= q->lease_ends_us) ||
+           now - q->saw_leases_us > SHARE * q->leases_took_us;
+}
+
+void hw_pg_floors_saw_leases(hw_pg *pg, hw_str name, int64_t ends_in_ms, int64_t took_us)
+{
+    queue *q = queue_of(pg, name);
+
+    if (q) {
+        q->saw_leases_us = hw_clock_mono_us();
+        q->leases_took_us = took_us;
+        q->lease_ends_us = ends_in_ms < 0 ? 0 : q->saw_leases_us + ends_in_ms * 1000;
+    }
+}
+
+int64_t hw_pg_floors_lease_ms(hw_pg *pg, hw_str name)
+{
+    const queue *q = queue_of(pg, name);
+    int64_t us = q && q->lease_ends_us != 0 ? q->lease_ends_us - hw_clock_mono_us() : -1;
+
+    return us > 0 ? us / 1000 + 1 : -1;
 }
 
 void hw_pg_floors_forget(hw_pg *pg)

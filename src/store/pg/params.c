@@ -182,11 +182,20 @@ void hw_pg_arrays_begin(hw_pg_arrays *arrays, Oid element, size_t n, hw_pg_array
     arrays->start[arrays->n++] = ret_array->start;
 }
 
+void hw_pg_arrays_skip(hw_pg_arrays *arrays)
+{
+    arrays->start[arrays->n++] = arrays->out->len;
+}
+
 void hw_pg_param_arrays(hw_pg_call *call, const hw_pg_arrays *arrays)
 {
     for (int i = 0; i < arrays->n; i++) {
+        size_t start = arrays->start[i];
         size_t end = i + 1 < arrays->n ? arrays->start[i + 1] : arrays->out->len;
 
-        hw_pg_param_bin(call, arrays->out->data + arrays->start[i], end - arrays->start[i]);
+        if (end == start)
+            hw_pg_param_null(call);
+        else
+            hw_pg_param_bin(call, arrays->out->data + start, end - start);
     }
 }

@@ -295,6 +295,8 @@ typedef struct hw_pg_arrays {
 } hw_pg_arrays;
 
 void hw_pg_arrays_begin(hw_pg_arrays *arrays, Oid element, size_t n, hw_pg_array *ret_array);
+/* NULL in the place of an array. */
+void hw_pg_arrays_skip(hw_pg_arrays *arrays);
 /* The next parameters of the call, when all arrays are there and the buffer has been checked. */
 void hw_pg_param_arrays(hw_pg_call *call, const hw_pg_arrays *arrays);
 
@@ -517,8 +519,13 @@ void hw_pg_floors_pass(hw_pg *pg, hw_str name, const hw_pg_passed *passed);
 void hw_pg_floors_walked(hw_pg *pg, hw_str name, int64_t took_us);
 /* Whether a claim that came back short with floors should walk the whole queue at once. */
 bool hw_pg_floors_may_walk(hw_pg *pg, hw_str name);
-/* True about once a second: leases that ran out are looked for. */
-bool hw_pg_floors_tidy(hw_pg *pg, hw_str name);
+/* True about once a second: a claim also gives leases back that ran out. */
+bool hw_pg_floors_may_tidy(hw_pg *pg, hw_str name);
+void hw_pg_floors_tidied(hw_pg *pg, hw_str name, int64_t took_us);
+/* Whether to ask when the next lease ends; what was found (-1: there is none); what is known. */
+bool hw_pg_floors_may_see_leases(hw_pg *pg, hw_str name);
+void hw_pg_floors_saw_leases(hw_pg *pg, hw_str name, int64_t ends_in_ms, int64_t took_us);
+int64_t hw_pg_floors_lease_ms(hw_pg *pg, hw_str name);
 void hw_pg_floors_forget(hw_pg *pg);
 
 /* A store over the caller's connection, for howdah_pg.h. */

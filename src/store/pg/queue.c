@@ -16,11 +16,25 @@
 
 /* --------------------------------------------------------------------- push */
 
-static void put_texts(hw_pg_arrays *a, Oid element, const hw_push *jobs, size_t n,
-                      hw_str (*get)(const hw_push *job))
+typedef hw_str (*text_of)(const hw_push *job);
+
+static bool any_has(const hw_push *jobs, size_t n, text_of get)
+{
+    for (size_t i = 0; i < n; i++)
+        if (get(&jobs[i]).s)
+            return true;
+    return false;
+}
+
+/* What no job has is no array: the server has nothing to unpack. */
+static void put_texts(hw_pg_arrays *a, Oid element, const hw_push *jobs, size_t n, text_of get)
 {
     hw_pg_array array;
 
+    if (!any_has(jobs, n, get)) {
+        hw_pg_arrays_skip(a);
+        return;
+    }
     hw_pg_arrays_begin(a, element, n, &array);
     for (size_t i = 0; i < n; i++) {
         hw_str text = get(&jobs[i]);
@@ -70,12 +84,24 @@ static hw_str correlation_of(const hw_push *job)
 static void put_times(hw_pg_arrays *a, const hw_push *jobs, size_t n)
 {
     hw_pg_array array;
+    bool delays = false;
+    bool times = false;
 
-    hw_pg_arrays_begin(a, HW_OID_INT8, n, &array);
-    for (size_t i = 0; i < n; i++)
-        hw_pg_array_put_int8(a->out, jobs[i].delay_us);
-    hw_pg_arrays_begin(a, HW_OID_TIMESTAMPTZ, n, &array);
     for (size_t i = 0; i < n; i++) {
+        delays |= jobs[i].delay_us != 0;
+        times |= jobs[i].run_at_us != HW_TIME_ABSENT;
+    }
+    if (delays)
+        hw_pg_arrays_begin(a, HW_OID_INT8, n, &array);
+    else
+        hw_pg_arrays_skip(a);
+    for (size_t i = 0; delays && i < n; i++)
+        hw_pg_array_put_int8(a->out, jobs[i].delay_us);
+    if (times)
+        hw_pg_arrays_begin(a, HW_OID_TIMESTAMPTZ, n, &array);
+    else
+        hw_pg_arrays_skip(a);
+    for (size_t i = 0; times && i < n; i++) {
         if (jobs[i].run_at_us == HW_TIME_ABSENT)
             hw_pg_array_put_null(a->out, &array);
         else
@@ -83,22 +109,44 @@ static void put_times(hw_pg_arrays *a, const hw_push *jobs, size_t n)
     }
 }
 
-static void put_numbers(hw_pg_arrays *a, const hw_push *jobs, size_t n)
+static int32_t priority_of(const hw_push *job)
+{
+    return job->priority;
+}
+
+static int32_t max_attempts_of(const hw_push *job)
+{
+    return job->max_attempts;
+}
+
+static void put_numbers(hw_pg_arrays *a, const hw_push *jobs, size_t n,
+                        int32_t (*get)(const hw_push *job))
 {
     hw_pg_array array;
+    bool any = false;
 
+    for (size_t i = 0; i < n && !any; i++)
+        any = get(&jobs[i]) != 0;
+    if (!any) {
+        hw_pg_arrays_skip(a);
+        return;
+    }
     hw_pg_arrays_begin(a, HW_OID_INT4, n, &array);
     for (size_t i = 0; i < n; i++)
-        hw_pg_array_put_int4(a->out, jobs[i].priority);
-    hw_pg_arrays_begin(a, HW_OID_INT4, n, &array);
-    for (size_t i = 0; i < n; i++)
-        hw_pg_array_put_int4(a->out, jobs[i].max_attempts);
+        hw_pg_array_put_int4(a->out, get(&jobs[i]));
 }
 
 static void put_causations(hw_pg_arrays *a, const hw_push *jobs, size_t n)
 {
     hw_pg_array array;
+    bool any = false;
 
+    for (size_t i = 0; i < n && !any; i++)
+        any = jobs[i].has_causation;
+    if (!any) {
+        hw_pg_arrays_skip(a);
+        return;
+    }
     hw_pg_arrays_begin(a, HW_OID_UUID, n, &array);
     for (size_t i = 0; i < n; i++) {
         if (jobs[i].has_causation)
@@ -125,7 +173,8 @@ int hw_pg_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t n, hw_
     put_texts(&a, HW_OID_TEXT, jobs, n, content_type_of);
     put_texts(&a, HW_OID_JSON, jobs, n, headers_of);
     put_times(&a, jobs, n);
-    put_numbers(&a, jobs, n);
+    put_numbers(&a, jobs, n, priority_of);
+    put_numbers(&a, jobs, n, max_attempts_of);
     put_texts(&a, HW_OID_TEXT, jobs, n, key_of);
     put_texts(&a, HW_OID_TEXT, jobs, n, dedup_of);
     put_texts(&a, HW_OID_TEXT, jobs, n, correlation_of);
@@ -401,16 +450,27 @@ static void hand_over(const PGresult *r, const hw_claim *claim, hw_job_fn fn, vo
 static int outlook(hw_pg *pg, hw_str queue, hw_claim_report *report, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_QUEUE_OUTLOOK};
+    bool leases = hw_pg_floors_may_see_leases(pg, queue);
+    int64_t before_us = hw_clock_mono_us();
+    int64_t lease_ms = -1;
     PGresult *result = NULL;
     int s;
 
     hw_pg_param_str(&call, queue);
+    hw_pg_param_bool(&call, leases);
     s = hw_pg_exec(pg, &call, &result, reterr);
     if (s >= 0 && PQntuples(result) == 1) {
         report->queue_id = hw_pg_get_int4(result, 0, 3);
         report->paused = hw_pg_get_bool(result, 0, 0);
         report->next_due_ms = hw_pg_get_int8_or(result, 0, 1, -1);
-        report->more |= !report->paused && hw_pg_get_bool(result, 0, 2);
+        lease_ms = hw_pg_get_int8_or(result, 0, 2, -1);
+        if (leases)
+            hw_pg_floors_saw_leases(pg, queue, lease_ms, hw_clock_mono_us() - before_us);
+        else
+            lease_ms = hw_pg_floors_lease_ms(pg, queue);
+        report->more |= !report->paused && lease_ms == 0;
+        if (lease_ms >= 0 && (report->next_due_ms < 0 || lease_ms < report->next_due_ms))
+            report->next_due_ms = lease_ms;
     }
     PQclear(result);
     return s;
@@ -467,11 +527,13 @@ int hw_pg_turn(hw_store *store, const hw_settle *settles, size_t n, hw_settled *
 
     if (s < 0 || (n == 0 && !claim))
         return s;
-    t.tidy = claim && hw_pg_floors_tidy(pg, claim->queue);
+    t.tidy = claim && hw_pg_floors_may_tidy(pg, claim->queue);
     before_us = hw_clock_mono_us();
     s = send_turn(&t, &result, reterr);
     if (s < 0)
         return s;
+    if (t.tidy)
+        hw_pg_floors_tidied(pg, claim->queue, hw_clock_mono_us() - before_us);
     if (n > 0)
         take_outcomes(result, n, ret_settled);
     if (claim) {

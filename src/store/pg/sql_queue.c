@@ -9,6 +9,7 @@
 #include "store/pg/pg.h"
 
 static const Oid text_type[] = {HW_OID_TEXT};
+static const Oid outlook_types[] = {HW_OID_TEXT, HW_OID_BOOL};
 static const Oid int8_type[] = {HW_OID_INT8};
 static const Oid push_types[] = {
     HW_OID_TEXT,       HW_OID_JSON_ARRAY, HW_OID_BYTEA_ARRAY,       HW_OID_TEXT_ARRAY,
@@ -126,9 +127,9 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
     /* $1 ids, NULL: all $2 queue, NULL: any $3 state $4 reason */
     [HW_PG_LETTER_MARK_JOBS] = {"SELECT @schema@.job_letters_mark($1, $2, $3, $4)",
                                 TYPES(mark_types)},
-    [HW_PG_QUEUE_OUTLOOK] = {"SELECT o.paused, o.next_ms, o.expired, o.queue_id"
-                             " FROM @schema@.queue_outlook($1) AS o",
-                             TYPES(text_type)},
+    [HW_PG_QUEUE_OUTLOOK] = {"SELECT o.paused, o.next_ms, o.lease_ms, o.queue_id"
+                             " FROM @schema@.queue_outlook($1, $2) AS o",
+                             TYPES(outlook_types)},
     [HW_PG_QUEUE_TIDY] = {"SELECT @schema@.queue_tidy($1)", TYPES(text_type)},
     [HW_PG_QUEUE_SET] = {"SELECT @schema@.queue_set($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
                          TYPES(set_types)},
