@@ -1,5 +1,4 @@
-/* cmd_dlq.c - howdah dlq: what subscriptions and workers could not handle, and what becomes of it.
- */
+/* cmd_dlq.c - howdah dlq: events and jobs that nobody could handle, and what becomes of them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
