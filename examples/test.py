@@ -73,9 +73,42 @@ def the_transaction_stores_row_and_event(store):
     assert " order-8 1 order.created " in run("read", store)
 
 
+def a_worker_keeps_the_order_of_a_key_across_retries(store):
+    printed = run("worker", store, "once").splitlines()
+    assert [line for line in printed if line.startswith("to ann")] == [
+        'to ann: "one", attempt 2', 'to ann: "two", attempt 1', 'to ann: "three", attempt 1'], printed
+    assert printed[0] == 'to bob: "hello", attempt 1', "bob waited for ann"
+
+
+def a_worker_ends_at_a_signal(store):
+    worker = subprocess.Popen(command("worker", store), stdout=subprocess.PIPE, text=True)
+    try:
+        assert len([worker.stdout.readline() for _ in range(4)]) == 4
+        worker.terminate()
+        assert worker.wait(timeout=30) == 0
+    finally:
+        worker.kill()
+        worker.wait()
+        worker.stdout.close()
+
+
+def a_payment_is_booked_once_although_a_worker_died(store):
+    if store.startswith("sqlite:"):
+        return  # the same on SQLite: howdah_sqlite_complete()
+    run("exactly_once_pg", store, "push", "100")
+    run("exactly_once_pg", store, "push", "7")
+    run("exactly_once_pg", store, "crash", code=1)
+    printed = run("exactly_once_pg", store)
+    assert "booked 100 in attempt 2" in printed, printed
+    booked = subprocess.run(["psql", "-qXAtc", "SELECT amount FROM example_bookings ORDER BY amount", PG],
+                            check=True, capture_output=True, text=True).stdout.split()
+    assert booked == ["7", "100"], booked
+
+
 CASES = [append_is_refused_the_second_time, read_finds_what_matches_the_pattern,
          follow_prints_what_is_there_and_what_comes, a_subscription_goes_on_where_it_was,
-         the_transaction_stores_row_and_event]
+         the_transaction_stores_row_and_event, a_worker_keeps_the_order_of_a_key_across_retries,
+         a_worker_ends_at_a_signal, a_payment_is_booked_once_although_a_worker_died]
 
 
 def main():
@@ -83,7 +116,8 @@ def main():
     number = 0
     if PG:  # whoever ran before us on this server
         subprocess.run(["psql", "-qXc", "SET client_min_messages = warning",
-                        "-c", "DROP SCHEMA IF EXISTS howdah CASCADE", PG], check=True)
+                        "-c", "DROP SCHEMA IF EXISTS howdah CASCADE",
+                        "-c", "DROP TABLE IF EXISTS example_bookings", PG], check=True)
     print("1..%d" % (2 * len(CASES)), flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         stores = [("sqlite", "sqlite:" + os.path.join(scratch, "orders.db")), ("postgres", PG)]

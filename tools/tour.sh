@@ -1,5 +1,6 @@
 #!/bin/sh
-# tour.sh - a guided tour: appends, reads, follows and handles events, and shows each command it runs.
+# tour.sh - a guided tour: appends, reads, follows and handles events, shares work through a queue, and
+# shows each command it runs.
 #
 #   tools/tour.sh PATH/TO/howdah FILE.db
 #
@@ -110,6 +111,15 @@ tell "Run again, it goes on where it was; there is nothing new."
 show howdah subscribe tour --until-caught-up
 show howdah sub ls
 
+tell "Share work between processes: each job of a queue is for one worker at a time."
+show howdah push mail '{"to":"ada"}' --key ada
+show howdah push mail '{"to":"nobody"}'
+tell "A worker runs a command for each.  An attempt counts before it begins; what fails is kept."
+show howdah work mail --until-empty --quiet \
+    --exec 'if grep -q nobody; then echo "no such address" >&2; exit 1; fi; echo sent'
+show howdah log mail --backward --limit 2
+show howdah queue show mail
+
 tell "The state of the bus:"
 show howdah status
 
@@ -122,6 +132,7 @@ ${bold}That was the tour.${plain}  The events are in $(basename "$file").  To go
   howdah read --correlation $purchase       all that belongs to this purchase
   howdah follow                              and append from another terminal
   howdah subscribe mail --exec ./send-mail   a command for every event
+  howdah bind mail 'order.*'                 a job for every event, for as many workers as you like
   howdah doctor                              is the store set up well?
   howdah init --store sqlite:copy.db         then copy a log:
   howdah read | howdah append --batch --store sqlite:copy.db

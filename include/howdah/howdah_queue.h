@@ -322,12 +322,11 @@ typedef struct howdah_worker_options {
     const char *queue;           /* required */
     howdah_work_handler handler; /* required */
     void *ctx;
-    int64_t threads;  /* 0 to 256; 0: the caller's thread */
-    int64_t batch;    /* 10: jobs in hand at most, running ones included; at least threads */
-    int64_t lease_ms; /* 0: the queue's abandon_after */
-    int64_t
-        ack_delay_ms; /* 20: a finished job waits so long at most for others to be settled with */
-    int64_t drain_ms; /* 30000: how long howdah_worker_stop() waits for handlers */
+    int64_t threads;      /* 0 to 256; 0: the caller's thread */
+    int64_t batch;        /* 10: jobs in hand at most, running ones included; at least threads */
+    int64_t lease_ms;     /* 0: the queue's abandon_after */
+    int64_t ack_delay_ms; /* 100: so long a finished job waits for others to be settled with */
+    int64_t drain_ms;     /* 30000: how long howdah_worker_stop() waits for handlers */
     int64_t max_attempts; /* 0: the job's; otherwise a retry at this attempt is a failure */
     int64_t max_jobs;     /* 0: no end; otherwise howdah_worker_run() ends after so many */
     bool until_empty;     /* howdah_worker_run() ends when nothing is left to do */
@@ -453,6 +452,13 @@ typedef struct howdah_queue_info {
 HOWDAH_API int howdah_queues_walk(howdah_bus *bus, const char *queue,
                                   int (*fn)(void *ctx, const howdah_queue_info *info), void *ctx,
                                   howdah_error *reterr);
+/*
+ * The same of all queues without counting their history, which may be long: completed and failed
+ * are HOWDAH_ABSENT.  For a look every few seconds.
+ */
+HOWDAH_API int howdah_queues_glance(howdah_bus *bus,
+                                    int (*fn)(void *ctx, const howdah_queue_info *info), void *ctx,
+                                    howdah_error *reterr);
 
 /* A job wherever it is, also in the history; free with howdah_job_free().  NOT_FOUND. */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_show(howdah_bus *bus, int64_t id, howdah_job **ret_job,

@@ -95,8 +95,9 @@ int howdah_queue_options_set(howdah_queue_options *options, const char *key, con
                              strlen(key), r->key);
     }
     if (!parse_value(r, value, &number) || number < r->min || number > r->max)
-        return hw_fail_field(reterr, HOWDAH_INVALID, r->key, "%zu bytes given, wanted %s",
-                             strlen(value), r->range);
+        return hw_fail_field(reterr, HOWDAH_INVALID, r->key, "%zu bytes given, wanted %s%s",
+                             strlen(value), r->range,
+                             r->kind == DURATION ? ", like 250ms, 5s, 2m or 1h" : "");
     memcpy((char *)options + r->offset, &number, sizeof number);
     return HOWDAH_OK;
 }
@@ -233,6 +234,17 @@ int howdah_queues_walk(howdah_bus *bus, const char *queue,
     return queue ? hw_queue_ops_of(bus)->queue_load(bus->store, hw_str_of(queue), on_queue, &w,
                                                     reterr)
                  : hw_queue_ops_of(bus)->queue_list(bus->store, on_queue, &w, reterr);
+}
+
+int howdah_queues_glance(howdah_bus *bus, int (*fn)(void *ctx, const howdah_queue_info *info),
+                         void *ctx, howdah_error *reterr)
+{
+    queue_walk w = {fn, ctx};
+    int s = hw_queues_of(bus, "howdah_queues_glance", NULL, reterr);
+
+    if (s >= 0 && !fn)
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_queues_glance: fn is NULL");
+    return s < 0 ? s : hw_queue_ops_of(bus)->queue_glance(bus->store, on_queue, &w, reterr);
 }
 
 /* --------------------------------------------------------------------- jobs */

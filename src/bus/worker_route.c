@@ -1,10 +1,11 @@
 /*
  * worker_route.c - a worker routes the events that are bound to its queue.  See worker.h.
  *
- *   I1  The router has a bus of its own, in a thread of its own: a handler that takes an hour in
- * the driver's thread keeps nobody's events back. I2  There is none before somebody has bound a
- * pattern to the queue: most workers need neither the thread nor the session. I3  What the router
- * cannot do is no reason not to work: it says so, and tries again.
+ *   I1  The router has a bus and a thread of its own: a handler that takes an hour in the driver's
+ *       thread keeps nobody's events back.
+ *   I2  There is none before somebody has bound a pattern to the queue: most workers need neither
+ *       the thread nor the session.
+ *   I3  What the router cannot do is no reason not to work: it says so, and tries again.
  */
 #include <string.h>
 

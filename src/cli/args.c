@@ -220,10 +220,12 @@ int cli_args_number(const cli_args *args, const char *name, int64_t min, int64_t
     if (!text || hw_parse_i64(text, min, max, ret_value))
         return HOWDAH_OK;
     if (max == INT64_MAX)
-        return hw_fail_field(reterr, HOWDAH_INVALID, name, "wanted a whole number from %lld on",
-                             (long long)min);
-    return hw_fail_field(reterr, HOWDAH_INVALID, name, "wanted a whole number, %lld to %lld",
-                         (long long)min, (long long)max);
+        return hw_fail_field(reterr, HOWDAH_INVALID, name,
+                             "wanted a whole number from %lld on, not these %zu bytes",
+                             (long long)min, strlen(text));
+    return hw_fail_field(reterr, HOWDAH_INVALID, name,
+                         "wanted a whole number, %lld to %lld, not these %zu bytes", (long long)min,
+                         (long long)max, strlen(text));
 }
 
 int cli_args_duration(const cli_args *args, const char *name, int64_t *ret_ms, howdah_error *reterr)
@@ -232,7 +234,9 @@ int cli_args_duration(const cli_args *args, const char *name, int64_t *ret_ms, h
 
     if (!text || hw_duration_parse(text, ret_ms))
         return HOWDAH_OK;
-    return hw_fail_field(reterr, HOWDAH_INVALID, name, "wanted a duration, like 250ms, 5s or 2m");
+    return hw_fail_field(reterr, HOWDAH_INVALID, name,
+                         "wanted a duration, like 250ms, 5s or 2m, not these %zu bytes",
+                         strlen(text));
 }
 
 /* The place of word in a list separated by spaces; -1: it is not there. */
@@ -260,8 +264,8 @@ int cli_args_choice(const cli_args *args, const char *name, int *ret_index, howd
         return HOWDAH_OK;
     place = place_in(given->option->choices, given->value);
     if (place < 0)
-        return hw_fail_field(reterr, HOWDAH_INVALID, name, "wanted one of: %s",
-                             given->option->choices);
+        return hw_fail_field(reterr, HOWDAH_INVALID, name, "wanted one of: %s, not these %zu bytes",
+                             given->option->choices, strlen(given->value));
     *ret_index = place;
     return HOWDAH_OK;
 }

@@ -24,7 +24,8 @@
 #define PAYLOAD_DEFAULT 200
 #define BATCH_DEFAULT 1000
 #define EVENTS_MAX 1000000000
-#define JOBS_DEFAULT 50000
+#define JOBS_DEFAULT_MIN 4000
+#define JOBS_DEFAULT_MAX 50000
 #define QUEUE_BATCH_DEFAULT 100
 #define EVENTS_DEFAULT 1000000
 #define RATE_MAX 100000
@@ -116,6 +117,14 @@ static int parse_numbers(cli_context *cli, bench_plan *plan, howdah_error *reter
     return s;
 }
 
+/* About a second of work, on either side. */
+static int64_t jobs_for(int64_t batch)
+{
+    int64_t n = 1000 * batch;
+
+    return n < JOBS_DEFAULT_MIN ? JOBS_DEFAULT_MIN : n > JOBS_DEFAULT_MAX ? JOBS_DEFAULT_MAX : n;
+}
+
 static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
 {
     const cli_args *args = &cli->args;
@@ -136,7 +145,7 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
     plan->batch = plan->kind == BENCH_APPEND_BATCH ? BATCH_DEFAULT
                   : plan->kind == BENCH_QUEUE      ? QUEUE_BATCH_DEFAULT
                                                    : 1;
-    plan->jobs = JOBS_DEFAULT;
+    plan->jobs = 0;
     plan->pin = cli_args_has(args, "pin");
     plan->events = EVENTS_DEFAULT;
     plan->rate = RATE_DEFAULT;
@@ -144,6 +153,8 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
     s = parse_numbers(cli, plan, reterr);
     if (s < 0)
         return s;
+    if (plan->jobs == 0)
+        plan->jobs = jobs_for(plan->batch);
     if (plan->batch * plan->payload > HOWDAH_BATCH_BYTES_MAX)
         return hw_fail_field(reterr, HOWDAH_LIMIT, "batch", "its payloads would pass %d bytes",
                              HOWDAH_BATCH_BYTES_MAX);

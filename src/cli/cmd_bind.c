@@ -74,11 +74,20 @@ static int get_position(const cli_args *args, const char *option, int64_t *ret_p
 {
     const char *text = cli_args_text(args, option);
 
-    if (text && strcmp(text, "beginning") == 0) {
-        *ret_position = HOWDAH_FROM_START;
+    if (!text)
         return HOWDAH_OK;
-    }
-    return cli_position(args, option, ret_position, reterr);
+    if (strcmp(text, "beginning") == 0)
+        *ret_position = HOWDAH_FROM_START;
+    else if (cli_position(args, option, ret_position, NULL) < 0)
+        return hw_fail_field(reterr, HOWDAH_INVALID, option,
+                             "wanted beginning, end, or a sequence, 0 or more, not these %zu bytes",
+                             strlen(text));
+    return HOWDAH_OK;
+}
+
+static int advise_binding(int s, howdah_error *reterr)
+{
+    return s == HOWDAH_NOT_FOUND ? hw_advise(reterr, s, "howdah bindings lists them") : s;
 }
 
 static int replay(cli_context *cli, char **words, howdah_error *reterr)
@@ -94,7 +103,7 @@ static int replay(cli_context *cli, char **words, howdah_error *reterr)
     if (s == HOWDAH_OK)
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
-        s = howdah_binding_replay(cli->bus, words[0], words[1], to, reterr);
+        s = advise_binding(howdah_binding_replay(cli->bus, words[0], words[1], to, reterr), reterr);
     return s < 0 ? s : answer(cli, words, "is read again from there for", reterr);
 }
 
@@ -127,7 +136,7 @@ static int run_unbind(cli_context *cli, char **words, howdah_error *reterr)
     int s = cli_open(cli, reterr);
 
     if (s == HOWDAH_OK)
-        s = howdah_unbind(cli->bus, words[0], words[1], reterr);
+        s = advise_binding(howdah_unbind(cli->bus, words[0], words[1], reterr), reterr);
     if (s < 0)
         return s;
     if (!cli->out.json)

@@ -26,7 +26,8 @@ static int take_times(const cli_args *args, howdah_new_job *job, howdah_error *r
         s = hw_fail(reterr, HOWDAH_MISUSE, "--delay and --run-at exclude each other");
     if (s == HOWDAH_OK && run_at && !hw_time_parse(run_at, strlen(run_at), &job->run_at_us))
         s = hw_fail_field(reterr, HOWDAH_INVALID, "run-at",
-                          "wanted a time, like 2026-01-31T09:30:00Z");
+                          "wanted a time, like 2026-01-31T09:30:00Z, not these %zu bytes",
+                          strlen(run_at));
     return s;
 }
 

@@ -61,11 +61,14 @@ static int on_shown(void *ctx, const howdah_queue_info *info)
     return 0;
 }
 
+static int advise_queue(int s, howdah_error *reterr)
+{
+    return s == HOWDAH_NOT_FOUND ? hw_advise(reterr, s, "howdah queue ls lists them") : s;
+}
+
 static int show_queue(cli_context *cli, const char *queue, howdah_error *reterr)
 {
-    int s = howdah_queues_walk(cli->bus, queue, on_shown, cli, reterr);
-
-    return s == HOWDAH_NOT_FOUND ? hw_advise(reterr, s, "howdah queue ls lists them") : s;
+    return advise_queue(howdah_queues_walk(cli->bus, queue, on_shown, cli, reterr), reterr);
 }
 
 static int run_show(cli_context *cli, int words_n, char **words, howdah_error *reterr)
@@ -99,7 +102,7 @@ static int set_pair(howdah_queue_options *options, const char *pair, howdah_erro
         return hw_fail_no_memory(reterr);
     s = howdah_queue_options_set(options, key, equals + 1, reterr);
     hw_free(key);
-    return s;
+    return s < 0 ? hw_advise(reterr, s, "howdah queue --help lists the settings") : s;
 }
 
 static int run_set(cli_context *cli, int words_n, char **words, howdah_error *reterr)
@@ -122,7 +125,7 @@ static int run_pause(cli_context *cli, int words_n, char **words, howdah_error *
 
     (void)words_n;
     if (s == HOWDAH_OK)
-        s = howdah_queue_pause(cli->bus, words[0], reterr);
+        s = advise_queue(howdah_queue_pause(cli->bus, words[0], reterr), reterr);
     return s < 0 ? s : answer(cli, words[0], "is paused; what is under way goes on", reterr);
 }
 
@@ -132,7 +135,7 @@ static int run_resume(cli_context *cli, int words_n, char **words, howdah_error 
 
     (void)words_n;
     if (s == HOWDAH_OK)
-        s = howdah_queue_resume(cli->bus, words[0], reterr);
+        s = advise_queue(howdah_queue_resume(cli->bus, words[0], reterr), reterr);
     return s < 0 ? s : answer(cli, words[0], "may go on", reterr);
 }
 
@@ -147,7 +150,7 @@ static int run_purge(cli_context *cli, int words_n, char **words, howdah_error *
                          "it removes every job that is not under way, for good");
     s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
-        s = howdah_queue_purge(cli->bus, words[0], &n, reterr);
+        s = advise_queue(howdah_queue_purge(cli->bus, words[0], &n, reterr), reterr);
     if (s < 0)
         return s;
     if (cli->out.json) {
@@ -180,10 +183,18 @@ int cmd_queue(cli_context *cli, int argc, char **argv)
 
 /* --------------------------------------------------------------------- jobs */
 
+/* conflict: what to do about a job that is in the wrong state. */
+static int advise_job(int s, const char *conflict, howdah_error *reterr)
+{
+    if (s == HOWDAH_NOT_FOUND)
+        return hw_advise(reterr, s, "howdah log QUEUE lists jobs that are over");
+    return s == HOWDAH_CONFLICT ? hw_advise(reterr, s, "%s", conflict) : s;
+}
+
 static int show_job(cli_context *cli, int64_t id, howdah_error *reterr)
 {
     howdah_job *job = NULL;
-    int s = howdah_job_show(cli->bus, id, &job, reterr);
+    int s = advise_job(howdah_job_show(cli->bus, id, &job, reterr), "", reterr);
 
     if (s == HOWDAH_OK)
         s = cli_job_put(cli, job, reterr);
@@ -220,7 +231,10 @@ static int run_job_retry(cli_context *cli, int words_n, char **words, howdah_err
     if (s == HOWDAH_OK)
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
-        s = howdah_job_retry(cli->bus, id, reterr);
+        s = advise_job(howdah_job_retry(cli->bus, id, reterr),
+                       "only a job that waits or has failed is tried again; howdah push makes a "
+                       "new one",
+                       reterr);
     return s < 0 ? s : answer_job(cli, id, "is due now", reterr);
 }
 
@@ -233,7 +247,9 @@ static int run_job_cancel(cli_context *cli, int words_n, char **words, howdah_er
     if (s == HOWDAH_OK)
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
-        s = howdah_job_cancel(cli->bus, id, cli_args_text(&cli->args, "reason"), reterr);
+        s = advise_job(howdah_job_cancel(cli->bus, id, cli_args_text(&cli->args, "reason"), reterr),
+                       "only a job that waits is cancelled; howdah job show tells where it is",
+                       reterr);
     return s < 0 ? s : answer_job(cli, id, "is cancelled", reterr);
 }
 
@@ -299,7 +315,8 @@ static int run_log(cli_context *cli, howdah_error *reterr)
     cli_table_flush(&l.table);
     cli_table_done(&l.table);
     if (s >= 0 && l.s >= 0 && l.n == 0 && !cli->out.json)
-        cli_note(cli, "no job has ended");
+        cli_note(cli, "no %sjob of %s has ended", o.status == HOWDAH_ABSENT ? "" : "such ",
+                 cli->args.words[1]);
     return s < 0 ? s : l.s;
 }
 

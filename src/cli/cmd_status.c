@@ -1,17 +1,20 @@
-/* cmd_status.c - howdah status: facts about the bus, and its subscriptions. */
+/* cmd_status.c - howdah status: facts about the bus, its subscriptions and its queues. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/queues.h"
 #include "cli/subs.h"
 
 typedef struct printer {
     cli_context *cli;
     bool begun;
-    cli_table table; /* of the subscriptions */
-    int64_t subscriptions;
-    int64_t dead_letters;
+    cli_table subs;
+    cli_table queues;
+    int64_t subs_n;       /* HOWDAH_ABSENT: closed to us, */
+    int64_t queues_n;     /* as these */
+    int64_t dead_letters; /* of what is open to us */
     int64_t skips;
 } printer;
 
@@ -53,60 +56,89 @@ static int on_subscription(void *ctx, const howdah_subscription_info *info)
     printer *p = ctx;
 
     if (p->cli->out.json) {
-        cli_out_puts(&p->cli->out, p->subscriptions > 0 ? "," : "");
+        cli_out_puts(&p->cli->out, p->subs_n > 0 ? "," : "");
         cli_sub_json(p->cli, info);
     } else {
-        cli_subs_table_row(&p->table, info);
+        cli_subs_table_row(&p->subs, info);
     }
-    p->subscriptions++;
+    p->subs_n++;
     p->dead_letters += info->dead_letters;
     p->skips += info->skips;
     return 0;
 }
 
-static void sums_json(printer *p, bool known)
+static int on_queue(void *ctx, const howdah_queue_info *info)
 {
-    if (known)
-        cli_out_printf(&p->cli->out, "],\"dead_letters\":%" PRId64 ",\"skips\":%" PRId64,
-                       p->dead_letters, p->skips);
-    else
-        cli_out_puts(&p->cli->out, "],\"dead_letters\":null,\"skips\":null");
-}
+    printer *p = ctx;
 
-static void sums_text(printer *p)
-{
-    cli_out *out = &p->cli->out;
-    char count[CLI_COUNT_SIZE];
-
-    cli_count_text(p->dead_letters, count);
-    line(out, "dead_letters", count);
-    if (p->skips > 0) {
-        cli_count_text(p->skips, count);
-        line(out, "skips", count);
+    if (p->cli->out.json) {
+        cli_out_puts(&p->cli->out, p->queues_n > 0 ? "," : "");
+        cli_queue_glance_json(p->cli, info);
+    } else {
+        cli_queues_glance_row(&p->queues, info);
     }
-    if (p->subscriptions > 0)
-        cli_out_puts(out, "\n");
-    cli_table_flush(&p->table);
+    p->queues_n++;
+    p->dead_letters += info->dead_letters;
+    return 0;
 }
 
-/* The rows of subscriptions may be closed to somebody who may read the log: that is no failure. */
-static int print_subscriptions(printer *p, howdah_error *reterr)
+/* What is closed to somebody who may read the log is left out: that is no failure. */
+static int look(printer *p, howdah_error *reterr)
 {
     cli_out *out = &p->cli->out;
-    howdah_error err = HOWDAH_ERROR_INIT;
     int s;
 
-    if (out->json)
-        cli_out_puts(out, ",\"subscriptions\":[");
-    s = howdah_subscriptions_walk(p->cli->bus, NULL, on_subscription, p, &err);
-    if (out->json)
-        sums_json(p, s >= 0);
-    else if (s >= 0)
-        sums_text(p);
-    if (s >= 0 || s == HOWDAH_DENIED)
-        return HOWDAH_OK;
-    hw_error_copy(reterr, &err);
-    return s;
+    cli_out_puts(out, out->json ? ",\"subscriptions\":[" : "");
+    s = howdah_subscriptions_walk(p->cli->bus, NULL, on_subscription, p, reterr);
+    if (s == HOWDAH_DENIED)
+        p->subs_n = HOWDAH_ABSENT;
+    else if (s < 0)
+        return s;
+    cli_out_puts(out, out->json ? "],\"queues\":[" : "");
+    s = howdah_queues_glance(p->cli->bus, on_queue, p, reterr);
+    if (s == HOWDAH_DENIED)
+        p->queues_n = HOWDAH_ABSENT;
+    else if (s < 0)
+        return s;
+    cli_out_puts(out, out->json ? "]" : "");
+    return HOWDAH_OK;
+}
+
+static void sum_json(printer *p, const char *name, bool known, int64_t sum)
+{
+    if (known)
+        cli_out_printf(&p->cli->out, ",\"%s\":%" PRId64, name, sum);
+    else
+        cli_out_printf(&p->cli->out, ",\"%s\":null", name);
+}
+
+static void sum_text(printer *p, const char *name, int64_t sum)
+{
+    char count[CLI_COUNT_SIZE];
+
+    cli_count_text(sum, count);
+    line(&p->cli->out, name, count);
+}
+
+static void sum_up(printer *p)
+{
+    bool subs = p->subs_n != HOWDAH_ABSENT;
+    bool queues = p->queues_n != HOWDAH_ABSENT;
+    cli_out *out = &p->cli->out;
+
+    if (out->json) {
+        sum_json(p, "dead_letters", subs || queues, p->dead_letters);
+        sum_json(p, "skips", subs, p->skips);
+        return;
+    }
+    if (subs || queues)
+        sum_text(p, "dead_letters", p->dead_letters);
+    if (p->skips > 0)
+        sum_text(p, "skips", p->skips);
+    cli_out_puts(out, p->subs_n > 0 ? "\n" : "");
+    cli_table_flush(&p->subs);
+    cli_out_puts(out, p->queues_n > 0 ? "\n" : "");
+    cli_table_flush(&p->queues);
 }
 
 int cmd_status(cli_context *cli, int argc, char **argv)
@@ -117,15 +149,19 @@ int cmd_status(cli_context *cli, int argc, char **argv)
 
     (void)argc;
     (void)argv;
-    cli_subs_table_init(&p.table, &cli->out);
+    cli_subs_table_init(&p.subs, &cli->out);
+    cli_queues_glance_init(&p.queues, &cli->out);
     if (s == HOWDAH_OK)
         s = cli_open(cli, &err);
     if (s == HOWDAH_OK)
         s = howdah_status_walk(cli->bus, on_fact, &p, &err);
     if (s >= 0 && p.begun)
-        s = print_subscriptions(&p, &err);
+        s = look(&p, &err);
+    if (s >= 0 && p.begun)
+        sum_up(&p);
     if (p.begun && cli->out.json)
         cli_out_puts(&cli->out, "}\n");
-    cli_table_done(&p.table);
+    cli_table_done(&p.subs);
+    cli_table_done(&p.queues);
     return s < 0 ? cli_fail(cli, &err) : 0;
 }

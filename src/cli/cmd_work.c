@@ -310,6 +310,8 @@ static void sum_up(site *w, const howdah_worker_info *i)
                        " sent back for another "
                        "try\n",
                        w->options.queue, i->completed, i->failed, i->retried);
+        if (i->failed > 0)
+            cli_note(w->cli, "howdah log %s --status failed says why", w->options.queue);
     }
 }
 
@@ -327,7 +329,8 @@ static int run_worker(site *w, howdah_error *reterr)
     howdah_worker_info_get(w->worker, &info);
     howdah_worker_free(w->worker);
     cli_live_clear(&w->live);
-    sum_up(w, &info);
+    if (s >= 0 || s == HOWDAH_INTERRUPTED || info.claimed > 0)
+        sum_up(w, &info);
     if (atomic_load(&w->broken)) {
         *reterr = w->err;
         return w->err.status;

@@ -186,7 +186,8 @@ static const cli_option bench_options[] = {
     {"events", "N", NULL, "how many events", 0},
     {"batch", "N", NULL, "events in one append, or jobs that a worker takes at once", 0},
     {"workers", "N", NULL, "queue: how many at once (default 1)", 0},
-    {"jobs", "N", NULL, "queue: pushed, then drained, again and again (default 50000)", 0},
+    {"jobs", "N", NULL,
+     "queue: pushed, then drained, again and again (default: 1000 batches, 4000 to 50000)", 0},
     {"pin", NULL, NULL, "queue: the rate while an old snapshot is held open", 0},
     {"rate", "N", NULL, "latency: appends a second (default 100)", 0},
     {"subscriptions", "N", NULL, "fanout: how many are live (default 10)", 0},
@@ -202,6 +203,11 @@ static const char bench_about[] =
     "a bus of its own, removed at the "
     "end.  --ceiling compares with the barest statements that do the same, and fanout with a "
     "bus that nobody listens to.";
+
+static const char status_about[] =
+    "Cheap enough for every few seconds: of queues it counts what waits and what is under way, not "
+    "their history, which howdah queue ls does.  dead_letters are those that nobody has resolved, "
+    "of subscriptions and queues.  What this user may not see is left out, or null.";
 
 static const char verify_about[] =
     "Looks at a live store, without holding anybody up: whether every job that was pushed is in "
@@ -480,9 +486,11 @@ const cli_command cli_commands[] = {
      .run = cmd_bindings},
     {.name = "status",
      .group = "Look after it",
-     .summary = "print facts about the bus and its subscriptions",
+     .summary = "print facts about the bus, its subscriptions and queues",
      .usage = {"status"},
-     .examples = {"howdah status", "howdah status --json | jq .head"},
+     .about = status_about,
+     .examples = {"howdah status", "howdah status --json | jq .head",
+                  "howdah status --json | jq '.queues[] | select(.oldest_age_s > 60)'"},
      .run = cmd_status},
     {.name = "doctor",
      .group = "Look after it",
@@ -503,7 +511,7 @@ const cli_command cli_commands[] = {
      .group = "Look after it",
      .summary = "measure appends, reads and deliveries against their ceiling",
      .usage = {"bench append|append-batch|read|deliver|latency|fanout|queue [OPTIONS]"},
-     .words = "append append-batch read deliver latency fanout",
+     .words = "append append-batch read deliver latency fanout queue",
      .about = bench_about,
      .options = bench_options,
      .examples = {"howdah bench append --clients 8 --seconds 5 --ceiling",

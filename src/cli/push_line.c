@@ -208,7 +208,7 @@ static int unknown_field(hw_str key, howdah_error *reterr)
         if (hw_word_distance(name, fields[i].name) < hw_word_distance(name, best->name))
             best = &fields[i];
     s = hw_fail_field(reterr, HOWDAH_INVALID, name, "unknown field; the nearest is %s", best->name);
-    return hw_advise(reterr, s, "a line is {\"data\": the payload, ...}");
+    return hw_advise(reterr, s, "howdah push --help lists the fields of a line");
 }
 
 static int take_member(parse *p, hw_str key, hw_str value, howdah_error *reterr)

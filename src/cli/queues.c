@@ -10,6 +10,7 @@
 #include "cli/subs.h"
 
 #define ROWS_HELD 1000 /* above any number that a person reads as a table */
+#define COUNTS_MAX 5   /* of a queue in one row */
 
 /* ------------------------------------------------------------------- queues */
 
@@ -51,6 +52,20 @@ void cli_queue_json(cli_context *cli, const howdah_queue_info *info)
     cli_out_puts(out, "}");
 }
 
+void cli_queue_glance_json(cli_context *cli, const howdah_queue_info *info)
+{
+    cli_out *out = &cli->out;
+
+    cli_out_puts(out, "{\"queue\":");
+    cli_json_text(cli, info->queue);
+    cli_out_printf(out,
+                   ",\"pending\":%" PRId64 ",\"processing\":%" PRId64 ",\"scheduled\":%" PRId64,
+                   info->pending, info->processing, info->scheduled);
+    age_json(out, info->oldest_age_ms);
+    cli_out_printf(out, ",\"paused\":%s,\"dead_letters\":%" PRId64 "}",
+                   info->paused ? "true" : "false", info->dead_letters);
+}
+
 /* 90 ms, 1.5 s, 3 m, 2 h. */
 static void duration_text(int64_t ms, char *out, size_t room)
 {
@@ -64,12 +79,28 @@ static void duration_text(int64_t ms, char *out, size_t room)
         (void)snprintf(out, room, "%" PRId64 " h", ms / 3600000);
 }
 
-static void show_duration(cli_out *out, const char *name, int64_t ms, const char *zero)
+static void show_age(cli_out *out, const char *name, int64_t ms)
 {
     char text[32];
 
     duration_text(ms, text, sizeof text);
-    cli_show_text(out, name, hw_str_of(ms == 0 && zero ? zero : text));
+    cli_show_text(out, name, hw_str_of(text));
+}
+
+/* As "queue set" takes it, to the millisecond; zero: what 0 means. */
+static void show_setting(cli_out *out, const char *name, int64_t ms, const char *zero)
+{
+    static const struct {
+        int64_t ms;
+        const char *name;
+    } units[] = {{3600000, "h"}, {60000, "m"}, {1000, "s"}, {1, "ms"}};
+    char text[32];
+    size_t i = 0;
+
+    while (ms % units[i].ms != 0)
+        i++;
+    (void)snprintf(text, sizeof text, "%" PRId64 "%s", ms / units[i].ms, units[i].name);
+    cli_show_text(out, name, hw_str_of(ms == 0 ? zero : text));
 }
 
 void cli_queue_show(cli_context *cli, const howdah_queue_info *info)
@@ -88,15 +119,18 @@ void cli_queue_show(cli_context *cli, const howdah_queue_info *info)
         cli_show_number(out, "purged", info->purged);
     cli_show_number(out, "dead letters", info->dead_letters);
     if (info->oldest_age_ms >= 0)
-        show_duration(out, "oldest", info->oldest_age_ms, NULL);
+        show_age(out, "oldest", info->oldest_age_ms);
     cli_show_time(out, "created at", info->created_at_us);
-    show_duration(out, "abandon_after", s->abandon_after_ms, NULL);
+    show_setting(out, "abandon_after", s->abandon_after_ms, "0s");
     cli_show_number(out, "max_attempts", s->max_attempts);
-    show_duration(out, "backoff_initial", s->backoff_initial_ms, NULL);
-    show_duration(out, "backoff_max", s->backoff_max_ms, NULL);
+    show_setting(out, "backoff_initial", s->backoff_initial_ms, "0s");
+    show_setting(out, "backoff_max", s->backoff_max_ms, "0s");
     cli_show_number(out, "backoff_jitter", s->backoff_jitter);
-    cli_show_number(out, "concurrency", s->concurrency);
-    show_duration(out, "history", s->history_ms, "for ever");
+    if (s->concurrency > 0)
+        cli_show_number(out, "concurrency", s->concurrency);
+    else
+        cli_show_text(out, "concurrency", hw_str_of("0 (no limit)"));
+    show_setting(out, "history", s->history_ms, "0s (for ever)");
     cli_show_text(out, "hold_key", hw_str_of(s->hold_key ? "true" : "false"));
 }
 
@@ -112,22 +146,50 @@ void cli_queues_table_init(cli_table *table, cli_out *out)
     cli_table_init(table, out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
 }
 
-void cli_queues_table_row(cli_table *table, const howdah_queue_info *info)
+/* A row: the name, open or paused, counts, the age of what is due longest. */
+static void put_row(cli_table *table, const howdah_queue_info *info, const int64_t *counts,
+                    size_t n)
 {
-    const int64_t counts[] = {info->pending, info->processing, info->scheduled, info->completed,
-                              info->failed};
-    char numbers[5][24];
+    char numbers[COUNTS_MAX][24];
     char age[32] = "-";
-    hw_str cells[8] = {hw_str_of(info->queue), hw_str_of(info->paused ? "paused" : "open")};
+    hw_str cells[COUNTS_MAX + 3] = {hw_str_of(info->queue),
+                                    hw_str_of(info->paused ? "paused" : "open")};
 
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < n; i++) {
         (void)snprintf(numbers[i], sizeof numbers[i], "%" PRId64, counts[i]);
         cells[2 + i] = hw_str_of(numbers[i]);
     }
     if (info->oldest_age_ms >= 0)
         duration_text(info->oldest_age_ms, age, sizeof age);
-    cells[7] = hw_str_of(age);
+    cells[2 + n] = hw_str_of(age);
     cli_table_row(table, cells);
+}
+
+void cli_queues_table_row(cli_table *table, const howdah_queue_info *info)
+{
+    const int64_t counts[] = {info->pending, info->processing, info->scheduled, info->completed,
+                              info->failed};
+
+    put_row(table, info, counts, sizeof counts / sizeof *counts);
+}
+
+void cli_queues_glance_init(cli_table *table, cli_out *out)
+{
+    static const cli_column columns[] = {
+        {"queue", CLI_CYAN, false, false, 0},    {"state", CLI_PLAIN, false, true, 0},
+        {"pending", CLI_PLAIN, true, true, 0},   {"processing", CLI_PLAIN, true, true, 0},
+        {"scheduled", CLI_PLAIN, true, true, 0}, {"dead", CLI_PLAIN, true, true, 0},
+        {"oldest", CLI_DIM, true, true, 0},
+    };
+
+    cli_table_init(table, out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
+}
+
+void cli_queues_glance_row(cli_table *table, const howdah_queue_info *info)
+{
+    const int64_t counts[] = {info->pending, info->processing, info->scheduled, info->dead_letters};
+
+    put_row(table, info, counts, sizeof counts / sizeof *counts);
 }
 
 /* --------------------------------------------------------------------- jobs */

@@ -12,6 +12,11 @@ void cli_queue_show(cli_context *cli, const howdah_queue_info *info);
 void cli_queues_table_init(cli_table *table, cli_out *out);
 void cli_queues_table_row(cli_table *table, const howdah_queue_info *info);
 
+/* The same of howdah_queues_glance(): without the counts of history. */
+void cli_queue_glance_json(cli_context *cli, const howdah_queue_info *info);
+void cli_queues_glance_init(cli_table *table, cli_out *out);
+void cli_queues_glance_row(cli_table *table, const howdah_queue_info *info);
+
 /* In a pipe one line of JSON, in a terminal a line a field.  NO_MEMORY. */
 int cli_job_put(cli_context *cli, const howdah_job *job, howdah_error *reterr);
 /* How it was pushed, a line a field: key, event, payload. */

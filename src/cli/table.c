@@ -183,6 +183,7 @@ static void decide_widths(cli_table *t)
     unsigned total = t->out->width;
     size_t last = t->columns_n - 1;
     unsigned last_min;
+    unsigned room;
 
     for (size_t i = 0; i < t->columns_n; i++) {
         unsigned head = cli_text_width(t->columns[i].head);
@@ -200,7 +201,10 @@ static void decide_widths(cli_table *t)
     last_min = t->width[last] < total / 4 ? t->width[last] : total / 4;
     while (others_width(t) + last_min > total && widest(t) < t->columns_n)
         t->width[widest(t)]--;
-    t->width[last] = others_width(t) + last_min < total ? total - others_width(t) : last_min;
+    room = others_width(t) + last_min < total ? total - others_width(t) : last_min;
+    /* Numbers stay beside the others, not at the far edge. */
+    if (!t->columns[last].right || t->width[last] > room)
+        t->width[last] = room;
 }
 
 static void print_head(cli_table *t)

@@ -148,6 +148,7 @@ typedef enum hw_settled {
 /* ---- queues */
 
 #define HW_QUEUE_KEEP (-1)
+#define HW_NOT_COUNTED (-1)
 
 typedef struct hw_queue_settings {
     int64_t abandon_after_ms;
@@ -257,6 +258,9 @@ typedef struct hw_queue_ops {
     int (*queue_load)(struct hw_store *store, hw_str queue, hw_queue_row_fn fn, void *ctx,
                       howdah_error *reterr);
     int (*queue_list)(struct hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_error *reterr);
+    /* The same without counting history: completed and failed are HW_NOT_COUNTED. */
+    int (*queue_glance)(struct hw_store *store, hw_queue_row_fn fn, void *ctx,
+                        howdah_error *reterr);
     /* Removes every job that is ready, and counts it as purged; a letter in state REDRIVE is
        discarded.  Leased ones go on. */
     int (*queue_purge)(struct hw_store *store, hw_str queue, int64_t *ret_n, howdah_error *reterr);

@@ -76,6 +76,7 @@ from_says_where_a_new_one_begins() {
     equals "$(_sequences)" "4 5 "
     run 6 bind x '>' --from 6
     run 6 bind x '>' --from middle
+    has err "from: wanted beginning, end, or a sequence, 0 or more, not these 6 bytes"
     run 4 queue show x
 }
 
@@ -137,6 +138,7 @@ unbind_leaves_the_jobs() {
     equals "$(field pattern)" "user.*"
     run 4 unbind mail 'order.*'
     run 4 unbind nothing 'order.*'
+    has err "howdah bindings lists them"
 }
 
 bindings_lists_all_or_those_of_a_queue() {

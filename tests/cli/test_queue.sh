@@ -101,9 +101,12 @@ bad_input_is_refused_and_nothing_is_stored() {
     run 6 push "" '{}'
     has err "queue: must be 1 to 255 bytes, got 0"
     run 6 push mail --priority 40000
+    has err "priority: wanted a whole number, -32768 to 32767, not these 5 bytes"
     run 6 push mail --max-attempts -1
     run 6 push mail --delay 5
+    has err "delay: wanted a duration, like 250ms, 5s or 2m, not these 1 bytes"
     run 6 push mail --run-at tomorrow
+    has err "run-at: wanted a time, like 2026-01-31T09:30:00Z, not these 8 bytes"
     run 6 push mail --key ""
     run 6 push mail --causation x
     run 2 push mail --delay 1s --run-at 2030-01-31T08:30:00Z
@@ -148,7 +151,10 @@ set_changes_a_queue_and_makes_one() {
     equals "$(_json 'list(d["settings"].values())')" "[30000, 9, 0, 5000, 0, 2, 86400000, True]"
     run 6 queue set mail max_attemps=3
     has err "the nearest is max_attempts"
+    has err "howdah queue --help lists the settings"
     run 6 queue set mail max_attempts=0
+    run 6 queue set mail history=30d
+    has err "history: 3 bytes given, wanted 0ms (for ever) to 10 years, like 250ms, 5s, 2m or 1h"
     run 2 queue set mail max_attempts
     run 0 queue show mail
     equals "$(_json 'd["settings"]["max_attempts"]')" 9
@@ -156,6 +162,8 @@ set_changes_a_queue_and_makes_one() {
 
 a_paused_queue_is_told_and_goes_on_with_resume() {
     run 4 queue pause mail
+    has err "there is no queue mail"
+    has err "howdah queue ls lists them"
     run 0 push mail
     run 0 queue pause mail
     equals "$(field paused)" true
@@ -184,6 +192,8 @@ a_job_is_cancelled_and_tried_again() {
     run 0 job cancel 1 --reason "a test"
     equals "$(_json 'd["status"], d["error"], d["position"]')" "('failed', 'cancelled: a test', 1)"
     run 3 job cancel 1
+    has err "job 1 is over: it has failed"
+    has err "only a job that waits is cancelled"
     run 0 job retry 1
     equals "$(_json 'd["status"], d["attempts"]')" "('pending', 0)"
     run 0 push mail --delay 1h
@@ -191,8 +201,11 @@ a_job_is_cancelled_and_tried_again() {
     equals "$(field status)" pending
     run 0 work mail --exec true --until-empty
     run 3 job retry 1
+    has err "job 1 is over: it has completed"
+    has err "howdah push makes a new one"
     run 3 job cancel 1
     run 4 job show 99
+    has err "howdah log QUEUE lists jobs that are over"
     run 4 job retry 99
     run 6 job show x
     run 2 job show
@@ -233,6 +246,12 @@ a_terminal_shows_tables_and_sentences() {
     in_terminal 100 "NO_COLOR=1 '$HOWDAH' queue show mail"
     grep -q '^pending         2$' out || fail "no count"
     grep -q '^max_attempts    5$' out || fail "no setting"
+    run 0 queue set mail abandon_after=90s history=1500ms
+    in_terminal 100 "NO_COLOR=1 '$HOWDAH' queue show mail"
+    grep -q '^abandon_after   90s$' out || fail "not as it was set"
+    grep -q '^backoff_max     1h$' out || fail "not as it was set"
+    grep -q '^history         1500ms$' out || fail "not as it was set"
+    grep -q '^concurrency     0 (no limit)$' out || fail "no limit"
     in_terminal 100 "NO_COLOR=1 '$HOWDAH' queue pause mail"
     has out "mail is paused; what is under way goes on"
     in_terminal 100 "NO_COLOR=1 '$HOWDAH' queue resume mail"
@@ -245,6 +264,31 @@ a_terminal_shows_tables_and_sentences() {
     grep -q '^ *1  *1  failed  *0  .*  cancelled$' out || fail "no row"
     in_terminal 100 "NO_COLOR=1 '$HOWDAH' queue purge mail --yes"
     has out "mail: 1 job removed"
+}
+
+status_tells_of_queues_without_counting_history() {
+    run 0 status
+    equals "$(_json 'd["queues"]')" "[]"
+    run 0 push mail '{"n":1}'
+    run 0 push mail '{"n":2}'
+    run 0 push mail --delay 1h
+    run 0 push keyed --key k
+    run 0 push keyed --key k
+    # shellcheck disable=SC2016
+    run 0 work mail --exec '[ "$HOWDAH_JOB_ID" != 1 ]' --until-empty --quiet
+    run 0 queue pause keyed
+    run 0 status
+    equals "$(_json '[(q["queue"], q["pending"], q["processing"], q["scheduled"], q["paused"], q["dead_letters"]) for q in d["queues"]]')" \
+        "[('keyed', 1, 0, 1, True, 0), ('mail', 0, 0, 1, False, 1)]"
+    equals "$(_json '[sorted(q) for q in d["queues"]][0]')" \
+        "['dead_letters', 'oldest_age_s', 'paused', 'pending', 'processing', 'queue', 'scheduled']"
+    equals "$(_json 'd["queues"][0]["oldest_age_s"] >= 0, d["queues"][1]["oldest_age_s"], d["dead_letters"], d["skips"]')" \
+        "(True, None, 1, 0)"
+    in_terminal 100 "NO_COLOR=1 '$HOWDAH' status"
+    grep -q '^dead_letters          1$' out || fail "no sum"
+    has out "queue  state   pending  processing  scheduled  dead"
+    grep -q '^keyed  paused        1           0          1     0  *[0-9.]* m\{0,1\}s$' out || fail "no row"
+    grep -q '^mail   open          0           0          1     1  *-$' out || fail "no row"
 }
 
 verify_says_that_all_is_well_and_what_is_not() {

@@ -125,6 +125,18 @@ doctor_exits_1_when_something_is_broken() {
     has out '"verdict":"bad"'
 }
 
+doctor_finds_a_sequence_that_sessions_draw_from_in_advance() {
+    if on_sqlite; then
+        return # it has no sequences
+    fi
+    run 0 doctor
+    has out '"check":"sequences","message":"numbers are drawn one at a time"'
+    sql "ALTER SEQUENCE $HOWDAH_SCHEMA.events_global_sequence_seq CACHE 20"
+    run 1 doctor
+    has out "in advance from $HOWDAH_SCHEMA.events_global_sequence_seq"
+    has out "CACHE 1"
+}
+
 settings_are_listed_with_their_variables() {
     HOWDAH_READ_BATCH=77 run 0 settings --set poll_interval=5ms
     has out '"key":"read_batch","value":"77"'

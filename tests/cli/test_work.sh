@@ -216,6 +216,13 @@ wrong_usage_is_refused() {
     run 6 work "" --exec true
 }
 
+a_store_that_is_not_there_is_told_and_nothing_is_summed_up() {
+    fresh_store
+    run 8 work mail --exec true
+    empty out
+    has err "run: howdah init"
+}
+
 a_terminal_shows_a_live_line_and_a_sum() {
     _push 3
     in_terminal 100 "NO_COLOR=1 '$HOWDAH' work mail --exec 'sleep 0.4' --until-empty"

@@ -46,7 +46,9 @@ static void a_setting_that_is_none_is_refused(void **state)
     assert_int_equal(howdah_queue_options_set(&o, "max_attempts", "0", &err), HOWDAH_INVALID);
     assert_string_equal(err.message, "max_attempts: 1 bytes given, wanted 1 to 32767");
     assert_int_equal(howdah_queue_options_set(&o, "abandon_after", "5", &err), HOWDAH_INVALID);
-    assert_string_equal(err.message, "abandon_after: 1 bytes given, wanted 100ms to 10 years");
+    assert_string_equal(
+        err.message,
+        "abandon_after: 1 bytes given, wanted 100ms to 10 years, like 250ms, 5s, 2m or 1h");
     assert_int_equal(howdah_queue_options_set(&o, "hold_key", "yes", &err), HOWDAH_INVALID);
     o.backoff_jitter = 101;
     assert_int_equal(howdah_queue_set(c->bus, "mail", &o, &err), HOWDAH_INVALID);
@@ -130,6 +132,29 @@ static void queues_are_walked_by_name(void **state)
     cf_ok(howdah_queues_walk(c->bus, NULL, collect_names, names, &cf_error));
     assert_string_equal(names, "audit:1 mail:2 ");
     assert_true(q_info(c->bus, "mail").oldest_age_ms >= 0);
+}
+
+static int collect_glances(void *ctx, const howdah_queue_info *info)
+{
+    assert_int_equal(info->completed, HOWDAH_ABSENT);
+    assert_int_equal(info->failed, HOWDAH_ABSENT);
+    return collect_names(ctx, info);
+}
+
+static void a_glance_at_queues_counts_no_history(void **state)
+{
+    cf *c = *state;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    char names[200] = "";
+    q_ref ref;
+
+    q_push_many(c->bus, "mail", 2);
+    q_push_many(c->bus, "audit", 1);
+    ref = q_claim_one(c->bus, "mail", 0);
+    cf_ok(howdah_complete(c->bus, ref.id, ref.token, NULL, &cf_error));
+    cf_ok(howdah_queues_glance(c->bus, collect_glances, names, &cf_error));
+    assert_string_equal(names, "audit:1 mail:1 ");
+    assert_int_equal(howdah_queues_glance(c->bus, NULL, NULL, &err), HOWDAH_MISUSE);
 }
 
 static void a_job_is_shown_wherever_it_is(void **state)
@@ -278,6 +303,7 @@ cf_group cf_queue_admin_tests(void)
         CF_QUEUE_TEST(a_limit_of_concurrency_holds_over_all_claims),
         CF_QUEUE_TEST(purge_removes_what_is_not_under_way_and_counts_it),
         CF_QUEUE_TEST(queues_are_walked_by_name),
+        CF_QUEUE_TEST(a_glance_at_queues_counts_no_history),
         CF_QUEUE_TEST(a_job_is_shown_wherever_it_is),
         CF_QUEUE_TEST(cancel_ends_a_job_that_waits_and_no_other),
         CF_QUEUE_TEST(the_history_is_in_the_order_of_ending),

@@ -2,10 +2,13 @@
  * test_pg_connect.c - finding a server, being refused by one, and what a session is set to
  * whatever the role, the database or the URL say.
  */
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/random.h"
@@ -182,6 +185,101 @@ static void a_missing_role_is_denied(void **state)
     (void)snprintf(url, sizeof url, "postgres://not_there@/howdah_test?host=%s&port=%s",
                    PQhost(t->admin), PQport(t->admin));
     (void)refuse(t, url, HOWDAH_DENIED);
+}
+
+/* ---- a server that is none */
+
+typedef struct fake {
+    int fd;
+    int port;
+    bool silent; /* otherwise it lets everybody in and ends the session, in one breath */
+    pthread_t thread;
+} fake;
+
+static void *serve(void *arg)
+{
+    /* Authentication ok, key of the backend, ready for query; then the farewell. */
+    static const char welcome[] = "R\0\0\0\x08\0\0\0\0"
+                                  "S\0\0\0\x18server_version\00015.1\0"
+                                  "K\0\0\0\x0c\0\0\0\x01\0\0\0\x01"
+                                  "Z\0\0\0\x05I"
+                                  "E\0\0\0\x26SFATAL\0VFATAL\0C57P01\0Mgood night\0\0";
+    const fake *f = arg;
+    char room[1024];
+    int conn;
+
+    while ((conn = accept(f->fd, NULL, NULL)) >= 0) {
+        if (read(conn, room, sizeof room) > 0 && !f->silent)
+            (void)!write(conn, welcome, sizeof welcome - 1);
+        while (f->silent && read(conn, room, sizeof room) > 0)
+            continue;
+        (void)close(conn);
+    }
+    return NULL;
+}
+
+static void fake_start(fake *f, bool silent)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+
+    f->silent = silent;
+    f->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(f->fd, (struct sockaddr *)&address, len), 0);
+    assert_int_equal(listen(f->fd, 8), 0);
+    assert_int_equal(getsockname(f->fd, (struct sockaddr *)&address, &len), 0);
+    f->port = ntohs(address.sin_port);
+    assert_int_equal(pthread_create(&f->thread, NULL, serve, f), 0);
+}
+
+static void fake_stop(fake *f)
+{
+    (void)shutdown(f->fd, SHUT_RDWR); /* ends accept() */
+    assert_int_equal(pthread_join(f->thread, NULL), 0);
+    (void)close(f->fd);
+}
+
+static howdah_error refuse_at(pgt *t, int port)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    howdah_bus *bus = NULL;
+    char url[128];
+
+    (void)snprintf(url, sizeof url, "postgres://me@127.0.0.1:%d/db?sslmode=disable", port);
+    pgt_ok(howdah_settings_set(t->settings, "connect_timeout", "2s", &pgt_error));
+    assert_int_equal(howdah_open(url, t->settings, &bus, &err), HOWDAH_UNAVAILABLE);
+    return err;
+}
+
+static void a_session_that_ends_as_it_begins_prints_nothing(void **state)
+{
+    int out = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    int saved = dup(STDERR_FILENO);
+    fake f;
+
+    assert_true(out >= 0 && saved >= 0);
+    fake_start(&f, false);
+    assert_true(dup2(out, STDERR_FILENO) >= 0);
+    (void)refuse_at(*state, f.port);
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    fake_stop(&f);
+    assert_int_equal(lseek(out, 0, SEEK_END), 0);
+    assert_non_null(strstr(said, "good night")); /* our log has it */
+    (void)close(out);
+    (void)close(saved);
+}
+
+static void a_silent_server_is_given_up_in_time(void **state)
+{
+    int64_t start = pgt_now_ms();
+    howdah_error err;
+    fake f;
+
+    fake_start(&f, true);
+    err = refuse_at(*state, f.port);
+    assert_in_range(pgt_now_ms() - start, 1900, 4000);
+    assert_non_null(strstr(err.message, "timeout expired"));
+    fake_stop(&f);
 }
 
 /* ---- several hosts */
@@ -505,6 +603,8 @@ static const struct CMUnitTest tests[] = {
     LOUD_TEST(no_server_is_unavailable_at_once),
     LOUD_TEST(a_missing_database_says_createdb),
     LOUD_TEST(a_missing_role_is_denied),
+    LOUD_TEST(a_session_that_ends_as_it_begins_prints_nothing),
+    LOUD_TEST(a_silent_server_is_given_up_in_time),
     PGT_TEST(of_several_hosts_a_dead_one_is_passed_over),
     PGT_TEST(of_several_hosts_a_silent_one_is_given_up),
     PGT_TEST(an_interrupt_ends_the_wait_for_a_lost_server),

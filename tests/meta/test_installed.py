@@ -15,7 +15,8 @@ import tap
 import prefix as tree
 import check_exports
 
-EXAMPLES = ["append", "read", "follow", "subscribe", "transaction_pg", "transaction_sqlite"]
+EXAMPLES = ["append", "read", "follow", "subscribe", "worker", "transaction_pg", "transaction_sqlite",
+            "exactly_once_pg"]
 STRICT = ["-std=gnu99", "-Wall", "-Wextra", "-Werror", "-O1"]
 
 

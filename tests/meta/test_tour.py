@@ -28,7 +28,9 @@ def the_tour_shows_its_commands_and_can_be_taken_again():
         for shown in ("$ howdah init", "$ howdah append order-1 order.created", "--expect none",
                       "$ howdah append --batch", "$ howdah read --stream order-1",
                       "$ howdah trace", "$ howdah follow", "$ howdah subscribe tour",
-                      "order-1: order.shipped", "$ howdah sub ls", "$ howdah status", "That was the tour."):
+                      "order-1: order.shipped", "$ howdah sub ls",
+                      "$ howdah push mail", "$ howdah work mail", "$ howdah log mail", "no such address",
+                      "$ howdah queue show mail", "$ howdah status", "That was the tour."):
             assert shown in first, "%s is not in\n%s" % (shown, first)
         second = take(directory)
         assert "$ howdah read --stream order-2" in second, second

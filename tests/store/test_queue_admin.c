@@ -80,6 +80,56 @@ static void queues_are_listed_by_name(void **state)
     assert_string_equal(names, "a:2 b:0 c:1");
 }
 
+typedef struct kept_rows {
+    size_t n;
+    char names[4][8];
+    hw_queue_row rows[4];
+} kept_rows;
+
+static int keep_row(void *ctx, const hw_queue_row *queue)
+{
+    kept_rows *r = ctx;
+
+    assert_true(r->n < 4);
+    (void)snprintf(r->names[r->n], sizeof r->names[0], "%s", queue->name.s);
+    r->rows[r->n++] = *queue;
+    return 0;
+}
+
+static void a_glance_tells_what_the_list_does_but_for_history(void **state)
+{
+    ss *t = *state;
+    kept_rows list = {0};
+    kept_rows glance = {0};
+    hw_push later = a_job("2");
+    kept_job k;
+
+    later.delay_us = INT64_C(3600000000);
+    for (int i = 0; i < 3; i++)
+        (void)push(t, a_keyed_job("1", "k"));
+    (void)push(t, later);
+    (void)push(t, a_job("3"));
+    k = claim_one(t, "1");
+    fail_for_good(t, &k, "no");
+    (void)claim_one(t, "1");
+    expect_counts(t, "1 1 2 0 1 0");
+    (void)push_to(t, "other", a_job("1"));
+    ok(jobs_ops(t)->queue_list(t->store, keep_row, &list, &ss_error));
+    ok(jobs_ops(t)->queue_glance(t->store, keep_row, &glance, &ss_error));
+    assert_int_equal(list.n, 2);
+    assert_int_equal(glance.n, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(glance.names[i], list.names[i]);
+        assert_int_equal(glance.rows[i].pending, list.rows[i].pending);
+        assert_int_equal(glance.rows[i].scheduled, list.rows[i].scheduled);
+        assert_int_equal(glance.rows[i].processing, list.rows[i].processing);
+        assert_int_equal(glance.rows[i].dead_letters, list.rows[i].dead_letters);
+        assert_int_equal(glance.rows[i].oldest_age_ms >= 0, list.rows[i].oldest_age_ms >= 0);
+        assert_int_equal(glance.rows[i].completed, HW_NOT_COUNTED);
+        assert_int_equal(glance.rows[i].failed, HW_NOT_COUNTED);
+    }
+}
+
 static void a_queue_that_does_not_exist_is_not_found_by_operators(void **state)
 {
     ss *t = *state;
@@ -710,6 +760,7 @@ ss_group ss_queue_admin_tests(void)
         SS_TEST(a_queue_is_made_with_defaults_and_changed_field_by_field),
         SS_TEST(a_new_queue_takes_the_settings_that_are_given),
         SS_TEST(queues_are_listed_by_name),
+        SS_TEST(a_glance_tells_what_the_list_does_but_for_history),
         SS_TEST(a_queue_that_does_not_exist_is_not_found_by_operators),
         SS_TEST(a_paused_queue_gives_nothing_and_takes_everything),
         SS_TEST(no_more_jobs_are_leased_at_once_than_the_queue_allows),

@@ -380,6 +380,7 @@ static void run_script(const ss *t, const char *key)
     (void)fine(q->log(t->store, &query, jobs_keep, &b, &ss_error));
     (void)fine(q->queue_load(t->store, S("q"), ignore_queue, NULL, &ss_error));
     (void)fine(q->queue_list(t->store, ignore_queue, NULL, &ss_error));
+    (void)fine(q->queue_glance(t->store, ignore_queue, NULL, &ss_error));
     (void)fine(q->maintain(t->store, S("q"), &more, &ss_error));
     (void)fine(q->queue_purge(t->store, S("q"), NULL, &ss_error));
 }

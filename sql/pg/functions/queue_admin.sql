@@ -73,6 +73,34 @@ AS $howdah$
     WHERE q.name = queue_outlook.queue
 $howdah$;
 
+-- push_horizon() -> bigint
+--
+-- The oldest open transaction that has written to jobs, or the next one to be: no older one can add a
+-- job any more that is due by now.  For sessions whose floors do not rise because a transaction is
+-- open for long that has nothing to do with the queue.
+-- Reads: pg_locks.
+CREATE OR REPLACE FUNCTION @schema@.push_horizon() RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    WITH lock AS MATERIALIZED (
+        SELECT l.locktype, l.database, l.relation, l.virtualtransaction AS owner, l.mode, l.granted,
+               l.transactionid::text::bigint AS xid
+        FROM pg_locks AS l
+    ), next AS (
+        SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xid
+    ), owner AS (
+        -- Locks know the lower 32 bits only: the number that is nearest to the next one is meant.
+        SELECT n.xid + (x.xid - n.xid % 4294967296 + 6442450944) % 4294967296 - 2147483648 AS xid
+        FROM next AS n, lock AS r
+        JOIN lock AS x ON x.owner = r.owner AND x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock' AND x.granted
+        WHERE r.locktype = 'relation' AND r.mode = 'RowExclusiveLock' AND r.granted
+          AND r.relation = @jobs_text@::regclass
+          AND r.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+    )
+    SELECT coalesce((SELECT min(o.xid) FROM owner AS o), (SELECT n.xid FROM next AS n))
+$howdah$;
+
 -- queue_set(queue, ...) -> void
 --
 -- Makes a queue, or changes the settings that are given.
@@ -388,7 +416,8 @@ BEGIN
         UPDATE @schema@.jobs AS j SET due_at = clock_timestamp()
         WHERE j.queue_id = p.queue_id AND j.priority = p.priority AND j.id = p.id AND j.due_at > clock_timestamp();
         IF NOT FOUND THEN
-            RETURN coalesce((SELECT CASE s.state WHEN 'pending' THEN 'ready' ELSE s.state END
+            -- Scheduled: due, but behind another one of its key.
+            RETURN coalesce((SELECT CASE WHEN s.state IN ('pending', 'scheduled') THEN 'ready' ELSE s.state END
                              FROM @schema@.job_states(job_retry.id) AS s), 'processing');
         END IF;
     ELSE

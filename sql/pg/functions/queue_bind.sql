@@ -20,16 +20,14 @@ SET enable_mergejoin = off
 AS $howdah$
 DECLARE
     q      @schema@.queues;
-    moment timestamptz;
     n      bigint;
 BEGIN
     IF key_from IS NULL OR key_from NOT IN ('stream', 'correlation', 'none') THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'key: must be stream, correlation or none';
     END IF;
     q := @schema@.queue_of(queue);
-    -- The xid comes before the time: see I4 of 0003_queue.
+    -- Before the time, which is taken under the lock of the INSERT: see I4 of 0003_queue.
     PERFORM pg_current_xact_id();
-    moment := clock_timestamp();
     INSERT INTO @schema@.queue_levels (queue_id, priority)
     SELECT q.queue_id, 0
     WHERE NOT EXISTS (SELECT FROM @schema@.queue_levels AS v WHERE v.queue_id = q.queue_id AND v.priority = 0)
@@ -51,7 +49,8 @@ BEGIN
         SELECT g.id, q.queue_id, 0, 0, g.key, g.correlation_id, g.event_id, g.global_sequence FROM given AS g
     ), ready AS (
         INSERT INTO @schema@.jobs (due_at, id, queue_id, priority, plain, key_hash)
-        SELECT moment, g.id, q.queue_id, 0, g.key IS NULL, hashtextextended(g.key, q.queue_id) FROM given AS g
+        SELECT t.moment, g.id, q.queue_id, 0, g.key IS NULL, hashtextextended(g.key, q.queue_id)
+        FROM (SELECT clock_timestamp() AS moment OFFSET 0) AS t, given AS g
     )
     SELECT count(*) INTO n FROM given;
     IF n > 0 THEN

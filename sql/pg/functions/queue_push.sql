@@ -111,7 +111,6 @@ DECLARE
         (SELECT m.value::integer FROM @schema@.meta AS m WHERE m.key = 'payload_bytes_max'), 1048576);
     q           @schema@.queues;
     problem     text;
-    moment      timestamptz;
     new_ids     bigint[];
     taken       bigint;
     twins       boolean[];
@@ -144,9 +143,8 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = problem;
     END IF;
     q := @schema@.queue_of(queue);
-    -- The xid comes before the time: see I4 of 0003_queue.
+    -- Before the time, which is taken under the lock of the INSERT: see I4 of 0003_queue.
     PERFORM pg_current_xact_id();
-    moment := clock_timestamp();
     new_ids := ARRAY(SELECT nextval(@job_text@) FROM generate_series(1, n));
 
     INSERT INTO @schema@.queue_levels (queue_id, priority)
@@ -193,10 +191,10 @@ BEGIN
         FROM given AS g
     )
     INSERT INTO @schema@.jobs (due_at, id, queue_id, priority, plain, key_hash)
-    SELECT greatest(moment, coalesce(g.run_at, moment + coalesce(g.delay_us, 0) * interval '1 microsecond')),
+    SELECT greatest(t.moment, coalesce(g.run_at, t.moment + coalesce(g.delay_us, 0) * interval '1 microsecond')),
            g.id, q.queue_id, coalesce(g.priority, 0), g.key IS NULL AND g.dedup IS NULL,
            hashtextextended(g.key, q.queue_id)
-    FROM given AS g;
+    FROM (SELECT clock_timestamp() AS moment OFFSET 0) AS t, given AS g;
 
     PERFORM @schema@.ring_queue(q.queue_id);
     RETURN QUERY SELECT g.id, g.twin IS TRUE FROM unnest(new_ids, twins) AS g(id, twin);

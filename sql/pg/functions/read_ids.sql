@@ -19,7 +19,13 @@ $howdah$;
 -- What lies inside any of the sequence ranges (disjoint, in any order), in one snapshot: how a live
 -- tail comes back for numbers that committed late.  type and pattern filter, unless NULL.
 -- Reads: events.  Writes, locks: nothing.
-DROP FUNCTION IF EXISTS @schema@.read_ranges(bigint[], bigint[], bigint);
+DO $howdah$
+BEGIN -- the one with three parameters; IF EXISTS alone would tell everybody that it is not there
+    IF to_regprocedure(quote_ident(@schema_text@) || '.read_ranges(bigint[], bigint[], bigint)') IS NOT NULL THEN
+        DROP FUNCTION @schema@.read_ranges(bigint[], bigint[], bigint);
+    END IF;
+END
+$howdah$;
 CREATE OR REPLACE FUNCTION @schema@.read_ranges(
     firsts bigint[], lasts bigint[], max_count bigint, type text DEFAULT NULL, pattern text DEFAULT NULL)
 RETURNS SETOF @schema@.all_events

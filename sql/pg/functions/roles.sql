@@ -28,7 +28,8 @@ DECLARE
     pushes     constant text[] := ARRAY['push', 'push_batch', 'push_arrays', 'publish',
                                         'schema_version', 'ring'];
     works      constant text[] := ARRAY['claim', 'claim_jobs', 'poll', 'settle_jobs', 'complete', 'fail', 'retry',
-                                        'release', 'extend', 'finalize', 'queue_outlook', 'queue_states',
+                                        'release', 'extend', 'finalize', 'queue_outlook', 'push_horizon', 'queue_states',
+                                        'queue_glance',
                                         'queue_tidy', 'queue_findings', 'queue_history', 'job_states', 'channel', 'queue_bindings',
                                         'route_events', 'job_letter_states'];
     manages    constant text[] := ARRAY['queue_set', 'queue_purge', 'job_cancel', 'job_retry', 'job_letters_mark',

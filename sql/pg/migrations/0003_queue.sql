@@ -13,9 +13,10 @@
 --       is held open for an hour has nothing to do with how many rows a claim looks at.
 --   I3  Tokens come from one sequence: no two claims have the same.  The parts of a token are a
 --       lease that was split because only some of its jobs were extended.
---   I4  due_at is taken after the transaction has its xid, and is never in the past of that moment.
---       So once all transactions older than a claim are over, nothing that this claim has passed
---       by can still turn up: the next one starts behind it (see floors in src/store/pg/queue.c).
+--   I4  due_at is taken after the transaction has its xid and its lock on jobs, and is never in the
+--       past of that moment.  So once all older transactions that have written to jobs are over,
+--       nothing that a claim has passed by can still turn up: the next one starts behind it (see
+--       src/store/pg/floors.c).
 --   I5  key_holders has one row for each key that has a job under way or on hold: its primary key
 --       is what keeps two jobs of one key apart.  A job that meets a held key is set aside
 --       (due_at = infinity); whoever gives the key back makes the earliest of them due.

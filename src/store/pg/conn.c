@@ -15,8 +15,14 @@
  *       session (locks, LISTEN, settings, prepared statements) is not ours behind it.  Strangers
  *       would meet what we leave there, and we theirs; so nothing is left, and what a role or
  *       database sets applies.
+ *   I8  libpq prints nothing: a server that lets us in and ends us in one breath tells us, not
+ *       stderr.  So its notices are ours from the first byte on, wherever there is one address to
+ *       try.  Where there are several only libpq's own loop can give one up by time and go on to
+ *       the next, and there they are ours a moment later.
  */
+#include <arpa/inet.h>
 #include <assert.h>
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +118,83 @@ static void on_notice(void *arg, const PGresult *result)
         hw_log(HOWDAH_LOG_DEBUG, "PostgreSQL: %s", text);
 }
 
+/* ---- I8 */
+
+static const char *given_or_set(const PQconninfoOption *options, const char *key,
+                                const char *variable)
+{
+    const char *value = given(options, key);
+
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): libpq reads it now as well */
+    return value ? value : getenv(variable);
+}
+
+/* A socket's path, or numbers. */
+static bool has_one_address(const PQconninfoOption *options)
+{
+    const char *host = given_or_set(options, "hostaddr", "PGHOSTADDR");
+    struct in6_addr numbers;
+
+    if (given_or_set(options, "service", "PGSERVICE"))
+        return false; /* its file may say more */
+    if (!host || !host[0])
+        host = given_or_set(options, "host", "PGHOST");
+    if (!host || !host[0])
+        return true;
+    if (strchr(host, ','))
+        return false;
+    return host[0] == '/' || host[0] == '@' || inet_pton(AF_INET, host, &numbers) == 1 ||
+           inet_pton(AF_INET6, host, &numbers) == 1;
+}
+
+/* As libpq counts: 0 is for ever, and less than two seconds are two. */
+static int64_t give_up_at_ms(const keywords *k)
+{
+    int64_t seconds = 0;
+
+    for (size_t i = 0; i < k->n; i++)
+        if (strcmp(k->keys[i], "connect_timeout") == 0)
+            (void)hw_parse_i64(k->values[i], 0, INT32_MAX, &seconds);
+    if (seconds == 0)
+        return INT64_MAX;
+    return hw_clock_mono_ms() + 1000 * (seconds < 2 ? 2 : seconds);
+}
+
+/* False when the time is over. */
+static bool wait_for_socket(const PGconn *conn, bool reading, int64_t until)
+{
+    struct pollfd p = {.fd = PQsocket(conn), .events = reading ? POLLIN : POLLOUT};
+
+    for (;;) {
+        int64_t left = until == INT64_MAX ? -1 : until - hw_clock_mono_ms();
+        int n;
+
+        if (until != INT64_MAX && left <= 0)
+            return false;
+        n = poll(&p, 1, left > INT32_MAX ? INT32_MAX : (int)left);
+        if (n > 0 || (n < 0 && errno != EINTR))
+            return true; /* whatever it is, libpq finds out */
+    }
+}
+
+/* As PQconnectdbParams(), to one address.  Out of time it is neither OK nor BAD. */
+static PGconn *connect_hearing(hw_pg *pg, const keywords *k)
+{
+    PostgresPollingStatusType next = PGRES_POLLING_WRITING;
+    int64_t until = give_up_at_ms(k);
+    PGconn *conn = PQconnectStartParams(k->keys, k->values, 0);
+
+    if (!conn || PQstatus(conn) == CONNECTION_BAD)
+        return conn;
+    (void)PQsetNoticeReceiver(conn, on_notice, pg);
+    while (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
+        if (!wait_for_socket(conn, next == PGRES_POLLING_READING, until))
+            return conn;
+        next = PQconnectPoll(conn);
+    }
+    return conn;
+}
+
 /* Without a SQLSTATE (libpq gives none here) the words decide; when in doubt: unavailable. */
 static int fail_connect(const PGconn *conn, howdah_error *reterr)
 {
@@ -120,7 +203,12 @@ static int fail_connect(const PGconn *conn, howdah_error *reterr)
     char why[300];
     int status = HOWDAH_UNAVAILABLE;
 
-    (void)snprintf(why, sizeof why, "%s", PQerrorMessage(conn));
+    if (PQstatus(conn) == CONNECTION_BAD)
+        (void)snprintf(why, sizeof why, "%s", PQerrorMessage(conn));
+    else
+        (void)snprintf(why, sizeof why,
+                       "connection to server at \"%s\", port %s failed: timeout expired",
+                       PQhost(conn), PQport(conn));
     for (char *p = why; *p; p++)
         if (*p == '\n' || *p == '\t')
             *p = ' ';
@@ -181,7 +269,9 @@ static int connect_once(hw_pg *pg, int64_t until, bool *ret_patience, howdah_err
     if (s < 0)
         return s;
     gather_keywords(pg, options, until - hw_clock_mono_ms(), &k);
-    pg->conn = PQconnectdbParams(k.keys, k.values, 0);
+    pg->ended = false;
+    pg->conn =
+        has_one_address(options) ? connect_hearing(pg, &k) : PQconnectdbParams(k.keys, k.values, 0);
     if (!pg->conn) {
         s = hw_fail_no_memory(reterr);
     } else if (PQstatus(pg->conn) != CONNECTION_OK) {

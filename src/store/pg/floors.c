@@ -8,7 +8,8 @@
  *
  *   I1  A floor is a place that a claim of this session has passed, and it counts only once every
  *       transaction that is older than this claim is over: a job gets its due time after its
- *       transaction has its number, so none of a younger one can turn up below.
+ *       transaction has its number, so none of a younger one can turn up below.  If an old one
+ *       stays open, it is asked whether any of those has written to jobs at all.
  *   I2  Two things can still be below: a job that another claim had locked and gave back by
  *       failing, and one whose due time was taken from a clock that was put back.  A walk from the
  *       beginning, every ten seconds and whenever a claim comes back short, finds those; it is
@@ -29,11 +30,13 @@
 #define WALK_PAUSE_US INT64_C(1000000)
 #define SHARE 50 /* of the time, what is looked for without need */
 #define TIDY_EVERY_US INT64_C(1000000)
+#define STUCK_US INT64_C(50000)
 
 typedef struct level {
     hw_pg_floor floor;
     bool has_floor;
     hw_pg_passed next; /* becomes the floor when its time has come */
+    int64_t next_us;   /* since when */
     bool has_next;
 } level;
 
@@ -43,6 +46,8 @@ typedef struct queue {
     int64_t used_us;
     int64_t walked_us; /* when a walk from the beginning ended, 0: never */
     int64_t took_us;
+    int64_t asked_us; /* for the horizon of pushes */
+    int64_t ask_took_us;
     int64_t tidied_us;
     int64_t tidy_took_us;
     int64_t saw_leases_us; /* 0: never */
@@ -114,6 +119,15 @@ static level *level_of(queue *q, int32_t number)
     return &q->levels[q->n++];
 }
 
+static void rise(level *l, int64_t horizon)
+{
+    if (!l->has_next || l->next.xid >= horizon)
+        return;
+    l->floor = (hw_pg_floor){l->next.level, l->next.due_us, l->next.id};
+    l->has_floor = true;
+    l->has_next = false;
+}
+
 void hw_pg_floors_pass(hw_pg *pg, hw_str name, const hw_pg_passed *passed)
 {
     queue *q = queue_of(pg, name);
@@ -121,13 +135,10 @@ void hw_pg_floors_pass(hw_pg *pg, hw_str name, const hw_pg_passed *passed)
 
     if (!l)
         return;
-    if (l->has_next && l->next.xid < passed->horizon) {
-        l->floor = (hw_pg_floor){passed->level, l->next.due_us, l->next.id};
-        l->has_floor = true;
-        l->has_next = false;
-    }
+    rise(l, passed->horizon);
     if (!l->has_next) {
         l->next = *passed;
+        l->next_us = hw_clock_mono_us();
         l->has_next = true;
         /* What was taken after this transaction began may have older ones beside it (I1). */
         if (l->next.due_us > passed->begun_at_us) {
@@ -135,6 +146,31 @@ void hw_pg_floors_pass(hw_pg *pg, hw_str name, const hw_pg_passed *passed)
             l->next.id = 0;
         }
     }
+}
+
+bool hw_pg_floors_are_stuck(hw_pg *pg, hw_str name)
+{
+    const queue *q = queue_of(pg, name);
+    int64_t now = hw_clock_mono_us();
+
+    if (!q || now - q->asked_us < STUCK_US + SHARE * q->ask_took_us)
+        return false;
+    for (size_t i = 0; i < q->n; i++)
+        if (q->levels[i].has_next && now - q->levels[i].next_us > STUCK_US)
+            return true;
+    return false;
+}
+
+void hw_pg_floors_rise(hw_pg *pg, hw_str name, int64_t horizon, int64_t took_us)
+{
+    queue *q = queue_of(pg, name);
+
+    if (!q)
+        return;
+    q->asked_us = hw_clock_mono_us();
+    q->ask_took_us = took_us;
+    for (size_t i = 0; i < q->n; i++)
+        rise(&q->levels[i], horizon);
 }
 
 void hw_pg_floors_walked(hw_pg *pg, hw_str name, int64_t took_us)

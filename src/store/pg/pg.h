@@ -123,9 +123,11 @@ enum hw_pg_oid {
     X(JOB_LOG)                                                                                     \
     X(JOB_LETTER_LIST)                                                                             \
     X(QUEUE_OUTLOOK)                                                                               \
+    X(PUSH_HORIZON)                                                                                \
     X(QUEUE_TIDY)                                                                                  \
     X(QUEUE_SET)                                                                                   \
     X(QUEUE_STATES)                                                                                \
+    X(QUEUE_GLANCE)                                                                                \
     X(QUEUE_VERIFY)                                                                                \
     X(QUEUE_PURGE)                                                                                 \
     X(QUEUE_BIND)                                                                                  \
@@ -515,6 +517,9 @@ typedef struct hw_pg_passed {
 /* Floors of the queue to start behind; none: the whole queue is to be walked now. */
 size_t hw_pg_floors_get(hw_pg *pg, hw_str name, hw_pg_floor ret_floors[HW_PG_FLOORS_MAX]);
 void hw_pg_floors_pass(hw_pg *pg, hw_str name, const hw_pg_passed *passed);
+/* Whether floors wait for a transaction that stays open; the oldest that may still push. */
+bool hw_pg_floors_are_stuck(hw_pg *pg, hw_str name);
+void hw_pg_floors_rise(hw_pg *pg, hw_str name, int64_t horizon, int64_t took_us);
 /* A whole walk took so long: the next one has to wait accordingly. */
 void hw_pg_floors_walked(hw_pg *pg, hw_str name, int64_t took_us);
 /* Whether a claim that came back short with floors should walk the whole queue at once. */

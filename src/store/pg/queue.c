@@ -476,6 +476,18 @@ static int outlook(hw_pg *pg, hw_str queue, hw_claim_report *report, howdah_erro
     return s;
 }
 
+/* Of use for later claims only: whether it could be done does not matter to this one. */
+static void free_floors(hw_pg *pg, hw_str queue)
+{
+    hw_pg_call call = {.statement = HW_PG_PUSH_HORIZON};
+    int64_t before_us = hw_clock_mono_us();
+    PGresult *result = NULL;
+
+    if (hw_pg_exec(pg, &call, &result, NULL) >= 0)
+        hw_pg_floors_rise(pg, queue, hw_pg_get_int8(result, 0, 0), hw_clock_mono_us() - before_us);
+    PQclear(result);
+}
+
 static int claim_again(turn *t, hw_job_fn fn, void *ctx, hw_claim_report *report,
                        howdah_error *reterr)
 {
@@ -545,6 +557,8 @@ int hw_pg_turn(hw_store *store, const hw_settle *settles, size_t n, hw_settled *
     PQclear(result);
     if (!claim)
         return HOWDAH_OK;
+    if (report.n > 0 && hw_pg_floors_are_stuck(pg, claim->queue))
+        free_floors(pg, claim->queue);
     s = look_around(&t, fn, ctx, &report, n > 0 ? NULL : reterr);
     report.more |= report.n == claim->n;
     *ret_report = report;

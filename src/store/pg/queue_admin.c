@@ -114,6 +114,15 @@ static int job_load(hw_store *store, int64_t id, hw_job_fn fn, void *ctx, howdah
     return s;
 }
 
+/* word: the state that it is in instead. */
+static int refuse_change(int64_t id, hw_str word, howdah_error *reterr)
+{
+    if (hw_str_equal(word, hw_str_of("processing")))
+        return hw_fail(reterr, HOWDAH_CONFLICT, "job %lld is in a worker's hands", (long long)id);
+    return hw_fail(reterr, HOWDAH_CONFLICT, "job %lld is %s%s", (long long)id,
+                   hw_str_equal(word, hw_str_of("scheduled")) ? "" : "over: it has ", word.s);
+}
+
 /* Carries a change out that answers with one word: wanted, or why not. */
 static int change_job(hw_pg *pg, const hw_pg_call *call, int64_t id, const char *wanted,
                       howdah_error *reterr)
@@ -128,7 +137,7 @@ static int change_job(hw_pg *pg, const hw_pg_call *call, int64_t id, const char 
     if (!word.s)
         s = no_such_job(id, reterr);
     else if (!hw_str_equal(word, hw_str_of(wanted)))
-        s = hw_fail(reterr, HOWDAH_CONFLICT, "job %lld is %s", (long long)id, word.s);
+        s = refuse_change(id, word, reterr);
     PQclear(result);
     return s;
 }
@@ -213,8 +222,7 @@ static int job_log(hw_store *store, const hw_log_query *query, hw_job_fn fn, voi
 
 int hw_pg_no_such_queue(hw_str queue, howdah_error *reterr)
 {
-    return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no queue of this name, %zu bytes",
-                   queue.len);
+    return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no queue %.*s", (int)queue.len, queue.s);
 }
 
 static void param_setting(hw_pg_call *call, int64_t value)
@@ -269,17 +277,15 @@ static int one_of_them(void *ctx, const hw_queue_row *row)
     return 0;
 }
 
-static int walk_queues(hw_pg *pg, hw_str queue, hw_queue_row_fn fn, void *ctx, int *ret_n,
+/* The call's rows have the columns of QUEUE_STATES. */
+static int walk_queues(hw_pg *pg, const hw_pg_call *call, hw_queue_row_fn fn, void *ctx, int *ret_n,
                        howdah_error *reterr)
 {
-    hw_pg_call call = {.statement = HW_PG_QUEUE_STATES};
     PGresult *r = NULL;
     int s = hw_pg_ready(pg, reterr);
 
-    if (s < 0)
-        return s;
-    hw_pg_param_str(&call, queue);
-    s = hw_pg_query(pg, &call, &r, reterr);
+    if (s >= 0)
+        s = hw_pg_query(pg, call, &r, reterr);
     if (s < 0)
         return s;
     *ret_n = PQntuples(r);
@@ -299,8 +305,8 @@ static int walk_queues(hw_pg *pg, hw_str queue, hw_queue_row_fn fn, void *ctx, i
             .pending = hw_pg_get_int8(r, i, 11),
             .processing = hw_pg_get_int8(r, i, 12),
             .scheduled = hw_pg_get_int8(r, i, 13),
-            .completed = hw_pg_get_int8(r, i, 14),
-            .failed = hw_pg_get_int8(r, i, 15),
+            .completed = hw_pg_get_int8_or(r, i, 14, HW_NOT_COUNTED),
+            .failed = hw_pg_get_int8_or(r, i, 15, HW_NOT_COUNTED),
             .purged = hw_pg_get_int8(r, i, 16),
             .oldest_age_ms = hw_pg_get_int8_or(r, i, 17, -1),
             .dead_letters = hw_pg_get_int8(r, i, 18),
@@ -316,17 +322,30 @@ static int walk_queues(hw_pg *pg, hw_str queue, hw_queue_row_fn fn, void *ctx, i
 static int queue_load(hw_store *store, hw_str queue, hw_queue_row_fn fn, void *ctx,
                       howdah_error *reterr)
 {
+    hw_pg_call call = {.statement = HW_PG_QUEUE_STATES};
     int n = 0;
-    int s = walk_queues((hw_pg *)store, queue, fn, ctx, &n, reterr);
+    int s;
 
+    hw_pg_param_str(&call, queue);
+    s = walk_queues((hw_pg *)store, &call, fn, ctx, &n, reterr);
     return s >= 0 && n == 0 ? hw_pg_no_such_queue(queue, reterr) : s;
 }
 
 static int queue_list(hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
 {
+    hw_pg_call call = {.statement = HW_PG_QUEUE_STATES};
     int n = 0;
 
-    return walk_queues((hw_pg *)store, HW_STR_NULL, fn, ctx, &n, reterr);
+    hw_pg_param_null(&call);
+    return walk_queues((hw_pg *)store, &call, fn, ctx, &n, reterr);
+}
+
+static int queue_glance(hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = HW_PG_QUEUE_GLANCE};
+    int n = 0;
+
+    return walk_queues((hw_pg *)store, &call, fn, ctx, &n, reterr);
 }
 
 static int queue_pause(hw_store *store, hw_str queue, bool paused, howdah_error *reterr)
@@ -400,6 +419,7 @@ const hw_queue_ops hw_pg_queue_ops = {
     .queue_pause = queue_pause,
     .queue_load = queue_load,
     .queue_list = queue_list,
+    .queue_glance = queue_glance,
     .queue_purge = queue_purge,
     .job_load = job_load,
     .job_cancel = job_cancel,

@@ -267,14 +267,14 @@ static void put_literal(hw_buf *out, const char *text)
     put_quoted(out, text, '\'');
 }
 
-/* The regclass text of a sequence: a quoted name inside a literal. */
-static void put_sequence(hw_buf *out, const char *schema, const char *sequence)
+/* The regclass text of a table or sequence: a quoted name inside a literal. */
+static void put_relation(hw_buf *out, const char *schema, const char *relation)
 {
     hw_buf name = HW_BUF_INIT(1024);
 
     hw_pg_quote_ident(&name, schema);
     hw_buf_putc(&name, '.');
-    hw_buf_puts(&name, sequence);
+    hw_buf_puts(&name, relation);
     if (name.broken)
         out->broken = name.broken;
     else
@@ -287,7 +287,7 @@ static size_t put_name(hw_buf *out, const char *at, const char *schema)
 {
     static const struct {
         const char *mark;
-        const char *sequence; /* NULL: the schema itself */
+        const char *relation; /* NULL: the schema itself */
     } names[] = {{"@schema@", NULL},
                  {"@schema_text@", NULL},
                  {"@sequence_text@", "events_global_sequence_seq"},
@@ -295,6 +295,7 @@ static size_t put_name(hw_buf *out, const char *at, const char *schema)
                  {"@token_text@", "subscriptions_token_seq"},
                  {"@letter_text@", "dead_letters_id_seq"},
                  {"@job_text@", "jobs_id_seq"},
+                 {"@jobs_text@", "jobs"},
                  {"@lease_text@", "leases_token_seq"}};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -302,8 +303,8 @@ static size_t put_name(hw_buf *out, const char *at, const char *schema)
 
         if (strncmp(at, names[i].mark, len) != 0)
             continue;
-        if (names[i].sequence)
-            put_sequence(out, schema, names[i].sequence);
+        if (names[i].relation)
+            put_relation(out, schema, names[i].relation);
         else if (i == 0)
             hw_pg_quote_ident(out, schema);
         else

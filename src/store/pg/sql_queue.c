@@ -68,6 +68,12 @@ static const Oid unbind_types[] = {HW_OID_TEXT, HW_OID_TEXT};
     " c.causation_id, c.event_sequence, c.content_type, c.headers, c.data, c.bytes,"               \
     " c.event_type, c.event_stream, c.xid, c.horizon, c.begun_at"
 
+#define QUEUE_COLUMNS                                                                              \
+    "SELECT q.name, q.paused, q.max_attempts::bigint, q.backoff_jitter::bigint,"                   \
+    " q.concurrency::bigint, q.abandon_after_ms, q.backoff_initial_ms, q.backoff_max_ms,"          \
+    " q.history_ms, q.hold_key, q.created_at, q.pending, q.processing, q.scheduled, q.completed,"  \
+    " q.failed, q.purged, q.oldest_age_ms, q.dead_letters"
+
 /* clang-format off */
 const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_JOB_PUSH] = {"SELECT p.id, p.existed FROM @schema@.push_arrays($1, $2, $3, $4, $5, $6,"
@@ -130,16 +136,12 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_QUEUE_OUTLOOK] = {"SELECT o.paused, o.next_ms, o.lease_ms, o.queue_id"
                              " FROM @schema@.queue_outlook($1, $2) AS o",
                              TYPES(outlook_types)},
+    [HW_PG_PUSH_HORIZON] = {"SELECT @schema@.push_horizon()", NULL, 0},
     [HW_PG_QUEUE_TIDY] = {"SELECT @schema@.queue_tidy($1)", TYPES(text_type)},
     [HW_PG_QUEUE_SET] = {"SELECT @schema@.queue_set($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
                          TYPES(set_types)},
-    [HW_PG_QUEUE_STATES] = {"SELECT q.name, q.paused, q.max_attempts::bigint,"
-                            " q.backoff_jitter::bigint, q.concurrency::bigint, q.abandon_after_ms,"
-                            " q.backoff_initial_ms, q.backoff_max_ms, q.history_ms, q.hold_key,"
-                            " q.created_at, q.pending, q.processing, q.scheduled, q.completed,"
-                            " q.failed, q.purged, q.oldest_age_ms, q.dead_letters"
-                            " FROM @schema@.queue_states($1) AS q",
-                            TYPES(text_type)},
+    [HW_PG_QUEUE_STATES] = {QUEUE_COLUMNS " FROM @schema@.queue_states($1) AS q", TYPES(text_type)},
+    [HW_PG_QUEUE_GLANCE] = {QUEUE_COLUMNS " FROM @schema@.queue_glance() AS q", NULL, 0},
     [HW_PG_QUEUE_VERIFY] = {"SELECT f.queue, f.what, f.n FROM @schema@.queue_findings() AS f", NULL, 0},
     [HW_PG_QUEUE_PURGE] = {"SELECT @schema@.queue_purge($1)", TYPES(text_type)},
     [HW_PG_QUEUE_BIND] = {"SELECT @schema@.queue_bind($1, $2, $3, $4, $5, $6)", TYPES(bind_types)},

@@ -249,6 +249,35 @@ static void look_at_writers(consultation *c)
     PQclear(r);
 }
 
+/*
+ * Of numbers that a session keeps for later no lock tells: their holes would be taken for dead, and
+ * jobs and history would not be in order.
+ */
+static const char hoarded_sequences[] =
+    "SELECT string_agg(format('%I.%I', n.nspname, c.relname), ', ' ORDER BY c.relname)"
+    " FROM pg_sequence AS s JOIN pg_class AS c ON c.oid = s.seqrelid"
+    " JOIN pg_namespace AS n ON n.oid = c.relnamespace"
+    " WHERE n.nspname = $1 AND s.seqcache <> 1";
+
+static void look_at_sequences(consultation *c)
+{
+    PGresult *r = NULL;
+    char text[300];
+
+    if (ask(c->pg, hoarded_sequences, &r, NULL) >= 0 && PQntuples(r) == 1) {
+        if (PQgetisnull(r, 0, 0)) {
+            say(c, HOWDAH_GOOD, "sequences", "numbers are drawn one at a time", "");
+        } else {
+            (void)snprintf(text, sizeof text, "sessions draw numbers in advance from %s",
+                           PQgetvalue(r, 0, 0));
+            say(c, HOWDAH_BAD, "sequences", text,
+                "ALTER SEQUENCE ... CACHE 1, then end all sessions that append: events can be "
+                "missed until then");
+        }
+    }
+    PQclear(r);
+}
+
 int hw_pg_doctor(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr)
 {
     consultation c = {(hw_pg *)store, fn, ctx, false};
@@ -270,8 +299,10 @@ int hw_pg_doctor(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *ret
         look_at_clock(&c, r);
         look_at_connections(&c, r);
         look_at_schema(&c);
-        if (c.pg->schema_checked)
+        if (c.pg->schema_checked) {
+            look_at_sequences(&c);
             look_at_writers(&c);
+        }
     }
     PQclear(r);
     return s;

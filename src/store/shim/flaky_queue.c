@@ -102,6 +102,13 @@ static int flaky_queue_list(hw_store *store, hw_queue_row_fn fn, void *ctx, howd
     return QUEUE_FORWARD(&c, queue_list, fn, ctx);
 }
 
+static int flaky_queue_glance(hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
+{
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
+
+    return QUEUE_FORWARD(&c, queue_glance, fn, ctx);
+}
+
 static int flaky_queue_purge(hw_store *store, hw_str queue, int64_t *ret_n, howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_WRITES, reterr);
@@ -204,6 +211,7 @@ const hw_queue_ops hw_flaky_queue_ops = {
     .queue_pause = flaky_queue_pause,
     .queue_load = flaky_queue_load,
     .queue_list = flaky_queue_list,
+    .queue_glance = flaky_queue_glance,
     .queue_purge = flaky_queue_purge,
     .job_load = flaky_job_load,
     .job_cancel = flaky_job_cancel,

@@ -1,4 +1,5 @@
 /* open.c - from a URL, or from the caller's handle, to a store. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -154,9 +155,13 @@ static hw_sqlite *new_store(const char *name)
     return store;
 }
 
+/* Once a process: it is about the library, not about what is opened. */
 static void warn_of_old_library(void)
 {
-    if (hw_sqlite_has_wal_reset_bug(sqlite3_libversion_number()))
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+
+    if (hw_sqlite_has_wal_reset_bug(sqlite3_libversion_number()) &&
+        !atomic_flag_test_and_set(&warned))
         hw_log(HOWDAH_LOG_WARN,
                "SQLite %s has the WAL-reset bug (fixed in 3.51.3): howdah avoids it by its own "
                "checkpoints, but other programs that write the same file may not",

@@ -519,6 +519,7 @@ const hw_queue_ops hw_sqlite_queue_ops = {
     .queue_pause = hw_sqlite_queue_pause,
     .queue_load = hw_sqlite_queue_load,
     .queue_list = hw_sqlite_queue_list,
+    .queue_glance = hw_sqlite_queue_glance,
     .queue_purge = hw_sqlite_queue_purge,
     .job_load = hw_sqlite_job_load,
     .job_cancel = hw_sqlite_job_cancel,

@@ -322,7 +322,7 @@ static int check_revival(hw_sqlite *store, int64_t id, howdah_error *reterr)
     if (s != HOWDAH_OK)
         return s;
     if (!number)
-        return hw_fail(reterr, HOWDAH_CONFLICT, "job %" PRId64 " has completed", id);
+        return hw_fail(reterr, HOWDAH_CONFLICT, "job %" PRId64 " is over: it has completed", id);
     s = find_number(store, TWIN_SQL, id, &number, reterr);
     if (s == HOWDAH_OK)
         return hw_fail(reterr, HOWDAH_CONFLICT,

@@ -18,7 +18,7 @@
     "failed = 1)"
 
 /* ?1 now, ?2 the name */
-#define ROW_COLUMNS                                                                                \
+#define ROW_COLUMNS(completed, failed)                                                             \
     "SELECT q.name, q.paused, q.abandon_after_ms, q.max_attempts, q.backoff_initial_ms,"           \
     " q.backoff_max_ms, q.backoff_jitter, q.concurrency, q.history_ms, q.hold_key, q.created_at,"  \
     " (SELECT count(*) FROM " READY OF_QUEUE "token IS NULL AND aside = 0 AND due_at <= ?1),"      \
@@ -27,16 +27,19 @@
     " (SELECT count(*) FROM " READY OF_QUEUE "token IS NULL AND aside = 0 AND due_at > ?1)"        \
     " + (SELECT count(*) FROM main.howdah_jobs INDEXED BY howdah_jobs_aside" OF_QUEUE              \
     "aside = 1),"                                                                                  \
-    " q.completed_removed - " FAILURES " + (SELECT count(*) FROM main.howdah_event_log"            \
-    "  INDEXED BY howdah_event_log_by_queue WHERE queue_id = q.queue_id),"                         \
-    " q.failed_removed + " FAILURES ", q.purged,"                                                  \
+    " " completed ", " failed ", q.purged,"                                                        \
     " (SELECT ?1 - min(due_at) FROM " READY OF_QUEUE "token IS NULL AND aside = 0"                 \
     "  AND due_at <= ?1),"                                                                         \
     " (SELECT count(*) FROM main.howdah_job_letters INDEXED BY howdah_job_letters_open" OF_QUEUE   \
     "  resolved_at IS NULL)"                                                                       \
     " FROM main.howdah_queues q"
-#define ROW_SQL ROW_COLUMNS " WHERE q.name = ?2"
-#define ROWS_SQL ROW_COLUMNS " ORDER BY q.name"
+#define COMPLETED                                                                                  \
+    "q.completed_removed - " FAILURES " + (SELECT count(*) FROM main.howdah_event_log"             \
+    " INDEXED BY howdah_event_log_by_queue WHERE queue_id = q.queue_id)"
+#define FAILED "q.failed_removed + " FAILURES
+#define ROW_SQL ROW_COLUMNS(COMPLETED, FAILED) " WHERE q.name = ?2"
+#define ROWS_SQL ROW_COLUMNS(COMPLETED, FAILED) " ORDER BY q.name"
+#define GLANCE_SQL ROW_COLUMNS("-1", "-1") " ORDER BY q.name"
 
 #define HISTORY_COLUMNS(headers, data, bytes)                                                      \
     " l.job_id, q.name, l.attempts, coalesce(nullif(d.max_attempts, 0), q.max_attempts), NULL,"    \
@@ -105,9 +108,9 @@ static hw_queue_row take_row(sqlite3_stmt *stmt)
                           .dead_letters = sqlite3_column_int64(stmt, 18)};
 }
 
-/* name absent: all of them. */
-static int walk_queues(hw_sqlite *store, hw_str name, hw_queue_row_fn fn, void *ctx, size_t *ret_n,
-                       howdah_error *reterr)
+/* name absent: the statement is about all of them. */
+static int walk_queues(hw_sqlite *store, const char *sql, hw_str name, hw_queue_row_fn fn,
+                       void *ctx, size_t *ret_n, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
     bool stop = false;
@@ -115,7 +118,7 @@ static int walk_queues(hw_sqlite *store, hw_str name, hw_queue_row_fn fn, void *
 
     *ret_n = 0;
     if (s >= 0)
-        s = hw_sqlite_prepare(store, name.s ? ROW_SQL : ROWS_SQL, &stmt, reterr);
+        s = hw_sqlite_prepare(store, sql, &stmt, reterr);
     if (s < 0)
         return s;
     (void)sqlite3_bind_int64(stmt, 1, hw_clock_wall_us());
@@ -137,7 +140,7 @@ int hw_sqlite_queue_load(hw_store *base, hw_str queue, hw_queue_row_fn fn, void 
                          howdah_error *reterr)
 {
     size_t n = 0;
-    int s = walk_queues((hw_sqlite *)base, queue, fn, ctx, &n, reterr);
+    int s = walk_queues((hw_sqlite *)base, ROW_SQL, queue, fn, ctx, &n, reterr);
 
     return s >= 0 && n == 0 ? hw_sqlite_no_queue(queue, reterr) : s;
 }
@@ -146,7 +149,14 @@ int hw_sqlite_queue_list(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_e
 {
     size_t n = 0;
 
-    return walk_queues((hw_sqlite *)base, HW_STR_NULL, fn, ctx, &n, reterr);
+    return walk_queues((hw_sqlite *)base, ROWS_SQL, HW_STR_NULL, fn, ctx, &n, reterr);
+}
+
+int hw_sqlite_queue_glance(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
+{
+    size_t n = 0;
+
+    return walk_queues((hw_sqlite *)base, GLANCE_SQL, HW_STR_NULL, fn, ctx, &n, reterr);
 }
 
 /* --------------------------------------------------------------------- jobs */

@@ -446,6 +446,7 @@ int hw_sqlite_queue_load(hw_store *base, hw_str queue, hw_queue_row_fn fn, void 
                          howdah_error *reterr);
 int hw_sqlite_queue_verify(hw_store *base, hw_wrong_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_queue_list(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr);
+int hw_sqlite_queue_glance(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_job_load(hw_store *base, int64_t id, hw_job_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_queue_log(hw_store *base, const hw_log_query *query, hw_job_fn fn, void *ctx,
                         howdah_error *reterr);
