@@ -864,24 +864,28 @@ HOWDAH_API int howdah_skips_walk(howdah_bus *bus, const char *subscriber_id, boo
 HOWDAH_API int howdah_skip_resolve(howdah_bus *bus, int64_t id, const char *resolution,
                                    howdah_error *reterr);
 
-/* ---- dead letters */
+/* ---- dead letters, of subscriptions and of jobs: one number names one of either */
 
 typedef struct howdah_letter {
     size_t size;
     int64_t id;
-    const char *source; /* "sub" */
-    const char *subscriber_id;
-    const howdah_event *event; /* the copy: stays when the log forgets it */
+    const char *source;        /* "sub" or "queue" */
+    const char *subscriber_id; /* NULL: of a job */
+    const howdah_event *event; /* the copy: stays when the log forgets it; NULL: of a job */
     const char *error;
-    int64_t attempts;
-    int64_t redrives;
-    const char *state; /* "dead", "redrive", "redriven", "discarded" */
+    int64_t attempts;  /* in all, those of redrives that are over included */
+    int64_t redrives;  /* that are over */
+    const char *state; /* "dead", "redrive" (asked for), "redriven" (handled), "discarded" */
     const char *reason;
     int64_t created_at_us;
     int64_t last_attempt_at_us;
     bool resolved;
     int64_t resolved_at_us;
     const char *resolved_by;
+    /* Of a job; otherwise NULL and 0.  howdah_job_show() says where the job is. */
+    const char *queue;
+    int64_t job_id;
+    const struct howdah_job *job; /* as it was pushed; NULL: its history is gone, its id is left */
 } howdah_letter;
 
 typedef struct howdah_letters_options {
@@ -891,24 +895,28 @@ typedef struct howdah_letters_options {
     int64_t after_id;          /* for paging */
     int64_t limit;             /* 0: all */
     bool resolved;             /* with the resolved ones */
+    const char *queue;         /* only those of its jobs; NULL: all */
 } howdah_letters_options;
 
 #define HOWDAH_LETTERS_OPTIONS_INIT                                                                \
     {                                                                                              \
-        sizeof(howdah_letters_options), NULL, 0, 0, 0, false                                       \
+        sizeof(howdah_letters_options), NULL, 0, 0, 0, false, NULL                                 \
     }
 
+/* By id.  Texts, event and job are valid until fn returns; fn's non-zero result ends it. */
 HOWDAH_API int howdah_letters_walk(howdah_bus *bus, const howdah_letters_options *options,
                                    int (*fn)(void *ctx, const howdah_letter *letter), void *ctx,
                                    howdah_error *reterr);
 /*
- * Asks for another try: the subscription's owner runs its handler again.  Of ids, or (n 0) of all
- * open letters of a subscription (NULL: of all).  ret_n: how many.
+ * Asks for another try: the subscription's owner runs its handler again, the job is pending again
+ * with all its attempts (not when another one has its dedup key: it is not counted).  Of ids, or
+ * (n 0) of all open letters of a subscription; NULL: of all open letters, those of jobs included.
+ * For those of one queue see howdah_queue_letters_redrive().  ret_n: how many.
  */
 HOWDAH_API int howdah_letters_redrive(howdah_bus *bus, const int64_t *ids, size_t n,
                                       const char *subscriber_id, int64_t *ret_n,
                                       howdah_error *reterr);
-/* Resolves them without another try; the reason is kept. */
+/* Resolves them without another try; the reason is kept.  A key that a job holds is free. */
 HOWDAH_API int howdah_letters_discard(howdah_bus *bus, const int64_t *ids, size_t n,
                                       const char *reason, int64_t *ret_n, howdah_error *reterr);
 

@@ -424,7 +424,10 @@ HOWDAH_API int howdah_queue_set(howdah_bus *bus, const char *queue,
 /* Nothing is claimed while it is paused; what is under way goes on.  NOT_FOUND. */
 HOWDAH_API int howdah_queue_pause(howdah_bus *bus, const char *queue, howdah_error *reterr);
 HOWDAH_API int howdah_queue_resume(howdah_bus *bus, const char *queue, howdah_error *reterr);
-/* Removes every job that is not under way, for good.  ret_n, may be NULL: how many.  NOT_FOUND. */
+/*
+ * Removes every job that is not under way, for good; dead letters that they were tried again for
+ * are discarded.  ret_n, may be NULL: how many.  NOT_FOUND.
+ */
 HOWDAH_API int howdah_queue_purge(howdah_bus *bus, const char *queue, int64_t *ret_n,
                                   howdah_error *reterr);
 
@@ -461,14 +464,26 @@ HOWDAH_API int howdah_queues_glance(howdah_bus *bus,
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_show(howdah_bus *bus, int64_t id, howdah_job **ret_job,
                                                  howdah_error *reterr);
 /*
- * cancel: a job that is not under way becomes FAILED without a dead letter; its error is
- * "cancelled", or with a reason "cancelled: reason".  CONFLICT while it is under way, or over.
- * retry: a job that waits is due now; one that has FAILED is pending again with all its attempts.
- * CONFLICT otherwise.  NOT_FOUND of both.
+ * cancel: a job that is not under way becomes FAILED without a dead letter (one that it was tried
+ * again for is discarded); its error is "cancelled", or with a reason "cancelled: reason".
+ * CONFLICT while it is under way, or over.
+ * retry: a job that waits is due now; one that has FAILED is pending again with all its attempts,
+ * as if its dead letter were redriven.  CONFLICT otherwise.  NOT_FOUND of both.
  */
 HOWDAH_API int howdah_job_cancel(howdah_bus *bus, int64_t id, const char *reason,
                                  howdah_error *reterr);
 HOWDAH_API int howdah_job_retry(howdah_bus *bus, int64_t id, howdah_error *reterr);
+
+/*
+ * A job that FAILED has a dead letter: howdah_letters_walk() lists it, howdah_letters_redrive() and
+ * _discard() see to it by its id.  These see to all open ones of a queue.  ret_n, may be NULL: how
+ * many.  A redriven letter is "redrive" until its job has completed ("redriven") or failed ("dead"
+ * again).  NOT_FOUND.
+ */
+HOWDAH_API int howdah_queue_letters_redrive(howdah_bus *bus, const char *queue, int64_t *ret_n,
+                                            howdah_error *reterr);
+HOWDAH_API int howdah_queue_letters_discard(howdah_bus *bus, const char *queue, const char *reason,
+                                            int64_t *ret_n, howdah_error *reterr);
 
 typedef struct howdah_queue_log_options {
     size_t size;

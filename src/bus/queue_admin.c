@@ -305,6 +305,38 @@ int howdah_job_retry(howdah_bus *bus, int64_t id, howdah_error *reterr)
     return s < 0 ? s : hw_queue_ops_of(bus)->job_retry(bus->store, id, reterr);
 }
 
+/* ------------------------------------------------------------- dead letters */
+
+static int mark_letters(howdah_bus *bus, const char *queue, hw_letter_state state,
+                        const char *reason, int64_t *ret_n, howdah_error *reterr)
+{
+    int64_t marked = 0;
+    int s = hw_queue_ops_of(bus)->letters_mark(bus->store, hw_str_of(queue), state,
+                                               hw_str_of(reason), &marked, reterr);
+
+    if (s >= 0 && ret_n)
+        *ret_n = marked;
+    return s;
+}
+
+int howdah_queue_letters_redrive(howdah_bus *bus, const char *queue, int64_t *ret_n,
+                                 howdah_error *reterr)
+{
+    int s = check_named(bus, queue, "howdah_queue_letters_redrive", reterr);
+
+    return s < 0 ? s : mark_letters(bus, queue, HW_LETTER_REDRIVE, NULL, ret_n, reterr);
+}
+
+int howdah_queue_letters_discard(howdah_bus *bus, const char *queue, const char *reason,
+                                 int64_t *ret_n, howdah_error *reterr)
+{
+    int s = check_named(bus, queue, "howdah_queue_letters_discard", reterr);
+
+    if (s >= 0)
+        s = hw_rule_reason(hw_str_of(reason), reterr);
+    return s < 0 ? s : mark_letters(bus, queue, HW_LETTER_DISCARDED, reason, ret_n, reterr);
+}
+
 /* ------------------------------------------------------------------ history */
 
 typedef struct log_walk {

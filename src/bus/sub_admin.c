@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "bus/job.h"
 #include "bus/subscription.h"
 #include "engine/rules.h"
 
@@ -210,6 +211,8 @@ int howdah_skip_resolve(howdah_bus *bus, int64_t id, const char *resolution, how
 typedef struct letter_walk {
     int (*fn)(void *ctx, const howdah_letter *letter);
     void *ctx;
+    int s;
+    howdah_error *reterr;
 } letter_walk;
 
 static int on_letter(void *ctx, const hw_letter *letter)
@@ -218,7 +221,9 @@ static int on_letter(void *ctx, const hw_letter *letter)
                                          [HW_LETTER_REDRIVE] = "redrive",
                                          [HW_LETTER_REDRIVEN] = "redriven",
                                          [HW_LETTER_DISCARDED] = "discarded"};
-    const letter_walk *w = ctx;
+    letter_walk *w = ctx;
+    howdah_job *job = NULL;
+    int stop;
     howdah_letter out = {
         .size = sizeof out,
         .id = letter->id,
@@ -235,9 +240,19 @@ static int on_letter(void *ctx, const hw_letter *letter)
         .resolved = letter->resolved_at_us != HW_TIME_ABSENT,
         .resolved_at_us = letter->resolved_at_us == HW_TIME_ABSENT ? 0 : letter->resolved_at_us,
         .resolved_by = letter->resolved_by.s ? letter->resolved_by.s : "",
+        .queue = letter->queue.s,
+        .job_id = letter->job_id,
     };
 
-    return w->fn(w->ctx, &out);
+    if (letter->job) {
+        w->s = hw_job_clone(letter->job, &job, w->reterr);
+        if (w->s < 0)
+            return 1;
+        out.job = job;
+    }
+    stop = w->fn(w->ctx, &out);
+    howdah_job_free(job);
+    return stop;
 }
 
 int howdah_letters_walk(howdah_bus *bus, const howdah_letters_options *options,
@@ -245,7 +260,7 @@ int howdah_letters_walk(howdah_bus *bus, const howdah_letters_options *options,
                         howdah_error *reterr)
 {
     howdah_letters_options defaults = HOWDAH_LETTERS_OPTIONS_INIT;
-    letter_walk w = {fn, ctx};
+    letter_walk w = {.fn = fn, .ctx = ctx, .reterr = reterr};
     hw_letter_query query;
     int s = check_call(bus, "howdah_letters_walk", reterr);
 
@@ -257,16 +272,23 @@ int howdah_letters_walk(howdah_bus *bus, const howdah_letters_options *options,
         s = hw_check_options(options, sizeof *options, "howdah_letters_walk", reterr);
     if (s >= 0 && options->subscriber_id)
         s = hw_rule_name("subscriber_id", hw_str_of(options->subscriber_id), reterr);
+    if (s >= 0 && options->queue)
+        s = hw_rule_queue(hw_str_of(options->queue), reterr);
+    if (s >= 0 && options->queue && options->subscriber_id)
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "queue",
+                          "a letter is of a subscription or of a queue, not of both");
     if (s >= 0 && (options->id < 0 || options->after_id < 0 || options->limit < 0))
         s = hw_fail_field(reterr, HOWDAH_INVALID, "id", "must be 0 or more");
     if (s < 0)
         return s;
     query = (hw_letter_query){.subscriber_id = hw_str_of(options->subscriber_id),
+                              .queue = hw_str_of(options->queue),
                               .id = options->id,
                               .after_id = options->after_id,
                               .limit = options->limit,
                               .resolved = options->resolved};
-    return hw_sub_ops_of(bus)->letters(bus->store, &query, on_letter, &w, reterr);
+    s = hw_sub_ops_of(bus)->letters(bus->store, &query, on_letter, &w, reterr);
+    return s < 0 ? s : w.s;
 }
 
 static int mark(howdah_bus *bus, const int64_t *ids, size_t n, const char *subscriber_id,

@@ -1,4 +1,4 @@
-/* cmd_dlq.c - howdah dlq: what subscriptions could not handle, and what becomes of it. */
+/* cmd_dlq.c - howdah dlq: events and jobs that nobody could handle, and what becomes of them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/events.h"
+#include "cli/queues.h"
 #include "cli/show.h"
 #include "cli/subs.h"
 #include "cli/verbs.h"
@@ -35,12 +36,8 @@ static void put_json_line(cli_out *out, const char *json, size_t len)
     }
 }
 
-static void put_payload(cli_context *cli, const howdah_event *event)
+static void put_payload(cli_context *cli, const char *type, const char *data, size_t len)
 {
-    const char *type = howdah_event_content_type(event);
-    size_t len = 0;
-    const char *data = howdah_event_data(event, &len);
-
     if (!type && data) {
         cli_out_puts(&cli->out, ",\"data\":");
         put_json_line(&cli->out, data, len);
@@ -58,21 +55,11 @@ static void put_payload(cli_context *cli, const howdah_event *event)
     }
 }
 
-static void letter_json(cli_context *cli, const howdah_letter *letter)
+/* What became of it: the same of both. */
+static void put_fate(cli_context *cli, const howdah_letter *letter)
 {
     cli_out *out = &cli->out;
-    const howdah_event *event = letter->event;
-    char uuid[HOWDAH_UUID_SIZE];
 
-    howdah_event_id(event, uuid);
-    cli_out_printf(out, "{\"id\":%" PRId64, letter->id);
-    cli_json_member(cli, "source", letter->source);
-    cli_json_member(cli, "subscriber_id", letter->subscriber_id);
-    cli_out_printf(out, ",\"event_id\":\"%s\",\"global_sequence\":%" PRId64, uuid,
-                   howdah_event_global_sequence(event));
-    cli_json_member(cli, "stream", howdah_event_stream(event));
-    cli_out_printf(out, ",\"version\":%" PRId64, howdah_event_version(event));
-    cli_json_member(cli, "type", howdah_event_type(event));
     cli_out_puts(out, ",\"error\":");
     cli_json_text(cli, letter->error);
     cli_out_printf(out, ",\"attempts\":%" PRId64 ",\"redrives\":%" PRId64 ",\"state\":\"%s\"",
@@ -85,8 +72,75 @@ static void letter_json(cli_context *cli, const howdah_letter *letter)
     else
         cli_out_puts(out, ",\"resolved_at\":null");
     cli_json_member(cli, "resolved_by", letter->resolved_by);
-    put_payload(cli, event);
-    cli_out_puts(out, "}\n");
+}
+
+static void put_event(cli_context *cli, const howdah_letter *letter)
+{
+    cli_out *out = &cli->out;
+    const howdah_event *event = letter->event;
+    char uuid[HOWDAH_UUID_SIZE];
+    size_t len = 0;
+    const char *data = howdah_event_data(event, &len);
+
+    howdah_event_id(event, uuid);
+    cli_json_member(cli, "subscriber_id", letter->subscriber_id);
+    cli_out_printf(out, ",\"event_id\":\"%s\",\"global_sequence\":%" PRId64, uuid,
+                   howdah_event_global_sequence(event));
+    cli_json_member(cli, "stream", howdah_event_stream(event));
+    cli_out_printf(out, ",\"version\":%" PRId64, howdah_event_version(event));
+    cli_json_member(cli, "type", howdah_event_type(event));
+    put_fate(cli, letter);
+    put_payload(cli, howdah_event_content_type(event), data, len);
+}
+
+/* As it was pushed, and the event that it was made of. */
+static void put_pushed(cli_context *cli, const howdah_job *job)
+{
+    cli_out *out = &cli->out;
+    char uuid[HOWDAH_UUID_SIZE];
+    int64_t pushed_us = 0;
+    size_t len = 0;
+    const char *text;
+
+    cli_json_member(cli, "key", howdah_job_key(job));
+    cli_json_member(cli, "dedup", howdah_job_dedup(job));
+    cli_json_member(cli, "correlation_id", howdah_job_correlation(job));
+    cli_json_member(cli, "causation_id", howdah_job_causation(job, uuid) ? uuid : NULL);
+    if (howdah_job_event_sequence(job) > 0)
+        cli_out_printf(out, ",\"event_sequence\":%" PRId64, howdah_job_event_sequence(job));
+    else
+        cli_out_puts(out, ",\"event_sequence\":null");
+    cli_json_member(cli, "stream", howdah_job_event_stream(job));
+    cli_json_member(cli, "type", howdah_job_event_type(job));
+    if (howdah_job_created_at(job, &pushed_us))
+        cli_json_time(cli, "pushed_at", pushed_us);
+    text = howdah_job_data(job, &len);
+    put_payload(cli, howdah_job_content_type(job), text, len);
+    text = howdah_job_headers(job, &len);
+    cli_out_puts(out, ",\"headers\":");
+    put_json_line(out, text, len);
+}
+
+static void put_job(cli_context *cli, const howdah_letter *letter)
+{
+    cli_json_member(cli, "queue", letter->queue);
+    cli_out_printf(&cli->out, ",\"job_id\":%" PRId64, letter->job_id);
+    put_fate(cli, letter);
+    if (letter->job)
+        put_pushed(cli, letter->job);
+    else
+        cli_out_puts(&cli->out, ",\"data\":null");
+}
+
+static void letter_json(cli_context *cli, const howdah_letter *letter)
+{
+    cli_out_printf(&cli->out, "{\"id\":%" PRId64, letter->id);
+    cli_json_member(cli, "source", letter->source);
+    if (letter->event)
+        put_event(cli, letter);
+    else
+        put_job(cli, letter);
+    cli_out_puts(&cli->out, "}\n");
 }
 
 /* ---------------------------------------------------------------- ls, show */
@@ -101,8 +155,9 @@ static int on_listed(void *ctx, const howdah_letter *letter)
 {
     listing *l = ctx;
     char id[24];
-    char sequence[24];
+    char number[24];
     char attempts[24];
+    const char *type = "-";
 
     l->n++;
     if (l->cli->out.json) {
@@ -110,23 +165,36 @@ static int on_listed(void *ctx, const howdah_letter *letter)
         return cli_out_alive(&l->cli->out) ? 0 : 1;
     }
     (void)snprintf(id, sizeof id, "%" PRId64, letter->id);
-    (void)snprintf(sequence, sizeof sequence, "%" PRId64,
-                   howdah_event_global_sequence(letter->event));
+    (void)snprintf(number, sizeof number, "%" PRId64,
+                   letter->event ? howdah_event_global_sequence(letter->event) : letter->job_id);
     (void)snprintf(attempts, sizeof attempts, "%" PRId64, letter->attempts);
+    if (letter->event)
+        type = howdah_event_type(letter->event);
+    else if (letter->job && howdah_job_event_type(letter->job))
+        type = howdah_job_event_type(letter->job);
     cli_table_row(&l->table,
-                  (hw_str[]){hw_str_of(id), hw_str_of(letter->subscriber_id), hw_str_of(sequence),
-                             hw_str_of(howdah_event_type(letter->event)), hw_str_of(attempts),
+                  (hw_str[]){hw_str_of(id), hw_str_of(letter->source),
+                             hw_str_of(letter->event ? letter->subscriber_id : letter->queue),
+                             hw_str_of(number), hw_str_of(type), hw_str_of(attempts),
                              hw_str_of(letter->state), hw_str_of(letter->error)});
     return cli_out_alive(&l->cli->out) ? 0 : 1;
+}
+
+static int check_whose(const cli_context *cli, howdah_error *reterr)
+{
+    if (cli_args_has(&cli->args, "sub") && cli_args_has(&cli->args, "queue"))
+        return hw_fail(reterr, HOWDAH_MISUSE,
+                       "--sub and --queue: a letter is of one or of the other");
+    return HOWDAH_OK;
 }
 
 static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     static const cli_column columns[] = {
-        {"id", CLI_DIM, true, true, 0},        {"subscription", CLI_PLAIN, false, false, 0},
-        {"seq", CLI_DIM, true, true, 0},       {"type", CLI_CYAN, false, false, 0},
-        {"tries", CLI_PLAIN, true, true, 0},   {"state", CLI_PLAIN, false, true, 0},
-        {"error", CLI_PLAIN, false, false, 0},
+        {"id", CLI_DIM, true, true, 0},       {"of", CLI_DIM, false, true, 0},
+        {"name", CLI_PLAIN, false, false, 0}, {"seq/job", CLI_DIM, true, true, 0},
+        {"type", CLI_CYAN, false, false, 0},  {"tries", CLI_PLAIN, true, true, 0},
+        {"state", CLI_PLAIN, false, true, 0}, {"error", CLI_PLAIN, false, false, 0},
     };
     howdah_letters_options options = HOWDAH_LETTERS_OPTIONS_INIT;
     listing l = {.cli = cli};
@@ -135,7 +203,10 @@ static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *ret
     (void)words_n;
     (void)words;
     options.subscriber_id = cli_args_text(&cli->args, "sub");
+    options.queue = cli_args_text(&cli->args, "queue");
     options.resolved = cli_args_has(&cli->args, "all-states");
+    if (s == HOWDAH_OK)
+        s = check_whose(cli, reterr);
     if (s == HOWDAH_OK)
         s = cli_open(cli, reterr);
     cli_table_init(&l.table, &cli->out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
@@ -148,13 +219,8 @@ static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *ret
     return s;
 }
 
-static void letter_show(cli_context *cli, const howdah_letter *letter)
+static void show_fate(cli_out *out, const howdah_letter *letter)
 {
-    cli_out *out = &cli->out;
-    cli_events events;
-
-    cli_show_number(out, "dead letter", letter->id);
-    cli_show_text(out, "subscription", hw_str_of(letter->subscriber_id));
     cli_show_text(out, "state", hw_str_of(letter->state));
     cli_show_text(out, "reason", hw_str_of(letter->reason));
     cli_show_text(out, "error", hw_str_of(letter->error));
@@ -165,10 +231,32 @@ static void letter_show(cli_context *cli, const howdah_letter *letter)
     if (letter->resolved)
         cli_show_time(out, "resolved at", letter->resolved_at_us);
     cli_show_text(out, "resolved by", hw_str_of(letter->resolved_by));
-    cli_out_puts(out, "\n");
+}
+
+static void show_event(cli_out *out, const howdah_event *event)
+{
+    cli_events events;
+
     cli_events_init(&events, out, false);
-    (void)cli_events_show(&events, letter->event, NULL); /* only JSON of it can fail */
+    (void)cli_events_show(&events, event, NULL); /* only JSON of it can fail */
     cli_events_done(&events);
+}
+
+static void letter_show(cli_context *cli, const howdah_letter *letter)
+{
+    cli_out *out = &cli->out;
+
+    cli_show_number(out, "dead letter", letter->id);
+    cli_show_text(out, "subscription", hw_str_of(letter->subscriber_id));
+    cli_show_text(out, "queue", hw_str_of(letter->queue));
+    if (!letter->event)
+        cli_show_number(out, "job", letter->job_id);
+    show_fate(out, letter);
+    cli_out_puts(out, "\n");
+    if (letter->event)
+        show_event(out, letter->event);
+    else if (letter->job)
+        cli_job_show_pushed(out, letter->job);
 }
 
 static int on_shown(void *ctx, const howdah_letter *letter)
@@ -238,30 +326,40 @@ static int answer(cli_context *cli, const char *state, int64_t marked, size_t wa
                        state);
     if ((size_t)marked >= wanted)
         return HOWDAH_OK;
-    return hw_advise(reterr,
-                     hw_fail(reterr, HOWDAH_NOT_FOUND,
-                             "%zu of the dead letters do not exist, or are resolved already",
-                             wanted - (size_t)marked),
-                     "howdah dlq ls --all-states lists them all");
+    return hw_advise(
+        reterr,
+        hw_fail(reterr, HOWDAH_NOT_FOUND,
+                "%zu of the dead letters do not exist, are resolved already, or are of "
+                "jobs whose dedup key another job has",
+                wanted - (size_t)marked),
+        "howdah dlq ls --all-states lists them all");
 }
 
-static int check_which(const cli_context *cli, int words_n, howdah_error *reterr)
+/* Ids, or --all with at most one of --sub and --queue; "whose": --all needs one of them. */
+static int check_which(const cli_context *cli, int words_n, bool whose, const char *usage,
+                       howdah_error *reterr)
 {
     bool all = cli_args_has(&cli->args, "all");
+    bool named = cli_args_has(&cli->args, "sub") || cli_args_has(&cli->args, "queue");
     int s;
 
-    if ((words_n > 0) != all && (all || !cli_args_has(&cli->args, "sub")))
-        return HOWDAH_OK;
-    s = hw_fail(reterr, HOWDAH_MISUSE, "dlq redrive wants ids, or --all");
-    return hw_advise(reterr, s, "usage: howdah dlq redrive ID... | --all [--sub NAME]");
+    if (all ? words_n == 0 && (named || !whose) : words_n > 0 && !named)
+        return check_whose(cli, reterr);
+    s = hw_fail(reterr, HOWDAH_MISUSE, "which dead letters: ids, or --all%s",
+                whose ? " of a queue" : "");
+    return hw_advise(reterr, s, "usage: howdah %s", usage);
 }
+
+#define REDRIVE_USAGE "dlq redrive ID... | --all [--sub NAME | --queue NAME]"
+#define DISCARD_USAGE "dlq discard ID... | --all --queue NAME --reason TEXT"
 
 static int run_redrive(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
+    const char *queue = cli_args_text(&cli->args, "queue");
     int64_t *ids = NULL;
     size_t n = 0;
     int64_t marked = 0;
-    int s = check_which(cli, words_n, reterr);
+    int s = check_which(cli, words_n, false, REDRIVE_USAGE, reterr);
 
     if (s == HOWDAH_OK)
         s = take_ids(words_n, words, &ids, &n, reterr);
@@ -269,29 +367,33 @@ static int run_redrive(cli_context *cli, int words_n, char **words, howdah_error
         return s;
     s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
-        s = howdah_letters_redrive(cli->bus, ids, n, cli_args_text(&cli->args, "sub"), &marked,
-                                   reterr);
+        s = queue ? howdah_queue_letters_redrive(cli->bus, queue, &marked, reterr)
+                  : howdah_letters_redrive(cli->bus, ids, n, cli_args_text(&cli->args, "sub"),
+                                           &marked, reterr);
     hw_free(ids);
     return s < 0 ? s : answer(cli, "redrive", marked, n, reterr);
 }
 
 static int run_discard(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
+    const char *queue = cli_args_text(&cli->args, "queue");
     const char *reason = cli_args_text(&cli->args, "reason");
     int64_t *ids = NULL;
     size_t n = 0;
     int64_t marked = 0;
-    int s;
+    int s = check_which(cli, words_n, true, DISCARD_USAGE, reterr);
 
-    if (!reason)
-        return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "dlq discard needs --reason"),
-                         "usage: howdah dlq discard ID... --reason TEXT");
-    s = take_ids(words_n, words, &ids, &n, reterr);
+    if (s == HOWDAH_OK && !reason)
+        s = hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "dlq discard needs --reason"),
+                      "usage: howdah %s", DISCARD_USAGE);
+    if (s == HOWDAH_OK)
+        s = take_ids(words_n, words, &ids, &n, reterr);
     if (s < 0)
         return s;
     s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
-        s = howdah_letters_discard(cli->bus, ids, n, reason, &marked, reterr);
+        s = queue ? howdah_queue_letters_discard(cli->bus, queue, reason, &marked, reterr)
+                  : howdah_letters_discard(cli->bus, ids, n, reason, &marked, reterr);
     hw_free(ids);
     return s < 0 ? s : answer(cli, "discarded", marked, n, reterr);
 }
@@ -299,12 +401,11 @@ static int run_discard(cli_context *cli, int words_n, char **words, howdah_error
 int cmd_dlq(cli_context *cli, int argc, char **argv)
 {
     static const cli_verb verbs[] = {
-        {"ls", "dlq ls [--sub NAME] [--all-states] [--limit N]", "sub all-states limit", 0, 0,
-         run_ls},
+        {"ls", "dlq ls [--sub NAME | --queue NAME] [--all-states] [--limit N]",
+         "sub queue all-states limit", 0, 0, run_ls},
         {"show", "dlq show ID", "", 1, 1, run_show},
-        {"redrive", "dlq redrive ID... | --all [--sub NAME]", "all sub", 0, CLI_WORDS_ANY,
-         run_redrive},
-        {"discard", "dlq discard ID... --reason TEXT", "reason", 1, CLI_WORDS_ANY, run_discard},
+        {"redrive", REDRIVE_USAGE, "all sub queue", 0, CLI_WORDS_ANY, run_redrive},
+        {"discard", DISCARD_USAGE, "all queue reason", 0, CLI_WORDS_ANY, run_discard},
         {NULL, NULL, NULL, 0, 0, NULL},
     };
 

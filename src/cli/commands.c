@@ -106,11 +106,11 @@ static const cli_option sub_options[] = {
 
 static const cli_option dlq_options[] = {
     {"sub", "NAME", NULL, "only those of this subscription", 0},
+    {"queue", "NAME", NULL, "only those of this queue's jobs", 0},
     {"all-states", NULL, NULL, "ls: with those that are resolved", 0},
     {"limit", "N", NULL, "ls: at most N, oldest first", 0},
-    {"all", NULL, NULL, "redrive: all that are open", 0},
+    {"all", NULL, NULL, "redrive, discard: all that are open", 0},
     {"reason", "TEXT", NULL, "discard: why; it is kept", 0},
-    {"queue", "NAME", NULL, "", CLI_LATER},
     CLI_OPTIONS_END};
 
 static const cli_option push_options[] = {
@@ -260,9 +260,12 @@ static const char sub_about[] =
 
 static const char dlq_about[] =
     "An event that a subscription could not handle, even on its last try, with its error and a "
-    "copy of the event.  redrive asks the subscription's owner, running or next, to try again: "
-    "the letter is resolved when that succeeds.  discard resolves it without.  Naming one that "
-    "does not exist or is resolved gives exit code 4; the others are marked all the same.";
+    "copy of the event; or a job that has failed.  redrive asks the subscription's owner, running "
+    "or next, to try again, and makes the job pending again with all its attempts: the letter is "
+    "resolved when that succeeds.  discard resolves it without; a key that a job holds is free.  "
+    "redrive --all takes the letters of subscriptions and of jobs, unless --sub or --queue says "
+    "whose.  Naming one that does not exist or is resolved gives exit code 4; the others are "
+    "marked all the same.  So does a job whose dedup key another one has: it stays as it is.";
 
 static const char push_about[] =
     "The payload is JSON, kept to the letter; - reads it from stdin, @FILE from a file; without "
@@ -397,12 +400,13 @@ const cli_command cli_commands[] = {
     {.name = "dlq",
      .group = "Subscriptions",
      .summary = "list dead letters, try them again or discard them",
-     .usage = {"dlq ls [--sub NAME] [--all-states] [--limit N]", "dlq show ID",
-               "dlq redrive ID... | --all [--sub NAME]", "dlq discard ID... --reason TEXT"},
+     .usage = {"dlq ls [--sub NAME | --queue NAME] [--all-states] [--limit N]", "dlq show ID",
+               "dlq redrive ID... | --all [--sub NAME | --queue NAME]",
+               "dlq discard ID... | --all --queue NAME --reason TEXT"},
      .about = dlq_about,
      .words = "ls show redrive discard",
      .options = dlq_options,
-     .examples = {"howdah dlq ls --sub mail", "howdah dlq redrive --all --sub mail",
+     .examples = {"howdah dlq ls --sub mail", "howdah dlq redrive --all --queue mail",
                   "howdah dlq discard 7 --reason 'a test order'"},
      .run = cmd_dlq},
     {.name = "push",

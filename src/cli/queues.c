@@ -219,19 +219,22 @@ static void show_time(cli_out *out, const char *name, const howdah_job *job,
         cli_show_time(out, name, time_us);
 }
 
-static void show_job(cli_out *out, const howdah_job *job)
+static void show_payload(cli_out *out, const howdah_job *job)
+{
+    size_t len = 0;
+    const char *text = howdah_job_headers(job, &len);
+
+    if (len > 2) /* more than {} */
+        cli_show_text(out, "headers", (hw_str){text, len});
+    cli_show_text(out, "content type", hw_str_of(howdah_job_content_type(job)));
+    text = howdah_job_data(job, &len);
+    cli_show_text(out, "data", (hw_str){text, len});
+}
+
+static void show_names(cli_out *out, const howdah_job *job)
 {
     char uuid[HOWDAH_UUID_SIZE];
-    size_t len = 0;
-    const char *text;
 
-    cli_show_number(out, "job", howdah_job_id(job));
-    cli_show_text(out, "queue", hw_str_of(howdah_job_queue(job)));
-    cli_show_text(out, "status", hw_str_of(howdah_job_state_name(howdah_job_get_state(job))));
-    cli_show_number(out, "attempts", howdah_job_attempt(job));
-    cli_show_number(out, "max attempts", howdah_job_max_attempts(job));
-    cli_show_number(out, "priority", howdah_job_priority(job));
-    cli_show_text(out, "worker", hw_str_of(howdah_job_worker(job)));
     cli_show_text(out, "key", hw_str_of(howdah_job_key(job)));
     cli_show_text(out, "dedup", hw_str_of(howdah_job_dedup(job)));
     cli_show_text(out, "correlation", hw_str_of(howdah_job_correlation(job)));
@@ -239,6 +242,28 @@ static void show_job(cli_out *out, const howdah_job *job)
         cli_show_text(out, "causation", hw_str_of(uuid));
     if (howdah_job_event_sequence(job) > 0)
         cli_show_number(out, "event", howdah_job_event_sequence(job));
+}
+
+void cli_job_show_pushed(cli_out *out, const howdah_job *job)
+{
+    cli_show_number(out, "priority", howdah_job_priority(job));
+    show_names(out, job);
+    cli_show_text(out, "type", hw_str_of(howdah_job_event_type(job)));
+    cli_show_text(out, "stream", hw_str_of(howdah_job_event_stream(job)));
+    show_time(out, "pushed at", job, howdah_job_created_at);
+    show_payload(out, job);
+}
+
+static void show_job(cli_out *out, const howdah_job *job)
+{
+    cli_show_number(out, "job", howdah_job_id(job));
+    cli_show_text(out, "queue", hw_str_of(howdah_job_queue(job)));
+    cli_show_text(out, "status", hw_str_of(howdah_job_state_name(howdah_job_get_state(job))));
+    cli_show_number(out, "attempts", howdah_job_attempt(job));
+    cli_show_number(out, "max attempts", howdah_job_max_attempts(job));
+    cli_show_number(out, "priority", howdah_job_priority(job));
+    cli_show_text(out, "worker", hw_str_of(howdah_job_worker(job)));
+    show_names(out, job);
     show_time(out, "created at", job, howdah_job_created_at);
     show_time(out, "due at", job, howdah_job_due_at);
     show_time(out, "started at", job, howdah_job_started_at);
@@ -246,12 +271,7 @@ static void show_job(cli_out *out, const howdah_job *job)
     show_time(out, "finished at", job, howdah_job_finished_at);
     cli_show_text(out, "error", hw_str_of(howdah_job_error(job)));
     cli_show_text(out, "result", hw_str_of(howdah_job_result(job)));
-    text = howdah_job_headers(job, &len);
-    if (len > 2)
-        cli_show_text(out, "headers", (hw_str){text, len});
-    cli_show_text(out, "content type", hw_str_of(howdah_job_content_type(job)));
-    text = howdah_job_data(job, &len);
-    cli_show_text(out, "data", (hw_str){text, len});
+    show_payload(out, job);
 }
 
 int cli_job_put(cli_context *cli, const howdah_job *job, howdah_error *reterr)

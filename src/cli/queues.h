@@ -19,6 +19,8 @@ void cli_queues_glance_row(cli_table *table, const howdah_queue_info *info);
 
 /* In a pipe one line of JSON, in a terminal a line a field.  NO_MEMORY. */
 int cli_job_put(cli_context *cli, const howdah_job *job, howdah_error *reterr);
+/* How it was pushed, a line a field: key, event, payload. */
+void cli_job_show_pushed(cli_out *out, const howdah_job *job);
 /* One line of JSON. */
 int cli_job_json_line(cli_context *cli, const howdah_job *job, howdah_error *reterr);
 void cli_jobs_table_init(cli_table *table, cli_out *out);

@@ -213,6 +213,14 @@ typedef struct hw_binding {
 
 typedef int (*hw_binding_fn)(void *ctx, const hw_binding *binding);
 
+/* What a letter says of the state of its job. */
+static inline hw_job_state hw_job_state_by_letter(hw_letter_state state)
+{
+    return state == HW_LETTER_REDRIVE    ? HW_JOB_PENDING
+           : state == HW_LETTER_REDRIVEN ? HW_JOB_COMPLETED
+                                         : HW_JOB_FAILED;
+}
+
 /* Something that verify() found: so many of this queue. */
 typedef int (*hw_wrong_fn)(void *ctx, hw_str queue, hw_str what, int64_t n);
 
@@ -253,17 +261,30 @@ typedef struct hw_queue_ops {
     /* The same without counting history: completed and failed are HW_NOT_COUNTED. */
     int (*queue_glance)(struct hw_store *store, hw_queue_row_fn fn, void *ctx,
                         howdah_error *reterr);
-    /* Removes every job that is ready, and counts it as purged.  Leased ones go on. */
+    /* Removes every job that is ready, and counts it as purged; a letter in state REDRIVE is
+       discarded.  Leased ones go on. */
     int (*queue_purge)(struct hw_store *store, hw_str queue, int64_t *ret_n, howdah_error *reterr);
     /* NOT_FOUND without the job. */
     int (*job_load)(struct hw_store *store, int64_t id, hw_job_fn fn, void *ctx,
                     howdah_error *reterr);
-    /* FAILED without a dead letter; CONFLICT while it is leased or when it is over. */
+    /* FAILED without a dead letter (one in state REDRIVE is discarded); CONFLICT while it is leased
+       or when it is over. */
     int (*job_cancel)(struct hw_store *store, int64_t id, hw_str reason, howdah_error *reterr);
-    /* Due now; a FAILED one is ready again with all its attempts.  CONFLICT otherwise. */
+    /*
+     * Due now; a FAILED one is ready again with all its attempts.  CONFLICT otherwise.  Its open
+     * letter is in state REDRIVE until it has completed (REDRIVEN) or failed (DEAD): only then the
+     * try is counted, with its attempts.
+     */
     int (*job_retry)(struct hw_store *store, int64_t id, howdah_error *reterr);
     int (*log)(struct hw_store *store, const hw_log_query *query, hw_job_fn fn, void *ctx,
                howdah_error *reterr);
+    /*
+     * Of all open letters of the queue's jobs: REDRIVE, the job is ready again (a letter that is in
+     * this state already stays so, and counts), or DISCARDED with a reason, a key that is on hold
+     * is free.  A job whose dedup key another one has is left out.  ret_n: how many.  NOT_FOUND.
+     */
+    int (*letters_mark)(struct hw_store *store, hw_str queue, hw_letter_state state, hw_str reason,
+                        int64_t *ret_n, howdah_error *reterr);
 
     /* Looks, at one moment, for what must not be (I1, I4): fn is called for each kind of it. */
     int (*verify)(struct hw_store *store, hw_wrong_fn fn, void *ctx, howdah_error *reterr);

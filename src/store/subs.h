@@ -27,6 +27,7 @@
 #include "engine/ranges.h"
 
 struct hw_store;
+struct hw_job;
 
 #define HW_TIMELINE_SIZE 64
 
@@ -96,16 +97,21 @@ typedef struct hw_sub_news {
 
 typedef enum hw_letter_state {
     HW_LETTER_DEAD,
-    HW_LETTER_REDRIVE,  /* asked for; the owner tries it again */
+    HW_LETTER_REDRIVE,  /* asked for: the owner tries it again, or the job is ready or leased */
     HW_LETTER_REDRIVEN, /* handled on another try */
     HW_LETTER_DISCARDED
 } hw_letter_state;
 
 typedef struct hw_letter {
     int64_t id;
-    hw_str source; /* "sub" */
+    hw_str source; /* "sub" or "queue" */
+    /* Of a subscription; absent otherwise. */
     hw_str subscriber_id;
     const howdah_event *event; /* the copy */
+    /* Of a job; absent otherwise. */
+    hw_str queue;
+    int64_t job_id;
+    const struct hw_job *job; /* as it was pushed; NULL: nothing is left of it but its id */
     hw_str error;
     int64_t attempts; /* in all, redrives included */
     int64_t redrives;
@@ -118,12 +124,13 @@ typedef struct hw_letter {
 } hw_letter;
 
 typedef struct hw_letter_query {
-    hw_str subscriber_id; /* absent: all */
+    hw_str subscriber_id; /* only those of this subscription; absent: all */
+    hw_str queue;         /* only those of this queue's jobs; absent: all */
     int64_t id;           /* 0: any */
     int64_t after_id;     /* keyset */
     int64_t limit;        /* 0: all */
     bool resolved;        /* with the resolved ones */
-    bool redrives;        /* only those that wait for another try */
+    bool redrives;        /* only those that wait for another try by a subscription's owner */
 } hw_letter_query;
 
 typedef struct hw_skip {
@@ -233,12 +240,18 @@ typedef struct hw_sub_ops {
     int (*dead_letter)(struct hw_store *store, const hw_checkpoint *checkpoint,
                        const howdah_event *event, hw_str error, int64_t attempts, int64_t *ret_id,
                        howdah_error *reterr);
+    /*
+     * Letters of subscriptions and of jobs, by id.  Who has no right to look at jobs gets those of
+     * subscriptions only, unless a queue is named (DENIED).
+     */
     int (*letters)(struct hw_store *store, const hw_letter_query *query, hw_letter_fn fn, void *ctx,
                    howdah_error *reterr);
     /*
      * By an operator: asks for another try, or discards with a reason.  Of ids (n > 0) or of all
-     * open ones of a subscriber (n 0; absent: of all).  ret_n: how many.  Resolved ones are left
-     * as they are.  Rings.
+     * open ones of a subscriber (n 0; absent: of all, those of jobs included; for those of one
+     * queue see hw_queue_ops).  ret_n: how many.  Resolved ones are left as they are, those of jobs
+     * also to who has no right to see to jobs, or when the job cannot be tried again because
+     * another one has its dedup key.  Rings.
      */
     int (*letters_mark)(struct hw_store *store, const int64_t *ids, size_t n, hw_str subscriber_id,
                         hw_letter_state state, hw_str reason, int64_t *ret_n, howdah_error *reterr);

@@ -364,12 +364,12 @@ static void prepare_pg(void)
 int main(int argc, char **argv)
 {
     static struct CMUnitTest tests[512];
-    cf_group (*const groups[])(void) = {cf_subscribe_tests,   cf_patterns_tests, cf_reliable_tests,
-                                        cf_runner_tests,      cf_trouble_tests,  cf_event_tests,
-                                        cf_append_tests,      cf_batch_tests,    cf_read_tests,
-                                        cf_tail_tests,        cf_schema_tests,   cf_import_tests,
-                                        cf_race_tests,        cf_flaky_tests,    cf_queue_tests,
-                                        cf_queue_admin_tests, cf_worker_tests,   cf_bindings_tests};
+    cf_group (*const groups[])(void) = {
+        cf_subscribe_tests,     cf_patterns_tests, cf_reliable_tests, cf_runner_tests,
+        cf_trouble_tests,       cf_event_tests,    cf_append_tests,   cf_batch_tests,
+        cf_read_tests,          cf_tail_tests,     cf_schema_tests,   cf_import_tests,
+        cf_race_tests,          cf_flaky_tests,    cf_queue_tests,    cf_queue_admin_tests,
+        cf_queue_letters_tests, cf_worker_tests,   cf_bindings_tests};
     int chosen = choose(argc > 1 ? argv[1] : NULL);
     size_t n = 0;
 

@@ -155,7 +155,7 @@ static const operation operations[] = {
      {do_push, do_claim, do_fail},
      do_revive,
      "SELECT (" ROWS("jobs") " + 1 - " ROWS("event_log") " + 1 - " ROWS(
-         "key_holds") " + (SELECT state = 'redriven' FROM howdah_job_letters)) / 4.0"},
+         "key_holds") " + (SELECT state = 'redrive' FROM howdah_job_letters)) / 4.0"},
     {"purge",
      {do_push},
      do_purge,

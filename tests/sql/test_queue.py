@@ -261,6 +261,7 @@ def a_failed_job_lets_its_key_go_or_holds_it_as_the_queue_says():
             assert bus.one("SELECT {}.job_retry(%s)" % job) == "ready"
             (again, token, attempts, data), = claim(q, 5)
             assert (again, attempts, data) == (job, "1", "1")
+            assert bus.column("SELECT state FROM {}.job_letters WHERE job_id = %s" % job) == ["redrive"]
             bus.sql("SELECT {}.complete(%s, %s)" % (again, token))
             assert [row[3] for row in claim(q, 5)] == ["2"]
             assert bus.column("SELECT state FROM {}.job_letters WHERE job_id = %s" % job) == ["redriven"]
@@ -324,7 +325,87 @@ def the_history_is_read_by_position_both_ways():
     assert bus.column(history % (q, ", after => %s, limit_n => 2" % second)) == ["3", "2"]
 
 
+# ---- dead letters
+
+
+def failed(q, arguments=""):
+    """A job of this queue that has failed: its id, and that of its letter."""
+    job = bus.one("SELECT {}.push('%s'%s)" % (q, arguments))
+    (claimed, token, _, _), = claim(q)
+    assert claimed == job
+    bus.sql("SELECT {}.fail(%s, %s, 'no')" % (job, token))
+    return job, bus.one("SELECT id FROM {}.job_letters WHERE job_id = %s" % job)
+
+
+def letters(q, arguments=""):
+    return bus.sql("SELECT id, state, attempts, redrives FROM {}.job_letter_states('%s'%s)" % (q, arguments))
+
+
+def a_letter_of_a_job_tells_what_was_pushed():
+    q = fresh()
+    job, letter = failed(q, ", '{\"n\": 1.50}', key => 'k', correlation_id => 'c-1'")
+    assert bus.sql("SELECT id, queue, job_id, state, error, attempts, redrives, reason, resolved_at, kept, key,"
+                   " correlation_id, data, event_sequence FROM {}.job_letter_states('%s')" % q) == [
+        (letter, q, job, "dead", "no", "1", "0", None, None, "t", "k", "c-1", '{"n": 1.50}', None)]
+
+
+def letters_of_jobs_are_listed_by_queue_state_and_page():
+    q, other = fresh(), fresh()
+    (_, one), (_, two), (_, three) = failed(q), failed(other), failed(q)
+    assert [row[0] for row in letters(q)] == [one, three]
+    assert [row[0] for row in letters(other)] == [two]
+    assert letters("nobody") == []
+    assert [row[0] for row in letters(q, ", after => %s" % one)] == [three]
+    assert [row[0] for row in letters(q, ", limit_n => 1")] == [one]
+    assert [row[0] for row in letters(q, ", up_to => %s" % two)] == [one]
+    assert bus.one("SELECT {}.job_letters_mark(ARRAY[%s], NULL, 'discarded', 'why')" % one) == "1"
+    assert [row[0] for row in letters(q)] == [three]
+    assert [row[:2] for row in letters(q, ", resolved => true")] == [(one, "discarded"), (three, "dead")]
+    assert bus.column("SELECT id FROM {}.job_letter_states(after => %s)" % one) == [two, three]
+
+
+def a_letter_that_is_redriven_follows_its_job():
+    q = fresh()
+    job, letter = failed(q)
+    assert bus.one("SELECT {}.job_letters_mark(NULL, '%s', 'redrive', NULL)" % q) == "1"
+    assert letters(q) == [(letter, "redrive", "1", "0")]
+    (again, token, _, _), = claim(q)
+    assert bus.one("SELECT {}.fail(%s, %s, 'again')" % (again, token)) == "t"
+    assert letters(q) == [(letter, "dead", "2", "1")]
+    assert bus.one("SELECT {}.job_retry(%s)" % job) == "ready"
+    (again, token, _, _), = claim(q)
+    assert bus.one("SELECT {}.complete('{%s}'::bigint[], '{%s}')" % (again, token)) == "{t}"
+    assert letters(q) == []
+    assert letters(q, ", resolved => true") == [(letter, "redriven", "3", "2")]
+    assert bus.one("SELECT {}.job_letters_mark(NULL, '%s', 'redrive', NULL)" % q) == "0"
+
+
+def marking_refuses_another_state_and_knows_its_queues():
+    q = fresh()
+    bus.refuses("SELECT {}.job_letters_mark(NULL, '%s', 'redriven', NULL)" % q, "UH006",
+                "new_state: must be redrive or discarded")
+    assert bus.one("SELECT {}.job_letters_mark(NULL, 'nobody', 'redrive', NULL) IS NULL") == "t"
+
+
 # ---- plans
+
+
+def letters_are_found_by_an_index_however_many_there_are():
+    q = fresh()
+    failed(q)
+    bus.sql("INSERT INTO {}.job_letters (job_id, queue_id, attempts, state, resolved_at)"
+            " SELECT -n, queue_id, 1, 'discarded', now() FROM {}.queues, generate_series(1, 20000) AS n"
+            " WHERE name = '%s'" % q)
+    for arguments, index in (("'%s'" % q, "job_letters_open_idx"), ("NULL, true, 100, 200, 10", "job_letters_pkey")):
+        for analyzed in (False, True):
+            text = psql(bus.url, "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
+                        " SET auto_explain.log_nested_statements = on; SET client_min_messages = log;"
+                        " SELECT FROM howdah.job_letter_states(%s)" % arguments, notices=True)
+            assert "Index Scan using %s on job_letters" % index in text, text
+            assert not re.search(r"Seq Scan on (job_letters|job_data|events)|Sort|Hash|Bitmap", text), text
+            if not analyzed:
+                bus.sql("ANALYZE {}.job_letters; ANALYZE {}.queues; ANALYZE {}.job_data")
+    bus.sql("DELETE FROM {}.job_letters WHERE job_id < 0")
 
 
 def plans_of_a_claim(queue):
@@ -384,5 +465,7 @@ if __name__ == "__main__":
         jobs_of_a_key_run_one_at_a_time_in_order_also_across_retries,
         a_failed_job_lets_its_key_go_or_holds_it_as_the_queue_says, a_cancelled_job_lets_the_next_of_its_key_go,
         a_hot_key_is_set_aside_once, every_job_is_counted_once_whatever_becomes_of_it,
-        the_history_is_read_by_position_both_ways,
+        the_history_is_read_by_position_both_ways, a_letter_of_a_job_tells_what_was_pushed,
+        letters_of_jobs_are_listed_by_queue_state_and_page, a_letter_that_is_redriven_follows_its_job,
+        marking_refuses_another_state_and_knows_its_queues, letters_are_found_by_an_index_however_many_there_are,
         a_claim_is_the_same_index_scan_on_an_empty_and_on_a_full_queue]))

@@ -59,7 +59,8 @@ WORKS = {
     "queue_outlook": "SELECT FROM {}.queue_outlook('q')", "push_horizon": "SELECT {}.push_horizon()",
     "queue_states": "SELECT FROM {}.queue_states()", "queue_glance": "SELECT FROM {}.queue_glance()",
     "queue_tidy": "SELECT {}.queue_tidy('q')", "queue_findings": "SELECT FROM {}.queue_findings()", "queue_history": "SELECT FROM {}.queue_history('q')",
-    "job_states": "SELECT FROM {}.job_states(1)", "queue_bindings": "SELECT FROM {}.queue_bindings()",
+    "job_states": "SELECT FROM {}.job_states(1)", "job_letter_states": "SELECT FROM {}.job_letter_states()",
+    "queue_bindings": "SELECT FROM {}.queue_bindings()",
     "route_events": "SELECT {}.route_events('q', 'stream', '{1}')",
 }
 MANAGES = {

@@ -509,10 +509,9 @@ static void a_failed_job_is_ready_again_with_all_its_attempts_and_counted_once(v
     letter = open_letter(t, id);
     ok(jobs_ops(t)->job_retry(t->store, id, &ss_error));
     expect_counts(t, "1 0 0 0 0 0");
-    assert_int_equal(open_letter(t, id), 0);
-    assert_int_equal(load_queue(t, "q").dead_letters, 0);
-    assert_int_equal(
-        ss_sql_number(t, "SELECT count(*) FROM {job_letters} WHERE state = 'redriven'"), 1);
+    assert_int_equal(open_letter(t, id), letter);
+    assert_int_equal(ss_sql_number(t, "SELECT count(*) FROM {job_letters} WHERE state = 'redrive'"),
+                     1);
     k = load_job(t, id);
     assert_int_equal(k.job.state, HW_JOB_PENDING);
     assert_int_equal(k.job.attempts, 0);
@@ -527,6 +526,8 @@ static void a_failed_job_is_ready_again_with_all_its_attempts_and_counted_once(v
     k = claim_one(t, "1");
     complete(t, &k);
     expect_counts(t, "0 0 0 1 0 0");
+    assert_int_equal(open_letter(t, id), 0);
+    assert_int_equal(load_queue(t, "q").dead_letters, 0);
 }
 
 static void a_cancelled_job_can_be_tried_again(void **state)

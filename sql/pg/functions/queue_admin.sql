@@ -148,7 +148,8 @@ $howdah$;
 -- queue_purge(queue text) -> bigint
 --
 -- Removes every job of the queue that nobody has claimed, and answers how many; NULL: no such queue.
--- Reads, writes: queues, jobs, job_data, dedups.  Locks: the jobs and the row of the queue.
+-- A dead letter whose job was to be tried again is discarded.
+-- Reads, writes: queues, jobs, job_data, dedups, job_letters.  Locks: the jobs and the row of the queue.
 CREATE OR REPLACE FUNCTION @schema@.queue_purge(queue text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -170,6 +171,10 @@ BEGIN
     )
     SELECT count(*) INTO n FROM gone;
     UPDATE @schema@.queues AS q SET purged = q.purged + n WHERE q.queue_id = of_queue AND n > 0;
+    UPDATE @schema@.job_letters AS l
+    SET state = 'discarded', reason = 'purged', resolved_at = clock_timestamp(), resolved_by = session_user
+    WHERE l.queue_id = of_queue AND l.resolved_at IS NULL AND l.state = 'redrive'
+      AND NOT EXISTS (SELECT FROM @schema@.job_data AS p WHERE p.id = l.job_id);
     RETURN n;
 END
 $howdah$;
@@ -347,9 +352,10 @@ $howdah$;
 
 -- job_cancel(id, reason) -> text
 --
--- Ends a job that nobody has claimed: FAILED, without a dead letter.  Answers 'cancelled', or why
--- not: 'processing', 'completed', 'failed', or NULL without the job.
--- Reads, writes: jobs, job_data, history, dedups, key_holders.  Locks: the job.
+-- Ends a job that nobody has claimed: FAILED, without a dead letter; one that it was to be tried
+-- again for is discarded.  Answers 'cancelled', or why not: 'processing', 'completed', 'failed', or
+-- NULL without the job.
+-- Reads, writes: jobs, job_data, history, job_letters, dedups, key_holders.  Locks: the job.
 CREATE OR REPLACE FUNCTION @schema@.job_cancel(id bigint, reason text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -373,6 +379,11 @@ BEGIN
     VALUES (gone.id, gone.id, gone.queue_id, ARRAY[gone.attempts], true, 'cancelled' || coalesce(': ' || reason, ''));
     DELETE FROM @schema@.dedups AS d USING @schema@.job_data AS p
     WHERE p.id = gone.id AND d.queue_id = gone.queue_id AND d.dedup = p.dedup AND d.job_id = gone.id;
+    UPDATE @schema@.job_letters AS l
+    SET state = 'discarded', reason = 'cancelled' || coalesce(': ' || job_cancel.reason, ''),
+        attempts = l.attempts + gone.attempts, redrives = l.redrives + (gone.attempts > 0)::int,
+        resolved_at = clock_timestamp(), resolved_by = session_user
+    WHERE l.job_id = gone.id AND l.state = 'redrive';
     IF gone.key_hash IS NOT NULL AND NOT held THEN
         PERFORM @schema@.promote_keys(gone.queue_id, ARRAY[gone.key_hash]);
     END IF;
@@ -383,8 +394,9 @@ $howdah$;
 -- job_retry(id) -> text
 --
 -- A job that waits is due now; one that has FAILED is ready again, with all its attempts, and first
--- of its key.  Answers 'ready', or why not: 'processing', 'completed', 'conflict' (its dedup key is
--- another job's now), or NULL without the job.
+-- of its key.  An open dead letter of it is in state 'redrive' until the job has completed or failed
+-- again (end_jobs).  Answers 'ready', or why not: 'processing', 'completed', 'conflict' (its dedup key
+-- is another job's now), or NULL without the job.
 -- Reads, writes: jobs, job_data, history, job_letters, dedups, key_holders.  Locks: the job.
 CREATE OR REPLACE FUNCTION @schema@.job_retry(id bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -417,52 +429,16 @@ BEGIN
             END IF;
         END IF;
         INSERT INTO @schema@.jobs (due_at, id, queue_id, priority, plain, key_hash, error)
-        VALUES (clock_timestamp(), p.id, p.queue_id, p.priority, p.key IS NULL AND p.dedup IS NULL,
+        VALUES (clock_timestamp(), p.id, p.queue_id, p.priority,
+                p.key IS NULL AND p.dedup IS NULL
+                AND NOT EXISTS (SELECT FROM @schema@.job_letters AS l WHERE l.job_id = p.id AND l.resolved_at IS NULL),
                 hashtextextended(p.key, p.queue_id), gone.error);
         DELETE FROM @schema@.key_holders AS h
         WHERE p.key IS NOT NULL AND h.queue_id = p.queue_id AND h.key_hash = hashtextextended(p.key, p.queue_id)
           AND h.job_id = p.id AND h.on_hold;
-        UPDATE @schema@.job_letters AS l
-        SET state = 'redriven', redrives = l.redrives + 1, resolved_at = clock_timestamp(), resolved_by = session_user
-        WHERE l.job_id = p.id AND l.resolved_at IS NULL;
+        UPDATE @schema@.job_letters AS l SET state = 'redrive' WHERE l.job_id = p.id AND l.resolved_at IS NULL;
     END IF;
     PERFORM @schema@.ring_queue(p.queue_id);
     RETURN 'ready';
-END
-$howdah$;
-
--- job_letters_mark(letter_ids bigint[], queue text, new_state text, reason text) -> bigint
---
--- Sees to open dead letters of jobs, those with these ids or (NULL) all of a queue: 'redrive' tries
--- the job again, 'discarded' lets it rest and gives a key back that it held.  Answers how many.
--- Reads, writes: job_letters, queues; see job_retry() and free_keys().
-CREATE OR REPLACE FUNCTION @schema@.job_letters_mark(
-    letter_ids bigint[], queue text, new_state text, reason text)
-RETURNS bigint
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp
-AS $howdah$
-DECLARE
-    letter record;
-    n      bigint := 0;
-BEGIN
-    FOR letter IN SELECT l.id, l.job_id, l.queue_id FROM @schema@.job_letters AS l
-                  JOIN @schema@.queues AS q ON q.queue_id = l.queue_id
-                  WHERE (letter_ids IS NULL OR l.id = ANY (letter_ids)) AND l.resolved_at IS NULL
-                    AND (queue IS NULL OR q.name = queue)
-                  ORDER BY l.id FOR UPDATE OF l LOOP
-        IF new_state = 'redrive' THEN
-            PERFORM @schema@.job_retry(letter.job_id);
-        ELSE
-            UPDATE @schema@.job_letters AS l
-            SET state = 'discarded', reason = job_letters_mark.reason, resolved_at = clock_timestamp(),
-                resolved_by = session_user
-            WHERE l.id = letter.id;
-            PERFORM @schema@.free_keys(h.queue_id, ARRAY[h.key_hash], ARRAY[h.job_id]) FROM @schema@.key_holders AS h
-            WHERE h.queue_id = letter.queue_id AND h.job_id = letter.job_id AND h.on_hold;
-        END IF;
-        n := n + 1;
-    END LOOP;
-    RETURN n;
 END
 $howdah$;

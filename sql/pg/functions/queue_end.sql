@@ -72,7 +72,8 @@ $howdah$;
 -- end_jobs(jobs leased_job[]) -> void
 --
 -- Writes the history of jobs that are in no other place any more: COMPLETED (verdict 0) or FAILED,
--- these with a dead letter; gives their dedup keys and keys back.
+-- these with a dead letter; gives their dedup keys and keys back.  A letter that a job was tried
+-- again for is resolved when it completes.
 -- Reads: queues, job_data.  Writes: history, job_letters, dedups, key_holders, jobs.
 CREATE OR REPLACE FUNCTION @schema@.end_jobs(ended @schema@.leased_job[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -82,7 +83,8 @@ SET jit = off
 SET enable_seqscan = off
 AS $howdah$
 DECLARE
-    one record;
+    one      record;
+    lettered boolean := false; -- one of them was tried again for its letter
 BEGIN
     PERFORM @schema@.log_completed(t.queue_id, t.started_at, t.worker, t.ids, t.tries)
     FROM (SELECT r.queue_id, r.started_at, r.worker, array_agg(r.id ORDER BY r.id) AS ids,
@@ -93,14 +95,28 @@ BEGIN
     SELECT r.id, r.id, r.started_at, r.queue_id, ARRAY[r.attempts], r.verdict <> 0, r.worker,
            CASE WHEN r.verdict <> 0 THEN r.note END, CASE WHEN r.verdict = 0 THEN r.note END
     FROM unnest(ended) AS r WHERE r.verdict <> 0 OR r.note IS NOT NULL;
+    IF EXISTS (SELECT FROM unnest(ended) AS r WHERE NOT r.plain) THEN
+        -- In the order in which job_letters_mark() locks them.
+        PERFORM FROM unnest(ended) AS r JOIN @schema@.job_letters AS l ON l.job_id = r.id
+        WHERE NOT r.plain AND l.resolved_at IS NULL ORDER BY l.id FOR UPDATE OF l;
+        lettered := FOUND;
+    END IF;
     INSERT INTO @schema@.job_letters AS l (job_id, queue_id, attempts, error)
     SELECT r.id, r.queue_id, r.attempts, r.note FROM unnest(ended) AS r WHERE r.verdict <> 0
     ON CONFLICT (job_id) DO UPDATE
     SET attempts = l.attempts + excluded.attempts, error = excluded.error, failed_at = clock_timestamp(),
-        state = 'dead', resolved_at = NULL, resolved_by = NULL;
+        redrives = l.redrives + (l.state = 'redrive')::int, state = 'dead', reason = NULL, resolved_at = NULL,
+        resolved_by = NULL;
     IF EXISTS (SELECT FROM unnest(ended) AS r WHERE NOT r.plain) THEN
         DELETE FROM @schema@.dedups AS d USING unnest(ended) AS r, @schema@.job_data AS p
         WHERE NOT r.plain AND p.id = r.id AND d.queue_id = p.queue_id AND d.dedup = p.dedup AND d.job_id = p.id;
+        IF lettered THEN
+            UPDATE @schema@.job_letters AS l
+            SET state = 'redriven', attempts = l.attempts + r.attempts, redrives = l.redrives + 1,
+                resolved_at = clock_timestamp(), resolved_by = r.worker
+            FROM unnest(ended) AS r
+            WHERE NOT r.plain AND r.verdict = 0 AND l.job_id = r.id AND l.state = 'redrive';
+        END IF;
         FOR one IN SELECT r.queue_id, q.hold_key,
                           array_agg(r.key_hash) FILTER (WHERE NOT (q.hold_key AND r.verdict <> 0)) AS freed,
                           array_agg(r.id) FILTER (WHERE NOT (q.hold_key AND r.verdict <> 0)) AS freeing,
@@ -123,7 +139,7 @@ $howdah$;
 --
 -- Makes jobs that are in no other place any more ready again: after after_ms (negative: the
 -- back-off of their queue), with the attempts they come with.
--- Reads: queues, job_data.  Writes: jobs, key_holders.
+-- Reads: queues, job_data, job_letters.  Writes: jobs, key_holders.
 CREATE OR REPLACE FUNCTION @schema@.requeue_jobs(given @schema@.leased_job[], suspects boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -139,8 +155,10 @@ BEGIN
            + CASE WHEN r.after_ms >= 0 THEN r.after_ms
                   ELSE least(q.backoff_initial_ms * power(2, least(greatest(r.attempts, 1) - 1, 40)), q.backoff_max_ms)
                        * (1 + q.backoff_jitter / 100.0 * (2 * random() - 1)) END * interval '1 millisecond',
-           r.id, r.queue_id, p.priority, r.attempts, suspects, p.key IS NULL AND p.dedup IS NULL, r.key_hash,
-           r.note
+           r.id, r.queue_id, p.priority, r.attempts, suspects,
+           r.plain OR p.key IS NULL AND p.dedup IS NULL
+                      AND NOT EXISTS (SELECT FROM @schema@.job_letters AS l WHERE l.job_id = r.id AND l.state = 'redrive'),
+           r.key_hash, r.note
     FROM unnest(given) AS r
     JOIN @schema@.queues AS q ON q.queue_id = r.queue_id
     JOIN @schema@.job_data AS p ON p.id = r.id;

@@ -31,7 +31,7 @@ DECLARE
                                         'release', 'extend', 'finalize', 'queue_outlook', 'push_horizon', 'queue_states',
                                         'queue_glance',
                                         'queue_tidy', 'queue_findings', 'queue_history', 'job_states', 'channel', 'queue_bindings',
-                                        'route_events'];
+                                        'route_events', 'job_letter_states'];
     manages    constant text[] := ARRAY['queue_set', 'queue_purge', 'job_cancel', 'job_retry', 'job_letters_mark',
                                         'queue_bind', 'queue_unbind'];
     -- What each table or sequence allows to those who subscribe.

@@ -89,7 +89,7 @@ CREATE TABLE @schema@.jobs (
     priority     smallint NOT NULL,
     attempts     smallint NOT NULL DEFAULT 0,
     suspect      boolean NOT NULL DEFAULT false, -- a lease of it ran out: claimed alone
-    plain        boolean NOT NULL DEFAULT true, -- neither key nor dedup key
+    plain        boolean NOT NULL DEFAULT true, -- neither key nor dedup key, nor a letter to resolve
     key_hash     bigint,                        -- two keys of one hash are one key
     error        text                           -- of the last attempt
 ) WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 10000,

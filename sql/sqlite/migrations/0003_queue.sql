@@ -89,6 +89,7 @@ CREATE TABLE howdah_jobs (
     aside        INTEGER NOT NULL DEFAULT 0,    -- behind another job of its key, or one on hold
     attempts     INTEGER NOT NULL DEFAULT 0,
     max_attempts INTEGER NOT NULL DEFAULT 0,    -- 0: the queue's
+    letter       INTEGER,                       -- that is resolved when the job completes
     suspect      INTEGER NOT NULL DEFAULT 0,    -- a lease of it ran out: claimed alone
     token        INTEGER,                       -- NULL: ready
     lease_until  INTEGER,

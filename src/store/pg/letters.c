@@ -4,6 +4,8 @@
  *   I1  A letter or a skip and the checkpoint that leaves its number behind are one statement.
  *   I2  Repeating it after a lost answer changes nothing more: the letter is renewed with what it
  *       has already.
+ *   I3  Letters of jobs have ids of the same sequence (queue_letters.c): whoever lists or marks
+ *       letters by id deals with both.
  */
 #include <string.h>
 
@@ -17,7 +19,12 @@ static const char *const state_names[] = {[HW_LETTER_DEAD] = "dead",
                                           [HW_LETTER_REDRIVEN] = "redriven",
                                           [HW_LETTER_DISCARDED] = "discarded"};
 
-static hw_letter_state state_of(hw_str name)
+const char *hw_pg_letter_state_name(hw_letter_state state)
+{
+    return state_names[state];
+}
+
+hw_letter_state hw_pg_letter_state(hw_str name)
 {
     for (int i = HW_LETTER_REDRIVE; i <= HW_LETTER_DISCARDED; i++)
         if (hw_str_equal(name, hw_str_of(state_names[i])))
@@ -114,7 +121,7 @@ static int hand_letter(const PGresult *r, int row, hw_letter_fn fn, void *ctx)
         .redrives = hw_pg_get_int8(r, row, REDRIVES),
         .created_at_us = hw_pg_get_time(r, row, CREATED_AT),
         .last_attempt_at_us = hw_pg_get_time(r, row, LAST_RETRY_AT),
-        .state = state_of(hw_pg_get_str(r, row, STATE)),
+        .state = hw_pg_letter_state(hw_pg_get_str(r, row, STATE)),
         .reason = hw_pg_get_str(r, row, REASON),
         .resolved_at_us = hw_pg_get_time(r, row, RESOLVED_AT),
         .resolved_by = hw_pg_get_str(r, row, RESOLVED_BY),
@@ -143,38 +150,93 @@ static void call_of_letters(const hw_letter_query *q, int64_t after, int64_t lim
     }
 }
 
+/* One of the two sources of letters, page by page. */
+typedef struct source {
+    bool of_jobs;
+    bool denied_is_none; /* who has no right to look at them has none */
+    bool dry;            /* nothing is left behind the page */
+    PGresult *page;
+    int at;
+} source;
+
+static int fill(hw_pg *pg, source *s, const hw_letter_query *query, int64_t after, int64_t limit,
+                howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    hw_pg_call call;
+    int status;
+
+    PQclear(s->page);
+    s->page = NULL;
+    s->at = 0;
+    if (s->of_jobs)
+        hw_pg_call_of_job_letters(query, after, limit, &call);
+    else
+        call_of_letters(query, after, limit, &call);
+    status = hw_pg_query(pg, &call, &s->page, &err);
+    s->dry = status < 0 || PQntuples(s->page) < limit;
+    if (status == HOWDAH_DENIED && s->denied_is_none)
+        return HOWDAH_OK;
+    if (status < 0)
+        hw_error_copy(reterr, &err);
+    return status;
+}
+
+/* INT64_MAX when there is none any more. */
+static int64_t next_id(const source *s)
+{
+    return s->page && s->at < PQntuples(s->page) ? hw_pg_get_int8(s->page, s->at, LETTER_ID)
+                                                 : INT64_MAX;
+}
+
+/*
+ * Merges them by id.  A page is asked for behind the last letter that was handed over, whichever
+ * source it was of: what is handed over only grows.
+ */
+static int merge(hw_pg *pg, source *subs, source *jobs, const hw_letter_query *query,
+                 hw_letter_fn fn, void *ctx, howdah_error *reterr)
+{
+    source *const both[] = {subs, jobs};
+    int64_t left = query->limit > 0 ? query->limit : INT64_MAX;
+    int64_t after = query->after_id;
+    int s = HOWDAH_OK;
+
+    while (left > 0) {
+        source *from;
+        int stop;
+
+        for (int i = 0; s >= 0 && i < 2; i++)
+            if (next_id(both[i]) == INT64_MAX && !both[i]->dry)
+                s = fill(pg, both[i], query, after, left < PAGE ? left : PAGE, reterr);
+        if (s < 0)
+            return s;
+        from = next_id(subs) < next_id(jobs) ? subs : jobs;
+        after = next_id(from);
+        if (after == INT64_MAX)
+            return HOWDAH_OK;
+        stop = from->of_jobs ? hw_pg_hand_job_letter(from->page, from->at++, fn, ctx)
+                             : hand_letter(from->page, from->at++, fn, ctx);
+        if (stop)
+            return HOWDAH_OK;
+        left--;
+    }
+    return HOWDAH_OK;
+}
+
 int hw_pg_letters(hw_store *store, const hw_letter_query *query, hw_letter_fn fn, void *ctx,
                   howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
-    int64_t left = query->limit > 0 ? query->limit : INT64_MAX;
-    int64_t after = query->after_id;
+    source subs = {.dry = query->queue.s != NULL};
+    source jobs = {.of_jobs = true,
+                   .denied_is_none = !query->queue.s,
+                   .dry = query->subscriber_id.s || query->redrives};
     int s = hw_pg_ready(pg, reterr);
 
-    while (s >= 0 && left > 0) {
-        int asked = left < PAGE ? (int)left : PAGE;
-        PGresult *result = NULL;
-        hw_pg_call call;
-        bool stop;
-
-        call_of_letters(query, after, asked, &call);
-        s = hw_pg_query(pg, &call, &result, reterr);
-        if (s < 0)
-            return s;
-        stop = PQntuples(result) < asked;
-        left -= PQntuples(result);
-        if (PQntuples(result) > 0)
-            after = hw_pg_get_int8(result, PQntuples(result) - 1, LETTER_ID);
-        for (int i = 0; i < PQntuples(result); i++) {
-            if (hand_letter(result, i, fn, ctx) != 0) {
-                stop = true;
-                break;
-            }
-        }
-        PQclear(result);
-        if (stop)
-            break;
-    }
+    if (s >= 0)
+        s = merge(pg, &subs, &jobs, query, fn, ctx, reterr);
+    PQclear(subs.page);
+    PQclear(jobs.page);
     return s;
 }
 

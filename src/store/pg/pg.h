@@ -121,6 +121,7 @@ enum hw_pg_oid {
     X(JOB_CANCEL)                                                                                  \
     X(JOB_RETRY)                                                                                   \
     X(JOB_LOG)                                                                                     \
+    X(JOB_LETTER_LIST)                                                                             \
     X(QUEUE_OUTLOOK)                                                                               \
     X(PUSH_HORIZON)                                                                                \
     X(QUEUE_TIDY)                                                                                  \
@@ -463,11 +464,25 @@ int hw_pg_bell_call(hw_pg *pg, howdah_error *reterr);
 
 extern const hw_queue_ops hw_pg_queue_ops;
 
+int hw_pg_no_such_queue(hw_str queue, howdah_error *reterr);
+
 int hw_pg_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t n, hw_pushed *ret_pushed,
                howdah_error *reterr);
 int hw_pg_turn(hw_store *store, const hw_settle *settles, size_t n, hw_settled *ret_settled,
                const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
                howdah_error *reterr);
+
+/* ---- queue_letters.c: those of jobs */
+
+/* The query's page behind an id, of at most limit. */
+void hw_pg_call_of_job_letters(const hw_letter_query *query, int64_t after, int64_t limit,
+                               hw_pg_call *ret_call);
+/* A row of it, whose first column is the letter's id. */
+int hw_pg_hand_job_letter(const PGresult *r, int row, hw_letter_fn fn, void *ctx);
+hw_letter_state hw_pg_letter_state(hw_str name);
+const char *hw_pg_letter_state_name(hw_letter_state state);
+int hw_pg_job_letters_mark(hw_store *store, hw_str queue, hw_letter_state state, hw_str reason,
+                           int64_t *ret_n, howdah_error *reterr);
 
 /* ---- queue_bind.c */
 

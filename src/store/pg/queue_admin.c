@@ -220,7 +220,7 @@ static int job_log(hw_store *store, const hw_log_query *query, hw_job_fn fn, voi
 
 /* ------------------------------------------------------------------- queues */
 
-static int no_such_queue(hw_str queue, howdah_error *reterr)
+int hw_pg_no_such_queue(hw_str queue, howdah_error *reterr)
 {
     return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no queue %.*s", (int)queue.len, queue.s);
 }
@@ -328,7 +328,7 @@ static int queue_load(hw_store *store, hw_str queue, hw_queue_row_fn fn, void *c
 
     hw_pg_param_str(&call, queue);
     s = walk_queues((hw_pg *)store, &call, fn, ctx, &n, reterr);
-    return s >= 0 && n == 0 ? no_such_queue(queue, reterr) : s;
+    return s >= 0 && n == 0 ? hw_pg_no_such_queue(queue, reterr) : s;
 }
 
 static int queue_list(hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
@@ -371,7 +371,7 @@ static int queue_purge(hw_store *store, hw_str queue, int64_t *ret_n, howdah_err
     hw_pg_param_str(&call, queue);
     s = hw_pg_exec(pg, &call, &result, reterr);
     if (s >= 0 && PQgetisnull(result, 0, 0))
-        s = no_such_queue(queue, reterr);
+        s = hw_pg_no_such_queue(queue, reterr);
     else if (s >= 0 && ret_n)
         *ret_n = hw_pg_get_int8(result, 0, 0);
     PQclear(result);
@@ -425,6 +425,7 @@ const hw_queue_ops hw_pg_queue_ops = {
     .job_cancel = job_cancel,
     .job_retry = job_retry,
     .log = job_log,
+    .letters_mark = hw_pg_job_letters_mark,
     .verify = verify,
     .bind = hw_pg_queue_bind,
     .unbind = hw_pg_queue_unbind,

@@ -41,6 +41,8 @@ static const Oid turn_types[] = {HW_OID_INT8_ARRAY,
                                  HW_OID_INT4_ARRAY,
                                  HW_OID_TIMESTAMPTZ_ARRAY,
                                  HW_OID_INT8_ARRAY};
+static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8, HW_OID_INT8,
+                                    HW_OID_INT8};
 static const Oid mark_types[] = {HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
 static const Oid cancel_types[] = {HW_OID_INT8, HW_OID_TEXT};
 static const Oid log_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8,
@@ -118,7 +120,17 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                        " j.result, j.event_type, j.event_stream"
                        " FROM @schema@.queue_history($1, $2, $3, $4, $5) AS j",
                        TYPES(log_types)},
-    /* $2, a subscriber, is absent. */
+    /* $1 queue $2 with resolved ones $3 after id $4 last id $5 limit */
+    [HW_PG_JOB_LETTER_LIST] = {"SELECT l.id, l.queue, l.job_id, l.state, l.error, l.attempts,"
+                               " l.redrives, l.reason, l.created_at, l.last_attempt_at,"
+                               " l.resolved_at, l.resolved_by, l.kept, l.priority::int,"
+                               " l.max_attempts::bigint, l.pushed_at, l.key, l.dedup,"
+                               " l.correlation_id, l.causation_id, l.event_sequence,"
+                               " l.content_type, l.headers, l.data, l.bytes, l.event_type,"
+                               " l.event_stream"
+                               " FROM @schema@.job_letter_states($1, $2, $3, $4, $5) AS l",
+                               TYPES(letters_types)},
+    /* $1 ids, NULL: all $2 queue, NULL: any $3 state $4 reason */
     [HW_PG_LETTER_MARK_JOBS] = {"SELECT @schema@.job_letters_mark($1, $2, $3, $4)",
                                 TYPES(mark_types)},
     [HW_PG_QUEUE_OUTLOOK] = {"SELECT o.paused, o.next_ms, o.lease_ms, o.queue_id"

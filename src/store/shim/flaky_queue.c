@@ -149,6 +149,17 @@ static int flaky_log(hw_store *store, const hw_log_query *query, hw_job_fn fn, v
     return QUEUE_FORWARD(&c, log, query, fn, ctx);
 }
 
+static int flaky_letters_mark(hw_store *store, hw_str queue, hw_letter_state state, hw_str reason,
+                              int64_t *ret_n, howdah_error *reterr)
+{
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_WRITES, reterr);
+    int64_t marked = 0;
+
+    if (QUEUE_FORWARD(&c, letters_mark, queue, state, reason, &marked) >= 0 && ret_n)
+        *ret_n = marked;
+    return c.status;
+}
+
 /* ------------------------------------------------------------------ bindings */
 
 static int flaky_bind(hw_store *store, const hw_binding *binding, int64_t high,
@@ -206,6 +217,7 @@ const hw_queue_ops hw_flaky_queue_ops = {
     .job_cancel = flaky_job_cancel,
     .job_retry = flaky_job_retry,
     .log = flaky_log,
+    .letters_mark = flaky_letters_mark,
     .bind = flaky_bind,
     .unbind = flaky_unbind,
     .verify = flaky_verify,

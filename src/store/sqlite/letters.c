@@ -4,6 +4,8 @@
  *   I1  A letter, or a skip, and the checkpoint that leaves its number behind are one transaction,
  *       and that one waits for the disk.
  *   I2  A letter is resolved once.  Only a new failure of the same event opens it again.
+ *   I3  Letters of jobs have ids of the same sequence (queue_letters.c): whoever lists or marks
+ *       letters by id deals with both.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -128,8 +130,6 @@ enum {
     "UPDATE main.howdah_skips SET resolved_at = ?2, resolution = ?3"                               \
     " WHERE id = ?1 AND resolved_at IS NULL"
 #define SKIP_EXISTS_SQL "SELECT 1 FROM main.howdah_skips WHERE id = ?1"
-
-#define BY_OPERATOR "operator"
 
 static const char *const state_names[] = {"dead", "redrive", "redriven", "discarded"};
 
@@ -270,7 +270,7 @@ static void take_event(sqlite3_stmt *stmt, hw_buf *bytes, howdah_event *event)
         event->data = event->content_type.s ? HW_STR_LIT("") : HW_STR_LIT("null");
 }
 
-static bool parse_state(hw_str text, hw_letter_state *ret_state)
+bool hw_sqlite_letter_state(hw_str text, hw_letter_state *ret_state)
 {
     for (size_t i = 0; i < sizeof state_names / sizeof *state_names; i++)
         if (text.s && strcmp(text.s, state_names[i]) == 0) {
@@ -300,39 +300,32 @@ static int take_letter(const hw_sqlite *store, sqlite3_stmt *stmt, hw_buf *bytes
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
     if (!event->stream.s || !event->type.s ||
-        !parse_state(hw_sqlite_borrow(stmt, COL_STATE), &letter->state))
+        !hw_sqlite_letter_state(hw_sqlite_borrow(stmt, COL_STATE), &letter->state))
         return hw_fail(reterr, HOWDAH_CORRUPT, "%s: dead letter %" PRId64 " is damaged",
                        store->name, letter->id);
     return hw_buf_check(bytes, reterr);
 }
 
-static int walk_letters(hw_sqlite *store, sqlite3_stmt *stmt, hw_letter_fn fn, void *ctx,
-                        howdah_error *reterr)
+static int hand_letter(hw_sqlite *store, sqlite3_stmt *stmt, hw_letter_fn fn, void *ctx,
+                       bool *ret_stop, howdah_error *reterr)
 {
     hw_buf bytes = HW_BUF_INIT(PAYLOAD_BYTES_MAX);
-    bool stop = false;
-    int s = HOWDAH_OK;
-
-    while (!stop && (s = hw_sqlite_step(store, stmt, "read dead letters", reterr)) == HOWDAH_OK) {
-        howdah_event event;
-        hw_letter letter;
-
-        s = take_letter(store, stmt, &bytes, &event, &letter, reterr);
-        stop = s < 0 || fn(ctx, &letter) != 0;
-    }
-    hw_buf_done(&bytes);
-    return s < 0 ? s : HOWDAH_OK;
-}
-
-int hw_sqlite_letters(hw_store *base, const hw_letter_query *query, hw_letter_fn fn, void *ctx,
-                      howdah_error *reterr)
-{
-    hw_sqlite *store = (hw_sqlite *)base;
-    sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_ready_to_read(store, reterr);
+    howdah_event event;
+    hw_letter letter;
+    int s = take_letter(store, stmt, &bytes, &event, &letter, reterr);
 
     if (s >= 0)
-        s = hw_sqlite_prepare(store, LETTERS_SQL, &stmt, reterr);
+        *ret_stop = fn(ctx, &letter) != 0;
+    hw_buf_done(&bytes);
+    return s;
+}
+
+static int prepare_letters(hw_sqlite *store, const hw_letter_query *query, sqlite3_stmt **ret_stmt,
+                           howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, LETTERS_SQL, &stmt, reterr);
+
     if (s < 0)
         return s;
     hw_sqlite_bind_str(stmt, 1, query->subscriber_id);
@@ -341,8 +334,73 @@ int hw_sqlite_letters(hw_store *base, const hw_letter_query *query, hw_letter_fn
     (void)sqlite3_bind_int64(stmt, 4, query->limit > 0 ? query->limit : -1);
     (void)sqlite3_bind_int(stmt, 5, query->resolved);
     (void)sqlite3_bind_int(stmt, 6, query->redrives);
-    s = walk_letters(store, stmt, fn, ctx, reterr);
-    (void)sqlite3_finalize(stmt);
+    *ret_stmt = stmt;
+    return HOWDAH_OK;
+}
+
+/* One of the two sources of letters. */
+typedef struct source {
+    sqlite3_stmt *stmt; /* NULL: not asked for, or all were handed over */
+    bool fresh;         /* on a row that was not handed over yet */
+} source;
+
+static int advance(hw_sqlite *store, source *from, howdah_error *reterr)
+{
+    int s;
+
+    if (!from->stmt || from->fresh)
+        return HOWDAH_OK;
+    s = hw_sqlite_step(store, from->stmt, "read dead letters", reterr);
+    from->fresh = s == HOWDAH_OK;
+    if (s == HOWDAH_END) {
+        (void)sqlite3_finalize(from->stmt);
+        from->stmt = NULL;
+    }
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* Merges them by id. */
+static int merge(hw_sqlite *store, source *subs, source *jobs, int64_t limit, hw_letter_fn fn,
+                 void *ctx, howdah_error *reterr)
+{
+    int64_t left = limit > 0 ? limit : INT64_MAX;
+    bool stop = false;
+    int s = HOWDAH_OK;
+
+    while (s >= 0 && !stop && left > 0) {
+        bool of_subs;
+
+        s = advance(store, subs, reterr);
+        if (s >= 0)
+            s = advance(store, jobs, reterr);
+        if (s < 0 || (!subs->fresh && !jobs->fresh))
+            break;
+        of_subs = subs->fresh && (!jobs->fresh || sqlite3_column_int64(subs->stmt, COL_ID) <
+                                                      hw_sqlite_job_letter_id(jobs->stmt));
+        s = of_subs ? hand_letter(store, subs->stmt, fn, ctx, &stop, reterr)
+                    : hw_sqlite_hand_job_letter(store, jobs->stmt, fn, ctx, &stop, reterr);
+        (of_subs ? subs : jobs)->fresh = false;
+        left--;
+    }
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_sqlite_letters(hw_store *base, const hw_letter_query *query, hw_letter_fn fn, void *ctx,
+                      howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    source subs = {.stmt = NULL};
+    source jobs = {.stmt = NULL};
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s >= 0 && !query->queue.s)
+        s = prepare_letters(store, query, &subs.stmt, reterr);
+    if (s >= 0 && !query->subscriber_id.s && !query->redrives)
+        s = hw_sqlite_job_letters(store, query, &jobs.stmt, reterr);
+    if (s >= 0)
+        s = merge(store, &subs, &jobs, query->limit, fn, ctx, reterr);
+    (void)sqlite3_finalize(subs.stmt);
+    (void)sqlite3_finalize(jobs.stmt);
     return s;
 }
 
@@ -362,18 +420,16 @@ static int mark(hw_sqlite *store, sqlite3_stmt *stmt, int64_t id, int64_t *ret_n
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* The letter of a subscription, or that of a job. */
-static int mark_one(hw_sqlite *store, sqlite3_stmt *stmt, int64_t id, hw_letter_state state,
+/* The letter of a subscription, or that of a job; id 0: all of both. */
+static int mark_any(hw_sqlite *store, sqlite3_stmt *stmt, int64_t id, hw_letter_state state,
                     hw_str reason, int64_t *ret_n, howdah_error *reterr)
 {
     int64_t before = *ret_n;
     int s = mark(store, stmt, id, ret_n, reterr);
 
-    if (s < 0 || *ret_n > before)
+    if (s < 0 || (id > 0 && *ret_n > before))
         return s;
-    s = hw_sqlite_mark_job_letter(store, id, state, reason, reterr);
-    *ret_n += s == HOWDAH_OK;
-    return s < 0 ? s : HOWDAH_OK;
+    return hw_sqlite_mark_job_letters(store, id, state, reason, ret_n, reterr);
 }
 
 static int mark_all(hw_sqlite *store, const int64_t *ids, size_t n, hw_str subscriber_id,
@@ -389,14 +445,16 @@ static int mark_all(hw_sqlite *store, const int64_t *ids, size_t n, hw_str subsc
     if (state == HW_LETTER_DISCARDED) {
         hw_sqlite_bind_str(stmt, 4, reason);
         (void)sqlite3_bind_int64(stmt, 5, hw_clock_wall_us());
-        hw_sqlite_bind_str(stmt, 6, HW_STR_LIT(BY_OPERATOR));
+        hw_sqlite_bind_str(stmt, 6, HW_STR_LIT(HW_SQLITE_BY_OPERATOR));
     }
-    if (n == 0)
-        s = mark(store, stmt, 0, ret_n, reterr);
-    for (size_t i = 0; s >= 0 && i < n; i++)
-        if (ids[i] > 0)
-            s = subscriber_id.s ? mark(store, stmt, ids[i], ret_n, reterr)
-                                : mark_one(store, stmt, ids[i], state, reason, ret_n, reterr);
+    for (size_t i = 0; s >= 0 && i < (n > 0 ? n : 1); i++) {
+        int64_t id = n > 0 ? ids[i] : 0;
+
+        if (n > 0 && id <= 0)
+            continue;
+        s = subscriber_id.s ? mark(store, stmt, id, ret_n, reterr)
+                            : mark_any(store, stmt, id, state, reason, ret_n, reterr);
+    }
     (void)sqlite3_finalize(stmt);
     return s;
 }

@@ -525,6 +525,7 @@ const hw_queue_ops hw_sqlite_queue_ops = {
     .job_cancel = hw_sqlite_job_cancel,
     .job_retry = hw_sqlite_job_retry,
     .log = hw_sqlite_queue_log,
+    .letters_mark = hw_sqlite_job_letters_mark,
     .verify = hw_sqlite_queue_verify,
     .bind = hw_sqlite_queue_bind,
     .unbind = hw_sqlite_queue_unbind,

@@ -14,7 +14,6 @@
 
 #define MAINTAIN_MAX 1000
 #define REASON_BYTES_MAX (1024 * 1024)
-#define BY_OPERATOR "operator"
 
 /* -1: HW_QUEUE_KEEP */
 #define PUT_SQL                                                                                    \
@@ -37,6 +36,11 @@
     "DELETE FROM main.howdah_job_data WHERE id IN (SELECT id FROM " which ")"
 #define PURGE_SQL(which) "DELETE FROM " which
 #define PURGED_SQL "UPDATE main.howdah_queues SET purged = purged + ?2 WHERE queue_id = ?1"
+#define PURGED_LETTERS_SQL                                                                         \
+    "UPDATE main.howdah_job_letters INDEXED BY howdah_job_letters_open SET state = 'discarded',"   \
+    " reason = 'purged', resolved_at = ?2, resolved_by = '" HW_SQLITE_BY_OPERATOR "'"              \
+    " WHERE queue_id = ?1 AND resolved_at IS NULL AND state = 'redrive'"                           \
+    " AND NOT EXISTS (SELECT 1 FROM main.howdah_job_data d WHERE d.id = job_id)"
 
 #define OLDEST_SQL                                                                                 \
     "SELECT l.position, l.job_id, l.failed, l.finished_at FROM main.howdah_event_log l"            \
@@ -56,21 +60,15 @@
 /* Aside until it is its turn: hw_sqlite_pass_key(). */
 #define REVIVE_SQL                                                                                 \
     "INSERT INTO main.howdah_jobs (id, queue_id, priority, due_at, max_attempts, key, dedup,"      \
-    " aside, error) SELECT d.id, d.queue_id, d.priority, ?2, d.max_attempts, d.key, d.dedup,"      \
-    " d.key IS NOT NULL, l.error FROM main.howdah_job_data d"                                      \
+    " aside, error, letter) SELECT d.id, d.queue_id, d.priority, ?2, d.max_attempts, d.key,"       \
+    " d.dedup, d.key IS NOT NULL, l.error, (SELECT k.id FROM main.howdah_job_letters k"            \
+    "  WHERE k.job_id = d.id AND k.resolved_at IS NULL) FROM main.howdah_job_data d"               \
     " JOIN main.howdah_event_log l ON l.job_id = d.id WHERE d.id = ?1"
 #define FORGET_SQL "DELETE FROM main.howdah_event_log WHERE job_id = ?1"
-#define REDRIVEN_SQL                                                                               \
-    "UPDATE main.howdah_job_letters SET state = 'redriven', redrives = redrives + 1,"              \
-    " resolved_at = ?2, resolved_by = '" BY_OPERATOR "'"                                           \
+#define REDRIVE_SQL                                                                                \
+    "UPDATE main.howdah_job_letters SET state = 'redrive'"                                         \
     " WHERE job_id = ?1 AND resolved_at IS NULL"
 #define DUE_NOW_SQL "UPDATE main.howdah_jobs SET due_at = min(due_at, ?2) WHERE id = ?1"
-
-#define LETTER_SQL                                                                                 \
-    "SELECT job_id FROM main.howdah_job_letters WHERE id = ?1 AND resolved_at IS NULL"
-#define DISCARD_SQL                                                                                \
-    "UPDATE main.howdah_job_letters SET state = 'discarded', reason = ?2, resolved_at = ?3,"       \
-    " resolved_by = '" BY_OPERATOR "' WHERE id = ?1"
 
 /* The first column of the only row; HOWDAH_END without one. */
 static int find_number(hw_sqlite *store, const char *sql, int64_t about, int64_t *ret_value,
@@ -154,7 +152,10 @@ static int purge(hw_sqlite_jobs *jobs, int64_t *ret_n, howdah_error *reterr)
             numbers[1] += sqlite3_changes64(jobs->store->db);
     }
     *ret_n = numbers[1];
-    return s < 0 ? s : hw_sqlite_once(jobs->store, PURGED_SQL, numbers, 2, reterr);
+    if (s >= 0)
+        s = hw_sqlite_once(jobs->store, PURGED_SQL, numbers, 2, reterr);
+    numbers[1] = jobs->now_us;
+    return s < 0 ? s : hw_sqlite_once(jobs->store, PURGED_LETTERS_SQL, numbers, 2, reterr);
 }
 
 int hw_sqlite_queue_purge(hw_store *base, hw_str queue, int64_t *ret_n, howdah_error *reterr)
@@ -330,10 +331,9 @@ static int check_revival(hw_sqlite *store, int64_t id, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* A FAILED job is ready again; HOWDAH_END when it is not in the history. */
-static int revive(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
+int hw_sqlite_revive(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
 {
-    static const char *const sqls[] = {REVIVE_SQL, FORGET_SQL, REDRIVEN_SQL};
+    static const char *const sqls[] = {REVIVE_SQL, FORGET_SQL, REDRIVE_SQL};
     int64_t numbers[] = {id, jobs->now_us};
     hw_sqlite_live live = {.id = 0};
     int s = check_revival(jobs->store, id, reterr);
@@ -341,7 +341,7 @@ static int revive(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
     if (s != HOWDAH_OK)
         return s;
     for (int i = 0; s >= 0 && i < 3; i++)
-        s = hw_sqlite_once(jobs->store, sqls[i], numbers, i == 1 ? 1 : 2, reterr);
+        s = hw_sqlite_once(jobs->store, sqls[i], numbers, i == 0 ? 2 : 1, reterr);
     if (s >= 0)
         s = hw_sqlite_end_hold(jobs, id, reterr);
     if (s >= 0)
@@ -361,7 +361,7 @@ static int retry(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
     int s = hw_sqlite_look_at_job(jobs, id, &live, reterr);
 
     if (s == HOWDAH_END) {
-        s = revive(jobs, id, reterr);
+        s = hw_sqlite_revive(jobs, id, reterr);
         return s == HOWDAH_END ? no_job(id, reterr) : s;
     }
     if (s >= 0 && live.token > 0)
@@ -380,36 +380,4 @@ int hw_sqlite_job_retry(hw_store *base, int64_t id, howdah_error *reterr)
     int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);
 
     return s < 0 ? s : hw_sqlite_jobs_leave(&jobs, retry(&jobs, id, reterr), reterr);
-}
-
-/* ------------------------------------------------------------------ letters */
-
-static int discard(hw_sqlite_jobs *jobs, int64_t letter_id, int64_t job_id, hw_str reason,
-                   howdah_error *reterr)
-{
-    sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_prepare(jobs->store, DISCARD_SQL, &stmt, reterr);
-
-    if (s < 0)
-        return s;
-    (void)sqlite3_bind_int64(stmt, 1, letter_id);
-    hw_sqlite_bind_str(stmt, 2, reason);
-    (void)sqlite3_bind_int64(stmt, 3, jobs->now_us);
-    s = hw_sqlite_finish(jobs->store, stmt, "discard a dead letter", reterr);
-    return s < 0 ? s : hw_sqlite_end_hold(jobs, job_id, reterr);
-}
-
-int hw_sqlite_mark_job_letter(hw_sqlite *store, int64_t id, hw_letter_state state, hw_str reason,
-                              howdah_error *reterr)
-{
-    hw_sqlite_jobs jobs = {
-        .store = store, .now_us = hw_clock_wall_us(), .key = HW_BUF_INIT(HW_SQLITE_KEY_MAX)};
-    int64_t job_id = 0;
-    int s = find_number(store, LETTER_SQL, id, &job_id, reterr);
-
-    if (s == HOWDAH_OK)
-        s = state == HW_LETTER_DISCARDED ? discard(&jobs, id, job_id, reason, reterr)
-                                         : revive(&jobs, job_id, reterr);
-    hw_buf_done(&jobs.key);
-    return s;
 }

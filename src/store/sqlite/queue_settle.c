@@ -56,8 +56,9 @@
 
 /* A second failure of a job renews its letter. */
 #define RENEW_LETTER_SQL                                                                           \
-    "UPDATE main.howdah_job_letters SET state = 'dead', error = ?2, attempts = attempts + ?3,"     \
-    " failed_at = ?4, reason = NULL, resolved_at = NULL, resolved_by = NULL WHERE job_id = ?1"
+    "UPDATE main.howdah_job_letters SET redrives = redrives + (state = 'redrive'),"                \
+    " state = 'dead', error = ?2, attempts = attempts + ?3, failed_at = ?4, reason = NULL, "       \
+    "resolved_at = NULL, resolved_by = NULL WHERE job_id = ?1"
 #define LETTER_SQL                                                                                 \
     "INSERT INTO main.howdah_job_letters (job_id, error, attempts, created_at, failed_at,"         \
     " queue_id, id) VALUES (?1, ?2, ?3, ?4, ?4, ?5,"                                               \
@@ -245,6 +246,8 @@ static int complete_job(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, hw_str
 {
     int s = end_job(jobs, live, false, HW_STR_NULL, result, reterr);
 
+    if (s >= 0 && live->letter > 0)
+        s = hw_sqlite_letter_redriven(jobs, live, reterr);
     return s < 0 ? s : pass_key_of(jobs, live, reterr);
 }
 
@@ -253,6 +256,8 @@ int hw_sqlite_cancel_live(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, hw_s
 {
     int s = end_job(jobs, live, true, error, HW_STR_NULL, reterr);
 
+    if (s >= 0 && live->letter > 0)
+        s = hw_sqlite_letter_cancelled(jobs, live, error, reterr);
     return s < 0 ? s : pass_key_of(jobs, live, reterr);
 }
 

@@ -360,6 +360,7 @@ typedef struct hw_sqlite_live {
     int64_t max_attempts; /* 0: the queue's */
     int64_t token;        /* 0: not leased */
     int64_t lease_ms;
+    int64_t letter; /* that it is tried again for, 0: none */
     bool keyed;
 } hw_sqlite_live;
 
@@ -394,6 +395,8 @@ int hw_sqlite_look_at_job(hw_sqlite_jobs *jobs, int64_t id, hw_sqlite_live *ret_
 #define HW_SQLITE_JOIN_EVENT                                                                       \
     " LEFT JOIN main.howdah_events e ON e.global_sequence = d.event_sequence"
 #define HW_SQLITE_OF_JOB(column) "iif(d.event_sequence IS NULL, d." column ", e." column ")"
+/* How many columns hw_sqlite_take_job() reads. */
+#define HW_SQLITE_JOB_COLUMNS 28
 /* What hw_sqlite_take_job() reads: behind "SELECT ", of d, howdah_job_data. */
 #define HW_SQLITE_DATA_COLUMNS(headers, data, bytes)                                               \
     " d.created_at, d.priority, d.event_sequence, d.causation_id, d.key, d.dedup,"                 \
@@ -434,11 +437,11 @@ int hw_sqlite_queue_purge(hw_store *base, hw_str queue, int64_t *ret_n, howdah_e
 int hw_sqlite_job_cancel(hw_store *base, int64_t id, hw_str reason, howdah_error *reterr);
 int hw_sqlite_job_retry(hw_store *base, int64_t id, howdah_error *reterr);
 /*
- * Inside a transaction: REDRIVE or DISCARDED for the letter of a job, which is tried again, or
- * lets its key go.  HOWDAH_END when no letter of a job that is open has this id.
+ * Inside a transaction: a FAILED job is ready again, with the letter that it may have.  HOWDAH_END
+ * when it is not in the history; CONFLICT, and nothing is changed, when it has completed, or when
+ * another job has its dedup key.
  */
-int hw_sqlite_mark_job_letter(hw_sqlite *store, int64_t id, hw_letter_state state, hw_str reason,
-                              howdah_error *reterr);
+int hw_sqlite_revive(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr);
 int hw_sqlite_queue_load(hw_store *base, hw_str queue, hw_queue_row_fn fn, void *ctx,
                          howdah_error *reterr);
 int hw_sqlite_queue_verify(hw_store *base, hw_wrong_fn fn, void *ctx, howdah_error *reterr);
@@ -447,6 +450,33 @@ int hw_sqlite_queue_glance(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah
 int hw_sqlite_job_load(hw_store *base, int64_t id, hw_job_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_queue_log(hw_store *base, const hw_log_query *query, hw_job_fn fn, void *ctx,
                         howdah_error *reterr);
+
+/* ---- queue_letters.c: those of jobs */
+
+#define HW_SQLITE_BY_OPERATOR "operator"
+
+/* A walk over letters of jobs by id.  Finalized by the caller. */
+int hw_sqlite_job_letters(hw_sqlite *store, const hw_letter_query *query, sqlite3_stmt **ret_stmt,
+                          howdah_error *reterr);
+int64_t hw_sqlite_job_letter_id(sqlite3_stmt *stmt);
+/* Hands its row over; *ret_stop is fn's result. */
+int hw_sqlite_hand_job_letter(hw_sqlite *store, sqlite3_stmt *stmt, hw_letter_fn fn, void *ctx,
+                              bool *ret_stop, howdah_error *reterr);
+/* False: there is no state of this name. */
+bool hw_sqlite_letter_state(hw_str name, hw_letter_state *ret_state);
+/*
+ * Inside a transaction: REDRIVE or DISCARDED for the open letter of a job with this id (0: for all
+ * of them); adds to *n how many.  See letters_mark() in store/queue.h.
+ */
+int hw_sqlite_mark_job_letters(hw_sqlite *store, int64_t id, hw_letter_state state, hw_str reason,
+                               int64_t *n, howdah_error *reterr);
+int hw_sqlite_job_letters_mark(hw_store *base, hw_str queue, hw_letter_state state, hw_str reason,
+                               int64_t *ret_n, howdah_error *reterr);
+/* The job, which is in the history already, was tried again for this letter. */
+int hw_sqlite_letter_redriven(hw_sqlite_jobs *jobs, const hw_sqlite_live *live,
+                              howdah_error *reterr);
+int hw_sqlite_letter_cancelled(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, hw_str reason,
+                               howdah_error *reterr);
 
 /* ---- queue_bind.c */
 
