@@ -91,7 +91,7 @@ def exactly_the_functions_that_touch_tables_run_as_their_owner():
     assert wrong == [], wrong
     assert {row[0] for row in rows if row[1] == "f"} == {
         "bell_bit", "channel", "escape_problem", "event_problem", "headers_problem", "json_problem", "member_problem",
-        "members_problem", "name_problem", "pattern_regex", "push_problem", "time_of", "uuid_v7"}, rows
+        "members_problem", "name_problem", "pattern_regex", "push_horizon", "push_problem", "time_of", "uuid_v7"}, rows
 
 
 def public_has_no_right_on_anything():

@@ -80,7 +80,7 @@ $howdah$;
 -- open for long that has nothing to do with the queue.
 -- Reads: pg_locks.
 CREATE OR REPLACE FUNCTION @schema@.push_horizon() RETURNS bigint
-LANGUAGE sql STABLE SECURITY DEFINER
+LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
     WITH lock AS MATERIALIZED (
