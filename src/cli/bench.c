@@ -72,6 +72,7 @@ static int refuse_useless(const cli_args *args, bench_kind kind, howdah_error *r
         {"batch", KIND(BENCH_APPEND_BATCH) | KIND(BENCH_QUEUE)},
         {"workers", KIND(BENCH_QUEUE)},
         {"jobs", KIND(BENCH_QUEUE)},
+        {"keys", KIND(BENCH_QUEUE)},
         {"pin", KIND(BENCH_QUEUE)},
         {"events", READERS},
         {"streams", WRITERS},
@@ -101,6 +102,7 @@ static int parse_numbers(cli_context *cli, bench_plan *plan, howdah_error *reter
         {"clients", 1, CLIENTS_MAX, &plan->clients},
         {"workers", 1, CLIENTS_MAX, &plan->clients},
         {"jobs", 1, EVENTS_MAX, &plan->jobs},
+        {"keys", 1, EVENTS_MAX, &plan->keys},
         {"seconds", 1, SECONDS_MAX, &plan->seconds},
         {"payload", BENCH_PAYLOAD_MIN, (int64_t)cli_payload_max(cli), &plan->payload},
         {"batch", 1, HOWDAH_BATCH_EVENTS_MAX, &plan->batch},
@@ -146,6 +148,7 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
                   : plan->kind == BENCH_QUEUE      ? QUEUE_BATCH_DEFAULT
                                                    : 1;
     plan->jobs = 0;
+    plan->keys = 0;
     plan->pin = cli_args_has(args, "pin");
     plan->events = EVENTS_DEFAULT;
     plan->rate = RATE_DEFAULT;

@@ -15,6 +15,7 @@
 #define WAITED_FOR "bench.waited"
 #define PUSH_BATCH 1000
 #define RUN_MS 20
+#define KEY_SIZE 32
 #define LATENCY_PUSHES 300
 #define LATENCY_PAUSE_NS 4000000
 
@@ -23,6 +24,8 @@ typedef struct crewman {
     howdah_bus *bus;
     howdah_worker *worker;
     bench_load load;
+    int64_t keys;   /* 0: none */
+    int64_t pushed; /* with a key */
     int64_t handled;
 } crewman;
 
@@ -32,6 +35,7 @@ static int push_some(crewman *c, const char *queue, size_t n, howdah_error *rete
 {
     howdah_new_job jobs[PUSH_BATCH];
     const howdah_new_job *list[PUSH_BATCH];
+    char keys[PUSH_BATCH][KEY_SIZE];
     int64_t version;
     hw_str data = bench_load_next(&c->load, &version);
 
@@ -39,6 +43,10 @@ static int push_some(crewman *c, const char *queue, size_t n, howdah_error *rete
         jobs[i] = (howdah_new_job)HOWDAH_NEW_JOB_INIT;
         jobs[i].data = data.s;
         jobs[i].data_len = data.len;
+        if (c->keys > 0) {
+            (void)snprintf(keys[i], KEY_SIZE, "key-%lld", (long long)(c->pushed++ % c->keys));
+            jobs[i].key = keys[i];
+        }
         list[i] = &jobs[i];
     }
     return howdah_push_batch(c->bus, queue, list, n, NULL, reterr);
@@ -108,6 +116,7 @@ static int open_crewman(const bench_site *site, unsigned number, crewman **ret_c
     if (!c)
         return hw_fail_no_memory(reterr);
     c->base.ops = &ops;
+    c->keys = site->plan->keys;
     s = bench_load_init(&c->load, number, 1, (size_t)site->plan->payload, reterr);
     if (s >= 0)
         s = howdah_open(site->url, site->settings, &c->bus, reterr);

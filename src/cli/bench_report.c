@@ -56,6 +56,8 @@ static void json_plan(cli_out *out, const bench_plan *plan)
     else
         cli_out_printf(out, ",\"streams\":%lld,\"batch\":%lld", (long long)plan->streams,
                        (long long)plan->batch);
+    if (plan->kind == BENCH_QUEUE && plan->keys > 0)
+        cli_out_printf(out, ",\"keys\":%lld", (long long)plan->keys);
     if (plan->kind == BENCH_FANOUT)
         cli_out_printf(out, ",\"subscriptions\":%lld", (long long)plan->subscriptions);
 }

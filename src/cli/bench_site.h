@@ -50,6 +50,7 @@ typedef struct bench_plan {
     int64_t rate;    /* latency: appends a second */
     int64_t subscriptions;
     int64_t jobs;          /* queue: pushed before a slice, and drained by it */
+    int64_t keys;          /* queue: that the jobs have in turn, 0: none */
     bool pin;              /* queue: an old snapshot is held open */
     int64_t pattern_share; /* deliver: one in so many has the type that is asked for; 0: none */
 } bench_plan;

@@ -188,6 +188,7 @@ static const cli_option bench_options[] = {
     {"workers", "N", NULL, "queue: how many at once (default 1)", 0},
     {"jobs", "N", NULL,
      "queue: pushed, then drained, again and again (default: 1000 batches, 4000 to 50000)", 0},
+    {"keys", "N", NULL, "queue: the jobs have N ordering keys, in turn (default: none)", 0},
     {"pin", NULL, NULL, "queue: the rate while an old snapshot is held open", 0},
     {"rate", "N", NULL, "latency: appends a second (default 100)", 0},
     {"subscriptions", "N", NULL, "fanout: how many are live (default 10)", 0},

@@ -225,6 +225,10 @@ a_queue_is_pushed_and_drained() {
         _positive $name
     done
     has_not out ceiling
+    has_not out keys
+    run 0 bench queue --seconds 1 --workers 2 --batch 10 --jobs 200 --keys 5
+    equals "$(field keys)" 5
+    _positive events_per_s
     _nothing_is_left
 }
 
