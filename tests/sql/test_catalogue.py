@@ -85,7 +85,7 @@ def exactly_the_functions_that_touch_tables_run_as_their_owner():
                        FROM pg_proc AS p WHERE pronamespace = 'howdah'::regnamespace
                        AND p.proname <> 'ring_for_raw_inserts' -- the owner's own
                        -- What only functions call, which run as the owner themselves.
-                       AND p.proname <> ALL ('{attempts_of,claim_free,claim_suspect,complete_plain,end_jobs,free_keys,give_back,log_completed,promote_keys,queue_of,'
+                       AND p.proname <> ALL ('{attempts_of,claim_free,claim_suspect,complete_plain,end_jobs,end_lease,free_keys,give_back,log_completed,promote_keys,queue_of,'
                                              'requeue_jobs,ring_queue}')""")
     wrong = [row for row in rows if row[1] != row[2]]
     assert wrong == [], wrong
@@ -108,7 +108,7 @@ def every_function_tells_its_volatility():
     volatile = bus.column("SELECT proname FROM pg_proc WHERE pronamespace = 'howdah'::regnamespace AND"
                           " provolatile = 'v' ORDER BY 1")
     assert volatile == ["append", "append_arrays", "append_batch", "claim", "claim_free", "claim_jobs", "claim_suspect", "complete",
-                        "complete", "complete_plain", "end_jobs", "extend", "fail", "finalize", "free_keys", "give_back", "job_cancel",
+                        "complete", "complete_plain", "end_jobs", "end_lease", "extend", "fail", "finalize", "free_keys", "give_back", "job_cancel",
                         "job_letters_mark", "job_retry", "log_completed", "poll", "promote_keys", "publish", "push", "push_arrays", "push_batch", "queue_bind",
                         "queue_of", "queue_purge", "queue_set", "queue_tidy", "queue_unbind", "release", "requeue_jobs", "retry", "ring",
                         "ring_for_events", "ring_for_raw_inserts", "ring_inside", "ring_queue", "route_events",

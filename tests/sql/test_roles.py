@@ -109,6 +109,7 @@ OWNER = {
     "select ended jobs": "SELECT FROM {}.ended_jobs", "look at jobs": "SELECT FROM {}.jobs", "look at payloads": "SELECT FROM {}.job_data",
     "look at leases": "SELECT FROM {}.leases", "look at bindings": "SELECT FROM {}.bindings", "look at the history": "SELECT FROM {}.event_log",
     "end_jobs": "SELECT {}.end_jobs('{}')", "requeue_jobs": "SELECT {}.requeue_jobs('{}', false)",
+    "end_lease": "SELECT {}.end_lease(NULL)",
     "log_completed": "SELECT {}.log_completed(1, now(), 'w', '{1}', '{1}')",
     "claim_suspect": "SELECT {}.claim_suspect(1, now())", "complete_plain": "SELECT {}.complete_plain('{1}', '{1}')", "free_keys": "SELECT {}.free_keys(1, '{1}', '{1}')", "promote_keys": "SELECT {}.promote_keys(1, '{1}')", "give_back": "SELECT {}.give_back(1, 1)",
     "claim_free": "SELECT {}.claim_free(1, 1, '{}', '{}', '{}', now())", "queue_of": "SELECT {}.queue_of('x')",

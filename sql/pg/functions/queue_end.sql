@@ -135,6 +135,36 @@ BEGIN
 END
 $howdah$;
 
+-- end_lease(held leases) -> void
+--
+-- What end_jobs() does, for a whole lease whose jobs are all completed, with nothing to say.
+-- Reads: job_data.  Writes: history, job_letters, dedups, key_holders, jobs.
+CREATE OR REPLACE FUNCTION @schema@.end_lease(held @schema@.leases) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+AS $howdah$
+BEGIN
+    PERFORM @schema@.log_completed(held.queue_id, held.started_at, held.worker, held.ids, held.attempts);
+    IF held.plain THEN
+        RETURN;
+    END IF;
+    PERFORM FROM @schema@.job_letters AS l
+    WHERE l.job_id = ANY (held.ids) AND l.resolved_at IS NULL ORDER BY l.id FOR UPDATE;
+    IF FOUND THEN
+        UPDATE @schema@.job_letters AS l
+        SET state = 'redriven', attempts = l.attempts + held.attempts[array_position(held.ids, l.job_id)],
+            redrives = l.redrives + 1, resolved_at = clock_timestamp(), resolved_by = held.worker
+        WHERE l.job_id = ANY (held.ids) AND l.state = 'redrive';
+    END IF;
+    DELETE FROM @schema@.dedups AS d USING @schema@.job_data AS p
+    WHERE p.id = ANY (held.ids) AND d.queue_id = held.queue_id AND d.dedup = p.dedup AND d.job_id = p.id;
+    PERFORM @schema@.free_keys(held.queue_id, held.keys, held.ids);
+END
+$howdah$;
+
 -- requeue_jobs(given leased_job[], suspects boolean) -> void
 --
 -- Makes jobs that are in no other place any more ready again: after after_ms (negative: the

@@ -71,20 +71,20 @@ DECLARE
     mine     @schema@.leased_job[];
 BEGIN
     IF 0 = ALL (verdicts) AND notes IS NULL THEN
-        -- What nearly all of them are: plain jobs, done, and nothing to say.  First whole leases,
+        -- What nearly all of them are: done, and nothing to say.  First whole leases,
         IF tokens[1] = ALL (tokens) THEN
             DELETE FROM @schema@.leases AS l
-            WHERE l.token = tokens[1] AND l.plain
+            WHERE l.token = tokens[1]
               AND l.ids = CASE WHEN n = 1 THEN settle_jobs.ids
                                ELSE ARRAY(SELECT u.id FROM unnest(settle_jobs.ids) AS u(id) ORDER BY u.id) END
             RETURNING l.* INTO held;
-            IF held.token IS NOT NULL AND n = 1 THEN
+            IF held.plain AND n = 1 THEN
                 INSERT INTO @schema@.history (first_id, last_id, started_at, queue_id, worker, attempts)
                 VALUES (ids[1], ids[1], held.started_at, held.queue_id, held.worker,
                         CASE WHEN held.attempts[1] <> 1 THEN held.attempts END);
                 RETURN ARRAY[1::smallint];
             ELSIF held.token IS NOT NULL THEN
-                PERFORM @schema@.log_completed(held.queue_id, held.started_at, held.worker, held.ids, held.attempts);
+                PERFORM @schema@.end_lease(held);
                 RETURN array_fill(1::smallint, ARRAY[n]);
             END IF;
         ELSE
@@ -95,7 +95,7 @@ BEGIN
                 WHERE l.token = g.token AND l.plain AND l.ids = g.ids
                 RETURNING l.*
             LOOP
-                PERFORM @schema@.log_completed(held.queue_id, held.started_at, held.worker, held.ids, held.attempts);
+                PERFORM @schema@.end_lease(held);
                 whole := whole || held.token;
                 done := done + cardinality(held.ids);
             END LOOP;
@@ -109,9 +109,9 @@ BEGIN
 
     PERFORM FROM @schema@.leases AS l WHERE l.token = ANY (tokens) ORDER BY l.token, l.part FOR UPDATE;
     -- A statement of its own: its snapshot is younger than the locks.
-    SELECT array_agg(ROW(g.n, g.id, g.token, l.part, l.queue_id, u.attempts, u.key_hash, l.plain, l.started_at,
+    SELECT array_agg(ROW(g.n, g.id, g.token, l.part, l.queue_id, l.attempts, l.key_hash, l.plain, l.started_at,
                          l.worker,
-                         CASE WHEN g.verdict = 2 AND u.attempts >= @schema@.attempts_of(l.queue_id, g.id)
+                         CASE WHEN g.verdict = 2 AND l.attempts >= @schema@.attempts_of(l.queue_id, g.id)
                               THEN 1 ELSE g.verdict END,
                          g.note,
                          CASE WHEN g.verdict = 3 THEN 0
@@ -120,9 +120,9 @@ BEGIN
     INTO mine
     FROM (SELECT DISTINCT ON (v.id, v.token) v.* FROM unnest(ids, tokens, verdicts, notes, afters_ms)
           WITH ORDINALITY AS v(id, token, verdict, note, after_ms, n) ORDER BY v.id, v.token, v.n) AS g
-    JOIN @schema@.leases AS l ON l.token = g.token,
-    LATERAL unnest(l.ids, l.attempts, l.keys) AS u(id, attempts, key_hash)
-    WHERE u.id = g.id;
+    JOIN (SELECT x.token, x.part, x.queue_id, x.plain, x.started_at, x.worker, x.lease_ms, y.id, y.attempts, y.key_hash
+          FROM @schema@.leases AS x, unnest(x.ids, x.attempts, x.keys) AS y(id, attempts, key_hash)
+          WHERE x.token = ANY (tokens) OFFSET 0) AS l ON l.token = g.token AND l.id = g.id;
     mine := coalesce(mine, '{}');
 
     -- What goes on with a new end leaves the lease, too, unless it is all of it.
@@ -145,9 +145,9 @@ BEGIN
         WHERE cardinality(l.ids) > cardinality(x.ids);
     END IF;
     DELETE FROM @schema@.leases AS l
-    USING (SELECT r.token, r.part, array_agg(r.id) AS ids, bool_and(r.verdict = 4) AS extended
+    USING (SELECT r.token, r.part, count(*) AS jobs, bool_and(r.verdict = 4) AS extended
            FROM unnest(mine) AS r GROUP BY r.token, r.part) AS x
-    WHERE l.token = x.token AND l.part = x.part AND l.ids <@ x.ids
+    WHERE l.token = x.token AND l.part = x.part AND cardinality(l.ids) = x.jobs
       AND NOT (x.extended AND (SELECT count(DISTINCT r.after_ms) FROM unnest(mine) AS r
                                WHERE r.token = x.token AND r.part = x.part) = 1);
     UPDATE @schema@.leases AS l SET (ids, attempts, keys) = (
@@ -155,7 +155,7 @@ BEGIN
                CASE WHEN l.keys IS NOT NULL THEN array_agg(u.key_hash ORDER BY u.id) END
         FROM unnest(l.ids, l.attempts, l.keys) AS u(id, attempts, key_hash) WHERE u.id <> ALL (x.ids))
     FROM (SELECT r.token, r.part, array_agg(r.id) AS ids FROM unnest(mine) AS r GROUP BY r.token, r.part) AS x
-    WHERE l.token = x.token AND l.part = x.part AND NOT l.ids <@ x.ids;
+    WHERE l.token = x.token AND l.part = x.part AND cardinality(l.ids) > cardinality(x.ids);
 
     IF EXISTS (SELECT FROM unnest(mine) AS r WHERE r.verdict IN (2, 3)) THEN
         PERFORM @schema@.requeue_jobs(
