@@ -112,8 +112,10 @@ int64_t hw_queue_bell_pause(const howdah_bus *bus, int64_t next_due_ms)
     int64_t ms = q->armed ? bus->poll_interval_ms : q->pause_ms;
 
     /* Due, and yet not to be had: a key, or a limit; so not more often than the pauses. */
-    if (next_due_ms >= 0 && next_due_ms < ms)
-        ms = next_due_ms > q->pause_ms ? next_due_ms : q->pause_ms;
+    if (next_due_ms == 0)
+        ms = q->pause_ms;
+    else if (next_due_ms > 0 && next_due_ms < ms)
+        ms = next_due_ms;
     return ms < bus->poll_interval_ms ? ms : bus->poll_interval_ms;
 }
 

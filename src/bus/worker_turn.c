@@ -297,6 +297,7 @@ static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_erro
     hand_out(worker, before);
     if (wanted > 0)
         hear_report(worker, &claim, &report);
+    let_go(worker);
     return c.s;
 }
 
@@ -328,7 +329,6 @@ int hw_worker_turn(howdah_worker *worker, bool may_claim, bool flush, howdah_err
     hw_pool_view view = hw_pool_look(&worker->pool);
     int64_t wanted = may_claim && now >= worker->look_ms ? hw_worker_wants(worker, &view) : 0;
     size_t n;
-    int s;
 
     if (wanted == 0 && !is_ack_due(worker, &view, now) && !is_extension_due(worker, now) &&
         !worker->owes && !(flush && view.done_n > 0))
@@ -339,18 +339,15 @@ int hw_worker_turn(howdah_worker *worker, bool may_claim, bool flush, howdah_err
         let_go(worker);
         return HOWDAH_OK;
     }
-    s = exchange(worker, n, wanted, reterr);
-    if (s >= 0)
-        let_go(worker);
-    return s;
+    return exchange(worker, n, wanted, reterr);
 }
 
 int hw_worker_extend(howdah_worker *worker, howdah_error *reterr)
 {
     size_t n = gather(worker, true, hw_clock_mono_ms());
-    int s = n > 0 ? exchange(worker, n, 0, reterr) : HOWDAH_OK;
 
-    if (s >= 0)
-        let_go(worker);
-    return s;
+    if (n > 0)
+        return exchange(worker, n, 0, reterr);
+    let_go(worker);
+    return HOWDAH_OK;
 }

@@ -86,7 +86,7 @@ def exactly_the_functions_that_touch_tables_run_as_their_owner():
                        AND p.proname <> 'ring_for_raw_inserts' -- the owner's own
                        -- What only functions call, which run as the owner themselves.
                        AND p.proname <> ALL ('{attempts_of,claim_free,claim_suspect,complete_plain,end_jobs,end_lease,free_keys,give_back,log_completed,promote_keys,queue_of,'
-                                             'requeue_jobs,ring_queue}')""")
+                                             'requeue_jobs,ring_queue,wake_keys}')""")
     wrong = [row for row in rows if row[1] != row[2]]
     assert wrong == [], wrong
     assert {row[0] for row in rows if row[1] == "f"} == {
@@ -112,7 +112,7 @@ def every_function_tells_its_volatility():
                         "job_letters_mark", "job_retry", "log_completed", "poll", "promote_keys", "publish", "push", "push_arrays", "push_batch", "queue_bind",
                         "queue_of", "queue_purge", "queue_set", "queue_tidy", "queue_unbind", "release", "requeue_jobs", "retry", "ring",
                         "ring_for_events", "ring_for_raw_inserts", "ring_inside", "ring_queue", "route_events",
-                        "settle_jobs", "uuid_v7"], volatile
+                        "settle_jobs", "uuid_v7", "wake_keys"], volatile
 
 
 # ---- the schema

@@ -156,20 +156,23 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
     of_queue integer;
+    keys     bigint[];
     n        bigint;
 BEGIN
-    SELECT q.queue_id INTO of_queue FROM @schema@.queues AS q WHERE q.name = queue;
+    SELECT q.queue_id INTO of_queue FROM @schema@.queues AS q WHERE q.name = queue FOR NO KEY UPDATE;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
     WITH gone AS (
-        DELETE FROM @schema@.jobs AS j WHERE j.queue_id = of_queue RETURNING j.id
+        DELETE FROM @schema@.jobs AS j WHERE j.queue_id = of_queue RETURNING j.id, j.key_hash
     ), keys AS (
         DELETE FROM @schema@.dedups AS d USING gone AS g WHERE d.queue_id = of_queue AND d.job_id = g.id
     ), data AS (
         DELETE FROM @schema@.job_data AS p USING gone AS g WHERE p.id = g.id
     )
-    SELECT count(*) INTO n FROM gone;
+    SELECT count(*), array_agg(DISTINCT g.key_hash) FILTER (WHERE g.key_hash IS NOT NULL) INTO n, keys FROM gone AS g;
+    -- What was pushed meanwhile may have been set aside behind one of those.
+    PERFORM @schema@.promote_keys(of_queue, keys);
     UPDATE @schema@.queues AS q SET purged = q.purged + n WHERE q.queue_id = of_queue AND n > 0;
     UPDATE @schema@.job_letters AS l
     SET state = 'discarded', reason = 'purged', resolved_at = clock_timestamp(), resolved_by = session_user
@@ -181,18 +184,24 @@ $howdah$;
 
 -- queue_tidy(queue text, limit_n integer) -> boolean
 --
--- Gives leases back that ran out, and removes history that is over its time, at most limit_n rows of
+-- Gives leases back that ran out, wakes jobs that wait behind nobody, and removes history that is over its time, at most limit_n rows of
 -- each, sparing jobs with an open dead letter; true: there is more to do.
 -- Reads, writes: see give_back(); history, job_data, job_letters, queues.
 CREATE OR REPLACE FUNCTION @schema@.queue_tidy(queue text, limit_n integer DEFAULT 1000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
 AS $howdah$
 DECLARE
     q          @schema@.queues;
     back       integer;
     n          bigint;
     bad        bigint;
+    one        record;
+    old        bigint[] := '{}';
     found_rows bigint := 0;
 BEGIN
     SELECT * INTO q FROM @schema@.queues AS x WHERE x.name = queue;
@@ -200,17 +209,22 @@ BEGIN
         RETURN false;
     END IF;
     back := @schema@.give_back(q.queue_id, limit_n);
+    IF q.keyed THEN
+        PERFORM @schema@.wake_keys(q.queue_id);
+    END IF;
     IF q.history_ms > 0 THEN
-        WITH old AS (
-            SELECT e.position FROM @schema@.history AS e
-            WHERE e.queue_id = q.queue_id
-              AND e.finished_at < clock_timestamp() - q.history_ms * interval '1 millisecond'
-              AND NOT (e.failed AND EXISTS (SELECT FROM @schema@.job_letters AS l
-                                            WHERE l.job_id = e.last_id AND l.resolved_at IS NULL))
-            ORDER BY e.position LIMIT limit_n FOR UPDATE SKIP LOCKED
-        ), gone AS (
-            DELETE FROM @schema@.history AS e USING old AS o
-            WHERE e.queue_id = q.queue_id AND e.position = o.position
+        -- The oldest come first: at the first one that is young enough the search is over.
+        FOR one IN SELECT e.position, e.finished_at, e.failed, e.last_id FROM @schema@.history AS e
+                   WHERE e.queue_id = q.queue_id ORDER BY e.position LOOP
+            EXIT WHEN one.finished_at >= clock_timestamp() - q.history_ms * interval '1 millisecond'
+                      OR found_rows >= limit_n;
+            CONTINUE WHEN one.failed AND EXISTS (SELECT FROM @schema@.job_letters AS l
+                                                 WHERE l.job_id = one.last_id AND l.resolved_at IS NULL);
+            old := old || one.position;
+            found_rows := found_rows + 1;
+        END LOOP;
+        WITH gone AS (
+            DELETE FROM @schema@.history AS e WHERE e.queue_id = q.queue_id AND e.position = ANY (old)
             RETURNING e.jobs, e.failed, e.first_id, e.last_id, e.ids
         ), data AS (
             DELETE FROM @schema@.job_data AS p
@@ -218,8 +232,7 @@ BEGIN
                 LATERAL unnest(coalesce(g.ids, ARRAY(SELECT generate_series(g.first_id, g.last_id)))) AS u(id)
             WHERE p.id = u.id
         )
-        SELECT coalesce(sum(g.jobs), 0), count(*) FILTER (WHERE g.failed), count(*) INTO n, bad, found_rows
-        FROM gone AS g;
+        SELECT coalesce(sum(g.jobs), 0), count(*) FILTER (WHERE g.failed) INTO n, bad FROM gone AS g;
         UPDATE @schema@.queues AS u
         SET completed_removed = u.completed_removed + n - bad, failed_removed = u.failed_removed + bad
         WHERE u.queue_id = q.queue_id AND n > 0;
@@ -323,7 +336,7 @@ AS $howdah$
 DECLARE
     of_queue constant integer := (SELECT q.queue_id FROM @schema@.queues AS q WHERE q.name = queue);
     below    constant bigint := CASE WHEN backward AND after > 0 THEN after ELSE 9223372036854775807 END;
-    above    constant bigint := CASE WHEN backward THEN 0 ELSE after END;
+    above    constant bigint := CASE WHEN backward THEN 0 ELSE greatest(after, 0) END;
 BEGIN
     -- Failures are few, and have an index of their own.
     IF only_failed AND backward THEN
@@ -364,6 +377,8 @@ DECLARE
     gone @schema@.jobs;
     held boolean;
 BEGIN
+    PERFORM FROM @schema@.queues AS q JOIN @schema@.job_data AS p ON p.queue_id = q.queue_id
+    WHERE p.id = job_cancel.id FOR NO KEY UPDATE OF q;
     -- Whoever gives the key back now waits for us, or we for them: one of us makes the next job due.
     PERFORM FROM @schema@.job_data AS p
     JOIN @schema@.key_holders AS h ON h.queue_id = p.queue_id AND h.key_hash = hashtextextended(p.key, p.queue_id)
@@ -411,6 +426,8 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM pg_current_xact_id();
+    -- First, as job_letters_mark() does.
+    PERFORM FROM @schema@.job_letters AS l WHERE l.job_id = p.id AND l.resolved_at IS NULL FOR UPDATE;
     DELETE FROM @schema@.history AS e WHERE e.last_id = p.id AND e.failed RETURNING e.* INTO gone;
     IF NOT FOUND THEN
         UPDATE @schema@.jobs AS j SET due_at = clock_timestamp()
@@ -433,9 +450,9 @@ BEGIN
                 p.key IS NULL AND p.dedup IS NULL
                 AND NOT EXISTS (SELECT FROM @schema@.job_letters AS l WHERE l.job_id = p.id AND l.resolved_at IS NULL),
                 hashtextextended(p.key, p.queue_id), gone.error);
-        DELETE FROM @schema@.key_holders AS h
-        WHERE p.key IS NOT NULL AND h.queue_id = p.queue_id AND h.key_hash = hashtextextended(p.key, p.queue_id)
-          AND h.job_id = p.id AND h.on_hold;
+        IF p.key IS NOT NULL THEN
+            PERFORM @schema@.free_keys(p.queue_id, ARRAY[hashtextextended(p.key, p.queue_id)], ARRAY[p.id]);
+        END IF;
         UPDATE @schema@.job_letters AS l SET state = 'redrive' WHERE l.job_id = p.id AND l.resolved_at IS NULL;
     END IF;
     PERFORM @schema@.ring_queue(p.queue_id);

@@ -1,23 +1,25 @@
--- claim_free(of_queue, n, levels, floor_dues, floor_ids, moment) -> tid[]
+-- claim_free(of_queue, n, levels, floor_dues, floor_ids, moment) -> picked, left_at
 --
 -- Of the jobs of a queue with keys: up to n that may run, locked, their keys taken.  A job whose
 -- key is in use, or that has an earlier one of its key before it, is set aside, but only if the one
--- before it can be held still meanwhile: only then is it sure that it will be made due again.
+-- before it can be held still meanwhile: only then is it sure that it will be made due again.  Others
+-- are left where they are; left_at is when the first of those was due, infinity without any.
 -- Reads, writes: jobs, key_holders.
 CREATE OR REPLACE FUNCTION @schema@.claim_free(
     of_queue integer, n integer, levels integer[], floor_dues timestamptz[], floor_ids bigint[],
-    moment timestamptz)
-RETURNS tid[]
+    moment timestamptz, OUT picked tid[], OUT left_at timestamptz)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
-    picked tid[] := '{}';
-    look   integer;
-    seen   tid[];
-    free   tid[];
-    aside  tid[];
+    look  integer;
+    seen  tid[];
+    free  tid[];
+    aside tid[];
+    stays tid[] := '{}';
 BEGIN
+    picked := '{}';
+    left_at := 'infinity';
     FOR round IN 1..100 LOOP
         -- A long row of jobs that have to wait is set aside in large steps.
         look := greatest(n - cardinality(picked), CASE WHEN round > 1 THEN 100 ELSE 0 END);
@@ -25,7 +27,7 @@ BEGIN
             SELECT s.ctid FROM unnest(levels, floor_dues, floor_ids) AS f(level, due, id),
                 LATERAL (SELECT j.ctid FROM @schema@.jobs AS j
                          WHERE j.queue_id = of_queue AND j.priority = f.level AND (j.due_at, j.id) > (f.due, f.id)
-                           AND j.due_at <= moment AND NOT j.suspect AND j.ctid <> ALL (picked)
+                           AND j.due_at <= moment AND NOT j.suspect AND j.ctid <> ALL (picked || stays)
                          ORDER BY j.due_at, j.id LIMIT look FOR UPDATE SKIP LOCKED) AS s
             LIMIT look);
         EXIT WHEN cardinality(seen) = 0;
@@ -41,7 +43,7 @@ BEGIN
         WITH taken AS (
             INSERT INTO @schema@.key_holders (queue_id, key_hash, job_id)
             SELECT of_queue, s.key_hash, s.id FROM @schema@.jobs AS s
-            WHERE s.ctid = ANY (free) AND s.key_hash IS NOT NULL
+            WHERE s.ctid = ANY (free) AND s.key_hash IS NOT NULL ORDER BY s.key_hash
             ON CONFLICT DO NOTHING RETURNING job_id
         )
         SELECT picked || array_agg(s.ctid) INTO picked FROM @schema@.jobs AS s
@@ -59,10 +61,12 @@ BEGIN
                          WHERE e.queue_id = of_queue AND e.key_hash = s.key_hash AND e.id < s.id
                          ORDER BY e.id LIMIT 1 FOR KEY SHARE SKIP LOCKED) AS e
             WHERE s.ctid = ANY (seen) AND s.ctid <> ALL (picked) AND s.ctid <> ALL (aside));
+        SELECT stays || coalesce(array_agg(s.ctid), '{}'), least(left_at, min(s.due_at)) INTO stays, left_at
+        FROM @schema@.jobs AS s
+        WHERE s.ctid = ANY (seen) AND s.ctid <> ALL (picked) AND s.ctid <> ALL (aside);
         UPDATE @schema@.jobs AS j SET due_at = 'infinity' WHERE j.ctid = ANY (aside);
-        EXIT WHEN cardinality(aside) = 0 OR cardinality(picked) >= n;
+        EXIT WHEN cardinality(picked) >= n OR cardinality(stays) > 1000;
     END LOOP;
-    RETURN picked;
 END
 $howdah$;
 
@@ -111,7 +115,8 @@ $howdah$;
 --   tidy        also gives leases back that ran out
 --   levels      priorities below which nothing is left, each up to (floor_due, floor_id): where the
 --               search starts.  It starts at the beginning of those that are not named
---   xid, horizon, begun_at  what the library moves its floors by
+--   xid, horizon, begun_at  what the library moves its floors by; begun_at is not behind a job that
+--               was left where it is
 --
 -- Reads: queues, queue_levels, job_data, events.  Writes: jobs, leases, key_holders; see also
 -- give_back().  Locks: the jobs it takes; with a limit of concurrency the row of the queue.
@@ -136,13 +141,14 @@ SET enable_mergejoin = off
 AS $howdah$
 #variable_conflict use_column
 DECLARE
-    oldest constant bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
-    moment timestamptz := clock_timestamp();
-    q      record;
-    wanted integer := n;
-    span   bigint;
-    one    record;
-    picked tid[];
+    oldest  constant bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
+    moment  timestamptz := clock_timestamp();
+    q       record;
+    wanted  integer := n;
+    span    bigint;
+    one     record;
+    picked  tid[];
+    left_at timestamptz := 'infinity';
 BEGIN
     SELECT x.*, ARRAY(SELECT v.priority::integer FROM @schema@.queue_levels AS v
                       WHERE v.queue_id = x.queue_id ORDER BY v.priority) AS levels,
@@ -176,7 +182,8 @@ BEGIN
         picked := @schema@.claim_suspect(q.queue_id, moment);
     END IF;
     IF q.keyed AND coalesce(cardinality(picked), 0) = 0 THEN
-        picked := @schema@.claim_free(q.queue_id, wanted, levels, floor_dues, floor_ids, moment);
+        SELECT c.picked, c.left_at INTO picked, left_at
+        FROM @schema@.claim_free(q.queue_id, wanted, levels, floor_dues, floor_ids, moment) AS c;
     END IF;
 
     IF wanted = 1 AND picked IS NULL THEN
@@ -224,10 +231,10 @@ BEGIN
             LIMIT wanted) END)
         RETURNING j.id, j.priority, j.due_at, (j.attempts + 1)::smallint AS attempts, j.suspect, j.plain, j.key_hash
     ), lease AS (
-        INSERT INTO @schema@.leases AS l (token, started_at, until, lease_ms, queue_id, plain, worker, ids,
+        INSERT INTO @schema@.leases AS l (token, started_at, until, lease_ms, queue_id, plain, suspect, worker, ids,
                                           attempts, keys)
         SELECT nextval(@lease_text@), moment, moment + span * interval '1 millisecond', span, q.queue_id,
-               bool_and(g.plain), worker, array_agg(g.id), array_agg(g.attempts),
+               bool_and(g.plain), bool_or(g.suspect), worker, array_agg(g.id), array_agg(g.attempts),
                CASE WHEN NOT bool_and(g.plain) THEN array_agg(g.key_hash) END
         FROM (SELECT * FROM gone ORDER BY gone.id) AS g HAVING count(*) > 0
         RETURNING l.token, l.until
@@ -237,7 +244,7 @@ BEGIN
            g.suspect, g.due_at, p.created_at, moment, l.until, p.key, p.dedup, p.correlation_id, p.causation_id,
            p.event_sequence, coalesce(p.content_type, e.content_type), coalesce(p.headers, e.headers),
            coalesce(p.data, e.data), coalesce(p.bytes, e.bytes), e.type::text, e.stream::text,
-           pg_current_xact_id()::text::bigint, oldest, now()
+           pg_current_xact_id()::text::bigint, oldest, least(now(), left_at)
     FROM lease AS l, gone AS g
     JOIN @schema@.job_data AS p ON p.id = g.id
     LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence

@@ -48,6 +48,41 @@ BEGIN
 END
 $howdah$;
 
+-- wake_keys(of_queue integer) -> void
+--
+-- Jobs that were set aside and wait behind nobody are due now: some of them, from the first one on and
+-- from anywhere.  Whoever gives a key back in a transaction with an old snapshot (REPEATABLE READ,
+-- SERIALIZABLE) cannot see what was set aside behind it meanwhile.  One session at a time.
+-- Reads: queue_levels, key_holders.  Reads, writes: jobs.
+CREATE OR REPLACE FUNCTION @schema@.wake_keys(of_queue integer) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $howdah$
+BEGIN
+    IF NOT pg_try_advisory_xact_lock(@jobs_text@::regclass::oid::integer, of_queue) THEN
+        RETURN;
+    END IF;
+    PERFORM @schema@.promote_keys(of_queue, ARRAY(
+        SELECT w.key_hash
+        FROM @schema@.queue_levels AS v,
+            LATERAL (SELECT coalesce(min(x.id), 0) AS low, coalesce(max(x.id), 0) AS high FROM @schema@.jobs AS x
+                     WHERE x.queue_id = of_queue AND x.priority = v.priority AND x.due_at = 'infinity') AS b,
+            LATERAL (VALUES (b.low), (b.low + (random() * (b.high - b.low))::bigint)) AS f(id),
+            LATERAL (SELECT x.id, x.key_hash FROM @schema@.jobs AS x
+                     WHERE x.queue_id = of_queue AND x.priority = v.priority AND x.due_at = 'infinity'
+                       AND x.id >= f.id ORDER BY x.id LIMIT 1000) AS w
+        WHERE v.queue_id = of_queue
+          AND NOT EXISTS (SELECT FROM @schema@.key_holders AS h
+                          WHERE h.queue_id = of_queue AND h.key_hash = w.key_hash)
+          AND NOT EXISTS (SELECT FROM @schema@.jobs AS e
+                          WHERE e.queue_id = of_queue AND e.key_hash = w.key_hash AND e.id < w.id)));
+END
+$howdah$;
+
 -- free_keys(of_queue integer, hashes bigint[], holders bigint[]) -> void
 --
 -- Gives keys back that these jobs hold, and makes the earliest job that was set aside behind each
@@ -165,12 +200,12 @@ BEGIN
 END
 $howdah$;
 
--- requeue_jobs(given leased_job[], suspects boolean) -> void
+-- requeue_jobs(given leased_job[]) -> void
 --
 -- Makes jobs that are in no other place any more ready again: after after_ms (negative: the
 -- back-off of their queue), with the attempts they come with.
 -- Reads: queues, job_data, job_letters.  Writes: jobs, key_holders.
-CREATE OR REPLACE FUNCTION @schema@.requeue_jobs(given @schema@.leased_job[], suspects boolean) RETURNS void
+CREATE OR REPLACE FUNCTION @schema@.requeue_jobs(given @schema@.leased_job[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -185,7 +220,7 @@ BEGIN
            + CASE WHEN r.after_ms >= 0 THEN r.after_ms
                   ELSE least(q.backoff_initial_ms * power(2, least(greatest(r.attempts, 1) - 1, 40)), q.backoff_max_ms)
                        * (1 + q.backoff_jitter / 100.0 * (2 * random() - 1)) END * interval '1 millisecond',
-           r.id, r.queue_id, p.priority, r.attempts, suspects,
+           r.id, r.queue_id, p.priority, r.attempts, r.suspect,
            r.plain OR p.key IS NULL AND p.dedup IS NULL
                       AND NOT EXISTS (SELECT FROM @schema@.job_letters AS l WHERE l.job_id = r.id AND l.state = 'redrive'),
            r.key_hash, r.note
@@ -232,7 +267,7 @@ BEGIN
                 WHERE l.queue_id = of_queue AND l.until < clock_timestamp()
                 LIMIT limit_n FOR UPDATE SKIP LOCKED LOOP
         DELETE FROM @schema@.leases AS l WHERE l.token = lost.token AND l.part = lost.part;
-        SELECT array_agg(ROW(0, u.id, lost.token, lost.part, of_queue, u.attempts, u.key_hash, lost.plain,
+        SELECT array_agg(ROW(0, u.id, lost.token, lost.part, of_queue, u.attempts, u.key_hash, lost.plain, true,
                              lost.started_at, lost.worker,
                              CASE WHEN u.attempts < m.attempts THEN 2 ELSE 1 END,
                              format('abandoned: its worker did not answer for %s ms (attempt %s of %s)',
@@ -240,7 +275,7 @@ BEGIN
                              0)::@schema@.leased_job) INTO parts
         FROM unnest(lost.ids, lost.attempts, lost.keys) AS u(id, attempts, key_hash),
             LATERAL @schema@.attempts_of(of_queue, u.id) AS m(attempts);
-        PERFORM @schema@.requeue_jobs(ARRAY(SELECT r FROM unnest(parts) AS r WHERE r.verdict = 2), true);
+        PERFORM @schema@.requeue_jobs(ARRAY(SELECT r FROM unnest(parts) AS r WHERE r.verdict = 2));
         IF EXISTS (SELECT FROM unnest(parts) AS r WHERE r.verdict = 1) THEN
             PERFORM @schema@.end_jobs(ARRAY(SELECT r FROM unnest(parts) AS r WHERE r.verdict = 1));
         END IF;

@@ -47,6 +47,7 @@ $howdah$;
 -- milliseconds from now (0: as claimed).  notes and afters_ms may be NULL.  Answers: 0 the token is
 -- stale, nothing was changed; 1 done; 2 it was to be retried and has FAILED.
 --
+-- Errors: UH006.
 -- Reads: queues, job_data.  Writes: leases, history, jobs, job_letters, dedups, key_holders.
 -- Locks: the leases.
 CREATE OR REPLACE FUNCTION @schema@.settle_jobs(
@@ -64,12 +65,22 @@ DECLARE
     n        constant integer := coalesce(cardinality(ids), 0);
     done     bigint := 0;
     held     @schema@.leases;
+    parts    bigint;
+    locked   bigint := -1;
     whole    bigint[]; -- tokens of leases that are over already,
     ended    bigint[]; -- and jobs that are, with the tokens they had
     under    bigint[];
     outcomes smallint[];
     mine     @schema@.leased_job[];
 BEGIN
+    IF n <> cardinality(tokens) OR n <> cardinality(verdicts) OR n <> cardinality(notes) OR n <> cardinality(afters_ms)
+       OR array_position(verdicts, NULL) IS NOT NULL OR NOT 0 <= ALL (verdicts) OR NOT 4 >= ALL (verdicts) THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'verdicts: one of 0 to 4 for each job, as many as ids and tokens';
+    END IF;
+    IF tokens[1] <> ANY (tokens) THEN
+        -- Whoever settles some of the same leases locks them in the same order.
+        PERFORM FROM @schema@.leases AS l WHERE l.token = ANY (tokens) ORDER BY l.token, l.part FOR UPDATE;
+    END IF;
     IF 0 = ALL (verdicts) AND notes IS NULL THEN
         -- What nearly all of them are: done, and nothing to say.  First whole leases,
         IF tokens[1] = ALL (tokens) THEN
@@ -107,10 +118,15 @@ BEGIN
         SELECT c.ids, c.tokens INTO ended, under FROM @schema@.complete_plain(ids, tokens) AS c;
     END IF;
 
-    PERFORM FROM @schema@.leases AS l WHERE l.token = ANY (tokens) ORDER BY l.token, l.part FOR UPDATE;
-    -- A statement of its own: its snapshot is younger than the locks.
-    SELECT array_agg(ROW(g.n, g.id, g.token, l.part, l.queue_id, l.attempts, l.key_hash, l.plain, l.started_at,
-                         l.worker,
+    -- What was split while we waited has a part that only the next look can lock.
+    LOOP
+        SELECT count(*) INTO parts
+        FROM (SELECT FROM @schema@.leases AS l WHERE l.token = ANY (tokens) ORDER BY l.token, l.part FOR UPDATE) AS l;
+        EXIT WHEN parts = locked;
+        locked := parts;
+    END LOOP;
+    SELECT array_agg(ROW(g.n, g.id, g.token, l.part, l.queue_id, l.attempts, l.key_hash, l.plain, l.suspect,
+                         l.started_at, l.worker,
                          CASE WHEN g.verdict = 2 AND l.attempts >= @schema@.attempts_of(l.queue_id, g.id)
                               THEN 1 ELSE g.verdict END,
                          g.note,
@@ -120,7 +136,7 @@ BEGIN
     INTO mine
     FROM (SELECT DISTINCT ON (v.id, v.token) v.* FROM unnest(ids, tokens, verdicts, notes, afters_ms)
           WITH ORDINALITY AS v(id, token, verdict, note, after_ms, n) ORDER BY v.id, v.token, v.n) AS g
-    JOIN (SELECT x.token, x.part, x.queue_id, x.plain, x.started_at, x.worker, x.lease_ms, y.id, y.attempts, y.key_hash
+    JOIN (SELECT x.token, x.part, x.queue_id, x.plain, x.suspect, x.started_at, x.worker, x.lease_ms, y.id, y.attempts, y.key_hash
           FROM @schema@.leases AS x, unnest(x.ids, x.attempts, x.keys) AS y(id, attempts, key_hash)
           WHERE x.token = ANY (tokens) OFFSET 0) AS l ON l.token = g.token AND l.id = g.id;
     mine := coalesce(mine, '{}');
@@ -131,12 +147,12 @@ BEGIN
           WHERE r.verdict = 4 GROUP BY r.token, r.part HAVING min(r.after_ms) = max(r.after_ms)) AS x
     WHERE l.token = x.token AND l.part = x.part AND cardinality(l.ids) = x.jobs;
     IF EXISTS (SELECT FROM unnest(mine) AS r WHERE r.verdict = 4) THEN
-        INSERT INTO @schema@.leases (token, part, started_at, until, lease_ms, queue_id, plain, worker, ids,
-                                     attempts, keys)
+        INSERT INTO @schema@.leases (token, part, started_at, until, lease_ms, queue_id, plain, suspect, worker,
+                                     ids, attempts, keys)
         SELECT x.token, (SELECT max(t.part) FROM @schema@.leases AS t WHERE t.token = x.token)
                         + row_number() OVER (PARTITION BY x.token ORDER BY x.part, x.after_ms),
                l.started_at, clock_timestamp() + x.after_ms * interval '1 millisecond', l.lease_ms, l.queue_id,
-               l.plain, l.worker, x.ids, x.attempts, CASE WHEN l.keys IS NOT NULL THEN x.keys END
+               l.plain, l.suspect, l.worker, x.ids, x.attempts, CASE WHEN l.keys IS NOT NULL THEN x.keys END
         FROM (SELECT r.token, r.part, r.after_ms, array_agg(r.id ORDER BY r.id) AS ids,
                      array_agg(r.attempts ORDER BY r.id) AS attempts,
                      array_agg(r.key_hash ORDER BY r.id) AS keys
@@ -161,8 +177,8 @@ BEGIN
         PERFORM @schema@.requeue_jobs(
             ARRAY(SELECT ROW(r.n, r.id, r.token, r.part, r.queue_id,
                              CASE r.verdict WHEN 3 THEN r.attempts - 1 ELSE r.attempts END, r.key_hash, r.plain,
-                             r.started_at, r.worker, r.verdict, r.note, r.after_ms)::@schema@.leased_job
-                  FROM unnest(mine) AS r WHERE r.verdict IN (2, 3)), false);
+                             r.suspect, r.started_at, r.worker, r.verdict, r.note, r.after_ms)::@schema@.leased_job
+                  FROM unnest(mine) AS r WHERE r.verdict IN (2, 3)));
     END IF;
     IF EXISTS (SELECT FROM unnest(mine) AS r WHERE r.verdict IN (0, 1)) THEN
         PERFORM @schema@.end_jobs(ARRAY(SELECT r FROM unnest(mine) AS r WHERE r.verdict IN (0, 1)));

@@ -106,6 +106,7 @@ CREATE TABLE @schema@.leases (
     queue_id   integer NOT NULL,
     part       smallint NOT NULL DEFAULT 0,
     plain      boolean NOT NULL,                -- all of its jobs are
+    suspect    boolean NOT NULL DEFAULT false,  -- its only job is
     worker     text,
     ids        bigint[] NOT NULL,               -- ascending, as the next two
     attempts   smallint[] NOT NULL,
@@ -185,6 +186,7 @@ CREATE TYPE @schema@.leased_job AS (
     attempts   smallint,
     key_hash   bigint,
     plain      boolean,
+    suspect    boolean,
     started_at timestamptz,
     worker     text,
     verdict    smallint,    -- 0 complete, 1 fail, 2 retry, 3 release, 4 extend
