@@ -544,7 +544,7 @@ int hw_pg_turn(hw_store *store, const hw_settle *settles, size_t n, hw_settled *
     s = send_turn(&t, &result, reterr);
     if (s < 0)
         return s;
-    if (t.tidy)
+    if (claim && t.tidy)
         hw_pg_floors_tidied(pg, claim->queue, hw_clock_mono_us() - before_us);
     if (n > 0)
         take_outcomes(result, n, ret_settled);
