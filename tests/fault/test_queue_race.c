@@ -30,6 +30,7 @@
 #define PATIENCE_MS 60000
 #define KILLS_MIN 5
 #define STOPS_MIN 3
+#define PG_ONLY 3 /* tests */
 
 static bool on_pg;
 static howdah_error error = HOWDAH_ERROR_INIT;
@@ -484,14 +485,102 @@ static void the_clock_of_the_client_does_not_matter(void **state)
     work_an_hour_off(s, -3600);
 }
 
+/* ---- a server that crashes */
+
+static void crash(const stage *s)
+{
+    pgt_ctl("stop -m immediate");
+    pgt_ctl("start");
+    pgt_reconnect(s->under);
+}
+
+/* What was not waited for is in memory only, until the writer of the log wakes up. */
+static void write_late(const stage *s, bool late)
+{
+    const pgt *t = s->under;
+
+    pgt_run(t, t->admin, "ALTER SYSTEM %s wal_writer_delay%s", late ? "SET" : "RESET",
+            late ? " = '10s'" : "");
+    pgt_run(t, t->admin, "SELECT pg_reload_conf()");
+    (void)usleep(400000);
+}
+
+static void expect_job(const stage *s, int64_t id, howdah_job_state state, int64_t attempts)
+{
+    howdah_job *job = NULL;
+
+    must(howdah_job_show(s->bus, id, &job, &error), &error);
+    assert_int_equal(howdah_job_get_state(job), state);
+    assert_i64_equal(howdah_job_attempt(job), attempts);
+    howdah_job_free(job);
+}
+
+static void a_crash_undoes_a_claim_and_an_end_but_no_push_and_no_failure(void **state)
+{
+    stage *s = *state;
+    int64_t ids[3];
+    howdah_jobs *jobs[3];
+
+    for (size_t i = 0; i < 3; i++)
+        ids[i] = push(s, "0", 0);
+    write_late(s, true);
+    for (size_t i = 0; i < 3; i++) {
+        jobs[i] = claim_one(s, 60000);
+        assert_i64_equal(howdah_job_id(howdah_jobs_at(jobs[i], 0)), ids[i]);
+        if (i == 0)
+            must(howdah_fail(s->bus, ids[0], howdah_job_token(howdah_jobs_at(jobs[0], 0)), "no",
+                             &error),
+                 &error);
+        if (i == 1)
+            must(howdah_complete(s->bus, ids[1], howdah_job_token(howdah_jobs_at(jobs[1], 0)),
+                                 NULL, &error),
+                 &error);
+    }
+    crash(s);
+    expect_job(s, ids[0], HOWDAH_JOB_FAILED, 1);
+    expect_job(s, ids[1], HOWDAH_JOB_PENDING, 0);
+    expect_job(s, ids[2], HOWDAH_JOB_PENDING, 0);
+    write_late(s, false);
+    for (size_t i = 0; i < 3; i++)
+        howdah_jobs_free(jobs[i]);
+}
+
+/* A sequence that is drawn from without waiting for the disk goes back with a crash. */
+static void a_token_from_before_a_crash_is_not_given_to_another(void **state)
+{
+    stage *s = *state;
+    const pgt *t = s->under;
+    int64_t id = push(s, "0", 0);
+    howdah_jobs *first;
+    howdah_jobs *second;
+    int64_t stale;
+
+    write_late(s, true);
+    pgt_run(t, t->admin, "CHECKPOINT");
+    first = claim_one(s, 60000);
+    stale = howdah_job_token(howdah_jobs_at(first, 0));
+    crash(s);
+    expect_job(s, id, HOWDAH_JOB_PENDING, 0);
+    second = claim_one(s, 60000);
+    assert_i64_equal(howdah_job_id(howdah_jobs_at(second, 0)), id);
+    assert_true(howdah_job_token(howdah_jobs_at(second, 0)) != stale);
+    assert_status(howdah_complete(s->bus, id, stale, NULL, &error), HOWDAH_LOST);
+    expect_job(s, id, HOWDAH_JOB_PROCESSING, 1);
+    write_late(s, false);
+    howdah_jobs_free(first);
+    howdah_jobs_free(second);
+}
+
 #define STAGED(name) cmocka_unit_test_setup_teardown(name, stage_setup, stage_teardown)
 
 static const struct CMUnitTest tests[] = {
     STAGED(a_lease_that_ran_out_is_claimed_again_and_counted),
     STAGED(a_job_that_kills_its_worker_fails_and_takes_nobody_with_it),
     STAGED(every_job_ends_once_in_order_by_its_owner),
-    /* Not on SQLite: there the client is the database. */
+    /* Not on SQLite: there the client is the database, the last PG_ONLY. */
     STAGED(the_clock_of_the_client_does_not_matter),
+    STAGED(a_crash_undoes_a_claim_and_an_end_but_no_push_and_no_failure),
+    STAGED(a_token_from_before_a_crash_is_not_given_to_another),
 };
 
 int main(int argc, char **argv)
@@ -502,5 +591,5 @@ int main(int argc, char **argv)
     }
     on_pg = strcmp(argv[1], "pg") == 0;
     return pgt_main(argc - 1, argv + 1, "queue race", tests,
-                    sizeof tests / sizeof tests[0] - (on_pg ? 0 : 1));
+                    sizeof tests / sizeof tests[0] - (on_pg ? 0 : PG_ONLY));
 }
