@@ -110,8 +110,8 @@ howdah_bus *qr_open(const qr_arena *arena, const char *application);
 bool qr_is_temporary(const howdah_error *err);
 /* Below n. */
 unsigned qr_pick(unsigned n);
-/* Some are killed where it matters most, by themselves; see base/fault.h. */
-void qr_choose_end(void);
+/* Some are killed where it matters most, by themselves, the nth time; see base/fault.h. */
+void qr_choose_end(unsigned visits_max);
 /* It should not have happened: says so, and counts it. */
 void qr_odd(const char *what, int status, const howdah_error *err);
 

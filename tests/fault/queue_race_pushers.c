@@ -151,7 +151,7 @@ void qr_be_pusher(const qr_arena *arena, int me)
     long left;
 
     if (!p.operated)
-        qr_choose_end();
+        qr_choose_end(6);
     p.bus = qr_open(arena, "pusher");
     while ((left = atomic_load(&qr_all->left[me])) > 0) {
         long n = 1 + (long)qr_pick(BATCH_MAX);

@@ -265,7 +265,7 @@ static void be_silent(void *ctx, int level, const char *message)
     (void)message;
 }
 
-void qr_choose_end(void)
+void qr_choose_end(unsigned visits_max)
 {
     static const char *const points[] = {
         "worker.before_turn",         "worker.after_turn",         "worker.after_handler",
@@ -274,7 +274,8 @@ void qr_choose_end(void)
     char text[64];
 
     if (qr_pick(3) == 0) {
-        (void)snprintf(text, sizeof text, "%s:kill@%u", points[qr_pick(5)], 1 + qr_pick(40));
+        (void)snprintf(text, sizeof text, "%s:kill@%u", points[qr_pick(5)],
+                       1 + qr_pick(visits_max));
         (void)setenv("HOWDAH_FAILPOINT", text, 1);
     }
 }
@@ -284,7 +285,7 @@ void qr_be_worker(const qr_arena *arena, int me)
     howdah_bus *bus;
     char name[32];
 
-    qr_choose_end();
+    qr_choose_end(40);
     howdah_set_log(be_silent, NULL); /* lost leases are what this is about */
     bus = qr_open(arena, "race");
     (void)snprintf(name, sizeof name, "w%d-%d", me, (int)getpid());

@@ -328,13 +328,18 @@ static void wait_until_empty(stage *s)
     assert_i64_equal(info.purged, atomic_load(&qr_all->purged));
 }
 
+/* Some meet their named point on the way out. */
 static void dismiss_workers(stage *s)
 {
     atomic_store(&qr_all->done, true);
     for (int i = 0; i < QR_WORKERS; i++) {
+        int result;
+
         (void)kill(s->pids[i], SIGCONT);
-        assert_int_equal(child_result(s->pids[i]), 0);
+        result = child_result(s->pids[i]);
         s->pids[i] = 0;
+        if (result != 1000 + SIGKILL)
+            assert_int_equal(result, 0);
     }
 }
 
@@ -366,7 +371,7 @@ static void race(stage *s)
     int64_t began = pgt_now_ms();
     int64_t give_up;
 
-    s->arena.jobs = number_of("HOWDAH_RACE_JOBS", 1500);
+    s->arena.jobs = number_of("HOWDAH_RACE_JOBS", 1000);
     s->arena.seconds = number_of("HOWDAH_RACE_SECONDS", 2);
     give_up = began + s->arena.seconds * 1000 * 4 + 2LL * PATIENCE_MS;
     s->crash_ms = began + 700;
