@@ -22,13 +22,14 @@
 #define QR_QUEUE "race"
 #define QR_WORKERS 8
 #define QR_PUSHERS 2
-#define QR_KEYS 40           /* of each pusher */
-#define QR_IDS_MAX 1000000   /* ids begin at 1 */
+#define QR_KEYS 40         /* of each pusher */
+#define QR_IDS_MAX 1000000 /* ids begin at 1; slips as well */
+#define QR_CRASHES_MAX 200
 #define QR_NOTES_MAX 8000000 /* pages that are not written cost nothing */
 #define QR_ABORT_ATTEMPTS 2  /* of a job that kills its worker */
 #define QR_ATTEMPTS 1000     /* of all others: no chain of accidents is that long */
 
-/* What a job is about; its data is the number. */
+/* What a job is about; its data is [kind, slip]. */
 enum { QR_DONE, QR_RETRY, QR_FAIL, QR_ABORT, QR_KINDS };
 
 enum {
@@ -46,28 +47,49 @@ typedef struct qr_note {
     int64_t token;
     int64_t started_us; /* by the database's clock */
     int64_t until_us;
-    int64_t sent; /* ACCEPTED: the number of the note that announced it */
-    int32_t key;  /* 0: none */
-    bool final;   /* ACCEPTED: the job is over */
+    int64_t sent;     /* ACCEPTED: the number of the note that announced it; SENT: the verdict */
+    int64_t noted_us; /* by the clock of this machine, which is the database's */
+    int32_t key;      /* 0: none */
+    bool final;       /* ACCEPTED: the job is over, */
+    bool failed;      /* and has FAILED */
 } qr_note;
 
-/* What the pushers know of a job. */
-typedef struct qr_pushed {
-    atomic_bool stored;
+enum {
+    QR_DRAWN = 1, /* sent, perhaps; nobody has heard what became of it */
+    QR_STORED,    /* acknowledged */
+    QR_REPEATED,  /* acknowledged: a job with its dedup key was there */
+};
+
+/* What the pushers know of a job.  Those of one push have numbers in a row. */
+typedef struct qr_slip {
+    atomic_int state; /* written last */
     int32_t kind;
     int32_t key;
-} qr_pushed;
+    int32_t batch; /* the number of the first of its push */
+    bool dedup;
+    int64_t id; /* once it is STORED */
+} qr_slip;
 
 /* Shared by all processes. */
 typedef struct qr_shared {
-    atomic_bool done;    /* workers end */
-    atomic_llong to_be;  /* pushed at most, */
-    atomic_llong stored; /* and at least */
+    atomic_bool done;             /* workers end */
+    atomic_bool closing;          /* operators end */
+    atomic_llong to_be;           /* pushed at most, */
+    atomic_llong stored;          /* and at least */
+    atomic_long left[QR_PUSHERS]; /* still to be pushed */
+    atomic_llong last_id;         /* or about that */
+    atomic_llong purged;
+    atomic_llong cancelled;
+    atomic_llong again; /* told to be tried at once */
+    atomic_llong pauses;
     atomic_llong repeats;
     atomic_llong lost; /* settlements that were refused */
     atomic_int odd;    /* something that must not be */
     atomic_llong notes_n;
-    qr_pushed pushed[QR_IDS_MAX];
+    atomic_int slips_n;
+    int crashes_n;
+    int64_t crashes_us[QR_CRASHES_MAX]; /* the server was down then */
+    qr_slip slips[QR_IDS_MAX];
     qr_note notes[QR_NOTES_MAX];
 } qr_shared;
 
@@ -78,19 +100,27 @@ typedef struct qr_arena {
     char url[1200];
     const howdah_settings *settings;
     long jobs;
-    long seconds; /* in which they are pushed */
+    long seconds;  /* in which they are pushed */
+    bool operated; /* jobs are purged, cancelled, tried again meanwhile */
 } qr_arena;
 
 /* Retried while the store cannot be reached. */
 howdah_bus *qr_open(const qr_arena *arena, const char *application);
+/* Another try may go better. */
+bool qr_is_temporary(const howdah_error *err);
+/* Below n. */
+unsigned qr_pick(unsigned n);
+/* Some are killed where it matters most, by themselves, the nth time; see base/fault.h. */
+void qr_choose_end(unsigned visits_max);
 /* It should not have happened: says so, and counts it. */
 void qr_odd(const char *what, int status, const howdah_error *err);
 
 /* Bodies of processes; me is their number. */
 void qr_be_pusher(const qr_arena *arena, int me);
 void qr_be_worker(const qr_arena *arena, int me);
+void qr_be_operator(const qr_arena *arena, int me);
 
 /* After the race: asserts.  bus looks at the history. */
-void qr_check(howdah_bus *bus);
+void qr_check(howdah_bus *bus, bool operated);
 
 #endif

@@ -30,6 +30,8 @@
 #define PATIENCE_MS 60000
 #define KILLS_MIN 5
 #define STOPS_MIN 3
+#define CRASHES_MIN 2
+#define PG_ONLY 4 /* tests */
 
 static bool on_pg;
 static howdah_error error = HOWDAH_ERROR_INIT;
@@ -48,6 +50,10 @@ typedef struct stage {
     int sessions;
     int deaths; /* of those that a job killed, or a named point */
     int counted;
+    pid_t meddler; /* an operator */
+    int pushers_killed;
+    int64_t crash_ms;       /* when the server is to crash next */
+    int64_t crash_every_ms; /* 0: never */
 } stage;
 
 static long number_of(const char *name, long otherwise)
@@ -92,6 +98,8 @@ static int stage_teardown(void **state)
     for (int i = 0; i < QR_PUSHERS; i++)
         if (s->pushers[i] > 0)
             (void)kill(s->pushers[i], SIGKILL);
+    if (s->meddler > 0)
+        (void)kill(s->meddler, SIGKILL);
     while (waitpid(-1, NULL, 0) > 0)
         continue;
     howdah_close(s->bus);
@@ -134,8 +142,12 @@ static int keep_info(void *ctx, const howdah_queue_info *info)
 static howdah_queue_info counts(const stage *s)
 {
     howdah_queue_info info = {.size = sizeof info};
+    int status;
 
-    must(howdah_queues_walk(s->bus, QR_QUEUE, keep_info, &info, &error), &error);
+    do /* the server may have been away */
+        status = howdah_queues_walk(s->bus, QR_QUEUE, keep_info, &info, &error);
+    while (status < 0 && qr_is_temporary(&error));
+    must(status, &error);
     return info;
 }
 
@@ -201,6 +213,32 @@ static void end_session(stage *s)
                                    " ORDER BY random() LIMIT 1) AS victim");
 }
 
+static void crash(const stage *s)
+{
+    pgt_ctl("stop -m immediate");
+    assert_true(qr_all->crashes_n < QR_CRASHES_MAX);
+    qr_all->crashes_us[qr_all->crashes_n++] = hw_clock_wall_us();
+    pgt_ctl("start");
+    pgt_reconnect(s->under);
+}
+
+/* Shortly after it has written slips: it is sending. */
+static void kill_pusher(stage *s)
+{
+    int i = (int)(hw_random_u32() % QR_PUSHERS);
+    long left = atomic_load(&qr_all->left[i]);
+
+    if (s->pushers[i] == 0)
+        return;
+    for (int wait = 0; wait < 200 && atomic_load(&qr_all->left[i]) == left; wait++)
+        (void)usleep(100);
+    (void)usleep(hw_random_u32() % 2500);
+    (void)kill(s->pushers[i], SIGKILL);
+    (void)waitpid(s->pushers[i], NULL, 0);
+    s->pushers_killed++;
+    s->pushers[i] = start(s, i, qr_be_pusher);
+}
+
 /* At every moment every job is somewhere. */
 static void check_counts(stage *s)
 {
@@ -220,7 +258,11 @@ static void harass(stage *s)
     int i = (int)(hw_random_u32() % QR_WORKERS);
 
     look_after_workers(s);
-    switch (hw_random_u32() % 8) {
+    if (s->crash_every_ms > 0 && pgt_now_ms() > s->crash_ms) {
+        crash(s);
+        s->crash_ms = pgt_now_ms() + s->crash_every_ms;
+    }
+    switch (hw_random_u32() % 10) {
     case 0:
     case 1:
         kill_worker(s, i);
@@ -235,6 +277,11 @@ static void harass(stage *s)
         if (on_pg)
             end_session(s);
         break;
+    case 7:
+    case 8:
+        if (!s->arena.operated) /* what is purged is known only if all pushes are */
+            kill_pusher(s);
+        break;
     default:
         check_counts(s);
     }
@@ -248,8 +295,13 @@ static bool is_pushed(stage *s)
         int status = 0;
 
         if (s->pushers[i] > 0 && waitpid(s->pushers[i], &status, WNOHANG) == s->pushers[i]) {
-            assert_int_equal(status, 0);
             s->pushers[i] = 0;
+            if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) { /* at a named point */
+                s->pushers_killed++;
+                s->pushers[i] = start(s, i, qr_be_pusher);
+            } else {
+                assert_int_equal(status, 0);
+            }
         }
         all = all && s->pushers[i] == 0;
     }
@@ -263,7 +315,7 @@ static void wait_until_empty(stage *s)
     int64_t before = -1;
 
     for (int64_t until = 0; left_in(&info) > 0; info = counts(s)) {
-        if (info.completed + info.failed > before)
+        if (info.completed + info.failed != before)
             until = pgt_now_ms() + PATIENCE_MS;
         else if (pgt_now_ms() > until)
             fail_msg("%lld pending, %lld processing, %lld scheduled: nothing moves",
@@ -273,47 +325,112 @@ static void wait_until_empty(stage *s)
         look_after_workers(s);
         (void)usleep(20000);
     }
-    assert_i64_equal(info.completed + info.failed, atomic_load(&qr_all->stored));
-    assert_i64_equal(info.purged, 0);
+    assert_i64_equal(info.purged, atomic_load(&qr_all->purged));
 }
 
+/* Some meet their named point on the way out. */
 static void dismiss_workers(stage *s)
 {
     atomic_store(&qr_all->done, true);
     for (int i = 0; i < QR_WORKERS; i++) {
+        int result;
+
         (void)kill(s->pids[i], SIGCONT);
-        assert_int_equal(child_result(s->pids[i]), 0);
+        result = child_result(s->pids[i]);
         s->pids[i] = 0;
+        if (result != 1000 + SIGKILL)
+            assert_int_equal(result, 0);
     }
 }
 
-static void every_job_ends_once_in_order_by_its_owner(void **state)
+static bool is_operated_enough(void)
 {
-    stage *s = *state;
+    return atomic_load(&qr_all->purged) > 0 && atomic_load(&qr_all->cancelled) > 0 &&
+           atomic_load(&qr_all->again) > 0 && atomic_load(&qr_all->pauses) > 0;
+}
+
+static bool is_harassed_enough(const stage *s)
+{
+    return s->kills >= KILLS_MIN && s->stops >= STOPS_MIN && s->counted > 0 &&
+           (s->arena.operated ? is_operated_enough() : s->pushers_killed >= KILLS_MIN) &&
+           (s->crash_every_ms == 0 || qr_all->crashes_n >= CRASHES_MIN);
+}
+
+/* Operators end before the last job does: what they send on its way again has to end, too. */
+static void dismiss_operator(stage *s)
+{
+    if (s->meddler == 0)
+        return;
+    atomic_store(&qr_all->closing, true);
+    assert_int_equal(child_result(s->meddler), 0);
+    s->meddler = 0;
+    print_message("# purged %lld, cancelled %lld, tried again %lld, paused %lld times\n",
+                  (long long)atomic_load(&qr_all->purged),
+                  (long long)atomic_load(&qr_all->cancelled),
+                  (long long)atomic_load(&qr_all->again), (long long)atomic_load(&qr_all->pauses));
+}
+
+static void race(stage *s)
+{
+    int64_t began = pgt_now_ms();
     int64_t give_up;
 
-    s->arena.jobs = number_of("HOWDAH_RACE_JOBS", 2000);
-    s->arena.seconds = number_of("HOWDAH_RACE_SECONDS", 3);
-    give_up = pgt_now_ms() + s->arena.seconds * 1000 * 4 + 2LL * PATIENCE_MS;
+    s->arena.jobs = number_of("HOWDAH_RACE_JOBS", 1000);
+    s->arena.seconds = number_of("HOWDAH_RACE_SECONDS", 2);
+    give_up = began + s->arena.seconds * 1000 * 4 + 2LL * PATIENCE_MS;
+    s->crash_ms = began + 700;
     set_queue(s, QR_ATTEMPTS);
     for (int i = 0; i < QR_WORKERS; i++)
         s->pids[i] = start(s, i, qr_be_worker);
-    for (int i = 0; i < QR_PUSHERS; i++)
+    for (int i = 0; i < QR_PUSHERS; i++) {
+        atomic_store(&qr_all->left[i], s->arena.jobs / QR_PUSHERS);
         s->pushers[i] = start(s, i, qr_be_pusher);
-    while (!is_pushed(s) || s->kills < KILLS_MIN || s->stops < STOPS_MIN || s->counted == 0) {
+    }
+    if (s->arena.operated)
+        s->meddler = start(s, 0, qr_be_operator);
+    while (!is_pushed(s) || !is_harassed_enough(s)) {
         (void)usleep(10000 + hw_random_u32() % 60000);
         harass(s);
         if (pgt_now_ms() > give_up)
             fail_msg("%lld jobs are pushed, and no more", (long long)atomic_load(&qr_all->stored));
+        if (is_pushed(s) && !is_harassed_enough(s))
+            for (int i = 0; i < QR_PUSHERS; i++) { /* some more, until all has befallen them */
+                atomic_store(&qr_all->left[i], 100);
+                s->pushers[i] = start(s, i, qr_be_pusher);
+            }
     }
+    dismiss_operator(s);
     wait_until_empty(s);
     (void)usleep(700000); /* for late ones, whose leases are over */
     dismiss_workers(s);
-    print_message(
-        "# killed %d, stopped %d, %d died of a job or at a named point, %d sessions ended\n",
-        s->kills, s->stops, s->deaths, s->sessions);
-    qr_check(s->bus);
+    print_message("# %lld s; killed %d workers and %d pushers, stopped %d, %d died of a job or at a"
+                  " named point, %d sessions ended, %d crashes of the server\n",
+                  (long long)(pgt_now_ms() - began) / 1000, s->kills, s->pushers_killed, s->stops,
+                  s->deaths, s->sessions, qr_all->crashes_n);
+    qr_check(s->bus, s->arena.operated);
     assert_int_equal(atomic_load(&qr_all->odd), 0);
+}
+
+static void every_job_ends_once_in_order_by_its_owner(void **state)
+{
+    race(*state);
+}
+
+static void what_operators_do_meanwhile_loses_nothing_and_wakes_no_stale_owner(void **state)
+{
+    stage *s = *state;
+
+    s->arena.operated = true;
+    race(s);
+}
+
+/* Rarely enough that jobs end in between, also in a long race. */
+static void a_server_that_crashes_loses_no_push_and_no_failure(void **state)
+{
+    stage *s = *state;
+
+    s->crash_every_ms = number_of("HOWDAH_RACE_SECONDS", 2) > 20 ? 15000 : 1000;
+    race(s);
 }
 
 /* ---- one thing at a time */
@@ -484,14 +601,97 @@ static void the_clock_of_the_client_does_not_matter(void **state)
     work_an_hour_off(s, -3600);
 }
 
+/* ---- a server that crashes */
+
+/* What was not waited for is in memory only, until the writer of the log wakes up. */
+static void write_late(const stage *s, bool late)
+{
+    const pgt *t = s->under;
+
+    pgt_run(t, t->admin, "ALTER SYSTEM %s wal_writer_delay%s", late ? "SET" : "RESET",
+            late ? " = '10s'" : "");
+    pgt_run(t, t->admin, "SELECT pg_reload_conf()");
+    (void)usleep(400000);
+}
+
+static void expect_job(const stage *s, int64_t id, howdah_job_state state, int64_t attempts)
+{
+    howdah_job *job = NULL;
+
+    must(howdah_job_show(s->bus, id, &job, &error), &error);
+    assert_int_equal(howdah_job_get_state(job), state);
+    assert_i64_equal(howdah_job_attempt(job), attempts);
+    howdah_job_free(job);
+}
+
+static void a_crash_undoes_a_claim_and_an_end_but_no_push_and_no_failure(void **state)
+{
+    stage *s = *state;
+    int64_t ids[3];
+    howdah_jobs *jobs[3];
+
+    for (size_t i = 0; i < 3; i++)
+        ids[i] = push(s, "0", 0);
+    write_late(s, true);
+    for (size_t i = 0; i < 3; i++) {
+        jobs[i] = claim_one(s, 60000);
+        assert_i64_equal(howdah_job_id(howdah_jobs_at(jobs[i], 0)), ids[i]);
+        if (i == 0)
+            must(howdah_fail(s->bus, ids[0], howdah_job_token(howdah_jobs_at(jobs[0], 0)), "no",
+                             &error),
+                 &error);
+        if (i == 1)
+            must(howdah_complete(s->bus, ids[1], howdah_job_token(howdah_jobs_at(jobs[1], 0)), NULL,
+                                 &error),
+                 &error);
+    }
+    crash(s);
+    expect_job(s, ids[0], HOWDAH_JOB_FAILED, 1);
+    expect_job(s, ids[1], HOWDAH_JOB_PENDING, 0);
+    expect_job(s, ids[2], HOWDAH_JOB_PENDING, 0);
+    write_late(s, false);
+    for (size_t i = 0; i < 3; i++)
+        howdah_jobs_free(jobs[i]);
+}
+
+/* A sequence that is drawn from without waiting for the disk goes back with a crash. */
+static void a_token_from_before_a_crash_is_not_given_to_another(void **state)
+{
+    stage *s = *state;
+    const pgt *t = s->under;
+    int64_t id = push(s, "0", 0);
+    howdah_jobs *first;
+    howdah_jobs *second;
+    int64_t stale;
+
+    write_late(s, true);
+    pgt_run(t, t->admin, "CHECKPOINT");
+    first = claim_one(s, 60000);
+    stale = howdah_job_token(howdah_jobs_at(first, 0));
+    crash(s);
+    expect_job(s, id, HOWDAH_JOB_PENDING, 0);
+    second = claim_one(s, 60000);
+    assert_i64_equal(howdah_job_id(howdah_jobs_at(second, 0)), id);
+    assert_true(howdah_job_token(howdah_jobs_at(second, 0)) != stale);
+    assert_status(howdah_complete(s->bus, id, stale, NULL, &error), HOWDAH_LOST);
+    expect_job(s, id, HOWDAH_JOB_PROCESSING, 1);
+    write_late(s, false);
+    howdah_jobs_free(first);
+    howdah_jobs_free(second);
+}
+
 #define STAGED(name) cmocka_unit_test_setup_teardown(name, stage_setup, stage_teardown)
 
 static const struct CMUnitTest tests[] = {
     STAGED(a_lease_that_ran_out_is_claimed_again_and_counted),
     STAGED(a_job_that_kills_its_worker_fails_and_takes_nobody_with_it),
     STAGED(every_job_ends_once_in_order_by_its_owner),
-    /* Not on SQLite: there the client is the database. */
+    STAGED(what_operators_do_meanwhile_loses_nothing_and_wakes_no_stale_owner),
+    /* Not on SQLite: there the client is the database, the last PG_ONLY. */
     STAGED(the_clock_of_the_client_does_not_matter),
+    STAGED(a_crash_undoes_a_claim_and_an_end_but_no_push_and_no_failure),
+    STAGED(a_token_from_before_a_crash_is_not_given_to_another),
+    STAGED(a_server_that_crashes_loses_no_push_and_no_failure),
 };
 
 int main(int argc, char **argv)
@@ -502,5 +702,5 @@ int main(int argc, char **argv)
     }
     on_pg = strcmp(argv[1], "pg") == 0;
     return pgt_main(argc - 1, argv + 1, "queue race", tests,
-                    sizeof tests / sizeof tests[0] - (on_pg ? 0 : 1));
+                    sizeof tests / sizeof tests[0] - (on_pg ? 0 : PG_ONLY));
 }

@@ -110,7 +110,9 @@ $howdah$;
 -- claim_jobs(queue, n, worker, lease_ms, tidy, levels, floor_dues, floor_ids) -> jobs, in order
 --
 -- Up to n jobs that are due, by priority, due time and id: what claim() and the library stand on.
--- They are leased together, under one token.  A suspect comes first, and alone.
+-- They are leased together, under one token.  A suspect comes first, and alone.  The commit does not
+-- wait for the disk, and a crash that undoes it takes the sequence back: it is the lower 16 bits, by
+-- chance, that keep the next claim of the same job from getting the token that somebody still has.
 --
 --   tidy        also gives leases back that ran out
 --   levels      priorities below which nothing is left, each up to (floor_due, floor_id): where the
@@ -196,7 +198,7 @@ BEGIN
                               AND NOT i.suspect AND i.key_hash IS NULL
                             ORDER BY i.due_at, i.id LIMIT 1 FOR UPDATE SKIP LOCKED)
             RETURNING j.id, j.priority, j.due_at, (j.attempts + 1)::smallint AS attempts, j.plain,
-                      nextval(@lease_text@) AS token INTO one;
+                      nextval(@lease_text@) * 65536 + floor(random() * 65536)::bigint AS token INTO one;
             IF FOUND THEN
                 INSERT INTO @schema@.leases (token, started_at, until, lease_ms, queue_id, plain, worker, ids, attempts)
                 VALUES (one.token, moment, moment + span * interval '1 millisecond', span, q.queue_id, one.plain,
@@ -233,8 +235,11 @@ BEGIN
     ), lease AS (
         INSERT INTO @schema@.leases AS l (token, started_at, until, lease_ms, queue_id, plain, suspect, worker, ids,
                                           attempts, keys)
-        SELECT nextval(@lease_text@), moment, moment + span * interval '1 millisecond', span, q.queue_id,
-               bool_and(g.plain), bool_or(g.suspect), worker, array_agg(g.id), array_agg(g.attempts),
+        INSERT INTO @schema@.leases AS l (token, started_at, until, lease_ms, queue_id, plain, suspect, worker, ids,
+                                          attempts, keys)
+        SELECT nextval(@lease_text@) * 65536 + floor(random() * 65536)::bigint, moment,
+               moment + span * interval '1 millisecond', span, q.queue_id, bool_and(g.plain), bool_or(g.suspect),
+               worker, array_agg(g.id), array_agg(g.attempts),
                CASE WHEN NOT bool_and(g.plain) THEN array_agg(g.key_hash) END
         FROM (SELECT * FROM gone ORDER BY gone.id) AS g HAVING count(*) > 0
         RETURNING l.token, l.until

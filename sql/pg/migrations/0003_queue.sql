@@ -11,7 +11,8 @@
 --       one, their end takes that one away and adds one.  Nothing is updated on the way, no index
 --       knows a column that a claim, an extension or the end of a job changes, and a snapshot that
 --       is held open for an hour has nothing to do with how many rows a claim looks at.
---   I3  Tokens come from one sequence: no two claims have the same.  The parts of a token are a
+--   I3  Tokens come from one sequence, and have 16 bits of chance behind it, because a crash of the
+--       server can take the sequence back: no two claims have the same.  The parts of a token are a
 --       lease that was split because only some of its jobs were extended.
 --   I4  due_at is taken after the transaction has its xid and its lock on jobs, and is never in the
 --       past of that moment.  So once all older transactions that have written to jobs are over,
