@@ -235,8 +235,6 @@ BEGIN
     ), lease AS (
         INSERT INTO @schema@.leases AS l (token, started_at, until, lease_ms, queue_id, plain, suspect, worker, ids,
                                           attempts, keys)
-        INSERT INTO @schema@.leases AS l (token, started_at, until, lease_ms, queue_id, plain, suspect, worker, ids,
-                                          attempts, keys)
         SELECT nextval(@lease_text@) * 65536 + floor(random() * 65536)::bigint, moment,
                moment + span * interval '1 millisecond', span, q.queue_id, bool_and(g.plain), bool_or(g.suspect),
                worker, array_agg(g.id), array_agg(g.attempts),
