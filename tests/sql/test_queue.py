@@ -412,7 +412,7 @@ def plans_of_a_claim(queue):
     """What the server planned inside of a claim, as text."""
     return psql(bus.url, "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
                 " SET auto_explain.log_nested_statements = on; SET client_min_messages = log;"
-                " BEGIN; SELECT FROM howdah.claim_jobs('%s', 10, 'w', 0, true, '{0}', '{-infinity}', '{0}');"
+                " BEGIN; SELECT FROM howdah.claim_jobs('%s', 10, 'w', 0, true, '{1}', '{-infinity}', '{0}');"
                 " ROLLBACK" % queue, notices=True)
 
 

@@ -63,7 +63,7 @@ AS $howdah$
         LEFT JOIN LATERAL (
             -- A time that does not change: the search starts there, and not with the first job.
             SELECT j.due_at FROM @schema@.jobs AS j
-            WHERE j.queue_id = q.queue_id AND j.priority = x.priority AND j.due_at > statement_timestamp()
+            WHERE j.queue_id = q.queue_id AND j.level = 2 * x.priority + 1 AND j.due_at > statement_timestamp()
               AND j.due_at < 'infinity'
             ORDER BY j.due_at, j.id LIMIT 1) AS n ON true
         WHERE x.queue_id = q.queue_id) AS v
@@ -280,7 +280,8 @@ AS $howdah$
     FROM @schema@.job_data AS p
     JOIN @schema@.queues AS q ON q.queue_id = p.queue_id
     LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence
-    LEFT JOIN @schema@.jobs AS j ON j.queue_id = p.queue_id AND j.priority = p.priority AND j.id = p.id
+    LEFT JOIN @schema@.jobs AS j
+        ON j.queue_id = p.queue_id AND j.level IN (2 * p.priority, 2 * p.priority + 1) AND j.id = p.id
     LEFT JOIN @schema@.leases AS l ON j.id IS NULL AND l.queue_id = p.queue_id AND p.id = ANY (l.ids)
     LEFT JOIN LATERAL (
         SELECT x.position + coalesce(array_position(x.ids, p.id), p.id - x.first_id + 1) - 1 AS position,
@@ -385,7 +386,8 @@ BEGIN
     WHERE p.id = job_cancel.id FOR KEY SHARE OF h;
     held := FOUND;
     DELETE FROM @schema@.jobs AS j USING @schema@.job_data AS p
-    WHERE p.id = job_cancel.id AND j.queue_id = p.queue_id AND j.priority = p.priority AND j.id = p.id
+    WHERE p.id = job_cancel.id AND j.queue_id = p.queue_id AND j.level IN (2 * p.priority, 2 * p.priority + 1)
+      AND j.id = p.id
     RETURNING j.* INTO gone;
     IF NOT FOUND THEN
         RETURN (SELECT s.state FROM @schema@.job_states(job_cancel.id) AS s);
@@ -431,7 +433,8 @@ BEGIN
     DELETE FROM @schema@.history AS e WHERE e.last_id = p.id AND e.failed RETURNING e.* INTO gone;
     IF NOT FOUND THEN
         UPDATE @schema@.jobs AS j SET due_at = clock_timestamp()
-        WHERE j.queue_id = p.queue_id AND j.priority = p.priority AND j.id = p.id AND j.due_at > clock_timestamp();
+        WHERE j.queue_id = p.queue_id AND j.level IN (2 * p.priority, 2 * p.priority + 1) AND j.id = p.id
+          AND j.due_at > clock_timestamp();
         IF NOT FOUND THEN
             -- Scheduled: due, but behind another one of its key.
             RETURN coalesce((SELECT CASE WHEN s.state IN ('pending', 'scheduled') THEN 'ready' ELSE s.state END

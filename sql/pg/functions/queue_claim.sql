@@ -26,7 +26,7 @@ BEGIN
         seen := ARRAY(
             SELECT s.ctid FROM unnest(levels, floor_dues, floor_ids) AS f(level, due, id),
                 LATERAL (SELECT j.ctid FROM @schema@.jobs AS j
-                         WHERE j.queue_id = of_queue AND j.priority = f.level AND (j.due_at, j.id) > (f.due, f.id)
+                         WHERE j.queue_id = of_queue AND j.level = f.level AND (j.due_at, j.id) > (f.due, f.id)
                            AND j.due_at <= moment AND NOT j.suspect AND j.ctid <> ALL (picked || stays)
                          ORDER BY j.due_at, j.id LIMIT look FOR UPDATE SKIP LOCKED) AS s
             LIMIT look);
@@ -39,7 +39,7 @@ BEGIN
                                   WHERE h.queue_id = of_queue AND h.key_hash = s.key_hash)
                       AND NOT EXISTS (SELECT FROM @schema@.jobs AS e
                                       WHERE e.queue_id = of_queue AND e.key_hash = s.key_hash AND e.id < s.id))
-            ORDER BY s.priority, s.due_at, s.id LIMIT n - cardinality(picked));
+            ORDER BY s.level, s.due_at, s.id LIMIT n - cardinality(picked));
         WITH taken AS (
             INSERT INTO @schema@.key_holders (queue_id, key_hash, job_id)
             SELECT of_queue, s.key_hash, s.id FROM @schema@.jobs AS s
@@ -64,7 +64,7 @@ BEGIN
         SELECT stays || coalesce(array_agg(s.ctid), '{}'), least(left_at, min(s.due_at)) INTO stays, left_at
         FROM @schema@.jobs AS s
         WHERE s.ctid = ANY (seen) AND s.ctid <> ALL (picked) AND s.ctid <> ALL (aside);
-        UPDATE @schema@.jobs AS j SET due_at = 'infinity' WHERE j.ctid = ANY (aside);
+        UPDATE @schema@.jobs AS j SET due_at = 'infinity', promoted = false WHERE j.ctid = ANY (aside);
         EXIT WHEN cardinality(picked) >= n OR cardinality(stays) > 1000;
     END LOOP;
 END
@@ -115,8 +115,8 @@ $howdah$;
 -- chance, that keep the next claim of the same job from getting the token that somebody still has.
 --
 --   tidy        also gives leases back that ran out
---   levels      priorities below which nothing is left, each up to (floor_due, floor_id): where the
---               search starts.  It starts at the beginning of those that are not named
+--   levels      of priorities (see jobs.level), below which nothing is left up to (floor_due, floor_id)
+--               each: where the search starts.  It starts at the beginning of those that are not named
 --   xid, horizon, begun_at  what the library moves its floors by; begun_at is not behind a job that
 --               was left where it is
 --
@@ -129,7 +129,7 @@ RETURNS TABLE (id bigint, token bigint, attempts smallint, max_attempts smallint
                suspect boolean, due_at timestamptz, created_at timestamptz, started_at timestamptz,
                lease_until timestamptz, key text, dedup text, correlation_id text, causation_id uuid,
                event_sequence bigint, content_type text, headers json, data json, bytes bytea,
-               event_type text, event_stream text, xid bigint, horizon bigint, begun_at timestamptz)
+               event_type text, event_stream text, level integer, xid bigint, horizon bigint, begun_at timestamptz)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 -- The plan is the same on an empty table and on a full one, with statistics and without.
@@ -152,8 +152,9 @@ DECLARE
     picked  tid[];
     left_at timestamptz := 'infinity';
 BEGIN
-    SELECT x.*, ARRAY(SELECT v.priority::integer FROM @schema@.queue_levels AS v
-                      WHERE v.queue_id = x.queue_id ORDER BY v.priority) AS levels,
+    SELECT x.*, ARRAY(SELECT 2 * v.priority + l.lane FROM @schema@.queue_levels AS v,
+                          generate_series(CASE WHEN x.keyed THEN 0 ELSE 1 END, 1) AS l(lane)
+                      WHERE v.queue_id = x.queue_id ORDER BY v.priority, l.lane) AS levels,
            EXISTS (SELECT FROM @schema@.jobs AS j
                    WHERE j.queue_id = x.queue_id AND j.suspect AND j.due_at <= moment) AS suspects
     INTO q FROM @schema@.queues AS x WHERE x.name = queue;
@@ -175,10 +176,11 @@ BEGIN
     -- What was given back, or pushed while we waited for the limit, is due as well.
     moment := clock_timestamp();
     IF levels IS DISTINCT FROM q.levels THEN
-        SELECT array_agg(v.priority), array_agg(coalesce(f.due, '-infinity')), array_agg(coalesce(f.id, 0))
+        SELECT array_agg(v.level ORDER BY v.n), array_agg(coalesce(f.due, '-infinity') ORDER BY v.n),
+               array_agg(coalesce(f.id, 0) ORDER BY v.n)
         INTO levels, floor_dues, floor_ids
-        FROM unnest(q.levels) WITH ORDINALITY AS v(priority, n)
-        LEFT JOIN unnest(levels, floor_dues, floor_ids) AS f(level, due, id) ON f.level = v.priority;
+        FROM unnest(q.levels) WITH ORDINALITY AS v(level, n)
+        LEFT JOIN unnest(levels, floor_dues, floor_ids) AS f(level, due, id) ON f.level = v.level;
     END IF;
     IF q.suspects THEN
         picked := @schema@.claim_suspect(q.queue_id, moment);
@@ -193,11 +195,11 @@ BEGIN
         FOR spot IN 1..coalesce(cardinality(levels), 0) LOOP
             DELETE FROM @schema@.jobs AS j
             WHERE j.ctid = (SELECT i.ctid FROM @schema@.jobs AS i
-                            WHERE i.queue_id = q.queue_id AND i.priority = levels[spot]
+                            WHERE i.queue_id = q.queue_id AND i.level = levels[spot]
                               AND (i.due_at, i.id) > (floor_dues[spot], floor_ids[spot]) AND i.due_at <= moment
                               AND NOT i.suspect AND i.key_hash IS NULL
                             ORDER BY i.due_at, i.id LIMIT 1 FOR UPDATE SKIP LOCKED)
-            RETURNING j.id, j.priority, j.due_at, (j.attempts + 1)::smallint AS attempts, j.plain,
+            RETURNING j.id, j.priority, j.level, j.due_at, (j.attempts + 1)::smallint AS attempts, j.plain,
                       nextval(@lease_text@) * 65536 + floor(random() * 65536)::bigint AS token INTO one;
             IF FOUND THEN
                 INSERT INTO @schema@.leases (token, started_at, until, lease_ms, queue_id, plain, worker, ids, attempts)
@@ -210,7 +212,7 @@ BEGIN
                        moment + span * interval '1 millisecond', p.key, p.dedup, p.correlation_id, p.causation_id,
                        p.event_sequence, coalesce(p.content_type, e.content_type), coalesce(p.headers, e.headers),
                        coalesce(p.data, e.data), coalesce(p.bytes, e.bytes), e.type::text, e.stream::text,
-                       pg_current_xact_id()::text::bigint, oldest, now()
+                       one.level, pg_current_xact_id()::text::bigint, oldest, now()
                 FROM @schema@.job_data AS p
                 LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence
                 WHERE p.id = one.id;
@@ -226,12 +228,12 @@ BEGIN
         WHERE j.ctid = ANY (CASE WHEN picked IS NOT NULL THEN picked ELSE ARRAY(
             SELECT s.ctid FROM unnest(levels, floor_dues, floor_ids) AS f(level, due, id),
                 LATERAL (SELECT i.ctid FROM @schema@.jobs AS i
-                         WHERE i.queue_id = q.queue_id AND i.priority = f.level
+                         WHERE i.queue_id = q.queue_id AND i.level = f.level
                            AND (i.due_at, i.id) > (f.due, f.id) AND i.due_at <= moment
                            AND NOT i.suspect AND i.key_hash IS NULL
                          ORDER BY i.due_at, i.id LIMIT wanted FOR UPDATE SKIP LOCKED) AS s
             LIMIT wanted) END)
-        RETURNING j.id, j.priority, j.due_at, (j.attempts + 1)::smallint AS attempts, j.suspect, j.plain, j.key_hash
+        RETURNING j.id, j.priority, j.level, j.due_at, (j.attempts + 1)::smallint AS attempts, j.suspect, j.plain, j.key_hash
     ), lease AS (
         INSERT INTO @schema@.leases AS l (token, started_at, until, lease_ms, queue_id, plain, suspect, worker, ids,
                                           attempts, keys)
@@ -247,11 +249,11 @@ BEGIN
            g.suspect, g.due_at, p.created_at, moment, l.until, p.key, p.dedup, p.correlation_id, p.causation_id,
            p.event_sequence, coalesce(p.content_type, e.content_type), coalesce(p.headers, e.headers),
            coalesce(p.data, e.data), coalesce(p.bytes, e.bytes), e.type::text, e.stream::text,
-           pg_current_xact_id()::text::bigint, oldest, least(now(), left_at)
+           g.level, pg_current_xact_id()::text::bigint, oldest, least(now(), left_at)
     FROM lease AS l, gone AS g
     JOIN @schema@.job_data AS p ON p.id = g.id
     LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence
-    ORDER BY g.priority, g.due_at, g.id;
+    ORDER BY g.level, g.due_at, g.id;
 END
 $howdah$;
 

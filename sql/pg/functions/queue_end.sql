@@ -37,7 +37,7 @@ SET jit = off
 SET enable_seqscan = off
 AS $howdah$
 BEGIN
-    UPDATE @schema@.jobs AS j SET due_at = clock_timestamp()
+    UPDATE @schema@.jobs AS j SET due_at = clock_timestamp(), promoted = true
     FROM (SELECT DISTINCT u.hash FROM unnest(hashes) AS u(hash) WHERE u.hash IS NOT NULL) AS g,
          LATERAL (SELECT e.ctid, e.due_at FROM @schema@.jobs AS e
                   WHERE e.queue_id = of_queue AND e.key_hash = g.hash ORDER BY e.id LIMIT 1) AS earliest
@@ -70,10 +70,10 @@ BEGIN
         SELECT w.key_hash
         FROM @schema@.queue_levels AS v,
             LATERAL (SELECT coalesce(min(x.id), 0) AS low, coalesce(max(x.id), 0) AS high FROM @schema@.jobs AS x
-                     WHERE x.queue_id = of_queue AND x.priority = v.priority AND x.due_at = 'infinity') AS b,
+                     WHERE x.queue_id = of_queue AND x.level = 2 * v.priority + 1 AND x.due_at = 'infinity') AS b,
             LATERAL (VALUES (b.low), (b.low + (random() * (b.high - b.low))::bigint)) AS f(id),
             LATERAL (SELECT x.id, x.key_hash FROM @schema@.jobs AS x
-                     WHERE x.queue_id = of_queue AND x.priority = v.priority AND x.due_at = 'infinity'
+                     WHERE x.queue_id = of_queue AND x.level = 2 * v.priority + 1 AND x.due_at = 'infinity'
                        AND x.id >= f.id ORDER BY x.id LIMIT 1000) AS w
         WHERE v.queue_id = of_queue
           AND NOT EXISTS (SELECT FROM @schema@.key_holders AS h

@@ -20,7 +20,8 @@
 --       src/store/pg/floors.c).
 --   I5  key_holders has one row for each key that has a job under way or on hold: its primary key
 --       is what keeps two jobs of one key apart.  A job that meets a held key is set aside
---       (due_at = infinity); whoever gives the key back makes the earliest of them due.
+--       (due_at = infinity); whoever gives the key back makes the earliest of them due, on a level
+--       of its own before those of its priority: it was its turn before.
 --   I6  history.position is drawn when the job ends, so that nobody who reads the history in this
 --       order misses a job that took long.  It counts in steps of 1000, as many as a row has jobs
 --       at most: the jobs of a row have the positions from there on.
@@ -91,11 +92,13 @@ CREATE TABLE @schema@.jobs (
     attempts     smallint NOT NULL DEFAULT 0,
     suspect      boolean NOT NULL DEFAULT false, -- a lease of it ran out: claimed alone
     plain        boolean NOT NULL DEFAULT true, -- neither key nor dedup key, nor a letter to resolve
+    promoted     boolean NOT NULL DEFAULT false, -- was due before, and had to wait for its key
+    level        integer NOT NULL GENERATED ALWAYS AS (2 * priority + CASE WHEN promoted THEN 0 ELSE 1 END) STORED,
     key_hash     bigint,                        -- two keys of one hash are one key
     error        text                           -- of the last attempt
 ) WITH (autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 10000,
         autovacuum_vacuum_cost_delay = 0);
-CREATE UNIQUE INDEX jobs_claim_idx ON @schema@.jobs (queue_id, priority, due_at, id);
+CREATE UNIQUE INDEX jobs_claim_idx ON @schema@.jobs (queue_id, level, due_at, id);
 CREATE INDEX jobs_key_idx ON @schema@.jobs (queue_id, key_hash, id) WHERE key_hash IS NOT NULL;
 CREATE INDEX jobs_suspect_idx ON @schema@.jobs (queue_id, priority, due_at, id) WHERE suspect;
 

@@ -216,6 +216,7 @@ enum claimed_column {
     BYTES,
     EVENT_TYPE,
     EVENT_STREAM,
+    LEVEL,
     XID,
     HORIZON,
     BEGUN_AT
@@ -254,17 +255,17 @@ static void decode_claimed(const PGresult *r, int row, const hw_claim *claim, hw
 static bool is_last_of_level(const PGresult *r, int row)
 {
     return row + 1 == PQntuples(r) ||
-           hw_pg_get_int4(r, row, PRIORITY) != hw_pg_get_int4(r, row + 1, PRIORITY);
+           hw_pg_get_int4(r, row, LEVEL) != hw_pg_get_int4(r, row + 1, LEVEL);
 }
 
-/* The rows come by priority, due time and id. */
+/* The rows come by level, due time and id. */
 static void pass(hw_pg *pg, hw_str queue, const PGresult *r)
 {
     for (int row = 0; row < PQntuples(r); row++) {
         if (PQgetisnull(r, row, ID) || hw_pg_get_bool(r, row, SUSPECT) || !is_last_of_level(r, row))
             continue;
         hw_pg_floors_pass(pg, queue,
-                          &(hw_pg_passed){.level = hw_pg_get_int4(r, row, PRIORITY),
+                          &(hw_pg_passed){.level = hw_pg_get_int4(r, row, LEVEL),
                                           .due_us = hw_pg_get_time(r, row, DUE_AT),
                                           .id = hw_pg_get_int8(r, row, ID),
                                           .xid = hw_pg_get_int8(r, row, XID),

@@ -66,7 +66,7 @@ static const Oid unbind_types[] = {HW_OID_TEXT, HW_OID_TEXT};
     "c.id, c.token, c.attempts::bigint, c.max_attempts::bigint, c.priority::int, c.suspect,"       \
     " c.due_at, c.created_at, c.started_at, c.lease_until, c.key, c.dedup, c.correlation_id,"      \
     " c.causation_id, c.event_sequence, c.content_type, c.headers, c.data, c.bytes,"               \
-    " c.event_type, c.event_stream, c.xid, c.horizon, c.begun_at"
+    " c.event_type, c.event_stream, c.level, c.xid, c.horizon, c.begun_at"
 
 #define QUEUE_COLUMNS                                                                              \
     "SELECT q.name, q.paused, q.max_attempts::bigint, q.backoff_jitter::bigint,"                   \
@@ -96,7 +96,7 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                         "  WITH ORDINALITY AS c (id, token, attempts, max_attempts, priority,"
                         "   suspect, due_at, created_at, started_at, lease_until, key, dedup,"
                         "   correlation_id, causation_id, event_sequence, content_type, headers,"
-                        "   data, bytes, event_type, event_stream, xid, horizon, begun_at, nth)"
+                        "   data, bytes, event_type, event_stream, level, xid, horizon, begun_at, nth)"
                         " ON true"
                         " WHERE " WITHOUT_WAITING("$6"),
                         TYPES(turn_types)},
