@@ -638,6 +638,30 @@ static void a_suspect_is_claimed_alone_and_before_the_others(void **state)
     assert_string_equal(b.names, "3 4");
 }
 
+static void a_suspect_that_is_released_or_retried_stays_one(void **state)
+{
+    ss *t = *state;
+    bool more = false;
+    batch b;
+
+    (void)push(t, a_job("1"));
+    (void)push(t, a_job("2"));
+    (void)claim_from(t->store, "q", 1, SHORT_MS);
+    wait_ms(SHORT_MS + 10);
+    ok(jobs_ops(t)->maintain(t->store, S("q"), &more, &ss_error));
+    b = claim(t, 10);
+    assert_string_equal(b.names, "1");
+    assert_int_equal(settle(t, &b.jobs[0], HW_VERDICT_RELEASE, NULL, 0), HW_SETTLED_DONE);
+    b = claim(t, 10);
+    assert_string_equal(b.names, "1");
+    assert_true(b.jobs[0].job.suspect);
+    retry_after(t, &b.jobs[0], 0);
+    b = claim(t, 10);
+    assert_string_equal(b.names, "1");
+    assert_true(b.jobs[0].job.suspect);
+    assert_string_equal(claim(t, 10).names, "2");
+}
+
 /* ---- dedup */
 
 static hw_push a_deduped_job(const char *data, const char *dedup)
@@ -825,6 +849,7 @@ ss_group ss_queue_tests(void)
         SS_TEST(a_lease_that_ran_out_but_was_not_given_back_is_still_its_workers),
         SS_TEST(a_job_that_is_abandoned_too_often_fails_and_does_not_run_again),
         SS_TEST(maintenance_gives_leases_back_that_ran_out),
+        SS_TEST(a_suspect_that_is_released_or_retried_stays_one),
         SS_TEST(a_suspect_is_claimed_alone_and_before_the_others),
         SS_TEST(a_second_push_with_a_live_dedup_key_gives_the_first_id),
         SS_TEST(a_dedup_key_is_free_when_its_job_is_over),

@@ -202,6 +202,53 @@ static void one_turn_completes_a_job_and_claims_the_next_of_its_key(void **state
     assert_string_equal(b.names, "2");
 }
 
+static void a_job_that_waited_for_its_key_has_not_lost_its_place(void **state)
+{
+    ss *t = *state;
+    hw_push urgent = a_job("9");
+    batch b;
+
+    push_keyed(t, "1", "k");
+    push_keyed(t, "2", "k");
+    push_keyed(t, "3", "k");
+    for (int i = 4; i <= 8; i++) {
+        char text[8];
+
+        (void)snprintf(text, sizeof text, "%d", i);
+        (void)push(t, a_job(text));
+    }
+    b = claim(t, 2);
+    assert_string_equal(b.names, "1 4");
+    complete(t, &b.jobs[0]);
+    b = claim(t, 2);
+    assert_string_equal(b.names, "2 5");
+    complete(t, &b.jobs[0]);
+    urgent.priority = -1;
+    (void)push(t, urgent);
+    assert_string_equal(claim(t, 10).names, "9 3 6 7 8");
+}
+
+static void a_job_that_waited_for_its_key_waits_again_if_it_has_to(void **state)
+{
+    ss *t = *state;
+    kept_job k;
+
+    push_keyed(t, "1", "k");
+    push_keyed(t, "2", "k");
+    push_keyed(t, "3", "k");
+    k = claim_one(t, "1");
+    assert_int_equal(claim(t, 10).n, 0);
+    fail_for_good(t, &k, "no");
+    k = claim_one(t, "2"); /* 3 waits for it, and 1 for both */
+    ok(jobs_ops(t)->job_retry(t->store, load_job(t, k.job.id - 1).job.id, &ss_error));
+    assert_int_equal(claim(t, 10).n, 0);
+    complete(t, &k);
+    k = claim_one(t, "1");
+    assert_int_equal(claim(t, 10).n, 0);
+    complete(t, &k);
+    assert_string_equal(claim(t, 10).names, "3");
+}
+
 /* ---- keys on hold */
 
 static void hold_keys(const ss *t)
@@ -417,6 +464,8 @@ ss_group ss_queue_key_tests(void)
         SS_TEST(a_failed_or_cancelled_job_lets_the_next_go_on),
         SS_TEST(a_cancelled_job_that_waited_for_its_key_is_passed_by),
         SS_TEST(one_turn_completes_a_job_and_claims_the_next_of_its_key),
+        SS_TEST(a_job_that_waited_for_its_key_has_not_lost_its_place),
+        SS_TEST(a_job_that_waited_for_its_key_waits_again_if_it_has_to),
         SS_TEST(a_failed_job_holds_its_key_until_it_is_tried_again),
         SS_TEST(a_failed_job_holds_its_key_until_its_letter_is_discarded),
         SS_TEST(a_letter_that_is_redriven_tries_its_job_again),
