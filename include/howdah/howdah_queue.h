@@ -501,7 +501,9 @@ typedef struct howdah_queue_log_options {
 
 /*
  * The history of a queue, in the order in which jobs ended: whoever reads on behind the last
- * position misses none.  The job is valid until fn returns; fn's non-zero result ends it.
+ * position misses no job that took long.  On PostgreSQL a transaction that ends jobs and stays open
+ * shows them behind what was read meanwhile: who must not miss one looks a little back.  The job is
+ * valid until fn returns; fn's non-zero result ends it.
  */
 HOWDAH_API int howdah_queue_log(howdah_bus *bus, const char *queue,
                                 const howdah_queue_log_options *options,

@@ -23,7 +23,8 @@
 --       (due_at = infinity); whoever gives the key back makes the earliest of them due, on a level
 --       of its own before those of its priority: it was its turn before.
 --   I6  history.position is drawn when the job ends, so that nobody who reads the history in this
---       order misses a job that took long.  It counts in steps of 1000, as many as a row has jobs
+--       order misses a job that took long (but for what a transaction has ended that is still open).
+--       It counts in steps of 1000, as many as a row has jobs
 --       at most: the jobs of a row have the positions from there on.
 --   I7  A dedup key is taken as long as its job is not over.
 
