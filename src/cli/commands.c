@@ -187,7 +187,7 @@ static const cli_option bench_options[] = {
     {"batch", "N", NULL, "events in one append, or jobs that a worker takes at once", 0},
     {"workers", "N", NULL, "queue: how many at once (default 1)", 0},
     {"jobs", "N", NULL,
-     "queue: pushed, then drained, again and again (default: 1000 batches, 4000 to 50000)", 0},
+     "queue: pushed, then drained, again and again (default: 1000 batches, 10000 to 50000)", 0},
     {"keys", "N", NULL, "queue: the jobs have N ordering keys, in turn (default: none)", 0},
     {"pin", NULL, NULL, "queue: the rate while an old snapshot is held open", 0},
     {"rate", "N", NULL, "latency: appends a second (default 100)", 0},

@@ -30,7 +30,8 @@
 #define WALK_PAUSE_US INT64_C(1000000)
 #define SHARE 50 /* of the time, what is looked for without need */
 #define TIDY_EVERY_US INT64_C(1000000)
-#define STUCK_US INT64_C(50000)
+#define STUCK_US INT64_C(200000) /* that long the same transaction is the oldest one */
+#define ASK_EVERY_US INT64_C(50000)
 
 typedef struct level {
     hw_pg_floor floor;
@@ -46,7 +47,9 @@ typedef struct queue {
     int64_t used_us;
     int64_t walked_us; /* when a walk from the beginning ended, 0: never */
     int64_t took_us;
-    int64_t asked_us; /* for the horizon of pushes */
+    int64_t horizon;
+    int64_t horizon_us; /* since when it is the same */
+    int64_t asked_us;   /* for the horizon of pushes */
     int64_t ask_took_us;
     int64_t tidied_us;
     int64_t tidy_took_us;
@@ -102,9 +105,16 @@ size_t hw_pg_floors_get(hw_pg *pg, hw_str name, hw_pg_floor ret_floors[HW_PG_FLO
 
     if (!q || now - q->walked_us > WALK_EVERY_US + SHARE * q->took_us)
         return 0;
-    for (size_t i = 0; i < q->n; i++)
-        if (q->levels[i].has_floor)
-            ret_floors[n++] = q->levels[i].floor;
+    for (size_t i = 0; i < q->n; i++) {
+        size_t at = n;
+
+        if (!q->levels[i].has_floor)
+            continue;
+        for (; at > 0 && ret_floors[at - 1].level > q->levels[i].floor.level; at--)
+            ret_floors[at] = ret_floors[at - 1];
+        ret_floors[at] = q->levels[i].floor;
+        n++;
+    }
     return n;
 }
 
@@ -135,6 +145,10 @@ void hw_pg_floors_pass(hw_pg *pg, hw_str name, const hw_pg_passed *passed)
 
     if (!l)
         return;
+    if (passed->horizon != q->horizon) {
+        q->horizon = passed->horizon;
+        q->horizon_us = hw_clock_mono_us();
+    }
     rise(l, passed->horizon);
     if (!l->has_next) {
         l->next = *passed;
@@ -153,10 +167,11 @@ bool hw_pg_floors_are_stuck(hw_pg *pg, hw_str name)
     const queue *q = queue_of(pg, name);
     int64_t now = hw_clock_mono_us();
 
-    if (!q || now - q->asked_us < STUCK_US + SHARE * q->ask_took_us)
+    if (!q || now - q->horizon_us < STUCK_US ||
+        now - q->asked_us < ASK_EVERY_US + SHARE * q->ask_took_us)
         return false;
     for (size_t i = 0; i < q->n; i++)
-        if (q->levels[i].has_next && now - q->levels[i].next_us > STUCK_US)
+        if (q->levels[i].has_next && now - q->levels[i].next_us > ASK_EVERY_US)
             return true;
     return false;
 }

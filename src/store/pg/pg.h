@@ -514,7 +514,7 @@ typedef struct hw_pg_passed {
 
 #define HW_PG_FLOORS_MAX 32 /* levels of one queue */
 
-/* Floors of the queue to start behind; none: the whole queue is to be walked now. */
+/* Floors of the queue to start behind, by level; none: the whole queue is to be walked now. */
 size_t hw_pg_floors_get(hw_pg *pg, hw_str name, hw_pg_floor ret_floors[HW_PG_FLOORS_MAX]);
 void hw_pg_floors_pass(hw_pg *pg, hw_str name, const hw_pg_passed *passed);
 /* Whether floors wait for a transaction that stays open; the oldest that may still push. */
