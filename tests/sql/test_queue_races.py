@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """The work queue in SQL, several sessions at once: each waits for the other where it has to, and only there."""
-import os
 import re
 import subprocess
 import sys
 
-from bus import HOWDAH, Bus, Refused, psql, run
+from bus import HOWDAH, Bus, psql, run
 from session import sessions, until, wait_for_wait
 
 bus = Bus("queue_races")
@@ -38,8 +37,8 @@ def push(queue, arguments=""):
     return bus.one("SELECT {}.push('%s'%s)" % (queue, arguments))
 
 
-def all_is_well():
-    found = bus.sql("SELECT * FROM {}.queue_findings()")
+def all_is_well(queue):
+    found = bus.sql("SELECT what, n FROM {}.queue_findings() WHERE queue = '%s'" % queue)
     assert found == [], found
 
 
@@ -70,15 +69,15 @@ def with_a_pause_in_a_settlement():
 
 def check_split(notes, passes):
     q = fresh()
-    for key in "abc":
+    for key in "abcd":
         push(q, ", key => '%s'" % key)
-    jobs = claim(q, 3)
+    jobs = claim(q, 4)
     with sessions(bus.url, 4) as (a, gate, other, settling):
         gate.sql("SELECT pg_advisory_lock(1)")
         settling.sql("SET test.pass = '%d'" % passes)
         other.sql("BEGIN")
         assert other.one("SELECT {}.extend(%s, %s, '1 ms')" % jobs[1]) == "t"
-        settling.start(settle(jobs, "'{0,0,0}'", notes))
+        settling.start(settle(jobs[:3], "'{0,0,0}'", notes))
         wait_for_wait(a, settling, other)
         other.sql("COMMIT")
         wait_for_wait(a, settling, gate)
@@ -88,10 +87,10 @@ def check_split(notes, passes):
         assert a.one("SELECT {}.queue_tidy('%s')" % q) == "f"
         gate.sql("SELECT pg_advisory_unlock(1)")
         assert settling.end() == [("{1,1,1}",)]
-    all_is_well()
-    assert counts(q) == ("0", "0", "0", "3", "0", "0")
-    assert bus.column("SELECT job_id FROM {}.queue_history('%s') ORDER BY 1" % q) == [job for job, _ in jobs]
-    assert claim(q, 3) == []
+    all_is_well(q)
+    assert counts(q) == ("0", "1", "0", "3", "0", "0")
+    assert bus.column("SELECT job_id FROM {}.queue_history('%s') ORDER BY 1" % q) == [job for job, _ in jobs[:3]]
+    assert claim(q, 4) == []
 
 
 def a_part_that_a_lease_gets_while_its_settlement_waits_is_settled_too():
@@ -117,7 +116,7 @@ def a_job_set_aside_behind_a_snapshot_is_woken_by_tidying():
         assert old.one("SELECT {}.complete(%s, %s)" % (job, token)) == "t"
         old.sql("COMMIT")
         assert a.one("SELECT {}.queue_tidy('%s')" % q) == "f"
-        all_is_well()
+        all_is_well(q)
         assert job == first and claimed(a, q, 5) == [second]
     assert counts(q) == ("0", "1", "0", "1", "0", "0")
 
@@ -133,7 +132,7 @@ def a_job_set_aside_behind_one_that_an_old_snapshot_cancels_is_woken_by_tidying(
         assert old.one("SELECT {}.job_cancel(%s)" % first) == "cancelled"
         old.sql("COMMIT")
         assert a.one("SELECT {}.queue_tidy('%s')" % q) == "f"
-        all_is_well()
+        all_is_well(q)
         assert claimed(a, q, 5) == [second]
     assert counts(q) == ("0", "1", "0", "0", "1", "0")
 
@@ -147,7 +146,7 @@ def tidying_wakes_nobody_who_waits_behind_another_one():
     assert bus.column(aside) == [jobs[1], jobs[3]]
     bus.sql("SELECT {}.queue_tidy('%s')" % q)
     assert bus.column(aside) == [jobs[1], jobs[3]]
-    all_is_well()
+    all_is_well(q)
 
 
 # ---- keys
@@ -167,7 +166,7 @@ def two_failures_of_a_held_key_that_are_tried_again_run_in_order():
     # It waits behind the second one, which holds the key.
     assert claim(q, 5) == []
     assert bus.one("SELECT {}.job_retry(%s)" % second) == "ready"
-    all_is_well()
+    all_is_well(q)
     for expected in (first, second):
         (job, token), = claim(q, 5)
         assert job == expected
@@ -188,7 +187,7 @@ def a_job_set_aside_behind_one_that_is_purged_can_be_claimed():
         assert a.one("SELECT due_at = 'infinity' FROM {}.jobs WHERE id = %s" % late) == "t"
         other.sql("COMMIT")
         assert purging.end() == [("2",)]
-        all_is_well()
+        all_is_well(q)
         assert bus.sql("SELECT FROM {}.job_data WHERE id IN (%s, %s)" % (plain, delayed)) == []
         assert claimed(a, q, 5) == [late]
     assert counts(q) == ("0", "1", "0", "0", "0", "2")
@@ -210,7 +209,7 @@ def an_open_transaction_on_a_key_keeps_nobody_from_other_jobs():
             assert [claimed(a, q) for _ in range(3)] == [[other], [plain], []]
             open_one.sql("COMMIT")
             assert claimed(a, q) == ([second] if completes else [])
-        all_is_well()
+        all_is_well(q)
         assert counts(q) == (("0", "3", "0", "1", "0", "0") if completes else ("0", "3", "1", "0", "0", "0"))
 
 
@@ -234,7 +233,7 @@ def verdicts_that_are_none_change_nothing():
     bus.refuses("SELECT {}.settle_jobs('{%s}', '{%s}', '{0,0}', NULL, NULL)" % (jobs[0][0], jobs[0][1]), "UH006")
     bus.refuses("SELECT {}.settle_jobs('{%s}', NULL, '{0}', NULL, NULL)" % jobs[0][0], "UH006")
     assert bus.sql(state) == before
-    all_is_well()
+    all_is_well(q)
     assert counts(q) == ("0", "3", "0", "0", "0", "0")
     assert bus.one("SELECT {}.settle_jobs('{}', '{}', '{}', NULL, NULL)") == "{}"
     assert bus.one(settle(jobs, "'{0,1,3}'")) == "{1,1,1}"
@@ -259,31 +258,43 @@ def trying_a_job_again_and_marking_its_letter_take_turns():
         holder.sql("COMMIT")
         assert retrying.end() == [("ready",)]
         assert marking.end() == [("1",)]
-    all_is_well()
+    all_is_well(q)
     assert bus.column("SELECT state FROM {}.job_letters WHERE job_id = %s" % job) == ["redrive"]
     assert [row[0] for row in claim(q, 2)] == [job]
 
 
+def meet(q, jobs, first, second):
+    """Settles these jobs in two sessions that come upon the first lease at once: what both say."""
+    with sessions(bus.url, 4) as (a, holder, one, two):
+        holder.sql("BEGIN; SELECT FROM {}.leases WHERE token = %s FOR UPDATE" % jobs[0][1])
+        one.start(settle(first, "array_fill(0, '{%d}')" % len(first)))
+        wait_for_wait(a, one, holder)
+        two.start(settle(second, "array_fill(0, '{%d}')" % len(second)))
+        wait_for_wait(a, two, one)
+        # Both wait for the first one, and have none of the others.
+        free = a.sql("SELECT token FROM {}.leases JOIN {}.queues USING (queue_id) WHERE name = '%s'"
+                     " ORDER BY token FOR UPDATE OF leases SKIP LOCKED" % q)
+        assert free == [(token,) for _, token in jobs[2::2]], free
+        holder.sql("COMMIT")
+        said = [one.end(), two.end()]
+    all_is_well(q)
+    return said
+
+
 def settlements_of_the_same_leases_lock_them_in_one_order():
-    for notes in ("NULL", "array_fill('r'::text, '{16}')"):
-        q = fresh()
-        bus.sql("SELECT {}.push_batch('%s', array_fill('1'::json, '{16}'))" % q)
-        jobs = [job for _ in range(8) for job in claim(q, 2)]
-        tokens = ",".join(sorted({token for _, token in jobs}, key=int))
-        verdicts = "array_fill(0, '{16}')"
-        with sessions(bus.url, 4) as (a, holder, forth, back):
-            holder.sql("BEGIN; SELECT FROM {}.leases WHERE token = %s FOR UPDATE" % jobs[0][1])
-            forth.start(settle(jobs, verdicts, notes))
-            wait_for_wait(a, forth, holder)
-            back.start(settle(jobs[::-1], verdicts, notes))
-            wait_for_wait(a, back, forth)
-            # Both wait for the first one, and have none of the others.
-            assert len(a.sql("SELECT token FROM {}.leases WHERE token IN (%s) FOR UPDATE SKIP LOCKED" % tokens)) == 7
-            holder.sql("COMMIT")
-            said = sorted([forth.end(), back.end()])
-            assert said == [[("{%s}" % ",".join("0" * 16),)], [("{%s}" % ",".join("1" * 16),)]], said
-        all_is_well()
-        assert counts(q) == ("0", "0", "0", "16", "0", "0")
+    q = fresh()
+    bus.sql("SELECT {}.push_batch('%s', array_fill('1'::json, '{8}'))" % q)
+    jobs = [job for _ in range(4) for job in claim(q, 2)]
+    assert meet(q, jobs, jobs, jobs[::-1]) == [[("{1,1,1,1,1,1,1,1}",)], [("{0,0,0,0,0,0,0,0}",)]]
+    assert counts(q) == ("0", "0", "0", "8", "0", "0")
+
+
+def a_whole_lease_of_a_settlement_is_not_locked_before_a_part_of_an_earlier_one():
+    q = fresh()
+    bus.sql("SELECT {}.push_batch('%s', array_fill('1'::json, '{4}'))" % q)
+    jobs = [job for _ in range(2) for job in claim(q, 2)]
+    assert meet(q, jobs, jobs[:3], [jobs[0], jobs[2], jobs[3]]) == [[("{1,1,1}",)], [("{0,0,1}",)]]
+    assert counts(q) == ("0", "0", "0", "4", "0", "0")
 
 
 # ---- suspects and letters
@@ -371,7 +382,7 @@ def tidying_removes_old_rows_up_to_its_limit_and_counts_their_jobs():
     assert counts(q) == every
     assert bus.column("SELECT job_id FROM {}.queue_history('%s')" % q) == [open_one, last]
     assert bus.one("SELECT state FROM {}.job_states(%s)" % other) == "pending"
-    all_is_well()
+    all_is_well(q)
 
 
 def tidying_does_not_read_what_is_young():
@@ -411,7 +422,7 @@ def settling_reads_each_job_a_few_times_however_many_there_are():
     assert n <= worst <= 5 * n, (worst, text[:20000])
     assert counts(q) == ("0", "0", "0", "3000", "0", "0")
     bus.sql("DROP TABLE held")
-    all_is_well()
+    all_is_well(q)
 
 
 def the_history_is_paged_over_packed_rows_without_a_gap():
@@ -431,13 +442,13 @@ def the_history_is_paged_over_packed_rows_without_a_gap():
     assert [row[1] for row in rows] == ids and places == sorted(set(places)) and len(places) == 2505
     assert [place - places[0] for place in (places[999], places[1000], places[2499])] == [999, 1000, 2499]
     bus.sql("""
-        CREATE FUNCTION walk(q text, failed boolean, n bigint, back boolean) RETURNS bigint[] LANGUAGE plpgsql AS $$
+        CREATE FUNCTION walk(q text, failed boolean, at bigint, n bigint, back boolean, pages integer)
+        RETURNS bigint[] LANGUAGE plpgsql AS $$
         DECLARE
-            at   bigint := 0;
-            page bigint[];
+            page  bigint[];
             every bigint[] := '{}';
         BEGIN
-            LOOP
+            FOR i IN 1..pages LOOP
                 page := ARRAY(SELECT h.position FROM {}.queue_history(q, failed, at, n, back) AS h);
                 IF cardinality(page) > n THEN
                     RAISE EXCEPTION 'a page of %', cardinality(page);
@@ -451,13 +462,17 @@ def the_history_is_paged_over_packed_rows_without_a_gap():
     failures = [int(row[0]) for row in rows if row[2] == "t"]
     assert failures == [places[2501], places[2503]]
     rest = [place for place in places if place not in failures]
-    for failed, expected in (("NULL", places), ("true", failures), ("false", rest)):
-        for limit in (1, 7, 999, 1000, 1001):
-            if limit == 1 and failed == "false":
-                continue
+    for failed, expected, limits in (("NULL", places, (7, 999, 1000, 1001)), ("true", failures, (1, 2, 3, 7)),
+                                     ("false", rest, (1000,))):
+        for limit in limits:
             for back in (False, True):
-                walked = bus.one("SELECT walk('%s', %s, %d, %s)" % (q, failed, limit, back))
+                walked = bus.one("SELECT walk('%s', %s, 0, %d, %s, 10000)" % (q, failed, limit, back))
                 assert walked == "{%s}" % ",".join(map(str, expected[::-1] if back else expected)), (failed, limit, back)
+    # One by one, from the ends and over the borders of rows.
+    for back, way in (("false", places), ("true", places[::-1])):
+        for start in (-1, 495, 995, 1495, 1995, 2490):
+            walked = bus.one("SELECT walk('%s', NULL, %d, 1, %s, 15)" % (q, way[start] if start >= 0 else 0, back))
+            assert walked == "{%s}" % ",".join(map(str, way[start + 1:start + 16])), (back, start)
     page = "SELECT position FROM {}.queue_history('%s', NULL, %d, 7, %s)"
     for k in (1, 500, 998, 999, 1000, 1001, 1500, 2498, 2499, 2500, 2504):
         assert bus.column(page % (q, places[k], "false")) == [str(p) for p in places[k + 1:k + 8]], k
@@ -498,7 +513,8 @@ if __name__ == "__main__":
         a_job_set_aside_behind_one_that_is_purged_can_be_claimed,
         an_open_transaction_on_a_key_keeps_nobody_from_other_jobs, verdicts_that_are_none_change_nothing,
         trying_a_job_again_and_marking_its_letter_take_turns,
-        settlements_of_the_same_leases_lock_them_in_one_order, a_suspect_stays_one_until_it_is_over,
+        settlements_of_the_same_leases_lock_them_in_one_order,
+        a_whole_lease_of_a_settlement_is_not_locked_before_a_part_of_an_earlier_one, a_suspect_stays_one_until_it_is_over,
         a_letter_of_a_new_failure_has_no_reason_of_an_old_discard,
         tidying_removes_old_rows_up_to_its_limit_and_counts_their_jobs, tidying_does_not_read_what_is_young,
         settling_reads_each_job_a_few_times_however_many_there_are,
