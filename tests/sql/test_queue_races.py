@@ -243,24 +243,24 @@ def verdicts_that_are_none_change_nothing():
 
 
 def trying_a_job_again_and_marking_its_letter_take_turns():
-    q = fresh()
-    job = push(q, ", max_attempts => 1, dedup => 'z'")
-    bus.sql("SELECT {}.fail(id, token, 'no') FROM {}.claim('%s')" % q)
-    with sessions(bus.url, 4) as (a, holder, retrying, marking):
-        # Its dedup key is another one's for a moment: so trying it again waits in the midst.
-        a.sql("INSERT INTO {}.dedups (queue_id, job_id, dedup) SELECT queue_id, -1, 'z' FROM {}.queues"
-              " WHERE name = '%s'" % q)
-        holder.sql("BEGIN; DELETE FROM {}.dedups WHERE dedup = 'z' AND job_id = -1")
-        retrying.start("SELECT {}.job_retry(%s)" % job)
-        wait_for_wait(a, retrying, holder)
-        marking.start("SELECT {}.job_letters_mark(NULL, '%s', 'redrive', NULL)" % q)
-        wait_for_wait(a, marking, retrying)
-        holder.sql("COMMIT")
-        assert retrying.end() == [("ready",)]
-        assert marking.end() == [("1",)]
-    all_is_well(q)
-    assert bus.column("SELECT state FROM {}.job_letters WHERE job_id = %s" % job) == ["redrive"]
-    assert [row[0] for row in claim(q, 2)] == [job]
+    for mark in ("redrive", "discarded"):
+        q = fresh()
+        bus.sql("SELECT {}.queue_set('%s', hold_key => true)" % q)
+        job = push(q, ", max_attempts => 1, key => 'k'")
+        bus.sql("SELECT {}.fail(id, token, 'no') FROM {}.claim('%s')" % q)
+        with sessions(bus.url, 4) as (a, holder, retrying, marking):
+            # Trying it again waits in the midst: somebody looks at the key that it gives back.
+            holder.sql("BEGIN; SELECT FROM {}.key_holders WHERE job_id = %s FOR UPDATE" % job)
+            retrying.start("SELECT {}.job_retry(%s)" % job)
+            wait_for_wait(a, retrying, holder)
+            marking.start("SELECT {}.job_letters_mark(NULL, '%s', '%s', NULL)" % (q, mark))
+            wait_for_wait(a, marking, retrying)
+            holder.sql("COMMIT")
+            assert retrying.end() == [("ready",)]
+            assert marking.end() == [("1",)]
+        all_is_well(q)
+        assert bus.column("SELECT state FROM {}.job_letters WHERE job_id = %s" % job) == [mark]
+        assert [row[0] for row in claim(q, 2)] == [job]
 
 
 def meet(q, jobs, first, second):
