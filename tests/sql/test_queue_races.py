@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """The work queue in SQL, several sessions at once: each waits for the other where it has to, and only there."""
+import atexit
 import re
 import subprocess
 import sys
 
 from bus import HOWDAH, Bus, psql, run
-from session import sessions, until, wait_for_wait
+from session import Session, sessions, until, wait_for_wait
 
 bus = Bus("queue_races")
+main = Session(bus.url)  # for what is done often
+atexit.register(main.close)
 serial = 0
 
 
@@ -19,13 +22,13 @@ def fresh():
 
 
 def counts(queue):
-    return bus.sql("SELECT pending, processing, scheduled, completed, failed, purged FROM {}.queue_states('%s')"
-                   % queue)[0]
+    return main.sql("SELECT pending, processing, scheduled, completed, failed, purged FROM {}.queue_states('%s')"
+                    % queue)[0]
 
 
 def claim(queue, n=1, more=""):
     """Pairs of id and token."""
-    return bus.sql("SELECT id, token FROM {}.claim('%s', %d%s)" % (queue, n, more))
+    return main.sql("SELECT id, token FROM {}.claim('%s', %d%s)" % (queue, n, more))
 
 
 def claimed(session, queue, n=1):
@@ -34,11 +37,11 @@ def claimed(session, queue, n=1):
 
 
 def push(queue, arguments=""):
-    return bus.one("SELECT {}.push('%s'%s)" % (queue, arguments))
+    return main.one("SELECT {}.push('%s'%s)" % (queue, arguments))
 
 
 def all_is_well(queue):
-    found = bus.sql("SELECT what, n FROM {}.queue_findings() WHERE queue = '%s'" % queue)
+    found = main.sql("SELECT what, n FROM {}.queue_findings() WHERE queue = '%s'" % queue)
     assert found == [], found
 
 
@@ -161,16 +164,16 @@ def two_failures_of_a_held_key_that_are_tried_again_run_in_order():
         assert job == expected
         bus.sql("SELECT {}.fail(%s, %s, 'no')" % (job, token))
         if job == first:
-            assert bus.one("SELECT {}.job_letters_mark(NULL, '%s', 'discarded', 'r')" % q) == "1"
-    assert bus.one("SELECT {}.job_retry(%s)" % first) == "ready"
+            assert main.one("SELECT {}.job_letters_mark(NULL, '%s', 'discarded', 'r')" % q) == "1"
+    assert main.one("SELECT {}.job_retry(%s)" % first) == "ready"
     # It waits behind the second one, which holds the key.
     assert claim(q, 5) == []
-    assert bus.one("SELECT {}.job_retry(%s)" % second) == "ready"
+    assert main.one("SELECT {}.job_retry(%s)" % second) == "ready"
     all_is_well(q)
     for expected in (first, second):
         (job, token), = claim(q, 5)
         assert job == expected
-        assert bus.one("SELECT {}.complete(%s, %s)" % (job, token)) == "t"
+        assert main.one("SELECT {}.complete(%s, %s)" % (job, token)) == "t"
     assert claim(q, 5) == []
     assert counts(q) == ("0", "0", "0", "2", "0", "0")
 
@@ -235,8 +238,8 @@ def verdicts_that_are_none_change_nothing():
     assert bus.sql(state) == before
     all_is_well(q)
     assert counts(q) == ("0", "3", "0", "0", "0", "0")
-    assert bus.one("SELECT {}.settle_jobs('{}', '{}', '{}', NULL, NULL)") == "{}"
-    assert bus.one(settle(jobs, "'{0,1,3}'")) == "{1,1,1}"
+    assert main.one("SELECT {}.settle_jobs('{}', '{}', '{}', NULL, NULL)") == "{}"
+    assert main.one(settle(jobs, "'{0,1,3}'")) == "{1,1,1}"
 
 
 # ---- order of locks
@@ -309,16 +312,16 @@ def a_suspect_stays_one_until_it_is_over():
     for call, attempts in (("release(%s, %s)", "1"), ("retry(%s, %s, '0')", "2"), ("release(%s, %s)", "2")):
         (again, token), = claim(q, 5)
         assert again == job
-        assert bus.one("SELECT {}." + call % (job, token)) == "t"
+        assert main.one("SELECT {}." + call % (job, token)) == "t"
         assert bus.sql(row) == [("t", attempts)], call
     # Alone, and also one whose lease was made longer.
     other = push(q)
     (again, token), = claim(q, 5)
-    assert again == job and bus.one("SELECT {}.extend(%s, %s)" % (again, token)) == "t"
-    assert bus.one("SELECT {}.release(%s, %s)" % (again, token)) == "t"
+    assert again == job and main.one("SELECT {}.extend(%s, %s)" % (again, token)) == "t"
+    assert main.one("SELECT {}.release(%s, %s)" % (again, token)) == "t"
     assert bus.sql(row) == [("t", "2")]
     (again, token), = claim(q, 5)
-    assert again == job and bus.one("SELECT {}.complete(%s, %s)" % (again, token)) == "t"
+    assert again == job and main.one("SELECT {}.complete(%s, %s)" % (again, token)) == "t"
     assert [row[0] for row in claim(q, 5)] == [other]
 
 
@@ -328,9 +331,9 @@ def a_letter_of_a_new_failure_has_no_reason_of_an_old_discard():
     letter = "SELECT state, error, reason, attempts, resolved_by, resolved_at FROM {}.job_letters WHERE job_id = %s" % job
     fail = "SELECT {}.fail(id, token, '%s') FROM {}.claim('%s')"
     bus.sql(fail % ("x", q))
-    assert bus.one("SELECT {}.job_letters_mark(NULL, '%s', 'discarded', 'old reason')" % q) == "1"
+    assert main.one("SELECT {}.job_letters_mark(NULL, '%s', 'discarded', 'old reason')" % q) == "1"
     assert bus.sql(letter)[0][:4] == ("discarded", "x", "old reason", "1")
-    assert bus.one("SELECT {}.job_retry(%s)" % job) == "ready"
+    assert main.one("SELECT {}.job_retry(%s)" % job) == "ready"
     bus.sql(fail % ("y", q))
     assert bus.sql(letter) == [("dead", "y", None, "2", None, None)]
 
@@ -343,9 +346,9 @@ def finish(queue, n, call="complete"):
     bus.sql("SELECT {}.push_batch('%s', array_fill('1'::json, '{%d}'))" % (queue, n))
     jobs = claim(queue, n)
     if call == "complete":
-        assert bus.one(settle(jobs, "array_fill(0, '{%d}')" % n)) == "{%s}" % ",".join("1" * n)
+        assert main.one(settle(jobs, "array_fill(0, '{%d}')" % n)) == "{%s}" % ",".join("1" * n)
     else:
-        assert bus.one(settle(jobs, "array_fill(1, '{%d}')" % n)) == "{%s}" % ",".join("1" * n)
+        assert main.one(settle(jobs, "array_fill(1, '{%d}')" % n)) == "{%s}" % ",".join("1" * n)
     return [job for job, _ in jobs]
 
 
@@ -355,33 +358,33 @@ def tidying_removes_old_rows_up_to_its_limit_and_counts_their_jobs():
     open_one, = finish(q, 1, "fail")
     finish(q, 4)
     finish(q, 1, "fail")
-    assert bus.one("SELECT {}.job_letters_mark(ARRAY[(SELECT max(id) FROM {}.job_letters)], '%s', 'discarded', NULL)"
+    assert main.one("SELECT {}.job_letters_mark(ARRAY[(SELECT max(id) FROM {}.job_letters)], '%s', 'discarded', NULL)"
                    % q) == "1"
     # Of ids that do not follow each other.
     a, other, b = push(q), push(fresh()), push(q)
     jobs = claim(q, 2)
     assert [job for job, _ in jobs] == [a, b]
-    assert bus.one(settle(jobs, "'{0,0}'")) == "{1,1}"
+    assert main.one(settle(jobs, "'{0,0}'")) == "{1,1}"
     last, = finish(q, 1, "fail")
     finish(q, 5)
     every = ("0", "0", "0", "14", "3", "0")
     rows = "SELECT array_agg(jobs ORDER BY position) FROM {}.history JOIN {}.queues USING (queue_id) WHERE name = '%s'" % q
     data = "SELECT count(*) FROM {}.job_data JOIN {}.queues USING (queue_id) WHERE name = '%s'" % q
     removed = "SELECT completed_removed, failed_removed FROM {}.queues WHERE name = '%s'" % q
-    assert bus.one("SELECT {}.queue_tidy('%s', 3)" % q) == "f"
-    assert bus.one(rows) == "{3,1,4,1,2,1,5}" and counts(q) == every
+    assert main.one("SELECT {}.queue_tidy('%s', 3)" % q) == "f"
+    assert main.one(rows) == "{3,1,4,1,2,1,5}" and counts(q) == every
     bus.sql("SELECT {}.queue_set('%s', history_ms => 3600000)" % q)
-    assert bus.one("SELECT {}.queue_tidy('%s', 3)" % q) == "f"
-    assert bus.one(rows) == "{3,1,4,1,2,1,5}" and counts(q) == every
+    assert main.one("SELECT {}.queue_tidy('%s', 3)" % q) == "f"
+    assert main.one(rows) == "{3,1,4,1,2,1,5}" and counts(q) == every
     bus.sql("SELECT {}.queue_set('%s', history_ms => 1); SELECT pg_sleep(0.005)" % q)
-    assert bus.one("SELECT {}.queue_tidy('%s', 3)" % q) == "t"
-    assert bus.one(rows) == "{1,2,1,5}" and bus.sql(removed) == [("7", "1")] and bus.one(data) == "9"
+    assert main.one("SELECT {}.queue_tidy('%s', 3)" % q) == "t"
+    assert main.one(rows) == "{1,2,1,5}" and bus.sql(removed) == [("7", "1")] and main.one(data) == "9"
     assert counts(q) == every
-    assert bus.one("SELECT {}.queue_tidy('%s', 3)" % q) == "f"
-    assert bus.one(rows) == "{1,1}" and bus.sql(removed) == [("14", "1")] and bus.one(data) == "2"
+    assert main.one("SELECT {}.queue_tidy('%s', 3)" % q) == "f"
+    assert main.one(rows) == "{1,1}" and bus.sql(removed) == [("14", "1")] and main.one(data) == "2"
     assert counts(q) == every
     assert bus.column("SELECT job_id FROM {}.queue_history('%s')" % q) == [open_one, last]
-    assert bus.one("SELECT state FROM {}.job_states(%s)" % other) == "pending"
+    assert main.one("SELECT state FROM {}.job_states(%s)" % other) == "pending"
     all_is_well(q)
 
 
@@ -431,7 +434,7 @@ def the_history_is_paged_over_packed_rows_without_a_gap():
     bus.sql("SELECT {}.push_batch('%s', array_fill('1'::json, '{1200}')); SELECT {}.push('%s');"
             " SELECT {}.push_batch('%s', array_fill('1'::json, '{1300}'))" % (q, fresh(), q))
     jobs = claim(q, 2500)
-    assert bus.one(settle(jobs, "array_fill(0, '{2500}')")) == "{%s}" % ",".join("1" * 2500)
+    assert main.one(settle(jobs, "array_fill(0, '{2500}')")) == "{%s}" % ",".join("1" * 2500)
     ids = [job for job, _ in jobs]
     for n in range(5):
         job = push(q)
@@ -466,20 +469,20 @@ def the_history_is_paged_over_packed_rows_without_a_gap():
                                      ("false", rest, (1000,))):
         for limit in limits:
             for back in (False, True):
-                walked = bus.one("SELECT walk('%s', %s, 0, %d, %s, 10000)" % (q, failed, limit, back))
+                walked = main.one("SELECT walk('%s', %s, 0, %d, %s, 10000)" % (q, failed, limit, back))
                 assert walked == "{%s}" % ",".join(map(str, expected[::-1] if back else expected)), (failed, limit, back)
     # One by one, from the ends and over the borders of rows.
     for back, way in (("false", places), ("true", places[::-1])):
         for start in (-1, 495, 995, 1495, 1995, 2490):
-            walked = bus.one("SELECT walk('%s', NULL, %d, 1, %s, 15)" % (q, way[start] if start >= 0 else 0, back))
+            walked = main.one("SELECT walk('%s', NULL, %d, 1, %s, 15)" % (q, way[start] if start >= 0 else 0, back))
             assert walked == "{%s}" % ",".join(map(str, way[start + 1:start + 16])), (back, start)
     page = "SELECT position FROM {}.queue_history('%s', NULL, %d, 7, %s)"
     for k in (1, 500, 998, 999, 1000, 1001, 1500, 2498, 2499, 2500, 2504):
-        assert bus.column(page % (q, places[k], "false")) == [str(p) for p in places[k + 1:k + 8]], k
-        assert bus.column(page % (q, places[k], "true")) == [str(p) for p in places[:k][::-1][:7]], k
+        assert main.sql(page % (q, places[k], "false")) == [(str(p),) for p in places[k + 1:k + 8]], k
+        assert main.sql(page % (q, places[k], "true")) == [(str(p),) for p in places[:k][::-1][:7]], k
     for back in ("false", "true"):
         least = -2**63
-        assert bus.column(page % (q, least, back)) == bus.column(page % (q, 0, back)) != []
+        assert main.sql(page % (q, least, back)) == main.sql(page % (q, 0, back)) != []
 
 
 # ---- a worker
@@ -498,7 +501,7 @@ def a_delayed_job_starts_when_it_is_due_however_seldom_the_worker_looks():
         worker.kill()
         worker.wait()
     assert worker.returncode == 0 and counts(q)[3] == "2", said
-    after = float(bus.one("SELECT extract(epoch FROM h.started_at - p.created_at) FROM {}.event_log AS h"
+    after = float(main.one("SELECT extract(epoch FROM h.started_at - p.created_at) FROM {}.event_log AS h"
                           " JOIN {}.job_data AS p ON p.id = h.job_id WHERE h.job_id = %s" % job))
     assert 0.69 <= after <= 2, after
 
