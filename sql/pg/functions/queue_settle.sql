@@ -66,14 +66,15 @@ DECLARE
     done     bigint := 0;
     held     @schema@.leases;
     parts    bigint;
-    locked   bigint := -1;
+    locked   bigint;
     whole    bigint[]; -- tokens of leases that are over already,
     ended    bigint[]; -- and jobs that are, with the tokens they had
     under    bigint[];
     outcomes smallint[];
     mine     @schema@.leased_job[];
 BEGIN
-    IF n <> cardinality(tokens) OR n <> cardinality(verdicts) OR n <> cardinality(notes) OR n <> cardinality(afters_ms)
+    IF n <> coalesce(cardinality(tokens), 0) OR n <> coalesce(cardinality(verdicts), 0)
+       OR n <> cardinality(notes) OR n <> cardinality(afters_ms)
        OR array_position(verdicts, NULL) IS NOT NULL OR NOT 0 <= ALL (verdicts) OR NOT 4 >= ALL (verdicts) THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'verdicts: one of 0 to 4 for each job, as many as ids and tokens';
     END IF;
@@ -120,10 +121,10 @@ BEGIN
 
     -- What was split while we waited has a part that only the next look can lock.
     LOOP
-        SELECT count(*) INTO parts
+        SELECT count(*) INTO locked
         FROM (SELECT FROM @schema@.leases AS l WHERE l.token = ANY (tokens) ORDER BY l.token, l.part FOR UPDATE) AS l;
+        SELECT count(*) INTO parts FROM @schema@.leases AS l WHERE l.token = ANY (tokens);
         EXIT WHEN parts = locked;
-        locked := parts;
     END LOOP;
     SELECT array_agg(ROW(g.n, g.id, g.token, l.part, l.queue_id, l.attempts, l.key_hash, l.plain, l.suspect,
                          l.started_at, l.worker,
