@@ -109,6 +109,7 @@ DECLARE
     n           constant integer := greatest(coalesce(cardinality(datas), 0), coalesce(cardinality(byteses), 0));
     payload_max constant integer := coalesce(
         (SELECT m.value::integer FROM @schema@.meta AS m WHERE m.key = 'payload_bytes_max'), 1048576);
+    simple      constant text := '^[A-Za-z0-9_.:/@-]{1,255}$';
     q           @schema@.queues;
     problem     text;
     new_ids     bigint[];
@@ -119,12 +120,14 @@ BEGIN
     IF n > 100000 THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = format('jobs: at most 100000 in a batch, got %s', n);
     END IF;
-    -- The plainest of jobs, which most are, needs no call of a function.
+    -- What is right at first sight, as most jobs are, needs no call of a function.
     SELECT CASE WHEN n > 1 THEN format('job %s: ', v.i) ELSE '' END || v.problem INTO problem
     FROM (SELECT g.i, CASE WHEN g.content_type IS NULL AND g.bytes IS NULL AND g.headers IS NULL
-                                AND coalesce(g.key, g.dedup, g.correlation_id) IS NULL AND g.run_at IS NULL
-                                AND coalesce(g.delay_us, 0) = 0 AND coalesce(g.priority, 0) = 0
-                                AND coalesce(g.max_attempts, 0) = 0
+                                AND coalesce(g.key ~ simple, true) AND coalesce(g.dedup ~ simple, true)
+                                AND coalesce(g.correlation_id ~ simple, true) AND g.run_at IS NULL
+                                AND coalesce(g.delay_us, 0) BETWEEN 0 AND 315360000000000
+                                AND coalesce(g.priority, 0) BETWEEN -32768 AND 32767
+                                AND coalesce(g.max_attempts, 0) BETWEEN 0 AND 32767
                                 AND octet_length(g.data::text) <= payload_max
                                 AND position(E'\\u' IN g.data::text) = 0
                                 AND octet_length(g.data::text)
