@@ -23,12 +23,12 @@ _error() {
 
 the_command_gets_the_event_on_stdin_and_facts_in_its_environment() {
     id=$("$HOWDAH" append order-1 order.created '{"n":1}' | field id -)
-    _fast 0 subscribe a --exec 'cat; env | grep ^HOWDAH_ | grep -v "STORE\|SCHEMA\|TEST\|PG_BIN" | sort'
+    _fast 0 subscribe a --exec 'cat; env | grep ^HOWDAH_ | grep -v "STORE\|SCHEMA\|TEST\|PG_" | sort'
     empty err
     head -n 1 out >event
     run 0 read
     cmp out event
-    _fast 0 subscribe b --exec 'env | grep ^HOWDAH_ | grep -v "STORE\|SCHEMA\|TEST\|PG_BIN" | sort'
+    _fast 0 subscribe b --exec 'env | grep ^HOWDAH_ | grep -v "STORE\|SCHEMA\|TEST\|PG_" | sort'
     equals "$(cat out)" "HOWDAH_ATTEMPT=1
 HOWDAH_EVENT_ID=$id
 HOWDAH_EVENT_TYPE=order.created
