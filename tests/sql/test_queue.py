@@ -164,11 +164,11 @@ def a_retry_without_an_attempt_left_is_a_failure_with_a_dead_letter():
 def an_abandoned_job_is_claimed_again_and_counted_and_refreshed():
     q = fresh()
     bus.sql("SELECT {}.push('%s')" % q)
-    (job, token, _, _), = claim(q, 1, ", lease => '500 ms'")
+    (job, token, _, _), = claim(q, 1, ", lease => '3 s'")
     started = "SELECT extract(epoch FROM started_at) FROM {}.leases WHERE %s = ANY (ids)" % job
     before = float(bus.one(started))
     assert claim(q) == []
-    bus.sql("SELECT pg_sleep(0.6)")
+    bus.sql("SELECT pg_sleep(3.1)")
     (again, other, attempts, _), = claim(q)
     assert (again, attempts) == (job, "2") and int(other) > int(token)
     assert float(bus.one(started)) > before
@@ -427,7 +427,7 @@ def check_plans(queue):
         # The floor is where the scan starts, not what it throws away.
         assert re.search(r"Index Cond: .*ROW\(j?\.?due_at, j?\.?id\) > ROW", part), part
         # Only what was taken is put in order.
-        assert not re.search(r"->  Sort(?!.*\n.*\n *->  CTE Scan on gone)", part), part
+        assert not re.search(r"->  Sort(?!(.*\n){2,3} *->  CTE Scan on gone)", part), part
 
 
 def a_claim_is_the_same_index_scan_on_an_empty_and_on_a_full_queue():
