@@ -116,17 +116,18 @@ typedef struct howdah_error {
     size_t size; /* sizeof (howdah_error): lets a later library know an older caller */
     int status;
     unsigned flags;
-    int64_t actual_version; /* CONFLICT: the version the stream really has, else HOWDAH_ABSENT */
-    int64_t event_index;    /* of a batch: the event at fault, from 0, else HOWDAH_ABSENT */
-    char sqlstate[6];       /* PostgreSQL's code, "" when there is none */
-    char field[32];         /* INVALID and LIMIT: the field at fault, else "" */
-    char message[512];      /* one sentence, no newline; what happened */
-    char advice[256];       /* what to do about it, "" when there is nothing to say */
+    int64_t actual_version;  /* CONFLICT: the version the stream really has, else HOWDAH_ABSENT */
+    int64_t event_index;     /* of a batch: the event at fault, from 0, else HOWDAH_ABSENT */
+    char sqlstate[6];        /* PostgreSQL's code, "" when there is none */
+    char field[32];          /* INVALID and LIMIT: the field at fault, else "" */
+    char message[512];       /* one sentence, no newline; what happened */
+    char advice[256];        /* what to do about it, "" when there is nothing to say */
+    int64_t actual_revision; /* CONFLICT of a correction: the family's newest one, else ABSENT */
 } howdah_error;
 
 #define HOWDAH_ERROR_INIT                                                                          \
     {                                                                                              \
-        sizeof(howdah_error), 0, 0, HOWDAH_ABSENT, HOWDAH_ABSENT, "", "", "", ""                   \
+        sizeof(howdah_error), 0, 0, HOWDAH_ABSENT, HOWDAH_ABSENT, "", "", "", "", HOWDAH_ABSENT    \
     }
 
 /* The status's name ("CONFLICT") and its one-line meaning; never NULL. */
@@ -722,13 +723,16 @@ typedef struct howdah_subscribe_options {
     int64_t catch_up_batch; /* 100: events that one read takes while it is behind */
     int64_t owed_max;       /* 4096: ranges of numbers owed; at the bound it waits */
     int64_t lease_ms;       /* 10000, renewed at a third */
+    const char *stream;     /* only this stream; NULL: all.  Joined with the pattern by AND */
+    bool originals_only;    /* no corrections: first revisions only */
 } howdah_subscribe_options;
 
 #define HOWDAH_SUBSCRIBE_OPTIONS_INIT                                                              \
     {                                                                                              \
         sizeof(howdah_subscribe_options), NULL, NULL, HOWDAH_FROM_START, NULL, NULL, NULL,         \
             HOWDAH_INSTANCE_COORDINATED, HOWDAH_CHECKPOINT_SYNC, 100, 1000, 3, 1000, 60000,        \
-            HOWDAH_FAIL_OPEN, HOWDAH_ORDERING_AHEAD, HOWDAH_GAP_PROOF, 5000, 100, 4096, 10000      \
+            HOWDAH_FAIL_OPEN, HOWDAH_ORDERING_AHEAD, HOWDAH_GAP_PROOF, 5000, 100, 4096, 10000,     \
+            NULL, false                                                                            \
     }
 
 /*
@@ -775,6 +779,8 @@ typedef struct howdah_subscription_info {
     int64_t dead_letters;  /* open ones; only in a walk */
     int64_t skips;         /* open ones; only in a walk */
     int64_t updated_at_us; /* only in a walk */
+    const char *stream;    /* NULL: all */
+    bool originals_only;
 } howdah_subscription_info;
 
 HOWDAH_API void howdah_subscription_info_get(const howdah_subscription *subscription,
@@ -970,6 +976,7 @@ HOWDAH_API int howdah_verify(howdah_bus *bus, int (*fn)(void *ctx, const howdah_
 }
 #endif
 
-#include <howdah/howdah_queue.h> /* the work queue: the last part of this interface */
+#include <howdah/howdah_queue.h> /* the work queue, */
+#include <howdah/howdah_times.h> /* and two times: the last parts of this interface */
 
 #endif

@@ -32,6 +32,8 @@ struct howdah_event {
     bool bare;       /* a store was not asked for payload and headers: they are not there */
     bool broken;     /* a stored row that no writer of ours makes: neither JSON nor bytes; data is
                         "null", or empty with a content type */
+    bool retracts;   /* a correction that says: it never happened */
+    bool purged;     /* payload and headers were erased: data is "null", or no bytes */
     int32_t revision;
     int32_t schema_version;
     int64_t valid_time_us;  /* HW_TIME_ABSENT: the recorded time */

@@ -31,6 +31,7 @@
 #include "store/config.h"
 #include "store/queue.h"
 #include "store/subs.h"
+#include "store/temporal.h"
 
 typedef struct hw_store hw_store;
 typedef struct hw_cursor hw_cursor;
@@ -42,7 +43,8 @@ typedef enum hw_append_outcome {
     HW_APPEND_ID_TAKEN,      /* at least one id is stored already; nothing was stored now */
     HW_APPEND_VERSION_TAKEN, /* a concurrent append to one of the streams won; nothing stored;
                                 expectations may still be met: look, then try again */
-    HW_APPEND_UNEXPECTED     /* a stream is at another version than expected; nothing stored */
+    HW_APPEND_UNEXPECTED,    /* a stream is at another version than expected; nothing stored */
+    HW_APPEND_REVISION_TAKEN /* a correction is not the next one of its family; nothing stored */
 } hw_append_outcome;
 
 typedef struct hw_append_report {
@@ -147,6 +149,9 @@ typedef struct hw_store_ops {
      * present one.  The check of the expectations is part of that transaction.  ret_positions has
      * batch->n entries.  HOWDAH_OK with report->outcome, or an error (I2, I3).  mark may be NULL;
      * otherwise it is stored in the same transaction.
+     *
+     * A correction (has_corrects) comes alone.  It is stored only as the next revision behind the
+     * event it corrects, recorded later than that one (temporal.h I1): otherwise REVISION_TAKEN.
      */
     int (*append)(hw_store *store, const hw_batch *batch, const hw_import_mark *mark,
                   howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr);
@@ -211,8 +216,9 @@ typedef struct hw_store_ops {
     int (*status)(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error *reterr);
     int (*doctor)(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr);
 
-    const hw_sub_ops *subs;    /* subscriptions, dead letters, the bell */
-    const hw_queue_ops *queue; /* the work queue */
+    const hw_sub_ops *subs;          /* subscriptions, dead letters, the bell */
+    const hw_queue_ops *queue;       /* the work queue */
+    const hw_temporal_ops *temporal; /* corrections' queries, snapshots, purges */
 } hw_store_ops;
 
 /* The first member of every store and cursor. */

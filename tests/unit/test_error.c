@@ -45,7 +45,7 @@ static void every_status_has_a_name_a_text_and_an_exit_code(void **state)
 
 static void failing_resets_every_field_of_an_older_error(void **state)
 {
-    howdah_error err = {sizeof err, HOWDAH_CONFLICT, 0xFF, 17, 4, "40001", "old", "old", "old"};
+    howdah_error err = {sizeof err, HOWDAH_CONFLICT, 0xFF, 17, 4, "40001", "old", "old", "old", 3};
 
     (void)state;
     assert_int_equal(hw_fail(&err, HOWDAH_FAILED, "new %d", 1), HOWDAH_FAILED);
@@ -53,6 +53,7 @@ static void failing_resets_every_field_of_an_older_error(void **state)
     assert_int_equal(err.status, HOWDAH_FAILED);
     assert_int_equal(err.flags, 0);
     assert_i64_equal(err.actual_version, HOWDAH_ABSENT);
+    assert_i64_equal(err.actual_revision, HOWDAH_ABSENT);
     assert_string_equal(err.sqlstate, "");
     assert_string_equal(err.field, "");
     assert_string_equal(err.message, "new 1");

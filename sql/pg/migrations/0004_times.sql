@@ -1,0 +1,50 @@
+-- 0004_times: corrections, snapshots, purges.
+--
+--   I1  A family is one chain.  Its first event has family NULL and revision 1; each correction names
+--       the family (the first event's id), the next revision, the event it corrects, and a reason.
+--       (family, revision) is unique: the guard against a fork.
+--   I2  A correction is recorded later than what it corrects, whatever the clock does.
+--   I3  Stream, type, correlation and causation are the same in all revisions of a family.
+--   I4  An ordinary append pays for none of this: new columns are NULL, the index on valid times
+--       knows only events that name one, and the one on recorded times is a summary of pages.
+--   I5  A purged event has purge set and no payload: data is the JSON null, or bytes are empty, and
+--       headers are NULL.  The same for its dead letters.
+
+ALTER TABLE @schema@.events ADD COLUMN retracts boolean; -- true: this revision says it never happened
+ALTER TABLE @schema@.events ADD COLUMN purge bigint;     -- of purges.id; NULL: not purged
+
+CREATE INDEX events_valid_idx ON @schema@.events (valid_time, global_sequence)
+    WHERE valid_time IS NOT NULL;
+CREATE INDEX events_recorded_idx ON @schema@.events USING brin (recorded_at)
+    WITH (pages_per_range = 32, autosummarize = on);
+
+ALTER TABLE @schema@.dead_letters ADD COLUMN retracts boolean;
+ALTER TABLE @schema@.dead_letters ADD COLUMN purge bigint;
+
+ALTER TABLE @schema@.subscriptions ADD COLUMN stream text COLLATE "C";                 -- NULL: every stream
+ALTER TABLE @schema@.subscriptions ADD COLUMN originals boolean NOT NULL DEFAULT false; -- no corrections
+
+CREATE TABLE @schema@.snapshots (
+    version        @schema@.positive NOT NULL,
+    taken_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
+    schema_version integer NOT NULL DEFAULT 1,
+    stream         @schema@.name NOT NULL,
+    content_type   text,
+    data           json,
+    bytes          bytea,
+    CONSTRAINT snapshots_pkey PRIMARY KEY (stream, version)
+);
+
+-- Who erased what, when and why.  Kept for ever.
+CREATE TABLE @schema@.purges (
+    id        bigint GENERATED ALWAYS AS IDENTITY,
+    purged_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    events    bigint NOT NULL,
+    letters   bigint NOT NULL,
+    snapshots bigint NOT NULL,
+    jobs      bigint NOT NULL,
+    actor     text NOT NULL,
+    reason    text NOT NULL,
+    stream    text COLLATE "C", -- NULL: by ids
+    CONSTRAINT purges_pkey PRIMARY KEY (id)
+);

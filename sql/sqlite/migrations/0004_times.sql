@@ -1,0 +1,51 @@
+-- 0004_times.sql - corrections, snapshots, purges.
+--
+--   I1  A family is one chain.  Its first event has family NULL and revision 1; each correction names
+--       the family (the first event's id), the next revision, the event it corrects, and a reason.
+--       (family, revision) is unique: the guard against a fork.
+--   I2  A correction is recorded later than what it corrects, whatever the clock does.
+--   I3  Stream, type, correlation and causation are the same in all revisions of a family.
+--   I4  An ordinary append pays for none of this: new columns are NULL, and the index on valid times
+--       knows only events that name one.
+--   I5  A purged event has purge set and no payload: data is the JSON null, or bytes are empty, and
+--       headers are NULL.  The same for its dead letters.
+
+ALTER TABLE howdah_events ADD COLUMN retracts INTEGER; -- 1: this revision says it never happened
+ALTER TABLE howdah_events ADD COLUMN purge INTEGER;    -- of howdah_purges.id; NULL: not purged
+
+CREATE INDEX howdah_events_by_valid_time ON howdah_events (valid_time, global_sequence)
+    WHERE valid_time IS NOT NULL;
+
+ALTER TABLE howdah_dead_letters ADD COLUMN retracts INTEGER;
+ALTER TABLE howdah_dead_letters ADD COLUMN purge INTEGER;
+
+ALTER TABLE howdah_subscriptions ADD COLUMN stream TEXT;                         -- NULL: every stream
+ALTER TABLE howdah_subscriptions ADD COLUMN originals INTEGER NOT NULL DEFAULT 0; -- 1: no corrections
+
+CREATE TABLE howdah_snapshots (
+    stream         TEXT    NOT NULL,
+    version        INTEGER NOT NULL,
+    taken_at       INTEGER NOT NULL,
+    schema_version INTEGER NOT NULL DEFAULT 1,
+    content_type   TEXT,
+    data           TEXT,
+    bytes          BLOB,
+    PRIMARY KEY (stream, version),
+    CONSTRAINT howdah_snapshots_version CHECK (version >= 1),
+    CONSTRAINT howdah_snapshots_payload CHECK (
+        (data IS NULL) = (content_type IS NOT NULL)
+        AND (bytes IS NULL) = (content_type IS NULL))
+) STRICT, WITHOUT ROWID;
+
+-- Who erased what, when and why.  Kept for ever.
+CREATE TABLE howdah_purges (
+    id        INTEGER PRIMARY KEY AUTOINCREMENT,
+    purged_at INTEGER NOT NULL,
+    events    INTEGER NOT NULL,
+    letters   INTEGER NOT NULL,
+    snapshots INTEGER NOT NULL,
+    jobs      INTEGER NOT NULL,
+    actor     TEXT    NOT NULL,
+    reason    TEXT    NOT NULL,
+    stream    TEXT
+) STRICT;
