@@ -34,6 +34,12 @@ HOWDAH_MUST_CHECK int howdah_pg_append(PGconn *conn, const char *schema,
                                        const howdah_append_options *options,
                                        howdah_position *ret_positions, howdah_error *reterr);
 
+/* As howdah_correct(), on conn, under the same conditions. */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_pg_correct(PGconn *conn, const char *schema,
+                                        const howdah_correction *correction,
+                                        howdah_position *ret_position, howdah_error *reterr);
+
 /*
  * As howdah_push_batch() and howdah_complete(), on conn, under the same conditions: jobs exist, and
  * a job is over, when and only when the caller's transaction commits.  Completing a job in the

@@ -29,6 +29,11 @@ HOWDAH_MUST_CHECK int howdah_sqlite_append(sqlite3 *db, const howdah_event *cons
                                            const howdah_append_options *options,
                                            howdah_position *ret_positions, howdah_error *reterr);
 
+/* As howdah_correct(), on db, under the same conditions. */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_sqlite_correct(sqlite3 *db, const howdah_correction *correction,
+                                            howdah_position *ret_position, howdah_error *reterr);
+
 /*
  * As howdah_push_batch() and howdah_complete(), on db, under the same conditions: jobs exist, and a
  * job is over, when and only when the caller's transaction commits.  Completing a job in the

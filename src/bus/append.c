@@ -36,6 +36,7 @@ typedef struct append_call {
     const howdah_event *const *events;
     size_t n;
     int64_t expected;
+    bool correction; /* it is one: only then an event may say that it corrects another */
     howdah_position *positions;
     /* Filled by settle(): which events are stored already. */
     bool *stored;
@@ -48,21 +49,30 @@ typedef struct by_id {
     size_t index;
 } by_id;
 
-static int check_events(const howdah_event *const *events, size_t n, size_t payload_bytes_max,
-                        howdah_error *reterr)
+static int check_event(const append_call *call, const howdah_event *e, size_t payload_bytes_max,
+                       howdah_error *reterr)
 {
-    for (size_t i = 0; i < n; i++) {
-        const howdah_event *e = events[i];
+    if (e->has_corrects && !call->correction) {
+        int s = hw_fail_field(reterr, HOWDAH_INVALID, "corrects", "an append corrects nothing");
+
+        return hw_advise(reterr, s, "howdah_correct() makes a correction");
+    }
+    if (!e->checked)
+        return hw_rule_event(e, payload_bytes_max, reterr);
+    return e->data.len <= payload_bytes_max ? HOWDAH_OK
+                                            : hw_rule_bytes(e->data.len, payload_bytes_max, reterr);
+}
+
+static int check_events(const append_call *call, size_t payload_bytes_max, howdah_error *reterr)
+{
+    for (size_t i = 0; i < call->n; i++) {
         int s;
 
-        if (!e)
+        if (!call->events[i])
             return hw_fail(reterr, HOWDAH_MISUSE, "event %zu is NULL", i + 1);
-        if (e->checked && e->data.len <= payload_bytes_max)
-            continue;
-        s = e->checked ? hw_rule_bytes(e->data.len, payload_bytes_max, reterr)
-                       : hw_rule_event(e, payload_bytes_max, reterr);
+        s = check_event(call, call->events[i], payload_bytes_max, reterr);
         if (s < 0) {
-            if (n > 1)
+            if (call->n > 1)
                 hw_error_prefix(reterr, "event %zu", i + 1);
             hw_error_at(reterr, i);
             return s;
@@ -275,6 +285,8 @@ static int try_batch(append_call *call, hw_batch *batch, howdah_position *positi
             *ret_rest = true;
             return HOWDAH_OK;
         }
+        if (report.outcome == HW_APPEND_REVISION_TAKEN)
+            return hw_fail(reterr, HOWDAH_CONFLICT, "somebody else has corrected this event");
         if (report.outcome != HW_APPEND_ID_TAKEN) {
             s = diagnose(call, batch, &report, reterr);
             if (s < 0)
@@ -339,43 +351,63 @@ static int run(append_call *call, howdah_error *reterr)
     return s;
 }
 
+/* The whole of it: the call's events, and what is expected, are given. */
+static int carry_out(append_call *call, size_t payload_bytes_max, howdah_position *ret_positions,
+                     howdah_error *reterr)
+{
+    howdah_position one = {0};
+    int s;
+
+    if (call->n > HOWDAH_BATCH_EVENTS_MAX)
+        return hw_fail_field(reterr, HOWDAH_LIMIT, "events", "at most %d in a batch, got %zu",
+                             HOWDAH_BATCH_EVENTS_MAX, call->n);
+    s = hw_rule_expected(call->expected, reterr);
+    if (s >= 0)
+        s = check_events(call, payload_bytes_max, reterr);
+    if (s < 0)
+        return s;
+    call->positions = call->n > 1 ? hw_calloc(call->n, sizeof *call->positions) : &one;
+    if (!call->positions)
+        return hw_fail_no_memory(reterr);
+    s = run(call, reterr);
+    if (s >= 0 && ret_positions) {
+        for (size_t i = 0; i < call->n; i++)
+            hw_uuid_format(&call->events[i]->id, call->positions[i].id);
+        memcpy(ret_positions, call->positions, call->n * sizeof *ret_positions);
+    }
+    if (call->n > 1)
+        hw_free(call->positions);
+    hw_free(call->stored);
+    hw_free(call->by_id);
+    return s;
+}
+
 int hw_append_to(hw_store *store, const hw_interrupt *interrupt, size_t payload_bytes_max,
                  const howdah_event *const *events, size_t n, const howdah_append_options *options,
                  const hw_import_mark *mark, howdah_position *ret_positions, howdah_error *reterr)
 {
-    howdah_position one = {0};
     append_call call = {.store = store,
                         .interrupt = interrupt,
                         .mark = mark,
                         .events = events,
                         .n = n,
-                        .expected = options ? options->expected_version : HOWDAH_EXPECT_ANY,
-                        .positions = &one};
-    int s;
+                        .expected = options ? options->expected_version : HOWDAH_EXPECT_ANY};
 
-    if (n > HOWDAH_BATCH_EVENTS_MAX)
-        return hw_fail_field(reterr, HOWDAH_LIMIT, "events", "at most %d in a batch, got %zu",
-                             HOWDAH_BATCH_EVENTS_MAX, n);
-    s = hw_rule_expected(call.expected, reterr);
-    if (s >= 0)
-        s = check_events(events, n, payload_bytes_max, reterr);
-    if (s < 0)
-        return s;
-    if (n > 1)
-        call.positions = hw_calloc(n, sizeof *call.positions);
-    if (!call.positions)
-        return hw_fail_no_memory(reterr);
-    s = run(&call, reterr);
-    if (s >= 0 && ret_positions) {
-        for (size_t i = 0; i < n; i++)
-            hw_uuid_format(&events[i]->id, call.positions[i].id);
-        memcpy(ret_positions, call.positions, n * sizeof *ret_positions);
-    }
-    if (n > 1)
-        hw_free(call.positions);
-    hw_free(call.stored);
-    hw_free(call.by_id);
-    return s;
+    return carry_out(&call, payload_bytes_max, ret_positions, reterr);
+}
+
+int hw_append_correction(hw_store *store, const hw_interrupt *interrupt, size_t payload_bytes_max,
+                         const howdah_event *event, howdah_position *ret_position,
+                         howdah_error *reterr)
+{
+    append_call call = {.store = store,
+                        .interrupt = interrupt,
+                        .events = &event,
+                        .n = 1,
+                        .expected = HOWDAH_EXPECT_ANY,
+                        .correction = true};
+
+    return carry_out(&call, payload_bytes_max, ret_position, reterr);
 }
 
 int howdah_append_batch(howdah_bus *bus, const howdah_event *const *events, size_t n,

@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "bus/queue.h"
 #include "bus/subscription.h"
+#include "bus/upcast.h"
 
 static int new_bus(const howdah_settings *settings, howdah_bus **ret_bus, howdah_error *reterr)
 {
@@ -143,6 +144,7 @@ void howdah_close(howdah_bus *bus)
     hw_queues_close(bus);
     if (bus->store)
         bus->store->ops->close(bus->store);
+    hw_upcasts_free(bus->upcasts);
     if (bus->interrupt.fd >= 0)
         (void)close(bus->interrupt.fd);
     hw_free(bus->masked_url);

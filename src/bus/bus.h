@@ -27,6 +27,7 @@ struct howdah_bus {
     void *open_ctx;
     struct hw_service *service; /* subscriptions; NULL before the first */
     struct hw_queues *queues;   /* the work queue; NULL before its first use */
+    struct hw_upcasts *upcasts; /* NULL: no step is registered */
 };
 
 /* A bus over a store that exists already (a shim, a caller's connection); takes it over. */
@@ -44,5 +45,18 @@ int hw_sleep(const hw_interrupt *interrupt, int64_t ms, howdah_error *reterr);
 int hw_append_to(hw_store *store, const hw_interrupt *interrupt, size_t payload_bytes_max,
                  const howdah_event *const *events, size_t n, const howdah_append_options *options,
                  const hw_import_mark *mark, howdah_position *ret_positions, howdah_error *reterr);
+
+/*
+ * A correction whose record is ready, as the next revision of its family: CONFLICT when there is a
+ * newer one by now, which is for the caller to look up.
+ */
+int hw_append_correction(hw_store *store, const hw_interrupt *interrupt, size_t payload_bytes_max,
+                         const howdah_event *event, howdah_position *ret_position,
+                         howdah_error *reterr);
+
+/* The whole of a correction over any store. */
+int hw_correct_on(hw_store *store, const hw_interrupt *interrupt, size_t payload_bytes_max,
+                  const howdah_correction *correction, howdah_position *ret_position,
+                  howdah_error *reterr);
 
 #endif

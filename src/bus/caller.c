@@ -61,6 +61,45 @@ int howdah_sqlite_append(sqlite3 *db, const howdah_event *const *events, size_t 
     return s < 0 ? s : append_and_unwrap(store, events, n, options, ret_positions, reterr);
 }
 
+/* ---- corrections */
+
+static int correct_and_unwrap(hw_store *store, const howdah_correction *correction,
+                              howdah_position *ret_position, howdah_error *reterr)
+{
+    int s = hw_correct_on(store, NULL, HW_PAYLOAD_DEFAULT, correction, ret_position, reterr);
+
+    store->ops->close(store);
+    return s;
+}
+
+int howdah_pg_correct(PGconn *conn, const char *schema, const howdah_correction *correction,
+                      howdah_position *ret_position, howdah_error *reterr)
+{
+    hw_store *store = NULL;
+    int s;
+
+    if (!conn)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_pg_correct: an argument is NULL");
+    s = hw_pg_wrap(conn, schema ? schema : "howdah", &store, reterr);
+    if (s >= 0)
+        s = correct_and_unwrap(store, correction, ret_position, reterr);
+    if (s < 0 && reterr && PQstatus(conn) == CONNECTION_BAD)
+        reterr->flags |= HOWDAH_HANDLE_DEAD;
+    return s;
+}
+
+int howdah_sqlite_correct(sqlite3 *db, const howdah_correction *correction,
+                          howdah_position *ret_position, howdah_error *reterr)
+{
+    hw_store *store = NULL;
+    int s;
+
+    if (!db)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_sqlite_correct: an argument is NULL");
+    s = hw_sqlite_wrap(db, &store, reterr);
+    return s < 0 ? s : correct_and_unwrap(store, correction, ret_position, reterr);
+}
+
 /* ---- jobs */
 
 typedef struct job_call {

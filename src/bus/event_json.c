@@ -30,6 +30,10 @@ static void put_event(hw_buf *out, const void *thing)
     hw_json_put_text(out, "reason", e->reason);
     hw_json_put_text(out, "actor", e->actor);
     hw_json_put_number(out, "schema_version", e->schema_version);
+    if (e->retracts)
+        hw_buf_puts(out, ",\"retraction\":true");
+    if (e->purged)
+        hw_buf_puts(out, ",\"purged\":true");
     hw_buf_putc(out, '}');
 }
 

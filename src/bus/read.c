@@ -4,18 +4,9 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "bus/bus.h"
+#include "bus/reader.h"
 #include "engine/pattern.h"
 #include "engine/rules.h"
-
-struct howdah_reader {
-    hw_store *store;
-    hw_cursor *cursor;
-    const howdah_event *events; /* the batch, borrowed from the cursor */
-    size_t n;
-    size_t at;
-    int failed; /* the error that ended it: repeated by every later call */
-};
 
 static int check_position(const char *field, int64_t value, howdah_error *reterr)
 {
@@ -60,17 +51,49 @@ static int to_query(const howdah_read_options *o, hw_query *q, howdah_error *ret
     return HOWDAH_OK;
 }
 
-static int open_reader(howdah_bus *bus, hw_query *query, howdah_reader **ret_reader,
-                       howdah_error *reterr)
+static int new_reader(howdah_bus *bus, howdah_reader **ret_reader, howdah_error *reterr)
 {
     howdah_reader *reader = hw_calloc(1, sizeof *reader);
-    int s;
 
     if (!reader)
         return hw_fail_no_memory(reterr);
     reader->store = bus->store;
+    reader->upcasts = bus->upcasts;
+    reader->knowledge = (howdah_knowledge)HOWDAH_KNOWLEDGE_INIT;
+    hw_lifted_init(&reader->lifted);
+    *ret_reader = reader;
+    return HOWDAH_OK;
+}
+
+int hw_reader_open(howdah_bus *bus, hw_query *query, howdah_reader **ret_reader,
+                   howdah_error *reterr)
+{
+    howdah_reader *reader = NULL;
+    int s = new_reader(bus, &reader, reterr);
+
+    if (s < 0)
+        return s;
     query->batch = bus->read_batch;
     s = bus->store->ops->read_open(bus->store, query, &reader->cursor, reterr);
+    if (s < 0) {
+        hw_free(reader);
+        return s;
+    }
+    *ret_reader = reader;
+    return HOWDAH_OK;
+}
+
+int hw_reader_open_temporal(howdah_bus *bus, hw_temporal_query *query, howdah_reader **ret_reader,
+                            howdah_error *reterr)
+{
+    howdah_reader *reader = NULL;
+    int s = new_reader(bus, &reader, reterr);
+
+    if (s < 0)
+        return s;
+    reader->temporal = true;
+    query->batch = bus->read_batch;
+    s = bus->store->ops->temporal->query_open(bus->store, query, &reader->cursor, reterr);
     if (s < 0) {
         hw_free(reader);
         return s;
@@ -92,7 +115,7 @@ int howdah_read_open(howdah_bus *bus, const howdah_read_options *options,
     if (s < 0)
         return s;
     s = to_query(options ? options : &all, &query, reterr);
-    return s < 0 ? s : open_reader(bus, &query, ret_reader, reterr);
+    return s < 0 ? s : hw_reader_open(bus, &query, ret_reader, reterr);
 }
 
 int howdah_read_since(howdah_bus *bus, int64_t since, howdah_reader **ret_reader,
@@ -106,31 +129,43 @@ int howdah_read_since(howdah_bus *bus, int64_t since, howdah_reader **ret_reader
     return howdah_read_open(bus, &options, ret_reader, reterr);
 }
 
+static int next_batch(howdah_reader *reader, howdah_error *reterr)
+{
+    const hw_store_ops *ops = reader->store->ops;
+
+    reader->at = reader->n = 0;
+    return reader->temporal
+               ? ops->temporal->query_next(reader->cursor, &reader->events, &reader->n, reterr)
+               : ops->read_next(reader->cursor, &reader->events, &reader->n, reterr);
+}
+
 int howdah_reader_next(howdah_reader *reader, const howdah_event **ret_event, howdah_error *reterr)
 {
+    int s = HOWDAH_OK;
+
     if (!reader || !ret_event)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_reader_next: an argument is NULL");
     if (reader->failed)
         return hw_fail(reterr, reader->failed, "this reader has failed before: open another");
-    if (reader->at == reader->n) {
-        int s;
-
-        reader->at = reader->n = 0;
-        s = reader->store->ops->read_next(reader->cursor, &reader->events, &reader->n, reterr);
-        if (s < 0)
-            reader->failed = s;
-        if (s != HOWDAH_OK)
-            return s;
-    }
-    *ret_event = &reader->events[reader->at++];
-    return HOWDAH_OK;
+    if (reader->at == reader->n)
+        s = next_batch(reader, reterr);
+    if (s == HOWDAH_OK)
+        s = hw_upcast(reader->upcasts, &reader->events[reader->at++], &reader->lifted, ret_event,
+                      reterr);
+    if (s < 0)
+        reader->failed = s;
+    return s;
 }
 
 void howdah_reader_close(howdah_reader *reader)
 {
     if (!reader)
         return;
-    reader->store->ops->read_close(reader->cursor);
+    if (reader->temporal)
+        reader->store->ops->temporal->query_close(reader->cursor);
+    else
+        reader->store->ops->read_close(reader->cursor);
+    hw_lifted_done(&reader->lifted);
     hw_free(reader);
 }
 
@@ -140,7 +175,7 @@ static int read_one(howdah_bus *bus, hw_query *query, const char *missing, howda
 {
     howdah_reader *reader = NULL;
     const howdah_event *event = NULL;
-    int s = open_reader(bus, query, &reader, reterr);
+    int s = hw_reader_open(bus, query, &reader, reterr);
 
     if (s < 0)
         return s;
@@ -153,11 +188,11 @@ static int read_one(howdah_bus *bus, hw_query *query, const char *missing, howda
     return s;
 }
 
-static int parse_event_id(const char *uuid, hw_uuid *ret_id, howdah_error *reterr)
+int hw_parse_uuid(const char *field, const char *text, hw_uuid *ret_id, howdah_error *reterr)
 {
-    if (!hw_uuid_parse(uuid, strlen(uuid), ret_id))
-        return hw_fail_field(reterr, HOWDAH_INVALID, "id",
-                             "not a UUID: wanted 36 characters, got %zu", strlen(uuid));
+    if (!hw_uuid_parse(text, strlen(text), ret_id))
+        return hw_fail_field(reterr, HOWDAH_INVALID, field,
+                             "not a UUID: wanted 36 characters, got %zu", strlen(text));
     return HOWDAH_OK;
 }
 
@@ -169,7 +204,7 @@ int howdah_read_event(howdah_bus *bus, const char *uuid, howdah_event **ret_even
 
     if (!bus || !uuid || !ret_event)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_event: an argument is NULL");
-    s = parse_event_id(uuid, &id, reterr);
+    s = hw_parse_uuid("id", uuid, &id, reterr);
     if (s < 0)
         return s;
     return read_one(bus, &(hw_query){.ids = &id, .ids_n = 1}, "no event has this id", ret_event,
@@ -213,7 +248,7 @@ static int walk_slice(howdah_bus *bus, const hw_uuid *ids, const int *depths, si
     hw_query query = {.ids = ids, .ids_n = n};
     howdah_reader *reader = NULL;
     const howdah_event *event = NULL;
-    int s = open_reader(bus, &query, &reader, reterr);
+    int s = hw_reader_open(bus, &query, &reader, reterr);
 
     if (s < 0)
         return s;
@@ -242,7 +277,7 @@ int howdah_read_tree(howdah_bus *bus, const char *uuid, tree_fn fn, void *ctx, h
 
     if (!bus || !uuid || !fn)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_tree: an argument is NULL");
-    s = parse_event_id(uuid, &id, reterr);
+    s = hw_parse_uuid("id", uuid, &id, reterr);
     if (s < 0)
         return s;
     s = bus->store->ops->tree(bus->store, &id, &ids, &depths, &n, reterr);

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "bus/bus.h"
+#include "bus/upcast.h"
 #include "engine/frontier.h"
 #include "engine/pattern.h"
 #include "engine/rules.h"
@@ -34,6 +35,7 @@ struct howdah_tail {
     size_t at;
     bool more;        /* the last round was full: look again at once */
     int64_t pause_ms; /* before the next look; grows while nothing comes, whoever asks */
+    hw_lifted lifted; /* the event handed out last, if it was lifted */
 };
 
 static void end_round(howdah_tail *tail)
@@ -207,6 +209,7 @@ int howdah_tail_open(howdah_bus *bus, const howdah_tail_options *options, howdah
         return hw_fail_no_memory(reterr);
     tail->bus = bus;
     tail->pause_ms = FIRST_PAUSE_MS;
+    hw_lifted_init(&tail->lifted);
     if (options->pattern && !(tail->pattern = hw_strdup(options->pattern)))
         s = hw_fail_no_memory(reterr);
     else if (options->since == HOWDAH_ABSENT)
@@ -257,8 +260,7 @@ int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_ev
 
         if (event) {
             tail->pause_ms = FIRST_PAUSE_MS;
-            *ret_event = event;
-            return HOWDAH_OK;
+            return hw_upcast(tail->bus->upcasts, event, &tail->lifted, ret_event, reterr);
         }
         if (!tail->more) {
             left = until - hw_clock_mono_ms();
@@ -283,6 +285,7 @@ void howdah_tail_close(howdah_tail *tail)
         return;
     end_round(tail);
     hw_frontier_done(&tail->frontier);
+    hw_lifted_done(&tail->lifted);
     hw_free(tail->pattern);
     hw_free(tail);
 }

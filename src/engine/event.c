@@ -113,6 +113,6 @@ bool hw_event_same_content(const howdah_event *sent, const howdah_event *stored)
            hw_str_equal(sent->actor, stored->actor) &&
            sent->schema_version == stored->schema_version &&
            same_id(sent->has_corrects, &sent->corrects, stored->has_corrects, &stored->corrects) &&
-           hw_str_equal(sent->reason, stored->reason) &&
+           hw_str_equal(sent->reason, stored->reason) && sent->retracts == stored->retracts &&
            (sent->valid_time_us == HW_TIME_ABSENT || sent->valid_time_us == stored->valid_time_us);
 }

@@ -1,0 +1,31 @@
+/* reader.h - the inside of a reader: a cursor of the log, or of a query over two times. */
+#ifndef HW_BUS_READER_H
+#define HW_BUS_READER_H
+
+#include "bus/bus.h"
+#include "bus/upcast.h"
+
+struct howdah_reader {
+    hw_store *store;
+    hw_cursor *cursor;
+    bool temporal;              /* the cursor is one of store/temporal.h */
+    const howdah_event *events; /* the batch, borrowed from the cursor */
+    size_t n;
+    size_t at;
+    int failed; /* the error that ended it: repeated by every later call */
+    hw_upcasts *upcasts;
+    hw_lifted lifted; /* the event handed out last, if it was lifted */
+    howdah_knowledge knowledge;
+};
+
+/* A reader of a query of the log; its batch is filled in. */
+int hw_reader_open(howdah_bus *bus, hw_query *query, howdah_reader **ret_reader,
+                   howdah_error *reterr);
+/* The same of a query over two times. */
+int hw_reader_open_temporal(howdah_bus *bus, hw_temporal_query *query, howdah_reader **ret_reader,
+                            howdah_error *reterr);
+
+/* The text as a UUID: INVALID, naming the field, when it is none. */
+int hw_parse_uuid(const char *field, const char *text, hw_uuid *ret_id, howdah_error *reterr);
+
+#endif

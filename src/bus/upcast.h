@@ -1,0 +1,37 @@
+/*
+ * upcast.h - old payloads as new code wants them.
+ *
+ *   I1  What is stored is never changed: an event is lifted on its way out, each time.
+ *   I2  A type that has no step is handed out as it is.  Of a type that has steps every event below
+ *       the newest version that can be reached is lifted there, or is an error.
+ *   I3  Steps are registered before anybody reads and are never changed: they are read without a
+ *       lock, by all threads of a runner.
+ */
+#ifndef HW_BUS_UPCAST_H
+#define HW_BUS_UPCAST_H
+
+#include "base/buf.h"
+#include "engine/event.h"
+
+typedef struct hw_upcasts hw_upcasts;
+
+/* Where a lifted event lives until the next one is lifted there.  Starts as HW_LIFTED_INIT. */
+typedef struct hw_lifted {
+    howdah_event event;
+    hw_buf payload[2]; /* a step reads from one and writes to the other */
+    hw_buf content_type[2];
+} hw_lifted;
+
+void hw_lifted_init(hw_lifted *lifted);
+void hw_lifted_done(hw_lifted *lifted);
+
+/*
+ * *ret_event is the event itself, or the lifted one, borrowed from the event and from lifted.
+ * upcasts may be NULL.  INVALID when a step is missing or fails.
+ */
+int hw_upcast(hw_upcasts *upcasts, const howdah_event *event, hw_lifted *lifted,
+              const howdah_event **ret_event, howdah_error *reterr);
+
+void hw_upcasts_free(hw_upcasts *upcasts);
+
+#endif
