@@ -455,6 +455,10 @@ static void filter_by(const howdah_subscription *sub, hw_query *query)
 {
     hw_str pattern = hw_str_of(sub->pattern);
 
+    if (sub->filter.stream.s && query->ranges_n > 0) {
+        query->only_stream = sub->filter.stream;
+        query->only_from = query->ranges[0].first > sub->met_sequence ? sub->met_version + 1 : 1;
+    }
     if (!sub->pattern)
         return;
     if (hw_pattern_is_exact(pattern))
@@ -514,6 +518,22 @@ static int next_of_stream(howdah_subscription *sub, hw_page *page, howdah_error 
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* How far its stream has been met: what comes behind has later versions. */
+static void meet_stream(howdah_subscription *sub, const hw_page *page)
+{
+    for (size_t i = page->n; sub->filter.stream.s && i > 0; i--) {
+        const howdah_event *event = &page->events[i - 1];
+
+        if (!hw_str_equal(event->stream, sub->filter.stream))
+            continue;
+        if (event->global_sequence > sub->met_sequence) {
+            sub->met_sequence = event->global_sequence;
+            sub->met_version = event->version;
+        }
+        return;
+    }
+}
+
 static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_t upto,
                        hw_page *page, howdah_error *reterr)
 {
@@ -530,6 +550,7 @@ static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_
         s = read_page(sub->bus, &query, page, reterr);
     if (s < 0)
         return s;
+    meet_stream(sub, page);
     page->upto = page->full ? page->events[page->n - 1].global_sequence : upto;
     if (!page->full && upto == sub->bus->service->feed.frontier.high)
         page->joins = sub->bus->service->feed.pages + 1;
@@ -542,7 +563,7 @@ static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_
    without payloads. */
 static bool is_plain(const howdah_subscription *sub, const hw_ranges *wanted)
 {
-    if (sub->route)
+    if (sub->route || sub->filter.stream.s)
         return false;
     if (sub->pattern && !hw_pattern_is_exact(hw_str_of(sub->pattern)))
         return false;

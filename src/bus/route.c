@@ -51,8 +51,7 @@ static int offer(const routing *r, const howdah_event *event, hw_offer *ret_offe
     howdah_subscription *sub = r->sub;
 
     return hw_delivery_offer(&sub->d, event->global_sequence, event->stream,
-                             hw_pattern_matches(hw_str_of(sub->pattern), event->type), r->now_ms,
-                             ret_offer, reterr);
+                             hw_filter_lets(&sub->filter, event), r->now_ms, ret_offer, reterr);
 }
 
 static int pass(const routing *r, int64_t upto, howdah_error *reterr)

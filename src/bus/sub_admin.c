@@ -60,7 +60,7 @@ static int on_row(void *ctx, const hw_sub_row *row)
     howdah_subscription_info info = {
         .size = sizeof info,
         .subscriber_id = row->subscriber_id.s,
-        .pattern = row->pattern.s,
+        .pattern = row->filter.pattern.s,
         .state = state_of(row, w->head),
         .reason = row->reason.s ? row->reason.s : "",
         .owner = row->owner.s ? row->owner.s : "",
@@ -75,6 +75,8 @@ static int on_row(void *ctx, const hw_sub_row *row)
         .dead_letters = row->dead_letters,
         .skips = row->skips,
         .updated_at_us = row->updated_at_us,
+        .stream = row->filter.stream.s,
+        .originals_only = row->filter.originals,
     };
 
     w->result = w->fn(w->ctx, &info);

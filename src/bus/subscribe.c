@@ -58,6 +58,8 @@ static int check(const howdah_subscribe_options *o, howdah_error *reterr)
     s = hw_rule_name("subscriber_id", hw_str_of(o->subscriber_id), reterr);
     if (s >= 0 && o->pattern)
         s = hw_rule_pattern(hw_str_of(o->pattern), reterr);
+    if (s >= 0 && o->stream)
+        s = hw_rule_stream(hw_str_of(o->stream), reterr);
     return s < 0 ? s : check_numbers(o, reterr);
 }
 
@@ -91,6 +93,8 @@ void hw_subscription_free(howdah_subscription *sub)
     hw_delivery_done(&sub->d);
     hw_free(sub->id);
     hw_free(sub->pattern);
+    hw_free(sub->stream_name);
+    hw_lifted_done(&sub->lifted);
     hw_route_free(sub->route);
     hw_free(sub);
 }
@@ -107,13 +111,19 @@ int hw_subscription_new(howdah_bus *bus, const howdah_subscribe_options *o,
     sub->options = *o;
     hw_delivery_init(&sub->d, &config);
     sub->id = hw_strdup(o->subscriber_id);
+    hw_lifted_init(&sub->lifted);
     sub->pattern = o->pattern ? hw_strdup(o->pattern) : NULL;
-    if (!sub->id || (o->pattern && !sub->pattern)) {
+    sub->stream_name = o->stream ? hw_strdup(o->stream) : NULL;
+    if (!sub->id || (o->pattern && !sub->pattern) || (o->stream && !sub->stream_name)) {
         hw_subscription_free(sub);
         return hw_fail_no_memory(reterr);
     }
     sub->options.subscriber_id = sub->id;
     sub->options.pattern = sub->pattern;
+    sub->options.stream = sub->stream_name;
+    sub->filter = (hw_filter){.pattern = hw_str_of(sub->pattern),
+                              .stream = hw_str_of(sub->stream_name),
+                              .originals = o->originals_only};
     sub->error = (howdah_error)HOWDAH_ERROR_INIT;
     *ret_sub = sub;
     return HOWDAH_OK;
@@ -162,8 +172,8 @@ static int store_row(const howdah_subscription *sub, howdah_error *reterr)
     else if (s < 0)
         hw_error_copy(reterr, &err);
     if (s >= 0)
-        s = bus->store->ops->subs->create(bus->store, hw_str_of(sub->id), hw_str_of(sub->pattern),
-                                          high, owed.items, owed.n, NULL, reterr);
+        s = bus->store->ops->subs->create(bus->store, hw_str_of(sub->id), &sub->filter, high,
+                                          owed.items, owed.n, NULL, reterr);
     hw_ranges_done(&owed);
     return s;
 }
@@ -279,6 +289,8 @@ void howdah_subscription_info_get(const howdah_subscription *subscription,
         .size = sizeof *ret_info,
         .subscriber_id = subscription->id,
         .pattern = subscription->pattern,
+        .stream = subscription->stream_name,
+        .originals_only = subscription->filter.originals,
         .state = states[subscription->phase],
         .reason = subscription->reason,
         .owner = subscription->phase == HW_PHASE_OUT ? "" : subscription->bus->service->owner,

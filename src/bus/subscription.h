@@ -26,6 +26,7 @@
 #include <stdatomic.h>
 
 #include "bus/bus.h"
+#include "bus/upcast.h"
 #include "engine/delivery.h"
 #include "engine/frontier.h"
 #include "engine/owners.h"
@@ -101,7 +102,9 @@ struct howdah_subscription {
     howdah_subscription *next;
     howdah_subscription *queue_next; /* of the runner */
     char *id;
-    char *pattern; /* NULL: all */
+    char *pattern;     /* NULL: all */
+    char *stream_name; /* NULL: all */
+    hw_filter filter;  /* these two, and whether corrections concern it */
     howdah_subscribe_options options;
     hw_route *route; /* NULL: it has a handler */
     hw_sub_phase phase;
@@ -119,8 +122,10 @@ struct howdah_subscription {
     int64_t renewed_ms; /* before the last renewal was sent */
     bool redrives;      /* dead letters wait for another try */
     bool sparse;
-    int64_t next_page; /* HEAD: the window's page to take next */
-    hw_cursor *stream; /* BEHIND: pages in a row while there are no holes */
+    int64_t met_sequence; /* of its own stream, when it has one: an event of it that was read, */
+    int64_t met_version;  /* and its version */
+    int64_t next_page;    /* HEAD: the window's page to take next */
+    hw_cursor *stream;    /* BEHIND: pages in a row while there are no holes */
     int64_t stream_to;
     size_t rows;        /* to ask for next */
     int64_t rest_ms;    /* BEHIND, but nothing could be read or accepted: not before this time */
@@ -140,7 +145,8 @@ struct howdah_subscription {
     bool again;   /* the page holds rows read again because they were due: */
     int64_t asked[HW_AGAIN_ROWS];
     size_t asked_n;
-    int failed; /* what ended the turn: a status < 0 that concerns the store, with error */
+    hw_lifted lifted; /* the event in hand, as its handler sees it */
+    int failed;       /* what ended the turn: a status < 0 that concerns the store, with error */
     howdah_error error;
     bool reload;   /* I6 */
     bool stale;    /* the same, said by the serving thread while the worker had it */

@@ -296,7 +296,8 @@ static bool commit_effect(turn *t, const howdah_event *event, howdah_delivery *d
     return on_handled(t, event);
 }
 
-static bool run_handler(turn *t, const howdah_event *event)
+/* seen: the event as the handler sees it, lifted to the newest schema version. */
+static bool run_handler(turn *t, const howdah_event *event, const howdah_event *seen)
 {
     howdah_subscription *sub = t->sub;
     howdah_delivery delivery; /* its message is long: not cleared for every event */
@@ -314,8 +315,8 @@ static bool run_handler(turn *t, const howdah_event *event)
     delivery.tx = t->tx;
     if (HW_BUG(CHECKPOINT_FIRST) && !t->tx) /* planted: the effect last */
         return on_handled(t, event) && store_checkpoint(t) &&
-               call_handler(t, event, &delivery) == HOWDAH_HANDLED;
-    result = call_handler(t, event, &delivery);
+               call_handler(t, seen, &delivery) == HOWDAH_HANDLED;
+    result = call_handler(t, seen, &delivery);
     if (result == HOWDAH_HANDLED)
         return t->tx ? commit_effect(t, event, &delivery) : on_handled(t, event);
     if (t->tx)
@@ -382,9 +383,12 @@ static bool clear_suspect(turn *t)
 static bool deliver(turn *t, const howdah_event *event)
 {
     howdah_subscription *sub = t->sub;
+    const howdah_event *seen = event;
+    howdah_error err = HOWDAH_ERROR_INIT;
     bool suspected = sub->d.suspects > 0;
     bool dead = false;
     bool ok;
+    int s;
 
     if (!keep_lease(t)) {
         if (!sub->reload)
@@ -393,9 +397,17 @@ static bool deliver(turn *t, const howdah_event *event)
     }
     if (event->broken)
         return give_up_event(t, event, "the stored event cannot be decoded", 1);
+    s = hw_upcast(sub->bus->upcasts, event, &sub->lifted, &seen, &err);
+    if (s == HOWDAH_INVALID) /* another try would end the same way */
+        return give_up_event(t, event, err.message, 1);
+    if (s < 0) {
+        give_up(t, s, &err);
+        put_back(t, event);
+        return false;
+    }
     if (suspected && !name_suspect(t, event, &dead))
         return false;
-    ok = dead || run_handler(t, event);
+    ok = dead || run_handler(t, event, seen);
     if (ok && suspected)
         ok = (t->tx || store_checkpoint(t)) && clear_suspect(t);
     else if (ok && hw_delivery_checkpoint_due(&sub->d, t->now_ms))
@@ -409,7 +421,7 @@ static int offer(const turn *t, const howdah_event *event, hw_offer *ret_offer,
                  howdah_error *reterr)
 {
     howdah_subscription *sub = t->sub;
-    bool matches = hw_pattern_matches(hw_str_of(sub->pattern), event->type);
+    bool matches = hw_filter_lets(&sub->filter, event);
 
     if (sub->again)
         return hw_delivery_retry(&sub->d, event->global_sequence, ret_offer, reterr);
@@ -563,12 +575,21 @@ static int try_dead(turn *t, const hw_letter *letter, howdah_error *reterr)
 {
     howdah_delivery delivery = {
         .sub = t->sub, .attempt = (int)letter->attempts + 1, .redrive = true, .tx = t->tx};
-    int s = t->tx ? t->tx->ops->subs->begin(t->tx, reterr) : HOWDAH_OK;
+    const howdah_event *seen = letter->event;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = hw_upcast(t->sub->bus->upcasts, letter->event, &t->sub->lifted, &seen, &err);
     int result;
 
+    if (s == HOWDAH_INVALID)
+        return settle(t, letter, t->io, false, err.message, reterr);
+    if (s < 0) {
+        hw_error_copy(reterr, &err);
+        return s;
+    }
+    s = t->tx ? t->tx->ops->subs->begin(t->tx, reterr) : HOWDAH_OK;
     if (s < 0)
         return s;
-    result = call_handler(t, letter->event, &delivery);
+    result = call_handler(t, seen, &delivery);
     if (t->tx && result == HOWDAH_HANDLED)
         return commit_again(t, letter, reterr);
     if (t->tx)

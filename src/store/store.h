@@ -91,6 +91,12 @@ typedef struct hw_query {
     size_t payload_of_n;
     /* The pattern is known to match little: find its types in the index, do not walk the log. */
     bool sparse;
+    /*
+     * With ranges, to save work: of other streams, and of versions before this one (which have
+     * numbers before the first range), no row is needed.  A store may bring them all the same.
+     */
+    hw_str only_stream;
+    int64_t only_from;
 } hw_query;
 
 /* ---- schema */

@@ -24,6 +24,7 @@
 
 #include "base/str.h"
 #include "base/uuid.h"
+#include "engine/filter.h"
 #include "engine/ranges.h"
 
 struct hw_store;
@@ -56,7 +57,7 @@ typedef enum hw_sub_status {
    buf: see each operation. */
 typedef struct hw_sub_row {
     hw_str subscriber_id;
-    hw_str pattern; /* absent: all */
+    hw_filter filter;
     int64_t high;
     const hw_range *owed;
     size_t owed_n;
@@ -185,11 +186,12 @@ typedef struct hw_sub_ops {
     /* ---- the rows */
 
     /*
-     * Makes the row if there is none, at (high, owed); otherwise only its pattern is renewed.
+     * Makes the row if there is none, at (high, owed); otherwise only its filter is renewed.
      * ret_created may be NULL.
      */
-    int (*create)(struct hw_store *store, hw_str subscriber_id, hw_str pattern, int64_t high,
-                  const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr);
+    int (*create)(struct hw_store *store, hw_str subscriber_id, const hw_filter *filter,
+                  int64_t high, const hw_range *owed, size_t owed_n, bool *ret_created,
+                  howdah_error *reterr);
     /* One row (NOT_FOUND), or all of them by name; fn's non-zero result ends the walk. */
     int (*load)(struct hw_store *store, hw_str subscriber_id, hw_sub_row_fn fn, void *ctx,
                 howdah_error *reterr);

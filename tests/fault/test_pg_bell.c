@@ -254,7 +254,7 @@ static void whoever_owns_or_waits_for_a_subscription_hears_what_happens_to_it(vo
     const hw_str me = HW_STR_LIT("me");
     int64_t n = 0;
 
-    pgt_ok(subs->create(other, me, HW_STR_NULL, 0, NULL, 0, NULL, &pgt_error));
+    pgt_ok(subs->create(other, me, &HW_FILTER_ALL, 0, NULL, 0, NULL, &pgt_error));
     sleeps_on(store);
     pgt_ok(subs->set_status(other, me, 0, HW_SUB_PAUSED, HW_STR_NULL, &pgt_error));
     is_woken(store);

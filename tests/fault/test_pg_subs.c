@@ -51,7 +51,8 @@ static int keep(void *ctx, const hw_sub_row *row)
     k->held = row->held;
     k->has_owner = row->owner.s != NULL;
     (void)snprintf(k->owner, sizeof k->owner, "%s", row->owner.s ? row->owner.s : "");
-    (void)snprintf(k->pattern, sizeof k->pattern, "%s", row->pattern.s ? row->pattern.s : "");
+    (void)snprintf(k->pattern, sizeof k->pattern, "%s",
+                   row->filter.pattern.s ? row->filter.pattern.s : "");
     (void)snprintf(k->timeline, sizeof k->timeline, "%s", row->timeline.s);
     k->status = row->status;
     k->suspect_sequence = row->suspect_sequence;
@@ -72,7 +73,7 @@ static kept load(hw_store *store, hw_str id)
 
 static void make(hw_store *store, hw_str id)
 {
-    pgt_ok(store->ops->subs->create(store, id, HW_STR_NULL, 0, NULL, 0, NULL, &pgt_error));
+    pgt_ok(store->ops->subs->create(store, id, &HW_FILTER_ALL, 0, NULL, 0, NULL, &pgt_error));
 }
 
 static int take(hw_store *store, hw_str id, hw_instance instance, const char *owner, kept *k)
@@ -100,8 +101,8 @@ static void what_is_created_is_loaded(void **state)
     bool created = false;
     kept k;
 
-    pgt_ok(store->ops->subs->create(store, ME, HW_STR_LIT("order.*"), 10, owed, 2, &created,
-                                    &pgt_error));
+    pgt_ok(store->ops->subs->create(store, ME, &(hw_filter){.pattern = HW_STR_LIT("order.*")}, 10,
+                                    owed, 2, &created, &pgt_error));
     assert_true(created);
     k = load(store, ME);
     assert_int_equal(k.high, 10);
@@ -112,7 +113,8 @@ static void what_is_created_is_loaded(void **state)
     assert_string_equal(k.pattern, "order.*");
     assert_false(k.has_owner);
     assert_false(k.held);
-    pgt_ok(store->ops->subs->create(store, ME, HW_STR_LIT("x"), 99, NULL, 0, &created, &pgt_error));
+    pgt_ok(store->ops->subs->create(store, ME, &(hw_filter){.pattern = HW_STR_LIT("x")}, 99, NULL,
+                                    0, &created, &pgt_error));
     assert_false(created);
     k = load(store, ME);
     assert_int_equal(k.high, 10);

@@ -78,7 +78,8 @@ static scene begin(const place *p)
     s.store = open_store(p);
     must(s.store->ops->migrate(s.store, NULL, NULL, &error), &error);
     append_event(&s);
-    must(s.store->ops->subs->create(s.store, SUB, HW_STR_NULL, 0, NULL, 0, NULL, &error), &error);
+    must(s.store->ops->subs->create(s.store, SUB, &HW_FILTER_ALL, 0, NULL, 0, NULL, &error),
+         &error);
     must(take(&s, s.store), &error);
     raw_exec(p->file, "CREATE TABLE effects (n)");
     return s;

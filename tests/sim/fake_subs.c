@@ -176,7 +176,7 @@ static void show_row(const fake *f, const fake_sub *sub, hw_sub_row *ret_row)
 {
     *ret_row = (hw_sub_row){
         .subscriber_id = hw_str_of(sub->id),
-        .pattern = sub->has_pattern ? hw_str_of(sub->pattern) : HW_STR_NULL,
+        .filter = {.pattern = sub->has_pattern ? hw_str_of(sub->pattern) : HW_STR_NULL},
         .high = sub->high,
         .owed = sub->owed,
         .owed_n = sub->owed_n,
@@ -238,7 +238,7 @@ void fake_put(fake *f, int sub, const hw_checkpoint *checkpoint)
         f->hooks.stored(f->hooks.ctx, sub);
 }
 
-static int create(hw_store *base, hw_str subscriber_id, hw_str pattern, int64_t high,
+static int create(hw_store *base, hw_str subscriber_id, const hw_filter *filter, int64_t high,
                   const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr)
 {
     fake_store *store = (fake_store *)base;
@@ -260,8 +260,8 @@ static int create(hw_store *base, hw_str subscriber_id, hw_str pattern, int64_t 
         if (f->hooks.created)
             f->hooks.created(f->hooks.ctx, sub);
     }
-    copy_text(f->subs[sub].pattern, sizeof f->subs[sub].pattern, pattern);
-    f->subs[sub].has_pattern = pattern.s != NULL;
+    copy_text(f->subs[sub].pattern, sizeof f->subs[sub].pattern, filter->pattern);
+    f->subs[sub].has_pattern = filter->pattern.s != NULL;
     changed(f);
     return fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
 }

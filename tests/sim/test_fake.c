@@ -50,7 +50,7 @@ static int32_t add(int stream, int type)
 
 static void create(void)
 {
-    assert_int_equal(subs()->create(a, hw_str_of("s"), HW_STR_NULL, 0, NULL, 0, NULL, NULL),
+    assert_int_equal(subs()->create(a, hw_str_of("s"), &HW_FILTER_ALL, 0, NULL, 0, NULL, NULL),
                      HOWDAH_OK);
 }
 

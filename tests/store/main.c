@@ -274,7 +274,7 @@ int ss_keep_row(void *ctx, const hw_sub_row *stored)
     assert_false(kept->there);
     kept->there = true;
     kept->row = *stored;
-    keep_text(kept->pattern, sizeof kept->pattern, stored->pattern);
+    keep_text(kept->pattern, sizeof kept->pattern, stored->filter.pattern);
     keep_text(kept->owner, sizeof kept->owner, stored->owner);
     keep_text(kept->reason, sizeof kept->reason, stored->reason);
     keep_text(kept->timeline, sizeof kept->timeline, stored->timeline);
@@ -297,7 +297,7 @@ row ss_load(const ss *t, const char *subscriber_id)
 
 void ss_create(const ss *t, const char *subscriber_id)
 {
-    ok(t->subs->create(t->store, S(subscriber_id), HW_STR_NULL, 0, NULL, 0, NULL, &ss_error));
+    ok(t->subs->create(t->store, S(subscriber_id), &HW_FILTER_ALL, 0, NULL, 0, NULL, &ss_error));
 }
 
 int ss_try_take(hw_store *store, const char *subscriber_id, const char *owner, row *ret_row)

@@ -135,7 +135,7 @@ static void owed_ranges_go_round(void **state)
     c.owed = many;
     c.owed_n = MANY;
     ok(t->subs->load(t->store, S("s"), compare_owed, &c, &ss_error));
-    ok(t->subs->create(t->store, S("made"), HW_STR_NULL, 20000, many, MANY, NULL, &ss_error));
+    ok(t->subs->create(t->store, S("made"), &HW_FILTER_ALL, 20000, many, MANY, NULL, &ss_error));
     ok(t->subs->load(t->store, S("made"), compare_owed, &c, &ss_error));
 }
 

@@ -149,7 +149,8 @@ static void run_script(const ss *t, const howdah_event *event)
     read_sparsely(t);
     (void)fine(t->subs->gaps(t->store, 1, 10, ignore_range, NULL, &ss_error));
     (void)fine(t->subs->timeline(t->store, timeline, &ss_error));
-    if (!fine(t->subs->create(t->store, S("s"), S("a.*"), 1, owed, 1, NULL, &ss_error)) ||
+    if (!fine(t->subs->create(t->store, S("s"), &(hw_filter){.pattern = S("a.*")}, 1, owed, 1, NULL,
+                              &ss_error)) ||
         !fine(t->subs->take(t->store, &take, keep_token, &token, &ss_error)))
         return;
     c = ss_behind("s", token, event);

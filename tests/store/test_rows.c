@@ -11,8 +11,8 @@ static void a_subscription_is_created_once_and_again_changes_only_its_pattern(vo
     bool created = false;
     row r;
 
-    ok(t->subs->create(t->store, S("projection:orders"), S("order.*"), 12, owed, 2, &created,
-                       &ss_error));
+    ok(t->subs->create(t->store, S("projection:orders"), &(hw_filter){.pattern = S("order.*")}, 12,
+                       owed, 2, &created, &ss_error));
     assert_true(created);
     r = ss_load(t, "projection:orders");
     assert_string_equal(r.pattern, "order.*");
@@ -28,10 +28,10 @@ static void a_subscription_is_created_once_and_again_changes_only_its_pattern(vo
     assert_int_equal(r.row.dead_letters, 0);
     assert_int_equal(r.row.skips, 0);
     assert_true(r.row.created_at_us > 0);
-    ok(t->subs->create(t->store, S("projection:orders"), S("order.*"), 99, NULL, 0, &created,
-                       &ss_error));
+    ok(t->subs->create(t->store, S("projection:orders"), &(hw_filter){.pattern = S("order.*")}, 99,
+                       NULL, 0, &created, &ss_error));
     assert_false(created);
-    ok(t->subs->create(t->store, S("projection:orders"), HW_STR_NULL, 99, NULL, 0, NULL,
+    ok(t->subs->create(t->store, S("projection:orders"), &HW_FILTER_ALL, 99, NULL, 0, NULL,
                        &ss_error));
     r = ss_load(t, "projection:orders");
     assert_string_equal(r.pattern, "-");

@@ -54,7 +54,7 @@
     " (SELECT count(*) FROM " LETTERS " AS d WHERE d.resolved_at IS NULL"                          \
     "  AND " OF("s.subscriber_id") "),"                                                            \
     " (SELECT count(*) FROM @schema@.skips AS d WHERE d.resolved_at IS NULL"                       \
-    "  AND " OF("s.subscriber_id") ")"
+    "  AND " OF("s.subscriber_id") "), s.stream, s.originals"
 /* clang-format on */
 
 #define NEXT_TOKEN "greatest(s.token + 1, nextval(@token_text@::regclass))"
@@ -97,7 +97,8 @@ static const Oid text_type[] = {HW_OID_TEXT};
 static const Oid texts_type[] = {HW_OID_TEXT_ARRAY};
 static const Oid int8_type[] = {HW_OID_INT8};
 static const Oid gaps_types[] = {HW_OID_INT8, HW_OID_INT8, HW_OID_INT8};
-static const Oid create_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8_ARRAY};
+static const Oid create_types[] = {HW_OID_TEXT,       HW_OID_TEXT, HW_OID_INT8,
+                                   HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_BOOL};
 static const Oid list_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8};
 static const Oid take_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT4, HW_OID_INT8, HW_OID_BOOL};
 static const Oid release_types[] = {HW_OID_TEXT, HW_OID_INT8};
@@ -182,10 +183,12 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
 
     /* ---- the rows */
     [HW_PG_SUB_CREATE] =
-        {"WITH i AS (INSERT INTO " SUBS " (subscriber_id, pattern, high, owed)"
-         "  VALUES ($1, $2, $3, $4) ON CONFLICT (subscriber_id) DO NOTHING RETURNING 1),"
-         " u AS (UPDATE " SUBS " AS s SET pattern = $2, updated_at = clock_timestamp()"
-         "  WHERE s.subscriber_id = $1 AND s.pattern IS DISTINCT FROM $2)"
+        {"WITH i AS (INSERT INTO " SUBS " (subscriber_id, pattern, high, owed, stream,"
+         "  originals)"
+         "  VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (subscriber_id) DO NOTHING RETURNING 1),"
+         " u AS (UPDATE " SUBS " AS s SET pattern = $2, stream = $5, originals = $6,"
+         "   updated_at = clock_timestamp() WHERE s.subscriber_id = $1"
+         "  AND (s.pattern, s.stream, s.originals) IS DISTINCT FROM ($2, $5, $6))"
          " SELECT EXISTS (SELECT FROM i)",
          TYPES(create_types)},
     [HW_PG_SUB_LIST] = {"SELECT " ROW("s.token", "s.owner", "s.updated_at",

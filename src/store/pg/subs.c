@@ -78,7 +78,9 @@ enum column {
     CREATED_AT,
     UPDATED_AT,
     DEAD_LETTERS,
-    SKIPS
+    SKIPS,
+    FILTER_STREAM,
+    ORIGINALS
 };
 
 /* first: the column that the row starts with.  ret_stop: what fn said. */
@@ -88,7 +90,9 @@ static int hand_row(const PGresult *r, int row, int first, hw_sub_row_fn fn, voi
     hw_range *owed = NULL;
     hw_sub_row sub = {
         .subscriber_id = hw_pg_get_str(r, row, first + SUBSCRIBER_ID),
-        .pattern = hw_pg_get_str(r, row, first + PATTERN),
+        .filter = {.pattern = hw_pg_get_str(r, row, first + PATTERN),
+                   .stream = hw_pg_get_str(r, row, first + FILTER_STREAM),
+                   .originals = hw_pg_get_bool(r, row, first + ORIGINALS)},
         .high = hw_pg_get_int8(r, row, first + HIGH),
         .anchor = {.sequence = hw_pg_get_int8(r, row, first + ANCHOR_SEQUENCE)},
         .timeline = hw_pg_get_str(r, row, first + TIMELINE),
@@ -159,7 +163,7 @@ static int list(hw_store *store, hw_sub_row_fn fn, void *ctx, howdah_error *rete
     return walk((hw_pg *)store, HW_STR_LIT(""), HW_STR_NULL, INT64_MAX, fn, ctx, &n, reterr);
 }
 
-static int create(hw_store *store, hw_str subscriber_id, hw_str pattern, int64_t high,
+static int create(hw_store *store, hw_str subscriber_id, const hw_filter *filter, int64_t high,
                   const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -175,9 +179,11 @@ static int create(hw_store *store, hw_str subscriber_id, hw_str pattern, int64_t
     if (s < 0)
         return s;
     hw_pg_param_str(&call, subscriber_id);
-    hw_pg_param_str(&call, pattern);
+    hw_pg_param_str(&call, filter->pattern);
     hw_pg_param_int8(&call, high);
     hw_pg_param_bin(&call, pg->params.data, pg->params.len);
+    hw_pg_param_str(&call, filter->stream);
+    hw_pg_param_bool(&call, filter->originals);
     s = hw_pg_exec(pg, &call, &result, reterr);
     if (s >= 0 && ret_created)
         *ret_created = hw_pg_get_bool(result, 0, 0);

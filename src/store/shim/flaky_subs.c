@@ -68,14 +68,14 @@ static int flaky_verify(hw_store *store, const hw_anchor *anchor, int64_t high,
 
 /* ------------------------------------------------------------------ the rows */
 
-static int flaky_create(hw_store *store, hw_str subscriber_id, hw_str pattern, int64_t high,
-                        const hw_range *owed, size_t owed_n, bool *ret_created,
+static int flaky_create(hw_store *store, hw_str subscriber_id, const hw_filter *filter,
+                        int64_t high, const hw_range *owed, size_t owed_n, bool *ret_created,
                         howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_WRITES, reterr);
     bool created = false;
 
-    if (SUB_FORWARD(&c, create, subscriber_id, pattern, high, owed, owed_n, &created) >= 0 &&
+    if (SUB_FORWARD(&c, create, subscriber_id, filter, high, owed, owed_n, &created) >= 0 &&
         ret_created)
         *ret_created = created;
     return c.status;

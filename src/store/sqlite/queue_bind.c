@@ -122,8 +122,9 @@ static int bind_pattern(hw_sqlite_jobs *jobs, const hw_binding *binding, int64_t
     if (s >= 0)
         s = insert_binding(jobs, binding, reterr);
     if (s >= 0)
-        s = hw_sqlite_insert_sub(jobs->store, binding->subscriber_id, binding->pattern, high, owed,
-                                 owed_n, reterr);
+        s = hw_sqlite_insert_sub(jobs->store, binding->subscriber_id,
+                                 &(hw_filter){.pattern = binding->pattern}, high, owed, owed_n,
+                                 reterr);
     return s < 0 ? s : HOWDAH_END;
 }
 

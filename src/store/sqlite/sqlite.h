@@ -270,10 +270,10 @@ int hw_sqlite_check_token(hw_sqlite *store, hw_str subscriber_id, int64_t token,
 int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
                              howdah_error *reterr);
 /* Between enter and leave: a new row; and its end, whoever owns it. */
-int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, hw_str pattern, int64_t high,
-                         const hw_range *owed, size_t owed_n, howdah_error *reterr);
+int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, const hw_filter *filter,
+                         int64_t high, const hw_range *owed, size_t owed_n, howdah_error *reterr);
 int hw_sqlite_drop_sub(hw_sqlite *store, hw_str subscriber_id, howdah_error *reterr);
-int hw_sqlite_create(hw_store *base, hw_str subscriber_id, hw_str pattern, int64_t high,
+int hw_sqlite_create(hw_store *base, hw_str subscriber_id, const hw_filter *filter, int64_t high,
                      const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr);
 int hw_sqlite_load(hw_store *base, hw_str subscriber_id, hw_sub_row_fn fn, void *ctx,
                    howdah_error *reterr);

@@ -30,8 +30,8 @@
     " (SELECT count(*) FROM main.howdah_dead_letters d"                                            \
     "  WHERE d.subscriber_id = s.subscriber_id AND d.resolved_at IS NULL),"                        \
     " (SELECT count(*) FROM main.howdah_skips k"                                                   \
-    "  WHERE k.subscriber_id = s.subscriber_id AND k.resolved_at IS NULL)"                         \
-    " FROM main.howdah_subscriptions s"
+    "  WHERE k.subscriber_id = s.subscriber_id AND k.resolved_at IS NULL),"                        \
+    " s.stream, s.originals FROM main.howdah_subscriptions s"
 #define ROW_SQL ROW_COLUMNS " WHERE s.subscriber_id = ?1"
 #define ROWS_SQL ROW_COLUMNS " ORDER BY s.subscriber_id"
 
@@ -53,13 +53,15 @@ enum {
     COL_CREATED_AT,
     COL_UPDATED_AT,
     COL_DEAD_LETTERS,
-    COL_SKIPS
+    COL_SKIPS,
+    COL_STREAM,
+    COL_ORIGINALS
 };
 
 #define LOOK_SQL                                                                                   \
     "SELECT s.token, s.high, s.status, s.lease_until, s.lease_boot, s.pattern, s.owner,"           \
     " EXISTS (SELECT 1 FROM main.howdah_dead_letters d WHERE d.subscriber_id = s.subscriber_id"    \
-    "  AND d.state = 'redrive' AND d.resolved_at IS NULL)"                                         \
+    "  AND d.state = 'redrive' AND d.resolved_at IS NULL), s.stream, s.originals"                  \
     " FROM main.howdah_subscriptions s WHERE s.subscriber_id = ?1"
 
 /* Without a lease there is none to renew, and ?7 is NULL when none is to be. */
@@ -74,12 +76,13 @@ enum {
     "UPDATE main.howdah_subscriptions SET lease_until = ?2, lease_boot = ?3"                       \
     " WHERE subscriber_id = ?1 AND lease_until IS NOT NULL"
 #define INSERT_SQL                                                                                 \
-    "INSERT INTO main.howdah_subscriptions (subscriber_id, pattern, high, owed, token, "           \
-    "created_at,"                                                                                  \
-    " updated_at) VALUES (?1, ?2, ?3, ?4, coalesce((SELECT CAST(value AS INTEGER)"                 \
-    " FROM main.howdah_meta WHERE key = 'token_floor'), 0), ?5, ?5)"
-#define PATTERN_SQL                                                                                \
-    "UPDATE main.howdah_subscriptions SET pattern = ?2, updated_at = ?3 WHERE subscriber_id = ?1"
+    "INSERT INTO main.howdah_subscriptions (subscriber_id, pattern, stream, originals, high,"      \
+    " owed, token, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6,"                        \
+    " coalesce((SELECT CAST(value AS INTEGER) FROM main.howdah_meta WHERE key = 'token_floor'),"   \
+    " 0), ?7, ?7)"
+#define FILTER_SQL                                                                                 \
+    "UPDATE main.howdah_subscriptions SET pattern = ?2, stream = ?3, originals = ?4,"              \
+    " updated_at = ?5 WHERE subscriber_id = ?1"
 #define TAKE_SQL                                                                                   \
     "UPDATE main.howdah_subscriptions SET token = ?2, owner = ?3, lease_until = ?4,"               \
     " lease_boot = ?5, updated_at = ?6 WHERE subscriber_id = ?1"
@@ -167,7 +170,9 @@ static int take_row(const hw_sqlite *store, sqlite3_stmt *stmt, hw_sub_row *row,
     int s;
 
     *row = (hw_sub_row){.subscriber_id = hw_sqlite_borrow(stmt, COL_SUBSCRIBER),
-                        .pattern = hw_sqlite_borrow(stmt, COL_PATTERN),
+                        .filter = {.pattern = hw_sqlite_borrow(stmt, COL_PATTERN),
+                                   .stream = hw_sqlite_borrow(stmt, COL_STREAM),
+                                   .originals = sqlite3_column_int(stmt, COL_ORIGINALS) != 0},
                         .high = sqlite3_column_int64(stmt, COL_HIGH),
                         .timeline = hw_sqlite_borrow(stmt, COL_TIMELINE),
                         .token = sqlite3_column_int64(stmt, COL_TOKEN),
@@ -265,7 +270,7 @@ int hw_sqlite_list(hw_store *base, hw_sub_row_fn fn, void *ctx, howdah_error *re
 
 /* What a row is compared with. */
 typedef struct about {
-    hw_str pattern;
+    const hw_filter *filter; /* NULL: it is not */
     hw_str owner;
 } about;
 
@@ -278,20 +283,24 @@ typedef struct look {
     bool redrives;
     bool leased;
     int64_t lease_left_us; /* of a lease of this boot; else 0 */
-    bool same_pattern;     /* as that of the question */
+    bool same_filter;      /* as that of the question */
     bool same_owner;
 } look;
 
 static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, const about *a, look *l,
                      howdah_error *reterr)
 {
+    hw_filter filter;
+
     l->there = true;
     l->token = sqlite3_column_int64(stmt, 0);
     l->high = sqlite3_column_int64(stmt, 1);
     l->leased = sqlite3_column_type(stmt, 3) != SQLITE_NULL;
     if (l->leased && hw_str_equal(hw_sqlite_borrow(stmt, 4), boot_of(store)))
         l->lease_left_us = sqlite3_column_int64(stmt, 3) - hw_clock_mono_us();
-    l->same_pattern = a && hw_str_equal(hw_sqlite_borrow(stmt, 5), a->pattern);
+    filter = (hw_filter){hw_sqlite_borrow(stmt, 5), hw_sqlite_borrow(stmt, 8),
+                         sqlite3_column_int(stmt, 9) != 0};
+    l->same_filter = a && a->filter && hw_filter_equal(&filter, a->filter);
     l->same_owner = a && hw_str_equal(hw_sqlite_borrow(stmt, 6), a->owner);
     l->redrives = sqlite3_column_int(stmt, 7) != 0;
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
@@ -344,8 +353,16 @@ int hw_sqlite_check_token(hw_sqlite *store, hw_str subscriber_id, int64_t token,
 
 /* ------------------------------------------------------ being there, or not */
 
-int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, hw_str pattern, int64_t high,
-                         const hw_range *owed, size_t owed_n, howdah_error *reterr)
+/* ?2 to ?4. */
+static void bind_filter(sqlite3_stmt *stmt, const hw_filter *filter)
+{
+    hw_sqlite_bind_str(stmt, 2, filter->pattern);
+    hw_sqlite_bind_str(stmt, 3, filter->stream);
+    (void)sqlite3_bind_int(stmt, 4, filter->originals);
+}
+
+int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, const hw_filter *filter,
+                         int64_t high, const hw_range *owed, size_t owed_n, howdah_error *reterr)
 {
     hw_buf text = HW_BUF_INIT(HW_OWED_BYTES_MAX);
     sqlite3_stmt *stmt = NULL;
@@ -354,10 +371,10 @@ int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, hw_str pattern,
     if (s < 0)
         return s;
     hw_sqlite_bind_str(stmt, 1, subscriber_id);
-    hw_sqlite_bind_str(stmt, 2, pattern);
-    (void)sqlite3_bind_int64(stmt, 3, high);
-    (void)sqlite3_bind_int64(stmt, 5, hw_clock_wall_us());
-    s = hw_sqlite_bind_owed(stmt, 4, &text, owed, owed_n, reterr);
+    bind_filter(stmt, filter);
+    (void)sqlite3_bind_int64(stmt, 5, high);
+    (void)sqlite3_bind_int64(stmt, 7, hw_clock_wall_us());
+    s = hw_sqlite_bind_owed(stmt, 6, &text, owed, owed_n, reterr);
     if (s >= 0)
         s = hw_sqlite_step(store, stmt, "create a subscription", reterr);
     (void)sqlite3_finalize(stmt);
@@ -365,39 +382,39 @@ int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, hw_str pattern,
     return s < 0 ? s : HOWDAH_OK;
 }
 
-static int renew_pattern(hw_sqlite *store, hw_str subscriber_id, hw_str pattern,
-                         howdah_error *reterr)
+static int renew_filter(hw_sqlite *store, hw_str subscriber_id, const hw_filter *filter,
+                        howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_prepare(store, PATTERN_SQL, &stmt, reterr);
+    int s = hw_sqlite_prepare(store, FILTER_SQL, &stmt, reterr);
 
     if (s < 0)
         return s;
     hw_sqlite_bind_str(stmt, 1, subscriber_id);
-    hw_sqlite_bind_str(stmt, 2, pattern);
-    (void)sqlite3_bind_int64(stmt, 3, hw_clock_wall_us());
-    return hw_sqlite_finish(store, stmt, "renew a pattern", reterr);
+    bind_filter(stmt, filter);
+    (void)sqlite3_bind_int64(stmt, 5, hw_clock_wall_us());
+    return hw_sqlite_finish(store, stmt, "renew a filter", reterr);
 }
 
-int hw_sqlite_create(hw_store *base, hw_str subscriber_id, hw_str pattern, int64_t high,
+int hw_sqlite_create(hw_store *base, hw_str subscriber_id, const hw_filter *filter, int64_t high,
                      const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
-    about a = {.pattern = pattern};
+    about a = {.filter = filter};
     look l;
     int s = hw_sqlite_ready_to_read(store, reterr);
 
     /* Nearly always it is there and as it should be: no need to stand in line for the lock. */
     if (s >= 0)
         s = look_at(store, subscriber_id, &a, &l, reterr);
-    if (s >= 0 && !(l.there && l.same_pattern)) {
+    if (s >= 0 && !(l.there && l.same_filter)) {
         s = hw_sqlite_enter(store, true, reterr);
         if (s < 0)
             return s;
         s = look_at(store, subscriber_id, &a, &l, reterr);
         if (s >= 0)
-            s = l.there ? renew_pattern(store, subscriber_id, pattern, reterr)
-                        : hw_sqlite_insert_sub(store, subscriber_id, pattern, high, owed, owed_n,
+            s = l.there ? renew_filter(store, subscriber_id, filter, reterr)
+                        : hw_sqlite_insert_sub(store, subscriber_id, filter, high, owed, owed_n,
                                                reterr);
         s = hw_sqlite_leave(store, s, reterr);
     }
@@ -499,13 +516,14 @@ static int keep_texts(taken *t, howdah_error *reterr)
     hw_sub_row *row = &t->row;
     char *at;
 
-    t->texts = hw_alloc(row->subscriber_id.len + row->pattern.len + row->timeline.len +
-                        row->owner.len + row->reason.len + 5);
+    t->texts = hw_alloc(row->subscriber_id.len + row->filter.pattern.len + row->filter.stream.len +
+                        row->timeline.len + row->owner.len + row->reason.len + 6);
     if (!t->texts)
         return hw_fail_no_memory(reterr);
     at = t->texts;
     row->subscriber_id = keep(&at, row->subscriber_id);
-    row->pattern = keep(&at, row->pattern);
+    row->filter.pattern = keep(&at, row->filter.pattern);
+    row->filter.stream = keep(&at, row->filter.stream);
     row->timeline = keep(&at, row->timeline);
     row->owner = keep(&at, row->owner);
     row->reason = keep(&at, row->reason);
