@@ -296,7 +296,8 @@ static size_t put_name(hw_buf *out, const char *at, const char *schema)
                  {"@letter_text@", "dead_letters_id_seq"},
                  {"@job_text@", "jobs_id_seq"},
                  {"@jobs_text@", "jobs"},
-                 {"@lease_text@", "leases_token_seq"}};
+                 {"@lease_text@", "leases_token_seq"},
+                 {"@purge_text@", "purges_id_seq"}};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         size_t len = strlen(names[i].mark);
