@@ -370,7 +370,7 @@ int main(int argc, char **argv)
         cf_read_tests,          cf_tail_tests,     cf_schema_tests,   cf_import_tests,
         cf_race_tests,          cf_flaky_tests,    cf_queue_tests,    cf_queue_admin_tests,
         cf_queue_letters_tests, cf_worker_tests,   cf_bindings_tests, cf_times_tests,
-        cf_upcast_tests};
+        cf_times_subs_tests,    cf_upcast_tests};
     int chosen = choose(argc > 1 ? argv[1] : NULL);
     size_t n = 0;
 
