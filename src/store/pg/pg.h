@@ -68,6 +68,7 @@ enum hw_pg_oid {
     X(READ_IDS)                                                                                    \
     X(READ_RANGES)                                                                                 \
     X(READ_RANGES_TYPE)                                                                            \
+    X(READ_RANGES_STREAM)                                                                          \
     X(READ_SPARSE)                                                                                 \
     X(READ_SPARSE_BACK)                                                                            \
     X(FN_STREAM_VERSION)                                                                           \
