@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "bus/bus.h"
 #include "conformance.h"
@@ -312,6 +313,28 @@ int64_t cf_count(howdah_bus *bus)
     cf_ok(s);
     howdah_reader_close(reader);
     return n;
+}
+
+void cf_run_until(howdah_bus *bus, const char *written, const char *expected)
+{
+    int64_t until = hw_clock_mono_ms() + CF_PATIENCE_MS;
+
+    while (strlen(written) < strlen(expected) && hw_clock_mono_ms() < until)
+        cf_ok(howdah_run(bus, 50, &cf_error));
+    assert_string_equal(written, expected);
+}
+
+void cf_run_until_state(howdah_bus *bus, const howdah_subscription *sub,
+                        howdah_subscription_state state)
+{
+    int64_t until = hw_clock_mono_ms() + CF_PATIENCE_MS;
+    howdah_subscription_info info;
+
+    do {
+        cf_ok(howdah_run(bus, 50, &cf_error));
+        howdah_subscription_info_get(sub, &info);
+    } while (info.state != state && hw_clock_mono_ms() < until);
+    assert_int_equal(info.state, state);
 }
 
 const char *cf_read(howdah_bus *bus, const howdah_read_options *options)
