@@ -86,6 +86,42 @@ sigterm_ends_it_with_143() {
     ends $pid 143
 }
 
+# A server that takes a connection and says nothing; its URL is in $silent.
+_silent_server() {
+    rm -f came
+    : >port
+    python3 -c 'import socket, time
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+came = server.accept()
+open("came", "w").close()
+time.sleep(600)' >port &
+    server=$!
+    wait_lines port 1
+    silent=postgres://nobody@127.0.0.1:$(cat port)/none
+}
+
+sigterm_ends_a_service_with_0_also_before_it_is_connected() {
+    for command in "subscribe a" "work mail --exec true"; do
+        _silent_server
+        # shellcheck disable=SC2086
+        "$HOWDAH" $command --store "$silent" >out 2>err &
+        pid=$!
+        wait_until test -f came
+        kill $pid
+        ends $pid 0
+        empty err
+        kill $server
+    done
+    _silent_server
+    "$HOWDAH" follow --store "$silent" >out 2>err &
+    pid=$!
+    wait_until test -f came
+    kill $pid
+    ends $pid 143
+    kill $server
+}
+
 ctrl_c_while_waiting_for_input_stores_nothing() {
     mkfifo in
     "$HOWDAH" append --batch <in >out 2>err &

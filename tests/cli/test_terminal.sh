@@ -154,6 +154,7 @@ ctrl_c_typed_in_the_terminal_ends_a_follower() {
     : >out
     # The shell between gets the signal too; whether it outlives it without a trap depends on which
     # shell it is, and script takes $SHELL.
+    # shellcheck disable=SC2094
     { wait_until grep -q order.created out; printf '\003'; sleep 1; } |
         timeout 60 script -qec "trap : INT; '$HOWDAH' follow --since 0; echo code=\$?" /dev/null >out || :
     has out "code=130"
