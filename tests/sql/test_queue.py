@@ -103,8 +103,8 @@ def bad_input_names_field_rule_and_length_and_stores_nothing():
 def a_claim_goes_by_priority_due_time_and_id():
     q = fresh()
     ids = bus.sql("SELECT " + ", ".join("{}.push('%s', priority => %d, run_at => now() + interval '%d ms')" % (q, p, due)
-                                        for p, due in ((5, 50), (-5, 90), (0, 70), (-5, 60), (0, 60), (0, 60))))[0]
-    bus.sql("SELECT pg_sleep(0.1)")
+                                        for p, due in ((5, 1500), (-5, 1900), (0, 1700), (-5, 1600), (0, 1600), (0, 1600))))[0]
+    bus.sql("SELECT pg_sleep(2)")
     assert [row[0] for row in claim(q, 10)] == [ids[n] for n in (3, 1, 4, 5, 2, 0)]
 
 

@@ -496,7 +496,7 @@ def a_delayed_job_starts_when_it_is_due_however_seldom_the_worker_looks():
     try:
         until(lambda: worker.poll() is not None or counts(q)[3] == "1", "the first job is completed")
         job = bus.one("SET howdah.ring = 'on'; SELECT {}.push('%s', delay => '700 ms')" % q)
-        said, _ = worker.communicate(timeout=20)
+        said, _ = worker.communicate(timeout=60)
     finally:
         worker.kill()
         worker.wait()
