@@ -1,7 +1,9 @@
 /*
  * queue.c - pushing, claiming and settling on PostgreSQL.
  *
- *   I1  A turn is one statement, so one transaction and one round trip.
+ *   I1  A turn is one statement, so one transaction and one round trip.  For one job after another
+ *       it is turn_one()'s; if that finds that the queue is not a plain one, the claim is a second
+ *       statement, and for the next second the general way is taken at once.
  *   I2  It waits for the disk only if a job may fail by it; on the caller's connection that is the
  *       caller's business.
  *   I3  A claim that comes back short asks what is to come; one that comes back with nothing looks
