@@ -145,6 +145,8 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 SET enable_seqscan = off
+SET enable_bitmapscan = on
+SET enable_sort = on
 SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $howdah$
@@ -179,8 +181,9 @@ BEGIN
         END IF;
         PERFORM set_config('enable_seqscan', 'on', true); -- until the end of this function
     END IF;
-    sql := sql || ' ORDER BY ' || CASE WHEN order_by <> 'sequence' THEN '1' || down || ', ' ELSE '' END
-           || '2' || down || ' LIMIT $17';
+    -- In the order of sequences nobody shall walk through all of them to find a few.
+    sql := sql || ' ORDER BY ' || CASE order_by WHEN 'sequence' THEN 'e.global_sequence + 0' || down
+                                                ELSE '1' || down || ', 2' || down END || ' LIMIT $17';
     RETURN QUERY EXECUTE sql
         USING q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
               q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at,
@@ -261,7 +264,7 @@ BEGIN
         IF q.stream IS NOT NULL THEN
             -- What corrects an event of a stream is in the stream, too.  Few are found at once.
             old := ARRAY(SELECT x.corrects FROM @schema@.events AS x
-                         WHERE x.stream = q.stream AND x.family IS NOT NULL
+                         WHERE x.stream = q.stream AND x.corrects IS NOT NULL
                            AND x.version > CASE WHEN backward THEN 0 ELSE at END AND x.recorded_at <= known
                          LIMIT 1001);
         END IF;

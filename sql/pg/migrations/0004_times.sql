@@ -16,8 +16,9 @@ ALTER TABLE @schema@.events ADD COLUMN purge bigint;     -- of purges.id; NULL: 
 
 CREATE INDEX events_valid_idx ON @schema@.events (valid_time, global_sequence)
     WHERE valid_time IS NOT NULL;
--- The corrections of a stream: what they correct is out of date.
-CREATE INDEX events_corrections_idx ON @schema@.events (stream, version) WHERE family IS NOT NULL;
+-- The corrections of a stream: what they correct is out of date.  By another column than that of the
+-- family's key, so that a small index is never walked instead of that one.
+CREATE INDEX events_corrections_idx ON @schema@.events (stream, version) WHERE corrects IS NOT NULL;
 CREATE INDEX events_recorded_idx ON @schema@.events USING brin (recorded_at)
     WITH (pages_per_range = 32, autosummarize = on);
 
