@@ -752,7 +752,10 @@ static void take_correction(hw_pg *pg, const PGresult *result, const hw_batch *b
         return;
     fill_position(result, 0, position);
     position->revision = hw_pg_get_int4(result, 0, 4);
-    position->already_stored = hw_pg_get_bool(result, 0, 5);
+    if (hw_pg_get_bool(result, 0, 5)) {
+        report->outcome = HW_APPEND_ID_TAKEN;
+        return;
+    }
     hw_pg_know(pg, batch->streams[0].name, position->version);
     hw_pg_bell_after(pg, get_mark(result), batch->events, 1);
 }
