@@ -98,8 +98,9 @@ BEGIN
     END IF;
     PERFORM set_config('enable_seqscan', (NOT @schema@.query_is_narrow(q))::text, true);
     RETURN QUERY EXECUTE
-        'SELECT DISTINCT e.stream::text COLLATE "C" AS stream FROM ' || @schema@.query_source(q)
-        || ' WHERE ' || @schema@.query_conditions(q) || ' AND e.stream > $15 ORDER BY stream LIMIT $17'
+        -- Not by the index of streams: nobody shall walk through all of them to find a few.
+        'SELECT DISTINCT (e.stream || '''') COLLATE "C" AS stream FROM ' || @schema@.query_source(q)
+        || ' WHERE ' || @schema@.query_conditions(q) || ' AND (e.stream || '''') COLLATE "C" > $15 ORDER BY stream LIMIT $17'
         USING q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
               q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at,
               coalesce(after, ''), NULL::bigint, max_count, prefix, left(prefix, -1) || '/';
