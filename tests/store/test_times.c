@@ -570,7 +570,7 @@ static void a_long_answer_in_the_order_of_a_time_is_complete(void **state)
 
     if (ss_is_pg())
         ss_sql(t, "INSERT INTO {events} (stream, version, type, data, valid_time)"
-                  " SELECT 's', n, 't', '{}', to_timestamp((n * 7919) % 20011)"
+                  " SELECT 's', n, 't', json '{}', to_timestamp((n * 7919) % 20011)"
                   " FROM generate_series(1, 51600) n");
     else
         ss_sql(t, "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c"

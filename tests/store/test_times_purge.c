@@ -770,6 +770,87 @@ static void a_purge_that_got_no_answer_is_done_once(void **state)
     flaky->ops->close(flaky);
 }
 
+static int ignore_type(void *ctx, const howdah_type_stats *stats)
+{
+    (void)ctx;
+    (void)stats;
+    return 0;
+}
+
+static int ignore_stream(void *ctx, hw_str stream)
+{
+    (void)ctx;
+    (void)stream;
+    return 0;
+}
+
+static int ignore_purge(void *ctx, const howdah_purge_record *record)
+{
+    (void)ctx;
+    (void)record;
+    return 0;
+}
+
+/* All of them once, with outputs that are untouched or filled; how many have failed. */
+static int run_each(hw_store *store, const howdah_event *event)
+{
+    const hw_temporal_ops *ops = store->ops->temporal;
+    hw_temporal_query q = all_events();
+    hw_snapshot snapshot = a_snapshot("s", 1, "1");
+    hw_purge purge = {.ids = &event->id, .ids_n = 1, .reason = S("r"), .actor = S("a")};
+    const howdah_event *events = NULL;
+    hw_cursor *cursor = NULL;
+    howdah_knowledge k = {.asked_at_us = -1};
+    howdah_purge_record record = {.id = -1};
+    int64_t number = -1;
+    size_t n = 0;
+    char text[512] = "";
+    int failures = 0;
+
+    failures += ops->knowledge(store, 0, &k, &ss_error) < 0;
+    assert_int_equal(k.asked_at_us == -1, failures == 1);
+    failures += ops->count(store, &q, &number, &ss_error) < 0;
+    if (ops->query_open(store, &q, &cursor, &ss_error) < 0) {
+        assert_null(cursor);
+        failures++;
+    } else {
+        failures += ops->query_next(cursor, &events, &n, &ss_error) < 0;
+        ops->query_close(cursor);
+    }
+    failures += ops->types(store, &q, ignore_type, NULL, &ss_error) < 0;
+    failures += ops->streams(store, &q, HW_STR_NULL, 9, ignore_stream, NULL, &ss_error) < 0;
+    failures += ops->snapshot_put(store, &snapshot, 0, &ss_error) < 0;
+    failures += ops->snapshot_get(store, S("s"), 0, keep_snapshot, text, &ss_error) < 0;
+    text[0] = '\0';
+    failures += ops->snapshot_list(store, HW_STR_NULL, list_snapshot, text, &ss_error) < 0;
+    failures += ops->snapshot_remove(store, S("s"), 0, &number, &ss_error) < 0;
+    failures += ops->purge(store, &purge, &record, &ss_error) < 0;
+    failures += ops->purges(store, ignore_purge, NULL, &ss_error) < 0;
+    return failures;
+}
+
+static void each_operation_can_be_made_to_fail_alone(void **state)
+{
+    ss *t = *state;
+    hw_store *flaky = NULL;
+    howdah_event event = put_secret(t, "s");
+    unsigned operations;
+
+    (void)times_ops(t);
+    ok(hw_flaky_open(ss_open(t), &flaky, &ss_error));
+    assert_int_equal(run_each(flaky, &event), 0);
+    operations = hw_flaky_count(flaky);
+    assert_int_equal(operations, 12);
+    for (unsigned i = 1; i <= operations; i++) {
+        hw_flaky_plan(flaky, i, HW_FLAKY_BEFORE);
+        assert_int_equal(run_each(flaky, &event), 1);
+        hw_flaky_plan(flaky, i, HW_FLAKY_AFTER);
+        assert_int_equal(run_each(flaky, &event), 1);
+        assert_false(hw_flaky_pending(flaky));
+    }
+    flaky->ops->close(flaky);
+}
+
 static long left; /* allocations until one fails; negative: none does */
 static bool failed;
 
@@ -804,27 +885,6 @@ static bool fine(int status)
             fail_msg("%s instead of NO_MEMORY: %s", howdah_status_name(status), ss_error.message);
     }
     return status >= 0;
-}
-
-static int ignore_type(void *ctx, const howdah_type_stats *stats)
-{
-    (void)ctx;
-    (void)stats;
-    return 0;
-}
-
-static int ignore_stream(void *ctx, hw_str stream)
-{
-    (void)ctx;
-    (void)stream;
-    return 0;
-}
-
-static int ignore_purge(void *ctx, const howdah_purge_record *record)
-{
-    (void)ctx;
-    (void)record;
-    return 0;
 }
 
 static void ask_everything(const ss *t, hw_temporal_query *q)
@@ -932,6 +992,7 @@ ss_group ss_times_purge_tests(void)
         SS_TEST(jobs_made_of_purged_events_are_cancelled_and_their_texts_erased),
         SS_TEST(nothing_of_a_purged_event_stays_in_the_file_or_its_log),
         SS_TEST(a_purge_that_got_no_answer_is_done_once),
+        SS_TEST(each_operation_can_be_made_to_fail_alone),
         SS_TEST(an_allocation_that_fails_is_said_and_erases_no_half),
     };
     return SS_GROUP(tests);
