@@ -223,9 +223,9 @@ QUERIES = {
     "{}.versions('%s')" % UNUSED: ["events_id_key", "events_family_revision_key"],
     "{}.as_of(stream => 's7', order_by => 'valid', max_count => 50)": [INDEX["STREAM"], "events_family_revision_key"],
     "{}.as_of(type => 'rare.type', order_by => 'recorded', max_count => 50)": [INDEX["TYPE"], "events_family_revision_key"],
-    "{}.query_events(recorded_from => '2020-01-01', recorded_before => '2020-01-02')": ["events_recorded_idx"],
-    "{}.query_events(valid_from => '2020-01-01', valid_before => '2020-01-02')": ["events_recorded_idx", "events_valid_idx"],
-    "{}.diff(now() - interval '1 microsecond')": ["events_recorded_idx"],
+    "{}.query_events(recorded_from => '2020-01-01', recorded_before => '2020-01-02')": ["events_times_idx"],
+    "{}.query_events(valid_from => '2020-01-01', valid_before => '2020-01-02')": ["events_times_idx"],
+    "{}.diff(now() - interval '1 microsecond')": ["events_times_idx"],
     "{}.streams_of_type('rare.type')": [INDEX["TYPE"]],
     "{}.type_stats(type => 'rare.type')": [INDEX["TYPE"]],
 }
