@@ -966,7 +966,8 @@ HOWDAH_API int howdah_doctor(const char *url, const howdah_settings *settings,
 /*
  * Whether what is stored holds together, on a live store: every job that was pushed is in exactly
  * one place, keys and dedup keys belong to jobs that are there, subscriptions are at a place that
- * the log has.  Only reads.  HOWDAH_OK when every check ran, whatever it found; fn's non-zero
+ * the log has, streams have all their versions, families are chains, what is purged has no payload.
+ * Only reads.  HOWDAH_OK when every check ran, whatever it found; fn's non-zero
  * result ends it.
  */
 HOWDAH_API int howdah_verify(howdah_bus *bus, int (*fn)(void *ctx, const howdah_finding *finding),

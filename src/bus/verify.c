@@ -144,6 +144,31 @@ static int verify_places(verification *v, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* ---- the log */
+
+static int on_flaw(void *ctx, hw_str what, int64_t n)
+{
+    verification *v = ctx;
+    char message[200];
+
+    v->wrong++;
+    (void)snprintf(message, sizeof message, "%lld %.*s", (long long)n, (int)what.len, what.s);
+    find(v, HOWDAH_BAD, "log", message,
+         "somebody changed the tables by hand, or this is a bug: keep a copy, and report it");
+    return v->stop;
+}
+
+static int verify_log(verification *v, howdah_error *reterr)
+{
+    int s;
+
+    v->wrong = 0;
+    s = v->bus->store->ops->temporal->verify(v->bus->store, on_flaw, v, reterr);
+    if (s >= 0 && v->wrong == 0)
+        find(v, HOWDAH_GOOD, "log", "streams and families are whole", "");
+    return s;
+}
+
 int howdah_verify(howdah_bus *bus, int (*fn)(void *ctx, const howdah_finding *finding), void *ctx,
                   howdah_error *reterr)
 {
@@ -155,5 +180,7 @@ int howdah_verify(howdah_bus *bus, int (*fn)(void *ctx, const howdah_finding *fi
     s = verify_places(&v, reterr);
     if (s >= 0 && !v.stop)
         s = verify_jobs(&v, reterr);
+    if (s >= 0 && !v.stop)
+        s = verify_log(&v, reterr);
     return s < 0 ? s : HOWDAH_OK;
 }

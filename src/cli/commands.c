@@ -214,9 +214,9 @@ static const char status_about[] =
 
 static const char verify_about[] =
     "Looks at a live store, without holding anybody up: whether every job that was pushed is in "
-    "exactly one place, keys and dedup keys belong to jobs that are there, and subscriptions are "
-    "at "
-    "a place that the log has.  Exit code 1 when something is wrong.";
+    "exactly one place, keys and dedup keys belong to jobs that are there, subscriptions are at a "
+    "place that the log has, streams have all their versions, corrections follow each other, and "
+    "what is purged has no payload.  Exit code 1 when something is wrong.";
 
 static const char append_about[] =
     "The payload is JSON, kept to the letter; - reads it from stdin, @FILE from a file; "

@@ -102,6 +102,9 @@ typedef struct hw_purge {
 
 typedef int (*hw_purge_fn)(void *ctx, const howdah_purge_record *record);
 
+/* Something that verify() found: so many of this. */
+typedef int (*hw_flaw_fn)(void *ctx, hw_str what, int64_t n);
+
 typedef struct hw_temporal_ops {
     /*
      * I3.  The store's clock, and whether what was known at known_at (not absent) can still grow.
@@ -147,6 +150,9 @@ typedef struct hw_temporal_ops {
     int (*purge)(struct hw_store *store, const hw_purge *purge, howdah_purge_record *ret_record,
                  howdah_error *reterr);
     int (*purges)(struct hw_store *store, hw_purge_fn fn, void *ctx, howdah_error *reterr);
+
+    /* I1, I2, I5 on a live store, and whether streams have all their versions; one moment. */
+    int (*verify)(struct hw_store *store, hw_flaw_fn fn, void *ctx, howdah_error *reterr);
 } hw_temporal_ops;
 
 #endif

@@ -293,11 +293,12 @@ status_tells_of_queues_without_counting_history() {
 
 verify_says_that_all_is_well_and_what_is_not() {
     run 0 verify
-    equals "$(lines out)" 2
+    equals "$(lines out)" 3
     run 0 push mail '{"n":1}'
     run 0 push mail '{"n":2}'
     run 0 verify
-    equals "$(tail -n 1 out)" '{"verdict":"good","check":"jobs","message":"each of 2 is in one place","advice":""}'
+    equals "$(tail -n 1 out)" '{"verdict":"good","check":"log","message":"streams and families are whole","advice":""}'
+    equals "$(tail -n 2 out | head -n 1)" '{"verdict":"good","check":"jobs","message":"each of 2 is in one place","advice":""}'
     if on_sqlite; then
         sql "DELETE FROM howdah_jobs WHERE id = 2"
     else

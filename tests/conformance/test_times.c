@@ -767,6 +767,50 @@ static void bad_purges_erase_nothing(void **state)
     howdah_close(admin);
 }
 
+/* ------------------------------------------------------------------ verify */
+
+static int put_finding(void *ctx, const howdah_finding *f)
+{
+    char *text = ctx;
+    size_t at = strlen(text);
+
+    if (strcmp(f->check, "log") == 0)
+        (void)snprintf(text + at, 1024 - at, "%s%s", at ? "; " : "", f->message);
+    return 0;
+}
+
+static const char *verify(howdah_bus *bus)
+{
+    static char text[1024];
+
+    text[0] = '\0';
+    cf_ok(howdah_verify(bus, put_finding, text, &cf_error));
+    return text;
+}
+
+static void verify_tells_what_is_wrong_with_streams_and_families(void **state)
+{
+    cf *c = *state;
+    howdah_bus *admin = cf_open_admin(c);
+
+    (void)tell(c->bus);
+    (void)cf_append(c->bus, "plain", "t", NULL);
+    (void)cf_append(c->bus, "plain", "t", NULL);
+    assert_string_equal(verify(admin), "streams and families are whole");
+    cf_sql(c, "DELETE FROM {events} WHERE stream = 'plain' AND version = 1");
+    assert_string_equal(verify(admin), "1 streams lack some of their versions");
+    cf_sql(c, "UPDATE {events} SET version = 1 WHERE stream = 'plain'");
+    cf_sql(c, "UPDATE {events} SET revision = 3 WHERE global_sequence = 4");
+    cf_sql(c, "UPDATE {events} SET recorded_at = (SELECT recorded_at FROM {events} WHERE"
+              " global_sequence = 1), reason = NULL WHERE global_sequence = 5");
+    cf_sql(c, "UPDATE {events} SET purge = 1 WHERE global_sequence = 1");
+    assert_string_equal(verify(admin),
+                        "1 corrections are not recorded later than what they correct;"
+                        " 1 corrections do not follow the revision before them;"
+                        " 1 corrections have no reason; 1 purged events still have a payload");
+    howdah_close(admin);
+}
+
 static const struct CMUnitTest tests[] = {
     CF_TEST(a_correction_is_the_next_revision_of_its_family),
     CF_TEST(a_correction_without_a_valid_time_keeps_the_one_it_had),
@@ -784,6 +828,7 @@ static const struct CMUnitTest tests[] = {
     CF_TEST(the_nearest_snapshot_and_the_events_behind_it_are_the_state),
     CF_TEST(a_purge_erases_payloads_and_keeps_who_when_and_why),
     CF_TEST(bad_purges_erase_nothing),
+    CF_TEST(verify_tells_what_is_wrong_with_streams_and_families),
 };
 
 cf_group cf_times_tests(void)

@@ -56,6 +56,7 @@ READS = {
     "streams_of_type": "SELECT {}.streams_of_type('a')",
     "knowledge": "SELECT FROM {}.knowledge()", "knowledge_of": "SELECT FROM {}.knowledge_of('2020-01-01')",
     "snapshot_load": "SELECT FROM {}.snapshot_load('s')", "snapshot_list": "SELECT FROM {}.snapshot_list()",
+    "times_findings": "SELECT FROM {}.times_findings()",
 }
 QUERY = "ROW('as_of'%s)::{}.query" % (", NULL" * 15)
 READS = {name: text.replace("%s", QUERY) for name, text in READS.items()}

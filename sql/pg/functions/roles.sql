@@ -29,7 +29,7 @@ DECLARE
                                         'query_events', 'query_page', 'query_keys', 'query_rows', 'query_count',
                                         'query_types', 'query_streams', 'as_of', 'current_events', 'versions', 'diff',
                                         'type_stats', 'streams_of_type', 'family_of', 'knowledge', 'knowledge_of',
-                                        'snapshot_load', 'snapshot_list'];
+                                        'snapshot_load', 'snapshot_list', 'times_findings'];
     pushes     constant text[] := ARRAY['push', 'push_batch', 'push_arrays', 'publish',
                                         'schema_version', 'ring'];
     works      constant text[] := ARRAY['claim', 'claim_jobs', 'poll', 'settle_jobs', 'turn_one', 'complete', 'fail', 'retry',

@@ -131,6 +131,7 @@ enum hw_pg_oid {
     X(QUEUE_STATES)                                                                                \
     X(QUEUE_GLANCE)                                                                                \
     X(QUEUE_VERIFY)                                                                                \
+    X(TIMES_VERIFY)                                                                                \
     X(QUEUE_PURGE)                                                                                 \
     X(QUEUE_BIND)                                                                                  \
     X(QUEUE_UNBIND)                                                                                \

@@ -162,6 +162,13 @@ static int flaky_purges(hw_store *store, hw_purge_fn fn, void *ctx, howdah_error
     return TEMPORAL_FORWARD(&c, purges, fn, ctx);
 }
 
+static int flaky_verify(hw_store *store, hw_flaw_fn fn, void *ctx, howdah_error *reterr)
+{
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
+
+    return TEMPORAL_FORWARD(&c, verify, fn, ctx);
+}
+
 const hw_temporal_ops hw_flaky_temporal_ops = {
     .knowledge = flaky_knowledge,
     .query_open = flaky_query_open,
@@ -176,4 +183,5 @@ const hw_temporal_ops hw_flaky_temporal_ops = {
     .snapshot_remove = flaky_snapshot_remove,
     .purge = flaky_purge,
     .purges = flaky_purges,
+    .verify = flaky_verify,
 };

@@ -616,6 +616,7 @@ int hw_sqlite_snapshot_remove(hw_store *base, hw_str stream, int64_t upto, int64
 int hw_sqlite_purge(hw_store *base, const hw_purge *purge, howdah_purge_record *ret_record,
                     howdah_error *reterr);
 int hw_sqlite_purges(hw_store *base, hw_purge_fn fn, void *ctx, howdah_error *reterr);
+int hw_sqlite_temporal_verify(hw_store *base, hw_flaw_fn fn, void *ctx, howdah_error *reterr);
 
 /* ---- import.c */
 

@@ -319,4 +319,5 @@ const hw_temporal_ops hw_sqlite_temporal_ops = {
     .snapshot_remove = hw_sqlite_snapshot_remove,
     .purge = hw_sqlite_purge,
     .purges = hw_sqlite_purges,
+    .verify = hw_sqlite_temporal_verify,
 };
