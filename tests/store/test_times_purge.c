@@ -447,9 +447,10 @@ static int list_purge(void *ctx, const howdah_purge_record *r)
     size_t len = strlen(text);
 
     assert_true(llabs(r->purged_at_us - hw_clock_wall_us()) < 60000000);
-    (void)snprintf(text + len, 512 - len, "%s %s %s %lld %lld %lld %lld\n", r->actor, r->reason,
-                   r->stream ? r->stream : "-", (long long)r->events, (long long)r->letters,
-                   (long long)r->snapshots, (long long)r->jobs);
+    (void)snprintf(text + len, 512 - len, "%s %s %s %lld %lld %lld %lld %lld\n", r->actor,
+                   r->reason, r->stream ? r->stream : "-", (long long)r->events,
+                   (long long)r->letters, (long long)r->snapshots, (long long)r->jobs,
+                   (long long)r->left);
     return 0;
 }
 
@@ -459,21 +460,28 @@ static void who_erased_what_and_why_is_kept_and_a_purge_of_nothing_is_not(void *
     howdah_event a = put_secret(t, "s");
     howdah_event b = put_secret(t, "s");
     hw_uuid both[2] = {a.id, b.id};
+    howdah_event a2 = a_correction_of(&a);
+    howdah_event a3;
     howdah_purge_record record;
     char text[512] = "";
 
+    times_put(t, &a2);
+    a3 = a_retraction_of(&a2);
+    times_put(t, &a3);
     (void)purge_ids(t, &a.id, 1, false);
-    record = purge_ids(t, &a.id, 1, true);
+    record = purge_ids(t, &a.id, 1, false);
     assert_int_equal(record.id, 0);
     assert_int_equal(record.events, 0);
+    assert_int_equal(purge_ids(t, &a3.id, 1, true).events, 2);
     assert_int_equal(purge_ids(t, both, 2, false).events, 1);
     assert_int_equal(purge_stream(t, "s").id, 0);
     (void)put_secret(t, "s");
     assert_int_equal(purge_stream(t, "s").events, 1);
     ok(times_ops(t)->purges(t->store, list_purge, text, &ss_error));
-    assert_string_equal(text, "clerk asked to be forgotten - 1 0 0 0\n"
-                              "clerk asked to be forgotten - 1 0 0 0\n"
-                              "clerk asked to be forgotten s 1 0 0 0\n");
+    assert_string_equal(text, "clerk asked to be forgotten - 1 0 0 0 1\n"
+                              "clerk asked to be forgotten - 2 0 0 0 0\n"
+                              "clerk asked to be forgotten - 1 0 0 0 0\n"
+                              "clerk asked to be forgotten s 1 0 0 0 0\n");
 }
 
 static void a_purged_family_can_be_corrected(void **state)
