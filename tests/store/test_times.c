@@ -98,14 +98,13 @@ static void only_the_newest_revision_can_be_corrected(void **state)
     howdah_event first = put(t, "1", NOT);
     howdah_event second = put_correction(t, &first, "2", NOT);
     howdah_event fork = a_correction_of(&first);
-    howdah_event third = a_correction_of(&second);
     hw_temporal_query all = all_events();
 
     (void)times_ops(t);
     assert_int_equal(times_try(t->store, &fork), HW_APPEND_REVISION_TAKEN);
     assert_int_equal(times_try(other, &fork), HW_APPEND_REVISION_TAKEN);
     assert_int_equal(times_count(t, &all), 2);
-    times_put(t, &third);
+    (void)put_correction(t, &second, "3", NOT);
     other->ops->close(other);
 }
 
@@ -396,11 +395,11 @@ static void headers_are_compared_by_name_and_value_whatever_the_name(void **stat
         {"{\"plain\":\"1\"}", "plain", "1"},
         {"{\"a.b[0]\":\"2\"}", "a.b[0]", "2"},
         {"{\"it's \\\"q\\\"\":\"3\"}", "it's \"q\"", "3"},
-        {"{\"\\u00e4\\n\":\"4\"}", "\xc3\xa4\n", "4"},
+        {"{\"\\u00e4 %s\":\"4\"}", "\xc3\xa4 %s", "4"},
         {"{\"$\":\"5\"}", "$", "5"},
         {"{\"twice\":\"x\",\"twice\":\"6\"}", "twice", "6"},
         {"{\"v\":\"7 \\\"\\\\\"}", "v", "7 \"\\"},
-        {"{\"\":\"8\"}", "", "8"},
+        {"{\"-\\ud83d\\ude00-\":\"8\"}", "-\xf0\x9f\x98\x80-", "8"},
     };
     ss *t = *state;
     char data[2] = "0";
