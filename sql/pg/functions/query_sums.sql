@@ -65,6 +65,7 @@ $howdah$;
 CREATE OR REPLACE FUNCTION @schema@.query_streams(q @schema@.query, after text, max_count bigint) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
 SET jit = off
 SET max_parallel_workers_per_gather = 0
 SET enable_seqscan = off
@@ -91,7 +92,7 @@ BEGIN
               AND (gone OR e.retracts IS NOT TRUE)
               AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = coalesce(e.family, e.id)
                               AND x.revision = e.revision + 1 AND x.recorded_at <= known)
-            LIMIT 1;
+            ORDER BY e.version LIMIT 1; -- so that it is a walk, which ends with the first
             CONTINUE WHEN NOT FOUND;
         END IF;
         RETURN NEXT name;
