@@ -186,6 +186,18 @@ def of_two_corrections_at_once_one_is_stored():
     assert [r[0] for r in main.sql("SELECT revision FROM {}.versions('%s')" % first)] == ["1", "2", "3", "4", "5"]
 
 
+def a_correction_wakes_those_who_sleep():
+    first = append(fresh())
+    call = ("SELECT mark FROM {}.append_correction('%s', NULL, '1', NULL, NULL, NULL, 1, NULL, NULL, 'r', false)")
+    with sessions(bus.url, 1) as (a,):
+        a.sql("SELECT setval('{}.bell', 1); SET howdah.ring = 'off'")
+        # Who rings by itself is told that somebody sleeps.
+        assert a.one(call % first) == "1"
+        assert a.one("SELECT last_value FROM {}.bell") == "1"
+        a.sql("SET howdah.ring = 'on'; SELECT {}.correct('%s', '2', reason => 'r')" % first)
+        assert a.one("SELECT last_value FROM {}.bell") == "0"
+
+
 def the_number_is_drawn_before_the_time_is_taken():
     # Raw INSERTs, and the one of append_correction(), which names the time.
     for columns, source in (
@@ -598,7 +610,7 @@ if __name__ == "__main__":
         a_correction_takes_over_what_it_does_not_name, a_correction_is_recorded_later_whatever_the_clock_does,
         retracted_is_not_a_fact_until_it_is_taken_up_again, what_is_wrong_with_a_correction_is_said_by_field,
         the_same_correction_again_is_answered_with_its_position, of_two_corrections_at_once_one_is_stored,
-        the_number_is_drawn_before_the_time_is_taken, as_of_is_the_last_revision_that_was_known,
+        a_correction_wakes_those_who_sleep, the_number_is_drawn_before_the_time_is_taken, as_of_is_the_last_revision_that_was_known,
         every_view_and_every_range_over_the_whole_log, what_cannot_be_asked_is_said_by_field,
         a_diff_is_what_has_become_of_each_family, an_answer_is_final_when_nobody_can_add_to_it,
         snapshots_are_found_at_or_below_a_version, a_purge_of_ids_leaves_the_other_revisions,
