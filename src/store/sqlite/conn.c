@@ -363,6 +363,10 @@ void hw_sqlite_disconnect(hw_sqlite *store)
         (void)sqlite3_finalize(store->slots[i]);
         store->slots[i] = NULL;
     }
+    for (int i = 0; i < HW_ASKED; i++) {
+        (void)sqlite3_finalize(store->asked[i]);
+        store->asked[i] = NULL;
+    }
     if (!store->borrowed) {
         if (store->wal_pages > 0 && !store->sick && !has_moved(store))
             checkpoint(store);

@@ -77,6 +77,9 @@ typedef enum hw_sqlite_need { HW_NEED_READ, HW_NEED_WRITE, HW_NEED_CREATE } hw_s
 struct hw_sqlite_rows; /* import.c: rows read ahead */
 struct hw_sqlite_bell; /* bell.c: what watches the file */
 
+/* Statements that are kept for the next question of the same shape. */
+#define HW_ASKED 4
+
 typedef struct hw_sqlite {
     hw_store base;
     char *name;      /* as the user wrote it, for messages */
@@ -90,6 +93,7 @@ typedef struct hw_sqlite {
 
     sqlite3 *db; /* NULL: not open */
     sqlite3_stmt *slots[HW_SLOT_COUNT];
+    sqlite3_stmt *asked[HW_ASKED]; /* of questions over two times that are over, newest first */
     bool sick;             /* an error that a new connection may mend: reopen before the next use */
     bool schema_known;     /* the schema was good when the cookie was this: */
     int64_t schema_cookie; /* PRAGMA schema_version */
@@ -584,9 +588,11 @@ void hw_sqlite_ask_from(hw_sqlite_ask *ask, const hw_temporal_query *query, hw_s
 /* The pattern is only narrowed down by the statement: each row is to be asked about. */
 bool hw_sqlite_ask_loose(const hw_temporal_query *query);
 bool hw_sqlite_ask_matches(const hw_temporal_query *query, sqlite3_stmt *stmt, int type_column);
-/* The statement with its values, which must outlive it; finalize it. */
+/* The statement with its values, which must outlive it; end it with hw_sqlite_ask_over(). */
 int hw_sqlite_ask_prepare(hw_sqlite *store, const hw_sqlite_ask *ask, sqlite3_stmt **ret_stmt,
                           howdah_error *reterr);
+/* Instead of finalizing it: the next question may be the same but for its values. */
+void hw_sqlite_ask_over(hw_sqlite *store, sqlite3_stmt *stmt);
 
 /* ---- temporal.c */
 

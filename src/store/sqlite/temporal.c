@@ -131,7 +131,7 @@ static int count(hw_store *base, const hw_temporal_query *query, int64_t *ret_co
     s = hw_sqlite_ask_prepare(store, &ask, &stmt, reterr);
     if (s >= 0)
         s = count_rows(store, query, stmt, ret_count, reterr);
-    (void)sqlite3_finalize(stmt);
+    hw_sqlite_ask_over(store, stmt);
     hw_sqlite_ask_done(&ask);
     return s;
 }
@@ -200,7 +200,7 @@ static int types(hw_store *base, const hw_temporal_query *query, hw_type_stats_f
     s = hw_sqlite_ask_prepare(store, &ask, &stmt, reterr);
     if (s >= 0)
         s = walk_types(store, query, stmt, fn, ctx, reterr);
-    (void)sqlite3_finalize(stmt);
+    hw_sqlite_ask_over(store, stmt);
     hw_sqlite_temp_in_file(store, false);
     hw_sqlite_ask_done(&ask);
     return s;
@@ -298,7 +298,7 @@ static int streams(hw_store *base, const hw_temporal_query *query, hw_str after,
     s = hw_sqlite_ask_prepare(w.store, &ask, &w.stmt, reterr);
     if (s >= 0)
         s = walk_streams(&w, limit, fn, ctx, reterr);
-    (void)sqlite3_finalize(w.stmt);
+    hw_sqlite_ask_over(w.store, w.stmt);
     hw_sqlite_temp_in_file(w.store, false);
     hw_buf_done(&w.stream);
     hw_sqlite_ask_done(&ask);

@@ -13,6 +13,7 @@
  *       whoever steps the statement asks hw_sqlite_ask_matches() about each row.
  */
 #include <assert.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "engine/pattern.h"
@@ -232,13 +233,43 @@ bool hw_sqlite_ask_matches(const hw_temporal_query *query, sqlite3_stmt *stmt, i
     return type.s && hw_pattern_matches(query->pattern, type);
 }
 
+/* One of the kept statements, which is kept no longer; NULL: none has this text. */
+static sqlite3_stmt *take_kept(hw_sqlite *store, const char *sql)
+{
+    for (int i = 0; i < HW_ASKED && store->asked[i]; i++) {
+        sqlite3_stmt *stmt = store->asked[i];
+
+        if (strcmp(sqlite3_sql(stmt), sql) != 0)
+            continue;
+        memmove(&store->asked[i], &store->asked[i + 1],
+                (size_t)(HW_ASKED - 1 - i) * sizeof store->asked[0]);
+        store->asked[HW_ASKED - 1] = NULL;
+        return stmt;
+    }
+    return NULL;
+}
+
+void hw_sqlite_ask_over(hw_sqlite *store, sqlite3_stmt *stmt)
+{
+    if (!stmt)
+        return;
+    (void)sqlite3_reset(stmt);
+    (void)sqlite3_clear_bindings(stmt);
+    (void)sqlite3_finalize(store->asked[HW_ASKED - 1]);
+    memmove(&store->asked[1], &store->asked[0], (HW_ASKED - 1) * sizeof store->asked[0]);
+    store->asked[0] = stmt;
+}
+
 int hw_sqlite_ask_prepare(hw_sqlite *store, const hw_sqlite_ask *ask, sqlite3_stmt **ret_stmt,
                           howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
     int s = hw_buf_check(&ask->sql, reterr);
 
-    if (s >= 0)
+    if (s < 0)
+        return s;
+    stmt = take_kept(store, hw_buf_str(&ask->sql));
+    if (!stmt)
         s = hw_sqlite_prepare(store, hw_buf_str(&ask->sql), &stmt, reterr);
     if (s < 0)
         return s;

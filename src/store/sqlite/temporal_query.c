@@ -192,7 +192,7 @@ static int find_keys(cursor *c, howdah_error *reterr)
     s = hw_sqlite_ask_prepare(c->page.store, &ask, &stmt, reterr);
     if (s >= 0)
         s = scan_keys(c, stmt, reterr);
-    (void)sqlite3_finalize(stmt);
+    hw_sqlite_ask_over(c->page.store, stmt);
     hw_sqlite_ask_done(&ask);
     if (s < 0) {
         c->keys_n = 0;
@@ -319,7 +319,7 @@ static int fill_by_rows(cursor *c, size_t want, howdah_error *reterr)
     s = hw_sqlite_ask_prepare(c->page.store, &ask, &stmt, reterr);
     if (s >= 0)
         s = take_rows(c, stmt, want, reterr);
-    (void)sqlite3_finalize(stmt); /* I1 */
+    hw_sqlite_ask_over(c->page.store, stmt); /* I1 */
     hw_sqlite_ask_done(&ask);
     return s < 0 ? s : HOWDAH_OK;
 }
