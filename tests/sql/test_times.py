@@ -291,6 +291,21 @@ def as_of_is_the_last_revision_that_was_known():
                 assert found == truth, (call, order, backward, found, truth)
 
 
+def a_long_stream_is_answered_as_a_short_one():
+    s = fresh("long")
+    bus.sql("INSERT INTO {}.events (stream, version, type, data) SELECT '%s', i, 'long.event', to_json(i)"
+            " FROM generate_series(1, 1500) AS i" % s)
+    for version in (5, 700, 1400):
+        main.sql("SELECT {}.correct(id, '0', reason => 'r') FROM {}.events WHERE stream = '%s' AND version = %d" % (s, version))
+    truth = [row[0] for row in main.sql(TRUTH.replace("%(prefix)s-%%", s) % {
+        "known": "'infinity'", "valid": "'infinity'", "filter": "true", "order": "global_sequence"})]
+    assert len(truth) == 1500
+    for size in (400, 2000):
+        assert pages("{}.query_events('as_of', stream => '%s'" % s, "sequence", False, size) == truth
+        assert pages("{}.query_events('as_of', stream => '%s'" % s, "sequence", True, size) == truth[::-1]
+    main.sql("DELETE FROM {}.events WHERE stream = '%s'" % s)
+
+
 def every_view_and_every_range_over_the_whole_log():
     truth = {"log": "true", "originals": "revision = 1",
              "as_of": "NOT retracts AND NOT EXISTS (SELECT FROM {}.events AS n WHERE n.family = e.family"
@@ -651,7 +666,7 @@ if __name__ == "__main__":
         retracted_is_not_a_fact_until_it_is_taken_up_again, what_is_wrong_with_a_correction_is_said_by_field,
         the_same_correction_again_is_answered_with_its_position, of_two_corrections_at_once_one_is_stored,
         a_correction_wakes_those_who_sleep, the_number_is_drawn_before_the_time_is_taken, as_of_is_the_last_revision_that_was_known,
-        every_view_and_every_range_over_the_whole_log, what_cannot_be_asked_is_said_by_field,
+        a_long_stream_is_answered_as_a_short_one, every_view_and_every_range_over_the_whole_log, what_cannot_be_asked_is_said_by_field,
         a_diff_is_what_has_become_of_each_family, an_answer_is_final_when_nobody_can_add_to_it,
         a_final_answer_stays_the_same_while_others_write,
         snapshots_are_found_at_or_below_a_version, a_purge_of_ids_leaves_the_other_revisions,

@@ -2,7 +2,7 @@
 --
 --   I1  A revision is in the answer as of K exactly when it was recorded by K and the next one of
 --       its family was not: one probe of events_family_revision_key for each row, nothing is
---       grouped and nothing is remembered; in a stream with few corrections, one look for these.
+--       grouped and nothing is remembered; in a short stream, one walk.
 --   I2  In the order of the log a page is an index scan that ends with the page.  Every other order,
 --       and a range of times over the whole log, is answered keys first: (time, sequence) of many
 --       rows are sorted, without the rows; these are then fetched by sequence.
@@ -238,7 +238,8 @@ DECLARE
     gone   constant boolean := coalesce(q.retractions, false);
     behind constant text := CASE WHEN backward THEN ' < ' ELSE ' > ' END;
     down   constant text := CASE WHEN backward THEN ' DESC' ELSE '' END;
-    old    uuid[];
+    old    uuid[]; -- what is corrected
+    first  bigint;
     prefix text;
     sql    text;
     at     bigint;
@@ -265,19 +266,22 @@ BEGIN
     IF q.view = 'as_of' AND coalesce(q.stream, t) IS NOT NULL AND q.pattern IS NULL AND NOT ranged
        AND q.correlation_id IS NULL AND q.causation_id IS NULL AND q.header_names IS NULL THEN
         IF q.stream IS NOT NULL THEN
-            -- What corrects an event of a stream is in the stream, too.  Few are found at once.
-            old := ARRAY(SELECT x.corrects FROM @schema@.events AS x
-                         WHERE x.stream = q.stream AND x.corrects IS NOT NULL
-                           AND x.version > CASE WHEN backward THEN 0 ELSE at END AND x.recorded_at <= known
-                         LIMIT 1001);
+            -- What corrects an event of a stream is in the stream, too, and behind it.  Of a short one
+            -- that is found by one walk.
+            first := CASE WHEN backward THEN 0 ELSE at END;
+            IF (SELECT max(e.version) FROM @schema@.events AS e WHERE e.stream = q.stream) <= first + 1000 THEN
+                old := ARRAY(SELECT x.corrects FROM @schema@.events AS x
+                             WHERE x.stream = q.stream AND x.version > first AND x.corrects IS NOT NULL
+                               AND x.recorded_at <= known);
+            END IF;
         END IF;
-        IF cardinality(old) <= 1000 AND NOT backward THEN
+        IF old IS NOT NULL AND NOT backward THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE e.stream = q.stream AND e.version > at AND (t IS NULL OR e.type = t)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
                   AND e.id NOT IN (SELECT unnest(old))
                 ORDER BY e.version LIMIT n;
-        ELSIF cardinality(old) <= 1000 THEN
+        ELSIF old IS NOT NULL THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE e.stream = q.stream AND e.version < at AND (t IS NULL OR e.type = t)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)

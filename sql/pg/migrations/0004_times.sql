@@ -5,18 +5,15 @@
 --       (family, revision) is unique: the guard against a fork.
 --   I2  A correction is recorded later than what it corrects, whatever the clock does.
 --   I3  Stream, type, correlation and causation are the same in all revisions of a family.
---   I4  An ordinary append pays for none of this: new columns are NULL, the index on corrections
---       knows only these, and the one on both times is a summary of pages.
+--   I4  An ordinary append pays for none of this: new columns are NULL, and the index on both times is a
+--       summary of pages.
 --   I5  A purged event has purge set and no payload: data is the JSON null, or bytes are empty, and
 --       headers are NULL.  The same for its dead letters.
 
 ALTER TABLE @schema@.events ADD COLUMN retracts boolean; -- true: this revision says it never happened
 ALTER TABLE @schema@.events ADD COLUMN purge bigint;     -- of purges.id; NULL: not purged
 
--- The corrections of a stream: what they correct is out of date.  By another column than that of the
--- family's key, so that a small index is never walked instead of that one.
-CREATE INDEX events_corrections_idx ON @schema@.events (stream, version) WHERE corrects IS NOT NULL;
--- Both times as a summary of pages: a tree on valid times would cost an append with one a third.
+-- A tree on valid times would cost an append with one a third.
 CREATE INDEX events_times_idx ON @schema@.events USING brin (recorded_at, valid_time)
     WITH (pages_per_range = 32, autosummarize = on);
 
