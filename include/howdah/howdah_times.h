@@ -77,7 +77,7 @@ typedef struct howdah_correction {
  * Errors: NOT_FOUND (no event has this id), CONFLICT (error.actual_revision is the newest revision:
  * it is not the expected one, or somebody else corrected at the same time), INVALID and LIMIT
  * (nothing to correct, an empty reason, data for a retraction, no data for a family that is
- * retracted or purged), and those of howdah_append().
+ * retracted or purged, a retraction of one that is retracted), and those of howdah_append().
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_correct(howdah_bus *bus,
                                                 const howdah_correction *correction,

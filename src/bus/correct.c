@@ -29,15 +29,13 @@ typedef struct correct_call {
 
 static int check_retraction(const howdah_correction *c, howdah_error *reterr)
 {
-    const char *field = c->data || c->content_type           ? "data"
+    const char *field = c->data                              ? "data"
+                        : c->content_type                    ? "content_type"
                         : c->valid_time_us != HOWDAH_NO_TIME ? "valid_time"
-                        : c->headers                         ? "headers"
-                        : c->schema_version != 0             ? "schema_version"
                                                              : NULL;
 
-    if (field)
-        return hw_fail_field(reterr, HOWDAH_INVALID, field, "a retraction has none");
-    return HOWDAH_OK;
+    return field ? hw_fail_field(reterr, HOWDAH_INVALID, field, "a retraction has none")
+                 : HOWDAH_OK;
 }
 
 static int check_content(const correct_call *call, howdah_error *reterr)
@@ -45,21 +43,17 @@ static int check_content(const correct_call *call, howdah_error *reterr)
     const howdah_correction *c = call->c;
     int s = HOWDAH_OK;
 
-    if (!c->data && (c->content_type || c->schema_version != 0))
+    if (!c->data && c->content_type)
         return hw_fail_field(reterr, HOWDAH_INVALID, "data", "is required");
-    if (!c->data && !c->headers && c->valid_time_us == HOWDAH_NO_TIME) {
+    if (!c->data && !c->headers && c->valid_time_us == HOWDAH_NO_TIME && c->schema_version == 0) {
         s = hw_fail_field(reterr, HOWDAH_INVALID, "data", "there is nothing to correct");
         return hw_advise(reterr, s, "give new data, headers or a valid time, or retract it");
     }
     if (c->data)
         s = hw_rule_payload((hw_str){c->data, c->data_len}, hw_str_of(c->content_type),
                             call->payload_bytes_max, reterr);
-    if (s >= 0 && c->headers)
-        s = hw_rule_headers(hw_str_of(c->headers), reterr);
     if (s >= 0 && c->valid_time_us != HOWDAH_NO_TIME)
         s = hw_rule_valid_time(c->valid_time_us, reterr);
-    if (s >= 0 && c->schema_version != 0)
-        s = hw_rule_schema_version(c->schema_version, reterr);
     return s;
 }
 
@@ -81,6 +75,10 @@ static int check(correct_call *call, howdah_error *reterr)
                           "must be a revision, or 0 for whichever it is");
     if (s >= 0)
         s = c->retract ? check_retraction(c, reterr) : check_content(call, reterr);
+    if (s >= 0 && c->headers)
+        s = hw_rule_headers(hw_str_of(c->headers), reterr);
+    if (s >= 0 && c->schema_version != 0)
+        s = hw_rule_schema_version(c->schema_version, reterr);
     return s;
 }
 
@@ -191,6 +189,8 @@ static int compose(const correct_call *call, const howdah_event *newest, howdah_
 {
     const howdah_correction *c = call->c;
 
+    if (c->retract && newest->retracts)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "retract", "the event is retracted already");
     if (!c->data && !c->retract && (newest->retracts || newest->purged))
         return hw_fail_field(reterr, HOWDAH_INVALID, "data", "is required: the event is %s",
                              newest->retracts ? "retracted" : "purged");
@@ -213,8 +213,6 @@ static int compose(const correct_call *call, const howdah_event *newest, howdah_
     if (c->retract) {
         out->data = HW_STR_LIT("null");
         out->content_type = HW_STR_NULL;
-        out->headers = HW_STR_NULL;
-        out->schema_version = 1;
     }
     if (c->data) {
         out->data = (hw_str){c->data, c->data_len};

@@ -297,6 +297,10 @@ static void a_retraction_is_in_the_history_and_not_in_the_answer(void **state)
     assert_false(howdah_event_is_retraction(event));
     howdah_event_free(event);
 
+    x.retract = true;
+    correct_fails(c->bus, &x, HOWDAH_INVALID, "retract");
+    x.retract = false;
+
     /* What is retracted can be taken up again, by saying what is true. */
     x.valid_time_us = JAN + DAY;
     correct_fails(c->bus, &x, HOWDAH_INVALID, "data");
