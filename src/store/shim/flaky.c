@@ -334,6 +334,7 @@ static const hw_store_ops flaky_ops = {
     .doctor = flaky_doctor,
     .subs = &hw_flaky_sub_ops,
     .queue = &hw_flaky_queue_ops,
+    .temporal = &hw_flaky_temporal_ops,
 };
 
 int hw_flaky_open(hw_store *inner, hw_store **ret_store, howdah_error *reterr)
@@ -346,6 +347,8 @@ int hw_flaky_open(hw_store *inner, hw_store **ret_store, howdah_error *reterr)
     f->ops.name = inner->ops->name;
     if (!inner->ops->queue)
         f->ops.queue = NULL;
+    if (!inner->ops->temporal)
+        f->ops.temporal = NULL;
     f->store.ops = &f->ops;
     f->inner = inner;
     f->mode = HW_FLAKY_NEVER;

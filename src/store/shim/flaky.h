@@ -33,7 +33,8 @@ typedef enum hw_flaky_op {
     HW_FLAKY_OP_TX_COMMIT,
     HW_FLAKY_OP_PUSH,
     HW_FLAKY_OP_TURN,
-    HW_FLAKY_OP_ROUTE
+    HW_FLAKY_OP_ROUTE,
+    HW_FLAKY_OP_PURGE
 } hw_flaky_op;
 
 /* The nth operation of this kind from now fails in this way; once.  Takes the place of a plan. */

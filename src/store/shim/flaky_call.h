@@ -34,5 +34,7 @@ hw_store *hw_flaky_inner(hw_store *store);
 extern const hw_sub_ops hw_flaky_sub_ops;
 /* flaky_queue.c */
 extern const hw_queue_ops hw_flaky_queue_ops;
+/* flaky_temporal.c */
+extern const hw_temporal_ops hw_flaky_temporal_ops;
 
 #endif

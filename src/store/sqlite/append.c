@@ -9,6 +9,9 @@
  *       very version that it expects.
  *   I4  All events of a batch have the same recorded time, never before that of the event in front
  *       of them.
+ *   I5  A correction is the next revision behind the event it corrects, and recorded later than
+ *       that one.  It comes alone, in a statement of its own: an ordinary append does not pay for
+ *       it.
  *
  * Events go in many at a time: a statement costs about as much as a row, most of it for
  * AUTOINCREMENT and for opening the indexes.
@@ -27,15 +30,23 @@
     "SELECT recorded_at FROM main.howdah_events ORDER BY global_sequence DESC LIMIT 1"
 #define STREAM_VERSION_SQL                                                                         \
     "SELECT version FROM main.howdah_events WHERE stream = ?1 ORDER BY version DESC LIMIT 1"
-#define INSERT_INTO                                                                                \
+/* ?1 the corrected event, ?2 the family, ?3 the revision in front of the new one */
+#define CORRECTED_SQL                                                                              \
+    "SELECT recorded_at FROM main.howdah_events WHERE id = ?1 AND coalesce(family, id) = ?2"       \
+    " AND revision = ?3 AND NOT EXISTS (SELECT 1 FROM main.howdah_events n WHERE n.family = ?2"    \
+    " AND n.revision = ?3 + 1)"
+#define INSERT_COLUMNS                                                                             \
     "INSERT INTO main.howdah_events (id, stream, version, type, recorded_at, schema_version,"      \
     " revision, valid_time, family, corrects, causation_id, correlation_id, actor, content_type,"  \
-    " reason, headers, data, bytes) VALUES "
+    " reason, headers, data, bytes"
+#define INSERT_INTO INSERT_COLUMNS ") VALUES "
 #define ROW "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 #define ROW_PARAMETERS 18
 #define ROWS_4 ROW ", " ROW ", " ROW ", " ROW
 #define ROWS_16 ROWS_4 ", " ROWS_4 ", " ROWS_4 ", " ROWS_4
 #define INSERT_ONE_SQL INSERT_INTO ROW
+#define INSERT_CORRECTION_SQL                                                                      \
+    INSERT_COLUMNS ", retracts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 #define INSERT_MANY_SQL INSERT_INTO ROWS_16 ", " ROWS_16
 #define MARK_SQL                                                                                   \
     "INSERT INTO main.howdah_imports (source, created_at, id, rows, updated_at)"                   \
@@ -122,6 +133,35 @@ static int read_versions(hw_sqlite *store, const hw_batch *batch, int64_t *versi
     return HOWDAH_OK;
 }
 
+/*
+ * I5.  When the correction is not the next one, it may be stored itself: then it is repeated, which
+ * comes first, as in I3.
+ */
+static int check_correction(hw_sqlite *store, const hw_batch *batch, int64_t *recorded_at_us,
+                            hw_append_report *report, howdah_error *reterr)
+{
+    const howdah_event *event = batch->events[0];
+    sqlite3_stmt *stmt = NULL;
+    int64_t stored = 0;
+    int s = hw_sqlite_prepare(store, CORRECTED_SQL, &stmt, reterr);
+
+    assert(batch->n == 1 && event->has_family && event->revision > 1);
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_uuid(stmt, 1, &event->corrects);
+    hw_sqlite_bind_uuid(stmt, 2, &event->family);
+    (void)sqlite3_bind_int64(stmt, 3, (int64_t)event->revision - 1);
+    s = hw_sqlite_step(store, stmt, "append", reterr);
+    if (s == HOWDAH_OK && sqlite3_column_int64(stmt, 0) >= *recorded_at_us)
+        *recorded_at_us = sqlite3_column_int64(stmt, 0) + 1;
+    (void)sqlite3_finalize(stmt);
+    if (s != HOWDAH_END)
+        return s;
+    s = hw_sqlite_find(store, &event->id, &stored, reterr);
+    report->outcome = stored > 0 ? HW_APPEND_ID_TAKEN : HW_APPEND_REVISION_TAKEN;
+    return s;
+}
+
 /* Parameters of a row, in the order of INSERT_INTO; from the eighth on they can be NULL. */
 enum {
     P_ID = 1,
@@ -141,10 +181,11 @@ enum {
     P_REASON,
     P_HEADERS,
     P_DATA,
-    P_BYTES
+    P_BYTES,
+    P_RETRACTS /* of a correction only */
 };
 
-_Static_assert(P_BYTES == ROW_PARAMETERS, "a parameter for each column");
+_Static_assert(P_RETRACTS == ROW_PARAMETERS + 1, "a parameter for each column");
 
 /* The batch on its way in. */
 typedef struct insertion {
@@ -247,7 +288,7 @@ static int explain_constraint(insertion *in, size_t first, size_t rows, int rc, 
                               howdah_error *reterr)
 {
     const howdah_event *const *events = in->batch->events + first;
-    const howdah_event *correction = NULL;
+    bool corrects = false;
 
     for (size_t i = 0; i < rows; i++) {
         int64_t stored = 0;
@@ -259,13 +300,11 @@ static int explain_constraint(insertion *in, size_t first, size_t rows, int rc, 
             in->report->outcome = HW_APPEND_ID_TAKEN;
             return HOWDAH_OK;
         }
-        if (events[i]->has_family)
-            correction = events[i];
+        corrects = corrects || events[i]->has_family;
     }
-    if (correction && rc == SQLITE_CONSTRAINT_UNIQUE) {
-        int s = hw_fail(reterr, HOWDAH_CONFLICT, "revision %d of this event is stored already",
-                        correction->revision);
-        return hw_advise(reterr, s, "somebody else has corrected it: read it again, then correct");
+    if (corrects && rc == SQLITE_CONSTRAINT_UNIQUE) {
+        in->report->outcome = HW_APPEND_REVISION_TAKEN;
+        return HOWDAH_OK;
     }
     return hw_fail(reterr, HOWDAH_FAILED, "append: %s refuses the event: %s (SQLite code %d)",
                    in->store->name, why, rc);
@@ -330,6 +369,23 @@ static int insert_rows(insertion *in, sqlite3_stmt *stmt, size_t first, size_t r
     s = step_insert(in, stmt, first, rows, reterr);
     if (s >= 0 && in->report->outcome == HW_APPEND_STORED)
         s = place_rows(in, first, rows, reterr);
+    return s;
+}
+
+/* I5. */
+static int insert_correction(insertion *in, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s =
+        hw_sqlite_stmt(in->store, HW_SLOT_INSERT_CORRECTION, INSERT_CORRECTION_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    in->uses = find_uses(in->batch);
+    if (in->batch->events[0]->retracts)
+        (void)sqlite3_bind_int(stmt, P_RETRACTS, 1);
+    s = insert_rows(in, stmt, 0, 1, reterr);
+    (void)sqlite3_clear_bindings(stmt);
     return s;
 }
 
@@ -399,6 +455,8 @@ static int fill(hw_sqlite *store, const hw_batch *batch, const hw_import_mark *m
             return hw_fail_no_memory(reterr);
     }
     s = read_versions(store, batch, versions, report, reterr);
+    if (s >= 0 && report->outcome == HW_APPEND_STORED && batch->events[0]->has_corrects)
+        s = check_correction(store, batch, &recorded_at_us, report, reterr);
     if (s >= 0 && report->outcome == HW_APPEND_STORED) {
         insertion in = {.store = store,
                         .batch = batch,
@@ -407,7 +465,8 @@ static int fill(hw_sqlite *store, const hw_batch *batch, const hw_import_mark *m
                         .positions = positions,
                         .report = report};
 
-        s = insert_events(&in, reterr);
+        s = batch->events[0]->has_corrects ? insert_correction(&in, reterr)
+                                           : insert_events(&in, reterr);
     }
     if (versions != &one)
         hw_free(versions);

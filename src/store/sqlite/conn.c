@@ -169,6 +169,8 @@ static int on_busy(void *ctx, int count)
     int64_t nap;
     struct pollfd p = {.fd = -1, .events = POLLIN};
 
+    if (store->impatient)
+        return 0;
     if (count == 0)
         store->busy_since_ms = now;
     most -= now - store->busy_since_ms;
@@ -240,6 +242,12 @@ static void checkpoint(hw_sqlite *store)
     if ((rc & 0xff) != SQLITE_BUSY && (rc & 0xff) != SQLITE_LOCKED)
         hw_log(HOWDAH_LOG_WARN, "%s: checkpoint failed: %s; the events are safe in the log",
                store->name, sqlite3_errmsg(store->db));
+}
+
+void hw_sqlite_empty_log(hw_sqlite *store)
+{
+    if (!store->borrowed && store->wal_pages > 0 && sqlite3_get_autocommit(store->db))
+        checkpoint(store);
 }
 
 /* ----------------------------------------------------------------- opening */

@@ -4,7 +4,9 @@
  *   I1  A letter, or a skip, and the checkpoint that leaves its number behind are one transaction,
  *       and that one waits for the disk.
  *   I2  A letter is resolved once.  Only a new failure of the same event opens it again.
- *   I3  Letters of jobs have ids of the same sequence (queue_letters.c): whoever lists or marks
+ *   I3  What was purged does not come back as a letter: whoever had the event in hand at the time
+ *       stores it as it is now, without its payload.
+ *   I4  Letters of jobs have ids of the same sequence (queue_letters.c): whoever lists or marks
  *       letters by id deals with both.
  */
 #include <assert.h>
@@ -20,9 +22,9 @@
     "INSERT INTO main.howdah_dead_letters (subscriber_id, event_id, global_sequence,"              \
     " error_message, retry_count, created_at, last_retry_at, stream, version, type, recorded_at,"  \
     " valid_time, schema_version, revision, family, corrects, causation_id, correlation_id,"       \
-    " actor, content_type, event_reason, headers, data, bytes)"                                    \
+    " actor, content_type, event_reason, headers, data, bytes, retracts, purge)"                   \
     " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,"     \
-    " ?18, ?19, ?20, ?21, ?22, ?23)"                                                               \
+    " ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)"                                                     \
     " ON CONFLICT (subscriber_id, event_id) DO UPDATE SET state = 'dead',"                         \
     " error_message = excluded.error_message, retry_count = excluded.retry_count,"                 \
     " last_retry_at = excluded.last_retry_at, reason = NULL, resolved_at = NULL,"                  \
@@ -51,16 +53,22 @@ enum {
     P_EVENT_REASON,
     P_HEADERS,
     P_DATA,
-    P_BYTES
+    P_BYTES,
+    P_RETRACTS,
+    P_PURGE
 };
+
+/* ?1 sequence, ?2 id */
+#define PURGE_OF_SQL "SELECT purge FROM main.howdah_events WHERE global_sequence = ?1 AND id = ?2"
+#define PURGED_MEANWHILE "failed, and the event was purged meanwhile"
 
 /* ?1 subscriber or NULL, ?2 id or 0, ?3 after, ?4 limit or -1, ?5 resolved too, ?6 redrives only */
 #define LETTERS_SQL                                                                                \
     "SELECT id, source, subscriber_id, event_id, global_sequence, state, error_message,"           \
     " retry_count, redrives, reason, created_at, last_retry_at, resolved_at, resolved_by, stream," \
     " version, type, recorded_at, valid_time, schema_version, revision, family, corrects,"         \
-    " causation_id, correlation_id, actor, content_type, event_reason, headers, data, bytes"       \
-    " FROM main.howdah_dead_letters"                                                               \
+    " causation_id, correlation_id, actor, content_type, event_reason, headers, data, bytes,"      \
+    " retracts, purge FROM main.howdah_dead_letters"                                               \
     " WHERE id > ?3 AND (?2 = 0 OR id = ?2) AND (?1 IS NULL OR subscriber_id = ?1)"                \
     " AND (?5 OR resolved_at IS NULL) AND (NOT ?6 OR state = 'redrive')"                           \
     " ORDER BY id LIMIT ?4"
@@ -96,7 +104,9 @@ enum {
     COL_EVENT_REASON,
     COL_HEADERS,
     COL_DATA,
-    COL_BYTES
+    COL_BYTES,
+    COL_RETRACTS,
+    COL_PURGE
 };
 
 /* ?1 id or NULL, ?2 subscriber or NULL, ?3 state, ?4 reason, ?5 now or NULL, ?6 by whom */
@@ -162,6 +172,8 @@ static void bind_event(sqlite3_stmt *stmt, const howdah_event *event)
     hw_sqlite_bind_str(stmt, P_CONTENT_TYPE, event->content_type);
     hw_sqlite_bind_str(stmt, P_EVENT_REASON, event->reason);
     hw_sqlite_bind_str(stmt, P_HEADERS, event->headers);
+    if (event->retracts)
+        (void)sqlite3_bind_int(stmt, P_RETRACTS, 1);
     if (event->broken)
         return;
     if (!event->content_type.s)
@@ -170,14 +182,45 @@ static void bind_event(sqlite3_stmt *stmt, const howdah_event *event)
         (void)sqlite3_bind_blob64(stmt, P_BYTES, event->data.s, event->data.len, SQLITE_STATIC);
 }
 
-static int insert_letter(hw_sqlite *store, hw_str subscriber_id, const howdah_event *event,
-                         hw_str error, int64_t attempts, int64_t *ret_id, howdah_error *reterr)
+/* The purge that erased the event's payload, 0: none did. */
+static int find_purge(hw_sqlite *store, const howdah_event *event, int64_t *ret_purge,
+                      howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_prepare(store, INSERT_LETTER_SQL, &stmt, reterr);
+    int s = hw_sqlite_prepare(store, PURGE_OF_SQL, &stmt, reterr);
 
     if (s < 0)
         return s;
+    (void)sqlite3_bind_int64(stmt, 1, event->global_sequence);
+    hw_sqlite_bind_uuid(stmt, 2, &event->id);
+    s = hw_sqlite_step(store, stmt, "store a dead letter", reterr);
+    if (s >= 0)
+        *ret_purge = s == HOWDAH_OK ? sqlite3_column_int64(stmt, 0) : 0;
+    (void)sqlite3_finalize(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+static int insert_letter(hw_sqlite *store, hw_str subscriber_id, const howdah_event *event,
+                         hw_str error, int64_t attempts, int64_t *ret_id, howdah_error *reterr)
+{
+    howdah_event erased = *event;
+    sqlite3_stmt *stmt = NULL;
+    int64_t purge = 0;
+    int s = find_purge(store, event, &purge, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_prepare(store, INSERT_LETTER_SQL, &stmt, reterr);
+    if (s < 0)
+        return s;
+    if (purge > 0) { /* I3 */
+        if (!event->purged)
+            error = HW_STR_LIT(PURGED_MEANWHILE);
+        erased.headers = HW_STR_NULL;
+        erased.data = event->content_type.s ? HW_STR_LIT("") : HW_STR_LIT("null");
+        erased.broken = false;
+        event = &erased;
+        (void)sqlite3_bind_int64(stmt, P_PURGE, purge);
+    }
     hw_sqlite_bind_str(stmt, P_SUBSCRIBER, subscriber_id);
     hw_sqlite_bind_str(stmt, P_ERROR, error.s ? error : HW_STR_LIT(""));
     (void)sqlite3_bind_int64(stmt, P_ATTEMPTS, attempts);
@@ -265,6 +308,8 @@ static void take_event(sqlite3_stmt *stmt, hw_buf *bytes, howdah_event *event)
     event->reason = hw_sqlite_borrow(stmt, COL_EVENT_REASON);
     event->headers = hw_sqlite_borrow(stmt, COL_HEADERS);
     event->data = take_payload(stmt, bytes);
+    event->retracts = sqlite3_column_int(stmt, COL_RETRACTS) != 0;
+    event->purged = sqlite3_column_type(stmt, COL_PURGE) != SQLITE_NULL;
     event->broken = !event->data.s;
     if (event->broken)
         event->data = event->content_type.s ? HW_STR_LIT("") : HW_STR_LIT("null");

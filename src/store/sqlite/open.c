@@ -72,6 +72,7 @@ static const hw_store_ops sqlite_ops = {
     .doctor = hw_sqlite_doctor,
     .subs = &sqlite_sub_ops,
     .queue = &hw_sqlite_queue_ops,
+    .temporal = &hw_sqlite_temporal_ops,
 };
 
 static void close_store(hw_store *base)

@@ -6,9 +6,8 @@
  *   I2  A cursor is a list of ranges of positions (versions in one stream, else sequences).  A row
  *       that was looked at moves its range's edge; so a statement can end anywhere, and an error
  *       loses nothing that was copied.
- *   I3  The rows of a batch lie in one block of the cursor, which grows up to BLOCK_BYTES_MAX.
- *       When the next row does not fit, the batch ends before it; only a row that is larger by
- *       itself makes the block larger.
+ *   I3  The rows of a batch are a page (page.c): when the next one does not fit, the batch ends
+ *       before it.
  *   I4  A filter that has no index of its own is applied here, before the payload is touched:
  * SQLite copies every column of a row before we see the first, so such a read is lean.  It walks
  *       rows without headers and payload, and fetches those of a row that is wanted.  As long as
@@ -26,8 +25,6 @@
 #include "store/sqlite/sqlite.h"
 
 #define BATCH_DEFAULT 1000
-#define BLOCK_BYTES_FIRST (16 * 1024)
-#define BLOCK_BYTES_MAX (4 * 1024 * 1024)
 #define SCAN_ROWS_MAX 16384 /* rows that one statement looks at */
 
 #define LEAN_ROWS_MIN 64     /* rows after which it is decided anew whether payloads come along */
@@ -42,11 +39,9 @@ typedef enum way { BY_SEQUENCE, BY_TYPE, BY_STREAM, BY_CORRELATION, WAYS } way;
 _Static_assert(HW_SLOT_READ + (WAYS + LEAN_WAYS) * 2 == HW_SLOT_COUNT,
                "a slot for each way and direction");
 
-#define SHORT_COLUMNS                                                                              \
-    "SELECT global_sequence, id, stream, version, type, recorded_at, valid_time, schema_version,"  \
-    " revision, family, corrects, causation_id, correlation_id, actor, content_type, reason,"
-#define COLUMNS SHORT_COLUMNS " headers, data, bytes FROM main.howdah_events WHERE "
-#define LEAN_COLUMNS SHORT_COLUMNS " NULL, NULL, NULL FROM main.howdah_events WHERE "
+#define COLUMNS "SELECT " HW_SQLITE_EVENT_COLUMNS " FROM main.howdah_events WHERE "
+#define LEAN_COLUMNS                                                                               \
+    "SELECT " HW_SQLITE_EVENT_SHORT " NULL, NULL, NULL FROM main.howdah_events WHERE "
 #define IN_RANGE(position, rest) position " BETWEEN ?1 AND ?2" rest " ORDER BY " position
 #define BOTH(sql) sql, sql " DESC"
 
@@ -58,32 +53,6 @@ static const char *const read_sql[(WAYS + LEAN_WAYS) * 2] = {
     BOTH(LEAN_COLUMNS IN_RANGE("global_sequence", "")),
     BOTH(LEAN_COLUMNS IN_RANGE("global_sequence", " AND type = ?3")),
 };
-
-#define PAYLOAD_SQL "SELECT headers, data, bytes FROM main.howdah_events WHERE global_sequence = ?1"
-
-enum {
-    COL_SEQUENCE,
-    COL_ID,
-    COL_STREAM,
-    COL_VERSION,
-    COL_TYPE,
-    COL_RECORDED_AT,
-    COL_VALID_TIME,
-    COL_SCHEMA_VERSION,
-    COL_REVISION,
-    COL_FAMILY,
-    COL_CORRECTS,
-    COL_CAUSATION,
-    COL_CORRELATION,
-    COL_ACTOR,
-    COL_CONTENT_TYPE,
-    COL_REASON,
-    COL_HEADERS,
-    COL_DATA,
-    COL_BYTES
-};
-
-#define TEXTS 8 /* hw_str members of an event */
 
 typedef struct cursor {
     hw_cursor base;
@@ -108,212 +77,10 @@ typedef struct cursor {
     size_t range_no;
     int64_t left; /* events still wanted */
 
-    howdah_event *events; /* the batch */
-    size_t batch;
-    size_t events_room; /* grows up to batch */
-    size_t n;
-    char *block; /* its strings (I3) */
-    size_t block_used;
-    size_t block_room;
+    hw_sqlite_page page; /* the batch */
 } cursor;
 
-/* ------------------------------------------------------------- the block */
-
-static hw_str *texts_of(howdah_event *event, size_t i)
-{
-    hw_str *const all[TEXTS] = {&event->stream,       &event->type,    &event->data,
-                                &event->content_type, &event->headers, &event->correlation_id,
-                                &event->actor,        &event->reason};
-
-    return all[i];
-}
-
-/* A larger block with the same content; what points into the old one follows it. */
-static int grow_block(cursor *c, size_t room, howdah_error *reterr)
-{
-    char *block = hw_alloc(room);
-
-    if (!block)
-        return hw_fail_no_memory(reterr);
-    if (c->block_used > 0)
-        memcpy(block, c->block, c->block_used);
-    for (size_t i = 0; i < c->n; i++)
-        for (size_t k = 0; k < TEXTS; k++) {
-            hw_str *text = texts_of(&c->events[i], k);
-            if (text->s)
-                text->s = block + (text->s - c->block);
-        }
-    hw_free(c->block);
-    c->block = block;
-    c->block_room = room;
-    return HOWDAH_OK;
-}
-
-/* HOWDAH_OK: there is room for bytes more.  HOWDAH_END: the batch is full before this row. */
-static int make_room(cursor *c, size_t bytes, howdah_error *reterr)
-{
-    size_t room = c->block_room > 0 ? c->block_room : BLOCK_BYTES_FIRST;
-
-    if (bytes <= c->block_room - c->block_used)
-        return HOWDAH_OK;
-    if (c->n > 0 && c->block_used + bytes > BLOCK_BYTES_MAX)
-        return HOWDAH_END;
-    while (room < c->block_used + bytes)
-        room *= 2;
-    return grow_block(c, room, reterr);
-}
-
-static int make_event_room(cursor *c, howdah_error *reterr)
-{
-    size_t room = c->events_room > 0 ? c->events_room * 2 : 16;
-    howdah_event *events;
-
-    if (c->n < c->events_room)
-        return HOWDAH_OK;
-    room = room < c->batch ? room : c->batch;
-    events = hw_realloc(c->events, room * sizeof *events);
-    if (!events)
-        return hw_fail_no_memory(reterr);
-    c->events = events;
-    c->events_room = room;
-    return HOWDAH_OK;
-}
-
 /* ---------------------------------------------------------------- one row */
-
-/* A row that breaks the schema: damage, not input. */
-static int damaged(const cursor *c, sqlite3_stmt *stmt, const char *what, howdah_error *reterr)
-{
-    hw_sqlite *store = (hw_sqlite *)c->base.store;
-
-    if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
-        return hw_fail_no_memory(reterr);
-    return hw_fail(reterr, HOWDAH_CORRUPT, "read: %s: event %lld has a damaged %s", store->name,
-                   (long long)sqlite3_column_int64(stmt, COL_SEQUENCE), what);
-}
-
-/*
- * Values are taken as sqlite3_value and looked at from there: the same as sqlite3_column_...(), for
- * less, and allowed because a handle is used by one thread at a time.
- */
-
-/* Borrowed from the statement until its next step; absent for NULL. */
-static hw_str borrow_text(sqlite3_stmt *stmt, int column)
-{
-    sqlite3_value *value = sqlite3_column_value(stmt, column);
-    const char *text;
-
-    if (sqlite3_value_type(value) == SQLITE_NULL)
-        return HW_STR_NULL;
-    text = (const char *)sqlite3_value_text(value);
-    return text ? (hw_str){text, (size_t)sqlite3_value_bytes(value)} : HW_STR_NULL;
-}
-
-static hw_str borrow_payload(sqlite3_stmt *stmt, int data_column, int bytes_column)
-{
-    hw_str data = borrow_text(stmt, data_column);
-    sqlite3_value *value;
-    const void *bytes;
-
-    if (data.s)
-        return data;
-    value = sqlite3_column_value(stmt, bytes_column);
-    if (sqlite3_value_type(value) == SQLITE_NULL)
-        return HW_STR_NULL;
-    bytes = sqlite3_value_blob(value); /* NULL for an empty one */
-    return (hw_str){bytes ? bytes : "", (size_t)sqlite3_value_bytes(value)};
-}
-
-/* false when the column is there but is no UUID. */
-static bool take_uuid(sqlite3_stmt *stmt, int column, hw_uuid *ret_uuid, bool *ret_present)
-{
-    sqlite3_value *value = sqlite3_column_value(stmt, column);
-    const void *bytes;
-
-    *ret_present = sqlite3_value_type(value) != SQLITE_NULL;
-    if (!*ret_present)
-        return true;
-    bytes = sqlite3_value_blob(value);
-    if (!bytes || sqlite3_value_bytes(value) != (int)sizeof ret_uuid->b)
-        return false;
-    memcpy(ret_uuid->b, bytes, sizeof ret_uuid->b);
-    return true;
-}
-
-static int take_ids(const cursor *c, sqlite3_stmt *stmt, howdah_event *event, howdah_error *reterr)
-{
-    bool has_id = false;
-
-    if (!take_uuid(stmt, COL_ID, &event->id, &has_id) || !has_id)
-        return damaged(c, stmt, "id", reterr);
-    if (!take_uuid(stmt, COL_FAMILY, &event->family, &event->has_family) ||
-        !take_uuid(stmt, COL_CORRECTS, &event->corrects, &event->has_corrects) ||
-        !take_uuid(stmt, COL_CAUSATION, &event->causation_id, &event->has_causation))
-        return damaged(c, stmt, "reference", reterr);
-    return HOWDAH_OK;
-}
-
-static void take_numbers(sqlite3_stmt *stmt, howdah_event *event)
-{
-    event->global_sequence = sqlite3_column_int64(stmt, COL_SEQUENCE);
-    event->version = sqlite3_column_int64(stmt, COL_VERSION);
-    event->recorded_at_us = sqlite3_column_int64(stmt, COL_RECORDED_AT);
-    event->valid_time_us = sqlite3_column_type(stmt, COL_VALID_TIME) == SQLITE_NULL
-                               ? event->recorded_at_us
-                               : sqlite3_column_int64(stmt, COL_VALID_TIME);
-    event->schema_version = sqlite3_column_int(stmt, COL_SCHEMA_VERSION);
-    event->revision = sqlite3_column_int(stmt, COL_REVISION);
-}
-
-/* Copies the texts into the block; HOWDAH_END when they do not fit into this batch. */
-static int take_texts(cursor *c, howdah_event *event, howdah_error *reterr)
-{
-    size_t bytes = 0;
-    char *at;
-    int s;
-
-    for (size_t i = 0; i < TEXTS; i++)
-        bytes += texts_of(event, i)->s ? texts_of(event, i)->len + 1 : 0;
-    s = make_room(c, bytes, reterr);
-    if (s != HOWDAH_OK)
-        return s;
-    at = c->block + c->block_used;
-    for (size_t i = 0; i < TEXTS; i++) {
-        hw_str *text = texts_of(event, i);
-
-        if (!text->s)
-            continue;
-        memcpy(at, text->s, text->len);
-        at[text->len] = '\0';
-        text->s = at;
-        at += text->len + 1;
-    }
-    c->block_used += bytes;
-    return HOWDAH_OK;
-}
-
-/* Headers and payload of a lean row, borrowed from the statement until it is reset. */
-static int fetch_payload(const cursor *c, howdah_event *event, sqlite3_stmt **ret_stmt,
-                         howdah_error *reterr)
-{
-    hw_sqlite *store = (hw_sqlite *)c->base.store;
-    sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_stmt(store, HW_SLOT_PAYLOAD, PAYLOAD_SQL, &stmt, reterr);
-
-    if (s < 0)
-        return s;
-    (void)sqlite3_bind_int64(stmt, 1, event->global_sequence);
-    s = hw_sqlite_step(store, stmt, "read", reterr);
-    if (s == HOWDAH_END) /* in the same snapshot: the index and the table disagree */
-        s = hw_fail(reterr, HOWDAH_CORRUPT, "read: %s: event %lld is damaged", store->name,
-                    (long long)event->global_sequence);
-    if (s < 0)
-        return s;
-    event->headers = borrow_text(stmt, 0);
-    event->data = borrow_payload(stmt, 1, 2);
-    *ret_stmt = stmt;
-    return HOWDAH_OK;
-}
 
 static bool wants_payload(const cursor *c, hw_str type)
 {
@@ -323,77 +90,29 @@ static bool wants_payload(const cursor *c, hw_str type)
     return c->payload_of_n == 0;
 }
 
-/* From the row itself, or by another statement that is to be reset, or not at all. */
-static int take_payload(cursor *c, sqlite3_stmt *stmt, howdah_event *event, sqlite3_stmt **ret_stmt,
-                        howdah_error *reterr)
-{
-    if (!wants_payload(c, event->type)) {
-        event->bare = true;
-        return HOWDAH_OK;
-    }
-    c->payloads++;
-    if (c->lean)
-        return fetch_payload(c, event, ret_stmt, reterr);
-    event->headers = borrow_text(stmt, COL_HEADERS);
-    event->data = borrow_payload(stmt, COL_DATA, COL_BYTES);
-    return HOWDAH_OK;
-}
-
-/* Neither JSON nor bytes: what stands for them can be handed to anybody, and the event says so. */
-static int take_broken(const cursor *c, howdah_event *event, howdah_error *reterr)
-{
-    if (sqlite3_errcode(((hw_sqlite *)c->base.store)->db) == SQLITE_NOMEM)
-        return hw_fail_no_memory(reterr);
-    event->broken = true;
-    event->data = event->content_type.s ? HW_STR_LIT("") : HW_STR_LIT("null");
-    return HOWDAH_OK;
-}
-
 /* The row becomes the next event of the batch.  HOWDAH_END: it belongs to the next batch. */
 static int take_row(cursor *c, sqlite3_stmt *stmt, howdah_error *reterr)
 {
-    sqlite3_stmt *payload = NULL;
-    howdah_event event;
-    int s = make_event_room(c, reterr);
+    hw_sqlite_payload how = c->lean ? HW_PAYLOAD_FETCH : HW_PAYLOAD_HERE;
 
-    if (s < 0)
-        return s;
-    hw_event_init(&event);
-    take_numbers(stmt, &event);
-    s = take_ids(c, stmt, &event, reterr);
-    if (s < 0)
-        return s;
-    event.stream = borrow_text(stmt, COL_STREAM);
-    event.type = borrow_text(stmt, COL_TYPE);
-    event.correlation_id = borrow_text(stmt, COL_CORRELATION);
-    event.actor = borrow_text(stmt, COL_ACTOR);
-    event.content_type = borrow_text(stmt, COL_CONTENT_TYPE);
-    event.reason = borrow_text(stmt, COL_REASON);
-    if (!event.stream.s || !event.type.s)
-        return damaged(c, stmt, "stream or type", reterr);
-    s = take_payload(c, stmt, &event, &payload, reterr);
-    if (s >= 0 && !event.bare && !event.data.s)
-        s = take_broken(c, &event, reterr);
-    if (s >= 0)
-        s = take_texts(c, &event, reterr);
-    if (s == HOWDAH_OK)
-        c->events[c->n++] = event;
-    (void)sqlite3_reset(payload);
-    return s;
+    if (c->payload_of_n > 0 && !wants_payload(c, hw_sqlite_borrow_value(stmt, HW_SQLITE_COL_TYPE)))
+        how = HW_PAYLOAD_NONE;
+    c->payloads += how != HW_PAYLOAD_NONE;
+    return hw_sqlite_page_take(&c->page, stmt, how, reterr);
 }
 
 /* I4. */
 static bool matches(const cursor *c, sqlite3_stmt *stmt)
 {
     if (c->type.s || c->pattern.s) {
-        hw_str type = borrow_text(stmt, COL_TYPE);
+        hw_str type = hw_sqlite_borrow_value(stmt, HW_SQLITE_COL_TYPE);
 
         if (!type.s || (c->type.s && !hw_str_equal(type, c->type)) ||
             (c->pattern.s && !hw_pattern_matches(c->pattern, type)))
             return false;
     }
     return !c->correlation_id.s ||
-           hw_str_equal(borrow_text(stmt, COL_CORRELATION), c->correlation_id);
+           hw_str_equal(hw_sqlite_borrow_value(stmt, HW_SQLITE_COL_CORRELATION), c->correlation_id);
 }
 
 /* ---------------------------------------------------------------- a batch */
@@ -427,10 +146,10 @@ static int scan(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr
 {
     hw_sqlite *store = (hw_sqlite *)c->base.store;
     hw_range *range = &c->ranges[c->range_no];
-    int column = c->way == BY_STREAM ? COL_VERSION : COL_SEQUENCE;
+    int column = c->way == BY_STREAM ? HW_SQLITE_COL_VERSION : HW_SQLITE_COL_SEQUENCE;
 
     bind_range(c, stmt, *range);
-    for (int rows = 0; rows < SCAN_ROWS_MAX && c->n < want; rows++) {
+    for (int rows = 0; rows < SCAN_ROWS_MAX && c->page.n < want; rows++) {
         int64_t position;
         int s = hw_sqlite_step(store, stmt, "read", reterr);
 
@@ -481,7 +200,7 @@ static int scan_sparsely(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_erro
 {
     hw_sqlite *store = (hw_sqlite *)c->base.store;
     int64_t *sequences;
-    size_t most = want - c->n < SPARSE_WANT_MAX ? want - c->n : SPARSE_WANT_MAX;
+    size_t most = want - c->page.n < SPARSE_WANT_MAX ? want - c->page.n : SPARSE_WANT_MAX;
     size_t n = 0;
     int s;
 
@@ -552,7 +271,7 @@ static int fill_batch(cursor *c, size_t want, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)c->base.store;
 
-    while (c->n < want && c->range_no < c->ranges_n) {
+    while (c->page.n < want && c->range_no < c->ranges_n) {
         int s =
             c->snapshot ? hw_sqlite_go_on(store, reterr) : hw_sqlite_ready_to_read(store, reterr);
 
@@ -562,7 +281,7 @@ static int fill_batch(cursor *c, size_t want, howdah_error *reterr)
             return s;
         if (s == HOWDAH_END)
             c->range_no++;
-        else if (c->n > 0)
+        else if (c->page.n > 0)
             break; /* full, by number or by bytes, or enough work for one call */
     }
     return HOWDAH_OK;
@@ -592,10 +311,9 @@ int hw_sqlite_read_next(hw_cursor *base, const howdah_event **ret_events, size_t
 {
     cursor *c = (cursor *)base;
     hw_sqlite *store = (hw_sqlite *)base->store;
-    size_t want = (int64_t)c->batch < c->left ? c->batch : (size_t)c->left;
+    size_t want = (int64_t)c->page.most < c->left ? c->page.most : (size_t)c->left;
 
-    c->n = 0;
-    c->block_used = 0;
+    hw_sqlite_page_clear(&c->page);
     for (bool repeated = false;; repeated = true) {
         int s = c->snapshot ? fill_in_snapshot(c, want, reterr) : fill_batch(c, want, reterr);
 
@@ -605,12 +323,12 @@ int hw_sqlite_read_next(hw_cursor *base, const howdah_event **ret_events, size_t
         if (repeated || !store->sick || !store->path)
             return s;
     }
-    if (c->n == 0)
+    if (c->page.n == 0)
         return HOWDAH_END;
-    c->left -= (int64_t)c->n;
+    c->left -= (int64_t)c->page.n;
     c->base.more = c->range_no < c->ranges_n && c->left > 0;
-    *ret_events = c->events;
-    *ret_n = c->n;
+    *ret_events = c->page.events;
+    *ret_n = c->page.n;
     return HOWDAH_OK;
 }
 
@@ -625,8 +343,7 @@ void hw_sqlite_read_close(hw_cursor *base)
     hw_free(c->texts);
     hw_free(c->payload_of);
     hw_free(c->ranges);
-    hw_free(c->events);
-    hw_free(c->block);
+    hw_sqlite_page_done(&c->page);
     hw_free(c);
 }
 
@@ -806,7 +523,8 @@ int hw_sqlite_read_open(hw_store *base, const hw_query *query, hw_cursor **ret_c
     if (!c)
         return hw_fail_no_memory(reterr);
     c->base.store = base;
-    c->batch = query->batch > 0 ? query->batch : BATCH_DEFAULT;
+    c->page.store = store;
+    c->page.most = query->batch > 0 ? query->batch : BATCH_DEFAULT;
     c->left = query->limit > 0 && !query->ids ? query->limit : INT64_MAX;
     s = fill_cursor(c, query, reterr);
     if (s < 0) {
@@ -868,7 +586,7 @@ static int collect(hw_sqlite *store, const char *sql, const hw_uuid *id, tree *t
     while ((s = hw_sqlite_step(store, stmt, "read", reterr)) == HOWDAH_OK) {
         bool present = false;
 
-        if (!take_uuid(stmt, 0, &t->ids[t->n], &present) || !present) {
+        if (!hw_sqlite_take_uuid(stmt, 0, &t->ids[t->n], &present) || !present) {
             s = hw_fail(reterr, HOWDAH_CORRUPT, "read: %s: an event has a damaged id", store->name);
             break;
         }

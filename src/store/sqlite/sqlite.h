@@ -34,6 +34,7 @@ typedef enum hw_sqlite_slot {
     HW_SLOT_STREAM_VERSION,
     HW_SLOT_INSERT_ONE,
     HW_SLOT_INSERT_MANY,
+    HW_SLOT_INSERT_CORRECTION,
     HW_SLOT_FIND_ID,
     HW_SLOT_IMPORT_MARK,
     HW_SLOT_HEAD,
@@ -98,6 +99,7 @@ typedef struct hw_sqlite {
     int64_t deadline_ms;   /* of the running operation, monotonic */
     int64_t busy_since_ms; /* when the present wait for a lock began */
     bool checkpointing;    /* a wait now is a checkpoint's: keep it short */
+    bool impatient;        /* no wait at all: a lock that is not free is the answer */
     int wal_pages;         /* in the write-ahead log after our last commit */
     int checkpoint_at;     /* pages at which to try the next checkpoint */
     int checkpoint_spacing;      /* grows while readers are in the way */
@@ -163,6 +165,9 @@ int hw_sqlite_enter(hw_sqlite *store, bool synced, howdah_error *reterr);
 /* Ends it: commits when s is not negative, else rolls back.  The status of all. */
 int hw_sqlite_leave(hw_sqlite *store, int s, howdah_error *reterr);
 
+/* Empties the write-ahead log now, if nobody is in the way; not a caller's. */
+void hw_sqlite_empty_log(hw_sqlite *store);
+
 /* A statement for once; finalize it. */
 int hw_sqlite_prepare(hw_sqlite *store, const char *sql, sqlite3_stmt **ret_stmt,
                       howdah_error *reterr);
@@ -212,6 +217,51 @@ int hw_sqlite_append(hw_store *base, const hw_batch *batch, const hw_import_mark
                      howdah_error *reterr);
 int hw_sqlite_stream_version(hw_store *base, hw_str stream, int64_t *ret_version,
                              howdah_error *reterr);
+
+/* ---- page.c: rows of the log as events */
+
+/* The columns of howdah_events that hw_sqlite_page_take() reads: behind "SELECT ". */
+#define HW_SQLITE_EVENT_SHORT                                                                      \
+    "global_sequence, id, stream, version, type, recorded_at, valid_time, schema_version,"         \
+    " revision, family, corrects, causation_id, correlation_id, actor, content_type, reason,"      \
+    " retracts, purge,"
+#define HW_SQLITE_EVENT_COLUMNS HW_SQLITE_EVENT_SHORT " headers, data, bytes"
+
+enum {
+    HW_SQLITE_COL_SEQUENCE = 0,
+    HW_SQLITE_COL_VERSION = 3,
+    HW_SQLITE_COL_TYPE = 4,
+    HW_SQLITE_COL_CORRELATION = 12
+};
+
+/* Events in hand.  Zeroed, but for the first two, it is empty. */
+typedef struct hw_sqlite_page {
+    hw_sqlite *store;
+    size_t most; /* events that it is to hold */
+    howdah_event *events;
+    size_t events_room; /* grows up to most */
+    size_t n;
+    char *block; /* their strings */
+    size_t block_used;
+    size_t block_room;
+} hw_sqlite_page;
+
+/* Where headers and payload come from. */
+typedef enum hw_sqlite_payload {
+    HW_PAYLOAD_HERE,  /* the row has them */
+    HW_PAYLOAD_FETCH, /* by another statement */
+    HW_PAYLOAD_NONE   /* the event stays bare */
+} hw_sqlite_payload;
+
+/* The row becomes the next event of the page.  HOWDAH_END: it does not fit, it begins the next. */
+int hw_sqlite_page_take(hw_sqlite_page *page, sqlite3_stmt *stmt, hw_sqlite_payload how,
+                        howdah_error *reterr);
+void hw_sqlite_page_clear(hw_sqlite_page *page);
+void hw_sqlite_page_done(hw_sqlite_page *page);
+/* Borrowed from the statement until its next step; absent for NULL. */
+hw_str hw_sqlite_borrow_value(sqlite3_stmt *stmt, int column);
+/* false when the column is there but is no UUID. */
+bool hw_sqlite_take_uuid(sqlite3_stmt *stmt, int column, hw_uuid *ret_uuid, bool *ret_present);
 
 /* ---- read.c */
 
@@ -491,6 +541,81 @@ int hw_sqlite_route(hw_store *base, const hw_checkpoint *checkpoint, hw_str queu
 /* ---- queue.c */
 
 extern const hw_queue_ops hw_sqlite_queue_ops;
+
+/* ---- temporal_ask.c: questions about the two times as statements */
+
+#define HW_SQLITE_ASK_VALUES 64
+
+typedef struct hw_sqlite_value {
+    hw_str bytes; /* absent: the number */
+    bool is_blob;
+    int64_t number;
+} hw_sqlite_value;
+
+/* A statement and what is bound to it, in the order of its question marks. */
+typedef struct hw_sqlite_ask {
+    hw_buf sql;
+    hw_sqlite_value values[HW_SQLITE_ASK_VALUES]; /* borrowed */
+    int n;
+} hw_sqlite_ask;
+
+/* Whose index leads to the rows. */
+typedef enum hw_sqlite_lead {
+    HW_LEAD_NONE,
+    HW_LEAD_TYPE,
+    HW_LEAD_CAUSATION,
+    HW_LEAD_CORRELATION,
+    HW_LEAD_STREAM,
+    HW_LEAD_FAMILIES
+} hw_sqlite_lead;
+
+void hw_sqlite_ask_init(hw_sqlite_ask *ask);
+void hw_sqlite_ask_done(hw_sqlite_ask *ask);
+void hw_sqlite_ask_add(hw_sqlite_ask *ask, const char *sql);
+void hw_sqlite_ask_number(hw_sqlite_ask *ask, int64_t number);
+void hw_sqlite_ask_text(hw_sqlite_ask *ask, hw_str text);
+hw_sqlite_lead hw_sqlite_ask_lead(const hw_temporal_query *query);
+/*
+ * "FROM ... WHERE ..." with every filter.  walk: the rows are taken in the order of the log.  head:
+ * as of some time, what has a higher number does not count; 0: all does.
+ */
+void hw_sqlite_ask_from(hw_sqlite_ask *ask, const hw_temporal_query *query, hw_sqlite_lead lead,
+                        bool walk, int64_t head);
+/* The pattern is only narrowed down by the statement: each row is to be asked about. */
+bool hw_sqlite_ask_loose(const hw_temporal_query *query);
+bool hw_sqlite_ask_matches(const hw_temporal_query *query, sqlite3_stmt *stmt, int type_column);
+/* The statement with its values, which must outlive it; finalize it. */
+int hw_sqlite_ask_prepare(hw_sqlite *store, const hw_sqlite_ask *ask, sqlite3_stmt **ret_stmt,
+                          howdah_error *reterr);
+
+/* ---- temporal.c */
+
+extern const hw_temporal_ops hw_sqlite_temporal_ops;
+
+/* ---- temporal_query.c */
+
+int hw_sqlite_query_open(hw_store *base, const hw_temporal_query *query, hw_cursor **ret_cursor,
+                         howdah_error *reterr);
+int hw_sqlite_query_next(hw_cursor *base, const howdah_event **ret_events, size_t *ret_n,
+                         howdah_error *reterr);
+void hw_sqlite_query_close(hw_cursor *base);
+
+/* ---- snapshots.c */
+
+int hw_sqlite_snapshot_put(hw_store *base, const hw_snapshot *snapshot, int64_t keep,
+                           howdah_error *reterr);
+int hw_sqlite_snapshot_get(hw_store *base, hw_str stream, int64_t version, hw_snapshot_fn fn,
+                           void *ctx, howdah_error *reterr);
+int hw_sqlite_snapshot_list(hw_store *base, hw_str stream, hw_snapshot_fn fn, void *ctx,
+                            howdah_error *reterr);
+int hw_sqlite_snapshot_remove(hw_store *base, hw_str stream, int64_t upto, int64_t *ret_removed,
+                              howdah_error *reterr);
+
+/* ---- purge.c */
+
+int hw_sqlite_purge(hw_store *base, const hw_purge *purge, howdah_purge_record *ret_record,
+                    howdah_error *reterr);
+int hw_sqlite_purges(hw_store *base, hw_purge_fn fn, void *ctx, howdah_error *reterr);
 
 /* ---- import.c */
 

@@ -1,0 +1,322 @@
+/*
+ * page.c - rows of the log become events, a page of them at a time; for whoever reads the log.
+ *
+ *   I1  The strings of a page lie in one block, which grows up to BLOCK_BYTES_MAX.  When the next
+ *       row does not fit, the page ends before it; only a row that is larger by itself makes the
+ *       block larger.
+ *   I2  A row's texts are copied once, when all of them are there.
+ */
+#include <string.h>
+
+#include "base/mem.h"
+#include "store/sqlite/sqlite.h"
+
+#define BLOCK_BYTES_FIRST (16 * 1024)
+#define BLOCK_BYTES_MAX (4 * 1024 * 1024)
+
+#define PAYLOAD_SQL "SELECT headers, data, bytes FROM main.howdah_events WHERE global_sequence = ?1"
+
+/* HW_SQLITE_EVENT_SHORT, and what comes behind it. */
+enum {
+    COL_SEQUENCE,
+    COL_ID,
+    COL_STREAM,
+    COL_VERSION,
+    COL_TYPE,
+    COL_RECORDED_AT,
+    COL_VALID_TIME,
+    COL_SCHEMA_VERSION,
+    COL_REVISION,
+    COL_FAMILY,
+    COL_CORRECTS,
+    COL_CAUSATION,
+    COL_CORRELATION,
+    COL_ACTOR,
+    COL_CONTENT_TYPE,
+    COL_REASON,
+    COL_RETRACTS,
+    COL_PURGE,
+    COL_HEADERS,
+    COL_DATA,
+    COL_BYTES
+};
+_Static_assert((int)COL_SEQUENCE == (int)HW_SQLITE_COL_SEQUENCE &&
+                   (int)COL_VERSION == (int)HW_SQLITE_COL_VERSION &&
+                   (int)COL_TYPE == (int)HW_SQLITE_COL_TYPE &&
+                   (int)COL_CORRELATION == (int)HW_SQLITE_COL_CORRELATION,
+               "others look at these");
+
+#define TEXTS 8 /* hw_str members of an event */
+
+/* ------------------------------------------------------------- the block */
+
+static hw_str *texts_of(howdah_event *event, size_t i)
+{
+    hw_str *const all[TEXTS] = {&event->stream,       &event->type,    &event->data,
+                                &event->content_type, &event->headers, &event->correlation_id,
+                                &event->actor,        &event->reason};
+
+    return all[i];
+}
+
+/* A larger block with the same content; what points into the old one follows it. */
+static int grow_block(hw_sqlite_page *p, size_t room, howdah_error *reterr)
+{
+    char *block = hw_alloc(room);
+
+    if (!block)
+        return hw_fail_no_memory(reterr);
+    if (p->block_used > 0)
+        memcpy(block, p->block, p->block_used);
+    for (size_t i = 0; i < p->n; i++)
+        for (size_t k = 0; k < TEXTS; k++) {
+            hw_str *text = texts_of(&p->events[i], k);
+            if (text->s)
+                text->s = block + (text->s - p->block);
+        }
+    hw_free(p->block);
+    p->block = block;
+    p->block_room = room;
+    return HOWDAH_OK;
+}
+
+/* HOWDAH_OK: there is room for bytes more.  HOWDAH_END: the batch is full before this row. */
+static int make_room(hw_sqlite_page *p, size_t bytes, howdah_error *reterr)
+{
+    size_t room = p->block_room > 0 ? p->block_room : BLOCK_BYTES_FIRST;
+
+    if (bytes <= p->block_room - p->block_used)
+        return HOWDAH_OK;
+    if (p->n > 0 && p->block_used + bytes > BLOCK_BYTES_MAX)
+        return HOWDAH_END;
+    while (room < p->block_used + bytes)
+        room *= 2;
+    return grow_block(p, room, reterr);
+}
+
+static int make_event_room(hw_sqlite_page *p, howdah_error *reterr)
+{
+    size_t room = p->events_room > 0 ? p->events_room * 2 : 16;
+    howdah_event *events;
+
+    if (p->n < p->events_room)
+        return HOWDAH_OK;
+    room = room < p->most ? room : p->most;
+    events = hw_realloc(p->events, room * sizeof *events);
+    if (!events)
+        return hw_fail_no_memory(reterr);
+    p->events = events;
+    p->events_room = room;
+    return HOWDAH_OK;
+}
+
+/* ---------------------------------------------------------------- one row */
+
+/* A row that breaks the schema: damage, not input. */
+static int damaged(const hw_sqlite_page *p, sqlite3_stmt *stmt, const char *what,
+                   howdah_error *reterr)
+{
+    hw_sqlite *store = p->store;
+
+    if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
+        return hw_fail_no_memory(reterr);
+    return hw_fail(reterr, HOWDAH_CORRUPT, "read: %s: event %lld has a damaged %s", store->name,
+                   (long long)sqlite3_column_int64(stmt, COL_SEQUENCE), what);
+}
+
+/*
+ * Values are taken as sqlite3_value and looked at from there: the same as sqlite3_column_...(), for
+ * less, and allowed because a handle is used by one thread at a time.
+ */
+
+/* Borrowed from the statement until its next step; absent for NULL. */
+hw_str hw_sqlite_borrow_value(sqlite3_stmt *stmt, int column)
+{
+    sqlite3_value *value = sqlite3_column_value(stmt, column);
+    const char *text;
+
+    if (sqlite3_value_type(value) == SQLITE_NULL)
+        return HW_STR_NULL;
+    text = (const char *)sqlite3_value_text(value);
+    return text ? (hw_str){text, (size_t)sqlite3_value_bytes(value)} : HW_STR_NULL;
+}
+
+static hw_str borrow_payload(sqlite3_stmt *stmt, int data_column, int bytes_column)
+{
+    hw_str data = hw_sqlite_borrow_value(stmt, data_column);
+    sqlite3_value *value;
+    const void *bytes;
+
+    if (data.s)
+        return data;
+    value = sqlite3_column_value(stmt, bytes_column);
+    if (sqlite3_value_type(value) == SQLITE_NULL)
+        return HW_STR_NULL;
+    bytes = sqlite3_value_blob(value); /* NULL for an empty one */
+    return (hw_str){bytes ? bytes : "", (size_t)sqlite3_value_bytes(value)};
+}
+
+/* false when the column is there but is no UUID. */
+bool hw_sqlite_take_uuid(sqlite3_stmt *stmt, int column, hw_uuid *ret_uuid, bool *ret_present)
+{
+    sqlite3_value *value = sqlite3_column_value(stmt, column);
+    const void *bytes;
+
+    *ret_present = sqlite3_value_type(value) != SQLITE_NULL;
+    if (!*ret_present)
+        return true;
+    bytes = sqlite3_value_blob(value);
+    if (!bytes || sqlite3_value_bytes(value) != (int)sizeof ret_uuid->b)
+        return false;
+    memcpy(ret_uuid->b, bytes, sizeof ret_uuid->b);
+    return true;
+}
+
+static int take_ids(const hw_sqlite_page *p, sqlite3_stmt *stmt, howdah_event *event,
+                    howdah_error *reterr)
+{
+    bool has_id = false;
+
+    if (!hw_sqlite_take_uuid(stmt, COL_ID, &event->id, &has_id) || !has_id)
+        return damaged(p, stmt, "id", reterr);
+    if (!hw_sqlite_take_uuid(stmt, COL_FAMILY, &event->family, &event->has_family) ||
+        !hw_sqlite_take_uuid(stmt, COL_CORRECTS, &event->corrects, &event->has_corrects) ||
+        !hw_sqlite_take_uuid(stmt, COL_CAUSATION, &event->causation_id, &event->has_causation))
+        return damaged(p, stmt, "reference", reterr);
+    return HOWDAH_OK;
+}
+
+static void take_numbers(sqlite3_stmt *stmt, howdah_event *event)
+{
+    event->global_sequence = sqlite3_column_int64(stmt, COL_SEQUENCE);
+    event->version = sqlite3_column_int64(stmt, COL_VERSION);
+    event->recorded_at_us = sqlite3_column_int64(stmt, COL_RECORDED_AT);
+    event->valid_time_us = sqlite3_column_type(stmt, COL_VALID_TIME) == SQLITE_NULL
+                               ? event->recorded_at_us
+                               : sqlite3_column_int64(stmt, COL_VALID_TIME);
+    event->schema_version = sqlite3_column_int(stmt, COL_SCHEMA_VERSION);
+    event->revision = sqlite3_column_int(stmt, COL_REVISION);
+    event->retracts = sqlite3_column_int(stmt, COL_RETRACTS) != 0;
+    event->purged = sqlite3_column_type(stmt, COL_PURGE) != SQLITE_NULL;
+}
+
+/* Copies the texts into the block; HOWDAH_END when they do not fit into this batch. */
+static int take_texts(hw_sqlite_page *p, howdah_event *event, howdah_error *reterr)
+{
+    size_t bytes = 0;
+    char *at;
+    int s;
+
+    for (size_t i = 0; i < TEXTS; i++)
+        bytes += texts_of(event, i)->s ? texts_of(event, i)->len + 1 : 0;
+    s = make_room(p, bytes, reterr);
+    if (s != HOWDAH_OK)
+        return s;
+    at = p->block + p->block_used;
+    for (size_t i = 0; i < TEXTS; i++) {
+        hw_str *text = texts_of(event, i);
+
+        if (!text->s)
+            continue;
+        memcpy(at, text->s, text->len);
+        at[text->len] = '\0';
+        text->s = at;
+        at += text->len + 1;
+    }
+    p->block_used += bytes;
+    return HOWDAH_OK;
+}
+
+/* Headers and payload of a lean row, borrowed from the statement until it is reset. */
+static int fetch_payload(const hw_sqlite_page *p, howdah_event *event, sqlite3_stmt **ret_stmt,
+                         howdah_error *reterr)
+{
+    hw_sqlite *store = p->store;
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(store, HW_SLOT_PAYLOAD, PAYLOAD_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, event->global_sequence);
+    s = hw_sqlite_step(store, stmt, "read", reterr);
+    if (s == HOWDAH_END) /* in the same snapshot: the index and the table disagree */
+        s = hw_fail(reterr, HOWDAH_CORRUPT, "read: %s: event %lld is damaged", store->name,
+                    (long long)event->global_sequence);
+    if (s < 0)
+        return s;
+    event->headers = hw_sqlite_borrow_value(stmt, 0);
+    event->data = borrow_payload(stmt, 1, 2);
+    *ret_stmt = stmt;
+    return HOWDAH_OK;
+}
+
+/* From the row itself, or by another statement that is to be reset, or not at all. */
+static int take_payload(const hw_sqlite_page *p, sqlite3_stmt *stmt, hw_sqlite_payload how,
+                        howdah_event *event, sqlite3_stmt **ret_stmt, howdah_error *reterr)
+{
+    if (how == HW_PAYLOAD_NONE) {
+        event->bare = true;
+        return HOWDAH_OK;
+    }
+    if (how == HW_PAYLOAD_FETCH)
+        return fetch_payload(p, event, ret_stmt, reterr);
+    event->headers = hw_sqlite_borrow_value(stmt, COL_HEADERS);
+    event->data = borrow_payload(stmt, COL_DATA, COL_BYTES);
+    return HOWDAH_OK;
+}
+
+/* Neither JSON nor bytes: what stands for them can be handed to anybody, and the event says so. */
+static int take_broken(const hw_sqlite_page *p, howdah_event *event, howdah_error *reterr)
+{
+    if (sqlite3_errcode(p->store->db) == SQLITE_NOMEM)
+        return hw_fail_no_memory(reterr);
+    event->broken = true;
+    event->data = event->content_type.s ? HW_STR_LIT("") : HW_STR_LIT("null");
+    return HOWDAH_OK;
+}
+
+int hw_sqlite_page_take(hw_sqlite_page *p, sqlite3_stmt *stmt, hw_sqlite_payload how,
+                        howdah_error *reterr)
+{
+    sqlite3_stmt *payload = NULL;
+    howdah_event event;
+    int s = make_event_room(p, reterr);
+
+    if (s < 0)
+        return s;
+    hw_event_init(&event);
+    take_numbers(stmt, &event);
+    s = take_ids(p, stmt, &event, reterr);
+    if (s < 0)
+        return s;
+    event.stream = hw_sqlite_borrow_value(stmt, COL_STREAM);
+    event.type = hw_sqlite_borrow_value(stmt, COL_TYPE);
+    event.correlation_id = hw_sqlite_borrow_value(stmt, COL_CORRELATION);
+    event.actor = hw_sqlite_borrow_value(stmt, COL_ACTOR);
+    event.content_type = hw_sqlite_borrow_value(stmt, COL_CONTENT_TYPE);
+    event.reason = hw_sqlite_borrow_value(stmt, COL_REASON);
+    if (!event.stream.s || !event.type.s)
+        return damaged(p, stmt, "stream or type", reterr);
+    s = take_payload(p, stmt, how, &event, &payload, reterr);
+    if (s >= 0 && !event.bare && !event.data.s)
+        s = take_broken(p, &event, reterr);
+    if (s >= 0)
+        s = take_texts(p, &event, reterr);
+    if (s == HOWDAH_OK)
+        p->events[p->n++] = event;
+    (void)sqlite3_reset(payload);
+    return s;
+}
+
+void hw_sqlite_page_clear(hw_sqlite_page *p)
+{
+    p->n = 0;
+    p->block_used = 0;
+}
+
+void hw_sqlite_page_done(hw_sqlite_page *p)
+{
+    hw_free(p->events);
+    hw_free(p->block);
+    *p = (hw_sqlite_page){.store = p->store};
+}

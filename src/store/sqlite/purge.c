@@ -1,0 +1,505 @@
+/*
+ * purge.c - erasing payload and headers of events, and what was derived from them.
+ *
+ *   I1  One transaction with the record.  An event that is purged has its number in "purge", and
+ *       what else is erased is found by it.
+ *   I2  While it runs, secure_delete is on: what a row, or a page, held is overwritten with zeros
+ *       when it is let go, so that nothing of it stays in the file's free space.  It does not reach
+ *       what earlier changes of a row left there on a connection without it: VACUUM does.
+ *   I3  The write-ahead log still has the pages as they were.  So it is emptied right after the
+ *       commit; when a reader is in the way, the next checkpoint does it.
+ *   I4  A job in a worker's hands is left alone: it has read its event already.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/uuid.h"
+#include "store/sqlite/sqlite.h"
+
+#define LIST_BYTES_MAX (64 * 1024 * 1024)
+#define SQL_BYTES_MAX (8 * 1024)
+#define CANCELLED "cancelled: the event was purged"
+
+/* ?1 the stream, or a list of numbers; ?2 the purge, NULL: not purged */
+#define OF_STREAM                                                                                  \
+    "(SELECT e.global_sequence FROM main.howdah_events e INDEXED BY howdah_events_by_stream"       \
+    " WHERE e.stream = ?1 AND e.purge IS ?2)"
+#define OF_LIST                                                                                    \
+    "(SELECT e.global_sequence FROM json_each(?1) j CROSS JOIN main.howdah_events e"               \
+    " ON e.global_sequence = j.value WHERE e.purge IS ?2)"
+
+#define FIND_SQL                                                                                   \
+    "SELECT global_sequence, coalesce(family, id) FROM main.howdah_events WHERE id = ?1"
+#define FAMILY_SQL                                                                                 \
+    "SELECT global_sequence FROM main.howdah_events WHERE id = ?1"                                 \
+    " UNION SELECT global_sequence FROM main.howdah_events WHERE family = ?1"
+#define STREAM_SQL "SELECT 1 FROM main.howdah_events WHERE stream = ?1 LIMIT 1"
+
+/* ?3 the new purge */
+#define ERASED                                                                                     \
+    " headers = NULL, data = iif(content_type IS NULL, 'null', NULL),"                             \
+    " bytes = iif(content_type IS NULL, NULL, x'')"
+#define EVENTS_SQL "UPDATE main.howdah_events SET purge = ?3," ERASED " WHERE global_sequence IN "
+/* ?3 now, ?4 who, ?5 why */
+#define LETTERS_SQL                                                                                \
+    "UPDATE main.howdah_dead_letters SET purge = ?2," ERASED ", error_message = '',"               \
+    " state = iif(resolved_at IS NULL, 'discarded', state),"                                       \
+    " reason = iif(resolved_at IS NULL, ?5, reason),"                                              \
+    " resolved_by = iif(resolved_at IS NULL, ?4, resolved_by),"                                    \
+    " resolved_at = coalesce(resolved_at, ?3) WHERE global_sequence IN "
+#define SNAPSHOTS_SQL                                                                              \
+    "WITH low (stream, version) AS (SELECT stream, min(version) FROM main.howdah_events"           \
+    " WHERE global_sequence IN "
+#define SNAPSHOTS_TAIL                                                                             \
+    " GROUP BY stream) DELETE FROM main.howdah_snapshots WHERE (stream, version) IN"               \
+    " (SELECT s.stream, s.version FROM low CROSS JOIN main.howdah_snapshots s"                     \
+    " ON s.stream = low.stream AND s.version >= low.version)"
+#define JOBS_SQL "SELECT id FROM main.howdah_job_data WHERE event_sequence IN "
+#define LEFT_SQL                                                                                   \
+    "WITH families (id) AS (SELECT DISTINCT coalesce(family, id) FROM main.howdah_events"          \
+    " WHERE global_sequence IN "
+#define LEFT_TAIL                                                                                  \
+    "), revisions (sequence) AS (SELECT r.global_sequence FROM families f"                         \
+    " CROSS JOIN main.howdah_events r ON r.id = f.id UNION SELECT r.global_sequence"               \
+    " FROM families f CROSS JOIN main.howdah_events r ON r.family = f.id)"                         \
+    " SELECT count(*) FROM revisions CROSS JOIN main.howdah_events r"                              \
+    " ON r.global_sequence = sequence WHERE r.purge IS NULL"
+
+/* ?1 the job */
+#define JOB_ENDED_SQL                                                                              \
+    "UPDATE main.howdah_event_log SET error = NULL, result = NULL WHERE job_id = ?1"
+#define JOB_ERROR_SQL "UPDATE main.howdah_jobs SET error = NULL WHERE id = ?1"
+#define JOB_LETTER_SQL "SELECT id FROM main.howdah_job_letters WHERE job_id = ?1"
+/* ?1 the letter, ?2 who: of one that is resolved by this purge */
+#define JOB_LETTER_ERROR_SQL "UPDATE main.howdah_job_letters SET error = NULL WHERE id = ?1"
+#define JOB_LETTER_BY_SQL                                                                          \
+    "UPDATE main.howdah_job_letters SET resolved_by = ?2 WHERE id = ?1 AND resolved_at IS NOT "    \
+    "NULL"
+
+#define RECORD_SQL                                                                                 \
+    "INSERT INTO main.howdah_purges (purged_at, events, letters, snapshots, jobs, actor, reason,"  \
+    " stream) VALUES (?1, 0, 0, 0, 0, ?2, ?3, ?4)"
+#define COUNTS_SQL                                                                                 \
+    "UPDATE main.howdah_purges SET events = ?2, letters = ?3, snapshots = ?4, jobs = ?5"           \
+    " WHERE id = ?1"
+#define PURGES_SQL                                                                                 \
+    "SELECT id, purged_at, events, letters, snapshots, jobs, actor, reason, stream"                \
+    " FROM main.howdah_purges ORDER BY id"
+
+typedef struct purging {
+    hw_sqlite_jobs jobs; /* the transaction */
+    const hw_purge *purge;
+    hw_str actor;
+    hw_buf list; /* numbers, as a JSON array */
+    howdah_purge_record record;
+} purging;
+
+/* --------------------------------------------------------------- statements */
+
+/* before, the events in question, tail; with the first two parameters bound. */
+static int prepare(purging *p, const char *before, const char *tail, sqlite3_stmt **ret_stmt,
+                   howdah_error *reterr)
+{
+    hw_buf sql = HW_BUF_INIT(SQL_BYTES_MAX);
+    bool by_stream = p->purge->stream.s != NULL;
+    int s;
+
+    hw_buf_puts(&sql, before);
+    hw_buf_puts(&sql, by_stream ? OF_STREAM : OF_LIST);
+    hw_buf_puts(&sql, tail);
+    s = hw_buf_check(&sql, reterr);
+    if (s >= 0)
+        s = hw_sqlite_prepare(p->jobs.store, hw_buf_str(&sql), ret_stmt, reterr);
+    hw_buf_done(&sql);
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(*ret_stmt, 1,
+                       by_stream ? p->purge->stream : (hw_str){hw_buf_str(&p->list), p->list.len});
+    if (p->record.events > 0)
+        (void)sqlite3_bind_int64(*ret_stmt, 2, p->record.id);
+    return HOWDAH_OK;
+}
+
+static int finish(purging *p, sqlite3_stmt *stmt, int64_t *ret_n, howdah_error *reterr)
+{
+    int s = hw_sqlite_finish(p->jobs.store, stmt, "purge", reterr);
+
+    if (s >= 0)
+        *ret_n = sqlite3_changes64(p->jobs.store->db);
+    return s;
+}
+
+/* --------------------------------------------------------- what is asked for */
+
+static int no_event(const hw_uuid *id, howdah_error *reterr)
+{
+    char text[HW_UUID_TEXT + 1];
+
+    hw_uuid_format(id, text);
+    return hw_fail(reterr, HOWDAH_NOT_FOUND, "no event has the id %s", text);
+}
+
+static void list_number(purging *p, int64_t number)
+{
+    hw_buf_printf(&p->list, "%s%" PRId64, p->list.len > 1 ? "," : "", number);
+}
+
+static int list_family(purging *p, const void *family, sqlite3_stmt *stmt, howdah_error *reterr)
+{
+    int s;
+
+    (void)sqlite3_bind_blob(stmt, 1, family, sizeof(hw_uuid), SQLITE_TRANSIENT);
+    while ((s = hw_sqlite_step(p->jobs.store, stmt, "purge", reterr)) == HOWDAH_OK)
+        list_number(p, sqlite3_column_int64(stmt, 0));
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+static int list_id(purging *p, const hw_uuid *id, sqlite3_stmt *find, sqlite3_stmt *family,
+                   howdah_error *reterr)
+{
+    int s;
+
+    hw_sqlite_bind_uuid(find, 1, id);
+    s = hw_sqlite_step(p->jobs.store, find, "purge", reterr);
+    if (s == HOWDAH_END)
+        return no_event(id, reterr);
+    if (s < 0)
+        return s;
+    if (!p->purge->families)
+        list_number(p, sqlite3_column_int64(find, 0));
+    else if (sqlite3_column_bytes(find, 1) == (int)sizeof *id)
+        s = list_family(p, sqlite3_column_blob(find, 1), family, reterr);
+    (void)sqlite3_reset(find);
+    return s;
+}
+
+static int list_ids(purging *p, howdah_error *reterr)
+{
+    sqlite3_stmt *find = NULL;
+    sqlite3_stmt *family = NULL;
+    int s = hw_sqlite_prepare(p->jobs.store, FIND_SQL, &find, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_prepare(p->jobs.store, FAMILY_SQL, &family, reterr);
+    hw_buf_putc(&p->list, '[');
+    for (size_t i = 0; s >= 0 && i < p->purge->ids_n; i++)
+        s = list_id(p, &p->purge->ids[i], find, family, reterr);
+    hw_buf_putc(&p->list, ']');
+    (void)sqlite3_finalize(find);
+    (void)sqlite3_finalize(family);
+    return s < 0 ? s : hw_buf_check(&p->list, reterr);
+}
+
+static int check_stream(purging *p, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(p->jobs.store, STREAM_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, p->purge->stream);
+    s = hw_sqlite_step(p->jobs.store, stmt, "purge", reterr);
+    (void)sqlite3_finalize(stmt);
+    return s == HOWDAH_END
+               ? hw_fail(reterr, HOWDAH_NOT_FOUND, "stream \"%s\" has no event", p->purge->stream.s)
+               : s;
+}
+
+/* Whether any of them has a payload left; HOWDAH_END: none has. */
+static int look_for_payload(purging *p, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = prepare(p, "SELECT 1 WHERE EXISTS ", "", &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    s = hw_sqlite_step(p->jobs.store, stmt, "purge", reterr);
+    (void)sqlite3_finalize(stmt);
+    return s;
+}
+
+/* ------------------------------------------------------------------ erasing */
+
+static int add_record(purging *p, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(p->jobs.store, RECORD_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, p->record.purged_at_us);
+    hw_sqlite_bind_str(stmt, 2, p->actor);
+    hw_sqlite_bind_str(stmt, 3, p->purge->reason);
+    hw_sqlite_bind_str(stmt, 4, p->purge->stream);
+    s = hw_sqlite_finish(p->jobs.store, stmt, "purge", reterr);
+    if (s >= 0)
+        p->record.id = sqlite3_last_insert_rowid(p->jobs.store->db);
+    return s;
+}
+
+static int erase_events(purging *p, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int64_t n = 0;
+    int s = prepare(p, EVENTS_SQL, "", &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 3, p->record.id);
+    s = finish(p, stmt, &n, reterr);
+    p->record.events = n;
+    return s;
+}
+
+static int erase_letters(purging *p, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = prepare(p, LETTERS_SQL, "", &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 3, p->record.purged_at_us);
+    hw_sqlite_bind_str(stmt, 4, p->actor);
+    hw_sqlite_bind_str(stmt, 5, p->purge->reason);
+    return finish(p, stmt, &p->record.letters, reterr);
+}
+
+static int remove_snapshots(purging *p, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = prepare(p, SNAPSHOTS_SQL, SNAPSHOTS_TAIL, &stmt, reterr);
+
+    return s < 0 ? s : finish(p, stmt, &p->record.snapshots, reterr);
+}
+
+/* --------------------------------------------------------------------- jobs */
+
+/* The letter of a job, 0: none. */
+static int find_letter(purging *p, int64_t job_id, int64_t *ret_id, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(p->jobs.store, JOB_LETTER_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, job_id);
+    s = hw_sqlite_step(p->jobs.store, stmt, "purge", reterr);
+    if (s >= 0)
+        *ret_id = s == HOWDAH_OK ? sqlite3_column_int64(stmt, 0) : 0;
+    (void)sqlite3_finalize(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+static int resolved_by(purging *p, int64_t letter, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(p->jobs.store, JOB_LETTER_BY_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, letter);
+    hw_sqlite_bind_str(stmt, 2, p->actor);
+    return hw_sqlite_finish(p->jobs.store, stmt, "purge", reterr);
+}
+
+/* The job's letter loses its text; discarded when it is open and nobody works for it. */
+static int erase_job_letter(purging *p, int64_t job_id, bool leased, int64_t cancelled_letter,
+                            howdah_error *reterr)
+{
+    int64_t discarded = cancelled_letter > 0;
+    int64_t letter = 0;
+    int s = find_letter(p, job_id, &letter, reterr);
+
+    if (s < 0 || letter == 0)
+        return s;
+    if (!leased && discarded == 0)
+        s = hw_sqlite_mark_job_letters(p->jobs.store, letter, HW_LETTER_DISCARDED, p->purge->reason,
+                                       &discarded, reterr);
+    if (s >= 0 && discarded > 0)
+        s = resolved_by(p, letter, reterr);
+    if (s >= 0)
+        s = hw_sqlite_once(p->jobs.store, JOB_LETTER_ERROR_SQL, &letter, 1, reterr);
+    p->record.letters++;
+    return s;
+}
+
+/* I4. */
+static int erase_job(purging *p, int64_t id, howdah_error *reterr)
+{
+    hw_sqlite_live live = {.id = 0};
+    int s = hw_sqlite_look_at_job(&p->jobs, id, &live, reterr);
+    bool leased = s == HOWDAH_OK && live.token > 0;
+
+    if (s == HOWDAH_END) {
+        s = hw_sqlite_once(p->jobs.store, JOB_ENDED_SQL, &id, 1, reterr);
+    } else if (leased) {
+        s = hw_sqlite_once(p->jobs.store, JOB_ERROR_SQL, &id, 1, reterr);
+    } else if (s >= 0) {
+        s = hw_sqlite_load_queue(&p->jobs, live.queue_id, reterr);
+        if (s >= 0)
+            s = hw_sqlite_cancel_live(&p->jobs, &live, HW_STR_LIT(CANCELLED), reterr);
+    }
+    p->record.jobs += !leased;
+    return s < 0 ? s : erase_job_letter(p, id, leased, live.letter, reterr);
+}
+
+static int collect_jobs(purging *p, hw_buf *ids, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = prepare(p, JOBS_SQL, "", &stmt, reterr);
+
+    while (s >= 0 && (s = hw_sqlite_step(p->jobs.store, stmt, "purge", reterr)) == HOWDAH_OK) {
+        int64_t id = sqlite3_column_int64(stmt, 0);
+
+        hw_buf_put(ids, &id, sizeof id);
+    }
+    (void)sqlite3_finalize(stmt);
+    return s < 0 ? s : hw_buf_check(ids, reterr);
+}
+
+static int erase_jobs(purging *p, howdah_error *reterr)
+{
+    hw_buf ids = HW_BUF_INIT(LIST_BYTES_MAX);
+    int s = collect_jobs(p, &ids, reterr);
+
+    for (size_t at = 0; s >= 0 && at < ids.len; at += sizeof(int64_t)) {
+        int64_t id;
+
+        memcpy(&id, ids.data + at, sizeof id);
+        s = erase_job(p, id, reterr);
+    }
+    hw_buf_done(&ids);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* ---------------------------------------------------------------- the purge */
+
+static int count_left(purging *p, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = prepare(p, LEFT_SQL, LEFT_TAIL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    s = hw_sqlite_step(p->jobs.store, stmt, "purge", reterr);
+    if (s == HOWDAH_OK)
+        p->record.left = sqlite3_column_int64(stmt, 0);
+    (void)sqlite3_finalize(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+static int erase_all(purging *p, howdah_error *reterr)
+{
+    static int (*const steps[])(purging *, howdah_error *) = {
+        add_record, erase_events, erase_letters, remove_snapshots, erase_jobs, count_left};
+    int s = HOWDAH_OK;
+
+    for (size_t i = 0; s >= 0 && i < sizeof steps / sizeof *steps; i++)
+        s = steps[i](p, reterr);
+    if (s >= 0)
+        s = hw_sqlite_once(p->jobs.store, COUNTS_SQL,
+                           (int64_t[]){p->record.id, p->record.events, p->record.letters,
+                                       p->record.snapshots, p->record.jobs},
+                           5, reterr);
+    return s;
+}
+
+/* HOWDAH_END: everything was purged before. */
+static int run(purging *p, howdah_error *reterr)
+{
+    int s = p->purge->stream.s ? check_stream(p, reterr) : list_ids(p, reterr);
+
+    if (s >= 0)
+        s = look_for_payload(p, reterr);
+    return s == HOWDAH_OK ? erase_all(p, reterr) : s;
+}
+
+static int transact(purging *p, hw_sqlite *store, howdah_error *reterr)
+{
+    int s = hw_sqlite_jobs_enter(&p->jobs, store, true, reterr);
+
+    if (s < 0)
+        return s;
+    p->record.purged_at_us = p->jobs.now_us;
+    s = run(p, reterr);
+    if (s == HOWDAH_END)
+        p->record = (howdah_purge_record)HOWDAH_PURGE_RECORD_INIT;
+    return hw_sqlite_jobs_leave(&p->jobs, s, reterr);
+}
+
+/* I2.  FAST is what a caller may have set; ON is more. */
+static int set_secure_delete(hw_sqlite *store, int64_t value, howdah_error *reterr)
+{
+    return hw_sqlite_exec(store,
+                          value == 0   ? "PRAGMA main.secure_delete = OFF"
+                          : value == 1 ? "PRAGMA main.secure_delete = ON"
+                                       : "PRAGMA main.secure_delete = FAST",
+                          "purge", reterr);
+}
+
+int hw_sqlite_purge(hw_store *base, const hw_purge *purge, howdah_purge_record *ret_record,
+                    howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    purging p = {.purge = purge,
+                 .actor = purge->actor.s ? purge->actor : HW_STR_LIT(HW_SQLITE_BY_OPERATOR),
+                 .list = HW_BUF_INIT(LIST_BYTES_MAX),
+                 .record = HOWDAH_PURGE_RECORD_INIT};
+    int64_t before = 1;
+    int s = hw_sqlite_ready(store, HW_NEED_WRITE, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_number(store, "PRAGMA main.secure_delete", 0, &before, reterr);
+    if (s >= 0)
+        s = set_secure_delete(store, 1, reterr);
+    if (s < 0)
+        return s;
+    s = transact(&p, store, reterr);
+    if (store->db && before != 1)
+        (void)set_secure_delete(store, before, NULL);
+    if (s >= 0 && p.record.events > 0)
+        hw_sqlite_empty_log(store); /* I3 */
+    hw_buf_done(&p.list);
+    if (s < 0)
+        return s;
+    if (ret_record)
+        *ret_record = p.record;
+    return HOWDAH_OK;
+}
+
+/* ---------------------------------------------------------------- afterwards */
+
+static int hand_record(hw_sqlite *store, sqlite3_stmt *stmt, hw_purge_fn fn, void *ctx,
+                       bool *ret_stop, howdah_error *reterr)
+{
+    howdah_purge_record record = {.size = sizeof record,
+                                  .id = sqlite3_column_int64(stmt, 0),
+                                  .purged_at_us = sqlite3_column_int64(stmt, 1),
+                                  .events = sqlite3_column_int64(stmt, 2),
+                                  .letters = sqlite3_column_int64(stmt, 3),
+                                  .snapshots = sqlite3_column_int64(stmt, 4),
+                                  .jobs = sqlite3_column_int64(stmt, 5),
+                                  .actor = hw_sqlite_borrow(stmt, 6).s,
+                                  .reason = hw_sqlite_borrow(stmt, 7).s,
+                                  .stream = hw_sqlite_borrow(stmt, 8).s};
+
+    if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
+        return hw_fail_no_memory(reterr);
+    *ret_stop = fn(ctx, &record) != 0;
+    return HOWDAH_OK;
+}
+
+int hw_sqlite_purges(hw_store *base, hw_purge_fn fn, void *ctx, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    sqlite3_stmt *stmt = NULL;
+    bool stop = false;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_prepare(store, PURGES_SQL, &stmt, reterr);
+    while (s >= 0 && !stop && (s = hw_sqlite_step(store, stmt, "list purges", reterr)) == HOWDAH_OK)
+        s = hand_record(store, stmt, fn, ctx, &stop, reterr);
+    (void)sqlite3_finalize(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}

@@ -1,0 +1,226 @@
+/*
+ * snapshots.c - states of streams, as the user has computed them.
+ *
+ *   I1  A snapshot and the end of those that it pushes out are one transaction.
+ *   I2  The version that a snapshot names is in the log when it is stored.
+ */
+#include <assert.h>
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "store/sqlite/sqlite.h"
+
+#define PAYLOAD_BYTES_MAX (256 * 1024 * 1024)
+
+#define VERSION_SQL "SELECT 1 FROM main.howdah_events WHERE stream = ?1 AND version = ?2"
+#define PUT_SQL                                                                                    \
+    "INSERT INTO main.howdah_snapshots (stream, version, taken_at, schema_version, content_type,"  \
+    " data, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (stream, version) DO UPDATE"    \
+    " SET taken_at = excluded.taken_at, schema_version = excluded.schema_version,"                 \
+    " content_type = excluded.content_type, data = excluded.data, bytes = excluded.bytes"
+/* ?1 stream, ?2 how many stay */
+#define KEEP_SQL                                                                                   \
+    "DELETE FROM main.howdah_snapshots WHERE stream = ?1 AND version <= (SELECT version"           \
+    " FROM main.howdah_snapshots WHERE stream = ?1 ORDER BY version DESC LIMIT 1 OFFSET ?2)"
+/* ?1 stream, ?2 version or 0 */
+#define REMOVE_SQL                                                                                 \
+    "DELETE FROM main.howdah_snapshots WHERE stream = ?1 AND (?2 = 0 OR version <= ?2)"
+
+#define COLUMNS                                                                                    \
+    "SELECT stream, version, taken_at, schema_version, content_type,"                              \
+    " length(CAST(coalesce(data, bytes) AS BLOB))"
+#define GET_SQL                                                                                    \
+    COLUMNS ", data, bytes FROM main.howdah_snapshots"                                             \
+            " WHERE stream = ?1 AND (?2 = 0 OR version <= ?2) ORDER BY version DESC LIMIT 1"
+/* ?1 stream or NULL */
+#define LIST_SQL                                                                                   \
+    COLUMNS " FROM main.howdah_snapshots"                                                          \
+            " WHERE (?1 IS NULL OR stream = ?1) ORDER BY stream, version"
+
+enum {
+    COL_STREAM,
+    COL_VERSION,
+    COL_TAKEN_AT,
+    COL_SCHEMA_VERSION,
+    COL_TYPE,
+    COL_LEN,
+    COL_DATA,
+    COL_BYTES
+};
+
+/* ------------------------------------------------------------------ writing */
+
+static int check_version(hw_sqlite *store, const hw_snapshot *snapshot, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, VERSION_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, snapshot->stream);
+    (void)sqlite3_bind_int64(stmt, 2, snapshot->version);
+    s = hw_sqlite_step(store, stmt, "store a snapshot", reterr);
+    (void)sqlite3_finalize(stmt);
+    if (s == HOWDAH_END)
+        s = hw_fail_field(reterr, HOWDAH_NOT_FOUND, "version",
+                          "stream \"%s\" has no version %" PRId64, snapshot->stream.s,
+                          snapshot->version);
+    return s;
+}
+
+static int put(hw_sqlite *store, const hw_snapshot *snapshot, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, PUT_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    assert(snapshot->data.s);
+    hw_sqlite_bind_str(stmt, 1, snapshot->stream);
+    (void)sqlite3_bind_int64(stmt, 2, snapshot->version);
+    (void)sqlite3_bind_int64(stmt, 3, hw_clock_wall_us());
+    (void)sqlite3_bind_int(stmt, 4, snapshot->schema_version);
+    hw_sqlite_bind_str(stmt, 5, snapshot->content_type);
+    if (snapshot->content_type.s)
+        (void)sqlite3_bind_blob64(stmt, 7, snapshot->data.s, snapshot->data.len, SQLITE_STATIC);
+    else
+        hw_sqlite_bind_str(stmt, 6, snapshot->data);
+    return hw_sqlite_finish(store, stmt, "store a snapshot", reterr);
+}
+
+/* DELETE with a stream and a number. */
+static int erase(hw_sqlite *store, const char *sql, hw_str stream, int64_t number, int64_t *ret_n,
+                 howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, sql, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, stream);
+    (void)sqlite3_bind_int64(stmt, 2, number);
+    s = hw_sqlite_finish(store, stmt, "remove snapshots", reterr);
+    if (s >= 0)
+        *ret_n = sqlite3_changes64(store->db);
+    return s;
+}
+
+int hw_sqlite_snapshot_put(hw_store *base, const hw_snapshot *snapshot, int64_t keep,
+                           howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    int64_t n = 0;
+    int s = hw_sqlite_enter(store, true, reterr);
+
+    if (s < 0)
+        return s;
+    s = check_version(store, snapshot, reterr);
+    if (s >= 0)
+        s = put(store, snapshot, reterr);
+    if (s >= 0 && keep > 0)
+        s = erase(store, KEEP_SQL, snapshot->stream, keep, &n, reterr);
+    return hw_sqlite_leave(store, s, reterr);
+}
+
+int hw_sqlite_snapshot_remove(hw_store *base, hw_str stream, int64_t upto, int64_t *ret_removed,
+                              howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    int64_t n = 0;
+    int s = hw_sqlite_enter(store, true, reterr);
+
+    if (s < 0)
+        return s;
+    s = hw_sqlite_leave(store, erase(store, REMOVE_SQL, stream, upto, &n, reterr), reterr);
+    if (s >= 0 && ret_removed)
+        *ret_removed = n;
+    return s;
+}
+
+/* ------------------------------------------------------------------ reading */
+
+/* Texts are the statement's until its next step. */
+static int take(hw_sqlite *store, sqlite3_stmt *stmt, hw_snapshot *ret_snapshot,
+                howdah_error *reterr)
+{
+    *ret_snapshot = (hw_snapshot){.stream = hw_sqlite_borrow(stmt, COL_STREAM),
+                                  .version = sqlite3_column_int64(stmt, COL_VERSION),
+                                  .taken_at_us = sqlite3_column_int64(stmt, COL_TAKEN_AT),
+                                  .schema_version = sqlite3_column_int(stmt, COL_SCHEMA_VERSION),
+                                  .content_type = hw_sqlite_borrow(stmt, COL_TYPE),
+                                  .data_len = (size_t)sqlite3_column_int64(stmt, COL_LEN)};
+    if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
+        return hw_fail_no_memory(reterr);
+    if (!ret_snapshot->stream.s)
+        return hw_fail(reterr, HOWDAH_CORRUPT, "%s: a snapshot is damaged", store->name);
+    return HOWDAH_OK;
+}
+
+/* A blob has no NUL behind it, which every text has: it is copied to bytes. */
+static int take_data(hw_sqlite *store, sqlite3_stmt *stmt, hw_buf *bytes, hw_snapshot *snapshot,
+                     howdah_error *reterr)
+{
+    int s;
+
+    snapshot->data = hw_sqlite_borrow(stmt, COL_DATA);
+    if (snapshot->data.s)
+        return HOWDAH_OK;
+    hw_buf_put(bytes, sqlite3_column_blob(stmt, COL_BYTES),
+               (size_t)sqlite3_column_bytes(stmt, COL_BYTES));
+    snapshot->data = (hw_str){hw_buf_str(bytes), bytes->len};
+    s = sqlite3_errcode(store->db) == SQLITE_NOMEM ? hw_fail_no_memory(reterr) : HOWDAH_OK;
+    return s < 0 ? s : hw_buf_check(bytes, reterr);
+}
+
+int hw_sqlite_snapshot_get(hw_store *base, hw_str stream, int64_t version, hw_snapshot_fn fn,
+                           void *ctx, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    hw_buf bytes = HW_BUF_INIT(PAYLOAD_BYTES_MAX);
+    sqlite3_stmt *stmt = NULL;
+    hw_snapshot snapshot;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_prepare(store, GET_SQL, &stmt, reterr);
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, stream);
+    (void)sqlite3_bind_int64(stmt, 2, version);
+    s = hw_sqlite_step(store, stmt, "load a snapshot", reterr);
+    if (s == HOWDAH_OK) {
+        s = take(store, stmt, &snapshot, reterr);
+        if (s >= 0)
+            s = take_data(store, stmt, &bytes, &snapshot, reterr);
+        if (s >= 0)
+            (void)fn(ctx, &snapshot);
+    }
+    (void)sqlite3_finalize(stmt);
+    hw_buf_done(&bytes);
+    return s;
+}
+
+int hw_sqlite_snapshot_list(hw_store *base, hw_str stream, hw_snapshot_fn fn, void *ctx,
+                            howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    sqlite3_stmt *stmt = NULL;
+    bool stop = false;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_prepare(store, LIST_SQL, &stmt, reterr);
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, stream);
+    while (!stop && (s = hw_sqlite_step(store, stmt, "list snapshots", reterr)) == HOWDAH_OK) {
+        hw_snapshot snapshot;
+
+        s = take(store, stmt, &snapshot, reterr);
+        if (s < 0)
+            break;
+        stop = fn(ctx, &snapshot) != 0;
+    }
+    (void)sqlite3_finalize(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
