@@ -55,6 +55,7 @@ int cli_pairs_take(const cli_args *args, cli_pairs *pairs, howdah_error *reterr)
         name = hw_strndup(pair, (size_t)(equals - pair));
         if (!name)
             return hw_fail_no_memory(reterr);
+        pairs->names[pairs->n] = name;
         pairs->texts[2 * pairs->n] = name;
         pairs->texts[2 * pairs->n + 1] = equals + 1;
         pairs->n++;
@@ -65,7 +66,7 @@ int cli_pairs_take(const cli_args *args, cli_pairs *pairs, howdah_error *reterr)
 void cli_pairs_done(cli_pairs *pairs)
 {
     for (size_t i = 0; i < pairs->n; i++)
-        hw_free((char *)pairs->texts[2 * i]);
+        hw_free(pairs->names[i]);
     pairs->n = 0;
 }
 

@@ -14,8 +14,9 @@ void cli_knowledge_note(cli_context *cli, const howdah_knowledge *knowledge);
 
 /* --header NAME=VALUE ... as the library's pairs: name, value, name, value ... */
 typedef struct cli_pairs {
-    const char *texts[2 * HOWDAH_QUERY_HEADERS_MAX]; /* names are owned, values are argv's */
-    size_t n;                                        /* pairs */
+    const char *texts[2 * HOWDAH_QUERY_HEADERS_MAX];
+    char *names[HOWDAH_QUERY_HEADERS_MAX]; /* owned; the values are argv's */
+    size_t n;                              /* pairs */
 } cli_pairs;
 
 /* Errors: MISUSE (no "="), LIMIT. */
