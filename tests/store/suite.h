@@ -1,6 +1,6 @@
 /*
- * suite.h - the store's contract for subscriptions and queues (store/subs.h, store/queue.h), driven
- * directly, on every store.
+ * suite.h - the store's contract for subscriptions, queues and the two times (store/subs.h,
+ * store/queue.h, store/temporal.h), driven directly, on every store.
  *
  * The program's first argument is the kind: sqlite, pg, or flaky (the shim over SQLite, planned to
  * fail never).  Further arguments name the tests to run.  Every test gets a migrated bus of its
@@ -120,6 +120,7 @@ ss_group ss_queue_key_tests(void);
 ss_group ss_queue_letter_tests(void);
 ss_group ss_queue_model_tests(void);
 ss_group ss_route_tests(void);
+ss_group ss_times_model_tests(void);
 
 #define SS_GROUP(tests) ((ss_group){(tests), sizeof(tests) / sizeof(tests)[0]})
 

@@ -19,5 +19,7 @@ SELECT e.global_sequence,
        e.revision,
        e.corrects,
        e.reason,
-       e.schema_version
+       e.schema_version,
+       coalesce(e.retracts, false) AS retracts,
+       e.purge IS NOT NULL AS purged
 FROM @schema@.events AS e;

@@ -2,11 +2,11 @@
 -- log.  A subscriber's statements are the library's own, on the tables of subscriptions; and it
 -- reads the log itself, because catching up through functions is slow.
 --
---   {schema}_publish    append
---   {schema}_read       read
+--   {schema}_publish    append and correct, store snapshots
+--   {schema}_read       read and query, load snapshots
 --   {schema}_subscribe  read, and the rows of subscriptions, dead letters and skips
 --   {schema}_work       push jobs, claim and settle them, look at queues; with _subscribe, route events
---   {schema}_admin      all of these, and change queues
+--   {schema}_admin      all of these, change queues, purge events
 --
 -- A role is created only if the one who migrates may do so; otherwise a notice says what is
 -- missing, and the rights are granted by the next migration after somebody has created it.
@@ -21,10 +21,15 @@ DECLARE
     appends    constant text[] := ARRAY['append', 'append_batch', 'append_arrays', 'schema_version',
                                         'event_problem', 'json_problem', 'escape_problem', 'name_problem',
                                         'headers_problem', 'push_problem',
-                                        'uuid_v7', 'ring', 'ring_inside', 'channel'];
+                                        'uuid_v7', 'ring', 'ring_inside', 'channel',
+                                        'append_correction', 'correct', 'retract', 'snapshot_store', 'snapshot_remove'];
     reads      constant text[] := ARRAY['read_events', 'read_ids', 'read_ranges', 'read_stream', 'read_all',
                                         'last_event', 'by_correlation', 'causation_tree', 'stream_version',
-                                        'head', 'pattern_regex', 'schema_version', 'channel'];
+                                        'head', 'pattern_regex', 'schema_version', 'channel',
+                                        'query_events', 'query_page', 'query_keys', 'query_rows', 'query_count',
+                                        'query_types', 'query_streams', 'as_of', 'current_events', 'versions', 'diff',
+                                        'type_stats', 'streams_of_type', 'family_of', 'knowledge', 'knowledge_of',
+                                        'snapshot_load', 'snapshot_list'];
     pushes     constant text[] := ARRAY['push', 'push_batch', 'push_arrays', 'publish',
                                         'schema_version', 'ring'];
     works      constant text[] := ARRAY['claim', 'claim_jobs', 'poll', 'settle_jobs', 'complete', 'fail', 'retry',
@@ -33,7 +38,7 @@ DECLARE
                                         'queue_tidy', 'queue_findings', 'queue_history', 'job_states', 'channel', 'queue_bindings',
                                         'route_events', 'job_letter_states'];
     manages    constant text[] := ARRAY['queue_set', 'queue_purge', 'job_cancel', 'job_retry', 'job_letters_mark',
-                                        'queue_bind', 'queue_unbind'];
+                                        'queue_bind', 'queue_unbind', 'purge_events', 'purge_records'];
     -- What each table or sequence allows to those who subscribe.
     tables     constant text[] := ARRAY[
         'SELECT ON TABLE events', 'SELECT ON TABLE meta',
@@ -49,9 +54,9 @@ BEGIN
     FOR role IN
         SELECT schema || '_publish' AS name, appends || pushes AS functions, false AS subscribes
         UNION ALL SELECT schema || '_read', reads, false
-        UNION ALL SELECT schema || '_subscribe', reads || ARRAY['ring'], true
+        UNION ALL SELECT schema || '_subscribe', reads || ARRAY['ring', 'purge_of'], true
         UNION ALL SELECT schema || '_work', pushes || works, false
-        UNION ALL SELECT schema || '_admin', appends || reads || pushes || works || manages, true
+        UNION ALL SELECT schema || '_admin', appends || reads || pushes || works || manages || ARRAY['purge_of'], true
     LOOP
         IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles AS r WHERE r.rolname = role.name) THEN
             IF NOT may_create THEN

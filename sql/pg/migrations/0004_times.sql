@@ -21,6 +21,11 @@ CREATE INDEX events_recorded_idx ON @schema@.events USING brin (recorded_at)
 ALTER TABLE @schema@.dead_letters ADD COLUMN retracts boolean;
 ALTER TABLE @schema@.dead_letters ADD COLUMN purge bigint;
 
+-- How a purge finds what was made of an event.  Jobs of bindings are made in the order of the log.
+CREATE INDEX dead_letters_event_idx ON @schema@.dead_letters (event_id);
+CREATE INDEX job_data_event_idx ON @schema@.job_data USING brin (event_sequence)
+    WITH (pages_per_range = 32, autosummarize = on);
+
 ALTER TABLE @schema@.subscriptions ADD COLUMN stream text COLLATE "C";                 -- NULL: every stream
 ALTER TABLE @schema@.subscriptions ADD COLUMN originals boolean NOT NULL DEFAULT false; -- no corrections
 
@@ -43,8 +48,29 @@ CREATE TABLE @schema@.purges (
     letters   bigint NOT NULL,
     snapshots bigint NOT NULL,
     jobs      bigint NOT NULL,
+    remaining bigint NOT NULL,  -- revisions of the same families that kept their payload
     actor     text NOT NULL,
     reason    text NOT NULL,
     stream    text COLLATE "C", -- NULL: by ids
     CONSTRAINT purges_pkey PRIMARY KEY (id)
+);
+
+-- What a query asks for: its functions pass it to each other.  NULL does not filter.
+CREATE TYPE @schema@.query AS (
+    view            text,        -- log, as_of, originals
+    retractions     boolean,     -- as_of: families that are retracted come as well
+    valid_at        timestamptz, -- as_of
+    known_at        timestamptz, -- as_of; NULL: all that is committed
+    stream          text,
+    type            text,
+    pattern         text,
+    correlation_id  text,
+    causation_id    uuid,
+    families        uuid[],
+    header_names    text[],      -- each equals the value in its place
+    header_values   text[],
+    valid_from      timestamptz, -- included
+    valid_before    timestamptz, -- not included
+    recorded_from   timestamptz,
+    recorded_before timestamptz
 );

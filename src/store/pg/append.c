@@ -13,6 +13,8 @@
  *       transaction above READ COMMITTED it is a serialization failure, the caller's to repeat.
  *   I6  An exact version that the session knows to be stored (known.c) is not looked up again by
  * the statement; the unique key still says whether the next one is free.
+ *   I7  A correction is always append_correction(): the lock on what it corrects is not for
+ * everybody who may append to take, and nothing of it is in the way of other appends.
  */
 #include <string.h>
 
@@ -721,6 +723,67 @@ static int append_by_function(hw_pg *pg, const hw_batch *batch, bool inside,
     return s;
 }
 
+/* ------------------------------------------------------------ a correction */
+
+static void params_of_correction(hw_pg_call *call, const howdah_event *e)
+{
+    bool json = !e->content_type.s;
+
+    hw_pg_param_uuid(call, true, &e->corrects);
+    hw_pg_param_uuid(call, true, &e->id);
+    hw_pg_param_str(call, json ? e->data : HW_STR_NULL);
+    hw_pg_param_str(call, e->headers);
+    hw_pg_param_str(call, e->actor);
+    hw_pg_param_time(call, e->valid_time_us);
+    hw_pg_param_int4(call, e->schema_version);
+    hw_pg_param_str(call, json ? HW_STR_NULL : e->data);
+    hw_pg_param_str(call, e->content_type);
+    hw_pg_param_str(call, e->reason);
+    hw_pg_param_bool(call, e->retracts);
+}
+
+/* No row: what it corrects is not the newest of its family. */
+static void take_correction(hw_pg *pg, const PGresult *result, const hw_batch *batch,
+                            howdah_position *position, hw_append_report *report)
+{
+    report->stream_no = SIZE_MAX;
+    report->outcome = PQntuples(result) == 1 ? HW_APPEND_STORED : HW_APPEND_REVISION_TAKEN;
+    if (report->outcome != HW_APPEND_STORED)
+        return;
+    fill_position(result, 0, position);
+    position->revision = hw_pg_get_int4(result, 0, 4);
+    position->already_stored = hw_pg_get_bool(result, 0, 5);
+    hw_pg_know(pg, batch->streams[0].name, position->version);
+    hw_pg_bell_after(pg, get_mark(result), batch->events, 1);
+}
+
+static int append_correction(hw_pg *pg, const hw_batch *batch, bool inside,
+                             howdah_position *position, hw_append_report *report,
+                             howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = HW_PG_APPEND_CORRECTION, .writes = !inside};
+    howdah_error err = HOWDAH_ERROR_INIT;
+    PGresult *result = NULL;
+    int s = inside ? hw_pg_command(pg, "SAVEPOINT howdah_append", reterr) : HOWDAH_OK;
+
+    if (s < 0)
+        return s;
+    params_of_correction(&call, batch->events[0]);
+    s = call_append_function(pg, &call, &result, &err);
+    if (inside)
+        s = leave_savepoint(pg, s, s >= 0, &err);
+    if (s >= 0) {
+        take_correction(pg, result, batch, position, report);
+    } else if (s == HOWDAH_ID_REUSED) {
+        report->outcome = HW_APPEND_ID_TAKEN; /* whether it is the same is the caller's to say */
+        s = HOWDAH_OK;
+    } else {
+        hw_error_copy(reterr, &err);
+    }
+    PQclear(result);
+    return s;
+}
+
 int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_mark *mark,
                  howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr)
 {
@@ -731,6 +794,8 @@ int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_mark *m
 
     if (s < 0)
         return s;
+    if (batch->n == 1 && batch->events[0]->has_corrects)
+        return append_correction(pg, batch, inside, ret_positions, report, reterr);
     if (!pg->direct_append && !mark)
         return append_by_function(pg, batch, inside, ret_positions, report, reterr);
     if (batch->n == 1 && !mark && !batch->queue_up && !inside)

@@ -12,6 +12,7 @@ typedef struct state_row {
 /* Exact codes come before their class: the first row that fits decides. */
 static const state_row states[] = {
     {"UH003", HOWDAH_CONFLICT, ""},
+    {"UH004", HOWDAH_NOT_FOUND, ""},
     {"UH006", HOWDAH_INVALID, ""},
     {"UH009", HOWDAH_ID_REUSED, ""},
     {"08", HOWDAH_UNAVAILABLE, ""},

@@ -57,6 +57,8 @@ static void param_event(hw_pg_call *call, const howdah_event *e)
     hw_pg_param_uuid(call, e->has_corrects, &e->corrects);
     hw_pg_param_str(call, e->reason);
     hw_pg_param_int4(call, e->schema_version);
+    hw_pg_param_bool(call, e->retracts);
+    hw_pg_param_bool(call, e->purged);
 }
 
 /* I1.  Answers with the id of what was stored, or with nothing. */

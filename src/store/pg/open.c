@@ -50,6 +50,7 @@ static const hw_store_ops operations = {
     .doctor = hw_pg_doctor,
     .subs = &hw_pg_sub_ops,
     .queue = &hw_pg_queue_ops,
+    .temporal = &hw_pg_temporal_ops,
 };
 
 static int new_pg(const char *url, const char *schema, const char *application_name, hw_pg **ret_pg,

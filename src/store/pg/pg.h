@@ -133,7 +133,22 @@ enum hw_pg_oid {
     X(QUEUE_BIND)                                                                                  \
     X(QUEUE_UNBIND)                                                                                \
     X(QUEUE_BINDINGS)                                                                              \
-    X(QUEUE_ROUTE)
+    X(QUEUE_ROUTE)                                                                                 \
+    X(APPEND_CORRECTION)                                                                           \
+    X(READ_SEQUENCES)                                                                              \
+    X(FN_READ_SEQUENCES)                                                                           \
+    X(QUERY_PAGE)                                                                                  \
+    X(QUERY_KEYS)                                                                                  \
+    X(QUERY_COUNT)                                                                                 \
+    X(QUERY_TYPES)                                                                                 \
+    X(QUERY_STREAMS)                                                                               \
+    X(KNOWLEDGE)                                                                                   \
+    X(SNAPSHOT_PUT)                                                                                \
+    X(SNAPSHOT_GET)                                                                                \
+    X(SNAPSHOT_LIST)                                                                               \
+    X(SNAPSHOT_REMOVE)                                                                             \
+    X(PURGE)                                                                                       \
+    X(PURGES)
 
 typedef enum hw_pg_statement {
 #define HW_PG_STATEMENT_ENUM(name) HW_PG_##name,
@@ -337,6 +352,17 @@ typedef struct hw_pg_statement_row {
 extern const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT];
 /* Those of the work queue, sql_queue.c; likewise. */
 extern const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT];
+/* Those of the two times, sql_temporal.c; likewise. */
+extern const hw_pg_statement_row hw_pg_temporal_statements[HW_PG_STATEMENT_COUNT];
+
+/* A query as its functions take it, $1 to $16, and the types of these. */
+#define HW_PG_QUESTION_ROW                                                                         \
+    "ROW($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)::@schema@.query"
+#define HW_PG_QUESTION_TYPES                                                                       \
+    HW_OID_TEXT, HW_OID_BOOL, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ, HW_OID_TEXT, HW_OID_TEXT,    \
+        HW_OID_TEXT, HW_OID_TEXT, HW_OID_UUID, HW_OID_UUID_ARRAY, HW_OID_TEXT_ARRAY,               \
+        HW_OID_TEXT_ARRAY, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ,             \
+        HW_OID_TIMESTAMPTZ
 
 /* Replaces @schema@ and its kin; errors: NO_MEMORY. */
 int hw_pg_fill_names(const char *text, const char *schema, hw_buf *out, howdah_error *reterr);
@@ -532,6 +558,43 @@ bool hw_pg_floors_may_see_leases(hw_pg *pg, hw_str name);
 void hw_pg_floors_saw_leases(hw_pg *pg, hw_str name, int64_t ends_in_ms, int64_t took_us);
 int64_t hw_pg_floors_lease_ms(hw_pg *pg, hw_str name);
 void hw_pg_floors_forget(hw_pg *pg);
+
+/* ---- temporal.c, temporal_query.c, snapshots.c, purge.c: see temporal.h */
+
+extern const hw_temporal_ops hw_pg_temporal_ops;
+
+int hw_pg_query_open(hw_store *store, const hw_temporal_query *query, hw_cursor **ret_cursor,
+                     howdah_error *reterr);
+
+/* A query that a cursor of read.c goes through, page by page. */
+typedef struct hw_pg_question hw_pg_question;
+
+/* Copies the query, and what it points at. */
+int hw_pg_question_new(const hw_temporal_query *query, hw_pg_question **ret_query,
+                       howdah_error *reterr);
+void hw_pg_question_free(hw_pg_question *query);
+/* The parameters that every statement about a query begins with. */
+void hw_pg_param_query(hw_pg_call *call, const hw_pg_question *query);
+/* Whether the next page can be asked for without asking for its keys first. */
+bool hw_pg_question_has_page(const hw_pg_question *query);
+/* Asks for keys, where there is need of them; HOWDAH_END: there are none. */
+int hw_pg_question_find(hw_pg_question *query, hw_pg *pg, int64_t left, howdah_error *reterr);
+/* The next page of at most rows; returns how many it asks for. */
+size_t hw_pg_question_call(hw_pg_question *query, bool direct, size_t rows, hw_pg_call *call);
+/* The page has come, n rows up to last; true: it was the last one. */
+bool hw_pg_question_advance(hw_pg_question *query, size_t asked, size_t n, int64_t last);
+
+int hw_pg_snapshot_put(hw_store *store, const hw_snapshot *snapshot, int64_t keep,
+                       howdah_error *reterr);
+int hw_pg_snapshot_get(hw_store *store, hw_str stream, int64_t version, hw_snapshot_fn fn,
+                       void *ctx, howdah_error *reterr);
+int hw_pg_snapshot_list(hw_store *store, hw_str stream, hw_snapshot_fn fn, void *ctx,
+                        howdah_error *reterr);
+int hw_pg_snapshot_remove(hw_store *store, hw_str stream, int64_t upto, int64_t *ret_removed,
+                          howdah_error *reterr);
+int hw_pg_purge(hw_store *store, const hw_purge *purge, howdah_purge_record *ret_record,
+                howdah_error *reterr);
+int hw_pg_purges(hw_store *store, hw_purge_fn fn, void *ctx, howdah_error *reterr);
 
 /* A store over the caller's connection, for howdah_pg.h. */
 int hw_pg_wrap(PGconn *conn, const char *schema, hw_store **ret_store, howdah_error *reterr);

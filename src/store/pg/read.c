@@ -40,6 +40,7 @@ struct hw_pg_cursor {
     size_t ids_n;
     hw_range *ranges;
     size_t ranges_n;
+    hw_pg_question *query; /* then it decides on its own what comes next, and where that begins */
     /* Where it stands. */
     int64_t first;
     int64_t last;
@@ -159,7 +160,9 @@ static int make_call(hw_pg_cursor *c, hw_pg_call *call, howdah_error *reterr)
 {
     *call = (hw_pg_call){.statement = -1};
     hw_buf_clear(&c->arrays);
-    if (c->ids)
+    if (c->query)
+        c->asked = hw_pg_question_call(c->query, c->direct, (size_t)rows_wanted(c), call);
+    else if (c->ids)
         call_of_ids(c, call);
     else if (c->ranges || c->sparse)
         call_of_ranges(c, call);
@@ -190,6 +193,8 @@ enum column {
     CORRECTS,
     REASON,
     SCHEMA_VERSION,
+    RETRACTS,
+    PURGED,
     WHOLE /* only where an event can come without its payload */
 };
 
@@ -222,6 +227,8 @@ void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e)
     e->has_corrects = hw_pg_get_uuid(r, row, column + CORRECTS, &e->corrects);
     e->reason = hw_pg_get_str(r, row, column + REASON);
     e->schema_version = hw_pg_get_int4(r, row, column + SCHEMA_VERSION);
+    e->retracts = hw_pg_get_bool(r, row, column + RETRACTS);
+    e->purged = hw_pg_get_bool(r, row, column + PURGED);
 }
 
 static void decode(const PGresult *r, int row, howdah_event *e)
@@ -271,6 +278,11 @@ static void advance(hw_pg_cursor *c, size_t n)
         return;
     }
     c->left -= (int64_t)n;
+    if (c->query) {
+        at = n > 0 ? c->events[n - 1].global_sequence : 0;
+        c->end = hw_pg_question_advance(c->query, c->asked, n, at) || c->left == 0;
+        return;
+    }
     if (n < c->asked || c->left == 0 || c->ranges) {
         c->end = true;
         return;
@@ -310,7 +322,8 @@ static void fly_ahead(hw_pg_cursor *c)
 {
     hw_pg_call call;
 
-    if (c->end || c->pg->foreign || c->pg->in_flight || make_call(c, &call, NULL) < 0)
+    if (c->end || c->pg->foreign || c->pg->in_flight ||
+        (c->query && !hw_pg_question_has_page(c->query)) || make_call(c, &call, NULL) < 0)
         return;
     if (hw_pg_send(c->pg, &call, NULL) >= 0) {
         c->in_flight = true;
@@ -331,9 +344,11 @@ static int fetch(hw_pg_cursor *c, PGresult **ret_page, howdah_error *reterr)
         return HOWDAH_OK;
     }
     s = hw_pg_ready(c->pg, reterr);
-    if (s >= 0)
+    if (s >= 0 && c->query)
+        s = hw_pg_question_find(c->query, c->pg, c->left, reterr);
+    if (s == HOWDAH_OK)
         s = make_call(c, &call, reterr);
-    return s < 0 ? s : hw_pg_query(c->pg, &call, ret_page, reterr);
+    return s == HOWDAH_OK ? hw_pg_query(c->pg, &call, ret_page, reterr) : s;
 }
 
 /* -------------------------------------------------------------- operations */
@@ -515,6 +530,8 @@ int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *
 
         if (s < 0)
             return s;
+        if (s == HOWDAH_END)
+            break;
         n = (size_t)PQntuples(c->page);
         s = make_room(c, n, reterr);
         if (s < 0)
@@ -556,7 +573,28 @@ void hw_pg_read_close(hw_cursor *cursor)
     hw_free(c->ids);
     hw_free(c->ranges);
     hw_free(c->texts);
+    hw_pg_question_free(c->query);
     hw_free(c);
+}
+
+/* As a cursor over the log is, but for what is asked for. */
+int hw_pg_query_open(hw_store *store, const hw_temporal_query *query, hw_cursor **ret_cursor,
+                     howdah_error *reterr)
+{
+    const hw_query log = {
+        .backward = query->backward, .limit = query->limit, .batch = query->batch};
+    hw_cursor *cursor = NULL;
+    int s = hw_pg_read_open(store, &log, &cursor, reterr);
+
+    if (s < 0)
+        return s;
+    s = hw_pg_question_new(query, &((hw_pg_cursor *)cursor)->query, reterr);
+    if (s < 0) {
+        hw_pg_read_close(cursor);
+        return s;
+    }
+    *ret_cursor = cursor;
+    return HOWDAH_OK;
 }
 
 /* ------------------------------------------------------------ single values */

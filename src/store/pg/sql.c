@@ -12,10 +12,12 @@
 #include "base/mem.h"
 #include "store/pg/pg.h"
 
-#define COLUMNS                                                                                    \
+#define COMMON_COLUMNS                                                                             \
     "global_sequence, id, stream, version, type, data, bytes, content_type, headers,"              \
     " correlation_id, causation_id, actor, valid_time, recorded_at, family, revision, corrects,"   \
-    " reason, schema_version"
+    " reason, schema_version, retracts"
+#define COLUMNS COMMON_COLUMNS ", purge IS NOT NULL AS purged"
+#define VIEW_COLUMNS COMMON_COLUMNS ", purged" /* what the functions give */
 
 #define INSERT_INTO                                                                                \
     "INSERT INTO @schema@.events (id, stream, version, type, data, headers, correlation_id,"       \
@@ -56,7 +58,7 @@
     "e.global_sequence, e.id, e.stream, e.version, e.type, CASE WHEN e.whole THEN e.data END,"     \
     " CASE WHEN e.whole THEN e.bytes END, e.content_type, CASE WHEN e.whole THEN e.headers END,"   \
     " e.correlation_id, e.causation_id, e.actor, e.valid_time, e.recorded_at, e.family,"           \
-    " e.revision, e.corrects, e.reason, e.schema_version, e.whole"
+    " e.revision, e.corrects, e.reason, e.schema_version, e.retracts, e.purged, e.whole"
 #define AND_WHOLE COLUMNS ", ($6::text IS NULL OR type ~ $6) AS whole"
 
 /*
@@ -114,6 +116,9 @@ static const Oid text_type[] = {HW_OID_TEXT};
 static const Oid texts_type[] = {HW_OID_TEXT_ARRAY};
 static const Oid uuid_type[] = {HW_OID_UUID};
 static const Oid uuids_type[] = {HW_OID_UUID_ARRAY};
+static const Oid int8s_type[] = {HW_OID_INT8_ARRAY};
+static const Oid page_types[] = {HW_PG_QUESTION_TYPES, HW_OID_TEXT,        HW_OID_BOOL,
+                                 HW_OID_INT8,          HW_OID_TIMESTAMPTZ, HW_OID_INT8};
 /* $1 firsts $2 lasts $3 limit $4 type, or the first that can match $5 regular expression $6 that of
    the types that come whole $7 behind the last that can match */
 static const Oid range_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8, HW_OID_TEXT,
@@ -211,12 +216,25 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_FN_STREAM_VERSION] = {"SELECT @schema@.stream_version($1)", TYPES(text_type)},
     [HW_PG_FN_HEAD] = {"SELECT @schema@.head()", NULL, 0},
     /* $6 is the pattern here; $8 "true" for backward */
-    [HW_PG_FN_READ] = {"SELECT " COLUMNS " FROM @schema@.read_events($1, $5, $6, $7, $2, $3, $4,"
+    [HW_PG_FN_READ] = {"SELECT " VIEW_COLUMNS
+                       " FROM @schema@.read_events($1, $5, $6, $7, $2, $3, $4,"
                        " $8::boolean)",
                        TYPES(fn_read_types)},
-    [HW_PG_FN_READ_IDS] = {"SELECT " COLUMNS " FROM @schema@.read_ids($1)", TYPES(uuids_type)},
-    [HW_PG_FN_READ_RANGES] = {"SELECT " COLUMNS " FROM @schema@.read_ranges($1, $2, $3, $4, $5)",
+    [HW_PG_FN_READ_IDS] = {"SELECT " VIEW_COLUMNS " FROM @schema@.read_ids($1)", TYPES(uuids_type)},
+    [HW_PG_FN_READ_RANGES] = {"SELECT " VIEW_COLUMNS
+                              " FROM @schema@.read_ranges($1, $2, $3, $4, $5)",
                               range_types, 5},
+    /* In the order given, which unnest() keeps. */
+    [HW_PG_READ_SEQUENCES] = {"SELECT e.* FROM unnest($1) WITH ORDINALITY AS k(sequence, n),"
+                              " LATERAL (SELECT " COLUMNS " FROM @schema@.events"
+                              "  WHERE global_sequence = k.sequence LIMIT 1) AS e ORDER BY k.n",
+                              TYPES(int8s_type)},
+    [HW_PG_FN_READ_SEQUENCES] = {"SELECT " VIEW_COLUMNS " FROM @schema@.query_rows($1)",
+                                 TYPES(int8s_type)},
+    /* One page function for everybody: see query.sql. */
+    [HW_PG_QUERY_PAGE] = {"SELECT " VIEW_COLUMNS " FROM @schema@.query_page(" HW_PG_QUESTION_ROW
+                          ", $17, $18, $19, $20, $21)",
+                          TYPES(page_types)},
     [HW_PG_TREE] = {"SELECT depth, event_id FROM @schema@.causation_tree($1)", TYPES(uuid_type)},
     [HW_PG_HORIZON] = {"SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint", NULL, 0},
     [HW_PG_FENCE] = {"SELECT pg_current_xact_id()::text::bigint", NULL, 0},
@@ -224,9 +242,10 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
 
 static const hw_pg_statement_row *row_of(int statement)
 {
-    return statements[statement].sql             ? &statements[statement]
-           : hw_pg_sub_statements[statement].sql ? &hw_pg_sub_statements[statement]
-                                                 : &hw_pg_queue_statements[statement];
+    return statements[statement].sql               ? &statements[statement]
+           : hw_pg_sub_statements[statement].sql   ? &hw_pg_sub_statements[statement]
+           : hw_pg_queue_statements[statement].sql ? &hw_pg_queue_statements[statement]
+                                                   : &hw_pg_temporal_statements[statement];
 }
 
 int hw_pg_statement_types(hw_pg_statement statement, const Oid **ret_types)
@@ -296,7 +315,8 @@ static size_t put_name(hw_buf *out, const char *at, const char *schema)
                  {"@letter_text@", "dead_letters_id_seq"},
                  {"@job_text@", "jobs_id_seq"},
                  {"@jobs_text@", "jobs"},
-                 {"@lease_text@", "leases_token_seq"}};
+                 {"@lease_text@", "leases_token_seq"},
+                 {"@purge_text@", "purges_id_seq"}};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         size_t len = strlen(names[i].mark);

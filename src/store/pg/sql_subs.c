@@ -75,7 +75,8 @@
     " d.last_retry_at, d.state, d.reason, d.resolved_at, d.resolved_by,"                           \
     " d.global_sequence, d.event_id, d.stream, d.version, d.type, d.data, d.bytes,"                \
     " d.content_type, d.headers, d.correlation_id, d.causation_id, d.actor, d.valid_time,"         \
-    " d.recorded_at, d.family, d.revision, d.corrects, d.event_reason, d.schema_version"
+    " d.recorded_at, d.family, d.revision, d.corrects, d.event_reason, d.schema_version,"          \
+    " d.retracts, d.purge IS NOT NULL"
 
 /* What becomes of a letter that an operator marks: $3 state $4 reason. */
 #define MARKED                                                                                     \
@@ -116,7 +117,7 @@ static const Oid move_types[] = {
     HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,        HW_OID_UUID,        HW_OID_TEXT,
     HW_OID_INT8, HW_OID_TEXT, HW_OID_JSON, HW_OID_BYTEA,       HW_OID_TEXT,        HW_OID_JSON,
     HW_OID_TEXT, HW_OID_UUID, HW_OID_TEXT, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ, HW_OID_UUID,
-    HW_OID_INT4, HW_OID_UUID, HW_OID_TEXT, HW_OID_INT4};
+    HW_OID_INT4, HW_OID_UUID, HW_OID_TEXT, HW_OID_INT4,        HW_OID_BOOL,        HW_OID_BOOL};
 static const Oid skip_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8_ARRAY,
                                  HW_OID_INT8, HW_OID_UUID, HW_OID_TEXT, HW_OID_INT8,
                                  HW_OID_INT8, HW_OID_INT8, HW_OID_TEXT};
@@ -289,15 +290,21 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_SUB_MOVE] = {MOVE " RETURNING current_setting('howdah.ring', true)", move_types, 7},
 
     /* ---- dead letters and skips */
+    /* The event may have been purged since it was read: then there is nothing to keep of it, and
+       nothing of an error that can quote it.  $30: it was known to be purged when it was read. */
     [HW_PG_LETTER_PUT] =
-        {"WITH m AS (" MOVE " RETURNING s.subscriber_id)"
+        {"WITH m AS (" MOVE " RETURNING s.subscriber_id),"
+         " p AS MATERIALIZED (SELECT @schema@.purge_of($10) AS purge)"
          " INSERT INTO " LETTERS " AS d (subscriber_id, error_message, retry_count, created_at,"
          "  last_retry_at, global_sequence, event_id, stream, version, type, data, bytes,"
          "  content_type, headers, correlation_id, causation_id, actor, valid_time, recorded_at,"
-         "  family, revision, corrects, event_reason, schema_version)"
-         " SELECT m.subscriber_id, $8, $9, t.now, t.now, $10, $11, $12, $13, $14, $15, $16,"
-         "  $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28"
-         " FROM m, (SELECT clock_timestamp() AS now) AS t"
+         "  family, revision, corrects, event_reason, schema_version, retracts, purge)"
+         " SELECT m.subscriber_id, CASE WHEN p.purge IS NULL OR $30 THEN $8 END, $9, t.now, t.now,"
+         "  $10, $11, $12, $13, $14, CASE WHEN p.purge IS NULL THEN $15 WHEN $17 IS NULL THEN 'null' END,"
+         "  CASE WHEN p.purge IS NULL THEN $16 WHEN $17 IS NOT NULL THEN '' END,"
+         "  $17, CASE WHEN p.purge IS NULL THEN $18 END, $19, $20, $21, $22, $23, $24, $25, $26,"
+         "  $27, $28, CASE WHEN $29 THEN true END, p.purge"
+         " FROM m, p, (SELECT clock_timestamp() AS now) AS t"
          " ON CONFLICT (subscriber_id, event_id) DO UPDATE SET state = 'dead',"
          "  error_message = excluded.error_message, retry_count = excluded.retry_count,"
          "  last_retry_at = excluded.last_retry_at, reason = NULL, resolved_at = NULL,"

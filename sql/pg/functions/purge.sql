@@ -1,0 +1,193 @@
+-- purge_of(sequence bigint) -> bigint
+--
+-- Which purge has erased an event; NULL: none, and none will before the caller's transaction ends.
+-- Whoever is about to store a copy of an event that was read before asks this first.
+-- Reads: events.  Writes: nothing.  Locks: the event, FOR SHARE: a purge waits, or is waited for.
+CREATE OR REPLACE FUNCTION @schema@.purge_of(sequence bigint) RETURNS bigint
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT e.purge FROM @schema@.events AS e WHERE e.global_sequence = sequence FOR SHARE
+$howdah$;
+
+-- purge_jobs(sequences bigint[], reason text, actor text, OUT jobs bigint, OUT letters bigint)
+--
+-- The part of purge_events() that is about jobs which bindings have made of events: those that wait
+-- are cancelled, results and errors of those that are over are erased, and dead letters of both; open
+-- ones are discarded.  A job that a worker has just now is left to it.
+-- Reads: job_data.  Reads, writes: see job_cancel() and job_letters_mark().
+-- Locks: queues and jobs, job by job; then letters, by id; then the history, as job_retry() does.
+CREATE OR REPLACE FUNCTION @schema@.purge_jobs(
+    sequences bigint[], reason text, actor text, OUT jobs bigint, OUT letters bigint)
+RETURNS record
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $howdah$
+#variable_conflict use_variable
+DECLARE
+    made      constant bigint[] := ARRAY(
+        SELECT p.id FROM @schema@.job_data AS p
+        WHERE p.event_sequence >= (SELECT min(u.one) FROM unnest(sequences) AS u(one))
+          AND p.event_sequence <= (SELECT max(u.one) FROM unnest(sequences) AS u(one))
+          AND p.event_sequence IN (SELECT u.one FROM unnest(sequences) AS u(one))
+        ORDER BY p.id);
+    open      bigint[];
+    cancelled bigint[] := '{}';
+    job       bigint;
+    state     text;
+BEGIN
+    jobs := 0;
+    letters := 0;
+    FOREACH job IN ARRAY made LOOP
+        state := @schema@.job_cancel(job, 'purged: ' || reason);
+        IF state = 'cancelled' THEN
+            cancelled := cancelled || job;
+        END IF;
+        jobs := jobs + (state IN ('cancelled', 'completed', 'failed'))::integer;
+    END LOOP;
+    open := ARRAY(SELECT l.id FROM @schema@.job_letters AS l
+                  WHERE l.job_id = ANY (made) AND l.resolved_at IS NULL ORDER BY l.id);
+    PERFORM @schema@.job_letters_mark(open, NULL, 'discarded', reason);
+    UPDATE @schema@.job_letters AS l
+    SET error = NULL, resolved_by = CASE WHEN l.id = ANY (open) THEN actor ELSE l.resolved_by END
+    WHERE l.job_id = ANY (made);
+    GET DIAGNOSTICS letters = ROW_COUNT;
+    UPDATE @schema@.history AS h SET error = NULL, result = NULL
+    WHERE h.last_id = ANY (made) AND h.last_id <> ALL (cancelled) AND h.jobs = 1
+      AND (h.error IS NOT NULL OR h.result IS NOT NULL);
+END
+$howdah$;
+
+-- purge_events(stream, ids, families, reason, actor)
+--     -> (id, purged_at, events, letters, snapshots, jobs, remaining), one row
+--
+-- Erases payload and headers of all events of a stream, or of those with these ids (families: of
+-- every revision of their families), and what was derived from them: dead letters have no payload
+-- and no error any more, open ones are discarded; snapshots of the streams from the first of these events on
+-- are removed; see purge_jobs().  Who, when and why is kept for ever in purges; id 0: everything was
+-- purged before, nothing is recorded.  It cannot be undone.  The server's files let go of it with
+-- the next VACUUM.
+--
+--   actor      NULL: the user of the session
+--   remaining  revisions of the same families that still have a payload
+--
+-- A correction that is under way holds a lock on what it corrects: it ends before us, and is found by
+-- the next look; or it waits, and finds nothing to take over.
+-- Errors: UH004 (nothing is erased), UH006.
+-- Reads, writes: events, dead_letters, snapshots, purges, job_data, jobs, history, job_letters, queues.
+-- Locks: events by sequence, dead letters by id, then see purge_jobs().
+CREATE OR REPLACE FUNCTION @schema@.purge_events(
+    stream text DEFAULT NULL, ids uuid[] DEFAULT NULL, families boolean DEFAULT false, reason text DEFAULT NULL,
+    actor text DEFAULT NULL,
+    OUT id bigint, OUT purged_at timestamptz, OUT events bigint, OUT letters bigint, OUT snapshots bigint,
+    OUT jobs bigint, OUT remaining bigint)
+RETURNS record
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $howdah$
+#variable_conflict use_variable
+DECLARE
+    whose     constant text := coalesce(actor, session_user::text);
+    number    bigint;
+    problem   text;
+    missing   uuid;
+    of_family uuid[];
+    sequences bigint[] := '{}';
+    page      bigint[];
+    event_ids uuid[];
+    found_letters bigint[];
+    of_jobs   bigint;
+BEGIN
+    problem := CASE
+        WHEN (stream IS NULL) = (ids IS NULL) THEN 'stream: a stream, or ids'
+        WHEN stream IS NOT NULL THEN @schema@.name_problem(stream, 'stream', 255)
+        WHEN cardinality(ids) NOT BETWEEN 1 AND 10000 OR array_position(ids, NULL) IS NOT NULL
+            THEN format('ids: must be 1 to 10000, none of them NULL, got %s', cardinality(ids)) END;
+    problem := coalesce(problem, @schema@.name_problem(coalesce(reason, ''), 'reason', 1000),
+                        @schema@.name_problem(actor, 'actor', 255));
+    IF problem IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = problem;
+    END IF;
+    IF stream IS NOT NULL THEN
+        IF NOT EXISTS (SELECT FROM @schema@.events AS e WHERE e.stream = stream) THEN
+            RAISE EXCEPTION USING ERRCODE = 'UH004', MESSAGE = 'the stream has no event';
+        END IF;
+    ELSE
+        SELECT u.one INTO missing FROM unnest(ids) AS u(one)
+        WHERE NOT EXISTS (SELECT FROM @schema@.events AS e WHERE e.id = u.one) LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION USING ERRCODE = 'UH004', MESSAGE = format('no event has the id %s', missing);
+        END IF;
+        of_family := ARRAY(SELECT DISTINCT coalesce(e.family, e.id) FROM unnest(ids) AS u(one)
+                           JOIN @schema@.events AS e ON e.id = u.one);
+    END IF;
+
+    number := nextval(@purge_text@::regclass);
+    -- Until a look finds nothing more: see above.
+    LOOP
+        page := ARRAY(
+            SELECT e.global_sequence FROM @schema@.events AS e
+            WHERE e.purge IS NULL
+              AND e.global_sequence = ANY (ARRAY(
+                  SELECT x.global_sequence FROM @schema@.events AS x WHERE x.stream = stream
+                  UNION SELECT x.global_sequence FROM @schema@.events AS x WHERE x.id = ANY (ids)
+                  UNION SELECT x.global_sequence FROM @schema@.events AS x WHERE families AND x.id = ANY (of_family)
+                  UNION SELECT x.global_sequence FROM @schema@.events AS x WHERE families AND x.family = ANY (of_family)))
+            ORDER BY e.global_sequence FOR NO KEY UPDATE);
+        EXIT WHEN cardinality(page) = 0;
+        UPDATE @schema@.events AS e
+        SET data = CASE WHEN e.content_type IS NULL THEN 'null'::json END,
+            bytes = CASE WHEN e.content_type IS NOT NULL THEN ''::bytea END, headers = NULL, purge = number
+        WHERE e.global_sequence = ANY (page);
+        sequences := sequences || page;
+    END LOOP;
+    purged_at := clock_timestamp();
+    SELECT 0, cardinality(sequences), 0, 0, 0 INTO id, events, letters, snapshots, jobs;
+    of_family := ARRAY(SELECT DISTINCT coalesce(e.family, e.id) FROM @schema@.events AS e
+                       WHERE e.global_sequence = ANY (sequences));
+    remaining := (SELECT count(*) FROM @schema@.events AS e
+                  WHERE e.global_sequence = ANY (ARRAY(
+                            SELECT x.global_sequence FROM @schema@.events AS x WHERE x.id = ANY (of_family)
+                            UNION SELECT x.global_sequence FROM @schema@.events AS x WHERE x.family = ANY (of_family)))
+                    AND e.purge IS NULL AND e.retracts IS NOT TRUE);
+    IF events = 0 THEN
+        RETURN;
+    END IF;
+    id := number;
+
+    event_ids := ARRAY(SELECT e.id FROM @schema@.events AS e WHERE e.global_sequence = ANY (sequences));
+    found_letters := ARRAY(SELECT d.id FROM @schema@.dead_letters AS d
+                           WHERE d.event_id = ANY (event_ids) AND d.purge IS NULL ORDER BY d.id FOR UPDATE);
+    UPDATE @schema@.dead_letters AS d
+    SET data = CASE WHEN d.content_type IS NULL THEN 'null'::json END,
+        bytes = CASE WHEN d.content_type IS NOT NULL THEN ''::bytea END, headers = NULL, error_message = NULL,
+        purge = number, state = CASE WHEN d.resolved_at IS NULL THEN 'discarded' ELSE d.state END,
+        reason = CASE WHEN d.resolved_at IS NULL THEN reason ELSE d.reason END,
+        resolved_by = CASE WHEN d.resolved_at IS NULL THEN whose ELSE d.resolved_by END,
+        resolved_at = coalesce(d.resolved_at, purged_at)
+    WHERE d.id = ANY (found_letters);
+    DELETE FROM @schema@.snapshots AS s
+    USING (SELECT e.stream, min(e.version) AS version FROM @schema@.events AS e
+           WHERE e.global_sequence = ANY (sequences) GROUP BY e.stream) AS p
+    WHERE s.stream = p.stream AND s.version >= p.version;
+    GET DIAGNOSTICS snapshots = ROW_COUNT;
+    SELECT p.jobs, p.letters INTO jobs, of_jobs FROM @schema@.purge_jobs(sequences, reason, whose) AS p;
+    letters := cardinality(found_letters) + of_jobs;
+    INSERT INTO @schema@.purges (id, purged_at, events, letters, snapshots, jobs, remaining, actor, reason, stream)
+    OVERRIDING SYSTEM VALUE
+    VALUES (number, purged_at, events, letters, snapshots, jobs, remaining, whose, reason, stream);
+END
+$howdah$;
+
+-- purge_records(after bigint, max_count bigint) -> rows of purges, by id
+--
+-- Reads: purges.  Writes, locks: nothing.
+CREATE OR REPLACE FUNCTION @schema@.purge_records(after bigint DEFAULT 0, max_count bigint DEFAULT NULL)
+RETURNS SETOF @schema@.purges
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT p.* FROM @schema@.purges AS p WHERE p.id > after ORDER BY p.id LIMIT max_count
+$howdah$;

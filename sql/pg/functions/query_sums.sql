@@ -1,0 +1,107 @@
+-- query_count(q query) -> bigint
+--
+-- How many rows a query has.
+-- Errors: UH006.  Reads: events.  Writes, locks: nothing.
+CREATE OR REPLACE FUNCTION @schema@.query_count(q @schema@.query) RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+SET enable_seqscan = off
+SET enable_mergejoin = off
+AS $howdah$
+DECLARE
+    regex  constant text := CASE WHEN q.pattern IS NOT NULL THEN @schema@.pattern_regex(q.pattern) END;
+    prefix constant text := @schema@.pattern_prefix(q.pattern);
+    n      bigint;
+BEGIN
+    PERFORM set_config('enable_seqscan', (NOT @schema@.query_is_narrow(q))::text, true);
+    EXECUTE 'SELECT count(*) FROM ' || @schema@.query_source(q) || ' WHERE ' || @schema@.query_conditions(q) INTO n
+        USING q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
+              q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at,
+              NULL::timestamptz, NULL::bigint, NULL::bigint, prefix, left(prefix, -1) || '/';
+    RETURN n;
+END
+$howdah$;
+
+-- query_types(q query) -> a row for each type, by name
+--
+-- What a query has of each type: events, those above the first revision, retractions, distinct
+-- streams, first and last of both times.
+-- Errors: UH006.  Reads: events.  Writes, locks: nothing.
+CREATE OR REPLACE FUNCTION @schema@.query_types(q @schema@.query)
+RETURNS TABLE (type text, events bigint, corrections bigint, retractions bigint, streams bigint,
+               first_valid timestamptz, last_valid timestamptz, first_recorded timestamptz, last_recorded timestamptz)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+SET enable_seqscan = off
+SET enable_mergejoin = off
+AS $howdah$
+DECLARE
+    regex  constant text := CASE WHEN q.pattern IS NOT NULL THEN @schema@.pattern_regex(q.pattern) END;
+    prefix constant text := @schema@.pattern_prefix(q.pattern);
+BEGIN
+    PERFORM set_config('enable_seqscan', (NOT @schema@.query_is_narrow(q))::text, true);
+    -- Stream by stream first: to count distinct ones would be to sort them all.
+    RETURN QUERY EXECUTE
+        'SELECT s.type::text, sum(s.events)::bigint, sum(s.corrections)::bigint, sum(s.retractions)::bigint, count(*),'
+        ' min(s.first_valid), max(s.last_valid), min(s.first_recorded), max(s.last_recorded)'
+        ' FROM (SELECT e.type, e.stream, count(*) AS events, count(*) FILTER (WHERE e.revision > 1) AS corrections,'
+        '  count(*) FILTER (WHERE e.retracts) AS retractions, min(coalesce(e.valid_time, e.recorded_at)) AS first_valid,'
+        '  max(coalesce(e.valid_time, e.recorded_at)) AS last_valid, min(e.recorded_at) AS first_recorded,'
+        '  max(e.recorded_at) AS last_recorded FROM ' || @schema@.query_source(q)
+        || ' WHERE ' || @schema@.query_conditions(q) || ' GROUP BY e.type, e.stream) AS s GROUP BY s.type ORDER BY s.type'
+        USING q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
+              q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at,
+              NULL::timestamptz, NULL::bigint, NULL::bigint, prefix, left(prefix, -1) || '/';
+END
+$howdah$;
+
+-- query_streams(q query, after text, max_count bigint) -> setof text
+--
+-- Distinct streams of a query's rows by name, those behind "after" (NULL: from the first).  Where
+-- nothing filters they are found in the index one by one, from each the next.
+-- Errors: UH006.  Reads: events.  Writes, locks: nothing.
+CREATE OR REPLACE FUNCTION @schema@.query_streams(q @schema@.query, after text, max_count bigint) RETURNS SETOF text
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+AS $howdah$
+DECLARE
+    regex  constant text := CASE WHEN q.pattern IS NOT NULL THEN @schema@.pattern_regex(q.pattern) END;
+    prefix constant text := @schema@.pattern_prefix(q.pattern);
+    events constant text := quote_ident(@schema_text@) || '.events';
+    every  constant boolean := NOT @schema@.query_is_narrow(q) AND q.pattern IS NULL AND q.header_names IS NULL;
+    name   text := coalesce(after, '');
+    there  boolean;
+    n      bigint := 0;
+BEGIN
+    WHILE every AND n < coalesce(max_count, 9223372036854775807) LOOP
+        SELECT e.stream INTO name FROM @schema@.events AS e WHERE e.stream > name ORDER BY e.stream LIMIT 1;
+        EXIT WHEN name IS NULL;
+        IF q.view = 'as_of' THEN
+            -- Its facts may all be later, or retracted.
+            EXECUTE 'SELECT EXISTS (SELECT FROM ' || events || ' AS e WHERE e.stream = $1 AND '
+                    || @schema@.query_conditions(q) || ')' INTO there
+                USING name, NULL::text, NULL::text, NULL::text, NULL::uuid, NULL::uuid[], NULL::text[], NULL::text[],
+                      NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, q.valid_at, q.known_at;
+            CONTINUE WHEN NOT there;
+        END IF;
+        RETURN NEXT name;
+        n := n + 1;
+    END LOOP;
+    IF every THEN
+        RETURN;
+    END IF;
+    PERFORM set_config('enable_seqscan', (NOT @schema@.query_is_narrow(q))::text, true);
+    RETURN QUERY EXECUTE
+        'SELECT DISTINCT e.stream::text COLLATE "C" AS stream FROM ' || @schema@.query_source(q)
+        || ' WHERE ' || @schema@.query_conditions(q) || ' AND e.stream > $15 ORDER BY stream LIMIT $17'
+        USING q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
+              q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at,
+              coalesce(after, ''), NULL::bigint, max_count, prefix, left(prefix, -1) || '/';
+END
+$howdah$;

@@ -1,0 +1,93 @@
+/* purge.c - erasing on PostgreSQL; the functions are in purge.sql. */
+#include "base/mem.h"
+#include "store/pg/pg.h"
+
+#define PAGE 1000
+
+enum column { ID, PURGED_AT, EVENTS, LETTERS, SNAPSHOTS, JOBS, REMAINING, ACTOR, REASON, STREAM };
+
+static void fill_record(const PGresult *r, int row, howdah_purge_record *record)
+{
+    record->id = hw_pg_get_int8(r, row, ID);
+    record->purged_at_us = hw_pg_get_time(r, row, PURGED_AT);
+    record->events = hw_pg_get_int8(r, row, EVENTS);
+    record->letters = hw_pg_get_int8(r, row, LETTERS);
+    record->snapshots = hw_pg_get_int8(r, row, SNAPSHOTS);
+    record->jobs = hw_pg_get_int8(r, row, JOBS);
+    record->left = hw_pg_get_int8(r, row, REMAINING);
+}
+
+static int param_ids(hw_pg *pg, hw_pg_call *call, const hw_purge *purge, howdah_error *reterr)
+{
+    hw_pg_array array;
+    int s;
+
+    if (purge->stream.s) {
+        hw_pg_param_null(call);
+        return HOWDAH_OK;
+    }
+    hw_buf_clear(&pg->params);
+    hw_pg_array_begin(&pg->params, HW_OID_UUID, purge->ids_n, &array);
+    for (size_t i = 0; i < purge->ids_n; i++)
+        hw_pg_array_put(&pg->params, purge->ids[i].b, sizeof purge->ids[i].b);
+    s = hw_buf_check(&pg->params, reterr);
+    hw_pg_param_bin(call, pg->params.data, pg->params.len);
+    return s;
+}
+
+int hw_pg_purge(hw_store *store, const hw_purge *purge, howdah_purge_record *ret_record,
+                howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_PURGE, .writes = true};
+    PGresult *result = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_pg_param_str(&call, purge->stream);
+    s = param_ids(pg, &call, purge, reterr);
+    if (s < 0)
+        return s;
+    hw_pg_param_bool(&call, purge->families);
+    hw_pg_param_str(&call, purge->reason);
+    hw_pg_param_str(&call, purge->actor);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    if (s >= 0 && ret_record)
+        fill_record(result, 0, ret_record);
+    PQclear(result);
+    return s;
+}
+
+int hw_pg_purges(hw_store *store, hw_purge_fn fn, void *ctx, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    int64_t after = 0;
+    bool more = true;
+    int s = hw_pg_ready(pg, reterr);
+
+    while (s >= 0 && more) {
+        hw_pg_call call = {.statement = HW_PG_PURGES};
+        PGresult *r = NULL;
+
+        hw_pg_param_int8(&call, after);
+        hw_pg_param_int8(&call, PAGE);
+        s = hw_pg_query(pg, &call, &r, reterr);
+        more = s >= 0 && PQntuples(r) == PAGE;
+        for (int i = 0; s >= 0 && i < PQntuples(r); i++) {
+            howdah_purge_record record = HOWDAH_PURGE_RECORD_INIT;
+
+            fill_record(r, i, &record);
+            record.actor = hw_pg_get_str(r, i, ACTOR).s;
+            record.reason = hw_pg_get_str(r, i, REASON).s;
+            record.stream = hw_pg_get_str(r, i, STREAM).s;
+            after = record.id;
+            if (fn(ctx, &record) != 0) {
+                more = false;
+                break;
+            }
+        }
+        PQclear(r);
+    }
+    return s;
+}

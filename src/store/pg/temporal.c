@@ -1,0 +1,138 @@
+/*
+ * temporal.c - the two times on PostgreSQL: what an answer is worth, counts, types and streams.
+ *
+ *   I1  knowledge() is a statement of its own, and comes first (temporal.h I3): the snapshots of
+ *       later ones see all who are gone by then.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "store/pg/pg.h"
+
+static int knowledge(hw_store *store, int64_t known_at, howdah_knowledge *ret_knowledge,
+                     howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_KNOWLEDGE};
+    PGresult *result = NULL;
+    hw_str who;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_pg_param_time(&call, known_at);
+    s = hw_pg_query(pg, &call, &result, reterr);
+    if (s < 0)
+        return s;
+    ret_knowledge->known_at_us = known_at;
+    ret_knowledge->asked_at_us = hw_pg_get_time(result, 0, 0);
+    ret_knowledge->final = hw_pg_get_bool(result, 0, 1);
+    who = hw_pg_get_str(result, 0, 2);
+    hw_utf8_copy(ret_knowledge->waits_for, sizeof ret_knowledge->waits_for, who.s ? who.s : "");
+    PQclear(result);
+    return HOWDAH_OK;
+}
+
+/* One statement about a query, which more completes. */
+static int ask(hw_pg *pg, hw_pg_statement statement, const hw_temporal_query *q,
+               void (*more)(hw_pg_call *call, const void *ctx), const void *ctx,
+               PGresult **ret_result, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = (int)statement};
+    hw_pg_question *query = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s >= 0)
+        s = hw_pg_question_new(q, &query, reterr);
+    if (s < 0)
+        return s;
+    hw_pg_param_query(&call, query);
+    if (more)
+        more(&call, ctx);
+    s = hw_pg_query(pg, &call, ret_result, reterr);
+    hw_pg_question_free(query);
+    return s;
+}
+
+static int count(hw_store *store, const hw_temporal_query *query, int64_t *ret_count,
+                 howdah_error *reterr)
+{
+    PGresult *result = NULL;
+    int s = ask((hw_pg *)store, HW_PG_QUERY_COUNT, query, NULL, NULL, &result, reterr);
+
+    if (s >= 0)
+        *ret_count = hw_pg_get_int8(result, 0, 0);
+    PQclear(result);
+    return s;
+}
+
+static int types(hw_store *store, const hw_temporal_query *query, hw_type_stats_fn fn, void *ctx,
+                 howdah_error *reterr)
+{
+    PGresult *r = NULL;
+    int s = ask((hw_pg *)store, HW_PG_QUERY_TYPES, query, NULL, NULL, &r, reterr);
+
+    for (int i = 0; s >= 0 && i < PQntuples(r); i++) {
+        const howdah_type_stats stats = {
+            .size = sizeof stats,
+            .type = hw_pg_get_str(r, i, 0).s,
+            .events = hw_pg_get_int8(r, i, 1),
+            .corrections = hw_pg_get_int8(r, i, 2),
+            .retractions = hw_pg_get_int8(r, i, 3),
+            .streams = hw_pg_get_int8(r, i, 4),
+            .first_valid_us = hw_pg_get_time(r, i, 5),
+            .last_valid_us = hw_pg_get_time(r, i, 6),
+            .first_recorded_us = hw_pg_get_time(r, i, 7),
+            .last_recorded_us = hw_pg_get_time(r, i, 8),
+        };
+
+        if (fn(ctx, &stats) != 0)
+            break;
+    }
+    PQclear(r);
+    return s;
+}
+
+typedef struct stream_page {
+    hw_str after;
+    int64_t limit;
+} stream_page;
+
+static void param_page(hw_pg_call *call, const void *ctx)
+{
+    const stream_page *page = ctx;
+
+    hw_pg_param_str(call, page->after);
+    hw_pg_param_int8(call, page->limit);
+}
+
+static int streams(hw_store *store, const hw_temporal_query *query, hw_str after, int64_t limit,
+                   hw_stream_fn fn, void *ctx, howdah_error *reterr)
+{
+    const stream_page page = {after, limit};
+    PGresult *r = NULL;
+    int s = ask((hw_pg *)store, HW_PG_QUERY_STREAMS, query, param_page, &page, &r, reterr);
+
+    for (int i = 0; s >= 0 && i < PQntuples(r); i++)
+        if (fn(ctx, hw_pg_get_str(r, i, 0)) != 0)
+            break;
+    PQclear(r);
+    return s;
+}
+
+const hw_temporal_ops hw_pg_temporal_ops = {
+    .knowledge = knowledge,
+    .query_open = hw_pg_query_open,
+    .query_next = hw_pg_read_next,
+    .query_close = hw_pg_read_close,
+    .count = count,
+    .types = types,
+    .streams = streams,
+    .snapshot_put = hw_pg_snapshot_put,
+    .snapshot_get = hw_pg_snapshot_get,
+    .snapshot_list = hw_pg_snapshot_list,
+    .snapshot_remove = hw_pg_snapshot_remove,
+    .purge = hw_pg_purge,
+    .purges = hw_pg_purges,
+};
