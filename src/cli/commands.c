@@ -294,8 +294,8 @@ static const char purge_about[] =
     "Erases payload and headers of events, of their dead letters, of snapshots of the stream, and "
     "of jobs that bindings made of them, in one transaction with a record of who, when and why.  "
     "Sequence, stream, type, times and reasons stay, so that nothing else breaks.  Without --yes "
-    "it says how many events it would erase, with exit code 2.  ls lists the records; left counts "
-    "revisions of the same events that still have a payload.\n\n"
+    "it says how many events it would erase, with exit code 2.  The answer is the record; left "
+    "counts revisions of the same events that still have a payload.  ls lists all records.\n\n"
     "Processes that run may hold what they have read.  The database's files let go of it with the "
     "next vacuum, WAL and backups when they are thrown away.";
 

@@ -30,7 +30,7 @@ static void init_table(cli_events *events, bool live)
 static void init_table_times(cli_events *events)
 {
     static const cli_column columns[] = {
-        {"seq", CLI_DIM, true, true, 0},      {"recorded (UTC)", CLI_DIM, false, true, 0},
+        {"seq", CLI_DIM, true, true, 0},      {"recorded", CLI_DIM, false, true, 0},
         {"valid", CLI_PLAIN, false, true, 0}, {"stream", CLI_PLAIN, false, false, 0},
         {"rev", CLI_DIM, true, true, 0},      {"type", CLI_CYAN, false, false, 0},
         {"data", CLI_PLAIN, false, false, 0},
@@ -124,7 +124,10 @@ hw_str cli_event_payload(const howdah_event *event, char *room, size_t room_n)
     return hw_str_of(room);
 }
 
-/* A valid time is often of another year than its neighbours, so it has its year. */
+/*
+ * A valid time is often of another year than its neighbours, so it has its year.  Where there is
+ * little width the seconds are left out: two times are many columns.
+ */
 static void put_row_times(cli_events *events, const howdah_event *event)
 {
     char sequence[24];
@@ -139,6 +142,8 @@ static void put_row_times(cli_events *events, const howdah_event *event)
     cli_event_moment(event, events->out->width >= YEAR_WIDTH, recorded);
     if (howdah_event_valid_time(event, &at_us))
         moment(at_us, true, valid);
+    if (events->out->width < YEAR_WIDTH)
+        recorded[11] = valid[16] = '\0';
     cli_table_row(&events->table,
                   (hw_str[]){hw_str_of(sequence), hw_str_of(recorded), hw_str_of(valid),
                              hw_str_of(howdah_event_stream(event)), hw_str_of(revision),
