@@ -2,7 +2,8 @@
  * changes.c - revisions for a person: what each of them says, and what it changed.
  *
  * Two JSON objects are compared member by member, by the text of their values; anything else as a
- * whole.  Both sides of a change get half of the line, so that neither hides the other.
+ * whole.  Where a line is too short, both sides of a change get half of it, so that neither hides
+ * the other.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -75,37 +76,51 @@ void cli_fact_time(cli_out *out, const char *label, int64_t time_us)
 typedef struct changes {
     cli_out *out;
     int n;
-    hw_buf key; /* of the member that is looked for, unescaped */
-    hw_buf text;
+    hw_buf key;     /* of the member that is looked for, unescaped */
+    hw_buf text[3]; /* name, old and new of a line */
 } changes;
 
-static void put_side(changes *c, hw_str text, unsigned width)
+static void clean(changes *c, hw_str text, hw_buf *out)
 {
-    hw_buf_clear(&c->text);
+    hw_buf_clear(out);
     if (text.s)
-        cli_text_clean(&c->text, text, TEXT_BYTES_MAX, c->out->utf8);
-    put_cut(c->out, text.s ? hw_buf_str(&c->text) : "(none)", width);
+        cli_text_clean(out, text, TEXT_BYTES_MAX, c->out->utf8);
+    else
+        hw_buf_puts(out, "(none)");
 }
 
 /* "NAME: OLD -> NEW"; an absent side is "(none)". */
 static void put_change(changes *c, const char *kind, hw_str name, hw_str old, hw_str new)
 {
-    unsigned room = room_of(c->out);
-    unsigned side = room / 3;
+    unsigned room = room_of(c->out) - 5; /* ": " and the arrow */
+    unsigned widths[3];
 
     if (++c->n > CHANGES_MAX)
         return;
+    hw_buf_clear(&c->text[0]);
+    hw_buf_puts(&c->text[0], kind);
+    cli_text_clean(&c->text[0], name, TEXT_BYTES_MAX, c->out->utf8);
+    clean(c, old, &c->text[1]);
+    clean(c, new, &c->text[2]);
+    for (int i = 0; i < 3; i++)
+        widths[i] = cli_text_width(hw_buf_str(&c->text[i]));
+    if (widths[0] > room / 2)
+        widths[0] = room / 2;
+    room -= widths[0];
+    if (widths[1] + widths[2] > room) { /* what one side does not need the other gets */
+        if (widths[1] <= room / 2)
+            widths[2] = room - widths[1];
+        else if (widths[2] <= room / 2)
+            widths[1] = room - widths[2];
+        else
+            widths[1] = widths[2] = room / 2;
+    }
     put_label(c->out, c->n == 1 ? "changed" : "");
-    hw_buf_clear(&c->text);
-    hw_buf_puts(&c->text, kind);
-    cli_text_clean(&c->text, name, TEXT_BYTES_MAX, c->out->utf8);
-    if (cli_text_width(hw_buf_str(&c->text)) + 5 < room - 2 * side)
-        side = (room - 5 - cli_text_width(hw_buf_str(&c->text))) / 2;
-    put_cut(c->out, hw_buf_str(&c->text), room - 5 - 2 * side);
-    cli_out_puts(c->out, ": ");
-    put_side(c, old, side);
-    cli_out_puts(c->out, c->out->utf8 ? " \xe2\x86\x92 " : " -> ");
-    put_side(c, new, side);
+    for (int i = 0; i < 3; i++) {
+        if (i > 0)
+            cli_out_puts(c->out, i == 1 ? ": " : c->out->utf8 ? " \xe2\x86\x92 " : " -> ");
+        put_cut(c->out, hw_buf_str(&c->text[i]), widths[i]);
+    }
     cli_out_puts(c->out, "\n");
 }
 
@@ -240,7 +255,11 @@ static void put_whole(cli_out *out, const howdah_event *event)
 
 void cli_changes(cli_out *out, const howdah_event *before, const howdah_event *after)
 {
-    changes c = {out, 0, HW_BUF_INIT(LINE_BYTES_MAX), HW_BUF_INIT(LINE_BYTES_MAX)};
+    changes c = {
+        out,
+        0,
+        HW_BUF_INIT(LINE_BYTES_MAX),
+        {HW_BUF_INIT(LINE_BYTES_MAX), HW_BUF_INIT(LINE_BYTES_MAX), HW_BUF_INIT(LINE_BYTES_MAX)}};
 
     if (howdah_event_is_retraction(after))
         return;
@@ -256,7 +275,8 @@ void cli_changes(cli_out *out, const howdah_event *before, const howdah_event *a
         cli_out_printf(out, "and %d more\n", c.n - CHANGES_MAX);
     }
     hw_buf_done(&c.key);
-    hw_buf_done(&c.text);
+    for (int i = 0; i < 3; i++)
+        hw_buf_done(&c.text[i]);
 }
 
 /* ------------------------------------------------------------------ history */

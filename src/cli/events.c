@@ -9,6 +9,7 @@
 
 #define LINE_BYTES_MAX ((size_t)512 * 1024 * 1024) /* above any event the library can make */
 #define YEAR_WIDTH 100u                            /* a terminal this wide shows the year */
+#define SECONDS_WIDTH 70u                          /* and this wide, more than the day */
 
 static void init_table(cli_events *events, bool live)
 {
@@ -27,17 +28,23 @@ static void init_table(cli_events *events, bool live)
                    live ? 1 : rows);
 }
 
+/* Without room for both times the recorded one goes: the order tells most of it. */
 static void init_table_times(cli_events *events)
 {
     static const cli_column columns[] = {
-        {"seq", CLI_DIM, true, true, 0},      {"recorded", CLI_DIM, false, true, 0},
-        {"valid", CLI_PLAIN, false, true, 0}, {"stream", CLI_PLAIN, false, false, 0},
-        {"rev", CLI_DIM, true, true, 0},      {"type", CLI_CYAN, false, false, 0},
+        {"recorded (UTC)", CLI_DIM, false, true, 0},
+        {"seq", CLI_DIM, true, true, 0},
+        {"valid (UTC)", CLI_PLAIN, false, true, 0},
+        {"stream", CLI_PLAIN, false, false, 0},
+        {"rev", CLI_DIM, true, true, 0},
+        {"type", CLI_CYAN, false, false, 0},
         {"data", CLI_PLAIN, false, false, 0},
     };
     size_t rows = events->out->height > 3 ? events->out->height - 2 : 1;
+    size_t left_out = events->out->width < YEAR_WIDTH;
 
-    cli_table_init(&events->table, events->out, columns, sizeof columns / sizeof *columns, rows);
+    cli_table_init(&events->table, events->out, columns + left_out,
+                   sizeof columns / sizeof *columns - left_out, rows);
 }
 
 static void init_common(cli_events *events, cli_out *out, bool times)
@@ -125,8 +132,8 @@ hw_str cli_event_payload(const howdah_event *event, char *room, size_t room_n)
 }
 
 /*
- * A valid time is often of another year than its neighbours, so it has its year.  Where there is
- * little width the seconds are left out: two times are many columns.
+ * A valid time is often of another year than its neighbours, so it has its year, and where there is
+ * little width only the day.
  */
 static void put_row_times(cli_events *events, const howdah_event *event)
 {
@@ -135,20 +142,24 @@ static void put_row_times(cli_events *events, const howdah_event *event)
     char recorded[CLI_MOMENT_SIZE];
     char valid[CLI_MOMENT_SIZE] = "";
     char payload[128];
+    const hw_str *cells;
     int64_t at_us;
 
     (void)snprintf(sequence, sizeof sequence, "%" PRId64, howdah_event_global_sequence(event));
     (void)snprintf(revision, sizeof revision, "%d", howdah_event_revision(event));
-    cli_event_moment(event, events->out->width >= YEAR_WIDTH, recorded);
+    cli_event_moment(event, true, recorded);
     if (howdah_event_valid_time(event, &at_us))
         moment(at_us, true, valid);
-    if (events->out->width < YEAR_WIDTH)
-        recorded[11] = valid[16] = '\0';
-    cli_table_row(&events->table,
-                  (hw_str[]){hw_str_of(sequence), hw_str_of(recorded), hw_str_of(valid),
-                             hw_str_of(howdah_event_stream(event)), hw_str_of(revision),
-                             hw_str_of(howdah_event_type(event)),
-                             cli_event_payload(event, payload, sizeof payload)});
+    if (events->out->width < SECONDS_WIDTH)
+        valid[10] = '\0';
+    cells = (hw_str[]){hw_str_of(recorded),
+                       hw_str_of(sequence),
+                       hw_str_of(valid),
+                       hw_str_of(howdah_event_stream(event)),
+                       hw_str_of(revision),
+                       hw_str_of(howdah_event_type(event)),
+                       cli_event_payload(event, payload, sizeof payload)};
+    cli_table_row(&events->table, cells + (events->out->width < YEAR_WIDTH));
 }
 
 static void put_row(cli_events *events, const howdah_event *event)
