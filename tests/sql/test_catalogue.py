@@ -58,7 +58,11 @@ def fill(bus):
             "  recorded_at, revision, schema_version, stream, type, data) SELECT 'saga', id, global_sequence,"
             "  'no', version, recorded_at, revision, schema_version, stream, type, data FROM {}.events LIMIT 1;"
             " INSERT INTO {}.skips (subscriber_id, first_sequence, last_sequence, age_ms, reason)"
-            "  VALUES ('saga', 1, 2, 3, 'r')")
+            "  VALUES ('saga', 1, 2, 3, 'r');"
+            " SELECT FROM {}.events AS e, {}.correct(e.id, '{}', reason => 'r') WHERE e.stream = 'a' AND e.version = 1;"
+            " SELECT {}.snapshot_store('a', 3, '{}');"
+            " SELECT FROM {}.events AS e, {}.purge_events(ids => ARRAY[e.id], reason => 'r') WHERE e.stream = 'b'"
+            "  AND e.version = 1")
 
 
 # ---- functions
@@ -81,7 +85,11 @@ def exactly_the_functions_that_touch_tables_run_as_their_owner():
                        OR p.proname IN ('ring_inside', 'append', 'append_batch', 'read_stream', 'read_all', 'last_event',
                                         'by_correlation', 'push', 'push_batch', 'publish', 'claim', 'poll',
                                         'settle_jobs', 'complete', 'fail', 'retry', 'release', 'extend', 'finalize',
-                                        'job_cancel', 'job_retry', 'queue_bind')
+                                        'job_cancel', 'job_retry', 'queue_bind',
+                                        'query_keys', 'query_count', 'query_types', 'query_rows', 'query_events', 'as_of',
+                                        'current_events', 'versions', 'type_stats', 'streams_of_type', 'knowledge',
+                                        'knowledge_of', 'library_payload_max', 'retract', 'snapshot_load',
+                                        'snapshot_list', 'snapshot_remove', 'purge_records')
                        FROM pg_proc AS p WHERE pronamespace = 'howdah'::regnamespace
                        AND p.proname <> 'ring_for_raw_inserts' -- the owner's own
                        -- What only functions call, which run as the owner themselves.
@@ -90,8 +98,9 @@ def exactly_the_functions_that_touch_tables_run_as_their_owner():
     wrong = [row for row in rows if row[1] != row[2]]
     assert wrong == [], wrong
     assert {row[0] for row in rows if row[1] == "f"} == {
-        "bell_bit", "channel", "escape_problem", "event_problem", "headers_problem", "json_problem", "member_problem",
-        "members_problem", "name_problem", "pattern_regex", "push_horizon", "push_problem", "time_of", "uuid_v7"}, rows
+        "bell_bit", "channel", "check_known_at", "escape_problem", "event_problem", "headers_problem", "json_problem",
+        "member_problem", "members_problem", "name_problem", "pattern_prefix", "pattern_regex", "purge_jobs",
+        "push_horizon", "push_problem", "query_conditions", "query_is_narrow", "query_source", "time_of", "uuid_v7"}, rows
 
 
 def public_has_no_right_on_anything():
@@ -107,12 +116,13 @@ def public_has_no_right_on_anything():
 def every_function_tells_its_volatility():
     volatile = bus.column("SELECT proname FROM pg_proc WHERE pronamespace = 'howdah'::regnamespace AND"
                           " provolatile = 'v' ORDER BY 1")
-    assert volatile == ["append", "append_arrays", "append_batch", "claim", "claim_free", "claim_jobs", "claim_suspect", "complete",
-                        "complete", "complete_plain", "end_jobs", "end_lease", "extend", "fail", "finalize", "free_keys", "give_back", "job_cancel",
-                        "job_letters_mark", "job_retry", "log_completed", "poll", "promote_keys", "publish", "push", "push_arrays", "push_batch", "queue_bind",
-                        "queue_of", "queue_purge", "queue_set", "queue_tidy", "queue_unbind", "release", "requeue_jobs", "retry", "ring",
+    assert volatile == ["append", "append_arrays", "append_batch", "append_correction", "check_known_at", "claim", "claim_free", "claim_jobs", "claim_suspect", "complete",
+                        "complete", "complete_plain", "correct", "end_jobs", "end_lease", "extend", "fail", "finalize", "free_keys", "give_back", "job_cancel",
+                        "job_letters_mark", "job_retry", "knowledge", "knowledge_of", "log_completed", "poll", "promote_keys", "publish",
+                        "purge_events", "purge_jobs", "purge_of", "push", "push_arrays", "push_batch", "queue_bind",
+                        "queue_of", "queue_purge", "queue_set", "queue_tidy", "queue_unbind", "release", "requeue_jobs", "retract", "retry", "ring",
                         "ring_for_events", "ring_for_raw_inserts", "ring_inside", "ring_queue", "route_events",
-                        "settle_jobs", "uuid_v7", "wake_keys"], volatile
+                        "settle_jobs", "snapshot_remove", "snapshot_store", "uuid_v7", "wake_keys"], volatile
 
 
 # ---- the schema
@@ -194,7 +204,7 @@ def a_restored_bus_goes_on_where_the_other_was():
     command("append", "--quiet", "--expect", "2", "b", "after", "{}", url=other.url)
     rows = other.sql("SELECT global_sequence, version FROM {}.last_event('b')")
     assert rows == [(str(highest + 1), "3")], rows
-    assert other.one("SELECT count(*) FROM {}.read_all()") == "5"
+    assert other.one("SELECT count(*) FROM {}.read_all()") == "6"
     # So do subscriptions: where they were, and their next token is higher than any before.
     assert other.sql("SELECT high, owed, status FROM {}.subscriptions") == [("9", "{2,3,5,5}", "halted")]
     assert int(other.one("SELECT nextval('{}.subscriptions_token_seq')")) > token

@@ -208,6 +208,47 @@ def function_lookups_use_indexes():
                     check_lookup(plan, *indexes)
 
 
+# What may be sorted are keys, or what an index has led to.
+QUERIES = {
+    "{}.as_of(stream => 's7', max_count => 50)": [INDEX["STREAM"], "events_corrections_idx"],
+    "{}.as_of(stream => 's7', max_count => 50, backward => true, known_at => now())":
+        [INDEX["STREAM"], "events_corrections_idx"],
+    "{}.as_of(type => 'rare.type', max_count => 50)": [INDEX["TYPE"], "events_family_revision_key"],
+    "{}.as_of(type => 'rare.type', max_count => 50, backward => true)": [INDEX["TYPE"], "events_family_revision_key"],
+    "{}.as_of(max_count => 50, after_sequence => 5000)": [INDEX["ALL"], "events_family_revision_key"],
+    "{}.as_of(correlation_id => 'c7', max_count => 50)": [INDEX["CORRELATION"], "events_family_revision_key"],
+    "{}.query_events(causation_id => '%s', max_count => 50)" % UNUSED: ["events_causation_idx"],
+    "{}.query_events(stream => 's7', max_count => 50)": [INDEX["STREAM"]],
+    "{}.query_events(type => 'rare.type', max_count => 50, backward => true)": [INDEX["TYPE"]],
+    "{}.versions('%s')" % UNUSED: ["events_id_key", "events_family_revision_key"],
+    "{}.as_of(stream => 's7', order_by => 'valid', max_count => 50)": [INDEX["STREAM"], "events_family_revision_key"],
+    "{}.as_of(type => 'rare.type', order_by => 'recorded', max_count => 50)": [INDEX["TYPE"], "events_family_revision_key"],
+    "{}.query_events(recorded_from => '2020-01-01', recorded_before => '2020-01-02')": ["events_recorded_idx"],
+    "{}.query_events(valid_from => '2020-01-01', valid_before => '2020-01-02')": ["events_recorded_idx", "events_valid_idx"],
+    "{}.diff(now() - interval '1 microsecond')": ["events_recorded_idx"],
+    "{}.streams_of_type('rare.type')": [INDEX["TYPE"]],
+    "{}.type_stats(type => 'rare.type')": [INDEX["TYPE"]],
+}
+
+
+def queries_of_both_times_use_indexes():
+    for call, indexes in QUERIES.items():
+        for settings in (CUSTOM, GENERIC):
+            plans = "\n".join(function_plans("SELECT count(*) FROM " + call, settings))
+            for index in indexes:
+                check_lookup(plans, index)
+            assert not re.search("Sort Key: (e[.])?(version|type)", plans), plans
+
+
+def the_number_is_drawn_before_the_time_is_taken():
+    for name in ("APPEND_NONE", "APPEND_ANY", "APPEND_NEXT", "APPEND_EXACT", "APPEND_EXISTS", "APPEND_BATCH"):
+        types, sql = STATEMENTS[name]
+        rows = psql(bus.url, "%s PREPARE p (%s) AS %s; EXPLAIN (VERBOSE, COSTS OFF) EXECUTE p (%s)" % (
+            session_settings(), ", ".join(psql_type(oid) for oid in types), sql, ", ".join(["NULL"] * len(types))))
+        plan = "\n".join(row[0] for row in rows)
+        assert 0 < plan.find("nextval") < plan.find("clock_timestamp"), plan
+
+
 def fill():
     bus.sql("ALTER TABLE {}.events SET (autovacuum_enabled = off);"
             " INSERT INTO {}.events (stream, version, type, data, correlation_id, causation_id)"
@@ -227,7 +268,8 @@ def analyze():
 
 
 CHECKS = [library_pages_are_index_scans, library_lookups_use_indexes, subscriptions_use_indexes, function_pages_are_index_scans,
-          function_lookups_use_indexes, lookups_in_a_caller_s_session_use_indexes]
+          function_lookups_use_indexes, lookups_in_a_caller_s_session_use_indexes,
+          queries_of_both_times_use_indexes]
 
 
 def with_state(state, checks=None):
@@ -240,7 +282,8 @@ if __name__ == "__main__":
         sys.exit("usage: test_plans.py STATEMENTS")
     sys.exit(run(
         # An empty table has nothing to read; what is planned then may stay in use for long.
-        with_state("an empty table", CHECKS[:3]) +
+        with_state("an empty table", CHECKS[:3] + [queries_of_both_times_use_indexes]) +
+        [the_number_is_drawn_before_the_time_is_taken] +
         [("%d events are there without statistics" % EVENTS, fill)] +
         with_state("a table without statistics") +
         [("statistics are taken", analyze)] +

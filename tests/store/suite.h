@@ -120,7 +120,9 @@ ss_group ss_queue_key_tests(void);
 ss_group ss_queue_letter_tests(void);
 ss_group ss_queue_model_tests(void);
 ss_group ss_route_tests(void);
+ss_group ss_times_tests(void);
 ss_group ss_times_model_tests(void);
+ss_group ss_times_purge_tests(void);
 
 #define SS_GROUP(tests) ((ss_group){(tests), sizeof(tests) / sizeof(tests)[0]})
 

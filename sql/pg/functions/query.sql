@@ -2,7 +2,7 @@
 --
 --   I1  A revision is in the answer as of K exactly when it was recorded by K and the next one of
 --       its family was not: one probe of events_family_revision_key for each row, nothing is
---       grouped and nothing is remembered.
+--       grouped and nothing is remembered; in a stream with few corrections, one look for these.
 --   I2  In the order of the log a page is an index scan that ends with the page.  Every other order,
 --       and a range of times over the whole log, is answered keys first: (time, sequence) of many
 --       rows are sorted, without the rows; these are then fetched by sequence.
@@ -145,6 +145,8 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 SET enable_seqscan = off
+SET enable_bitmapscan = on
+SET enable_sort = on
 SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $howdah$
@@ -179,8 +181,9 @@ BEGIN
         END IF;
         PERFORM set_config('enable_seqscan', 'on', true); -- until the end of this function
     END IF;
-    sql := sql || ' ORDER BY ' || CASE WHEN order_by <> 'sequence' THEN '1' || down || ', ' ELSE '' END
-           || '2' || down || ' LIMIT $17';
+    -- In the order of sequences nobody shall walk through all of them to find a few.
+    sql := sql || ' ORDER BY ' || CASE order_by WHEN 'sequence' THEN 'e.global_sequence + 0' || down
+                                                ELSE '1' || down || ', 2' || down END || ' LIMIT $17';
     RETURN QUERY EXECUTE sql
         USING q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
               q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at,
@@ -232,7 +235,8 @@ DECLARE
     gone   constant boolean := coalesce(q.retractions, false);
     behind constant text := CASE WHEN backward THEN ' < ' ELSE ' > ' END;
     down   constant text := CASE WHEN backward THEN ' DESC' ELSE '' END;
-    prefix constant text := @schema@.pattern_prefix(q.pattern);
+    old    uuid[];
+    prefix text;
     sql    text;
     at     bigint;
 BEGIN
@@ -245,19 +249,38 @@ BEGIN
             ORDER BY k.n;
         RETURN;
     END IF;
-    IF q.stream IS NOT NULL THEN
+    IF q.stream IS NOT NULL AND after_sequence IS NOT NULL THEN
         -- In a stream a later version has a later number.
         SELECT e.version INTO at FROM @schema@.events AS e
         WHERE e.global_sequence = after_sequence AND e.stream = q.stream;
-        at := coalesce(at, CASE WHEN backward THEN top ELSE 0 END);
     ELSE
-        at := coalesce(after_sequence, CASE WHEN backward THEN top ELSE 0 END);
+        at := after_sequence;
     END IF;
+    at := coalesce(at, CASE WHEN backward THEN top ELSE 0 END);
 
     -- What is asked for most has plans that are kept.
     IF q.view = 'as_of' AND coalesce(q.stream, t) IS NOT NULL AND q.pattern IS NULL AND NOT ranged
        AND q.correlation_id IS NULL AND q.causation_id IS NULL AND q.header_names IS NULL THEN
-        IF q.stream IS NOT NULL AND NOT backward THEN
+        IF q.stream IS NOT NULL THEN
+            -- What corrects an event of a stream is in the stream, too.  Few are found at once.
+            old := ARRAY(SELECT x.corrects FROM @schema@.events AS x
+                         WHERE x.stream = q.stream AND x.corrects IS NOT NULL
+                           AND x.version > CASE WHEN backward THEN 0 ELSE at END AND x.recorded_at <= known
+                         LIMIT 1001);
+        END IF;
+        IF cardinality(old) <= 1000 AND NOT backward THEN
+            RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
+                WHERE e.stream = q.stream AND e.version > at AND (t IS NULL OR e.type = t)
+                  AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
+                  AND e.id NOT IN (SELECT unnest(old))
+                ORDER BY e.version LIMIT n;
+        ELSIF cardinality(old) <= 1000 THEN
+            RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
+                WHERE e.stream = q.stream AND e.version < at AND (t IS NULL OR e.type = t)
+                  AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
+                  AND e.id NOT IN (SELECT unnest(old))
+                ORDER BY e.version DESC LIMIT n;
+        ELSIF q.stream IS NOT NULL AND NOT backward THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE e.stream = q.stream AND e.version > at AND (t IS NULL OR e.type = t)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
@@ -289,6 +312,7 @@ BEGIN
         RETURN;
     END IF;
 
+    prefix := @schema@.pattern_prefix(q.pattern);
     -- As a range of rows, ordered by both columns, so that only the index on both can serve it.
     sql := 'SELECT e.* FROM ' || quote_ident(@schema_text@) || '.all_events AS e WHERE '
            || @schema@.query_conditions(q);

@@ -6,7 +6,8 @@
 --   I2  A correction is recorded later than what it corrects, whatever the clock does.
 --   I3  Stream, type, correlation and causation are the same in all revisions of a family.
 --   I4  An ordinary append pays for none of this: new columns are NULL, the index on valid times
---       knows only events that name one, and the one on recorded times is a summary of pages.
+--       knows only events that name one, that on corrections only these, and the one on recorded
+--       times is a summary of pages.
 --   I5  A purged event has purge set and no payload: data is the JSON null, or bytes are empty, and
 --       headers are NULL.  The same for its dead letters.
 
@@ -15,6 +16,9 @@ ALTER TABLE @schema@.events ADD COLUMN purge bigint;     -- of purges.id; NULL: 
 
 CREATE INDEX events_valid_idx ON @schema@.events (valid_time, global_sequence)
     WHERE valid_time IS NOT NULL;
+-- The corrections of a stream: what they correct is out of date.  By another column than that of the
+-- family's key, so that a small index is never walked instead of that one.
+CREATE INDEX events_corrections_idx ON @schema@.events (stream, version) WHERE corrects IS NOT NULL;
 CREATE INDEX events_recorded_idx ON @schema@.events USING brin (recorded_at)
     WITH (pages_per_range = 32, autosummarize = on);
 
