@@ -103,7 +103,7 @@ int main(int argc, char **argv)
     howdah_diff_options options = HOWDAH_DIFF_OPTIONS_INIT;
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_bus *bus = NULL;
-    howdah_position position;
+    howdah_position position = {0};
     int code = 0;
 
     if (howdah_open(url, NULL, &bus, &err) < 0)
