@@ -42,7 +42,7 @@ def read_finds_what_matches_the_pattern(store):
 
 def follow_prints_what_is_there_and_what_comes(store):
     run("append", store, "order-30")
-    tail = subprocess.Popen(command("follow", store, "3000"), stdout=subprocess.PIPE, text=True)
+    tail = subprocess.Popen(command("follow", store, "6000"), stdout=subprocess.PIPE, text=True)
     try:
         seen = json.loads(tail.stdout.readline())
         while seen["stream"] != "order-30":

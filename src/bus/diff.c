@@ -2,9 +2,9 @@
  * diff.c - what our knowledge has become between two moments.
  *
  *   I1  A family has changed exactly when a revision of it was recorded behind the earlier moment
- * and by the later one.  The newest of those is the one that is known at the later moment. I2  What
- * was known before is asked for page by page, for all families of a page at once; a first revision
- * has nothing before it.
+ *       and by the later one.  The newest of those is what is known at the later moment.
+ *   I2  What was known before is asked for page by page, for all families of a page at once; a
+ *       first revision has nothing before it.
  */
 #include <string.h>
 

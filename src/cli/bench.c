@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "cli/bench_asof.h"
 #include "cli/bench_load.h"
 #include "cli/bench_report.h"
 #include "cli/bench_run.h"
@@ -28,6 +29,7 @@
 #define JOBS_DEFAULT_MAX 50000
 #define QUEUE_BATCH_DEFAULT 100
 #define EVENTS_DEFAULT 1000000
+#define ASOF_EVENTS_STEP 1000
 #define RATE_MAX 100000
 #define RATE_DEFAULT 100
 #define SUBSCRIPTIONS_MAX 1000
@@ -35,9 +37,10 @@
 #define FANOUT_CLIENTS_DEFAULT 32
 
 static const char *const kind_names[] = {
-    [BENCH_APPEND] = "append",   [BENCH_APPEND_BATCH] = "append-batch", [BENCH_READ] = "read",
-    [BENCH_DELIVER] = "deliver", [BENCH_LATENCY] = "latency",           [BENCH_FANOUT] = "fanout",
-    [BENCH_QUEUE] = "queue"};
+    [BENCH_APPEND] = "append",   [BENCH_APPEND_BATCH] = "append-batch",
+    [BENCH_READ] = "read",       [BENCH_DELIVER] = "deliver",
+    [BENCH_LATENCY] = "latency", [BENCH_FANOUT] = "fanout",
+    [BENCH_QUEUE] = "queue",     [BENCH_ASOF] = "asof"};
 
 /* ---- the plan */
 
@@ -69,14 +72,15 @@ static int refuse_useless(const cli_args *args, bench_kind kind, howdah_error *r
         const char *option;
         unsigned kinds;
     } rules[] = {
-        {"batch", KIND(BENCH_APPEND_BATCH) | KIND(BENCH_QUEUE)},
+        {"batch", KIND(BENCH_APPEND_BATCH) | KIND(BENCH_QUEUE) | KIND(BENCH_ASOF)},
+        {"of", KIND(BENCH_ASOF)},
         {"workers", KIND(BENCH_QUEUE)},
         {"jobs", KIND(BENCH_QUEUE)},
         {"keys", KIND(BENCH_QUEUE)},
         {"pin", KIND(BENCH_QUEUE)},
-        {"events", READERS},
+        {"events", READERS | KIND(BENCH_ASOF)},
         {"streams", WRITERS},
-        {"clients", WRITERS | READERS},
+        {"clients", WRITERS | READERS | KIND(BENCH_ASOF)},
         {"rate", KIND(BENCH_LATENCY)},
         {"subscriptions", KIND(BENCH_FANOUT)},
         {"pattern-share", KIND(BENCH_DELIVER)},
@@ -119,6 +123,20 @@ static int parse_numbers(cli_context *cli, bench_plan *plan, howdah_error *reter
     return s;
 }
 
+static int parse_of(const cli_args *args, bench_plan *plan, howdah_error *reterr)
+{
+    const char *of = cli_args_text(args, "of");
+
+    if (!of)
+        return HOWDAH_OK;
+    for (size_t i = 0; bench_asof_names[i]; i++)
+        if (strcmp(of, bench_asof_names[i]) == 0) {
+            plan->of = (bench_of)i;
+            return HOWDAH_OK;
+        }
+    return hw_fail(reterr, HOWDAH_MISUSE, "--of: must be stream, type or append");
+}
+
 /* About a second of work, on either side. */
 static int64_t jobs_for(int64_t batch)
 {
@@ -146,6 +164,7 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
     plan->streams = plan->kind == BENCH_LATENCY ? 1 : BENCH_STREAMS_DEFAULT;
     plan->batch = plan->kind == BENCH_APPEND_BATCH ? BATCH_DEFAULT
                   : plan->kind == BENCH_QUEUE      ? QUEUE_BATCH_DEFAULT
+                  : plan->kind == BENCH_ASOF       ? QUEUE_BATCH_DEFAULT
                                                    : 1;
     plan->jobs = 0;
     plan->keys = 0;
@@ -154,8 +173,13 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
     plan->rate = RATE_DEFAULT;
     plan->subscriptions = plan->kind == BENCH_FANOUT ? SUBSCRIPTIONS_DEFAULT : 1;
     s = parse_numbers(cli, plan, reterr);
+    if (s >= 0)
+        s = parse_of(args, plan, reterr);
     if (s < 0)
         return s;
+    if (plan->kind == BENCH_ASOF && plan->events % ASOF_EVENTS_STEP != 0)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "events", "must be a multiple of %d",
+                             ASOF_EVENTS_STEP);
     if (plan->jobs == 0)
         plan->jobs = jobs_for(plan->batch);
     if (plan->batch * plan->payload > HOWDAH_BATCH_BYTES_MAX)
@@ -220,6 +244,9 @@ static int site_open(cli_context *cli, bench_site *site, const bench_plan *plan,
         return hw_fail(reterr, HOWDAH_MISUSE, "bench queue --pin needs PostgreSQL");
     if (plan->kind == BENCH_QUEUE && plan->ceiling && site->backend == &bench_backend_sqlite)
         return hw_fail(reterr, HOWDAH_MISUSE, "bench queue --ceiling needs PostgreSQL");
+    if (plan->kind == BENCH_ASOF && plan->of == BENCH_OF_APPEND &&
+        site->backend == &bench_backend_sqlite)
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench asof --of append needs PostgreSQL");
     s = site->backend->name_site(site, url, reterr);
     /* On SQLite the schema means nothing. */
     if (s >= 0 && site->backend == &bench_backend_pg)
@@ -268,7 +295,9 @@ static int measure(cli_context *cli, const bench_site *site, bench_result *resul
     const bench_plan *plan = site->plan;
     int s = howdah_migrate(cli->bus, NULL, reterr);
 
-    if (s >= 0 && bench_is_whole(plan)) {
+    if (s >= 0 && plan->kind == BENCH_ASOF) {
+        s = bench_asof_prepare(cli, site, reterr);
+    } else if (s >= 0 && bench_is_whole(plan)) {
         s = bench_ours_fill(cli, site, reterr);
         if (s >= 0)
             s = site->backend->settle(site, reterr);

@@ -287,7 +287,7 @@ static int open_clients(bench_crew *c, const bench_site *site, howdah_error *ret
             return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
         s = bench_ours_open(site, (unsigned)i, false, &w->client[BENCH_OURS], reterr);
         if (s >= 0 && site->plan->ceiling)
-            s = site->plan->kind == BENCH_FANOUT
+            s = site->plan->kind == BENCH_FANOUT || site->plan->kind == BENCH_ASOF
                     ? bench_ours_open(site, (unsigned)i, true, &w->client[BENCH_CEILING], reterr)
                     : site->backend->open_client(site, (unsigned)i, &w->client[BENCH_CEILING],
                                                  reterr);

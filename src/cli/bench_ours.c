@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "cli/bench_asof.h"
 #include "cli/bench_audience.h"
 #include "cli/bench_deliver.h"
 #include "cli/bench_load.h"
@@ -213,6 +214,8 @@ int bench_ours_open(const bench_site *site, unsigned number, bool quiet, bench_c
         return bench_deliver_open(site, number, ret_client, reterr);
     if (site->plan->kind == BENCH_QUEUE)
         return bench_queue_open(site, number, ret_client, reterr);
+    if (site->plan->kind == BENCH_ASOF)
+        return bench_asof_open(site, number, quiet, ret_client, reterr);
     s = open_ours(site, site->plan->kind, number, quiet, (size_t)site->plan->batch, &c, reterr);
     if (s >= 0 && c)
         *ret_client = &c->base;

@@ -141,15 +141,46 @@ static int make_ceiling(const bench_site *site, howdah_error *reterr)
         " EXECUTE 'ALTER TABLE @.ceiling SET (' || options || ')'; END IF; END $$",
         NULL};
 
+    /* What the log would be without the second time. */
+    static const char *const one_time[] = {
+        "CREATE TABLE @.ceiling" BENCH_PG_ONE_TIME " AS SELECT global_sequence, version,"
+        " recorded_at, id, causation_id, schema_version, stream, type, correlation_id, actor,"
+        " content_type, headers, data, bytes FROM @.ceiling",
+        "ALTER TABLE @.ceiling" BENCH_PG_ONE_TIME " ALTER global_sequence SET NOT NULL,"
+        " ALTER global_sequence SET DEFAULT nextval('@.ceiling_seq'),"
+        " ALTER recorded_at SET DEFAULT clock_timestamp(), ALTER schema_version SET DEFAULT 1,"
+        " ADD PRIMARY KEY (global_sequence), ADD UNIQUE (stream, version), ADD UNIQUE (id)",
+        "CREATE INDEX ON @.ceiling" BENCH_PG_ONE_TIME " (type, global_sequence)",
+        "CREATE INDEX ON @.ceiling" BENCH_PG_ONE_TIME " (correlation_id, global_sequence)"
+        " WHERE correlation_id IS NOT NULL",
+        "CREATE INDEX ON @.ceiling" BENCH_PG_ONE_TIME " (causation_id, global_sequence)"
+        " WHERE causation_id IS NOT NULL",
+        NULL};
+    int s;
+
     if (site->plan->kind == BENCH_QUEUE) {
         PGconn *conn = NULL;
-        int s = bench_pg_connect(site, &conn, reterr);
 
+        s = bench_pg_connect(site, &conn, reterr);
         if (s >= 0)
             s = bench_pg_make_queue(conn, site, reterr);
         PQfinish(conn);
         return s;
     }
+    s = run_sql(site, sql, reterr);
+    return s >= 0 && site->plan->kind == BENCH_ASOF ? run_sql(site, one_time, reterr) : s;
+}
+
+static int correct(const bench_site *site, howdah_error *reterr)
+{
+    static const char *const sql[] = {
+        "INSERT INTO @.events (stream, version, type, data, family, corrects, revision, reason,"
+        " valid_time, recorded_at)"
+        " SELECT e.stream, 100 + row_number() OVER (PARTITION BY e.stream ORDER BY e.version),"
+        " e.type, e.data, e.id, e.id, 2, 'bench', e.recorded_at, clock_timestamp()"
+        " FROM @.events AS e WHERE (e.global_sequence / 100 + e.global_sequence) % 10 = 0",
+        NULL};
+
     return run_sql(site, sql, reterr);
 }
 
@@ -212,6 +243,7 @@ const bench_backend bench_backend_pg = {
     .make_ceiling = make_ceiling,
     .pin = pin,
     .unpin = unpin,
+    .correct = correct,
     .settle = settle,
     .open_client = bench_pg_open_client,
     .open_audience = bench_pg_open_audience,

@@ -8,6 +8,9 @@
 
 /* ---- bench_pg.c */
 
+/* asof: behind the name of the ceiling's table: that of one which knows one time only. */
+#define BENCH_PG_ONE_TIME "_one"
+
 /* What the result, or (NULL) the connection, says. */
 int bench_pg_fail(const PGconn *conn, const PGresult *result, howdah_error *reterr);
 /* Ends the result. */

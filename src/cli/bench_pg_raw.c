@@ -5,6 +5,7 @@
  *   append-batch   COPY BINARY of the rows, one COPY a batch
  *   read, deliver  COPY BINARY of the columns that a reader gets, in the order of the heap
  *   latency        the INSERT, then a NOTIFY; bench_pg_listen.c hears it
+ *   asof           rows by their primary key, a thousand at a time; COPY into either of two tables
  */
 #include <endian.h>
 #include <stdio.h>
@@ -13,11 +14,15 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "base/uuid.h"
+#include "cli/bench_asof.h"
 #include "cli/bench_audience.h"
 #include "cli/bench_load.h"
 #include "cli/bench_pg.h"
 
+#define YEAR_US UINT64_C(31536000000000)
+#define KEYS_A_PAGE 1000
 #define LOOK_EVERY 1024 /* rows of a read between two looks at the stop flag */
 #define COPY_BYTES_MAX ((size_t)1024 * 1024 * 1024)
 
@@ -30,6 +35,9 @@ typedef struct raw {
     hw_buf rows; /* of one COPY */
     char sql[640];
     char notify[64];
+    bool valid_times;
+    char **keys; /* asof: lists of primary keys, as arrays; NULL behind the last */
+    size_t keys_n;
 } raw;
 
 /* ---- append: one prepared INSERT */
@@ -102,16 +110,23 @@ static void put_field(hw_buf *out, const void *bytes, size_t n)
     hw_buf_put(out, bytes, n);
 }
 
-static bool put_row(hw_buf *out, bench_load *load)
+/* asof: with a valid time, somewhere in a year. */
+static bool has_valid_time(const bench_site *site)
 {
+    return site->plan->kind == BENCH_ASOF && !site->one_time;
+}
+
+static bool put_row(raw *c)
+{
+    hw_buf *out = &c->rows;
     int64_t version = 0;
-    hw_str stream = bench_load_stream(load);
-    hw_str data = bench_load_next(load, &version);
+    hw_str stream = bench_load_stream(&c->load);
+    hw_str data = bench_load_next(&c->load, &version);
     hw_uuid id;
 
     if (!hw_uuid_v7(&id))
         return false;
-    hw_buf_put_u16(out, 6);
+    hw_buf_put_u16(out, c->valid_times ? 7 : 6);
     put_field(out, id.b, sizeof id.b);
     put_field(out, stream.s, stream.len);
     hw_buf_put_u32(out, 8);
@@ -120,6 +135,10 @@ static bool put_row(hw_buf *out, bench_load *load)
     put_field(out, data.s, data.len);
     hw_buf_put_u32(out, 4);
     hw_buf_put_u32(out, 1);
+    if (c->valid_times) {
+        hw_buf_put_u32(out, 8);
+        hw_buf_put_u64(out, (uint64_t)hw_random_u32() * YEAR_US / UINT32_MAX);
+    }
     return true;
 }
 
@@ -131,7 +150,7 @@ static int put_rows(raw *c, howdah_error *reterr)
     hw_buf_put(&c->rows, head, sizeof head);
     (void)bench_load_turn(&c->load);
     for (int64_t i = 0; i < c->plan->batch; i++)
-        if (!put_row(&c->rows, &c->load))
+        if (!put_row(c))
             return hw_fail(reterr, HOWDAH_FAILED, "the system has no randomness to give");
     hw_buf_put_u16(&c->rows, UINT16_MAX);
     return hw_buf_check(&c->rows, reterr);
@@ -197,6 +216,61 @@ static int copy_out(bench_client *client, int64_t *ret_events, howdah_error *ret
     " correlation_id, causation_id, actor, valid_time, recorded_at, family, revision, corrects,"   \
     " reason, schema_version"
 
+/* ---- asof: by primary key */
+
+static int read_keys(bench_client *client, int64_t *ret_events, howdah_error *reterr)
+{
+    raw *c = (raw *)client;
+    int64_t rows = 0;
+    int s = HOWDAH_OK;
+
+    for (size_t i = 0; s >= 0 && i < c->keys_n; i++) {
+        const char *const values[] = {c->keys[i]};
+        PGresult *result = PQexecPrepared(c->conn, "get", 1, values, NULL, NULL, 1);
+
+        rows += PQntuples(result);
+        s = bench_pg_expect(c->conn, result, PGRES_TUPLES_OK, reterr);
+    }
+    *ret_events = rows;
+    return s;
+}
+
+/* The rows that are current, by lists. */
+static int find_keys(raw *c, const bench_site *site, howdah_error *reterr)
+{
+    PGresult *result;
+    int s;
+
+    (void)snprintf(c->sql, sizeof c->sql,
+                   "SELECT array_agg(k.seq ORDER BY k.seq)::text FROM (SELECT e.global_sequence AS"
+                   " seq, (row_number() OVER (ORDER BY e.global_sequence) - 1) / %d AS page"
+                   " FROM %s.events AS e WHERE e.type = '" BENCH_FACT_TYPE "' AND NOT EXISTS"
+                   " (SELECT FROM %s.events AS n WHERE n.corrects = e.id AND n.type = e.type)) AS k"
+                   " GROUP BY k.page",
+                   KEYS_A_PAGE, site->place, site->place);
+    result = PQexec(c->conn, c->sql);
+    c->keys = hw_calloc((size_t)PQntuples(result) + 1, sizeof *c->keys);
+    for (; c->keys && (int)c->keys_n < PQntuples(result); c->keys_n++) {
+        c->keys[c->keys_n] = hw_strdup(PQgetvalue(result, (int)c->keys_n, 0));
+        if (!c->keys[c->keys_n])
+            break;
+    }
+    s = !c->keys || (int)c->keys_n < PQntuples(result) ? hw_fail_no_memory(reterr) : HOWDAH_OK;
+    if (s < 0) {
+        PQclear(result);
+        return s;
+    }
+    s = bench_pg_expect(c->conn, result, PGRES_TUPLES_OK, reterr);
+    (void)snprintf(c->sql, sizeof c->sql,
+                   "SELECT " COLUMNS_READ " FROM %s.events WHERE global_sequence = ANY"
+                   " ($1::bigint[])",
+                   site->place);
+    if (s >= 0)
+        s = bench_pg_expect(c->conn, PQprepare(c->conn, "get", c->sql, 1, NULL), PGRES_COMMAND_OK,
+                            reterr);
+    return s;
+}
+
 /* ---- clients */
 
 static void close_client(bench_client *client)
@@ -205,6 +279,9 @@ static void close_client(bench_client *client)
 
     if (!c)
         return;
+    for (size_t i = 0; i < c->keys_n; i++)
+        hw_free(c->keys[i]);
+    hw_free(c->keys);
     PQfinish(c->conn);
     bench_load_done(&c->load);
     hw_buf_done(&c->rows);
@@ -217,7 +294,22 @@ static const bench_client_ops ops[] = {
     [BENCH_READ] = {copy_out, NULL, close_client, NULL},
     [BENCH_DELIVER] = {copy_out, NULL, close_client, NULL},
     [BENCH_LATENCY] = {insert_and_notify, NULL, close_client, NULL},
+    [BENCH_ASOF] = {read_keys, NULL, close_client, NULL},
 };
+
+static bool copies_in(const bench_plan *plan)
+{
+    return plan->kind == BENCH_APPEND_BATCH ||
+           (plan->kind == BENCH_ASOF && plan->of == BENCH_OF_APPEND);
+}
+
+static void prepare_copy(raw *c, const bench_site *site)
+{
+    c->valid_times = has_valid_time(site);
+    (void)snprintf(c->sql, sizeof c->sql,
+                   "COPY %s%s (" COLUMNS_WRITTEN "%s) FROM STDIN (FORMAT binary)", site->ceiling,
+                   site->one_time ? BENCH_PG_ONE_TIME : "", c->valid_times ? ", valid_time" : "");
+}
 
 static int prepare_client(raw *c, const bench_site *site, howdah_error *reterr)
 {
@@ -228,8 +320,12 @@ static int prepare_client(raw *c, const bench_site *site, howdah_error *reterr)
     case BENCH_APPEND:
         return prepare_insert(c, site, reterr);
     case BENCH_APPEND_BATCH:
-        (void)snprintf(c->sql, sizeof c->sql,
-                       "COPY %s (" COLUMNS_WRITTEN ") FROM STDIN (FORMAT binary)", site->ceiling);
+        prepare_copy(c, site);
+        break;
+    case BENCH_ASOF:
+        if (site->plan->of != BENCH_OF_APPEND)
+            return find_keys(c, site, reterr);
+        prepare_copy(c, site);
         break;
     case BENCH_READ:
     case BENCH_DELIVER:
@@ -255,7 +351,7 @@ int bench_pg_open_client(const bench_site *site, unsigned number, bench_client *
     c = hw_calloc(1, sizeof *c);
     if (!c)
         return hw_fail_no_memory(reterr);
-    c->base.ops = &ops[site->plan->kind];
+    c->base.ops = &ops[copies_in(site->plan) ? BENCH_APPEND_BATCH : site->plan->kind];
     c->plan = site->plan;
     c->pace = (bench_pace){.rate = site->plan->rate};
     c->rows = (hw_buf)HW_BUF_INIT(COPY_BYTES_MAX);

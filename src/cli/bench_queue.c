@@ -14,7 +14,8 @@
 #define QUEUE "bench"
 #define WAITED_FOR "bench.waited"
 #define PUSH_BATCH 1000
-#define RUN_MS 20
+#define RUN_MS 200     /* a worker's run ends with a settlement, and the next begins with a claim */
+#define LAST_RUN_MS 20 /* so long may a worker sleep when nothing is left */
 #define KEY_SIZE 32
 #define LATENCY_PUSHES 300
 #define LATENCY_PAUSE_NS 4000000
@@ -83,10 +84,12 @@ static int drain(bench_client *client, int64_t *ret_events, howdah_error *reterr
 {
     crewman *c = (crewman *)client;
     int64_t before = c->handled;
+    int64_t all = atomic_load(c->base.backlog);
+    int64_t left = all;
     int s = HOWDAH_OK;
 
-    while (s >= 0 && atomic_load(c->base.backlog) > 0 && !atomic_load(c->base.stop))
-        s = howdah_worker_run(c->worker, RUN_MS, reterr);
+    for (; s >= 0 && left > 0 && !atomic_load(c->base.stop); left = atomic_load(c->base.backlog))
+        s = howdah_worker_run(c->worker, left > all / 4 ? RUN_MS : LAST_RUN_MS, reterr);
     *ret_events = c->handled - before;
     return s < 0 ? s : HOWDAH_OK;
 }

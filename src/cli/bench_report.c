@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/bench_asof.h"
 #include "cli/table.h"
 
 #define MIB (1024.0 * 1024.0)
@@ -46,7 +47,9 @@ static double speedup(const bench_result *r, int64_t us)
 
 static void json_plan(cli_out *out, const bench_plan *plan)
 {
-    if (bench_is_whole(plan))
+    if (plan->kind == BENCH_ASOF)
+        cli_out_printf(out, ",\"of\":\"%s\"", bench_asof_names[plan->of]);
+    if (bench_is_whole(plan) || plan->kind == BENCH_ASOF)
         cli_out_printf(out, ",\"events\":%lld", (long long)plan->events);
     else if (plan->kind == BENCH_LATENCY)
         cli_out_printf(out, ",\"rate\":%lld", (long long)plan->rate);
@@ -214,7 +217,8 @@ static void text_plan(cli_out *out, const bench_plan *plan)
 
     cli_out_printf(out, ": %lld client%s, payloads of %lld bytes", (long long)plan->clients,
                    plan->clients == 1 ? "" : "s", (long long)plan->payload);
-    cli_count_text(bench_is_whole(plan) ? plan->events : plan->batch, count);
+    cli_count_text(bench_is_whole(plan) || plan->kind == BENCH_ASOF ? plan->events : plan->batch,
+                   count);
     if (plan->kind == BENCH_APPEND_BATCH)
         cli_out_printf(out, ", batches of %s events", count);
     else if (bench_is_whole(plan))
@@ -223,6 +227,8 @@ static void text_plan(cli_out *out, const bench_plan *plan)
         cli_out_printf(out, ", %lld jobs at a time, batches of %s", (long long)plan->jobs, count);
     else if (plan->kind == BENCH_LATENCY)
         cli_out_printf(out, ", %lld a second", (long long)plan->rate);
+    else if (plan->kind == BENCH_ASOF)
+        cli_out_printf(out, ", of one %s, a log of %s events", bench_asof_names[plan->of], count);
     else if (plan->kind == BENCH_FANOUT)
         cli_out_printf(out, ", %lld subscription%s", (long long)plan->subscriptions,
                        plan->subscriptions == 1 ? "" : "s");

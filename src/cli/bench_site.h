@@ -30,8 +30,12 @@ typedef enum bench_kind {
     BENCH_DELIVER,
     BENCH_LATENCY,
     BENCH_FANOUT,
-    BENCH_QUEUE
+    BENCH_QUEUE,
+    BENCH_ASOF
 } bench_kind;
+
+/* asof: of what; see bench_asof.h. */
+typedef enum bench_of { BENCH_OF_STREAM, BENCH_OF_TYPE, BENCH_OF_APPEND } bench_of;
 
 /* Behind a schema's name: that of the bus that nobody listens to. */
 #define BENCH_QUIET "_quiet"
@@ -52,6 +56,7 @@ typedef struct bench_plan {
     int64_t jobs;          /* queue: pushed before a slice, and drained by it */
     int64_t keys;          /* queue: that the jobs have in turn, 0: none */
     bool pin;              /* queue: an old snapshot is held open */
+    bench_of of;           /* asof */
     int64_t pattern_share; /* deliver: one in so many has the type that is asked for; 0: none */
 } bench_plan;
 
@@ -90,6 +95,7 @@ typedef struct bench_site {
     char *url;     /* of the buses */
     char *place;   /* the schema, or the file */
     char *ceiling; /* the ceiling's table, or its file */
+    bool one_time; /* asof: the client writes to the table that knows one time only */
     /* fanout: a second bus, which nobody listens to. */
     char *quiet_url;
     howdah_settings *quiet_settings;
@@ -104,6 +110,8 @@ struct bench_backend {
     /* queue: holds a snapshot open from now on; free with unpin.  NULL: there is no such thing. */
     int (*pin)(const bench_site *site, void **ret_pin, howdah_error *reterr);
     void (*unpin)(void *pin);
+    /* asof: every tenth event is corrected, in one go. */
+    int (*correct)(const bench_site *site, howdah_error *reterr);
     /* What a store does by itself in quiet times, done before reads are measured. */
     int (*settle)(const bench_site *site, howdah_error *reterr);
     /* A client of the ceiling; number is its place among the clients. */

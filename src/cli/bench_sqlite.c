@@ -21,6 +21,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/uuid.h"
+#include "cli/bench_asof.h"
 #include "cli/bench_audience.h"
 #include "cli/bench_load.h"
 #include "cli/bench_site.h"
@@ -44,6 +45,8 @@ typedef struct raw {
     bench_pace pace;
     int wal_pages;
     int64_t bytes; /* read: the sum of all lengths */
+    int64_t *keys; /* asof: primary keys */
+    size_t keys_n;
 } raw;
 
 static int fail_sqlite(sqlite3 *db, const char *doing, howdah_error *reterr)
@@ -191,6 +194,24 @@ static int remove_site(const bench_site *site, howdah_error *reterr)
                 : HOWDAH_OK;
 }
 
+static int correct(const bench_site *site, howdah_error *reterr)
+{
+    sqlite3 *db = NULL;
+    int s = open_file(site->place, SQLITE_OPEN_READWRITE, &db, reterr);
+
+    if (s >= 0)
+        s = exec(db,
+                 "INSERT INTO howdah_events (stream, version, type, data, family, corrects,"
+                 " revision, reason, valid_time, recorded_at)"
+                 " SELECT e.stream, 100 + row_number() OVER (PARTITION BY e.stream ORDER BY"
+                 " e.version), e.type, e.data, e.id, e.id, 2, 'bench', e.recorded_at,"
+                 " (SELECT max(recorded_at) + 1 FROM howdah_events) FROM howdah_events AS e"
+                 " WHERE (e.global_sequence / 100 + e.global_sequence) % 10 = 0",
+                 reterr);
+    (void)sqlite3_close(db);
+    return s;
+}
+
 /* ---- appends */
 
 static int step_done(raw *c, sqlite3_stmt *stmt, howdah_error *reterr)
@@ -296,6 +317,51 @@ static int read_all(bench_client *client, int64_t *ret_events, howdah_error *ret
     return s;
 }
 
+/* ---- asof: by primary key */
+
+#define KEYS_SQL                                                                                   \
+    "SELECT e.global_sequence FROM howdah_events AS e WHERE e.type = '" BENCH_FACT_TYPE            \
+    "' AND NOT EXISTS (SELECT 1 FROM howdah_events AS n WHERE n.family = e.id AND n.family IS"     \
+    " NOT NULL AND n.revision = 2) ORDER BY 1"
+
+static int find_keys(raw *c, howdah_error *reterr)
+{
+    size_t facts = (size_t)c->plan->events / 10;
+    sqlite3_stmt *stmt = NULL;
+    int rc = sqlite3_prepare_v2(c->db, KEYS_SQL, -1, &stmt, NULL);
+
+    c->keys = hw_calloc(facts, sizeof *c->keys);
+    if (!c->keys) {
+        (void)sqlite3_finalize(stmt);
+        return hw_fail_no_memory(reterr);
+    }
+    while (rc == SQLITE_OK && c->keys_n < facts && sqlite3_step(stmt) == SQLITE_ROW)
+        c->keys[c->keys_n++] = sqlite3_column_int64(stmt, 0);
+    (void)sqlite3_finalize(stmt);
+    return rc == SQLITE_OK ? HOWDAH_OK : fail_sqlite(c->db, "ceiling", reterr);
+}
+
+static int read_keys(bench_client *client, int64_t *ret_events, howdah_error *reterr)
+{
+    raw *c = (raw *)client;
+    int64_t rows = 0;
+
+    for (size_t i = 0; i < c->keys_n; i++) {
+        (void)sqlite3_bind_int64(c->work, 1, c->keys[i]);
+        if (sqlite3_step(c->work) != SQLITE_ROW) {
+            int s = fail_sqlite(c->db, "ceiling", reterr);
+
+            (void)sqlite3_reset(c->work);
+            return s;
+        }
+        c->bytes += sqlite3_column_bytes(c->work, DATA_COLUMN);
+        rows++;
+        (void)sqlite3_reset(c->work);
+    }
+    *ret_events = rows;
+    return HOWDAH_OK;
+}
+
 /* ---- clients */
 
 static void close_client(bench_client *client)
@@ -309,6 +375,7 @@ static void close_client(bench_client *client)
     (void)sqlite3_finalize(c->commit);
     (void)sqlite3_close(c->db);
     bench_load_done(&c->load);
+    hw_free(c->keys);
     hw_free(c);
 }
 
@@ -318,6 +385,7 @@ static const bench_client_ops ops[] = {
     [BENCH_READ] = {read_all, NULL, close_client, NULL},
     [BENCH_DELIVER] = {read_all, NULL, close_client, NULL},
     [BENCH_LATENCY] = {insert_in_time, NULL, close_client, NULL},
+    [BENCH_ASOF] = {read_keys, NULL, close_client, NULL},
 };
 
 static int prepare(raw *c, const char *sql, sqlite3_stmt **ret_stmt, howdah_error *reterr)
@@ -329,7 +397,11 @@ static int prepare(raw *c, const char *sql, sqlite3_stmt **ret_stmt, howdah_erro
 
 static int prepare_client(raw *c, const bench_site *site, howdah_error *reterr)
 {
-    bool read = bench_is_whole(site->plan);
+    bool by_key = site->plan->kind == BENCH_ASOF;
+    bool read = by_key || bench_is_whole(site->plan);
+    const char *sql = by_key ? READ_SQL " WHERE global_sequence = ?1"
+                      : read ? READ_SQL
+                             : INSERT_SQL;
     int s = open_file(read ? site->place : site->ceiling, SQLITE_OPEN_READWRITE, &c->db, reterr);
 
     if (s < 0)
@@ -341,7 +413,9 @@ static int prepare_client(raw *c, const bench_site *site, howdah_error *reterr)
     if (s >= 0)
         s = prepare(c, "COMMIT", &c->commit, reterr);
     if (s >= 0)
-        s = prepare(c, read ? READ_SQL : INSERT_SQL, &c->work, reterr);
+        s = prepare(c, sql, &c->work, reterr);
+    if (s >= 0 && by_key)
+        s = find_keys(c, reterr);
     return s;
 }
 
@@ -436,6 +510,7 @@ const bench_backend bench_backend_sqlite = {
     .name = "sqlite",
     .name_site = name_site,
     .make_ceiling = make_ceiling,
+    .correct = correct,
     .settle = settle,
     .open_client = open_client,
     .open_audience = open_audience,

@@ -100,12 +100,10 @@ static const char *err_style(const cli_context *cli, cli_style style)
     return cli->out.err_colour ? cli_style_code(style) : "";
 }
 
-/* 128 + signal when one ended the command, which is not a failure to explain. */
+/* A signal that ended the command is not a failure to explain. */
 static int interrupted_exit_code(const howdah_error *err)
 {
-    int number = cli_signal_caught();
-
-    return number ? 128 + number : howdah_status_exit_code(err->status);
+    return cli_signal_caught() ? cli_signals_exit_code() : howdah_status_exit_code(err->status);
 }
 
 int cli_fail(cli_context *cli, const howdah_error *err)

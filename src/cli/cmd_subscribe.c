@@ -510,6 +510,7 @@ int cmd_subscribe(cli_context *cli, int argc, char **argv)
 
     (void)argc;
     (void)argv;
+    cli_signals_service();
     if (s < 0)
         return cli_fail(cli, &err);
     j = (job){.cli = cli, .r = &r, .input = HW_BUF_INIT(INPUT_BYTES_MAX), .err = HOWDAH_ERROR_INIT};

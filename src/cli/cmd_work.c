@@ -349,6 +349,7 @@ int cmd_work(cli_context *cli, int argc, char **argv)
 
     (void)argc;
     (void)argv;
+    cli_signals_service();
     w = (site){.cli = cli, .err = HOWDAH_ERROR_INIT};
     s = parse_request(&cli->args, &w, &err);
     if (s == HOWDAH_OK)

@@ -239,13 +239,15 @@ static const cli_option bench_options[] = {
     {"subscriptions", "N", NULL, "fanout: how many are live (default 10)", 0},
     {"pattern-share", "N", NULL,
      "deliver: also to a filtered subscription, whose type one in N events has", 0},
+    {"of", "WHAT", NULL, "asof: stream, type or append (default stream)", 0},
     {"ceiling", NULL, NULL, "measure what the store can do at most in the same run", 0},
     CLI_OPTIONS_END};
 
 static const char bench_about[] =
     "append, append-batch and read: how many events a second.  deliver: a whole log to a new "
     "subscription.  latency: from the call of an append to the handler, at a given rate.  "
-    "fanout: appends while subscriptions are live.  queue: how fast workers drain a queue.  All in "
+    "fanout: appends while subscriptions are live.  queue: how fast workers drain a queue.  asof: "
+    "what two times cost.  All in "
     "a bus of its own, removed at the "
     "end.  --ceiling compares with the barest statements that do the same, and fanout with a "
     "bus that nobody listens to.";
@@ -626,8 +628,8 @@ const cli_command cli_commands[] = {
     {.name = "bench",
      .group = "Look after it",
      .summary = "measure appends, reads and deliveries against their ceiling",
-     .usage = {"bench append|append-batch|read|deliver|latency|fanout|queue [OPTIONS]"},
-     .words = "append append-batch read deliver latency fanout queue",
+     .usage = {"bench append|append-batch|read|deliver|latency|fanout|queue|asof [OPTIONS]"},
+     .words = "append append-batch read deliver latency fanout queue asof",
      .about = bench_about,
      .options = bench_options,
      .examples = {"howdah bench append --clients 8 --seconds 5 --ceiling",

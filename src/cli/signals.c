@@ -11,6 +11,7 @@
 /* A signal handler has no other way to its bus. */
 static _Atomic(howdah_bus *) watched_bus;
 static volatile sig_atomic_t caught;
+static volatile sig_atomic_t is_service;
 static _Atomic(pid_t) children[CLI_CHILDREN_MAX]; /* 0: nobody */
 
 /* Nobody waits any longer: neither do we, nor what we run. */
@@ -26,6 +27,11 @@ static void die_of(int number)
     (void)raise(number); /* delivered when the handler returns */
 }
 
+int cli_signals_exit_code(void)
+{
+    return is_service && caught == SIGTERM ? 0 : 128 + caught;
+}
+
 static void on_signal(int number)
 {
     int saved = errno;
@@ -37,7 +43,7 @@ static void on_signal(int number)
     }
     caught = number;
     if (!bus)
-        _exit(128 + number);
+        _exit(cli_signals_exit_code());
     howdah_interrupt(bus);
     errno = saved;
 }
@@ -95,4 +101,9 @@ void cli_signals_child_gone(pid_t group)
 int cli_signal_caught(void)
 {
     return caught;
+}
+
+void cli_signals_service(void)
+{
+    is_service = 1;
 }

@@ -11,9 +11,9 @@
  *   I3  knowledge() comes before the first row: whoever could add to what was known at K was open
  *       then, or has committed, and is seen by every later statement.
  *   I4  A page is asked for by the key behind which it begins (the order's time, then the
- * sequence), never by a count of rows.  Rows do not change, but for a purge; new ones have new
- * keys. I5  A purge is one transaction with its record.  What it has erased is in no table any
- * more.
+ *       sequence), never by a count of rows.  Rows do not change, but for a purge; new ones have
+ *       new keys.
+ *   I5  A purge is one transaction with its record.  What it has erased is in no table any more.
  */
 #ifndef HW_STORE_TEMPORAL_H
 #define HW_STORE_TEMPORAL_H

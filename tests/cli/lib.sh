@@ -135,14 +135,31 @@ lines() {
 
 # ---------------------------------------------------------------- waiting
 
-# wait_until COMMAND...: runs it until it succeeds, twenty seconds at most.
+# wait_until COMMAND...: runs it until it succeeds, a minute at most.
 wait_until() {
     tries=0
     until "$@"; do
         tries=$((tries + 1))
-        [ $tries -lt 400 ] || fail "still not so: $*"
+        [ $tries -lt 1200 ] || fail "still not so: $*"
         sleep 0.05
     done
+}
+
+# ends PID CODE: a process of this shell has ended so.  Not in $(...), which would be another shell.
+ends() {
+    code=0
+    wait "$1" || code=$?
+    equals "$code" "$2"
+}
+
+# catches PID: it has handlers for SIGINT and SIGTERM.
+catches() {
+    grep -q '^SigCgt:.*[4-7c-f]..[2367abef]$' "/proc/$1/status"
+}
+
+# has_taken_term PID: no SIGTERM is on its way to it.
+has_taken_term() {
+    ! grep -q '^ShdPnd:.*[4-7c-f]...$' "/proc/$1/status"
 }
 
 _has_lines() {

@@ -122,7 +122,7 @@ without_a_ceiling_only_our_side_is_measured() {
 }
 
 payloads_have_the_length_asked_for() {
-    for bytes in 2 3 38 39 40 100 5000; do
+    for bytes in 2 39 5000; do
         run 0 bench append-batch --seconds 1 --batch 1 --payload $bytes
         equals "$(field payload)" $bytes
     done
@@ -167,7 +167,7 @@ _interrupt() {
     tries=0
     while [ -z "$(_leftovers)" ]; do
         tries=$((tries + 1))
-        [ $tries -lt 200 ] || fail "the bench does not start"
+        [ $tries -lt 1200 ] || fail "the bench does not start"
         sleep 0.05
     done
     sleep "$seconds"
@@ -183,12 +183,12 @@ _interrupt() {
 an_interrupt_leaves_nothing_behind() {
     _interrupt 0 append --seconds 60 --clients 3 --ceiling
     _interrupt 1 append --seconds 60 --clients 3 --ceiling
-    _interrupt 1 append-batch --seconds 60
-    _interrupt 1 read --seconds 60 --events 100000000
-    _interrupt 2 read --seconds 60 --events 5000 --ceiling
-    _interrupt 2 deliver --seconds 60 --events 5000 --ceiling
-    _interrupt 2 latency --seconds 60 --ceiling
-    _interrupt 2 fanout --seconds 60 --clients 3 --ceiling
+    _interrupt 0.3 append-batch --seconds 60
+    _interrupt 0.3 read --seconds 60 --events 100000000
+    _interrupt 1 read --seconds 60 --events 5000 --ceiling
+    _interrupt 1 deliver --seconds 60 --events 5000 --ceiling
+    _interrupt 0.3 latency --seconds 60 --ceiling
+    _interrupt 0.3 fanout --seconds 60 --clients 3 --ceiling
 }
 
 _has_sessions() {

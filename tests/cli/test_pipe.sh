@@ -64,27 +64,75 @@ a_full_disk_under_stdout_is_an_error() {
     has err "cannot write"
 }
 
+# A follower that has shown what is there and waits; its process is in $pid.
+_follow() {
+    _fill 1
+    : >out
+    "$HOWDAH" follow --since 0 >out 2>err &
+    pid=$!
+    wait_lines out 1
+}
+
 ctrl_c_ends_a_follower_with_130_and_no_message() {
-    code=0
-    timeout -s INT 1 "$HOWDAH" follow >out 2>err || code=$?
-    # timeout reports 124 for itself: ask the command.
-    equals "$code" 124
-    sh -c 'timeout --preserve-status -s INT 1 "$HOWDAH" follow' >out 2>err || code=$?
-    equals "$code" 130
+    _follow
+    kill -INT $pid
+    ends $pid 130
     empty err
 }
 
 sigterm_ends_it_with_143() {
-    code=0
-    timeout --preserve-status -s TERM 1 "$HOWDAH" follow >out 2>err || code=$?
-    equals "$code" 143
+    _follow
+    kill $pid
+    ends $pid 143
+}
+
+# A server that takes a connection and says nothing; its URL is in $silent.
+_silent_server() {
+    rm -f came
+    : >port
+    python3 -c 'import socket, time
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+came = server.accept()
+open("came", "w").close()
+time.sleep(600)' >port &
+    server=$!
+    wait_lines port 1
+    silent=postgres://nobody@127.0.0.1:$(cat port)/none
+}
+
+sigterm_ends_a_service_with_0_also_before_it_is_connected() {
+    for command in "subscribe a" "work mail --exec true"; do
+        _silent_server
+        # shellcheck disable=SC2086
+        "$HOWDAH" $command --store "$silent" >out 2>err &
+        pid=$!
+        wait_until test -f came
+        kill $pid
+        ends $pid 0
+        empty err
+        kill $server
+    done
+    _silent_server
+    "$HOWDAH" follow --store "$silent" >out 2>err &
+    pid=$!
+    wait_until test -f came
+    kill $pid
+    ends $pid 143
+    kill $server
 }
 
 ctrl_c_while_waiting_for_input_stores_nothing() {
-    code=0
-    { echo '{"stream":"s","type":"t"}'; sleep 3; } |
-        timeout --preserve-status -s INT 1 "$HOWDAH" append --batch >out 2>err || code=$?
-    equals "$code" 130
+    mkfifo in
+    "$HOWDAH" append --batch <in >out 2>err &
+    pid=$!
+    exec 3>in
+    echo '{"stream":"s","type":"t"}' >&3
+    wait_until catches $pid
+    sleep 1 # nothing tells that it has read the line
+    kill -INT $pid
+    ends $pid 130
+    exec 3>&-
     has err "nothing was stored"
     run 0 read
     empty out
@@ -95,12 +143,16 @@ ctrl_c_in_a_long_read_is_clean() {
     mkfifo pipe
     # A reader that does not read: the command waits in write.
     # shellcheck disable=SC2217
-    sleep 3 <pipe &
-    code=0
-    timeout --preserve-status -s INT 1 "$HOWDAH" read >pipe 2>err || code=$?
-    equals "$code" 130
+    sleep 60 <pipe &
+    reader=$!
+    "$HOWDAH" read >pipe 2>err &
+    pid=$!
+    wait_until catches $pid
+    sleep 1 # nothing tells that the pipe is full
+    kill -INT $pid
+    ends $pid 130
     empty err
-    wait
+    kill $reader
 }
 
 a_pipe_gets_no_escape_sequences() {

@@ -11,13 +11,6 @@ _sequences() {
     field global_sequence "${1:-out}" | tr '\n' ' '
 }
 
-# _ends PID CODE: not in $(...), which would be another shell's child.
-_ends() {
-    code=0
-    wait "$1" || code=$?
-    equals "$code" "$2"
-}
-
 it_prints_every_event_once_and_goes_on_where_it_was() {
     events 3
     run 0 subscribe a --until-caught-up
@@ -110,7 +103,7 @@ it_shows_each_event_as_it_appears_and_sigterm_ends_it_with_0() {
     run 0 append s t
     wait_lines live 2
     kill $pid
-    _ends $pid 0
+    ends $pid 0
     equals "$(_sequences live)" "1 2 "
     empty live.err
     equals "$(sub_field a high)" 2
@@ -119,10 +112,12 @@ it_shows_each_event_as_it_appears_and_sigterm_ends_it_with_0() {
 
 ctrl_c_ends_it_with_130_its_place_stored_and_nobody_its_owner() {
     events 3
-    code=0
-    timeout --preserve-status -s INT 2 "$HOWDAH" subscribe a --checkpoint batched \
-        --max-delay 60s >out 2>err || code=$?
-    equals "$code" 130
+    : >out
+    "$HOWDAH" subscribe a --checkpoint batched --max-delay 60s >out 2>err &
+    pid=$!
+    wait_lines out 3
+    kill -INT $pid
+    ends $pid 130
     empty err
     equals "$(_sequences)" "1 2 3 "
     equals "$(sub_field a high)" 3
@@ -137,7 +132,8 @@ a_timeout_ends_it_without_an_error() {
 
 an_event_that_nobody_read_stays_owed() {
     events 3
-    { sleep 0.3; code=0; "$HOWDAH" subscribe a --timeout 20s 2>err || code=$?; echo "$code" >code; } | true
+    { wait_until test -f left; code=0; "$HOWDAH" subscribe a --timeout 20s 2>err || code=$?; echo "$code" >code; } |
+        { exec <&-; : >left; }
     equals "$(cat code)" 0
     empty err
     equals "$(sub_field a high)" 0
@@ -192,11 +188,11 @@ a_second_process_stands_by_and_takes_over_when_the_first_ends() {
     wait_lines first 3
     equals "$(sub_field a owner)" "$owner"
     kill $one
-    _ends $one 0
+    ends $one 0
     events 2
     wait_lines second 2
     kill $two
-    _ends $two 0
+    ends $two 0
     equals "$(_sequences first)" "1 2 3 "
     equals "$(_sequences second)" "4 5 "
 }
@@ -230,7 +226,7 @@ a_running_one_hears_of_a_pause_and_of_its_end() {
     run 0 sub resume a
     wait_lines live 2
     kill $pid
-    _ends $pid 0
+    ends $pid 0
     equals "$(_sequences live)" "1 2 "
 }
 
@@ -249,7 +245,7 @@ one_that_was_removed_meanwhile_is_not_found() {
     pid=$!
     wait_owned a
     run 0 sub rm a
-    _ends $pid 4
+    ends $pid 4
     has live.err "there is no subscription a"
 }
 
@@ -277,7 +273,7 @@ bad_values_are_refused_and_make_nothing() {
 
 in_a_terminal_it_shows_rows_and_a_line_that_tells_where_it_is() {
     events 3
-    in_terminal 80 "NO_COLOR=1 '$HOWDAH' subscribe orders --timeout 1500ms"
+    in_terminal 80 "NO_COLOR=1 '$HOWDAH' subscribe orders --timeout 4s"
     has out "subscribed to "
     equals "$(grep -c '"n":' out)" 3
     has_not out '"global_sequence"'
@@ -292,7 +288,7 @@ in_a_terminal_it_shows_rows_and_a_line_that_tells_where_it_is() {
     has_not raw "lag"
     run 0 subscribe third --timeout 700ms
     empty err
-    in_terminal 80 "'$HOWDAH' subscribe fourth --timeout 700ms 2>/dev/null | cat"
+    in_terminal 80 "'$HOWDAH' subscribe fourth --max 3 --timeout 20s 2>/dev/null | cat"
     equals "$(grep -c '^{"global_sequence":' out)" 3
     has_not raw "$ESC"
 }
@@ -301,17 +297,20 @@ in_a_terminal_a_standby_says_so_once() {
     "$HOWDAH" subscribe a --timeout 60s >/dev/null 2>&1 &
     pid=$!
     wait_owned a
-    in_terminal 80 "NO_COLOR=1 '$HOWDAH' subscribe a --timeout 1500ms"
+    in_terminal 80 "NO_COLOR=1 '$HOWDAH' subscribe a --timeout 4s"
     equals "$(grep -c 'waits as a standby; the owner is ' out)" 1
     kill $pid
     wait $pid
 }
 
+_is_stored() {
+    [ "$(sub_field a high)" = "$1" ]
+}
+
 ctrl_c_typed_in_the_terminal_ends_it() {
     events 1
-    # Nothing tells that it handles signals by now.
-    { sleep 4; printf '\003'; sleep 1; } |
-        timeout 20 script -qec "trap : INT; '$HOWDAH' subscribe a; echo code=\$?" /dev/null >out || :
+    { wait_until _is_stored 1; printf '\003'; sleep 1; } |
+        timeout 60 script -qec "trap : INT; '$HOWDAH' subscribe a; echo code=\$?" /dev/null >out || :
     has out "code=130"
     equals "$(sub_field a high)" 1
     equals "$(sub_field a owner)" null

@@ -152,11 +152,11 @@ max_counts_dead_letters_too() {
 
 ctrl_c_ends_it_after_the_command_that_runs() {
     events 3
-    # timeout signals its own process group; a command has another.
-    code=0
-    timeout --preserve-status -s INT 1 "$HOWDAH" subscribe a \
-        --exec 'sleep 2; echo "$HOWDAH_SEQUENCE"' >out 2>err || code=$?
-    equals "$code" 130
+    "$HOWDAH" subscribe a --exec 'touch begun; sleep 1; echo "$HOWDAH_SEQUENCE"' >out 2>err &
+    pid=$!
+    wait_until test -f begun
+    kill -INT $pid
+    ends $pid 130
     empty err
     equals "$(cat out)" 1
     equals "$(sub_field a high)" 1
@@ -167,10 +167,11 @@ ctrl_c_ends_it_after_the_command_that_runs() {
 
 sigterm_ends_it_after_the_command_that_runs_with_0() {
     events 2
-    code=0
-    timeout --preserve-status -s TERM 1 "$HOWDAH" subscribe a \
-        --exec 'sleep 2; echo "$HOWDAH_SEQUENCE"' >out 2>err || code=$?
-    equals "$code" 0
+    "$HOWDAH" subscribe a --exec 'touch begun; sleep 1; echo "$HOWDAH_SEQUENCE"' >out 2>err &
+    pid=$!
+    wait_until test -f begun
+    kill $pid
+    ends $pid 0
     equals "$(cat out)" 1
     equals "$(sub_field a high)" 1
 }
@@ -195,14 +196,11 @@ a_second_ctrl_c_ends_the_command_too() {
     "$HOWDAH" subscribe a --lease 1s --exec 'echo $$ >pids; exec sleep 30' 2>err &
     pid=$!
     wait_lines pids 1
-    # A shell starts what is in the background with SIGINT ignored, and that is kept.
     kill -TERM $pid
-    sleep 0.3
+    wait_until has_taken_term $pid
     kill -0 "$(cat pids)"
     kill -TERM $pid
-    code=0
-    wait $pid || code=$?
-    equals "$code" 143
+    ends $pid 143
     wait_until sh -c "! kill -0 $(cat pids) 2>/dev/null"
 }
 

@@ -56,6 +56,13 @@ howdah_position cf_append_event(howdah_bus *bus, const howdah_event *event);
 void cf_append_fails(howdah_bus *bus, const howdah_event *event, int64_t expected, int status,
                      howdah_error *err);
 int64_t cf_count(howdah_bus *bus);
+#define CF_PATIENCE_MS                                                                             \
+    60000 /* for what comes at once, or after a second, on a machine that is free */
+/* Serves until a handler has written that. */
+void cf_run_until(howdah_bus *bus, const char *written, const char *expected);
+/* Serves until the subscription is in that state. */
+void cf_run_until_state(howdah_bus *bus, const howdah_subscription *sub,
+                        howdah_subscription_state state);
 /* The sequences (or versions when a stream is given) that a read gives, as "1 2 3". */
 const char *cf_read(howdah_bus *bus, const howdah_read_options *options);
 
@@ -98,6 +105,9 @@ cf_group cf_queue_admin_tests(void);
 cf_group cf_queue_letters_tests(void);
 cf_group cf_worker_tests(void);
 cf_group cf_bindings_tests(void);
+cf_group cf_times_tests(void);
+cf_group cf_times_subs_tests(void);
+cf_group cf_upcast_tests(void);
 
 #define CF_GROUP(tests) ((cf_group){(tests), sizeof(tests) / sizeof(tests)[0]})
 

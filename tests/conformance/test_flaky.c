@@ -149,7 +149,7 @@ static void subscribe_many(howdah_bus *bus, int n, int *heard)
         (void)snprintf(id, sizeof id, "cost:%d:%d", n, i);
         o.subscriber_id = id;
         cf_ok(howdah_subscribe(bus, &o, &sub, &cf_error));
-        assert_int_equal(howdah_wait_caught_up(sub, 10000, &cf_error), HOWDAH_OK);
+        assert_int_equal(howdah_wait_caught_up(sub, 60000, &cf_error), HOWDAH_OK);
     }
 }
 

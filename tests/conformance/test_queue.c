@@ -176,7 +176,7 @@ static void a_job_that_is_due_later_waits_until_then(void **state)
     far = q_push_job(c->bus, "mail", &job);
     assert_null(q_claim(c->bus, "mail", 10, 0));
     assert_string_equal(q_counts(c->bus, "mail"), "0 0 2 0 0");
-    cf_ok(howdah_claim_wait(c->bus, "mail", 10, 10000, NULL, &jobs, &cf_error));
+    cf_ok(howdah_claim_wait(c->bus, "mail", 10, 60000, NULL, &jobs, &cf_error));
     assert_int_equal(howdah_jobs_count(jobs), 1);
     assert_true(howdah_job_id(howdah_jobs_at(jobs, 0)) < far);
     howdah_jobs_free(jobs);
@@ -396,7 +396,7 @@ static void a_retry_by_back_off_is_not_due_at_once(void **state)
     cf_ok(howdah_retry(c->bus, ref.id, ref.token, HOWDAH_AFTER_BACKOFF, NULL, &cf_error));
     assert_null(q_claim(c->bus, "mail", 1, 0));
     assert_string_equal(q_counts(c->bus, "mail"), "0 0 1 0 0");
-    cf_ok(howdah_claim_wait(c->bus, "mail", 1, 10000, NULL, &jobs, &cf_error));
+    cf_ok(howdah_claim_wait(c->bus, "mail", 1, 60000, NULL, &jobs, &cf_error));
     assert_int_equal(howdah_job_attempt(howdah_jobs_at(jobs, 0)), 2);
     howdah_jobs_free(jobs);
 }
@@ -533,7 +533,7 @@ static void a_lease_that_ran_out_gives_the_job_to_the_next_with_the_attempt_coun
     const howdah_job *job;
 
     o.lease_ms = 60000;
-    cf_ok(howdah_claim_wait(c->bus, "mail", 1, 20000, &o, &jobs, &cf_error));
+    cf_ok(howdah_claim_wait(c->bus, "mail", 1, 60000, &o, &jobs, &cf_error));
     job = howdah_jobs_at(jobs, 0);
     assert_non_null(job);
     assert_int_equal(howdah_job_id(job), id);
@@ -624,7 +624,7 @@ static void a_push_wakes_who_waits(void **state)
     woken_ms = hw_clock_mono_ms();
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(howdah_jobs_count(jobs), 1);
-    assert_true(woken_ms - p.pushed_ms < 5000);
+    assert_true(woken_ms - p.pushed_ms < 20000); /* a look every minute, if nobody wakes it */
     howdah_jobs_free(jobs);
 }
 
@@ -679,7 +679,7 @@ static void a_bus_with_a_subscription_hears_of_jobs_and_of_events(void **state)
         assert_int_equal(howdah_run(c->bus, 30000, NULL), HOWDAH_INTERRUPTED);
         howdah_resume(c->bus);
         assert_int_equal(pthread_join(thread, NULL), 0);
-        assert_true(hw_clock_mono_ms() - before < 20000);
+        assert_true(hw_clock_mono_ms() - before < 40000);
     }
 }
 
@@ -692,7 +692,7 @@ static void who_waits_in_vain_is_told_when_the_time_is_over(void **state)
 
     assert_int_equal(howdah_claim_wait(c->bus, "mail", 1, 200, NULL, &jobs, &cf_error), HOWDAH_END);
     assert_true(hw_clock_mono_ms() - before >= 200);
-    assert_true(hw_clock_mono_ms() - before < 5000);
+    assert_true(hw_clock_mono_ms() - before < 20000);
     howdah_interrupt(c->bus);
     assert_int_equal(howdah_claim_wait(c->bus, "mail", 1, -1, NULL, &jobs, &err),
                      HOWDAH_INTERRUPTED);

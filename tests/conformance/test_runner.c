@@ -218,7 +218,7 @@ static void a_runner_renews_the_lease_of_a_handler_that_takes_long(void **state)
     o.handler = on_event;
     o.ctx = &slow;
     o.instance = HOWDAH_INSTANCE_LEASE;
-    o.lease_ms = 600;
+    o.lease_ms = 1200;
     cf_ok(howdah_subscribe(bus, &o, &sub, &cf_error));
     o.ctx = &other;
     cf_ok(howdah_subscribe(standby, &o, &sub, &cf_error));
@@ -226,7 +226,7 @@ static void a_runner_renews_the_lease_of_a_handler_that_takes_long(void **state)
     cf_ok(howdah_runner_start(bus, 1, &cf_error));
     while (atomic_load(&slow.inside) == 0)
         nap(1);
-    cf_ok(howdah_run(standby, 2000, &cf_error));
+    cf_ok(howdah_run(standby, 3000, &cf_error));
     assert_int_equal(atomic_load(&other.handled), 0);
     atomic_store(&slow.block, false);
     wait_handled(&slow, 2);
@@ -254,9 +254,9 @@ static void an_interrupted_runner_gives_up_what_it_owns_and_says_so(void **state
     howdah_interrupt(bus);
     assert_int_equal(howdah_runner_wait(bus, -1, &err), HOWDAH_INTERRUPTED);
     append_n(c->bus, "s", 1);
-    assert_int_equal(
-        howdah_wait_caught_up(subscribe(standby, "p", &second, HOWDAH_CHECKPOINT_SYNC), 5000, &err),
-        HOWDAH_OK);
+    assert_int_equal(howdah_wait_caught_up(subscribe(standby, "p", &second, HOWDAH_CHECKPOINT_SYNC),
+                                           CF_PATIENCE_MS, &err),
+                     HOWDAH_OK);
     assert_int_equal(atomic_load(&second.handled), 1);
     assert_int_equal(atomic_load(&second.last), 4);
     cf_ok(howdah_runner_stop(bus, &cf_error));

@@ -94,7 +94,7 @@ static const char *caught_up(howdah_subscription *sub, seen *s)
 {
     static char text[65536];
 
-    assert_int_equal(howdah_wait_caught_up(sub, 10000, &cf_error), HOWDAH_OK);
+    assert_int_equal(howdah_wait_caught_up(sub, 60000, &cf_error), HOWDAH_OK);
     (void)snprintf(text, sizeof text, "%s", s->text);
     forget(s);
     return text;
@@ -463,8 +463,7 @@ static void a_dead_letter_is_redriven_by_the_owner_or_discarded(void **state)
         assert_int_equal(n, 1);
         s.len = 0;
         s.text[0] = '\0';
-        cf_ok(howdah_run(bus, 1500, &cf_error));
-        assert_string_equal(s.text, "1");
+        cf_run_until(bus, s.text, "1");
         assert_true(s.redrive);
         assert_int_equal(s.last_attempt, i + 2);
         assert_int_equal(letters(c, false), 1 - i);
@@ -497,7 +496,7 @@ static void fail_closed_halts_until_it_is_resumed(void **state)
     o.max_retries = 1;
     o.on_fail = HOWDAH_FAIL_CLOSED;
     sub = subscribe(bus, &o);
-    cf_ok(howdah_run(bus, 5000, &cf_error));
+    cf_ok(howdah_run(bus, CF_PATIENCE_MS, &cf_error));
     assert_string_equal(s.text, "1 2 2");
     howdah_subscription_info_get(sub, &info);
     assert_int_equal(info.state, HOWDAH_SUBSCRIPTION_HALTED);
@@ -523,7 +522,7 @@ static void what_a_handler_puts_back_stays_owed_and_no_try_is_counted(void **sta
     o.max_retries = 0;
     s.bus = bus;
     sub = subscribe(bus, &o);
-    assert_int_equal(howdah_run(bus, 10000, &cf_error), HOWDAH_INTERRUPTED);
+    assert_int_equal(howdah_run(bus, CF_PATIENCE_MS, &cf_error), HOWDAH_INTERRUPTED);
     assert_string_equal(s.text, "1 2");
     s.put_back = 0;
     howdah_resume(bus);
@@ -544,7 +543,7 @@ static void a_handler_can_halt_its_subscription(void **state)
 
     append_n(c->bus, "a", "t", 3);
     sub = subscribe(bus, &o);
-    cf_ok(howdah_run(bus, 5000, &cf_error));
+    cf_ok(howdah_run(bus, CF_PATIENCE_MS, &cf_error));
     assert_string_equal(s.text, "1 2");
     howdah_subscription_info_get(sub, &info);
     assert_int_equal(info.state, HOWDAH_SUBSCRIPTION_HALTED);
@@ -643,8 +642,7 @@ static void a_reset_makes_the_owner_start_anew(void **state)
     append_n(c->bus, "s", "t", 3);
     (void)caught_up(sub, &s);
     cf_ok(howdah_subscription_reset(c->bus, "p", 1, &cf_error));
-    cf_ok(howdah_run(bus, 1500, &cf_error));
-    assert_string_equal(s.text, "2 3");
+    cf_run_until(bus, s.text, "2 3");
     assert_int_equal(howdah_subscription_reset(c->bus, "p", 4, &err), HOWDAH_INVALID);
     assert_string_equal(err.field, "to");
     assert_int_equal(howdah_subscription_reset(c->bus, "nobody", 0, &err), HOWDAH_NOT_FOUND);
@@ -670,14 +668,13 @@ static void of_two_without_a_lock_the_later_one_goes_on(void **state)
     append_n(c->bus, "s", "t", 2);
     assert_string_equal(caught_up(sub1, &s1), "1 2");
     cf_ok(howdah_subscription_reset(c->bus, "p", 1, &cf_error)); /* no rival: it goes on */
-    cf_ok(howdah_run(first, 1500, &cf_error));
-    assert_string_equal(s1.text, "2");
+    cf_run_until(first, s1.text, "2");
     forget(&s1);
     o.ctx = &s2;
     sub2 = subscribe(second, &o);
     append_n(c->bus, "s", "t", 1);
     assert_string_equal(caught_up(sub2, &s2), "3");
-    cf_ok(howdah_run(first, 1500, &cf_error)); /* finds out */
+    cf_ok(howdah_run(first, CF_PATIENCE_MS, &cf_error)); /* until it finds out */
     howdah_subscription_info_get(sub1, &info);
     assert_int_equal(info.state, HOWDAH_SUBSCRIPTION_HALTED);
     assert_non_null(strstr(info.reason, "instance=single is for one process"));
@@ -704,7 +701,7 @@ static void a_paused_subscription_delivers_nothing_until_it_is_resumed(void **st
     append_n(c->bus, "s", "t", 1);
     (void)caught_up(sub, &s);
     cf_ok(howdah_subscription_pause(c->bus, "p", "maintenance", &cf_error));
-    cf_ok(howdah_run(bus, 1200, &cf_error));
+    cf_run_until_state(bus, sub, HOWDAH_SUBSCRIPTION_PAUSED);
     append_n(c->bus, "s", "t", 1);
     cf_ok(howdah_run(bus, 200, &cf_error));
     assert_string_equal(s.text, "");
@@ -762,7 +759,7 @@ static void a_checkpoint_of_another_log_stops_loudly(void **state)
                          : "UPDATE {events} SET id = randomblob(16) WHERE global_sequence = 3");
     bus = cf_open(c);
     sub = subscribe(bus, &o);
-    cf_ok(howdah_run(bus, 5000, &cf_error));
+    cf_ok(howdah_run(bus, CF_PATIENCE_MS, &cf_error));
     howdah_subscription_info_get(sub, &info);
     assert_int_equal(info.state, HOWDAH_SUBSCRIPTION_HALTED);
     assert_non_null(strstr(info.reason, "howdah sub reset p"));

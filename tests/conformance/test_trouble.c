@@ -59,13 +59,7 @@ static void append_n(howdah_bus *bus, const char *type, int n)
 
 static void catch_up(howdah_subscription *sub)
 {
-    assert_int_equal(howdah_wait_caught_up(sub, 10000, &cf_error), HOWDAH_OK);
-}
-
-/* What is heard regularly is heard after a second. */
-static void run_for_news(howdah_bus *bus)
-{
-    cf_ok(howdah_run(bus, 1500, &cf_error));
+    assert_int_equal(howdah_wait_caught_up(sub, 60000, &cf_error), HOWDAH_OK);
 }
 
 /* ------------------------------------------------------------- dead letters */
@@ -150,8 +144,7 @@ static void a_letter_discarded_while_it_is_tried_again_stops_nobody(void **state
     catch_up(sub);
     cf_ok(howdah_letters_redrive(c->bus, NULL, 0, "p", &n, &cf_error));
     assert_int_equal(n, 1);
-    run_for_news(bus);
-    assert_string_equal(t.text, "1 1");
+    cf_run_until(bus, t.text, "1 1");
     assert_string_equal(the_letter(c->bus).state, "discarded");
     append_n(c->bus, "t", 1);
     catch_up(sub);
@@ -187,7 +180,7 @@ static void what_a_redriven_handler_did_is_stored_in_spite_of_an_interrupt(void 
             cf_ok(howdah_letters_redrive(c->bus, NULL, 0, "p", &n, &cf_error));
             assert_int_equal(n, 1);
         }
-        assert_int_equal(howdah_run(bus, 3000, &err), HOWDAH_INTERRUPTED);
+        assert_int_equal(howdah_run(bus, CF_PATIENCE_MS, &err), HOWDAH_INTERRUPTED);
         howdah_close(bus);
         assert_string_equal(the_letter(c->bus).state, put_back ? "redrive" : "redriven");
     }
@@ -209,17 +202,14 @@ static void a_pause_is_heard_between_two_events(void **state)
     tale t = {.at = 2, .act = pause_it, .other = c->bus};
     howdah_subscribe_options o = options(&t, HOWDAH_CHECKPOINT_SYNC);
     howdah_subscription *sub;
-    howdah_subscription_info info;
 
     append_n(c->bus, "t", 5);
     sub = subscribe(bus, &o);
-    cf_ok(howdah_run(bus, 500, &cf_error));
+    cf_run_until_state(bus, sub, HOWDAH_SUBSCRIPTION_PAUSED);
+    cf_ok(howdah_run(bus, 300, &cf_error));
     assert_string_equal(t.text, "1 2");
-    howdah_subscription_info_get(sub, &info);
-    assert_int_equal(info.state, HOWDAH_SUBSCRIPTION_PAUSED);
     cf_ok(howdah_subscription_resume(c->bus, "p", &cf_error));
-    run_for_news(bus);
-    assert_string_equal(t.text, "1 2 3 4 5");
+    cf_run_until(bus, t.text, "1 2 3 4 5");
     howdah_close(bus);
 }
 
@@ -230,19 +220,16 @@ static void a_resumed_subscription_looks_at_its_place_first(void **state)
     tale t = {0};
     howdah_subscribe_options o = options(&t, HOWDAH_CHECKPOINT_SYNC);
     howdah_subscription *sub = subscribe(bus, &o);
-    howdah_subscription_info info;
 
     append_n(c->bus, "t", 2);
     catch_up(sub);
     cf_ok(howdah_subscription_pause(c->bus, "p", NULL, &cf_error));
-    run_for_news(bus);
+    cf_run_until_state(bus, sub, HOWDAH_SUBSCRIPTION_PAUSED);
     cf_sql(c, cf_is_pg() ? "UPDATE {events} SET id = gen_random_uuid() WHERE global_sequence = 2"
                          : "UPDATE {events} SET id = randomblob(16) WHERE global_sequence = 2");
     append_n(c->bus, "t", 1);
     cf_ok(howdah_subscription_resume(c->bus, "p", &cf_error));
-    run_for_news(bus);
-    howdah_subscription_info_get(sub, &info);
-    assert_int_equal(info.state, HOWDAH_SUBSCRIPTION_HALTED);
+    cf_run_until_state(bus, sub, HOWDAH_SUBSCRIPTION_HALTED);
     assert_string_equal(t.text, "1 2");
     howdah_close(bus);
 }

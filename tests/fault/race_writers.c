@@ -14,7 +14,7 @@
 
 #include "base/random.h"
 
-#define PATIENCE_MS 30000
+#define PATIENCE_MS 60000
 
 race *race_all;
 
@@ -330,16 +330,28 @@ void race_close(void)
     race_all = NULL;
 }
 
+void race_let_term(bool let)
+{
+    sigset_t set;
+
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGTERM);
+    assert_int_equal(sigprocmask(let ? SIG_UNBLOCK : SIG_BLOCK, &set, NULL), 0);
+}
+
 pid_t race_start(const pgt *t, int me, void (*be)(const pgt *t, int me))
 {
-    pid_t pid = fork();
+    pid_t pid;
 
-    assert_true(pid >= 0);
+    race_let_term(false);
+    pid = fork();
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         be(t, me);
         _exit(0);
     }
+    race_let_term(true);
+    assert_true(pid >= 0);
     return pid;
 }
 

@@ -40,8 +40,9 @@ void race_be_killer(const pgt *t, int me);
 /* What was prepared and forgotten is committed, or taken back. */
 void race_finish_prepared(const pgt *t, PGconn *conn, const char *older_than);
 
-/* A process; it ends with its parent. */
+/* A process; it ends with its parent.  SIGTERM waits until be() lets it come. */
 pid_t race_start(const pgt *t, int me, void (*be)(const pgt *t, int me));
+void race_let_term(bool let);
 /* It has ended, and well. */
 void race_wait_for(pid_t pid);
 

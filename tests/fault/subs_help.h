@@ -20,7 +20,8 @@
 #include <cmocka.h>
 #include <howdah/howdah.h>
 
-#define SH_SLOW_MS 300
+#define SH_SLOW_MS 1000      /* time enough to stop a process in the middle of it */
+#define SH_PATIENCE_MS 60000 /* for what comes at once on a machine that is free */
 #define SH_SEEN_MAX 8192
 #define SH_STREAMS 10
 
@@ -73,9 +74,11 @@ typedef struct sh_hand {
 /* Quick retries, the stage's lease. */
 howdah_subscribe_options sh_options(const sh_stage *stage, const char *subscriber_id,
                                     howdah_checkpoint_mode mode);
-/* Runs until SIGTERM (exits with 0 after a clean end) or a worse fate. */
+/* Runs until SIGTERM (exits with 0 after a clean end, however early it came) or a worse fate. */
 pid_t sh_start(const sh_hand *hand);
-/* SIGTERM, and a clean end within ten seconds. */
+/* Whether SIGTERM may come to this process; while not, it waits. */
+void sh_let_term(bool let);
+/* SIGTERM, and a clean end within twenty seconds. */
 void sh_end(pid_t pid);
 /* SIGKILL; it was alive until then. */
 void sh_kill(pid_t pid);

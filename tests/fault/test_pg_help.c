@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "store/pg/pg.h"
 
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 60000
 
 howdah_error pgt_error = HOWDAH_ERROR_INIT;
 

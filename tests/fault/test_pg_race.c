@@ -16,7 +16,7 @@
 
 #define FOLLOWERS 2
 #define SEEN_MAX (2 * 1024 * 1024)
-#define PATIENCE_MS 20000 /* for a follower that sees nothing new, and should */
+#define PATIENCE_MS 60000 /* for a follower that sees nothing new, and should */
 
 typedef struct sighting {
     int64_t sequence;

@@ -28,7 +28,7 @@
 #define INSTANCES 2
 #define HANDS (SUBS * INSTANCES)
 #define SEEN_MAX (1024 * 1024)
-#define PATIENCE_MS 20000
+#define PATIENCE_MS 60000
 
 enum { TRANSACTIONAL, SYNCHRONOUS, FILTERED };
 
@@ -150,10 +150,10 @@ static void be_subscriber(const pgt *t, int me)
     howdah_error err = HOWDAH_ERROR_INIT;
     int s;
 
-    (void)signal(SIGTERM, SIG_IGN);
     s = begin(t, &h, &err);
     if (s >= 0) {
         (void)signal(SIGTERM, on_term);
+        race_let_term(true); /* one that came before is delivered now */
         s = howdah_run(own_bus, -1, &err);
     }
     if (s < 0 && s != HOWDAH_INTERRUPTED) {

@@ -510,7 +510,7 @@ static void work_until_empty(const qr_arena *arena, int me)
     (void)me;
     o.queue = QR_QUEUE;
     o.handler = die_of_it;
-    o.lease_ms = 300;
+    o.lease_ms = 1000;
     o.until_empty = true;
     if (howdah_worker_new(bus, &o, &worker, &error) < 0 ||
         howdah_worker_run(worker, PATIENCE_MS, &error) != HOWDAH_END)

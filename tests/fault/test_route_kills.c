@@ -24,7 +24,7 @@
 
 #define STREAMS 4
 #define BATCH 10 /* events in one append; every fifth is of another type */
-#define PATIENCE_MS 30000
+#define PATIENCE_MS 60000
 
 static const char *kind;
 static howdah_error error = HOWDAH_ERROR_INIT;

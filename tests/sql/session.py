@@ -7,7 +7,7 @@ import time
 from bus import FIELD, NULL, Refused
 
 END = "\x1d"
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 class Session:

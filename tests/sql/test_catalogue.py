@@ -122,7 +122,7 @@ def every_function_tells_its_volatility():
                         "purge_events", "purge_jobs", "purge_of", "push", "push_arrays", "push_batch", "queue_bind",
                         "queue_of", "queue_purge", "queue_set", "queue_tidy", "queue_unbind", "release", "requeue_jobs", "retract", "retry", "ring",
                         "ring_for_events", "ring_for_raw_inserts", "ring_inside", "ring_queue", "route_events",
-                        "settle_jobs", "snapshot_remove", "snapshot_store", "uuid_v7", "wake_keys"], volatile
+                        "settle_jobs", "snapshot_remove", "snapshot_store", "turn_one", "uuid_v7", "wake_keys"], volatile
 
 
 # ---- the schema

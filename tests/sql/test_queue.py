@@ -103,8 +103,8 @@ def bad_input_names_field_rule_and_length_and_stores_nothing():
 def a_claim_goes_by_priority_due_time_and_id():
     q = fresh()
     ids = bus.sql("SELECT " + ", ".join("{}.push('%s', priority => %d, run_at => now() + interval '%d ms')" % (q, p, due)
-                                        for p, due in ((5, 50), (-5, 90), (0, 70), (-5, 60), (0, 60), (0, 60))))[0]
-    bus.sql("SELECT pg_sleep(0.1)")
+                                        for p, due in ((5, 1500), (-5, 1900), (0, 1700), (-5, 1600), (0, 1600), (0, 1600))))[0]
+    bus.sql("SELECT pg_sleep(2)")
     assert [row[0] for row in claim(q, 10)] == [ids[n] for n in (3, 1, 4, 5, 2, 0)]
 
 
@@ -387,6 +387,160 @@ def marking_refuses_another_state_and_knows_its_queues():
     assert bus.one("SELECT {}.job_letters_mark(NULL, 'nobody', 'redrive', NULL) IS NULL") == "t"
 
 
+# ---- one is done, the next please
+
+
+def turn(job, token, queue, level=1, floor="'-infinity', 0", lease_ms=0):
+    """What turn_one() answers: (searched, id, attempts, data, token), or None for nothing done."""
+    (row,) = bus.sql("SELECT t IS NULL AND (t).searched IS NULL, (t).searched, ((t).job).id, (t).attempts, ((t).job).data, (t).token"
+                     " FROM {}.turn_one(%s, %s, true, '%s', 'w2', %d, %d, %s) AS t"
+                     % (job, token, queue, lease_ms, level, floor))
+    return None if row[0] == "t" else row[1:]
+
+
+def taken(queue, jobs="1"):
+    """A queue with jobs of which the first is claimed: its id and token."""
+    bus.sql("SELECT {}.push_batch('%s', ARRAY[%s]::json[])" % (queue, ", ".join("'%s'" % j for j in jobs)))
+    return claim(queue)[0][:2]
+
+
+def rest_of(queue):
+    return counts(queue)[:2] + counts(queue)[3:4]
+
+
+def a_turn_of_one_ends_its_job_and_claims_the_next_as_two_calls_would():
+    answers = []
+    for one in (True, False):
+        q = fresh()
+        bus.sql("SELECT {}.queue_set('%s', max_attempts => 7, abandon_after_ms => 12345)" % q)
+        job, token = taken(q, "12")
+        bus.sql("UPDATE {}.jobs SET attempts = 2 WHERE id = %d" % (int(job) + 1))
+        if one:
+            assert turn(job, token, q)[:4] == ("t", str(int(job) + 1), "3", "2")
+        else:
+            bus.sql("SELECT {}.settle_jobs(ARRAY[%s], ARRAY[%s], ARRAY[0], NULL, NULL);"
+                    " SELECT FROM {}.claim_jobs('%s', 1, 'w2', 0, false, '{1}', '{-infinity}', '{0}')" % (job, token, q))
+        answers.append([
+            rest_of(q),
+            bus.sql("SELECT %s - h.first_id, %s - h.last_id, h.jobs, h.failed, h.attempts, h.ids, h.error, h.result, h.worker LIKE 'pid %%',"
+                    " h.finished_at >= h.started_at FROM {}.history AS h JOIN {}.queues AS x USING (queue_id) WHERE x.name = '%s'" % (job, job, q)),
+            bus.sql("SELECT l.until - l.started_at, l.lease_ms, l.part, l.plain, l.suspect, l.worker, l.ids[1] - %s, cardinality(l.ids),"
+                    " l.attempts, l.keys FROM {}.leases AS l JOIN {}.queues AS x USING (queue_id) WHERE x.name = '%s'" % (job, q))])
+    assert answers[0] == answers[1], answers
+    assert answers[0] == [("0", "1", "1"), [("0", "0", "1", "f", None, None, None, None, "t", "t")],
+                          [("00:00:12.345", "12345", "0", "t", "f", "w2", "1", "1", "{3}", None)]], answers
+
+
+def a_turn_of_one_tells_attempts_lease_and_payload():
+    q = fresh()
+    job, token = taken(q)
+    bus.sql("SELECT {}.push('%s', NULL, bytes => '\\x00ff', content_type => 'a/b', headers => '{\"h\":\"1\"}', dedup => 'd',"
+            " correlation_id => 'c', max_attempts => 3)" % q)
+    told = bus.sql("SELECT (t).attempts, (t).max_attempts, (t).level, ((t).job).bytes, ((t).job).content_type, ((t).job).headers,"
+                   " ((t).job).dedup, ((t).job).correlation_id, (t).lease_until - (t).started_at, (t).xid = pg_current_xact_id(),"
+                   " (t).horizon <= (t).xid, (t).begun_at = now(), (t).token / 65536 > %s / 65536"
+                   " FROM {}.turn_one(%s, %s, false, '%s', 'w', 5000, 1, '-infinity', 0) AS t" % (token, job, token, q))
+    assert told == [("1", "3", "1", "\\x00ff", "a/b", '{"h":"1"}', "d", "c", "00:00:05", "t", "t", "t", "t")], told
+    # Its dedup key has to be given back: not for a turn of one.
+    (job, token), = bus.sql("SELECT l.ids[1], l.token FROM {}.leases AS l JOIN {}.queues AS x USING (queue_id) WHERE x.name = '%s'" % q)
+    assert turn(job, token, q) is None
+    assert bus.one("SELECT {}.complete(%s, %s)" % (job, token)) == "t"
+
+
+def a_turn_of_one_counts_the_attempts_of_what_it_ends():
+    q = fresh()
+    job, token = taken(q)
+    bus.sql("SELECT {}.release(%s, %s); UPDATE {}.jobs SET attempts = 4 WHERE id = %s" % (job, token, job))
+    (_, token, attempts, _), = claim(q)
+    assert attempts == "5" and turn(job, token, q) == ("t", None, None, None, None)
+    assert bus.sql("SELECT state, attempts FROM {}.job_states(%s)" % job) == [("completed", "5")]
+
+
+def a_turn_of_one_with_a_stale_token_does_nothing():
+    q = fresh()
+    job, token = taken(q, "12")
+    for wrong in ((job, int(token) + 1), (int(job) + 1, token), (0, 0)):
+        assert turn(*wrong, q) is None, wrong
+    assert rest_of(q) == ("1", "1", "0")
+    assert turn(job, token, q)[0] == "t"
+    assert turn(job, token, q) is None
+    assert rest_of(q) == ("0", "1", "1")
+
+
+def a_turn_of_one_leaves_leases_of_several_alone():
+    q = fresh()
+    bus.sql("SELECT {}.push_batch('%s', ARRAY['1','2','3']::json[])" % q)
+    rows = claim(q, 2)
+    assert turn(rows[0][0], rows[0][1], q) is None
+    assert rest_of(q) == ("1", "2", "0")
+
+
+def a_turn_of_one_ends_its_job_but_leaves_queues_that_are_not_plain_to_claim_jobs():
+    for case in ("queue_set('%s', paused => true)", "queue_set('%s', concurrency => 1)", "push('%s', '5', key => 'k')"):
+        q = fresh()
+        job, token = taken(q, "12")
+        bus.sql("SELECT {}." + case % q)
+        before = rest_of(q)
+        assert turn(job, token, q) == ("f", None, None, None, None), case
+        assert rest_of(q) == (before[0], "0", "1"), case
+
+
+def a_turn_of_one_leaves_a_suspect_that_is_due_to_claim_jobs():
+    q = fresh()
+    job, token = taken(q, "123")
+    bus.sql("UPDATE {}.jobs SET suspect = true, due_at = now() + interval '1 hour' WHERE id = %d" % (int(job) + 2))
+    answer = turn(job, token, q)
+    assert answer[:4] == ("t", str(int(job) + 1), "1", "2")
+    bus.sql("UPDATE {}.jobs SET due_at = now() WHERE id = %d" % (int(job) + 2))
+    assert turn(int(job) + 1, answer[4], q) == ("f", None, None, None, None)
+    assert bus.sql("SELECT id, suspect FROM {}.claim_jobs('%s', 1, 'w', 0, false, '{1}', '{-infinity}', '{0}')" % q) == [
+        (str(int(job) + 2), "t")]
+
+
+def a_turn_of_one_claims_on_its_level_behind_its_floor_what_is_due():
+    q = fresh()
+    job, token = taken(q, "123")
+    bus.sql("SELECT {}.push('%s', '4', priority => -1), {}.push('%s', '5', delay => '1 hour')" % (q, q))
+    floor = "(SELECT due_at FROM {}.jobs WHERE id = %d), %d" % (int(job) + 1, int(job) + 1)
+    answer = turn(job, token, q, 1, floor)
+    assert answer[:4] == ("t", str(int(job) + 2), "1", "3")
+    assert turn(int(job) + 2, answer[4], q, 3) == ("t", None, None, None, None)
+    (job, token, _, data), = claim(q)
+    assert data == "4"
+    answer = turn(job, token, q, 1)
+    assert answer[3] == "2"
+    assert turn(answer[1], answer[4], q, 1) == ("t", None, None, None, None)
+    assert counts(q) == ("0", "0", "1", "4", "0", "0")
+
+
+def a_turn_of_one_may_claim_from_another_queue_than_that_of_its_job():
+    q, other = fresh(), fresh()
+    job, token = taken(q, "12")
+    bus.sql("SELECT {}.push('%s', '3')" % other)
+    answer = turn(job, token, other)
+    assert answer[3] == "3"
+    assert rest_of(q) == ("1", "0", "1") and rest_of(other) == ("0", "1", "0")
+    assert turn(answer[1], answer[4], "nobody") == ("f", None, None, None, None)
+    assert rest_of(other) == ("0", "0", "1")
+
+
+def a_turn_of_one_waits_for_the_disk_unless_it_is_in_a_hurry():
+    for hurry, then in (("true", "off"), ("false", "on")):
+        job, token = taken(fresh())
+        assert bus.one("BEGIN; CREATE TEMP TABLE answer AS SELECT {}.turn_one(%s, %s, %s, 'nobody', 'w', 0, 1, '-infinity', 0);"
+                       " SELECT current_setting('synchronous_commit'); ROLLBACK" % (job, token, hurry)) == then
+
+
+def a_turn_of_one_takes_what_a_binding_made_of_an_event():
+    q = fresh()
+    job, token = taken(q)
+    bus.sql("SELECT {}.append('s-1', 'a.b', '{\"n\":1}');"
+            " SELECT {}.route_events('%s', 'none', ARRAY[(SELECT max(global_sequence) FROM {}.events)])" % q)
+    told = bus.sql("SELECT (t).event_type, (t).event_stream, ((t).job).data FROM {}.turn_one(%s, %s, true, '%s', 'w', 0, 1,"
+                   " '-infinity', 0) AS t" % (job, token, q))
+    assert told == [("a.b", "s-1", '{"n":1}')], told
+
+
 # ---- plans
 
 
@@ -430,6 +584,29 @@ def check_plans(queue):
         assert not re.search(r"->  Sort(?!(.*\n){2,3} *->  CTE Scan on gone)", part), part
 
 
+def check_plans_of_a_turn(queue):
+    text = psql(bus.url, "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
+                " SET auto_explain.log_nested_statements = on; SET client_min_messages = log;"
+                " BEGIN; SELECT howdah.push('%s'); SELECT howdah.turn_one(id, token, true, '%s', 'w', 0, 1, '-infinity', 0)"
+                " FROM howdah.claim('%s'); ROLLBACK" % (queue, queue, queue), notices=True)
+    parts = [part for part in text.split("Query Text:") if "of_token" in part or "turn_one" in part or "one.id" in part
+             or "floor_due, floor_id" in part]
+    picking = [part for part in parts if "SKIP LOCKED" in part]
+    assert len(parts) >= 5 and len(picking) == 1, text
+    assert not re.search("Seq Scan|Bitmap|Sort|Hash", "".join(parts)), text
+    assert "Index Scan using jobs_claim_idx on jobs" in picking[0] and "Tid Scan on jobs" in picking[0], text
+    assert re.search(r"Index Cond: .*ROW\(due_at, id\) > ROW", picking[0]), text
+
+
+def a_turn_of_one_has_the_same_plans_on_an_empty_and_on_a_full_queue():
+    q = fresh()
+    for more in (1, 20000):
+        bus.sql("SELECT count(*) FROM {}.push_batch('%s', array_fill('1'::json, ARRAY[%d]))" % (q, more))
+        check_plans_of_a_turn(q)
+        bus.sql("ANALYZE {}.jobs; ANALYZE {}.job_data; ANALYZE {}.leases; ANALYZE {}.queues")
+        check_plans_of_a_turn(q)
+
+
 def a_claim_is_the_same_index_scan_on_an_empty_and_on_a_full_queue():
     q = fresh()
     bus.sql("SELECT {}.push('%s'); SELECT FROM {}.claim('%s')" % (q, q))
@@ -468,4 +645,16 @@ if __name__ == "__main__":
         the_history_is_read_by_position_both_ways, a_letter_of_a_job_tells_what_was_pushed,
         letters_of_jobs_are_listed_by_queue_state_and_page, a_letter_that_is_redriven_follows_its_job,
         marking_refuses_another_state_and_knows_its_queues, letters_are_found_by_an_index_however_many_there_are,
+        a_turn_of_one_ends_its_job_and_claims_the_next_as_two_calls_would,
+        a_turn_of_one_tells_attempts_lease_and_payload,
+        a_turn_of_one_counts_the_attempts_of_what_it_ends,
+        a_turn_of_one_with_a_stale_token_does_nothing,
+        a_turn_of_one_leaves_leases_of_several_alone,
+        a_turn_of_one_ends_its_job_but_leaves_queues_that_are_not_plain_to_claim_jobs,
+        a_turn_of_one_leaves_a_suspect_that_is_due_to_claim_jobs,
+        a_turn_of_one_claims_on_its_level_behind_its_floor_what_is_due,
+        a_turn_of_one_may_claim_from_another_queue_than_that_of_its_job,
+        a_turn_of_one_waits_for_the_disk_unless_it_is_in_a_hurry,
+        a_turn_of_one_takes_what_a_binding_made_of_an_event,
+        a_turn_of_one_has_the_same_plans_on_an_empty_and_on_a_full_queue,
         a_claim_is_the_same_index_scan_on_an_empty_and_on_a_full_queue]))

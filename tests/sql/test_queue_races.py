@@ -496,7 +496,7 @@ def a_delayed_job_starts_when_it_is_due_however_seldom_the_worker_looks():
     try:
         until(lambda: worker.poll() is not None or counts(q)[3] == "1", "the first job is completed")
         job = bus.one("SET howdah.ring = 'on'; SELECT {}.push('%s', delay => '700 ms')" % q)
-        said, _ = worker.communicate(timeout=20)
+        said, _ = worker.communicate(timeout=60)
     finally:
         worker.kill()
         worker.wait()
@@ -506,8 +506,27 @@ def a_delayed_job_starts_when_it_is_due_however_seldom_the_worker_looks():
     assert 0.69 <= after <= 2, after
 
 
+def of_two_turns_of_one_with_the_same_token_only_one_is_made():
+    for end, answer, there in (("ROLLBACK", "t", ("1", "1", "0", "1", "0", "0")), ("COMMIT", None, ("1", "1", "0", "1", "0", "0"))):
+        q = fresh()
+        for _ in range(3):
+            push(q)
+        (job, token), = claim(q, 1)
+        turn = "SELECT (t).searched FROM {}.turn_one(%s, %s, true, '%s', 'w', 0, 1, '-infinity', 0) AS t" % (job, token, q)
+        with sessions(bus.url, 3) as (a, first, second):
+            first.sql("BEGIN")
+            assert first.one(turn) == "t"
+            second.start(turn)
+            wait_for_wait(a, second, first)
+            first.sql(end)
+            assert second.end() == [(answer,)], end
+        assert counts(q) == there, counts(q)
+        all_is_well(q)
+
+
 if __name__ == "__main__":
     sys.exit(run([
+        of_two_turns_of_one_with_the_same_token_only_one_is_made,
         a_part_that_a_lease_gets_while_its_settlement_waits_is_settled_too,
         a_job_set_aside_behind_a_snapshot_is_woken_by_tidying,
         a_job_set_aside_behind_one_that_an_old_snapshot_cancels_is_woken_by_tidying,

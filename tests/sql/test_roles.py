@@ -74,6 +74,7 @@ WORKS = {
     "claim_jobs": "SELECT FROM {}.claim_jobs('q', 1, 'w', 1, true, NULL, NULL, NULL)",
     "poll": "SELECT FROM {}.poll('q')",
     "settle_jobs": "SELECT {}.settle_jobs('{1,2}', '{1,1}', '{1,2}', NULL, NULL)",
+    "turn_one": "SELECT {}.turn_one(1, 1, true, 'q', 'w', 1, 1, '-infinity', 0)",
     "complete": "SELECT {}.complete(1, 1), {}.complete('{1}'::bigint[], '{1}')",
     "fail": "SELECT {}.fail(1, 1)", "retry": "SELECT {}.retry(1, 1)", "release": "SELECT {}.release(1, 1)",
     "extend": "SELECT {}.extend(1, 1)", "finalize": "SELECT {}.finalize(1, true)",

@@ -7,6 +7,7 @@
 
 #define LONG_MS 60000 /* a lease that no test outlives */
 #define SHORT_MS 50   /* one that runs out on purpose */
+#define HELD_MS 2000  /* one that runs out on purpose, and not before something was looked at */
 
 /* The operations of the store under test. */
 const hw_queue_ops *jobs_ops(const ss *t);

@@ -117,6 +117,7 @@ ss_group ss_memory_tests(void);
 ss_group ss_queue_tests(void);
 ss_group ss_queue_admin_tests(void);
 ss_group ss_queue_key_tests(void);
+ss_group ss_queue_turn_tests(void);
 ss_group ss_queue_letter_tests(void);
 ss_group ss_queue_model_tests(void);
 ss_group ss_route_tests(void);

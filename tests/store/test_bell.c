@@ -10,7 +10,7 @@
 #include "suite.h"
 
 #define SOON_MS 60
-#define LONG_MS 10000
+#define LONG_MS 40000
 
 static void listen_and_arm(const ss *t)
 {
@@ -108,7 +108,7 @@ static void a_wait_without_a_ring_ends_in_time(void **state)
     since = hw_clock_mono_ms();
     expect(t->subs->wait(t->store, 150, &ss_error), HOWDAH_END);
     assert_true(hw_clock_mono_ms() - since >= 149);
-    assert_true(hw_clock_mono_ms() - since < 2000);
+    assert_true(hw_clock_mono_ms() - since < 20000);
     expect(t->subs->wait(t->store, 0, &ss_error), HOWDAH_END);
 }
 

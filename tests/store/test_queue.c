@@ -541,12 +541,12 @@ static void an_abandoned_job_is_ready_again_as_a_suspect(void **state)
 {
     ss *t = *state;
     int64_t id = push(t, a_job("1"));
-    batch b = claim_from(t->store, "q", 2, SHORT_MS);
+    batch b = claim_from(t->store, "q", 2, HELD_MS);
     kept_job k;
 
-    assert_in_range(b.report.next_due_ms, 1, SHORT_MS);
+    assert_in_range(b.report.next_due_ms, 1, HELD_MS);
     assert_int_equal(claim(t, 1).n, 0);
-    wait_ms(SHORT_MS + 10);
+    wait_ms(HELD_MS + 10);
     k = claim_one(t, "1");
     assert_int_equal(k.job.id, id);
     assert_true(k.job.suspect);
@@ -600,11 +600,11 @@ static void maintenance_gives_leases_back_that_ran_out(void **state)
     int64_t id = push(t, a_job("1"));
     bool more = true;
 
-    (void)claim_from(t->store, "q", 1, SHORT_MS);
+    (void)claim_from(t->store, "q", 1, HELD_MS);
     ok(jobs_ops(t)->maintain(t->store, S("q"), &more, &ss_error));
     assert_false(more);
     expect_state(t, id, HW_JOB_PROCESSING);
-    wait_ms(SHORT_MS + 10);
+    wait_ms(HELD_MS + 10);
     ok(jobs_ops(t)->maintain(t->store, S("q"), &more, &ss_error));
     assert_false(more);
     expect_state(t, id, HW_JOB_PENDING);

@@ -194,7 +194,7 @@ static void a_lease_that_runs_out_is_taken_over_with_a_higher_token(void **state
         hw_clock_sleep_ms(5);
     expect(s, HOWDAH_OK);
     assert_true(hw_clock_mono_ms() - since >= 290);
-    assert_true(hw_clock_mono_ms() - since < 2000);
+    assert_true(hw_clock_mono_ms() - since < 20000);
     assert_true(r.row.token > token);
     assert_string_equal(r.owner, "first");
     assert_false(r.row.held);
@@ -204,9 +204,9 @@ static void a_lease_that_runs_out_is_taken_over_with_a_higher_token(void **state
 static void a_lease_that_is_renewed_stays(void **state)
 {
     ss *t = *state;
-    hw_take take = {S("s"), HW_INSTANCE_LEASE, S("first"), 600};
+    hw_take take = {S("s"), HW_INSTANCE_LEASE, S("first"), 2000};
     hw_store *other = ss_open(t);
-    int64_t until = hw_clock_mono_ms() + 1500;
+    int64_t until = hw_clock_mono_ms() + 3000;
     row r = {.there = false};
     hw_checkpoint c;
 
@@ -220,9 +220,9 @@ static void a_lease_that_is_renewed_stays(void **state)
 
         expect(other->ops->subs->take(other, &take, ss_keep_row, &none, &ss_error), HOWDAH_END);
         if (i % 2 == 0)
-            ok(t->subs->poll(t->store, &c, 1, 600, &news, &ss_error));
+            ok(t->subs->poll(t->store, &c, 1, 2000, &news, &ss_error));
         else
-            ok(t->subs->checkpoint(t->store, &c, 1, 600, &news, &ss_error));
+            ok(t->subs->checkpoint(t->store, &c, 1, 2000, &news, &ss_error));
         assert_false(news.lost);
         hw_clock_sleep_ms(50);
     }

@@ -32,6 +32,7 @@
 #define TIDY_EVERY_US INT64_C(1000000)
 #define STUCK_US INT64_C(200000) /* that long the same transaction is the oldest one */
 #define ASK_EVERY_US INT64_C(50000)
+#define NOT_FOR_ONE_US INT64_C(1000000)
 
 typedef struct level {
     hw_pg_floor floor;
@@ -55,7 +56,8 @@ typedef struct queue {
     int64_t tidy_took_us;
     int64_t saw_leases_us; /* 0: never */
     int64_t leases_took_us;
-    int64_t lease_ends_us; /* the next one, 0: none that is known */
+    int64_t lease_ends_us;  /* the next one, 0: none that is known */
+    int64_t not_for_one_us; /* when turn_one() could not claim, 0: never */
     level levels[HW_PG_FLOORS_MAX];
     size_t n;
 } queue;
@@ -249,6 +251,26 @@ int64_t hw_pg_floors_lease_ms(hw_pg *pg, hw_str name)
     int64_t us = q && q->lease_ends_us != 0 ? q->lease_ends_us - hw_clock_mono_us() : -1;
 
     return us > 0 ? us / 1000 + 1 : -1;
+}
+
+bool hw_pg_floors_one(hw_pg *pg, hw_str name, hw_pg_floor *ret_floor)
+{
+    const queue *q = queue_of(pg, name);
+    hw_pg_floor floors[HW_PG_FLOORS_MAX];
+
+    if (!q || (q->not_for_one_us != 0 && hw_clock_mono_us() - q->not_for_one_us < NOT_FOR_ONE_US) ||
+        hw_pg_floors_get(pg, name, floors) != 1)
+        return false;
+    *ret_floor = floors[0];
+    return true;
+}
+
+void hw_pg_floors_are_not_for_one(hw_pg *pg, hw_str name)
+{
+    queue *q = queue_of(pg, name);
+
+    if (q)
+        q->not_for_one_us = hw_clock_mono_us();
 }
 
 void hw_pg_floors_forget(hw_pg *pg)

@@ -160,18 +160,20 @@ bool hw_pg_get_uuid(const PGresult *result, int row, int column, hw_uuid *ret_uu
 }
 
 /* PostgreSQL's infinities are outside our years; the nearest time inside stands for them. */
-int64_t hw_pg_get_time(const PGresult *result, int row, int column)
+int64_t hw_pg_time(int64_t t)
 {
-    int64_t t;
-
-    if (PQgetisnull(result, row, column))
-        return HW_TIME_ABSENT;
-    t = hw_pg_get_int8(result, row, column);
     if (t <= HW_TIME_MIN_US - HW_PG_EPOCH_US)
         return HW_TIME_MIN_US;
     if (t >= HW_TIME_MAX_US - HW_PG_EPOCH_US)
         return HW_TIME_MAX_US;
     return t + HW_PG_EPOCH_US;
+}
+
+int64_t hw_pg_get_time(const PGresult *result, int row, int column)
+{
+    if (PQgetisnull(result, row, column))
+        return HW_TIME_ABSENT;
+    return hw_pg_time(hw_pg_get_int8(result, row, column));
 }
 
 /* ------------------------------------------------------------ many arrays */

@@ -68,6 +68,7 @@ enum hw_pg_oid {
     X(READ_IDS)                                                                                    \
     X(READ_RANGES)                                                                                 \
     X(READ_RANGES_TYPE)                                                                            \
+    X(READ_RANGES_STREAM)                                                                          \
     X(READ_SPARSE)                                                                                 \
     X(READ_SPARSE_BACK)                                                                            \
     X(FN_STREAM_VERSION)                                                                           \
@@ -117,6 +118,7 @@ enum hw_pg_oid {
     X(JOB_SETTLE)                                                                                  \
     X(JOB_CLAIM)                                                                                   \
     X(JOB_TURN)                                                                                    \
+    X(JOB_TURN_ONE)                                                                                \
     X(JOB_LOAD)                                                                                    \
     X(JOB_CANCEL)                                                                                  \
     X(JOB_RETRY)                                                                                   \
@@ -338,6 +340,7 @@ bool hw_pg_get_bool(const PGresult *result, int row, int column); /* NULL: false
 hw_str hw_pg_get_str(const PGresult *result, int row, int column);
 bool hw_pg_get_uuid(const PGresult *result, int row, int column, hw_uuid *ret_uuid);
 /* Inside our years; HW_TIME_ABSENT for NULL. */
+int64_t hw_pg_time(int64_t t); /* of the server's microseconds */
 int64_t hw_pg_get_time(const PGresult *result, int row, int column);
 
 /* ---- sql.c */
@@ -557,6 +560,9 @@ void hw_pg_floors_tidied(hw_pg *pg, hw_str name, int64_t took_us);
 bool hw_pg_floors_may_see_leases(hw_pg *pg, hw_str name);
 void hw_pg_floors_saw_leases(hw_pg *pg, hw_str name, int64_t ends_in_ms, int64_t took_us);
 int64_t hw_pg_floors_lease_ms(hw_pg *pg, hw_str name);
+/* The only floor of a queue that turn_one() may know; and that it does not, for a second. */
+bool hw_pg_floors_one(hw_pg *pg, hw_str name, hw_pg_floor *ret_floor);
+void hw_pg_floors_are_not_for_one(hw_pg *pg, hw_str name);
 void hw_pg_floors_forget(hw_pg *pg);
 
 /* ---- temporal.c, temporal_query.c, snapshots.c, purge.c: see temporal.h */
@@ -595,6 +601,19 @@ int hw_pg_snapshot_remove(hw_store *store, hw_str stream, int64_t upto, int64_t 
 int hw_pg_purge(hw_store *store, const hw_purge *purge, howdah_purge_record *ret_record,
                 howdah_error *reterr);
 int hw_pg_purges(hw_store *store, hw_purge_fn fn, void *ctx, howdah_error *reterr);
+
+/* ---- turn_one.c: one job is done, the next one please */
+
+typedef enum hw_pg_one {
+    HW_PG_ONE_NOTHING,  /* not a turn for it: nothing was done */
+    HW_PG_ONE_SETTLED,  /* the job is completed, the next one is still to be claimed */
+    HW_PG_ONE_SEARCHED, /* the job is completed, and the next one was handed over if there is any */
+} hw_pg_one;
+
+/* Only for a job that is COMPLETED with nothing to say, and for the claim of one. */
+int hw_pg_turn_one(hw_pg *pg, const hw_settle *settle, const hw_claim *claim,
+                   const hw_pg_floor *floor, hw_job_fn fn, void *ctx, hw_claim_report *report,
+                   hw_pg_one *ret_done, howdah_error *reterr);
 
 /* A store over the caller's connection, for howdah_pg.h. */
 int hw_pg_wrap(PGconn *conn, const char *schema, hw_store **ret_store, howdah_error *reterr);

@@ -1,7 +1,9 @@
 /*
  * queue.c - pushing, claiming and settling on PostgreSQL.
  *
- *   I1  A turn is one statement, so one transaction and one round trip.
+ *   I1  A turn is one statement, so one transaction and one round trip.  For one job after another
+ *       it is turn_one()'s; if that finds that the queue is not a plain one, the claim is a second
+ *       statement, and for the next second the general way is taken at once.
  *   I2  It waits for the disk only if a job may fail by it; on the caller's connection that is the
  *       caller's business.
  *   I3  A claim that comes back short asks what is to come; one that comes back with nothing looks
@@ -527,6 +529,56 @@ static int look_around(turn *t, hw_job_fn fn, void *ctx, hw_claim_report *report
     return s;
 }
 
+/* I1: only this one is two statements if the next job is not for turn_one() to find. */
+static int turn_of_one(turn *t, hw_settled *ret_settled, hw_job_fn fn, void *ctx,
+                       hw_claim_report *report, hw_pg_one *ret_done, howdah_error *reterr)
+{
+    hw_pg *pg = t->pg;
+    hw_pg_floor floor;
+    int s;
+
+    *ret_done = HW_PG_ONE_NOTHING;
+    if (t->n != 1 || !t->claim || t->claim->n != 1 || t->tidy || pg->foreign || pg->in_handler ||
+        t->settles->verdict != HW_VERDICT_COMPLETE || t->settles->text.s ||
+        !hw_pg_floors_one(pg, t->claim->queue, &floor))
+        return HOWDAH_OK;
+    t->floors_n = 1;
+    s = hw_pg_turn_one(pg, t->settles, t->claim, &floor, fn, ctx, report, ret_done, reterr);
+    if (s < 0 || *ret_done == HW_PG_ONE_NOTHING)
+        return s;
+    *ret_settled = HW_SETTLED_DONE;
+    if (*ret_done == HW_PG_ONE_SETTLED) {
+        hw_pg_floors_are_not_for_one(pg, t->claim->queue);
+        t->n = 0;
+    }
+    return s;
+}
+
+static int turn_of_many(turn *t, hw_settled *ret_settled, hw_job_fn fn, void *ctx,
+                        hw_claim_report *report, howdah_error *reterr)
+{
+    int64_t before_us = hw_clock_mono_us();
+    PGresult *result = NULL;
+    int s = send_turn(t, &result, reterr);
+
+    if (s < 0)
+        return s;
+    if (t->n > 0)
+        take_outcomes(result, t->n, ret_settled);
+    if (t->claim) {
+        hw_str queue = t->claim->queue;
+
+        if (t->tidy)
+            hw_pg_floors_tidied(t->pg, queue, hw_clock_mono_us() - before_us);
+        if (t->floors_n == 0)
+            hw_pg_floors_walked(t->pg, queue, hw_clock_mono_us() - before_us);
+        pass(t->pg, queue, result);
+        hand_over(result, t->claim, fn, ctx, report);
+    }
+    PQclear(result);
+    return s;
+}
+
 int hw_pg_turn(hw_store *store, const hw_settle *settles, size_t n, hw_settled *ret_settled,
                const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
                howdah_error *reterr)
@@ -534,33 +586,23 @@ int hw_pg_turn(hw_store *store, const hw_settle *settles, size_t n, hw_settled *
     hw_pg *pg = (hw_pg *)store;
     turn t = {.pg = pg, .settles = settles, .n = n, .claim = claim};
     hw_claim_report report = {.next_due_ms = -1};
-    PGresult *result = NULL;
-    int64_t before_us;
+    hw_pg_one done = HW_PG_ONE_NOTHING;
     int s = hw_pg_ready(pg, reterr);
 
     if (s < 0 || (n == 0 && !claim))
         return s;
     t.tidy = claim && hw_pg_floors_may_tidy(pg, claim->queue);
-    before_us = hw_clock_mono_us();
-    s = send_turn(&t, &result, reterr);
-    if (s < 0)
+    s = turn_of_one(&t, ret_settled, fn, ctx, &report, &done, reterr);
+    if (s >= 0 && done != HW_PG_ONE_SEARCHED)
+        s = turn_of_many(&t, ret_settled, fn, ctx, &report, t.n == n ? reterr : NULL);
+    if (s < 0 && done == HW_PG_ONE_NOTHING)
         return s;
-    if (claim && t.tidy)
-        hw_pg_floors_tidied(pg, claim->queue, hw_clock_mono_us() - before_us);
-    if (n > 0)
-        take_outcomes(result, n, ret_settled);
-    if (claim) {
-        if (t.floors_n == 0)
-            hw_pg_floors_walked(pg, claim->queue, hw_clock_mono_us() - before_us);
-        pass(pg, claim->queue, result);
-        hand_over(result, claim, fn, ctx, &report);
-    }
-    PQclear(result);
     if (!claim)
         return HOWDAH_OK;
     if (report.n > 0 && hw_pg_floors_are_stuck(pg, claim->queue))
         free_floors(pg, claim->queue);
-    s = look_around(&t, fn, ctx, &report, n > 0 ? NULL : reterr);
+    if (s >= 0)
+        s = look_around(&t, fn, ctx, &report, n > 0 ? NULL : reterr);
     report.more |= report.n == claim->n;
     *ret_report = report;
     /* The verdicts are stored: the next turn will say what is wrong with the store. */

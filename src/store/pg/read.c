@@ -31,7 +31,9 @@ struct hw_pg_cursor {
     hw_str type;
     hw_str filter; /* a regular expression, or the pattern itself for the function */
     hw_str correlation_id;
-    hw_str whole;  /* a regular expression: which types come whole; absent: all */
+    hw_str whole; /* a regular expression: which types come whole; absent: all */
+    hw_str only_stream;
+    int64_t only_from;
     hw_str lowest; /* sparse: where types that can match begin, and end */
     hw_str beyond;
     bool sparse;
@@ -141,6 +143,8 @@ static void call_of_ranges(hw_pg_cursor *c, hw_pg_call *call)
 {
     if (!c->direct)
         call->statement = HW_PG_FN_READ_RANGES;
+    else if (c->only_stream.s)
+        call->statement = HW_PG_READ_RANGES_STREAM;
     else if (c->sparse)
         call->statement = c->backward ? HW_PG_READ_SPARSE_BACK : HW_PG_READ_SPARSE;
     else
@@ -152,8 +156,12 @@ static void call_of_ranges(hw_pg_cursor *c, hw_pg_call *call)
     hw_pg_param_str(call, c->filter);
     if (c->direct)
         hw_pg_param_str(call, c->whole);
-    if (c->sparse)
+    if (c->direct && c->only_stream.s) {
+        hw_pg_param_str(call, c->only_stream);
+        param_number(c, call, 1, c->only_from);
+    } else if (c->sparse) {
         hw_pg_param_str(call, c->beyond);
+    }
 }
 
 static int make_call(hw_pg_cursor *c, hw_pg_call *call, howdah_error *reterr)
@@ -365,7 +373,17 @@ static void put_bounds(hw_str pattern, hw_buf *lowest, hw_buf *beyond)
     hw_buf_putc(beyond, prefix.len > 0 ? '.' + 1 : '\x7f');
 }
 
-enum text { STREAM_TEXT, TYPE_TEXT, FILTER, CORRELATION, WHOLE_TYPES, LOWEST, BEYOND, TEXTS };
+enum text {
+    STREAM_TEXT,
+    TYPE_TEXT,
+    FILTER,
+    CORRELATION,
+    WHOLE_TYPES,
+    LOWEST,
+    BEYOND,
+    ONLY_STREAM,
+    TEXTS
+};
 
 /* What the query does not say word by word: regular expressions, and where to look for types. */
 static void make_texts(const hw_pg_cursor *c, const hw_query *q, hw_buf made[TEXTS])
@@ -385,7 +403,7 @@ static void make_texts(const hw_pg_cursor *c, const hw_query *q, hw_buf made[TEX
 static int copy_texts(hw_pg_cursor *c, const hw_str from[TEXTS], howdah_error *reterr)
 {
     hw_str *const to[TEXTS] = {&c->stream, &c->type,   &c->filter, &c->correlation_id,
-                               &c->whole,  &c->lowest, &c->beyond};
+                               &c->whole,  &c->lowest, &c->beyond, &c->only_stream};
     size_t room = 0;
     char *at;
 
@@ -416,6 +434,8 @@ static int keep_texts(hw_pg_cursor *c, const hw_query *q, howdah_error *reterr)
     make_texts(c, q, made);
     if (c->sparse) /* the prefix may be empty */
         from[LOWEST] = HW_STR_LIT("");
+    if (q->ranges)
+        from[ONLY_STREAM] = q->only_stream;
     for (int i = 0; i < TEXTS && s >= 0; i++) {
         s = hw_buf_check(&made[i], reterr);
         if (made[i].len > 0)
@@ -478,8 +498,9 @@ int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_curs
         q.type = q.pattern;
         q.pattern = HW_STR_NULL;
     }
-    c->sparse = c->direct && q.sparse && q.pattern.s && !q.type.s && !q.stream.s &&
-                !q.correlation_id.s && !q.ids;
+    c->only_from = q.only_from;
+    c->sparse = c->direct && q.sparse && !q.only_stream.s && q.pattern.s && !q.type.s &&
+                !q.stream.s && !q.correlation_id.s && !q.ids;
     s = keep_texts(c, &q, reterr);
     if (s >= 0)
         s = keep_sets(c, query, reterr);

@@ -123,6 +123,10 @@ static const Oid page_types[] = {HW_PG_QUESTION_TYPES, HW_OID_TEXT,        HW_OI
    the types that come whole $7 behind the last that can match */
 static const Oid range_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8, HW_OID_TEXT,
                                   HW_OID_TEXT,       HW_OID_TEXT,       HW_OID_TEXT};
+/* The same up to $6; $7 stream $8 the first version of it that is wanted */
+static const Oid stream_range_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8,
+                                         HW_OID_TEXT,       HW_OID_TEXT,       HW_OID_TEXT,
+                                         HW_OID_TEXT,       HW_OID_INT8};
 static const Oid mark_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8};
 
 #define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
@@ -211,6 +215,13 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
                                             " AND (type, global_sequence) <= ($4, r.last)",
                                             "type, global_sequence"),
                                 range_types, 6},
+    /* The versions of a stream have ascending numbers. */
+    [HW_PG_READ_RANGES_STREAM] = {READ_RANGES("(stream, version) >= ($7, $8)"
+                                              " AND (stream, version) <= ($7, 9223372036854775807)"
+                                              " AND global_sequence BETWEEN r.first AND r.last"
+                                              " AND ($4::text IS NULL OR type = $4)",
+                                              "stream, version"),
+                                  TYPES(stream_range_types)},
     [HW_PG_READ_SPARSE] = {READ_SPARSE(""), TYPES(range_types)},
     [HW_PG_READ_SPARSE_BACK] = {READ_SPARSE("DESC"), TYPES(range_types)},
     [HW_PG_FN_STREAM_VERSION] = {"SELECT @schema@.stream_version($1)", TYPES(text_type)},

@@ -41,6 +41,9 @@ static const Oid turn_types[] = {HW_OID_INT8_ARRAY,
                                  HW_OID_INT4_ARRAY,
                                  HW_OID_TIMESTAMPTZ_ARRAY,
                                  HW_OID_INT8_ARRAY};
+static const Oid turn_one_types[] = {HW_OID_INT8, HW_OID_INT8,        HW_OID_BOOL,
+                                     HW_OID_TEXT, HW_OID_TEXT,        HW_OID_INT8,
+                                     HW_OID_INT4, HW_OID_TIMESTAMPTZ, HW_OID_INT8};
 static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8, HW_OID_INT8,
                                     HW_OID_INT8};
 static const Oid mark_types[] = {HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
@@ -100,6 +103,9 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                         " ON true"
                         " WHERE " WITHOUT_WAITING("$6"),
                         TYPES(turn_types)},
+    /* One value, not columns: the server needs no node of a plan for it. */
+    [HW_PG_JOB_TURN_ONE] = {"SELECT @schema@.turn_one($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+                            TYPES(turn_one_types)},
     [HW_PG_JOB_LOAD] = {"SELECT j.job_id, j.state, j.queue, j.token, j.priority::int,"
                         " j.attempts::bigint, j.max_attempts::bigint, j.suspect, j.created_at,"
                         " j.due_at, j.started_at, j.lease_until, j.worker, j.key, j.dedup,"

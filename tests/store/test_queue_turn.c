@@ -1,0 +1,188 @@
+/* test_queue_turn.c - one job after the other, each settled with the claim of the next. */
+#include <string.h>
+
+#include "jobs.h"
+
+/* One is done, the next one of a queue please. */
+static batch turn_to(const ss *t, const kept_job *done, const char *queue, hw_settled expected)
+{
+    hw_claim ask = {.queue = hw_str_of(queue), .worker = S("w"), .n = 1, .lease_ms = LONG_MS};
+    hw_settle verdict = {done->job.id, done->job.token, HW_VERDICT_COMPLETE, HW_STR_NULL, 0};
+    hw_settled settled = HW_SETTLED_FAILED;
+    batch b = {.n = 0};
+
+    ok(jobs_ops(t)->turn(t->store, &verdict, 1, &settled, &ask, jobs_keep, &b, &b.report,
+                         &ss_error));
+    assert_int_equal(settled, expected);
+    return b;
+}
+
+/* Pushes "0" to "9" and takes so many of them one at a time; the one in hand. */
+static kept_job take_turns(const ss *t, int n)
+{
+    static const char *const names[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+    kept_job k;
+
+    for (int i = 0; i < 10; i++)
+        (void)push(t, a_job(names[i]));
+    k = claim_one(t, "0");
+    for (int i = 1; i < n; i++) {
+        batch b = turn_to(t, &k, "q", HW_SETTLED_DONE);
+
+        assert_string_equal(b.names, names[i]);
+        assert_int_equal(b.jobs[0].job.attempts, 1);
+        k = b.jobs[0];
+    }
+    return k;
+}
+
+static void one_at_a_time_jobs_come_in_order_and_each_is_done_once(void **state)
+{
+    ss *t = *state;
+    kept_job k = take_turns(t, 10);
+    batch b = turn_to(t, &k, "q", HW_SETTLED_DONE);
+
+    assert_int_equal(b.n, 0);
+    assert_false(b.report.more);
+    assert_true(b.report.next_due_ms == -1);
+    expect_counts(t, "0 0 0 10 0 0");
+    k = load_job(t, k.job.id);
+    assert_int_equal(k.job.state, HW_JOB_COMPLETED);
+    assert_int_equal(k.job.attempts, 1);
+    assert_string_equal(k.worker, "w");
+}
+
+static void one_at_a_time_a_job_has_all_that_it_was_pushed_with(void **state)
+{
+    ss *t = *state;
+    hw_push job = a_job("\0\xff");
+    kept_job k = take_turns(t, 9);
+    batch b;
+
+    job.data = (hw_str){"\0\xff\0x", 4};
+    job.content_type = S("a/b");
+    job.headers = S("{\"h\":\"1\"}");
+    job.dedup = S("d");
+    job.correlation_id = S("c");
+    job.has_causation = true;
+    memset(job.causation_id.b, 7, sizeof job.causation_id.b);
+    job.max_attempts = 3;
+    job.run_at_us = HW_TIME_ABSENT;
+    (void)push(t, job);
+    k = turn_to(t, &k, "q", HW_SETTLED_DONE).jobs[0];
+    b = turn_to(t, &k, "q", HW_SETTLED_DONE);
+    assert_int_equal(b.n, 1);
+    k = b.jobs[0];
+    assert_int_equal(k.job.max_attempts, 3);
+    assert_int_equal(k.job.priority, 0);
+    assert_int_equal(k.job.data.len, 4);
+    assert_string_equal(k.content_type, "a/b");
+    assert_string_equal(k.headers, "{\"h\":\"1\"}");
+    assert_string_equal(k.dedup, "d");
+    assert_string_equal(k.correlation_id, "c");
+    assert_string_equal(k.key, "-");
+    assert_string_equal(k.worker, "w");
+    assert_true(k.job.has_causation);
+    assert_memory_equal(k.job.causation_id.b, job.causation_id.b, sizeof job.causation_id.b);
+    assert_true(k.job.lease_until_us - k.job.started_at_us == LONG_MS * INT64_C(1000));
+    assert_true(k.job.created_at_us <= k.job.started_at_us);
+    assert_true(k.job.due_at_us <= k.job.started_at_us);
+    assert_false(k.job.suspect);
+    /* And its dedup key is given back. */
+    (void)turn_to(t, &k, "q", HW_SETTLED_DONE);
+    (void)push(t, job);
+}
+
+static void one_at_a_time_a_stale_token_is_lost_and_the_next_job_comes(void **state)
+{
+    ss *t = *state;
+    kept_job k = take_turns(t, 6);
+    kept_job stale = k;
+
+    stale.job.token++;
+    assert_string_equal(turn_to(t, &stale, "q", HW_SETTLED_LOST).names, "6");
+    assert_string_equal(turn_to(t, &k, "q", HW_SETTLED_DONE).names, "7");
+    assert_string_equal(turn_to(t, &k, "q", HW_SETTLED_LOST).names, "8");
+    expect_counts(t, "1 3 0 6 0 0");
+}
+
+static void one_at_a_time_a_queue_that_is_paused_gives_nothing(void **state)
+{
+    ss *t = *state;
+    kept_job k = take_turns(t, 6);
+    batch b;
+
+    ok(jobs_ops(t)->queue_pause(t->store, S("q"), true, &ss_error));
+    b = turn_to(t, &k, "q", HW_SETTLED_DONE);
+    assert_int_equal(b.n, 0);
+    assert_true(b.report.paused);
+    expect_counts(t, "4 0 0 6 0 0");
+    ok(jobs_ops(t)->queue_pause(t->store, S("q"), false, &ss_error));
+    (void)claim_one(t, "6");
+}
+
+static void one_at_a_time_a_limit_counts_the_job_that_is_done(void **state)
+{
+    ss *t = *state;
+    hw_queue_settings settings = keep_all();
+    kept_job k = take_turns(t, 6);
+    kept_job other = claim_one(t, "6");
+
+    settings.concurrency = 1;
+    put_queue(t, "q", settings);
+    assert_int_equal(turn_to(t, &k, "q", HW_SETTLED_DONE).n, 0);
+    for (int i = 7; i < 10; i++) {
+        batch b = turn_to(t, &other, "q", HW_SETTLED_DONE);
+
+        assert_int_equal(b.n, 1);
+        assert_int_equal(b.names[0], '0' + i);
+        other = b.jobs[0];
+    }
+    expect_counts(t, "0 1 0 9 0 0");
+}
+
+static void one_at_a_time_keys_are_kept_apart_as_soon_as_there_are_any(void **state)
+{
+    ss *t = *state;
+    kept_job k = take_turns(t, 8);
+    kept_job first;
+
+    (void)push(t, a_keyed_job("10", "k"));
+    (void)push(t, a_keyed_job("11", "k"));
+    k = turn_to(t, &k, "q", HW_SETTLED_DONE).jobs[0];
+    k = turn_to(t, &k, "q", HW_SETTLED_DONE).jobs[0];
+    first = turn_to(t, &k, "q", HW_SETTLED_DONE).jobs[0];
+    assert_string_equal(first.data, "10");
+    assert_int_equal(claim(t, 1).n, 0);
+    assert_string_equal(turn_to(t, &first, "q", HW_SETTLED_DONE).names, "11");
+}
+
+static void one_at_a_time_the_next_may_come_from_another_queue(void **state)
+{
+    ss *t = *state;
+    kept_job k = take_turns(t, 6);
+    batch b;
+
+    (void)push_to(t, "other", a_job("20"));
+    b = turn_to(t, &k, "other", HW_SETTLED_DONE);
+    assert_string_equal(b.names, "20");
+    b = turn_to(t, &b.jobs[0], "q", HW_SETTLED_DONE);
+    assert_string_equal(b.names, "6");
+    assert_int_equal(load_queue(t, "other").completed, 1);
+    assert_int_equal(turn_to(t, &b.jobs[0], "nobody", HW_SETTLED_DONE).n, 0);
+    expect_counts(t, "3 0 0 7 0 0");
+}
+
+ss_group ss_queue_turn_tests(void)
+{
+    static const struct CMUnitTest tests[] = {
+        SS_TEST(one_at_a_time_jobs_come_in_order_and_each_is_done_once),
+        SS_TEST(one_at_a_time_a_job_has_all_that_it_was_pushed_with),
+        SS_TEST(one_at_a_time_a_stale_token_is_lost_and_the_next_job_comes),
+        SS_TEST(one_at_a_time_a_queue_that_is_paused_gives_nothing),
+        SS_TEST(one_at_a_time_a_limit_counts_the_job_that_is_done),
+        SS_TEST(one_at_a_time_keys_are_kept_apart_as_soon_as_there_are_any),
+        SS_TEST(one_at_a_time_the_next_may_come_from_another_queue),
+    };
+    return SS_GROUP(tests);
+}
