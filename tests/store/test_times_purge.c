@@ -3,6 +3,7 @@
 
 #include "jobs.h"
 #include "store/shim/flaky.h"
+#include "store/sqlite/sqlite.h"
 #include "times.h"
 
 #define DAY INT64_C(86400000000)
@@ -98,6 +99,49 @@ static void a_reader_that_cannot_see_writers_says_so(void **state)
     assert_false(k.final);
     assert_non_null(strstr(k.waits_for, "read-only"));
     reader->ops->close(reader);
+}
+
+/* In the caller's own transaction, which may see an old picture, or be rolled back. */
+static void inside_a_transaction_of_the_caller_nothing_is_final(void **state)
+{
+    ss *t = *state;
+    hw_store *mine = NULL;
+    sqlite3 *db = NULL;
+    howdah_event first = a_fact("s", "t");
+    howdah_event second = a_fact("s", "t");
+    howdah_knowledge k = HOWDAH_KNOWLEDGE_INIT;
+    hw_purge purge = {.stream = S("s"), .reason = S("r"), .actor = S("a")};
+    howdah_purge_record record = HOWDAH_PURGE_RECORD_INIT;
+    hw_temporal_query q = as_of(NOT, NOT);
+    int64_t n = 0;
+
+    (void)times_ops(t);
+    if (ss_is_pg())
+        _skip(__FILE__, __LINE__);
+    times_put(t, &first);
+    times_put(t, &second);
+    assert_int_equal(sqlite3_open(t->url + strlen("sqlite:"), &db), SQLITE_OK);
+    ok(hw_sqlite_wrap(db, &mine, &ss_error));
+    ok(mine->ops->temporal->knowledge(mine, first.recorded_at_us, &k, &ss_error));
+    assert_true(k.final);
+    assert_int_equal(sqlite3_exec(db, "BEGIN", NULL, NULL, NULL), SQLITE_OK);
+    ok(mine->ops->temporal->knowledge(mine, first.recorded_at_us, &k, &ss_error));
+    assert_false(k.final);
+    assert_non_null(strstr(k.waits_for, "transaction"));
+    first = a_fact("s", "t");
+    assert_int_equal(times_try(mine, &first), HW_APPEND_STORED);
+    q.order = HOWDAH_ORDER_VALID;
+    ok(mine->ops->temporal->count(mine, &q, &n, &ss_error));
+    assert_int_equal(n, 3);
+    ok(mine->ops->temporal->purge(mine, &purge, &record, &ss_error));
+    assert_int_equal(record.events, 3);
+    assert_false(sqlite3_get_autocommit(db)); /* it is still the caller's */
+    assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    mine->ops->close(mine);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    assert_int_equal(times_count(t, &q), 2);
+    assert_int_equal(ss_sql_number(t, "SELECT count(*) FROM {purges}"), 0);
+    assert_int_equal(ss_sql_number(t, "SELECT count(*) FROM {events} WHERE purge IS NOT NULL"), 0);
 }
 
 /* ---- snapshots */
@@ -869,6 +913,7 @@ ss_group ss_times_purge_tests(void)
         SS_TEST(the_future_is_not_final),
         SS_TEST(while_somebody_writes_the_present_is_not_final),
         SS_TEST(a_reader_that_cannot_see_writers_says_so),
+        SS_TEST(inside_a_transaction_of_the_caller_nothing_is_final),
         SS_TEST(the_nearest_snapshot_at_or_below_a_version_is_found),
         SS_TEST(a_snapshot_takes_the_place_of_one_of_the_same_version),
         SS_TEST(only_as_many_snapshots_as_wanted_are_kept),

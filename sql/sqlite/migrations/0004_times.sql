@@ -5,16 +5,14 @@
 --       (family, revision) is unique: the guard against a fork.
 --   I2  A correction is recorded later than what it corrects, whatever the clock does.
 --   I3  Stream, type, correlation and causation are the same in all revisions of a family.
---   I4  An ordinary append pays for none of this: new columns are NULL, and the index on valid times
---       knows only events that name one.
+--   I4  An ordinary append pays for none of this: new columns are NULL, which takes no room behind
+--       the payload, and there is no index on times.  Whoever asks by time asks about one stream,
+--       type or correlation, or has the log read once; see temporal_query.c.
 --   I5  A purged event has purge set and no payload: data is the JSON null, or bytes are empty, and
 --       headers are NULL.  The same for its dead letters.
 
 ALTER TABLE howdah_events ADD COLUMN retracts INTEGER; -- 1: this revision says it never happened
 ALTER TABLE howdah_events ADD COLUMN purge INTEGER;    -- of howdah_purges.id; NULL: not purged
-
-CREATE INDEX howdah_events_by_valid_time ON howdah_events (valid_time, global_sequence)
-    WHERE valid_time IS NOT NULL;
 
 ALTER TABLE howdah_dead_letters ADD COLUMN retracts INTEGER;
 ALTER TABLE howdah_dead_letters ADD COLUMN purge INTEGER;

@@ -193,7 +193,8 @@ static int types(hw_store *base, const hw_temporal_query *query, hw_type_stats_f
         return s;
     hw_sqlite_ask_init(&ask);
     hw_sqlite_ask_add(&ask, TYPES_SQL);
-    hw_sqlite_ask_from(&ask, query, hw_sqlite_ask_lead(query), false, 0);
+    /* Without a lead the log is read as it lies and sorted: the index of types would jump. */
+    hw_sqlite_ask_from(&ask, query, hw_sqlite_ask_lead(query), true, 0);
     hw_sqlite_ask_add(&ask, " GROUP BY e.type ORDER BY e.type");
     hw_sqlite_temp_in_file(store, true); /* streams may be many */
     s = hw_sqlite_ask_prepare(store, &ask, &stmt, reterr);

@@ -219,12 +219,19 @@ static int fetch(cursor *c, sqlite3_stmt *stmt, const key *k, howdah_error *rete
     return s;
 }
 
-/* HOWDAH_END: the page is full by bytes. */
+/*
+ * HOWDAH_END: the page is full by bytes.  In one transaction, since each would cost as much as its
+ * row otherwise.
+ */
 static int fetch_rows(cursor *c, size_t want, howdah_error *reterr)
 {
+    hw_sqlite *store = c->page.store;
+    bool begins = sqlite3_get_autocommit(store->db) != 0;
     sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_prepare(c->page.store, FETCH_SQL, &stmt, reterr);
+    int s = hw_sqlite_prepare(store, FETCH_SQL, &stmt, reterr);
 
+    if (s >= 0 && begins)
+        s = hw_sqlite_begin_read(store, reterr);
     while (s == HOWDAH_OK && c->page.n < want && c->key_no < c->keys_n) {
         s = fetch(c, stmt, &c->keys[c->key_no], reterr);
         if (s == HOWDAH_OK) {
@@ -233,6 +240,8 @@ static int fetch_rows(cursor *c, size_t want, howdah_error *reterr)
         }
     }
     (void)sqlite3_finalize(stmt);
+    if (begins)
+        hw_sqlite_end_read(store);
     return s;
 }
 
