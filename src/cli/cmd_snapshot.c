@@ -191,7 +191,7 @@ static int run_get(cli_context *cli, int words_n, char **words, howdah_error *re
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
         s = howdah_snapshot_load(cli->bus, words[0], version, &snapshot, reterr);
-    if (s < 0)
+    if (s < 0 || !snapshot)
         return s;
     if (cli->out.json) {
         snapshot_json(cli, snapshot);
