@@ -366,11 +366,11 @@ int main(int argc, char **argv)
 {
     static struct CMUnitTest tests[512];
     ss_group (*const groups[])(void) = {
-        ss_row_tests,         ss_checkpoint_tests,   ss_letter_tests,      ss_tx_tests,
-        ss_read_tests,        ss_evidence_tests,     ss_bell_tests,        ss_flaky_tests,
-        ss_memory_tests,      ss_queue_tests,        ss_queue_key_tests,   ss_queue_turn_tests,
-        ss_queue_admin_tests, ss_queue_letter_tests, ss_queue_model_tests, ss_route_tests,
-        ss_times_tests,       ss_times_purge_tests,  ss_times_model_tests};
+        ss_row_tests,         ss_checkpoint_tests,      ss_letter_tests,      ss_tx_tests,
+        ss_read_tests,        ss_evidence_tests,        ss_bell_tests,        ss_flaky_tests,
+        ss_memory_tests,      ss_queue_tests,           ss_queue_key_tests,   ss_queue_turn_tests,
+        ss_queue_admin_tests, ss_queue_letter_tests,    ss_queue_model_tests, ss_route_tests,
+        ss_times_tests,       ss_times_knowledge_tests, ss_times_purge_tests, ss_times_model_tests};
     int chosen = choose(argc > 1 ? argv[1] : NULL);
     size_t n = 0;
 

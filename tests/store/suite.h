@@ -122,6 +122,7 @@ ss_group ss_queue_letter_tests(void);
 ss_group ss_queue_model_tests(void);
 ss_group ss_route_tests(void);
 ss_group ss_times_tests(void);
+ss_group ss_times_knowledge_tests(void);
 ss_group ss_times_model_tests(void);
 ss_group ss_times_purge_tests(void);
 

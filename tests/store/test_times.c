@@ -98,36 +98,28 @@ static void only_the_newest_revision_can_be_corrected(void **state)
     howdah_event first = put(t, "1", NOT);
     howdah_event second = put_correction(t, &first, "2", NOT);
     howdah_event fork = a_correction_of(&first);
-    howdah_event leap = a_correction_of(&second);
     hw_temporal_query all = all_events();
 
     (void)times_ops(t);
-    leap.revision++;
     assert_int_equal(times_try(t->store, &fork), HW_APPEND_REVISION_TAKEN);
     assert_int_equal(times_try(other, &fork), HW_APPEND_REVISION_TAKEN);
-    assert_int_equal(times_try(t->store, &leap), HW_APPEND_REVISION_TAKEN);
     assert_int_equal(times_count(t, &all), 2);
-    leap.revision--;
-    times_put(t, &leap);
+    (void)put_correction(t, &second, "3", NOT);
     other->ops->close(other);
 }
 
-static void a_correction_of_what_is_not_there_or_of_another_family_is_refused(void **state)
+static void a_correction_of_what_is_not_there_is_refused(void **state)
 {
     ss *t = *state;
     howdah_event first = put(t, "1", NOT);
-    howdah_event stranger = put(t, "2", NOT);
     howdah_event lost = a_correction_of(&first);
-    howdah_event crossed = a_correction_of(&first);
     hw_temporal_query all = all_events();
 
     (void)times_ops(t);
     assert_true(hw_uuid_v7(&lost.corrects));
     lost.family = lost.corrects;
-    crossed.family = stranger.id;
     assert_int_equal(times_try(t->store, &lost), HW_APPEND_REVISION_TAKEN);
-    assert_int_equal(times_try(t->store, &crossed), HW_APPEND_REVISION_TAKEN);
-    assert_int_equal(times_count(t, &all), 2);
+    assert_int_equal(times_count(t, &all), 1);
 }
 
 static void a_correction_that_is_repeated_is_known_by_its_id(void **state)
@@ -403,11 +395,11 @@ static void headers_are_compared_by_name_and_value_whatever_the_name(void **stat
         {"{\"plain\":\"1\"}", "plain", "1"},
         {"{\"a.b[0]\":\"2\"}", "a.b[0]", "2"},
         {"{\"it's \\\"q\\\"\":\"3\"}", "it's \"q\"", "3"},
-        {"{\"\\u00e4\\n\":\"4\"}", "\xc3\xa4\n", "4"},
+        {"{\"\\u00e4 %s\":\"4\"}", "\xc3\xa4 %s", "4"},
         {"{\"$\":\"5\"}", "$", "5"},
         {"{\"twice\":\"x\",\"twice\":\"6\"}", "twice", "6"},
         {"{\"v\":\"7 \\\"\\\\\"}", "v", "7 \"\\"},
-        {"{\"\":\"8\"}", "", "8"},
+        {"{\"-\\ud83d\\ude00-\":\"8\"}", "-\xf0\x9f\x98\x80-", "8"},
     };
     ss *t = *state;
     char data[2] = "0";
@@ -577,7 +569,7 @@ static void a_long_answer_in_the_order_of_a_time_is_complete(void **state)
 
     if (ss_is_pg())
         ss_sql(t, "INSERT INTO {events} (stream, version, type, data, valid_time)"
-                  " SELECT 's', n, 't', '{}', to_timestamp((n * 7919) % 20011)"
+                  " SELECT 's', n, 't', json '{}', to_timestamp((n * 7919) % 20011)"
                   " FROM generate_series(1, 51600) n");
     else
         ss_sql(t, "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c"
@@ -775,7 +767,7 @@ ss_group ss_times_tests(void)
         SS_TEST(a_correction_is_an_event_of_its_own_in_the_family_of_what_it_corrects),
         SS_TEST(a_retraction_says_so_wherever_it_is_read),
         SS_TEST(only_the_newest_revision_can_be_corrected),
-        SS_TEST(a_correction_of_what_is_not_there_or_of_another_family_is_refused),
+        SS_TEST(a_correction_of_what_is_not_there_is_refused),
         SS_TEST(a_correction_that_is_repeated_is_known_by_its_id),
         SS_TEST(a_correction_is_recorded_later_even_when_the_clock_is_behind),
         SS_TEST(as_of_a_time_each_family_has_the_revision_that_was_known_then),

@@ -1,148 +1,12 @@
-/* test_times_purge.c - what an answer is worth, snapshots, and what a purge leaves of an event. */
+/* test_times_purge.c - snapshots, and what a purge leaves of an event. */
 #include <stdio.h>
 
 #include "jobs.h"
 #include "store/shim/flaky.h"
-#include "store/sqlite/sqlite.h"
 #include "times.h"
 
 #define DAY INT64_C(86400000000)
 #define SECRET "hidden-7261e6"
-
-/* ---- knowledge */
-
-static void what_was_known_before_the_last_event_is_final(void **state)
-{
-    ss *t = *state;
-    howdah_event first = a_fact("s", "t");
-    howdah_event second = a_fact("s", "t");
-    howdah_knowledge k;
-
-    times_put(t, &first);
-    times_put(t, &second);
-    k = times_knowledge(t, second.recorded_at_us - 1);
-    assert_true(k.final);
-    assert_string_equal(k.waits_for, "");
-    assert_true(k.asked_at_us >= second.recorded_at_us);
-    assert_true(llabs(k.asked_at_us - hw_clock_wall_us()) < 60000000);
-}
-
-static void what_was_known_a_moment_ago_is_final_when_nobody_writes(void **state)
-{
-    ss *t = *state;
-    howdah_event event = a_fact("s", "t");
-    howdah_knowledge k;
-
-    assert_true(times_knowledge(t, hw_clock_wall_us() - 1000000).final);
-    times_put(t, &event);
-    do
-        k = times_knowledge(t, event.recorded_at_us);
-    while (k.asked_at_us <= event.recorded_at_us);
-    assert_true(k.final);
-}
-
-static void the_future_is_not_final(void **state)
-{
-    ss *t = *state;
-    howdah_event event = a_fact("s", "t");
-
-    times_put(t, &event);
-    assert_false(times_knowledge(t, event.recorded_at_us + DAY).final);
-}
-
-static void while_somebody_writes_the_present_is_not_final(void **state)
-{
-    ss *t = *state;
-    hw_store *other = ss_open(t);
-    howdah_event first = a_fact("s", "t");
-    howdah_event second = a_fact("s", "t");
-    howdah_knowledge k;
-    int64_t began;
-
-    (void)times_ops(t);
-    if (ss_is_pg()) /* there, only who has drawn a number counts */
-        _skip(__FILE__, __LINE__);
-    times_put(t, &first);
-    times_put(t, &second);
-    ok(other->ops->subs->begin(other, &ss_error));
-    assert_true(times_knowledge(t, first.recorded_at_us).final);
-    began = hw_clock_mono_ms();
-    k = times_knowledge(t, second.recorded_at_us);
-    assert_false(k.final);
-    assert_true(strlen(k.waits_for) > 0);
-    assert_true(hw_clock_mono_ms() - began < 5000); /* it did not wait for the writer */
-    other->ops->subs->rollback(other);
-    assert_true(times_knowledge(t, second.recorded_at_us).final);
-    other->ops->close(other);
-}
-
-static void a_reader_that_cannot_see_writers_says_so(void **state)
-{
-    ss *t = *state;
-    hw_config config = t->config;
-    hw_store *reader = NULL;
-    howdah_event first = a_fact("s", "t");
-    howdah_event second = a_fact("s", "t");
-    howdah_knowledge k = HOWDAH_KNOWLEDGE_INIT;
-
-    (void)times_ops(t);
-    if (ss_is_pg())
-        _skip(__FILE__, __LINE__);
-    times_put(t, &first);
-    times_put(t, &second);
-    config.read_only = true;
-    config.interrupt = NULL;
-    ok(hw_store_open(&config, &reader, &ss_error));
-    ok(reader->ops->temporal->knowledge(reader, first.recorded_at_us, &k, &ss_error));
-    assert_true(k.final);
-    ok(reader->ops->temporal->knowledge(reader, second.recorded_at_us, &k, &ss_error));
-    assert_false(k.final);
-    assert_non_null(strstr(k.waits_for, "read-only"));
-    reader->ops->close(reader);
-}
-
-/* In the caller's own transaction, which may see an old picture, or be rolled back. */
-static void inside_a_transaction_of_the_caller_nothing_is_final(void **state)
-{
-    ss *t = *state;
-    hw_store *mine = NULL;
-    sqlite3 *db = NULL;
-    howdah_event first = a_fact("s", "t");
-    howdah_event second = a_fact("s", "t");
-    howdah_knowledge k = HOWDAH_KNOWLEDGE_INIT;
-    hw_purge purge = {.stream = S("s"), .reason = S("r"), .actor = S("a")};
-    howdah_purge_record record = HOWDAH_PURGE_RECORD_INIT;
-    hw_temporal_query q = as_of(NOT, NOT);
-    int64_t n = 0;
-
-    (void)times_ops(t);
-    if (ss_is_pg())
-        _skip(__FILE__, __LINE__);
-    times_put(t, &first);
-    times_put(t, &second);
-    assert_int_equal(sqlite3_open(t->url + strlen("sqlite:"), &db), SQLITE_OK);
-    ok(hw_sqlite_wrap(db, &mine, &ss_error));
-    ok(mine->ops->temporal->knowledge(mine, first.recorded_at_us, &k, &ss_error));
-    assert_true(k.final);
-    assert_int_equal(sqlite3_exec(db, "BEGIN", NULL, NULL, NULL), SQLITE_OK);
-    ok(mine->ops->temporal->knowledge(mine, first.recorded_at_us, &k, &ss_error));
-    assert_false(k.final);
-    assert_non_null(strstr(k.waits_for, "transaction"));
-    first = a_fact("s", "t");
-    assert_int_equal(times_try(mine, &first), HW_APPEND_STORED);
-    q.order = HOWDAH_ORDER_VALID;
-    ok(mine->ops->temporal->count(mine, &q, &n, &ss_error));
-    assert_int_equal(n, 3);
-    ok(mine->ops->temporal->purge(mine, &purge, &record, &ss_error));
-    assert_int_equal(record.events, 3);
-    assert_false(sqlite3_get_autocommit(db)); /* it is still the caller's */
-    assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
-    mine->ops->close(mine);
-    assert_int_equal(sqlite3_close(db), SQLITE_OK);
-    assert_int_equal(times_count(t, &q), 2);
-    assert_int_equal(ss_sql_number(t, "SELECT count(*) FROM {purges}"), 0);
-    assert_int_equal(ss_sql_number(t, "SELECT count(*) FROM {events} WHERE purge IS NOT NULL"), 0);
-}
 
 /* ---- snapshots */
 
@@ -447,9 +311,10 @@ static int list_purge(void *ctx, const howdah_purge_record *r)
     size_t len = strlen(text);
 
     assert_true(llabs(r->purged_at_us - hw_clock_wall_us()) < 60000000);
-    (void)snprintf(text + len, 512 - len, "%s %s %s %lld %lld %lld %lld\n", r->actor, r->reason,
-                   r->stream ? r->stream : "-", (long long)r->events, (long long)r->letters,
-                   (long long)r->snapshots, (long long)r->jobs);
+    (void)snprintf(text + len, 512 - len, "%s %s %s %lld %lld %lld %lld %lld\n", r->actor,
+                   r->reason, r->stream ? r->stream : "-", (long long)r->events,
+                   (long long)r->letters, (long long)r->snapshots, (long long)r->jobs,
+                   (long long)r->left);
     return 0;
 }
 
@@ -459,21 +324,28 @@ static void who_erased_what_and_why_is_kept_and_a_purge_of_nothing_is_not(void *
     howdah_event a = put_secret(t, "s");
     howdah_event b = put_secret(t, "s");
     hw_uuid both[2] = {a.id, b.id};
+    howdah_event a2 = a_correction_of(&a);
+    howdah_event a3;
     howdah_purge_record record;
     char text[512] = "";
 
+    times_put(t, &a2);
+    a3 = a_retraction_of(&a2);
+    times_put(t, &a3);
     (void)purge_ids(t, &a.id, 1, false);
-    record = purge_ids(t, &a.id, 1, true);
+    record = purge_ids(t, &a.id, 1, false);
     assert_int_equal(record.id, 0);
     assert_int_equal(record.events, 0);
+    assert_int_equal(purge_ids(t, &a3.id, 1, true).events, 2);
     assert_int_equal(purge_ids(t, both, 2, false).events, 1);
     assert_int_equal(purge_stream(t, "s").id, 0);
     (void)put_secret(t, "s");
     assert_int_equal(purge_stream(t, "s").events, 1);
     ok(times_ops(t)->purges(t->store, list_purge, text, &ss_error));
-    assert_string_equal(text, "clerk asked to be forgotten - 1 0 0 0\n"
-                              "clerk asked to be forgotten - 1 0 0 0\n"
-                              "clerk asked to be forgotten s 1 0 0 0\n");
+    assert_string_equal(text, "clerk asked to be forgotten - 1 0 0 0 1\n"
+                              "clerk asked to be forgotten - 2 0 0 0 0\n"
+                              "clerk asked to be forgotten - 1 0 0 0 0\n"
+                              "clerk asked to be forgotten s 1 0 0 0 0\n");
 }
 
 static void a_purged_family_can_be_corrected(void **state)
@@ -770,6 +642,87 @@ static void a_purge_that_got_no_answer_is_done_once(void **state)
     flaky->ops->close(flaky);
 }
 
+static int ignore_type(void *ctx, const howdah_type_stats *stats)
+{
+    (void)ctx;
+    (void)stats;
+    return 0;
+}
+
+static int ignore_stream(void *ctx, hw_str stream)
+{
+    (void)ctx;
+    (void)stream;
+    return 0;
+}
+
+static int ignore_purge(void *ctx, const howdah_purge_record *record)
+{
+    (void)ctx;
+    (void)record;
+    return 0;
+}
+
+/* All of them once, with outputs that are untouched or filled; how many have failed. */
+static int run_each(hw_store *store, const howdah_event *event)
+{
+    const hw_temporal_ops *ops = store->ops->temporal;
+    hw_temporal_query q = all_events();
+    hw_snapshot snapshot = a_snapshot("s", 1, "1");
+    hw_purge purge = {.ids = &event->id, .ids_n = 1, .reason = S("r"), .actor = S("a")};
+    const howdah_event *events = NULL;
+    hw_cursor *cursor = NULL;
+    howdah_knowledge k = {.asked_at_us = -1};
+    howdah_purge_record record = {.id = -1};
+    int64_t number = -1;
+    size_t n = 0;
+    char text[512] = "";
+    int failures = 0;
+
+    failures += ops->knowledge(store, 0, &k, &ss_error) < 0;
+    assert_int_equal(k.asked_at_us == -1, failures == 1);
+    failures += ops->count(store, &q, &number, &ss_error) < 0;
+    if (ops->query_open(store, &q, &cursor, &ss_error) < 0) {
+        assert_null(cursor);
+        failures++;
+    } else {
+        failures += ops->query_next(cursor, &events, &n, &ss_error) < 0;
+        ops->query_close(cursor);
+    }
+    failures += ops->types(store, &q, ignore_type, NULL, &ss_error) < 0;
+    failures += ops->streams(store, &q, HW_STR_NULL, 9, ignore_stream, NULL, &ss_error) < 0;
+    failures += ops->snapshot_put(store, &snapshot, 0, &ss_error) < 0;
+    failures += ops->snapshot_get(store, S("s"), 0, keep_snapshot, text, &ss_error) < 0;
+    text[0] = '\0';
+    failures += ops->snapshot_list(store, HW_STR_NULL, list_snapshot, text, &ss_error) < 0;
+    failures += ops->snapshot_remove(store, S("s"), 0, &number, &ss_error) < 0;
+    failures += ops->purge(store, &purge, &record, &ss_error) < 0;
+    failures += ops->purges(store, ignore_purge, NULL, &ss_error) < 0;
+    return failures;
+}
+
+static void each_operation_can_be_made_to_fail_alone(void **state)
+{
+    ss *t = *state;
+    hw_store *flaky = NULL;
+    howdah_event event = put_secret(t, "s");
+    unsigned operations;
+
+    (void)times_ops(t);
+    ok(hw_flaky_open(ss_open(t), &flaky, &ss_error));
+    assert_int_equal(run_each(flaky, &event), 0);
+    operations = hw_flaky_count(flaky);
+    assert_int_equal(operations, 12);
+    for (unsigned i = 1; i <= operations; i++) {
+        hw_flaky_plan(flaky, i, HW_FLAKY_BEFORE);
+        assert_int_equal(run_each(flaky, &event), 1);
+        hw_flaky_plan(flaky, i, HW_FLAKY_AFTER);
+        assert_int_equal(run_each(flaky, &event), 1);
+        assert_false(hw_flaky_pending(flaky));
+    }
+    flaky->ops->close(flaky);
+}
+
 static long left; /* allocations until one fails; negative: none does */
 static bool failed;
 
@@ -804,27 +757,6 @@ static bool fine(int status)
             fail_msg("%s instead of NO_MEMORY: %s", howdah_status_name(status), ss_error.message);
     }
     return status >= 0;
-}
-
-static int ignore_type(void *ctx, const howdah_type_stats *stats)
-{
-    (void)ctx;
-    (void)stats;
-    return 0;
-}
-
-static int ignore_stream(void *ctx, hw_str stream)
-{
-    (void)ctx;
-    (void)stream;
-    return 0;
-}
-
-static int ignore_purge(void *ctx, const howdah_purge_record *record)
-{
-    (void)ctx;
-    (void)record;
-    return 0;
 }
 
 static void ask_everything(const ss *t, hw_temporal_query *q)
@@ -908,12 +840,6 @@ static void an_allocation_that_fails_is_said_and_erases_no_half(void **state)
 ss_group ss_times_purge_tests(void)
 {
     static const struct CMUnitTest tests[] = {
-        SS_TEST(what_was_known_before_the_last_event_is_final),
-        SS_TEST(what_was_known_a_moment_ago_is_final_when_nobody_writes),
-        SS_TEST(the_future_is_not_final),
-        SS_TEST(while_somebody_writes_the_present_is_not_final),
-        SS_TEST(a_reader_that_cannot_see_writers_says_so),
-        SS_TEST(inside_a_transaction_of_the_caller_nothing_is_final),
         SS_TEST(the_nearest_snapshot_at_or_below_a_version_is_found),
         SS_TEST(a_snapshot_takes_the_place_of_one_of_the_same_version),
         SS_TEST(only_as_many_snapshots_as_wanted_are_kept),
@@ -932,6 +858,7 @@ ss_group ss_times_purge_tests(void)
         SS_TEST(jobs_made_of_purged_events_are_cancelled_and_their_texts_erased),
         SS_TEST(nothing_of_a_purged_event_stays_in_the_file_or_its_log),
         SS_TEST(a_purge_that_got_no_answer_is_done_once),
+        SS_TEST(each_operation_can_be_made_to_fail_alone),
         SS_TEST(an_allocation_that_fails_is_said_and_erases_no_half),
     };
     return SS_GROUP(tests);

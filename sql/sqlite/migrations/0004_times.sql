@@ -43,6 +43,7 @@ CREATE TABLE howdah_purges (
     letters   INTEGER NOT NULL,
     snapshots INTEGER NOT NULL,
     jobs      INTEGER NOT NULL,
+    remaining INTEGER NOT NULL, -- revisions of the same families that kept their payload
     actor     TEXT    NOT NULL,
     reason    TEXT    NOT NULL,
     stream    TEXT

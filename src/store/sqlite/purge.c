@@ -18,7 +18,7 @@
 
 #define LIST_BYTES_MAX (64 * 1024 * 1024)
 #define SQL_BYTES_MAX (8 * 1024)
-#define CANCELLED "cancelled: the event was purged"
+#define REASON_BYTES_MAX (1024 * 1024)
 
 /* ?1 the stream, or a list of numbers; ?2 the purge, NULL: not purged */
 #define OF_STREAM                                                                                  \
@@ -63,7 +63,7 @@
     " CROSS JOIN main.howdah_events r ON r.id = f.id UNION SELECT r.global_sequence"               \
     " FROM families f CROSS JOIN main.howdah_events r ON r.family = f.id)"                         \
     " SELECT count(*) FROM revisions CROSS JOIN main.howdah_events r"                              \
-    " ON r.global_sequence = sequence WHERE r.purge IS NULL"
+    " ON r.global_sequence = sequence WHERE r.purge IS NULL AND r.retracts IS NOT 1"
 
 /* ?1 the job */
 #define JOB_ENDED_SQL                                                                              \
@@ -77,20 +77,21 @@
     "NULL"
 
 #define RECORD_SQL                                                                                 \
-    "INSERT INTO main.howdah_purges (purged_at, events, letters, snapshots, jobs, actor, reason,"  \
-    " stream) VALUES (?1, 0, 0, 0, 0, ?2, ?3, ?4)"
+    "INSERT INTO main.howdah_purges (purged_at, events, letters, snapshots, jobs, remaining,"      \
+    " actor, reason, stream) VALUES (?1, 0, 0, 0, 0, 0, ?2, ?3, ?4)"
 #define COUNTS_SQL                                                                                 \
-    "UPDATE main.howdah_purges SET events = ?2, letters = ?3, snapshots = ?4, jobs = ?5"           \
-    " WHERE id = ?1"
+    "UPDATE main.howdah_purges SET events = ?2, letters = ?3, snapshots = ?4, jobs = ?5,"          \
+    " remaining = ?6 WHERE id = ?1"
 #define PURGES_SQL                                                                                 \
-    "SELECT id, purged_at, events, letters, snapshots, jobs, actor, reason, stream"                \
+    "SELECT id, purged_at, events, letters, snapshots, jobs, remaining, actor, reason, stream"     \
     " FROM main.howdah_purges ORDER BY id"
 
 typedef struct purging {
     hw_sqlite_jobs jobs; /* the transaction */
     const hw_purge *purge;
     hw_str actor;
-    hw_buf list; /* numbers, as a JSON array */
+    hw_buf list;  /* numbers, as a JSON array */
+    hw_buf error; /* of jobs that are cancelled */
     howdah_purge_record record;
 } purging;
 
@@ -337,7 +338,8 @@ static int erase_job(purging *p, int64_t id, howdah_error *reterr)
     } else if (s >= 0) {
         s = hw_sqlite_load_queue(&p->jobs, live.queue_id, reterr);
         if (s >= 0)
-            s = hw_sqlite_cancel_live(&p->jobs, &live, HW_STR_LIT(CANCELLED), reterr);
+            s = hw_sqlite_cancel_live(&p->jobs, &live,
+                                      (hw_str){hw_buf_str(&p->error), p->error.len}, reterr);
     }
     p->record.jobs += !leased;
     return s < 0 ? s : erase_job_letter(p, id, leased, live.letter, reterr);
@@ -362,6 +364,10 @@ static int erase_jobs(purging *p, howdah_error *reterr)
     hw_buf ids = HW_BUF_INIT(LIST_BYTES_MAX);
     int s = collect_jobs(p, &ids, reterr);
 
+    hw_buf_puts(&p->error, "cancelled: purged: ");
+    hw_buf_put(&p->error, p->purge->reason.s, p->purge->reason.len);
+    if (s >= 0)
+        s = hw_buf_check(&p->error, reterr);
     for (size_t at = 0; s >= 0 && at < ids.len; at += sizeof(int64_t)) {
         int64_t id;
 
@@ -399,8 +405,8 @@ static int erase_all(purging *p, howdah_error *reterr)
     if (s >= 0)
         s = hw_sqlite_once(p->jobs.store, COUNTS_SQL,
                            (int64_t[]){p->record.id, p->record.events, p->record.letters,
-                                       p->record.snapshots, p->record.jobs},
-                           5, reterr);
+                                       p->record.snapshots, p->record.jobs, p->record.left},
+                           6, reterr);
     return s;
 }
 
@@ -444,6 +450,7 @@ int hw_sqlite_purge(hw_store *base, const hw_purge *purge, howdah_purge_record *
     purging p = {.purge = purge,
                  .actor = purge->actor.s ? purge->actor : HW_STR_LIT(HW_SQLITE_BY_OPERATOR),
                  .list = HW_BUF_INIT(LIST_BYTES_MAX),
+                 .error = HW_BUF_INIT(REASON_BYTES_MAX),
                  .record = HOWDAH_PURGE_RECORD_INIT};
     int64_t before = 1;
     int s = hw_sqlite_ready(store, HW_NEED_WRITE, reterr);
@@ -460,6 +467,7 @@ int hw_sqlite_purge(hw_store *base, const hw_purge *purge, howdah_purge_record *
     if (s >= 0 && p.record.events > 0)
         hw_sqlite_empty_log(store); /* I3 */
     hw_buf_done(&p.list);
+    hw_buf_done(&p.error);
     if (s < 0)
         return s;
     if (ret_record)
@@ -479,9 +487,10 @@ static int hand_record(hw_sqlite *store, sqlite3_stmt *stmt, hw_purge_fn fn, voi
                                   .letters = sqlite3_column_int64(stmt, 3),
                                   .snapshots = sqlite3_column_int64(stmt, 4),
                                   .jobs = sqlite3_column_int64(stmt, 5),
-                                  .actor = hw_sqlite_borrow(stmt, 6).s,
-                                  .reason = hw_sqlite_borrow(stmt, 7).s,
-                                  .stream = hw_sqlite_borrow(stmt, 8).s};
+                                  .left = sqlite3_column_int64(stmt, 6),
+                                  .actor = hw_sqlite_borrow(stmt, 7).s,
+                                  .reason = hw_sqlite_borrow(stmt, 8).s,
+                                  .stream = hw_sqlite_borrow(stmt, 9).s};
 
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
