@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -393,6 +394,53 @@ static void types_and_streams_are_counted(void **state)
     pgt_store_close(store);
 }
 
+static void logins_without_rights_on_tables_ask_through_functions(void **state)
+{
+    pgt *t = *state;
+    hw_store *own = pgt_store(t, NULL);
+    hw_store *store;
+    hw_temporal_query q = HW_TEMPORAL_QUERY_INIT;
+    howdah_position p = pgt_append(t->bus, "x");
+    howdah_event *first = read_event(own, p.global_sequence);
+    howdah_event e = correction(first, 1, "{}");
+    hw_snapshot s = {.stream = S("x"), .version = 1, .data = S("1"), .schema_version = 1};
+    hw_purge purge = {.stream = S("x"), .reason = S("law")};
+    howdah_knowledge k = HOWDAH_KNOWLEDGE_INIT;
+    howdah_purge_record record = HOWDAH_PURGE_RECORD_INIT;
+    char login[64];
+    char url[1024];
+
+    fill(t, 100);
+    (void)snprintf(login, sizeof login, "times_%d", (int)getpid());
+    pgt_run(t, t->admin, "CREATE ROLE %s LOGIN", login);
+    pgt_run(t, t->admin, "GRANT {_publish}, {_read} TO %s", login);
+    (void)snprintf(url, sizeof url, "postgres://%s@/%s?host=%s&port=%s", login, PQdb(t->admin),
+                   PQhost(t->admin), PQport(t->admin));
+    store = pgt_store(t, url);
+    assert_int_equal(try_append(store, &e, &p), HW_APPEND_STORED);
+    assert_int_equal(p.revision, 2);
+    assert_int_equal(try_append(store, &e, &p), HW_APPEND_STORED);
+    assert_int_equal(p.already_stored, 1);
+    q.view = HOWDAH_VIEW_AS_OF;
+    q.batch = 7;
+    same(t, store, &q,
+         "SELECT * FROM {all_events} AS e WHERE " CURRENT " AND NOT retracts ORDER BY 1");
+    q.order = HOWDAH_ORDER_VALID;
+    same(t, store, &q,
+         "SELECT * FROM {all_events} AS e WHERE " CURRENT
+         " AND NOT retracts ORDER BY valid_time, global_sequence");
+    pgt_ok(store->ops->temporal->knowledge(store, first->recorded_at_us, &k, &pgt_error));
+    assert_true(k.final);
+    pgt_ok(store->ops->temporal->snapshot_put(store, &s, 0, &pgt_error));
+    assert_int_equal(store->ops->temporal->purge(store, &purge, &record, &pgt_error),
+                     HOWDAH_DENIED);
+    pgt_store_close(store);
+    pgt_run(t, t->admin, "DROP OWNED BY %s", login);
+    pgt_run(t, t->admin, "DROP ROLE %s", login);
+    hw_event_free(first);
+    pgt_store_close(own);
+}
+
 /* ---- what an answer is worth */
 
 static howdah_knowledge ask(hw_store *store, int64_t known_at)
@@ -599,6 +647,7 @@ static const struct CMUnitTest tests[] = {
     PGT_TEST(filters_of_every_kind_are_joined),
     PGT_TEST(many_rows_come_in_the_order_of_a_time),
     PGT_TEST(types_and_streams_are_counted),
+    PGT_TEST(logins_without_rights_on_tables_ask_through_functions),
     PGT_TEST(an_answer_is_final_when_slow_writers_are_gone),
     PGT_TEST(snapshots_are_kept_and_found),
     PGT_TEST(purges_are_recorded),

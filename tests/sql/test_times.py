@@ -567,6 +567,32 @@ def a_purge_waits_for_whoever_takes_the_payload_over():
         assert main.sql("SELECT data::text, purged FROM {}.read_ids('{%s}')" % fourth) == [('"kept"', "f")]
 
 
+def a_purge_and_a_claim_take_a_job_one_after_the_other():
+    s, q = fresh(), fresh("q")
+    numbers = [main.one("SELECT global_sequence FROM {}.append('%s', 'a', '\"secret\"')" % s) for _ in range(3)]
+    assert main.one("SELECT {}.route_events('%s', 'stream', '{%s}')" % (q, ",".join(numbers))) == "3"
+    with sessions(bus.url, 2) as (a, b):
+        # The worker was first: the job is its own, with the payload that it has read.
+        assert a.sql("BEGIN; SELECT data::text FROM {}.claim('%s')" % q) == [('"secret"',)]
+        b.start("SELECT events, jobs FROM {}.purge_events('%s', reason => 'r')" % s)
+        wait_for_wait(main, b, by=a)
+        a.sql("COMMIT")
+        assert b.end() == [("3", "2")]
+        assert main.sql("SELECT pending, processing, scheduled, failed FROM {}.queue_states('%s')" % q) == [
+            ("0", "1", "0", "2")]
+        # The purge was first: there is nothing to claim, and nothing to wait for.
+        number = main.one("SELECT global_sequence FROM {}.append('%s', 'a', '\"secret\"')" % fresh())
+        p = fresh("q")
+        main.sql("SELECT {}.route_events('%s', 'none', '{%s}')" % (p, number))
+        a.sql("BEGIN; SELECT {}.purge_events(ids => ARRAY[id], reason => 'r') FROM {}.events"
+              " WHERE global_sequence = %s" % number)
+        assert b.sql("SELECT FROM {}.claim('%s')" % p) == []
+        a.sql("ROLLBACK")
+        assert b.sql("SELECT data::text FROM {}.claim('%s')" % p) == [('"secret"',)]
+    for queue in (q, p):
+        assert main.sql("SELECT what, n FROM {}.queue_findings() WHERE queue = '%s'" % queue) == []
+
+
 if __name__ == "__main__":
     sys.exit(run([
         a_correction_takes_over_what_it_does_not_name, a_correction_is_recorded_later_whatever_the_clock_does,
@@ -576,4 +602,5 @@ if __name__ == "__main__":
         every_view_and_every_range_over_the_whole_log, what_cannot_be_asked_is_said_by_field,
         a_diff_is_what_has_become_of_each_family, an_answer_is_final_when_nobody_can_add_to_it,
         snapshots_are_found_at_or_below_a_version, a_purge_of_ids_leaves_the_other_revisions,
-        a_purge_of_a_stream_takes_all_that_was_derived_from_it, a_purge_waits_for_whoever_takes_the_payload_over]))
+        a_purge_of_a_stream_takes_all_that_was_derived_from_it, a_purge_waits_for_whoever_takes_the_payload_over,
+        a_purge_and_a_claim_take_a_job_one_after_the_other]))

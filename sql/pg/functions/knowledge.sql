@@ -5,7 +5,8 @@
 -- transaction ends, prepared or not; only then it takes the time that is recorded.  So whoever is not
 -- seen below has ended, and every later statement sees what it did, or will record a time at or
 -- behind asked_at.  One whose transaction certainly began behind known_at cannot record a time
--- before that either; of a prepared one nobody knows.  (All of this by a clock that is not set back.)
+-- before that either; of a prepared one nobody knows.  All of this by a clock that is not set back,
+-- and not for raw INSERTs that name recorded_at themselves.
 --
 --   final      false as well: without known_at, at or behind the clock, on a standby (the holders are on
 --              another server), and above READ COMMITTED, where the transaction goes on to see the past

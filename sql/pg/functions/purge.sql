@@ -16,7 +16,9 @@ $howdah$;
 -- are cancelled, results and errors of those that are over are erased, and dead letters of both; open
 -- ones are discarded.  A job that a worker has just now is left to it.
 -- Reads: job_data.  Reads, writes: see job_cancel() and job_letters_mark().
--- Locks: queues and jobs, job by job; then letters, by id; then the history, as job_retry() does.
+-- Locks: letters, by id, as job_letters_mark() and job_retry() do; then jobs, queue by queue; then the
+-- history.  Whoever settles jobs of several keys just now may get into each other's way with
+-- job_cancel(): the server ends one of them, and it can be tried again.
 CREATE OR REPLACE FUNCTION @schema@.purge_jobs(
     sequences bigint[], reason text, actor text, OUT jobs bigint, OUT letters bigint)
 RETURNS record
@@ -31,14 +33,14 @@ DECLARE
         WHERE p.event_sequence >= (SELECT min(u.one) FROM unnest(sequences) AS u(one))
           AND p.event_sequence <= (SELECT max(u.one) FROM unnest(sequences) AS u(one))
           AND p.event_sequence IN (SELECT u.one FROM unnest(sequences) AS u(one))
-        ORDER BY p.id);
+        ORDER BY p.queue_id, p.id);
     open      bigint[];
     cancelled bigint[] := '{}';
     job       bigint;
     state     text;
 BEGIN
     jobs := 0;
-    letters := 0;
+    PERFORM FROM @schema@.job_letters AS l WHERE l.job_id = ANY (made) ORDER BY l.id FOR UPDATE;
     FOREACH job IN ARRAY made LOOP
         state := @schema@.job_cancel(job, 'purged: ' || reason);
         IF state = 'cancelled' THEN

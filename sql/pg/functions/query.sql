@@ -144,6 +144,7 @@ RETURNS TABLE (at timestamptz, global_sequence bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET jit = off
+SET max_parallel_workers_per_gather = 0
 SET enable_seqscan = off
 SET enable_bitmapscan = on
 SET enable_sort = on
@@ -179,7 +180,8 @@ BEGIN
         ELSIF after_sequence IS NOT NULL AND order_by = 'valid' THEN
             sql := sql || ' AND (e.valid_time' || reach || ' OR e.valid_time IS NULL AND e.recorded_at' || reach || ')';
         END IF;
-        PERFORM set_config('enable_seqscan', 'on', true); -- until the end of this function
+        -- Until the end of this function: who reads everything need not look for each row's successor.
+        PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true);
     END IF;
     -- In the order of sequences nobody shall walk through all of them to find a few.
     sql := sql || ' ORDER BY ' || CASE order_by WHEN 'sequence' THEN 'e.global_sequence + 0' || down
@@ -217,6 +219,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET jit = off
+SET max_parallel_workers_per_gather = 0
 SET enable_seqscan = off
 SET enable_bitmapscan = off
 SET enable_sort = off

@@ -447,6 +447,7 @@ void hw_pg_disconnect(hw_pg *pg)
     pg->unprepared = false;
     memset(pg->prepared, 0, sizeof pg->prepared);
     hw_pg_know_nothing(pg);
+    pg->final_us = 0;
     hw_pg_floors_forget(pg);
 }
 

@@ -144,6 +144,7 @@ enum hw_pg_oid {
     X(QUERY_COUNT)                                                                                 \
     X(QUERY_TYPES)                                                                                 \
     X(QUERY_STREAMS)                                                                               \
+    X(CLOCK)                                                                                       \
     X(KNOWLEDGE)                                                                                   \
     X(SNAPSHOT_PUT)                                                                                \
     X(SNAPSHOT_GET)                                                                                \
@@ -206,10 +207,11 @@ typedef struct hw_pg {
     char names[HW_PG_STATEMENT_COUNT][32]; /* of those that are prepared */
     struct hw_pg_known *known;             /* NULL: nothing; see known.c */
     struct hw_pg_floors *floors;           /* NULL: none; see floors.c */
-    char *sql[HW_PG_STATEMENT_COUNT];      /* names filled in */
-    hw_pg_cursor *in_flight;               /* I4 */
-    hw_buf params;                         /* scratch for binary parameters */
-    PGresult *import_rows;                 /* the last import page */
+    int64_t final_us;                 /* what was known by then is final; 0: nothing is known */
+    char *sql[HW_PG_STATEMENT_COUNT]; /* names filled in */
+    hw_pg_cursor *in_flight;          /* I4 */
+    hw_buf params;                    /* scratch for binary parameters */
+    PGresult *import_rows;            /* the last import page */
     void *import_row_array;
     char import_schema[64]; /* of a table given without one, "" else */
     hw_note_fn note;

@@ -1,8 +1,16 @@
-/* purge.c - erasing on PostgreSQL; the functions are in purge.sql. */
+/*
+ * purge.c - erasing on PostgreSQL; the functions are in purge.sql.
+ *
+ * A purge locks much, and in an order that others do not always have: when the server ends it
+ * because of that, nothing was erased, and it is tried again.
+ */
+#include <string.h>
+
 #include "base/mem.h"
 #include "store/pg/pg.h"
 
 #define PAGE 1000
+#define ATTEMPTS 5
 
 enum column { ID, PURGED_AT, EVENTS, LETTERS, SNAPSHOTS, JOBS, REMAINING, ACTOR, REASON, STREAM };
 
@@ -35,6 +43,22 @@ static int param_ids(hw_pg *pg, hw_pg_call *call, const hw_purge *purge, howdah_
     return s;
 }
 
+static int call_until_done(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result,
+                           howdah_error *reterr)
+{
+    for (int attempt = 1;; attempt++) {
+        howdah_error err = HOWDAH_ERROR_INIT;
+        int s = hw_pg_exec(pg, call, ret_result, &err);
+
+        if (s < 0 && !pg->foreign && attempt < ATTEMPTS &&
+            (strcmp(err.sqlstate, "40P01") == 0 || strcmp(err.sqlstate, "40001") == 0))
+            continue;
+        if (s < 0)
+            hw_error_copy(reterr, &err);
+        return s;
+    }
+}
+
 int hw_pg_purge(hw_store *store, const hw_purge *purge, howdah_purge_record *ret_record,
                 howdah_error *reterr)
 {
@@ -52,7 +76,7 @@ int hw_pg_purge(hw_store *store, const hw_purge *purge, howdah_purge_record *ret
     hw_pg_param_bool(&call, purge->families);
     hw_pg_param_str(&call, purge->reason);
     hw_pg_param_str(&call, purge->actor);
-    s = hw_pg_exec(pg, &call, &result, reterr);
+    s = call_until_done(pg, &call, &result, reterr);
     if (s >= 0 && ret_record)
         fill_record(result, 0, ret_record);
     PQclear(result);

@@ -42,6 +42,8 @@ const hw_pg_statement_row hw_pg_temporal_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_QUERY_STREAMS] = {"SELECT s FROM @schema@.query_streams(" HW_PG_QUESTION_ROW
                              ", $17, $18) AS s",
                              TYPES(streams_types)},
+    /* The columns of the next one, where the answer is known. */
+    [HW_PG_CLOCK] = {"SELECT clock_timestamp(), true, NULL::text", NULL, 0},
     [HW_PG_KNOWLEDGE] = {"SELECT k.asked_at, k.final, k.waits_for FROM @schema@.knowledge_of($1)"
                          " AS k",
                          TYPES(time_type)},

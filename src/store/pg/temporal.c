@@ -3,6 +3,8 @@
  *
  *   I1  knowledge() is a statement of its own, and comes first (temporal.h I3): the snapshots of
  *       later ones see all who are gone by then.
+ *   I2  What was final once is final for ever, and so is all that was known before: a session of
+ *       ours remembers how far that goes, and then asks for no more than the time.
  */
 #include <string.h>
 
@@ -10,24 +12,48 @@
 #include "base/text.h"
 #include "store/pg/pg.h"
 
+/* I2: not in a transaction, whose snapshot may be an old one, nor where sessions are not ours. */
+static bool is_final(const hw_pg *pg, int64_t known_at)
+{
+    return pg->final_us > 0 && known_at != HW_TIME_ABSENT && known_at <= pg->final_us &&
+           !pg->foreign && !pg->pooled && !pg->in_handler;
+}
+
+static int look(hw_pg *pg, int64_t known_at, PGresult **ret_result, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = HW_PG_KNOWLEDGE};
+    uint64_t session = pg->session;
+    int s;
+
+    if (is_final(pg, known_at)) {
+        call.statement = HW_PG_CLOCK;
+        s = hw_pg_query(pg, &call, ret_result, reterr);
+        if (s < 0 || pg->session == session)
+            return s;
+        PQclear(*ret_result); /* another session, perhaps of another server */
+        call.statement = HW_PG_KNOWLEDGE;
+    }
+    hw_pg_param_time(&call, known_at);
+    return hw_pg_query(pg, &call, ret_result, reterr);
+}
+
 static int knowledge(hw_store *store, int64_t known_at, howdah_knowledge *ret_knowledge,
                      howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
-    hw_pg_call call = {.statement = HW_PG_KNOWLEDGE};
     PGresult *result = NULL;
     hw_str who;
     int s = hw_pg_ready(pg, reterr);
 
-    if (s < 0)
-        return s;
-    hw_pg_param_time(&call, known_at);
-    s = hw_pg_query(pg, &call, &result, reterr);
+    if (s >= 0)
+        s = look(pg, known_at, &result, reterr);
     if (s < 0)
         return s;
     ret_knowledge->known_at_us = known_at;
     ret_knowledge->asked_at_us = hw_pg_get_time(result, 0, 0);
     ret_knowledge->final = hw_pg_get_bool(result, 0, 1);
+    if (ret_knowledge->final && known_at > pg->final_us)
+        pg->final_us = known_at;
     who = hw_pg_get_str(result, 0, 2);
     hw_utf8_copy(ret_knowledge->waits_for, sizeof ret_knowledge->waits_for, who.s ? who.s : "");
     PQclear(result);
