@@ -14,8 +14,7 @@
 
 /* ------------------------------------------------------------------ records */
 
-/* left is counted when it is made, and not kept: HOWDAH_ABSENT in a list. */
-static void record_json(cli_context *cli, const howdah_purge_record *r, int64_t left)
+static void record_json(cli_context *cli, const howdah_purge_record *r)
 {
     cli_out *out = &cli->out;
 
@@ -32,14 +31,11 @@ static void record_json(cli_context *cli, const howdah_purge_record *r, int64_t 
     cli_json_member(cli, "stream", r->stream);
     cli_out_printf(out,
                    ",\"events\":%" PRId64 ",\"letters\":%" PRId64 ",\"snapshots\":%" PRId64
-                   ",\"jobs\":%" PRId64,
-                   r->events, r->letters, r->snapshots, r->jobs);
-    if (left != HOWDAH_ABSENT)
-        cli_out_printf(out, ",\"left\":%" PRId64, left);
-    cli_out_puts(out, "}\n");
+                   ",\"jobs\":%" PRId64 ",\"left\":%" PRId64 "}\n",
+                   r->events, r->letters, r->snapshots, r->jobs, r->left);
 }
 
-static void record_show(cli_out *out, const howdah_purge_record *r, int64_t left)
+static void record_show(cli_out *out, const howdah_purge_record *r)
 {
     cli_show_number(out, "purge", r->id);
     cli_show_time(out, "purged at", r->purged_at_us);
@@ -50,14 +46,13 @@ static void record_show(cli_out *out, const howdah_purge_record *r, int64_t left
     cli_show_number(out, "dead letters", r->letters);
     cli_show_number(out, "snapshots", r->snapshots);
     cli_show_number(out, "jobs", r->jobs);
-    cli_show_number(out, "revisions left", left);
+    cli_show_number(out, "revisions left", r->left);
 }
 
 typedef struct listing {
     cli_context *cli;
     cli_table table;
     int64_t only; /* this one; 0: all */
-    int64_t left; /* of that one */
     int64_t n;
 } listing;
 
@@ -66,15 +61,17 @@ static void record_row(cli_table *table, const howdah_purge_record *r)
     char id[24];
     char at[HOWDAH_TIME_SIZE];
     char events[CLI_COUNT_SIZE];
+    char left[CLI_COUNT_SIZE];
 
     (void)snprintf(id, sizeof id, "%" PRId64, r->id);
     howdah_time_format(r->purged_at_us, at);
     at[10] = ' ';
     at[19] = '\0';
     cli_count_text(r->events, events);
+    cli_count_text(r->left, left);
     cli_table_row(table, (hw_str[]){hw_str_of(id), hw_str_of(at), hw_str_of(r->actor),
                                     hw_str_of(r->stream ? r->stream : "(by id)"), hw_str_of(events),
-                                    hw_str_of(r->reason)});
+                                    hw_str_of(left), hw_str_of(r->reason)});
 }
 
 static int on_record(void *ctx, const howdah_purge_record *record)
@@ -85,9 +82,9 @@ static int on_record(void *ctx, const howdah_purge_record *record)
         return 0;
     l->n++;
     if (l->cli->out.json)
-        record_json(l->cli, record, l->left);
+        record_json(l->cli, record);
     else if (l->only > 0)
-        record_show(&l->cli->out, record, l->left);
+        record_show(&l->cli->out, record);
     else
         record_row(&l->table, record);
     return cli_out_alive(&l->cli->out) ? 0 : 1;
@@ -96,11 +93,12 @@ static int on_record(void *ctx, const howdah_purge_record *record)
 static int run_ls(cli_context *cli, howdah_error *reterr)
 {
     static const cli_column columns[] = {
-        {"id", CLI_DIM, true, true, 0},       {"purged at (UTC)", CLI_DIM, false, true, 0},
-        {"by", CLI_PLAIN, false, false, 0},   {"stream", CLI_PLAIN, false, false, 0},
-        {"events", CLI_PLAIN, true, true, 0}, {"reason", CLI_PLAIN, false, false, 0},
+        {"id", CLI_DIM, true, true, 0},         {"purged at (UTC)", CLI_DIM, false, true, 0},
+        {"by", CLI_PLAIN, false, false, 0},     {"stream", CLI_PLAIN, false, false, 0},
+        {"events", CLI_PLAIN, true, true, 0},   {"left", CLI_PLAIN, true, true, 0},
+        {"reason", CLI_PLAIN, false, false, 0},
     };
-    listing l = {.cli = cli, .left = HOWDAH_ABSENT};
+    listing l = {.cli = cli};
     int s = cli_args_words(&cli->args, 1, 1, reterr);
 
     for (const cli_option *o = cli->args.command->options; s == HOWDAH_OK && o->name; o++)
@@ -200,7 +198,7 @@ static int tell(cli_context *cli, const howdah_purge_options *o, howdah_error *r
 static int answer(cli_context *cli, const howdah_purge_options *o, howdah_purge_record *record,
                   howdah_error *reterr)
 {
-    listing l = {.cli = cli, .only = record->id, .left = record->left};
+    listing l = {.cli = cli, .only = record->id};
     int s = HOWDAH_OK;
 
     if (record->id > 0) {
@@ -209,7 +207,7 @@ static int answer(cli_context *cli, const howdah_purge_options *o, howdah_purge_
         record->actor = o->actor;
         record->reason = o->reason;
         record->stream = o->stream;
-        record_json(cli, record, record->left);
+        record_json(cli, record);
     }
     if (s < 0)
         return s;

@@ -297,7 +297,7 @@ static const char purge_about[] =
     "of jobs that bindings made of them, in one transaction with a record of who, when and why.  "
     "Sequence, stream, type, times and reasons stay, so that nothing else breaks.  Without --yes "
     "it says how many events it would erase, with exit code 2.  The answer is the record; left "
-    "counts revisions of the same events that still have a payload.  ls lists all records.\n\n"
+    "counts revisions of the same events that kept their payload.  ls lists all records.\n\n"
     "Processes that run may hold what they have read.  The database's files let go of it with the "
     "next vacuum, WAL and backups when they are thrown away.";
 

@@ -48,7 +48,7 @@ a_stream_is_purged_whole() {
     run 0 snapshot ls
     empty out
     run 0 purge ls
-    equals "$(_stable)" '{"id":1,"purged_at":"T","actor":"ann","reason":"request 4711","stream":"customer-7","events":2,"letters":0,"snapshots":1,"jobs":0}'
+    equals "$(_stable)" '{"id":1,"purged_at":"T","actor":"ann","reason":"request 4711","stream":"customer-7","events":2,"letters":0,"snapshots":1,"jobs":0,"left":0}'
 }
 
 an_event_alone_leaves_its_other_revisions_and_says_so() {
@@ -131,8 +131,8 @@ a_terminal_shows_the_record_and_the_list() {
     grep -q '^events erased *1$' out || fail "no count"
     grep -q '^revisions left *1$' out || fail "nothing left"
     in_terminal 80 "NO_COLOR=1 '$HOWDAH' purge ls"
-    equals "$(sed -n 1p out | tr -s ' ' | sed 's/^ //')" "id purged at (UTC) by stream events reason"
-    grep -q '^ *1  2.*  ann  (by id)  *1  request 4711$' out || fail "no row"
+    equals "$(sed -n 1p out | tr -s ' ' | sed 's/^ //')" "id purged at (UTC) by stream events left reason"
+    grep -q '^ *1  2.*  ann  (by id)  *1  *1  request 4711$' out || fail "no row"
     in_terminal 80 "NO_COLOR=1 '$HOWDAH' read --versions $A"
     has out "revision 1  PURGED"
     has out "data       (purged)"
