@@ -186,6 +186,19 @@ static bool is_object(const howdah_event *event, hw_str *ret_object)
            members_in(*ret_object) <= MEMBERS_MAX;
 }
 
+static bool same_payload(const howdah_event *before, const howdah_event *after)
+{
+    hw_str from;
+    hw_str to;
+
+    from.s = howdah_event_data(before, &from.len);
+    to.s = howdah_event_data(after, &to.len);
+    return hw_str_equal(from, to) &&
+           hw_str_equal(hw_str_of(howdah_event_content_type(before)),
+                        hw_str_of(howdah_event_content_type(after))) &&
+           howdah_event_is_purged(before) == howdah_event_is_purged(after);
+}
+
 static void compare_payloads(changes *c, const howdah_event *before, const howdah_event *after)
 {
     char old_room[128];
@@ -197,10 +210,9 @@ static void compare_payloads(changes *c, const howdah_event *before, const howda
         compare_members(c, "", from, to);
         return;
     }
-    from = cli_event_payload(before, old_room, sizeof old_room);
-    to = cli_event_payload(after, new_room, sizeof new_room);
-    if (!hw_str_equal(from, to))
-        put_change(c, "data", HW_STR_LIT(""), from, to);
+    if (!same_payload(before, after))
+        put_change(c, "data", HW_STR_LIT(""), cli_event_payload(before, old_room, sizeof old_room),
+                   cli_event_payload(after, new_room, sizeof new_room));
 }
 
 static void compare_times(changes *c, const howdah_event *before, const howdah_event *after)
@@ -226,16 +238,22 @@ static hw_str headers_of(const howdah_event *event)
     return headers.s ? headers : HW_STR_LIT("{}");
 }
 
-static void compare_rest(changes *c, const howdah_event *before, const howdah_event *after)
+/* Of headers that were erased nobody knows what they were. */
+static void compare_headers(changes *c, const howdah_event *before, const howdah_event *after)
+{
+    if (!howdah_event_is_purged(before) && !howdah_event_is_purged(after) &&
+        members_in(headers_of(before)) <= MEMBERS_MAX &&
+        members_in(headers_of(after)) <= MEMBERS_MAX)
+        compare_members(c, "header ", headers_of(before), headers_of(after));
+}
+
+static void compare_schema(changes *c, const howdah_event *before, const howdah_event *after)
 {
     char old[24];
     char new[24];
     long long from = (long long)howdah_event_schema_version(before);
     long long to = (long long)howdah_event_schema_version(after);
 
-    if (members_in(headers_of(before)) <= MEMBERS_MAX &&
-        members_in(headers_of(after)) <= MEMBERS_MAX)
-        compare_members(c, "header ", headers_of(before), headers_of(after));
     if (from == to)
         return;
     (void)snprintf(old, sizeof old, "%lld", from);
@@ -269,7 +287,8 @@ void cli_changes(cli_out *out, const howdah_event *before, const howdah_event *a
     }
     compare_payloads(&c, before, after);
     compare_times(&c, before, after);
-    compare_rest(&c, before, after);
+    compare_headers(&c, before, after);
+    compare_schema(&c, before, after);
     if (c.n > CHANGES_MAX) {
         put_label(out, "");
         cli_out_printf(out, "and %d more\n", c.n - CHANGES_MAX);

@@ -137,6 +137,7 @@ a_terminal_shows_the_record_and_the_list() {
     has out "revision 1  PURGED"
     has out "data       (purged)"
     has out 'changed    data: (purged) → {"street":"SECRET 2"}'
+    has_not out header
     in_terminal 80 "NO_COLOR=1 '$HOWDAH' read"
     has out "(purged)"
 }

@@ -512,6 +512,7 @@ members_that_come_go_and_change_are_told_and_long_ones_cut() {
     run 0 append --correct $A --reason r "{\"same\":2,\"long\":\"$long$long\",\"new\":[1],\"ab\":2}"
     run 0 append --correct $A --reason r '[1,2]'
     run 0 append --correct $A --reason r abc --bytes text/plain --schema-version 2
+    run 0 append --correct $A --reason r xyz --bytes text/plain
     in_terminal 60 "NO_COLOR=1 '$HOWDAH' read --versions $A"
     has out 'new: (none) → [1]'
     has out 'gone: 1 → (none)'
@@ -521,6 +522,7 @@ members_that_come_go_and_change_are_told_and_long_ones_cut() {
     grep -q 'changed    data: {"same":2.*… → \[1,2\]$' out || fail "no whole payload"
     has out 'data: [1,2] → (text/plain, 3 bytes)'
     has out 'schema version: 1 → 2'
+    grep -q 'data: (text/plain.*… → (text/plain.*…$' out || fail "no bytes"
     [ "$(_plain | python3 -c 'import sys; print(max(len(l.rstrip("\n")) for l in sys.stdin))')" -le 60 ] ||
         fail "too wide"
     in_terminal 60 "LC_ALL=C NO_COLOR=1 '$HOWDAH' read --versions $A"
