@@ -558,6 +558,31 @@ static void jobs_made_of_purged_events_are_cancelled_and_their_texts_erased(void
     assert_int_equal(b.n, 2);
 }
 
+static void a_letter_is_discarded_although_its_job_is_being_tried_again(void **state)
+{
+    ss *t = *state;
+    howdah_event event;
+    kept_job job;
+    int64_t letter;
+    kept_letter k;
+
+    (void)times_ops(t);
+    event = put_secret(t, "s");
+    route_all(t, &event, 1);
+    job = claim(t, 1).jobs[0];
+    fail_for_good(t, &job, "no " SECRET);
+    letter = open_letter(t, job.job.id);
+    ok(jobs_ops(t)->job_retry(t->store, job.job.id, &ss_error));
+    job = claim(t, 1).jobs[0];
+    assert_int_equal(purge_stream(t, "s").letters, 1);
+    complete(t, &job);
+    k = load_letter(t, letter);
+    assert_int_equal(k.state, HW_LETTER_DISCARDED);
+    assert_string_equal(k.error, "");
+    assert_string_equal(k.by, "clerk");
+    expect_state(t, job.job.id, HW_JOB_COMPLETED);
+}
+
 /* ---- the file */
 
 static bool file_has(const ss *t, const char *suffix, const char *text)
@@ -856,6 +881,7 @@ ss_group ss_times_purge_tests(void)
         SS_TEST(who_had_a_purged_event_in_hand_leaves_no_copy_of_it),
         SS_TEST(snapshots_that_may_hold_a_purged_event_are_removed),
         SS_TEST(jobs_made_of_purged_events_are_cancelled_and_their_texts_erased),
+        SS_TEST(a_letter_is_discarded_although_its_job_is_being_tried_again),
         SS_TEST(nothing_of_a_purged_event_stays_in_the_file_or_its_log),
         SS_TEST(a_purge_that_got_no_answer_is_done_once),
         SS_TEST(each_operation_can_be_made_to_fail_alone),

@@ -8,7 +8,7 @@
  *       what earlier changes of a row left there on a connection without it: VACUUM does.
  *   I3  The write-ahead log still has the pages as they were.  So it is emptied right after the
  *       commit; when a reader is in the way, the next checkpoint does it.
- *   I4  A job in a worker's hands is left alone: it has read its event already.
+ *   I4  A job in a worker's hands is left alone, but for its letter: it has read its event already.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -303,17 +303,15 @@ static int resolved_by(purging *p, int64_t letter, howdah_error *reterr)
     return hw_sqlite_finish(p->jobs.store, stmt, "purge", reterr);
 }
 
-/* The job's letter loses its text; discarded when it is open and nobody works for it. */
-static int erase_job_letter(purging *p, int64_t job_id, bool leased, int64_t cancelled_letter,
-                            howdah_error *reterr)
+/* The job's letter loses its text, and is discarded when it is open, or was by the cancel. */
+static int erase_job_letter(purging *p, int64_t job_id, int64_t discarded, howdah_error *reterr)
 {
-    int64_t discarded = cancelled_letter > 0;
     int64_t letter = 0;
     int s = find_letter(p, job_id, &letter, reterr);
 
     if (s < 0 || letter == 0)
         return s;
-    if (!leased && discarded == 0)
+    if (discarded == 0)
         s = hw_sqlite_mark_job_letters(p->jobs.store, letter, HW_LETTER_DISCARDED, p->purge->reason,
                                        &discarded, reterr);
     if (s >= 0 && discarded > 0)
@@ -342,7 +340,7 @@ static int erase_job(purging *p, int64_t id, howdah_error *reterr)
                                       (hw_str){hw_buf_str(&p->error), p->error.len}, reterr);
     }
     p->record.jobs += !leased;
-    return s < 0 ? s : erase_job_letter(p, id, leased, live.letter, reterr);
+    return s < 0 ? s : erase_job_letter(p, id, !leased && live.letter > 0, reterr);
 }
 
 static int collect_jobs(purging *p, hw_buf *ids, howdah_error *reterr)
