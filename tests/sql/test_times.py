@@ -5,7 +5,7 @@ import random
 import sys
 
 from bus import Bus, Refused, run
-from session import Session, sessions, wait_for_wait
+from session import Session, sessions, until, wait_for_wait
 
 bus = Bus("times")
 main = Session(bus.url)  # for what is done often
@@ -184,6 +184,18 @@ def of_two_corrections_at_once_one_is_stored():
         except Refused as refused:
             assert refused.state == "40001", refused
     assert [r[0] for r in main.sql("SELECT revision FROM {}.versions('%s')" % first)] == ["1", "2", "3", "4", "5"]
+
+
+def a_correction_wakes_those_who_sleep():
+    first = append(fresh())
+    call = ("SELECT mark FROM {}.append_correction('%s', NULL, '1', NULL, NULL, NULL, 1, NULL, NULL, 'r', false)")
+    with sessions(bus.url, 1) as (a,):
+        a.sql("SELECT setval('{}.bell', 1); SET howdah.ring = 'off'")
+        # Who rings by itself is told that somebody sleeps.
+        assert a.one(call % first) == "1"
+        assert a.one("SELECT last_value FROM {}.bell") == "1"
+        a.sql("SET howdah.ring = 'on'; SELECT {}.correct('%s', '2', reason => 'r')" % first)
+        assert a.one("SELECT last_value FROM {}.bell") == "0"
 
 
 def the_number_is_drawn_before_the_time_is_taken():
@@ -417,6 +429,46 @@ def an_answer_is_final_when_nobody_can_add_to_it():
     assert main.sql("SELECT final FROM {}.knowledge_of('2999-01-01')") == [("f",)]
 
 
+WRITER = """DO $$
+DECLARE
+    picked uuid;
+BEGIN
+    FOR i IN 1..80 LOOP
+        SELECT e.id INTO picked FROM {}.events AS e WHERE e.type = 'race.event' ORDER BY random() LIMIT 1;
+        BEGIN
+            IF picked IS NULL OR i % 2 = 0 THEN
+                PERFORM {}.append('race-' || i % 3, 'race.event');
+            ELSE
+                PERFORM {}.correct(picked, to_json(i), reason => 'r', retract => false);
+            END IF;
+        EXCEPTION WHEN SQLSTATE 'UH003' THEN NULL; -- somebody else was quicker
+        END;
+        PERFORM pg_sleep(random() * 0.02);
+        IF i % 5 = 0 THEN ROLLBACK; ELSE COMMIT; END IF;
+    END LOOP;
+END $$"""
+
+
+def a_final_answer_stays_the_same_while_others_write():
+    question = "SELECT md5(string_agg(a.id::text, ',')) FROM {}.as_of(known_at => '%s', type => 'race.event') AS a"
+    answers = {}
+    waited = 0
+    with sessions(bus.url, 4) as writers:
+        for writer in writers:
+            writer.start(WRITER)
+        until(lambda: main.one("SELECT count(*) > 10 FROM {}.events WHERE type = 'race.event'") == "t", "they write")
+        for _ in range(40):
+            k = clock()
+            while knowledge(k)[0] == "f":
+                waited += 1
+            answers[k] = main.one(question % k)
+        for writer in writers:
+            writer.end()
+    assert waited > 0 and len(set(answers.values())) > 1, (waited, answers)
+    for k, answer in answers.items():
+        assert main.one(question % k) == answer, k
+
+
 # ---- snapshots
 
 
@@ -598,9 +650,10 @@ if __name__ == "__main__":
         a_correction_takes_over_what_it_does_not_name, a_correction_is_recorded_later_whatever_the_clock_does,
         retracted_is_not_a_fact_until_it_is_taken_up_again, what_is_wrong_with_a_correction_is_said_by_field,
         the_same_correction_again_is_answered_with_its_position, of_two_corrections_at_once_one_is_stored,
-        the_number_is_drawn_before_the_time_is_taken, as_of_is_the_last_revision_that_was_known,
+        a_correction_wakes_those_who_sleep, the_number_is_drawn_before_the_time_is_taken, as_of_is_the_last_revision_that_was_known,
         every_view_and_every_range_over_the_whole_log, what_cannot_be_asked_is_said_by_field,
         a_diff_is_what_has_become_of_each_family, an_answer_is_final_when_nobody_can_add_to_it,
+        a_final_answer_stays_the_same_while_others_write,
         snapshots_are_found_at_or_below_a_version, a_purge_of_ids_leaves_the_other_revisions,
         a_purge_of_a_stream_takes_all_that_was_derived_from_it, a_purge_waits_for_whoever_takes_the_payload_over,
         a_purge_and_a_claim_take_a_job_one_after_the_other]))
