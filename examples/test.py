@@ -92,6 +92,13 @@ def a_worker_ends_at_a_signal(store):
         worker.stdout.close()
 
 
+def a_correction_leaves_what_was_known_before(store):
+    printed = run("two_times", store, "account-7").splitlines()
+    assert printed[0].startswith("revision 2 is number "), printed
+    assert printed[1:] == ['then: {"amount":100}, revision 1, for ever', 'now: {"amount":90}, revision 2',
+                           'corrected in revision 2: typing error in the invoice'], printed
+
+
 def a_payment_is_booked_once_although_a_worker_died(store):
     if store.startswith("sqlite:"):
         return  # the same on SQLite: howdah_sqlite_complete()
@@ -108,7 +115,8 @@ def a_payment_is_booked_once_although_a_worker_died(store):
 CASES = [append_is_refused_the_second_time, read_finds_what_matches_the_pattern,
          follow_prints_what_is_there_and_what_comes, a_subscription_goes_on_where_it_was,
          the_transaction_stores_row_and_event, a_worker_keeps_the_order_of_a_key_across_retries,
-         a_worker_ends_at_a_signal, a_payment_is_booked_once_although_a_worker_died]
+         a_worker_ends_at_a_signal, a_correction_leaves_what_was_known_before,
+         a_payment_is_booked_once_although_a_worker_died]
 
 
 def main():

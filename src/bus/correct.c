@@ -245,7 +245,7 @@ static int append_next(const correct_call *call, const hw_interrupt *interrupt,
                        howdah_position *ret_position, howdah_error *reterr)
 {
     howdah_event *newest = NULL;
-    howdah_event event;
+    howdah_event event = {.revision = 0};
     int s = find_newest(call, &newest, reterr);
 
     if (s == HOWDAH_END)

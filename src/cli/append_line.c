@@ -183,7 +183,22 @@ static int refuse_unless_null(parse *p, const field *f, hw_str value, howdah_err
     (void)p;
     if (kind_of(value) == '0')
         return HOWDAH_OK;
-    return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "corrections are not in this version");
+    return hw_advise(
+        reterr,
+        hw_fail_field(reterr, HOWDAH_INVALID, f->name, "a correction is not part of a batch"),
+        "howdah append --correct makes one");
+}
+
+/* What is left of it is not what was appended. */
+static int refuse_purged(parse *p, const field *f, hw_str value, howdah_error *reterr)
+{
+    (void)p;
+    if (kind_of(value) != 't')
+        return HOWDAH_OK;
+    return hw_advise(
+        reterr,
+        hw_fail_field(reterr, HOWDAH_INVALID, f->name, "the payload of this event was erased"),
+        "leave its line out");
 }
 
 static const field fields[] = {
@@ -207,6 +222,9 @@ static const field fields[] = {
     {"revision", skip, NULL},
     {"corrects", refuse_unless_null, NULL},
     {"reason", refuse_unless_null, NULL},
+    {"retraction", skip, NULL}, /* has "corrects" beside it */
+    {"purged", refuse_purged, NULL},
+    {"final", skip, NULL},
 };
 #define FIELDS_N (sizeof fields / sizeof *fields)
 

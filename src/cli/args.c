@@ -34,9 +34,14 @@ static const cli_option *find_in(const cli_option *table, const char *name, size
 
 static const cli_option *find_option(const cli_command *command, const char *name, size_t len)
 {
-    const cli_option *option = find_in(cli_global_options, name, len);
+    const cli_option *option = command ? find_in(command->options, name, len) : NULL;
 
-    return option || !command ? option : find_in(command->options, name, len);
+    return option ? option : find_in(cli_global_options, name, len);
+}
+
+bool cli_option_is_hidden(const cli_command *command, const cli_option *global)
+{
+    return find_in(command->options, global->name, strlen(global->name)) != NULL;
 }
 
 static void guess_in(cli_guess *best, const char *name, const cli_option *table)
@@ -194,6 +199,17 @@ bool cli_args_has(const cli_args *args, const char *name)
     return last_given(args, name) != NULL;
 }
 
+bool cli_args_has_global(const cli_args *args, const char *name)
+{
+    const cli_option *option = find_in(cli_global_options, name, strlen(name));
+
+    assert(option);
+    for (size_t i = 0; i < args->given_n; i++)
+        if (args->given[i].option == option)
+            return true;
+    return false;
+}
+
 const char *cli_args_text(const cli_args *args, const char *name)
 {
     const cli_given *given = last_given(args, name);
@@ -236,6 +252,37 @@ int cli_args_duration(const cli_args *args, const char *name, int64_t *ret_ms, h
         return HOWDAH_OK;
     return hw_fail_field(reterr, HOWDAH_INVALID, name,
                          "wanted a duration, like 250ms, 5s or 2m, not these %zu bytes",
+                         strlen(text));
+}
+
+/* 2026-01-31: four, two and two digits, and nothing else. */
+static bool is_date(const char *text)
+{
+    static const char form[] = "dddd-dd-dd";
+
+    if (strlen(text) != sizeof form - 1)
+        return false;
+    for (size_t i = 0; i < sizeof form - 1; i++)
+        if (form[i] == 'd' ? !isdigit((unsigned char)text[i]) : text[i] != form[i])
+            return false;
+    return true;
+}
+
+int cli_args_time(const cli_args *args, const char *name, int64_t *ret_time_us,
+                  howdah_error *reterr)
+{
+    const char *text = cli_args_text(args, name);
+
+    if (!text || hw_time_parse(text, strlen(text), ret_time_us))
+        return HOWDAH_OK;
+    if (is_date(text))
+        return hw_fail_field(reterr, HOWDAH_INVALID, name,
+                             "a date alone is not a moment; write %sT00:00:00Z, or the offset of "
+                             "your place",
+                             text);
+    return hw_fail_field(reterr, HOWDAH_INVALID, name,
+                         "not RFC 3339 with an offset, like 2026-01-31T09:30:00Z, in a text of %zu "
+                         "bytes",
                          strlen(text));
 }
 

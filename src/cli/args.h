@@ -3,7 +3,7 @@
  *
  * "--name VALUE", "--name=VALUE", "--flag"; "--" ends the options.  A lone "-" and a negative
  * number are words.  Options of every command (cli_global_options) may stand anywhere, also before
- * the command; the command's own ones stand behind it.
+ * the command; the command's own ones stand behind it, and hide those of every command there.
  */
 #ifndef HW_CLI_ARGS_H
 #define HW_CLI_ARGS_H
@@ -47,6 +47,9 @@ typedef struct cli_args {
 
 extern const cli_option cli_global_options[];
 
+/* Whether the command has an option of its own with the name of this one of every command. */
+bool cli_option_is_hidden(const struct cli_command *command, const cli_option *global);
+
 /* The strings stay argv's.  Errors: MISUSE (unknown option or command, naming the nearest). */
 int cli_args_parse(cli_args *args, int argc, char **argv, howdah_error *reterr);
 void cli_args_done(cli_args *args);
@@ -59,6 +62,8 @@ typedef struct cli_guess {
 void cli_guess_try(cli_guess *best, const char *given, const char *candidate);
 
 bool cli_args_has(const cli_args *args, const char *name);
+/* The option of every command, not the command's own of the same name. */
+bool cli_args_has_global(const cli_args *args, const char *name);
 /* The value given last; NULL when there is none. */
 const char *cli_args_text(const cli_args *args, const char *name);
 /* The values in turn: start with *pos = 0; NULL after the last. */
@@ -69,6 +74,9 @@ int cli_args_number(const cli_args *args, const char *name, int64_t min, int64_t
                     int64_t *ret_value, howdah_error *reterr);
 int cli_args_duration(const cli_args *args, const char *name, int64_t *ret_ms,
                       howdah_error *reterr);
+/* RFC 3339 with an offset, as microseconds since 1970. */
+int cli_args_time(const cli_args *args, const char *name, int64_t *ret_time_us,
+                  howdah_error *reterr);
 /* The option's value is one of those of its row in the table; which, counted from 0. */
 int cli_args_choice(const cli_args *args, const char *name, int *ret_index, howdah_error *reterr);
 

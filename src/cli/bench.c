@@ -58,7 +58,7 @@ static int parse_kind(const cli_args *args, bench_plan *plan, howdah_error *rete
         }
     }
     s = hw_fail(reterr, HOWDAH_MISUSE, "bench: cannot measure \"%.64s\"", args->words[1]);
-    return hw_advise(reterr, s, "usage: howdah %s", args->command->usage[0]);
+    return hw_advise(reterr, s, "there are: %s", args->command->words);
 }
 
 #define KIND(kind) (1u << (kind))

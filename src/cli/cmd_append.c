@@ -97,8 +97,8 @@ static int set_texts(const cli_args *args, howdah_builder *builder, howdah_error
 static int set_numbers(const cli_args *args, howdah_builder *builder, howdah_error *reterr)
 {
     const char *expect = cli_args_text(args, "expect");
-    const char *valid_time = cli_args_text(args, "valid-time");
     int64_t value = 1;
+    int64_t valid_time_us = HOWDAH_NO_TIME;
     int s = cli_args_number(args, "schema-version", 1, INT32_MAX, &value, reterr);
 
     if (s < 0)
@@ -110,13 +110,10 @@ static int set_numbers(const cli_args *args, howdah_builder *builder, howdah_err
             return s;
         howdah_builder_set_expect(builder, value);
     }
-    if (valid_time) {
-        s = howdah_time_parse(valid_time, &value, reterr);
-        if (s < 0)
-            return s;
-        howdah_builder_set_valid_time(builder, value);
-    }
-    return HOWDAH_OK;
+    s = cli_args_time(args, "valid-time", &valid_time_us, reterr);
+    if (s == HOWDAH_OK && valid_time_us != HOWDAH_NO_TIME)
+        howdah_builder_set_valid_time(builder, valid_time_us);
+    return s;
 }
 
 static int build(cli_context *cli, char **argv, howdah_builder *builder, howdah_event **ret_event,
@@ -139,16 +136,19 @@ static int build(cli_context *cli, char **argv, howdah_builder *builder, howdah_
 
 /* ---- the command */
 
-static void say_stored(cli_context *cli, const howdah_event *event, const howdah_position *place)
+void cli_append_say(cli_context *cli, const char *stream, const howdah_position *place)
 {
     char sequence[CLI_COUNT_SIZE];
+    char revision[32] = "";
 
     if (cli->out.json) {
-        cli_position_json(cli, howdah_event_stream(event), place);
+        cli_position_json(cli, stream, place);
     } else {
         cli_count_text(place->global_sequence, sequence);
-        cli_out_printf(&cli->out, "%s version %" PRId64 ", sequence %s, id %s\n",
-                       howdah_event_stream(event), place->version, sequence, place->id);
+        if (place->revision > 1)
+            (void)snprintf(revision, sizeof revision, ", revision %" PRId32, place->revision);
+        cli_out_printf(&cli->out, "%s version %" PRId64 ", sequence %s, id %s%s\n", stream,
+                       place->version, sequence, place->id, revision);
     }
     if (place->already_stored)
         cli_note(cli, "this id was stored before with the same content; nothing was added");
@@ -163,12 +163,30 @@ static int append_one(cli_context *cli, const howdah_event *event, howdah_error 
     if (s == HOWDAH_OK)
         s = howdah_append(cli->bus, event, NULL, &place, reterr);
     if (s == HOWDAH_OK) {
-        say_stored(cli, event, &place);
+        cli_append_say(cli, howdah_event_stream(event), &place);
     } else if (reterr->flags & HOWDAH_OUTCOME_UNKNOWN) {
         howdah_event_id(event, id);
         return hw_advise(reterr, s, "it may be stored; the same command with --id %s tells", id);
     }
     return s;
+}
+
+static int check_flags(const cli_args *args, howdah_error *reterr)
+{
+    static const struct {
+        const char *option;
+        const char *needs;
+    } parts[] = {
+        {"tx-size", "batch"},           {"id-space", "batch"}, {"positions", "batch"},
+        {"dry-run", "batch"},           {"reason", "correct"}, {"retract", "correct"},
+        {"expect-revision", "correct"},
+    };
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (cli_args_has(args, parts[i].option) && !cli_args_has(args, parts[i].needs))
+            return hw_fail(reterr, HOWDAH_MISUSE, "--%s needs --%s", parts[i].option,
+                           parts[i].needs);
+    return HOWDAH_OK;
 }
 
 int cmd_append(cli_context *cli, int argc, char **argv)
@@ -179,15 +197,13 @@ int cmd_append(cli_context *cli, int argc, char **argv)
     int s;
 
     (void)argc;
-    if (cli_args_has(&cli->args, "batch"))
+    if (cli_args_has(&cli->args, "correct"))
+        return cli_append_correct(cli);
+    s = check_flags(&cli->args, &err);
+    if (s == HOWDAH_OK && cli_args_has(&cli->args, "batch"))
         return cli_append_batch(cli);
-    s = cli_args_words(&cli->args, 2, 3, &err);
-    for (size_t i = 0; i < 4 && s == HOWDAH_OK; i++) {
-        static const char *const batch_only[] = {"tx-size", "id-space", "positions", "dry-run"};
-
-        if (cli_args_has(&cli->args, batch_only[i]))
-            s = hw_fail(&err, HOWDAH_MISUSE, "--%s needs --batch", batch_only[i]);
-    }
+    if (s == HOWDAH_OK)
+        s = cli_args_words(&cli->args, 2, 3, &err);
     if (s == HOWDAH_OK)
         s = cli_settings(cli, &err);
     if (s == HOWDAH_OK)

@@ -134,7 +134,8 @@ static void zsh_command(cli_out *out, const cli_command *command)
     for (const cli_option *o = command->options; o && o->name; o++)
         zsh_option(out, o);
     for (const cli_option *o = cli_global_options; o->name; o++)
-        zsh_option(out, o);
+        if (!cli_option_is_hidden(command, o))
+            zsh_option(out, o);
     cli_out_puts(out, " \\\n        '*:word:(");
     if (strcmp(command->name, "help") == 0)
         command_words(out);

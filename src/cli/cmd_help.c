@@ -60,6 +60,15 @@ static void option_line(cli_out *out, const cli_option *option)
     cli_out_wrapped(out, text, OPTION_WIDTH + 3, LINE_WIDTH);
 }
 
+static void global_list(cli_out *out, const cli_command *command)
+{
+    cli_out_puts(out, "\n");
+    heading(out, "Options of every command");
+    for (const cli_option *o = cli_global_options; o->name; o++)
+        if (!cli_option_is_hidden(command, o))
+            option_line(out, o);
+}
+
 static void option_list(cli_out *out, const char *title, const cli_option *table)
 {
     if (!table)
@@ -81,7 +90,7 @@ void cli_help_command(cli_out *out, const cli_command *command)
         cli_out_wrapped(out, command->about, 0, LINE_WIDTH);
     }
     option_list(out, "Options", command->options);
-    option_list(out, "Options of every command", cli_global_options);
+    global_list(out, command);
     cli_out_puts(out, "\n");
     heading(out, "Examples");
     for (size_t i = 0; i < CLI_LINES_MAX && command->examples[i]; i++)

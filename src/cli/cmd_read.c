@@ -3,6 +3,7 @@
 
 #include "cli/cli.h"
 #include "cli/events.h"
+#include "cli/read.h"
 
 typedef struct request {
     howdah_read_options options;
@@ -125,6 +126,8 @@ int cmd_read(cli_context *cli, int argc, char **argv)
 
     (void)argc;
     (void)argv;
+    if (cli_query_wanted(&cli->args))
+        return cli_query_run(cli, &err) < 0 ? cli_fail(cli, &err) : 0;
     s = parse_request(&cli->args, &r, &err);
     if (s == HOWDAH_OK)
         s = cli_open(cli, &err);

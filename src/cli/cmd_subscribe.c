@@ -38,7 +38,9 @@ typedef struct job {
     cli_context *cli;
     const request *r;
     howdah_subscription *sub;
-    char *pattern; /* the stored one */
+    char *pattern; /* the stored ones */
+    char *stream;
+    bool originals;
     cli_events events;
     hw_buf input; /* of the command */
     cli_live live;
@@ -107,6 +109,10 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
         return s;
     r->options.subscriber_id = args->words[1];
     r->options.pattern = cli_args_text(args, "pattern");
+    r->options.stream = cli_args_text(args, "stream");
+    r->options.originals_only = cli_args_has(args, "originals");
+    if (r->options.originals_only && cli_args_has(args, "all-revisions"))
+        return hw_fail(reterr, HOWDAH_MISUSE, "--originals and --all-revisions exclude each other");
     r->exec = cli_args_text(args, "exec");
     r->until = cli_args_has(args, "until-caught-up");
     s = cli_position(args, "from", &r->options.start, reterr);
@@ -410,6 +416,9 @@ static int on_existing(void *ctx, const howdah_subscription_info *info)
 
     if (info->pattern)
         j->pattern = hw_strdup(info->pattern);
+    if (info->stream)
+        j->stream = hw_strdup(info->stream);
+    j->originals = info->originals_only;
     if (cli_args_has(&j->cli->args, "from") && j->cli->out.err_terminal)
         cli_note(j->cli,
                  "%s exists already and goes on behind %" PRId64 "; howdah sub reset moves it",
@@ -417,7 +426,7 @@ static int on_existing(void *ctx, const howdah_subscription_info *info)
     return 0;
 }
 
-/* The pattern of one that exists stays unless another is given. */
+/* What one that exists was subscribed to stays, unless something else is said. */
 static int subscribe(job *j, howdah_error *reterr)
 {
     howdah_subscribe_options o = j->r->options;
@@ -430,6 +439,12 @@ static int subscribe(job *j, howdah_error *reterr)
     }
     if (!o.pattern)
         o.pattern = j->pattern;
+    if (!o.stream)
+        o.stream = j->stream;
+    else if (!o.stream[0])
+        o.stream = NULL;
+    if (!cli_args_has(&j->cli->args, "all-revisions"))
+        o.originals_only = o.originals_only || j->originals;
     o.handler = on_event;
     o.on_dead_letter = on_dead_letter;
     o.ctx = j;
@@ -506,5 +521,6 @@ int cmd_subscribe(cli_context *cli, int argc, char **argv)
     cli_events_done(&j.events);
     hw_buf_done(&j.input);
     hw_free(j.pattern);
+    hw_free(j.stream);
     return s < 0 ? cli_fail(cli, &err) : 0;
 }

@@ -35,8 +35,10 @@ static const cli_option append_options[] = {
      "with --batch: a line without id gets one made of NAME, line number and line", 0},
     {"positions", NULL, NULL, "with --batch: print where each event is, not a summary", 0},
     {"dry-run", NULL, NULL, "with --batch: check every line, store nothing", 0},
-    {"correct", "UUID", NULL, "", CLI_LATER},
-    {"reason", "TEXT", NULL, "", CLI_LATER},
+    {"correct", "UUID", NULL, "correct this event: the next revision of its family", 0},
+    {"reason", "TEXT", NULL, "with --correct: why; it is kept", 0},
+    {"retract", NULL, NULL, "with --correct: it never happened", 0},
+    {"expect-revision", "N", NULL, "with --correct: the newest revision that you know", 0},
     CLI_OPTIONS_END};
 
 static const cli_option read_options[] = {
@@ -51,9 +53,49 @@ static const cli_option read_options[] = {
     {"correlation", "ID", NULL, "only this correlation", 0},
     {"last", NULL, NULL, "the last event of --stream", 0},
     {"id", "UUID", NULL, "the event with this id", 0},
-    {"valid-at", "TIME", NULL, "", CLI_LATER},
-    {"known-at", "TIME", NULL, "", CLI_LATER},
-    {"versions", "UUID", NULL, "", CLI_LATER},
+    {"known-at", "TIME", NULL, "as-of: what was known then, RFC 3339", 0},
+    {"valid-at", "TIME", NULL, "as-of: facts whose valid time is not after this", 0},
+    {"current", NULL, NULL, "as-of now: newest revisions, without what is retracted", 0},
+    {"versions", "UUID", NULL, "every revision of this event, from any of their ids", 0},
+    {"originals", NULL, NULL, "first revisions only", 0},
+    {"causation", "UUID", NULL, "only what this event caused", 0},
+    {"header", "NAME=VALUE", NULL, "only with this header", CLI_REPEATS},
+    {"valid-from", "TIME", NULL, "valid at this time or later", 0},
+    {"valid-before", "TIME", NULL, "valid before this time", 0},
+    {"recorded-from", "TIME", NULL, "recorded at this time or later", 0},
+    {"recorded-before", "TIME", NULL, "recorded before this time", 0},
+    {"order", "ORDER", "sequence valid recorded", "sequence (default), or by time: valid, recorded",
+     0},
+    {"count", NULL, NULL, "print how many events", 0},
+    {"stats", NULL, NULL, "print counts and times for each type", 0},
+    {"streams", NULL, NULL, "print the streams they are in", 0},
+    CLI_OPTIONS_END};
+
+static const cli_option diff_options[] = {
+    {"known-at", "TIME", NULL, "the earlier moment, RFC 3339; required", 0},
+    {"to", "TIME", NULL, "the later moment (default: now)", 0},
+    {"stream", "NAME", NULL, "only this stream", 0},
+    {"type", "TYPE", NULL, "only this type", 0},
+    {"pattern", "PATTERN", NULL, "types that match: 'order.*', '*.created', 'order.>'", 0},
+    {"limit", "N", NULL, "at most N changes", 0},
+    CLI_OPTIONS_END};
+
+static const cli_option purge_options[] = {
+    {"stream", "NAME", NULL, "every event of this stream, and its snapshots", 0},
+    {"families", NULL, NULL, "with ids: every revision of these events", 0},
+    {"reason", "TEXT", NULL, "why; it is kept", 0},
+    {"actor", "NAME", NULL, "who; default: the database's user, or the system's", 0},
+    {"yes", NULL, NULL, "yes, for good", 0},
+    CLI_OPTIONS_END};
+
+static const cli_option snapshot_options[] = {
+    {"version", "N", NULL, "get, state: at or below this version (default: the newest)", 0},
+    {"keep", "N", NULL, "put: afterwards only the newest N of the stream are left", 0},
+    {"schema-version", "N", NULL, "put: version of the state's form (default 1)", 0},
+    {"bytes", "CONTENT_TYPE", "application/octet-stream text/plain image/png",
+     "put: the state is bytes of this type, not JSON", 0},
+    {"upto", "N", NULL, "rm: only those up to this version", 0},
+    {"yes", NULL, NULL, "rm: yes", 0},
     CLI_OPTIONS_END};
 
 static const cli_option follow_options[] = {
@@ -67,6 +109,9 @@ static const cli_option follow_options[] = {
 static const cli_option subscribe_options[] = {
     {"pattern", "PATTERN", NULL,
      "types that match; default: what it was subscribed with, all for a new one", 0},
+    {"stream", "NAME", NULL, "only this stream; '' for all of them again", 0},
+    {"originals", NULL, NULL, "first revisions only, no corrections", 0},
+    {"all-revisions", NULL, NULL, "corrections as well, after --originals", 0},
     {"from", "start|end|N", "start end",
      "where a new one begins: N means behind sequence N (default start)", 0},
     {"exec", "COMMAND", NULL, "run sh -c COMMAND for each event; exit code 0: handled", 0},
@@ -226,12 +271,41 @@ static const char append_about[] =
     "schema_version, expect.  What howdah read prints is understood as well, so that "
     "howdah read | howdah append --batch copies a log.  All lines are one transaction of at "
     "most 100,000 events; more need --tx-size.  Lines with an id can be sent again: what is "
-    "stored already is not stored twice, and a run that was cut off goes on.";
+    "stored already is not stored twice, and a run that was cut off goes on.\n\n"
+    "--correct appends the next revision of an event, named by any id of its family; nothing is "
+    "rewritten.  Data, --header and --valid-time that are left out stay as they are in the newest "
+    "revision; --header replaces all headers.  Exit code 3 when somebody else has corrected it, or "
+    "it is not at --expect-revision; the message names its revision.";
 
 static const char read_about[] =
     "Prints events in order of version (with --stream) or of global sequence.  In a pipe each "
     "is one line of JSON; in a terminal a row of a table, its payload cut to the width. "
-    "A pattern is segments joined by dots: * stands for exactly one, a last > for one or more.";
+    "A pattern is segments joined by dots: * stands for exactly one, a last > for one or more.\n\n"
+    "--known-at, --valid-at and --current ask as of a moment: of each event the revision that was "
+    "known then, without what was retracted.  With --known-at each line ends with \"final\": true "
+    "when no transaction is open that could still add to the answer; else a message names the one "
+    "it waits for.  Times are RFC 3339 with an offset: 2026-01-31T09:30:00Z.";
+
+static const char diff_about[] =
+    "What our knowledge has become between two moments: a line for each event that is not as it "
+    "was, \"change\" being added, corrected, retracted or restored, with the event before and "
+    "after.  What was added and retracted in between is no change.  In a terminal + ~ - and ^ "
+    "mark them, with the members that changed.";
+
+static const char purge_about[] =
+    "Erases payload and headers of events, of their dead letters, of snapshots of the stream, and "
+    "of jobs that bindings made of them, in one transaction with a record of who, when and why.  "
+    "Sequence, stream, type, times and reasons stay, so that nothing else breaks.  Without --yes "
+    "it says how many events it would erase, with exit code 2.  The answer is the record; left "
+    "counts revisions of the same events that kept their payload.  ls lists all records.\n\n"
+    "Processes that run may hold what they have read.  The database's files let go of it with the "
+    "next vacuum, WAL and backups when they are thrown away.";
+
+static const char snapshot_about[] =
+    "The state of a stream at one of its versions, as you have computed it, so that not every "
+    "event is read again.  put replaces the one of the same version.  get prints the nearest one "
+    "at or below a version.  state prints {\"snapshot\":...}, null without one, and then the "
+    "events behind it.  A purge of the stream removes them.";
 
 static const char import_about[] =
     "Takes events from a table of the same database, in the order (created_at, id).  Fields: "
@@ -343,23 +417,41 @@ const cli_command cli_commands[] = {
     {.name = "append",
      .group = "Events",
      .summary = "append one event, or many from JSON lines",
-     .usage = {"append STREAM TYPE [JSON | - | @FILE] [OPTIONS]", "append --batch [OPTIONS]"},
+     .usage = {"append STREAM TYPE [JSON | - | @FILE] [OPTIONS]",
+               "append --correct UUID --reason TEXT [STREAM TYPE] [JSON | - | @FILE]",
+               "append --correct UUID --reason TEXT --retract", "append --batch [OPTIONS]"},
      .about = append_about,
      .options = append_options,
      .examples = {"howdah append order-1 order.created '{\"total\":12}' --expect none",
                   "howdah append scan-7 scan.stored @scan.png --bytes image/png",
                   "howdah append --batch --tx-size 10000 < events.jsonl",
-                  "howdah read | howdah append --batch --store sqlite:copy.db"},
+                  "howdah read | howdah append --batch --store sqlite:copy.db",
+                  "howdah append --correct \"$ID\" --reason 'typing error' '{\"total\":21}'"},
      .run = cmd_append},
     {.name = "read",
      .group = "Events",
      .summary = "print events",
-     .usage = {"read [OPTIONS]", "read --stream NAME --last", "read --id UUID"},
+     .usage = {"read [OPTIONS]", "read --stream NAME --last", "read --id UUID",
+               "read --known-at TIME [--valid-at TIME] [OPTIONS]", "read --versions UUID",
+               "read --count | --stats | --streams [OPTIONS]"},
      .about = read_about,
      .options = read_options,
      .examples = {"howdah read --stream order-1", "howdah read --pattern 'order.*' --limit 10",
-                  "howdah read --backward --limit 1 --json | jq .data"},
+                  "howdah read --backward --limit 1 --json | jq .data",
+                  "howdah read --stream account-7 --known-at 2026-01-31T23:59:59Z",
+                  "howdah read --versions 0198a1b2-0000-7000-8000-0000000000aa",
+                  "howdah read --current --order valid --header region=eu"},
      .run = cmd_read},
+    {.name = "diff",
+     .group = "Events",
+     .summary = "print what became of our knowledge between two moments",
+     .usage = {"diff --known-at TIME [--to TIME] [OPTIONS]"},
+     .about = diff_about,
+     .options = diff_options,
+     .examples = {"howdah diff --known-at 2026-01-31T23:59:59Z",
+                  "howdah diff --known-at 2026-01-31T23:59:59Z --to 2026-02-28T23:59:59Z --stream "
+                  "account-7"},
+     .run = cmd_diff},
     {.name = "follow",
      .group = "Events",
      .summary = "print events as they appear",
@@ -376,10 +468,33 @@ const cli_command cli_commands[] = {
               "\"depth\": below 0 for causes, 0 for the event, above 0 for what it caused.",
      .examples = {"howdah trace 0198a1b2-0000-7000-8000-0000000000aa"},
      .run = cmd_trace},
+    {.name = "snapshot",
+     .group = "Events",
+     .summary = "keep the state of a stream at one of its versions",
+     .usage = {"snapshot ls [STREAM]", "snapshot put STREAM VERSION JSON|-|@FILE [--keep N]",
+               "snapshot get STREAM [--version N]", "snapshot rm STREAM [--upto N] --yes",
+               "snapshot state STREAM [--version N]"},
+     .about = snapshot_about,
+     .words = "ls put get rm state",
+     .options = snapshot_options,
+     .examples = {"howdah snapshot put account-7 1000 '{\"balance\":12}' --keep 3",
+                  "howdah snapshot state account-7"},
+     .run = cmd_snapshot},
+    {.name = "purge",
+     .group = "Events",
+     .summary = "erase payloads for good, and keep who, when and why",
+     .usage = {"purge UUID... [--families] --reason TEXT [--actor NAME] --yes",
+               "purge --stream NAME --reason TEXT [--actor NAME] --yes", "purge ls"},
+     .about = purge_about,
+     .words = "ls",
+     .options = purge_options,
+     .examples = {"howdah purge --stream customer-7 --reason 'request 4711' --yes",
+                  "howdah purge ls"},
+     .run = cmd_purge},
     {.name = "subscribe",
      .group = "Subscriptions",
      .summary = "handle every event once it is committed, durably",
-     .usage = {"subscribe NAME [--pattern P] [--exec COMMAND] [OPTIONS]"},
+     .usage = {"subscribe NAME [--pattern P] [--stream S] [--exec COMMAND] [OPTIONS]"},
      .about = subscribe_about,
      .options = subscribe_options,
      .examples = {"howdah subscribe audit --until-caught-up >> audit.jsonl",
@@ -513,7 +628,8 @@ const cli_command cli_commands[] = {
     {.name = "bench",
      .group = "Look after it",
      .summary = "measure appends, reads and deliveries against their ceiling",
-     .usage = {"bench append|append-batch|read|deliver|latency|fanout|queue|asof [OPTIONS]"},
+     .usage = {"bench append|append-batch|read|deliver [OPTIONS]",
+               "bench latency|fanout|queue|asof [OPTIONS]"},
      .words = "append append-batch read deliver latency fanout queue asof",
      .about = bench_about,
      .options = bench_options,

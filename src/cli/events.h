@@ -16,10 +16,13 @@ typedef struct cli_events {
     hw_buf line;
     cli_table table;
     int64_t count;
+    bool times;       /* rows have both times and the revision, not the version */
+    const char *tail; /* more fields of each line of JSON, ",\"name\":value"; "": none */
 } cli_events;
 
 /* live: every event is shown at once, so the widths come from the terminal alone. */
 void cli_events_init(cli_events *events, cli_out *out, bool live);
+void cli_events_init_times(cli_events *events, cli_out *out);
 int cli_events_put(cli_events *events, const howdah_event *event, howdah_error *reterr);
 /* For one event alone: in a terminal all of it, a line a field. */
 int cli_events_show(cli_events *events, const howdah_event *event, howdah_error *reterr);
@@ -34,7 +37,8 @@ int cli_event_json(const howdah_event *event, hw_buf *buf, howdah_error *reterr)
 /* "2026-01-31 09:30:00", or "01-31 09:30:00" when there is little width; "" when not recorded. */
 #define CLI_MOMENT_SIZE 20
 void cli_event_moment(const howdah_event *event, bool with_year, char ret_text[CLI_MOMENT_SIZE]);
-/* The payload for a terminal: JSON text as it is, bytes as their type and size in room. */
+/* The payload for a terminal: JSON text as it is, bytes as their type and size in room, a mark for
+   what is retracted or purged. */
 hw_str cli_event_payload(const howdah_event *event, char *room, size_t room_n);
 
 #endif

@@ -25,7 +25,7 @@ static int dispatch(cli_context *cli)
     const cli_command *command = cli->args.command;
     howdah_error err = HOWDAH_ERROR_INIT;
 
-    if (cli_args_has(&cli->args, "version")) {
+    if (cli_args_has_global(&cli->args, "version")) {
         cli_out_printf(&cli->out, "howdah %s\n", howdah_version());
         return 0;
     }

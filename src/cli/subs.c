@@ -61,7 +61,8 @@ void cli_sub_json(cli_context *cli, const howdah_subscription_info *info)
     cli_out_printf(out, ",\"dead_letters\":%" PRId64 ",\"skips\":%" PRId64, info->dead_letters,
                    info->skips);
     cli_json_member(cli, "reason", info->reason);
-    cli_out_puts(out, "}");
+    cli_json_member(cli, "stream", info->stream);
+    cli_out_printf(out, ",\"originals\":%s}", info->originals_only ? "true" : "false");
 }
 
 /* ---------------------------------------------------------------- terminal */
@@ -94,6 +95,9 @@ void cli_sub_show(cli_context *cli, const howdah_subscription_info *info)
     cli_show_text(out, "state", hw_str_of(cli_sub_state(info->state)));
     cli_show_text(out, "reason", hw_str_of(info->reason));
     cli_show_text(out, "pattern", hw_str_of(info->pattern ? info->pattern : "(all)"));
+    cli_show_text(out, "stream", hw_str_of(info->stream));
+    if (info->originals_only)
+        cli_show_text(out, "revisions", HW_STR_LIT("originals only"));
     cli_show_number(out, "handled up to", info->high);
     cli_show_number(out, "contiguous", info->contiguous);
     show_holes(out, info);
@@ -127,14 +131,17 @@ void cli_subs_table_row(cli_table *table, const howdah_subscription_info *info)
     char at[24];
     char lag[24];
     char dead[24];
+    char what[600];
 
+    (void)snprintf(what, sizeof what, "%s%s%s%s", info->pattern ? info->pattern : "(all)",
+                   info->stream ? " in " : "", info->stream ? info->stream : "",
+                   info->originals_only ? ", originals" : "");
     (void)snprintf(at, sizeof at, "%" PRId64, info->high);
     (void)snprintf(lag, sizeof lag, "%" PRId64, info->lag);
     (void)snprintf(dead, sizeof dead, "%" PRId64, info->dead_letters);
     cli_table_row(table,
                   (hw_str[]){hw_str_of(info->subscriber_id), hw_str_of(cli_sub_state(info->state)),
-                             hw_str_of(at), hw_str_of(lag), hw_str_of(dead),
-                             hw_str_of(info->pattern ? info->pattern : "(all)"),
+                             hw_str_of(at), hw_str_of(lag), hw_str_of(dead), hw_str_of(what),
                              hw_str_of(info->owner[0] ? info->owner : "-")});
 }
 

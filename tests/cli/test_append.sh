@@ -113,9 +113,4 @@ options_may_stand_anywhere_and_with_an_equals_sign() {
     equals "$(field version)" 2
 }
 
-corrections_are_not_in_this_version() {
-    run 2 append a a.b '{}' --correct $ID
-    has err "not in this version"
-}
-
 run_tests "$@"

@@ -98,14 +98,16 @@ _ask() {
     echo "${COMPREPLY[*]}"
 }
 _ask howdah ap
-_ask howdah append --exp
+_ask howdah append --correl
+_ask howdah snapshot st
+_ask howdah read --order va
 _ask howdah append --expect no
 _ask howdah --store sqlite:x.db mig
 _ask howdah migrate st
 _ask howdah help fol
 _ask howdah read --since 3 --bac
 END
-    equals "$(bash ask.bash | tr '\n' ' ')" "append --expect none migrate status follow --backward "
+    equals "$(bash ask.bash | tr '\n' ' ')" "append --correlation state valid none migrate status follow --backward "
 }
 
 the_manual_names_every_command_and_option() {

@@ -19,7 +19,7 @@ show_has_the_fields_of_the_contract() {
     run 0 subscribe mail --pattern 'order.*' --max 2 --timeout 20s
     run 0 sub show mail
     equals "$(lines out)" 1
-    equals "$(_json '" ".join(d)')" "subscriber_id high contiguous holes head lag owner token state pattern updated_at dead_letters skips reason"
+    equals "$(_json '" ".join(d)')" "subscriber_id high contiguous holes head lag owner token state pattern updated_at dead_letters skips reason stream originals"
     equals "$(_json 'd["subscriber_id"], d["high"], d["contiguous"], d["holes"], d["head"], d["lag"]')" \
         "('mail', 2, 2, [], 3, 1)"
     equals "$(_json 'd["owner"], d["token"], d["state"], d["pattern"], d["dead_letters"], d["skips"], d["reason"]')" \

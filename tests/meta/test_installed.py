@@ -15,7 +15,7 @@ import tap
 import prefix as tree
 import check_exports
 
-EXAMPLES = ["append", "read", "follow", "subscribe", "worker", "transaction_pg", "transaction_sqlite",
+EXAMPLES = ["append", "read", "follow", "subscribe", "worker", "two_times", "transaction_pg", "transaction_sqlite",
             "exactly_once_pg"]
 STRICT = ["-std=gnu99", "-Wall", "-Wextra", "-Werror", "-O1"]
 
