@@ -99,7 +99,9 @@ static bool in_ranges(const hw_query *q, int64_t sequence)
 static bool wanted(const hw_query *q, const howdah_event *e)
 {
     return in_ranges(q, e->global_sequence) && (!q->type.s || hw_str_equal(q->type, e->type)) &&
-           hw_pattern_matches(q->pattern, e->type);
+           hw_pattern_matches(q->pattern, e->type) &&
+           (!q->only_stream.s ||
+            (hw_str_equal(q->only_stream, e->stream) && e->version >= q->only_from));
 }
 
 static bool whole(const hw_query *q, const howdah_event *e)
@@ -181,6 +183,10 @@ static void a_random_query(hw_store *store, const rows *plain)
         q.payload_of_n = pick(4);
         for (size_t i = 0; i < q.payload_of_n; i++)
             payload_of[i] = S(patterns[pick(PATTERNS)]);
+        if (pick(3) == 0) {
+            q.only_stream = plain->events[pick((uint32_t)plain->n)]->stream;
+            q.only_from = 1 + pick(40);
+        }
     }
     if (pick(3) > 0)
         q.pattern = S(patterns[pick(PATTERNS)]);

@@ -8,13 +8,12 @@
  *       loses nothing that was copied.
  *   I3  The rows of a batch are a page (page.c): when the next one does not fit, the batch ends
  *       before it.
- *   I4  A filter that has no index of its own is applied here, before the payload is touched:
- * SQLite copies every column of a row before we see the first, so such a read is lean.  It walks
- *       rows without headers and payload, and fetches those of a row that is wanted.  As long as
- *       most rows are wanted it takes them whole, which is cheaper then.
- *   I5  Several ranges, and a sparse read, look at the log through one read transaction a batch.
- *       Later batches see more, but all of it lies behind what the earlier ones saw: numbers
- *       appear in order.
+ *   I4  A filter that has no index of its own is applied here, before the payload is touched.
+ *       SQLite copies every column of a row before we see the first, so such a read is lean: it
+ *       walks rows without headers and payload, and fetches those of a row that is wanted.  As long
+ * as most rows are wanted it takes them whole, which is cheaper then. I5  Several ranges, and a
+ * sparse read, look at the log through one read transaction a batch. Later batches see more, but
+ * all of it lies behind what the earlier ones saw: numbers appear in order.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -32,7 +31,14 @@
 #define SPARSE_WANT_MAX 1024 /* numbers that are collected at once */
 
 /* Which index leads the way; its two statements differ by direction only. */
-typedef enum way { BY_SEQUENCE, BY_TYPE, BY_STREAM, BY_CORRELATION, WAYS } way;
+typedef enum way {
+    BY_SEQUENCE,
+    BY_TYPE,
+    BY_STREAM,
+    BY_CORRELATION,
+    OF_STREAM, /* sequences of one stream, whose versions have the same order */
+    WAYS
+} way;
 
 #define LEAN_WAYS 2 /* the first two ways have lean statements as well */
 
@@ -50,6 +56,8 @@ static const char *const read_sql[(WAYS + LEAN_WAYS) * 2] = {
     BOTH(COLUMNS IN_RANGE("global_sequence", " AND type = ?3")),
     BOTH(COLUMNS IN_RANGE("version", " AND stream = ?3")),
     BOTH(COLUMNS IN_RANGE("global_sequence", " AND correlation_id = ?3")),
+    BOTH(COLUMNS "stream = ?3 AND version >= ?4 AND global_sequence BETWEEN ?1 AND ?2"
+                 " ORDER BY version"),
     BOTH(LEAN_COLUMNS IN_RANGE("global_sequence", "")),
     BOTH(LEAN_COLUMNS IN_RANGE("global_sequence", " AND type = ?3")),
 };
@@ -59,6 +67,7 @@ typedef struct cursor {
     way way;
     bool backward;
     hw_str key;     /* of the way: stream, correlation or type */
+    int64_t from;   /* OF_STREAM: the first version that is wanted */
     hw_str type;    /* filters that the way does not cover */
     hw_str pattern; /* likewise */
     hw_str correlation_id;
@@ -136,6 +145,8 @@ static void bind_range(const cursor *c, sqlite3_stmt *stmt, hw_range range)
     (void)sqlite3_bind_int64(stmt, 2, range.last);
     if (c->key.s)
         hw_sqlite_bind_str(stmt, 3, c->key);
+    if (c->way == OF_STREAM)
+        (void)sqlite3_bind_int64(stmt, 4, c->from);
 }
 
 /*
@@ -362,8 +373,8 @@ static hw_str copy_text(char **at, hw_str text)
 /* The query's texts in a block of the cursor. */
 static int copy_texts(cursor *c, const hw_query *query, howdah_error *reterr)
 {
-    size_t bytes =
-        query->stream.len + query->type.len + query->pattern.len + query->correlation_id.len + 4;
+    hw_str key = query->ranges ? query->only_stream : query->stream;
+    size_t bytes = key.len + query->type.len + query->pattern.len + query->correlation_id.len + 4;
     char *at;
 
     for (size_t i = 0; i < query->payload_of_n; i++)
@@ -377,7 +388,7 @@ static int copy_texts(cursor *c, const hw_query *query, howdah_error *reterr)
     c->type = copy_text(&at, query->type);
     c->pattern = copy_text(&at, query->pattern);
     c->correlation_id = copy_text(&at, query->correlation_id);
-    c->key = copy_text(&at, query->stream);
+    c->key = copy_text(&at, key);
     for (size_t i = 0; i < query->payload_of_n; i++)
         c->payload_of[i] = copy_text(&at, query->payload_of[i]);
     c->payload_of_n = query->payload_of_n;
@@ -403,7 +414,10 @@ static int plan(cursor *c, const hw_query *query, howdah_error *reterr)
 
     if (s < 0)
         return s;
-    if (c->key.s) {
+    if (c->key.s && query->ranges) {
+        c->way = OF_STREAM;
+        c->from = query->only_from;
+    } else if (c->key.s) {
         c->way = BY_STREAM;
     } else if (c->correlation_id.s) {
         c->way = BY_CORRELATION;

@@ -67,8 +67,8 @@ typedef enum hw_sqlite_slot {
     HW_SLOT_KEY_ASIDE,
     HW_SLOT_ROUTE_DATA,
     HW_SLOT_ROUTE,
-    HW_SLOT_READ, /* the first of twelve: six ways, forward and backward (read.c) */
-    HW_SLOT_COUNT = HW_SLOT_READ + 12
+    HW_SLOT_READ, /* the first of fourteen: seven ways, forward and backward (read.c) */
+    HW_SLOT_COUNT = HW_SLOT_READ + 14
 } hw_sqlite_slot;
 
 /* What an operation is going to do with the connection. */
