@@ -235,8 +235,8 @@ static int explain(const correct_call *call, const howdah_event *known, howdah_e
 
     if (s < 0)
         return s;
-    s = fail_conflict(s == HOWDAH_OK ? newest->revision : known->revision,
-                      call->c->expected_revision, reterr);
+    s = fail_conflict(newest ? newest->revision : known->revision, call->c->expected_revision,
+                      reterr);
     hw_event_free(newest);
     return s;
 }
@@ -250,7 +250,7 @@ static int append_next(const correct_call *call, const hw_interrupt *interrupt,
 
     if (s == HOWDAH_END)
         return hw_fail(reterr, HOWDAH_NOT_FOUND, "the event's family is not stored any more");
-    if (s < 0)
+    if (s < 0 || !newest)
         return s;
     if (call->c->expected_revision > 0 && call->c->expected_revision != newest->revision)
         s = fail_conflict(newest->revision, call->c->expected_revision, reterr);
@@ -276,10 +276,13 @@ int hw_correct_on(hw_store *store, const hw_interrupt *interrupt, size_t payload
     howdah_position position = {0};
     howdah_event *event = NULL;
     howdah_event *stored = NULL;
-    int s = hw_check_options(correction, sizeof *correction, "howdah_correct", reterr);
+    int s;
 
-    if (s >= 0 && (!correction || !correction->event_id))
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_correct: an argument is NULL");
+    if (!correction)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_correct: an argument is NULL");
+    s = hw_check_options(correction, sizeof *correction, "howdah_correct", reterr);
+    if (s >= 0 && !correction->event_id)
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_correct: the event's id is NULL");
     if (s >= 0 && !store->ops->temporal)
         s = hw_fail(reterr, HOWDAH_MISUSE, "this store has no corrections");
     if (s >= 0)
@@ -288,7 +291,7 @@ int hw_correct_on(hw_store *store, const hw_interrupt *interrupt, size_t payload
         s = find(store, &call.named, &event, reterr);
     if (s == HOWDAH_END)
         s = hw_fail(reterr, HOWDAH_NOT_FOUND, "no event has this id");
-    if (s < 0)
+    if (s < 0 || !event)
         return s;
     call.family = event->has_family ? event->family : event->id;
     s = correction->id ? find(store, &call.id, &stored, reterr) : HOWDAH_END;

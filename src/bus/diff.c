@@ -167,10 +167,11 @@ int howdah_diff(howdah_bus *bus, const howdah_diff_options *options, diff_fn fn,
     diff_walk w = {.bus = bus, .fn = fn, .ctx = ctx};
     howdah_reader *reader = NULL;
     hw_question q;
-    int s = hw_times_check(bus, "howdah_diff", reterr);
+    int s;
 
-    if (s >= 0 && (!options || !fn))
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_diff: an argument is NULL");
+    if (!options || !fn)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_diff: an argument is NULL");
+    s = hw_times_check(bus, "howdah_diff", reterr);
     if (s >= 0)
         s = hw_check_options(options, sizeof *options, "howdah_diff", reterr);
     if (s >= 0)

@@ -54,10 +54,11 @@ int howdah_purge(howdah_bus *bus, const howdah_purge_options *options,
     howdah_purge_record record = HOWDAH_PURGE_RECORD_INIT;
     hw_purge purge;
     hw_uuid *ids = NULL;
-    int s = hw_times_check(bus, "howdah_purge", reterr);
+    int s;
 
-    if (s >= 0 && !options)
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_purge: an argument is NULL");
+    if (!options)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_purge: an argument is NULL");
+    s = hw_times_check(bus, "howdah_purge", reterr);
     if (s >= 0)
         s = hw_check_options(options, sizeof *options, "howdah_purge", reterr);
     if (s >= 0)

@@ -51,13 +51,19 @@ static int to_query(const howdah_read_options *o, hw_query *q, howdah_error *ret
     return HOWDAH_OK;
 }
 
-static int new_reader(howdah_bus *bus, howdah_reader **ret_reader, howdah_error *reterr)
+/* A reader over a cursor, which it takes over. */
+static int make_reader(howdah_bus *bus, hw_cursor *cursor, bool temporal,
+                       howdah_reader **ret_reader, howdah_error *reterr)
 {
     howdah_reader *reader = hw_calloc(1, sizeof *reader);
 
-    if (!reader)
+    if (!reader) {
+        (temporal ? bus->store->ops->temporal->query_close : bus->store->ops->read_close)(cursor);
         return hw_fail_no_memory(reterr);
+    }
     reader->store = bus->store;
+    reader->cursor = cursor;
+    reader->temporal = temporal;
     reader->upcasts = bus->upcasts;
     reader->knowledge = (howdah_knowledge)HOWDAH_KNOWLEDGE_INIT;
     hw_lifted_init(&reader->lifted);
@@ -68,38 +74,23 @@ static int new_reader(howdah_bus *bus, howdah_reader **ret_reader, howdah_error 
 int hw_reader_open(howdah_bus *bus, hw_query *query, howdah_reader **ret_reader,
                    howdah_error *reterr)
 {
-    howdah_reader *reader = NULL;
-    int s = new_reader(bus, &reader, reterr);
+    hw_cursor *cursor = NULL;
+    int s;
 
-    if (s < 0)
-        return s;
     query->batch = bus->read_batch;
-    s = bus->store->ops->read_open(bus->store, query, &reader->cursor, reterr);
-    if (s < 0) {
-        hw_free(reader);
-        return s;
-    }
-    *ret_reader = reader;
-    return HOWDAH_OK;
+    s = bus->store->ops->read_open(bus->store, query, &cursor, reterr);
+    return s < 0 ? s : make_reader(bus, cursor, false, ret_reader, reterr);
 }
 
 int hw_reader_open_temporal(howdah_bus *bus, hw_temporal_query *query, howdah_reader **ret_reader,
                             howdah_error *reterr)
 {
-    howdah_reader *reader = NULL;
-    int s = new_reader(bus, &reader, reterr);
+    hw_cursor *cursor = NULL;
+    int s;
 
-    if (s < 0)
-        return s;
-    reader->temporal = true;
     query->batch = bus->read_batch;
-    s = bus->store->ops->temporal->query_open(bus->store, query, &reader->cursor, reterr);
-    if (s < 0) {
-        hw_free(reader);
-        return s;
-    }
-    *ret_reader = reader;
-    return HOWDAH_OK;
+    s = bus->store->ops->temporal->query_open(bus->store, query, &cursor, reterr);
+    return s < 0 ? s : make_reader(bus, cursor, true, ret_reader, reterr);
 }
 
 int howdah_read_open(howdah_bus *bus, const howdah_read_options *options,

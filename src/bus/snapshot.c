@@ -134,10 +134,11 @@ static int load(howdah_bus *bus, const char *stream, int64_t version,
 int howdah_snapshot_load(howdah_bus *bus, const char *stream, int64_t version,
                          howdah_snapshot **ret_snapshot, howdah_error *reterr)
 {
-    int s = check_stream(bus, stream, version, "howdah_snapshot_load", reterr);
+    int s;
 
-    if (s >= 0 && !ret_snapshot)
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_snapshot_load: an argument is NULL");
+    if (!ret_snapshot)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_snapshot_load: an argument is NULL");
+    s = check_stream(bus, stream, version, "howdah_snapshot_load", reterr);
     if (s >= 0)
         s = load(bus, stream, version, ret_snapshot, reterr);
     if (s == HOWDAH_END)
@@ -157,10 +158,11 @@ int howdah_state_open(howdah_bus *bus, const char *stream, int64_t version,
 {
     howdah_snapshot *snapshot = NULL;
     howdah_read_options o = HOWDAH_READ_OPTIONS_INIT;
-    int s = check_stream(bus, stream, version, "howdah_state_open", reterr);
+    int s;
 
-    if (s >= 0 && (!ret_snapshot || !ret_reader))
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_state_open: an argument is NULL");
+    if (!ret_snapshot || !ret_reader)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_state_open: an argument is NULL");
+    s = check_stream(bus, stream, version, "howdah_state_open", reterr);
     if (s >= 0)
         s = load(bus, stream, version, &snapshot, reterr);
     if (s < 0)

@@ -8,45 +8,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "poor.h"
 #include "suite.h"
-
-static long left; /* allocations until one fails; negative: none does */
-
-static bool is_poor(void)
-{
-    return left >= 0 && left-- == 0;
-}
-
-static void *poor_alloc(void *ctx, size_t bytes)
-{
-    (void)ctx;
-    return is_poor() ? NULL : malloc(bytes);
-}
-
-static void *poor_realloc(void *ctx, void *block, size_t bytes)
-{
-    (void)ctx;
-    return is_poor() ? NULL : realloc(block, bytes);
-}
-
-static void plain_free(void *ctx, void *block)
-{
-    (void)ctx;
-    free(block);
-}
-
-static bool failed;
-
-/* Success, or no memory. */
-static bool fine(int status)
-{
-    if (status < 0) {
-        failed = true;
-        if (status != HOWDAH_NO_MEMORY)
-            fail_msg("%s instead of NO_MEMORY: %s", howdah_status_name(status), ss_error.message);
-    }
-    return status >= 0;
-}
 
 static int keep_token(void *ctx, const hw_sub_row *r)
 {
@@ -129,7 +92,7 @@ static void run_bell(const ss *t)
     int s = t->subs->listen(t->store, true, NULL, 0, &ss_error);
 
     /* Who cannot listen for want of memory polls. */
-    failed = failed || s == HOWDAH_END;
+    poor_failed = poor_failed || s == HOWDAH_END;
     (void)fine(s);
     (void)fine(t->subs->arm(t->store, &ss_error));
     (void)fine(t->subs->ring(t->store, &type, 1, &ss_error));
@@ -173,23 +136,22 @@ static void run_script(const ss *t, const howdah_event *event)
 
 static void an_allocation_that_fails_is_said_and_breaks_nothing(void **state)
 {
-    howdah_allocator hooks = {sizeof hooks, poor_alloc, poor_realloc, plain_free, NULL};
     ss *t = *state;
     howdah_event *event = ss_append(t->store, "s", "a.b", NULL);
     long n = 0;
 
     ss_append_many(t->store, "a.c", 3000);
-    assert_int_equal(howdah_set_allocator(&hooks), HOWDAH_OK);
+    assert_int_equal(howdah_set_allocator(&poor_hooks), HOWDAH_OK);
     do {
-        failed = false;
-        left = n++;
+        poor_failed = false;
+        poor_left = n++;
         run_script(t, event);
-        left = -1;
+        poor_left = -1;
         assert_true(n < 1000);
-    } while (failed);
+    } while (poor_failed);
     assert_true(n > 5);
     run_script(t, event);
-    assert_false(failed);
+    assert_false(poor_failed);
     assert_int_equal(howdah_set_allocator(NULL), HOWDAH_OK);
     hw_event_free(event);
 }

@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "jobs.h"
+#include "poor.h"
 
 #define JOBS_MAX 2000
 #define KEYS 4 /* the first stands for none */
@@ -303,42 +304,6 @@ static void random_steps_agree_with_the_model_when_keys_are_held(void **state)
 
 /* ---- memory */
 
-static long left; /* allocations until one fails; negative: none does */
-static bool failed;
-
-static bool is_poor(void)
-{
-    return left >= 0 && left-- == 0;
-}
-
-static void *poor_alloc(void *ctx, size_t bytes)
-{
-    (void)ctx;
-    return is_poor() ? NULL : malloc(bytes);
-}
-
-static void *poor_realloc(void *ctx, void *block, size_t bytes)
-{
-    (void)ctx;
-    return is_poor() ? NULL : realloc(block, bytes);
-}
-
-static void plain_free(void *ctx, void *block)
-{
-    (void)ctx;
-    free(block);
-}
-
-static bool fine(int status)
-{
-    if (status < 0) {
-        failed = true;
-        if (status != HOWDAH_NO_MEMORY)
-            fail_msg("%s instead of NO_MEMORY: %s", howdah_status_name(status), ss_error.message);
-    }
-    return status >= 0;
-}
-
 static int ignore_queue(void *ctx, const hw_queue_row *queue)
 {
     (void)ctx;
@@ -370,7 +335,7 @@ static void run_script(const ss *t, const char *key)
         int s = q->job_retry(t->store, b.jobs[i].job.id, &ss_error);
 
         /* When the settlement has failed it is leased. */
-        if ((s == HOWDAH_CONFLICT && failed) || !fine(s))
+        if ((s == HOWDAH_CONFLICT && poor_failed) || !fine(s))
             continue;
         (void)fine(q->job_cancel(t->store, b.jobs[i].job.id, S("why"), &ss_error));
     }
@@ -387,24 +352,23 @@ static void run_script(const ss *t, const char *key)
 
 static void an_allocation_that_fails_is_said_and_loses_no_job(void **state)
 {
-    howdah_allocator hooks = {sizeof hooks, poor_alloc, poor_realloc, plain_free, NULL};
     ss *t = *state;
     hw_queue_row found;
     int64_t pushed;
     long n = 0;
 
     put_queue(t, "q", keep_all());
-    assert_int_equal(howdah_set_allocator(&hooks), HOWDAH_OK);
+    assert_int_equal(howdah_set_allocator(&poor_hooks), HOWDAH_OK);
     do {
         char key[32];
 
         (void)snprintf(key, sizeof key, "k%ld", n);
-        failed = false;
-        left = n++;
+        poor_failed = false;
+        poor_left = n++;
         run_script(t, key);
-        left = -1;
+        poor_left = -1;
         assert_true(n < 1000);
-    } while (failed);
+    } while (poor_failed);
     assert_true(n > 1);
     assert_int_equal(howdah_set_allocator(NULL), HOWDAH_OK);
     found = load_queue(t, "q");

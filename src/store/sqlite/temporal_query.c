@@ -418,7 +418,7 @@ static int copy_query(cursor *c, const hw_temporal_query *query, howdah_error *r
         copy_text(&at, &c->headers[i].name);
         copy_text(&at, &c->headers[i].value);
     }
-    if (c->families && query->families_n > 0)
+    if (c->families && query->families && query->families_n > 0)
         memcpy(c->families, query->families, query->families_n * sizeof *c->families);
     c->query.headers = c->headers;
     c->query.families = c->families;
