@@ -26,7 +26,6 @@ static int new_bus(const howdah_settings *settings, howdah_bus **ret_bus, howdah
 
     if (!bus)
         return hw_fail_no_memory(reterr);
-    bus->final = (howdah_knowledge)HOWDAH_KNOWLEDGE_INIT;
     bus->interrupt.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (bus->interrupt.fd < 0) {
         hw_free(bus);

@@ -28,7 +28,6 @@ struct howdah_bus {
     struct hw_service *service; /* subscriptions; NULL before the first */
     struct hw_queues *queues;   /* the work queue; NULL before its first use */
     struct hw_upcasts *upcasts; /* NULL: no step is registered */
-    howdah_knowledge final;     /* the latest moment that was found to be final; see query.c */
 };
 
 /* A bus over a store that exists already (a shim, a caller's connection); takes it over. */

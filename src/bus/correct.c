@@ -93,10 +93,13 @@ static bool is_repeated(const correct_call *call, const howdah_event *stored)
         stored->retracts != c->retract || !hw_str_equal(stored->reason, hw_str_of(c->reason)) ||
         !hw_str_equal(stored->actor, hw_str_of(c->actor)))
         return false;
-    if (c->data && (!hw_str_equal(stored->data, (hw_str){c->data, c->data_len}) ||
-                    !hw_str_equal(stored->content_type, hw_str_of(c->content_type))))
+    /* What was purged meanwhile cannot be compared any more. */
+    if (!stored->purged && c->data &&
+        (!hw_str_equal(stored->data, (hw_str){c->data, c->data_len}) ||
+         !hw_str_equal(stored->content_type, hw_str_of(c->content_type))))
         return false;
-    return (!c->headers || hw_str_equal(stored->headers, hw_str_of(c->headers))) &&
+    return (stored->purged || !c->headers ||
+            hw_str_equal(stored->headers, hw_str_of(c->headers))) &&
            (c->valid_time_us == HOWDAH_NO_TIME || c->valid_time_us == stored->valid_time_us) &&
            (c->schema_version == 0 || c->schema_version == stored->schema_version);
 }
@@ -207,7 +210,6 @@ static int compose(const correct_call *call, const howdah_event *newest, howdah_
     out->corrects = newest->id;
     out->revision = newest->revision + 1;
     out->retracts = c->retract;
-    out->purged = false;
     out->reason = hw_str_of(c->reason);
     out->actor = hw_str_of(c->actor);
     if (c->retract) {
@@ -227,43 +229,69 @@ static int compose(const correct_call *call, const howdah_event *newest, howdah_
     return HOWDAH_OK;
 }
 
-/* Lost a race: says what the family has become, as far as this transaction can see. */
-static int explain(const correct_call *call, const howdah_event *known, howdah_error *reterr)
+/* The newest revision of the family; NOT_FOUND without one. */
+static int need_newest(const correct_call *call, howdah_event **ret_event, howdah_error *reterr)
 {
-    howdah_event *newest = NULL;
-    int s = find_newest(call, &newest, reterr);
+    int s = find_newest(call, ret_event, reterr);
+
+    return s == HOWDAH_END ? hw_fail(reterr, HOWDAH_NOT_FOUND, "the event's family is gone") : s;
+}
+
+/* Behind this revision; CONFLICT is for the caller to explain. */
+static int append_behind(const correct_call *call, const hw_interrupt *interrupt,
+                         const howdah_event *newest, howdah_position *ret_position,
+                         howdah_error *reterr)
+{
+    howdah_event event = {.revision = 0};
+    int s = compose(call, newest, &event, reterr);
 
     if (s < 0)
         return s;
-    s = fail_conflict(newest ? newest->revision : known->revision, call->c->expected_revision,
-                      reterr);
-    hw_event_free(newest);
+    s = hw_append_correction(call->store, interrupt, call->payload_bytes_max, &event, ret_position,
+                             reterr);
+    if (s >= 0)
+        ret_position->revision = event.revision;
     return s;
+}
+
+/*
+ * A lost race: somebody else has corrected, as far as this transaction can see; or the event was
+ * purged between our look and our append, and then it is looked at again.  true: try once more,
+ * with what the event has become.
+ */
+static bool try_again(const correct_call *call, howdah_event **newest, int *s, howdah_error *reterr)
+{
+    howdah_event *now = NULL;
+    int found = need_newest(call, &now, reterr);
+    bool again = found >= 0 && now && now->revision == (*newest)->revision &&
+                 now->purged != (*newest)->purged;
+
+    if (found < 0)
+        *s = found;
+    else if (!again)
+        *s = fail_conflict(now ? now->revision : (*newest)->revision, call->c->expected_revision,
+                           reterr);
+    hw_event_free(*newest);
+    *newest = now;
+    return again;
 }
 
 static int append_next(const correct_call *call, const hw_interrupt *interrupt,
                        howdah_position *ret_position, howdah_error *reterr)
 {
     howdah_event *newest = NULL;
-    howdah_event event = {.revision = 0};
-    int s = find_newest(call, &newest, reterr);
+    int s = need_newest(call, &newest, reterr);
 
-    if (s == HOWDAH_END)
-        return hw_fail(reterr, HOWDAH_NOT_FOUND, "the event's family is not stored any more");
     if (s < 0 || !newest)
         return s;
-    if (call->c->expected_revision > 0 && call->c->expected_revision != newest->revision)
+    if (hw_uuid_equal(&newest->id, &call->id)) /* I3: stored since we looked for it */
+        place(newest, ret_position);
+    else if (call->c->expected_revision > 0 && call->c->expected_revision != newest->revision)
         s = fail_conflict(newest->revision, call->c->expected_revision, reterr);
-    if (s >= 0)
-        s = compose(call, newest, &event, reterr);
-    if (s >= 0) {
-        s = hw_append_correction(call->store, interrupt, call->payload_bytes_max, &event,
-                                 ret_position, reterr);
-        if (s >= 0)
-            ret_position->revision = event.revision;
-        else if (s == HOWDAH_CONFLICT)
-            s = explain(call, newest, reterr);
-    }
+    else
+        do
+            s = append_behind(call, interrupt, newest, ret_position, reterr);
+        while (s == HOWDAH_CONFLICT && try_again(call, &newest, &s, reterr));
     hw_event_free(newest);
     return s;
 }

@@ -439,6 +439,7 @@ void hw_feed_reset(howdah_bus *bus)
     for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
         if (sub->phase == HW_PHASE_HEAD)
             sub->phase = HW_PHASE_BEHIND;
+        sub->met_sequence = sub->met_version = 0; /* the log may be another one */
     }
 }
 

@@ -65,6 +65,7 @@ void hw_service_step_down(howdah_subscription *sub, int64_t take_ms)
     sub->redrives = false;
     sub->trouble_ms = 0;
     sub->take_ms = take_ms;
+    sub->met_sequence = sub->met_version = 0;
 }
 
 void hw_service_go_behind(howdah_subscription *sub)

@@ -3,8 +3,6 @@
  *
  *   I1  Options are judged here, once for all stores; no query contradicts itself.
  *   I2  What an answer is worth is found out before its first row is read: see store/temporal.h.
- *   I3  What is final stays final, and all before it: the latest moment that was found to be is
- *       kept, and nobody is asked again about an earlier one.
  */
 #include "bus/query.h"
 
@@ -34,11 +32,6 @@ int hw_knowledge_ask(howdah_bus *bus, const char *field, int64_t known_at_us,
 
     if (known_at_us < HW_TIME_MIN_US || known_at_us > HW_TIME_MAX_US)
         return hw_fail_field(reterr, HOWDAH_INVALID, field, "must lie in the years 1 to 9999");
-    if (known_at_us <= bus->final.known_at_us) { /* I3 */
-        *ret_knowledge = bus->final;
-        ret_knowledge->known_at_us = known_at_us;
-        return HOWDAH_OK;
-    }
     s = bus->store->ops->temporal->knowledge(bus->store, known_at_us, &knowledge, reterr);
     if (s < 0)
         return s;
@@ -47,8 +40,6 @@ int hw_knowledge_ask(howdah_bus *bus, const char *field, int64_t known_at_us,
                           "lies in the future, by the database's clock");
         return hw_advise(reterr, s, "leave it out to ask for what is known now");
     }
-    if (knowledge.final)
-        bus->final = knowledge;
     *ret_knowledge = knowledge;
     return HOWDAH_OK;
 }

@@ -62,7 +62,8 @@ void hw_event_free(howdah_event *event);
 /*
  * Whether an event that is sent again is the one that is stored: stream, type, payload and its
  * content type, headers, correlation, causation, actor, schema version, correction, and the
- * valid time if the sent one has one.  An absent valid time matches whatever the store gave.
+ * valid time if the sent one has one.  An absent valid time matches whatever the store gave, and
+ * of an event that was purged there is no payload and no header to compare.
  */
 bool hw_event_same_content(const howdah_event *sent, const howdah_event *stored);
 

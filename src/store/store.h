@@ -158,6 +158,8 @@ typedef struct hw_store_ops {
      *
      * A correction (has_corrects) comes alone.  It is stored only as the next revision behind the
      * event it corrects, recorded later than that one (temporal.h I1): otherwise REVISION_TAKEN.
+     * Its flag "purged" says whether that one was purged when it was read: if that has changed,
+     * what it took over from it must not be stored, and the answer is REVISION_TAKEN as well.
      */
     int (*append)(hw_store *store, const hw_batch *batch, const hw_import_mark *mark,
                   howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr);

@@ -743,6 +743,32 @@ static void a_purge_erases_payloads_and_keeps_who_when_and_why(void **state)
     howdah_close(admin);
 }
 
+static void what_is_sent_again_after_a_purge_is_stored_already(void **state)
+{
+    cf *c = *state;
+    howdah_bus *admin = cf_open_admin(c);
+    howdah_event *event = cf_event("a", "t", "{\"n\":1}");
+    howdah_position first = cf_append_event(c->bus, event);
+    howdah_correction x = correction(first.id, "{\"n\":2}");
+    howdah_purge_options o = HOWDAH_PURGE_OPTIONS_INIT;
+    howdah_position p = {0};
+
+    x.id = "00000000-0000-7000-8000-0000000000ab";
+    cf_ok(howdah_correct(c->bus, &x, &p, &cf_error));
+    o.stream = "a";
+    o.reason = "r";
+    cf_ok(howdah_purge(admin, &o, NULL, &cf_error));
+    p = cf_append_event(c->bus, event);
+    assert_int_equal(p.already_stored, 1);
+    assert_int_equal(p.global_sequence, first.global_sequence);
+    cf_ok(howdah_correct(c->bus, &x, &p, &cf_error));
+    assert_int_equal(p.already_stored, 1);
+    assert_int_equal(p.revision, 2);
+    assert_int_equal(cf_count(c->bus), 2);
+    howdah_event_free(event);
+    howdah_close(admin);
+}
+
 static void bad_purges_erase_nothing(void **state)
 {
     cf *c = *state;
@@ -831,6 +857,7 @@ static const struct CMUnitTest tests[] = {
     CF_TEST(a_diff_tells_what_became_of_our_knowledge),
     CF_TEST(the_nearest_snapshot_and_the_events_behind_it_are_the_state),
     CF_TEST(a_purge_erases_payloads_and_keeps_who_when_and_why),
+    CF_TEST(what_is_sent_again_after_a_purge_is_stored_already),
     CF_TEST(bad_purges_erase_nothing),
     CF_TEST(verify_tells_what_is_wrong_with_streams_and_families),
 };

@@ -346,12 +346,98 @@ static void an_answer_that_is_final_is_the_same_for_ever(void **state)
     free(asked);
 }
 
+/* ------------------------------------------------------------------- purges */
+
+#define PURGES 12
+#define MOVERS 4
+
+/* Corrects the valid time again and again, so that the payload is taken over each time, until there
+   is none to take over. */
+static void move_until_purged(site *p, int number)
+{
+    howdah_bus *bus = NULL;
+    int64_t valid = number;
+    int s;
+
+    if (howdah_open(p->url, p->settings, &bus, &error) < 0)
+        _exit(3);
+    do {
+        howdah_correction c = correction_of(family_id);
+
+        c.data = NULL;
+        c.data_len = 0;
+        c.valid_time_us = valid += MOVERS;
+        s = howdah_correct(bus, &c, NULL, &error);
+        atomic_fetch_add(&p->board->stored, s >= 0);
+    } while (s >= 0 || s == HOWDAH_CONFLICT);
+    if (s != HOWDAH_INVALID || strcmp(error.field, "data") != 0) {
+        (void)fprintf(stderr, "# mover %d: %s %s\n", number, howdah_status_name(s), error.message);
+        _exit(4);
+    }
+    howdah_close(bus);
+}
+
+static void append_secret(howdah_bus *bus, char ret_id[HOWDAH_UUID_SIZE])
+{
+    howdah_builder *b = NULL;
+    howdah_event *event = NULL;
+    howdah_position position;
+
+    must(howdah_builder_new(&b, &error), &error);
+    howdah_builder_set_stream(b, "secrets");
+    howdah_builder_set_type(b, "secret");
+    howdah_builder_set_json(b, "{\"secret\":1}", 12);
+    howdah_builder_add_header(b, "secret", "1");
+    must(howdah_builder_build(b, &event, &error), &error);
+    must(howdah_append(bus, event, NULL, &position, &error), &error);
+    memcpy(ret_id, position.id, HOWDAH_UUID_SIZE);
+    howdah_event_free(event);
+    howdah_builder_free(b);
+}
+
+static void a_correction_never_brings_a_purged_payload_back(void **state)
+{
+    site *p = *state;
+    const char *ids[] = {family_id};
+
+    for (int round = 0; round < PURGES; round++) {
+        howdah_purge_options purge = HOWDAH_PURGE_OPTIONS_INIT;
+        howdah_query_options q = HOWDAH_QUERY_OPTIONS_INIT;
+        howdah_reader *reader = NULL;
+        const howdah_event *event = NULL;
+        int stored = atomic_load(&p->board->stored);
+
+        append_secret(p->bus, family_id);
+        for (int i = 0; i < MOVERS; i++)
+            p->hands[i] = start(p, move_until_purged, i);
+        while (atomic_load(&p->board->stored) < stored + 5)
+            (void)usleep(500);
+        purge.ids = ids;
+        purge.ids_n = 1;
+        purge.families = true;
+        purge.reason = "a race";
+        must(howdah_purge(p->bus, &purge, NULL, &error), &error);
+        wait_for(p, MOVERS);
+        q.family = family_id;
+        must(howdah_query_open(p->bus, &q, &reader, &error), &error);
+        while (howdah_reader_next(reader, &event, &error) == HOWDAH_OK) {
+            assert_string_equal(howdah_event_data(event, NULL), "null");
+            assert_string_equal(howdah_event_headers(event, NULL), "{}");
+        }
+        howdah_reader_close(reader);
+    }
+    (void)fprintf(stderr, "# %d purges among %d corrections\n", PURGES,
+                  atomic_load(&p->board->stored));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sixteen_writers_of_one_family_make_one_chain, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(an_answer_that_is_final_is_the_same_for_ever, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_correction_never_brings_a_purged_payload_back, setup,
                                         teardown),
     };
 

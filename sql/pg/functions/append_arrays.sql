@@ -62,8 +62,13 @@ BEGIN
             IF ids[i] IS NOT NULL THEN
                 SELECT * INTO stored FROM @schema@.events AS e WHERE e.id = event_id;
                 IF FOUND THEN
-                    IF (stored.stream, stored.type, stored.data::text, stored.bytes, stored.content_type,
-                        coalesce(stored.headers::text, '{}'), stored.correlation_id, stored.causation_id,
+                    -- Of an event that was purged there is no payload to compare.
+                    IF (stored.stream, stored.type,
+                        CASE WHEN stored.purge IS NULL THEN stored.data::text ELSE datas[i]::text END,
+                        CASE WHEN stored.purge IS NULL THEN stored.bytes ELSE byteses[i] END,
+                        CASE WHEN stored.purge IS NULL THEN stored.content_type ELSE content_types[i] END,
+                        coalesce(CASE WHEN stored.purge IS NULL THEN stored.headers::text ELSE headerses[i]::text END, '{}'),
+                        stored.correlation_id, stored.causation_id,
                         stored.actor, stored.schema_version,
                         coalesce(valid_times[i], stored.valid_time, stored.recorded_at))
                        IS DISTINCT FROM

@@ -23,12 +23,13 @@ AS $howdah$
 $howdah$;
 
 -- append_correction(corrects, id, data, headers, actor, valid_time, schema_version, bytes,
---                   content_type, reason, retracts)
+--                   content_type, reason, retracts, was_purged)
 --     -> (global_sequence, id, version, revision, recorded_at, already_stored, mark), or no row
 --
 -- Appends a whole event as the next revision behind the one it corrects, with that one's stream, type,
 -- correlation and causation, and recorded later than it, whatever the clock does.  No row: there is
--- no such event, or it is not the newest of its family (any more).  mark is the bell's, as it is
+-- no such event, or it is not the newest of its family (any more), or it was purged meanwhile: was_purged
+-- says what it was when its payload was taken over.  mark is the bell's, as it is
 -- afterwards: whoever rings by themselves see whether somebody sleeps.
 --
 -- The event that is corrected is locked, so that a purge waits for what takes its payload over, or
@@ -40,7 +41,7 @@ $howdah$;
 -- Locks: the event that is corrected, FOR SHARE; after two lost races the stream, as append_arrays().
 CREATE OR REPLACE FUNCTION @schema@.append_correction(
     corrects uuid, id uuid, data json, headers json, actor text, valid_time timestamptz, schema_version integer,
-    bytes bytea, content_type text, reason text, retracts boolean)
+    bytes bytea, content_type text, reason text, retracts boolean, was_purged boolean)
 RETURNS TABLE (global_sequence bigint, event_id uuid, version bigint, revision integer,
                recorded_at timestamptz, already_stored boolean, mark bigint)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -81,9 +82,13 @@ BEGIN
             RETURN;
         END IF;
         SELECT * INTO old FROM @schema@.events AS e WHERE e.id = append_correction.corrects FOR SHARE;
-        IF NOT FOUND OR EXISTS (SELECT FROM @schema@.events AS n WHERE n.family = coalesce(old.family, old.id)
-                                AND n.revision = old.revision + 1) THEN
+        IF NOT FOUND OR (old.purge IS NOT NULL) <> was_purged
+           OR EXISTS (SELECT FROM @schema@.events AS n WHERE n.family = coalesce(old.family, old.id)
+                      AND n.revision = old.revision + 1) THEN
             RETURN;
+        END IF;
+        IF append_correction.retracts AND append_correction.data::text IS DISTINCT FROM 'null' THEN
+            problem := coalesce(problem, 'data: a retraction has none');
         END IF;
         problem := coalesce(problem, @schema@.event_problem(
             old.stream, old.type, append_correction.data, append_correction.headers, NULL, append_correction.actor,
@@ -229,7 +234,7 @@ BEGIN
         coalesce(correct.schema_version, newest.schema_version),
         CASE WHEN gone THEN NULL WHEN anew THEN correct.bytes ELSE newest.bytes END,
         CASE WHEN gone THEN NULL WHEN anew THEN correct.content_type ELSE newest.content_type END,
-        correct.reason, gone) AS c;
+        correct.reason, gone, newest.purge IS NOT NULL) AS c;
     IF global_sequence IS NULL THEN
         SELECT max(e.revision) INTO revision FROM @schema@.events AS e WHERE e.family = of_family;
         RAISE EXCEPTION USING ERRCODE = 'UH003',

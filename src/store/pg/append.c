@@ -740,6 +740,7 @@ static void params_of_correction(hw_pg_call *call, const howdah_event *e)
     hw_pg_param_str(call, e->content_type);
     hw_pg_param_str(call, e->reason);
     hw_pg_param_bool(call, e->retracts);
+    hw_pg_param_bool(call, e->purged);
 }
 
 /* No row: what it corrects is not the newest of its family. */

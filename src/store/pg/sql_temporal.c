@@ -8,7 +8,7 @@
 
 static const Oid correction_types[] = {HW_OID_UUID, HW_OID_UUID,        HW_OID_JSON, HW_OID_JSON,
                                        HW_OID_TEXT, HW_OID_TIMESTAMPTZ, HW_OID_INT4, HW_OID_BYTEA,
-                                       HW_OID_TEXT, HW_OID_TEXT,        HW_OID_BOOL};
+                                       HW_OID_TEXT, HW_OID_TEXT,        HW_OID_BOOL, HW_OID_BOOL};
 static const Oid query_types[] = {HW_PG_QUESTION_TYPES};
 static const Oid keys_types[] = {HW_PG_QUESTION_TYPES, HW_OID_TEXT,        HW_OID_BOOL,
                                  HW_OID_INT8,          HW_OID_TIMESTAMPTZ, HW_OID_INT8};
@@ -29,7 +29,7 @@ const hw_pg_statement_row hw_pg_temporal_statements[HW_PG_STATEMENT_COUNT] = {
     /* The columns of other appends, and two more. */
     [HW_PG_APPEND_CORRECTION] = {"SELECT c.global_sequence, c.version, c.recorded_at, c.mark,"
                                  " c.revision, c.already_stored FROM @schema@.append_correction("
-                                 "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) AS c",
+                                 "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) AS c",
                                  TYPES(correction_types)},
     [HW_PG_QUERY_KEYS] = {"SELECT k.at, k.global_sequence FROM @schema@.query_keys(" HW_PG_QUESTION_ROW
                           ", $17, $18, $19, $20, $21) AS k",

@@ -26,6 +26,7 @@
 #define INTERRUPT_EVERY 1024 /* events between two looks at the interrupt */
 #define MANY 32              /* rows of the larger INSERT */
 
+#define LOCK_SQL "UPDATE main.howdah_events SET purge = purge WHERE 0"
 #define LAST_RECORDED_SQL                                                                          \
     "SELECT recorded_at FROM main.howdah_events ORDER BY global_sequence DESC LIMIT 1"
 #define STREAM_VERSION_SQL                                                                         \
@@ -33,8 +34,8 @@
 /* ?1 the corrected event, ?2 the family, ?3 the revision in front of the new one */
 #define CORRECTED_SQL                                                                              \
     "SELECT recorded_at FROM main.howdah_events WHERE id = ?1 AND coalesce(family, id) = ?2"       \
-    " AND revision = ?3 AND NOT EXISTS (SELECT 1 FROM main.howdah_events n WHERE n.family = ?2"    \
-    " AND n.revision = ?3 + 1)"
+    " AND revision = ?3 AND (purge IS NOT NULL) = ?4 AND NOT EXISTS"                               \
+    " (SELECT 1 FROM main.howdah_events n WHERE n.family = ?2 AND n.revision = ?3 + 1)"
 #define INSERT_COLUMNS                                                                             \
     "INSERT INTO main.howdah_events (id, stream, version, type, recorded_at, schema_version,"      \
     " revision, valid_time, family, corrects, causation_id, correlation_id, actor, content_type,"  \
@@ -82,14 +83,30 @@ static int read_stream_version(hw_sqlite *store, hw_str stream, int64_t *ret_ver
     return read_number(store, stmt, 0, ret_version, reterr);
 }
 
-/* I4. */
+/* A caller's transaction that has only read so far holds no lock yet (I1). */
+static int take_lock(hw_sqlite *store, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s;
+
+    if (sqlite3_txn_state(store->db, "main") == SQLITE_TXN_WRITE)
+        return HOWDAH_OK;
+    s = hw_sqlite_prepare(store, LOCK_SQL, &stmt, reterr);
+    return s < 0 ? s : hw_sqlite_finish(store, stmt, "append", reterr);
+}
+
+/* I4.  The clock is looked at behind the lock: who finds nobody with the lock, and then looks at
+   the clock, knows that no earlier time will be stored any more (temporal.c). */
 static int choose_recorded_at(hw_sqlite *store, int64_t *ret_us, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
-    int64_t now = hw_clock_wall_us();
+    int64_t now = 0;
     int64_t last = 0;
-    int s = hw_sqlite_stmt(store, HW_SLOT_LAST_RECORDED, LAST_RECORDED_SQL, &stmt, reterr);
+    int s = take_lock(store, reterr);
 
+    if (s >= 0)
+        s = hw_sqlite_stmt(store, HW_SLOT_LAST_RECORDED, LAST_RECORDED_SQL, &stmt, reterr);
+    now = hw_clock_wall_us();
     if (s >= 0)
         s = read_number(store, stmt, now, &last, reterr);
     if (s >= 0)
@@ -151,6 +168,7 @@ static int check_correction(hw_sqlite *store, const hw_batch *batch, int64_t *re
     hw_sqlite_bind_uuid(stmt, 1, &event->corrects);
     hw_sqlite_bind_uuid(stmt, 2, &event->family);
     (void)sqlite3_bind_int64(stmt, 3, (int64_t)event->revision - 1);
+    (void)sqlite3_bind_int(stmt, 4, event->purged);
     s = hw_sqlite_step(store, stmt, "append", reterr);
     if (s == HOWDAH_OK && sqlite3_column_int64(stmt, 0) >= *recorded_at_us)
         *recorded_at_us = sqlite3_column_int64(stmt, 0) + 1;
