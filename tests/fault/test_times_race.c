@@ -350,6 +350,7 @@ static void an_answer_that_is_final_is_the_same_for_ever(void **state)
 
 #define PURGES 12
 #define MOVERS 4
+#define PATIENCE_MS 30000
 
 /* Corrects the valid time again and again, so that the payload is taken over each time, until there
    is none to take over. */
@@ -357,6 +358,7 @@ static void move_until_purged(site *p, int number)
 {
     howdah_bus *bus = NULL;
     int64_t valid = number;
+    int64_t until = hw_clock_mono_ms() + PATIENCE_MS;
     int s;
 
     if (howdah_open(p->url, p->settings, &bus, &error) < 0)
@@ -369,7 +371,7 @@ static void move_until_purged(site *p, int number)
         c.valid_time_us = valid += MOVERS;
         s = howdah_correct(bus, &c, NULL, &error);
         atomic_fetch_add(&p->board->stored, s >= 0);
-    } while (s >= 0 || s == HOWDAH_CONFLICT);
+    } while ((s >= 0 || s == HOWDAH_CONFLICT) && hw_clock_mono_ms() < until);
     if (s != HOWDAH_INVALID || strcmp(error.field, "data") != 0) {
         (void)fprintf(stderr, "# mover %d: %s %s\n", number, howdah_status_name(s), error.message);
         _exit(4);
