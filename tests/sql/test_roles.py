@@ -58,7 +58,7 @@ READS = {
     "snapshot_load": "SELECT FROM {}.snapshot_load('s')", "snapshot_list": "SELECT FROM {}.snapshot_list()",
     "times_findings": "SELECT FROM {}.times_findings()",
 }
-QUERY = "ROW('as_of'%s)::{}.query" % (", NULL" * 15)
+QUERY = "ROW('as_of'%s)::{}.query" % (", NULL" * 16)
 READS = {name: text.replace("%s", QUERY) for name, text in READS.items()}
 BOTH = {"schema_version": "SELECT {}.schema_version()", "channel": "SELECT {}.channel('a.b')"}
 RINGS = {"ring": "SELECT {}.ring('{a.b}')"}

@@ -326,7 +326,7 @@ def every_view_and_every_range_over_the_whole_log():
                 found = pages("{}.query_events('%s'%s" % (view, arguments), order, False, 37)
                 assert found == expected, (view, arguments, order)
                 assert pages("{}.query_events('%s'%s" % (view, arguments), order, True, 50) == expected[::-1]
-            q = "ROW('%s'%s)::{}.query" % (view, ", NULL" * 15)
+            q = "ROW('%s'%s)::{}.query" % (view, ", NULL" * 16)
             if not arguments:
                 assert main.one("SELECT {}.query_count(%s)" % q) == main.one(
                     "SELECT count(*) FROM {}.all_events AS e WHERE %s" % seen)
