@@ -533,9 +533,20 @@ def a_purge_of_ids_leaves_the_other_revisions():
         ("null", None, None, None, "t", "1"), (None, "\\x", "a/b", None, "t", "2"), ('"secret"', None, None, '{"h":"secret"}', "f", "3")]
     assert main.sql("SELECT events, remaining, actor, reason, stream FROM {}.purge_records(%d)" % (int(row[0]) - 1)) == [
         ("2", "1", "ann", "law", None)]
-    # Again: nothing to do, nothing recorded.
-    assert purge("ids => '{%s}', reason => 'law'" % first) == ("0", "0", "0", "0", "0", "0")
+    # Again: nothing to do, nothing recorded, and what is left is left.
+    assert purge("ids => '{%s}', reason => 'law'" % first) == ("0", "0", "0", "0", "0", "1")
+    # A retraction keeps the headers; without any it has nothing to lose.
+    fourth = main.one("SELECT correction_id FROM {}.retract('%s', 'r')" % first)
+    assert purge("ids => '{%s}', reason => 'law'" % second)[5] == "2"
+    after = purge("ids => '{%s}', reason => 'law'" % third)
+    assert after == (str(int(row[0]) + 1), "1", "0", "0", "0", "1"), after
     assert purge("ids => '{%s}', families => true, reason => 'law'" % first)[1:] == ("1", "0", "0", "0", "0")
+    assert purge("ids => '{%s}', reason => 'law'" % fourth) == purge("'%s', reason => 'law'" % s) == ("0",) * 6
+    correct(first, "'5', reason => 'r'")
+    assert purge("ids => '{%s}', families => true, reason => 'law'" % first)[1:] == ("1", "0", "0", "0", "0")
+    bare = append(s)
+    correct(bare, "reason => 'r', retract => true")
+    assert purge("ids => '{%s}', reason => 'law'" % bare)[1:] == ("1", "0", "0", "0", "0")
     assert "secret" not in str(main.sql("SELECT e::text FROM {}.events AS e WHERE stream = '%s'" % s))
     bus.refuses_all(
         ("SELECT {}.purge_events(ids => '{%s,%s}', reason => 'r')" % (first, NOBODY), "UH004", "^no event has the id"),

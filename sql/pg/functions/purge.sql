@@ -72,7 +72,8 @@ $howdah$;
 -- the next VACUUM.
 --
 --   actor      NULL: the user of the session
---   remaining  revisions of the same families that still have a payload
+--   remaining  revisions of the same families that still have a payload or headers, also where
+--              nothing was left to erase
 --
 -- A correction that is under way holds a lock on what it corrects: it ends before us, and is found by
 -- the next look; or it waits, and finds nothing to take over.
@@ -126,7 +127,6 @@ BEGIN
                            JOIN @schema@.events AS e ON e.id = u.one);
     END IF;
 
-    number := nextval(@purge_text@::regclass);
     -- Until a look finds nothing more: see above.
     LOOP
         page := ARRAY(
@@ -139,6 +139,7 @@ BEGIN
                   UNION SELECT x.global_sequence FROM @schema@.events AS x WHERE families AND x.family = ANY (of_family)))
             ORDER BY e.global_sequence FOR NO KEY UPDATE);
         EXIT WHEN cardinality(page) = 0;
+        number := coalesce(number, nextval(@purge_text@::regclass));
         UPDATE @schema@.events AS e
         SET data = CASE WHEN e.content_type IS NULL THEN 'null'::json END,
             bytes = CASE WHEN e.content_type IS NOT NULL THEN ''::bytea END, headers = NULL, purge = number
@@ -147,13 +148,14 @@ BEGIN
     END LOOP;
     purged_at := clock_timestamp();
     SELECT 0, cardinality(sequences), 0, 0, 0 INTO id, events, letters, snapshots, jobs;
-    of_family := ARRAY(SELECT DISTINCT coalesce(e.family, e.id) FROM @schema@.events AS e
-                       WHERE e.global_sequence = ANY (sequences));
+    -- All of a family is in one stream.  A retraction may have headers, of what it retracts.
     remaining := (SELECT count(*) FROM @schema@.events AS e
                   WHERE e.global_sequence = ANY (ARRAY(
-                            SELECT x.global_sequence FROM @schema@.events AS x WHERE x.id = ANY (of_family)
+                            SELECT x.global_sequence FROM @schema@.events AS x WHERE x.stream = stream
+                            UNION SELECT x.global_sequence FROM @schema@.events AS x WHERE x.id = ANY (of_family)
                             UNION SELECT x.global_sequence FROM @schema@.events AS x WHERE x.family = ANY (of_family)))
-                    AND e.purge IS NULL AND e.retracts IS NOT TRUE);
+                    AND e.purge IS NULL
+                    AND (e.retracts IS NOT TRUE OR e.headers IS NOT NULL OR e.data::text <> 'null' OR length(e.bytes) > 0));
     IF events = 0 THEN
         RETURN;
     END IF;
