@@ -639,6 +639,10 @@ def a_purge_waits_for_whoever_takes_the_payload_over():
         assert b.end() == [("1",)]
         assert main.sql("SELECT data::text, state FROM {}.dead_letters WHERE event_id = '%s'" % third) == [("null", "discarded")]
         assert main.one("SELECT {}.purge_of(%s) > 0" % number) == "t"
+        # For that it looks again, which is in vain in a transaction with one snapshot.
+        for level in "REPEATABLE READ", "SERIALIZABLE":
+            bus.refuses("BEGIN ISOLATION LEVEL %s; SELECT {}.purge_events('%s', reason => 'r'); ROLLBACK" % (level, s),
+                        "UH006", "^transaction: a purge needs READ COMMITTED")
         # A purge that is rolled back has erased nothing.
         fourth = append(s, more=", '\"kept\"'")
         a.sql("BEGIN; SELECT {}.purge_events('%s', reason => 'r'); ROLLBACK" % s)

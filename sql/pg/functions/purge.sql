@@ -77,7 +77,7 @@ $howdah$;
 --
 -- A correction that is under way holds a lock on what it corrects: it ends before us, and is found by
 -- the next look; or it waits, and finds nothing to take over.
--- Errors: UH004 (nothing is erased), UH006.
+-- Errors: UH004 (nothing is erased), UH006 (also above READ COMMITTED).
 -- Reads, writes: events, dead_letters, snapshots, purges, job_data, jobs, history, job_letters, queues.
 -- Locks: events by sequence, dead letters by id, then see purge_jobs().
 CREATE OR REPLACE FUNCTION @schema@.purge_events(
@@ -112,6 +112,10 @@ BEGIN
                         @schema@.name_problem(actor, 'actor', 255));
     IF problem IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = problem;
+    END IF;
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        -- The next look would not find it.
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'transaction: a purge needs READ COMMITTED';
     END IF;
     IF stream IS NOT NULL THEN
         IF NOT EXISTS (SELECT FROM @schema@.events AS e WHERE e.stream = stream) THEN
