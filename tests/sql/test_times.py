@@ -80,6 +80,16 @@ def a_correction_is_recorded_later_whatever_the_clock_does():
     main.sql("DELETE FROM {}.events WHERE recorded_at > '2998-01-01'")
 
 
+def a_correction_is_repeated_with_the_same_headers():
+    for stored, same, others in (("NULL", ("NULL", "'{}'"), ["'{\"a\":\"1\"}'"]),
+                                 ("'{\"a\":\"1\"}'", ("NULL", "'{\"a\":\"1\"}'"), ("'{}'", "'{\"a\":\"2\"}'"))):
+        call = "SELECT already_stored FROM {}.correct('%s', '1', reason => 'r', id => '%s', headers => %%s)" % (
+            append(fresh()), main.one("SELECT {}.uuid_v7()"))
+        assert main.one(call % stored) == "f"
+        assert [main.one(call % headers) for headers in same] == ["t", "t"]
+        bus.refuses_all(*[(call % headers, "UH009", "is stored with other content") for headers in others])
+
+
 def retracted_is_not_a_fact_until_it_is_taken_up_again():
     s = fresh()
     first = append(s, more=", '{\"n\":1}', valid_time => '2020-01-01Z'")
@@ -678,6 +688,7 @@ def a_purge_and_a_claim_take_a_job_one_after_the_other():
 if __name__ == "__main__":
     sys.exit(run([
         a_correction_takes_over_what_it_does_not_name, a_correction_is_recorded_later_whatever_the_clock_does,
+        a_correction_is_repeated_with_the_same_headers,
         retracted_is_not_a_fact_until_it_is_taken_up_again, what_is_wrong_with_a_correction_is_said_by_field,
         the_same_correction_again_is_answered_with_its_position, of_two_corrections_at_once_one_is_stored,
         a_correction_wakes_those_who_sleep, the_number_is_drawn_before_the_time_is_taken, as_of_is_the_last_revision_that_was_known,
