@@ -352,6 +352,19 @@ def every_view_and_every_range_over_the_whole_log():
             % truth["as_of" if current == "true" else "log"])
 
 
+def a_page_of_a_stream_may_begin_at_any_number():
+    s, other = fresh(), fresh()
+    numbers = [int(main.one("SELECT global_sequence FROM {}.append('%s', 'a.b')" % stream))
+               for stream in (other, s, other, s, other, s, other)]
+    for view in "log", "as_of":
+        for backward in False, True:
+            for number in [0] + numbers + [9223372036854775807]:
+                rows = main.sql("SELECT global_sequence FROM {}.query_events('%s', stream => '%s', backward => %s,"
+                                " after_sequence => %d)" % (view, s, backward, number))
+                expected = [n for n in numbers[1::2] if (n < number if backward else n > number)]
+                assert [int(row[0]) for row in rows] == sorted(expected, reverse=backward), (view, backward, number, rows)
+
+
 def what_cannot_be_asked_is_said_by_field():
     bus.refuses_all(
         ("SELECT {}.query_events('all')", "UH006", "^view: must be log, as_of or originals"),
@@ -692,7 +705,8 @@ if __name__ == "__main__":
         retracted_is_not_a_fact_until_it_is_taken_up_again, what_is_wrong_with_a_correction_is_said_by_field,
         the_same_correction_again_is_answered_with_its_position, of_two_corrections_at_once_one_is_stored,
         a_correction_wakes_those_who_sleep, the_number_is_drawn_before_the_time_is_taken, as_of_is_the_last_revision_that_was_known,
-        a_long_stream_is_answered_as_a_short_one, every_view_and_every_range_over_the_whole_log, what_cannot_be_asked_is_said_by_field,
+        a_long_stream_is_answered_as_a_short_one, every_view_and_every_range_over_the_whole_log, a_page_of_a_stream_may_begin_at_any_number,
+        what_cannot_be_asked_is_said_by_field,
         a_diff_is_what_has_become_of_each_family, an_answer_is_final_when_nobody_can_add_to_it,
         a_final_answer_stays_the_same_while_others_write,
         snapshots_are_found_at_or_below_a_version, a_purge_of_ids_leaves_the_other_revisions,

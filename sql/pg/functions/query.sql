@@ -265,6 +265,13 @@ BEGIN
         -- In a stream a later version has a later number.
         SELECT e.version INTO at FROM @schema@.events AS e
         WHERE e.global_sequence = after_sequence AND e.stream = q.stream;
+        IF NOT FOUND THEN
+            -- Another stream's: between two versions of this one, mostly near its end.
+            SELECT e.version INTO at FROM @schema@.events AS e
+            WHERE e.stream = q.stream AND e.global_sequence + 0 < after_sequence
+            ORDER BY e.version DESC LIMIT 1;
+            at := coalesce(at, 0) + backward::integer;
+        END IF;
     ELSE
         at := after_sequence;
     END IF;
