@@ -119,7 +119,7 @@ BEGIN
     END IF;
     IF stream IS NOT NULL THEN
         IF NOT EXISTS (SELECT FROM @schema@.events AS e WHERE e.stream = stream) THEN
-            RAISE EXCEPTION USING ERRCODE = 'UH004', MESSAGE = 'the stream has no event';
+            RAISE EXCEPTION USING ERRCODE = 'UH004', MESSAGE = format('stream "%s" has no event', stream);
         END IF;
     ELSE
         SELECT u.one INTO missing FROM unnest(ids) AS u(one)
