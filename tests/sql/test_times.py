@@ -382,6 +382,7 @@ def what_cannot_be_asked_is_said_by_field():
         ("SELECT {}.knowledge(now() + interval '1 minute')", "UH006", "^known_at: lies in the future"),
         ("SELECT {}.diff(now() + interval '1 minute')", "UH006", "^known_at: lies in the future"),
         ("SELECT {}.diff(now(), now() + interval '1 minute')", "UH006", "^known_to: lies in the future"),
+        ("SELECT {}.diff(now() - interval '1 minute', max_count => -1)", "UH006", "^max_count: must not be negative"),
         ("SELECT {}.diff(now(), now() - interval '1 minute')", "UH006", "^known_to: lies before known_at"),
         ("SELECT {}.diff(NULL)", "UH006", "^known_at: must be given"))
     assert main.sql("SELECT FROM {}.versions('%s')" % NOBODY) == []

@@ -151,6 +151,8 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'known_at: must be given';
     ELSIF diff.known_to < diff.known_at THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'known_to: lies before known_at';
+    ELSIF diff.max_count < 0 THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'max_count: must not be negative';
     END IF;
     PERFORM @schema@.check_known_at(diff.known_at);
     PERFORM @schema@.check_known_at(diff.known_to, 'known_to');
