@@ -93,13 +93,13 @@ def exactly_the_functions_that_touch_tables_run_as_their_owner():
                        FROM pg_proc AS p WHERE pronamespace = 'howdah'::regnamespace
                        AND p.proname <> 'ring_for_raw_inserts' -- the owner's own
                        -- What only functions call, which run as the owner themselves.
-                       AND p.proname <> ALL ('{attempts_of,claim_free,claim_suspect,complete_plain,end_jobs,end_lease,free_keys,give_back,log_completed,promote_keys,queue_of,'
-                                             'requeue_jobs,ring_queue,wake_keys}')""")
+                       AND p.proname <> ALL ('{attempts_of,claim_free,claim_suspect,complete_plain,end_jobs,end_lease,free_keys,give_back,log_completed,promote_keys,purge_jobs,purge_take,'
+                                             'queue_of,requeue_jobs,ring_queue,wake_keys}')""")
     wrong = [row for row in rows if row[1] != row[2]]
     assert wrong == [], wrong
     assert {row[0] for row in rows if row[1] == "f"} == {
         "bell_bit", "channel", "check_known_at", "escape_problem", "event_problem", "headers_problem", "json_problem",
-        "member_problem", "members_problem", "name_problem", "pattern_prefix", "pattern_regex", "purge_jobs",
+        "member_problem", "members_problem", "name_problem", "pattern_prefix", "pattern_regex",
         "push_horizon", "push_problem", "query_conditions", "query_is_narrow", "query_source", "time_of", "uuid_v7"}, rows
 
 
@@ -119,7 +119,7 @@ def every_function_tells_its_volatility():
     assert volatile == ["append", "append_arrays", "append_batch", "append_correction", "check_known_at", "claim", "claim_free", "claim_jobs", "claim_suspect", "complete",
                         "complete", "complete_plain", "correct", "end_jobs", "end_lease", "extend", "fail", "finalize", "free_keys", "give_back", "job_cancel",
                         "job_letters_mark", "job_retry", "knowledge", "knowledge_of", "log_completed", "poll", "promote_keys", "publish",
-                        "purge_events", "purge_jobs", "purge_of", "push", "push_arrays", "push_batch", "queue_bind",
+                        "purge_events", "purge_jobs", "purge_of", "purge_take", "push", "push_arrays", "push_batch", "queue_bind",
                         "queue_of", "queue_purge", "queue_set", "queue_tidy", "queue_unbind", "release", "requeue_jobs", "retract", "retry", "ring",
                         "ring_for_events", "ring_for_raw_inserts", "ring_inside", "ring_queue", "route_events",
                         "settle_jobs", "snapshot_remove", "snapshot_store", "turn_one", "uuid_v7", "wake_keys"], volatile

@@ -58,7 +58,7 @@ READS = {
     "snapshot_load": "SELECT FROM {}.snapshot_load('s')", "snapshot_list": "SELECT FROM {}.snapshot_list()",
     "times_findings": "SELECT FROM {}.times_findings()",
 }
-QUERY = "ROW('as_of'%s)::{}.query" % (", NULL" * 15)
+QUERY = "ROW('as_of'%s)::{}.query" % (", NULL" * 16)
 READS = {name: text.replace("%s", QUERY) for name, text in READS.items()}
 BOTH = {"schema_version": "SELECT {}.schema_version()", "channel": "SELECT {}.channel('a.b')"}
 RINGS = {"ring": "SELECT {}.ring('{a.b}')"}
@@ -145,6 +145,7 @@ OWNER = {
     "query_is_narrow": "SELECT {}.query_is_narrow(NULL)", "check_known_at": "SELECT {}.check_known_at(now())",
     "pattern_prefix": "SELECT {}.pattern_prefix('a.*')", "payload_max": "SELECT {}.payload_max()",
     "library_payload_max": "SELECT {}.library_payload_max()", "purge_jobs": "SELECT {}.purge_jobs('{1}', 'r', 'a')",
+    "purge_take": "SELECT {}.purge_take('{1}', '{1}')",
     "look at snapshots": "SELECT FROM {}.snapshots", "look at purges": "SELECT FROM {}.purges",
     "check members": "SELECT {}.members_problem('{}')", "check a time": "SELECT {}.time_of('x')",
 }

@@ -80,6 +80,16 @@ def a_correction_is_recorded_later_whatever_the_clock_does():
     main.sql("DELETE FROM {}.events WHERE recorded_at > '2998-01-01'")
 
 
+def a_correction_is_repeated_with_the_same_headers():
+    for stored, same, others in (("NULL", ("NULL", "'{}'"), ["'{\"a\":\"1\"}'"]),
+                                 ("'{\"a\":\"1\"}'", ("NULL", "'{\"a\":\"1\"}'"), ("'{}'", "'{\"a\":\"2\"}'"))):
+        call = "SELECT already_stored FROM {}.correct('%s', '1', reason => 'r', id => '%s', headers => %%s)" % (
+            append(fresh()), main.one("SELECT {}.uuid_v7()"))
+        assert main.one(call % stored) == "f"
+        assert [main.one(call % headers) for headers in same] == ["t", "t"]
+        bus.refuses_all(*[(call % headers, "UH009", "is stored with other content") for headers in others])
+
+
 def retracted_is_not_a_fact_until_it_is_taken_up_again():
     s = fresh()
     first = append(s, more=", '{\"n\":1}', valid_time => '2020-01-01Z'")
@@ -326,7 +336,7 @@ def every_view_and_every_range_over_the_whole_log():
                 found = pages("{}.query_events('%s'%s" % (view, arguments), order, False, 37)
                 assert found == expected, (view, arguments, order)
                 assert pages("{}.query_events('%s'%s" % (view, arguments), order, True, 50) == expected[::-1]
-            q = "ROW('%s'%s)::{}.query" % (view, ", NULL" * 15)
+            q = "ROW('%s'%s)::{}.query" % (view, ", NULL" * 16)
             if not arguments:
                 assert main.one("SELECT {}.query_count(%s)" % q) == main.one(
                     "SELECT count(*) FROM {}.all_events AS e WHERE %s" % seen)
@@ -340,6 +350,19 @@ def every_view_and_every_range_over_the_whole_log():
         assert main.sql("SELECT {}.streams_of_type('shop.paid', current => %s)" % current) == main.sql(
             "SELECT DISTINCT stream::text COLLATE \"C\" FROM {}.all_events AS e WHERE type = 'shop.paid' AND (%s) ORDER BY 1"
             % truth["as_of" if current == "true" else "log"])
+
+
+def a_page_of_a_stream_may_begin_at_any_number():
+    s, other = fresh(), fresh()
+    numbers = [int(main.one("SELECT global_sequence FROM {}.append('%s', 'a.b')" % stream))
+               for stream in (other, s, other, s, other, s, other)]
+    for view in "log", "as_of":
+        for backward in False, True:
+            for number in [0] + numbers + [9223372036854775807]:
+                rows = main.sql("SELECT global_sequence FROM {}.query_events('%s', stream => '%s', backward => %s,"
+                                " after_sequence => %d)" % (view, s, backward, number))
+                expected = [n for n in numbers[1::2] if (n < number if backward else n > number)]
+                assert [int(row[0]) for row in rows] == sorted(expected, reverse=backward), (view, backward, number, rows)
 
 
 def what_cannot_be_asked_is_said_by_field():
@@ -359,6 +382,7 @@ def what_cannot_be_asked_is_said_by_field():
         ("SELECT {}.knowledge(now() + interval '1 minute')", "UH006", "^known_at: lies in the future"),
         ("SELECT {}.diff(now() + interval '1 minute')", "UH006", "^known_at: lies in the future"),
         ("SELECT {}.diff(now(), now() + interval '1 minute')", "UH006", "^known_to: lies in the future"),
+        ("SELECT {}.diff(now() - interval '1 minute', max_count => -1)", "UH006", "^max_count: must not be negative"),
         ("SELECT {}.diff(now(), now() - interval '1 minute')", "UH006", "^known_to: lies before known_at"),
         ("SELECT {}.diff(NULL)", "UH006", "^known_at: must be given"))
     assert main.sql("SELECT FROM {}.versions('%s')" % NOBODY) == []
@@ -507,7 +531,7 @@ def snapshots_are_found_at_or_below_a_version():
     assert main.one("SELECT {}.snapshot_remove('%s', 4)" % s) == "1"
     assert main.one("SELECT {}.snapshot_remove('%s')" % s) == "1"
     bus.refuses_all(
-        ("SELECT {}.snapshot_store('%s', 6, '{}')" % s, "UH004", "^the stream has no version 6"),
+        ("SELECT {}.snapshot_store('%s', 6, '{}')" % s, "UH004", '^stream "%s" has no version 6$' % s),
         ("SELECT {}.snapshot_store('%s', 0, '{}')" % s, "UH006", "^version: "),
         ("SELECT {}.snapshot_store('%s', 1, NULL)" % s, "UH006", "^data: must be JSON"),
         ("SELECT {}.snapshot_store('%s', 1, '{}', keep => -1)" % s, "UH006", "^keep: "),
@@ -533,13 +557,24 @@ def a_purge_of_ids_leaves_the_other_revisions():
         ("null", None, None, None, "t", "1"), (None, "\\x", "a/b", None, "t", "2"), ('"secret"', None, None, '{"h":"secret"}', "f", "3")]
     assert main.sql("SELECT events, remaining, actor, reason, stream FROM {}.purge_records(%d)" % (int(row[0]) - 1)) == [
         ("2", "1", "ann", "law", None)]
-    # Again: nothing to do, nothing recorded.
-    assert purge("ids => '{%s}', reason => 'law'" % first) == ("0", "0", "0", "0", "0", "0")
+    # Again: nothing to do, nothing recorded, and what is left is left.
+    assert purge("ids => '{%s}', reason => 'law'" % first) == ("0", "0", "0", "0", "0", "1")
+    # A retraction keeps the headers; without any it has nothing to lose.
+    fourth = main.one("SELECT correction_id FROM {}.retract('%s', 'r')" % first)
+    assert purge("ids => '{%s}', reason => 'law'" % second)[5] == "2"
+    after = purge("ids => '{%s}', reason => 'law'" % third)
+    assert after == (str(int(row[0]) + 1), "1", "0", "0", "0", "1"), after
     assert purge("ids => '{%s}', families => true, reason => 'law'" % first)[1:] == ("1", "0", "0", "0", "0")
+    assert purge("ids => '{%s}', reason => 'law'" % fourth) == purge("'%s', reason => 'law'" % s) == ("0",) * 6
+    correct(first, "'5', reason => 'r'")
+    assert purge("ids => '{%s}', families => true, reason => 'law'" % first)[1:] == ("1", "0", "0", "0", "0")
+    bare = append(s)
+    correct(bare, "reason => 'r', retract => true")
+    assert purge("ids => '{%s}', reason => 'law'" % bare)[1:] == ("1", "0", "0", "0", "0")
     assert "secret" not in str(main.sql("SELECT e::text FROM {}.events AS e WHERE stream = '%s'" % s))
     bus.refuses_all(
         ("SELECT {}.purge_events(ids => '{%s,%s}', reason => 'r')" % (first, NOBODY), "UH004", "^no event has the id"),
-        ("SELECT {}.purge_events('nobody', reason => 'r')", "UH004", "^the stream has no event"),
+        ("SELECT {}.purge_events('nobody', reason => 'r')", "UH004", '^stream "nobody" has no event$'),
         ("SELECT {}.purge_events('%s')" % s, "UH006", "^reason: must be 1 to 1000 bytes, got 0"),
         ("SELECT {}.purge_events('%s', '{%s}', reason => 'r')" % (s, first), "UH006", "^stream: a stream, or ids"),
         ("SELECT {}.purge_events(reason => 'r')", "UH006", "^stream: a stream, or ids"),
@@ -628,6 +663,10 @@ def a_purge_waits_for_whoever_takes_the_payload_over():
         assert b.end() == [("1",)]
         assert main.sql("SELECT data::text, state FROM {}.dead_letters WHERE event_id = '%s'" % third) == [("null", "discarded")]
         assert main.one("SELECT {}.purge_of(%s) > 0" % number) == "t"
+        # For that it looks again, which is in vain in a transaction with one snapshot.
+        for level in "REPEATABLE READ", "SERIALIZABLE":
+            bus.refuses("BEGIN ISOLATION LEVEL %s; SELECT {}.purge_events('%s', reason => 'r'); ROLLBACK" % (level, s),
+                        "UH006", "^transaction: a purge needs READ COMMITTED")
         # A purge that is rolled back has erased nothing.
         fourth = append(s, more=", '\"kept\"'")
         a.sql("BEGIN; SELECT {}.purge_events('%s', reason => 'r'); ROLLBACK" % s)
@@ -663,10 +702,12 @@ def a_purge_and_a_claim_take_a_job_one_after_the_other():
 if __name__ == "__main__":
     sys.exit(run([
         a_correction_takes_over_what_it_does_not_name, a_correction_is_recorded_later_whatever_the_clock_does,
+        a_correction_is_repeated_with_the_same_headers,
         retracted_is_not_a_fact_until_it_is_taken_up_again, what_is_wrong_with_a_correction_is_said_by_field,
         the_same_correction_again_is_answered_with_its_position, of_two_corrections_at_once_one_is_stored,
         a_correction_wakes_those_who_sleep, the_number_is_drawn_before_the_time_is_taken, as_of_is_the_last_revision_that_was_known,
-        a_long_stream_is_answered_as_a_short_one, every_view_and_every_range_over_the_whole_log, what_cannot_be_asked_is_said_by_field,
+        a_long_stream_is_answered_as_a_short_one, every_view_and_every_range_over_the_whole_log, a_page_of_a_stream_may_begin_at_any_number,
+        what_cannot_be_asked_is_said_by_field,
         a_diff_is_what_has_become_of_each_family, an_answer_is_final_when_nobody_can_add_to_it,
         a_final_answer_stays_the_same_while_others_write,
         snapshots_are_found_at_or_below_a_version, a_purge_of_ids_leaves_the_other_revisions,

@@ -337,13 +337,15 @@ static void who_erased_what_and_why_is_kept_and_a_purge_of_nothing_is_not(void *
     record = purge_ids(t, &a.id, 1, false);
     assert_int_equal(record.id, 0);
     assert_int_equal(record.events, 0);
+    assert_int_equal(record.left, 2);
     assert_int_equal(purge_ids(t, &a3.id, 1, true).events, 2);
+    assert_int_equal(purge_ids(t, &a3.id, 1, false).left, 0);
     assert_int_equal(purge_ids(t, both, 2, false).events, 1);
     assert_int_equal(purge_stream(t, "s").id, 0);
     (void)put_secret(t, "s");
     assert_int_equal(purge_stream(t, "s").events, 1);
     ok(times_ops(t)->purges(t->store, list_purge, text, &ss_error));
-    assert_string_equal(text, "clerk asked to be forgotten - 1 0 0 0 1\n"
+    assert_string_equal(text, "clerk asked to be forgotten - 1 0 0 0 2\n"
                               "clerk asked to be forgotten - 2 0 0 0 0\n"
                               "clerk asked to be forgotten - 1 0 0 0 0\n"
                               "clerk asked to be forgotten s 1 0 0 0 0\n");

@@ -195,7 +195,8 @@ BEGIN
                OR anew AND stored.purge IS NULL
                   AND (stored.data::text, stored.bytes, stored.content_type)
                       IS DISTINCT FROM (correct.data::text, correct.bytes, correct.content_type)
-               OR stored.purge IS NULL AND stored.headers::text <> correct.headers::text
+               OR stored.purge IS NULL AND correct.headers IS NOT NULL
+                  AND coalesce(stored.headers::text, '{}') IS DISTINCT FROM correct.headers::text
                OR stored.valid_time <> correct.valid_time OR stored.schema_version <> correct.schema_version THEN
                 RAISE EXCEPTION USING ERRCODE = 'UH009',
                     MESSAGE = format('event id %s is stored with other content, at sequence %s', correct.id,

@@ -10,15 +10,33 @@ AS $howdah$
     SELECT e.purge FROM @schema@.events AS e WHERE e.global_sequence = sequence FOR SHARE
 $howdah$;
 
+-- purge_take(queue_ids integer[], made bigint[]) -> rows of jobs
+--
+-- Takes those of these jobs that nobody has claimed out of their queues.  A job has no index by its id:
+-- one walk through each queue, however many they are.
+-- Reads, writes, locks: jobs.
+CREATE OR REPLACE FUNCTION @schema@.purge_take(queue_ids integer[], made bigint[]) RETURNS SETOF @schema@.jobs
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+SET enable_nestloop = off
+AS $howdah$
+    DELETE FROM @schema@.jobs AS j
+    WHERE j.queue_id = ANY (queue_ids) AND j.id IN (SELECT u.one FROM unnest(made) AS u(one))
+    RETURNING j.*
+$howdah$;
+
 -- purge_jobs(sequences bigint[], reason text, actor text, OUT jobs bigint, OUT letters bigint)
 --
 -- The part of purge_events() that is about jobs which bindings have made of events: those that wait
--- are cancelled, results and errors of those that are over are erased, and dead letters of both; open
--- ones are discarded.  A job that a worker has just now is left to it.
--- Reads: job_data.  Reads, writes: see job_cancel() and job_letters_mark().
--- Locks: letters, by id, as job_letters_mark() and job_retry() do; then jobs, queue by queue; then the
--- history.  Whoever settles jobs of several keys just now may get into each other's way with
--- job_cancel(): the server ends one of them, and it can be tried again.
+-- are cancelled, as job_cancel() does it with one, results and errors of those that are over are
+-- erased, and dead letters of both; open ones are discarded.  A job that a worker has just now is left
+-- to it.
+-- Reads: job_data, leases.  Reads, writes: jobs, history, job_letters, dedups, key_holders, queues; see
+-- job_letters_mark().
+-- Locks: letters, by id, as job_letters_mark() and job_retry() do; then queues, keys and jobs; then the
+-- history.  Whoever settles jobs of several keys just now may get into each other's way with us: the
+-- server ends one of them, and it can be tried again.
 CREATE OR REPLACE FUNCTION @schema@.purge_jobs(
     sequences bigint[], reason text, actor text, OUT jobs bigint, OUT letters bigint)
 RETURNS record
@@ -34,30 +52,58 @@ DECLARE
           AND p.event_sequence <= (SELECT max(u.one) FROM unnest(sequences) AS u(one))
           AND p.event_sequence IN (SELECT u.one FROM unnest(sequences) AS u(one))
         ORDER BY p.queue_id, p.id);
+    why       constant text := 'cancelled: purged: ' || reason;
+    queue_ids constant integer[] := ARRAY(
+        SELECT DISTINCT p.queue_id FROM @schema@.job_data AS p WHERE p.id = ANY (made));
+    held      bigint[];   -- keys that somebody has, of one queue each
+    held_of   integer[];
+    gone      @schema@.jobs[];
+    cancelled bigint[];
+    ended     bigint[];   -- or a worker's
     open      bigint[];
-    cancelled bigint[] := '{}';
-    job       bigint;
-    state     text;
 BEGIN
-    jobs := 0;
     PERFORM FROM @schema@.job_letters AS l WHERE l.job_id = ANY (made) ORDER BY l.id FOR UPDATE;
-    FOREACH job IN ARRAY made LOOP
-        state := @schema@.job_cancel(job, 'purged: ' || reason);
-        IF state = 'cancelled' THEN
-            cancelled := cancelled || job;
-        END IF;
-        jobs := jobs + (state IN ('cancelled', 'completed', 'failed'))::integer;
-    END LOOP;
+    PERFORM FROM @schema@.queues AS q WHERE q.queue_id = ANY (queue_ids) ORDER BY q.queue_id FOR NO KEY UPDATE;
+    -- Whoever gives a key back now waits for us, or we for them: one of us makes the next job due.
+    WITH locked AS (
+        SELECT h.queue_id, h.key_hash FROM @schema@.key_holders AS h
+        WHERE (h.queue_id, h.key_hash) IN (
+            SELECT p.queue_id, hashtextextended(p.key, p.queue_id) FROM @schema@.job_data AS p
+            WHERE p.id = ANY (made) AND p.key IS NOT NULL)
+        ORDER BY h.queue_id, h.key_hash FOR KEY SHARE OF h
+    ) SELECT array_agg(l.queue_id), array_agg(l.key_hash) INTO held_of, held FROM locked AS l;
+    gone := ARRAY(SELECT t FROM @schema@.purge_take(queue_ids, made) AS t);
+    cancelled := ARRAY(SELECT g.id FROM unnest(gone) AS g ORDER BY g.id);
+    ended := ARRAY(SELECT u.one FROM unnest(made) AS u(one) EXCEPT SELECT u.one FROM unnest(cancelled) AS u(one));
+    INSERT INTO @schema@.history (first_id, last_id, queue_id, attempts, failed, error)
+    SELECT g.id, g.id, g.queue_id, ARRAY[g.attempts], true, why FROM unnest(gone) AS g ORDER BY g.queue_id, g.id;
+    DELETE FROM @schema@.dedups AS d USING @schema@.job_data AS p
+    WHERE p.id = ANY (cancelled) AND d.queue_id = p.queue_id AND d.dedup = p.dedup AND d.job_id = p.id;
+    UPDATE @schema@.job_letters AS l
+    SET state = 'discarded', reason = why, attempts = l.attempts + g.attempts,
+        redrives = l.redrives + (g.attempts > 0)::int, resolved_at = clock_timestamp(), resolved_by = session_user
+    FROM unnest(gone) AS g
+    WHERE l.job_id = ANY (cancelled) AND l.job_id = g.id AND l.state = 'redrive';
+    PERFORM @schema@.promote_keys(k.queue_id, array_agg(k.key_hash))
+    FROM (SELECT g.queue_id, g.key_hash FROM unnest(gone) AS g WHERE g.key_hash IS NOT NULL
+          EXCEPT SELECT h.queue_id, h.key_hash FROM unnest(held_of, held) AS h(queue_id, key_hash)) AS k
+    GROUP BY k.queue_id;
+    jobs := cardinality(cancelled) + (
+        SELECT count(*)
+        FROM (SELECT u.one FROM unnest(ended) AS u(one)
+              EXCEPT SELECT unnest(l.ids) FROM @schema@.leases AS l WHERE l.queue_id = ANY (queue_ids)) AS e
+        WHERE EXISTS (SELECT FROM @schema@.history AS h
+                      WHERE h.last_id >= e.one AND h.first_id <= e.one AND (h.ids IS NULL OR e.one = ANY (h.ids))
+                      ORDER BY h.last_id LIMIT 1));
+
     open := ARRAY(SELECT l.id FROM @schema@.job_letters AS l
                   WHERE l.job_id = ANY (made) AND l.resolved_at IS NULL ORDER BY l.id);
     PERFORM @schema@.job_letters_mark(open, NULL, 'discarded', reason);
-    UPDATE @schema@.job_letters AS l
-    SET error = NULL, resolved_by = CASE WHEN l.id = ANY (open) THEN actor ELSE l.resolved_by END
-    WHERE l.job_id = ANY (made);
+    UPDATE @schema@.job_letters AS l SET error = NULL WHERE l.job_id = ANY (made);
     GET DIAGNOSTICS letters = ROW_COUNT;
+    UPDATE @schema@.job_letters AS l SET resolved_by = actor WHERE l.id = ANY (open);
     UPDATE @schema@.history AS h SET error = NULL, result = NULL
-    WHERE h.last_id = ANY (made) AND h.last_id <> ALL (cancelled) AND h.jobs = 1
-      AND (h.error IS NOT NULL OR h.result IS NOT NULL);
+    WHERE h.last_id = ANY (ended) AND h.jobs = 1 AND (h.error IS NOT NULL OR h.result IS NOT NULL);
 END
 $howdah$;
 
@@ -72,11 +118,12 @@ $howdah$;
 -- the next VACUUM.
 --
 --   actor      NULL: the user of the session
---   remaining  revisions of the same families that still have a payload
+--   remaining  revisions of the same families that still have a payload or headers, also where
+--              nothing was left to erase
 --
 -- A correction that is under way holds a lock on what it corrects: it ends before us, and is found by
 -- the next look; or it waits, and finds nothing to take over.
--- Errors: UH004 (nothing is erased), UH006.
+-- Errors: UH004 (nothing is erased), UH006 (also above READ COMMITTED).
 -- Reads, writes: events, dead_letters, snapshots, purges, job_data, jobs, history, job_letters, queues.
 -- Locks: events by sequence, dead letters by id, then see purge_jobs().
 CREATE OR REPLACE FUNCTION @schema@.purge_events(
@@ -112,9 +159,13 @@ BEGIN
     IF problem IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = problem;
     END IF;
+    IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        -- The next look would not find it.
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'transaction: a purge needs READ COMMITTED';
+    END IF;
     IF stream IS NOT NULL THEN
         IF NOT EXISTS (SELECT FROM @schema@.events AS e WHERE e.stream = stream) THEN
-            RAISE EXCEPTION USING ERRCODE = 'UH004', MESSAGE = 'the stream has no event';
+            RAISE EXCEPTION USING ERRCODE = 'UH004', MESSAGE = format('stream "%s" has no event', stream);
         END IF;
     ELSE
         SELECT u.one INTO missing FROM unnest(ids) AS u(one)
@@ -126,7 +177,6 @@ BEGIN
                            JOIN @schema@.events AS e ON e.id = u.one);
     END IF;
 
-    number := nextval(@purge_text@::regclass);
     -- Until a look finds nothing more: see above.
     LOOP
         page := ARRAY(
@@ -139,6 +189,7 @@ BEGIN
                   UNION SELECT x.global_sequence FROM @schema@.events AS x WHERE families AND x.family = ANY (of_family)))
             ORDER BY e.global_sequence FOR NO KEY UPDATE);
         EXIT WHEN cardinality(page) = 0;
+        number := coalesce(number, nextval(@purge_text@::regclass));
         UPDATE @schema@.events AS e
         SET data = CASE WHEN e.content_type IS NULL THEN 'null'::json END,
             bytes = CASE WHEN e.content_type IS NOT NULL THEN ''::bytea END, headers = NULL, purge = number
@@ -147,13 +198,14 @@ BEGIN
     END LOOP;
     purged_at := clock_timestamp();
     SELECT 0, cardinality(sequences), 0, 0, 0 INTO id, events, letters, snapshots, jobs;
-    of_family := ARRAY(SELECT DISTINCT coalesce(e.family, e.id) FROM @schema@.events AS e
-                       WHERE e.global_sequence = ANY (sequences));
+    -- All of a family is in one stream.  A retraction may have headers, of what it retracts.
     remaining := (SELECT count(*) FROM @schema@.events AS e
                   WHERE e.global_sequence = ANY (ARRAY(
-                            SELECT x.global_sequence FROM @schema@.events AS x WHERE x.id = ANY (of_family)
+                            SELECT x.global_sequence FROM @schema@.events AS x WHERE x.stream = stream
+                            UNION SELECT x.global_sequence FROM @schema@.events AS x WHERE x.id = ANY (of_family)
                             UNION SELECT x.global_sequence FROM @schema@.events AS x WHERE x.family = ANY (of_family)))
-                    AND e.purge IS NULL AND e.retracts IS NOT TRUE);
+                    AND e.purge IS NULL
+                    AND (e.retracts IS NOT TRUE OR e.headers IS NOT NULL OR e.data::text <> 'null' OR length(e.bytes) > 0));
     IF events = 0 THEN
         RETURN;
     END IF;

@@ -6,7 +6,10 @@
 --   I2  In the order of the log a page is an index scan that ends with the page.  Every other order,
 --       and a range of times over the whole log, is answered keys first: (time, sequence) of many
 --       rows are sorted, without the rows; these are then fetched by sequence.
---   I3  Plans do not depend on statistics: kinds of scans that do not belong there are switched off.
+--   I3  Pages of an answer as of now are of one log: it ends with the highest sequence that was visible
+--       when the first one was asked for (upto).  No family comes twice, or not at all, because it is
+--       corrected between two pages.
+--   I4  Plans do not depend on statistics: kinds of scans that do not belong there are switched off.
 
 -- pattern_prefix(pattern text) -> text
 --
@@ -26,7 +29,7 @@ $howdah$;
 -- $1 stream, $2 type, $3 the pattern's regular expression, $4 correlation_id, $5 causation_id,
 -- $6 families, $7 header_names, $8 header_values, $9 valid_from, $10 valid_before, $11 recorded_from,
 -- $12 recorded_before, $13 valid_at, $14 known_at, then what the caller needs ($15 to $17), and
--- $18, $19 where the pattern's types begin and end.
+-- $18, $19 where the pattern's types begin and end, $20 upto.
 -- Errors: UH006.  Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_conditions(q @schema@.query) RETURNS text
 LANGUAGE plpgsql STABLE
@@ -92,13 +95,17 @@ BEGIN
         IF q.known_at IS NOT NULL THEN
             made := made || ' AND e.recorded_at <= $14';
         END IF;
+        IF q.upto IS NOT NULL THEN
+            made := made || ' AND e.global_sequence + 0 <= $20'; -- which is no way to the rows
+        END IF;
         IF q.retractions IS NOT TRUE THEN
             made := made || ' AND e.retracts IS NOT TRUE';
         END IF;
         -- I1
         made := made || ' AND NOT EXISTS (SELECT FROM ' || events || ' AS n WHERE n.family = coalesce(e.family, e.id)'
                         ' AND n.revision = e.revision + 1'
-                     || CASE WHEN q.known_at IS NOT NULL THEN ' AND n.recorded_at <= $14' ELSE '' END || ')';
+                     || CASE WHEN q.known_at IS NOT NULL THEN ' AND n.recorded_at <= $14' ELSE '' END
+                     || CASE WHEN q.upto IS NOT NULL THEN ' AND n.global_sequence + 0 <= $20' ELSE '' END || ')';
     END IF;
     RETURN made;
 END
@@ -189,7 +196,7 @@ BEGIN
     RETURN QUERY EXECUTE sql
         USING q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
               q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at,
-              after_time, after_sequence, max_count, prefix, left(prefix, -1) || '/';
+              after_time, after_sequence, max_count, prefix, left(prefix, -1) || '/', q.upto;
 END
 $howdah$;
 
@@ -234,6 +241,7 @@ DECLARE
     top    constant bigint := 9223372036854775807;
     ranged constant boolean := coalesce(q.valid_from, q.valid_before, q.recorded_from, q.recorded_before) IS NOT NULL;
     known  constant timestamptz := coalesce(q.known_at, 'infinity');
+    upto   constant bigint := coalesce(q.upto, top);
     valid  constant timestamptz := coalesce(q.valid_at, 'infinity');
     gone   constant boolean := coalesce(q.retractions, false);
     behind constant text := CASE WHEN backward THEN ' < ' ELSE ' > ' END;
@@ -257,6 +265,13 @@ BEGIN
         -- In a stream a later version has a later number.
         SELECT e.version INTO at FROM @schema@.events AS e
         WHERE e.global_sequence = after_sequence AND e.stream = q.stream;
+        IF NOT FOUND THEN
+            -- Another stream's: between two versions of this one, mostly near its end.
+            SELECT e.version INTO at FROM @schema@.events AS e
+            WHERE e.stream = q.stream AND e.global_sequence + 0 < after_sequence
+            ORDER BY e.version DESC LIMIT 1;
+            at := coalesce(at, 0) + backward::integer;
+        END IF;
     ELSE
         at := after_sequence;
     END IF;
@@ -272,48 +287,58 @@ BEGIN
             IF (SELECT max(e.version) FROM @schema@.events AS e WHERE e.stream = q.stream) <= first + 1000 THEN
                 old := ARRAY(SELECT x.corrects FROM @schema@.events AS x
                              WHERE x.stream = q.stream AND x.version > first AND x.corrects IS NOT NULL
-                               AND x.recorded_at <= known);
+                               AND x.recorded_at <= known AND x.global_sequence + 0 <= upto);
             END IF;
         END IF;
         IF old IS NOT NULL AND NOT backward THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE e.stream = q.stream AND e.version > at AND (t IS NULL OR e.type = t)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
+                  AND e.global_sequence + 0 <= upto
                   AND e.id NOT IN (SELECT unnest(old))
                 ORDER BY e.version LIMIT n;
         ELSIF old IS NOT NULL THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE e.stream = q.stream AND e.version < at AND (t IS NULL OR e.type = t)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
+                  AND e.global_sequence + 0 <= upto
                   AND e.id NOT IN (SELECT unnest(old))
                 ORDER BY e.version DESC LIMIT n;
         ELSIF q.stream IS NOT NULL AND NOT backward THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE e.stream = q.stream AND e.version > at AND (t IS NULL OR e.type = t)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
+                  AND e.global_sequence + 0 <= upto
                   AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
-                                  AND x.revision = e.revision + 1 AND x.recorded_at <= known)
+                                  AND x.revision = e.revision + 1 AND x.recorded_at <= known
+                                  AND x.global_sequence + 0 <= upto)
                 ORDER BY e.version LIMIT n;
         ELSIF q.stream IS NOT NULL THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE e.stream = q.stream AND e.version < at AND (t IS NULL OR e.type = t)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
+                  AND e.global_sequence + 0 <= upto
                   AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
-                                  AND x.revision = e.revision + 1 AND x.recorded_at <= known)
+                                  AND x.revision = e.revision + 1 AND x.recorded_at <= known
+                                  AND x.global_sequence + 0 <= upto)
                 ORDER BY e.version DESC LIMIT n;
         ELSIF NOT backward THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE (e.type, e.global_sequence) > (t, at) AND (e.type, e.global_sequence) <= (t, top)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
+                  AND e.global_sequence + 0 <= upto
                   AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
-                                  AND x.revision = e.revision + 1 AND x.recorded_at <= known)
+                                  AND x.revision = e.revision + 1 AND x.recorded_at <= known
+                                  AND x.global_sequence + 0 <= upto)
                 ORDER BY e.type, e.global_sequence LIMIT n;
         ELSE
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE (e.type, e.global_sequence) >= (t, 0) AND (e.type, e.global_sequence) < (t, at)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
+                  AND e.global_sequence + 0 <= upto
                   AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
-                                  AND x.revision = e.revision + 1 AND x.recorded_at <= known)
+                                  AND x.revision = e.revision + 1 AND x.recorded_at <= known
+                                  AND x.global_sequence + 0 <= upto)
                 ORDER BY e.type DESC, e.global_sequence DESC LIMIT n;
         END IF;
         RETURN;
@@ -346,6 +371,6 @@ BEGIN
         USING q.stream, t, CASE WHEN q.pattern IS NOT NULL THEN @schema@.pattern_regex(q.pattern) END, q.correlation_id,
               q.causation_id, q.families, q.header_names, q.header_values, q.valid_from, q.valid_before,
               q.recorded_from, q.recorded_before, q.valid_at, q.known_at, after_time, at, n, prefix,
-              left(prefix, -1) || '/';
+              left(prefix, -1) || '/', q.upto;
 END
 $howdah$;

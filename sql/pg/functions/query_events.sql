@@ -72,7 +72,7 @@ BEGIN
     q := ROW(view, retractions, valid_at, known_at, stream, type, pattern, correlation_id, causation_id, families,
              (SELECT array_agg(h.key) FROM json_each_text(headers) AS h),
              (SELECT array_agg(h.value) FROM json_each_text(headers) AS h),
-             valid_from, valid_before, recorded_from, recorded_before);
+             valid_from, valid_before, recorded_from, recorded_before, NULL);
     RETURN QUERY SELECT * FROM @schema@.query_page(q, order_by, coalesce(backward, false), max_count, after_time,
                                                    after_sequence);
 END
@@ -123,7 +123,7 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
     SELECT * FROM @schema@.query_page(
         ROW('log', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, ARRAY[@schema@.family_of(event_id)],
-            NULL, NULL, NULL, NULL, NULL, NULL)::@schema@.query, 'sequence', false, NULL, NULL, NULL)
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL)::@schema@.query, 'sequence', false, NULL, NULL, NULL)
 $howdah$;
 
 -- diff(known_at, known_to, stream, type, pattern, max_count) -> a row for each family that has changed
@@ -151,6 +151,8 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'known_at: must be given';
     ELSIF diff.known_to < diff.known_at THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'known_to: lies before known_at';
+    ELSIF diff.max_count < 0 THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'max_count: must not be negative';
     END IF;
     PERFORM @schema@.check_known_at(diff.known_at);
     PERFORM @schema@.check_known_at(diff.known_to, 'known_to');
@@ -203,7 +205,7 @@ BEGIN
     PERFORM @schema@.check_known_at(known_at);
     RETURN QUERY SELECT * FROM @schema@.query_types(
         ROW(coalesce(view, 'log'), false, valid_at, known_at, stream, type, pattern, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-            NULL)::@schema@.query);
+            NULL, NULL)::@schema@.query);
 END
 $howdah$;
 
@@ -220,6 +222,6 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
     SELECT * FROM @schema@.query_streams(
         ROW(CASE WHEN streams_of_type.current THEN 'as_of' ELSE 'log' END, false, NULL, NULL, NULL, streams_of_type.type, NULL, NULL,
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::@schema@.query,
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::@schema@.query,
         streams_of_type.after, streams_of_type.max_count)
 $howdah$;

@@ -27,7 +27,7 @@ BEGIN
     ELSIF NOT EXISTS (SELECT FROM @schema@.events AS e
                       WHERE e.stream = snapshot_store.stream AND e.version = snapshot_store.version) THEN
         RAISE EXCEPTION USING ERRCODE = 'UH004',
-            MESSAGE = format('the stream has no version %s', snapshot_store.version);
+            MESSAGE = format('stream "%s" has no version %s', snapshot_store.stream, snapshot_store.version);
     END IF;
     INSERT INTO @schema@.snapshots (stream, version, schema_version, content_type, data, bytes)
     VALUES (snapshot_store.stream, snapshot_store.version, snapshot_store.schema_version,

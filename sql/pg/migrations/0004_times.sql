@@ -71,5 +71,6 @@ CREATE TYPE @schema@.query AS (
     valid_from      timestamptz, -- included
     valid_before    timestamptz, -- not included
     recorded_from   timestamptz,
-    recorded_before timestamptz
+    recorded_before timestamptz,
+    upto            bigint       -- as_of: nothing behind this sequence, of several pages
 );

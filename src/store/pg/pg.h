@@ -361,14 +361,15 @@ extern const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT];
 /* Those of the two times, sql_temporal.c; likewise. */
 extern const hw_pg_statement_row hw_pg_temporal_statements[HW_PG_STATEMENT_COUNT];
 
-/* A query as its functions take it, $1 to $16, and the types of these. */
+/* A query as its functions take it, $1 to $17, and the types of these. */
 #define HW_PG_QUESTION_ROW                                                                         \
-    "ROW($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)::@schema@.query"
+    "ROW($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)::@schema@"    \
+    ".query"
 #define HW_PG_QUESTION_TYPES                                                                       \
     HW_OID_TEXT, HW_OID_BOOL, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ, HW_OID_TEXT, HW_OID_TEXT,    \
         HW_OID_TEXT, HW_OID_TEXT, HW_OID_UUID, HW_OID_UUID_ARRAY, HW_OID_TEXT_ARRAY,               \
         HW_OID_TEXT_ARRAY, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ,             \
-        HW_OID_TIMESTAMPTZ
+        HW_OID_TIMESTAMPTZ, HW_OID_INT8
 
 /* Replaces @schema@ and its kin; errors: NO_MEMORY. */
 int hw_pg_fill_names(const char *text, const char *schema, hw_buf *out, howdah_error *reterr);
@@ -582,6 +583,8 @@ typedef struct hw_pg_question hw_pg_question;
 int hw_pg_question_new(const hw_temporal_query *query, hw_pg_question **ret_query,
                        howdah_error *reterr);
 void hw_pg_question_free(hw_pg_question *query);
+/* As of now: of the log as it is now, whatever is stored before the last page. */
+int hw_pg_question_pin(hw_pg_question *query, hw_store *store, howdah_error *reterr);
 /* The parameters that every statement about a query begins with. */
 void hw_pg_param_query(hw_pg_call *call, const hw_pg_question *query);
 /* Whether the next page can be asked for without asking for its keys first. */

@@ -610,6 +610,8 @@ int hw_pg_query_open(hw_store *store, const hw_temporal_query *query, hw_cursor 
     if (s < 0)
         return s;
     s = hw_pg_question_new(query, &((hw_pg_cursor *)cursor)->query, reterr);
+    if (s >= 0)
+        s = hw_pg_question_pin(((hw_pg_cursor *)cursor)->query, store, reterr);
     if (s < 0) {
         hw_pg_read_close(cursor);
         return s;

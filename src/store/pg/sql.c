@@ -244,7 +244,7 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
                                  TYPES(int8s_type)},
     /* One page function for everybody: see query.sql. */
     [HW_PG_QUERY_PAGE] = {"SELECT " VIEW_COLUMNS " FROM @schema@.query_page(" HW_PG_QUESTION_ROW
-                          ", $17, $18, $19, $20, $21)",
+                          ", $18, $19, $20, $21, $22)",
                           TYPES(page_types)},
     [HW_PG_TREE] = {"SELECT depth, event_id FROM @schema@.causation_tree($1)", TYPES(uuid_type)},
     [HW_PG_HORIZON] = {"SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint", NULL, 0},

@@ -32,7 +32,7 @@ const hw_pg_statement_row hw_pg_temporal_statements[HW_PG_STATEMENT_COUNT] = {
                                  "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) AS c",
                                  TYPES(correction_types)},
     [HW_PG_QUERY_KEYS] = {"SELECT k.at, k.global_sequence FROM @schema@.query_keys(" HW_PG_QUESTION_ROW
-                          ", $17, $18, $19, $20, $21) AS k",
+                          ", $18, $19, $20, $21, $22) AS k",
                           TYPES(keys_types)},
     [HW_PG_TIMES_VERIFY] = {"SELECT f.what, f.n FROM @schema@.times_findings() AS f", NULL, 0},
     [HW_PG_QUERY_COUNT] = {"SELECT @schema@.query_count(" HW_PG_QUESTION_ROW ")", TYPES(query_types)},
@@ -41,7 +41,7 @@ const hw_pg_statement_row hw_pg_temporal_statements[HW_PG_STATEMENT_COUNT] = {
                            " FROM @schema@.query_types(" HW_PG_QUESTION_ROW ") AS t",
                            TYPES(query_types)},
     [HW_PG_QUERY_STREAMS] = {"SELECT s FROM @schema@.query_streams(" HW_PG_QUESTION_ROW
-                             ", $17, $18) AS s",
+                             ", $18, $19) AS s",
                              TYPES(streams_types)},
     /* The columns of the next one, where the answer is known. */
     [HW_PG_CLOCK] = {"SELECT clock_timestamp(), true, NULL::text", NULL, 0},

@@ -7,6 +7,9 @@
  *       their rows by sequence, page by page.  Reading n rows takes about n / KEYS_MAX scans, and
  *       no more memory than that many keys.
  *   I3  Keys and pages are asked for by position (temporal.h I4): on whichever connection.
+ *   I4  A query as of now looks at the log up to its head when it was opened: no family comes
+ *       twice, or not at all, because it is corrected between two pages.  Only a correction that
+ *       was already being written then, with a lower number, may still come into sight.
  */
 #include <string.h>
 
@@ -25,6 +28,7 @@ struct hw_pg_question {
     hw_buf arrays; /* families, names and values of headers */
     hw_pg_arrays sets;
     bool keys_first; /* I2 */
+    int64_t upto;    /* I4; below 0: all */
     /* The key behind which the next page, or the next keys, begin. */
     bool begun;
     int64_t after_time; /* as the server counts; of keys only */
@@ -111,6 +115,7 @@ int hw_pg_question_new(const hw_temporal_query *q, hw_pg_question **ret_query, h
         query->q.pattern = HW_STR_NULL;
     }
     query->keys_first = needs_keys(&query->q);
+    query->upto = -1;
     keep_texts(query);
     keep_sets(query, q);
     s = hw_buf_check(&query->texts, reterr);
@@ -122,6 +127,13 @@ int hw_pg_question_new(const hw_temporal_query *q, hw_pg_question **ret_query, h
     }
     *ret_query = query;
     return HOWDAH_OK;
+}
+
+int hw_pg_question_pin(hw_pg_question *query, hw_store *store, howdah_error *reterr)
+{
+    if (query->q.view != HOWDAH_VIEW_AS_OF || query->q.known_at != HW_TIME_ABSENT)
+        return HOWDAH_OK;
+    return hw_pg_head(store, &query->upto, reterr);
 }
 
 void hw_pg_question_free(hw_pg_question *query)
@@ -179,6 +191,10 @@ void hw_pg_param_query(hw_pg_call *call, const hw_pg_question *query)
     hw_pg_param_time(call, q->valid.before);
     hw_pg_param_time(call, q->recorded.from);
     hw_pg_param_time(call, q->recorded.before);
+    if (query->upto >= 0)
+        hw_pg_param_int8(call, query->upto);
+    else
+        hw_pg_param_null(call);
 }
 
 static void param_position(hw_pg_call *call, const hw_pg_question *query, int64_t n)

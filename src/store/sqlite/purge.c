@@ -20,13 +20,16 @@
 #define SQL_BYTES_MAX (8 * 1024)
 #define REASON_BYTES_MAX (1024 * 1024)
 
-/* ?1 the stream, or a list of numbers; ?2 the purge, NULL: not purged */
+/* ?1 the stream, or a list of numbers */
 #define OF_STREAM                                                                                  \
     "(SELECT e.global_sequence FROM main.howdah_events e INDEXED BY howdah_events_by_stream"       \
-    " WHERE e.stream = ?1 AND e.purge IS ?2)"
+    " WHERE e.stream = ?1"
 #define OF_LIST                                                                                    \
     "(SELECT e.global_sequence FROM json_each(?1) j CROSS JOIN main.howdah_events e"               \
-    " ON e.global_sequence = j.value WHERE e.purge IS ?2)"
+    " ON e.global_sequence = j.value"
+/* ?2 the purge, NULL: not purged */
+#define OF_PURGE " AND e.purge IS ?2)"
+#define ALL_OF_THEM ")"
 
 #define FIND_SQL                                                                                   \
     "SELECT global_sequence, coalesce(family, id) FROM main.howdah_events WHERE id = ?1"
@@ -63,7 +66,8 @@
     " CROSS JOIN main.howdah_events r ON r.id = f.id UNION SELECT r.global_sequence"               \
     " FROM families f CROSS JOIN main.howdah_events r ON r.family = f.id)"                         \
     " SELECT count(*) FROM revisions CROSS JOIN main.howdah_events r"                              \
-    " ON r.global_sequence = sequence WHERE r.purge IS NULL AND r.retracts IS NOT 1"
+    " ON r.global_sequence = sequence WHERE r.purge IS NULL AND (r.retracts IS NOT 1"              \
+    " OR r.headers IS NOT NULL OR r.data <> 'null' OR length(r.bytes) > 0)"
 
 /* ?1 the job */
 #define JOB_ENDED_SQL                                                                              \
@@ -97,9 +101,9 @@ typedef struct purging {
 
 /* --------------------------------------------------------------- statements */
 
-/* before, the events in question, tail; with the first two parameters bound. */
-static int prepare(purging *p, const char *before, const char *tail, sqlite3_stmt **ret_stmt,
-                   howdah_error *reterr)
+/* before, the events in question, which of them, tail; with the first parameter bound. */
+static int prepare_of(purging *p, const char *before, const char *which, const char *tail,
+                      sqlite3_stmt **ret_stmt, howdah_error *reterr)
 {
     hw_buf sql = HW_BUF_INIT(SQL_BYTES_MAX);
     bool by_stream = p->purge->stream.s != NULL;
@@ -107,6 +111,7 @@ static int prepare(purging *p, const char *before, const char *tail, sqlite3_stm
 
     hw_buf_puts(&sql, before);
     hw_buf_puts(&sql, by_stream ? OF_STREAM : OF_LIST);
+    hw_buf_puts(&sql, which);
     hw_buf_puts(&sql, tail);
     s = hw_buf_check(&sql, reterr);
     if (s >= 0)
@@ -116,9 +121,18 @@ static int prepare(purging *p, const char *before, const char *tail, sqlite3_stm
         return s;
     hw_sqlite_bind_str(*ret_stmt, 1,
                        by_stream ? p->purge->stream : (hw_str){hw_buf_str(&p->list), p->list.len});
-    if (p->record.events > 0)
-        (void)sqlite3_bind_int64(*ret_stmt, 2, p->record.id);
     return HOWDAH_OK;
+}
+
+/* Those that this purge has erased, and before that those that it will. */
+static int prepare(purging *p, const char *before, const char *tail, sqlite3_stmt **ret_stmt,
+                   howdah_error *reterr)
+{
+    int s = prepare_of(p, before, OF_PURGE, tail, ret_stmt, reterr);
+
+    if (s >= 0 && p->record.events > 0)
+        (void)sqlite3_bind_int64(*ret_stmt, 2, p->record.id);
+    return s;
 }
 
 static int finish(purging *p, sqlite3_stmt *stmt, int64_t *ret_n, howdah_error *reterr)
@@ -381,7 +395,7 @@ static int erase_jobs(purging *p, howdah_error *reterr)
 static int count_left(purging *p, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
-    int s = prepare(p, LEFT_SQL, LEFT_TAIL, &stmt, reterr);
+    int s = prepare_of(p, LEFT_SQL, ALL_OF_THEM, LEFT_TAIL, &stmt, reterr);
 
     if (s < 0)
         return s;
@@ -408,14 +422,18 @@ static int erase_all(purging *p, howdah_error *reterr)
     return s;
 }
 
-/* HOWDAH_END: everything was purged before. */
+/* HOWDAH_END: everything was purged before; other revisions may be left. */
 static int run(purging *p, howdah_error *reterr)
 {
     int s = p->purge->stream.s ? check_stream(p, reterr) : list_ids(p, reterr);
 
     if (s >= 0)
         s = look_for_payload(p, reterr);
-    return s == HOWDAH_OK ? erase_all(p, reterr) : s;
+    if (s == HOWDAH_END) {
+        s = count_left(p, reterr);
+        return s < 0 ? s : HOWDAH_END;
+    }
+    return s < 0 ? s : erase_all(p, reterr);
 }
 
 static int transact(purging *p, hw_sqlite *store, howdah_error *reterr)
@@ -427,7 +445,7 @@ static int transact(purging *p, hw_sqlite *store, howdah_error *reterr)
     p->record.purged_at_us = p->jobs.now_us;
     s = run(p, reterr);
     if (s == HOWDAH_END)
-        p->record = (howdah_purge_record)HOWDAH_PURGE_RECORD_INIT;
+        p->record.purged_at_us = 0; /* nothing is recorded */
     return hw_sqlite_jobs_leave(&p->jobs, s, reterr);
 }
 
