@@ -29,10 +29,24 @@ without_yes_it_says_what_it_would_erase_and_exits_2() {
     has err "of 3 events"
     run 2 purge $A $A --reason r
     has err "of 1 event"
+    has err "dead letters, snapshots and waiting jobs made of them go too"
     run 0 read
     has out SECRET
     run 0 purge ls
     empty out
+}
+
+what_is_purged_already_is_not_counted_again() {
+    _fill
+    run 0 purge $A --reason r --yes
+    run 2 purge --stream customer-7 --reason r
+    has err "of 1 event"
+    run 2 purge $A $C --reason r
+    has err "of 1 event"
+    run 2 purge $B --families --reason r
+    has err "of 1 event"
+    run 2 purge $A --reason r
+    has err "it would erase nothing, all of it was purged before"
 }
 
 a_stream_is_purged_whole() {
