@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/mem.h"
 #include "cli/cli.h"
@@ -224,6 +225,13 @@ static int tell(cli_context *cli, const howdah_purge_options *o, howdah_error *r
 static int answer(cli_context *cli, const howdah_purge_options *o, howdah_purge_record *record,
                   howdah_error *reterr)
 {
+    static const char in_sqlite[] =
+        "it is overwritten in the file; copies and backups of the file keep it until they are "
+        "thrown away";
+    static const char in_postgresql[] =
+        "the database's files let go of it with the next vacuum; backups and replication logs keep "
+        "it until they are thrown away";
+    bool on_sqlite = strncasecmp(cli_store(cli), "sqlite:", 7) == 0;
     listing l = {.cli = cli, .only = record->id};
     int s = HOWDAH_OK;
 
@@ -241,8 +249,7 @@ static int answer(cli_context *cli, const howdah_purge_options *o, howdah_purge_
     if (record->id == 0)
         cli_note(cli, "all of it was purged before; nothing was erased, and nothing is recorded");
     else
-        cli_note(cli, "the database's files let go of it with the next vacuum; backups and "
-                      "replication logs keep it until they are thrown away");
+        cli_note(cli, "%s", on_sqlite ? in_sqlite : in_postgresql);
     if (record->left > 0)
         cli_note(cli,
                  "%" PRId64 " revision%s of the same event%s still %s a payload; --families "

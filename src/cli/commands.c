@@ -300,8 +300,9 @@ static const char purge_about[] =
     "Sequence, stream, type, times and reasons stay, so that nothing else breaks.  Without --yes "
     "it says how many events it would erase, with exit code 2.  The answer is the record; left "
     "counts revisions of the same events that kept their payload.  ls lists all records.\n\n"
-    "Processes that run may hold what they have read.  The database's files let go of it with the "
-    "next vacuum, WAL and backups when they are thrown away.";
+    "Processes that run may hold what they have read.  PostgreSQL's files let go of it with the "
+    "next vacuum, its WAL and backups when they are thrown away; in a SQLite file it is "
+    "overwritten.";
 
 static const char snapshot_about[] =
     "The state of a stream at one of its versions, as you have computed it, so that not every "

@@ -54,7 +54,12 @@ a_stream_is_purged_whole() {
     run 0 snapshot put customer-7 2 '{"street":"SECRET"}'
     run 0 purge --stream customer-7 --reason 'request 4711' --actor ann --yes
     equals "$(_stable)" '{"id":1,"purged_at":"T","actor":"ann","reason":"request 4711","stream":"customer-7","events":2,"letters":0,"snapshots":1,"jobs":0,"left":0}'
-    has err "with the next vacuum; backups"
+    if on_sqlite; then
+        has err "it is overwritten in the file"
+        has_not err vacuum
+    else
+        has err "with the next vacuum; backups"
+    fi
     run 0 read
     has_not out SECRET
     equals "$(grep -c '"data":null,"headers":{},.*"purged":true}$' out)" 2
