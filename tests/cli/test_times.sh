@@ -193,6 +193,10 @@ flags_that_do_not_belong_together_are_wrong_usage() {
         has err "exclude each other"
     done
     run 2 append --correct $A --reason r s t '{}' more
+    has err "one argument too many: more"
+    run 2 append --correct $A --reason r '{"n":3}' extra
+    has err "one argument too many: extra"
+    has err "usage: howdah append --correct"
     run 2 append --correct $A --reason r '{}' --header nonsense
 }
 
@@ -268,7 +272,8 @@ an_answer_that_can_still_grow_says_so_and_whom_it_waits_for() {
 times_are_rfc_3339_and_not_in_the_future() {
     _account
     run 6 read --known-at 2999-01-01T00:00:00Z
-    has err "known_at: lies in the future"
+    has err "known-at: lies in the future"
+    has err "leave it out to ask for what is known now"
     for option in known-at valid-at valid-from valid-before recorded-from recorded-before; do
         run 6 read --$option 2026-01-05
         has err "$option: a date alone is not a moment; write 2026-01-05T00:00:00Z"
@@ -368,8 +373,17 @@ counts_types_and_streams() {
 
 questions_that_contradict_themselves_are_wrong_usage() {
     run 2 read --current --from 3
-    has err "--from goes without questions about times, revisions and headers"
+    has err "--from goes without --current"
+    for form in count stats streams; do
+        run 2 read --$form --from 3
+        has err "--from goes without --$form"
+        run 2 read --$form --stream s --last
+        has err "--last goes without --$form"
+    done
     run 2 read --count --since 3
+    has err "--since goes without --count"
+    run 2 read --current --stream s --last
+    has err "--backward --limit 1"
     run 2 read --known-at 2020-01-01T00:00:00Z --id $A
     has err "--versions UUID shows all revisions"
     run 2 read --originals --current
@@ -416,6 +430,8 @@ added $NOBODY [{'n': 4}] True"
     equals "$(field change)" retracted
     run 0 diff --known-at "$k" --limit 2
     equals "$(field change | tr '\n' ' ')" "corrected retracted "
+    run 0 diff --known-at "$k" --limit 0
+    empty out
     run 0 diff --known-at "$later"
     empty out
 }
@@ -433,10 +449,12 @@ a_diff_needs_two_moments_that_have_passed_in_their_order() {
     has err "diff needs --known-at"
     run 6 diff --known-at 2026-01-05
     run 6 diff --known-at 2999-01-01T00:00:00Z
+    has err "known-at: lies in the future"
+    has err "name one that has passed"
     run 6 diff --known-at 2020-01-01T00:00:00Z --to 2999-01-01T00:00:00Z
     has err "to: lies in the future"
     run 6 diff --known-at 2020-01-02T00:00:00Z --to 2020-01-01T00:00:00Z
-    has err "to: lies before known_at"
+    has err "to: lies before known-at"
     run 2 diff --known-at 2020-01-01T00:00:00Z more
 }
 
