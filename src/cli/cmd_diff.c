@@ -96,7 +96,7 @@ static void change_show(cli_out *out, howdah_change change, const howdah_event *
     if (!before && howdah_event_valid_time(after, &at_us))
         cli_fact_time(out, "valid", at_us);
     cli_fact(out, "by", CLI_PLAIN, hw_str_of(howdah_event_actor(after)));
-    cli_fact(out, "reason", CLI_CYAN, hw_str_of(howdah_event_reason(after)));
+    cli_fact_whole(out, "reason", CLI_CYAN, hw_str_of(howdah_event_reason(after)));
     cli_changes(out, before, after);
 }
 
