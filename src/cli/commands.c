@@ -281,12 +281,14 @@ static const char append_about[] =
 
 static const char read_about[] =
     "Prints events in order of version (with --stream) or of global sequence.  In a pipe each "
-    "is one line of JSON; in a terminal a row of a table, its payload cut to the width. "
+    "is one line of JSON; in a terminal a row of a table, its payload cut to the width, behind "
+    "\"(rev 2)\" when it is a correction.  "
     "A pattern is segments joined by dots: * stands for exactly one, a last > for one or more.\n\n"
     "--known-at, --valid-at and --current ask as of a moment: of each event the revision that was "
     "known then, without what was retracted.  With --known-at each line ends with \"final\": true "
     "when no transaction is open that could still add to the answer; else a message names the one "
-    "it waits for.  Times are RFC 3339 with an offset: 2026-01-31T09:30:00Z.";
+    "it waits for.  --count says it of an empty answer, too.  Times are RFC 3339 with an offset: "
+    "2026-01-31T09:30:00Z.";
 
 static const char diff_about[] =
     "What our knowledge has become between two moments: a line for each event that is not as it "
