@@ -37,13 +37,19 @@ static int check_flags(const cli_args *args, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+static bool is_payload(const char *word)
+{
+    return strchr("{[\"@", word[0]) || strcmp(word, "-") == 0;
+}
+
 static int take_words(const cli_args *args, correct_request *r, howdah_error *reterr)
 {
     int n = args->words_n - 1;
-    int s = cli_args_words(args, 0, 3, reterr);
+    /* Of two words the first is a stream, which hardly anybody calls so. */
+    int s = cli_args_words(args, 0, n == 2 && is_payload(args->words[1]) ? 1 : 3, reterr);
 
     if (s < 0)
-        return s;
+        return hw_advise(reterr, s, "usage: howdah %s", args->command->usage[1]);
     if (n >= 2) {
         r->stream = args->words[1];
         r->type = args->words[2];

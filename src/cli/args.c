@@ -12,14 +12,17 @@
 #include "base/text.h"
 #include "cli/commands.h"
 
-/* A guess further away than this is no help. */
+/* A guess further away than this is no help; short words are near to each other by chance. */
 #define GUESS_DISTANCE_MAX 3u
+#define GUESS_DISTANCE_SHORT 2u
+#define GUESS_SHORT 6u
 
 void cli_guess_try(cli_guess *best, const char *given, const char *candidate)
 {
     unsigned distance = hw_word_distance(given, candidate);
+    unsigned max = strlen(given) <= GUESS_SHORT ? GUESS_DISTANCE_SHORT : GUESS_DISTANCE_MAX;
 
-    if (distance <= GUESS_DISTANCE_MAX && distance < strlen(candidate) &&
+    if (distance <= max && distance < strlen(candidate) &&
         (!best->word || distance < best->distance))
         *best = (cli_guess){candidate, distance};
 }

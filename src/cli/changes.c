@@ -17,10 +17,43 @@
 #define LABEL_WIDTH 9
 #define TEXT_BYTES_MAX 4096u /* of one text; a terminal shows less */
 #define LINE_BYTES_MAX ((size_t)64 * 1024)
-#define MEMBERS_MAX 256 /* objects with more are compared as a whole: nobody reads that list */
-#define CHANGES_MAX 32  /* lines of one revision */
+#define MEMBERS_MAX 256   /* objects with more are compared as a whole: nobody reads that list */
+#define CHANGES_MAX 32    /* lines of one revision */
+#define CONTEXT_BYTES 12u /* before what differs in long texts */
 
 /* -------------------------------------------------------------------- facts */
+
+/* The bytes of the next line: whole words, or what fits of one that is too long for a line. */
+static size_t line_of(const char *text, unsigned width)
+{
+    size_t fits = cli_text_fit(text, width);
+    size_t at = fits;
+
+    if (!text[fits] || text[fits] == ' ')
+        return fits;
+    while (at > 0 && text[at - 1] != ' ')
+        at--;
+    if (at > 0)
+        return at;
+    return fits > 0 ? fits : strlen(text);
+}
+
+/* Text that is clean already, broken between words; lines behind the first are indented. */
+static void put_wrapped(cli_out *out, const char *text, unsigned width)
+{
+    while (*text) {
+        size_t n = line_of(text, width);
+        size_t shown = n;
+
+        while (shown > 0 && text[shown - 1] == ' ')
+            shown--;
+        cli_out_put(out, text, shown);
+        text += n;
+        text += strspn(text, " ");
+        if (*text)
+            cli_out_printf(out, "\n%*s", (int)(INDENT + LABEL_WIDTH + 2), "");
+    }
+}
 
 /* Text that is clean already, cut to the columns that are left. */
 static void put_cut(cli_out *out, const char *text, unsigned width)
@@ -46,7 +79,7 @@ static void put_label(cli_out *out, const char *label)
     cli_out_style(out, CLI_PLAIN);
 }
 
-void cli_fact(cli_out *out, const char *label, cli_style style, hw_str text)
+static void put_fact(cli_out *out, const char *label, cli_style style, hw_str text, bool whole)
 {
     hw_buf clean = HW_BUF_INIT(LINE_BYTES_MAX);
 
@@ -56,11 +89,24 @@ void cli_fact(cli_out *out, const char *label, cli_style style, hw_str text)
     put_label(out, label);
     if (style != CLI_PLAIN)
         cli_out_style(out, style);
-    put_cut(out, hw_buf_str(&clean), room_of(out));
+    if (whole)
+        put_wrapped(out, hw_buf_str(&clean), room_of(out));
+    else
+        put_cut(out, hw_buf_str(&clean), room_of(out));
     if (style != CLI_PLAIN)
         cli_out_style(out, CLI_PLAIN);
     cli_out_puts(out, "\n");
     hw_buf_done(&clean);
+}
+
+void cli_fact(cli_out *out, const char *label, cli_style style, hw_str text)
+{
+    put_fact(out, label, style, text, false);
+}
+
+void cli_fact_whole(cli_out *out, const char *label, cli_style style, hw_str text)
+{
+    put_fact(out, label, style, text, true);
 }
 
 void cli_fact_time(cli_out *out, const char *label, int64_t time_us)
@@ -87,6 +133,55 @@ static void clean(changes *c, hw_str text, hw_buf *out)
         cli_text_clean(out, text, TEXT_BYTES_MAX, c->out->utf8);
     else
         hw_buf_puts(out, "(none)");
+}
+
+/* Whether both sides, cut to their widths, would read the same although they are not. */
+static bool cut_alike(const changes *c, const unsigned widths[3])
+{
+    const char *old = hw_buf_str(&c->text[1]);
+    const char *new = hw_buf_str(&c->text[2]);
+    size_t n;
+
+    if (cli_text_width(old) <= widths[1] || cli_text_width(new) <= widths[2])
+        return false;
+    n = cli_text_fit(old, widths[1] - 1);
+    return n == cli_text_fit(new, widths[2] - 1) && memcmp(old, new, n) == 0;
+}
+
+/* Bytes that both sides begin with, less some columns of them that show the place. */
+static size_t alike_until(const changes *c)
+{
+    const char *old = hw_buf_str(&c->text[1]);
+    const char *new = hw_buf_str(&c->text[2]);
+    size_t n = 0;
+
+    while (old[n] && old[n] == new[n])
+        n++;
+    n = n > CONTEXT_BYTES ? n - CONTEXT_BYTES : 0;
+    while (n > 0 && ((unsigned char)old[n] & 0xc0u) == 0x80u)
+        n--;
+    return n;
+}
+
+/* A line for each side; where what differs would be cut off, they begin shortly before it. */
+static void put_sides(changes *c)
+{
+    unsigned room = room_of(c->out) - 2;
+    size_t skip = 0;
+
+    put_cut(c->out, hw_buf_str(&c->text[0]), room);
+    cli_out_puts(c->out, ":");
+    if (cut_alike(c, (const unsigned[3]){0, room, room}))
+        skip = alike_until(c);
+    for (int i = 1; i < 3; i++) {
+        cli_out_puts(c->out, "\n");
+        put_label(c->out, "");
+        cli_out_puts(c->out, i == 1 ? "  " : c->out->utf8 ? "\xe2\x86\x92 " : "> ");
+        if (skip > 0)
+            cli_out_puts(c->out, c->out->utf8 ? "\xe2\x80\xa6" : "~");
+        put_cut(c->out, hw_buf_str(&c->text[i]) + skip, skip > 0 ? room - 1 : room);
+    }
+    cli_out_puts(c->out, "\n");
 }
 
 /* "NAME: OLD -> NEW"; an absent side is "(none)". */
@@ -116,6 +211,10 @@ static void put_change(changes *c, const char *kind, hw_str name, hw_str old, hw
             widths[1] = widths[2] = room / 2;
     }
     put_label(c->out, c->n == 1 ? "changed" : "");
+    if (cut_alike(c, widths)) {
+        put_sides(c);
+        return;
+    }
     for (int i = 0; i < 3; i++) {
         if (i > 0)
             cli_out_puts(c->out, i == 1 ? ": " : c->out->utf8 ? " \xe2\x86\x92 " : " -> ");
@@ -289,6 +388,9 @@ void cli_changes(cli_out *out, const howdah_event *before, const howdah_event *a
     compare_times(&c, before, after);
     compare_headers(&c, before, after);
     compare_schema(&c, before, after);
+    /* Of what was erased nobody knows. */
+    if (c.n == 0 && !howdah_event_is_purged(before) && !howdah_event_is_purged(after))
+        cli_fact(out, "changed", CLI_PLAIN, HW_STR_LIT("(nothing)"));
     if (c.n > CHANGES_MAX) {
         put_label(out, "");
         cli_out_printf(out, "and %d more\n", c.n - CHANGES_MAX);
@@ -344,7 +446,7 @@ static void put_revision(cli_out *out, const howdah_event *before, const howdah_
     if (howdah_event_valid_time(event, &at_us))
         cli_fact_time(out, "valid", at_us);
     cli_fact(out, "by", CLI_PLAIN, hw_str_of(howdah_event_actor(event)));
-    cli_fact(out, "reason", CLI_CYAN, hw_str_of(howdah_event_reason(event)));
+    cli_fact_whole(out, "reason", CLI_CYAN, hw_str_of(howdah_event_reason(event)));
     if (howdah_event_revision(event) > 1)
         cli_fact(out, "id", CLI_DIM, hw_str_of(id));
     cli_changes(out, before, event);

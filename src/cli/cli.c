@@ -106,16 +106,35 @@ static int interrupted_exit_code(const howdah_error *err)
     return cli_signal_caught() ? cli_signals_exit_code() : howdah_status_exit_code(err->status);
 }
 
+/* The library's name of a field, "known_at", as the option that was given: "known-at". */
+static void spell_as_options(const cli_args *args, char *text)
+{
+    for (size_t i = 0; i < args->given_n; i++) {
+        const char *name = args->given[i].option->name;
+        size_t len = strlen(name);
+        char field[64];
+
+        if (!strchr(name, '-') || len >= sizeof field)
+            continue;
+        for (size_t n = 0; n <= len; n++)
+            field[n] = name[n] == '-' ? '_' : name[n];
+        for (char *at = strstr(text, field); at; at = strstr(at + len, field))
+            memcpy(at, name, len);
+    }
+}
+
 int cli_fail(cli_context *cli, const howdah_error *err)
 {
+    howdah_error told = *err;
     bool interrupted = err->status == HOWDAH_INTERRUPTED;
     const char *arrow = cli->out.err_terminal && cli->out.utf8 ? "\xe2\x86\x92" : "->";
 
+    spell_as_options(&cli->args, told.message);
     cli_out_flush(&cli->out); /* what was printed before it happened comes before it */
     if (!interrupted || !cli_signal_caught())
         (void)fprintf(stderr, "%showdah:%s %s\n", err_style(cli, CLI_RED),
                       err_style(cli, CLI_PLAIN),
-                      err->message[0] ? err->message : howdah_status_text(err->status));
+                      told.message[0] ? told.message : howdah_status_text(err->status));
     if (err->advice[0] && !interrupted)
         (void)fprintf(stderr, "  %s %s\n", arrow, err->advice);
     return interrupted ? interrupted_exit_code(err) : howdah_status_exit_code(err->status);

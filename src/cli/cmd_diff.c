@@ -1,6 +1,7 @@
 /* cmd_diff.c - howdah diff: what our knowledge has become between two moments. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/events.h"
@@ -11,6 +12,7 @@
 typedef struct diff {
     cli_context *cli;
     howdah_diff_options options;
+    bool nothing; /* --limit 0 */
     hw_buf line;
     bool final;
     int64_t n;
@@ -94,7 +96,7 @@ static void change_show(cli_out *out, howdah_change change, const howdah_event *
     if (!before && howdah_event_valid_time(after, &at_us))
         cli_fact_time(out, "valid", at_us);
     cli_fact(out, "by", CLI_PLAIN, hw_str_of(howdah_event_actor(after)));
-    cli_fact(out, "reason", CLI_CYAN, hw_str_of(howdah_event_reason(after)));
+    cli_fact_whole(out, "reason", CLI_CYAN, hw_str_of(howdah_event_reason(after)));
     cli_changes(out, before, after);
 }
 
@@ -103,6 +105,8 @@ static int on_change(void *ctx, howdah_change change, const howdah_event *before
 {
     diff *d = ctx;
 
+    if (d->nothing)
+        return 1;
     d->n++;
     if (d->cli->out.json)
         change_json(d, change, before, after);
@@ -117,6 +121,7 @@ static int parse(diff *d, howdah_error *reterr)
 {
     const cli_args *args = &d->cli->args;
     howdah_diff_options *o = &d->options;
+    int64_t limit = HOWDAH_ABSENT;
     int s = cli_args_words(args, 0, 0, reterr);
 
     if (s == HOWDAH_OK && !cli_args_has(args, "known-at"))
@@ -127,7 +132,10 @@ static int parse(diff *d, howdah_error *reterr)
     if (s == HOWDAH_OK)
         s = cli_args_time(args, "to", &o->to_us, reterr);
     if (s == HOWDAH_OK)
-        s = cli_args_number(args, "limit", 1, INT64_MAX, &o->limit, reterr);
+        s = cli_args_number(args, "limit", 0, INT64_MAX, &limit, reterr);
+    d->nothing = limit == 0; /* the library's 0 is no limit */
+    if (limit != HOWDAH_ABSENT)
+        o->limit = limit;
     o->stream = cli_args_text(args, "stream");
     o->type = cli_args_text(args, "type");
     o->pattern = cli_args_text(args, "pattern");
@@ -167,12 +175,15 @@ static int run(diff *d, howdah_error *reterr)
         return s;
     ask_knowledge(d);
     s = howdah_diff(d->cli->bus, &d->options, on_change, d, &knowledge, reterr);
+    if (s < 0 && reterr->advice[0] && strcmp(reterr->field, "known_at") == 0)
+        return hw_advise(reterr, s,
+                         "it is the earlier of the two moments: name one that has passed");
     if (s >= 0)
         s = d->status;
     if (s < 0)
         return s;
     cli_out_flush(&d->cli->out);
-    if (d->n == 0 && !d->cli->out.json)
+    if (d->n == 0 && !d->nothing && !d->cli->out.json)
         cli_note(d->cli, "no change");
     if (!d->final)
         cli_knowledge_note(d->cli, &knowledge);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/mem.h"
 #include "cli/cli.h"
@@ -130,6 +131,23 @@ static bool add_once(uuid_text *seen, size_t n, const char *text)
     return true;
 }
 
+/* How many of the events of a question still have what a purge erases; ret_any: there are some. */
+static int count_whole(cli_context *cli, const howdah_query_options *q, int64_t *count,
+                       bool *ret_any, howdah_error *reterr)
+{
+    howdah_reader *reader = NULL;
+    const howdah_event *event;
+    int s = howdah_query_open(cli->bus, q, &reader, reterr);
+
+    *ret_any = false;
+    while (s == HOWDAH_OK && (s = howdah_reader_next(reader, &event, reterr)) == HOWDAH_OK) {
+        *ret_any = true;
+        *count += !howdah_event_is_purged(event);
+    }
+    howdah_reader_close(reader);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
 /* Distinct events, or, with families, the revisions of distinct families. */
 static int count_named(cli_context *cli, const howdah_purge_options *o, int64_t *ret_count,
                        howdah_error *reterr)
@@ -142,7 +160,8 @@ static int count_named(cli_context *cli, const howdah_purge_options *o, int64_t 
         howdah_query_options q = HOWDAH_QUERY_OPTIONS_INIT;
         howdah_event *event = NULL;
         uuid_text id;
-        int64_t count = 1;
+        bool purged;
+        bool any;
 
         s = howdah_read_event(cli->bus, o->ids[i], &event, reterr);
         if (s < 0)
@@ -151,14 +170,16 @@ static int count_named(cli_context *cli, const howdah_purge_options *o, int64_t 
             howdah_event_family(event, id);
         else
             howdah_event_id(event, id);
+        purged = howdah_event_is_purged(event);
         howdah_event_free(event);
         if (!add_once(seen, n, id))
             continue;
         n++;
         q.family = id;
         if (o->families)
-            s = howdah_query_count(cli->bus, &q, &count, NULL, reterr);
-        *ret_count += count;
+            s = count_whole(cli, &q, ret_count, &any, reterr);
+        else
+            *ret_count += !purged;
     }
     hw_free(seen);
     return s;
@@ -168,11 +189,12 @@ static int count_stream(cli_context *cli, const char *stream, int64_t *ret_count
                         howdah_error *reterr)
 {
     howdah_query_options q = HOWDAH_QUERY_OPTIONS_INIT;
+    bool any;
     int s;
 
     q.stream = stream;
-    s = howdah_query_count(cli->bus, &q, ret_count, NULL, reterr);
-    if (s >= 0 && *ret_count == 0)
+    s = count_whole(cli, &q, ret_count, &any, reterr);
+    if (s >= 0 && !any)
         s = hw_fail(reterr, HOWDAH_NOT_FOUND, "the stream has no event");
     return s;
 }
@@ -186,11 +208,16 @@ static int tell(cli_context *cli, const howdah_purge_options *o, howdah_error *r
 
     if (s < 0)
         return s;
+    if (n == 0)
+        return hw_fail(reterr, HOWDAH_MISUSE,
+                       "purge needs --yes: it would erase nothing, all of it was purged before");
     cli_count_text(n, count);
     s = hw_fail(reterr, HOWDAH_MISUSE,
                 "purge needs --yes: it would erase payload and headers of %s event%s", count,
                 n == 1 ? "" : "s");
-    return hw_advise(reterr, s, "it cannot be undone; sequence, stream, type and times stay");
+    return hw_advise(reterr, s,
+                     "it cannot be undone; dead letters, snapshots and waiting jobs made of them "
+                     "go too; sequence, stream, type and times stay");
 }
 
 /* ------------------------------------------------------------------ purging */
@@ -198,6 +225,13 @@ static int tell(cli_context *cli, const howdah_purge_options *o, howdah_error *r
 static int answer(cli_context *cli, const howdah_purge_options *o, howdah_purge_record *record,
                   howdah_error *reterr)
 {
+    static const char in_sqlite[] =
+        "it is overwritten in the file; copies and backups of the file keep it until they are "
+        "thrown away";
+    static const char in_postgresql[] =
+        "the database's files let go of it with the next vacuum; backups and replication logs keep "
+        "it until they are thrown away";
+    bool on_sqlite = strncasecmp(cli_store(cli), "sqlite:", 7) == 0;
     listing l = {.cli = cli, .only = record->id};
     int s = HOWDAH_OK;
 
@@ -215,8 +249,7 @@ static int answer(cli_context *cli, const howdah_purge_options *o, howdah_purge_
     if (record->id == 0)
         cli_note(cli, "all of it was purged before; nothing was erased, and nothing is recorded");
     else
-        cli_note(cli, "the database's files let go of it with the next vacuum; backups and "
-                      "replication logs keep it until they are thrown away");
+        cli_note(cli, "%s", on_sqlite ? in_sqlite : in_postgresql);
     if (record->left > 0)
         cli_note(cli,
                  "%" PRId64 " revision%s of the same event%s still %s a payload; --families "

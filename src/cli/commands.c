@@ -228,7 +228,7 @@ static const cli_option bench_options[] = {
     {"seconds", "N", NULL, "how long", 0},
     {"payload", "BYTES", NULL, "size of a payload", 0},
     {"streams", "N", NULL, "streams of each appender, taken in turn (default 10)", 0},
-    {"events", "N", NULL, "how many events", 0},
+    {"events", "N", NULL, "how many events (default 1000000; asof: a multiple of 1000)", 0},
     {"batch", "N", NULL, "events in one append, or jobs that a worker takes at once", 0},
     {"workers", "N", NULL, "queue: how many at once (default 1)", 0},
     {"jobs", "N", NULL,
@@ -239,7 +239,8 @@ static const cli_option bench_options[] = {
     {"subscriptions", "N", NULL, "fanout: how many are live (default 10)", 0},
     {"pattern-share", "N", NULL,
      "deliver: also to a filtered subscription, whose type one in N events has", 0},
-    {"of", "WHAT", NULL, "asof: stream, type or append (default stream)", 0},
+    {"of", "stream|type|append", "stream type append",
+     "asof: what is asked for (default stream), or append, which needs PostgreSQL", 0},
     {"ceiling", NULL, NULL, "measure what the store can do at most in the same run", 0},
     CLI_OPTIONS_END};
 
@@ -269,9 +270,10 @@ static const char append_about[] =
     "A line of --batch has stream and type, and may have data (any JSON) or data_base64 and "
     "content_type, headers, id, correlation_id, causation_id, actor, valid_time, "
     "schema_version, expect.  What howdah read prints is understood as well, so that "
-    "howdah read | howdah append --batch copies a log.  All lines are one transaction of at "
-    "most 100,000 events; more need --tx-size.  Lines with an id can be sent again: what is "
-    "stored already is not stored twice, and a run that was cut off goes on.\n\n"
+    "howdah read | howdah append --batch copies a log without corrections and purges.  All lines "
+    "are one transaction of at most 100,000 events; more need --tx-size.  Lines with an id can be "
+    "sent again: what is stored already is not stored twice, and a run that was cut off goes "
+    "on.\n\n"
     "--correct appends the next revision of an event, named by any id of its family; nothing is "
     "rewritten.  Data, --header and --valid-time that are left out stay as they are in the newest "
     "revision; --header replaces all headers.  Exit code 3 when somebody else has corrected it, or "
@@ -279,12 +281,14 @@ static const char append_about[] =
 
 static const char read_about[] =
     "Prints events in order of version (with --stream) or of global sequence.  In a pipe each "
-    "is one line of JSON; in a terminal a row of a table, its payload cut to the width. "
+    "is one line of JSON; in a terminal a row of a table, its payload cut to the width, behind "
+    "\"(rev 2)\" when it is a correction.  "
     "A pattern is segments joined by dots: * stands for exactly one, a last > for one or more.\n\n"
     "--known-at, --valid-at and --current ask as of a moment: of each event the revision that was "
     "known then, without what was retracted.  With --known-at each line ends with \"final\": true "
     "when no transaction is open that could still add to the answer; else a message names the one "
-    "it waits for.  Times are RFC 3339 with an offset: 2026-01-31T09:30:00Z.";
+    "it waits for.  --count says it of an empty answer, too.  Times are RFC 3339 with an offset: "
+    "2026-01-31T09:30:00Z.";
 
 static const char diff_about[] =
     "What our knowledge has become between two moments: a line for each event that is not as it "
@@ -298,8 +302,9 @@ static const char purge_about[] =
     "Sequence, stream, type, times and reasons stay, so that nothing else breaks.  Without --yes "
     "it says how many events it would erase, with exit code 2.  The answer is the record; left "
     "counts revisions of the same events that kept their payload.  ls lists all records.\n\n"
-    "Processes that run may hold what they have read.  The database's files let go of it with the "
-    "next vacuum, WAL and backups when they are thrown away.";
+    "Processes that run may hold what they have read.  PostgreSQL's files let go of it with the "
+    "next vacuum, its WAL and backups when they are thrown away; in a SQLite file it is "
+    "overwritten.";
 
 static const char snapshot_about[] =
     "The state of a stream at one of its versions, as you have computed it, so that not every "
@@ -422,11 +427,16 @@ const cli_command cli_commands[] = {
                "append --correct UUID --reason TEXT --retract", "append --batch [OPTIONS]"},
      .about = append_about,
      .options = append_options,
-     .examples = {"howdah append order-1 order.created '{\"total\":12}' --expect none",
-                  "howdah append scan-7 scan.stored @scan.png --bytes image/png",
-                  "howdah append --batch --tx-size 10000 < events.jsonl",
-                  "howdah read | howdah append --batch --store sqlite:copy.db",
-                  "howdah append --correct \"$ID\" --reason 'typing error' '{\"total\":21}'"},
+     .examples =
+         {"howdah append order-1 order.created '{\"total\":12}' --expect none",
+          "howdah append scan-7 scan.stored @scan.png --bytes image/png",
+          "howdah append --batch --tx-size 10000 < events.jsonl",
+          "howdah read | howdah append --batch --store sqlite:copy.db",
+          "howdah append account-7 payment.made '{}' --valid-time 2026-01-05T00:00:00Z",
+          "howdah append --correct \"$ID\" --actor eve --reason 'typing error' '{\"total\":21}'",
+          "howdah append --correct \"$ID\" --actor eve --reason 'booked twice' --retract",
+          "howdah append --correct \"$ID\" --expect-revision 2 --actor eve --reason typo "
+          "'{\"n\":2}'"},
      .run = cmd_append},
     {.name = "read",
      .group = "Events",
@@ -478,7 +488,8 @@ const cli_command cli_commands[] = {
      .words = "ls put get rm state",
      .options = snapshot_options,
      .examples = {"howdah snapshot put account-7 1000 '{\"balance\":12}' --keep 3",
-                  "howdah snapshot state account-7"},
+                  "howdah snapshot get account-7 --version 800", "howdah snapshot state account-7",
+                  "howdah snapshot rm account-7 --upto 500 --yes"},
      .run = cmd_snapshot},
     {.name = "purge",
      .group = "Events",
@@ -488,7 +499,8 @@ const cli_command cli_commands[] = {
      .about = purge_about,
      .words = "ls",
      .options = purge_options,
-     .examples = {"howdah purge --stream customer-7 --reason 'request 4711' --yes",
+     .examples = {"howdah purge --stream customer-7 --reason 'request 4711' --actor eve --yes",
+                  "howdah purge \"$ID\" --families --reason 'request 4711' --actor eve --yes",
                   "howdah purge ls"},
      .run = cmd_purge},
     {.name = "subscribe",
@@ -500,6 +512,7 @@ const cli_command cli_commands[] = {
      .examples = {"howdah subscribe audit --until-caught-up >> audit.jsonl",
                   "howdah subscribe mail --pattern 'order.*' --from end --exec ./send-mail",
                   "howdah subscribe sums --exec 'jq .data.total >> sums' --max-retries 5",
+                  "howdah subscribe ledger --stream account-7 --originals --until-caught-up",
                   "howdah subscribe later --from end --max 0"},
      .run = cmd_subscribe},
     {.name = "sub",
@@ -634,7 +647,8 @@ const cli_command cli_commands[] = {
      .about = bench_about,
      .options = bench_options,
      .examples = {"howdah bench append --clients 8 --seconds 5 --ceiling",
-                  "howdah bench latency --rate 1000 --ceiling"},
+                  "howdah bench latency --rate 1000 --ceiling",
+                  "howdah bench asof --of type --events 100000"},
      .run = cmd_bench},
     {.name = "settings",
      .group = "Help",

@@ -162,6 +162,24 @@ static void put_row_times(cli_events *events, const howdah_event *event)
     cli_table_row(&events->table, cells + (events->out->width < YEAR_WIDTH));
 }
 
+/*
+ * The payload, behind "(rev 2)" when it is a correction: in the last column, so that live widths,
+ * which stand before any row is seen, hold.  Valid until the next call.
+ */
+static hw_str marked_payload(cli_events *events, const howdah_event *event, char *room,
+                             size_t room_n)
+{
+    hw_str payload = cli_event_payload(event, room, room_n);
+    hw_buf *line = &events->line; /* of JSON, which this is not */
+
+    if (howdah_event_revision(event) < 2)
+        return payload;
+    hw_buf_clear(line);
+    hw_buf_printf(line, "(rev %d) ", (int)howdah_event_revision(event));
+    hw_buf_put(line, payload.s, payload.len);
+    return line->broken ? payload : (hw_str){line->data, line->len};
+}
+
 static void put_row(cli_events *events, const howdah_event *event)
 {
     char sequence[24];
@@ -176,7 +194,7 @@ static void put_row(cli_events *events, const howdah_event *event)
                   (hw_str[]){hw_str_of(sequence), hw_str_of(moment),
                              hw_str_of(howdah_event_stream(event)), hw_str_of(version),
                              hw_str_of(howdah_event_type(event)),
-                             cli_event_payload(event, payload, sizeof payload)});
+                             marked_payload(events, event, payload, sizeof payload)});
 }
 
 int cli_events_put(cli_events *events, const howdah_event *event, howdah_error *reterr)

@@ -43,13 +43,23 @@ static const char *given_of(const cli_args *args, const char *const *names)
     return NULL;
 }
 
-bool cli_query_wanted(const cli_args *args)
+/* The first option that makes it a question; NULL: none does. */
+static const char *question_of(const cli_args *args)
 {
     static const char *const names[] = {
         "versions",     "originals",     "causation",       "header", "valid-from",
         "valid-before", "recorded-from", "recorded-before", "order",  NULL};
 
-    return given_of(args, as_of_options) || given_of(args, forms) || given_of(args, names);
+    const char *given = given_of(args, as_of_options);
+
+    if (!given)
+        given = given_of(args, forms);
+    return given ? given : given_of(args, names);
+}
+
+bool cli_query_wanted(const cli_args *args)
+{
+    return question_of(args) != NULL;
 }
 
 static int fail_both(const char *one, const char *other, howdah_error *reterr)
@@ -65,10 +75,11 @@ static int check_positions(const cli_args *args, howdah_error *reterr)
 
     if (!given)
         return HOWDAH_OK;
-    s = hw_fail(reterr, HOWDAH_MISUSE,
-                "--%s goes without questions about times, revisions and headers", given);
+    s = hw_fail(reterr, HOWDAH_MISUSE, "--%s goes without --%s", given, question_of(args));
     if (strcmp(given, "id") == 0)
         return hw_advise(reterr, s, "--versions UUID shows all revisions of that event");
+    if (strcmp(given, "last") == 0)
+        return given_of(args, forms) ? s : hw_advise(reterr, s, "--backward --limit 1 gives it");
     return hw_advise(reterr, s, "--recorded-from and --recorded-before choose by time");
 }
 

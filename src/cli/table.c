@@ -201,6 +201,8 @@ static void decide_widths(cli_table *t)
     last_min = t->width[last] < total / 4 ? t->width[last] : total / 4;
     while (others_width(t) + last_min > total && widest(t) < t->columns_n)
         t->width[widest(t)]--;
+    if (last_min > NARROWEST && others_width(t) + last_min > total)
+        last_min = NARROWEST; /* the others are at their narrowest */
     room = others_width(t) + last_min < total ? total - others_width(t) : last_min;
     /* Numbers stay beside the others, not at the far edge. */
     if (!t->columns[last].right || t->width[last] > room)

@@ -29,6 +29,8 @@ int cli_headers_json(const cli_args *args, hw_buf *out, howdah_error *reterr);
 /* ---- facts in a terminal: a label in a column of its own, the text cut to the width */
 
 void cli_fact(cli_out *out, const char *label, cli_style style, hw_str text);
+/* As above, but broken between words instead of cut. */
+void cli_fact_whole(cli_out *out, const char *label, cli_style style, hw_str text);
 void cli_fact_time(cli_out *out, const char *label, int64_t time_us);
 
 /* What a revision changed, a fact a line; before NULL: all that it says. */

@@ -29,10 +29,24 @@ without_yes_it_says_what_it_would_erase_and_exits_2() {
     has err "of 3 events"
     run 2 purge $A $A --reason r
     has err "of 1 event"
+    has err "dead letters, snapshots and waiting jobs made of them go too"
     run 0 read
     has out SECRET
     run 0 purge ls
     empty out
+}
+
+what_is_purged_already_is_not_counted_again() {
+    _fill
+    run 0 purge $A --reason r --yes
+    run 2 purge --stream customer-7 --reason r
+    has err "of 1 event"
+    run 2 purge $A $C --reason r
+    has err "of 1 event"
+    run 2 purge $B --families --reason r
+    has err "of 1 event"
+    run 2 purge $A --reason r
+    has err "it would erase nothing, all of it was purged before"
 }
 
 a_stream_is_purged_whole() {
@@ -40,7 +54,12 @@ a_stream_is_purged_whole() {
     run 0 snapshot put customer-7 2 '{"street":"SECRET"}'
     run 0 purge --stream customer-7 --reason 'request 4711' --actor ann --yes
     equals "$(_stable)" '{"id":1,"purged_at":"T","actor":"ann","reason":"request 4711","stream":"customer-7","events":2,"letters":0,"snapshots":1,"jobs":0,"left":0}'
-    has err "with the next vacuum; backups"
+    if on_sqlite; then
+        has err "it is overwritten in the file"
+        has_not err vacuum
+    else
+        has err "with the next vacuum; backups"
+    fi
     run 0 read
     has_not out SECRET
     equals "$(grep -c '"data":null,"headers":{},.*"purged":true}$' out)" 2

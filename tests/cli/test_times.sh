@@ -193,6 +193,10 @@ flags_that_do_not_belong_together_are_wrong_usage() {
         has err "exclude each other"
     done
     run 2 append --correct $A --reason r s t '{}' more
+    has err "one argument too many: more"
+    run 2 append --correct $A --reason r '{"n":3}' extra
+    has err "one argument too many: extra"
+    has err "usage: howdah append --correct"
     run 2 append --correct $A --reason r '{}' --header nonsense
 }
 
@@ -268,7 +272,8 @@ an_answer_that_can_still_grow_says_so_and_whom_it_waits_for() {
 times_are_rfc_3339_and_not_in_the_future() {
     _account
     run 6 read --known-at 2999-01-01T00:00:00Z
-    has err "known_at: lies in the future"
+    has err "known-at: lies in the future"
+    has err "leave it out to ask for what is known now"
     for option in known-at valid-at valid-from valid-before recorded-from recorded-before; do
         run 6 read --$option 2026-01-05
         has err "$option: a date alone is not a moment; write 2026-01-05T00:00:00Z"
@@ -368,8 +373,17 @@ counts_types_and_streams() {
 
 questions_that_contradict_themselves_are_wrong_usage() {
     run 2 read --current --from 3
-    has err "--from goes without questions about times, revisions and headers"
+    has err "--from goes without --current"
+    for form in count stats streams; do
+        run 2 read --$form --from 3
+        has err "--from goes without --$form"
+        run 2 read --$form --stream s --last
+        has err "--last goes without --$form"
+    done
     run 2 read --count --since 3
+    has err "--since goes without --count"
+    run 2 read --current --stream s --last
+    has err "--backward --limit 1"
     run 2 read --known-at 2020-01-01T00:00:00Z --id $A
     has err "--versions UUID shows all revisions"
     run 2 read --originals --current
@@ -416,6 +430,8 @@ added $NOBODY [{'n': 4}] True"
     equals "$(field change)" retracted
     run 0 diff --known-at "$k" --limit 2
     equals "$(field change | tr '\n' ' ')" "corrected retracted "
+    run 0 diff --known-at "$k" --limit 0
+    empty out
     run 0 diff --known-at "$later"
     empty out
 }
@@ -433,10 +449,12 @@ a_diff_needs_two_moments_that_have_passed_in_their_order() {
     has err "diff needs --known-at"
     run 6 diff --known-at 2026-01-05
     run 6 diff --known-at 2999-01-01T00:00:00Z
+    has err "known-at: lies in the future"
+    has err "name one that has passed"
     run 6 diff --known-at 2020-01-01T00:00:00Z --to 2999-01-01T00:00:00Z
     has err "to: lies in the future"
     run 6 diff --known-at 2020-01-02T00:00:00Z --to 2020-01-01T00:00:00Z
-    has err "to: lies before known_at"
+    has err "to: lies before known-at"
     run 2 diff --known-at 2020-01-01T00:00:00Z more
 }
 
@@ -518,11 +536,14 @@ members_that_come_go_and_change_are_told_and_long_ones_cut() {
     has out 'gone: 1 → (none)'
     has out 'ab: 1 → 2'
     has_not out same:
-    grep -q 'long: "0*… → "0*…$' out || fail "not cut"
+    grep -A2 'long:$' out >sides
+    equals "$(sed -n 's/^                 //p' sides)" '…000000000007"'
+    grep -q '^               → …0*70*…$' sides || fail "not cut"
     grep -q 'changed    data: {"same":2.*… → \[1,2\]$' out || fail "no whole payload"
     has out 'data: [1,2] → (text/plain, 3 bytes)'
     has out 'schema version: 1 → 2'
-    grep -q 'data: (text/plain.*… → (text/plain.*…$' out || fail "no bytes"
+    grep -A2 'data:$' out | tr -s ' \n' ' ' | grep -q 'data: (text/plain, 3 bytes) → (text/plain, 3 bytes)' ||
+        fail "no bytes"
     [ "$(_plain | python3 -c 'import sys; print(max(len(l.rstrip("\n")) for l in sys.stdin))')" -le 60 ] ||
         fail "too wide"
     in_terminal 60 "LC_ALL=C NO_COLOR=1 '$HOWDAH' read --versions $A"
@@ -530,6 +551,35 @@ members_that_come_go_and_change_are_told_and_long_ones_cut() {
     if LC_ALL=C grep -q '[^ -~]' out; then
         fail "not ASCII"
     fi
+}
+
+a_long_reason_is_wrapped_and_an_unchanged_correction_says_so() {
+    run 0 append s t '{"a":1}' --id $A
+    run 0 append --correct $A --actor eve '{"a":1}' \
+        --reason 'a reason that goes on and on because somebody has found it necessary to explain all of it'
+    for width in 60 80; do
+        in_terminal $width "NO_COLOR=1 '$HOWDAH' read --versions $A"
+        [ "$(python3 -c 'import sys; print(max(len(l.rstrip("\n")) for l in open("out")))')" -le $width ] ||
+            fail "wider than $width"
+        tr -s ' \n' ' ' <out >flat
+        has flat "by eve reason a reason that goes on and on because somebody has found it necessary to explain all of it id"
+        has out "    changed    (nothing)"
+    done
+}
+
+plain_tables_mark_corrections() {
+    _account
+    run 0 append --correct $A --reason r --retract
+    for command in read "follow --since 0 --max 3"; do
+        for width in 60 80 120; do
+            in_terminal $width "NO_COLOR=1 '$HOWDAH' $command --quiet"
+            [ "$(python3 -c 'import sys; print(max(len(l.rstrip("\n")) for l in open("out")))')" -le $width ] ||
+                fail "wider than $width"
+            has out '(rev 2) {'
+            has out '(rev 3) ('
+            equals "$(grep -c '(rev' out)" 2
+        done
+    done
 }
 
 a_diff_is_readable() {
@@ -550,10 +600,11 @@ a_diff_is_readable() {
     recorded   R
     reason     no"
     _k=$(_now)
-    run 0 append --correct $A --reason typo '{"amount":90}'
+    run 0 append --correct $A --reason typo --actor eve '{"amount":90}'
     run 0 append --correct $B --reason yes '{"n":1}'
     in_terminal 80 "NO_COLOR=1 '$HOWDAH' diff --known-at $_k"
     has out "~ corrected  account-7  payment.made"
+    has out "    by         eve"
     has out "    changed    amount: 100 → 90"
     has out "^ restored   s  t.retracted"
     has out '    data       {"n":1}'
