@@ -97,7 +97,7 @@ typedef struct hw_purge {
     size_t ids_n;
     bool families;
     hw_str reason;
-    hw_str actor; /* absent: the database's user, where there is one, else see the bus */
+    hw_str actor; /* absent: the database's user, or the process's */
 } hw_purge;
 
 typedef int (*hw_purge_fn)(void *ctx, const howdah_purge_record *record);

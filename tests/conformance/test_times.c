@@ -1,7 +1,9 @@
 /* test_times.c - corrections, questions over two times, diffs, snapshots, purges. */
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "conformance.h"
@@ -752,12 +754,20 @@ static void what_is_sent_again_after_a_purge_is_stored_already(void **state)
     howdah_correction x = correction(first.id, "{\"n\":2}");
     howdah_purge_options o = HOWDAH_PURGE_OPTIONS_INIT;
     howdah_position p = {0};
+    char text[512] = "";
 
     x.id = "00000000-0000-7000-8000-0000000000ab";
     cf_ok(howdah_correct(c->bus, &x, &p, &cf_error));
     o.stream = "a";
     o.reason = "r";
     cf_ok(howdah_purge(admin, &o, NULL, &cf_error));
+    cf_ok(howdah_purges_walk(admin, put_purge, text, &cf_error));
+    if (!cf_is_pg()) { /* there, it is the database's user */
+        char wanted[128];
+
+        (void)snprintf(wanted, sizeof wanted, "1 %s r a 2", getpwuid(geteuid())->pw_name);
+        assert_string_equal(text, wanted);
+    }
     p = cf_append_event(c->bus, event);
     assert_int_equal(p.already_stored, 1);
     assert_int_equal(p.global_sequence, first.global_sequence);

@@ -11,8 +11,12 @@
  *   I4  A job in a worker's hands is left alone, but for its letter: it has read its event already.
  */
 #include <inttypes.h>
+#include <pwd.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/text.h"
 #include "base/uuid.h"
 #include "store/sqlite/sqlite.h"
 
@@ -459,12 +463,29 @@ static int set_secure_delete(hw_sqlite *store, int64_t value, howdah_error *rete
                           "purge", reterr);
 }
 
+#define USER_SIZE 256
+
+/* A file has no users of its own: that of the process. */
+static hw_str name_user(char room[USER_SIZE])
+{
+    struct passwd entry;
+    struct passwd *found = NULL;
+    char texts[1024];
+
+    if (getpwuid_r(geteuid(), &entry, texts, sizeof texts, &found) == 0 && found)
+        hw_utf8_copy(room, USER_SIZE, entry.pw_name);
+    else
+        (void)snprintf(room, USER_SIZE, "user %u", (unsigned)geteuid());
+    return hw_str_of(room);
+}
+
 int hw_sqlite_purge(hw_store *base, const hw_purge *purge, howdah_purge_record *ret_record,
                     howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
+    char user[USER_SIZE];
     purging p = {.purge = purge,
-                 .actor = purge->actor.s ? purge->actor : HW_STR_LIT(HW_SQLITE_BY_OPERATOR),
+                 .actor = purge->actor.s ? purge->actor : name_user(user),
                  .list = HW_BUF_INIT(LIST_BYTES_MAX),
                  .error = HW_BUF_INIT(REASON_BYTES_MAX),
                  .record = HOWDAH_PURGE_RECORD_INIT};
