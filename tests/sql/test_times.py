@@ -629,6 +629,26 @@ def a_purge_of_a_stream_takes_all_that_was_derived_from_it():
     assert main.one("SELECT stream FROM {}.purge_records() WHERE id = %s" % row[0]) == s
 
 
+def a_purge_makes_the_next_job_of_a_key_due():
+    for held in True, False:
+        s, q = fresh(), fresh("q")
+        events = [append(s) for _ in range(3)]
+        assert main.one("SELECT {}.route_events('%s', 'stream', ARRAY(SELECT global_sequence FROM {}.events"
+                        " WHERE stream = '%s' ORDER BY 1))" % (q, s)) == "3"
+        first = main.sql("SELECT id, token FROM {}.claim('%s')" % q)[0]
+        assert main.sql("SELECT FROM {}.claim('%s')" % q) == [] # the others are set aside
+        if not held:
+            main.sql("SELECT {}.complete(%s, %s)" % first)
+        assert purge("ids => '{%s}', reason => 'law'" % events[1])[1:] == ("1", "0", "0", "1", "0")
+        if held:
+            assert main.sql("SELECT FROM {}.claim('%s')" % q) == []
+            main.sql("SELECT {}.complete(%s, %s)" % first)
+        last = main.sql("SELECT id, token FROM {}.claim('%s')" % q)
+        assert [int(row[0]) for row in last] == [int(first[0]) + 2], (first, last)
+        main.sql("SELECT {}.complete(%s, %s)" % last[0])
+        assert main.sql("SELECT what, n FROM {}.queue_findings() WHERE queue = '%s'" % q) == []
+
+
 def a_purge_waits_for_whoever_takes_the_payload_over():
     s = fresh()
     first = append(s, more=", '\"secret\"'")
@@ -711,5 +731,6 @@ if __name__ == "__main__":
         a_diff_is_what_has_become_of_each_family, an_answer_is_final_when_nobody_can_add_to_it,
         a_final_answer_stays_the_same_while_others_write,
         snapshots_are_found_at_or_below_a_version, a_purge_of_ids_leaves_the_other_revisions,
-        a_purge_of_a_stream_takes_all_that_was_derived_from_it, a_purge_waits_for_whoever_takes_the_payload_over,
+        a_purge_of_a_stream_takes_all_that_was_derived_from_it, a_purge_makes_the_next_job_of_a_key_due,
+        a_purge_waits_for_whoever_takes_the_payload_over,
         a_purge_and_a_claim_take_a_job_one_after_the_other]))
