@@ -299,8 +299,9 @@ static void step_correct(model *m)
         f->e = a_correction_of(&last->e);
         fill_in(m, f);
     }
-    f->e.purged = false;
+    f->e.purged = last->e.purged; /* what it corrects, as it was read */
     times_put(m->t, &f->e);
+    f->e.purged = false;
     f->e.data = S(f->data);
     assert_true(f->e.recorded_at_us > last->e.recorded_at_us);
     m->n++;
