@@ -48,9 +48,12 @@ void hw_service_drop_page(howdah_subscription *sub)
 void hw_service_unlock(howdah_subscription *sub)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
+    int s = hw_sub_ops_of(sub->bus)->release(sub->bus->store, hw_str_of(sub->id), sub->token,
+                                             (hw_instance)sub->options.instance, &err);
 
-    if (hw_sub_ops_of(sub->bus)->release(sub->bus->store, hw_str_of(sub->id), sub->token,
-                                         (hw_instance)sub->options.instance, &err) < 0)
+    if (s == HOWDAH_INTERRUPTED) /* let_go() makes up for it */
+        sub->unreleased = sub->token;
+    else if (s < 0)
         hw_log(HOWDAH_LOG_WARN, "subscription %s: %s", sub->id, err.message);
 }
 
@@ -278,6 +281,7 @@ static int take_now(howdah_subscription *sub, howdah_error *reterr)
         hw_error_copy(reterr, &err);
     if (s != HOWDAH_OK)
         return s < 0 ? s : HOWDAH_OK;
+    sub->unreleased = 0;
     s = t.result < 0 ? t.result : enter(sub, &t, reterr);
     if (s < 0) {
         hw_service_unlock(sub);
@@ -485,8 +489,14 @@ int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr)
     int s = HOWDAH_OK;
 
     hw_service_drop_page(sub);
-    if (!hw_service_is_owned(sub))
-        return HOWDAH_OK;
+    if (!hw_service_is_owned(sub)) {
+        int64_t token = sub->unreleased;
+
+        sub->unreleased = 0;
+        return token > 0 ? hw_sub_ops_of(bus)->release(bus->store, hw_str_of(sub->id), token,
+                                                       (hw_instance)sub->options.instance, reterr)
+                         : HOWDAH_OK;
+    }
     if (sub->d.unsaved > 0 || sub->d.moved) {
         s = hw_turn_checkpoint(sub, &owed, &checkpoint, reterr);
         if (s >= 0)

@@ -112,6 +112,7 @@ struct howdah_subscription {
 
     hw_delivery d;
     int64_t token;
+    int64_t unreleased; /* a token that an interrupt kept from being given up; 0: none */
     hw_anchor anchor;
     int64_t suspect_sequence; /* from the store: begun so often by owners that died */
     int64_t suspect_attempts;

@@ -187,4 +187,14 @@ a_worker_that_waits_takes_events_that_come() {
     equals "$(field owner | sort -u)" "null"
 }
 
+a_worker_that_ends_at_once_gives_its_bindings_up() {
+    run 0 bind mail 'order.*'
+    for _ in 1 2 3 4 5 6; do
+        run 0 work mail --exec true --until-empty --quiet
+        empty err
+        run 0 bindings
+        equals "$(field owner)" "null"
+    done
+}
+
 run_tests "$@"
