@@ -134,7 +134,7 @@ static int parse_of(const cli_args *args, bench_plan *plan, howdah_error *reterr
             plan->of = (bench_of)i;
             return HOWDAH_OK;
         }
-    return hw_fail(reterr, HOWDAH_MISUSE, "--of: must be stream, type or append");
+    return hw_fail(reterr, HOWDAH_MISUSE, "--of: must be stream, type, append or append-valid");
 }
 
 /* About a second of work, on either side. */
@@ -244,9 +244,9 @@ static int site_open(cli_context *cli, bench_site *site, const bench_plan *plan,
         return hw_fail(reterr, HOWDAH_MISUSE, "bench queue --pin needs PostgreSQL");
     if (plan->kind == BENCH_QUEUE && plan->ceiling && site->backend == &bench_backend_sqlite)
         return hw_fail(reterr, HOWDAH_MISUSE, "bench queue --ceiling needs PostgreSQL");
-    if (plan->kind == BENCH_ASOF && plan->of == BENCH_OF_APPEND &&
-        site->backend == &bench_backend_sqlite)
-        return hw_fail(reterr, HOWDAH_MISUSE, "bench asof --of append needs PostgreSQL");
+    if (bench_of_appends(plan) && site->backend == &bench_backend_sqlite)
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench asof --of %s needs PostgreSQL",
+                       bench_asof_names[plan->of]);
     s = site->backend->name_site(site, url, reterr);
     /* On SQLite the schema means nothing. */
     if (s >= 0 && site->backend == &bench_backend_pg)

@@ -17,8 +17,17 @@
 #define FILL_BATCH (10 * FACTS_A_STREAM)
 #define NAME_SIZE 64
 
-const char *const bench_asof_names[] = {
-    [BENCH_OF_STREAM] = "stream", [BENCH_OF_TYPE] = "type", [BENCH_OF_APPEND] = "append", NULL};
+const char *const bench_asof_names[] = {[BENCH_OF_STREAM] = "stream",
+                                        [BENCH_OF_TYPE] = "type",
+                                        [BENCH_OF_APPEND] = "append",
+                                        [BENCH_OF_APPEND_VALID] = "append-valid",
+                                        NULL};
+
+bool bench_of_appends(const bench_plan *plan)
+{
+    return plan->kind == BENCH_ASOF &&
+           (plan->of == BENCH_OF_APPEND || plan->of == BENCH_OF_APPEND_VALID);
+}
 
 static void name_stream(int64_t number, char ret_name[NAME_SIZE])
 {
@@ -95,7 +104,7 @@ int bench_asof_prepare(cli_context *cli, const bench_site *site, howdah_error *r
 {
     int s;
 
-    if (site->plan->of == BENCH_OF_APPEND)
+    if (bench_of_appends(site->plan))
         return site->backend->make_ceiling(site, reterr);
     s = fill(cli, site, reterr);
     if (s >= 0)
@@ -228,7 +237,7 @@ static int open_asker(const bench_site *site, bool plain, bench_client **ret_cli
 int bench_asof_open(const bench_site *site, unsigned number, bool ceiling,
                     bench_client **ret_client, howdah_error *reterr)
 {
-    if (site->plan->of == BENCH_OF_APPEND) {
+    if (bench_of_appends(site->plan)) {
         bench_site side = *site;
 
         side.one_time = ceiling;

@@ -5,8 +5,9 @@
  *                 against a plain read of that stream
  *   --of type     the same of a type with 10,000 current facts in a million events, against those
  *                 rows by their primary key
- *   --of append   batches with a valid time each into the log's columns and indexes, against the
- *                 same rows in a table that knows one time; by the bare driver on both sides
+ *   --of append   batches into the log's columns and indexes, against the same rows in a table that
+ *                 knows one time; by the bare driver on both sides
+ *   --of append-valid   the same with a valid time for each event, on our side
  */
 #ifndef HW_CLI_BENCH_ASOF_H
 #define HW_CLI_BENCH_ASOF_H
@@ -17,6 +18,9 @@
 
 /* How the kinds of questions are named; NULL behind the last. */
 extern const char *const bench_asof_names[];
+
+/* append, or append-valid. */
+bool bench_of_appends(const bench_plan *plan);
 
 /* Fills the log, or makes the tables. */
 int bench_asof_prepare(cli_context *cli, const bench_site *site, howdah_error *reterr);

@@ -113,7 +113,8 @@ static void put_field(hw_buf *out, const void *bytes, size_t n)
 /* asof: with a valid time, somewhere in a year. */
 static bool has_valid_time(const bench_site *site)
 {
-    return site->plan->kind == BENCH_ASOF && !site->one_time;
+    return site->plan->kind == BENCH_ASOF && site->plan->of == BENCH_OF_APPEND_VALID &&
+           !site->one_time;
 }
 
 static bool put_row(raw *c)
@@ -299,8 +300,7 @@ static const bench_client_ops ops[] = {
 
 static bool copies_in(const bench_plan *plan)
 {
-    return plan->kind == BENCH_APPEND_BATCH ||
-           (plan->kind == BENCH_ASOF && plan->of == BENCH_OF_APPEND);
+    return plan->kind == BENCH_APPEND_BATCH || bench_of_appends(plan);
 }
 
 static void prepare_copy(raw *c, const bench_site *site)
@@ -323,7 +323,7 @@ static int prepare_client(raw *c, const bench_site *site, howdah_error *reterr)
         prepare_copy(c, site);
         break;
     case BENCH_ASOF:
-        if (site->plan->of != BENCH_OF_APPEND)
+        if (!bench_of_appends(site->plan))
             return find_keys(c, site, reterr);
         prepare_copy(c, site);
         break;

@@ -35,7 +35,12 @@ typedef enum bench_kind {
 } bench_kind;
 
 /* asof: of what; see bench_asof.h. */
-typedef enum bench_of { BENCH_OF_STREAM, BENCH_OF_TYPE, BENCH_OF_APPEND } bench_of;
+typedef enum bench_of {
+    BENCH_OF_STREAM,
+    BENCH_OF_TYPE,
+    BENCH_OF_APPEND,
+    BENCH_OF_APPEND_VALID
+} bench_of;
 
 /* Behind a schema's name: that of the bus that nobody listens to. */
 #define BENCH_QUIET "_quiet"

@@ -289,4 +289,23 @@ what_cannot_be_measured_is_refused() {
     _nothing_is_left
 }
 
+asof_measures_what_two_times_cost() {
+    run 0 bench asof --of stream --ceiling --seconds 1 --events 2000
+    equals "$(field bench)" asof
+    equals "$(field of)" stream
+    equals "$(field events)" 2000
+    run 0 bench asof --of type --ceiling --seconds 1 --events 2000 --payload 50
+    equals "$(field of)" type
+    _rates
+    run 6 bench asof --events 1500
+    run 2 bench asof --of nothing
+    if on_sqlite; then
+        run 2 bench asof --of append
+    else
+        run 0 bench asof --of append-valid --ceiling --seconds 1
+        equals "$(field of)" append-valid
+    fi
+    _nothing_is_left
+}
+
 run_tests "$@"
