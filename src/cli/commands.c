@@ -435,8 +435,7 @@ const cli_command cli_commands[] = {
           "howdah append account-7 payment.made '{}' --valid-time 2026-01-05T00:00:00Z",
           "howdah append --correct \"$ID\" --actor eve --reason 'typing error' '{\"total\":21}'",
           "howdah append --correct \"$ID\" --actor eve --reason 'booked twice' --retract",
-          "howdah append --correct \"$ID\" --expect-revision 2 --actor eve --reason typo "
-          "'{\"n\":2}'"},
+          "howdah append --correct \"$ID\" --expect-revision 2 --reason typo '{\"n\":2}'"},
      .run = cmd_append},
     {.name = "read",
      .group = "Events",

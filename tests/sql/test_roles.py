@@ -26,7 +26,7 @@ APPENDS = {
     "push_problem": "SELECT {}.push_problem('1', NULL, NULL, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, 100)",
 }
 APPENDS.update({
-    "append_correction": "SELECT FROM {}.append_correction('%s', NULL, '1', NULL, NULL, NULL, 1, NULL, NULL, 'r', false)" % ID,
+    "append_correction": "SELECT FROM {}.append_correction('%s', NULL, '1', NULL, NULL, NULL, 1, NULL, NULL, 'r', false, false)" % ID,
     "correct": "SELECT FROM {}.append('s', 'a') AS a, {}.correct(a.event_id, '1', reason => 'r')",
     "retract": "SELECT FROM {}.append('s', 'a') AS a, {}.retract(a.event_id, 'r')",
     "snapshot_store": "SELECT {}.snapshot_store('s', 1, '{}')",

@@ -152,7 +152,7 @@ def the_same_correction_again_is_answered_with_its_position():
     assert len(ids("{}.versions('%s')" % first)) == 3
     # As the library sends it: all of the event, and what it corrects.
     again = ("SELECT revision, already_stored FROM {}.append_correction('%s', '%s', '{\"n\":2}', NULL, NULL, NULL, 1,"
-             " NULL, NULL, 'r', false)")
+             " NULL, NULL, 'r', false, false)")
     assert main.sql(again % (first, mine)) == [("2", "t")]
     assert main.sql(again % (first, main.one("SELECT {}.uuid_v7()"))) == []  # it is not the newest
     assert main.sql(again % (NOBODY, main.one("SELECT {}.uuid_v7()"))) == []
@@ -198,7 +198,7 @@ def of_two_corrections_at_once_one_is_stored():
 
 def a_correction_wakes_those_who_sleep():
     first = append(fresh())
-    call = ("SELECT mark FROM {}.append_correction('%s', NULL, '1', NULL, NULL, NULL, 1, NULL, NULL, 'r', false)")
+    call = ("SELECT mark FROM {}.append_correction('%s', NULL, '1', NULL, NULL, NULL, 1, NULL, NULL, 'r', false, false)")
     with sessions(bus.url, 1) as (a,):
         a.sql("SELECT setval('{}.bell', 1); SET howdah.ring = 'off'")
         # Who rings by itself is told that somebody sleeps.
