@@ -362,6 +362,8 @@ static void dismiss_operator(stage *s)
     if (s->meddler == 0)
         return;
     atomic_store(&qr_all->closing, true);
+    for (int i = 0; i < QR_WORKERS; i++) /* one that is stopped may hold what they wait for */
+        (void)kill(s->pids[i], SIGCONT);
     assert_int_equal(child_result(s->meddler), 0);
     s->meddler = 0;
     print_message("# purged %lld, cancelled %lld, tried again %lld, paused %lld times\n",
