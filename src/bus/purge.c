@@ -73,7 +73,6 @@ int howdah_purge(howdah_bus *bus, const howdah_purge_options *options,
                        .families = options->families,
                        .reason = hw_str_of(options->reason),
                        .actor = hw_str_of(options->actor)};
-
     s = bus->store->ops->temporal->purge(bus->store, &purge, &record, reterr);
     hw_free(ids);
     if (s < 0)

@@ -4,7 +4,7 @@
 
 #include "bus/reader.h"
 
-/* A query and what it points to; freed with hw_question_done(). */
+/* A query and what it points to, part of it into itself: not to be copied. */
 typedef struct hw_question {
     hw_temporal_query query;
     howdah_knowledge knowledge;
@@ -24,7 +24,7 @@ int hw_question_ask(howdah_bus *bus, const howdah_query_options *options, const 
 int hw_knowledge_ask(howdah_bus *bus, const char *field, int64_t known_at_us,
                      howdah_knowledge *ret_knowledge, howdah_error *reterr);
 
-/* Of a query that is final, or not, as said. */
+/* Hands it to the caller, no more than ret_knowledge->size of it; ret_knowledge may be NULL. */
 void hw_knowledge_give(const howdah_knowledge *knowledge, howdah_knowledge *ret_knowledge);
 
 #endif

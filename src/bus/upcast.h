@@ -15,7 +15,8 @@
 
 typedef struct hw_upcasts hw_upcasts;
 
-/* Where a lifted event lives until the next one is lifted there.  Starts as HW_LIFTED_INIT. */
+/* Where a lifted event lives until the next one is lifted there.  Starts with
+   hw_lifted_init(). */
 typedef struct hw_lifted {
     howdah_event event;
     hw_buf payload[2]; /* a step reads from one and writes to the other */
