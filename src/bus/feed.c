@@ -94,10 +94,14 @@ static int note_holes(hw_page *page, const hw_frontier *f, howdah_error *reterr)
 static int check_session(howdah_bus *bus, howdah_error *reterr)
 {
     uint64_t session = 0;
-    int s = hw_sub_ops_of(bus)->session(bus->store, &session, reterr);
+    int s = hw_sub_ops_of(bus)->confirm(bus->store, &bus->service->feed.top, reterr);
+
+    if (s >= 0)
+        s = hw_sub_ops_of(bus)->session(bus->store, &session, reterr);
 
     if (s >= 0 && session != bus->service->feed.session)
-        s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "the connection was lost and made anew");
+        s = hw_fail(reterr, HOWDAH_UNAVAILABLE,
+                    "the connection was lost and made anew, or leads to another log");
     return s;
 }
 
@@ -199,20 +203,40 @@ static int on_gap(void *ctx, hw_range range)
     return w->status < 0 ? 1 : 0;
 }
 
+/* The last event that is visible; sequence 0: there is none. */
+static int find_top(howdah_bus *bus, hw_anchor *ret_top, howdah_error *reterr)
+{
+    const hw_store_ops *ops = bus->store->ops;
+    hw_query query = {.limit = 1, .batch = 1, .backward = true};
+    const howdah_event *events = NULL;
+    hw_cursor *cursor = NULL;
+    size_t n = 0;
+    int s = ops->read_open(bus->store, &query, &cursor, reterr);
+
+    if (s < 0)
+        return s;
+    s = ops->read_next(cursor, &events, &n, reterr);
+    *ret_top = s == HOWDAH_OK ? (hw_anchor){events[0].global_sequence, events[0].id}
+                              : (hw_anchor){.sequence = 0};
+    ops->read_close(cursor);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
 static int start(howdah_bus *bus, howdah_error *reterr)
 {
     hw_feed *feed = &bus->service->feed;
-    int64_t head = 0;
+    hw_anchor top = {.sequence = 0};
     int s;
 
     if (feed->started)
         return HOWDAH_OK;
-    s = bus->store->ops->head(bus->store, &head, reterr);
+    s = find_top(bus, &top, reterr);
     if (s < 0)
         return s;
     hw_feed_reset(bus);
-    hw_frontier_init(&feed->frontier, head);
-    feed->low = head;
+    hw_frontier_init(&feed->frontier, top.sequence);
+    feed->top = top;
+    feed->low = top.sequence;
     feed->started = true;
     return HOWDAH_OK;
 }
@@ -375,6 +399,8 @@ static int see_rows(howdah_bus *bus, const hw_page *page, howdah_error *reterr)
         bool is_new = false;
 
         s = hw_frontier_see(&feed->frontier, page->events[i].global_sequence, now, &is_new, reterr);
+        if (s >= 0 && page->events[i].global_sequence == feed->frontier.high)
+            feed->top = (hw_anchor){page->events[i].global_sequence, page->events[i].id};
     }
     /* Planted: a look from before these rows. */
     if (HW_BUG(OWNERS_BEFORE_HOLE) && !feed->by_fence && feed->owners.look > 0)
@@ -415,6 +441,7 @@ int hw_feed_round(howdah_bus *bus, bool *ret_news, howdah_error *reterr)
     feed->more = page->full;
     feed->rows = adapt(feed->rows, ROWS_MAX, page);
     page->upto = feed->frontier.high;
+    page->anchor = feed->top;
     *ret_news = page->n > 0 || buried > 0;
     if (*ret_news)
         into_window(bus, page);
@@ -485,6 +512,12 @@ static void judge_density(howdah_subscription *sub, int64_t first, const hw_page
         sub->sparse = span / SPARSE_BELOW > (int64_t)page->n;
 }
 
+/* Below the frontier's high it is not known what was seen last: the rows themselves tell. */
+static hw_anchor anchor_at(const hw_feed *feed, int64_t upto)
+{
+    return upto >= feed->top.sequence ? feed->top : (hw_anchor){.sequence = 0};
+}
+
 static int open_stream(howdah_subscription *sub, int64_t to, howdah_error *reterr)
 {
     hw_query query = {
@@ -492,6 +525,7 @@ static int open_stream(howdah_subscription *sub, int64_t to, howdah_error *reter
 
     filter_by(sub, &query);
     sub->stream_to = to;
+    sub->stream_top = anchor_at(&sub->bus->service->feed, to);
     return sub->bus->store->ops->read_open(sub->bus->store, &query, &sub->stream, reterr);
 }
 
@@ -514,6 +548,7 @@ static int next_of_stream(howdah_subscription *sub, hw_page *page, howdah_error 
     }
     page->n = 0;
     page->upto = sub->stream_to;
+    page->anchor = sub->stream_top;
     ops->read_close(sub->stream);
     sub->stream = NULL;
     return s < 0 ? s : HOWDAH_OK;
@@ -553,6 +588,7 @@ static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_
         return s;
     meet_stream(sub, page);
     page->upto = page->full ? page->events[page->n - 1].global_sequence : upto;
+    page->anchor = anchor_at(&sub->bus->service->feed, page->upto);
     if (!page->full && upto == sub->bus->service->feed.frontier.high)
         page->joins = sub->bus->service->feed.pages + 1;
     judge_density(sub, wanted->items[0].first, page);

@@ -48,7 +48,8 @@ void hw_service_drop_page(howdah_subscription *sub)
 void hw_service_unlock(howdah_subscription *sub)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
-    int s = hw_sub_ops_of(sub->bus)->release(sub->bus->store, hw_str_of(sub->id), sub->token,
+    hw_hold hold = hw_hold_of(sub);
+    int s = hw_sub_ops_of(sub->bus)->release(sub->bus->store, &hold,
                                              (hw_instance)sub->options.instance, &err);
 
     if (s == HOWDAH_INTERRUPTED) /* let_go() makes up for it */
@@ -81,8 +82,9 @@ void hw_service_go_behind(howdah_subscription *sub)
 void hw_service_stop(howdah_subscription *sub)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
-    int s = hw_sub_ops_of(sub->bus)->set_status(sub->bus->store, hw_str_of(sub->id), sub->token,
-                                                HW_SUB_HALTED, hw_str_of(sub->reason), &err);
+    hw_hold hold = hw_hold_of(sub);
+    int s = hw_sub_ops_of(sub->bus)->set_status(sub->bus->store, &hold, HW_SUB_HALTED,
+                                                hw_str_of(sub->reason), &err);
 
     hw_log(HOWDAH_LOG_ERROR, "subscription %s is halted: %s", sub->id, sub->reason);
     if (s < 0)
@@ -98,7 +100,7 @@ void hw_service_stop(howdah_subscription *sub)
 typedef struct taken {
     howdah_subscription *sub;
     hw_sub_status status;
-    char timeline[HW_TIMELINE_SIZE]; /* where it was stored; "": not known */
+    bool elsewhere; /* its checkpoint was stored in another log */
     int result;
     howdah_error *reterr;
 } taken;
@@ -131,8 +133,9 @@ static int on_taken(void *ctx, const hw_sub_row *row)
     (void)snprintf(sub->reason, sizeof sub->reason, "%.*s", (int)row->reason.len,
                    row->reason.s ? row->reason.s : "");
     t->status = row->status;
-    (void)snprintf(t->timeline, sizeof t->timeline, "%.*s", (int)row->timeline.len,
-                   row->timeline.s ? row->timeline.s : "");
+    t->elsewhere = row->timeline.len > 0 && !hw_str_equal(row->timeline, row->log);
+    (void)snprintf(sub->log, sizeof sub->log, "%.*s", (int)row->log.len,
+                   row->log.s ? row->log.s : "");
     t->result = hw_delivery_load(&sub->d, row->high, row->owed, row->owed_n,
                                  count_suspects(sub, row), t->reterr);
     if (row->owner.s)
@@ -161,12 +164,14 @@ static int check_anchor(howdah_subscription *sub, howdah_error *reterr)
 }
 
 /*
- * On another server, or a later life of this one, numbers that had passed us may have been given
- * out again.  The anchor is there, and nothing above it was ever handled: we go back to it.
+ * On another server, or in a later life of this one, numbers that had passed us may have been given
+ * out again.  The anchor is there, and no event was seen between it and high: we go back to it.  It
+ * is stored with the next checkpoint, which may go back because its log is another one.
  */
 static int go_back_to_anchor(howdah_subscription *sub, howdah_error *reterr)
 {
     hw_ranges owed = HW_RANGES_INIT;
+    int64_t suspects = sub->d.suspects;
     size_t n = 0;
     int s = hw_delivery_owed(&sub->d, &owed, reterr);
 
@@ -177,26 +182,17 @@ static int go_back_to_anchor(howdah_subscription *sub, howdah_error *reterr)
     if (n > 0 && owed.items[n - 1].last > sub->anchor.sequence)
         owed.items[n - 1].last = sub->anchor.sequence;
     if (s >= 0)
-        s = hw_sub_ops_of(sub->bus)->reset(sub->bus->store, hw_str_of(sub->id),
-                                           sub->anchor.sequence, owed.items, n, reterr);
+        s = hw_delivery_load(&sub->d, sub->anchor.sequence, owed.items, n, suspects, reterr);
     hw_ranges_done(&owed);
-    if (s >= 0) {
-        hw_service_unlock(sub);
-        hw_service_step_down(sub, hw_clock_mono_ms());
-    }
     return s;
 }
 
 static int check_history(howdah_subscription *sub, const taken *t, howdah_error *reterr)
 {
-    char now[HW_TIMELINE_SIZE] = "";
-    int s;
-
-    if (sub->phase != HW_PHASE_BEHIND || !t->timeline[0] || sub->anchor.sequence == 0 ||
+    if (sub->phase != HW_PHASE_BEHIND || !t->elsewhere || sub->anchor.sequence == 0 ||
         sub->anchor.sequence >= sub->d.high)
         return HOWDAH_OK;
-    s = hw_sub_ops_of(sub->bus)->timeline(sub->bus->store, now, reterr);
-    return s < 0 || strcmp(now, t->timeline) == 0 ? s : go_back_to_anchor(sub, reterr);
+    return go_back_to_anchor(sub, reterr);
 }
 
 static int enter(howdah_subscription *sub, const taken *t, howdah_error *reterr)
@@ -307,7 +303,8 @@ bool hw_service_is_owned(const howdah_subscription *sub)
 static void hear(howdah_subscription *sub, const hw_sub_news *news)
 {
     if (news->lost) {
-        hw_log(HOWDAH_LOG_WARN, "subscription %s has another owner, or was reset", sub->id);
+        hw_log(HOWDAH_LOG_WARN,
+               "subscription %s has another owner, was reset, or the log is another", sub->id);
         hw_service_unlock(sub);
         hw_service_step_down(sub, hw_clock_mono_ms());
         return;
@@ -390,7 +387,8 @@ static int put_into_bag(news_bag *bag, howdah_subscription *sub, bool store, how
     int s = HOWDAH_OK;
 
     *owed = (hw_ranges)HW_RANGES_INIT;
-    *c = (hw_checkpoint){.subscriber_id = hw_str_of(sub->id), .token = sub->token};
+    *c = (hw_checkpoint){
+        .subscriber_id = hw_str_of(sub->id), .token = sub->token, .log = hw_str_of(sub->log)};
     if (store)
         s = hw_turn_checkpoint(sub, owed, c, reterr);
     if (s < 0) {
@@ -465,6 +463,7 @@ static int settle_late(howdah_subscription *sub, howdah_error *reterr)
 {
     const hw_sub_ops *ops = hw_sub_ops_of(sub->bus);
     hw_store *store = sub->bus->store;
+    hw_hold hold = hw_hold_of(sub);
     int64_t id = sub->unsettled;
     int s;
 
@@ -474,8 +473,7 @@ static int settle_late(howdah_subscription *sub, howdah_error *reterr)
                               reterr);
     else
         s = ops->letter_settle(
-            store, hw_str_of(sub->id), sub->token, id,
-            sub->unsettled_handled ? HW_LETTER_REDRIVEN : HW_LETTER_DEAD,
+            store, &hold, id, sub->unsettled_handled ? HW_LETTER_REDRIVEN : HW_LETTER_DEAD,
             sub->unsettled_handled ? HW_STR_NULL : hw_str_of(sub->unsettled_error), reterr);
     return s == HOWDAH_NOT_FOUND ? HOWDAH_OK : s; /* resolved meanwhile */
 }
@@ -483,6 +481,8 @@ static int settle_late(howdah_subscription *sub, howdah_error *reterr)
 int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr)
 {
     howdah_bus *bus = sub->bus;
+    hw_instance instance = (hw_instance)sub->options.instance;
+    hw_hold hold = hw_hold_of(sub);
     hw_ranges owed = HW_RANGES_INIT;
     hw_sub_news news = {0};
     hw_checkpoint checkpoint;
@@ -490,12 +490,10 @@ int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr)
 
     hw_service_drop_page(sub);
     if (!hw_service_is_owned(sub)) {
-        int64_t token = sub->unreleased;
-
+        hold.token = sub->unreleased;
         sub->unreleased = 0;
-        return token > 0 ? hw_sub_ops_of(bus)->release(bus->store, hw_str_of(sub->id), token,
-                                                       (hw_instance)sub->options.instance, reterr)
-                         : HOWDAH_OK;
+        return hold.token > 0 ? hw_sub_ops_of(bus)->release(bus->store, &hold, instance, reterr)
+                              : HOWDAH_OK;
     }
     if (sub->d.unsaved > 0 || sub->d.moved) {
         s = hw_turn_checkpoint(sub, &owed, &checkpoint, reterr);
@@ -503,18 +501,17 @@ int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr)
             s = hw_sub_ops_of(bus)->checkpoint(bus->store, &checkpoint, 1, 0, &news, reterr);
         if (s >= 0 && news.lost)
             s = hw_fail(reterr, HOWDAH_LOST,
-                        "subscription %s has another owner: its last events "
-                        "are delivered again",
+                        "subscription %s has another owner, or the log is another one: its last "
+                        "events are delivered again",
                         sub->id);
         hw_ranges_done(&owed);
     }
     if (s >= 0 && sub->unsettled > 0)
         s = settle_late(sub, reterr);
     if (s >= 0 && sub->suspect_stored)
-        s = hw_sub_ops_of(bus)->suspect(bus->store, hw_str_of(sub->id), sub->token, 0, 0, reterr);
+        s = hw_sub_ops_of(bus)->suspect(bus->store, &hold, 0, 0, reterr);
     if (s >= 0)
-        s = hw_sub_ops_of(bus)->release(bus->store, hw_str_of(sub->id), sub->token,
-                                        (hw_instance)sub->options.instance, reterr);
+        s = hw_sub_ops_of(bus)->release(bus->store, &hold, instance, reterr);
     sub->phase = HW_PHASE_OUT;
     sub->token = 0;
     return s < 0 ? s : HOWDAH_OK;

@@ -41,7 +41,6 @@ typedef struct routing {
     howdah_subscription *sub;
     int64_t *sequences;
     size_t n;
-    hw_anchor anchor; /* the sub's, once the page is stored */
     int64_t now_ms;
 } routing;
 
@@ -64,8 +63,6 @@ static int pass(const routing *r, int64_t upto, howdah_error *reterr)
 /* The event is one of those that become jobs. */
 static int collect(routing *r, const howdah_event *event, howdah_error *reterr)
 {
-    if (event->global_sequence > r->anchor.sequence)
-        r->anchor = (hw_anchor){event->global_sequence, event->id};
     r->sequences[r->n++] = event->global_sequence;
     return hw_delivery_handled(&r->sub->d, event->global_sequence, r->now_ms, reterr);
 }
@@ -92,9 +89,13 @@ static int offer_page(routing *r, howdah_error *reterr)
         }
         if (s >= 0 && verdict == HW_OFFER_DELIVER)
             s = collect(r, event, reterr);
+        if (s >= 0)
+            hw_stand_on(sub, &(hw_anchor){event->global_sequence, event->id});
     }
     if (s >= 0)
         s = pass(r, sub->page->upto, reterr);
+    if (s >= 0)
+        hw_stand_on(sub, &sub->page->anchor);
     sub->passed = s >= 0;
     return s;
 }
@@ -110,7 +111,6 @@ static int store_page(const routing *r, hw_store *io, howdah_error *reterr)
     if (r->n == 0)
         return HOWDAH_OK;
     s = hw_turn_checkpoint(sub, &owed, &checkpoint, reterr);
-    checkpoint.anchor = r->anchor;
     HW_FAULT_POINT("route.before_store");
     if (s >= 0)
         s = io->ops->queue->route(io, &checkpoint, hw_str_of(sub->route->queue), sub->route->key,
@@ -120,7 +120,6 @@ static int store_page(const routing *r, hw_store *io, howdah_error *reterr)
     if (s < 0)
         return s;
     hw_delivery_checkpointed(&sub->d);
-    sub->anchor = r->anchor;
     sub->delivered += (int64_t)r->n;
     sub->worked = true;
     return HOWDAH_OK;
@@ -131,7 +130,6 @@ void hw_route_run(howdah_subscription *sub, hw_store *io)
     howdah_error err = HOWDAH_ERROR_INIT;
     routing r = {.sub = sub,
                  .sequences = hw_calloc(sub->page->n + 1, sizeof *r.sequences),
-                 .anchor = sub->anchor,
                  .now_ms = hw_clock_mono_ms()};
     int s = r.sequences ? offer_page(&r, &err) : hw_fail_no_memory(&err);
 

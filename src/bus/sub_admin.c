@@ -102,23 +102,28 @@ int howdah_subscriptions_walk(howdah_bus *bus, const char *subscriber_id,
                : hw_sub_ops_of(bus)->list(bus->store, on_row, &w, reterr);
 }
 
+/* By an operator: whoever owns it. */
+static int set_status(howdah_bus *bus, const char *subscriber_id, hw_sub_status status,
+                      hw_str reason, howdah_error *reterr)
+{
+    hw_hold anybody = {.subscriber_id = hw_str_of(subscriber_id)};
+
+    return hw_sub_ops_of(bus)->set_status(bus->store, &anybody, status, reason, reterr);
+}
+
 int howdah_subscription_pause(howdah_bus *bus, const char *subscriber_id, const char *reason,
                               howdah_error *reterr)
 {
     int s = check_named(bus, subscriber_id, "howdah_subscription_pause", reterr);
 
-    return s < 0 ? s
-                 : hw_sub_ops_of(bus)->set_status(bus->store, hw_str_of(subscriber_id), 0,
-                                                  HW_SUB_PAUSED, hw_str_of(reason), reterr);
+    return s < 0 ? s : set_status(bus, subscriber_id, HW_SUB_PAUSED, hw_str_of(reason), reterr);
 }
 
 int howdah_subscription_resume(howdah_bus *bus, const char *subscriber_id, howdah_error *reterr)
 {
     int s = check_named(bus, subscriber_id, "howdah_subscription_resume", reterr);
 
-    return s < 0 ? s
-                 : hw_sub_ops_of(bus)->set_status(bus->store, hw_str_of(subscriber_id), 0,
-                                                  HW_SUB_ACTIVE, HW_STR_NULL, reterr);
+    return s < 0 ? s : set_status(bus, subscriber_id, HW_SUB_ACTIVE, HW_STR_NULL, reterr);
 }
 
 int howdah_subscription_reset(howdah_bus *bus, const char *subscriber_id, int64_t to,

@@ -18,6 +18,9 @@
  *       a handler runs.
  *   I6  A lost token, a new session, or an answer that never came throw the delivery state away:
  *       it is loaded again from the store.
+ *   I7  What a subscription knows was learnt from one log, and whatever it stores says from which,
+ *       and which event it stands on.  The store compares (store/subs.h I7); a refusal is a lost
+ *       token (I6).
  */
 #ifndef HW_BUS_SUBSCRIPTION_H
 #define HW_BUS_SUBSCRIPTION_H
@@ -49,6 +52,7 @@ typedef struct hw_page {
     bool full; /* there may be more */
     /* What was known of the log when the page was read; see hw_delivery_pass(). */
     int64_t upto;
+    hw_anchor anchor; /* the last event that was seen at or below upto; 0: none */
     hw_hole *holes;
     size_t holes_n;
     int64_t joins; /* a subscription that is through with it goes on with this page of the window;
@@ -59,6 +63,7 @@ typedef struct hw_feed {
     bool started;
     uint64_t session; /* what it knows was learnt in this one */
     int64_t low;
+    hw_anchor top; /* the event at the frontier's high */
     hw_frontier frontier;
     hw_owners owners;
     bool by_fence;   /* owners cannot be told here */
@@ -112,9 +117,10 @@ struct howdah_subscription {
 
     hw_delivery d;
     int64_t token;
-    int64_t unreleased; /* a token that an interrupt kept from being given up; 0: none */
-    hw_anchor anchor;
-    int64_t suspect_sequence; /* from the store: begun so often by owners that died */
+    char log[HW_TIMELINE_SIZE]; /* what it knows was learnt from this one (I7) */
+    int64_t unreleased;         /* a token that an interrupt kept from being given up; 0: none */
+    hw_anchor anchor;           /* the last event that was seen at or below d.high */
+    int64_t suspect_sequence;   /* from the store: begun so often by owners that died */
     int64_t suspect_attempts;
     bool suspect_stored; /* the row names a suspect: it has to be cleared */
 
@@ -128,10 +134,11 @@ struct howdah_subscription {
     int64_t next_page;    /* HEAD: the window's page to take next */
     hw_cursor *stream;    /* BEHIND: pages in a row while there are no holes */
     int64_t stream_to;
-    size_t rows;        /* to ask for next */
-    int64_t rest_ms;    /* BEHIND, but nothing could be read or accepted: not before this time */
-    int64_t trouble_ms; /* a turn could not store something: no further one before this time */
-    unsigned troubles;  /* in a row */
+    hw_anchor stream_top; /* the event there, if it is the last one of all */
+    size_t rows;          /* to ask for next */
+    int64_t rest_ms;      /* BEHIND, but nothing could be read or accepted: not before this time */
+    int64_t trouble_ms;   /* a turn could not store something: no further one before this time */
+    unsigned troubles;    /* in a row */
     int64_t delivered;
     int64_t alarmed_first; /* the hole that was reported last */
 
@@ -193,6 +200,18 @@ typedef struct hw_service {
 static inline const hw_sub_ops *hw_sub_ops_of(const howdah_bus *bus)
 {
     return bus->store->ops->subs;
+}
+
+static inline hw_hold hw_hold_of(const howdah_subscription *sub)
+{
+    return (hw_hold){hw_str_of(sub->id), sub->token, hw_str_of(sub->log)};
+}
+
+/* Seen, and not above what counts as passed: the place stands on it. */
+static inline void hw_stand_on(howdah_subscription *sub, const hw_anchor *seen)
+{
+    if (seen->sequence > sub->anchor.sequence && seen->sequence <= sub->d.high)
+        sub->anchor = *seen;
 }
 
 /* ---- feed.c */

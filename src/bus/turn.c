@@ -74,6 +74,7 @@ static void fill_checkpoint(const howdah_subscription *sub, const hw_ranges *owe
 {
     *c = (hw_checkpoint){.subscriber_id = hw_str_of(sub->id),
                          .token = sub->token,
+                         .log = hw_str_of(sub->log),
                          .high = sub->d.high,
                          .owed = owed->items,
                          .owed_n = HW_BUG(AHEAD_IN_MEMORY) ? 0 : owed->n,
@@ -147,7 +148,8 @@ static bool keep_lease(turn *t)
 
     if (before - sub->renewed_ms < sub->options.lease_ms / 3)
         return true;
-    self = (hw_checkpoint){.subscriber_id = hw_str_of(sub->id), .token = sub->token};
+    self = (hw_checkpoint){
+        .subscriber_id = hw_str_of(sub->id), .token = sub->token, .log = hw_str_of(sub->log)};
     s = t->io->ops->subs->poll(t->io, &self, 1, sub->options.lease_ms, &news, &t->err);
     if (s >= 0 && news.lost)
         s = hw_fail(&t->err, HOWDAH_LOST, "its token is not the newest any more");
@@ -163,8 +165,7 @@ static bool keep_lease(turn *t)
 
 static void take_anchor(howdah_subscription *sub, const howdah_event *event)
 {
-    if (event->global_sequence > sub->anchor.sequence)
-        sub->anchor = (hw_anchor){event->global_sequence, event->id};
+    hw_stand_on(sub, &(hw_anchor){event->global_sequence, event->id});
 }
 
 /* I2. */
@@ -301,7 +302,7 @@ static bool run_handler(turn *t, const howdah_event *event, const howdah_event *
 {
     howdah_subscription *sub = t->sub;
     howdah_delivery delivery; /* its message is long: not cleared for every event */
-    int s = t->tx ? t->tx->ops->subs->begin(t->tx, &t->err) : HOWDAH_OK;
+    int s = t->tx ? t->tx->ops->subs->begin(t->tx, hw_str_of(sub->log), &t->err) : HOWDAH_OK;
     int result;
 
     if (s < 0) {
@@ -339,6 +340,7 @@ static bool name_suspect(turn *t, const howdah_event *event, bool *ret_dead)
     howdah_subscription *sub = t->sub;
     howdah_error err = HOWDAH_ERROR_INIT;
     int64_t begun = sub->suspect_sequence == event->global_sequence ? sub->suspect_attempts : 0;
+    hw_hold hold = hw_hold_of(sub);
     int s;
 
     /* Twice at least: an owner can end for other reasons while it has an event in hand. */
@@ -350,8 +352,7 @@ static bool name_suspect(turn *t, const howdah_event *event, bool *ret_dead)
         *ret_dead = true;
         return give_up_event(t, event, why, begun);
     }
-    s = t->io->ops->subs->suspect(t->io, hw_str_of(sub->id), sub->token, event->global_sequence,
-                                  begun + 1, &err);
+    s = t->io->ops->subs->suspect(t->io, &hold, event->global_sequence, begun + 1, &err);
     if (s < 0) {
         give_up(t, s, &err);
         put_back(t, event);
@@ -366,11 +367,12 @@ static bool clear_suspect(turn *t)
 {
     howdah_subscription *sub = t->sub;
     howdah_error err = HOWDAH_ERROR_INIT;
+    hw_hold hold = hw_hold_of(sub);
     int s;
 
     if (!sub->suspect_stored || sub->d.suspects > 0)
         return true;
-    s = t->io->ops->subs->suspect(t->io, hw_str_of(sub->id), sub->token, 0, 0, &err);
+    s = t->io->ops->subs->suspect(t->io, &hold, 0, 0, &err);
     if (s < 0) {
         give_up(t, s, &err);
         return false;
@@ -472,6 +474,8 @@ static bool run_page(turn *t)
         }
         if (verdict == HW_OFFER_DELIVER && !deliver(t, event))
             return false;
+        if (!sub->again)
+            take_anchor(sub, event);
     }
     return true;
 }
@@ -520,6 +524,8 @@ static void offer_page(turn *t)
                                       sub->page->holes_n, hw_clock_mono_ms(), &err);
     if (s < 0)
         give_up(t, s, &err);
+    else if (!sub->again)
+        hw_stand_on(sub, &sub->page->anchor);
     sub->passed = s >= 0;
 }
 
@@ -528,7 +534,9 @@ static void offer_page(turn *t)
 static int settle(turn *t, const hw_letter *letter, hw_store *store, bool handled,
                   const char *message, howdah_error *reterr)
 {
-    return store->ops->subs->letter_settle(store, hw_str_of(t->sub->id), t->sub->token, letter->id,
+    hw_hold hold = hw_hold_of(t->sub);
+
+    return store->ops->subs->letter_settle(store, &hold, letter->id,
                                            handled ? HW_LETTER_REDRIVEN : HW_LETTER_DEAD,
                                            handled ? HW_STR_NULL : hw_str_of(message), reterr);
 }
@@ -586,7 +594,7 @@ static int try_dead(turn *t, const hw_letter *letter, howdah_error *reterr)
         hw_error_copy(reterr, &err);
         return s;
     }
-    s = t->tx ? t->tx->ops->subs->begin(t->tx, reterr) : HOWDAH_OK;
+    s = t->tx ? t->tx->ops->subs->begin(t->tx, hw_str_of(t->sub->log), reterr) : HOWDAH_OK;
     if (s < 0)
         return s;
     result = call_handler(t, seen, &delivery);

@@ -12,6 +12,10 @@
  *       if it had not been written yet, but what it follows cannot.  Dead letters wait.
  *   I6  Reads and takes are not mended by a reconnect behind the caller's back: after a lost
  *       connection session() is another number, and locks and LISTEN are gone.
+ *   I7  What an owner knows it learnt from one log.  Everything that it stores names that log, and
+ *       the event that its place stands on; the very statement that stores compares both with the
+ *       log it meets, and is refused with HOWDAH_LOST when either is not there.  A connection that
+ *       was made anew, or led elsewhere by a pooler, cannot put an old place into another log.
  */
 #ifndef HW_STORE_SUBS_H
 #define HW_STORE_SUBS_H
@@ -30,17 +34,25 @@
 struct hw_store;
 struct hw_job;
 
-#define HW_TIMELINE_SIZE 64
+#define HW_TIMELINE_SIZE 96
 
-/* Where the log was when the checkpoint was stored: tells another log, or a rewound one. */
+/* The last event that was seen at or below the checkpoint: tells another log, or a rewound one. */
 typedef struct hw_anchor {
-    int64_t sequence; /* 0: no event was handled yet */
+    int64_t sequence; /* 0: none was seen yet */
     hw_uuid id;
 } hw_anchor;
+
+/* What its owner shows (I1, I7). */
+typedef struct hw_hold {
+    hw_str subscriber_id;
+    int64_t token;
+    hw_str log; /* hw_sub_row.log of its take(); absent: whichever it is */
+} hw_hold;
 
 typedef struct hw_checkpoint {
     hw_str subscriber_id;
     int64_t token;
+    hw_str log; /* as in hw_hold */
     int64_t high;
     const hw_range *owed;
     size_t owed_n;
@@ -62,7 +74,8 @@ typedef struct hw_sub_row {
     const hw_range *owed;
     size_t owed_n;
     hw_anchor anchor;
-    hw_str timeline; /* of the last checkpoint, "" before the first */
+    hw_str timeline; /* the log of the last checkpoint, "" before the first */
+    hw_str log;      /* take(): the one that it was taken from; else absent */
     int64_t token;
     hw_str owner; /* absent: nobody */
     bool held;    /* a lock or a lease that has not run out is there now */
@@ -173,7 +186,10 @@ typedef struct hw_sub_ops {
                 howdah_error *reterr);
     /* The sessions that owners() means, oldest first. */
     int (*blockers)(struct hw_store *store, hw_blocker_fn fn, void *ctx, howdah_error *reterr);
-    /* Which log this is and on which line of its history: changes with a failover or a restore. */
+    /*
+     * Which log this is and on which line of its history: cluster and timeline, or bus and file.
+     * Changes with a fail-over or a restore.
+     */
     int (*timeline)(struct hw_store *store, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr);
     /*
      * Whether the log still fits: HOWDAH_OK when the event at anchor->sequence has anchor->id (or
@@ -206,24 +222,25 @@ typedef struct hw_sub_ops {
     int (*take)(struct hw_store *store, const hw_take *take, hw_sub_row_fn fn, void *ctx,
                 howdah_error *reterr);
     /* Gives it up cleanly, and rings.  A token that is not ours changes nothing and is no error. */
-    int (*release)(struct hw_store *store, hw_str subscriber_id, int64_t token,
-                   hw_instance instance, howdah_error *reterr);
+    int (*release)(struct hw_store *store, const hw_hold *hold, hw_instance instance,
+                   howdah_error *reterr);
     /*
      * Stores n checkpoints in one statement; renews leases by lease_ms where lease_ms > 0 for
      * those that have one.  ret_news has n entries.  A lost one does not keep the others back, nor
-     * does one that would lower high, which is not stored and not lost.
+     * does one that would lower high, which is not stored and not lost; high may go back when the
+     * row's last checkpoint is of another log.
      */
     int (*checkpoint)(struct hw_store *store, const hw_checkpoint *checkpoints, size_t n,
                       int64_t lease_ms, hw_sub_news *ret_news, howdah_error *reterr);
-    /* The same without moving anything: renews, and asks.  Only id and token are looked at. */
+    /* The same without moving anything: renews, and asks.  Only what a hold says is looked at. */
     int (*poll)(struct hw_store *store, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
                 hw_sub_news *ret_news, howdah_error *reterr);
     /* Before a suspect's handler runs: this event was begun so many times.  0: none any more. */
-    int (*suspect)(struct hw_store *store, hw_str subscriber_id, int64_t token, int64_t sequence,
-                   int64_t attempts, howdah_error *reterr);
+    int (*suspect)(struct hw_store *store, const hw_hold *hold, int64_t sequence, int64_t attempts,
+                   howdah_error *reterr);
     /* By the owner (token > 0) or by an operator (token 0).  NOT_FOUND without the row. */
-    int (*set_status)(struct hw_store *store, hw_str subscriber_id, int64_t token,
-                      hw_sub_status status, hw_str reason, howdah_error *reterr);
+    int (*set_status)(struct hw_store *store, const hw_hold *hold, hw_sub_status status,
+                      hw_str reason, howdah_error *reterr);
     /* Puts it at (high, owed), anchor forgotten, token + 1: its owner starts anew.  And rings. */
     int (*reset)(struct hw_store *store, hw_str subscriber_id, int64_t high, const hw_range *owed,
                  size_t owed_n, howdah_error *reterr);
@@ -261,7 +278,7 @@ typedef struct hw_sub_ops {
      * Another try of the owner: DEAD with the error, before it and when it fails, or REDRIVEN.
      * The first settlement of a letter that waits for its try counts it: attempts + 1.
      */
-    int (*letter_settle)(struct hw_store *store, hw_str subscriber_id, int64_t token, int64_t id,
+    int (*letter_settle)(struct hw_store *store, const hw_hold *hold, int64_t id,
                          hw_letter_state state, hw_str error, howdah_error *reterr);
     int (*skip)(struct hw_store *store, const hw_checkpoint *checkpoint, hw_range range,
                 int64_t age_ms, hw_str reason, howdah_error *reterr);
@@ -272,7 +289,8 @@ typedef struct hw_sub_ops {
 
     /* ---- the handler's transaction, on a store handle of its own */
 
-    int (*begin)(struct hw_store *store, howdah_error *reterr);
+    /* LOST when this session's log is another one: nothing is to be done in it. */
+    int (*begin)(struct hw_store *store, hw_str log, howdah_error *reterr);
     /* The PGconn or sqlite3 of the transaction. */
     void *(*handle)(struct hw_store *store);
     /*
@@ -284,8 +302,17 @@ typedef struct hw_sub_ops {
 
     /* ---- the bell */
 
-    /* Changes with every new connection; 0 before the first.  Connects if need be. */
+    /*
+     * Changes with every new connection, and whenever an answer came from another log than the one
+     * before; 0 before the first.  Connects if need be.
+     */
     int (*session)(struct hw_store *store, uint64_t *ret_session, howdah_error *reterr);
+    /*
+     * After rows were read: makes sure that session() tells if they came from another log.  Asked
+     * for in the store only where a session can change its server (behind a pooler): which log it
+     * is, how many numbers were drawn, and whether top is still there (sequence 0: none).
+     */
+    int (*confirm)(struct hw_store *store, const hw_anchor *top, howdah_error *reterr);
     /*
      * Listens for events of these types (general: for all), instead of what it listened to
      * before.  HOWDAH_END when this session cannot hear anything: poll then.

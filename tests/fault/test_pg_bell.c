@@ -256,11 +256,13 @@ static void whoever_owns_or_waits_for_a_subscription_hears_what_happens_to_it(vo
 
     pgt_ok(subs->create(other, me, &HW_FILTER_ALL, 0, NULL, 0, NULL, &pgt_error));
     sleeps_on(store);
-    pgt_ok(subs->set_status(other, me, 0, HW_SUB_PAUSED, HW_STR_NULL, &pgt_error));
+    pgt_ok(subs->set_status(other, &(hw_hold){me, 0, HW_STR_NULL}, HW_SUB_PAUSED, HW_STR_NULL,
+                            &pgt_error));
     is_woken(store);
     pgt_ok(subs->reset(other, me, 5, NULL, 0, &pgt_error));
     is_woken(store);
-    pgt_ok(subs->release(other, me, 12345, HW_INSTANCE_SINGLE, &pgt_error));
+    pgt_ok(
+        subs->release(other, &(hw_hold){me, 12345, HW_STR_NULL}, HW_INSTANCE_SINGLE, &pgt_error));
     is_woken(store);
     pgt_ok(subs->letters_mark(other, NULL, 0, me, HW_LETTER_REDRIVE, HW_STR_NULL, &n, &pgt_error));
     is_woken(store);

@@ -175,7 +175,8 @@ static void a_lock_shows_both_halves_of_the_md5(void **state)
         1);
     /* Taken again by the session that has it: the token grows, the lock is not counted twice. */
     pgt_ok(take(store, ME, HW_INSTANCE_COORDINATED, "a", &k));
-    pgt_ok(store->ops->subs->release(store, ME, k.token, HW_INSTANCE_COORDINATED, &pgt_error));
+    pgt_ok(store->ops->subs->release(store, &(hw_hold){ME, k.token, HW_STR_NULL},
+                                     HW_INSTANCE_COORDINATED, &pgt_error));
     assert_int_equal(
         pgt_number(t, t->admin, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), 0);
     assert_false(load(store, ME).has_owner);
@@ -236,7 +237,8 @@ static void behind_a_pooler_a_lease_takes_the_place_of_the_lock(void **state)
     /* One that is noticed only when another backend has our lock. */
     while (take(b, ME, HW_INSTANCE_COORDINATED, "b", &k) == HOWDAH_END)
         (void)usleep(5000);
-    pgt_ok(b->ops->subs->release(b, ME, k.token, HW_INSTANCE_COORDINATED, &pgt_error));
+    pgt_ok(b->ops->subs->release(b, &(hw_hold){ME, k.token, HW_STR_NULL}, HW_INSTANCE_COORDINATED,
+                                 &pgt_error));
     ((hw_pg *)b)->backend_pid++;
     pgt_ok(take(b, ME, HW_INSTANCE_COORDINATED, "b", &k));
     assert_true(((hw_pg *)b)->pooled);
@@ -322,7 +324,8 @@ static void tokens_grow_through_removal(void **state)
     assert_true(news.lost);
     assert_int_equal(load(store, ME).high, 7);
     pgt_ok(take(store, ME, HW_INSTANCE_COORDINATED, "a", &k));
-    pgt_ok(store->ops->subs->release(store, ME, k.token, HW_INSTANCE_COORDINATED, &pgt_error));
+    pgt_ok(store->ops->subs->release(store, &(hw_hold){ME, k.token, HW_STR_NULL},
+                                     HW_INSTANCE_COORDINATED, &pgt_error));
     pgt_ok(store->ops->subs->remove(store, ME, &pgt_error));
     assert_int_equal(store->ops->subs->remove(store, ME, &pgt_error), HOWDAH_NOT_FOUND);
     make(store, ME);
@@ -340,18 +343,22 @@ static void status_and_suspects_are_kept(void **state)
     kept k;
 
     make(store, ME);
-    assert_int_equal(subs->set_status(store, HW_STR_LIT("nobody"), 0, HW_SUB_PAUSED,
-                                      HW_STR_LIT("why"), &pgt_error),
+    assert_int_equal(subs->set_status(store, &(hw_hold){HW_STR_LIT("nobody"), 0, HW_STR_NULL},
+                                      HW_SUB_PAUSED, HW_STR_LIT("why"), &pgt_error),
                      HOWDAH_NOT_FOUND);
-    pgt_ok(subs->set_status(store, ME, 0, HW_SUB_PAUSED, HW_STR_LIT("why"), &pgt_error));
+    pgt_ok(subs->set_status(store, &(hw_hold){ME, 0, HW_STR_NULL}, HW_SUB_PAUSED, HW_STR_LIT("why"),
+                            &pgt_error));
     pgt_ok(take(store, ME, HW_INSTANCE_SINGLE, "a", &k));
     assert_int_equal(k.status, HW_SUB_PAUSED);
-    pgt_ok(subs->set_status(store, ME, k.token, HW_SUB_HALTED, HW_STR_LIT("x"), &pgt_error));
+    pgt_ok(subs->set_status(store, &(hw_hold){ME, k.token, HW_STR_NULL}, HW_SUB_HALTED,
+                            HW_STR_LIT("x"), &pgt_error));
+    assert_int_equal(subs->set_status(store, &(hw_hold){ME, k.token + 1, HW_STR_NULL},
+                                      HW_SUB_ACTIVE, HW_STR_NULL, &pgt_error),
+                     HOWDAH_LOST);
+    pgt_ok(subs->suspect(store, &(hw_hold){ME, k.token, HW_STR_NULL}, 12, 2, &pgt_error));
     assert_int_equal(
-        subs->set_status(store, ME, k.token + 1, HW_SUB_ACTIVE, HW_STR_NULL, &pgt_error),
+        subs->suspect(store, &(hw_hold){ME, k.token + 1, HW_STR_NULL}, 1, 1, &pgt_error),
         HOWDAH_LOST);
-    pgt_ok(subs->suspect(store, ME, k.token, 12, 2, &pgt_error));
-    assert_int_equal(subs->suspect(store, ME, k.token + 1, 1, 1, &pgt_error), HOWDAH_LOST);
     k = load(store, ME);
     assert_int_equal(k.status, HW_SUB_HALTED);
     assert_int_equal(k.suspect_sequence, 12);
@@ -541,11 +548,11 @@ static void a_dead_letter_and_its_checkpoint_are_one(void **state)
     assert_true(news.redrives);
     assert_int_equal(
         list_letters(store, (hw_letter_query){.subscriber_id = ME, .redrives = true}).n, 1);
-    assert_int_equal(subs->letter_settle(store, ME, c.token + 1, id, HW_LETTER_REDRIVEN,
-                                         HW_STR_NULL, &pgt_error),
+    assert_int_equal(subs->letter_settle(store, &(hw_hold){ME, c.token + 1, HW_STR_NULL}, id,
+                                         HW_LETTER_REDRIVEN, HW_STR_NULL, &pgt_error),
                      HOWDAH_LOST);
-    pgt_ok(subs->letter_settle(store, ME, c.token, id, HW_LETTER_DEAD, HW_STR_LIT("again no"),
-                               &pgt_error));
+    pgt_ok(subs->letter_settle(store, &(hw_hold){ME, c.token, HW_STR_NULL}, id, HW_LETTER_DEAD,
+                               HW_STR_LIT("again no"), &pgt_error));
     l = list_letters(store, (hw_letter_query){.id = id});
     assert_int_equal(l.attempts, 5);
     assert_int_equal(l.redrives, 1);
@@ -553,8 +560,8 @@ static void a_dead_letter_and_its_checkpoint_are_one(void **state)
     assert_string_equal(l.error, "again no");
     pgt_ok(subs->letters_mark(store, NULL, 0, ME, HW_LETTER_REDRIVE, HW_STR_NULL, &n, &pgt_error));
     assert_int_equal(n, 1);
-    pgt_ok(
-        subs->letter_settle(store, ME, c.token, id, HW_LETTER_REDRIVEN, HW_STR_NULL, &pgt_error));
+    pgt_ok(subs->letter_settle(store, &(hw_hold){ME, c.token, HW_STR_NULL}, id, HW_LETTER_REDRIVEN,
+                               HW_STR_NULL, &pgt_error));
     assert_int_equal(list_letters(store, (hw_letter_query){.subscriber_id = ME}).n, 0);
     l = list_letters(store, (hw_letter_query){.subscriber_id = ME, .resolved = true});
     assert_int_equal(l.state, HW_LETTER_REDRIVEN);
@@ -617,7 +624,7 @@ static void effect_and_checkpoint_commit_together_or_not_at_all(void **state)
     make(owner, ME);
     pgt_ok(take(owner, ME, HW_INSTANCE_COORDINATED, "a", &k));
     c.token = k.token;
-    pgt_ok(subs->begin(worker, &pgt_error));
+    pgt_ok(subs->begin(worker, HW_STR_NULL, &pgt_error));
     /* The handler finds the session as its role has it, and its effects wait for the disk. */
     assert_string_equal(pgt_text(t, subs->handle(worker), "SHOW search_path"), "\"$user\", public");
     assert_string_equal(pgt_text(t, subs->handle(worker), "SHOW enable_sort"), "on");
@@ -630,34 +637,34 @@ static void effect_and_checkpoint_commit_together_or_not_at_all(void **state)
 
     c.token++;
     c.high = 4;
-    pgt_ok(subs->begin(worker, &pgt_error));
+    pgt_ok(subs->begin(worker, HW_STR_NULL, &pgt_error));
     pgt_run(t, subs->handle(worker), "INSERT INTO {effects} VALUES (2)");
     assert_int_equal(subs->commit(worker, &c, &pgt_error), HOWDAH_LOST);
 
     c.token--;
-    pgt_ok(subs->begin(worker, &pgt_error));
+    pgt_ok(subs->begin(worker, HW_STR_NULL, &pgt_error));
     pgt_run(t, subs->handle(worker), "INSERT INTO {effects} VALUES (1)");
     assert_true(subs->commit(worker, &c, &pgt_error) < 0); /* the deferred key */
     assert_int_equal(load(owner, ME).high, 3);
 
-    pgt_ok(subs->begin(worker, &pgt_error));
+    pgt_ok(subs->begin(worker, HW_STR_NULL, &pgt_error));
     pgt_run(t, subs->handle(worker), "INSERT INTO {effects} VALUES (5)");
     subs->rollback(worker);
 
-    pgt_ok(subs->begin(worker, &pgt_error));
+    pgt_ok(subs->begin(worker, HW_STR_NULL, &pgt_error));
     pgt_run(t, subs->handle(worker), "COMMIT");
     assert_int_equal(subs->commit(worker, &c, &pgt_error), HOWDAH_MISUSE);
-    pgt_ok(subs->begin(worker, &pgt_error));
+    pgt_ok(subs->begin(worker, HW_STR_NULL, &pgt_error));
     pgt_run(t, subs->handle(worker), "COMMIT; BEGIN");
     assert_int_equal(subs->commit(worker, &c, &pgt_error), HOWDAH_MISUSE);
-    pgt_ok(subs->begin(worker, &pgt_error));
+    pgt_ok(subs->begin(worker, HW_STR_NULL, &pgt_error));
     PQclear(pgt_result(t, subs->handle(worker), "SELECT 1/0"));
     assert_int_equal(subs->commit(worker, &c, &pgt_error), HOWDAH_FAILED);
 
     assert_string_equal(pgt_text(t, t->admin, "SELECT string_agg(n::text, ',') FROM {effects}"),
                         "1");
     assert_int_equal(load(owner, ME).high, 3);
-    pgt_ok(subs->begin(worker, &pgt_error));
+    pgt_ok(subs->begin(worker, HW_STR_NULL, &pgt_error));
     pgt_ok(subs->commit(worker, &c, &pgt_error));
     assert_int_equal(load(owner, ME).high, 4);
     pgt_store_close(worker);

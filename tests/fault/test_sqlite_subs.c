@@ -119,13 +119,14 @@ static int do_skip(scene *s, hw_store *store)
 
 static int do_release(scene *s, hw_store *store)
 {
-    return store->ops->subs->release(store, SUB, s->token, HW_INSTANCE_SINGLE, &error);
+    return store->ops->subs->release(store, &(hw_hold){SUB, s->token, HW_STR_NULL},
+                                     HW_INSTANCE_SINGLE, &error);
 }
 
 static int do_handler(scene *s, hw_store *store)
 {
     hw_checkpoint c = checkpoint_of(s);
-    int status = store->ops->subs->begin(store, &error);
+    int status = store->ops->subs->begin(store, HW_STR_NULL, &error);
 
     if (status < 0)
         return status;

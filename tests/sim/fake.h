@@ -52,6 +52,7 @@ typedef struct fake_sub {
     hw_range owed[FAKE_OWED];
     size_t owed_n;
     hw_anchor anchor;
+    char timeline[HW_TIMELINE_SIZE];
     int64_t token;
     char owner[128];
     bool owned;
@@ -184,19 +185,21 @@ int fake_letters(hw_store *base, const hw_letter_query *query, hw_letter_fn fn, 
                  howdah_error *reterr);
 int fake_letters_mark(hw_store *base, const int64_t *ids, size_t n, hw_str subscriber_id,
                       hw_letter_state state, hw_str reason, int64_t *ret_n, howdah_error *reterr);
-int fake_letter_settle(hw_store *base, hw_str subscriber_id, int64_t token, int64_t id,
-                       hw_letter_state state, hw_str error, howdah_error *reterr);
+int fake_letter_settle(hw_store *base, const hw_hold *hold, int64_t id, hw_letter_state state,
+                       hw_str error, howdah_error *reterr);
 int fake_do_skip(hw_store *base, const hw_checkpoint *checkpoint, hw_range range, int64_t age_ms,
                  hw_str reason, howdah_error *reterr);
 int fake_skips(hw_store *base, hw_str subscriber_id, bool resolved, hw_skip_fn fn, void *ctx,
                howdah_error *reterr);
 int fake_skip_resolve(hw_store *base, int64_t id, hw_str resolution, howdah_error *reterr);
-int fake_begin(hw_store *base, howdah_error *reterr);
+int fake_begin(hw_store *base, hw_str log, howdah_error *reterr);
 void *fake_handle(hw_store *base);
 int fake_commit(hw_store *base, const hw_checkpoint *checkpoint, howdah_error *reterr);
 void fake_rollback(hw_store *base);
-/* of fake_subs.c: the token is right (WORLD_NOBODY: it is not, or there is no such row). */
-int fake_row(fake *f, hw_str id, int64_t token);
+/* of fake_subs.c: token and log are right (WORLD_NOBODY: they are not, or there is no such row). */
+int fake_row(fake *f, const hw_hold *hold);
+/* The same, and the event that the checkpoint stands on is there. */
+int fake_place(fake *f, const hw_checkpoint *checkpoint);
 int fake_lost(hw_str id, howdah_error *reterr);
 /* The row takes the checkpoint over. */
 void fake_put(fake *f, int sub, const hw_checkpoint *checkpoint);

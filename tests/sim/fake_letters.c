@@ -51,7 +51,7 @@ int fake_dead_letter(hw_store *base, const hw_checkpoint *checkpoint, const howd
 
     if (s < 0)
         return s;
-    sub = fake_row(f, checkpoint->subscriber_id, checkpoint->token);
+    sub = fake_place(f, checkpoint);
     if (sub == WORLD_NOBODY)
         return fake_leave(store, FAKE_WRITE, fake_lost(checkpoint->subscriber_id, reterr), reterr);
     if (f->world->bug != WORLD_BUG_LETTER_ALONE)
@@ -151,8 +151,8 @@ static void settle(fake *f, int64_t id, hw_letter_state state)
     fake_sync(f);
 }
 
-int fake_letter_settle(hw_store *base, hw_str subscriber_id, int64_t token, int64_t id,
-                       hw_letter_state state, hw_str error, howdah_error *reterr)
+int fake_letter_settle(hw_store *base, const hw_hold *hold, int64_t id, hw_letter_state state,
+                       hw_str error, howdah_error *reterr)
 {
     fake_store *store = (fake_store *)base;
     fake *f = server_of(base);
@@ -161,8 +161,8 @@ int fake_letter_settle(hw_store *base, hw_str subscriber_id, int64_t token, int6
     (void)error;
     if (s < 0)
         return s;
-    if (fake_row(f, subscriber_id, token) == WORLD_NOBODY)
-        return fake_leave(store, FAKE_WRITE, fake_lost(subscriber_id, reterr), reterr);
+    if (fake_row(f, hold) == WORLD_NOBODY)
+        return fake_leave(store, FAKE_WRITE, fake_lost(hold->subscriber_id, reterr), reterr);
     if (f->letters[id - 1].resolved)
         return fake_leave(
             store, FAKE_WRITE,
@@ -189,7 +189,7 @@ int fake_do_skip(hw_store *base, const hw_checkpoint *checkpoint, hw_range range
     (void)reason;
     if (s < 0)
         return s;
-    sub = fake_row(f, checkpoint->subscriber_id, checkpoint->token);
+    sub = fake_place(f, checkpoint);
     if (sub == WORLD_NOBODY)
         return fake_leave(store, FAKE_WRITE, fake_lost(checkpoint->subscriber_id, reterr), reterr);
     assert(f->skips_n < FAKE_SKIPS);
@@ -241,11 +241,12 @@ int fake_skip_resolve(hw_store *base, int64_t id, hw_str resolution, howdah_erro
 
 /* ---------------------------------------------------------- handlers' transactions */
 
-int fake_begin(hw_store *base, howdah_error *reterr)
+int fake_begin(hw_store *base, hw_str log, howdah_error *reterr)
 {
     fake_store *store = (fake_store *)base;
     int s = fake_enter(store, FAKE_ASK, reterr);
 
+    (void)log; /* commit() compares */
     assert(!store->in_transaction);
     if (s >= 0)
         s = fake_leave(store, FAKE_ASK, HOWDAH_OK, reterr);
@@ -329,7 +330,7 @@ int fake_commit(hw_store *base, const hw_checkpoint *checkpoint, howdah_error *r
         store->in_transaction = false;
         return s;
     }
-    sub = fake_row(f, checkpoint->subscriber_id, checkpoint->token);
+    sub = fake_place(f, checkpoint);
     store->in_transaction = false;
     if (sub == WORLD_NOBODY)
         return fake_leave(store, FAKE_COMMIT, fake_lost(checkpoint->subscriber_id, reterr), reterr);

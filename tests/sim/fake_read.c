@@ -129,6 +129,7 @@ void fake_event(const world *w, int64_t sequence, howdah_event *ret_event)
     ret_event->version = number->version;
     ret_event->recorded_at_us = sequence;
     memcpy(ret_event->id.b, &sequence, sizeof sequence);
+    memcpy(ret_event->id.b + sizeof sequence, &w->numbers[sequence].life, sizeof(uint32_t));
     ret_event->stream = hw_str_of(world_stream_names[number->stream]);
     ret_event->type = hw_str_of(world_type_names[number->type]);
     ret_event->data = HW_STR_LIT("{}");

@@ -144,11 +144,32 @@ static int blockers(hw_store *base, hw_blocker_fn fn, void *ctx, howdah_error *r
     return HOWDAH_OK;
 }
 
+/* Which log this is; static: the simulator has one thread. */
+static const char *log_of(const fake *f)
+{
+    static char text[HW_TIMELINE_SIZE];
+
+    (void)snprintf(text, sizeof text, "simulated/%u", (unsigned)f->world->life);
+    return text;
+}
+
 static int timeline(hw_store *base, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr)
 {
-    (void)base, (void)reterr;
-    (void)snprintf(ret_text, HW_TIMELINE_SIZE, "simulated");
+    (void)reterr;
+    (void)snprintf(ret_text, HW_TIMELINE_SIZE, "%s", log_of(server_of(base)));
     return HOWDAH_OK;
+}
+
+static bool stands_on(const world *w, const hw_anchor *anchor)
+{
+    howdah_event event;
+
+    if (anchor->sequence == 0)
+        return true;
+    if (!world_is_visible(w, anchor->sequence))
+        return false;
+    fake_event(w, anchor->sequence, &event);
+    return hw_uuid_equal(&event.id, &anchor->id);
 }
 
 static int verify(hw_store *base, const hw_anchor *anchor, int64_t high, howdah_error *reterr)
@@ -156,15 +177,12 @@ static int verify(hw_store *base, const hw_anchor *anchor, int64_t high, howdah_
     fake_store *store = (fake_store *)base;
     const world *w = server_of(base)->world;
     int s = fake_enter(store, FAKE_ASK, reterr);
-    hw_uuid id = {{0}};
 
     if (s < 0)
         return s;
-    memcpy(id.b, &anchor->sequence, sizeof anchor->sequence);
     if (high > w->drawn)
         s = hw_fail(reterr, HOWDAH_NOT_FOUND, "no number above %d was drawn", (int)w->drawn);
-    else if (anchor->sequence > 0 &&
-             (!world_is_visible(w, anchor->sequence) || !hw_uuid_equal(&id, &anchor->id)))
+    else if (!stands_on(w, anchor))
         s = hw_fail(reterr, HOWDAH_NOT_FOUND, "event %lld is another one",
                     (long long)anchor->sequence);
     return fake_leave(store, FAKE_ASK, s, reterr);
@@ -181,7 +199,7 @@ static void show_row(const fake *f, const fake_sub *sub, hw_sub_row *ret_row)
         .owed = sub->owed,
         .owed_n = sub->owed_n,
         .anchor = sub->anchor,
-        .timeline = hw_str_of("simulated"),
+        .timeline = hw_str_of(sub->timeline),
         .token = sub->token,
         .owner = sub->owned ? hw_str_of(sub->owner) : HW_STR_NULL,
         .held = fake_session_alive(f, sub->lock) || sub->lease_until_us > fake_clock_us(f),
@@ -202,14 +220,27 @@ static int fail_not_found(hw_str id, howdah_error *reterr)
     return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no subscription %.*s", (int)id.len, id.s);
 }
 
-int fake_row(fake *f, hw_str id, int64_t token)
+int fake_row(fake *f, const hw_hold *hold)
 {
-    int sub = fake_find(f, id);
+    int sub = fake_find(f, hold->subscriber_id);
 
     if (sub == WORLD_NOBODY)
         return WORLD_NOBODY;
     fake_settle_late(f, sub); /* whoever needs the row waits for the one who has it */
-    if (f->subs[sub].token != token && f->world->bug != WORLD_BUG_TOKEN_UNCHECKED)
+    if (f->subs[sub].token != hold->token && f->world->bug != WORLD_BUG_TOKEN_UNCHECKED)
+        return WORLD_NOBODY;
+    if (hold->log.s && !is_text(log_of(f), hold->log) && f->world->bug != WORLD_BUG_LOG_UNCHECKED)
+        return WORLD_NOBODY;
+    return sub;
+}
+
+int fake_place(fake *f, const hw_checkpoint *c)
+{
+    hw_hold hold = {c->subscriber_id, c->token, c->log};
+    int sub = fake_row(f, &hold);
+
+    if (sub != WORLD_NOBODY && !stands_on(f->world, &c->anchor) &&
+        f->world->bug != WORLD_BUG_LOG_UNCHECKED)
         return WORLD_NOBODY;
     return sub;
 }
@@ -228,10 +259,12 @@ static void put_place(fake_sub *sub, int64_t high, const hw_range *owed, size_t 
 
 void fake_put(fake *f, int sub, const hw_checkpoint *checkpoint)
 {
-    if (checkpoint->high < f->subs[sub].high && f->hooks.wrong)
+    if (checkpoint->high < f->subs[sub].high && f->hooks.wrong &&
+        strcmp(f->subs[sub].timeline, log_of(f)) == 0)
         f->hooks.wrong(f->hooks.ctx, sub, "a checkpoint lowers high");
     put_place(&f->subs[sub], checkpoint->high, checkpoint->owed, checkpoint->owed_n);
     f->subs[sub].anchor = checkpoint->anchor;
+    copy_text(f->subs[sub].timeline, sizeof f->subs[sub].timeline, hw_str_of(log_of(f)));
     world_note(f->world, 30 + (uint64_t)sub, (uint64_t)checkpoint->high);
     f->dirty = true;
     if (f->hooks.stored)
@@ -336,6 +369,7 @@ static int take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *ctx
     fake_settle_late(f, at);
     show_row(f, sub, &row);
     row.token = ++sub->token;
+    row.log = hw_str_of(log_of(f));
     sub->lock = take->instance == HW_INSTANCE_COORDINATED ? store->session : 0;
     sub->lease_until_us =
         take->instance == HW_INSTANCE_LEASE ? fake_clock_us(f) + take->lease_ms * 1000 : 0;
@@ -349,8 +383,7 @@ static int take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *ctx
     return s;
 }
 
-static int release(hw_store *base, hw_str subscriber_id, int64_t token, hw_instance instance,
-                   howdah_error *reterr)
+static int release(hw_store *base, const hw_hold *hold, hw_instance instance, howdah_error *reterr)
 {
     fake_store *store = (fake_store *)base;
     fake *f = server_of(base);
@@ -360,11 +393,11 @@ static int release(hw_store *base, hw_str subscriber_id, int64_t token, hw_insta
     (void)instance;
     if (s < 0)
         return s;
-    sub = fake_find(f, subscriber_id);
+    sub = fake_find(f, hold->subscriber_id);
     if (sub != WORLD_NOBODY && f->subs[sub].lock == store->session)
         f->subs[sub].lock = 0; /* the lock is the session's, whatever the token */
-    sub = fake_row(f, subscriber_id, token);
-    if (sub != WORLD_NOBODY && f->subs[sub].token == token) {
+    sub = fake_row(f, hold);
+    if (sub != WORLD_NOBODY && f->subs[sub].token == hold->token) {
         f->subs[sub].owned = false;
         f->subs[sub].lease_until_us = 0;
         changed(f);
@@ -402,7 +435,7 @@ static int checkpoint(hw_store *base, const hw_checkpoint *checkpoints, size_t n
     int s = fake_enter(store, FAKE_WRITE, reterr);
 
     for (size_t i = 0; s >= 0 && i < n; i++) {
-        int sub = fake_row(f, checkpoints[i].subscriber_id, checkpoints[i].token);
+        int sub = fake_place(f, &checkpoints[i]);
 
         if (sub != WORLD_NOBODY)
             fake_put(f, sub, &checkpoints[i]);
@@ -418,14 +451,16 @@ static int poll(hw_store *base, const hw_checkpoint *subs, size_t n, int64_t lea
     fake *f = server_of(base);
     int s = fake_enter(store, FAKE_WRITE, reterr);
 
-    for (size_t i = 0; s >= 0 && i < n; i++)
-        tell_news(f, &subs[i], lease_ms, fake_row(f, subs[i].subscriber_id, subs[i].token),
-                  &ret_news[i]);
+    for (size_t i = 0; s >= 0 && i < n; i++) {
+        hw_hold hold = {subs[i].subscriber_id, subs[i].token, subs[i].log};
+
+        tell_news(f, &subs[i], lease_ms, fake_row(f, &hold), &ret_news[i]);
+    }
     return s < 0 ? s : fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
 }
 
-static int suspect(hw_store *base, hw_str subscriber_id, int64_t token, int64_t sequence,
-                   int64_t attempts, howdah_error *reterr)
+static int suspect(hw_store *base, const hw_hold *hold, int64_t sequence, int64_t attempts,
+                   howdah_error *reterr)
 {
     fake_store *store = (fake_store *)base;
     fake *f = server_of(base);
@@ -434,17 +469,17 @@ static int suspect(hw_store *base, hw_str subscriber_id, int64_t token, int64_t 
 
     if (s < 0)
         return s;
-    sub = fake_row(f, subscriber_id, token);
+    sub = fake_row(f, hold);
     if (sub == WORLD_NOBODY)
-        return fake_leave(store, FAKE_WRITE, fake_lost(subscriber_id, reterr), reterr);
+        return fake_leave(store, FAKE_WRITE, fake_lost(hold->subscriber_id, reterr), reterr);
     f->subs[sub].suspect_sequence = sequence;
     f->subs[sub].suspect_attempts = attempts;
     changed(f);
     return fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
 }
 
-static int set_status(hw_store *base, hw_str subscriber_id, int64_t token, hw_sub_status status,
-                      hw_str reason, howdah_error *reterr)
+static int set_status(hw_store *base, const hw_hold *hold, hw_sub_status status, hw_str reason,
+                      howdah_error *reterr)
 {
     fake_store *store = (fake_store *)base;
     fake *f = server_of(base);
@@ -453,11 +488,11 @@ static int set_status(hw_store *base, hw_str subscriber_id, int64_t token, hw_su
 
     if (s < 0)
         return s;
-    sub = fake_find(f, subscriber_id);
+    sub = fake_find(f, hold->subscriber_id);
     if (sub == WORLD_NOBODY)
-        s = fail_not_found(subscriber_id, reterr);
-    else if (token > 0 && fake_row(f, subscriber_id, token) == WORLD_NOBODY)
-        s = fake_lost(subscriber_id, reterr);
+        s = fail_not_found(hold->subscriber_id, reterr);
+    else if (hold->token > 0 && fake_row(f, hold) == WORLD_NOBODY)
+        s = fake_lost(hold->subscriber_id, reterr);
     if (s >= 0) {
         f->subs[sub].status = status;
         copy_text(f->subs[sub].reason, sizeof f->subs[sub].reason, reason);
@@ -483,6 +518,7 @@ static int reset(hw_store *base, hw_str subscriber_id, int64_t high, const hw_ra
     put_place(&f->subs[sub], high, owed, owed_n);
     f->subs[sub].token++;
     f->subs[sub].anchor = (hw_anchor){0};
+    f->subs[sub].timeline[0] = '\0';
     f->subs[sub].owned = false;
     f->subs[sub].lease_until_us = 0;
     f->subs[sub].suspect_sequence = f->subs[sub].suspect_attempts = 0;
@@ -507,6 +543,12 @@ static int session(hw_store *base, uint64_t *ret_session, howdah_error *reterr)
         return s;
     *ret_session = store->session;
     return fake_leave(store, FAKE_READ, HOWDAH_OK, reterr);
+}
+
+static int confirm(hw_store *base, const hw_anchor *top, howdah_error *reterr)
+{
+    (void)base, (void)top, (void)reterr;
+    return HOWDAH_OK; /* a session of this world is one server's */
 }
 
 static int listen(hw_store *base, bool general, const hw_str *types, size_t types_n,
@@ -594,6 +636,7 @@ const hw_sub_ops fake_sub_ops = {
     .commit = fake_commit,
     .rollback = fake_rollback,
     .session = session,
+    .confirm = confirm,
     .listen = listen,
     .arm = arm,
     .ring = ring,

@@ -263,8 +263,9 @@ static void an_old_token_stores_nothing(void **state)
         HOWDAH_LOST);
     assert_int_equal((subs()->skip)(a, &checkpoint, (hw_range){1, 1}, 0, HW_STR_NULL, NULL),
                      HOWDAH_LOST);
-    assert_int_equal(subs()->suspect(a, hw_str_of("s"), old, 1, 1, NULL), HOWDAH_LOST);
-    assert_int_equal(subs()->begin(a, NULL), HOWDAH_OK);
+    assert_int_equal(subs()->suspect(a, &(hw_hold){hw_str_of("s"), old, HW_STR_NULL}, 1, 1, NULL),
+                     HOWDAH_LOST);
+    assert_int_equal(subs()->begin(a, HW_STR_NULL, NULL), HOWDAH_OK);
     fake_effect(a, 1);
     assert_int_equal(subs()->commit(a, &checkpoint, NULL), HOWDAH_LOST);
     assert_int_equal(f.subs[0].high, 0);
@@ -352,7 +353,7 @@ static void a_late_commit_is_decided_when_the_row_is_needed(void **state)
         (void)add(0, 0);
         assert_int_equal(take(a, HW_INSTANCE_SINGLE, &token), HOWDAH_OK);
         checkpoint.token = token;
-        assert_int_equal(subs()->begin(a, NULL), HOWDAH_OK);
+        assert_int_equal(subs()->begin(a, HW_STR_NULL, NULL), HOWDAH_OK);
         fake_effect(a, 1);
         f.hooks = (fake_hooks){.ctx = &p, .before = once, .effect = count_effect};
         p.verdict = FAKE_LATE;
@@ -402,7 +403,7 @@ static void a_transaction_is_gone_with_its_session(void **state)
     (void)add(0, 0);
     assert_int_equal(take(a, HW_INSTANCE_SINGLE, &token), HOWDAH_OK);
     checkpoint.token = token;
-    assert_int_equal(subs()->begin(a, NULL), HOWDAH_OK);
+    assert_int_equal(subs()->begin(a, HW_STR_NULL, NULL), HOWDAH_OK);
     fake_effect(a, 1);
     fake_crash(&f, false);
     assert_int_equal(subs()->commit(a, &checkpoint, NULL), HOWDAH_UNAVAILABLE);

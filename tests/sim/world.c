@@ -140,7 +140,8 @@ bool world_insert(world *w, int txn, int stream, int type)
                              .type = (int8_t)type,
                              .depth = (int8_t)t->depth,
                              .version = version_seen(w, txn, stream) + 1,
-                             .before = t->last};
+                             .before = t->last,
+                             .life = w->life};
     t->last = n;
     world_note(w, 1, (uint64_t)n);
     if (holder != WORLD_NOBODY && holder != txn) {

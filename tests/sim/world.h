@@ -51,6 +51,7 @@ typedef enum world_bug {
     WORLD_BUG_TWO_SNAPSHOTS,   /* a read of ranges is not one snapshot */
     WORLD_BUG_LETTER_ALONE,    /* a dead letter's checkpoint is stored, the letter is lost */
     WORLD_BUG_COMMIT_FORGETS,  /* a handler's transaction commits without its checkpoint */
+    WORLD_BUG_LOG_UNCHECKED,   /* a place is taken into a log that it was not learnt from */
     WORLD_BUG_ORDER_BY_XID     /* a page's rows are in the order of (transaction id, number) */
 } world_bug;
 
@@ -72,6 +73,7 @@ typedef struct world_number {
     int32_t order;  /* when it became visible, counted, */
     int64_t at_us;  /* and by the clock */
     uint64_t xid;   /* visible: whose it is */
+    uint32_t life;  /* the one that it was drawn in */
 } world_number;
 
 typedef enum txn_state {
@@ -134,6 +136,7 @@ struct world {
     bool healing;        /* writers only end what they have begun */
     int64_t down_until_us;
     uint32_t restarts;
+    uint32_t life;  /* counts the histories of this log: one more when it was replaced */
     uint64_t trace; /* a hash of all that has happened */
     world_commit_fn on_commit;
     void *on_commit_ctx;

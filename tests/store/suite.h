@@ -61,7 +61,8 @@ typedef struct row {
     char owner[256];   /* "-": absent */
     char reason[256];  /* "-": absent */
     char timeline[HW_TIMELINE_SIZE];
-    char owed[1024]; /* "3-5,9-9" */
+    char log[HW_TIMELINE_SIZE]; /* "-": absent */
+    char owed[1024];            /* "3-5,9-9" */
     size_t owed_n;
     hw_sub_row row; /* its texts and owed are gone */
 } row;
@@ -99,6 +100,9 @@ extern howdah_error ss_error;
 
 #define S(text) hw_str_of(text)
 
+/* What its owner shows, whichever log it is. */
+#define SS_HOLD(id, token) (&(hw_hold){(id), (token), HW_STR_NULL})
+
 #define SS_TEST(name) cmocka_unit_test_setup_teardown(name, ss_setup, ss_teardown)
 
 typedef struct ss_group {
@@ -108,6 +112,7 @@ typedef struct ss_group {
 ss_group ss_row_tests(void);
 ss_group ss_checkpoint_tests(void);
 ss_group ss_letter_tests(void);
+ss_group ss_one_log_tests(void);
 ss_group ss_tx_tests(void);
 ss_group ss_read_tests(void);
 ss_group ss_evidence_tests(void);

@@ -47,7 +47,8 @@ static void of_many_checkpoints_a_lost_one_does_not_keep_the_others_back(void **
     }
     (void)ss_make_stale(t, names[7]);
     c[12].subscriber_id = S("gone");
-    ok(t->subs->set_status(t->store, S(names[3]), 0, HW_SUB_PAUSED, HW_STR_NULL, &ss_error));
+    ok(t->subs->set_status(t->store, SS_HOLD(S(names[3]), 0), HW_SUB_PAUSED, HW_STR_NULL,
+                           &ss_error));
     ok(t->subs->checkpoint(t->store, c, N, 0, news, &ss_error));
     for (int i = 0; i < N; i++) {
         bool lost = i == 7 || i == 12;
@@ -174,9 +175,9 @@ static void a_stale_token_is_refused_and_stores_nothing(void **state)
     expect_untouched(t);
     expect(t->subs->skip(t->store, &c, (hw_range){1, 1}, 5000, S("late"), &ss_error), HOWDAH_LOST);
     expect_untouched(t);
-    expect(t->subs->suspect(t->store, S("s"), c.token, 1, 1, &ss_error), HOWDAH_LOST);
+    expect(t->subs->suspect(t->store, SS_HOLD(S("s"), c.token), 1, 1, &ss_error), HOWDAH_LOST);
     expect_untouched(t);
-    ok(worker->ops->subs->begin(worker, &ss_error));
+    ok(worker->ops->subs->begin(worker, HW_STR_NULL, &ss_error));
     expect(worker->ops->subs->commit(worker, &c, &ss_error), HOWDAH_LOST);
     expect_untouched(t);
     assert_string_equal(ss_load(t, "s").owner, "usurper");
@@ -199,8 +200,8 @@ static void a_stale_token_settles_no_letter(void **state)
                              &ss_error));
     assert_int_equal(n, 1);
     (void)ss_make_stale(t, "s");
-    expect(t->subs->letter_settle(t->store, S("s"), c.token, id, HW_LETTER_REDRIVEN, HW_STR_NULL,
-                                  &ss_error),
+    expect(t->subs->letter_settle(t->store, SS_HOLD(S("s"), c.token), id, HW_LETTER_REDRIVEN,
+                                  HW_STR_NULL, &ss_error),
            HOWDAH_LOST);
     assert_int_equal(ss_sql_number(t, "SELECT count(*) FROM {dead_letters}"
                                       " WHERE resolved_at IS NULL AND retry_count = 3"),

@@ -52,7 +52,8 @@ static void a_checkpoint_that_fails_is_stored_or_not(void **state)
         ok(flaky->ops->subs->checkpoint(flaky, &c, 1, 0, &news, &ss_error));
         assert_false(news.lost);
         assert_int_equal(ss_load(t, "s").row.high, high + 1);
-        ok(t->subs->release(t->store, S("s"), c.token, HW_INSTANCE_COORDINATED, &ss_error));
+        ok(t->subs->release(t->store, SS_HOLD(S("s"), c.token), HW_INSTANCE_COORDINATED,
+                            &ss_error));
         flaky->ops->close(flaky);
     }
 }
@@ -117,12 +118,13 @@ static void a_release_that_fails_is_done_or_not(void **state)
         int64_t token = ss_take(flaky, "s", "a");
 
         hw_flaky_plan_op(flaky, HW_FLAKY_OP_RELEASE, 1, plans[i].mode);
-        expect_failure(
-            flaky,
-            flaky->ops->subs->release(flaky, S("s"), token, HW_INSTANCE_COORDINATED, &ss_error),
-            &plans[i]);
+        expect_failure(flaky,
+                       flaky->ops->subs->release(flaky, SS_HOLD(S("s"), token),
+                                                 HW_INSTANCE_COORDINATED, &ss_error),
+                       &plans[i]);
         assert_int_equal(ss_load(t, "s").row.held, !plans[i].stored);
-        ok(flaky->ops->subs->release(flaky, S("s"), token, HW_INSTANCE_COORDINATED, &ss_error));
+        ok(flaky->ops->subs->release(flaky, SS_HOLD(S("s"), token), HW_INSTANCE_COORDINATED,
+                                     &ss_error));
         assert_false(ss_load(t, "s").row.held);
         flaky->ops->close(flaky);
     }
@@ -140,11 +142,11 @@ static void a_handlers_commit_that_fails_is_done_or_rolled_back(void **state)
         hw_checkpoint c = ss_at("s", token, i + 1);
 
         hw_flaky_plan_op(flaky, HW_FLAKY_OP_TX_COMMIT, 1, plans[i].mode);
-        ok(flaky->ops->subs->begin(flaky, &ss_error));
+        ok(flaky->ops->subs->begin(flaky, HW_STR_NULL, &ss_error));
         assert_non_null(flaky->ops->subs->handle(flaky));
         expect_failure(flaky, flaky->ops->subs->commit(flaky, &c, &ss_error), &plans[i]);
         assert_int_equal(ss_load(t, "s").row.high, i + plans[i].stored);
-        ok(flaky->ops->subs->begin(flaky, &ss_error));
+        ok(flaky->ops->subs->begin(flaky, HW_STR_NULL, &ss_error));
         ok(flaky->ops->subs->commit(flaky, &c, &ss_error));
         assert_int_equal(ss_load(t, "s").row.high, i + 1);
         flaky->ops->close(flaky);
@@ -162,10 +164,11 @@ static void a_transaction_whose_begin_fails_is_not_open(void **state)
     c = ss_at("s", ss_take(t->store, "s", "a"), 1);
     for (int i = 0; i < 3; i++) {
         hw_flaky_plan(flaky, 1, plans[i].mode);
-        assert_int_equal(flaky->ops->subs->begin(flaky, &ss_error), HOWDAH_UNAVAILABLE);
+        assert_int_equal(flaky->ops->subs->begin(flaky, HW_STR_NULL, &ss_error),
+                         HOWDAH_UNAVAILABLE);
         assert_int_equal(ss_error.flags, HOWDAH_RETRYABLE);
     }
-    ok(flaky->ops->subs->begin(flaky, &ss_error));
+    ok(flaky->ops->subs->begin(flaky, HW_STR_NULL, &ss_error));
     ok(flaky->ops->subs->commit(flaky, &c, &ss_error));
     flaky->ops->close(flaky);
 }

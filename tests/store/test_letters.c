@@ -168,7 +168,7 @@ static void a_letter_has_all_of_its_event(void **state)
     token = ss_take(t->store, "s", "a");
     for (size_t i = 0; i < sizeof payloads / sizeof *payloads; i++) {
         howdah_event *event = full_event(payloads[i].data, payloads[i].content_type, i == 3);
-        hw_checkpoint c = ss_behind("s", token, event);
+        hw_checkpoint c = ss_at("s", token, event->global_sequence); /* it is not in the log */
         int64_t id = 0;
         kept k;
 
@@ -342,8 +342,8 @@ static void a_redrive_is_news_and_is_settled_by_the_owner(void **state)
                              &ss_error));
     ok(t->subs->poll(t->store, &c, 1, 0, &news, &ss_error));
     assert_true(news.redrives);
-    ok(t->subs->letter_settle(t->store, S("a"), token, ids[0], HW_LETTER_REDRIVEN, HW_STR_NULL,
-                              &ss_error));
+    ok(t->subs->letter_settle(t->store, SS_HOLD(S("a"), token), ids[0], HW_LETTER_REDRIVEN,
+                              HW_STR_NULL, &ss_error));
     k = one_letter(t, ids[0]);
     assert_int_equal(k.letter.state, HW_LETTER_REDRIVEN);
     assert_int_equal(k.letter.attempts, 2);
@@ -351,15 +351,15 @@ static void a_redrive_is_news_and_is_settled_by_the_owner(void **state)
     assert_true(k.letter.resolved_at_us > 0);
     assert_string_equal(k.error, "e");
     hw_event_free(k.event);
-    assert_int_equal(t->subs->letter_settle(t->store, S("a"), token, ids[0], HW_LETTER_DEAD,
-                                            HW_STR_NULL, &ss_error),
+    assert_int_equal(t->subs->letter_settle(t->store, SS_HOLD(S("a"), token), ids[0],
+                                            HW_LETTER_DEAD, HW_STR_NULL, &ss_error),
                      HOWDAH_NOT_FOUND);
     ok(t->subs->checkpoint(t->store, &c, 1, 0, &news, &ss_error));
     assert_true(news.redrives);
     /* Before the try, and after it: it counts once. */
-    ok(t->subs->letter_settle(t->store, S("a"), token, ids[1], HW_LETTER_DEAD, HW_STR_NULL,
+    ok(t->subs->letter_settle(t->store, SS_HOLD(S("a"), token), ids[1], HW_LETTER_DEAD, HW_STR_NULL,
                               &ss_error));
-    ok(t->subs->letter_settle(t->store, S("a"), token, ids[1], HW_LETTER_DEAD, S("again"),
+    ok(t->subs->letter_settle(t->store, SS_HOLD(S("a"), token), ids[1], HW_LETTER_DEAD, S("again"),
                               &ss_error));
     k = one_letter(t, ids[1]);
     assert_int_equal(k.letter.state, HW_LETTER_DEAD);
@@ -384,7 +384,7 @@ static void letters_outlive_their_subscription_and_their_event(void **state)
     ss_create(t, "a");
     token = ss_take(t->store, "a", "o");
     write_letters(t, subscribers, 1, 1, &id);
-    ok(t->subs->release(t->store, S("a"), token, HW_INSTANCE_COORDINATED, &ss_error));
+    ok(t->subs->release(t->store, SS_HOLD(S("a"), token), HW_INSTANCE_COORDINATED, &ss_error));
     ok(t->subs->remove(t->store, S("a"), &ss_error));
     ss_sql(t, "DELETE FROM {events}");
     k = one_letter(t, id);
@@ -451,7 +451,7 @@ static void a_skip_and_its_checkpoint_are_stored_together_and_resolved_later(voi
     assert_string_equal(k.resolution, "replayed");
     assert_true(k.last.resolved_at_us > 0);
     expect(t->subs->skip_resolve(t->store, k.last.id + 1000, S("x"), &ss_error), HOWDAH_NOT_FOUND);
-    ok(t->subs->release(t->store, S("a"), token, HW_INSTANCE_COORDINATED, &ss_error));
+    ok(t->subs->release(t->store, SS_HOLD(S("a"), token), HW_INSTANCE_COORDINATED, &ss_error));
     ok(t->subs->remove(t->store, S("a"), &ss_error));
     assert_int_equal(skips(t, HW_STR_NULL, true).n, 1);
 }

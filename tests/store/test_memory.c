@@ -78,8 +78,8 @@ static void run_letters(const ss *t, const hw_checkpoint *c, const howdah_event 
         return;
     (void)fine(t->subs->letters_mark(t->store, &id, 1, HW_STR_NULL, HW_LETTER_REDRIVE, HW_STR_NULL,
                                      NULL, &ss_error));
-    (void)fine(t->subs->letter_settle(t->store, c->subscriber_id, c->token, id, HW_LETTER_DEAD,
-                                      S("again"), &ss_error));
+    (void)fine(t->subs->letter_settle(t->store, SS_HOLD(c->subscriber_id, c->token), id,
+                                      HW_LETTER_DEAD, S("again"), &ss_error));
     (void)fine(t->subs->letters(t->store, &query, ignore_letter, NULL, &ss_error));
     (void)fine(t->subs->skip(t->store, c, (hw_range){1, 1}, 1, S("r"), &ss_error));
     (void)fine(t->subs->skips(t->store, HW_STR_NULL, true, ignore_skip, NULL, &ss_error));
@@ -121,15 +121,15 @@ static void run_script(const ss *t, const howdah_event *event)
     c.owed_n = 1;
     (void)fine(t->subs->checkpoint(t->store, &c, 1, 60000, &news, &ss_error));
     (void)fine(t->subs->poll(t->store, &c, 1, 90000, &news, &ss_error));
-    (void)fine(t->subs->suspect(t->store, S("s"), token, 1, 1, &ss_error));
-    (void)fine(t->subs->set_status(t->store, S("s"), 0, HW_SUB_PAUSED, S("r"), &ss_error));
+    (void)fine(t->subs->suspect(t->store, SS_HOLD(S("s"), token), 1, 1, &ss_error));
+    (void)fine(t->subs->set_status(t->store, SS_HOLD(S("s"), 0), HW_SUB_PAUSED, S("r"), &ss_error));
     (void)fine(t->subs->load(t->store, S("s"), ignore_row, NULL, &ss_error));
     (void)fine(t->subs->list(t->store, ignore_row, NULL, &ss_error));
     run_letters(t, &c, event);
     run_bell(t);
-    if (fine(t->subs->begin(t->store, &ss_error)))
+    if (fine(t->subs->begin(t->store, HW_STR_NULL, &ss_error)))
         (void)fine(t->subs->commit(t->store, &c, &ss_error));
-    (void)fine(t->subs->release(t->store, S("s"), token, HW_INSTANCE_LEASE, &ss_error));
+    (void)fine(t->subs->release(t->store, SS_HOLD(S("s"), token), HW_INSTANCE_LEASE, &ss_error));
     (void)fine(t->subs->reset(t->store, S("s"), 1, owed, 1, &ss_error));
     (void)fine(t->subs->remove(t->store, S("s"), &ss_error));
 }

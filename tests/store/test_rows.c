@@ -48,9 +48,10 @@ static void a_row_that_is_not_there_is_not_found(void **state)
     expect(ss_try_take(t->store, "none", "a", &r), HOWDAH_NOT_FOUND);
     expect(t->subs->remove(t->store, S("none"), &ss_error), HOWDAH_NOT_FOUND);
     expect(t->subs->reset(t->store, S("none"), 0, NULL, 0, &ss_error), HOWDAH_NOT_FOUND);
-    expect(t->subs->set_status(t->store, S("none"), 0, HW_SUB_PAUSED, HW_STR_NULL, &ss_error),
-           HOWDAH_NOT_FOUND);
-    expect(t->subs->suspect(t->store, S("none"), 1, 1, 1, &ss_error), HOWDAH_LOST);
+    expect(
+        t->subs->set_status(t->store, SS_HOLD(S("none"), 0), HW_SUB_PAUSED, HW_STR_NULL, &ss_error),
+        HOWDAH_NOT_FOUND);
+    expect(t->subs->suspect(t->store, SS_HOLD(S("none"), 1), 1, 1, &ss_error), HOWDAH_LOST);
     assert_false(r.there);
 }
 
@@ -95,7 +96,7 @@ static void the_token_grows_with_every_take_and_a_release_gives_the_row_free(voi
     assert_int_equal(r.row.token, first);
     assert_string_equal(r.owner, "host a");
     assert_true(r.row.held);
-    ok(t->subs->release(t->store, S("s"), first, HW_INSTANCE_COORDINATED, &ss_error));
+    ok(t->subs->release(t->store, SS_HOLD(S("s"), first), HW_INSTANCE_COORDINATED, &ss_error));
     r = ss_load(t, "s");
     assert_string_equal(r.owner, "-");
     assert_false(r.row.held);
@@ -118,7 +119,7 @@ static void of_two_handles_the_second_is_told_to_wait(void **state)
     assert_false(r.there);
     assert_int_equal(ss_load(t, "s").row.token, token);
     assert_true(ss_take(other, "free", "second") > 0);
-    ok(t->subs->release(t->store, S("s"), token, HW_INSTANCE_COORDINATED, &ss_error));
+    ok(t->subs->release(t->store, SS_HOLD(S("s"), token), HW_INSTANCE_COORDINATED, &ss_error));
     assert_true(ss_take(other, "s", "second") > token);
     other->ops->close(other);
 }
@@ -158,7 +159,7 @@ static void the_row_handed_to_take_is_the_old_one_with_the_new_token(void **stat
     c.owed = owed;
     c.owed_n = 1;
     ok(t->subs->checkpoint(t->store, &c, 1, 0, &news, &ss_error));
-    ok(t->subs->suspect(t->store, S("s"), token, 7, 2, &ss_error));
+    ok(t->subs->suspect(t->store, SS_HOLD(S("s"), token), 7, 2, &ss_error));
     take.owner = S("second");
     r.there = false;
     ok(t->subs->take(t->store, &take, ss_keep_row, &r, &ss_error));
@@ -258,9 +259,11 @@ static void a_release_with_a_stale_token_changes_nothing_and_is_no_error(void **
 
     ss_create(t, "s");
     stale = ss_take(other, "s", "first");
-    ok(other->ops->subs->release(other, S("s"), stale, HW_INSTANCE_COORDINATED, &ss_error));
+    ok(other->ops->subs->release(other, SS_HOLD(S("s"), stale), HW_INSTANCE_COORDINATED,
+                                 &ss_error));
     token = ss_take(t->store, "s", "second");
-    ok(other->ops->subs->release(other, S("s"), stale, HW_INSTANCE_COORDINATED, &ss_error));
+    ok(other->ops->subs->release(other, SS_HOLD(S("s"), stale), HW_INSTANCE_COORDINATED,
+                                 &ss_error));
     assert_int_equal(ss_load(t, "s").row.token, token);
     assert_string_equal(ss_load(t, "s").owner, "second");
     assert_true(ss_load(t, "s").row.held);
@@ -275,11 +278,11 @@ static void a_suspect_is_named_and_cleared(void **state)
 
     ss_create(t, "s");
     token = ss_take(t->store, "s", "a");
-    ok(t->subs->suspect(t->store, S("s"), token, 42, 3, &ss_error));
+    ok(t->subs->suspect(t->store, SS_HOLD(S("s"), token), 42, 3, &ss_error));
     r = ss_load(t, "s");
     assert_int_equal(r.row.suspect_sequence, 42);
     assert_int_equal(r.row.suspect_attempts, 3);
-    ok(t->subs->suspect(t->store, S("s"), token, 0, 0, &ss_error));
+    ok(t->subs->suspect(t->store, SS_HOLD(S("s"), token), 0, 0, &ss_error));
     r = ss_load(t, "s");
     assert_int_equal(r.row.suspect_sequence, 0);
     assert_int_equal(r.row.suspect_attempts, 0);
@@ -300,21 +303,23 @@ static void a_status_is_set_by_an_operator_or_by_the_owner_and_is_news(void **st
     assert_false(news.lost);
     assert_int_equal(news.status, HW_SUB_ACTIVE);
     assert_false(news.redrives);
-    ok(t->subs->set_status(t->store, S("s"), 0, HW_SUB_PAUSED, S("lunch"), &ss_error));
+    ok(t->subs->set_status(t->store, SS_HOLD(S("s"), 0), HW_SUB_PAUSED, S("lunch"), &ss_error));
     ok(t->subs->poll(t->store, &c, 1, 0, &news, &ss_error));
     assert_false(news.lost);
     assert_int_equal(news.status, HW_SUB_PAUSED);
     assert_string_equal(ss_load(t, "s").reason, "lunch");
-    ok(t->subs->set_status(t->store, S("s"), token, HW_SUB_HALTED, S("poison"), &ss_error));
+    ok(t->subs->set_status(t->store, SS_HOLD(S("s"), token), HW_SUB_HALTED, S("poison"),
+                           &ss_error));
     ok(t->subs->checkpoint(t->store, &c, 1, 0, &news, &ss_error));
     assert_int_equal(news.status, HW_SUB_HALTED);
-    ok(t->subs->set_status(t->store, S("s"), 0, HW_SUB_ACTIVE, HW_STR_NULL, &ss_error));
+    ok(t->subs->set_status(t->store, SS_HOLD(S("s"), 0), HW_SUB_ACTIVE, HW_STR_NULL, &ss_error));
     r = ss_load(t, "s");
     assert_int_equal(r.row.status, HW_SUB_ACTIVE);
     assert_string_equal(r.reason, "-");
     (void)ss_make_stale(t, "s");
-    expect(t->subs->set_status(t->store, S("s"), token, HW_SUB_HALTED, S("late"), &ss_error),
-           HOWDAH_LOST);
+    expect(
+        t->subs->set_status(t->store, SS_HOLD(S("s"), token), HW_SUB_HALTED, S("late"), &ss_error),
+        HOWDAH_LOST);
     assert_int_equal(ss_load(t, "s").row.status, HW_SUB_ACTIVE);
 }
 
@@ -333,7 +338,7 @@ static void a_reset_moves_the_row_and_its_owner_has_lost_it(void **state)
     c = ss_behind("s", token, event);
     c.high = 50;
     ok(t->subs->checkpoint(t->store, &c, 1, 0, &news, &ss_error));
-    ok(t->subs->suspect(t->store, S("s"), token, 9, 1, &ss_error));
+    ok(t->subs->suspect(t->store, SS_HOLD(S("s"), token), 9, 1, &ss_error));
     ok(t->subs->reset(t->store, S("s"), 5, owed, 1, &ss_error));
     r = ss_load(t, "s");
     assert_true(r.row.token > token);
@@ -346,7 +351,7 @@ static void a_reset_moves_the_row_and_its_owner_has_lost_it(void **state)
     assert_true(news.lost);
     assert_int_equal(ss_load(t, "s").row.high, 5);
     /* The owner lets go of what it had, and starts anew. */
-    ok(t->subs->release(t->store, S("s"), token, HW_INSTANCE_COORDINATED, &ss_error));
+    ok(t->subs->release(t->store, SS_HOLD(S("s"), token), HW_INSTANCE_COORDINATED, &ss_error));
     assert_true(ss_take(t->store, "s", "a") > r.row.token);
     hw_event_free(event);
 }
@@ -362,7 +367,7 @@ static void a_row_in_use_is_not_removed(void **state)
     token = ss_take(t->store, "s", "a");
     expect(other->ops->subs->remove(other, S("s"), &ss_error), HOWDAH_CONFLICT);
     assert_int_equal(ss_load(t, "s").row.token, token);
-    ok(t->subs->release(t->store, S("s"), token, HW_INSTANCE_COORDINATED, &ss_error));
+    ok(t->subs->release(t->store, SS_HOLD(S("s"), token), HW_INSTANCE_COORDINATED, &ss_error));
     ok(other->ops->subs->remove(other, S("s"), &ss_error));
     expect(t->subs->load(t->store, S("s"), ss_keep_row, &r, &ss_error), HOWDAH_NOT_FOUND);
     other->ops->close(other);
@@ -379,7 +384,7 @@ static void a_row_that_is_made_again_does_not_repeat_its_tokens(void **state)
     ss_create(t, "s");
     ss_create(t, "other");
     token = ss_take(t->store, "s", "a");
-    ok(t->subs->release(t->store, S("s"), token, HW_INSTANCE_COORDINATED, &ss_error));
+    ok(t->subs->release(t->store, SS_HOLD(S("s"), token), HW_INSTANCE_COORDINATED, &ss_error));
     ok(t->subs->remove(t->store, S("s"), &ss_error));
     c = ss_at("s", token, 100);
     ok(t->subs->checkpoint(t->store, &c, 1, 0, &news, &ss_error));

@@ -55,7 +55,7 @@ static void while_somebody_writes_the_present_is_not_final(void **state)
     (void)times_ops(t);
     times_put(t, &first);
     times_put(t, &second);
-    ok(other->ops->subs->begin(other, &ss_error));
+    ok(other->ops->subs->begin(other, HW_STR_NULL, &ss_error));
     assert_true(times_knowledge(t, first.recorded_at_us).final);
     began = hw_clock_mono_ms();
     k = times_knowledge(t, second.recorded_at_us);

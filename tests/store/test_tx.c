@@ -54,7 +54,7 @@ static void effect_and_checkpoint_are_committed_together(void **state)
         howdah_event *event = ss_append(t->store, "s", "a.b", NULL);
         hw_checkpoint c = ss_behind("s", token, event);
 
-        ok(worker->ops->subs->begin(worker, &ss_error));
+        ok(worker->ops->subs->begin(worker, HW_STR_NULL, &ss_error));
         insert_effect(t, worker, event->global_sequence);
         assert_int_equal(effects(t), i);
         assert_int_equal(ss_load(t, "s").row.high, i);
@@ -78,13 +78,13 @@ static void a_rollback_leaves_neither(void **state)
     make_table(t);
     ss_create(t, "s");
     c = ss_behind("s", ss_take(t->store, "s", "a"), event);
-    ok(worker->ops->subs->begin(worker, &ss_error));
+    ok(worker->ops->subs->begin(worker, HW_STR_NULL, &ss_error));
     insert_effect(t, worker, 1);
     worker->ops->subs->rollback(worker);
     assert_int_equal(effects(t), 0);
     assert_int_equal(ss_load(t, "s").row.high, 0);
     /* The handle is as good as new. */
-    ok(worker->ops->subs->begin(worker, &ss_error));
+    ok(worker->ops->subs->begin(worker, HW_STR_NULL, &ss_error));
     insert_effect(t, worker, 2);
     ok(worker->ops->subs->commit(worker, &c, &ss_error));
     assert_int_equal(effects(t), 1);
@@ -104,7 +104,7 @@ static void a_stale_owners_effect_is_rolled_back(void **state)
     ss_create(t, "s");
     c = ss_behind("s", ss_take(t->store, "s", "a"), event);
     (void)ss_make_stale(t, "s");
-    ok(worker->ops->subs->begin(worker, &ss_error));
+    ok(worker->ops->subs->begin(worker, HW_STR_NULL, &ss_error));
     insert_effect(t, worker, 1);
     expect(worker->ops->subs->commit(worker, &c, &ss_error), HOWDAH_LOST);
     assert_int_equal(effects(t), 0);
@@ -120,7 +120,7 @@ static void a_handle_that_is_closed_leaves_nothing(void **state)
     hw_store *worker = ss_open(t);
 
     make_table(t);
-    ok(worker->ops->subs->begin(worker, &ss_error));
+    ok(worker->ops->subs->begin(worker, HW_STR_NULL, &ss_error));
     insert_effect(t, worker, 1);
     worker->ops->close(worker);
     assert_int_equal(effects(t), 0);
@@ -137,7 +137,7 @@ static void a_handler_that_ends_the_transaction_itself_is_found_out(void **state
     make_table(t);
     ss_create(t, "s");
     c = ss_behind("s", ss_take(t->store, "s", "a"), event);
-    ok(worker->ops->subs->begin(worker, &ss_error));
+    ok(worker->ops->subs->begin(worker, HW_STR_NULL, &ss_error));
     insert_effect(t, worker, 1);
     handle = worker->ops->subs->handle(worker);
     if (ss_is_pg())
@@ -146,7 +146,7 @@ static void a_handler_that_ends_the_transaction_itself_is_found_out(void **state
         assert_int_equal(sqlite3_exec(handle, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
     assert_true(worker->ops->subs->commit(worker, &c, &ss_error) < 0);
     assert_int_equal(ss_load(t, "s").row.high, 0);
-    ok(worker->ops->subs->begin(worker, &ss_error));
+    ok(worker->ops->subs->begin(worker, HW_STR_NULL, &ss_error));
     ok(worker->ops->subs->commit(worker, &c, &ss_error));
     assert_int_equal(ss_load(t, "s").row.high, 1);
     worker->ops->close(worker);

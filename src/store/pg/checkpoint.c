@@ -8,6 +8,8 @@
  *       others back.
  *   I3  Its commit does not wait for the disk: the log of the server is one prefix, so a checkpoint
  *       that survived a crash had its events survive, too.
+ *   I4  The log that it was learnt from, and the event that it stands on, are compared by the
+ *       statement that stores it (sql_subs.c, I4).
  */
 #include <assert.h>
 #include <string.h>
@@ -45,12 +47,25 @@ int hw_pg_ready_to_move(hw_pg *pg, howdah_error *reterr)
 {
     int s = hw_pg_ready(pg, reterr);
 
-    if (s >= 0 && !pg->timeline[0]) {
+    if (s >= 0 && !pg->log[0]) {
         char text[HW_TIMELINE_SIZE];
 
         s = hw_pg_timeline(&pg->base, text, reterr);
     }
     return s;
+}
+
+void hw_pg_param_hold(hw_pg_call *call, const hw_hold *hold)
+{
+    hw_pg_param_str(call, hold->subscriber_id);
+    hw_pg_param_int8(call, hold->token);
+    hw_pg_param_str(call, hold->log.s ? hold->log : HW_STR_LIT(""));
+}
+
+/* Who does not say which log it is about means that of the session. */
+static hw_str log_of(const hw_pg *pg, const hw_checkpoint *checkpoint)
+{
+    return checkpoint->log.s ? checkpoint->log : hw_str_of(pg->log);
 }
 
 int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *checkpoint,
@@ -69,7 +84,7 @@ int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *che
     hw_pg_param_bin(call, out->data, out->len);
     hw_pg_param_int8(call, checkpoint->anchor.sequence);
     hw_pg_param_uuid(call, checkpoint->anchor.sequence > 0, &checkpoint->anchor.id);
-    hw_pg_param_str(call, hw_str_of(pg->timeline));
+    hw_pg_param_str(call, log_of(pg, checkpoint));
     return HOWDAH_OK;
 }
 
@@ -77,22 +92,28 @@ int hw_pg_why_not_moved(hw_pg *pg, const hw_checkpoint *checkpoint, howdah_error
 {
     hw_pg_call call = {.statement = HW_PG_SUB_STATE};
     PGresult *result = NULL;
-    bool ours;
-    int64_t high = 0;
+    hw_str log = log_of(pg, checkpoint);
     int s;
 
     hw_pg_param_str(&call, checkpoint->subscriber_id);
     s = hw_pg_exec(pg, &call, &result, reterr);
     if (s < 0)
         return s;
-    ours = PQntuples(result) == 1 && hw_pg_get_int8(result, 0, 0) == checkpoint->token;
-    if (ours)
-        high = hw_pg_get_int8(result, 0, 1);
+    if (PQntuples(result) != 1 || hw_pg_get_int8(result, 0, 0) != checkpoint->token)
+        s = hw_fail(reterr, HOWDAH_LOST, "the subscription has another owner, or is gone");
+    else if (!hw_str_equal(hw_pg_get_str(result, 0, 2), log))
+        s = hw_fail(reterr, HOWDAH_LOST, "the log is another one: %s now, %.*s before",
+                    PQgetvalue(result, 0, 2), (int)log.len, log.s);
+    else if (hw_pg_get_int8(result, 0, 1) > checkpoint->high &&
+             hw_str_equal(hw_pg_get_str(result, 0, 3), log))
+        s = hw_fail(reterr, HOWDAH_MISUSE, "a checkpoint at %lld would go back from %lld",
+                    (long long)checkpoint->high, (long long)hw_pg_get_int8(result, 0, 1));
+    else
+        s = hw_fail(reterr, HOWDAH_LOST,
+                    "the log does not hold event %lld, which the checkpoint stands on",
+                    (long long)checkpoint->anchor.sequence);
     PQclear(result);
-    if (ours && high > checkpoint->high)
-        return hw_fail(reterr, HOWDAH_MISUSE, "a checkpoint at %lld would go back from %lld",
-                       (long long)checkpoint->high, (long long)high);
-    return hw_fail(reterr, HOWDAH_LOST, "the subscription has another owner, or is gone");
+    return s;
 }
 
 static void put_names_and_tokens(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
@@ -105,6 +126,19 @@ static void put_names_and_tokens(hw_pg_arrays *a, const hw_checkpoint *c, size_t
     hw_pg_arrays_begin(a, HW_OID_INT8, n, &array);
     for (size_t i = 0; i < n; i++)
         hw_pg_array_put_int8(a->out, c[i].token);
+}
+
+/* log: that of the session, for those who do not say. */
+static void put_logs(hw_pg_arrays *a, const hw_checkpoint *c, size_t n, hw_str log)
+{
+    hw_pg_array array;
+
+    hw_pg_arrays_begin(a, HW_OID_TEXT, n, &array);
+    for (size_t i = 0; i < n; i++) {
+        hw_str text = c[i].log.s ? c[i].log : log;
+
+        hw_pg_array_put(a->out, text.s, text.len);
+    }
 }
 
 static void put_positions(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
@@ -148,30 +182,82 @@ static void put_all_owed(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
     }
 }
 
-/* One row for each that is not lost: its number (from 1), status, redrives. */
-static void take_news(const PGresult *result, size_t n, hw_sub_news *news)
+enum { NUMBER, STATUS, REDRIVES, LOG, DRAWN, HIGH }; /* the columns of a poll */
+
+/*
+ * One row for each that is not lost: its number (from 1), status, redrives.  A row without a number
+ * says only which log it is.  refused: checkpoints that were not stored; one that is not behind its
+ * row was refused for its log or its anchor.
+ */
+static void take_news(const PGresult *result, size_t n, const hw_checkpoint *refused,
+                      hw_sub_news *news)
 {
     for (size_t i = 0; i < n; i++)
         news[i] = (hw_sub_news){.lost = true};
     for (int row = 0; row < PQntuples(result); row++) {
-        int64_t i = hw_pg_get_int8(result, row, 0) - 1;
+        int64_t i;
 
+        if (PQgetisnull(result, row, NUMBER))
+            continue;
+        i = hw_pg_get_int8(result, row, NUMBER) - 1;
         assert(i >= 0 && (size_t)i < n);
-        news[i] = (hw_sub_news){.status = hw_pg_sub_status_of(hw_pg_get_str(result, row, 1)),
-                                .redrives = hw_pg_get_bool(result, row, 2)};
+        if (refused && refused[i].high >= hw_pg_get_int8(result, row, HIGH))
+            continue;
+        news[i] = (hw_sub_news){.status = hw_pg_sub_status_of(hw_pg_get_str(result, row, STATUS)),
+                                .redrives = hw_pg_get_bool(result, row, REDRIVES)};
     }
 }
 
-static int ask(hw_pg *pg, const hw_pg_call *call, size_t n, hw_sub_news *ret_news,
-               howdah_error *reterr)
+/* Asks for all, or for those that a checkpoint did not move. */
+static int poll_subs(hw_pg *pg, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
+                     const hw_checkpoint *refused, hw_sub_news *ret_news, howdah_error *reterr)
 {
+    hw_pg_call call = {.statement = lease_ms > 0 ? HW_PG_SUB_RENEW : HW_PG_SUB_POLL};
+    hw_pg_arrays a = {.out = &pg->params};
     PGresult *result = NULL;
-    int s = hw_pg_exec(pg, call, &result, reterr);
+    int s;
 
-    if (s >= 0)
-        take_news(result, n, ret_news);
+    hw_buf_clear(a.out);
+    put_names_and_tokens(&a, subs, n);
+    put_logs(&a, subs, n, HW_STR_LIT(""));
+    s = hw_buf_check(a.out, reterr);
+    if (s < 0)
+        return s;
+    hw_pg_param_arrays(&call, &a);
+    if (lease_ms > 0)
+        hw_pg_param_int8(&call, lease_ms);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    if (s >= 0) {
+        take_news(result, n, refused, ret_news);
+        hw_pg_meet(pg, hw_pg_get_str(result, 0, LOG), hw_pg_get_int8(result, 0, DRAWN));
+    }
     PQclear(result);
     return s;
+}
+
+int hw_pg_poll(hw_store *store, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
+               hw_sub_news *ret_news, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    int s = hw_pg_ready(pg, reterr);
+
+    return s < 0 || n == 0 ? s : poll_subs(pg, subs, n, lease_ms, NULL, ret_news, reterr);
+}
+
+/* I1: one that was not moved, and is not lost, comes late: it says nothing new.  Those that were
+   moved keep what they have heard. */
+static int ask_refused(hw_pg *pg, const hw_checkpoint *checkpoints, size_t n, int64_t lease_ms,
+                       hw_sub_news *ret_news, howdah_error *reterr)
+{
+    for (size_t i = 0; i < n; i++) {
+        int s = ret_news[i].lost ? poll_subs(pg, &checkpoints[i], 1, lease_ms, &checkpoints[i],
+                                             &ret_news[i], reterr)
+                                 : HOWDAH_OK;
+
+        if (s < 0)
+            return s;
+    }
+    return HOWDAH_OK;
 }
 
 int hw_pg_checkpoint(hw_store *store, const hw_checkpoint *checkpoints, size_t n, int64_t lease_ms,
@@ -180,6 +266,7 @@ int hw_pg_checkpoint(hw_store *store, const hw_checkpoint *checkpoints, size_t n
     hw_pg *pg = (hw_pg *)store;
     hw_pg_call call = {.statement = HW_PG_SUB_CHECKPOINT, .writes = true};
     hw_pg_arrays a = {.out = &pg->params};
+    PGresult *result = NULL;
     int s = hw_pg_ready_to_move(pg, reterr);
 
     if (s < 0 || n == 0)
@@ -188,37 +275,15 @@ int hw_pg_checkpoint(hw_store *store, const hw_checkpoint *checkpoints, size_t n
     put_names_and_tokens(&a, checkpoints, n);
     put_positions(&a, checkpoints, n);
     put_all_owed(&a, checkpoints, n);
+    put_logs(&a, checkpoints, n, hw_str_of(pg->log));
     s = hw_buf_check(a.out, reterr);
     if (s < 0)
         return s;
     hw_pg_param_arrays(&call, &a);
-    hw_pg_param_str(&call, hw_str_of(pg->timeline));
     hw_pg_param_int8(&call, lease_ms);
-    s = ask(pg, &call, n, ret_news, reterr);
-    /* One that was not moved is lost, or late (I1): whoever still has its token hears the news. */
-    for (size_t i = 0; s >= 0 && i < n; i++)
-        if (ret_news[i].lost)
-            return hw_pg_poll(store, checkpoints, n, lease_ms, ret_news, reterr);
-    return s;
-}
-
-int hw_pg_poll(hw_store *store, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
-               hw_sub_news *ret_news, howdah_error *reterr)
-{
-    hw_pg *pg = (hw_pg *)store;
-    hw_pg_call call = {.statement = lease_ms > 0 ? HW_PG_SUB_RENEW : HW_PG_SUB_POLL};
-    hw_pg_arrays a = {.out = &pg->params};
-    int s = hw_pg_ready(pg, reterr);
-
-    if (s < 0 || n == 0)
-        return s;
-    hw_buf_clear(a.out);
-    put_names_and_tokens(&a, subs, n);
-    s = hw_buf_check(a.out, reterr);
-    if (s < 0)
-        return s;
-    hw_pg_param_arrays(&call, &a);
-    if (lease_ms > 0)
-        hw_pg_param_int8(&call, lease_ms);
-    return ask(pg, &call, n, ret_news, reterr);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    if (s >= 0)
+        take_news(result, n, NULL, ret_news);
+    PQclear(result);
+    return s < 0 ? s : ask_refused(pg, checkpoints, n, lease_ms, ret_news, reterr);
 }

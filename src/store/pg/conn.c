@@ -308,7 +308,7 @@ static const char session_sql[] =
     " AS v(name, value) JOIN pg_catalog.pg_settings AS s ON lower(s.name) = lower(v.name);"
     "SELECT pg_is_in_recovery(), current_setting('synchronous_commit'),"
     " current_setting('server_encoding'), current_setting('transaction_read_only'),"
-    " pg_backend_pid()";
+    " pg_backend_pid(), has_function_privilege('pg_catalog.pg_control_system()', 'execute')";
 
 /* I3; behind a pooler there is no session to switch it on in. */
 static int wait_for_disk(hw_pg *pg, howdah_error *reterr)
@@ -328,10 +328,21 @@ static int wait_for_disk(hw_pg *pg, howdah_error *reterr)
                      "ALTER ROLE ... SET synchronous_commit = on, or connect to the server itself");
 }
 
+/* Before anything is prepared. */
+static int learn_how_to_name_the_log(hw_pg *pg, bool by_cluster, howdah_error *reterr)
+{
+    if (pg->log_is_bus == !by_cluster)
+        return HOWDAH_OK;
+    pg->log_is_bus = !by_cluster;
+    return hw_pg_fill_statements(pg, reterr);
+}
+
 static int check_session(hw_pg *pg, const PGresult *result, howdah_error *reterr)
 {
-    int s;
+    int s = learn_how_to_name_the_log(pg, strcmp(PQgetvalue(result, 0, 5), "t") == 0, reterr);
 
+    if (s < 0)
+        return s;
     pg->recovery = strcmp(PQgetvalue(result, 0, 0), "t") == 0;
     pg->backend_pid = (int)strtol(PQgetvalue(result, 0, 4), NULL, 10);
     pg->pooled = pg->backend_pid != PQbackendPID(pg->conn);
@@ -440,7 +451,8 @@ void hw_pg_disconnect(hw_pg *pg)
     pg->ended = false;
     pg->rings = false;
     pg->in_handler = false;
-    pg->timeline[0] = '\0';
+    pg->log[0] = '\0';
+    pg->drawn = 0;
     while (pg->locks_n > 0)
         hw_free(pg->locks[--pg->locks_n]);
     pg->schema_checked = false;

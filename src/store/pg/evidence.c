@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "store/pg/pg.h"
 
@@ -231,61 +232,92 @@ int hw_pg_gaps(hw_store *store, int64_t first, int64_t last, hw_range_fn fn, voi
 
 /* ---------------------------------------------------------------- its past */
 
-static int ask_text(hw_pg *pg, hw_pg_statement statement, char ret_text[HW_TIMELINE_SIZE],
-                    howdah_error *reterr)
+static void forget_log(hw_pg *pg)
 {
-    hw_pg_call call = {.statement = (int)statement};
-    PGresult *result = NULL;
-    int s = hw_pg_query(pg, &call, &result, reterr);
-
-    if (s >= 0)
-        (void)snprintf(ret_text, HW_TIMELINE_SIZE, "%s",
-                       PQntuples(result) > 0 ? PQgetvalue(result, 0, 0) : "?");
-    PQclear(result);
-    return s;
+    pg->session++;
+    pg->final_us = 0;
+    hw_pg_know_nothing(pg);
+    hw_pg_floors_forget(pg);
 }
 
-/* Where the server does not tell which it is, the bus's own id is all there is to go by. */
-int hw_pg_timeline(hw_store *store, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr)
+void hw_pg_meet(hw_pg *pg, hw_str log, int64_t drawn)
 {
-    hw_pg *pg = (hw_pg *)store;
-    howdah_error err = HOWDAH_ERROR_INIT;
-    char text[HW_TIMELINE_SIZE] = "";
+    bool is_first = !pg->log[0];
+
+    if (!is_first && (!hw_str_equal(log, hw_str_of(pg->log)) || drawn < pg->drawn)) {
+        hw_log(HOWDAH_LOG_WARN,
+               "the log is another one: %.*s with %lld numbers drawn, before %s with %lld",
+               (int)log.len, log.s, (long long)drawn, pg->log, (long long)pg->drawn);
+        forget_log(pg);
+    }
+    (void)snprintf(pg->log, sizeof pg->log, "%.*s", (int)log.len, log.s);
+    pg->drawn = drawn;
+}
+
+/* What there is at a number (absent: nothing), and how many numbers were drawn. */
+static int ask_here(hw_pg *pg, int64_t sequence, bool *ret_there, hw_uuid *ret_id,
+                    int64_t *ret_drawn, howdah_error *reterr)
+{
+    hw_pg_call call = {.statement = HW_PG_HERE};
+    PGresult *result = NULL;
     int s = hw_pg_ready(pg, reterr);
 
     if (s < 0)
         return s;
-    s = ask_text(pg, HW_PG_TIMELINE, text, &err);
-    if (s == HOWDAH_DENIED || s == HOWDAH_FAILED || s == HOWDAH_SCHEMA)
-        s = ask_text(pg, HW_PG_BUS_ID, text, &err);
-    if (s < 0) {
-        hw_error_copy(reterr, &err);
+    hw_pg_param_int8(&call, sequence);
+    s = hw_pg_query(pg, &call, &result, reterr);
+    if (s < 0)
         return s;
-    }
-    memcpy(pg->timeline, text, sizeof text);
-    memcpy(ret_text, text, sizeof text);
+    *ret_drawn = hw_pg_get_int8(result, 0, 1);
+    *ret_there = hw_pg_get_uuid(result, 0, 2, ret_id);
+    hw_pg_meet(pg, hw_pg_get_str(result, 0, 0), *ret_drawn);
+    PQclear(result);
     return HOWDAH_OK;
+}
+
+int hw_pg_timeline(hw_store *store, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_uuid id;
+    int64_t drawn = 0;
+    bool there = false;
+    int s = ask_here(pg, 0, &there, &id, &drawn, reterr);
+
+    if (s >= 0)
+        memcpy(ret_text, pg->log, sizeof pg->log);
+    return s;
+}
+
+/* A session of our own is one server's until it ends. */
+int hw_pg_confirm(hw_store *store, const hw_anchor *top, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_uuid id;
+    int64_t drawn = 0;
+    bool there = false;
+    int s;
+
+    if (!pg->pooled)
+        return HOWDAH_OK;
+    s = ask_here(pg, top->sequence, &there, &id, &drawn, reterr);
+    if (s >= 0 && top->sequence > 0 && (!there || !hw_uuid_equal(&id, &top->id))) {
+        hw_log(HOWDAH_LOG_WARN, "the log is another one: event %lld is %s",
+               (long long)top->sequence, there ? "not the one that was there" : "gone");
+        forget_log(pg);
+    }
+    return s;
 }
 
 int hw_pg_verify(hw_store *store, const hw_anchor *anchor, int64_t high, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
-    hw_pg_call call = {.statement = HW_PG_VERIFY};
-    PGresult *result = NULL;
     hw_uuid id;
-    int64_t drawn;
-    bool there;
-    int s = hw_pg_ready(pg, reterr);
+    int64_t drawn = 0;
+    bool there = false;
+    int s = ask_here(pg, anchor->sequence, &there, &id, &drawn, reterr);
 
     if (s < 0)
         return s;
-    hw_pg_param_int8(&call, anchor->sequence);
-    s = hw_pg_query(pg, &call, &result, reterr);
-    if (s < 0)
-        return s;
-    there = hw_pg_get_uuid(result, 0, 0, &id);
-    drawn = hw_pg_get_int8(result, 0, 1);
-    PQclear(result);
     if (high > drawn)
         return hw_fail(reterr, HOWDAH_NOT_FOUND,
                        "the checkpoint is ahead of the log: it is at %" PRId64

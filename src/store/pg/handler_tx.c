@@ -29,11 +29,14 @@ static void leave(hw_pg *pg)
         (void)PQsetnonblocking(pg->conn, 1);
 }
 
-int hw_pg_begin(hw_store *store, howdah_error *reterr)
+int hw_pg_begin(hw_store *store, hw_str log, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     int s = hw_pg_ready_to_move(pg, reterr);
 
+    if (s >= 0 && log.s && !hw_str_equal(log, hw_str_of(pg->log)))
+        s = hw_fail(reterr, HOWDAH_LOST, "the log is another one: %s now, %.*s before", pg->log,
+                    (int)log.len, log.s);
     if (s >= 0)
         s = hw_pg_prepare(pg, HW_PG_SUB_MOVE, reterr);
     if (s >= 0)

@@ -301,8 +301,8 @@ int hw_pg_letters_mark(hw_store *store, const int64_t *ids, size_t n, hw_str sub
     return s;
 }
 
-int hw_pg_letter_settle(hw_store *store, hw_str subscriber_id, int64_t token, int64_t id,
-                        hw_letter_state state, hw_str error, howdah_error *reterr)
+int hw_pg_letter_settle(hw_store *store, const hw_hold *hold, int64_t id, hw_letter_state state,
+                        hw_str error, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     hw_pg_call call = {.statement = HW_PG_LETTER_SETTLE, .writes = true};
@@ -311,14 +311,14 @@ int hw_pg_letter_settle(hw_store *store, hw_str subscriber_id, int64_t token, in
 
     if (s < 0)
         return s;
-    hw_pg_param_str(&call, subscriber_id);
-    hw_pg_param_int8(&call, token);
+    hw_pg_param_hold(&call, hold);
     hw_pg_param_int8(&call, id);
     hw_pg_param_str(&call, hw_str_of(state_names[state]));
     hw_pg_param_str(&call, error);
     s = hw_pg_exec(pg, &call, &result, reterr);
     if (s >= 0 && !hw_pg_get_bool(result, 0, 0))
-        s = hw_fail(reterr, HOWDAH_LOST, "the subscription has another owner, or is gone");
+        s = hw_fail(reterr, HOWDAH_LOST,
+                    "the subscription has another owner, or is gone, or the log is another");
     else if (s >= 0 && !hw_pg_get_bool(result, 0, 1))
         s = hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no such open dead letter");
     PQclear(result);

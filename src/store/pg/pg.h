@@ -82,9 +82,7 @@ enum hw_pg_oid {
     X(OWNERS)                                                                                      \
     X(GAPS)                                                                                        \
     X(BLOCKERS)                                                                                    \
-    X(TIMELINE)                                                                                    \
-    X(BUS_ID)                                                                                      \
-    X(VERIFY)                                                                                      \
+    X(HERE)                                                                                        \
     X(SUB_CREATE)                                                                                  \
     X(SUB_LIST)                                                                                    \
     X(SUB_STATE)                                                                                   \
@@ -191,8 +189,10 @@ typedef struct hw_pg {
     bool in_handler;  /* between begin and commit the transaction is a handler's */
     uint64_t session; /* counts connections; 0: none yet */
     int backend_pid;  /* as the server says it */
-    char timeline[HW_TIMELINE_SIZE]; /* of this session's server, "" until asked for */
-    char **locks;                    /* names of the subscriptions whose lock this session holds */
+    char log[HW_TIMELINE_SIZE]; /* which one this session speaks to, "" until asked for, */
+    int64_t drawn;              /* and the highest of its numbers known to be drawn */
+    bool log_is_bus;            /* the server does not say which cluster it is (sql.c) */
+    char **locks;               /* names of the subscriptions whose lock this session holds */
     size_t locks_n;
     size_t locks_room;
     hw_pg_bell bell;
@@ -438,8 +438,13 @@ void hw_pg_put_owed(hw_buf *out, const hw_range *owed, size_t n);
 /* The parameters of SUB_MOVE, $1 to $7, which others begin with, too (owed goes to out). */
 int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *checkpoint,
                            hw_buf *out, howdah_error *reterr);
-/* Ready, and the timeline known. */
+/* Ready, and the log known. */
 int hw_pg_ready_to_move(hw_pg *pg, howdah_error *reterr);
+/* An answer came from this log, which has given out so many numbers.  If it is another than the
+   one before, or has gone back, the session counts as a new one. */
+void hw_pg_meet(hw_pg *pg, hw_str log, int64_t drawn);
+/* $1 to $3 of what an owner asks for: its hold. */
+void hw_pg_param_hold(hw_pg_call *call, const hw_hold *hold);
 /* Why a checkpoint was not stored: LOST, or MISUSE when it would have gone back. */
 int hw_pg_why_not_moved(hw_pg *pg, const hw_checkpoint *checkpoint, howdah_error *reterr);
 
@@ -452,6 +457,7 @@ int hw_pg_gaps(hw_store *store, int64_t first, int64_t last, hw_range_fn fn, voi
 int hw_pg_blockers(hw_store *store, hw_blocker_fn fn, void *ctx, howdah_error *reterr);
 int hw_pg_timeline(hw_store *store, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr);
 int hw_pg_verify(hw_store *store, const hw_anchor *anchor, int64_t high, howdah_error *reterr);
+int hw_pg_confirm(hw_store *store, const hw_anchor *top, howdah_error *reterr);
 
 int hw_pg_dead_letter(hw_store *store, const hw_checkpoint *checkpoint, const howdah_event *event,
                       hw_str error, int64_t attempts, int64_t *ret_id, howdah_error *reterr);
@@ -459,15 +465,15 @@ int hw_pg_letters(hw_store *store, const hw_letter_query *query, hw_letter_fn fn
                   howdah_error *reterr);
 int hw_pg_letters_mark(hw_store *store, const int64_t *ids, size_t n, hw_str subscriber_id,
                        hw_letter_state state, hw_str reason, int64_t *ret_n, howdah_error *reterr);
-int hw_pg_letter_settle(hw_store *store, hw_str subscriber_id, int64_t token, int64_t id,
-                        hw_letter_state state, hw_str error, howdah_error *reterr);
+int hw_pg_letter_settle(hw_store *store, const hw_hold *hold, int64_t id, hw_letter_state state,
+                        hw_str error, howdah_error *reterr);
 int hw_pg_skip(hw_store *store, const hw_checkpoint *checkpoint, hw_range range, int64_t age_ms,
                hw_str reason, howdah_error *reterr);
 int hw_pg_skips(hw_store *store, hw_str subscriber_id, bool resolved, hw_skip_fn fn, void *ctx,
                 howdah_error *reterr);
 int hw_pg_skip_resolve(hw_store *store, int64_t id, hw_str resolution, howdah_error *reterr);
 
-int hw_pg_begin(hw_store *store, howdah_error *reterr);
+int hw_pg_begin(hw_store *store, hw_str log, howdah_error *reterr);
 void *hw_pg_handle(hw_store *store);
 int hw_pg_commit(hw_store *store, const hw_checkpoint *checkpoint, howdah_error *reterr);
 void hw_pg_rollback(hw_store *store);

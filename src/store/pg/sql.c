@@ -362,17 +362,50 @@ int hw_pg_fill_names(const char *text, const char *schema, hw_buf *out, howdah_e
 
 #define STATEMENT_BYTES_MAX 65536
 
+/*
+ * Which log this is: the cluster, which a copy of the data alone does not share, and the line of
+ * its history, which a promoted standby begins anew.  Where a server does not say which cluster it
+ * is, the bus's own id has to do.
+ */
+#define TIMELINE                                                                                   \
+    "CASE WHEN pg_is_in_recovery() THEN (SELECT c.timeline_id::text FROM pg_control_checkpoint()"  \
+    " AS c) ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int4::text END"
+#define LOG_MARK "@log@"
+static const char log_by_cluster[] =
+    "(SELECT s.system_identifier::text || '/' || " TIMELINE " FROM pg_control_system() AS s)";
+static const char log_by_bus[] =
+    "(SELECT m.value || '/' || CASE WHEN pg_is_in_recovery() THEN '?' ELSE " TIMELINE " END"
+    " FROM @schema@.meta AS m WHERE m.key = 'bus_id')";
+
+static void put_with_log(hw_buf *out, const char *text, const char *log)
+{
+    for (const char *at = strstr(text, LOG_MARK); at; at = strstr(text, LOG_MARK)) {
+        hw_buf_put(out, text, (size_t)(at - text));
+        hw_buf_puts(out, log);
+        text = at + strlen(LOG_MARK);
+    }
+    hw_buf_puts(out, text);
+}
+
 int hw_pg_fill_statements(hw_pg *pg, howdah_error *reterr)
 {
-    for (int i = 0; i < HW_PG_STATEMENT_COUNT; i++) {
-        hw_buf text = HW_BUF_INIT(STATEMENT_BYTES_MAX);
-        int s = hw_pg_fill_names(row_of(i)->sql, pg->schema, &text, reterr);
+    hw_buf raw = HW_BUF_INIT(STATEMENT_BYTES_MAX);
+    int s = HOWDAH_OK;
 
-        if (s < 0) {
-            hw_buf_done(&text);
-            return s;
+    for (int i = 0; s >= 0 && i < HW_PG_STATEMENT_COUNT; i++) {
+        hw_buf text = HW_BUF_INIT(STATEMENT_BYTES_MAX);
+
+        hw_buf_clear(&raw);
+        put_with_log(&raw, row_of(i)->sql, pg->log_is_bus ? log_by_bus : log_by_cluster);
+        s = hw_buf_check(&raw, reterr);
+        if (s >= 0)
+            s = hw_pg_fill_names(hw_buf_str(&raw), pg->schema, &text, reterr);
+        if (s >= 0) {
+            hw_free(pg->sql[i]);
+            pg->sql[i] = hw_buf_take(&text);
         }
-        pg->sql[i] = hw_buf_take(&text);
+        hw_buf_done(&text);
     }
-    return HOWDAH_OK;
+    hw_buf_done(&raw);
+    return s;
 }

@@ -7,6 +7,9 @@
  *       statement itself turns waiting for the disk off, for its own transaction only.
  *   I3  A range of rows ordered by both columns of an index can be served by that index only:
  *       plans do not depend on statistics (see conn.c I4).
+ *   I4  The log that a subscription's owner knows, and the event that its place stands on, are
+ *       compared by the statement itself: between a question and a move the server can change.
+ *       @log@ is which log this is: cluster and timeline (sql.c).
  */
 #include "store/pg/pg.h"
 
@@ -57,15 +60,28 @@
     "  AND " OF("s.subscriber_id") "), s.stream, s.originals"
 /* clang-format on */
 
+#define LOG_AND_DRAWN                                                                              \
+    "(SELECT @log@ AS log, " DRAWN " AS drawn FROM @schema@.events_global_sequence_seq AS q) AS x"
+
 #define NEXT_TOKEN "greatest(s.token + 1, nextval(@token_text@::regclass))"
 
 #define LEASE(ms) "clock_timestamp() + " ms " * interval '1 millisecond'"
 
-/* $1 subscriber $2 token $3 high $4 owed $5 anchor_sequence $6 anchor_id $7 timeline */
+/* I4: this is the log that its owner knows, or it does not care which. */
+#define IS_LOG(log) "(" log " = '' OR " log " = @log@)"
+#define STANDS_ON(sequence, id)                                                                    \
+    "(" sequence " = 0 OR EXISTS (SELECT FROM @schema@.events AS e WHERE e.global_sequence"        \
+    " = " sequence " AND e.id = " id "))"
+/* Under one token and in one log a place does not go back. */
+#define GOES_ON(high, log) "(s.high <= " high " OR s.timeline <> " log ")"
+#define DRAWN "CASE WHEN q.is_called THEN q.last_value ELSE 0 END"
+
+/* $1 subscriber $2 token $3 high $4 owed $5 anchor_sequence $6 anchor_id $7 log */
 #define MOVE                                                                                       \
     "UPDATE " SUBS " AS s SET high = $3, owed = $4, anchor_sequence = $5, anchor_id = $6,"         \
     " timeline = $7, updated_at = clock_timestamp()"                                               \
-    " WHERE s.subscriber_id = $1 AND s.token = $2 AND s.high <= $3"
+    " WHERE s.subscriber_id = $1 AND s.token = $2 AND " GOES_ON("$3", "$7") " AND " IS_LOG(        \
+        "$7") " AND " STANDS_ON("$5", "$6")
 
 /* Those who own a subscription, or wait for it, are told to look. */
 #define CALL "pg_notify(@schema_text@ || '_control', '')"
@@ -102,13 +118,15 @@ static const Oid create_types[] = {HW_OID_TEXT,       HW_OID_TEXT, HW_OID_INT8,
                                    HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_BOOL};
 static const Oid list_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8};
 static const Oid take_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT4, HW_OID_INT8, HW_OID_BOOL};
-static const Oid release_types[] = {HW_OID_TEXT, HW_OID_INT8};
+static const Oid release_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT};
 static const Oid checkpoint_types[] = {
     HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_UUID_ARRAY,
-    HW_OID_INT4_ARRAY, HW_OID_INT4_ARRAY, HW_OID_INT8_ARRAY, HW_OID_TEXT,       HW_OID_INT8};
-static const Oid poll_types[] = {HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8};
-static const Oid suspect_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8};
-static const Oid status_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT, HW_OID_TEXT};
+    HW_OID_INT4_ARRAY, HW_OID_INT4_ARRAY, HW_OID_INT8_ARRAY, HW_OID_TEXT_ARRAY, HW_OID_INT8};
+static const Oid poll_types[] = {HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_TEXT_ARRAY,
+                                 HW_OID_INT8};
+static const Oid suspect_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT, HW_OID_INT8,
+                                    HW_OID_INT8};
+static const Oid status_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
 static const Oid reset_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8_ARRAY};
 /* $1..$7 of MOVE, then: of a letter $8 error $9 attempts and the event, of a skip and of a route
    their own */
@@ -127,7 +145,8 @@ static const Oid route_types[] = {HW_OID_TEXT, HW_OID_INT8,      HW_OID_INT8, HW
 static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,
                                     HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL};
 static const Oid mark_types[] = {HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
-static const Oid settle_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_TEXT, HW_OID_TEXT};
+static const Oid settle_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT,
+                                   HW_OID_INT8, HW_OID_TEXT, HW_OID_TEXT};
 static const Oid skips_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8, HW_OID_INT8};
 static const Oid resolve_types[] = {HW_OID_INT8, HW_OID_TEXT};
 
@@ -170,17 +189,10 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
          "   ON l.pid IS NULL WHERE " HOLDS_NUMBERS " AND l.pid IS DISTINCT FROM pg_backend_pid()"
          "  ORDER BY l.virtualtransaction) AS b ORDER BY b.since",
          NULL, 0},
-    [HW_PG_TIMELINE] =
-        {"SELECT s.system_identifier::text || '/' || CASE WHEN pg_is_in_recovery()"
-         "  THEN (SELECT c.timeline_id::text FROM pg_control_checkpoint() AS c)"
-         "  ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int4::text END"
-         " FROM pg_control_system() AS s",
-         NULL, 0},
-    [HW_PG_BUS_ID] = {"SELECT value FROM @schema@.meta WHERE key = 'bus_id'", NULL, 0},
-    [HW_PG_VERIFY] = {"SELECT (SELECT e.id FROM @schema@.events AS e WHERE e.global_sequence = $1),"
-                      " CASE WHEN q.is_called THEN q.last_value ELSE 0 END"
-                      " FROM @schema@.events_global_sequence_seq AS q",
-                      TYPES(int8_type)},
+    [HW_PG_HERE] = {"SELECT @log@, " DRAWN ","
+                    " (SELECT e.id FROM @schema@.events AS e WHERE e.global_sequence = $1)"
+                    " FROM @schema@.events_global_sequence_seq AS q",
+                    TYPES(int8_type)},
 
     /* ---- the rows */
     [HW_PG_SUB_CREATE] =
@@ -200,7 +212,8 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                         " AND ($2::text IS NULL OR s.subscriber_id <= $2)"
                         " ORDER BY s.subscriber_id LIMIT $3",
                         TYPES(list_types)},
-    [HW_PG_SUB_STATE] = {"SELECT s.token, s.high FROM " SUBS " AS s WHERE s.subscriber_id = $1",
+    [HW_PG_SUB_STATE] = {"SELECT s.token, s.high, @log@, s.timeline FROM " SUBS " AS s"
+                         " WHERE s.subscriber_id = $1",
                          TYPES(text_type)},
     /*
      * $1 subscriber $2 owner $3 instance: 0 coordinated, 1 single, 2 lease $4 lease_ms $5 whether
@@ -223,7 +236,7 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
          "  RETURNING s.*, o.owner AS owner_before, o.updated_at AS updated_before,"
          "   coalesce(o.lease_until > clock_timestamp(), false) AS held_before)"
          " SELECT g.got, EXISTS (SELECT FROM " SUBS " AS e WHERE e.subscriber_id = $1),"
-         "  pg_backend_pid(), " ROW("s.token", "s.owner_before", "s.updated_before",
+         "  pg_backend_pid(), @log@, " ROW("s.token", "s.owner_before", "s.updated_before",
                                     "s.held_before") " FROM g LEFT JOIN u AS s ON true",
          TYPES(take_types)},
     [HW_PG_SUB_UNLOCK] = {"SELECT pg_advisory_unlock(" LOCK_KEYS("k.hash") ")"
@@ -231,43 +244,52 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                           TYPES(text_type)},
     [HW_PG_SUB_RELEASE] = {"UPDATE " SUBS " AS s SET owner = NULL, lease_until = NULL,"
                            " updated_at = clock_timestamp()"
-                           " WHERE s.subscriber_id = $1 AND s.token = $2 AND " WITHOUT_WAITING,
+                           " WHERE s.subscriber_id = $1 AND s.token = $2 AND " IS_LOG("$3")
+                           " AND " WITHOUT_WAITING,
                            TYPES(release_types)},
     /*
      * $1 subscribers $2 tokens $3 highs $4 anchor sequences $5 anchor ids $6, $7 which elements of
-     * $8 each one owes $9 timeline $10 lease_ms.  One row for each that was moved.
+     * $8 each one owes $9 logs $10 lease_ms.  One row for each that was moved.
      */
     [HW_PG_SUB_CHECKPOINT] =
         {"UPDATE " SUBS " AS s SET high = i.high, owed = ($8)[i.owed_from:i.owed_to],"
-         " anchor_sequence = i.anchor_sequence, anchor_id = i.anchor_id, timeline = $9,"
+         " anchor_sequence = i.anchor_sequence, anchor_id = i.anchor_id, timeline = i.log,"
          " updated_at = clock_timestamp(), lease_until = CASE WHEN $10 > 0 AND"
          "  s.lease_until IS NOT NULL THEN " LEASE("$10") " ELSE s.lease_until END"
-         " FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY AS i(id, token, high,"
-         "  anchor_sequence, anchor_id, owed_from, owed_to, n)"
-         " WHERE s.subscriber_id = i.id AND s.token = i.token AND s.high <= i.high"
+         " FROM unnest($1, $2, $3, $4, $5, $6, $7, $9) WITH ORDINALITY AS i(id, token, high,"
+         "  anchor_sequence, anchor_id, owed_from, owed_to, log, n)"
+         " WHERE s.subscriber_id = i.id AND s.token = i.token AND " GOES_ON("i.high", "i.log")
+         " AND " IS_LOG("i.log") " AND " STANDS_ON("i.anchor_sequence", "i.anchor_id")
          " AND " WITHOUT_WAITING
          " RETURNING i.n, s.status, " REDRIVES("s.subscriber_id"),
          TYPES(checkpoint_types)},
-    [HW_PG_SUB_POLL] = {"SELECT i.n, s.status, " REDRIVES("s.subscriber_id") " FROM"
-                        " unnest($1, $2) WITH ORDINALITY AS i(id, token, n) JOIN " SUBS " AS s"
-                        " ON s.subscriber_id = i.id AND s.token = i.token",
-                        poll_types, 2},
+    /* $1 subscribers $2 tokens $3 logs $4 lease_ms.  One row at least, which says what log it is;
+       further ones have a number: that of one that is not lost. */
+    [HW_PG_SUB_POLL] = {"SELECT i.n, s.status, " REDRIVES("s.subscriber_id") ", x.log, x.drawn, s.high"
+                        " FROM " LOG_AND_DRAWN " LEFT JOIN (unnest($1, $2, $3) WITH ORDINALITY"
+                        " AS i(id, token, log, n) JOIN " SUBS " AS s"
+                        " ON s.subscriber_id = i.id AND s.token = i.token)"
+                        " ON i.log = '' OR i.log = x.log",
+                        poll_types, 3},
     [HW_PG_SUB_RENEW] = {"WITH i AS (SELECT * FROM"
-                         "  unnest($1, $2) WITH ORDINALITY AS i(id, token, n)),"
-                         " u AS (UPDATE " SUBS " AS s SET lease_until = " LEASE("$3") " FROM i"
+                         "  unnest($1, $2, $3) WITH ORDINALITY AS i(id, token, log, n)"
+                         "  WHERE " IS_LOG("i.log") "),"
+                         " u AS (UPDATE " SUBS " AS s SET lease_until = " LEASE("$4") " FROM i"
                          "  WHERE s.subscriber_id = i.id AND s.token = i.token"
                          "  AND s.lease_until IS NOT NULL AND " WITHOUT_WAITING ")"
-                         " SELECT i.n, s.status, " REDRIVES("s.subscriber_id") " FROM i JOIN " SUBS
-                         " AS s ON s.subscriber_id = i.id AND s.token = i.token",
+                         " SELECT i.n, s.status, " REDRIVES("s.subscriber_id") ", x.log, x.drawn, s.high"
+                         " FROM " LOG_AND_DRAWN " LEFT JOIN (i JOIN " SUBS
+                         " AS s ON s.subscriber_id = i.id AND s.token = i.token) ON true",
                          TYPES(poll_types)},
-    [HW_PG_SUB_SUSPECT] = {"UPDATE " SUBS " AS s SET suspect_sequence = $3, suspect_attempts = $4,"
+    [HW_PG_SUB_SUSPECT] = {"UPDATE " SUBS " AS s SET suspect_sequence = $4, suspect_attempts = $5,"
                            " updated_at = clock_timestamp() WHERE s.subscriber_id = $1"
-                           " AND s.token = $2 AND " WITHOUT_WAITING " RETURNING 1",
+                           " AND s.token = $2 AND " IS_LOG("$3") " AND " WITHOUT_WAITING
+                           " RETURNING 1",
                            TYPES(suspect_types)},
     /* $2 token, 0: whoever owns it */
-    [HW_PG_SUB_STATUS] = {"UPDATE " SUBS " AS s SET status = $3, reason = $4,"
+    [HW_PG_SUB_STATUS] = {"UPDATE " SUBS " AS s SET status = $4, reason = $5,"
                           " updated_at = clock_timestamp() WHERE s.subscriber_id = $1"
-                          " AND ($2 = 0 OR s.token = $2) RETURNING " CALL,
+                          " AND ($2 = 0 OR s.token = $2) AND " IS_LOG("$3") " RETURNING " CALL,
                           TYPES(status_types)},
     [HW_PG_SUB_RESET] = {"UPDATE " SUBS " AS s SET high = $2, owed = $3, anchor_sequence = 0,"
                          " anchor_id = NULL, timeline = '', token = " NEXT_TOKEN ", owner = NULL,"
@@ -344,14 +366,14 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     /* FOR SHARE: a take-over waits for this, or this sees its token. */
     [HW_PG_LETTER_SETTLE] =
         {"WITH o AS (SELECT s.subscriber_id, s.owner FROM " SUBS " AS s"
-         "  WHERE s.subscriber_id = $1 AND s.token = $2 FOR SHARE),"
-         " u AS (UPDATE " LETTERS " AS d SET state = $4,"
-         "  error_message = coalesce($5, d.error_message),"
+         "  WHERE s.subscriber_id = $1 AND s.token = $2 AND " IS_LOG("$3") " FOR SHARE),"
+         " u AS (UPDATE " LETTERS " AS d SET state = $5,"
+         "  error_message = coalesce($6, d.error_message),"
          "  retry_count = d.retry_count + (d.state = 'redrive')::int,"
          "  redrives = d.redrives + (d.state = 'redrive')::int, last_retry_at = clock_timestamp(),"
-         "  resolved_at = CASE WHEN $4 = 'redriven' THEN clock_timestamp() END,"
-         "  resolved_by = CASE WHEN $4 = 'redriven' THEN o.owner END"
-         "  FROM o WHERE d.id = $3 AND d.subscriber_id = o.subscriber_id"
+         "  resolved_at = CASE WHEN $5 = 'redriven' THEN clock_timestamp() END,"
+         "  resolved_by = CASE WHEN $5 = 'redriven' THEN o.owner END"
+         "  FROM o WHERE d.id = $4 AND d.subscriber_id = o.subscriber_id"
          "  AND d.resolved_at IS NULL RETURNING 1)"
          " SELECT EXISTS (SELECT FROM o), EXISTS (SELECT FROM u)",
          TYPES(settle_types)},

@@ -84,7 +84,7 @@ enum column {
 };
 
 /* first: the column that the row starts with.  ret_stop: what fn said. */
-static int hand_row(const PGresult *r, int row, int first, hw_sub_row_fn fn, void *ctx,
+static int hand_row(const PGresult *r, int row, int first, hw_str log, hw_sub_row_fn fn, void *ctx,
                     int *ret_stop, howdah_error *reterr)
 {
     hw_range *owed = NULL;
@@ -96,6 +96,7 @@ static int hand_row(const PGresult *r, int row, int first, hw_sub_row_fn fn, voi
         .high = hw_pg_get_int8(r, row, first + HIGH),
         .anchor = {.sequence = hw_pg_get_int8(r, row, first + ANCHOR_SEQUENCE)},
         .timeline = hw_pg_get_str(r, row, first + TIMELINE),
+        .log = log,
         .token = hw_pg_get_int8(r, row, first + TOKEN),
         .owner = hw_pg_get_str(r, row, first + OWNER),
         .held = hw_pg_get_bool(r, row, first + HELD),
@@ -136,7 +137,7 @@ static int walk(hw_pg *pg, hw_str from, hw_str to, int64_t limit, hw_sub_row_fn 
     s = hw_pg_query(pg, &call, &result, reterr);
     *ret_n = s < 0 ? 0 : PQntuples(result);
     for (int i = 0; s >= 0 && !stop && i < *ret_n; i++)
-        s = hand_row(result, i, 0, fn, ctx, &stop, reterr);
+        s = hand_row(result, i, 0, HW_STR_NULL, fn, ctx, &stop, reterr);
     PQclear(result);
     return s;
 }
@@ -271,7 +272,7 @@ static int take_as(hw_pg *pg, const hw_take *take, hw_instance instance, PGresul
     return s;
 }
 
-enum taken { GOT, THERE, PID, ROW };
+enum taken { GOT, THERE, PID, LOG, ROW };
 
 /* I2: another backend than at the last statement has our lock now, and may keep it. */
 static bool is_passed_around(hw_pg *pg, const PGresult *result)
@@ -301,7 +302,7 @@ static int take(hw_store *store, const hw_take *take, hw_sub_row_fn fn, void *ct
     hw_instance instance = take->instance;
     PGresult *result = NULL;
     int stop = 0;
-    int s = hw_pg_ready(pg, reterr);
+    int s = hw_pg_ready_to_move(pg, reterr);
 
     if (s < 0)
         return s;
@@ -318,18 +319,18 @@ static int take(hw_store *store, const hw_take *take, hw_sub_row_fn fn, void *ct
     }
     if (s < 0)
         return s;
+    hw_pg_meet(pg, hw_pg_get_str(result, 0, LOG), pg->drawn);
     if (PQgetisnull(result, 0, ROW))
         s = not_taken(pg, take, hw_pg_get_bool(result, 0, GOT), hw_pg_get_bool(result, 0, THERE),
                       reterr);
     else
-        s = hand_row(result, 0, ROW, fn, ctx, &stop, reterr);
+        s = hand_row(result, 0, ROW, hw_pg_get_str(result, 0, LOG), fn, ctx, &stop, reterr);
     PQclear(result);
     return s;
 }
 
 /* I3; the standbys are called when the lock is free. */
-static int release(hw_store *store, hw_str subscriber_id, int64_t token, hw_instance instance,
-                   howdah_error *reterr)
+static int release(hw_store *store, const hw_hold *hold, hw_instance instance, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     hw_pg_call call = {.statement = HW_PG_SUB_RELEASE, .writes = true};
@@ -339,12 +340,11 @@ static int release(hw_store *store, hw_str subscriber_id, int64_t token, hw_inst
     (void)instance;
     if (s < 0)
         return s;
-    hw_pg_param_str(&call, subscriber_id);
-    hw_pg_param_int8(&call, token);
+    hw_pg_param_hold(&call, hold);
     s = hw_pg_exec(pg, &call, &result, reterr);
     PQclear(result);
     if (s >= 0)
-        s = unlock(pg, subscriber_id, reterr);
+        s = unlock(pg, hold->subscriber_id, reterr);
     if (s >= 0)
         s = hw_pg_bell_call(pg, reterr);
     return s;
@@ -361,14 +361,15 @@ static int change(hw_pg *pg, const hw_pg_call *call, hw_str subscriber_id, int o
 
     if (s >= 0 && PQntuples(result) == 0)
         s = otherwise == HOWDAH_LOST
-                ? hw_fail(reterr, HOWDAH_LOST, "the subscription has another owner, or is gone")
+                ? hw_fail(reterr, HOWDAH_LOST,
+                          "the subscription has another owner, or is gone, or the log is another")
                 : not_found(subscriber_id, reterr);
     PQclear(result);
     return s;
 }
 
-static int suspect(hw_store *store, hw_str subscriber_id, int64_t token, int64_t sequence,
-                   int64_t attempts, howdah_error *reterr)
+static int suspect(hw_store *store, const hw_hold *hold, int64_t sequence, int64_t attempts,
+                   howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     hw_pg_call call = {.statement = HW_PG_SUB_SUSPECT, .writes = true};
@@ -376,15 +377,14 @@ static int suspect(hw_store *store, hw_str subscriber_id, int64_t token, int64_t
 
     if (s < 0)
         return s;
-    hw_pg_param_str(&call, subscriber_id);
-    hw_pg_param_int8(&call, token);
+    hw_pg_param_hold(&call, hold);
     hw_pg_param_int8(&call, sequence);
     hw_pg_param_int8(&call, attempts);
-    return change(pg, &call, subscriber_id, HOWDAH_LOST, reterr);
+    return change(pg, &call, hold->subscriber_id, HOWDAH_LOST, reterr);
 }
 
-static int set_status(hw_store *store, hw_str subscriber_id, int64_t token, hw_sub_status status,
-                      hw_str reason, howdah_error *reterr)
+static int set_status(hw_store *store, const hw_hold *hold, hw_sub_status status, hw_str reason,
+                      howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     hw_pg_call call = {.statement = HW_PG_SUB_STATUS, .writes = true};
@@ -392,11 +392,11 @@ static int set_status(hw_store *store, hw_str subscriber_id, int64_t token, hw_s
 
     if (s < 0)
         return s;
-    hw_pg_param_str(&call, subscriber_id);
-    hw_pg_param_int8(&call, token);
+    hw_pg_param_hold(&call, hold);
     hw_pg_param_str(&call, hw_pg_sub_status_name(status));
     hw_pg_param_str(&call, reason);
-    return change(pg, &call, subscriber_id, token > 0 ? HOWDAH_LOST : HOWDAH_NOT_FOUND, reterr);
+    return change(pg, &call, hold->subscriber_id, hold->token > 0 ? HOWDAH_LOST : HOWDAH_NOT_FOUND,
+                  reterr);
 }
 
 static int reset(hw_store *store, hw_str subscriber_id, int64_t high, const hw_range *owed,
@@ -479,6 +479,7 @@ const hw_sub_ops hw_pg_sub_ops = {
     .commit = hw_pg_commit,
     .rollback = hw_pg_rollback,
     .session = hw_pg_session_number,
+    .confirm = hw_pg_confirm,
     .listen = hw_pg_listen,
     .arm = hw_pg_arm,
     .ring = hw_pg_ring,

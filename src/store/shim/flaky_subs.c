@@ -111,12 +111,12 @@ static int flaky_take(hw_store *store, const hw_take *take, hw_sub_row_fn fn, vo
     return SUB_FORWARD(&c, take, take, c.mode == HW_FLAKY_AFTER ? ignore_row : fn, ctx);
 }
 
-static int flaky_release(hw_store *store, hw_str subscriber_id, int64_t token, hw_instance instance,
+static int flaky_release(hw_store *store, const hw_hold *hold, hw_instance instance,
                          howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin_op(store, HW_FLAKY_WRITES, HW_FLAKY_OP_RELEASE, reterr);
 
-    return SUB_FORWARD(&c, release, subscriber_id, token, instance);
+    return SUB_FORWARD(&c, release, hold, instance);
 }
 
 typedef int (*news_fn)(hw_store *store, const hw_checkpoint *checkpoints, size_t n,
@@ -157,20 +157,20 @@ static int flaky_poll(hw_store *store, const hw_checkpoint *subs, size_t n, int6
     return ask_news(&c, c.inner->ops->subs->poll, subs, n, lease_ms, ret_news);
 }
 
-static int flaky_suspect(hw_store *store, hw_str subscriber_id, int64_t token, int64_t sequence,
-                         int64_t attempts, howdah_error *reterr)
+static int flaky_suspect(hw_store *store, const hw_hold *hold, int64_t sequence, int64_t attempts,
+                         howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_WRITES, reterr);
 
-    return SUB_FORWARD(&c, suspect, subscriber_id, token, sequence, attempts);
+    return SUB_FORWARD(&c, suspect, hold, sequence, attempts);
 }
 
-static int flaky_set_status(hw_store *store, hw_str subscriber_id, int64_t token,
-                            hw_sub_status status, hw_str reason, howdah_error *reterr)
+static int flaky_set_status(hw_store *store, const hw_hold *hold, hw_sub_status status,
+                            hw_str reason, howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_WRITES, reterr);
 
-    return SUB_FORWARD(&c, set_status, subscriber_id, token, status, reason);
+    return SUB_FORWARD(&c, set_status, hold, status, reason);
 }
 
 static int flaky_reset(hw_store *store, hw_str subscriber_id, int64_t high, const hw_range *owed,
@@ -222,12 +222,12 @@ static int flaky_letters_mark(hw_store *store, const int64_t *ids, size_t n, hw_
     return c.status;
 }
 
-static int flaky_letter_settle(hw_store *store, hw_str subscriber_id, int64_t token, int64_t id,
+static int flaky_letter_settle(hw_store *store, const hw_hold *hold, int64_t id,
                                hw_letter_state state, hw_str error, howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_WRITES, reterr);
 
-    return SUB_FORWARD(&c, letter_settle, subscriber_id, token, id, state, error);
+    return SUB_FORWARD(&c, letter_settle, hold, id, state, error);
 }
 
 static int flaky_skip(hw_store *store, const hw_checkpoint *checkpoint, hw_range range,
@@ -256,14 +256,14 @@ static int flaky_skip_resolve(hw_store *store, int64_t id, hw_str resolution, ho
 /* --------------------------------------------------- the handler's transaction */
 
 /* Nothing is stored by it: as a read, it has failed, and is not open. */
-static int flaky_tx_begin(hw_store *store, howdah_error *reterr)
+static int flaky_tx_begin(hw_store *store, hw_str log, howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
     int s;
 
     if (c.status < 0)
         return c.status;
-    s = c.inner->ops->subs->begin(c.inner, reterr);
+    s = c.inner->ops->subs->begin(c.inner, log, reterr);
     if (hw_flaky_settle(&c, s) < 0 && s >= 0)
         c.inner->ops->subs->rollback(c.inner);
     return c.status;
@@ -302,6 +302,13 @@ static int flaky_session(hw_store *store, uint64_t *ret_session, howdah_error *r
     if (SUB_FORWARD(&c, session, &session) >= 0)
         *ret_session = session;
     return c.status;
+}
+
+static int flaky_confirm(hw_store *store, const hw_anchor *top, howdah_error *reterr)
+{
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
+
+    return SUB_FORWARD(&c, confirm, top);
 }
 
 static int flaky_listen(hw_store *store, bool general, const hw_str *types, size_t types_n,
@@ -371,6 +378,7 @@ const hw_sub_ops hw_flaky_sub_ops = {
     .commit = flaky_tx_commit,
     .rollback = flaky_tx_rollback,
     .session = flaky_session,
+    .confirm = flaky_confirm,
     .listen = flaky_listen,
     .arm = flaky_arm,
     .ring = flaky_ring,

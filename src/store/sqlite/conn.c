@@ -340,6 +340,7 @@ int hw_sqlite_connect(hw_sqlite *store, bool create, howdah_error *reterr)
     }
     store->sick = false;
     store->schema_known = false;
+    store->log[0] = '\0';
     return open_handle(store, create, reterr);
 }
 

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "store/sqlite/sqlite.h"
 
@@ -76,32 +77,75 @@ int hw_sqlite_gaps(hw_store *base, int64_t first, int64_t last, hw_range_fn fn, 
     return s;
 }
 
-/* The bus's own id: a copy of the file carries it along, a new file has another. */
-int hw_sqlite_timeline(hw_store *base, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr)
+/*
+ * Which log the open file is: the bus's own id, which a copy of the file carries along, and the
+ * file itself, which it does not.  A connection keeps its file, whatever comes to stand at the
+ * path.
+ */
+static int learn_log(hw_sqlite *store, howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)base;
+    struct stat st = {0};
     sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_ready_to_read(store, reterr);
+    int s;
 
-    if (s >= 0)
-        s = hw_sqlite_prepare(store, BUS_ID_SQL, &stmt, reterr);
+    if (store->log[0])
+        return HOWDAH_OK;
+    s = hw_sqlite_prepare(store, BUS_ID_SQL, &stmt, reterr);
     if (s < 0)
         return s;
     s = hw_sqlite_step(store, stmt, "read the bus's id", reterr);
     if (s >= 0) {
         const char *text = s == HOWDAH_OK ? (const char *)sqlite3_column_text(stmt, 0) : NULL;
 
-        (void)snprintf(ret_text, HW_TIMELINE_SIZE, "%s", text ? text : "");
+        if (store->path)
+            (void)stat(store->path, &st);
+        (void)snprintf(store->log, sizeof store->log, "%.36s/%" PRIx64 ":%" PRIx64,
+                       text ? text : "", (uint64_t)st.st_dev, (uint64_t)st.st_ino);
     }
     (void)sqlite3_finalize(stmt);
     return s < 0 ? s : HOWDAH_OK;
 }
 
-static int verify_anchor(hw_sqlite *store, const hw_anchor *anchor, howdah_error *reterr)
+int hw_sqlite_timeline(hw_store *base, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s >= 0)
+        s = learn_log(store, reterr);
+    if (s >= 0)
+        memcpy(ret_text, store->log, sizeof store->log);
+    return s;
+}
+
+int hw_sqlite_is_log(hw_sqlite *store, hw_str log, howdah_error *reterr)
+{
+    int s = learn_log(store, reterr);
+
+    if (s < 0 || !log.s || log.len == 0 || hw_str_equal(log, hw_str_of(store->log)))
+        return s;
+    return hw_fail(reterr, HOWDAH_LOST, "%s: the log is another one: %s now, %.*s before",
+                   store->name, store->log, (int)log.len, log.s);
+}
+
+/* Every statement of a connection reads the file that it has opened; session() looks whether that
+   is still the one at its path. */
+int hw_sqlite_confirm(hw_store *base, const hw_anchor *top, howdah_error *reterr)
+{
+    (void)base;
+    (void)top;
+    (void)reterr;
+    return HOWDAH_OK;
+}
+
+int hw_sqlite_stands_on(hw_sqlite *store, const hw_anchor *anchor, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_prepare(store, ID_AT_SQL, &stmt, reterr);
+    int s;
 
+    if (anchor->sequence == 0)
+        return HOWDAH_OK;
+    s = hw_sqlite_stmt(store, HW_SLOT_ID_AT, ID_AT_SQL, &stmt, reterr);
     if (s < 0)
         return s;
     (void)sqlite3_bind_int64(stmt, 1, anchor->sequence);
@@ -116,7 +160,7 @@ static int verify_anchor(hw_sqlite *store, const hw_anchor *anchor, howdah_error
         s = hw_fail(reterr, HOWDAH_NOT_FOUND,
                     "event %" PRId64 " is another one than the checkpoint stands on",
                     anchor->sequence);
-    (void)sqlite3_finalize(stmt);
+    (void)sqlite3_reset(stmt);
     return s;
 }
 
@@ -126,8 +170,8 @@ int hw_sqlite_verify(hw_store *base, const hw_anchor *anchor, int64_t high, howd
     int64_t drawn = 0;
     int s = hw_sqlite_ready_to_read(store, reterr);
 
-    if (s >= 0 && anchor->sequence > 0)
-        s = verify_anchor(store, anchor, reterr);
+    if (s >= 0)
+        s = hw_sqlite_stands_on(store, anchor, reterr);
     if (s >= 0)
         s = hw_sqlite_number(store, DRAWN_SQL, 0, &drawn, reterr);
     if (s >= 0 && high > drawn)

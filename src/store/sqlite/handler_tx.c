@@ -11,9 +11,17 @@
 #include "base/fault.h"
 #include "store/sqlite/sqlite.h"
 
-int hw_sqlite_tx_begin(hw_store *base, howdah_error *reterr)
+int hw_sqlite_tx_begin(hw_store *base, hw_str log, howdah_error *reterr)
 {
-    return hw_sqlite_enter((hw_sqlite *)base, true, reterr);
+    hw_sqlite *store = (hw_sqlite *)base;
+    int s = hw_sqlite_enter(store, true, reterr);
+
+    if (s < 0)
+        return s;
+    s = hw_sqlite_is_log(store, log, reterr);
+    if (s < 0)
+        hw_sqlite_rollback(store);
+    return s;
 }
 
 void *hw_sqlite_tx_handle(hw_store *base)

@@ -568,8 +568,8 @@ static int settle(hw_sqlite *store, hw_str subscriber_id, int64_t id, hw_letter_
     return hw_sqlite_finish(store, stmt, "settle a dead letter", reterr);
 }
 
-int hw_sqlite_letter_settle(hw_store *base, hw_str subscriber_id, int64_t token, int64_t id,
-                            hw_letter_state state, hw_str error, howdah_error *reterr)
+int hw_sqlite_letter_settle(hw_store *base, const hw_hold *hold, int64_t id, hw_letter_state state,
+                            hw_str error, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
     bool joins = store->db && store->writing; /* it is part of the handler's transaction */
@@ -579,11 +579,11 @@ int hw_sqlite_letter_settle(hw_store *base, hw_str subscriber_id, int64_t token,
     s = joins ? HOWDAH_OK : hw_sqlite_enter(store, true, reterr);
     if (s < 0)
         return s;
-    s = hw_sqlite_check_token(store, subscriber_id, token, reterr);
+    s = hw_sqlite_check_hold(store, hold, reterr);
     if (s >= 0)
-        s = letter_exists(store, subscriber_id, id, reterr);
+        s = letter_exists(store, hold->subscriber_id, id, reterr);
     if (s >= 0)
-        s = settle(store, subscriber_id, id, state, error, reterr);
+        s = settle(store, hold->subscriber_id, id, state, error, reterr);
     return joins ? s : hw_sqlite_leave(store, s, reterr);
 }
 

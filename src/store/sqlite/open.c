@@ -43,6 +43,7 @@ static const hw_sub_ops sqlite_sub_ops = {
     .commit = hw_sqlite_tx_commit,
     .rollback = hw_sqlite_tx_rollback,
     .session = hw_sqlite_session,
+    .confirm = hw_sqlite_confirm,
     .listen = hw_sqlite_listen,
     .arm = hw_sqlite_arm,
     .ring = hw_sqlite_ring,

@@ -38,6 +38,7 @@ typedef enum hw_sqlite_slot {
     HW_SLOT_FIND_ID,
     HW_SLOT_IMPORT_MARK,
     HW_SLOT_HEAD,
+    HW_SLOT_ID_AT,
     HW_SLOT_SUB_LOOK,
     HW_SLOT_SUB_CHECKPOINT,
     HW_SLOT_SUB_RENEW,
@@ -110,6 +111,7 @@ typedef struct hw_sqlite {
     bool in_wal_mode;            /* known since a commit of ours went to the write-ahead log */
     bool unsynced;               /* synchronous is NORMAL now (conn.c, I5) */
     uint64_t session;            /* connections opened so far */
+    char log[HW_TIMELINE_SIZE];  /* which one the open file is, "" before it was asked for */
     char boot[HW_BOOT_TEXT + 1]; /* the present one, "" before it was asked for */
 
     struct hw_sqlite_rows *import;
@@ -304,6 +306,11 @@ int hw_sqlite_gaps(hw_store *base, int64_t first, int64_t last, hw_range_fn fn, 
 int hw_sqlite_blockers(hw_store *base, hw_blocker_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_timeline(hw_store *base, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr);
 int hw_sqlite_verify(hw_store *base, const hw_anchor *anchor, int64_t high, howdah_error *reterr);
+int hw_sqlite_confirm(hw_store *base, const hw_anchor *top, howdah_error *reterr);
+/* NOT_FOUND when the log does not hold the anchor's event; sequence 0 is always there. */
+int hw_sqlite_stands_on(hw_sqlite *store, const hw_anchor *anchor, howdah_error *reterr);
+/* LOST when the open file is not this log; an absent or empty one is any. */
+int hw_sqlite_is_log(hw_sqlite *store, hw_str log, howdah_error *reterr);
 
 /* ---- owed.c */
 
@@ -318,8 +325,7 @@ int hw_sqlite_parse_owed(hw_str text, hw_range **ret_owed, size_t *ret_n);
 /* ---- subs.c */
 
 /* Between enter and leave: HOWDAH_OK, or LOST when the row has another token or is gone. */
-int hw_sqlite_check_token(hw_sqlite *store, hw_str subscriber_id, int64_t token,
-                          howdah_error *reterr);
+int hw_sqlite_check_hold(hw_sqlite *store, const hw_hold *hold, howdah_error *reterr);
 /* Between enter and leave: stores the checkpoint whole.  LOST; FAILED when it would lower high. */
 int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
                              howdah_error *reterr);
@@ -334,16 +340,16 @@ int hw_sqlite_load(hw_store *base, hw_str subscriber_id, hw_sub_row_fn fn, void 
 int hw_sqlite_list(hw_store *base, hw_sub_row_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *ctx,
                    howdah_error *reterr);
-int hw_sqlite_release(hw_store *base, hw_str subscriber_id, int64_t token, hw_instance instance,
+int hw_sqlite_release(hw_store *base, const hw_hold *hold, hw_instance instance,
                       howdah_error *reterr);
 int hw_sqlite_checkpoint(hw_store *base, const hw_checkpoint *checkpoints, size_t n,
                          int64_t lease_ms, hw_sub_news *ret_news, howdah_error *reterr);
 int hw_sqlite_poll(hw_store *base, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
                    hw_sub_news *ret_news, howdah_error *reterr);
-int hw_sqlite_suspect(hw_store *base, hw_str subscriber_id, int64_t token, int64_t sequence,
-                      int64_t attempts, howdah_error *reterr);
-int hw_sqlite_set_status(hw_store *base, hw_str subscriber_id, int64_t token, hw_sub_status status,
-                         hw_str reason, howdah_error *reterr);
+int hw_sqlite_suspect(hw_store *base, const hw_hold *hold, int64_t sequence, int64_t attempts,
+                      howdah_error *reterr);
+int hw_sqlite_set_status(hw_store *base, const hw_hold *hold, hw_sub_status status, hw_str reason,
+                         howdah_error *reterr);
 int hw_sqlite_reset(hw_store *base, hw_str subscriber_id, int64_t high, const hw_range *owed,
                     size_t owed_n, howdah_error *reterr);
 int hw_sqlite_remove(hw_store *base, hw_str subscriber_id, howdah_error *reterr);
@@ -358,8 +364,8 @@ int hw_sqlite_letters(hw_store *base, const hw_letter_query *query, hw_letter_fn
 int hw_sqlite_letters_mark(hw_store *base, const int64_t *ids, size_t n, hw_str subscriber_id,
                            hw_letter_state state, hw_str reason, int64_t *ret_n,
                            howdah_error *reterr);
-int hw_sqlite_letter_settle(hw_store *base, hw_str subscriber_id, int64_t token, int64_t id,
-                            hw_letter_state state, hw_str error, howdah_error *reterr);
+int hw_sqlite_letter_settle(hw_store *base, const hw_hold *hold, int64_t id, hw_letter_state state,
+                            hw_str error, howdah_error *reterr);
 int hw_sqlite_skip(hw_store *base, const hw_checkpoint *checkpoint, hw_range range, int64_t age_ms,
                    hw_str reason, howdah_error *reterr);
 int hw_sqlite_skips(hw_store *base, hw_str subscriber_id, bool resolved, hw_skip_fn fn, void *ctx,
@@ -368,7 +374,7 @@ int hw_sqlite_skip_resolve(hw_store *base, int64_t id, hw_str resolution, howdah
 
 /* ---- handler_tx.c */
 
-int hw_sqlite_tx_begin(hw_store *base, howdah_error *reterr);
+int hw_sqlite_tx_begin(hw_store *base, hw_str log, howdah_error *reterr);
 void *hw_sqlite_tx_handle(hw_store *base);
 int hw_sqlite_tx_commit(hw_store *base, const hw_checkpoint *checkpoint, howdah_error *reterr);
 void hw_sqlite_tx_rollback(hw_store *base);

@@ -11,6 +11,8 @@
  *       speak of in the same log.  Everything else waits.
  *   I4  poll() writes only when a lease has used up a quarter of its time.  So owners that wake one
  *       another by writing come to rest.
+ *   I5  A place is stored only in the log it was learnt from, and only when the event it stands on
+ *       is there: looked up behind the write lock as well.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -61,7 +63,7 @@ enum {
 #define LOOK_SQL                                                                                   \
     "SELECT s.token, s.high, s.status, s.lease_until, s.lease_boot, s.pattern, s.owner,"           \
     " EXISTS (SELECT 1 FROM main.howdah_dead_letters d WHERE d.subscriber_id = s.subscriber_id"    \
-    "  AND d.state = 'redrive' AND d.resolved_at IS NULL), s.stream, s.originals"                  \
+    "  AND d.state = 'redrive' AND d.resolved_at IS NULL), s.stream, s.originals, s.timeline"      \
     " FROM main.howdah_subscriptions s WHERE s.subscriber_id = ?1"
 
 /* Without a lease there is none to renew, and ?7 is NULL when none is to be. */
@@ -70,8 +72,7 @@ enum {
     " anchor_id = ?5, updated_at = ?6,"                                                            \
     " lease_until = CASE WHEN lease_until IS NULL THEN NULL ELSE coalesce(?7, lease_until) END,"   \
     " lease_boot = CASE WHEN lease_until IS NULL THEN NULL ELSE coalesce(?8, lease_boot) END,"     \
-    " timeline = coalesce((SELECT value FROM main.howdah_meta WHERE key = 'bus_id'), '')"          \
-    " WHERE subscriber_id = ?1"
+    " timeline = ?9 WHERE subscriber_id = ?1"
 #define RENEW_SQL                                                                                  \
     "UPDATE main.howdah_subscriptions SET lease_until = ?2, lease_boot = ?3"                       \
     " WHERE subscriber_id = ?1 AND lease_until IS NOT NULL"
@@ -285,6 +286,7 @@ typedef struct look {
     int64_t lease_left_us; /* of a lease of this boot; else 0 */
     bool same_filter;      /* as that of the question */
     bool same_owner;
+    bool same_log; /* as that of its last checkpoint */
 } look;
 
 static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, const about *a, look *l,
@@ -303,6 +305,7 @@ static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, const about *a, look 
     l->same_filter = a && a->filter && hw_filter_equal(&filter, a->filter);
     l->same_owner = a && hw_str_equal(hw_sqlite_borrow(stmt, 6), a->owner);
     l->redrives = sqlite3_column_int(stmt, 7) != 0;
+    l->same_log = hw_str_equal(hw_sqlite_borrow(stmt, 10), hw_str_of(store->log));
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
     return parse_status(hw_sqlite_borrow(stmt, 2), &l->status) ? HOWDAH_OK
@@ -314,9 +317,11 @@ static int look_at(hw_sqlite *store, hw_str subscriber_id, const about *a, look 
                    howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_stmt(store, HW_SLOT_SUB_LOOK, LOOK_SQL, &stmt, reterr);
+    int s = hw_sqlite_is_log(store, HW_STR_NULL, reterr); /* so that it is known */
 
     *l = (look){.there = false};
+    if (s >= 0)
+        s = hw_sqlite_stmt(store, HW_SLOT_SUB_LOOK, LOOK_SQL, &stmt, reterr);
     if (s < 0)
         return s;
     hw_sqlite_bind_str(stmt, 1, subscriber_id);
@@ -342,13 +347,14 @@ static int look_for(hw_sqlite *store, hw_str subscriber_id, const about *a, look
     return s >= 0 && !l->there ? fail_not_found(subscriber_id, reterr) : s;
 }
 
-int hw_sqlite_check_token(hw_sqlite *store, hw_str subscriber_id, int64_t token,
-                          howdah_error *reterr)
+int hw_sqlite_check_hold(hw_sqlite *store, const hw_hold *hold, howdah_error *reterr)
 {
     look l;
-    int s = look_at(store, subscriber_id, NULL, &l, reterr);
+    int s = look_at(store, hold->subscriber_id, NULL, &l, reterr);
 
-    return s >= 0 && (!l.there || l.token != token) ? fail_lost(subscriber_id, token, reterr) : s;
+    if (s >= 0 && (!l.there || l.token != hold->token))
+        s = fail_lost(hold->subscriber_id, hold->token, reterr);
+    return s < 0 ? s : hw_sqlite_is_log(store, hold->log, reterr);
 }
 
 /* ------------------------------------------------------ being there, or not */
@@ -567,7 +573,10 @@ static int try_take(hw_sqlite *store, const hw_take *take, taken *t, howdah_erro
         return HOWDAH_END;
     }
     if (s >= 0)
+        s = hw_sqlite_is_log(store, HW_STR_NULL, reterr);
+    if (s >= 0)
         s = update_owner(store, take, ++t->row.token, reterr);
+    t->row.log = hw_str_of(store->log);
     return hw_sqlite_leave(store, s, reterr);
 }
 
@@ -605,26 +614,28 @@ int hw_sqlite_take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *
     return s;
 }
 
-int hw_sqlite_release(hw_store *base, hw_str subscriber_id, int64_t token, hw_instance instance,
+int hw_sqlite_release(hw_store *base, const hw_hold *hold, hw_instance instance,
                       howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
+    howdah_error err = HOWDAH_ERROR_INIT;
     sqlite3_stmt *stmt = NULL;
-    look l;
     int s = hw_sqlite_enter(store, true, reterr);
 
     (void)instance;
     if (s < 0)
         return s;
-    s = look_at(store, subscriber_id, NULL, &l, reterr);
-    if (s >= 0 && (!l.there || l.token != token)) {
+    s = hw_sqlite_check_hold(store, hold, &err);
+    if (s == HOWDAH_LOST) {
         hw_sqlite_rollback(store);
         return HOWDAH_OK;
     }
+    if (s < 0)
+        hw_error_copy(reterr, &err);
     if (s >= 0)
         s = hw_sqlite_prepare(store, RELEASE_SQL, &stmt, reterr);
     if (s >= 0) {
-        hw_sqlite_bind_str(stmt, 1, subscriber_id);
+        hw_sqlite_bind_str(stmt, 1, hold->subscriber_id);
         (void)sqlite3_bind_int64(stmt, 2, hw_clock_wall_us());
         s = hw_sqlite_finish(store, stmt, "release a subscription", reterr);
     }
@@ -653,6 +664,7 @@ static int update_checkpoint(hw_sqlite *store, const hw_checkpoint *c, int64_t l
         (void)sqlite3_bind_int64(stmt, 7, lease_until_us(lease_ms));
         hw_sqlite_bind_str(stmt, 8, boot_of(store));
     }
+    hw_sqlite_bind_str(stmt, 9, hw_str_of(store->log));
     s = hw_sqlite_bind_owed(stmt, 3, &text, c->owed, c->owed_n, reterr);
     if (s >= 0)
         s = hw_sqlite_step(store, stmt, "store a checkpoint", reterr);
@@ -661,17 +673,36 @@ static int update_checkpoint(hw_sqlite *store, const hw_checkpoint *c, int64_t l
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* I5: LOST when this is not the log that the checkpoint stands in. */
+static int check_place(hw_sqlite *store, const hw_checkpoint *c, howdah_error *reterr)
+{
+    int s = hw_sqlite_is_log(store, c->log, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_stands_on(store, &c->anchor, reterr);
+    if (s == HOWDAH_NOT_FOUND && reterr)
+        reterr->status = HOWDAH_LOST;
+    return s == HOWDAH_NOT_FOUND ? HOWDAH_LOST : s;
+}
+
+static bool goes_back(const look *l, const hw_checkpoint *c)
+{
+    return c->high < l->high && l->same_log;
+}
+
 int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
                              howdah_error *reterr)
 {
     look l;
     int s = look_at(store, checkpoint->subscriber_id, NULL, &l, reterr);
 
+    if (s >= 0 && (!l.there || l.token != checkpoint->token))
+        s = fail_lost(checkpoint->subscriber_id, checkpoint->token, reterr);
+    if (s >= 0)
+        s = check_place(store, checkpoint, reterr);
     if (s < 0)
         return s;
-    if (!l.there || l.token != checkpoint->token)
-        return fail_lost(checkpoint->subscriber_id, checkpoint->token, reterr);
-    if (checkpoint->high < l.high)
+    if (goes_back(&l, checkpoint))
         return hw_fail(reterr, HOWDAH_FAILED,
                        "subscription %.*s: a checkpoint at %" PRId64
                        " is behind the stored one at %" PRId64,
@@ -698,8 +729,13 @@ static int store_checkpoints(hw_sqlite *store, const hw_checkpoint *checkpoints,
         if (s < 0)
             return s;
         ret_news[i] = news_of(&l, c->token);
+        if (!ret_news[i].lost)
+            s = check_place(store, c, reterr);
+        if (s < 0 && s != HOWDAH_LOST)
+            return s;
+        ret_news[i].lost = ret_news[i].lost || s == HOWDAH_LOST;
         /* One that would go back says nothing new: an earlier one, come late. */
-        if (ret_news[i].lost || c->high < l.high)
+        if (ret_news[i].lost || goes_back(&l, c))
             continue;
         s = update_checkpoint(store, c, lease_ms, reterr);
         if (s < 0)
@@ -758,6 +794,8 @@ static int poll_all(hw_sqlite *store, const hw_checkpoint *subs, size_t n, int64
         if (s < 0)
             return s;
         ret_news[i] = news_of(&l, subs[i].token);
+        if (!ret_news[i].lost)
+            ret_news[i].lost = hw_sqlite_is_log(store, subs[i].log, NULL) < 0;
         if (ret_news[i].lost || !is_due(&l, lease_ms))
             continue;
         (*ret_due)++;
@@ -802,17 +840,17 @@ static int update_suspect(hw_sqlite *store, hw_str subscriber_id, int64_t sequen
     return hw_sqlite_finish(store, stmt, "name a suspect", reterr);
 }
 
-int hw_sqlite_suspect(hw_store *base, hw_str subscriber_id, int64_t token, int64_t sequence,
-                      int64_t attempts, howdah_error *reterr)
+int hw_sqlite_suspect(hw_store *base, const hw_hold *hold, int64_t sequence, int64_t attempts,
+                      howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
     int s = hw_sqlite_enter(store, true, reterr);
 
     if (s < 0)
         return s;
-    s = hw_sqlite_check_token(store, subscriber_id, token, reterr);
+    s = hw_sqlite_check_hold(store, hold, reterr);
     if (s >= 0)
-        s = update_suspect(store, subscriber_id, sequence, attempts, reterr);
+        s = update_suspect(store, hold->subscriber_id, sequence, attempts, reterr);
     return hw_sqlite_leave(store, s, reterr);
 }
 
@@ -831,8 +869,8 @@ static int update_status(hw_sqlite *store, hw_str subscriber_id, hw_sub_status s
     return hw_sqlite_finish(store, stmt, "set a status", reterr);
 }
 
-int hw_sqlite_set_status(hw_store *base, hw_str subscriber_id, int64_t token, hw_sub_status status,
-                         hw_str reason, howdah_error *reterr)
+int hw_sqlite_set_status(hw_store *base, const hw_hold *hold, hw_sub_status status, hw_str reason,
+                         howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
     look l;
@@ -840,11 +878,11 @@ int hw_sqlite_set_status(hw_store *base, hw_str subscriber_id, int64_t token, hw
 
     if (s < 0)
         return s;
-    s = look_for(store, subscriber_id, NULL, &l, reterr);
-    if (s >= 0 && token > 0 && l.token != token)
-        s = fail_lost(subscriber_id, token, reterr);
+    s = look_for(store, hold->subscriber_id, NULL, &l, reterr);
+    if (s >= 0 && hold->token > 0)
+        s = hw_sqlite_check_hold(store, hold, reterr);
     if (s >= 0)
-        s = update_status(store, subscriber_id, status, reason, reterr);
+        s = update_status(store, hold->subscriber_id, status, reason, reterr);
     s = hw_sqlite_leave(store, s, reterr);
     return s < 0 ? s : hw_sqlite_ring(base, NULL, 0, reterr);
 }
