@@ -15,7 +15,7 @@ typedef enum hw_bug {
     HW_BUG_NONE,
     HW_BUG_GAP_TIMEOUT,        /* a hole is dropped when it is old, without proof or record */
     HW_BUG_AHEAD_IN_MEMORY,    /* the checkpoint does not say what is owed */
-    HW_BUG_OWNERS_BEFORE_HOLE, /* the fence of a hole is a look taken before it was seen */
+    HW_BUG_STILL_FORGOTTEN,    /* what stands still is not looked for when its holder has gone */
     HW_BUG_ROWS_BEFORE_PROOF,  /* rows, then evidence, then the verdict */
     HW_BUG_CHECKPOINT_FIRST,   /* the checkpoint is stored before the handler runs */
     HW_BUG_CATCH_UP_FIRST,     /* LISTEN when there is nothing left to read */

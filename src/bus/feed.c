@@ -17,9 +17,9 @@
 #define LOOK_EVERY_MS 20
 #define ROWS_MAX 1000
 #define PAGE_BYTES ((size_t)2 * 1024 * 1024)
-/* Writers mostly end within this time; until then a look back at all numbers is put off. */
-#define PATIENCE_MS 200
-#define END_PATIENCE_MS 10000
+/* A standby looks into so many holes without counting what that costs. */
+#define PROBE_FREE 64
+#define PROBE_SHARE 100 /* else, it spends one part in so many of its time on it */
 /* A filtered read that finds fewer than one in so many numbers goes by the index of types. */
 #define SPARSE_BELOW 20
 
@@ -27,7 +27,7 @@ void hw_feed_init(hw_feed *feed)
 {
     *feed = (hw_feed){.rows = HW_ROWS_FIRST};
     hw_frontier_init(&feed->frontier, 0);
-    hw_owners_init(&feed->owners);
+    hw_holders_init(&feed->holders);
 }
 
 /* ---------------------------------------------------------------- pages */
@@ -39,6 +39,7 @@ void hw_page_drop(howdah_bus *bus, hw_page *page)
     if (page->cursor && !page->keeps_cursor)
         bus->store->ops->read_close(page->cursor);
     hw_free(page->holes);
+    hw_still_drop(page->still);
     hw_free(page);
 }
 
@@ -75,8 +76,12 @@ static int new_page(hw_page **ret_page, howdah_error *reterr)
 }
 
 /* The holes as they are now become the page's. */
-static int note_holes(hw_page *page, const hw_frontier *f, howdah_error *reterr)
+static int note_holes(hw_page *page, const hw_feed *feed, howdah_error *reterr)
 {
+    const hw_frontier *f = &feed->frontier;
+
+    page->still = hw_still_share(feed->still);
+    page->still_version = feed->versions;
     if (f->holes_n == 0)
         return HOWDAH_OK;
     page->holes = hw_calloc(f->holes_n, sizeof *page->holes);
@@ -98,7 +103,6 @@ static int check_session(howdah_bus *bus, howdah_error *reterr)
 
     if (s >= 0)
         s = hw_sub_ops_of(bus)->session(bus->store, &session, reterr);
-
     if (s >= 0 && session != bus->service->feed.session)
         s = hw_fail(reterr, HOWDAH_UNAVAILABLE,
                     "the connection was lost and made anew, or leads to another log");
@@ -122,179 +126,9 @@ static int read_page(howdah_bus *bus, hw_query *query, hw_page *page, howdah_err
     return s < 0 ? s : check_session(bus, reterr);
 }
 
-/* --------------------------------------------------------------- evidence */
-
-/* Looks and transaction ids are not to be compared: fences of the other kind are void. */
-static void go_by_fence(hw_feed *feed)
-{
-    if (feed->by_fence)
-        return;
-    feed->by_fence = true;
-    for (size_t i = 0; i < feed->frontier.holes_n; i++)
-        feed->frontier.holes[i].fence = 0;
-}
-
-/* Who has drawn numbers and has not ended; HOWDAH_END when that cannot be told. */
-static int look(howdah_bus *bus, howdah_error *reterr)
-{
-    hw_feed *feed = &bus->service->feed;
-    uint64_t *ids = NULL;
-    size_t n = 0;
-    int s = bus->store->ops->subs->owners(bus->store, &ids, &n, reterr);
-
-    if (s == HOWDAH_OK)
-        s = hw_owners_look(&feed->owners, ids, n, reterr);
-    else if (s == HOWDAH_END)
-        go_by_fence(feed);
-    hw_free(ids);
-    feed->look_ms = hw_clock_mono_ms();
-    return s;
-}
-
-/* The horizon for this round; 0 when it is too early to look again. */
-static int take_evidence(howdah_bus *bus, uint64_t *ret_horizon, howdah_error *reterr)
-{
-    hw_feed *feed = &bus->service->feed;
-    int s = HOWDAH_OK;
-
-    *ret_horizon = 0;
-    if (feed->frontier.holes_n == 0 || hw_clock_mono_ms() - feed->look_ms < LOOK_EVERY_MS)
-        return HOWDAH_OK;
-    if (!feed->by_fence) {
-        s = look(bus, reterr);
-        if (s == HOWDAH_OK) {
-            hw_frontier_fence(&feed->frontier, hw_owners_fence(&feed->owners));
-            *ret_horizon = hw_owners_horizon(&feed->owners);
-        }
-        if (s != HOWDAH_END)
-            return s;
-    }
-    feed->look_ms = hw_clock_mono_ms();
-    return bus->store->ops->horizon(bus->store, ret_horizon, reterr);
-}
-
-static int fence_new_holes(howdah_bus *bus, howdah_error *reterr)
-{
-    uint64_t fence = 0;
-    int s;
-
-    if (!bus->service->feed.by_fence || !hw_frontier_wants_fence(&bus->service->feed.frontier))
-        return HOWDAH_OK;
-    s = bus->store->ops->fence(bus->store, &fence, reterr);
-    if (s >= 0)
-        hw_frontier_fence(&bus->service->feed.frontier, fence);
-    return s;
-}
-
-/* --------------------------------------------------------------- coverage */
-
-typedef struct gap_walk {
-    hw_frontier *frontier;
-    int status;
-    howdah_error *reterr;
-} gap_walk;
-
-static int on_gap(void *ctx, hw_range range)
-{
-    gap_walk *w = ctx;
-
-    w->status =
-        hw_frontier_add(w->frontier, range.first, range.last, hw_clock_mono_ms(), w->reterr);
-    return w->status < 0 ? 1 : 0;
-}
-
-/* The last event that is visible; sequence 0: there is none. */
-static int find_top(howdah_bus *bus, hw_anchor *ret_top, howdah_error *reterr)
-{
-    const hw_store_ops *ops = bus->store->ops;
-    hw_query query = {.limit = 1, .batch = 1, .backward = true};
-    const howdah_event *events = NULL;
-    hw_cursor *cursor = NULL;
-    size_t n = 0;
-    int s = ops->read_open(bus->store, &query, &cursor, reterr);
-
-    if (s < 0)
-        return s;
-    s = ops->read_next(cursor, &events, &n, reterr);
-    *ret_top = s == HOWDAH_OK ? (hw_anchor){events[0].global_sequence, events[0].id}
-                              : (hw_anchor){.sequence = 0};
-    ops->read_close(cursor);
-    return s < 0 ? s : HOWDAH_OK;
-}
-
-static int start(howdah_bus *bus, howdah_error *reterr)
-{
-    hw_feed *feed = &bus->service->feed;
-    hw_anchor top = {.sequence = 0};
-    int s;
-
-    if (feed->started)
-        return HOWDAH_OK;
-    s = find_top(bus, &top, reterr);
-    if (s < 0)
-        return s;
-    hw_feed_reset(bus);
-    hw_frontier_init(&feed->frontier, top.sequence);
-    feed->top = top;
-    feed->low = top.sequence;
-    feed->started = true;
-    return HOWDAH_OK;
-}
-
-/* What is missing below becomes holes, each to be proven; LIMIT when there are too many. */
-static int look_back(howdah_bus *bus, int64_t low, howdah_error *reterr)
-{
-    hw_feed *feed = &bus->service->feed;
-    gap_walk walk = {&feed->frontier, HOWDAH_OK, reterr};
-    int s = bus->store->ops->subs->gaps(bus->store, low + 1, feed->low, on_gap, &walk, reterr);
-
-    if (s >= 0)
-        s = walk.status;
-    if (s >= 0)
-        s = fence_new_holes(bus, reterr);
-    if (s >= 0)
-        feed->low = low;
-    return s < 0 ? s : HOWDAH_OK;
-}
-
-/*
- * Numbers up to the frontier were drawn before this look: once nobody of it is left, whatever is
- * not visible is dead, and there is nothing to be looked for.  Only when that takes long, because
- * some transaction does, the missing numbers are counted one by one.
- */
-int hw_feed_cover(howdah_bus *bus, int64_t low, howdah_error *reterr)
-{
-    hw_feed *feed = &bus->service->feed;
-    int64_t now = hw_clock_mono_ms();
-    int s = start(bus, reterr);
-
-    if (s < 0 || low >= feed->low)
-        return s;
-    s = feed->by_fence ? HOWDAH_END : look(bus, reterr);
-    if (s == HOWDAH_END)
-        return look_back(bus, low, reterr);
-    if (s < 0)
-        return s;
-    if (feed->cover_fence == 0 || low < feed->cover_low) {
-        feed->cover_fence = hw_owners_fence(&feed->owners);
-        feed->cover_low = low;
-        feed->cover_ms = now;
-    }
-    if (hw_owners_horizon(&feed->owners) >= feed->cover_fence) {
-        feed->low = feed->cover_low;
-        feed->cover_fence = 0;
-        return HOWDAH_OK;
-    }
-    if (now - feed->cover_ms < PATIENCE_MS)
-        return HOWDAH_END;
-    s = look_back(bus, low, reterr);
-    return s == HOWDAH_LIMIT ? HOWDAH_END : s;
-}
-
 int hw_feed_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_owed, howdah_error *reterr)
 {
     hw_feed *feed = &bus->service->feed;
-    int64_t until = hw_clock_mono_ms() + END_PATIENCE_MS;
     bool news = false;
     int s;
 
@@ -302,11 +136,7 @@ int hw_feed_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_owed, howdah_
     s = hw_sub_ops_of(bus)->session(bus->store, &feed->session, reterr);
     if (s < 0)
         return s;
-    while ((s = hw_feed_cover(bus, 0, reterr)) == HOWDAH_END) {
-        if (hw_clock_mono_ms() > until)
-            return hw_fail(reterr, HOWDAH_LIMIT,
-                           "too many numbers are missing to tell which may still appear, while a "
-                           "transaction is open");
+    while ((s = hw_holes_cover(bus, 0, reterr)) == HOWDAH_END) {
         s = hw_sleep(&bus->interrupt, LOOK_EVERY_MS, reterr);
         if (s < 0)
             return s;
@@ -315,6 +145,8 @@ int hw_feed_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_owed, howdah_
         s = hw_feed_round(bus, &news, reterr);
     while (s >= 0 && feed->more)
         s = hw_feed_round(bus, &news, reterr);
+    if (s >= 0)
+        s = hw_ranges_copy(ret_owed, hw_still_ranges(feed->still), reterr);
     for (size_t i = 0; s >= 0 && i < feed->frontier.holes_n; i++)
         s = hw_ranges_add(ret_owed, feed->frontier.holes[i].first, feed->frontier.holes[i].last,
                           reterr);
@@ -349,14 +181,16 @@ static size_t wanted_patterns(const howdah_bus *bus, hw_str *out, size_t room)
     return n;
 }
 
-static int read_edge(howdah_bus *bus, hw_page *page, howdah_error *reterr)
+/* All holes, and what is above; or only that. */
+static int read_ranges(howdah_bus *bus, bool holes, hw_page *page, howdah_error *reterr)
 {
     hw_feed *feed = &bus->service->feed;
     const hw_frontier *f = &feed->frontier;
+    size_t n = holes ? f->holes_n : 0;
     hw_str patterns[32];
-    hw_range *ranges = hw_calloc(f->holes_n + 1, sizeof *ranges);
+    hw_range *ranges = hw_calloc(n + 1, sizeof *ranges);
     hw_query query = {.ranges = ranges,
-                      .ranges_n = f->holes_n + 1,
+                      .ranges_n = n + 1,
                       .batch = feed->rows,
                       .payload_of = patterns,
                       .payload_of_n = wanted_patterns(bus, patterns, 32)};
@@ -364,11 +198,37 @@ static int read_edge(howdah_bus *bus, hw_page *page, howdah_error *reterr)
 
     if (!ranges)
         return hw_fail_no_memory(reterr);
-    for (size_t i = 0; i < f->holes_n; i++)
+    for (size_t i = 0; i < n; i++)
         ranges[i] = (hw_range){f->holes[i].first, f->holes[i].last};
-    ranges[f->holes_n] = (hw_range){f->high + 1, INT64_MAX};
+    ranges[n] = (hw_range){f->high + 1, INT64_MAX};
     s = read_page(bus, &query, page, reterr);
     hw_free(ranges);
+    return s;
+}
+
+/*
+ * Where nobody can tell when a hole may have filled there may be thousands of them for as long as we
+ * run.  Rows above are never given out without those inside holes of the same snapshot; but while
+ * there are none, holes are looked into only now and then.  *ret_whole: they were.
+ */
+static int read_edge(howdah_bus *bus, hw_page *page, bool *ret_whole, howdah_error *reterr)
+{
+    hw_feed *feed = &bus->service->feed;
+    int64_t now = hw_clock_mono_ms();
+    int s;
+
+    *ret_whole = true;
+    if (feed->standby && feed->frontier.holes_n > PROBE_FREE && now < feed->probe_ms) {
+        s = read_ranges(bus, false, page, reterr);
+        if (s < 0 || page->n == 0) {
+            *ret_whole = false;
+            return s;
+        }
+        bus->store->ops->read_close(page->cursor);
+        page->cursor = NULL;
+    }
+    s = read_ranges(bus, true, page, reterr);
+    feed->probe_ms = now + PROBE_SHARE * (hw_clock_mono_ms() - now);
     return s;
 }
 
@@ -402,52 +262,71 @@ static int see_rows(howdah_bus *bus, const hw_page *page, howdah_error *reterr)
         if (s >= 0 && page->events[i].global_sequence == feed->frontier.high)
             feed->top = (hw_anchor){page->events[i].global_sequence, page->events[i].id};
     }
-    /* Planted: a look from before these rows. */
-    if (HW_BUG(OWNERS_BEFORE_HOLE) && !feed->by_fence && feed->owners.look > 0)
-        hw_frontier_fence(&feed->frontier, hw_owners_fence(&feed->owners));
     return s;
+}
+
+/* Rows become known; *ret_buried: how many numbers turned out to be dead. */
+static int judge(howdah_bus *bus, hw_page *page, bool verdict, const hw_ranges *alive,
+                 int64_t *ret_buried, howdah_error *reterr)
+{
+    hw_feed *feed = &bus->service->feed;
+    int s = see_rows(bus, page, reterr);
+
+    if (s >= 0 && verdict) {
+        s = hw_frontier_keep(&feed->frontier, alive, ret_buried, reterr);
+        if (s >= 0)
+            s = hw_holes_put_aside(bus, reterr);
+    }
+    return s < 0 ? s : note_holes(page, feed, reterr);
 }
 
 int hw_feed_round(howdah_bus *bus, bool *ret_news, howdah_error *reterr)
 {
     hw_feed *feed = &bus->service->feed;
+    hw_ranges alive = HW_RANGES_INIT;
     hw_page *page = NULL;
-    uint64_t horizon = 0;
+    bool looked = false;
+    bool whole = true;
+    bool sound = true;
     int64_t buried = 0;
-    int s = HW_BUG(ROWS_BEFORE_PROOF) ? HOWDAH_OK : take_evidence(bus, &horizon, reterr);
+    int s = HW_BUG(ROWS_BEFORE_PROOF) ? HOWDAH_OK : hw_holes_look(bus, &looked, &alive, reterr);
 
+    *ret_news = false;
     if (s >= 0)
         s = new_page(&page, reterr);
-    if (s < 0)
-        return s;
-    s = read_edge(bus, page, reterr);
     if (s >= 0)
-        s = see_rows(bus, page, reterr);
+        s = read_edge(bus, page, &whole, reterr);
     if (HW_BUG(ROWS_BEFORE_PROOF) && s >= 0) /* planted: only now */
-        s = take_evidence(bus, &horizon, reterr);
+        s = hw_holes_look(bus, &looked, &alive, reterr);
+    if (s >= 0 && page->n > 0)
+        s = hw_holes_confirm(bus, &sound, reterr);
+    else
+        feed->freed_from = INT64_MAX;
     /* A full page may have left rows inside holes unread: no verdict from it. */
-    if (s >= 0 && !page->full)
-        buried = hw_frontier_bury(&feed->frontier, horizon);
-    if (s >= 0)
-        s = fence_new_holes(bus, reterr);
-    if (s >= 0)
-        s = note_holes(page, &feed->frontier, reterr);
+    if (s >= 0 && sound)
+        s = judge(bus, page, looked && whole && !page->full, &alive, &buried, reterr);
+    hw_ranges_done(&alive);
     if (s < 0) {
         /* What the frontier has seen nobody has been given: start anew. */
         hw_page_drop(bus, page);
         hw_feed_reset(bus);
         return s;
     }
-    feed->more = page->full;
+    feed->more = page->full || !sound;
+    if (!sound) { /* read again, together with what has come out of standing still */
+        hw_page_drop(bus, page);
+        return HOWDAH_OK;
+    }
     feed->rows = adapt(feed->rows, ROWS_MAX, page);
     page->upto = feed->frontier.high;
     page->anchor = feed->top;
-    *ret_news = page->n > 0 || buried > 0;
+    *ret_news = page->n > 0 || buried > 0 || feed->told != feed->versions;
+    feed->told = feed->versions;
     if (*ret_news)
         into_window(bus, page);
     else
         hw_page_drop(bus, page);
-    return HOWDAH_OK;
+    return hw_holes_settle(bus, reterr);
 }
 
 void hw_feed_reset(howdah_bus *bus)
@@ -455,13 +334,21 @@ void hw_feed_reset(howdah_bus *bus)
     hw_feed *feed = &bus->service->feed;
     int64_t pages = feed->pages;
     uint64_t session = feed->session;
+    uint64_t versions = feed->versions;
+    int64_t settle_ms = feed->settle_ms;
 
     for (size_t i = 0; i < HW_WINDOW_PAGES; i++)
         hw_page_drop(bus, feed->window[i]);
     hw_frontier_done(&feed->frontier);
-    hw_owners_done(&feed->owners);
+    hw_holders_done(&feed->holders);
+    hw_still_drop(feed->still);
+    hw_late_done(&feed->late);
+    hw_ranges_done(&feed->settled_holes);
     hw_feed_init(feed);
-    feed->pages = pages + 1; /* no number of a page comes back */
+    feed->pages = pages + 1;       /* no number of a page comes back, */
+    feed->versions = versions + 1; /* and no version of what stands still */
+    hw_late_init(&feed->late, feed->versions);
+    feed->settle_ms = settle_ms;
     feed->session = session;
     for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
         if (sub->phase == HW_PHASE_HEAD)
@@ -473,8 +360,6 @@ void hw_feed_reset(howdah_bus *bus)
 void hw_feed_done(howdah_bus *bus)
 {
     hw_feed_reset(bus);
-    hw_frontier_done(&bus->service->feed.frontier);
-    hw_owners_done(&bus->service->feed.owners);
 }
 
 /* ------------------------------------------------- what a subscription reads */
@@ -496,10 +381,17 @@ static void filter_by(const howdah_subscription *sub, hw_query *query)
     query->sparse = sub->sparse;
 }
 
-static int64_t lowest_wanted(const hw_delivery *d)
+static int64_t lowest_wanted(const howdah_subscription *sub)
 {
-    return d->missing.n > 0 && d->missing.items[0].first <= d->high ? d->missing.items[0].first
-                                                                    : d->high + 1;
+    const hw_delivery *d = &sub->d;
+    const hw_ranges *still = hw_still_ranges(sub->still);
+    int64_t lowest = d->high + 1;
+
+    if (d->missing.n > 0 && d->missing.items[0].first < lowest)
+        lowest = d->missing.items[0].first;
+    if (still->n > 0 && still->items[0].first < lowest)
+        lowest = still->items[0].first;
+    return lowest;
 }
 
 /* How many of the numbers that the page spans did match? */
@@ -529,6 +421,13 @@ static int open_stream(howdah_subscription *sub, int64_t to, howdah_error *reter
     return sub->bus->store->ops->read_open(sub->bus->store, &query, &sub->stream, reterr);
 }
 
+static void close_stream(howdah_subscription *sub)
+{
+    if (sub->stream)
+        sub->bus->store->ops->read_close(sub->stream);
+    sub->stream = NULL;
+}
+
 /* The next page of the stream; a stream that ends has passed all up to stream_to. */
 static int next_of_stream(howdah_subscription *sub, hw_page *page, howdah_error *reterr)
 {
@@ -549,8 +448,7 @@ static int next_of_stream(howdah_subscription *sub, hw_page *page, howdah_error 
     page->n = 0;
     page->upto = sub->stream_to;
     page->anchor = sub->stream_top;
-    ops->read_close(sub->stream);
-    sub->stream = NULL;
+    close_stream(sub);
     return s < 0 ? s : HOWDAH_OK;
 }
 
@@ -579,11 +477,10 @@ static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_
                       .batch = sub->rows,
                       .payload_of = &none,
                       .payload_of_n = sub->route ? 1 : 0};
-    int s = note_holes(page, &sub->bus->service->feed.frontier, reterr);
+    int s;
 
     filter_by(sub, &query);
-    if (s >= 0)
-        s = read_page(sub->bus, &query, page, reterr);
+    s = read_page(sub->bus, &query, page, reterr);
     if (s < 0)
         return s;
     meet_stream(sub, page);
@@ -608,28 +505,66 @@ static bool is_plain(const howdah_subscription *sub, const hw_ranges *wanted)
            wanted->items[0].first == sub->d.high + 1;
 }
 
+/* As far as it may read: STRICT stops where something stands still. */
+static int64_t readable(const howdah_subscription *sub)
+{
+    const hw_feed *feed = &sub->bus->service->feed;
+    int64_t to = feed->frontier.high;
+    int64_t still = INT64_MAX;
+
+    if (sub->d.config.ordering == HW_ORDERING_STRICT)
+        still = hw_holes_first_still(feed, 0);
+    return to < still ? to : still - 1;
+}
+
+static int read_wanted_page(howdah_subscription *sub, hw_page *page, bool *ret_any,
+                            howdah_error *reterr)
+{
+    const hw_frontier *f = &sub->bus->service->feed.frontier;
+    hw_ranges wanted = HW_RANGES_INIT;
+    bool sound = true;
+    int64_t upto = 0;
+    int s = hw_delivery_wanted(&sub->d, readable(sub), f->holes, f->holes_n, &wanted, &upto,
+                               reterr);
+
+    *ret_any = s >= 0 && (wanted.n > 0 || sub->stream);
+    if (s >= 0 && *ret_any && !sub->stream && is_plain(sub, &wanted))
+        s = open_stream(sub, upto, reterr);
+    if (s >= 0 && *ret_any && sub->stream) {
+        s = next_of_stream(sub, page, reterr);
+    } else if (s >= 0 && *ret_any) {
+        s = read_wanted(sub, &wanted, upto, page, reterr);
+        if (s >= 0 && page->n > 0)
+            s = hw_holes_confirm(sub->bus, &sound, reterr);
+    }
+    hw_ranges_done(&wanted);
+    return s < 0 ? s : sound ? HOWDAH_OK : HOWDAH_END;
+}
+
 int hw_feed_read_own(howdah_subscription *sub, hw_page **ret_page, howdah_error *reterr)
 {
     hw_feed *feed = &sub->bus->service->feed;
-    hw_ranges wanted = HW_RANGES_INIT;
     hw_page *page = NULL;
-    int64_t upto = 0;
-    int s = hw_feed_cover(sub->bus, lowest_wanted(&sub->d) - 1, reterr);
+    bool any = false;
+    int s = hw_holes_cover(sub->bus, lowest_wanted(sub) - 1, reterr);
 
+    if (s == HOWDAH_OK && sub->fresh)
+        s = hw_holes_refresh(sub->bus, reterr);
+    sub->fresh = sub->fresh && s != HOWDAH_OK;
     *ret_page = NULL;
     if (s != HOWDAH_OK)
         return s;
-    s = hw_delivery_wanted(&sub->d, feed->frontier.high, feed->frontier.holes,
-                           feed->frontier.holes_n, &wanted, &upto, reterr);
-    if (s >= 0 && (wanted.n > 0 || sub->stream))
-        s = new_page(&page, reterr);
-    if (s >= 0 && page && !sub->stream && is_plain(sub, &wanted))
-        s = open_stream(sub, upto, reterr);
-    if (s >= 0 && page)
-        s = sub->stream ? next_of_stream(sub, page, reterr)
-                        : read_wanted(sub, &wanted, upto, page, reterr);
-    hw_ranges_done(&wanted);
-    if (s < 0) {
+    s = new_page(&page, reterr);
+    if (s >= 0)
+        s = note_holes(page, feed, reterr);
+    if (s >= 0)
+        s = hw_holes_adopt(sub, page, true, reterr);
+    /* A stream knows nothing of what has come out of standing still. */
+    if (s >= 0 && sub->d.missing.n > 0)
+        close_stream(sub);
+    if (s >= 0)
+        s = read_wanted_page(sub, page, &any, reterr);
+    if (s != HOWDAH_OK || !any) {
         hw_page_drop(sub->bus, page);
         return s;
     }

@@ -62,6 +62,8 @@ void hw_service_unlock(howdah_subscription *sub)
 void hw_service_step_down(howdah_subscription *sub, int64_t take_ms)
 {
     hw_service_drop_page(sub);
+    hw_still_drop(sub->still);
+    sub->still = NULL;
     sub->phase = HW_PHASE_OUT;
     sub->reload = false;
     sub->stale = false;
@@ -76,6 +78,15 @@ void hw_service_go_behind(howdah_subscription *sub)
 {
     sub->phase = HW_PHASE_BEHIND;
     sub->rest_ms = 0;
+}
+
+void hw_service_begin(howdah_subscription *sub)
+{
+    sub->rows = (size_t)(sub->options.catch_up_batch < HW_ROWS_FIRST ? sub->options.catch_up_batch
+                                                                     : HW_ROWS_FIRST);
+    sub->alarmed_first = 0;
+    sub->sparse = sub->pattern != NULL; /* until its first page tells */
+    hw_service_go_behind(sub);
 }
 
 /* The store remembers it, so that everybody sees why and a restart does not run into it again. */
@@ -120,6 +131,27 @@ static int64_t count_suspects(const howdah_subscription *sub, const hw_sub_row *
     return n;
 }
 
+/* As it is stored: how old it is nobody knows. */
+static int load_still(howdah_subscription *sub, const hw_sub_row *row, howdah_error *reterr)
+{
+    hw_ranges ranges = HW_RANGES_INIT;
+    hw_still *still = NULL;
+    int s = hw_ranges_reserve(&ranges, row->still_n, reterr);
+
+    for (size_t i = 0; s >= 0 && i < row->still_n; i++)
+        ranges.items[ranges.n++] = row->still[i];
+    if (s >= 0 && ranges.n > 0)
+        s = hw_still_new(&ranges, 0, &still, reterr);
+    hw_ranges_done(&ranges);
+    if (s < 0)
+        return s;
+    hw_still_drop(sub->still);
+    sub->still = still;
+    sub->still_saved = true;
+    sub->fresh = true;
+    return HOWDAH_OK;
+}
+
 static int on_taken(void *ctx, const hw_sub_row *row)
 {
     taken *t = ctx;
@@ -138,6 +170,8 @@ static int on_taken(void *ctx, const hw_sub_row *row)
                    row->log.s ? row->log.s : "");
     t->result = hw_delivery_load(&sub->d, row->high, row->owed, row->owed_n,
                                  count_suspects(sub, row), t->reterr);
+    if (t->result >= 0)
+        t->result = load_still(sub, row, t->reterr);
     if (row->owner.s)
         hw_log(HOWDAH_LOG_WARN, "subscription %s: taken over from %.*s, which did not give it up",
                sub->id, (int)row->owner.len, row->owner.s);
@@ -202,10 +236,6 @@ static int enter(howdah_subscription *sub, const taken *t, howdah_error *reterr)
 
     sub->poll_ms = now;
     sub->renewed_ms = now;
-    sub->rows = (size_t)(sub->options.catch_up_batch < HW_ROWS_FIRST ? sub->options.catch_up_batch
-                                                                     : HW_ROWS_FIRST);
-    sub->alarmed_first = 0;
-    sub->sparse = sub->pattern != NULL; /* until its first page tells */
     if (t->status == HW_SUB_PAUSED) {
         sub->phase = HW_PHASE_PAUSED;
         return HOWDAH_OK;
@@ -214,7 +244,7 @@ static int enter(howdah_subscription *sub, const taken *t, howdah_error *reterr)
         sub->phase = HW_PHASE_HALTED;
         return HOWDAH_OK;
     }
-    hw_service_go_behind(sub);
+    hw_service_begin(sub);
     s = check_anchor(sub, reterr);
     return s < 0 ? s : check_history(sub, t, reterr);
 }
@@ -371,8 +401,10 @@ static int send_bag(howdah_bus *bus, news_bag *bag, bool store, howdah_error *re
             hear_later(sub, &bag->news[i]);
             continue;
         }
-        if (store && !bag->news[i].lost)
+        if (store && !bag->news[i].lost) {
             hw_delivery_checkpointed(&sub->d);
+            sub->still_saved = true;
+        }
         sub->renewed_ms = before;
         hear(sub, &bag->news[i]);
     }

@@ -77,6 +77,8 @@ static int offer_page(routing *r, howdah_error *reterr)
         const howdah_event *event = &sub->page->events[sub->at];
         hw_offer verdict = HW_OFFER_SKIP;
 
+        if (hw_stands_still(sub->page, event->global_sequence))
+            continue;
         s = offer(r, event, &verdict, reterr);
         if (s >= 0 && verdict == HW_OFFER_WAIT) {
             s = pass(r, event->global_sequence - 1, reterr);
@@ -120,6 +122,7 @@ static int store_page(const routing *r, hw_store *io, howdah_error *reterr)
     if (s < 0)
         return s;
     hw_delivery_checkpointed(&sub->d);
+    sub->still_saved = true;
     sub->delivered += (int64_t)r->n;
     sub->worked = true;
     return HOWDAH_OK;

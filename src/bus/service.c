@@ -207,21 +207,28 @@ static int read_behind(howdah_subscription *sub, howdah_error *reterr)
 
 /* The window's next page; one that is gone, or has holes while the order is strict, is not for us.
  */
-static void take_page(howdah_subscription *sub)
+static int take_page(howdah_subscription *sub, howdah_error *reterr)
 {
     const hw_feed *feed = &sub->bus->service->feed;
     hw_page *page;
+    int s;
 
     if (sub->next_page > feed->pages)
-        return;
+        return HOWDAH_OK;
     page = hw_feed_page(feed, sub->next_page);
-    if (!page || (sub->d.config.ordering == HW_ORDERING_STRICT && page->holes_n > 0)) {
+    if (page && sub->d.config.ordering == HW_ORDERING_STRICT && (page->holes_n > 0 || page->still))
+        page = NULL;
+    s = page ? hw_holes_adopt(sub, page, false, reterr) : HOWDAH_END;
+    if (s == HOWDAH_END) {
         hw_service_go_behind(sub);
-        return;
+        return HOWDAH_OK;
     }
+    if (s < 0)
+        return s;
     page->refs++;
     sub->page = page;
     sub->next_page++;
+    return HOWDAH_OK;
 }
 
 static int find_work(howdah_subscription *sub, howdah_error *reterr)
@@ -236,7 +243,7 @@ static int find_work(howdah_subscription *sub, howdah_error *reterr)
     if (s >= 0 && !sub->page && sub->phase == HW_PHASE_BEHIND)
         s = read_behind(sub, reterr);
     if (s >= 0 && !sub->page && sub->phase == HW_PHASE_HEAD)
-        take_page(sub);
+        s = take_page(sub, reterr);
     return s;
 }
 
@@ -267,8 +274,10 @@ static int skip_overdue(howdah_subscription *sub, howdah_error *reterr)
             s = HOWDAH_OK;
             break;
         }
-        if (s >= 0)
+        if (s >= 0) {
+            sub->still_saved = true;
             s = hw_delivery_skipped(&sub->d, range, now, reterr);
+        }
     }
     hw_ranges_done(&owed);
     return s;
@@ -300,14 +309,15 @@ static void report_overdue(howdah_subscription *sub)
            (long long)(now - f->holes[0].since_ms));
     (void)hw_sub_ops_of(sub->bus)->blockers(sub->bus->store, on_blocker, sub, NULL);
     if (HW_BUG(GAP_TIMEOUT)) /* planted: given up, off the record */
-        (void)hw_frontier_bury(&sub->bus->service->feed.frontier, UINT64_MAX);
+        sub->bus->service->feed.frontier.holes_n = 0;
 }
 
 static int serve_one(howdah_subscription *sub, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
 
-    if (sub->busy || (sub->phase != HW_PHASE_BEHIND && sub->phase != HW_PHASE_HEAD))
+    if (sub->busy || sub->tail ||
+        (sub->phase != HW_PHASE_BEHIND && sub->phase != HW_PHASE_HEAD))
         return HOWDAH_OK;
     if (hw_clock_mono_ms() < sub->trouble_ms)
         return HOWDAH_OK;
@@ -324,7 +334,7 @@ static int serve_one(howdah_subscription *sub, howdah_error *reterr)
 
 /* ------------------------------------------------------------------ a pass */
 
-static int new_session(howdah_bus *bus, howdah_error *reterr)
+int hw_service_meet(howdah_bus *bus, howdah_error *reterr)
 {
     hw_service *service = bus->service;
     uint64_t session = 0;
@@ -333,12 +343,17 @@ static int new_session(howdah_bus *bus, howdah_error *reterr)
     if (s < 0 || session == service->session)
         return s;
     for (howdah_subscription *sub = service->subs; sub; sub = sub->next) {
-        if (sub->busy)
+        if (sub->busy || sub->tail)
             sub->stale = true;
         else if (sub->phase != HW_PHASE_OUT)
             hw_service_step_down(sub, 0);
+        if (sub->tail)
+            hw_service_drop_page(sub);
     }
     hw_feed_reset(bus);
+    s = hw_sub_ops_of(bus)->timeline(bus->store, service->log, reterr);
+    if (s < 0)
+        return s;
     service->session = session;
     service->relisten = true;
     service->armed = false;
@@ -427,6 +442,24 @@ static int serve_all(howdah_bus *bus, howdah_error *reterr)
     return first;
 }
 
+int hw_service_bring(howdah_subscription *sub, howdah_error *reterr)
+{
+    howdah_bus *bus = sub->bus;
+    bool news = false;
+    int s = relisten(bus, reterr);
+
+    bus->service->feed.session = bus->service->session;
+    if (s >= 0 && anybody_at_the_edge(bus))
+        s = hw_feed_round(bus, &news, reterr);
+    if (s >= 0 && news)
+        hw_service_heard(bus, true);
+    if (s >= 0 && sub->phase == HW_PHASE_BEHIND)
+        s = read_behind(sub, reterr);
+    if (s >= 0 && !sub->page && sub->phase == HW_PHASE_HEAD)
+        s = take_page(sub, reterr);
+    return s;
+}
+
 int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
 {
     hw_service *service = bus->service;
@@ -435,7 +468,7 @@ int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
 
     service->worked = false;
     if (s >= 0)
-        s = new_session(bus, reterr);
+        s = hw_service_meet(bus, reterr);
     if (s >= 0 && service->routes)
         s = hw_route_refresh(bus, reterr);
     if (s >= 0 && !HW_BUG(CATCH_UP_FIRST))
@@ -503,7 +536,7 @@ int howdah_service(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
 static bool can_go_on(const howdah_bus *bus)
 {
     for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
-        if (sub->phase != HW_PHASE_HALTED)
+        if (sub->phase != HW_PHASE_HALTED && !sub->tail)
             return true;
     }
     return bus->service->routes; /* a binding may come */

@@ -91,6 +91,7 @@ void hw_subscription_free(howdah_subscription *sub)
     if (!sub)
         return;
     hw_delivery_done(&sub->d);
+    hw_still_drop(sub->still);
     hw_free(sub->id);
     hw_free(sub->pattern);
     hw_free(sub->stream_name);

@@ -32,7 +32,8 @@
 #include "bus/upcast.h"
 #include "engine/delivery.h"
 #include "engine/frontier.h"
-#include "engine/owners.h"
+#include "engine/holders.h"
+#include "engine/still.h"
 #include "store/store.h"
 
 #define HW_WINDOW_PAGES 16
@@ -55,6 +56,8 @@ typedef struct hw_page {
     hw_anchor anchor; /* the last event that was seen at or below upto; 0: none */
     hw_hole *holes;
     size_t holes_n;
+    hw_still *still; /* those that stand still, at that moment; NULL: none, */
+    uint64_t still_version; /* and the version that was the newest one then */
     int64_t joins; /* a subscription that is through with it goes on with this page of the window;
                       0: it reads on for itself */
 } hw_page;
@@ -65,16 +68,25 @@ typedef struct hw_feed {
     int64_t low;
     hw_anchor top; /* the event at the frontier's high */
     hw_frontier frontier;
-    hw_owners owners;
-    bool by_fence;   /* owners cannot be told here */
-    int64_t look_ms; /* the last look at the owners */
+    /* holes.c: */
+    hw_holders holders;
+    bool standby;      /* who holds the sequence cannot be told here */
+    int64_t look_ms;   /* the last look at the holders */
+    hw_still *still;   /* holes that nobody looks for; NULL: none */
+    uint64_t versions; /* of still, given out so far; not one comes back, */
+    uint64_t told;     /* and the one that the window knows */
+    hw_late late;
+    int64_t freed_from;     /* of the last hw_holes_confirm() */
+    int64_t probe_ms;       /* standby: not before this time its holes are looked into again */
+    int64_t cover_ms;       /* since when what is below low waits for transactions to end; 0: not */
+    int64_t settled;        /* up to here somebody has proven all, as was read when it started, */
+    hw_ranges settled_holes; /* but for these */
+    int64_t settle_ms;       /* when to write down next what is proven here, */
+    int64_t settled_upto;    /* and what was last, */
+    uint64_t settled_still;  /* with this version of still */
     hw_page *window[HW_WINDOW_PAGES];
     int64_t pages; /* read so far: the number of the newest */
-    bool more;     /* the last round was full */
-    /* Covering more: down to cover_low, once the owners of this look are gone; 0: nothing asked. */
-    uint64_t cover_fence;
-    int64_t cover_low;
-    int64_t cover_ms;
+    bool more;     /* the last round was full, or has to be done again */
     size_t rows; /* to ask for next: few when payloads are large */
 } hw_feed;
 
@@ -112,10 +124,14 @@ struct howdah_subscription {
     hw_filter filter;  /* these two, and whether corrections concern it */
     howdah_subscribe_options options;
     hw_route *route; /* NULL: it has a handler */
+    bool tail;       /* it has no row, and howdah_tail_next() brings its pages */
     hw_sub_phase phase;
     char reason[256];
 
     hw_delivery d;
+    hw_still *still;  /* what it owes besides, up to d.high; see holes.c */
+    bool still_saved; /* its row has the same */
+    bool fresh;       /* loaded, and nothing read since */
     int64_t token;
     char log[HW_TIMELINE_SIZE]; /* what it knows was learnt from this one (I7) */
     int64_t unreleased;         /* a token that an interrupt kept from being given up; 0: none */
@@ -178,6 +194,7 @@ typedef struct hw_service {
     hw_feed feed;
     hw_store *tx; /* the session for handlers' transactions; NULL: not needed yet */
     uint64_t session;
+    char log[HW_TIMELINE_SIZE]; /* that session's */
     bool relisten; /* what to listen to has changed */
     bool deaf;     /* this session cannot hear the bell */
     bool armed;
@@ -214,14 +231,18 @@ static inline void hw_stand_on(howdah_subscription *sub, const hw_anchor *seen)
         sub->anchor = *seen;
 }
 
+/* Not to be offered: it stands still for the page, whatever its read has found (holes.c, I3). */
+static inline bool hw_stands_still(const hw_page *page, int64_t sequence)
+{
+    return page->still && hw_ranges_has(&page->still->ranges, sequence);
+}
+
 /* ---- feed.c */
 
 void hw_feed_init(hw_feed *feed);
 void hw_feed_done(howdah_bus *bus);
 /* Forgets everything: a new session, or nobody needs it. */
 void hw_feed_reset(howdah_bus *bus);
-/* Starts the feed, or extends what it covers down to low; HOWDAH_END: not yet, try again soon. */
-int hw_feed_cover(howdah_bus *bus, int64_t low, howdah_error *reterr);
 /* Reads once: evidence, rows, verdict.  A page with rows, or with news of holes, enters the window.
  */
 int hw_feed_round(howdah_bus *bus, bool *ret_news, howdah_error *reterr);
@@ -236,6 +257,30 @@ int hw_feed_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_owed, howdah_
 int hw_feed_read_own(howdah_subscription *sub, hw_page **ret_page, howdah_error *reterr);
 /* The rows that sub->asked names, read again. */
 int hw_feed_read_again(howdah_subscription *sub, hw_page **ret_page, howdah_error *reterr);
+
+/* ---- holes.c: which numbers may still appear */
+
+/* Starts the feed, or extends what it covers down to low; HOWDAH_END: not yet, try again soon. */
+int hw_holes_cover(howdah_bus *bus, int64_t low, howdah_error *reterr);
+/* Before rows are read: a look at the holders, when it is time for one, and then what may still
+   appear. */
+int hw_holes_look(howdah_bus *bus, bool *ret_looked, hw_ranges *ret_alive, howdah_error *reterr);
+/* What stands still is looked after now, whenever that was due. */
+int hw_holes_refresh(howdah_bus *bus, howdah_error *reterr);
+/* After rows were read: whether nothing that stands still can be among what they do not show. */
+int hw_holes_confirm(howdah_bus *bus, bool *ret_sound, howdah_error *reterr);
+/* After the verdict: holes that stay stand still from now on. */
+int hw_holes_put_aside(howdah_bus *bus, howdah_error *reterr);
+/* Writes down what is proven, now and then. */
+int hw_holes_settle(howdah_bus *bus, howdah_error *reterr);
+/* Before a page is offered: the subscription's share of what stands still becomes the page's; what
+   left it and is visible is owed.  HOWDAH_END: that would take a look at the store. */
+int hw_holes_adopt(howdah_subscription *sub, const hw_page *page, bool may_ask,
+                   howdah_error *reterr);
+/* When the next look is due, in ms of the monotonic clock; INT64_MAX: never. */
+int64_t hw_holes_next_ms(const hw_feed *feed);
+/* The first number above this one that stands still; INT64_MAX: none. */
+int64_t hw_holes_first_still(const hw_feed *feed, int64_t above);
 
 /* ---- turn.c */
 
@@ -284,8 +329,9 @@ int hw_service_take(howdah_subscription *sub, howdah_error *reterr);
 void hw_service_unlock(howdah_subscription *sub);
 /* Forgets the state; the ownership is tried again at take_ms. */
 void hw_service_step_down(howdah_subscription *sub, int64_t take_ms);
-/* Reads for itself from now on. */
+/* Reads for itself from now on; begin: and nothing is known of its rows yet. */
 void hw_service_go_behind(howdah_subscription *sub);
+void hw_service_begin(howdah_subscription *sub);
 /* Halted, for sub->reason, in the store too. */
 void hw_service_stop(howdah_subscription *sub);
 /* Due checkpoints are stored, and the store asked for news; only when is_news_due. */
@@ -314,6 +360,10 @@ int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reter
 int hw_service_close(howdah_bus *bus, howdah_error *reterr);
 /* Turns that workers have brought back become phases; the first error is returned. */
 int hw_service_collect(howdah_bus *bus, howdah_error *reterr);
+/* Asks for the session; in a new one nothing of the old is true (service.c I1). */
+int hw_service_meet(howdah_bus *bus, howdah_error *reterr);
+/* The next page of a tail, if there is one: sub->page. */
+int hw_service_bring(howdah_subscription *sub, howdah_error *reterr);
 /* One pass over all that is due; for howdah_service() and the runner. */
 int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr);
 

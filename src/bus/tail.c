@@ -1,186 +1,170 @@
 /*
- * tail.c - a live tail: the frontier's round over a store, without a checkpoint.
+ * tail.c - a live tail: a subscription that nobody stores.
  *
- *   I1  One round reads, in one snapshot, the rows inside holes and the rows above high.  A
- *       stream's version v is visible in every snapshot that shows v + 1, so handing a round's
- *       rows out in sequence order keeps every stream's order.
- *   I2  The horizon is taken before the rows are read (frontier.h I3).
- *   I3  A tail that starts "now" looks a little back for numbers that are drawn and not yet
- *       committed: jumping to the highest visible number would jump over those in flight.
+ * It is one of the bus's subscriptions as far as the feed is concerned: it reads for itself while it
+ * is behind, takes the window's pages when it is at the head, and hears the bell.  What it has
+ * handed out counts as handled.
+ *
+ *   I1  Nothing of it is stored, so what it knows is all there is.  After a new session it looks
+ *       whether the last event that it has seen is still in the log, and goes on behind it.
+ *   I2  If it is not, the log is another one, or was put back: it goes back to the last event that
+ *       this log has as well, says so, and hands out all that follows, numbers that it has seen
+ *       before included.  For that it remembers some events of the way: many of the last ones, ever
+ *       fewer of those before.
  */
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "bus/bus.h"
+#include "bus/subscription.h"
 #include "bus/upcast.h"
-#include "engine/frontier.h"
-#include "engine/pattern.h"
 #include "engine/rules.h"
 
-#define LOOK_BACK 1000 /* numbers, see I3 */
-/* Most rows of a round.  Few, because a round is one page whatever its events weigh; and no more
-   than a store's first page, so that a full round is told from the last one. */
-#define ROUND_ROWS 64
-#define FIRST_PAUSE_MS 1
+#define PAST 64
 
 struct howdah_tail {
     howdah_bus *bus;
-    char *pattern;
-    hw_frontier frontier;
-    hw_cursor *cursor; /* of the round whose rows are being handed out */
-    const howdah_event *events;
-    size_t n;
-    size_t at;
-    bool more;        /* the last round was full: look again at once */
-    int64_t pause_ms; /* before the next look; grows while nothing comes, whoever asks */
-    hw_lifted lifted; /* the event handed out last, if it was lifted */
+    howdah_subscription *sub;
+    int64_t start; /* events behind this number were asked for */
+    hw_anchor past[PAST];
+    size_t past_n;
 };
 
-static void end_round(howdah_tail *tail)
+/* ------------------------------------------------------------- where it was */
+
+/* I2: when there is no room left, every second one of the older half goes. */
+static void remember(howdah_tail *tail)
 {
-    if (tail->cursor)
-        tail->bus->store->ops->read_close(tail->cursor);
-    tail->cursor = NULL;
-    tail->n = tail->at = 0;
+    const hw_anchor *last = &tail->sub->anchor;
+
+    if (last->sequence == 0 ||
+        (tail->past_n > 0 && tail->past[tail->past_n - 1].sequence >= last->sequence))
+        return;
+    if (tail->past_n == PAST) {
+        size_t kept = 0;
+
+        for (size_t i = 0; i < PAST; i++) {
+            if (i >= PAST / 2 || i % 2 == 0)
+                tail->past[kept++] = tail->past[i];
+        }
+        tail->past_n = kept;
+    }
+    tail->past[tail->past_n++] = *last;
 }
 
-static int read_rows(howdah_tail *tail, hw_query *query, howdah_error *reterr)
+/* The place becomes that of the anchor, with what is owed below it. */
+static int go_back_to(howdah_tail *tail, const hw_anchor *anchor, howdah_error *reterr)
 {
-    const hw_store_ops *ops = tail->bus->store->ops;
-    int s;
+    howdah_subscription *sub = tail->sub;
+    hw_ranges owed = HW_RANGES_INIT;
+    int s = hw_delivery_owed(&sub->d, &owed, reterr);
 
-    query->batch = tail->bus->read_batch < ROUND_ROWS ? tail->bus->read_batch : ROUND_ROWS;
-    query->limit = (int64_t)query->batch;
-    s = ops->read_open(tail->bus->store, query, &tail->cursor, reterr);
-
-    if (s < 0)
-        return s;
-    s = ops->read_next(tail->cursor, &tail->events, &tail->n, reterr);
-    if (s == HOWDAH_END)
-        tail->n = 0;
-    tail->at = 0;
-    tail->more = s == HOWDAH_OK && (tail->n == query->batch || tail->cursor->more);
-    return s < 0 ? s : HOWDAH_OK;
-}
-
-/* I1: the holes, oldest first, and all that is above high. */
-static int read_ranges(howdah_tail *tail, howdah_error *reterr)
-{
-    const hw_frontier *f = &tail->frontier;
-    hw_range *ranges = hw_calloc(f->holes_n + 1, sizeof *ranges);
-    int s;
-
-    if (!ranges)
-        return hw_fail_no_memory(reterr);
-    for (size_t i = 0; i < f->holes_n; i++)
-        ranges[i] = (hw_range){f->holes[i].first, f->holes[i].last};
-    ranges[f->holes_n] = (hw_range){f->high + 1, INT64_MAX};
-    s = read_rows(tail, &(hw_query){.ranges = ranges, .ranges_n = f->holes_n + 1}, reterr);
-    hw_free(ranges);
+    if (s >= 0)
+        s = hw_ranges_remove(&owed, anchor->sequence + 1, INT64_MAX, reterr);
+    if (s >= 0)
+        s = hw_delivery_load(&sub->d, anchor->sequence, owed.items, owed.n, 0, reterr);
+    if (s >= 0)
+        sub->anchor = *anchor;
+    hw_ranges_done(&owed);
     return s;
 }
 
-static int read_above(howdah_tail *tail, howdah_error *reterr)
+/* I1, I2. */
+static int find_again(howdah_tail *tail, howdah_error *reterr)
 {
-    return read_rows(tail, &(hw_query){.from = tail->frontier.high + 1}, reterr);
-}
+    howdah_subscription *sub = tail->sub;
+    const hw_anchor none = {.sequence = 0};
+    int64_t seen = sub->anchor.sequence;
+    int s = HOWDAH_NOT_FOUND;
 
-/*
- * One round: evidence, rows, verdict.  The rows are handed out afterwards, but the frontier sees
- * them now, so that holes are buried against the very rows that lack them.
- */
-static int read_round(howdah_tail *tail, howdah_error *reterr)
-{
-    hw_frontier *f = &tail->frontier;
-    const hw_store_ops *ops = tail->bus->store->ops;
-    uint64_t horizon = 0;
-    int s = HOWDAH_OK;
+    remember(tail);
+    while (s == HOWDAH_NOT_FOUND && tail->past_n > 0) {
+        const hw_anchor *anchor = &tail->past[tail->past_n - 1];
+        howdah_error err = HOWDAH_ERROR_INIT;
 
-    end_round(tail);
-    if (f->holes_n > 0)
-        s = ops->horizon(tail->bus->store, &horizon, reterr);
-    if (s < 0)
-        return s;
-    if (horizon == UINT64_MAX)
-        (void)hw_frontier_bury(f, horizon);
-    s = f->holes_n > 0 ? read_ranges(tail, reterr) : read_above(tail, reterr);
-    for (size_t i = 0; s >= 0 && i < tail->n; i++) {
-        bool is_new = false;
-
-        s = hw_frontier_see(f, tail->events[i].global_sequence, hw_clock_mono_ms(), &is_new,
-                            reterr);
-    }
-    if (s < 0)
-        return s;
-    /* A full round may have left rows inside holes unread: no verdict from it. */
-    if (!tail->more)
-        (void)hw_frontier_bury(f, horizon);
-    if (hw_frontier_wants_fence(f)) {
-        uint64_t fence = 0;
-
-        s = ops->fence(tail->bus->store, &fence, reterr);
+        s = hw_sub_ops_of(tail->bus)->verify(tail->bus->store, anchor, 0, &err);
         if (s >= 0)
-            hw_frontier_fence(f, fence);
+            s = go_back_to(tail, anchor, &err);
+        if (s == HOWDAH_NOT_FOUND)
+            tail->past_n--;
+        else if (s < 0)
+            hw_error_copy(reterr, &err);
     }
-    return s < 0 ? s : HOWDAH_OK;
+    if (s == HOWDAH_NOT_FOUND && seen > 0)
+        s = go_back_to(tail, &none, reterr);
+    if (s < 0 && s != HOWDAH_NOT_FOUND)
+        return s;
+    if (sub->anchor.sequence < seen)
+        hw_log(HOWDAH_LOG_WARN,
+               "the log was replaced: event %lld, seen here, is not in it; going on behind %lld",
+               (long long)seen, (long long)sub->anchor.sequence);
+    sub->stale = false;
+    hw_service_go_behind(sub);
+    return HOWDAH_OK;
 }
 
-/*
- * The last visible number at or below at, 0 without one: a batch in flight is one gap however
- * large it is, so the look back must not begin inside it.
- */
-static int last_visible(howdah_tail *tail, int64_t at, int64_t *ret_sequence, howdah_error *reterr)
+/* ------------------------------------------------------------------ opening */
+
+static int never_called(void *ctx, const howdah_event *event, howdah_delivery *delivery)
 {
-    const hw_store_ops *ops = tail->bus->store->ops;
-    const howdah_event *events = NULL;
-    hw_cursor *cursor = NULL;
-    size_t n = 0;
+    (void)ctx;
+    (void)event;
+    return howdah_delivery_fail(delivery, "a tail has no handler");
+}
+
+static int new_sub(howdah_bus *bus, const char *pattern, howdah_subscription **ret_sub,
+                   howdah_error *reterr)
+{
+    howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
     int s;
 
-    *ret_sequence = 0;
-    if (at <= 0)
-        return HOWDAH_OK;
-    s = ops->read_open(tail->bus->store,
-                       &(hw_query){.to = at, .limit = 1, .batch = 1, .backward = true}, &cursor,
-                       reterr);
-    if (s < 0)
-        return s;
-    s = ops->read_next(cursor, &events, &n, reterr);
-    if (s == HOWDAH_OK)
-        *ret_sequence = events[0].global_sequence;
-    ops->read_close(cursor);
-    return s < 0 ? s : HOWDAH_OK;
+    o.subscriber_id = ""; /* nobody else has this one */
+    o.pattern = pattern;
+    o.handler = never_called;
+    o.checkpoint = HOWDAH_CHECKPOINT_BATCHED;
+    o.catch_up_batch = (int)bus->read_batch;
+    s = hw_subscription_new(bus, &o, ret_sub, reterr);
+    if (s >= 0)
+        (*ret_sub)->tail = true;
+    return s;
 }
 
-/* I3: marks what is visible near the head as seen; what is missing there becomes holes. */
-static int start_now(howdah_tail *tail, howdah_error *reterr)
+/* The end, or behind a number. */
+static int find_start(howdah_tail *tail, int64_t since, howdah_error *reterr)
 {
-    const hw_store_ops *ops = tail->bus->store->ops;
-    int64_t head = 0;
-    int64_t first = 0;
-    int s = ops->head(tail->bus->store, &head, reterr);
+    howdah_subscription *sub = tail->sub;
+    hw_ranges owed = HW_RANGES_INIT;
+    int64_t high = since;
+    int s = HOWDAH_OK;
 
+    if (since == HOWDAH_ABSENT) {
+        s = hw_feed_end(tail->bus, &high, &owed, reterr);
+        sub->anchor = tail->bus->service->feed.top;
+    }
     if (s >= 0)
-        s = last_visible(tail, head - LOOK_BACK, &first, reterr);
+        s = hw_delivery_load(&sub->d, high, owed.items, owed.n, 0, reterr);
+    hw_ranges_done(&owed);
+    tail->start = high;
+    hw_service_begin(sub);
+    remember(tail);
+    return s;
+}
+
+static int check(const howdah_bus *bus, const howdah_tail_options *options, howdah_error *reterr)
+{
+    int s = hw_check_options(options, sizeof *options, "howdah_tail_open", reterr);
+
     if (s < 0)
         return s;
-    hw_frontier_init(&tail->frontier, first);
-    while (s >= 0 && tail->frontier.high < head) {
-        int64_t before = tail->frontier.high;
-
-        s = read_rows(tail, &(hw_query){.from = before + 1, .to = head}, reterr);
-        for (size_t i = 0; s >= 0 && i < tail->n; i++) {
-            bool is_new = false;
-
-            s = hw_frontier_see(&tail->frontier, tail->events[i].global_sequence,
-                                hw_clock_mono_ms(), &is_new, reterr);
-        }
-        end_round(tail);
-        if (tail->frontier.high == before)
-            break;
-    }
+    if (options->since < HOWDAH_ABSENT)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "since", "must be a sequence, 0 or more");
+    if (options->pattern)
+        s = hw_rule_pattern(hw_str_of(options->pattern), reterr);
+    if (s >= 0 && bus->service && bus->service->runner)
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_tail_open: the bus belongs to its runner");
     return s;
 }
 
@@ -188,34 +172,31 @@ int howdah_tail_open(howdah_bus *bus, const howdah_tail_options *options, howdah
                      howdah_error *reterr)
 {
     howdah_tail_options defaults = HOWDAH_TAIL_OPTIONS_INIT;
-    howdah_tail *tail;
-    int s = HOWDAH_OK;
+    hw_service *service = NULL;
+    howdah_tail *tail = NULL;
+    int s;
 
     if (!bus || !ret_tail)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_tail_open: an argument is NULL");
     if (!options)
         options = &defaults;
-    s = hw_check_options(options, sizeof *options, "howdah_tail_open", reterr);
-    if (s < 0)
-        return s;
-    if (options->since < HOWDAH_ABSENT)
-        return hw_fail_field(reterr, HOWDAH_INVALID, "since", "must be a sequence, 0 or more");
-    if (options->pattern)
-        s = hw_rule_pattern(hw_str_of(options->pattern), reterr);
-    if (s < 0)
-        return s;
-    tail = hw_calloc(1, sizeof *tail);
-    if (!tail)
-        return hw_fail_no_memory(reterr);
-    tail->bus = bus;
-    tail->pause_ms = FIRST_PAUSE_MS;
-    hw_lifted_init(&tail->lifted);
-    if (options->pattern && !(tail->pattern = hw_strdup(options->pattern)))
+    s = check(bus, options, reterr);
+    if (s >= 0)
+        s = hw_service_of(bus, &service, reterr);
+    if (s >= 0 && !(tail = hw_calloc(1, sizeof *tail)))
         s = hw_fail_no_memory(reterr);
-    else if (options->since == HOWDAH_ABSENT)
-        s = start_now(tail, reterr);
-    else
-        hw_frontier_init(&tail->frontier, options->since);
+    if (s < 0)
+        return s;
+    tail->bus = bus;
+    s = new_sub(bus, options->pattern, &tail->sub, reterr);
+    if (s >= 0) {
+        tail->sub->next = service->subs;
+        service->subs = tail->sub;
+        service->relisten = true;
+        s = hw_service_meet(bus, reterr);
+    }
+    if (s >= 0)
+        s = find_start(tail, options->since, reterr);
     if (s < 0) {
         howdah_tail_close(tail);
         return s;
@@ -224,25 +205,105 @@ int howdah_tail_open(howdah_bus *bus, const howdah_tail_options *options, howdah
     return HOWDAH_OK;
 }
 
-/* The next row of the round that the pattern lets through. */
-static const howdah_event *take(howdah_tail *tail)
+/* -------------------------------------------------------------- handing out */
+
+/* The page is through: up to here everything was handed out, or does not match. */
+static int pass(howdah_tail *tail, howdah_error *reterr)
 {
-    hw_str pattern = hw_str_of(tail->pattern);
+    howdah_subscription *sub = tail->sub;
+    const hw_page *page = sub->page;
+    int64_t joins = page->number == 0 ? page->joins : 0;
+    int s = hw_delivery_pass(&sub->d, page->upto, page->holes, page->holes_n, hw_clock_mono_ms(),
+                             reterr);
 
-    while (tail->at < tail->n) {
-        const howdah_event *event = &tail->events[tail->at++];
-
-        if (hw_pattern_matches(pattern, event->type))
-            return event;
+    if (s < 0)
+        return s;
+    hw_stand_on(sub, &page->anchor);
+    hw_delivery_checkpointed(&sub->d); /* there is nothing to be stored */
+    hw_service_clear_turn(sub);
+    if (joins > 0 && sub->phase == HW_PHASE_BEHIND) {
+        sub->phase = HW_PHASE_HEAD;
+        sub->next_page = joins;
     }
-    return NULL;
+    remember(tail);
+    return HOWDAH_OK;
 }
 
-static int64_t next_pause(const howdah_tail *tail)
+static int offer(howdah_subscription *sub, const howdah_event *event, hw_offer *ret_offer,
+                 howdah_error *reterr)
 {
-    int64_t longer = tail->pause_ms * 2;
+    bool matches = hw_filter_lets(&sub->filter, event);
 
-    return longer < tail->bus->poll_interval_ms ? longer : tail->bus->poll_interval_ms;
+    if (matches && event->bare) { /* its payload was not asked for */
+        *ret_offer = HW_OFFER_WAIT;
+        return HOWDAH_OK;
+    }
+    return hw_delivery_offer(&sub->d, event->global_sequence, event->stream, matches,
+                             hw_clock_mono_ms(), ret_offer, reterr);
+}
+
+/* As offer(), and once more when the numbers before it are out of the way. */
+static int offer_twice(howdah_subscription *sub, const howdah_event *event, hw_offer *ret_offer,
+                       howdah_error *reterr)
+{
+    const hw_page *page = sub->page;
+    int s = offer(sub, event, ret_offer, reterr);
+
+    if (s >= 0 && *ret_offer == HW_OFFER_WAIT && !event->bare) {
+        s = hw_delivery_pass(&sub->d, event->global_sequence - 1, page->holes, page->holes_n,
+                             hw_clock_mono_ms(), reterr);
+        if (s >= 0)
+            s = offer(sub, event, ret_offer, reterr);
+    }
+    return s;
+}
+
+/* The next row of the page for us; *ret_event NULL: there is none left, or the page is given up. */
+static int take(howdah_tail *tail, const howdah_event **ret_event, howdah_error *reterr)
+{
+    howdah_subscription *sub = tail->sub;
+    int s = HOWDAH_OK;
+
+    *ret_event = NULL;
+    while (s >= 0 && sub->page && sub->at < sub->page->n) {
+        const howdah_event *event = &sub->page->events[sub->at];
+        hw_offer verdict = HW_OFFER_SKIP;
+
+        if (hw_stands_still(sub->page, event->global_sequence)) {
+            sub->at++;
+            continue;
+        }
+        s = offer_twice(sub, event, &verdict, reterr);
+        if (s < 0)
+            return s;
+        if (verdict == HW_OFFER_WAIT) {
+            hw_service_drop_page(sub);
+            hw_service_go_behind(sub);
+            return HOWDAH_OK;
+        }
+        sub->at++;
+        if (verdict == HW_OFFER_DELIVER)
+            s = hw_delivery_handled(&sub->d, event->global_sequence, hw_clock_mono_ms(), reterr);
+        hw_stand_on(sub, &(hw_anchor){event->global_sequence, event->id});
+        if (verdict == HW_OFFER_DELIVER) {
+            *ret_event = event;
+            return s;
+        }
+    }
+    return s >= 0 && sub->page ? pass(tail, reterr) : s;
+}
+
+/* Brings a page; *ret_page: there is one. */
+static int bring(howdah_tail *tail, bool *ret_page, howdah_error *reterr)
+{
+    int s = hw_service_meet(tail->bus, reterr);
+
+    if (s >= 0 && tail->sub->stale)
+        s = find_again(tail, reterr);
+    if (s >= 0)
+        s = hw_service_bring(tail->sub, reterr);
+    *ret_page = s >= 0 && tail->sub->page;
+    return s;
 }
 
 int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_event,
@@ -253,39 +314,47 @@ int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_ev
 
     if (!tail || !ret_event)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_tail_next: an argument is NULL");
+    if (tail->bus->service->runner)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_tail_next: the bus belongs to its runner");
     for (;;) {
-        const howdah_event *event = take(tail);
-        int64_t left;
-        int s;
+        howdah_error err = HOWDAH_ERROR_INIT;
+        const howdah_event *event = NULL;
+        bool page = false;
+        int s = take(tail, &event, &err);
+        int64_t left = until - hw_clock_mono_ms();
 
-        if (event) {
-            tail->pause_ms = FIRST_PAUSE_MS;
-            return hw_upcast(tail->bus->upcasts, event, &tail->lifted, ret_event, reterr);
-        }
-        if (!tail->more) {
-            left = until - hw_clock_mono_ms();
-            if (left <= 0 && looked)
-                return HOWDAH_END;
-            looked = true;
-            s = hw_sleep(&tail->bus->interrupt, tail->pause_ms < left ? tail->pause_ms : left,
-                         reterr);
-            if (s < 0)
-                return s;
-            tail->pause_ms = next_pause(tail);
-        }
-        s = read_round(tail, reterr);
-        if (s < 0)
+        if (s >= 0 && event)
+            return hw_upcast(tail->bus->upcasts, event, &tail->sub->lifted, ret_event, reterr);
+        if (s >= 0 && left <= 0 && looked)
+            return HOWDAH_END;
+        if (s >= 0)
+            s = bring(tail, &page, &err);
+        looked = true;
+        if (s >= 0)
+            tail->bus->service->failures = 0;
+        if (s >= 0 && !page && left > 0)
+            s = hw_service_wait(tail->bus, left, -1, &err);
+        if (s < 0 && (left <= 0 || !hw_service_bears(tail->bus, s, &err))) {
+            hw_error_copy(reterr, &err);
             return s;
+        }
     }
 }
 
 void howdah_tail_close(howdah_tail *tail)
 {
+    howdah_subscription **at;
+
     if (!tail)
         return;
-    end_round(tail);
-    hw_frontier_done(&tail->frontier);
-    hw_lifted_done(&tail->lifted);
-    hw_free(tail->pattern);
+    if (tail->sub) {
+        hw_service_drop_page(tail->sub);
+        for (at = &tail->bus->service->subs; *at && *at != tail->sub; at = &(*at)->next)
+            ;
+        if (*at)
+            *at = tail->sub->next;
+        tail->bus->service->relisten = true;
+        hw_subscription_free(tail->sub);
+    }
     hw_free(tail);
 }

@@ -78,6 +78,9 @@ static void fill_checkpoint(const howdah_subscription *sub, const hw_ranges *owe
                          .high = sub->d.high,
                          .owed = owed->items,
                          .owed_n = HW_BUG(AHEAD_IN_MEMORY) ? 0 : owed->n,
+                         .still = hw_still_ranges(sub->still)->items,
+                         .still_n = hw_still_ranges(sub->still)->n,
+                         .keeps_still = sub->still_saved,
                          .anchor = *anchor};
 }
 
@@ -133,6 +136,7 @@ static bool store_checkpoint(turn *t)
     }
     HW_FAULT_POINT("sub.after_checkpoint");
     hw_delivery_checkpointed(&sub->d);
+    sub->still_saved = true;
     sub->renewed_ms = before;
     return heed(sub, &news);
 }
@@ -192,6 +196,7 @@ static bool bury_event(turn *t, const howdah_event *event, const char *error, in
         return false;
     }
     take_anchor(sub, event);
+    sub->still_saved = true;
     hw_log(HOWDAH_LOG_WARN, "subscription %s: event %lld is dead letter %lld: %s", sub->id,
            (long long)event->global_sequence, (long long)id, error);
     if (sub->options.on_dead_letter)
@@ -294,6 +299,7 @@ static bool commit_effect(turn *t, const howdah_event *event, howdah_delivery *d
             put_back(t, event);
         return false;
     }
+    t->sub->still_saved = true;
     return on_handled(t, event);
 }
 
@@ -461,6 +467,8 @@ static bool run_page(turn *t)
 
         if (hw_interrupted(&sub->bus->interrupt))
             return false;
+        if (!sub->again && hw_stands_still(sub->page, event->global_sequence))
+            continue;
         s = offer(t, event, &verdict, &t->err);
         if (s >= 0 && verdict == HW_OFFER_WAIT)
             s = offer_after_pass(t, event, &verdict, &t->err);

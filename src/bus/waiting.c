@@ -56,10 +56,11 @@ static int64_t next_of(const howdah_subscription *sub, int64_t now)
 static int64_t next_due_us(const howdah_bus *bus, int64_t now_us)
 {
     const hw_service *service = bus->service;
+    int64_t look_ms = hw_holes_next_ms(&service->feed);
     int64_t at = now_us + service->pause_us;
 
-    if (service->feed.frontier.holes_n > 0 && at > now_us + REST_US)
-        at = now_us + REST_US;
+    if (look_ms < at / 1000) /* one that is overdue waits for somebody who reads the edge */
+        at = look_ms * 1000 > now_us ? look_ms * 1000 : now_us + REST_US;
     if (service->routes && service->routes_ms < at / 1000)
         at = service->routes_ms * 1000;
     for (const howdah_subscription *sub = service->subs; sub; sub = sub->next) {

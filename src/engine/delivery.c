@@ -539,6 +539,24 @@ int hw_delivery_pass(hw_delivery *d, int64_t upto, const hw_hole *holes, size_t 
     return HOWDAH_OK;
 }
 
+int hw_delivery_put_aside(hw_delivery *d, const hw_ranges *still, const hw_ranges *owes,
+                          int64_t now_ms, howdah_error *reterr)
+{
+    hw_ranges left = HW_RANGES_INIT;
+    int s = hw_ranges_subtract(&left, &d->missing, still, reterr);
+
+    if (s == HOWDAH_OK)
+        s = hw_ranges_unite(&d->spare, &left, owes, reterr);
+    hw_ranges_done(&left);
+    if (s == HOWDAH_OK && d->spare.n > 0 && d->spare.items[d->spare.n - 1].last > d->high)
+        s = hw_ranges_remove(&d->spare, d->high + 1, INT64_MAX, reterr);
+    if (s < 0)
+        return s;
+    swap_missing(d);
+    mark_moved(d, now_ms);
+    return HOWDAH_OK;
+}
+
 /* STRICT: the last number of the first hole that concerns the subscription. */
 static int64_t strict_end(const hw_delivery *d, const hw_hole *holes, size_t holes_n)
 {

@@ -182,6 +182,13 @@ int hw_delivery_pass(hw_delivery *d, int64_t upto, const hw_hole *holes, size_t 
                      int64_t now_ms, howdah_error *reterr);
 
 /*
+ * Numbers that are missing and stand still are somebody else's to remember (engine/still.h): they
+ * are not missing here any more; those of owes, up to high, are.  Errors: NO_MEMORY, nothing changed.
+ */
+int hw_delivery_put_aside(hw_delivery *d, const hw_ranges *still, const hw_ranges *owes,
+                          int64_t now_ms, howdah_error *reterr);
+
+/*
  * What to read next, nothing above to, which is how far the frontier is known (it may be less than
  * high: another process was further): fills out with missing and, unless the bound is reached
  * (I4), everything above high.  STRICT: nothing above the first hole, nothing at all while an event

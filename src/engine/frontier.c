@@ -6,9 +6,7 @@
  * fills.
  *
  * That two equal holes are never adjacent (I1) follows from how they come about: a new one joins a
- * neighbour that is no different from it; a split leaves a seen number between its halves.  Burying
- * only removes, and all unfenced holes get their fence at once: then two that differ in age alone
- * stay two.
+ * neighbour that is no different from it; a split leaves a seen or dead number between its halves.
  */
 #include "engine/frontier.h"
 
@@ -82,19 +80,14 @@ static size_t find(const hw_frontier *frontier, int64_t sequence)
     return frontier->holes_n;
 }
 
-static bool unfenced_since(const hw_hole *hole, int64_t since_ms)
-{
-    return hole->fence == 0 && hole->since_ms == since_ms;
-}
-
 /* A hole of its own at index at, or a piece of the neighbour that is no different from it (I1). */
 static void add_between(hw_frontier *frontier, size_t at, int64_t first, int64_t last,
                         int64_t now_ms)
 {
     hw_hole *hole = frontier->holes + at;
-    bool joins_left = at > 0 && hole[-1].last + 1 == first && unfenced_since(&hole[-1], now_ms);
+    bool joins_left = at > 0 && hole[-1].last + 1 == first && hole[-1].since_ms == now_ms;
     bool joins_right =
-        at < frontier->holes_n && hole->first - 1 == last && unfenced_since(hole, now_ms);
+        at < frontier->holes_n && hole->first - 1 == last && hole->since_ms == now_ms;
 
     if (joins_left && joins_right) {
         hole[-1].last = hole->last;
@@ -106,7 +99,7 @@ static void add_between(hw_frontier *frontier, size_t at, int64_t first, int64_t
         hole->first = first;
     } else {
         memmove(hole + 1, hole, (frontier->holes_n - at) * sizeof *hole);
-        *hole = (hw_hole){first, last, 0, now_ms};
+        *hole = (hw_hole){first, last, now_ms};
         frontier->holes_n++;
     }
 }
@@ -144,7 +137,7 @@ static int see_inside(hw_frontier *frontier, size_t i, int64_t sequence, howdah_
             return s;
         hole = &frontier->holes[i];
         memmove(hole + 2, hole + 1, behind * sizeof *hole);
-        hole[1] = (hw_hole){sequence + 1, hole->last, hole->fence, hole->since_ms};
+        hole[1] = (hw_hole){sequence + 1, hole->last, hole->since_ms};
         hole->last = sequence - 1;
         frontier->holes_n++;
     }
@@ -215,37 +208,82 @@ int hw_frontier_add(hw_frontier *frontier, int64_t first, int64_t last, int64_t 
     return HOWDAH_OK;
 }
 
-void hw_frontier_fence(hw_frontier *frontier, uint64_t fence)
+/* How many pieces of holes are alive, and, into out, which; *ret_numbers: how many numbers. */
+static size_t cut(const hw_frontier *frontier, const hw_ranges *alive, hw_hole *out,
+                  int64_t *ret_numbers)
 {
-    assert(fence != 0);
-    for (size_t i = 0; i < frontier->holes_n; i++) {
-        if (frontier->holes[i].fence == 0)
-            frontier->holes[i].fence = fence;
-    }
-}
+    size_t n = 0;
+    size_t k = 0;
 
-int64_t hw_frontier_bury(hw_frontier *frontier, uint64_t horizon)
-{
-    size_t kept = 0;
-    int64_t buried = 0;
-
+    *ret_numbers = 0;
     for (size_t i = 0; i < frontier->holes_n; i++) {
         hw_hole hole = frontier->holes[i];
 
-        if (hole.fence != 0 && hole.fence <= horizon)
-            buried += hole.last - hole.first + 1;
-        else
-            frontier->holes[kept++] = hole;
+        while (k < alive->n && alive->items[k].last < hole.first)
+            k++;
+        for (size_t m = k; m < alive->n && alive->items[m].first <= hole.last; m++) {
+            hw_hole piece = hole;
+
+            if (alive->items[m].first > piece.first)
+                piece.first = alive->items[m].first;
+            if (alive->items[m].last < piece.last)
+                piece.last = alive->items[m].last;
+            *ret_numbers += piece.last - piece.first + 1;
+            if (out)
+                out[n] = piece;
+            n++;
+        }
     }
-    frontier->holes_n = kept;
-    return buried;
+    return n;
 }
 
-bool hw_frontier_wants_fence(const hw_frontier *frontier)
+static int64_t count(const hw_frontier *frontier)
 {
-    for (size_t i = 0; i < frontier->holes_n; i++) {
-        if (frontier->holes[i].fence == 0)
-            return true;
-    }
-    return false;
+    int64_t numbers = 0;
+
+    for (size_t i = 0; i < frontier->holes_n; i++)
+        numbers += frontier->holes[i].last - frontier->holes[i].first + 1;
+    return numbers;
+}
+
+int hw_frontier_keep(hw_frontier *frontier, const hw_ranges *alive, int64_t *ret_buried,
+                     howdah_error *reterr)
+{
+    int64_t before = count(frontier);
+    int64_t left = 0;
+    size_t n = cut(frontier, alive, NULL, &left);
+    hw_hole *holes;
+
+    *ret_buried = before - left;
+    if (*ret_buried == 0)
+        return HOWDAH_OK;
+    if (n > HW_HOLES_MAX)
+        return hw_fail(reterr, HOWDAH_LIMIT, "more than %d holes in the log's numbers",
+                       HW_HOLES_MAX);
+    holes = hw_calloc(n + 1, sizeof *holes);
+    if (!holes)
+        return hw_fail_no_memory(reterr);
+    (void)cut(frontier, alive, holes, &left);
+    hw_free(frontier->holes);
+    frontier->holes = holes;
+    frontier->holes_n = n;
+    frontier->holes_room = n + 1;
+    return HOWDAH_OK;
+}
+
+int hw_frontier_put_aside(hw_frontier *frontier, int64_t upto, hw_ranges *out, howdah_error *reterr)
+{
+    size_t n = 0;
+    int s;
+
+    while (n < frontier->holes_n && frontier->holes[n].last <= upto)
+        n++;
+    s = hw_ranges_reserve(out, n, reterr);
+    for (size_t i = 0; s >= 0 && i < n; i++)
+        s = hw_ranges_add(out, frontier->holes[i].first, frontier->holes[i].last, reterr);
+    if (s < 0)
+        return s;
+    memmove(frontier->holes, frontier->holes + n, (frontier->holes_n - n) * sizeof *frontier->holes);
+    frontier->holes_n -= n;
+    return HOWDAH_OK;
 }

@@ -5,23 +5,18 @@
  * order, and some never do.  The frontier is (high, holes): every number up to high has been
  * seen, or lies in a hole.
  *
- *   I1  Holes are disjoint, sorted ranges up to high, never adjacent with the same fence and age.
- *   I2  A number leaves a hole only when its event was seen, or when the hole is proven dead.
- *   I3  A hole is dead when its number is missing from rows read after every transaction that
- *       could have drawn it has ended.  The proof is a fence, taken after the number was seen
- *       missing, and a later horizon that has reached it.  Both are either looks at the owners of
- *       numbers (owners.h), or transaction ids: one that the reader drew itself, and the oldest
- *       running one.  One frontier never mixes the two.
+ *   I1  Holes are disjoint, sorted ranges up to high, never adjacent with the same age.
+ *   I2  A number leaves a hole only when its event was seen, or when it is proven dead, or when it
+ *       is put aside (still.h).
+ *   I3  A number is dead when it is missing from rows read after everybody who could have drawn it
+ *       has ended (holders.h), and a number that was not drawn yet is not dead.
  *   I4  Nothing here knows a clock: time never kills a hole.
  *
  * The reader's round, in this order:
- *     1. the evidence, only while there are holes: a look at the owners, hw_frontier_fence() for
- *        the holes without a fence, horizon = hw_owners_horizon(); or horizon = the oldest running
- *        transaction
+ *     1. the evidence, only while there are holes: a look at the holders
  *     2. read rows above high, and rows inside holes           (a later statement than 1)
  *     3. hw_frontier_see() for each row, in sequence order
- *     4. hw_frontier_bury(horizon), if 2 has read all there was
- *     5. by transaction ids only: fence = one drawn now; hw_frontier_fence() for the new holes
+ *     4. hw_frontier_keep(alive), if 2 has read all there was
  */
 #ifndef HW_ENGINE_FRONTIER_H
 #define HW_ENGINE_FRONTIER_H
@@ -31,11 +26,11 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "engine/ranges.h"
 
 typedef struct hw_hole {
     int64_t first;
     int64_t last;
-    uint64_t fence;   /* 0: not fenced yet */
     int64_t since_ms; /* when it was first seen missing, by the caller's clock; only reported */
 } hw_hole;
 
@@ -65,13 +60,13 @@ int hw_frontier_see(hw_frontier *frontier, int64_t sequence, int64_t now_ms, boo
 int hw_frontier_add(hw_frontier *frontier, int64_t first, int64_t last, int64_t now_ms,
                     howdah_error *reterr);
 
-/* Gives every hole without a fence this one. */
-void hw_frontier_fence(hw_frontier *frontier, uint64_t fence);
+/* Forgets of the holes what is not alive (I3); returns how many numbers.  Errors: NO_MEMORY, LIMIT,
+   and the frontier is as it was. */
+int hw_frontier_keep(hw_frontier *frontier, const hw_ranges *alive, int64_t *ret_buried,
+                     howdah_error *reterr);
 
-/* Forgets the holes whose fence is at or below the horizon (I3); returns how many numbers. */
-int64_t hw_frontier_bury(hw_frontier *frontier, uint64_t horizon);
-
-/* True when some hole has no fence yet. */
-bool hw_frontier_wants_fence(const hw_frontier *frontier);
+/* Takes all holes up to a number out, into out, which they are behind.  Errors: NO_MEMORY. */
+int hw_frontier_put_aside(hw_frontier *frontier, int64_t upto, hw_ranges *out,
+                          howdah_error *reterr);
 
 #endif

@@ -163,3 +163,98 @@ int64_t hw_ranges_count(const hw_ranges *set)
     }
     return (int64_t)count;
 }
+
+/* ------------------------------------------------------------------- two sets */
+
+/* Behind all that out has, touching the last one at most. */
+static int append(hw_ranges *out, int64_t first, int64_t last, howdah_error *reterr)
+{
+    int s;
+
+    if (out->n > 0 && first - 1 <= out->items[out->n - 1].last) {
+        if (last > out->items[out->n - 1].last)
+            out->items[out->n - 1].last = last;
+        return HOWDAH_OK;
+    }
+    s = hw_ranges_reserve(out, 1, reterr);
+    if (s >= 0)
+        out->items[out->n++] = (hw_range){first, last};
+    return s;
+}
+
+static int end(hw_ranges *out, int s)
+{
+    if (s < 0)
+        hw_ranges_clear(out);
+    return s;
+}
+
+int hw_ranges_intersect(hw_ranges *out, const hw_ranges *a, const hw_ranges *b,
+                        howdah_error *reterr)
+{
+    size_t i = 0;
+    size_t k = 0;
+    int s = HOWDAH_OK;
+
+    assert(out != a && out != b);
+    hw_ranges_clear(out);
+    while (s >= 0 && i < a->n && k < b->n) {
+        hw_range x = a->items[i];
+        hw_range y = b->items[k];
+        int64_t first = x.first > y.first ? x.first : y.first;
+        int64_t last = x.last < y.last ? x.last : y.last;
+
+        if (first <= last)
+            s = append(out, first, last, reterr);
+        if (x.last < y.last)
+            i++;
+        else
+            k++;
+    }
+    return end(out, s);
+}
+
+int hw_ranges_subtract(hw_ranges *out, const hw_ranges *a, const hw_ranges *b, howdah_error *reterr)
+{
+    size_t k = 0;
+    int s = HOWDAH_OK;
+
+    assert(out != a && out != b);
+    hw_ranges_clear(out);
+    for (size_t i = 0; s >= 0 && i < a->n; i++) {
+        int64_t first = a->items[i].first;
+        int64_t last = a->items[i].last;
+
+        while (k < b->n && b->items[k].last < first)
+            k++;
+        for (size_t m = k; s >= 0 && first <= last; m++) {
+            if (m == b->n || b->items[m].first > last) {
+                s = append(out, first, last, reterr);
+                break;
+            }
+            if (b->items[m].first > first)
+                s = append(out, first, b->items[m].first - 1, reterr);
+            if (b->items[m].last >= last)
+                break;
+            first = b->items[m].last + 1;
+        }
+    }
+    return end(out, s);
+}
+
+int hw_ranges_unite(hw_ranges *out, const hw_ranges *a, const hw_ranges *b, howdah_error *reterr)
+{
+    size_t i = 0;
+    size_t k = 0;
+    int s = HOWDAH_OK;
+
+    assert(out != a && out != b);
+    hw_ranges_clear(out);
+    while (s >= 0 && (i < a->n || k < b->n)) {
+        bool from_a = k == b->n || (i < a->n && a->items[i].first <= b->items[k].first);
+        hw_range next = from_a ? a->items[i++] : b->items[k++];
+
+        s = append(out, next.first, next.last, reterr);
+    }
+    return end(out, s);
+}

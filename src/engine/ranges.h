@@ -41,6 +41,16 @@ int hw_ranges_add(hw_ranges *set, int64_t first, int64_t last, howdah_error *ret
 int hw_ranges_remove(hw_ranges *set, int64_t first, int64_t last, howdah_error *reterr);
 /* set becomes a copy of from. */
 int hw_ranges_copy(hw_ranges *set, const hw_ranges *from, howdah_error *reterr);
+/*
+ * Of two sets, in one walk over both: out becomes the numbers of both, of a without b, of either.
+ * Sets of a million ranges are met here; out is neither of them.  Errors: NO_MEMORY, and out is
+ * empty.
+ */
+int hw_ranges_intersect(hw_ranges *out, const hw_ranges *a, const hw_ranges *b,
+                        howdah_error *reterr);
+int hw_ranges_subtract(hw_ranges *out, const hw_ranges *a, const hw_ranges *b,
+                       howdah_error *reterr);
+int hw_ranges_unite(hw_ranges *out, const hw_ranges *a, const hw_ranges *b, howdah_error *reterr);
 /* How many numbers, at most INT64_MAX. */
 int64_t hw_ranges_count(const hw_ranges *set);
 /* The index of the first range that ends at or above number; n when there is none. */

@@ -191,13 +191,6 @@ typedef struct hw_store_ops {
     /* The highest visible sequence, 0 when the log is empty. */
     int (*head)(hw_store *store, int64_t *ret_head, howdah_error *reterr);
 
-    /*
-     * For the frontier (engine/frontier.h): the oldest running transaction, and a fence drawn
-     * now.  A store that commits in sequence order answers UINT64_MAX and 1.
-     */
-    int (*horizon)(hw_store *store, uint64_t *ret_horizon, howdah_error *reterr);
-    int (*fence)(hw_store *store, uint64_t *ret_fence, howdah_error *reterr);
-
     /* Schema: see howdah_migrate() and howdah_migrate_status(). */
     int (*migrate)(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error *reterr);
     int (*migrate_status)(hw_store *store, hw_step_fn fn, void *ctx, howdah_error *reterr);

@@ -29,6 +29,7 @@
 #include "base/str.h"
 #include "base/uuid.h"
 #include "engine/filter.h"
+#include "engine/holders.h"
 #include "engine/ranges.h"
 
 struct hw_store;
@@ -56,6 +57,11 @@ typedef struct hw_checkpoint {
     int64_t high;
     const hw_range *owed;
     size_t owed_n;
+    /* Of these, too, those up to high are owed: numbers that stand still (engine/still.h).  What
+       is above high says nothing.  keeps_still: as they are stored. */
+    const hw_range *still;
+    size_t still_n;
+    bool keeps_still;
     hw_anchor anchor;
 } hw_checkpoint;
 
@@ -73,6 +79,8 @@ typedef struct hw_sub_row {
     int64_t high;
     const hw_range *owed;
     size_t owed_n;
+    const hw_range *still; /* see hw_checkpoint */
+    size_t still_n;
     hw_anchor anchor;
     hw_str timeline; /* the log of the last checkpoint, "" before the first */
     hw_str log;      /* take(): the one that it was taken from; else absent */
@@ -175,16 +183,29 @@ typedef struct hw_sub_ops {
     /* ---- the frontier */
 
     /*
-     * Who holds the lock of the log's sequence now: transaction ids, sorted, each once, in an
-     * array that the caller frees with hw_free().  HOWDAH_END when that cannot be told (a standby,
-     * a holder without a transaction id): use horizon() and fence() then.  A store whose numbers
-     * appear in order answers none.
+     * How many numbers were drawn, and then, by a later statement, who holds the lock of the log's
+     * sequence: each once, in an array that the caller frees with hw_free() (engine/holders.h).
+     * HOWDAH_END when that cannot be told (on a standby, whose holders are elsewhere).  A store
+     * whose numbers appear in order answers INT64_MAX and none.
      */
-    int (*owners)(struct hw_store *store, uint64_t **ret_ids, size_t *ret_n, howdah_error *reterr);
+    int (*holders)(struct hw_store *store, int64_t *ret_drawn, hw_holder **ret_holders,
+                   size_t *ret_n, howdah_error *reterr);
+    /*
+     * What is known of the log, whoever has proven it: each number up to *ret_upto is visible,
+     * dead, or in ret_holes.  0 and nothing: not known.
+     */
+    int (*settled)(struct hw_store *store, int64_t *ret_upto, hw_ranges *ret_holes,
+                   howdah_error *reterr);
+    /*
+     * The same is stored, unless more is known already, this is another log, or top is not in it.
+     * holes NULL: as they are stored.  Need not wait for the disk.
+     */
+    int (*settle)(struct hw_store *store, hw_str log, const hw_anchor *top, int64_t upto,
+                  const hw_ranges *holes, howdah_error *reterr);
     /* Calls fn for each range of numbers within first..last that has no visible row, ascending. */
     int (*gaps)(struct hw_store *store, int64_t first, int64_t last, hw_range_fn fn, void *ctx,
                 howdah_error *reterr);
-    /* The sessions that owners() means, oldest first. */
+    /* The sessions that holders() means, oldest first. */
     int (*blockers)(struct hw_store *store, hw_blocker_fn fn, void *ctx, howdah_error *reterr);
     /*
      * Which log this is and on which line of its history: cluster and timeline, or bus and file.

@@ -1,5 +1,5 @@
 /*
- * test_pg_evidence.c - the owners of numbers, the gaps between them, and whether a log is still
+ * test_pg_evidence.c - the holders of numbers, the gaps between them, and whether a log is still
  * the one that a checkpoint was stored for.
  */
 #include <signal.h>
@@ -17,41 +17,44 @@
 #include "store/pg/pg.h"
 #include "test_pg_help.h"
 
-typedef struct owners {
-    int status;
-    uint64_t *ids;
+typedef struct sight {
+    int64_t drawn;
+    hw_holder *items;
     size_t n;
-} owners;
+} sight;
 
-static owners look(hw_store *store)
+static sight look(hw_store *store)
 {
-    owners o = {0};
+    sight o = {0};
 
-    o.status = store->ops->subs->owners(store, &o.ids, &o.n, &pgt_error);
-    pgt_ok(o.status);
+    assert_int_equal(store->ops->subs->holders(store, &o.drawn, &o.items, &o.n, &pgt_error),
+                     HOWDAH_OK);
     return o;
 }
 
 static size_t count(hw_store *store)
 {
-    owners o = look(store);
+    sight o = look(store);
 
-    assert_int_equal(o.status, HOWDAH_OK);
-    hw_free(o.ids);
+    hw_free(o.items);
     return o.n;
 }
 
-/* The only owner there is. */
+/* The only holder there is. */
+static hw_holder only_one(hw_store *store)
+{
+    sight o = look(store);
+    hw_holder one;
+
+    assert_int_equal(o.n, 1);
+    one = o.items[0];
+    hw_free(o.items);
+    return one;
+}
+
 static uint64_t only(hw_store *store)
 {
-    owners o = look(store);
-    uint64_t id;
-
-    assert_int_equal(o.status, HOWDAH_OK);
-    assert_int_equal(o.n, 1);
-    id = o.ids[0];
-    hw_free(o.ids);
-    return id;
+    return only_one(store).xid;
 }
 
 static void append(const pgt *t, PGconn *conn)
@@ -59,9 +62,9 @@ static void append(const pgt *t, PGconn *conn)
     pgt_run(t, conn, "SELECT {append}('s-' || pg_backend_pid(), 't')");
 }
 
-/* ---- owners */
+/* ---- holders */
 
-static void whoever_drew_a_number_owns_it_until_the_end(void **state)
+static void whoever_drew_a_number_holds_it_until_the_end(void **state)
 {
     pgt *t = *state;
     hw_store *store = pgt_store(t, NULL);
@@ -88,7 +91,7 @@ static void whoever_drew_a_number_owns_it_until_the_end(void **state)
     pgt_store_close(store);
 }
 
-static void an_owner_keeps_its_name_under_savepoints(void **state)
+static void a_holder_keeps_its_name_under_savepoints(void **state)
 {
     pgt *t = *state;
     hw_store *store = pgt_store(t, NULL);
@@ -127,7 +130,7 @@ static int keep_writer(void *ctx, const howdah_fact *fact)
     return 0;
 }
 
-static void an_owner_keeps_its_name_when_it_is_prepared(void **state)
+static void a_holder_keeps_its_name_when_it_is_prepared(void **state)
 {
     pgt *t = *state;
     hw_store *store = pgt_store(t, NULL);
@@ -161,27 +164,74 @@ static void an_owner_keeps_its_name_when_it_is_prepared(void **state)
     pgt_store_close(store);
 }
 
-static void a_number_drawn_without_a_transaction_id_makes_owners_useless(void **state)
+/* Draws a number by hand in a transaction without an id; nextval() itself asks for one once in 32
+   numbers only. */
+static void draw_without_id(const pgt *t, PGconn *conn)
+{
+    for (int i = 0; i < 3; i++) {
+        pgt_run(t, conn, "BEGIN");
+        pgt_run(t, conn, "SELECT nextval('{events_global_sequence_seq}')");
+        if (strcmp(pgt_text(t, conn, "SELECT pg_current_xact_id_if_assigned()"), "NULL") == 0)
+            return;
+        pgt_run(t, conn, "ROLLBACK");
+    }
+    fail_msg("every number came with an id");
+}
+
+static void a_holder_without_a_transaction_id_is_known_by_its_virtual_one(void **state)
 {
     pgt *t = *state;
     hw_store *store = pgt_store(t, NULL);
     PGconn *a = pgt_session(t->url);
-    owners o;
-    bool drew = false;
+    hw_holder before;
+    hw_holder after;
 
-    /* nextval() itself asks for an id once in 32 numbers only. */
-    for (int i = 0; i < 3 && !drew; i++) {
-        pgt_run(t, a, "BEGIN");
-        pgt_run(t, a, "SELECT nextval('{events_global_sequence_seq}')");
-        drew = strcmp(pgt_text(t, a, "SELECT pg_current_xact_id_if_assigned()"), "NULL") == 0;
-        if (!drew)
-            pgt_run(t, a, "ROLLBACK");
-    }
-    assert_true(drew);
-    o = look(store);
-    assert_int_equal(o.status, HOWDAH_END);
+    draw_without_id(t, a);
+    before = only_one(store);
+    assert_int_equal(before.xid, 0);
+    assert_true(before.virtual_id != 0);
+    pgt_run(t, a, "SELECT pg_current_xact_id()");
+    after = only_one(store);
+    assert_true(after.virtual_id == before.virtual_id);
+    assert_true(after.xid != 0);
     pgt_run(t, a, "COMMIT");
     assert_int_equal(count(store), 0);
+    draw_without_id(t, a);
+    assert_true(only_one(store).virtual_id != before.virtual_id);
+    pgt_run(t, a, "COMMIT");
+    PQfinish(a);
+    pgt_store_close(store);
+}
+
+static void who_does_nothing_shows_since_when(void **state)
+{
+    pgt *t = *state;
+    hw_store *store = pgt_store(t, NULL);
+    PGconn *a = pgt_session(t->url);
+    uint64_t idle;
+
+    pgt_run(t, a, "BEGIN");
+    append(t, a);
+    idle = only_one(store).idle;
+    assert_true(idle > 1);
+    assert_true(only_one(store).idle == idle);
+    append(t, a);
+    assert_true(only_one(store).idle > idle);
+    assert_int_equal(PQsendQuery(a, "SELECT pg_sleep(60)"), 1);
+    pgt_wait_for(t, t->admin, 1,
+                 "SELECT count(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(60)'"
+                 " AND state = 'active'");
+    assert_int_equal(only_one(store).idle, 0); /* busy: who knows what it draws */
+    pgt_run(t, t->admin, "SELECT pg_terminate_backend(%d, 60000)", PQbackendPID(a));
+    PQfinish(a);
+    assert_int_equal(count(store), 0);
+    a = pgt_session(t->url);
+    pgt_run(t, a, "BEGIN");
+    append(t, a);
+    pgt_run(t, a, "PREPARE TRANSACTION 'idle %s'", t->schema);
+    assert_int_equal(only_one(store).idle, 1);
+    assert_int_equal(only_one(store).virtual_id, 0);
+    pgt_run(t, t->admin, "ROLLBACK PREPARED 'idle %s'", t->schema);
     PQfinish(a);
     pgt_store_close(store);
 }
@@ -220,15 +270,11 @@ typedef enum fate { UNKNOWN, MISSING, SEEN, BURIED } fate;
 typedef struct race {
     hw_store *store;
     fate fate[NUMBERS_MAX];
-    uint64_t fence[NUMBERS_MAX]; /* the first look after it was seen missing, 0: none yet */
     int64_t high;
-    uint64_t looks;
-    uint64_t ids[1000]; /* owners, and the look that saw each first */
-    uint64_t since[1000];
-    size_t n;
+    hw_holders holders;
     int64_t buried;
-    int64_t late; /* filled after they were seen missing */
-    int64_t ends; /* looks that could tell nothing */
+    int64_t late;       /* filled after they were seen missing */
+    int64_t below_open; /* buried while an older transaction was open */
 } race;
 
 static void write_once(const pgt *t, PGconn *conn, int me, int i, unsigned *seed)
@@ -275,37 +321,6 @@ static pid_t start_writer(const pgt *t, int me)
     _exit(0);
 }
 
-/* The look's number, and the highest look of whose owners none is left; false: no evidence. */
-static bool look_at_owners(race *r, uint64_t *ret_horizon)
-{
-    owners o = look(r->store);
-    uint64_t ids[1000];
-    uint64_t since[1000];
-    uint64_t horizon = r->looks + 1;
-
-    if (o.status == HOWDAH_END) {
-        r->ends++;
-        return false;
-    }
-    assert_true(o.n < 1000);
-    r->looks++;
-    for (size_t i = 0; i < o.n; i++) {
-        ids[i] = o.ids[i];
-        since[i] = r->looks;
-        for (size_t k = 0; k < r->n; k++)
-            if (r->ids[k] == ids[i])
-                since[i] = r->since[k];
-        if (since[i] <= horizon)
-            horizon = since[i] - 1;
-    }
-    memcpy(r->ids, ids, sizeof ids);
-    memcpy(r->since, since, sizeof since);
-    r->n = o.n;
-    hw_free(o.ids);
-    *ret_horizon = horizon;
-    return true;
-}
-
 static void see(race *r, int64_t n)
 {
     assert_in_range(n, 1, NUMBERS_MAX - 1);
@@ -321,8 +336,7 @@ static void see(race *r, int64_t n)
 /* Evidence, then rows, then verdict. */
 static void go_round(race *r)
 {
-    uint64_t horizon = 0;
-    bool evidence = look_at_owners(r, &horizon);
+    sight o = look(r->store);
     int64_t high = r->high;
     hw_range ranges[2000];
     size_t n = 0;
@@ -330,11 +344,11 @@ static void go_round(race *r)
     const howdah_event *events = NULL;
     size_t got = 0;
 
+    pgt_ok(hw_holders_look(&r->holders, o.drawn, o.items, o.n, &pgt_error));
+    hw_free(o.items);
     for (int64_t i = 1; i <= high; i++) {
         if (r->fate[i] != MISSING)
             continue;
-        if (evidence && r->fence[i] == 0)
-            r->fence[i] = r->looks;
         if (n > 0 && ranges[n - 1].last == i - 1)
             ranges[n - 1].last = i;
         else
@@ -348,15 +362,16 @@ static void go_round(race *r)
         for (size_t i = 0; i < got; i++)
             see(r, events[i].global_sequence);
     r->store->ops->read_close(cursor);
-    for (int64_t i = 1; evidence && i <= high; i++) {
-        if (r->fate[i] == MISSING && r->fence[i] > 0 && r->fence[i] <= horizon) {
+    for (int64_t i = 1; i <= high; i++) {
+        if (r->fate[i] == MISSING && !hw_ranges_has(&r->holders.alive, i)) {
             r->fate[i] = BURIED;
             r->buried++;
+            r->below_open += r->holders.n > 0;
         }
     }
 }
 
-static void a_number_that_the_owners_prove_dead_never_appears(void **state)
+static void a_number_that_the_holders_prove_dead_never_appears(void **state)
 {
     pgt *t = *state;
     race *r = calloc(1, sizeof *r);
@@ -366,6 +381,7 @@ static void a_number_that_the_owners_prove_dead_never_appears(void **state)
     PGresult *rows;
 
     assert_non_null(r);
+    hw_holders_init(&r->holders);
     for (int i = 0; i < WRITERS; i++)
         writers[i] = start_writer(t, i);
     r->store = pgt_store(t, NULL);
@@ -385,11 +401,11 @@ static void a_number_that_the_owners_prove_dead_never_appears(void **state)
     rows = pgt_result(t, t->admin, "SELECT global_sequence FROM {events}");
     for (int i = 0; i < PQntuples(rows); i++)
         assert_int_equal(r->fate[strtoll(PQgetvalue(rows, i, 0), NULL, 10)], SEEN);
-    print_message("# %d events, %lld late, %lld buried, %llu looks, %lld without evidence\n",
+    print_message("# %d events, %lld late, %lld buried, %lld of them beside open ones, %llu looks\n",
                   PQntuples(rows), (long long)r->late, (long long)r->buried,
-                  (unsigned long long)r->looks, (long long)r->ends);
-    assert_true(PQntuples(rows) > 100 && r->late > 0 && r->buried > 0);
-    assert_int_equal(r->ends, 0);
+                  (long long)r->below_open, (unsigned long long)r->holders.looks);
+    assert_true(PQntuples(rows) > 100 && r->late > 0 && r->buried > 0 && r->below_open > 0);
+    hw_holders_done(&r->holders);
     PQclear(rows);
     pgt_store_close(r->store);
     free(r);
@@ -464,12 +480,13 @@ static void an_anchor_tells_another_log(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    PGT_TEST(whoever_drew_a_number_owns_it_until_the_end),
-    PGT_TEST(an_owner_keeps_its_name_under_savepoints),
-    PGT_TEST(an_owner_keeps_its_name_when_it_is_prepared),
-    PGT_TEST(a_number_drawn_without_a_transaction_id_makes_owners_useless),
+    PGT_TEST(whoever_drew_a_number_holds_it_until_the_end),
+    PGT_TEST(a_holder_keeps_its_name_under_savepoints),
+    PGT_TEST(a_holder_keeps_its_name_when_it_is_prepared),
+    PGT_TEST(a_holder_without_a_transaction_id_is_known_by_its_virtual_one),
+    PGT_TEST(who_does_nothing_shows_since_when),
     PGT_TEST(the_numbers_of_another_bus_are_not_ours),
-    PGT_TEST(a_number_that_the_owners_prove_dead_never_appears),
+    PGT_TEST(a_number_that_the_holders_prove_dead_never_appears),
     PGT_TEST(gaps_are_what_has_no_row),
     PGT_TEST(an_anchor_tells_another_log),
 };

@@ -50,7 +50,9 @@ typedef struct fake_sub {
     bool has_pattern;
     int64_t high;
     hw_range owed[FAKE_OWED];
+    hw_range still[FAKE_OWED];
     size_t owed_n;
+    size_t still_n;
     hw_anchor anchor;
     char timeline[HW_TIMELINE_SIZE];
     int64_t token;
@@ -97,8 +99,17 @@ typedef struct fake_late {
     int64_t high;
     hw_range owed[FAKE_OWED];
     size_t owed_n;
+    hw_range still[FAKE_OWED];
+    size_t still_n;
+    bool keeps_still;
     hw_anchor anchor;
 } fake_late;
+
+typedef struct fake_settled {
+    int64_t upto;
+    hw_range holes[FAKE_OWED];
+    size_t holes_n;
+} fake_settled;
 
 typedef struct fake_hooks {
     void *ctx;
@@ -121,7 +132,9 @@ typedef struct fake_session {
 struct fake {
     world *world;
     fake_hooks hooks;
-    bool by_fence; /* owners() cannot tell */
+    bool sees_idle; /* who does nothing can be told */
+    fake_settled settled;
+    fake_settled durable_settled;
     fake_sub subs[FAKE_SUBS];
     fake_sub durable[FAKE_SUBS]; /* I3 */
     bool dirty;

@@ -293,8 +293,12 @@ static void keep_for_later(fake *f, int sub, const fake_work *work, const hw_che
                         .token = checkpoint->token,
                         .high = checkpoint->high,
                         .owed_n = checkpoint->owed_n,
+                        .still_n = checkpoint->still_n,
+                        .keeps_still = checkpoint->keeps_still,
                         .anchor = checkpoint->anchor};
-    assert(checkpoint->owed_n <= FAKE_OWED);
+    assert(checkpoint->owed_n <= FAKE_OWED && checkpoint->still_n <= FAKE_OWED);
+    if (checkpoint->still_n > 0)
+        memcpy(late->still, checkpoint->still, checkpoint->still_n * sizeof *late->still);
     if (checkpoint->owed_n > 0)
         memcpy(late->owed, checkpoint->owed, checkpoint->owed_n * sizeof *late->owed);
 }
@@ -307,6 +311,9 @@ void fake_settle_late(fake *f, int sub)
                                 .high = late->high,
                                 .owed = late->owed,
                                 .owed_n = late->owed_n,
+                                .still = late->still,
+                                .still_n = late->still_n,
+                                .keeps_still = late->keeps_still,
                                 .anchor = late->anchor};
 
     if (!late->open)

@@ -371,28 +371,6 @@ static int head(hw_store *base, int64_t *ret_head, howdah_error *reterr)
     return fake_leave(store, FAKE_READ, HOWDAH_OK, reterr);
 }
 
-static int horizon(hw_store *base, uint64_t *ret_horizon, howdah_error *reterr)
-{
-    fake_store *store = (fake_store *)base;
-    int s = fake_enter(store, FAKE_READ, reterr);
-
-    if (s < 0)
-        return s;
-    *ret_horizon = world_xmin(store->client->server->world);
-    return fake_leave(store, FAKE_READ, HOWDAH_OK, reterr);
-}
-
-static int fence(hw_store *base, uint64_t *ret_fence, howdah_error *reterr)
-{
-    fake_store *store = (fake_store *)base;
-    int s = fake_enter(store, FAKE_ASK, reterr);
-
-    if (s < 0)
-        return s;
-    *ret_fence = world_draw_fence(store->client->server->world);
-    return fake_leave(store, FAKE_ASK, HOWDAH_OK, reterr);
-}
-
 static const hw_store_ops ops = {
     .name = "simulated",
     .close = close_store,
@@ -401,8 +379,6 @@ static const hw_store_ops ops = {
     .read_next = read_next,
     .read_close = read_close,
     .head = head,
-    .horizon = horizon,
-    .fence = fence,
     .subs = &fake_sub_ops,
 };
 

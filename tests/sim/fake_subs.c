@@ -39,13 +39,18 @@ bool fake_matches(const fake_sub *sub, const world *w, int64_t sequence)
                               hw_str_of(world_type_names[w->numbers[sequence].type]));
 }
 
-bool fake_is_owed(const fake_sub *sub, int64_t sequence)
+static bool has(const hw_range *ranges, size_t n, int64_t sequence)
 {
-    for (size_t i = 0; i < sub->owed_n && sub->owed[i].first <= sequence; i++) {
-        if (sequence <= sub->owed[i].last)
+    for (size_t i = 0; i < n && ranges[i].first <= sequence; i++) {
+        if (sequence <= ranges[i].last)
             return true;
     }
     return false;
+}
+
+bool fake_is_owed(const fake_sub *sub, int64_t sequence)
+{
+    return has(sub->owed, sub->owed_n, sequence) || has(sub->still, sub->still_n, sequence);
 }
 
 /* ---------------------------------------------------------------------- durability */
@@ -54,6 +59,7 @@ static void copy_sub(fake_sub *to, const fake_sub *from)
 {
     memcpy(to, from, offsetof(fake_sub, owed));
     memcpy(to->owed, from->owed, from->owed_n * sizeof *from->owed);
+    memcpy(to->still, from->still, from->still_n * sizeof *from->still);
     memcpy(&to->owed_n, &from->owed_n, sizeof *to - offsetof(fake_sub, owed_n));
 }
 
@@ -63,6 +69,7 @@ void fake_sync(fake *f)
         return;
     for (int i = 0; i < f->subs_n; i++)
         copy_sub(&f->durable[i], &f->subs[i]);
+    f->durable_settled = f->settled;
     f->dirty = false;
 }
 
@@ -82,6 +89,8 @@ void fake_crash(fake *f, bool lose_tail)
             copy_sub(&f->subs[i], &f->durable[i]);
         f->subs[i].lock = 0;
     }
+    if (lose_tail && f->dirty)
+        f->settled = f->durable_settled;
     if (lose_tail)
         f->dirty = false;
     for (uint64_t i = 1; i <= f->sessions_n; i++)
@@ -91,26 +100,96 @@ void fake_crash(fake *f, bool lose_tail)
 
 /* ------------------------------------------------------------------------- evidence */
 
-static int owners(hw_store *base, uint64_t **ret_ids, size_t *ret_n, howdah_error *reterr)
+/* Which log this is; static: the simulator has one thread. */
+static const char *log_of(const fake *f)
+{
+    static char text[HW_TIMELINE_SIZE];
+
+    (void)snprintf(text, sizeof text, "simulated/%u", (unsigned)f->world->life);
+    return text;
+}
+
+static bool stands_on(const world *w, const hw_anchor *anchor)
+{
+    howdah_event event;
+
+    if (anchor->sequence == 0)
+        return true;
+    if (!world_is_visible(w, anchor->sequence))
+        return false;
+    fake_event(w, anchor->sequence, &event);
+    return hw_uuid_equal(&event.id, &anchor->id);
+}
+
+/* Two statements: between them the world goes on. */
+static int holders(hw_store *base, int64_t *ret_drawn, hw_holder **ret_holders, size_t *ret_n,
+                   howdah_error *reterr)
 {
     fake_store *store = (fake_store *)base;
     fake *f = server_of(base);
-    uint64_t ids[WORLD_TXNS];
+    hw_holder seen[WORLD_TXNS];
+    int64_t drawn;
+    size_t n;
     int s = fake_enter(store, FAKE_ASK, reterr);
-    int n;
 
     if (s < 0)
         return s;
-    n = f->by_fence ? -1 : world_owners(f->world, ids, WORLD_TXNS);
-    s = fake_leave(store, FAKE_ASK, n < 0 ? HOWDAH_END : HOWDAH_OK, reterr);
-    if (s != HOWDAH_OK)
+    drawn = f->world->bug == WORLD_BUG_DRAWN_UNKNOWN ? INT64_MAX : f->world->drawn;
+    s = fake_leave(store, FAKE_ASK, HOWDAH_OK, reterr);
+    if (s >= 0)
+        s = fake_enter(store, FAKE_ASK, reterr);
+    if (s < 0)
         return s;
-    *ret_ids = hw_alloc((size_t)n * sizeof *ids + 1);
-    if (!*ret_ids)
+    n = world_holders(f->world, f->sees_idle, seen);
+    s = fake_leave(store, FAKE_ASK, HOWDAH_OK, reterr);
+    if (s < 0)
+        return s;
+    *ret_holders = hw_calloc(n + 1, sizeof *seen);
+    if (!*ret_holders)
         return hw_fail_no_memory(reterr);
-    memcpy(*ret_ids, ids, (size_t)n * sizeof *ids);
-    *ret_n = (size_t)n;
+    memcpy(*ret_holders, seen, n * sizeof *seen);
+    *ret_n = n;
+    *ret_drawn = drawn;
     return HOWDAH_OK;
+}
+
+static int settled(hw_store *base, int64_t *ret_upto, hw_ranges *ret_holes, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    const fake_settled *k = &server_of(base)->settled;
+    int s = fake_enter(store, FAKE_ASK, reterr);
+
+    if (s < 0)
+        return s;
+    *ret_upto = k->upto;
+    hw_ranges_clear(ret_holes);
+    for (size_t i = 0; s >= 0 && i < k->holes_n; i++)
+        s = hw_ranges_add(ret_holes, k->holes[i].first, k->holes[i].last, reterr);
+    return fake_leave(store, FAKE_ASK, s, reterr);
+}
+
+static int settle(hw_store *base, hw_str log, const hw_anchor *top, int64_t upto,
+                  const hw_ranges *holes, howdah_error *reterr)
+{
+    fake_store *store = (fake_store *)base;
+    fake *f = server_of(base);
+    int s = fake_enter(store, FAKE_WRITE, reterr);
+
+    if (s < 0)
+        return s;
+    if (is_text(log_of(f), log) && stands_on(f->world, top) && upto >= f->settled.upto) {
+        if (f->world->bug == WORLD_BUG_SETTLED_TOO_HIGH)
+            upto = f->world->drawn;
+        f->settled.upto = upto;
+        if (holes) {
+            assert(holes->n <= FAKE_OWED);
+            f->settled.holes_n = holes->n;
+            if (holes->n > 0)
+                memcpy(f->settled.holes, holes->items, holes->n * sizeof *holes->items);
+        }
+        f->dirty = true;
+    }
+    return fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
 }
 
 static int gaps(hw_store *base, int64_t first, int64_t last, hw_range_fn fn, void *ctx,
@@ -144,32 +223,11 @@ static int blockers(hw_store *base, hw_blocker_fn fn, void *ctx, howdah_error *r
     return HOWDAH_OK;
 }
 
-/* Which log this is; static: the simulator has one thread. */
-static const char *log_of(const fake *f)
-{
-    static char text[HW_TIMELINE_SIZE];
-
-    (void)snprintf(text, sizeof text, "simulated/%u", (unsigned)f->world->life);
-    return text;
-}
-
 static int timeline(hw_store *base, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr)
 {
     (void)reterr;
     (void)snprintf(ret_text, HW_TIMELINE_SIZE, "%s", log_of(server_of(base)));
     return HOWDAH_OK;
-}
-
-static bool stands_on(const world *w, const hw_anchor *anchor)
-{
-    howdah_event event;
-
-    if (anchor->sequence == 0)
-        return true;
-    if (!world_is_visible(w, anchor->sequence))
-        return false;
-    fake_event(w, anchor->sequence, &event);
-    return hw_uuid_equal(&event.id, &anchor->id);
 }
 
 static int verify(hw_store *base, const hw_anchor *anchor, int64_t high, howdah_error *reterr)
@@ -198,6 +256,8 @@ static void show_row(const fake *f, const fake_sub *sub, hw_sub_row *ret_row)
         .high = sub->high,
         .owed = sub->owed,
         .owed_n = sub->owed_n,
+        .still = sub->still,
+        .still_n = sub->still_n,
         .anchor = sub->anchor,
         .timeline = hw_str_of(sub->timeline),
         .token = sub->token,
@@ -263,6 +323,13 @@ void fake_put(fake *f, int sub, const hw_checkpoint *checkpoint)
         strcmp(f->subs[sub].timeline, log_of(f)) == 0)
         f->hooks.wrong(f->hooks.ctx, sub, "a checkpoint lowers high");
     put_place(&f->subs[sub], checkpoint->high, checkpoint->owed, checkpoint->owed_n);
+    if (!checkpoint->keeps_still) {
+        assert(checkpoint->still_n <= FAKE_OWED);
+        f->subs[sub].still_n = checkpoint->still_n;
+        if (checkpoint->still_n > 0)
+            memcpy(f->subs[sub].still, checkpoint->still,
+                   checkpoint->still_n * sizeof *checkpoint->still);
+    }
     f->subs[sub].anchor = checkpoint->anchor;
     copy_text(f->subs[sub].timeline, sizeof f->subs[sub].timeline, hw_str_of(log_of(f)));
     world_note(f->world, 30 + (uint64_t)sub, (uint64_t)checkpoint->high);
@@ -519,6 +586,7 @@ static int reset(hw_store *base, hw_str subscriber_id, int64_t high, const hw_ra
     f->subs[sub].token++;
     f->subs[sub].anchor = (hw_anchor){0};
     f->subs[sub].timeline[0] = '\0';
+    f->subs[sub].still_n = 0;
     f->subs[sub].owned = false;
     f->subs[sub].lease_until_us = 0;
     f->subs[sub].suspect_sequence = f->subs[sub].suspect_attempts = 0;
@@ -608,7 +676,9 @@ static int no_fd(hw_store *base)
 }
 
 const hw_sub_ops fake_sub_ops = {
-    .owners = owners,
+    .holders = holders,
+    .settled = settled,
+    .settle = settle,
     .gaps = gaps,
     .blockers = blockers,
     .timeline = timeline,

@@ -46,6 +46,9 @@ static void tell_place(const sim *s, const char *what, int sub)
            what, (long long)row->token, (long long)row->high);
     for (size_t i = 0; i < row->owed_n; i++)
         printf(" %lld-%lld", (long long)row->owed[i].first, (long long)row->owed[i].last);
+    printf("%s", row->still_n > 0 ? ", still" : "");
+    for (size_t i = 0; i < row->still_n; i++)
+        printf(" %lld-%lld", (long long)row->still[i].first, (long long)row->still[i].last);
     (void)putchar('\n');
 }
 

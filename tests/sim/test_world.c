@@ -159,105 +159,86 @@ static void a_circle_of_waiting_is_refused(void **state)
 
 /* --------------------------------------------------------------- ids and snapshots */
 
-static void xmin_is_the_oldest_running_transaction_below_the_latest_completed(void **state)
+static void an_id_comes_before_the_number_unless_ids_are_lazy(void **state)
 {
     int a = begin();
-    int b = begin();
-    uint64_t first = w.next_xid;
-
-    (void)state;
-    assert_true(world_xmin(&w) == first);
-    world_assign_xid(&w, a);
-    world_assign_xid(&w, b);
-    assert_true(world_xmin(&w) == first);
-    world_commit(&w, b);
-    assert_true(w.latest_completed == first + 1);
-    assert_true(world_xmin(&w) == first); /* a runs */
-    world_commit(&w, a);
-    assert_true(world_xmin(&w) == first + 2);
-}
-
-/* T5: the latest completed id + 1 is no fence, an id of one's own is. */
-static void a_running_transaction_may_be_above_xmax(void **state)
-{
-    int a = begin();
-    int b = begin();
-    uint64_t fence;
-
-    (void)state;
-    (void)insert(a, 0);
-    (void)insert(b, 1);
-    assert_true(w.txns[b].xid > w.latest_completed + 1);
-    w.bug = WORLD_BUG_FENCE_FROM_XMAX;
-    fence = world_draw_fence(&w);
-    commit(a);
-    assert_true(world_xmin(&w) >= fence); /* and b, who has drawn before, still runs */
-    w.bug = WORLD_BUG_NONE;
-    fence = world_draw_fence(&w);
-    assert_true(world_xmin(&w) < fence);
-    commit(b);
-    assert_true(world_xmin(&w) >= fence);
-}
-
-static void an_id_comes_before_the_number_unless_the_bug_is_planted(void **state)
-{
-    int a = begin();
-    uint64_t ids[WORLD_TXNS];
+    hw_holder seen[WORLD_TXNS];
 
     (void)state;
     assert_true(w.txns[a].xid == 0);
     (void)insert(a, 0);
     assert_true(w.txns[a].xid != 0);
     commit(a);
-    w.bug = WORLD_BUG_XID_NOT_FORCED;
+    w.lazy_ids = true;
     a = begin();
     (void)insert(a, 0);
     assert_true(w.txns[a].xid == 0);
-    assert_int_equal(world_owners(&w, ids, WORLD_TXNS), -1);
-    assert_true(world_xmin(&w) == w.latest_completed + 1); /* nobody sees it */
+    assert_int_equal(world_holders(&w, true, seen), 1);
+    assert_true(seen[0].xid == 0);
+    assert_true(seen[0].virtual_id == w.txns[a].virtual_id);
     assert_true(world_resume(&w, a));
     assert_true(w.txns[a].xid != 0);
 }
 
-/* -------------------------------------------------------------------------- owners */
+/* ------------------------------------------------------------------------- holders */
+
+static void who_executes_nothing_keeps_its_stamp(void **state)
+{
+    int a = begin();
+    hw_holder first[WORLD_TXNS];
+    hw_holder again[WORLD_TXNS];
+
+    (void)state;
+    (void)insert(a, 0);
+    assert_int_equal(world_holders(&w, true, first), 1);
+    assert_int_equal(world_holders(&w, true, again), 1);
+    assert_true(first[0].idle != 0 && first[0].idle == again[0].idle);
+    (void)insert(a, 0);
+    assert_int_equal(world_holders(&w, true, again), 1);
+    assert_true(first[0].idle != again[0].idle);
+    assert_int_equal(world_holders(&w, false, again), 1);
+    assert_true(again[0].idle == 0);
+    world_prepare(&w, a);
+    assert_int_equal(world_holders(&w, false, again), 1);
+    assert_true(again[0].idle == 1 && again[0].virtual_id == 0);
+}
 
 static void who_has_drawn_holds_the_lock_through_prepare_and_a_crash(void **state)
 {
     int a = begin();
     int b = begin();
-    uint64_t ids[WORLD_TXNS];
+    hw_holder seen[WORLD_TXNS];
 
     (void)state;
-    assert_int_equal(world_owners(&w, ids, WORLD_TXNS), 0);
+    assert_int_equal(world_holders(&w, true, seen), 0);
     world_assign_xid(&w, b); /* it writes, but draws no number */
     (void)insert(a, 0);
-    assert_int_equal(world_owners(&w, ids, WORLD_TXNS), 1);
-    assert_true(ids[0] == w.txns[a].xid);
+    assert_int_equal(world_holders(&w, true, seen), 1);
+    assert_true(seen[0].xid == w.txns[a].xid);
     world_prepare(&w, a);
-    assert_int_equal(world_owners(&w, ids, WORLD_TXNS), 1);
+    assert_int_equal(world_holders(&w, true, seen), 1);
     world_crash(&w);
     assert_int_equal(w.txns[a].state, TXN_PREPARED);
     assert_int_equal(w.txns[b].state, TXN_FREE);
-    assert_int_equal(world_owners(&w, ids, WORLD_TXNS), 1);
-    assert_true(ids[0] == w.txns[a].xid);
-    assert_true(world_xmin(&w) == ids[0]);
+    assert_int_equal(world_holders(&w, true, seen), 1);
+    assert_true(seen[0].xid == w.txns[a].xid);
     world_commit(&w, a);
     assert_true(world_is_visible(&w, 1));
-    assert_int_equal(world_owners(&w, ids, WORLD_TXNS), 1); /* rows first, the lock later */
+    assert_int_equal(world_holders(&w, true, seen), 1); /* rows first, the lock later */
     world_unlock(&w, a);
-    assert_int_equal(world_owners(&w, ids, WORLD_TXNS), 0);
+    assert_int_equal(world_holders(&w, true, seen), 0);
 }
 
 static void a_rollback_to_a_savepoint_keeps_the_lock(void **state)
 {
     int a = begin();
-    uint64_t ids[WORLD_TXNS];
+    hw_holder seen[WORLD_TXNS];
 
     (void)state;
     world_savepoint(&w, a);
     (void)insert(a, 0);
     world_rollback_to(&w, a);
-    assert_int_equal(world_owners(&w, ids, WORLD_TXNS), 1);
+    assert_int_equal(world_holders(&w, true, seen), 1);
 }
 
 /* -------------------------------------------------------------------------- crashes */
@@ -408,10 +389,8 @@ int main(void)
         cmocka_unit_test_setup(who_meets_an_uncommitted_version_waits_with_its_number_drawn, start),
         cmocka_unit_test_setup(a_version_that_was_taken_meanwhile_is_refused, start),
         cmocka_unit_test_setup(a_circle_of_waiting_is_refused, start),
-        cmocka_unit_test_setup(xmin_is_the_oldest_running_transaction_below_the_latest_completed,
-                               start),
-        cmocka_unit_test_setup(a_running_transaction_may_be_above_xmax, start),
-        cmocka_unit_test_setup(an_id_comes_before_the_number_unless_the_bug_is_planted, start),
+        cmocka_unit_test_setup(who_executes_nothing_keeps_its_stamp, start),
+        cmocka_unit_test_setup(an_id_comes_before_the_number_unless_ids_are_lazy, start),
         cmocka_unit_test_setup(who_has_drawn_holds_the_lock_through_prepare_and_a_crash, start),
         cmocka_unit_test_setup(a_rollback_to_a_savepoint_keeps_the_lock, start),
         cmocka_unit_test_setup(a_crash_rolls_back_what_runs_and_the_numbers_jump, start),

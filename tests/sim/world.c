@@ -16,7 +16,6 @@ void world_init(world *w, uint64_t seed)
     w->dice.state = seed;
     w->now_us = 1000000;
     w->next_xid = 1000;
-    w->latest_completed = 999;
     w->numbers_max = WORLD_NUMBERS / 2;
     w->patience_us = INT64_C(180) * 1000000;
     for (int i = 0; i < WORLD_STREAMS; i++)
@@ -38,8 +37,10 @@ int world_begin(world *w)
 {
     for (int i = 0; i < WORLD_TXNS; i++) {
         if (w->txns[i].state == TXN_FREE) {
-            w->txns[i] =
-                (world_txn){.state = TXN_RUNNING, .waits_for = WORLD_NOBODY, .since_us = w->now_us};
+            w->txns[i] = (world_txn){.state = TXN_RUNNING,
+                                     .virtual_id = ++w->next_virtual,
+                                     .waits_for = WORLD_NOBODY,
+                                     .since_us = w->now_us};
             return i;
         }
     }
@@ -57,12 +58,6 @@ void world_assign_xid(world *w, int txn)
 
     if (t->xid == 0)
         t->xid = t->top_xid = draw_xid(w);
-}
-
-static void complete(world *w, uint64_t xid)
-{
-    if (xid > w->latest_completed)
-        w->latest_completed = xid;
 }
 
 /* The version that the stream has for this transaction. */
@@ -84,8 +79,9 @@ static void store_row(world *w, int txn, world_number *number)
 {
     world_txn *t = &w->txns[txn];
 
-    if (t->xid == 0) /* only when it was not forced before the number */
+    if (t->xid == 0) /* only when ids are lazy */
         world_assign_xid(w, txn);
+    t->steps++;
     if (t->depth > 0)
         t->top_xid = draw_xid(w); /* a savepoint that writes has one of its own */
     number->stored = true;
@@ -112,9 +108,10 @@ static int32_t draw_number(world *w, int txn)
 {
     world_txn *t = &w->txns[txn];
 
-    if (w->bug != WORLD_BUG_XID_NOT_FORCED)
+    if (!w->lazy_ids)
         world_assign_xid(w, txn);
     t->locks = true;
+    t->steps++;
     w->drawn++;
     if (w->drawn > w->logged) { /* writes to the log, so it needs an id in any case */
         w->logged = w->drawn + LOGGED_AHEAD;
@@ -150,8 +147,8 @@ bool world_insert(world *w, int txn, int stream, int type)
         t->waits_for = stream;
         return true;
     }
-    /* Planted: the row, and with it the id, comes a moment later. */
-    if (w->bug == WORLD_BUG_XID_NOT_FORCED && t->xid == 0) {
+    /* The row, and with it the id, comes a moment later. */
+    if (w->lazy_ids && t->xid == 0) {
         t->waits_for = stream;
         return true;
     }
@@ -200,8 +197,6 @@ void world_rollback_to(world *w, int txn)
         }
     }
     t->waits_for = WORLD_NOBODY;
-    if (t->top_xid != t->xid)
-        complete(w, t->top_xid);
     let_go_of_streams(w, txn);
 }
 
@@ -260,8 +255,6 @@ static void end(world *w, int txn)
         if (w->streams[s].holder == txn)
             w->streams[s].holder = WORLD_NOBODY;
     }
-    if (t->xid != 0)
-        complete(w, t->top_xid);
     t->waits_for = WORLD_NOBODY;
     t->state = t->locks ? TXN_ENDED : TXN_FREE;
 }
@@ -317,7 +310,6 @@ void world_crash(world *w)
             w->writers[i].txn = WORLD_NOBODY;
         w->writers[i].batch = 0;
     }
-    w->latest_completed = w->next_xid - 1;
     w->drawn = w->logged > w->drawn ? w->logged : w->drawn; /* what is jumped over stays NONE */
     w->restarts++;
     world_note(w, 6, (uint64_t)w->drawn);
@@ -330,52 +322,21 @@ bool world_is_visible(const world *w, int64_t number)
     return number >= 1 && number < WORLD_NUMBERS && w->numbers[number].state == NUMBER_VISIBLE;
 }
 
-static bool is_running(const world_txn *t)
+size_t world_holders(const world *w, bool sees_idle, hw_holder *out)
 {
-    return (t->state == TXN_RUNNING || t->state == TXN_PREPARED || t->state == TXN_COMMITTING) &&
-           t->xid != 0;
-}
-
-uint64_t world_xmin(const world *w)
-{
-    uint64_t xmin = w->latest_completed + 1;
-
-    for (int i = 0; i < WORLD_TXNS; i++) {
-        if (is_running(&w->txns[i]) && w->txns[i].xid < xmin)
-            xmin = w->txns[i].xid;
-    }
-    return xmin;
-}
-
-uint64_t world_draw_fence(world *w)
-{
-    uint64_t fence;
-
-    if (w->bug == WORLD_BUG_FENCE_FROM_XMAX)
-        return w->latest_completed + 1;
-    fence = draw_xid(w);
-    complete(w, fence);
-    return fence;
-}
-
-int world_owners(const world *w, uint64_t *out, int room)
-{
-    int n = 0;
+    size_t n = 0;
 
     for (int i = 0; i < WORLD_TXNS; i++) {
         const world_txn *t = &w->txns[i];
-        int at;
+        bool prepared = t->state == TXN_PREPARED;
 
-        if (t->state == TXN_FREE || !t->locks)
+        if (t->state == TXN_FREE || !t->locks || (prepared && w->bug == WORLD_BUG_PREPARED_UNSEEN))
             continue;
-        if (t->state == TXN_PREPARED && w->bug == WORLD_BUG_PREPARED_UNSEEN)
-            continue;
-        if (t->xid == 0)
-            return -1;
-        assert(n < room);
-        for (at = n++; at > 0 && out[at - 1] > t->xid; at--)
-            out[at] = out[at - 1];
-        out[at] = t->xid;
+        out[n++] = (hw_holder){.virtual_id = prepared ? 0 : t->virtual_id,
+                               .xid = t->xid,
+                               .idle = prepared || w->bug == WORLD_BUG_IDLE_LIES ? 1
+                                       : sees_idle && t->state == TXN_RUNNING    ? 2 + t->steps
+                                                                                 : 0};
     }
     return n;
 }

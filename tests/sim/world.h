@@ -11,9 +11,7 @@
  *       that transaction to end, with its number already drawn.
  *   I4  A transaction that has drawn a number holds the sequence's lock until it has ended, through
  *       PREPARE and crashes; rows are visible before the lock is gone.
- *   I5  A transaction id is given out before the first number is drawn (unless the planted bug says
- *       otherwise).  A snapshot's xmin is the oldest running id below xmax, which is the latest
- *       completed one + 1: running ones may be above it.
+ *   I5  A transaction id is given out before the first number is drawn, unless ids are lazy.
  *
  * Transactions are in slots; a slot is free again when its transaction has ended and its lock is
  * gone.  What is left of them is in the numbers.
@@ -26,6 +24,7 @@
 #include <stdint.h>
 
 #include "dice.h"
+#include "engine/holders.h"
 
 enum {
     WORLD_NUMBERS = 2048, /* 1 to WORLD_NUMBERS - 1 */
@@ -43,9 +42,10 @@ extern const char *const world_type_names[WORLD_TYPES];
 /* Mistakes that the world can make on purpose; a run must find each of them (planted.c). */
 typedef enum world_bug {
     WORLD_BUG_NONE,
-    WORLD_BUG_XID_NOT_FORCED,  /* T4: the transaction id comes with the row, not with the number */
-    WORLD_BUG_FENCE_FROM_XMAX, /* T5: the fence is the latest completed id + 1 */
-    WORLD_BUG_PREPARED_UNSEEN, /* owners() does not see prepared transactions */
+    WORLD_BUG_DRAWN_UNKNOWN,   /* T45: numbers that were not drawn yet count as drawn */
+    WORLD_BUG_IDLE_LIES,       /* who draws numbers seems to do nothing */
+    WORLD_BUG_SETTLED_TOO_HIGH, /* more counts as settled than was proven */
+    WORLD_BUG_PREPARED_UNSEEN, /* holders() does not see prepared transactions */
     WORLD_BUG_UNLOCKS_FIRST,   /* the lock is gone before the rows are visible */
     WORLD_BUG_TOKEN_UNCHECKED, /* a checkpoint of an old owner is taken */
     WORLD_BUG_TWO_SNAPSHOTS,   /* a read of ranges is not one snapshot */
@@ -86,6 +86,8 @@ typedef enum txn_state {
 
 typedef struct world_txn {
     txn_state state;
+    uint64_t virtual_id;
+    uint32_t steps;   /* statements that it has executed */
     uint64_t xid;     /* 0: none yet */
     uint64_t top_xid; /* the highest one of its own and its savepoints' */
     bool locks;       /* the sequence */
@@ -126,7 +128,8 @@ struct world {
     int32_t by_version[WORLD_STREAMS][WORLD_NUMBERS / 4];
     /* transactions */
     uint64_t next_xid;
-    uint64_t latest_completed;
+    uint64_t next_virtual;
+    bool lazy_ids; /* the id comes with the row, not with the number, as when a client draws it */
     world_txn txns[WORLD_TXNS];
     /* the writers */
     world_writer writers[WORLD_WRITERS];
@@ -173,10 +176,8 @@ void world_crash(world *w);
 /* ---- what a session can ask, each in one snapshot */
 
 bool world_is_visible(const world *w, int64_t number);
-uint64_t world_xmin(const world *w);
-uint64_t world_draw_fence(world *w);
-/* Who holds the sequence's lock, sorted; -1 when one has no transaction id. */
-int world_owners(const world *w, uint64_t *out, int room);
+/* Who holds the sequence's lock: room for WORLD_TXNS; returns how many. */
+size_t world_holders(const world *w, bool sees_idle, hw_holder *out);
 
 /* ---- the writers */
 

@@ -82,7 +82,7 @@ static void a_number_is_accepted_once(void **state)
 
 static void a_gap_counts_as_missing_until_a_pass_says_what_is_a_hole(void **state)
 {
-    const hw_hole holes[] = {{3, 3, 0, 0}, {8, 9, 0, 0}, {20, 30, 0, 0}};
+    const hw_hole holes[] = {{3, 3, 0}, {8, 9, 0}, {20, 30, 0}};
     hw_delivery d;
 
     (void)state;
@@ -98,7 +98,7 @@ static void a_gap_counts_as_missing_until_a_pass_says_what_is_a_hole(void **stat
     /* 8 has appeared, 3 is proven dead: the next page has 8 in it. */
     assert_int_equal(offer(&d, 8, "s"), HW_OFFER_DELIVER);
     handled(&d, 8);
-    pass(&d, 25, (const hw_hole[]){{9, 9, 0, 0}, {20, 30, 0, 0}}, 2);
+    pass(&d, 25, (const hw_hole[]){{9, 9, 0}, {20, 30, 0}}, 2);
     assert_owed(&d, {9, 9}, {20, 25});
     pass(&d, 40, NULL, 0);
     assert_owes_nothing(&d);
@@ -117,11 +117,11 @@ static void a_pass_decides_nothing_above_its_end_and_never_goes_back(void **stat
     assert_int_equal(offer(&d, 10, "s"), HW_OFFER_DELIVER);
     handled(&d, 10);
     assert_owed(&d, {1, 3}, {5, 9});
-    pass(&d, 6, (const hw_hole[]){{2, 2, 0, 0}}, 1);
+    pass(&d, 6, (const hw_hole[]){{2, 2, 0}}, 1);
     assert_i64_equal(d.high, 10);
     assert_owed(&d, {2, 2}, {7, 9});
     /* Nor of a range above that lies in a hole which begins below. */
-    pass(&d, 6, (const hw_hole[]){{4, 9, 0, 0}}, 1);
+    pass(&d, 6, (const hw_hole[]){{4, 9, 0}}, 1);
     assert_owed(&d, {7, 9});
     hw_delivery_done(&d);
 }
@@ -137,14 +137,14 @@ static void a_hole_below_high_that_was_handled_is_not_owed_again(void **state)
         handled(&d, i);
     }
     /* An older look at the frontier still has 2 as a hole. */
-    pass(&d, 3, (const hw_hole[]){{2, 2, 0, 0}}, 1);
+    pass(&d, 3, (const hw_hole[]){{2, 2, 0}}, 1);
     assert_owes_nothing(&d);
     hw_delivery_done(&d);
 }
 
 static void wanted_is_what_is_missing_and_what_is_above(void **state)
 {
-    const hw_hole holes[] = {{3, 3, 0, 0}, {12, 13, 0, 0}};
+    const hw_hole holes[] = {{3, 3, 0}, {12, 13, 0}};
     hw_delivery d;
 
     (void)state;
@@ -405,7 +405,7 @@ static void due_names_the_lowest_that_there_is_room_for(void **state)
 
 static void strict_ordering_waits_for_holes(void **state)
 {
-    const hw_hole holes[] = {{2, 3, 0, 0}, {6, 6, 0, 0}};
+    const hw_hole holes[] = {{2, 3, 0}, {6, 6, 0}};
     hw_delivery d;
 
     (void)state;
@@ -503,7 +503,7 @@ static void too_many_ranges_stop_what_would_add_one(void **state)
 
 static void a_pass_stops_before_the_hole_that_is_too_many(void **state)
 {
-    const hw_hole holes[] = {{2, 2, 0, 0}, {4, 4, 0, 0}, {6, 6, 0, 0}, {8, 8, 0, 0}};
+    const hw_hole holes[] = {{2, 2, 0}, {4, 4, 0}, {6, 6, 0}, {8, 8, 0}};
     hw_delivery d;
 
     (void)state;
@@ -616,15 +616,15 @@ static void what_only_moved_is_stored_after_the_delay(void **state)
     start(&d, &(hw_delivery_config){.batch_size = 3, .max_delay_ms = 100});
     assert_int_equal(hw_delivery_pass(&d, 0, NULL, 0, 5, NULL), HOWDAH_OK);
     assert_false(d.moved);
-    assert_int_equal(hw_delivery_pass(&d, 50, (const hw_hole[]){{7, 7, 0, 0}}, 1, 20, NULL),
+    assert_int_equal(hw_delivery_pass(&d, 50, (const hw_hole[]){{7, 7, 0}}, 1, 20, NULL),
                      HOWDAH_OK);
-    assert_int_equal(hw_delivery_pass(&d, 60, (const hw_hole[]){{7, 7, 0, 0}}, 1, 90, NULL),
+    assert_int_equal(hw_delivery_pass(&d, 60, (const hw_hole[]){{7, 7, 0}}, 1, 90, NULL),
                      HOWDAH_OK);
     assert_false(hw_delivery_checkpoint_due(&d, 119));
     assert_true(hw_delivery_checkpoint_due(&d, 120));
     hw_delivery_checkpointed(&d);
     /* The same again is no move; a hole that is proven dead is. */
-    assert_int_equal(hw_delivery_pass(&d, 60, (const hw_hole[]){{7, 7, 0, 0}}, 1, 200, NULL),
+    assert_int_equal(hw_delivery_pass(&d, 60, (const hw_hole[]){{7, 7, 0}}, 1, 200, NULL),
                      HOWDAH_OK);
     assert_false(d.moved);
     assert_int_equal(hw_delivery_pass(&d, 60, NULL, 0, 300, NULL), HOWDAH_OK);
@@ -775,7 +775,7 @@ static void suspects_count_down_as_events_are_done_with(void **state)
 
 static void time_skips_only_where_the_policy_says_so(void **state)
 {
-    const hw_hole holes[] = {{2, 2, 0, 3000}, {5, 8, 0, 1000}};
+    const hw_hole holes[] = {{2, 2, 3000}, {5, 8, 1000}};
     hw_delivery d;
     hw_range range = {0, 0};
     int64_t age_ms = 0;
@@ -813,7 +813,7 @@ static void time_skips_only_where_the_policy_says_so(void **state)
 /* Every step either succeeds, or fails and changes nothing; what follows DELIVER never fails. */
 static int scenario(hw_delivery *d)
 {
-    const hw_hole holes[] = {{2, 2, 0, 0}, {4, 4, 0, 0}};
+    const hw_hole holes[] = {{2, 2, 0}, {4, 4, 0}};
     hw_ranges out = HW_RANGES_INIT;
     hw_offer offered = HW_OFFER_WAIT;
     int s = HOWDAH_OK;

@@ -82,7 +82,7 @@ static void frontier_round(world *w)
             w->holes[w->holes_n - 1].since_ms == w->hole_since[n])
             w->holes[w->holes_n - 1].last = n;
         else if (hole)
-            w->holes[w->holes_n++] = (hw_hole){n, n, 0, w->hole_since[n]};
+            w->holes[w->holes_n++] = (hw_hole){n, n, w->hole_since[n]};
     }
 }
 

@@ -112,12 +112,6 @@ static int fake_head(hw_store *store, int64_t *ret_head, howdah_error *reterr)
     return answer(store, reterr);
 }
 
-static int fake_number(hw_store *store, uint64_t *ret_number, howdah_error *reterr)
-{
-    *ret_number = 7;
-    return answer(store, reterr);
-}
-
 static int fake_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error *reterr)
 {
     assert_null(note);
@@ -197,8 +191,6 @@ static const hw_store_ops fake_ops = {
     .read_close = fake_read_close,
     .tree = fake_tree,
     .head = fake_head,
-    .horizon = fake_number,
-    .fence = fake_number,
     .migrate = fake_migrate,
     .migrate_status = fake_migrate_status,
     .import_columns = fake_import_columns,
@@ -299,22 +291,6 @@ static int op_head(hw_store *store, outputs *out, howdah_error *reterr)
     return s;
 }
 
-static int op_horizon(hw_store *store, outputs *out, howdah_error *reterr)
-{
-    int s = store->ops->horizon(store, &out->unsigned_number, reterr);
-
-    assert_true(out->unsigned_number == (s < 0 ? 1 : 7));
-    return s;
-}
-
-static int op_fence(hw_store *store, outputs *out, howdah_error *reterr)
-{
-    int s = store->ops->fence(store, &out->unsigned_number, reterr);
-
-    assert_true(out->unsigned_number == (s < 0 ? 1 : 7));
-    return s;
-}
-
 static int op_migrate_status(hw_store *store, outputs *out, howdah_error *reterr)
 {
     (void)out;
@@ -375,7 +351,7 @@ static const struct {
 } ops[] = {
     {op_append, true},          {op_migrate, true},      {op_stream_version, false},
     {op_read_open, false},      {op_tree, false},        {op_head, false},
-    {op_horizon, false},        {op_fence, false},       {op_migrate_status, false},
+    {op_migrate_status, false},
     {op_import_columns, false}, {op_import_mark, false}, {op_import_rows, false},
     {op_import_total, false},   {op_status, false},      {op_doctor, false},
 };

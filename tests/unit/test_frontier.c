@@ -27,12 +27,17 @@ static void check_holes(const hw_frontier *frontier, const range *holes, size_t 
     }
 }
 
-static bool see(hw_frontier *frontier, int64_t sequence)
+static bool see_at(hw_frontier *frontier, int64_t sequence, int64_t now_ms)
 {
     bool is_new = false;
 
-    assert_int_equal(hw_frontier_see(frontier, sequence, 0, &is_new, NULL), HOWDAH_OK);
+    assert_int_equal(hw_frontier_see(frontier, sequence, now_ms, &is_new, NULL), HOWDAH_OK);
     return is_new;
+}
+
+static bool see(hw_frontier *frontier, int64_t sequence)
+{
+    return see_at(frontier, sequence, 0);
 }
 
 static void numbers_in_a_row_move_high_and_leave_no_hole(void **state)
@@ -115,20 +120,31 @@ static void a_late_number_shrinks_splits_and_closes_its_hole(void **state)
     hw_frontier_done(&f);
 }
 
-static void a_hole_dies_only_when_the_horizon_reaches_its_fence(void **state)
+/* Everything above a number, and these, may still appear. */
+static int64_t keep(hw_frontier *frontier, const range *alive, size_t n)
+{
+    hw_ranges set = HW_RANGES_INIT;
+    int64_t buried = -1;
+
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(hw_ranges_add(&set, alive[i].first, alive[i].last, NULL), HOWDAH_OK);
+    assert_int_equal(hw_frontier_keep(frontier, &set, &buried, NULL), HOWDAH_OK);
+    hw_ranges_done(&set);
+    return buried;
+}
+
+static void a_hole_dies_where_nobody_may_fill_it(void **state)
 {
     hw_frontier f;
 
     (void)state;
     hw_frontier_init(&f, 0);
     assert_true(see(&f, 3));
-    assert_true(hw_frontier_wants_fence(&f));
-    assert_i64_equal(hw_frontier_bury(&f, UINT64_MAX), 0); /* no fence yet: no proof */
-    hw_frontier_fence(&f, 100);
-    assert_false(hw_frontier_wants_fence(&f));
-    assert_i64_equal(hw_frontier_bury(&f, 99), 0);
+    assert_i64_equal(keep(&f, (range[]){{1, INT64_MAX}}, 1), 0);
     assert_holes(&f, {1, 2});
-    assert_i64_equal(hw_frontier_bury(&f, 100), 2);
+    assert_i64_equal(keep(&f, (range[]){{2, 2}, {4, INT64_MAX}}, 2), 1);
+    assert_holes(&f, {2, 2});
+    assert_i64_equal(keep(&f, (range[]){{4, INT64_MAX}}, 1), 1);
     assert_no_holes(&f);
     assert_i64_equal(f.high, 3);
     /* A dead number is known: it is not news any more. */
@@ -136,26 +152,40 @@ static void a_hole_dies_only_when_the_horizon_reaches_its_fence(void **state)
     hw_frontier_done(&f);
 }
 
-static void a_fence_is_given_once_and_survives_a_split(void **state)
+static void what_is_alive_cuts_holes_to_pieces_of_their_age(void **state)
 {
     hw_frontier f;
 
     (void)state;
     hw_frontier_init(&f, 0);
-    assert_true(see(&f, 10));
-    hw_frontier_fence(&f, 50);
+    assert_int_equal(hw_frontier_see(&f, 100, 5, &(bool){false}, NULL), HOWDAH_OK);
+    assert_int_equal(hw_frontier_see(&f, 200, 6, &(bool){false}, NULL), HOWDAH_OK);
+    assert_i64_equal(keep(&f, (range[]){{10, 19}, {30, 30}, {90, 110}, {199, 300}}, 4), 166);
+    assert_holes(&f, {10, 19}, {30, 30}, {90, 99}, {101, 110}, {199, 199});
+    assert_i64_equal(f.holes[2].since_ms, 5);
+    assert_i64_equal(f.holes[3].since_ms, 6);
+    assert_true(see(&f, 15));
+    assert_holes(&f, {10, 14}, {16, 19}, {30, 30}, {90, 99}, {101, 110}, {199, 199});
+    hw_frontier_done(&f);
+}
+
+static void what_is_put_aside_is_no_hole_any_more(void **state)
+{
+    hw_ranges out = HW_RANGES_INIT;
+    hw_frontier f;
+
+    (void)state;
+    hw_frontier_init(&f, 0);
+    assert_true(see(&f, 3));
     assert_true(see(&f, 5));
-    assert_true(see(&f, 20));
-    assert_true(hw_frontier_wants_fence(&f));
-    hw_frontier_fence(&f, 70);
-    assert_holes(&f, {1, 4}, {6, 9}, {11, 19});
-    assert_i64_equal((int64_t)f.holes[0].fence, 50);
-    assert_i64_equal((int64_t)f.holes[1].fence, 50);
-    assert_i64_equal((int64_t)f.holes[2].fence, 70);
-    assert_i64_equal(hw_frontier_bury(&f, 60), 8);
-    assert_holes(&f, {11, 19});
-    assert_i64_equal(hw_frontier_bury(&f, 70), 9);
-    assert_no_holes(&f);
+    assert_true(see(&f, 10));
+    assert_int_equal(hw_frontier_put_aside(&f, 8, &out, NULL), HOWDAH_OK); /* whole ones only */
+    assert_holes(&f, {6, 9});
+    assert_i64_equal(hw_ranges_count(&out), 3);
+    assert_true(hw_ranges_has(&out, 1) && hw_ranges_has(&out, 2) && hw_ranges_has(&out, 4));
+    assert_false(see(&f, 4));
+    assert_i64_equal(f.high, 10);
+    hw_ranges_done(&out);
     hw_frontier_done(&f);
 }
 
@@ -167,8 +197,7 @@ static void a_rolled_back_batch_of_a_million_is_one_hole_and_one_burial(void **s
     hw_frontier_init(&f, 0);
     assert_true(see(&f, 1000001));
     assert_holes(&f, {1, 1000000});
-    hw_frontier_fence(&f, 7);
-    assert_i64_equal(hw_frontier_bury(&f, 7), 1000000);
+    assert_i64_equal(keep(&f, (range[]){{1000002, INT64_MAX}}, 1), 1000000);
     assert_no_holes(&f);
     hw_frontier_done(&f);
 }
@@ -260,13 +289,9 @@ static void a_look_back_adds_holes_between_those_that_are_there(void **state)
     assert_holes(&f, {50, 59});
     assert_i64_equal(f.holes[0].since_ms, 1);
     add(&f, 100, 100, 1); /* high itself may be missing */
-    hw_frontier_fence(&f, 5);
     add(&f, 40, 70, 2);
     assert_holes(&f, {40, 49}, {50, 59}, {60, 70}, {100, 100});
-    assert_i64_equal((int64_t)f.holes[0].fence, 0);
-    assert_i64_equal((int64_t)f.holes[1].fence, 5);
     assert_i64_equal(f.holes[1].since_ms, 1);
-    assert_i64_equal((int64_t)f.holes[2].fence, 0);
     assert_i64_equal(f.holes[2].since_ms, 2);
     add(&f, 1, 100, 3);
     assert_holes(&f, {1, 39}, {40, 49}, {50, 59}, {60, 70}, {71, 99}, {100, 100});
@@ -274,7 +299,6 @@ static void a_look_back_adds_holes_between_those_that_are_there(void **state)
     add(&f, 55, 55, 4);
     assert_i64_equal((int64_t)f.holes_n, 6);
     assert_i64_equal(f.high, 100);
-    assert_i64_equal(hw_frontier_bury(&f, 5), 11);
     hw_frontier_done(&f);
 }
 
@@ -310,7 +334,6 @@ static void an_addition_that_fails_adds_nothing(void **state)
     hw_frontier_init(&f, 0);
     for (int64_t i = 1; i <= HW_HOLES_MAX - 2; i++)
         assert_true(see(&f, 100 + 2 * i));
-    hw_frontier_fence(&f, 1);
     assert_i64_equal((int64_t)f.holes_n, HW_HOLES_MAX - 2);
     assert_int_equal(hw_frontier_add(&f, 100, 106, 1, NULL), HOWDAH_LIMIT); /* 3 pieces more */
     assert_i64_equal((int64_t)f.holes_n, HW_HOLES_MAX - 2);
@@ -321,7 +344,6 @@ static void an_addition_that_fails_adds_nothing(void **state)
     hw_frontier_init(&f, 1000);
     for (int64_t i = 1; i <= 15; i++)
         add(&f, 2 * i, 2 * i, 1);
-    hw_frontier_fence(&f, 1);
     a.fail_at = a.asked + 1;
     assert_int_equal(hw_frontier_add(&f, 2, 6, 1, NULL), HOWDAH_NO_MEMORY);
     assert_i64_equal((int64_t)f.holes_n, 15);
@@ -348,15 +370,15 @@ enum { NUMBERS = 200 };
 typedef struct model {
     bool seen[NUMBERS + 1];
     bool dead[NUMBERS + 1];
-    uint64_t fence[NUMBERS + 1];
+    int64_t since[NUMBERS + 1];
     int64_t high;
 } model;
 
-static void model_add(model *m, int64_t first, int64_t last)
+static void model_add(model *m, int64_t first, int64_t last, int64_t now)
 {
     for (int64_t i = first; i <= last; i++) {
         if (m->seen[i] || m->dead[i])
-            m->fence[i] = 0;
+            m->since[i] = now;
         m->seen[i] = m->dead[i] = false;
     }
 }
@@ -379,7 +401,7 @@ static void check_against_model(const hw_frontier *f, const model *m)
         inside = h < f->holes_n && f->holes[h].first <= i;
         assert_true(inside == missing(m, i));
         if (inside)
-            assert_true(f->holes[h].fence == m->fence[i]);
+            assert_true(f->holes[h].since_ms == m->since[i]);
     }
     for (size_t i = 0; i < f->holes_n; i++) {
         assert_true(f->holes[i].first <= f->holes[i].last);
@@ -387,25 +409,17 @@ static void check_against_model(const hw_frontier *f, const model *m)
         if (i > 0)
             assert_true(f->holes[i - 1].last < f->holes[i].first);
         if (i > 0 && f->holes[i - 1].last + 1 == f->holes[i].first)
-            assert_true(f->holes[i - 1].fence != f->holes[i].fence ||
-                        f->holes[i - 1].since_ms != f->holes[i].since_ms);
+            assert_true(f->holes[i - 1].since_ms != f->holes[i].since_ms);
     }
 }
 
-static void model_fence(model *m, uint64_t fence)
-{
-    for (int64_t i = 1; i <= m->high; i++) {
-        if (missing(m, i) && m->fence[i] == 0)
-            m->fence[i] = fence;
-    }
-}
-
-static int64_t model_bury(model *m, uint64_t horizon)
+/* Everything dies but first..last. */
+static int64_t model_keep(model *m, int64_t first, int64_t last)
 {
     int64_t buried = 0;
 
     for (int64_t i = 1; i <= m->high; i++) {
-        if (missing(m, i) && m->fence[i] != 0 && m->fence[i] <= horizon) {
+        if (missing(m, i) && (i < first || i > last)) {
             m->dead[i] = true;
             buried++;
         }
@@ -420,7 +434,6 @@ static void random_steps_agree_with_a_map_of_numbers(void **state)
     (void)state;
     for (int run = 0; run < 200; run++) {
         model m = {.high = 0};
-        uint64_t xid = 1;
         hw_frontier f;
 
         hw_frontier_init(&f, 0);
@@ -429,26 +442,26 @@ static void random_steps_agree_with_a_map_of_numbers(void **state)
 
             seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
             what = (unsigned)(seed >> 33) % 10;
-            if (what == 0) {
-                hw_frontier_fence(&f, ++xid);
-                model_fence(&m, xid);
-            } else if (what == 1) {
-                uint64_t horizon = xid > 3 ? xid - 3 : 0;
+            if (what <= 1) {
+                int64_t first = 1 + (int64_t)(seed >> 40) % NUMBERS;
+                int64_t last = what == 0 ? INT64_MAX : first + (int64_t)(seed >> 52) % 30;
 
-                assert_true(hw_frontier_bury(&f, horizon) == model_bury(&m, horizon));
+                assert_true(keep(&f, (range[]){{first, last}}, 1) == model_keep(&m, first, last));
             } else if (what == 2 && m.high > 0) {
                 int64_t first = 1 + (int64_t)(seed >> 40) % m.high;
                 int64_t last = first + (int64_t)(seed >> 52) % 6;
 
                 last = last < m.high ? last : m.high;
                 add(&f, first, last, step);
-                model_add(&m, first, last);
+                model_add(&m, first, last, step);
             } else {
                 int64_t room = m.high + 8 < NUMBERS ? m.high + 8 : NUMBERS;
                 int64_t number = 1 + (int64_t)(seed >> 40) % room;
                 bool news = number > m.high || missing(&m, number);
 
-                assert_int_equal(see(&f, number), news);
+                assert_int_equal(see_at(&f, number, step), news);
+                for (int64_t i = m.high + 1; i < number; i++)
+                    m.since[i] = step;
                 if (news)
                     m.seen[number] = true;
                 if (number > m.high)
@@ -468,8 +481,9 @@ int main(void)
         cmocka_unit_test(the_first_number_may_leave_a_hole_above_the_start),
         cmocka_unit_test(a_number_seen_again_is_no_news),
         cmocka_unit_test(a_late_number_shrinks_splits_and_closes_its_hole),
-        cmocka_unit_test(a_hole_dies_only_when_the_horizon_reaches_its_fence),
-        cmocka_unit_test(a_fence_is_given_once_and_survives_a_split),
+        cmocka_unit_test(a_hole_dies_where_nobody_may_fill_it),
+        cmocka_unit_test(what_is_alive_cuts_holes_to_pieces_of_their_age),
+        cmocka_unit_test(what_is_put_aside_is_no_hole_any_more),
         cmocka_unit_test(a_rolled_back_batch_of_a_million_is_one_hole_and_one_burial),
         cmocka_unit_test(the_highest_number_of_all_is_fine),
         cmocka_unit_test(holes_have_a_maximum_and_passing_it_changes_nothing),

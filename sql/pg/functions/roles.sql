@@ -44,7 +44,7 @@ DECLARE
         'SELECT ON TABLE events', 'SELECT ON TABLE meta',
         'SELECT, INSERT, UPDATE, DELETE ON TABLE subscriptions',
         'SELECT, INSERT, UPDATE, DELETE ON TABLE dead_letters',
-        'SELECT, INSERT, UPDATE, DELETE ON TABLE skips',
+        'SELECT, INSERT, UPDATE, DELETE ON TABLE skips', 'SELECT, UPDATE ON TABLE settled',
         'SELECT ON SEQUENCE events_global_sequence_seq',
         'USAGE ON SEQUENCE subscriptions_token_seq', 'SELECT, UPDATE ON SEQUENCE bell'];
     right_on   text;

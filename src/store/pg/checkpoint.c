@@ -71,20 +71,28 @@ static hw_str log_of(const hw_pg *pg, const hw_checkpoint *checkpoint)
 int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *checkpoint,
                            hw_buf *out, howdah_error *reterr)
 {
+    size_t behind_owed;
     int s;
 
     hw_buf_clear(out);
     hw_pg_put_owed(out, checkpoint->owed, checkpoint->owed_n);
+    behind_owed = out->len;
+    if (!checkpoint->keeps_still)
+        hw_pg_put_owed(out, checkpoint->still, checkpoint->still_n);
     s = hw_buf_check(out, reterr);
     if (s < 0)
         return s;
     hw_pg_param_str(call, checkpoint->subscriber_id);
     hw_pg_param_int8(call, checkpoint->token);
     hw_pg_param_int8(call, checkpoint->high);
-    hw_pg_param_bin(call, out->data, out->len);
+    hw_pg_param_bin(call, out->data, behind_owed);
     hw_pg_param_int8(call, checkpoint->anchor.sequence);
     hw_pg_param_uuid(call, checkpoint->anchor.sequence > 0, &checkpoint->anchor.id);
     hw_pg_param_str(call, log_of(pg, checkpoint));
+    if (checkpoint->keeps_still)
+        hw_pg_param_null(call);
+    else
+        hw_pg_param_bin(call, out->data + behind_owed, out->len - behind_owed);
     return HOWDAH_OK;
 }
 
@@ -160,6 +168,14 @@ static void put_positions(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
     }
 }
 
+static void put_ranges(hw_pg_arrays *a, const hw_range *ranges, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        hw_pg_array_put_int8(a->out, ranges[i].first);
+        hw_pg_array_put_int8(a->out, ranges[i].last);
+    }
+}
+
 /* All that is owed in one array, and which elements of it (from 1) are whose. */
 static void put_all_owed(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
 {
@@ -174,11 +190,36 @@ static void put_all_owed(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
     for (size_t i = 0; i < n; i++)
         hw_pg_array_put_int4(a->out, (int32_t)(all += 2 * c[i].owed_n));
     hw_pg_arrays_begin(a, HW_OID_INT8, all, &array);
+    for (size_t i = 0; i < n; i++)
+        put_ranges(a, c[i].owed, c[i].owed_n);
+}
+
+static size_t still_of(const hw_checkpoint *c)
+{
+    return c->keeps_still ? 0 : 2 * c->still_n;
+}
+
+/* The same of what stands still; NULL for those who leave it as it is. */
+static void put_all_still(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
+{
+    hw_pg_array array;
+    size_t all = 0;
+
+    hw_pg_arrays_begin(a, HW_OID_INT4, n, &array);
+    for (size_t i = 0; i < n; all += still_of(&c[i]), i++) {
+        if (c[i].keeps_still)
+            hw_pg_array_put_null(a->out, &array);
+        else
+            hw_pg_array_put_int4(a->out, (int32_t)(all + 1));
+    }
+    all = 0;
+    hw_pg_arrays_begin(a, HW_OID_INT4, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int4(a->out, (int32_t)(all += still_of(&c[i])));
+    hw_pg_arrays_begin(a, HW_OID_INT8, all, &array);
     for (size_t i = 0; i < n; i++) {
-        for (size_t k = 0; k < c[i].owed_n; k++) {
-            hw_pg_array_put_int8(a->out, c[i].owed[k].first);
-            hw_pg_array_put_int8(a->out, c[i].owed[k].last);
-        }
+        if (!c[i].keeps_still)
+            put_ranges(a, c[i].still, c[i].still_n);
     }
 }
 
@@ -276,6 +317,7 @@ int hw_pg_checkpoint(hw_store *store, const hw_checkpoint *checkpoints, size_t n
     put_positions(&a, checkpoints, n);
     put_all_owed(&a, checkpoints, n);
     put_logs(&a, checkpoints, n, hw_str_of(pg->log));
+    put_all_still(&a, checkpoints, n);
     s = hw_buf_check(a.out, reterr);
     if (s < 0)
         return s;

@@ -6,16 +6,15 @@
  * PREPARE TRANSACTION.  The transaction's id is a lock, too: ExclusiveLock on "transactionid", of
  * the same virtualtransaction; subtransactions have further ones, all of them younger.
  *
- *   I1  Owners come from one scan of pg_locks.  That scan first walks the fast-path locks of each
+ *   I1  Holders come from one scan of pg_locks.  That scan first walks the fast-path locks of each
  *       backend and then takes the main table as a whole, so a lock that is held all the time is
- *       seen, but a transaction that ends in between, or gives its locks up one by one just then,
- *       shows its lock without its id.
- *   I2  Such a one has ended: locks are given up after the transaction is visible as ended, its
- *       virtual one first.  Or it never had an id: it has drawn a number past the default of the
- *       column.  Whoever is alive by its virtual transaction, and without an id, in a second scan
- *       as well, is of that kind, and then nothing can be told by owners.
+ *       seen.  A transaction that ends in between may show its lock without its id: it counts as a
+ *       holder once more, and is gone at the next look.
+ *   I2  A transaction that draws a number past the column's default may have no id yet: it is known
+ *       by its virtual transaction, as everybody is while it is not prepared.
  *   I3  An id is 64 bits wide, counted from the snapshot's next one, so that it means one
  *       transaction for as long as the cluster lives.
+ *   I4  How many numbers were drawn is read by a statement before the look at the locks.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,121 +39,102 @@ int hw_pg_query_int8(hw_pg *pg, hw_pg_statement statement, int64_t *ret_value, h
     return s;
 }
 
-/* --------------------------------------------------------- transaction ids */
+/* ------------------------------------------------------------------ the log */
 
-int hw_pg_horizon(hw_store *store, uint64_t *ret_horizon, howdah_error *reterr)
+static void forget_log(hw_pg *pg)
 {
-    hw_pg *pg = (hw_pg *)store;
-    int64_t horizon = 0;
-    int s = hw_pg_ready(pg, reterr);
-
-    if (s >= 0)
-        s = hw_pg_query_int8(pg, HW_PG_HORIZON, &horizon, reterr);
-    if (s >= 0)
-        *ret_horizon = (uint64_t)horizon;
-    return s;
+    pg->session++;
+    pg->final_us = 0;
+    hw_pg_know_nothing(pg);
+    hw_pg_floors_forget(pg);
 }
 
-/* A standby cannot draw a transaction id: there a hole is never proven dead, and stays open. */
-int hw_pg_fence(hw_store *store, uint64_t *ret_fence, howdah_error *reterr)
+void hw_pg_meet(hw_pg *pg, hw_str log, int64_t drawn)
 {
-    hw_pg *pg = (hw_pg *)store;
-    int64_t fence = -1; /* UINT64_MAX */
-    int s = hw_pg_ready(pg, reterr);
+    bool is_first = !pg->log[0];
 
-    if (s >= 0 && !pg->recovery)
-        s = hw_pg_query_int8(pg, HW_PG_FENCE, &fence, reterr);
-    if (s >= 0)
-        *ret_fence = (uint64_t)fence;
-    return s;
-}
-
-/* ------------------------------------------------------------------- owners */
-
-static int compare(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a;
-    uint64_t y = *(const uint64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-/* One row for each holder: its virtual transaction, its id or NULL, whether it lives. */
-static int look(hw_pg *pg, PGresult **ret_result, howdah_error *reterr)
-{
-    hw_pg_call call = {.statement = HW_PG_OWNERS};
-
-    return hw_pg_query(pg, &call, ret_result, reterr);
-}
-
-static bool is_nameless(const PGresult *result, int row)
-{
-    return PQgetisnull(result, row, 1) && hw_pg_get_bool(result, row, 2);
-}
-
-static bool is_alive(const PGresult *result, hw_str holder)
-{
-    for (int i = 0; i < PQntuples(result); i++)
-        if (hw_str_equal(hw_pg_get_str(result, i, 0), holder))
-            return hw_pg_get_bool(result, i, 2);
-    return false;
-}
-
-/* I2: whether somebody of the first look who had no id still lives in a second one. */
-static int find_nameless(hw_pg *pg, const PGresult *first, bool *ret_found, howdah_error *reterr)
-{
-    PGresult *second = NULL;
-    int s = HOWDAH_OK;
-
-    *ret_found = false;
-    for (int i = 0; s >= 0 && !*ret_found && i < PQntuples(first); i++) {
-        if (!is_nameless(first, i))
-            continue;
-        if (!second)
-            s = look(pg, &second, reterr);
-        if (s >= 0)
-            *ret_found = is_alive(second, hw_pg_get_str(first, i, 0));
+    if (!is_first && (!hw_str_equal(log, hw_str_of(pg->log)) || drawn < pg->drawn)) {
+        hw_log(HOWDAH_LOG_WARN,
+               "the log is another one: %.*s with %lld numbers drawn, before %s with %lld",
+               (int)log.len, log.s, (long long)drawn, pg->log, (long long)pg->drawn);
+        forget_log(pg);
     }
-    PQclear(second);
-    return s;
+    (void)snprintf(pg->log, sizeof pg->log, "%.*s", (int)log.len, log.s);
+    pg->drawn = drawn;
 }
 
-static int take_ids(const PGresult *result, uint64_t **ret_ids, size_t *ret_n, howdah_error *reterr)
+/* What there is at a number (absent: nothing), and how many numbers were drawn. */
+static int ask_here(hw_pg *pg, int64_t sequence, bool *ret_there, hw_uuid *ret_id,
+                    int64_t *ret_drawn, howdah_error *reterr)
 {
-    uint64_t *ids = hw_calloc((size_t)PQntuples(result) + 1, sizeof *ids);
-    size_t n = 0;
-    size_t kept = 0;
+    hw_pg_call call = {.statement = HW_PG_HERE};
+    PGresult *result = NULL;
+    int s = hw_pg_ready(pg, reterr);
 
-    if (!ids)
-        return hw_fail_no_memory(reterr);
-    for (int i = 0; i < PQntuples(result); i++)
-        if (!PQgetisnull(result, i, 1))
-            ids[n++] = (uint64_t)hw_pg_get_int8(result, i, 1);
-    qsort(ids, n, sizeof *ids, compare);
-    for (size_t i = 0; i < n; i++)
-        if (i == 0 || ids[i] != ids[i - 1])
-            ids[kept++] = ids[i];
-    *ret_ids = ids;
-    *ret_n = kept;
+    if (s < 0)
+        return s;
+    hw_pg_param_int8(&call, sequence);
+    s = hw_pg_query(pg, &call, &result, reterr);
+    if (s < 0)
+        return s;
+    *ret_drawn = hw_pg_get_int8(result, 0, 1);
+    *ret_there = hw_pg_get_uuid(result, 0, 2, ret_id);
+    hw_pg_meet(pg, hw_pg_get_str(result, 0, 0), *ret_drawn);
+    PQclear(result);
     return HOWDAH_OK;
 }
 
-int hw_pg_owners(hw_store *store, uint64_t **ret_ids, size_t *ret_n, howdah_error *reterr)
+/* ------------------------------------------------------------------ holders */
+
+/* "3/4711" of a backend; "-1/815" of a prepared transaction, which has an id. */
+static uint64_t virtual_id(const char *text)
+{
+    char *end = NULL;
+    long backend = strtol(text, &end, 10);
+    unsigned long local = *end == '/' ? strtoul(end + 1, NULL, 10) : 0;
+
+    return backend < 0 ? 0 : ((uint64_t)backend << 32) + local + 1;
+}
+
+static uint64_t number_or_0(const PGresult *result, int row, int column)
+{
+    return PQgetisnull(result, row, column) ? 0 : (uint64_t)hw_pg_get_int8(result, row, column);
+}
+
+static int take_holders(const PGresult *result, hw_holder **ret_holders, size_t *ret_n,
+                        howdah_error *reterr)
+{
+    size_t n = (size_t)PQntuples(result);
+    hw_holder *holders = hw_calloc(n + 1, sizeof *holders);
+
+    if (!holders)
+        return hw_fail_no_memory(reterr);
+    for (size_t i = 0; i < n; i++)
+        holders[i] = (hw_holder){.virtual_id = virtual_id(PQgetvalue(result, (int)i, 0)),
+                                 .xid = number_or_0(result, (int)i, 1),
+                                 .idle = number_or_0(result, (int)i, 2)};
+    *ret_holders = holders;
+    *ret_n = n;
+    return HOWDAH_OK;
+}
+
+int hw_pg_holders(hw_store *store, int64_t *ret_drawn, hw_holder **ret_holders, size_t *ret_n,
+                  howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_HOLDERS};
     PGresult *result = NULL;
-    bool nameless = false;
-    int s = hw_pg_ready(pg, reterr);
+    hw_uuid id;
+    bool there = false;
+    int s = ask_here(pg, 0, &there, &id, ret_drawn, reterr); /* I4 */
 
     if (s < 0)
         return s;
     if (pg->recovery)
         return HOWDAH_END; /* the holders are on another server */
-    s = look(pg, &result, reterr);
+    s = hw_pg_query(pg, &call, &result, reterr);
     if (s >= 0)
-        s = find_nameless(pg, result, &nameless, reterr);
-    if (s >= 0)
-        s = nameless ? HOWDAH_END : take_ids(result, ret_ids, ret_n, reterr);
+        s = take_holders(result, ret_holders, ret_n, reterr);
     PQclear(result);
     return s;
 }
@@ -232,49 +212,6 @@ int hw_pg_gaps(hw_store *store, int64_t first, int64_t last, hw_range_fn fn, voi
 
 /* ---------------------------------------------------------------- its past */
 
-static void forget_log(hw_pg *pg)
-{
-    pg->session++;
-    pg->final_us = 0;
-    hw_pg_know_nothing(pg);
-    hw_pg_floors_forget(pg);
-}
-
-void hw_pg_meet(hw_pg *pg, hw_str log, int64_t drawn)
-{
-    bool is_first = !pg->log[0];
-
-    if (!is_first && (!hw_str_equal(log, hw_str_of(pg->log)) || drawn < pg->drawn)) {
-        hw_log(HOWDAH_LOG_WARN,
-               "the log is another one: %.*s with %lld numbers drawn, before %s with %lld",
-               (int)log.len, log.s, (long long)drawn, pg->log, (long long)pg->drawn);
-        forget_log(pg);
-    }
-    (void)snprintf(pg->log, sizeof pg->log, "%.*s", (int)log.len, log.s);
-    pg->drawn = drawn;
-}
-
-/* What there is at a number (absent: nothing), and how many numbers were drawn. */
-static int ask_here(hw_pg *pg, int64_t sequence, bool *ret_there, hw_uuid *ret_id,
-                    int64_t *ret_drawn, howdah_error *reterr)
-{
-    hw_pg_call call = {.statement = HW_PG_HERE};
-    PGresult *result = NULL;
-    int s = hw_pg_ready(pg, reterr);
-
-    if (s < 0)
-        return s;
-    hw_pg_param_int8(&call, sequence);
-    s = hw_pg_query(pg, &call, &result, reterr);
-    if (s < 0)
-        return s;
-    *ret_drawn = hw_pg_get_int8(result, 0, 1);
-    *ret_there = hw_pg_get_uuid(result, 0, 2, ret_id);
-    hw_pg_meet(pg, hw_pg_get_str(result, 0, 0), *ret_drawn);
-    PQclear(result);
-    return HOWDAH_OK;
-}
-
 int hw_pg_timeline(hw_store *store, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -318,7 +255,7 @@ int hw_pg_verify(hw_store *store, const hw_anchor *anchor, int64_t high, howdah_
 
     if (s < 0)
         return s;
-    if (high > drawn)
+    if (high > drawn && high > anchor->sequence) /* a row can have a number that was not drawn */
         return hw_fail(reterr, HOWDAH_NOT_FOUND,
                        "the checkpoint is ahead of the log: it is at %" PRId64
                        ", the log has given out %" PRId64,
@@ -330,4 +267,62 @@ int hw_pg_verify(hw_store *store, const hw_anchor *anchor, int64_t high, howdah_
         return hw_fail(reterr, HOWDAH_NOT_FOUND,
                        "another event is at the anchor's position %" PRId64, anchor->sequence);
     return HOWDAH_OK;
+}
+
+/* ------------------------------------------------------------- what is settled */
+
+int hw_pg_settled(hw_store *store, int64_t *ret_upto, hw_ranges *ret_holes, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_SETTLED};
+    PGresult *result = NULL;
+    hw_range *holes = NULL;
+    size_t n = 0;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s >= 0)
+        s = hw_pg_query(pg, &call, &result, reterr);
+    if (s < 0)
+        return s;
+    *ret_upto = 0;
+    hw_ranges_clear(ret_holes);
+    if (PQntuples(result) > 0) {
+        *ret_upto = hw_pg_get_int8(result, 0, 0);
+        s = hw_pg_get_ranges(result, 0, 1, INT64_MAX, &holes, &n, reterr);
+    }
+    PQclear(result);
+    if (s >= 0) {
+        hw_ranges_done(ret_holes);
+        *ret_holes = (hw_ranges){holes, n, n};
+    }
+    return s;
+}
+
+int hw_pg_settle(hw_store *store, hw_str log, const hw_anchor *top, int64_t upto,
+                 const hw_ranges *holes, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_SETTLE, .writes = true};
+    PGresult *result = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0 || pg->read_only || pg->recovery)
+        return s;
+    hw_buf_clear(&pg->params);
+    if (holes)
+        hw_pg_put_owed(&pg->params, holes->items, holes->n);
+    s = hw_buf_check(&pg->params, reterr);
+    if (s < 0)
+        return s;
+    hw_pg_param_int8(&call, upto);
+    if (holes)
+        hw_pg_param_bin(&call, pg->params.data, pg->params.len);
+    else
+        hw_pg_param_null(&call);
+    hw_pg_param_str(&call, log);
+    hw_pg_param_int8(&call, top->sequence);
+    hw_pg_param_uuid(&call, top->sequence > 0, &top->id);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    PQclear(result);
+    return s;
 }

@@ -77,9 +77,9 @@ enum hw_pg_oid {
     X(FN_READ_IDS)                                                                                 \
     X(FN_READ_RANGES)                                                                              \
     X(TREE)                                                                                        \
-    X(HORIZON)                                                                                     \
-    X(FENCE)                                                                                       \
-    X(OWNERS)                                                                                      \
+    X(HOLDERS)                                                                                     \
+    X(SETTLED)                                                                                     \
+    X(SETTLE)                                                                                      \
     X(GAPS)                                                                                        \
     X(BLOCKERS)                                                                                    \
     X(HERE)                                                                                        \
@@ -406,8 +406,6 @@ void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e)
 int hw_pg_tree(hw_store *store, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
                size_t *ret_n, howdah_error *reterr);
 int hw_pg_head(hw_store *store, int64_t *ret_head, howdah_error *reterr);
-int hw_pg_horizon(hw_store *store, uint64_t *ret_horizon, howdah_error *reterr);
-int hw_pg_fence(hw_store *store, uint64_t *ret_fence, howdah_error *reterr);
 int hw_pg_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error *reterr);
 int hw_pg_migrate_status(hw_store *store, hw_step_fn fn, void *ctx, howdah_error *reterr);
 int hw_pg_check_schema(hw_pg *pg, howdah_error *reterr);
@@ -451,7 +449,14 @@ int hw_pg_why_not_moved(hw_pg *pg, const hw_checkpoint *checkpoint, howdah_error
 /* A statement without parameters that answers with one number. */
 int hw_pg_query_int8(hw_pg *pg, hw_pg_statement statement, int64_t *ret_value,
                      howdah_error *reterr);
-int hw_pg_owners(hw_store *store, uint64_t **ret_ids, size_t *ret_n, howdah_error *reterr);
+int hw_pg_holders(hw_store *store, int64_t *ret_drawn, hw_holder **ret_holders, size_t *ret_n,
+                  howdah_error *reterr);
+int hw_pg_settled(hw_store *store, int64_t *ret_upto, hw_ranges *ret_holes, howdah_error *reterr);
+int hw_pg_settle(hw_store *store, hw_str log, const hw_anchor *top, int64_t upto,
+                 const hw_ranges *holes, howdah_error *reterr);
+/* Ranges in an array, ascending and disjoint up to a number; freed with hw_free().  CORRUPT. */
+int hw_pg_get_ranges(const PGresult *r, int row, int column, int64_t upto, hw_range **ret_ranges,
+                     size_t *ret_n, howdah_error *reterr);
 int hw_pg_gaps(hw_store *store, int64_t first, int64_t last, hw_range_fn fn, void *ctx,
                howdah_error *reterr);
 int hw_pg_blockers(hw_store *store, hw_blocker_fn fn, void *ctx, howdah_error *reterr);

@@ -247,8 +247,6 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
                           ", $18, $19, $20, $21, $22)",
                           TYPES(page_types)},
     [HW_PG_TREE] = {"SELECT depth, event_id FROM @schema@.causation_tree($1)", TYPES(uuid_type)},
-    [HW_PG_HORIZON] = {"SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint", NULL, 0},
-    [HW_PG_FENCE] = {"SELECT pg_current_xact_id()::text::bigint", NULL, 0},
 };
 
 static const hw_pg_statement_row *row_of(int statement)

@@ -57,7 +57,7 @@
     " (SELECT count(*) FROM " LETTERS " AS d WHERE d.resolved_at IS NULL"                          \
     "  AND " OF("s.subscriber_id") "),"                                                            \
     " (SELECT count(*) FROM @schema@.skips AS d WHERE d.resolved_at IS NULL"                       \
-    "  AND " OF("s.subscriber_id") "), s.stream, s.originals"
+    "  AND " OF("s.subscriber_id") "), s.stream, s.originals, s.still"
 /* clang-format on */
 
 #define LOG_AND_DRAWN                                                                              \
@@ -76,10 +76,11 @@
 #define GOES_ON(high, log) "(s.high <= " high " OR s.timeline <> " log ")"
 #define DRAWN "CASE WHEN q.is_called THEN q.last_value ELSE 0 END"
 
-/* $1 subscriber $2 token $3 high $4 owed $5 anchor_sequence $6 anchor_id $7 log */
+/* $1 subscriber $2 token $3 high $4 owed $5 anchor_sequence $6 anchor_id $7 log $8 still, NULL: as it
+   is; then it is not written again, wherever it lies */
 #define MOVE                                                                                       \
     "UPDATE " SUBS " AS s SET high = $3, owed = $4, anchor_sequence = $5, anchor_id = $6,"         \
-    " timeline = $7, updated_at = clock_timestamp()"                                               \
+    " timeline = $7, still = coalesce($8, s.still), updated_at = clock_timestamp()"                \
     " WHERE s.subscriber_id = $1 AND s.token = $2 AND " GOES_ON("$3", "$7") " AND " IS_LOG(        \
         "$7") " AND " STANDS_ON("$5", "$6")
 
@@ -121,33 +122,36 @@ static const Oid take_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT4, HW_OID_I
 static const Oid release_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT};
 static const Oid checkpoint_types[] = {
     HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_UUID_ARRAY,
-    HW_OID_INT4_ARRAY, HW_OID_INT4_ARRAY, HW_OID_INT8_ARRAY, HW_OID_TEXT_ARRAY, HW_OID_INT8};
+    HW_OID_INT4_ARRAY, HW_OID_INT4_ARRAY, HW_OID_INT8_ARRAY, HW_OID_TEXT_ARRAY, HW_OID_INT4_ARRAY,
+    HW_OID_INT4_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8};
 static const Oid poll_types[] = {HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_TEXT_ARRAY,
                                  HW_OID_INT8};
 static const Oid suspect_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT, HW_OID_INT8,
                                     HW_OID_INT8};
 static const Oid status_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
 static const Oid reset_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8_ARRAY};
-/* $1..$7 of MOVE, then: of a letter $8 error $9 attempts and the event, of a skip and of a route
+/* $1..$8 of MOVE, then: of a letter $9 error $10 attempts and the event, of a skip and of a route
    their own */
 static const Oid move_types[] = {
     HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8_ARRAY,  HW_OID_INT8,        HW_OID_UUID,
-    HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,        HW_OID_UUID,        HW_OID_TEXT,
+    HW_OID_TEXT, HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,        HW_OID_UUID,        HW_OID_TEXT,
     HW_OID_INT8, HW_OID_TEXT, HW_OID_JSON, HW_OID_BYTEA,       HW_OID_TEXT,        HW_OID_JSON,
     HW_OID_TEXT, HW_OID_UUID, HW_OID_TEXT, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ, HW_OID_UUID,
     HW_OID_INT4, HW_OID_UUID, HW_OID_TEXT, HW_OID_INT4,        HW_OID_BOOL,        HW_OID_BOOL};
 static const Oid skip_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8_ARRAY,
-                                 HW_OID_INT8, HW_OID_UUID, HW_OID_TEXT, HW_OID_INT8,
-                                 HW_OID_INT8, HW_OID_INT8, HW_OID_TEXT};
+                                 HW_OID_INT8, HW_OID_UUID, HW_OID_TEXT, HW_OID_INT8_ARRAY,
+                                 HW_OID_INT8, HW_OID_INT8, HW_OID_INT8, HW_OID_TEXT};
 static const Oid route_types[] = {HW_OID_TEXT, HW_OID_INT8,      HW_OID_INT8, HW_OID_INT8_ARRAY,
-                                  HW_OID_INT8, HW_OID_UUID,      HW_OID_TEXT, HW_OID_TEXT,
-                                  HW_OID_TEXT, HW_OID_INT8_ARRAY};
+                                  HW_OID_INT8, HW_OID_UUID,      HW_OID_TEXT, HW_OID_INT8_ARRAY,
+                                  HW_OID_TEXT, HW_OID_TEXT,      HW_OID_INT8_ARRAY};
 static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,
                                     HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL};
 static const Oid mark_types[] = {HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
 static const Oid settle_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT,
                                    HW_OID_INT8, HW_OID_TEXT, HW_OID_TEXT};
 static const Oid skips_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8, HW_OID_INT8};
+static const Oid settle_upto_types[] = {HW_OID_INT8, HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_INT8,
+                                        HW_OID_UUID};
 static const Oid resolve_types[] = {HW_OID_INT8, HW_OID_TEXT};
 
 #define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
@@ -156,17 +160,28 @@ static const Oid resolve_types[] = {HW_OID_INT8, HW_OID_TEXT};
 /* clang-format off */
 const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     /* ---- the evidence */
-    [HW_PG_OWNERS] =
+    /* Only holders of the sequence; the id of each is its oldest, its top-level one.  What is
+       prepared has no process, and does nothing any more; of others it is told by their state,
+       where we may see it. */
+    [HW_PG_HOLDERS] =
         {"WITH n AS MATERIALIZED"
-         " (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next)"
-         " SELECT l.virtualtransaction,"
-         "  min(" FULL_XID ") FILTER (WHERE l.locktype = 'transactionid'),"
-         "  bool_or(l.locktype = 'virtualxid')"
-         " FROM pg_locks AS l, n WHERE (" HOLDS_NUMBERS ") OR (l.mode = 'ExclusiveLock'"
-         "  AND l.granted AND (l.locktype = 'transactionid' OR l.locktype = 'virtualxid'"
-         "   AND l.virtualxid = l.virtualtransaction))"
-         " GROUP BY l.virtualtransaction HAVING bool_or(l.locktype = 'relation')",
+         " (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next),"
+         " h AS MATERIALIZED (SELECT l.virtualtransaction AS name, max(l.pid) AS pid,"
+         "  min(" FULL_XID ") FILTER (WHERE l.locktype = 'transactionid') AS xid"
+         "  FROM pg_locks AS l, n WHERE (" HOLDS_NUMBERS ") OR (l.mode = 'ExclusiveLock'"
+         "   AND l.granted AND l.locktype = 'transactionid')"
+         "  GROUP BY l.virtualtransaction HAVING bool_or(l.locktype = 'relation'))"
+         " SELECT h.name, h.xid, CASE WHEN h.pid IS NULL THEN 1 ELSE"
+         "  (SELECT (extract(epoch FROM a.state_change) * 1000000)::bigint"
+         "   FROM pg_stat_get_activity(h.pid) AS a WHERE a.state = 'idle in transaction') END"
+         " FROM h",
          NULL, 0},
+    [HW_PG_SETTLED] = {"SELECT k.upto, k.holes FROM @schema@.settled AS k", NULL, 0},
+    /* $1 upto $2 holes, NULL: as they are $3 log $4, $5 the event at the top */
+    [HW_PG_SETTLE] = {"UPDATE @schema@.settled AS k SET upto = $1, holes = coalesce($2, k.holes),"
+                      " updated_at = clock_timestamp() WHERE k.upto <= $1 AND " IS_LOG("$3")
+                      " AND " STANDS_ON("$4", "$5") " AND " WITHOUT_WAITING,
+                      TYPES(settle_upto_types)},
     [HW_PG_GAPS] = {"SELECT w.before, w.seq FROM (SELECT e.seq,"
                     "  lag(e.seq, 1, $1 - 1) OVER o AS before, lead(e.seq) OVER o AS behind"
                     "  FROM (SELECT global_sequence AS seq FROM @schema@.events"
@@ -249,15 +264,18 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                            TYPES(release_types)},
     /*
      * $1 subscribers $2 tokens $3 highs $4 anchor sequences $5 anchor ids $6, $7 which elements of
-     * $8 each one owes $9 logs $10 lease_ms.  One row for each that was moved.
+     * $8 each one owes $9 logs $10, $11 which elements of $12 stand still, NULL: as they are
+     * $13 lease_ms.  One row for each that was moved.
      */
     [HW_PG_SUB_CHECKPOINT] =
         {"UPDATE " SUBS " AS s SET high = i.high, owed = ($8)[i.owed_from:i.owed_to],"
          " anchor_sequence = i.anchor_sequence, anchor_id = i.anchor_id, timeline = i.log,"
-         " updated_at = clock_timestamp(), lease_until = CASE WHEN $10 > 0 AND"
-         "  s.lease_until IS NOT NULL THEN " LEASE("$10") " ELSE s.lease_until END"
-         " FROM unnest($1, $2, $3, $4, $5, $6, $7, $9) WITH ORDINALITY AS i(id, token, high,"
-         "  anchor_sequence, anchor_id, owed_from, owed_to, log, n)"
+         " still = CASE WHEN i.still_from IS NULL THEN s.still"
+         "  ELSE ($12)[i.still_from:i.still_to] END,"
+         " updated_at = clock_timestamp(), lease_until = CASE WHEN $13 > 0 AND"
+         "  s.lease_until IS NOT NULL THEN " LEASE("$13") " ELSE s.lease_until END"
+         " FROM unnest($1, $2, $3, $4, $5, $6, $7, $9, $10, $11) WITH ORDINALITY AS i(id, token,"
+         "  high, anchor_sequence, anchor_id, owed_from, owed_to, log, still_from, still_to, n)"
          " WHERE s.subscriber_id = i.id AND s.token = i.token AND " GOES_ON("i.high", "i.log")
          " AND " IS_LOG("i.log") " AND " STANDS_ON("i.anchor_sequence", "i.anchor_id")
          " AND " WITHOUT_WAITING
@@ -291,7 +309,8 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                           " updated_at = clock_timestamp() WHERE s.subscriber_id = $1"
                           " AND ($2 = 0 OR s.token = $2) AND " IS_LOG("$3") " RETURNING " CALL,
                           TYPES(status_types)},
-    [HW_PG_SUB_RESET] = {"UPDATE " SUBS " AS s SET high = $2, owed = $3, anchor_sequence = 0,"
+    [HW_PG_SUB_RESET] = {"UPDATE " SUBS " AS s SET high = $2, owed = $3, still = '{}',"
+                         " anchor_sequence = 0,"
                          " anchor_id = NULL, timeline = '', token = " NEXT_TOKEN ", owner = NULL,"
                          " lease_until = NULL, suspect_sequence = 0, suspect_attempts = 0,"
                          " updated_at = clock_timestamp() WHERE s.subscriber_id = $1"
@@ -309,23 +328,23 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
          "  WHERE e.subscriber_id = $1)",
          TYPES(text_type)},
     /* Inside the handler's transaction, which is at its end: the setting is that of its begin. */
-    [HW_PG_SUB_MOVE] = {MOVE " RETURNING current_setting('howdah.ring', true)", move_types, 7},
+    [HW_PG_SUB_MOVE] = {MOVE " RETURNING current_setting('howdah.ring', true)", move_types, 8},
 
     /* ---- dead letters and skips */
     /* The event may have been purged since it was read: then there is nothing to keep of it, and
-       nothing of an error that can quote it.  $30: it was known to be purged when it was read. */
+       nothing of an error that can quote it.  $31: it was known to be purged when it was read. */
     [HW_PG_LETTER_PUT] =
         {"WITH m AS (" MOVE " RETURNING s.subscriber_id),"
-         " p AS MATERIALIZED (SELECT @schema@.purge_of($10) AS purge)"
+         " p AS MATERIALIZED (SELECT @schema@.purge_of($11) AS purge)"
          " INSERT INTO " LETTERS " AS d (subscriber_id, error_message, retry_count, created_at,"
          "  last_retry_at, global_sequence, event_id, stream, version, type, data, bytes,"
          "  content_type, headers, correlation_id, causation_id, actor, valid_time, recorded_at,"
          "  family, revision, corrects, event_reason, schema_version, retracts, purge)"
-         " SELECT m.subscriber_id, CASE WHEN p.purge IS NULL OR $30 THEN $8 END, $9, t.now, t.now,"
-         "  $10, $11, $12, $13, $14, CASE WHEN p.purge IS NULL THEN $15 WHEN $17 IS NULL THEN 'null' END,"
-         "  CASE WHEN p.purge IS NULL THEN $16 WHEN $17 IS NOT NULL THEN '' END,"
-         "  $17, CASE WHEN p.purge IS NULL THEN $18 END, $19, $20, $21, $22, $23, $24, $25, $26,"
-         "  $27, $28, CASE WHEN $29 THEN true END, p.purge"
+         " SELECT m.subscriber_id, CASE WHEN p.purge IS NULL OR $31 THEN $9 END, $10, t.now, t.now,"
+         "  $11, $12, $13, $14, $15, CASE WHEN p.purge IS NULL THEN $16 WHEN $18 IS NULL THEN 'null' END,"
+         "  CASE WHEN p.purge IS NULL THEN $17 WHEN $18 IS NOT NULL THEN '' END,"
+         "  $18, CASE WHEN p.purge IS NULL THEN $19 END, $20, $21, $22, $23, $24, $25, $26, $27,"
+         "  $28, $29, CASE WHEN $30 THEN true END, p.purge"
          " FROM m, p, (SELECT clock_timestamp() AS now) AS t"
          " ON CONFLICT (subscriber_id, event_id) DO UPDATE SET state = 'dead',"
          "  error_message = excluded.error_message, retry_count = excluded.retry_count,"
@@ -380,11 +399,11 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_SKIP_PUT] = {"WITH m AS (" MOVE " RETURNING s.subscriber_id)"
                         " INSERT INTO @schema@.skips (subscriber_id, first_sequence,"
                         "  last_sequence, age_ms, reason)"
-                        " SELECT m.subscriber_id, $8, $9, $10, $11 FROM m RETURNING id",
+                        " SELECT m.subscriber_id, $9, $10, $11, $12 FROM m RETURNING id",
                         TYPES(skip_types)},
     /* Jobs come into being only if the checkpoint was moved. */
     [HW_PG_QUEUE_ROUTE] = {"WITH m AS (" MOVE " AND " WITHOUT_WAITING " RETURNING s.subscriber_id)"
-                           " SELECT @schema@.route_events($8, $9, $10) FROM m",
+                           " SELECT @schema@.route_events($9, $10, $11) FROM m",
                            TYPES(route_types)},
     [HW_PG_SKIP_LIST] = {"SELECT d.id, d.subscriber_id, d.first_sequence, d.last_sequence,"
                          " d.age_ms, d.reason, d.created_at, d.resolved_at, d.resolution"

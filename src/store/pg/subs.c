@@ -30,9 +30,9 @@ static int64_t element(const char *bytes, size_t i)
     return (int64_t)be64toh(raw);
 }
 
-/* I4.  The ranges are the caller's, freed with hw_free(). */
-static int get_owed(const PGresult *r, int row, int column, int64_t high, hw_range **ret_owed,
-                    size_t *ret_n, howdah_error *reterr)
+/* I4. */
+int hw_pg_get_ranges(const PGresult *r, int row, int column, int64_t upto, hw_range **ret_ranges,
+                     size_t *ret_n, howdah_error *reterr)
 {
     const char *bytes = PQgetvalue(r, row, column);
     size_t len = (size_t)PQgetlength(r, row, column);
@@ -44,16 +44,16 @@ static int get_owed(const PGresult *r, int row, int column, int64_t high, hw_ran
         return hw_fail_no_memory(reterr);
     for (size_t i = 0; sound && i < n / 2; i++) {
         owed[i] = (hw_range){element(bytes, 2 * i), element(bytes, 2 * i + 1)};
-        sound = owed[i].first <= owed[i].last && owed[i].last <= high &&
+        sound = owed[i].first <= owed[i].last && owed[i].last <= upto &&
                 owed[i].first > (i > 0 ? owed[i - 1].last + 1 : 0);
     }
     if (!sound) {
         hw_free(owed);
         return hw_fail(reterr, HOWDAH_CORRUPT,
-                       "what a subscription owes is not a list of ranges below %lld",
-                       (long long)high);
+                       "what is missing from the log is not stored as ranges up to %lld",
+                       (long long)upto);
     }
-    *ret_owed = owed;
+    *ret_ranges = owed;
     *ret_n = n / 2;
     return HOWDAH_OK;
 }
@@ -80,7 +80,8 @@ enum column {
     DEAD_LETTERS,
     SKIPS,
     FILTER_STREAM,
-    ORIGINALS
+    ORIGINALS,
+    STILL
 };
 
 /* first: the column that the row starts with.  ret_stop: what fn said. */
@@ -88,6 +89,7 @@ static int hand_row(const PGresult *r, int row, int first, hw_str log, hw_sub_ro
                     int *ret_stop, howdah_error *reterr)
 {
     hw_range *owed = NULL;
+    hw_range *still = NULL;
     hw_sub_row sub = {
         .subscriber_id = hw_pg_get_str(r, row, first + SUBSCRIBER_ID),
         .filter = {.pattern = hw_pg_get_str(r, row, first + PATTERN),
@@ -112,13 +114,17 @@ static int hand_row(const PGresult *r, int row, int first, hw_str log, hw_sub_ro
     int s;
 
     (void)hw_pg_get_uuid(r, row, first + ANCHOR_ID, &sub.anchor.id);
-    s = get_owed(r, row, first + OWED, sub.high, &owed, &sub.owed_n, reterr);
-    if (s < 0)
-        return s;
-    sub.owed = owed;
-    *ret_stop = fn(ctx, &sub);
+    s = hw_pg_get_ranges(r, row, first + OWED, sub.high, &owed, &sub.owed_n, reterr);
+    if (s >= 0)
+        s = hw_pg_get_ranges(r, row, first + STILL, INT64_MAX, &still, &sub.still_n, reterr);
+    if (s >= 0) {
+        sub.owed = owed;
+        sub.still = still;
+        *ret_stop = fn(ctx, &sub);
+    }
     hw_free(owed);
-    return HOWDAH_OK;
+    hw_free(still);
+    return s;
 }
 
 static int walk(hw_pg *pg, hw_str from, hw_str to, int64_t limit, hw_sub_row_fn fn, void *ctx,
@@ -451,7 +457,9 @@ static int remove_row(hw_store *store, hw_str subscriber_id, howdah_error *reter
 }
 
 const hw_sub_ops hw_pg_sub_ops = {
-    .owners = hw_pg_owners,
+    .holders = hw_pg_holders,
+    .settled = hw_pg_settled,
+    .settle = hw_pg_settle,
     .gaps = hw_pg_gaps,
     .blockers = hw_pg_blockers,
     .timeline = hw_pg_timeline,

@@ -196,27 +196,6 @@ static int flaky_head(hw_store *store, int64_t *ret_head, howdah_error *reterr)
     return c.status;
 }
 
-static int flaky_horizon(hw_store *store, uint64_t *ret_horizon, howdah_error *reterr)
-{
-    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
-    uint64_t horizon = 0;
-
-    if (FORWARD(&c, horizon, &horizon) >= 0)
-        *ret_horizon = horizon;
-    return c.status;
-}
-
-/* Draws a number, but stores nothing: as a read, it is simply done again. */
-static int flaky_fence(hw_store *store, uint64_t *ret_fence, howdah_error *reterr)
-{
-    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
-    uint64_t fence = 0;
-
-    if (FORWARD(&c, fence, &fence) >= 0)
-        *ret_fence = fence;
-    return c.status;
-}
-
 /* --------------------------------------------------------------------- schema */
 
 static int flaky_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error *reterr)
@@ -322,8 +301,6 @@ static const hw_store_ops flaky_ops = {
     .read_close = flaky_read_close,
     .tree = flaky_tree,
     .head = flaky_head,
-    .horizon = flaky_horizon,
-    .fence = flaky_fence,
     .migrate = flaky_migrate,
     .migrate_status = flaky_migrate_status,
     .import_columns = flaky_import_columns,

@@ -18,19 +18,41 @@
 
 /* -------------------------------------------------------------- the frontier */
 
-static int flaky_owners(hw_store *store, uint64_t **ret_ids, size_t *ret_n, howdah_error *reterr)
+static int flaky_holders(hw_store *store, int64_t *ret_drawn, hw_holder **ret_holders,
+                         size_t *ret_n, howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
-    uint64_t *ids = NULL;
+    hw_holder *holders = NULL;
+    int64_t drawn = 0;
     size_t n = 0;
 
-    if (SUB_FORWARD(&c, owners, &ids, &n) != HOWDAH_OK) {
-        hw_free(ids);
+    if (SUB_FORWARD(&c, holders, &drawn, &holders, &n) != HOWDAH_OK) {
+        hw_free(holders);
         return c.status;
     }
-    *ret_ids = ids;
+    *ret_drawn = drawn;
+    *ret_holders = holders;
     *ret_n = n;
     return c.status;
+}
+
+static int flaky_settled(hw_store *store, int64_t *ret_upto, hw_ranges *ret_holes,
+                         howdah_error *reterr)
+{
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
+    int64_t upto = 0;
+
+    if (SUB_FORWARD(&c, settled, &upto, ret_holes) >= 0)
+        *ret_upto = upto;
+    return c.status;
+}
+
+static int flaky_settle(hw_store *store, hw_str log, const hw_anchor *top, int64_t upto,
+                        const hw_ranges *holes, howdah_error *reterr)
+{
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_WRITES, reterr);
+
+    return SUB_FORWARD(&c, settle, log, top, upto, holes);
 }
 
 static int flaky_gaps(hw_store *store, int64_t first, int64_t last, hw_range_fn fn, void *ctx,
@@ -350,7 +372,9 @@ static int flaky_fd(hw_store *store)
 }
 
 const hw_sub_ops hw_flaky_sub_ops = {
-    .owners = flaky_owners,
+    .holders = flaky_holders,
+    .settled = flaky_settled,
+    .settle = flaky_settle,
     .gaps = flaky_gaps,
     .blockers = flaky_blockers,
     .timeline = flaky_timeline,

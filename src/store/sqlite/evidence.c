@@ -20,12 +20,36 @@
 #define DRAWN_SQL "SELECT seq FROM main.sqlite_sequence WHERE name = 'howdah_events'"
 #define ID_AT_SQL "SELECT id FROM main.howdah_events WHERE global_sequence = ?1"
 
-int hw_sqlite_owners(hw_store *base, uint64_t **ret_ids, size_t *ret_n, howdah_error *reterr)
+int hw_sqlite_holders(hw_store *base, int64_t *ret_drawn, hw_holder **ret_holders, size_t *ret_n,
+                      howdah_error *reterr)
 {
     (void)base;
     (void)reterr;
-    *ret_ids = NULL; /* I1 */
+    *ret_drawn = INT64_MAX; /* I1 */
+    *ret_holders = NULL;
     *ret_n = 0;
+    return HOWDAH_OK;
+}
+
+/* I1: there is nothing to be proven, and so nothing to be written down. */
+int hw_sqlite_settled(hw_store *base, int64_t *ret_upto, hw_ranges *ret_holes, howdah_error *reterr)
+{
+    (void)base;
+    (void)reterr;
+    *ret_upto = 0;
+    hw_ranges_clear(ret_holes);
+    return HOWDAH_OK;
+}
+
+int hw_sqlite_settle(hw_store *base, hw_str log, const hw_anchor *top, int64_t upto,
+                     const hw_ranges *holes, howdah_error *reterr)
+{
+    (void)base;
+    (void)log;
+    (void)top;
+    (void)upto;
+    (void)holes;
+    (void)reterr;
     return HOWDAH_OK;
 }
 
@@ -174,7 +198,7 @@ int hw_sqlite_verify(hw_store *base, const hw_anchor *anchor, int64_t high, howd
         s = hw_sqlite_stands_on(store, anchor, reterr);
     if (s >= 0)
         s = hw_sqlite_number(store, DRAWN_SQL, 0, &drawn, reterr);
-    if (s >= 0 && high > drawn)
+    if (s >= 0 && high > drawn && high > anchor->sequence)
         s = hw_fail(reterr, HOWDAH_NOT_FOUND,
                     "the checkpoint is at %" PRId64 ", but the log has given only %" PRId64
                     " numbers",

@@ -15,7 +15,9 @@
 static void close_store(hw_store *base);
 
 static const hw_sub_ops sqlite_sub_ops = {
-    .owners = hw_sqlite_owners,
+    .holders = hw_sqlite_holders,
+    .settled = hw_sqlite_settled,
+    .settle = hw_sqlite_settle,
     .gaps = hw_sqlite_gaps,
     .blockers = hw_sqlite_blockers,
     .timeline = hw_sqlite_timeline,
@@ -61,8 +63,6 @@ static const hw_store_ops sqlite_ops = {
     .read_close = hw_sqlite_read_close,
     .tree = hw_sqlite_tree,
     .head = hw_sqlite_head,
-    .horizon = hw_sqlite_horizon,
-    .fence = hw_sqlite_fence,
     .migrate = hw_sqlite_migrate,
     .migrate_status = hw_sqlite_migrate_status,
     .import_columns = hw_sqlite_import_columns,

@@ -682,20 +682,3 @@ int hw_sqlite_head(hw_store *base, int64_t *ret_head, howdah_error *reterr)
         s = hw_sqlite_check_schema(store, reterr);
     return s < 0 ? s : hw_sqlite_read_head(store, ret_head, reterr);
 }
-
-/* One writer at a time: numbers become visible in order, so no hole can ever fill. */
-int hw_sqlite_horizon(hw_store *base, uint64_t *ret_horizon, howdah_error *reterr)
-{
-    (void)base;
-    (void)reterr;
-    *ret_horizon = UINT64_MAX;
-    return HOWDAH_OK;
-}
-
-int hw_sqlite_fence(hw_store *base, uint64_t *ret_fence, howdah_error *reterr)
-{
-    (void)base;
-    (void)reterr;
-    *ret_fence = 1;
-    return HOWDAH_OK;
-}

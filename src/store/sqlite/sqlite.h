@@ -286,8 +286,6 @@ void hw_sqlite_read_close(hw_cursor *base);
 int hw_sqlite_tree(hw_store *base, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
                    size_t *ret_n, howdah_error *reterr);
 int hw_sqlite_head(hw_store *base, int64_t *ret_head, howdah_error *reterr);
-int hw_sqlite_horizon(hw_store *base, uint64_t *ret_horizon, howdah_error *reterr);
-int hw_sqlite_fence(hw_store *base, uint64_t *ret_fence, howdah_error *reterr);
 
 /* ---- sparse.c */
 
@@ -300,7 +298,12 @@ int hw_sqlite_gather(hw_sqlite *store, hw_str pattern, hw_range range, size_t wa
 
 /* ---- evidence.c: what is known of missing numbers, and whether the log is still the same */
 
-int hw_sqlite_owners(hw_store *base, uint64_t **ret_ids, size_t *ret_n, howdah_error *reterr);
+int hw_sqlite_holders(hw_store *base, int64_t *ret_drawn, hw_holder **ret_holders, size_t *ret_n,
+                      howdah_error *reterr);
+int hw_sqlite_settled(hw_store *base, int64_t *ret_upto, hw_ranges *ret_holes,
+                      howdah_error *reterr);
+int hw_sqlite_settle(hw_store *base, hw_str log, const hw_anchor *top, int64_t upto,
+                     const hw_ranges *holes, howdah_error *reterr);
 int hw_sqlite_gaps(hw_store *base, int64_t first, int64_t last, hw_range_fn fn, void *ctx,
                    howdah_error *reterr);
 int hw_sqlite_blockers(hw_store *base, hw_blocker_fn fn, void *ctx, howdah_error *reterr);

@@ -1,0 +1,615 @@
+/*
+ * holes.c - which numbers of the log may still appear.
+ *
+ * A number that is missing below a visible one is a hole: its transaction is open, or it was rolled
+ * back.  Who holds the log's sequence tells the two apart (engine/holders.h).  Most holes live for
+ * milliseconds: they are in the frontier, and every read of the edge looks into them.  A transaction
+ * that stays open makes others of all numbers that it may have drawn: they are put aside, into a set
+ * that stands still (engine/still.h), and cost nothing until it ends.
+ *
+ *   I1  Every number up to the frontier's high, and above "low", is visible, dead, in a hole of the
+ *       frontier, or stands still.
+ *   I2  What stands still was drawn before the last look, so that only those can fill it whom the
+ *       looks know.  When one of them has gone, the numbers that it may have drawn are looked for at
+ *       once: those that are visible become holes again, and so are read; the others are dead, or
+ *       somebody else may have drawn them.
+ *   I3  A stream's later version is appended by somebody who saw the earlier one.  So rows of the
+ *       edge that were read while all is open that was open before do not depend on what stands
+ *       still; if somebody has gone meanwhile, they are not used, and are read again after I2.  The
+ *       same for what a subscription reads that may have been missing before.  Whatever stands still
+ *       is not given out by way of any other read, even if it has become visible.
+ *   I4  What was proven is written down for those who come later (settled), and is read by them: no
+ *       history is proven twice.  Below it nothing has to be looked for but its holes.
+ *   I5  A subscription owes what stands still up to its high.  It has the set that it has been given
+ *       last; what left the set since then, and is visible, it is told by "late", or by the store.
+ *       A set that is older than the subscription's row can have numbers in it that an owner before
+ *       has handled: after a take-over there is a look before the first page.
+ *   I6  A bus with a subscription that waits for holes, or skips them by the clock, puts nothing
+ *       aside: such a one needs each hole with its age.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "base/bug.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "bus/subscription.h"
+
+#define LOOK_EVERY_MS 20
+/* While nothing but what stands still is missing: whoever ends it mostly rings. */
+#define LOOK_STILL_MS 200
+/* On a standby: how often is asked what others have proven. */
+#define STANDBY_MS 1000
+/* A hole that has lived so long is put aside, and so are all when there are too many. */
+#define YOUNG_MS 1000
+#define YOUNG_MAX 256
+/* Writers mostly end within this time; until then a look back at all numbers is put off. */
+#define PATIENCE_MS 200
+#define SETTLE_EVERY_MS 2000
+#define SETTLE_LEAST 1000 /* numbers that are worth writing it down again */
+/* So many ranges of a subscription are asked for one by one; more are found by a walk. */
+#define SIFT_BY_ROWS 1000
+
+/* -------------------------------------------------------------------- looks */
+
+/* HOWDAH_END when it cannot be told who holds the sequence. */
+static int look(howdah_bus *bus, howdah_error *reterr)
+{
+    hw_feed *feed = &bus->service->feed;
+    hw_holder *seen = NULL;
+    int64_t drawn = 0;
+    size_t n = 0;
+    int s = hw_sub_ops_of(bus)->holders(bus->store, &drawn, &seen, &n, reterr);
+
+    feed->standby = s == HOWDAH_END;
+    if (s == HOWDAH_OK)
+        s = hw_holders_look(&feed->holders, drawn, seen, n, reterr);
+    hw_free(seen);
+    feed->look_ms = hw_clock_mono_ms();
+    return s;
+}
+
+static int make_still(hw_feed *feed, hw_ranges *ranges, howdah_error *reterr)
+{
+    hw_still *still = NULL;
+    int s = ranges->n > 0 ? hw_still_new(ranges, ++feed->versions, &still, reterr) : HOWDAH_OK;
+
+    if (s < 0)
+        return s;
+    if (!still) /* that there is none is a version as well */
+        feed->versions++;
+    hw_still_drop(feed->still);
+    feed->still = still;
+    return HOWDAH_OK;
+}
+
+/* ----------------------------------------------------- what became of them */
+
+typedef struct gap_walk {
+    hw_ranges *out;
+    int status;
+    howdah_error *reterr;
+} gap_walk;
+
+static int on_gap(void *ctx, hw_range range)
+{
+    gap_walk *w = ctx;
+
+    w->status = hw_ranges_add(w->out, range.first, range.last, w->reterr);
+    return w->status < 0;
+}
+
+/* Of first..last, the numbers without a row, added to out. */
+static int find_gaps(howdah_bus *bus, hw_range range, hw_ranges *out, howdah_error *reterr)
+{
+    gap_walk w = {out, HOWDAH_OK, reterr};
+    int s = hw_sub_ops_of(bus)->gaps(bus->store, range.first, range.last, on_gap, &w, reterr);
+
+    return s < 0 ? s : w.status;
+}
+
+/* Splits numbers that were missing by what the store has now. */
+static int look_for(howdah_bus *bus, const hw_ranges *numbers, hw_ranges *ret_visible,
+                    hw_ranges *ret_missing, howdah_error *reterr)
+{
+    hw_ranges gaps = HW_RANGES_INIT;
+    int s = HOWDAH_OK;
+
+    if (numbers->n > 0) /* one walk from the first to the last */
+        s = find_gaps(
+            bus, (hw_range){numbers->items[0].first, numbers->items[numbers->n - 1].last}, &gaps,
+            reterr);
+    if (s >= 0)
+        s = hw_ranges_subtract(ret_visible, numbers, &gaps, reterr);
+    if (s >= 0)
+        s = hw_ranges_intersect(ret_missing, numbers, &gaps, reterr);
+    hw_ranges_done(&gaps);
+    return s;
+}
+
+/* Visible numbers become holes of the frontier: the next read of the edge brings their rows. */
+static int wake(hw_feed *feed, const hw_ranges *visible, howdah_error *reterr)
+{
+    int64_t now = hw_clock_mono_ms();
+    int s = HOWDAH_OK;
+
+    for (size_t i = 0; s >= 0 && i < visible->n; i++)
+        s = hw_frontier_add(&feed->frontier, visible->items[i].first, visible->items[i].last, now,
+                            reterr);
+    return s;
+}
+
+typedef struct sets {
+    hw_ranges touched;
+    hw_ranges visible;
+    hw_ranges missing;
+    hw_ranges alive;
+    hw_ranges rest;
+    hw_ranges still;
+} sets;
+
+static void sets_done(sets *s)
+{
+    hw_ranges_done(&s->touched);
+    hw_ranges_done(&s->visible);
+    hw_ranges_done(&s->missing);
+    hw_ranges_done(&s->alive);
+    hw_ranges_done(&s->rest);
+    hw_ranges_done(&s->still);
+}
+
+/* I2: somebody has gone who may have drawn numbers that stand still. */
+static int free_still(howdah_bus *bus, sets *x, howdah_error *reterr)
+{
+    hw_feed *feed = &bus->service->feed;
+    const hw_ranges *still = hw_still_ranges(feed->still);
+    int s = look_for(bus, &x->touched, &x->visible, &x->missing, reterr);
+
+    if (s >= 0)
+        s = hw_ranges_intersect(&x->alive, &x->missing, &feed->holders.alive, reterr);
+    if (s >= 0)
+        s = hw_ranges_subtract(&x->rest, still, &x->touched, reterr);
+    if (s >= 0)
+        s = hw_ranges_unite(&x->still, &x->rest, &x->alive, reterr);
+    if (s >= 0)
+        s = wake(feed, &x->visible, reterr);
+    if (s >= 0)
+        s = make_still(feed, &x->still, reterr);
+    if (s >= 0)
+        hw_late_note(&feed->late, feed->versions, &x->visible);
+    return s;
+}
+
+/* After a look; *ret_touched: there was something to be looked for. */
+static int heed_look(howdah_bus *bus, bool *ret_touched, howdah_error *reterr)
+{
+    hw_feed *feed = &bus->service->feed;
+    sets x = {0};
+    int s = hw_ranges_intersect(&x.touched, hw_still_ranges(feed->still), &feed->holders.freed,
+                                reterr);
+
+    *ret_touched = s >= 0 && x.touched.n > 0 && !HW_BUG(STILL_FORGOTTEN);
+    if (*ret_touched)
+        s = free_still(bus, &x, reterr);
+    sets_done(&x);
+    return s;
+}
+
+/*
+ * After a look, and after each walk over numbers: a walk takes several statements, and whoever ends
+ * meanwhile may show one of its numbers to it and not the other.  *ret_freed: there was something.
+ */
+static int heed_freed(howdah_bus *bus, bool *ret_freed, howdah_error *reterr)
+{
+    bool touched = true;
+    int s = heed_look(bus, &touched, reterr);
+
+    *ret_freed = s >= 0 && touched;
+    while (s == HOWDAH_OK && touched) {
+        s = look(bus, reterr);
+        if (s == HOWDAH_OK)
+            s = heed_look(bus, &touched, reterr);
+    }
+    return s;
+}
+
+int64_t hw_holes_next_ms(const hw_feed *feed)
+{
+    if (!feed->started || (feed->frontier.holes_n == 0 && !feed->still))
+        return INT64_MAX;
+    if (feed->standby)
+        return feed->look_ms + STANDBY_MS;
+    return feed->look_ms + (feed->frontier.holes_n > 0 ? LOOK_EVERY_MS : LOOK_STILL_MS);
+}
+
+int64_t hw_holes_first_still(const hw_feed *feed, int64_t above)
+{
+    const hw_ranges *still = hw_still_ranges(feed->still);
+    size_t i = hw_ranges_find(still, above + 1);
+
+    if (i == still->n)
+        return INT64_MAX;
+    return still->items[i].first > above ? still->items[i].first : above + 1;
+}
+
+/* On a standby only what was proven on its primary, and has come here, is known. */
+static int ask_settled(howdah_bus *bus, hw_ranges *ret_alive, howdah_error *reterr)
+{
+    hw_feed *feed = &bus->service->feed;
+    int s = hw_sub_ops_of(bus)->settled(bus->store, &feed->settled, &feed->settled_holes, reterr);
+
+    feed->look_ms = hw_clock_mono_ms();
+    if (s >= 0)
+        s = hw_ranges_copy(ret_alive, &feed->settled_holes, reterr);
+    if (s >= 0)
+        s = hw_ranges_add(ret_alive, feed->settled + 1, INT64_MAX, reterr);
+    return s;
+}
+
+int hw_holes_look(howdah_bus *bus, bool *ret_looked, hw_ranges *ret_alive, howdah_error *reterr)
+{
+    hw_feed *feed = &bus->service->feed;
+    bool freed = false;
+    int s;
+
+    *ret_looked = false;
+    if (hw_clock_mono_ms() < hw_holes_next_ms(feed))
+        return HOWDAH_OK;
+    if (feed->standby)
+        s = ask_settled(bus, ret_alive, reterr);
+    else
+        s = look(bus, reterr);
+    if (s == HOWDAH_OK && !feed->standby)
+        s = heed_freed(bus, &freed, reterr);
+    if (s == HOWDAH_OK && !feed->standby)
+        s = hw_ranges_copy(ret_alive, &feed->holders.alive, reterr);
+    *ret_looked = s == HOWDAH_OK;
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_holes_refresh(howdah_bus *bus, howdah_error *reterr)
+{
+    hw_feed *feed = &bus->service->feed;
+    bool freed = false;
+    int s;
+
+    if (!feed->still || feed->standby)
+        return HOWDAH_OK;
+    s = look(bus, reterr);
+    return s == HOWDAH_OK ? heed_freed(bus, &freed, reterr) : s;
+}
+
+/* I3. */
+int hw_holes_confirm(howdah_bus *bus, bool *ret_sound, howdah_error *reterr)
+{
+    hw_feed *feed = &bus->service->feed;
+    bool freed = false;
+    int s = HOWDAH_OK;
+
+    feed->freed_from = INT64_MAX;
+    if (feed->still) {
+        s = look(bus, reterr);
+        if (s == HOWDAH_OK)
+            s = heed_freed(bus, &freed, reterr);
+        if (s == HOWDAH_OK && feed->holders.freed.n > 0)
+            feed->freed_from = feed->holders.freed.items[0].first;
+    }
+    *ret_sound = !freed;
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* I6. */
+static bool needs_every_hole(const howdah_bus *bus)
+{
+    for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
+        if (sub->options.ordering == HOWDAH_ORDERING_STRICT ||
+            sub->options.gap_policy == HOWDAH_GAP_TIMEOUT)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * The highest number up to which holes are to be put aside; 0: none.  Not those whose holder has
+ * gone since the rows were read that lack them: they may be visible by now (I2).
+ */
+static int64_t put_aside_upto(const hw_feed *feed)
+{
+    const hw_frontier *f = &feed->frontier;
+    int64_t most = feed->holders.drawn < feed->freed_from ? feed->holders.drawn
+                                                          : feed->freed_from - 1;
+    int64_t now = hw_clock_mono_ms();
+    int64_t upto = 0;
+
+    for (size_t i = 0; i < f->holes_n && f->holes[i].last <= most; i++) {
+        if (f->holes_n > YOUNG_MAX || now - f->holes[i].since_ms >= YOUNG_MS)
+            upto = f->holes[i].last;
+    }
+    return upto;
+}
+
+int hw_holes_put_aside(howdah_bus *bus, howdah_error *reterr)
+{
+    hw_feed *feed = &bus->service->feed;
+    int64_t upto = feed->standby ? 0 : put_aside_upto(feed);
+    sets x = {0};
+    int s;
+
+    if (upto == 0 || needs_every_hole(bus))
+        return HOWDAH_OK;
+    s = hw_frontier_put_aside(&feed->frontier, upto, &x.rest, reterr);
+    if (s >= 0)
+        s = hw_ranges_unite(&x.still, hw_still_ranges(feed->still), &x.rest, reterr);
+    if (s >= 0)
+        s = make_still(feed, &x.still, reterr);
+    sets_done(&x);
+    return s;
+}
+
+/* ------------------------------------------------------------------ coverage */
+
+/* The last event that is visible; sequence 0: there is none. */
+static int find_top(howdah_bus *bus, hw_anchor *ret_top, howdah_error *reterr)
+{
+    const hw_store_ops *ops = bus->store->ops;
+    hw_query query = {.limit = 1, .batch = 1, .backward = true};
+    const howdah_event *events = NULL;
+    hw_cursor *cursor = NULL;
+    size_t n = 0;
+    int s = ops->read_open(bus->store, &query, &cursor, reterr);
+
+    if (s < 0)
+        return s;
+    s = ops->read_next(cursor, &events, &n, reterr);
+    *ret_top = s == HOWDAH_OK ? (hw_anchor){events[0].global_sequence, events[0].id}
+                              : (hw_anchor){.sequence = 0};
+    ops->read_close(cursor);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+static int start(howdah_bus *bus, howdah_error *reterr)
+{
+    hw_feed *feed = &bus->service->feed;
+    hw_anchor top = {.sequence = 0};
+    int s;
+
+    if (feed->started)
+        return HOWDAH_OK;
+    hw_feed_reset(bus);
+    s = hw_sub_ops_of(bus)->settled(bus->store, &feed->settled, &feed->settled_holes, reterr);
+    if (s >= 0)
+        s = find_top(bus, &top, reterr);
+    if (s < 0)
+        return s;
+    hw_frontier_init(&feed->frontier, top.sequence);
+    feed->top = top;
+    feed->low = top.sequence;
+    feed->settled_upto = feed->settled;
+    feed->settled_still = feed->settled_holes.n > 0 ? UINT64_MAX : 0; /* not as we would say it */
+    feed->started = true;
+    return HOWDAH_OK;
+}
+
+/* What nobody has proven yet: above what is settled, up to low. */
+static hw_ranges unproven(const hw_feed *feed, hw_range *room)
+{
+    *room = (hw_range){feed->settled + 1, feed->low};
+    return (hw_ranges){room, feed->low > feed->settled ? 1 : 0, 1};
+}
+
+/* The gaps of these ranges, each walked for itself. */
+static int walk(howdah_bus *bus, const hw_ranges *ranges, hw_ranges *out, howdah_error *reterr)
+{
+    int s = HOWDAH_OK;
+
+    hw_ranges_clear(out);
+    for (size_t i = 0; s >= 0 && i < ranges->n; i++)
+        s = find_gaps(bus, ranges->items[i], out, reterr);
+    return s;
+}
+
+/* Nobody can look at the holders of another server: every gap stays a hole, until it is settled. */
+static int cover_standby(howdah_bus *bus, howdah_error *reterr)
+{
+    hw_feed *feed = &bus->service->feed;
+    hw_range room;
+    hw_ranges unknown = unproven(feed, &room);
+    sets x = {0};
+    int s = walk(bus, &unknown, &x.missing, reterr);
+
+    if (s >= 0)
+        s = hw_ranges_unite(&x.still, &x.missing, &feed->settled_holes, reterr);
+    if (s >= 0)
+        s = wake(feed, &x.still, reterr);
+    if (s >= 0)
+        feed->low = 0;
+    sets_done(&x);
+    return s;
+}
+
+/* Below low there are these: numbers that were drawn stand still, others are holes (I2). */
+static int keep_below(howdah_bus *bus, const hw_ranges *holes, howdah_error *reterr)
+{
+    hw_feed *feed = &bus->service->feed;
+    int64_t drawn = needs_every_hole(bus) ? 0 : feed->holders.drawn;
+    sets x = {0};
+    int s = hw_ranges_copy(&x.rest, holes, reterr);
+
+    if (s >= 0 && drawn < INT64_MAX)
+        s = hw_ranges_remove(&x.rest, drawn + 1, INT64_MAX, reterr);
+    if (s >= 0)
+        s = hw_ranges_subtract(&x.alive, holes, &x.rest, reterr);
+    if (s >= 0)
+        s = wake(feed, &x.alive, reterr);
+    if (s >= 0)
+        s = hw_ranges_unite(&x.still, &x.rest, hw_still_ranges(feed->still), reterr);
+    if (s >= 0 && x.rest.n > 0)
+        s = make_still(feed, &x.still, reterr);
+    sets_done(&x);
+    return s;
+}
+
+/* *ret_wait: somebody is open who may have drawn some of it. */
+static int cover(howdah_bus *bus, bool patient, bool *ret_wait, howdah_error *reterr)
+{
+    hw_feed *feed = &bus->service->feed;
+    hw_range room;
+    hw_ranges unknown = unproven(feed, &room);
+    sets x = {0};
+    bool freed = false;
+    int s = hw_ranges_intersect(&x.touched, &unknown, &feed->holders.alive, reterr);
+
+    *ret_wait = s >= 0 && patient && x.touched.n > 0;
+    if (s >= 0 && !*ret_wait) {
+        /* What was a hole when it was written down may be visible by now. */
+        s = hw_ranges_intersect(&x.alive, &feed->settled_holes, &feed->holders.alive, reterr);
+        if (s >= 0)
+            s = look_for(bus, &x.alive, &x.visible, &x.missing, reterr);
+        if (s >= 0)
+            s = walk(bus, &x.touched, &x.still, reterr);
+        if (s >= 0)
+            s = hw_ranges_unite(&x.rest, &x.missing, &x.still, reterr);
+        if (s >= 0)
+            s = keep_below(bus, &x.rest, reterr);
+        if (s >= 0)
+            s = look(bus, reterr);
+        if (s >= 0)
+            s = heed_freed(bus, &freed, reterr);
+        if (s >= 0)
+            feed->low = 0;
+    }
+    sets_done(&x);
+    return s;
+}
+
+/*
+ * Numbers up to the frontier were drawn before this look: where nobody who is open may have drawn
+ * them, whatever is not visible is dead, and there is nothing to be looked for.  Only when some
+ * transaction stays open the missing numbers that it may have drawn are counted one by one.
+ */
+int hw_holes_cover(howdah_bus *bus, int64_t low, howdah_error *reterr)
+{
+    hw_feed *feed = &bus->service->feed;
+    int64_t now = hw_clock_mono_ms();
+    bool freed = false;
+    bool wait = false;
+    int s = start(bus, reterr);
+
+    if (s < 0 || low >= feed->low)
+        return s;
+    s = feed->standby ? HOWDAH_END : look(bus, reterr);
+    if (s == HOWDAH_END)
+        return cover_standby(bus, reterr);
+    if (s >= 0)
+        s = heed_freed(bus, &freed, reterr);
+    if (s < 0)
+        return s;
+    if (feed->cover_ms == 0)
+        feed->cover_ms = now;
+    s = cover(bus, now - feed->cover_ms < PATIENCE_MS, &wait, reterr);
+    if (s >= 0 && !wait)
+        feed->cover_ms = 0;
+    return s < 0 ? s : wait ? HOWDAH_END : HOWDAH_OK;
+}
+
+/* ------------------------------------------------------------- written down */
+
+/* The number up to which all is proven but for what stands still; 0: not known. */
+static int64_t proven(const hw_feed *feed)
+{
+    if (feed->low > 0)
+        return 0;
+    return feed->frontier.holes_n > 0 ? feed->frontier.holes[0].first - 1 : feed->frontier.high;
+}
+
+int hw_holes_settle(howdah_bus *bus, howdah_error *reterr)
+{
+    hw_feed *feed = &bus->service->feed;
+    int64_t now = hw_clock_mono_ms();
+    int64_t upto = proven(feed);
+    uint64_t version = feed->still ? feed->still->version : 0;
+    bool moved = version != feed->settled_still;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s;
+
+    if (feed->standby || now < feed->settle_ms || upto < feed->settled_upto ||
+        (!moved && upto - feed->settled_upto < SETTLE_LEAST))
+        return HOWDAH_OK;
+    feed->settle_ms = now + SETTLE_EVERY_MS;
+    s = hw_sub_ops_of(bus)->settle(bus->store, hw_str_of(bus->service->log), &feed->top, upto,
+                                   moved ? hw_still_ranges(feed->still) : NULL, &err);
+    if (s == HOWDAH_DENIED || s == HOWDAH_READ_ONLY) /* then somebody else does */
+        return HOWDAH_OK;
+    if (s < 0) {
+        hw_error_copy(reterr, &err);
+        return s;
+    }
+    feed->settled_upto = upto;
+    feed->settled_still = version;
+    return HOWDAH_OK;
+}
+
+/* ------------------------------------------------------------- subscriptions */
+
+/* Of what a subscription owed and the feed does not keep any more: what it has to read. */
+static int sift(howdah_bus *bus, const hw_ranges *left, sets *x, hw_ranges *out,
+                howdah_error *reterr)
+{
+    const hw_frontier *f = &bus->service->feed.frontier;
+    int s = HOWDAH_OK;
+
+    if (left->n <= SIFT_BY_ROWS)
+        return hw_ranges_copy(out, left, reterr);
+    s = look_for(bus, left, &x->visible, &x->missing, reterr);
+    hw_ranges_clear(&x->rest);
+    for (size_t i = 0; s >= 0 && i < f->holes_n; i++)
+        s = hw_ranges_add(&x->rest, f->holes[i].first, f->holes[i].last, reterr);
+    if (s >= 0)
+        s = hw_ranges_intersect(&x->alive, &x->missing, &x->rest, reterr);
+    if (s >= 0)
+        s = hw_ranges_unite(out, &x->visible, &x->alive, reterr);
+    return s;
+}
+
+/* I5: what left the subscription's set on the way to this one. */
+static int left_behind(howdah_subscription *sub, const hw_page *page, bool may_ask, sets *x,
+                       hw_ranges *out, howdah_error *reterr)
+{
+    hw_feed *feed = &sub->bus->service->feed;
+    int s = hw_ranges_subtract(&x->touched, hw_still_ranges(sub->still),
+                               hw_still_ranges(page->still), reterr);
+
+    hw_ranges_clear(out);
+    if (s < 0 || x->touched.n == 0)
+        return s;
+    s = hw_late_between(&feed->late, sub->still->version, page->still_version, &x->visible, reterr);
+    if (s == HOWDAH_OK)
+        return hw_ranges_intersect(out, &x->touched, &x->visible, reterr);
+    if (s == HOWDAH_END && may_ask)
+        return sift(sub->bus, &x->touched, x, out, reterr);
+    return s;
+}
+
+int hw_holes_adopt(howdah_subscription *sub, const hw_page *page, bool may_ask,
+                   howdah_error *reterr)
+{
+    hw_ranges owes = HW_RANGES_INIT;
+    sets x = {0};
+    int s;
+
+    if (sub->still == page->still)
+        return HOWDAH_OK;
+    s = left_behind(sub, page, may_ask, &x, &owes, reterr);
+    if (s == HOWDAH_OK)
+        s = hw_delivery_put_aside(&sub->d, hw_still_ranges(page->still), &owes, hw_clock_mono_ms(),
+                                  reterr);
+    if (s == HOWDAH_OK) {
+        hw_still_drop(sub->still);
+        sub->still = hw_still_share(page->still);
+        sub->still_saved = false;
+    }
+    hw_ranges_done(&owes);
+    sets_done(&x);
+    return s;
+}
