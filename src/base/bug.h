@@ -13,12 +13,12 @@
 
 typedef enum hw_bug {
     HW_BUG_NONE,
-    HW_BUG_GAP_TIMEOUT,        /* a hole is dropped when it is old, without proof or record */
-    HW_BUG_AHEAD_IN_MEMORY,    /* the checkpoint does not say what is owed */
-    HW_BUG_STILL_FORGOTTEN,    /* what stands still is not looked for when its holder has gone */
-    HW_BUG_ROWS_BEFORE_PROOF,  /* rows, then evidence, then the verdict */
-    HW_BUG_CHECKPOINT_FIRST,   /* the checkpoint is stored before the handler runs */
-    HW_BUG_CATCH_UP_FIRST,     /* LISTEN when there is nothing left to read */
+    HW_BUG_GAP_TIMEOUT,       /* a hole is dropped when it is old, without proof or record */
+    HW_BUG_AHEAD_IN_MEMORY,   /* the checkpoint does not say what is owed */
+    HW_BUG_STILL_FORGOTTEN,   /* what stands still is not looked for when its holder has gone */
+    HW_BUG_ROWS_BEFORE_PROOF, /* rows, then evidence, then the verdict */
+    HW_BUG_CHECKPOINT_FIRST,  /* the checkpoint is stored before the handler runs */
+    HW_BUG_CATCH_UP_FIRST,    /* LISTEN when there is nothing left to read */
 } hw_bug;
 
 #ifdef HW_SIM_BUGS

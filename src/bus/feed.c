@@ -207,9 +207,9 @@ static int read_ranges(howdah_bus *bus, bool holes, hw_page *page, howdah_error 
 }
 
 /*
- * Where nobody can tell when a hole may have filled there may be thousands of them for as long as we
- * run.  Rows above are never given out without those inside holes of the same snapshot; but while
- * there are none, holes are looked into only now and then.  *ret_whole: they were.
+ * Where nobody can tell when a hole may have filled there may be thousands of them for as long as
+ * we run.  Rows above are never given out without those inside holes of the same snapshot; but
+ * while there are none, holes are looked into only now and then.  *ret_whole: they were.
  */
 static int read_edge(howdah_bus *bus, hw_page *page, bool *ret_whole, howdah_error *reterr)
 {
@@ -524,8 +524,8 @@ static int read_wanted_page(howdah_subscription *sub, hw_page *page, bool *ret_a
     hw_ranges wanted = HW_RANGES_INIT;
     bool sound = true;
     int64_t upto = 0;
-    int s = hw_delivery_wanted(&sub->d, readable(sub), f->holes, f->holes_n, &wanted, &upto,
-                               reterr);
+    int s =
+        hw_delivery_wanted(&sub->d, readable(sub), f->holes, f->holes_n, &wanted, &upto, reterr);
 
     *ret_any = s >= 0 && (wanted.n > 0 || sub->stream);
     if (s >= 0 && *ret_any && !sub->stream && is_plain(sub, &wanted))

@@ -3,29 +3,28 @@
  *
  * A number that is missing below a visible one is a hole: its transaction is open, or it was rolled
  * back.  Who holds the log's sequence tells the two apart (engine/holders.h).  Most holes live for
- * milliseconds: they are in the frontier, and every read of the edge looks into them.  A transaction
- * that stays open makes others of all numbers that it may have drawn: they are put aside, into a set
- * that stands still (engine/still.h), and cost nothing until it ends.
+ * milliseconds: they are in the frontier, and every read of the edge looks into them.  A
+ * transaction that stays open makes others of all numbers that it may have drawn: they are put
+ * aside, into a set that stands still (engine/still.h), and cost nothing until it ends.
  *
  *   I1  Every number up to the frontier's high, and above "low", is visible, dead, in a hole of the
  *       frontier, or stands still.
  *   I2  What stands still was drawn before the last look, so that only those can fill it whom the
- *       looks know.  When one of them has gone, the numbers that it may have drawn are looked for at
- *       once: those that are visible become holes again, and so are read; the others are dead, or
+ *       looks know.  When one of them has gone, the numbers that it may have drawn are looked for
+ * at once: those that are visible become holes again, and so are read; the others are dead, or
  *       somebody else may have drawn them.
  *   I3  A stream's later version is appended by somebody who saw the earlier one.  So rows of the
  *       edge that were read while all is open that was open before do not depend on what stands
  *       still; if somebody has gone meanwhile, they are not used, and are read again after I2.  The
- *       same for what a subscription reads that may have been missing before.  Whatever stands still
- *       is not given out by way of any other read, even if it has become visible.
- *   I4  What was proven is written down for those who come later (settled), and is read by them: no
- *       history is proven twice.  Below it nothing has to be looked for but its holes.
- *   I5  A subscription owes what stands still up to its high.  It has the set that it has been given
- *       last; what left the set since then, and is visible, it is told by "late", or by the store.
- *       A set that is older than the subscription's row can have numbers in it that an owner before
- *       has handled: after a take-over there is a look before the first page.
- *   I6  A bus with a subscription that waits for holes, or skips them by the clock, puts nothing
- *       aside: such a one needs each hole with its age.
+ *       same for what a subscription reads that may have been missing before.  Whatever stands
+ * still is not given out by way of any other read, even if it has become visible. I4  What was
+ * proven is written down for those who come later (settled), and is read by them: no history is
+ * proven twice.  Below it nothing has to be looked for but its holes. I5  A subscription owes what
+ * stands still up to its high.  It has the set that it has been given last; what left the set since
+ * then, and is visible, it is told by "late", or by the store. A set that is older than the
+ * subscription's row can have numbers in it that an owner before has handled: after a take-over
+ * there is a look before the first page. I6  A bus with a subscription that waits for holes, or
+ * skips them by the clock, puts nothing aside: such a one needs each hole with its age.
  */
 #include <assert.h>
 #include <string.h>
@@ -38,7 +37,7 @@
 
 #define LOOK_EVERY_MS 20
 /* While nothing but what stands still is missing: whoever ends it mostly rings. */
-#define LOOK_STILL_MS 200
+#define LOOK_STILL_MS 100
 /* On a standby: how often is asked what others have proven. */
 #define STANDBY_MS 1000
 /* A hole that has lived so long is put aside, and so are all when there are too many. */
@@ -117,9 +116,8 @@ static int look_for(howdah_bus *bus, const hw_ranges *numbers, hw_ranges *ret_vi
     int s = HOWDAH_OK;
 
     if (numbers->n > 0) /* one walk from the first to the last */
-        s = find_gaps(
-            bus, (hw_range){numbers->items[0].first, numbers->items[numbers->n - 1].last}, &gaps,
-            reterr);
+        s = find_gaps(bus, (hw_range){numbers->items[0].first, numbers->items[numbers->n - 1].last},
+                      &gaps, reterr);
     if (s >= 0)
         s = hw_ranges_subtract(ret_visible, numbers, &gaps, reterr);
     if (s >= 0)
@@ -186,8 +184,8 @@ static int heed_look(howdah_bus *bus, bool *ret_touched, howdah_error *reterr)
 {
     hw_feed *feed = &bus->service->feed;
     sets x = {0};
-    int s = hw_ranges_intersect(&x.touched, hw_still_ranges(feed->still), &feed->holders.freed,
-                                reterr);
+    int s =
+        hw_ranges_intersect(&x.touched, hw_still_ranges(feed->still), &feed->holders.freed, reterr);
 
     *ret_touched = s >= 0 && x.touched.n > 0 && !HW_BUG(STILL_FORGOTTEN);
     if (*ret_touched)
@@ -211,6 +209,8 @@ static int heed_freed(howdah_bus *bus, bool *ret_freed, howdah_error *reterr)
         if (s == HOWDAH_OK)
             s = heed_look(bus, &touched, reterr);
     }
+    if (s < 0) /* the look has told who has gone, and will not tell it again: start anew */
+        hw_feed_reset(bus);
     return s;
 }
 
@@ -317,8 +317,8 @@ static bool needs_every_hole(const howdah_bus *bus)
 static int64_t put_aside_upto(const hw_feed *feed)
 {
     const hw_frontier *f = &feed->frontier;
-    int64_t most = feed->holders.drawn < feed->freed_from ? feed->holders.drawn
-                                                          : feed->freed_from - 1;
+    int64_t most =
+        feed->holders.drawn < feed->freed_from ? feed->holders.drawn : feed->freed_from - 1;
     int64_t now = hw_clock_mono_ms();
     int64_t upto = 0;
 

@@ -316,8 +316,7 @@ static int serve_one(howdah_subscription *sub, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
 
-    if (sub->busy || sub->tail ||
-        (sub->phase != HW_PHASE_BEHIND && sub->phase != HW_PHASE_HEAD))
+    if (sub->busy || sub->tail || (sub->phase != HW_PHASE_BEHIND && sub->phase != HW_PHASE_HEAD))
         return HOWDAH_OK;
     if (hw_clock_mono_ms() < sub->trouble_ms)
         return HOWDAH_OK;

@@ -56,7 +56,7 @@ typedef struct hw_page {
     hw_anchor anchor; /* the last event that was seen at or below upto; 0: none */
     hw_hole *holes;
     size_t holes_n;
-    hw_still *still; /* those that stand still, at that moment; NULL: none, */
+    hw_still *still;        /* those that stand still, at that moment; NULL: none, */
     uint64_t still_version; /* and the version that was the newest one then */
     int64_t joins; /* a subscription that is through with it goes on with this page of the window;
                       0: it reads on for itself */
@@ -76,10 +76,10 @@ typedef struct hw_feed {
     uint64_t versions; /* of still, given out so far; not one comes back, */
     uint64_t told;     /* and the one that the window knows */
     hw_late late;
-    int64_t freed_from;     /* of the last hw_holes_confirm() */
-    int64_t probe_ms;       /* standby: not before this time its holes are looked into again */
-    int64_t cover_ms;       /* since when what is below low waits for transactions to end; 0: not */
-    int64_t settled;        /* up to here somebody has proven all, as was read when it started, */
+    int64_t freed_from; /* of the last hw_holes_confirm() */
+    int64_t probe_ms;   /* standby: not before this time its holes are looked into again */
+    int64_t cover_ms;   /* since when what is below low waits for transactions to end; 0: not */
+    int64_t settled;    /* up to here somebody has proven all, as was read when it started, */
     hw_ranges settled_holes; /* but for these */
     int64_t settle_ms;       /* when to write down next what is proven here, */
     int64_t settled_upto;    /* and what was last, */
@@ -87,7 +87,7 @@ typedef struct hw_feed {
     hw_page *window[HW_WINDOW_PAGES];
     int64_t pages; /* read so far: the number of the newest */
     bool more;     /* the last round was full, or has to be done again */
-    size_t rows; /* to ask for next: few when payloads are large */
+    size_t rows;   /* to ask for next: few when payloads are large */
 } hw_feed;
 
 typedef enum hw_sub_phase {
@@ -195,8 +195,8 @@ typedef struct hw_service {
     hw_store *tx; /* the session for handlers' transactions; NULL: not needed yet */
     uint64_t session;
     char log[HW_TIMELINE_SIZE]; /* that session's */
-    bool relisten; /* what to listen to has changed */
-    bool deaf;     /* this session cannot hear the bell */
+    bool relisten;              /* what to listen to has changed */
+    bool deaf;                  /* this session cannot hear the bell */
     bool armed;
     bool serving; /* howdah_service() is on the stack */
     bool worked;  /* an event was delivered, or a page came: look again at once */

@@ -1,8 +1,8 @@
 /*
  * tail.c - a live tail: a subscription that nobody stores.
  *
- * It is one of the bus's subscriptions as far as the feed is concerned: it reads for itself while it
- * is behind, takes the window's pages when it is at the head, and hears the bell.  What it has
+ * It is one of the bus's subscriptions as far as the feed is concerned: it reads for itself while
+ * it is behind, takes the window's pages when it is at the head, and hears the bell.  What it has
  * handed out counts as handled.
  *
  *   I1  Nothing of it is stored, so what it knows is all there is.  After a new session it looks

@@ -283,7 +283,8 @@ int hw_frontier_put_aside(hw_frontier *frontier, int64_t upto, hw_ranges *out, h
         s = hw_ranges_add(out, frontier->holes[i].first, frontier->holes[i].last, reterr);
     if (s < 0)
         return s;
-    memmove(frontier->holes, frontier->holes + n, (frontier->holes_n - n) * sizeof *frontier->holes);
+    memmove(frontier->holes, frontier->holes + n,
+            (frontier->holes_n - n) * sizeof *frontier->holes);
     frontier->holes_n -= n;
     return HOWDAH_OK;
 }

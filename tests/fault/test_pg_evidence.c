@@ -401,9 +401,10 @@ static void a_number_that_the_holders_prove_dead_never_appears(void **state)
     rows = pgt_result(t, t->admin, "SELECT global_sequence FROM {events}");
     for (int i = 0; i < PQntuples(rows); i++)
         assert_int_equal(r->fate[strtoll(PQgetvalue(rows, i, 0), NULL, 10)], SEEN);
-    print_message("# %d events, %lld late, %lld buried, %lld of them beside open ones, %llu looks\n",
-                  PQntuples(rows), (long long)r->late, (long long)r->buried,
-                  (long long)r->below_open, (unsigned long long)r->holders.looks);
+    print_message(
+        "# %d events, %lld late, %lld buried, %lld of them beside open ones, %llu looks\n",
+        PQntuples(rows), (long long)r->late, (long long)r->buried, (long long)r->below_open,
+        (unsigned long long)r->holders.looks);
     assert_true(PQntuples(rows) > 100 && r->late > 0 && r->buried > 0 && r->below_open > 0);
     hw_holders_done(&r->holders);
     PQclear(rows);

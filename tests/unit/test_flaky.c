@@ -349,11 +349,11 @@ static const struct {
     op_fn call;
     bool writes;
 } ops[] = {
-    {op_append, true},          {op_migrate, true},      {op_stream_version, false},
-    {op_read_open, false},      {op_tree, false},        {op_head, false},
-    {op_migrate_status, false},
-    {op_import_columns, false}, {op_import_mark, false}, {op_import_rows, false},
-    {op_import_total, false},   {op_status, false},      {op_doctor, false},
+    {op_append, true},          {op_migrate, true},         {op_stream_version, false},
+    {op_read_open, false},      {op_tree, false},           {op_head, false},
+    {op_migrate_status, false}, {op_import_columns, false}, {op_import_mark, false},
+    {op_import_rows, false},    {op_import_total, false},   {op_status, false},
+    {op_doctor, false},
 };
 
 static hw_store *open_flaky(void)

@@ -179,7 +179,7 @@ enum { NUMBERS = 400, TXNS = 6 };
 typedef struct model {
     uint64_t dice;
     int32_t drawn;
-    int owner[NUMBERS + 1]; /* whose it is, TXNS: of one that has ended */
+    int owner[NUMBERS + 1];     /* whose it is, TXNS: of one that has ended */
     int64_t ended[NUMBERS + 1]; /* the step in which it appeared or died; INT64_MAX: not yet */
     struct {
         bool open;
@@ -263,7 +263,7 @@ static void whatever_may_appear_is_alive_and_whatever_ended_was_freed(void **sta
     for (uint64_t seed = 1; seed <= 400; seed++) {
         model m = {.dice = seed};
         bool sees_idle = roll(&m, 3) != 0;
-        int64_t looked = 0; /* the step of the look before, */
+        int64_t looked = 0;     /* the step of the look before, */
         int64_t drawn_then = 0; /* and how many were drawn when that began */
         hw_holders h;
 

@@ -76,8 +76,8 @@
 #define GOES_ON(high, log) "(s.high <= " high " OR s.timeline <> " log ")"
 #define DRAWN "CASE WHEN q.is_called THEN q.last_value ELSE 0 END"
 
-/* $1 subscriber $2 token $3 high $4 owed $5 anchor_sequence $6 anchor_id $7 log $8 still, NULL: as it
-   is; then it is not written again, wherever it lies */
+/* $1 subscriber $2 token $3 high $4 owed $5 anchor_sequence $6 anchor_id $7 log $8 still, NULL: as
+   it is; then it is not written again, wherever it lies */
 #define MOVE                                                                                       \
     "UPDATE " SUBS " AS s SET high = $3, owed = $4, anchor_sequence = $5, anchor_id = $6,"         \
     " timeline = $7, still = coalesce($8, s.still), updated_at = clock_timestamp()"                \
@@ -132,18 +132,20 @@ static const Oid status_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT, HW_OID
 static const Oid reset_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8_ARRAY};
 /* $1..$8 of MOVE, then: of a letter $9 error $10 attempts and the event, of a skip and of a route
    their own */
-static const Oid move_types[] = {
-    HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8_ARRAY,  HW_OID_INT8,        HW_OID_UUID,
-    HW_OID_TEXT, HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,        HW_OID_UUID,        HW_OID_TEXT,
-    HW_OID_INT8, HW_OID_TEXT, HW_OID_JSON, HW_OID_BYTEA,       HW_OID_TEXT,        HW_OID_JSON,
-    HW_OID_TEXT, HW_OID_UUID, HW_OID_TEXT, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ, HW_OID_UUID,
-    HW_OID_INT4, HW_OID_UUID, HW_OID_TEXT, HW_OID_INT4,        HW_OID_BOOL,        HW_OID_BOOL};
+static const Oid move_types[] = {HW_OID_TEXT,  HW_OID_INT8, HW_OID_INT8,        HW_OID_INT8_ARRAY,
+                                 HW_OID_INT8,  HW_OID_UUID, HW_OID_TEXT,        HW_OID_INT8_ARRAY,
+                                 HW_OID_TEXT,  HW_OID_INT8, HW_OID_INT8,        HW_OID_UUID,
+                                 HW_OID_TEXT,  HW_OID_INT8, HW_OID_TEXT,        HW_OID_JSON,
+                                 HW_OID_BYTEA, HW_OID_TEXT, HW_OID_JSON,        HW_OID_TEXT,
+                                 HW_OID_UUID,  HW_OID_TEXT, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ,
+                                 HW_OID_UUID,  HW_OID_INT4, HW_OID_UUID,        HW_OID_TEXT,
+                                 HW_OID_INT4,  HW_OID_BOOL, HW_OID_BOOL};
 static const Oid skip_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8_ARRAY,
                                  HW_OID_INT8, HW_OID_UUID, HW_OID_TEXT, HW_OID_INT8_ARRAY,
                                  HW_OID_INT8, HW_OID_INT8, HW_OID_INT8, HW_OID_TEXT};
-static const Oid route_types[] = {HW_OID_TEXT, HW_OID_INT8,      HW_OID_INT8, HW_OID_INT8_ARRAY,
-                                  HW_OID_INT8, HW_OID_UUID,      HW_OID_TEXT, HW_OID_INT8_ARRAY,
-                                  HW_OID_TEXT, HW_OID_TEXT,      HW_OID_INT8_ARRAY};
+static const Oid route_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,      HW_OID_INT8_ARRAY,
+                                  HW_OID_INT8, HW_OID_UUID, HW_OID_TEXT,      HW_OID_INT8_ARRAY,
+                                  HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8_ARRAY};
 static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,
                                     HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL};
 static const Oid mark_types[] = {HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
