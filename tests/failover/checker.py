@@ -14,6 +14,7 @@ server is replaced by one that knew less.
   refused   what was certainly refused is not in it
   stranger  nothing is delivered that nobody appended
   idle      each job has run, and is over
+  mixed     a job has the payload of its own event
 """
 import collections
 
@@ -68,7 +69,8 @@ class History:
         self.effects = []         # (subscriber, event id)
         self.queues = {}          # pattern of its binding by name
         self.jobs = {}            # Jobs by queue
-        self.runs = set()         # (queue, event id) that a worker began
+        self.runs = set()         # (queue, id of the event that a worker was shown)
+        self.mixed = set()        # (queue, id of the job's event, id of the event that it was shown)
 
     def subscription(self, name, **more):
         self.subscriptions.append(Subscription(name, **more))
@@ -168,6 +170,8 @@ class History:
                 max(e.sequence for e in self.log))
         yield from some("twice", "jobs of %s" % queue, [i for i, n in times.items() if n > 1])
         yield from some("phantom", "jobs of %s without their events" % queue, [i for i in times if i not in ids])
+        yield from some("mixed", "jobs of %s with the payload of another event" % queue,
+                        sorted("%s shown as %s" % (own, shown) for q, own, shown in self.mixed if q == queue))
         yield from some("idle", "jobs of %s that are not completed" % queue,
                         ["%d %s" % (job.id, job.status) for job in jobs if job.status != "completed"])
         yield from some("idle", "jobs of %s that are completed and never ran" % queue,

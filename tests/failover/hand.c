@@ -167,7 +167,7 @@ static int subscribe(const char *name, char **options, int n)
     h.o.ctx = &h;
     h.o.retry_delay_ms = 20;
     h.o.max_retry_delay_ms = 200;
-    h.o.max_retries = 100000; /* an error of the store is never the event's fault here */
+    h.o.max_retries = 1000;  /* an error of the store is never the event's fault here */
     for (int i = 0; i < n; i++)
         if (!set_option(&h, options[i])) {
             (void)fprintf(stderr, "hand: what is %s?\n", options[i]);

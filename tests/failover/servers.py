@@ -289,6 +289,7 @@ class Site:
         self.generation = 0
         self.address = self.place.path(name)
         self.was_cut = False
+        self.paused = False
         self.primary = self.cluster().copy_of(template.cluster)
         self.standby = self.cluster().copy_of(template.cluster)
         self.primary.start()
@@ -336,6 +337,7 @@ class Site:
         """With crash at once; else in good order, with the pooler's clients held back."""
         if self.pooler and not crash:
             self.pooler.say("PAUSE")
+            self.paused = True
         self.primary.stop(signal.SIGQUIT if crash else signal.SIGINT)
 
     def start_next(self, promote=True, again=False):
@@ -356,8 +358,9 @@ class Site:
             self.primary.options = ()
             self.primary.start()
         self.point()
-        if self.pooler:
+        if self.paused:
             self.pooler.say("RESUME")
+            self.paused = False
         gone.remove()
         if spare:
             self.standby = spare

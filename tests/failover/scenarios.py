@@ -1,0 +1,453 @@
+"""What happens to clients whose server is replaced by one that knows less.
+
+A scenario is a function of a Run; its name is a sentence that is true when it passes.  Most have a twin
+in which nothing is lost, or the client starts anew after the change: that one shows that it is the change
+under a running client that the other one is about.
+"""
+import os
+
+from stage import PgStage, SqliteStage
+
+# A server draws numbers from its sequence 32 at a time as far as its standbys know: so many must be lost, and
+# more, before the new ones are those of the old ones again.
+KEPT, LOST, NEW = 30, 80, 60
+
+
+# ---------------------------------------------------------------- subscribers
+
+def audience(stage):
+    """Every kind of place that the command has."""
+    return [stage.subscribe("plain"),
+            stage.subscribe("some", "--checkpoint", "batched", "--batch-size", "10", "--max-delay", "100ms",
+                            pattern="order.*"),
+            stage.subscribe("exact", "--instance", "lease", pattern="order.paid"),
+            stage.subscribe("alone", "--instance", "single", pattern="*.created", begin="end")]
+
+
+def change_under_audience(run, name, pooled, lag=True, restart=False, crash=False, promote=True):
+    """Nobody has anything in hand when the server changes."""
+    with PgStage(run, name, pooled) as stage:
+        stage.append(5)
+        hands = audience(stage)
+        stage.append(KEPT)
+        stage.until_stored(*hands)
+        if lag:
+            stage.cut()
+        stage.append(LOST)
+        stage.until_stored(*hands)
+        if restart:
+            for hand in hands:
+                assert hand.process.end() == 0, hand.process.last_words()
+        stage.replace(crash=crash, promote=promote)
+        if restart:
+            for hand in hands:
+                hand.start()
+        stage.append(NEW)
+
+
+def behind_a_pooler_a_standby_that_lagged_is_noticed_and_all_its_events_are_delivered(run):
+    change_under_audience(run, "pooler", pooled=True)
+
+
+def behind_a_pooler_a_crash_and_a_standby_that_lagged_lose_no_delivery(run):
+    change_under_audience(run, "pooler crash", pooled=True, crash=True)
+
+
+def behind_a_pooler_an_older_copy_of_the_same_timeline_is_noticed(run):
+    change_under_audience(run, "pooler restore", pooled=True, promote=False)
+
+
+def behind_a_pooler_a_standby_that_lacks_nothing_changes_nothing(run):
+    change_under_audience(run, "pooler whole", pooled=True, lag=False)
+
+
+def behind_a_pooler_who_starts_after_the_change_gets_everything(run):
+    change_under_audience(run, "pooler restart", pooled=True, restart=True)
+
+
+def change_with_events_in_hand(run, name, pooled, lag=True, crash=False):
+    """The page that the handler works through was read from the server that goes."""
+    with PgStage(run, name, pooled) as stage:
+        slow = stage.subscribe("slow", exec_line="sleep 0.03")
+        batched = stage.subscribe("late", "--checkpoint", "batched", "--batch-size", "7", exec_line="sleep 0.02")
+        stage.append(KEPT)
+        stage.until_stored(slow, batched)
+        if lag:
+            stage.cut()
+        stage.append(LOST)
+        stage.until_calls(slow, KEPT + LOST // 3)
+        stage.replace(crash=crash)
+        stage.append(NEW)
+
+
+def behind_a_pooler_events_in_hand_of_the_old_server_hide_none_of_the_new_one(run):
+    change_with_events_in_hand(run, "pooler hand", pooled=True)
+
+
+def behind_a_pooler_events_in_hand_survive_a_standby_that_lacks_nothing(run):
+    change_with_events_in_hand(run, "pooler hand whole", pooled=True, lag=False)
+
+
+# ---------------------------------------------------------------- without a pooler, in a retry
+
+def change_in_a_retry(run, name, hosts, lag=True, restart=False):
+    """A handler fails until the server has changed; then it would succeed."""
+    with PgStage(run, name) as stage:
+        url = stage.site.hosts() if hosts else None
+        gate = os.path.join(stage.dir, "closed")
+        line = '[ "$HOWDAH_EVENT_TYPE" != never.now ] || [ ! -e "%s" ]' % gate
+        retries = stage.subscribe("retries", exec_line=line, url=url)
+        batched = stage.subscribe("batched", "--checkpoint", "batched", "--batch-size", "10", exec_line=line, url=url)
+        stage.append(KEPT)
+        stage.until_stored(retries, batched)
+        if lag:
+            stage.cut()
+        with open(gate, "w"):
+            pass
+        stage.append(LOST // 2)
+        stage.until_handled(retries, batched)
+        stage.append(1, types=("never.now",), streams=("s0",))
+        stage.append(LOST // 2, streams=("s0", "s1", "s2"))
+        for hand in (retries, batched):
+            stage.until_calls(hand, len(hand.subscription.deliveries) + 3)
+        if restart:
+            for hand in (retries, batched):
+                assert hand.process.end() == 0, hand.process.last_words()
+        stage.replace()
+        os.unlink(gate)
+        if restart:
+            for hand in (retries, batched):
+                hand.start()
+        stage.append(NEW)
+
+
+def with_two_hosts_a_retry_across_the_change_stores_no_place_of_the_old_server(run):
+    change_in_a_retry(run, "hosts", hosts=True)
+
+
+def at_one_address_a_retry_across_the_change_stores_no_place_of_the_old_server(run):
+    change_in_a_retry(run, "address", hosts=False)
+
+
+def at_one_address_a_retry_survives_a_standby_that_lacks_nothing(run):
+    change_in_a_retry(run, "address whole", hosts=False, lag=False)
+
+
+def at_one_address_who_was_in_a_retry_and_starts_after_the_change_gets_everything(run):
+    change_in_a_retry(run, "address restart", hosts=False, restart=True)
+
+
+def at_one_address_a_standby_that_lagged_is_noticed_and_all_its_events_are_delivered(run):
+    change_under_audience(run, "address idle", pooled=False)
+
+
+def at_one_address_an_older_copy_of_the_same_timeline_is_noticed(run):
+    change_under_audience(run, "address restore", pooled=False, promote=False)
+
+
+# ---------------------------------------------------------------- told to end while there is no server
+
+def end_without_a_server(run, name, pooled, lag=True):
+    """It ends while there is no server, or cannot before there is one; both are its right."""
+    with PgStage(run, name, pooled) as stage:
+        hands = [stage.subscribe("plain"),
+                 stage.subscribe("batched", "--checkpoint", "batched", "--batch-size", "1000", "--max-delay", "30s"),
+                 stage.subscribe("slow", exec_line="sleep 0.02")]
+        stage.append(KEPT)
+        stage.until_handled(*hands)
+        if lag:
+            stage.cut()
+        stage.append(LOST)
+        stage.until_handled(*hands[:2])
+        stage.stop_primary(crash=True)
+        for hand in hands:
+            hand.process.term()
+        stage.start_next()
+        for hand in hands:
+            code = hand.process.wait()
+            stage.run.comment("%s ended with %d" % (hand.subscription.name, code))
+        stage.append(NEW)
+        for hand in hands:
+            hand.start()
+
+
+def told_to_end_without_a_server_it_gets_everything_after_the_next_start(run):
+    end_without_a_server(run, "term", pooled=False)
+
+
+def told_to_end_behind_a_pooler_without_a_server_it_gets_everything_after_the_next_start(run):
+    end_without_a_server(run, "term pooled", pooled=True)
+
+
+def told_to_end_without_a_server_that_lost_nothing_it_gets_everything_after_the_next_start(run):
+    end_without_a_server(run, "term whole", pooled=False, lag=False)
+
+
+# ---------------------------------------------------------------- transactions
+
+def effects_across(run, name, pooled, lag=True, restart=False, crash=False):
+    with PgStage(run, name, pooled) as stage:
+        hands = [stage.transact("all", "slow_ms=15"),
+                 stage.transact("orders", "slow_ms=5", pattern="order.*"),
+                 stage.transact("leased", "instance=lease", pattern="order.paid", begin="end")]
+        stage.append(KEPT)
+        stage.until_stored(*hands)
+        if lag:
+            stage.cut()
+        stage.append(LOST)
+        stage.until_calls(hands[0], KEPT + LOST // 3)
+        if restart:
+            for hand in hands:
+                assert hand.process.end() == 0, hand.process.last_words()
+        stage.replace(crash=crash)
+        if restart:
+            for hand in hands:
+                hand.start()
+        stage.append(NEW)
+
+
+def behind_a_pooler_each_event_of_the_log_has_one_effect_and_no_other_has_any(run):
+    effects_across(run, "tx pooler", pooled=True)
+
+
+def behind_a_pooler_and_after_a_crash_each_event_has_one_effect_and_no_other_has_any(run):
+    effects_across(run, "tx pooler crash", pooled=True, crash=True)
+
+
+def at_one_address_each_event_of_the_log_has_one_effect_and_no_other_has_any(run):
+    effects_across(run, "tx address", pooled=False)
+
+
+def effects_are_there_once_when_the_standby_lacks_nothing(run):
+    effects_across(run, "tx whole", pooled=True, lag=False)
+
+
+def effects_are_there_once_when_the_client_starts_after_the_change(run):
+    effects_across(run, "tx restart", pooled=True, restart=True)
+
+
+# ---------------------------------------------------------------- followers
+
+def follow_across(run, name, pooled, lag=True, new=NEW):
+    with PgStage(run, name, pooled) as stage:
+        hands = [stage.follow("follow"), stage.follow("orders", pattern="order.*")]
+        stage.append(KEPT)
+        stage.until_handled(*hands)
+        if lag:
+            stage.cut()
+        stage.append(LOST)
+        stage.until_handled(*hands)
+        stage.replace()
+        stage.append(new)
+
+
+def behind_a_pooler_a_follower_prints_everything_or_says_that_the_log_is_another(run):
+    follow_across(run, "follow pooler", pooled=True)
+
+
+def at_one_address_a_follower_prints_everything_or_says_that_the_log_is_another(run):
+    follow_across(run, "follow address", pooled=False)
+
+
+def a_follower_of_a_standby_that_lacks_nothing_prints_everything(run):
+    follow_across(run, "follow whole", pooled=True, lag=False)
+
+
+# ---------------------------------------------------------------- queues
+
+def jobs_across(run, name, pooled, lag=True, restart=False):
+    with PgStage(run, name, pooled) as stage:
+        stage.bind("mail", "order.*")
+        stage.bind("audit", ">")
+
+        def start():
+            stage.work("mail", "--concurrency", "2", "--batch", "8")
+            stage.work("audit", "--concurrency", "2", "--batch", "8")
+        start()
+        stage.append(KEPT)
+        stage.settle()
+        if lag:
+            stage.cut()
+        stage.append(LOST)
+        stage.until_run("audit", KEPT + LOST // 2)
+        if restart:
+            for worker in stage.workers:
+                assert worker.end() == 0, worker.last_words()
+        stage.replace()
+        if restart:
+            start()
+        stage.append(NEW)
+
+
+def behind_a_pooler_each_event_becomes_one_job_that_runs(run):
+    jobs_across(run, "queue pooler", pooled=True)
+
+
+def at_one_address_each_event_becomes_one_job_that_runs(run):
+    jobs_across(run, "queue address", pooled=False)
+
+
+def each_event_becomes_one_job_when_the_standby_lacks_nothing(run):
+    jobs_across(run, "queue whole", pooled=True, lag=False)
+
+
+def each_event_becomes_one_job_when_the_workers_start_after_the_change(run):
+    jobs_across(run, "queue restart", pooled=True, restart=True)
+
+
+# ---------------------------------------------------------------- writers
+
+def versions_across(run, name, pooled, lag=True, crash=False):
+    """One process appends before and after; with and without expectations, and as lines of a batch."""
+    with PgStage(run, name, pooled) as stage:
+        writers = [stage.write(("w0", "w1", "w2")), stage.write(("x0", "x1"), expecting=True)]
+        lines = stage.write_lines(("l0", "l1"))
+
+        def all_write(n):
+            for writer in writers:
+                writer.many(n)
+            lines.many(n)
+        all_write(12)
+        if lag:
+            stage.cut()
+        all_write(15)
+        stage.replace(crash=crash)
+        all_write(20)
+        for writer in writers:
+            run.comment("%d refused" % writer.refused)
+        if not lag:
+            assert not any(writer.refused for writer in writers)
+
+
+def behind_a_pooler_what_long_lived_writers_append_has_no_hole(run):
+    versions_across(run, "append pooler", pooled=True)
+
+
+def behind_a_pooler_and_after_a_crash_what_long_lived_writers_append_has_no_hole(run):
+    versions_across(run, "append pooler crash", pooled=True, crash=True)
+
+
+def at_one_address_what_long_lived_writers_append_has_no_hole(run):
+    versions_across(run, "append address", pooled=False)
+
+
+def writers_before_a_standby_that_lacks_nothing_are_not_refused(run):
+    versions_across(run, "append whole", pooled=True, lag=False)
+
+
+# ---------------------------------------------------------------- SQLite
+
+def file_replaced(run, name, restart=False):
+    with SqliteStage(run, name) as stage:
+        hands = [stage.subscribe("plain"), stage.subscribe("orders", "--checkpoint", "batched", pattern="order.*"),
+                 stage.transact("effects"), stage.follow("follow")]
+        stage.append(KEPT)
+        stage.until_stored(*hands[:3])
+        stage.until_handled(hands[3])
+        stage.back_up()
+        stage.append(LOST)
+        stage.until_stored(*hands[:3])
+        stage.until_handled(hands[3])
+        if restart:
+            for hand in hands:
+                hand.process.end()
+        stage.restore()
+        if restart:
+            for hand in hands:
+                hand.start()
+        stage.append(100)
+
+
+def under_a_backup_that_is_moved_into_place_every_event_of_the_file_is_delivered(run):
+    file_replaced(run, "sqlite")
+
+
+def who_starts_after_a_backup_was_moved_into_place_gets_every_event(run):
+    file_replaced(run, "sqlite restart", restart=True)
+
+
+# ---------------------------------------------------------------- everything at once
+
+def again_and_again_at_random_no_event_is_lost_in_silence(run):
+    """Places of every kind, writers that never stop, servers that come and go."""
+    with PgStage(run, "random", pooled=True) as stage:
+        at, dice = stage.site.url_at(stage.site.address), stage.dice
+        stage.append(10)
+        hands = [
+            stage.subscribe("sync"), stage.subscribe("sync-direct", url=at),
+            stage.subscribe("batched", "--checkpoint", "batched", "--batch-size", "20", pattern="order.*"),
+            stage.subscribe("batched-direct", "--checkpoint", "batched", "--instance", "single", pattern="*.created",
+                            url=at, begin="end"),
+            stage.subscribe("leased", "--instance", "lease", pattern="order.paid"),
+            stage.transact("effects", "slow_ms=2"),
+            stage.transact("effects-direct", "instance=lease", url=at, pattern="order.>"),
+            stage.follow("follow", url=at)]
+        writers = [stage.write(("w0", "w1"), pause_s=0.02),
+                   stage.write(("x0", "x1"), expecting=True, pause_s=0.02),
+                   stage.write(("y0",), url=at, pause_s=0.02)]
+        for writer in writers:
+            writer.start()
+        for number in range(run.rounds):
+            change = [dice.random() < p for p in (0.7, 0.5, 0.15, 0.4)]
+            again_and_again(stage, hands, number, *change)
+        for writer in writers:
+            writer.stop()
+        stage.append(NEW)
+
+
+def again_and_again(stage, hands, number, lag, crash, restore, restart):
+    stage.run.comment("round %d:%s%s%s%s" % (
+        number + 1, " lag" if lag else "", " crash" if crash else " in order", " restore" if restore else "",
+        " restart" if restart else ""))
+    for hand in hands[:1]:
+        stage.until_calls(hand, len(hand.subscription.deliveries) + 10)
+    if lag or restore:
+        stage.cut()
+        stage.until_calls(hands[0], len(hands[0].subscription.deliveries) + stage.dice.randrange(60))
+    chosen = stage.dice.choice(hands)
+    if restart and chosen.durable:
+        chosen.process.kill() if stage.dice.random() < 0.5 else chosen.process.term()
+    stage.replace(crash=crash, promote=not restore, again=True)
+    if restart and chosen.durable:
+        chosen.process.wait()
+        chosen.start()
+
+
+# Key, and what it stands for.
+GROUPS = {
+    "pooler": [behind_a_pooler_a_standby_that_lagged_is_noticed_and_all_its_events_are_delivered,
+               behind_a_pooler_a_crash_and_a_standby_that_lagged_lose_no_delivery,
+               behind_a_pooler_an_older_copy_of_the_same_timeline_is_noticed,
+               behind_a_pooler_events_in_hand_of_the_old_server_hide_none_of_the_new_one,
+               behind_a_pooler_events_in_hand_survive_a_standby_that_lacks_nothing,
+               behind_a_pooler_a_standby_that_lacks_nothing_changes_nothing,
+               behind_a_pooler_who_starts_after_the_change_gets_everything],
+    "direct": [with_two_hosts_a_retry_across_the_change_stores_no_place_of_the_old_server,
+               at_one_address_a_retry_across_the_change_stores_no_place_of_the_old_server,
+               at_one_address_a_standby_that_lagged_is_noticed_and_all_its_events_are_delivered,
+               at_one_address_an_older_copy_of_the_same_timeline_is_noticed,
+               at_one_address_a_retry_survives_a_standby_that_lacks_nothing,
+               at_one_address_who_was_in_a_retry_and_starts_after_the_change_gets_everything],
+    "end": [told_to_end_without_a_server_it_gets_everything_after_the_next_start,
+            told_to_end_behind_a_pooler_without_a_server_it_gets_everything_after_the_next_start,
+            told_to_end_without_a_server_that_lost_nothing_it_gets_everything_after_the_next_start],
+    "effects": [behind_a_pooler_each_event_of_the_log_has_one_effect_and_no_other_has_any,
+                behind_a_pooler_and_after_a_crash_each_event_has_one_effect_and_no_other_has_any,
+                at_one_address_each_event_of_the_log_has_one_effect_and_no_other_has_any,
+                effects_are_there_once_when_the_standby_lacks_nothing,
+                effects_are_there_once_when_the_client_starts_after_the_change],
+    "follow": [behind_a_pooler_a_follower_prints_everything_or_says_that_the_log_is_another,
+               at_one_address_a_follower_prints_everything_or_says_that_the_log_is_another,
+               a_follower_of_a_standby_that_lacks_nothing_prints_everything],
+    "jobs": [behind_a_pooler_each_event_becomes_one_job_that_runs,
+             at_one_address_each_event_becomes_one_job_that_runs,
+             each_event_becomes_one_job_when_the_standby_lacks_nothing,
+             each_event_becomes_one_job_when_the_workers_start_after_the_change],
+    "append": [behind_a_pooler_what_long_lived_writers_append_has_no_hole,
+               behind_a_pooler_and_after_a_crash_what_long_lived_writers_append_has_no_hole,
+               at_one_address_what_long_lived_writers_append_has_no_hole,
+               writers_before_a_standby_that_lacks_nothing_are_not_refused],
+    "sqlite": [under_a_backup_that_is_moved_into_place_every_event_of_the_file_is_delivered,
+               who_starts_after_a_backup_was_moved_into_place_gets_every_event],
+    "random": [again_and_again_at_random_no_event_is_lost_in_silence],
+}
