@@ -11,7 +11,7 @@ from session import PATIENCE_S, until
 
 LOUD = re.compile(r"replaced|another (log|bus|server|database|file)|(log|bus|server|database|file) "
                   r"(is|was|has|does)( not)? (another|other|restored|older|fit|changed|know)", re.I)
-UNAVAILABLE = 5  # an exit code
+TICK = "order.tick"
 
 
 class Process:
@@ -92,7 +92,7 @@ class Hand:
 
     def on_line(self, line):
         event = json.loads(line)
-        self.ticks += event["type"] == "tick"
+        self.ticks += event["type"] == TICK
         self.subscription.saw(event["id"], event["global_sequence"], at=time.monotonic())
 
     def read_log(self):
@@ -138,7 +138,7 @@ class Follower(Hand):
         elif code is not None:
             self.note("%s ended with %s: %s" % (self.subscription.name, code, self.process.last_words()))
         elif not self.ticks:
-            self.stage.append(1, types=("tick",), streams=("tick",))
+            self.stage.append(10, types=(TICK,), streams=("tick",))
             return False
         return True
 

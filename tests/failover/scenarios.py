@@ -11,6 +11,7 @@ from stage import PgStage, SqliteStage
 # A server draws numbers from its sequence 32 at a time as far as its standbys know: so many must be lost, and
 # more, before the new ones are those of the old ones again.
 KEPT, LOST, NEW = 30, 80, 60
+EARLY = 100  # appended by others before our clients come back: the old places are not ahead of the new log
 
 
 # ---------------------------------------------------------------- subscribers
@@ -24,7 +25,7 @@ def audience(stage):
             stage.subscribe("alone", "--instance", "single", pattern="*.created", begin="end")]
 
 
-def change_under_audience(run, name, pooled, lag=True, restart=False, crash=False, promote=True):
+def change_under_audience(run, name, pooled, lag=True, restart=False, crash=False, promote=True, early=0):
     """Nobody has anything in hand when the server changes."""
     with PgStage(run, name, pooled) as stage:
         stage.append(5)
@@ -38,7 +39,7 @@ def change_under_audience(run, name, pooled, lag=True, restart=False, crash=Fals
         if restart:
             for hand in hands:
                 assert hand.process.end() == 0, hand.process.last_words()
-        stage.replace(crash=crash, promote=promote)
+        stage.replace(crash=crash, promote=promote, early=early)
         if restart:
             for hand in hands:
                 hand.start()
@@ -57,6 +58,10 @@ def behind_a_pooler_an_older_copy_of_the_same_timeline_is_noticed(run):
     change_under_audience(run, "pooler restore", pooled=True, promote=False)
 
 
+def behind_a_pooler_a_standby_that_lagged_and_went_on_is_noticed(run):
+    change_under_audience(run, "pooler early", pooled=True, early=EARLY)
+
+
 def behind_a_pooler_a_standby_that_lacks_nothing_changes_nothing(run):
     change_under_audience(run, "pooler whole", pooled=True, lag=False)
 
@@ -65,7 +70,7 @@ def behind_a_pooler_who_starts_after_the_change_gets_everything(run):
     change_under_audience(run, "pooler restart", pooled=True, restart=True)
 
 
-def change_with_events_in_hand(run, name, pooled, lag=True, crash=False):
+def change_with_events_in_hand(run, name, pooled, lag=True, early=0):
     """The page that the handler works through was read from the server that goes."""
     with PgStage(run, name, pooled) as stage:
         slow = stage.subscribe("slow", exec_line="sleep 0.03")
@@ -76,12 +81,20 @@ def change_with_events_in_hand(run, name, pooled, lag=True, crash=False):
             stage.cut()
         stage.append(LOST)
         stage.until_calls(slow, KEPT + LOST // 3)
-        stage.replace(crash=crash)
+        stage.replace(early=early)
         stage.append(NEW)
 
 
 def behind_a_pooler_events_in_hand_of_the_old_server_hide_none_of_the_new_one(run):
     change_with_events_in_hand(run, "pooler hand", pooled=True)
+
+
+def behind_a_pooler_events_in_hand_of_the_old_server_hide_none_that_came_before_they_were_done(run):
+    change_with_events_in_hand(run, "pooler hand early", pooled=True, early=EARLY)
+
+
+def at_one_address_events_in_hand_of_the_old_server_hide_none_that_came_before_they_were_done(run):
+    change_with_events_in_hand(run, "address hand early", pooled=False, early=EARLY)
 
 
 def behind_a_pooler_events_in_hand_survive_a_standby_that_lacks_nothing(run):
@@ -90,7 +103,7 @@ def behind_a_pooler_events_in_hand_survive_a_standby_that_lacks_nothing(run):
 
 # ---------------------------------------------------------------- without a pooler, in a retry
 
-def change_in_a_retry(run, name, hosts, lag=True, restart=False):
+def change_in_a_retry(run, name, hosts, lag=True, restart=False, early=0):
     """A handler fails until the server has changed; then it would succeed."""
     with PgStage(run, name) as stage:
         url = stage.site.hosts() if hosts else None
@@ -113,7 +126,7 @@ def change_in_a_retry(run, name, hosts, lag=True, restart=False):
         if restart:
             for hand in (retries, batched):
                 assert hand.process.end() == 0, hand.process.last_words()
-        stage.replace()
+        stage.replace(early=early)
         os.unlink(gate)
         if restart:
             for hand in (retries, batched):
@@ -127,6 +140,14 @@ def with_two_hosts_a_retry_across_the_change_stores_no_place_of_the_old_server(r
 
 def at_one_address_a_retry_across_the_change_stores_no_place_of_the_old_server(run):
     change_in_a_retry(run, "address", hosts=False)
+
+
+def at_one_address_a_retry_across_the_change_to_a_server_that_went_on_stores_no_old_place(run):
+    change_in_a_retry(run, "address early", hosts=False, early=EARLY)
+
+
+def at_one_address_a_standby_that_lagged_and_went_on_is_noticed(run):
+    change_under_audience(run, "address idle early", pooled=False, early=EARLY)
 
 
 def at_one_address_a_retry_survives_a_standby_that_lacks_nothing(run):
@@ -147,7 +168,7 @@ def at_one_address_an_older_copy_of_the_same_timeline_is_noticed(run):
 
 # ---------------------------------------------------------------- told to end while there is no server
 
-def end_without_a_server(run, name, pooled, lag=True):
+def end_without_a_server(run, name, pooled, lag=True, early=0):
     """It ends while there is no server, or cannot before there is one; both are its right."""
     with PgStage(run, name, pooled) as stage:
         hands = [stage.subscribe("plain"),
@@ -162,7 +183,7 @@ def end_without_a_server(run, name, pooled, lag=True):
         stage.stop_primary(crash=True)
         for hand in hands:
             hand.process.term()
-        stage.start_next()
+        stage.start_next(early=early)
         for hand in hands:
             code = hand.process.wait()
             stage.run.comment("%s ended with %d" % (hand.subscription.name, code))
@@ -179,13 +200,21 @@ def told_to_end_behind_a_pooler_without_a_server_it_gets_everything_after_the_ne
     end_without_a_server(run, "term pooled", pooled=True)
 
 
+def told_to_end_before_a_server_that_went_on_it_gets_everything_after_the_next_start(run):
+    end_without_a_server(run, "term early", pooled=False, early=EARLY)
+
+
+def told_to_end_behind_a_pooler_before_a_server_that_went_on_it_gets_everything(run):
+    end_without_a_server(run, "term pooled early", pooled=True, early=EARLY)
+
+
 def told_to_end_without_a_server_that_lost_nothing_it_gets_everything_after_the_next_start(run):
     end_without_a_server(run, "term whole", pooled=False, lag=False)
 
 
 # ---------------------------------------------------------------- transactions
 
-def effects_across(run, name, pooled, lag=True, restart=False, crash=False):
+def effects_across(run, name, pooled, lag=True, restart=False, crash=False, early=0):
     with PgStage(run, name, pooled) as stage:
         hands = [stage.transact("all", "slow_ms=15"),
                  stage.transact("orders", "slow_ms=5", pattern="order.*"),
@@ -199,7 +228,7 @@ def effects_across(run, name, pooled, lag=True, restart=False, crash=False):
         if restart:
             for hand in hands:
                 assert hand.process.end() == 0, hand.process.last_words()
-        stage.replace(crash=crash)
+        stage.replace(crash=crash, early=early)
         if restart:
             for hand in hands:
                 hand.start()
@@ -212,6 +241,14 @@ def behind_a_pooler_each_event_of_the_log_has_one_effect_and_no_other_has_any(ru
 
 def behind_a_pooler_and_after_a_crash_each_event_has_one_effect_and_no_other_has_any(run):
     effects_across(run, "tx pooler crash", pooled=True, crash=True)
+
+
+def behind_a_pooler_before_a_server_that_went_on_each_event_has_one_effect_and_no_other_has_any(run):
+    effects_across(run, "tx pooler early", pooled=True, early=EARLY)
+
+
+def at_one_address_before_a_server_that_went_on_each_event_has_one_effect_and_no_other_has_any(run):
+    effects_across(run, "tx address early", pooled=False, early=EARLY)
 
 
 def at_one_address_each_event_of_the_log_has_one_effect_and_no_other_has_any(run):
@@ -228,7 +265,7 @@ def effects_are_there_once_when_the_client_starts_after_the_change(run):
 
 # ---------------------------------------------------------------- followers
 
-def follow_across(run, name, pooled, lag=True, new=NEW):
+def follow_across(run, name, pooled, lag=True, early=0):
     with PgStage(run, name, pooled) as stage:
         hands = [stage.follow("follow"), stage.follow("orders", pattern="order.*")]
         stage.append(KEPT)
@@ -237,8 +274,8 @@ def follow_across(run, name, pooled, lag=True, new=NEW):
             stage.cut()
         stage.append(LOST)
         stage.until_handled(*hands)
-        stage.replace()
-        stage.append(new)
+        stage.replace(early=early)
+        stage.append(NEW)
 
 
 def behind_a_pooler_a_follower_prints_everything_or_says_that_the_log_is_another(run):
@@ -249,13 +286,17 @@ def at_one_address_a_follower_prints_everything_or_says_that_the_log_is_another(
     follow_across(run, "follow address", pooled=False)
 
 
+def at_one_address_a_follower_of_a_server_that_went_on_prints_everything_or_says_so(run):
+    follow_across(run, "follow address early", pooled=False, early=EARLY)
+
+
 def a_follower_of_a_standby_that_lacks_nothing_prints_everything(run):
     follow_across(run, "follow whole", pooled=True, lag=False)
 
 
 # ---------------------------------------------------------------- queues
 
-def jobs_across(run, name, pooled, lag=True, restart=False):
+def jobs_across(run, name, pooled, lag=True, restart=False, early=0):
     with PgStage(run, name, pooled) as stage:
         stage.bind("mail", "order.*")
         stage.bind("audit", ">")
@@ -273,7 +314,7 @@ def jobs_across(run, name, pooled, lag=True, restart=False):
         if restart:
             for worker in stage.workers:
                 assert worker.end() == 0, worker.last_words()
-        stage.replace()
+        stage.replace(early=early)
         if restart:
             start()
         stage.append(NEW)
@@ -285,6 +326,14 @@ def behind_a_pooler_each_event_becomes_one_job_that_runs(run):
 
 def at_one_address_each_event_becomes_one_job_that_runs(run):
     jobs_across(run, "queue address", pooled=False)
+
+
+def behind_a_pooler_before_a_server_that_went_on_each_event_becomes_one_job_that_runs(run):
+    jobs_across(run, "queue pooler early", pooled=True, early=EARLY)
+
+
+def at_one_address_before_a_server_that_went_on_each_event_becomes_one_job_that_runs(run):
+    jobs_across(run, "queue address early", pooled=False, early=EARLY)
 
 
 def each_event_becomes_one_job_when_the_standby_lacks_nothing(run):
@@ -419,6 +468,8 @@ GROUPS = {
                behind_a_pooler_a_crash_and_a_standby_that_lagged_lose_no_delivery,
                behind_a_pooler_an_older_copy_of_the_same_timeline_is_noticed,
                behind_a_pooler_events_in_hand_of_the_old_server_hide_none_of_the_new_one,
+               behind_a_pooler_a_standby_that_lagged_and_went_on_is_noticed,
+               behind_a_pooler_events_in_hand_of_the_old_server_hide_none_that_came_before_they_were_done,
                behind_a_pooler_events_in_hand_survive_a_standby_that_lacks_nothing,
                behind_a_pooler_a_standby_that_lacks_nothing_changes_nothing,
                behind_a_pooler_who_starts_after_the_change_gets_everything],
@@ -426,21 +477,31 @@ GROUPS = {
                at_one_address_a_retry_across_the_change_stores_no_place_of_the_old_server,
                at_one_address_a_standby_that_lagged_is_noticed_and_all_its_events_are_delivered,
                at_one_address_an_older_copy_of_the_same_timeline_is_noticed,
+               at_one_address_a_retry_across_the_change_to_a_server_that_went_on_stores_no_old_place,
+               at_one_address_a_standby_that_lagged_and_went_on_is_noticed,
+               at_one_address_events_in_hand_of_the_old_server_hide_none_that_came_before_they_were_done,
                at_one_address_a_retry_survives_a_standby_that_lacks_nothing,
                at_one_address_who_was_in_a_retry_and_starts_after_the_change_gets_everything],
     "end": [told_to_end_without_a_server_it_gets_everything_after_the_next_start,
             told_to_end_behind_a_pooler_without_a_server_it_gets_everything_after_the_next_start,
+            told_to_end_before_a_server_that_went_on_it_gets_everything_after_the_next_start,
+            told_to_end_behind_a_pooler_before_a_server_that_went_on_it_gets_everything,
             told_to_end_without_a_server_that_lost_nothing_it_gets_everything_after_the_next_start],
     "effects": [behind_a_pooler_each_event_of_the_log_has_one_effect_and_no_other_has_any,
                 behind_a_pooler_and_after_a_crash_each_event_has_one_effect_and_no_other_has_any,
                 at_one_address_each_event_of_the_log_has_one_effect_and_no_other_has_any,
+                behind_a_pooler_before_a_server_that_went_on_each_event_has_one_effect_and_no_other_has_any,
+                at_one_address_before_a_server_that_went_on_each_event_has_one_effect_and_no_other_has_any,
                 effects_are_there_once_when_the_standby_lacks_nothing,
                 effects_are_there_once_when_the_client_starts_after_the_change],
     "follow": [behind_a_pooler_a_follower_prints_everything_or_says_that_the_log_is_another,
                at_one_address_a_follower_prints_everything_or_says_that_the_log_is_another,
+               at_one_address_a_follower_of_a_server_that_went_on_prints_everything_or_says_so,
                a_follower_of_a_standby_that_lacks_nothing_prints_everything],
     "jobs": [behind_a_pooler_each_event_becomes_one_job_that_runs,
              at_one_address_each_event_becomes_one_job_that_runs,
+             behind_a_pooler_before_a_server_that_went_on_each_event_becomes_one_job_that_runs,
+             at_one_address_before_a_server_that_went_on_each_event_becomes_one_job_that_runs,
              each_event_becomes_one_job_when_the_standby_lacks_nothing,
              each_event_becomes_one_job_when_the_workers_start_after_the_change],
     "append": [behind_a_pooler_what_long_lived_writers_append_has_no_hole,

@@ -1,10 +1,10 @@
 """Real servers that replace one another behind one address.
 
 A Site is what clients know: an address, perhaps a pooler in front of it, one primary and one standby.
-cut() stops the standby where it is: what the primary does from then on is lost by the next replace().
+cut() stops the standby where it is: what the primary does from then on is lost with it.
 
     site.cut()        all so far is on the standby; nothing after it will be
-    site.replace()    the primary is gone, the standby is promoted and has its address
+    site.stop_primary(); site.start_next()    the standby is promoted and has its address
 
 Everything is in one directory that is gone at the end, whatever happens, and no server outlives us.
 """
@@ -16,7 +16,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests", "sql"))
@@ -340,8 +339,8 @@ class Site:
             self.paused = True
         self.primary.stop(signal.SIGQUIT if crash else signal.SIGINT)
 
-    def start_next(self, promote=True, again=False):
-        """The standby takes the address.
+    def start_next(self, promote=True, again=False, before=None):
+        """The standby takes the address; what is to be done before clients meet it is before().
 
         promote=False: it is put into its place like a backup of the primary, under the same timeline.
         again=True: there is a new standby afterwards.
@@ -357,6 +356,8 @@ class Site:
             self.primary.forget("standby.signal")
             self.primary.options = ()
             self.primary.start()
+        if before:
+            before()
         self.point()
         if self.paused:
             self.pooler.say("RESUME")
@@ -366,18 +367,9 @@ class Site:
             self.standby = spare
             self.follow()
 
-    def replace(self, crash=False, promote=True, again=False):
-        self.stop_primary(crash)
-        self.start_next(promote, again)
-
     def close(self):
         if self.pooler:
             self.pooler.stop()
         for cluster in (self.primary, self.standby):
             if cluster and os.path.exists(cluster.home):
                 cluster.remove()
-
-
-def wait(seconds):
-    """Only to be quiet for a while, never for something one can ask for."""
-    time.sleep(seconds)

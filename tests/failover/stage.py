@@ -15,6 +15,7 @@ from session import PATIENCE_S
 TYPES = ("order.created", "order.paid", "cart.created", "ship.sent")
 STREAMS = tuple("s%d" % i for i in range(6))
 QUIET_S = 3.0   # somebody who says that all is done, and does nothing for so long, does nothing more
+STUCK_S = 30.0  # and somebody who does not say so
 PAGE = 0.05     # between two looks
 
 
@@ -212,8 +213,7 @@ class Stage:
             if time.monotonic() - judged > QUIET_S / 4:
                 judged = time.monotonic()
                 done = [h.judge() for h in late]  # each is asked
-                patience = QUIET_S if late and all(done) else 4 * QUIET_S
-                if time.monotonic() - last > patience and (not late or all(done)):
+                if time.monotonic() - last > (QUIET_S if late and all(done) else STUCK_S):
                     return
             time.sleep(PAGE)
 
@@ -275,14 +275,15 @@ class PgStage(Stage):
             self.history.secure()
         self.history.replaced()
 
-    def start_next(self, promote=True, again=False):
+    def start_next(self, promote=True, again=False, early=0):
+        """early: so many events are in the new log before our clients come back."""
         if self.history.doubtful:
             self.history.may_halt = True
-        self.site.start_next(promote, again)
+        self.site.start_next(promote, again, before=(lambda: self.append(early)) if early else None)
 
-    def replace(self, crash=False, promote=True, again=False):
+    def replace(self, crash=False, **more):
         self.stop_primary(crash)
-        self.start_next(promote, again)
+        self.start_next(**more)
 
 
 class SqliteStage(Stage):
