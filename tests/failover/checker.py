@@ -64,6 +64,7 @@ class History:
         self.subscriptions = []
         self.appended = {}        # id: "ok", "unknown" or "refused"
         self.safe = set()         # acknowledged, and on every server that comes later
+        self.moment = 0           # odd: while one server follows the other
         self.doubtful = set()     # acknowledged by a server that is gone, and perhaps gone with it
         self.log = []             # of the end, by sequence
         self.effects = []         # (subscriber, event id)
@@ -76,8 +77,11 @@ class History:
         self.subscriptions.append(Subscription(name, **more))
         return self.subscriptions[-1]
 
-    def append(self, event_id, outcome):
+    def append(self, event_id, outcome, sent=None):
+        """sent: the moment at which it was sent, if that may be another one than now."""
         self.appended[event_id] = outcome
+        if sent is not None and (sent != self.moment or sent % 2):
+            self.doubtful.add(event_id)
 
     def secure(self):
         """What this server has acknowledged is on every one that comes later."""

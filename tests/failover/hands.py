@@ -184,9 +184,10 @@ class Writer:
         history.append(event_id, "unknown")
         end = time.monotonic() + PATIENCE_S
         while True:
+            sent = history.moment
             answer = self.ask(stream, event_type, expect, event_id)
             if answer["status"] == "OK":
-                history.append(event_id, "ok")
+                history.append(event_id, "ok", sent)
                 self.versions[stream] = answer["version"]
                 return
             if answer["status"] == "CONFLICT":

@@ -4,9 +4,7 @@ A scenario is a function of a Run; its name is a sentence that is true when it p
 in which nothing is lost, or the client starts anew after the change: that one shows that it is the change
 under a running client that the other one is about.
 """
-import os
-
-from stage import PgStage, SqliteStage
+from stage import RARE, TYPES, PgStage, SqliteStage
 
 # A server draws numbers from its sequence 32 at a time as far as its standbys know: so many must be lost, and
 # more, before the new ones are those of the old ones again.
@@ -22,7 +20,9 @@ def audience(stage):
             stage.subscribe("some", "--checkpoint", "batched", "--batch-size", "10", "--max-delay", "100ms",
                             pattern="order.*"),
             stage.subscribe("exact", "--instance", "lease", pattern="order.paid"),
-            stage.subscribe("alone", "--instance", "single", pattern="*.created", begin="end")]
+            stage.subscribe("alone", "--instance", "single", pattern="*.created", begin="end"),
+            stage.subscribe("rare", pattern="rare.*"),
+            stage.subscribe("rare-batched", "--checkpoint", "batched", "--max-delay", "100ms", pattern="rare.*")]
 
 
 def change_under_audience(run, name, pooled, lag=True, restart=False, crash=False, promote=True, early=0):
@@ -34,7 +34,7 @@ def change_under_audience(run, name, pooled, lag=True, restart=False, crash=Fals
         stage.until_stored(*hands)
         if lag:
             stage.cut()
-        stage.append(LOST)
+        stage.lose(LOST)
         stage.until_stored(*hands)
         if restart:
             for hand in hands:
@@ -79,7 +79,7 @@ def change_with_events_in_hand(run, name, pooled, lag=True, early=0):
         stage.until_stored(slow, batched)
         if lag:
             stage.cut()
-        stage.append(LOST)
+        stage.lose(LOST)
         stage.until_calls(slow, KEPT + LOST // 3)
         stage.replace(early=early)
         stage.append(NEW)
@@ -103,39 +103,66 @@ def behind_a_pooler_events_in_hand_survive_a_standby_that_lacks_nothing(run):
 
 # ---------------------------------------------------------------- without a pooler, in a retry
 
+# rare.never fails; when "hold" is there the next try waits for "released", and then ends as $1 says.  With
+# $2 it is that try that waits.
+NEVER = """
+[ "$HOWDAH_EVENT_TYPE" = rare.never ] || exit 0
+if [ -e released ]; then exit "$1"; fi
+if [ -e hold ] || [ "$HOWDAH_ATTEMPT" = "$2" ]; then
+    : >"held.$HOWDAH_SUBSCRIBER"
+    while [ ! -e released ]; do sleep 0.02; done
+    exit "$1"
+fi
+exit 1
+"""
+
+
 def change_in_a_retry(run, name, hosts, lag=True, restart=False, early=0):
-    """A handler fails until the server has changed; then it would succeed."""
+    """A handler has failed, goes on while the server changes, and ends with the next one.
+
+    So the first that the new server hears of the client is where its subscription stands, or a dead letter.
+    The event is one that both servers have.
+    """
     with PgStage(run, name) as stage:
         url = stage.site.hosts() if hosts else None
-        gate = os.path.join(stage.dir, "closed")
-        line = '[ "$HOWDAH_EVENT_TYPE" != never.now ] || [ ! -e "%s" ]' % gate
-        retries = stage.subscribe("retries", exec_line=line, url=url)
-        batched = stage.subscribe("batched", "--checkpoint", "batched", "--batch-size", "10", exec_line=line, url=url)
+        stage.write_file("never", NEVER)
+        line = 'cd "%s" && sh ./never' % stage.dir
+        hands = [
+            stage.subscribe("retries", exec_line=line + " 0", url=url),
+            stage.subscribe("batched", "--checkpoint", "batched", "--batch-size", "10", exec_line=line + " 0", url=url),
+            stage.subscribe("rare", exec_line=line + " 0", url=url, pattern="rare.*"),
+            stage.subscribe("dies", exec_line=line + " 1 4", url=url, pattern="rare.*", retries=("3", "600ms"))]
         stage.append(KEPT)
-        stage.until_stored(retries, batched)
+        stage.until_stored(*hands)
+        calls = [len(hand.subscription.deliveries) for hand in hands]
+        stage.append(1, types=("rare.never",), streams=("own",))
+        for hand, n in zip(hands, calls):
+            stage.until_calls(hand, n + 1)
         if lag:
             stage.cut()
-        with open(gate, "w"):
-            pass
-        stage.append(LOST // 2)
-        stage.until_handled(retries, batched)
-        stage.append(1, types=("never.now",), streams=("s0",))
-        stage.append(LOST // 2, streams=("s0", "s1", "s2"))
-        for hand in (retries, batched):
-            stage.until_calls(hand, len(hand.subscription.deliveries) + 3)
+        stage.lose(LOST)
+        for hand, n in zip(hands[:2], calls):
+            stage.until_calls(hand, n + LOST)
         if restart:
-            for hand in (retries, batched):
-                assert hand.process.end() == 0, hand.process.last_words()
+            for hand in hands:
+                hand.process.term()
+        stage.write_file("hold")
+        if restart:
+            stage.write_file("released")
+            for hand in hands:
+                assert hand.process.wait() == 0, hand.process.last_words()
+        else:
+            stage.until_files("held." + hand.subscription.name for hand in hands)
         stage.replace(early=early)
-        os.unlink(gate)
+        stage.write_file("released")
         if restart:
-            for hand in (retries, batched):
+            for hand in hands:
                 hand.start()
         stage.append(NEW)
 
 
 def with_two_hosts_a_retry_across_the_change_stores_no_place_of_the_old_server(run):
-    change_in_a_retry(run, "hosts", hosts=True)
+    change_in_a_retry(run, "hosts", hosts=True, early=EARLY)
 
 
 def at_one_address_a_retry_across_the_change_stores_no_place_of_the_old_server(run):
@@ -173,13 +200,14 @@ def end_without_a_server(run, name, pooled, lag=True, early=0):
     with PgStage(run, name, pooled) as stage:
         hands = [stage.subscribe("plain"),
                  stage.subscribe("batched", "--checkpoint", "batched", "--batch-size", "1000", "--max-delay", "30s"),
+                 stage.subscribe("rare", "--checkpoint", "batched", "--max-delay", "30s", pattern="rare.*"),
                  stage.subscribe("slow", exec_line="sleep 0.02")]
         stage.append(KEPT)
         stage.until_handled(*hands)
         if lag:
             stage.cut()
-        stage.append(LOST)
-        stage.until_handled(*hands[:2])
+        stage.lose(LOST)
+        stage.until_handled(*hands[:3])
         stage.stop_primary(crash=True)
         for hand in hands:
             hand.process.term()
@@ -218,12 +246,13 @@ def effects_across(run, name, pooled, lag=True, restart=False, crash=False, earl
     with PgStage(run, name, pooled) as stage:
         hands = [stage.transact("all", "slow_ms=15"),
                  stage.transact("orders", "slow_ms=5", pattern="order.*"),
-                 stage.transact("leased", "instance=lease", pattern="order.paid", begin="end")]
+                 stage.transact("leased", "instance=lease", pattern="order.paid", begin="end"),
+                 stage.transact("rare", pattern="rare.*")]
         stage.append(KEPT)
         stage.until_stored(*hands)
         if lag:
             stage.cut()
-        stage.append(LOST)
+        stage.lose(LOST)
         stage.until_calls(hands[0], KEPT + LOST // 3)
         if restart:
             for hand in hands:
@@ -272,7 +301,7 @@ def follow_across(run, name, pooled, lag=True, early=0):
         stage.until_handled(*hands)
         if lag:
             stage.cut()
-        stage.append(LOST)
+        stage.lose(LOST)
         stage.until_handled(*hands)
         stage.replace(early=early)
         stage.append(NEW)
@@ -300,8 +329,10 @@ def jobs_across(run, name, pooled, lag=True, restart=False, early=0):
     with PgStage(run, name, pooled) as stage:
         stage.bind("mail", "order.*")
         stage.bind("audit", ">")
+        stage.bind("few", "rare.*")
 
         def start():
+            stage.work("few")
             stage.work("mail", "--concurrency", "2", "--batch", "8")
             stage.work("audit", "--concurrency", "2", "--batch", "8")
         start()
@@ -309,7 +340,7 @@ def jobs_across(run, name, pooled, lag=True, restart=False, early=0):
         stage.settle()
         if lag:
             stage.cut()
-        stage.append(LOST)
+        stage.lose(LOST)
         stage.until_run("audit", KEPT + LOST // 2)
         if restart:
             for worker in stage.workers:
@@ -386,29 +417,48 @@ def writers_before_a_standby_that_lacks_nothing_are_not_refused(run):
 
 # ---------------------------------------------------------------- SQLite
 
-def file_replaced(run, name, restart=False):
+def file_replaced(run, name, restart=False, in_hand=False, **how):
     with SqliteStage(run, name) as stage:
-        hands = [stage.subscribe("plain"), stage.subscribe("orders", "--checkpoint", "batched", pattern="order.*"),
-                 stage.transact("effects"), stage.follow("follow")]
+        pause = "sleep 0.02" if in_hand else None
+        hands = [stage.subscribe("plain", exec_line=pause),
+                 stage.subscribe("orders", "--checkpoint", "batched", pattern="order.*", exec_line=pause),
+                 stage.subscribe("rare", pattern="rare.*"),
+                 stage.transact("effects", "slow_ms=20" if in_hand else "slow_ms=0")]
+        follower = stage.follow("follow")
         stage.append(KEPT)
-        stage.until_stored(*hands[:3])
-        stage.until_handled(hands[3])
+        stage.until_stored(*hands)
+        stage.until_handled(follower)
         stage.back_up()
-        stage.append(LOST)
-        stage.until_stored(*hands[:3])
-        stage.until_handled(hands[3])
+        stage.lose(LOST)
+        if in_hand:
+            stage.until_calls(hands[0], KEPT + LOST // 3)
+        else:
+            stage.until_stored(*hands)
+            stage.until_handled(follower)
         if restart:
-            for hand in hands:
+            for hand in hands + [follower]:
                 hand.process.end()
-        stage.restore()
+        stage.restore(**how)
         if restart:
-            for hand in hands:
+            for hand in hands + [follower]:
                 hand.start()
         stage.append(100)
 
 
 def under_a_backup_that_is_moved_into_place_every_event_of_the_file_is_delivered(run):
     file_replaced(run, "sqlite")
+
+
+def under_a_backup_that_went_on_elsewhere_every_event_of_the_file_is_delivered(run):
+    file_replaced(run, "sqlite early", early=EARLY)
+
+
+def under_a_backup_that_is_copied_into_the_file_every_event_of_it_is_delivered(run):
+    file_replaced(run, "sqlite copied", move=False)
+
+
+def under_a_backup_events_in_hand_hide_none_of_the_file(run):
+    file_replaced(run, "sqlite hand", in_hand=True, early=EARLY)
 
 
 def who_starts_after_a_backup_was_moved_into_place_gets_every_event(run):
@@ -421,9 +471,10 @@ def again_and_again_at_random_no_event_is_lost_in_silence(run):
     """Places of every kind, writers that never stop, servers that come and go."""
     with PgStage(run, "random", pooled=True) as stage:
         at, dice = stage.site.url_at(stage.site.address), stage.dice
+        stage.types = TYPES * 10 + (RARE,)
         stage.append(10)
         hands = [
-            stage.subscribe("sync"), stage.subscribe("sync-direct", url=at),
+            stage.subscribe("sync"), stage.subscribe("rare", pattern="rare.*"), stage.subscribe("sync-direct", url=at),
             stage.subscribe("batched", "--checkpoint", "batched", "--batch-size", "20", pattern="order.*"),
             stage.subscribe("batched-direct", "--checkpoint", "batched", "--instance", "single", pattern="*.created",
                             url=at, begin="end"),
@@ -431,9 +482,9 @@ def again_and_again_at_random_no_event_is_lost_in_silence(run):
             stage.transact("effects", "slow_ms=2"),
             stage.transact("effects-direct", "instance=lease", url=at, pattern="order.>"),
             stage.follow("follow", url=at)]
-        writers = [stage.write(("w0", "w1"), pause_s=0.02),
-                   stage.write(("x0", "x1"), expecting=True, pause_s=0.02),
-                   stage.write(("y0",), url=at, pause_s=0.02)]
+        writers = [stage.write(("w0", "w1"), pause_s=0.01),
+                   stage.write(("x0", "x1"), expecting=True, pause_s=0.01),
+                   stage.write(("y0",), url=at, pause_s=0.01)]
         for writer in writers:
             writer.start()
         for number in range(run.rounds):
@@ -448,11 +499,10 @@ def again_and_again(stage, hands, number, lag, crash, restore, restart):
     stage.run.comment("round %d:%s%s%s%s" % (
         number + 1, " lag" if lag else "", " crash" if crash else " in order", " restore" if restore else "",
         " restart" if restart else ""))
-    for hand in hands[:1]:
-        stage.until_calls(hand, len(hand.subscription.deliveries) + 10)
+    stage.until_written(10)
     if lag or restore:
         stage.cut()
-        stage.until_calls(hands[0], len(hands[0].subscription.deliveries) + stage.dice.randrange(60))
+        stage.until_written(stage.dice.randrange(80))
     chosen = stage.dice.choice(hands)
     if restart and chosen.durable:
         chosen.process.kill() if stage.dice.random() < 0.5 else chosen.process.term()
@@ -509,6 +559,9 @@ GROUPS = {
                at_one_address_what_long_lived_writers_append_has_no_hole,
                writers_before_a_standby_that_lacks_nothing_are_not_refused],
     "sqlite": [under_a_backup_that_is_moved_into_place_every_event_of_the_file_is_delivered,
+               under_a_backup_that_went_on_elsewhere_every_event_of_the_file_is_delivered,
+               under_a_backup_that_is_copied_into_the_file_every_event_of_it_is_delivered,
+               under_a_backup_events_in_hand_hide_none_of_the_file,
                who_starts_after_a_backup_was_moved_into_place_gets_every_event],
     "random": [again_and_again_at_random_no_event_is_lost_in_silence],
 }

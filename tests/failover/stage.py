@@ -10,9 +10,10 @@ import uuid
 import tap
 from checker import Event, History, Job
 from hands import Follower, Hand, LineWriter, Process, Writer
-from session import PATIENCE_S
+from session import PATIENCE_S, until
 
 TYPES = ("order.created", "order.paid", "cart.created", "ship.sent")
+RARE = "rare.seen"  # never among what is lost: who waits for it only counts the others
 STREAMS = tuple("s%d" % i for i in range(6))
 QUIET_S = 3.0   # somebody who says that all is done, and does nothing for so long, does nothing more
 STUCK_S = 30.0  # and somebody who does not say so
@@ -31,7 +32,7 @@ class Stage:
         self.hands = []
         self.workers = []
         self.writers = []
-        self.types = TYPES
+        self.types = TYPES + (RARE,)
         self.dir = run.place.path("stage-%d" % run.count())
         os.mkdir(self.dir)
 
@@ -59,25 +60,30 @@ class Stage:
         assert done.returncode == 0 or not check, "howdah %s: %s" % (" ".join(words), done.stderr)
         return done
 
-    def append(self, n, types=None, streams=STREAMS):
+    def append(self, n, types=None, streams=STREAMS, url=None):
         """So many events, straight to the store that is in place; acknowledged."""
         ids = [self.new_id() for _ in range(n)]
         lines = ["%s\n" % json.dumps({"id": i, "stream": self.dice.choice(streams),
                                       "type": self.dice.choice(types or self.types), "data": {"u": i}}) for i in ids]
         for event_id in ids:
             self.history.append(event_id, "unknown")
-        self.command("append", "--batch", "--quiet", "--tx-size", "7", text="".join(lines))
+        self.command("append", "--batch", "--quiet", "--tx-size", "7", text="".join(lines), url=url)
         for event_id in ids:
             self.history.append(event_id, "ok")
         return ids
 
+    def lose(self, n):
+        """So many that will be gone, if the standby is cut off."""
+        return self.append(n, types=TYPES)
+
     def show(self, name):
         return json.loads(self.command("sub", "show", name, "--json").stdout)
 
-    def subscribe(self, name, *options, pattern=None, begin="start", exec_line=None, url=None):
+    def subscribe(self, name, *options, pattern=None, begin="start", exec_line=None, url=None,
+                  retries=("1000", "50ms")):
         """howdah subscribe, with lines on stdout or with a command for each event."""
         words = [self.howdah, "--store", url or self.url(), "--quiet", "subscribe", name, "--from", begin,
-                 "--json", "--retry-delay", "50ms", "--max-retry-delay", "200ms", "--max-retries", "1000",
+                 "--json", "--max-retries", retries[0], "--retry-delay", retries[1], "--max-retry-delay", "1s",
                  "--lease", "2s", *options]
         words += ["--pattern", pattern] if pattern else []
         log = os.path.join(self.dir, name) if exec_line else None
@@ -168,6 +174,27 @@ class Stage:
             hand.read_log()
             assert time.monotonic() < end and not hand.process.ended(), "%d calls: %s" % (len(hand.subscription.deliveries), hand.process.last_words())
             time.sleep(PAGE / 10)
+
+    def write_file(self, name, text=""):
+        with open(os.path.join(self.dir, name), "w") as out:
+            out.write(text)
+
+    def until_files(self, names):
+        paths = [os.path.join(self.dir, name) for name in names]
+        until(lambda: all(map(os.path.exists, paths)), "there are " + ", ".join(paths))
+
+    def until_written(self, n):
+        """So many more are acknowledged, and who serves a subscription has had time for some of them."""
+        end, n = time.monotonic() + PATIENCE_S, n + len(self.history.acknowledged())
+        while len(self.history.acknowledged()) < n:
+            assert time.monotonic() < end, "nobody writes"
+            time.sleep(PAGE / 5)
+        calls = [len(hand.subscription.deliveries) for hand in self.hands]
+        end = time.monotonic() + 1
+        while time.monotonic() < end and not all(
+                hand.process.ended() or len(hand.subscription.deliveries) > before
+                for hand, before in zip(self.hands, calls)):
+            time.sleep(PAGE / 5)
 
     def until_run(self, queue, n):
         """So many jobs were begun, of different events."""
@@ -270,6 +297,7 @@ class PgStage(Stage):
         self.history.safe |= secured
 
     def stop_primary(self, crash=False):
+        self.history.moment += 1
         self.site.stop_primary(crash)
         if not crash and not self.site.was_cut:
             self.history.secure()
@@ -280,6 +308,7 @@ class PgStage(Stage):
         if self.history.doubtful:
             self.history.may_halt = True
         self.site.start_next(promote, again, before=(lambda: self.append(early)) if early else None)
+        self.history.moment += 1
 
     def replace(self, crash=False, **more):
         self.stop_primary(crash)
@@ -324,9 +353,19 @@ class SqliteStage(Stage):
         self.backup = os.path.join(self.dir, "backup.db")
         self.sql("VACUUM INTO '%s'" % self.backup)
 
-    def restore(self):
+    def restore(self, move=True, early=0):
+        """The backup is moved into place, or copied into the file that is there.
+
+        early: it has gone on elsewhere before that, for so many events.
+        """
         self.history.replaced()
         self.history.may_halt = True
+        if early:
+            self.append(early, url="sqlite:" + self.backup)
+            self.sql("PRAGMA wal_checkpoint(TRUNCATE)", self.backup)
+        if not move:
+            self.sql(".restore " + self.backup)
+            return
         for name in ("-wal", "-shm"):
             if os.path.exists(self.file + name):
                 os.unlink(self.file + name)
