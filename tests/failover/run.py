@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Runs scenarios in which a server is replaced under running clients.
 
-  tests/failover/run.py [--only NAME]... [--seed N] [--rounds N] [--howdah PATH] [--hand PATH] [--list]
+  tests/failover/run.py [--only NAME]... [--seed N] [--rounds N] [--for SECONDS] [--howdah PATH] [--hand PATH] [--list]
 
 NAME is a group (pooler, direct, end, effects, follow, jobs, append, sqlite, random) or words of a case's
-name.  Also: HOWDAH, HOWDAH_HAND, HOWDAH_FAILOVER_SEED, HOWDAH_FAILOVER_ROUNDS.
+name.  --for goes on with the next seeds until the time is over.  Also: HOWDAH, HOWDAH_HAND, HOWDAH_FAILOVER_SEED, HOWDAH_FAILOVER_ROUNDS.
 """
 import argparse
 import os
@@ -73,6 +73,7 @@ def main():
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("HOWDAH_FAILOVER_SEED", number)))
     parser.add_argument("--rounds", type=int, default=int(os.environ.get("HOWDAH_FAILOVER_ROUNDS", 6)))
+    parser.add_argument("--for", type=float, default=0, dest="seconds", metavar="SECONDS")
     parser.add_argument("--howdah", default=os.environ.get("HOWDAH", os.path.join(BUILT, "src/cli/howdah")))
     parser.add_argument("--hand", default=os.environ.get("HOWDAH_HAND", os.path.join(BUILT, "tests/failover/hand")))
     parser.add_argument("--list", action="store_true")
@@ -84,8 +85,14 @@ def main():
     if not cases:
         parser.error("no such scenario: %s" % ", ".join(arguments.only))
     run = Run(arguments)
-    tap.comment("seed %d" % arguments.seed)
-    return tap.run([run.case(*case) for case in cases])
+    end = time.monotonic() + arguments.seconds
+    code = 0
+    while True:
+        tap.comment("seed %d" % run.seed)
+        code |= tap.run([run.case(*case) for case in cases])
+        run.seed += 1
+        if time.monotonic() >= end:
+            return code
 
 
 if __name__ == "__main__":

@@ -467,9 +467,9 @@ def who_starts_after_a_backup_was_moved_into_place_gets_every_event(run):
 
 # ---------------------------------------------------------------- everything at once
 
-def again_and_again_at_random_no_event_is_lost_in_silence(run):
+def random_changes(run, name, losses):
     """Places of every kind, writers that never stop, servers that come and go."""
-    with PgStage(run, "random", pooled=True) as stage:
+    with PgStage(run, name, pooled=True) as stage:
         at, dice = stage.site.url_at(stage.site.address), stage.dice
         stage.types = TYPES * 10 + (RARE,)
         stage.append(10)
@@ -488,14 +488,14 @@ def again_and_again_at_random_no_event_is_lost_in_silence(run):
         for writer in writers:
             writer.start()
         for number in range(run.rounds):
-            change = [dice.random() < p for p in (0.7, 0.5, 0.15, 0.4)]
-            again_and_again(stage, hands, number, *change)
+            lag, crash, restore, restart = (dice.random() < p for p in (0.7, 0.5, 0.15, 0.4))
+            change_at_random(stage, number, lag and losses, crash and losses, restore and losses, restart)
         for writer in writers:
             writer.stop()
         stage.append(NEW)
 
 
-def again_and_again(stage, hands, number, lag, crash, restore, restart):
+def change_at_random(stage, number, lag, crash, restore, restart):
     stage.run.comment("round %d:%s%s%s%s" % (
         number + 1, " lag" if lag else "", " crash" if crash else " in order", " restore" if restore else "",
         " restart" if restart else ""))
@@ -503,13 +503,23 @@ def again_and_again(stage, hands, number, lag, crash, restore, restart):
     if lag or restore:
         stage.cut()
         stage.until_written(stage.dice.randrange(80))
-    chosen = stage.dice.choice(hands)
-    if restart and chosen.durable:
-        chosen.process.kill() if stage.dice.random() < 0.5 else chosen.process.term()
+    chosen = stage.dice.choice([hand for hand in stage.hands if hand.durable])
+    if restart and stage.dice.random() < 0.5:
+        chosen.process.kill()
+    elif restart:
+        chosen.process.term()
     stage.replace(crash=crash, promote=not restore, again=True)
-    if restart and chosen.durable:
+    if restart:
         chosen.process.wait()
         chosen.start()
+
+
+def again_and_again_at_random_no_event_is_lost_in_silence(run):
+    random_changes(run, "random", losses=True)
+
+
+def again_and_again_without_a_loss_everything_is_delivered(run):
+    random_changes(run, "random whole", losses=False)
 
 
 # Key, and what it stands for.
@@ -563,5 +573,6 @@ GROUPS = {
                under_a_backup_that_is_copied_into_the_file_every_event_of_it_is_delivered,
                under_a_backup_events_in_hand_hide_none_of_the_file,
                who_starts_after_a_backup_was_moved_into_place_gets_every_event],
-    "random": [again_and_again_at_random_no_event_is_lost_in_silence],
+    "random": [again_and_again_at_random_no_event_is_lost_in_silence,
+               again_and_again_without_a_loss_everything_is_delivered],
 }

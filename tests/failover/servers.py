@@ -9,6 +9,7 @@ cut() stops the standby where it is: what the primary does from then on is lost 
 Everything is in one directory that is gone at the end, whatever happens, and no server outlives us.
 """
 import atexit
+import functools
 import os
 import pwd
 import shutil
@@ -71,7 +72,6 @@ class Place:
     """A directory, a user who is not root, and a watchdog for the case that we are killed."""
 
     def __init__(self):
-        self.bin = find_bin()
         self.user = None
         if os.getuid() == 0:
             names = [entry.pw_name for entry in pwd.getpwall()]
@@ -89,11 +89,15 @@ class Place:
             ["setsid", "sh", "-c", 'while kill -0 %d 2>/dev/null; do sleep 1; done; rm -rf "%s"'
              % (os.getpid(), self.dir)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
-        psql = os.path.join(self.bin, "psql")
-        if os.path.exists(psql):  # Debian's psql in /usr/bin is a script that takes five times as long
-            os.environ["PATH"] = self.bin + ":" + os.environ["PATH"]
         for name in [name for name in os.environ if name.startswith("PG")]:
             del os.environ[name]
+
+    @functools.cached_property
+    def bin(self):
+        found = find_bin()
+        if os.path.exists(os.path.join(found, "psql")):  # Debian's in /usr/bin is a script, and five times as slow
+            os.environ["PATH"] = found + ":" + os.environ["PATH"]
+        return found
 
     def remove(self):
         for process in self.running:
