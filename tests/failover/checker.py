@@ -69,6 +69,7 @@ class History:
         self.log = []             # of the end, by sequence
         self.effects = []         # (subscriber, event id)
         self.queues = {}          # pattern of its binding by name
+        self.halted = {}          # why a queue gets no more events, by its name
         self.jobs = {}            # Jobs by queue
         self.runs = set()         # (queue, id of the event that a worker was shown)
         self.mixed = set()        # (queue, id of the job's event, id of the event that it was shown)
@@ -168,7 +169,9 @@ class History:
         owed = [e for e in self.log if matches(self.queues[queue], e.type)]
         ids = {e.id for e in self.log}
         missing = [e for e in owed if not times[e.id]]
-        if missing:
+        if self.halted.get(queue) and not self.may_halt:
+            yield "missing: the binding of %s is halted without need: %s" % (queue, self.halted[queue])
+        if missing and not self.halted.get(queue):
             yield "missing: of %d events %d are no job of %s, numbers %s of %d" % (
                 len(owed), len(missing), queue, spans([e.sequence for e in missing]),
                 max(e.sequence for e in self.log))

@@ -2,10 +2,15 @@
  * hand.c - what the command cannot do: a handler that leaves its effect in the transaction of its
  * checkpoint, and a writer with expectations that lives long.
  *
- *     hand subscribe URL NAME KEY=VALUE...      pattern, stream, from, instance, checkpoint, lease_ms,
- *                                               slow_ms, batch_size; a line for each call of the handler
- *     hand append URL                           a line of stdin "STREAM TYPE EXPECT UUID" is an event,
- *                                               EXPECT a version, any, or none; a line for each outcome
+ *     hand subscribe URL NAME KEY=VALUE...
+ *
+ * has the keys pattern, stream, from, instance, checkpoint, lease_ms, slow_ms and batch_size, and
+ * prints a line for each call of its handler.
+ *
+ *     hand append URL
+ *
+ * reads lines "STREAM TYPE EXPECT UUID", where EXPECT is a version, any, or none, appends an event
+ * for each, and prints a line for each outcome.
  *
  * Lines are JSON.  The table effects (subscriber, event_id, stream, version) is there already.
  */
@@ -72,7 +77,8 @@ typedef struct hand {
     int64_t slow_ms;
 } hand;
 
-/* The line is out before anything else happens: what was in hand is known, whatever becomes of it. */
+/* The line is out before anything else happens: what was in hand is known, whatever becomes of it.
+ */
 static int on_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
 {
     const hand *h = ctx;
@@ -113,8 +119,8 @@ static int place_of(const char *word, const char *const *words, int n)
 
 static bool set_option(hand *h, char *text)
 {
-    static const char *const keys[] = {"pattern",  "stream",  "from",      "instance", "checkpoint",
-                                       "lease_ms", "slow_ms", "batch_size"};
+    static const char *const keys[] = {"pattern",    "stream",   "from",    "instance",
+                                       "checkpoint", "lease_ms", "slow_ms", "batch_size"};
     static const char *const instances[] = {"coordinated", "single", "lease"};
     static const char *const modes[] = {"sync", "batched", "transactional"};
     char *value = strchr(text, '=');
@@ -167,7 +173,7 @@ static int subscribe(const char *name, char **options, int n)
     h.o.ctx = &h;
     h.o.retry_delay_ms = 20;
     h.o.max_retry_delay_ms = 200;
-    h.o.max_retries = 1000;  /* an error of the store is never the event's fault here */
+    h.o.max_retries = 1000; /* an error of the store is never the event's fault here */
     for (int i = 0; i < n; i++)
         if (!set_option(&h, options[i])) {
             (void)fprintf(stderr, "hand: what is %s?\n", options[i]);
@@ -196,14 +202,17 @@ static int append_one(char *stream, char *type, const char *expect, const char *
     howdah_position position = {0};
     howdah_builder *builder = NULL;
     howdah_event *event = NULL;
+    char data[100];
     int s = howdah_builder_new(&builder, &err);
 
+    (void)snprintf(data, sizeof data, "{\"u\":\"%s\"}", id);
     if (strcmp(expect, "any") != 0)
         o.expected_version = strcmp(expect, "none") == 0 ? HOWDAH_EXPECT_NONE : number_of(expect);
     if (s >= 0) {
         howdah_builder_set_stream(builder, stream);
         howdah_builder_set_type(builder, type);
         howdah_builder_set_id(builder, id);
+        howdah_builder_set_json(builder, data, strlen(data));
         s = howdah_builder_build(builder, &event, &err);
     }
     if (s >= 0)

@@ -199,8 +199,8 @@ def end_without_a_server(run, name, pooled, lag=True, early=0):
     """It ends while there is no server, or cannot before there is one; both are its right."""
     with PgStage(run, name, pooled) as stage:
         hands = [stage.subscribe("plain"),
-                 stage.subscribe("batched", "--checkpoint", "batched", "--batch-size", "1000", "--max-delay", "30s"),
-                 stage.subscribe("rare", "--checkpoint", "batched", "--max-delay", "30s", pattern="rare.*"),
+                 stage.subscribe("batched", "--checkpoint", "batched", "--batch-size", "1000", "--max-delay", "10s"),
+                 stage.subscribe("rare", "--checkpoint", "batched", "--max-delay", "10s", pattern="rare.*"),
                  stage.subscribe("slow", exec_line="sleep 0.02")]
         stage.append(KEPT)
         stage.until_handled(*hands)
@@ -345,6 +345,7 @@ def jobs_across(run, name, pooled, lag=True, restart=False, early=0):
         if restart:
             for worker in stage.workers:
                 assert worker.end() == 0, worker.last_words()
+                stage.let_go.append(worker)
         stage.replace(early=early)
         if restart:
             start()
@@ -482,6 +483,9 @@ def random_changes(run, name, losses):
             stage.transact("effects", "slow_ms=2"),
             stage.transact("effects-direct", "instance=lease", url=at, pattern="order.>"),
             stage.follow("follow", url=at)]
+        stage.bind("mail", "ship.*")
+        stage.work("mail", "--concurrency", "3", "--batch", "10")
+        stage.work("mail", "--concurrency", "3", "--batch", "10", url=at)
         writers = [stage.write(("w0", "w1"), pause_s=0.01),
                    stage.write(("x0", "x1"), expecting=True, pause_s=0.01),
                    stage.write(("y0",), url=at, pause_s=0.01)]

@@ -31,6 +31,7 @@ class Stage:
         self.history = History(may_halt=False)
         self.hands = []
         self.workers = []
+        self.let_go = []  # of the workers, who was told to end
         self.writers = []
         self.types = TYPES + (RARE,)
         self.dir = run.place.path("stage-%d" % run.count())
@@ -240,12 +241,20 @@ class Stage:
             if time.monotonic() - judged > QUIET_S / 4:
                 judged = time.monotonic()
                 done = [h.judge() for h in late]  # each is asked
+                self.judge_queues()
                 if time.monotonic() - last > (QUIET_S if late and all(done) else STUCK_S):
                     return
             time.sleep(PAGE)
 
+    def judge_queues(self):
+        for queue, pattern in self.history.queues.items():
+            state = self.show("queue:%s:%s" % (queue, pattern))
+            if state["state"] == "halted" and state["reason"]:
+                self.history.halted[queue] = state["reason"]
+
     def verdict(self):
         self.settle()
+        self.judge_queues()
         for hand in self.hands:
             if hand.durable:
                 hand.judge()
@@ -253,6 +262,9 @@ class Stage:
         self.look()
         found = self.history.findings() + ["ended: " + t for h in self.hands for t in h.trouble
                                            if not h.subscription.halted]
+        found += ["ended: a worker: " + w.last_words() for w in self.workers if w.ended() and w not in self.let_go]
+        for queue, reason in self.history.halted.items():
+            tap.comment("the binding of %s is halted: %s" % (queue, reason))
         for hand in self.hands:
             if hand.subscription.halted:
                 tap.comment("%s is halted: %s" % (hand.subscription.name, hand.subscription.halted))

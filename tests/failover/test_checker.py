@@ -161,7 +161,19 @@ def complete_what_never_ran(history, _):
     history.runs.discard(("mail", history.jobs["mail"][-1].event_id))
 
 
+def show_another_payload(history, _):
+    job = history.jobs["mail"][-1]
+    history.mixed.add(("mail", job.event_id, history.log[0].id))
+
+
+def acknowledge_after_the_change(history, _):
+    """Sent to the new server, and not in its log."""
+    history.append("late", "ok", sent=history.moment)
+    history.secure()
+
+
 PLANTED = {
+    show_another_payload: "mixed", acknowledge_after_the_change: "lost",
     forget_delivery: "missing", fail_delivery: "missing", halt_without_need: "missing",
     halt_without_reason: "missing", swap: "order", deliver_stranger: "stranger", forget_effect: "missing",
     repeat_effect: "twice", effect_of_lost: "phantom", tear_versions: "hole", lose_acknowledged: "lost",
@@ -203,6 +215,26 @@ def a_reason_to_halt_excuses_what_is_missing():
     assert not history.findings(), history.findings()
 
 
+def who_was_answered_while_the_server_changed_may_have_lost_the_event():
+    history = good(2)
+    history.append("before", "ok", sent=history.moment - 1)
+    history.moment += 1
+    history.append("meanwhile", "ok", sent=history.moment)
+    history.secure()
+    assert not history.findings(), history.findings()
+
+
+def a_binding_with_a_reason_to_halt_is_excused():
+    history = good(3)
+    forget_job(history, None)
+    assert history.findings()
+    history.halted["mail"] = "the log was replaced"
+    assert not history.findings(), history.findings()
+    history.may_halt = False
+    assert history.findings()
+
+
 if __name__ == "__main__":
     sys.exit(tap.run([nothing_is_found_where_nothing_is, patterns_match_as_the_library_says,
-                      a_reason_to_halt_excuses_what_is_missing] + [planted(m, k) for m, k in PLANTED.items()]))
+                      a_reason_to_halt_excuses_what_is_missing, a_binding_with_a_reason_to_halt_is_excused,
+                      who_was_answered_while_the_server_changed_may_have_lost_the_event] + [planted(m, k) for m, k in PLANTED.items()]))
