@@ -241,16 +241,22 @@ class Stage:
             if time.monotonic() - judged > QUIET_S / 4:
                 judged = time.monotonic()
                 done = [h.judge() for h in late]  # each is asked
-                self.judge_queues()
-                if time.monotonic() - last > (QUIET_S if late and all(done) else STUCK_S):
+                done += self.judge_queues()
+                # A job may wait for a lease to run out.
+                patience = STUCK_S if not all(done) else QUIET_S * 3 if self.history.queues else QUIET_S
+                if time.monotonic() - last > patience:
                     return
             time.sleep(PAGE)
 
     def judge_queues(self):
+        """Whether each has got all events, as it says."""
+        done = []
         for queue, pattern in self.history.queues.items():
             state = self.show("queue:%s:%s" % (queue, pattern))
             if state["state"] == "halted" and state["reason"]:
                 self.history.halted[queue] = state["reason"]
+            done.append(state["contiguous"] >= state["head"])
+        return done
 
     def verdict(self):
         self.settle()
