@@ -160,6 +160,7 @@ class Writer:
         self.process = Process(stage.hand, "append", url, on_line=self.on_line)
         self.stopping = threading.Event()
         self.thread = None
+        self.failure = None
         self.refused = 0
 
     def on_line(self, line):
@@ -205,9 +206,12 @@ class Writer:
     def start(self):
         """Goes on in a thread until stop()."""
         def run():
-            while not self.stopping.is_set():
-                self.one()
-                self.stopping.wait(self.pause_s)
+            try:
+                while not self.stopping.is_set():
+                    self.one()
+                    self.stopping.wait(self.pause_s)
+            except (AssertionError, OSError, ValueError) as failure:  # told when somebody stops us
+                self.failure = failure
         self.thread = threading.Thread(target=run, daemon=True)
         self.thread.start()
 
@@ -217,6 +221,8 @@ class Writer:
             self.thread.join(2 * PATIENCE_S)
             assert not self.thread.is_alive()
         self.process.kill()
+        if self.failure:
+            raise self.failure
 
 
 class LineWriter:

@@ -100,9 +100,9 @@ class Place:
         return found
 
     def remove(self):
-        for process in self.running:
+        for process, end in self.running:
             if process.poll() is None:
-                process.send_signal(signal.SIGQUIT)
+                process.send_signal(end)
                 process.wait(PATIENCE_S)
         shutil.rmtree(self.dir, ignore_errors=True)
         self.watchdog.kill()
@@ -118,18 +118,18 @@ class Place:
             os.chown(path, self.user.pw_uid, self.user.pw_gid)
         return path
 
-    def as_user(self, *words):
+    def as_user(self, *words, end=signal.SIGKILL):
         """The words of a command that runs as the servers' user and ends with us."""
-        command = ["setpriv", "--pdeathsig", "QUIT"]
+        command = ["setpriv", "--pdeathsig", end.name[3:]]
         if self.user:
             command += ["--reuid", str(self.user.pw_uid), "--regid", str(self.user.pw_gid), "--init-groups"]
         return command + ["--", *words]
 
-    def start(self, *words, log):
+    def start(self, *words, log, end=signal.SIGKILL):
         with open(log, "ab") as out:
-            process = subprocess.Popen(self.as_user(*words), cwd=self.dir, stdin=subprocess.DEVNULL,
+            process = subprocess.Popen(self.as_user(*words, end=end), cwd=self.dir, stdin=subprocess.DEVNULL,
                                        stdout=out, stderr=out)
-        self.running.append(process)
+        self.running.append((process, end))
         return process
 
     def run(self, *words, text=None):
@@ -188,7 +188,7 @@ class Cluster:
     def start(self):
         self.process = self.place.start(
             os.path.join(self.place.bin, "postgres"), "-D", self.data, "-c",
-            "unix_socket_directories=" + self.home, *self.options, log=self.log)
+            "unix_socket_directories=" + self.home, *self.options, log=self.log, end=signal.SIGQUIT)  # it takes its memory with it
         until(self.is_ready, "%s is ready" % self.name)
 
     def is_ready(self):
