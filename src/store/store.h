@@ -221,6 +221,12 @@ typedef struct hw_store_ops {
     int (*import_total)(hw_store *store, const hw_import_source *source, int64_t *ret_total,
                         howdah_error *reterr);
 
+    /*
+     * Whether the next events get numbers that are free, and that nobody counts as done already:
+     * one finding, or none where the store cannot give out any other.
+     */
+    int (*numbers)(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr);
+
     int (*status)(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error *reterr);
     int (*doctor)(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr);
 

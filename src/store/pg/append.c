@@ -12,9 +12,12 @@
  *   I5  A lost race is worth another attempt only where the next statement sees more: inside a
  *       transaction above READ COMMITTED it is a serialization failure, the caller's to repeat.
  *   I6  An exact version that the session knows to be stored (known.c) is not looked up again by
- * the statement; the unique key still says whether the next one is free.
- *   I7  A correction is always append_correction(): the lock on what it corrects is not for
- * everybody who may append to take, and nothing of it is in the way of other appends.
+ *       the statement; the unique key still says whether the next one is free.
+ *   I7  A number that an event has already is no race that was lost: the sequence is behind the
+ *       log, as in a copy of the tables without it.  Another attempt would draw the next number,
+ *       until one lands below what subscriptions have done.
+ *   I8  A correction is always append_correction(): the lock on what it corrects is not for
+ *       everybody who may append to take, and nothing of it is in the way of other appends.
  */
 #include <string.h>
 
@@ -67,6 +70,18 @@ static bool is_serialization_failure(const howdah_error *err)
     return strcmp(err->sqlstate, "40P01") == 0 || strcmp(err->sqlstate, "40001") == 0;
 }
 
+/* I7. */
+static int number_taken(const howdah_error *err, howdah_error *reterr)
+{
+    int s = hw_fail(reterr, HOWDAH_SCHEMA,
+                    "the log's sequence is behind its numbers: it gave out one that an event has "
+                    "already");
+
+    if (reterr)
+        (void)snprintf(reterr->sqlstate, sizeof reterr->sqlstate, "%s", err->sqlstate);
+    return hw_advise(reterr, s, "nothing was stored; run: howdah migrate up");
+}
+
 /*
  * A unique key that was met is an outcome, not an error; and so is a deadlock, unless the
  * transaction is the caller's: that one is the caller's to repeat.
@@ -78,6 +93,8 @@ static int judge(const hw_pg *pg, int s, const howdah_error *err, hw_append_repo
         report->outcome = HW_APPEND_VERSION_TAKEN;
         return HOWDAH_OK;
     }
+    if (s < 0 && strcmp(err->sqlstate, "23505") == 0 && strcmp(pg->constraint, "events_pkey") == 0)
+        return number_taken(err, reterr);
     if (s < 0 && strcmp(err->sqlstate, "23505") == 0) {
         report->outcome = strcmp(pg->constraint, "events_id_key") == 0 ? HW_APPEND_ID_TAKEN
                                                                        : HW_APPEND_VERSION_TAKEN;
@@ -796,6 +813,8 @@ int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_mark *m
     plan p;
     int s = hw_pg_ready(pg, reterr);
 
+    if (s >= 0)
+        s = hw_pg_check_sequence(pg, reterr);
     if (s < 0)
         return s;
     if (batch->n == 1 && batch->events[0]->has_corrects)

@@ -46,6 +46,7 @@ static const hw_store_ops operations = {
     .import_mark = hw_pg_import_mark,
     .import_rows = hw_pg_import_rows,
     .import_total = hw_pg_import_total,
+    .numbers = hw_pg_numbers,
     .status = hw_pg_status,
     .doctor = hw_pg_doctor,
     .subs = &hw_pg_sub_ops,
