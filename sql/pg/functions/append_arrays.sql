@@ -50,7 +50,10 @@ BEGIN
                 MESSAGE = CASE WHEN n > 1 THEN format('event %s: ', i) ELSE '' END || problem;
         END IF;
     END LOOP;
-    IF (SELECT max(s.high) FROM @schema@.subscriptions AS s) > coalesce(pg_sequence_last_value(@sequence_text@::regclass), 0) THEN
+    -- This session has not looked yet, or the sequence went back since.
+    IF coalesce(pg_sequence_last_value(@sequence_text@::regclass), 0)
+       < coalesce(nullif(current_setting('howdah.sequence_' || @sequence_text@::regclass::oid::text, true), '')::bigint,
+                  9223372036854775807) THEN
         PERFORM @schema@.check_sequence(false);
     END IF;
     IF EXISTS (SELECT FROM unnest(ids) AS u(one) WHERE u.one IS NOT NULL GROUP BY u.one HAVING count(*) > 1) THEN

@@ -56,7 +56,10 @@ DECLARE
     lost_races integer := 0;
     last       bigint;
 BEGIN
-    IF (SELECT max(s.high) FROM @schema@.subscriptions AS s) > coalesce(pg_sequence_last_value(@sequence_text@::regclass), 0) THEN
+    -- This session has not looked yet, or the sequence went back since.
+    IF coalesce(pg_sequence_last_value(@sequence_text@::regclass), 0)
+       < coalesce(nullif(current_setting('howdah.sequence_' || @sequence_text@::regclass::oid::text, true), '')::bigint,
+                  9223372036854775807) THEN
         PERFORM @schema@.check_sequence(false);
     END IF;
     LOOP

@@ -61,9 +61,11 @@ $howdah$;
 
 -- check_sequence(drew boolean) -> void
 --
--- For what appends.  Before a number is drawn: that it will not be one that is done.  After one was
--- drawn and nothing could be inserted: that it is not the number of another event, for then it is no
--- race that was lost.
+-- For what appends.  Before a number is drawn: that it will not be one that is done.  The session
+-- remembers how far the sequence was when all was well (howdah.sequence_...): while it is not behind
+-- that, the answer is the same, and a look at every subscription would cost an append a twentieth of
+-- its time, and more than half where there are a thousand.  After a number was drawn and nothing could
+-- be inserted: that it is not the number of another event, for then it is no race that was lost.
 -- Errors: UH008.  Reads: see sequence_problem(); events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.check_sequence(drew boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -74,6 +76,8 @@ DECLARE
 BEGIN
     IF NOT drew THEN
         problem := @schema@.sequence_problem();
+        PERFORM set_config('howdah.sequence_' || @sequence_text@::regclass::oid::text,
+                           coalesce(pg_sequence_last_value(@sequence_text@::regclass), 0)::text, false);
     ELSIF EXISTS (SELECT FROM @schema@.events AS e WHERE e.global_sequence = currval(@sequence_text@::regclass)) THEN
         problem := format('the log''s sequence is behind its numbers: it gave out %s, which an event has already',
                           currval(@sequence_text@::regclass));
