@@ -58,7 +58,8 @@ typedef struct hw_import_mark {
     hw_str source;     /* the table's full name */
     hw_str created_at; /* the last row's order key, as the store's own text */
     hw_str id;
-    int64_t rows; /* taken so far, this batch included */
+    int64_t rows;   /* taken so far, this batch included */
+    int64_t before; /* without it: a store that knows of less is another one than before */
 } hw_import_mark;
 
 /* ---- read */

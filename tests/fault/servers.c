@@ -48,8 +48,7 @@ const char *srv_primary_dir(void)
     return dir;
 }
 
-/* Of the primary's socket, and so of every other one: their directories differ. */
-static const char *port(void)
+const char *srv_port(void)
 {
     static char text[16];
     const char *at = strstr(pgt_env("HOWDAH_TEST_PG"), "port=");
@@ -193,7 +192,8 @@ static void be_standby(const srv *s)
     (void)snprintf(data, sizeof data, "%s/data", s->dir);
     (void)snprintf(sockets, sizeof sockets, "unix_socket_directories=%s", s->dir);
     become_server(s->dir);
-    (void)execl(program, "postgres", "-D", data, "-c", sockets, "-c", "listen_addresses=", NULL);
+    (void)execl(program, "postgres", "-D", data, "-c", sockets, "-c", "listen_addresses=", "-c",
+                "log_connections=on", NULL);
     _exit(127);
 }
 
@@ -218,7 +218,7 @@ static void copy_primary(const srv *s)
         (void)snprintf(program, sizeof program, "%s/pg_basebackup", pgt_env("HOWDAH_TEST_PG_BIN"));
         (void)snprintf(data, sizeof data, "%s/data", s->dir);
         become_server(s->dir);
-        (void)execl(program, "pg_basebackup", "-h", srv_primary_dir(), "-p", port(), "-U",
+        (void)execl(program, "pg_basebackup", "-h", srv_primary_dir(), "-p", srv_port(), "-U",
                     "postgres", "-D", data, "-R", "-X", "stream", "-c", "fast", "--no-sync", NULL);
         _exit(127);
     }
@@ -233,7 +233,7 @@ srv *srv_standby_new(const char *name)
 
     assert_non_null(s);
     make_dir(s->dir, sizeof s->dir, name);
-    put_url(s->url, sizeof s->url, s->dir, port());
+    put_url(s->url, sizeof s->url, s->dir, srv_port());
     copy_primary(s);
     srv_start(s);
     wait_until(s->url, "SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming'", "1");
@@ -275,6 +275,33 @@ void srv_promote(const srv *s)
     wait_until(s->url, "SELECT pg_is_in_recovery()", "f");
 }
 
+static int count_in_log(const srv *s, const char *text)
+{
+    char path[200];
+    char line[2000];
+    FILE *log;
+    int n = 0;
+
+    (void)snprintf(path, sizeof path, "%s/log", s->dir);
+    log = fopen(path, "r");
+    assert_non_null(log);
+    while (fgets(line, sizeof line, log))
+        n += strstr(line, text) != NULL;
+    assert_int_equal(fclose(log), 0);
+    return n;
+}
+
+void srv_wait_for_log(const srv *s, const char *text, int n)
+{
+    int64_t until = pgt_now_ms() + PATIENCE_MS;
+
+    while (count_in_log(s, text) < n) {
+        if (pgt_now_ms() > until)
+            fail_msg("%s/log has not %d times within a minute: %s", s->dir, n, text);
+        (void)usleep(STEP_US);
+    }
+}
+
 void srv_stop(srv *s)
 {
     end_child(&s->pid, SIGQUIT); /* immediate */
@@ -298,13 +325,13 @@ void srv_front_to(const srv_front *front, const char *dir)
     char made[220];
     char link[220];
 
-    (void)snprintf(link, sizeof link, "%s/.s.PGSQL.%s", front->dir, port());
+    (void)snprintf(link, sizeof link, "%s/.s.PGSQL.%s", front->dir, srv_port());
     (void)snprintf(made, sizeof made, "%s/new", front->dir);
     if (!dir) {
         assert_true(unlink(link) == 0 || errno == ENOENT);
         return;
     }
-    (void)snprintf(target, sizeof target, "%s/.s.PGSQL.%s", dir, port());
+    (void)snprintf(target, sizeof target, "%s/.s.PGSQL.%s", dir, srv_port());
     assert_int_equal(symlink(target, made), 0);
     assert_int_equal(rename(made, link), 0);
 }
@@ -315,7 +342,7 @@ srv_front *srv_front_new(void)
 
     assert_non_null(front);
     make_dir(front->dir, sizeof front->dir, "front");
-    put_url(front->url, sizeof front->url, front->dir, port());
+    put_url(front->url, sizeof front->url, front->dir, srv_port());
     srv_front_to(front, srv_primary_dir());
     return front;
 }
@@ -352,7 +379,7 @@ static void write_ini(const srv_pooler *p, const char *dir)
                   "server_round_robin = 1\n"
                   "server_login_retry = 1\n"
                   "max_client_conn = 200\n",
-                  dir, port(), BOUNCER_PORT, p->dir, p->pool);
+                  dir, srv_port(), BOUNCER_PORT, p->dir, p->pool);
     assert_int_equal(fclose(ini), 0);
 }
 

@@ -26,6 +26,8 @@
 
 /* Where its socket is. */
 const char *srv_primary_dir(void);
+/* Of its socket, and of every other one: their directories differ. */
+const char *srv_port(void);
 /* As after a power failure: pg_ctl stop -m immediate. */
 void srv_primary_stop(void);
 /* If it is not running. */
@@ -54,6 +56,11 @@ void srv_pause_replay(const srv *s);
 void srv_resume_replay(const srv *s);
 /* When it returns, it takes writes, on a timeline of its own. */
 void srv_promote(const srv *s);
+/*
+ * Until so many lines of its log have this text: "application_name=..." counts connections that it
+ * let in, "in a read-only transaction" statements that it refused.
+ */
+void srv_wait_for_log(const srv *s, const char *text, int n);
 /* At once, as a crash; and again, as what it was. */
 void srv_stop(srv *s);
 void srv_start(srv *s);

@@ -504,6 +504,7 @@ static int make_call(void *ctx, size_t i, hw_pg_call *call)
     hw_pg_param_str(call, p->mark->created_at);
     hw_pg_param_str(call, p->mark->id);
     hw_pg_param_int8(call, p->mark->rows);
+    hw_pg_param_int8(call, p->mark->before);
     return HOWDAH_OK;
 }
 
@@ -545,6 +546,23 @@ static int commit(hw_pg *pg, howdah_error *reterr)
     return s;
 }
 
+/*
+ * The batches before this one are not there: the server was replaced by one that lacks the last of
+ * them, and behind a pooler, or by a call that connected anew, nobody has told.
+ */
+static int check_mark(const plan *p, PGresult *const *results, howdah_error *reterr)
+{
+    int s;
+
+    if (!p->mark || strcmp(PQcmdTuples(results[pipeline_length(p) - 1]), "0") != 0)
+        return HOWDAH_OK;
+    s = hw_fail(reterr, HOWDAH_FAILED,
+                "the store does not know of the %lld rows that were imported before: it is another "
+                "one by now, or was put back",
+                (long long)p->mark->before);
+    return hw_advise(reterr, s, "import again: it goes on behind what is stored");
+}
+
 /* The statements in one pipeline; the transaction around them is the caller's business. */
 static int run_pipeline(hw_pg *pg, plan *p, howdah_position *positions, hw_append_report *report,
                         howdah_error *reterr)
@@ -561,6 +579,7 @@ static int run_pipeline(hw_pg *pg, plan *p, howdah_position *positions, hw_appen
         report->stream_no = SIZE_MAX;
         report->outcome =
             collect_positions(p, results, positions) ? HW_APPEND_STORED : HW_APPEND_UNEXPECTED;
+        s = check_mark(p, results, &err);
     }
     for (size_t i = 0; i < n; i++)
         PQclear(results[i]);
@@ -805,10 +824,10 @@ static int append_correction(hw_pg *pg, const hw_batch *batch, bool inside,
     return s;
 }
 
-int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_mark *mark,
-                 howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr)
+static int append_now(hw_pg *pg, const hw_batch *batch, const hw_import_mark *mark,
+                      howdah_position *ret_positions, hw_append_report *report,
+                      howdah_error *reterr)
 {
-    hw_pg *pg = (hw_pg *)store;
     bool inside = pg->foreign && PQtransactionStatus(pg->conn) == PQTRANS_INTRANS;
     plan p;
     int s = hw_pg_ready(pg, reterr);
@@ -831,6 +850,22 @@ int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_mark *m
     else if (s >= 0)
         s = append_transaction(pg, &p, ret_positions, report, reterr);
     plan_done(&p);
+    return s;
+}
+
+/* A server that takes no writes has stored nothing: the next session waits for one that does. */
+int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_mark *mark,
+                 howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    bool there = pg->conn != NULL;
+    int s = append_now(pg, batch, mark, ret_positions, report, &err);
+
+    if (s == HOWDAH_READ_ONLY && there && !pg->conn)
+        s = append_now(pg, batch, mark, ret_positions, report, &err);
+    if (s < 0)
+        hw_error_copy(reterr, &err);
     return s;
 }
 

@@ -88,6 +88,7 @@ int hw_pg_open(const hw_config *config, hw_store **ret_store, howdah_error *rete
     pg->connect_timeout_ms = config->connect_timeout_ms;
     pg->statement_timeout_ms = config->statement_timeout_ms;
     pg->read_only = config->read_only;
+    pg->was_open = config->again;
     pg->allow_lossy = config->allow_lossy;
     pg->interrupt = config->interrupt;
     s = hw_pg_connect(pg, reterr);

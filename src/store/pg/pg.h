@@ -184,6 +184,7 @@ typedef struct hw_pg {
     PGconn *conn;     /* NULL: not connected */
     bool foreign;     /* the caller's connection: not closed, not reconfigured, nothing prepared */
     bool was_open;    /* there has been a connection: losing it is worth some patience */
+    bool several;     /* hosts to choose from */
     bool recovery;    /* the server is a standby */
     bool pooled;      /* a pooler in between: the session is not ours to keep anything in */
     bool may_ring;    /* the right to */
