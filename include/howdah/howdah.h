@@ -229,7 +229,8 @@ typedef struct howdah_bus howdah_bus;
  * does, and fails with HOWDAH_SCHEMA when it is missing or of another version.
  *
  * A connection lost later is made anew by the next call, with jittered back-off
- * within connect_timeout.
+ * within connect_timeout.  A server that takes no writes yet is waited for as long,
+ * and then READ_ONLY is RETRYABLE.
  *
  * Errors: INVALID (url, setting), UNAVAILABLE, TIMEOUT, DENIED, READ_ONLY,
  * CORRUPT.  Free with howdah_close().
@@ -266,8 +267,10 @@ typedef struct howdah_migrate_options {
 /*
  * Creates the schema or brings it to this library's version: one transaction a
  * step, under a lock, so that of two starters one migrates and the other waits.
- * Idempotent.  Errors: SCHEMA when the stored schema is newer than this library
- * or a step's text differs from the one that was applied; nothing is changed then.
+ * Idempotent.  Afterwards the log's sequence is raised to the numbers that are in
+ * use, if it is behind them; appends wait meanwhile.  Errors: SCHEMA when the
+ * stored schema is newer than this library or a step's text differs from the one
+ * that was applied; nothing is changed then.
  */
 HOWDAH_API int howdah_migrate(howdah_bus *bus, const howdah_migrate_options *options,
                               howdah_error *reterr);
@@ -282,7 +285,11 @@ typedef struct howdah_step_info {
     bool unknown;          /* applied by a newer library */
 } howdah_step_info;
 
-/* Calls fn for each step known or applied, in order; fn's non-zero result ends the walk. */
+/*
+ * Calls fn for each step known or applied, in order; fn's non-zero result ends the walk.
+ * A last one with number -1 and the name "sequence", not applied, says that howdah_migrate()
+ * would raise the log's sequence.
+ */
 HOWDAH_API int howdah_migrate_status(howdah_bus *bus,
                                      int (*fn)(void *ctx, const howdah_step_info *step), void *ctx,
                                      howdah_error *reterr);

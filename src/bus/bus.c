@@ -65,6 +65,7 @@ static int open_another(void *ctx, hw_store **ret_store, howdah_error *reterr)
     const howdah_bus *bus = ctx;
     hw_config config = config_of(bus->url, bus->settings, &bus->interrupt);
 
+    config.again = true;
     return hw_store_open(&config, ret_store, reterr);
 }
 

@@ -277,7 +277,8 @@ static int import_batch(import_run *run, size_t n, hw_buf *mark_text, hw_import_
         hw_import_mark next = {.source = hw_str_of(run->name),
                                .created_at = last->field[HW_IMPORT_CREATED_AT],
                                .id = last->field[HW_IMPORT_ID],
-                               .rows = run->rows + (int64_t)taken};
+                               .rows = run->rows + (int64_t)taken,
+                               .before = run->rows};
 
         s = hw_append_to(run->store, &run->bus->interrupt, run->bus->payload_bytes_max,
                          (const howdah_event *const *)run->events, run->n, NULL, &next, NULL,

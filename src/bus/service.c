@@ -435,7 +435,7 @@ static int serve_all(howdah_bus *bus, howdah_error *reterr)
         int s = serve_one(sub, first < 0 ? NULL : reterr);
 
         first = first < 0 ? first : s;
-        if (s == HOWDAH_UNAVAILABLE || s == HOWDAH_INTERRUPTED)
+        if (s == HOWDAH_UNAVAILABLE || s == HOWDAH_READ_ONLY || s == HOWDAH_INTERRUPTED)
             break;
     }
     return first;

@@ -169,6 +169,14 @@ static int verify_log(verification *v, howdah_error *reterr)
     return s;
 }
 
+static int on_numbers(void *ctx, const howdah_finding *finding)
+{
+    verification *v = ctx;
+
+    find(v, finding->verdict, finding->check, finding->message, finding->advice);
+    return v->stop;
+}
+
 int howdah_verify(howdah_bus *bus, int (*fn)(void *ctx, const howdah_finding *finding), void *ctx,
                   howdah_error *reterr)
 {
@@ -180,6 +188,8 @@ int howdah_verify(howdah_bus *bus, int (*fn)(void *ctx, const howdah_finding *fi
     s = verify_places(&v, reterr);
     if (s >= 0 && !v.stop)
         s = verify_jobs(&v, reterr);
+    if (s >= 0 && !v.stop)
+        s = bus->store->ops->numbers(bus->store, on_numbers, &v, reterr);
     if (s >= 0 && !v.stop)
         s = verify_log(&v, reterr);
     return s < 0 ? s : HOWDAH_OK;

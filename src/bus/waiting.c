@@ -185,7 +185,8 @@ int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_er
 
 bool hw_service_bears(howdah_bus *bus, int status, const howdah_error *err)
 {
-    /* LIMIT: more holes than are kept; they close when whoever made them has ended. */
+    /* RETRYABLE: also READ_ONLY, of a server that is about to be promoted (pg/conn.c I1).
+       LIMIT: more holes than are kept; they close when whoever made them has ended. */
     bool passing = status == HOWDAH_UNAVAILABLE || status == HOWDAH_TIMEOUT ||
                    status == HOWDAH_FULL || status == HOWDAH_LIMIT ||
                    (err->flags & HOWDAH_RETRYABLE) != 0;

@@ -1,4 +1,6 @@
 /* cmd_follow.c - howdah follow. */
+#include <time.h>
+
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/events.h"
@@ -7,6 +9,8 @@
 #define LOOK_MS 2000
 /* What an event may wait for others to be written with. */
 #define FLUSH_MS 10
+/* Between two looks for a store that is away. */
+#define PAUSE_MS 200
 
 typedef struct request {
     howdah_tail_options options;
@@ -28,6 +32,20 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
     if (s == HOWDAH_OK)
         s = cli_args_duration(args, "timeout", &r->timeout_ms, reterr);
     return s;
+}
+
+/* A store that is away for a while is waited for, as a subscription does. */
+static bool bears(cli_context *cli, const howdah_error *err, bool *told)
+{
+    struct timespec pause = {0, PAUSE_MS * 1000000};
+
+    if (!(err->flags & HOWDAH_RETRYABLE))
+        return false;
+    if (!*told)
+        cli_note(cli, "waiting for the store: %s", err->message);
+    *told = true;
+    (void)nanosleep(&pause, NULL); /* a signal ends it */
+    return true;
 }
 
 /* How long to wait for the next event: not beyond the end, and not too long in one go. */
@@ -62,13 +80,25 @@ static int follow(cli_context *cli, howdah_tail *tail, const request *r, cli_eve
     int64_t end_ms = end_of(r->timeout_ms);
     int64_t flushed_ms = 0;
     bool held = false;
+    bool told = false;
 
     while ((r->max == HOWDAH_ABSENT || events->count < r->max) &&
            (held || cli_out_wanted(&cli->out))) {
         const howdah_event *event = NULL;
-        int s = howdah_tail_next(tail, held ? 0 : wait_ms(end_ms), &event, reterr);
+        howdah_error err = HOWDAH_ERROR_INIT;
+        int s = howdah_tail_next(tail, held ? 0 : wait_ms(end_ms), &event, &err);
         int64_t now_ms = hw_clock_mono_ms();
 
+        if (s < 0) {
+            cli_events_flush(events);
+            held = false;
+            if ((end_ms != HOWDAH_ABSENT && now_ms >= end_ms) || !bears(cli, &err, &told)) {
+                hw_error_copy(reterr, &err);
+                return s;
+            }
+            continue;
+        }
+        told = false;
         if (s == HOWDAH_OK)
             s = cli_events_put(events, event, reterr);
         if (s < 0)

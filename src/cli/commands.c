@@ -406,7 +406,8 @@ const cli_command cli_commands[] = {
      .group = "Set up",
      .summary = "show, apply or print the steps of the schema",
      .usage = {"migrate status", "migrate up", "migrate print"},
-     .about = "print writes the SQL for a DBA; it needs no connection.",
+     .about = "up also raises the log's sequence where it is behind its numbers, as in a copy of "
+              "the tables without it. print writes the SQL for a DBA; it needs no connection.",
      .words = "status up print",
      .examples = {"howdah migrate status", "howdah migrate print --store postgres: > howdah.sql"},
      .run = cmd_migrate},

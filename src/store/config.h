@@ -23,6 +23,7 @@ typedef struct hw_config {
     int64_t statement_timeout_ms;
     int64_t busy_timeout_ms; /* SQLite only */
     bool read_only;
+    bool again;                    /* there has been a session with these settings before */
     bool allow_lossy;              /* accept a server with synchronous_commit = off */
     const hw_interrupt *interrupt; /* may be NULL; outlives the store */
 } hw_config;

@@ -58,7 +58,8 @@ typedef struct hw_import_mark {
     hw_str source;     /* the table's full name */
     hw_str created_at; /* the last row's order key, as the store's own text */
     hw_str id;
-    int64_t rows; /* taken so far, this batch included */
+    int64_t rows;   /* taken so far, this batch included */
+    int64_t before; /* without it: a store that knows of less is another one than before */
 } hw_import_mark;
 
 /* ---- read */
@@ -213,6 +214,12 @@ typedef struct hw_store_ops {
                        howdah_error *reterr);
     int (*import_total)(hw_store *store, const hw_import_source *source, int64_t *ret_total,
                         howdah_error *reterr);
+
+    /*
+     * Whether the next events get numbers that are free, and that nobody counts as done already:
+     * one finding, or none where the store cannot give out any other.
+     */
+    int (*numbers)(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr);
 
     int (*status)(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error *reterr);
     int (*doctor)(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr);

@@ -293,12 +293,17 @@ status_tells_of_queues_without_counting_history() {
 
 verify_says_that_all_is_well_and_what_is_not() {
     run 0 verify
-    equals "$(lines out)" 3
+    if on_sqlite; then
+        equals "$(lines out)" 3
+    else
+        equals "$(lines out)" 4
+        has out '"check":"numbers","message":"the numbers in use reach 0, and the log'
+    fi
     run 0 push mail '{"n":1}'
     run 0 push mail '{"n":2}'
     run 0 verify
     equals "$(tail -n 1 out)" '{"verdict":"good","check":"log","message":"streams and families are whole","advice":""}'
-    equals "$(tail -n 2 out | head -n 1)" '{"verdict":"good","check":"jobs","message":"each of 2 is in one place","advice":""}'
+    has out '{"verdict":"good","check":"jobs","message":"each of 2 is in one place","advice":""}'
     if on_sqlite; then
         sql "DELETE FROM howdah_jobs WHERE id = 2"
     else

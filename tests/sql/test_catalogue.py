@@ -51,7 +51,7 @@ def fill(bus):
             " BEGIN; SELECT FROM {}.append('b', 'lost'); ROLLBACK;"
             " SELECT FROM {}.append('b', 'z', expected_version => 1);"
             " INSERT INTO {}.subscriptions (subscriber_id, pattern, high, owed, token, anchor_sequence,"
-            "  anchor_id, owner, status, reason) SELECT 'saga', 'x.*', 9, '{2,3,5,5}',"
+            "  anchor_id, owner, status, reason) SELECT 'saga', 'x.*', 5, '{2,3,5,5}',"
             "  nextval('{}.subscriptions_token_seq'), global_sequence, id, 'me', 'halted', 'why'"
             "  FROM {}.events LIMIT 1;"
             " INSERT INTO {}.dead_letters (subscriber_id, event_id, global_sequence, error_message, version,"
@@ -93,7 +93,7 @@ def exactly_the_functions_that_touch_tables_run_as_their_owner():
                        FROM pg_proc AS p WHERE pronamespace = 'howdah'::regnamespace
                        AND p.proname <> 'ring_for_raw_inserts' -- the owner's own
                        -- What only functions call, which run as the owner themselves.
-                       AND p.proname <> ALL ('{attempts_of,claim_free,claim_suspect,complete_plain,end_jobs,end_lease,free_keys,give_back,log_completed,promote_keys,purge_jobs,purge_take,'
+                       AND p.proname <> ALL ('{attempts_of,check_sequence,claim_free,claim_suspect,complete_plain,end_jobs,end_lease,free_keys,give_back,log_completed,promote_keys,purge_jobs,purge_take,'
                                              'queue_of,requeue_jobs,ring_queue,wake_keys}')""")
     wrong = [row for row in rows if row[1] != row[2]]
     assert wrong == [], wrong
@@ -116,7 +116,7 @@ def public_has_no_right_on_anything():
 def every_function_tells_its_volatility():
     volatile = bus.column("SELECT proname FROM pg_proc WHERE pronamespace = 'howdah'::regnamespace AND"
                           " provolatile = 'v' ORDER BY 1")
-    assert volatile == ["append", "append_arrays", "append_batch", "append_correction", "check_known_at", "claim", "claim_free", "claim_jobs", "claim_suspect", "complete",
+    assert volatile == ["append", "append_arrays", "append_batch", "append_correction", "check_known_at", "check_sequence", "claim", "claim_free", "claim_jobs", "claim_suspect", "complete",
                         "complete", "complete_plain", "correct", "end_jobs", "end_lease", "extend", "fail", "finalize", "free_keys", "give_back", "job_cancel",
                         "job_letters_mark", "job_retry", "knowledge", "knowledge_of", "log_completed", "poll", "promote_keys", "publish",
                         "purge_events", "purge_jobs", "purge_of", "purge_take", "push", "push_arrays", "push_batch", "queue_bind",
@@ -206,7 +206,7 @@ def a_restored_bus_goes_on_where_the_other_was():
     assert rows == [(str(highest + 1), "3")], rows
     assert other.one("SELECT count(*) FROM {}.read_all()") == "6"
     # So do subscriptions: where they were, and their next token is higher than any before.
-    assert other.sql("SELECT high, owed, status FROM {}.subscriptions") == [("9", "{2,3,5,5}", "halted")]
+    assert other.sql("SELECT high, owed, status FROM {}.subscriptions") == [("5", "{2,3,5,5}", "halted")]
     assert int(other.one("SELECT nextval('{}.subscriptions_token_seq')")) > token
     assert other.one("INSERT INTO {}.dead_letters (subscriber_id, event_id, global_sequence, version, recorded_at,"
                      " revision, schema_version, stream, type) VALUES ('saga', gen_random_uuid(), 1, 1, now(), 1, 1,"

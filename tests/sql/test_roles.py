@@ -61,6 +61,7 @@ READS = {
 QUERY = "ROW('as_of'%s)::{}.query" % (", NULL" * 16)
 READS = {name: text.replace("%s", QUERY) for name, text in READS.items()}
 BOTH = {"schema_version": "SELECT {}.schema_version()", "channel": "SELECT {}.channel('a.b')"}
+LOOKS = {"sequence_problem": "SELECT {}.sequence_problem()", "log_numbers": "SELECT FROM {}.log_numbers()"}
 RINGS = {"ring": "SELECT {}.ring('{a.b}')"}
 APPENDS["ring_inside"] = "SELECT {}.ring_inside('{a.b}')"
 PUSHES = {
@@ -145,11 +146,13 @@ OWNER = {
     "query_is_narrow": "SELECT {}.query_is_narrow(NULL)", "check_known_at": "SELECT {}.check_known_at(now())",
     "pattern_prefix": "SELECT {}.pattern_prefix('a.*')", "payload_max": "SELECT {}.payload_max()",
     "library_payload_max": "SELECT {}.library_payload_max()", "purge_jobs": "SELECT {}.purge_jobs('{1}', 'r', 'a')",
-    "purge_take": "SELECT {}.purge_take('{1}', '{1}')",
+    "purge_take": "SELECT {}.purge_take('{1}', '{1}')", "check_sequence": "SELECT {}.check_sequence(false)",
     "look at snapshots": "SELECT FROM {}.snapshots", "look at purges": "SELECT FROM {}.purges",
     "check members": "SELECT {}.members_problem('{}')", "check a time": "SELECT {}.time_of('x')",
 }
 
+READS.update(LOOKS)
+APPENDS.update(LOOKS)
 ALLOWED = {"publish": {**APPENDS, **BOTH, **RINGS, **PUSHES}, "read": {**READS, **BOTH},
            "subscribe": {**READS, **BOTH, **RINGS, **SUBSCRIBES},
            "work": {**BOTH, **RINGS, **PUSHES, **WORKS},

@@ -197,6 +197,7 @@ static const hw_store_ops fake_ops = {
     .import_mark = fake_import_mark,
     .import_rows = fake_import_rows,
     .import_total = fake_import_total,
+    .numbers = fake_doctor,
     .status = fake_status,
     .doctor = fake_doctor,
 };
@@ -339,6 +340,12 @@ static int op_status(hw_store *store, outputs *out, howdah_error *reterr)
     return store->ops->status(store, NULL, &the_fake, reterr);
 }
 
+static int op_numbers(hw_store *store, outputs *out, howdah_error *reterr)
+{
+    (void)out;
+    return store->ops->numbers(store, NULL, &the_fake, reterr);
+}
+
 static int op_doctor(hw_store *store, outputs *out, howdah_error *reterr)
 {
     (void)out;
@@ -353,6 +360,7 @@ static const struct {
     {op_read_open, false},      {op_tree, false},           {op_head, false},
     {op_migrate_status, false}, {op_import_columns, false}, {op_import_mark, false},
     {op_import_rows, false},    {op_import_total, false},   {op_status, false},
+    {op_numbers, false},
     {op_doctor, false},
 };
 

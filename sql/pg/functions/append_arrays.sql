@@ -8,8 +8,8 @@
 --                    last version is N; about the stream just before that event
 --
 -- Errors: UH003 conflict (DETAIL: the actual version), UH009 id stored with other content,
--- UH006 invalid input.
--- Reads: events, meta, bell.  Writes: events, events_global_sequence_seq; rings (see ring_inside()).
+-- UH006 invalid input, UH008 the sequence is behind the log (see sequence_problem()).
+-- Reads: events, meta, subscriptions, bell.  Writes: events, events_global_sequence_seq; rings (see ring_inside()).
 -- Locks: nothing but the rows it inserts; after two lost races for a stream, an advisory
 -- transaction lock (one of 512 that the streams share), so that many writers stand in line.
 CREATE OR REPLACE FUNCTION @schema@.append_arrays(
@@ -50,6 +50,12 @@ BEGIN
                 MESSAGE = CASE WHEN n > 1 THEN format('event %s: ', i) ELSE '' END || problem;
         END IF;
     END LOOP;
+    -- This session has not looked yet, or the sequence went back since.
+    IF coalesce(pg_sequence_last_value(@sequence_text@::regclass), 0)
+       < coalesce(nullif(current_setting('howdah.sequence_' || @sequence_text@::regclass::oid::text, true), '')::bigint,
+                  9223372036854775807) THEN
+        PERFORM @schema@.check_sequence(false);
+    END IF;
     IF EXISTS (SELECT FROM unnest(ids) AS u(one) WHERE u.one IS NOT NULL GROUP BY u.one HAVING count(*) > 1) THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'id: the same id stands twice in the batch';
     END IF;
@@ -106,6 +112,7 @@ BEGIN
             ON CONFLICT DO NOTHING
             RETURNING e.global_sequence, e.id, e.version::bigint, e.revision, e.recorded_at, false;
             EXIT WHEN FOUND;
+            PERFORM @schema@.check_sequence(true);
             lost_races := lost_races + 1;
             IF lost_races = 2 THEN
                 -- The key of LOCK_STREAMS in src/store/pg/sql.c.

@@ -36,8 +36,8 @@ $howdah$;
 -- we for the purge.  Other corrections do not wait for that lock; the unique key decides.
 -- The INSERT names no column before recorded_at: the number, and with it the lock that
 -- knowledge_of() looks for, is drawn before the time is taken.
--- Errors: UH006, UH009.
--- Reads: events, meta, bell.  Writes: events, events_global_sequence_seq; rings (see ring_inside()).
+-- Errors: UH006, UH008 (see sequence_problem()), UH009.
+-- Reads: events, meta, subscriptions, bell.  Writes: events, events_global_sequence_seq; rings (see ring_inside()).
 -- Locks: the event that is corrected, FOR SHARE; after two lost races the stream, as append_arrays().
 CREATE OR REPLACE FUNCTION @schema@.append_correction(
     corrects uuid, id uuid, data json, headers json, actor text, valid_time timestamptz, schema_version integer,
@@ -56,6 +56,12 @@ DECLARE
     lost_races integer := 0;
     last       bigint;
 BEGIN
+    -- This session has not looked yet, or the sequence went back since.
+    IF coalesce(pg_sequence_last_value(@sequence_text@::regclass), 0)
+       < coalesce(nullif(current_setting('howdah.sequence_' || @sequence_text@::regclass::oid::text, true), '')::bigint,
+                  9223372036854775807) THEN
+        PERFORM @schema@.check_sequence(false);
+    END IF;
     LOOP
         SELECT * INTO stored FROM @schema@.events AS e WHERE e.id = wanted;
         IF FOUND THEN
@@ -111,6 +117,7 @@ BEGIN
         RETURNING e.global_sequence, e.id, e.version, e.revision, e.recorded_at, false
         INTO global_sequence, event_id, version, revision, recorded_at, already_stored;
         EXIT WHEN FOUND;
+        PERFORM @schema@.check_sequence(true);
         lost_races := lost_races + 1;
         IF lost_races = 2 THEN
             -- The key of LOCK_STREAMS in src/store/pg/sql.c.

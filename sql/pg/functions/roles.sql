@@ -19,7 +19,7 @@ DECLARE
                                     WHERE r.rolname = current_user);
     schema     constant text := @schema_text@;
     appends    constant text[] := ARRAY['append', 'append_batch', 'append_arrays', 'schema_version',
-                                        'event_problem', 'json_problem', 'escape_problem', 'name_problem',
+                                        'sequence_problem', 'log_numbers', 'event_problem', 'json_problem', 'escape_problem', 'name_problem',
                                         'headers_problem', 'push_problem',
                                         'uuid_v7', 'ring', 'ring_inside', 'channel',
                                         'append_correction', 'correct', 'retract', 'snapshot_store', 'snapshot_remove'];
@@ -29,7 +29,7 @@ DECLARE
                                         'query_events', 'query_page', 'query_keys', 'query_rows', 'query_count',
                                         'query_types', 'query_streams', 'as_of', 'current_events', 'versions', 'diff',
                                         'type_stats', 'streams_of_type', 'family_of', 'knowledge', 'knowledge_of',
-                                        'snapshot_load', 'snapshot_list', 'times_findings'];
+                                        'snapshot_load', 'snapshot_list', 'times_findings', 'sequence_problem', 'log_numbers'];
     pushes     constant text[] := ARRAY['push', 'push_batch', 'push_arrays', 'publish',
                                         'schema_version', 'ring'];
     works      constant text[] := ARRAY['claim', 'claim_jobs', 'poll', 'settle_jobs', 'turn_one', 'complete', 'fail', 'retry',

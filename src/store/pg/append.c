@@ -12,9 +12,12 @@
  *   I5  A lost race is worth another attempt only where the next statement sees more: inside a
  *       transaction above READ COMMITTED it is a serialization failure, the caller's to repeat.
  *   I6  An exact version that the session knows to be stored (known.c) is not looked up again by
- * the statement; the unique key still says whether the next one is free.
- *   I7  A correction is always append_correction(): the lock on what it corrects is not for
- * everybody who may append to take, and nothing of it is in the way of other appends.
+ *       the statement; the unique key still says whether the next one is free.
+ *   I7  A number that an event has already is no race that was lost: the sequence is behind the
+ *       log, as in a copy of the tables without it.  Another attempt would draw the next number,
+ *       until one lands below what subscriptions have done.
+ *   I8  A correction is always append_correction(): the lock on what it corrects is not for
+ *       everybody who may append to take, and nothing of it is in the way of other appends.
  */
 #include <string.h>
 
@@ -67,6 +70,18 @@ static bool is_serialization_failure(const howdah_error *err)
     return strcmp(err->sqlstate, "40P01") == 0 || strcmp(err->sqlstate, "40001") == 0;
 }
 
+/* I7. */
+static int number_taken(const howdah_error *err, howdah_error *reterr)
+{
+    int s = hw_fail(reterr, HOWDAH_SCHEMA,
+                    "the log's sequence is behind its numbers: it gave out one that an event has "
+                    "already");
+
+    if (reterr)
+        (void)snprintf(reterr->sqlstate, sizeof reterr->sqlstate, "%s", err->sqlstate);
+    return hw_advise(reterr, s, "nothing was stored; run: howdah migrate up");
+}
+
 /*
  * A unique key that was met is an outcome, not an error; and so is a deadlock, unless the
  * transaction is the caller's: that one is the caller's to repeat.
@@ -78,6 +93,8 @@ static int judge(const hw_pg *pg, int s, const howdah_error *err, hw_append_repo
         report->outcome = HW_APPEND_VERSION_TAKEN;
         return HOWDAH_OK;
     }
+    if (s < 0 && strcmp(err->sqlstate, "23505") == 0 && strcmp(pg->constraint, "events_pkey") == 0)
+        return number_taken(err, reterr);
     if (s < 0 && strcmp(err->sqlstate, "23505") == 0) {
         report->outcome = strcmp(pg->constraint, "events_id_key") == 0 ? HW_APPEND_ID_TAKEN
                                                                        : HW_APPEND_VERSION_TAKEN;
@@ -487,6 +504,7 @@ static int make_call(void *ctx, size_t i, hw_pg_call *call)
     hw_pg_param_str(call, p->mark->created_at);
     hw_pg_param_str(call, p->mark->id);
     hw_pg_param_int8(call, p->mark->rows);
+    hw_pg_param_int8(call, p->mark->before);
     return HOWDAH_OK;
 }
 
@@ -528,6 +546,23 @@ static int commit(hw_pg *pg, howdah_error *reterr)
     return s;
 }
 
+/*
+ * The batches before this one are not there: the server was replaced by one that lacks the last of
+ * them, and behind a pooler, or by a call that connected anew, nobody has told.
+ */
+static int check_mark(const plan *p, PGresult *const *results, howdah_error *reterr)
+{
+    int s;
+
+    if (!p->mark || strcmp(PQcmdTuples(results[pipeline_length(p) - 1]), "0") != 0)
+        return HOWDAH_OK;
+    s = hw_fail(reterr, HOWDAH_FAILED,
+                "the store does not know of the %lld rows that were imported before: it is another "
+                "one by now, or was put back",
+                (long long)p->mark->before);
+    return hw_advise(reterr, s, "import again: it goes on behind what is stored");
+}
+
 /* The statements in one pipeline; the transaction around them is the caller's business. */
 static int run_pipeline(hw_pg *pg, plan *p, howdah_position *positions, hw_append_report *report,
                         howdah_error *reterr)
@@ -544,6 +579,7 @@ static int run_pipeline(hw_pg *pg, plan *p, howdah_position *positions, hw_appen
         report->stream_no = SIZE_MAX;
         report->outcome =
             collect_positions(p, results, positions) ? HW_APPEND_STORED : HW_APPEND_UNEXPECTED;
+        s = check_mark(p, results, &err);
     }
     for (size_t i = 0; i < n; i++)
         PQclear(results[i]);
@@ -788,14 +824,16 @@ static int append_correction(hw_pg *pg, const hw_batch *batch, bool inside,
     return s;
 }
 
-int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_mark *mark,
-                 howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr)
+static int append_now(hw_pg *pg, const hw_batch *batch, const hw_import_mark *mark,
+                      howdah_position *ret_positions, hw_append_report *report,
+                      howdah_error *reterr)
 {
-    hw_pg *pg = (hw_pg *)store;
     bool inside = pg->foreign && PQtransactionStatus(pg->conn) == PQTRANS_INTRANS;
     plan p;
     int s = hw_pg_ready(pg, reterr);
 
+    if (s >= 0)
+        s = hw_pg_check_sequence(pg, reterr);
     if (s < 0)
         return s;
     if (batch->n == 1 && batch->events[0]->has_corrects)
@@ -812,6 +850,22 @@ int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_mark *m
     else if (s >= 0)
         s = append_transaction(pg, &p, ret_positions, report, reterr);
     plan_done(&p);
+    return s;
+}
+
+/* A server that takes no writes has stored nothing: the next session waits for one that does. */
+int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_mark *mark,
+                 howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    bool there = pg->conn != NULL;
+    int s = append_now(pg, batch, mark, ret_positions, report, &err);
+
+    if (s == HOWDAH_READ_ONLY && there && !pg->conn)
+        s = append_now(pg, batch, mark, ret_positions, report, &err);
+    if (s < 0)
+        hw_error_copy(reterr, &err);
     return s;
 }
 

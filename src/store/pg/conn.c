@@ -1,7 +1,9 @@
 /*
  * conn.c - connecting, and what every session of ours is set to.
  *
- *   I1  A server in recovery is refused for writing.
+ *   I1  A server in recovery is refused for writing: at once when it is the first that we meet, for
+ *       then the URL is wrong; after connect_timeout when we have had one that took writes, or may
+ *       choose from several, for then this one is about to be promoted.
  *   I2  Time-outs that a role or database sets do not apply to our sessions: we have our own.
  *   I3  synchronous_commit is never "off" in our sessions unless the user allows it: an
  *       acknowledged append must survive a crash.
@@ -259,6 +261,14 @@ static int parse_url(const hw_pg *pg, PQconninfoOption **ret_options, howdah_err
                      "in a URL, write @ / : %% of user and password as %%40 %%2F %%3A %%25");
 }
 
+/* I1: of several hosts that libpq has tried, one is there at least. */
+static bool takes_no_writes(const PGconn *conn)
+{
+    const char *why = PQerrorMessage(conn);
+
+    return strstr(why, "session is read-only") || strstr(why, "in hot standby mode");
+}
+
 static int connect_once(hw_pg *pg, int64_t until, bool *ret_patience, howdah_error *reterr)
 {
     PQconninfoOption *options = NULL;
@@ -269,6 +279,7 @@ static int connect_once(hw_pg *pg, int64_t until, bool *ret_patience, howdah_err
     if (s < 0)
         return s;
     gather_keywords(pg, options, until - hw_clock_mono_ms(), &k);
+    pg->several = given(options, "host") && strchr(given(options, "host"), ',');
     pg->ended = false;
     pg->conn =
         has_one_address(options) ? connect_hearing(pg, &k) : PQconnectdbParams(k.keys, k.values, 0);
@@ -278,7 +289,8 @@ static int connect_once(hw_pg *pg, int64_t until, bool *ret_patience, howdah_err
         s = fail_connect(pg->conn, reterr);
         /* A server that rejects is starting or stopping; one that was there may come back. */
         *ret_patience = s == HOWDAH_UNAVAILABLE && hw_clock_mono_ms() < until &&
-                        (pg->was_open || PQpingParams(k.keys, k.values, 0) == PQPING_REJECT);
+                        (pg->was_open || takes_no_writes(pg->conn) ||
+                         PQpingParams(k.keys, k.values, 0) == PQPING_REJECT);
         PQfinish(pg->conn);
         pg->conn = NULL;
     }
@@ -337,6 +349,17 @@ static int learn_how_to_name_the_log(hw_pg *pg, bool by_cluster, howdah_error *r
     return hw_pg_fill_statements(pg, reterr);
 }
 
+/* I1. */
+static int refuse_writes(const hw_pg *pg, const char *what, const char *advice,
+                         howdah_error *reterr)
+{
+    int s = hw_advise(reterr, hw_fail(reterr, HOWDAH_READ_ONLY, "%s", what), "%s", advice);
+
+    if (reterr && (pg->was_open || pg->several))
+        reterr->flags |= HOWDAH_RETRYABLE;
+    return s;
+}
+
 static int check_session(hw_pg *pg, const PGresult *result, howdah_error *reterr)
 {
     int s = learn_how_to_name_the_log(pg, strcmp(PQgetvalue(result, 0, 5), "t") == 0, reterr);
@@ -361,21 +384,19 @@ static int check_session(hw_pg *pg, const PGresult *result, howdah_error *reterr
                                  PQgetvalue(result, 0, 2)),
                          "create a database with: createdb --encoding=UTF8 --template=template0");
     if (pg->recovery && !pg->read_only)
-        return hw_advise(reterr,
-                         hw_fail(reterr, HOWDAH_READ_ONLY,
-                                 "this server is in recovery (a standby): it takes no writes"),
-                         "connect to the primary, or name several hosts; for reading only: "
-                         "--set read_only=true");
+        return refuse_writes(pg, "this server is in recovery (a standby): it takes no writes",
+                             "connect to the primary, or name several hosts; for reading only: "
+                             "--set read_only=true",
+                             reterr);
     if (pg->read_only && pg->pooled)
         return HOWDAH_OK; /* hw_pg_send() and migrating see to it */
     if (pg->read_only)
         return hw_pg_command(pg, "SET default_transaction_read_only = on", reterr);
     if (strcmp(PQgetvalue(result, 0, 3), "on") == 0)
-        return hw_advise(reterr,
-                         hw_fail(reterr, HOWDAH_READ_ONLY,
-                                 "default_transaction_read_only is on for this user or server"),
-                         "ALTER ROLE ... SET default_transaction_read_only = off; for reading "
-                         "only: --set read_only=true");
+        return refuse_writes(pg, "default_transaction_read_only is on for this user or server",
+                             "ALTER ROLE ... SET default_transaction_read_only = off; for reading "
+                             "only: --set read_only=true",
+                             reterr);
     if (strcmp(PQgetvalue(result, 0, 1), "off") == 0 && !pg->allow_lossy)
         return wait_for_disk(pg, reterr);
     return HOWDAH_OK;
@@ -429,7 +450,8 @@ int hw_pg_connect(hw_pg *pg, howdah_error *reterr)
                 pg->session++;
                 return HOWDAH_OK;
             }
-            patience = s == HOWDAH_UNAVAILABLE && !pg->conn;
+            patience = (s == HOWDAH_UNAVAILABLE && !pg->conn) ||
+                       (s == HOWDAH_READ_ONLY && (err.flags & HOWDAH_RETRYABLE));
             hw_pg_disconnect(pg);
         }
         if (!patience || hw_clock_mono_ms() + pause >= until) {

@@ -14,6 +14,7 @@ static const state_row states[] = {
     {"UH003", HOWDAH_CONFLICT, ""},
     {"UH004", HOWDAH_NOT_FOUND, ""},
     {"UH006", HOWDAH_INVALID, ""},
+    {"UH008", HOWDAH_SCHEMA, "run: howdah migrate up"},
     {"UH009", HOWDAH_ID_REUSED, ""},
     {"08", HOWDAH_UNAVAILABLE, ""},
     {"22", HOWDAH_INVALID, ""},

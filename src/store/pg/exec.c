@@ -82,6 +82,17 @@ static void fail_by_function(const char *message, int status, howdah_error *rete
         (void)snprintf(reterr->field, sizeof reterr->field, "%.*s", (int)(colon - rule), rule);
 }
 
+/*
+ * A session that took writes takes none any more: a pooler has led it to a server that is not
+ * promoted yet.  The next one finds out, and waits for it.  What a handler has made of its own
+ * transaction is the handler's business.
+ */
+static bool is_demoted(const hw_pg *pg, const char *sqlstate)
+{
+    return strcmp(sqlstate, "25006") == 0 && pg->was_open && !pg->read_only && !pg->foreign &&
+           !pg->in_handler;
+}
+
 int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_error *reterr)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -117,8 +128,13 @@ int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_err
                             "that settles it");
         }
     }
-    if (PQstatus(pg->conn) == CONNECTION_BAD)
+    if (is_demoted(pg, sqlstate)) {
+        if (reterr)
+            reterr->flags |= HOWDAH_RETRYABLE;
         hw_pg_disconnect(pg);
+    } else if (PQstatus(pg->conn) == CONNECTION_BAD) {
+        hw_pg_disconnect(pg);
+    }
     return status;
 }
 
@@ -434,7 +450,7 @@ int hw_pg_query(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah
     howdah_error err = HOWDAH_ERROR_INIT;
     int s = hw_pg_exec(pg, call, ret_result, &err);
 
-    if (s == HOWDAH_UNAVAILABLE && !pg->conn && !pg->foreign) {
+    if ((s == HOWDAH_UNAVAILABLE || s == HOWDAH_READ_ONLY) && !pg->conn && !pg->foreign) {
         s = hw_pg_ready(pg, &err);
         if (s >= 0)
             s = hw_pg_exec(pg, call, ret_result, &err);

@@ -14,7 +14,10 @@
  *       failing, and one whose due time was taken from a clock that was put back.  A walk from the
  *       beginning, every ten seconds and whenever a claim comes back short, finds those; it is
  *       never made more often than it takes a fiftieth of the time.
- *   I3  Nothing outlives the connection: the next server may be another one.
+ *   I3  Nothing outlives the connection: the next server may be another one.  Behind a pooler that
+ *       is not told: what the old server's claims had taken and the new one has never lost lies
+ *       below our floors then, and a walk (I2) finds it within seconds.  No job overtakes an
+ *       earlier one of its key meanwhile: those are looked up by the key, floors or not.
  *   I4  Leases have no floor, because a long job keeps its lease.  To look for those that ran out
  *       is to go through all of them, also those that are gone: so it takes no more than a fiftieth
  *       of the time, and in between the end of the next one is remembered.

@@ -7,7 +7,10 @@
  *
  *   I1  Only what is committed is known: nothing of a caller's transaction, and nothing outlives
  *       the connection, for the next server may be one that was promoted without it.
- *   I2  Streams share the slots, the later one wins: forgetting costs a look-up, never correctness.
+ *   I2  Nothing is known behind a pooler: the connection to it stays whole while the server behind
+ *       it is replaced by one that lacks the last versions, and nobody tells us.  One that
+ *       passes itself off as the server is found out by the statements that it does not keep.
+ *   I3  Streams share the slots, the later one wins: forgetting costs a look-up, never correctness.
  */
 #include <string.h>
 
@@ -40,7 +43,7 @@ bool hw_pg_is_known(hw_pg *pg, hw_str stream, int64_t version)
 {
     const struct hw_pg_known *slot;
 
-    if (!pg->known || stream.len >= sizeof slot->stream)
+    if (!pg->known || pg->unprepared || stream.len >= sizeof slot->stream)
         return false;
     slot = slot_of(pg, stream);
     return slot->version == version && is_same(slot, stream);
@@ -50,7 +53,7 @@ void hw_pg_know(hw_pg *pg, hw_str stream, int64_t version)
 {
     struct hw_pg_known *slot;
 
-    if (pg->foreign || !pg->conn || stream.len >= sizeof slot->stream)
+    if (pg->foreign || pg->unprepared || !pg->conn || stream.len >= sizeof slot->stream)
         return;
     if (!pg->known)
         pg->known = hw_calloc(SLOTS, sizeof *pg->known);

@@ -44,6 +44,7 @@ static const hw_store_ops operations = {
     .import_mark = hw_pg_import_mark,
     .import_rows = hw_pg_import_rows,
     .import_total = hw_pg_import_total,
+    .numbers = hw_pg_numbers,
     .status = hw_pg_status,
     .doctor = hw_pg_doctor,
     .subs = &hw_pg_sub_ops,
@@ -85,6 +86,7 @@ int hw_pg_open(const hw_config *config, hw_store **ret_store, howdah_error *rete
     pg->connect_timeout_ms = config->connect_timeout_ms;
     pg->statement_timeout_ms = config->statement_timeout_ms;
     pg->read_only = config->read_only;
+    pg->was_open = config->again;
     pg->allow_lossy = config->allow_lossy;
     pg->interrupt = config->interrupt;
     s = hw_pg_connect(pg, reterr);

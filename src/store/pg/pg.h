@@ -182,6 +182,7 @@ typedef struct hw_pg {
     PGconn *conn;     /* NULL: not connected */
     bool foreign;     /* the caller's connection: not closed, not reconfigured, nothing prepared */
     bool was_open;    /* there has been a connection: losing it is worth some patience */
+    bool several;     /* hosts to choose from */
     bool recovery;    /* the server is a standby */
     bool pooled;      /* a pooler in between: the session is not ours to keep anything in */
     bool may_ring;    /* the right to */
@@ -204,6 +205,7 @@ typedef struct hw_pg {
     bool schema_checked;
     bool direct_append; /* rights on the table; otherwise through the functions */
     bool direct_read;
+    char sequence_problem[200]; /* why nothing may be appended, "" when nothing is wrong */
     bool prepared[HW_PG_STATEMENT_COUNT];
     char names[HW_PG_STATEMENT_COUNT][32]; /* of those that are prepared */
     struct hw_pg_known *known;             /* NULL: nothing; see known.c */
@@ -409,6 +411,8 @@ int hw_pg_head(hw_store *store, int64_t *ret_head, howdah_error *reterr);
 int hw_pg_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error *reterr);
 int hw_pg_migrate_status(hw_store *store, hw_step_fn fn, void *ctx, howdah_error *reterr);
 int hw_pg_check_schema(hw_pg *pg, howdah_error *reterr);
+/* Before an append: SCHEMA when it would get a number that is done already, see schema.c I5. */
+int hw_pg_check_sequence(hw_pg *pg, howdah_error *reterr);
 int hw_pg_import_columns(hw_store *store, hw_import_source *source,
                          int (*fn)(void *ctx, const char *column), void *ctx, howdah_error *reterr);
 int hw_pg_import_mark(hw_store *store, hw_str source, hw_buf *ret_buf, hw_import_mark *ret_mark,
@@ -418,6 +422,7 @@ int hw_pg_import_rows(hw_store *store, const hw_import_source *source, const hw_
                       howdah_error *reterr);
 int hw_pg_import_total(hw_store *store, const hw_import_source *source, int64_t *ret_total,
                        howdah_error *reterr);
+int hw_pg_numbers(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr);
 int hw_pg_status(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error *reterr);
 int hw_pg_doctor(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr);
 

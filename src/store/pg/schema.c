@@ -8,6 +8,10 @@
  *   I3  Functions and roles are one more step, number 0, applied again whenever their text
  *       changes, or a role of the bus exists that has no rights yet (somebody else had to create
  *       it); only a library that knows every applied step may do it.
+ *   I4  When nothing is left to apply, the log's sequence is brought up to the numbers that are in
+ *       use: a copy of the tables may have come without it.  It is never lowered.
+ *   I5  A session learns with its first look whether its appends would get numbers that somebody
+ *       counts as done already; then it appends nothing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -205,6 +209,13 @@ static int lock_and_prepare(hw_pg *pg, howdah_error *reterr)
     return s;
 }
 
+static void tell(const hw_pg *pg, const char *text)
+{
+    hw_log(HOWDAH_LOG_INFO, "%s", text);
+    if (pg->note)
+        pg->note(pg->note_ctx, text);
+}
+
 static void say(const hw_pg *pg, const hw_step *step)
 {
     char text[200];
@@ -212,9 +223,7 @@ static void say(const hw_pg *pg, const hw_step *step)
     (void)snprintf(text, sizeof text,
                    step->number ? "step %d (%s) applied" : "step %d (%s and roles) applied",
                    step->number, step->name);
-    hw_log(HOWDAH_LOG_INFO, "%s", text);
-    if (pg->note)
-        pg->note(pg->note_ctx, text);
+    tell(pg, text);
 }
 
 /* One transaction: the next step, if there is one. */
@@ -253,6 +262,83 @@ static int migrate_step(hw_pg *pg, bool *ret_done, howdah_error *reterr)
     return s;
 }
 
+/* ----------------------------------------------------------------- the sequence */
+
+typedef struct numbers {
+    int64_t drawn;
+    int64_t used; /* the highest that is stored, or done for somebody */
+} numbers;
+
+static int read_numbers(hw_pg *pg, numbers *ret_numbers, howdah_error *reterr)
+{
+    PGresult *result = NULL;
+    int s = run_text(pg, "SELECT drawn, greatest(stored, done) FROM @schema@.log_numbers()", NULL,
+                     0, &result, reterr);
+
+    if (s >= 0) {
+        ret_numbers->drawn = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+        ret_numbers->used = strtoll(PQgetvalue(result, 0, 1), NULL, 10);
+    }
+    PQclear(result);
+    return s;
+}
+
+/*
+ * Whoever draws a number inserts it and has a lock on the table for that, so nobody draws while we
+ * have ours; and those who did are over, so that their events count.
+ */
+static int raise_in_transaction(hw_pg *pg, numbers *ret_before, howdah_error *reterr)
+{
+    char text[24];
+    const char *const values[] = {text};
+    int s = lock_and_prepare(pg, reterr);
+
+    if (s >= 0)
+        s = run_text(pg, "LOCK TABLE @schema@.events IN SHARE ROW EXCLUSIVE MODE", NULL, 0, NULL,
+                     reterr);
+    if (s >= 0)
+        s = read_numbers(pg, ret_before, reterr);
+    if (s < 0 || ret_before->used <= ret_before->drawn)
+        return s;
+    (void)snprintf(text, sizeof text, "%lld", (long long)ret_before->used);
+    return run_text(pg, "SELECT setval(@sequence_text@::regclass, $1::bigint)", values, 1, NULL,
+                    reterr);
+}
+
+/* I4. */
+static int raise_sequence(hw_pg *pg, howdah_error *reterr)
+{
+    numbers n = {0, 0};
+    char text[120];
+    int s;
+
+    /* Whoever may not even look has nothing to repair. */
+    if (pg->read_only || read_numbers(pg, &n, NULL) < 0 || n.used <= n.drawn)
+        return HOWDAH_OK;
+    s = hw_pg_command(pg, "BEGIN", reterr);
+    if (s < 0)
+        return s;
+    s = raise_in_transaction(pg, &n, reterr);
+    if (s < 0) {
+        hw_error_prefix(reterr, "the log's sequence is behind its numbers, and cannot be raised");
+        if (pg->conn)
+            (void)hw_pg_command(pg, "ROLLBACK", NULL);
+        hw_pg_abandon(pg);
+        return s;
+    }
+    s = hw_pg_command(pg, "COMMIT", reterr);
+    if (s < 0) {
+        hw_pg_abandon(pg);
+        return s;
+    }
+    if (n.used > n.drawn) {
+        (void)snprintf(text, sizeof text, "sequence raised from %lld to %lld", (long long)n.drawn,
+                       (long long)n.used);
+        tell(pg, text);
+    }
+    return HOWDAH_OK;
+}
+
 int hw_pg_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -263,6 +349,8 @@ int hw_pg_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error
     pg->note_ctx = note_ctx;
     while (s >= 0 && !done)
         s = migrate_step(pg, &done, reterr);
+    if (s >= 0)
+        s = raise_sequence(pg, reterr);
     pg->note = NULL;
     pg->schema_checked = false;
     return s;
@@ -318,6 +406,20 @@ static void walk_steps(const PGresult *applied, hw_step_fn fn, void *ctx)
     }
 }
 
+/* What migrating would do besides. */
+static void report_sequence(hw_pg *pg, hw_step_fn fn, void *ctx)
+{
+    const howdah_step_info info = {.size = sizeof info,
+                                   .number = -1,
+                                   .name = "sequence",
+                                   .hash = "",
+                                   .applied_at_us = HOWDAH_ABSENT};
+    numbers n = {0, 0};
+
+    if (read_numbers(pg, &n, NULL) >= 0 && n.used > n.drawn)
+        (void)fn(ctx, &info);
+}
+
 int hw_pg_migrate_status(hw_store *store, hw_step_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -331,6 +433,8 @@ int hw_pg_migrate_status(hw_store *store, hw_step_fn fn, void *ctx, howdah_error
         s = read_applied(pg, &applied, reterr);
     if (s >= 0)
         walk_steps(applied, fn, ctx);
+    if (s >= 0 && applied && is_applied(applied, &hw_pg_functions))
+        report_sequence(pg, fn, ctx);
     PQclear(applied);
     return s;
 }
@@ -346,7 +450,9 @@ static const char rights_sql[] =
     "  false),"
     " c.oid IS NOT NULL, p.oid IS NOT NULL AND has_function_privilege(p.oid, 'EXECUTE'),"
     " coalesce((SELECT bool_and(has_function_privilege(r.oid, 'EXECUTE')) FROM pg_proc AS r"
-    "  WHERE r.pronamespace = n.oid AND r.proname IN ('ring', 'ring_inside')), false)"
+    "  WHERE r.pronamespace = n.oid AND r.proname IN ('ring', 'ring_inside')), false),"
+    " EXISTS (SELECT FROM pg_proc AS r WHERE r.pronamespace = n.oid"
+    "  AND r.proname = 'sequence_problem' AND has_function_privilege(r.oid, 'EXECUTE'))"
     " FROM pg_namespace AS n"
     " LEFT JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = 'events'"
     " LEFT JOIN pg_class AS q ON q.relnamespace = n.oid"
@@ -367,14 +473,20 @@ static int schema_missing(const hw_pg *pg, howdah_error *reterr)
     return hw_advise(reterr, s, "run: howdah init (with the same --store and --schema)");
 }
 
-static int check_version(hw_pg *pg, howdah_error *reterr)
+static int check_version(hw_pg *pg, bool may_ask, howdah_error *reterr)
 {
     PGresult *result = NULL;
     long version = 0;
-    int s = run_within(pg, 0, "SELECT @schema@.schema_version()", NULL, 0, &result, reterr);
+    int s = run_within(pg, 0,
+                       may_ask ? "SELECT @schema@.schema_version(), @schema@.sequence_problem()"
+                               : "SELECT @schema@.schema_version(), NULL",
+                       NULL, 0, &result, reterr);
 
-    if (s >= 0)
+    if (s >= 0) {
         version = strtol(PQgetvalue(result, 0, 0), NULL, 10);
+        (void)snprintf(pg->sequence_problem, sizeof pg->sequence_problem, "%s",
+                       PQgetvalue(result, 0, 1));
+    }
     PQclear(result);
     if (s < 0)
         return s;
@@ -421,7 +533,8 @@ static int check_rights(hw_pg *pg, const PGresult *rights, howdah_error *reterr)
     pg->direct_read = is_true(rights, 1);
     pg->direct_append = is_true(rights, 2);
     pg->may_ring = is_true(rights, 5);
-    s = check_version(pg, reterr);
+    /* I5; an older set of functions lacks it, and some roles append nothing. */
+    s = check_version(pg, is_true(rights, 6) && !pg->read_only, reterr);
     return s < 0 ? s : choose_ringer(pg, reterr);
 }
 
@@ -437,6 +550,25 @@ int hw_pg_check_schema(hw_pg *pg, howdah_error *reterr)
     if (s >= 0)
         pg->schema_checked = true;
     return s;
+}
+
+int hw_pg_check_sequence(hw_pg *pg, howdah_error *reterr)
+{
+    PGresult *result = NULL;
+    int s;
+
+    if (!pg->sequence_problem[0])
+        return HOWDAH_OK;
+    /* It may have been repaired meanwhile. */
+    s = run_within(pg, 0, "SELECT @schema@.sequence_problem()", NULL, 0, &result, reterr);
+    if (s >= 0)
+        (void)snprintf(pg->sequence_problem, sizeof pg->sequence_problem, "%s",
+                       PQgetvalue(result, 0, 0));
+    PQclear(result);
+    if (s < 0 || !pg->sequence_problem[0])
+        return s;
+    return hw_advise(reterr, hw_fail(reterr, HOWDAH_SCHEMA, "%s", pg->sequence_problem),
+                     "nothing was stored; run: howdah migrate up");
 }
 
 /* -------------------------------------------------------------------- print */

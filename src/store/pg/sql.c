@@ -127,7 +127,7 @@ static const Oid range_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_I
 static const Oid stream_range_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8,
                                          HW_OID_TEXT,       HW_OID_TEXT,       HW_OID_TEXT,
                                          HW_OID_TEXT,       HW_OID_INT8};
-static const Oid mark_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8};
+static const Oid mark_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8};
 
 #define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
 
@@ -181,7 +181,9 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
          " ORDER BY 1) AS k",
          TYPES(texts_type)},
     [HW_PG_IMPORT_MARK] =
-        {"INSERT INTO @schema@.imports AS i (source, created_at, id, rows) VALUES ($1, $2, $3, $4)"
+        {"INSERT INTO @schema@.imports AS i (source, created_at, id, rows)"
+         " SELECT $1, $2, $3, $4 WHERE $5 = 0"
+         "  OR EXISTS (SELECT FROM @schema@.imports AS b WHERE b.source = $1 AND b.rows >= $5)"
          " ON CONFLICT (source) DO UPDATE SET created_at = excluded.created_at, id = excluded.id,"
          " rows = excluded.rows, updated_at = clock_timestamp()",
          TYPES(mark_types)},

@@ -278,6 +278,43 @@ static void look_at_sequences(consultation *c)
     PQclear(r);
 }
 
+/* In a copy of the tables without their sequences numbers would be given out a second time. */
+static int look_at_numbers(consultation *c, howdah_error *reterr)
+{
+    PGresult *r = NULL;
+    char text[200];
+    int s = ask(c->pg,
+                "SELECT n.drawn, greatest(n.stored, n.done), @schema@.sequence_problem()"
+                " FROM @schema@.log_numbers() AS n",
+                &r, reterr);
+
+    if (s >= 0 && !PQgetisnull(r, 0, 2)) {
+        say(c, HOWDAH_BAD, "numbers", PQgetvalue(r, 0, 2),
+            "nothing is appended until then: howdah migrate up");
+    } else if (s >= 0) {
+        int64_t drawn = strtoll(PQgetvalue(r, 0, 0), NULL, 10);
+        int64_t used = strtoll(PQgetvalue(r, 0, 1), NULL, 10);
+
+        (void)snprintf(text, sizeof text,
+                       used > drawn ? "number %lld is in use, and the log's sequence is at %lld: "
+                                      "appends will collide when it gets there"
+                                    : "the numbers in use reach %lld, and the log's sequence %lld",
+                       (long long)used, (long long)drawn);
+        say(c, used > drawn ? HOWDAH_WARNING : HOWDAH_GOOD, "numbers", text,
+            used > drawn ? "raise the sequence: howdah migrate up" : "");
+    }
+    PQclear(r);
+    return s;
+}
+
+int hw_pg_numbers(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr)
+{
+    consultation c = {(hw_pg *)store, fn, ctx, false};
+    int s = hw_pg_ready(c.pg, reterr);
+
+    return s < 0 ? s : look_at_numbers(&c, reterr);
+}
+
 int hw_pg_doctor(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr)
 {
     consultation c = {(hw_pg *)store, fn, ctx, false};
@@ -301,6 +338,7 @@ int hw_pg_doctor(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *ret
         look_at_schema(&c);
         if (c.pg->schema_checked) {
             look_at_sequences(&c);
+            (void)look_at_numbers(&c, NULL); /* some roles may not */
             look_at_writers(&c);
         }
     }

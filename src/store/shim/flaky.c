@@ -272,6 +272,13 @@ static int flaky_status(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error 
     return FORWARD(&c, status, fn, ctx);
 }
 
+static int flaky_numbers(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr)
+{
+    hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
+
+    return FORWARD(&c, numbers, fn, ctx);
+}
+
 static int flaky_doctor(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
@@ -307,6 +314,7 @@ static const hw_store_ops flaky_ops = {
     .import_mark = flaky_import_mark,
     .import_rows = flaky_import_rows,
     .import_total = flaky_import_total,
+    .numbers = flaky_numbers,
     .status = flaky_status,
     .doctor = flaky_doctor,
     .subs = &hw_flaky_sub_ops,

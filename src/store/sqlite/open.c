@@ -69,6 +69,7 @@ static const hw_store_ops sqlite_ops = {
     .import_mark = hw_sqlite_import_mark,
     .import_rows = hw_sqlite_import_rows,
     .import_total = hw_sqlite_import_total,
+    .numbers = hw_sqlite_numbers,
     .status = hw_sqlite_status,
     .doctor = hw_sqlite_doctor,
     .subs = &sqlite_sub_ops,

@@ -649,6 +649,7 @@ void hw_sqlite_import_free(struct hw_sqlite_rows *rows);
 
 /* ---- status.c */
 
+int hw_sqlite_numbers(hw_store *base, hw_finding_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_status(hw_store *base, hw_fact_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_doctor(hw_store *base, hw_finding_fn fn, void *ctx, howdah_error *reterr);
 

@@ -1,0 +1,91 @@
+-- log_numbers() -> (drawn, stored, done), one row
+--
+-- How far the log's sequence is, and how far what knows its numbers:
+--
+--   drawn   the last number that was drawn, 0: none
+--   stored  the highest number of an event, 0: there is none
+--   done    the highest number that somebody counts as done for good, 0: nobody
+--
+-- In a log that is whole drawn is not the smallest: the others are of the statement's snapshot, and it
+-- is read afterwards.  A copy of the tables without their sequences is not whole.
+-- Reads: events, subscriptions, settled, events_global_sequence_seq.  Writes, locks: nothing.
+CREATE OR REPLACE FUNCTION @schema@.log_numbers(OUT drawn bigint, OUT stored bigint, OUT done bigint)
+RETURNS record
+LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT CASE WHEN q.is_called THEN q.last_value ELSE q.last_value - 1 END,
+           coalesce((SELECT max(e.global_sequence) FROM @schema@.events AS e), 0),
+           greatest((SELECT max(s.high) FROM @schema@.subscriptions AS s), (SELECT k.upto FROM @schema@.settled AS k), 0)
+    FROM @schema@.events_global_sequence_seq AS q
+$howdah$;
+
+-- sequence_problem() -> text or NULL
+--
+-- Whether the next events would get numbers that somebody counts as done: nobody would deliver them.
+-- A number up to a subscription's high is done unless it is in owed, and one up to what is settled
+-- unless it is in its holes; one that an event has already collides, and is told then.  Numbers above every high may lie above the sequence without harm,
+-- until it gets there.
+--
+-- Mostly it looks at the subscriptions and the sequence only.
+-- Reads: subscriptions, settled, events_global_sequence_seq; events, when the sequence is behind.
+-- Writes, locks: nothing.
+CREATE OR REPLACE FUNCTION @schema@.sequence_problem() RETURNS text
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    done  constant bigint := greatest((SELECT max(s.high) FROM @schema@.subscriptions AS s),
+                                      (SELECT k.upto FROM @schema@.settled AS k));
+    drawn constant bigint := (SELECT CASE WHEN q.is_called THEN q.last_value ELSE q.last_value - 1 END
+                              FROM @schema@.events_global_sequence_seq AS q);
+    high  bigint;
+BEGIN
+    IF done IS NULL OR done <= drawn THEN
+        RETURN NULL;
+    END IF;
+    SELECT max(d.high) INTO high
+    FROM (SELECT s.high, s.owed FROM @schema@.subscriptions AS s WHERE s.high > drawn
+          UNION SELECT k.upto, k.holes FROM @schema@.settled AS k WHERE k.upto > drawn) AS d
+    WHERE d.high - drawn
+          > (SELECT count(*) FROM @schema@.events AS e WHERE e.global_sequence > drawn AND e.global_sequence <= d.high)
+          + (SELECT coalesce(sum(r.last - r.first + 1
+                                 - (SELECT count(*) FROM @schema@.events AS e
+                                    WHERE e.global_sequence BETWEEN r.first AND r.last)), 0)
+             FROM (SELECT greatest(d.owed[i], drawn + 1) AS first, d.owed[i + 1] AS last
+                   FROM generate_series(1, cardinality(d.owed), 2) AS g(i)) AS r
+             WHERE r.last >= r.first);
+    RETURN CASE WHEN high IS NOT NULL
+                THEN format('the log''s sequence is behind its numbers: it is at %s, and what is done reaches %s',
+                            drawn, high) END;
+END
+$howdah$;
+
+-- check_sequence(drew boolean) -> void
+--
+-- For what appends.  Before a number is drawn: that it will not be one that is done.  The session
+-- remembers how far the sequence was when all was well (howdah.sequence_...): while it is not behind
+-- that, the answer is the same, and a look at every subscription would cost an append a twentieth of
+-- its time, and more than half where there are a thousand.  After a number was drawn and nothing could
+-- be inserted: that it is not the number of another event, for then it is no race that was lost.
+-- Errors: UH008.  Reads: see sequence_problem(); events.  Writes, locks: nothing.
+CREATE OR REPLACE FUNCTION @schema@.check_sequence(drew boolean) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    problem text;
+BEGIN
+    IF NOT drew THEN
+        problem := @schema@.sequence_problem();
+        PERFORM set_config('howdah.sequence_' || @sequence_text@::regclass::oid::text,
+                           coalesce(pg_sequence_last_value(@sequence_text@::regclass), 0)::text, false);
+    ELSIF EXISTS (SELECT FROM @schema@.events AS e WHERE e.global_sequence = currval(@sequence_text@::regclass)) THEN
+        problem := format('the log''s sequence is behind its numbers: it gave out %s, which an event has already',
+                          currval(@sequence_text@::regclass));
+    END IF;
+    IF problem IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH008', MESSAGE = problem, HINT = 'Run: howdah migrate up';
+    END IF;
+END
+$howdah$;
