@@ -249,7 +249,7 @@ static void hear_report(howdah_worker *worker, const hw_claim *claim, const hw_c
     worker->found_none = report->n == 0 && !report->more;
     worker->next_due_ms = report->paused ? -1 : report->next_due_ms;
     if (report->n > 0)
-        hw_queue_bell_heard(worker->bus->queues);
+        hw_queue_bell_heard(worker->bus);
     worker->look_ms =
         report->more || report->n == claim->n
             ? 0
