@@ -211,6 +211,7 @@ typedef struct hw_pg {
     int64_t final_us;                 /* what was known by then is final; 0: nothing is known */
     char *sql[HW_PG_STATEMENT_COUNT]; /* names filled in */
     hw_pg_cursor *in_flight;          /* I4 */
+    size_t range_rows;                /* that fit a page of ranges, by the last one; 0: any */
     hw_buf params;                    /* scratch for binary parameters */
     PGresult *import_rows;            /* the last import page */
     void *import_row_array;
