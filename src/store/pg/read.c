@@ -23,6 +23,7 @@
 #define PAGE_BYTES ((size_t)8 * 1024 * 1024)
 #define RANGES_BYTES ((size_t)4 * 1024 * 1024) /* the feed keeps some of these */
 #define IDS_A_PAGE 1000
+#define FEWER_ROWS 8                          /* so many times fewer, when a row was too large */
 #define ROW_BYTES 512                         /* of a row, besides its payload */
 #define ROWS_MAX 10000                        /* for more the cap is no smaller */
 #define REGEX_BYTES_MAX ((size_t)1024 * 1024) /* of all patterns of a bus together */
@@ -56,13 +57,14 @@ struct hw_pg_cursor {
     size_t ids_done;
     size_t batch;
     size_t page_rows; /* rows to ask for next (I2) */
+    size_t largest;   /* payload of the last page; 1: none yet */
     size_t asked;     /* rows that the page under way was asked for */
     bool end;
     /* Pages. */
     bool in_flight;
     PGresult *ready; /* landed, not handed out yet */
     PGresult *page;  /* handed out */
-    size_t page_n;   /* how many rows of it come whole, or bare: the page */
+    size_t page_n;   /* how many rows of it can be used (I2) */
     size_t handed;   /* how many of it */
     howdah_event *events;
     size_t events_room;
@@ -231,7 +233,7 @@ enum column {
     SCHEMA_VERSION,
     RETRACTS,
     PURGED,
-    EXCESS /* of what is read from the log: see sql.c */
+    WHOLE /* of ranges: false when it comes bare, NULL when it is too large */
 };
 
 void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e)
@@ -270,7 +272,7 @@ void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e)
 static void decode(const PGresult *r, int row, howdah_event *e)
 {
     hw_pg_decode_event(r, row, 0, e);
-    if (hw_pg_get_int4(r, row, EXCESS) < 0) {
+    if (PQnfields(r) > WHOLE && !hw_pg_get_bool(r, row, WHOLE)) {
         e->bare = true;
         e->broken = false;
         e->data = HW_STR_NULL;
@@ -291,42 +293,48 @@ static int make_room(hw_pg_cursor *c, size_t n, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* Rows before the first that came without its payload because it is too large. */
-static size_t count_whole(const PGresult *r, size_t n)
+/* An event without any payload (somebody's own INSERT) looks like one that is too large, unless it
+   comes alone, or among ranges. */
+static bool is_too_large(const hw_pg_cursor *c, int row)
 {
-    for (size_t i = 0; i < n; i++)
-        if (hw_pg_get_int4(r, (int)i, EXCESS) > 0)
-            return i;
-    return n;
+    if (PQnfields(c->page) > WHOLE)
+        return PQgetisnull(c->page, row, WHOLE);
+    return c->asked > 1 && PQgetisnull(c->page, row, DATA) && PQgetisnull(c->page, row, BYTES);
 }
 
-/* I2: how many rows to ask for next, judged by the n rows of a page that came, of which the first
-   ones are whole. */
-static size_t judge_rows(const hw_pg_cursor *c, const PGresult *r, size_t n, size_t whole)
+typedef struct verdict {
+    size_t usable;  /* the first so many rows */
+    size_t bytes;   /* of them */
+    size_t largest; /* of their payloads */
+} verdict;
+
+static verdict judge_page(const hw_pg_cursor *c)
 {
-    size_t bytes = 0;
-    size_t largest = 1;
-    size_t fit;
+    int n = PQntuples(c->page);
+    verdict v = {.largest = 1};
 
-    for (int i = 0; i < (int)n; i++) {
-        size_t len = (size_t)PQgetlength(r, i, DATA) + (size_t)PQgetlength(r, i, BYTES);
+    for (int i = 0; i < n && !is_too_large(c, i); i++) {
+        size_t len = (size_t)PQgetlength(c->page, i, DATA) + (size_t)PQgetlength(c->page, i, BYTES);
 
-        bytes += len + ROW_BYTES;
-        largest = len > largest ? len : largest;
+        v.bytes += len + ROW_BYTES;
+        v.largest = len > v.largest ? len : v.largest;
+        v.usable++;
     }
-    fit = bytes_max(c) / 4 / (bytes / n);
-    if (whole < n) {
-        largest = (size_t)hw_pg_get_int4(r, (int)whole, EXCESS);
-        fit = c->asked / 2;
-    }
-    fit = bytes_max(c) / largest < fit ? bytes_max(c) / largest : fit;
-    return fit > 0 ? fit : 1;
+    return v;
 }
 
-static void adapt(hw_pg_cursor *c, size_t n, size_t whole)
+/* I2: how many rows to ask for, if these many bytes are n rows. */
+static size_t rows_that_fit(const hw_pg_cursor *c, size_t bytes, size_t n, size_t largest)
+{
+    size_t rows = bytes_max(c) / 4 / (bytes / n + 1);
+
+    rows = bytes_max(c) / largest < rows ? bytes_max(c) / largest : rows;
+    return rows > 0 ? rows : 1;
+}
+
+static void adapt(hw_pg_cursor *c, size_t rows)
 {
     size_t rows_max = c->ids ? IDS_A_PAGE : c->batch;
-    size_t rows = judge_rows(c, c->page, n, whole);
 
     if (c->ranges)
         c->pg->range_rows = rows;
@@ -573,6 +581,7 @@ int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_curs
     c->last = query->to ? query->to : INT64_MAX;
     c->left = query->limit ? query->limit : INT64_MAX;
     c->batch = query->batch ? query->batch : 1000;
+    c->largest = 1;
     c->page_rows = c->batch < FIRST_PAGE ? c->batch : FIRST_PAGE;
     if (query->ids)
         c->page_rows = IDS_A_PAGE;
@@ -619,30 +628,61 @@ static bool hand_rest(hw_pg_cursor *c, const howdah_event **ret_events, size_t *
     return true;
 }
 
-/* A page of page_n rows, which end before one that is too large, if it was cut; none: no row
-   matches. HOWDAH_END: there is no page left. */
-static int fetch_whole(hw_pg_cursor *c, bool *ret_cut, howdah_error *reterr)
+/*
+ * The last row says where the next page starts: the server works on that one while the others are
+ * looked at here.  If one of them turns out to be too large that was in vain, which is rare.
+ */
+static bool go_ahead(hw_pg_cursor *c, size_t n)
 {
-    for (;;) {
-        size_t n;
-        size_t whole;
-        int s = fetch(c, &c->page, reterr);
+    const hw_pg_cursor before = *c;
+    size_t asked;
+    verdict v;
 
-        if (s != HOWDAH_OK)
-            return s;
-        n = (size_t)PQntuples(c->page);
-        whole = count_whole(c->page, n);
-        if (n > 0)
-            adapt(c, n, whole);
-        /* Rows of ids are not in the order of the ids: part of a page tells nothing of the rest. */
-        if (whole == n || (whole > 0 && !c->ids)) {
-            c->page_n = whole;
-            *ret_cut = whole < n;
-            return make_room(c, whole, reterr);
-        }
-        PQclear(c->page);
-        c->page = NULL;
+    if (n == 0 || c->ids || c->ranges || c->query || is_too_large(c, (int)n - 1))
+        return false;
+    decode(c->page, (int)n - 1, &c->events[n - 1]);
+    advance(c, n, false);
+    adapt(c, rows_that_fit(c, PQresultMemorySize(c->page), n, c->largest));
+    fly_ahead(c);
+    asked = c->asked;
+    c->asked = before.asked;
+    v = judge_page(c);
+    if (v.usable == n) {
+        c->asked = asked;
+        c->largest = v.largest;
+        return true;
     }
+    if (c->in_flight)
+        hw_pg_land(c->pg);
+    PQclear(c->ready);
+    c->ready = NULL;
+    c->first = before.first;
+    c->last = before.last;
+    c->left = before.left;
+    c->end = before.end;
+    return false;
+}
+
+/* Moves behind the rows that can be used; false: there are none, fewer are to be asked for. */
+static bool go_on(hw_pg_cursor *c, size_t n)
+{
+    verdict v = judge_page(c);
+    bool cut = v.usable < n;
+
+    if (cut)
+        adapt(c, c->asked > FEWER_ROWS ? c->asked / FEWER_ROWS : 1);
+    else if (n > 0)
+        adapt(c, rows_that_fit(c, v.bytes, n, v.largest));
+    /* Rows of ids are not in the order of the ids: part of a page tells nothing of the rest. */
+    if (cut && (v.usable == 0 || c->ids))
+        return false;
+    c->largest = v.largest;
+    c->page_n = v.usable;
+    if (v.usable > 0)
+        decode(c->page, (int)v.usable - 1, &c->events[v.usable - 1]);
+    advance(c, v.usable, cut);
+    fly_ahead(c);
+    return true;
 }
 
 static bool has_more(const hw_pg_cursor *c)
@@ -662,22 +702,20 @@ int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *
     PQclear(c->page);
     c->page = NULL;
     while (!c->end) {
-        bool cut = false;
-        int s = fetch_whole(c, &cut, reterr);
-        size_t n = c->page_n;
+        int s = fetch(c, &c->page, reterr);
 
         if (s < 0)
             return s;
         if (s == HOWDAH_END)
             break;
-        /* The last row says where the next page starts: the server works on that one while the
-           others are decoded here. */
-        if (n > 0)
-            decode(c->page, (int)(n - 1), &c->events[n - 1]);
-        advance(c, n, cut);
+        c->page_n = (size_t)PQntuples(c->page);
         c->handed = 0;
-        fly_ahead(c);
-        if (n > 0) {
+        s = make_room(c, c->page_n, reterr);
+        if (s < 0)
+            return s;
+        if ((go_ahead(c, c->page_n) || go_on(c, c->page_n)) && c->page_n > 0) {
+            size_t n = c->page_n;
+
             if (c->stream.s)
                 hw_pg_know(c->pg, c->stream,
                            hw_pg_get_int8(c->page, c->backward ? 0 : (int)n - 1, VERSION));

@@ -13,12 +13,33 @@
 #include "base/mem.h"
 #include "store/pg/pg.h"
 
-#define COMMON_COLUMNS                                                                             \
-    "global_sequence, id, stream, version, type, data, bytes, content_type, headers,"              \
+/*
+ * A page is bounded in bytes: an event of more than "cap" comes without payload and headers.  Sizes
+ * are those of what is stored, which costs next to nothing; a text may be compressed, 100 to 1, so
+ * one that is not small is measured.
+ */
+/* clang-format off */
+#define FITS_HEADERS(cap) "(headers IS NULL OR pg_column_size(headers) <= " cap ")"
+#define FITS_DATA(cap)                                                                             \
+    "(pg_column_size(data) <= 512"                                                                 \
+    " OR pg_column_size(data) <= " cap " AND octet_length(data::text) <= " cap ")"                 \
+    " AND " FITS_HEADERS(cap)
+#define FITS_BYTES(cap) "octet_length(bytes) <= " cap " AND " FITS_HEADERS(cap)
+
+#define BEFORE_DATA "global_sequence, id, stream, version, type,"
+#define BEHIND_HEADERS                                                                             \
     " correlation_id, causation_id, actor, valid_time, recorded_at, family, revision, corrects,"   \
-    " reason, schema_version, retracts"
-#define COLUMNS COMMON_COLUMNS ", purge IS NOT NULL AS purged"
-#define VIEW_COLUMNS COMMON_COLUMNS ", purged" /* what the functions give */
+    " reason, schema_version, retracts,"
+#define PURGED " purge IS NOT NULL AS purged"
+#define COLUMNS BEFORE_DATA " data, bytes, content_type, headers," BEHIND_HEADERS PURGED
+#define CAPPED_COLUMNS(cap)                                                                        \
+    BEFORE_DATA " CASE WHEN " FITS_DATA(cap) " THEN data END AS data,"                             \
+    " CASE WHEN " FITS_BYTES(cap) " THEN bytes END AS bytes, content_type,"                        \
+    " CASE WHEN pg_column_size(headers) <= " cap " THEN headers END AS headers," BEHIND_HEADERS
+/* What a function gives. */
+#define READ_FUNCTION(call, cap) "SELECT " CAPPED_COLUMNS(cap) " purged FROM @schema@." call
+
+/* clang-format on */
 
 #define INSERT_INTO                                                                                \
     "INSERT INTO @schema@.events (id, stream, version, type, data, headers, correlation_id,"       \
@@ -35,39 +56,11 @@
 
 #define LAST_VERSION "(SELECT max(version) FROM @schema@.events WHERE stream = $2)"
 
-/*
- * A page is bounded in bytes: an event of more than "cap" comes without payload and headers, and
- * says how large it is, about; 0: it is whole, below 0: nobody wants its payload.  Sizes are those
- * of what is stored, which costs next to nothing; a text may be compressed, 100 to 1, so one that
- * is not small is measured.  That is found out once, inside, where a LIMIT (or OFFSET) keeps the
- * planner from copying the question.
- */
-#define SIZES(cap)                                                                                 \
-    " WHEN pg_column_size(data) > " cap " THEN pg_column_size(data)"                               \
-    " WHEN octet_length(bytes) > " cap " THEN octet_length(bytes)"                                 \
-    " WHEN pg_column_size(headers) > " cap " THEN pg_column_size(headers)"                         \
-    " WHEN pg_column_size(data) > 512 AND octet_length(data::text) > " cap                         \
-    "  THEN 32 * pg_column_size(data) ELSE 0 END AS excess"
-#define EXCESS(cap) "CASE" SIZES(cap)
-#define UP_TO_EXCESS                                                                               \
-    "e.global_sequence, e.id, e.stream, e.version, e.type, CASE WHEN e.excess = 0 THEN e.data "    \
-    "END,"                                                                                         \
-    " CASE WHEN e.excess = 0 THEN e.bytes END, e.content_type,"                                    \
-    " CASE WHEN e.excess = 0 THEN e.headers END, e.correlation_id, e.causation_id, e.actor,"       \
-    " e.valid_time, e.recorded_at, e.family, e.revision, e.corrects, e.reason, e.schema_version,"  \
-    " e.retracts, e.purged, e.excess"
-/* What a function gives. */
-#define READ_FUNCTION(call, cap)                                                                   \
-    "SELECT " UP_TO_EXCESS " FROM (SELECT " VIEW_COLUMNS ", " EXCESS(cap) " FROM @schema@." call   \
-                                                                          " OFFSET 0) AS e"
-
 #define READ_PATH(path, order)                                                                     \
-    "SELECT " UP_TO_EXCESS " FROM (SELECT " COLUMNS                                                \
-    ", " EXCESS("$8") " FROM @schema@.events"                                                      \
-                      " WHERE " path                                                               \
-                      " AND ($5::text IS NULL OR type = $5) AND ($6::text IS NULL OR type ~ $6)"   \
-                      " AND ($7::text IS NULL OR correlation_id = $7) ORDER BY " order             \
-                      " LIMIT $4) AS e"
+    "SELECT " CAPPED_COLUMNS("$8") PURGED                                                          \
+        " FROM @schema@.events WHERE " path                                                        \
+        " AND ($5::text IS NULL OR type = $5) AND ($6::text IS NULL OR type ~ $6)"                 \
+        " AND ($7::text IS NULL OR correlation_id = $7) ORDER BY " order " LIMIT $4"
 
 #define BY_STREAM "stream = $1 AND version BETWEEN $2 AND $3"
 #define BY_SEQUENCE "global_sequence BETWEEN $2 AND $3"
@@ -80,9 +73,20 @@
     "correlation_id IS NOT NULL AND (correlation_id, global_sequence) >= ($7, $2)"                 \
     " AND (correlation_id, global_sequence) <= ($7, $3)"
 
-/* Reads of ranges: an event comes bare when its type is not one of those whose payload is wanted.
+/*
+ * Reads of ranges.  An event comes whole, or without payload and headers: because nobody wants them
+ * (false), or because it is too large (NULL).  Which of them is found out once, inside, where the
+ * LIMIT keeps the planner from copying the question.
  */
-#define BARE_OR_EXCESS(cap) "CASE WHEN NOT ($6::text IS NULL OR type ~ $6) THEN -1" SIZES(cap)
+#define WHOLE_OR_BARE                                                                              \
+    "e.global_sequence, e.id, e.stream, e.version, e.type, CASE WHEN e.whole THEN e.data END,"     \
+    " CASE WHEN e.whole THEN e.bytes END, e.content_type, CASE WHEN e.whole THEN e.headers END,"   \
+    " e.correlation_id, e.causation_id, e.actor, e.valid_time, e.recorded_at, e.family,"           \
+    " e.revision, e.corrects, e.reason, e.schema_version, e.retracts, e.purged, e.whole"
+#define AND_WHOLE(cap)                                                                             \
+    COLUMNS ", CASE WHEN NOT ($6::text IS NULL OR type ~ $6) THEN false"                           \
+            " WHEN " FITS_DATA(cap) " OR " FITS_BYTES(cap) " OR data IS NULL AND bytes IS NULL"    \
+                                                           " THEN true END AS whole"
 
 /*
  * Ranges are ascending, so their rows are, too: by the number of the range, which unnest() gives
@@ -90,12 +94,11 @@
  * reading ends with the limit.
  */
 #define READ_RANGES(path, order, cap)                                                              \
-    "SELECT " UP_TO_EXCESS " FROM unnest($1, $2) WITH ORDINALITY AS r(first, last, n),"            \
-    " LATERAL (SELECT " COLUMNS                                                                    \
-    ", " BARE_OR_EXCESS(cap) " FROM @schema@.events WHERE " path                                   \
-                             " AND ($5::text IS NULL OR type ~ $5) ORDER BY " order                \
-                             " LIMIT $3) AS e"                                                     \
-                             " ORDER BY r.n, e.global_sequence LIMIT $3"
+    "SELECT " WHOLE_OR_BARE " FROM unnest($1, $2) WITH ORDINALITY AS r(first, last, n),"           \
+    " LATERAL (SELECT " AND_WHOLE(cap) " FROM @schema@.events WHERE " path                         \
+                                       " AND ($5::text IS NULL OR type ~ $5) ORDER BY " order      \
+                                       " LIMIT $3) AS e"                                           \
+                                       " ORDER BY r.n, e.global_sequence LIMIT $3"
 
 /*
  * Few events match: the types that do are found one by one in the index (from each the next), then
@@ -108,16 +111,14 @@
     " UNION ALL SELECT x.type FROM t, LATERAL (SELECT e.type::text COLLATE \"C\" AS type"          \
     "  FROM @schema@.events AS e WHERE e.type > t.type AND e.type < $7"                            \
     "  ORDER BY e.type LIMIT 1) AS x)"                                                             \
-    " SELECT " UP_TO_EXCESS " FROM (SELECT s.seq FROM t, unnest($1, $2) AS r(first, last),"        \
+    " SELECT " WHOLE_OR_BARE " FROM (SELECT s.seq FROM t, unnest($1, $2) AS r(first, last),"       \
     "  LATERAL (SELECT e.global_sequence AS seq FROM @schema@.events AS e"                         \
     "   WHERE (e.type, e.global_sequence) >= (t.type, r.first)"                                    \
     "   AND (e.type, e.global_sequence) <= (t.type, r.last)"                                       \
     "   ORDER BY e.type " direction ", e.global_sequence " direction " LIMIT $3) AS s"             \
     "  WHERE t.type ~ $5 ORDER BY s.seq " direction " LIMIT $3) AS k,"                             \
-    " LATERAL (SELECT " COLUMNS                                                                    \
-    ", " BARE_OR_EXCESS("$8") " FROM @schema@.events"                                              \
-                              "  WHERE global_sequence = k.seq LIMIT 1)"                           \
-                              " AS e ORDER BY k.seq " direction
+    " LATERAL (SELECT " AND_WHOLE("$8") " FROM @schema@.events WHERE global_sequence = k.seq"      \
+                                        "  LIMIT 1) AS e ORDER BY k.seq " direction
 
 static const Oid append_types[] = {HW_OID_UUID,        HW_OID_TEXT, HW_OID_TEXT,  HW_OID_JSON,
                                    HW_OID_JSON,        HW_OID_TEXT, HW_OID_UUID,  HW_OID_TEXT,
@@ -236,10 +237,9 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_READ_ALL_BACK] = {READ_PATH(BY_SEQUENCE, "global_sequence DESC"), TYPES(read_types)},
     /* One lookup for each id: "id = ANY ($1) ORDER BY global_sequence" would walk the whole log,
        which has that order, rather than sort what it finds. */
-    [HW_PG_READ_IDS] = {"SELECT " UP_TO_EXCESS
-                        " FROM unnest($1) AS u(one), LATERAL (SELECT " COLUMNS
-                        ", " EXCESS("$2") " FROM @schema@.events WHERE id = u.one LIMIT 1) AS e"
-                                          " ORDER BY e.global_sequence",
+    [HW_PG_READ_IDS] = {"SELECT e.* FROM unnest($1) AS u(one), LATERAL (SELECT " CAPPED_COLUMNS(
+                            "$2") PURGED " FROM @schema@.events WHERE id = u.one LIMIT 1) AS e"
+                                         " ORDER BY e.global_sequence",
                         TYPES(ids_types)},
     [HW_PG_READ_RANGES] = {READ_RANGES("global_sequence BETWEEN r.first AND r.last"
                                        " AND $4::text IS NULL",
@@ -267,12 +267,11 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_FN_READ_RANGES] = {READ_FUNCTION("read_ranges($1, $2, $3, $4, $5)", "$6"),
                               TYPES(fn_range_types)},
     /* In the order given, which unnest() keeps. */
-    [HW_PG_READ_SEQUENCES] =
-        {"SELECT " UP_TO_EXCESS " FROM unnest($1) WITH ORDINALITY AS k(sequence, n),"
-         " LATERAL (SELECT " COLUMNS
-         ", " EXCESS("$2") " FROM @schema@.events"
-                           "  WHERE global_sequence = k.sequence LIMIT 1) AS e ORDER BY k.n",
-         TYPES(sequences_types)},
+    [HW_PG_READ_SEQUENCES] = {"SELECT e.* FROM unnest($1) WITH ORDINALITY AS k(sequence, n),"
+                              " LATERAL (SELECT " CAPPED_COLUMNS("$2") PURGED
+                              " FROM @schema@.events"
+                              "  WHERE global_sequence = k.sequence LIMIT 1) AS e ORDER BY k.n",
+                              TYPES(sequences_types)},
     [HW_PG_FN_READ_SEQUENCES] = {READ_FUNCTION("query_rows($1)", "$2"), TYPES(sequences_types)},
     /* One page function for everybody: see query.sql. */
     [HW_PG_QUERY_PAGE] = {READ_FUNCTION(
