@@ -44,8 +44,8 @@ static const Oid turn_types[] = {HW_OID_INT8_ARRAY,
 static const Oid turn_one_types[] = {HW_OID_INT8, HW_OID_INT8,        HW_OID_BOOL,
                                      HW_OID_TEXT, HW_OID_TEXT,        HW_OID_INT8,
                                      HW_OID_INT4, HW_OID_TIMESTAMPTZ, HW_OID_INT8};
-static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8, HW_OID_INT8,
-                                    HW_OID_INT8};
+static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8,
+                                    HW_OID_INT8, HW_OID_INT8, HW_OID_INT4};
 static const Oid mark_types[] = {HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
 static const Oid cancel_types[] = {HW_OID_INT8, HW_OID_TEXT};
 static const Oid log_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8,
@@ -63,6 +63,8 @@ static const Oid unbind_types[] = {HW_OID_TEXT, HW_OID_TEXT};
 #define WITHOUT_WAITING(parameter)                                                                 \
     "(SELECT CASE WHEN " parameter " THEN set_config('synchronous_commit', 'off', true)"           \
     " ELSE 'off' END) = 'off'"
+
+#define LETTER_FITS HW_PG_FITS("l", "$6")
 
 /* A claimed job as queue.c decodes it. */
 #define CLAIMED                                                                                    \
@@ -132,8 +134,10 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                                " l.resolved_at, l.resolved_by, l.kept, l.priority::int,"
                                " l.max_attempts::bigint, l.pushed_at, l.key, l.dedup,"
                                " l.correlation_id, l.causation_id, l.event_sequence,"
-                               " l.content_type, l.headers, l.data, l.bytes, l.event_type,"
-                               " l.event_stream"
+                               " l.content_type, CASE WHEN " LETTER_FITS " THEN l.headers END,"
+                               " CASE WHEN " LETTER_FITS " THEN l.data END,"
+                               " CASE WHEN " LETTER_FITS " THEN l.bytes END, l.event_type,"
+                               " l.event_stream, " LETTER_FITS
                                " FROM @schema@.job_letter_states($1, $2, $3, $4, $5) AS l",
                                TYPES(letters_types)},
     /* $1 ids, NULL: all $2 queue, NULL: any $3 state $4 reason */

@@ -1,0 +1,324 @@
+/*
+ * test_pg_large.c - what large payloads cost a process: it never has more of them than a few pages.
+ *
+ * What a process needs is measured in a process of its own: the most that it ever had, by the
+ * kernel, and what is in use at its end, by the allocator.
+ */
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <howdah/howdah_queue.h>
+#include <howdah/howdah_times.h>
+
+#include "test_pg_help.h"
+
+#define SMALL 1500
+#define LARGE 800
+#define MEGABYTE 1000000
+#define PEAK_KIB (100 * 1024)
+#define REST_KIB (24 * 1024)
+#define MINUTE_MS 60000
+
+/* What the process found, and needed. */
+typedef struct measure {
+    long events;
+    long long bytes;
+    long peak_kib;
+    long rest_kib;
+} measure;
+
+static void fill_in(measure *m)
+{
+    struct rusage usage;
+    struct mallinfo2 info = mallinfo2();
+
+    (void)getrusage(RUSAGE_SELF, &usage);
+    m->peak_kib = usage.ru_maxrss;
+    m->rest_kib = (long)((info.uordblks + info.hblkhd) / 1024);
+}
+
+/* Runs it in a process of its own. */
+static measure measured(const pgt *t, void (*run)(const pgt *t, howdah_bus *bus, measure *m))
+{
+    measure m = {0};
+    int ends[2];
+    int status = 0;
+    pid_t pid;
+
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        howdah_bus *bus = pgt_open(t, t->url);
+
+        run(t, bus, &m);
+        fill_in(&m);
+        _exit(write(ends[1], &m, sizeof m) == (ssize_t)sizeof m ? 0 : 1);
+    }
+    (void)close(ends[1]);
+    assert_int_equal(read(ends[0], &m, sizeof m), sizeof m);
+    (void)close(ends[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    return m;
+}
+
+static void is_bounded(measure m, long events, long long bytes)
+{
+    print_message("# %ld events, %lld bytes: at most %ld KiB, at the end %ld KiB\n", m.events,
+                  m.bytes, m.peak_kib, m.rest_kib);
+    assert_int_equal(m.events, events);
+    assert_int_equal(m.bytes, bytes);
+    assert_true(m.peak_kib < PEAK_KIB);
+    assert_true(m.rest_kib < REST_KIB);
+}
+
+/* Small events, so that pages are as long as they get; all payloads are "x...x" of n letters. */
+static void put_small(const pgt *t)
+{
+    pgt_run(t, t->admin,
+            "INSERT INTO {events} (stream, version, type, data)"
+            " SELECT 'small', i, 'large.test', '\"x\"' FROM generate_series(1, %d) AS i",
+            SMALL);
+}
+
+/* One transaction: they are there all at once.  On disk they are 100 times smaller, or as large. */
+static void put_large(const pgt *t, bool compressed)
+{
+    pgt_run(t, t->admin, "ALTER TABLE {events} ALTER data SET STORAGE %s",
+            compressed ? "EXTENDED" : "EXTERNAL");
+    pgt_run(t, t->admin,
+            "INSERT INTO {events} (stream, version, type, data)"
+            " SELECT 'large', i, 'large.test', ('\"' || repeat('x', %d) || '\"')::json"
+            " FROM generate_series(1, %d) AS i",
+            MEGABYTE, LARGE);
+}
+
+static const long long all_bytes = 3LL * SMALL + (MEGABYTE + 2LL) * LARGE;
+
+static void count(measure *m, const howdah_event *event)
+{
+    size_t n = 0;
+
+    (void)howdah_event_data(event, &n);
+    m->events++;
+    m->bytes += (long long)n;
+}
+
+/* ---- subscriptions */
+
+static int on_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    (void)delivery;
+    count(ctx, event);
+    return HOWDAH_OK;
+}
+
+static howdah_subscription *subscribe(howdah_bus *bus, int64_t start, measure *m)
+{
+    howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+    howdah_subscription *sub = NULL;
+
+    o.subscriber_id = "me";
+    o.start = start;
+    o.catch_up_batch = 1000;
+    o.handler = on_event;
+    o.ctx = m;
+    pgt_ok(howdah_subscribe(bus, &o, &sub, &pgt_error));
+    return sub;
+}
+
+static void serve(howdah_bus *bus, const measure *m, long events)
+{
+    int64_t until = pgt_now_ms() + MINUTE_MS;
+    bool worked = true;
+
+    while (m->events < events || worked) {
+        assert_true(pgt_now_ms() < until);
+        pgt_ok(howdah_service(bus, &worked, &pgt_error));
+    }
+}
+
+static void at_the_head(const pgt *t, howdah_bus *bus, measure *m, bool compressed)
+{
+    pgt mine = *t;
+
+    mine.admin = pgt_session(t->url); /* a session belongs to one process */
+    (void)subscribe(bus, HOWDAH_FROM_END, m);
+    serve(bus, m, 0);
+    put_small(&mine);
+    serve(bus, m, SMALL);
+    put_large(&mine, compressed);
+    serve(bus, m, SMALL + LARGE);
+}
+
+static void at_the_head_compressed(const pgt *t, howdah_bus *bus, measure *m)
+{
+    at_the_head(t, bus, m, true);
+}
+
+static void at_the_head_as_large(const pgt *t, howdah_bus *bus, measure *m)
+{
+    at_the_head(t, bus, m, false);
+}
+
+static void behind(const pgt *t, howdah_bus *bus, measure *m)
+{
+    (void)t;
+    (void)subscribe(bus, HOWDAH_FROM_START, m);
+    serve(bus, m, SMALL + LARGE);
+}
+
+static void a_subscriber_keeps_no_more_than_some_pages_of_a_burst_and_none_at_rest(void **state)
+{
+    is_bounded(measured(*state, at_the_head_compressed), SMALL + LARGE, all_bytes);
+}
+
+static void so_it_does_when_payloads_are_as_large_on_disk(void **state)
+{
+    is_bounded(measured(*state, at_the_head_as_large), SMALL + LARGE, all_bytes);
+}
+
+static void a_subscriber_that_is_behind_reads_pages_that_are_bounded(void **state)
+{
+    put_small(*state);
+    put_large(*state, true);
+    is_bounded(measured(*state, behind), SMALL + LARGE, all_bytes);
+}
+
+/* ---- reading */
+
+static void take_all(howdah_reader *reader, measure *m)
+{
+    const howdah_event *event = NULL;
+    int s;
+
+    while ((s = howdah_reader_next(reader, &event, &pgt_error)) == HOWDAH_OK)
+        count(m, event);
+    pgt_ok(s);
+    howdah_reader_close(reader);
+}
+
+static void read_log(const pgt *t, howdah_bus *bus, measure *m)
+{
+    howdah_reader *reader = NULL;
+
+    (void)t;
+    pgt_ok(howdah_read_open(bus, NULL, &reader, &pgt_error));
+    take_all(reader, m);
+}
+
+static void read_backward(const pgt *t, howdah_bus *bus, measure *m)
+{
+    howdah_read_options o = HOWDAH_READ_OPTIONS_INIT;
+    howdah_reader *reader = NULL;
+
+    (void)t;
+    o.pattern = "large.*";
+    o.backward = true;
+    pgt_ok(howdah_read_open(bus, &o, &reader, &pgt_error));
+    take_all(reader, m);
+}
+
+static void ask(howdah_bus *bus, measure *m, howdah_order order)
+{
+    howdah_query_options o = HOWDAH_QUERY_OPTIONS_INIT;
+    howdah_reader *reader = NULL;
+
+    o.order = order;
+    pgt_ok(howdah_query_open(bus, &o, &reader, &pgt_error));
+    take_all(reader, m);
+}
+
+static void query_by_sequence(const pgt *t, howdah_bus *bus, measure *m)
+{
+    (void)t;
+    ask(bus, m, HOWDAH_ORDER_SEQUENCE);
+}
+
+static void query_by_time(const pgt *t, howdah_bus *bus, measure *m)
+{
+    (void)t;
+    ask(bus, m, HOWDAH_ORDER_VALID);
+}
+
+/* The same through the functions: a role that may read, and nothing else. */
+static void read_by_function(const pgt *t, howdah_bus *bus, measure *m)
+{
+    char url[2048];
+
+    (void)bus;
+    (void)snprintf(url, sizeof url, "postgres://large_reader@/%s?host=%s&port=%s", PQdb(t->admin),
+                   PQhost(t->admin), PQport(t->admin));
+    read_log(t, pgt_open(t, url), m);
+}
+
+static void whoever_reads_has_no_more_than_two_pages(void **state)
+{
+    pgt *t = *state;
+
+    put_small(t);
+    put_large(t, true);
+    is_bounded(measured(t, read_log), SMALL + LARGE, all_bytes);
+    is_bounded(measured(t, read_backward), SMALL + LARGE, all_bytes);
+    is_bounded(measured(t, query_by_sequence), SMALL + LARGE, all_bytes);
+    is_bounded(measured(t, query_by_time), SMALL + LARGE, all_bytes);
+    pgt_run(t, t->admin, "CREATE ROLE large_reader LOGIN; GRANT {_read} TO large_reader");
+    is_bounded(measured(t, read_by_function), SMALL + LARGE, all_bytes);
+    pgt_run(t, t->admin, "DROP ROLE large_reader");
+}
+
+/* Sizes of all kinds side by side: nothing is lost, nothing comes twice, the order is kept. */
+static void pages_that_are_cut_lose_nothing(void **state)
+{
+    pgt *t = *state;
+    measure m = {0};
+    int64_t bytes;
+    howdah_bus *bus = pgt_open(t, t->url);
+
+    pgt_run(
+        t, t->admin,
+        "INSERT INTO {events} (stream, version, type, data, bytes, content_type)"
+        " SELECT 'mixed', i, CASE WHEN i %% 3 = 0 THEN 'a.b' ELSE 'a.c' END,"
+        " CASE WHEN i %% 5 > 0 AND i <> 777 THEN ('\"' || repeat(md5(i::text), 1 + CASE"
+        "  WHEN i %% 100 = 7 THEN 30000 WHEN i %% 37 = 0 THEN 500 WHEN i %% 11 = 0 THEN 50 ELSE 0"
+        "  END) || '\"')::json END,"
+        " CASE WHEN i %% 5 = 0 THEN decode(repeat(md5(i::text), 1 + CASE WHEN i %% 50 = 0"
+        "  THEN 20000 ELSE 3 END), 'hex') END,"
+        " CASE WHEN i %% 5 = 0 THEN 'application/octet-stream' END"
+        " FROM generate_series(1, 3000) AS i");
+    bytes = pgt_number(t, t->admin,
+                       "SELECT sum(coalesce(octet_length(data::text), octet_length(bytes), 4))"
+                       " FROM {events}");
+    read_log(t, bus, &m);
+    assert_int_equal(m.events, 3000);
+    assert_int_equal(m.bytes, bytes);
+    m = (measure){0};
+    read_backward(t, bus, &m);
+    assert_int_equal(m.events, 0);
+    m = (measure){0};
+    query_by_time(t, bus, &m);
+    assert_int_equal(m.events, 3000);
+    assert_int_equal(m.bytes, bytes);
+    m = (measure){0};
+    (void)subscribe(bus, HOWDAH_FROM_START, &m);
+    serve(bus, &m, 2999); /* one has no payload at all: a dead letter */
+    assert_int_equal(m.events, 2999);
+    assert_int_equal(m.bytes, bytes - 4);
+    howdah_close(bus);
+}
+
+static const struct CMUnitTest tests[] = {
+    PGT_TEST(a_subscriber_keeps_no_more_than_some_pages_of_a_burst_and_none_at_rest),
+    PGT_TEST(so_it_does_when_payloads_are_as_large_on_disk),
+    PGT_TEST(a_subscriber_that_is_behind_reads_pages_that_are_bounded),
+    PGT_TEST(whoever_reads_has_no_more_than_two_pages),
+    PGT_TEST(pages_that_are_cut_lose_nothing),
+};
+
+PGT_MAIN("pg large", tests)
