@@ -313,12 +313,111 @@ static void pages_that_are_cut_lose_nothing(void **state)
     howdah_close(bus);
 }
 
+/* ---- jobs */
+
+#define JOBS 400
+
+static int on_job(void *ctx, const howdah_job *job, howdah_work *work)
+{
+    measure *m = ctx;
+    size_t n = 0;
+
+    (void)work;
+    (void)howdah_job_data(job, &n);
+    m->events++;
+    m->bytes += (long long)n;
+    return howdah_job_attempt(job) == 1 ? HOWDAH_WORK_DONE : HOWDAH_WORK_FAILED;
+}
+
+static void work(howdah_bus *bus, measure *m, int64_t threads)
+{
+    howdah_worker_options o = HOWDAH_WORKER_OPTIONS_INIT;
+    howdah_worker *worker = NULL;
+
+    o.queue = "mail";
+    o.handler = on_job;
+    o.ctx = m;
+    o.threads = threads;
+    o.batch = JOBS;
+    o.until_empty = true;
+    pgt_ok(howdah_worker_new(bus, &o, &worker, &pgt_error));
+    assert_int_equal(howdah_worker_run(worker, MINUTE_MS, &pgt_error), HOWDAH_END);
+    howdah_worker_free(worker);
+}
+
+static void work_alone(const pgt *t, howdah_bus *bus, measure *m)
+{
+    (void)t;
+    work(bus, m, 0);
+}
+
+static void work_in_a_thread(const pgt *t, howdah_bus *bus, measure *m)
+{
+    (void)t;
+    work(bus, m, 1);
+}
+
+static void push_large(const pgt *t)
+{
+    pgt_run(t, t->admin,
+            "SELECT count(*) FROM {push_batch}('mail', (SELECT array_agg(('\"' || repeat('x', %d)"
+            " || '\"')::json) FROM generate_series(1, %d)))",
+            MEGABYTE, JOBS);
+}
+
+static void a_worker_has_no_more_than_some_large_jobs_however_many_it_may_take(void **state)
+{
+    pgt *t = *state;
+    static void (*const ways[])(const pgt *, howdah_bus *, measure *) = {work_alone,
+                                                                         work_in_a_thread};
+
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        push_large(t);
+        is_bounded(measured(t, ways[i]), JOBS, (MEGABYTE + 2LL) * JOBS);
+    }
+    assert_int_equal(pgt_number(t, t->admin,
+                                "SELECT count(*) FROM {event_log} WHERE NOT failed"
+                                " AND attempts = 1"),
+                     2 * JOBS);
+}
+
+/* Letters carry whole events. */
+static int count_letter(void *ctx, const howdah_letter *letter)
+{
+    count(ctx, letter->event);
+    return 0;
+}
+
+static void list_letters(const pgt *t, howdah_bus *bus, measure *m)
+{
+    (void)t;
+    pgt_ok(howdah_letters_walk(bus, NULL, count_letter, m, &pgt_error));
+}
+
+static void dead_letters_are_listed_in_pages_that_are_bounded(void **state)
+{
+    pgt *t = *state;
+
+    pgt_run(t, t->admin,
+            "INSERT INTO {dead_letters} (subscriber_id, error_message, retry_count, created_at,"
+            " last_retry_at, global_sequence, event_id, stream, version, type, revision,"
+            " schema_version, recorded_at, data)"
+            " SELECT 'me', 'no', 1, now(), now(), i, gen_random_uuid(), 's', i, 'large.test', 1, 1,"
+            " now(),"
+            " ('\"' || repeat('x', CASE WHEN i <= 150 THEN 1 ELSE %d END) || '\"')::json"
+            " FROM generate_series(1, 350) AS i",
+            MEGABYTE);
+    is_bounded(measured(t, list_letters), 350, 150 * 3 + (MEGABYTE + 2LL) * 200);
+}
+
 static const struct CMUnitTest tests[] = {
     PGT_TEST(a_subscriber_keeps_no_more_than_some_pages_of_a_burst_and_none_at_rest),
     PGT_TEST(so_it_does_when_payloads_are_as_large_on_disk),
     PGT_TEST(a_subscriber_that_is_behind_reads_pages_that_are_bounded),
     PGT_TEST(whoever_reads_has_no_more_than_two_pages),
     PGT_TEST(pages_that_are_cut_lose_nothing),
+    PGT_TEST(dead_letters_are_listed_in_pages_that_are_bounded),
+    PGT_TEST(a_worker_has_no_more_than_some_large_jobs_however_many_it_may_take),
 };
 
 PGT_MAIN("pg large", tests)

@@ -218,6 +218,7 @@ typedef struct hw_pg {
     char *sql[HW_PG_STATEMENT_COUNT]; /* names filled in */
     hw_pg_cursor *in_flight;          /* I4 */
     size_t range_rows;                /* that fit a page of ranges, by the last one; 0: any */
+    int64_t claim_rows;               /* that a claim asks for at most, by the last one; 0: any */
     hw_buf params;                    /* scratch for binary parameters */
     PGresult *import_rows;            /* the last import page */
     void *import_row_array;
