@@ -9,8 +9,8 @@
  * pause finds.
  *
  * The mark of an armed bell can be gone without a ring: whoever takes it away and rolls back, or
- * stays open, rings nobody.  So whoever finds events that should have rung arms again: a lost ring
- * costs one pause, once.
+ * stays open, rings nobody.  So whoever finds events that should have rung, after a look that found
+ * none, arms again: a lost ring costs one pause, once.
  */
 #include <errno.h>
 #include <poll.h>
@@ -101,6 +101,7 @@ static bool arm(howdah_bus *bus, int64_t now_us)
     if (hw_sub_ops_of(bus)->arm(bus->store, NULL) < 0)
         return false; /* the pauses find what the bell would have told */
     service->armed = true;
+    service->in_vain = false;
     service->pause_us = ARMED_PAUSE_US;
     return true;
 }
@@ -144,7 +145,7 @@ void hw_service_heard(howdah_bus *bus, bool arrived)
     int64_t now_us = hw_clock_mono_us();
     int64_t gap_us = now_us - service->arrival_us;
 
-    if (arrived && service->armed && should_have_rung(bus)) {
+    if (arrived && service->armed && service->in_vain && should_have_rung(bus)) {
         (void)hw_service_hear(bus); /* a ring that came along is not heard again later */
         service->armed = false;
     }

@@ -18,7 +18,8 @@
 #include "test_pg_help.h"
 
 #define SMALL 1500
-#define LARGE 800
+#define BURST 800 /* once; elsewhere */
+#define LARGE 200
 #define MEGABYTE 1000000
 #define PEAK_KIB (100 * 1024)
 #define REST_KIB (24 * 1024)
@@ -88,7 +89,7 @@ static void put_small(const pgt *t)
 }
 
 /* One transaction: they are there all at once.  On disk they are 100 times smaller, or as large. */
-static void put_large(const pgt *t, bool compressed)
+static void put_large(const pgt *t, int n, bool compressed)
 {
     pgt_run(t, t->admin, "ALTER TABLE {events} ALTER data SET STORAGE %s",
             compressed ? "EXTENDED" : "EXTERNAL");
@@ -96,10 +97,10 @@ static void put_large(const pgt *t, bool compressed)
             "INSERT INTO {events} (stream, version, type, data)"
             " SELECT 'large', i, 'large.test', ('\"' || repeat('x', %d) || '\"')::json"
             " FROM generate_series(1, %d) AS i",
-            MEGABYTE, LARGE);
+            MEGABYTE, n);
 }
 
-static const long long all_bytes = 3LL * SMALL + (MEGABYTE + 2LL) * LARGE;
+#define ALL_BYTES(large) (3LL * SMALL + (MEGABYTE + 2LL) * (large))
 
 static void count(measure *m, const howdah_event *event)
 {
@@ -144,7 +145,7 @@ static void serve(howdah_bus *bus, const measure *m, long events)
     }
 }
 
-static void at_the_head(const pgt *t, howdah_bus *bus, measure *m, bool compressed)
+static void at_the_head(const pgt *t, howdah_bus *bus, measure *m, int n, bool compressed)
 {
     pgt mine = *t;
 
@@ -153,18 +154,18 @@ static void at_the_head(const pgt *t, howdah_bus *bus, measure *m, bool compress
     serve(bus, m, 0);
     put_small(&mine);
     serve(bus, m, SMALL);
-    put_large(&mine, compressed);
-    serve(bus, m, SMALL + LARGE);
+    put_large(&mine, n, compressed);
+    serve(bus, m, SMALL + n);
 }
 
 static void at_the_head_compressed(const pgt *t, howdah_bus *bus, measure *m)
 {
-    at_the_head(t, bus, m, true);
+    at_the_head(t, bus, m, BURST, true);
 }
 
 static void at_the_head_as_large(const pgt *t, howdah_bus *bus, measure *m)
 {
-    at_the_head(t, bus, m, false);
+    at_the_head(t, bus, m, LARGE, false);
 }
 
 static void behind(const pgt *t, howdah_bus *bus, measure *m)
@@ -176,19 +177,19 @@ static void behind(const pgt *t, howdah_bus *bus, measure *m)
 
 static void a_subscriber_keeps_no_more_than_some_pages_of_a_burst_and_none_at_rest(void **state)
 {
-    is_bounded(measured(*state, at_the_head_compressed), SMALL + LARGE, all_bytes);
+    is_bounded(measured(*state, at_the_head_compressed), SMALL + BURST, ALL_BYTES(BURST));
 }
 
 static void so_it_does_when_payloads_are_as_large_on_disk(void **state)
 {
-    is_bounded(measured(*state, at_the_head_as_large), SMALL + LARGE, all_bytes);
+    is_bounded(measured(*state, at_the_head_as_large), SMALL + LARGE, ALL_BYTES(LARGE));
 }
 
 static void a_subscriber_that_is_behind_reads_pages_that_are_bounded(void **state)
 {
     put_small(*state);
-    put_large(*state, true);
-    is_bounded(measured(*state, behind), SMALL + LARGE, all_bytes);
+    put_large(*state, LARGE, true);
+    is_bounded(measured(*state, behind), SMALL + LARGE, ALL_BYTES(LARGE));
 }
 
 /* ---- reading */
@@ -263,13 +264,13 @@ static void whoever_reads_has_no_more_than_two_pages(void **state)
     pgt *t = *state;
 
     put_small(t);
-    put_large(t, true);
-    is_bounded(measured(t, read_log), SMALL + LARGE, all_bytes);
-    is_bounded(measured(t, read_backward), SMALL + LARGE, all_bytes);
-    is_bounded(measured(t, query_by_sequence), SMALL + LARGE, all_bytes);
-    is_bounded(measured(t, query_by_time), SMALL + LARGE, all_bytes);
+    put_large(t, LARGE, true);
+    is_bounded(measured(t, read_log), SMALL + LARGE, ALL_BYTES(LARGE));
+    is_bounded(measured(t, read_backward), SMALL + LARGE, ALL_BYTES(LARGE));
+    is_bounded(measured(t, query_by_sequence), SMALL + LARGE, ALL_BYTES(LARGE));
+    is_bounded(measured(t, query_by_time), SMALL + LARGE, ALL_BYTES(LARGE));
     pgt_run(t, t->admin, "CREATE ROLE large_reader LOGIN; GRANT {_read} TO large_reader");
-    is_bounded(measured(t, read_by_function), SMALL + LARGE, all_bytes);
+    is_bounded(measured(t, read_by_function), SMALL + LARGE, ALL_BYTES(LARGE));
     pgt_run(t, t->admin, "DROP ROLE large_reader");
 }
 
@@ -315,7 +316,7 @@ static void pages_that_are_cut_lose_nothing(void **state)
 
 /* ---- jobs */
 
-#define JOBS 400
+#define JOBS 200
 
 static int on_job(void *ctx, const howdah_job *job, howdah_work *work)
 {
@@ -410,6 +411,38 @@ static void dead_letters_are_listed_in_pages_that_are_bounded(void **state)
     is_bounded(measured(t, list_letters), 350, 150 * 3 + (MEGABYTE + 2LL) * 200);
 }
 
+static int count_job(void *ctx, const howdah_job *job)
+{
+    measure *m = ctx;
+    size_t n = 0;
+
+    (void)howdah_job_data(job, &n);
+    m->events++;
+    m->bytes += (long long)n;
+    return 0;
+}
+
+static void list_history(const pgt *t, howdah_bus *bus, measure *m)
+{
+    howdah_queue_log_options o = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+
+    (void)t;
+    o.payload = true;
+    pgt_ok(howdah_queue_log(bus, "mail", &o, count_job, m, &pgt_error));
+}
+
+static void the_history_is_listed_in_pages_that_are_bounded(void **state)
+{
+    pgt *t = *state;
+    measure m = {0};
+    howdah_bus *bus = pgt_open(t, t->url);
+
+    push_large(t);
+    work(bus, &m, 0);
+    howdah_close(bus);
+    is_bounded(measured(t, list_history), JOBS, (MEGABYTE + 2LL) * JOBS);
+}
+
 static const struct CMUnitTest tests[] = {
     PGT_TEST(a_subscriber_keeps_no_more_than_some_pages_of_a_burst_and_none_at_rest),
     PGT_TEST(so_it_does_when_payloads_are_as_large_on_disk),
@@ -418,6 +451,7 @@ static const struct CMUnitTest tests[] = {
     PGT_TEST(pages_that_are_cut_lose_nothing),
     PGT_TEST(dead_letters_are_listed_in_pages_that_are_bounded),
     PGT_TEST(a_worker_has_no_more_than_some_large_jobs_however_many_it_may_take),
+    PGT_TEST(the_history_is_listed_in_pages_that_are_bounded),
 };
 
 PGT_MAIN("pg large", tests)
