@@ -186,7 +186,9 @@ typedef struct howdah_claim_options {
  * Takes up to n jobs (1 to HOWDAH_JOBS_MAX) that are due, in the order (priority, due, id), each
  * under a lease with a new token.  Does not wait.  HOWDAH_OK and a set of at least one job, to be
  * freed with howdah_jobs_free(); HOWDAH_END when there is none: the queue is empty, paused, at its
- * limit of concurrency, or does not exist.  The leases live on when the set is freed.
+ * limit of concurrency, or does not exist.  The leases live on when the set is freed.  When the
+ * payloads of those taken pass some MiB, no others are added: fewer than n says nothing of the
+ * rest.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_claim(howdah_bus *bus, const char *queue, int64_t n,
                                               const howdah_claim_options *options,

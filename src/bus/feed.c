@@ -242,6 +242,35 @@ static void into_window(howdah_bus *bus, hw_page *page)
     feed->window[slot] = page;
 }
 
+/* The first page of the window that some subscription may still take. */
+static int64_t first_needed(const howdah_bus *bus)
+{
+    int64_t first = bus->service->feed.pages + 1;
+
+    for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
+        if (sub->phase == HW_PHASE_HEAD && sub->next_page < first)
+            first = sub->next_page;
+        /* What it reads for itself may end where a page of the window goes on. */
+        if (sub->phase == HW_PHASE_BEHIND && (sub->busy || sub->page))
+            return 0;
+    }
+    return first;
+}
+
+/* A bus at rest does not keep the last burst; whoever misses a page reads for itself. */
+static void drop_passed(howdah_bus *bus)
+{
+    hw_feed *feed = &bus->service->feed;
+    int64_t first = first_needed(bus);
+
+    for (size_t i = 0; i < HW_WINDOW_PAGES; i++) {
+        if (feed->window[i] && feed->window[i]->number < first) {
+            hw_page_drop(bus, feed->window[i]);
+            feed->window[i] = NULL;
+        }
+    }
+}
+
 hw_page *hw_feed_page(const hw_feed *feed, int64_t number)
 {
     hw_page *page = number > 0 ? feed->window[number % HW_WINDOW_PAGES] : NULL;
@@ -322,10 +351,12 @@ int hw_feed_round(howdah_bus *bus, bool *ret_news, howdah_error *reterr)
     page->anchor = feed->top;
     *ret_news = page->n > 0 || buried > 0 || feed->told != feed->versions;
     feed->told = feed->versions;
-    if (*ret_news)
+    if (*ret_news) {
         into_window(bus, page);
-    else
+    } else {
         hw_page_drop(bus, page);
+        drop_passed(bus);
+    }
     return hw_holes_settle(bus, reterr);
 }
 

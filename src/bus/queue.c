@@ -121,7 +121,7 @@ static int claim_until(howdah_bus *bus, const hw_claim *claim, int64_t until_ms,
         int s = claim_once(bus, claim, ret_jobs, &report, reterr);
 
         if (s == HOWDAH_OK)
-            hw_queue_bell_heard(bus->queues);
+            hw_queue_bell_heard(bus);
         if (s == HOWDAH_END && report.more && again++ < AGAIN_MAX)
             continue; /* it made something ready that was not */
         left = until_ms - hw_clock_mono_ms();

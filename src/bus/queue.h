@@ -61,7 +61,7 @@ int hw_settle_one(hw_store *store, const howdah_settlement *settlement, howdah_e
 
 void hw_queue_bell_init(hw_queues *queues);
 /* Something came: the next looks are close to one another. */
-void hw_queue_bell_heard(hw_queues *queues);
+void hw_queue_bell_heard(howdah_bus *bus);
 /*
  * Listens to the queue's bell and arms it; true when that was not so before: look once more before
  * sleeping.  queue_id: as in hw_claim_report.

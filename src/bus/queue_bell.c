@@ -7,8 +7,10 @@
  *   I3  While jobs come thick and fast, the queue is looked at every millisecond and the bell is
  * not armed: whoever pushes does not pay for a notification that nobody needs.  Where they are
  *       RARE_US apart, or HOLD_OFF_US have passed, it is armed as soon as there is nothing to do.
- *   I4  A session has one list of what it listens to.  On a bus with subscriptions these listen
- *       anew after us, and we after them.
+ *   I4  A push that takes the mark away and rolls back, or stays open, rings nobody.  So whoever
+ * finds jobs while it believes itself armed arms again: a lost ring costs one pause, once. I5  A
+ * session has one list of what it listens to.  On a bus with subscriptions these listen anew after
+ * us, and we after them.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -32,7 +34,7 @@ static bool listens(const howdah_bus *bus, int64_t queue_id, uint64_t session)
     const hw_queues *q = bus->queues;
 
     return q->listens && q->listens_to == queue_id && q->session == session &&
-           !(bus->service && bus->service->subs); /* I4 */
+           !(bus->service && bus->service->subs); /* I5 */
 }
 
 /* The bell of a queue has the name of a type. */
@@ -74,16 +76,6 @@ void hw_queue_bell_init(hw_queues *queues)
 {
     queues->pause_ms = FIRST_PAUSE_MS;
     queues->gap_us = GAP_US_MAX;
-}
-
-void hw_queue_bell_heard(hw_queues *queues)
-{
-    int64_t now_us = hw_clock_mono_us();
-    int64_t gap_us = now_us - queues->heard_us;
-
-    queues->gap_us = (3 * queues->gap_us + (gap_us < GAP_US_MAX ? gap_us : GAP_US_MAX)) / 4;
-    queues->heard_us = now_us;
-    queues->pause_ms = FIRST_PAUSE_MS;
 }
 
 /* I3 */
@@ -139,6 +131,21 @@ static void hear(howdah_bus *bus)
         q->armed = false;
         q->pause_ms = FIRST_PAUSE_MS;
     }
+}
+
+void hw_queue_bell_heard(howdah_bus *bus)
+{
+    hw_queues *queues = bus->queues;
+    int64_t now_us = hw_clock_mono_us();
+    int64_t gap_us = now_us - queues->heard_us;
+
+    if (queues->armed) { /* I4; a ring that came along is not heard again later */
+        hear(bus);
+        queues->armed = false;
+    }
+    queues->gap_us = (3 * queues->gap_us + (gap_us < GAP_US_MAX ? gap_us : GAP_US_MAX)) / 4;
+    queues->heard_us = now_us;
+    queues->pause_ms = FIRST_PAUSE_MS;
 }
 
 int hw_queue_bell_sleep(howdah_bus *bus, int64_t ms, int extra_fd, howdah_error *reterr)

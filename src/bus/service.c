@@ -483,6 +483,8 @@ int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
         s = serve_all(bus, reterr);
     if (news)
         service->worked = true;
+    else
+        service->in_vain = true;
     /* Planted: only when all is read. */
     if (HW_BUG(CATCH_UP_FIRST) && s >= 0 && !service->worked && service->armed)
         s = relisten(bus, reterr);

@@ -198,6 +198,7 @@ typedef struct hw_service {
     bool relisten;              /* what to listen to has changed */
     bool deaf;                  /* this session cannot hear the bell */
     bool armed;
+    bool in_vain; /* the log was looked at since then, and had nothing new */
     bool serving; /* howdah_service() is on the stack */
     bool worked;  /* an event was delivered, or a page came: look again at once */
     /* waiting.c: */

@@ -7,6 +7,10 @@
  * armed.  Where events are RARE_US apart or more, it is armed as soon as there is nothing to do.
  * Then the log is looked at once more, and the pauses grow: whatever the bell does not tell, a
  * pause finds.
+ *
+ * The mark of an armed bell can be gone without a ring: whoever takes it away and rolls back, or
+ * stays open, rings nobody.  So whoever finds events that should have rung, after a look that found
+ * none, arms again: a lost ring costs one pause, once.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,6 +22,7 @@
 #include "base/random.h"
 #include "bus/subscription.h"
 #include "engine/backoff.h"
+#include "engine/pattern.h"
 
 #define REST_US 20000
 #define HOLD_OFF_US 50000
@@ -97,8 +102,41 @@ static bool arm(howdah_bus *bus, int64_t now_us)
     if (hw_sub_ops_of(bus)->arm(bus->store, NULL) < 0)
         return false; /* the pauses find what the bell would have told */
     service->armed = true;
+    service->in_vain = false;
     service->pause_us = ARMED_PAUSE_US;
     return true;
+}
+
+static void woken(hw_service *service)
+{
+    service->armed = false;
+    service->event_us = hw_clock_mono_us();
+    short_pause(service);
+}
+
+bool hw_service_hear(howdah_bus *bus)
+{
+    if (hw_sub_ops_of(bus)->wait(bus->store, 0, NULL) != HOWDAH_OK)
+        return false; /* a session that is gone is the next pass's to tell */
+    woken(bus->service);
+    return true;
+}
+
+/* Whether an event of the newest page rings on a channel that is listened to. */
+static bool should_have_rung(const howdah_bus *bus)
+{
+    const hw_page *page = hw_feed_page(&bus->service->feed, bus->service->feed.pages);
+
+    for (const howdah_subscription *sub = bus->service->subs; page && sub; sub = sub->next) {
+        hw_str pattern = hw_str_of(sub->pattern);
+
+        if (page->n > 0 && !(sub->pattern && hw_pattern_is_exact(pattern)))
+            return true;
+        for (size_t i = 0; i < page->n; i++)
+            if (hw_str_equal(page->events[i].type, pattern))
+                return true;
+    }
+    return false;
 }
 
 /* Where events are rare the bell is armed at once: the next pass is the look that has to follow. */
@@ -108,6 +146,10 @@ void hw_service_heard(howdah_bus *bus, bool arrived)
     int64_t now_us = hw_clock_mono_us();
     int64_t gap_us = now_us - service->arrival_us;
 
+    if (arrived && service->armed && service->in_vain && should_have_rung(bus)) {
+        (void)hw_service_hear(bus); /* a ring that came along is not heard again later */
+        service->armed = false;
+    }
     if (arrived) {
         if (gap_us > GAP_US_MAX)
             gap_us = GAP_US_MAX;
@@ -130,21 +172,6 @@ static void grow_pause(howdah_bus *bus, int64_t now_us)
     service->pause_us *= service->armed ? 4 : 2;
     if (service->pause_us > us_max)
         service->pause_us = us_max;
-}
-
-static void woken(hw_service *service)
-{
-    service->armed = false;
-    service->event_us = hw_clock_mono_us();
-    short_pause(service);
-}
-
-bool hw_service_hear(howdah_bus *bus)
-{
-    if (hw_sub_ops_of(bus)->wait(bus->store, 0, NULL) != HOWDAH_OK)
-        return false; /* a session that is gone is the next pass's to tell */
-    woken(bus->service);
-    return true;
 }
 
 int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_error *reterr)

@@ -37,6 +37,7 @@ struct howdah_work {
     bool uncertain;    /* a settlement of it got no answer: it may be over */
     int64_t lease_ms;  /* how long a lease is */
     int64_t leased_ms; /* when it was asked for, by our clock */
+    size_t bytes;      /* of its payload */
     /* The handler's, I3: */
     int verdict; /* HOWDAH_WORK_... */
     int64_t after_ms;
@@ -117,6 +118,7 @@ struct howdah_worker {
     size_t capacity;
     howdah_work **hand; /* room for twice the capacity: those being settled, and new ones */
     size_t hand_n;
+    size_t hand_bytes;  /* of their payloads */
     hw_settle *settles; /* room for the capacity, as the next two */
     hw_settled *settled;
     howdah_work **settling;

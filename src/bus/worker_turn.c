@@ -9,6 +9,9 @@
 #include "base/mem.h"
 #include "bus/worker.h"
 
+/* Payloads of jobs that wait while others run. */
+#define HAND_BYTES_MAX ((size_t)8 * 1024 * 1024)
+
 /* --------------------------------------------------------------- what is due */
 
 static bool is_out(const howdah_work *work)
@@ -30,6 +33,8 @@ int64_t hw_worker_wants(const howdah_worker *worker, const hw_pool_view *view)
 
     if (atomic_load(&worker->stopping) || unfinished > worker->pool.low)
         return 0;
+    if (worker->hand_bytes >= HAND_BYTES_MAX && unfinished > 0)
+        n = worker->options.threads - (int64_t)unfinished; /* what threads have nothing to do */
     if (max > 0 && left < n)
         n = left;
     return n > 0 ? n : 0;
@@ -150,6 +155,7 @@ static void let_go(howdah_worker *worker)
     size_t kept = 0;
 
     worker->owes = false;
+    worker->hand_bytes = 0;
     for (size_t i = 0; i < worker->hand_n; i++) {
         howdah_work *work = worker->hand[i];
 
@@ -158,6 +164,7 @@ static void let_go(howdah_worker *worker)
             continue;
         }
         worker->hand[kept++] = work;
+        worker->hand_bytes += work->bytes;
         worker->owes |= work->taken;
     }
     worker->hand_n = kept;
@@ -202,6 +209,7 @@ static int on_job(void *ctx, const hw_job *record)
     work->lease_ms = lease_of(worker, record);
     work->leased_ms = c->asked_ms;
     work->after_ms = HOWDAH_AFTER_BACKOFF;
+    work->bytes = record->data.len;
     worker->hand[worker->hand_n++] = work;
     return worker->hand_n == c->room;
 }
@@ -249,7 +257,7 @@ static void hear_report(howdah_worker *worker, const hw_claim *claim, const hw_c
     worker->found_none = report->n == 0 && !report->more;
     worker->next_due_ms = report->paused ? -1 : report->next_due_ms;
     if (report->n > 0)
-        hw_queue_bell_heard(worker->bus->queues);
+        hw_queue_bell_heard(worker->bus);
     worker->look_ms =
         report->more || report->n == claim->n
             ? 0

@@ -105,7 +105,8 @@ typedef int (*hw_job_fn)(void *ctx, const hw_job *job);
 typedef struct hw_claim {
     hw_str queue;
     hw_str worker;    /* host, process and bus: for people */
-    int64_t n;        /* 1 to HW_CLAIM_MAX */
+    int64_t n;        /* 1 to HW_CLAIM_MAX; fewer come when their payloads are some MB: then more is
+                         true, and what is left is ready as before */
     int64_t lease_ms; /* 0: the queue's abandon_after */
 } hw_claim;
 

@@ -80,7 +80,8 @@ typedef struct hw_query {
     /*
      * When set: the events inside these sequence ranges (sorted, disjoint, the last may be open
      * with last = INT64_MAX), all read in one snapshot, at most limit.  Only type and pattern
-     * filter.
+     * filter.  A batch that is short because of its bytes is one snapshot, what comes behind it is
+     * another one: whoever needs one snapshot asks anew.
      */
     const hw_range *ranges;
     size_t ranges_n;

@@ -845,6 +845,80 @@ static void a_job_completed_in_the_callers_transaction_is_over_when_it_commits(v
     caller_close(&k);
 }
 
+/* -------------------------------------------------------------- large payloads */
+
+#define LARGE_JOBS 40
+#define LARGE_BYTES (1024 * 1024)
+
+/* With a key each time, or never; all payloads are as large, and different. */
+static void push_large(howdah_bus *bus, bool keys, bool compressible)
+{
+    char *json = malloc(LARGE_BYTES + 1);
+    unsigned seed = 1;
+
+    assert_non_null(json);
+    for (int i = 0; i < LARGE_JOBS; i++) {
+        howdah_new_job job = HOWDAH_NEW_JOB_INIT;
+        char key[16];
+
+        for (size_t k = 1; k + 1 < LARGE_BYTES; k++)
+            json[k] = compressible ? 'x' : (char)('a' + rand_r(&seed) % 26);
+        json[0] = json[LARGE_BYTES - 1] = '"';
+        json[LARGE_BYTES] = '\0';
+        (void)snprintf(key, sizeof key, "key-%d", i % 7);
+        job.data = json;
+        job.data_len = LARGE_BYTES;
+        job.key = keys ? key : NULL;
+        (void)q_push_job(bus, "mail", &job);
+    }
+    free(json);
+}
+
+/* Claims, completes, claims ... and returns how many claims it took. */
+static int claim_all(howdah_bus *bus)
+{
+    int64_t last = 0;
+    int claims = 0;
+    int done = 0;
+
+    while (done < LARGE_JOBS) {
+        howdah_jobs *jobs = q_claim(bus, "mail", LARGE_JOBS, 60000);
+        size_t n = howdah_jobs_count(jobs);
+        howdah_queue_info info = q_info(bus, "mail");
+
+        assert_in_range(n, 1, 12);
+        assert_int_equal(info.processing, n);
+        assert_int_equal(info.pending + info.processing + info.scheduled + done, LARGE_JOBS);
+        for (size_t i = 0; i < n; i++) {
+            const howdah_job *job = howdah_jobs_at(jobs, i);
+            size_t len = 0;
+
+            assert_non_null(howdah_job_data(job, &len));
+            assert_int_equal(len, LARGE_BYTES);
+            assert_int_equal(howdah_job_attempt(job), 1); /* being left behind does not count */
+            assert_true(howdah_job_key(job) || howdah_job_id(job) > last);
+            last = howdah_job_id(job);
+            cf_ok(howdah_complete(bus, howdah_job_id(job), howdah_job_token(job), NULL, &cf_error));
+        }
+        howdah_jobs_free(jobs);
+        done += (int)n;
+        claims++;
+    }
+    assert_null(q_claim(bus, "mail", LARGE_JOBS, 60000));
+    return claims;
+}
+
+static void a_claim_of_large_jobs_takes_some_mebibytes_and_leaves_the_rest_ready(void **state)
+{
+    cf *c = *state;
+
+    for (int i = 0; i < 4; i++) {
+        push_large(c->bus, i % 2 > 0, i / 2 > 0);
+        assert_true(claim_all(c->bus) >= LARGE_JOBS / 12);
+    }
+    assert_string_equal(q_counts(c->bus, "mail"), "0 0 0 160 0");
+}
+
 cf_group cf_queue_tests(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -875,6 +949,7 @@ cf_group cf_queue_tests(void)
         CF_QUEUE_TEST(finalize_uses_no_token_but_its_own),
         CF_QUEUE_TEST(a_push_in_the_callers_transaction_exists_when_it_commits),
         CF_QUEUE_TEST(a_job_completed_in_the_callers_transaction_is_over_when_it_commits),
+        CF_QUEUE_TEST(a_claim_of_large_jobs_takes_some_mebibytes_and_leaves_the_rest_ready),
     };
 
     return CF_GROUP(tests);

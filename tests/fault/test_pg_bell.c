@@ -8,9 +8,11 @@
 #include <unistd.h>
 
 #include <howdah/howdah_pg.h>
+#include <howdah/howdah_queue.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "bus/bus.h"
 #include "engine/channel.h"
 #include "store/pg/pg.h"
 #include "test_pg_help.h"
@@ -327,6 +329,243 @@ static void the_descriptor_says_when_a_wait_would_return(void **state)
     pgt_store_close(store);
 }
 
+/* ---- rings that are lost */
+
+#define MINUTE_MS 60000
+
+/* How a mark is taken away without a ring. */
+typedef enum theft { SQL_ROLLBACK, LIBRARY_ROLLBACK, SQL_OPEN, LIBRARY_OPEN, THEFTS } theft;
+
+static int arms; /* of the bus that is watched */
+static const hw_sub_ops *real_subs;
+
+static int counted_arm(hw_store *store, howdah_error *reterr)
+{
+    arms++;
+    return real_subs->arm(store, reterr);
+}
+
+/* A bus that hardly ever looks by itself, and counts how often it arms the bell. */
+static howdah_bus *watched_bus(const pgt *t)
+{
+    static hw_store_ops ops;
+    static hw_sub_ops subs;
+    howdah_bus *bus = pgt_open_with(t, t->url, "poll_interval", "60s");
+
+    ops = *bus->store->ops;
+    real_subs = ops.subs;
+    subs = *real_subs;
+    subs.arm = counted_arm;
+    ops.subs = &subs;
+    bus->store->ops = &ops;
+    arms = 0;
+    return bus;
+}
+
+static int count_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    (void)event;
+    (void)delivery;
+    ++*(int *)ctx;
+    return HOWDAH_OK;
+}
+
+static void subscribe(howdah_bus *bus, const char *pattern, int *seen)
+{
+    static int ids;
+    howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+    howdah_subscription *sub = NULL;
+    char id[32];
+
+    (void)snprintf(id, sizeof id, "sleeper-%d", ++ids);
+
+    o.subscriber_id = id;
+    o.start = HOWDAH_FROM_END;
+    o.pattern = pattern;
+    o.handler = count_event;
+    o.ctx = seen;
+    pgt_ok(howdah_subscribe(bus, &o, &sub, &pgt_error));
+}
+
+/* Looks at the log, again and again, until so many were seen and nothing is left to do. */
+static void look_until(howdah_bus *bus, const int *seen, int wanted)
+{
+    int64_t until = pgt_now_ms() + MINUTE_MS;
+    bool worked = true;
+
+    while (*seen < wanted || worked) {
+        assert_true(pgt_now_ms() < until);
+        pgt_ok(howdah_service(bus, &worked, &pgt_error));
+    }
+}
+
+/* Goes on as a program of its own would, until it sleeps with an armed bell. */
+static void sleep_armed(const pgt *t, howdah_bus *bus)
+{
+    int64_t until = pgt_now_ms() + MINUTE_MS;
+
+    while (mark(t) == 0) {
+        int ms = howdah_timeout_ms(bus);
+        struct pollfd p = {.fd = howdah_fd(bus), .events = POLLIN};
+
+        assert_true(pgt_now_ms() < until);
+        (void)poll(&p, 1, ms < 10 ? ms : 10);
+        pgt_ok(howdah_service(bus, NULL, &pgt_error));
+    }
+    while (howdah_timeout_ms(bus) == 0)
+        pgt_ok(howdah_service(bus, NULL, &pgt_error));
+}
+
+static void take_mark(const pgt *t, PGconn *conn, theft how)
+{
+    howdah_event *event;
+    howdah_position position;
+
+    pgt_run(t, conn, "BEGIN");
+    if (how == SQL_ROLLBACK || how == SQL_OPEN) {
+        sql_append(t, conn, "fault.test");
+    } else {
+        event = pgt_event("thief");
+        pgt_ok(howdah_pg_append(conn, t->schema, (const howdah_event *const *)&event, 1, NULL,
+                                &position, &pgt_error));
+        howdah_event_free(event);
+    }
+    if (how == SQL_ROLLBACK || how == LIBRARY_ROLLBACK)
+        pgt_run(t, conn, "ROLLBACK");
+    assert_int_equal(mark(t), 0);
+}
+
+static void check_lost_ring(const pgt *t, const char *pattern, theft how)
+{
+    howdah_bus *bus = watched_bus(t);
+    PGconn *conn = pgt_session(t->url);
+    int seen = 0;
+
+    pgt_run(t, conn, "SET howdah.ring = 'on'; SELECT setval('{bell}', 0)");
+    subscribe(bus, pattern, &seen);
+    (void)pgt_append(t->bus, "first");
+    look_until(bus, &seen, 1);
+    sleep_armed(t, bus);
+    take_mark(t, conn, how);
+    (void)pgt_append(t->bus, "quiet"); /* nobody is told */
+    look_until(bus, &seen, 2);
+    sleep_armed(t, bus);
+    (void)pgt_append(t->bus, "loud");
+    assert_true(poll(&(struct pollfd){.fd = howdah_fd(bus), .events = POLLIN}, 1, LONG_MS) == 1);
+    look_until(bus, &seen, 3);
+    PQfinish(conn);
+    howdah_close(bus);
+}
+
+static void whoever_finds_by_looking_what_should_have_rung_arms_again(void **state)
+{
+    static const char *const patterns[] = {NULL, "fault.test", "fault.*"};
+
+    for (size_t i = 0; i < sizeof patterns / sizeof patterns[0]; i++)
+        for (int how = 0; how < THEFTS; how++)
+            check_lost_ring(*state, patterns[i], (theft)how);
+}
+
+static void events_that_ring_elsewhere_do_not_make_a_sleeper_arm_again(void **state)
+{
+    pgt *t = *state;
+    howdah_bus *bus = watched_bus(t);
+    int seen = 0;
+    int before;
+
+    subscribe(bus, "a.b", &seen);
+    look_until(bus, &seen, 0);
+    sleep_armed(t, bus);
+    before = arms;
+    for (int i = 0; i < 20; i++) {
+        (void)pgt_append(t->bus, "s");
+        look_until(bus, &seen, 0);
+        (void)howdah_timeout_ms(bus);
+    }
+    assert_int_equal(arms, before);
+    howdah_close(bus);
+}
+
+/* A queue: with one job in it, none is had by a ring. */
+static void check_lost_push(const pgt *t, bool rolls_back, howdah_bus *bus,
+                            bool (*find)(howdah_bus *bus, void *ctx), void *ctx)
+{
+    PGconn *conn = pgt_session(t->url);
+
+    pgt_run(t, conn, "SET howdah.ring = 'on'");
+    while (mark(t) == 0)
+        assert_false(find(bus, ctx));
+    pgt_run(t, conn, "BEGIN; SELECT {push}('mail', '1'); %s", rolls_back ? "ROLLBACK" : "");
+    assert_int_equal(mark(t), 0);
+    pgt_run(t, t->admin, "SELECT {push}('mail', '2')");
+    while (!find(bus, ctx))
+        continue;
+    for (int64_t until = pgt_now_ms() + MINUTE_MS; mark(t) == 0;) {
+        assert_true(pgt_now_ms() < until);
+        assert_false(find(bus, ctx));
+    }
+    pgt_run(t, conn, "ROLLBACK");
+    PQfinish(conn);
+}
+
+static bool find_by_claim(howdah_bus *bus, void *ctx)
+{
+    howdah_jobs *jobs = NULL;
+    int s = howdah_claim_wait(bus, "mail", 1, 1, NULL, &jobs, &pgt_error);
+
+    (void)ctx;
+    pgt_ok(s);
+    howdah_jobs_free(jobs);
+    return s == HOWDAH_OK;
+}
+
+static bool find_by_worker(howdah_bus *bus, void *ctx)
+{
+    howdah_worker_info before = HOWDAH_WORKER_INFO_INIT;
+    howdah_worker_info after = HOWDAH_WORKER_INFO_INIT;
+
+    (void)bus;
+    howdah_worker_info_get(ctx, &before);
+    pgt_ok(howdah_worker_run(ctx, 1, &pgt_error));
+    howdah_worker_info_get(ctx, &after);
+    return after.completed > before.completed;
+}
+
+static int done_at_once(void *ctx, const howdah_job *job, howdah_work *work)
+{
+    (void)ctx;
+    (void)job;
+    (void)work;
+    return HOWDAH_WORK_DONE;
+}
+
+static void whoever_finds_jobs_by_looking_arms_the_queues_bell_again(void **state)
+{
+    pgt *t = *state;
+
+    pgt_run(t, t->admin, "SELECT {push}('mail', '0')");
+    for (int i = 0; i < 4; i++) {
+        /* The pauses of a bus with this interval do not grow: the next look is never far. */
+        howdah_bus *bus = pgt_open_with(t, t->url, "poll_interval", "2ms");
+        howdah_worker_options o = HOWDAH_WORKER_OPTIONS_INIT;
+        howdah_worker *worker = NULL;
+        bool rolls_back = i % 2 == 0;
+
+        o.queue = "mail";
+        o.handler = done_at_once;
+        pgt_run(t, t->admin, "SELECT {queue_purge}('mail')");
+        pgt_run(t, t->admin, "SELECT setval('{bell}', 0)");
+        if (i < 2) {
+            check_lost_push(t, rolls_back, bus, find_by_claim, NULL);
+        } else {
+            pgt_ok(howdah_worker_new(bus, &o, &worker, &pgt_error));
+            check_lost_push(t, rolls_back, bus, find_by_worker, worker);
+            howdah_worker_free(worker);
+        }
+        howdah_close(bus);
+    }
+}
+
 /* ---- names */
 
 static void sql_and_c_agree_on_channels_and_bits(void **state)
@@ -376,6 +615,9 @@ static const struct CMUnitTest tests[] = {
     PGT_TEST(whoever_owns_or_waits_for_a_subscription_hears_what_happens_to_it),
     PGT_TEST(a_wait_ends_with_its_connection),
     PGT_TEST(the_descriptor_says_when_a_wait_would_return),
+    PGT_TEST(whoever_finds_by_looking_what_should_have_rung_arms_again),
+    PGT_TEST(events_that_ring_elsewhere_do_not_make_a_sleeper_arm_again),
+    PGT_TEST(whoever_finds_jobs_by_looking_arms_the_queues_bell_again),
     PGT_TEST(sql_and_c_agree_on_channels_and_bits),
 };
 

@@ -18,17 +18,17 @@ EVENTS = 200000
 UNUSED = "0190a5c8-7b1e-7cc0-8000-000000000001"
 bus = Bus("plans")
 
-# Parameters of the reads: stream, first, last, limit, type, regular expression, correlation.
-EVERYWHERE = "'s7', 1, 9223372036854775807, 100, NULL, NULL, NULL"
+# Parameters of the reads: stream, first, last, limit, type, regular expression, correlation, cap.
+EVERYWHERE = "'s7', 1, 9223372036854775807, 100, NULL, NULL, NULL, 8000"
 READS = {
     "READ_STREAM": EVERYWHERE,
     "READ_STREAM_BACK": EVERYWHERE,
-    "READ_ALL": "NULL, 5000, 9223372036854775807, 100, NULL, NULL, NULL",
-    "READ_ALL_BACK": "NULL, 5000, 9223372036854775807, 100, NULL, NULL, NULL",
-    "READ_TYPE": "NULL, 5000, 9223372036854775807, 100, 'rare.type', NULL, NULL",
-    "READ_TYPE_BACK": "NULL, 0, 9223372036854775807, 100, 'rare.type', NULL, NULL",
-    "READ_CORRELATION": "NULL, 0, 9223372036854775807, 100, NULL, NULL, 'c7'",
-    "READ_CORRELATION_BACK": "NULL, 0, 9223372036854775807, 100, NULL, NULL, 'c7'",
+    "READ_ALL": "NULL, 5000, 9223372036854775807, 100, NULL, NULL, NULL, 8000",
+    "READ_ALL_BACK": "NULL, 5000, 9223372036854775807, 100, NULL, NULL, NULL, 8000",
+    "READ_TYPE": "NULL, 5000, 9223372036854775807, 100, 'rare.type', NULL, NULL, 8000",
+    "READ_TYPE_BACK": "NULL, 0, 9223372036854775807, 100, 'rare.type', NULL, NULL, 8000",
+    "READ_CORRELATION": "NULL, 0, 9223372036854775807, 100, NULL, NULL, 'c7', 8000",
+    "READ_CORRELATION_BACK": "NULL, 0, 9223372036854775807, 100, NULL, NULL, 'c7', 8000",
 }
 INDEX = {"STREAM": "events_stream_version_key", "ALL": "events_pkey", "TYPE": "events_type_idx",
          "CORRELATION": "events_correlation_idx"}
@@ -40,7 +40,7 @@ LOOKUPS = {
     "APPEND_EXACT": "gen_random_uuid(), 's7', 'a', '{}', NULL, NULL, NULL, NULL, NULL, 1, NULL, NULL,"
                     " 5",
     "APPEND_EXISTS": "gen_random_uuid(), 's7', 'a', '{}', NULL, NULL, NULL, NULL, NULL, 1, NULL, NULL",
-    "READ_IDS": "ARRAY[gen_random_uuid(), gen_random_uuid()]",
+    "READ_IDS": "ARRAY[gen_random_uuid(), gen_random_uuid()], 8000",
     "APPEND_BATCH": "ARRAY[gen_random_uuid()], '{s7}', '{a}', ARRAY['{}'::json], ARRAY[NULL::json],"
                     " '{NULL}', '{NULL}', '{NULL}', '{NULL}', '{1}', ARRAY[NULL::bytea], '{NULL}',"
                     " '{1}', '{1}', '{s7}', '{-1}'",
@@ -51,18 +51,18 @@ LOOKUP_INDEX = {"HEAD": "events_pkey", "READ_IDS": "events_id_key"}
 # What subscriptions ask for: only in the library's own sessions.
 RANGES = "ARRAY[5, 500], ARRAY[10, 9223372036854775807], 100, "
 SUBSCRIPTIONS = {
-    "READ_RANGES": (RANGES + "NULL, NULL, NULL", ["events_pkey"]),
-    "READ_RANGES_TYPE": (RANGES + "'rare.type', NULL, '^rare[.]type$'", ["events_type_idx"]),
-    "READ_SPARSE": (RANGES + "'rare.', '^rare[.].+$', NULL, 'rare/'", ["events_type_idx", "events_pkey"]),
-    "READ_SPARSE_BACK": (RANGES + "'rare.', '^rare[.].+$', NULL, 'rare/'", ["events_type_idx", "events_pkey"]),
+    "READ_RANGES": (RANGES + "NULL, NULL, NULL, 4000", ["events_pkey"]),
+    "READ_RANGES_TYPE": (RANGES + "'rare.type', NULL, '^rare[.]type$', 4000", ["events_type_idx"]),
+    "READ_SPARSE": (RANGES + "'rare.', '^rare[.].+$', NULL, 'rare/', 4000", ["events_type_idx", "events_pkey"]),
+    "READ_SPARSE_BACK": (RANGES + "'rare.', '^rare[.].+$', NULL, 'rare/', 4000", ["events_type_idx", "events_pkey"]),
     "GAPS": ("1, 100000, 50000", ["events_pkey"]),
     "VERIFY": ("5", ["events_pkey"]),
 }
 # Of these the tables of subscriptions are looked at, too.
 LETTERS = {
-    "LETTER_LIST": ("NULL, 100, 0, 10, true, false", "dead_letters_pkey"),
-    "LETTER_LIST_OPEN": ("'a', 100, 0, 10", "dead_letters_open_idx"),
-    "LETTER_LIST_REDRIVES": ("'a', 100, 0, 10", "dead_letters_redrive_idx"),
+    "LETTER_LIST": ("NULL, 100, 0, 10, true, false, 8000", "dead_letters_pkey"),
+    "LETTER_LIST_OPEN": ("'a', 100, 0, 10, 8000", "dead_letters_open_idx"),
+    "LETTER_LIST_REDRIVES": ("'a', 100, 0, 10, 8000", "dead_letters_redrive_idx"),
     "SKIP_LIST": ("NULL, true, 0, 10", "skips_pkey"),
     "SUB_POLL": ("'{a}', '{1}'", "dead_letters_redrive_idx"),
     "SUB_CHECKPOINT": ("'{a}', '{1}', '{1}', '{0}', '{NULL}', '{1}', '{0}', '{}', '', 0",

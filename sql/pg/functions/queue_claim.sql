@@ -110,7 +110,8 @@ $howdah$;
 -- claim_jobs(queue, n, worker, lease_ms, tidy, levels, floor_dues, floor_ids) -> jobs, in order
 --
 -- Up to n jobs that are due, by priority, due time and id: what claim() and the library stand on.
--- They are leased together, under one token.  A suspect comes first, and alone.  The commit does not
+-- They are leased together, under one token.  A suspect comes first, and alone.  When the payloads of those
+-- taken pass 4 MiB, the others stay as they were: ready, the attempt not counted.  The commit does not
 -- wait for the disk, and a crash that undoes it takes the sequence back: it is the lower 16 bits, by
 -- chance, that keep the next claim of the same job from getting the token that somebody still has.
 --
@@ -228,6 +229,45 @@ BEGIN
         RETURN;
     END IF;
 
+    -- Payloads that are kept out of line have files of their own; mostly these are empty, and bytes need not be
+    -- counted.
+    IF (SELECT sum(pg_relation_size(c.reltoastrelid)) FROM pg_class AS c
+        WHERE c.oid IN (@job_data_text@::regclass, @events_text@::regclass)) = 0 THEN
+        RETURN QUERY
+        WITH gone AS (
+            DELETE FROM @schema@.jobs AS j
+            WHERE j.ctid = ANY (CASE WHEN picked IS NOT NULL THEN picked ELSE ARRAY(
+                SELECT s.ctid FROM unnest(levels, floor_dues, floor_ids) AS f(level, due, id),
+                    LATERAL (SELECT i.ctid FROM @schema@.jobs AS i
+                             WHERE i.queue_id = q.queue_id AND i.level = f.level
+                               AND (i.due_at, i.id) > (f.due, f.id) AND i.due_at <= moment
+                               AND NOT i.suspect AND i.key_hash IS NULL
+                             ORDER BY i.due_at, i.id LIMIT wanted FOR UPDATE SKIP LOCKED) AS s
+                LIMIT wanted) END)
+            RETURNING j.id, j.priority, j.level, j.due_at, (j.attempts + 1)::smallint AS attempts, j.suspect, j.plain, j.key_hash
+        ), lease AS (
+            INSERT INTO @schema@.leases AS l (token, started_at, until, lease_ms, queue_id, plain, suspect, worker, ids,
+                                              attempts, keys)
+            SELECT nextval(@lease_text@) * 65536 + floor(random() * 65536)::bigint, moment,
+                   moment + span * interval '1 millisecond', span, q.queue_id, bool_and(g.plain), bool_or(g.suspect),
+                   worker, array_agg(g.id), array_agg(g.attempts),
+                   CASE WHEN NOT bool_and(g.plain) THEN array_agg(g.key_hash) END
+            FROM (SELECT * FROM gone ORDER BY gone.id) AS g HAVING count(*) > 0
+            RETURNING l.token, l.until
+        )
+        SELECT g.id, l.token, g.attempts,
+               CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts::smallint END, g.priority,
+               g.suspect, g.due_at, p.created_at, moment, l.until, p.key, p.dedup, p.correlation_id, p.causation_id,
+               p.event_sequence, coalesce(p.content_type, e.content_type), coalesce(p.headers, e.headers),
+               coalesce(p.data, e.data), coalesce(p.bytes, e.bytes), e.type::text, e.stream::text,
+               g.level, pg_current_xact_id()::text::bigint, oldest, least(now(), left_at)
+        FROM lease AS l, gone AS g
+        JOIN @schema@.job_data AS p ON p.id = g.id
+        LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence
+        ORDER BY g.level, g.due_at, g.id;
+        RETURN;
+    END IF;
+
     RETURN QUERY
     WITH gone AS (
         DELETE FROM @schema@.jobs AS j
@@ -239,34 +279,56 @@ BEGIN
                            AND NOT i.suspect AND i.key_hash IS NULL
                          ORDER BY i.due_at, i.id LIMIT wanted FOR UPDATE SKIP LOCKED) AS s
             LIMIT wanted) END)
-        RETURNING j.id, j.priority, j.level, j.due_at, (j.attempts + 1)::smallint AS attempts, j.suspect, j.plain, j.key_hash
+        RETURNING j.id, j.priority, j.level, j.due_at, j.attempts, j.suspect, j.plain, j.key_hash, j.promoted, j.error
+    ), loaded AS (
+        -- Bytes of what comes before each: a text of some size may be compressed, 100 to 1, so it is measured;
+        -- of a large one it is enough to know that it is.
+        SELECT g.*, p.max_attempts, p.created_at, p.key, p.dedup, p.correlation_id, p.causation_id, p.event_sequence,
+               coalesce(p.content_type, e.content_type) AS content_type, coalesce(p.headers, e.headers) AS headers,
+               coalesce(p.data, e.data) AS data, coalesce(p.bytes, e.bytes) AS bytes, e.type, e.stream,
+               sum(CASE WHEN pg_column_size(coalesce(p.data, e.data)) <= 512 THEN 512
+                        WHEN pg_column_size(coalesce(p.data, e.data)) <= 65536
+                            THEN octet_length(coalesce(p.data, e.data)::text)
+                        ELSE coalesce(4 * pg_column_size(coalesce(p.data, e.data)),
+                                      octet_length(coalesce(p.bytes, e.bytes)), 0) END)
+                   OVER (ORDER BY g.level, g.due_at, g.id
+                         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+        FROM gone AS g
+        JOIN @schema@.job_data AS p ON p.id = g.id
+        LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence
+    ), back AS (
+        INSERT INTO @schema@.jobs (due_at, id, queue_id, priority, attempts, suspect, plain, promoted, key_hash, error)
+        SELECT d.due_at, d.id, q.queue_id, d.priority, d.attempts, d.suspect, d.plain, d.promoted, d.key_hash, d.error
+        FROM loaded AS d WHERE d.before >= 4194304
+        RETURNING id, key_hash
+    ), unheld AS (
+        DELETE FROM @schema@.key_holders AS h USING back AS b
+        WHERE b.key_hash IS NOT NULL AND h.queue_id = q.queue_id AND h.key_hash = b.key_hash AND h.job_id = b.id
     ), lease AS (
         INSERT INTO @schema@.leases AS l (token, started_at, until, lease_ms, queue_id, plain, suspect, worker, ids,
                                           attempts, keys)
         SELECT nextval(@lease_text@) * 65536 + floor(random() * 65536)::bigint, moment,
                moment + span * interval '1 millisecond', span, q.queue_id, bool_and(g.plain), bool_or(g.suspect),
-               worker, array_agg(g.id), array_agg(g.attempts),
+               worker, array_agg(g.id), array_agg((g.attempts + 1)::smallint),
                CASE WHEN NOT bool_and(g.plain) THEN array_agg(g.key_hash) END
-        FROM (SELECT * FROM gone ORDER BY gone.id) AS g HAVING count(*) > 0
+        FROM (SELECT * FROM loaded AS d WHERE d.before < 4194304 IS NOT FALSE ORDER BY d.id) AS g HAVING count(*) > 0
         RETURNING l.token, l.until
     )
-    SELECT g.id, l.token, g.attempts,
-           CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts::smallint END, g.priority,
-           g.suspect, g.due_at, p.created_at, moment, l.until, p.key, p.dedup, p.correlation_id, p.causation_id,
-           p.event_sequence, coalesce(p.content_type, e.content_type), coalesce(p.headers, e.headers),
-           coalesce(p.data, e.data), coalesce(p.bytes, e.bytes), e.type::text, e.stream::text,
-           g.level, pg_current_xact_id()::text::bigint, oldest, least(now(), left_at)
-    FROM lease AS l, gone AS g
-    JOIN @schema@.job_data AS p ON p.id = g.id
-    LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence
-    ORDER BY g.level, g.due_at, g.id;
+    SELECT d.id, l.token, (d.attempts + 1)::smallint,
+           CASE WHEN d.max_attempts > 0 THEN d.max_attempts ELSE q.max_attempts::smallint END, d.priority,
+           d.suspect, d.due_at, d.created_at, moment, l.until, d.key, d.dedup, d.correlation_id, d.causation_id,
+           d.event_sequence, d.content_type, d.headers, d.data, d.bytes, d.type::text, d.stream::text,
+           d.level, pg_current_xact_id()::text::bigint, oldest, least(now(), left_at)
+    FROM lease AS l, loaded AS d
+    WHERE d.before < 4194304 IS NOT FALSE
+    ORDER BY d.level, d.due_at, d.id;
 END
 $howdah$;
 
 -- claim(queue, n, worker, lease) -> jobs
 --
 -- Up to n jobs that are due, each with the token that complete(), fail(), retry(), release() and
--- extend() want back before the lease is over.
+-- extend() want back before the lease is over.  Fewer come when their payloads pass 4 MiB: claim again.
 -- Errors: UH006.  Reads, writes, locks: see claim_jobs().
 CREATE OR REPLACE FUNCTION @schema@.claim(
     queue text, n integer DEFAULT 1, worker text DEFAULT NULL, lease interval DEFAULT NULL)

@@ -636,6 +636,7 @@ static int is_any_visible(hw_pg *pg, const hw_batch *batch, bool *ret_visible, h
     if (s < 0)
         return s;
     params_of_arrays(&call, &a);
+    hw_pg_param_int4(&call, 0); /* whether it is there, not what it says */
     s = hw_pg_exec(pg, &call, &result, reterr);
     if (s >= 0)
         *ret_visible = PQntuples(result) > 0;

@@ -4,7 +4,8 @@
  *   I1  A letter or a skip and the checkpoint that leaves its number behind are one statement.
  *   I2  Repeating it after a lost answer changes nothing more: the letter is renewed with what it
  *       has already.
- *   I3  Letters of jobs have ids of the same sequence (queue_letters.c): whoever lists or marks
+ *   I3  A page of letters is bounded in bytes as one of events is (read.c I2).
+ *   I4  Letters of jobs have ids of the same sequence (queue_letters.c): whoever lists or marks
  *       letters by id deals with both.
  */
 #include <string.h>
@@ -12,7 +13,9 @@
 #include "base/clock.h"
 #include "store/pg/pg.h"
 
-#define PAGE 100 /* letters carry whole events */
+#define PAGE 100 /* letters carry whole events, */
+#define PAGE_BYTES (8 * 1024 * 1024)
+#define FEWER 8 /* letters, so many times, when one is too large for its share of a page */
 
 static const char *const state_names[] = {[HW_LETTER_DEAD] = "dead",
                                           [HW_LETTER_REDRIVE] = "redrive",
@@ -133,7 +136,7 @@ static int hand_letter(const PGresult *r, int row, hw_letter_fn fn, void *ctx)
     return fn(ctx, &letter);
 }
 
-static void call_of_letters(const hw_letter_query *q, int64_t after, int64_t limit,
+static void call_of_letters(const hw_letter_query *q, int64_t after, int64_t limit, int32_t cap,
                             hw_pg_call *call)
 {
     int64_t first = q->id > 0 && q->id - 1 > after ? q->id - 1 : after;
@@ -150,6 +153,7 @@ static void call_of_letters(const hw_letter_query *q, int64_t after, int64_t lim
         hw_pg_param_bool(call, q->resolved);
         hw_pg_param_bool(call, q->redrives);
     }
+    hw_pg_param_int4(call, cap);
 }
 
 /* One of the two sources of letters, page by page. */
@@ -157,38 +161,69 @@ typedef struct source {
     bool of_jobs;
     bool denied_is_none; /* who has no right to look at them has none */
     bool dry;            /* nothing is left behind the page */
+    int64_t rows;        /* to ask for */
     PGresult *page;
+    int n; /* rows of it that can be used (I3) */
     int at;
 } source;
 
-static int fill(hw_pg *pg, source *s, const hw_letter_query *query, int64_t after, int64_t limit,
-                howdah_error *reterr)
+static int ask(hw_pg *pg, source *s, const hw_letter_query *query, int64_t after, int64_t limit,
+               howdah_error *reterr)
 {
-    howdah_error err = HOWDAH_ERROR_INIT;
+    int32_t cap = limit <= 1 ? INT32_MAX : (int32_t)(PAGE_BYTES / limit);
     hw_pg_call call;
-    int status;
 
     PQclear(s->page);
     s->page = NULL;
-    s->at = 0;
+    s->n = s->at = 0;
     if (s->of_jobs)
-        hw_pg_call_of_job_letters(query, after, limit, &call);
+        hw_pg_call_of_job_letters(query, after, limit, cap, &call);
     else
-        call_of_letters(query, after, limit, &call);
-    status = hw_pg_query(pg, &call, &s->page, &err);
-    s->dry = status < 0 || PQntuples(s->page) < limit;
+        call_of_letters(query, after, limit, cap, &call);
+    return hw_pg_query(pg, &call, &s->page, reterr);
+}
+
+/* I3 */
+static void judge(source *s, int64_t limit)
+{
+    int n = PQntuples(s->page);
+    int fits = PQnfields(s->page) - 1;
+
+    while (s->n < n && hw_pg_get_bool(s->page, s->n, fits))
+        s->n++;
+    s->dry = n < limit && s->n == n;
+    if (s->n < n)
+        s->rows = limit > FEWER ? limit / FEWER : 1;
+    else
+        s->rows = 2 * s->rows < PAGE ? 2 * s->rows : PAGE;
+}
+
+static int fill(hw_pg *pg, source *s, const hw_letter_query *query, int64_t after, int64_t left,
+                howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int status;
+
+    do {
+        int64_t limit = left < s->rows ? left : s->rows;
+
+        status = ask(pg, s, query, after, limit, &err);
+        if (status >= 0)
+            judge(s, limit);
+    } while (status >= 0 && s->n == 0 && !s->dry);
+    if (status >= 0)
+        return HOWDAH_OK;
+    s->dry = true;
     if (status == HOWDAH_DENIED && s->denied_is_none)
         return HOWDAH_OK;
-    if (status < 0)
-        hw_error_copy(reterr, &err);
+    hw_error_copy(reterr, &err);
     return status;
 }
 
 /* INT64_MAX when there is none any more. */
 static int64_t next_id(const source *s)
 {
-    return s->page && s->at < PQntuples(s->page) ? hw_pg_get_int8(s->page, s->at, LETTER_ID)
-                                                 : INT64_MAX;
+    return s->page && s->at < s->n ? hw_pg_get_int8(s->page, s->at, LETTER_ID) : INT64_MAX;
 }
 
 /*
@@ -209,7 +244,7 @@ static int merge(hw_pg *pg, source *subs, source *jobs, const hw_letter_query *q
 
         for (int i = 0; s >= 0 && i < 2; i++)
             if (next_id(both[i]) == INT64_MAX && !both[i]->dry)
-                s = fill(pg, both[i], query, after, left < PAGE ? left : PAGE, reterr);
+                s = fill(pg, both[i], query, after, left, reterr);
         if (s < 0)
             return s;
         from = next_id(subs) < next_id(jobs) ? subs : jobs;
@@ -229,8 +264,9 @@ int hw_pg_letters(hw_store *store, const hw_letter_query *query, hw_letter_fn fn
                   howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
-    source subs = {.dry = query->queue.s != NULL};
+    source subs = {.rows = PAGE, .dry = query->queue.s != NULL};
     source jobs = {.of_jobs = true,
+                   .rows = PAGE,
                    .denied_is_none = !query->queue.s,
                    .dry = query->subscriber_id.s || query->redrives};
     int s = hw_pg_ready(pg, reterr);

@@ -159,6 +159,12 @@ typedef enum hw_pg_statement {
         HW_PG_STATEMENT_COUNT
 } hw_pg_statement;
 
+/* Of a row that is read now and then: its payload is not larger than this. */
+#define HW_PG_FITS(t, cap)                                                                         \
+    "coalesce(pg_column_size(" t ".data) <= " cap " AND octet_length(" t ".data::text) <= " cap    \
+    ", true) AND coalesce(octet_length(" t ".bytes) <= " cap                                       \
+    ", true) AND coalesce(pg_column_size(" t ".headers) <= " cap ", true)"
+
 #define HW_PG_PARAMS_MAX 32
 
 typedef struct hw_pg_cursor hw_pg_cursor;
@@ -213,6 +219,8 @@ typedef struct hw_pg {
     int64_t final_us;                 /* what was known by then is final; 0: nothing is known */
     char *sql[HW_PG_STATEMENT_COUNT]; /* names filled in */
     hw_pg_cursor *in_flight;          /* I4 */
+    size_t range_rows;                /* that fit a page of ranges, by the last one; 0: any */
+    int64_t claim_rows;               /* that a claim asks for at most, by the last one; 0: any */
     hw_buf params;                    /* scratch for binary parameters */
     PGresult *import_rows;            /* the last import page */
     void *import_row_array;
@@ -525,7 +533,7 @@ int hw_pg_turn(hw_store *store, const hw_settle *settles, size_t n, hw_settled *
 
 /* The query's page behind an id, of at most limit. */
 void hw_pg_call_of_job_letters(const hw_letter_query *query, int64_t after, int64_t limit,
-                               hw_pg_call *ret_call);
+                               int32_t cap, hw_pg_call *ret_call);
 /* A row of it, whose first column is the letter's id. */
 int hw_pg_hand_job_letter(const PGresult *r, int row, hw_letter_fn fn, void *ctx);
 hw_letter_state hw_pg_letter_state(hw_str name);

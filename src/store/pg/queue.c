@@ -9,12 +9,16 @@
  *   I3  A claim that comes back short asks what is to come; one that comes back with nothing looks
  *       once more, from the beginning of the queue, if a lease has run out or if it started behind
  *       floors and may walk (floors.c).
+ *   I4  A claim is bounded in bytes, by claim_jobs().  The next one asks for about as many jobs as
+ *       that gave, so that not too many are taken and put back.
  */
 #include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "store/pg/pg.h"
+
+#define CLAIM_BYTES ((size_t)4 * 1024 * 1024) /* the same number is in queue_claim.sql */
 
 /* --------------------------------------------------------------------- push */
 
@@ -359,6 +363,7 @@ typedef struct turn {
     bool tidy;
     bool walk; /* from the beginning, floors or not */
     size_t floors_n;
+    int64_t asked; /* jobs */
 } turn;
 
 static void param_settles(hw_pg_call *call, const hw_pg_arrays *a, settle_shape shape,
@@ -407,7 +412,9 @@ static int send_turn(turn *t, PGresult **ret_result, howdah_error *reterr)
     }
     if (t->claim) {
         hw_pg_param_str(&call, t->claim->queue);
-        hw_pg_param_int4(&call, (int32_t)t->claim->n);
+        t->asked =
+            pg->claim_rows > 0 && pg->claim_rows < t->claim->n ? pg->claim_rows : t->claim->n;
+        hw_pg_param_int4(&call, (int32_t)t->asked);
         hw_pg_param_str(&call, t->claim->worker);
         hw_pg_param_int8(&call, t->claim->lease_ms);
         hw_pg_param_bool(&call, t->tidy);
@@ -429,10 +436,26 @@ static void take_outcomes(const PGresult *r, size_t n, hw_settled *ret_settled)
                                               : HW_SETTLED_FAILED;
 }
 
-/* fn may want no more of them; they are claimed all the same. */
-static void hand_over(const PGresult *r, const hw_claim *claim, hw_job_fn fn, void *ctx,
-                      hw_claim_report *report)
+/*
+ * I4.  What is left of a claim was put back by claim_jobs() behind so many bytes; it counts them by
+ * what is stored, and large ones fourfold, because they may be compressed.
+ */
+static void judge_bytes(turn *t, int64_t n, size_t bytes, hw_claim_report *report)
 {
+    bool cut = n < t->asked && bytes >= CLAIM_BYTES / 4;
+
+    report->more |= cut || (n > 0 && n == t->asked);
+    if (cut)
+        t->pg->claim_rows = 2 * n;
+    else if (n > 0)
+        t->pg->claim_rows = bytes < CLAIM_BYTES / 4 ? 0 : t->pg->claim_rows;
+}
+
+/* fn may want no more of them; they are claimed all the same. */
+static void hand_over(turn *t, const PGresult *r, hw_job_fn fn, void *ctx, hw_claim_report *report)
+{
+    int64_t before = report->n;
+    size_t bytes = 0;
     bool wanted = true;
 
     for (int row = 0; row < PQntuples(r); row++) {
@@ -445,9 +468,11 @@ static void hand_over(const PGresult *r, const hw_claim *claim, hw_job_fn fn, vo
         report->more |= hw_pg_get_bool(r, row, SUSPECT);
         if (!wanted)
             continue;
-        decode_claimed(r, row, claim, &job);
+        decode_claimed(r, row, t->claim, &job);
+        bytes += job.data.len;
         wanted = fn(ctx, &job) == 0;
     }
+    judge_bytes(t, report->n - before, bytes, report);
 }
 
 static int outlook(hw_pg *pg, hw_str queue, hw_claim_report *report, howdah_error *reterr)
@@ -505,7 +530,7 @@ static int claim_again(turn *t, hw_job_fn fn, void *ctx, hw_claim_report *report
     if (s >= 0) {
         hw_pg_floors_walked(t->pg, rest.queue, hw_clock_mono_us() - before_us);
         pass(t->pg, rest.queue, result);
-        hand_over(result, &rest, fn, ctx, report);
+        hand_over(&again, result, fn, ctx, report);
     }
     PQclear(result);
     return s;
@@ -573,7 +598,7 @@ static int turn_of_many(turn *t, hw_settled *ret_settled, hw_job_fn fn, void *ct
         if (t->floors_n == 0)
             hw_pg_floors_walked(t->pg, queue, hw_clock_mono_us() - before_us);
         pass(t->pg, queue, result);
-        hand_over(result, t->claim, fn, ctx, report);
+        hand_over(t, result, fn, ctx, report);
     }
     PQclear(result);
     return s;

@@ -5,6 +5,10 @@
 #include "store/pg/pg.h"
 
 #define PAGE 500
+#define PAGE_BYTES (8 * 1024 * 1024)
+#define FEWER                                                                                      \
+    8 /* jobs, so many times, when one is too large for its share of a page (read.c I2)            \
+       */
 
 /* --------------------------------------------------------------------- jobs */
 
@@ -36,7 +40,8 @@ enum job_column {
     ERROR,
     RESULT,
     EVENT_TYPE,
-    EVENT_STREAM
+    EVENT_STREAM,
+    FITS /* of the history: the payload is there, or not wanted */
 };
 
 static const char *const state_names[] = {
@@ -181,6 +186,17 @@ static void call_of_log(const hw_log_query *q, int64_t after, int64_t limit, hw_
     hw_pg_param_int8(call, limit);
     hw_pg_param_bool(call, q->backward);
     hw_pg_param_bool(call, q->payload);
+    hw_pg_param_int4(call, limit <= 1 ? INT32_MAX : (int32_t)(PAGE_BYTES / limit));
+}
+
+/* Rows that come before the first one that is too large. */
+static int count_fitting(const PGresult *result)
+{
+    int n = 0;
+
+    while (n < PQntuples(result) && hw_pg_get_bool(result, n, FITS))
+        n++;
+    return n;
 }
 
 static int job_log(hw_store *store, const hw_log_query *query, hw_job_fn fn, void *ctx,
@@ -189,21 +205,28 @@ static int job_log(hw_store *store, const hw_log_query *query, hw_job_fn fn, voi
     hw_pg *pg = (hw_pg *)store;
     int64_t left = query->limit > 0 ? query->limit : INT64_MAX;
     int64_t after = query->after;
+    int rows = PAGE;
     bool stop = false;
     int s = hw_pg_ready(pg, reterr);
 
     while (s >= 0 && left > 0 && !stop) {
-        int asked = left < PAGE ? (int)left : PAGE;
+        int asked = left < rows ? (int)left : rows;
         PGresult *result = NULL;
         hw_pg_call call;
+        int n;
 
         call_of_log(query, after, asked, &call);
         s = hw_pg_query(pg, &call, &result, reterr);
         if (s < 0)
             return s;
-        stop = PQntuples(result) < asked;
-        left -= PQntuples(result);
-        for (int i = 0; i < PQntuples(result); i++) {
+        n = count_fitting(result);
+        stop = PQntuples(result) < asked && n == PQntuples(result);
+        if (n < PQntuples(result))
+            rows = asked > FEWER ? asked / FEWER : 1;
+        else
+            rows = 2 * rows < PAGE ? 2 * rows : PAGE;
+        left -= n;
+        for (int i = 0; i < n; i++) {
             hw_job job;
 
             decode_job(result, i, &job);

@@ -33,7 +33,7 @@ enum letter_column {
 };
 
 void hw_pg_call_of_job_letters(const hw_letter_query *query, int64_t after, int64_t limit,
-                               hw_pg_call *ret_call)
+                               int32_t cap, hw_pg_call *ret_call)
 {
     int64_t first = query->id > 0 && query->id - 1 > after ? query->id - 1 : after;
 
@@ -43,6 +43,7 @@ void hw_pg_call_of_job_letters(const hw_letter_query *query, int64_t after, int6
     hw_pg_param_int8(ret_call, first);
     hw_pg_param_int8(ret_call, query->id > 0 ? query->id : INT64_MAX);
     hw_pg_param_int8(ret_call, limit);
+    hw_pg_param_int4(ret_call, cap);
 }
 
 static void decode_job(const PGresult *r, int row, const hw_letter *letter, hw_job *job)

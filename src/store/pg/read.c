@@ -2,9 +2,12 @@
  * read.c - reading on PostgreSQL: keyset pages, the next one fetched while one is handed out.
  *
  *   I1  A cursor holds at most two pages: the one handed out and the one behind it.
- *   I2  Pages are small when events are large: a page aims at PAGE_BYTES, and the first one,
- *       when sizes are not known yet, is short.
- *   I3  No transaction stays open between pages.  A page is asked for by position, so that it
+ *   I2  A page is bounded in rows and in bytes.  Of each row the server is told how large it may
+ *       be: the page's bound divided by the rows asked for.  A larger one comes without its
+ * payload, and ends the page before it; if it is the first, fewer rows are asked for, down to one,
+ *       which may have any size.  How many the next page asks for is judged by the last one: so
+ *       that it aims at a quarter of the bound, and that none of the rows would have been too
+ * large. I3  No transaction stays open between pages.  A page is asked for by position, so that it
  *       can be asked for again on another connection.
  *   I4  Events point into their page's PGresult, which NUL-terminates every value.
  */
@@ -18,7 +21,11 @@
 
 #define FIRST_PAGE 64
 #define PAGE_BYTES ((size_t)8 * 1024 * 1024)
+#define RANGES_BYTES ((size_t)4 * 1024 * 1024) /* the feed keeps some of these */
 #define IDS_A_PAGE 1000
+#define FEWER_ROWS 8                          /* so many times fewer, when a row was too large */
+#define ROW_BYTES 512                         /* of a row, besides its payload */
+#define ROWS_MAX 10000                        /* for more the cap is no smaller */
 #define REGEX_BYTES_MAX ((size_t)1024 * 1024) /* of all patterns of a bus together */
 
 struct hw_pg_cursor {
@@ -50,12 +57,14 @@ struct hw_pg_cursor {
     size_t ids_done;
     size_t batch;
     size_t page_rows; /* rows to ask for next (I2) */
+    size_t largest;   /* payload of the last page; 1: none yet */
     size_t asked;     /* rows that the page under way was asked for */
     bool end;
     /* Pages. */
     bool in_flight;
     PGresult *ready; /* landed, not handed out yet */
     PGresult *page;  /* handed out */
+    size_t page_n;   /* how many rows of it can be used (I2) */
     size_t handed;   /* how many of it */
     howdah_event *events;
     size_t events_room;
@@ -110,12 +119,25 @@ static void call_of_ids(hw_pg_cursor *c, hw_pg_call *call)
     size_t n = c->ids_n - c->ids_done;
     hw_pg_array array;
 
-    c->asked = n < IDS_A_PAGE ? n : IDS_A_PAGE;
+    c->asked = n < c->page_rows ? n : c->page_rows;
     hw_pg_array_begin(&c->arrays, HW_OID_UUID, c->asked, &array);
     for (size_t i = 0; i < c->asked; i++)
         hw_pg_array_put(&c->arrays, c->ids[c->ids_done + i].b, sizeof c->ids[0].b);
     call->statement = c->direct ? HW_PG_READ_IDS : HW_PG_FN_READ_IDS;
     hw_pg_param_bin(call, c->arrays.data, c->arrays.len);
+}
+
+/* I2 */
+static size_t bytes_max(const hw_pg_cursor *c)
+{
+    return c->ranges ? RANGES_BYTES : PAGE_BYTES;
+}
+
+static int32_t cap_of(const hw_pg_cursor *c)
+{
+    size_t rows = c->asked < ROWS_MAX ? c->asked : ROWS_MAX;
+
+    return rows <= 1 ? INT32_MAX : (int32_t)(bytes_max(c) / rows);
 }
 
 /* The ranges, or the one that is left of first..last, as two arrays. */
@@ -138,7 +160,14 @@ static void param_ranges(hw_pg_cursor *c, hw_pg_call *call)
     hw_pg_param_bin(call, c->arrays.data + middle, c->arrays.len - middle);
 }
 
-/* Ranges are one page, whatever its size: it is one snapshot that counts. */
+static size_t range_rows_wanted(const hw_pg_cursor *c)
+{
+    int64_t rows = c->pg->range_rows > 0 ? (int64_t)c->pg->range_rows : INT64_MAX;
+
+    return (size_t)(rows < c->left ? rows : c->left);
+}
+
+/* A page of ranges is one snapshot; behind one that was too large for that another one begins. */
 static void call_of_ranges(hw_pg_cursor *c, hw_pg_call *call)
 {
     if (!c->direct)
@@ -149,7 +178,7 @@ static void call_of_ranges(hw_pg_cursor *c, hw_pg_call *call)
         call->statement = c->backward ? HW_PG_READ_SPARSE_BACK : HW_PG_READ_SPARSE;
     else
         call->statement = c->type.s ? HW_PG_READ_RANGES_TYPE : HW_PG_READ_RANGES;
-    c->asked = (size_t)(c->ranges ? c->left : rows_wanted(c));
+    c->asked = c->ranges ? range_rows_wanted(c) : (size_t)rows_wanted(c);
     param_ranges(c, call);
     param_number(c, call, 0, (int64_t)c->asked);
     hw_pg_param_str(call, c->sparse ? c->lowest : c->type);
@@ -176,6 +205,7 @@ static int make_call(hw_pg_cursor *c, hw_pg_call *call, howdah_error *reterr)
         call_of_ranges(c, call);
     else
         call_of_page(c, call);
+    hw_pg_param_int4(call, cap_of(c));
     return hw_buf_check(&c->arrays, reterr);
 }
 
@@ -203,7 +233,7 @@ enum column {
     SCHEMA_VERSION,
     RETRACTS,
     PURGED,
-    WHOLE /* only where an event can come without its payload */
+    WHOLE /* of ranges: false when it comes bare, NULL when it is too large */
 };
 
 void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e)
@@ -263,19 +293,75 @@ static int make_room(hw_pg_cursor *c, size_t n, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* I2: as many rows as fit the aim, judged by the page that just came. */
-static void adapt(hw_pg_cursor *c, size_t rows, size_t bytes)
+/* An event without any payload (somebody's own INSERT) looks like one that is too large, unless it
+   comes alone, or among ranges. */
+static bool is_too_large(const hw_pg_cursor *c, int row)
 {
-    size_t average = bytes / rows + 1;
-    size_t fit = PAGE_BYTES / average;
-
-    if (fit > c->batch)
-        fit = c->batch;
-    c->page_rows = fit > 0 ? fit : 1;
+    if (PQnfields(c->page) > WHOLE)
+        return PQgetisnull(c->page, row, WHOLE);
+    return c->asked > 1 && PQgetisnull(c->page, row, DATA) && PQgetisnull(c->page, row, BYTES);
 }
 
-/* Moves behind the page: the next one starts where this one ended. */
-static void advance(hw_pg_cursor *c, size_t n)
+typedef struct verdict {
+    size_t usable;  /* the first so many rows */
+    size_t bytes;   /* of them */
+    size_t largest; /* of their payloads */
+} verdict;
+
+static verdict judge_page(const hw_pg_cursor *c)
+{
+    int n = PQntuples(c->page);
+    verdict v = {.largest = 1};
+
+    for (int i = 0; i < n && !is_too_large(c, i); i++) {
+        size_t len = (size_t)PQgetlength(c->page, i, DATA) + (size_t)PQgetlength(c->page, i, BYTES);
+
+        v.bytes += len + ROW_BYTES;
+        v.largest = len > v.largest ? len : v.largest;
+        v.usable++;
+    }
+    return v;
+}
+
+/* I2: how many rows to ask for, if these many bytes are n rows. */
+static size_t rows_that_fit(const hw_pg_cursor *c, size_t bytes, size_t n, size_t largest)
+{
+    size_t rows = bytes_max(c) / 4 / (bytes / n + 1);
+
+    rows = bytes_max(c) / largest < rows ? bytes_max(c) / largest : rows;
+    return rows > 0 ? rows : 1;
+}
+
+static void adapt(hw_pg_cursor *c, size_t rows)
+{
+    size_t rows_max = c->ids ? IDS_A_PAGE : c->batch;
+
+    if (c->ranges)
+        c->pg->range_rows = rows;
+    else
+        c->page_rows = rows < rows_max ? rows : rows_max;
+}
+
+/* What of the ranges lies behind the position. */
+static void trim_ranges(hw_pg_cursor *c, int64_t at)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < c->ranges_n; i++) {
+        hw_range range = c->ranges[i];
+
+        if (c->backward)
+            range.last = range.last < at ? range.last : at - 1;
+        else
+            range.first = range.first > at ? range.first : at + 1;
+        if (range.first <= range.last)
+            c->ranges[kept++] = range;
+    }
+    c->ranges_n = kept;
+}
+
+/* Moves behind n rows of the page: the next one starts where they end.  cut: others come behind. */
+static void advance(hw_pg_cursor *c, size_t n, bool cut)
 {
     const howdah_event *last;
     int64_t at;
@@ -288,14 +374,19 @@ static void advance(hw_pg_cursor *c, size_t n)
     c->left -= (int64_t)n;
     if (c->query) {
         at = n > 0 ? c->events[n - 1].global_sequence : 0;
-        c->end = hw_pg_question_advance(c->query, c->asked, n, at) || c->left == 0;
+        c->end = hw_pg_question_advance(c->query, cut ? n : c->asked, n, at) || c->left == 0;
         return;
     }
-    if (n < c->asked || c->left == 0 || c->ranges) {
+    if ((n < c->asked && !cut) || c->left == 0) {
         c->end = true;
         return;
     }
     last = &c->events[n - 1];
+    if (c->ranges) {
+        trim_ranges(c, last->global_sequence);
+        c->end = c->ranges_n == 0;
+        return;
+    }
     at = c->stream.s ? last->version : last->global_sequence;
     if (c->backward)
         c->last = at - 1;
@@ -330,7 +421,7 @@ static void fly_ahead(hw_pg_cursor *c)
 {
     hw_pg_call call;
 
-    if (c->end || c->pg->foreign || c->pg->in_flight ||
+    if (c->end || c->ranges || c->pg->foreign || c->pg->in_flight ||
         (c->query && !hw_pg_question_has_page(c->query)) || make_call(c, &call, NULL) < 0)
         return;
     if (hw_pg_send(c->pg, &call, NULL) >= 0) {
@@ -490,7 +581,10 @@ int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_curs
     c->last = query->to ? query->to : INT64_MAX;
     c->left = query->limit ? query->limit : INT64_MAX;
     c->batch = query->batch ? query->batch : 1000;
+    c->largest = 1;
     c->page_rows = c->batch < FIRST_PAGE ? c->batch : FIRST_PAGE;
+    if (query->ids)
+        c->page_rows = IDS_A_PAGE;
     c->end = c->first > c->last;
     q = *query;
     /* A pattern without a wildcard is a type, and has its index. */
@@ -526,12 +620,74 @@ static void hand_out(hw_pg_cursor *c, size_t from, size_t to, const howdah_event
 /* What is left of a page that was larger than a batch: ranges are one page. */
 static bool hand_rest(hw_pg_cursor *c, const howdah_event **ret_events, size_t *ret_n)
 {
-    size_t left = c->page ? (size_t)PQntuples(c->page) - c->handed : 0;
+    size_t left = c->page ? c->page_n - c->handed : 0;
 
     if (left == 0)
         return false;
     hand_out(c, c->handed, c->handed + (left < c->batch ? left : c->batch), ret_events, ret_n);
     return true;
+}
+
+/*
+ * The last row says where the next page starts: the server works on that one while the others are
+ * looked at here.  If one of them turns out to be too large that was in vain, which is rare.
+ */
+static bool go_ahead(hw_pg_cursor *c, size_t n)
+{
+    const hw_pg_cursor before = *c;
+    size_t asked;
+    verdict v;
+
+    if (n == 0 || c->ids || c->ranges || c->query || is_too_large(c, (int)n - 1))
+        return false;
+    decode(c->page, (int)n - 1, &c->events[n - 1]);
+    advance(c, n, false);
+    adapt(c, rows_that_fit(c, PQresultMemorySize(c->page), n, c->largest));
+    fly_ahead(c);
+    asked = c->asked;
+    c->asked = before.asked;
+    v = judge_page(c);
+    if (v.usable == n) {
+        c->asked = asked;
+        c->largest = v.largest;
+        return true;
+    }
+    if (c->in_flight)
+        hw_pg_land(c->pg);
+    PQclear(c->ready);
+    c->ready = NULL;
+    c->first = before.first;
+    c->last = before.last;
+    c->left = before.left;
+    c->end = before.end;
+    return false;
+}
+
+/* Moves behind the rows that can be used; false: there are none, fewer are to be asked for. */
+static bool go_on(hw_pg_cursor *c, size_t n)
+{
+    verdict v = judge_page(c);
+    bool cut = v.usable < n;
+
+    if (cut)
+        adapt(c, c->asked > FEWER_ROWS ? c->asked / FEWER_ROWS : 1);
+    else if (n > 0)
+        adapt(c, rows_that_fit(c, v.bytes, n, v.largest));
+    /* Rows of ids are not in the order of the ids: part of a page tells nothing of the rest. */
+    if (cut && (v.usable == 0 || c->ids))
+        return false;
+    c->largest = v.largest;
+    c->page_n = v.usable;
+    if (v.usable > 0)
+        decode(c->page, (int)v.usable - 1, &c->events[v.usable - 1]);
+    advance(c, v.usable, cut);
+    fly_ahead(c);
+    return true;
+}
+
+static bool has_more(const hw_pg_cursor *c)
+{
+    return c->handed < c->page_n || !c->end;
 }
 
 int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *ret_n,
@@ -540,37 +696,31 @@ int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *
     hw_pg_cursor *c = (hw_pg_cursor *)cursor;
 
     if (hand_rest(c, ret_events, ret_n)) {
-        c->base.more = c->handed < (size_t)PQntuples(c->page);
+        c->base.more = has_more(c);
         return HOWDAH_OK;
     }
     PQclear(c->page);
     c->page = NULL;
     while (!c->end) {
         int s = fetch(c, &c->page, reterr);
-        size_t n;
 
         if (s < 0)
             return s;
         if (s == HOWDAH_END)
             break;
-        n = (size_t)PQntuples(c->page);
-        s = make_room(c, n, reterr);
+        c->page_n = (size_t)PQntuples(c->page);
+        c->handed = 0;
+        s = make_room(c, c->page_n, reterr);
         if (s < 0)
             return s;
-        /* The last row says where the next page starts: the server works on that one while the
-           others are decoded here. */
-        if (n > 0)
-            decode(c->page, (int)(n - 1), &c->events[n - 1]);
-        advance(c, n);
-        if (n > 0 && !c->ids && !c->ranges)
-            adapt(c, n, PQresultMemorySize(c->page));
-        fly_ahead(c);
-        if (n > 0) {
+        if ((go_ahead(c, c->page_n) || go_on(c, c->page_n)) && c->page_n > 0) {
+            size_t n = c->page_n;
+
             if (c->stream.s)
                 hw_pg_know(c->pg, c->stream,
                            hw_pg_get_int8(c->page, c->backward ? 0 : (int)n - 1, VERSION));
             hand_out(c, 0, c->ranges && c->batch < n ? c->batch : n, ret_events, ret_n);
-            c->base.more = c->handed < n || !c->end;
+            c->base.more = has_more(c);
             return HOWDAH_OK;
         }
         PQclear(c->page);

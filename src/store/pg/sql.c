@@ -3,6 +3,7 @@
  *
  * Reads have a fixed set of parameters, so that one piece of code fills them all:
  *   $1 stream  $2 first  $3 last  $4 limit  $5 type  $6 regular expression  $7 correlation id
+ *   $8 cap: the size up to which an event comes with its payload
  * Each path is an index scan in the wanted order; the filters that its index does not know are
  * applied to what it finds.
  */
@@ -12,12 +13,33 @@
 #include "base/mem.h"
 #include "store/pg/pg.h"
 
-#define COMMON_COLUMNS                                                                             \
-    "global_sequence, id, stream, version, type, data, bytes, content_type, headers,"              \
+/*
+ * A page is bounded in bytes: an event of more than "cap" comes without payload and headers.  Sizes
+ * are those of what is stored, which costs next to nothing; a text may be compressed, 100 to 1, so
+ * one that is not small is measured.
+ */
+/* clang-format off */
+#define FITS_HEADERS(cap) "(headers IS NULL OR pg_column_size(headers) <= " cap ")"
+#define FITS_DATA(cap)                                                                             \
+    "(pg_column_size(data) <= 512"                                                                 \
+    " OR pg_column_size(data) <= " cap " AND octet_length(data::text) <= " cap ")"                 \
+    " AND " FITS_HEADERS(cap)
+#define FITS_BYTES(cap) "octet_length(bytes) <= " cap " AND " FITS_HEADERS(cap)
+
+#define BEFORE_DATA "global_sequence, id, stream, version, type,"
+#define BEHIND_HEADERS                                                                             \
     " correlation_id, causation_id, actor, valid_time, recorded_at, family, revision, corrects,"   \
-    " reason, schema_version, retracts"
-#define COLUMNS COMMON_COLUMNS ", purge IS NOT NULL AS purged"
-#define VIEW_COLUMNS COMMON_COLUMNS ", purged" /* what the functions give */
+    " reason, schema_version, retracts,"
+#define PURGED " purge IS NOT NULL AS purged"
+#define COLUMNS BEFORE_DATA " data, bytes, content_type, headers," BEHIND_HEADERS PURGED
+#define CAPPED_COLUMNS(cap)                                                                        \
+    BEFORE_DATA " CASE WHEN " FITS_DATA(cap) " THEN data END AS data,"                             \
+    " CASE WHEN " FITS_BYTES(cap) " THEN bytes END AS bytes, content_type,"                        \
+    " CASE WHEN pg_column_size(headers) <= " cap " THEN headers END AS headers," BEHIND_HEADERS
+/* What a function gives. */
+#define READ_FUNCTION(call, cap) "SELECT " CAPPED_COLUMNS(cap) " purged FROM @schema@." call
+
+/* clang-format on */
 
 #define INSERT_INTO                                                                                \
     "INSERT INTO @schema@.events (id, stream, version, type, data, headers, correlation_id,"       \
@@ -35,9 +57,10 @@
 #define LAST_VERSION "(SELECT max(version) FROM @schema@.events WHERE stream = $2)"
 
 #define READ_PATH(path, order)                                                                     \
-    "SELECT " COLUMNS " FROM @schema@.events WHERE " path                                          \
-    " AND ($5::text IS NULL OR type = $5) AND ($6::text IS NULL OR type ~ $6)"                     \
-    " AND ($7::text IS NULL OR correlation_id = $7) ORDER BY " order " LIMIT $4"
+    "SELECT " CAPPED_COLUMNS("$8") PURGED                                                          \
+        " FROM @schema@.events WHERE " path                                                        \
+        " AND ($5::text IS NULL OR type = $5) AND ($6::text IS NULL OR type ~ $6)"                 \
+        " AND ($7::text IS NULL OR correlation_id = $7) ORDER BY " order " LIMIT $4"
 
 #define BY_STREAM "stream = $1 AND version BETWEEN $2 AND $3"
 #define BY_SEQUENCE "global_sequence BETWEEN $2 AND $3"
@@ -51,26 +74,31 @@
     " AND (correlation_id, global_sequence) <= ($7, $3)"
 
 /*
- * Reads of ranges.  An event comes whole, or without payload and headers; which of the two is
- * found out once, inside, where the LIMIT keeps the planner from copying the question.
+ * Reads of ranges.  An event comes whole, or without payload and headers: because nobody wants them
+ * (false), or because it is too large (NULL).  Which of them is found out once, inside, where the
+ * LIMIT keeps the planner from copying the question.
  */
 #define WHOLE_OR_BARE                                                                              \
     "e.global_sequence, e.id, e.stream, e.version, e.type, CASE WHEN e.whole THEN e.data END,"     \
     " CASE WHEN e.whole THEN e.bytes END, e.content_type, CASE WHEN e.whole THEN e.headers END,"   \
     " e.correlation_id, e.causation_id, e.actor, e.valid_time, e.recorded_at, e.family,"           \
     " e.revision, e.corrects, e.reason, e.schema_version, e.retracts, e.purged, e.whole"
-#define AND_WHOLE COLUMNS ", ($6::text IS NULL OR type ~ $6) AS whole"
+#define AND_WHOLE(cap)                                                                             \
+    COLUMNS ", CASE WHEN NOT ($6::text IS NULL OR type ~ $6) THEN false"                           \
+            " WHEN " FITS_DATA(cap) " OR " FITS_BYTES(cap) " OR data IS NULL AND bytes IS NULL"    \
+                                                           " THEN true END AS whole"
 
 /*
  * Ranges are ascending, so their rows are, too: by the number of the range, which unnest() gives
  * out in order, and within it.  So only the rows of one range at a time need sorting, and the
  * reading ends with the limit.
  */
-#define READ_RANGES(path, order)                                                                   \
+#define READ_RANGES(path, order, cap)                                                              \
     "SELECT " WHOLE_OR_BARE " FROM unnest($1, $2) WITH ORDINALITY AS r(first, last, n),"           \
-    " LATERAL (SELECT " AND_WHOLE " FROM @schema@.events WHERE " path                              \
-    " AND ($5::text IS NULL OR type ~ $5) ORDER BY " order " LIMIT $3) AS e"                       \
-    " ORDER BY r.n, e.global_sequence LIMIT $3"
+    " LATERAL (SELECT " AND_WHOLE(cap) " FROM @schema@.events WHERE " path                         \
+                                       " AND ($5::text IS NULL OR type ~ $5) ORDER BY " order      \
+                                       " LIMIT $3) AS e"                                           \
+                                       " ORDER BY r.n, e.global_sequence LIMIT $3"
 
 /*
  * Few events match: the types that do are found one by one in the index (from each the next), then
@@ -89,8 +117,8 @@
     "   AND (e.type, e.global_sequence) <= (t.type, r.last)"                                       \
     "   ORDER BY e.type " direction ", e.global_sequence " direction " LIMIT $3) AS s"             \
     "  WHERE t.type ~ $5 ORDER BY s.seq " direction " LIMIT $3) AS k,"                             \
-    " LATERAL (SELECT " AND_WHOLE " FROM @schema@.events WHERE global_sequence = k.seq LIMIT 1)"   \
-    " AS e ORDER BY k.seq " direction
+    " LATERAL (SELECT " AND_WHOLE("$8") " FROM @schema@.events WHERE global_sequence = k.seq"      \
+                                        "  LIMIT 1) AS e ORDER BY k.seq " direction
 
 static const Oid append_types[] = {HW_OID_UUID,        HW_OID_TEXT, HW_OID_TEXT,  HW_OID_JSON,
                                    HW_OID_JSON,        HW_OID_TEXT, HW_OID_UUID,  HW_OID_TEXT,
@@ -109,24 +137,30 @@ static const Oid function_types[] = {
     HW_OID_TIMESTAMPTZ_ARRAY, HW_OID_INT4_ARRAY, HW_OID_BYTEA_ARRAY, HW_OID_TEXT_ARRAY,
     HW_OID_INT8_ARRAY};
 static const Oid read_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8,
-                                 HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
-static const Oid fn_read_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8,
-                                    HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
+                                 HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT4};
+static const Oid fn_read_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8, HW_OID_TEXT,
+                                    HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT4};
 static const Oid text_type[] = {HW_OID_TEXT};
 static const Oid texts_type[] = {HW_OID_TEXT_ARRAY};
 static const Oid uuid_type[] = {HW_OID_UUID};
-static const Oid uuids_type[] = {HW_OID_UUID_ARRAY};
-static const Oid int8s_type[] = {HW_OID_INT8_ARRAY};
-static const Oid page_types[] = {HW_PG_QUESTION_TYPES, HW_OID_TEXT,        HW_OID_BOOL,
-                                 HW_OID_INT8,          HW_OID_TIMESTAMPTZ, HW_OID_INT8};
-/* $1 firsts $2 lasts $3 limit $4 type, or the first that can match $5 regular expression $6 that of
-   the types that come whole $7 behind the last that can match */
+static const Oid ids_types[] = {HW_OID_UUID_ARRAY, HW_OID_INT4};
+static const Oid sequences_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT4};
+static const Oid page_types[] = {HW_PG_QUESTION_TYPES, HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8,
+                                 HW_OID_TIMESTAMPTZ,   HW_OID_INT8, HW_OID_INT4};
+/* $1 firsts $2 lasts $3 limit $4 type $5 regular expression $6 that of the types that come whole
+   $7 cap */
 static const Oid range_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8, HW_OID_TEXT,
-                                  HW_OID_TEXT,       HW_OID_TEXT,       HW_OID_TEXT};
-/* The same up to $6; $7 stream $8 the first version of it that is wanted */
+                                  HW_OID_TEXT,       HW_OID_TEXT,       HW_OID_INT4};
+/* $4 the first type that can match; $7 behind the last $8 cap */
+static const Oid sparse_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8, HW_OID_TEXT,
+                                   HW_OID_TEXT,       HW_OID_TEXT,       HW_OID_TEXT, HW_OID_INT4};
+/* The same up to $6; $7 stream $8 the first version of it that is wanted $9 cap */
 static const Oid stream_range_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8,
                                          HW_OID_TEXT,       HW_OID_TEXT,       HW_OID_TEXT,
-                                         HW_OID_TEXT,       HW_OID_INT8};
+                                         HW_OID_TEXT,       HW_OID_INT8,       HW_OID_INT4};
+/* The same up to $5; $6 cap */
+static const Oid fn_range_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8,
+                                     HW_OID_TEXT,       HW_OID_TEXT,       HW_OID_INT4};
 static const Oid mark_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8};
 
 #define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
@@ -205,48 +239,45 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_READ_ALL_BACK] = {READ_PATH(BY_SEQUENCE, "global_sequence DESC"), TYPES(read_types)},
     /* One lookup for each id: "id = ANY ($1) ORDER BY global_sequence" would walk the whole log,
        which has that order, rather than sort what it finds. */
-    [HW_PG_READ_IDS] = {"SELECT e.* FROM unnest($1) AS u(one), LATERAL (SELECT " COLUMNS
-                        " FROM @schema@.events WHERE id = u.one LIMIT 1) AS e"
-                        " ORDER BY e.global_sequence",
-                        TYPES(uuids_type)},
+    [HW_PG_READ_IDS] = {"SELECT e.* FROM unnest($1) AS u(one), LATERAL (SELECT " CAPPED_COLUMNS(
+                            "$2") PURGED " FROM @schema@.events WHERE id = u.one LIMIT 1) AS e"
+                                         " ORDER BY e.global_sequence",
+                        TYPES(ids_types)},
     [HW_PG_READ_RANGES] = {READ_RANGES("global_sequence BETWEEN r.first AND r.last"
                                        " AND $4::text IS NULL",
-                                       "global_sequence"),
-                           range_types, 6},
+                                       "global_sequence", "$7"),
+                           TYPES(range_types)},
     [HW_PG_READ_RANGES_TYPE] = {READ_RANGES("(type, global_sequence) >= ($4, r.first)"
                                             " AND (type, global_sequence) <= ($4, r.last)",
-                                            "type, global_sequence"),
-                                range_types, 6},
+                                            "type, global_sequence", "$7"),
+                                TYPES(range_types)},
     /* The versions of a stream have ascending numbers. */
     [HW_PG_READ_RANGES_STREAM] = {READ_RANGES("(stream, version) >= ($7, $8)"
                                               " AND (stream, version) <= ($7, 9223372036854775807)"
                                               " AND global_sequence BETWEEN r.first AND r.last"
                                               " AND ($4::text IS NULL OR type = $4)",
-                                              "stream, version"),
+                                              "stream, version", "$9"),
                                   TYPES(stream_range_types)},
-    [HW_PG_READ_SPARSE] = {READ_SPARSE(""), TYPES(range_types)},
-    [HW_PG_READ_SPARSE_BACK] = {READ_SPARSE("DESC"), TYPES(range_types)},
+    [HW_PG_READ_SPARSE] = {READ_SPARSE(""), TYPES(sparse_types)},
+    [HW_PG_READ_SPARSE_BACK] = {READ_SPARSE("DESC"), TYPES(sparse_types)},
     [HW_PG_FN_STREAM_VERSION] = {"SELECT @schema@.stream_version($1)", TYPES(text_type)},
     [HW_PG_FN_HEAD] = {"SELECT @schema@.head()", NULL, 0},
     /* $6 is the pattern here; $8 "true" for backward */
-    [HW_PG_FN_READ] = {"SELECT " VIEW_COLUMNS
-                       " FROM @schema@.read_events($1, $5, $6, $7, $2, $3, $4,"
-                       " $8::boolean)",
+    [HW_PG_FN_READ] = {READ_FUNCTION("read_events($1, $5, $6, $7, $2, $3, $4, $8::boolean)", "$9"),
                        TYPES(fn_read_types)},
-    [HW_PG_FN_READ_IDS] = {"SELECT " VIEW_COLUMNS " FROM @schema@.read_ids($1)", TYPES(uuids_type)},
-    [HW_PG_FN_READ_RANGES] = {"SELECT " VIEW_COLUMNS
-                              " FROM @schema@.read_ranges($1, $2, $3, $4, $5)",
-                              range_types, 5},
+    [HW_PG_FN_READ_IDS] = {READ_FUNCTION("read_ids($1)", "$2"), TYPES(ids_types)},
+    [HW_PG_FN_READ_RANGES] = {READ_FUNCTION("read_ranges($1, $2, $3, $4, $5)", "$6"),
+                              TYPES(fn_range_types)},
     /* In the order given, which unnest() keeps. */
     [HW_PG_READ_SEQUENCES] = {"SELECT e.* FROM unnest($1) WITH ORDINALITY AS k(sequence, n),"
-                              " LATERAL (SELECT " COLUMNS " FROM @schema@.events"
+                              " LATERAL (SELECT " CAPPED_COLUMNS("$2") PURGED
+                              " FROM @schema@.events"
                               "  WHERE global_sequence = k.sequence LIMIT 1) AS e ORDER BY k.n",
-                              TYPES(int8s_type)},
-    [HW_PG_FN_READ_SEQUENCES] = {"SELECT " VIEW_COLUMNS " FROM @schema@.query_rows($1)",
-                                 TYPES(int8s_type)},
+                              TYPES(sequences_types)},
+    [HW_PG_FN_READ_SEQUENCES] = {READ_FUNCTION("query_rows($1)", "$2"), TYPES(sequences_types)},
     /* One page function for everybody: see query.sql. */
-    [HW_PG_QUERY_PAGE] = {"SELECT " VIEW_COLUMNS " FROM @schema@.query_page(" HW_PG_QUESTION_ROW
-                          ", $18, $19, $20, $21, $22)",
+    [HW_PG_QUERY_PAGE] = {READ_FUNCTION(
+                              "query_page(" HW_PG_QUESTION_ROW ", $18, $19, $20, $21, $22)", "$23"),
                           TYPES(page_types)},
     [HW_PG_TREE] = {"SELECT depth, event_id FROM @schema@.causation_tree($1)", TYPES(uuid_type)},
 };
@@ -326,6 +357,8 @@ static size_t put_name(hw_buf *out, const char *at, const char *schema)
                  {"@letter_text@", "dead_letters_id_seq"},
                  {"@job_text@", "jobs_id_seq"},
                  {"@jobs_text@", "jobs"},
+                 {"@job_data_text@", "job_data"},
+                 {"@events_text@", "events"},
                  {"@lease_text@", "leases_token_seq"},
                  {"@purge_text@", "purges_id_seq"}};
 

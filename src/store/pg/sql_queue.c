@@ -44,12 +44,12 @@ static const Oid turn_types[] = {HW_OID_INT8_ARRAY,
 static const Oid turn_one_types[] = {HW_OID_INT8, HW_OID_INT8,        HW_OID_BOOL,
                                      HW_OID_TEXT, HW_OID_TEXT,        HW_OID_INT8,
                                      HW_OID_INT4, HW_OID_TIMESTAMPTZ, HW_OID_INT8};
-static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8, HW_OID_INT8,
-                                    HW_OID_INT8};
+static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8,
+                                    HW_OID_INT8, HW_OID_INT8, HW_OID_INT4};
 static const Oid mark_types[] = {HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
 static const Oid cancel_types[] = {HW_OID_INT8, HW_OID_TEXT};
-static const Oid log_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8,
-                                HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL};
+static const Oid log_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8, HW_OID_INT8,
+                                HW_OID_BOOL, HW_OID_BOOL, HW_OID_INT4};
 static const Oid set_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8,
                                 HW_OID_INT8, HW_OID_INT8, HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL};
 
@@ -63,6 +63,9 @@ static const Oid unbind_types[] = {HW_OID_TEXT, HW_OID_TEXT};
 #define WITHOUT_WAITING(parameter)                                                                 \
     "(SELECT CASE WHEN " parameter " THEN set_config('synchronous_commit', 'off', true)"           \
     " ELSE 'off' END) = 'off'"
+
+#define LETTER_FITS HW_PG_FITS("l", "$6")
+#define LOGGED_FITS HW_PG_FITS("j", "$7")
 
 /* A claimed job as queue.c decodes it. */
 #define CLAIMED                                                                                    \
@@ -115,15 +118,17 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                         TYPES(int8_type)},
     [HW_PG_JOB_CANCEL] = {"SELECT @schema@.job_cancel($1, $2)", TYPES(cancel_types)},
     [HW_PG_JOB_RETRY] = {"SELECT @schema@.job_retry($1)", TYPES(int8_type)},
-    /* The same columns as those of JOB_LOAD. */
+    /* The same columns as those of JOB_LOAD, and whether the payload is not too large ($7). */
     [HW_PG_JOB_LOG] = {"SELECT j.job_id, CASE WHEN j.failed THEN 'failed' ELSE 'completed' END,"
                        " $1::text, NULL::bigint, j.priority::int, j.attempts::bigint,"
                        " j.max_attempts::bigint, false, j.created_at, NULL::timestamptz,"
                        " j.started_at, NULL::timestamptz, j.worker, j.key, j.dedup,"
                        " j.correlation_id, j.causation_id, j.event_sequence, j.content_type,"
-                       " CASE WHEN $6 THEN j.headers END, CASE WHEN $6 THEN j.data END,"
-                       " CASE WHEN $6 THEN j.bytes END, j.position, j.finished_at, j.error,"
-                       " j.result, j.event_type, j.event_stream"
+                       " CASE WHEN " LOGGED_FITS " AND $6 THEN j.headers END,"
+                       " CASE WHEN " LOGGED_FITS " AND $6 THEN j.data END,"
+                       " CASE WHEN " LOGGED_FITS " AND $6 THEN j.bytes END, j.position,"
+                       " j.finished_at, j.error, j.result, j.event_type, j.event_stream,"
+                       " NOT $6 OR " LOGGED_FITS
                        " FROM @schema@.queue_history($1, $2, $3, $4, $5) AS j",
                        TYPES(log_types)},
     /* $1 queue $2 with resolved ones $3 after id $4 last id $5 limit */
@@ -132,8 +137,10 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                                " l.resolved_at, l.resolved_by, l.kept, l.priority::int,"
                                " l.max_attempts::bigint, l.pushed_at, l.key, l.dedup,"
                                " l.correlation_id, l.causation_id, l.event_sequence,"
-                               " l.content_type, l.headers, l.data, l.bytes, l.event_type,"
-                               " l.event_stream"
+                               " l.content_type, CASE WHEN " LETTER_FITS " THEN l.headers END,"
+                               " CASE WHEN " LETTER_FITS " THEN l.data END,"
+                               " CASE WHEN " LETTER_FITS " THEN l.bytes END, l.event_type,"
+                               " l.event_stream, " LETTER_FITS
                                " FROM @schema@.job_letter_states($1, $2, $3, $4, $5) AS l",
                                TYPES(letters_types)},
     /* $1 ids, NULL: all $2 queue, NULL: any $3 state $4 reason */

@@ -87,13 +87,25 @@
 /* Those who own a subscription, or wait for it, are told to look. */
 #define CALL "pg_notify(@schema_text@ || '_control', '')"
 
-#define LETTER_COLUMNS                                                                             \
+#define IF_IT_FITS(column, cap) "CASE WHEN " HW_PG_FITS("d", cap) " THEN " column " END"
+#define LETTER_COLUMNS(cap)                                                                        \
     "d.id, d.source, d.subscriber_id, d.error_message, d.retry_count, d.redrives, d.created_at,"   \
     " d.last_retry_at, d.state, d.reason, d.resolved_at, d.resolved_by,"                           \
-    " d.global_sequence, d.event_id, d.stream, d.version, d.type, d.data, d.bytes,"                \
-    " d.content_type, d.headers, d.correlation_id, d.causation_id, d.actor, d.valid_time,"         \
-    " d.recorded_at, d.family, d.revision, d.corrects, d.event_reason, d.schema_version,"          \
-    " d.retracts, d.purge IS NOT NULL"
+    " d.global_sequence, d.event_id, d.stream, d.version, d.type, " IF_IT_FITS(                    \
+        "d.data",                                                                                  \
+        cap) ", " IF_IT_FITS("d.bytes",                                                            \
+                             cap) ", d.content_type, " IF_IT_FITS("d.headers",                     \
+                                                                  cap) ", d.correlation_id, "      \
+                                                                       "d.causation_id, d.actor, " \
+                                                                       "d.valid_time,"             \
+                                                                       " d.recorded_at, "          \
+                                                                       "d.family, d.revision, "    \
+                                                                       "d.corrects, "              \
+                                                                       "d.event_reason, "          \
+                                                                       "d.schema_version,"         \
+                                                                       " d.retracts, d.purge IS "  \
+                                                                       "NOT NULL, " HW_PG_FITS(    \
+                                                                           "d", cap)
 
 /* What becomes of a letter that an operator marks: $3 state $4 reason. */
 #define MARKED                                                                                     \
@@ -146,8 +158,10 @@ static const Oid skip_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_I
 static const Oid route_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,      HW_OID_INT8_ARRAY,
                                   HW_OID_INT8, HW_OID_UUID, HW_OID_TEXT,      HW_OID_INT8_ARRAY,
                                   HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8_ARRAY};
-static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,
-                                    HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL};
+static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8,
+                                    HW_OID_BOOL, HW_OID_BOOL, HW_OID_INT4};
+static const Oid own_letters_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8,
+                                        HW_OID_INT4};
 static const Oid mark_types[] = {HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
 static const Oid settle_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT,
                                    HW_OID_INT8, HW_OID_TEXT, HW_OID_TEXT};
@@ -354,25 +368,26 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
          "  resolved_by = NULL"
          " RETURNING d.id",
          TYPES(move_types)},
-    /* $1 subscriber $2 last id $3 after id $4 limit $5 with resolved ones $6 only redrives */
-    [HW_PG_LETTER_LIST] = {"SELECT " LETTER_COLUMNS " FROM " LETTERS " AS d"
+    /* $1 subscriber $2 last id $3 after id $4 limit $5 with resolved ones $6 only redrives $7 cap */
+    [HW_PG_LETTER_LIST] = {"SELECT " LETTER_COLUMNS("$7") " FROM " LETTERS " AS d"
                            " WHERE d.id > $3 AND d.id <= $2"
                            " AND ($1::text IS NULL OR d.subscriber_id = $1)"
                            " AND ($5 OR d.resolved_at IS NULL)"
                            " AND (NOT $6 OR d.state = 'redrive') ORDER BY d.id LIMIT $4",
                            TYPES(letters_types)},
-    [HW_PG_LETTER_LIST_OPEN] = {"SELECT " LETTER_COLUMNS " FROM " LETTERS " AS d"
+    /* $5 cap */
+    [HW_PG_LETTER_LIST_OPEN] = {"SELECT " LETTER_COLUMNS("$5") " FROM " LETTERS " AS d"
                                 " WHERE d.resolved_at IS NULL"
                                 " AND (d.subscriber_id, d.id) > ($1, $3)"
                                 " AND (d.subscriber_id, d.id) <= ($1, $2)"
                                 " ORDER BY d.subscriber_id, d.id LIMIT $4",
-                                letters_types, 4},
-    [HW_PG_LETTER_LIST_REDRIVES] = {"SELECT " LETTER_COLUMNS " FROM " LETTERS " AS d"
+                                TYPES(own_letters_types)},
+    [HW_PG_LETTER_LIST_REDRIVES] = {"SELECT " LETTER_COLUMNS("$5") " FROM " LETTERS " AS d"
                                     " WHERE d.state = 'redrive'"
                                     " AND (d.subscriber_id, d.id) > ($1, $3)"
                                     " AND (d.subscriber_id, d.id) <= ($1, $2)"
                                     " ORDER BY d.subscriber_id, d.id LIMIT $4",
-                                    letters_types, 4},
+                                    TYPES(own_letters_types)},
     /* $1 ids $2 subscriber, NULL: any $3 state $4 reason */
     [HW_PG_LETTER_MARK] = {"WITH u AS (UPDATE " LETTERS " AS d SET " MARKED
                            " WHERE d.id = ANY ($1) AND d.resolved_at IS NULL"

@@ -17,7 +17,7 @@
 #include "store/sqlite/sqlite.h"
 
 #define GIVE_BACK_MAX 1000
-#define CLAIM_BYTES_MAX (64 * 1024 * 1024)
+#define CLAIM_BYTES_MAX (4 * 1024 * 1024)
 #define INTERRUPT_EVERY 1024 /* jobs between two looks at the interrupt */
 
 #define INSERT_SQL                                                                                 \
