@@ -36,7 +36,7 @@
 
 /* As a look sees it. */
 typedef struct hw_holder {
-    uint64_t virtual_id; /* 0: it is prepared */
+    uint64_t virtual_id; /* 0: none: it is prepared */
     uint64_t xid;        /* 0: none yet, or not seen */
     uint64_t idle;       /* since when it has executed nothing, as a stamp; 0: it may be drawing */
 } hw_holder;

@@ -261,8 +261,8 @@ static void where_to_start_is_for_those_who_begin(void **state)
 /* ----------------------------------------------------------- another history */
 
 /*
- * The last that it handled is 1, and 2 and 3 did not concern it.  A standby that had not got them
- * takes over and gives their numbers out again: now they do.
+ * The last that it has seen is 1; 2 and 3 were missing, and dead.  A standby that had not got them
+ * takes over and gives their numbers out again: now they are there.
  */
 static void after_a_fail_over_a_filtered_subscription_goes_back_to_its_anchor(void **state)
 {
@@ -281,7 +281,8 @@ static void after_a_fail_over_a_filtered_subscription_goes_back_to_its_anchor(vo
     catch_up(subscribe(bus, &o));
     assert_string_equal(t.text, "1"); /* here nothing tells of it */
     howdah_close(bus);
-    cf_sql(c, "UPDATE {subscriptions} SET timeline = 'another', high = 3");
+    cf_sql(c, "UPDATE {subscriptions} SET timeline = 'another', high = 3, anchor_sequence = 1,"
+              " anchor_id = (SELECT id FROM {events} WHERE global_sequence = 1)");
     bus = cf_open(c);
     catch_up(subscribe(bus, &o));
     assert_string_equal(t.text, "1 2");

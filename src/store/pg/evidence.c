@@ -73,6 +73,8 @@ static int ask_here(hw_pg *pg, int64_t sequence, bool *ret_there, hw_uuid *ret_i
 
     if (s < 0)
         return s;
+    if (!pg->direct_state)
+        call.statement = HW_PG_FN_HERE;
     hw_pg_param_int8(&call, sequence);
     s = hw_pg_query(pg, &call, &result, reterr);
     if (s < 0)
@@ -86,7 +88,7 @@ static int ask_here(hw_pg *pg, int64_t sequence, bool *ret_there, hw_uuid *ret_i
 
 /* ------------------------------------------------------------------ holders */
 
-/* "3/4711" of a backend; "-1/815" of a prepared transaction, which has an id. */
+/* "3/4711" of a backend; a prepared transaction has kept it, or has "-1/815" instead. */
 static uint64_t virtual_id(const char *text)
 {
     char *end = NULL;
@@ -167,7 +169,7 @@ int hw_pg_blockers(hw_store *store, hw_blocker_fn fn, void *ctx, howdah_error *r
 static int walk_gaps(hw_pg *pg, int64_t first, int64_t last, hw_range_fn fn, void *ctx,
                      int64_t *ret_behind, bool *ret_stop, howdah_error *reterr)
 {
-    hw_pg_call call = {.statement = HW_PG_GAPS};
+    hw_pg_call call = {.statement = pg->direct_state ? HW_PG_GAPS : HW_PG_FN_GAPS};
     PGresult *result = NULL;
     int s;
 
@@ -280,6 +282,8 @@ int hw_pg_settled(hw_store *store, int64_t *ret_upto, hw_ranges *ret_holes, howd
     size_t n = 0;
     int s = hw_pg_ready(pg, reterr);
 
+    if (!pg->direct_state)
+        call.statement = HW_PG_FN_SETTLED;
     if (s >= 0)
         s = hw_pg_query(pg, &call, &result, reterr);
     if (s < 0)

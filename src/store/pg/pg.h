@@ -83,6 +83,9 @@ enum hw_pg_oid {
     X(GAPS)                                                                                        \
     X(BLOCKERS)                                                                                    \
     X(HERE)                                                                                        \
+    X(FN_HERE)                                                                                     \
+    X(FN_GAPS)                                                                                     \
+    X(FN_SETTLED)                                                                                  \
     X(SUB_CREATE)                                                                                  \
     X(SUB_LIST)                                                                                    \
     X(SUB_STATE)                                                                                   \
@@ -211,6 +214,7 @@ typedef struct hw_pg {
     bool schema_checked;
     bool direct_append; /* rights on the table; otherwise through the functions */
     bool direct_read;
+    bool direct_state; /* what is known of the log's numbers */
     char sequence_problem[200]; /* why nothing may be appended, "" when nothing is wrong */
     bool prepared[HW_PG_STATEMENT_COUNT];
     char names[HW_PG_STATEMENT_COUNT][32]; /* of those that are prepared */

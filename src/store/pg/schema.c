@@ -452,7 +452,10 @@ static const char rights_sql[] =
     " coalesce((SELECT bool_and(has_function_privilege(r.oid, 'EXECUTE')) FROM pg_proc AS r"
     "  WHERE r.pronamespace = n.oid AND r.proname IN ('ring', 'ring_inside')), false),"
     " EXISTS (SELECT FROM pg_proc AS r WHERE r.pronamespace = n.oid"
-    "  AND r.proname = 'sequence_problem' AND has_function_privilege(r.oid, 'EXECUTE'))"
+    "  AND r.proname = 'sequence_problem' AND has_function_privilege(r.oid, 'EXECUTE')),"
+    " coalesce(has_table_privilege(c.oid, 'SELECT') AND has_sequence_privilege(q.oid, 'SELECT')"
+    "  AND (SELECT has_table_privilege(k.oid, 'SELECT') FROM pg_class AS k"
+    "   WHERE k.relnamespace = n.oid AND k.relname = 'settled'), false)"
     " FROM pg_namespace AS n"
     " LEFT JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = 'events'"
     " LEFT JOIN pg_class AS q ON q.relnamespace = n.oid"
@@ -532,6 +535,7 @@ static int check_rights(hw_pg *pg, const PGresult *rights, howdah_error *reterr)
         return schema_missing(pg, reterr);
     pg->direct_read = is_true(rights, 1);
     pg->direct_append = is_true(rights, 2);
+    pg->direct_state = is_true(rights, 7);
     pg->may_ring = is_true(rights, 5);
     /* I5; an older set of functions lacks it, and some roles append nothing. */
     s = check_version(pg, is_true(rights, 6) && !pg->read_only, reterr);

@@ -225,6 +225,12 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                     " FROM @schema@.events_global_sequence_seq AS q",
                     TYPES(int8_type)},
 
+    [HW_PG_FN_HERE] = {"SELECT h.log, h.drawn, h.id FROM @schema@.log_here($1) AS h",
+                       TYPES(int8_type)},
+    [HW_PG_FN_GAPS] = {"SELECT g.before, g.seq FROM @schema@.log_gaps($1, $2, $3) AS g",
+                       TYPES(gaps_types)},
+    [HW_PG_FN_SETTLED] = {"SELECT k.upto, k.holes FROM @schema@.log_settled() AS k", NULL, 0},
+
     /* ---- the rows */
     [HW_PG_SUB_CREATE] =
         {"WITH i AS (INSERT INTO " SUBS " (subscriber_id, pattern, high, owed, stream,"
