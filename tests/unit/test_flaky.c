@@ -360,8 +360,7 @@ static const struct {
     {op_read_open, false},      {op_tree, false},           {op_head, false},
     {op_migrate_status, false}, {op_import_columns, false}, {op_import_mark, false},
     {op_import_rows, false},    {op_import_total, false},   {op_status, false},
-    {op_numbers, false},
-    {op_doctor, false},
+    {op_numbers, false},        {op_doctor, false},
 };
 
 static hw_store *open_flaky(void)

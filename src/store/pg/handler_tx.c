@@ -34,6 +34,9 @@ int hw_pg_begin(hw_store *store, hw_str log, howdah_error *reterr)
     hw_pg *pg = (hw_pg *)store;
     int s = hw_pg_ready_to_move(pg, reterr);
 
+    /* Behind a pooler this session, too, may speak to another server by now. */
+    if (s >= 0 && log.s && pg->pooled && !hw_str_equal(log, hw_str_of(pg->log)))
+        s = hw_pg_timeline(store, (char[HW_TIMELINE_SIZE]){0}, reterr);
     if (s >= 0 && log.s && !hw_str_equal(log, hw_str_of(pg->log)))
         s = hw_fail(reterr, HOWDAH_LOST, "the log is another one: %s now, %.*s before", pg->log,
                     (int)log.len, log.s);

@@ -214,7 +214,7 @@ typedef struct hw_pg {
     bool schema_checked;
     bool direct_append; /* rights on the table; otherwise through the functions */
     bool direct_read;
-    bool direct_state; /* what is known of the log's numbers */
+    bool direct_state;          /* what is known of the log's numbers */
     char sequence_problem[200]; /* why nothing may be appended, "" when nothing is wrong */
     bool prepared[HW_PG_STATEMENT_COUNT];
     char names[HW_PG_STATEMENT_COUNT][32]; /* of those that are prepared */

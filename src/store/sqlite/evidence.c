@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/log.h"
 #include "store/sqlite/sqlite.h"
 
 #define GAPS_SQL                                                                                   \
@@ -152,16 +153,6 @@ int hw_sqlite_is_log(hw_sqlite *store, hw_str log, howdah_error *reterr)
                    store->name, store->log, (int)log.len, log.s);
 }
 
-/* Every statement of a connection reads the file that it has opened; session() looks whether that
-   is still the one at its path. */
-int hw_sqlite_confirm(hw_store *base, const hw_anchor *top, howdah_error *reterr)
-{
-    (void)base;
-    (void)top;
-    (void)reterr;
-    return HOWDAH_OK;
-}
-
 int hw_sqlite_stands_on(hw_sqlite *store, const hw_anchor *anchor, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -204,4 +195,27 @@ int hw_sqlite_verify(hw_store *base, const hw_anchor *anchor, int64_t high, howd
                     " numbers",
                     high, drawn);
     return s;
+}
+
+/*
+ * Every statement of a connection reads the file that it has opened; session() looks whether that
+ * is still the one at its path.  What is left is a backup that was restored into the open file.
+ */
+int hw_sqlite_confirm(hw_store *base, const hw_anchor *top, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s < 0)
+        return s;
+    s = hw_sqlite_stands_on(store, top, &err);
+    if (s == HOWDAH_NOT_FOUND) {
+        hw_log(HOWDAH_LOG_WARN, "%s: the log is another one: %s", store->name, err.message);
+        store->session++;
+        return HOWDAH_OK;
+    }
+    if (s < 0)
+        hw_error_copy(reterr, &err);
+    return s < 0 ? s : HOWDAH_OK;
 }
