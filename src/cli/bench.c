@@ -84,6 +84,7 @@ static int refuse_useless(const cli_args *args, bench_kind kind, howdah_error *r
         {"rate", KIND(BENCH_LATENCY)},
         {"subscriptions", KIND(BENCH_FANOUT)},
         {"pattern-share", KIND(BENCH_DELIVER)},
+        {"holes", KIND(BENCH_DELIVER)},
     };
 
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
@@ -114,6 +115,7 @@ static int parse_numbers(cli_context *cli, bench_plan *plan, howdah_error *reter
         {"rate", 1, RATE_MAX, &plan->rate},
         {"subscriptions", 1, SUBSCRIPTIONS_MAX, &plan->subscriptions},
         {"pattern-share", 1, EVENTS_MAX, &plan->pattern_share},
+        {"holes", 1, EVENTS_MAX, &plan->holes},
     };
     int s = HOWDAH_OK;
 
@@ -187,6 +189,9 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
                              HOWDAH_BATCH_BYTES_MAX);
     if (plan->kind == BENCH_QUEUE && plan->batch > HOWDAH_JOBS_MAX)
         return hw_fail_field(reterr, HOWDAH_LIMIT, "batch", "at most %d jobs", HOWDAH_JOBS_MAX);
+    if (plan->holes > plan->events || (plan->holes > 0 && plan->pattern_share > 0))
+        return hw_fail_field(reterr, HOWDAH_INVALID, "holes",
+                             "must not be above --events, and goes without --pattern-share");
     if (plan->pattern_share > plan->events)
         return hw_fail_field(reterr, HOWDAH_INVALID, "pattern-share",
                              "no event of %lld would have the type", (long long)plan->events);
@@ -242,6 +247,8 @@ static int site_open(cli_context *cli, bench_site *site, const bench_plan *plan,
     site->settings = cli->settings;
     if (plan->pin && !site->backend->pin)
         return hw_fail(reterr, HOWDAH_MISUSE, "bench queue --pin needs PostgreSQL");
+    if (plan->holes > 0 && !site->backend->fill_with_holes)
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench deliver --holes needs PostgreSQL");
     if (plan->kind == BENCH_QUEUE && plan->ceiling && site->backend == &bench_backend_sqlite)
         return hw_fail(reterr, HOWDAH_MISUSE, "bench queue --ceiling needs PostgreSQL");
     if (bench_of_appends(plan) && site->backend == &bench_backend_sqlite)
@@ -293,19 +300,25 @@ static int measure(cli_context *cli, const bench_site *site, bench_result *resul
                    howdah_error *reterr)
 {
     const bench_plan *plan = site->plan;
+    void *appender = NULL;
     int s = howdah_migrate(cli->bus, NULL, reterr);
 
     if (s >= 0 && plan->kind == BENCH_ASOF) {
         s = bench_asof_prepare(cli, site, reterr);
     } else if (s >= 0 && bench_is_whole(plan)) {
-        s = bench_ours_fill(cli, site, reterr);
+        s = plan->holes > 0 ? site->backend->fill_with_holes(site, &appender, reterr)
+                            : bench_ours_fill(cli, site, reterr);
         if (s >= 0)
             s = site->backend->settle(site, reterr);
     } else if (s >= 0 && plan->ceiling) {
         s = plan->kind == BENCH_FANOUT ? migrate_quiet(site, reterr)
                                        : site->backend->make_ceiling(site, reterr);
     }
-    return s < 0 ? s : bench_run(cli, site, result, reterr);
+    if (s >= 0)
+        s = bench_run(cli, site, result, reterr);
+    if (appender)
+        site->backend->unpin(appender);
+    return s;
 }
 
 static int bench(cli_context *cli, const bench_plan *plan, howdah_error *reterr)

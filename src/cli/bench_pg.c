@@ -201,6 +201,36 @@ static int pin(const bench_site *site, void **ret_pin, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* The appender's number is the first; all that is burnt comes after it. */
+static int fill_with_holes(const bench_site *site, void **ret_pin, howdah_error *reterr)
+{
+    PGconn *conn = NULL;
+    char sql[512];
+    char fill[1024];
+    const char *const fills[] = {fill, NULL};
+    int s = bench_pg_connect(site, &conn, reterr);
+
+    (void)snprintf(sql, sizeof sql, "BEGIN; SELECT %s.append('open', 'bench.open')", site->place);
+    (void)snprintf(
+        fill, sizeof fill,
+        "INSERT INTO @.events (stream, version, type, data)"
+        " SELECT 'bench-' || g %% 100, g / 100 + 1, 'bench.event', json_build_object('number', g,"
+        " 'note', left(repeat(md5(g::text), %lld), %lld)) FROM generate_series(1, %lld) AS g"
+        " WHERE g > %lld OR nextval('@.events_global_sequence_seq') IS NOT NULL",
+        (long long)(site->plan->payload / 32 + 1), (long long)site->plan->payload,
+        (long long)site->plan->events, (long long)site->plan->holes);
+    if (s >= 0)
+        s = bench_pg_expect(conn, PQexec(conn, sql), PGRES_TUPLES_OK, reterr);
+    if (s >= 0)
+        s = run_sql(site, fills, reterr);
+    if (s < 0) {
+        PQfinish(conn);
+        return s;
+    }
+    *ret_pin = conn;
+    return HOWDAH_OK;
+}
+
 static void unpin(void *conn)
 {
     PQfinish(conn);
@@ -243,6 +273,7 @@ const bench_backend bench_backend_pg = {
     .make_ceiling = make_ceiling,
     .pin = pin,
     .unpin = unpin,
+    .fill_with_holes = fill_with_holes,
     .correct = correct,
     .settle = settle,
     .open_client = bench_pg_open_client,

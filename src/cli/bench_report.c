@@ -133,6 +133,8 @@ static void json_pinned(cli_out *out, const bench_plan *plan, const bench_result
 
 static void json_filtered(cli_out *out, const bench_plan *plan, const bench_result *r)
 {
+    if (plan->holes > 0)
+        cli_out_printf(out, ",\"holes\":%lld", (long long)plan->holes);
     if (plan->pattern_share == 0)
         return;
     cli_out_printf(out,
@@ -279,6 +281,9 @@ static void report_text(cli_out *out, const bench_site *site, const bench_result
         cli_out_printf(out, "; from a push to a worker that waits: p50 %.3f ms, p99 %.3f ms\n",
                        bench_histogram_ms(&r->waited, 0.5), bench_histogram_ms(&r->waited, 0.99));
     }
+    if (plan->holes > 0)
+        cli_out_printf(out, "%lld numbers burnt between them, under an open appender\n",
+                       (long long)plan->holes);
     if (plan->pattern_share > 0)
         cli_out_printf(out,
                        "one in %lld: by type %.1f ms, by pattern %.1f ms, all %.1f ms: %.1f and"

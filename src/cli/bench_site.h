@@ -63,6 +63,7 @@ typedef struct bench_plan {
     bool pin;              /* queue: an old snapshot is held open */
     bench_of of;           /* asof */
     int64_t pattern_share; /* deliver: one in so many has the type that is asked for; 0: none */
+    int64_t holes;         /* deliver: numbers burnt between events under an open appender; 0: none */
 } bench_plan;
 
 /* The log is filled before it is measured, and a piece of work goes through all of it. */
@@ -115,6 +116,9 @@ struct bench_backend {
     /* queue: holds a snapshot open from now on; free with unpin.  NULL: there is no such thing. */
     int (*pin)(const bench_site *site, void **ret_pin, howdah_error *reterr);
     void (*unpin)(void *pin);
+    /* deliver: opens an appender that stays open, and fills the log with plan->events events and
+       plan->holes burnt numbers between them; free with unpin.  NULL: there is no such thing. */
+    int (*fill_with_holes)(const bench_site *site, void **ret_pin, howdah_error *reterr);
     /* asof: every tenth event is corrected, in one go. */
     int (*correct)(const bench_site *site, howdah_error *reterr);
     /* What a store does by itself in quiet times, done before reads are measured. */

@@ -239,6 +239,8 @@ static const cli_option bench_options[] = {
     {"subscriptions", "N", NULL, "fanout: how many are live (default 10)", 0},
     {"pattern-share", "N", NULL,
      "deliver: also to a filtered subscription, whose type one in N events has", 0},
+    {"holes", "N", NULL,
+     "deliver: with N burnt numbers between the events, under an appender that stays open", 0},
     {"of", "WHAT", "stream type append append-valid",
      "asof: stream (the default), type, or, on PostgreSQL, append and append-valid", 0},
     {"ceiling", NULL, NULL, "measure what the store can do at most in the same run", 0},

@@ -1,0 +1,372 @@
+/*
+ * test_pg_open.c - one transaction that appended and stays open, prepared or idle, and numbers that
+ * do not come from the column's default: nobody else's events are held up or lost by either.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "store/pg/pg.h"
+#include "test_pg_help.h"
+
+#define PATIENCE_MS 60000
+#define BURNT 5000 /* more than were ever kept, and one by one between events */
+#define NUMBERS 40000
+
+/* What one subscription was given. */
+typedef struct heard {
+    int times[NUMBERS];
+    int n;
+} heard;
+
+static int on_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    heard *h = ctx;
+    int64_t sequence = howdah_event_global_sequence(event);
+
+    (void)delivery;
+    assert_in_range(sequence, 1, NUMBERS - 1);
+    h->times[sequence]++;
+    h->n++;
+    return HOWDAH_HANDLED;
+}
+
+static howdah_subscription *subscribe(howdah_bus *bus, const char *id, int64_t start, heard *h)
+{
+    howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+    howdah_subscription *sub = NULL;
+
+    memset(h, 0, sizeof *h);
+    o.subscriber_id = id;
+    o.start = start;
+    o.handler = on_event;
+    o.ctx = h;
+    o.checkpoint = HOWDAH_CHECKPOINT_BATCHED;
+    o.max_delay_ms = 20;
+    o.catch_up_batch = 1000;
+    pgt_ok(howdah_subscribe(bus, &o, &sub, &pgt_error));
+    return sub;
+}
+
+/* Serves until so many events came; then a little longer: no further one may come. */
+static void serve(howdah_bus *bus, const heard *h, int expected)
+{
+    int64_t until = pgt_now_ms() + PATIENCE_MS;
+
+    while (h->n < expected && pgt_now_ms() < until)
+        pgt_ok(howdah_run(bus, 20, &pgt_error));
+    pgt_ok(howdah_run(bus, 50, &pgt_error));
+    if (h->n != expected)
+        fail_msg("%d events instead of %d", h->n, expected);
+}
+
+/* Numbers drawn and rolled back between events, one by one, in one statement each. */
+static void burn(const pgt *t, int n, const char *stream)
+{
+    pgt_run(t, t->admin,
+            "INSERT INTO {events} (stream, version, type, data) SELECT '%s', g, 't', 'null'"
+            " FROM generate_series(1, %d) AS g"
+            " WHERE nextval('{events_global_sequence_seq}') IS NOT NULL",
+            stream, n);
+}
+
+static PGconn *append_and_stay(const pgt *t)
+{
+    PGconn *conn = pgt_session(t->url);
+
+    pgt_run(t, conn, "BEGIN");
+    pgt_run(t, conn, "SELECT {append}('open', 'open.event')");
+    return conn;
+}
+
+static void forget_prepared(const pgt *t)
+{
+    PGconn *conn = append_and_stay(t);
+
+    pgt_run(t, conn, "PREPARE TRANSACTION 'open %s'", t->schema);
+    PQfinish(conn);
+}
+
+/* ---- under a prepared transaction */
+
+static void a_new_subscription_goes_on_over_history_that_was_burnt_under_a_prepared_transaction(
+    void **state)
+{
+    pgt *t = *state;
+    heard *end = calloc(1, sizeof *end);
+    heard *start = calloc(1, sizeof *start);
+
+    assert_true(end && start);
+    forget_prepared(t);
+    burn(t, BURNT, "history");
+    (void)subscribe(t->bus, "end", HOWDAH_FROM_END, end);
+    (void)subscribe(t->bus, "start", 0, start);
+    for (int i = 0; i < 100; i++)
+        (void)pgt_append(t->bus, "new");
+    serve(t->bus, start, BURNT + 100);
+    serve(t->bus, end, 100);
+    pgt_run(t, t->admin, "COMMIT PREPARED 'open %s'", t->schema);
+    serve(t->bus, start, BURNT + 101);
+    serve(t->bus, end, 101);
+    assert_int_equal(start->times[1], 1);
+    assert_int_equal(end->times[1], 1);
+    free(end);
+    free(start);
+}
+
+static void a_live_subscription_goes_on_while_numbers_are_burnt(void **state)
+{
+    pgt *t = *state;
+    heard *h = calloc(1, sizeof *h);
+
+    assert_non_null(h);
+    (void)subscribe(t->bus, "live", 0, h);
+    serve(t->bus, h, 0);
+    forget_prepared(t);
+    for (int i = 1; i <= 10; i++) {
+        char stream[16];
+
+        (void)snprintf(stream, sizeof stream, "s%d", i);
+        burn(t, BURNT / 10, stream);
+        serve(t->bus, h, i * BURNT / 10);
+    }
+    pgt_run(t, t->admin, "ROLLBACK PREPARED 'open %s'", t->schema);
+    (void)pgt_append(t->bus, "new");
+    serve(t->bus, h, BURNT + 1);
+    free(h);
+}
+
+/* ---- under one that is open */
+
+static void what_an_idle_transaction_appended_comes_when_it_commits_and_once(void **state)
+{
+    pgt *t = *state;
+    heard *h = calloc(1, sizeof *h);
+    PGconn *open = append_and_stay(t);
+
+    assert_non_null(h);
+    burn(t, BURNT, "history");
+    (void)subscribe(t->bus, "s", 0, h);
+    serve(t->bus, h, BURNT);
+    pgt_run(t, open, "SELECT {append}('open', 'open.event')"); /* it moves, and draws one more */
+    burn(t, BURNT, "later");
+    serve(t->bus, h, 2 * BURNT);
+    pgt_run(t, open, "COMMIT");
+    serve(t->bus, h, 2 * BURNT + 2);
+    assert_int_equal(h->times[1], 1);
+    PQfinish(open);
+    free(h);
+}
+
+/* Its state is not for everybody to see: then whatever it may have drawn has to wait for it. */
+static void a_busy_transaction_keeps_nobody_waiting_but_itself(void **state)
+{
+    pgt *t = *state;
+    heard *h = calloc(1, sizeof *h);
+    PGconn *open = append_and_stay(t);
+
+    assert_non_null(h);
+    assert_int_equal(PQsendQuery(open, "SELECT pg_sleep(3600)"), 1);
+    burn(t, BURNT, "history");
+    (void)subscribe(t->bus, "s", 0, h);
+    serve(t->bus, h, BURNT);
+    burn(t, BURNT, "later");
+    serve(t->bus, h, 2 * BURNT);
+    pgt_run(t, t->admin, "SELECT pg_terminate_backend(%d)", PQbackendPID(open));
+    PQfinish(open);
+    (void)pgt_append(t->bus, "new");
+    serve(t->bus, h, 2 * BURNT + 1);
+    free(h);
+}
+
+static void who_starts_again_owes_what_is_open_and_nothing_else(void **state)
+{
+    pgt *t = *state;
+    heard *h = calloc(1, sizeof *h);
+    PGconn *open = append_and_stay(t);
+    howdah_bus *bus = pgt_open(t, t->url);
+
+    assert_non_null(h);
+    burn(t, BURNT, "history");
+    (void)subscribe(bus, "s", 0, h);
+    serve(bus, h, BURNT);
+    howdah_close(bus);
+    bus = pgt_open(t, t->url);
+    (void)subscribe(bus, "s", 0, h);
+    serve(bus, h, 0);
+    howdah_close(bus);
+    pgt_run(t, open, "COMMIT"); /* while nobody listens */
+    bus = pgt_open(t, t->url);
+    (void)subscribe(bus, "s", 0, h);
+    serve(bus, h, 1);
+    assert_int_equal(h->times[1], 1);
+    howdah_close(bus);
+    assert_int_equal(
+        pgt_number(t, t->admin, "SELECT cardinality(owed) + cardinality(still) FROM {subscriptions}"),
+        0);
+    PQfinish(open);
+    free(h);
+}
+
+/* ---- what it costs */
+
+static int64_t wal_of_a_checkpoint(const pgt *t, howdah_bus *bus, heard *h)
+{
+    int expected = h->n + 1;
+    char before[64];
+
+    (void)snprintf(before, sizeof before, "%s", pgt_text(t, t->admin, "SELECT pg_current_wal_lsn()"));
+    (void)pgt_append(t->bus, "one");
+    serve(bus, h, expected);
+    return pgt_number(t, t->admin, "SELECT pg_current_wal_lsn() - '%s'::pg_lsn", before);
+}
+
+/* The least of several: vacuum and checkpoints of the server write, too. */
+static int64_t least_wal(const pgt *t, howdah_bus *bus, heard *h)
+{
+    int64_t least = INT64_MAX;
+
+    (void)wal_of_a_checkpoint(t, bus, h);
+    for (int i = 0; i < 10; i++) {
+        int64_t bytes = wal_of_a_checkpoint(t, bus, h);
+
+        least = bytes < least ? bytes : least;
+    }
+    return least;
+}
+
+static void a_checkpoint_that_only_moves_on_writes_no_holes_again(void **state)
+{
+    pgt *t = *state;
+    heard *h = calloc(1, sizeof *h);
+    howdah_bus *bus = pgt_open(t, t->url);
+    int64_t without;
+    int64_t with;
+    PGconn *open;
+
+    assert_non_null(h);
+    (void)subscribe(bus, "s", 0, h);
+    without = least_wal(t, bus, h);
+    open = append_and_stay(t);
+    assert_int_equal(PQsendQuery(open, "SELECT pg_sleep(3600)"), 1);
+    burn(t, BURNT, "history");
+    serve(bus, h, h->n + BURNT);
+    pgt_ok(howdah_run(bus, 1500, &pgt_error)); /* they stand still by now */
+    assert_true(pgt_number(t, t->admin, "SELECT cardinality(still) FROM {subscriptions}") >=
+                2 * BURNT);
+    with = least_wal(t, bus, h);
+    print_message("# %lld bytes of WAL an event without holes, %lld with %d\n", (long long)without,
+                  (long long)with, BURNT);
+    assert_true(with < without + 300);
+    pgt_run(t, t->admin, "SELECT pg_terminate_backend(%d)", PQbackendPID(open));
+    PQfinish(open);
+    howdah_close(bus);
+    free(h);
+}
+
+static void what_was_proven_is_written_down_for_those_who_come_later(void **state)
+{
+    pgt *t = *state;
+    heard *h = calloc(1, sizeof *h);
+    howdah_bus *bus = pgt_open(t, t->url);
+    int64_t until = pgt_now_ms() + PATIENCE_MS;
+
+    assert_non_null(h);
+    (void)subscribe(bus, "s", 0, h);
+    serve(bus, h, 0);
+    forget_prepared(t);
+    (void)pgt_append(t->bus, "new");
+    serve(bus, h, 1);
+    pgt_ok(howdah_run(bus, 500, &pgt_error)); /* looks at who may have drawn what is missing */
+    burn(t, BURNT, "history");
+    serve(bus, h, BURNT + 1);
+    while (pgt_number(t, t->admin, "SELECT upto FROM {settled}") < 2 * BURNT) {
+        assert_true(pgt_now_ms() < until);
+        (void)pgt_append(t->bus, "new");
+        pgt_ok(howdah_run(bus, 100, &pgt_error));
+    }
+    /* Number 1 may still appear; what was burnt later cannot. */
+    assert_string_equal(pgt_text(t, t->admin, "SELECT holes FROM {settled}"), "{1,1}");
+    howdah_close(bus);
+    pgt_run(t, t->admin, "ROLLBACK PREPARED 'open %s'", t->schema);
+    free(h);
+}
+
+/* ---- numbers that do not come from the default */
+
+static void a_row_with_a_number_above_the_sequence_takes_nothing_from_those_below(void **state)
+{
+    pgt *t = *state;
+    heard *h = calloc(1, sizeof *h);
+    howdah_bus *bus = pgt_open(t, t->url);
+
+    assert_non_null(h);
+    (void)subscribe(bus, "s", 0, h);
+    for (int i = 0; i < 20; i++)
+        (void)pgt_append(t->bus, "a");
+    pgt_run(t, t->admin,
+            "INSERT INTO {events} (global_sequence, stream, version, type, data)"
+            " VALUES (1000, 'raw', 1, 't', 'null')");
+    serve(bus, h, 21);
+    for (int i = 0; i < 20; i++)
+        (void)pgt_append(t->bus, "a");
+    serve(bus, h, 41);
+    howdah_close(bus); /* and a restart knows it as well */
+    bus = pgt_open(t, t->url);
+    (void)subscribe(bus, "s", 0, h);
+    for (int i = 0; i < 20; i++)
+        (void)pgt_append(t->bus, "a");
+    serve(bus, h, 20);
+    howdah_close(bus);
+    free(h);
+}
+
+static void an_event_whose_number_was_drawn_before_its_transaction_had_an_id_is_delivered(
+    void **state)
+{
+    pgt *t = *state;
+    heard *h = calloc(1, sizeof *h);
+    PGconn *conn = pgt_session(t->url);
+    char number[32] = "";
+
+    assert_non_null(h);
+    (void)subscribe(t->bus, "s", 0, h);
+    for (int i = 0; i < 3 && !number[0]; i++) { /* one nextval() in 32 asks for an id itself */
+        pgt_run(t, conn, "BEGIN");
+        (void)snprintf(number, sizeof number, "%s",
+                       pgt_text(t, conn, "SELECT nextval('{events_global_sequence_seq}')"));
+        if (strcmp(pgt_text(t, conn, "SELECT pg_current_xact_id_if_assigned()"), "NULL") != 0) {
+            pgt_run(t, conn, "ROLLBACK");
+            number[0] = '\0';
+        }
+    }
+    assert_true(number[0] != '\0');
+    (void)pgt_append(t->bus, "a");
+    serve(t->bus, h, 1);
+    pgt_ok(howdah_run(t->bus, 1500, &pgt_error)); /* long enough for any proof */
+    pgt_run(t, conn,
+            "INSERT INTO {events} (global_sequence, stream, version, type, data)"
+            " VALUES (%s, 'late', 1, 't', 'null')",
+            number);
+    pgt_run(t, conn, "COMMIT");
+    serve(t->bus, h, 2);
+    assert_int_equal(h->times[atoi(number)], 1);
+    PQfinish(conn);
+    free(h);
+}
+
+static const struct CMUnitTest tests[] = {
+    PGT_TEST(a_new_subscription_goes_on_over_history_that_was_burnt_under_a_prepared_transaction),
+    PGT_TEST(a_live_subscription_goes_on_while_numbers_are_burnt),
+    PGT_TEST(what_an_idle_transaction_appended_comes_when_it_commits_and_once),
+    PGT_TEST(a_busy_transaction_keeps_nobody_waiting_but_itself),
+    PGT_TEST(who_starts_again_owes_what_is_open_and_nothing_else),
+    PGT_TEST(a_checkpoint_that_only_moves_on_writes_no_holes_again),
+    PGT_TEST(what_was_proven_is_written_down_for_those_who_come_later),
+    PGT_TEST(a_row_with_a_number_above_the_sequence_takes_nothing_from_those_below),
+    PGT_TEST(an_event_whose_number_was_drawn_before_its_transaction_had_an_id_is_delivered),
+};
+
+PGT_MAIN("pg open", tests)
