@@ -71,17 +71,17 @@ static void on_stored(void *ctx, int sub)
     checker_stored(&s->checker, sub);
 }
 
-static void on_effect(void *ctx, int sub, int64_t sequence)
+static void on_effect(void *ctx, int sub, int64_t sequence, uint32_t life)
 {
-    checker_effect(&((sim *)ctx)->checker, sub, sequence);
+    checker_effect(&((sim *)ctx)->checker, sub, sequence, life);
 }
 
-static void on_letter(void *ctx, int sub, int64_t sequence)
+static void on_letter(void *ctx, int sub, int64_t sequence, uint32_t life)
 {
     sim *s = ctx;
 
     s->stats.letters++;
-    checker_letter(&s->checker, sub, sequence);
+    checker_letter(&s->checker, sub, sequence, life);
 }
 
 static void on_skipped(void *ctx, int sub, hw_range range)
@@ -147,6 +147,8 @@ static void begin(sim *s, uint64_t seed, const sim_bug *bug)
     s->depth = 0;
     s->healing = false;
     s->stats = (sim_stats){0};
+    for (int i = 0; i < SIM_IMAGES; i++)
+        s->images[i].there = false;
     sim_plan_run(s);
     for (int i = 0; i < s->plans_n; i++)
         checker_expect(&s->checker, i,
@@ -164,6 +166,8 @@ static void begin(sim *s, uint64_t seed, const sim_bug *bug)
     s->world.on_commit_ctx = s;
     wraps_use(&s->world, seed, on_sleep, s);
     writers_init(&s->world);
+    if ((s->world.burst > 0 || s->world.sleeper) && s->world.writers_n < 2)
+        s->world.writers_n = 2;
     if (s->bell && s->world.writers_n > BELL_WRITERS)
         s->world.writers_n = BELL_WRITERS;
     for (int i = 0; i < SIM_PROCESSES; i++)
@@ -307,6 +311,7 @@ void sim_run(sim *s, uint64_t seed, const sim_bug *bug, sim_result *ret_result)
     wait_for_the_end(s);
     end(s);
     s->stats.events = s->world.orders;
+    s->stats.bursts = s->world.bursts;
     for (int i = 0; i < s->server.subs_n; i++)
         s->stats.takes += s->server.subs[i].token;
     ret_result->violated = s->checker.violated;

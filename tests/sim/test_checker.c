@@ -36,13 +36,13 @@ static int start(void **state)
 
 static void deliver(int process, int64_t token, int64_t number)
 {
-    checker_delivered(&c, 0, process, token, number, false);
+    checker_delivered(&c, 0, process, token, number, w.numbers[number].life, false);
 }
 
 static void handle(int process, int64_t token, int64_t number)
 {
     deliver(process, token, number);
-    checker_handled(&c, 0, process, token, number);
+    checker_handled(&c, 0, process, token, number, w.numbers[number].life);
 }
 
 static void stored(int64_t high, hw_range owed)
@@ -128,14 +128,14 @@ static void a_dead_letter_and_a_skip_let_the_stream_go_on(void **state)
 {
     (void)state;
     deliver(0, 1, 1);
-    checker_letter(&c, 0, 1);
+    checker_letter(&c, 0, 1, 0);
     handle(0, 1, 2);
     checker_skipped(&c, 0, (hw_range){3, 3});
     handle(0, 1, 4);
     stored(4, (hw_range){0, 0});
-    checker_delivered(&c, 0, 0, 1, 1, true);
+    checker_delivered(&c, 0, 0, 1, 1, 0, true);
     assert_right();
-    checker_delivered(&c, 0, 0, 1, 2, true);
+    checker_delivered(&c, 0, 0, 1, 2, 0, true);
     assert_wrong("no dead letter");
 }
 
@@ -156,9 +156,9 @@ static void strict_order_is_the_order_of_numbers(void **state)
 static void an_effect_must_not_exist_twice(void **state)
 {
     (void)state;
-    checker_effect(&c, 0, 1);
+    checker_effect(&c, 0, 1, 0);
     assert_right();
-    checker_effect(&c, 0, 1);
+    checker_effect(&c, 0, 1, 0);
     assert_wrong("exists twice");
 }
 
@@ -198,7 +198,7 @@ static void with_transactions_only_the_effect_settles(void **state)
     checker_expect(&c, 0, true, false);
     handle(0, 1, 1);
     assert_i64_equal(checker_unsettled(&c, 0), 1);
-    checker_effect(&c, 0, 1);
+    checker_effect(&c, 0, 1, 0);
     assert_i64_equal(checker_unsettled(&c, 0), 2);
 }
 

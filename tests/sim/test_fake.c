@@ -266,7 +266,7 @@ static void an_old_token_stores_nothing(void **state)
     assert_int_equal(subs()->suspect(a, &(hw_hold){hw_str_of("s"), old, HW_STR_NULL}, 1, 1, NULL),
                      HOWDAH_LOST);
     assert_int_equal(subs()->begin(a, HW_STR_NULL, NULL), HOWDAH_OK);
-    fake_effect(a, 1);
+    fake_effect(a, 1, 0);
     assert_int_equal(subs()->commit(a, &checkpoint, NULL), HOWDAH_LOST);
     assert_int_equal(f.subs[0].high, 0);
     assert_int_equal(f.letters_n, 0);
@@ -305,9 +305,9 @@ static fake_verdict once(void *ctx, fake_store *store, fake_op op)
     return verdict;
 }
 
-static void count_effect(void *ctx, int sub, int64_t sequence)
+static void count_effect(void *ctx, int sub, int64_t sequence, uint32_t life)
 {
-    (void)sub, (void)sequence;
+    (void)sub, (void)sequence, (void)life;
     ((plan *)ctx)->effects++;
 }
 
@@ -354,7 +354,7 @@ static void a_late_commit_is_decided_when_the_row_is_needed(void **state)
         assert_int_equal(take(a, HW_INSTANCE_SINGLE, &token), HOWDAH_OK);
         checkpoint.token = token;
         assert_int_equal(subs()->begin(a, HW_STR_NULL, NULL), HOWDAH_OK);
-        fake_effect(a, 1);
+        fake_effect(a, 1, 0);
         f.hooks = (fake_hooks){.ctx = &p, .before = once, .effect = count_effect};
         p.verdict = FAKE_LATE;
         assert_int_equal(subs()->commit(a, &checkpoint, &err), HOWDAH_UNAVAILABLE);
@@ -404,7 +404,7 @@ static void a_transaction_is_gone_with_its_session(void **state)
     assert_int_equal(take(a, HW_INSTANCE_SINGLE, &token), HOWDAH_OK);
     checkpoint.token = token;
     assert_int_equal(subs()->begin(a, HW_STR_NULL, NULL), HOWDAH_OK);
-    fake_effect(a, 1);
+    fake_effect(a, 1, 0);
     fake_crash(&f, false);
     assert_int_equal(subs()->commit(a, &checkpoint, NULL), HOWDAH_UNAVAILABLE);
     assert_int_equal(f.subs[0].high, 0);
