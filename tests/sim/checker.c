@@ -26,6 +26,12 @@ void checker_violate(checker *c, int sub, int64_t number, const char *what)
                    (long long)number, (double)c->world->now_us / 1e6, what);
 }
 
+void checker_suspect(checker *c, int sub, int64_t number, const char *what)
+{
+    if (!c->weak)
+        checker_violate(c, sub, number, what);
+}
+
 static bool is_settled(const checker *c, int sub, int64_t number)
 {
     const check_sub *s = &c->subs[sub];
@@ -96,7 +102,7 @@ static void check_lost_one(checker *c, int sub, int process, int64_t number, uin
     if (!lost)
         checker_violate(c, sub, number, "delivered, but not committed");
     else if (c->pass_life[process] == c->world->life)
-        checker_violate(c, sub, number, "delivered, but it is in a log that is gone");
+        checker_suspect(c, sub, number, "delivered, but it is in a log that is gone");
 }
 
 /* ------------------------------------------------------------------------ deliveries */
@@ -133,12 +139,12 @@ static void check_stream(checker *c, int sub, check_stint *stint, int64_t number
     int32_t last = stint->version[n->stream];
 
     if (before > 0 && !is_settled(c, sub, c->world->by_version[n->stream][before]))
-        checker_violate(c, sub, number, "delivered before an earlier event of its stream");
+        checker_suspect(c, sub, number, "delivered before an earlier event of its stream");
     if (last == n->version) {
         if (stint->handled[n->stream] && !c->subs[sub].transactional)
-            checker_violate(c, sub, number, "delivered again though it was handled");
+            checker_suspect(c, sub, number, "delivered again though it was handled");
     } else if (last > 0 && last != before) {
-        checker_violate(c, sub, number, "not the next of its stream");
+        checker_suspect(c, sub, number, "not the next of its stream");
     }
     stint->version[n->stream] = n->version;
     stint->handled[n->stream] = false;
@@ -150,12 +156,12 @@ static void check_total(checker *c, int sub, check_stint *stint, int64_t number)
     const check_sub *s = &c->subs[sub];
 
     if (number < stint->number)
-        checker_violate(c, sub, number, "delivered after a later one in strict order");
+        checker_suspect(c, sub, number, "delivered after a later one in strict order");
     for (int64_t m = number + 1; m <= s->delivered_high && !is_settled(c, sub, number); m++) {
         bool done = s->transactional ? s->effects[m] > 0 : s->recent[m];
 
         if ((done || s->letter[m]) && !s->exempt[m] && !s->skipped[m])
-            checker_violate(c, sub, number, "came when a later one was settled already");
+            checker_suspect(c, sub, number, "came when a later one was settled already");
     }
     stint->number = number;
 }
@@ -176,7 +182,7 @@ void checker_delivered(checker *c, int sub, int process, int64_t token, int64_t 
         return; /* what was before it in the log that is gone was done there */
     if (redrive) {
         if (!s->letter[number])
-            checker_violate(c, sub, number, "redriven, but no dead letter");
+            checker_suspect(c, sub, number, "redriven, but no dead letter");
         return;
     }
     stint = stint_of(c, sub, process, token);
@@ -210,17 +216,17 @@ void checker_effect(checker *c, int sub, int64_t number, uint32_t life)
     check_sub *s = &c->subs[sub];
 
     if (!is_in_log(c, number, life)) {
-        checker_violate(c, sub, number, "the effect of an event that is not in the log");
+        checker_suspect(c, sub, number, "the effect of an event that is not in the log");
         return;
     }
     if (++s->effects[number] > 1)
-        checker_violate(c, sub, number, "its effect exists twice");
+        checker_suspect(c, sub, number, "its effect exists twice");
 }
 
 void checker_letter(checker *c, int sub, int64_t number, uint32_t life)
 {
     if (!is_in_log(c, number, life))
-        checker_violate(c, sub, number, "a dead letter of an event that is not in the log");
+        checker_suspect(c, sub, number, "a dead letter of an event that is not in the log");
     c->subs[sub].letter[number] = true;
 }
 
@@ -247,9 +253,9 @@ static void check_accounted(checker *c, int sub, int64_t number)
     const world_number *n = &c->world->numbers[number];
 
     if (n->state == NUMBER_IN_FLIGHT && !c->subs[sub].skipped[number])
-        checker_violate(c, sub, number, "the checkpoint leads: it is in flight");
+        checker_suspect(c, sub, number, "the checkpoint leads: it is in flight");
     else if (n->state == NUMBER_VISIBLE && matches(c, sub, number) && !is_settled(c, sub, number))
-        checker_violate(c, sub, number, "the checkpoint leads: it is not settled");
+        checker_suspect(c, sub, number, "the checkpoint leads: it is not settled");
 }
 
 /* Asked of ascending numbers: *at is the first range that does not end before. */
@@ -267,7 +273,7 @@ void checker_stored(checker *c, int sub)
     size_t still = 0;
 
     if (row->high > c->world->drawn) {
-        checker_violate(c, sub, row->high, "the checkpoint leads: not drawn yet");
+        checker_suspect(c, sub, row->high, "the checkpoint leads: not drawn yet");
         return;
     }
     if (!fake_stands_on(c->world, &row->anchor))
@@ -299,7 +305,7 @@ void checker_soon(checker *c, int sub, int64_t within_us)
 
         if (number->state == NUMBER_VISIBLE && number->at_us < before_us && matches(c, sub, n) &&
             !is_settled(c, sub, n)) {
-            checker_violate(c, sub, n, "late: nothing stands in its way");
+            checker_suspect(c, sub, n, "late: nothing stands in its way");
             return;
         }
     }

@@ -19,6 +19,10 @@
  * When the log is replaced by an older copy, all of it holds for the log that is there now.  What is
  * in the same database goes back with it: effects of transactions, dead letters, skips.  What else a
  * handler did stays done, for the events that are still there.  Order is judged anew.
+ *
+ * A copy that calls itself by the same name, behind a pooler, under an owner whose last event it
+ * has, cannot be told from the log before (store/subs.h I7).  From then on only what I7 promises is
+ * judged: C1 as far as it goes, and that each place stored stands on an event of the log.
  */
 #ifndef HW_TESTS_SIM_CHECKER_H
 #define HW_TESTS_SIM_CHECKER_H
@@ -61,6 +65,7 @@ typedef struct checker {
     uint32_t pass_life[CHECK_PROCESSES]; /* of the log when its pass began */
     check_lost lost[CHECK_LOST];
     int lost_n;
+    bool weak; /* since the log was replaced, behind a pooler, by one that says it is the same */
     bool violated;
     char what[256]; /* the first violation */
 } checker;
@@ -84,6 +89,8 @@ void checker_stored(checker *c, int sub);
 /* The log is about to be replaced by an image of the world; then is the checker of that moment. */
 void checker_replace(checker *c, const checker *then, const world *image);
 void checker_violate(checker *c, int sub, int64_t number, const char *what);
+/* The same for what is not promised when weak. */
+void checker_suspect(checker *c, int sub, int64_t number, const char *what);
 
 /* C5: the first number that is committed, matches and is not settled; 0: none. */
 int64_t checker_unsettled(const checker *c, int sub);

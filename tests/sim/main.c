@@ -1,12 +1,13 @@
 /*
  * main.c - runs seeds.
  *
- *     sim [--from SEED] [--seeds N] [--bug NUMBER] [--show]
+ *     sim [--from SEED] [--seeds N] [--bug NUMBER] [--show] [--all]
  *     sim --planted
  *
  * Without arguments: 1,000 seeds, and every fiftieth twice: the same seed is the same story.  A
  * seed that fails is named; "sim --from SEED --seeds 1 --show" tells its story.  --planted: each
  * mistake that is made on purpose must be found within 1,000 seeds, and none when none is made.
+ * --all: what is not promised (checker.h) is judged as well.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -174,6 +175,7 @@ int main(int argc, char **argv)
 
     (void)sigaction(SIGABRT, &action, NULL);
     the_sim.show = has(argc, argv, "--show");
+    the_sim.all = has(argc, argv, "--all");
     if (the_sim.show)
         howdah_set_log(log_line, NULL);
     if (has(argc, argv, "--planted")) {

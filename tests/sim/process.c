@@ -62,6 +62,7 @@ static void replace_server(sim *s)
              (int)s->world.drawn, (int)s->world.visible_high);
     for (int i = 0; i < SIM_IMAGES; i++)
         s->images[i].there = false;
+    s->checker.weak = s->checker.weak || (!told && s->server.pooled && !s->all);
     s->replacements--;
     s->stats.replaced++;
     s->stats.hidden += s->server.pooled;

@@ -94,6 +94,7 @@ struct sim {
     bool untold;      /* and the server's timeline stays as it was */
     bool healing;
     bool show; /* tell what happens */
+    bool all;  /* judge also what is not promised (checker.h) */
     sim_stats stats;
 };
 
