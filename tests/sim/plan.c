@@ -135,7 +135,7 @@ void sim_plan_run(sim *s)
     if (s->bell)
         plan_bell(s);
     s->pace = s->calm || dice_roll(dice, 3) == 0 ? 1 : 12;
-    s->rows = dice_roll(dice, 2) == 0 ? 0 : 1 + dice_roll(dice, 8);
+    s->rows = s->bell || dice_roll(dice, 2) == 0 ? 0 : 1 + dice_roll(dice, 8);
     s->server.sees_idle = dice_roll(dice, 3) != 0;
     s->world.lazy_ids = dice_roll(dice, 4) == 0;
     s->world.numbers_max = (int32_t)dice_between(dice, 20, 160);

@@ -21,6 +21,7 @@
 #define START_US (INT64_C(900) * 1000)
 /* Healing must come to its end within. */
 #define HEAL_SERVICES 4000
+#define HEAL_BURST 20000
 #define HEAL_WEAK 200 /* it need not */
 #define HEAL_US (INT64_C(600) * 1000000)
 
@@ -245,8 +246,13 @@ static void heal(sim *s)
     writers_heal(&s->world);
     for (int i = 0; i < s->server.subs_n; i++)
         fake_settle_late(&s->server, i);
-    for (int i = 0; i < SIM_PROCESSES; i++)
+    for (int i = 0; i < SIM_PROCESSES; i++) {
+        /* A crash that a pooler has hidden may have taken the last checkpoint of somebody who has
+           nothing else to store: whoever comes next starts from what is there. */
+        if (s->server.pooled)
+            sim_kill(s, &s->processes[i]);
         s->processes[i].wake_us = s->world.now_us;
+    }
 }
 
 static bool is_healed(const sim *s)
@@ -267,11 +273,18 @@ static void resume_all(sim *s)
         s->server.subs[i].status = HW_SUB_ACTIVE;
 }
 
+static int64_t heal_services(const sim *s)
+{
+    if (s->checker.weak)
+        return HEAL_WEAK;
+    return s->world.bursts > 0 ? HEAL_BURST : HEAL_SERVICES;
+}
+
 /* C5 */
 static void wait_for_the_end(sim *s)
 {
     int64_t until_us = s->world.now_us + HEAL_US;
-    int64_t until = s->stats.services + (s->checker.weak ? HEAL_WEAK : HEAL_SERVICES);
+    int64_t until = s->stats.services + heal_services(s);
 
     while (!s->checker.violated && !is_healed(s)) {
         if (s->world.now_us > until_us || s->stats.services > until) {
