@@ -258,14 +258,16 @@ static void set_in_transaction(fake_store *store, bool is)
 int fake_begin(hw_store *base, hw_str log, howdah_error *reterr)
 {
     fake_store *store = (fake_store *)base;
+    const world *w = server_of(base)->world;
     int s = fake_enter(store, FAKE_ASK, reterr);
 
     assert(!store->in_transaction);
     store->work = (fake_work){0};
     if (s < 0)
         return s;
-    if (!store->log[0] || !is_log(store, log)) /* what it has met may be long ago */
-        fake_meet(store, server_of(base)->world->drawn);
+    /* What it has met may be long ago. */
+    if (!store->log[0] || (!is_log(store, log) && w->bug != WORLD_BUG_LOG_KEPT))
+        fake_meet(store, w->drawn);
     if (!is_log(store, log))
         s = hw_fail(reterr, HOWDAH_LOST, "the log is another one");
     s = fake_leave(store, FAKE_ASK, s, reterr);

@@ -249,7 +249,7 @@ static void heal(sim *s)
     for (int i = 0; i < SIM_PROCESSES; i++) {
         /* A crash that a pooler has hidden may have taken the last checkpoint of somebody who has
            nothing else to store: whoever comes next starts from what is there. */
-        if (s->server.pooled)
+        if (s->server.pooled && s->stats.restarts > 0)
             sim_kill(s, &s->processes[i]);
         s->processes[i].wake_us = s->world.now_us;
     }

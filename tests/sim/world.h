@@ -57,6 +57,7 @@ typedef enum world_bug {
     WORLD_BUG_COMMIT_FORGETS,   /* a handler's transaction commits without its checkpoint */
     WORLD_BUG_LOG_UNCHECKED,    /* a place is taken into a log that it was not learnt from */
     WORLD_BUG_POOLER_HIDES,     /* confirm() does not ask which log this is */
+    WORLD_BUG_LOG_KEPT,         /* begin() takes the log that it has met once for the one there */
     WORLD_BUG_ORDER_BY_XID      /* a page's rows are in the order of (transaction id, number) */
 } world_bug;
 
