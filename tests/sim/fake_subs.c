@@ -219,6 +219,8 @@ static int settle(hw_store *base, hw_str log, const hw_anchor *top, int64_t upto
                 memcpy(f->settled.holes, holes->items, holes->n * sizeof *holes->items);
         }
         f->dirty = true;
+        if (holes)
+            fake_sync(f);
     }
     return fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
 }
@@ -545,7 +547,9 @@ static int checkpoint(hw_store *base, const hw_checkpoint *checkpoints, size_t n
 
         if (sub != WORLD_NOBODY)
             fake_put(f, sub, &checkpoints[i]);
-        else
+        if (sub != WORLD_NOBODY && !checkpoints[i].keeps_still)
+            fake_sync(f);
+        if (sub == WORLD_NOBODY)
             fake_meet(store, f->world->drawn); /* why? */
         tell_news(f, &checkpoints[i], lease_ms, sub, &ret_news[i]);
     }
