@@ -90,10 +90,18 @@ static void plan_replacements(sim *s)
 
     s->replacements = 0;
     s->untold = false;
+    s->world.prepares = false;
     s->server.pooled = false;
     if (s->calm)
         return;
     s->server.pooled = dice_roll(dice, 5) == 0;
+    /* Crashes that a pooler hides, and what outlives them. */
+    s->world.prepares = s->server.pooled && dice_roll(dice, 2) == 0;
+    if (s->world.prepares) {
+        s->faults.restart = 300;
+        s->world.patience_us = INT64_C(180) * 1000000;
+        return;
+    }
     if (dice_roll(dice, 5) >= 2)
         return;
     s->server.pooled = s->server.pooled || dice_roll(dice, 4) == 0;

@@ -18,7 +18,7 @@
 /* A hole is a reason to look without a bell. */
 #define BELL_WRITERS 2
 /* Until then a process may take to be there. */
-#define START_US (INT64_C(900) * 1000)
+#define START_US (INT64_C(1500) * 1000)
 /* Healing must come to its end within. */
 #define HEAL_SERVICES 4000
 #define HEAL_BURST 20000

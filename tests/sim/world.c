@@ -128,7 +128,8 @@ bool world_insert(world *w, int txn, int stream, int type)
     int32_t n;
 
     assert(t->state == TXN_RUNNING && t->waits_for == WORLD_NOBODY);
-    if (w->drawn + LOGGED_AHEAD + 2 >= WORLD_NUMBERS)
+    if (w->drawn + LOGGED_AHEAD + 2 >= WORLD_NUMBERS ||
+        version_seen(w, txn, stream) + 1 >= WORLD_NUMBERS / 4)
         return false;
     n = draw_number(w, txn);
     number = &w->numbers[n];

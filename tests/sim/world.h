@@ -144,6 +144,7 @@ struct world {
     int32_t burst; /* one writer burns about so many numbers at once, 0: none does */
     int32_t bursts; /* so far */
     bool sleeper;  /* one writer stays open for minutes */
+    bool prepares; /* many transactions are prepared, and so outlive a crash */
     int32_t numbers_max; /* no new transaction is begun when so many are drawn */
     int64_t patience_us; /* the longest sleep of a writer inside a transaction */
     bool healing;        /* writers only end what they have begun */

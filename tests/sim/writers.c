@@ -189,7 +189,7 @@ static void step(world *w, world_writer *writer)
         writer->wake_us += nap_us(w);
     } else if (roll < 70) {
         savepoint(w, writer);
-    } else if (roll < 74) {
+    } else if (roll < (w->prepares && !w->healing ? 85 : 74)) {
         world_prepare(w, writer->txn);
         writer->wake_us += nap_us(w);
     } else {
