@@ -577,6 +577,7 @@ int hw_feed_read_own(howdah_subscription *sub, hw_page **ret_page, howdah_error 
     hw_feed *feed = &sub->bus->service->feed;
     hw_page *page = NULL;
     bool any = false;
+    bool same;
     int s = hw_holes_cover(sub->bus, lowest_wanted(sub) - 1, reterr);
 
     if (s == HOWDAH_OK && sub->fresh)
@@ -588,10 +589,12 @@ int hw_feed_read_own(howdah_subscription *sub, hw_page **ret_page, howdah_error 
     s = new_page(&page, reterr);
     if (s >= 0)
         s = note_holes(page, feed, reterr);
+    same = s >= 0 && sub->still == page->still;
     if (s >= 0)
         s = hw_holes_adopt(sub, page, true, reterr);
-    /* A stream knows nothing of what has come out of standing still. */
-    if (s >= 0 && sub->d.missing.n > 0)
+    /* A stream knows nothing of what has come out of standing still: below high, or above, where it
+       may have passed already. */
+    if (s >= 0 && (!same || sub->d.missing.n > 0))
         close_stream(sub);
     if (s >= 0)
         s = read_wanted_page(sub, page, &any, reterr);

@@ -368,6 +368,17 @@ static int find_top(howdah_bus *bus, hw_anchor *ret_top, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/*
+ * Two statements have told what is settled and where the log ends.  If the log was replaced between
+ * them, the former can be above the latter; the session will tell, but not before the first read.
+ */
+static int settle_below(hw_feed *feed, int64_t top, howdah_error *reterr)
+{
+    if (feed->settled > top)
+        feed->settled = top;
+    return hw_ranges_remove(&feed->settled_holes, top + 1, INT64_MAX, reterr);
+}
+
 static int start(howdah_bus *bus, howdah_error *reterr)
 {
     hw_feed *feed = &bus->service->feed;
@@ -380,6 +391,8 @@ static int start(howdah_bus *bus, howdah_error *reterr)
     s = hw_sub_ops_of(bus)->settled(bus->store, &feed->settled, &feed->settled_holes, reterr);
     if (s >= 0)
         s = find_top(bus, &top, reterr);
+    if (s >= 0)
+        s = settle_below(feed, top.sequence, reterr);
     if (s < 0)
         return s;
     hw_frontier_init(&feed->frontier, top.sequence);

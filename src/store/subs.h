@@ -9,7 +9,9 @@
  *       transaction.
  *   I4  Leases and ages are by the database's clock.
  *   I5  A checkpoint may be committed without waiting for the disk: it can be lost in a crash, as
- *       if it had not been written yet, but what it follows cannot.  Dead letters wait.
+ *       if it had not been written yet, but what it follows cannot.  Dead letters wait.  So does
+ *       one that says what stands still (and settle() with holes): later ones keep what is stored,
+ *       and a pooler may have hidden the crash from who stores them.
  *   I6  Reads and takes are not mended by a reconnect behind the caller's back: after a lost
  *       connection session() is another number, and locks and LISTEN are gone.
  *   I7  What an owner knows it learnt from one log.  Everything that it stores names that log, and
@@ -198,7 +200,7 @@ typedef struct hw_sub_ops {
                    howdah_error *reterr);
     /*
      * The same is stored, unless more is known already, this is another log, or top is not in it.
-     * holes NULL: as they are stored.  Need not wait for the disk.
+     * holes NULL: as they are stored; then it need not wait for the disk (I5).
      */
     int (*settle)(struct hw_store *store, hw_str log, const hw_anchor *top, int64_t upto,
                   const hw_ranges *holes, howdah_error *reterr);

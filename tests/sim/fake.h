@@ -9,6 +9,10 @@
  *       client is gone may live on for a while.
  *   I3  A checkpoint alone is not durable at once: a crash of the server takes it back, unless
  *       something durable was committed after it.
+ *   I4  Behind a pooler a handle keeps its session when the server under it is replaced or crashes,
+ *       unless a transaction was open.  As with PostgreSQL (store/pg/evidence.c) only an answer can
+ *       tell that the log is another one: by its name, by fewer numbers drawn than before, or by an
+ *       event that is not there.  Then the session's number is another one.
  */
 #ifndef HW_TESTS_SIM_FAKE_H
 #define HW_TESTS_SIM_FAKE_H
@@ -16,7 +20,13 @@
 #include "store/store.h"
 #include "world.h"
 
-enum { FAKE_SUBS = 3, FAKE_OWED = 600, FAKE_LETTERS = 256, FAKE_SKIPS = 256, FAKE_SESSIONS = 4096 };
+enum {
+    FAKE_SUBS = 3,
+    FAKE_OWED = WORLD_NUMBERS / 2,
+    FAKE_LETTERS = 1024,
+    FAKE_SKIPS = 2048,
+    FAKE_SESSIONS = 4096
+};
 
 typedef struct fake fake;
 typedef struct fake_store fake_store;
@@ -87,6 +97,7 @@ typedef struct fake_skip {
 /* What a handler's transaction wants to do when it commits. */
 typedef struct fake_work {
     int64_t effect;        /* the event whose effect it is, 0: none */
+    uint32_t effect_life;  /* that it was drawn in */
     int64_t letter;        /* a dead letter that it settles, 0: none */
     hw_letter_state state; /* to this */
 } fake_work;
@@ -117,8 +128,8 @@ typedef struct fake_hooks {
     /* Something happened to subscription number sub. */
     void (*created)(void *ctx, int sub);
     void (*stored)(void *ctx, int sub);
-    void (*effect)(void *ctx, int sub, int64_t sequence);
-    void (*letter)(void *ctx, int sub, int64_t sequence);
+    void (*effect)(void *ctx, int sub, int64_t sequence, uint32_t life);
+    void (*letter)(void *ctx, int sub, int64_t sequence, uint32_t life);
     void (*skipped)(void *ctx, int sub, hw_range range);
     void (*wrong)(void *ctx, int sub, const char *what); /* a promise to the store is broken */
 } fake_hooks;
@@ -126,6 +137,7 @@ typedef struct fake_hooks {
 typedef struct fake_session {
     bool alive;
     bool listens;
+    bool in_transaction;
     int64_t ends_us; /* its client is gone: it ends then; INT64_MAX: it is not */
 } fake_session;
 
@@ -133,6 +145,7 @@ struct fake {
     world *world;
     fake_hooks hooks;
     bool sees_idle; /* who does nothing can be told */
+    bool pooled;    /* I4 */
     fake_settled settled;
     fake_settled durable_settled;
     fake_sub subs[FAKE_SUBS];
@@ -153,6 +166,8 @@ struct fake_store {
     hw_store base;
     fake_client *client;
     uint64_t session; /* 0: not connected */
+    char log[HW_TIMELINE_SIZE]; /* that it has met, "": none yet */
+    int64_t drawn;              /* there */
     bool cut_after;   /* of the operation at hand */
     bool late;
     bool in_transaction;
@@ -167,6 +182,10 @@ hw_store *fake_open(fake_client *client);
 void fake_cut(fake_store *store, int64_t linger_us);
 /* All sessions end; what was not durable may be lost. */
 void fake_crash(fake *f, bool lose_tail);
+/* The rows of an older copy, image, take the place of f's; the world has been replaced already. */
+void fake_replace(fake *f, const fake *image);
+/* What fake_replace() needs of f. */
+void fake_save(fake *image, const fake *f);
 /* All that is stored now stays. */
 void fake_sync(fake *f);
 /* Decides the late commit on a row, if there is one. */
@@ -176,7 +195,11 @@ int fake_find(const fake *f, hw_str id);
 bool fake_matches(const fake_sub *sub, const world *w, int64_t sequence);
 bool fake_is_owed(const fake_sub *sub, int64_t sequence);
 /* The effect of the event in the open transaction of a handler. */
-void fake_effect(hw_store *tx, int64_t sequence);
+void fake_effect(hw_store *tx, int64_t sequence, uint32_t life);
+/* The life that the event's number was drawn in. */
+uint32_t fake_life(const howdah_event *event);
+/* The event is in the log (sequence 0: there is none to be). */
+bool fake_stands_on(const world *w, const hw_anchor *anchor);
 /* Whether the bell reaches its session. */
 bool fake_listens(const hw_store *base);
 bool fake_session_alive(const fake *f, uint64_t session);
@@ -189,6 +212,13 @@ int fake_leave(fake_store *store, fake_op op, int s, howdah_error *reterr);
 /* The event of a visible number; texts are constants. */
 void fake_event(const world *w, int64_t sequence, howdah_event *ret_event);
 int64_t fake_clock_us(const fake *f);
+
+/* Which log this is. */
+const char *fake_log(const fake *f);
+/* I4: the answer to a question came from this log, with so many numbers drawn. */
+void fake_meet(fake_store *store, int64_t drawn);
+/* Nothing that the handle has learnt is true any more. */
+void fake_forget(fake_store *store);
 
 extern const hw_sub_ops fake_sub_ops;
 /* of fake_letters.c */

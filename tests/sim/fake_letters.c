@@ -23,8 +23,10 @@ static fake_letter *find_letter(fake *f, int sub, int64_t sequence)
     return NULL;
 }
 
-static int64_t put_letter(fake *f, int sub, int64_t sequence, hw_str error, int64_t attempts)
+static int64_t put_letter(fake *f, int sub, const howdah_event *event, hw_str error,
+                          int64_t attempts)
 {
+    int64_t sequence = event->global_sequence;
     fake_letter *letter = find_letter(f, sub, sequence);
 
     if (!letter) {
@@ -37,7 +39,7 @@ static int64_t put_letter(fake *f, int sub, int64_t sequence, hw_str error, int6
     letter->resolved = false;
     (void)snprintf(letter->error, sizeof letter->error, "%.*s", (int)error.len, error.s);
     if (f->hooks.letter)
-        f->hooks.letter(f->hooks.ctx, sub, sequence);
+        f->hooks.letter(f->hooks.ctx, sub, sequence, fake_life(event));
     return letter->id;
 }
 
@@ -55,7 +57,7 @@ int fake_dead_letter(hw_store *base, const hw_checkpoint *checkpoint, const howd
     if (sub == WORLD_NOBODY)
         return fake_leave(store, FAKE_WRITE, fake_lost(checkpoint->subscriber_id, reterr), reterr);
     if (f->world->bug != WORLD_BUG_LETTER_ALONE)
-        *ret_id = put_letter(f, sub, event->global_sequence, error, attempts);
+        *ret_id = put_letter(f, sub, event, error, attempts);
     fake_put(f, sub, checkpoint);
     fake_sync(f);
     return fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
@@ -163,7 +165,7 @@ int fake_letter_settle(hw_store *base, const hw_hold *hold, int64_t id, hw_lette
         return s;
     if (fake_row(f, hold) == WORLD_NOBODY)
         return fake_leave(store, FAKE_WRITE, fake_lost(hold->subscriber_id, reterr), reterr);
-    if (f->letters[id - 1].resolved)
+    if (id > f->letters_n || f->letters[id - 1].resolved)
         return fake_leave(
             store, FAKE_WRITE,
             hw_fail(reterr, HOWDAH_NOT_FOUND, "letter %lld is resolved", (long long)id), reterr);
@@ -241,17 +243,35 @@ int fake_skip_resolve(hw_store *base, int64_t id, hw_str resolution, howdah_erro
 
 /* ---------------------------------------------------------- handlers' transactions */
 
+static bool is_log(const fake_store *store, hw_str log)
+{
+    return !log.s || hw_str_equal(log, hw_str_of(store->log));
+}
+
+static void set_in_transaction(fake_store *store, bool is)
+{
+    store->in_transaction = is;
+    if (store->session > 0)
+        store->client->server->sessions[store->session % FAKE_SESSIONS].in_transaction = is;
+}
+
 int fake_begin(hw_store *base, hw_str log, howdah_error *reterr)
 {
     fake_store *store = (fake_store *)base;
+    const world *w = server_of(base)->world;
     int s = fake_enter(store, FAKE_ASK, reterr);
 
-    (void)log; /* commit() compares */
     assert(!store->in_transaction);
-    if (s >= 0)
-        s = fake_leave(store, FAKE_ASK, HOWDAH_OK, reterr);
-    store->in_transaction = s >= 0;
     store->work = (fake_work){0};
+    if (s < 0)
+        return s;
+    /* What it has met may be long ago. */
+    if (!store->log[0] || (!is_log(store, log) && w->bug != WORLD_BUG_LOG_KEPT))
+        fake_meet(store, w->drawn);
+    if (!is_log(store, log))
+        s = hw_fail(reterr, HOWDAH_LOST, "the log is another one");
+    s = fake_leave(store, FAKE_ASK, s, reterr);
+    set_in_transaction(store, s >= 0);
     return s;
 }
 
@@ -260,23 +280,24 @@ void *fake_handle(hw_store *base)
     return base;
 }
 
-void fake_effect(hw_store *tx, int64_t sequence)
+void fake_effect(hw_store *tx, int64_t sequence, uint32_t life)
 {
     fake_store *store = (fake_store *)tx;
 
     assert(store->in_transaction && store->work.effect == 0);
     store->work.effect = sequence;
+    store->work.effect_life = life;
 }
 
 void fake_rollback(hw_store *base)
 {
-    ((fake_store *)base)->in_transaction = false;
+    set_in_transaction((fake_store *)base, false);
 }
 
 static void carry_out(fake *f, int sub, const fake_work *work, const hw_checkpoint *checkpoint)
 {
     if (work->effect > 0 && f->hooks.effect)
-        f->hooks.effect(f->hooks.ctx, sub, work->effect);
+        f->hooks.effect(f->hooks.ctx, sub, work->effect, work->effect_life);
     if (work->letter > 0)
         settle(f, work->letter, work->state);
     if (f->world->bug != WORLD_BUG_COMMIT_FORGETS)
@@ -334,11 +355,11 @@ int fake_commit(hw_store *base, const hw_checkpoint *checkpoint, howdah_error *r
     if (s >= 0 && (!was_open || !store->in_transaction))
         s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "the transaction is gone with its session");
     if (s < 0) {
-        store->in_transaction = false;
+        set_in_transaction(store, false);
         return s;
     }
     sub = fake_place(f, checkpoint);
-    store->in_transaction = false;
+    set_in_transaction(store, false);
     if (sub == WORLD_NOBODY)
         return fake_leave(store, FAKE_COMMIT, fake_lost(checkpoint->subscriber_id, reterr), reterr);
     if (store->late) {

@@ -1,5 +1,6 @@
 /* fake_read.c - sessions and reads of the simulated store; see fake.h. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -36,10 +37,29 @@ static int connect(fake_store *store, howdah_error *reterr)
 
     if (f->world->now_us < f->world->down_until_us)
         return hw_fail(reterr, HOWDAH_UNAVAILABLE, "the server is down");
+    store->log[0] = '\0';
+    store->drawn = 0;
+    fake_forget(store);
+    return HOWDAH_OK;
+}
+
+void fake_forget(fake_store *store)
+{
+    fake *f = store->client->server;
+
     store->session = ++f->sessions_n;
     f->sessions[store->session % FAKE_SESSIONS] =
         (fake_session){.alive = true, .ends_us = INT64_MAX};
-    return HOWDAH_OK;
+}
+
+void fake_meet(fake_store *store, int64_t drawn)
+{
+    const char *log = fake_log(store->client->server);
+
+    if (store->log[0] && (strcmp(log, store->log) != 0 || drawn < store->drawn))
+        fake_forget(store);
+    (void)snprintf(store->log, sizeof store->log, "%s", log);
+    store->drawn = drawn;
 }
 
 void fake_cut(fake_store *store, int64_t linger_us)
@@ -133,6 +153,26 @@ void fake_event(const world *w, int64_t sequence, howdah_event *ret_event)
     ret_event->stream = hw_str_of(world_stream_names[number->stream]);
     ret_event->type = hw_str_of(world_type_names[number->type]);
     ret_event->data = HW_STR_LIT("{}");
+}
+
+uint32_t fake_life(const howdah_event *event)
+{
+    uint32_t life;
+
+    memcpy(&life, event->id.b + sizeof(int64_t), sizeof life);
+    return life;
+}
+
+bool fake_stands_on(const world *w, const hw_anchor *anchor)
+{
+    howdah_event event;
+
+    if (anchor->sequence == 0)
+        return true;
+    if (!world_is_visible(w, anchor->sequence))
+        return false;
+    fake_event(w, anchor->sequence, &event);
+    return hw_uuid_equal(&event.id, &anchor->id);
 }
 
 /* --------------------------------------------------------------------------- reads */

@@ -63,13 +63,31 @@ static void copy_sub(fake_sub *to, const fake_sub *from)
     memcpy(&to->owed_n, &from->owed_n, sizeof *to - offsetof(fake_sub, owed_n));
 }
 
+static void copy_settled(fake_settled *to, const fake_settled *from)
+{
+    to->upto = from->upto;
+    to->holes_n = from->holes_n;
+    memcpy(to->holes, from->holes, from->holes_n * sizeof *from->holes);
+}
+
+/* I4 */
+static void end_sessions(fake *f)
+{
+    for (uint64_t i = 1; i <= f->sessions_n; i++) {
+        fake_session *session = &f->sessions[i % FAKE_SESSIONS];
+
+        session->alive = session->alive && f->pooled && !session->in_transaction;
+        session->listens = false;
+    }
+}
+
 void fake_sync(fake *f)
 {
     if (!f->dirty)
         return;
     for (int i = 0; i < f->subs_n; i++)
         copy_sub(&f->durable[i], &f->subs[i]);
-    f->durable_settled = f->settled;
+    copy_settled(&f->durable_settled, &f->settled);
     f->dirty = false;
 }
 
@@ -90,35 +108,47 @@ void fake_crash(fake *f, bool lose_tail)
         f->subs[i].lock = 0;
     }
     if (lose_tail && f->dirty)
-        f->settled = f->durable_settled;
+        copy_settled(&f->settled, &f->durable_settled);
     if (lose_tail)
         f->dirty = false;
-    for (uint64_t i = 1; i <= f->sessions_n; i++)
-        f->sessions[i % FAKE_SESSIONS].alive = false;
+    end_sessions(f);
     f->armed = false;
+}
+
+static void copy_rows(fake *to, const fake *from)
+{
+    copy_settled(&to->settled, &from->settled);
+    to->subs_n = from->subs_n;
+    for (int i = 0; i < from->subs_n; i++)
+        copy_sub(&to->subs[i], &from->subs[i]);
+    to->letters_n = from->letters_n;
+    memcpy(to->letters, from->letters, (size_t)from->letters_n * sizeof *from->letters);
+    to->skips_n = from->skips_n;
+    memcpy(to->skips, from->skips, (size_t)from->skips_n * sizeof *from->skips);
+}
+
+void fake_save(fake *image, const fake *f)
+{
+    copy_rows(image, f);
+}
+
+void fake_replace(fake *f, const fake *image)
+{
+    copy_rows(f, image);
+    f->dirty = true;
+    fake_sync(f);
+    fake_crash(f, false);
 }
 
 /* ------------------------------------------------------------------------- evidence */
 
 /* Which log this is; static: the simulator has one thread. */
-static const char *log_of(const fake *f)
+const char *fake_log(const fake *f)
 {
     static char text[HW_TIMELINE_SIZE];
 
-    (void)snprintf(text, sizeof text, "simulated/%u", (unsigned)f->world->life);
+    (void)snprintf(text, sizeof text, "simulated/%u", (unsigned)f->world->timeline);
     return text;
-}
-
-static bool stands_on(const world *w, const hw_anchor *anchor)
-{
-    howdah_event event;
-
-    if (anchor->sequence == 0)
-        return true;
-    if (!world_is_visible(w, anchor->sequence))
-        return false;
-    fake_event(w, anchor->sequence, &event);
-    return hw_uuid_equal(&event.id, &anchor->id);
 }
 
 /* Two statements: between them the world goes on. */
@@ -135,6 +165,7 @@ static int holders(hw_store *base, int64_t *ret_drawn, hw_holder **ret_holders, 
     if (s < 0)
         return s;
     drawn = f->world->bug == WORLD_BUG_DRAWN_UNKNOWN ? INT64_MAX : f->world->drawn;
+    fake_meet(store, f->world->drawn);
     s = fake_leave(store, FAKE_ASK, HOWDAH_OK, reterr);
     if (s >= 0)
         s = fake_enter(store, FAKE_ASK, reterr);
@@ -177,7 +208,7 @@ static int settle(hw_store *base, hw_str log, const hw_anchor *top, int64_t upto
 
     if (s < 0)
         return s;
-    if (is_text(log_of(f), log) && stands_on(f->world, top) && upto >= f->settled.upto) {
+    if (is_text(fake_log(f), log) && fake_stands_on(f->world, top) && upto >= f->settled.upto) {
         if (f->world->bug == WORLD_BUG_SETTLED_TOO_HIGH)
             upto = f->world->drawn;
         f->settled.upto = upto;
@@ -188,6 +219,8 @@ static int settle(hw_store *base, hw_str log, const hw_anchor *top, int64_t upto
                 memcpy(f->settled.holes, holes->items, holes->n * sizeof *holes->items);
         }
         f->dirty = true;
+        if (holes)
+            fake_sync(f);
     }
     return fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
 }
@@ -225,9 +258,14 @@ static int blockers(hw_store *base, hw_blocker_fn fn, void *ctx, howdah_error *r
 
 static int timeline(hw_store *base, char ret_text[HW_TIMELINE_SIZE], howdah_error *reterr)
 {
-    (void)reterr;
-    (void)snprintf(ret_text, HW_TIMELINE_SIZE, "%s", log_of(server_of(base)));
-    return HOWDAH_OK;
+    fake_store *store = (fake_store *)base;
+    int s = fake_enter(store, FAKE_ASK, reterr);
+
+    if (s < 0)
+        return s;
+    fake_meet(store, server_of(base)->world->drawn);
+    (void)snprintf(ret_text, HW_TIMELINE_SIZE, "%s", store->log);
+    return fake_leave(store, FAKE_ASK, HOWDAH_OK, reterr);
 }
 
 static int verify(hw_store *base, const hw_anchor *anchor, int64_t high, howdah_error *reterr)
@@ -238,9 +276,10 @@ static int verify(hw_store *base, const hw_anchor *anchor, int64_t high, howdah_
 
     if (s < 0)
         return s;
+    fake_meet(store, w->drawn);
     if (high > w->drawn)
         s = hw_fail(reterr, HOWDAH_NOT_FOUND, "no number above %d was drawn", (int)w->drawn);
-    else if (!stands_on(w, anchor))
+    else if (!fake_stands_on(w, anchor))
         s = hw_fail(reterr, HOWDAH_NOT_FOUND, "event %lld is another one",
                     (long long)anchor->sequence);
     return fake_leave(store, FAKE_ASK, s, reterr);
@@ -289,7 +328,7 @@ int fake_row(fake *f, const hw_hold *hold)
     fake_settle_late(f, sub); /* whoever needs the row waits for the one who has it */
     if (f->subs[sub].token != hold->token && f->world->bug != WORLD_BUG_TOKEN_UNCHECKED)
         return WORLD_NOBODY;
-    if (hold->log.s && !is_text(log_of(f), hold->log) && f->world->bug != WORLD_BUG_LOG_UNCHECKED)
+    if (hold->log.s && !is_text(fake_log(f), hold->log) && f->world->bug != WORLD_BUG_LOG_UNCHECKED)
         return WORLD_NOBODY;
     return sub;
 }
@@ -299,7 +338,7 @@ int fake_place(fake *f, const hw_checkpoint *c)
     hw_hold hold = {c->subscriber_id, c->token, c->log};
     int sub = fake_row(f, &hold);
 
-    if (sub != WORLD_NOBODY && !stands_on(f->world, &c->anchor) &&
+    if (sub != WORLD_NOBODY && !fake_stands_on(f->world, &c->anchor) &&
         f->world->bug != WORLD_BUG_LOG_UNCHECKED)
         return WORLD_NOBODY;
     return sub;
@@ -320,7 +359,7 @@ static void put_place(fake_sub *sub, int64_t high, const hw_range *owed, size_t 
 void fake_put(fake *f, int sub, const hw_checkpoint *checkpoint)
 {
     if (checkpoint->high < f->subs[sub].high && f->hooks.wrong &&
-        strcmp(f->subs[sub].timeline, log_of(f)) == 0)
+        strcmp(f->subs[sub].timeline, fake_log(f)) == 0)
         f->hooks.wrong(f->hooks.ctx, sub, "a checkpoint lowers high");
     put_place(&f->subs[sub], checkpoint->high, checkpoint->owed, checkpoint->owed_n);
     if (!checkpoint->keeps_still) {
@@ -331,7 +370,7 @@ void fake_put(fake *f, int sub, const hw_checkpoint *checkpoint)
                    checkpoint->still_n * sizeof *checkpoint->still);
     }
     f->subs[sub].anchor = checkpoint->anchor;
-    copy_text(f->subs[sub].timeline, sizeof f->subs[sub].timeline, hw_str_of(log_of(f)));
+    copy_text(f->subs[sub].timeline, sizeof f->subs[sub].timeline, hw_str_of(fake_log(f)));
     world_note(f->world, 30 + (uint64_t)sub, (uint64_t)checkpoint->high);
     f->dirty = true;
     if (f->hooks.stored)
@@ -406,11 +445,11 @@ static int list(hw_store *base, hw_sub_row_fn fn, void *ctx, howdah_error *reter
 
 /* ------------------------------------------------------------------------ ownership */
 
-static bool can_take(const fake *f, const fake_sub *sub, const hw_take *take, uint64_t session)
+static bool can_take(const fake *f, const fake_sub *sub, hw_instance instance, uint64_t session)
 {
-    if (take->instance == HW_INSTANCE_COORDINATED)
+    if (instance == HW_INSTANCE_COORDINATED)
         return sub->lock == session || !fake_session_alive(f, sub->lock);
-    if (take->instance == HW_INSTANCE_LEASE)
+    if (instance == HW_INSTANCE_LEASE)
         return !sub->owned || sub->lease_until_us <= fake_clock_us(f);
     return true;
 }
@@ -420,6 +459,7 @@ static int take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *ctx
 {
     fake_store *store = (fake_store *)base;
     fake *f = server_of(base);
+    hw_instance instance = f->pooled ? HW_INSTANCE_LEASE : take->instance;
     fake_sub *sub;
     hw_sub_row row;
     int s = fake_enter(store, FAKE_WRITE, reterr);
@@ -431,15 +471,16 @@ static int take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *ctx
     if (at == WORLD_NOBODY)
         return fake_leave(store, FAKE_WRITE, fail_not_found(take->subscriber_id, reterr), reterr);
     sub = &f->subs[at];
-    if (!can_take(f, sub, take, store->session))
+    fake_meet(store, store->drawn);
+    if (!can_take(f, sub, instance, store->session))
         return fake_leave(store, FAKE_WRITE, HOWDAH_END, reterr);
     fake_settle_late(f, at);
     show_row(f, sub, &row);
     row.token = ++sub->token;
-    row.log = hw_str_of(log_of(f));
-    sub->lock = take->instance == HW_INSTANCE_COORDINATED ? store->session : 0;
+    row.log = hw_str_of(fake_log(f));
+    sub->lock = instance == HW_INSTANCE_COORDINATED ? store->session : 0;
     sub->lease_until_us =
-        take->instance == HW_INSTANCE_LEASE ? fake_clock_us(f) + take->lease_ms * 1000 : 0;
+        instance == HW_INSTANCE_LEASE ? fake_clock_us(f) + take->lease_ms * 1000 : 0;
     world_note(f->world, 40 + (uint64_t)at, (uint64_t)sub->token);
     s = fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
     if (s >= 0)
@@ -506,6 +547,10 @@ static int checkpoint(hw_store *base, const hw_checkpoint *checkpoints, size_t n
 
         if (sub != WORLD_NOBODY)
             fake_put(f, sub, &checkpoints[i]);
+        if (sub != WORLD_NOBODY && !checkpoints[i].keeps_still)
+            fake_sync(f);
+        if (sub == WORLD_NOBODY)
+            fake_meet(store, f->world->drawn); /* why? */
         tell_news(f, &checkpoints[i], lease_ms, sub, &ret_news[i]);
     }
     return s < 0 ? s : fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
@@ -523,6 +568,8 @@ static int poll(hw_store *base, const hw_checkpoint *subs, size_t n, int64_t lea
 
         tell_news(f, &subs[i], lease_ms, fake_row(f, &hold), &ret_news[i]);
     }
+    if (s >= 0)
+        fake_meet(store, f->world->drawn);
     return s < 0 ? s : fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
 }
 
@@ -615,8 +662,19 @@ static int session(hw_store *base, uint64_t *ret_session, howdah_error *reterr)
 
 static int confirm(hw_store *base, const hw_anchor *top, howdah_error *reterr)
 {
-    (void)base, (void)top, (void)reterr;
-    return HOWDAH_OK; /* a session of this world is one server's */
+    fake_store *store = (fake_store *)base;
+    const fake *f = server_of(base);
+    int s;
+
+    if (!f->pooled || f->world->bug == WORLD_BUG_POOLER_HIDES)
+        return HOWDAH_OK; /* the session is one server's */
+    s = fake_enter(store, FAKE_READ, reterr);
+    if (s < 0)
+        return s;
+    fake_meet(store, f->world->drawn);
+    if (!fake_stands_on(f->world, top))
+        fake_forget(store);
+    return fake_leave(store, FAKE_READ, HOWDAH_OK, reterr);
 }
 
 static int listen(hw_store *base, bool general, const hw_str *types, size_t types_n,
@@ -628,6 +686,8 @@ static int listen(hw_store *base, bool general, const hw_str *types, size_t type
     (void)general, (void)types, (void)types_n;
     if (s < 0)
         return s;
+    if (server_of(base)->pooled)
+        return fake_leave(store, FAKE_ASK, HOWDAH_END, reterr);
     server_of(base)->sessions[store->session % FAKE_SESSIONS].listens = true;
     return fake_leave(store, FAKE_ASK, HOWDAH_OK, reterr);
 }

@@ -1,12 +1,13 @@
 /*
  * main.c - runs seeds.
  *
- *     sim [--from SEED] [--seeds N] [--bug NUMBER] [--show]
+ *     sim [--from SEED] [--seeds N] [--bug NUMBER] [--show] [--all]
  *     sim --planted
  *
  * Without arguments: 1,000 seeds, and every fiftieth twice: the same seed is the same story.  A
  * seed that fails is named; "sim --from SEED --seeds 1 --show" tells its story.  --planted: each
  * mistake that is made on purpose must be found within 1,000 seeds, and none when none is made.
+ * --all: what is not promised (checker.h) is judged as well.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -87,10 +88,11 @@ static void show(const sim_stats *s)
            ", redrives %" PRId64 ", skips %" PRId64 ", takes %" PRId64 ", checkpoints %" PRId64
            "\n# kills %" PRId64 ", refusals %" PRId64 ", cuts %" PRId64 ", late %" PRId64
            ", restarts %" PRId64 ", halts %" PRId64 ", services %" PRId64 ", operations %" PRId64
-           "\n",
+           "\n# bursts %" PRId64 ", images %" PRId64 ", replaced %" PRId64 ", behind a pooler %" PRId64
+           ", untold %" PRId64 "\n",
            s->events, s->deliveries, s->handled, s->letters, s->redrives, s->skips, s->takes,
            s->checkpoints, s->kills, s->refusals, s->cuts, s->late, s->restarts, s->halts,
-           s->services, s->operations);
+           s->services, s->operations, s->bursts, s->images, s->replaced, s->hidden, s->untold);
 }
 
 /* Each kind of trouble has been there. */
@@ -173,6 +175,7 @@ int main(int argc, char **argv)
 
     (void)sigaction(SIGABRT, &action, NULL);
     the_sim.show = has(argc, argv, "--show");
+    the_sim.all = has(argc, argv, "--all");
     if (the_sim.show)
         howdah_set_log(log_line, NULL);
     if (has(argc, argv, "--planted")) {

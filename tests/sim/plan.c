@@ -83,6 +83,50 @@ static void plan_bell(sim *s)
     s->faults.slow = 10000;
 }
 
+/* The server is replaced under the processes, one to three times. */
+static void plan_replacements(sim *s)
+{
+    sim_dice *dice = &s->world.dice;
+
+    s->replacements = 0;
+    s->untold = false;
+    s->world.prepares = false;
+    s->server.pooled = false;
+    if (s->calm)
+        return;
+    s->server.pooled = dice_roll(dice, 5) == 0;
+    /* Crashes that a pooler hides, and what outlives them. */
+    s->world.prepares = s->server.pooled && dice_roll(dice, 2) == 0;
+    if (s->world.prepares) {
+        s->faults.restart = 300;
+        s->world.patience_us = INT64_C(180) * 1000000;
+        return;
+    }
+    if (dice_roll(dice, 5) >= 2)
+        return;
+    s->server.pooled = s->server.pooled || dice_roll(dice, 4) == 0;
+    s->replacements = 1 + (int)dice_roll(dice, 3);
+    s->untold = dice_roll(dice, 5) == 0;
+    s->faults.image = 1 + dice_roll(dice, 200);
+    s->faults.replace = 1 + dice_roll(dice, 60);
+}
+
+/* Hundreds of numbers are missing at once, under transactions that are open for minutes. */
+static void plan_burst(sim *s)
+{
+    world *w = &s->world;
+
+    w->sleeper = dice_roll(&w->dice, 6) == 0;
+    w->burst = 0;
+    w->bursts = 0;
+    if (s->calm || dice_roll(&w->dice, 12) != 0)
+        return;
+    w->sleeper = true;
+    w->burst = (int32_t)dice_between(&w->dice, 100, 700);
+    w->numbers_max += w->burst;
+    w->patience_us = INT64_C(180) * 1000000;
+}
+
 void sim_plan_run(sim *s)
 {
     sim_dice *dice = &s->world.dice;
@@ -99,9 +143,11 @@ void sim_plan_run(sim *s)
     if (s->bell)
         plan_bell(s);
     s->pace = s->calm || dice_roll(dice, 3) == 0 ? 1 : 12;
-    s->rows = dice_roll(dice, 2) == 0 ? 0 : 1 + dice_roll(dice, 8);
+    s->rows = s->bell || dice_roll(dice, 2) == 0 ? 0 : 1 + dice_roll(dice, 8);
     s->server.sees_idle = dice_roll(dice, 3) != 0;
     s->world.lazy_ids = dice_roll(dice, 4) == 0;
     s->world.numbers_max = (int32_t)dice_between(dice, 20, 160);
     s->world.patience_us = dice_roll(dice, 2) == 0 ? 2000000 : INT64_C(180) * 1000000;
+    plan_burst(s);
+    plan_replacements(s);
 }

@@ -18,6 +18,8 @@ const sim_bug sim_bugs[] = {
     {.name = "who draws seems idle", .world = WORLD_BUG_IDLE_LIES},
     {.name = "settled mark too high", .world = WORLD_BUG_SETTLED_TOO_HIGH},
     {.name = "reconnect keeps memory", .world = WORLD_BUG_LOG_UNCHECKED},
+    {.name = "a pooler hides the change", .world = WORLD_BUG_POOLER_HIDES},
+    {.name = "a handler's session never asks which log it is in", .world = WORLD_BUG_LOG_KEPT},
     {.name = "no token check", .world = WORLD_BUG_TOKEN_UNCHECKED},
     {.name = "dead letter outside the transaction", .world = WORLD_BUG_LETTER_ALONE},
     {.name = "checkpoint outside the handler's transaction", .world = WORLD_BUG_COMMIT_FORGETS},

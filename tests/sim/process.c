@@ -32,6 +32,53 @@ static void crash_server(sim *s)
     s->stats.restarts++;
 }
 
+static void keep_image(sim *s)
+{
+    sim_image *image = &s->images[dice_roll(&s->world.dice, SIM_IMAGES)];
+
+    image->there = true;
+    image->world = s->world;
+    fake_save(&image->server, &s->server);
+    image->checker = s->checker;
+    s->stats.images++;
+    sim_tell(s, "an image is kept: %d drawn, high %d", (int)s->world.drawn,
+             (int)s->world.visible_high);
+}
+
+/* A fail-over to a standby that lagged, or a restore: nothing of what came after is there. */
+static void replace_server(sim *s)
+{
+    const sim_image *image = &s->images[dice_roll(&s->world.dice, SIM_IMAGES)];
+    bool told = !s->untold;
+
+    if (!image->there)
+        return;
+    checker_replace(&s->checker, &image->checker, &image->world);
+    world_replace(&s->world, &image->world, told);
+    fake_replace(&s->server, &image->server);
+    if (!s->server.pooled)
+        s->world.down_until_us = s->world.now_us + dice_between(&s->world.dice, 0, 1500000);
+    sim_tell(s, "the server is replaced%s: %d drawn, high %d", told ? "" : ", and does not say so",
+             (int)s->world.drawn, (int)s->world.visible_high);
+    for (int i = 0; i < SIM_IMAGES; i++)
+        s->images[i].there = false;
+    s->checker.weak = s->checker.weak || (!told && s->server.pooled && !s->all);
+    s->replacements--;
+    s->stats.replaced++;
+    s->stats.hidden += s->server.pooled;
+    s->stats.untold += !told;
+}
+
+static void maybe_replace(sim *s)
+{
+    if (s->replacements == 0 || s->server.subs_n < s->plans_n)
+        return;
+    if (dice_chance(&s->world.dice, s->faults.replace))
+        replace_server(s);
+    else if (dice_chance(&s->world.dice, s->faults.image))
+        keep_image(s);
+}
+
 /* The other process gets its turn, in the middle of ours. */
 static void serve_others(sim *s)
 {
@@ -107,6 +154,7 @@ fake_verdict sim_before(void *ctx, fake_store *store, fake_op op)
         sim_pass_time(s, dice_between(&s->world.dice, 0, SLOW_US));
     if (s->depth < 2 && dice_chance(&s->world.dice, s->faults.turn))
         serve_others(s);
+    maybe_replace(s);
     return fault(s, p, op);
 }
 
@@ -135,9 +183,10 @@ static int succeed(sim *s, const sim_handler *h, const howdah_event *event,
     if (delivery->tx) {
         if (!((fake_store *)delivery->tx)->in_transaction)
             return HOWDAH_NOT_HANDLED;
-        fake_effect(delivery->tx, event->global_sequence);
+        fake_effect(delivery->tx, event->global_sequence, fake_life(event));
     } else {
-        checker_handled(&s->checker, h->sub, h->process, token, event->global_sequence);
+        checker_handled(&s->checker, h->sub, h->process, token, event->global_sequence,
+                        fake_life(event));
     }
     s->stats.handled++;
     return HOWDAH_HANDLED;
@@ -160,7 +209,7 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
     s->stats.redrives += delivery->redrive;
     world_note(&s->world, 60 + (uint64_t)h->process, (uint64_t)number);
     checker_delivered(&s->checker, h->sub, h->process, delivery->sub->token, number,
-                      delivery->redrive);
+                      fake_life(event), delivery->redrive);
     if (is_killer(s, h->sub, number)) {
         sim_kill(s, p);
         return HOWDAH_HANDLED; /* nobody hears it */
@@ -279,6 +328,7 @@ static void service(sim *s, sim_process *p)
 
     if (s->rows > 0)
         p->bus->service->feed.rows = s->rows;
+    checker_pass(&s->checker, p->client.number);
     status = howdah_service(p->bus, &worked, &err);
     s->stats.services++;
     if (status < 0)

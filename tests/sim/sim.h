@@ -11,7 +11,7 @@
 #include "base/bug.h"
 #include "checker.h"
 
-enum { SIM_PROCESSES = CHECK_PROCESSES };
+enum { SIM_PROCESSES = CHECK_PROCESSES, SIM_IMAGES = 2 };
 
 /* Chances of 10,000, most of them per store operation. */
 typedef struct sim_faults {
@@ -32,6 +32,8 @@ typedef struct sim_faults {
     uint32_t meddle;  /* per service: an operator pauses, resumes, redrives */
     uint32_t poison;  /* of events: no handler ever succeeds */
     uint32_t killers; /* of events: its handler ends the process every time */
+    uint32_t image;   /* an image of the server is kept, for when it is replaced */
+    uint32_t replace; /* and is put in its place */
 } sim_faults;
 
 typedef struct sim_plan {
@@ -60,8 +62,17 @@ typedef struct sim_process {
 
 typedef struct sim_stats {
     int64_t deliveries, handled, letters, redrives, skips, takes, kills, refusals, cuts, late,
-        restarts, halts, checkpoints, services, operations, events;
+        restarts, halts, checkpoints, services, operations, events, bursts, images, replaced,
+        hidden, untold;
 } sim_stats;
+
+/* A standby that lags, or a backup: the server as it was at one moment. */
+typedef struct sim_image {
+    bool there;
+    world world;
+    fake server;
+    checker checker;
+} sim_image;
 
 struct sim {
     uint64_t seed;
@@ -78,8 +89,12 @@ struct sim {
     int pace;    /* a process may be served so many times later than it asked for */
     sim_process processes[SIM_PROCESSES];
     int depth; /* of processes on the stack */
+    sim_image images[SIM_IMAGES];
+    int replacements; /* that are still to come, */
+    bool untold;      /* and the server's timeline stays as it was */
     bool healing;
     bool show; /* tell what happens */
+    bool all;  /* judge also what is not promised (checker.h) */
     sim_stats stats;
 };
 

@@ -36,13 +36,13 @@ static int start(void **state)
 
 static void deliver(int process, int64_t token, int64_t number)
 {
-    checker_delivered(&c, 0, process, token, number, false);
+    checker_delivered(&c, 0, process, token, number, w.numbers[number].life, false);
 }
 
 static void handle(int process, int64_t token, int64_t number)
 {
     deliver(process, token, number);
-    checker_handled(&c, 0, process, token, number);
+    checker_handled(&c, 0, process, token, number, w.numbers[number].life);
 }
 
 static void stored(int64_t high, hw_range owed)
@@ -128,14 +128,14 @@ static void a_dead_letter_and_a_skip_let_the_stream_go_on(void **state)
 {
     (void)state;
     deliver(0, 1, 1);
-    checker_letter(&c, 0, 1);
+    checker_letter(&c, 0, 1, 0);
     handle(0, 1, 2);
     checker_skipped(&c, 0, (hw_range){3, 3});
     handle(0, 1, 4);
     stored(4, (hw_range){0, 0});
-    checker_delivered(&c, 0, 0, 1, 1, true);
+    checker_delivered(&c, 0, 0, 1, 1, 0, true);
     assert_right();
-    checker_delivered(&c, 0, 0, 1, 2, true);
+    checker_delivered(&c, 0, 0, 1, 2, 0, true);
     assert_wrong("no dead letter");
 }
 
@@ -156,9 +156,9 @@ static void strict_order_is_the_order_of_numbers(void **state)
 static void an_effect_must_not_exist_twice(void **state)
 {
     (void)state;
-    checker_effect(&c, 0, 1);
+    checker_effect(&c, 0, 1, 0);
     assert_right();
-    checker_effect(&c, 0, 1);
+    checker_effect(&c, 0, 1, 0);
     assert_wrong("exists twice");
 }
 
@@ -198,8 +198,146 @@ static void with_transactions_only_the_effect_settles(void **state)
     checker_expect(&c, 0, true, false);
     handle(0, 1, 1);
     assert_i64_equal(checker_unsettled(&c, 0), 1);
-    checker_effect(&c, 0, 1);
+    checker_effect(&c, 0, 1, 0);
     assert_i64_equal(checker_unsettled(&c, 0), 2);
+}
+
+/* ---- another log */
+
+static world image;
+static checker then;
+
+static void keep_image(void)
+{
+    image = w;
+    then = c;
+}
+
+static void replace(void)
+{
+    checker_replace(&c, &then, &image);
+    world_replace(&w, &image, true);
+}
+
+static void add_to_a(void)
+{
+    int txn = world_begin(&w);
+
+    assert_true(world_insert(&w, txn, 0, 0));
+    world_commit(&w, txn);
+}
+
+static void what_a_handler_did_stays_done_where_its_event_is_still_there(void **state)
+{
+    (void)state;
+    keep_image();
+    add_to_a(); /* 8 */
+    for (int64_t n = 1; n <= 4; n++)
+        handle(0, 1, n);
+    handle(0, 1, 8);
+    handle(0, 1, 7);
+    image.logged = image.drawn;
+    replace();
+    checker_pass(&c, 0);
+    assert_i64_equal(checker_unsettled(&c, 0), 0);
+    add_to_a(); /* 8 again */
+    assert_i64_equal(w.numbers[8].life, 1);
+    assert_i64_equal(checker_unsettled(&c, 0), 8);
+    handle(0, 1, 3); /* the row went back, the token came again */
+    handle(0, 1, 4);
+    handle(0, 1, 8);
+    assert_right();
+}
+
+static void effects_and_dead_letters_go_back_with_their_database(void **state)
+{
+    (void)state;
+    checker_expect(&c, 0, true, false);
+    checker_effect(&c, 0, 1, 0);
+    keep_image();
+    checker_effect(&c, 0, 2, 0);
+    checker_letter(&c, 0, 3, 0);
+    replace();
+    assert_i64_equal(checker_unsettled(&c, 0), 2);
+    checker_effect(&c, 0, 2, 0);
+    assert_i64_equal(checker_unsettled(&c, 0), 3);
+    assert_right();
+    checker_effect(&c, 0, 1, 0);
+    assert_wrong("exists twice");
+}
+
+static void an_effect_must_not_be_of_an_event_that_is_gone(void **state)
+{
+    (void)state;
+    keep_image();
+    add_to_a();
+    replace();
+    checker_effect(&c, 0, 8, 0);
+    assert_wrong("not in the log");
+}
+
+static void a_dead_letter_must_not_be_of_an_event_that_is_gone(void **state)
+{
+    (void)state;
+    keep_image();
+    add_to_a();
+    replace();
+    checker_letter(&c, 0, 8, 0);
+    assert_wrong("not in the log");
+}
+
+static void an_event_that_is_gone_comes_only_in_a_pass_that_had_begun(void **state)
+{
+    (void)state;
+    keep_image();
+    add_to_a();
+    replace();
+    checker_delivered(&c, 0, 0, 1, 8, 0, false);
+    deliver(0, 1, 3); /* whatever it remembers of those before */
+    assert_right();
+    checker_pass(&c, 0);
+    checker_delivered(&c, 0, 0, 1, 8, 0, false);
+    assert_wrong("in a log that is gone");
+}
+
+static void what_was_never_committed_must_not_come_from_a_log_that_is_gone(void **state)
+{
+    (void)state;
+    keep_image();
+    replace();
+    checker_delivered(&c, 0, 0, 1, 8, 0, false);
+    assert_wrong("not committed");
+}
+
+static void a_place_must_stand_on_an_event_of_the_log(void **state)
+{
+    howdah_event event;
+
+    (void)state;
+    keep_image();
+    add_to_a();
+    fake_event(&w, 8, &event);
+    f.subs[0].anchor = (hw_anchor){8, event.id};
+    stored(0, (hw_range){0, 0});
+    assert_right();
+    image.logged = image.drawn;
+    replace();
+    add_to_a(); /* another one */
+    stored(0, (hw_range){0, 0});
+    assert_wrong("a place on an event that is not in the log");
+}
+
+static void where_nobody_can_tell_only_the_place_is_judged(void **state)
+{
+    (void)state;
+    c.weak = true;
+    checker_pass(&c, 0);
+    deliver(0, 1, 3);
+    stored(4, (hw_range){0, 0});
+    assert_right();
+    f.subs[0].anchor.sequence = 6;
+    stored(4, (hw_range){0, 0});
+    assert_wrong("a place on an event that is not in the log");
 }
 
 int main(void)
@@ -218,6 +356,15 @@ int main(void)
         cmocka_unit_test_setup(a_number_in_flight_must_be_owed, start),
         cmocka_unit_test_setup(a_checkpoint_must_not_be_above_all_that_was_drawn, start),
         cmocka_unit_test_setup(with_transactions_only_the_effect_settles, start),
+        cmocka_unit_test_setup(what_a_handler_did_stays_done_where_its_event_is_still_there, start),
+        cmocka_unit_test_setup(effects_and_dead_letters_go_back_with_their_database, start),
+        cmocka_unit_test_setup(an_effect_must_not_be_of_an_event_that_is_gone, start),
+        cmocka_unit_test_setup(a_dead_letter_must_not_be_of_an_event_that_is_gone, start),
+        cmocka_unit_test_setup(an_event_that_is_gone_comes_only_in_a_pass_that_had_begun, start),
+        cmocka_unit_test_setup(what_was_never_committed_must_not_come_from_a_log_that_is_gone,
+                               start),
+        cmocka_unit_test_setup(a_place_must_stand_on_an_event_of_the_log, start),
+        cmocka_unit_test_setup(where_nobody_can_tell_only_the_place_is_judged, start),
     };
 
     return cmocka_run_group_tests_name("sim_checker", tests, NULL, NULL);

@@ -266,7 +266,7 @@ static void an_old_token_stores_nothing(void **state)
     assert_int_equal(subs()->suspect(a, &(hw_hold){hw_str_of("s"), old, HW_STR_NULL}, 1, 1, NULL),
                      HOWDAH_LOST);
     assert_int_equal(subs()->begin(a, HW_STR_NULL, NULL), HOWDAH_OK);
-    fake_effect(a, 1);
+    fake_effect(a, 1, 0);
     assert_int_equal(subs()->commit(a, &checkpoint, NULL), HOWDAH_LOST);
     assert_int_equal(f.subs[0].high, 0);
     assert_int_equal(f.letters_n, 0);
@@ -305,9 +305,9 @@ static fake_verdict once(void *ctx, fake_store *store, fake_op op)
     return verdict;
 }
 
-static void count_effect(void *ctx, int sub, int64_t sequence)
+static void count_effect(void *ctx, int sub, int64_t sequence, uint32_t life)
 {
-    (void)sub, (void)sequence;
+    (void)sub, (void)sequence, (void)life;
     ((plan *)ctx)->effects++;
 }
 
@@ -354,7 +354,7 @@ static void a_late_commit_is_decided_when_the_row_is_needed(void **state)
         assert_int_equal(take(a, HW_INSTANCE_SINGLE, &token), HOWDAH_OK);
         checkpoint.token = token;
         assert_int_equal(subs()->begin(a, HW_STR_NULL, NULL), HOWDAH_OK);
-        fake_effect(a, 1);
+        fake_effect(a, 1, 0);
         f.hooks = (fake_hooks){.ctx = &p, .before = once, .effect = count_effect};
         p.verdict = FAKE_LATE;
         assert_int_equal(subs()->commit(a, &checkpoint, &err), HOWDAH_UNAVAILABLE);
@@ -404,10 +404,133 @@ static void a_transaction_is_gone_with_its_session(void **state)
     assert_int_equal(take(a, HW_INSTANCE_SINGLE, &token), HOWDAH_OK);
     checkpoint.token = token;
     assert_int_equal(subs()->begin(a, HW_STR_NULL, NULL), HOWDAH_OK);
-    fake_effect(a, 1);
+    fake_effect(a, 1, 0);
     fake_crash(&f, false);
     assert_int_equal(subs()->commit(a, &checkpoint, NULL), HOWDAH_UNAVAILABLE);
     assert_int_equal(f.subs[0].high, 0);
+}
+
+/* ----------------------------------------------------------------------- another log */
+
+static world image;
+static fake rows;
+
+static void keep_image(void)
+{
+    image = w;
+    image.logged = image.drawn;
+    fake_save(&rows, &f);
+}
+
+static void replace(bool told)
+{
+    world_replace(&w, &image, told);
+    fake_replace(&f, &rows);
+}
+
+static uint64_t session_of(hw_store *store)
+{
+    uint64_t session = 0;
+
+    assert_int_equal(subs()->session(store, &session, NULL), HOWDAH_OK);
+    return session;
+}
+
+static void a_place_is_not_stored_in_another_log(void **state)
+{
+    char log[HW_TIMELINE_SIZE];
+    hw_checkpoint checkpoint = {.subscriber_id = hw_str_of("s"), .high = 1};
+    hw_sub_news news;
+    howdah_event event;
+
+    (void)state;
+    f.pooled = true;
+    create();
+    add(0, 0);
+    assert_int_equal(take(a, HW_INSTANCE_COORDINATED, &checkpoint.token), HOWDAH_OK);
+    assert_int_equal(subs()->timeline(a, log, NULL), HOWDAH_OK);
+    checkpoint.log = hw_str_of(log);
+    keep_image();
+    fake_event(&w, add(0, 0), &event);
+    replace(true);
+    assert_int_equal(subs()->checkpoint(a, &checkpoint, 1, 0, &news, NULL), HOWDAH_OK);
+    assert_true(news.lost);
+    keep_image();
+    replace(false); /* the same name: by its event */
+    add(0, 0);
+    assert_int_equal(subs()->timeline(a, log, NULL), HOWDAH_OK);
+    checkpoint.high = 2;
+    checkpoint.anchor = (hw_anchor){event.global_sequence, event.id};
+    assert_int_equal(subs()->checkpoint(a, &checkpoint, 1, 0, &news, NULL), HOWDAH_OK);
+    assert_true(news.lost);
+    assert_i64_equal(f.subs[0].high, 0);
+}
+
+static void behind_a_pooler_another_log_is_told_by_an_answer(void **state)
+{
+    char log[HW_TIMELINE_SIZE];
+    hw_anchor none = {.sequence = 0};
+    hw_anchor top;
+    howdah_event event;
+    uint64_t before;
+
+    (void)state;
+    f.pooled = true;
+    add(0, 0);
+    assert_int_equal(subs()->timeline(a, log, NULL), HOWDAH_OK);
+    before = session_of(a);
+    keep_image();
+    replace(true);
+    assert_true(session_of(a) == before); /* nobody has asked */
+    assert_int_equal(subs()->confirm(a, &none, NULL), HOWDAH_OK);
+    assert_true(session_of(a) != before); /* its name */
+    keep_image();
+    add(0, 0);
+    assert_int_equal(subs()->confirm(a, &none, NULL), HOWDAH_OK);
+    before = session_of(a);
+    replace(false);
+    assert_int_equal(subs()->confirm(a, &none, NULL), HOWDAH_OK);
+    assert_true(session_of(a) != before); /* fewer numbers */
+    fake_event(&w, add(0, 0), &event);
+    top = (hw_anchor){event.global_sequence, event.id};
+    assert_int_equal(subs()->confirm(a, &top, NULL), HOWDAH_OK);
+    before = session_of(a);
+    replace(false);
+    add(0, 0);
+    assert_int_equal(subs()->confirm(a, &top, NULL), HOWDAH_OK);
+    assert_true(session_of(a) != before); /* another event at its top */
+}
+
+static void behind_a_pooler_nobody_hears_and_a_lock_is_a_lease(void **state)
+{
+    int64_t token = 0;
+
+    (void)state;
+    f.pooled = true;
+    create();
+    assert_int_equal((subs()->listen)(a, true, NULL, 0, NULL), HOWDAH_END);
+    assert_int_equal(take(a, HW_INSTANCE_COORDINATED, &token), HOWDAH_OK);
+    assert_true(f.subs[0].lock == 0);
+    assert_int_equal(take(b, HW_INSTANCE_COORDINATED, &token), HOWDAH_END);
+    w.now_us += 1000001;
+    assert_int_equal(take(b, HW_INSTANCE_COORDINATED, &token), HOWDAH_OK);
+}
+
+static void a_replaced_server_ends_sessions_and_everywhere_transactions(void **state)
+{
+    uint64_t before;
+
+    (void)state;
+    before = session_of(a);
+    keep_image();
+    replace(true);
+    assert_false(fake_session_alive(&f, before));
+    f.pooled = true;
+    before = session_of(b);
+    assert_int_equal(subs()->begin(b, HW_STR_NULL, NULL), HOWDAH_OK);
+    replace(true);
+    assert_false(fake_session_alive(&f, before));
+    subs()->rollback(b);
 }
 
 #define FAKE_TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
@@ -427,6 +550,10 @@ int main(void)
         FAKE_TEST(a_late_commit_is_decided_when_the_row_is_needed),
         FAKE_TEST(a_crash_takes_back_checkpoints_that_nothing_durable_followed),
         FAKE_TEST(a_transaction_is_gone_with_its_session),
+        FAKE_TEST(a_place_is_not_stored_in_another_log),
+        FAKE_TEST(behind_a_pooler_another_log_is_told_by_an_answer),
+        FAKE_TEST(behind_a_pooler_nobody_hears_and_a_lock_is_a_lease),
+        FAKE_TEST(a_replaced_server_ends_sessions_and_everywhere_transactions),
     };
 
     return cmocka_run_group_tests_name("sim_fake", tests, NULL, NULL);

@@ -378,6 +378,46 @@ static void healed_writers_end_everything(void **state)
     }
 }
 
+static void an_older_copy_gives_numbers_out_again_and_keeps_what_was_prepared(void **state)
+{
+    static world image;
+    int prepared = begin();
+    int open = begin();
+    int other;
+
+    (void)state;
+    assert_i64_equal(insert(prepared, 0), 1);
+    world_prepare(&w, prepared);
+    assert_i64_equal(insert(open, 1), 2);
+    other = begin();
+    assert_i64_equal(insert(other, 2), 3);
+    commit(other);
+    image = w;
+    image.logged = image.drawn;
+    commit(prepared);
+    commit(open);
+    other = begin();
+    assert_i64_equal(insert(other, 2), 4);
+    commit(other);
+    world_replace(&w, &image, true);
+    assert_int_equal(w.txns[prepared].state, TXN_PREPARED);
+    assert_int_equal(w.numbers[2].state, NUMBER_DEAD);
+    assert_true(world_is_visible(&w, 3));
+    assert_false(world_is_visible(&w, 4));
+    assert_i64_equal(w.timeline, 1);
+    other = begin();
+    assert_i64_equal(insert(other, 2), 4);
+    commit(other);
+    assert_i64_equal(w.numbers[4].life, 1);
+    assert_i64_equal(w.numbers[4].version, 2);
+    commit(prepared);
+    assert_true(world_is_visible(&w, 1));
+    assert_i64_equal(w.numbers[1].life, 0);
+    world_replace(&w, &image, false);
+    assert_i64_equal(w.timeline, 0);
+    assert_i64_equal(w.life, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +434,8 @@ int main(void)
         cmocka_unit_test_setup(who_has_drawn_holds_the_lock_through_prepare_and_a_crash, start),
         cmocka_unit_test_setup(a_rollback_to_a_savepoint_keeps_the_lock, start),
         cmocka_unit_test_setup(a_crash_rolls_back_what_runs_and_the_numbers_jump, start),
+        cmocka_unit_test_setup(an_older_copy_gives_numbers_out_again_and_keeps_what_was_prepared,
+                               start),
         cmocka_unit_test_setup(the_same_seed_gives_the_same_story, start),
         cmocka_unit_test_setup(random_writers_keep_versions_in_order_and_numbers_owned, start),
         cmocka_unit_test_setup(healed_writers_end_everything, start),

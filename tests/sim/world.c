@@ -128,7 +128,8 @@ bool world_insert(world *w, int txn, int stream, int type)
     int32_t n;
 
     assert(t->state == TXN_RUNNING && t->waits_for == WORLD_NOBODY);
-    if (w->drawn + LOGGED_AHEAD + 2 >= WORLD_NUMBERS)
+    if (w->drawn + LOGGED_AHEAD + 2 >= WORLD_NUMBERS ||
+        version_seen(w, txn, stream) + 1 >= WORLD_NUMBERS / 4)
         return false;
     n = draw_number(w, txn);
     number = &w->numbers[n];
@@ -313,6 +314,26 @@ void world_crash(world *w)
     w->drawn = w->logged > w->drawn ? w->logged : w->drawn; /* what is jumped over stays NONE */
     w->restarts++;
     world_note(w, 6, (uint64_t)w->drawn);
+}
+
+void world_replace(world *w, const world *image, bool told)
+{
+    world_writer now[WORLD_WRITERS];
+
+    memcpy(now, w->writers, sizeof now);
+    /* the log, the transactions, the writers */
+    memcpy((char *)w + offsetof(world, numbers), (const char *)image + offsetof(world, numbers),
+           offsetof(world, writers_n) - offsetof(world, numbers));
+    for (int i = 0; i < WORLD_WRITERS; i++)
+        w->writers[i].wake_us = now[i].wake_us == INT64_MAX ? w->now_us : now[i].wake_us;
+    w->life++;
+    if (told)
+        w->timeline = ++w->timelines;
+    /* A copy that was shut down knows exactly what it has given out. */
+    if (dice_roll(&w->dice, 2) == 0)
+        w->logged = w->drawn;
+    world_crash(w);
+    world_note(w, 7, w->life);
 }
 
 /* -------------------------------------------------------------------- questions */

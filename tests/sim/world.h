@@ -12,6 +12,10 @@
  *   I4  A transaction that has drawn a number holds the sequence's lock until it has ended, through
  *       PREPARE and crashes; rows are visible before the lock is gone.
  *   I5  A transaction id is given out before the first number is drawn, unless ids are lazy.
+ *   I6  The server may be replaced by an older copy of itself (a standby that lagged, a restore).
+ *       What the copy does not have is gone, what ran in it is rolled back, what was prepared stays
+ *       so.  Numbers, ids of transactions and versions that were given out since come again, for
+ *       other events: "life" tells these apart from those that are gone.
  *
  * Transactions are in slots; a slot is free again when its transaction has ended and its lock is
  * gone.  What is left of them is in the numbers.
@@ -52,6 +56,8 @@ typedef enum world_bug {
     WORLD_BUG_LETTER_ALONE,     /* a dead letter's checkpoint is stored, the letter is lost */
     WORLD_BUG_COMMIT_FORGETS,   /* a handler's transaction commits without its checkpoint */
     WORLD_BUG_LOG_UNCHECKED,    /* a place is taken into a log that it was not learnt from */
+    WORLD_BUG_POOLER_HIDES,     /* confirm() does not ask which log this is */
+    WORLD_BUG_LOG_KEPT,         /* begin() takes the log that it has met once for the one there */
     WORLD_BUG_ORDER_BY_XID      /* a page's rows are in the order of (transaction id, number) */
 } world_bug;
 
@@ -126,20 +132,26 @@ struct world {
     world_stream streams[WORLD_STREAMS];
     /* version -> number, of the committed ones */
     int32_t by_version[WORLD_STREAMS][WORLD_NUMBERS / 4];
+    uint32_t timeline; /* of this history, as the server itself tells it */
     /* transactions */
     uint64_t next_xid;
     uint64_t next_virtual;
-    bool lazy_ids; /* the id comes with the row, not with the number, as when a client draws it */
     world_txn txns[WORLD_TXNS];
     /* the writers */
-    world_writer writers[WORLD_WRITERS];
+    world_writer writers[WORLD_WRITERS]; /* the last of what an image stands for */
     int writers_n;
+    bool lazy_ids; /* the id comes with the row, not with the number, as when a client draws it */
+    int32_t burst; /* one writer burns about so many numbers at once, 0: none does */
+    int32_t bursts; /* so far */
+    bool sleeper;  /* one writer stays open for minutes */
+    bool prepares; /* many transactions are prepared, and so outlive a crash */
     int32_t numbers_max; /* no new transaction is begun when so many are drawn */
     int64_t patience_us; /* the longest sleep of a writer inside a transaction */
     bool healing;        /* writers only end what they have begun */
     int64_t down_until_us;
     uint32_t restarts;
     uint32_t life;  /* counts the histories of this log: one more when it was replaced */
+    uint32_t timelines; /* given out so far */
     uint64_t trace; /* a hash of all that has happened */
     world_commit_fn on_commit;
     void *on_commit_ctx;
@@ -172,6 +184,11 @@ void world_rollback(world *w, int txn);
 void world_unlock(world *w, int txn);
 /* The server stops and starts: what runs is rolled back, what is prepared stays. */
 void world_crash(world *w);
+/*
+ * I6: image is a copy of w at an earlier moment.  told: the server says that this is another line
+ * of its history, as a standby that was promoted does; a copy that was only started again does not.
+ */
+void world_replace(world *w, const world *image, bool told);
 
 /* ---- what a session can ask, each in one snapshot */
 

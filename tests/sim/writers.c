@@ -2,7 +2,8 @@
  * writers.c - sessions that write, by chance: one statement a step.
  *
  * They sleep inside transactions, mostly for milliseconds, sometimes for minutes; they roll back,
- * also to savepoints, prepare and forget, and meet each other on streams.
+ * also to savepoints, prepare and forget, and meet each other on streams.  Where the world wants it
+ * the first one stays open for minutes, and the second burns hundreds of numbers at once.
  */
 #include <assert.h>
 
@@ -68,6 +69,35 @@ static void insert(world *w, world_writer *writer)
         forget(writer);
     } else if (w->txns[writer->txn].waits_for != WORLD_NOBODY && dice_roll(&w->dice, 2) == 0) {
         writer->wake_us += nap_us(w); /* its number is drawn, and there is no row for long */
+    }
+}
+
+/* Every second number is dead at once, the others come with the commit: as many holes as rows. */
+static void burn(world *w, world_writer *writer)
+{
+    int32_t n = w->burst / 2 + (int32_t)dice_roll(&w->dice, (uint32_t)w->burst / 8 + 1);
+    int stream = (int)dice_roll(&w->dice, WORLD_STREAMS);
+
+    w->bursts++;
+    w->burst = dice_roll(&w->dice, 2) == 0 ? w->burst : 0; /* perhaps not the last one */
+    for (int32_t i = 0; i < n; i++) {
+        int txn = writer->txn;
+
+        /* Where it would have to wait it does not write. */
+        for (int k = 0; k < WORLD_STREAMS && w->streams[stream].holder != txn &&
+                        w->streams[stream].holder != WORLD_NOBODY;
+             k++)
+            stream = (stream + 1) % WORLD_STREAMS;
+        if (w->streams[stream].holder != txn && w->streams[stream].holder != WORLD_NOBODY)
+            return;
+        world_savepoint(w, txn);
+        if (!world_insert(w, txn, stream, 0))
+            return;
+        world_rollback_to(w, txn);
+        world_release(w, txn);
+        if (!world_insert(w, txn, stream, (int)dice_roll(&w->dice, WORLD_TYPES)))
+            return;
+        stream = (stream + 1) % WORLD_STREAMS;
     }
 }
 
@@ -143,13 +173,23 @@ static void step(world *w, world_writer *writer)
         return;
     }
     roll = w->healing ? 80 : dice_roll(&w->dice, 100);
+    if (!w->healing && w->sleeper && writer == &w->writers[0] && t->last != 0 &&
+        dice_roll(&w->dice, 2) == 0) {
+        writer->wake_us += dice_between(&w->dice, 60000000, 300000000);
+        return;
+    }
+    if (!w->healing && w->burst > 0 && writer == &w->writers[1] && t->depth == 0 && roll < 45 &&
+        t->xid != 0 && w->drawn + w->burst * 5 / 4 < WORLD_NUMBERS - 100) {
+        burn(w, writer);
+        return;
+    }
     if (writer->batch > 0 || roll < 45) {
         insert(w, writer);
     } else if (roll < 60) {
         writer->wake_us += nap_us(w);
     } else if (roll < 70) {
         savepoint(w, writer);
-    } else if (roll < 74) {
+    } else if (roll < (w->prepares && !w->healing ? 85 : 74)) {
         world_prepare(w, writer->txn);
         writer->wake_us += nap_us(w);
     } else {

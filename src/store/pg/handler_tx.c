@@ -29,10 +29,22 @@ static void leave(hw_pg *pg)
         (void)PQsetnonblocking(pg->conn, 1);
 }
 
+/* Behind a pooler the log may have changed under this handle, which nobody asks: before it says that
+   the caller's is another one it asks itself. */
+static int meet_log(hw_pg *pg, hw_str log, howdah_error *reterr)
+{
+    char text[HW_TIMELINE_SIZE];
+    int s = hw_pg_ready_to_move(pg, reterr);
+
+    if (s < 0 || !log.s || hw_str_equal(log, hw_str_of(pg->log)))
+        return s;
+    return hw_pg_timeline(&pg->base, text, reterr);
+}
+
 int hw_pg_begin(hw_store *store, hw_str log, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
-    int s = hw_pg_ready_to_move(pg, reterr);
+    int s = meet_log(pg, log, reterr);
 
     /* Behind a pooler this session, too, may speak to another server by now. */
     if (s >= 0 && log.s && pg->pooled && !hw_str_equal(log, hw_str_of(pg->log)))

@@ -20,6 +20,10 @@
 
 /* I2: true, once per statement. */
 #define WITHOUT_WAITING "(SELECT set_config('synchronous_commit', 'off', true)) = 'off'"
+/* Later statements leave it as it is stored: what it is must not be taken back by a crash. */
+#define WITHOUT_WAITING_IF(condition)                                                              \
+    "(SELECT CASE WHEN " condition " THEN set_config('synchronous_commit', 'off', true)"           \
+    "  ELSE '' END) IS NOT NULL"
 
 #define TOP "9223372036854775807"
 /* I3: the rows of table d that belong to one subscriber. */
@@ -196,7 +200,7 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     /* $1 upto $2 holes, NULL: as they are $3 log $4, $5 the event at the top */
     [HW_PG_SETTLE] = {"UPDATE @schema@.settled AS k SET upto = $1, holes = coalesce($2, k.holes),"
                       " updated_at = clock_timestamp() WHERE k.upto <= $1 AND " IS_LOG("$3")
-                      " AND " STANDS_ON("$4", "$5") " AND " WITHOUT_WAITING,
+                      " AND " STANDS_ON("$4", "$5") " AND " WITHOUT_WAITING_IF("$2 IS NULL"),
                       TYPES(settle_upto_types)},
     [HW_PG_GAPS] = {"SELECT w.before, w.seq FROM (SELECT e.seq,"
                     "  lag(e.seq, 1, $1 - 1) OVER o AS before, lead(e.seq) OVER o AS behind"
@@ -300,7 +304,7 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
          "  high, anchor_sequence, anchor_id, owed_from, owed_to, log, still_from, still_to, n)"
          " WHERE s.subscriber_id = i.id AND s.token = i.token AND " GOES_ON("i.high", "i.log")
          " AND " IS_LOG("i.log") " AND " STANDS_ON("i.anchor_sequence", "i.anchor_id")
-         " AND " WITHOUT_WAITING
+         " AND " WITHOUT_WAITING_IF("array_remove($10, NULL) = '{}'")
          " RETURNING i.n, s.status, " REDRIVES("s.subscriber_id"),
          TYPES(checkpoint_types)},
     /* $1 subscribers $2 tokens $3 logs $4 lease_ms.  One row at least, which says what log it is;
