@@ -366,6 +366,7 @@ void hw_feed_reset(howdah_bus *bus)
     int64_t pages = feed->pages;
     uint64_t session = feed->session;
     uint64_t versions = feed->versions;
+    uint64_t starts = feed->starts;
     int64_t settle_ms = feed->settle_ms;
 
     for (size_t i = 0; i < HW_WINDOW_PAGES; i++)
@@ -376,6 +377,7 @@ void hw_feed_reset(howdah_bus *bus)
     hw_late_done(&feed->late);
     hw_ranges_done(&feed->settled_holes);
     hw_feed_init(feed);
+    feed->starts = starts + 1;
     feed->pages = pages + 1;       /* no number of a page comes back, */
     feed->versions = versions + 1; /* and no version of what stands still */
     hw_late_init(&feed->late, feed->versions);
@@ -572,6 +574,25 @@ static int read_wanted_page(howdah_subscription *sub, hw_page *page, bool *ret_a
     return s < 0 ? s : sound ? HOWDAH_OK : HOWDAH_END;
 }
 
+/*
+ * A feed that starts anew knows nothing of what was there before: an older copy of the log, behind
+ * a pooler, looks like any other to it.  What a subscription stands on tells.
+ */
+static int check_place(howdah_subscription *sub, howdah_error *reterr)
+{
+    const hw_feed *feed = &sub->bus->service->feed;
+    int s;
+
+    if (sub->met_feed == feed->starts)
+        return HOWDAH_OK;
+    s = hw_sub_ops_of(sub->bus)->confirm(sub->bus->store, &sub->anchor, reterr);
+    if (s >= 0)
+        s = check_session(sub->bus, reterr);
+    if (s >= 0)
+        sub->met_feed = feed->starts;
+    return s;
+}
+
 int hw_feed_read_own(howdah_subscription *sub, hw_page **ret_page, howdah_error *reterr)
 {
     hw_feed *feed = &sub->bus->service->feed;
@@ -586,7 +607,9 @@ int hw_feed_read_own(howdah_subscription *sub, hw_page **ret_page, howdah_error 
     *ret_page = NULL;
     if (s != HOWDAH_OK)
         return s;
-    s = new_page(&page, reterr);
+    s = check_place(sub, reterr);
+    if (s >= 0)
+        s = new_page(&page, reterr);
     if (s >= 0)
         s = note_holes(page, feed, reterr);
     same = s >= 0 && sub->still == page->still;

@@ -148,6 +148,8 @@ static int load_still(howdah_subscription *sub, const hw_sub_row *row, howdah_er
     hw_still_drop(sub->still);
     sub->still = still;
     sub->still_saved = true;
+    sub->moves = row->moves;
+    sub->met_feed = 0;
     sub->fresh = true;
     return HOWDAH_OK;
 }
@@ -403,7 +405,7 @@ static int send_bag(howdah_bus *bus, news_bag *bag, bool store, howdah_error *re
         }
         if (store && !bag->news[i].lost) {
             hw_delivery_checkpointed(&sub->d);
-            sub->still_saved = true;
+            hw_place_stored(sub);
         }
         sub->renewed_ms = before;
         hear(sub, &bag->news[i]);

@@ -122,7 +122,7 @@ static int store_page(const routing *r, hw_store *io, howdah_error *reterr)
     if (s < 0)
         return s;
     hw_delivery_checkpointed(&sub->d);
-    sub->still_saved = true;
+    hw_place_stored(sub);
     sub->delivered += (int64_t)r->n;
     sub->worked = true;
     return HOWDAH_OK;

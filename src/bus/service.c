@@ -275,7 +275,7 @@ static int skip_overdue(howdah_subscription *sub, howdah_error *reterr)
             break;
         }
         if (s >= 0) {
-            sub->still_saved = true;
+            hw_place_stored(sub);
             s = hw_delivery_skipped(&sub->d, range, now, reterr);
         }
     }

@@ -64,6 +64,7 @@ typedef struct hw_page {
 
 typedef struct hw_feed {
     bool started;
+    uint64_t starts;  /* how often it has begun anew */
     uint64_t session; /* what it knows was learnt in this one */
     int64_t low;
     hw_anchor top; /* the event at the frontier's high */
@@ -129,9 +130,11 @@ struct howdah_subscription {
     char reason[256];
 
     hw_delivery d;
-    hw_still *still;  /* what it owes besides, up to d.high; see holes.c */
-    bool still_saved; /* its row has the same */
-    bool fresh;       /* loaded, and nothing read since */
+    hw_still *still;   /* what it owes besides, up to d.high; see holes.c */
+    bool still_saved;  /* its row has the same */
+    int64_t moves;     /* of its row: the place that it stores next follows that one */
+    bool fresh;        /* loaded, and nothing read since */
+    uint64_t met_feed; /* the start of the feed since which its place was looked at; 0: none */
     int64_t token;
     char log[HW_TIMELINE_SIZE]; /* what it knows was learnt from this one (I7) */
     int64_t unreleased;         /* a token that an interrupt kept from being given up; 0: none */
@@ -223,6 +226,12 @@ static inline const hw_sub_ops *hw_sub_ops_of(const howdah_bus *bus)
 static inline hw_hold hw_hold_of(const howdah_subscription *sub)
 {
     return (hw_hold){hw_str_of(sub->id), sub->token, hw_str_of(sub->log)};
+}
+
+static inline void hw_place_stored(howdah_subscription *sub)
+{
+    sub->still_saved = true;
+    sub->moves++;
 }
 
 /* Seen, and not above what counts as passed: the place stands on it. */

@@ -81,6 +81,7 @@ static void fill_checkpoint(const howdah_subscription *sub, const hw_ranges *owe
                          .still = hw_still_ranges(sub->still)->items,
                          .still_n = hw_still_ranges(sub->still)->n,
                          .keeps_still = sub->still_saved,
+                         .follows = sub->moves + 1,
                          .anchor = *anchor};
 }
 
@@ -136,7 +137,7 @@ static bool store_checkpoint(turn *t)
     }
     HW_FAULT_POINT("sub.after_checkpoint");
     hw_delivery_checkpointed(&sub->d);
-    sub->still_saved = true;
+    hw_place_stored(sub);
     sub->renewed_ms = before;
     return heed(sub, &news);
 }
@@ -196,7 +197,7 @@ static bool bury_event(turn *t, const howdah_event *event, const char *error, in
         return false;
     }
     take_anchor(sub, event);
-    sub->still_saved = true;
+    hw_place_stored(sub);
     hw_log(HOWDAH_LOG_WARN, "subscription %s: event %lld is dead letter %lld: %s", sub->id,
            (long long)event->global_sequence, (long long)id, error);
     if (sub->options.on_dead_letter)
@@ -299,7 +300,7 @@ static bool commit_effect(turn *t, const howdah_event *event, howdah_delivery *d
             put_back(t, event);
         return false;
     }
-    t->sub->still_saved = true;
+    hw_place_stored(t->sub);
     return on_handled(t, event);
 }
 
@@ -557,9 +558,13 @@ static int commit_again(turn *t, const hw_letter *letter, howdah_error *reterr)
 
     if (s >= 0)
         s = hw_turn_checkpoint(t->sub, &t->owed, &checkpoint, reterr);
+    if (s < 0) {
+        t->tx->ops->subs->rollback(t->tx);
+        return s;
+    }
+    s = t->tx->ops->subs->commit(t->tx, &checkpoint, reterr);
     if (s >= 0)
-        return t->tx->ops->subs->commit(t->tx, &checkpoint, reterr);
-    t->tx->ops->subs->rollback(t->tx);
+        hw_place_stored(t->sub);
     return s;
 }
 

@@ -63,7 +63,7 @@ typedef struct bench_plan {
     bool pin;              /* queue: an old snapshot is held open */
     bench_of of;           /* asof */
     int64_t pattern_share; /* deliver: one in so many has the type that is asked for; 0: none */
-    int64_t holes;         /* deliver: numbers burnt between events under an open appender; 0: none */
+    int64_t holes; /* deliver: numbers burnt between events under an open appender; 0: none */
 } bench_plan;
 
 /* The log is filled before it is measured, and a piece of work goes through all of it. */

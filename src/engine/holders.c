@@ -88,6 +88,7 @@ static int by_first(const void *a, const void *b)
 /* The numbers of all given, which are in no order; room for them is there. */
 static void join(hw_ranges *out, hw_range *pieces, size_t n)
 {
+    assert(out->items);
     hw_ranges_clear(out);
     qsort(pieces, n, sizeof *pieces, by_first);
     for (size_t i = 0; i < n; i++) {

@@ -17,7 +17,8 @@
  *   I7  What an owner knows it learnt from one log.  Everything that it stores names that log, and
  *       the event that its place stands on; the very statement that stores compares both with the
  *       log it meets, and is refused with HOWDAH_LOST when either is not there.  A connection that
- *       was made anew, or led elsewhere by a pooler, cannot put an old place into another log.
+ *       was made anew, or led elsewhere by a pooler, cannot put an old place into another log.  Nor
+ *       into an older copy of this one: a place also says which stored place it follows.
  */
 #ifndef HW_STORE_SUBS_H
 #define HW_STORE_SUBS_H
@@ -65,6 +66,7 @@ typedef struct hw_checkpoint {
     size_t still_n;
     bool keeps_still;
     hw_anchor anchor;
+    int64_t follows; /* hw_sub_row.moves + 1 of the place that is stored; 0: whichever that is */
 } hw_checkpoint;
 
 typedef enum hw_sub_status {
@@ -83,6 +85,7 @@ typedef struct hw_sub_row {
     size_t owed_n;
     const hw_range *still; /* see hw_checkpoint */
     size_t still_n;
+    int64_t moves; /* how many places were stored */
     hw_anchor anchor;
     hw_str timeline; /* the log of the last checkpoint, "" before the first */
     hw_str log;      /* take(): the one that it was taken from; else absent */

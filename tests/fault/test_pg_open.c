@@ -204,7 +204,8 @@ static void who_starts_again_owes_what_is_open_and_nothing_else(void **state)
     assert_int_equal(h->times[1], 1);
     howdah_close(bus);
     assert_int_equal(
-        pgt_number(t, t->admin, "SELECT cardinality(owed) + cardinality(still) FROM {subscriptions}"),
+        pgt_number(t, t->admin,
+                   "SELECT cardinality(owed) + cardinality(still) FROM {subscriptions}"),
         0);
     PQfinish(open);
     free(h);
@@ -217,7 +218,8 @@ static int64_t wal_of_a_checkpoint(const pgt *t, howdah_bus *bus, heard *h)
     int expected = h->n + 1;
     char before[64];
 
-    (void)snprintf(before, sizeof before, "%s", pgt_text(t, t->admin, "SELECT pg_current_wal_lsn()"));
+    (void)snprintf(before, sizeof before, "%s",
+                   pgt_text(t, t->admin, "SELECT pg_current_wal_lsn()"));
     (void)pgt_append(t->bus, "one");
     serve(bus, h, expected);
     return pgt_number(t, t->admin, "SELECT pg_current_wal_lsn() - '%s'::pg_lsn", before);

@@ -88,6 +88,9 @@ static const operation operations[] = {
     {"PA", "SELECT {ring_inside}('{a.b}')"},
     {"", "SELECT {bell_bit}('a')"},
     /* reading */
+    {"RSA", "SELECT * FROM {log_here}(1)"},
+    {"RSA", "SELECT * FROM {log_gaps}(1, 2, 3)"},
+    {"RSA", "SELECT * FROM {log_settled}()"},
     {"RSA", "SELECT * FROM {read_all}()"},
     {"RSA", "SELECT * FROM {read_stream}('s')"},
     {"RSA", "SELECT * FROM {last_event}('s')"},

@@ -9,16 +9,15 @@
  *       has not been handled, or the next.  STRICT: all of it holds for the whole log.
  *   C3  With transactions, no effect exists twice, and none of an event that is not in the log.
  *   C4  A stored checkpoint never leads: each number up to high that it does not owe is settled,
- *       does not match, or never appears.  A number in flight may still appear.  Its place stands on
- *       an event of the log.
- *   C5  When all is well again, every committed event that matches is settled, in finite time, and
- *       the checkpoint gets to the end of the log and owes nothing.
- *   C6  Where nothing fails, an event is settled soon after its commit, whatever other transactions
- *       do: one that is open for minutes delays its own events only.
+ *       does not match, or never appears.  A number in flight may still appear.  Its place stands
+ * on an event of the log. C5  When all is well again, every committed event that matches is
+ * settled, in finite time, and the checkpoint gets to the end of the log and owes nothing. C6 Where
+ * nothing fails, an event is settled soon after its commit, whatever other transactions do: one
+ * that is open for minutes delays its own events only.
  *
- * When the log is replaced by an older copy, all of it holds for the log that is there now.  What is
- * in the same database goes back with it: effects of transactions, dead letters, skips.  What else a
- * handler did stays done, for the events that are still there.  Order is judged anew.
+ * When the log is replaced by an older copy, all of it holds for the log that is there now.  What
+ * is in the same database goes back with it: effects of transactions, dead letters, skips.  What
+ * else a handler did stays done, for the events that are still there.  Order is judged anew.
  *
  * A copy that calls itself by the same name, behind a pooler, under an owner whose last event it
  * has, cannot be told from the log before (store/subs.h I7).  From then on only what I7 promises is

@@ -63,6 +63,7 @@ typedef struct fake_sub {
     hw_range still[FAKE_OWED];
     size_t owed_n;
     size_t still_n;
+    int64_t moves;
     hw_anchor anchor;
     char timeline[HW_TIMELINE_SIZE];
     int64_t token;
@@ -165,10 +166,10 @@ struct fake {
 struct fake_store {
     hw_store base;
     fake_client *client;
-    uint64_t session; /* 0: not connected */
+    uint64_t session;           /* 0: not connected */
     char log[HW_TIMELINE_SIZE]; /* that it has met, "": none yet */
     int64_t drawn;              /* there */
-    bool cut_after;   /* of the operation at hand */
+    bool cut_after;             /* of the operation at hand */
     bool late;
     bool in_transaction;
     fake_work work;

@@ -297,6 +297,7 @@ static void show_row(const fake *f, const fake_sub *sub, hw_sub_row *ret_row)
         .owed_n = sub->owed_n,
         .still = sub->still,
         .still_n = sub->still_n,
+        .moves = sub->moves,
         .anchor = sub->anchor,
         .timeline = hw_str_of(sub->timeline),
         .token = sub->token,
@@ -341,6 +342,9 @@ int fake_place(fake *f, const hw_checkpoint *c)
     if (sub != WORLD_NOBODY && !fake_stands_on(f->world, &c->anchor) &&
         f->world->bug != WORLD_BUG_LOG_UNCHECKED)
         return WORLD_NOBODY;
+    if (sub != WORLD_NOBODY && c->follows > 0 && c->follows != f->subs[sub].moves + 1 &&
+        f->world->bug != WORLD_BUG_LOG_UNCHECKED)
+        return WORLD_NOBODY;
     return sub;
 }
 
@@ -369,6 +373,7 @@ void fake_put(fake *f, int sub, const hw_checkpoint *checkpoint)
             memcpy(f->subs[sub].still, checkpoint->still,
                    checkpoint->still_n * sizeof *checkpoint->still);
     }
+    f->subs[sub].moves++;
     f->subs[sub].anchor = checkpoint->anchor;
     copy_text(f->subs[sub].timeline, sizeof f->subs[sub].timeline, hw_str_of(fake_log(f)));
     world_note(f->world, 30 + (uint64_t)sub, (uint64_t)checkpoint->high);

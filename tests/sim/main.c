@@ -88,8 +88,8 @@ static void show(const sim_stats *s)
            ", redrives %" PRId64 ", skips %" PRId64 ", takes %" PRId64 ", checkpoints %" PRId64
            "\n# kills %" PRId64 ", refusals %" PRId64 ", cuts %" PRId64 ", late %" PRId64
            ", restarts %" PRId64 ", halts %" PRId64 ", services %" PRId64 ", operations %" PRId64
-           "\n# bursts %" PRId64 ", images %" PRId64 ", replaced %" PRId64 ", behind a pooler %" PRId64
-           ", untold %" PRId64 "\n",
+           "\n# bursts %" PRId64 ", images %" PRId64 ", replaced %" PRId64
+           ", behind a pooler %" PRId64 ", untold %" PRId64 "\n",
            s->events, s->deliveries, s->handled, s->letters, s->redrives, s->skips, s->takes,
            s->checkpoints, s->kills, s->refusals, s->cuts, s->late, s->restarts, s->halts,
            s->services, s->operations, s->bursts, s->images, s->replaced, s->hidden, s->untold);

@@ -140,19 +140,19 @@ struct world {
     /* the writers */
     world_writer writers[WORLD_WRITERS]; /* the last of what an image stands for */
     int writers_n;
-    bool lazy_ids; /* the id comes with the row, not with the number, as when a client draws it */
-    int32_t burst; /* one writer burns about so many numbers at once, 0: none does */
+    bool lazy_ids;  /* the id comes with the row, not with the number, as when a client draws it */
+    int32_t burst;  /* one writer burns about so many numbers at once, 0: none does */
     int32_t bursts; /* so far */
-    bool sleeper;  /* one writer stays open for minutes */
-    bool prepares; /* many transactions are prepared, and so outlive a crash */
+    bool sleeper;   /* one writer stays open for minutes */
+    bool prepares;  /* many transactions are prepared, and so outlive a crash */
     int32_t numbers_max; /* no new transaction is begun when so many are drawn */
     int64_t patience_us; /* the longest sleep of a writer inside a transaction */
     bool healing;        /* writers only end what they have begun */
     int64_t down_until_us;
     uint32_t restarts;
-    uint32_t life;  /* counts the histories of this log: one more when it was replaced */
+    uint32_t life;      /* counts the histories of this log: one more when it was replaced */
     uint32_t timelines; /* given out so far */
-    uint64_t trace; /* a hash of all that has happened */
+    uint64_t trace;     /* a hash of all that has happened */
     world_commit_fn on_commit;
     void *on_commit_ctx;
 };

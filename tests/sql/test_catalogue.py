@@ -81,7 +81,7 @@ def every_function_has_a_fixed_search_path():
 
 def exactly_the_functions_that_touch_tables_run_as_their_owner():
     rows = bus.sql(r"""SELECT p.proname, p.prosecdef,
-                       p.prosrc ~ '"?howdah"?\.(events|all_events|meta|migrations|imports|bell|queues)\M'
+                       p.prosrc ~ '"?howdah"?\.(events|all_events|meta|migrations|imports|bell|queues|settled)\M'
                        OR p.proname IN ('ring_inside', 'append', 'append_batch', 'read_stream', 'read_all', 'last_event',
                                         'by_correlation', 'push', 'push_batch', 'publish', 'claim', 'poll',
                                         'settle_jobs', 'complete', 'fail', 'retry', 'release', 'extend', 'finalize',
@@ -118,7 +118,7 @@ def every_function_tells_its_volatility():
                           " provolatile = 'v' ORDER BY 1")
     assert volatile == ["append", "append_arrays", "append_batch", "append_correction", "check_known_at", "check_sequence", "claim", "claim_free", "claim_jobs", "claim_suspect", "complete",
                         "complete", "complete_plain", "correct", "end_jobs", "end_lease", "extend", "fail", "finalize", "free_keys", "give_back", "job_cancel",
-                        "job_letters_mark", "job_retry", "knowledge", "knowledge_of", "log_completed", "poll", "promote_keys", "publish",
+                        "job_letters_mark", "job_retry", "knowledge", "knowledge_of", "log_completed", "log_here", "poll", "promote_keys", "publish",
                         "purge_events", "purge_jobs", "purge_of", "purge_take", "push", "push_arrays", "push_batch", "queue_bind",
                         "queue_of", "queue_purge", "queue_set", "queue_tidy", "queue_unbind", "release", "requeue_jobs", "retract", "retry", "ring",
                         "ring_for_events", "ring_for_raw_inserts", "ring_inside", "ring_queue", "route_events",

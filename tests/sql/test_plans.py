@@ -56,7 +56,7 @@ SUBSCRIPTIONS = {
     "READ_SPARSE": (RANGES + "'rare.', '^rare[.].+$', NULL, 'rare/', 4000", ["events_type_idx", "events_pkey"]),
     "READ_SPARSE_BACK": (RANGES + "'rare.', '^rare[.].+$', NULL, 'rare/', 4000", ["events_type_idx", "events_pkey"]),
     "GAPS": ("1, 100000, 50000", ["events_pkey"]),
-    "VERIFY": ("5", ["events_pkey"]),
+    "HERE": ("5", ["events_pkey"]),
 }
 # Of these the tables of subscriptions are looked at, too.
 LETTERS = {
@@ -64,8 +64,8 @@ LETTERS = {
     "LETTER_LIST_OPEN": ("'a', 100, 0, 10, 8000", "dead_letters_open_idx"),
     "LETTER_LIST_REDRIVES": ("'a', 100, 0, 10, 8000", "dead_letters_redrive_idx"),
     "SKIP_LIST": ("NULL, true, 0, 10", "skips_pkey"),
-    "SUB_POLL": ("'{a}', '{1}'", "dead_letters_redrive_idx"),
-    "SUB_CHECKPOINT": ("'{a}', '{1}', '{1}', '{0}', '{NULL}', '{1}', '{0}', '{}', '', 0",
+    "SUB_POLL": ("'{a}', '{1}', '{x}'", "dead_letters_redrive_idx"),
+    "SUB_CHECKPOINT": ("'{a}', '{1}', '{1}', '{0}', '{NULL}', '{1}', '{0}', '{}', '{x}', '{NULL}', '{0}', '{}', '{0}', 0",
                        "dead_letters_redrive_idx"),
     "SUB_LIST": ("'', NULL, 10", "subscriptions_pkey"),
 }

@@ -41,7 +41,7 @@ $howdah$;
 
 -- log_settled() -> (upto, holes), one row
 --
--- What has been proven of the log's numbers: see settled in 0005_open_appenders.
+-- What has been proven of the log's numbers: see settled in 0005_places.
 -- Reads: settled.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.log_settled(OUT upto bigint, OUT holes bigint[])
 RETURNS record

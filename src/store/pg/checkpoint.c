@@ -93,6 +93,7 @@ int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *che
         hw_pg_param_null(call);
     else
         hw_pg_param_bin(call, out->data + behind_owed, out->len - behind_owed);
+    hw_pg_param_int8(call, checkpoint->follows);
     return HOWDAH_OK;
 }
 
@@ -118,7 +119,8 @@ int hw_pg_why_not_moved(hw_pg *pg, const hw_checkpoint *checkpoint, howdah_error
                     (long long)checkpoint->high, (long long)hw_pg_get_int8(result, 0, 1));
     else
         s = hw_fail(reterr, HOWDAH_LOST,
-                    "the log does not hold event %lld, which the checkpoint stands on",
+                    "the log does not hold event %lld, which the checkpoint stands on, or not the "
+                    "checkpoint that it follows",
                     (long long)checkpoint->anchor.sequence);
     PQclear(result);
     return s;
@@ -223,12 +225,21 @@ static void put_all_still(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
     }
 }
 
+static void put_follows(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
+{
+    hw_pg_array array;
+
+    hw_pg_arrays_begin(a, HW_OID_INT8, n, &array);
+    for (size_t i = 0; i < n; i++)
+        hw_pg_array_put_int8(a->out, c[i].follows);
+}
+
 enum { NUMBER, STATUS, REDRIVES, LOG, DRAWN, HIGH }; /* the columns of a poll */
 
 /*
  * One row for each that is not lost: its number (from 1), status, redrives.  A row without a number
  * says only which log it is.  refused: checkpoints that were not stored; one that is not behind its
- * row was refused for its log or its anchor.
+ * row was refused for its log, its anchor, or the place it follows.
  */
 static void take_news(const PGresult *result, size_t n, const hw_checkpoint *refused,
                       hw_sub_news *news)
@@ -242,7 +253,8 @@ static void take_news(const PGresult *result, size_t n, const hw_checkpoint *ref
             continue;
         i = hw_pg_get_int8(result, row, NUMBER) - 1;
         assert(i >= 0 && (size_t)i < n);
-        if (refused && refused[i].high >= hw_pg_get_int8(result, row, HIGH))
+        if (refused &&
+            (refused[i].follows > 0 || refused[i].high >= hw_pg_get_int8(result, row, HIGH)))
             continue;
         news[i] = (hw_sub_news){.status = hw_pg_sub_status_of(hw_pg_get_str(result, row, STATUS)),
                                 .redrives = hw_pg_get_bool(result, row, REDRIVES)};
@@ -318,6 +330,7 @@ int hw_pg_checkpoint(hw_store *store, const hw_checkpoint *checkpoints, size_t n
     put_all_owed(&a, checkpoints, n);
     put_logs(&a, checkpoints, n, hw_str_of(pg->log));
     put_all_still(&a, checkpoints, n);
+    put_follows(&a, checkpoints, n);
     s = hw_buf_check(a.out, reterr);
     if (s < 0)
         return s;

@@ -29,8 +29,8 @@ static void leave(hw_pg *pg)
         (void)PQsetnonblocking(pg->conn, 1);
 }
 
-/* Behind a pooler the log may have changed under this handle, which nobody asks: before it says that
-   the caller's is another one it asks itself. */
+/* Behind a pooler the log may have changed under this handle, which nobody asks: before it says
+   that the caller's is another one it asks itself. */
 static int meet_log(hw_pg *pg, hw_str log, howdah_error *reterr)
 {
     char text[HW_TIMELINE_SIZE];
@@ -46,9 +46,6 @@ int hw_pg_begin(hw_store *store, hw_str log, howdah_error *reterr)
     hw_pg *pg = (hw_pg *)store;
     int s = meet_log(pg, log, reterr);
 
-    /* Behind a pooler this session, too, may speak to another server by now. */
-    if (s >= 0 && log.s && pg->pooled && !hw_str_equal(log, hw_str_of(pg->log)))
-        s = hw_pg_timeline(store, (char[HW_TIMELINE_SIZE]){0}, reterr);
     if (s >= 0 && log.s && !hw_str_equal(log, hw_str_of(pg->log)))
         s = hw_fail(reterr, HOWDAH_LOST, "the log is another one: %s now, %.*s before", pg->log,
                     (int)log.len, log.s);

@@ -61,7 +61,7 @@
     " (SELECT count(*) FROM " LETTERS " AS d WHERE d.resolved_at IS NULL"                          \
     "  AND " OF("s.subscriber_id") "),"                                                            \
     " (SELECT count(*) FROM @schema@.skips AS d WHERE d.resolved_at IS NULL"                       \
-    "  AND " OF("s.subscriber_id") "), s.stream, s.originals, s.still"
+    "  AND " OF("s.subscriber_id") "), s.stream, s.originals, s.still, s.moves"
 /* clang-format on */
 
 #define LOG_AND_DRAWN                                                                              \
@@ -78,6 +78,7 @@
     " = " sequence " AND e.id = " id "))"
 /* Under one token and in one log a place does not go back. */
 #define GOES_ON(high, log) "(s.high <= " high " OR s.timeline <> " log ")"
+#define FOLLOWS(place) "(" place " = 0 OR s.moves + 1 = " place ")"
 #define DRAWN "CASE WHEN q.is_called THEN q.last_value ELSE 0 END"
 
 /* $1 subscriber $2 token $3 high $4 owed $5 anchor_sequence $6 anchor_id $7 log $8 still, NULL: as
@@ -139,29 +140,30 @@ static const Oid release_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT};
 static const Oid checkpoint_types[] = {
     HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_UUID_ARRAY,
     HW_OID_INT4_ARRAY, HW_OID_INT4_ARRAY, HW_OID_INT8_ARRAY, HW_OID_TEXT_ARRAY, HW_OID_INT4_ARRAY,
-    HW_OID_INT4_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8};
+    HW_OID_INT4_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8};
 static const Oid poll_types[] = {HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_TEXT_ARRAY,
                                  HW_OID_INT8};
 static const Oid suspect_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT, HW_OID_INT8,
                                     HW_OID_INT8};
 static const Oid status_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
 static const Oid reset_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8_ARRAY};
-/* $1..$8 of MOVE, then: of a letter $9 error $10 attempts and the event, of a skip and of a route
+/* $1..$9 of MOVE, then: of a letter $10 error $11 attempts and the event, of a skip and of a route
    their own */
-static const Oid move_types[] = {HW_OID_TEXT,  HW_OID_INT8, HW_OID_INT8,        HW_OID_INT8_ARRAY,
-                                 HW_OID_INT8,  HW_OID_UUID, HW_OID_TEXT,        HW_OID_INT8_ARRAY,
-                                 HW_OID_TEXT,  HW_OID_INT8, HW_OID_INT8,        HW_OID_UUID,
-                                 HW_OID_TEXT,  HW_OID_INT8, HW_OID_TEXT,        HW_OID_JSON,
-                                 HW_OID_BYTEA, HW_OID_TEXT, HW_OID_JSON,        HW_OID_TEXT,
-                                 HW_OID_UUID,  HW_OID_TEXT, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ,
-                                 HW_OID_UUID,  HW_OID_INT4, HW_OID_UUID,        HW_OID_TEXT,
-                                 HW_OID_INT4,  HW_OID_BOOL, HW_OID_BOOL};
+static const Oid move_types[] = {HW_OID_TEXT,        HW_OID_INT8,  HW_OID_INT8, HW_OID_INT8_ARRAY,
+                                 HW_OID_INT8,        HW_OID_UUID,  HW_OID_TEXT, HW_OID_INT8_ARRAY,
+                                 HW_OID_INT8,        HW_OID_TEXT,  HW_OID_INT8, HW_OID_INT8,
+                                 HW_OID_UUID,        HW_OID_TEXT,  HW_OID_INT8, HW_OID_TEXT,
+                                 HW_OID_JSON,        HW_OID_BYTEA, HW_OID_TEXT, HW_OID_JSON,
+                                 HW_OID_TEXT,        HW_OID_UUID,  HW_OID_TEXT, HW_OID_TIMESTAMPTZ,
+                                 HW_OID_TIMESTAMPTZ, HW_OID_UUID,  HW_OID_INT4, HW_OID_UUID,
+                                 HW_OID_TEXT,        HW_OID_INT4,  HW_OID_BOOL, HW_OID_BOOL};
 static const Oid skip_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8_ARRAY,
                                  HW_OID_INT8, HW_OID_UUID, HW_OID_TEXT, HW_OID_INT8_ARRAY,
-                                 HW_OID_INT8, HW_OID_INT8, HW_OID_INT8, HW_OID_TEXT};
-static const Oid route_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8,      HW_OID_INT8_ARRAY,
-                                  HW_OID_INT8, HW_OID_UUID, HW_OID_TEXT,      HW_OID_INT8_ARRAY,
-                                  HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8_ARRAY};
+                                 HW_OID_INT8, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8,
+                                 HW_OID_TEXT};
+static const Oid route_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8_ARRAY,
+                                  HW_OID_INT8, HW_OID_UUID, HW_OID_TEXT, HW_OID_INT8_ARRAY,
+                                  HW_OID_INT8, HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8_ARRAY};
 static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8,
                                     HW_OID_BOOL, HW_OID_BOOL, HW_OID_INT4};
 static const Oid own_letters_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8,
@@ -291,19 +293,22 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     /*
      * $1 subscribers $2 tokens $3 highs $4 anchor sequences $5 anchor ids $6, $7 which elements of
      * $8 each one owes $9 logs $10, $11 which elements of $12 stand still, NULL: as they are
-     * $13 lease_ms.  One row for each that was moved.
+     * $13 which places they follow $14 lease_ms.  One row for each that was moved.
      */
     [HW_PG_SUB_CHECKPOINT] =
         {"UPDATE " SUBS " AS s SET high = i.high, owed = ($8)[i.owed_from:i.owed_to],"
          " anchor_sequence = i.anchor_sequence, anchor_id = i.anchor_id, timeline = i.log,"
          " still = CASE WHEN i.still_from IS NULL THEN s.still"
          "  ELSE ($12)[i.still_from:i.still_to] END,"
-         " updated_at = clock_timestamp(), lease_until = CASE WHEN $13 > 0 AND"
-         "  s.lease_until IS NOT NULL THEN " LEASE("$13") " ELSE s.lease_until END"
-         " FROM unnest($1, $2, $3, $4, $5, $6, $7, $9, $10, $11) WITH ORDINALITY AS i(id, token,"
-         "  high, anchor_sequence, anchor_id, owed_from, owed_to, log, still_from, still_to, n)"
+         " moves = s.moves + 1,"
+         " updated_at = clock_timestamp(), lease_until = CASE WHEN $14 > 0 AND"
+         "  s.lease_until IS NOT NULL THEN " LEASE("$14") " ELSE s.lease_until END"
+         " FROM unnest($1, $2, $3, $4, $5, $6, $7, $9, $10, $11, $13) WITH ORDINALITY AS i(id,"
+         "  token, high, anchor_sequence, anchor_id, owed_from, owed_to, log, still_from, still_to,"
+         "  follows, n)"
          " WHERE s.subscriber_id = i.id AND s.token = i.token AND " GOES_ON("i.high", "i.log")
          " AND " IS_LOG("i.log") " AND " STANDS_ON("i.anchor_sequence", "i.anchor_id")
+         " AND " FOLLOWS("i.follows")
          " AND " WITHOUT_WAITING_IF("array_remove($10, NULL) = '{}'")
          " RETURNING i.n, s.status, " REDRIVES("s.subscriber_id"),
          TYPES(checkpoint_types)},
@@ -354,23 +359,23 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
          "  WHERE e.subscriber_id = $1)",
          TYPES(text_type)},
     /* Inside the handler's transaction, which is at its end: the setting is that of its begin. */
-    [HW_PG_SUB_MOVE] = {MOVE " RETURNING current_setting('howdah.ring', true)", move_types, 8},
+    [HW_PG_SUB_MOVE] = {MOVE " RETURNING current_setting('howdah.ring', true)", move_types, 9},
 
     /* ---- dead letters and skips */
     /* The event may have been purged since it was read: then there is nothing to keep of it, and
-       nothing of an error that can quote it.  $31: it was known to be purged when it was read. */
+       nothing of an error that can quote it.  $32: it was known to be purged when it was read. */
     [HW_PG_LETTER_PUT] =
         {"WITH m AS (" MOVE " RETURNING s.subscriber_id),"
-         " p AS MATERIALIZED (SELECT @schema@.purge_of($11) AS purge)"
+         " p AS MATERIALIZED (SELECT @schema@.purge_of($12) AS purge)"
          " INSERT INTO " LETTERS " AS d (subscriber_id, error_message, retry_count, created_at,"
          "  last_retry_at, global_sequence, event_id, stream, version, type, data, bytes,"
          "  content_type, headers, correlation_id, causation_id, actor, valid_time, recorded_at,"
          "  family, revision, corrects, event_reason, schema_version, retracts, purge)"
-         " SELECT m.subscriber_id, CASE WHEN p.purge IS NULL OR $31 THEN $9 END, $10, t.now, t.now,"
-         "  $11, $12, $13, $14, $15, CASE WHEN p.purge IS NULL THEN $16 WHEN $18 IS NULL THEN 'null' END,"
-         "  CASE WHEN p.purge IS NULL THEN $17 WHEN $18 IS NOT NULL THEN '' END,"
-         "  $18, CASE WHEN p.purge IS NULL THEN $19 END, $20, $21, $22, $23, $24, $25, $26, $27,"
-         "  $28, $29, CASE WHEN $30 THEN true END, p.purge"
+         " SELECT m.subscriber_id, CASE WHEN p.purge IS NULL OR $32 THEN $10 END, $11, t.now, t.now,"
+         "  $12, $13, $14, $15, $16, CASE WHEN p.purge IS NULL THEN $17 WHEN $19 IS NULL THEN 'null' END,"
+         "  CASE WHEN p.purge IS NULL THEN $18 WHEN $19 IS NOT NULL THEN '' END,"
+         "  $19, CASE WHEN p.purge IS NULL THEN $20 END, $21, $22, $23, $24, $25, $26, $27, $28,"
+         "  $29, $30, CASE WHEN $31 THEN true END, p.purge"
          " FROM m, p, (SELECT clock_timestamp() AS now) AS t"
          " ON CONFLICT (subscriber_id, event_id) DO UPDATE SET state = 'dead',"
          "  error_message = excluded.error_message, retry_count = excluded.retry_count,"
@@ -426,11 +431,12 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_SKIP_PUT] = {"WITH m AS (" MOVE " RETURNING s.subscriber_id)"
                         " INSERT INTO @schema@.skips (subscriber_id, first_sequence,"
                         "  last_sequence, age_ms, reason)"
-                        " SELECT m.subscriber_id, $9, $10, $11, $12 FROM m RETURNING id",
+                        " SELECT m.subscriber_id, $10, $11, $12, $13 FROM m RETURNING id",
                         TYPES(skip_types)},
     /* Jobs come into being only if the checkpoint was moved. */
-    [HW_PG_QUEUE_ROUTE] = {"WITH m AS (" MOVE " AND " WITHOUT_WAITING " RETURNING s.subscriber_id)"
-                           " SELECT @schema@.route_events($9, $10, $11) FROM m",
+    [HW_PG_QUEUE_ROUTE] = {"WITH m AS (" MOVE " AND " WITHOUT_WAITING_IF("$8 IS NULL")
+                           " RETURNING s.subscriber_id)"
+                           " SELECT @schema@.route_events($10, $11, $12) FROM m",
                            TYPES(route_types)},
     [HW_PG_SKIP_LIST] = {"SELECT d.id, d.subscriber_id, d.first_sequence, d.last_sequence,"
                          " d.age_ms, d.reason, d.created_at, d.resolved_at, d.resolution"

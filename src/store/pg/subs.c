@@ -81,7 +81,8 @@ enum column {
     SKIPS,
     FILTER_STREAM,
     ORIGINALS,
-    STILL
+    STILL,
+    MOVES
 };
 
 /* first: the column that the row starts with.  ret_stop: what fn said. */
@@ -108,6 +109,7 @@ static int hand_row(const PGresult *r, int row, int first, hw_str log, hw_sub_ro
         .suspect_attempts = hw_pg_get_int8(r, row, first + SUSPECT_ATTEMPTS),
         .created_at_us = hw_pg_get_time(r, row, first + CREATED_AT),
         .updated_at_us = hw_pg_get_time(r, row, first + UPDATED_AT),
+        .moves = hw_pg_get_int8(r, row, first + MOVES),
         .dead_letters = hw_pg_get_int8(r, row, first + DEAD_LETTERS),
         .skips = hw_pg_get_int8(r, row, first + SKIPS),
     };

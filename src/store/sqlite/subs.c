@@ -33,7 +33,7 @@
     "  WHERE d.subscriber_id = s.subscriber_id AND d.resolved_at IS NULL),"                        \
     " (SELECT count(*) FROM main.howdah_skips k"                                                   \
     "  WHERE k.subscriber_id = s.subscriber_id AND k.resolved_at IS NULL),"                        \
-    " s.stream, s.originals FROM main.howdah_subscriptions s"
+    " s.stream, s.originals, s.moves FROM main.howdah_subscriptions s"
 #define ROW_SQL ROW_COLUMNS " WHERE s.subscriber_id = ?1"
 #define ROWS_SQL ROW_COLUMNS " ORDER BY s.subscriber_id"
 
@@ -57,13 +57,15 @@ enum {
     COL_DEAD_LETTERS,
     COL_SKIPS,
     COL_STREAM,
-    COL_ORIGINALS
+    COL_ORIGINALS,
+    COL_MOVES
 };
 
 #define LOOK_SQL                                                                                   \
     "SELECT s.token, s.high, s.status, s.lease_until, s.lease_boot, s.pattern, s.owner,"           \
     " EXISTS (SELECT 1 FROM main.howdah_dead_letters d WHERE d.subscriber_id = s.subscriber_id"    \
-    "  AND d.state = 'redrive' AND d.resolved_at IS NULL), s.stream, s.originals, s.timeline"      \
+    "  AND d.state = 'redrive' AND d.resolved_at IS NULL), s.stream, s.originals, s.timeline,"     \
+    " s.moves"                                                                                     \
     " FROM main.howdah_subscriptions s WHERE s.subscriber_id = ?1"
 
 /* Without a lease there is none to renew, and ?7 is NULL when none is to be. */
@@ -72,7 +74,7 @@ enum {
     " anchor_id = ?5, updated_at = ?6,"                                                            \
     " lease_until = CASE WHEN lease_until IS NULL THEN NULL ELSE coalesce(?7, lease_until) END,"   \
     " lease_boot = CASE WHEN lease_until IS NULL THEN NULL ELSE coalesce(?8, lease_boot) END,"     \
-    " timeline = ?9 WHERE subscriber_id = ?1"
+    " timeline = ?9, moves = moves + 1 WHERE subscriber_id = ?1"
 #define RENEW_SQL                                                                                  \
     "UPDATE main.howdah_subscriptions SET lease_until = ?2, lease_boot = ?3"                       \
     " WHERE subscriber_id = ?1 AND lease_until IS NOT NULL"
@@ -185,7 +187,8 @@ static int take_row(const hw_sqlite *store, sqlite3_stmt *stmt, hw_sub_row *row,
                         .created_at_us = sqlite3_column_int64(stmt, COL_CREATED_AT),
                         .updated_at_us = sqlite3_column_int64(stmt, COL_UPDATED_AT),
                         .dead_letters = sqlite3_column_int64(stmt, COL_DEAD_LETTERS),
-                        .skips = sqlite3_column_int64(stmt, COL_SKIPS)};
+                        .skips = sqlite3_column_int64(stmt, COL_SKIPS),
+                        .moves = sqlite3_column_int64(stmt, COL_MOVES)};
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
     if (!parse_status(hw_sqlite_borrow(stmt, COL_STATUS), &row->status))
@@ -287,6 +290,7 @@ typedef struct look {
     bool same_filter;      /* as that of the question */
     bool same_owner;
     bool same_log; /* as that of its last checkpoint */
+    int64_t moves;
 } look;
 
 static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, const about *a, look *l,
@@ -306,6 +310,7 @@ static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, const about *a, look 
     l->same_owner = a && hw_str_equal(hw_sqlite_borrow(stmt, 6), a->owner);
     l->redrives = sqlite3_column_int(stmt, 7) != 0;
     l->same_log = hw_str_equal(hw_sqlite_borrow(stmt, 10), hw_str_of(store->log));
+    l->moves = sqlite3_column_int64(stmt, 11);
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
     return parse_status(hw_sqlite_borrow(stmt, 2), &l->status) ? HOWDAH_OK
@@ -674,9 +679,15 @@ static int update_checkpoint(hw_sqlite *store, const hw_checkpoint *c, int64_t l
 }
 
 /* I5: LOST when this is not the log that the checkpoint stands in. */
-static int check_place(hw_sqlite *store, const hw_checkpoint *c, howdah_error *reterr)
+static int check_place(hw_sqlite *store, const look *l, const hw_checkpoint *c,
+                       howdah_error *reterr)
 {
     int s = hw_sqlite_is_log(store, c->log, reterr);
+
+    if (s >= 0 && c->follows > 0 && c->follows != l->moves + 1)
+        return hw_fail(reterr, HOWDAH_LOST,
+                       "%s: subscription %.*s is not at the place that was stored last",
+                       store->name, (int)c->subscriber_id.len, c->subscriber_id.s);
 
     if (s >= 0)
         s = hw_sqlite_stands_on(store, &c->anchor, reterr);
@@ -699,7 +710,7 @@ int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
     if (s >= 0 && (!l.there || l.token != checkpoint->token))
         s = fail_lost(checkpoint->subscriber_id, checkpoint->token, reterr);
     if (s >= 0)
-        s = check_place(store, checkpoint, reterr);
+        s = check_place(store, &l, checkpoint, reterr);
     if (s < 0)
         return s;
     if (goes_back(&l, checkpoint))
@@ -730,7 +741,7 @@ static int store_checkpoints(hw_sqlite *store, const hw_checkpoint *checkpoints,
             return s;
         ret_news[i] = news_of(&l, c->token);
         if (!ret_news[i].lost)
-            s = check_place(store, c, reterr);
+            s = check_place(store, &l, c, reterr);
         if (s < 0 && s != HOWDAH_LOST)
             return s;
         ret_news[i].lost = ret_news[i].lost || s == HOWDAH_LOST;

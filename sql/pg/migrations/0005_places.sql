@@ -1,4 +1,4 @@
--- 0005_open_appenders: what one open transaction leaves undecided is written down once.
+-- 0005_places: what a place stands on, and what one open transaction leaves undecided.
 --
 --   I1  settled has one row: every number up to upto has its event in the log, or will never have
 --       one, or is in holes (first, last, first, last ...).  Whoever has proven more may say so; it
@@ -10,6 +10,10 @@
 --       Those up to high are owed, as those in owed are; those above say nothing.  It is out of line
 --       when it is large, and a checkpoint that leaves it alone does not write it again.
 
+--   I3  subscriptions.moves counts the places that were stored.  Whoever stores one says which it
+--       follows: a row that an older copy of the database has brought back is not moved on from a
+--       place that it never had, with effects that it does not have.
+
 CREATE TABLE @schema@.settled (
     only_row   boolean NOT NULL DEFAULT true CHECK (only_row),
     upto       bigint NOT NULL CHECK (upto >= 0),
@@ -20,4 +24,5 @@ CREATE TABLE @schema@.settled (
 
 INSERT INTO @schema@.settled (upto) VALUES (0);
 
+ALTER TABLE @schema@.subscriptions ADD COLUMN moves bigint NOT NULL DEFAULT 0;
 ALTER TABLE @schema@.subscriptions ADD COLUMN still bigint[] NOT NULL DEFAULT '{}';
