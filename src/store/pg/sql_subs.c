@@ -85,9 +85,10 @@
    it is; then it is not written again, wherever it lies */
 #define MOVE                                                                                       \
     "UPDATE " SUBS " AS s SET high = $3, owed = $4, anchor_sequence = $5, anchor_id = $6,"         \
-    " timeline = $7, still = coalesce($8, s.still), updated_at = clock_timestamp()"                \
-    " WHERE s.subscriber_id = $1 AND s.token = $2 AND " GOES_ON("$3", "$7") " AND " IS_LOG(        \
-        "$7") " AND " STANDS_ON("$5", "$6")
+    " timeline = $7, still = coalesce($8, s.still), moves = s.moves + 1,"                          \
+    " updated_at = clock_timestamp() WHERE s.subscriber_id = $1 AND s.token = $2"                  \
+    " AND " GOES_ON("$3", "$7") " AND " FOLLOWS("$9") " AND " IS_LOG("$7") " AND " STANDS_ON("$5", \
+                                                                                             "$6")
 
 /* Those who own a subscription, or wait for it, are told to look. */
 #define CALL "pg_notify(@schema_text@ || '_control', '')"
