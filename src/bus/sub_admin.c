@@ -31,16 +31,25 @@ typedef struct info_walk {
     int (*fn)(void *ctx, const howdah_subscription_info *info);
     void *ctx;
     int64_t head;
-    int result;
+    hw_ranges holes; /* of the row at hand */
+    int status;
+    howdah_error *reterr;
 } info_walk;
 
-static int64_t lag_of(const hw_sub_row *row, int64_t head)
+/* All that a row owes: what it says, and what stands still up to its high. */
+static int gather_holes(info_walk *w, const hw_sub_row *row)
 {
-    int64_t lag = head > row->high ? head - row->high : 0;
+    int s = HOWDAH_OK;
 
-    for (size_t i = 0; i < row->owed_n; i++)
-        lag += row->owed[i].last - row->owed[i].first + 1;
-    return lag;
+    hw_ranges_clear(&w->holes);
+    for (size_t i = 0; s >= 0 && i < row->owed_n; i++)
+        s = hw_ranges_add(&w->holes, row->owed[i].first, row->owed[i].last, w->reterr);
+    for (size_t i = 0; s >= 0 && i < row->still_n && row->still[i].first <= row->high; i++) {
+        int64_t last = row->still[i].last < row->high ? row->still[i].last : row->high;
+
+        s = hw_ranges_add(&w->holes, row->still[i].first, last, w->reterr);
+    }
+    return s;
 }
 
 static howdah_subscription_state state_of(const hw_sub_row *row, int64_t head)
@@ -57,7 +66,12 @@ static howdah_subscription_state state_of(const hw_sub_row *row, int64_t head)
 static int on_row(void *ctx, const hw_sub_row *row)
 {
     info_walk *w = ctx;
-    howdah_subscription_info info = {
+    howdah_subscription_info info;
+
+    w->status = gather_holes(w, row);
+    if (w->status < 0)
+        return 1;
+    info = (howdah_subscription_info){
         .size = sizeof info,
         .subscriber_id = row->subscriber_id.s,
         .pattern = row->filter.pattern.s,
@@ -66,12 +80,11 @@ static int on_row(void *ctx, const hw_sub_row *row)
         .owner = row->owner.s ? row->owner.s : "",
         .token = row->token,
         .high = row->high,
-        .contiguous =
-            row->owed_n > 0 && row->owed[0].first <= row->high ? row->owed[0].first - 1 : row->high,
-        .holes = (const int64_t *)row->owed,
-        .holes_n = row->owed_n,
+        .contiguous = w->holes.n > 0 ? w->holes.items[0].first - 1 : row->high,
+        .holes = (const int64_t *)w->holes.items,
+        .holes_n = w->holes.n,
         .head = w->head,
-        .lag = lag_of(row, w->head),
+        .lag = hw_ranges_count(&w->holes) + (w->head > row->high ? w->head - row->high : 0),
         .dead_letters = row->dead_letters,
         .skips = row->skips,
         .updated_at_us = row->updated_at_us,
@@ -79,15 +92,14 @@ static int on_row(void *ctx, const hw_sub_row *row)
         .originals_only = row->filter.originals,
     };
 
-    w->result = w->fn(w->ctx, &info);
-    return w->result;
+    return w->fn(w->ctx, &info);
 }
 
 int howdah_subscriptions_walk(howdah_bus *bus, const char *subscriber_id,
                               int (*fn)(void *ctx, const howdah_subscription_info *info), void *ctx,
                               howdah_error *reterr)
 {
-    info_walk w = {.fn = fn, .ctx = ctx};
+    info_walk w = {.fn = fn, .ctx = ctx, .reterr = reterr};
     int s = subscriber_id ? check_named(bus, subscriber_id, "howdah_subscriptions_walk", reterr)
                           : check_call(bus, "howdah_subscriptions_walk", reterr);
 
@@ -97,9 +109,11 @@ int howdah_subscriptions_walk(howdah_bus *bus, const char *subscriber_id,
         s = bus->store->ops->head(bus->store, &w.head, reterr);
     if (s < 0)
         return s;
-    return subscriber_id
-               ? hw_sub_ops_of(bus)->load(bus->store, hw_str_of(subscriber_id), on_row, &w, reterr)
-               : hw_sub_ops_of(bus)->list(bus->store, on_row, &w, reterr);
+    s = subscriber_id
+            ? hw_sub_ops_of(bus)->load(bus->store, hw_str_of(subscriber_id), on_row, &w, reterr)
+            : hw_sub_ops_of(bus)->list(bus->store, on_row, &w, reterr);
+    hw_ranges_done(&w.holes);
+    return s < 0 ? s : w.status < 0 ? w.status : s;
 }
 
 /* By an operator: whoever owns it. */

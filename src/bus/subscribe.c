@@ -284,8 +284,12 @@ void howdah_subscription_info_get(const howdah_subscription *subscription,
     };
     const hw_delivery *d = &subscription->d;
     const hw_feed *feed = &subscription->bus->service->feed;
+    const hw_ranges *still = hw_still_ranges(subscription->still);
     int64_t head = feed->started && feed->frontier.high > d->high ? feed->frontier.high : d->high;
+    int64_t contiguous = hw_delivery_contiguous(d);
 
+    if (still->n > 0 && still->items[0].first <= contiguous)
+        contiguous = still->items[0].first - 1;
     *ret_info = (howdah_subscription_info){
         .size = sizeof *ret_info,
         .subscriber_id = subscription->id,
@@ -297,7 +301,7 @@ void howdah_subscription_info_get(const howdah_subscription *subscription,
         .owner = subscription->phase == HW_PHASE_OUT ? "" : subscription->bus->service->owner,
         .token = subscription->token,
         .high = d->high,
-        .contiguous = hw_delivery_contiguous(d),
+        .contiguous = contiguous,
         .holes = (const int64_t *)d->missing.items,
         .holes_n = d->missing.n,
         .head = head,
