@@ -88,11 +88,14 @@ static int by_first(const void *a, const void *b)
 /* The numbers of all given, which are in no order; room for them is there. */
 static void join(hw_ranges *out, hw_range *pieces, size_t n)
 {
-    assert(out->items);
+    hw_range *items = out->items;
+
     hw_ranges_clear(out);
+    if (!items || n == 0)
+        return;
     qsort(pieces, n, sizeof *pieces, by_first);
     for (size_t i = 0; i < n; i++) {
-        hw_range *last = out->n > 0 ? &out->items[out->n - 1] : NULL;
+        hw_range *last = out->n > 0 ? &items[out->n - 1] : NULL;
 
         if (pieces[i].first > pieces[i].last)
             continue;
@@ -100,7 +103,7 @@ static void join(hw_ranges *out, hw_range *pieces, size_t n)
             if (pieces[i].last > last->last)
                 last->last = pieces[i].last;
         } else {
-            out->items[out->n++] = pieces[i];
+            items[out->n++] = pieces[i];
         }
     }
 }
