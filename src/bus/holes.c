@@ -48,7 +48,7 @@
 #define SETTLE_EVERY_MS 2000
 #define SETTLE_LEAST 1000 /* numbers that are worth writing it down again */
 /* So many ranges of a subscription are asked for one by one; more are found by a walk. */
-#define SIFT_BY_ROWS 1000
+#define SIFT_BY_ROWS 64
 
 /* -------------------------------------------------------------------- looks */
 

@@ -126,6 +126,7 @@ static int new_sub(howdah_bus *bus, const char *pattern, howdah_subscription **r
     o.handler = never_called;
     o.checkpoint = HOWDAH_CHECKPOINT_BATCHED;
     o.catch_up_batch = (int)bus->read_batch;
+    o.owed_max = HW_HOLES_MAX; /* on a standby nobody can tell which of them are dead */
     s = hw_subscription_new(bus, &o, ret_sub, reterr);
     if (s >= 0)
         (*ret_sub)->tail = true;
