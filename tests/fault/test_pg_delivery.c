@@ -323,7 +323,8 @@ static void a_batched_checkpoint_keeps_what_is_missing_and_what_is_done(void **s
     (void)subscribe(bus, &o);
     run_and_see(bus, &s, 500, "2 3 4 5 6");
     howdah_close(bus); /* stored at the end, hole and all */
-    assert_string_equal(pgt_text(t, t->admin, "SELECT owed FROM {subscriptions}"), "{1,1}");
+    assert_string_equal(pgt_text(t, t->admin, "SELECT owed || still FROM {subscriptions}"),
+                        "{1,1}");
     assert_int_equal(stored(t, "p", "high"), 6);
     end(t, slow, "COMMIT");
     bus = pgt_open(t, t->url);
@@ -877,8 +878,12 @@ static void a_log_that_was_put_back_and_went_on_stops_loudly(void **state)
 
     catch_up_with(t, 5);
     put_back(t, 3);
-    for (int i = 0; i < 4; i++) /* 4 to 7: two of them have numbers that it knows */
-        pgt_run(t, t->admin, "SELECT {append}('new', 't')");
+    assert_string_equal(pgt_state(t, t->admin, "SELECT {append}('new', 't')"), "UH008");
+    for (int i = 1; i <= 4; i++) /* 4 to 7, by hand: two of them have numbers that it knows */
+        pgt_run(
+            t, t->admin,
+            "INSERT INTO {events} (stream, version, type, data) VALUES ('new', %d, 't', 'null')",
+            i);
     halts_with(t, "another event");
     /* And the repair. */
     pgt_ok(howdah_subscription_reset(t->bus, "p", 3, &pgt_error));
@@ -895,7 +900,7 @@ static void a_checkpoint_ahead_of_the_log_stops_loudly(void **state)
 
     catch_up_with(t, 5);
     put_back(t, 3);
-    halts_with(t, "ahead of the log");
+    halts_with(t, "gone");
     assert_int_equal(stored(t, "p", "high"), 5);
 }
 

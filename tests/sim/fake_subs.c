@@ -343,7 +343,7 @@ int fake_place(fake *f, const hw_checkpoint *c)
         f->world->bug != WORLD_BUG_LOG_UNCHECKED)
         return WORLD_NOBODY;
     if (sub != WORLD_NOBODY && c->follows > 0 && c->follows != f->subs[sub].moves + 1 &&
-        f->world->bug != WORLD_BUG_LOG_UNCHECKED)
+        f->world->bug != WORLD_BUG_LOG_UNCHECKED && f->world->bug != WORLD_BUG_TOKEN_UNCHECKED)
         return WORLD_NOBODY;
     return sub;
 }

@@ -72,7 +72,8 @@ static int take(hw_store *store, hw_instance instance, int64_t *ret_token)
 
 static int put(hw_store *store, int64_t token, int64_t high, hw_sub_news *news)
 {
-    hw_checkpoint checkpoint = {.subscriber_id = hw_str_of("s"), .token = token, .high = high};
+    hw_checkpoint checkpoint = {
+        .subscriber_id = hw_str_of("s"), .token = token, .high = high, .keeps_still = true};
 
     return subs()->checkpoint(store, &checkpoint, 1, 1000, news, NULL);
 }
