@@ -578,6 +578,9 @@ static int sift(howdah_bus *bus, const hw_ranges *left, sets *x, hw_ranges *out,
     hw_ranges_clear(&x->rest);
     for (size_t i = 0; s >= 0 && i < f->holes_n; i++)
         s = hw_ranges_add(&x->rest, f->holes[i].first, f->holes[i].last, reterr);
+    /* The owner before was further than this feed: of what is above nothing is known here. */
+    if (s >= 0 && f->high < INT64_MAX)
+        s = hw_ranges_add(&x->rest, f->high + 1, INT64_MAX, reterr);
     if (s >= 0)
         s = hw_ranges_intersect(&x->alive, &x->missing, &x->rest, reterr);
     if (s >= 0)
