@@ -28,7 +28,6 @@
 struct howdah_tail {
     howdah_bus *bus;
     howdah_subscription *sub;
-    int64_t start; /* events behind this number were asked for */
     hw_anchor past[PAST];
     size_t past_n;
 };
@@ -93,7 +92,7 @@ static int find_again(howdah_tail *tail, howdah_error *reterr)
         else if (s < 0)
             hw_error_copy(reterr, &err);
     }
-    if (s == HOWDAH_NOT_FOUND && seen > 0)
+    if (s == HOWDAH_NOT_FOUND && seen > 0) /* nothing is left of what it knew: all is new */
         s = go_back_to(tail, &none, reterr);
     if (s < 0 && s != HOWDAH_NOT_FOUND)
         return s;
@@ -148,7 +147,6 @@ static int find_start(howdah_tail *tail, int64_t since, howdah_error *reterr)
     if (s >= 0)
         s = hw_delivery_load(&sub->d, high, owed.items, owed.n, 0, reterr);
     hw_ranges_done(&owed);
-    tail->start = high;
     hw_service_begin(sub);
     remember(tail);
     return s;
