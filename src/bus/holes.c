@@ -9,22 +9,28 @@
  *
  *   I1  Every number up to the frontier's high, and above "low", is visible, dead, in a hole of the
  *       frontier, or stands still.
+ *
  *   I2  What stands still was drawn before the last look, so that only those can fill it whom the
  *       looks know.  When one of them has gone, the numbers that it may have drawn are looked for
- * at once: those that are visible become holes again, and so are read; the others are dead, or
- *       somebody else may have drawn them.
+ *       at once: those that are visible become holes again, and so are read; the others are dead,
+ *       or somebody else may have drawn them.
+ *
  *   I3  A stream's later version is appended by somebody who saw the earlier one.  So rows of the
  *       edge that were read while all is open that was open before do not depend on what stands
  *       still; if somebody has gone meanwhile, they are not used, and are read again after I2.  The
  *       same for what a subscription reads that may have been missing before.  Whatever stands
- * still is not given out by way of any other read, even if it has become visible. I4  What was
- * proven is written down for those who come later (settled), and is read by them: no history is
- * proven twice.  Below it nothing has to be looked for but its holes. I5  A subscription owes what
- * stands still up to its high.  It has the set that it has been given last; what left the set since
- * then, and is visible, it is told by "late", or by the store. A set that is older than the
- * subscription's row can have numbers in it that an owner before has handled: after a take-over
- * there is a look before the first page. I6  A bus with a subscription that waits for holes, or
- * skips them by the clock, puts nothing aside: such a one needs each hole with its age.
+ *       still is not given out by way of any other read, even if it has become visible.
+ *
+ *   I4  What was proven is written down for those who come later (settled), and is read by them: no
+ *       history is proven twice.  Below it nothing has to be looked for but its holes.
+ *
+ *   I5  A subscription owes what stands still up to its high.  It has the set that it has been
+ *       given last; what left the set since then, and is visible, it is told by "late", or by the
+ *       store.  A set that is older than the subscription's row can have numbers in it that an
+ *       owner before has handled: after a take-over there is a look before the first page.
+ *
+ *   I6  A bus with a subscription that waits for holes, or skips them by the clock, puts nothing
+ *       aside: such a one needs each hole with its age.
  */
 #include <assert.h>
 #include <string.h>
@@ -236,14 +242,12 @@ int64_t hw_holes_first_still(const hw_feed *feed, int64_t above)
 /* On a standby only what was proven on its primary, and has come here, is known. */
 static int ask_settled(howdah_bus *bus, hw_ranges *ret_alive, howdah_error *reterr)
 {
-    hw_feed *feed = &bus->service->feed;
-    int s = hw_sub_ops_of(bus)->settled(bus->store, &feed->settled, &feed->settled_holes, reterr);
+    int64_t upto = 0;
+    int s = hw_sub_ops_of(bus)->settled(bus->store, &upto, ret_alive, reterr);
 
-    feed->look_ms = hw_clock_mono_ms();
+    bus->service->feed.look_ms = hw_clock_mono_ms();
     if (s >= 0)
-        s = hw_ranges_copy(ret_alive, &feed->settled_holes, reterr);
-    if (s >= 0)
-        s = hw_ranges_add(ret_alive, feed->settled + 1, INT64_MAX, reterr);
+        s = hw_ranges_add(ret_alive, upto + 1, INT64_MAX, reterr);
     return s;
 }
 

@@ -405,6 +405,47 @@ static void a_standby_at_the_first_connection_is_refused_at_once(void **state)
     assert_non_null(strstr(err.advice, "connect to the primary"));
 }
 
+/* ---- a tail on a standby, which cannot see who holds numbers on its primary */
+
+static void a_tail_on_a_standby_gets_everything_and_costs_nothing_while_it_waits(void **state)
+{
+    failover *f = *state;
+    const pgt *t = f->t;
+    howdah_tail_options o = HOWDAH_TAIL_OPTIONS_INIT;
+    PGconn *there = pgt_session(f->standby->url);
+    PGconn *open = pgt_session(t->url);
+    howdah_tail *tail = NULL;
+    const howdah_event *event = NULL;
+    howdah_bus *bus;
+    int64_t before;
+    int64_t used;
+
+    pgt_run(t, open, "BEGIN");
+    pgt_run(t, open, "SELECT {append}('open', 'open.event')");
+    pgt_run(t, t->admin,
+            "INSERT INTO {events} (stream, version, type, data) SELECT 's', g, 't', 'null'"
+            " FROM generate_series(1, 3000) AS g"
+            " WHERE nextval('{events_global_sequence_seq}') IS NOT NULL");
+    srv_catch_up(f->standby);
+    bus = pgt_open_with(t, f->standby->url, "read_only", "true");
+    o.since = 0;
+    pgt_ok(howdah_tail_open(bus, &o, &tail, &pgt_error));
+    pgt_tail(tail, 3000);
+    before = pgt_cpu_ms(t, there);
+    assert_int_equal(howdah_tail_next(tail, 2000, &event, &pgt_error), HOWDAH_END);
+    used = pgt_cpu_ms(t, there) - before;
+    print_message("# %lld ms of processor time in 2000\n", (long long)used);
+    assert_in_range(used, 0, 200);
+    (void)pgt_append(t->bus, "new");
+    pgt_tail(tail, 1);
+    pgt_run(t, open, "COMMIT");
+    pgt_tail(tail, 1);
+    howdah_tail_close(tail);
+    howdah_close(bus);
+    PQfinish(open);
+    PQfinish(there);
+}
+
 #define FAILOVER_TEST(name) cmocka_unit_test_setup_teardown(name, failover_setup, failover_teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -418,6 +459,8 @@ static const struct CMUnitTest tests[] = {
     FAILOVER_TEST(an_append_through_a_pooler_waits_for_a_standby_to_be_promoted),
     FAILOVER_TEST(of_several_hosts_one_is_waited_for_from_the_first_connection_on),
     FAILOVER_TEST(a_standby_at_the_first_connection_is_refused_at_once),
+
+    FAILOVER_TEST(a_tail_on_a_standby_gets_everything_and_costs_nothing_while_it_waits),
 };
 
 PGT_MAIN("pg failover", tests)

@@ -188,6 +188,63 @@ int64_t pgt_count(const pgt *t)
     return pgt_number(t, t->admin, "SELECT count(*) FROM {events}");
 }
 
+/* Of a process of this machine; 0 when it has ended. */
+static int64_t cpu_of(const char *pid)
+{
+    char path[64];
+    char line[1024] = "";
+    unsigned long user = 0;
+    unsigned long system = 0;
+    const char *behind_name;
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "/proc/%s/stat", pid);
+    file = fopen(path, "r");
+    if (!file)
+        return 0;
+    (void)fgets(line, sizeof line, file);
+    (void)fclose(file);
+    behind_name = strrchr(line, ')');
+    assert_non_null(behind_name);
+    assert_int_equal(sscanf(behind_name + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+                            &user, &system),
+                     2);
+    return (int64_t)(user + system) * 1000 / sysconf(_SC_CLK_TCK);
+}
+
+int64_t pgt_cpu_ms(const pgt *t, PGconn *conn)
+{
+    PGresult *r = pgt_result(t, conn,
+                             "SELECT pid FROM pg_stat_activity"
+                             " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()");
+    int64_t ms = cpu_of("self");
+
+    for (int i = 0; i < PQntuples(r); i++)
+        ms += cpu_of(PQgetvalue(r, i, 0));
+    PQclear(r);
+    return ms;
+}
+
+void pgt_tail(howdah_tail *tail, int expected)
+{
+    int64_t until = pgt_now_ms() + PATIENCE_MS;
+    const howdah_event *event = NULL;
+    int n = 0;
+    int s = HOWDAH_OK;
+
+    while (s >= 0 && n < expected && pgt_now_ms() < until) {
+        s = howdah_tail_next(tail, 20, &event, &pgt_error);
+        n += s == HOWDAH_OK;
+    }
+    while (s == HOWDAH_OK) {
+        s = howdah_tail_next(tail, 50, &event, &pgt_error);
+        n += s == HOWDAH_OK;
+    }
+    pgt_ok(s);
+    if (n != expected)
+        fail_msg("%d events instead of %d", n, expected);
+}
+
 /* ---- handles */
 
 howdah_bus *pgt_open(const pgt *t, const char *url)

@@ -105,6 +105,10 @@ void pgt_batch_free(pgt_batch *b);
 int64_t pgt_count(const pgt *t);
 
 int64_t pgt_now_ms(void);
+/* Processor time that this process, and the sessions of clients on that server, have used. */
+int64_t pgt_cpu_ms(const pgt *t, PGconn *conn);
+/* A tail gives exactly this many events, and then none for a moment. */
+void pgt_tail(howdah_tail *tail, int expected);
 
 /* "stop -m immediate", "start" ...: a script of tools/with-pg; when it returns, it is done. */
 int pgt_run_ctl(const char *script, const char *what);

@@ -81,6 +81,21 @@ static PGconn *append_and_stay(const pgt *t)
     return conn;
 }
 
+/* Under a transaction that works all the time every number may still appear. */
+static PGconn *work_all_the_time(const pgt *t)
+{
+    PGconn *open = append_and_stay(t);
+
+    assert_int_equal(PQsendQuery(open, "SELECT pg_sleep(3600)"), 1);
+    return open;
+}
+
+static void end_work(const pgt *t, PGconn *open)
+{
+    pgt_run(t, t->admin, "SELECT pg_terminate_backend(%d)", PQbackendPID(open));
+    PQfinish(open);
+}
+
 static void forget_prepared(const pgt *t)
 {
     PGconn *conn = append_and_stay(t);
@@ -165,17 +180,15 @@ static void a_busy_transaction_keeps_nobody_waiting_but_itself(void **state)
 {
     pgt *t = *state;
     heard *h = calloc(1, sizeof *h);
-    PGconn *open = append_and_stay(t);
+    PGconn *open = work_all_the_time(t);
 
     assert_non_null(h);
-    assert_int_equal(PQsendQuery(open, "SELECT pg_sleep(3600)"), 1);
     burn(t, BURNT, "history");
     (void)subscribe(t->bus, "s", 0, h);
     serve(t->bus, h, BURNT);
     burn(t, BURNT, "later");
     serve(t->bus, h, 2 * BURNT);
-    pgt_run(t, t->admin, "SELECT pg_terminate_backend(%d)", PQbackendPID(open));
-    PQfinish(open);
+    end_work(t, open);
     (void)pgt_append(t->bus, "new");
     serve(t->bus, h, 2 * BURNT + 1);
     free(h);
@@ -251,8 +264,7 @@ static void a_checkpoint_that_only_moves_on_writes_no_holes_again(void **state)
     assert_non_null(h);
     (void)subscribe(bus, "s", 0, h);
     without = least_wal(t, bus, h);
-    open = append_and_stay(t);
-    assert_int_equal(PQsendQuery(open, "SELECT pg_sleep(3600)"), 1);
+    open = work_all_the_time(t);
     burn(t, BURNT, "history");
     serve(bus, h, h->n + BURNT);
     pgt_ok(howdah_run(bus, 1500, &pgt_error)); /* they stand still by now */
@@ -262,10 +274,72 @@ static void a_checkpoint_that_only_moves_on_writes_no_holes_again(void **state)
     print_message("# %lld bytes of WAL an event without holes, %lld with %d\n", (long long)without,
                   (long long)with, BURNT);
     assert_true(with < without + 300);
-    pgt_run(t, t->admin, "SELECT pg_terminate_backend(%d)", PQbackendPID(open));
-    PQfinish(open);
+    end_work(t, open);
     howdah_close(bus);
     free(h);
+}
+
+/* A tenth is much more than it takes, and much less than to look into every hole takes. */
+static void who_waits_does_not_look_into_what_stands_still(void **state)
+{
+    pgt *t = *state;
+    heard *h = calloc(1, sizeof *h);
+    PGconn *open = work_all_the_time(t);
+    int64_t before;
+    int64_t used;
+
+    assert_non_null(h);
+    burn(t, 2 * BURNT, "history");
+    (void)subscribe(t->bus, "s", 0, h);
+    serve(t->bus, h, 2 * BURNT);
+    pgt_ok(howdah_run(t->bus, 1500, &pgt_error)); /* what was read is stored, and stands still */
+    before = pgt_cpu_ms(t, t->admin);
+    pgt_ok(howdah_run(t->bus, 2000, &pgt_error));
+    used = pgt_cpu_ms(t, t->admin) - before;
+    print_message("# %lld ms of processor time in 2000\n", (long long)used);
+    assert_in_range(used, 0, 200);
+    end_work(t, open);
+    free(h);
+}
+
+static int64_t time_of_tail(const pgt *t, int64_t since, int expected)
+{
+    howdah_tail_options o = HOWDAH_TAIL_OPTIONS_INIT;
+    howdah_bus *bus = pgt_open(t, t->url);
+    int64_t begun = pgt_now_ms();
+    howdah_tail *tail = NULL;
+    int64_t ended;
+
+    o.since = since;
+    pgt_ok(howdah_tail_open(bus, &o, &tail, &pgt_error));
+    pgt_tail(tail, expected);
+    ended = pgt_now_ms();
+    howdah_tail_close(tail);
+    howdah_close(bus);
+    return ended - begun;
+}
+
+/* One that looks into the holes again for every page takes twenty times as long, and more. */
+static void a_tail_over_burnt_numbers_takes_about_as_long_as_over_none(void **state)
+{
+    const int events = 15000;
+    pgt *t = *state;
+    PGconn *open;
+    int64_t without;
+    int64_t with;
+
+    pgt_run(t, t->admin,
+            "INSERT INTO {events} (stream, version, type, data) SELECT 'plain', g, 't', 'null'"
+            " FROM generate_series(1, %d) AS g",
+            events);
+    without = time_of_tail(t, 0, events);
+    open = work_all_the_time(t); /* number 15,001 */
+    burn(t, events, "history");
+    with = time_of_tail(t, events, events);
+    print_message("# %lld ms without holes, %lld ms with %d\n", (long long)without, (long long)with,
+                  events);
+    assert_in_range(with, 0, 4 * without + 1000);
+    end_work(t, open);
 }
 
 static void what_was_proven_is_written_down_for_those_who_come_later(void **state)
@@ -366,6 +440,8 @@ static const struct CMUnitTest tests[] = {
     PGT_TEST(a_busy_transaction_keeps_nobody_waiting_but_itself),
     PGT_TEST(who_starts_again_owes_what_is_open_and_nothing_else),
     PGT_TEST(a_checkpoint_that_only_moves_on_writes_no_holes_again),
+    PGT_TEST(who_waits_does_not_look_into_what_stands_still),
+    PGT_TEST(a_tail_over_burnt_numbers_takes_about_as_long_as_over_none),
     PGT_TEST(what_was_proven_is_written_down_for_those_who_come_later),
     PGT_TEST(a_row_with_a_number_above_the_sequence_takes_nothing_from_those_below),
     PGT_TEST(an_event_whose_number_was_drawn_before_its_transaction_had_an_id_is_delivered),

@@ -63,8 +63,9 @@ enum hw_pg_oid {
     X(READ_CORRELATION_BACK)                                                                       \
     X(READ_TYPE)                                                                                   \
     X(READ_TYPE_BACK)                                                                              \
+    X(READ_SOME)                                                                                   \
+    X(READ_SOME_BACK)                                                                              \
     X(READ_ALL)                                                                                    \
-    X(READ_ALL_BACK)                                                                               \
     X(READ_IDS)                                                                                    \
     X(READ_RANGES)                                                                                 \
     X(READ_RANGES_TYPE)                                                                            \

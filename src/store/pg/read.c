@@ -4,11 +4,14 @@
  *   I1  A cursor holds at most two pages: the one handed out and the one behind it.
  *   I2  A page is bounded in rows and in bytes.  Of each row the server is told how large it may
  *       be: the page's bound divided by the rows asked for.  A larger one comes without its
- * payload, and ends the page before it; if it is the first, fewer rows are asked for, down to one,
- *       which may have any size.  How many the next page asks for is judged by the last one: so
- *       that it aims at a quarter of the bound, and that none of the rows would have been too
- * large. I3  No transaction stays open between pages.  A page is asked for by position, so that it
- *       can be asked for again on another connection.
+ *       payload, and ends the page before it; if it is the first, fewer rows are asked for, down to
+ *       one, which may have any size.  How many the next page asks for is judged by the last one:
+ *       so that it aims at a quarter of the bound, and that none of the rows would have been too
+ *       large.
+ *
+ *   I3  No transaction stays open between pages.  A page is asked for by position, so that it can
+ *       be asked for again on another connection.
+ *
  *   I4  Events point into their page's PGresult, which NUL-terminates every value.
  */
 #include <assert.h>
@@ -83,7 +86,9 @@ static hw_pg_statement choose_path(const hw_pg_cursor *c)
         return c->backward ? HW_PG_READ_CORRELATION_BACK : HW_PG_READ_CORRELATION;
     if (c->type.s)
         return c->backward ? HW_PG_READ_TYPE_BACK : HW_PG_READ_TYPE;
-    return c->backward ? HW_PG_READ_ALL_BACK : HW_PG_READ_ALL;
+    if (c->backward)
+        return HW_PG_READ_SOME_BACK;
+    return c->filter.s ? HW_PG_READ_SOME : HW_PG_READ_ALL;
 }
 
 static void param_number(hw_pg_cursor *c, hw_pg_call *call, size_t slot, int64_t value)
@@ -247,10 +252,10 @@ void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e)
     e->type = hw_pg_get_str(r, row, column + TYPE);
     e->content_type = hw_pg_get_str(r, row, column + CONTENT_TYPE);
     e->data = hw_pg_get_str(r, row, column + (e->content_type.s ? BYTES : DATA));
-    /* A raw INSERT gave no payload. */
-    e->broken = PQgetisnull(r, row, column + DATA) && PQgetisnull(r, row, column + BYTES);
-    if (!e->data.s)
+    if (!e->data.s) { /* a raw INSERT gave no payload, or not the one that its content type names */
+        e->broken = PQgetisnull(r, row, column + DATA) && PQgetisnull(r, row, column + BYTES);
         e->data = e->content_type.s ? HW_STR_LIT("") : HW_STR_LIT("null");
+    }
     e->headers = hw_pg_get_str(r, row, column + HEADERS);
     e->correlation_id = hw_pg_get_str(r, row, column + CORRELATION_ID);
     e->has_causation = hw_pg_get_uuid(r, row, column + CAUSATION_ID, &e->causation_id);
@@ -293,13 +298,23 @@ static int make_room(hw_pg_cursor *c, size_t n, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+static void decode_page(hw_pg_cursor *c)
+{
+    int n = PQntuples(c->page);
+
+    for (int i = 0; i < n; i++)
+        decode(c->page, i, &c->events[i]);
+}
+
 /* An event without any payload (somebody's own INSERT) looks like one that is too large, unless it
    comes alone, or among ranges. */
-static bool is_too_large(const hw_pg_cursor *c, int row)
+static bool is_too_large(const hw_pg_cursor *c, size_t row)
 {
-    if (PQnfields(c->page) > WHOLE)
-        return PQgetisnull(c->page, row, WHOLE);
-    return c->asked > 1 && PQgetisnull(c->page, row, DATA) && PQgetisnull(c->page, row, BYTES);
+    const howdah_event *event = &c->events[row];
+
+    if (event->bare)
+        return PQgetisnull(c->page, (int)row, WHOLE);
+    return c->asked > 1 && event->broken && PQnfields(c->page) <= WHOLE;
 }
 
 typedef struct verdict {
@@ -308,17 +323,17 @@ typedef struct verdict {
     size_t largest; /* of their payloads */
 } verdict;
 
+/* Of a page that is decoded. */
 static verdict judge_page(const hw_pg_cursor *c)
 {
-    int n = PQntuples(c->page);
+    size_t n = (size_t)PQntuples(c->page);
     verdict v = {.largest = 1};
 
-    for (int i = 0; i < n && !is_too_large(c, i); i++) {
-        size_t len = (size_t)PQgetlength(c->page, i, DATA) + (size_t)PQgetlength(c->page, i, BYTES);
+    for (; v.usable < n && !is_too_large(c, v.usable); v.usable++) {
+        size_t len = c->events[v.usable].data.len;
 
         v.bytes += len + ROW_BYTES;
         v.largest = len > v.largest ? len : v.largest;
-        v.usable++;
     }
     return v;
 }
@@ -606,12 +621,10 @@ int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_curs
     return HOWDAH_OK;
 }
 
-/* Events from..to of the page, decoded. */
+/* Events from..to of the page. */
 static void hand_out(hw_pg_cursor *c, size_t from, size_t to, const howdah_event **ret_events,
                      size_t *ret_n)
 {
-    for (size_t i = from; i < to; i++)
-        decode(c->page, (int)i, &c->events[i]);
     c->handed = to;
     *ret_events = c->events + from;
     *ret_n = to - from;
@@ -638,14 +651,17 @@ static bool go_ahead(hw_pg_cursor *c, size_t n)
     size_t asked;
     verdict v;
 
-    if (n == 0 || c->ids || c->ranges || c->query || is_too_large(c, (int)n - 1))
+    if (n == 0 || c->ids || c->ranges || c->query)
         return false;
     decode(c->page, (int)n - 1, &c->events[n - 1]);
+    if (is_too_large(c, n - 1))
+        return false;
     advance(c, n, false);
     adapt(c, rows_that_fit(c, PQresultMemorySize(c->page), n, c->largest));
     fly_ahead(c);
     asked = c->asked;
     c->asked = before.asked;
+    decode_page(c);
     v = judge_page(c);
     if (v.usable == n) {
         c->asked = asked;
@@ -666,9 +682,12 @@ static bool go_ahead(hw_pg_cursor *c, size_t n)
 /* Moves behind the rows that can be used; false: there are none, fewer are to be asked for. */
 static bool go_on(hw_pg_cursor *c, size_t n)
 {
-    verdict v = judge_page(c);
-    bool cut = v.usable < n;
+    verdict v;
+    bool cut;
 
+    decode_page(c);
+    v = judge_page(c);
+    cut = v.usable < n;
     if (cut)
         adapt(c, c->asked > FEWER_ROWS ? c->asked / FEWER_ROWS : 1);
     else if (n > 0)
@@ -678,8 +697,6 @@ static bool go_on(hw_pg_cursor *c, size_t n)
         return false;
     c->largest = v.largest;
     c->page_n = v.usable;
-    if (v.usable > 0)
-        decode(c->page, (int)v.usable - 1, &c->events[v.usable - 1]);
     advance(c, v.usable, cut);
     fly_ahead(c);
     return true;
