@@ -393,7 +393,6 @@ static bool deliver(turn *t, const howdah_event *event)
 {
     howdah_subscription *sub = t->sub;
     const howdah_event *seen = event;
-    howdah_error err = HOWDAH_ERROR_INIT;
     bool suspected = sub->d.suspects > 0;
     bool dead = false;
     bool ok;
@@ -406,11 +405,12 @@ static bool deliver(turn *t, const howdah_event *event)
     }
     if (event->broken)
         return give_up_event(t, event, "the stored event cannot be decoded", 1);
-    s = hw_upcast(sub->bus->upcasts, event, &sub->lifted, &seen, &err);
+    /* Not an error of its own: to clear one for every event would be felt. */
+    s = hw_upcast(sub->bus->upcasts, event, &sub->lifted, &seen, &t->err);
     if (s == HOWDAH_INVALID) /* another try would end the same way */
-        return give_up_event(t, event, err.message, 1);
+        return give_up_event(t, event, t->err.message, 1);
     if (s < 0) {
-        give_up(t, s, &err);
+        give_up(t, s, &t->err);
         put_back(t, event);
         return false;
     }

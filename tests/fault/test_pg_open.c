@@ -33,13 +33,15 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
     return HOWDAH_HANDLED;
 }
 
-static howdah_subscription *subscribe(howdah_bus *bus, const char *id, int64_t start, heard *h)
+static void subscribe_to(howdah_bus *bus, const char *id, const char *pattern, int64_t start,
+                         heard *h)
 {
     howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
     howdah_subscription *sub = NULL;
 
     memset(h, 0, sizeof *h);
     o.subscriber_id = id;
+    o.pattern = pattern;
     o.start = start;
     o.handler = on_event;
     o.ctx = h;
@@ -47,7 +49,11 @@ static howdah_subscription *subscribe(howdah_bus *bus, const char *id, int64_t s
     o.max_delay_ms = 20;
     o.catch_up_batch = 1000;
     pgt_ok(howdah_subscribe(bus, &o, &sub, &pgt_error));
-    return sub;
+}
+
+static void subscribe(howdah_bus *bus, const char *id, int64_t start, heard *h)
+{
+    subscribe_to(bus, id, NULL, start, h);
 }
 
 /* Serves until so many events came; then a little longer: no further one may come. */
@@ -116,8 +122,8 @@ static void a_new_subscription_goes_on_over_history_that_was_burnt_under_a_prepa
     assert_true(end && start);
     forget_prepared(t);
     burn(t, BURNT, "history");
-    (void)subscribe(t->bus, "end", HOWDAH_FROM_END, end);
-    (void)subscribe(t->bus, "start", 0, start);
+    subscribe(t->bus, "end", HOWDAH_FROM_END, end);
+    subscribe(t->bus, "start", 0, start);
     for (int i = 0; i < 100; i++)
         (void)pgt_append(t->bus, "new");
     serve(t->bus, start, BURNT + 100);
@@ -137,7 +143,7 @@ static void a_live_subscription_goes_on_while_numbers_are_burnt(void **state)
     heard *h = calloc(1, sizeof *h);
 
     assert_non_null(h);
-    (void)subscribe(t->bus, "live", 0, h);
+    subscribe(t->bus, "live", 0, h);
     serve(t->bus, h, 0);
     forget_prepared(t);
     for (int i = 1; i <= 10; i++) {
@@ -163,7 +169,7 @@ static void what_an_idle_transaction_appended_comes_when_it_commits_and_once(voi
 
     assert_non_null(h);
     burn(t, BURNT, "history");
-    (void)subscribe(t->bus, "s", 0, h);
+    subscribe(t->bus, "s", 0, h);
     serve(t->bus, h, BURNT);
     pgt_run(t, open, "SELECT {append}('open', 'open.event')"); /* it moves, and draws one more */
     burn(t, BURNT, "later");
@@ -184,7 +190,7 @@ static void a_busy_transaction_keeps_nobody_waiting_but_itself(void **state)
 
     assert_non_null(h);
     burn(t, BURNT, "history");
-    (void)subscribe(t->bus, "s", 0, h);
+    subscribe(t->bus, "s", 0, h);
     serve(t->bus, h, BURNT);
     burn(t, BURNT, "later");
     serve(t->bus, h, 2 * BURNT);
@@ -203,16 +209,16 @@ static void who_starts_again_owes_what_is_open_and_nothing_else(void **state)
 
     assert_non_null(h);
     burn(t, BURNT, "history");
-    (void)subscribe(bus, "s", 0, h);
+    subscribe(bus, "s", 0, h);
     serve(bus, h, BURNT);
     howdah_close(bus);
     bus = pgt_open(t, t->url);
-    (void)subscribe(bus, "s", 0, h);
+    subscribe(bus, "s", 0, h);
     serve(bus, h, 0);
     howdah_close(bus);
     pgt_run(t, open, "COMMIT"); /* while nobody listens */
     bus = pgt_open(t, t->url);
-    (void)subscribe(bus, "s", 0, h);
+    subscribe(bus, "s", 0, h);
     serve(bus, h, 1);
     assert_int_equal(h->times[1], 1);
     howdah_close(bus);
@@ -262,7 +268,7 @@ static void a_checkpoint_that_only_moves_on_writes_no_holes_again(void **state)
     PGconn *open;
 
     assert_non_null(h);
-    (void)subscribe(bus, "s", 0, h);
+    subscribe(bus, "s", 0, h);
     without = least_wal(t, bus, h);
     open = work_all_the_time(t);
     burn(t, BURNT, "history");
@@ -290,7 +296,7 @@ static void who_waits_does_not_look_into_what_stands_still(void **state)
 
     assert_non_null(h);
     burn(t, 2 * BURNT, "history");
-    (void)subscribe(t->bus, "s", 0, h);
+    subscribe(t->bus, "s", 0, h);
     serve(t->bus, h, 2 * BURNT);
     pgt_ok(howdah_run(t->bus, 1500, &pgt_error)); /* what was read is stored, and stands still */
     before = pgt_cpu_ms(t, t->admin);
@@ -342,6 +348,44 @@ static void a_tail_over_burnt_numbers_takes_about_as_long_as_over_none(void **st
     end_work(t, open);
 }
 
+static void append_rare(const pgt *t, int n)
+{
+    pgt_run(t, t->admin,
+            "INSERT INTO {events} (stream, version, type, data)"
+            " SELECT 'rare ' || g, 1, 'rare.' || g, 'null' FROM generate_series(%d, %d) AS g",
+            n, n);
+}
+
+/* To look for every type in every hole would take longer than a statement may. */
+static void a_wildcard_starts_again_over_many_types_and_many_holes(void **state)
+{
+    const int types = 16000;
+    pgt *t = *state;
+    heard *h = calloc(1, sizeof *h);
+    PGconn *open = work_all_the_time(t);
+    howdah_bus *bus = pgt_open(t, t->url);
+
+    assert_non_null(h);
+    pgt_run(t, t->admin,
+            "INSERT INTO {events} (stream, version, type, data)"
+            " SELECT 's', g, 'rare.' || g, 'null' FROM generate_series(1, %d) AS g",
+            types);
+    burn(t, 3000, "history");
+    subscribe_to(bus, "s", "rare.*", 0, h);
+    serve(bus, h, types);
+    howdah_close(bus);
+    for (int i = 1; i <= 2; i++) { /* with holes that stand still, and with such as were freed */
+        append_rare(t, types + i);
+        bus = pgt_open(t, t->url);
+        subscribe_to(bus, "s", "rare.*", 0, h);
+        serve(bus, h, 1);
+        howdah_close(bus);
+        if (i == 1)
+            end_work(t, open);
+    }
+    free(h);
+}
+
 static void what_was_proven_is_written_down_for_those_who_come_later(void **state)
 {
     pgt *t = *state;
@@ -350,7 +394,7 @@ static void what_was_proven_is_written_down_for_those_who_come_later(void **stat
     int64_t until = pgt_now_ms() + PATIENCE_MS;
 
     assert_non_null(h);
-    (void)subscribe(bus, "s", 0, h);
+    subscribe(bus, "s", 0, h);
     serve(bus, h, 0);
     forget_prepared(t);
     (void)pgt_append(t->bus, "new");
@@ -379,7 +423,7 @@ static void a_row_with_a_number_above_the_sequence_takes_nothing_from_those_belo
     howdah_bus *bus = pgt_open(t, t->url);
 
     assert_non_null(h);
-    (void)subscribe(bus, "s", 0, h);
+    subscribe(bus, "s", 0, h);
     for (int i = 0; i < 20; i++)
         (void)pgt_append(t->bus, "a");
     pgt_run(t, t->admin,
@@ -391,7 +435,7 @@ static void a_row_with_a_number_above_the_sequence_takes_nothing_from_those_belo
     serve(bus, h, 41);
     howdah_close(bus); /* and a restart knows it as well */
     bus = pgt_open(t, t->url);
-    (void)subscribe(bus, "s", 0, h);
+    subscribe(bus, "s", 0, h);
     for (int i = 0; i < 20; i++)
         (void)pgt_append(t->bus, "a");
     serve(bus, h, 20);
@@ -408,7 +452,7 @@ static void an_event_whose_number_was_drawn_before_its_transaction_had_an_id_is_
     char number[32] = "";
 
     assert_non_null(h);
-    (void)subscribe(t->bus, "s", 0, h);
+    subscribe(t->bus, "s", 0, h);
     for (int i = 0; i < 3 && !number[0]; i++) { /* one nextval() in 32 asks for an id itself */
         pgt_run(t, conn, "BEGIN");
         (void)snprintf(number, sizeof number, "%s",
@@ -442,6 +486,7 @@ static const struct CMUnitTest tests[] = {
     PGT_TEST(a_checkpoint_that_only_moves_on_writes_no_holes_again),
     PGT_TEST(who_waits_does_not_look_into_what_stands_still),
     PGT_TEST(a_tail_over_burnt_numbers_takes_about_as_long_as_over_none),
+    PGT_TEST(a_wildcard_starts_again_over_many_types_and_many_holes),
     PGT_TEST(what_was_proven_is_written_down_for_those_who_come_later),
     PGT_TEST(a_row_with_a_number_above_the_sequence_takes_nothing_from_those_below),
     PGT_TEST(an_event_whose_number_was_drawn_before_its_transaction_had_an_id_is_delivered),
