@@ -77,7 +77,7 @@ static int offer_page(routing *r, howdah_error *reterr)
         const howdah_event *event = &sub->page->events[sub->at];
         hw_offer verdict = HW_OFFER_SKIP;
 
-        if (hw_stands_still(sub->page, event->global_sequence))
+        if (hw_stands_still(sub, event->global_sequence))
             continue;
         s = offer(r, event, &verdict, reterr);
         if (s >= 0 && verdict == HW_OFFER_WAIT) {

@@ -132,6 +132,7 @@ struct howdah_subscription {
     hw_delivery d;
     hw_still *still;   /* what it owes besides, up to d.high; see holes.c */
     bool still_saved;  /* its row has the same */
+    size_t still_near; /* where in a page's set a number was looked for last */
     int64_t moves;     /* of its row: the place that it stores next follows that one */
     bool fresh;        /* loaded, and nothing read since */
     uint64_t met_feed; /* the start of the feed since which its place was looked at; 0: none */
@@ -242,9 +243,11 @@ static inline void hw_stand_on(howdah_subscription *sub, const hw_anchor *seen)
 }
 
 /* Not to be offered: it stands still for the page, whatever its read has found (holes.c, I3). */
-static inline bool hw_stands_still(const hw_page *page, int64_t sequence)
+static inline bool hw_stands_still(howdah_subscription *sub, int64_t sequence)
 {
-    return page->still && hw_ranges_has(&page->still->ranges, sequence);
+    const hw_still *still = sub->page->still;
+
+    return still && hw_ranges_has_near(&still->ranges, sequence, &sub->still_near);
 }
 
 /* ---- feed.c */

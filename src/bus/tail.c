@@ -268,7 +268,7 @@ static int take(howdah_tail *tail, const howdah_event **ret_event, howdah_error 
         const howdah_event *event = &sub->page->events[sub->at];
         hw_offer verdict = HW_OFFER_SKIP;
 
-        if (hw_stands_still(sub->page, event->global_sequence)) {
+        if (hw_stands_still(sub, event->global_sequence)) {
             sub->at++;
             continue;
         }

@@ -468,7 +468,7 @@ static bool run_page(turn *t)
 
         if (hw_interrupted(&sub->bus->interrupt))
             return false;
-        if (!sub->again && hw_stands_still(sub->page, event->global_sequence))
+        if (!sub->again && hw_stands_still(sub, event->global_sequence))
             continue;
         s = offer(t, event, &verdict, &t->err);
         if (s >= 0 && verdict == HW_OFFER_WAIT)

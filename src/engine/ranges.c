@@ -69,6 +69,23 @@ bool hw_ranges_has(const hw_ranges *set, int64_t number)
     return i < set->n && set->items[i].first <= number;
 }
 
+/* Is the range at index i the first that ends at or above number? */
+static bool is_first_from(const hw_ranges *set, size_t i, int64_t number)
+{
+    return i < set->n && set->items[i].last >= number &&
+           (i == 0 || set->items[i - 1].last < number);
+}
+
+bool hw_ranges_has_near(const hw_ranges *set, int64_t number, size_t *near)
+{
+    size_t i = *near;
+
+    if (!is_first_from(set, i, number))
+        i = is_first_from(set, i + 1, number) ? i + 1 : hw_ranges_find(set, number);
+    *near = i;
+    return i < set->n && set->items[i].first <= number;
+}
+
 /* Makes room for one at index i, which reserve() has promised. */
 static void open_at(hw_ranges *set, size_t i)
 {

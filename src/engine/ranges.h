@@ -34,6 +34,8 @@ void hw_ranges_clear(hw_ranges *set);
 /* Room for extra ranges more: so many additions and removals cannot fail afterwards. */
 int hw_ranges_reserve(hw_ranges *set, size_t extra, howdah_error *reterr);
 bool hw_ranges_has(const hw_ranges *set, int64_t number);
+/* The same, for numbers that mostly ascend: near remembers where the last one was looked for. */
+bool hw_ranges_has_near(const hw_ranges *set, int64_t number, size_t *near);
 /* first <= last.  Numbers that are there already stay.  Errors: NO_MEMORY, and the set is as it
  * was. */
 int hw_ranges_add(hw_ranges *set, int64_t first, int64_t last, howdah_error *reterr);

@@ -89,7 +89,7 @@ static const operation operations[] = {
     {"", "SELECT {bell_bit}('a')"},
     /* reading */
     {"RSA", "SELECT * FROM {log_here}(1)"},
-    {"RSA", "SELECT * FROM {log_gaps}(1, 2, 3)"},
+    {"RSA", "SELECT {log_stored}(1, 2, 3)"},
     {"RSA", "SELECT * FROM {log_settled}()"},
     {"RSA", "SELECT * FROM {read_all}()"},
     {"RSA", "SELECT * FROM {read_stream}('s')"},

@@ -56,7 +56,7 @@ SUBSCRIPTIONS = {
     "READ_RANGES_TYPE": (RANGES + "'rare.type', NULL, '^rare[.]type$', 4000", ["events_type_idx"]),
     "READ_SPARSE": (RANGES + "'rare.', '^rare[.].+$', NULL, 'rare/', 4000", ["events_type_idx", "events_pkey"]),
     "READ_SPARSE_BACK": (RANGES + "'rare.', '^rare[.].+$', NULL, 'rare/', 4000", ["events_type_idx", "events_pkey"]),
-    "GAPS": ("1, 100000, 50000", ["events_pkey"]),
+    "STORED": ("1, 100000, 50000", ["events_pkey"]),
     "HERE": ("5", ["events_pkey"]),
 }
 # Of these the tables of subscriptions are looked at, too.

@@ -57,7 +57,7 @@ READS = {
     "knowledge": "SELECT FROM {}.knowledge()", "knowledge_of": "SELECT FROM {}.knowledge_of('2020-01-01')",
     "snapshot_load": "SELECT FROM {}.snapshot_load('s')", "snapshot_list": "SELECT FROM {}.snapshot_list()",
     "times_findings": "SELECT FROM {}.times_findings()",
-    "log_here": "SELECT FROM {}.log_here(1)", "log_gaps": "SELECT FROM {}.log_gaps(1, 2, 3)",
+    "log_here": "SELECT FROM {}.log_here(1)", "log_stored": "SELECT FROM {}.log_stored(1, 2, 3)",
     "log_settled": "SELECT FROM {}.log_settled()",
 }
 QUERY = "ROW('as_of'%s)::{}.query" % (", NULL" * 16)

@@ -130,6 +130,26 @@ static void find_names_the_first_range_that_ends_at_or_above(void **state)
     hw_ranges_done(&set);
 }
 
+static void to_ask_near_the_last_place_gives_the_same_answer_from_every_place(void **state)
+{
+    hw_ranges set = HW_RANGES_INIT;
+
+    (void)state;
+    for (int64_t n = 10; n <= 50; n += 10)
+        assert_int_equal(hw_ranges_add(&set, n, n + 2, NULL), HOWDAH_OK);
+    for (int64_t number = 0; number < 60; number++) {
+        for (size_t from = 0; from <= set.n; from++) {
+            size_t near = from;
+
+            assert_int_equal(hw_ranges_has_near(&set, number, &near), hw_ranges_has(&set, number));
+            assert_int_equal(near, hw_ranges_find(&set, number));
+        }
+    }
+    hw_ranges_clear(&set); /* a place that is not there any more */
+    assert_false(hw_ranges_has_near(&set, 10, &(size_t){4}));
+    hw_ranges_done(&set);
+}
+
 static void a_copy_is_equal_and_independent(void **state)
 {
     hw_ranges set = HW_RANGES_INIT;
@@ -251,6 +271,7 @@ int main(void)
         cmocka_unit_test(what_is_removed_trims_splits_and_spans),
         cmocka_unit_test(a_million_numbers_are_one_range_and_the_ends_of_the_type_are_numbers_too),
         cmocka_unit_test(find_names_the_first_range_that_ends_at_or_above),
+        cmocka_unit_test(to_ask_near_the_last_place_gives_the_same_answer_from_every_place),
         cmocka_unit_test(a_copy_is_equal_and_independent),
         cmocka_unit_test(no_memory_leaves_the_set_as_it_was_and_reserved_room_cannot_fail),
         cmocka_unit_test(random_steps_agree_with_a_map_of_numbers),

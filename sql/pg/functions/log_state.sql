@@ -17,26 +17,20 @@ AS $howdah$
     FROM @schema@.events_global_sequence_seq AS q, pg_control_system() AS s
 $howdah$;
 
--- log_gaps(first bigint, last bigint, max_rows bigint) -> (before, seq) rows
+-- log_stored(first bigint, last bigint, max_rows bigint) -> bigint[]
 --
--- Of the first max_rows events with numbers from first to last: those with a gap before them, and the
--- number that the gap begins behind; and the last of all, so that it is known how far it went.
+-- The numbers of the first max_rows events from first to last, ascending; NULL: there are none.
 -- Reads: events.  Writes, locks: nothing.
-CREATE OR REPLACE FUNCTION @schema@.log_gaps(first bigint, last bigint, max_rows bigint)
-RETURNS TABLE (before bigint, seq bigint)
+CREATE OR REPLACE FUNCTION @schema@.log_stored(first bigint, last bigint, max_rows bigint) RETURNS bigint[]
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET enable_sort = off
 AS $howdah$
-    SELECT w.before, w.seq
-    FROM (SELECT e.seq, lag(e.seq, 1, log_gaps.first - 1) OVER o AS before, lead(e.seq) OVER o AS behind
-          FROM (SELECT e.global_sequence AS seq FROM @schema@.events AS e
-                WHERE e.global_sequence BETWEEN log_gaps.first AND log_gaps.last
-                ORDER BY e.global_sequence LIMIT log_gaps.max_rows) AS e
-          WINDOW o AS (ORDER BY e.seq)) AS w
-    WHERE w.seq > w.before + 1 OR w.behind IS NULL
-    ORDER BY w.seq
+    SELECT array_agg(e.seq)
+    FROM (SELECT e.global_sequence AS seq FROM @schema@.events AS e
+          WHERE e.global_sequence BETWEEN log_stored.first AND log_stored.last
+          ORDER BY e.global_sequence LIMIT log_stored.max_rows) AS e
 $howdah$;
 
 -- log_settled() -> (upto, holes), one row

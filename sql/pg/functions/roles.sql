@@ -29,7 +29,7 @@ DECLARE
                                         'query_events', 'query_page', 'query_keys', 'query_rows', 'query_count',
                                         'query_types', 'query_streams', 'as_of', 'current_events', 'versions', 'diff',
                                         'type_stats', 'streams_of_type', 'family_of', 'knowledge', 'knowledge_of',
-                                        'log_here', 'log_gaps', 'log_settled',
+                                        'log_here', 'log_stored', 'log_settled',
                                         'snapshot_load', 'snapshot_list', 'times_findings', 'sequence_problem', 'log_numbers'];
     pushes     constant text[] := ARRAY['push', 'push_batch', 'push_arrays', 'publish',
                                         'schema_version', 'ring'];

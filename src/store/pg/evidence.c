@@ -25,7 +25,7 @@
 #include "base/mem.h"
 #include "store/pg/pg.h"
 
-#define GAP_ROWS 50000 /* numbers that one statement walks over */
+#define WALK_ROWS 50000 /* that one statement walks over */
 
 int hw_pg_query_int8(hw_pg *pg, hw_pg_statement statement, int64_t *ret_value, howdah_error *reterr)
 {
@@ -164,32 +164,38 @@ int hw_pg_blockers(hw_store *store, hw_blocker_fn fn, void *ctx, howdah_error *r
 
 /* --------------------------------------------------------------------- gaps */
 
-/* Walks over one page of rows; ret_behind: the number behind the last, first when there was none.
+/* Walks over one page of rows; *ret_behind: the number behind the last, first when there was none.
  */
 static int walk_gaps(hw_pg *pg, int64_t first, int64_t last, hw_range_fn fn, void *ctx,
                      int64_t *ret_behind, bool *ret_stop, howdah_error *reterr)
 {
-    hw_pg_call call = {.statement = pg->direct_state ? HW_PG_GAPS : HW_PG_FN_GAPS};
+    hw_pg_call call = {.statement = pg->direct_state ? HW_PG_STORED : HW_PG_FN_STORED};
     PGresult *result = NULL;
+    const char *stored = NULL;
+    int64_t behind = first;
+    size_t n = 0;
+    bool sound;
     int s;
 
     hw_pg_param_int8(&call, first);
     hw_pg_param_int8(&call, last);
-    hw_pg_param_int8(&call, GAP_ROWS);
+    hw_pg_param_int8(&call, WALK_ROWS);
     s = hw_pg_query(pg, &call, &result, reterr);
     if (s < 0)
         return s;
-    *ret_behind = first;
-    for (int i = 0; i < PQntuples(result) && !*ret_stop; i++) {
-        int64_t before = hw_pg_get_int8(result, i, 0);
-        int64_t sequence = hw_pg_get_int8(result, i, 1);
+    sound = hw_pg_get_int8s(result, 0, 0, &stored, &n);
+    for (size_t i = 0; sound && i < n && !*ret_stop; i++) {
+        int64_t sequence = hw_pg_int8_at(stored, i);
 
-        if (before + 1 < sequence)
-            *ret_stop = fn(ctx, (hw_range){before + 1, sequence - 1}) != 0;
-        *ret_behind = sequence + 1;
+        sound = sequence >= behind && sequence <= last;
+        if (sound && sequence > behind)
+            *ret_stop = fn(ctx, (hw_range){behind, sequence - 1}) != 0;
+        behind = sequence + 1;
     }
     PQclear(result);
-    return HOWDAH_OK;
+    *ret_behind = behind;
+    return sound ? HOWDAH_OK
+                 : hw_fail(reterr, HOWDAH_CORRUPT, "the numbers of the log do not come in order");
 }
 
 int hw_pg_gaps(hw_store *store, int64_t first, int64_t last, hw_range_fn fn, void *ctx,

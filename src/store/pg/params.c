@@ -159,6 +159,28 @@ bool hw_pg_get_uuid(const PGresult *result, int row, int column, hw_uuid *ret_uu
     return true;
 }
 
+#define ARRAY_HEADER 20 /* bytes of a one-dimensional array before its elements */
+#define ARRAY_EMPTY 12
+#define ELEMENT 12 /* an int8 and its length */
+
+bool hw_pg_get_int8s(const PGresult *result, int row, int column, const char **ret_array,
+                     size_t *ret_n)
+{
+    size_t len = (size_t)PQgetlength(result, row, column);
+
+    *ret_array = PQgetvalue(result, row, column);
+    *ret_n = len <= ARRAY_EMPTY ? 0 : (len - ARRAY_HEADER) / ELEMENT;
+    return *ret_n == 0 || len == ARRAY_HEADER + *ret_n * ELEMENT;
+}
+
+int64_t hw_pg_int8_at(const char *array, size_t i)
+{
+    uint64_t raw;
+
+    memcpy(&raw, array + ARRAY_HEADER + i * ELEMENT + 4, sizeof raw);
+    return (int64_t)be64toh(raw);
+}
+
 /* PostgreSQL's infinities are outside our years; the nearest time inside stands for them. */
 int64_t hw_pg_time(int64_t t)
 {

@@ -81,11 +81,11 @@ enum hw_pg_oid {
     X(HOLDERS)                                                                                     \
     X(SETTLED)                                                                                     \
     X(SETTLE)                                                                                      \
-    X(GAPS)                                                                                        \
+    X(STORED)                                                                                      \
     X(BLOCKERS)                                                                                    \
     X(HERE)                                                                                        \
     X(FN_HERE)                                                                                     \
-    X(FN_GAPS)                                                                                     \
+    X(FN_STORED)                                                                                   \
     X(FN_SETTLED)                                                                                  \
     X(SUB_CREATE)                                                                                  \
     X(SUB_LIST)                                                                                    \
@@ -356,6 +356,10 @@ int64_t hw_pg_get_int8_or(const PGresult *result, int row, int column, int64_t o
 int32_t hw_pg_get_int4(const PGresult *result, int row, int column);
 bool hw_pg_get_bool(const PGresult *result, int row, int column); /* NULL: false */
 hw_str hw_pg_get_str(const PGresult *result, int row, int column);
+/* An array of int8, and how many there are; NULL has none.  False: something else is in it. */
+bool hw_pg_get_int8s(const PGresult *result, int row, int column, const char **ret_array,
+                     size_t *ret_n);
+int64_t hw_pg_int8_at(const char *array, size_t i);
 bool hw_pg_get_uuid(const PGresult *result, int row, int column, hw_uuid *ret_uuid);
 /* Inside our years; HW_TIME_ABSENT for NULL. */
 int64_t hw_pg_time(int64_t t); /* of the server's microseconds */

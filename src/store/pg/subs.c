@@ -9,41 +9,27 @@
  *   I3  A lock is given up after the row has been: whoever gets it next finds no owner there.
  *   I4  What was read is checked before it is believed: owed must be ascending ranges below high.
  */
-#include <endian.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/pg/pg.h"
 
-#define ARRAY_HEADER 20 /* bytes of a one-dimensional array before its elements */
-#define ARRAY_EMPTY 12
-#define ELEMENT 12 /* an int8 and its length */
-
 /* -------------------------------------------------------------------- owed */
-
-static int64_t element(const char *bytes, size_t i)
-{
-    uint64_t raw;
-
-    memcpy(&raw, bytes + ARRAY_HEADER + i * ELEMENT + 4, sizeof raw);
-    return (int64_t)be64toh(raw);
-}
 
 /* I4. */
 int hw_pg_get_ranges(const PGresult *r, int row, int column, int64_t upto, hw_range **ret_ranges,
                      size_t *ret_n, howdah_error *reterr)
 {
-    const char *bytes = PQgetvalue(r, row, column);
-    size_t len = (size_t)PQgetlength(r, row, column);
-    size_t n = len <= ARRAY_EMPTY ? 0 : (len - ARRAY_HEADER) / ELEMENT;
+    const char *array = NULL;
+    size_t n = 0;
+    bool sound = hw_pg_get_int8s(r, row, column, &array, &n) && n % 2 == 0;
     hw_range *owed = hw_calloc(n / 2 + 1, sizeof *owed);
-    bool sound = n % 2 == 0 && (n == 0 || len == ARRAY_HEADER + n * ELEMENT);
 
     if (!owed)
         return hw_fail_no_memory(reterr);
     for (size_t i = 0; sound && i < n / 2; i++) {
-        owed[i] = (hw_range){element(bytes, 2 * i), element(bytes, 2 * i + 1)};
+        owed[i] = (hw_range){hw_pg_int8_at(array, 2 * i), hw_pg_int8_at(array, 2 * i + 1)};
         sound = owed[i].first <= owed[i].last && owed[i].last <= upto &&
                 owed[i].first > (i > 0 ? owed[i - 1].last + 1 : 0);
     }
