@@ -46,8 +46,11 @@
 #define LOOK_STILL_MS 100
 /* On a standby: how often is asked what others have proven. */
 #define STANDBY_MS 1000
-/* A hole that has lived so long is put aside, and so are all when there are too many. */
+/* A hole that has lived so long is put aside, with all that have lived for a while: each time the
+   whole set is made anew, and stored anew by every subscription.  So are all when there are too
+   many. */
 #define YOUNG_MS 1000
+#define A_WHILE_MS 250
 #define YOUNG_MAX 256
 /* Writers mostly end within this time; until then a look back at all numbers is put off. */
 #define PATIENCE_MS 200
@@ -314,6 +317,20 @@ static bool needs_every_hole(const howdah_bus *bus)
     return false;
 }
 
+static bool has_lived(const hw_hole *hole, int64_t ms)
+{
+    return hw_clock_mono_ms() - hole->since_ms >= ms;
+}
+
+static bool has_old_hole(const hw_frontier *f)
+{
+    for (size_t i = 0; i < f->holes_n; i++) {
+        if (has_lived(&f->holes[i], YOUNG_MS))
+            return true;
+    }
+    return false;
+}
+
 /*
  * The highest number up to which holes are to be put aside; 0: none.  Not those whose holder has
  * gone since the rows were read that lack them: they may be visible by now (I2).
@@ -321,13 +338,15 @@ static bool needs_every_hole(const howdah_bus *bus)
 static int64_t put_aside_upto(const hw_feed *feed)
 {
     const hw_frontier *f = &feed->frontier;
+    bool many = f->holes_n > YOUNG_MAX;
     int64_t most =
         feed->holders.drawn < feed->freed_from ? feed->holders.drawn : feed->freed_from - 1;
-    int64_t now = hw_clock_mono_ms();
     int64_t upto = 0;
 
+    if (!many && !has_old_hole(f))
+        return 0;
     for (size_t i = 0; i < f->holes_n && f->holes[i].last <= most; i++) {
-        if (f->holes_n > YOUNG_MAX || now - f->holes[i].since_ms >= YOUNG_MS)
+        if (many || has_lived(&f->holes[i], A_WHILE_MS))
             upto = f->holes[i].last;
     }
     return upto;
