@@ -192,7 +192,8 @@ static void be_standby(const srv *s)
     (void)snprintf(data, sizeof data, "%s/data", s->dir);
     (void)snprintf(sockets, sizeof sockets, "unix_socket_directories=%s", s->dir);
     become_server(s->dir);
-    (void)execl(program, "postgres", "-D", data, "-c", sockets, "-c", "listen_addresses=", "-c",
+    /* By its path: it finds its libraries by that. */
+    (void)execl(program, program, "-D", data, "-c", sockets, "-c", "listen_addresses=", "-c",
                 "log_connections=on", NULL);
     _exit(127);
 }
@@ -206,25 +207,35 @@ void srv_start(srv *s)
     wait_for_server(s->pid, s->url, "the standby", s->dir);
 }
 
+/* As pg_basebackup does it, which not every build of a server comes with. */
 static void copy_primary(const srv *s)
 {
-    pid_t pid = start_child();
-    int status = 0;
+    PGconn *conn = pgt_session(pgt_env("HOWDAH_TEST_PG"));
+    bool old = PQserverVersion(conn) < 150000;
+    char path[200];
+    PGresult *label;
+    FILE *file;
 
-    if (pid == 0) {
-        char program[300];
-        char data[200];
-
-        (void)snprintf(program, sizeof program, "%s/pg_basebackup", pgt_env("HOWDAH_TEST_PG_BIN"));
-        (void)snprintf(data, sizeof data, "%s/data", s->dir);
-        become_server(s->dir);
-        (void)execl(program, "pg_basebackup", "-h", srv_primary_dir(), "-p", srv_port(), "-U",
-                    "postgres", "-D", data, "-R", "-X", "stream", "-c", "fast", "--no-sync", NULL);
-        _exit(127);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    if (status != 0)
-        fail_msg("pg_basebackup failed (%d), see %s/log", status, s->dir);
+    PQclear(PQexec(conn, old ? "SELECT pg_start_backup('standby', true, false)"
+                             : "SELECT pg_backup_start('standby', true)"));
+    /* A file that vanishes meanwhile is none that is needed. */
+    shell(
+        "cp -a '%s' '%s/data' 2>/dev/null; cd '%s/data' && rm -f postmaster.pid postmaster.opts &&"
+        " touch standby.signal backup_label && chown --reference=PG_VERSION standby.signal"
+        " backup_label && echo"
+        " \"primary_conninfo = 'host=%s port=%s user=postgres'\" >>postgresql.auto.conf",
+        pgt_env("HOWDAH_TEST_PG_DATA"), s->dir, s->dir, srv_primary_dir(), srv_port());
+    label = PQexec(conn, old ? "SELECT labelfile FROM pg_stop_backup(false, false)"
+                             : "SELECT labelfile FROM pg_backup_stop(false)");
+    if (PQntuples(label) != 1)
+        fail_msg("no backup: %s", PQerrorMessage(conn));
+    (void)snprintf(path, sizeof path, "%s/data/backup_label", s->dir);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(PQgetvalue(label, 0, 0), file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    PQclear(label);
+    PQfinish(conn);
 }
 
 srv *srv_standby_new(const char *name)

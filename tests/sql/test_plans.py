@@ -31,7 +31,7 @@ READS = {
     "READ_CORRELATION": "NULL, 0, 9223372036854775807, 100, NULL, NULL, 'c7', 8000",
     "READ_CORRELATION_BACK": "NULL, 0, 9223372036854775807, 100, NULL, NULL, 'c7', 8000",
 }
-INDEX = {"STREAM": "events_stream_version_key", "ALL": "events_pkey", "TYPE": "events_type_idx",
+INDEX = {"STREAM": "events_stream_version_key", "ALL": "events_pkey", "SOME": "events_pkey", "TYPE": "events_type_idx",
          "CORRELATION": "events_correlation_idx"}
 # What these find is little, and may be put in order by hand; the index is what counts.
 LOOKUPS = {
