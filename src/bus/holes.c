@@ -303,7 +303,7 @@ int hw_holes_confirm(howdah_bus *bus, bool *ret_sound, howdah_error *reterr)
         if (s == HOWDAH_OK && feed->holders.freed.n > 0)
             feed->freed_from = feed->holders.freed.items[0].first;
     }
-    *ret_sound = !freed;
+    *ret_sound = !freed && !(feed->still && feed->holders.unsure);
     return s < 0 ? s : HOWDAH_OK;
 }
 

@@ -156,9 +156,11 @@ int hw_holders_look(hw_holders *holders, int64_t drawn, const hw_holder *seen, s
         hw_free(pieces);
         return s;
     }
+    holders->unsure = false;
     for (size_t i = 0; i < n; i++) {
         const hw_known_holder *before = find(holders, &seen[i]);
 
+        holders->unsure |= before && before->seen.xid != 0 && seen[i].xid == 0;
         items[i] = know(holders, drawn, &seen[i], before);
         if (!before && seen[i].virtual_id == 0)
             items[i].low = low_of_prepared(holders, seen, n);

@@ -23,6 +23,8 @@
  *   I5  A holder is known by its virtual transaction, which it has from the first moment on, and
  *       by its transaction id, which it keeps through PREPARE TRANSACTION.  One that is given its
  *       id by PREPARE has changed both: it may be any that had none.
+ *   I6  One that had an id and shows none ends just now, or is being prepared: which of them it is
+ *       the next look tells.  Until then its rows may be visible though it is among the holders.
  */
 #ifndef HW_ENGINE_HOLDERS_H
 #define HW_ENGINE_HOLDERS_H
@@ -54,6 +56,7 @@ typedef struct hw_holders {
     size_t n;
     hw_ranges alive; /* I3 */
     hw_ranges freed; /* I4 */
+    bool unsure;     /* I6: of somebody */
 } hw_holders;
 
 #define HW_HOLDERS_MAX 10000

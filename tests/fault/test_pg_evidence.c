@@ -235,6 +235,31 @@ static void who_does_nothing_shows_since_when(void **state)
     pgt_store_close(store);
 }
 
+/* What it has to tell others about its tables makes its end long: rows first, then locks. */
+static void whoever_shows_its_rows_holds_no_number_any_more(void **state)
+{
+    pgt *t = *state;
+    hw_store *store = pgt_store(t, NULL);
+    PGconn *conn = pgt_session(t->url);
+
+    for (int round = 1; round <= 10; round++) {
+        pgt_run(t, conn, "BEGIN");
+        append(t, conn);
+        pgt_run(t, conn,
+                "DO $$ BEGIN FOR i IN 1..200 LOOP CREATE TABLE {of_slow} (a int PRIMARY KEY);"
+                " DROP TABLE {of_slow}; END LOOP; END $$");
+        assert_int_equal(count(store), 1);
+        assert_int_equal(PQsendQuery(conn, "COMMIT"), 1);
+        while (pgt_count(t) < round)
+            continue;
+        assert_int_equal(count(store), 0);
+        PQclear(PQgetResult(conn));
+        assert_null(PQgetResult(conn));
+    }
+    pgt_store_close(store);
+    PQfinish(conn);
+}
+
 static void the_numbers_of_another_bus_are_not_ours(void **state)
 {
     pgt *t = *state;
@@ -493,6 +518,7 @@ static const struct CMUnitTest tests[] = {
     PGT_TEST(a_holder_keeps_its_name_when_it_is_prepared),
     PGT_TEST(a_holder_without_a_transaction_id_is_known_by_its_virtual_one),
     PGT_TEST(who_does_nothing_shows_since_when),
+    PGT_TEST(whoever_shows_its_rows_holds_no_number_any_more),
     PGT_TEST(the_numbers_of_another_bus_are_not_ours),
     PGT_TEST(a_number_that_the_holders_prove_dead_never_appears),
     PGT_TEST(gaps_are_what_has_no_row),

@@ -144,7 +144,7 @@ static void one_without_an_id_is_known_by_its_virtual_transaction(void **state)
     hw_holders_done(&h);
 }
 
-static void a_look_that_misses_the_id_does_not_forget_it(void **state)
+static void a_look_that_misses_the_id_does_not_forget_it_and_says_so(void **state)
 {
     hw_holders h;
 
@@ -152,9 +152,13 @@ static void a_look_that_misses_the_id_does_not_forget_it(void **state)
     hw_holders_init(&h);
     look(&h, 10, NULL, 0);
     look_at(&h, 12, {5, 100, 0});
+    assert_false(h.unsure);
     look_at(&h, 14, {5, 0, 0});
+    assert_true(h.unsure);
     look_at(&h, 16, {0, 100, 1});
+    assert_false(h.unsure);
     assert_none(&h.freed);
+    assert_ranges(&h.alive, {11, INT64_MAX});
     hw_holders_done(&h);
 }
 
@@ -324,7 +328,7 @@ int main(void)
         cmocka_unit_test(one_that_is_prepared_draws_no_more),
         cmocka_unit_test(one_that_is_idle_has_drawn_nothing_meanwhile_until_it_moves_again),
         cmocka_unit_test(one_without_an_id_is_known_by_its_virtual_transaction),
-        cmocka_unit_test(a_look_that_misses_the_id_does_not_forget_it),
+        cmocka_unit_test(a_look_that_misses_the_id_does_not_forget_it_and_says_so),
         cmocka_unit_test(too_many_are_a_limit_and_the_look_does_not_count),
         cmocka_unit_test(whatever_may_appear_is_alive_and_whatever_ended_was_freed),
         cmocka_unit_test(one_open_transaction_keeps_few_numbers_alive),

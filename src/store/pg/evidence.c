@@ -8,8 +8,9 @@
  *
  *   I1  Holders come from one scan of pg_locks.  That scan first walks the fast-path locks of each
  *       backend and then takes the main table as a whole, so a lock that is held all the time is
- *       seen.  A transaction that ends in between may show its lock without its id: it counts as a
- *       holder once more, and is gone at the next look.
+ *       seen.  A transaction that ends in between may show its lock without its id.  Its rows are
+ *       visible before its locks are gone: one that had ended when the look began is no holder,
+ *       whatever it still holds.
  *   I2  A transaction that draws a number past the column's default may have no id yet: it is known
  *       by its virtual transaction, as everybody is while it is not prepared.
  *   I3  An id is 64 bits wide, counted from the snapshot's next one, so that it means one

@@ -185,7 +185,8 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     /* ---- the evidence */
     /* Only holders of the sequence; the id of each is its oldest, its top-level one.  What is
        prepared has no process, and does nothing any more; of others it is told by their state,
-       where we may see it. */
+       where we may see it.  A transaction shows its rows before it gives its locks back: who has
+       ended for this statement is none. */
     [HW_PG_HOLDERS] =
         {"WITH n AS MATERIALIZED"
          " (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next),"
@@ -197,7 +198,8 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
          " SELECT h.name, h.xid, CASE WHEN h.pid IS NULL THEN 1 ELSE"
          "  (SELECT (extract(epoch FROM a.state_change) * 1000000)::bigint"
          "   FROM pg_stat_get_activity(h.pid) AS a WHERE a.state = 'idle in transaction') END"
-         " FROM h",
+         " FROM h WHERE h.xid IS NULL"
+         "  OR NOT pg_visible_in_snapshot(h.xid::text::xid8, pg_current_snapshot())",
          NULL, 0},
     [HW_PG_SETTLED] = {"SELECT k.upto, k.holes FROM @schema@.settled AS k", NULL, 0},
     /* $1 upto $2 holes, NULL: as they are $3 log $4, $5 the event at the top */
