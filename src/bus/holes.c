@@ -268,6 +268,7 @@ int hw_holes_look(howdah_bus *bus, bool *ret_looked, hw_ranges *ret_alive, howda
         s = heed_freed(bus, &freed, reterr);
     if (s == HOWDAH_OK && !feed->standby)
         s = hw_ranges_copy(ret_alive, &feed->holders.alive, reterr);
+    feed->drawn_before = feed->holders.drawn;
     *ret_looked = s == HOWDAH_OK;
     return s < 0 ? s : HOWDAH_OK;
 }
@@ -316,13 +317,14 @@ static bool needs_every_hole(const howdah_bus *bus)
 
 /*
  * The highest number up to which holes are to be put aside; 0: none.  Not those whose holder has
- * gone since the rows were read that lack them: they may be visible by now (I2).
+ * gone since the rows were read that lack them: they may be visible by now (I2).  Nor those that
+ * were drawn behind the look before these rows: who drew them can have gone unseen.
  */
 static int64_t put_aside_upto(const hw_feed *feed)
 {
     const hw_frontier *f = &feed->frontier;
     int64_t most =
-        feed->holders.drawn < feed->freed_from ? feed->holders.drawn : feed->freed_from - 1;
+        feed->drawn_before < feed->freed_from ? feed->drawn_before : feed->freed_from - 1;
     int64_t now = hw_clock_mono_ms();
     int64_t upto = 0;
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "bus/bus.h"
 #include "store/pg/pg.h"
 #include "test_pg_help.h"
 
@@ -414,6 +415,67 @@ static void what_was_proven_is_written_down_for_those_who_come_later(void **stat
     free(h);
 }
 
+/* ---- between the looks of one round */
+
+/* Somebody draws a number behind a round's first look and has gone before its second one. */
+static struct {
+    const hw_sub_ops *real;
+    const pgt *t;
+    PGconn *quick;
+    int looks; /* 0: not now */
+} between;
+
+static int look_between(hw_store *store, int64_t *ret_drawn, hw_holder **ret_holders, size_t *ret_n,
+                        howdah_error *reterr)
+{
+    int s;
+
+    if (between.looks == 2)
+        pgt_run(between.t, between.quick, "COMMIT");
+    s = between.real->holders(store, ret_drawn, ret_holders, ret_n, reterr);
+    if (between.looks == 1) {
+        pgt_run(between.t, between.quick, "BEGIN");
+        pgt_run(between.t, between.quick, "SELECT {append}('quick', 'quick.event')");
+        burn(between.t, 500, "between");
+    }
+    if (between.looks > 0)
+        between.looks++;
+    return s;
+}
+
+static void who_draws_and_ends_between_two_looks_is_not_put_aside(void **state)
+{
+    static hw_store_ops ops;
+    static hw_sub_ops subs;
+    pgt *t = *state;
+    heard *h = calloc(1, sizeof *h);
+    const hw_store_ops *real = t->bus->store->ops;
+
+    assert_non_null(h);
+    between.real = real->subs;
+    between.t = t;
+    between.quick = pgt_session(t->url);
+    between.looks = 0;
+    ops = *real;
+    subs = *real->subs;
+    subs.holders = look_between;
+    ops.subs = &subs;
+    t->bus->store->ops = &ops;
+    forget_prepared(t);
+    burn(t, 10, "history");
+    subscribe(t->bus, "s", 0, h);
+    serve(t->bus, h, 10);
+    pgt_ok(howdah_run(t->bus, 1500, &pgt_error)); /* number 1 stands still */
+    burn(t, BURNT, "large pages");
+    serve(t->bus, h, 10 + BURNT);
+    between.looks = 1;
+    serve(t->bus, h, 10 + BURNT + 500 + 1);
+    pgt_run(t, t->admin, "ROLLBACK PREPARED 'open %s'", t->schema);
+    t->bus->store->ops = real;
+    PQfinish(between.quick);
+    free(h);
+}
+
 /* ---- numbers that do not come from the default */
 
 static void a_row_with_a_number_above_the_sequence_takes_nothing_from_those_below(void **state)
@@ -488,6 +550,7 @@ static const struct CMUnitTest tests[] = {
     PGT_TEST(a_tail_over_burnt_numbers_takes_about_as_long_as_over_none),
     PGT_TEST(a_wildcard_starts_again_over_many_types_and_many_holes),
     PGT_TEST(what_was_proven_is_written_down_for_those_who_come_later),
+        PGT_TEST(who_draws_and_ends_between_two_looks_is_not_put_aside),
     PGT_TEST(a_row_with_a_number_above_the_sequence_takes_nothing_from_those_below),
     PGT_TEST(an_event_whose_number_was_drawn_before_its_transaction_had_an_id_is_delivered),
 };
