@@ -260,11 +260,10 @@ int hw_holes_look(howdah_bus *bus, bool *ret_looked, hw_ranges *ret_alive, howda
     *ret_looked = false;
     if (hw_clock_mono_ms() < hw_holes_next_ms(feed))
         return HOWDAH_OK;
-    if (feed->standby)
+    s = look(bus, reterr);
+    if (s == HOWDAH_END)
         s = ask_settled(bus, ret_alive, reterr);
-    else
-        s = look(bus, reterr);
-    if (s == HOWDAH_OK && !feed->standby)
+    else if (s == HOWDAH_OK)
         s = heed_freed(bus, &freed, reterr);
     if (s == HOWDAH_OK && !feed->standby)
         s = hw_ranges_copy(ret_alive, &feed->holders.alive, reterr);

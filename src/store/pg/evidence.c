@@ -61,6 +61,7 @@ void hw_pg_meet(hw_pg *pg, hw_str log, int64_t drawn)
     }
     (void)snprintf(pg->log, sizeof pg->log, "%.*s", (int)log.len, log.s);
     pg->drawn = drawn;
+    pg->recovery = log.len > 0 && log.s[log.len - 1] == '?'; /* promoted, or led elsewhere, since */
 }
 
 /* What there is at a number (absent: nothing), and how many numbers were drawn. */
