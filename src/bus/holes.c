@@ -317,7 +317,8 @@ static bool needs_every_hole(const howdah_bus *bus)
 /*
  * The highest number up to which holes are to be put aside; 0: none.  Not those whose holder has
  * gone since the rows were read that lack them: they may be visible by now (I2).  Nor those that
- * were drawn behind the look before these rows: who drew them can have gone unseen.
+ * were drawn behind the look before these rows: who drew them can have gone unseen; nor those
+ * that the rows did not get to.
  */
 static int64_t put_aside_upto(const hw_feed *feed)
 {
@@ -327,6 +328,8 @@ static int64_t put_aside_upto(const hw_feed *feed)
     int64_t now = hw_clock_mono_ms();
     int64_t upto = 0;
 
+    if (most > feed->read_upto)
+        most = feed->read_upto;
     for (size_t i = 0; i < f->holes_n && f->holes[i].last <= most; i++) {
         if (f->holes_n > YOUNG_MAX || now - f->holes[i].since_ms >= YOUNG_MS)
             upto = f->holes[i].last;

@@ -77,10 +77,11 @@ typedef struct hw_feed {
     uint64_t versions; /* of still, given out so far; not one comes back, */
     uint64_t told;     /* and the one that the window knows */
     hw_late late;
-    int64_t freed_from; /* of the last hw_holes_confirm() */
+    int64_t freed_from;   /* of the last hw_holes_confirm() */
+    int64_t read_upto;    /* the rows of this round tell what is missing up to here */
     int64_t drawn_before; /* that the look has read which came before the rows of this round */
-    int64_t probe_ms;   /* standby: not before this time its holes are looked into again */
-    int64_t cover_ms;   /* since when what is below low waits for transactions to end; 0: not */
+    int64_t probe_ms;     /* standby: not before this time its holes are looked into again */
+    int64_t cover_ms;     /* since when what is below low waits for transactions to end; 0: not */
     int64_t settled;    /* up to here somebody has proven all, as was read when it started, */
     hw_ranges settled_holes; /* but for these */
     int64_t settle_ms;       /* when to write down next what is proven here, */
