@@ -300,7 +300,14 @@ static int take(hw_store *store, const hw_take *take, hw_sub_row_fn fn, void *ct
 
     if (s < 0)
         return s;
-    if (pg->recovery) { /* where it was led to since; it may be promoted, or left again */
+    if (pg->recovery) { /* it may have been promoted since, or a pooler leads elsewhere again */
+        char log[HW_TIMELINE_SIZE];
+
+        s = hw_pg_timeline(store, log, reterr);
+        if (s < 0)
+            return s;
+    }
+    if (pg->recovery) {
         s = hw_fail(reterr, HOWDAH_READ_ONLY,
                     "this server is in recovery (a standby): nobody can own a subscription");
         if (reterr && pg->pooled && !pg->read_only)
