@@ -169,8 +169,8 @@ bool hw_pg_get_int8s(const PGresult *result, int row, int column, const char **r
     size_t len = (size_t)PQgetlength(result, row, column);
 
     *ret_array = PQgetvalue(result, row, column);
-    *ret_n = len <= ARRAY_EMPTY ? 0 : (len - ARRAY_HEADER) / ELEMENT;
-    return *ret_n == 0 || len == ARRAY_HEADER + *ret_n * ELEMENT;
+    *ret_n = len < ARRAY_HEADER ? 0 : (len - ARRAY_HEADER) / ELEMENT;
+    return len == 0 || len == ARRAY_EMPTY || len == ARRAY_HEADER + *ret_n * ELEMENT;
 }
 
 int64_t hw_pg_int8_at(const char *array, size_t i)
