@@ -92,21 +92,23 @@ static int note_holes(hw_page *page, const hw_feed *feed, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/*
- * A read that had to connect anew met a log of which nothing that is known here need be true (a
- * standby that took over, a server that lost its last moments): what it read is not used.
- */
-static int check_session(howdah_bus *bus, howdah_error *reterr)
+int hw_feed_check_session(howdah_bus *bus, howdah_error *reterr)
 {
     uint64_t session = 0;
-    int s = hw_sub_ops_of(bus)->confirm(bus->store, &bus->service->feed.top, reterr);
+    int s = hw_sub_ops_of(bus)->session(bus->store, &session, reterr);
 
-    if (s >= 0)
-        s = hw_sub_ops_of(bus)->session(bus->store, &session, reterr);
     if (s >= 0 && session != bus->service->feed.session)
         s = hw_fail(reterr, HOWDAH_UNAVAILABLE,
                     "the connection was lost and made anew, or leads to another log");
     return s;
+}
+
+/* After rows were read: the log that they came from is the one that all else here came from. */
+static int check_log(howdah_bus *bus, howdah_error *reterr)
+{
+    int s = hw_sub_ops_of(bus)->confirm(bus->store, &bus->service->feed.top, reterr);
+
+    return s < 0 ? s : hw_feed_check_session(bus, reterr);
 }
 
 /* Opens the query and takes its only page. */
@@ -123,7 +125,7 @@ static int read_page(howdah_bus *bus, hw_query *query, hw_page *page, howdah_err
     if (s == HOWDAH_END)
         page->n = 0;
     page->full = s == HOWDAH_OK && (page->n == query->batch || page->cursor->more);
-    return s < 0 ? s : check_session(bus, reterr);
+    return s < 0 ? s : check_log(bus, reterr);
 }
 
 int hw_feed_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_owed, howdah_error *reterr)
@@ -331,9 +333,12 @@ int hw_feed_round(howdah_bus *bus, bool *ret_news, howdah_error *reterr)
         s = hw_holes_confirm(bus, &sound, reterr);
     else
         feed->freed_from = INT64_MAX;
-    /* A full page may have left rows inside holes unread: no verdict from it. */
+    /* A full page may have left rows inside holes unread, behind its last row: no verdict there. */
+    feed->read_upto = s >= 0 && page->full ? page->events[page->n - 1].global_sequence : INT64_MAX;
+    if (s >= 0 && looked && feed->read_upto < INT64_MAX)
+        s = hw_ranges_add(&alive, feed->read_upto + 1, INT64_MAX, reterr);
     if (s >= 0 && sound)
-        s = judge(bus, page, looked && whole && !page->full, &alive, &buried, reterr);
+        s = judge(bus, page, looked && whole, &alive, &buried, reterr);
     hw_ranges_done(&alive);
     if (s < 0) {
         /* What the frontier has seen nobody has been given: start anew. */
@@ -470,7 +475,7 @@ static int next_of_stream(howdah_subscription *sub, hw_page *page, howdah_error 
     page->keeps_cursor = true;
     page->full = s == HOWDAH_OK;
     if (s >= 0) {
-        int known = check_session(sub->bus, reterr);
+        int known = check_log(sub->bus, reterr);
 
         s = known < 0 ? known : s;
     }
@@ -587,7 +592,7 @@ static int check_place(howdah_subscription *sub, howdah_error *reterr)
         return HOWDAH_OK;
     s = hw_sub_ops_of(sub->bus)->confirm(sub->bus->store, &sub->anchor, reterr);
     if (s >= 0)
-        s = check_session(sub->bus, reterr);
+        s = check_log(sub->bus, reterr);
     if (s >= 0)
         sub->met_feed = feed->starts;
     return s;

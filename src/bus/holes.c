@@ -61,6 +61,14 @@
 
 /* -------------------------------------------------------------------- looks */
 
+/* What a statement has told counts only if it came from the log that all else here came from. */
+static int still_there(howdah_bus *bus, int told, howdah_error *reterr)
+{
+    int s = hw_feed_check_session(bus, reterr);
+
+    return s < 0 ? s : told;
+}
+
 /* HOWDAH_END when it cannot be told who holds the sequence. */
 static int look(howdah_bus *bus, howdah_error *reterr)
 {
@@ -71,6 +79,8 @@ static int look(howdah_bus *bus, howdah_error *reterr)
     int s = hw_sub_ops_of(bus)->holders(bus->store, &drawn, &seen, &n, reterr);
 
     feed->standby = s == HOWDAH_END;
+    if (s >= 0)
+        s = still_there(bus, s, reterr);
     if (s == HOWDAH_OK)
         s = hw_holders_look(&feed->holders, drawn, seen, n, reterr);
     hw_free(seen);
@@ -114,6 +124,8 @@ static int find_gaps(howdah_bus *bus, hw_range range, hw_ranges *out, howdah_err
     gap_walk w = {out, HOWDAH_OK, reterr};
     int s = hw_sub_ops_of(bus)->gaps(bus->store, range.first, range.last, on_gap, &w, reterr);
 
+    if (s >= 0)
+        s = still_there(bus, s, reterr);
     return s < 0 ? s : w.status;
 }
 
@@ -250,6 +262,8 @@ static int ask_settled(howdah_bus *bus, hw_ranges *ret_alive, howdah_error *rete
 
     bus->service->feed.look_ms = hw_clock_mono_ms();
     if (s >= 0)
+        s = still_there(bus, s, reterr);
+    if (s >= 0)
         s = hw_ranges_add(ret_alive, upto + 1, INT64_MAX, reterr);
     return s;
 }
@@ -263,11 +277,10 @@ int hw_holes_look(howdah_bus *bus, bool *ret_looked, hw_ranges *ret_alive, howda
     *ret_looked = false;
     if (hw_clock_mono_ms() < hw_holes_next_ms(feed))
         return HOWDAH_OK;
-    if (feed->standby)
+    s = look(bus, reterr);
+    if (s == HOWDAH_END)
         s = ask_settled(bus, ret_alive, reterr);
-    else
-        s = look(bus, reterr);
-    if (s == HOWDAH_OK && !feed->standby)
+    else if (s == HOWDAH_OK)
         s = heed_freed(bus, &freed, reterr);
     if (s == HOWDAH_OK && !feed->standby)
         s = hw_ranges_copy(ret_alive, &feed->holders.alive, reterr);
@@ -335,7 +348,8 @@ static bool has_old_hole(const hw_frontier *f)
 /*
  * The highest number up to which holes are to be put aside; 0: none.  Not those whose holder has
  * gone since the rows were read that lack them: they may be visible by now (I2).  Nor those that
- * were drawn behind the look before these rows: who drew them can have gone unseen.
+ * were drawn behind the look before these rows: who drew them can have gone unseen; nor those
+ * that the rows did not get to.
  */
 static int64_t put_aside_upto(const hw_feed *feed)
 {
@@ -347,6 +361,8 @@ static int64_t put_aside_upto(const hw_feed *feed)
 
     if (!many && !has_old_hole(f))
         return 0;
+    if (most > feed->read_upto)
+        most = feed->read_upto;
     for (size_t i = 0; i < f->holes_n && f->holes[i].last <= most; i++) {
         if (many || has_lived(&f->holes[i], A_WHILE_MS))
             upto = f->holes[i].last;
@@ -394,8 +410,8 @@ static int find_top(howdah_bus *bus, hw_anchor *ret_top, howdah_error *reterr)
 }
 
 /*
- * Two statements have told what is settled and where the log ends.  If the log was replaced between
- * them, the former can be above the latter; the session will tell, but not before the first read.
+ * Two statements have told what is settled and where the log ends.  If an older copy of the log
+ * came between them, under the same name, the former can be above the latter.
  */
 static int settle_below(hw_feed *feed, int64_t top, howdah_error *reterr)
 {
@@ -416,6 +432,8 @@ static int start(howdah_bus *bus, howdah_error *reterr)
     s = hw_sub_ops_of(bus)->settled(bus->store, &feed->settled, &feed->settled_holes, reterr);
     if (s >= 0)
         s = find_top(bus, &top, reterr);
+    if (s >= 0)
+        s = still_there(bus, s, reterr);
     if (s >= 0)
         s = settle_below(feed, top.sequence, reterr);
     if (s < 0)

@@ -78,6 +78,7 @@ typedef struct hw_feed {
     uint64_t told;     /* and the one that the window knows */
     hw_late late;
     int64_t freed_from;   /* of the last hw_holes_confirm() */
+    int64_t read_upto;    /* the rows of this round tell what is missing up to here */
     int64_t drawn_before; /* how many were, by the look before the rows of this round */
     int64_t probe_ms;     /* standby: not before this time its holes are looked into again */
     int64_t cover_ms;     /* since when what is below low waits for transactions to end; 0: not */
@@ -257,6 +258,12 @@ void hw_feed_init(hw_feed *feed);
 void hw_feed_done(howdah_bus *bus);
 /* Forgets everything: a new session, or nobody needs it. */
 void hw_feed_reset(howdah_bus *bus);
+/*
+ * UNAVAILABLE when the session is another one than at the beginning of the pass: whoever had to
+ * connect anew, or was led elsewhere, met a log of which nothing that is known here need be true (a
+ * standby that took over, a server that lost its last moments).
+ */
+int hw_feed_check_session(howdah_bus *bus, howdah_error *reterr);
 /* Reads once: evidence, rows, verdict.  A page with rows, or with news of holes, enters the window.
  */
 int hw_feed_round(howdah_bus *bus, bool *ret_news, howdah_error *reterr);

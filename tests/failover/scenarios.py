@@ -323,6 +323,44 @@ def a_follower_of_a_standby_that_lacks_nothing_prints_everything(run):
     follow_across(run, "follow whole", pooled=True, lag=False)
 
 
+def behind_a_pooler_that_leads_to_a_standby_a_follower_prints_what_its_primary_had_open(run):
+    """Nobody holds numbers there: what is missing need not be dead."""
+    with PgStage(run, "follow standby", pooled=True) as stage:
+        follower = stage.follow("follow", "--set", "read_only=true")
+        stage.append(KEPT)
+        commit = stage.hold(2, "held")
+        stage.append(5)
+        stage.until_handled(follower)
+        stage.site.sync()
+        stage.site.lead(stage.site.standby)
+        stage.append(5)
+        stage.site.sync()
+        stage.until_handled(follower)
+        commit()
+        stage.append(5, streams=("held",))
+        stage.until_handled(follower)
+        stage.site.lead(stage.site.primary)
+        stage.append(5)
+        stage.until_handled(follower)
+
+
+def a_follower_of_a_standby_that_is_promoted_prints_everything(run):
+    with PgStage(run, "follow promoted") as stage:
+        follower = stage.follow("follow", "--set", "read_only=true", url=stage.site.standby.url())
+        stage.append(KEPT)
+        commit = stage.hold(2, "held")
+        stage.append(5)
+        stage.until_handled(follower)
+        commit()
+        stage.append(5, streams=("held",))
+        stage.until_handled(follower)
+        stage.site.promote()
+        commit = stage.hold(1, "held again")
+        stage.append(NEW)
+        stage.until_handled(follower)
+        commit()
+
+
 # ---------------------------------------------------------------- queues
 
 def jobs_across(run, name, pooled, lag=True, restart=False, early=0):
@@ -561,7 +599,9 @@ GROUPS = {
     "follow": [behind_a_pooler_a_follower_prints_everything_or_says_that_the_log_is_another,
                at_one_address_a_follower_prints_everything_or_says_that_the_log_is_another,
                at_one_address_a_follower_of_a_server_that_went_on_prints_everything_or_says_so,
-               a_follower_of_a_standby_that_lacks_nothing_prints_everything],
+               a_follower_of_a_standby_that_lacks_nothing_prints_everything,
+               behind_a_pooler_that_leads_to_a_standby_a_follower_prints_what_its_primary_had_open,
+               a_follower_of_a_standby_that_is_promoted_prints_everything],
     "jobs": [behind_a_pooler_each_event_becomes_one_job_that_runs,
              at_one_address_each_event_becomes_one_job_that_runs,
              behind_a_pooler_before_a_server_that_went_on_each_event_becomes_one_job_that_runs,

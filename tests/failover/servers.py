@@ -309,11 +309,23 @@ class Site:
         self.generation += 1
         return Cluster(self.place, "%s-%d" % (self.name, self.generation))
 
-    def point(self):
-        """The address leads to the primary, from one moment to the next."""
+    def point(self, to=None):
+        """The address leads to the primary, or where we say, from one moment to the next."""
         fresh = self.address + ".new"
-        os.symlink(self.primary.home, fresh)
+        os.symlink((to or self.primary).home, fresh)
         os.rename(fresh, self.address)
+
+    def lead(self, to):
+        """Those behind the pooler come to another server, whom they have not lost."""
+        self.point(to)
+        self.pooler.say("RECONNECT")
+
+    def promote(self):
+        """The standby becomes the primary under those who are connected to it."""
+        self.sync()
+        gone, self.primary, self.standby = self.primary, self.standby, None
+        gone.remove()
+        assert self.primary.one("SELECT pg_promote(true, 60)") == "t"
 
     def follow(self):
         self.standby.standby_of(self.primary)

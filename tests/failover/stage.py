@@ -10,7 +10,7 @@ import uuid
 import tap
 from checker import Event, History, Job
 from hands import Follower, Hand, LineWriter, Process, Writer
-from session import PATIENCE_S, until
+from session import PATIENCE_S, Session, until
 
 TYPES = ("order.created", "order.paid", "cart.created", "ship.sent")
 RARE = "rare.seen"  # never among what is lost: who waits for it only counts the others
@@ -307,6 +307,23 @@ class PgStage(Stage):
             " ELSE 'completed' END FROM howdah.job_data AS d"
             " JOIN howdah.queues AS q USING (queue_id) LEFT JOIN howdah.event_log AS l ON l.job_id = d.id"
             " WHERE q.name = '%s' ORDER BY 1" % queue)]
+
+    def hold(self, n, stream):
+        """A transaction with so many events that stays open; ends with the function returned."""
+        session = Session(self.direct())
+        ids = [self.new_id() for _ in range(n)]
+        session.sql("BEGIN")
+        for version, event_id in enumerate(ids, 1):
+            self.history.append(event_id, "unknown")
+            session.sql("INSERT INTO howdah.events (id, stream, version, type, data) VALUES"
+                        " ('%s', '%s', %d, 'order.created', 'null')" % (event_id, stream, version))
+
+        def commit():
+            session.sql("COMMIT")
+            session.close()
+            for event_id in ids:
+                self.history.append(event_id, "ok")
+        return commit
 
     def cut(self):
         """What comes now is lost with the server."""

@@ -143,6 +143,8 @@ fake_verdict sim_before(void *ctx, fake_store *store, fake_op op)
     sim_process *p = &s->processes[store->client->number];
     uint32_t steps = dice_roll(&s->world.dice, 3);
 
+    if (dice_roll(&s->world.dice, 20) == 0) /* transactions begin and end between two statements */
+        steps += dice_roll(&s->world.dice, 50);
     s->stats.operations++;
     s->world.now_us += 20 + dice_roll(&s->world.dice, 300);
     while (steps-- > 0)

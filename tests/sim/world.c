@@ -353,6 +353,8 @@ size_t world_holders(const world *w, bool sees_idle, hw_holder *out)
 
         if (t->state == TXN_FREE || !t->locks || (prepared && w->bug == WORLD_BUG_PREPARED_UNSEEN))
             continue;
+        if (t->state == TXN_ENDED && t->xid != 0) /* its lock outlives it */
+            continue;
         out[n++] = (hw_holder){.virtual_id = prepared ? 0 : t->virtual_id,
                                .xid = t->xid,
                                .idle = prepared || w->bug == WORLD_BUG_IDLE_LIES ? 1

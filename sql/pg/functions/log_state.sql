@@ -1,8 +1,9 @@
 -- log_here(sequence bigint) -> (log, drawn, id), one row
 --
--- Which log this is (cluster and timeline; a promoted standby begins a new one), the last number that
--- was drawn, and the id of the event with this number, NULL: there is none.  With it a reader without
--- rights on the tables knows when the server under its feet has become another one.
+-- Which log this is (cluster and timeline, which a promoted standby begins anew; that of a standby ends
+-- with "?"), the last number that was drawn, and the id of the event with this number, NULL: there is
+-- none.  With it a reader without rights on the tables knows when the server under its feet has become
+-- another one.
 -- Reads: events, events_global_sequence_seq.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.log_here(sequence bigint, OUT log text, OUT drawn bigint, OUT id uuid)
 RETURNS record
@@ -10,7 +11,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
     SELECT s.system_identifier::text || '/'
-           || CASE WHEN pg_is_in_recovery() THEN (SELECT c.timeline_id::text FROM pg_control_checkpoint() AS c)
+           || CASE WHEN pg_is_in_recovery() THEN (SELECT c.timeline_id::text || '?' FROM pg_control_checkpoint() AS c)
                    ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int4::text END,
            CASE WHEN q.is_called THEN q.last_value ELSE 0 END,
            (SELECT e.id FROM @schema@.events AS e WHERE e.global_sequence = log_here.sequence)

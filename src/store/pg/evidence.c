@@ -62,6 +62,12 @@ void hw_pg_meet(hw_pg *pg, hw_str log, int64_t drawn)
     }
     (void)snprintf(pg->log, sizeof pg->log, "%.*s", (int)log.len, log.s);
     pg->drawn = drawn;
+    pg->recovery = log.len > 0 && log.s[log.len - 1] == '?'; /* promoted, or led elsewhere, since */
+}
+
+static void meet_answer(hw_pg *pg, const PGresult *here)
+{
+    hw_pg_meet(pg, hw_pg_get_str(here, 0, 0), hw_pg_get_int8(here, 0, 1));
 }
 
 /* What there is at a number (absent: nothing), and how many numbers were drawn. */
@@ -82,9 +88,63 @@ static int ask_here(hw_pg *pg, int64_t sequence, bool *ret_there, hw_uuid *ret_i
         return s;
     *ret_drawn = hw_pg_get_int8(result, 0, 1);
     *ret_there = hw_pg_get_uuid(result, 0, 2, ret_id);
-    hw_pg_meet(pg, hw_pg_get_str(result, 0, 0), *ret_drawn);
+    meet_answer(pg, result);
     PQclear(result);
     return HOWDAH_OK;
+}
+
+typedef struct log_call {
+    const hw_pg_call *call;
+    int here;
+} log_call;
+
+static int make_log_call(void *ctx, size_t i, hw_pg_call *call)
+{
+    const log_call *c = ctx;
+
+    if (i == 0) {
+        *call = *c->call;
+    } else {
+        call->statement = c->here;
+        hw_pg_param_int8(call, 0);
+    }
+    return HOWDAH_OK;
+}
+
+/* One transaction, and so one server: a pooler parts statements where the client waits for both. */
+static int ask_both(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr)
+{
+    log_call c = {call, pg->direct_state ? HW_PG_HERE : HW_PG_FN_HERE};
+    PGresult *results[2] = {NULL, NULL};
+    int s = hw_pg_pipeline(pg, make_log_call, &c, 2, results, reterr);
+
+    if (s >= 0)
+        meet_answer(pg, results[1]);
+    PQclear(results[1]);
+    if (s < 0)
+        PQclear(results[0]);
+    else
+        *ret_result = results[0];
+    return s;
+}
+
+int hw_pg_query_log(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s;
+
+    if (!pg->pooled || pg->foreign || !pg->conn)
+        return hw_pg_query(pg, call, ret_result, reterr);
+    s = ask_both(pg, call, ret_result, &err);
+    if (s == HOWDAH_UNAVAILABLE && !pg->conn) {
+        s = hw_pg_ready(pg, &err);
+        if (s >= 0)
+            s = pg->pooled ? ask_both(pg, call, ret_result, &err)
+                           : hw_pg_exec(pg, call, ret_result, &err);
+    }
+    if (s < 0)
+        hw_error_copy(reterr, &err);
+    return s;
 }
 
 /* ------------------------------------------------------------------ holders */
@@ -127,6 +187,7 @@ int hw_pg_holders(hw_store *store, int64_t *ret_drawn, hw_holder **ret_holders, 
     hw_pg *pg = (hw_pg *)store;
     hw_pg_call call = {.statement = HW_PG_HOLDERS};
     PGresult *result = NULL;
+    uint64_t session;
     hw_uuid id;
     bool there = false;
     int s = ask_here(pg, 0, &there, &id, ret_drawn, reterr); /* I4 */
@@ -135,7 +196,10 @@ int hw_pg_holders(hw_store *store, int64_t *ret_drawn, hw_holder **ret_holders, 
         return s;
     if (pg->recovery)
         return HOWDAH_END; /* the holders are on another server */
-    s = hw_pg_query(pg, &call, &result, reterr);
+    session = pg->session;
+    s = hw_pg_query_log(pg, &call, &result, reterr);
+    if (s >= 0 && pg->session != session)
+        s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "the connection leads to another log meanwhile");
     if (s >= 0)
         s = take_holders(result, ret_holders, ret_n, reterr);
     PQclear(result);
@@ -181,7 +245,7 @@ static int walk_gaps(hw_pg *pg, int64_t first, int64_t last, hw_range_fn fn, voi
     hw_pg_param_int8(&call, first);
     hw_pg_param_int8(&call, last);
     hw_pg_param_int8(&call, WALK_ROWS);
-    s = hw_pg_query(pg, &call, &result, reterr);
+    s = hw_pg_query_log(pg, &call, &result, reterr);
     if (s < 0)
         return s;
     sound = hw_pg_get_int8s(result, 0, 0, &stored, &n);
@@ -292,7 +356,7 @@ int hw_pg_settled(hw_store *store, int64_t *ret_upto, hw_ranges *ret_holes, howd
     if (!pg->direct_state)
         call.statement = HW_PG_FN_SETTLED;
     if (s >= 0)
-        s = hw_pg_query(pg, &call, &result, reterr);
+        s = hw_pg_query_log(pg, &call, &result, reterr);
     if (s < 0)
         return s;
     *ret_upto = 0;

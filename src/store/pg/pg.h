@@ -298,6 +298,12 @@ int hw_pg_prepare(hw_pg *pg, hw_pg_statement statement, howdah_error *reterr);
 int hw_pg_pipeline(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call), void *ctx,
                    size_t n, PGresult **results, howdah_error *reterr);
 
+/*
+ * hw_pg_query() for what is read about the log: behind a pooler the same server that answers tells
+ * which log it has (hw_pg_meet()), as two statements may go to two servers.
+ */
+int hw_pg_query_log(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr);
+
 /* The connection is gone: reported, and given up.  sent: a statement was on its way. */
 int hw_pg_lost(hw_pg *pg, bool sent, bool writes, howdah_error *reterr);
 /* Status, flags and advice for a failed result. */

@@ -436,7 +436,7 @@ static void fly_ahead(hw_pg_cursor *c)
 {
     hw_pg_call call;
 
-    if (c->end || c->ranges || c->pg->foreign || c->pg->in_flight ||
+    if (c->end || c->ranges || c->pg->foreign || c->pg->pooled || c->pg->in_flight ||
         (c->query && !hw_pg_question_has_page(c->query)) || make_call(c, &call, NULL) < 0)
         return;
     if (hw_pg_send(c->pg, &call, NULL) >= 0) {
@@ -462,7 +462,7 @@ static int fetch(hw_pg_cursor *c, PGresult **ret_page, howdah_error *reterr)
         s = hw_pg_question_find(c->query, c->pg, c->left, reterr);
     if (s == HOWDAH_OK)
         s = make_call(c, &call, reterr);
-    return s == HOWDAH_OK ? hw_pg_query(c->pg, &call, ret_page, reterr) : s;
+    return s == HOWDAH_OK ? hw_pg_query_log(c->pg, &call, ret_page, reterr) : s;
 }
 
 /* -------------------------------------------------------------- operations */

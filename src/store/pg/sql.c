@@ -405,11 +405,12 @@ int hw_pg_fill_names(const char *text, const char *schema, hw_buf *out, howdah_e
 /*
  * Which log this is: the cluster, which a copy of the data alone does not share, and the line of
  * its history, which a promoted standby begins anew.  Where a server does not say which cluster it
- * is, the bus's own id has to do.
+ * is, the bus's own id has to do.  A standby's ends with "?": who holds numbers is not seen there.
  */
 #define TIMELINE                                                                                   \
-    "CASE WHEN pg_is_in_recovery() THEN (SELECT c.timeline_id::text FROM pg_control_checkpoint()"  \
-    " AS c) ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int4::text END"
+    "CASE WHEN pg_is_in_recovery() THEN (SELECT c.timeline_id::text || '?'"                        \
+    " FROM pg_control_checkpoint() AS c) ELSE ('x' || "                                            \
+    "left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int4::text END"
 #define LOG_MARK "@log@"
 static const char log_by_cluster[] =
     "(SELECT s.system_identifier::text || '/' || " TIMELINE " FROM pg_control_system() AS s)";

@@ -300,9 +300,20 @@ static int take(hw_store *store, const hw_take *take, hw_sub_row_fn fn, void *ct
 
     if (s < 0)
         return s;
-    if (pg->recovery)
-        return hw_fail(reterr, HOWDAH_READ_ONLY,
-                       "this server is in recovery (a standby): nobody can own a subscription");
+    if (pg->recovery) { /* it may have been promoted since, or a pooler leads elsewhere again */
+        char log[HW_TIMELINE_SIZE];
+
+        s = hw_pg_timeline(store, log, reterr);
+        if (s < 0)
+            return s;
+    }
+    if (pg->recovery) {
+        s = hw_fail(reterr, HOWDAH_READ_ONLY,
+                    "this server is in recovery (a standby): nobody can own a subscription");
+        if (reterr && pg->pooled && !pg->read_only)
+            reterr->flags |= HOWDAH_RETRYABLE;
+        return s;
+    }
     if (instance == HW_INSTANCE_COORDINATED && pg->pooled)
         instance = HW_INSTANCE_LEASE;
     s = take_as(pg, take, instance, &result, reterr);
