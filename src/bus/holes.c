@@ -268,22 +268,32 @@ static int ask_settled(howdah_bus *bus, hw_ranges *ret_alive, howdah_error *rete
     return s;
 }
 
+/* A look that followed the rows of the round before (I3) comes before those of the next. */
+static bool is_news(const hw_feed *feed)
+{
+    return !feed->standby && feed->frontier.holes_n > 0 && feed->holders.looks != feed->judged_by;
+}
+
 int hw_holes_look(howdah_bus *bus, bool *ret_looked, hw_ranges *ret_alive, howdah_error *reterr)
 {
     hw_feed *feed = &bus->service->feed;
     bool freed = false;
-    int s;
+    int s = HOWDAH_OK;
 
     *ret_looked = false;
-    if (hw_clock_mono_ms() < hw_holes_next_ms(feed))
+    if (hw_clock_mono_ms() >= hw_holes_next_ms(feed)) {
+        s = look(bus, reterr);
+        if (s == HOWDAH_END)
+            s = ask_settled(bus, ret_alive, reterr);
+        else if (s == HOWDAH_OK)
+            s = heed_freed(bus, &freed, reterr);
+    } else if (!is_news(feed)) {
         return HOWDAH_OK;
-    s = look(bus, reterr);
-    if (s == HOWDAH_END)
-        s = ask_settled(bus, ret_alive, reterr);
-    else if (s == HOWDAH_OK)
-        s = heed_freed(bus, &freed, reterr);
-    if (s == HOWDAH_OK && !feed->standby)
+    }
+    if (s == HOWDAH_OK && !feed->standby) {
         s = hw_ranges_copy(ret_alive, &feed->holders.alive, reterr);
+        feed->judged_by = feed->holders.looks;
+    }
     feed->drawn_before = feed->holders.drawn;
     *ret_looked = s == HOWDAH_OK;
     return s < 0 ? s : HOWDAH_OK;

@@ -71,11 +71,12 @@ typedef struct hw_feed {
     hw_frontier frontier;
     /* holes.c: */
     hw_holders holders;
-    bool standby;      /* who holds the sequence cannot be told here */
-    int64_t look_ms;   /* the last look at the holders */
-    hw_still *still;   /* holes that nobody looks for; NULL: none */
-    uint64_t versions; /* of still, given out so far; not one comes back, */
-    uint64_t told;     /* and the one that the window knows */
+    uint64_t judged_by; /* of its looks, the last one that holes were judged by */
+    bool standby;       /* who holds the sequence cannot be told here */
+    int64_t look_ms;    /* the last look at the holders */
+    hw_still *still;    /* holes that nobody looks for; NULL: none */
+    uint64_t versions;  /* of still, given out so far; not one comes back, */
+    uint64_t told;      /* and the one that the window knows */
     hw_late late;
     int64_t freed_from;   /* of the last hw_holes_confirm() */
     int64_t read_upto;    /* the rows of this round tell what is missing up to here */
@@ -370,7 +371,9 @@ void hw_service_heard(howdah_bus *bus, bool arrived);
 int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_error *reterr);
 /* Without waiting: whether the bell has rung; then the log has to be looked at. */
 bool hw_service_hear(howdah_bus *bus);
-/* True when a later pass may succeed; waits a little, growing. */
+/* Whether a later pass may succeed. */
+bool hw_service_passes(int status, const howdah_error *err);
+/* The same; then it waits a little, growing. */
 bool hw_service_bears(howdah_bus *bus, int status, const howdah_error *err);
 
 /* ---- service.c */

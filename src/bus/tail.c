@@ -305,18 +305,28 @@ static int bring(howdah_tail *tail, bool *ret_page, howdah_error *reterr)
     return s;
 }
 
+/* Whoever calls again is told when that makes sense: what is too much for now may pass. */
+static int give_up(int status, howdah_error *err, howdah_error *reterr)
+{
+    if (hw_service_passes(status, err))
+        err->flags |= HOWDAH_RETRYABLE;
+    hw_error_copy(reterr, err);
+    return status;
+}
+
 int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_event,
                      howdah_error *reterr)
 {
     int64_t until = wait_ms < 0 ? INT64_MAX : hw_clock_mono_ms() + wait_ms;
-    bool looked = false; /* every call looks at least once, also one that does not wait */
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int looked = HOWDAH_OK; /* how the last look ended, */
+    bool looks = true;      /* and every call looks at least once, also one that does not wait */
 
     if (!tail || !ret_event)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_tail_next: an argument is NULL");
     if (tail->bus->service->runner)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_tail_next: the bus belongs to its runner");
     for (;;) {
-        howdah_error err = HOWDAH_ERROR_INIT;
         const howdah_event *event = NULL;
         bool page = false;
         int s = take(tail, &event, &err);
@@ -324,19 +334,17 @@ int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_ev
 
         if (s >= 0 && event)
             return hw_upcast(tail->bus->upcasts, event, &tail->sub->lifted, ret_event, reterr);
-        if (s >= 0 && left <= 0 && looked)
-            return HOWDAH_END;
+        if (s >= 0 && left <= 0 && !looks) /* an error: whether there is nothing is not known */
+            return looked < 0 ? give_up(looked, &err, reterr) : HOWDAH_END;
         if (s >= 0)
-            s = bring(tail, &page, &err);
-        looked = true;
+            looked = s = bring(tail, &page, &err);
+        looks = false;
         if (s >= 0)
             tail->bus->service->failures = 0;
         if (s >= 0 && !page && left > 0)
             s = hw_service_wait(tail->bus, left, -1, &err);
-        if (s < 0 && (left <= 0 || !hw_service_bears(tail->bus, s, &err))) {
-            hw_error_copy(reterr, &err);
-            return s;
-        }
+        if (s < 0 && (left <= 0 || !hw_service_bears(tail->bus, s, &err)))
+            return give_up(s, &err, reterr);
     }
 }
 

@@ -210,16 +210,19 @@ int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_er
     return s < 0 ? s : HOWDAH_OK;
 }
 
-bool hw_service_bears(howdah_bus *bus, int status, const howdah_error *err)
+bool hw_service_passes(int status, const howdah_error *err)
 {
     /* RETRYABLE: also READ_ONLY, of a server that is about to be promoted (pg/conn.c I1).
        LIMIT: more holes than are kept; they close when whoever made them has ended. */
-    bool passing = status == HOWDAH_UNAVAILABLE || status == HOWDAH_TIMEOUT ||
-                   status == HOWDAH_FULL || status == HOWDAH_LIMIT ||
-                   (err->flags & HOWDAH_RETRYABLE) != 0;
+    return status == HOWDAH_UNAVAILABLE || status == HOWDAH_TIMEOUT || status == HOWDAH_FULL ||
+           status == HOWDAH_LIMIT || (err->flags & HOWDAH_RETRYABLE) != 0;
+}
+
+bool hw_service_bears(howdah_bus *bus, int status, const howdah_error *err)
+{
     hw_service *service = bus->service;
 
-    if (!passing)
+    if (!hw_service_passes(status, err))
         return false;
     hw_log(HOWDAH_LOG_WARN, "subscriptions wait for the store: %s", err->message);
     (void)hw_sleep(

@@ -73,9 +73,11 @@
 
 /* I4: this is the log that its owner knows, or it does not care which. */
 #define IS_LOG(log) "(" log " = '' OR " log " = @log@)"
+/* Of EXISTS, while the log is small, a hash of the whole log would be made, each time, and for as
+   long as the plan is kept. */
 #define STANDS_ON(sequence, id)                                                                    \
-    "(" sequence " = 0 OR EXISTS (SELECT FROM @schema@.events AS e WHERE e.global_sequence"        \
-    " = " sequence " AND e.id = " id "))"
+    "(" sequence " = 0 OR (SELECT e.id FROM @schema@.events AS e WHERE e.global_sequence"          \
+    " = " sequence ") = " id ")"
 /* Under one token and in one log a place does not go back. */
 #define GOES_ON(high, log) "(s.high <= " high " OR s.timeline <> " log ")"
 #define FOLLOWS(place) "(" place " = 0 OR s.moves + 1 = " place ")"
