@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "bus/bus.h"
+#include "bus/subscription.h"
 #include "store/pg/pg.h"
 #include "test_pg_help.h"
 
@@ -157,6 +157,32 @@ static void a_live_subscription_goes_on_while_numbers_are_burnt(void **state)
     pgt_run(t, t->admin, "ROLLBACK PREPARED 'open %s'", t->schema);
     (void)pgt_append(t->bus, "new");
     serve(t->bus, h, BURNT + 1);
+    free(h);
+}
+
+/* A page holds a thousand rows, and so about as many holes. */
+#define HOLES_AT_ONCE 3000
+
+static void holes_of_a_burst_are_put_aside_while_it_is_read(void **state)
+{
+    pgt *t = *state;
+    int64_t until = pgt_now_ms() + PATIENCE_MS;
+    heard *h = calloc(1, sizeof *h);
+    PGconn *open;
+
+    assert_non_null(h);
+    subscribe(t->bus, "live", 0, h);
+    serve(t->bus, h, 0);
+    open = append_and_stay(t);
+    burn(t, 3 * BURNT, "burst");
+    while (h->n < 3 * BURNT && pgt_now_ms() < until) {
+        pgt_ok(howdah_run(t->bus, 1, &pgt_error));
+        assert_in_range(t->bus->service->feed.frontier.holes_n, 0, HOLES_AT_ONCE);
+    }
+    assert_int_equal(h->n, 3 * BURNT);
+    pgt_run(t, open, "COMMIT");
+    PQfinish(open);
+    serve(t->bus, h, 3 * BURNT + 1);
     free(h);
 }
 
@@ -544,6 +570,7 @@ static void an_event_whose_number_was_drawn_before_its_transaction_had_an_id_is_
 static const struct CMUnitTest tests[] = {
     PGT_TEST(a_new_subscription_goes_on_over_history_that_was_burnt_under_a_prepared_transaction),
     PGT_TEST(a_live_subscription_goes_on_while_numbers_are_burnt),
+    PGT_TEST(holes_of_a_burst_are_put_aside_while_it_is_read),
     PGT_TEST(what_an_idle_transaction_appended_comes_when_it_commits_and_once),
     PGT_TEST(a_busy_transaction_keeps_nobody_waiting_but_itself),
     PGT_TEST(who_starts_again_owes_what_is_open_and_nothing_else),
