@@ -589,13 +589,25 @@ static int64_t proven(const hw_feed *feed)
     return feed->frontier.holes_n > 0 ? feed->frontier.holes[0].first - 1 : feed->frontier.high;
 }
 
+/*
+ * Whether the holes have to be written with the mark.  Another bus may have written its own since:
+ * up to its mark, which is not below ours, it has proven all but them.  So ours need not be there
+ * if they are the same as they were and none is above the mark that they came with.
+ */
+static bool holes_moved(const hw_feed *feed)
+{
+    const hw_ranges *still = hw_still_ranges(feed->still);
+
+    return (feed->still ? feed->still->version : 0) != feed->settled_still ||
+           (still->n > 0 && still->items[still->n - 1].last > feed->settled_upto);
+}
+
 int hw_holes_settle(howdah_bus *bus, howdah_error *reterr)
 {
     hw_feed *feed = &bus->service->feed;
     int64_t now = hw_clock_mono_ms();
     int64_t upto = proven(feed);
-    uint64_t version = feed->still ? feed->still->version : 0;
-    bool moved = version != feed->settled_still;
+    bool moved = holes_moved(feed);
     howdah_error err = HOWDAH_ERROR_INIT;
     int s;
 
@@ -612,7 +624,7 @@ int hw_holes_settle(howdah_bus *bus, howdah_error *reterr)
         return s;
     }
     feed->settled_upto = upto;
-    feed->settled_still = version;
+    feed->settled_still = feed->still ? feed->still->version : 0;
     return HOWDAH_OK;
 }
 

@@ -23,9 +23,9 @@ $howdah$;
 -- sequence_problem() -> text or NULL
 --
 -- Whether the next events would get numbers that somebody counts as done: nobody would deliver them.
--- A number up to a subscription's high is done unless it is in owed, and one up to what is settled
--- unless it is in its holes; one that an event has already collides, and is told then.  Numbers above every high may lie above the sequence without harm,
--- until it gets there.
+-- A number up to a subscription's high is done unless it is in owed or stands still, and one up to what
+-- is settled unless it is in its holes; one that an event has already collides, and is told then.
+-- Numbers above every high may lie above the sequence without harm, until it gets there.
 --
 -- Mostly it looks at the subscriptions and the sequence only.
 -- Reads: subscriptions, settled, events_global_sequence_seq; events, when the sequence is behind.
@@ -45,7 +45,7 @@ BEGIN
         RETURN NULL;
     END IF;
     SELECT max(d.high) INTO high
-    FROM (SELECT s.high, s.owed FROM @schema@.subscriptions AS s WHERE s.high > drawn
+    FROM (SELECT s.high, s.owed || s.still AS owed FROM @schema@.subscriptions AS s WHERE s.high > drawn
           UNION SELECT k.upto, k.holes FROM @schema@.settled AS k WHERE k.upto > drawn) AS d
     WHERE d.high - drawn
           > (SELECT count(*) FROM @schema@.events AS e WHERE e.global_sequence > drawn AND e.global_sequence <= d.high)
