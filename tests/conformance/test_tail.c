@@ -3,7 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "bus/bus.h"
 #include "conformance.h"
+#include "store/store.h"
 
 static howdah_tail *open_tail(howdah_bus *bus, int64_t since, const char *pattern)
 {
@@ -227,6 +230,33 @@ static void a_prepared_transaction_is_waited_for(void **state)
     PQfinish(conn);
 }
 
+static int too_much(hw_store *store, const hw_query *query, hw_cursor **ret_cursor,
+                    howdah_error *reterr)
+{
+    (void)store, (void)query, (void)ret_cursor;
+    return hw_fail(reterr, HOWDAH_LIMIT, "too much for now");
+}
+
+static void when_its_time_is_up_a_tail_tells_why_it_could_not_look(void **state)
+{
+    cf *c = *state;
+    const hw_store_ops *real = c->bus->store->ops;
+    hw_store_ops failing = *real;
+    howdah_tail *tail = open_tail(c->bus, 0, NULL);
+    const howdah_event *event = NULL;
+    howdah_error err = HOWDAH_ERROR_INIT;
+
+    (void)cf_append(c->bus, "s", "t", NULL);
+    failing.read_open = too_much;
+    c->bus->store->ops = &failing;
+    assert_int_equal(howdah_tail_next(tail, 30, &event, &err), HOWDAH_LIMIT);
+    assert_string_equal(err.message, "too much for now");
+    assert_int_equal(err.flags, HOWDAH_RETRYABLE);
+    c->bus->store->ops = real;
+    assert_drained(tail, 30, "1");
+    howdah_tail_close(tail);
+}
+
 cf_group cf_tail_tests(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -239,6 +269,7 @@ cf_group cf_tail_tests(void)
         CF_TEST(a_tail_that_starts_now_comes_back_for_numbers_in_flight),
         CF_TEST(rolled_back_numbers_do_not_stop_a_tail),
         CF_TEST(a_prepared_transaction_is_waited_for),
+        CF_TEST(when_its_time_is_up_a_tail_tells_why_it_could_not_look),
     };
     return CF_GROUP(tests);
 }

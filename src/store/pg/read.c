@@ -11,8 +11,8 @@
  *
  *   I3  No transaction stays open between pages.  A page is asked for by position, so that it can
  *       be asked for again on another connection.
- *
  *   I4  Events point into their page's PGresult, which NUL-terminates every value.
+ *   I5  Behind a pooler a page comes together with the name of its log, and none is fetched ahead.
  */
 #include <assert.h>
 #include <endian.h>
