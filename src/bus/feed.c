@@ -335,7 +335,7 @@ int hw_feed_round(howdah_bus *bus, bool *ret_news, howdah_error *reterr)
         feed->freed_from = INT64_MAX;
     /* A full page may have left rows inside holes unread, behind its last row: no verdict there. */
     feed->read_upto = s >= 0 && page->full ? page->events[page->n - 1].global_sequence : INT64_MAX;
-    if (s >= 0 && looked && feed->read_upto < INT64_MAX)
+    if (s >= 0 && looked && feed->read_upto < INT64_MAX && !HW_BUG(FULL_PAGE_WHOLE))
         s = hw_ranges_add(&alive, feed->read_upto + 1, INT64_MAX, reterr);
     if (s >= 0 && sound)
         s = judge(bus, page, looked && whole, &alive, &buried, reterr);

@@ -10,6 +10,7 @@ const sim_bug sim_bugs[] = {
     {.name = "in-memory ahead set", .library = HW_BUG_AHEAD_IN_MEMORY},
     {.name = "numbers that stand still are never looked for", .library = HW_BUG_STILL_FORGOTTEN},
     {.name = "rows read before the proof", .library = HW_BUG_ROWS_BEFORE_PROOF},
+    {.name = "a full page is taken for the whole", .library = HW_BUG_FULL_PAGE_WHOLE},
     {.name = "checkpoint before effect", .library = HW_BUG_CHECKPOINT_FIRST},
     {.name = "catch-up before LISTEN", .library = HW_BUG_CATCH_UP_FIRST},
     /* of the server, or of a statement */
