@@ -131,7 +131,7 @@ class Follower(Hand):
 
     def judge(self):
         """It has no place in the store: it is done when it prints what is appended now."""
-        loud = [line for line in self.process.said if LOUD.search(line)]
+        loud = [line for line in self.process.said if LOUD.search(line) and "waiting for the store" not in line]
         code = self.process.process.poll()
         if loud:
             self.subscription.halted = loud[0]

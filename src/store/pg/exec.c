@@ -6,10 +6,12 @@
  *       unknown outcome.  Before it was sent, it has not: nothing happened.
  *   I3  At the deadline the server is asked to cancel and gets CANCEL_GRACE_MS to answer; the
  *       answer decides.  Without one the connection is given up.  A server that does not even
- *       answer a ping is not asked: PQcancel() knows no deadline.
- *   I4  A network can swallow everything and close nothing.  So whoever hears nothing for
- *       SILENCE_MS asks whether anybody is there, long before a deadline; without an answer the
- *       connection is given up.  A statement that just takes its time is left alone.
+ *       answer a ping is not asked: PQcancel() knows no deadline.  An interrupt cancels, too, once,
+ *       but leaves INTERRUPT_GRACE_MS to what is nearly done: a request to cancel is a connection
+ * of its own, and some poolers (PgBouncer 1.18 to 1.20) can end when it crosses an answer. I4  A
+ * network can swallow everything and close nothing.  So whoever hears nothing for SILENCE_MS asks
+ * whether anybody is there, long before a deadline; without an answer the connection is given up.
+ * A statement that just takes its time is left alone.
  */
 #include <errno.h>
 #include <poll.h>
@@ -24,6 +26,7 @@
 #include "store/pg/pg.h"
 
 #define CANCEL_GRACE_MS 2000
+#define INTERRUPT_GRACE_MS 100
 #define SILENCE_MS 5000
 #define PING_KEYWORDS_MAX 64
 
@@ -251,19 +254,44 @@ static bool ask_to_cancel(const hw_pg *pg)
     return asked;
 }
 
+/* A wait for one answer: what has been heard of meanwhile, and how long it may take. */
+typedef struct answer {
+    wake asked; /* why a cancel was sent; READY: none was */
+    bool hurry; /* there was an interrupt: it stays readable, and is heeded once */
+    int64_t until_ms;
+    int64_t deadline_ms;
+} answer;
+
+/* Waits for more of it; what is to be done now: INTERRUPT and DEADLINE when it has to be cancelled.
+ */
+static wake wait_more(const hw_pg *pg, bool unsent, answer *a)
+{
+    wake woke = wait_heard(pg, unsent, !a->hurry, a->until_ms);
+
+    if (woke == WAKE_INTERRUPT) {
+        int64_t grace_ms = hw_clock_mono_ms() + INTERRUPT_GRACE_MS;
+
+        a->hurry = true;
+        a->until_ms = grace_ms < a->deadline_ms ? grace_ms : a->deadline_ms;
+        woke = wait_heard(pg, unsent, false, a->until_ms);
+    }
+    return woke == WAKE_DEADLINE && a->hurry ? WAKE_INTERRUPT : woke;
+}
+
 /* Until libpq has a whole answer, or the statement's time is over (I3). */
 static int wait_answer(hw_pg *pg, const hw_pg_call *call, int64_t deadline_ms, howdah_error *reterr)
 {
-    wake asked = WAKE_READY; /* why a cancel was sent */
+    answer a = {WAKE_READY, false, deadline_ms, deadline_ms};
 
+    if (pg->stopped) /* by an earlier statement of the same pipeline */
+        a = (answer){WAKE_INTERRUPT, true, hw_clock_mono_ms() + CANCEL_GRACE_MS, deadline_ms};
     while (PQisBusy(pg->conn)) {
         int unsent = PQflush(pg->conn);
         wake woke;
 
         if (unsent < 0)
             return hw_pg_lost(pg, true, call->writes, reterr);
-        /* An interrupt stays readable: once heeded, it must not cut the grace short. */
-        woke = wait_heard(pg, unsent > 0, asked == WAKE_READY, deadline_ms);
+        woke = wait_more(pg, unsent > 0, &a);
         if (woke == WAKE_READY) {
             if (!PQconsumeInput(pg->conn))
                 return hw_pg_lost(pg, true, call->writes, reterr);
@@ -271,13 +299,14 @@ static int wait_answer(hw_pg *pg, const hw_pg_call *call, int64_t deadline_ms, h
         }
         if (woke == WAKE_SILENCE)
             return silenced(pg, call->writes, reterr);
-        if (woke == WAKE_ERROR || asked != WAKE_READY)
-            return cancelled(pg, asked != WAKE_READY ? asked : woke, call->writes, reterr);
-        asked = woke;
+        if (woke == WAKE_ERROR || a.asked != WAKE_READY)
+            return cancelled(pg, a.asked != WAKE_READY ? a.asked : woke, call->writes, reterr);
+        a.asked = woke;
         if (!ask_to_cancel(pg))
             return cancelled(pg, woke, call->writes, reterr);
         pg->stopped = woke == WAKE_INTERRUPT;
-        deadline_ms = hw_clock_mono_ms() + CANCEL_GRACE_MS;
+        a.hurry = true;
+        a.until_ms = hw_clock_mono_ms() + CANCEL_GRACE_MS;
     }
     return HOWDAH_OK;
 }
