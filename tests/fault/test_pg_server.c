@@ -174,6 +174,27 @@ static void a_prepared_transaction_outlives_a_crash_and_the_tail_waits_for_it(vo
     howdah_tail_close(tail);
 }
 
+/* ---- a log that is put back under sessions that go on */
+
+static void a_schema_that_was_dropped_and_made_anew_is_found_again(void **state)
+{
+    pgt *t = *state;
+    howdah_tail *tail = open_tail(t->bus, 0);
+    howdah_bus *other = pgt_open(t, t->url);
+
+    (void)pgt_append(t->bus, "a");
+    assert_drained(tail, 100, "a");
+    pgt_run(t, t->admin, "SET client_min_messages = warning");
+    pgt_run(t, t->admin, "DROP SCHEMA {schema} CASCADE");
+    pgt_ok(howdah_migrate(other, NULL, &pgt_error));
+    (void)pgt_append(other, "b");
+    assert_drained(tail, 300, "b");
+    assert_int_equal(pgt_append(t->bus, "b").version, 2);
+    assert_drained(tail, 300, "b");
+    howdah_close(other);
+    howdah_tail_close(tail);
+}
+
 #define WRITERS 4
 
 typedef struct tally {
@@ -402,6 +423,7 @@ static const struct CMUnitTest tests[] = {
     SERVER_TEST(a_server_that_stays_away_is_unavailable_after_connect_timeout),
     SERVER_TEST(a_sequence_that_jumps_in_a_crash_does_no_harm),
     SERVER_TEST(a_prepared_transaction_outlives_a_crash_and_the_tail_waits_for_it),
+    SERVER_TEST(a_schema_that_was_dropped_and_made_anew_is_found_again),
     SERVER_TEST(what_was_acknowledged_before_a_crash_is_there_once_after_it),
     SERVER_TEST(a_standby_is_refused_for_writing_and_can_be_read),
 };
