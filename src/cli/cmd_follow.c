@@ -48,6 +48,12 @@ static bool bears(cli_context *cli, const howdah_error *err, bool *told)
     return true;
 }
 
+static void on_log(void *ctx, int level, const char *message)
+{
+    if (level == HOWDAH_LOG_WARN)
+        cli_note(ctx, "%s", message);
+}
+
 /* How long to wait for the next event: not beyond the end, and not too long in one go. */
 static int wait_ms(int64_t end_ms)
 {
@@ -134,7 +140,9 @@ int cmd_follow(cli_context *cli, int argc, char **argv)
     if (!cli->out.json && cli->out.err_terminal)
         cli_note(cli, "following %s; Ctrl-C ends it", howdah_bus_url(cli->bus));
     cli_events_init(&events, &cli->out, true);
+    howdah_set_log(on_log, cli); /* of opening howdah doctor tells */
     s = follow(cli, tail, &r, &events, &err);
+    howdah_set_log(NULL, NULL);
     howdah_tail_close(tail);
     cli_events_done(&events);
     return s < 0 ? cli_fail(cli, &err) : 0;
