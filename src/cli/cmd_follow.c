@@ -1,4 +1,6 @@
 /* cmd_follow.c - howdah follow. */
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -48,10 +50,20 @@ static bool bears(cli_context *cli, const howdah_error *err, bool *told)
     return true;
 }
 
+typedef struct notes {
+    cli_context *cli;
+    char last[512];
+} notes;
+
+/* A store that stays away is told of with each try: once will do. */
 static void on_log(void *ctx, int level, const char *message)
 {
-    if (level == HOWDAH_LOG_WARN)
-        cli_note(ctx, "%s", message);
+    notes *n = ctx;
+
+    if (level < HOWDAH_LOG_WARN || strncmp(n->last, message, sizeof n->last - 1) == 0)
+        return;
+    (void)snprintf(n->last, sizeof n->last, "%s", message);
+    cli_note(n->cli, "%s", message);
 }
 
 /* How long to wait for the next event: not beyond the end, and not too long in one go. */
@@ -125,6 +137,7 @@ int cmd_follow(cli_context *cli, int argc, char **argv)
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_tail *tail = NULL;
     cli_events events;
+    notes n = {.cli = cli};
     request r;
     int s;
 
@@ -140,7 +153,7 @@ int cmd_follow(cli_context *cli, int argc, char **argv)
     if (!cli->out.json && cli->out.err_terminal)
         cli_note(cli, "following %s; Ctrl-C ends it", howdah_bus_url(cli->bus));
     cli_events_init(&events, &cli->out, true);
-    howdah_set_log(on_log, cli); /* of opening howdah doctor tells */
+    howdah_set_log(on_log, &n); /* of opening howdah doctor tells */
     s = follow(cli, tail, &r, &events, &err);
     howdah_set_log(NULL, NULL);
     howdah_tail_close(tail);
