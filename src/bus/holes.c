@@ -475,21 +475,35 @@ static int walk(howdah_bus *bus, const hw_ranges *ranges, hw_ranges *out, howdah
     return s;
 }
 
-/* Nobody can look at the holders of another server: every gap stays a hole, until it is settled. */
-static int cover_standby(howdah_bus *bus, howdah_error *reterr)
+/*
+ * Nobody can look at the holders of another server: every gap stays a hole, until it is settled.
+ * Where no subscription runs on the primary nothing is, so nobody gets more of them than it needs.
+ */
+static int cover_standby(howdah_bus *bus, int64_t low, howdah_error *reterr)
 {
     hw_feed *feed = &bus->service->feed;
     hw_range room;
     hw_ranges unknown = unproven(feed, &room);
     sets x = {0};
-    int s = walk(bus, &unknown, &x.missing, reterr);
+    int s;
 
+    if (unknown.n > 0 && room.first <= low)
+        room.first = low + 1;
+    s = walk(bus, &unknown, &x.missing, reterr);
     if (s >= 0)
         s = hw_ranges_unite(&x.still, &x.missing, &feed->settled_holes, reterr);
+    if (s >= 0 && low > 0)
+        s = hw_ranges_remove(&x.still, 1, low, reterr);
+    if (s >= 0) /* what is above is known */
+        s = hw_ranges_remove(&x.still, feed->low + 1, INT64_MAX, reterr);
     if (s >= 0)
         s = wake(feed, &x.still, reterr);
     if (s >= 0)
-        feed->low = 0;
+        feed->low = low;
+    if (s == HOWDAH_LIMIT)
+        (void)hw_advise(reterr, s,
+                        "run a subscription on the primary server: it proves which of "
+                        "the missing numbers are dead");
     sets_done(&x);
     return s;
 }
@@ -566,7 +580,7 @@ int hw_holes_cover(howdah_bus *bus, int64_t low, howdah_error *reterr)
         return s;
     s = feed->standby ? HOWDAH_END : look(bus, reterr);
     if (s == HOWDAH_END)
-        return cover_standby(bus, reterr);
+        return cover_standby(bus, low, reterr);
     if (s >= 0)
         s = heed_freed(bus, &freed, reterr);
     if (s < 0)

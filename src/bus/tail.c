@@ -11,6 +11,9 @@
  *       this log has as well, says so, and hands out all that follows, numbers that it has seen
  *       before included.  For that it remembers some events of the way: many of the last ones, ever
  *       fewer of those before.
+ *   I3  A log can be put back under a session that goes on, say by a restore into its tables.
+ *       Nothing that is stored tells a tail so: it looks itself, after each page that has rows, and
+ *       every CHECK_EVERY_MS without any.
  */
 #include <string.h>
 
@@ -24,12 +27,14 @@
 #include "engine/rules.h"
 
 #define PAST 64
+#define CHECK_EVERY_MS 1000 /* I3 */
 
 struct howdah_tail {
     howdah_bus *bus;
     howdah_subscription *sub;
     hw_anchor past[PAST];
     size_t past_n;
+    int64_t check_ms; /* I3: when to look without a page */
 };
 
 /* ------------------------------------------------------------- where it was */
@@ -292,6 +297,30 @@ static int take(howdah_tail *tail, const howdah_event **ret_event, howdah_error 
     return s >= 0 && sub->page ? pass(tail, reterr) : s;
 }
 
+/* I3; the page, if there is one, was read by now, and nothing of it is handed out yet. */
+static int check_place(howdah_tail *tail, howdah_error *reterr)
+{
+    howdah_subscription *sub = tail->sub;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int64_t now = hw_clock_mono_ms();
+    int s;
+
+    if (sub->anchor.sequence == 0 || (now < tail->check_ms && !(sub->page && sub->page->n > 0)))
+        return HOWDAH_OK;
+    s = hw_sub_ops_of(tail->bus)->verify(tail->bus->store, &sub->anchor, 0, &err);
+    if (s < 0 && s != HOWDAH_NOT_FOUND) {
+        hw_error_copy(reterr, &err);
+        return s;
+    }
+    tail->check_ms = now + CHECK_EVERY_MS;
+    if (s == HOWDAH_NOT_FOUND) { /* what the feed knows is of the log before as well */
+        hw_service_drop_page(sub);
+        hw_feed_reset(tail->bus);
+        s = find_again(tail, reterr);
+    }
+    return s < 0 ? s : HOWDAH_OK;
+}
+
 /* Brings a page; *ret_page: there is one. */
 static int bring(howdah_tail *tail, bool *ret_page, howdah_error *reterr)
 {
@@ -301,6 +330,8 @@ static int bring(howdah_tail *tail, bool *ret_page, howdah_error *reterr)
         s = find_again(tail, reterr);
     if (s >= 0)
         s = hw_service_bring(tail->sub, reterr);
+    if (s >= 0)
+        s = check_place(tail, reterr);
     *ret_page = s >= 0 && tail->sub->page;
     return s;
 }

@@ -1,4 +1,6 @@
 /* cmd_follow.c - howdah follow. */
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -34,15 +36,31 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
     return s;
 }
 
+typedef struct notes {
+    cli_context *cli;
+    char last[512];
+} notes;
+
+/* A store that stays away is told of with each try: once will do. */
+static void on_log(void *ctx, int level, const char *message)
+{
+    notes *n = ctx;
+
+    if (level < HOWDAH_LOG_WARN || strncmp(n->last, message, sizeof n->last - 1) == 0)
+        return;
+    (void)snprintf(n->last, sizeof n->last, "%s", message);
+    cli_note(n->cli, "%s", message);
+}
+
 /* A store that is away for a while is waited for, as a subscription does. */
-static bool bears(cli_context *cli, const howdah_error *err, bool *told)
+static bool bears(notes *n, const howdah_error *err, bool *told)
 {
     struct timespec pause = {0, PAUSE_MS * 1000000};
 
     if (!(err->flags & HOWDAH_RETRYABLE))
         return false;
-    if (!*told)
-        cli_note(cli, "waiting for the store: %s", err->message);
+    if (!*told && !strstr(n->last, err->message))
+        cli_note(n->cli, "waiting for the store: %s", err->message);
     *told = true;
     (void)nanosleep(&pause, NULL); /* a signal ends it */
     return true;
@@ -74,7 +92,7 @@ static int64_t end_of(int64_t timeout_ms)
  * An event that comes alone is written at once.  In a burst one write serves many: what is held
  * back goes out after FLUSH_MS, and in any case before waiting.
  */
-static int follow(cli_context *cli, howdah_tail *tail, const request *r, cli_events *events,
+static int follow(notes *n, howdah_tail *tail, const request *r, cli_events *events,
                   howdah_error *reterr)
 {
     int64_t end_ms = end_of(r->timeout_ms);
@@ -83,7 +101,7 @@ static int follow(cli_context *cli, howdah_tail *tail, const request *r, cli_eve
     bool told = false;
 
     while ((r->max == HOWDAH_ABSENT || events->count < r->max) &&
-           (held || cli_out_wanted(&cli->out))) {
+           (held || cli_out_wanted(&n->cli->out))) {
         const howdah_event *event = NULL;
         howdah_error err = HOWDAH_ERROR_INIT;
         int s = howdah_tail_next(tail, held ? 0 : wait_ms(end_ms), &event, &err);
@@ -92,7 +110,7 @@ static int follow(cli_context *cli, howdah_tail *tail, const request *r, cli_eve
         if (s < 0) {
             cli_events_flush(events);
             held = false;
-            if ((end_ms != HOWDAH_ABSENT && now_ms >= end_ms) || !bears(cli, &err, &told)) {
+            if ((end_ms != HOWDAH_ABSENT && now_ms >= end_ms) || !bears(n, &err, &told)) {
                 hw_error_copy(reterr, &err);
                 return s;
             }
@@ -119,6 +137,7 @@ int cmd_follow(cli_context *cli, int argc, char **argv)
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_tail *tail = NULL;
     cli_events events;
+    notes n = {.cli = cli};
     request r;
     int s;
 
@@ -134,7 +153,9 @@ int cmd_follow(cli_context *cli, int argc, char **argv)
     if (!cli->out.json && cli->out.err_terminal)
         cli_note(cli, "following %s; Ctrl-C ends it", howdah_bus_url(cli->bus));
     cli_events_init(&events, &cli->out, true);
-    s = follow(cli, tail, &r, &events, &err);
+    howdah_set_log(on_log, &n); /* of opening howdah doctor tells */
+    s = follow(&n, tail, &r, &events, &err);
+    howdah_set_log(NULL, NULL);
     howdah_tail_close(tail);
     cli_events_done(&events);
     return s < 0 ? cli_fail(cli, &err) : 0;

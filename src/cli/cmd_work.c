@@ -210,7 +210,8 @@ static void on_log(void *ctx, int level, const char *message)
 {
     site *w = ctx;
 
-    if (level != HOWDAH_LOG_WARN)
+    /* ERROR: a binding is halted, and no event becomes a job any more. */
+    if (level < HOWDAH_LOG_WARN)
         return;
     (void)pthread_mutex_lock(&w->lock);
     cli_live_clear(&w->live);

@@ -130,10 +130,12 @@ class Follower(Hand):
     durable = False
 
     def judge(self):
-        """It has no place in the store: it is done when it prints what is appended now."""
-        loud = [line for line in self.process.said if LOUD.search(line) and "waiting for the store" not in line]
+        """It has no place in the store: it is done when it prints what is appended now.
+
+        One that says that the log was replaced and goes on has to print all of it."""
+        loud = [line for line in self.process.said if LOUD.search(line)]
         code = self.process.process.poll()
-        if loud:
+        if loud and code is not None:
             self.subscription.halted = loud[0]
         elif code is not None:
             self.note("%s ended with %s: %s" % (self.subscription.name, code, self.process.last_words()))

@@ -446,6 +446,36 @@ static void a_tail_on_a_standby_gets_everything_and_costs_nothing_while_it_waits
     PQfinish(there);
 }
 
+static void a_tail_on_a_standby_minds_no_gaps_before_its_beginning(void **state)
+{
+    failover *f = *state;
+    const pgt *t = f->t;
+    howdah_tail_options o = HOWDAH_TAIL_OPTIONS_INIT;
+    howdah_tail *tail = NULL;
+    howdah_bus *bus;
+
+    /* More than anybody keeps; nobody has proven on the primary that they are dead. */
+    pgt_run(t, t->admin,
+            "INSERT INTO {events} (stream, version, type, data) SELECT 's', g, 't', 'null'"
+            " FROM generate_series(1, 100010) AS g"
+            " WHERE nextval('{events_global_sequence_seq}') IS NOT NULL");
+    o.since = pgt_number(t, t->admin, "SELECT max(global_sequence) - 20 FROM {events}");
+    srv_catch_up(f->standby);
+    bus = pgt_open_with(t, f->standby->url, "read_only", "true");
+    pgt_ok(howdah_tail_open(bus, &o, &tail, &pgt_error));
+    pgt_tail(tail, 10);
+    (void)pgt_append(t->bus, "new");
+    pgt_tail(tail, 1);
+    howdah_tail_close(tail);
+    o.since = 0;
+    assert_int_equal(howdah_tail_open(bus, &o, &tail, &pgt_error), HOWDAH_OK);
+    assert_int_equal(howdah_tail_next(tail, 0, &(const howdah_event *){NULL}, &pgt_error),
+                     HOWDAH_LIMIT);
+    assert_non_null(strstr(pgt_error.advice, "on the primary"));
+    howdah_tail_close(tail);
+    howdah_close(bus);
+}
+
 #define FAILOVER_TEST(name) cmocka_unit_test_setup_teardown(name, failover_setup, failover_teardown)
 
 static const struct CMUnitTest tests[] = {
@@ -461,6 +491,7 @@ static const struct CMUnitTest tests[] = {
     FAILOVER_TEST(a_standby_at_the_first_connection_is_refused_at_once),
 
     FAILOVER_TEST(a_tail_on_a_standby_gets_everything_and_costs_nothing_while_it_waits),
+    FAILOVER_TEST(a_tail_on_a_standby_minds_no_gaps_before_its_beginning),
 };
 
 PGT_MAIN("pg failover", tests)

@@ -174,6 +174,56 @@ static void a_prepared_transaction_outlives_a_crash_and_the_tail_waits_for_it(vo
     howdah_tail_close(tail);
 }
 
+/* ---- a log that is put back under sessions that go on */
+
+static void put_back_to(pgt *t, int64_t sequence)
+{
+    pgt_run(t, t->admin, "DELETE FROM {events} WHERE global_sequence > %lld", (long long)sequence);
+    pgt_run(t, t->admin, "SELECT setval('{events_global_sequence_seq}', %lld)",
+            (long long)sequence);
+}
+
+static void a_tail_notices_that_its_log_was_put_back_under_its_session(void **state)
+{
+    pgt *t = *state;
+    howdah_tail *tail = open_tail(t->bus, 0);
+    int64_t first = pgt_append(t->bus, "a").global_sequence;
+
+    assert_drained(tail, 100, "a");
+    (void)pgt_append(t->bus, "b");
+    (void)pgt_append(t->bus, "c");
+    assert_drained(tail, 100, "b c");
+    put_back_to(t, first);
+    pgt_run(t, t->admin, "SELECT {append}('d', 't')"); /* below all that it has seen */
+    assert_drained(tail, 300, "d");
+    pgt_run(t, t->admin, "BEGIN");
+    put_back_to(t, first);
+    for (char stream = 'e'; stream <= 'h'; stream++) /* beyond that, before it can look */
+        pgt_run(t, t->admin, "SELECT {append}('%c', 't')", stream);
+    pgt_run(t, t->admin, "COMMIT");
+    assert_drained(tail, 300, "e f g h");
+    howdah_tail_close(tail);
+}
+
+static void a_schema_that_was_dropped_and_made_anew_is_found_again(void **state)
+{
+    pgt *t = *state;
+    howdah_tail *tail = open_tail(t->bus, 0);
+    howdah_bus *other = pgt_open(t, t->url);
+
+    (void)pgt_append(t->bus, "a");
+    assert_drained(tail, 100, "a");
+    pgt_run(t, t->admin, "SET client_min_messages = warning");
+    pgt_run(t, t->admin, "DROP SCHEMA {schema} CASCADE");
+    pgt_ok(howdah_migrate(other, NULL, &pgt_error));
+    (void)pgt_append(other, "b");
+    assert_drained(tail, 300, "b");
+    assert_int_equal(pgt_append(t->bus, "b").version, 2);
+    assert_drained(tail, 300, "b");
+    howdah_close(other);
+    howdah_tail_close(tail);
+}
+
 #define WRITERS 4
 
 typedef struct tally {
@@ -402,6 +452,8 @@ static const struct CMUnitTest tests[] = {
     SERVER_TEST(a_server_that_stays_away_is_unavailable_after_connect_timeout),
     SERVER_TEST(a_sequence_that_jumps_in_a_crash_does_no_harm),
     SERVER_TEST(a_prepared_transaction_outlives_a_crash_and_the_tail_waits_for_it),
+    SERVER_TEST(a_tail_notices_that_its_log_was_put_back_under_its_session),
+    SERVER_TEST(a_schema_that_was_dropped_and_made_anew_is_found_again),
     SERVER_TEST(what_was_acknowledged_before_a_crash_is_there_once_after_it),
     SERVER_TEST(a_standby_is_refused_for_writing_and_can_be_read),
 };

@@ -96,6 +96,19 @@ static bool is_demoted(const hw_pg *pg, const char *sqlstate)
            !pg->in_handler;
 }
 
+/*
+ * A schema that was dropped and made anew, say from a dump, has other types, and a statement that
+ * was prepared before is refused from then on, before anything of it is done.  What else this
+ * session knows is not about that schema either.
+ */
+static bool is_outdated(const hw_pg *pg, const PGresult *result, const char *sqlstate)
+{
+    const char *by = PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION);
+
+    return strcmp(sqlstate, "0A000") == 0 && by && strcmp(by, "RevalidateCachedQuery") == 0 &&
+           !pg->foreign;
+}
+
 int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_error *reterr)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -106,6 +119,10 @@ int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_err
 
     if (!sqlstate)
         return hw_pg_lost(pg, true, writes, reterr);
+    if (is_outdated(pg, result, sqlstate)) {
+        hw_pg_disconnect(pg);
+        return hw_fail(reterr, HOWDAH_UNAVAILABLE, "the schema was made anew under this session");
+    }
     status = hw_pg_status_of(sqlstate);
     if (pg->stopped && strcmp(sqlstate, "57014") == 0)
         status = HOWDAH_INTERRUPTED;
