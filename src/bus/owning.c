@@ -189,7 +189,8 @@ static int check_anchor(howdah_subscription *sub, howdah_error *reterr)
     if (s == HOWDAH_NOT_FOUND) {
         char why[512];
 
-        (void)snprintf(why, sizeof why, "%.150s; howdah sub reset %.64s", err.message, sub->id);
+        (void)snprintf(why, sizeof why, "%.150s; howdah sub reset %.64s --to N, then sub resume",
+                       err.message, sub->id);
         hw_utf8_copy(sub->reason, sizeof sub->reason, why);
         hw_service_stop(sub);
         return HOWDAH_OK;

@@ -224,7 +224,8 @@ bool hw_service_bears(howdah_bus *bus, int status, const howdah_error *err)
 
     if (!hw_service_passes(status, err))
         return false;
-    hw_log(HOWDAH_LOG_WARN, "subscriptions wait for the store: %s", err->message);
+    hw_log(HOWDAH_LOG_WARN, "subscriptions wait for %s: %s",
+           status == HOWDAH_LIMIT ? "transactions to end" : "the store", err->message);
     (void)hw_sleep(
         &bus->interrupt,
         hw_backoff_ms(50, STORE_BACKOFF_MAX_MS, service->failures++, 20, hw_random_u32()), NULL);

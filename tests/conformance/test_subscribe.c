@@ -762,7 +762,7 @@ static void a_checkpoint_of_another_log_stops_loudly(void **state)
     cf_ok(howdah_run(bus, CF_PATIENCE_MS, &cf_error));
     howdah_subscription_info_get(sub, &info);
     assert_int_equal(info.state, HOWDAH_SUBSCRIPTION_HALTED);
-    assert_non_null(strstr(info.reason, "howdah sub reset p"));
+    assert_non_null(strstr(info.reason, "; howdah sub reset p --to N, then sub resume"));
     assert_string_equal(s.text, "");
     cf_ok(howdah_subscription_reset(c->bus, "p", 2, &cf_error));
     cf_ok(howdah_subscription_resume(c->bus, "p", &cf_error));

@@ -103,7 +103,7 @@ BEGIN
         IF problem IS NOT NULL THEN
             RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = problem;
         END IF;
-        SELECT max(e.version) INTO last FROM @schema@.events AS e WHERE e.stream = old.stream;
+        SELECT e.version INTO last FROM @schema@.events AS e WHERE e.stream = old.stream ORDER BY e.version DESC LIMIT 1;
         INSERT INTO @schema@.events AS e
             (id, stream, version, type, data, headers, correlation_id, causation_id, actor, valid_time,
              schema_version, bytes, content_type, family, corrects, revision, reason, retracts, recorded_at)

@@ -284,7 +284,8 @@ BEGIN
             -- What corrects an event of a stream is in the stream, too, and behind it.  Of a short one
             -- that is found by one walk.
             first := CASE WHEN backward THEN 0 ELSE at END;
-            IF (SELECT max(e.version) FROM @schema@.events AS e WHERE e.stream = q.stream) <= first + 1000 THEN
+            IF (SELECT e.version FROM @schema@.events AS e WHERE e.stream = q.stream
+                ORDER BY e.version DESC LIMIT 1) <= first + 1000 THEN
                 old := ARRAY(SELECT x.corrects FROM @schema@.events AS x
                              WHERE x.stream = q.stream AND x.version > first AND x.corrects IS NOT NULL
                                AND x.recorded_at <= known AND x.global_sequence + 0 <= upto);

@@ -51,7 +51,8 @@ CREATE OR REPLACE FUNCTION @schema@.stream_version(stream text) RETURNS bigint
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
-    SELECT coalesce(max(e.version), 0) FROM @schema@.events AS e WHERE e.stream = stream_version.stream
+    SELECT coalesce((SELECT e.version FROM @schema@.events AS e WHERE e.stream = stream_version.stream
+                     ORDER BY e.version DESC LIMIT 1), 0)
 $howdah$;
 
 CREATE OR REPLACE FUNCTION @schema@.head() RETURNS bigint

@@ -57,7 +57,12 @@
     " RETURNING global_sequence, version, recorded_at,"                                            \
     " pg_sequence_last_value(@bell_text@::regclass)"
 
-#define LAST_VERSION "(SELECT max(version) FROM @schema@.events WHERE stream = $2)"
+/* Not max(): while the log is small that would be planned as a walk over the whole stream, and a
+   plan is kept. */
+#define LAST_OF(stream)                                                                            \
+    "(SELECT l.version FROM @schema@.events AS l WHERE l.stream = " stream                         \
+    " ORDER BY l.version DESC LIMIT 1)"
+#define LAST_VERSION LAST_OF("$2")
 
 #define READ_ROWS(where, order)                                                                    \
     "SELECT " CAPPED_COLUMNS("$8") PURGED " FROM @schema@.events WHERE " where " ORDER BY " order  \
@@ -194,17 +199,20 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
          "  bool_and(s.expected = -1 OR (s.expected = -2 AND m.last > 0)"
          "   OR s.expected = coalesce(m.last, 0)) AS met"
          " FROM unnest($15, $16) WITH ORDINALITY AS s(name, expected, n)"
-         " LEFT JOIN LATERAL (SELECT max(e.version) AS last FROM @schema@.events AS e"
-         "  WHERE e.stream = s.name) AS m ON true) " INSERT_INTO
-         "SELECT i.id, i.stream, (SELECT base FROM s)[i.stream_no] + i.nth, i.type, i.data,"
-         " i.headers, i.correlation_id, i.causation_id, i.actor, i.valid_time, i.schema_version,"
-         " i.bytes, i.content_type"
-         " FROM (SELECT unnest($1) AS id, unnest($2) AS stream, unnest($3) AS type,"
-         "  unnest($4) AS data, unnest($5) AS headers, unnest($6) AS correlation_id,"
-         "  unnest($7) AS causation_id, unnest($8) AS actor, unnest($9) AS valid_time,"
-         "  unnest($10) AS schema_version, unnest($11) AS bytes, unnest($12) AS content_type,"
-         "  unnest($13) AS stream_no, unnest($14) AS nth) AS i"
-         " WHERE (SELECT met FROM s)" RETURNING,
+         " CROSS JOIN LATERAL (SELECT " LAST_OF(
+             "s.name") " AS last) AS m) " INSERT_INTO "SELECT i.id, i.stream, (SELECT base FROM "
+                       "s)[i.stream_no] + i.nth, i.type, i.data,"
+                       " i.headers, i.correlation_id, i.causation_id, i.actor, i.valid_time, "
+                       "i.schema_version,"
+                       " i.bytes, i.content_type"
+                       " FROM (SELECT unnest($1) AS id, unnest($2) AS stream, unnest($3) AS type,"
+                       "  unnest($4) AS data, unnest($5) AS headers, unnest($6) AS correlation_id,"
+                       "  unnest($7) AS causation_id, unnest($8) AS actor, unnest($9) AS "
+                       "valid_time,"
+                       "  unnest($10) AS schema_version, unnest($11) AS bytes, unnest($12) AS "
+                       "content_type,"
+                       "  unnest($13) AS stream_no, unnest($14) AS nth) AS i"
+                       " WHERE (SELECT met FROM s)" RETURNING,
          TYPES(batch_types)},
     [HW_PG_APPEND_FUNCTION] =
         {"SELECT global_sequence, version, recorded_at, already_stored FROM"
@@ -226,9 +234,7 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
          " ON CONFLICT (source) DO UPDATE SET created_at = excluded.created_at, id = excluded.id,"
          " rows = excluded.rows, updated_at = clock_timestamp()",
          TYPES(mark_types)},
-    [HW_PG_STREAM_VERSION] = {"SELECT coalesce(max(version), 0) FROM @schema@.events"
-                              " WHERE stream = $1",
-                              TYPES(text_type)},
+    [HW_PG_STREAM_VERSION] = {"SELECT coalesce(" LAST_OF("$1") ", 0)", TYPES(text_type)},
     [HW_PG_HEAD] = {"SELECT coalesce(max(global_sequence), 0) FROM @schema@.events", NULL, 0},
     [HW_PG_READ_STREAM] = {READ_PATH(BY_STREAM, "version"), TYPES(read_types)},
     [HW_PG_READ_STREAM_BACK] = {READ_PATH(BY_STREAM, "version DESC"), TYPES(read_types)},
