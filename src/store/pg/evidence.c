@@ -17,8 +17,8 @@
  *       transaction for as long as the cluster lives.
  *   I4  How many numbers were drawn is read by a statement before the look at the locks.
  *   I5  Behind a pooler each statement may meet another server, a standby for instance, where
- * nobody holds anything: whatever is taken for evidence comes with the name of the log, from the
- * same transaction.
+ *       nobody holds anything: whatever is taken for evidence comes with the name of the log,
+ *       from the same transaction.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,12 +6,13 @@
  *       unknown outcome.  Before it was sent, it has not: nothing happened.
  *   I3  At the deadline the server is asked to cancel and gets CANCEL_GRACE_MS to answer; the
  *       answer decides.  Without one the connection is given up.  A server that does not even
- *       answer a ping is not asked: PQcancel() knows no deadline.  An interrupt cancels, too, once,
- *       but leaves INTERRUPT_GRACE_MS to what is nearly done: a request to cancel is a connection
- * of its own, and some poolers (PgBouncer 1.18 to 1.20) can end when it crosses an answer. I4  A
- * network can swallow everything and close nothing.  So whoever hears nothing for SILENCE_MS asks
- * whether anybody is there, long before a deadline; without an answer the connection is given up.
- * A statement that just takes its time is left alone.
+ *       answer a ping is not asked: PQcancel() knows no deadline.  An interrupt cancels, too,
+ *       once, but leaves INTERRUPT_GRACE_MS to what is nearly done: a request to cancel is a
+ *       connection of its own, and some poolers (PgBouncer 1.18 to 1.20) can end when it crosses
+ *       an answer.
+ *   I4  A network can swallow everything and close nothing.  So whoever hears nothing for
+ *       SILENCE_MS asks whether anybody is there, long before a deadline; without an answer the
+ *       connection is given up.  A statement that just takes its time is left alone.
  */
 #include <errno.h>
 #include <poll.h>
