@@ -34,6 +34,7 @@ typedef struct child {
     bool echo;
     bool ended;
     int status;
+    int lost;        /* errno: how it ended could not be learnt (I4) */
     int64_t end_ms;  /* when it is ended */
     int64_t kill_ms; /* and when without mercy; INT64_MAX: it was not told yet */
     bool timed_out;
@@ -242,14 +243,47 @@ static bool listen_to(child *c, int *fd)
     return false;
 }
 
-static void reap(child *c, int flags)
+static void reap(child *c)
 {
     pid_t pid;
 
     do
-        pid = waitpid(c->pid, &c->status, flags);
+        pid = waitpid(c->pid, &c->status, 0);
     while (pid < 0 && errno == EINTR);
-    c->ended = pid != 0;
+    c->lost = pid < 0 ? errno : 0;
+    c->ended = true;
+}
+
+/* Whether its shell has gone; it is not reaped by that, and its group's number is not given away.
+ */
+static bool is_gone(const child *c)
+{
+    siginfo_t info = {.si_pid = 0};
+    int rc;
+
+    do
+        rc = waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT);
+    while (rc < 0 && errno == EINTR);
+    return rc < 0 || info.si_pid != 0;
+}
+
+/*
+ * Who was told to end, and has left others of its group behind: they get their time as well, as
+ * long as they have our pipes; whoever has not is not seen any more (I2).
+ */
+static void see_whether_it_ended(child *c)
+{
+    bool told = c->kill_ms != INT64_MAX;
+
+    if (!is_gone(c))
+        return;
+    if (told && (c->out >= 0 || c->err >= 0) && hw_clock_mono_ms() < c->kill_ms) {
+        shut(&c->end); /* it has told all that it can */
+        return;
+    }
+    if (told)
+        (void)kill(-c->pid, SIGKILL);
+    reap(c);
 }
 
 /* Ends it where that is due: asked first, then made to. */
@@ -284,8 +318,8 @@ static void attend(child *c)
             (void)listen_to(c, &c->out);
         if (fds[2].revents)
             (void)listen_to(c, &c->err);
-        if (fds[3].revents || n <= 0)
-            reap(c, WNOHANG);
+        if (fds[3].revents || n <= 0 || c->kill_ms != INT64_MAX)
+            see_whether_it_ended(c);
         if (!c->ended)
             see_to_its_end(c);
     }
@@ -335,6 +369,9 @@ static void say_end(const child *c, cli_exec_result *result)
     if (c->timed_out)
         (void)snprintf(result->message, sizeof result->message,
                        "the command took longer than %lld ms", (long long)c->options->timeout_ms);
+    else if (c->lost)
+        (void)snprintf(result->message, sizeof result->message,
+                       "how the command ended could not be learnt: %s", strerrordesc_np(c->lost));
     else if (WIFSIGNALED(c->status))
         (void)snprintf(result->message, sizeof result->message,
                        "the command was ended by signal %d (%s)", WTERMSIG(c->status),
@@ -351,14 +388,15 @@ static void judge(const child *c, cli_exec_result *result)
 
     *result = (cli_exec_result){.gave_up = c->gave_up,
                                 .timed_out = c->timed_out,
-                                .exit_code = WIFEXITED(c->status) ? WEXITSTATUS(c->status) : -1};
+                                .exit_code =
+                                    !c->lost && WIFEXITED(c->status) ? WEXITSTATUS(c->status) : -1};
     result->ok = result->exit_code == 0;
     if (result->ok)
         return;
     while (n > 0 && strchr("\n\r\t ", c->tail[n - 1]))
         n--;
     start = last_lines(c->tail, n);
-    if (start < n && !c->timed_out)
+    if (start < n && !c->timed_out && !c->lost)
         copy_message(result, c->tail + start, n - start);
     else
         say_end(c, result);
@@ -379,7 +417,7 @@ int cli_exec(const cli_exec_options *options, cli_exec_result *ret_result, howda
 
     if (s < 0)
         return s;
-    if (options->timeout_ms > 0)
+    if (options->timeout_ms > 0 && options->timeout_ms < INT64_MAX - hw_clock_mono_ms())
         c.end_ms = hw_clock_mono_ms() + options->timeout_ms;
     c.end = (int)syscall(SYS_pidfd_open, c.pid, 0);
     cli_signals_child(c.pid);

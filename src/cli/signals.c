@@ -59,6 +59,15 @@ static void catch (int number)
     (void)sigaction(number, &action, NULL);
 }
 
+/* What whoever started us has blocked would never reach us, nor our commands. */
+static void unblock(void)
+{
+    sigset_t all;
+
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_UNBLOCK, &all, NULL);
+}
+
 void cli_signals_init(void)
 {
     struct sigaction before;
@@ -70,6 +79,9 @@ void cli_signals_init(void)
         catch (SIGHUP);
     /* A closed pipe is seen as EPIPE by the write. */
     (void)signal(SIGPIPE, SIG_IGN);
+    /* Some supervisors ignore it, and we inherit that: how our commands ended would be lost. */
+    (void)signal(SIGCHLD, SIG_DFL);
+    unblock();
 }
 
 void cli_signals_watch(howdah_bus *bus)

@@ -79,6 +79,20 @@ run() {
     fi
 }
 
+# as_supervised: from here on howdah is started as some supervisors do it, with signals that are ignored or
+# blocked.
+as_supervised() {
+    cat >supervised <<END
+#!/usr/bin/env python3
+import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT, signal.SIGCHLD])
+os.execv("$HOWDAH", ["howdah"] + sys.argv[1:])
+END
+    chmod +x supervised
+    HOWDAH=$PWD/supervised
+}
+
 # in_terminal COLUMNS COMMAND: runs a shell command in a terminal of that width; what it shows is in
 # ./out, without carriage returns.  The result is the command's.
 in_terminal() {

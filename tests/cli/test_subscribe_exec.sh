@@ -227,4 +227,22 @@ a_letter_is_tried_again_by_a_subscription_that_runs() {
     empty out
 }
 
+a_failure_is_one_also_where_the_ends_of_children_are_ignored() {
+    as_supervised
+    events 2
+    _fast 0 subscribe a --max-retries 0 --exec '[ "$HOWDAH_SEQUENCE" = 1 ] || exit 7'
+    has err "event 2 is dead letter 1: the command ended with exit code 7"
+    equals "$(_error a)" "the command ended with exit code 7"
+}
+
+sigterm_ends_it_also_where_it_was_blocked() {
+    as_supervised
+    events 1
+    "$HOWDAH" subscribe a --exec ': >begun' >out 2>err &
+    pid=$!
+    wait_until test -f begun
+    kill -TERM $pid
+    ends $pid 0
+}
+
 run_tests "$@"

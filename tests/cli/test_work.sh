@@ -82,6 +82,36 @@ a_command_that_takes_too_long_is_ended_and_its_job_has_failed() {
     equals "$(_json 'd["status"], d["error"]')" "('failed', 'the command took longer than 300 ms')"
 }
 
+what_a_command_has_left_behind_ends_with_it_though_its_shell_went_first() {
+    run 0 push mail
+    # shellcheck disable=SC2016
+    run 0 work mail --timeout 300ms --until-empty --exec \
+        'sh -c "trap \"\" TERM; echo \$\$ >stubborn; sleep 60" & trap "exit 1" TERM; wait'
+    run 0 job show 1
+    equals "$(_json 'd["status"], d["error"]')" "('failed', 'the command took longer than 300 ms')"
+    wait_until sh -c '! kill -0 "$(cat stubborn)" 2>/dev/null'
+    # Nor does one that has closed everything stay.
+    run 0 push mail
+    # shellcheck disable=SC2016
+    run 0 work mail --timeout 300ms --until-empty --exec \
+        'sh -c "trap \"\" TERM; echo \$\$ >quiet; exec sleep 60" <&- >&- 2>&- & trap "exit 1" TERM; wait'
+    wait_until sh -c '! kill -0 "$(cat quiet)" 2>/dev/null'
+}
+
+a_timeout_near_the_largest_number_is_none() {
+    run 0 push mail
+    run 0 work mail --exec 'sleep 0.2' --timeout 9223372036854775807ms --until-empty
+    equals "$(_counts mail)" "0 0 0 1 0"
+}
+
+a_failing_job_has_failed_also_where_the_ends_of_children_are_ignored() {
+    as_supervised
+    run 0 push mail
+    run 0 work mail --exec 'exit 7' --until-empty
+    run 0 job show 1
+    equals "$(_json 'd["status"], d["error"]')" "('failed', 'the command ended with exit code 7')"
+}
+
 a_lease_is_extended_while_the_command_runs() {
     run 0 push mail
     # shellcheck disable=SC2016
