@@ -12,7 +12,8 @@
  *       as done.
  *   I4  A lease is extended at a third of its time, from when we asked for it: not from when the
  *       answer came.
- *   I5  A job whose lease is lost is not begun, and not settled.
+ *   I5  A job whose lease is lost is not begun, and not settled.  One whose lease is over by our
+ *       own clock is not begun, either: it is given back, if it still is ours.
  */
 #ifndef HW_BUS_WORKER_H
 #define HW_BUS_WORKER_H
@@ -32,12 +33,12 @@ struct howdah_work {
     howdah_work *next; /* in the pool's lists */
     atomic_bool lost;
     /* The driver's: */
-    bool taken;        /* back from the pool */
-    bool over;         /* settled */
-    bool uncertain;    /* a settlement of it got no answer: it may be over */
-    int64_t lease_ms;  /* how long a lease is */
-    int64_t leased_ms; /* when it was asked for, by our clock */
-    size_t bytes;      /* of its payload */
+    bool taken;                /* back from the pool */
+    bool over;                 /* settled */
+    bool uncertain;            /* a settlement of it got no answer: it may be over */
+    int64_t lease_ms;          /* how long a lease is */
+    _Atomic int64_t leased_ms; /* when it was asked for, by our clock */
+    size_t bytes;              /* of its payload */
     /* The handler's, I3: */
     int verdict; /* HOWDAH_WORK_... */
     int64_t after_ms;

@@ -69,6 +69,10 @@ static void run(const hw_pool *pool, howdah_work *work)
 
     if (atomic_load(&work->lost))
         return; /* I5 */
+    if (hw_clock_mono_ms() - atomic_load(&work->leased_ms) >= work->lease_ms) {
+        work->verdict = HOWDAH_WORK_RELEASE;
+        return;
+    }
     HW_FAULT_POINT("worker.before_handler");
     verdict = pool->handler(pool->ctx, work->job, work);
     HW_FAULT_POINT("worker.after_handler");

@@ -21,7 +21,7 @@ static bool is_out(const howdah_work *work)
 
 static int64_t extend_at_ms(const howdah_work *work)
 {
-    return work->leased_ms + work->lease_ms / 3; /* I4 */
+    return atomic_load(&work->leased_ms) + work->lease_ms / 3; /* I4 */
 }
 
 int64_t hw_worker_wants(const howdah_worker *worker, const hw_pool_view *view)
@@ -143,7 +143,7 @@ static void hear_outcome(howdah_worker *worker, size_t i, int64_t asked_ms)
     if (settled == HW_SETTLED_LOST)
         lose(worker, work);
     else if (verdict == HW_VERDICT_EXTEND)
-        work->leased_ms = asked_ms;
+        atomic_store(&work->leased_ms, asked_ms);
     else
         count(worker, verdict, settled);
     work->over = work->taken;
@@ -207,7 +207,7 @@ static int on_job(void *ctx, const hw_job *record)
     }
     work->worker = worker;
     work->lease_ms = lease_of(worker, record);
-    work->leased_ms = c->asked_ms;
+    atomic_store(&work->leased_ms, c->asked_ms);
     work->after_ms = HOWDAH_AFTER_BACKOFF;
     work->bytes = record->data.len;
     worker->hand[worker->hand_n++] = work;

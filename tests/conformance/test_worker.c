@@ -343,10 +343,11 @@ static void a_handler_in_the_callers_thread_extends_by_itself(void **state)
 typedef struct thief {
     const cf *c;
     seen *s;
-    int64_t attempt; /* of the job as it got it */
+    int n;
+    int64_t attempt; /* of the last job as it got it */
 } thief;
 
-/* Takes the job when its lease has run out, and only then lets the handler go on. */
+/* Takes the jobs when their leases have run out, and only then lets the handler go on. */
 static void *steal(void *arg)
 {
     thief *t = arg;
@@ -356,12 +357,14 @@ static void *steal(void *arg)
 
     while (atomic_load(&t->s->runs) == 0)
         q_nap(1);
-    cf_ok(howdah_claim_wait(bus, "mail", 1, 30000, NULL, &jobs, &cf_error));
-    job = howdah_jobs_at(jobs, 0);
-    assert_non_null(job);
-    t->attempt = howdah_job_attempt(job);
-    cf_ok(howdah_complete(bus, howdah_job_id(job), howdah_job_token(job), "stolen", &cf_error));
-    howdah_jobs_free(jobs);
+    for (int i = 0; i < t->n; i++) {
+        cf_ok(howdah_claim_wait(bus, "mail", 1, 30000, NULL, &jobs, &cf_error));
+        job = howdah_jobs_at(jobs, 0);
+        assert_non_null(job);
+        t->attempt = howdah_job_attempt(job);
+        cf_ok(howdah_complete(bus, howdah_job_id(job), howdah_job_token(job), "stolen", &cf_error));
+        howdah_jobs_free(jobs);
+    }
     howdah_close(bus);
     atomic_store(&t->s->block, false);
     return NULL;
@@ -372,7 +375,7 @@ static void a_job_whose_lease_ran_out_is_lost_and_what_its_handler_says_is_not_h
     cf *c = *state;
     static seen s;
     howdah_worker_options o = options_of(&s, 0, 1);
-    thief t = {c, &s, 0};
+    thief t = {c, &s, 1, 0};
     pthread_t thread;
     howdah_worker *worker;
     howdah_job *job;
@@ -392,6 +395,87 @@ static void a_job_whose_lease_ran_out_is_lost_and_what_its_handler_says_is_not_h
     job = q_show(c->bus, id);
     assert_text(howdah_job_result(job), "stolen");
     howdah_job_free(job);
+}
+
+/* A store that the driver does not reach from the first handler on, until it is back. */
+static struct {
+    const hw_queue_ops *real;
+    seen *s;
+    atomic_bool back;
+} away;
+
+static int turn_away(hw_store *store, const hw_settle *settles, size_t n, hw_settled *ret_settled,
+                     const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
+                     howdah_error *reterr)
+{
+    if (atomic_load(&away.s->runs) > 0 && !atomic_load(&away.back))
+        return hw_fail(reterr, HOWDAH_UNAVAILABLE, "away");
+    return away.real->turn(store, settles, n, ret_settled, claim, fn, ctx, ret_report, reterr);
+}
+
+/* Without the store nobody learns that leases are lost: the worker's own clock has to tell. */
+static void *steal_and_come_back(void *arg)
+{
+    (void)steal(arg);
+    q_nap(100); /* for threads that would go on */
+    atomic_store(&away.back, true);
+    return NULL;
+}
+
+static void a_job_whose_lease_is_over_is_not_begun(void **state)
+{
+    cf *c = *state;
+    static seen s;
+    howdah_worker_options o = options_of(&s, 1, 4);
+    thief t = {c, &s, 4, 0};
+    const hw_store_ops *real = c->bus->store->ops;
+    hw_store_ops ops = *real;
+    hw_queue_ops queue = *real->queue;
+    pthread_t thread;
+    howdah_worker *worker;
+
+    s = (seen){.block = true};
+    away.real = real->queue;
+    away.s = &s;
+    atomic_store(&away.back, false);
+    queue.turn = turn_away;
+    ops.queue = &queue;
+    q_push_many(c->bus, "mail", 4);
+    o.lease_ms = 300;
+    o.max_jobs = 4;
+    c->bus->store->ops = &ops;
+    assert_int_equal(pthread_create(&thread, NULL, steal_and_come_back, &t), 0);
+    worker = start(c->bus, &o);
+    while (howdah_worker_run(worker, 60000, &cf_error) != HOWDAH_END)
+        ;
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(s.runs, 1);
+    assert_int_equal(info_of(worker).lost, 4);
+    assert_int_equal(info_of(worker).completed, 0);
+    assert_string_equal(q_counts(c->bus, "mail"), "0 0 0 4 0");
+    howdah_worker_free(worker);
+    c->bus->store->ops = real;
+}
+
+static void jobs_that_wait_behind_a_long_one_and_that_nobody_took_run_once(void **state)
+{
+    cf *c = *state;
+    static seen s;
+    howdah_worker_options o = options_of(&s, 0, 4);
+    howdah_worker *worker;
+    howdah_worker_info info;
+
+    s = (seen){.sleep_ms = 400}; /* each outlives its own lease, and those of the others */
+    q_push_many(c->bus, "mail", 4);
+    o.lease_ms = 300;
+    o.until_empty = true;
+    worker = start(c->bus, &o);
+    assert_int_equal(howdah_worker_run(worker, 60000, &cf_error), HOWDAH_END);
+    info = info_of(worker);
+    assert_int_equal(s.runs, 4);
+    assert_int_equal(info.completed, 4);
+    assert_int_equal(info.lost, 0);
+    howdah_worker_free(worker);
 }
 
 /* ------------------------------------------------------------------ stopping */
@@ -596,6 +680,8 @@ cf_group cf_worker_tests(void)
         CF_QUEUE_TEST(a_lease_is_extended_while_its_handler_runs),
         CF_QUEUE_TEST(a_handler_in_the_callers_thread_extends_by_itself),
         CF_QUEUE_TEST(a_job_whose_lease_ran_out_is_lost_and_what_its_handler_says_is_not_heard),
+        CF_QUEUE_TEST(a_job_whose_lease_is_over_is_not_begun),
+        CF_QUEUE_TEST(jobs_that_wait_behind_a_long_one_and_that_nobody_took_run_once),
         CF_QUEUE_TEST(an_interrupt_ends_the_run_and_stop_settles_what_is_done),
         CF_QUEUE_TEST(stop_waits_for_handlers_and_gives_back_what_was_not_begun),
         CF_QUEUE_TEST(a_freed_worker_has_stopped),
