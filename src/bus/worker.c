@@ -310,12 +310,20 @@ int howdah_worker_run(howdah_worker *worker, int64_t for_ms, howdah_error *reter
 /* -------------------------------------------------------------------- stopping */
 
 /* What was not begun is given back. */
+static void release(howdah_work *work)
+{
+    work->verdict = HOWDAH_WORK_RELEASE;
+    work->taken = true;
+    work->worker->owes = true;
+}
+
 static void release_waiting(howdah_worker *worker)
 {
-    for (howdah_work *work = hw_pool_take_waiting(&worker->pool); work; work = work->next) {
-        work->verdict = HOWDAH_WORK_RELEASE;
-        work->taken = true;
-        worker->owes = true;
+    for (howdah_work *work = hw_pool_take_waiting(&worker->pool); work; work = work->next)
+        release(work);
+    for (size_t i = 0; i < worker->hand_n; i++) {
+        if (worker->hand[i]->held)
+            release(worker->hand[i]);
     }
 }
 

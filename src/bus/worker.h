@@ -14,6 +14,8 @@
  *       answer came.
  *   I5  A job whose lease is lost is not begun, and not settled.  One whose lease is over by our
  *       own clock is not begun, either: it is given back, if it still is ours.
+ *   I6  A suspect, which may end this process, runs alone: it is held until nothing else in hand
+ *       is unfinished, and while there is one nothing is claimed.
  */
 #ifndef HW_BUS_WORKER_H
 #define HW_BUS_WORKER_H
@@ -35,6 +37,7 @@ struct howdah_work {
     /* The driver's: */
     bool taken;                /* back from the pool */
     bool over;                 /* settled */
+    bool held;                 /* a suspect that waits until it is alone */
     bool uncertain;            /* a settlement of it got no answer: it may be over */
     int64_t lease_ms;          /* how long a lease is */
     _Atomic int64_t leased_ms; /* when it was asked for, by our clock */
@@ -132,6 +135,7 @@ struct howdah_worker {
     int64_t retries_owed; /* sent back for another try, and not seen again */
     int64_t extend_ms;    /* no lease in hand has to be extended before */
     bool owes;            /* some in hand are taken */
+    bool suspects;        /* one of them is one (I6) */
     bool found_none;      /* by the last claim */
     bool awaits_route;    /* until_empty: only the router has something left to do */
     unsigned failures;    /* of the store, in a row */

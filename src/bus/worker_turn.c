@@ -31,7 +31,7 @@ int64_t hw_worker_wants(const howdah_worker *worker, const hw_pool_view *view)
     int64_t max = worker->options.max_jobs;
     int64_t left = max - (worker->info.claimed - worker->info.released);
 
-    if (atomic_load(&worker->stopping) || unfinished > worker->pool.low)
+    if (atomic_load(&worker->stopping) || unfinished > worker->pool.low || worker->suspects)
         return 0;
     if (worker->hand_bytes >= HAND_BYTES_MAX && unfinished > 0)
         n = worker->options.threads - (int64_t)unfinished; /* what threads have nothing to do */
@@ -155,6 +155,7 @@ static void let_go(howdah_worker *worker)
     size_t kept = 0;
 
     worker->owes = false;
+    worker->suspects = false;
     worker->hand_bytes = 0;
     for (size_t i = 0; i < worker->hand_n; i++) {
         howdah_work *work = worker->hand[i];
@@ -166,6 +167,7 @@ static void let_go(howdah_worker *worker)
         worker->hand[kept++] = work;
         worker->hand_bytes += work->bytes;
         worker->owes |= work->taken;
+        worker->suspects |= howdah_job_is_suspect(work->job);
     }
     worker->hand_n = kept;
     worker->extend_ms = 0; /* leases came, went or were extended */
@@ -241,10 +243,30 @@ static void hand_out(howdah_worker *worker, size_t from)
         worker->info.claimed++;
         if (howdah_job_attempt(work->job) > 1 && worker->retries_owed > 0)
             worker->retries_owed--;
+        work->held = howdah_job_is_suspect(work->job);
         if (is_hopeless(worker, work))
             give_up(work);
-        else
+        else if (!work->held)
             hw_pool_push(&worker->pool, work);
+    }
+}
+
+/* I6. */
+static void begin_held(howdah_worker *worker)
+{
+    hw_pool_view view;
+
+    if (!worker->suspects)
+        return;
+    view = hw_pool_look(&worker->pool);
+    for (size_t i = 0; i < worker->hand_n && view.waiting_n + view.running_n == 0; i++) {
+        howdah_work *work = worker->hand[i];
+
+        if (!work->held || work->taken)
+            continue;
+        work->held = false;
+        hw_pool_push(&worker->pool, work);
+        return;
     }
 }
 
@@ -306,6 +328,7 @@ static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_erro
     if (wanted > 0)
         hear_report(worker, &claim, &report);
     let_go(worker);
+    begin_held(worker);
     return c.s;
 }
 
@@ -338,6 +361,7 @@ int hw_worker_turn(howdah_worker *worker, bool may_claim, bool flush, howdah_err
     int64_t wanted = may_claim && now >= worker->look_ms ? hw_worker_wants(worker, &view) : 0;
     size_t n;
 
+    begin_held(worker);
     if (wanted == 0 && !is_ack_due(worker, &view, now) && !is_extension_due(worker, now) &&
         !worker->owes && !(flush && view.done_n > 0))
         return HOWDAH_OK;

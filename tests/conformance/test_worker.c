@@ -478,6 +478,99 @@ static void jobs_that_wait_behind_a_long_one_and_that_nobody_took_run_once(void 
     howdah_worker_free(worker);
 }
 
+/* Jobs that ran while a suspect did, and how many suspects ran. */
+typedef struct company {
+    atomic_int inside;
+    atomic_int suspects;
+    atomic_int met;
+    atomic_int runs;
+} company;
+
+static int on_careful_job(void *ctx, const howdah_job *job, howdah_work *work)
+{
+    company *m = ctx;
+    bool suspect = howdah_job_is_suspect(job);
+
+    (void)work;
+    (void)atomic_fetch_add(&m->inside, 1);
+    (void)atomic_fetch_add(&m->suspects, suspect);
+    for (int i = 0; i < 30; i++) {
+        q_nap(10);
+        if (suspect && atomic_load(&m->inside) > 1)
+            (void)atomic_fetch_add(&m->met, 1);
+    }
+    (void)atomic_fetch_add(&m->runs, 1);
+    (void)atomic_fetch_sub(&m->inside, 1);
+    return HOWDAH_WORK_DONE;
+}
+
+/* Jobs of a worker that died: their leases run out, all at one time. */
+static void abandon(howdah_bus *bus, int n, int64_t lease_ms)
+{
+    howdah_claim_options o = HOWDAH_CLAIM_OPTIONS_INIT;
+    howdah_jobs *jobs = NULL;
+
+    o.lease_ms = lease_ms;
+    q_push_many(bus, "mail", n);
+    cf_ok(howdah_claim(bus, "mail", n, &o, &jobs, &cf_error));
+    assert_int_equal(howdah_jobs_count(jobs), n);
+    howdah_jobs_free(jobs);
+}
+
+static void a_suspect_runs_alone(void **state)
+{
+    cf *c = *state;
+    static company m;
+    howdah_worker_options o = HOWDAH_WORKER_OPTIONS_INIT;
+    howdah_worker *worker;
+
+    m = (company){0};
+    o.queue = "mail";
+    o.handler = on_careful_job;
+    o.ctx = &m;
+    o.threads = 4;
+    o.batch = 2;
+    o.until_empty = true;
+    abandon(c->bus, 1, 1);   /* it is claimed first, and others would be beside it, */
+    abandon(c->bus, 2, 900); /* and these while others run */
+    q_push_many(c->bus, "mail", 12);
+    worker = start(c->bus, &o);
+    assert_int_equal(howdah_worker_run(worker, 60000, &cf_error), HOWDAH_END);
+    assert_int_equal(m.runs, 15);
+    assert_int_equal(m.suspects, 3);
+    assert_int_equal(m.met, 0);
+    assert_int_equal(info_of(worker).completed, 15);
+    howdah_worker_free(worker);
+}
+
+static void a_suspect_that_waits_until_it_is_alone_is_given_back_at_the_end(void **state)
+{
+    cf *c = *state;
+    static company m;
+    howdah_worker_options o = HOWDAH_WORKER_OPTIONS_INIT;
+    howdah_worker *worker;
+
+    m = (company){0};
+    o.queue = "mail";
+    o.handler = on_careful_job;
+    o.ctx = &m;
+    o.threads = 4;
+    o.batch = 4;
+    q_push_many(c->bus, "mail", 1);
+    worker = start(c->bus, &o);
+    while (atomic_load(&m.inside) == 0)
+        cf_ok(howdah_worker_run(worker, 1, &cf_error));
+    abandon(c->bus, 1, 1);
+    q_nap(2);
+    while (info_of(worker).claimed < 2)
+        cf_ok(howdah_worker_run(worker, 1, &cf_error));
+    cf_ok(howdah_worker_stop(worker, &cf_error));
+    assert_int_equal(m.suspects, 0);
+    assert_int_equal(info_of(worker).released, 1);
+    assert_int_equal(info_of(worker).completed, 1);
+    howdah_worker_free(worker);
+}
+
 /* ------------------------------------------------------------------ stopping */
 
 static void an_interrupt_ends_the_run_and_stop_settles_what_is_done(void **state)
@@ -681,6 +774,8 @@ cf_group cf_worker_tests(void)
         CF_QUEUE_TEST(a_handler_in_the_callers_thread_extends_by_itself),
         CF_QUEUE_TEST(a_job_whose_lease_ran_out_is_lost_and_what_its_handler_says_is_not_heard),
         CF_QUEUE_TEST(a_job_whose_lease_is_over_is_not_begun),
+        CF_QUEUE_TEST(a_suspect_runs_alone),
+        CF_QUEUE_TEST(a_suspect_that_waits_until_it_is_alone_is_given_back_at_the_end),
         CF_QUEUE_TEST(jobs_that_wait_behind_a_long_one_and_that_nobody_took_run_once),
         CF_QUEUE_TEST(an_interrupt_ends_the_run_and_stop_settles_what_is_done),
         CF_QUEUE_TEST(stop_waits_for_handlers_and_gives_back_what_was_not_begun),
