@@ -112,6 +112,20 @@ a_failing_job_has_failed_also_where_the_ends_of_children_are_ignored() {
     equals "$(_json 'd["status"], d["error"]')" "('failed', 'the command ended with exit code 7')"
 }
 
+a_job_that_kills_its_worker_costs_no_other_job_its_life() {
+    run 0 queue set mail abandon_after=1s max_attempts=3
+    _push 7
+    killed=0
+    # shellcheck disable=SC2016
+    until "$HOWDAH" work mail --concurrency 4 --batch 4 --until-empty --exec \
+        '[ "$HOWDAH_JOB_ID" != 3 ] || kill -9 $PPID; sleep 0.2' >out 2>err; do
+        killed=$((killed + 1))
+        [ "$killed" -lt 10 ] || fail "killed $killed times"
+    done
+    equals "$killed" 3
+    equals "$(_counts mail)" "0 0 0 6 1"
+}
+
 a_lease_is_extended_while_the_command_runs() {
     run 0 push mail
     # shellcheck disable=SC2016
