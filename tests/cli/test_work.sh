@@ -89,13 +89,13 @@ what_a_command_has_left_behind_ends_with_it_though_its_shell_went_first() {
         'sh -c "trap \"\" TERM; echo \$\$ >stubborn; sleep 60" & trap "exit 1" TERM; wait'
     run 0 job show 1
     equals "$(_json 'd["status"], d["error"]')" "('failed', 'the command took longer than 300 ms')"
-    wait_until sh -c '! kill -0 "$(cat stubborn)" 2>/dev/null'
+    wait_until sh -c "! kill -0 $(cat stubborn) 2>/dev/null"
     # Nor does one that has closed everything stay.
     run 0 push mail
     # shellcheck disable=SC2016
     run 0 work mail --timeout 300ms --until-empty --exec \
         'sh -c "trap \"\" TERM; echo \$\$ >quiet; exec sleep 60" <&- >&- 2>&- & trap "exit 1" TERM; wait'
-    wait_until sh -c '! kill -0 "$(cat quiet)" 2>/dev/null'
+    wait_until sh -c "! kill -0 $(cat quiet) 2>/dev/null"
 }
 
 a_timeout_near_the_largest_number_is_none() {

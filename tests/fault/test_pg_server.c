@@ -198,7 +198,7 @@ static void a_tail_notices_that_its_log_was_put_back_under_its_session(void **st
     assert_drained(tail, 300, "d");
     pgt_run(t, t->admin, "BEGIN");
     put_back_to(t, first);
-    for (char stream = 'e'; stream <= 'h'; stream++) /* beyond that, before it can look */
+    for (int stream = 'e'; stream <= 'h'; stream++) /* beyond that, before it can look */
         pgt_run(t, t->admin, "SELECT {append}('%c', 't')", stream);
     pgt_run(t, t->admin, "COMMIT");
     assert_drained(tail, 300, "e f g h");
