@@ -309,7 +309,6 @@ int howdah_worker_run(howdah_worker *worker, int64_t for_ms, howdah_error *reter
 
 /* -------------------------------------------------------------------- stopping */
 
-/* What was not begun is given back. */
 static void release(howdah_work *work)
 {
     work->verdict = HOWDAH_WORK_RELEASE;
@@ -317,6 +316,7 @@ static void release(howdah_work *work)
     work->worker->owes = true;
 }
 
+/* What was not begun is given back, a suspect that is held included. */
 static void release_waiting(howdah_worker *worker)
 {
     for (howdah_work *work = hw_pool_take_waiting(&worker->pool); work; work = work->next)

@@ -517,19 +517,26 @@ static void abandon(howdah_bus *bus, int n, int64_t lease_ms)
     howdah_jobs_free(jobs);
 }
 
+static howdah_worker_options careful(company *m, int64_t batch)
+{
+    howdah_worker_options o = HOWDAH_WORKER_OPTIONS_INIT;
+
+    *m = (company){0};
+    o.queue = "mail";
+    o.handler = on_careful_job;
+    o.ctx = m;
+    o.threads = 4;
+    o.batch = batch;
+    return o;
+}
+
 static void a_suspect_runs_alone(void **state)
 {
     cf *c = *state;
     static company m;
-    howdah_worker_options o = HOWDAH_WORKER_OPTIONS_INIT;
+    howdah_worker_options o = careful(&m, 2);
     howdah_worker *worker;
 
-    m = (company){0};
-    o.queue = "mail";
-    o.handler = on_careful_job;
-    o.ctx = &m;
-    o.threads = 4;
-    o.batch = 2;
     o.until_empty = true;
     abandon(c->bus, 1, 1);   /* it is claimed first, and others would be beside it, */
     abandon(c->bus, 2, 900); /* and these while others run */
@@ -547,15 +554,9 @@ static void a_suspect_that_waits_until_it_is_alone_is_given_back_at_the_end(void
 {
     cf *c = *state;
     static company m;
-    howdah_worker_options o = HOWDAH_WORKER_OPTIONS_INIT;
+    howdah_worker_options o = careful(&m, 4);
     howdah_worker *worker;
 
-    m = (company){0};
-    o.queue = "mail";
-    o.handler = on_careful_job;
-    o.ctx = &m;
-    o.threads = 4;
-    o.batch = 4;
     q_push_many(c->bus, "mail", 1);
     worker = start(c->bus, &o);
     while (atomic_load(&m.inside) == 0)
