@@ -336,6 +336,9 @@ static void numbers_that_a_subscription_is_owed_are_not_done(void **state)
     /* An owed number that is an event counts once. */
     pgt_run(t, t->admin, "UPDATE {subscriptions} SET owed = '{5,9}'");
     assert_string_not_equal(pgt_text(t, t->admin, "SELECT {sequence_problem}()"), "NULL");
+    /* What stands still is owed, too. */
+    pgt_run(t, t->admin, "UPDATE {subscriptions} SET owed = '{6,6}', still = '{4,4,7,9}'");
+    assert_string_equal(pgt_text(t, t->admin, "SELECT {sequence_problem}()"), "NULL");
 }
 
 static void a_sequence_that_never_gave_a_number_is_behind_too(void **state)
