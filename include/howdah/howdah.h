@@ -237,7 +237,7 @@ typedef struct howdah_bus howdah_bus;
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_open(const char *url, const howdah_settings *settings,
                                              howdah_bus **ret_bus, howdah_error *reterr);
-HOWDAH_API void howdah_close(howdah_bus *bus);
+HOWDAH_API int howdah_close(howdah_bus *bus);
 
 /* The URL this bus was opened with, its password masked. */
 HOWDAH_API const char *howdah_bus_url(const howdah_bus *bus);
@@ -790,8 +790,15 @@ typedef struct howdah_subscription_info {
     bool originals_only;
 } howdah_subscription_info;
 
-HOWDAH_API void howdah_subscription_info_get(const howdah_subscription *subscription,
-                                             howdah_subscription_info *ret_info);
+#define HOWDAH_SUBSCRIPTION_INFO_INIT                                                              \
+    {                                                                                              \
+        sizeof(howdah_subscription_info), NULL, NULL, HOWDAH_SUBSCRIPTION_WAITING, NULL, NULL, 0,  \
+            0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, false                                           \
+    }
+
+/* MISUSE while a runner serves the bus, except of a subscription in its own handler. */
+HOWDAH_API int howdah_subscription_info_get(const howdah_subscription *subscription,
+                                            howdah_subscription_info *ret_info);
 
 /* ---- driving */
 

@@ -389,7 +389,7 @@ typedef struct howdah_worker_info {
     }
 
 /* From the thread that runs the worker. */
-HOWDAH_API void howdah_worker_info_get(howdah_worker *worker, howdah_worker_info *ret_info);
+HOWDAH_API int howdah_worker_info_get(howdah_worker *worker, howdah_worker_info *ret_info);
 
 /* --------------------------------------------------------------- operators */
 

@@ -165,8 +165,8 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_query_open(howdah_bus *bus,
                                                    howdah_reader **ret_reader,
                                                    howdah_error *reterr);
 /* Of a reader of howdah_query_open(); it was found out before the first row was read. */
-HOWDAH_API void howdah_reader_knowledge(const howdah_reader *reader,
-                                        howdah_knowledge *ret_knowledge);
+HOWDAH_API int howdah_reader_knowledge(const howdah_reader *reader,
+                                       howdah_knowledge *ret_knowledge);
 
 /* How many events the same options would read.  ret_knowledge may be NULL. */
 HOWDAH_API int howdah_query_count(howdah_bus *bus, const howdah_query_options *options,
@@ -323,7 +323,13 @@ typedef struct howdah_upcast_counts {
     int64_t failed;  /* events for which a step failed */
 } howdah_upcast_counts;
 
-HOWDAH_API void howdah_upcast_counts_get(const howdah_bus *bus, howdah_upcast_counts *ret_counts);
+#define HOWDAH_UPCAST_COUNTS_INIT                                                                  \
+    {                                                                                              \
+        sizeof(howdah_upcast_counts), 0, 0, 0, 0                                                   \
+    }
+
+/* From any thread, once the steps are registered. */
+HOWDAH_API int howdah_upcast_counts_get(const howdah_bus *bus, howdah_upcast_counts *ret_counts);
 
 /* ------------------------------------------------------------------- purge */
 

@@ -39,6 +39,13 @@ int64_t hw_clock_mono_ms(void)
     return hw_clock_mono_us() / 1000;
 }
 
+int64_t hw_clock_end_ms(int64_t for_ms)
+{
+    int64_t now = hw_clock_mono_ms();
+
+    return for_ms < 0 || for_ms > INT64_MAX - now ? INT64_MAX : now + for_ms;
+}
+
 void hw_clock_boot(char ret_text[HW_BOOT_TEXT + 1])
 {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");

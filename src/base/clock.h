@@ -13,6 +13,9 @@ int64_t hw_clock_mono_ms(void);
 /* The same in microseconds, for measuring. */
 int64_t hw_clock_mono_us(void);
 
+/* When that many are over, by the clock above; for ever: negative, or more than there are. */
+int64_t hw_clock_end_ms(int64_t for_ms);
+
 /*
  * Names the present boot of this machine, to tell whether a stored time of the clocks above still
  * means anything; "?" when the system does not say.

@@ -16,8 +16,6 @@
 
 #include "base/utf8.h"
 
-#define OPTIONS_BYTES_MAX 4096 /* a size beyond is no size */
-
 typedef struct status_row {
     int status;
     int exit_code;
@@ -207,24 +205,8 @@ void hw_error_at(howdah_error *reterr, size_t event_index)
         reterr->event_index = (int64_t)event_index;
 }
 
-int hw_check_options(const void *options, size_t known, const char *call, howdah_error *reterr)
+void hw_error_flag(howdah_error *reterr, unsigned flag)
 {
-    const unsigned char *bytes = options;
-    size_t size = 0;
-
-    if (!options)
-        return HOWDAH_OK;
-    memcpy(&size, options, sizeof size);
-    if (size < known)
-        return hw_fail(reterr, HOWDAH_MISUSE,
-                       "%s: options.size is %zu, not %zu: start with the "
-                       "..._INIT macro",
-                       call, size, known);
-    if (size > OPTIONS_BYTES_MAX)
-        return hw_fail(reterr, HOWDAH_MISUSE, "%s: options.size is %zu", call, size);
-    for (size_t i = known; i < size; i++)
-        if (bytes[i] != 0)
-            return hw_fail(reterr, HOWDAH_MISUSE,
-                           "%s: an option is set that this library does not know", call);
-    return HOWDAH_OK;
+    if (reterr && reterr->size >= offsetof(howdah_error, actual_version))
+        reterr->flags |= flag;
 }

@@ -30,12 +30,8 @@ static inline int hw_fail_no_memory(howdah_error *reterr)
 /* Adds what to do next to an error already filled; returns its status. */
 int hw_advise(howdah_error *reterr, int status, const char *fmt, ...) HW_PRINTF(3, 4);
 
-/*
- * Per-call options start with their size.  Fine are NULL, and a struct at least as large as ours in
- * which every byte that we do not know is 0: a field that is set and not understood is refused,
- * never ignored.  Otherwise MISUSE, naming the call.
- */
-int hw_check_options(const void *options, size_t known, const char *call, howdah_error *reterr);
+/* Adds a flag to an error already filled. */
+void hw_error_flag(howdah_error *reterr, unsigned flag);
 
 /* Says which event of a batch an error already filled is about. */
 void hw_error_at(howdah_error *reterr, size_t event_index);

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "base/sized.h"
 #include "bus/bus.h"
 #include "engine/backoff.h"
 #include "engine/batch.h"
@@ -414,15 +415,23 @@ int howdah_append_batch(howdah_bus *bus, const howdah_event *const *events, size
                         const howdah_append_options *options, howdah_position *ret_positions,
                         howdah_error *reterr)
 {
+    hw_store *tx = hw_handling_tx(bus);
+    HW_ENTRY(entry);
+    howdah_append_options own = HOWDAH_APPEND_OPTIONS_INIT;
     int s;
 
-    if (!bus || (n > 0 && !events))
+    if (tx)
+        return hw_join_append(bus, tx, events, n, options, ret_positions, reterr);
+    s = hw_enter(&entry, &bus, HW_WRITES, "howdah_append_batch", reterr);
+    if (s < 0)
+        return s;
+    if (n > 0 && !events)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_append_batch: an argument is NULL");
-    s = hw_check_options(options, sizeof *options, "howdah_append_batch", reterr);
+    s = hw_sized_take(&own, sizeof own, options, "howdah_append_batch", reterr);
     if (s < 0 || n == 0)
         return s;
-    return hw_append_to(bus->store, &bus->interrupt, bus->payload_bytes_max, events, n, options,
-                        NULL, ret_positions, reterr);
+    return hw_append_to(bus->store, bus->interrupt, bus->payload_bytes_max, events, n, &own, NULL,
+                        ret_positions, reterr);
 }
 
 int howdah_append(howdah_bus *bus, const howdah_event *event, const howdah_append_options *options,

@@ -4,6 +4,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "bus/queue.h"
 #include "bus/subscription.h"
@@ -59,28 +60,31 @@ static int name_router(const char *queue, const char *pattern, char ret_name[NAM
 
 static int check_options(const howdah_bind_options *o, howdah_error *reterr)
 {
-    int s = hw_check_options(o, sizeof *o, "howdah_bind", reterr);
-
-    if (s >= 0 && (size_t)o->key > HOWDAH_KEY_NONE)
-        s = hw_fail_field(reterr, HOWDAH_INVALID, "key", "must be stream, correlation or none");
-    if (s >= 0 && o->start < HOWDAH_FROM_END)
-        s = hw_fail_field(reterr, HOWDAH_INVALID, "start", "must be a sequence, 0 or more");
-    return s;
+    if ((size_t)o->key > HOWDAH_KEY_NONE)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "key", "must be stream, correlation or none");
+    if (o->start < HOWDAH_FROM_END)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "start", "must be a sequence, 0 or more");
+    return HOWDAH_OK;
 }
 
 int howdah_bind(howdah_bus *bus, const char *queue, const char *pattern,
                 const howdah_bind_options *options, howdah_error *reterr)
 {
-    howdah_bind_options defaults = HOWDAH_BIND_OPTIONS_INIT;
-    const howdah_bind_options *o = options ? options : &defaults;
+    HW_ENTRY(entry);
+    howdah_bind_options own = HOWDAH_BIND_OPTIONS_INIT;
+    const howdah_bind_options *o = &own;
     hw_binding binding = {.queue = hw_str_of(queue), .pattern = hw_str_of(pattern)};
     hw_service *service = NULL;
     hw_ranges owed = HW_RANGES_INIT;
     char name[NAME_SIZE];
     int64_t high = 0;
     bool made = false;
-    int s = check(bus, "howdah_bind", queue, pattern, reterr);
+    int s = hw_enter(&entry, &bus, HW_WRITES | HW_WAITS, "howdah_bind", reterr);
 
+    if (s >= 0)
+        s = check(bus, "howdah_bind", queue, pattern, reterr);
+    if (s >= 0)
+        s = hw_sized_take(&own, sizeof own, options, "howdah_bind", reterr);
     if (s >= 0)
         s = check_options(o, reterr);
     if (s >= 0)
@@ -101,8 +105,11 @@ int howdah_bind(howdah_bus *bus, const char *queue, const char *pattern,
 
 int howdah_unbind(howdah_bus *bus, const char *queue, const char *pattern, howdah_error *reterr)
 {
-    int s = check(bus, "howdah_unbind", queue, pattern, reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_unbind", reterr);
 
+    if (s >= 0)
+        s = check(bus, "howdah_unbind", queue, pattern, reterr);
     return s < 0 ? s
                  : hw_queue_ops_of(bus)->unbind(bus->store, hw_str_of(queue), hw_str_of(pattern),
                                                 reterr);
@@ -111,10 +118,13 @@ int howdah_unbind(howdah_bus *bus, const char *queue, const char *pattern, howda
 int howdah_binding_replay(howdah_bus *bus, const char *queue, const char *pattern, int64_t to,
                           howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     howdah_error err = HOWDAH_ERROR_INIT;
     char name[NAME_SIZE];
-    int s = check(bus, "howdah_binding_replay", queue, pattern, reterr);
+    int s = hw_enter(&entry, &bus, HW_WRITES | HW_WAITS, "howdah_binding_replay", reterr);
 
+    if (s >= 0)
+        s = check(bus, "howdah_binding_replay", queue, pattern, reterr);
     if (s >= 0)
         s = name_router(queue, pattern, name, reterr);
     if (s < 0)
@@ -172,9 +182,12 @@ int howdah_bindings_walk(howdah_bus *bus, const char *queue,
                          int (*fn)(void *ctx, const howdah_binding_info *info), void *ctx,
                          howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     walk w = {.fn = fn, .ctx = ctx};
-    int s = hw_queues_of(bus, "howdah_bindings_walk", NULL, reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_bindings_walk", reterr);
 
+    if (s >= 0)
+        s = hw_queues_of(bus, "howdah_bindings_walk", NULL, reterr);
     if (s >= 0 && !fn)
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_bindings_walk: fn is NULL");
     if (s >= 0 && queue)

@@ -26,13 +26,20 @@ static int new_bus(const howdah_settings *settings, howdah_bus **ret_bus, howdah
 
     if (!bus)
         return hw_fail_no_memory(reterr);
-    bus->interrupt.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (bus->interrupt.fd < 0) {
+    bus->interrupt = hw_calloc(1, sizeof *bus->interrupt);
+    if (!bus->interrupt) {
+        hw_free(bus);
+        return hw_fail_no_memory(reterr);
+    }
+    bus->interrupt->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (bus->interrupt->fd < 0) {
+        hw_free(bus->interrupt);
         hw_free(bus);
         (void)hw_fail(reterr, HOWDAH_FAILED, "no file descriptor left for a bus: %s",
                       strerrordesc_np(errno));
         return HOWDAH_FAILED;
     }
+    hw_use_init(&bus->use);
     bus->payload_bytes_max = (size_t)settings->value[HW_SETTING_payload_bytes_max];
     bus->read_batch = (size_t)settings->value[HW_SETTING_read_batch];
     bus->poll_interval_ms = settings->value[HW_SETTING_poll_interval];
@@ -63,7 +70,7 @@ static hw_config config_of(const char *url, const howdah_settings *settings,
 static int open_another(void *ctx, hw_store **ret_store, howdah_error *reterr)
 {
     const howdah_bus *bus = ctx;
-    hw_config config = config_of(bus->url, bus->settings, &bus->interrupt);
+    hw_config config = config_of(bus->url, bus->settings, bus->interrupt);
 
     config.again = true;
     return hw_store_open(&config, ret_store, reterr);
@@ -89,6 +96,26 @@ static int keep_settings(howdah_bus *bus, const char *url, const howdah_settings
     return s;
 }
 
+static void close_bus(howdah_bus *bus)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+
+    if (bus->service && hw_service_close(bus, &err) < 0)
+        hw_log(HOWDAH_LOG_WARN, "closing the bus: %s", err.message);
+    hw_use_done(&bus->use);
+    hw_queues_close(bus);
+    if (bus->store)
+        bus->store->ops->close(bus->store);
+    hw_upcasts_free(bus->upcasts);
+    if (bus->interrupt->fd >= 0)
+        (void)close(bus->interrupt->fd);
+    hw_free(bus->interrupt);
+    hw_free(bus->masked_url);
+    hw_free(bus->url);
+    howdah_settings_free(bus->settings);
+    hw_free(bus);
+}
+
 int howdah_open(const char *url, const howdah_settings *settings, howdah_bus **ret_bus,
                 howdah_error *reterr)
 {
@@ -107,13 +134,15 @@ int howdah_open(const char *url, const howdah_settings *settings, howdah_bus **r
     if (s < 0)
         return s;
     s = keep_settings(bus, url, settings, reterr);
-    config = config_of(url, settings, &bus->interrupt);
+    config = config_of(url, settings, bus->interrupt);
     if (s >= 0)
         s = hw_store_open(&config, &bus->store, reterr);
     if (s < 0) {
-        howdah_close(bus);
+        close_bus(bus);
         return s;
     }
+    if (bus->store->alone)
+        bus->open_store = NULL;
     *ret_bus = bus;
     return HOWDAH_OK;
 }
@@ -134,24 +163,21 @@ int hw_bus_over(hw_store *store, const howdah_settings *settings, howdah_bus **r
     return HOWDAH_OK;
 }
 
-void howdah_close(howdah_bus *bus)
+int howdah_close(howdah_bus *bus)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
+    hw_entry entry = {NULL}; /* not left: what would have to be is gone */
+    int s;
 
     if (!bus)
-        return;
-    if (bus->service && hw_service_close(bus, &err) < 0)
-        hw_log(HOWDAH_LOG_WARN, "closing the bus: %s", err.message);
-    hw_queues_close(bus);
-    if (bus->store)
-        bus->store->ops->close(bus->store);
-    hw_upcasts_free(bus->upcasts);
-    if (bus->interrupt.fd >= 0)
-        (void)close(bus->interrupt.fd);
-    hw_free(bus->masked_url);
-    hw_free(bus->url);
-    howdah_settings_free(bus->settings);
-    hw_free(bus);
+        return HOWDAH_OK;
+    s = hw_enter(&entry, &bus, HW_DRIVES | HW_ENDS, "howdah_close", &err);
+    if (s < 0) {
+        hw_log(HOWDAH_LOG_ERROR, "%s", err.message);
+        return s;
+    }
+    close_bus(bus);
+    return HOWDAH_OK;
 }
 
 const char *howdah_bus_url(const howdah_bus *bus)
@@ -166,8 +192,8 @@ void howdah_interrupt(howdah_bus *bus)
     int saved = errno;
 
     if (bus)
-        atomic_store(&bus->interrupt.raised, true);
-    if (bus && bus->interrupt.fd >= 0 && write(bus->interrupt.fd, &one, sizeof one) < 0) {
+        atomic_store(&bus->interrupt->raised, true);
+    if (bus && bus->interrupt->fd >= 0 && write(bus->interrupt->fd, &one, sizeof one) < 0) {
         /* EAGAIN: the counter is full, so it is readable, which is all we want. */
     }
     errno = saved;
@@ -178,8 +204,8 @@ void howdah_resume(howdah_bus *bus)
     uint64_t count;
 
     if (bus)
-        atomic_store(&bus->interrupt.raised, false);
-    if (bus && bus->interrupt.fd >= 0 && read(bus->interrupt.fd, &count, sizeof count) < 0) {
+        atomic_store(&bus->interrupt->raised, false);
+    if (bus && bus->interrupt->fd >= 0 && read(bus->interrupt->fd, &count, sizeof count) < 0) {
         /* EAGAIN: it was not interrupted. */
     }
 }

@@ -5,6 +5,7 @@
 #include <howdah/howdah.h>
 
 #include "bus/settings.h"
+#include "bus/use.h"
 #include "store/store.h"
 
 /* One more session of the same bus. */
@@ -15,7 +16,8 @@ struct hw_queues;
 
 struct howdah_bus {
     hw_store *store;
-    hw_interrupt interrupt;
+    hw_use use;              /* who is inside: use.h */
+    hw_interrupt *interrupt; /* a side has that of its bus */
     size_t payload_bytes_max;
     size_t read_batch;
     int64_t poll_interval_ms;
@@ -23,11 +25,13 @@ struct howdah_bus {
     char *masked_url;
     howdah_settings *settings; /* with url: for further sessions; NULL over a store given */
     char *url;
-    hw_open_fn open_store;
+    hw_open_fn open_store; /* NULL: there is one session only */
     void *open_ctx;
-    struct hw_service *service; /* subscriptions; NULL before the first */
-    struct hw_queues *queues;   /* the work queue; NULL before its first use */
-    struct hw_upcasts *upcasts; /* NULL: no step is registered */
+    struct hw_service *service;   /* subscriptions; NULL before the first */
+    struct hw_queues *queues;     /* the work queue; NULL before its first use */
+    struct hw_upcasts *upcasts;   /* NULL: no step is registered */
+    struct howdah_bus *side_of;   /* NULL: it is no side */
+    struct howdah_bus *side_next; /* of the sides that nobody has */
 };
 
 /* A bus over a store that exists already (a shim, a caller's connection); takes it over. */
@@ -53,6 +57,21 @@ int hw_append_to(hw_store *store, const hw_interrupt *interrupt, size_t payload_
 int hw_append_correction(hw_store *store, const hw_interrupt *interrupt, size_t payload_bytes_max,
                          const howdah_event *event, howdah_position *ret_position,
                          howdah_error *reterr);
+
+/*
+ * In the transaction of the handler that calls (use.h I4); each works in a savepoint of its own, so
+ * that what is refused leaves the transaction as it was.
+ */
+int hw_join_append(const howdah_bus *bus, hw_store *tx, const howdah_event *const *events, size_t n,
+                   const howdah_append_options *options, howdah_position *ret_positions,
+                   howdah_error *reterr);
+int hw_join_correct(const howdah_bus *bus, hw_store *tx, const howdah_correction *correction,
+                    howdah_position *ret_position, howdah_error *reterr);
+int hw_join_push(const howdah_bus *bus, hw_store *tx, const char *queue,
+                 const howdah_new_job *const *jobs, size_t n, howdah_pushed *ret_pushed,
+                 howdah_error *reterr);
+int hw_join_complete(const howdah_bus *bus, hw_store *tx, const howdah_settlement *settlement,
+                     howdah_error *reterr);
 
 /* The whole of a correction over any store. */
 int hw_correct_on(hw_store *store, const hw_interrupt *interrupt, size_t payload_bytes_max,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/sized.h"
 #include "bus/bus.h"
 #include "bus/queue.h"
 #include "bus/subscription.h"
@@ -11,162 +12,145 @@
 #include "store/pg/pg.h"
 #include "store/sqlite/sqlite.h"
 
-static int check(const void *handle, const howdah_event *const *events, size_t n,
-                 const howdah_append_options *options, howdah_error *reterr)
+/* What is done in one call on a transaction: one of these is not NULL. */
+typedef struct tx_call {
+    size_t payload_bytes_max;
+    const howdah_event *const *events; /* n of them are appended, */
+    const howdah_append_options *append_options;
+    const howdah_correction *correction;
+    howdah_position *ret_positions;
+    const howdah_new_job *const *jobs; /* or n of them pushed, */
+    const char *queue;
+    howdah_pushed *ret_pushed;
+    const howdah_settlement *settlement; /* or a job ended */
+    size_t n;
+} tx_call;
+
+static int append(hw_store *store, const tx_call *call, howdah_error *reterr)
 {
-    if (!handle || (n > 0 && !events))
-        return hw_fail(reterr, HOWDAH_MISUSE, "appending in a transaction: an argument is NULL");
-    return hw_check_options(options, sizeof *options, "appending in a transaction", reterr);
+    howdah_append_options own = HOWDAH_APPEND_OPTIONS_INIT;
+    int s =
+        hw_sized_take(&own, sizeof own, call->append_options, "appending in a transaction", reterr);
+
+    return s < 0 ? s
+                 : hw_append_to(store, NULL, call->payload_bytes_max, call->events, call->n, &own,
+                                NULL, call->ret_positions, reterr);
 }
 
 /* The wrapped store lives for one call; the caller's handle is left as it was. */
-static int append_and_unwrap(hw_store *store, const howdah_event *const *events, size_t n,
-                             const howdah_append_options *options, howdah_position *ret_positions,
-                             howdah_error *reterr)
+static int call_and_unwrap(hw_store *store, const tx_call *call, howdah_error *reterr)
 {
-    int s = hw_append_to(store, NULL, HW_PAYLOAD_DEFAULT, events, n, options, NULL, ret_positions,
-                         reterr);
+    int s;
 
+    if (call->events)
+        s = append(store, call, reterr);
+    else if (call->correction)
+        s = hw_correct_on(store, NULL, call->payload_bytes_max, call->correction,
+                          call->ret_positions, reterr);
+    else if (!store->ops->queue)
+        s = hw_fail(reterr, HOWDAH_MISUSE, "this store has no work queue");
+    else if (call->settlement)
+        s = hw_settle_one(store, call->settlement, reterr);
+    else
+        s = hw_push_to(store, call->payload_bytes_max, hw_str_of(call->queue), call->jobs, call->n,
+                       call->ret_pushed, reterr);
     store->ops->close(store);
     return s;
+}
+
+static bool is_empty(const tx_call *call)
+{
+    return !call->events && !call->correction && !call->jobs && !call->settlement;
+}
+
+static int pg_call(PGconn *conn, const char *schema, const tx_call *call, howdah_error *reterr)
+{
+    hw_store *store = NULL;
+    int s;
+
+    if (!conn || is_empty(call))
+        return hw_fail(reterr, HOWDAH_MISUSE, "a call in a transaction: an argument is NULL");
+    s = hw_pg_wrap(conn, schema ? schema : "howdah", &store, reterr);
+    if (s >= 0)
+        s = call_and_unwrap(store, call, reterr);
+    if (s < 0 && PQstatus(conn) == CONNECTION_BAD)
+        hw_error_flag(reterr, HOWDAH_HANDLE_DEAD);
+    return s;
+}
+
+static int sqlite_call(sqlite3 *db, const tx_call *call, howdah_error *reterr)
+{
+    hw_store *store = NULL;
+    int s;
+
+    if (!db || is_empty(call))
+        return hw_fail(reterr, HOWDAH_MISUSE, "a call in a transaction: an argument is NULL");
+    s = hw_sqlite_wrap(db, &store, reterr);
+    return s < 0 ? s : call_and_unwrap(store, call, reterr);
+}
+
+/* ---- the calls */
+
+/* Nothing at all is no mistake. */
+static bool is_nothing(const void *handle, size_t n)
+{
+    return handle && n == 0;
 }
 
 int howdah_pg_append(PGconn *conn, const char *schema, const howdah_event *const *events, size_t n,
                      const howdah_append_options *options, howdah_position *ret_positions,
                      howdah_error *reterr)
 {
-    hw_store *store = NULL;
-    int s = check(conn, events, n, options, reterr);
+    const tx_call call = {HW_PAYLOAD_DEFAULT, events, options, .ret_positions = ret_positions,
+                          .n = n};
 
-    if (s < 0 || n == 0)
-        return s;
-    s = hw_pg_wrap(conn, schema ? schema : "howdah", &store, reterr);
-    if (s >= 0)
-        s = append_and_unwrap(store, events, n, options, ret_positions, reterr);
-    if (s < 0 && reterr && PQstatus(conn) == CONNECTION_BAD)
-        reterr->flags |= HOWDAH_HANDLE_DEAD;
-    return s;
+    return is_nothing(conn, n) ? HOWDAH_OK : pg_call(conn, schema, &call, reterr);
 }
 
 int howdah_sqlite_append(sqlite3 *db, const howdah_event *const *events, size_t n,
                          const howdah_append_options *options, howdah_position *ret_positions,
                          howdah_error *reterr)
 {
-    hw_store *store = NULL;
-    int s = check(db, events, n, options, reterr);
+    const tx_call call = {HW_PAYLOAD_DEFAULT, events, options, .ret_positions = ret_positions,
+                          .n = n};
 
-    if (s < 0 || n == 0)
-        return s;
-    s = hw_sqlite_wrap(db, &store, reterr);
-    return s < 0 ? s : append_and_unwrap(store, events, n, options, ret_positions, reterr);
-}
-
-/* ---- corrections */
-
-static int correct_and_unwrap(hw_store *store, const howdah_correction *correction,
-                              howdah_position *ret_position, howdah_error *reterr)
-{
-    int s = hw_correct_on(store, NULL, HW_PAYLOAD_DEFAULT, correction, ret_position, reterr);
-
-    store->ops->close(store);
-    return s;
+    return is_nothing(db, n) ? HOWDAH_OK : sqlite_call(db, &call, reterr);
 }
 
 int howdah_pg_correct(PGconn *conn, const char *schema, const howdah_correction *correction,
                       howdah_position *ret_position, howdah_error *reterr)
 {
-    hw_store *store = NULL;
-    int s;
-
-    if (!conn)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_pg_correct: an argument is NULL");
-    s = hw_pg_wrap(conn, schema ? schema : "howdah", &store, reterr);
-    if (s >= 0)
-        s = correct_and_unwrap(store, correction, ret_position, reterr);
-    if (s < 0 && reterr && PQstatus(conn) == CONNECTION_BAD)
-        reterr->flags |= HOWDAH_HANDLE_DEAD;
-    return s;
+    return pg_call(
+        conn, schema,
+        &(tx_call){HW_PAYLOAD_DEFAULT, .correction = correction, .ret_positions = ret_position},
+        reterr);
 }
 
 int howdah_sqlite_correct(sqlite3 *db, const howdah_correction *correction,
                           howdah_position *ret_position, howdah_error *reterr)
 {
-    hw_store *store = NULL;
-    int s;
-
-    if (!db)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_sqlite_correct: an argument is NULL");
-    s = hw_sqlite_wrap(db, &store, reterr);
-    return s < 0 ? s : correct_and_unwrap(store, correction, ret_position, reterr);
-}
-
-/* ---- jobs */
-
-typedef struct job_call {
-    const char *queue; /* a push, */
-    const howdah_new_job *const *jobs;
-    size_t n;
-    howdah_pushed *ret_pushed;
-    const howdah_settlement *settlement; /* or, unless NULL, the end of a job */
-} job_call;
-
-static int check_push(const void *handle, const job_call *call, howdah_error *reterr)
-{
-    if (!handle || (call->n > 0 && !call->jobs))
-        return hw_fail(reterr, HOWDAH_MISUSE, "a job in a transaction: an argument is NULL");
-    return HOWDAH_OK;
-}
-
-static int call_and_unwrap(hw_store *store, const job_call *call, howdah_error *reterr)
-{
-    int s;
-
-    if (!store->ops->queue)
-        s = hw_fail(reterr, HOWDAH_MISUSE, "this store has no work queue");
-    else if (call->settlement)
-        s = hw_settle_one(store, call->settlement, reterr);
-    else
-        s = hw_push_to(store, HW_PAYLOAD_DEFAULT, hw_str_of(call->queue), call->jobs, call->n,
-                       call->ret_pushed, reterr);
-    store->ops->close(store);
-    return s;
-}
-
-static int pg_call(PGconn *conn, const char *schema, const job_call *call, howdah_error *reterr)
-{
-    hw_store *store = NULL;
-    int s = check_push(conn, call, reterr);
-
-    if (s >= 0)
-        s = hw_pg_wrap(conn, schema ? schema : "howdah", &store, reterr);
-    if (s >= 0)
-        s = call_and_unwrap(store, call, reterr);
-    if (s < 0 && reterr && conn && PQstatus(conn) == CONNECTION_BAD)
-        reterr->flags |= HOWDAH_HANDLE_DEAD;
-    return s;
-}
-
-static int sqlite_call(sqlite3 *db, const job_call *call, howdah_error *reterr)
-{
-    hw_store *store = NULL;
-    int s = check_push(db, call, reterr);
-
-    if (s >= 0)
-        s = hw_sqlite_wrap(db, &store, reterr);
-    return s < 0 ? s : call_and_unwrap(store, call, reterr);
+    return sqlite_call(
+        db, &(tx_call){HW_PAYLOAD_DEFAULT, .correction = correction, .ret_positions = ret_position},
+        reterr);
 }
 
 int howdah_pg_push(PGconn *conn, const char *schema, const char *queue,
                    const howdah_new_job *const *jobs, size_t n, howdah_pushed *ret_pushed,
                    howdah_error *reterr)
 {
-    return pg_call(conn, schema, &(job_call){queue, jobs, n, ret_pushed, NULL}, reterr);
+    const tx_call call = {HW_PAYLOAD_DEFAULT, .queue = queue, .jobs = jobs, .n = n,
+                          .ret_pushed = ret_pushed};
+
+    return pg_call(conn, schema, &call, reterr);
 }
 
 int howdah_sqlite_push(sqlite3 *db, const char *queue, const howdah_new_job *const *jobs, size_t n,
                        howdah_pushed *ret_pushed, howdah_error *reterr)
 {
-    return sqlite_call(db, &(job_call){queue, jobs, n, ret_pushed, NULL}, reterr);
+    const tx_call call = {HW_PAYLOAD_DEFAULT, .queue = queue, .jobs = jobs, .n = n,
+                          .ret_pushed = ret_pushed};
+
+    return sqlite_call(db, &call, reterr);
 }
 
 int howdah_pg_complete(PGconn *conn, const char *schema, int64_t id, int64_t token,
@@ -175,7 +159,7 @@ int howdah_pg_complete(PGconn *conn, const char *schema, int64_t id, int64_t tok
     howdah_settlement one = {
         .id = id, .token = token, .verdict = HOWDAH_VERDICT_COMPLETE, .text = result};
 
-    return pg_call(conn, schema, &(job_call){.settlement = &one}, reterr);
+    return pg_call(conn, schema, &(tx_call){.settlement = &one}, reterr);
 }
 
 int howdah_sqlite_complete(sqlite3 *db, int64_t id, int64_t token, const char *result,
@@ -184,7 +168,7 @@ int howdah_sqlite_complete(sqlite3 *db, int64_t id, int64_t token, const char *r
     howdah_settlement one = {
         .id = id, .token = token, .verdict = HOWDAH_VERDICT_COMPLETE, .text = result};
 
-    return sqlite_call(db, &(job_call){.settlement = &one}, reterr);
+    return sqlite_call(db, &(tx_call){.settlement = &one}, reterr);
 }
 
 /* ---- handlers */
@@ -205,4 +189,53 @@ PGconn *howdah_delivery_pg(const howdah_delivery *delivery)
 sqlite3 *howdah_delivery_sqlite(const howdah_delivery *delivery)
 {
     return handle_of(delivery, "sqlite");
+}
+
+/* ---- a handler's calls on its own bus */
+
+static int join(const howdah_bus *bus, hw_store *tx, tx_call *call, howdah_error *reterr)
+{
+    void *handle = tx->ops->subs->handle(tx);
+
+    call->payload_bytes_max = bus->payload_bytes_max;
+    if (strcmp(tx->ops->name, "sqlite") == 0)
+        return sqlite_call(handle, call, reterr);
+    return pg_call(handle,
+                   bus->settings ? hw_settings_text(bus->settings, HW_SETTING_schema) : NULL, call,
+                   reterr);
+}
+
+int hw_join_append(const howdah_bus *bus, hw_store *tx, const howdah_event *const *events, size_t n,
+                   const howdah_append_options *options, howdah_position *ret_positions,
+                   howdah_error *reterr)
+{
+    tx_call call = {
+        .events = events, .append_options = options, .n = n, .ret_positions = ret_positions};
+
+    return n == 0 ? HOWDAH_OK : join(bus, tx, &call, reterr);
+}
+
+int hw_join_correct(const howdah_bus *bus, hw_store *tx, const howdah_correction *correction,
+                    howdah_position *ret_position, howdah_error *reterr)
+{
+    tx_call call = {.correction = correction, .ret_positions = ret_position};
+
+    return join(bus, tx, &call, reterr);
+}
+
+int hw_join_push(const howdah_bus *bus, hw_store *tx, const char *queue,
+                 const howdah_new_job *const *jobs, size_t n, howdah_pushed *ret_pushed,
+                 howdah_error *reterr)
+{
+    tx_call call = {.queue = queue, .jobs = jobs, .n = n, .ret_pushed = ret_pushed};
+
+    return join(bus, tx, &call, reterr);
+}
+
+int hw_join_complete(const howdah_bus *bus, hw_store *tx, const howdah_settlement *settlement,
+                     howdah_error *reterr)
+{
+    tx_call call = {.settlement = settlement};
+
+    return join(bus, tx, &call, reterr);
 }

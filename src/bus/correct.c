@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "base/uuid.h"
 #include "bus/reader.h"
 #include "engine/rules.h"
@@ -300,7 +301,8 @@ int hw_correct_on(hw_store *store, const hw_interrupt *interrupt, size_t payload
                   const howdah_correction *correction, howdah_position *ret_position,
                   howdah_error *reterr)
 {
-    correct_call call = {.store = store, .c = correction, .payload_bytes_max = payload_bytes_max};
+    howdah_correction own = HOWDAH_CORRECTION_INIT;
+    correct_call call = {.store = store, .c = &own, .payload_bytes_max = payload_bytes_max};
     howdah_position position = {0};
     howdah_event *event = NULL;
     howdah_event *stored = NULL;
@@ -308,7 +310,8 @@ int hw_correct_on(hw_store *store, const hw_interrupt *interrupt, size_t payload
 
     if (!correction)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_correct: an argument is NULL");
-    s = hw_check_options(correction, sizeof *correction, "howdah_correct", reterr);
+    s = hw_sized_take(&own, sizeof own, correction, "howdah_correct", reterr);
+    correction = &own;
     if (s >= 0 && !correction->event_id)
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_correct: the event's id is NULL");
     if (s >= 0 && !store->ops->temporal)
@@ -339,9 +342,16 @@ int hw_correct_on(hw_store *store, const hw_interrupt *interrupt, size_t payload
 int howdah_correct(howdah_bus *bus, const howdah_correction *correction,
                    howdah_position *ret_position, howdah_error *reterr)
 {
-    if (!bus)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_correct: an argument is NULL");
-    return hw_correct_on(bus->store, &bus->interrupt, bus->payload_bytes_max, correction,
+    hw_store *tx = hw_handling_tx(bus);
+    HW_ENTRY(entry);
+    int s;
+
+    if (tx)
+        return hw_join_correct(bus, tx, correction, ret_position, reterr);
+    s = hw_enter(&entry, &bus, HW_WRITES, "howdah_correct", reterr);
+    if (s < 0)
+        return s;
+    return hw_correct_on(bus->store, bus->interrupt, bus->payload_bytes_max, correction,
                          ret_position, reterr);
 }
 

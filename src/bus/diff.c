@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "bus/query.h"
 #include "engine/rules.h"
 
@@ -164,20 +165,26 @@ static int ask(howdah_bus *bus, const howdah_diff_options *o, hw_question *q, ho
 int howdah_diff(howdah_bus *bus, const howdah_diff_options *options, diff_fn fn, void *ctx,
                 howdah_knowledge *ret_knowledge, howdah_error *reterr)
 {
-    diff_walk w = {.bus = bus, .fn = fn, .ctx = ctx};
+    HW_ENTRY(entry);
+    howdah_diff_options own = HOWDAH_DIFF_OPTIONS_INIT;
+    diff_walk w = {.fn = fn, .ctx = ctx};
     howdah_reader *reader = NULL;
     hw_question q;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_diff", reterr);
 
+    if (s < 0)
+        return s;
     if (!options || !fn)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_diff: an argument is NULL");
     s = hw_times_check(bus, "howdah_diff", reterr);
     if (s >= 0)
-        s = hw_check_options(options, sizeof *options, "howdah_diff", reterr);
+        s = hw_sized_take(&own, sizeof own, options, "howdah_diff", reterr);
+    options = &own;
     if (s >= 0)
         s = ask(bus, options, &q, reterr);
     if (s < 0)
         return s;
+    w.bus = bus;
     w.known_at_us = options->known_at_us;
     w.left = options->limit > 0 ? options->limit : INT64_MAX;
     s = hw_reader_open_temporal(bus, &q.query, &reader, reterr);

@@ -139,7 +139,7 @@ int hw_feed_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_owed, howdah_
     if (s < 0)
         return s;
     while ((s = hw_holes_cover(bus, 0, reterr)) == HOWDAH_END) {
-        s = hw_sleep(&bus->interrupt, LOOK_EVERY_MS, reterr);
+        s = hw_sleep(bus->interrupt, LOOK_EVERY_MS, reterr);
         if (s < 0)
             return s;
     }

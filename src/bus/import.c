@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "bus/bus.h"
 #include "engine/rules.h"
@@ -280,7 +281,7 @@ static int import_batch(import_run *run, size_t n, hw_buf *mark_text, hw_import_
                                .rows = run->rows + (int64_t)taken,
                                .before = run->rows};
 
-        s = hw_append_to(run->store, &run->bus->interrupt, run->bus->payload_bytes_max,
+        s = hw_append_to(run->store, run->bus->interrupt, run->bus->payload_bytes_max,
                          (const howdah_event *const *)run->events, run->n, NULL, &next, NULL,
                          reterr);
         HW_FAULT_POINT("import.batch_committed");
@@ -330,10 +331,6 @@ static int import_all(import_run *run, const howdah_import_options *o, howdah_er
 
 static int check_options(const howdah_import_options *o, howdah_error *reterr)
 {
-    int s = hw_check_options(o, sizeof *o, "howdah_import", reterr);
-
-    if (s < 0)
-        return s;
     if (!o->table)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_import: options.table is NULL");
     if (o->batch < 0 || o->batch > BATCH_MAX)
@@ -344,12 +341,19 @@ static int check_options(const howdah_import_options *o, howdah_error *reterr)
 int howdah_import(howdah_bus *bus, const howdah_import_options *options, int64_t *ret_imported,
                   howdah_error *reterr)
 {
+    HW_ENTRY(entry);
+    howdah_import_options own = HOWDAH_IMPORT_OPTIONS_INIT;
     import_run *run;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_import", reterr);
 
-    if (!bus || !options)
+    if (s < 0)
+        return s;
+    if (!options)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_import: an argument is NULL");
-    s = check_options(options, reterr);
+    s = hw_sized_take(&own, sizeof own, options, "howdah_import", reterr);
+    options = &own;
+    if (s >= 0)
+        s = check_options(options, reterr);
     if (s < 0)
         return s;
     run = hw_calloc(1, sizeof *run);

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "bus/query.h"
 #include "engine/rules.h"
 
@@ -51,16 +52,21 @@ static int check(const howdah_purge_options *o, howdah_error *reterr)
 int howdah_purge(howdah_bus *bus, const howdah_purge_options *options,
                  howdah_purge_record *ret_record, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
+    howdah_purge_options own = HOWDAH_PURGE_OPTIONS_INIT;
     howdah_purge_record record = HOWDAH_PURGE_RECORD_INIT;
     hw_purge purge;
     hw_uuid *ids = NULL;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_purge", reterr);
 
+    if (s < 0)
+        return s;
     if (!options)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_purge: an argument is NULL");
     s = hw_times_check(bus, "howdah_purge", reterr);
     if (s >= 0)
-        s = hw_check_options(options, sizeof *options, "howdah_purge", reterr);
+        s = hw_sized_take(&own, sizeof own, options, "howdah_purge", reterr);
+    options = &own;
     if (s >= 0)
         s = check(options, reterr);
     if (s >= 0 && options->ids_n > 0)
@@ -77,20 +83,19 @@ int howdah_purge(howdah_bus *bus, const howdah_purge_options *options,
     hw_free(ids);
     if (s < 0)
         return s;
-    if (ret_record) {
-        size_t size = ret_record->size < sizeof record ? ret_record->size : sizeof record;
-
-        record.size = size;
-        memcpy(ret_record, &record, size);
-    }
+    if (ret_record)
+        (void)hw_sized_give(ret_record, &record, sizeof record);
     return HOWDAH_OK;
 }
 
 int howdah_purges_walk(howdah_bus *bus, int (*fn)(void *ctx, const howdah_purge_record *record),
                        void *ctx, howdah_error *reterr)
 {
-    int s = hw_times_check(bus, "howdah_purges_walk", reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_purges_walk", reterr);
 
+    if (s >= 0)
+        s = hw_times_check(bus, "howdah_purges_walk", reterr);
     if (s >= 0 && !fn)
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_purges_walk: an argument is NULL");
     return s < 0 ? s : bus->store->ops->temporal->purges(bus->store, fn, ctx, reterr);

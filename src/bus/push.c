@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "bus/queue.h"
 #include "engine/rules.h"
 
@@ -49,10 +50,12 @@ static int take_causation(const howdah_new_job *job, hw_push *push, howdah_error
 }
 
 /* Texts stay the caller's. */
-static int take_job(const howdah_new_job *job, size_t payload_bytes_max, hw_push *push,
+static int take_job(const howdah_new_job *given, size_t payload_bytes_max, hw_push *push,
                     howdah_error *reterr)
 {
-    int s = hw_check_options(job, sizeof *job, "howdah_push", reterr);
+    howdah_new_job own = HOWDAH_NEW_JOB_INIT;
+    const howdah_new_job *job = &own;
+    int s = hw_sized_take(&own, sizeof own, given, "howdah_push", reterr);
 
     if (s < 0)
         return s;
@@ -136,8 +139,15 @@ int hw_push_to(hw_store *store, size_t payload_bytes_max, hw_str queue,
 int howdah_push_batch(howdah_bus *bus, const char *queue, const howdah_new_job *const *jobs,
                       size_t n, howdah_pushed *ret_pushed, howdah_error *reterr)
 {
-    int s = hw_queues_of(bus, "howdah_push", NULL, reterr);
+    hw_store *tx = hw_handling_tx(bus);
+    HW_ENTRY(entry);
+    int s;
 
+    if (tx)
+        return hw_join_push(bus, tx, queue, jobs, n, ret_pushed, reterr);
+    s = hw_enter(&entry, &bus, HW_WRITES, "howdah_push", reterr);
+    if (s >= 0)
+        s = hw_queues_of(bus, "howdah_push", NULL, reterr);
     if (s >= 0 && n > 0 && !jobs)
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_push: jobs is NULL");
     return s < 0 ? s

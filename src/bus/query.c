@@ -10,13 +10,12 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "engine/pattern.h"
 #include "engine/rules.h"
 
 int hw_times_check(const howdah_bus *bus, const char *call, howdah_error *reterr)
 {
-    if (!bus)
-        return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus is NULL", call);
     if (!bus->store->ops->temporal)
         return hw_fail(reterr, HOWDAH_MISUSE, "%s: this store knows one time only", call);
     return HOWDAH_OK;
@@ -46,20 +45,14 @@ int hw_knowledge_ask(howdah_bus *bus, const char *field, int64_t known_at_us,
 
 void hw_knowledge_give(const howdah_knowledge *knowledge, howdah_knowledge *ret_knowledge)
 {
-    size_t size;
-
-    if (!ret_knowledge)
-        return;
-    size = ret_knowledge->size < sizeof *knowledge ? ret_knowledge->size : sizeof *knowledge;
-    memcpy(ret_knowledge, knowledge, size);
-    if (size >= sizeof size)
-        ret_knowledge->size = size;
+    if (ret_knowledge)
+        (void)hw_sized_give(ret_knowledge, knowledge, sizeof *knowledge);
 }
 
-void howdah_reader_knowledge(const howdah_reader *reader, howdah_knowledge *ret_knowledge)
+int howdah_reader_knowledge(const howdah_reader *reader, howdah_knowledge *ret_knowledge)
 {
-    if (reader)
-        hw_knowledge_give(&reader->knowledge, ret_knowledge);
+    return reader ? hw_sized_give(ret_knowledge, &reader->knowledge, sizeof reader->knowledge)
+                  : HOWDAH_MISUSE;
 }
 
 /* ------------------------------------------------------------------ options */
@@ -204,13 +197,13 @@ static int take_rest(const howdah_query_options *o, hw_temporal_query *q, howdah
 int hw_question_ask(howdah_bus *bus, const howdah_query_options *options, const char *call,
                     hw_question *ret_question, howdah_error *reterr)
 {
-    const howdah_query_options all = HOWDAH_QUERY_OPTIONS_INIT;
-    const howdah_query_options *o = options ? options : &all;
+    howdah_query_options own = HOWDAH_QUERY_OPTIONS_INIT;
+    const howdah_query_options *o = &own;
     hw_question *q = ret_question;
     int s = hw_times_check(bus, call, reterr);
 
     if (s >= 0)
-        s = hw_check_options(options, sizeof *options, call, reterr);
+        s = hw_sized_take(&own, sizeof own, options, call, reterr);
     if (s < 0)
         return s;
     *q = (hw_question){.query = HW_TEMPORAL_QUERY_INIT, .knowledge = HOWDAH_KNOWLEDGE_INIT};
@@ -231,10 +224,13 @@ int hw_question_ask(howdah_bus *bus, const howdah_query_options *options, const 
 int howdah_query_open(howdah_bus *bus, const howdah_query_options *options,
                       howdah_reader **ret_reader, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     hw_question q;
     howdah_reader *reader = NULL;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_query_open", reterr);
 
+    if (s < 0)
+        return s;
     if (!ret_reader)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_query_open: an argument is NULL");
     s = hw_question_ask(bus, options, "howdah_query_open", &q, reterr);
@@ -250,11 +246,14 @@ int howdah_query_open(howdah_bus *bus, const howdah_query_options *options,
 int howdah_query_count(howdah_bus *bus, const howdah_query_options *options, int64_t *ret_count,
                        howdah_knowledge *ret_knowledge, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     hw_question q;
     int64_t limit;
     int64_t count = 0;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_query_count", reterr);
 
+    if (s < 0)
+        return s;
     if (!ret_count)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_query_count: an argument is NULL");
     s = hw_question_ask(bus, options, "howdah_query_count", &q, reterr);
@@ -274,9 +273,12 @@ int howdah_query_types(howdah_bus *bus, const howdah_query_options *options,
                        int (*fn)(void *ctx, const howdah_type_stats *stats), void *ctx,
                        howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     hw_question q;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_query_types", reterr);
 
+    if (s < 0)
+        return s;
     if (!fn)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_query_types: an argument is NULL");
     s = hw_question_ask(bus, options, "howdah_query_types", &q, reterr);
@@ -311,12 +313,15 @@ static int on_stream(void *ctx, hw_str stream)
 int howdah_query_streams(howdah_bus *bus, const howdah_query_options *options,
                          int (*fn)(void *ctx, const char *stream), void *ctx, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     stream_walk w = {.fn = fn, .ctx = ctx, .last = HW_BUF_INIT(HW_NAME_MAX + 1)};
     hw_question q;
     int64_t left;
     int64_t page = STREAMS_A_PAGE;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_query_streams", reterr);
 
+    if (s < 0)
+        return s;
     if (!fn)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_query_streams: an argument is NULL");
     s = hw_question_ask(bus, options, "howdah_query_streams", &q, reterr);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "bus/job.h"
 #include "bus/subscription.h"
 #include "engine/rules.h"
@@ -21,13 +22,8 @@
 
 int hw_queues_of(howdah_bus *bus, const char *call, hw_queues **ret_queues, howdah_error *reterr)
 {
-    const char *why = !bus                                   ? "the bus is NULL"
-                      : bus->service && bus->service->runner ? "the bus belongs to its runner"
-                      : !hw_queue_ops_of(bus)                ? "this store has no work queue"
-                                                             : NULL;
-
-    if (why) {
-        (void)hw_fail(reterr, HOWDAH_MISUSE, "%s: %s", call, why);
+    if (!hw_queue_ops_of(bus)) {
+        (void)hw_fail(reterr, HOWDAH_MISUSE, "%s: this store has no work queue", call);
         return HOWDAH_MISUSE; /* so that static analysis sees that it is negative */
     }
     if (!ret_queues)
@@ -80,8 +76,6 @@ static int check_claim(const char *queue, int64_t n, const howdah_claim_options 
     if (s >= 0 && (n < 1 || n > HOWDAH_JOBS_MAX))
         s = hw_fail_field(reterr, HOWDAH_INVALID, "n", "must be 1 to %d, not %lld", HOWDAH_JOBS_MAX,
                           (long long)n);
-    if (s >= 0)
-        s = hw_check_options(options, sizeof *options, "howdah_claim", reterr);
     if (s >= 0)
         s = hw_rule_delay("lease", options->lease_ms, reterr);
     if (s >= 0 && options->worker)
@@ -141,20 +135,24 @@ int howdah_claim_wait(howdah_bus *bus, const char *queue, int64_t n, int64_t for
                       const howdah_claim_options *options, howdah_jobs **ret_jobs,
                       howdah_error *reterr)
 {
-    howdah_claim_options defaults = HOWDAH_CLAIM_OPTIONS_INIT;
-    int64_t now = hw_clock_mono_ms();
+    HW_ENTRY(entry);
+    howdah_claim_options own = HOWDAH_CLAIM_OPTIONS_INIT;
     hw_queues *queues = NULL;
     hw_claim claim;
-    int s;
+    int s = hw_enter(&entry, &bus, for_ms == 0 ? HW_WRITES : HW_WRITES | HW_WAITS, "howdah_claim",
+                     reterr);
 
+    if (s < 0)
+        return s;
     if (!ret_jobs)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_claim: ret_jobs is NULL");
-    if (!options)
-        options = &defaults;
     s = hw_queues_of(bus, "howdah_claim", &queues, reterr);
     if (s >= 0)
+        s = hw_sized_take(&own, sizeof own, options, "howdah_claim", reterr);
+    options = &own;
+    if (s >= 0)
         s = check_claim(queue, n, options, reterr);
-    if (s >= 0 && for_ms != 0 && hw_interrupted(&bus->interrupt))
+    if (s >= 0 && for_ms != 0 && hw_interrupted(bus->interrupt))
         s = hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
     if (s < 0)
         return s;
@@ -162,9 +160,7 @@ int howdah_claim_wait(howdah_bus *bus, const char *queue, int64_t n, int64_t for
                        .worker = hw_str_of(options->worker ? options->worker : queues->signature),
                        .n = n,
                        .lease_ms = options->lease_ms};
-    return claim_until(bus, &claim,
-                       for_ms < 0 || for_ms > INT64_MAX - now ? INT64_MAX : now + for_ms, ret_jobs,
-                       reterr);
+    return claim_until(bus, &claim, hw_clock_end_ms(for_ms), ret_jobs, reterr);
 }
 
 int howdah_claim(howdah_bus *bus, const char *queue, int64_t n, const howdah_claim_options *options,
@@ -224,10 +220,13 @@ static void remember(hw_queues *queues, const howdah_job *job)
 
 int howdah_poll(howdah_bus *bus, const char *queue, howdah_job **ret_job, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     hw_queues *queues = NULL;
     howdah_jobs *jobs = NULL;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_poll", reterr);
 
+    if (s < 0)
+        return s;
     if (!ret_job)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_poll: ret_job is NULL");
     s = hw_queues_of(bus, "howdah_poll", &queues, reterr);
@@ -246,10 +245,13 @@ int howdah_poll(howdah_bus *bus, const char *queue, howdah_job **ret_job, howdah
 
 int howdah_finalize(howdah_bus *bus, int64_t id, bool success, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     hw_queues *queues = NULL;
     const hw_held *held;
-    int s = hw_queues_of(bus, "howdah_finalize", &queues, reterr);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_finalize", reterr);
 
+    if (s >= 0)
+        s = hw_queues_of(bus, "howdah_finalize", &queues, reterr);
     if (s < 0)
         return s;
     held = find_held(queues, id);

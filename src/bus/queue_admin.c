@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "bus/job.h"
 #include "bus/queue.h"
@@ -126,14 +127,16 @@ static int check_named(howdah_bus *bus, const char *queue, const char *call, how
 int howdah_queue_set(howdah_bus *bus, const char *queue, const howdah_queue_options *options,
                      howdah_error *reterr)
 {
-    howdah_queue_options defaults = HOWDAH_QUEUE_OPTIONS_INIT;
+    HW_ENTRY(entry);
+    howdah_queue_options own = HOWDAH_QUEUE_OPTIONS_INIT;
     hw_queue_settings settings;
-    int s = check_named(bus, queue, "howdah_queue_set", reterr);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_queue_set", reterr);
 
-    if (!options)
-        options = &defaults;
     if (s >= 0)
-        s = hw_check_options(options, sizeof *options, "howdah_queue_set", reterr);
+        s = check_named(bus, queue, "howdah_queue_set", reterr);
+    if (s >= 0)
+        s = hw_sized_take(&own, sizeof own, options, "howdah_queue_set", reterr);
+    options = &own;
     if (s >= 0)
         s = check_settings(options, reterr);
     if (s < 0)
@@ -156,8 +159,11 @@ int howdah_queue_set(howdah_bus *bus, const char *queue, const howdah_queue_opti
 static int set_paused(howdah_bus *bus, const char *queue, bool paused, const char *call,
                       howdah_error *reterr)
 {
-    int s = check_named(bus, queue, call, reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_WRITES, call, reterr);
 
+    if (s >= 0)
+        s = check_named(bus, queue, call, reterr);
     return s < 0 ? s
                  : hw_queue_ops_of(bus)->queue_pause(bus->store, hw_str_of(queue), paused, reterr);
 }
@@ -174,9 +180,12 @@ int howdah_queue_resume(howdah_bus *bus, const char *queue, howdah_error *reterr
 
 int howdah_queue_purge(howdah_bus *bus, const char *queue, int64_t *ret_n, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     int64_t n = 0;
-    int s = check_named(bus, queue, "howdah_queue_purge", reterr);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_queue_purge", reterr);
 
+    if (s >= 0)
+        s = check_named(bus, queue, "howdah_queue_purge", reterr);
     if (s >= 0)
         s = hw_queue_ops_of(bus)->queue_purge(bus->store, hw_str_of(queue), &n, reterr);
     if (s >= 0 && ret_n)
@@ -223,10 +232,13 @@ int howdah_queues_walk(howdah_bus *bus, const char *queue,
                        int (*fn)(void *ctx, const howdah_queue_info *info), void *ctx,
                        howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     queue_walk w = {fn, ctx};
-    int s = queue ? check_named(bus, queue, "howdah_queues_walk", reterr)
-                  : hw_queues_of(bus, "howdah_queues_walk", NULL, reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_queues_walk", reterr);
 
+    if (s >= 0)
+        s = queue ? check_named(bus, queue, "howdah_queues_walk", reterr)
+                  : hw_queues_of(bus, "howdah_queues_walk", NULL, reterr);
     if (s >= 0 && !fn)
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_queues_walk: fn is NULL");
     if (s < 0)
@@ -239,9 +251,12 @@ int howdah_queues_walk(howdah_bus *bus, const char *queue,
 int howdah_queues_glance(howdah_bus *bus, int (*fn)(void *ctx, const howdah_queue_info *info),
                          void *ctx, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     queue_walk w = {fn, ctx};
-    int s = hw_queues_of(bus, "howdah_queues_glance", NULL, reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_queues_glance", reterr);
 
+    if (s >= 0)
+        s = hw_queues_of(bus, "howdah_queues_glance", NULL, reterr);
     if (s >= 0 && !fn)
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_queues_glance: fn is NULL");
     return s < 0 ? s : hw_queue_ops_of(bus)->queue_glance(bus->store, on_queue, &w, reterr);
@@ -274,9 +289,12 @@ static int on_shown(void *ctx, const hw_job *record)
 
 int howdah_job_show(howdah_bus *bus, int64_t id, howdah_job **ret_job, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     keeping k = {.reterr = reterr};
-    int s;
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_job_show", reterr);
 
+    if (s < 0)
+        return s;
     if (!ret_job)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_job_show: ret_job is NULL");
     s = check_id(bus, id, "howdah_job_show", reterr);
@@ -291,8 +309,11 @@ int howdah_job_show(howdah_bus *bus, int64_t id, howdah_job **ret_job, howdah_er
 
 int howdah_job_cancel(howdah_bus *bus, int64_t id, const char *reason, howdah_error *reterr)
 {
-    int s = check_id(bus, id, "howdah_job_cancel", reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_job_cancel", reterr);
 
+    if (s >= 0)
+        s = check_id(bus, id, "howdah_job_cancel", reterr);
     if (s >= 0 && reason)
         s = hw_rule_reason(hw_str_of(reason), reterr);
     return s < 0 ? s : hw_queue_ops_of(bus)->job_cancel(bus->store, id, hw_str_of(reason), reterr);
@@ -300,8 +321,11 @@ int howdah_job_cancel(howdah_bus *bus, int64_t id, const char *reason, howdah_er
 
 int howdah_job_retry(howdah_bus *bus, int64_t id, howdah_error *reterr)
 {
-    int s = check_id(bus, id, "howdah_job_retry", reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_job_retry", reterr);
 
+    if (s >= 0)
+        s = check_id(bus, id, "howdah_job_retry", reterr);
     return s < 0 ? s : hw_queue_ops_of(bus)->job_retry(bus->store, id, reterr);
 }
 
@@ -322,16 +346,22 @@ static int mark_letters(howdah_bus *bus, const char *queue, hw_letter_state stat
 int howdah_queue_letters_redrive(howdah_bus *bus, const char *queue, int64_t *ret_n,
                                  howdah_error *reterr)
 {
-    int s = check_named(bus, queue, "howdah_queue_letters_redrive", reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_queue_letters_redrive", reterr);
 
+    if (s >= 0)
+        s = check_named(bus, queue, "howdah_queue_letters_redrive", reterr);
     return s < 0 ? s : mark_letters(bus, queue, HW_LETTER_REDRIVE, NULL, ret_n, reterr);
 }
 
 int howdah_queue_letters_discard(howdah_bus *bus, const char *queue, const char *reason,
                                  int64_t *ret_n, howdah_error *reterr)
 {
-    int s = check_named(bus, queue, "howdah_queue_letters_discard", reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_queue_letters_discard", reterr);
 
+    if (s >= 0)
+        s = check_named(bus, queue, "howdah_queue_letters_discard", reterr);
     if (s >= 0)
         s = hw_rule_reason(hw_str_of(reason), reterr);
     return s < 0 ? s : mark_letters(bus, queue, HW_LETTER_DISCARDED, reason, ret_n, reterr);
@@ -376,17 +406,19 @@ static int status_of(int64_t status, int64_t *ret_status, howdah_error *reterr)
 int howdah_queue_log(howdah_bus *bus, const char *queue, const howdah_queue_log_options *options,
                      int (*fn)(void *ctx, const howdah_job *job), void *ctx, howdah_error *reterr)
 {
-    howdah_queue_log_options defaults = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+    HW_ENTRY(entry);
+    howdah_queue_log_options own = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
     log_walk w = {.fn = fn, .ctx = ctx, .reterr = reterr};
     hw_log_query query = {.queue = hw_str_of(queue)};
-    int s = check_named(bus, queue, "howdah_queue_log", reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_queue_log", reterr);
 
-    if (!options)
-        options = &defaults;
+    if (s >= 0)
+        s = check_named(bus, queue, "howdah_queue_log", reterr);
     if (s >= 0 && !fn)
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_queue_log: fn is NULL");
     if (s >= 0)
-        s = hw_check_options(options, sizeof *options, "howdah_queue_log", reterr);
+        s = hw_sized_take(&own, sizeof own, options, "howdah_queue_log", reterr);
+    options = &own;
     if (s >= 0)
         s = status_of(options->status, &query.status, reterr);
     if (s >= 0 && (options->after < 0 || options->limit < 0))

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "bus/reader.h"
 #include "engine/pattern.h"
 #include "engine/rules.h"
@@ -51,6 +52,18 @@ static int to_query(const howdah_read_options *o, hw_query *q, howdah_error *ret
     return HOWDAH_OK;
 }
 
+static void close_reader(hw_closing *closing)
+{
+    howdah_reader *reader = (howdah_reader *)closing; /* its first member */
+
+    if (reader->temporal)
+        reader->store->ops->temporal->query_close(reader->cursor);
+    else
+        reader->store->ops->read_close(reader->cursor);
+    hw_lifted_done(&reader->lifted);
+    hw_free(reader);
+}
+
 /* A reader over a cursor, which it takes over. */
 static int make_reader(howdah_bus *bus, hw_cursor *cursor, bool temporal,
                        howdah_reader **ret_reader, howdah_error *reterr)
@@ -61,6 +74,8 @@ static int make_reader(howdah_bus *bus, hw_cursor *cursor, bool temporal,
         (temporal ? bus->store->ops->temporal->query_close : bus->store->ops->read_close)(cursor);
         return hw_fail_no_memory(reterr);
     }
+    reader->bus = bus;
+    reader->closing.close = close_reader;
     reader->store = bus->store;
     reader->cursor = cursor;
     reader->temporal = temporal;
@@ -96,16 +111,18 @@ int hw_reader_open_temporal(howdah_bus *bus, hw_temporal_query *query, howdah_re
 int howdah_read_open(howdah_bus *bus, const howdah_read_options *options,
                      howdah_reader **ret_reader, howdah_error *reterr)
 {
-    howdah_read_options all = HOWDAH_READ_OPTIONS_INIT;
+    HW_ENTRY(entry);
+    howdah_read_options own = HOWDAH_READ_OPTIONS_INIT;
     hw_query query;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_read_open", reterr);
 
-    if (!bus || !ret_reader)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_open: an argument is NULL");
-    s = hw_check_options(options, sizeof *options, "howdah_read_open", reterr);
     if (s < 0)
         return s;
-    s = to_query(options ? options : &all, &query, reterr);
+    if (!ret_reader)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_open: an argument is NULL");
+    s = hw_sized_take(&own, sizeof own, options, "howdah_read_open", reterr);
+    if (s >= 0)
+        s = to_query(&own, &query, reterr);
     return s < 0 ? s : hw_reader_open(bus, &query, ret_reader, reterr);
 }
 
@@ -132,10 +149,15 @@ static int next_batch(howdah_reader *reader, howdah_error *reterr)
 
 int howdah_reader_next(howdah_reader *reader, const howdah_event **ret_event, howdah_error *reterr)
 {
-    int s = HOWDAH_OK;
+    HW_ENTRY(entry);
+    howdah_bus *bus = reader ? reader->bus : NULL;
+    int s;
 
     if (!reader || !ret_event)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_reader_next: an argument is NULL");
+    s = hw_enter(&entry, &bus, HW_ITSELF, "howdah_reader_next", reterr);
+    if (s < 0)
+        return s;
     if (reader->failed)
         return hw_fail(reterr, reader->failed, "this reader has failed before: open another");
     if (reader->at == reader->n)
@@ -150,14 +172,8 @@ int howdah_reader_next(howdah_reader *reader, const howdah_event **ret_event, ho
 
 void howdah_reader_close(howdah_reader *reader)
 {
-    if (!reader)
-        return;
-    if (reader->temporal)
-        reader->store->ops->temporal->query_close(reader->cursor);
-    else
-        reader->store->ops->read_close(reader->cursor);
-    hw_lifted_done(&reader->lifted);
-    hw_free(reader);
+    if (reader)
+        hw_close_soon(reader->bus, &reader->closing);
 }
 
 /* The first event of a query, as a copy of its own. */
@@ -190,10 +206,13 @@ int hw_parse_uuid(const char *field, const char *text, hw_uuid *ret_id, howdah_e
 int howdah_read_event(howdah_bus *bus, const char *uuid, howdah_event **ret_event,
                       howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     hw_uuid id;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_read_event", reterr);
 
-    if (!bus || !uuid || !ret_event)
+    if (s < 0)
+        return s;
+    if (!uuid || !ret_event)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_event: an argument is NULL");
     s = hw_parse_uuid("id", uuid, &id, reterr);
     if (s < 0)
@@ -205,10 +224,13 @@ int howdah_read_event(howdah_bus *bus, const char *uuid, howdah_event **ret_even
 int howdah_read_last(howdah_bus *bus, const char *stream, howdah_event **ret_event,
                      howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     hw_query query = {.stream = hw_str_of(stream), .backward = true, .limit = 1};
-    int s;
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_read_last", reterr);
 
-    if (!bus || !stream || !ret_event)
+    if (s < 0)
+        return s;
+    if (!stream || !ret_event)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_last: an argument is NULL");
     s = hw_rule_stream(query.stream, reterr);
     return s < 0 ? s : read_one(bus, &query, "the stream has no event", ret_event, reterr);
@@ -259,14 +281,17 @@ static int walk_slice(howdah_bus *bus, const hw_uuid *ids, const int *depths, si
 
 int howdah_read_tree(howdah_bus *bus, const char *uuid, tree_fn fn, void *ctx, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     hw_uuid id;
     hw_uuid *ids = NULL;
     int *depths = NULL;
     size_t n = 0;
     bool stop = false;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_read_tree", reterr);
 
-    if (!bus || !uuid || !fn)
+    if (s < 0)
+        return s;
+    if (!uuid || !fn)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_tree: an argument is NULL");
     s = hw_parse_uuid("id", uuid, &id, reterr);
     if (s < 0)

@@ -6,6 +6,8 @@
 #include "bus/upcast.h"
 
 struct howdah_reader {
+    hw_closing closing; /* the first member: closing it is closing the reader */
+    howdah_bus *bus;
     hw_store *store;
     hw_cursor *cursor;
     bool temporal;              /* the cursor is one of store/temporal.h */

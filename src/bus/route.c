@@ -308,17 +308,17 @@ int hw_route_refresh(howdah_bus *bus, howdah_error *reterr)
 
 int howdah_serve_bindings(howdah_bus *bus, const char *queue, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     hw_service *service = NULL;
     char *copy = NULL;
-    int s = hw_queues_of(bus, "howdah_serve_bindings", NULL, reterr);
+    int s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_serve_bindings", reterr);
 
+    if (s >= 0)
+        s = hw_queues_of(bus, "howdah_serve_bindings", NULL, reterr);
     if (s >= 0 && queue)
         s = hw_rule_queue(hw_str_of(queue), reterr);
     if (s >= 0)
         s = hw_service_of(bus, &service, reterr);
-    if (s >= 0 && service->serving)
-        s = hw_fail(reterr, HOWDAH_MISUSE,
-                    "howdah_serve_bindings was called by a handler of the same bus");
     if (s >= 0 && queue && !(copy = hw_strdup(queue)))
         s = hw_fail_no_memory(reterr);
     if (s < 0)

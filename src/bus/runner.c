@@ -23,6 +23,7 @@
 
 #define THREADS_MAX 256
 #define LOOK_AT_STOP_MS 1000
+#define SECONDS_MAX INT64_C(1000000000) /* longer than anybody waits */
 
 typedef struct worker {
     hw_runner *runner;
@@ -48,6 +49,13 @@ struct hw_runner {
     int status; /* what ended the serving thread, or went wrong on its way out */
     howdah_error error;
 };
+
+bool hw_runner_is_stopping(const howdah_bus *bus)
+{
+    const hw_runner *runner = bus->service->runner;
+
+    return runner && atomic_load(&runner->stop);
+}
 
 static void ring_fd(int fd)
 {
@@ -179,8 +187,8 @@ static void *serve(void *arg)
 
     while (!atomic_load(&runner->stop)) {
         bool worked = false;
-        int s = hw_interrupted(&bus->interrupt) ? hw_fail(&err, HOWDAH_INTERRUPTED, "interrupted")
-                                                : hw_service_pass(bus, &worked, &err);
+        int s = hw_interrupted(bus->interrupt) ? hw_fail(&err, HOWDAH_INTERRUPTED, "interrupted")
+                                               : hw_service_pass(bus, &worked, &err);
 
         if (s >= 0)
             bus->service->failures = 0;
@@ -269,18 +277,21 @@ static int new_runner(howdah_bus *bus, int threads, hw_runner **ret_runner, howd
 
 int howdah_runner_start(howdah_bus *bus, int threads, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     hw_runner *runner = NULL;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_runner_start", reterr);
 
-    if (!bus || !bus->service || (!bus->service->subs && !bus->service->routes))
+    if (s < 0)
+        return s;
+    if (!bus->service || (!bus->service->subs && !bus->service->routes))
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_start: nothing is subscribed");
-    if (bus->service->runner || bus->service->serving)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_start: the bus is being served");
     if (threads < 1 || threads > THREADS_MAX)
         return hw_fail_field(reterr, HOWDAH_INVALID, "threads", "must be 1 to %d, not %d",
                              THREADS_MAX, threads);
-    if (!bus->open_store)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_start: this bus has one session only");
+    if (!bus->open_store) {
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_start: this bus has one session only");
+        return hw_advise(reterr, s, "serve it with howdah_run(), or open a bus on a file");
+    }
     s = new_runner(bus, threads, &runner, reterr);
     if (s < 0)
         return s;
@@ -308,17 +319,14 @@ int hw_runner_end(howdah_bus *bus, howdah_error *reterr)
     return s;
 }
 
-int howdah_runner_wait(howdah_bus *bus, int64_t for_ms, howdah_error *reterr)
+static int wait_for_end(hw_runner *runner, int64_t for_ms, howdah_error *reterr)
 {
-    hw_runner *runner = bus && bus->service ? bus->service->runner : NULL;
     struct timespec until;
     int s = HOWDAH_END;
 
-    if (!runner)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_wait: there is no runner");
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
     if (for_ms > 0) {
-        until.tv_sec += (time_t)(for_ms / 1000);
+        until.tv_sec += (time_t)(for_ms / 1000 < SECONDS_MAX ? for_ms / 1000 : SECONDS_MAX);
         until.tv_nsec += (long)(for_ms % 1000) * 1000000;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
@@ -340,9 +348,22 @@ int howdah_runner_wait(howdah_bus *bus, int64_t for_ms, howdah_error *reterr)
     return s;
 }
 
+int howdah_runner_wait(howdah_bus *bus, int64_t for_ms, howdah_error *reterr)
+{
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_DRIVES | HW_ENDS, "howdah_runner_wait", reterr);
+
+    if (s >= 0 && (!bus->service || !bus->service->runner))
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_wait: there is no runner");
+    return s < 0 ? s : wait_for_end(bus->service->runner, for_ms, reterr);
+}
+
 int howdah_runner_stop(howdah_bus *bus, howdah_error *reterr)
 {
-    if (!bus || !bus->service || !bus->service->runner)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_stop: there is no runner");
-    return hw_runner_end(bus, reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_DRIVES | HW_ENDS, "howdah_runner_stop", reterr);
+
+    if (s >= 0 && (!bus->service || !bus->service->runner))
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_stop: there is no runner");
+    return s < 0 ? s : hw_runner_end(bus, reterr);
 }

@@ -47,6 +47,8 @@ int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reter
 
 static int second_session(howdah_bus *bus, howdah_error *reterr)
 {
+    if (!bus->service->tx && bus->store->alone) /* nothing else runs on it while a handler does */
+        bus->service->tx = bus->store;
     if (bus->service->tx)
         return HOWDAH_OK;
     if (!bus->open_store)
@@ -497,16 +499,10 @@ int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
 
 /* ------------------------------------------------------------------- faces */
 
-static int enter_service(howdah_bus *bus, const char *call, howdah_error *reterr)
+static int check_subscribed(const howdah_bus *bus, const char *call, howdah_error *reterr)
 {
-    if (!bus)
-        return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus is NULL", call);
     if (!bus->service || (!bus->service->subs && !bus->service->routes))
         return hw_fail(reterr, HOWDAH_MISUSE, "%s: nothing is subscribed on this bus", call);
-    if (bus->service->runner)
-        return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus belongs to its runner", call);
-    if (bus->service->serving)
-        return hw_fail(reterr, HOWDAH_MISUSE, "%s was called by a handler of the same bus", call);
     return HOWDAH_OK;
 }
 
@@ -514,7 +510,7 @@ static int pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
 {
     int s;
 
-    if (hw_interrupted(&bus->interrupt))
+    if (hw_interrupted(bus->interrupt))
         return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
     bus->service->serving = true;
     s = hw_service_pass(bus, ret_worked, reterr);
@@ -526,8 +522,11 @@ static int pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
 
 int howdah_service(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
 {
-    int s = enter_service(bus, "howdah_service", reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_service", reterr);
 
+    if (s >= 0)
+        s = check_subscribed(bus, "howdah_service", reterr);
     if (s < 0)
         return s;
     (void)hw_service_hear(bus);
@@ -547,7 +546,7 @@ static bool can_go_on(const howdah_bus *bus)
 static int run_until(howdah_bus *bus, int64_t for_ms, bool (*done)(const void *ctx),
                      const void *ctx, howdah_error *reterr)
 {
-    int64_t until = for_ms < 0 ? INT64_MAX : hw_clock_mono_ms() + for_ms;
+    int64_t until = hw_clock_end_ms(for_ms);
 
     for (;;) {
         howdah_error err = HOWDAH_ERROR_INIT;
@@ -570,8 +569,11 @@ static int run_until(howdah_bus *bus, int64_t for_ms, bool (*done)(const void *c
 
 int howdah_run(howdah_bus *bus, int64_t for_ms, howdah_error *reterr)
 {
-    int s = enter_service(bus, "howdah_run", reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_run", reterr);
 
+    if (s >= 0)
+        s = check_subscribed(bus, "howdah_run", reterr);
     if (s >= 0)
         s = run_until(bus, for_ms, NULL, NULL, reterr);
     return s < 0 ? s : HOWDAH_OK;
@@ -593,15 +595,19 @@ static bool is_caught_up(const void *ctx)
 
 int howdah_wait_caught_up(howdah_subscription *subscription, int64_t for_ms, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
+    howdah_bus *bus = subscription ? subscription->bus : NULL;
     goal g = {.sub = subscription};
     int s;
 
     if (!subscription)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_wait_caught_up: the subscription is NULL");
-    s = enter_service(subscription->bus, "howdah_wait_caught_up", reterr);
+    s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_wait_caught_up", reterr);
     if (s >= 0)
-        s = subscription->bus->store->ops->head(subscription->bus->store, &g.head, reterr);
-    return s < 0 ? s : run_until(subscription->bus, for_ms, is_caught_up, &g, reterr);
+        s = check_subscribed(bus, "howdah_wait_caught_up", reterr);
+    if (s >= 0)
+        s = bus->store->ops->head(bus->store, &g.head, reterr);
+    return s < 0 ? s : run_until(bus, for_ms, is_caught_up, &g, reterr);
 }
 
 int hw_service_close(howdah_bus *bus, howdah_error *reterr)
@@ -614,12 +620,12 @@ int hw_service_close(howdah_bus *bus, howdah_error *reterr)
     first = hw_runner_end(bus, reterr);
     howdah_resume(bus); /* an interrupt ends the work, not the storing of what was done */
     while (service->subs) {
-        int s = howdah_unsubscribe(service->subs, first < 0 ? NULL : reterr);
+        int s = hw_unsubscribe(service->subs, first < 0 ? NULL : reterr);
 
         first = first < 0 ? first : s;
     }
     hw_feed_done(bus);
-    if (service->tx)
+    if (service->tx && service->tx != bus->store)
         service->tx->ops->close(service->tx);
     hw_free(service->routes_queue);
     hw_free(service);

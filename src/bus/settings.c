@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "engine/rules.h"
 
@@ -237,19 +238,18 @@ int howdah_settings_describe(size_t index, howdah_setting_info *ret_info)
 {
     /* Names are made on demand; the table is small and constant, so one buffer a row is enough. */
     static _Thread_local char environment[HW_SETTING_COUNT][64];
+    howdah_setting_info info = HOWDAH_SETTING_INFO_INIT;
     const row *r;
 
     if (index >= HW_SETTING_COUNT)
         return HOWDAH_END;
-    if (!ret_info || ret_info->size < sizeof *ret_info)
-        return HOWDAH_MISUSE;
     r = &rows[index];
     environment_name(r, environment[index]);
-    ret_info->key = r->key;
-    ret_info->environment = environment[index];
-    ret_info->unit = kind_names[r->kind];
-    ret_info->range = range_text(r);
-    ret_info->default_value = r->default_value;
-    ret_info->help = r->help;
-    return HOWDAH_OK;
+    info.key = r->key;
+    info.environment = environment[index];
+    info.unit = kind_names[r->kind];
+    info.range = range_text(r);
+    info.default_value = r->default_value;
+    info.help = r->help;
+    return hw_sized_give(ret_info, &info, sizeof info);
 }

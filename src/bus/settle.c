@@ -126,8 +126,11 @@ int hw_settle_one(hw_store *store, const howdah_settlement *settlement, howdah_e
 
 int howdah_settle(howdah_bus *bus, howdah_settlement *settlements, size_t n, howdah_error *reterr)
 {
-    int s;
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_settle", reterr);
 
+    if (s < 0)
+        return s;
     if (n > 0 && !settlements)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_settle: settlements is NULL");
     s = hw_queues_of(bus, "howdah_settle", NULL, reterr);
@@ -137,19 +140,23 @@ int howdah_settle(howdah_bus *bus, howdah_settlement *settlements, size_t n, how
 static int settle_by(howdah_bus *bus, const char *call, const howdah_settlement *settlement,
                      howdah_error *reterr)
 {
-    int s = hw_queues_of(bus, call, NULL, reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_WRITES, call, reterr);
 
+    if (s >= 0)
+        s = hw_queues_of(bus, call, NULL, reterr);
     return s < 0 ? s : hw_settle_one(bus->store, settlement, reterr);
 }
 
 int howdah_complete(howdah_bus *bus, int64_t id, int64_t token, const char *result,
                     howdah_error *reterr)
 {
-    return settle_by(
-        bus, "howdah_complete",
-        &(howdah_settlement){
-            .id = id, .token = token, .verdict = HOWDAH_VERDICT_COMPLETE, .text = result},
-        reterr);
+    const howdah_settlement one = {
+        .id = id, .token = token, .verdict = HOWDAH_VERDICT_COMPLETE, .text = result};
+    hw_store *tx = hw_handling_tx(bus);
+
+    return tx ? hw_join_complete(bus, tx, &one, reterr)
+              : settle_by(bus, "howdah_complete", &one, reterr);
 }
 
 int howdah_fail(howdah_bus *bus, int64_t id, int64_t token, const char *error, howdah_error *reterr)

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "bus/query.h"
 #include "engine/rules.h"
 
@@ -45,11 +46,16 @@ static int store_copy(howdah_bus *bus, const howdah_snapshot *from, int64_t keep
 int howdah_snapshot_store(howdah_bus *bus, const howdah_snapshot *snapshot, int64_t keep,
                           howdah_error *reterr)
 {
-    int s;
+    HW_ENTRY(entry);
+    howdah_snapshot own = HOWDAH_SNAPSHOT_INIT;
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_snapshot_store", reterr);
 
+    if (s < 0)
+        return s;
     if (!snapshot)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_snapshot_store: an argument is NULL");
-    s = hw_check_options(snapshot, sizeof *snapshot, "howdah_snapshot_store", reterr);
+    s = hw_sized_take(&own, sizeof own, snapshot, "howdah_snapshot_store", reterr);
+    snapshot = &own;
     if (s >= 0)
         s = check_stream(bus, snapshot->stream, snapshot->version, "howdah_snapshot_store", reterr);
     if (s >= 0 && snapshot->version == 0)
@@ -134,8 +140,11 @@ static int load(howdah_bus *bus, const char *stream, int64_t version,
 int howdah_snapshot_load(howdah_bus *bus, const char *stream, int64_t version,
                          howdah_snapshot **ret_snapshot, howdah_error *reterr)
 {
-    int s;
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_snapshot_load", reterr);
 
+    if (s < 0)
+        return s;
     if (!ret_snapshot)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_snapshot_load: an argument is NULL");
     s = check_stream(bus, stream, version, "howdah_snapshot_load", reterr);
@@ -156,10 +165,13 @@ int howdah_state_open(howdah_bus *bus, const char *stream, int64_t version,
                       howdah_snapshot **ret_snapshot, howdah_reader **ret_reader,
                       howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     howdah_snapshot *snapshot = NULL;
     howdah_read_options o = HOWDAH_READ_OPTIONS_INIT;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_state_open", reterr);
 
+    if (s < 0)
+        return s;
     if (!ret_snapshot || !ret_reader)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_state_open: an argument is NULL");
     s = check_stream(bus, stream, version, "howdah_state_open", reterr);
@@ -204,10 +216,13 @@ int howdah_snapshots_walk(howdah_bus *bus, const char *stream,
                           int (*fn)(void *ctx, const howdah_snapshot *snapshot), void *ctx,
                           howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     snapshot_walk w = {fn, ctx};
-    int s = stream ? check_stream(bus, stream, 0, "howdah_snapshots_walk", reterr)
-                   : hw_times_check(bus, "howdah_snapshots_walk", reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_snapshots_walk", reterr);
 
+    if (s >= 0)
+        s = stream ? check_stream(bus, stream, 0, "howdah_snapshots_walk", reterr)
+                   : hw_times_check(bus, "howdah_snapshots_walk", reterr);
     if (s >= 0 && !fn)
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_snapshots_walk: an argument is NULL");
     return s < 0 ? s
@@ -218,9 +233,12 @@ int howdah_snapshots_walk(howdah_bus *bus, const char *stream,
 int howdah_snapshot_remove(howdah_bus *bus, const char *stream, int64_t upto, int64_t *ret_removed,
                            howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     int64_t removed = 0;
-    int s = check_stream(bus, stream, upto, "howdah_snapshot_remove", reterr);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_snapshot_remove", reterr);
 
+    if (s >= 0)
+        s = check_stream(bus, stream, upto, "howdah_snapshot_remove", reterr);
     if (s >= 0)
         s = bus->store->ops->temporal->snapshot_remove(bus->store, hw_str_of(stream), upto,
                                                        &removed, reterr);

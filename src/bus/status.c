@@ -5,7 +5,12 @@
 int howdah_status_walk(howdah_bus *bus, int (*fn)(void *ctx, const howdah_fact *fact), void *ctx,
                        howdah_error *reterr)
 {
-    if (!bus || !fn)
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_status_walk", reterr);
+
+    if (s < 0)
+        return s;
+    if (!fn)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_status_walk: an argument is NULL");
     return bus->store->ops->status(bus->store, fn, ctx, reterr);
 }

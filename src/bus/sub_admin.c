@@ -3,26 +3,15 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "bus/job.h"
 #include "bus/subscription.h"
 #include "engine/rules.h"
 
-static int check_call(const howdah_bus *bus, const char *call, howdah_error *reterr)
+static int check_named(const char *subscriber_id, howdah_error *reterr)
 {
-    if (!bus)
-        return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus is NULL", call);
-    if (bus->service && bus->service->runner)
-        return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus belongs to its runner", call);
-    return HOWDAH_OK;
-}
-
-static int check_named(const howdah_bus *bus, const char *subscriber_id, const char *call,
-                       howdah_error *reterr)
-{
-    int s = check_call(bus, call, reterr);
-
-    return s < 0 ? s : hw_rule_name("subscriber_id", hw_str_of(subscriber_id), reterr);
+    return hw_rule_name("subscriber_id", hw_str_of(subscriber_id), reterr);
 }
 
 /* ----------------------------------------------------------- subscriptions */
@@ -99,10 +88,12 @@ int howdah_subscriptions_walk(howdah_bus *bus, const char *subscriber_id,
                               int (*fn)(void *ctx, const howdah_subscription_info *info), void *ctx,
                               howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     info_walk w = {.fn = fn, .ctx = ctx, .reterr = reterr};
-    int s = subscriber_id ? check_named(bus, subscriber_id, "howdah_subscriptions_walk", reterr)
-                          : check_call(bus, "howdah_subscriptions_walk", reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_subscriptions_walk", reterr);
 
+    if (s >= 0 && subscriber_id)
+        s = check_named(subscriber_id, reterr);
     if (s >= 0 && !fn)
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_subscriptions_walk: fn is NULL");
     if (s >= 0)
@@ -128,27 +119,36 @@ static int set_status(howdah_bus *bus, const char *subscriber_id, hw_sub_status 
 int howdah_subscription_pause(howdah_bus *bus, const char *subscriber_id, const char *reason,
                               howdah_error *reterr)
 {
-    int s = check_named(bus, subscriber_id, "howdah_subscription_pause", reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_subscription_pause", reterr);
 
+    if (s >= 0)
+        s = check_named(subscriber_id, reterr);
     return s < 0 ? s : set_status(bus, subscriber_id, HW_SUB_PAUSED, hw_str_of(reason), reterr);
 }
 
 int howdah_subscription_resume(howdah_bus *bus, const char *subscriber_id, howdah_error *reterr)
 {
-    int s = check_named(bus, subscriber_id, "howdah_subscription_resume", reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_subscription_resume", reterr);
 
+    if (s >= 0)
+        s = check_named(subscriber_id, reterr);
     return s < 0 ? s : set_status(bus, subscriber_id, HW_SUB_ACTIVE, HW_STR_NULL, reterr);
 }
 
 int howdah_subscription_reset(howdah_bus *bus, const char *subscriber_id, int64_t to,
                               howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     hw_service *service = NULL;
     hw_ranges owed = HW_RANGES_INIT;
     int64_t high = to;
     int64_t head = 0;
-    int s = check_named(bus, subscriber_id, "howdah_subscription_reset", reterr);
+    int s = hw_enter(&entry, &bus, HW_WRITES | HW_WAITS, "howdah_subscription_reset", reterr);
 
+    if (s >= 0)
+        s = check_named(subscriber_id, reterr);
     if (s >= 0 && to < HOWDAH_FROM_END)
         s = hw_fail_field(reterr, HOWDAH_INVALID, "to", "must be a sequence, 0 or more");
     if (s >= 0)
@@ -169,8 +169,11 @@ int howdah_subscription_reset(howdah_bus *bus, const char *subscriber_id, int64_
 
 int howdah_subscription_remove(howdah_bus *bus, const char *subscriber_id, howdah_error *reterr)
 {
-    int s = check_named(bus, subscriber_id, "howdah_subscription_remove", reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_subscription_remove", reterr);
 
+    if (s >= 0)
+        s = check_named(subscriber_id, reterr);
     if (s >= 0)
         s = hw_route_refuse(bus, subscriber_id, reterr);
     return s < 0 ? s : hw_sub_ops_of(bus)->remove(bus->store, hw_str_of(subscriber_id), reterr);
@@ -205,8 +208,9 @@ int howdah_skips_walk(howdah_bus *bus, const char *subscriber_id, bool resolved,
                       int (*fn)(void *ctx, const howdah_skip *skip), void *ctx,
                       howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     skip_walk w = {fn, ctx};
-    int s = check_call(bus, "howdah_skips_walk", reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_skips_walk", reterr);
 
     if (s >= 0 && !fn)
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_skips_walk: fn is NULL");
@@ -219,7 +223,8 @@ int howdah_skips_walk(howdah_bus *bus, const char *subscriber_id, bool resolved,
 
 int howdah_skip_resolve(howdah_bus *bus, int64_t id, const char *resolution, howdah_error *reterr)
 {
-    int s = check_call(bus, "howdah_skip_resolve", reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_skip_resolve", reterr);
 
     if (s >= 0)
         s = hw_rule_reason(hw_str_of(resolution), reterr);
@@ -280,17 +285,17 @@ int howdah_letters_walk(howdah_bus *bus, const howdah_letters_options *options,
                         int (*fn)(void *ctx, const howdah_letter *letter), void *ctx,
                         howdah_error *reterr)
 {
-    howdah_letters_options defaults = HOWDAH_LETTERS_OPTIONS_INIT;
+    HW_ENTRY(entry);
+    howdah_letters_options own = HOWDAH_LETTERS_OPTIONS_INIT;
     letter_walk w = {.fn = fn, .ctx = ctx, .reterr = reterr};
     hw_letter_query query;
-    int s = check_call(bus, "howdah_letters_walk", reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_letters_walk", reterr);
 
-    if (!options)
-        options = &defaults;
     if (s >= 0 && !fn)
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_letters_walk: fn is NULL");
     if (s >= 0)
-        s = hw_check_options(options, sizeof *options, "howdah_letters_walk", reterr);
+        s = hw_sized_take(&own, sizeof own, options, "howdah_letters_walk", reterr);
+    options = &own;
     if (s >= 0 && options->subscriber_id)
         s = hw_rule_name("subscriber_id", hw_str_of(options->subscriber_id), reterr);
     if (s >= 0 && options->queue)
@@ -327,7 +332,8 @@ static int mark(howdah_bus *bus, const int64_t *ids, size_t n, const char *subsc
 int howdah_letters_redrive(howdah_bus *bus, const int64_t *ids, size_t n, const char *subscriber_id,
                            int64_t *ret_n, howdah_error *reterr)
 {
-    int s = check_call(bus, "howdah_letters_redrive", reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_letters_redrive", reterr);
 
     if (s >= 0 && n > 0 && !ids)
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_letters_redrive: ids is NULL");
@@ -341,7 +347,8 @@ int howdah_letters_redrive(howdah_bus *bus, const int64_t *ids, size_t n, const 
 int howdah_letters_discard(howdah_bus *bus, const int64_t *ids, size_t n, const char *reason,
                            int64_t *ret_n, howdah_error *reterr)
 {
-    int s = check_call(bus, "howdah_letters_discard", reterr);
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_letters_discard", reterr);
 
     if (s >= 0 && (n == 0 || !ids))
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_letters_discard: no ids");

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "bus/subscription.h"
 #include "engine/rules.h"
@@ -49,10 +50,8 @@ static int check_numbers(const howdah_subscribe_options *o, howdah_error *reterr
 
 static int check(const howdah_subscribe_options *o, howdah_error *reterr)
 {
-    int s = hw_check_options(o, sizeof *o, "howdah_subscribe", reterr);
+    int s;
 
-    if (s < 0)
-        return s;
     if (!o->handler)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_subscribe: the handler is NULL");
     s = hw_rule_name("subscriber_id", hw_str_of(o->subscriber_id), reterr);
@@ -179,28 +178,24 @@ static int store_row(const howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
-static int refuse_while_busy(const howdah_bus *bus, const char *call, howdah_error *reterr)
-{
-    if (bus->service && bus->service->runner)
-        return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus belongs to its runner", call);
-    if (bus->service && bus->service->serving)
-        return hw_fail(reterr, HOWDAH_MISUSE, "%s was called by a handler of the same bus", call);
-    return HOWDAH_OK;
-}
-
 int howdah_subscribe(howdah_bus *bus, const howdah_subscribe_options *options,
                      howdah_subscription **ret_subscription, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
+    howdah_subscribe_options own = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
     hw_service *service = NULL;
     howdah_subscription *sub = NULL;
     howdah_subscription **end;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_subscribe", reterr);
 
-    if (!bus || !options || !ret_subscription)
+    if (s < 0)
+        return s;
+    if (!options || !ret_subscription)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_subscribe: an argument is NULL");
-    s = check(options, reterr);
+    s = hw_sized_take(&own, sizeof own, options, "howdah_subscribe", reterr);
+    options = &own;
     if (s >= 0)
-        s = refuse_while_busy(bus, "howdah_subscribe", reterr);
+        s = check(options, reterr);
     if (s >= 0)
         s = hw_route_refuse(bus, options->subscriber_id, reterr);
     if (s >= 0)
@@ -227,23 +222,29 @@ int howdah_subscribe(howdah_bus *bus, const howdah_subscribe_options *options,
     return HOWDAH_OK;
 }
 
-int howdah_unsubscribe(howdah_subscription *subscription, howdah_error *reterr)
+int hw_unsubscribe(howdah_subscription *subscription, howdah_error *reterr)
 {
     howdah_subscription **at;
-    int s;
+    int s = hw_service_let_go(subscription, reterr);
 
-    if (!subscription)
-        return HOWDAH_OK;
-    s = refuse_while_busy(subscription->bus, "howdah_unsubscribe", reterr);
-    if (s < 0)
-        return s;
-    s = hw_service_let_go(subscription, reterr);
     for (at = &subscription->bus->service->subs; *at != subscription; at = &(*at)->next)
         ;
     *at = subscription->next;
     subscription->bus->service->relisten = true;
     hw_subscription_free(subscription);
     return s;
+}
+
+int howdah_unsubscribe(howdah_subscription *subscription, howdah_error *reterr)
+{
+    HW_ENTRY(entry);
+    howdah_bus *bus = subscription ? subscription->bus : NULL;
+    int s;
+
+    if (!subscription)
+        return HOWDAH_OK;
+    s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_unsubscribe", reterr);
+    return s < 0 ? s : hw_unsubscribe(subscription, reterr);
 }
 
 /* ------------------------------------------------------------- a delivery */
@@ -272,8 +273,8 @@ int howdah_delivery_fail(howdah_delivery *delivery, const char *message)
 
 /* -------------------------------------------------------------------- info */
 
-void howdah_subscription_info_get(const howdah_subscription *subscription,
-                                  howdah_subscription_info *ret_info)
+/* As its own handler or the thread that serves it sees it. */
+static howdah_subscription_info info_of(const howdah_subscription *subscription)
 {
     static const howdah_subscription_state states[] = {
         [HW_PHASE_OUT] = HOWDAH_SUBSCRIPTION_WAITING,
@@ -290,8 +291,8 @@ void howdah_subscription_info_get(const howdah_subscription *subscription,
 
     if (still->n > 0 && still->items[0].first <= contiguous)
         contiguous = still->items[0].first - 1;
-    *ret_info = (howdah_subscription_info){
-        .size = sizeof *ret_info,
+    return (howdah_subscription_info){
+        .size = sizeof(howdah_subscription_info),
         .subscriber_id = subscription->id,
         .pattern = subscription->pattern,
         .stream = subscription->stream_name,
@@ -308,4 +309,19 @@ void howdah_subscription_info_get(const howdah_subscription *subscription,
         .lag = head - d->high + hw_ranges_count(&d->missing) + hw_ranges_count(&d->pending),
         .delivered = subscription->delivered,
     };
+}
+
+int howdah_subscription_info_get(const howdah_subscription *subscription,
+                                 howdah_subscription_info *ret_info)
+{
+    HW_ENTRY(entry);
+    howdah_bus *bus = subscription ? subscription->bus : NULL;
+    howdah_subscription_info info;
+
+    if (!subscription ||
+        (!hw_handling_is_about(subscription) &&
+         hw_enter(&entry, &bus, HW_ITSELF, "howdah_subscription_info_get", NULL) < 0))
+        return HOWDAH_MISUSE;
+    info = info_of(subscription);
+    return hw_sized_give(ret_info, &info, sizeof info);
 }

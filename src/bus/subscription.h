@@ -334,6 +334,8 @@ int hw_route_refresh(howdah_bus *bus, howdah_error *reterr);
 int hw_subscription_new(howdah_bus *bus, const howdah_subscribe_options *options,
                         howdah_subscription **ret_sub, howdah_error *reterr);
 void hw_subscription_free(howdah_subscription *sub);
+/* Lets it go, takes it out of the bus's list and frees it. */
+int hw_unsubscribe(howdah_subscription *subscription, howdah_error *reterr);
 /* The place that a start means: a number, or the end with what may still appear below it. */
 int hw_subscription_start(howdah_bus *bus, int64_t start, int64_t *ret_high, hw_ranges *ret_owed,
                           howdah_error *reterr);
@@ -395,6 +397,8 @@ int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr);
 
 /* Hands the subscription's page to a worker. */
 void hw_runner_push(hw_runner *runner, howdah_subscription *sub);
+/* Whether the handlers that run are to be the last ones; for their threads. */
+bool hw_runner_is_stopping(const howdah_bus *bus);
 /* Stops the threads, if there is a runner. */
 int hw_runner_end(howdah_bus *bus, howdah_error *reterr);
 

@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "bus/bus.h"
 #include "bus/subscription.h"
 #include "bus/upcast.h"
@@ -30,6 +31,7 @@
 #define CHECK_EVERY_MS 1000 /* I3 */
 
 struct howdah_tail {
+    hw_closing closing; /* the first member: closing it is closing the tail */
     howdah_bus *bus;
     howdah_subscription *sub;
     hw_anchor past[PAST];
@@ -157,34 +159,47 @@ static int find_start(howdah_tail *tail, int64_t since, howdah_error *reterr)
     return s;
 }
 
-static int check(const howdah_bus *bus, const howdah_tail_options *options, howdah_error *reterr)
+static int check(const howdah_tail_options *options, howdah_error *reterr)
 {
-    int s = hw_check_options(options, sizeof *options, "howdah_tail_open", reterr);
-
-    if (s < 0)
-        return s;
     if (options->since < HOWDAH_ABSENT)
         return hw_fail_field(reterr, HOWDAH_INVALID, "since", "must be a sequence, 0 or more");
-    if (options->pattern)
-        s = hw_rule_pattern(hw_str_of(options->pattern), reterr);
-    if (s >= 0 && bus->service && bus->service->runner)
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_tail_open: the bus belongs to its runner");
-    return s;
+    return options->pattern ? hw_rule_pattern(hw_str_of(options->pattern), reterr) : HOWDAH_OK;
+}
+
+static void close_tail(hw_closing *closing)
+{
+    howdah_tail *tail = (howdah_tail *)closing; /* its first member */
+    howdah_subscription **at;
+
+    if (tail->sub) {
+        hw_service_drop_page(tail->sub);
+        for (at = &tail->bus->service->subs; *at && *at != tail->sub; at = &(*at)->next)
+            ;
+        if (*at)
+            *at = tail->sub->next;
+        tail->bus->service->relisten = true;
+        hw_subscription_free(tail->sub);
+    }
+    hw_free(tail);
 }
 
 int howdah_tail_open(howdah_bus *bus, const howdah_tail_options *options, howdah_tail **ret_tail,
                      howdah_error *reterr)
 {
-    howdah_tail_options defaults = HOWDAH_TAIL_OPTIONS_INIT;
+    HW_ENTRY(entry);
+    howdah_tail_options own = HOWDAH_TAIL_OPTIONS_INIT;
     hw_service *service = NULL;
     howdah_tail *tail = NULL;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_WAITS, "howdah_tail_open", reterr);
 
-    if (!bus || !ret_tail)
+    if (s < 0)
+        return s;
+    if (!ret_tail)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_tail_open: an argument is NULL");
-    if (!options)
-        options = &defaults;
-    s = check(bus, options, reterr);
+    s = hw_sized_take(&own, sizeof own, options, "howdah_tail_open", reterr);
+    options = &own;
+    if (s >= 0)
+        s = check(options, reterr);
     if (s >= 0)
         s = hw_service_of(bus, &service, reterr);
     if (s >= 0 && !(tail = hw_calloc(1, sizeof *tail)))
@@ -192,6 +207,7 @@ int howdah_tail_open(howdah_bus *bus, const howdah_tail_options *options, howdah
     if (s < 0)
         return s;
     tail->bus = bus;
+    tail->closing.close = close_tail;
     s = new_sub(bus, options->pattern, &tail->sub, reterr);
     if (s >= 0) {
         tail->sub->next = service->subs;
@@ -202,7 +218,7 @@ int howdah_tail_open(howdah_bus *bus, const howdah_tail_options *options, howdah
     if (s >= 0)
         s = find_start(tail, options->since, reterr);
     if (s < 0) {
-        howdah_tail_close(tail);
+        close_tail(&tail->closing);
         return s;
     }
     *ret_tail = tail;
@@ -348,15 +364,19 @@ static int give_up(int status, howdah_error *err, howdah_error *reterr)
 int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_event,
                      howdah_error *reterr)
 {
-    int64_t until = wait_ms < 0 ? INT64_MAX : hw_clock_mono_ms() + wait_ms;
+    HW_ENTRY(entry);
+    howdah_bus *bus = tail ? tail->bus : NULL;
+    int64_t until = hw_clock_end_ms(wait_ms);
     howdah_error err = HOWDAH_ERROR_INIT;
+    int entered;
     int looked = HOWDAH_OK; /* how the last look ended, */
     bool looks = true;      /* and every call looks at least once, also one that does not wait */
 
     if (!tail || !ret_event)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_tail_next: an argument is NULL");
-    if (tail->bus->service->runner)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_tail_next: the bus belongs to its runner");
+    entered = hw_enter(&entry, &bus, HW_ITSELF | HW_WAITS, "howdah_tail_next", reterr);
+    if (entered < 0)
+        return entered;
     for (;;) {
         const howdah_event *event = NULL;
         bool page = false;
@@ -381,18 +401,6 @@ int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_ev
 
 void howdah_tail_close(howdah_tail *tail)
 {
-    howdah_subscription **at;
-
-    if (!tail)
-        return;
-    if (tail->sub) {
-        hw_service_drop_page(tail->sub);
-        for (at = &tail->bus->service->subs; *at && *at != tail->sub; at = &(*at)->next)
-            ;
-        if (*at)
-            *at = tail->sub->next;
-        tail->bus->service->relisten = true;
-        hw_subscription_free(tail->sub);
-    }
-    hw_free(tail);
+    if (tail)
+        hw_close_soon(tail->bus, &tail->closing);
 }

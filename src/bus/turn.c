@@ -173,6 +173,16 @@ static void take_anchor(howdah_subscription *sub, const howdah_event *event)
     hw_stand_on(sub, &(hw_anchor){event->global_sequence, event->id});
 }
 
+static void tell_dead_letter(howdah_subscription *sub, const howdah_event *event, const char *error,
+                             int attempts)
+{
+    hw_handling handling;
+
+    hw_handling_begin(&handling, sub->bus, NULL, sub);
+    sub->options.on_dead_letter(sub->options.ctx, event, error, attempts);
+    hw_handling_end(&handling);
+}
+
 /* I2. */
 static bool bury_event(turn *t, const howdah_event *event, const char *error, int64_t attempts)
 {
@@ -201,7 +211,7 @@ static bool bury_event(turn *t, const howdah_event *event, const char *error, in
     hw_log(HOWDAH_LOG_WARN, "subscription %s: event %lld is dead letter %lld: %s", sub->id,
            (long long)event->global_sequence, (long long)id, error);
     if (sub->options.on_dead_letter)
-        sub->options.on_dead_letter(sub->options.ctx, event, error, (int)attempts);
+        tell_dead_letter(sub, event, error, (int)attempts);
     return true;
 }
 
@@ -252,11 +262,14 @@ static bool on_handled(turn *t, const howdah_event *event)
 static int call_handler(turn *t, const howdah_event *event, howdah_delivery *delivery)
 {
     howdah_subscription *sub = t->sub;
+    hw_handling handling;
     int result;
 
     delivery->message[0] = '\0';
     HW_FAULT_POINT("sub.before_handler");
+    hw_handling_begin(&handling, sub->bus, delivery->tx, sub);
     result = sub->options.handler(sub->options.ctx, event, delivery);
+    hw_handling_end(&handling);
     HW_FAULT_POINT("sub.after_handler");
     if (result != HOWDAH_HANDLED && !delivery->message[0])
         (void)snprintf(delivery->message, sizeof delivery->message, "the handler gave no reason");
@@ -457,6 +470,12 @@ static int offer_after_pass(const turn *t, const howdah_event *event, hw_offer *
     return s < 0 ? s : offer(t, event, ret_offer, reterr);
 }
 
+/* Between two handlers: who interrupts or stops waits for one at most. */
+static bool is_to_end(const howdah_subscription *sub)
+{
+    return hw_interrupted(sub->bus->interrupt) || hw_runner_is_stopping(sub->bus);
+}
+
 static bool run_page(turn *t)
 {
     howdah_subscription *sub = t->sub;
@@ -466,7 +485,7 @@ static bool run_page(turn *t)
         hw_offer verdict = HW_OFFER_SKIP;
         int s;
 
-        if (hw_interrupted(&sub->bus->interrupt))
+        if (is_to_end(sub))
             return false;
         if (!sub->again && hw_stands_still(sub, event->global_sequence))
             continue;
@@ -692,7 +711,7 @@ static void redrive(turn *t)
     if (s >= 0)
         s = pile->status;
     for (; s >= 0 && done < pile->n; done++) {
-        if (hw_interrupted(&sub->bus->interrupt) || !keep_lease(t))
+        if (is_to_end(sub) || !keep_lease(t))
             break;
         s = try_again(t, &pile->items[done].letter, &err);
     }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "bus/bus.h"
 #include "engine/rules.h"
 
@@ -86,11 +87,14 @@ static int insert(hw_upcasts *u, size_t at, const upcast_step *step, howdah_erro
 int howdah_upcast(howdah_bus *bus, const char *type, int64_t schema_version, howdah_upcast_fn fn,
                   void *ctx, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
     upcast_step step = {.fn = fn, .ctx = ctx};
     size_t at;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_upcast", reterr);
 
-    if (!bus || !type || !fn)
+    if (s < 0)
+        return s;
+    if (!type || !fn)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_upcast: an argument is NULL");
     if (bus->service)
         return hw_fail(reterr, HOWDAH_MISUSE,
@@ -130,19 +134,18 @@ void hw_upcasts_free(hw_upcasts *u)
     hw_free(u);
 }
 
-void howdah_upcast_counts_get(const howdah_bus *bus, howdah_upcast_counts *ret_counts)
+int howdah_upcast_counts_get(const howdah_bus *bus, howdah_upcast_counts *ret_counts)
 {
+    howdah_upcast_counts counts = HOWDAH_UPCAST_COUNTS_INIT;
     hw_upcasts *u = bus ? bus->upcasts : NULL;
 
-    if (!ret_counts)
-        return;
-    *ret_counts = (howdah_upcast_counts){.size = sizeof *ret_counts};
-    if (!u)
-        return;
-    ret_counts->lifted = atomic_load(&u->lifted);
-    ret_counts->steps = atomic_load(&u->taken);
-    ret_counts->missing = atomic_load(&u->missing);
-    ret_counts->failed = atomic_load(&u->failed);
+    if (u) {
+        counts.lifted = atomic_load(&u->lifted);
+        counts.steps = atomic_load(&u->taken);
+        counts.missing = atomic_load(&u->missing);
+        counts.failed = atomic_load(&u->failed);
+    }
+    return bus ? hw_sized_give(ret_counts, &counts, sizeof counts) : HOWDAH_MISUSE;
 }
 
 /* --------------------------------------------------------- inside a step */

@@ -180,11 +180,15 @@ static int on_numbers(void *ctx, const howdah_finding *finding)
 int howdah_verify(howdah_bus *bus, int (*fn)(void *ctx, const howdah_finding *finding), void *ctx,
                   howdah_error *reterr)
 {
-    verification v = {.bus = bus, .fn = fn, .ctx = ctx};
-    int s;
+    HW_ENTRY(entry);
+    verification v = {.fn = fn, .ctx = ctx};
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_verify", reterr);
 
-    if (!bus || !fn)
+    if (s < 0)
+        return s;
+    if (!fn)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_verify: an argument is NULL");
+    v.bus = bus;
     s = verify_places(&v, reterr);
     if (s >= 0 && !v.stop)
         s = verify_jobs(&v, reterr);

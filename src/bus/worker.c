@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "base/sized.h"
 #include "engine/backoff.h"
 #include "engine/rules.h"
 
@@ -50,10 +51,8 @@ static int check_numbers(const howdah_worker_options *o, howdah_error *reterr)
 
 static int check(const howdah_worker_options *o, howdah_error *reterr)
 {
-    int s = hw_check_options(o, sizeof *o, "howdah_worker_new", reterr);
+    int s;
 
-    if (s < 0)
-        return s;
     if (!o->handler)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_worker_new: the handler is NULL");
     s = hw_rule_queue(hw_str_of(o->queue), reterr);
@@ -115,13 +114,20 @@ static size_t low_water(const howdah_worker *worker)
 int howdah_worker_new(howdah_bus *bus, const howdah_worker_options *options,
                       howdah_worker **ret_worker, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
+    howdah_worker_options own = HOWDAH_WORKER_OPTIONS_INIT;
     hw_queues *queues = NULL;
     howdah_worker *worker = NULL;
-    int s;
+    int s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_worker_new", reterr);
 
+    if (s < 0)
+        return s;
     if (!options || !ret_worker)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_worker_new: an argument is NULL");
     s = hw_queues_of(bus, "howdah_worker_new", &queues, reterr);
+    if (s >= 0)
+        s = hw_sized_take(&own, sizeof own, options, "howdah_worker_new", reterr);
+    options = &own;
     if (s >= 0)
         s = check(options, reterr);
     if (s >= 0 && queues->worker)
@@ -159,7 +165,7 @@ static bool bears(howdah_worker *worker, int status, const howdah_error *err, in
         return false;
     hw_log(HOWDAH_LOG_WARN, "the worker of %s waits for the store: %s", worker->queue,
            err->message);
-    (void)hw_sleep(&worker->bus->interrupt, ms < left ? ms : left, NULL);
+    (void)hw_sleep(worker->bus->interrupt, ms < left ? ms : left, NULL);
     return true;
 }
 
@@ -268,13 +274,6 @@ static int pass(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_
     return may_claim ? rest(worker, may_claim, until_ms, reterr) : HOWDAH_OK;
 }
 
-static int64_t end_of(int64_t for_ms)
-{
-    int64_t now = hw_clock_mono_ms();
-
-    return for_ms < 0 || for_ms > INT64_MAX - now ? INT64_MAX : now + for_ms;
-}
-
 /* True when the time is over and nothing is left that this call has to see to. */
 static bool is_over(howdah_worker *worker, bool over)
 {
@@ -285,15 +284,20 @@ static bool is_over(howdah_worker *worker, bool over)
 
 int howdah_worker_run(howdah_worker *worker, int64_t for_ms, howdah_error *reterr)
 {
-    int64_t until_ms = end_of(for_ms);
+    HW_ENTRY(entry);
+    howdah_bus *bus = worker ? worker->bus : NULL;
+    int64_t until_ms = hw_clock_end_ms(for_ms);
     bool over = false;
 
-    if (!worker || worker->inside || atomic_load(&worker->stopping))
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_worker_run: there is no worker, or it %s",
-                       worker && worker->inside ? "runs already" : "was stopped");
+    if (!worker)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_worker_run: the worker is NULL");
+    if (hw_enter(&entry, &bus, HW_DRIVES, "howdah_worker_run", reterr) < 0)
+        return HOWDAH_MISUSE;
+    if (atomic_load(&worker->stopping))
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_worker_run: the worker was stopped");
     for (;;) {
         howdah_error err = HOWDAH_ERROR_INIT;
-        int s = hw_interrupted(&worker->bus->interrupt)
+        int s = hw_interrupted(worker->bus->interrupt)
                     ? hw_fail(&err, HOWDAH_INTERRUPTED, "interrupted")
                     : pass(worker, !over, until_ms, &err);
 
@@ -329,12 +333,15 @@ static void release_waiting(howdah_worker *worker)
 
 int howdah_worker_stop(howdah_worker *worker, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
+    howdah_bus *bus = worker ? worker->bus : NULL;
     int64_t until_ms;
 
-    if (!worker || worker->inside)
-        return hw_fail(reterr, HOWDAH_MISUSE,
-                       "howdah_worker_stop: there is no worker, or its own handler calls");
-    until_ms = end_of(worker->options.drain_ms);
+    if (!worker)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_worker_stop: the worker is NULL");
+    if (hw_enter(&entry, &bus, HW_DRIVES, "howdah_worker_stop", reterr) < 0)
+        return HOWDAH_MISUSE;
+    until_ms = hw_clock_end_ms(worker->options.drain_ms);
     atomic_store(&worker->stopping, true);
     hw_worker_route_end(worker);
     release_waiting(worker);
@@ -359,10 +366,16 @@ int howdah_worker_stop(howdah_worker *worker, howdah_error *reterr)
 
 void howdah_worker_free(howdah_worker *worker)
 {
+    HW_ENTRY(entry);
+    howdah_bus *bus = worker ? worker->bus : NULL;
     howdah_error err = HOWDAH_ERROR_INIT;
 
     if (!worker)
         return;
+    if (hw_enter(&entry, &bus, HW_DRIVES, "howdah_worker_free", &err) < 0) {
+        hw_log(HOWDAH_LOG_ERROR, "%s", err.message);
+        return;
+    }
     if (!atomic_load(&worker->stopping) && howdah_worker_stop(worker, &err) < 0)
         hw_log(HOWDAH_LOG_WARN, "the worker of %s: %s", worker->queue, err.message);
     hw_worker_route_end(worker);
@@ -371,13 +384,19 @@ void howdah_worker_free(howdah_worker *worker)
     free_worker(worker);
 }
 
-void howdah_worker_info_get(howdah_worker *worker, howdah_worker_info *ret_info)
+int howdah_worker_info_get(howdah_worker *worker, howdah_worker_info *ret_info)
 {
-    hw_pool_view view = hw_pool_look(&worker->pool);
-    size_t size = ret_info->size;
+    HW_ENTRY(entry);
+    howdah_bus *bus = worker ? worker->bus : NULL;
+    howdah_worker_info info;
+    hw_pool_view view;
 
-    *ret_info = worker->info;
-    ret_info->size = size;
-    ret_info->running = (int64_t)view.running_n;
-    ret_info->waiting = (int64_t)view.waiting_n;
+    if (!worker || !ret_info ||
+        hw_enter(&entry, &bus, HW_ITSELF, "howdah_worker_info_get", NULL) < 0)
+        return HOWDAH_MISUSE;
+    view = hw_pool_look(&worker->pool);
+    info = worker->info;
+    info.running = (int64_t)view.running_n;
+    info.waiting = (int64_t)view.waiting_n;
+    return hw_sized_give(ret_info, &info, sizeof info);
 }

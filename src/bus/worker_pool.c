@@ -65,6 +65,7 @@ static void put_done(hw_pool *pool, howdah_work *work)
 
 static void run(const hw_pool *pool, howdah_work *work)
 {
+    hw_handling handling;
     int verdict;
 
     if (atomic_load(&work->lost))
@@ -74,7 +75,9 @@ static void run(const hw_pool *pool, howdah_work *work)
         return;
     }
     HW_FAULT_POINT("worker.before_handler");
+    hw_handling_begin(&handling, work->worker->bus, NULL, NULL);
     verdict = pool->handler(pool->ctx, work->job, work);
+    hw_handling_end(&handling);
     HW_FAULT_POINT("worker.after_handler");
     work->verdict = verdict == HOWDAH_WORK_DONE || verdict == HOWDAH_WORK_RETRY ||
                             verdict == HOWDAH_WORK_RELEASE
@@ -240,6 +243,8 @@ static void keep_text(howdah_work *work, const char *text)
     hw_str fit;
     char *copy = NULL;
 
+    if (!work)
+        return;
     hw_free(work->text);
     work->text = NULL;
     if (!text || hw_job_text(text, &fit, &copy, NULL) < 0)
@@ -262,26 +267,34 @@ int howdah_work_fail(howdah_work *work, const char *error)
 int howdah_work_retry(howdah_work *work, int64_t after_ms, const char *error)
 {
     keep_text(work, error);
-    work->after_ms = after_ms;
+    if (work)
+        work->after_ms = after_ms;
     return HOWDAH_WORK_RETRY;
 }
 
 bool howdah_work_is_lost(const howdah_work *work)
 {
-    return atomic_load(&work->lost);
+    return work && atomic_load(&work->lost);
 }
 
 bool howdah_work_is_stopping(const howdah_work *work)
 {
-    return atomic_load(&work->worker->stopping);
+    return work && atomic_load(&work->worker->stopping);
 }
 
 int howdah_work_extend(howdah_work *work, howdah_error *reterr)
 {
+    HW_ENTRY(entry);
+    howdah_bus *bus = work ? work->worker->bus : NULL;
     int s = HOWDAH_OK;
 
-    if (work->worker->inside) /* otherwise the driver sees to it */
-        s = hw_worker_extend(work->worker, reterr);
+    if (!work)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_work_extend: the work is NULL");
+    if (work->worker->options.threads == 0) { /* otherwise the driver sees to it */
+        s = hw_enter(&entry, &bus, HW_ITSELF, "howdah_work_extend", reterr);
+        if (s >= 0)
+            s = hw_worker_extend(work->worker, reterr);
+    }
     if (s >= 0 && atomic_load(&work->lost))
         s = hw_fail(reterr, HOWDAH_LOST, "job %lld: its lease is lost",
                     (long long)howdah_job_id(work->job));

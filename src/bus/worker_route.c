@@ -39,7 +39,7 @@ static void *serve(void *arg)
             continue;
         hw_log(HOWDAH_LOG_ERROR, "the events bound to %s are not routed here: %s", worker->queue,
                err.message);
-        (void)hw_sleep(&router->bus->interrupt,
+        (void)hw_sleep(router->bus->interrupt,
                        hw_backoff_ms(BACKOFF_MS, BACKOFF_MAX_MS, failures - 1, 20, hw_random_u32()),
                        NULL);
     }
@@ -83,13 +83,16 @@ int hw_worker_route(howdah_worker *worker, howdah_error *reterr)
     bool bound = false;
     int s;
 
-    /* A bus over a store that was given to it has one session only. */
-    if (router->runs || now < router->look_ms || !worker->bus->url ||
-        !worker->bus->store->ops->subs)
+    if (router->runs || now < router->look_ms || !worker->bus->store->ops->subs)
         return HOWDAH_OK;
     router->look_ms = now + LOOK_EVERY_MS;
     s = howdah_bindings_walk(worker->bus, worker->queue, note_binding, &bound, reterr);
-    if (s >= 0 && bound && start(worker, &err) < 0)
+    if (s >= 0 && bound && !worker->bus->open_store) { /* in memory, or over a store given to it */
+        router->look_ms = INT64_MAX;
+        hw_log(HOWDAH_LOG_WARN,
+               "the events bound to %s are not routed by its worker: this bus has one session only",
+               worker->queue);
+    } else if (s >= 0 && bound && start(worker, &err) < 0)
         hw_log(HOWDAH_LOG_ERROR, "the events bound to %s are not routed here: %s", worker->queue,
                err.message);
     return s < 0 ? s : HOWDAH_OK;

@@ -146,7 +146,7 @@ static void count_one(job *j)
 
 static void update_live(job *j)
 {
-    howdah_subscription_info info;
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
 
     if (!j->live.wanted)
         return;
@@ -333,7 +333,7 @@ static int look_at_stored(job *j, howdah_error *reterr)
 /* HOWDAH_END: there is no reason to go on. */
 static int look(job *j, howdah_error *reterr)
 {
-    howdah_subscription_info info;
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
     int s;
 
     howdah_subscription_info_get(j->sub, &info);

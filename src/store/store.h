@@ -233,6 +233,8 @@ typedef struct hw_store_ops {
 /* The first member of every store and cursor. */
 struct hw_store {
     const hw_store_ops *ops;
+    bool one_writer; /* who writes keeps all others from writing until it commits */
+    bool alone;      /* in memory: another session would be another log */
 };
 struct hw_cursor {
     hw_store *store;

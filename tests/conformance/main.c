@@ -328,7 +328,7 @@ void cf_run_until_state(howdah_bus *bus, const howdah_subscription *sub,
                         howdah_subscription_state state)
 {
     int64_t until = hw_clock_mono_ms() + CF_PATIENCE_MS;
-    howdah_subscription_info info;
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
 
     do {
         cf_ok(howdah_run(bus, 50, &cf_error));

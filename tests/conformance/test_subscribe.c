@@ -351,7 +351,7 @@ static void the_info_tells_place_and_lag(void **state)
     howdah_bus *bus = cf_open(c);
     howdah_subscribe_options o = options("p", &s);
     howdah_subscription *sub = subscribe(bus, &o);
-    howdah_subscription_info info;
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
 
     howdah_subscription_info_get(sub, &info);
     assert_int_equal(info.state, HOWDAH_SUBSCRIPTION_WAITING);
@@ -490,7 +490,7 @@ static void fail_closed_halts_until_it_is_resumed(void **state)
     howdah_bus *bus = cf_open(c);
     howdah_subscribe_options o = options("p", &s);
     howdah_subscription *sub;
-    howdah_subscription_info info;
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
 
     append_n(c->bus, "a", "t", 3);
     o.max_retries = 1;
@@ -538,7 +538,7 @@ static void a_handler_can_halt_its_subscription(void **state)
     seen s = {.halt = 2};
     howdah_bus *bus = cf_open(c);
     howdah_subscribe_options o = options("p", &s);
-    howdah_subscription_info info;
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
     howdah_subscription *sub;
 
     append_n(c->bus, "a", "t", 3);
@@ -609,7 +609,7 @@ static void one_instance_owns_and_the_other_takes_over(void **state)
     howdah_subscribe_options o = options("p", &first);
     howdah_subscription *one = subscribe(a, &o);
     howdah_subscription *two;
-    howdah_subscription_info info;
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
     int64_t token;
 
     o.ctx = &second;
@@ -661,7 +661,7 @@ static void of_two_without_a_lock_the_later_one_goes_on(void **state)
     howdah_subscribe_options o = options("p", &s1);
     howdah_subscription *sub1;
     howdah_subscription *sub2;
-    howdah_subscription_info info;
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
 
     o.instance = HOWDAH_INSTANCE_SINGLE;
     sub1 = subscribe(first, &o);
@@ -696,7 +696,7 @@ static void a_paused_subscription_delivers_nothing_until_it_is_resumed(void **st
     howdah_bus *bus = cf_open(c);
     howdah_subscribe_options o = options("p", &s);
     howdah_subscription *sub = subscribe(bus, &o);
-    howdah_subscription_info info;
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
 
     append_n(c->bus, "s", "t", 1);
     (void)caught_up(sub, &s);
@@ -724,7 +724,7 @@ static void subscriptions_are_listed_and_removed(void **state)
     seen s = {0};
     howdah_bus *bus = cf_open(c);
     howdah_subscribe_options o = options("p", &s);
-    howdah_subscription_info info = {0};
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
     howdah_error err = HOWDAH_ERROR_INIT;
 
     o.pattern = "a.*";
@@ -750,7 +750,7 @@ static void a_checkpoint_of_another_log_stops_loudly(void **state)
     howdah_bus *bus = cf_open(c);
     howdah_subscribe_options o = options("p", &s);
     howdah_subscription *sub;
-    howdah_subscription_info info;
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
 
     append_n(c->bus, "s", "t", 3);
     (void)caught_up(subscribe(bus, &o), &s);
@@ -779,7 +779,7 @@ static void a_runner_delivers_in_threads_and_flushes_when_it_stops(void **state)
     seen b = {0};
     howdah_bus *bus = cf_open(c);
     howdah_subscribe_options o = options("a", &a);
-    howdah_subscription_info info = {0};
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
 
     o.checkpoint = HOWDAH_CHECKPOINT_BATCHED;
     o.max_delay_ms = 60000;

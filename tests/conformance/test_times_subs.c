@@ -246,7 +246,7 @@ static void the_filter_is_stored_and_renewed(void **state)
 {
     cf *c = *state;
     howdah_bus *bus = cf_open(c);
-    howdah_subscription_info info;
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
     seen s = {.len = 0};
     char text[128] = "";
 

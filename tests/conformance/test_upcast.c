@@ -84,7 +84,7 @@ static void register_two(howdah_bus *bus)
 static void assert_counts(const howdah_bus *bus, int64_t lifted, int64_t steps, int64_t missing,
                           int64_t failed)
 {
-    howdah_upcast_counts counts;
+    howdah_upcast_counts counts = HOWDAH_UPCAST_COUNTS_INIT;
 
     howdah_upcast_counts_get(bus, &counts);
     assert_int_equal(counts.lifted, lifted);
@@ -341,7 +341,7 @@ static void a_subscription_that_fails_closed_halts_at_what_cannot_be_lifted(void
     howdah_bus *bus = cf_open(c);
     seen s = {.len = 0};
     howdah_subscription *sub;
-    howdah_subscription_info info = {.size = sizeof info};
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
 
     (void)append(c->bus, "b", 1);
     (void)append(c->bus, "a", 1);

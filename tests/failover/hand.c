@@ -164,7 +164,7 @@ static int subscribe(const char *name, char **options, int n)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_subscription *sub = NULL;
-    howdah_subscription_info info = {.size = sizeof info};
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
     hand h = {HOWDAH_SUBSCRIBE_OPTIONS_INIT, 0};
     int s;
 

@@ -839,7 +839,7 @@ static void halts_with(pgt *t, const char *why)
     howdah_bus *bus = pgt_open(t, t->url);
     howdah_subscribe_options o = options("p", &s);
     howdah_subscription *sub = subscribe(bus, &o);
-    howdah_subscription_info info;
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
 
     assert_string_equal(run(bus, &s, 20000), ""); /* until it is halted */
     howdah_subscription_info_get(sub, &info);

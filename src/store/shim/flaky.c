@@ -335,6 +335,8 @@ int hw_flaky_open(hw_store *inner, hw_store **ret_store, howdah_error *reterr)
     if (!inner->ops->temporal)
         f->ops.temporal = NULL;
     f->store.ops = &f->ops;
+    f->store.one_writer = inner->one_writer;
+    f->store.alone = inner->alone;
     f->inner = inner;
     f->mode = HW_FLAKY_NEVER;
     *ret_store = &f->store;

@@ -150,6 +150,7 @@ static hw_sqlite *new_store(const char *name)
     if (!store)
         return NULL;
     store->base.ops = &sqlite_ops;
+    store->base.one_writer = true;
     store->name = hw_strdup(name);
     if (!store->name) {
         hw_free(store);
@@ -186,7 +187,8 @@ int hw_sqlite_open(const hw_config *config, hw_store **ret_store, howdah_error *
     store->interrupt = config->interrupt;
     store->busy_timeout_ms = config->busy_timeout_ms;
     store->statement_timeout_ms = config->statement_timeout_ms;
-    if (strcmp(file, MEMORY) != 0) {
+    store->base.alone = strcmp(file, MEMORY) == 0;
+    if (!store->base.alone) {
         warn_of_old_library();
         s = set_path(store, file, reterr);
     }

@@ -1,0 +1,260 @@
+/* use.c - who may use a bus now.  See use.h. */
+#include "bus/use.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "bus/bus.h"
+#include "bus/queue.h"
+#include "bus/subscription.h"
+
+static _Thread_local hw_handling *handling_now;
+
+/* A number of this thread's own, not 0. */
+static uintptr_t self(void)
+{
+    static _Thread_local char here;
+
+    return (uintptr_t)&here;
+}
+
+void hw_use_init(hw_use *use)
+{
+    atomic_init(&use->holder, 0);
+    atomic_init(&use->closing, NULL);
+    (void)pthread_mutex_init(&use->lock, NULL);
+}
+
+/* -------------------------------------------------------------------- sides */
+
+/* What belongs to the bus itself is lent to its sides: settings, upcasts, the interrupt. */
+static int open_side(howdah_bus *bus, howdah_bus **ret_side, howdah_error *reterr)
+{
+    howdah_bus *side = hw_calloc(1, sizeof *side);
+    int s;
+
+    if (!side)
+        return hw_fail_no_memory(reterr);
+    s = bus->open_store(bus->open_ctx, &side->store, reterr);
+    if (s < 0) {
+        hw_free(side);
+        return s;
+    }
+    hw_use_init(&side->use);
+    side->side_of = bus;
+    side->interrupt = bus->interrupt;
+    side->payload_bytes_max = bus->payload_bytes_max;
+    side->read_batch = bus->read_batch;
+    side->poll_interval_ms = bus->poll_interval_ms;
+    side->wakeup = bus->wakeup;
+    *ret_side = side;
+    return HOWDAH_OK;
+}
+
+static void close_side(howdah_bus *side)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+
+    hw_use_done(&side->use);
+    if (hw_service_close(side, &err) < 0)
+        hw_log(HOWDAH_LOG_WARN, "closing a handler's session: %s", err.message);
+    hw_queues_close(side);
+    side->store->ops->close(side->store);
+    hw_free(side);
+}
+
+/* I3: the handler keeps it until it returns. */
+static int take_side(hw_handling *handling, howdah_error *reterr)
+{
+    howdah_bus *bus = handling->bus;
+
+    if (handling->side)
+        return HOWDAH_OK;
+    (void)pthread_mutex_lock(&bus->use.lock);
+    handling->side = bus->use.sides;
+    if (handling->side)
+        bus->use.sides = handling->side->side_next;
+    (void)pthread_mutex_unlock(&bus->use.lock);
+    if (!handling->side) {
+        int s = open_side(bus, &handling->side, reterr);
+
+        if (s < 0)
+            return s;
+    }
+    handling->side->upcasts = bus->upcasts; /* steps may have been registered since */
+    return HOWDAH_OK;
+}
+
+static void give_side_back(hw_handling *handling)
+{
+    howdah_bus *bus = handling->bus;
+
+    (void)pthread_mutex_lock(&bus->use.lock);
+    handling->side->side_next = bus->use.sides;
+    bus->use.sides = handling->side;
+    (void)pthread_mutex_unlock(&bus->use.lock);
+}
+
+/* ----------------------------------------------------------------- handlers */
+
+void hw_handling_begin(hw_handling *handling, howdah_bus *bus, hw_store *tx, const void *about)
+{
+    *handling = (hw_handling){.bus = bus, .tx = tx, .about = about, .outer = handling_now};
+    handling_now = handling;
+}
+
+void hw_handling_end(hw_handling *handling)
+{
+    handling_now = handling->outer;
+    if (handling->side)
+        give_side_back(handling);
+}
+
+static hw_handling *handling_of(const howdah_bus *bus)
+{
+    hw_handling *handling = handling_now;
+
+    while (handling && handling->bus != bus)
+        handling = handling->outer;
+    return handling;
+}
+
+hw_store *hw_handling_tx(const howdah_bus *bus)
+{
+    const hw_handling *handling = bus ? handling_of(bus) : NULL;
+
+    return handling ? handling->tx : NULL;
+}
+
+bool hw_handling_is_about(const void *about)
+{
+    const hw_handling *handling = handling_now;
+
+    while (handling && handling->about != about)
+        handling = handling->outer;
+    return handling != NULL;
+}
+
+/* ------------------------------------------------------------------ closing */
+
+static void close_what_waits(hw_use *use)
+{
+    hw_closing *closing = atomic_exchange(&use->closing, NULL);
+
+    while (closing) {
+        hw_closing *next = closing->next;
+
+        closing->close(closing);
+        closing = next;
+    }
+}
+
+void hw_use_done(hw_use *use)
+{
+    close_what_waits(use);
+    while (use->sides) {
+        howdah_bus *side = use->sides;
+
+        use->sides = side->side_next;
+        close_side(side);
+    }
+    (void)pthread_mutex_destroy(&use->lock);
+}
+
+void hw_close_soon(howdah_bus *bus, hw_closing *closing)
+{
+    HW_ENTRY(entry);
+
+    if (hw_enter(&entry, &bus, HW_ITSELF, "closing", NULL) >= 0) {
+        closing->close(closing);
+        return;
+    }
+    closing->next = atomic_load(&bus->use.closing);
+    while (!atomic_compare_exchange_weak(&bus->use.closing, &closing->next, closing)) {
+    }
+}
+
+/* ----------------------------------------------------------------- entering */
+
+static int refuse(howdah_error *reterr, const char *call, const char *why, const char *advice)
+{
+    int s = hw_fail(reterr, HOWDAH_MISUSE, "%s: %s", call, why);
+
+    return hw_advise(reterr, s, "%s", advice);
+}
+
+/* I1: one more call of the thread that is inside, or the first one. */
+static bool take(hw_use *use)
+{
+    uintptr_t nobody = 0;
+
+    if (atomic_load_explicit(&use->holder, memory_order_relaxed) != self() &&
+        !atomic_compare_exchange_strong_explicit(&use->holder, &nobody, self(),
+                                                 memory_order_acquire, memory_order_relaxed))
+        return false;
+    if (use->depth++ == 0 && atomic_load_explicit(&use->closing, memory_order_relaxed))
+        close_what_waits(use);
+    return true;
+}
+
+void hw_leave(hw_entry *entry)
+{
+    hw_use *use = entry->bus ? &entry->bus->use : NULL;
+
+    if (use && --use->depth == 0)
+        atomic_store_explicit(&use->holder, 0, memory_order_release);
+    entry->bus = NULL;
+}
+
+static int enter_itself(hw_entry *entry, howdah_bus *bus, unsigned what, const char *call,
+                        howdah_error *reterr)
+{
+    if (!take(&bus->use))
+        return refuse(reterr, call, "another thread is in a call on this bus",
+                      "a bus is for one thread at a time: open one for each");
+    entry->bus = bus;
+    if (bus->service && bus->service->runner && !(what & HW_ENDS)) { /* I2 */
+        hw_leave(entry);
+        return refuse(reterr, call, "the bus belongs to its runner",
+                      "use it in a handler, open another one, or stop the runner first");
+    }
+    return HOWDAH_OK;
+}
+
+static int enter_inside(hw_entry *entry, hw_handling *handling, howdah_bus **bus, unsigned what,
+                        const char *call, howdah_error *reterr)
+{
+    howdah_bus *own = handling->bus;
+    int s;
+
+    if (what & HW_DRIVES)
+        return refuse(reterr, call, "it was called by a handler of the same bus",
+                      "do it outside of the handler; howdah_interrupt() ends what runs");
+    if ((what & HW_WRITES) && handling->tx && handling->tx->one_writer)
+        return refuse(reterr, call, "it would wait for the transaction of the handler that calls",
+                      "do it outside of the handler, or in one without a transaction");
+    if ((what & HW_ITSELF) && !(what & HW_WAITS))
+        return enter_itself(entry, own, what, call, reterr);
+    if (own->open_store && !(what & HW_ITSELF)) {
+        s = take_side(handling, reterr);
+        if (s >= 0)
+            *bus = handling->side;
+        return s < 0 ? s : enter_itself(entry, *bus, what, call, reterr);
+    }
+    if ((what & HW_WAITS) || atomic_load(&own->use.holder) != self()) /* I5 */
+        return refuse(reterr, call, "this bus has one session only, which is in use",
+                      "open a bus on a file for a handler that does this");
+    return enter_itself(entry, own, what, call, reterr);
+}
+
+int hw_enter(hw_entry *entry, howdah_bus **bus, unsigned what, const char *call,
+             howdah_error *reterr)
+{
+    hw_handling *handling;
+
+    if (!*bus)
+        return hw_fail(reterr, HOWDAH_MISUSE, "%s: the bus is NULL", call);
+    handling = handling_of(*bus);
+    return handling ? enter_inside(entry, handling, bus, what, call, reterr)
+                    : enter_itself(entry, *bus, what, call, reterr);
+}
