@@ -400,7 +400,7 @@ int main(int argc, char **argv)
         {cf_race_tests, true},        {cf_flaky_tests, false},        {cf_queue_tests, true},
         {cf_queue_admin_tests, true}, {cf_queue_letters_tests, true}, {cf_worker_tests, false},
         {cf_bindings_tests, true},    {cf_times_tests, true},         {cf_times_subs_tests, false},
-        {cf_upcast_tests, false}};
+        {cf_upcast_tests, false},     {cf_use_tests, false}};
     int chosen = choose(argc > 1 ? argv[1] : NULL);
     size_t n = 0;
 
