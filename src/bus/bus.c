@@ -100,7 +100,10 @@ static void close_bus(howdah_bus *bus)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
 
-    if (bus->service && hw_service_close(bus, &err) < 0)
+    if (hw_runner_end(bus, &err) < 0)
+        hw_log(HOWDAH_LOG_WARN, "closing the bus: %s", err.message);
+    hw_use_close_waiting(&bus->use);
+    if (hw_service_close(bus, &err) < 0)
         hw_log(HOWDAH_LOG_WARN, "closing the bus: %s", err.message);
     hw_use_done(&bus->use);
     hw_queues_close(bus);

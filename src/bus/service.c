@@ -613,11 +613,10 @@ int howdah_wait_caught_up(howdah_subscription *subscription, int64_t for_ms, how
 int hw_service_close(howdah_bus *bus, howdah_error *reterr)
 {
     hw_service *service = bus->service;
-    int first;
+    int first = HOWDAH_OK;
 
     if (!service)
         return HOWDAH_OK;
-    first = hw_runner_end(bus, reterr);
     howdah_resume(bus); /* an interrupt ends the work, not the storing of what was done */
     while (service->subs) {
         int s = hw_unsubscribe(service->subs, first < 0 ? NULL : reterr);

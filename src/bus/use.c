@@ -55,6 +55,7 @@ static void close_side(howdah_bus *side)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
 
+    hw_use_close_waiting(&side->use);
     hw_use_done(&side->use);
     if (hw_service_close(side, &err) < 0)
         hw_log(HOWDAH_LOG_WARN, "closing a handler's session: %s", err.message);
@@ -137,7 +138,7 @@ bool hw_handling_is_about(const void *about)
 
 /* ------------------------------------------------------------------ closing */
 
-static void close_what_waits(hw_use *use)
+void hw_use_close_waiting(hw_use *use)
 {
     hw_closing *closing = atomic_exchange(&use->closing, NULL);
 
@@ -151,7 +152,6 @@ static void close_what_waits(hw_use *use)
 
 void hw_use_done(hw_use *use)
 {
-    close_what_waits(use);
     while (use->sides) {
         howdah_bus *side = use->sides;
 
@@ -192,8 +192,7 @@ static bool take(hw_use *use)
         !atomic_compare_exchange_strong_explicit(&use->holder, &nobody, self(),
                                                  memory_order_acquire, memory_order_relaxed))
         return false;
-    if (use->depth++ == 0 && atomic_load_explicit(&use->closing, memory_order_relaxed))
-        close_what_waits(use);
+    use->depth++;
     return true;
 }
 
@@ -218,6 +217,9 @@ static int enter_itself(hw_entry *entry, howdah_bus *bus, unsigned what, const c
         return refuse(reterr, call, "the bus belongs to its runner",
                       "use it in a handler, open another one, or stop the runner first");
     }
+    if (bus->use.depth == 1 && !(what & HW_ENDS) &&
+        atomic_load_explicit(&bus->use.closing, memory_order_relaxed))
+        hw_use_close_waiting(&bus->use);
     return HOWDAH_OK;
 }
 

@@ -53,8 +53,10 @@ typedef struct hw_use {
 } hw_use;
 
 void hw_use_init(hw_use *use);
-/* Closes the sides, and what was put by. */
+/* Closes the sides. */
 void hw_use_done(hw_use *use);
+/* I6: closes what was put by; nobody else is inside, and no runner serves the bus. */
+void hw_use_close_waiting(hw_use *use);
 
 /* A call that is under way; left at the end of the scope. */
 typedef struct hw_entry {
