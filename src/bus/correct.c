@@ -357,10 +357,10 @@ int howdah_correct(howdah_bus *bus, const howdah_correction *correction,
 
 bool howdah_event_is_retraction(const howdah_event *event)
 {
-    return event->retracts;
+    return event && event->retracts;
 }
 
 bool howdah_event_is_purged(const howdah_event *event)
 {
-    return event->purged;
+    return event && event->purged;
 }

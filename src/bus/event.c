@@ -359,10 +359,11 @@ void howdah_event_free(howdah_event *event)
 
 /* ------------------------------------------------------------------- views */
 
-static int check_view(const howdah_event *event, const char *member, howdah_error *reterr)
+static int check_view(const howdah_event *event, const char *member, howdah_event **ret_event,
+                      howdah_error *reterr)
 {
-    if (!event || !member)
-        return hw_fail(reterr, HOWDAH_MISUSE, "an event view needs an event and a member");
+    if (!event || !member || !ret_event)
+        return hw_fail(reterr, HOWDAH_MISUSE, "an event's view: an argument is NULL");
     if (event->content_type.s)
         return hw_fail_field(reterr, HOWDAH_INVALID, "data",
                              "only a JSON payload can be narrowed or widened, this is %zu bytes "
@@ -390,7 +391,7 @@ int howdah_event_narrow(const howdah_event *event, const char *member, howdah_ev
     hw_str value;
     hw_str found = HW_STR_NULL;
     size_t pos = 0;
-    int s = check_view(event, member, reterr);
+    int s = check_view(event, member, ret_event, reterr);
 
     if (s < 0)
         return s;
@@ -407,7 +408,7 @@ int howdah_event_widen(const howdah_event *event, const char *member, howdah_eve
                        howdah_error *reterr)
 {
     hw_buf wide = HW_BUF_INIT(HW_PAYLOAD_HARD_MAX);
-    int s = check_view(event, member, reterr);
+    int s = check_view(event, member, ret_event, reterr);
 
     if (s < 0)
         return s;
@@ -427,46 +428,67 @@ int howdah_event_widen(const howdah_event *event, const char *member, howdah_eve
 
 /* ----------------------------------------------------------------- getters */
 
+/* Of no event everything is absent. */
+static const howdah_event *seen(const howdah_event *event)
+{
+    static const howdah_event none = {.global_sequence = HOWDAH_ABSENT,
+                                      .version = HOWDAH_ABSENT,
+                                      .valid_time_us = HW_TIME_ABSENT,
+                                      .recorded_at_us = HW_TIME_ABSENT};
+
+    return event ? event : &none;
+}
+
+/* An empty string when there is none. */
+static bool format_optional(bool has, const hw_uuid *uuid, char ret_uuid[HOWDAH_UUID_SIZE])
+{
+    if (ret_uuid)
+        ret_uuid[0] = '\0';
+    if (has && ret_uuid)
+        hw_uuid_format(uuid, ret_uuid);
+    return has;
+}
+
 int64_t howdah_event_global_sequence(const howdah_event *event)
 {
-    return event->global_sequence;
+    return seen(event)->global_sequence;
 }
 
 int64_t howdah_event_version(const howdah_event *event)
 {
-    return event->version;
+    return seen(event)->version;
 }
 
 void howdah_event_id(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE])
 {
-    hw_uuid_format(&event->id, ret_uuid);
+    (void)format_optional(event != NULL, &seen(event)->id, ret_uuid);
 }
 
 const char *howdah_event_stream(const howdah_event *event)
 {
-    return event->stream.s;
+    return seen(event)->stream.s;
 }
 
 const char *howdah_event_type(const howdah_event *event)
 {
-    return event->type.s;
+    return seen(event)->type.s;
 }
 
 const char *howdah_event_data(const howdah_event *event, size_t *ret_len)
 {
     if (ret_len)
-        *ret_len = event->data.len;
-    return event->data.s;
+        *ret_len = seen(event)->data.len;
+    return seen(event)->data.s;
 }
 
 const char *howdah_event_content_type(const howdah_event *event)
 {
-    return event->content_type.s;
+    return seen(event)->content_type.s;
 }
 
 const char *howdah_event_headers(const howdah_event *event, size_t *ret_len)
 {
-    hw_str headers = event->headers.s ? event->headers : HW_STR_LIT("{}");
+    hw_str headers = seen(event)->headers.s ? event->headers : HW_STR_LIT("{}");
 
     if (ret_len)
         *ret_len = headers.len;
@@ -475,50 +497,43 @@ const char *howdah_event_headers(const howdah_event *event, size_t *ret_len)
 
 const char *howdah_event_correlation(const howdah_event *event)
 {
-    return event->correlation_id.s;
+    return seen(event)->correlation_id.s;
 }
 
 const char *howdah_event_actor(const howdah_event *event)
 {
-    return event->actor.s;
+    return seen(event)->actor.s;
 }
 
 const char *howdah_event_reason(const howdah_event *event)
 {
-    return event->reason.s;
-}
-
-static bool format_optional(bool has, const hw_uuid *uuid, char ret_uuid[HOWDAH_UUID_SIZE])
-{
-    ret_uuid[0] = '\0';
-    if (has)
-        hw_uuid_format(uuid, ret_uuid);
-    return has;
+    return seen(event)->reason.s;
 }
 
 bool howdah_event_causation(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE])
 {
-    return format_optional(event->has_causation, &event->causation_id, ret_uuid);
+    return format_optional(seen(event)->has_causation, &seen(event)->causation_id, ret_uuid);
 }
 
 bool howdah_event_corrects(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE])
 {
-    return format_optional(event->has_corrects, &event->corrects, ret_uuid);
+    return format_optional(seen(event)->has_corrects, &seen(event)->corrects, ret_uuid);
 }
 
 void howdah_event_family(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE])
 {
-    hw_uuid_format(event->has_family ? &event->family : &event->id, ret_uuid);
+    (void)format_optional(event != NULL,
+                          seen(event)->has_family ? &event->family : &seen(event)->id, ret_uuid);
 }
 
 int howdah_event_revision(const howdah_event *event)
 {
-    return event->revision;
+    return seen(event)->revision;
 }
 
 int howdah_event_schema_version(const howdah_event *event)
 {
-    return event->schema_version;
+    return seen(event)->schema_version;
 }
 
 static bool get_time(int64_t time_us, int64_t *ret_us)
@@ -532,10 +547,10 @@ static bool get_time(int64_t time_us, int64_t *ret_us)
 
 bool howdah_event_valid_time(const howdah_event *event, int64_t *ret_us)
 {
-    return get_time(event->valid_time_us, ret_us);
+    return get_time(seen(event)->valid_time_us, ret_us);
 }
 
 bool howdah_event_recorded_at(const howdah_event *event, int64_t *ret_us)
 {
-    return get_time(event->recorded_at_us, ret_us);
+    return get_time(seen(event)->recorded_at_us, ret_us);
 }

@@ -39,11 +39,13 @@ static void put_event(hw_buf *out, const void *thing)
 
 size_t howdah_event_json(const howdah_event *event, char *out, size_t room)
 {
-    return hw_json_print(put_event, event, out, room);
+    return event ? hw_json_print(put_event, event, out, out ? room : 0) : 0;
 }
 
 void howdah_time_format(int64_t time_us, char ret_text[HOWDAH_TIME_SIZE])
 {
+    if (!ret_text)
+        return;
     if (time_us < HW_TIME_MIN_US)
         time_us = HW_TIME_MIN_US;
     if (time_us > HW_TIME_MAX_US)

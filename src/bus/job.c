@@ -160,14 +160,22 @@ const char *howdah_job_state_name(howdah_job_state state)
     return (size_t)state < sizeof names / sizeof names[0] ? names[state] : "unknown";
 }
 
+/* Of no job everything is absent. */
+static const hw_job *seen(const howdah_job *job)
+{
+    static const hw_job none = {.state = HW_JOB_PENDING};
+
+    return job ? &job->record : &none;
+}
+
 int64_t howdah_job_id(const howdah_job *job)
 {
-    return job->record.id;
+    return seen(job)->id;
 }
 
 int64_t howdah_job_token(const howdah_job *job)
 {
-    return job->record.token;
+    return seen(job)->token;
 }
 
 howdah_job_state howdah_job_get_state(const howdah_job *job)
@@ -178,49 +186,49 @@ howdah_job_state howdah_job_get_state(const howdah_job *job)
         [HW_JOB_FAILED] = HOWDAH_JOB_FAILED,
     };
 
-    return states[job->record.state];
+    return states[seen(job)->state];
 }
 
 const char *howdah_job_queue(const howdah_job *job)
 {
-    return job->record.queue.s;
+    return seen(job)->queue.s;
 }
 
 int64_t howdah_job_attempt(const howdah_job *job)
 {
-    return job->record.attempts;
+    return seen(job)->attempts;
 }
 
 int64_t howdah_job_max_attempts(const howdah_job *job)
 {
-    return job->record.max_attempts;
+    return seen(job)->max_attempts;
 }
 
 int howdah_job_priority(const howdah_job *job)
 {
-    return job->record.priority;
+    return seen(job)->priority;
 }
 
 bool howdah_job_is_suspect(const howdah_job *job)
 {
-    return job->record.suspect;
+    return seen(job)->suspect;
 }
 
 const char *howdah_job_data(const howdah_job *job, size_t *ret_len)
 {
     if (ret_len)
-        *ret_len = job->record.data.len;
-    return job->record.data.s;
+        *ret_len = seen(job)->data.len;
+    return seen(job)->data.s;
 }
 
 const char *howdah_job_content_type(const howdah_job *job)
 {
-    return job->record.content_type.s;
+    return seen(job)->content_type.s;
 }
 
 const char *howdah_job_headers(const howdah_job *job, size_t *ret_len)
 {
-    hw_str headers = job->record.headers.s ? job->record.headers : HW_STR_LIT("{}");
+    hw_str headers = seen(job)->headers.s ? seen(job)->headers : HW_STR_LIT("{}");
 
     if (ret_len)
         *ret_len = headers.len;
@@ -229,60 +237,61 @@ const char *howdah_job_headers(const howdah_job *job, size_t *ret_len)
 
 const char *howdah_job_key(const howdah_job *job)
 {
-    return job->record.key.s;
+    return seen(job)->key.s;
 }
 
 const char *howdah_job_dedup(const howdah_job *job)
 {
-    return job->record.dedup.s;
+    return seen(job)->dedup.s;
 }
 
 const char *howdah_job_correlation(const howdah_job *job)
 {
-    return job->record.correlation_id.s;
+    return seen(job)->correlation_id.s;
 }
 
 const char *howdah_job_worker(const howdah_job *job)
 {
-    return job->record.worker.s;
+    return seen(job)->worker.s;
 }
 
 const char *howdah_job_error(const howdah_job *job)
 {
-    return job->record.error.s;
+    return seen(job)->error.s;
 }
 
 const char *howdah_job_result(const howdah_job *job)
 {
-    return job->record.result.s;
+    return seen(job)->result.s;
 }
 
 bool howdah_job_causation(const howdah_job *job, char ret_uuid[HOWDAH_UUID_SIZE])
 {
-    ret_uuid[0] = '\0';
-    if (job->record.has_causation)
-        hw_uuid_format(&job->record.causation_id, ret_uuid);
-    return job->record.has_causation;
+    if (ret_uuid)
+        ret_uuid[0] = '\0';
+    if (ret_uuid && seen(job)->has_causation)
+        hw_uuid_format(&seen(job)->causation_id, ret_uuid);
+    return seen(job)->has_causation;
 }
 
 int64_t howdah_job_event_sequence(const howdah_job *job)
 {
-    return job->record.event_sequence;
+    return seen(job)->event_sequence;
 }
 
 const char *howdah_job_event_type(const howdah_job *job)
 {
-    return job->record.event_type.s;
+    return seen(job)->event_type.s;
 }
 
 const char *howdah_job_event_stream(const howdah_job *job)
 {
-    return job->record.event_stream.s;
+    return seen(job)->event_stream.s;
 }
 
 int64_t howdah_job_position(const howdah_job *job)
 {
-    return job->record.position;
+    return seen(job)->position;
 }
 
 /* A store that has no such time may leave it at 0 as well: no job is that old. */
@@ -297,25 +306,25 @@ static bool get_time(int64_t time_us, int64_t *ret_us)
 
 bool howdah_job_created_at(const howdah_job *job, int64_t *ret_us)
 {
-    return get_time(job->record.created_at_us, ret_us);
+    return get_time(seen(job)->created_at_us, ret_us);
 }
 
 bool howdah_job_due_at(const howdah_job *job, int64_t *ret_us)
 {
-    return get_time(job->record.due_at_us, ret_us);
+    return get_time(seen(job)->due_at_us, ret_us);
 }
 
 bool howdah_job_started_at(const howdah_job *job, int64_t *ret_us)
 {
-    return get_time(job->record.started_at_us, ret_us);
+    return get_time(seen(job)->started_at_us, ret_us);
 }
 
 bool howdah_job_lease_until(const howdah_job *job, int64_t *ret_us)
 {
-    return get_time(job->record.lease_until_us, ret_us);
+    return get_time(seen(job)->lease_until_us, ret_us);
 }
 
 bool howdah_job_finished_at(const howdah_job *job, int64_t *ret_us)
 {
-    return get_time(job->record.finished_at_us, ret_us);
+    return get_time(seen(job)->finished_at_us, ret_us);
 }

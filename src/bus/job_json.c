@@ -53,5 +53,5 @@ static void put_job(hw_buf *out, const void *thing)
 
 size_t howdah_job_json(const howdah_job *job, char *out, size_t room)
 {
-    return hw_json_print(put_job, job, out, room);
+    return job ? hw_json_print(put_job, job, out, out ? room : 0) : 0;
 }

@@ -82,11 +82,16 @@ static bool parse_value(const row *r, const char *text, int64_t *ret_value)
 int howdah_queue_options_set(howdah_queue_options *options, const char *key, const char *value,
                              howdah_error *reterr)
 {
+    howdah_queue_options own = HOWDAH_QUEUE_OPTIONS_INIT;
     const row *r = NULL;
     int64_t number = 0;
+    int s;
 
     if (!options || !key || !value)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_queue_options_set: an argument is NULL");
+    s = hw_sized_take(&own, sizeof own, options, "howdah_queue_options_set", reterr);
+    if (s < 0)
+        return s;
     for (size_t i = 0; i < ROWS && !r; i++)
         r = strcmp(rows[i].key, key) == 0 ? &rows[i] : NULL;
     if (!r) {
@@ -99,6 +104,10 @@ int howdah_queue_options_set(howdah_queue_options *options, const char *key, con
         return hw_fail_field(reterr, HOWDAH_INVALID, r->key, "%zu bytes given, wanted %s%s",
                              strlen(value), r->range,
                              r->kind == DURATION ? ", like 250ms, 5s, 2m or 1h" : "");
+    if (r->offset + sizeof number > options->size)
+        return hw_fail(reterr, HOWDAH_MISUSE,
+                       "howdah_queue_options_set: the program was built before there was %s",
+                       r->key);
     memcpy((char *)options + r->offset, &number, sizeof number);
     return HOWDAH_OK;
 }

@@ -151,8 +151,11 @@ void hw_settings_done(howdah_settings *settings)
 
 int howdah_settings_new(howdah_settings **ret_settings, howdah_error *reterr)
 {
-    howdah_settings *settings = hw_alloc(sizeof *settings);
+    howdah_settings *settings;
 
+    if (!ret_settings)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_settings_new: ret_settings is NULL");
+    settings = hw_alloc(sizeof *settings);
     if (!settings)
         return hw_fail_no_memory(reterr);
     hw_settings_init(settings);

@@ -152,6 +152,8 @@ int howdah_upcast_counts_get(const howdah_bus *bus, howdah_upcast_counts *ret_co
 
 void howdah_lift_json(howdah_lift *lift, const char *json, size_t len)
 {
+    if (!lift || (!json && len > 0))
+        return; /* no payload is given, which fails the step */
     hw_buf_clear(lift->payload);
     hw_buf_clear(lift->content_type);
     hw_buf_put(lift->payload, json, len);
@@ -161,12 +163,14 @@ void howdah_lift_json(howdah_lift *lift, const char *json, size_t len)
 void howdah_lift_bytes(howdah_lift *lift, const void *bytes, size_t len, const char *content_type)
 {
     howdah_lift_json(lift, bytes, len);
-    hw_buf_puts(lift->content_type, content_type ? content_type : "");
+    if (lift)
+        hw_buf_puts(lift->content_type, content_type ? content_type : "");
 }
 
 int howdah_lift_fail(howdah_lift *lift, const char *message)
 {
-    (void)snprintf(lift->message, sizeof lift->message, "%s", message ? message : "");
+    if (lift)
+        (void)snprintf(lift->message, sizeof lift->message, "%s", message ? message : "");
     return HOWDAH_FAILED;
 }
 

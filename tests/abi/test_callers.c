@@ -1,0 +1,516 @@
+/*
+ * test_callers.c - programs that were built with older and newer headers, by the sizes they pass.
+ *
+ * An older one knows the first members of a struct only.  Behind them lies what was on its stack:
+ * SHARDS here, which no reader survives and no writer may touch.  A newer one knows more, and has
+ * set it to 0, or to something that this library does not understand.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <howdah/howdah.h>
+#include <string.h>
+
+#define SHARDS 0xA5
+#define ROOM 1024
+
+typedef union space {
+    size_t size;
+    char bytes[ROOM];
+    max_align_t aligned;
+} space;
+
+/* A struct as a caller of that size has it. */
+static void lay(space *to, const void *whole, size_t whole_size, size_t size)
+{
+    memset(to->bytes, SHARDS, sizeof to->bytes);
+    if (size > whole_size)
+        memset(to->bytes, 0, size);
+    memcpy(to->bytes, whole, size < whole_size ? size : whole_size);
+    to->size = size;
+}
+
+/* Nothing behind the size was touched, and the size is as it was. */
+static void assert_left_alone(const space *given, size_t size)
+{
+    assert_int_equal(given->size, size);
+    for (size_t i = size; i < ROOM; i++)
+        assert_int_equal((unsigned char)given->bytes[i], SHARDS);
+}
+
+typedef struct fixture {
+    howdah_bus *bus;
+    howdah_event *event;
+    char id[HOWDAH_UUID_SIZE];
+} fixture;
+
+static int on_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    (void)event;
+    (void)delivery;
+    (*(int *)ctx)++;
+    return HOWDAH_HANDLED;
+}
+
+static int on_job(void *ctx, const howdah_job *job, howdah_work *work)
+{
+    (void)job;
+    (*(int *)ctx)++;
+    return howdah_work_done(work, NULL);
+}
+
+static int setup(void **state)
+{
+    static fixture f;
+    howdah_builder *b = NULL;
+
+    memset(&f, 0, sizeof f);
+    assert_int_equal(howdah_open("sqlite::memory:", NULL, &f.bus, NULL), HOWDAH_OK);
+    assert_int_equal(howdah_migrate(f.bus, NULL, NULL), HOWDAH_OK);
+    assert_int_equal(howdah_builder_new(&b, NULL), HOWDAH_OK);
+    howdah_builder_set_stream(b, "s");
+    howdah_builder_set_type(b, "t");
+    assert_int_equal(howdah_builder_build(b, &f.event, NULL), HOWDAH_OK);
+    assert_int_equal(howdah_append(f.bus, f.event, NULL, NULL, NULL), HOWDAH_OK);
+    howdah_event_id(f.event, f.id);
+    howdah_builder_free(b);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture *f = *state;
+
+    howdah_event_free(f->event);
+    howdah_close(f->bus);
+    return 0;
+}
+
+/* ------------------------------------------------------------ what they pass */
+
+/* Each call with options of that size; the status that it had. */
+typedef int (*options_call)(fixture *f, space *options);
+
+static int migrate(fixture *f, space *o)
+{
+    return howdah_migrate(f->bus, (howdah_migrate_options *)o, NULL);
+}
+
+static int append(fixture *f, space *o)
+{
+    return howdah_append(f->bus, f->event, (howdah_append_options *)o, NULL, NULL);
+}
+
+static int read_open(fixture *f, space *o)
+{
+    howdah_reader *reader = NULL;
+    int s = howdah_read_open(f->bus, (howdah_read_options *)o, &reader, NULL);
+
+    howdah_reader_close(reader);
+    return s;
+}
+
+static int tail_open(fixture *f, space *o)
+{
+    howdah_tail *tail = NULL;
+    int s = howdah_tail_open(f->bus, (howdah_tail_options *)o, &tail, NULL);
+
+    howdah_tail_close(tail);
+    return s;
+}
+
+/* There is no such table: that it gets as far as to look says that the options were taken. */
+static int import(fixture *f, space *o)
+{
+    int s = howdah_import(f->bus, (howdah_import_options *)o, NULL, NULL);
+
+    return s == HOWDAH_NOT_FOUND ? HOWDAH_OK : s;
+}
+
+static int subscribe(fixture *f, space *o)
+{
+    howdah_subscription *sub = NULL;
+    int s = howdah_subscribe(f->bus, (howdah_subscribe_options *)o, &sub, NULL);
+
+    if (s >= 0)
+        s = howdah_wait_caught_up(sub, 10000, NULL);
+    return s < 0 ? s : howdah_unsubscribe(sub, NULL);
+}
+
+static int on_letter(void *ctx, const howdah_letter *letter)
+{
+    (void)ctx;
+    (void)letter;
+    return 0;
+}
+
+static int letters(fixture *f, space *o)
+{
+    return howdah_letters_walk(f->bus, (howdah_letters_options *)o, on_letter, NULL, NULL);
+}
+
+static int push(fixture *f, space *o)
+{
+    return howdah_push(f->bus, "q", (howdah_new_job *)o, NULL, NULL);
+}
+
+static int claim(fixture *f, space *o)
+{
+    howdah_jobs *jobs = NULL;
+    int s = howdah_claim(f->bus, "q", 1, (howdah_claim_options *)o, &jobs, NULL);
+
+    howdah_jobs_free(jobs);
+    return s == HOWDAH_END ? HOWDAH_OK : s;
+}
+
+static int work(fixture *f, space *o)
+{
+    howdah_worker *worker = NULL;
+    int s = howdah_worker_new(f->bus, (howdah_worker_options *)o, &worker, NULL);
+
+    if (s >= 0)
+        s = howdah_worker_run(worker, 0, NULL);
+    howdah_worker_free(worker);
+    return s;
+}
+
+static int queue_set(fixture *f, space *o)
+{
+    return howdah_queue_set(f->bus, "q", (howdah_queue_options *)o, NULL);
+}
+
+static int on_logged(void *ctx, const howdah_job *job)
+{
+    (void)ctx;
+    (void)job;
+    return 0;
+}
+
+static int queue_log(fixture *f, space *o)
+{
+    return howdah_queue_log(f->bus, "q", (howdah_queue_log_options *)o, on_logged, NULL, NULL);
+}
+
+static int bind(fixture *f, space *o)
+{
+    int s = howdah_bind(f->bus, "q", "t", (howdah_bind_options *)o, NULL);
+
+    return s == HOWDAH_END ? HOWDAH_OK : s;
+}
+
+static int correct(fixture *f, space *o)
+{
+    return howdah_correct(f->bus, (howdah_correction *)o, NULL, NULL);
+}
+
+static int query(fixture *f, space *o)
+{
+    int64_t n = 0;
+    int s = howdah_query_count(f->bus, (howdah_query_options *)o, &n, NULL, NULL);
+
+    assert_true(s < 0 || n > 0);
+    return s;
+}
+
+static int on_change(void *ctx, howdah_change change, const howdah_event *before,
+                     const howdah_event *after)
+{
+    (void)ctx;
+    (void)change;
+    (void)before;
+    (void)after;
+    return 0;
+}
+
+static int diff(fixture *f, space *o)
+{
+    return howdah_diff(f->bus, (howdah_diff_options *)o, on_change, NULL, NULL, NULL);
+}
+
+static int snapshot(fixture *f, space *o)
+{
+    return howdah_snapshot_store(f->bus, (howdah_snapshot *)o, 0, NULL);
+}
+
+static int purge(fixture *f, space *o)
+{
+    return howdah_purge(f->bus, (howdah_purge_options *)o, NULL, NULL);
+}
+
+/* Tries the sizes that an older, this and a newer caller have. */
+static void try_sizes(fixture *f, options_call call, const void *whole, size_t size,
+                      size_t oldest_size)
+{
+    space o;
+
+    for (size_t older = oldest_size; older <= size; older += sizeof(size_t)) {
+        lay(&o, whole, size, older);
+        assert_int_equal(call(f, &o), HOWDAH_OK);
+        assert_left_alone(&o, older);
+    }
+    lay(&o, whole, size, size + 64);
+    assert_int_equal(call(f, &o), HOWDAH_OK);
+    lay(&o, whole, size, size + 64);
+    o.bytes[size + 63] = 1;
+    assert_int_equal(call(f, &o), HOWDAH_MISUSE);
+    lay(&o, whole, size, size + 1);
+    assert_int_equal(call(f, &o), HOWDAH_MISUSE);
+    lay(&o, whole, size, sizeof(size_t));
+    assert_int_equal(call(f, &o), HOWDAH_MISUSE);
+    lay(&o, whole, size, 0);
+    assert_int_equal(call(f, &o), HOWDAH_MISUSE);
+}
+
+/* From the member that has to be there on, each member more is a version of its own. */
+#define END_OF(type, member)                                                                       \
+    ((offsetof(type, member) + sizeof(((type *)NULL)->member) + 7U) & ~(size_t)7)
+#define TRY(f, call, whole, oldest)                                                                \
+    try_sizes(f, call, &(whole), sizeof(whole), END_OF(__typeof__(whole), oldest))
+
+static void options_of_the_log_may_be_of_another_age(void **state)
+{
+    fixture *f = *state;
+    howdah_migrate_options m = HOWDAH_MIGRATE_OPTIONS_INIT;
+    howdah_append_options a = HOWDAH_APPEND_OPTIONS_INIT;
+    howdah_read_options r = HOWDAH_READ_OPTIONS_INIT;
+    howdah_tail_options t = HOWDAH_TAIL_OPTIONS_INIT;
+    howdah_import_options i = HOWDAH_IMPORT_OPTIONS_INIT;
+
+    i.table = "no_such_table";
+    TRY(f, migrate, m, note);
+    TRY(f, append, a, expected_version);
+    TRY(f, read_open, r, stream);
+    TRY(f, tail_open, t, pattern);
+    TRY(f, import, i, table);
+}
+
+static void options_of_a_subscription_may_be_of_another_age(void **state)
+{
+    fixture *f = *state;
+    howdah_subscribe_options s = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+    howdah_letters_options l = HOWDAH_LETTERS_OPTIONS_INIT;
+    int handled = 0;
+
+    s.subscriber_id = "p";
+    s.handler = on_event;
+    s.ctx = &handled;
+    TRY(f, subscribe, s, ctx);
+    assert_int_equal(handled, 1);
+    TRY(f, letters, l, subscriber_id);
+}
+
+static void options_of_queues_may_be_of_another_age(void **state)
+{
+    fixture *f = *state;
+    howdah_new_job j = HOWDAH_NEW_JOB_INIT;
+    howdah_claim_options c = HOWDAH_CLAIM_OPTIONS_INIT;
+    howdah_worker_options w = HOWDAH_WORKER_OPTIONS_INIT;
+    howdah_queue_options q = HOWDAH_QUEUE_OPTIONS_INIT;
+    howdah_queue_log_options l = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+    howdah_bind_options b = HOWDAH_BIND_OPTIONS_INIT;
+    int handled = 0;
+
+    w.queue = "q";
+    w.handler = on_job;
+    w.ctx = &handled;
+    TRY(f, push, j, data_len);
+    TRY(f, claim, c, lease_ms);
+    TRY(f, work, w, ctx);
+    TRY(f, queue_set, q, abandon_after_ms);
+    TRY(f, queue_log, l, status);
+    TRY(f, bind, b, key);
+}
+
+static void options_of_two_times_may_be_of_another_age(void **state)
+{
+    fixture *f = *state;
+    howdah_correction c = HOWDAH_CORRECTION_INIT;
+    howdah_query_options q = HOWDAH_QUERY_OPTIONS_INIT;
+    howdah_diff_options d = HOWDAH_DIFF_OPTIONS_INIT;
+    howdah_snapshot s = HOWDAH_SNAPSHOT_INIT;
+    howdah_purge_options p = HOWDAH_PURGE_OPTIONS_INIT;
+    const char *ids[] = {f->id};
+
+    c.event_id = f->id;
+    c.reason = "because";
+    c.data = "{}";
+    c.data_len = 2;
+    d.known_at_us = 1;
+    s.stream = "s";
+    s.version = 1;
+    s.data = "{}";
+    s.data_len = 2;
+    p.ids = ids;
+    p.ids_n = 1;
+    p.reason = "because";
+    TRY(f, correct, c, data_len);
+    TRY(f, query, q, view);
+    TRY(f, diff, d, known_at_us);
+    TRY(f, snapshot, s, data_len);
+    TRY(f, purge, p, reason);
+}
+
+/* ------------------------------------------------------------- what they get */
+
+typedef int (*info_call)(fixture *f, void *ret);
+
+static int subscription_info(fixture *f, void *ret)
+{
+    howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+    howdah_subscription *sub = NULL;
+    int handled = 0;
+    int s;
+
+    o.subscriber_id = "p";
+    o.handler = on_event;
+    o.ctx = &handled;
+    assert_int_equal(howdah_subscribe(f->bus, &o, &sub, NULL), HOWDAH_OK);
+    s = howdah_subscription_info_get(sub, ret);
+    assert_int_equal(howdah_unsubscribe(sub, NULL), HOWDAH_OK);
+    return s;
+}
+
+static int worker_info(fixture *f, void *ret)
+{
+    howdah_worker_options o = HOWDAH_WORKER_OPTIONS_INIT;
+    howdah_worker *worker = NULL;
+    int s;
+
+    o.queue = "q";
+    o.handler = on_job;
+    assert_int_equal(howdah_worker_new(f->bus, &o, &worker, NULL), HOWDAH_OK);
+    s = howdah_worker_info_get(worker, ret);
+    howdah_worker_free(worker);
+    return s;
+}
+
+static int setting_info(fixture *f, void *ret)
+{
+    (void)f;
+    return howdah_settings_describe(0, ret);
+}
+
+static int upcast_counts(fixture *f, void *ret)
+{
+    return howdah_upcast_counts_get(f->bus, ret);
+}
+
+static int knowledge(fixture *f, void *ret)
+{
+    howdah_reader *reader = NULL;
+    int s;
+
+    assert_int_equal(howdah_query_open(f->bus, NULL, &reader, NULL), HOWDAH_OK);
+    s = howdah_reader_knowledge(reader, ret);
+    howdah_reader_close(reader);
+    return s;
+}
+
+static int purge_record(fixture *f, void *ret)
+{
+    howdah_purge_options o = HOWDAH_PURGE_OPTIONS_INIT;
+
+    o.stream = "s";
+    o.reason = "because";
+    return howdah_purge(f->bus, &o, ret, NULL);
+}
+
+static int failure(fixture *f, void *ret)
+{
+    howdah_event *event = NULL;
+
+    return howdah_read_event(f->bus, "x", &event, ret) == HOWDAH_INVALID ? HOWDAH_OK
+                                                                         : HOWDAH_FAILED;
+}
+
+/* Whatever the caller's size is, no byte behind it is written, and those before it are the same. */
+static void get_sizes(fixture *f, info_call call, size_t size)
+{
+    space whole;
+    space less;
+
+    memset(whole.bytes, SHARDS, sizeof whole.bytes);
+    whole.size = size;
+    assert_int_equal(call(f, &whole), HOWDAH_OK);
+    assert_left_alone(&whole, size);
+    for (size_t older = 2 * sizeof(size_t); older < size; older += sizeof(size_t)) {
+        memset(less.bytes, SHARDS, sizeof less.bytes);
+        less.size = older;
+        assert_int_equal(call(f, &less), HOWDAH_OK);
+        assert_left_alone(&less, older);
+    }
+    memset(less.bytes, SHARDS, sizeof less.bytes);
+    less.size = size < ROOM - 8 ? size + 8 : size;
+    assert_int_equal(call(f, &less), HOWDAH_OK);
+    for (size_t i = size; i < ROOM; i++)
+        assert_int_equal((unsigned char)less.bytes[i], SHARDS);
+}
+
+static void what_is_filled_in_ends_where_the_callers_struct_ends(void **state)
+{
+    fixture *f = *state;
+
+    get_sizes(f, subscription_info, sizeof(howdah_subscription_info));
+    get_sizes(f, worker_info, sizeof(howdah_worker_info));
+    get_sizes(f, setting_info, sizeof(howdah_setting_info));
+    get_sizes(f, upcast_counts, sizeof(howdah_upcast_counts));
+    get_sizes(f, knowledge, sizeof(howdah_knowledge));
+    get_sizes(f, purge_record, sizeof(howdah_purge_record));
+    get_sizes(f, failure, sizeof(howdah_error));
+}
+
+static void a_struct_without_a_size_gets_nothing(void **state)
+{
+    fixture *f = *state;
+    howdah_subscription_info i = {0};
+    howdah_worker_info w = {0};
+    howdah_setting_info s = {0};
+    howdah_upcast_counts u = {0};
+    howdah_knowledge k = {0};
+
+    assert_int_equal(subscription_info(f, &i), HOWDAH_MISUSE);
+    assert_null(i.subscriber_id);
+    assert_int_equal(worker_info(f, &w), HOWDAH_MISUSE);
+    assert_int_equal(setting_info(f, &s), HOWDAH_MISUSE);
+    assert_null(s.key);
+    assert_int_equal(upcast_counts(f, &u), HOWDAH_MISUSE);
+    assert_int_equal(knowledge(f, &k), HOWDAH_MISUSE);
+}
+
+static void a_setting_that_the_caller_has_no_room_for_is_refused(void **state)
+{
+    howdah_queue_options whole = HOWDAH_QUEUE_OPTIONS_INIT;
+    space o;
+
+    (void)state;
+    lay(&o, &whole, sizeof whole, offsetof(howdah_queue_options, hold_key));
+    assert_int_equal(howdah_queue_options_set((howdah_queue_options *)&o, "history", "1h", NULL),
+                     HOWDAH_OK);
+    assert_int_equal(howdah_queue_options_set((howdah_queue_options *)&o, "hold_key", "true", NULL),
+                     HOWDAH_MISUSE);
+    assert_left_alone(&o, offsetof(howdah_queue_options, hold_key));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(options_of_the_log_may_be_of_another_age, setup, teardown),
+        cmocka_unit_test_setup_teardown(options_of_a_subscription_may_be_of_another_age, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(options_of_queues_may_be_of_another_age, setup, teardown),
+        cmocka_unit_test_setup_teardown(options_of_two_times_may_be_of_another_age, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_is_filled_in_ends_where_the_callers_struct_ends, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_struct_without_a_size_gets_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_setting_that_the_caller_has_no_room_for_is_refused, setup,
+                                        teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
