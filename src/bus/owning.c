@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "bus/subscription.h"
 
 #define TAKE_EVERY_MS 500
@@ -154,6 +155,14 @@ static int load_still(howdah_subscription *sub, const hw_sub_row *row, howdah_er
     return HOWDAH_OK;
 }
 
+/* What there is room for, cut between characters. */
+static void keep_reason(howdah_subscription *sub, hw_str reason)
+{
+    size_t n = reason.s ? hw_utf8_cut(reason.s, reason.len, sizeof sub->reason - 1) : 0;
+
+    (void)snprintf(sub->reason, sizeof sub->reason, "%.*s", (int)n, reason.s ? reason.s : "");
+}
+
 static int on_taken(void *ctx, const hw_sub_row *row)
 {
     taken *t = ctx;
@@ -164,8 +173,7 @@ static int on_taken(void *ctx, const hw_sub_row *row)
     sub->suspect_sequence = row->suspect_sequence;
     sub->suspect_attempts = row->suspect_attempts;
     sub->suspect_stored = row->suspect_sequence > 0;
-    (void)snprintf(sub->reason, sizeof sub->reason, "%.*s", (int)row->reason.len,
-                   row->reason.s ? row->reason.s : "");
+    keep_reason(sub, row->reason);
     t->status = row->status;
     t->elsewhere = row->timeline.len > 0 && !hw_str_equal(row->timeline, row->log);
     (void)snprintf(sub->log, sizeof sub->log, "%.*s", (int)row->log.len,
@@ -333,6 +341,22 @@ bool hw_service_is_owned(const howdah_subscription *sub)
 
 /* ------------------------------------------------------- checkpoints, news */
 
+static int on_reason(void *ctx, const hw_sub_row *row)
+{
+    keep_reason(ctx, row->reason);
+    return 0;
+}
+
+/* Somebody else has stopped it, and said why, perhaps; without an answer nothing is known of that.
+ */
+static void stop_here(howdah_subscription *sub, hw_sub_phase phase)
+{
+    hw_service_drop_page(sub);
+    sub->phase = phase;
+    keep_reason(sub, HW_STR_NULL);
+    (void)hw_sub_ops_of(sub->bus)->load(sub->bus->store, hw_str_of(sub->id), on_reason, sub, NULL);
+}
+
 static void hear(howdah_subscription *sub, const hw_sub_news *news)
 {
     if (news->lost) {
@@ -350,11 +374,9 @@ static void hear(howdah_subscription *sub, const hw_sub_news *news)
             hw_service_unlock(sub);
         hw_service_step_down(sub, hw_clock_mono_ms());
     } else if (news->status == HW_SUB_PAUSED && sub->phase != HW_PHASE_PAUSED) {
-        hw_service_drop_page(sub);
-        sub->phase = HW_PHASE_PAUSED;
+        stop_here(sub, HW_PHASE_PAUSED);
     } else if (news->status == HW_SUB_HALTED && sub->phase != HW_PHASE_HALTED) {
-        hw_service_drop_page(sub);
-        sub->phase = HW_PHASE_HALTED;
+        stop_here(sub, HW_PHASE_HALTED);
     }
 }
 

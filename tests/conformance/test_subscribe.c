@@ -805,7 +805,29 @@ static void a_runner_delivers_in_threads_and_flushes_when_it_stops(void **state)
     howdah_close(bus);
 }
 
+static void the_reason_of_a_pause_is_in_the_info_of_who_runs_it(void **state)
+{
+    cf *c = *state;
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
+    howdah_bus *other = cf_open(c);
+    seen s = {0};
+    howdah_subscribe_options o = options("p", &s);
+    howdah_subscription *sub = subscribe(c->bus, &o);
+
+    cf_ok(howdah_wait_caught_up(sub, CF_PATIENCE_MS, &cf_error));
+    cf_ok(howdah_subscription_pause(other, "p", "the printer is out of paper", &cf_error));
+    cf_run_until_state(c->bus, sub, HOWDAH_SUBSCRIPTION_PAUSED);
+    assert_int_equal(howdah_subscription_info_get(sub, &info), HOWDAH_OK);
+    assert_string_equal(info.reason, "the printer is out of paper");
+    cf_ok(howdah_subscription_resume(other, "p", &cf_error));
+    cf_run_until_state(c->bus, sub, HOWDAH_SUBSCRIPTION_LIVE);
+    assert_int_equal(howdah_subscription_info_get(sub, &info), HOWDAH_OK);
+    assert_string_equal(info.reason, "");
+    howdah_close(other);
+}
+
 static const struct CMUnitTest tests[] = {
+    CF_SUB_TEST(the_reason_of_a_pause_is_in_the_info_of_who_runs_it),
     CF_SUB_TEST(a_new_subscription_sees_everything_from_the_start),
     CF_SUB_TEST(a_subscription_starts_at_the_end_or_behind_a_number),
     CF_SUB_TEST(a_subscription_goes_on_where_it_was),
