@@ -40,7 +40,14 @@
  *     failure and may be NULL.
  *   - Text is UTF-8.  Lengths are bytes.  Times are microseconds since 1970 UTC.
  *   - A handle (bus, reader, builder) is used by one thread at a time; different
- *     handles are independent.  Only howdah_runner_start() starts threads.
+ *     handles are independent.  A second thread that calls on a bus meanwhile gets
+ *     MISUSE, and nothing happens.  Only howdah_runner_start() and workers that are
+ *     asked to start threads.
+ *   - A handler may use the bus that called it, see howdah_subscribe().
+ *   - Structs begin with their size: start with the ..._INIT macro.  A struct of an
+ *     older or newer header is fine; one without a size is MISUSE.
+ *   - NULL where something is needed is MISUSE, or INVALID for a text that has rules.
+ *     Getters of NULL say that there is nothing.
  *   - "_new/_free" live on the heap, "_open/_close" touch the outside world.
  *     Every free and close accepts NULL.
  *   - Pointers returned by getters are borrowed from their object.
@@ -237,6 +244,10 @@ typedef struct howdah_bus howdah_bus;
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_open(const char *url, const howdah_settings *settings,
                                              howdah_bus **ret_bus, howdah_error *reterr);
+/*
+ * Ends a runner, gives subscriptions up and frees the bus.  MISUSE, and nothing is closed, when a
+ * handler of the bus calls, or while another thread is in a call on it.
+ */
 HOWDAH_API int howdah_close(howdah_bus *bus);
 
 /* The URL this bus was opened with, its password masked. */
@@ -649,8 +660,15 @@ HOWDAH_API int howdah_import(howdah_bus *bus, const howdah_import_options *optio
  *         die(&err);
  *
  * Handlers run inside howdah_service() and howdah_run(), in the caller's thread;
- * howdah_runner_start() moves them into threads.  A handler may append through
- * another bus handle; it must not call howdah_service() or howdah_run() on its own.
+ * howdah_runner_start() moves them into threads.
+ *
+ * A handler may use its own bus as any other code does: append, read, push, claim ...  Those calls
+ * go to a session of their own, opened when first needed, one for each handler that runs at the same
+ * time.  With HOWDAH_CHECKPOINT_TRANSACTIONAL what it appends, corrects, pushes and completes on its
+ * bus is part of its transaction; other writes are not, and on SQLite, where they would wait for
+ * that very transaction, they are MISUSE.  What drives the bus (serving, subscribing, waiting for a
+ * subscription, closing) is MISUSE in its handlers; howdah_interrupt() is the way to end it.
+ * A bus in memory has one session: it has no runner, and its handlers may not wait on it.
  */
 typedef struct howdah_subscription howdah_subscription;
 typedef struct howdah_delivery howdah_delivery;
@@ -829,9 +847,9 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_wait_caught_up(howdah_subscription *subs
 /*
  * Runs the bus in threads: one serves it, and "threads" more call the handlers.  Each
  * subscription is in one thread at a time; a slow handler delays only its own.  Until
- * howdah_runner_stop() the bus belongs to the runner: only howdah_interrupt() and
- * howdah_runner_wait() may be called.  stop waits for handlers that run, stores checkpoints and
- * gives the ownerships up.  A runner that ends before, by an interrupt or by an error that waiting
+ * howdah_runner_stop() the bus belongs to the runner: others than its handlers get MISUSE, but for
+ * howdah_interrupt(), howdah_runner_wait() and howdah_close().  stop waits for the handlers that run
+ * and begins no other, stores checkpoints and gives the ownerships up.  A runner that ends before, by an interrupt or by an error that waiting
  * does not mend, does the same on its way out; stop has to be called all the same.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_runner_start(howdah_bus *bus, int threads,
@@ -839,8 +857,7 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_runner_start(howdah_bus *bus, int thread
 HOWDAH_API int howdah_runner_stop(howdah_bus *bus, howdah_error *reterr);
 /*
  * Waits until the runner has ended by itself, or for_ms are over (-1: for ever).  HOWDAH_END: it
- * still runs; INTERRUPTED, or the error that ended it.  Whoever waits, nobody may stop the runner
- * meanwhile.
+ * still runs; INTERRUPTED, or the error that ended it.  While somebody waits, stop is MISUSE.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_runner_wait(howdah_bus *bus, int64_t for_ms,
                                                     howdah_error *reterr);

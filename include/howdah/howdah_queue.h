@@ -269,7 +269,8 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_settle(howdah_bus *bus, howdah_settlemen
  * The three calls of a plain queue.  publish pushes one JSON document.  poll takes one job, without
  * waiting, or returns HOWDAH_END; free it with howdah_job_free().  The bus remembers the token of
  * what poll gave out (the last 10,000), so that finalize needs the id only: success COMPLETEs the
- * job, otherwise it has FAILED.  LOST when this bus has no token for it, or not the newest.
+ * job, otherwise it has FAILED.  LOST when this bus has no token for it, or not the newest.  A
+ * handler finalizes what it has polled itself.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_publish(howdah_bus *bus, const char *queue,
                                                 const char *json, int64_t *ret_id,
@@ -290,8 +291,9 @@ HOWDAH_API void howdah_job_free(howdah_job *job);
  * that wait are extended between two of them, and a handler that takes longer than a third of the
  * lease calls howdah_work_extend() now and then.  With threads > 0 handlers run in so many threads
  * of the worker's own, and leases are extended at a third of their time whatever the handlers do.
- * Only the thread that calls howdah_worker_run() and howdah_worker_stop() talks to the store: a
- * handler in a thread needs another bus for its own calls, one in the caller's may use this one.
+ * Only the thread that calls howdah_worker_run() and howdah_worker_stop() settles and claims.  A
+ * handler may use the bus of its worker, whatever thread it runs in, as that of a subscription may
+ * (see howdah_subscribe()); what it pushes and appends is stored at once, not with its verdict.
  *
  * From the first howdah_worker_run() on a queue that has bindings, until the worker is stopped, one
  * more thread with a session of its own stands by to route their events; see howdah_bind().  It
@@ -388,7 +390,7 @@ typedef struct howdah_worker_info {
         sizeof(howdah_worker_info), 0, 0, 0, 0, 0, 0, 0, 0, false                                  \
     }
 
-/* From the thread that runs the worker. */
+/* From the thread that runs the worker; otherwise MISUSE. */
 HOWDAH_API int howdah_worker_info_get(howdah_worker *worker, howdah_worker_info *ret_info);
 
 /* --------------------------------------------------------------- operators */

@@ -314,6 +314,7 @@ static int serve(stage *on, howdah_checkpoint_mode mode, howdah_error *err)
     o.ctx = on;
     o.checkpoint = mode;
     o.retry_delay_ms = 1;
+    o.lease_ms = 1000; /* of an owner that could not be told that it is one */
     s = howdah_subscribe(on->bus, &o, &sub, err);
     if (s >= 0)
         s = howdah_wait_caught_up(sub, 10000, err);
@@ -348,9 +349,13 @@ static int dead_letters(stage *on, howdah_error *err)
     o.subscriber_id = "p";
     o.handler = never;
     o.max_retries = 0;
+    o.retry_delay_ms = 1;
+    o.lease_ms = 1000; /* of an owner that could not be told that it is one */
     s = howdah_subscribe(on->bus, &o, &sub, err);
     if (s >= 0)
         s = howdah_wait_caught_up(sub, 10000, err);
+    if (s == HOWDAH_END)
+        fail_msg("it is not caught up");
     if (s >= 0)
         s = howdah_letters_walk(on->bus, NULL, on_letter, NULL, err);
     if (s >= 0)
@@ -435,6 +440,7 @@ static int work(stage *on, howdah_error *err)
     o.queue = "q";
     o.handler = on_job;
     o.ctx = on;
+    o.lease_ms = 200; /* of a claim that could not be handed over */
     o.until_empty = true;
     s = howdah_worker_new(on->bus, &o, &worker, err);
     if (s >= 0)
