@@ -378,6 +378,7 @@ static int carry_out(append_call *call, size_t payload_bytes_max, howdah_positio
     }
     if (call->n > 1)
         hw_free(call->positions);
+    call->positions = NULL;
     hw_free(call->stored);
     hw_free(call->by_id);
     return s;

@@ -353,9 +353,11 @@ int howdah_runner_wait(howdah_bus *bus, int64_t for_ms, howdah_error *reterr)
     HW_ENTRY(entry);
     int s = hw_enter(&entry, &bus, HW_DRIVES | HW_ENDS, "howdah_runner_wait", reterr);
 
-    if (s >= 0 && (!bus->service || !bus->service->runner))
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_wait: there is no runner");
-    return s < 0 ? s : wait_for_end(bus->service->runner, for_ms, reterr);
+    if (s < 0)
+        return s;
+    if (!bus->service || !bus->service->runner)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_wait: there is no runner");
+    return wait_for_end(bus->service->runner, for_ms, reterr);
 }
 
 int howdah_runner_stop(howdah_bus *bus, howdah_error *reterr)
@@ -363,7 +365,9 @@ int howdah_runner_stop(howdah_bus *bus, howdah_error *reterr)
     HW_ENTRY(entry);
     int s = hw_enter(&entry, &bus, HW_DRIVES | HW_ENDS, "howdah_runner_stop", reterr);
 
-    if (s >= 0 && (!bus->service || !bus->service->runner))
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_stop: there is no runner");
-    return s < 0 ? s : hw_runner_end(bus, reterr);
+    if (s < 0)
+        return s;
+    if (!bus->service || !bus->service->runner)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_stop: there is no runner");
+    return hw_runner_end(bus, reterr);
 }
