@@ -273,7 +273,8 @@ static const char verify_about[] =
     "Looks at a live store, without holding anybody up: whether every job that was pushed is in "
     "exactly one place, keys and dedup keys belong to jobs that are there, subscriptions are at a "
     "place that the log has, streams have all their versions, corrections follow each other, and "
-    "what is purged has no payload.  Exit code 1 when something is wrong.";
+    "what is purged has no payload; on SQLite also whether every event is there, and as it was "
+    "stored.  What workers are about to put right is not wrong.  Exit code 1 when something is.";
 
 static const char append_about[] =
     "The payload is JSON, kept to the letter; - reads it from stdin, @FILE from a file; "
