@@ -5,7 +5,8 @@
   engine   base; pure: no clock, no randomness, no input and output, no threads
   store    base and engine; pg and sqlite do not know one another
   bus      base, engine and the store's contract, not its engines (but for caller.c)
-  cli      the public headers and base, as any program outside would
+  cli      the public headers and base, as any program outside would; only out.c writes to stdout
+           and stderr, so that nothing reaches a terminal past it
   tests, examples, tools: whatever they like
 """
 import os
@@ -48,6 +49,9 @@ IMPURE_CALLS = re.compile(
     r"\b(time|clock|clock_gettime|gettimeofday|rand|random|srand|rand_r|drand48|getrandom|getenv|"
     r"fopen|fclose|fread|fwrite|fprintf|printf|puts|fputs|open|read|write|nanosleep|usleep|sleep|"
     r"hw_clock_\w+|hw_random_\w+)\s*\(")
+PRINTING = re.compile(
+    r"\b(stdout|stderr|printf|vprintf|puts|putchar|putc|fputc|fputs|fprintf|vfprintf|dprintf|fwrite|perror|psignal)\b")
+PRINTS = "cli/out.c"
 
 
 def folder_of(path):
@@ -111,6 +115,10 @@ def check_file(path):
         for match in IMPURE_CALLS.finditer(STRING.sub(blank, bare)):
             problems.append("src/%s:%d: the engine is pure: no %s()"
                             % (path, line_of(bare, match.start()), match.group(1)))
+    if folder == "cli" and path != PRINTS:
+        for match in PRINTING.finditer(STRING.sub(blank, bare)):
+            problems.append("src/%s:%d: only %s prints: no %s"
+                            % (path, line_of(bare, match.start()), PRINTS, match.group(1)))
     return problems
 
 

@@ -123,7 +123,8 @@ HOWDAH_API const howdah_job *howdah_jobs_at(const howdah_jobs *jobs, size_t inde
 HOWDAH_API void howdah_jobs_free(howdah_jobs *jobs);
 
 HOWDAH_API int64_t howdah_job_id(const howdah_job *job);
-/* 0 when it is not under a lease. */
+/* 0 when it is not under a lease.  One that was looked up has it on PostgreSQL for administrators
+ * only: whoever claimed it knows it. */
 HOWDAH_API int64_t howdah_job_token(const howdah_job *job);
 HOWDAH_API howdah_job_state howdah_job_get_state(const howdah_job *job);
 HOWDAH_API const char *howdah_job_queue(const howdah_job *job);

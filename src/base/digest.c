@@ -1,7 +1,9 @@
-/* digest.c - SHA-256 and MD5 by way of OpenSSL. */
+/* digest.c - see digest.h. */
 #include "base/digest.h"
 
+#include <endian.h>
 #include <openssl/evp.h>
+#include <string.h>
 
 bool hw_sha256(const void *data, size_t len, uint8_t ret_digest[HW_SHA256_BYTES])
 {
@@ -15,4 +17,28 @@ bool hw_md5(const void *data, size_t len, uint8_t ret_digest[HW_MD5_BYTES])
     unsigned n = 0;
 
     return EVP_Digest(data, len, ret_digest, &n, EVP_md5(), NULL) == 1 && n == HW_MD5_BYTES;
+}
+
+/* Both halves can be undone, so that what differed before still differs behind them. */
+uint64_t hw_quick_number(uint64_t h, uint64_t value)
+{
+    h = (h ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 32;
+}
+
+uint64_t hw_quick_bytes(uint64_t h, const void *bytes, size_t n)
+{
+    const char *p = bytes;
+    uint64_t word = 0;
+
+    h = hw_quick_number(h, n);
+    for (; n >= sizeof word; p += sizeof word, n -= sizeof word) {
+        memcpy(&word, p, sizeof word);
+        h = hw_quick_number(h, le64toh(word));
+    }
+    if (n == 0)
+        return h;
+    word = 0;
+    memcpy(&word, p, n);
+    return hw_quick_number(h, le64toh(word));
 }

@@ -234,7 +234,8 @@ unsigned hw_word_distance(const char *a, const char *b)
 /* --------------------------------------------------------------- masked URLs */
 
 /*
- * Three rules mark bytes to hide; each marked run is then written as ***.
+ * Three rules mark bytes to hide; each marked run is then written as ***, or, to strip a URL of its
+ * passwords, not at all: then what leads to one goes with it (":", "key=", and the "&" behind).
  *
  *   user info  from the first ':' behind "scheme://" to the last '@'.  A password may hold any
  *              of : / ? @ unencoded by mistake, so everything between them is taken for it.
@@ -315,7 +316,7 @@ static const char *word_value_end(const char *p)
     return p;
 }
 
-static void hide_user_info(const char *url, char *hide)
+static void hide_user_info(const char *url, bool strip, char *hide)
 {
     const char *scheme = strstr(url, "://");
     const char *from = strchr(scheme ? scheme + 3 : url, ':');
@@ -327,10 +328,11 @@ static void hide_user_info(const char *url, char *hide)
     /* host=a user=b@c: a connection string, not a URL without its scheme. */
     if (!scheme && equals && equals < from)
         return;
-    memset(hide + (from + 1 - url), 1, (size_t)(to - from - 1));
+    from += strip ? 0 : 1;
+    memset(hide + (from - url), 1, (size_t)(to - from));
 }
 
-static void hide_values(const char *url, char *hide)
+static void hide_values(const char *url, bool strip, char *hide)
 {
     bool is_url = strstr(url, "://") != NULL;
     const char *p = url;
@@ -342,6 +344,8 @@ static void hide_values(const char *url, char *hide)
 
         if (value && is_secret_key(p, key_len)) {
             end = is_url ? value + strcspn(value, "&") : word_value_end(value);
+            end += strip && *end == '&';
+            value = strip ? p : value;
             memset(hide + (value - url), 1, (size_t)(end - value));
             p = end;
         } else {
@@ -350,8 +354,10 @@ static void hide_values(const char *url, char *hide)
     }
 }
 
-char *hw_url_mask(const char *url)
+static char *copy_without_secrets(const char *url, bool strip)
 {
+    const char *instead = strip ? "" : "***";
+    bool is_file = strncmp(url, "sqlite:", 7) == 0;
     hw_buf out = HW_BUF_INIT(SIZE_MAX);
     size_t len = strlen(url);
     char *hide = hw_calloc(len + 1, 1); /* one byte for each of url: 1 = do not show */
@@ -359,18 +365,29 @@ char *hw_url_mask(const char *url)
 
     if (!hide)
         return NULL;
-    /* A file's name is no user info. */
-    if (strncmp(url, "sqlite:", 7) != 0)
-        hide_user_info(url, hide);
-    hide_values(url, hide);
+    /* A file's name is no user info, and without a part of it it is another file's. */
+    if (!is_file)
+        hide_user_info(url, strip, hide);
+    if (!is_file || !strip)
+        hide_values(url, strip, hide);
     for (size_t i = 0; i < len; i++) {
         if (!hide[i])
             hw_buf_putc(&out, url[i]);
         else if (i == 0 || !hide[i - 1])
-            hw_buf_puts(&out, "***");
+            hw_buf_puts(&out, instead);
     }
     hw_free(hide);
     masked = hw_buf_take(&out);
     hw_buf_done(&out);
     return masked;
+}
+
+char *hw_url_mask(const char *url)
+{
+    return copy_without_secrets(url, false);
+}
+
+char *hw_url_strip(const char *url)
+{
+    return copy_without_secrets(url, true);
 }

@@ -35,5 +35,7 @@ unsigned hw_word_distance(const char *a, const char *b);
  * When in doubt it masks more.  NULL only without memory.
  */
 char *hw_url_mask(const char *url);
+/* A copy without any password, and without the key or colon in front of it; a file has none. */
+char *hw_url_strip(const char *url);
 
 #endif

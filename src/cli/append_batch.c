@@ -275,8 +275,8 @@ static void sum_up(batch *b)
     }
     cli_out_flush(out);
     if (!b->cli->quiet)
-        (void)fprintf(stderr, "%" PRId64 " events, %" PRId64 " already stored, %s/s\n", b->stored,
-                      b->already, rate);
+        cli_err_printf(&b->cli->out, "%" PRId64 " events, %" PRId64 " already stored, %s/s\n",
+                       b->stored, b->already, rate);
 }
 
 /* Behind an error: what is stored, and how to go on. */
@@ -289,10 +289,11 @@ static void say_how_to_go_on(const batch *b, const howdah_error *err)
         how = b->without_ids || b->uncertain ? "look which lines are stored before running it again"
                                              : "running it again settles it and goes on";
     if (b->stored == 0 && !(err->flags & HOWDAH_OUTCOME_UNKNOWN))
-        (void)fprintf(stderr, "howdah: nothing was stored\n");
+        cli_err_printf(&b->cli->out, "howdah: nothing was stored\n");
     else
-        (void)fprintf(stderr, "howdah: %" PRId64 " events are stored, up to line %" PRId64 "; %s\n",
-                      b->stored, b->stored_line, how);
+        cli_err_printf(&b->cli->out,
+                       "howdah: %" PRId64 " events are stored, up to line %" PRId64 "; %s\n",
+                       b->stored, b->stored_line, how);
 }
 
 static int run(batch *b, howdah_error *reterr)
@@ -357,7 +358,8 @@ static int check_all(batch *b)
     cli_progress_clear(&b->progress);
     cli_out_flush(&b->cli->out);
     if (!b->cli->quiet)
-        (void)fprintf(stderr, "%" PRId64 " lines are good, %" PRId64 " are not\n", good, bad);
+        cli_err_printf(&b->cli->out, "%" PRId64 " lines are good, %" PRId64 " are not\n", good,
+                       bad);
     return bad ? howdah_status_exit_code(HOWDAH_INVALID) : 0;
 }
 

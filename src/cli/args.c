@@ -85,24 +85,42 @@ static int unknown_option(const cli_args *args, const char *name, size_t len, ho
 int cli_command_unknown(const char *name, howdah_error *reterr)
 {
     cli_guess best = {NULL, 0};
+    char *masked;
     int s;
 
     if (cli_command_is_later(name))
         return hw_fail(reterr, HOWDAH_MISUSE, "%s: not in this version", name);
     for (const cli_command *c = cli_commands; c->name; c++)
         cli_guess_try(&best, name, c->name);
-    s = hw_fail(reterr, HOWDAH_MISUSE, "unknown command %.64s", name);
+    masked = hw_url_mask(name); /* a URL without its --store, perhaps */
+    s = hw_fail(reterr, HOWDAH_MISUSE, "unknown command %.64s", masked ? masked : "");
+    hw_free(masked);
     if (best.word)
         return hw_advise(reterr, s, "did you mean %s?", best.word);
     return hw_advise(reterr, s, "see: howdah help");
 }
 
+/* Overwrites the password of a URL in argv, and keeps a copy with it; whatever is left is cut. */
+static int hide_password(cli_given *given, char *in_argv, howdah_error *reterr)
+{
+    size_t room = strlen(in_argv);
+    char *masked = hw_url_mask(in_argv);
+    char *kept = hw_strdup(in_argv);
+
+    explicit_bzero(in_argv, room);
+    if (masked)
+        memcpy(in_argv, masked, strnlen(masked, room));
+    hw_free(masked);
+    given->value = given->kept = kept;
+    return kept ? HOWDAH_OK : hw_fail_no_memory(reterr);
+}
+
 /* Takes argv[*i], which starts with "--", and its value, which may be argv[*i + 1]. */
 static int take_option(cli_args *args, int argc, char **argv, int *i, howdah_error *reterr)
 {
-    const char *name = argv[*i] + 2;
+    char *name = argv[*i] + 2;
     size_t len = strcspn(name, "=");
-    const char *value = name[len] ? name + len + 1 : NULL;
+    char *value = name[len] ? name + len + 1 : NULL;
     const cli_option *option = find_option(args->command, name, len);
 
     if (!option)
@@ -117,7 +135,9 @@ static int take_option(cli_args *args, int argc, char **argv, int *i, howdah_err
                            option->value);
         value = argv[++*i];
     }
-    args->given[args->given_n++] = (cli_given){option, value};
+    args->given[args->given_n++] = (cli_given){option, value, NULL};
+    if ((option->flags & CLI_SECRET) && value)
+        return hide_password(&args->given[args->given_n - 1], value, reterr);
     return HOWDAH_OK;
 }
 
@@ -153,7 +173,7 @@ static int take_short(cli_args *args, const char *arg, howdah_error *reterr)
         return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "unknown option %.64s", arg),
                          "options have two dashes; -- ends them");
     args->given[args->given_n++] =
-        (cli_given){find_in(cli_global_options, name, strlen(name)), NULL};
+        (cli_given){find_in(cli_global_options, name, strlen(name)), NULL, NULL};
     return HOWDAH_OK;
 }
 
@@ -182,6 +202,8 @@ int cli_args_parse(cli_args *args, int argc, char **argv, howdah_error *reterr)
 
 void cli_args_done(cli_args *args)
 {
+    for (size_t i = 0; i < args->given_n; i++)
+        hw_free(args->given[i].kept);
     hw_free(args->given);
     hw_free(args->words);
     *args = (cli_args){NULL, NULL, 0, NULL, 0};
@@ -323,14 +345,18 @@ int cli_args_choice(const cli_args *args, const char *name, int *ret_index, howd
 int cli_args_words(const cli_args *args, int min, int max, howdah_error *reterr)
 {
     int n = args->words_n - 1;
+    char *masked;
     int s;
 
     if (n >= min && n <= max)
         return HOWDAH_OK;
-    if (n < min)
+    if (n < min) {
         s = hw_fail(reterr, HOWDAH_MISUSE, "%s: an argument is missing", args->command->name);
-    else
+    } else {
+        masked = hw_url_mask(args->words[max + 1]);
         s = hw_fail(reterr, HOWDAH_MISUSE, "%s: one argument too many: %.64s", args->command->name,
-                    args->words[max + 1]);
+                    masked ? masked : "");
+        hw_free(masked);
+    }
     return hw_advise(reterr, s, "usage: howdah %s", args->command->usage[0]);
 }

@@ -17,6 +17,7 @@
 struct cli_command;
 
 #define CLI_REPEATS 0x1u /* may be given more than once, all count; of others the last one does */
+#define CLI_SECRET 0x4u  /* a URL that may have a password: it is overwritten in argv */
 #define CLI_LATER 0x2u   /* part of the contract, not of this version: refused, not shown */
 
 typedef struct cli_option {
@@ -35,6 +36,7 @@ typedef struct cli_option {
 typedef struct cli_given {
     const cli_option *option;
     const char *value; /* NULL for a flag */
+    char *kept;        /* NULL, or our own copy of value: argv's is not fit for everybody */
 } cli_given;
 
 typedef struct cli_args {
@@ -50,7 +52,11 @@ extern const cli_option cli_global_options[];
 /* Whether the command has an option of its own with the name of this one of every command. */
 bool cli_option_is_hidden(const struct cli_command *command, const cli_option *global);
 
-/* The strings stay argv's.  Errors: MISUSE (unknown option or command, naming the nearest). */
+/*
+ * The strings stay argv's, but for a --store with a password: argv is what every user of the
+ * machine can read (ps), so the password is overwritten there.  Errors: MISUSE (unknown option or
+ * command, naming the nearest).
+ */
 int cli_args_parse(cli_args *args, int argc, char **argv, howdah_error *reterr);
 void cli_args_done(cli_args *args);
 

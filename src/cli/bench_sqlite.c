@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -156,6 +157,7 @@ static int make_ceiling(const bench_site *site, howdah_error *reterr)
     sqlite3 *db = NULL;
     int s = describe_table(site, &sql, reterr);
 
+    (void)mknod(site->ceiling, S_IFREG | S_IRUSR | S_IWUSR, 0); /* as private as the store's */
     if (s >= 0)
         s = open_file(site->ceiling, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, &db, reterr);
     if (s >= 0)

@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,11 +94,6 @@ size_t cli_payload_max(const cli_context *cli)
     return (size_t)bytes;
 }
 
-static const char *err_style(const cli_context *cli, cli_style style)
-{
-    return cli->out.err_colour ? cli_style_code(style) : "";
-}
-
 /* A signal that ended the command is not a failure to explain. */
 static int interrupted_exit_code(const howdah_error *err)
 {
@@ -123,6 +117,14 @@ static void spell_as_options(const cli_args *args, char *text)
     }
 }
 
+static void say_failure(const cli_out *out, const char *message)
+{
+    cli_err_style(out, CLI_RED);
+    cli_err_printf(out, "howdah:");
+    cli_err_style(out, CLI_PLAIN);
+    cli_err_printf(out, " %s\n", message);
+}
+
 int cli_fail(cli_context *cli, const howdah_error *err)
 {
     howdah_error told = *err;
@@ -132,11 +134,9 @@ int cli_fail(cli_context *cli, const howdah_error *err)
     spell_as_options(&cli->args, told.message);
     cli_out_flush(&cli->out); /* what was printed before it happened comes before it */
     if (!interrupted || !cli_signal_caught())
-        (void)fprintf(stderr, "%showdah:%s %s\n", err_style(cli, CLI_RED),
-                      err_style(cli, CLI_PLAIN),
-                      told.message[0] ? told.message : howdah_status_text(err->status));
+        say_failure(&cli->out, told.message[0] ? told.message : howdah_status_text(err->status));
     if (err->advice[0] && !interrupted)
-        (void)fprintf(stderr, "  %s %s\n", arrow, err->advice);
+        cli_err_printf(&cli->out, "  %s %s\n", arrow, err->advice);
     return interrupted ? interrupted_exit_code(err) : howdah_status_exit_code(err->status);
 }
 
@@ -147,9 +147,9 @@ void cli_note(cli_context *cli, const char *fmt, ...)
     if (cli->quiet)
         return;
     va_start(args, fmt);
-    (void)fputs("howdah: ", stderr);
-    (void)vfprintf(stderr, fmt, args);
-    (void)fputc('\n', stderr);
+    cli_err_printf(&cli->out, "howdah: ");
+    cli_err_vprintf(&cli->out, fmt, args);
+    cli_err_printf(&cli->out, "\n");
     va_end(args);
 }
 

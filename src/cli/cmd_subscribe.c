@@ -30,6 +30,7 @@ typedef struct request {
     int64_t max;        /* HOWDAH_ABSENT: no end */
     int64_t timeout_ms; /* HOWDAH_ABSENT: no end */
     bool until;         /* caught up */
+    bool pass_store;    /* to the command, with its password */
 } request;
 
 typedef enum ending { GOING_ON, ENOUGH, NOBODY_READS, BROKEN } ending;
@@ -104,7 +105,7 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
 {
     int s = cli_args_words(args, 1, 1, reterr);
 
-    *r = (request){HOWDAH_SUBSCRIBE_OPTIONS_INIT, NULL, HOWDAH_ABSENT, HOWDAH_ABSENT, false};
+    *r = (request){HOWDAH_SUBSCRIBE_OPTIONS_INIT, NULL, HOWDAH_ABSENT, HOWDAH_ABSENT, false, false};
     if (s < 0)
         return s;
     r->options.subscriber_id = args->words[1];
@@ -114,6 +115,7 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
     if (r->options.originals_only && cli_args_has(args, "all-revisions"))
         return hw_fail(reterr, HOWDAH_MISUSE, "--originals and --all-revisions exclude each other");
     r->exec = cli_args_text(args, "exec");
+    r->pass_store = cli_args_has(args, "pass-store");
     r->until = cli_args_has(args, "until-caught-up");
     s = cli_position(args, "from", &r->options.start, reterr);
     if (s == HOWDAH_OK)
@@ -218,7 +220,8 @@ static int run_command(job *j, const howdah_event *event, howdah_delivery *deliv
     if (s == HOWDAH_OK)
         s = cli_exec(&(cli_exec_options){.command = j->r->exec,
                                          .input = {hw_buf_str(&j->input), j->input.len},
-                                         .echo = !j->cli->quiet},
+                                         .echo = !j->cli->quiet,
+                                         .pass_store = j->r->pass_store},
                      &result, &j->err);
     if (s < 0) { /* not the event's fault */
         end(j, BROKEN);

@@ -35,6 +35,7 @@ typedef struct site {
     cli_context *cli;
     howdah_worker_options options;
     const char *exec;
+    bool pass_store;    /* to the command, with its password */
     int64_t timeout_ms; /* of a command; 0: none */
     howdah_worker *worker;
     atomic_bool killing; /* commands are to end now */
@@ -59,6 +60,7 @@ static int parse_request(const cli_args *args, site *w, howdah_error *reterr)
     o->queue = args->words[1];
     o->until_empty = cli_args_has(args, "until-empty");
     w->exec = cli_args_text(args, "exec");
+    w->pass_store = cli_args_has(args, "pass-store");
     if (!w->exec || !w->exec[0])
         return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "work needs --exec COMMAND"),
                          "usage: howdah %s", args->command->usage[0]);
@@ -192,6 +194,7 @@ static int on_job(void *ctx, const howdah_job *job, howdah_work *work)
         s = cli_exec(&(cli_exec_options){.command = w->exec,
                                          .input = {hw_buf_str(&input), input.len},
                                          .echo = !w->cli->quiet,
+                                         .pass_store = w->pass_store,
                                          .environment = v.list,
                                          .output = &output,
                                          .timeout_ms = w->timeout_ms,

@@ -8,7 +8,7 @@
 
 const cli_option cli_global_options[] = {
     {"store", "URL", NULL,
-     "sqlite:FILE or postgres://...; default: $HOWDAH_STORE, else sqlite:howdah.db", 0},
+     "sqlite:FILE or postgres://...; default: $HOWDAH_STORE, else sqlite:howdah.db", CLI_SECRET},
     {"schema", "NAME", NULL, "schema of the bus on PostgreSQL (default howdah)", 0},
     {"set", "KEY=VALUE", NULL, "any setting; howdah settings lists them", CLI_REPEATS},
     {"json", NULL, NULL, "JSON lines, as in a pipe", 0},
@@ -16,6 +16,13 @@ const cli_option cli_global_options[] = {
     {"help", NULL, NULL, "this text", 0},
     {"version", NULL, NULL, "the version", 0},
     CLI_OPTIONS_END};
+
+#define PASS_STORE                                                                                 \
+    {                                                                                              \
+        "pass-store", NULL, NULL, "with --exec: hand HOWDAH_STORE on with its password", 0         \
+    }
+#define STORE_OF_COMMANDS                                                                          \
+    "COMMAND gets HOWDAH_STORE without a password, unless --pass-store is given."
 
 static const cli_option append_options[] = {
     {"expect", "any|none|exists|N", "any none exists",
@@ -115,6 +122,7 @@ static const cli_option subscribe_options[] = {
     {"from", "start|end|N", "start end",
      "where a new one begins: N means behind sequence N (default start)", 0},
     {"exec", "COMMAND", NULL, "run sh -c COMMAND for each event; exit code 0: handled", 0},
+    PASS_STORE,
     {"until-caught-up", NULL, NULL, "leave when nothing is left", 0},
     {"max", "N", NULL, "leave after N events, dead letters included", 0},
     {"timeout", "DURATION", NULL, "leave after this time: 250ms, 5s, 2m", 0},
@@ -177,6 +185,7 @@ static const cli_option push_options[] = {
 static const cli_option work_options[] = {
     {"exec", "COMMAND", NULL,
      "run sh -c COMMAND for each job; exit code 0: done, 75: try again, else: failed", 0},
+    PASS_STORE,
     {"concurrency", "N", NULL, "commands that run at once (default 1)", 0},
     {"batch", "N", NULL, "jobs in hand at most, running ones included (default: as many as run)",
      0},
@@ -264,7 +273,8 @@ static const char verify_about[] =
     "Looks at a live store, without holding anybody up: whether every job that was pushed is in "
     "exactly one place, keys and dedup keys belong to jobs that are there, subscriptions are at a "
     "place that the log has, streams have all their versions, corrections follow each other, and "
-    "what is purged has no payload.  Exit code 1 when something is wrong.";
+    "what is purged has no payload; on SQLite also whether every event is there, and as it was "
+    "stored.  What workers are about to put right is not wrong.  Exit code 1 when something is.";
 
 static const char append_about[] =
     "The payload is JSON, kept to the letter; - reads it from stdin, @FILE from a file; "
@@ -327,7 +337,7 @@ static const char subscribe_about[] =
     "written.  With --exec the event's JSON is on COMMAND's stdin and its id, type, stream, "
     "sequence, try and subscriber in HOWDAH_EVENT_ID, HOWDAH_EVENT_TYPE, HOWDAH_STREAM, "
     "HOWDAH_SEQUENCE, HOWDAH_ATTEMPT and HOWDAH_SUBSCRIBER; the last lines of its stderr are the "
-    "error when it fails.\n\n"
+    "error when it fails.  " STORE_OF_COMMANDS "\n\n"
     "Ctrl-C and SIGTERM end it after the command that runs; the place is stored and another "
     "process can go on at once.  SIGTERM gives exit code 0.  A subscription that is halted ends "
     "it with exit code 1.  While another process owns it this one stands by; with "
@@ -364,7 +374,8 @@ static const char work_about[] =
     "stdin, "
     "its id, queue and attempt in HOWDAH_JOB_ID, HOWDAH_QUEUE, HOWDAH_ATTEMPT and "
     "HOWDAH_MAX_ATTEMPTS.  What it prints is kept as the result (64 KiB at most), the last lines "
-    "of its stderr are the error when it fails.  Exit code 75 (EX_TEMPFAIL) sends the job back for "
+    "of its stderr are the error when it fails.  " STORE_OF_COMMANDS
+    "  Exit code 75 (EX_TEMPFAIL) sends the job back for "
     "another try after the queue's back-off.  Leases are extended while a command runs; a worker "
     "that dies loses its jobs to others when they run out.\n\n"
     "Ctrl-C and SIGTERM end it after the commands that run; what was not begun is given back at "

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -65,8 +66,34 @@ static bool names_the_same(const char *a, const char *b)
     return strncmp(a, b, n) == 0 && b[n] == '=';
 }
 
-/* Our environment with the caller's variables; free with hw_free(). */
-static char **make_environment(const char *const *more)
+#define STORE "HOWDAH_STORE="
+
+/*
+ * HOWDAH_STORE for a command: which store this is it may want to know, and not knowing it would
+ * lead it to another; the password it gets only when asked for.  *ret_entry NULL: as it is.
+ */
+static bool strip_store(char **ret_entry)
+{
+    const char *store = getenv("HOWDAH_STORE"); /* NOLINT(concurrency-mt-unsafe): only read */
+    hw_buf entry = HW_BUF_INIT(SIZE_MAX);
+    char *bare;
+
+    if (!store)
+        return true;
+    bare = hw_url_strip(store);
+    if (!bare)
+        return false;
+    hw_buf_puts(&entry, STORE);
+    hw_buf_puts(&entry, bare);
+    hw_free(bare);
+    if (!entry.broken)
+        *ret_entry = hw_buf_take(&entry);
+    hw_buf_done(&entry);
+    return *ret_entry != NULL;
+}
+
+/* Our environment with the caller's variables, and another store if not NULL; hw_free() it. */
+static char **make_environment(const char *const *more, char *store)
 {
     size_t n = 0;
     size_t more_n = 0;
@@ -76,11 +103,11 @@ static char **make_environment(const char *const *more)
         n++;
     while (more && more[more_n])
         more_n++;
-    all = hw_calloc(n + more_n + 1, sizeof *all);
+    all = hw_calloc(n + more_n + 2, sizeof *all);
     if (!all)
         return NULL;
     for (size_t i = n = 0; environ[i]; i++) {
-        bool replaced = false;
+        bool replaced = store && names_the_same(store, environ[i]);
 
         for (size_t k = 0; k < more_n && !replaced; k++)
             replaced = names_the_same(more[k], environ[i]);
@@ -89,6 +116,7 @@ static char **make_environment(const char *const *more)
     }
     if (more_n > 0)
         memcpy(all + n, more, more_n * sizeof *all); /* only read */
+    all[n + more_n] = store;
     return all;
 }
 
@@ -97,11 +125,16 @@ static int spawn_with(child *c, char *command, const posix_spawn_file_actions_t 
     char name[] = "sh";
     char option[] = "-c";
     char *const argv[] = {name, option, command, NULL};
-    char **environment = make_environment(c->options->environment);
+    char *store = NULL;
+    char **environment = NULL;
     posix_spawnattr_t attributes;
     sigset_t defaults;
-    int rc = environment ? posix_spawnattr_init(&attributes) : ENOMEM;
+    int rc = ENOMEM;
 
+    if (c->options->pass_store || strip_store(&store))
+        environment = make_environment(c->options->environment, store);
+    if (environment)
+        rc = posix_spawnattr_init(&attributes);
     if (rc == 0) {
         (void)sigemptyset(&defaults);
         (void)sigaddset(&defaults, SIGPIPE); /* we ignore it, the command need not */
@@ -113,6 +146,7 @@ static int spawn_with(child *c, char *command, const posix_spawn_file_actions_t 
         (void)posix_spawnattr_destroy(&attributes);
     }
     hw_free(environment);
+    hw_free(store);
     return rc;
 }
 

@@ -26,6 +26,7 @@ typedef struct cli_exec_options {
     const char *command; /* for sh -c */
     hw_str input;        /* on its stdin */
     bool echo;           /* its stderr is passed on to ours */
+    bool pass_store;     /* HOWDAH_STORE is handed on as it is; else without a password */
     /* "NAME=VALUE" texts beside, and instead of, those of our own environment; NULL ends them. */
     const char *const *environment;
     hw_buf *output;     /* takes its stdout, up to its len_max; NULL: that is ours */

@@ -3,13 +3,13 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/subs.h"
 
 #define INTERVAL_US 100000
 #define SAMPLE_US 1000000
+#define LINE_BYTES_MAX 4096u
 
 void cli_live_start(cli_live *live, const cli_context *cli)
 {
@@ -17,7 +17,7 @@ void cli_live_start(cli_live *live, const cli_context *cli)
 
     *live = (cli_live){.cli = cli, .next_us = now_us + INTERVAL_US, .sample_us = now_us};
     live->wanted = cli->out.err_terminal && !cli->out.err_dumb && !cli->quiet;
-    live->shared = isatty(STDOUT_FILENO) == 1;
+    live->shared = cli->out.terminal;
 }
 
 static void take_rate(cli_live *live, int64_t now_us, int64_t count)
@@ -47,10 +47,16 @@ bool cli_live_due(cli_live *live, int64_t count)
 
 void cli_live_draw(cli_live *live, const char *text)
 {
-    (void)fprintf(stderr, "\r\033[K%.*s",
-                  (int)cli_text_fit(text, live->cli->out.width > 1 ? live->cli->out.width - 1 : 1),
-                  text);
-    (void)fflush(stderr);
+    const cli_out *out = &live->cli->out;
+    hw_buf clean = HW_BUF_INIT(LINE_BYTES_MAX);
+
+    cli_text_clean(&clean, hw_str_of(text), LINE_BYTES_MAX / 2, out->utf8);
+    cli_err_rewind(out);
+    cli_err_printf(out, "%.*s",
+                   (int)cli_text_fit(hw_buf_str(&clean), out->width > 1 ? out->width - 1 : 1),
+                   hw_buf_str(&clean));
+    cli_err_flush(out);
+    hw_buf_done(&clean);
     live->drawn = true;
 }
 
@@ -76,7 +82,6 @@ void cli_live_clear(cli_live *live)
 {
     if (!live->drawn)
         return;
-    (void)fputs("\r\033[K", stderr);
-    (void)fflush(stderr);
+    cli_err_rewind(&live->cli->out);
     live->drawn = false;
 }

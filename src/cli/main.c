@@ -1,7 +1,6 @@
 /* main.c - parse, dispatch, close, and the exit code. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -56,7 +55,8 @@ static int finish(cli_context *cli, int exit_code)
     if (exit_code == 0 && !cli_out_alive(&cli->out) && cli->out.broken != EPIPE) {
         if (cli_signal_caught())
             return 128 + cli_signal_caught();
-        (void)fprintf(stderr, "howdah: cannot write the output: %s\n", strerror(cli->out.broken));
+        cli_err_printf(&cli->out, "howdah: cannot write the output: %s\n",
+                       strerror(cli->out.broken));
         return 1;
     }
     return exit_code;

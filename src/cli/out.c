@@ -1,4 +1,4 @@
-/* out.c - buffered stdout that notices when nobody reads any more. */
+/* out.c - the only place that writes to stdout and stderr; see out.h. */
 #include "cli/out.h"
 
 #include <errno.h>
@@ -68,18 +68,22 @@ static void look_at_size(cli_out *out)
     out->height = size.ws_row ? size.ws_row : environment_number("LINES", HEIGHT_DEFAULT);
 }
 
+static void into_room(void *ctx, const char *bytes, size_t n);
+
 void cli_out_init(cli_out *out, bool json)
 {
-    bool terminal = isatty(STDOUT_FILENO) == 1;
-
     memset(out, 0, sizeof *out);
-    out->json = json || !terminal;
-    out->colour = terminal && !out->json && colours_wanted();
+    out->terminal = isatty(STDOUT_FILENO) == 1;
+    out->json = json || !out->terminal;
+    out->colour = out->terminal && !out->json && colours_wanted();
     out->err_terminal = isatty(STDERR_FILENO) == 1;
     out->err_dumb = environment_is("TERM", "dumb");
     out->err_colour = out->err_terminal && colours_wanted();
     out->utf8 = utf8_wanted();
+    out->harmless =
+        (cli_harmless){.utf8 = out->utf8, .json = out->json, .sink = into_room, .ctx = out};
     look_at_size(out);
+    (void)setvbuf(stderr, NULL, _IOLBF, 0);
 }
 
 static void write_all(cli_out *out, const char *bytes, size_t n)
@@ -96,7 +100,7 @@ static void write_all(cli_out *out, const char *bytes, size_t n)
     }
 }
 
-void cli_out_flush(cli_out *out)
+static void flush_room(cli_out *out)
 {
     size_t n = out->len;
 
@@ -104,10 +108,19 @@ void cli_out_flush(cli_out *out)
     write_all(out, out->room, n);
 }
 
-void cli_out_put(cli_out *out, const void *bytes, size_t n)
+void cli_out_flush(cli_out *out)
 {
+    cli_harmless_end(&out->harmless);
+    flush_room(out);
+}
+
+/* As it is. */
+static void into_room(void *ctx, const char *bytes, size_t n)
+{
+    cli_out *out = ctx;
+
     if (n > sizeof out->room - out->len)
-        cli_out_flush(out);
+        flush_room(out);
     if (n > sizeof out->room) {
         write_all(out, bytes, n);
         return;
@@ -115,6 +128,14 @@ void cli_out_put(cli_out *out, const void *bytes, size_t n)
     if (n > 0)
         memcpy(out->room + out->len, bytes, n);
     out->len += n;
+}
+
+void cli_out_put(cli_out *out, const void *bytes, size_t n)
+{
+    if (out->terminal)
+        cli_harmless_put(&out->harmless, bytes, n);
+    else
+        into_room(out, bytes, n);
 }
 
 void cli_out_puts(cli_out *out, const char *text)
@@ -168,7 +189,7 @@ void cli_out_wrapped(cli_out *out, const char *text, unsigned indent, unsigned w
     cli_out_puts(out, "\n");
 }
 
-const char *cli_style_code(cli_style style)
+static const char *style_code(cli_style style)
 {
     static const char *const codes[] = {
         [CLI_PLAIN] = "\033[0m", [CLI_BOLD] = "\033[1m",   [CLI_DIM] = "\033[2m",
@@ -180,8 +201,68 @@ const char *cli_style_code(cli_style style)
 
 void cli_out_style(cli_out *out, cli_style style)
 {
-    if (out->colour)
-        cli_out_puts(out, cli_style_code(style));
+    const char *code = style_code(style);
+
+    if (!out->colour)
+        return;
+    cli_harmless_end(&out->harmless);
+    into_room(out, code, strlen(code));
+}
+
+static void into_stderr(void *ctx, const char *bytes, size_t n)
+{
+    (void)ctx;
+    (void)fwrite(bytes, 1, n, stderr);
+}
+
+void cli_err_vprintf(const cli_out *out, const char *fmt, va_list args)
+{
+    cli_harmless h = {.utf8 = out->utf8, .sink = into_stderr};
+    char *text = NULL;
+    int n;
+
+    if (!out->err_terminal) {
+        (void)vfprintf(stderr, fmt, args);
+        return;
+    }
+    n = vasprintf(&text, fmt, args);
+    if (n < 0) { /* no memory: what it is about, without what others wrote */
+        (void)fputs("out of memory\n", stderr);
+        return;
+    }
+    flockfile(stderr);
+    cli_harmless_put(&h, text, (size_t)n);
+    cli_harmless_end(&h);
+    funlockfile(stderr);
+    free(text); /* vasprintf's, not the library's */
+}
+
+void cli_err_printf(const cli_out *out, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    cli_err_vprintf(out, fmt, args);
+    va_end(args);
+}
+
+void cli_err_style(const cli_out *out, cli_style style)
+{
+    if (out->err_colour)
+        (void)fputs(style_code(style), stderr);
+}
+
+void cli_err_rewind(const cli_out *out)
+{
+    if (out->err_terminal && !out->err_dumb)
+        (void)fputs("\r\033[K", stderr);
+    cli_err_flush(out);
+}
+
+void cli_err_flush(const cli_out *out)
+{
+    (void)out;
+    (void)fflush(stderr);
 }
 
 bool cli_out_alive(const cli_out *out)

@@ -1,7 +1,6 @@
 /* progress.c - see progress.h. */
 #include "cli/progress.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -11,6 +10,7 @@
 
 void cli_progress_start(cli_progress *progress, const cli_context *cli, const char *noun)
 {
+    progress->out = &cli->out;
     progress->noun = noun;
     /* Taking a line away needs the same kind of terminal as colours do; NO_COLOR is no reason. */
     progress->wanted = cli->out.err_terminal && !cli->out.err_dumb && !cli->quiet;
@@ -26,7 +26,7 @@ int64_t cli_progress_rate(const cli_progress *progress, int64_t done)
     return spent_us > 0 ? (int64_t)((double)done * 1e6 / (double)spent_us) : 0;
 }
 
-static void draw_bar(int64_t done, int64_t total)
+static void draw_bar(const cli_out *out, int64_t done, int64_t total)
 {
     char bar[BAR + 1];
     int64_t part = done >= total ? BAR : done * BAR / total;
@@ -34,7 +34,7 @@ static void draw_bar(int64_t done, int64_t total)
     memset(bar, '-', BAR);
     memset(bar, '#', (size_t)part);
     bar[BAR] = '\0';
-    (void)fprintf(stderr, "[%s] %3d%%  ", bar, (int)(done >= total ? 100 : done * 100 / total));
+    cli_err_printf(out, "[%s] %3d%%  ", bar, (int)(done >= total ? 100 : done * 100 / total));
 }
 
 void cli_progress_update(cli_progress *progress, int64_t done, int64_t total)
@@ -52,16 +52,16 @@ void cli_progress_update(cli_progress *progress, int64_t done, int64_t total)
     progress->drawn = true;
     cli_count_text(done, count);
     cli_count_text(cli_progress_rate(progress, done), rate);
-    (void)fputs("\r\033[K", stderr);
+    cli_err_rewind(progress->out);
     if (total > 0)
-        draw_bar(done, total);
-    (void)fprintf(stderr, "%s %s  %s/s", count, progress->noun, rate);
-    (void)fflush(stderr);
+        draw_bar(progress->out, done, total);
+    cli_err_printf(progress->out, "%s %s  %s/s", count, progress->noun, rate);
+    cli_err_flush(progress->out);
 }
 
 void cli_progress_clear(cli_progress *progress)
 {
     if (progress->drawn)
-        (void)fputs("\r\033[K", stderr);
+        cli_err_rewind(progress->out);
     progress->drawn = false;
 }

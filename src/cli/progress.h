@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 
 typedef struct cli_progress {
+    const cli_out *out;
     const char *noun; /* "events" */
     bool wanted;
     bool drawn;

@@ -140,13 +140,15 @@ static void sum_up(const batch *b, int s, const howdah_error *err)
     char rate[CLI_COUNT_SIZE];
 
     if (s < 0) {
-        (void)fprintf(stderr, "howdah: %" PRId64 " jobs are pushed, up to line %" PRId64 "%s\n",
-                      b->stored, b->stored_line,
-                      err->flags & HOWDAH_OUTCOME_UNKNOWN ? "; the next ones may be" : "");
+        cli_err_printf(&b->cli->out,
+                       "howdah: %" PRId64 " jobs are pushed, up to line %" PRId64 "%s\n", b->stored,
+                       b->stored_line,
+                       err->flags & HOWDAH_OUTCOME_UNKNOWN ? "; the next ones may be" : "");
     } else if (!b->cli->quiet) {
         cli_count_text(cli_progress_rate(&b->progress, b->stored), rate);
-        (void)fprintf(stderr, "%" PRId64 " jobs, %" PRId64 " of them existed already, %s/s\n",
-                      b->stored, b->existed, rate);
+        cli_err_printf(&b->cli->out,
+                       "%" PRId64 " jobs, %" PRId64 " of them existed already, %s/s\n", b->stored,
+                       b->existed, rate);
     }
 }
 

@@ -5,46 +5,12 @@
 #include <string.h>
 #include <wchar.h>
 
-#include "base/text.h"
+#include "cli/harmless.h"
 
 #define CELL_BYTES_MAX 4096u
 #define CELLS_BYTES_MAX ((size_t)64 * 1024 * 1024)
 #define GAP 2u
 #define NARROWEST 8u /* what a column is cut to at most, when the terminal is too small */
-
-/* Decodes one character of well-formed UTF-8; returns its bytes. */
-static size_t decode(const char *s, unsigned *ret_point)
-{
-    const unsigned char *b = (const unsigned char *)s;
-
-    if (b[0] < 0x80) {
-        *ret_point = b[0];
-        return 1;
-    }
-    if (b[0] < 0xe0) {
-        *ret_point = (b[0] & 0x1fu) << 6 | (b[1] & 0x3fu);
-        return 2;
-    }
-    if (b[0] < 0xf0) {
-        *ret_point = (b[0] & 0x0fu) << 12 | (b[1] & 0x3fu) << 6 | (b[2] & 0x3fu);
-        return 3;
-    }
-    *ret_point = (b[0] & 0x07u) << 18 | (b[1] & 0x3fu) << 12 | (b[2] & 0x3fu) << 6 | (b[3] & 0x3fu);
-    return 4;
-}
-
-/* Controls, marks that turn the writing direction, and what the locale cannot show. */
-static bool harmless(unsigned point, bool utf8)
-{
-    if (point < 0x20 || (point >= 0x7f && point < 0xa0))
-        return false;
-    if (point < 0x7f)
-        return true;
-    if ((point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
-        (point >= 0x2066 && point <= 0x2069))
-        return false;
-    return utf8 && wcwidth((wchar_t)point) >= 0;
-}
 
 static unsigned point_width(unsigned point)
 {
@@ -53,22 +19,18 @@ static unsigned point_width(unsigned point)
     return width < 0 ? 1 : (unsigned)width;
 }
 
+static void into_buffer(void *ctx, const char *bytes, size_t n)
+{
+    hw_buf_put(ctx, bytes, n);
+}
+
 void cli_text_clean(hw_buf *out, hw_str text, size_t bytes_max, bool utf8)
 {
-    bool decodes = hw_utf8_valid(text.s, text.len);
+    cli_harmless h = {.utf8 = utf8, .one_line = true, .sink = into_buffer, .ctx = out};
 
-    for (size_t i = 0; i < text.len && i < bytes_max;) {
-        unsigned point = (unsigned char)text.s[i];
-        size_t n = decodes ? decode(text.s + i, &point) : 1;
-
-        if (point == '\n' || point == '\t' || point == '\r')
-            hw_buf_putc(out, ' ');
-        else if (harmless(point, utf8 && decodes))
-            hw_buf_put(out, text.s + i, n);
-        else
-            hw_buf_putc(out, '?');
-        i += n;
-    }
+    cli_harmless_put(&h, text.s, text.len < bytes_max ? text.len : bytes_max);
+    if (text.len <= bytes_max) /* else the cut may have gone through a character */
+        cli_harmless_end(&h);
 }
 
 size_t cli_text_fit(const char *text, unsigned width)
@@ -78,7 +40,7 @@ size_t cli_text_fit(const char *text, unsigned width)
 
     while (text[at]) {
         unsigned point;
-        size_t n = decode(text + at, &point);
+        size_t n = cli_point_decode(text + at, &point);
 
         used += point_width(point);
         if (used > width)
@@ -95,7 +57,7 @@ unsigned cli_text_width(const char *text)
     while (*text) {
         unsigned point;
 
-        text += decode(text, &point);
+        text += cli_point_decode(text, &point);
         width += point_width(point);
     }
     return width;

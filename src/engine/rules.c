@@ -61,6 +61,11 @@ int hw_rule_schema_name(hw_str name, howdah_error *reterr)
     if (name.len >= 3 && memcmp(name.s, "pg_", 3) == 0)
         return hw_fail_field(reterr, HOWDAH_INVALID, "schema",
                              "must not start with pg_, in a name of %zu bytes", name.len);
+    /* What quotes the bodies of our functions would end in the middle of one. */
+    if (memmem(name.s, name.len, HW_BODY_QUOTE, strlen(HW_BODY_QUOTE)))
+        return hw_fail_field(reterr, HOWDAH_INVALID, "schema",
+                             "must not contain " HW_BODY_QUOTE ", in a name of %zu bytes",
+                             name.len);
     return HOWDAH_OK;
 }
 

@@ -22,6 +22,7 @@
 #define HW_PAYLOAD_DEFAULT (1024 * 1024)
 #define HW_PAYLOAD_HARD_MAX (64 * 1024 * 1024)
 #define HW_SCHEMA_NAME_MAX 48
+#define HW_BODY_QUOTE "$howdah$" /* around the bodies of SQL functions, which name the schema */
 #define HW_DELAY_MAX_MS (INT64_C(10) * 366 * 24 * 3600 * 1000)
 #define HW_OUTCOME_TEXT_MAX (64 * 1024) /* a job's result, or its error */
 

@@ -371,6 +371,18 @@ static int use_read_only_file(const place *p)
     return 0;
 }
 
+/* The file and those beside it, which have its rights from the beginning. */
+static void let_all_read(const place *p)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm"};
+    char path[4096];
+
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(path, sizeof path, "%s%s", p->file, suffixes[i]);
+        assert_int_equal(chmod(path, 0444), 0);
+    }
+}
+
 static void a_file_that_may_only_be_read_is_refused_unless_read_only_is_set(void **state)
 {
     const place *p = *state;
@@ -380,7 +392,7 @@ static void a_file_that_may_only_be_read_is_refused_unless_read_only_is_set(void
     must(append_one(bus, "a", &err), &err);
     /* Open meanwhile: the log's files exist, and a reader may map them. */
     assert_int_equal(chmod(p->dir, 0777), 0);
-    assert_int_equal(chmod(p->file, 0444), 0);
+    let_all_read(p);
     assert_int_equal(as_nobody(use_read_only_file, p), 0);
     howdah_close(bus);
 }

@@ -45,6 +45,13 @@ def the_command_sees_what_a_user_sees():
     allowed("cli/main.c", '"', "base/buf.h")
 
 
+def the_command_prints_in_one_place():
+    for call in ('fprintf(stderr, "x")', "(void)fputs(a, stdout)", 'printf("x")', "perror(a)"):
+        assert rules.PRINTING.search(call), call
+    for call in ("snprintf(a, b, c)", "cli_out_puts(a, b)", "hw_buf_printf(a, b)", "isatty(STDOUT_FILENO)"):
+        assert not rules.PRINTING.search(call), call
+
+
 def a_file_that_does_not_exist_is_refused():
     refused("cli/main.c", '"', "base/no_such_file.h")
 
@@ -52,4 +59,5 @@ def a_file_that_does_not_exist_is_refused():
 if __name__ == "__main__":
     sys.exit(tap.run([a_lower_layer_does_not_know_a_higher_one,
                       the_two_engines_do_not_know_one_another, the_engine_is_pure,
-                      the_command_sees_what_a_user_sees, a_file_that_does_not_exist_is_refused]))
+                      the_command_sees_what_a_user_sees, the_command_prints_in_one_place,
+                      a_file_that_does_not_exist_is_refused]))

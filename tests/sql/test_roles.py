@@ -4,14 +4,15 @@ import os
 import sys
 
 from bus import Bus, command, psql, run, url_of
+from session import sessions
 
 SCHEMA = "roles_%d" % os.getpid()
 bus = Bus("roles", schema=SCHEMA)
 DENIED = "42501"
 ID = "0190a5c8-7b1e-7cc0-8000-000000000001"
 
-# A login for each role, one with none, and one with both publish and read.
-LOGINS = {"publish": ["publish"], "read": ["read"], "subscribe": ["subscribe"], "work": ["work"], "admin": ["admin"],
+# A login for each role, one with none, and some with two of them.
+LOGINS = {"router": ["work", "subscribe"], "publish": ["publish"], "read": ["read"], "subscribe": ["subscribe"], "work": ["work"], "admin": ["admin"],
           "nobody": [], "both": ["publish", "read"]}
 
 APPENDS = {
@@ -87,8 +88,9 @@ WORKS = {
     "queue_tidy": "SELECT {}.queue_tidy('q')", "queue_findings": "SELECT FROM {}.queue_findings()", "queue_history": "SELECT FROM {}.queue_history('q')",
     "job_states": "SELECT FROM {}.job_states(1)", "job_letter_states": "SELECT FROM {}.job_letter_states()",
     "queue_bindings": "SELECT FROM {}.queue_bindings()",
-    "route_events": "SELECT {}.route_events('q', 'stream', '{1}')",
 }
+# It takes both the rights of a worker and those of a reader of the log.
+ROUTES = {"route_events": "SELECT {}.route_events('q', 'stream', '{1}')"}
 MANAGES = {
     "queue_set": "SELECT {}.queue_set('q', history_ms => 1)", "job_cancel": "SELECT {}.job_cancel(1)",
     "job_retry": "SELECT {}.job_retry(1)", "queue_purge": "SELECT {}.queue_purge('q')",
@@ -158,9 +160,10 @@ APPENDS.update(LOOKS)
 ALLOWED = {"publish": {**APPENDS, **BOTH, **RINGS, **PUSHES}, "read": {**READS, **BOTH},
            "subscribe": {**READS, **BOTH, **RINGS, **SUBSCRIBES},
            "work": {**BOTH, **RINGS, **PUSHES, **WORKS},
-           "admin": {**APPENDS, **READS, **BOTH, **RINGS, **SUBSCRIBES, **PUSHES, **WORKS, **MANAGES},
+           "router": {**READS, **BOTH, **RINGS, **SUBSCRIBES, **PUSHES, **WORKS, **ROUTES},
+           "admin": {**APPENDS, **READS, **BOTH, **RINGS, **SUBSCRIBES, **PUSHES, **WORKS, **ROUTES, **MANAGES},
            "both": {**APPENDS, **READS, **BOTH, **RINGS, **PUSHES}, "nobody": {}}
-EVERYTHING = {**APPENDS, **READS, **BOTH, **RINGS, **SUBSCRIBES, **PUSHES, **WORKS, **MANAGES, **OWNER}
+EVERYTHING = {**APPENDS, **READS, **BOTH, **RINGS, **SUBSCRIBES, **PUSHES, **WORKS, **ROUTES, **MANAGES, **OWNER}
 
 
 def login(kind):
@@ -195,12 +198,107 @@ def check(kind):
                           if name not in allowed))
 
 
-def the_matrix_knows_every_function():
-    functions = set(bus.column("SELECT proname FROM pg_proc WHERE pronamespace = '%s'::regnamespace" % SCHEMA))
-    known = set(EVERYTHING) | {"members_problem", "member_problem", "time_of", "json_problem",
-                               "escape_problem", "name_problem", "headers_problem", "bell_bit",
-                               "ring_for_events"}
-    assert functions <= known, functions - known
+# What the rows above do not call by its own name, and the roles that may.
+CALLED_BY_OTHERS = {**{name: {"publish", "admin"} for name in ("json_problem", "escape_problem", "name_problem",
+                                                               "headers_problem")},
+                    **{name: set() for name in ("members_problem", "member_problem", "time_of", "bell_bit",
+                                                "ring_for_events", "calling_role")}}
+ROLES = ("publish", "read", "subscribe", "work", "admin")
+# Right on the function; it looks for the other one itself.
+GRANTED = {"route_events": {"work", "admin"}}
+SUBSCRIBERS = ("subscribe", "admin")
+# Every table, view and sequence, and who may do what with it beside its owner.
+ROWS = "SELECT INSERT UPDATE DELETE"
+RELATIONS = {
+    "events": "SELECT", "meta": "SELECT", "subscriptions": ROWS, "dead_letters": ROWS, "skips": ROWS,
+    "settled": "SELECT UPDATE", "events_global_sequence_seq": "SELECT", "subscriptions_token_seq": "USAGE",
+    "bell": "SELECT UPDATE",
+    **{name: "" for name in ("all_events", "migrations", "imports", "dead_letters_id_seq", "skips_id_seq", "queues",
+                             "queue_levels", "job_data", "jobs", "jobs_id_seq", "leases", "leases_token_seq",
+                             "key_holders", "dedups", "history", "event_log", "ended_jobs", "job_letters", "bindings",
+                             "snapshots", "purges", "purges_id_seq", "queues_queue_id_seq", "history_position_seq",
+                             "lettered_jobs")},
+}
+
+
+def every_function_is_for_the_roles_of_its_row():
+    """As the catalogue has it; a function without a row fails, whoever may call it."""
+    found = bus.sql("SELECT p.oid::regprocedure, p.proname, coalesce(string_agg(CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE r.rolname END, ' '), '') "
+                    "FROM pg_proc AS p LEFT JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a "
+                    "ON a.grantee <> p.proowner LEFT JOIN pg_roles AS r ON r.oid = a.grantee "
+                    "WHERE p.pronamespace = '%s'::regnamespace GROUP BY 1, 2" % SCHEMA)
+    wrong = []
+    for signature, name, granted in found:
+        assert name in EVERYTHING or name in CALLED_BY_OTHERS, "no row for %s" % signature
+        wanted = GRANTED.get(name, CALLED_BY_OTHERS.get(name)) if name in GRANTED or name in CALLED_BY_OTHERS \
+            else {role for role in ROLES if name in ALLOWED[role]}
+        if set(granted.split()) != {SCHEMA + "_" + role for role in wanted}:
+            wrong.append((signature, granted, wanted))
+    assert not wrong, wrong
+    assert not (set(CALLED_BY_OTHERS) | set(GRANTED)) - {name for _, name, _ in found}
+
+
+def every_relation_is_for_the_roles_of_its_row():
+    """Tables, views and sequences, columns included."""
+    found = bus.column("SELECT relname FROM pg_class WHERE relnamespace = '%s'::regnamespace AND relkind IN ('r','v','m','S','p','f')" % SCHEMA)
+    assert set(found) == set(RELATIONS), set(found) ^ set(RELATIONS)
+    granted = bus.sql("SELECT c.relname, coalesce(r.rolname, 'PUBLIC'), string_agg(a.privilege_type, ' ' ORDER BY a.privilege_type) "
+                      "FROM pg_class AS c, aclexplode(coalesce(c.relacl, acldefault(CASE c.relkind WHEN 'S' THEN 's' ELSE 'r' END::\"char\", c.relowner))) AS a "
+                      "LEFT JOIN pg_roles AS r ON r.oid = a.grantee WHERE c.relnamespace = '%s'::regnamespace "
+                      "AND a.grantee <> c.relowner GROUP BY 1, 2 ORDER BY 1, 2" % SCHEMA)
+    wanted = [(name, "%s_%s" % (SCHEMA, role), " ".join(sorted(rights.split())))
+              for name, rights in RELATIONS.items() if rights for role in SUBSCRIBERS]
+    assert sorted(granted) == sorted(wanted), set(granted) ^ set(wanted)
+    assert bus.one("SELECT count(*) FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid "
+                   "WHERE c.relnamespace = '%s'::regnamespace AND a.attacl IS NOT NULL" % SCHEMA) == "0"
+
+
+def the_schema_itself_is_to_be_used_by_the_roles_and_by_nobody_else():
+    granted = bus.sql("SELECT coalesce(r.rolname, 'PUBLIC'), a.privilege_type FROM pg_namespace AS n, "
+                      "aclexplode(n.nspacl) AS a LEFT JOIN pg_roles AS r ON r.oid = a.grantee "
+                      "WHERE n.nspname = '%s' AND a.grantee <> n.nspowner" % SCHEMA)
+    assert sorted(granted) == sorted((SCHEMA + "_" + role, "USAGE") for role in ROLES), granted
+
+
+def a_worker_cannot_read_the_log_by_making_jobs_of_it():
+    """Neither as its login nor in the role that a session of more rights has chosen."""
+    bus.sql("SELECT {}.append('secret', 'a', '{\"key\":1}')")
+    number = bus.one("SELECT {}.head()")
+    route = "SELECT {}.route_events('stolen', 'stream', '{%s}')" % number
+    as_login("work").refuses(route, DENIED, "must be allowed to read")
+    bus.refuses("SET ROLE %s_work; %s" % (SCHEMA, route), DENIED, "must be allowed to read")
+    assert bus.one("SELECT count(*) FROM {}.job_data AS d JOIN {}.queues AS q USING (queue_id) WHERE q.name = 'stolen'") == "0"
+    assert as_login("router").one(route) == "1"
+    assert as_login("router").one("SELECT data->>'key' FROM {}.claim('stolen')") == "1"
+
+
+def a_token_is_shown_to_administrators_only():
+    job = bus.one("SELECT {}.push('tokens')")
+    token = as_login("work").one("SELECT token FROM {}.claim('tokens')")
+    look = "SELECT state, token FROM {}.job_states(%s)" % job
+    assert as_login("work").sql(look) == [("processing", None)]
+    assert as_login("router").sql(look) == [("processing", None)]
+    assert bus.sql("SET ROLE %s_work; %s" % (SCHEMA, look)) == [("processing", None)]
+    assert as_login("admin").sql(look) == bus.sql(look) == [("processing", token)]
+    assert as_login("work").one("SELECT {}.complete(%s, %s)" % (job, token)) == "t"
+
+
+def a_login_without_any_right_that_holds_the_lock_of_a_subscription_keeps_no_lease_from_it():
+    """Anybody who can connect can hold an advisory lock; a lease is a row, which takes the right to write it."""
+    key = "md5(convert_to('%s', 'UTF8') || '\\x00' || convert_to('%%s', 'UTF8'))" % SCHEMA
+    lock = "SELECT pg_advisory_lock(" + ", ".join("('x' || substr(%s, %d, 8))::bit(32)::int" % (key, at)
+                                                  for at in (1, 9)) + ")"
+    url = as_login("router").url
+    with sessions(as_login("nobody").url, 1) as (intruder,):
+        for name in ("elected", "leased"):
+            intruder.sql(lock.replace("%s", name))
+        words = ("subscribe", "--until-caught-up", "--timeout", "500ms")
+        command(*words, "leased", "--instance", "lease", url=url, HOWDAH_SCHEMA=SCHEMA)
+        assert bus.one("SELECT high FROM {}.subscriptions WHERE subscriber_id = 'leased'") == bus.one("SELECT {}.head()")
+        command(*words, "elected", url=url, HOWDAH_SCHEMA=SCHEMA)
+        assert bus.one("SELECT high FROM {}.subscriptions WHERE subscriber_id = 'elected'") == "0"
+    command("subscribe", "--until-caught-up", "elected", url=url, HOWDAH_SCHEMA=SCHEMA)
+    assert bus.one("SELECT high FROM {}.subscriptions WHERE subscriber_id = 'elected'") == bus.one("SELECT {}.head()")
 
 
 def what_was_refused_changed_nothing():
@@ -219,7 +317,10 @@ if __name__ == "__main__":
     try:
         code = run([("%s may do its part and nothing else" % kind, lambda kind=kind: check(kind))
                     for kind in LOGINS] +
-                   [the_matrix_knows_every_function, what_was_refused_changed_nothing,
+                   [every_function_is_for_the_roles_of_its_row, every_relation_is_for_the_roles_of_its_row,
+                    the_schema_itself_is_to_be_used_by_the_roles_and_by_nobody_else, what_was_refused_changed_nothing,
+                    a_worker_cannot_read_the_log_by_making_jobs_of_it, a_token_is_shown_to_administrators_only,
+                    a_login_without_any_right_that_holds_the_lock_of_a_subscription_keeps_no_lease_from_it,
                     the_library_appends_and_reads_for_logins_without_rights_on_tables])
     finally:
         drop_logins()

@@ -26,6 +26,27 @@ static void sha256_follows_the_test_vectors_of_fips_180(void **state)
     assert_memory_equal(digest, of_abc, sizeof digest);
 }
 
+/* The numbers are in files: they stay. */
+static void the_quick_digest_is_the_same_everywhere_and_sees_every_change(void **state)
+{
+    char text[] = "nineteen characters";
+    uint64_t before = hw_quick_bytes(0, text, sizeof text - 1);
+
+    (void)state;
+    assert_true(hw_quick_number(0, 0) == 0);
+    assert_true(hw_quick_number(0, 1) == UINT64_C(0x9e3779b9e17d05ac));
+    assert_true(hw_quick_bytes(0, "", 0) == 0);
+    assert_true(hw_quick_bytes(0, "a", 1) != hw_quick_bytes(0, "a\0", 2));
+    for (size_t i = 0; i < sizeof text - 1; i++)
+        for (unsigned bit = 0; bit < 8; bit++) {
+            text[i] = (char)((unsigned char)text[i] ^ 1u << bit);
+            assert_true(hw_quick_bytes(0, text, sizeof text - 1) != before);
+            text[i] = (char)((unsigned char)text[i] ^ 1u << bit);
+        }
+    assert_true(hw_quick_bytes(0, text, sizeof text - 1) == before);
+    assert_true(before == UINT64_C(0x65cfa68bd35a8c2f));
+}
+
 static void md5_follows_the_test_vectors_of_rfc_1321(void **state)
 {
     static const uint8_t of_abc[HW_MD5_BYTES] = {0x90, 0x01, 0x50, 0x98, 0x3c, 0xd2, 0x4f, 0xb0,
@@ -103,6 +124,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sha256_follows_the_test_vectors_of_fips_180),
+        cmocka_unit_test(the_quick_digest_is_the_same_everywhere_and_sees_every_change),
         cmocka_unit_test(md5_follows_the_test_vectors_of_rfc_1321),
         cmocka_unit_test(random_bytes_differ_in_small_and_large_requests),
         cmocka_unit_test(random_numbers_use_all_their_bits),

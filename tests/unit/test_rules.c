@@ -309,6 +309,9 @@ static void a_schema_name_leaves_postgresqls_own_alone(void **state)
                    "schema: must not start with pg_, in a name of 7 bytes");
     assert_refused(hw_rule_schema_name(HW_STR_LIT("pg_"), &err), HOWDAH_INVALID, "schema",
                    "schema: must not start with pg_, in a name of 3 bytes");
+    assert_accepted(hw_rule_schema_name(HW_STR_LIT("$howdah"), &err));
+    assert_refused(hw_rule_schema_name(HW_STR_LIT("a$howdah$b"), &err), HOWDAH_INVALID, "schema",
+                   "schema: must not contain $howdah$, in a name of 10 bytes");
 }
 
 static void fill(howdah_event *event)

@@ -329,6 +329,36 @@ static void passwords_are_masked_wherever_they_stand(void **state)
     }
 }
 
+static void a_url_is_stripped_of_its_passwords(void **state)
+{
+    static const struct {
+        const char *url;
+        const char *bare;
+    } rows[] = {
+        {"", ""},
+        {"sqlite:/srv/a:b/c@password=d.db", "sqlite:/srv/a:b/c@password=d.db"},
+        {"postgres://user@host:5432/db", "postgres://user@host:5432/db"},
+        {"postgres://user:secret@host:5432/db", "postgres://user@host:5432/db"},
+        {"postgres://user:p@s/s@host/db", "postgres://user@host/db"},
+        {"postgres://user:@host/db", "postgres://user@host/db"},
+        {"postgres://:secret@/db", "postgres://@/db"},
+        {"postgres://host/db?password=secret", "postgres://host/db?"},
+        {"postgres://host/db?password=secret&user=a", "postgres://host/db?user=a"},
+        {"postgres://u:one@h/db?user=a&password=two&sslmode=require",
+         "postgres://u@h/db?user=a&sslmode=require"},
+        {"host=a password='se cret' user=b", "host=a  user=b"},
+        {"host=a user=b password = secret", "host=a user=b "},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char *bare = hw_url_strip(rows[i].url);
+
+        assert_string_equal(bare, rows[i].bare);
+        hw_free(bare);
+    }
+}
+
 static void masking_without_memory_gives_null_and_leaks_nothing(void **state)
 {
     unit_allocator a;
@@ -382,6 +412,7 @@ int main(void)
         cmocka_unit_test(other_forms_of_base64_are_refused),
         cmocka_unit_test(the_distance_of_words_counts_edits),
         cmocka_unit_test(passwords_are_masked_wherever_they_stand),
+        cmocka_unit_test(a_url_is_stripped_of_its_passwords),
         cmocka_unit_test(masking_without_memory_gives_null_and_leaks_nothing),
         cmocka_unit_test(copies_hold_whole_characters_and_nothing_else),
     };

@@ -243,7 +243,8 @@ $howdah$;
 
 -- job_states(id bigint) -> one row, or none
 --
--- Everything about a job, wherever it is.
+-- Everything about a job, wherever it is; its token only for those who manage queues: others have
+-- theirs from the claim.
 -- Reads: queues, job_data, events, jobs, leases, history.
 CREATE OR REPLACE FUNCTION @schema@.job_states(id bigint)
 RETURNS TABLE (job_id bigint, state text, queue text, token bigint, priority smallint, attempts smallint,
@@ -269,7 +270,11 @@ AS $howdah$
                                                         AND b.id < j.id))
                          THEN 'pending' ELSE 'scheduled' END
                 WHEN h.failed THEN 'failed' WHEN h.position IS NOT NULL THEN 'completed' END,
-           q.name, l.token, p.priority,
+           q.name,
+           CASE WHEN has_function_privilege(@schema@.calling_role(), quote_ident(@schema_text@) || '.queue_purge(text)',
+                                            'EXECUTE')
+                THEN l.token END,
+           p.priority,
            coalesce(l.attempts[array_position(l.ids, p.id)], j.attempts, h.tries),
            CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts END, coalesce(j.suspect, false),
            p.created_at, nullif(j.due_at, 'infinity'), coalesce(l.started_at, h.started_at), l.until,

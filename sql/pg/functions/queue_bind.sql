@@ -5,8 +5,9 @@
 --
 --   key_from   what orders the jobs: stream, correlation (of events without one: nothing), none
 --
--- The job has no payload of its own: claim_jobs() and their like take that of the event.
--- Errors: UH006.
+-- The job has no payload of its own: claim_jobs() and their like take that of the event.  So whoever
+-- calls must be allowed to read the log.
+-- Errors: UH006, 42501.
 -- Reads: queues, events, bell.  Writes: queues (a new one, and the first key of one), queue_levels,
 -- job_data, jobs; rings (see ring_queue()).  Locks: the rows it makes.
 CREATE OR REPLACE FUNCTION @schema@.route_events(queue text, key_from text, sequences bigint[])
@@ -24,6 +25,11 @@ DECLARE
 BEGIN
     IF key_from IS NULL OR key_from NOT IN ('stream', 'correlation', 'none') THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'key: must be stream, correlation or none';
+    END IF;
+    IF NOT has_table_privilege(@schema@.calling_role(), @events_text@, 'SELECT') THEN
+        RAISE EXCEPTION USING ERRCODE = '42501',
+            MESSAGE = 'permission denied: whoever makes jobs of events must be allowed to read them',
+            HINT = 'grant the role ' || @schema_text@ || '_subscribe';
     END IF;
     q := @schema@.queue_of(queue);
     -- Before the time, which is taken under the lock of the INSERT: see I4 of 0003_queue.

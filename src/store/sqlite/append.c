@@ -39,15 +39,16 @@
 #define INSERT_COLUMNS                                                                             \
     "INSERT INTO main.howdah_events (id, stream, version, type, recorded_at, schema_version,"      \
     " revision, valid_time, family, corrects, causation_id, correlation_id, actor, content_type,"  \
-    " reason, headers, data, bytes"
+    " reason, headers, data, bytes, digest"
 #define INSERT_INTO INSERT_COLUMNS ") VALUES "
-#define ROW "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-#define ROW_PARAMETERS 18
+#define ROW "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+#define ROW_PARAMETERS 19
 #define ROWS_4 ROW ", " ROW ", " ROW ", " ROW
 #define ROWS_16 ROWS_4 ", " ROWS_4 ", " ROWS_4 ", " ROWS_4
 #define INSERT_ONE_SQL INSERT_INTO ROW
 #define INSERT_CORRECTION_SQL                                                                      \
-    INSERT_COLUMNS ", retracts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    INSERT_COLUMNS                                                                                 \
+    ", retracts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 #define INSERT_MANY_SQL INSERT_INTO ROWS_16 ", " ROWS_16
 #define MARK_SQL                                                                                   \
     "INSERT INTO main.howdah_imports (source, created_at, id, rows, updated_at)"                   \
@@ -180,7 +181,8 @@ static int check_correction(hw_sqlite *store, const hw_batch *batch, int64_t *re
     return s;
 }
 
-/* Parameters of a row, in the order of INSERT_INTO; from the eighth on they can be NULL. */
+/* Parameters of a row, in the order of INSERT_INTO; from the eighth on they can be NULL, but for
+   the digest. */
 enum {
     P_ID = 1,
     P_STREAM,
@@ -200,6 +202,7 @@ enum {
     P_HEADERS,
     P_DATA,
     P_BYTES,
+    P_DIGEST,
     P_RETRACTS /* of a correction only */
 };
 
@@ -297,6 +300,8 @@ static void bind_row(const insertion *in, sqlite3_stmt *stmt, size_t row, size_t
     (void)sqlite3_bind_int(stmt, base + P_SCHEMA_VERSION, event->schema_version);
     (void)sqlite3_bind_int(stmt, base + P_REVISION, event->revision);
     bind_optional(stmt, base, event, in->uses);
+    (void)sqlite3_bind_int64(stmt, base + P_DIGEST,
+                             hw_sqlite_event_digest(event, version, in->recorded_at_us));
     in->positions[i] = (howdah_position){
         .version = version, .recorded_at_us = in->recorded_at_us, .revision = event->revision};
 }

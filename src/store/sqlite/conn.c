@@ -329,6 +329,17 @@ static int look_for_file(const hw_sqlite *store, bool *ret_exists, howdah_error 
                    "open: %s: its directory: %s", store->name, strerrordesc_np(error));
 }
 
+/*
+ * What is in the log is for whoever made the file, until they say otherwise.  SQLite gives the
+ * files beside it the rights of this one.  mknod() makes a file without opening it: closing one
+ * would give up every lock that another handle of this process has on it.  If it fails, SQLite says
+ * why.
+ */
+static void make_private_file(const hw_sqlite *store)
+{
+    (void)mknod(store->path, S_IFREG | S_IRUSR | S_IWUSR, 0);
+}
+
 int hw_sqlite_connect(hw_sqlite *store, bool create, howdah_error *reterr)
 {
     bool exists = true;
@@ -337,6 +348,8 @@ int hw_sqlite_connect(hw_sqlite *store, bool create, howdah_error *reterr)
         int s = look_for_file(store, &exists, reterr);
         if (s < 0 || (!exists && !create))
             return s;
+        if (!exists)
+            make_private_file(store);
     }
     store->sick = false;
     store->schema_known = false;

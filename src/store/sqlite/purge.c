@@ -46,7 +46,8 @@
 #define ERASED                                                                                     \
     " headers = NULL, data = iif(content_type IS NULL, 'null', NULL),"                             \
     " bytes = iif(content_type IS NULL, NULL, x'')"
-#define EVENTS_SQL "UPDATE main.howdah_events SET purge = ?3," ERASED " WHERE global_sequence IN "
+#define EVENTS_SQL                                                                                 \
+    "UPDATE main.howdah_events SET purge = ?3, digest = NULL," ERASED " WHERE global_sequence IN "
 /* ?3 now, ?4 who, ?5 why */
 #define LETTERS_SQL                                                                                \
     "UPDATE main.howdah_dead_letters SET purge = ?2," ERASED ", error_message = '',"               \

@@ -19,7 +19,10 @@
     "  WHERE j.aside = 1 AND NOT EXISTS (SELECT 1 FROM main.howdah_jobs f"                         \
     "   WHERE f.queue_id = j.queue_id AND f.key = j.key AND f.aside = 0)"                          \
     "  AND NOT EXISTS (SELECT 1 FROM main.howdah_key_holds h"                                      \
-    "   WHERE h.queue_id = j.queue_id AND h.key = j.key))"                                         \
+    "   WHERE h.queue_id = j.queue_id AND h.key = j.key)"                                          \
+    " UNION ALL SELECT j.queue_id, 'jobs do not wait although their key is held'"                  \
+    "  FROM main.howdah_jobs j JOIN main.howdah_key_holds h"                                       \
+    "  ON h.queue_id = j.queue_id AND h.key = j.key WHERE j.aside = 0)"                            \
     " SELECT coalesce(q.name, 'number ' || w.queue_id), w.what, count(*) FROM wrong w"             \
     " LEFT JOIN main.howdah_queues q ON q.queue_id = w.queue_id GROUP BY 1, 2 ORDER BY 1, 2"
 

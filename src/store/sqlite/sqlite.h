@@ -633,6 +633,13 @@ int hw_sqlite_purge(hw_store *base, const hw_purge *purge, howdah_purge_record *
 int hw_sqlite_purges(hw_store *base, hw_purge_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_temporal_verify(hw_store *base, hw_flaw_fn fn, void *ctx, howdah_error *reterr);
 
+/* ---- row_digest.c: whether an event is still the one that was stored */
+
+/* For the column digest of its row. */
+int64_t hw_sqlite_event_digest(const howdah_event *e, int64_t version, int64_t recorded_at_us);
+/* How many events of those that have a digest have another content. */
+int hw_sqlite_count_changed(hw_sqlite *store, int64_t *ret_changed, howdah_error *reterr);
+
 /* ---- import.c */
 
 int hw_sqlite_import_columns(hw_store *base, hw_import_source *source,

@@ -1,5 +1,10 @@
-/* temporal_verify.c - whether families, streams, purges and snapshots hold together:
- * 0004_times.sql. */
+/*
+ * temporal_verify.c - whether families, streams, purges and snapshots hold together
+ * (0004_times.sql), no event is missing, and each is as it was stored (0006_digests.sql).
+ *
+ * Numbers are given out with the commit that stores their events, and none is given twice: what
+ * was given out is there, or was removed.
+ */
 #include "base/mem.h"
 #include "store/sqlite/sqlite.h"
 
@@ -29,7 +34,21 @@
     " UNION ALL SELECT 'snapshots are of versions that are not in the log'"                        \
     "  FROM main.howdah_snapshots s WHERE NOT EXISTS (SELECT 1 FROM main.howdah_events e"          \
     "   WHERE e.stream = s.stream AND e.version = s.version))"                                     \
-    " SELECT what, count(*) FROM wrong GROUP BY what ORDER BY what"
+    " SELECT what, count(*) FROM wrong GROUP BY what"                                              \
+    " UNION ALL SELECT 'events are missing: their numbers were given out',"                        \
+    "  q.seq - (SELECT count(*) FROM main.howdah_events) FROM main.sqlite_sequence q"              \
+    "  WHERE q.name = 'howdah_events' AND q.seq > (SELECT count(*) FROM main.howdah_events)"       \
+    " ORDER BY 1"
+
+static int tell_changed(hw_sqlite *store, hw_flaw_fn fn, void *ctx, howdah_error *reterr)
+{
+    int64_t changed = 0;
+    int s = hw_sqlite_count_changed(store, &changed, reterr);
+
+    if (s >= 0 && changed > 0)
+        (void)fn(ctx, HW_STR_LIT("events are not as they were stored"), changed);
+    return s;
+}
 
 int hw_sqlite_temporal_verify(hw_store *base, hw_flaw_fn fn, void *ctx, howdah_error *reterr)
 {
@@ -50,5 +69,5 @@ int hw_sqlite_temporal_verify(hw_store *base, hw_flaw_fn fn, void *ctx, howdah_e
         stop = s < 0 || fn(ctx, what, sqlite3_column_int64(stmt, 1)) != 0;
     }
     (void)sqlite3_finalize(stmt);
-    return s < 0 ? s : HOWDAH_OK;
+    return s < 0 || stop ? (s < 0 ? s : HOWDAH_OK) : tell_changed(store, fn, ctx, reterr);
 }

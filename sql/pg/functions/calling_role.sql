@@ -1,0 +1,11 @@
+-- calling_role() -> name
+--
+-- The role that called, for functions that run with their owner's rights and do more for some than
+-- for others: the one that SET ROLE has chosen, which nobody may choose who is not its member, else
+-- the login.  Nobody's own to call.
+CREATE OR REPLACE FUNCTION @schema@.calling_role() RETURNS name
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role')::name END
+$howdah$;

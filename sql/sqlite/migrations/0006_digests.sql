@@ -1,0 +1,8 @@
+-- 0006_digests.sql - whether an event is still the one that was stored.
+--
+--   I1  digest is made of all that was stored of the event, but for its number: howdah verify makes it
+--       again.  It tells of damage and of changes by hand, not of somebody who means to deceive.
+--   I2  NULL: there is nothing to compare with.  The event is older than this step, was inserted by
+--       plain SQL, or is purged.
+
+ALTER TABLE howdah_events ADD COLUMN digest INTEGER;
