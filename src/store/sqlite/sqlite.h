@@ -75,8 +75,9 @@ typedef enum hw_sqlite_slot {
 /* What an operation is going to do with the connection. */
 typedef enum hw_sqlite_need { HW_NEED_READ, HW_NEED_WRITE, HW_NEED_CREATE } hw_sqlite_need;
 
-struct hw_sqlite_rows; /* import.c: rows read ahead */
-struct hw_sqlite_bell; /* bell.c: what watches the file */
+struct hw_sqlite_rows;  /* import.c: rows read ahead */
+struct hw_sqlite_bell;  /* bell.c: what watches the file */
+struct hw_sqlite_turns; /* turns.c: the line of writers */
 
 /* Statements that are kept for the next question of the same shape. */
 #define HW_ASKED 4
@@ -103,10 +104,13 @@ typedef struct hw_sqlite {
     bool timed_out;        /* the deadline ended the statement */
     int64_t deadline_ms;   /* of the running operation, monotonic */
     int64_t busy_since_ms; /* when the present wait for a lock began */
-    bool checkpointing;    /* a wait now is a checkpoint's: keep it short */
-    bool impatient;        /* no wait at all: a lock that is not free is the answer */
-    int wal_pages;         /* in the write-ahead log after our last commit */
-    int checkpoint_at;     /* pages at which to try the next checkpoint */
+    int64_t in_line_since_ms; /* when BEGIN was asked for; 0: it is not being */
+    bool checkpointing;       /* a wait now is a checkpoint's: keep it as short as this: */
+    int64_t checkpoint_wait_ms;
+    bool checkpoint_tried;       /* by this connection */
+    bool impatient;              /* no wait at all: a lock that is not free is the answer */
+    int wal_pages;               /* in the write-ahead log after our last commit */
+    int checkpoint_at;           /* pages at which to try the next checkpoint */
     int checkpoint_spacing;      /* grows while readers are in the way */
     bool in_wal_mode;            /* known since a commit of ours went to the write-ahead log */
     bool unsynced;               /* synchronous is NORMAL now (conn.c, I5) */
@@ -115,7 +119,8 @@ typedef struct hw_sqlite {
     char boot[HW_BOOT_TEXT + 1]; /* the present one, "" before it was asked for */
 
     struct hw_sqlite_rows *import;
-    struct hw_sqlite_bell *bell; /* NULL: nobody listens */
+    struct hw_sqlite_bell *bell;   /* NULL: nobody listens */
+    struct hw_sqlite_turns *turns; /* NULL: before the first write */
 } hw_sqlite;
 
 /*
@@ -206,6 +211,15 @@ static inline hw_str hw_sqlite_borrow(sqlite3_stmt *stmt, int column)
 
     return text ? (hw_str){text, (size_t)sqlite3_column_bytes(stmt, column)} : HW_STR_NULL;
 }
+
+/* ---- turns.c */
+
+/* Draws a number, and waits until it is next or those in front do not get on.  Cannot fail. */
+void hw_sqlite_turn_take(hw_sqlite *store);
+/* After the end of the transaction; without a number in hand nothing happens. */
+void hw_sqlite_turn_end(hw_sqlite *store);
+
+void hw_sqlite_turns_close(hw_sqlite *store);
 
 /* ---- schema.c */
 
