@@ -361,11 +361,12 @@ static void an_import_does_not_depend_on_the_locale(void **state)
     int batches = 0;
     char order[64];
 
-    raw_exec(p->file, "CREATE TABLE e (id TEXT, stream TEXT, type TEXT, data TEXT, created_at REAL);"
-                      "INSERT INTO e VALUES"
-                      " ('0198a1b2-0000-7000-8000-000000000001', 's', 'a.b', '1', 1700000000.25),"
-                      " ('0198a1b2-0000-7000-8000-000000000002', 's', 'a.b', '2', 1700000000.5),"
-                      " ('0198a1b2-0000-7000-8000-000000000003', 's', 'a.b', '3', 1700000000.75)");
+    raw_exec(p->file,
+             "CREATE TABLE e (id TEXT, stream TEXT, type TEXT, data TEXT, created_at REAL);"
+             "INSERT INTO e VALUES"
+             " ('0198a1b2-0000-7000-8000-000000000001', 's', 'a.b', '1', 1700000000.25),"
+             " ('0198a1b2-0000-7000-8000-000000000002', 's', 'a.b', '2', 1700000000.5),"
+             " ('0198a1b2-0000-7000-8000-000000000003', 's', 'a.b', '3', 1700000000.75)");
     use_comma(p);
     o.table = "e";
     o.batch = 2;

@@ -1,4 +1,5 @@
 /* status.c - facts about the bus, and the doctor's look at the server. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

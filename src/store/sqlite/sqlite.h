@@ -212,6 +212,57 @@ static inline hw_str hw_sqlite_borrow(sqlite3_stmt *stmt, int column)
     return text ? (hw_str){text, (size_t)sqlite3_column_bytes(stmt, column)} : HW_STR_NULL;
 }
 
+/* A value of a statement. */
+typedef struct hw_sqlite_value {
+    hw_str bytes; /* absent: the number */
+    bool is_blob;
+    int64_t number;
+} hw_sqlite_value;
+
+/* ---- held.c: rows that were read, apart from the statement that read them */
+
+#define HW_SQLITE_HELD_ROWS 256 /* to ask for at once */
+#define HW_SQLITE_WALK_KEYS 2
+
+struct hw_sqlite_row;
+
+/* Zeroed it is empty. */
+typedef struct hw_sqlite_held {
+    sqlite3_stmt *carrier; /* what a held row is handed over in */
+    struct hw_sqlite_row *rows;
+    int columns;
+    size_t n;
+    size_t at;  /* the next to hand over */
+    bool cut;   /* there may be more of the statement */
+    bool whole; /* set before: all of it, however much that is */
+} hw_sqlite_held;
+
+/* Reads the statement, all of it or a page full, and resets it. */
+int hw_sqlite_hold(hw_sqlite_held *held, hw_sqlite *store, sqlite3_stmt *stmt, const char *doing,
+                   howdah_error *reterr);
+/* *ret_row is on the next row, until the next call.  HOWDAH_END: all were handed over. */
+int hw_sqlite_held_next(hw_sqlite_held *held, hw_sqlite *store, sqlite3_stmt **ret_row,
+                        howdah_error *reterr);
+void hw_sqlite_held_done(hw_sqlite_held *held);
+
+/* A walk over rows in the order of a key, page by page. */
+typedef struct hw_sqlite_walk {
+    const char *sql;
+    const char *doing;
+    int keys;
+    int key_column[HW_SQLITE_WALK_KEYS];
+    int key_param[HW_SQLITE_WALK_KEYS];         /* what a page begins behind, */
+    hw_sqlite_value first[HW_SQLITE_WALK_KEYS]; /* and the first one */
+    int limit_param;
+    int64_t limit;                               /* 0: all rows */
+    void (*bind)(void *ctx, sqlite3_stmt *stmt); /* other parameters; may be NULL */
+    /* A row; the statement is not to be stepped. */
+    int (*row)(void *ctx, sqlite3_stmt *row, bool *ret_stop, howdah_error *reterr);
+    void *ctx;
+} hw_sqlite_walk;
+
+int hw_sqlite_walk_rows(hw_sqlite *store, const hw_sqlite_walk *walk, howdah_error *reterr);
+
 /* ---- turns.c */
 
 /* Draws a number, and waits until it is next or those in front do not get on.  Cannot fail. */
@@ -572,12 +623,6 @@ extern const hw_queue_ops hw_sqlite_queue_ops;
 /* ---- temporal_ask.c: questions about the two times as statements */
 
 #define HW_SQLITE_ASK_VALUES 64
-
-typedef struct hw_sqlite_value {
-    hw_str bytes; /* absent: the number */
-    bool is_blob;
-    int64_t number;
-} hw_sqlite_value;
 
 /* A statement and what is bound to it, in the order of its question marks. */
 typedef struct hw_sqlite_ask {
