@@ -22,7 +22,11 @@ extern "C" {
  * of its own.  Begin yours with BEGIN IMMEDIATE: a read
  * transaction that turns into a write can fail with SQLITE_BUSY (UNAVAILABLE,
  * RETRYABLE).  For durable events the caller's connection needs journal mode WAL
- * or a rollback journal, and PRAGMA synchronous = FULL.
+ * or a rollback journal, and PRAGMA synchronous = FULL.  With WAL set PRAGMA
+ * wal_autocheckpoint = 0 as well, unless SQLite is 3.51.3 or later: the automatic
+ * checkpoints of older ones can damage a file that several processes write (the
+ * WAL-reset bug).  A bus that has the file open empties the log; a program without
+ * one runs PRAGMA wal_checkpoint(TRUNCATE) at times, when nobody else writes.
  */
 HOWDAH_API
 HOWDAH_MUST_CHECK int howdah_sqlite_append(sqlite3 *db, const howdah_event *const *events, size_t n,

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "cli/bench_asof.h"
+#include "cli/bench_contend.h"
 #include "cli/bench_load.h"
 #include "cli/bench_report.h"
 #include "cli/bench_run.h"
@@ -35,12 +36,15 @@
 #define SUBSCRIPTIONS_MAX 1000
 #define SUBSCRIPTIONS_DEFAULT 10
 #define FANOUT_CLIENTS_DEFAULT 32
+#define WRITERS_DEFAULT 8
+#define CONTEND_SECONDS_DEFAULT 5
 
 static const char *const kind_names[] = {
     [BENCH_APPEND] = "append",   [BENCH_APPEND_BATCH] = "append-batch",
     [BENCH_READ] = "read",       [BENCH_DELIVER] = "deliver",
     [BENCH_LATENCY] = "latency", [BENCH_FANOUT] = "fanout",
-    [BENCH_QUEUE] = "queue",     [BENCH_ASOF] = "asof"};
+    [BENCH_QUEUE] = "queue",     [BENCH_ASOF] = "asof",
+    [BENCH_CONTEND] = "contend"};
 
 /* ---- the plan */
 
@@ -75,6 +79,7 @@ static int refuse_useless(const cli_args *args, bench_kind kind, howdah_error *r
         {"batch", KIND(BENCH_APPEND_BATCH) | KIND(BENCH_QUEUE) | KIND(BENCH_ASOF)},
         {"of", KIND(BENCH_ASOF)},
         {"workers", KIND(BENCH_QUEUE)},
+        {"writers", KIND(BENCH_CONTEND)},
         {"jobs", KIND(BENCH_QUEUE)},
         {"keys", KIND(BENCH_QUEUE)},
         {"pin", KIND(BENCH_QUEUE)},
@@ -106,6 +111,7 @@ static int parse_numbers(cli_context *cli, bench_plan *plan, howdah_error *reter
         {"streams", 1, BENCH_STREAMS_MAX, &plan->streams},
         {"clients", 1, CLIENTS_MAX, &plan->clients},
         {"workers", 1, CLIENTS_MAX, &plan->clients},
+        {"writers", 1, BENCH_WRITERS_MAX, &plan->clients},
         {"jobs", 1, EVENTS_MAX, &plan->jobs},
         {"keys", 1, EVENTS_MAX, &plan->keys},
         {"seconds", 1, SECONDS_MAX, &plan->seconds},
@@ -159,8 +165,10 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
     plan->ceiling = cli_args_has(args, "ceiling");
     if (plan->ceiling && cli_args_has(args, "pin"))
         return hw_fail(reterr, HOWDAH_MISUSE, "bench queue --pin has no --ceiling");
-    plan->clients = plan->kind == BENCH_FANOUT ? FANOUT_CLIENTS_DEFAULT : 1;
-    plan->seconds = SECONDS_DEFAULT;
+    plan->clients = plan->kind == BENCH_FANOUT    ? FANOUT_CLIENTS_DEFAULT
+                    : plan->kind == BENCH_CONTEND ? WRITERS_DEFAULT
+                                                  : 1;
+    plan->seconds = plan->kind == BENCH_CONTEND ? CONTEND_SECONDS_DEFAULT : SECONDS_DEFAULT;
     plan->payload = PAYLOAD_DEFAULT;
     /* latency: the version alone tells which event it is */
     plan->streams = plan->kind == BENCH_LATENCY ? 1 : BENCH_STREAMS_DEFAULT;
@@ -321,20 +329,44 @@ static int measure(cli_context *cli, const bench_site *site, bench_result *resul
     return s;
 }
 
+/* Processes instead of clients; an append that failed is a failure of the bench. */
+static int contend(cli_context *cli, const bench_site *site, bench_contention *result,
+                   howdah_error *reterr)
+{
+    int s = howdah_migrate(cli->bus, NULL, reterr);
+
+    return s < 0 ? s : bench_contend(cli, site, result, reterr);
+}
+
+static int judge_contention(const bench_contention *result, howdah_error *reterr)
+{
+    if (result->failures == 0)
+        return HOWDAH_OK;
+    return hw_fail(reterr, HOWDAH_FAILED, "%lld appends failed, the first one: %s",
+                   (long long)result->failures, result->first_failure);
+}
+
 static int bench(cli_context *cli, const bench_plan *plan, howdah_error *reterr)
 {
     howdah_error removing = HOWDAH_ERROR_INIT;
     bench_site site = {.plan = plan};
     bench_result result;
+    bench_contention contention;
+    bool contending = plan->kind == BENCH_CONTEND;
     int s = site_open(cli, &site, plan, reterr);
 
     if (s >= 0) {
         int removed;
 
-        s = measure(cli, &site, &result, reterr);
+        s = contending ? contend(cli, &site, &contention, reterr)
+                       : measure(cli, &site, &result, reterr);
         removed = site_remove(cli, &site, &removing);
-        if (s >= 0)
+        if (s >= 0 && contending) {
+            bench_contend_report(cli, &site, &contention);
+            s = judge_contention(&contention, reterr);
+        } else if (s >= 0) {
             bench_report(cli, &site, &result);
+        }
         if (s >= 0 && removed < 0)
             *reterr = removing;
         else if (removed < 0)

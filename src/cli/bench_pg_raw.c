@@ -333,8 +333,9 @@ static int prepare_client(raw *c, const bench_site *site, howdah_error *reterr)
                        "COPY (SELECT " COLUMNS_READ " FROM %s.events) TO STDOUT (FORMAT binary)",
                        site->place);
         break;
-    case BENCH_FANOUT: /* its other side is ours as well */
-    case BENCH_QUEUE:  /* bench_pg_queue.c */
+    case BENCH_FANOUT:  /* its other side is ours as well */
+    case BENCH_CONTEND: /* so is this one's */
+    case BENCH_QUEUE:   /* bench_pg_queue.c */
         break;
     }
     return HOWDAH_OK;

@@ -31,7 +31,8 @@ typedef enum bench_kind {
     BENCH_LATENCY,
     BENCH_FANOUT,
     BENCH_QUEUE,
-    BENCH_ASOF
+    BENCH_ASOF,
+    BENCH_CONTEND
 } bench_kind;
 
 /* asof: of what; see bench_asof.h. */

@@ -176,7 +176,7 @@ static int settle(const bench_site *site, howdah_error *reterr)
 
 static int remove_site(const bench_site *site, howdah_error *reterr)
 {
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal", "-turn"};
     const char *const files[] = {site->place, site->ceiling};
     hw_buf path = HW_BUF_INIT(PATH_MAX_BYTES);
     bool left = false;

@@ -240,6 +240,7 @@ static const cli_option bench_options[] = {
     {"events", "N", NULL, "how many events (default 1000000; asof: a multiple of 1000)", 0},
     {"batch", "N", NULL, "events in one append, or jobs that a worker takes at once", 0},
     {"workers", "N", NULL, "queue: how many at once (default 1)", 0},
+    {"writers", "N", NULL, "contend: processes that append (default 8)", 0},
     {"jobs", "N", NULL,
      "queue: pushed, then drained, again and again (default: 1000 batches, 10000 to 50000)", 0},
     {"keys", "N", NULL, "queue: the jobs have N ordering keys, in turn (default: none)", 0},
@@ -259,10 +260,11 @@ static const char bench_about[] =
     "append, append-batch and read: how many events a second.  deliver: a whole log to a new "
     "subscription.  latency: from the call of an append to the handler, at a given rate.  "
     "fanout: appends while subscriptions are live.  queue: how fast workers drain a queue.  asof: "
-    "what two times cost.  All in "
-    "a bus of its own, removed at the "
-    "end.  --ceiling compares with the barest statements that do the same, and fanout with a "
-    "bus that nobody listens to.";
+    "what two times cost.  contend: processes that append without a pause, whether each gets its "
+    "share, how long they wait, and a subscription beside them; exit code 1 when an append "
+    "failed.  All in a bus of its own, removed at the "
+    "end.  --ceiling compares with the barest statements that do the same, fanout with a "
+    "bus that nobody listens to, and contend with one writer alone.";
 
 static const char status_about[] =
     "Cheap enough for every few seconds: of queues it counts what waits and what is under way, not "
@@ -655,13 +657,14 @@ const cli_command cli_commands[] = {
      .group = "Look after it",
      .summary = "measure appends, reads and deliveries against their ceiling",
      .usage = {"bench append|append-batch|read|deliver [OPTIONS]",
-               "bench latency|fanout|queue|asof [OPTIONS]"},
-     .words = "append append-batch read deliver latency fanout queue asof",
+               "bench latency|fanout|queue|asof|contend [OPTIONS]"},
+     .words = "append append-batch read deliver latency fanout queue asof contend",
      .about = bench_about,
      .options = bench_options,
      .examples = {"howdah bench append --clients 8 --seconds 5 --ceiling",
                   "howdah bench latency --rate 1000 --ceiling",
-                  "howdah bench asof --of type --events 100000"},
+                  "howdah bench asof --of type --events 100000",
+                  "howdah bench contend --writers 8 --seconds 5"},
      .run = cmd_bench},
     {.name = "settings",
      .group = "Help",

@@ -139,6 +139,27 @@ the_user_s_own_events_stay_as_they_are() {
     equals "$(field global_sequence | tr '\n' ' ')" "1 2 "
 }
 
+writers_that_contend_are_shown_with_their_shares() {
+    run 0 bench contend --writers 3 --seconds 1 --ceiling
+    equals "$(lines out)" 1
+    equals "$(field bench)" contend
+    equals "$(field store)" "$HOWDAH_TEST_STORE"
+    equals "$(field writers)/$(field seconds)/$(field failures)" 3/1/0
+    for name in events_per_s alone_per_s ratio share_min share_max p50_ms p99_ms max_ms heard heard_p50_ms heard_p99_ms; do
+        _positive $name
+    done
+    grep -q '"events":\[[0-9]*,[0-9]*,[0-9]*\]' out || fail "not three counts: $(cat out)"
+    # What the subscription heard was appended: an event of each is from before, to warm up.
+    [ "$(field heard)" -le $(($(sed 's/.*"events":\[\([0-9,]*\)\].*/\1/; s/,/+/g' out) + 3)) ] ||
+        fail "more was heard than appended: $(cat out)"
+    empty err
+    _nothing_is_left
+    in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench contend --writers 2 --seconds 1 --quiet"
+    has out "contend on $HOWDAH_TEST_STORE: 2 writers, payloads of 200 bytes"
+    grep -q '^shares from [0-9.]* to [0-9.]* of an even one' out || fail "no shares"
+    grep -q '^an append: p50 [0-9.]* ms, p99 [0-9.]* ms, at most [0-9.]* ms; 0 failed' out || fail "no waits"
+}
+
 a_terminal_shows_a_table() {
     in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench append --seconds 1 --ceiling --quiet"
     has out "append on $HOWDAH_TEST_STORE: 1 client"
@@ -189,6 +210,8 @@ an_interrupt_leaves_nothing_behind() {
     _interrupt 1 deliver --seconds 60 --events 5000 --ceiling
     _interrupt 0.3 latency --seconds 60 --ceiling
     _interrupt 0.3 fanout --seconds 60 --clients 3 --ceiling
+    _interrupt 0 contend --seconds 60 --writers 3 --ceiling
+    _interrupt 1 contend --seconds 60 --writers 3
 }
 
 _has_sessions() {
@@ -257,6 +280,9 @@ what_cannot_be_measured_is_refused() {
     has err nonsense
     run 2 bench append read
     run 2 bench append --batch 10
+    run 2 bench append --writers 2
+    run 2 bench contend --clients 2
+    run 6 bench contend --writers 65
     run 2 bench append --events 10
     run 2 bench read --batch 10
     run 2 bench read --streams 10

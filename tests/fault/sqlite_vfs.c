@@ -9,7 +9,14 @@
 typedef struct fault_file {
     sqlite3_file base;
     sqlite3_file *real;
+    bool database;      /* not a log, not a journal */
+    bool exclusive;     /* everybody else is locked out */
+    bool writing;       /* the write lock of the write-ahead log is held, */
+    bool checkpointing; /* and that of checkpoints */
 } fault_file;
+
+/* As SQLite numbers the locks in the shared index. */
+enum { WRITE_LOCK = 0, CHECKPOINT_LOCK = 1 };
 
 static struct {
     sqlite3_vfs vfs;
@@ -18,6 +25,8 @@ static struct {
     bool armed;
     unsigned count;
     unsigned failed;
+    bool holding; /* the write lock against checkpoints */
+    unsigned unlocked_writes;
 } state;
 
 static sqlite3_file *real_of(sqlite3_file *file)
@@ -48,8 +57,11 @@ static int error_of(int otherwise)
 
 static int fault_write(sqlite3_file *file, const void *bytes, int n, sqlite3_int64 at)
 {
+    const fault_file *f = (const fault_file *)file;
     sqlite3_file *real = real_of(file);
 
+    if (f->database && !f->writing && !f->exclusive)
+        state.unlocked_writes++;
     if (!fails(FAULT_WRITE))
         return real->pMethods->xWrite(real, bytes, n, at);
     if (state.plan.error == FAULT_TORN && n > 1)
@@ -105,14 +117,18 @@ static int fault_size(sqlite3_file *file, sqlite3_int64 *ret_size)
 static int fault_lock(sqlite3_file *file, int level)
 {
     sqlite3_file *real = real_of(file);
+    int rc = real->pMethods->xLock(real, level);
 
-    return real->pMethods->xLock(real, level);
+    if (rc == SQLITE_OK)
+        ((fault_file *)file)->exclusive = level == SQLITE_LOCK_EXCLUSIVE;
+    return rc;
 }
 
 static int fault_unlock(sqlite3_file *file, int level)
 {
     sqlite3_file *real = real_of(file);
 
+    ((fault_file *)file)->exclusive = false;
     return real->pMethods->xUnlock(real, level);
 }
 
@@ -144,11 +160,29 @@ static int fault_characteristics(sqlite3_file *file)
     return real->pMethods->xDeviceCharacteristics(real);
 }
 
+/* What is held of the two locks, after a call that succeeded. */
+static void note_lock(fault_file *f, int offset, int n, int flags)
+{
+    bool held = (flags & SQLITE_SHM_LOCK) != 0;
+
+    if (offset == WRITE_LOCK)
+        f->writing = held;
+    if (offset <= CHECKPOINT_LOCK && offset + n > CHECKPOINT_LOCK)
+        f->checkpointing = held;
+}
+
 static int fault_shm_lock(sqlite3_file *file, int offset, int n, int flags)
 {
+    fault_file *f = (fault_file *)file;
     sqlite3_file *real = real_of(file);
+    int rc;
 
-    return real->pMethods->xShmLock(real, offset, n, flags);
+    if (state.holding && f->checkpointing && offset == WRITE_LOCK && (flags & SQLITE_SHM_LOCK))
+        return SQLITE_BUSY;
+    rc = real->pMethods->xShmLock(real, offset, n, flags);
+    if (rc == SQLITE_OK)
+        note_lock(f, offset, n, flags);
+    return rc;
 }
 
 static void fault_shm_barrier(sqlite3_file *file)
@@ -194,6 +228,8 @@ static int fault_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, in
     (void)vfs;
     f->base.pMethods = NULL;
     f->real = (sqlite3_file *)(f + 1);
+    f->database = (flags & SQLITE_OPEN_MAIN_DB) != 0;
+    f->exclusive = f->writing = f->checkpointing = false;
     if (fails(FAULT_OPEN))
         return SQLITE_CANTOPEN;
     (void)memset(f->real, 0, (size_t)state.real->szOsFile);
@@ -241,4 +277,14 @@ unsigned fault_vfs_count(void)
 unsigned fault_vfs_failed(void)
 {
     return state.failed;
+}
+
+void fault_vfs_hold_against_checkpoints(bool on)
+{
+    state.holding = on;
+}
+
+unsigned fault_vfs_unlocked_writes(void)
+{
+    return state.unlocked_writes;
 }

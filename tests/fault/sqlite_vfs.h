@@ -43,4 +43,15 @@ void fault_vfs_disarm(void);
 unsigned fault_vfs_count(void);
 unsigned fault_vfs_failed(void);
 
+/*
+ * While it is on, no checkpoint gets the write lock: as if another process always held it at that
+ * moment.
+ */
+void fault_vfs_hold_against_checkpoints(bool on);
+/*
+ * Writes to a database file since the start by who neither held the write lock of the write-ahead
+ * log nor had locked everybody else out: that is what a PASSIVE checkpoint does.
+ */
+unsigned fault_vfs_unlocked_writes(void);
+
 #endif

@@ -1,5 +1,7 @@
 /* test_sqlite_import.c - tables as people have them: times and ids of every kind, kills, bad rows.
  */
+#include <locale.h>
+
 #include "sqlite_help.h"
 
 static int64_t import_with(howdah_bus *bus, const char *table, const char *const *map, size_t map_n,
@@ -299,6 +301,87 @@ static void what_cannot_be_a_source_is_refused(void **state)
     howdah_close(bus);
 }
 
+/* ------------------------------------------------------------------ locale */
+
+/* A locale whose decimal point is a comma, of nothing but what every system has. */
+static void use_comma(const place *p)
+{
+    char path[160];
+    char command[512];
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "%s/source", p->dir);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    (void)fputs("LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\n"
+                "END LC_NUMERIC\n",
+                file);
+    assert_int_equal(fclose(file), 0);
+    (void)snprintf(path, sizeof path, "%s/charmap", p->dir);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    (void)fputs("<code_set_name> ASCII\nCHARMAP\n<U002C> /x2c COMMA\n<U002E> /x2e FULL STOP\n"
+                "END CHARMAP\n",
+                file);
+    assert_int_equal(fclose(file), 0);
+    /* It complains of all that is missing. */
+    (void)snprintf(command, sizeof command,
+                   "cd '%s' && localedef -c -i ./source -f ./charmap ./comma >/dev/null 2>&1",
+                   p->dir);
+    (void)!system(command); /* NOLINT(cert-env33-c): a tool of the system, in our directory */
+    assert_int_equal(setenv("LOCPATH", p->dir, 1), 0);
+    assert_non_null(setlocale(LC_NUMERIC, "comma"));
+    assert_string_equal(localeconv()->decimal_point, ",");
+}
+
+static void stop_using_comma(const place *p)
+{
+    char command[128];
+
+    (void)setlocale(LC_NUMERIC, "C");
+    (void)unsetenv("LOCPATH");
+    (void)snprintf(command, sizeof command, "rm -r '%s/comma'", p->dir);
+    assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c) */
+}
+
+static int give_up(void *ctx, int64_t done, int64_t total)
+{
+    (void)done;
+    (void)total;
+    return ++*(int *)ctx > 10;
+}
+
+static void an_import_does_not_depend_on_the_locale(void **state)
+{
+    const place *p = *state;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    howdah_import_options o = HOWDAH_IMPORT_OPTIONS_INIT;
+    howdah_bus *bus = open_migrated(p->url);
+    int64_t imported = -1;
+    int batches = 0;
+    char order[64];
+
+    raw_exec(p->file,
+             "CREATE TABLE e (id TEXT, stream TEXT, type TEXT, data TEXT, created_at REAL);"
+             "INSERT INTO e VALUES"
+             " ('0198a1b2-0000-7000-8000-000000000001', 's', 'a.b', '1', 1700000000.25),"
+             " ('0198a1b2-0000-7000-8000-000000000002', 's', 'a.b', '2', 1700000000.5),"
+             " ('0198a1b2-0000-7000-8000-000000000003', 's', 'a.b', '3', 1700000000.75)");
+    use_comma(p);
+    o.table = "e";
+    o.batch = 2;
+    o.progress = give_up;
+    o.progress_ctx = &batches;
+    must(howdah_import(bus, &o, &imported, &err), &err);
+    assert_i64_equal(imported, 3);
+    must(howdah_import(bus, &o, &imported, &err), &err);
+    assert_i64_equal(imported, 0);
+    read_order(bus, order, sizeof order);
+    assert_string_equal(order, "1 2 3 ");
+    stop_using_comma(p);
+    howdah_close(bus);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +393,7 @@ int main(int argc, char **argv)
         TEST(large_rows_are_imported_in_pieces),
         TEST(names_are_quoted_and_views_are_tables),
         TEST(what_cannot_be_a_source_is_refused),
+        TEST(an_import_does_not_depend_on_the_locale),
     };
 
     if (argc > 1)

@@ -1,4 +1,5 @@
 /* status.c - facts about the bus, and the doctor's look at the server. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,8 +194,10 @@ static void look_at_clock(consultation *c, const PGresult *r)
 
     if (apart_us < 0)
         apart_us = -apart_us;
-    (void)snprintf(text, sizeof text, "this machine and the server are %.1f s apart",
-                   (double)apart_us / 1e6);
+    /* In whole numbers: the program's locale may have another decimal point. */
+    (void)snprintf(text, sizeof text,
+                   "this machine and the server are %" PRId64 ".%" PRId64 " s apart",
+                   apart_us / 1000000, apart_us / 100000 % 10);
     say(c, apart_us > 5000000 ? HOWDAH_WARNING : HOWDAH_GOOD, "clock", text,
         apart_us > 5000000 ? "howdah uses the server's clock; run NTP on both" : "");
 }

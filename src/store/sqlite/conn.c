@@ -8,9 +8,12 @@
  *
  * Why I3: SQLite before 3.51.3 can lose transactions when a checkpoint that does not hold the
  * write lock (PASSIVE: what wal_autocheckpoint runs) reads the log's header while another
- * connection starts the log afresh.  TRUNCATE takes the write lock first.  It falls back to PASSIVE
- * when it cannot have that lock, so the checkpoint waits for it, if only for a short time
- * (CHECKPOINT_WAIT_MS); the same time is spent on readers, during which writers stand still.
+ * connection starts the log afresh.  TRUNCATE takes the write lock first; but when it cannot have
+ * that lock it goes on as PASSIVE.  So whoever loses patience in a checkpoint also interrupts it:
+ * SQLite looks at that before it copies the first page, and a checkpoint that has copied nothing
+ * writes down nothing.  While it waits for readers writers stand still, so it does not for long
+ * (CHECKPOINT_WAIT_MS), and not at all when a connection is closed.  What SQLite itself does when
+ * the last one of a file is closed happens with the file locked against everybody.
  *
  *   I4  OUTCOME_UNKNOWN is set when COMMIT failed in a way that may leave its frames in the log
  *       (an I/O error in the last write, in the sync or in the shared index).  Not for a lock that
@@ -39,10 +42,11 @@
 #include "store/sqlite/sqlite.h"
 
 #define BUSY_PAUSE_MS 1
-#define BUSY_PAUSE_MAX_MS 50
+#define BUSY_PAUSE_MAX_MS 5 /* shorter than the patience of those in line (turns.c) */
 #define CHECKPOINT_PAGES 1000
 #define CHECKPOINT_SPACING_MAX 64000
-#define CHECKPOINT_WAIT_MS 100
+#define CHECKPOINT_WAIT_MS 20
+#define EMPTY_WAIT_MS 100    /* for a purge, which wants it badly */
 #define PROGRESS_STEPS 20000 /* virtual machine steps between two looks at clock and interrupt */
 
 /* ------------------------------------------------------------------ errors */
@@ -160,28 +164,41 @@ int hw_sqlite_check_interrupt(hw_sqlite *store, howdah_error *reterr)
 
 /* ----------------------------------------------------------------- waiting */
 
-/* I1.  Sleeps on the interrupt's descriptor, so that an interrupt ends the nap at once. */
+/* Sleeps on the interrupt's descriptor, so that an interrupt ends the nap at once. */
+static void nap(const hw_sqlite *store, int count, int64_t most_ms)
+{
+    int64_t ms =
+        hw_backoff_ms(BUSY_PAUSE_MS, BUSY_PAUSE_MAX_MS, (unsigned)count, 50, hw_random_u32());
+    struct pollfd p = {.fd = store->interrupt ? store->interrupt->fd : -1, .events = POLLIN};
+
+    ms = ms < most_ms ? ms : most_ms;
+    (void)poll(&p, 1, (int)(ms > 0 ? ms : 1));
+}
+
+/* I1: how long the present wait may still be. */
+static int64_t patience_ms(hw_sqlite *store, int count)
+{
+    int64_t now = hw_clock_mono_ms();
+    int64_t most = store->checkpointing ? store->checkpoint_wait_ms : store->busy_timeout_ms;
+
+    if (count == 0)
+        store->busy_since_ms = store->in_line_since_ms ? store->in_line_since_ms : now;
+    return store->impatient ? 0 : most - (now - store->busy_since_ms);
+}
+
 static int on_busy(void *ctx, int count)
 {
     hw_sqlite *store = ctx;
-    int64_t now = hw_clock_mono_ms();
-    int64_t most = store->checkpointing ? CHECKPOINT_WAIT_MS : store->busy_timeout_ms;
-    int64_t nap;
-    struct pollfd p = {.fd = -1, .events = POLLIN};
+    int64_t most_ms = patience_ms(store, count);
 
-    if (store->impatient)
-        return 0;
-    if (count == 0)
-        store->busy_since_ms = now;
-    most -= now - store->busy_since_ms;
-    if (most <= 0 || is_interrupted(store))
-        return 0;
-    nap = hw_backoff_ms(BUSY_PAUSE_MS, BUSY_PAUSE_MAX_MS, (unsigned)count, 50, hw_random_u32());
-    nap = nap < most ? nap : most;
-    if (store->interrupt)
-        p.fd = store->interrupt->fd;
-    (void)poll(&p, 1, (int)(nap > 0 ? nap : 1));
-    return !is_interrupted(store);
+    if (most_ms > 0 && !is_interrupted(store)) {
+        nap(store, count, most_ms);
+        if (!is_interrupted(store))
+            return 1;
+    }
+    if (store->checkpointing)
+        sqlite3_interrupt(store->db); /* I3 */
+    return 0;
 }
 
 /* Long statements are reads; a write transaction is only ever ended by its own code. */
@@ -219,15 +236,24 @@ bool hw_sqlite_has_wal_reset_bug(int version_number)
            !(version_number >= 3044006 && version_number < 3045000);
 }
 
+/* Somebody was in the way. */
+static bool was_disturbed(int rc)
+{
+    int primary = rc & 0xff;
+
+    return primary == SQLITE_BUSY || primary == SQLITE_LOCKED || primary == SQLITE_INTERRUPT;
+}
+
 /*
  * I3.  A reader in the way is no harm: the log grows, and the next try comes later, the later the
  * more often it failed.
  */
-static void checkpoint(hw_sqlite *store)
+static void checkpoint(hw_sqlite *store, int64_t wait_ms)
 {
     int rc;
 
     store->checkpointing = true;
+    store->checkpoint_wait_ms = wait_ms;
     rc = sqlite3_wal_checkpoint_v2(store->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     store->checkpointing = false;
     if (rc == SQLITE_OK) {
@@ -236,18 +262,30 @@ static void checkpoint(hw_sqlite *store)
         store->checkpoint_at = CHECKPOINT_PAGES;
         return;
     }
-    if (store->checkpoint_spacing < CHECKPOINT_SPACING_MAX)
+    if (wait_ms > 0 && store->checkpoint_spacing < CHECKPOINT_SPACING_MAX)
         store->checkpoint_spacing *= 2;
     store->checkpoint_at = store->wal_pages + store->checkpoint_spacing;
-    if ((rc & 0xff) != SQLITE_BUSY && (rc & 0xff) != SQLITE_LOCKED)
+    if (!was_disturbed(rc))
         hw_log(HOWDAH_LOG_WARN, "%s: checkpoint failed: %s; the events are safe in the log",
                store->name, sqlite3_errmsg(store->db));
+}
+
+/*
+ * The first try of a connection does not wait: of many that are opened for one append each, while
+ * somebody reads for long, every one would.
+ */
+static void checkpoint_when_due(hw_sqlite *store)
+{
+    if (store->borrowed || store->wal_pages < store->checkpoint_at)
+        return;
+    checkpoint(store, store->checkpoint_tried ? CHECKPOINT_WAIT_MS : 0);
+    store->checkpoint_tried = true;
 }
 
 void hw_sqlite_empty_log(hw_sqlite *store)
 {
     if (!store->borrowed && store->wal_pages > 0 && sqlite3_get_autocommit(store->db))
-        checkpoint(store);
+        checkpoint(store, EMPTY_WAIT_MS);
 }
 
 /* ----------------------------------------------------------------- opening */
@@ -264,6 +302,7 @@ static int configure(hw_sqlite *store, howdah_error *reterr)
     store->unsynced = false;
     store->checkpoint_at = CHECKPOINT_PAGES;
     store->checkpoint_spacing = CHECKPOINT_PAGES;
+    store->checkpoint_tried = false;
     hw_sqlite_temp_in_file(store, false);
     /* This statement reads the file: one that is no database is found out here. */
     return hw_sqlite_exec(store, "PRAGMA synchronous = FULL", "open", reterr);
@@ -383,7 +422,8 @@ void hw_sqlite_disconnect(hw_sqlite *store)
     }
     if (!store->borrowed) {
         if (store->wal_pages > 0 && !store->sick && !has_moved(store))
-            checkpoint(store);
+            checkpoint(store, 0);
+        hw_sqlite_turns_close(store);
         rc = sqlite3_close(store->db);
         if (rc != SQLITE_OK)
             hw_log(HOWDAH_LOG_ERROR, "%s: close: %s", store->name, sqlite3_errstr(rc));
@@ -515,13 +555,27 @@ static int set_unsynced(hw_sqlite *store, bool unsynced, howdah_error *reterr)
     return s;
 }
 
+/* Stands in line and takes the write lock; the time spent in line counts as waiting (I1). */
+static int lock_for_writing(hw_sqlite *store, howdah_error *reterr)
+{
+    int s;
+
+    store->in_line_since_ms = hw_clock_mono_ms();
+    hw_sqlite_turn_take(store);
+    s = run(store, HW_SLOT_BEGIN, "BEGIN IMMEDIATE", "begin", reterr);
+    store->in_line_since_ms = 0;
+    if (s < 0)
+        hw_sqlite_turn_end(store);
+    return s;
+}
+
 int hw_sqlite_begin_unsynced(hw_sqlite *store, howdah_error *reterr)
 {
     bool unsynced = store->in_wal_mode && !store->borrowed;
     int s = set_unsynced(store, unsynced, reterr);
 
     if (s >= 0)
-        s = run(store, HW_SLOT_BEGIN, "BEGIN IMMEDIATE", "begin", reterr);
+        s = lock_for_writing(store, reterr);
     store->savepoint = false;
     store->writing = s >= 0;
     if (s < 0)
@@ -538,7 +592,7 @@ int hw_sqlite_begin(hw_sqlite *store, howdah_error *reterr)
     store->savepoint = store->borrowed && !sqlite3_get_autocommit(store->db);
     s = store->savepoint
             ? run(store, HW_SLOT_SAVEPOINT, "SAVEPOINT howdah_append", "savepoint", reterr)
-            : run(store, HW_SLOT_BEGIN, "BEGIN IMMEDIATE", "begin", reterr);
+            : lock_for_writing(store, reterr);
     store->writing = s >= 0;
     return s;
 }
@@ -565,6 +619,7 @@ void hw_sqlite_rollback(hw_sqlite *store)
     }
     store->writing = false;
     (void)set_unsynced(store, false, NULL); /* begin() tries again, and insists */
+    hw_sqlite_turn_end(store);
 }
 
 /* I4. */
@@ -610,8 +665,8 @@ int hw_sqlite_commit(hw_sqlite *store, howdah_error *reterr)
     }
     store->writing = false;
     (void)set_unsynced(store, false, NULL); /* begin() tries again, and insists */
-    if (!store->borrowed && store->wal_pages >= store->checkpoint_at)
-        checkpoint(store);
+    checkpoint_when_due(store);
+    hw_sqlite_turn_end(store);
     return HOWDAH_OK;
 }
 

@@ -17,6 +17,7 @@
  *            julianday() gives it); anything else as for INTEGER, with a fraction.
  *   TEXT     RFC 3339, or YYYY-MM-DD[ HH:MM[:SS[.fff]]], which is UTC when it has no offset.
  */
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -320,6 +321,19 @@ static bool bind_blob_id(sqlite3_stmt *stmt, int index, hw_str text)
     return sqlite3_bind_blob64(stmt, index, bytes, text.len / 2, sqlite3_free) == SQLITE_OK;
 }
 
+/* By the rules of C, whatever the program's locale thinks of a decimal point. */
+static bool bind_real(sqlite3_stmt *stmt, int index, const char *text)
+{
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    int rc;
+
+    if (!plain)
+        return false;
+    rc = sqlite3_bind_double(stmt, index, strtod_l(text, NULL, plain));
+    freelocale(plain);
+    return rc == SQLITE_OK;
+}
+
 /* Gives a value of a mark its type back (I1).  The mark is our own, so it is not judged. */
 static bool bind_typed(sqlite3_stmt *stmt, int index, char letter, hw_str text)
 {
@@ -327,7 +341,7 @@ static bool bind_typed(sqlite3_stmt *stmt, int index, char letter, hw_str text)
     case 'i':
         return sqlite3_bind_int64(stmt, index, strtoll(text.s, NULL, 10)) == SQLITE_OK;
     case 'r':
-        return sqlite3_bind_double(stmt, index, strtod(text.s, NULL)) == SQLITE_OK;
+        return bind_real(stmt, index, text.s);
     case 'b':
         return bind_blob_id(stmt, index, text);
     default:

@@ -135,7 +135,8 @@ enum {
 #define SKIPS_SQL                                                                                  \
     "SELECT id, subscriber_id, first_sequence, last_sequence, age_ms, reason, created_at,"         \
     " resolved_at, resolution FROM main.howdah_skips"                                              \
-    " WHERE (?1 IS NULL OR subscriber_id = ?1) AND (?2 OR resolved_at IS NULL) ORDER BY id"
+    " WHERE (?1 IS NULL OR subscriber_id = ?1) AND (?2 OR resolved_at IS NULL) AND id > ?3"        \
+    " ORDER BY id LIMIT ?4"
 #define RESOLVE_SQL                                                                                \
     "UPDATE main.howdah_skips SET resolved_at = ?2, resolution = ?3"                               \
     " WHERE id = ?1 AND resolved_at IS NULL"
@@ -383,48 +384,79 @@ static int prepare_letters(hw_sqlite *store, const hw_letter_query *query, sqlit
     return HOWDAH_OK;
 }
 
-/* One of the two sources of letters. */
+/* One of the two sources of letters, page by page. */
 typedef struct source {
-    sqlite3_stmt *stmt; /* NULL: not asked for, or all were handed over */
-    bool fresh;         /* on a row that was not handed over yet */
+    bool of_jobs;
+    bool dry; /* nothing is left behind what is held */
+    hw_sqlite_held held;
+    sqlite3_stmt *row; /* one that was not handed over yet; NULL: none */
 } source;
 
-static int advance(hw_sqlite *store, source *from, howdah_error *reterr)
+/* A page of those behind the last one that was handed over, whichever source it was of. */
+static int fill(hw_sqlite *store, source *from, const hw_letter_query *query, int64_t after,
+                int64_t left, howdah_error *reterr)
 {
-    int s;
+    hw_letter_query page = *query;
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_ready_to_read(store, reterr);
 
-    if (!from->stmt || from->fresh)
+    page.after_id = after;
+    page.limit = left < HW_SQLITE_HELD_ROWS ? left : HW_SQLITE_HELD_ROWS;
+    if (s >= 0)
+        s = from->of_jobs ? hw_sqlite_job_letters(store, &page, &stmt, reterr)
+                          : prepare_letters(store, &page, &stmt, reterr);
+    if (s >= 0)
+        s = hw_sqlite_hold(&from->held, store, stmt, "read dead letters", reterr);
+    (void)sqlite3_finalize(stmt);
+    from->dry = s >= 0 && !from->held.cut && (int64_t)from->held.n < page.limit;
+    return s;
+}
+
+static int advance(hw_sqlite *store, source *from, const hw_letter_query *query, int64_t after,
+                   int64_t left, howdah_error *reterr)
+{
+    int s = HOWDAH_OK;
+
+    if (from->row)
         return HOWDAH_OK;
-    s = hw_sqlite_step(store, from->stmt, "read dead letters", reterr);
-    from->fresh = s == HOWDAH_OK;
-    if (s == HOWDAH_END) {
-        (void)sqlite3_finalize(from->stmt);
-        from->stmt = NULL;
-    }
+    if (from->held.at == from->held.n && !from->dry)
+        s = fill(store, from, query, after, left, reterr);
+    if (s >= 0)
+        s = hw_sqlite_held_next(&from->held, store, &from->row, reterr);
+    if (s != HOWDAH_OK)
+        from->row = NULL;
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* Merges them by id. */
-static int merge(hw_sqlite *store, source *subs, source *jobs, int64_t limit, hw_letter_fn fn,
-                 void *ctx, howdah_error *reterr)
+static int64_t next_id(const source *from)
 {
-    int64_t left = limit > 0 ? limit : INT64_MAX;
+    return !from->row      ? INT64_MAX
+           : from->of_jobs ? hw_sqlite_job_letter_id(from->row)
+                           : sqlite3_column_int64(from->row, COL_ID);
+}
+
+/* Merges them by id. */
+static int merge(hw_sqlite *store, source *subs, source *jobs, const hw_letter_query *query,
+                 hw_letter_fn fn, void *ctx, howdah_error *reterr)
+{
+    int64_t left = query->limit > 0 ? query->limit : INT64_MAX;
+    int64_t after = query->after_id;
     bool stop = false;
     int s = HOWDAH_OK;
 
     while (s >= 0 && !stop && left > 0) {
-        bool of_subs;
+        source *from;
 
-        s = advance(store, subs, reterr);
+        s = advance(store, subs, query, after, left, reterr);
         if (s >= 0)
-            s = advance(store, jobs, reterr);
-        if (s < 0 || (!subs->fresh && !jobs->fresh))
+            s = advance(store, jobs, query, after, left, reterr);
+        if (s < 0 || (!subs->row && !jobs->row))
             break;
-        of_subs = subs->fresh && (!jobs->fresh || sqlite3_column_int64(subs->stmt, COL_ID) <
-                                                      hw_sqlite_job_letter_id(jobs->stmt));
-        s = of_subs ? hand_letter(store, subs->stmt, fn, ctx, &stop, reterr)
-                    : hw_sqlite_hand_job_letter(store, jobs->stmt, fn, ctx, &stop, reterr);
-        (of_subs ? subs : jobs)->fresh = false;
+        from = next_id(subs) < next_id(jobs) ? subs : jobs;
+        after = next_id(from);
+        s = from->of_jobs ? hw_sqlite_hand_job_letter(store, from->row, fn, ctx, &stop, reterr)
+                          : hand_letter(store, from->row, fn, ctx, &stop, reterr);
+        from->row = NULL;
         left--;
     }
     return s < 0 ? s : HOWDAH_OK;
@@ -433,19 +465,12 @@ static int merge(hw_sqlite *store, source *subs, source *jobs, int64_t limit, hw
 int hw_sqlite_letters(hw_store *base, const hw_letter_query *query, hw_letter_fn fn, void *ctx,
                       howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)base;
-    source subs = {.stmt = NULL};
-    source jobs = {.stmt = NULL};
-    int s = hw_sqlite_ready_to_read(store, reterr);
+    source subs = {.dry = query->queue.s != NULL};
+    source jobs = {.of_jobs = true, .dry = query->subscriber_id.s || query->redrives};
+    int s = merge((hw_sqlite *)base, &subs, &jobs, query, fn, ctx, reterr);
 
-    if (s >= 0 && !query->queue.s)
-        s = prepare_letters(store, query, &subs.stmt, reterr);
-    if (s >= 0 && !query->subscriber_id.s && !query->redrives)
-        s = hw_sqlite_job_letters(store, query, &jobs.stmt, reterr);
-    if (s >= 0)
-        s = merge(store, &subs, &jobs, query->limit, fn, ctx, reterr);
-    (void)sqlite3_finalize(subs.stmt);
-    (void)sqlite3_finalize(jobs.stmt);
+    hw_sqlite_held_done(&subs.held);
+    hw_sqlite_held_done(&jobs.held);
     return s;
 }
 
@@ -620,43 +645,53 @@ int hw_sqlite_skip(hw_store *base, const hw_checkpoint *checkpoint, hw_range ran
     return hw_sqlite_leave(store, s, reterr);
 }
 
-static int walk_skips(hw_sqlite *store, sqlite3_stmt *stmt, hw_skip_fn fn, void *ctx,
-                      howdah_error *reterr)
+typedef struct skip_walk {
+    hw_str subscriber_id; /* absent: of all */
+    bool resolved;
+    hw_skip_fn fn;
+    void *ctx;
+} skip_walk;
+
+static void bind_skips(void *ctx, sqlite3_stmt *stmt)
 {
-    int s;
+    const skip_walk *w = ctx;
 
-    while ((s = hw_sqlite_step(store, stmt, "read skips", reterr)) == HOWDAH_OK) {
-        hw_skip skip = {.id = sqlite3_column_int64(stmt, 0),
-                        .subscriber_id = hw_sqlite_borrow(stmt, 1),
-                        .range = {sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 3)},
-                        .age_ms = sqlite3_column_int64(stmt, 4),
-                        .reason = hw_sqlite_borrow(stmt, 5),
-                        .created_at_us = sqlite3_column_int64(stmt, 6),
-                        .resolved_at_us = time_or_absent(stmt, 7),
-                        .resolution = hw_sqlite_borrow(stmt, 8)};
+    hw_sqlite_bind_str(stmt, 1, w->subscriber_id);
+    (void)sqlite3_bind_int(stmt, 2, w->resolved);
+}
 
-        if (fn(ctx, &skip) != 0)
-            return HOWDAH_OK;
-    }
-    return s < 0 ? s : HOWDAH_OK;
+static int hand_skip(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
+{
+    const skip_walk *w = ctx;
+    hw_skip skip = {.id = sqlite3_column_int64(stmt, 0),
+                    .subscriber_id = hw_sqlite_borrow(stmt, 1),
+                    .range = {sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 3)},
+                    .age_ms = sqlite3_column_int64(stmt, 4),
+                    .reason = hw_sqlite_borrow(stmt, 5),
+                    .created_at_us = sqlite3_column_int64(stmt, 6),
+                    .resolved_at_us = time_or_absent(stmt, 7),
+                    .resolution = hw_sqlite_borrow(stmt, 8)};
+
+    (void)reterr;
+    *ret_stop = w->fn(w->ctx, &skip) != 0;
+    return HOWDAH_OK;
 }
 
 int hw_sqlite_skips(hw_store *base, hw_str subscriber_id, bool resolved, hw_skip_fn fn, void *ctx,
                     howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)base;
-    sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_ready_to_read(store, reterr);
+    skip_walk w = {subscriber_id, resolved, fn, ctx};
+    const hw_sqlite_walk walk = {.sql = SKIPS_SQL,
+                                 .doing = "read skips",
+                                 .keys = 1,
+                                 .key_column = {0},
+                                 .key_param = {3},
+                                 .limit_param = 4,
+                                 .bind = bind_skips,
+                                 .row = hand_skip,
+                                 .ctx = &w};
 
-    if (s >= 0)
-        s = hw_sqlite_prepare(store, SKIPS_SQL, &stmt, reterr);
-    if (s < 0)
-        return s;
-    hw_sqlite_bind_str(stmt, 1, subscriber_id);
-    (void)sqlite3_bind_int(stmt, 2, resolved);
-    s = walk_skips(store, stmt, fn, ctx, reterr);
-    (void)sqlite3_finalize(stmt);
-    return s;
+    return hw_sqlite_walk_rows((hw_sqlite *)base, &walk, reterr);
 }
 
 static int skip_exists(hw_sqlite *store, int64_t id, howdah_error *reterr)

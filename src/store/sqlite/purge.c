@@ -93,7 +93,7 @@
     " remaining = ?6 WHERE id = ?1"
 #define PURGES_SQL                                                                                 \
     "SELECT id, purged_at, events, letters, snapshots, jobs, remaining, actor, reason, stream"     \
-    " FROM main.howdah_purges ORDER BY id"
+    " FROM main.howdah_purges WHERE id > ?1 ORDER BY id LIMIT ?2"
 
 typedef struct purging {
     hw_sqlite_jobs jobs; /* the transaction */
@@ -515,9 +515,15 @@ int hw_sqlite_purge(hw_store *base, const hw_purge *purge, howdah_purge_record *
 
 /* ---------------------------------------------------------------- afterwards */
 
-static int hand_record(hw_sqlite *store, sqlite3_stmt *stmt, hw_purge_fn fn, void *ctx,
-                       bool *ret_stop, howdah_error *reterr)
+typedef struct record_walk {
+    hw_sqlite *store;
+    hw_purge_fn fn;
+    void *ctx;
+} record_walk;
+
+static int hand_record(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
 {
+    const record_walk *w = ctx;
     howdah_purge_record record = {.size = sizeof record,
                                   .id = sqlite3_column_int64(stmt, 0),
                                   .purged_at_us = sqlite3_column_int64(stmt, 1),
@@ -530,23 +536,23 @@ static int hand_record(hw_sqlite *store, sqlite3_stmt *stmt, hw_purge_fn fn, voi
                                   .reason = hw_sqlite_borrow(stmt, 8).s,
                                   .stream = hw_sqlite_borrow(stmt, 9).s};
 
-    if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
+    if (sqlite3_errcode(w->store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
-    *ret_stop = fn(ctx, &record) != 0;
+    *ret_stop = w->fn(w->ctx, &record) != 0;
     return HOWDAH_OK;
 }
 
 int hw_sqlite_purges(hw_store *base, hw_purge_fn fn, void *ctx, howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)base;
-    sqlite3_stmt *stmt = NULL;
-    bool stop = false;
-    int s = hw_sqlite_ready_to_read(store, reterr);
+    record_walk w = {(hw_sqlite *)base, fn, ctx};
+    const hw_sqlite_walk walk = {.sql = PURGES_SQL,
+                                 .doing = "list purges",
+                                 .keys = 1,
+                                 .key_column = {0},
+                                 .key_param = {1},
+                                 .limit_param = 2,
+                                 .row = hand_record,
+                                 .ctx = &w};
 
-    if (s >= 0)
-        s = hw_sqlite_prepare(store, PURGES_SQL, &stmt, reterr);
-    while (s >= 0 && !stop && (s = hw_sqlite_step(store, stmt, "list purges", reterr)) == HOWDAH_OK)
-        s = hand_record(store, stmt, fn, ctx, &stop, reterr);
-    (void)sqlite3_finalize(stmt);
-    return s < 0 ? s : HOWDAH_OK;
+    return hw_sqlite_walk_rows(w.store, &walk, reterr);
 }

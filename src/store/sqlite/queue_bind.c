@@ -20,12 +20,14 @@
 #define UNBIND_SQL                                                                                 \
     "DELETE FROM main.howdah_bindings WHERE queue_id = ?1 AND pattern = ?2 RETURNING "             \
     "subscriber_id"
+/* ?1 the queue or NULL, behind (?2, ?3), ?4 limit */
 #define BINDINGS_SQL                                                                               \
     "SELECT q.name, b.pattern, b.key_from, b.subscriber_id, b.created_at, coalesce(s.high, 0),"    \
     " s.owed, coalesce(s.status, 'active'), s.reason, s.owner FROM main.howdah_bindings b"         \
     " JOIN main.howdah_queues q ON q.queue_id = b.queue_id"                                        \
     " LEFT JOIN main.howdah_subscriptions s ON s.subscriber_id = b.subscriber_id"                  \
-    " WHERE ?1 IS NULL OR q.name = ?1 ORDER BY q.name, b.pattern"
+    " WHERE (?1 IS NULL OR q.name = ?1) AND (q.name, b.pattern) > (?2, ?3)"                        \
+    " ORDER BY q.name, b.pattern LIMIT ?4"
 
 /* ?1 the event, ?2 id, ?3 queue, ?4 now, ?5 the kind of key */
 #define ROUTED_KEY "CASE ?5 WHEN 0 THEN e.stream WHEN 1 THEN e.correlation_id END"
@@ -223,27 +225,45 @@ static int take_binding(const hw_sqlite *store, sqlite3_stmt *stmt, hw_binding *
     return s < 0 ? hw_fail(reterr, s, "%s: a subscription has a damaged owed", store->name) : s;
 }
 
+typedef struct binding_walk {
+    hw_sqlite *store;
+    hw_str queue; /* absent: of all */
+    hw_binding_fn fn;
+    void *ctx;
+} binding_walk;
+
+static void bind_queue(void *ctx, sqlite3_stmt *stmt)
+{
+    hw_sqlite_bind_str(stmt, 1, ((binding_walk *)ctx)->queue);
+}
+
+static int hand_binding(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
+{
+    const binding_walk *w = ctx;
+    hw_binding binding;
+    int s = take_binding(w->store, stmt, &binding, reterr);
+
+    if (s >= 0)
+        *ret_stop = w->fn(w->ctx, &binding) != 0;
+    return s;
+}
+
 int hw_sqlite_queue_bindings(hw_store *base, hw_str queue, hw_binding_fn fn, void *ctx,
                              howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)base;
-    sqlite3_stmt *stmt = NULL;
-    bool stop = false;
-    int s = hw_sqlite_ready_to_read(store, reterr);
+    binding_walk w = {(hw_sqlite *)base, queue, fn, ctx};
+    const hw_sqlite_walk walk = {.sql = BINDINGS_SQL,
+                                 .doing = "read bindings",
+                                 .keys = 2,
+                                 .key_column = {0, 1},
+                                 .key_param = {2, 3},
+                                 .first = {{.bytes = HW_STR_LIT("")}, {.bytes = HW_STR_LIT("")}},
+                                 .limit_param = 4,
+                                 .bind = bind_queue,
+                                 .row = hand_binding,
+                                 .ctx = &w};
 
-    if (s >= 0)
-        s = hw_sqlite_prepare(store, BINDINGS_SQL, &stmt, reterr);
-    if (s < 0)
-        return s;
-    hw_sqlite_bind_str(stmt, 1, queue);
-    while (!stop && (s = hw_sqlite_step(store, stmt, "read bindings", reterr)) == HOWDAH_OK) {
-        hw_binding binding;
-
-        s = take_binding(store, stmt, &binding, reterr);
-        stop = s < 0 || fn(ctx, &binding) != 0;
-    }
-    (void)sqlite3_finalize(stmt);
-    return s < 0 ? s : HOWDAH_OK;
+    return hw_sqlite_walk_rows(w.store, &walk, reterr);
 }
 
 /* -------------------------------------------------------------------- route */

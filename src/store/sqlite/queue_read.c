@@ -3,6 +3,7 @@
  *
  *   I1  One statement is one moment: the counts of a queue add up, and a job that moves meanwhile
  *       is found in one of its places.
+ *   I2  None runs while a callback does (held.c).
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -37,14 +38,17 @@
     "q.completed_removed - " FAILURES " + (SELECT count(*) FROM main.howdah_event_log"             \
     " INDEXED BY howdah_event_log_by_queue WHERE queue_id = q.queue_id)"
 #define FAILED "q.failed_removed + " FAILURES
-#define ROW_SQL ROW_COLUMNS(COMPLETED, FAILED) " WHERE q.name = ?2"
-#define ROWS_SQL ROW_COLUMNS(COMPLETED, FAILED) " ORDER BY q.name"
-#define GLANCE_SQL ROW_COLUMNS("-1", "-1") " ORDER BY q.name"
+#define ROW_SQL ROW_COLUMNS(COMPLETED, FAILED) " WHERE q.name = ?2 LIMIT ?3"
+/* ?2 behind this name, ?3 limit */
+#define BY_NAME " WHERE q.name > ?2 ORDER BY q.name LIMIT ?3"
+#define ROWS_SQL ROW_COLUMNS(COMPLETED, FAILED) BY_NAME
+#define GLANCE_SQL ROW_COLUMNS("-1", "-1") BY_NAME
 
 #define HISTORY_COLUMNS(headers, data, bytes)                                                      \
     " l.job_id, q.name, l.attempts, coalesce(nullif(d.max_attempts, 0), q.max_attempts), NULL,"    \
     " l.started_at, l.worker, 0, NULL, NULL, l.error, l.position, l.finished_at, l.failed,"        \
     " l.result," HW_SQLITE_DATA_COLUMNS(headers, data, bytes)
+#define POSITION_COLUMN 11 /* of those */
 #define BEHIND_LOG                                                                                 \
     " CROSS JOIN main.howdah_job_data d ON d.id = l.job_id"                                        \
     " CROSS JOIN main.howdah_queues q ON q.queue_id = l.queue_id" HW_SQLITE_JOIN_EVENT
@@ -58,7 +62,7 @@
                                         HW_SQLITE_OF_JOB("headers"), HW_SQLITE_OF_JOB("data"),     \
                                         HW_SQLITE_OF_JOB(                                          \
                                             "bytes")) " FROM main.howdah_event_log l" BEHIND_LOG   \
-                                                      " WHERE l.job_id = ?1"
+                                                      " WHERE l.job_id = ?1 LIMIT ?2"
 
 /* ?1 queue, ?2 behind this position, ?3 limit or -1, ?4 with the payload */
 #define LOG_SQL(index, status, behind, order)                                                      \
@@ -108,96 +112,112 @@ static hw_queue_row take_row(sqlite3_stmt *stmt)
                           .dead_letters = sqlite3_column_int64(stmt, 18)};
 }
 
-/* name absent: the statement is about all of them. */
-static int walk_queues(hw_sqlite *store, const char *sql, hw_str name, hw_queue_row_fn fn,
-                       void *ctx, size_t *ret_n, howdah_error *reterr)
+typedef struct queue_walk {
+    hw_queue_row_fn fn;
+    void *ctx;
+    size_t n;
+} queue_walk;
+
+static void bind_now(void *ctx, sqlite3_stmt *stmt)
 {
-    sqlite3_stmt *stmt = NULL;
-    bool stop = false;
-    int s = hw_sqlite_ready_to_read(store, reterr);
-
-    *ret_n = 0;
-    if (s >= 0)
-        s = hw_sqlite_prepare(store, sql, &stmt, reterr);
-    if (s < 0)
-        return s;
+    (void)ctx;
     (void)sqlite3_bind_int64(stmt, 1, hw_clock_wall_us());
-    if (name.s)
-        hw_sqlite_bind_str(stmt, 2, name);
-    while (!stop && (s = hw_sqlite_step(store, stmt, "read queues", reterr)) == HOWDAH_OK) {
-        hw_queue_row row = take_row(stmt);
+}
 
-        (*ret_n)++;
-        if (!row.name.s)
-            s = hw_fail_no_memory(reterr);
-        stop = s < 0 || fn(ctx, &row) != 0;
-    }
-    (void)sqlite3_finalize(stmt);
-    return s < 0 ? s : HOWDAH_OK;
+static int hand_queue(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
+{
+    queue_walk *w = ctx;
+    hw_queue_row row = take_row(stmt);
+
+    w->n++;
+    if (!row.name.s)
+        return hw_fail_no_memory(reterr);
+    *ret_stop = w->fn(w->ctx, &row) != 0;
+    return HOWDAH_OK;
+}
+
+static int walk_queues(hw_sqlite *store, const char *sql, hw_str name, queue_walk *w,
+                       howdah_error *reterr)
+{
+    const hw_sqlite_walk walk = {.sql = sql,
+                                 .doing = "read queues",
+                                 .keys = 1,
+                                 .key_column = {0},
+                                 .key_param = {2},
+                                 .first = {{.bytes = name}},
+                                 .limit_param = 3,
+                                 .bind = bind_now,
+                                 .row = hand_queue,
+                                 .ctx = w};
+
+    return hw_sqlite_walk_rows(store, &walk, reterr);
 }
 
 int hw_sqlite_queue_load(hw_store *base, hw_str queue, hw_queue_row_fn fn, void *ctx,
                          howdah_error *reterr)
 {
-    size_t n = 0;
-    int s = walk_queues((hw_sqlite *)base, ROW_SQL, queue, fn, ctx, &n, reterr);
+    queue_walk w = {fn, ctx, 0};
+    int s = walk_queues((hw_sqlite *)base, ROW_SQL, queue, &w, reterr);
 
-    return s >= 0 && n == 0 ? hw_sqlite_no_queue(queue, reterr) : s;
+    return s >= 0 && w.n == 0 ? hw_sqlite_no_queue(queue, reterr) : s;
 }
 
 int hw_sqlite_queue_list(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
 {
-    size_t n = 0;
+    queue_walk w = {fn, ctx, 0};
 
-    return walk_queues((hw_sqlite *)base, ROWS_SQL, HW_STR_NULL, fn, ctx, &n, reterr);
+    return walk_queues((hw_sqlite *)base, ROWS_SQL, HW_STR_LIT(""), &w, reterr);
 }
 
 int hw_sqlite_queue_glance(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
 {
-    size_t n = 0;
+    queue_walk w = {fn, ctx, 0};
 
-    return walk_queues((hw_sqlite *)base, GLANCE_SQL, HW_STR_NULL, fn, ctx, &n, reterr);
+    return walk_queues((hw_sqlite *)base, GLANCE_SQL, HW_STR_LIT(""), &w, reterr);
 }
 
 /* --------------------------------------------------------------------- jobs */
 
-/* Calls fn for each row of the statement; ret_n says for how many.  Finalizes it. */
-static int walk_jobs(hw_sqlite *store, sqlite3_stmt *stmt, hw_job_fn fn, void *ctx, size_t *ret_n,
-                     howdah_error *reterr)
+typedef struct job_walk {
+    hw_sqlite *store;
+    hw_job_fn fn;
+    void *ctx;
+    size_t n;
+    int64_t id; /* of a queue, or of a job */
+    bool payload;
+} job_walk;
+
+static int hand_job(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
 {
-    int64_t now_us = hw_clock_wall_us();
-    bool stop = false;
-    int s = HOWDAH_OK;
+    job_walk *w = ctx;
+    char *texts = NULL;
+    size_t bytes = 0;
+    hw_job job;
+    int s = hw_sqlite_take_job(w->store, stmt, hw_clock_wall_us(), &job, &texts, &bytes, reterr);
 
-    *ret_n = 0;
-    while (!stop && (s = hw_sqlite_step(store, stmt, "read jobs", reterr)) == HOWDAH_OK) {
-        char *texts = NULL;
-        size_t bytes = 0;
-        hw_job job;
-
-        s = hw_sqlite_take_job(store, stmt, now_us, &job, &texts, &bytes, reterr);
-        stop = s < 0 || fn(ctx, &job) != 0;
-        hw_free(texts);
-        (*ret_n)++;
-    }
-    (void)sqlite3_finalize(stmt);
-    return s < 0 ? s : HOWDAH_OK;
+    w->n++;
+    if (s >= 0)
+        *ret_stop = w->fn(w->ctx, &job) != 0;
+    hw_free(texts);
+    return s;
 }
 
 int hw_sqlite_job_load(hw_store *base, int64_t id, hw_job_fn fn, void *ctx, howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)base;
-    sqlite3_stmt *stmt = NULL;
-    size_t n = 0;
-    int s = hw_sqlite_ready_to_read(store, reterr);
+    job_walk w = {.store = (hw_sqlite *)base, .fn = fn, .ctx = ctx};
+    const hw_sqlite_walk walk = {.sql = JOB_SQL,
+                                 .doing = "read jobs",
+                                 .keys = 1,
+                                 .key_column = {0},
+                                 .key_param = {1},
+                                 .first = {{.number = id}},
+                                 .limit_param = 2,
+                                 .row = hand_job,
+                                 .ctx = &w};
+    int s = hw_sqlite_walk_rows(w.store, &walk, reterr);
 
-    if (s >= 0)
-        s = hw_sqlite_prepare(store, JOB_SQL, &stmt, reterr);
-    if (s < 0)
-        return s;
-    (void)sqlite3_bind_int64(stmt, 1, id);
-    s = walk_jobs(store, stmt, fn, ctx, &n, reterr);
-    return s >= 0 && n == 0 ? hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no job %" PRId64, id) : s;
+    return s >= 0 && w.n == 0 ? hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no job %" PRId64, id)
+                              : s;
 }
 
 static const char *log_sql(const hw_log_query *query)
@@ -209,26 +229,37 @@ static const char *log_sql(const hw_log_query *query)
                                                         : 2][query->backward ? 1 : 0];
 }
 
+static void bind_log(void *ctx, sqlite3_stmt *stmt)
+{
+    const job_walk *w = ctx;
+
+    (void)sqlite3_bind_int64(stmt, 1, w->id);
+    (void)sqlite3_bind_int(stmt, 4, w->payload);
+}
+
 int hw_sqlite_queue_log(hw_store *base, const hw_log_query *query, hw_job_fn fn, void *ctx,
                         howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)base;
-    hw_sqlite_jobs jobs = {.store = store};
-    sqlite3_stmt *stmt = NULL;
-    size_t n = 0;
-    int s = hw_sqlite_ready_to_read(store, reterr);
+    job_walk w = {.store = (hw_sqlite *)base, .fn = fn, .ctx = ctx, .payload = query->payload};
+    bool from_end = query->backward && query->after == 0;
+    const hw_sqlite_walk walk = {.sql = log_sql(query),
+                                 .doing = "read jobs",
+                                 .keys = 1,
+                                 .key_column = {POSITION_COLUMN},
+                                 .key_param = {2},
+                                 .first = {{.number = from_end ? INT64_MAX : query->after}},
+                                 .limit_param = 3,
+                                 .limit = query->limit,
+                                 .bind = bind_log,
+                                 .row = hand_job,
+                                 .ctx = &w};
+    hw_sqlite_jobs jobs = {.store = w.store};
+    int s = hw_sqlite_ready_to_read(w.store, reterr);
 
     if (s >= 0)
         s = hw_sqlite_find_queue(&jobs, query->queue, reterr);
     if (s != HOWDAH_OK)
         return s < 0 ? s : HOWDAH_OK;
-    s = hw_sqlite_prepare(store, log_sql(query), &stmt, reterr);
-    if (s < 0)
-        return s;
-    (void)sqlite3_bind_int64(stmt, 1, jobs.queue.id);
-    (void)sqlite3_bind_int64(stmt, 2,
-                             query->backward && query->after == 0 ? INT64_MAX : query->after);
-    (void)sqlite3_bind_int64(stmt, 3, query->limit > 0 ? query->limit : -1);
-    (void)sqlite3_bind_int(stmt, 4, query->payload);
-    return walk_jobs(store, stmt, fn, ctx, &n, reterr);
+    w.id = jobs.queue.id;
+    return hw_sqlite_walk_rows(w.store, &walk, reterr);
 }

@@ -35,7 +35,8 @@
 /* ?1 stream or NULL */
 #define LIST_SQL                                                                                   \
     COLUMNS " FROM main.howdah_snapshots"                                                          \
-            " WHERE (?1 IS NULL OR stream = ?1) ORDER BY stream, version"
+            " WHERE (?1 IS NULL OR stream = ?1) AND (stream, version) > (?2, ?3)"                  \
+            " ORDER BY stream, version LIMIT ?4"
 
 enum {
     COL_STREAM,
@@ -200,27 +201,43 @@ int hw_sqlite_snapshot_get(hw_store *base, hw_str stream, int64_t version, hw_sn
     return s;
 }
 
+typedef struct snapshot_walk {
+    hw_sqlite *store;
+    hw_str stream; /* absent: of all */
+    hw_snapshot_fn fn;
+    void *ctx;
+} snapshot_walk;
+
+static void bind_stream(void *ctx, sqlite3_stmt *stmt)
+{
+    hw_sqlite_bind_str(stmt, 1, ((snapshot_walk *)ctx)->stream);
+}
+
+static int hand(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
+{
+    const snapshot_walk *w = ctx;
+    hw_snapshot snapshot;
+    int s = take(w->store, stmt, &snapshot, reterr);
+
+    if (s >= 0)
+        *ret_stop = w->fn(w->ctx, &snapshot) != 0;
+    return s;
+}
+
 int hw_sqlite_snapshot_list(hw_store *base, hw_str stream, hw_snapshot_fn fn, void *ctx,
                             howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)base;
-    sqlite3_stmt *stmt = NULL;
-    bool stop = false;
-    int s = hw_sqlite_ready_to_read(store, reterr);
+    snapshot_walk w = {(hw_sqlite *)base, stream, fn, ctx};
+    const hw_sqlite_walk walk = {.sql = LIST_SQL,
+                                 .doing = "list snapshots",
+                                 .keys = 2,
+                                 .key_column = {COL_STREAM, COL_VERSION},
+                                 .key_param = {2, 3},
+                                 .first = {{.bytes = HW_STR_LIT("")}, {.number = 0}},
+                                 .limit_param = 4,
+                                 .bind = bind_stream,
+                                 .row = hand,
+                                 .ctx = &w};
 
-    if (s >= 0)
-        s = hw_sqlite_prepare(store, LIST_SQL, &stmt, reterr);
-    if (s < 0)
-        return s;
-    hw_sqlite_bind_str(stmt, 1, stream);
-    while (!stop && (s = hw_sqlite_step(store, stmt, "list snapshots", reterr)) == HOWDAH_OK) {
-        hw_snapshot snapshot;
-
-        s = take(store, stmt, &snapshot, reterr);
-        if (s < 0)
-            break;
-        stop = fn(ctx, &snapshot) != 0;
-    }
-    (void)sqlite3_finalize(stmt);
-    return s < 0 ? s : HOWDAH_OK;
+    return hw_sqlite_walk_rows(w.store, &walk, reterr);
 }

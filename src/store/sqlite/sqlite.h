@@ -75,8 +75,9 @@ typedef enum hw_sqlite_slot {
 /* What an operation is going to do with the connection. */
 typedef enum hw_sqlite_need { HW_NEED_READ, HW_NEED_WRITE, HW_NEED_CREATE } hw_sqlite_need;
 
-struct hw_sqlite_rows; /* import.c: rows read ahead */
-struct hw_sqlite_bell; /* bell.c: what watches the file */
+struct hw_sqlite_rows;  /* import.c: rows read ahead */
+struct hw_sqlite_bell;  /* bell.c: what watches the file */
+struct hw_sqlite_turns; /* turns.c: the line of writers */
 
 /* Statements that are kept for the next question of the same shape. */
 #define HW_ASKED 4
@@ -103,10 +104,13 @@ typedef struct hw_sqlite {
     bool timed_out;        /* the deadline ended the statement */
     int64_t deadline_ms;   /* of the running operation, monotonic */
     int64_t busy_since_ms; /* when the present wait for a lock began */
-    bool checkpointing;    /* a wait now is a checkpoint's: keep it short */
-    bool impatient;        /* no wait at all: a lock that is not free is the answer */
-    int wal_pages;         /* in the write-ahead log after our last commit */
-    int checkpoint_at;     /* pages at which to try the next checkpoint */
+    int64_t in_line_since_ms; /* when BEGIN was asked for; 0: it is not being */
+    bool checkpointing;       /* a wait now is a checkpoint's: keep it as short as this: */
+    int64_t checkpoint_wait_ms;
+    bool checkpoint_tried;       /* by this connection */
+    bool impatient;              /* no wait at all: a lock that is not free is the answer */
+    int wal_pages;               /* in the write-ahead log after our last commit */
+    int checkpoint_at;           /* pages at which to try the next checkpoint */
     int checkpoint_spacing;      /* grows while readers are in the way */
     bool in_wal_mode;            /* known since a commit of ours went to the write-ahead log */
     bool unsynced;               /* synchronous is NORMAL now (conn.c, I5) */
@@ -115,7 +119,8 @@ typedef struct hw_sqlite {
     char boot[HW_BOOT_TEXT + 1]; /* the present one, "" before it was asked for */
 
     struct hw_sqlite_rows *import;
-    struct hw_sqlite_bell *bell; /* NULL: nobody listens */
+    struct hw_sqlite_bell *bell;   /* NULL: nobody listens */
+    struct hw_sqlite_turns *turns; /* NULL: before the first write */
 } hw_sqlite;
 
 /*
@@ -206,6 +211,66 @@ static inline hw_str hw_sqlite_borrow(sqlite3_stmt *stmt, int column)
 
     return text ? (hw_str){text, (size_t)sqlite3_column_bytes(stmt, column)} : HW_STR_NULL;
 }
+
+/* A value of a statement. */
+typedef struct hw_sqlite_value {
+    hw_str bytes; /* absent: the number */
+    bool is_blob;
+    int64_t number;
+} hw_sqlite_value;
+
+/* ---- held.c: rows that were read, apart from the statement that read them */
+
+#define HW_SQLITE_HELD_ROWS 256 /* to ask for at once */
+#define HW_SQLITE_WALK_KEYS 2
+
+struct hw_sqlite_row;
+
+/* Zeroed it is empty. */
+typedef struct hw_sqlite_held {
+    sqlite3_stmt *carrier; /* what a held row is handed over in */
+    struct hw_sqlite_row *rows;
+    int columns;
+    size_t n;
+    size_t at;  /* the next to hand over */
+    bool cut;   /* there may be more of the statement */
+    bool whole; /* set before: all of it, however much that is */
+} hw_sqlite_held;
+
+/* Reads the statement, all of it or a page full, and resets it. */
+int hw_sqlite_hold(hw_sqlite_held *held, hw_sqlite *store, sqlite3_stmt *stmt, const char *doing,
+                   howdah_error *reterr);
+/* *ret_row is on the next row, until the next call.  HOWDAH_END: all were handed over. */
+int hw_sqlite_held_next(hw_sqlite_held *held, hw_sqlite *store, sqlite3_stmt **ret_row,
+                        howdah_error *reterr);
+void hw_sqlite_held_done(hw_sqlite_held *held);
+
+/* A walk over rows in the order of a key, page by page. */
+typedef struct hw_sqlite_walk {
+    const char *sql;
+    const char *doing;
+    int keys;
+    int key_column[HW_SQLITE_WALK_KEYS];
+    int key_param[HW_SQLITE_WALK_KEYS];         /* what a page begins behind, */
+    hw_sqlite_value first[HW_SQLITE_WALK_KEYS]; /* and the first one */
+    int limit_param;
+    int64_t limit;                               /* 0: all rows */
+    void (*bind)(void *ctx, sqlite3_stmt *stmt); /* other parameters; may be NULL */
+    /* A row; the statement is not to be stepped. */
+    int (*row)(void *ctx, sqlite3_stmt *row, bool *ret_stop, howdah_error *reterr);
+    void *ctx;
+} hw_sqlite_walk;
+
+int hw_sqlite_walk_rows(hw_sqlite *store, const hw_sqlite_walk *walk, howdah_error *reterr);
+
+/* ---- turns.c */
+
+/* Draws a number, and waits until it is next or those in front do not get on.  Cannot fail. */
+void hw_sqlite_turn_take(hw_sqlite *store);
+/* After the end of the transaction; without a number in hand nothing happens. */
+void hw_sqlite_turn_end(hw_sqlite *store);
+
+void hw_sqlite_turns_close(hw_sqlite *store);
 
 /* ---- schema.c */
 
@@ -558,12 +623,6 @@ extern const hw_queue_ops hw_sqlite_queue_ops;
 /* ---- temporal_ask.c: questions about the two times as statements */
 
 #define HW_SQLITE_ASK_VALUES 64
-
-typedef struct hw_sqlite_value {
-    hw_str bytes; /* absent: the number */
-    bool is_blob;
-    int64_t number;
-} hw_sqlite_value;
 
 /* A statement and what is bound to it, in the order of its question marks. */
 typedef struct hw_sqlite_ask {

@@ -24,7 +24,7 @@
 
 #define IS_HELD "s.lease_until IS NOT NULL AND s.lease_until > ?2 AND s.lease_boot = ?3"
 
-/* ?1 the subscriber or NULL, ?2 now since boot, ?3 the boot. */
+/* ?1 the subscriber, or behind whom, ?2 now since boot, ?3 the boot, ?4 limit. */
 #define ROW_COLUMNS                                                                                \
     "SELECT s.subscriber_id, s.pattern, s.high, s.owed, s.anchor_sequence, s.anchor_id,"           \
     " s.timeline, s.token, s.owner, " IS_HELD ", s.status, s.reason, s.suspect_sequence,"          \
@@ -34,8 +34,8 @@
     " (SELECT count(*) FROM main.howdah_skips k"                                                   \
     "  WHERE k.subscriber_id = s.subscriber_id AND k.resolved_at IS NULL),"                        \
     " s.stream, s.originals, s.moves FROM main.howdah_subscriptions s"
-#define ROW_SQL ROW_COLUMNS " WHERE s.subscriber_id = ?1"
-#define ROWS_SQL ROW_COLUMNS " ORDER BY s.subscriber_id"
+#define ROW_SQL ROW_COLUMNS " WHERE s.subscriber_id = ?1 LIMIT ?4"
+#define ROWS_SQL ROW_COLUMNS " WHERE s.subscriber_id > ?1 ORDER BY s.subscriber_id LIMIT ?4"
 
 enum {
     COL_SUBSCRIBER,
@@ -211,63 +211,68 @@ static hw_str boot_of(hw_sqlite *store)
     return hw_str_of(store->boot);
 }
 
-static int open_rows(hw_sqlite *store, const char *sql, hw_str subscriber_id,
-                     sqlite3_stmt **ret_stmt, howdah_error *reterr)
-{
-    int s = hw_sqlite_prepare(store, sql, ret_stmt, reterr);
+typedef struct row_walk {
+    hw_sqlite *store;
+    hw_sub_row_fn fn;
+    void *ctx;
+    size_t n;
+} row_walk;
 
-    if (s < 0)
-        return s;
-    if (subscriber_id.s)
-        hw_sqlite_bind_str(*ret_stmt, 1, subscriber_id);
-    (void)sqlite3_bind_int64(*ret_stmt, 2, hw_clock_mono_us());
-    hw_sqlite_bind_str(*ret_stmt, 3, boot_of(store));
-    return HOWDAH_OK;
+static void bind_lease(hw_sqlite *store, sqlite3_stmt *stmt)
+{
+    (void)sqlite3_bind_int64(stmt, 2, hw_clock_mono_us());
+    hw_sqlite_bind_str(stmt, 3, boot_of(store));
 }
 
-/* Calls fn for each row; ret_n says for how many. */
-static int walk_rows(hw_sqlite *store, const char *sql, hw_str subscriber_id, hw_sub_row_fn fn,
-                     void *ctx, size_t *ret_n, howdah_error *reterr)
+static void bind_walk(void *ctx, sqlite3_stmt *stmt)
 {
-    sqlite3_stmt *stmt = NULL;
-    bool stop = false;
-    int s = open_rows(store, sql, subscriber_id, &stmt, reterr);
+    bind_lease(((row_walk *)ctx)->store, stmt);
+}
 
-    *ret_n = 0;
-    if (s < 0)
-        return s;
-    while (!stop && (s = hw_sqlite_step(store, stmt, "read subscriptions", reterr)) == HOWDAH_OK) {
-        hw_range *owed = NULL;
-        hw_sub_row row;
+static int hand_row(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
+{
+    row_walk *w = ctx;
+    hw_range *owed = NULL;
+    hw_sub_row row;
+    int s = take_row(w->store, stmt, &row, &owed, reterr);
 
-        s = take_row(store, stmt, &row, &owed, reterr);
-        (*ret_n)++;
-        stop = s < 0 || fn(ctx, &row) != 0;
-        hw_free(owed);
-    }
-    (void)sqlite3_finalize(stmt);
-    return s < 0 ? s : HOWDAH_OK;
+    w->n++;
+    if (s >= 0)
+        *ret_stop = w->fn(w->ctx, &row) != 0;
+    hw_free(owed);
+    return s;
+}
+
+static int walk_rows(row_walk *w, const char *sql, hw_str first, howdah_error *reterr)
+{
+    const hw_sqlite_walk walk = {.sql = sql,
+                                 .doing = "read subscriptions",
+                                 .keys = 1,
+                                 .key_column = {COL_SUBSCRIBER},
+                                 .key_param = {1},
+                                 .first = {{.bytes = first}},
+                                 .limit_param = 4,
+                                 .bind = bind_walk,
+                                 .row = hand_row,
+                                 .ctx = w};
+
+    return hw_sqlite_walk_rows(w->store, &walk, reterr);
 }
 
 int hw_sqlite_load(hw_store *base, hw_str subscriber_id, hw_sub_row_fn fn, void *ctx,
                    howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)base;
-    size_t n = 0;
-    int s = hw_sqlite_ready_to_read(store, reterr);
+    row_walk w = {(hw_sqlite *)base, fn, ctx, 0};
+    int s = walk_rows(&w, ROW_SQL, subscriber_id, reterr);
 
-    if (s >= 0)
-        s = walk_rows(store, ROW_SQL, subscriber_id, fn, ctx, &n, reterr);
-    return s >= 0 && n == 0 ? fail_not_found(subscriber_id, reterr) : s;
+    return s >= 0 && w.n == 0 ? fail_not_found(subscriber_id, reterr) : s;
 }
 
 int hw_sqlite_list(hw_store *base, hw_sub_row_fn fn, void *ctx, howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)base;
-    size_t n = 0;
-    int s = hw_sqlite_ready_to_read(store, reterr);
+    row_walk w = {(hw_sqlite *)base, fn, ctx, 0};
 
-    return s < 0 ? s : walk_rows(store, ROWS_SQL, HW_STR_NULL, fn, ctx, &n, reterr);
+    return walk_rows(&w, ROWS_SQL, HW_STR_LIT(""), reterr);
 }
 
 /* ------------------------------------------------------------- a short look */
@@ -544,10 +549,13 @@ static int keep_texts(taken *t, howdah_error *reterr)
 static int keep_row(hw_sqlite *store, hw_str subscriber_id, taken *t, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
-    int s = open_rows(store, ROW_SQL, subscriber_id, &stmt, reterr);
+    int s = hw_sqlite_prepare(store, ROW_SQL, &stmt, reterr);
 
     if (s < 0)
         return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    bind_lease(store, stmt);
+    (void)sqlite3_bind_int(stmt, 4, 1);
     s = hw_sqlite_step(store, stmt, "take a subscription", reterr);
     if (s == HOWDAH_END)
         s = fail_not_found(subscriber_id, reterr);

@@ -165,26 +165,24 @@ static int hand_type(sqlite3_stmt *stmt, hw_type_stats_fn fn, void *ctx, bool *r
     return HOWDAH_OK;
 }
 
-static int walk_types(hw_sqlite *store, const hw_temporal_query *query, sqlite3_stmt *stmt,
+static int hand_types(hw_sqlite *store, const hw_temporal_query *query, hw_sqlite_held *held,
                       hw_type_stats_fn fn, void *ctx, howdah_error *reterr)
 {
+    sqlite3_stmt *row = NULL;
     bool stop = false;
     int s = HOWDAH_OK;
 
-    while (s >= 0 && !stop) {
-        s = hw_sqlite_step(store, stmt, "look at types", reterr);
-        if (s == HOWDAH_END)
-            return HOWDAH_OK;
-        if (s >= 0 && hw_sqlite_ask_matches(query, stmt, 0))
-            s = hand_type(stmt, fn, ctx, &stop, reterr);
-    }
-    return s;
+    while (s >= 0 && !stop && (s = hw_sqlite_held_next(held, store, &row, reterr)) == HOWDAH_OK)
+        if (hw_sqlite_ask_matches(query, row, 0))
+            s = hand_type(row, fn, ctx, &stop, reterr);
+    return s < 0 ? s : HOWDAH_OK;
 }
 
 static int types(hw_store *base, const hw_temporal_query *query, hw_type_stats_fn fn, void *ctx,
                  howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
+    hw_sqlite_held held = {.whole = true}; /* types are few, and finding them reads the log */
     hw_sqlite_ask ask;
     sqlite3_stmt *stmt = NULL;
     int s = hw_sqlite_ready_to_read(store, reterr);
@@ -199,9 +197,12 @@ static int types(hw_store *base, const hw_temporal_query *query, hw_type_stats_f
     hw_sqlite_temp_in_file(store, true); /* streams may be many */
     s = hw_sqlite_ask_prepare(store, &ask, &stmt, reterr);
     if (s >= 0)
-        s = walk_types(store, query, stmt, fn, ctx, reterr);
+        s = hw_sqlite_hold(&held, store, stmt, "look at types", reterr);
     hw_sqlite_ask_over(store, stmt);
     hw_sqlite_temp_in_file(store, false);
+    if (s >= 0)
+        s = hand_types(store, query, &held, fn, ctx, reterr);
+    hw_sqlite_held_done(&held);
     hw_sqlite_ask_done(&ask);
     return s;
 }
@@ -220,10 +221,12 @@ typedef struct stream_walk {
     bool skips;
     int after_no;  /* the parameter */
     hw_buf stream; /* the last one */
+    hw_buf found;  /* all, each ended by a NUL: nobody is called while the statement runs */
     bool begun;
 } stream_walk;
 
 #define STREAM_BYTES_MAX (64 * 1024)
+#define STREAMS_BYTES_MAX (64 * 1024 * 1024)
 
 /* The next stream, in w->stream.  HOWDAH_END: no more. */
 static int next_stream(stream_walk *w, howdah_error *reterr)
@@ -247,8 +250,7 @@ static int next_stream(stream_walk *w, howdah_error *reterr)
     }
 }
 
-static int walk_streams(stream_walk *w, int64_t limit, hw_stream_fn fn, void *ctx,
-                        howdah_error *reterr)
+static int find_streams(stream_walk *w, int64_t limit, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
 
@@ -259,18 +261,30 @@ static int walk_streams(stream_walk *w, int64_t limit, hw_stream_fn fn, void *ct
         if (s != HOWDAH_OK)
             break;
         stream = (hw_str){hw_buf_str(&w->stream), w->stream.len};
+        hw_buf_put(&w->found, stream.s, stream.len + 1);
         if (w->skips) {
             (void)sqlite3_reset(w->stmt);
             (void)sqlite3_bind_text64(w->stmt, w->after_no, stream.s, stream.len, SQLITE_TRANSIENT,
                                       SQLITE_UTF8);
         }
-        if (fn(ctx, stream) != 0)
-            break;
         s = hw_sqlite_go_on(w->store, reterr);
         if (s < 0)
             break;
     }
-    return s < 0 ? s : HOWDAH_OK;
+    return s < 0 ? s : hw_buf_check(&w->found, reterr);
+}
+
+static void hand_streams(const stream_walk *w, hw_stream_fn fn, void *ctx)
+{
+    const char *end = w->found.data + w->found.len;
+
+    for (const char *at = w->found.data; at < end;) {
+        hw_str stream = hw_str_of(at);
+
+        if (fn(ctx, stream) != 0)
+            return;
+        at += stream.len + 1;
+    }
 }
 
 static int streams(hw_store *base, const hw_temporal_query *query, hw_str after, int64_t limit,
@@ -280,7 +294,8 @@ static int streams(hw_store *base, const hw_temporal_query *query, hw_str after,
     stream_walk w = {.store = (hw_sqlite *)base,
                      .query = query,
                      .skips = lead == HW_LEAD_NONE || lead == HW_LEAD_STREAM,
-                     .stream = HW_BUF_INIT(STREAM_BYTES_MAX)};
+                     .stream = HW_BUF_INIT(STREAM_BYTES_MAX),
+                     .found = HW_BUF_INIT(STREAMS_BYTES_MAX)};
     hw_sqlite_ask ask;
     int s = hw_sqlite_ready_to_read(w.store, reterr);
 
@@ -297,10 +312,13 @@ static int streams(hw_store *base, const hw_temporal_query *query, hw_str after,
     hw_sqlite_temp_in_file(w.store, true);
     s = hw_sqlite_ask_prepare(w.store, &ask, &w.stmt, reterr);
     if (s >= 0)
-        s = walk_streams(&w, limit, fn, ctx, reterr);
+        s = find_streams(&w, limit, reterr);
     hw_sqlite_ask_over(w.store, w.stmt);
     hw_sqlite_temp_in_file(w.store, false);
+    if (s >= 0)
+        hand_streams(&w, fn, ctx);
     hw_buf_done(&w.stream);
+    hw_buf_done(&w.found);
     hw_sqlite_ask_done(&ask);
     return s;
 }
