@@ -663,11 +663,11 @@ HOWDAH_API int howdah_import(howdah_bus *bus, const howdah_import_options *optio
  * howdah_runner_start() moves them into threads.
  *
  * A handler may use its own bus as any other code does: append, read, push, claim ...  Those calls
- * go to a session of their own, opened when first needed, one for each handler that runs at the same
- * time.  With HOWDAH_CHECKPOINT_TRANSACTIONAL what it appends, corrects, pushes and completes on its
- * bus is part of its transaction; other writes are not, and on SQLite, where they would wait for
- * that very transaction, they are MISUSE.  What drives the bus (serving, subscribing, waiting for a
- * subscription, closing) is MISUSE in its handlers; howdah_interrupt() is the way to end it.
+ * go to a session of their own, opened when first needed, one for each handler that runs at the
+ * same time.  With HOWDAH_CHECKPOINT_TRANSACTIONAL what it appends, corrects, pushes and completes
+ * on its bus is part of its transaction; other writes are not, and on SQLite, where they would wait
+ * for that very transaction, they are MISUSE.  What drives the bus (serving, subscribing, waiting
+ * for a subscription, closing) is MISUSE in its handlers; howdah_interrupt() is the way to end it.
  * A bus in memory has one session: it has no runner, and its handlers may not wait on it.
  */
 typedef struct howdah_subscription howdah_subscription;
@@ -848,9 +848,10 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_wait_caught_up(howdah_subscription *subs
  * Runs the bus in threads: one serves it, and "threads" more call the handlers.  Each
  * subscription is in one thread at a time; a slow handler delays only its own.  Until
  * howdah_runner_stop() the bus belongs to the runner: others than its handlers get MISUSE, but for
- * howdah_interrupt(), howdah_runner_wait() and howdah_close().  stop waits for the handlers that run
- * and begins no other, stores checkpoints and gives the ownerships up.  A runner that ends before, by an interrupt or by an error that waiting
- * does not mend, does the same on its way out; stop has to be called all the same.
+ * howdah_interrupt(), howdah_runner_wait() and howdah_close().  stop waits for the handlers that
+ * run and begins no other, stores checkpoints and gives the ownerships up.  A runner that ends
+ * before, by an interrupt or by an error that waiting does not mend, does the same on its way out;
+ * stop has to be called all the same.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_runner_start(howdah_bus *bus, int threads,
                                                      howdah_error *reterr);
@@ -945,8 +946,8 @@ typedef struct howdah_letters_options {
  *
  * Walks that call back (this one, and those of subscriptions, skips, queues, history, bindings,
  * snapshots, purges and streams) read page by page, in the order of their key: no statement and no
- * snapshot is open while fn runs, so fn may take its time.  What is there all the time is seen once;
- * what comes, goes or changes meanwhile is seen as its page found it, or not at all.
+ * snapshot is open while fn runs, so fn may take its time.  What is there all the time is seen
+ * once; what comes, goes or changes meanwhile is seen as its page found it, or not at all.
  */
 HOWDAH_API int howdah_letters_walk(howdah_bus *bus, const howdah_letters_options *options,
                                    int (*fn)(void *ctx, const howdah_letter *letter), void *ctx,

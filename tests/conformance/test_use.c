@@ -558,6 +558,168 @@ static void two_threads_in_one_bus_store_what_they_are_told_and_damage_nothing(v
     assert_sound(c);
 }
 
+/* ------------------------------------------------------------------- walks */
+
+/* What every callback does: it writes, it reads, and walks once more. */
+typedef struct nested {
+    howdah_bus *bus;
+    int calls;
+    int inner; /* rows of the walks inside */
+} nested;
+
+static int count_fact(void *ctx, const howdah_fact *fact)
+{
+    (void)fact;
+    ((nested *)ctx)->inner++;
+    return 0;
+}
+
+static void use_bus(nested *n)
+{
+    (void)cf_append(n->bus, "walked", "walk", NULL);
+    cf_ok(howdah_status_walk(n->bus, count_fact, n, &cf_error));
+    n->calls++;
+}
+
+static int in_subscriptions(void *ctx, const howdah_subscription_info *info)
+{
+    use_bus(ctx);
+    assert_string_equal(info->subscriber_id, "p");
+    return 0;
+}
+
+static int in_letters(void *ctx, const howdah_letter *letter)
+{
+    use_bus(ctx);
+    assert_string_equal(letter->error, "never");
+    return 0;
+}
+
+static int in_queues(void *ctx, const howdah_queue_info *info)
+{
+    use_bus(ctx);
+    assert_string_equal(info->queue, "q");
+    return 0;
+}
+
+static int in_log(void *ctx, const howdah_job *job)
+{
+    use_bus(ctx);
+    assert_string_equal(howdah_job_queue(job), "q");
+    return 0;
+}
+
+static int in_tree(void *ctx, int depth, const howdah_event *event)
+{
+    (void)depth;
+    use_bus(ctx);
+    assert_string_equal(howdah_event_stream(event), "s");
+    return 0;
+}
+
+static int in_types(void *ctx, const howdah_type_stats *stats)
+{
+    use_bus(ctx);
+    assert_non_null(stats->type);
+    return 1;
+}
+
+static int in_streams(void *ctx, const char *stream)
+{
+    use_bus(ctx);
+    assert_non_null(stream);
+    return 1;
+}
+
+static int in_diff(void *ctx, howdah_change change, const howdah_event *before,
+                   const howdah_event *after)
+{
+    (void)before;
+    use_bus(ctx);
+    assert_int_equal(change, HOWDAH_CHANGE_ADDED);
+    assert_string_equal(howdah_event_stream(after), "s");
+    return 1;
+}
+
+static int in_findings(void *ctx, const howdah_finding *finding)
+{
+    use_bus(ctx);
+    assert_int_equal(finding->verdict, HOWDAH_GOOD);
+    return 0;
+}
+
+static int in_steps(void *ctx, const howdah_step_info *step)
+{
+    use_bus(ctx);
+    assert_non_null(step->name);
+    return 0;
+}
+
+static int fail_always(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    (void)ctx;
+    (void)event;
+    return howdah_delivery_fail(delivery, "never");
+}
+
+static void make_something_to_walk_over(cf *c)
+{
+    howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+    howdah_subscription *sub = NULL;
+
+    append_in(c->bus, 3);
+    o.subscriber_id = "p";
+    o.pattern = "in";
+    o.handler = fail_always;
+    o.max_retries = 0;
+    cf_ok(howdah_subscribe(c->bus, &o, &sub, &cf_error));
+    cf_ok(howdah_wait_caught_up(sub, CF_PATIENCE_MS, &cf_error));
+    cf_ok(howdah_unsubscribe(sub, &cf_error));
+    for (int i = 0; i < 3; i++) {
+        howdah_job *job = NULL;
+
+        (void)q_push(c->bus, "q", NULL);
+        cf_ok(howdah_poll(c->bus, "q", &job, &cf_error));
+        cf_ok(howdah_finalize(c->bus, howdah_job_id(job), true, &cf_error));
+        howdah_job_free(job);
+    }
+}
+
+static void the_callback_of_a_walk_may_use_the_bus(void **state)
+{
+    cf *c = *state;
+    howdah_bus *bus = c->bus;
+    howdah_diff_options d = HOWDAH_DIFF_OPTIONS_INIT;
+    howdah_event *last = NULL;
+    char id[HOWDAH_UUID_SIZE];
+    nested n = {.bus = bus};
+
+    make_something_to_walk_over(c);
+    cf_ok(howdah_read_last(bus, "s", &last, &cf_error));
+    howdah_event_id(last, id);
+    howdah_event_free(last);
+    d.known_at_us = 1;
+    cf_ok(howdah_subscriptions_walk(bus, NULL, in_subscriptions, &n, &cf_error));
+    assert_int_equal(n.calls, 1);
+    cf_ok(howdah_letters_walk(bus, NULL, in_letters, &n, &cf_error));
+    assert_int_equal(n.calls, 4);
+    cf_ok(howdah_queues_walk(bus, NULL, in_queues, &n, &cf_error));
+    cf_ok(howdah_queues_glance(bus, in_queues, &n, &cf_error));
+    assert_int_equal(n.calls, 6);
+    cf_ok(howdah_queue_log(bus, "q", NULL, in_log, &n, &cf_error));
+    assert_int_equal(n.calls, 9);
+    cf_ok(howdah_read_tree(bus, id, in_tree, &n, &cf_error));
+    cf_ok(howdah_query_types(bus, NULL, in_types, &n, &cf_error));
+    cf_ok(howdah_query_streams(bus, NULL, in_streams, &n, &cf_error));
+    cf_ok(howdah_diff(bus, &d, in_diff, &n, NULL, &cf_error));
+    assert_int_equal(n.calls, 13);
+    cf_ok(howdah_verify(bus, in_findings, &n, &cf_error));
+    cf_ok(howdah_migrate_status(bus, in_steps, &n, &cf_error));
+    assert_true(n.calls > 16);
+    assert_int_equal(cf_count(bus), 3 + n.calls);
+    assert_sound(c);
+}
+
 /* --------------------------------------------------------------- in memory */
 
 static void a_bus_in_memory_serves_its_handlers_and_says_why_it_has_no_runner(void **state)
@@ -632,6 +794,7 @@ static const struct CMUnitTest tests[] = {
     CF_QUEUE_TEST(a_jobs_handler_uses_its_bus_in_every_thread),
     CF_QUEUE_TEST(nobody_else_may_use_a_bus_that_a_runner_serves),
     CF_QUEUE_TEST(two_threads_in_one_bus_store_what_they_are_told_and_damage_nothing),
+    CF_QUEUE_TEST(the_callback_of_a_walk_may_use_the_bus),
     CF_QUEUE_TEST(a_bus_in_memory_serves_its_handlers_and_says_why_it_has_no_runner),
     CF_QUEUE_TEST(a_handler_may_wait_on_its_bus_where_there_is_a_session_for_it),
 };
