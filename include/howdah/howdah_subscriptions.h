@@ -29,6 +29,7 @@
  * on its bus is part of its transaction; other writes are not, and on SQLite, where they would wait
  * for that very transaction, they are MISUSE.  What drives the bus (serving, subscribing, waiting
  * for a subscription, closing) is MISUSE in its handlers; howdah_interrupt() is the way to end it.
+ * That lets the handler which runs finish: its calls go on, only its waits end.
  * A bus in memory has one session: it has no runner, and its handlers may not wait on it.
  */
 #include <howdah/howdah.h> /* before the guard: the parts that follow need what is in this one */

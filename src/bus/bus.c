@@ -66,11 +66,12 @@ static hw_config config_of(const char *url, const howdah_settings *settings,
     };
 }
 
-/* For handlers' transactions and runner threads; an interrupt concerns them all. */
-static int open_another(void *ctx, hw_store **ret_store, howdah_error *reterr)
+/* For handlers' transactions, runner threads and sides. */
+static int open_another(void *ctx, const hw_interrupt *interrupt, hw_store **ret_store,
+                        howdah_error *reterr)
 {
     const howdah_bus *bus = ctx;
-    hw_config config = config_of(bus->url, bus->settings, bus->interrupt);
+    hw_config config = config_of(bus->url, bus->settings, interrupt);
 
     config.again = true;
     return hw_store_open(&config, ret_store, reterr);

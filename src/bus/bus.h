@@ -8,8 +8,9 @@
 #include "bus/use.h"
 #include "store/store.h"
 
-/* One more session of the same bus. */
-typedef int (*hw_open_fn)(void *ctx, hw_store **ret_store, howdah_error *reterr);
+/* One more session of the same bus; interrupt may be NULL. */
+typedef int (*hw_open_fn)(void *ctx, const hw_interrupt *interrupt, hw_store **ret_store,
+                          howdah_error *reterr);
 
 struct hw_service;
 struct hw_queues;
@@ -17,7 +18,7 @@ struct hw_queues;
 struct howdah_bus {
     hw_store *store;
     hw_use use;              /* who is inside: use.h */
-    hw_interrupt *interrupt; /* a side has that of its bus */
+    hw_interrupt *interrupt; /* of a side: never raised, see hw_bus_waits_for() */
     size_t payload_bytes_max;
     size_t read_batch;
     int64_t poll_interval_ms;
@@ -33,6 +34,12 @@ struct howdah_bus {
     struct howdah_bus *side_of;   /* NULL: it is no side */
     struct howdah_bus *side_next; /* of the sides that nobody has */
 };
+
+/* What ends a wait.  A handler that runs finishes what it does, but it does not wait any longer. */
+static inline const hw_interrupt *hw_bus_waits_for(const howdah_bus *bus)
+{
+    return bus->side_of ? bus->side_of->interrupt : bus->interrupt;
+}
 
 /* A bus over a store that exists already (a shim, a caller's connection); takes it over. */
 int hw_bus_over(hw_store *store, const howdah_settings *settings, howdah_bus **ret_bus,

@@ -152,7 +152,7 @@ int howdah_claim_wait(howdah_bus *bus, const char *queue, int64_t n, int64_t for
     options = &own;
     if (s >= 0)
         s = check_claim(queue, n, options, reterr);
-    if (s >= 0 && for_ms != 0 && hw_interrupted(bus->interrupt))
+    if (s >= 0 && for_ms != 0 && hw_interrupted(hw_bus_waits_for(bus)))
         s = hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
     if (s < 0)
         return s;

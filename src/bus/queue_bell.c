@@ -154,7 +154,7 @@ int hw_queue_bell_sleep(howdah_bus *bus, int64_t ms, int extra_fd, howdah_error 
     bool was_armed = q->armed;
     struct timespec time = {ms / 1000, ms % 1000 * 1000000};
     struct pollfd fds[3] = {
-        {.fd = bus->interrupt->fd, .events = POLLIN},
+        {.fd = hw_bus_waits_for(bus)->fd, .events = POLLIN},
         {.fd = q->deaf || !q->listens ? -1 : hw_sub_ops_of(bus)->fd(bus->store), .events = POLLIN},
         {.fd = extra_fd, .events = POLLIN},
     };
@@ -164,7 +164,7 @@ int hw_queue_bell_sleep(howdah_bus *bus, int64_t ms, int extra_fd, howdah_error 
         return HOWDAH_OK;
     if (ppoll(fds, 3, &time, NULL) < 0 && errno != EINTR)
         return hw_fail(reterr, HOWDAH_FAILED, "waiting for jobs: %s", strerrordesc_np(errno));
-    if (hw_interrupted(bus->interrupt))
+    if (hw_interrupted(hw_bus_waits_for(bus)))
         return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
     grow_pause(bus);
     if (fds[1].revents)

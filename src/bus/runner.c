@@ -109,7 +109,7 @@ static int session_of(worker *w, hw_store **store, howdah_error *reterr)
 {
     howdah_bus *bus = w->runner->bus;
 
-    return *store ? HOWDAH_OK : bus->open_store(bus->open_ctx, store, reterr);
+    return *store ? HOWDAH_OK : bus->open_store(bus->open_ctx, bus->interrupt, store, reterr);
 }
 
 static void run_turn(worker *w, howdah_subscription *sub)

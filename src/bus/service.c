@@ -54,7 +54,7 @@ static int second_session(howdah_bus *bus, howdah_error *reterr)
     if (!bus->open_store)
         return hw_fail(reterr, HOWDAH_MISUSE,
                        "this bus cannot open a second session for handlers' transactions");
-    return bus->open_store(bus->open_ctx, &bus->service->tx, reterr);
+    return bus->open_store(bus->open_ctx, bus->interrupt, &bus->service->tx, reterr);
 }
 
 /* A page that was not brought to its end is read again: rows that were not offered are not lost. */

@@ -27,22 +27,23 @@ void hw_use_init(hw_use *use)
 
 /* -------------------------------------------------------------------- sides */
 
-/* What belongs to the bus itself is lent to its sides: settings, upcasts, the interrupt. */
+/* What belongs to the bus itself is lent to its sides. */
 static int open_side(howdah_bus *bus, howdah_bus **ret_side, howdah_error *reterr)
 {
+    static hw_interrupt never = {.fd = -1}; /* I7 */
     howdah_bus *side = hw_calloc(1, sizeof *side);
     int s;
 
     if (!side)
         return hw_fail_no_memory(reterr);
-    s = bus->open_store(bus->open_ctx, &side->store, reterr);
+    s = bus->open_store(bus->open_ctx, &never, &side->store, reterr);
     if (s < 0) {
         hw_free(side);
         return s;
     }
     hw_use_init(&side->use);
     side->side_of = bus;
-    side->interrupt = bus->interrupt;
+    side->interrupt = &never;
     side->payload_bytes_max = bus->payload_bytes_max;
     side->read_batch = bus->read_batch;
     side->poll_interval_ms = bus->poll_interval_ms;

@@ -17,6 +17,8 @@
  *       the one there is, for calls that need nothing but the store; all others are refused.
  *   I6  Closing a reader or tail is never refused: when it is not its closer's turn it is put by,
  *       and whoever enters next, or closes the bus, does it.
+ *   I7  An interrupt does not fail the calls of a handler that runs: it is let finish.  Only its
+ *       waits end.
  */
 #ifndef HW_BUS_USE_H
 #define HW_BUS_USE_H

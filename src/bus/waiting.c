@@ -193,7 +193,7 @@ int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_er
         woken(service);
     if (s != HOWDAH_END || us <= 0)
         return s < 0 ? s : HOWDAH_OK;
-    fds[0] = (struct pollfd){.fd = bus->interrupt->fd, .events = POLLIN};
+    fds[0] = (struct pollfd){.fd = hw_bus_waits_for(bus)->fd, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = hw_sub_ops_of(bus)->fd(bus->store), .events = POLLIN};
     fds[2] = (struct pollfd){.fd = extra_fd, .events = POLLIN};
     time = (struct timespec){us / 1000000, us % 1000000 * 1000};
@@ -227,7 +227,7 @@ bool hw_service_bears(howdah_bus *bus, int status, const howdah_error *err)
     hw_log(HOWDAH_LOG_WARN, "subscriptions wait for %s: %s",
            status == HOWDAH_LIMIT ? "transactions to end" : "the store", err->message);
     (void)hw_sleep(
-        bus->interrupt,
+        hw_bus_waits_for(bus),
         hw_backoff_ms(50, STORE_BACKOFF_MAX_MS, service->failures++, 20, hw_random_u32()), NULL);
     return true;
 }

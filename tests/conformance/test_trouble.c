@@ -291,9 +291,11 @@ static void after_a_fail_over_a_filtered_subscription_goes_back_to_its_anchor(vo
 
 /* ------------------------------------------------------------ a second session */
 
-static int no_session(void *ctx, hw_store **ret_store, howdah_error *reterr)
+static int no_session(void *ctx, const hw_interrupt *interrupt, hw_store **ret_store,
+                      howdah_error *reterr)
 {
     (void)ctx;
+    (void)interrupt;
     (void)ret_store;
     return hw_fail(reterr, HOWDAH_UNAVAILABLE, "too many clients");
 }
@@ -305,7 +307,7 @@ static void events_wait_for_the_session_that_their_handler_needs(void **state)
     tale t = {0};
     howdah_subscribe_options o = options(&t, HOWDAH_CHECKPOINT_TRANSACTIONAL);
     howdah_subscription *sub = subscribe(bus, &o);
-    int (*open_store)(void *, hw_store **, howdah_error *) = bus->open_store;
+    hw_open_fn open_store = bus->open_store;
 
     catch_up(sub);
     bus->open_store = no_session;

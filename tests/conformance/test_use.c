@@ -375,6 +375,37 @@ static void stopping_a_runner_ends_after_the_handler_that_runs(void **state)
     howdah_close(bus);
 }
 
+static int interrupt_and_append(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    busy *b = ctx;
+    howdah_jobs *jobs = NULL;
+
+    howdah_interrupt(b->bus);
+    append_and_push(b, event, howdah_delivery_subscriber(delivery));
+    read_all(b);
+    atomic_store(&b->refused, howdah_claim_wait(b->bus, "none", 1, -1, NULL, &jobs, NULL));
+    howdah_jobs_free(jobs);
+    (void)atomic_fetch_add(&b->handled, 1);
+    return HOWDAH_HANDLED;
+}
+
+static void an_interrupt_lets_the_handler_that_runs_finish_but_not_wait(void **state)
+{
+    cf *c = *state;
+    howdah_bus *bus = cf_open(c);
+    busy b = {0};
+
+    append_in(c->bus, 5);
+    (void)subscribe(bus, "p", interrupt_and_append, HOWDAH_CHECKPOINT_SYNC, &b);
+    assert_int_equal(howdah_run(bus, CF_PATIENCE_MS, NULL), HOWDAH_INTERRUPTED);
+    assert_well(&b);
+    assert_int_equal(atomic_load(&b.handled), 1);
+    assert_int_equal(atomic_load(&b.refused), HOWDAH_INTERRUPTED);
+    assert_int_equal(count_out(c), 1);
+    howdah_close(bus);
+    assert_int_equal(cf_sql_number(c, "SELECT high FROM {subscriptions}"), 1);
+}
+
 /* -------------------------------------------------------------------- jobs */
 
 static int push_in_handler(void *ctx, const howdah_job *job, howdah_work *work)
@@ -791,6 +822,7 @@ static const struct CMUnitTest tests[] = {
     CF_QUEUE_TEST(a_write_that_would_wait_for_its_own_handler_is_refused_at_once),
     CF_QUEUE_TEST(a_handler_may_not_drive_or_close_its_own_bus),
     CF_QUEUE_TEST(stopping_a_runner_ends_after_the_handler_that_runs),
+    CF_QUEUE_TEST(an_interrupt_lets_the_handler_that_runs_finish_but_not_wait),
     CF_QUEUE_TEST(a_jobs_handler_uses_its_bus_in_every_thread),
     CF_QUEUE_TEST(nobody_else_may_use_a_bus_that_a_runner_serves),
     CF_QUEUE_TEST(two_threads_in_one_bus_store_what_they_are_told_and_damage_nothing),

@@ -235,8 +235,10 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
 
 /* --------------------------------------------------------------------- processes */
 
-static int open_second(void *ctx, hw_store **ret_store, howdah_error *reterr)
+static int open_second(void *ctx, const hw_interrupt *interrupt, hw_store **ret_store,
+                       howdah_error *reterr)
 {
+    (void)interrupt;
     (void)reterr;
     *ret_store = fake_open(ctx);
     return HOWDAH_OK;
