@@ -921,8 +921,8 @@ typedef struct howdah_letters_options {
  *
  * Walks that call back (this one, and those of subscriptions, skips, queues, history, bindings,
  * snapshots, purges and streams) read page by page, in the order of their key: no statement and no
- * snapshot is open while fn runs, so fn may take its time.  What is there all the time is seen once;
- * what comes, goes or changes meanwhile is seen as its page found it, or not at all.
+ * snapshot is open while fn runs, so fn may take its time.  What is there all the time is seen
+ * once; what comes, goes or changes meanwhile is seen as its page found it, or not at all.
  */
 HOWDAH_API int howdah_letters_walk(howdah_bus *bus, const howdah_letters_options *options,
                                    int (*fn)(void *ctx, const howdah_letter *letter), void *ctx,
