@@ -20,8 +20,6 @@
 /* A standby looks into so many holes without counting what that costs. */
 #define PROBE_FREE 64
 #define PROBE_SHARE 100 /* else, it spends one part in so many of its time on it */
-/* A filtered read that finds fewer than one in so many numbers goes by the index of types. */
-#define SPARSE_BELOW 20
 
 void hw_feed_init(hw_feed *feed)
 {
@@ -439,7 +437,7 @@ static void judge_density(howdah_subscription *sub, int64_t first, const hw_page
                                              : page->upto - first + 1;
 
     if (sub->pattern && span >= HW_ROWS_FIRST)
-        sub->sparse = span / SPARSE_BELOW > (int64_t)page->n;
+        sub->sparse = span / HW_SPARSE_BELOW > (int64_t)page->n;
 }
 
 /* Below the frontier's high it is not known what was seen last: the rows themselves tell. */

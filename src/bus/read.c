@@ -49,6 +49,7 @@ static int to_query(const howdah_read_options *o, hw_query *q, howdah_error *ret
         q->type = q->pattern;
         q->pattern = HW_STR_NULL;
     }
+    q->sparse = q->pattern.s != NULL; /* until its first page tells */
     return HOWDAH_OK;
 }
 

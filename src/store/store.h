@@ -91,7 +91,10 @@ typedef struct hw_query {
      */
     const hw_str *payload_of;
     size_t payload_of_n;
-    /* The pattern is known to match little: find its types in the index, do not walk the log. */
+    /*
+     * The pattern is believed to match little: find its types in the index, do not walk the log.
+     * Without ranges the store goes by what each page shows from then on.
+     */
     bool sparse;
     /*
      * With ranges, to save work: of other streams, and of versions before this one (which have
@@ -100,6 +103,9 @@ typedef struct hw_query {
     hw_str only_stream;
     int64_t only_from;
 } hw_query;
+
+/* A filtered read that finds fewer than one in so many numbers goes by the index of types. */
+#define HW_SPARSE_BELOW 20
 
 /* ---- schema */
 

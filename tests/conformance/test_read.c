@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "conformance.h"
 
 static howdah_read_options options(void)
@@ -435,6 +436,107 @@ static void a_tree_walk_can_be_stopped(void **state)
     assert_int_equal(n, 2);
 }
 
+/* ------------------------------------------------------------ rare patterns */
+
+#define MANY 40000
+#define PER_BATCH 10000
+#define RARE_EVERY 9999 /* four of them */
+#define TRIES 5
+
+static void fill_with_rare(howdah_bus *bus)
+{
+    howdah_event **events = calloc(PER_BATCH, sizeof *events);
+
+    assert_non_null(events);
+    for (int i = 0; i < MANY; i += PER_BATCH) {
+        for (int k = 0; k < PER_BATCH; k++) {
+            char type[32];
+
+            (void)snprintf(type, sizeof type,
+                           (i + k + 1) % RARE_EVERY == 0 ? "rare.%d" : "usual.%d", (i + k) % 7);
+            events[k] = cf_event("s", type, "{\"some\":\"thing\"}");
+        }
+        cf_ok(howdah_append_batch(bus, (const howdah_event *const *)events, PER_BATCH, NULL, NULL,
+                                  &cf_error));
+        for (int k = 0; k < PER_BATCH; k++)
+            howdah_event_free(events[k]);
+    }
+    free(events);
+}
+
+static int64_t count_matches(howdah_bus *bus, const howdah_read_options *o)
+{
+    const howdah_event *event = NULL;
+    howdah_reader *reader = NULL;
+    int64_t n = 0;
+    int s;
+
+    cf_ok(howdah_read_open(bus, o, &reader, &cf_error));
+    while ((s = howdah_reader_next(reader, &event, &cf_error)) == HOWDAH_OK)
+        n++;
+    cf_ok(s);
+    howdah_reader_close(reader);
+    return n;
+}
+
+/* In the best of several tries. */
+static int64_t reading_us(howdah_bus *bus, const howdah_read_options *o, int64_t expected)
+{
+    int64_t best = INT64_MAX;
+
+    for (int i = 0; i < TRIES; i++) {
+        int64_t began = hw_clock_mono_us();
+        int64_t took;
+
+        assert_int_equal(count_matches(bus, o), expected);
+        took = hw_clock_mono_us() - began;
+        best = took < best ? took : best;
+    }
+    return best;
+}
+
+/* The login without rights on the table asks a function, which does walk. */
+static void a_rare_pattern_is_read_without_walking_the_log(void **state)
+{
+    cf *c = *state;
+    howdah_read_options o = options();
+    int64_t all;
+
+    fill_with_rare(c->bus);
+    all = reading_us(c->bus, &o, MANY);
+    o.pattern = "rare.*";
+    assert_string_equal(cf_read(c->bus, &o), "9999 19998 29997 39996");
+    if (cf_is_owner())
+        assert_true(reading_us(c->bus, &o, 4) * 10 < all);
+    o.backward = true;
+    assert_string_equal(cf_read(c->bus, &o), "39996 29997 19998 9999");
+    if (cf_is_owner())
+        assert_true(reading_us(c->bus, &o, 4) * 10 < all);
+    o.from = 10000;
+    o.to = 39995;
+    assert_string_equal(cf_read(c->bus, &o), "29997 19998");
+    o.limit = 1;
+    assert_string_equal(cf_read(c->bus, &o), "29997");
+}
+
+/* Whichever way a page takes, the next one goes on behind it. */
+static void a_pattern_that_is_dense_here_and_rare_there_is_read_whole(void **state)
+{
+    cf *c = *state;
+    howdah_read_options o = options();
+
+    fill_with_rare(c->bus);
+    o.pattern = "usual.*";
+    assert_int_equal(count_matches(c->bus, &o), MANY - 4);
+    o.backward = true;
+    assert_int_equal(count_matches(c->bus, &o), MANY - 4);
+    o.pattern = "*.3"; /* one in seven, and no prefix */
+    assert_int_equal(count_matches(c->bus, &o), 5714);
+    o.backward = false;
+    o.limit = 5000;
+    assert_int_equal(count_matches(c->bus, &o), 5000);
+}
+
 cf_group cf_read_tests(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -451,6 +553,8 @@ cf_group cf_read_tests(void)
         CF_TEST(a_causation_tree_shows_ancestors_self_and_descendants),
         CF_TEST(a_cause_that_is_not_stored_or_a_circle_ends_the_walk),
         CF_TEST(a_tree_walk_can_be_stopped),
+        CF_TEST(a_rare_pattern_is_read_without_walking_the_log),
+        CF_TEST(a_pattern_that_is_dense_here_and_rare_there_is_read_whole),
     };
     return CF_GROUP(tests);
 }

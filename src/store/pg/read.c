@@ -26,6 +26,7 @@
 #define PAGE_BYTES ((size_t)8 * 1024 * 1024)
 #define RANGES_BYTES ((size_t)4 * 1024 * 1024) /* the feed keeps some of these */
 #define IDS_A_PAGE 1000
+#define JUDGED_ROWS_MIN 32
 #define FEWER_ROWS 8                          /* so many times fewer, when a row was too large */
 #define ROW_BYTES 512                         /* of a row, besides its payload */
 #define ROWS_MAX 10000                        /* for more the cap is no smaller */
@@ -47,6 +48,7 @@ struct hw_pg_cursor {
     hw_str lowest; /* sparse: where types that can match begin, and end */
     hw_str beyond;
     bool sparse;
+    bool judged; /* whether it is sparse is told by the pages: those of a reader, not of a feed */
     bool backward;
     hw_uuid *ids;
     size_t ids_n;
@@ -375,6 +377,16 @@ static void trim_ranges(hw_pg_cursor *c, int64_t at)
     c->ranges_n = kept;
 }
 
+/* By how far apart the rows of a page are; a few of them tell nothing. */
+static void judge_pattern(hw_pg_cursor *c, size_t n, int64_t at)
+{
+    int64_t first = hw_pg_get_int8(c->page, 0, GLOBAL_SEQUENCE);
+    int64_t span = at > first ? at - first : first - at;
+
+    if (c->judged && n >= JUDGED_ROWS_MIN)
+        c->sparse = span / HW_SPARSE_BELOW > (int64_t)n;
+}
+
 /* Moves behind n rows of the page: the next one starts where they end.  cut: others come behind. */
 static void advance(hw_pg_cursor *c, size_t n, bool cut)
 {
@@ -402,6 +414,7 @@ static void advance(hw_pg_cursor *c, size_t n, bool cut)
         c->end = c->ranges_n == 0;
         return;
     }
+    judge_pattern(c, n, last->global_sequence);
     at = c->stream.s ? last->version : last->global_sequence;
     if (c->backward)
         c->last = at - 1;
@@ -610,6 +623,7 @@ int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_curs
     c->only_from = q.only_from;
     c->sparse = c->direct && q.sparse && !q.only_stream.s && q.pattern.s && !q.type.s &&
                 !q.stream.s && !q.correlation_id.s && !q.ids;
+    c->judged = c->sparse && !q.ranges;
     s = keep_texts(c, &q, reterr);
     if (s >= 0)
         s = keep_sets(c, query, reterr);
@@ -676,6 +690,7 @@ static bool go_ahead(hw_pg_cursor *c, size_t n)
     c->last = before.last;
     c->left = before.left;
     c->end = before.end;
+    c->sparse = before.sparse;
     return false;
 }
 

@@ -28,6 +28,7 @@
 
 #define LEAN_ROWS_MIN 64     /* rows after which it is decided anew whether payloads come along */
 #define SPARSE_ROWS_MIN 2048 /* fewer rows are walked rather than looked up */
+#define JUDGED_ROWS_MIN 32   /* fewer that were looked up do not tell how far apart they are */
 #define SPARSE_WANT_MAX 1024 /* numbers that are collected at once */
 
 /* Which index leads the way; its two statements differ by direction only. */
@@ -78,7 +79,8 @@ typedef struct cursor {
     bool lean;       /* the present statement is a lean one */
     size_t looked;   /* rows since that was decided, */
     size_t payloads; /* and how many of their payloads were wanted */
-    bool sparse;     /* the pattern's types are looked up */
+    bool sparse;     /* the pattern's types are looked up, */
+    bool judged;     /* which is decided anew by what each statement shows */
     bool snapshot;   /* I5 */
 
     hw_range *ranges; /* what is still to be read (I2) */
@@ -149,6 +151,13 @@ static void bind_range(const cursor *c, sqlite3_stmt *stmt, hw_range range)
         (void)sqlite3_bind_int64(stmt, 4, c->from);
 }
 
+/* Whether the next statement shall go by the types: n of this many numbers were wanted. */
+static void judge_pattern(cursor *c, int64_t numbers, size_t n)
+{
+    if (c->judged)
+        c->sparse = numbers / HW_SPARSE_BELOW > (int64_t)n;
+}
+
 /*
  * Reads on in the present range with one statement, until the batch is full, the range is used up
  * (HOWDAH_END) or enough rows were looked at.
@@ -158,9 +167,11 @@ static int scan(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr
     hw_sqlite *store = (hw_sqlite *)c->base.store;
     hw_range *range = &c->ranges[c->range_no];
     int column = c->way == BY_STREAM ? HW_SQLITE_COL_VERSION : HW_SQLITE_COL_SEQUENCE;
+    size_t before = c->page.n;
+    int rows;
 
     bind_range(c, stmt, *range);
-    for (int rows = 0; rows < SCAN_ROWS_MAX && c->page.n < want; rows++) {
+    for (rows = 0; rows < SCAN_ROWS_MAX && c->page.n < want; rows++) {
         int64_t position;
         int s = hw_sqlite_step(store, stmt, "read", reterr);
 
@@ -176,6 +187,8 @@ static int scan(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr
         if (!step_over(c, range, position))
             return HOWDAH_END;
     }
+    if (rows >= SPARSE_ROWS_MIN)
+        judge_pattern(c, rows, c->page.n - before);
     return HOWDAH_OK;
 }
 
@@ -218,11 +231,14 @@ static int scan_sparsely(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_erro
     sequences = hw_calloc(most * 2, sizeof *sequences);
     if (!sequences)
         return hw_fail_no_memory(reterr);
-    s = hw_sqlite_gather(store, c->pattern, c->ranges[c->range_no], most, sequences, &n, reterr);
+    s = hw_sqlite_gather(store, c->pattern, c->ranges[c->range_no], c->backward, most, sequences,
+                         &n, reterr);
     if (s == HOWDAH_OK) {
+        if (n == most && n >= JUDGED_ROWS_MIN)
+            judge_pattern(c, llabs(sequences[n - 1] - sequences[0]), n);
         s = take_gathered(c, sequences, n, n < most, stmt, reterr);
     } else if (s == HOWDAH_END) {
-        c->sparse = false;
+        c->sparse = c->judged = false;
         s = scan(c, stmt, want, reterr);
     }
     hw_free(sequences);
@@ -240,7 +256,10 @@ static int is_wide(cursor *c, bool *ret_wide, howdah_error *reterr)
     if (!c->sparse || range->last - range->first < SPARSE_ROWS_MIN)
         return HOWDAH_OK;
     s = hw_sqlite_read_head((hw_sqlite *)c->base.store, &head, reterr);
-    *ret_wide = s >= 0 && head - range->first >= SPARSE_ROWS_MIN;
+    if (s >= 0 && head < range->last)
+        *ret_wide = head - range->first >= SPARSE_ROWS_MIN;
+    else
+        *ret_wide = s >= 0;
     return s;
 }
 
@@ -428,7 +447,8 @@ static int plan(cursor *c, const hw_query *query, howdah_error *reterr)
     } else if (c->pattern.s || c->payload_of_n > 0) {
         c->picky = true;
         c->lean = true;
-        c->sparse = query->sparse && c->pattern.s && !query->backward;
+        c->sparse = query->sparse && c->pattern.s;
+        c->judged = c->sparse && !query->ranges;
     }
     c->snapshot = c->sparse || query->ranges_n > 1;
     return HOWDAH_OK;

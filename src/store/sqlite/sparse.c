@@ -6,8 +6,8 @@
  *
  *   I1  Called inside one read transaction: a type that is looked at first must not lack an event
  *       that one looked at later is behind of.
- *   I2  What is found are the lowest numbers of all matching types together: a caller that has
- *       taken them has missed nothing below the last.
+ *   I2  What is found are the lowest numbers of all matching types together, or (backward) the
+ *       highest: a caller that has taken them has missed nothing before the last.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -19,23 +19,24 @@
 #define TYPES_MAX 4096 /* distinct types that are looked at; with more the log is walked */
 
 #define NEXT_TYPE_SQL "SELECT type FROM main.howdah_events WHERE type > ?1 ORDER BY type LIMIT 1"
-#define OF_TYPE_SQL                                                                                \
+#define OF_TYPE_SQL(direction)                                                                     \
     "SELECT global_sequence FROM main.howdah_events WHERE type = ?1"                               \
-    " AND global_sequence BETWEEN ?2 AND ?3 ORDER BY global_sequence LIMIT ?4"
+    " AND global_sequence BETWEEN ?2 AND ?3 ORDER BY global_sequence" direction " LIMIT ?4"
 
-/* The first want numbers of the range whose type the pattern matches. */
+/* The first want numbers of the range, or the last ones, whose type the pattern matches. */
 typedef struct gathering {
     hw_sqlite *store;
     hw_str pattern;
-    int64_t first;
-    int64_t last; /* nothing above it is wanted any more */
+    bool backward;
+    int64_t first; /* backward: nothing below it is wanted any more, */
+    int64_t last;  /* else nothing above this */
     size_t want;
     int64_t *sequences; /* room for twice as many as wanted */
     size_t n;
     char type[1024]; /* the one that was looked at last */
 } gathering;
 
-static int compare_sequences(const void *a, const void *b)
+static int rising(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a;
     int64_t y = *(const int64_t *)b;
@@ -43,20 +44,30 @@ static int compare_sequences(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static int falling(const void *a, const void *b)
+{
+    return rising(b, a);
+}
+
 /* Sorts, and drops what is not among the first want. */
 static void cut(gathering *g)
 {
-    qsort(g->sequences, g->n, sizeof *g->sequences, compare_sequences);
+    qsort(g->sequences, g->n, sizeof *g->sequences, g->backward ? falling : rising);
     if (g->n < g->want)
         return;
     g->n = g->want;
-    g->last = g->sequences[g->want - 1];
+    if (g->backward)
+        g->first = g->sequences[g->want - 1];
+    else
+        g->last = g->sequences[g->want - 1];
 }
 
 static int gather_type(gathering *g, hw_str type, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_stmt(g->store, HW_SLOT_OF_TYPE, OF_TYPE_SQL, &stmt, reterr);
+    int s = g->backward ? hw_sqlite_stmt(g->store, HW_SLOT_OF_TYPE_BACK, OF_TYPE_SQL(" DESC"),
+                                         &stmt, reterr)
+                        : hw_sqlite_stmt(g->store, HW_SLOT_OF_TYPE, OF_TYPE_SQL(""), &stmt, reterr);
 
     if (s < 0)
         return s;
@@ -115,11 +126,15 @@ static int gather(gathering *g, hw_str prefix, howdah_error *reterr)
     return HOWDAH_END;
 }
 
-int hw_sqlite_gather(hw_sqlite *store, hw_str pattern, hw_range range, size_t want,
+int hw_sqlite_gather(hw_sqlite *store, hw_str pattern, hw_range range, bool backward, size_t want,
                      int64_t *sequences, size_t *ret_n, howdah_error *reterr)
 {
-    gathering g = {
-        .store = store, .pattern = pattern, .first = range.first, .last = range.last, .want = want};
+    gathering g = {.store = store,
+                   .pattern = pattern,
+                   .backward = backward,
+                   .first = range.first,
+                   .last = range.last,
+                   .want = want};
     hw_str prefix = hw_pattern_prefix(pattern);
     int s;
 

@@ -46,6 +46,7 @@ typedef enum hw_sqlite_slot {
     HW_SLOT_PAYLOAD,
     HW_SLOT_NEXT_TYPE,
     HW_SLOT_OF_TYPE,
+    HW_SLOT_OF_TYPE_BACK,
     HW_SLOT_QUEUE_BY_NAME,
     HW_SLOT_QUEUE_BY_ID,
     HW_SLOT_COUNTER,
@@ -355,10 +356,11 @@ int hw_sqlite_head(hw_store *base, int64_t *ret_head, howdah_error *reterr);
 /* ---- sparse.c */
 
 /*
- * The first numbers, at most want, of the range whose type matches the pattern; sequences has room
- * for twice as many.  HOWDAH_END: there are too many types, walk the log instead.
+ * The first numbers (backward: the last, falling), at most want, of the range whose type matches
+ * the pattern; sequences has room for twice as many.  HOWDAH_END: there are too many types, walk
+ * the log instead.
  */
-int hw_sqlite_gather(hw_sqlite *store, hw_str pattern, hw_range range, size_t want,
+int hw_sqlite_gather(hw_sqlite *store, hw_str pattern, hw_range range, bool backward, size_t want,
                      int64_t *sequences, size_t *ret_n, howdah_error *reterr);
 
 /* ---- evidence.c: what is known of missing numbers, and whether the log is still the same */
