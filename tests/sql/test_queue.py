@@ -232,7 +232,7 @@ def poll_gives_bytes_as_they_were_pushed():
 def finalize_without_an_outcome_is_refused_and_changes_nothing():
     q = fresh()
     bus.sql("SELECT {}.push('%s'); SELECT {}.poll('%s')" % (q, q))
-    bus.refuses("SELECT {}.finalize((SELECT polled FROM {}.leases JOIN {}.queues USING (queue_id) WHERE name = '%s'), NULL)"
+    bus.refuses("SELECT {}.finalize((SELECT l.ids[1] FROM {}.leases AS l JOIN {}.queues USING (queue_id) WHERE name = '%s'), NULL)"
                 % q, "UH006", "success: must be true or false")
     assert counts(q) == ("0", "1", "0", "0", "0", "0")
 

@@ -175,6 +175,8 @@ BEGIN
         DELETE FROM @schema@.dedups AS d USING gone AS g WHERE d.queue_id = of_queue AND d.job_id = g.id
     ), data AS (
         DELETE FROM @schema@.job_data AS p USING gone AS g WHERE p.id = g.id
+    ), polled AS (
+        DELETE FROM @schema@.polled_jobs AS p USING gone AS g WHERE p.job_id = g.id
     )
     SELECT count(*), array_agg(DISTINCT g.key_hash) FILTER (WHERE g.key_hash IS NOT NULL) INTO n, keys FROM gone AS g;
     -- What was pushed meanwhile may have been set aside behind one of those.
@@ -192,7 +194,7 @@ $howdah$;
 --
 -- Removes history that is over its time, at most limit_n rows, sparing jobs with an open dead letter; answers how
 -- many.  One session at a time, and nobody waits.
--- Reads, writes: history, job_data, job_letters, removed_jobs.  Locks: the queue's row of removed_jobs.
+-- Reads, writes: history, job_data, job_letters, removed_jobs, polled_jobs.  Locks: the queue's row of removed_jobs.
 CREATE OR REPLACE FUNCTION @schema@.remove_history(of_queue integer, older_than_ms bigint, limit_n integer)
 RETURNS integer
 LANGUAGE plpgsql VOLATILE
@@ -223,11 +225,13 @@ BEGIN
     WITH gone AS (
         DELETE FROM @schema@.history AS e WHERE e.queue_id = of_queue AND e.position = ANY (old)
         RETURNING e.jobs, e.failed, e.first_id, e.last_id, e.ids
+    ), over AS MATERIALIZED (
+        SELECT u.id FROM gone AS g,
+            unnest(coalesce(g.ids, ARRAY(SELECT generate_series(g.first_id, g.last_id)))) AS u(id)
     ), data AS (
-        DELETE FROM @schema@.job_data AS p
-        USING gone AS g,
-            LATERAL unnest(coalesce(g.ids, ARRAY(SELECT generate_series(g.first_id, g.last_id)))) AS u(id)
-        WHERE p.id = u.id
+        DELETE FROM @schema@.job_data AS p USING over AS o WHERE p.id = o.id
+    ), polled AS (
+        DELETE FROM @schema@.polled_jobs AS p USING over AS o WHERE p.job_id = o.id
     )
     SELECT coalesce(sum(g.jobs), 0), count(*) FILTER (WHERE g.failed) INTO n, bad FROM gone AS g;
     UPDATE @schema@.removed_jobs AS r SET completed = r.completed + n - bad, failed = r.failed + bad

@@ -473,9 +473,9 @@ $howdah$;
 
 -- poll(queue) -> one job, or no row; finalize() ends it.
 --
--- bytes and content_type are those of a job that was pushed with them; data is NULL then.  The lease says which
--- session has polled its job: a number that is drawn once for each session, in the setting howdah.session.
--- Reads, writes, locks: see claim().
+-- bytes and content_type are those of a job that was pushed with them; data is NULL then.  Which session has the job is
+-- known by a number that is drawn once for each session, in the setting howdah.session.
+-- Writes: polled_jobs.  Reads, writes, locks: see claim().
 CREATE OR REPLACE FUNCTION @schema@.poll(queue text)
 RETURNS TABLE (id bigint, token bigint, attempts smallint, data json, headers json, bytes bytea, content_type text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -492,8 +492,9 @@ BEGIN
     IF coalesce(current_setting('howdah.session', true), '') = '' THEN
         PERFORM set_config('howdah.session', floor(random() * 9007199254740992)::bigint::text, false);
     END IF;
-    UPDATE @schema@.leases AS l SET polled = poll.id, polled_by = current_setting('howdah.session')::bigint
-    WHERE l.token = poll.token;
+    INSERT INTO @schema@.polled_jobs (job_id, token, session)
+    VALUES (poll.id, poll.token, current_setting('howdah.session')::bigint)
+    ON CONFLICT (job_id) DO UPDATE SET token = excluded.token, session = excluded.session;
     RETURN NEXT;
 END
 $howdah$;

@@ -265,7 +265,7 @@ $howdah$;
 --
 -- Ends a job that poll() gave to this session: COMPLETED, or FAILED.  False: it is not this
 -- session's any more.
--- Errors: UH006.  Reads: leases.  Reads, writes, locks: see settle_jobs().
+-- Errors: UH006.  Writes: polled_jobs.  Reads, writes, locks: see settle_jobs().
 CREATE OR REPLACE FUNCTION @schema@.finalize(id bigint, success boolean) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -273,13 +273,14 @@ SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off
 AS $howdah$
 DECLARE
-    session constant bigint := nullif(current_setting('howdah.session', true), '')::bigint;
+    mine    constant bigint := nullif(current_setting('howdah.session', true), '')::bigint;
     token   bigint;
 BEGIN
     IF success IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'success: must be true or false';
     END IF;
-    SELECT l.token INTO token FROM @schema@.leases AS l WHERE l.polled = finalize.id AND l.polled_by = session;
+    DELETE FROM @schema@.polled_jobs AS p WHERE p.job_id = finalize.id AND p.session = mine
+    RETURNING p.token INTO token;
     RETURN FOUND AND 0 <> ALL (@schema@.settle_jobs(
         ARRAY[id], ARRAY[token], ARRAY[CASE WHEN success THEN 0 ELSE 1 END],
         CASE WHEN NOT success THEN ARRAY['failed'] END, NULL));

@@ -122,8 +122,6 @@ CREATE TABLE @schema@.leases (
     part       smallint NOT NULL DEFAULT 0,
     plain      boolean NOT NULL,                -- all of its jobs are
     suspect    boolean NOT NULL DEFAULT false,  -- its only job is
-    polled     bigint,                          -- poll() gave this job, its only one,
-    polled_by  bigint,                          -- to this session
     worker     text,
     ids        bigint[] NOT NULL,               -- ascending, as the next two
     attempts   smallint[] NOT NULL,
@@ -131,7 +129,15 @@ CREATE TABLE @schema@.leases (
     CONSTRAINT leases_pkey PRIMARY KEY (token, part)
 ) WITH (fillfactor = 70, toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.0,
         autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX leases_polled_idx ON @schema@.leases (polled) WHERE polled IS NOT NULL;
+
+-- Which session poll() gave a job to, under which token, until finalize() ends it.  Apart from leases, whose hot paths
+-- have no index to spare; what is left behind of a job that ended otherwise goes with its history.
+CREATE TABLE @schema@.polled_jobs (
+    job_id  bigint NOT NULL,
+    token   bigint NOT NULL,
+    session bigint NOT NULL,
+    CONSTRAINT polled_jobs_pkey PRIMARY KEY (job_id)
+);
 
 CREATE TABLE @schema@.key_holders (
     queue_id integer NOT NULL,
