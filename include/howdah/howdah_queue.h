@@ -242,7 +242,8 @@ typedef enum howdah_job_verdict {
 typedef enum howdah_settled {
     HOWDAH_SETTLED_LOST = 0,  /* the lease is another's: nothing was changed */
     HOWDAH_SETTLED_DONE = 1,  /* as asked for */
-    HOWDAH_SETTLED_FAILED = 2 /* RETRY without an attempt left: it has FAILED */
+    HOWDAH_SETTLED_FAILED = 2 /* RETRY without an attempt left, or RETRY or RELEASE after the event
+                                 it was made of was purged: it has FAILED */
 } howdah_settled;
 
 typedef struct howdah_settlement {

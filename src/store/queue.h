@@ -16,7 +16,10 @@
  *       server can undo them, and the job runs again.  Not so what is pushed, and what fails.
  *   I6  A lease that ran out is given back by whoever maintains or claims next: the job is ready
  *       again, or FAILED when it has no attempt left.  It is a suspect from then on, and is claimed
- *       alone: what killed its worker does not cost its neighbours their attempts.
+ *       alone, before others of its priority, but not before those that are more urgent: what
+ *       killed its worker does not cost its neighbours their attempts.
+ *   I7  A job whose event was purged while it was leased can be completed.  If it is not, it is
+ *       cancelled: FAILED, "cancelled: purged: " and why, without a dead letter.
  */
 #ifndef HW_STORE_QUEUE_H
 #define HW_STORE_QUEUE_H
@@ -143,7 +146,8 @@ typedef struct hw_settle {
 typedef enum hw_settled {
     HW_SETTLED_LOST, /* another token, or no such job is leased: nothing was changed */
     HW_SETTLED_DONE,
-    HW_SETTLED_FAILED /* RETRY without an attempt left: it is FAILED now */
+    HW_SETTLED_FAILED /* RETRY without an attempt left, or RETRY or RELEASE after its event was
+                         purged: it is FAILED now */
 } hw_settled;
 
 /* ---- queues */

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 #include <howdah/howdah.h>
+#include <howdah/howdah_queue.h>
 
 #define QR_QUEUE "race"
 #define QR_WORKERS 8
@@ -53,6 +54,17 @@ typedef struct qr_note {
     bool final;       /* ACCEPTED: the job is over, */
     bool failed;      /* and has FAILED */
 } qr_note;
+
+/* A job in somebody's hands. */
+typedef struct qr_hold {
+    int64_t id;
+    int64_t token;
+    int64_t started_us;
+    int64_t until_us;
+    int32_t attempt;
+    int32_t key; /* 0: none */
+    long kind;
+} qr_hold;
 
 enum {
     QR_DRAWN = 1, /* sent, perhaps; nobody has heard what became of it */
@@ -99,6 +111,7 @@ extern qr_shared *qr_all;
 typedef struct qr_arena {
     char url[1200];
     const howdah_settings *settings;
+    const char *schema; /* NULL: not PostgreSQL */
     long jobs;
     long seconds;  /* in which they are pushed */
     bool operated; /* jobs are purged, cancelled, tried again meanwhile */
@@ -115,9 +128,16 @@ void qr_choose_end(unsigned visits_max);
 /* It should not have happened: says so, and counts it. */
 void qr_odd(const char *what, int status, const howdah_error *err);
 
+/* The number of the note. */
+int64_t qr_note_down(int kind, const qr_hold *hold, int64_t sent, bool final, bool failed);
+/* What is to become of it, after some time. */
+howdah_job_verdict qr_work_on(const qr_hold *hold);
+
 /* Bodies of processes; me is their number. */
 void qr_be_pusher(const qr_arena *arena, int me);
 void qr_be_worker(const qr_arena *arena, int me);
+/* One that knows the SQL functions only; level 0 to 2: READ COMMITTED to SERIALIZABLE. */
+void qr_be_sql_worker(const qr_arena *arena, int me, int level);
 void qr_be_operator(const qr_arena *arena, int me);
 
 /* After the race: asserts.  bus looks at the history. */

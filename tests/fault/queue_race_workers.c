@@ -10,6 +10,7 @@
 #include "queue_race.h"
 
 #define BATCH_MAX 20
+#define QR_SQL_FIRST 4 /* on PostgreSQL this worker and the next two know SQL only */
 
 qr_shared *qr_all;
 
@@ -53,20 +54,33 @@ howdah_bus *qr_open(const qr_arena *arena, const char *application)
 
 /* ---- notes */
 
-static int64_t note(int kind, const howdah_job *job, int64_t sent, bool final, bool failed)
+static qr_hold hold_of(const howdah_job *job)
+{
+    const char *key = howdah_job_key(job);
+    qr_hold hold = {.id = howdah_job_id(job),
+                    .token = howdah_job_token(job),
+                    .attempt = (int32_t)howdah_job_attempt(job),
+                    .key = key ? (int32_t)strtol(key + 1, NULL, 10) : 0,
+                    .kind = strtol(howdah_job_data(job, NULL) + 1, NULL, 10)};
+
+    (void)howdah_job_started_at(job, &hold.started_us);
+    (void)howdah_job_lease_until(job, &hold.until_us);
+    return hold;
+}
+
+int64_t qr_note_down(int kind, const qr_hold *hold, int64_t sent, bool final, bool failed)
 {
     int64_t at = atomic_fetch_add(&qr_all->notes_n, 1);
-    const char *key = howdah_job_key(job);
     qr_note *n = &qr_all->notes[at];
 
     if (at >= QR_NOTES_MAX)
         _exit(70);
-    n->id = howdah_job_id(job);
-    n->token = howdah_job_token(job);
-    n->attempt = (int32_t)howdah_job_attempt(job);
-    (void)howdah_job_started_at(job, &n->started_us);
-    (void)howdah_job_lease_until(job, &n->until_us);
-    n->key = key ? (int32_t)strtol(key + 1, NULL, 10) : 0;
+    n->id = hold->id;
+    n->token = hold->token;
+    n->attempt = hold->attempt;
+    n->started_us = hold->started_us;
+    n->until_us = hold->until_us;
+    n->key = hold->key;
     n->sent = sent;
     n->noted_us = hw_clock_wall_us();
     n->final = final;
@@ -75,23 +89,34 @@ static int64_t note(int kind, const howdah_job *job, int64_t sent, bool final, b
     return at;
 }
 
+static int64_t note(int kind, const howdah_job *job, int64_t sent, bool final, bool failed)
+{
+    qr_hold hold = hold_of(job);
+
+    return qr_note_down(kind, &hold, sent, final, failed);
+}
+
 /* ---- the work */
 
-/* What is to become of it, after some time. */
-static howdah_job_verdict work_on(const howdah_job *job)
+howdah_job_verdict qr_work_on(const qr_hold *hold)
 {
-    long kind = strtol(howdah_job_data(job, NULL) + 1, NULL, 10);
-
-    (void)note(QR_BEGUN, job, 0, false, false);
-    if (kind == QR_ABORT)
+    (void)qr_note_down(QR_BEGUN, hold, 0, false, false);
+    if (hold->kind == QR_ABORT)
         (void)kill(getpid(), SIGKILL);
     if (qr_pick(2) == 0)
         (void)usleep(qr_pick(20000)); /* to be killed, or stopped, in the middle of it */
     if (qr_pick(400) == 0)
         (void)usleep(200000 + qr_pick(600000)); /* longer than some leases */
-    if (kind == QR_RETRY && howdah_job_attempt(job) < 3)
+    if (hold->kind == QR_RETRY && hold->attempt < 3)
         return HOWDAH_VERDICT_RETRY;
-    return kind == QR_FAIL ? HOWDAH_VERDICT_FAIL : HOWDAH_VERDICT_COMPLETE;
+    return hold->kind == QR_FAIL ? HOWDAH_VERDICT_FAIL : HOWDAH_VERDICT_COMPLETE;
+}
+
+static howdah_job_verdict work_on(const howdah_job *job)
+{
+    qr_hold hold = hold_of(job);
+
+    return qr_work_on(&hold);
 }
 
 /* ---- by hand */
@@ -285,6 +310,10 @@ void qr_be_worker(const qr_arena *arena, int me)
     howdah_bus *bus;
     char name[32];
 
+    if (arena->schema && me >= QR_SQL_FIRST && me < QR_SQL_FIRST + 3) {
+        qr_be_sql_worker(arena, me, me - QR_SQL_FIRST);
+        return;
+    }
     qr_choose_end(40);
     howdah_set_log(be_silent, NULL); /* lost leases are what this is about */
     bus = qr_open(arena, "race");

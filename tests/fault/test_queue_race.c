@@ -1,9 +1,9 @@
 /*
- * test_queue_race.c - the proof of the work queue: eight workers, by hand and by howdah_worker, in
- * processes that are killed (at random and at named points), stopped for longer than their leases,
- * and started again all the time; on PostgreSQL their sessions are ended as well.  Jobs have keys,
- * dedup keys, priorities, delays; some fail, some want to be tried again, some kill whoever runs
- * them.
+ * test_queue_race.c - the proof of the work queue: eight workers, by hand, by howdah_worker and, on
+ * PostgreSQL, by the SQL functions in each isolation level, in processes that are killed (at random
+ * and at named points), stopped for longer than their leases, and started again all the time; on
+ * PostgreSQL their sessions are ended as well.  Jobs have keys, dedup keys, priorities, delays;
+ * some fail, some want to be tried again, some kill whoever runs them.
  *
  * Afterwards: what was pushed is in the history, once; stale acknowledgements accepted 0; two live
  * owners of one job or key 0; jobs that ran more often than their attempts 0; jobs of a key out of
@@ -74,6 +74,7 @@ static int stage_setup(void **state)
 
         (void)snprintf(s->arena.url, sizeof s->arena.url, "%s", t->url);
         s->arena.settings = t->settings;
+        s->arena.schema = t->schema;
         s->bus = pgt_open(t, t->url);
     } else {
         const place *p = s->under;

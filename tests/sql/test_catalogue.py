@@ -93,7 +93,7 @@ def exactly_the_functions_that_touch_tables_run_as_their_owner():
                        FROM pg_proc AS p WHERE pronamespace = 'howdah'::regnamespace
                        AND p.proname <> 'ring_for_raw_inserts' -- the owner's own
                        -- What only functions call, which run as the owner themselves.
-                       AND p.proname <> ALL ('{attempts_of,check_sequence,claim_free,claim_suspect,complete_plain,end_jobs,end_lease,free_keys,give_back,log_completed,promote_keys,purge_jobs,purge_take,'
+                       AND p.proname <> ALL ('{attempts_of,check_sequence,claim_free,claim_suspect,complete_plain,find_suspect,leased_jobs,next_levels,purged_note,remove_history,tidy_up,end_jobs,end_lease,free_keys,give_back,log_completed,promote_keys,purge_jobs,purge_take,'
                                              'queue_of,requeue_jobs,ring_queue,wake_keys}')""")
     wrong = [row for row in rows if row[1] != row[2]]
     assert wrong == [], wrong
@@ -117,12 +117,12 @@ def every_function_tells_its_volatility():
     volatile = bus.column("SELECT proname FROM pg_proc WHERE pronamespace = 'howdah'::regnamespace AND"
                           " provolatile = 'v' ORDER BY 1")
     assert volatile == ["append", "append_arrays", "append_batch", "append_correction", "check_known_at", "check_sequence", "claim", "claim_free", "claim_jobs", "claim_suspect", "complete",
-                        "complete", "complete_plain", "correct", "end_jobs", "end_lease", "extend", "fail", "finalize", "free_keys", "give_back", "job_cancel",
+                        "complete", "complete_plain", "correct", "end_jobs", "end_lease", "extend", "fail", "finalize", "find_suspect", "free_keys", "give_back", "job_cancel",
                         "job_letters_mark", "job_retry", "knowledge", "knowledge_of", "log_completed", "log_here", "poll", "promote_keys", "publish",
-                        "purge_events", "purge_jobs", "purge_of", "purge_take", "push", "push_arrays", "push_batch", "queue_bind",
-                        "queue_of", "queue_purge", "queue_set", "queue_tidy", "queue_unbind", "release", "requeue_jobs", "retract", "retry", "ring",
+                        "purge_events", "purge_jobs", "purge_of", "purge_take", "purged_note", "push", "push_arrays", "push_batch", "queue_arm", "queue_bind",
+                        "queue_of", "queue_purge", "queue_set", "queue_tidy", "queue_unbind", "release", "remove_history", "requeue_jobs", "retract", "retry", "ring",
                         "ring_for_events", "ring_for_raw_inserts", "ring_inside", "ring_queue", "route_events",
-                        "settle_jobs", "snapshot_remove", "snapshot_store", "turn_one", "uuid_v7", "wake_keys"], volatile
+                        "settle_jobs", "snapshot_remove", "snapshot_store", "tidy_up", "turn_one", "uuid_v7", "wake_keys"], volatile
 
 
 # ---- the schema

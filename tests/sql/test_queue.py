@@ -4,6 +4,7 @@ import re
 import sys
 
 from bus import Bus, psql, run
+from session import sessions
 
 bus = Bus("queue")
 serial = 0
@@ -219,6 +220,118 @@ def poll_gives_one_job_or_no_row_and_finalize_ends_it():
     assert bus.column("SELECT failed FROM {}.queue_history('%s')" % q) == ["f", "t"]
 
 
+def poll_gives_bytes_as_they_were_pushed():
+    q = fresh()
+    bus.sql("SELECT {}.push('%s', NULL, bytes => '\\x00ff0a27', content_type => 'a/b', headers => '{\"h\":\"1\"}')" % q)
+    (told,) = bus.sql("SELECT attempts, data, headers, bytes, content_type FROM {}.poll('%s')" % q)
+    assert told == ("1", None, '{"h":"1"}', "\\x00ff0a27", "a/b"), told
+    bus.sql("SELECT {}.push('%s', '\"text\"')" % q)
+    assert bus.sql("SELECT data, bytes, content_type FROM {}.poll('%s')" % q) == [('"text"', None, None)]
+
+
+def finalize_without_an_outcome_is_refused_and_changes_nothing():
+    q = fresh()
+    bus.sql("SELECT {}.push('%s'); SELECT {}.poll('%s')" % (q, q))
+    bus.refuses("SELECT {}.finalize((SELECT l.ids[1] FROM {}.leases AS l JOIN {}.queues USING (queue_id) WHERE name = '%s'), NULL)"
+                % q, "UH006", "success: must be true or false")
+    assert counts(q) == ("0", "1", "0", "0", "0", "0")
+
+
+def poll_and_finalize_leave_nothing_of_a_job_in_the_session():
+    q = fresh()
+    bus.sql("SELECT {}.push_batch('%s', array_fill('1'::json, '{20}'))" % q)
+    left = psql(bus.url, "CREATE TEMP TABLE mine (id bigint); DO $$ BEGIN FOR n IN 1..20 LOOP"
+                " INSERT INTO mine SELECT p.id FROM howdah.poll('%s') AS p; END LOOP; END $$;\n"
+                "SELECT count(*) FILTER (WHERE howdah.finalize(id, id %% 2 = 0)),"
+                " count(*) FILTER (WHERE current_setting('howdah.job_' || id, true) IS NOT NULL) FROM mine" % q)
+    assert left == [("20", "0")], left
+    assert counts(q) == ("0", "0", "0", "10", "10", "0")
+
+
+def finalize_is_for_the_session_that_polled_last():
+    q = fresh()
+    bus.sql("SELECT {}.push('%s'); SELECT {}.queue_set('%s', abandon_after_ms => 1)" % (q, q))
+    with sessions(bus.url, 2) as (first, second):
+        job = first.one("SELECT id FROM {}.poll('%s')" % q)
+        assert second.one("SELECT {}.finalize(%s, true)" % job) == "f"
+        first.sql("SELECT pg_sleep(0.005)")
+        assert second.one("SELECT id FROM {}.poll('%s')" % q) == job
+        assert first.one("SELECT {}.finalize(%s, true)" % job) == "f"
+        assert counts(q) == ("0", "1", "0", "0", "0", "0")
+        assert second.one("SELECT {}.finalize(%s, true)" % job) == "t"
+    assert counts(q) == ("0", "0", "0", "1", "0", "0")
+
+
+def a_suspect_comes_behind_all_that_is_more_urgent():
+    for key in ("", ", key => 'k%d'"):
+        q = fresh()
+        for n, priority in enumerate((5, 5, 0, 5, -1)):
+            bus.sql("SELECT {}.push('%s', '%d', priority => %d%s)" % (q, n, priority, key % n if key else ""))
+            if n == 0:
+                assert len(claim(q, 1, ", lease => '1 ms'")) == 1
+                bus.sql("SELECT pg_sleep(0.005)")
+        # The suspect alone, but before the others of its priority.
+        assert [[row[3] for row in claim(q, n)] for n in (1, 5, 5, 5)] == [["4"], ["2"], ["0"], ["1", "3"]], key
+
+
+def a_turn_of_one_claims_what_is_more_urgent_than_a_suspect():
+    q = fresh()
+    job, token = taken(q, "12")
+    bus.sql("UPDATE {}.jobs SET suspect = true, priority = 1 WHERE id = %d; SELECT {}.push('%s', '3')" % (int(job) + 1, q))
+    answer = turn(job, token, q)
+    assert answer[:1] + answer[3:4] == ("t", "3"), answer
+    assert turn(answer[1], answer[4], q, 3) == ("f", None, None, None, None)
+
+
+def a_turn_of_one_that_looks_leaves_a_more_urgent_job_to_claim_jobs():
+    q = fresh()
+    job, token = taken(q, "12")
+    bus.sql("SELECT {}.push('%s', '3', priority => -1), {}.push('%s', '4', priority => -2, delay => '1 hour')" % (q, q))
+    look = "SELECT (t).searched, ((t).job).data FROM {}.turn_one(%s, %s, true, true, '%s', 'w', 0, 1, '-infinity', 0) AS t"
+    assert bus.sql(look % (job, token, q)) == [("f", None)]
+    (job, token, _, data), = claim(q)
+    assert data == "3"
+    # What is not due is not urgent.
+    assert bus.sql(look % (job, token, q)) == [("t", "2")]
+
+
+def a_claim_with_floors_looks_at_other_priorities_when_it_finds_nothing():
+    q = fresh()
+    bus.sql("SELECT {}.push('%s', '1', priority => 3), {}.push('%s', '2', priority => -3)" % (q, q))
+    search = "SELECT data FROM {}.claim_jobs('%s', 1, 'w', 0, false, %s, '{1}', '{-infinity}', '{0}')"
+    assert bus.column(search % (q, "false")) == ["2"]
+    bus.sql("SELECT {}.push('%s', '0')" % q)
+    assert bus.column(search % (q, "false")) == ["0"]
+    bus.sql("SELECT {}.push('%s', '0'), {}.push('%s', '4', priority => -32768)" % (q, q))
+    assert bus.column(search % (q, "true")) == ["4"]
+
+
+def of_very_many_priorities_the_most_urgent_come_first():
+    q = fresh()
+    bus.sql("SELECT {}.push('%s', to_json(-n), priority => -n) FROM generate_series(1, 1500) AS n" % q)
+    assert [row[3] for row in claim(q, 3)] == ["-1500", "-1499", "-1498"]
+    rest = [int(row[3]) for _ in range(3) for row in claim(q, 1200)]
+    assert rest == list(range(-1497, 0)), rest
+
+
+def claims_in_ms(queue, n):
+    """How long one of so many takes, that find a job each."""
+    bus.sql("SELECT {}.push_batch('%s', array_fill('1'::json, '{%d}'))" % (queue, n))
+    return float(bus.one("CREATE TEMP TABLE took AS SELECT clock_timestamp() AS begun;"
+                         " DO $$ BEGIN FOR n IN 1..%d LOOP PERFORM {}.complete(id, token) FROM {}.claim('%s'); END LOOP; END $$;"
+                         " SELECT extract(epoch FROM clock_timestamp() - begun) * 1000 / %d FROM took" % (n, queue, n)))
+
+
+def priorities_that_nobody_uses_any_more_cost_nothing():
+    q, other = fresh(), fresh()
+    bus.sql("SELECT count(*) FROM {}.push_arrays('%s', array_fill('1'::json, '{20000}'), NULL, NULL, NULL, NULL, NULL,"
+            " (SELECT array_agg(n) FROM generate_series(-10000, 9999) AS n), NULL, NULL, NULL, NULL, NULL);"
+            " SELECT {}.queue_purge('%s'); VACUUM {}.jobs" % (q, q))
+    claims_in_ms(other, 20)
+    plain, after = claims_in_ms(other, 100), claims_in_ms(q, 100)
+    assert after < 3 * plain + 2, (plain, after)
+
+
 def a_paused_queue_gives_nothing_and_a_limited_one_only_so_much():
     q = fresh()
     bus.sql("SELECT {}.push_batch('%s', ARRAY['1','2','3']::json[]); SELECT {}.queue_set('%s', paused => true)" % (q, q))
@@ -278,6 +391,20 @@ def a_cancelled_job_lets_the_next_of_its_key_go():
         ("t", "cancelled: not wanted")]
     assert bus.one("SELECT {}.job_cancel(%s)" % two) == "processing"
     assert bus.one("SELECT {}.job_cancel(0)") is None
+
+
+def a_hot_key_in_front_of_all_others_holds_nobody_up():
+    q, n = fresh(), 50000
+    bus.sql("SELECT count(*) FROM {}.push_arrays('%s', array_fill('1'::json, '{%d}'), NULL, NULL, NULL, NULL, NULL, NULL, NULL,"
+            " array_fill('hot'::text, '{%d}'), NULL, NULL, NULL); SELECT {}.push('%s', '2', key => 'cold'), {}.push('%s', '3')"
+            % (q, n, n, q, q))
+    assert [row[3] for row in claim(q)] == ["1"]
+    assert [row[3] for row in claim(q)] == ["2"]
+    assert [row[3] for row in claim(q)] == ["3"]
+    assert claim(q) == []
+    assert counts(q) == ("0", "3", str(n - 1), "0", "0", "0")
+    assert bus.sql("SELECT what FROM {}.queue_findings() WHERE queue = '%s'" % q) == []
+    bus.sql("SELECT {}.queue_purge('%s')" % q)
 
 
 def a_hot_key_is_set_aside_once():
@@ -393,7 +520,7 @@ def marking_refuses_another_state_and_knows_its_queues():
 def turn(job, token, queue, level=1, floor="'-infinity', 0", lease_ms=0):
     """What turn_one() answers: (searched, id, attempts, data, token), or None for nothing done."""
     (row,) = bus.sql("SELECT t IS NULL AND (t).searched IS NULL, (t).searched, ((t).job).id, (t).attempts, ((t).job).data, (t).token"
-                     " FROM {}.turn_one(%s, %s, true, '%s', 'w2', %d, %d, %s) AS t"
+                     " FROM {}.turn_one(%s, %s, true, false, '%s', 'w2', %d, %d, %s) AS t"
                      % (job, token, queue, lease_ms, level, floor))
     return None if row[0] == "t" else row[1:]
 
@@ -419,7 +546,7 @@ def a_turn_of_one_ends_its_job_and_claims_the_next_as_two_calls_would():
             assert turn(job, token, q)[:4] == ("t", str(int(job) + 1), "3", "2")
         else:
             bus.sql("SELECT {}.settle_jobs(ARRAY[%s], ARRAY[%s], ARRAY[0], NULL, NULL);"
-                    " SELECT FROM {}.claim_jobs('%s', 1, 'w2', 0, false, '{1}', '{-infinity}', '{0}')" % (job, token, q))
+                    " SELECT FROM {}.claim_jobs('%s', 1, 'w2', 0, false, false, '{1}', '{-infinity}', '{0}')" % (job, token, q))
         answers.append([
             rest_of(q),
             bus.sql("SELECT %s - h.first_id, %s - h.last_id, h.jobs, h.failed, h.attempts, h.ids, h.error, h.result, h.worker LIKE 'pid %%',"
@@ -439,7 +566,7 @@ def a_turn_of_one_tells_attempts_lease_and_payload():
     told = bus.sql("SELECT (t).attempts, (t).max_attempts, (t).level, ((t).job).bytes, ((t).job).content_type, ((t).job).headers,"
                    " ((t).job).dedup, ((t).job).correlation_id, (t).lease_until - (t).started_at, (t).xid = pg_current_xact_id(),"
                    " (t).horizon <= (t).xid, (t).begun_at = now(), (t).token / 65536 > %s / 65536"
-                   " FROM {}.turn_one(%s, %s, false, '%s', 'w', 5000, 1, '-infinity', 0) AS t" % (token, job, token, q))
+                   " FROM {}.turn_one(%s, %s, false, false, '%s', 'w', 5000, 1, '-infinity', 0) AS t" % (token, job, token, q))
     assert told == [("1", "3", "1", "\\x00ff", "a/b", '{"h":"1"}', "d", "c", "00:00:05", "t", "t", "t", "t")], told
     # Its dedup key has to be given back: not for a turn of one.
     (job, token), = bus.sql("SELECT l.ids[1], l.token FROM {}.leases AS l JOIN {}.queues AS x USING (queue_id) WHERE x.name = '%s'" % q)
@@ -493,7 +620,7 @@ def a_turn_of_one_leaves_a_suspect_that_is_due_to_claim_jobs():
     assert answer[:4] == ("t", str(int(job) + 1), "1", "2")
     bus.sql("UPDATE {}.jobs SET due_at = now() WHERE id = %d" % (int(job) + 2))
     assert turn(int(job) + 1, answer[4], q) == ("f", None, None, None, None)
-    assert bus.sql("SELECT id, suspect FROM {}.claim_jobs('%s', 1, 'w', 0, false, '{1}', '{-infinity}', '{0}')" % q) == [
+    assert bus.sql("SELECT id, suspect FROM {}.claim_jobs('%s', 1, 'w', 0, false, false, '{1}', '{-infinity}', '{0}')" % q) == [
         (str(int(job) + 2), "t")]
 
 
@@ -527,7 +654,7 @@ def a_turn_of_one_may_claim_from_another_queue_than_that_of_its_job():
 def a_turn_of_one_waits_for_the_disk_unless_it_is_in_a_hurry():
     for hurry, then in (("true", "off"), ("false", "on")):
         job, token = taken(fresh())
-        assert bus.one("BEGIN; CREATE TEMP TABLE answer AS SELECT {}.turn_one(%s, %s, %s, 'nobody', 'w', 0, 1, '-infinity', 0);"
+        assert bus.one("BEGIN; CREATE TEMP TABLE answer AS SELECT {}.turn_one(%s, %s, %s, false, 'nobody', 'w', 0, 1, '-infinity', 0);"
                        " SELECT current_setting('synchronous_commit'); ROLLBACK" % (job, token, hurry)) == then
 
 
@@ -536,7 +663,7 @@ def a_turn_of_one_takes_what_a_binding_made_of_an_event():
     job, token = taken(q)
     bus.sql("SELECT {}.append('s-1', 'a.b', '{\"n\":1}');"
             " SELECT {}.route_events('%s', 'none', ARRAY[(SELECT max(global_sequence) FROM {}.events)])" % q)
-    told = bus.sql("SELECT (t).event_type, (t).event_stream, ((t).job).data FROM {}.turn_one(%s, %s, true, '%s', 'w', 0, 1,"
+    told = bus.sql("SELECT (t).event_type, (t).event_stream, ((t).job).data FROM {}.turn_one(%s, %s, true, false, '%s', 'w', 0, 1,"
                    " '-infinity', 0) AS t" % (job, token, q))
     assert told == [("a.b", "s-1", '{"n":1}')], told
 
@@ -566,7 +693,7 @@ def plans_of_a_claim(queue):
     """What the server planned inside of a claim, as text."""
     return psql(bus.url, "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
                 " SET auto_explain.log_nested_statements = on; SET client_min_messages = log;"
-                " BEGIN; SELECT FROM howdah.claim_jobs('%s', 10, 'w', 0, true, '{1}', '{-infinity}', '{0}');"
+                " BEGIN; SELECT FROM howdah.claim_jobs('%s', 10, 'w', 0, true, true, '{1}', '{-infinity}', '{0}');"
                 " ROLLBACK" % queue, notices=True)
 
 
@@ -587,7 +714,7 @@ def check_plans(queue):
 def check_plans_of_a_turn(queue):
     text = psql(bus.url, "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
                 " SET auto_explain.log_nested_statements = on; SET client_min_messages = log;"
-                " BEGIN; SELECT howdah.push('%s'); SELECT howdah.turn_one(id, token, true, '%s', 'w', 0, 1, '-infinity', 0)"
+                " BEGIN; SELECT howdah.push('%s'); SELECT howdah.turn_one(id, token, true, false, '%s', 'w', 0, 1, '-infinity', 0)"
                 " FROM howdah.claim('%s'); ROLLBACK" % (queue, queue, queue), notices=True)
     parts = [part for part in text.split("Query Text:") if "of_token" in part or "turn_one" in part or "one.id" in part
              or "floor_due, floor_id" in part]
@@ -637,7 +764,14 @@ if __name__ == "__main__":
         an_abandoned_job_is_claimed_again_and_counted_and_refreshed,
         a_job_whose_workers_always_die_fails_without_another_run, suspects_are_claimed_alone,
         a_lease_that_was_settled_in_part_is_given_back_beside_keys,
-        poll_gives_one_job_or_no_row_and_finalize_ends_it,
+        poll_gives_one_job_or_no_row_and_finalize_ends_it, poll_gives_bytes_as_they_were_pushed,
+        finalize_without_an_outcome_is_refused_and_changes_nothing,
+        poll_and_finalize_leave_nothing_of_a_job_in_the_session, finalize_is_for_the_session_that_polled_last,
+        a_suspect_comes_behind_all_that_is_more_urgent, a_turn_of_one_claims_what_is_more_urgent_than_a_suspect,
+        a_turn_of_one_that_looks_leaves_a_more_urgent_job_to_claim_jobs,
+        a_claim_with_floors_looks_at_other_priorities_when_it_finds_nothing,
+        of_very_many_priorities_the_most_urgent_come_first, priorities_that_nobody_uses_any_more_cost_nothing,
+        a_hot_key_in_front_of_all_others_holds_nobody_up,
         a_paused_queue_gives_nothing_and_a_limited_one_only_so_much,
         jobs_of_a_key_run_one_at_a_time_in_order_also_across_retries,
         a_failed_job_lets_its_key_go_or_holds_it_as_the_queue_says, a_cancelled_job_lets_the_next_of_its_key_go,

@@ -370,7 +370,7 @@ def tidying_removes_old_rows_up_to_its_limit_and_counts_their_jobs():
     every = ("0", "0", "0", "14", "3", "0")
     rows = "SELECT array_agg(jobs ORDER BY position) FROM {}.history JOIN {}.queues USING (queue_id) WHERE name = '%s'" % q
     data = "SELECT count(*) FROM {}.job_data JOIN {}.queues USING (queue_id) WHERE name = '%s'" % q
-    removed = "SELECT completed_removed, failed_removed FROM {}.queues WHERE name = '%s'" % q
+    removed = "SELECT completed, failed FROM {}.removed_jobs JOIN {}.queues USING (queue_id) WHERE name = '%s'" % q
     assert main.one("SELECT {}.queue_tidy('%s', 3)" % q) == "f"
     assert main.one(rows) == "{3,1,4,1,2,1,5}" and counts(q) == every
     bus.sql("SELECT {}.queue_set('%s', history_ms => 3600000)" % q)
@@ -512,7 +512,7 @@ def of_two_turns_of_one_with_the_same_token_only_one_is_made():
         for _ in range(3):
             push(q)
         (job, token), = claim(q, 1)
-        turn = "SELECT (t).searched FROM {}.turn_one(%s, %s, true, '%s', 'w', 0, 1, '-infinity', 0) AS t" % (job, token, q)
+        turn = "SELECT (t).searched FROM {}.turn_one(%s, %s, true, false, '%s', 'w', 0, 1, '-infinity', 0) AS t" % (job, token, q)
         with sessions(bus.url, 3) as (a, first, second):
             first.sql("BEGIN")
             assert first.one(turn) == "t"

@@ -76,10 +76,10 @@ PUSHES = {
 }
 WORKS = {
     "claim": "SELECT FROM {}.claim('q', 10, lease => '1 ms')",
-    "claim_jobs": "SELECT FROM {}.claim_jobs('q', 1, 'w', 1, true, NULL, NULL, NULL)",
+    "claim_jobs": "SELECT FROM {}.claim_jobs('q', 1, 'w', 1, true, true, NULL, NULL, NULL)",
     "poll": "SELECT FROM {}.poll('q')",
     "settle_jobs": "SELECT {}.settle_jobs('{1,2}', '{1,1}', '{1,2}', NULL, NULL)",
-    "turn_one": "SELECT {}.turn_one(1, 1, true, 'q', 'w', 1, 1, '-infinity', 0)",
+    "turn_one": "SELECT {}.turn_one(1, 1, true, false, 'q', 'w', 1, 1, '-infinity', 0)",
     "complete": "SELECT {}.complete(1, 1), {}.complete('{1}'::bigint[], '{1}')",
     "fail": "SELECT {}.fail(1, 1)", "retry": "SELECT {}.retry(1, 1)", "release": "SELECT {}.release(1, 1)",
     "extend": "SELECT {}.extend(1, 1)", "finalize": "SELECT {}.finalize(1, true)",
@@ -87,7 +87,7 @@ WORKS = {
     "queue_states": "SELECT FROM {}.queue_states()", "queue_glance": "SELECT FROM {}.queue_glance()",
     "queue_tidy": "SELECT {}.queue_tidy('q')", "queue_findings": "SELECT FROM {}.queue_findings()", "queue_history": "SELECT FROM {}.queue_history('q')",
     "job_states": "SELECT FROM {}.job_states(1)", "job_letter_states": "SELECT FROM {}.job_letter_states()",
-    "queue_bindings": "SELECT FROM {}.queue_bindings()",
+    "queue_bindings": "SELECT FROM {}.queue_bindings()", "queue_arm": "SELECT {}.queue_arm('q')",
 }
 # It takes both the rights of a worker and those of a reader of the log.
 ROUTES = {"route_events": "SELECT {}.route_events('q', 'stream', '{1}')"}
@@ -140,10 +140,13 @@ OWNER = {
     "select ended jobs": "SELECT FROM {}.ended_jobs", "look at jobs": "SELECT FROM {}.jobs", "look at payloads": "SELECT FROM {}.job_data",
     "look at leases": "SELECT FROM {}.leases", "look at bindings": "SELECT FROM {}.bindings", "look at the history": "SELECT FROM {}.event_log",
     "end_jobs": "SELECT {}.end_jobs('{}')", "requeue_jobs": "SELECT {}.requeue_jobs('{}')",
-    "wake_keys": "SELECT {}.wake_keys(1)",
+    "wake_keys": "SELECT {}.wake_keys(1, 1)", "tidy_up": "SELECT {}.tidy_up('q', 1)",
+    "remove_history": "SELECT {}.remove_history(1, 1, 1)", "leased_jobs": "SELECT {}.leased_jobs(1)",
+    "next_levels": "SELECT {}.next_levels(1, now(), 0, 1, 1, NULL, NULL, NULL)",
+    "find_suspect": "SELECT {}.find_suspect(1, now())", "purged_note": "SELECT {}.purged_note(1)",
     "end_lease": "SELECT {}.end_lease(NULL)",
     "log_completed": "SELECT {}.log_completed(1, now(), 'w', '{1}', '{1}')",
-    "claim_suspect": "SELECT {}.claim_suspect(1, now())", "complete_plain": "SELECT {}.complete_plain('{1}', '{1}')", "free_keys": "SELECT {}.free_keys(1, '{1}', '{1}')", "promote_keys": "SELECT {}.promote_keys(1, '{1}')", "give_back": "SELECT {}.give_back(1, 1)",
+    "claim_suspect": "SELECT {}.claim_suspect(1, '(0,1)')", "complete_plain": "SELECT {}.complete_plain('{1}', '{1}')", "free_keys": "SELECT {}.free_keys(1, '{1}', '{1}')", "promote_keys": "SELECT {}.promote_keys(1, '{1}')", "give_back": "SELECT {}.give_back(1, 1)",
     "claim_free": "SELECT {}.claim_free(1, 1, '{}', '{}', '{}', now())", "queue_of": "SELECT {}.queue_of('x')",
     "attempts_of": "SELECT {}.attempts_of(1, 1)", "ring_queue": "SELECT {}.ring_queue(1)",
     "query_conditions": "SELECT {}.query_conditions(NULL)", "query_source": "SELECT {}.query_source(NULL)",

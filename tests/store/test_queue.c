@@ -638,6 +638,36 @@ static void a_suspect_is_claimed_alone_and_before_the_others(void **state)
     assert_string_equal(b.names, "3 4");
 }
 
+static int64_t push_at(const ss *t, const char *data, int32_t priority)
+{
+    hw_push job = a_job(data);
+
+    job.priority = priority;
+    return push(t, job);
+}
+
+static void a_suspect_comes_behind_all_that_is_more_urgent(void **state)
+{
+    ss *t = *state;
+    bool more = false;
+    batch b;
+
+    (void)push_at(t, "1", 5);
+    assert_int_equal(claim_from(t->store, "q", 1, SHORT_MS).n, 1);
+    wait_ms(SHORT_MS + 10);
+    ok(jobs_ops(t)->maintain(t->store, S("q"), &more, &ss_error));
+    (void)push_at(t, "2", 5);
+    (void)push_at(t, "3", 4);
+    (void)push_at(t, "4", -1);
+    assert_string_equal(claim(t, 1).names, "4");
+    b = claim(t, 10);
+    assert_string_equal(b.names, "3");
+    b = claim(t, 10);
+    assert_string_equal(b.names, "1");
+    assert_true(b.jobs[0].job.suspect);
+    assert_string_equal(claim(t, 10).names, "2");
+}
+
 static void a_suspect_that_is_released_or_retried_stays_one(void **state)
 {
     ss *t = *state;
@@ -851,6 +881,7 @@ ss_group ss_queue_tests(void)
         SS_TEST(maintenance_gives_leases_back_that_ran_out),
         SS_TEST(a_suspect_that_is_released_or_retried_stays_one),
         SS_TEST(a_suspect_is_claimed_alone_and_before_the_others),
+        SS_TEST(a_suspect_comes_behind_all_that_is_more_urgent),
         SS_TEST(a_second_push_with_a_live_dedup_key_gives_the_first_id),
         SS_TEST(a_dedup_key_is_free_when_its_job_is_over),
         SS_TEST(dedup_keys_count_within_one_push_as_well),

@@ -563,6 +563,42 @@ static void jobs_made_of_purged_events_are_cancelled_and_their_texts_erased(void
     assert_int_equal(b.n, 2);
 }
 
+static void a_job_in_hand_whose_event_is_purged_completes_or_ends_marked(void **state)
+{
+    static const hw_verdict verdicts[] = {HW_VERDICT_COMPLETE, HW_VERDICT_FAIL, HW_VERDICT_RETRY,
+                                          HW_VERDICT_RELEASE, HW_VERDICT_EXTEND};
+    static const hw_settled outcomes[] = {HW_SETTLED_DONE, HW_SETTLED_DONE, HW_SETTLED_FAILED,
+                                          HW_SETTLED_FAILED, HW_SETTLED_DONE};
+    ss *t = *state;
+    howdah_event events[5];
+    bool more = false;
+    batch b;
+
+    (void)times_ops(t);
+    for (int i = 0; i < 5; i++)
+        events[i] = put_secret(t, "s");
+    route_all(t, events, 5);
+    b = claim(t, 5);
+    assert_int_equal(b.n, 5);
+    assert_int_equal(purge_stream(t, "s").jobs, 0);
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(settle(t, &b.jobs[i], verdicts[i], SECRET, 1), outcomes[i]);
+    wait_ms(20);
+    ok(jobs_ops(t)->maintain(t->store, S("q"), &more, &ss_error));
+    expect_state(t, b.jobs[0].job.id, HW_JOB_COMPLETED);
+    for (size_t i = 1; i < 5; i++) {
+        kept_job job = load_job(t, b.jobs[i].job.id);
+
+        assert_int_equal(job.job.state, HW_JOB_FAILED);
+        assert_string_equal(job.error, "cancelled: purged: asked to be forgotten");
+        assert_int_equal(open_letter(t, job.job.id), 0);
+        expect(jobs_ops(t)->job_retry(t->store, job.job.id, &ss_error), HOWDAH_CONFLICT);
+        assert_non_null(strstr(ss_error.message, "its event was purged"));
+    }
+    assert_int_equal(claim(t, 10).n, 0);
+    expect_counts(t, "0 0 0 1 4 0");
+}
+
 static void a_letter_is_discarded_although_its_job_is_being_tried_again(void **state)
 {
     ss *t = *state;
@@ -847,6 +883,7 @@ ss_group ss_times_purge_tests(void)
         SS_TEST(who_had_a_purged_event_in_hand_leaves_no_copy_of_it),
         SS_TEST(snapshots_that_may_hold_a_purged_event_are_removed),
         SS_TEST(jobs_made_of_purged_events_are_cancelled_and_their_texts_erased),
+        SS_TEST(a_job_in_hand_whose_event_is_purged_completes_or_ends_marked),
         SS_TEST(a_letter_is_discarded_although_its_job_is_being_tried_again),
         SS_TEST(a_purge_that_got_no_answer_is_done_once),
         SS_TEST(each_operation_can_be_made_to_fail_alone),

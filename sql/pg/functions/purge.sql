@@ -31,7 +31,7 @@ $howdah$;
 -- The part of purge_events() that is about jobs which bindings have made of events: those that wait
 -- are cancelled, as job_cancel() does it with one, results and errors of those that are over are
 -- erased, and dead letters of both; open ones are discarded.  A job that a worker has just now is left
--- to it.
+-- to it: it can complete, and is cancelled otherwise (see purged_note()).
 -- Reads: job_data, leases.  Reads, writes: jobs, history, job_letters, dedups, key_holders, queues; see
 -- job_letters_mark().
 -- Locks: letters, by id, as job_letters_mark() and job_retry() do; then queues, keys and jobs; then the

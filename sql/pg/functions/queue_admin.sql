@@ -2,7 +2,7 @@
 --
 -- Settings and counts of one queue (NULL: of all, by name), of one moment.  Every job that was
 -- pushed is in exactly one of pending, processing, scheduled, completed, failed and purged.
--- Reads: queues, jobs, leases, history, job_letters.
+-- Reads: queues, jobs, leases, history, removed_jobs, job_letters.
 CREATE OR REPLACE FUNCTION @schema@.queue_states(queue text DEFAULT NULL)
 RETURNS TABLE (name text, paused boolean, max_attempts integer, backoff_jitter integer, concurrency integer,
                abandon_after_ms bigint, backoff_initial_ms bigint, backoff_max_ms bigint, history_ms bigint,
@@ -13,8 +13,8 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
     SELECT q.name, q.paused, q.max_attempts, q.backoff_jitter, q.concurrency, q.abandon_after_ms,
            q.backoff_initial_ms, q.backoff_max_ms, q.history_ms, q.hold_key, q.created_at,
-           j.due, coalesce(l.jobs, 0)::bigint, j.jobs - j.due, h.jobs - h.failed + q.completed_removed,
-           h.failed + q.failed_removed, q.purged,
+           j.due, coalesce(l.jobs, 0)::bigint, j.jobs - j.due, h.jobs - h.failed + coalesce(r.completed, 0),
+           h.failed + coalesce(r.failed, 0), q.purged,
            (extract(epoch FROM clock_timestamp() - j.oldest) * 1000)::bigint, d.letters
     FROM @schema@.queues AS q
     CROSS JOIN LATERAL (
@@ -32,6 +32,7 @@ AS $howdah$
     CROSS JOIN LATERAL (
         SELECT coalesce(sum(x.jobs), 0) AS jobs, count(*) FILTER (WHERE x.failed) AS failed
         FROM @schema@.history AS x WHERE x.queue_id = q.queue_id) AS h
+    LEFT JOIN @schema@.removed_jobs AS r ON r.queue_id = q.queue_id
     CROSS JOIN LATERAL (
         SELECT count(*) AS letters FROM @schema@.job_letters AS x
         WHERE x.queue_id = q.queue_id AND x.resolved_at IS NULL) AS d
@@ -39,12 +40,16 @@ AS $howdah$
     ORDER BY q.name
 $howdah$;
 
--- queue_outlook(queue text, look_at_leases boolean) -> one row, or none without the queue
+-- queue_outlook(queue text, look_at_leases boolean, levels integer[]) -> one row, or none without the queue
 --
 -- For a worker that found too little: whether the queue is paused; how long until the next job is
 -- due; if asked for, how long until the next lease may run out (NULL: nothing is known).
--- Reads: queues, queue_levels, jobs, leases.
-CREATE OR REPLACE FUNCTION @schema@.queue_outlook(queue text, look_at_leases boolean DEFAULT true)
+--
+--   levels    that the caller has floors for (see claim_jobs()), ascending: not to be looked for from their beginning
+--
+-- Reads: queues, jobs, leases.
+CREATE OR REPLACE FUNCTION @schema@.queue_outlook(
+    queue text, look_at_leases boolean DEFAULT true, levels integer[] DEFAULT NULL)
 RETURNS TABLE (queue_id integer, paused boolean, next_ms bigint, lease_ms bigint)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -59,14 +64,15 @@ AS $howdah$
     FROM @schema@.queues AS q
     CROSS JOIN LATERAL (
         SELECT min(n.due_at) AS due
-        FROM @schema@.queue_levels AS x
+        FROM @schema@.next_levels(q.queue_id, 'infinity', -2147483648, 2147483647, 2147483647, queue_outlook.levels,
+                                  NULL, NULL) AS k,
+            unnest(k.levels) AS x(level)
         LEFT JOIN LATERAL (
             -- A time that does not change: the search starts there, and not with the first job.
             SELECT j.due_at FROM @schema@.jobs AS j
-            WHERE j.queue_id = q.queue_id AND j.level = 2 * x.priority + 1 AND j.due_at > statement_timestamp()
+            WHERE j.queue_id = q.queue_id AND j.level = x.level AND j.due_at > statement_timestamp()
               AND j.due_at < 'infinity'
-            ORDER BY j.due_at, j.id LIMIT 1) AS n ON true
-        WHERE x.queue_id = q.queue_id) AS v
+            ORDER BY j.due_at, j.id LIMIT 1) AS n ON true) AS v
     CROSS JOIN LATERAL (
         SELECT min(x.until) AS until FROM @schema@.leases AS x
         WHERE queue_outlook.look_at_leases AND x.queue_id = q.queue_id) AS l
@@ -169,6 +175,8 @@ BEGIN
         DELETE FROM @schema@.dedups AS d USING gone AS g WHERE d.queue_id = of_queue AND d.job_id = g.id
     ), data AS (
         DELETE FROM @schema@.job_data AS p USING gone AS g WHERE p.id = g.id
+    ), polled AS (
+        DELETE FROM @schema@.polled_jobs AS p USING gone AS g WHERE p.job_id = g.id
     )
     SELECT count(*), array_agg(DISTINCT g.key_hash) FILTER (WHERE g.key_hash IS NOT NULL) INTO n, keys FROM gone AS g;
     -- What was pushed meanwhile may have been set aside behind one of those.
@@ -182,13 +190,63 @@ BEGIN
 END
 $howdah$;
 
--- queue_tidy(queue text, limit_n integer) -> boolean
+-- remove_history(of_queue integer, older_than_ms bigint, limit_n integer) -> integer
 --
--- Gives leases back that ran out, wakes jobs that wait behind nobody, and removes history that is over its time, at most limit_n rows of
--- each, sparing jobs with an open dead letter; true: there is more to do.
--- Reads, writes: see give_back(); history, job_data, job_letters, queues.
-CREATE OR REPLACE FUNCTION @schema@.queue_tidy(queue text, limit_n integer DEFAULT 1000) RETURNS boolean
-LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+-- Removes history that is over its time, at most limit_n rows, sparing jobs with an open dead letter; answers how
+-- many.  One session at a time, and nobody waits.
+-- Reads, writes: history, job_data, job_letters, removed_jobs, polled_jobs.  Locks: the queue's row of removed_jobs.
+CREATE OR REPLACE FUNCTION @schema@.remove_history(of_queue integer, older_than_ms bigint, limit_n integer)
+RETURNS integer
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    young constant timestamptz := clock_timestamp() - older_than_ms * interval '1 millisecond';
+    one   record;
+    old   bigint[] := '{}';
+    n     bigint;
+    bad   bigint;
+BEGIN
+    -- The oldest come first: at the first one that is young enough the search is over.
+    FOR one IN SELECT e.position, e.finished_at, e.failed, e.last_id FROM @schema@.history AS e
+               WHERE e.queue_id = of_queue ORDER BY e.position LOOP
+        EXIT WHEN one.finished_at >= young OR cardinality(old) >= limit_n;
+        CONTINUE WHEN one.failed AND EXISTS (SELECT FROM @schema@.job_letters AS l
+                                             WHERE l.job_id = one.last_id AND l.resolved_at IS NULL);
+        old := old || one.position;
+    END LOOP;
+    IF cardinality(old) = 0 THEN
+        RETURN 0;
+    END IF;
+    PERFORM FROM @schema@.removed_jobs AS r WHERE r.queue_id = of_queue FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    WITH gone AS (
+        DELETE FROM @schema@.history AS e WHERE e.queue_id = of_queue AND e.position = ANY (old)
+        RETURNING e.jobs, e.failed, e.first_id, e.last_id, e.ids
+    ), over AS MATERIALIZED (
+        SELECT u.id FROM gone AS g,
+            unnest(coalesce(g.ids, ARRAY(SELECT generate_series(g.first_id, g.last_id)))) AS u(id)
+    ), data AS (
+        DELETE FROM @schema@.job_data AS p USING over AS o WHERE p.id = o.id
+    ), polled AS (
+        DELETE FROM @schema@.polled_jobs AS p USING over AS o WHERE p.job_id = o.id
+    )
+    SELECT coalesce(sum(g.jobs), 0), count(*) FILTER (WHERE g.failed) INTO n, bad FROM gone AS g;
+    UPDATE @schema@.removed_jobs AS r SET completed = r.completed + n - bad, failed = r.failed + bad
+    WHERE r.queue_id = of_queue AND n > 0;
+    RETURN cardinality(old);
+END
+$howdah$;
+
+-- tidy_up(queue text, limit_n integer) -> woken, removed
+--
+-- Wakes jobs that wait behind nobody, and removes history that is over its time: see wake_keys() and
+-- remove_history().  Some looks at indexes when there is nothing to do.
+-- Reads: queues; see there.
+CREATE OR REPLACE FUNCTION @schema@.tidy_up(queue text, limit_n integer, OUT woken boolean, OUT removed integer)
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
 SET enable_seqscan = off
@@ -196,48 +254,56 @@ SET enable_bitmapscan = off
 SET enable_sort = off
 AS $howdah$
 DECLARE
-    q          @schema@.queues;
-    back       integer;
-    n          bigint;
-    bad        bigint;
-    one        record;
-    old        bigint[] := '{}';
-    found_rows bigint := 0;
+    q @schema@.queues;
 BEGIN
+    woken := false;
+    removed := 0;
     SELECT * INTO q FROM @schema@.queues AS x WHERE x.name = queue;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    back := @schema@.give_back(q.queue_id, limit_n);
     IF q.keyed THEN
-        PERFORM @schema@.wake_keys(q.queue_id);
+        woken := @schema@.wake_keys(q.queue_id, 1000);
     END IF;
     IF q.history_ms > 0 THEN
-        -- The oldest come first: at the first one that is young enough the search is over.
-        FOR one IN SELECT e.position, e.finished_at, e.failed, e.last_id FROM @schema@.history AS e
-                   WHERE e.queue_id = q.queue_id ORDER BY e.position LOOP
-            EXIT WHEN one.finished_at >= clock_timestamp() - q.history_ms * interval '1 millisecond'
-                      OR found_rows >= limit_n;
-            CONTINUE WHEN one.failed AND EXISTS (SELECT FROM @schema@.job_letters AS l
-                                                 WHERE l.job_id = one.last_id AND l.resolved_at IS NULL);
-            old := old || one.position;
-            found_rows := found_rows + 1;
-        END LOOP;
-        WITH gone AS (
-            DELETE FROM @schema@.history AS e WHERE e.queue_id = q.queue_id AND e.position = ANY (old)
-            RETURNING e.jobs, e.failed, e.first_id, e.last_id, e.ids
-        ), data AS (
-            DELETE FROM @schema@.job_data AS p
-            USING gone AS g,
-                LATERAL unnest(coalesce(g.ids, ARRAY(SELECT generate_series(g.first_id, g.last_id)))) AS u(id)
-            WHERE p.id = u.id
-        )
-        SELECT coalesce(sum(g.jobs), 0), count(*) FILTER (WHERE g.failed) INTO n, bad FROM gone AS g;
-        UPDATE @schema@.queues AS u
-        SET completed_removed = u.completed_removed + n - bad, failed_removed = u.failed_removed + bad
-        WHERE u.queue_id = q.queue_id AND n > 0;
+        removed := @schema@.remove_history(q.queue_id, q.history_ms, limit_n);
     END IF;
-    RETURN back >= limit_n OR found_rows >= limit_n;
+END
+$howdah$;
+
+-- queue_tidy(queue text, limit_n integer) -> boolean
+--
+-- Gives leases back that ran out, wakes jobs that wait behind nobody, and removes history that is over its time, at
+-- most limit_n rows of each; true: there is more to do.
+-- Reads: queues.  Reads, writes: see give_back(), tidy_up().
+CREATE OR REPLACE FUNCTION @schema@.queue_tidy(queue text, limit_n integer DEFAULT 1000) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    of_queue constant integer := (SELECT x.queue_id FROM @schema@.queues AS x WHERE x.name = queue);
+    back     constant integer := @schema@.give_back(of_queue, limit_n);
+BEGIN
+    RETURN (SELECT t.removed >= limit_n FROM @schema@.tidy_up(queue, limit_n) AS t) OR back >= limit_n;
+END
+$howdah$;
+
+-- queue_arm(queue text) -> text
+--
+-- For a worker that is about to sleep: whatever is pushed from now on rings the bell of the queue, once, by a
+-- NOTIFY on the channel that is answered (NULL: no such queue).  LISTEN there first, then arm, claim once more,
+-- and only then wait; no longer than until the next job is due (queue_outlook()), because a ring is a hint that
+-- may be lost.
+-- Reads: queues.  Writes: bell, at once, whatever becomes of the transaction.
+CREATE OR REPLACE FUNCTION @schema@.queue_arm(queue text) RETURNS text
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    type constant text := (SELECT 'queue.' || x.queue_id FROM @schema@.queues AS x WHERE x.name = queue);
+BEGIN
+    IF type IS NOT NULL THEN
+        PERFORM setval(@bell_text@, b.last_value | @schema@.bell_bit(type)) FROM @schema@.bell AS b
+        WHERE b.last_value & @schema@.bell_bit(type) = 0;
+    END IF;
+    RETURN CASE WHEN type IS NOT NULL THEN @schema@.channel(type) END;
 END
 $howdah$;
 
@@ -417,9 +483,9 @@ $howdah$;
 --
 -- A job that waits is due now; one that has FAILED is ready again, with all its attempts, and first
 -- of its key.  An open dead letter of it is in state 'redrive' until the job has completed or failed
--- again (end_jobs).  Answers 'ready', or why not: 'processing', 'completed', 'conflict' (its dedup key
--- is another job's now), or NULL without the job.
--- Reads, writes: jobs, job_data, history, job_letters, dedups, key_holders.  Locks: the job.
+-- again (end_jobs).  Answers 'ready', or why not: 'processing', 'completed', 'purged' (its event was), 'conflict'
+-- (its dedup key is another job's now), or NULL without the job.
+-- Reads, writes: jobs, job_data, history, job_letters, dedups, key_holders.  Locks: the event it was made of, the job.
 CREATE OR REPLACE FUNCTION @schema@.job_retry(id bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -433,6 +499,10 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM pg_current_xact_id();
+    IF @schema@.purged_note(p.id) IS NOT NULL
+       AND (SELECT s.state FROM @schema@.job_states(job_retry.id) AS s) = 'failed' THEN
+        RETURN 'purged';
+    END IF;
     -- First, as job_letters_mark() does.
     PERFORM FROM @schema@.job_letters AS l WHERE l.job_id = p.id AND l.resolved_at IS NULL FOR UPDATE;
     DELETE FROM @schema@.history AS e WHERE e.last_id = p.id AND e.failed RETURNING e.* INTO gone;

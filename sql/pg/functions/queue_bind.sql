@@ -8,8 +8,8 @@
 -- The job has no payload of its own: claim_jobs() and their like take that of the event.  So whoever
 -- calls must be allowed to read the log.
 -- Errors: UH006, 42501.
--- Reads: queues, events, bell.  Writes: queues (a new one, and the first key of one), queue_levels,
--- job_data, jobs; rings (see ring_queue()).  Locks: the rows it makes.
+-- Reads: queues, events, bell.  Writes: queues (a new one, and the first key of one), job_data, jobs;
+-- rings (see ring_queue()).  Locks: the rows it makes.
 CREATE OR REPLACE FUNCTION @schema@.route_events(queue text, key_from text, sequences bigint[])
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -34,10 +34,6 @@ BEGIN
     q := @schema@.queue_of(queue);
     -- Before the time, which is taken under the lock of the INSERT: see I4 of 0003_queue.
     PERFORM pg_current_xact_id();
-    INSERT INTO @schema@.queue_levels (queue_id, priority)
-    SELECT q.queue_id, 0
-    WHERE NOT EXISTS (SELECT FROM @schema@.queue_levels AS v WHERE v.queue_id = q.queue_id AND v.priority = 0)
-    ON CONFLICT DO NOTHING;
     IF NOT q.keyed AND key_from <> 'none' THEN
         UPDATE @schema@.queues AS u SET keyed = true WHERE u.queue_id = q.queue_id AND NOT u.keyed;
     END IF;

@@ -1,9 +1,62 @@
+-- next_levels(of_queue, moment, after, below, n, levels, floor_dues, floor_ids) -> levels, floor_dues, floor_ids
+--
+-- The next levels of a queue (see jobs.level) behind "after" and before "below", ascending, at most n of them: those
+-- that are given (ascending; in them nothing is left up to (floor_due, floor_id) each), and all others on which a
+-- job is due.  The first entry of a level tells both where it is and when it is due first: a level costs one look,
+-- however many jobs it has, and a priority that nobody uses any more costs none.
+-- Reads: jobs.
+CREATE OR REPLACE FUNCTION @schema@.next_levels(
+    of_queue integer, moment timestamptz, after integer, below integer, n integer,
+    INOUT levels integer[], INOUT floor_dues timestamptz[], INOUT floor_ids bigint[])
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    known      constant integer[] := coalesce(levels, '{}');
+    known_dues constant timestamptz[] := floor_dues;
+    known_ids  constant bigint[] := floor_ids;
+    spot       integer := 1;
+    place      integer := after;
+    first      record;
+BEGIN
+    SELECT '{}', '{}', '{}' INTO levels, floor_dues, floor_ids;
+    WHILE cardinality(levels) < n LOOP
+        WHILE known[spot] <= place LOOP
+            spot := spot + 1;
+        END LOOP;
+        -- Not on those that are given: their beginning may be long gone, and not cleared away.
+        SELECT j.level, j.due_at INTO first FROM @schema@.jobs AS j
+        WHERE j.queue_id = of_queue AND j.level > place AND j.level < least(known[spot], below)
+        ORDER BY j.level, j.due_at, j.id LIMIT 1;
+        IF FOUND THEN
+            place := first.level;
+            IF first.due_at <= moment THEN
+                levels := levels || place;
+                floor_dues := floor_dues || '-infinity'::timestamptz;
+                floor_ids := floor_ids || 0::bigint;
+            END IF;
+        ELSIF known[spot] < below THEN
+            place := known[spot];
+            levels := levels || place;
+            floor_dues := floor_dues || known_dues[spot];
+            floor_ids := floor_ids || known_ids[spot];
+        ELSE
+            EXIT;
+        END IF;
+    END LOOP;
+END
+$howdah$;
+
 -- claim_free(of_queue, n, levels, floor_dues, floor_ids, moment) -> picked, left_at
 --
 -- Of the jobs of a queue with keys: up to n that may run, locked, their keys taken.  A job whose
 -- key is in use, or that has an earlier one of its key before it, is set aside, but only if the one
 -- before it can be held still meanwhile: only then is it sure that it will be made due again.  Others
 -- are left where they are; left_at is when the first of those was due, infinity without any.
+--
+-- The levels are walked once, some hundred jobs at a time, until n are found: however many jobs of a
+-- key that is in use come first, nothing is found only if there is nothing.  With one at least, the walk
+-- ends after ten thousand.
 -- Reads, writes: jobs, key_holders.
 CREATE OR REPLACE FUNCTION @schema@.claim_free(
     of_queue integer, n integer, levels integer[], floor_dues timestamptz[], floor_ids bigint[],
@@ -12,25 +65,27 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
-    look  integer;
-    seen  tid[];
-    free  tid[];
-    aside tid[];
-    stays tid[] := '{}';
+    look   integer := n;
+    looked integer := 0;
+    seen   tid[];
+    last   record;  -- of those that were seen
+    free   tid[];
+    taken  tid[];
+    rest   tid[];
+    aside  tid[];
 BEGIN
     picked := '{}';
     left_at := 'infinity';
-    FOR round IN 1..100 LOOP
-        -- A long row of jobs that have to wait is set aside in large steps.
-        look := greatest(n - cardinality(picked), CASE WHEN round > 1 THEN 100 ELSE 0 END);
+    LOOP
         seen := ARRAY(
             SELECT s.ctid FROM unnest(levels, floor_dues, floor_ids) AS f(level, due, id),
                 LATERAL (SELECT j.ctid FROM @schema@.jobs AS j
                          WHERE j.queue_id = of_queue AND j.level = f.level AND (j.due_at, j.id) > (f.due, f.id)
-                           AND j.due_at <= moment AND NOT j.suspect AND j.ctid <> ALL (picked || stays)
+                           AND j.due_at <= moment AND NOT j.suspect
                          ORDER BY j.due_at, j.id LIMIT look FOR UPDATE SKIP LOCKED) AS s
             LIMIT look);
         EXIT WHEN cardinality(seen) = 0;
+        SELECT j.level, j.due_at, j.id INTO last FROM @schema@.jobs AS j WHERE j.ctid = seen[cardinality(seen)];
         free := ARRAY(
             SELECT s.ctid FROM @schema@.jobs AS s
             WHERE s.ctid = ANY (seen)
@@ -40,92 +95,124 @@ BEGIN
                       AND NOT EXISTS (SELECT FROM @schema@.jobs AS e
                                       WHERE e.queue_id = of_queue AND e.key_hash = s.key_hash AND e.id < s.id))
             ORDER BY s.level, s.due_at, s.id LIMIT n - cardinality(picked));
-        WITH taken AS (
+        WITH held AS (
             INSERT INTO @schema@.key_holders (queue_id, key_hash, job_id)
             SELECT of_queue, s.key_hash, s.id FROM @schema@.jobs AS s
             WHERE s.ctid = ANY (free) AND s.key_hash IS NOT NULL ORDER BY s.key_hash
             ON CONFLICT DO NOTHING RETURNING job_id
         )
-        SELECT picked || array_agg(s.ctid) INTO picked FROM @schema@.jobs AS s
-        WHERE s.ctid = ANY (free) AND (s.key_hash IS NULL OR s.id IN (SELECT t.job_id FROM taken AS t));
-        picked := coalesce(picked, '{}');
-        aside := ARRAY(
-            SELECT s.ctid FROM @schema@.jobs AS s,
-                LATERAL (SELECT FROM @schema@.key_holders AS h
-                         WHERE h.queue_id = of_queue AND h.key_hash = s.key_hash AND h.job_id <> s.id
-                         FOR KEY SHARE SKIP LOCKED) AS h
-            WHERE s.ctid = ANY (seen) AND s.ctid <> ALL (picked));
-        aside := aside || ARRAY(
-            SELECT s.ctid FROM @schema@.jobs AS s,
-                LATERAL (SELECT FROM @schema@.jobs AS e
-                         WHERE e.queue_id = of_queue AND e.key_hash = s.key_hash AND e.id < s.id
-                         ORDER BY e.id LIMIT 1 FOR KEY SHARE SKIP LOCKED) AS e
-            WHERE s.ctid = ANY (seen) AND s.ctid <> ALL (picked) AND s.ctid <> ALL (aside));
-        SELECT stays || coalesce(array_agg(s.ctid), '{}'), least(left_at, min(s.due_at)) INTO stays, left_at
-        FROM @schema@.jobs AS s
-        WHERE s.ctid = ANY (seen) AND s.ctid <> ALL (picked) AND s.ctid <> ALL (aside);
-        UPDATE @schema@.jobs AS j SET due_at = 'infinity', promoted = false WHERE j.ctid = ANY (aside);
-        EXIT WHEN cardinality(picked) >= n OR cardinality(stays) > 1000;
+        SELECT coalesce(array_agg(s.ctid), '{}') INTO taken FROM @schema@.jobs AS s
+        WHERE s.ctid = ANY (free) AND (s.key_hash IS NULL OR s.id IN (SELECT t.job_id FROM held AS t));
+        picked := picked || taken;
+        rest := ARRAY(SELECT u.one FROM unnest(seen) AS u(one) EXCEPT ALL SELECT u.one FROM unnest(taken) AS u(one));
+        IF cardinality(rest) > 0 THEN
+            aside := ARRAY(
+                SELECT s.ctid FROM @schema@.jobs AS s,
+                    LATERAL (SELECT FROM @schema@.key_holders AS h
+                             WHERE h.queue_id = of_queue AND h.key_hash = s.key_hash AND h.job_id <> s.id
+                             FOR KEY SHARE SKIP LOCKED) AS h
+                WHERE s.ctid = ANY (rest));
+            rest := ARRAY(SELECT u.one FROM unnest(rest) AS u(one) EXCEPT ALL SELECT u.one FROM unnest(aside) AS u(one));
+            aside := aside || ARRAY(
+                SELECT s.ctid FROM @schema@.jobs AS s,
+                    LATERAL (SELECT FROM @schema@.jobs AS e
+                             WHERE e.queue_id = of_queue AND e.key_hash = s.key_hash AND e.id < s.id
+                             ORDER BY e.id LIMIT 1 FOR KEY SHARE SKIP LOCKED) AS e
+                WHERE s.ctid = ANY (rest));
+            left_at := least(left_at, (
+                SELECT min(s.due_at) FROM @schema@.jobs AS s
+                WHERE s.ctid = ANY (ARRAY(SELECT u.one FROM unnest(rest) AS u(one)
+                                          EXCEPT ALL SELECT u.one FROM unnest(aside) AS u(one)))));
+            UPDATE @schema@.jobs AS j SET due_at = 'infinity', promoted = false WHERE j.ctid = ANY (aside);
+        END IF;
+        looked := looked + cardinality(seen);
+        EXIT WHEN cardinality(picked) >= n OR cardinality(seen) < look OR cardinality(picked) > 0 AND looked >= 10000;
+        -- Behind those; a long row of jobs that have to wait is set aside in large steps.
+        look := greatest(n - cardinality(picked), least(2 * greatest(look, 50), 500));
+        SELECT array_agg(f.level ORDER BY f.level),
+               array_agg(CASE WHEN f.level = last.level THEN last.due_at ELSE f.due END ORDER BY f.level),
+               array_agg(CASE WHEN f.level = last.level THEN last.id ELSE f.id END ORDER BY f.level)
+        INTO levels, floor_dues, floor_ids
+        FROM unnest(levels, floor_dues, floor_ids) AS f(level, due, id) WHERE f.level >= last.level;
     END LOOP;
 END
 $howdah$;
 
--- claim_suspect(of_queue, moment) -> tid[]
+-- find_suspect(of_queue, moment) -> spot, priority
 --
--- The first suspect that may run, locked, its key taken; or none.
--- Reads, writes: jobs, key_holders.
-CREATE OR REPLACE FUNCTION @schema@.claim_suspect(of_queue integer, moment timestamptz) RETURNS tid[]
+-- The first suspect that may run, locked; NULL: there is none.
+-- Reads: jobs, key_holders.  Locks: the job.
+CREATE OR REPLACE FUNCTION @schema@.find_suspect(
+    of_queue integer, moment timestamptz, OUT spot tid, OUT priority smallint)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
-DECLARE
-    picked tid[];
+#variable_conflict use_column
 BEGIN
-    picked := ARRAY(SELECT j.ctid FROM @schema@.jobs AS j
-                    WHERE j.queue_id = of_queue AND j.suspect AND j.due_at <= moment
-                      AND (j.key_hash IS NULL
-                           OR NOT EXISTS (SELECT FROM @schema@.key_holders AS h
-                                          WHERE h.queue_id = of_queue AND h.key_hash = j.key_hash)
-                              AND NOT EXISTS (SELECT FROM @schema@.jobs AS e
-                                              WHERE e.queue_id = of_queue AND e.key_hash = j.key_hash
-                                                AND e.id < j.id))
-                    ORDER BY j.priority, j.due_at, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED);
-    IF cardinality(picked) = 0 THEN
-        RETURN NULL;
-    END IF;
-    INSERT INTO @schema@.key_holders (queue_id, key_hash, job_id)
-    SELECT of_queue, j.key_hash, j.id FROM @schema@.jobs AS j
-    WHERE j.ctid = ANY (picked) AND j.key_hash IS NOT NULL
-    ON CONFLICT DO NOTHING;
-    picked := ARRAY(SELECT j.ctid FROM @schema@.jobs AS j
-                    WHERE j.ctid = ANY (picked)
-                      AND (j.key_hash IS NULL
-                           OR EXISTS (SELECT FROM @schema@.key_holders AS h
-                                      WHERE h.queue_id = of_queue AND h.key_hash = j.key_hash
-                                        AND h.job_id = j.id)));
-    RETURN CASE WHEN cardinality(picked) > 0 THEN picked END;
+    SELECT j.ctid, j.priority INTO spot, priority FROM @schema@.jobs AS j
+    WHERE j.queue_id = of_queue AND j.suspect AND j.due_at <= moment
+      AND (j.key_hash IS NULL
+           OR NOT EXISTS (SELECT FROM @schema@.key_holders AS h
+                          WHERE h.queue_id = of_queue AND h.key_hash = j.key_hash)
+              AND NOT EXISTS (SELECT FROM @schema@.jobs AS e
+                              WHERE e.queue_id = of_queue AND e.key_hash = j.key_hash AND e.id < j.id))
+    ORDER BY j.priority, j.due_at, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED;
 END
 $howdah$;
 
--- claim_jobs(queue, n, worker, lease_ms, tidy, levels, floor_dues, floor_ids) -> jobs, in order
+-- claim_suspect(of_queue, spot) -> tid[]
+--
+-- The suspect that find_suspect() has found, its key taken; NULL: somebody else was quicker.
+-- Reads, writes: jobs, key_holders.
+CREATE OR REPLACE FUNCTION @schema@.claim_suspect(of_queue integer, spot tid) RETURNS tid[]
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+BEGIN
+    INSERT INTO @schema@.key_holders (queue_id, key_hash, job_id)
+    SELECT of_queue, j.key_hash, j.id FROM @schema@.jobs AS j WHERE j.ctid = spot AND j.key_hash IS NOT NULL
+    ON CONFLICT DO NOTHING;
+    IF EXISTS (SELECT FROM @schema@.jobs AS j
+               WHERE j.ctid = spot
+                 AND (j.key_hash IS NULL
+                      OR EXISTS (SELECT FROM @schema@.key_holders AS h
+                                 WHERE h.queue_id = of_queue AND h.key_hash = j.key_hash AND h.job_id = j.id))) THEN
+        RETURN ARRAY[spot];
+    END IF;
+    RETURN NULL;
+END
+$howdah$;
+
+-- leased_jobs(of_queue integer) -> integer: how many jobs of a queue are leased.
+-- Reads: leases.
+CREATE OR REPLACE FUNCTION @schema@.leased_jobs(of_queue integer) RETURNS integer
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT coalesce(sum(cardinality(l.ids)), 0)::integer FROM @schema@.leases AS l WHERE l.queue_id = of_queue
+$howdah$;
+
+-- claim_jobs(queue, n, worker, lease_ms, tidy, every, levels, floor_dues, floor_ids) -> jobs, in order
 --
 -- Up to n jobs that are due, by priority, due time and id: what claim() and the library stand on.
--- They are leased together, under one token.  A suspect comes first, and alone.  When the payloads of those
--- taken pass 4 MiB, the others stay as they were: ready, the attempt not counted.  The commit does not
--- wait for the disk, and a crash that undoes it takes the sequence back: it is the lower 16 bits, by
--- chance, that keep the next claim of the same job from getting the token that somebody still has.
+-- They are leased together, under one token.  A suspect comes before all others of its priority, and alone.
+-- When the payloads of those taken pass 4 MiB, the others stay as they were: ready, the attempt not counted.
+-- The commit does not wait for the disk, and a crash that undoes it takes the sequence back: it is the lower
+-- 16 bits, by chance, that keep the next claim of the same job from getting the token that somebody still has.
 --
 --   tidy        also gives leases back that ran out
 --   levels      of priorities (see jobs.level), ascending, in which nothing is left up to (floor_due,
---               floor_id) each: where the search starts.  With tidy, with keys, and without any levels
---               it goes through all others as well
+--               floor_id) each: where the search starts
+--   every       goes through all other levels as well, which is also done with tidy, with keys, with a suspect, and
+--               when there is nothing on those that are given
 --   xid, horizon, begun_at  what the library moves its floors by; begun_at is not behind a job that
 --               was left where it is
 --
--- Reads: queues, queue_levels, job_data, events.  Writes: jobs, leases, key_holders; see also
--- give_back().  Locks: the jobs it takes; with a limit of concurrency the row of the queue.
+-- Reads: queues, job_data, events.  Writes: jobs, leases, key_holders, claim_turns; see also
+-- give_back().  Locks: the jobs it takes, and a suspect that it leaves; with a limit of concurrency the row of the
+-- queue in claim_turns.
 CREATE OR REPLACE FUNCTION @schema@.claim_jobs(
-    queue text, n integer, worker text, lease_ms bigint, tidy boolean, levels integer[],
+    queue text, n integer, worker text, lease_ms bigint, tidy boolean, every boolean, levels integer[],
     floor_dues timestamptz[], floor_ids bigint[])
 RETURNS TABLE (id bigint, token bigint, attempts smallint, max_attempts smallint, priority smallint,
                suspect boolean, due_at timestamptz, created_at timestamptz, started_at timestamptz,
@@ -151,6 +238,10 @@ DECLARE
     wanted  integer := n;
     span    bigint;
     one     record;
+    after   integer := -2147483648;
+    below   integer := 2147483647;
+    known   record;  -- levels and floors as they are given
+    spot    tid;     -- of a suspect
     picked  tid[];
     left_at timestamptz := 'infinity';
 BEGIN
@@ -165,163 +256,177 @@ BEGIN
         q.suspects := true;
     END IF;
     IF q.concurrency > 0 THEN
-        PERFORM FROM @schema@.queues AS x WHERE x.queue_id = q.queue_id FOR NO KEY UPDATE;
-        SELECT least(wanted, q.concurrency - coalesce(sum(cardinality(l.ids)), 0)) INTO wanted
-        FROM @schema@.leases AS l WHERE l.queue_id = q.queue_id;
+        wanted := least(n, q.concurrency - @schema@.leased_jobs(q.queue_id));
+        IF wanted > 0 THEN
+            -- One after the other.  Whoever cannot see what the one before has claimed is told to try again (40001).
+            INSERT INTO @schema@.claim_turns AS c (queue_id) VALUES (q.queue_id)
+            ON CONFLICT (queue_id) DO UPDATE SET turn = c.turn + 1;
+            wanted := least(n, q.concurrency - @schema@.leased_jobs(q.queue_id));
+        END IF;
     END IF;
     IF wanted <= 0 THEN
         RETURN;
     END IF;
     -- What was given back, or pushed while we waited for the limit, is due as well.
     moment := clock_timestamp();
-    IF tidy OR q.keyed OR coalesce(cardinality(levels), 0) = 0 THEN
-        -- Of a queue with keys, those that waited come before the others of their priority.
-        SELECT array_agg(v.level ORDER BY v.level), array_agg(coalesce(f.due, '-infinity') ORDER BY v.level),
-               array_agg(coalesce(f.id, 0) ORDER BY v.level)
-        INTO levels, floor_dues, floor_ids
-        FROM (SELECT 2 * x.priority + l.lane AS level FROM @schema@.queue_levels AS x, (VALUES (0), (1)) AS l(lane)
-              WHERE x.queue_id = q.queue_id AND (q.keyed OR l.lane = 1)) AS v
-        LEFT JOIN unnest(levels, floor_dues, floor_ids) AS f(level, due, id) ON f.level = v.level;
-    END IF;
     IF q.suspects THEN
-        picked := @schema@.claim_suspect(q.queue_id, moment);
+        SELECT s.spot, 2 * s.priority INTO spot, below FROM @schema@.find_suspect(q.queue_id, moment) AS s;
+        below := coalesce(below, 2147483647);
     END IF;
-    IF q.keyed AND coalesce(cardinality(picked), 0) = 0 THEN
-        SELECT c.picked, c.left_at INTO picked, left_at
-        FROM @schema@.claim_free(q.queue_id, wanted, levels, floor_dues, floor_ids, moment) AS c;
-    END IF;
+    every := every OR tidy OR q.keyed OR q.suspects OR coalesce(cardinality(levels), 0) = 0;
+    SELECT levels, floor_dues, floor_ids INTO known;
 
-    IF wanted = 1 AND picked IS NULL THEN
-        -- One plain job: statements so small that they cost half of those for many.
-        FOR spot IN 1..coalesce(cardinality(levels), 0) LOOP
-            DELETE FROM @schema@.jobs AS j
-            WHERE j.ctid = (SELECT i.ctid FROM @schema@.jobs AS i
-                            WHERE i.queue_id = q.queue_id AND i.level = levels[spot]
-                              AND (i.due_at, i.id) > (floor_dues[spot], floor_ids[spot]) AND i.due_at <= moment
-                              AND NOT i.suspect AND i.key_hash IS NULL
-                            ORDER BY i.due_at, i.id LIMIT 1 FOR UPDATE SKIP LOCKED)
-            RETURNING j.id, j.priority, j.level, j.due_at, (j.attempts + 1)::smallint AS attempts, j.plain,
-                      nextval(@lease_text@) * 65536 + floor(random() * 65536)::bigint AS token INTO one;
-            IF FOUND THEN
-                INSERT INTO @schema@.leases (token, started_at, until, lease_ms, queue_id, plain, worker, ids, attempts)
-                VALUES (one.token, moment, moment + span * interval '1 millisecond', span, q.queue_id, one.plain,
-                        worker, ARRAY[one.id], ARRAY[one.attempts]);
-                SELECT one.id, one.token, one.attempts,
-                       CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts::smallint END,
-                       one.priority, false, one.due_at, p.created_at, moment,
-                       moment + span * interval '1 millisecond', p.key, p.dedup, p.correlation_id, p.causation_id,
-                       p.event_sequence, p.content_type, p.headers, p.data, p.bytes, one.level,
-                       pg_current_xact_id()::text::bigint, oldest, now()
-                INTO id, token, attempts, max_attempts, priority, suspect, due_at, created_at, started_at,
-                     lease_until, key, dedup, correlation_id, causation_id, event_sequence, content_type, headers,
-                     data, bytes, level, xid, horizon, begun_at
-                FROM @schema@.job_data AS p WHERE p.id = one.id;
-                -- Only if there is one: each table that is touched is a lock more (16 of them are cheap).
-                IF event_sequence IS NOT NULL THEN
-                    SELECT e.content_type, e.headers, e.data, e.bytes, e.type, e.stream
-                    INTO content_type, headers, data, bytes, event_type, event_stream
-                    FROM @schema@.events AS e WHERE e.global_sequence = event_sequence;
-                END IF;
-                RETURN NEXT;
-                RETURN;
+    -- Some levels at a time; those before a suspect, then the suspect.
+    LOOP
+        IF every AND picked IS NULL THEN
+            SELECT v.levels, v.floor_dues, v.floor_ids INTO levels, floor_dues, floor_ids
+            FROM @schema@.next_levels(q.queue_id, moment, after, below, least(wanted, 1000), known.levels,
+                                      known.floor_dues, known.floor_ids) AS v;
+            after := levels[cardinality(levels)];
+            IF cardinality(levels) = 0 THEN
+                EXIT WHEN spot IS NULL;
+                picked := @schema@.claim_suspect(q.queue_id, spot);
+                SELECT NULL, 2147483647, below - 1 INTO spot, below, after;
+                CONTINUE;
             END IF;
-        END LOOP;
-        RETURN;
-    END IF;
+        END IF;
+        IF q.keyed AND picked IS NULL THEN
+            SELECT nullif(c.picked, '{}'), least(left_at, c.left_at) INTO picked, left_at
+            FROM @schema@.claim_free(q.queue_id, wanted, levels, floor_dues, floor_ids, moment) AS c;
+            CONTINUE WHEN picked IS NULL;
+        END IF;
 
-    -- Payloads that are kept out of line have files of their own, named after their table; mostly these are empty,
-    -- and bytes need not be counted.  Expressions, not a query: that would cost twice as much.
-    IF pg_relation_size(('pg_toast.pg_toast_' || @job_data_text@::regclass::oid)::regclass) = 0
-       AND pg_relation_size(('pg_toast.pg_toast_' || @events_text@::regclass::oid)::regclass) = 0 THEN
-        RETURN QUERY
-        WITH gone AS (
-            DELETE FROM @schema@.jobs AS j
-            WHERE j.ctid = ANY (CASE WHEN picked IS NOT NULL THEN picked ELSE ARRAY(
-                SELECT s.ctid FROM unnest(levels, floor_dues, floor_ids) AS f(level, due, id),
-                    LATERAL (SELECT i.ctid FROM @schema@.jobs AS i
-                             WHERE i.queue_id = q.queue_id AND i.level = f.level
-                               AND (i.due_at, i.id) > (f.due, f.id) AND i.due_at <= moment
-                               AND NOT i.suspect AND i.key_hash IS NULL
-                             ORDER BY i.due_at, i.id LIMIT wanted FOR UPDATE SKIP LOCKED) AS s
-                LIMIT wanted) END)
-            RETURNING j.id, j.priority, j.level, j.due_at, (j.attempts + 1)::smallint AS attempts, j.suspect, j.plain, j.key_hash
-        ), lease AS (
-            INSERT INTO @schema@.leases AS l (token, started_at, until, lease_ms, queue_id, plain, suspect, worker, ids,
-                                              attempts, keys)
-            SELECT nextval(@lease_text@) * 65536 + floor(random() * 65536)::bigint, moment,
-                   moment + span * interval '1 millisecond', span, q.queue_id, bool_and(g.plain), bool_or(g.suspect),
-                   worker, array_agg(g.id), array_agg(g.attempts),
-                   CASE WHEN NOT bool_and(g.plain) THEN array_agg(g.key_hash) END
-            FROM (SELECT * FROM gone ORDER BY gone.id) AS g HAVING count(*) > 0
-            RETURNING l.token, l.until
-        )
-        SELECT g.id, l.token, g.attempts,
-               CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts::smallint END, g.priority,
-               g.suspect, g.due_at, p.created_at, moment, l.until, p.key, p.dedup, p.correlation_id, p.causation_id,
-               p.event_sequence, coalesce(p.content_type, e.content_type), coalesce(p.headers, e.headers),
-               coalesce(p.data, e.data), coalesce(p.bytes, e.bytes), e.type::text, e.stream::text,
-               g.level, pg_current_xact_id()::text::bigint, oldest, least(now(), left_at)
-        FROM lease AS l, gone AS g
-        JOIN @schema@.job_data AS p ON p.id = g.id
-        LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence
-        ORDER BY g.level, g.due_at, g.id;
-        RETURN;
-    END IF;
-
-    RETURN QUERY
-    WITH gone AS (
-        DELETE FROM @schema@.jobs AS j
-        WHERE j.ctid = ANY (CASE WHEN picked IS NOT NULL THEN picked ELSE ARRAY(
-            SELECT s.ctid FROM unnest(levels, floor_dues, floor_ids) AS f(level, due, id),
-                LATERAL (SELECT i.ctid FROM @schema@.jobs AS i
-                         WHERE i.queue_id = q.queue_id AND i.level = f.level
-                           AND (i.due_at, i.id) > (f.due, f.id) AND i.due_at <= moment
-                           AND NOT i.suspect AND i.key_hash IS NULL
-                         ORDER BY i.due_at, i.id LIMIT wanted FOR UPDATE SKIP LOCKED) AS s
-            LIMIT wanted) END)
-        RETURNING j.id, j.priority, j.level, j.due_at, j.attempts, j.suspect, j.plain, j.key_hash, j.promoted, j.error
-    ), loaded AS (
-        -- Bytes of what comes before each: a text of some size may be compressed, 100 to 1, so it is measured;
-        -- of a large one it is enough to know that it is.
-        SELECT g.*, p.max_attempts, p.created_at, p.key, p.dedup, p.correlation_id, p.causation_id, p.event_sequence,
-               coalesce(p.content_type, e.content_type) AS content_type, coalesce(p.headers, e.headers) AS headers,
-               coalesce(p.data, e.data) AS data, coalesce(p.bytes, e.bytes) AS bytes, e.type, e.stream,
-               sum(CASE WHEN pg_column_size(coalesce(p.data, e.data)) <= 512 THEN 512
-                        WHEN pg_column_size(coalesce(p.data, e.data)) <= 65536
-                            THEN octet_length(coalesce(p.data, e.data)::text)
-                        ELSE coalesce(4 * pg_column_size(coalesce(p.data, e.data)),
-                                      octet_length(coalesce(p.bytes, e.bytes)), 0) END)
-                   OVER (ORDER BY g.level, g.due_at, g.id
-                         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-        FROM gone AS g
-        JOIN @schema@.job_data AS p ON p.id = g.id
-        LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence
-    ), back AS (
-        INSERT INTO @schema@.jobs (due_at, id, queue_id, priority, attempts, suspect, plain, promoted, key_hash, error)
-        SELECT d.due_at, d.id, q.queue_id, d.priority, d.attempts, d.suspect, d.plain, d.promoted, d.key_hash, d.error
-        FROM loaded AS d WHERE d.before >= 4194304
-        RETURNING id, key_hash
-    ), unheld AS (
-        DELETE FROM @schema@.key_holders AS h USING back AS b
-        WHERE b.key_hash IS NOT NULL AND h.queue_id = q.queue_id AND h.key_hash = b.key_hash AND h.job_id = b.id
-    ), lease AS (
-        INSERT INTO @schema@.leases AS l (token, started_at, until, lease_ms, queue_id, plain, suspect, worker, ids,
-                                          attempts, keys)
-        SELECT nextval(@lease_text@) * 65536 + floor(random() * 65536)::bigint, moment,
-               moment + span * interval '1 millisecond', span, q.queue_id, bool_and(g.plain), bool_or(g.suspect),
-               worker, array_agg(g.id), array_agg((g.attempts + 1)::smallint),
-               CASE WHEN NOT bool_and(g.plain) THEN array_agg(g.key_hash) END
-        FROM (SELECT * FROM loaded AS d WHERE d.before < 4194304 IS NOT FALSE ORDER BY d.id) AS g HAVING count(*) > 0
-        RETURNING l.token, l.until
-    )
-    SELECT d.id, l.token, (d.attempts + 1)::smallint,
-           CASE WHEN d.max_attempts > 0 THEN d.max_attempts ELSE q.max_attempts::smallint END, d.priority,
-           d.suspect, d.due_at, d.created_at, moment, l.until, d.key, d.dedup, d.correlation_id, d.causation_id,
-           d.event_sequence, d.content_type, d.headers, d.data, d.bytes, d.type::text, d.stream::text,
-           d.level, pg_current_xact_id()::text::bigint, oldest, least(now(), left_at)
-    FROM lease AS l, loaded AS d
-    WHERE d.before < 4194304 IS NOT FALSE
-    ORDER BY d.level, d.due_at, d.id;
+        IF wanted = 1 AND picked IS NULL THEN
+            -- One plain job: statements so small that they cost half of those for many.
+            FOR nth IN 1..cardinality(levels) LOOP
+                DELETE FROM @schema@.jobs AS j
+                WHERE j.ctid = (SELECT i.ctid FROM @schema@.jobs AS i
+                                WHERE i.queue_id = q.queue_id AND i.level = levels[nth]
+                                  AND (i.due_at, i.id) > (floor_dues[nth], floor_ids[nth]) AND i.due_at <= moment
+                                  AND NOT i.suspect AND i.key_hash IS NULL
+                                ORDER BY i.due_at, i.id LIMIT 1 FOR UPDATE SKIP LOCKED)
+                RETURNING j.id, j.priority, j.level, j.due_at, (j.attempts + 1)::smallint AS attempts, j.plain,
+                          nextval(@lease_text@) * 65536 + floor(random() * 65536)::bigint AS token INTO one;
+                IF FOUND THEN
+                    INSERT INTO @schema@.leases (token, started_at, until, lease_ms, queue_id, plain, worker, ids, attempts)
+                    VALUES (one.token, moment, moment + span * interval '1 millisecond', span, q.queue_id, one.plain,
+                            worker, ARRAY[one.id], ARRAY[one.attempts]);
+                    SELECT one.id, one.token, one.attempts,
+                           CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts::smallint END,
+                           one.priority, false, one.due_at, p.created_at, moment,
+                           moment + span * interval '1 millisecond', p.key, p.dedup, p.correlation_id, p.causation_id,
+                           p.event_sequence, p.content_type, p.headers, p.data, p.bytes, one.level,
+                           pg_current_xact_id()::text::bigint, oldest, now()
+                    INTO id, token, attempts, max_attempts, priority, suspect, due_at, created_at, started_at,
+                         lease_until, key, dedup, correlation_id, causation_id, event_sequence, content_type, headers,
+                         data, bytes, level, xid, horizon, begun_at
+                    FROM @schema@.job_data AS p WHERE p.id = one.id;
+                    -- Only if there is one: each table that is touched is a lock more (16 of them are cheap).
+                    IF event_sequence IS NOT NULL THEN
+                        SELECT e.content_type, e.headers, e.data, e.bytes, e.type, e.stream
+                        INTO content_type, headers, data, bytes, event_type, event_stream
+                        FROM @schema@.events AS e WHERE e.global_sequence = event_sequence;
+                    END IF;
+                    RETURN NEXT;
+                    RETURN;
+                END IF;
+            END LOOP;
+        -- Payloads that are kept out of line have files of their own, named after their table; mostly these are empty,
+        -- and bytes need not be counted.  Expressions, not a query: that would cost twice as much.
+        ELSIF pg_relation_size(('pg_toast.pg_toast_' || @job_data_text@::regclass::oid)::regclass) = 0
+           AND pg_relation_size(('pg_toast.pg_toast_' || @events_text@::regclass::oid)::regclass) = 0 THEN
+            RETURN QUERY
+            WITH gone AS (
+                DELETE FROM @schema@.jobs AS j
+                WHERE j.ctid = ANY (CASE WHEN picked IS NOT NULL THEN picked ELSE ARRAY(
+                    SELECT s.ctid FROM unnest(levels, floor_dues, floor_ids) AS f(level, due, id),
+                        LATERAL (SELECT i.ctid FROM @schema@.jobs AS i
+                                 WHERE i.queue_id = q.queue_id AND i.level = f.level
+                                   AND (i.due_at, i.id) > (f.due, f.id) AND i.due_at <= moment
+                                   AND NOT i.suspect AND i.key_hash IS NULL
+                                 ORDER BY i.due_at, i.id LIMIT wanted FOR UPDATE SKIP LOCKED) AS s
+                    LIMIT wanted) END)
+                RETURNING j.id, j.priority, j.level, j.due_at, (j.attempts + 1)::smallint AS attempts, j.suspect, j.plain, j.key_hash
+            ), lease AS (
+                INSERT INTO @schema@.leases AS l (token, started_at, until, lease_ms, queue_id, plain, suspect, worker, ids,
+                                                  attempts, keys)
+                SELECT nextval(@lease_text@) * 65536 + floor(random() * 65536)::bigint, moment,
+                       moment + span * interval '1 millisecond', span, q.queue_id, bool_and(g.plain), bool_or(g.suspect),
+                       worker, array_agg(g.id), array_agg(g.attempts),
+                       CASE WHEN NOT bool_and(g.plain) THEN array_agg(g.key_hash) END
+                FROM (SELECT * FROM gone ORDER BY gone.id) AS g HAVING count(*) > 0
+                RETURNING l.token, l.until
+            )
+            SELECT g.id, l.token, g.attempts,
+                   CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts::smallint END, g.priority,
+                   g.suspect, g.due_at, p.created_at, moment, l.until, p.key, p.dedup, p.correlation_id, p.causation_id,
+                   p.event_sequence, coalesce(p.content_type, e.content_type), coalesce(p.headers, e.headers),
+                   coalesce(p.data, e.data), coalesce(p.bytes, e.bytes), e.type::text, e.stream::text,
+                   g.level, pg_current_xact_id()::text::bigint, oldest, least(now(), left_at)
+            FROM lease AS l, gone AS g
+            JOIN @schema@.job_data AS p ON p.id = g.id
+            LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence
+            ORDER BY g.level, g.due_at, g.id;
+            EXIT WHEN FOUND OR picked IS NOT NULL;
+        ELSE
+            RETURN QUERY
+            WITH gone AS (
+                DELETE FROM @schema@.jobs AS j
+                WHERE j.ctid = ANY (CASE WHEN picked IS NOT NULL THEN picked ELSE ARRAY(
+                    SELECT s.ctid FROM unnest(levels, floor_dues, floor_ids) AS f(level, due, id),
+                        LATERAL (SELECT i.ctid FROM @schema@.jobs AS i
+                                 WHERE i.queue_id = q.queue_id AND i.level = f.level
+                                   AND (i.due_at, i.id) > (f.due, f.id) AND i.due_at <= moment
+                                   AND NOT i.suspect AND i.key_hash IS NULL
+                                 ORDER BY i.due_at, i.id LIMIT wanted FOR UPDATE SKIP LOCKED) AS s
+                    LIMIT wanted) END)
+                RETURNING j.id, j.priority, j.level, j.due_at, j.attempts, j.suspect, j.plain, j.key_hash, j.promoted, j.error
+            ), loaded AS (
+                -- Bytes of what comes before each: a text of some size may be compressed, 100 to 1, so it is measured;
+                -- of a large one it is enough to know that it is.
+                SELECT g.*, p.max_attempts, p.created_at, p.key, p.dedup, p.correlation_id, p.causation_id, p.event_sequence,
+                       coalesce(p.content_type, e.content_type) AS content_type, coalesce(p.headers, e.headers) AS headers,
+                       coalesce(p.data, e.data) AS data, coalesce(p.bytes, e.bytes) AS bytes, e.type, e.stream,
+                       sum(CASE WHEN pg_column_size(coalesce(p.data, e.data)) <= 512 THEN 512
+                                WHEN pg_column_size(coalesce(p.data, e.data)) <= 65536
+                                    THEN octet_length(coalesce(p.data, e.data)::text)
+                                ELSE coalesce(4 * pg_column_size(coalesce(p.data, e.data)),
+                                              octet_length(coalesce(p.bytes, e.bytes)), 0) END)
+                           OVER (ORDER BY g.level, g.due_at, g.id
+                                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+                FROM gone AS g
+                JOIN @schema@.job_data AS p ON p.id = g.id
+                LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence
+            ), back AS (
+                INSERT INTO @schema@.jobs (due_at, id, queue_id, priority, attempts, suspect, plain, promoted, key_hash, error)
+                SELECT d.due_at, d.id, q.queue_id, d.priority, d.attempts, d.suspect, d.plain, d.promoted, d.key_hash, d.error
+                FROM loaded AS d WHERE d.before >= 4194304
+                RETURNING id, key_hash
+            ), unheld AS (
+                DELETE FROM @schema@.key_holders AS h USING back AS b
+                WHERE b.key_hash IS NOT NULL AND h.queue_id = q.queue_id AND h.key_hash = b.key_hash AND h.job_id = b.id
+            ), lease AS (
+                INSERT INTO @schema@.leases AS l (token, started_at, until, lease_ms, queue_id, plain, suspect, worker, ids,
+                                                  attempts, keys)
+                SELECT nextval(@lease_text@) * 65536 + floor(random() * 65536)::bigint, moment,
+                       moment + span * interval '1 millisecond', span, q.queue_id, bool_and(g.plain), bool_or(g.suspect),
+                       worker, array_agg(g.id), array_agg((g.attempts + 1)::smallint),
+                       CASE WHEN NOT bool_and(g.plain) THEN array_agg(g.key_hash) END
+                FROM (SELECT * FROM loaded AS d WHERE d.before < 4194304 IS NOT FALSE ORDER BY d.id) AS g HAVING count(*) > 0
+                RETURNING l.token, l.until
+            )
+            SELECT d.id, l.token, (d.attempts + 1)::smallint,
+                   CASE WHEN d.max_attempts > 0 THEN d.max_attempts ELSE q.max_attempts::smallint END, d.priority,
+                   d.suspect, d.due_at, d.created_at, moment, l.until, d.key, d.dedup, d.correlation_id, d.causation_id,
+                   d.event_sequence, d.content_type, d.headers, d.data, d.bytes, d.type::text, d.stream::text,
+                   d.level, pg_current_xact_id()::text::bigint, oldest, least(now(), left_at)
+            FROM lease AS l, loaded AS d
+            WHERE d.before < 4194304 IS NOT FALSE
+            ORDER BY d.level, d.due_at, d.id;
+            EXIT WHEN FOUND OR picked IS NOT NULL;
+        END IF;
+        every := true;
+    END LOOP;
 END
 $howdah$;
 
@@ -329,7 +434,10 @@ $howdah$;
 --
 -- Up to n jobs that are due, each with the token that complete(), fail(), retry(), release() and
 -- extend() want back before the lease is over.  Fewer come when their payloads pass 4 MiB: claim again.
--- Errors: UH006.  Reads, writes, locks: see claim_jobs().
+--
+-- Whoever works by these functions alone has nobody else to tidy up: a claim that comes back short, and one in
+-- thirty of the others, does some of what queue_tidy() does.
+-- Errors: UH006.  Reads, writes, locks: see claim_jobs(), tidy_up().
 CREATE OR REPLACE FUNCTION @schema@.claim(
     queue text, n integer DEFAULT 1, worker text DEFAULT NULL, lease interval DEFAULT NULL)
 RETURNS TABLE (id bigint, token bigint, attempts smallint, max_attempts smallint, data json, headers json,
@@ -339,6 +447,8 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 #variable_conflict use_column
+DECLARE
+    got bigint := 0;
 BEGIN
     IF coalesce(n, 0) NOT BETWEEN 1 AND 10000 THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'n: must be 1 to 10000';
@@ -346,29 +456,45 @@ BEGIN
     IF lease <= interval '0' THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'lease: must be longer than nothing';
     END IF;
-    RETURN QUERY
-    SELECT c.id, c.token, c.attempts, c.max_attempts, c.data, c.headers, c.bytes, c.content_type, c.key,
-           c.correlation_id, c.causation_id, c.created_at, c.lease_until
-    FROM @schema@.claim_jobs(queue, n, coalesce(worker, 'pid ' || pg_backend_pid()),
-                             coalesce((extract(epoch FROM lease) * 1000)::bigint, 0), true, NULL, NULL, NULL) AS c;
+    FOR try IN 1..2 LOOP
+        RETURN QUERY
+        SELECT c.id, c.token, c.attempts, c.max_attempts, c.data, c.headers, c.bytes, c.content_type, c.key,
+               c.correlation_id, c.causation_id, c.created_at, c.lease_until
+        FROM @schema@.claim_jobs(queue, n, coalesce(worker, 'pid ' || pg_backend_pid()),
+                                 coalesce((extract(epoch FROM lease) * 1000)::bigint, 0), true, true, NULL, NULL,
+                                 NULL) AS c;
+        GET DIAGNOSTICS got = ROW_COUNT;
+        EXIT WHEN try = 2 OR got = n AND random() >= 1.0 / 30;
+        -- What it has woken comes at once.
+        EXIT WHEN NOT (SELECT t.woken FROM @schema@.tidy_up(queue, greatest(1000, 60 * n)) AS t) OR got > 0;
+    END LOOP;
 END
 $howdah$;
 
 -- poll(queue) -> one job, or no row; finalize() ends it.
 --
--- The token is kept in the session, in the setting howdah.job_{id}.
--- Reads, writes, locks: see claim_jobs().
+-- bytes and content_type are those of a job that was pushed with them; data is NULL then.  Which session has the job is
+-- known by a number that is drawn once for each session, in the setting howdah.session.
+-- Writes: polled_jobs.  Reads, writes, locks: see claim().
 CREATE OR REPLACE FUNCTION @schema@.poll(queue text)
-RETURNS TABLE (id bigint, token bigint, attempts smallint, data json, headers json)
+RETURNS TABLE (id bigint, token bigint, attempts smallint, data json, headers json, bytes bytea, content_type text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
+#variable_conflict use_column
 BEGIN
-    SELECT c.id, c.token, c.attempts, c.data, c.headers INTO id, token, attempts, data, headers
+    SELECT c.id, c.token, c.attempts, c.data, c.headers, c.bytes, c.content_type
+    INTO id, token, attempts, data, headers, bytes, content_type
     FROM @schema@.claim(queue, 1) AS c;
-    IF FOUND THEN
-        PERFORM set_config('howdah.job_' || id, token::text, false);
-        RETURN NEXT;
+    IF NOT FOUND THEN
+        RETURN;
     END IF;
+    IF coalesce(current_setting('howdah.session', true), '') = '' THEN
+        PERFORM set_config('howdah.session', floor(random() * 9007199254740992)::bigint::text, false);
+    END IF;
+    INSERT INTO @schema@.polled_jobs (job_id, token, session)
+    VALUES (poll.id, poll.token, current_setting('howdah.session')::bigint)
+    ON CONFLICT (job_id) DO UPDATE SET token = excluded.token, session = excluded.session;
+    RETURN NEXT;
 END
 $howdah$;

@@ -24,12 +24,12 @@ BEGIN
 END
 $howdah$;
 
--- promote_keys(of_queue integer, hashes bigint[]) -> void
+-- promote_keys(of_queue integer, hashes bigint[]) -> boolean
 --
 -- The earliest job of each of these keys is due now, if it was set aside; whoever claims it sees
--- whether the key is free.
+-- whether the key is free.  False: there was none.
 -- Reads, writes: jobs.
-CREATE OR REPLACE FUNCTION @schema@.promote_keys(of_queue integer, hashes bigint[]) RETURNS void
+CREATE OR REPLACE FUNCTION @schema@.promote_keys(of_queue integer, hashes bigint[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -42,44 +42,59 @@ BEGIN
          LATERAL (SELECT e.ctid, e.due_at FROM @schema@.jobs AS e
                   WHERE e.queue_id = of_queue AND e.key_hash = g.hash ORDER BY e.id LIMIT 1) AS earliest
     WHERE j.ctid = earliest.ctid AND earliest.due_at = 'infinity';
-    IF FOUND THEN
-        PERFORM @schema@.ring_queue(of_queue);
+    IF NOT FOUND THEN
+        RETURN false;
     END IF;
+    PERFORM @schema@.ring_queue(of_queue);
+    RETURN true;
 END
 $howdah$;
 
--- wake_keys(of_queue integer) -> void
+-- wake_keys(of_queue integer, limit_n integer) -> boolean
 --
--- Jobs that were set aside and wait behind nobody are due now: some of them, from the first one on and
--- from anywhere.  Whoever gives a key back in a transaction with an old snapshot (REPEATABLE READ,
--- SERIALIZABLE) cannot see what was set aside behind it meanwhile.  One session at a time.
--- Reads: queue_levels, key_holders.  Reads, writes: jobs.
-CREATE OR REPLACE FUNCTION @schema@.wake_keys(of_queue integer) RETURNS void
+-- Of the keys behind which jobs were set aside some, from anywhere on, at most limit_n: the earliest job is due now
+-- if it waits behind nobody.  Whoever gives a key back in a transaction with an old snapshot (REPEATABLE READ,
+-- SERIALIZABLE) cannot see what was set aside behind it meanwhile.  One session at a time.  True: there was one.
+-- Reads: key_holders.  Reads, writes: jobs.
+CREATE OR REPLACE FUNCTION @schema@.wake_keys(of_queue integer, limit_n integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
 SET jit = off
 SET enable_seqscan = off
 SET enable_bitmapscan = off
+SET enable_sort = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 AS $howdah$
+DECLARE
+    least_key constant bigint := -9223372036854775808;
+    anywhere  constant bigint := ((random() - 0.5) * 18446744073709549568)::bigint;
+    waiting   bigint[];
+    hashes    bigint[] := '{}';
 BEGIN
-    IF NOT pg_try_advisory_xact_lock(@jobs_text@::regclass::oid::integer, of_queue) THEN
-        RETURN;
+    IF NOT EXISTS (SELECT FROM @schema@.jobs AS j WHERE j.queue_id = of_queue AND j.due_at = 'infinity')
+       OR NOT pg_try_advisory_xact_lock(@jobs_text@::regclass::oid::integer, of_queue) THEN
+        RETURN false;
     END IF;
-    PERFORM @schema@.promote_keys(of_queue, ARRAY(
-        SELECT w.key_hash
-        FROM @schema@.queue_levels AS v,
-            LATERAL (SELECT coalesce(min(x.id), 0) AS low, coalesce(max(x.id), 0) AS high FROM @schema@.jobs AS x
-                     WHERE x.queue_id = of_queue AND x.level = 2 * v.priority + 1 AND x.due_at = 'infinity') AS b,
-            LATERAL (VALUES (b.low), (b.low + (random() * (b.high - b.low))::bigint)) AS f(id),
-            LATERAL (SELECT x.id, x.key_hash FROM @schema@.jobs AS x
-                     WHERE x.queue_id = of_queue AND x.level = 2 * v.priority + 1 AND x.due_at = 'infinity'
-                       AND x.id >= f.id ORDER BY x.id LIMIT 1000) AS w
-        WHERE v.queue_id = of_queue
-          AND NOT EXISTS (SELECT FROM @schema@.key_holders AS h
-                          WHERE h.queue_id = of_queue AND h.key_hash = w.key_hash)
-          AND NOT EXISTS (SELECT FROM @schema@.jobs AS e
-                          WHERE e.queue_id = of_queue AND e.key_hash = w.key_hash AND e.id < w.id)));
+    -- Up to the last key, and then from the first one on.
+    FOREACH waiting SLICE 1 IN ARRAY ARRAY[ARRAY[anywhere, NULL], ARRAY[least_key, anywhere]] LOOP
+        hashes := hashes || ARRAY(
+            WITH RECURSIVE key(hash, n) AS (
+                SELECT waiting[1], 0
+                UNION ALL
+                SELECT (SELECT j.key_hash FROM @schema@.jobs AS j
+                        WHERE j.queue_id = of_queue AND j.due_at = 'infinity' AND j.key_hash > k.hash
+                        ORDER BY j.key_hash LIMIT 1), k.n + 1
+                FROM key AS k WHERE k.hash IS NOT NULL AND k.n < limit_n AND (k.hash > waiting[2]) IS NOT TRUE
+            )
+            SELECT k.hash FROM key AS k WHERE k.hash IS NOT NULL AND k.n > 0);
+        EXIT WHEN cardinality(hashes) >= limit_n;
+    END LOOP;
+    RETURN @schema@.promote_keys(of_queue, ARRAY(
+        SELECT u.hash FROM unnest(hashes) AS u(hash)
+        WHERE NOT EXISTS (SELECT FROM @schema@.key_holders AS h
+                          WHERE h.queue_id = of_queue AND h.key_hash = u.hash)));
 END
 $howdah$;
 
@@ -104,11 +119,31 @@ BEGIN
 END
 $howdah$;
 
+-- purged_note(job bigint) -> text
+--
+-- What a job that does not complete ends with when its event was purged while a worker had it: without its
+-- payload it cannot be tried again.  NULL: go on, and the event is not purged before the caller's transaction ends.
+-- Reads: job_data, purges.  Locks: the event, see purge_of().
+CREATE OR REPLACE FUNCTION @schema@.purged_note(job bigint) RETURNS text
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    sequence constant bigint := (SELECT p.event_sequence FROM @schema@.job_data AS p WHERE p.id = job);
+    number   bigint;
+BEGIN
+    IF sequence IS NOT NULL THEN
+        number := @schema@.purge_of(sequence);
+    END IF;
+    RETURN (SELECT 'cancelled: purged: ' || r.reason FROM @schema@.purges AS r WHERE r.id = number);
+END
+$howdah$;
+
 -- end_jobs(jobs leased_job[]) -> void
 --
 -- Writes the history of jobs that are in no other place any more: COMPLETED (verdict 0) or FAILED,
--- these with a dead letter; gives their dedup keys and keys back.  A letter that a job was tried
--- again for is resolved when it completes.
+-- these with a dead letter, unless their event was purged; gives their dedup keys and keys back.  A letter that a
+-- job was tried again for is resolved when it completes.
 -- Reads: queues, job_data.  Writes: history, job_letters, dedups, key_holders, jobs.
 CREATE OR REPLACE FUNCTION @schema@.end_jobs(ended @schema@.leased_job[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -137,7 +172,7 @@ BEGIN
         lettered := FOUND;
     END IF;
     INSERT INTO @schema@.job_letters AS l (job_id, queue_id, attempts, error)
-    SELECT r.id, r.queue_id, r.attempts, r.note FROM unnest(ended) AS r WHERE r.verdict <> 0
+    SELECT r.id, r.queue_id, r.attempts, r.note FROM unnest(ended) AS r WHERE r.verdict = 1
     ON CONFLICT (job_id) DO UPDATE
     SET attempts = l.attempts + excluded.attempts, error = excluded.error, failed_at = clock_timestamp(),
         redrives = l.redrives + (l.state = 'redrive')::int, state = 'dead', reason = NULL, resolved_at = NULL,
@@ -153,9 +188,9 @@ BEGIN
             WHERE NOT r.plain AND r.verdict = 0 AND l.job_id = r.id AND l.state = 'redrive';
         END IF;
         FOR one IN SELECT r.queue_id, q.hold_key,
-                          array_agg(r.key_hash) FILTER (WHERE NOT (q.hold_key AND r.verdict <> 0)) AS freed,
-                          array_agg(r.id) FILTER (WHERE NOT (q.hold_key AND r.verdict <> 0)) AS freeing,
-                          array_agg(r.id) FILTER (WHERE q.hold_key AND r.verdict <> 0) AS holding
+                          array_agg(r.key_hash) FILTER (WHERE NOT (q.hold_key AND r.verdict = 1)) AS freed,
+                          array_agg(r.id) FILTER (WHERE NOT (q.hold_key AND r.verdict = 1)) AS freeing,
+                          array_agg(r.id) FILTER (WHERE q.hold_key AND r.verdict = 1) AS holding
                    FROM unnest(ended) AS r JOIN @schema@.queues AS q ON q.queue_id = r.queue_id
                    WHERE r.key_hash IS NOT NULL GROUP BY r.queue_id, q.hold_key LOOP
             UPDATE @schema@.key_holders AS h SET on_hold = true
@@ -251,8 +286,8 @@ $howdah$;
 -- give_back(of_queue integer, limit_n integer) -> integer
 --
 -- Leases that ran out: their jobs are ready again, as suspects, or FAILED when they have no attempt
--- left.  Answers how many leases there were, at most limit_n; those that somebody settles just now
--- are left alone.
+-- left or their event was purged.  Answers how many leases there were, at most limit_n; those that somebody
+-- settles just now, and those with a job whose event is just being purged, are left alone.
 -- Reads, writes: leases, jobs, job_data, queues, history, job_letters, dedups, key_holders.
 CREATE OR REPLACE FUNCTION @schema@.give_back(of_queue integer, limit_n integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
@@ -260,24 +295,33 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
     lost    @schema@.leases;
+    made_of bigint[];
     parts   @schema@.leased_job[];
     n       integer := 0;
 BEGIN
     FOR lost IN SELECT * FROM @schema@.leases AS l
                 WHERE l.queue_id = of_queue AND l.until < clock_timestamp()
                 LIMIT limit_n FOR UPDATE SKIP LOCKED LOOP
+        made_of := ARRAY(SELECT p.event_sequence FROM @schema@.job_data AS p
+                         WHERE p.id = ANY (lost.ids) AND p.event_sequence IS NOT NULL);
+        CONTINUE WHEN cardinality(made_of) > 0 AND (
+            SELECT count(*) FROM @schema@.events AS e WHERE e.global_sequence = ANY (made_of)) > (
+            SELECT count(*) FROM (SELECT FROM @schema@.events AS e WHERE e.global_sequence = ANY (made_of)
+                                  FOR SHARE SKIP LOCKED) AS x);
         DELETE FROM @schema@.leases AS l WHERE l.token = lost.token AND l.part = lost.part;
         SELECT array_agg(ROW(0, u.id, lost.token, lost.part, of_queue, u.attempts, u.key_hash, lost.plain, true,
                              lost.started_at, lost.worker,
-                             CASE WHEN u.attempts < m.attempts THEN 2 ELSE 1 END,
-                             format('abandoned: its worker did not answer for %s ms (attempt %s of %s)',
-                                    lost.lease_ms, u.attempts, m.attempts),
+                             CASE WHEN x.note IS NOT NULL THEN 5 WHEN u.attempts < m.attempts THEN 2 ELSE 1 END,
+                             coalesce(x.note,
+                                      format('abandoned: its worker did not answer for %s ms (attempt %s of %s)',
+                                             lost.lease_ms, u.attempts, m.attempts)),
                              0)::@schema@.leased_job) INTO parts
         FROM unnest(lost.ids, lost.attempts, lost.keys) AS u(id, attempts, key_hash),
-            LATERAL @schema@.attempts_of(of_queue, u.id) AS m(attempts);
+            LATERAL @schema@.attempts_of(of_queue, u.id) AS m(attempts),
+            LATERAL @schema@.purged_note(u.id) AS x(note);
         PERFORM @schema@.requeue_jobs(ARRAY(SELECT r FROM unnest(parts) AS r WHERE r.verdict = 2));
-        IF EXISTS (SELECT FROM unnest(parts) AS r WHERE r.verdict = 1) THEN
-            PERFORM @schema@.end_jobs(ARRAY(SELECT r FROM unnest(parts) AS r WHERE r.verdict = 1));
+        IF EXISTS (SELECT FROM unnest(parts) AS r WHERE r.verdict <> 2) THEN
+            PERFORM @schema@.end_jobs(ARRAY(SELECT r FROM unnest(parts) AS r WHERE r.verdict <> 2));
         END IF;
         n := n + 1;
     END LOOP;

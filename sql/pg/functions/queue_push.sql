@@ -58,7 +58,7 @@ $howdah$;
 --
 -- The row of a queue, made with default settings if there is none.
 -- Errors: UH006.
--- Reads, writes: queues.  Locks: the row it makes.
+-- Reads, writes: queues, removed_jobs.  Locks: the rows it makes.
 CREATE OR REPLACE FUNCTION @schema@.queue_of(queue text) RETURNS @schema@.queues
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -75,6 +75,7 @@ BEGIN
         END IF;
         INSERT INTO @schema@.queues (name) VALUES (queue) ON CONFLICT DO NOTHING;
         SELECT * INTO found_row FROM @schema@.queues AS q WHERE q.name = queue;
+        INSERT INTO @schema@.removed_jobs (queue_id) VALUES (found_row.queue_id) ON CONFLICT DO NOTHING;
     END IF;
     RETURN found_row;
 END
@@ -93,8 +94,8 @@ $howdah$;
 --                       and nothing is stored
 --
 -- Errors: UH006 invalid input.
--- Reads: queues, meta, bell.  Writes: queues (a new one, and the first key of one), queue_levels,
--- job_data, jobs, dedups; rings (see ring_queue()).
+-- Reads: queues, meta, bell.  Writes: queues (a new one, and the first key of one), job_data, jobs,
+-- dedups; rings (see ring_queue()).
 -- Locks: the rows it makes; a dedup key that another transaction has just taken is waited for.
 CREATE OR REPLACE FUNCTION @schema@.push_arrays(
     queue text, datas json[], byteses bytea[], content_types text[], headerses json[],
@@ -150,13 +151,6 @@ BEGIN
     PERFORM pg_current_xact_id();
     new_ids := ARRAY(SELECT nextval(@job_text@) FROM generate_series(1, n));
 
-    INSERT INTO @schema@.queue_levels (queue_id, priority)
-    SELECT q.queue_id, p.priority
-    FROM (SELECT DISTINCT coalesce(u.priority, 0) AS priority
-          FROM unnest(coalesce(priorities, ARRAY[0])) AS u(priority)) AS p
-    WHERE NOT EXISTS (SELECT FROM @schema@.queue_levels AS v
-                      WHERE v.queue_id = q.queue_id AND v.priority = p.priority)
-    ON CONFLICT DO NOTHING;
     IF NOT q.keyed AND EXISTS (SELECT FROM unnest(keys) AS k(key) WHERE k.key IS NOT NULL) THEN
         UPDATE @schema@.queues AS u SET keyed = true WHERE u.queue_id = q.queue_id AND NOT u.keyed;
     END IF;

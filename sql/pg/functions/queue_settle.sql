@@ -45,11 +45,14 @@ $howdah$;
 -- the error), 2 retry after so many milliseconds (negative: the back-off of the queue; FAILED
 -- without an attempt left), 3 release (as if it had not been claimed), 4 extend by so many
 -- milliseconds from now (0: as claimed).  notes and afters_ms may be NULL.  Answers: 0 the token is
--- stale, nothing was changed; 1 done; 2 it was to be retried and has FAILED.
+-- stale, nothing was changed; 1 done; 2 it was to be retried, or released, and has FAILED.
+--
+-- A job whose event was purged meanwhile can still be completed; with 1, 2 or 3 it has FAILED, "cancelled: purged: "
+-- and why, without a dead letter.
 --
 -- Errors: UH006.
--- Reads: queues, job_data.  Writes: leases, history, jobs, job_letters, dedups, key_holders.
--- Locks: the leases.
+-- Reads: queues, job_data, purges.  Writes: leases, history, jobs, job_letters, dedups, key_holders.
+-- Locks: the leases, then events of which such jobs were made; see purged_note().
 CREATE OR REPLACE FUNCTION @schema@.settle_jobs(
     ids bigint[], tokens bigint[], verdicts integer[], notes text[], afters_ms bigint[])
 RETURNS smallint[]
@@ -128,9 +131,10 @@ BEGIN
     END LOOP;
     SELECT array_agg(ROW(g.n, g.id, g.token, l.part, l.queue_id, l.attempts, l.key_hash, l.plain, l.suspect,
                          l.started_at, l.worker,
-                         CASE WHEN g.verdict = 2 AND l.attempts >= @schema@.attempts_of(l.queue_id, g.id)
+                         CASE WHEN x.note IS NOT NULL THEN 5
+                              WHEN g.verdict = 2 AND l.attempts >= @schema@.attempts_of(l.queue_id, g.id)
                               THEN 1 ELSE g.verdict END,
-                         g.note,
+                         coalesce(x.note, g.note),
                          CASE WHEN g.verdict = 3 THEN 0
                               WHEN g.verdict = 4 AND coalesce(g.after_ms, 0) = 0 THEN l.lease_ms
                               ELSE coalesce(g.after_ms, -1) END)::@schema@.leased_job)
@@ -139,7 +143,8 @@ BEGIN
           WITH ORDINALITY AS v(id, token, verdict, note, after_ms, n) ORDER BY v.id, v.token, v.n) AS g
     JOIN (SELECT x.token, x.part, x.queue_id, x.plain, x.suspect, x.started_at, x.worker, x.lease_ms, y.id, y.attempts, y.key_hash
           FROM @schema@.leases AS x, unnest(x.ids, x.attempts, x.keys) AS y(id, attempts, key_hash)
-          WHERE x.token = ANY (tokens) OFFSET 0) AS l ON l.token = g.token AND l.id = g.id;
+          WHERE x.token = ANY (tokens) OFFSET 0) AS l ON l.token = g.token AND l.id = g.id
+    CROSS JOIN LATERAL (SELECT CASE WHEN g.verdict IN (1, 2, 3) THEN @schema@.purged_note(g.id) END AS note) AS x;
     mine := coalesce(mine, '{}');
 
     -- What goes on with a new end leaves the lease, too, unless it is all of it.
@@ -181,11 +186,12 @@ BEGIN
                              r.suspect, r.started_at, r.worker, r.verdict, r.note, r.after_ms)::@schema@.leased_job
                   FROM unnest(mine) AS r WHERE r.verdict IN (2, 3)));
     END IF;
-    IF EXISTS (SELECT FROM unnest(mine) AS r WHERE r.verdict IN (0, 1)) THEN
-        PERFORM @schema@.end_jobs(ARRAY(SELECT r FROM unnest(mine) AS r WHERE r.verdict IN (0, 1)));
+    IF EXISTS (SELECT FROM unnest(mine) AS r WHERE r.verdict IN (0, 1, 5)) THEN
+        PERFORM @schema@.end_jobs(ARRAY(SELECT r FROM unnest(mine) AS r WHERE r.verdict IN (0, 1, 5)));
     END IF;
 
-    SELECT array_agg(CASE WHEN r.n IS NOT NULL THEN CASE WHEN v.verdict = 2 AND r.verdict = 1 THEN 2 ELSE 1 END
+    SELECT array_agg(CASE WHEN r.n IS NOT NULL
+                              THEN CASE WHEN v.verdict IN (2, 3) AND r.verdict IN (1, 5) THEN 2 ELSE 1 END
                           WHEN v.nth = 1 AND (e.id IS NOT NULL OR v.token = ANY (whole)) THEN 1
                           ELSE 0 END::smallint ORDER BY v.n)
     INTO outcomes
@@ -259,12 +265,24 @@ $howdah$;
 --
 -- Ends a job that poll() gave to this session: COMPLETED, or FAILED.  False: it is not this
 -- session's any more.
--- Reads, writes, locks: see settle_jobs().
+-- Errors: UH006.  Writes: polled_jobs.  Reads, writes, locks: see settle_jobs().
 CREATE OR REPLACE FUNCTION @schema@.finalize(id bigint, success boolean) RETURNS boolean
-LANGUAGE sql VOLATILE SECURITY DEFINER
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
 AS $howdah$
-    SELECT 0 <> ALL (@schema@.settle_jobs(
-        ARRAY[id], ARRAY[coalesce(nullif(current_setting('howdah.job_' || id, true), ''), '0')::bigint],
-        ARRAY[CASE WHEN success THEN 0 ELSE 1 END], CASE WHEN NOT success THEN ARRAY['failed'] END, NULL))
+DECLARE
+    mine    constant bigint := nullif(current_setting('howdah.session', true), '')::bigint;
+    token   bigint;
+BEGIN
+    IF success IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'success: must be true or false';
+    END IF;
+    DELETE FROM @schema@.polled_jobs AS p WHERE p.job_id = finalize.id AND p.session = mine
+    RETURNING p.token INTO token;
+    RETURN FOUND AND 0 <> ALL (@schema@.settle_jobs(
+        ARRAY[id], ARRAY[token], ARRAY[CASE WHEN success THEN 0 ELSE 1 END],
+        CASE WHEN NOT success THEN ARRAY['failed'] END, NULL));
+END
 $howdah$;

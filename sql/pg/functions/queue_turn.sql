@@ -1,4 +1,4 @@
--- turn_one(job, of_token, hurry, queue, worker, lease_ms, of_level, floor_due, floor_id) -> turned
+-- turn_one(job, of_token, hurry, look, queue, worker, lease_ms, of_level, floor_due, floor_id) -> turned
 --
 -- "This one is done, the next please": what settle_jobs() with one COMPLETED job and nothing to say,
 -- and then claim_jobs() for one job on one level, would do, for the library.  It knows the plain case
@@ -6,17 +6,18 @@
 --
 --   NULL            nothing was done: the lease is not there, or not of this job alone, or not plain
 --   searched false  the job is COMPLETED; nothing was claimed, because the queue is paused, has keys
---                   or a limit, or a suspect is due
+--                   or a limit, or a suspect that does not come later is due, or what look has found
 --   token NULL      the job is COMPLETED; there is no other one due on this level behind the floor
 --
 --   hurry           the commit of the caller's transaction does not wait for the disk
+--   look            whether a job is due that is more urgent than those of this level
 --
 -- Statements with few nodes and few columns, because nearly all they cost is their start; of the
 -- payload, whole rows.
 --
 -- Reads: queues, job_data, events.  Writes: leases, history, jobs.  Locks: the lease, the job it takes.
 CREATE OR REPLACE FUNCTION @schema@.turn_one(
-    job bigint, of_token bigint, hurry boolean, queue text, worker text, lease_ms bigint, of_level integer,
+    job bigint, of_token bigint, hurry boolean, look boolean, queue text, worker text, lease_ms bigint, of_level integer,
     floor_due timestamptz, floor_id bigint)
 RETURNS @schema@.turned
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -55,9 +56,14 @@ BEGIN
     SELECT x.queue_id, x.abandon_after_ms, x.max_attempts INTO q FROM @schema@.queues AS x
     WHERE x.name = queue AND NOT x.paused AND NOT x.keyed AND x.concurrency = 0
       AND NOT EXISTS (SELECT FROM @schema@.jobs AS j
-                      WHERE j.queue_id = x.queue_id AND j.suspect AND j.due_at <= moment);
+                      WHERE j.queue_id = x.queue_id AND j.priority <= (of_level - 1) / 2 AND j.suspect
+                        AND j.due_at <= moment);
     t.searched := FOUND;
-    IF NOT FOUND THEN
+    IF look AND FOUND THEN
+        t.searched := cardinality((@schema@.next_levels(q.queue_id, moment, -2147483648, of_level, 1, NULL, NULL,
+                                                        NULL)).levels) = 0;
+    END IF;
+    IF NOT t.searched THEN
         RETURN t;
     END IF;
     DELETE FROM @schema@.jobs AS j

@@ -34,7 +34,7 @@ DECLARE
     pushes     constant text[] := ARRAY['push', 'push_batch', 'push_arrays', 'publish',
                                         'schema_version', 'ring'];
     works      constant text[] := ARRAY['claim', 'claim_jobs', 'poll', 'settle_jobs', 'turn_one', 'complete', 'fail', 'retry',
-                                        'release', 'extend', 'finalize', 'queue_outlook', 'push_horizon', 'queue_states',
+                                        'release', 'extend', 'finalize', 'queue_outlook', 'queue_arm', 'push_horizon', 'queue_states',
                                         'queue_glance',
                                         'queue_tidy', 'queue_findings', 'queue_history', 'job_states', 'channel', 'queue_bindings',
                                         'route_events', 'job_letter_states'];

@@ -21,7 +21,8 @@
 --   I5  key_holders has one row for each key that has a job under way or on hold: its primary key
 --       is what keeps two jobs of one key apart.  A job that meets a held key is set aside
 --       (due_at = infinity); whoever gives the key back makes the earliest of them due, on a level
---       of its own before those of its priority: it was its turn before.
+--       of its own before those of its priority: it was its turn before.  One that was missed, because
+--       the giver's snapshot was old, is found by whoever tidies (wake_keys).
 --   I6  history.position is drawn when the job ends, so that nobody who reads the history in this
 --       order misses a job that took long (but for what a transaction has ended that is still open).
 --       It counts in steps of 1000, as many as a row has jobs
@@ -44,10 +45,7 @@ CREATE TABLE @schema@.queues (
     backoff_max_ms     bigint NOT NULL DEFAULT 3600000,
     history_ms         bigint NOT NULL DEFAULT 0,      -- 0: for ever
     created_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- Jobs of which nothing is left but their number.
-    completed_removed  bigint NOT NULL DEFAULT 0,
-    failed_removed     bigint NOT NULL DEFAULT 0,
-    purged             bigint NOT NULL DEFAULT 0,
+    purged             bigint NOT NULL DEFAULT 0,      -- jobs of which nothing is left but their number
     name               @schema@.name NOT NULL,
     CONSTRAINT queues_pkey PRIMARY KEY (queue_id),
     CONSTRAINT queues_name_key UNIQUE (name),
@@ -58,12 +56,22 @@ CREATE TABLE @schema@.queues (
         AND history_ms >= 0)
 );
 
--- The priorities that a queue's jobs have had: a claim goes through them one by one.
-CREATE TABLE @schema@.queue_levels (
+-- Jobs whose history was removed: only their numbers are left.  Not in the row of the queue, because
+-- whoever removes history may be in a transaction that stays open, and a queue can be paused meanwhile.
+CREATE TABLE @schema@.removed_jobs (
+    queue_id  integer NOT NULL,
+    completed bigint NOT NULL DEFAULT 0,
+    failed    bigint NOT NULL DEFAULT 0,
+    CONSTRAINT removed_jobs_pkey PRIMARY KEY (queue_id)
+) WITH (fillfactor = 10);
+
+-- One row for each queue that has, or had, a limit of concurrency: every claim changes it, so that
+-- they take turns, and one whose snapshot is too old to see the last claim cannot be made.
+CREATE TABLE @schema@.claim_turns (
     queue_id integer NOT NULL,
-    priority smallint NOT NULL,
-    CONSTRAINT queue_levels_pkey PRIMARY KEY (queue_id, priority)
-);
+    turn     bigint NOT NULL DEFAULT 1,
+    CONSTRAINT claim_turns_pkey PRIMARY KEY (queue_id)
+) WITH (fillfactor = 10);
 
 CREATE TABLE @schema@.job_data (
     id             bigint NOT NULL,
@@ -101,6 +109,8 @@ CREATE TABLE @schema@.jobs (
         autovacuum_vacuum_cost_delay = 0);
 CREATE UNIQUE INDEX jobs_claim_idx ON @schema@.jobs (queue_id, level, due_at, id);
 CREATE INDEX jobs_key_idx ON @schema@.jobs (queue_id, key_hash, id) WHERE key_hash IS NOT NULL;
+-- What waits for its key: to look for a key that nobody has, each key is one look.
+CREATE INDEX jobs_aside_idx ON @schema@.jobs (queue_id, key_hash) WHERE due_at = 'infinity';
 CREATE INDEX jobs_suspect_idx ON @schema@.jobs (queue_id, priority, due_at, id) WHERE suspect;
 
 CREATE TABLE @schema@.leases (
@@ -119,6 +129,15 @@ CREATE TABLE @schema@.leases (
     CONSTRAINT leases_pkey PRIMARY KEY (token, part)
 ) WITH (fillfactor = 70, toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.0,
         autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+
+-- Which session poll() gave a job to, under which token, until finalize() ends it.  Apart from leases, whose hot paths
+-- have no index to spare; what is left behind of a job that ended otherwise goes with its history.
+CREATE TABLE @schema@.polled_jobs (
+    job_id  bigint NOT NULL,
+    token   bigint NOT NULL,
+    session bigint NOT NULL,
+    CONSTRAINT polled_jobs_pkey PRIMARY KEY (job_id)
+);
 
 CREATE TABLE @schema@.key_holders (
     queue_id integer NOT NULL,
@@ -193,7 +212,7 @@ CREATE TYPE @schema@.leased_job AS (
     suspect    boolean,
     started_at timestamptz,
     worker     text,
-    verdict    smallint,    -- 0 complete, 1 fail, 2 retry, 3 release, 4 extend
+    verdict    smallint,    -- 0 complete, 1 fail, 2 retry, 3 release, 4 extend, 5 its event was purged
     note       text,        -- result or error
     after_ms   bigint
 );

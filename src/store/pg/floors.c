@@ -18,7 +18,10 @@
  *       is not told: what the old server's claims had taken and the new one has never lost lies
  *       below our floors then, and a walk (I2) finds it within seconds.  No job overtakes an
  *       earlier one of its key meanwhile: those are looked up by the key, floors or not.
- *   I4  Leases have no floor, because a long job keeps its lease.  To look for those that ran out
+ *   I4  A session knows the priorities that it has floors for.  Others are looked for every
+ *       LOOK_EVERY_US, and whenever nothing is found: no urgent job of a new priority has to wait
+ *       for longer.
+ *   I5  Leases have no floor, because a long job keeps its lease.  To look for those that ran out
  *       is to go through all of them, also those that are gone: so it takes no more than a fiftieth
  *       of the time, and in between the end of the next one is remembered.
  */
@@ -33,6 +36,7 @@
 #define WALK_PAUSE_US INT64_C(1000000)
 #define SHARE 50 /* of the time, what is looked for without need */
 #define TIDY_EVERY_US INT64_C(1000000)
+#define LOOK_EVERY_US INT64_C(40000)
 #define STUCK_US INT64_C(200000) /* that long the same transaction is the oldest one */
 #define ASK_EVERY_US INT64_C(50000)
 #define NOT_FOR_ONE_US INT64_C(1000000)
@@ -57,6 +61,7 @@ typedef struct queue {
     int64_t ask_took_us;
     int64_t tidied_us;
     int64_t tidy_took_us;
+    int64_t looked_us;     /* at all priorities */
     int64_t saw_leases_us; /* 0: never */
     int64_t leases_took_us;
     int64_t lease_ends_us;  /* the next one, 0: none that is known */
@@ -225,6 +230,21 @@ void hw_pg_floors_tidied(hw_pg *pg, hw_str name, int64_t took_us)
         q->tidied_us = hw_clock_mono_us();
         q->tidy_took_us = took_us;
     }
+}
+
+bool hw_pg_floors_may_look(hw_pg *pg, hw_str name)
+{
+    const queue *q = queue_of(pg, name);
+
+    return !q || hw_clock_mono_us() - q->looked_us > LOOK_EVERY_US;
+}
+
+void hw_pg_floors_looked(hw_pg *pg, hw_str name)
+{
+    queue *q = queue_of(pg, name);
+
+    if (q)
+        q->looked_us = hw_clock_mono_us();
 }
 
 bool hw_pg_floors_may_see_leases(hw_pg *pg, hw_str name)

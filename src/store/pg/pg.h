@@ -599,6 +599,9 @@ bool hw_pg_floors_may_walk(hw_pg *pg, hw_str name);
 /* True about once a second: a claim also gives leases back that ran out. */
 bool hw_pg_floors_may_tidy(hw_pg *pg, hw_str name);
 void hw_pg_floors_tidied(hw_pg *pg, hw_str name, int64_t took_us);
+/* True some times a second: a claim also looks for priorities that it has no floor for. */
+bool hw_pg_floors_may_look(hw_pg *pg, hw_str name);
+void hw_pg_floors_looked(hw_pg *pg, hw_str name);
 /* Whether to ask when the next lease ends; what was found (-1: there is none); what is known. */
 bool hw_pg_floors_may_see_leases(hw_pg *pg, hw_str name);
 void hw_pg_floors_saw_leases(hw_pg *pg, hw_str name, int64_t ends_in_ms, int64_t took_us);
@@ -650,15 +653,19 @@ int hw_pg_purges(hw_store *store, hw_purge_fn fn, void *ctx, howdah_error *reter
 /* ---- turn_one.c: one job is done, the next one please */
 
 typedef enum hw_pg_one {
-    HW_PG_ONE_NOTHING,  /* not a turn for it: nothing was done */
-    HW_PG_ONE_SETTLED,  /* the job is completed, the next one is still to be claimed */
-    HW_PG_ONE_SEARCHED, /* the job is completed, and the next one was handed over if there is any */
+    HW_PG_ONE_NOTHING, /* not a turn for it: nothing was done */
+    HW_PG_ONE_SETTLED, /* the job is completed, the next one is not for it to claim, */
+    HW_PG_ONE_EMPTY,   /* or there is none on this level, */
+    HW_PG_ONE_CLAIMED, /* or it was handed over */
 } hw_pg_one;
 
-/* Only for a job that is COMPLETED with nothing to say, and for the claim of one. */
+/*
+ * Only for a job that is COMPLETED with nothing to say, and for the claim of one.  look: it is not
+ * for it to claim if something more urgent is due.
+ */
 int hw_pg_turn_one(hw_pg *pg, const hw_settle *settle, const hw_claim *claim,
-                   const hw_pg_floor *floor, hw_job_fn fn, void *ctx, hw_claim_report *report,
-                   hw_pg_one *ret_done, howdah_error *reterr);
+                   const hw_pg_floor *floor, bool look, hw_job_fn fn, void *ctx,
+                   hw_claim_report *report, hw_pg_one *ret_done, howdah_error *reterr);
 
 /* A store over the caller's connection, for howdah_pg.h. */
 int hw_pg_wrap(PGconn *conn, const char *schema, hw_store **ret_store, howdah_error *reterr);

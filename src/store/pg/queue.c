@@ -3,7 +3,8 @@
  *
  *   I1  A turn is one statement, so one transaction and one round trip.  For one job after another
  *       it is turn_one()'s; if that finds that the queue is not a plain one, the claim is a second
- *       statement, and for the next second the general way is taken at once.
+ *       statement, and for the next second the general way is taken at once.  So it is if there is
+ *       nothing on the only level that turn_one() looks at.
  *   I2  It waits for the disk only if a job may fail by it; on the caller's connection that is the
  *       caller's business.
  *   I3  A claim that comes back short asks what is to come; one that comes back with nothing looks
@@ -280,13 +281,20 @@ static void pass(hw_pg *pg, hw_str queue, const PGresult *r)
     }
 }
 
-static void put_floors(hw_pg_arrays *a, const hw_pg_floor *floors, size_t n)
+static void put_levels(hw_pg_arrays *a, const hw_pg_floor *floors, size_t n)
 {
     hw_pg_array array;
 
     hw_pg_arrays_begin(a, HW_OID_INT4, n, &array);
     for (size_t i = 0; i < n; i++)
         hw_pg_array_put_int4(a->out, floors[i].level);
+}
+
+static void put_floors(hw_pg_arrays *a, const hw_pg_floor *floors, size_t n)
+{
+    hw_pg_array array;
+
+    put_levels(a, floors, n);
     hw_pg_arrays_begin(a, HW_OID_TIMESTAMPTZ, n, &array);
     for (size_t i = 0; i < n; i++)
         hw_pg_array_put_int8(a->out, floors[i].due_us - HW_PG_EPOCH_US);
@@ -361,6 +369,7 @@ typedef struct turn {
     size_t n;
     const hw_claim *claim;
     bool tidy;
+    bool look; /* for levels without a floor */
     bool walk; /* from the beginning, floors or not */
     size_t floors_n;
     int64_t asked; /* jobs */
@@ -418,6 +427,7 @@ static int send_turn(turn *t, PGresult **ret_result, howdah_error *reterr)
         hw_pg_param_str(&call, t->claim->worker);
         hw_pg_param_int8(&call, t->claim->lease_ms);
         hw_pg_param_bool(&call, t->tidy);
+        hw_pg_param_bool(&call, t->look);
         param_slice(&call, &a, next, 3);
         if (t->n == 0)
             hw_pg_param_bool(&call, hurry);
@@ -478,6 +488,8 @@ static void hand_over(turn *t, const PGresult *r, hw_job_fn fn, void *ctx, hw_cl
 static int outlook(hw_pg *pg, hw_str queue, hw_claim_report *report, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_QUEUE_OUTLOOK};
+    hw_pg_floor floors[HW_PG_FLOORS_MAX];
+    hw_pg_arrays a = {.out = &pg->params};
     bool leases = hw_pg_floors_may_see_leases(pg, queue);
     int64_t before_us = hw_clock_mono_us();
     int64_t lease_ms = -1;
@@ -486,6 +498,12 @@ static int outlook(hw_pg *pg, hw_str queue, hw_claim_report *report, howdah_erro
 
     hw_pg_param_str(&call, queue);
     hw_pg_param_bool(&call, leases);
+    hw_buf_clear(a.out);
+    put_levels(&a, floors, hw_pg_floors_get(pg, queue, floors));
+    s = hw_buf_check(a.out, reterr);
+    if (s < 0)
+        return s;
+    param_slice(&call, &a, 0, 1);
     s = hw_pg_exec(pg, &call, &result, reterr);
     if (s >= 0 && PQntuples(result) == 1) {
         report->queue_id = hw_pg_get_int4(result, 0, 3);
@@ -568,14 +586,18 @@ static int turn_of_one(turn *t, hw_settled *ret_settled, hw_job_fn fn, void *ctx
         !hw_pg_floors_one(pg, t->claim->queue, &floor))
         return HOWDAH_OK;
     t->floors_n = 1;
-    s = hw_pg_turn_one(pg, t->settles, t->claim, &floor, fn, ctx, report, ret_done, reterr);
+    s = hw_pg_turn_one(pg, t->settles, t->claim, &floor, t->look, fn, ctx, report, ret_done,
+                       reterr);
     if (s < 0 || *ret_done == HW_PG_ONE_NOTHING)
         return s;
     *ret_settled = HW_SETTLED_DONE;
-    if (*ret_done == HW_PG_ONE_SETTLED) {
+    t->n = 0;
+    if (*ret_done == HW_PG_ONE_SETTLED)
         hw_pg_floors_are_not_for_one(pg, t->claim->queue);
-        t->n = 0;
-    }
+    if (*ret_done == HW_PG_ONE_CLAIMED && t->look)
+        hw_pg_floors_looked(pg, t->claim->queue);
+    else if (*ret_done != HW_PG_ONE_CLAIMED)
+        t->look = true;
     return s;
 }
 
@@ -595,6 +617,8 @@ static int turn_of_many(turn *t, hw_settled *ret_settled, hw_job_fn fn, void *ct
 
         if (t->tidy)
             hw_pg_floors_tidied(t->pg, queue, hw_clock_mono_us() - before_us);
+        if (t->look)
+            hw_pg_floors_looked(t->pg, queue);
         if (t->floors_n == 0)
             hw_pg_floors_walked(t->pg, queue, hw_clock_mono_us() - before_us);
         pass(t->pg, queue, result);
@@ -617,8 +641,9 @@ int hw_pg_turn(hw_store *store, const hw_settle *settles, size_t n, hw_settled *
     if (s < 0 || (n == 0 && !claim))
         return s;
     t.tidy = claim && hw_pg_floors_may_tidy(pg, claim->queue);
+    t.look = claim && hw_pg_floors_may_look(pg, claim->queue);
     s = turn_of_one(&t, ret_settled, fn, ctx, &report, &done, reterr);
-    if (s >= 0 && done != HW_PG_ONE_SEARCHED)
+    if (s >= 0 && done != HW_PG_ONE_CLAIMED)
         s = turn_of_many(&t, ret_settled, fn, ctx, &report, t.n == n ? reterr : NULL);
     if (s < 0 && done == HW_PG_ONE_NOTHING)
         return s;

@@ -9,7 +9,7 @@
 #include "store/pg/pg.h"
 
 static const Oid text_type[] = {HW_OID_TEXT};
-static const Oid outlook_types[] = {HW_OID_TEXT, HW_OID_BOOL};
+static const Oid outlook_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT4_ARRAY};
 static const Oid int8_type[] = {HW_OID_INT8};
 static const Oid push_types[] = {
     HW_OID_TEXT,       HW_OID_JSON_ARRAY, HW_OID_BYTEA_ARRAY,       HW_OID_TEXT_ARRAY,
@@ -18,32 +18,21 @@ static const Oid push_types[] = {
     HW_OID_UUID_ARRAY};
 static const Oid settle_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT4_ARRAY,
                                    HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_BOOL};
-static const Oid claim_types[] = {HW_OID_TEXT,
-                                  HW_OID_INT4,
-                                  HW_OID_TEXT,
-                                  HW_OID_INT8,
-                                  HW_OID_BOOL,
-                                  HW_OID_INT4_ARRAY,
-                                  HW_OID_TIMESTAMPTZ_ARRAY,
-                                  HW_OID_INT8_ARRAY,
-                                  HW_OID_BOOL};
-static const Oid turn_types[] = {HW_OID_INT8_ARRAY,
-                                 HW_OID_INT8_ARRAY,
-                                 HW_OID_INT4_ARRAY,
-                                 HW_OID_TEXT_ARRAY,
-                                 HW_OID_INT8_ARRAY,
-                                 HW_OID_BOOL,
-                                 HW_OID_TEXT,
-                                 HW_OID_INT4,
-                                 HW_OID_TEXT,
-                                 HW_OID_INT8,
-                                 HW_OID_BOOL,
-                                 HW_OID_INT4_ARRAY,
-                                 HW_OID_TIMESTAMPTZ_ARRAY,
+static const Oid claim_types[] = {
+    HW_OID_TEXT,       HW_OID_INT4, HW_OID_TEXT,       HW_OID_INT8,
+    HW_OID_BOOL,       HW_OID_BOOL, HW_OID_INT4_ARRAY, HW_OID_TIMESTAMPTZ_ARRAY,
+    HW_OID_INT8_ARRAY, HW_OID_BOOL};
+static const Oid turn_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY,
+                                 HW_OID_INT4_ARRAY, HW_OID_TEXT_ARRAY,
+                                 HW_OID_INT8_ARRAY, HW_OID_BOOL,
+                                 HW_OID_TEXT,       HW_OID_INT4,
+                                 HW_OID_TEXT,       HW_OID_INT8,
+                                 HW_OID_BOOL,       HW_OID_BOOL,
+                                 HW_OID_INT4_ARRAY, HW_OID_TIMESTAMPTZ_ARRAY,
                                  HW_OID_INT8_ARRAY};
-static const Oid turn_one_types[] = {HW_OID_INT8, HW_OID_INT8,        HW_OID_BOOL,
-                                     HW_OID_TEXT, HW_OID_TEXT,        HW_OID_INT8,
-                                     HW_OID_INT4, HW_OID_TIMESTAMPTZ, HW_OID_INT8};
+static const Oid turn_one_types[] = {HW_OID_INT8,        HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL,
+                                     HW_OID_TEXT,        HW_OID_TEXT, HW_OID_INT8, HW_OID_INT4,
+                                     HW_OID_TIMESTAMPTZ, HW_OID_INT8};
 static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8,
                                     HW_OID_INT8, HW_OID_INT8, HW_OID_INT4};
 static const Oid mark_types[] = {HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
@@ -90,15 +79,15 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                           " WHERE " WITHOUT_WAITING("$6"),
                           TYPES(settle_types)},
     [HW_PG_JOB_CLAIM] = {"SELECT NULL::text, " CLAIMED
-                         " FROM @schema@.claim_jobs($1, $2, $3, $4, $5, $6, $7, $8) AS c"
-                         " WHERE " WITHOUT_WAITING("$9"),
+                         " FROM @schema@.claim_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9) AS c"
+                         " WHERE " WITHOUT_WAITING("$10"),
                          TYPES(claim_types)},
     /* The claim takes something of the settlement, so that it comes second. */
     [HW_PG_JOB_TURN] = {"SELECT CASE WHEN coalesce(c.nth, 1) = 1"
                         " THEN array_to_string(s.outcomes, '') END, " CLAIMED
                         " FROM @schema@.settle_jobs($1, $2, $3, $4, $5) AS s(outcomes)"
                         " LEFT JOIN LATERAL @schema@.claim_jobs($7,"
-                        "  $8 + 0 * cardinality(s.outcomes), $9, $10, $11, $12, $13, $14)"
+                        "  $8 + 0 * cardinality(s.outcomes), $9, $10, $11, $12, $13, $14, $15)"
                         "  WITH ORDINALITY AS c (id, token, attempts, max_attempts, priority,"
                         "   suspect, due_at, created_at, started_at, lease_until, key, dedup,"
                         "   correlation_id, causation_id, event_sequence, content_type, headers,"
@@ -107,7 +96,7 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                         " WHERE " WITHOUT_WAITING("$6"),
                         TYPES(turn_types)},
     /* One value, not columns: the server needs no node of a plan for it. */
-    [HW_PG_JOB_TURN_ONE] = {"SELECT @schema@.turn_one($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+    [HW_PG_JOB_TURN_ONE] = {"SELECT @schema@.turn_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
                             TYPES(turn_one_types)},
     [HW_PG_JOB_LOAD] = {"SELECT j.job_id, j.state, j.queue, j.token, j.priority::int,"
                         " j.attempts::bigint, j.max_attempts::bigint, j.suspect, j.created_at,"
@@ -147,7 +136,7 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_LETTER_MARK_JOBS] = {"SELECT @schema@.job_letters_mark($1, $2, $3, $4)",
                                 TYPES(mark_types)},
     [HW_PG_QUEUE_OUTLOOK] = {"SELECT o.paused, o.next_ms, o.lease_ms, o.queue_id"
-                             " FROM @schema@.queue_outlook($1, $2) AS o",
+                             " FROM @schema@.queue_outlook($1, $2, $3) AS o",
                              TYPES(outlook_types)},
     [HW_PG_PUSH_HORIZON] = {"SELECT @schema@.push_horizon()", NULL, 0},
     [HW_PG_QUEUE_TIDY] = {"SELECT @schema@.queue_tidy($1)", TYPES(text_type)},

@@ -132,7 +132,7 @@ static int take_answer(hw_pg *pg, hw_str answer, const hw_claim *claim, hw_job_f
         take_job(&f, &job, &passed);
     if (f.broken)
         return hw_fail(reterr, HOWDAH_SCHEMA, "turn_one() answers in another shape than expected");
-    *ret_done = searched ? HW_PG_ONE_SEARCHED : HW_PG_ONE_SETTLED;
+    *ret_done = job.token != 0 ? HW_PG_ONE_CLAIMED : searched ? HW_PG_ONE_EMPTY : HW_PG_ONE_SETTLED;
     if (job.token != 0) {
         report->n++;
         hw_pg_floors_pass(pg, claim->queue, &passed);
@@ -142,8 +142,8 @@ static int take_answer(hw_pg *pg, hw_str answer, const hw_claim *claim, hw_job_f
 }
 
 int hw_pg_turn_one(hw_pg *pg, const hw_settle *settle, const hw_claim *claim,
-                   const hw_pg_floor *floor, hw_job_fn fn, void *ctx, hw_claim_report *report,
-                   hw_pg_one *ret_done, howdah_error *reterr)
+                   const hw_pg_floor *floor, bool look, hw_job_fn fn, void *ctx,
+                   hw_claim_report *report, hw_pg_one *ret_done, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_JOB_TURN_ONE, .writes = true};
     PGresult *result = NULL;
@@ -153,6 +153,7 @@ int hw_pg_turn_one(hw_pg *pg, const hw_settle *settle, const hw_claim *claim,
     hw_pg_param_int8(&call, settle->id);
     hw_pg_param_int8(&call, settle->token);
     hw_pg_param_bool(&call, true);
+    hw_pg_param_bool(&call, look);
     hw_pg_param_str(&call, claim->queue);
     hw_pg_param_str(&call, claim->worker);
     hw_pg_param_int8(&call, claim->lease_ms);

@@ -8,7 +8,9 @@
  *       each, however many jobs lie behind: scheduled ones, leased ones, jobs set aside.
  *   I3  A claim hands its jobs over after its commit.  Until then they are copied, so many bytes of
  *       them at most; what does not fit is left for the next claim.
- *   I4  Leases that ran out are given back by every claim: to find none is one look into an index.
+ *   I4  A suspect goes alone, before the others of its priority and behind all that are more
+ * urgent. I5  Leases that ran out are given back by every claim: to find none is one look into an
+ * index.
  */
 #include <assert.h>
 
@@ -223,7 +225,14 @@ static bool make_room(claiming *c)
     return true;
 }
 
-/* Adds the statement's row.  A suspect takes the place of all that were chosen before it. */
+/* Gives up those that were chosen with this priority, the last ones: a suspect comes first. */
+static void drop_priority(claiming *c, int32_t priority)
+{
+    while (c->n > 0 && c->list[c->n - 1].job.priority == priority)
+        hw_free(c->list[--c->n].texts);
+}
+
+/* Adds the statement's row (I4). */
 static int choose(claiming *c, sqlite3_stmt *stmt, howdah_error *reterr)
 {
     claimed one = {.texts = NULL};
@@ -234,10 +243,11 @@ static int choose(claiming *c, sqlite3_stmt *stmt, howdah_error *reterr)
     if (s < 0)
         return s;
     if (one.job.suspect)
-        drop_claimed(c);
-    if (!make_room(c)) {
+        drop_priority(c, one.job.priority);
+    c->over = one.job.suspect && c->n > 0;
+    if (c->over || !make_room(c)) {
         hw_free(one.texts);
-        return hw_fail_no_memory(reterr);
+        return c->over ? HOWDAH_OK : hw_fail_no_memory(reterr);
     }
     c->list[c->n++] = one;
     c->bytes += bytes;

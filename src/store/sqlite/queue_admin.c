@@ -53,6 +53,9 @@
     "UPDATE main.howdah_queues SET completed_removed = completed_removed + ?2,"                    \
     " failed_removed = failed_removed + ?3 WHERE queue_id = ?1"
 
+#define ERASED_SQL                                                                                 \
+    "SELECT e.purge FROM main.howdah_job_data d JOIN main.howdah_events e"                         \
+    " ON e.global_sequence = d.event_sequence WHERE d.id = ?1 AND e.purge IS NOT NULL"
 #define OUTCOME_SQL "SELECT failed FROM main.howdah_event_log WHERE job_id = ?1"
 #define TWIN_SQL                                                                                   \
     "SELECT j.id FROM main.howdah_job_data d JOIN main.howdah_jobs j ON j.queue_id = d.queue_id"   \
@@ -313,7 +316,7 @@ int hw_sqlite_job_cancel(hw_store *base, int64_t id, hw_str reason, howdah_error
     return s;
 }
 
-/* CONFLICT unless it has failed, and nobody has taken its dedup key meanwhile. */
+/* CONFLICT unless it has failed, has its payload, and nobody has taken its dedup key meanwhile. */
 static int check_revival(hw_sqlite *store, int64_t id, howdah_error *reterr)
 {
     int64_t number = 0;
@@ -323,6 +326,12 @@ static int check_revival(hw_sqlite *store, int64_t id, howdah_error *reterr)
         return s;
     if (!number)
         return hw_fail(reterr, HOWDAH_CONFLICT, "job %" PRId64 " is over: it has completed", id);
+    s = find_number(store, ERASED_SQL, id, &number, reterr);
+    if (s == HOWDAH_OK)
+        return hw_fail(reterr, HOWDAH_CONFLICT,
+                       "job %" PRId64 " cannot be tried again: its event was purged", id);
+    if (s < 0)
+        return s;
     s = find_number(store, TWIN_SQL, id, &number, reterr);
     if (s == HOWDAH_OK)
         return hw_fail(reterr, HOWDAH_CONFLICT,

@@ -5,7 +5,9 @@
  *       nobody has given back yet, is still its worker's: the token decides, not the clock.
  *   I2  What ends a job moves it to the history, writes its letter and passes its key on, in one
  *       transaction (store/queue.h, I1).
- *   I3  When a job leaves its lease, the earliest of its key is first again: one that was tried
+ *   I3  A job whose event was purged while a worker had it can complete.  If it does not, it is
+ *       cancelled, as those were that waited: it has no payload that it could be tried again with.
+ *   I4  When a job leaves its lease, the earliest of its key is first again: one that was tried
  *       again by an operator may have come in front of it.
  */
 #include <assert.h>
@@ -29,6 +31,10 @@
 #define READY_SQL                                                                                  \
     "UPDATE main.howdah_jobs SET token = NULL, lease_until = NULL, lease_ms = NULL, due_at = ?2,"  \
     " attempts = ?3, suspect = max(suspect, ?4), error = coalesce(?5, error) WHERE id = ?1"
+#define PURGED_SQL                                                                                 \
+    "SELECT 'cancelled: purged: ' || p.reason FROM main.howdah_job_data d"                         \
+    " CROSS JOIN main.howdah_events e ON e.global_sequence = d.event_sequence"                     \
+    " CROSS JOIN main.howdah_purges p ON p.id = e.purge WHERE d.id = ?1"
 #define EXTEND_SQL "UPDATE main.howdah_jobs SET lease_until = ?2 WHERE id = ?1"
 #define EXPIRED_SQL                                                                                \
     "SELECT id FROM main.howdah_jobs INDEXED BY howdah_jobs_leased"                                \
@@ -261,6 +267,22 @@ int hw_sqlite_cancel_live(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, hw_s
     return s < 0 ? s : pass_key_of(jobs, live, reterr);
 }
 
+/* I3.  HOWDAH_END: its event was not purged, nothing was done. */
+static int end_if_purged(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(jobs->store, HW_SLOT_JOB_PURGED, PURGED_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, live->id);
+    s = hw_sqlite_step(jobs->store, stmt, "look for a purge", reterr);
+    if (s == HOWDAH_OK)
+        s = hw_sqlite_cancel_live(jobs, live, hw_sqlite_borrow(stmt, 0), reterr);
+    (void)sqlite3_reset(stmt);
+    return s;
+}
+
 /* ------------------------------------------------------------- ready again */
 
 typedef struct comeback {
@@ -287,7 +309,7 @@ static int make_ready(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, const co
     (void)sqlite3_clear_bindings(stmt);
     if (c->due_at_us <= jobs->now_us)
         jobs->readied = true;
-    return s < 0 ? s : pass_key_of(jobs, live, reterr); /* I3 */
+    return s < 0 ? s : pass_key_of(jobs, live, reterr); /* I4 */
 }
 
 static int64_t max_attempts_of(const hw_sqlite_jobs *jobs, const hw_sqlite_live *live)
@@ -342,6 +364,16 @@ static int extend_job(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, int64_t 
 static int carry_out(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, const hw_settle *settle,
                      hw_settled *ret_settled, howdah_error *reterr)
 {
+    bool goes_on = settle->verdict == HW_VERDICT_RETRY || settle->verdict == HW_VERDICT_RELEASE;
+
+    if (goes_on || settle->verdict == HW_VERDICT_FAIL) {
+        int s = end_if_purged(jobs, live, reterr);
+
+        if (s == HOWDAH_OK && goes_on)
+            *ret_settled = HW_SETTLED_FAILED;
+        if (s != HOWDAH_END)
+            return s;
+    }
     switch (settle->verdict) {
     case HW_VERDICT_COMPLETE:
         return complete_job(jobs, live, settle->text, reterr);
@@ -404,7 +436,9 @@ static int abandon(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
     int s = hw_sqlite_look_at_job(jobs, id, &live, reterr);
 
     assert(s != HOWDAH_END);
-    if (s < 0)
+    if (s >= 0)
+        s = end_if_purged(jobs, &live, reterr);
+    if (s != HOWDAH_END)
         return s;
     max = max_attempts_of(jobs, &live);
     c = (comeback){.due_at_us = jobs->now_us,

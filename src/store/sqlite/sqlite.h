@@ -65,6 +65,7 @@ typedef enum hw_sqlite_slot {
     HW_SLOT_JOB_LEASES,
     HW_SLOT_JOB_COUNT,
     HW_SLOT_JOB_EXPIRED,
+    HW_SLOT_JOB_PURGED,
     HW_SLOT_KEY_LOOK,
     HW_SLOT_KEY_ASIDE,
     HW_SLOT_ROUTE_DATA,
