@@ -217,7 +217,7 @@ RELATIONS = {
     "settled": "SELECT UPDATE", "events_global_sequence_seq": "SELECT", "subscriptions_token_seq": "USAGE",
     "bell": "SELECT UPDATE",
     **{name: "" for name in ("all_events", "migrations", "imports", "dead_letters_id_seq", "skips_id_seq", "queues",
-                             "queue_levels", "job_data", "jobs", "jobs_id_seq", "leases", "leases_token_seq",
+                             "removed_jobs", "claim_turns", "polled_jobs", "job_data", "jobs", "jobs_id_seq", "leases", "leases_token_seq",
                              "key_holders", "dedups", "history", "event_log", "ended_jobs", "job_letters", "bindings",
                              "snapshots", "purges", "purges_id_seq", "queues_queue_id_seq", "history_position_seq",
                              "lettered_jobs")},
