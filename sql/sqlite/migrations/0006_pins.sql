@@ -1,4 +1,4 @@
--- 0006_digests.sql - whether an event is still the one that was stored.
+-- 0006_pins.sql - whether an event is still the one that was stored.
 --
 --   I1  digest is made of all that was stored of the event, but for its number: howdah verify makes it
 --       again.  It tells of damage and of changes by hand, not of somebody who means to deceive.
