@@ -155,10 +155,10 @@ typedef struct howdah_knowledge {
 
 /*
  * Reads what the options ask for, in pages by key, whatever the order: read with
- * howdah_reader_next(), end with howdah_reader_close().  A long answer without known_at_us is not
- * of one moment: a family that is corrected while it is read may come twice.  Errors: INVALID
- * (options, a time to know that lies in the future), NOT_FOUND (family), and those of
- * howdah_read_open().
+ * howdah_reader_next(), end with howdah_reader_close().  An answer as of some time is of the moment
+ * of this call, however long it is: a family that is corrected while it is read comes once, with
+ * the revision that was known then.  Errors: INVALID (options, a time to know that lies in the
+ * future), NOT_FOUND (family), and those of howdah_read_open().
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_query_open(howdah_bus *bus,
                                                    const howdah_query_options *options,

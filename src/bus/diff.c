@@ -55,6 +55,7 @@ static int find_before(diff_walk *w, howdah_error *reterr)
 
     query.view = HOWDAH_VIEW_AS_OF;
     query.retractions = true;
+    query.unpinned = true; /* each family is asked for once */
     query.known_at = w->known_at_us;
     query.families = families;
     for (size_t i = 0; i < w->n; i++)
@@ -158,6 +159,7 @@ static int ask(howdah_bus *bus, const howdah_diff_options *o, hw_question *q, ho
     if (s >= 0 && o->to_us != HOWDAH_NO_TIME)
         s = hw_knowledge_ask(bus, "to", o->to_us, &q->knowledge, reterr);
     q->query.known_at = o->to_us;
+    q->query.unpinned = o->to_us != HOWDAH_NO_TIME && q->knowledge.final;
     q->query.retractions = true;
     return s;
 }

@@ -216,6 +216,7 @@ int hw_question_ask(howdah_bus *bus, const howdah_query_options *options, const 
         s = take_headers(o, q, reterr);
     if (s >= 0 && o->known_at_us != HOWDAH_NO_TIME)
         s = hw_knowledge_ask(bus, "known_at", o->known_at_us, &q->knowledge, reterr);
+    q->query.unpinned = o->known_at_us != HOWDAH_NO_TIME && q->knowledge.final;
     return s < 0 ? s : take_family(bus, o, q, reterr);
 }
 

@@ -14,6 +14,10 @@
  *       sequence), never by a count of rows.  Rows do not change, but for a purge; new ones have
  *       new keys.
  *   I5  A purge is one transaction with its record.  What it has erased is in no table any more.
+ *   I6  An answer as of some time is of one moment, that of query_open(), however many pages it
+ * has: a correction that is committed between two of them takes no family away and brings none
+ *       twice.  Where nothing can be added any more, or each family is asked for once, that is so
+ *       by itself.
  */
 #ifndef HW_STORE_TEMPORAL_H
 #define HW_STORE_TEMPORAL_H
@@ -47,6 +51,7 @@ typedef struct hw_temporal_query {
     bool retractions; /* AS_OF: families that are retracted come as well, with that revision */
     int64_t valid_at; /* AS_OF; HW_TIME_ABSENT: any */
     int64_t known_at; /* AS_OF; HW_TIME_ABSENT: all that is committed */
+    bool unpinned;    /* AS_OF: I6 need not be seen to */
     hw_str stream;
     hw_str type;
     hw_str pattern;

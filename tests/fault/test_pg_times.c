@@ -498,6 +498,101 @@ static void an_answer_is_final_when_slow_writers_are_gone(void **state)
     pgt_store_close(store);
 }
 
+/* ---- pages, and a correction that is committed between two of them */
+
+/* The sequences of a query's rows; "meanwhile" runs behind the first page. */
+static char *sequences_while(const pgt *t, hw_store *store, const hw_temporal_query *query,
+                             PGconn *writer, const char *meanwhile)
+{
+    char *text = calloc(1, 4096);
+    hw_cursor *cursor = NULL;
+    const howdah_event *events = NULL;
+    size_t len = 0;
+    size_t n = 0;
+    int pages = 0;
+    int s;
+
+    pgt_ok(store->ops->temporal->query_open(store, query, &cursor, &pgt_error));
+    while ((s = store->ops->temporal->query_next(cursor, &events, &n, &pgt_error)) == HOWDAH_OK) {
+        for (size_t i = 0; i < n && len < 4000; i++)
+            len += (size_t)sprintf(text + len, "%s%lld", len > 0 ? "," : "",
+                                   (long long)events[i].global_sequence);
+        if (pages++ == 0)
+            pgt_run(t, writer, "%s", meanwhile);
+    }
+    pgt_ok(s);
+    assert_true(pages > 1);
+    store->ops->temporal->query_close(cursor);
+    return text;
+}
+
+static const struct {
+    const char *begin;
+    const char *then;
+    const char *end;
+} slow_ways[] = {
+    {"BEGIN", "SELECT 1", "COMMIT"},
+    {"BEGIN; SAVEPOINT a", "RELEASE SAVEPOINT a", "COMMIT"},
+    {"BEGIN", "PREPARE TRANSACTION 'late'", "COMMIT PREPARED 'late'"},
+};
+
+/* Facts of a stream, the first one about to be corrected; then a number above the correction's. */
+static void correct_slowly(const pgt *t, PGconn *writer, int no)
+{
+    pgt_run(t, t->admin, "SELECT {append}('s%d', 't%d') FROM generate_series(1, 8)", no, no);
+    if (no % 2 == 0) /* a subscription has proved it */
+        pgt_run(t, t->admin,
+                "UPDATE {settled} SET upto = (SELECT max(global_sequence) FROM {events})");
+    pgt_run(t, writer, "%s", slow_ways[no % 3].begin);
+    pgt_run(t, writer,
+            "SELECT {correct}((SELECT id FROM {events} WHERE stream = 's%d' AND version = 1), '2',"
+            " reason => 'late')",
+            no);
+    pgt_run(t, writer, "%s", slow_ways[no % 3].then);
+    pgt_run(t, t->admin, "SELECT {append}('o%d', 't%d')", no, no);
+}
+
+static void a_correction_under_way_when_a_walk_begins_changes_nothing_of_it(void **state)
+{
+    pgt *t = *state;
+    hw_store *store = pgt_store(t, NULL);
+    PGconn *writer = pgt_session(t->url);
+
+    for (int i = 0; i < 3 * 3 * 2 * 2; i++) {
+        hw_temporal_query q = HW_TEMPORAL_QUERY_INIT;
+        char name[16];
+        char where[64] = "true";
+        char *wanted;
+        char *found;
+
+        correct_slowly(t, writer, i);
+        (void)snprintf(name, sizeof name, i / 3 % 3 == 1 ? "s%d" : "t%d", i);
+        if (i / 3 % 3 == 1)
+            q.stream = S(name);
+        else if (i / 3 % 3 == 2)
+            q.type = S(name);
+        if (i / 3 % 3 > 0)
+            (void)snprintf(where, sizeof where, "'%s' IN (stream, type)", name);
+        q.view = HOWDAH_VIEW_AS_OF;
+        q.backward = i / 9 % 2 == 1;
+        q.batch = 3;
+        /* As we know now, or as we knew at a time to which the correction may still add. */
+        if (i / 18 == 1)
+            q.known_at = ask(store, HW_TIME_ABSENT).asked_at_us;
+        wanted =
+            strdup(pgt_text(t, t->admin,
+                            "SELECT string_agg(global_sequence::text, ',' ORDER BY"
+                            " global_sequence%s) FROM {all_events} AS e WHERE " CURRENT " AND %s",
+                            q.backward ? " DESC" : "", where));
+        found = sequences_while(t, store, &q, writer, slow_ways[i % 3].end);
+        assert_string_equal(found, wanted);
+        free(found);
+        free(wanted);
+    }
+    PQfinish(writer);
+    pgt_store_close(store);
+}
+
 /* ---- snapshots and purges */
 
 static int keep_snapshot(void *ctx, const hw_snapshot *s)
@@ -652,6 +747,7 @@ static const struct CMUnitTest tests[] = {
     PGT_TEST(types_and_streams_are_counted),
     PGT_TEST(logins_without_rights_on_tables_ask_through_functions),
     PGT_TEST(an_answer_is_final_when_slow_writers_are_gone),
+    PGT_TEST(a_correction_under_way_when_a_walk_begins_changes_nothing_of_it),
     PGT_TEST(snapshots_are_kept_and_found),
     PGT_TEST(purges_are_recorded),
     PGT_TEST(a_dead_letter_of_a_purged_event_keeps_nothing_of_it),

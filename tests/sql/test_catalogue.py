@@ -119,7 +119,7 @@ def every_function_tells_its_volatility():
     assert volatile == ["append", "append_arrays", "append_batch", "append_correction", "check_known_at", "check_sequence", "claim", "claim_free", "claim_jobs", "claim_suspect", "complete",
                         "complete", "complete_plain", "correct", "end_jobs", "end_lease", "extend", "fail", "finalize", "find_suspect", "free_keys", "give_back", "job_cancel",
                         "job_letters_mark", "job_retry", "knowledge", "knowledge_of", "log_completed", "log_here", "poll", "promote_keys", "publish",
-                        "purge_events", "purge_jobs", "purge_of", "purge_take", "purged_note", "push", "push_arrays", "push_batch", "queue_arm", "queue_bind",
+                        "purge_events", "purge_jobs", "purge_of", "purge_take", "purged_note", "push", "push_arrays", "push_batch", "query_pin", "queue_arm", "queue_bind",
                         "queue_of", "queue_purge", "queue_set", "queue_tidy", "queue_unbind", "release", "remove_history", "requeue_jobs", "retract", "retry", "ring",
                         "ring_for_events", "ring_for_raw_inserts", "ring_inside", "ring_queue", "route_events",
                         "settle_jobs", "snapshot_remove", "snapshot_store", "tidy_up", "turn_one", "uuid_v7", "wake_keys"], volatile

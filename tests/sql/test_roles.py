@@ -46,6 +46,7 @@ READS = {
     "head": "SELECT {}.head()",
     "pattern_regex": "SELECT {}.pattern_regex('a.*')",
     "query_events": "SELECT FROM {}.query_events()",
+    "query_pin": "SELECT {}.query_pin()",
     "query_page": "SELECT FROM {}.query_page(%s, 'sequence', false, 1, NULL, NULL)",
     "query_keys": "SELECT FROM {}.query_keys(%s, 'valid', false, 1, NULL, NULL)",
     "query_rows": "SELECT FROM {}.query_rows('{1}')",

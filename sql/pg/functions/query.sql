@@ -6,9 +6,9 @@
 --   I2  In the order of the log a page is an index scan that ends with the page.  Every other order,
 --       and a range of times over the whole log, is answered keys first: (time, sequence) of many
 --       rows are sorted, without the rows; these are then fetched by sequence.
---   I3  Pages of an answer as of now are of one log: it ends with the highest sequence that was visible
---       when the first one was asked for (upto).  No family comes twice, or not at all, because it is
---       corrected between two pages.
+--   I3  Pages of an answer as of some time are of one moment, that of query_pin(): it ends with the
+--       highest sequence that was visible then, and knows of no correction that was not.  No family comes
+--       twice, or not at all, because it is corrected between two pages.
 --   I4  Plans do not depend on statistics: kinds of scans that do not belong there are switched off.
 
 -- pattern_prefix(pattern text) -> text
@@ -29,7 +29,7 @@ $howdah$;
 -- $1 stream, $2 type, $3 the pattern's regular expression, $4 correlation_id, $5 causation_id,
 -- $6 families, $7 header_names, $8 header_values, $9 valid_from, $10 valid_before, $11 recorded_from,
 -- $12 recorded_before, $13 valid_at, $14 known_at, then what the caller needs ($15 to $17), and
--- $18, $19 where the pattern's types begin and end, $20 upto.
+-- $18, $19 where the pattern's types begin and end, $20 pin (0006_pins).
 -- Errors: UH006.  Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_conditions(q @schema@.query) RETURNS text
 LANGUAGE plpgsql STABLE
@@ -95,8 +95,9 @@ BEGIN
         IF q.known_at IS NOT NULL THEN
             made := made || ' AND e.recorded_at <= $14';
         END IF;
-        IF q.upto IS NOT NULL THEN
-            made := made || ' AND e.global_sequence + 0 <= $20'; -- which is no way to the rows
+        IF q.pin IS NOT NULL THEN -- which is no way to the rows
+            made := made || ' AND e.global_sequence + 0 <= $20[1]'
+                            ' AND (e.revision = 1 OR e.global_sequence + 0 <= $20[2] OR e.global_sequence + 0 = ANY ($20[3:]))';
         END IF;
         IF q.retractions IS NOT TRUE THEN
             made := made || ' AND e.retracts IS NOT TRUE';
@@ -105,7 +106,10 @@ BEGIN
         made := made || ' AND NOT EXISTS (SELECT FROM ' || events || ' AS n WHERE n.family = coalesce(e.family, e.id)'
                         ' AND n.revision = e.revision + 1'
                      || CASE WHEN q.known_at IS NOT NULL THEN ' AND n.recorded_at <= $14' ELSE '' END
-                     || CASE WHEN q.upto IS NOT NULL THEN ' AND n.global_sequence + 0 <= $20' ELSE '' END || ')';
+                     || CASE WHEN q.pin IS NOT NULL
+                             THEN ' AND n.global_sequence + 0 <= $20[1]'
+                                  ' AND (n.global_sequence + 0 <= $20[2] OR n.global_sequence + 0 = ANY ($20[3:]))'
+                             ELSE '' END || ')';
     END IF;
     RETURN made;
 END
@@ -196,7 +200,7 @@ BEGIN
     RETURN QUERY EXECUTE sql
         USING q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
               q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at,
-              after_time, after_sequence, max_count, prefix, left(prefix, -1) || '/', q.upto;
+              after_time, after_sequence, max_count, prefix, left(prefix, -1) || '/', q.pin;
 END
 $howdah$;
 
@@ -241,7 +245,9 @@ DECLARE
     top    constant bigint := 9223372036854775807;
     ranged constant boolean := coalesce(q.valid_from, q.valid_before, q.recorded_from, q.recorded_before) IS NOT NULL;
     known  constant timestamptz := coalesce(q.known_at, 'infinity');
-    upto   constant bigint := coalesce(q.upto, top);
+    upto   constant bigint := coalesce(q.pin[1], top);
+    done   constant bigint := coalesce(q.pin[2], top);
+    seen   constant bigint[] := q.pin[3:];
     valid  constant timestamptz := coalesce(q.valid_at, 'infinity');
     gone   constant boolean := coalesce(q.retractions, false);
     behind constant text := CASE WHEN backward THEN ' < ' ELSE ' > ' END;
@@ -288,7 +294,8 @@ BEGIN
                 ORDER BY e.version DESC LIMIT 1) <= first + 1000 THEN
                 old := ARRAY(SELECT x.corrects FROM @schema@.events AS x
                              WHERE x.stream = q.stream AND x.version > first AND x.corrects IS NOT NULL
-                               AND x.recorded_at <= known AND x.global_sequence + 0 <= upto);
+                               AND x.recorded_at <= known AND x.global_sequence + 0 <= upto
+                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 = ANY (seen)));
             END IF;
         END IF;
         IF old IS NOT NULL AND NOT backward THEN
@@ -296,6 +303,7 @@ BEGIN
                 WHERE e.stream = q.stream AND e.version > at AND (t IS NULL OR e.type = t)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
                   AND e.global_sequence + 0 <= upto
+                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 = ANY (seen))
                   AND e.id NOT IN (SELECT unnest(old))
                 ORDER BY e.version LIMIT n;
         ELSIF old IS NOT NULL THEN
@@ -303,6 +311,7 @@ BEGIN
                 WHERE e.stream = q.stream AND e.version < at AND (t IS NULL OR e.type = t)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
                   AND e.global_sequence + 0 <= upto
+                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 = ANY (seen))
                   AND e.id NOT IN (SELECT unnest(old))
                 ORDER BY e.version DESC LIMIT n;
         ELSIF q.stream IS NOT NULL AND NOT backward THEN
@@ -310,36 +319,44 @@ BEGIN
                 WHERE e.stream = q.stream AND e.version > at AND (t IS NULL OR e.type = t)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
                   AND e.global_sequence + 0 <= upto
+                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 = ANY (seen))
                   AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
                                   AND x.revision = e.revision + 1 AND x.recorded_at <= known
-                                  AND x.global_sequence + 0 <= upto)
+                                  AND x.global_sequence + 0 <= upto
+                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 = ANY (seen)))
                 ORDER BY e.version LIMIT n;
         ELSIF q.stream IS NOT NULL THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE e.stream = q.stream AND e.version < at AND (t IS NULL OR e.type = t)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
                   AND e.global_sequence + 0 <= upto
+                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 = ANY (seen))
                   AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
                                   AND x.revision = e.revision + 1 AND x.recorded_at <= known
-                                  AND x.global_sequence + 0 <= upto)
+                                  AND x.global_sequence + 0 <= upto
+                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 = ANY (seen)))
                 ORDER BY e.version DESC LIMIT n;
         ELSIF NOT backward THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE (e.type, e.global_sequence) > (t, at) AND (e.type, e.global_sequence) <= (t, top)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
                   AND e.global_sequence + 0 <= upto
+                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 = ANY (seen))
                   AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
                                   AND x.revision = e.revision + 1 AND x.recorded_at <= known
-                                  AND x.global_sequence + 0 <= upto)
+                                  AND x.global_sequence + 0 <= upto
+                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 = ANY (seen)))
                 ORDER BY e.type, e.global_sequence LIMIT n;
         ELSE
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE (e.type, e.global_sequence) >= (t, 0) AND (e.type, e.global_sequence) < (t, at)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
                   AND e.global_sequence + 0 <= upto
+                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 = ANY (seen))
                   AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
                                   AND x.revision = e.revision + 1 AND x.recorded_at <= known
-                                  AND x.global_sequence + 0 <= upto)
+                                  AND x.global_sequence + 0 <= upto
+                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 = ANY (seen)))
                 ORDER BY e.type DESC, e.global_sequence DESC LIMIT n;
         END IF;
         RETURN;
@@ -372,6 +389,6 @@ BEGIN
         USING q.stream, t, CASE WHEN q.pattern IS NOT NULL THEN @schema@.pattern_regex(q.pattern) END, q.correlation_id,
               q.causation_id, q.families, q.header_names, q.header_values, q.valid_from, q.valid_before,
               q.recorded_from, q.recorded_before, q.valid_at, q.known_at, after_time, at, n, prefix,
-              left(prefix, -1) || '/', q.upto;
+              left(prefix, -1) || '/', q.pin;
 END
 $howdah$;

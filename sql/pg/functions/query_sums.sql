@@ -18,7 +18,7 @@ BEGIN
     EXECUTE 'SELECT count(*) FROM ' || @schema@.query_source(q) || ' WHERE ' || @schema@.query_conditions(q) INTO n
         USING q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
               q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at,
-              NULL::timestamptz, NULL::bigint, NULL::bigint, prefix, left(prefix, -1) || '/', q.upto;
+              NULL::timestamptz, NULL::bigint, NULL::bigint, prefix, left(prefix, -1) || '/', q.pin;
     RETURN n;
 END
 $howdah$;
@@ -53,7 +53,7 @@ BEGIN
         || ' WHERE ' || @schema@.query_conditions(q) || ' GROUP BY e.type, e.stream) AS s GROUP BY s.type ORDER BY s.type'
         USING q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
               q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at,
-              NULL::timestamptz, NULL::bigint, NULL::bigint, prefix, left(prefix, -1) || '/', q.upto;
+              NULL::timestamptz, NULL::bigint, NULL::bigint, prefix, left(prefix, -1) || '/', q.pin;
 END
 $howdah$;
 
@@ -77,7 +77,6 @@ DECLARE
     prefix constant text := @schema@.pattern_prefix(q.pattern);
     known  constant timestamptz := coalesce(q.known_at, 'infinity');
     valid  constant timestamptz := coalesce(q.valid_at, 'infinity');
-    upto   constant bigint := coalesce(q.upto, 9223372036854775807);
     gone   constant boolean := coalesce(q.retractions, false);
     every  constant boolean := NOT @schema@.query_is_narrow(q) AND q.pattern IS NULL AND q.header_names IS NULL;
     name   text := coalesce(after, '');
@@ -90,10 +89,9 @@ BEGIN
             -- Its facts may all be later, or retracted.
             PERFORM FROM @schema@.events AS e
             WHERE e.stream = name AND e.recorded_at <= known AND coalesce(e.valid_time, e.recorded_at) <= valid
-              AND (gone OR e.retracts IS NOT TRUE) AND e.global_sequence + 0 <= upto
+              AND (gone OR e.retracts IS NOT TRUE)
               AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = coalesce(e.family, e.id)
-                              AND x.revision = e.revision + 1 AND x.recorded_at <= known
-                              AND x.global_sequence + 0 <= upto)
+                              AND x.revision = e.revision + 1 AND x.recorded_at <= known)
             ORDER BY e.version LIMIT 1; -- so that it is a walk, which ends with the first
             CONTINUE WHEN NOT FOUND;
         END IF;
@@ -110,6 +108,6 @@ BEGIN
         || ' WHERE ' || @schema@.query_conditions(q) || ' AND (e.stream || '''') COLLATE "C" > $15 ORDER BY stream LIMIT $17'
         USING q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
               q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at,
-              coalesce(after, ''), NULL::bigint, max_count, prefix, left(prefix, -1) || '/', q.upto;
+              coalesce(after, ''), NULL::bigint, max_count, prefix, left(prefix, -1) || '/', q.pin;
 END
 $howdah$;

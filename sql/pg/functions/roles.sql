@@ -26,7 +26,7 @@ DECLARE
     reads      constant text[] := ARRAY['read_events', 'read_ids', 'read_ranges', 'read_stream', 'read_all',
                                         'last_event', 'by_correlation', 'causation_tree', 'stream_version',
                                         'head', 'pattern_regex', 'schema_version', 'channel',
-                                        'query_events', 'query_page', 'query_keys', 'query_rows', 'query_count',
+                                        'query_events', 'query_pin', 'query_page', 'query_keys', 'query_rows', 'query_count',
                                         'query_types', 'query_streams', 'as_of', 'current_events', 'versions', 'diff',
                                         'type_stats', 'streams_of_type', 'family_of', 'knowledge', 'knowledge_of',
                                         'log_here', 'log_stored', 'log_settled',

@@ -144,6 +144,7 @@ enum hw_pg_oid {
     X(FN_READ_SEQUENCES)                                                                           \
     X(QUERY_PAGE)                                                                                  \
     X(QUERY_KEYS)                                                                                  \
+    X(QUERY_PIN)                                                                                   \
     X(QUERY_COUNT)                                                                                 \
     X(QUERY_TYPES)                                                                                 \
     X(QUERY_STREAMS)                                                                               \
@@ -394,7 +395,7 @@ extern const hw_pg_statement_row hw_pg_temporal_statements[HW_PG_STATEMENT_COUNT
     HW_OID_TEXT, HW_OID_BOOL, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ, HW_OID_TEXT, HW_OID_TEXT,    \
         HW_OID_TEXT, HW_OID_TEXT, HW_OID_UUID, HW_OID_UUID_ARRAY, HW_OID_TEXT_ARRAY,               \
         HW_OID_TEXT_ARRAY, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ,             \
-        HW_OID_TIMESTAMPTZ, HW_OID_INT8
+        HW_OID_TIMESTAMPTZ, HW_OID_INT8_ARRAY
 
 /* Replaces @schema@ and its kin; errors: NO_MEMORY. */
 int hw_pg_fill_names(const char *text, const char *schema, hw_buf *out, howdah_error *reterr);

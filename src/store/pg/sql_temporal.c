@@ -34,6 +34,7 @@ const hw_pg_statement_row hw_pg_temporal_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_QUERY_KEYS] = {"SELECT k.at, k.global_sequence FROM @schema@.query_keys(" HW_PG_QUESTION_ROW
                           ", $18, $19, $20, $21, $22) AS k",
                           TYPES(keys_types)},
+    [HW_PG_QUERY_PIN] = {"SELECT @schema@.query_pin()", NULL, 0},
     [HW_PG_TIMES_VERIFY] = {"SELECT f.what, f.n FROM @schema@.times_findings() AS f", NULL, 0},
     [HW_PG_QUERY_COUNT] = {"SELECT @schema@.query_count(" HW_PG_QUESTION_ROW ")", TYPES(query_types)},
     [HW_PG_QUERY_TYPES] = {"SELECT t.type, t.events, t.corrections, t.retractions, t.streams,"

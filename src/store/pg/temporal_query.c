@@ -7,9 +7,10 @@
  *       their rows by sequence, page by page.  Reading n rows takes about n / KEYS_MAX scans, and
  *       no more memory than that many keys.
  *   I3  Keys and pages are asked for by position (temporal.h I4): on whichever connection.
- *   I4  A query as of now looks at the log up to its head when it was opened: no family comes
- *       twice, or not at all, because it is corrected between two pages.  Only a correction that
- *       was already being written then, with a lower number, may still come into sight.
+ *   I4  A query as of some time looks at what was there when it was opened, if that could still
+ *       grow: no family comes twice, or not at all, because it is corrected between two pages, also
+ *       not by a correction that was being written already, with a lower number.  What to look at
+ *       is the server's to say (query_pin()) and the server's to understand.
  */
 #include <string.h>
 
@@ -28,7 +29,7 @@ struct hw_pg_question {
     hw_buf arrays; /* families, names and values of headers */
     hw_pg_arrays sets;
     bool keys_first; /* I2 */
-    int64_t upto;    /* I4; below 0: all */
+    hw_buf pin;      /* I4; an array as it came, empty: all */
     /* The key behind which the next page, or the next keys, begin. */
     bool begun;
     int64_t after_time; /* as the server counts; of keys only */
@@ -115,7 +116,7 @@ int hw_pg_question_new(const hw_temporal_query *q, hw_pg_question **ret_query, h
         query->q.pattern = HW_STR_NULL;
     }
     query->keys_first = needs_keys(&query->q);
-    query->upto = -1;
+    query->pin = (hw_buf)HW_BUF_INIT(ARRAYS_BYTES_MAX);
     keep_texts(query);
     keep_sets(query, q);
     s = hw_buf_check(&query->texts, reterr);
@@ -131,9 +132,22 @@ int hw_pg_question_new(const hw_temporal_query *q, hw_pg_question **ret_query, h
 
 int hw_pg_question_pin(hw_pg_question *query, hw_store *store, howdah_error *reterr)
 {
-    if (query->q.view != HOWDAH_VIEW_AS_OF || query->q.known_at != HW_TIME_ABSENT)
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_QUERY_PIN};
+    PGresult *result = NULL;
+    int s;
+
+    if (query->q.view != HOWDAH_VIEW_AS_OF || query->q.unpinned)
         return HOWDAH_OK;
-    return hw_pg_head(store, &query->upto, reterr);
+    s = hw_pg_ready(pg, reterr);
+    if (s >= 0)
+        s = hw_pg_query(pg, &call, &result, reterr);
+    if (s >= 0) {
+        hw_buf_put(&query->pin, PQgetvalue(result, 0, 0), (size_t)PQgetlength(result, 0, 0));
+        s = hw_buf_check(&query->pin, reterr);
+    }
+    PQclear(result);
+    return s;
 }
 
 void hw_pg_question_free(hw_pg_question *query)
@@ -144,6 +158,7 @@ void hw_pg_question_free(hw_pg_question *query)
     hw_buf_done(&query->texts);
     hw_buf_done(&query->arrays);
     hw_buf_done(&query->page);
+    hw_buf_done(&query->pin);
     hw_free(query);
 }
 
@@ -191,8 +206,8 @@ void hw_pg_param_query(hw_pg_call *call, const hw_pg_question *query)
     hw_pg_param_time(call, q->valid.before);
     hw_pg_param_time(call, q->recorded.from);
     hw_pg_param_time(call, q->recorded.before);
-    if (query->upto >= 0)
-        hw_pg_param_int8(call, query->upto);
+    if (query->pin.len > 0)
+        hw_pg_param_bin(call, query->pin.data, query->pin.len);
     else
         hw_pg_param_null(call);
 }

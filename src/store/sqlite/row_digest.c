@@ -1,5 +1,5 @@
 /*
- * row_digest.c - whether an event is still the one that was stored: 0006_digests.sql.
+ * row_digest.c - whether an event is still the one that was stored: 0006_pins.sql.
  *
  *   I1  The same digest is made of an event that goes in, and of its row: the values of COLUMNS in
  *       this order, each by its kind and content.

@@ -1,6 +1,6 @@
 /*
  * temporal_verify.c - whether families, streams, purges and snapshots hold together
- * (0004_times.sql), no event is missing, and each is as it was stored (0006_digests.sql).
+ * (0004_times.sql), no event is missing, and each is as it was stored (0006_pins.sql).
  *
  * Numbers are given out with the commit that stores their events, and none is given twice: what
  * was given out is there, or was removed.
