@@ -51,6 +51,7 @@ typedef enum hw_sqlite_slot {
     HW_SLOT_QUEUE_BY_ID,
     HW_SLOT_COUNTER,
     HW_SLOT_LAST_JOB,
+    HW_SLOT_LAST_PUSH,
     HW_SLOT_JOB_INSERT,
     HW_SLOT_JOB_DATA_INSERT,
     HW_SLOT_JOB_DEDUP,
