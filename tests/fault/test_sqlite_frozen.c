@@ -10,9 +10,8 @@
 
 static void become_nobody(void)
 {
-    if (geteuid() == 0 &&
-        (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
-         setresuid(NOBODY, NOBODY, NOBODY) < 0))
+    if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(NOBODY, NOBODY, NOBODY) < 0 ||
+                           setresuid(NOBODY, NOBODY, NOBODY) < 0))
         _exit(100);
 }
 

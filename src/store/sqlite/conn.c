@@ -324,7 +324,8 @@ void hw_sqlite_temp_in_file(hw_sqlite *store, bool in_file)
 static int open_frozen(hw_sqlite *store, howdah_error *reterr)
 {
     hw_buf uri = HW_BUF_INIT(1024 * 1024);
-    int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
+    int flags =
+        SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
     int s;
 
     hw_sqlite_put_frozen_uri(&uri, store->path);

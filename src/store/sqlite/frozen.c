@@ -85,10 +85,11 @@ int hw_sqlite_explain_unread(const hw_sqlite *store, int s, howdah_error *reterr
     if (access(store->path, R_OK) < 0 || access(store->directory, W_OK) == 0 ||
         size_beside(store, "-wal") <= 0)
         return s;
-    s = hw_fail(reterr, HOWDAH_READ_ONLY,
-                "open: %s: its write-ahead log has events that are not in the file yet, and nothing "
-                "can be written here",
-                store->name);
+    s = hw_fail(
+        reterr, HOWDAH_READ_ONLY,
+        "open: %s: its write-ahead log has events that are not in the file yet, and nothing "
+        "can be written here",
+        store->name);
     return hw_advise(reterr, s,
                      "copy FILE and FILE-wal to a directory that can be written, or open it once "
                      "where it can be: howdah status");
