@@ -668,7 +668,8 @@ typedef struct howdah_finding {
 /*
  * Looks at server, schema, privileges, pooler, durability settings and clocks.
  * url need not be reachable: that is a finding too.  Returns HOWDAH_OK when every
- * check ran, whatever it found.
+ * check ran, whatever it found.  One that does not end within statement_timeout is a
+ * WARNING, "not checked: ...": a large store is no bad one.
  */
 HOWDAH_API int howdah_doctor(const char *url, const howdah_settings *settings,
                              int (*fn)(void *ctx, const howdah_finding *finding), void *ctx,
@@ -679,7 +680,7 @@ HOWDAH_API int howdah_doctor(const char *url, const howdah_settings *settings,
  * one place, keys and dedup keys belong to jobs that are there, subscriptions are at a place that
  * the log has, streams have all their versions, families are chains, what is purged has no payload.
  * Only reads.  HOWDAH_OK when every check ran, whatever it found; fn's non-zero
- * result ends it.
+ * result ends it.  What does not end within statement_timeout is a WARNING, as above.
  */
 HOWDAH_API int howdah_verify(howdah_bus *bus, int (*fn)(void *ctx, const howdah_finding *finding),
                              void *ctx, howdah_error *reterr);

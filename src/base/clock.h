@@ -18,10 +18,12 @@ int64_t hw_clock_end_ms(int64_t for_ms);
 
 /*
  * Names the present boot of this machine, to tell whether a stored time of the clocks above still
- * means anything; "?" when the system does not say.
+ * means anything: by the id that the kernel gives it, or, where /proc is missing, by when it was.
  */
 #define HW_BOOT_TEXT 36
 void hw_clock_boot(char ret_text[HW_BOOT_TEXT + 1]);
+/* The same, with the file that holds the id. */
+void hw_clock_boot_by(const char *path, char ret_text[HW_BOOT_TEXT + 1]);
 
 /* Sleeps; a signal cuts it short. */
 void hw_clock_sleep_ms(int64_t ms);

@@ -320,18 +320,46 @@ void hw_sqlite_temp_in_file(hw_sqlite *store, bool in_file)
                            NULL, NULL, NULL);
 }
 
+/* Without -wal, -shm and locks: see frozen.c. */
+static int open_frozen(hw_sqlite *store, howdah_error *reterr)
+{
+    hw_buf uri = HW_BUF_INIT(1024 * 1024);
+    int flags =
+        SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
+    int s;
+
+    hw_sqlite_put_frozen_uri(&uri, store->path);
+    s = hw_buf_check(&uri, reterr);
+    if (s >= 0) {
+        int rc = sqlite3_open_v2(hw_buf_str(&uri), &store->db, flags, NULL);
+
+        s = rc == SQLITE_OK ? configure(store, reterr) : hw_sqlite_fail(store, rc, "open", reterr);
+    }
+    hw_buf_done(&uri);
+    if (s < 0)
+        hw_sqlite_disconnect(store);
+    else
+        store->session++;
+    return s;
+}
+
 static int open_handle(hw_sqlite *store, bool create, howdah_error *reterr)
 {
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
     int rc;
     int s;
 
+    store->frozen = hw_sqlite_is_frozen(store);
+    if (store->frozen)
+        return open_frozen(store, reterr);
     if (store->read_only && store->path)
         flags |= SQLITE_OPEN_READONLY;
     else
         flags |= SQLITE_OPEN_READWRITE | (create || !store->path ? SQLITE_OPEN_CREATE : 0);
     rc = sqlite3_open_v2(store->path ? store->path : ":memory:", &store->db, flags, NULL);
     s = rc == SQLITE_OK ? configure(store, reterr) : hw_sqlite_fail(store, rc, "open", reterr);
+    if (s < 0 && store->read_only && store->path)
+        s = hw_sqlite_explain_unread(store, s, reterr);
     if (s >= 0 && !store->read_only && sqlite3_db_readonly(store->db, "main") == 1) {
         s = hw_fail(reterr, HOWDAH_READ_ONLY, "open: %s: this user may not write the file",
                     store->name);
@@ -439,7 +467,8 @@ int hw_sqlite_ready(hw_sqlite *store, hw_sqlite_need need, howdah_error *reterr)
         return s;
     if (need != HW_NEED_READ && store->read_only)
         return hw_fail(reterr, HOWDAH_READ_ONLY, "%s: opened with read_only", store->name);
-    if (store->db && store->path && (store->sick || has_moved(store)))
+    if (store->db && store->path &&
+        (store->sick || has_moved(store) || hw_sqlite_has_thawed(store)))
         hw_sqlite_disconnect(store);
     if (!store->db) {
         s = hw_sqlite_connect(store, need == HW_NEED_CREATE, reterr);

@@ -60,10 +60,52 @@ enum {
 };
 _Static_assert(COL_EVENT_STREAM + 1 == HW_SQLITE_JOB_COLUMNS, "others go on behind them");
 
+#define LAST_PUSH_SQL "SELECT created_at FROM main.howdah_job_data ORDER BY id DESC LIMIT 1"
+/* ?1 now, ?2 a time that the clock has shown before it was set back */
+#define DUE_AGAIN_SQL                                                                              \
+    "UPDATE main.howdah_jobs SET due_at = ?1 WHERE token IS NULL AND due_at > ?1 AND due_at <= ?2"
+#define LEASES_AGAIN_SQL                                                                           \
+    "UPDATE main.howdah_jobs SET lease_until = max(?1, lease_until - (?2 - ?1))"                   \
+    " WHERE token IS NOT NULL AND lease_until > ?1"
+#define PUSHED_AGAIN_SQL                                                                           \
+    "UPDATE main.howdah_job_data SET created_at = ?1 WHERE created_at > ?1 AND ?2 > ?1"
+
 /* ---------------------------------------------------------- the transaction */
+
+/* When the last job was pushed; 0 without one. */
+static int last_push(hw_sqlite *store, int64_t *ret_us, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(store, HW_SLOT_LAST_PUSH, LAST_PUSH_SQL, &stmt, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_step(store, stmt, "look at the clock", reterr);
+    if (s < 0)
+        return s;
+    *ret_us = s == HOWDAH_OK ? sqlite3_column_int64(stmt, 0) : 0;
+    (void)sqlite3_reset(stmt);
+    return HOWDAH_OK;
+}
+
+/*
+ * The wall clock shows less than when the last job was pushed: it was set back.  What was due by
+ * then is due now, leases end as long after now as they would have after that push, and nothing is
+ * left that was pushed in the future, so that this happens once for each step.
+ */
+static int follow_clock(const hw_sqlite_jobs *jobs, int64_t pushed_us, howdah_error *reterr)
+{
+    static const char *const steps[] = {DUE_AGAIN_SQL, LEASES_AGAIN_SQL, PUSHED_AGAIN_SQL};
+    int64_t times[] = {jobs->now_us, pushed_us};
+    int s = HOWDAH_OK;
+
+    for (size_t i = 0; s >= 0 && i < sizeof steps / sizeof *steps; i++)
+        s = hw_sqlite_once(jobs->store, steps[i], times, 2, reterr);
+    return s;
+}
 
 int hw_sqlite_jobs_enter(hw_sqlite_jobs *jobs, hw_sqlite *store, bool synced, howdah_error *reterr)
 {
+    int64_t pushed_us = 0;
     int s;
 
     *jobs = (hw_sqlite_jobs){.store = store, .key = HW_BUF_INIT(HW_SQLITE_KEY_MAX)};
@@ -71,6 +113,13 @@ int hw_sqlite_jobs_enter(hw_sqlite_jobs *jobs, hw_sqlite *store, bool synced, ho
         jobs->last_rowid = sqlite3_last_insert_rowid(store->db);
     s = hw_sqlite_enter(store, synced || store->borrowed, reterr);
     jobs->now_us = hw_clock_wall_us();
+    if (s < 0)
+        return s;
+    s = last_push(store, &pushed_us, reterr);
+    if (s >= 0 && pushed_us > jobs->now_us)
+        s = follow_clock(jobs, pushed_us, reterr);
+    if (s < 0)
+        hw_sqlite_rollback(store);
     return s;
 }
 

@@ -51,6 +51,7 @@ typedef enum hw_sqlite_slot {
     HW_SLOT_QUEUE_BY_ID,
     HW_SLOT_COUNTER,
     HW_SLOT_LAST_JOB,
+    HW_SLOT_LAST_PUSH,
     HW_SLOT_JOB_INSERT,
     HW_SLOT_JOB_DATA_INSERT,
     HW_SLOT_JOB_DEDUP,
@@ -81,6 +82,14 @@ struct hw_sqlite_rows;  /* import.c: rows read ahead */
 struct hw_sqlite_bell;  /* bell.c: what watches the file */
 struct hw_sqlite_turns; /* turns.c: the line of writers */
 
+/* What tells that a file was written. */
+typedef struct hw_sqlite_state {
+    uint64_t inode; /* 0: it is not there */
+    int64_t size;
+    int64_t changed_s;
+    int64_t changed_ns;
+} hw_sqlite_state;
+
 /* Statements that are kept for the next question of the same shape. */
 #define HW_ASKED 4
 
@@ -91,6 +100,8 @@ typedef struct hw_sqlite {
     char *directory; /* of the path */
     bool read_only;
     bool borrowed; /* the handle is the caller's */
+    bool frozen;   /* opened as a file that nobody writes (frozen.c), */
+    hw_sqlite_state as_opened;
     const hw_interrupt *interrupt;
     int64_t busy_timeout_ms;
     int64_t statement_timeout_ms;
@@ -264,6 +275,16 @@ typedef struct hw_sqlite_walk {
 } hw_sqlite_walk;
 
 int hw_sqlite_walk_rows(hw_sqlite *store, const hw_sqlite_walk *walk, howdah_error *reterr);
+
+/* ---- frozen.c */
+
+/* Whether it can only be read as a file that nobody writes; remembers how it is. */
+bool hw_sqlite_is_frozen(hw_sqlite *store);
+/* It was opened so, and somebody has written it since. */
+bool hw_sqlite_has_thawed(const hw_sqlite *store);
+void hw_sqlite_put_frozen_uri(hw_buf *out, const char *path);
+/* Says why a file that may be read cannot be, if that is so; else leaves the error as it is. */
+int hw_sqlite_explain_unread(const hw_sqlite *store, int s, howdah_error *reterr);
 
 /* ---- turns.c */
 

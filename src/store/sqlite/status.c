@@ -203,7 +203,9 @@ static void check_file(doctor *d)
         return;
     }
     find(d, HOWDAH_GOOD, "connection", "", "%s is open", store->name);
-    if (access(store->path, W_OK) == 0 && access(store->directory, W_OK) == 0)
+    if (store->read_only)
+        find(d, HOWDAH_GOOD, "privileges", "", "%s is only read", store->name);
+    else if (access(store->path, W_OK) == 0 && access(store->directory, W_OK) == 0)
         find(d, HOWDAH_GOOD, "privileges", "", "file and directory can be written");
     else
         find(d, HOWDAH_BAD, "privileges",
@@ -216,7 +218,9 @@ static void check_journal(doctor *d)
     howdah_error err = HOWDAH_ERROR_INIT;
     char mode[TEXT_MAX];
 
-    if (read_text(d->store, "PRAGMA main.journal_mode", mode, &err) < 0)
+    if (d->store->frozen)
+        find(d, HOWDAH_GOOD, "journal", "", "read as a file that nobody writes");
+    else if (read_text(d->store, "PRAGMA main.journal_mode", mode, &err) < 0)
         find_error(d, "journal", &err);
     else if (strcmp(mode, "wal") == 0 || !d->store->path)
         find(d, HOWDAH_GOOD, "journal", "", "journal mode is %s", mode);
