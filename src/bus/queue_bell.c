@@ -4,13 +4,15 @@
  *   I1  Listen, arm, look once more, sleep: what is pushed in between has rung, or is seen.
  *   I2  A bell that is not heard costs a pause, never a job: no sleep is longer than the poll
  *       interval, or than the time until the next job is due.
- *   I3  While jobs come thick and fast, the queue is looked at every millisecond and the bell is
- * not armed: whoever pushes does not pay for a notification that nobody needs.  Where they are
- *       RARE_US apart, or HOLD_OFF_US have passed, it is armed as soon as there is nothing to do.
- *   I4  A push that takes the mark away and rolls back, or stays open, rings nobody.  So whoever
- * finds jobs while it believes itself armed arms again: a lost ring costs one pause, once. I5  A
- * session has one list of what it listens to.  On a bus with subscriptions these listen anew after
- * us, and we after them.
+ *   I3  While jobs come thick and fast, the queue is looked at every millisecond and the bell
+ *       is not armed: whoever pushes does not pay for a notification that nobody needs.  Where
+ *       they are RARE_US apart, or HOLD_OFF_US have passed, it is armed as soon as there is
+ *       nothing to do.
+ *   I4  A push that takes the mark away and rolls back, or stays open, rings nobody.  So
+ *       whoever finds jobs while it believes itself armed arms again: a lost ring costs one
+ *       pause, once.
+ *   I5  A session has one list of what it listens to.  On a bus with subscriptions these listen
+ *       anew after us, and we after them.
  */
 #include <errno.h>
 #include <inttypes.h>

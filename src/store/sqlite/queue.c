@@ -9,8 +9,8 @@
  *   I3  A claim hands its jobs over after its commit.  Until then they are copied, so many bytes of
  *       them at most; what does not fit is left for the next claim.
  *   I4  A suspect goes alone, before the others of its priority and behind all that are more
- * urgent. I5  Leases that ran out are given back by every claim: to find none is one look into an
- * index.
+ *       urgent.
+ *   I5  Leases that ran out are given back by every claim: to find none is one look into an index.
  */
 #include <assert.h>
 

@@ -10,10 +10,11 @@
  *       before it.
  *   I4  A filter that has no index of its own is applied here, before the payload is touched.
  *       SQLite copies every column of a row before we see the first, so such a read is lean: it
- *       walks rows without headers and payload, and fetches those of a row that is wanted.  As long
- * as most rows are wanted it takes them whole, which is cheaper then. I5  Several ranges, and a
- * sparse read, look at the log through one read transaction a batch. Later batches see more, but
- * all of it lies behind what the earlier ones saw: numbers appear in order.
+ *       walks rows without headers and payload, and fetches those of a row that is wanted.
+ *       As long as most rows are wanted it takes them whole, which is cheaper then.
+ *   I5  Several ranges, and a sparse read, look at the log through one read transaction a batch.
+ *       Later batches see more, but all of it lies behind what the earlier ones saw: numbers
+ *       appear in order.
  */
 #include <assert.h>
 #include <stdlib.h>

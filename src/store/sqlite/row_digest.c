@@ -4,8 +4,8 @@
  *   I1  The same digest is made of an event that goes in, and of its row: the values of COLUMNS in
  *       this order, each by its kind and content.
  *   I2  A look at all rows is made in pages, each a statement of its own, so that no reader holds
- *       the write-ahead log back.  Rows do not change, but for a purge, which takes the digest
- * away.
+ *       the write-ahead log back.  Rows do not change, but for a purge, which takes the
+ *       digest away.
  */
 #include "base/digest.h"
 #include "base/mem.h"
