@@ -193,7 +193,7 @@ static void sleep_while(_Atomic uint32_t *word, uint32_t value, uint32_t number)
 static void stand_in_line(const hw_sqlite *store, numbers *line, uint32_t number)
 {
     uint32_t seen = atomic_load(&line->served);
-    int64_t began_ms = hw_clock_mono_ms();
+    int64_t began_ms = store->in_line_since_ms;
     int64_t moved_ms = began_ms;
 
     while (is_before(seen, number - 1)) {
