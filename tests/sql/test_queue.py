@@ -149,6 +149,18 @@ def a_batch_is_settled_job_by_job():
     assert counts(q) == ("1", "1", "1", "2", "1", "0")
 
 
+def a_retry_without_a_time_backs_off_and_an_extension_without_one_is_as_claimed():
+    q = fresh()
+    bus.sql("SELECT {}.queue_set('%s', backoff_initial_ms => 3600000, backoff_jitter => 0);"
+            " SELECT {}.push_batch('%s', ARRAY['1','2']::json[])" % (q, q))
+    (job, token, _, _), (other, same, _, _) = claim(q, 2, ", lease => '1 hour'")
+    assert bus.one("SELECT {}.extend(%s, %s)" % (other, same)) == "t"
+    assert bus.one("SELECT lease_until > now() + interval '59 minutes' FROM {}.job_states(%s)" % other) == "t"
+    assert bus.one("SELECT {}.retry(%s, %s)" % (job, token)) == "t"
+    assert bus.one("SELECT due_at > now() + interval '59 minutes' FROM {}.job_states(%s)" % job) == "t"
+    assert counts(q) == ("0", "1", "1", "0", "0", "0")
+
+
 def a_retry_without_an_attempt_left_is_a_failure_with_a_dead_letter():
     q = fresh()
     bus.sql("SELECT {}.push('%s', max_attempts => 2)" % q)
@@ -760,7 +772,9 @@ if __name__ == "__main__":
         a_live_dedup_key_gives_the_first_id_and_an_ended_one_does_not, twins_in_one_batch_are_one_job,
         bad_input_names_field_rule_and_length_and_stores_nothing, a_claim_goes_by_priority_due_time_and_id,
         a_stale_token_changes_nothing_and_says_so, complete_is_part_of_the_transaction_it_is_called_in,
-        a_batch_is_settled_job_by_job, a_retry_without_an_attempt_left_is_a_failure_with_a_dead_letter,
+        a_batch_is_settled_job_by_job,
+        a_retry_without_a_time_backs_off_and_an_extension_without_one_is_as_claimed,
+        a_retry_without_an_attempt_left_is_a_failure_with_a_dead_letter,
         an_abandoned_job_is_claimed_again_and_counted_and_refreshed,
         a_job_whose_workers_always_die_fails_without_another_run, suspects_are_claimed_alone,
         a_lease_that_was_settled_in_part_is_given_back_beside_keys,

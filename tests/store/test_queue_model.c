@@ -7,8 +7,13 @@
  *     earliest that is live, while no other of it is leased and the key is not on hold;
  *   - claims until nothing comes give all such jobs;
  *   - every job is counted in the place where the model has it.
+ *
+ * On PostgreSQL also with workers who know the SQL functions only, in all isolation levels, and
+ * with one whose transaction has an old snapshot when it ends its job.
  */
+#include <libpq-fe.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/random.h"
 #include "jobs.h"
@@ -36,6 +41,10 @@ typedef struct model {
     size_t n;
     int64_t token; /* the greatest so far */
     unsigned seed;
+    PGconn *sql;             /* NULL: jobs are claimed and settled by the library */
+    PGconn *old;             /* a session whose snapshot is from when it took up this job, */
+    model_job *in_old_hands; /* NULL: none */
+    int64_t old_token;
 } model;
 
 /* Other steps each time; HOWDAH_SEED repeats those of a run. */
@@ -121,20 +130,140 @@ static void step_push(model *m)
     m->n += n;
 }
 
+static void hand_out(model *m, int64_t id, int64_t token)
+{
+    model_job *job = find(m, id);
+
+    if (!is_claimable(m, job)) {
+        PQfinish(m->old); /* it would be in the way of what comes behind */
+        fail_msg("job %lld of key %d should not have come", (long long)job->id, job->key);
+    }
+    assert_true(token > m->token);
+    job->place = LEASED;
+    job->token = token;
+}
+
+/* ---- by the SQL functions */
+
+static PGconn *open_session(const ss *t)
+{
+    PGconn *conn = PQconnectdb(getenv("HOWDAH_TEST_PG"));
+    char *schema = PQescapeIdentifier(conn, t->schema, strlen(t->schema));
+    char text[200];
+
+    assert_non_null(schema);
+    (void)snprintf(text, sizeof text, "SET search_path = %s", schema);
+    PQfreemem(schema);
+    PQclear(PQexec(conn, text));
+    return conn;
+}
+
+/* Fails the test when the server refuses it, other than by asking for another try: then NULL. */
+static PGresult *run_sql(PGconn *conn, const char *text)
+{
+    PGresult *r = PQexec(conn, text);
+    const char *state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
+
+    if (state && strcmp(state, "40001") != 0)
+        fail_msg("%s: %s", text, PQresultErrorMessage(r));
+    if (!state)
+        return r;
+    PQclear(r);
+    return NULL;
+}
+
+static PGresult *run_in_any_level(model *m, const char *text)
+{
+    static const char *const levels[] = {"read committed", "repeatable read", "serializable"};
+    char set[80];
+    PGresult *r;
+
+    (void)snprintf(set, sizeof set, "SET default_transaction_isolation = '%s'", levels[pick(m, 3)]);
+    PQclear(run_sql(m->sql, set));
+    r = run_sql(m->sql, text);
+    assert_non_null(r); /* nobody else is at work */
+    return r;
+}
+
+static size_t claim_by_sql(model *m, int64_t n)
+{
+    char text[128];
+    PGresult *r;
+    int came;
+
+    (void)snprintf(text, sizeof text, "SELECT id, token FROM claim('q', %lld, lease => '1 hour')",
+                   (long long)n);
+    r = run_in_any_level(m, text);
+    came = PQntuples(r);
+    for (int i = 0; i < came; i++)
+        hand_out(m, strtoll(PQgetvalue(r, i, 0), NULL, 10), strtoll(PQgetvalue(r, i, 1), NULL, 10));
+    if (came > 0)
+        m->token = strtoll(PQgetvalue(r, 0, 1), NULL, 10);
+    PQclear(r);
+    return (size_t)came;
+}
+
+static void say_verdict(const model_job *job, int64_t token, hw_verdict verdict, char text[128])
+{
+    static const char *const names[] = {"complete", "fail", "retry", "release", "extend"};
+
+    (void)snprintf(text, 128, "SELECT %s(%lld, %lld%s)", names[verdict], (long long)job->id,
+                   (long long)token, verdict == HW_VERDICT_RETRY ? ", '0'" : "");
+}
+
+static void settle_by_sql(model *m, const model_job *job, hw_verdict verdict)
+{
+    for (int stale = 1; stale >= 0; stale--) {
+        char text[128];
+        PGresult *r;
+
+        say_verdict(job, job->token - stale, verdict, text);
+        r = run_in_any_level(m, text);
+        assert_string_equal(PQgetvalue(r, 0, 0), stale ? "f" : "t");
+        PQclear(r);
+    }
+}
+
+/* Somebody takes a job up, and others go on; some steps later it is done, or it was too late. */
+static void step_old_snapshot(model *m)
+{
+    model_job *job = m->in_old_hands;
+    char text[128];
+    PGresult *r;
+
+    if (!job) {
+        job = any_in(m, LEASED);
+        if (!job)
+            return;
+        PQclear(run_sql(m->old, "BEGIN ISOLATION LEVEL REPEATABLE READ"));
+        PQclear(run_sql(m->old, "SELECT FROM jobs"));
+        m->in_old_hands = job;
+        m->old_token = job->token;
+        return;
+    }
+    m->in_old_hands = NULL;
+    say_verdict(job, m->old_token, HW_VERDICT_COMPLETE, text);
+    r = run_sql(m->old, text);
+    if (r && *PQgetvalue(r, 0, 0) == 't') {
+        assert_true(job->place == LEASED && job->token == m->old_token);
+        job->place = COMPLETED;
+    }
+    PQclear(r);
+    PQclear(run_sql(m->old, "COMMIT"));
+}
+
+/* ---- by any of them */
+
 /* How many came. */
 static size_t step_claim(model *m, int64_t n)
 {
-    batch b = claim(m->t, n);
+    batch b;
 
-    for (size_t i = 0; i < b.n; i++) {
-        model_job *job = find(m, b.jobs[i].job.id);
-
-        if (!is_claimable(m, job))
-            fail_msg("job %lld of key %d should not have come", (long long)job->id, job->key);
-        assert_true(b.jobs[i].job.token > m->token);
-        job->place = LEASED;
-        job->token = b.jobs[i].job.token;
-    }
+    if (m->sql)
+        return claim_by_sql(m, n);
+    b = claim(m->t, n);
+    for (size_t i = 0; i < b.n; i++)
+        hand_out(m, b.jobs[i].job.id, b.jobs[i].job.token);
     if (b.n > 0)
         m->token = b.jobs[0].job.token;
     return b.n;
@@ -165,9 +294,13 @@ static void step_settle(model *m, hw_verdict verdict, place where)
         return;
     settles[0] = (hw_settle){job->id, job->token - 1, verdict, S("x"), 0};
     settles[1] = (hw_settle){job->id, job->token, verdict, S("x"), 0};
-    ok(m->q->turn(m->t->store, settles, 2, settled, NULL, NULL, NULL, NULL, &ss_error));
-    assert_int_equal(settled[0], HW_SETTLED_LOST);
-    assert_int_equal(settled[1], HW_SETTLED_DONE);
+    if (m->sql) {
+        settle_by_sql(m, job, verdict);
+    } else {
+        ok(m->q->turn(m->t->store, settles, 2, settled, NULL, NULL, NULL, NULL, &ss_error));
+        assert_int_equal(settled[0], HW_SETTLED_LOST);
+        assert_int_equal(settled[1], HW_SETTLED_DONE);
+    }
     job->place = where;
     job->holds = where == FAILED && m->hold_key && job->key > 0;
 }
@@ -254,6 +387,8 @@ static void step(model *m)
     }
     if (pick(m, 100) == 0)
         step_purge(m);
+    if (m->sql && pick(m, 4) == 0)
+        step_old_snapshot(m);
 }
 
 static void compare(const model *m)
@@ -270,7 +405,7 @@ static void compare(const model *m)
     assert_int_equal(found.purged, counts[PURGED]);
 }
 
-static void run_model(const ss *t, bool hold_key)
+static void run_model(const ss *t, bool hold_key, bool by_sql)
 {
     model *m = calloc(1, sizeof *m);
     hw_queue_settings settings = keep_all();
@@ -280,6 +415,10 @@ static void run_model(const ss *t, bool hold_key)
     m->q = jobs_ops(t);
     m->seed = choose_seed();
     m->hold_key = hold_key;
+    if (by_sql) {
+        m->sql = open_session(t);
+        m->old = open_session(t);
+    }
     settings.hold_key = hold_key;
     put_queue(t, "q", settings);
     for (int i = 0; i < STEPS; i++) {
@@ -289,17 +428,29 @@ static void run_model(const ss *t, bool hold_key)
     }
     step_claim_all(m);
     compare(m);
+    PQfinish(m->sql);
+    PQfinish(m->old);
     free(m);
 }
 
 static void random_steps_agree_with_the_model(void **state)
 {
-    run_model(*state, false);
+    run_model(*state, false, false);
 }
 
 static void random_steps_agree_with_the_model_when_keys_are_held(void **state)
 {
-    run_model(*state, true);
+    run_model(*state, true, false);
+}
+
+static void random_steps_of_workers_in_sql_agree_with_the_model(void **state)
+{
+    run_model(*state, false, ss_is_pg());
+}
+
+static void random_steps_of_workers_in_sql_agree_with_the_model_when_keys_are_held(void **state)
+{
+    run_model(*state, true, ss_is_pg());
 }
 
 /* ---- memory */
@@ -382,6 +533,8 @@ ss_group ss_queue_model_tests(void)
     static const struct CMUnitTest tests[] = {
         SS_TEST(random_steps_agree_with_the_model),
         SS_TEST(random_steps_agree_with_the_model_when_keys_are_held),
+        SS_TEST(random_steps_of_workers_in_sql_agree_with_the_model),
+        SS_TEST(random_steps_of_workers_in_sql_agree_with_the_model_when_keys_are_held),
         SS_TEST(an_allocation_that_fails_is_said_and_loses_no_job),
     };
     return SS_GROUP(tests);

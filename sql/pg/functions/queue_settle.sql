@@ -232,7 +232,7 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
     SELECT 0 <> ALL (@schema@.settle_jobs(
         ARRAY[id], ARRAY[token], ARRAY[2], ARRAY[left(error, 65536)],
-        ARRAY[coalesce(greatest((extract(epoch FROM after) * 1000)::bigint, 0), -1)]))
+        ARRAY[CASE WHEN after IS NULL THEN -1 ELSE greatest((extract(epoch FROM after) * 1000)::bigint, 0) END]))
 $howdah$;
 
 CREATE OR REPLACE FUNCTION @schema@.release(id bigint, token bigint) RETURNS boolean
@@ -248,7 +248,7 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
     SELECT 0 <> ALL (@schema@.settle_jobs(
         ARRAY[id], ARRAY[token], ARRAY[4], NULL,
-        ARRAY[coalesce(greatest((extract(epoch FROM lease) * 1000)::bigint, 1), 0)]))
+        ARRAY[CASE WHEN lease IS NULL THEN 0 ELSE greatest((extract(epoch FROM lease) * 1000)::bigint, 1) END]))
 $howdah$;
 
 -- complete(ids, tokens) -> boolean[], in order: many at once.
