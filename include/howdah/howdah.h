@@ -157,8 +157,8 @@ HOWDAH_API int howdah_check_version(int header_major, int header_minor);
 
 /*
  * Allocation and log hooks, for the whole process.  Set them before the first
- * other call; they are not synchronised.  NULL restores the default (malloc; no
- * log).  The library never writes to stdout or stderr and never exits.  What is
+ * other call; they are not synchronised, and do not call the library.  NULL restores the default
+ * (malloc; no log).  The library never writes to stdout or stderr and never exits.  What is
  * logged contains no password.
  */
 typedef struct howdah_allocator {

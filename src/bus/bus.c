@@ -32,7 +32,10 @@ static int new_bus(const howdah_settings *settings, howdah_bus **ret_bus, howdah
         return hw_fail_no_memory(reterr);
     }
     bus->interrupt->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (bus->interrupt->fd < 0) {
+    bus->waits.fd = bus->interrupt->fd < 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (bus->waits.fd < 0) {
+        if (bus->interrupt->fd >= 0)
+            (void)close(bus->interrupt->fd);
         hw_free(bus->interrupt);
         hw_free(bus);
         (void)hw_fail(reterr, HOWDAH_FAILED, "no file descriptor left for a bus: %s",
@@ -111,8 +114,8 @@ static void close_bus(howdah_bus *bus)
     if (bus->store)
         bus->store->ops->close(bus->store);
     hw_upcasts_free(bus->upcasts);
-    if (bus->interrupt->fd >= 0)
-        (void)close(bus->interrupt->fd);
+    (void)close(bus->interrupt->fd);
+    (void)close(bus->waits.fd);
     hw_free(bus->interrupt);
     hw_free(bus->masked_url);
     hw_free(bus->url);
@@ -189,29 +192,52 @@ const char *howdah_bus_url(const howdah_bus *bus)
     return bus && bus->masked_url ? bus->masked_url : "";
 }
 
-/* A lock-free flag and write(2), so that a signal handler may call it. */
-void howdah_interrupt(howdah_bus *bus)
+static void raise_interrupt(hw_interrupt *interrupt)
 {
     uint64_t one = 1;
-    int saved = errno;
 
-    if (bus)
-        atomic_store(&bus->interrupt->raised, true);
-    if (bus && bus->interrupt->fd >= 0 && write(bus->interrupt->fd, &one, sizeof one) < 0) {
+    atomic_store(&interrupt->raised, true);
+    if (interrupt->fd >= 0 && write(interrupt->fd, &one, sizeof one) < 0) {
         /* EAGAIN: the counter is full, so it is readable, which is all we want. */
     }
+}
+
+static void lower_interrupt(hw_interrupt *interrupt)
+{
+    uint64_t count;
+
+    atomic_store(&interrupt->raised, false);
+    if (interrupt->fd >= 0 && read(interrupt->fd, &count, sizeof count) < 0) {
+        /* EAGAIN: it was not interrupted. */
+    }
+}
+
+/* Lock-free flags and write(2), so that a signal handler may call it. */
+void howdah_interrupt(howdah_bus *bus)
+{
+    int saved = errno;
+
+    if (!bus)
+        return;
+    raise_interrupt(bus->interrupt);
+    raise_interrupt(&bus->waits);
     errno = saved;
 }
 
 void howdah_resume(howdah_bus *bus)
 {
-    uint64_t count;
+    if (!bus || bus->side_of)
+        return;
+    lower_interrupt(bus->interrupt);
+    lower_interrupt(&bus->waits);
+}
 
-    if (bus)
-        atomic_store(&bus->interrupt->raised, false);
-    if (bus && bus->interrupt->fd >= 0 && read(bus->interrupt->fd, &count, sizeof count) < 0) {
-        /* EAGAIN: it was not interrupted. */
-    }
+void hw_waits_end(howdah_bus *bus, bool end)
+{
+    if (end)
+        raise_interrupt(&bus->waits);
+    else if (!hw_interrupted(bus->interrupt))
+        lower_interrupt(&bus->waits);
 }
 
 void hw_bus_sign(char ret_text[HW_SIGNATURE_SIZE])

@@ -19,6 +19,7 @@ struct howdah_bus {
     hw_store *store;
     hw_use use;              /* who is inside: use.h */
     hw_interrupt *interrupt; /* of a side: never raised, see hw_bus_waits_for() */
+    hw_interrupt waits;      /* raised with it, and when a runner or worker is stopped */
     size_t payload_bytes_max;
     size_t read_batch;
     int64_t poll_interval_ms;
@@ -38,8 +39,11 @@ struct howdah_bus {
 /* What ends a wait.  A handler that runs finishes what it does, but it does not wait any longer. */
 static inline const hw_interrupt *hw_bus_waits_for(const howdah_bus *bus)
 {
-    return bus->side_of ? bus->side_of->interrupt : bus->interrupt;
+    return bus->side_of ? &bus->side_of->waits : bus->interrupt;
 }
+
+/* Ends the waits of handlers, now and from now on, or lets them wait again. */
+void hw_waits_end(howdah_bus *bus, bool end);
 
 /* A bus over a store that exists already (a shim, a caller's connection); takes it over. */
 int hw_bus_over(hw_store *store, const howdah_settings *settings, howdah_bus **ret_bus,

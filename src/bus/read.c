@@ -163,9 +163,11 @@ int howdah_reader_next(howdah_reader *reader, const howdah_event **ret_event, ho
         return hw_fail(reterr, reader->failed, "this reader has failed before: open another");
     if (reader->at == reader->n)
         s = next_batch(reader, reterr);
+    hw_closing_works(&reader->closing, true);
     if (s == HOWDAH_OK)
         s = hw_upcast(reader->upcasts, &reader->events[reader->at++], &reader->lifted, ret_event,
                       reterr);
+    hw_closing_works(&reader->closing, false);
     if (s < 0)
         reader->failed = s;
     return s;

@@ -79,6 +79,7 @@ static void clear_fd(int fd)
 
 void hw_runner_push(hw_runner *runner, howdah_subscription *sub)
 {
+    sub->head = sub->bus->service->feed.frontier.high;
     (void)pthread_mutex_lock(&runner->lock);
     sub->queue_next = NULL;
     *runner->last = sub;
@@ -132,12 +133,15 @@ static void *work(void *arg)
 {
     worker *w = arg;
     howdah_subscription *sub;
+    hw_handling all; /* whatever is called back here, a log hook say, must not end its own thread */
 
+    hw_handling_begin(&all, w->runner->bus, NULL, NULL);
     while ((sub = pop(w->runner))) {
         run_turn(w, sub);
         atomic_store(&sub->back, true); /* I2 */
         ring_fd(w->runner->done_fd);
     }
+    hw_handling_end(&all);
     return NULL;
 }
 
@@ -184,7 +188,9 @@ static void *serve(void *arg)
     hw_runner *runner = arg;
     howdah_bus *bus = runner->bus;
     howdah_error err = HOWDAH_ERROR_INIT;
+    hw_handling all;
 
+    hw_handling_begin(&all, bus, NULL, NULL);
     while (!atomic_load(&runner->stop)) {
         bool worked = false;
         int s = hw_interrupted(bus->interrupt) ? hw_fail(&err, HOWDAH_INTERRUPTED, "interrupted")
@@ -203,6 +209,7 @@ static void *serve(void *arg)
         }
     }
     wind_up(runner);
+    hw_handling_end(&all);
     return NULL;
 }
 
@@ -309,8 +316,10 @@ int hw_runner_end(howdah_bus *bus, howdah_error *reterr)
     if (!runner)
         return HOWDAH_OK;
     atomic_store(&runner->stop, true);
+    hw_waits_end(bus, true);
     ring_fd(runner->done_fd);
     (void)pthread_join(runner->server, NULL);
+    hw_waits_end(bus, false);
     bus->service->runner = NULL;
     s = runner->status == HOWDAH_INTERRUPTED ? HOWDAH_OK : runner->status;
     if (s < 0)

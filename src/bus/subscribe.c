@@ -284,9 +284,12 @@ static howdah_subscription_info info_of(const howdah_subscription *subscription)
         [HW_PHASE_HALTED] = HOWDAH_SUBSCRIPTION_HALTED,
     };
     const hw_delivery *d = &subscription->d;
-    const hw_feed *feed = &subscription->bus->service->feed;
+    const hw_service *service = subscription->bus->service;
+    int64_t known = service->runner         ? subscription->head
+                    : service->feed.started ? service->feed.frontier.high
+                                            : 0;
     const hw_ranges *still = hw_still_ranges(subscription->still);
-    int64_t head = feed->started && feed->frontier.high > d->high ? feed->frontier.high : d->high;
+    int64_t head = known > d->high ? known : d->high;
     int64_t contiguous = hw_delivery_contiguous(d);
 
     if (still->n > 0 && still->items[0].first <= contiguous)

@@ -162,6 +162,7 @@ struct howdah_subscription {
     int64_t rest_ms;      /* BEHIND, but nothing could be read or accepted: not before this time */
     int64_t trouble_ms;   /* a turn could not store something: no further one before this time */
     unsigned troubles;    /* in a row */
+    int64_t head; /* of the log, when its turn began: what a handler in a thread may know of it */
     int64_t delivered;
     int64_t alarmed_first; /* the hole that was reported last */
 

@@ -361,6 +361,17 @@ static int give_up(int status, howdah_error *err, howdah_error *reterr)
     return status;
 }
 
+static int lift(howdah_tail *tail, const howdah_event *event, const howdah_event **ret_event,
+                howdah_error *reterr)
+{
+    int s;
+
+    hw_closing_works(&tail->closing, true);
+    s = hw_upcast(tail->bus->upcasts, event, &tail->sub->lifted, ret_event, reterr);
+    hw_closing_works(&tail->closing, false);
+    return s;
+}
+
 int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_event,
                      howdah_error *reterr)
 {
@@ -384,7 +395,7 @@ int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_ev
         int64_t left = until - hw_clock_mono_ms();
 
         if (s >= 0 && event)
-            return hw_upcast(tail->bus->upcasts, event, &tail->sub->lifted, ret_event, reterr);
+            return lift(tail, event, ret_event, reterr);
         if (s >= 0 && left <= 0 && !looks) /* an error: whether there is nothing is not known */
             return looked < 0 ? give_up(looked, &err, reterr) : HOWDAH_END;
         if (s >= 0)

@@ -166,13 +166,18 @@ void hw_close_soon(howdah_bus *bus, hw_closing *closing)
 {
     HW_ENTRY(entry);
 
-    if (hw_enter(&entry, &bus, HW_ITSELF, "closing", NULL) >= 0) {
+    if (hw_enter(&entry, &bus, HW_ITSELF, "closing", NULL) >= 0 && !closing->works) {
         closing->close(closing);
         return;
     }
     closing->next = atomic_load(&bus->use.closing);
     while (!atomic_compare_exchange_weak(&bus->use.closing, &closing->next, closing)) {
     }
+}
+
+void hw_closing_works(hw_closing *closing, bool works)
+{
+    closing->works = works;
 }
 
 /* ----------------------------------------------------------------- entering */
@@ -217,6 +222,11 @@ static int enter_itself(hw_entry *entry, howdah_bus *bus, unsigned what, const c
         hw_leave(entry);
         return refuse(reterr, call, "the bus belongs to its runner",
                       "use it in a handler, open another one, or stop the runner first");
+    }
+    if ((what & HW_DRIVES) && bus->use.depth > 1) { /* I3 */
+        hw_leave(entry);
+        return refuse(reterr, call, "it was called inside another call on the same bus",
+                      "do it when that call has returned");
     }
     if (bus->use.depth == 1 && !(what & HW_ENDS) &&
         atomic_load_explicit(&bus->use.closing, memory_order_relaxed))

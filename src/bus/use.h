@@ -9,16 +9,17 @@
  *   I2  While a runner serves a bus nobody but its handlers may use it.
  *   I3  A handler may use its bus like any other code.  Its calls go to a *side*: a session apart,
  *       one handler at a time, so that the sessions of those who serve do not notice.  Driving the
- *       bus (serving, subscribing, closing) is not for its handlers.
+ *       bus (serving, subscribing, closing) is not for its handlers, nor for any other callback of
+ *       a call that is under way: what that call stands on would be gone.
  *   I4  What a handler with a transaction appends, corrects, pushes and completes on its bus is
  *       part of that transaction.  Where a store has one writer, every other write would wait for
  *       the handler's own transaction for ever: it is refused.
  *   I5  A bus in memory has no second session.  Handlers that run in the thread which serves use
  *       the one there is, for calls that need nothing but the store; all others are refused.
- *   I6  Closing a reader or tail is never refused: when it is not its closer's turn it is put by,
- *       and whoever enters next, or closes the bus, does it.
+ *   I6  Closing a reader or tail is never refused: when it is not its closer's turn, or the closed
+ *       one is at work, it is put by, and whoever enters next, or closes the bus, does it.
  *   I7  An interrupt does not fail the calls of a handler that runs: it is let finish.  Only its
- *       waits end.
+ *       waits end, and so they do when a runner or worker is stopped.
  */
 #ifndef HW_BUS_USE_H
 #define HW_BUS_USE_H
@@ -34,7 +35,7 @@ enum {
     HW_READS = 0,
     HW_WRITES = 1, /* and is not part of a handler's transaction (I4) */
     HW_WAITS = 2,  /* needs the bell or the feed, which those who serve have in use */
-    HW_DRIVES = 4, /* changes or drives what the bus serves: not for its handlers */
+    HW_DRIVES = 4, /* changes or drives what the bus serves: not inside another call on it */
     HW_ITSELF = 8, /* on this very handle, never on a side: a reader's next batch */
     HW_ENDS = 16   /* is for a bus that has a runner, too */
 };
@@ -42,6 +43,7 @@ enum {
 /* Something to be closed by whoever may (I6). */
 typedef struct hw_closing {
     struct hw_closing *next;
+    bool works; /* it is on the stack */
     void (*close)(struct hw_closing *self);
 } hw_closing;
 
@@ -76,6 +78,8 @@ int hw_enter(hw_entry *entry, struct howdah_bus **bus, unsigned what, const char
              howdah_error *reterr);
 /* I6: closes it now, or has it closed. */
 void hw_close_soon(struct howdah_bus *bus, hw_closing *closing);
+/* Around what may close itself: a call that calls back. */
+void hw_closing_works(hw_closing *closing, bool works);
 
 /* A handler on this thread's stack. */
 typedef struct hw_handling {

@@ -331,17 +331,10 @@ static void release_waiting(howdah_worker *worker)
     }
 }
 
-int howdah_worker_stop(howdah_worker *worker, howdah_error *reterr)
+static int stop(howdah_worker *worker, howdah_error *reterr)
 {
-    HW_ENTRY(entry);
-    howdah_bus *bus = worker ? worker->bus : NULL;
-    int64_t until_ms;
+    int64_t until_ms = hw_clock_end_ms(worker->options.drain_ms);
 
-    if (!worker)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_worker_stop: the worker is NULL");
-    if (hw_enter(&entry, &bus, HW_DRIVES, "howdah_worker_stop", reterr) < 0)
-        return HOWDAH_MISUSE;
-    until_ms = hw_clock_end_ms(worker->options.drain_ms);
     atomic_store(&worker->stopping, true);
     hw_worker_route_end(worker);
     release_waiting(worker);
@@ -364,6 +357,22 @@ int howdah_worker_stop(howdah_worker *worker, howdah_error *reterr)
     }
 }
 
+int howdah_worker_stop(howdah_worker *worker, howdah_error *reterr)
+{
+    HW_ENTRY(entry);
+    howdah_bus *bus = worker ? worker->bus : NULL;
+    int s;
+
+    if (!worker)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_worker_stop: the worker is NULL");
+    if (hw_enter(&entry, &bus, HW_DRIVES, "howdah_worker_stop", reterr) < 0)
+        return HOWDAH_MISUSE;
+    hw_waits_end(bus, true);
+    s = stop(worker, reterr);
+    hw_waits_end(bus, false);
+    return s;
+}
+
 void howdah_worker_free(howdah_worker *worker)
 {
     HW_ENTRY(entry);
@@ -376,10 +385,12 @@ void howdah_worker_free(howdah_worker *worker)
         hw_log(HOWDAH_LOG_ERROR, "%s", err.message);
         return;
     }
-    if (!atomic_load(&worker->stopping) && howdah_worker_stop(worker, &err) < 0)
+    hw_waits_end(bus, true);
+    if (!atomic_load(&worker->stopping) && stop(worker, &err) < 0)
         hw_log(HOWDAH_LOG_WARN, "the worker of %s: %s", worker->queue, err.message);
     hw_worker_route_end(worker);
     hw_pool_done(&worker->pool);
+    hw_waits_end(bus, false);
     worker->bus->queues->worker = NULL;
     free_worker(worker);
 }

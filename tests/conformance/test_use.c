@@ -406,6 +406,39 @@ static void an_interrupt_lets_the_handler_that_runs_finish_but_not_wait(void **s
     assert_int_equal(cf_sql_number(c, "SELECT high FROM {subscriptions}"), 1);
 }
 
+static int wait_for_ever(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    busy *b = ctx;
+    howdah_jobs *jobs = NULL;
+
+    (void)event;
+    (void)delivery;
+    atomic_store(&b->blocked, true);
+    atomic_store(&b->refused, howdah_claim_wait(b->bus, "none", 1, -1, NULL, &jobs, NULL));
+    howdah_jobs_free(jobs);
+    (void)atomic_fetch_add(&b->handled, 1);
+    return HOWDAH_HANDLED;
+}
+
+static void stopping_a_runner_ends_what_its_handlers_wait_for(void **state)
+{
+    cf *c = *state;
+    howdah_bus *bus = cf_open(c);
+    busy b = {0};
+
+    append_in(c->bus, 1);
+    (void)subscribe(bus, "p", wait_for_ever, HOWDAH_CHECKPOINT_SYNC, &b);
+    cf_ok(howdah_runner_start(bus, 1, &cf_error));
+    wait_until(&b.blocked);
+    cf_ok(howdah_runner_stop(bus, &cf_error));
+    assert_int_equal(atomic_load(&b.handled), 1);
+    assert_int_equal(atomic_load(&b.refused), HOWDAH_INTERRUPTED);
+    /* That was the runner's end, not the bus's. */
+    append_in(bus, 1);
+    howdah_close(bus);
+    assert_int_equal(cf_sql_number(c, "SELECT high FROM {subscriptions}"), 1);
+}
+
 /* -------------------------------------------------------------------- jobs */
 
 static int push_in_handler(void *ctx, const howdah_job *job, howdah_work *work)
@@ -716,6 +749,60 @@ static void make_something_to_walk_over(cf *c)
     }
 }
 
+static int drive_in_walk(void *ctx, const howdah_fact *fact)
+{
+    busy *b = ctx;
+
+    (void)fact;
+    atomic_store(&b->refused, drive(b));
+    return 1;
+}
+
+static void a_callback_may_not_drive_or_close_the_bus_that_calls_it(void **state)
+{
+    cf *c = *state;
+    howdah_bus *bus = cf_open(c);
+    busy b = {0};
+
+    (void)subscribe(bus, "p", never, HOWDAH_CHECKPOINT_SYNC, &b);
+    cf_ok(howdah_status_walk(bus, drive_in_walk, &b, &cf_error));
+    assert_int_equal(atomic_load(&b.refused), HOWDAH_MISUSE);
+    assert_int_equal(howdah_close(bus), HOWDAH_OK);
+}
+
+typedef struct closer {
+    howdah_reader *reader;
+    int lifted;
+} closer;
+
+static int close_and_lift(void *ctx, const howdah_event *event, howdah_lift *lift)
+{
+    closer *k = ctx;
+
+    (void)event;
+    howdah_reader_close(k->reader);
+    k->lifted++;
+    howdah_lift_json(lift, "{\"lifted\":true}", 15);
+    return HOWDAH_OK;
+}
+
+static void a_reader_that_is_closed_while_it_works_is_closed_later(void **state)
+{
+    cf *c = *state;
+    howdah_bus *bus = cf_open(c);
+    const howdah_event *event = NULL;
+    closer k = {NULL, 0};
+
+    append_in(c->bus, 2);
+    cf_ok(howdah_upcast(bus, "in", 1, close_and_lift, &k, &cf_error));
+    cf_ok(howdah_read_since(bus, 0, &k.reader, &cf_error));
+    cf_ok(howdah_reader_next(k.reader, &event, &cf_error));
+    assert_string_equal(howdah_event_data(event, NULL), "{\"lifted\":true}");
+    assert_int_equal(k.lifted, 1);
+    assert_int_equal(cf_count(c->bus), 2); /* and whoever enters next closes it */
+    howdah_close(bus);
+}
+
 static void the_callback_of_a_walk_may_use_the_bus(void **state)
 {
     cf *c = *state;
@@ -823,6 +910,9 @@ static const struct CMUnitTest tests[] = {
     CF_QUEUE_TEST(a_handler_may_not_drive_or_close_its_own_bus),
     CF_QUEUE_TEST(stopping_a_runner_ends_after_the_handler_that_runs),
     CF_QUEUE_TEST(an_interrupt_lets_the_handler_that_runs_finish_but_not_wait),
+    CF_QUEUE_TEST(stopping_a_runner_ends_what_its_handlers_wait_for),
+    CF_QUEUE_TEST(a_callback_may_not_drive_or_close_the_bus_that_calls_it),
+    CF_QUEUE_TEST(a_reader_that_is_closed_while_it_works_is_closed_later),
     CF_QUEUE_TEST(a_jobs_handler_uses_its_bus_in_every_thread),
     CF_QUEUE_TEST(nobody_else_may_use_a_bus_that_a_runner_serves),
     CF_QUEUE_TEST(two_threads_in_one_bus_store_what_they_are_told_and_damage_nothing),

@@ -260,6 +260,54 @@ static void a_replaced_file_is_noticed_before_anything_is_written_to_the_old_one
     howdah_close(bus);
 }
 
+/* The log of the old file lies beside the new one, under its name. */
+static void a_file_that_is_replaced_under_a_bus_keeps_all_that_it_holds(void **state)
+{
+    const place *p = *state;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    howdah_bus *bus = open_migrated(p->url);
+    howdah_bus *other;
+    char url[sizeof p->url + 8];
+    char file[sizeof p->file + 8];
+    char sound[64];
+
+    (void)snprintf(url, sizeof url, "%s.new", p->url);
+    (void)snprintf(file, sizeof file, "%s.new", p->file);
+    other = open_migrated(url);
+    for (int i = 0; i < 30; i++)
+        must(append_one(other, "new", &err), &err);
+    howdah_close(other);
+    for (int i = 0; i < 50; i++)
+        must(append_one(bus, "old", &err), &err);
+    assert_true(file_size(p->file, "-wal") > 0);
+    assert_int_equal(rename(file, p->file), 0);
+    for (int i = 0; i < 20; i++)
+        must(append_one(bus, "newer", &err), &err);
+    howdah_close(bus);
+    assert_i64_equal(raw_number(p->file, "SELECT count(*) FROM howdah_events"), 50);
+    assert_i64_equal(raw_number(p->file, "SELECT count(*) FROM howdah_events WHERE stream = 'new'"),
+                     30);
+    raw_text(p->file, "PRAGMA integrity_check", sound, sizeof sound);
+    assert_string_equal(sound, "ok");
+}
+
+static void a_file_with_two_names_is_refused(void **state)
+{
+    const place *p = *state;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    howdah_bus *bus = NULL;
+    char other[sizeof p->file + 8];
+
+    howdah_close(open_migrated(p->url));
+    (void)snprintf(other, sizeof other, "%s.link", p->file);
+    assert_int_equal(link(p->file, other), 0);
+    assert_int_equal(howdah_open(p->url, NULL, &bus, &err), HOWDAH_INVALID);
+    assert_non_null(strstr(err.message, "has more than one name (hard links)"));
+    assert_string_equal(err.advice, "remove the other names, or make them symbolic links");
+    assert_int_equal(unlink(other), 0);
+    howdah_close(open_bus(p->url));
+}
+
 static void write_garbage(const char *file, int64_t at, size_t n)
 {
     char garbage[4096];
@@ -618,6 +666,8 @@ int main(int argc, char **argv)
         TEST(names_that_sqlite_would_read_otherwise_are_plain_names),
         TEST(a_relative_name_keeps_its_meaning_after_chdir),
         TEST(a_replaced_file_is_noticed_before_anything_is_written_to_the_old_one),
+        TEST(a_file_that_is_replaced_under_a_bus_keeps_all_that_it_holds),
+        TEST(a_file_with_two_names_is_refused),
         TEST(a_file_that_is_no_database_is_refused_and_left_as_it_is),
         TEST(a_damaged_page_gives_corrupt_or_the_stored_events),
         TEST(a_file_that_may_only_be_read_is_refused_unless_read_only_is_set),

@@ -374,6 +374,16 @@ static int open_handle(hw_sqlite *store, bool create, howdah_error *reterr)
     return s;
 }
 
+/* SQLite keeps a log for each name: writers by two names overwrite each other, without a word. */
+static int refuse_links(const hw_sqlite *store, howdah_error *reterr)
+{
+    int s = hw_fail_field(reterr, HOWDAH_INVALID, "store",
+                          "%s has more than one name (hard links), and each would have its own log",
+                          store->name);
+
+    return hw_advise(reterr, s, "remove the other names, or make them symbolic links");
+}
+
 /* Whether the file exists; a path that leads nowhere, or to a directory, is an error. */
 static int look_for_file(const hw_sqlite *store, bool *ret_exists, howdah_error *reterr)
 {
@@ -382,9 +392,9 @@ static int look_for_file(const hw_sqlite *store, bool *ret_exists, howdah_error 
 
     if (stat(store->path, &st) == 0) {
         *ret_exists = true;
-        if (!S_ISDIR(st.st_mode))
-            return HOWDAH_OK;
-        return hw_fail(reterr, HOWDAH_UNAVAILABLE, "open: %s is a directory", store->name);
+        if (S_ISDIR(st.st_mode))
+            return hw_fail(reterr, HOWDAH_UNAVAILABLE, "open: %s is a directory", store->name);
+        return st.st_nlink > 1 ? refuse_links(store, reterr) : HOWDAH_OK;
     }
     *ret_exists = false;
     error = errno;
@@ -449,7 +459,10 @@ void hw_sqlite_disconnect(hw_sqlite *store)
         store->asked[i] = NULL;
     }
     if (!store->borrowed) {
-        if (store->wal_pages > 0 && !store->sick && !has_moved(store))
+        /* Of a file that was replaced, too: what is left in its log, which lies beside the new one
+           under the same name, would be taken for that one's.  Our handle still leads to the old
+           file. */
+        if (store->wal_pages > 0 && (!store->sick || has_moved(store)))
             checkpoint(store, 0);
         hw_sqlite_turns_close(store);
         rc = sqlite3_close(store->db);

@@ -6,8 +6,9 @@
  * up.  So a writer draws a number before it asks for the lock, and asks when its predecessor is
  * done.  The numbers lie in a small file beside the database, FILE-turn, which all that write map.
  *
- *   I1  The line only says who asks next; what protects the data is SQLite's lock alone.  Whatever
- *       is in the file, and whatever is missing, costs time and nothing else.
+ *   I1  The line only says who asks next; what protects the data is SQLite's lock alone.
+ *       Whatever is in the file costs time and nothing else, and so does a file that is
+ *       removed.  One that is cut short while it is in use ends the process, as -shm does.
  *   I2  Nothing is held.  Who is killed or stopped in the line holds the others up once, for
  *       PATIENCE_MS; who is stopped with SQLite's lock in its hands does so by that lock, as ever.
  *       A writer that lost patience asks for the lock, and naps between two tries.
