@@ -119,6 +119,24 @@ def a_claim_removes_history_that_is_over_its_time():
         assert counts(q) == ("0", "0", "0", "5", "0", "0")
 
 
+def open_dead_letters_in_front_of_old_history_cost_a_claim_little():
+    q = fresh()
+    bus.sql("SELECT {}.push('%s') FROM generate_series(1, 1210)" % q)
+    bus.sql("SELECT {}.fail(id, token, 'e') FROM {}.claim('%s', 1200);"
+            " SELECT {}.complete(id, token) FROM {}.claim('%s', 10)" % (q, q))
+    left = "SELECT count(*) FROM {}.history AS h JOIN {}.queues AS u USING (queue_id) WHERE u.name = '%s' AND NOT h.failed" % q
+    spared = "SELECT r.spared > 0 FROM {}.removed_jobs AS r JOIN {}.queues AS u USING (queue_id) WHERE u.name = '%s'" % q
+    bus.sql("SELECT {}.queue_set('%s', history_ms => 1)" % q)
+    assert bus.one(left) == "10"
+    # Each claim passes 500 of them by, and the next goes on there: the third one comes to the end.
+    seen = []
+    for _ in range(3):
+        assert bus.column("SELECT id FROM {}.claim('%s')" % q) == []
+        seen.append((bus.one(left), bus.one(spared)))
+    assert seen == [("10", "t"), ("10", "t"), ("0", "f")], seen
+    all_is_well(q)
+
+
 def claims_that_never_come_back_short_remove_history_too():
     q = fresh()
     bus.sql("SELECT {}.queue_set('%s', history_ms => 1); SELECT {}.push_batch('%s', array_fill('1'::json, '{1001}'));"
@@ -392,6 +410,7 @@ if __name__ == "__main__":
         a_claim_brings_out_the_next_of_a_key_that_an_old_snapshot_left_stuck,
         a_stuck_key_is_found_among_many_that_wait_and_behind_a_hot_one,
         of_two_sessions_one_wakes_and_the_other_does_not_wait, a_claim_removes_history_that_is_over_its_time,
+        open_dead_letters_in_front_of_old_history_cost_a_claim_little,
         claims_that_never_come_back_short_remove_history_too, who_has_removed_history_and_stays_open_is_in_nobodys_way,
         a_claim_with_nothing_to_tidy_reads_little, a_limit_holds_whatever_a_snapshot_shows,
         claims_of_a_limited_queue_take_turns, a_job_in_hand_whose_event_is_purged_completes_or_ends_marked,

@@ -35,8 +35,9 @@ $howdah$;
 -- Reads: job_data, leases.  Reads, writes: jobs, history, job_letters, dedups, key_holders, queues; see
 -- job_letters_mark().
 -- Locks: letters, by id, as job_letters_mark() and job_retry() do; then queues, keys and jobs; then the
--- history.  Whoever settles jobs of several keys just now may get into each other's way with us: the
--- server ends one of them, and it can be tried again.
+-- history.  Whoever settles jobs of several keys just now, or asks for letters of purged events to be
+-- tried again, may get into each other's way with us: the server ends one of them, and it can be tried
+-- again.
 CREATE OR REPLACE FUNCTION @schema@.purge_jobs(
     sequences bigint[], reason text, actor text, OUT jobs bigint, OUT letters bigint)
 RETURNS record

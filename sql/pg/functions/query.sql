@@ -97,7 +97,7 @@ BEGIN
         END IF;
         IF q.pin IS NOT NULL THEN -- which is no way to the rows
             made := made || ' AND e.global_sequence + 0 <= $20[1]'
-                            ' AND (e.revision = 1 OR e.global_sequence + 0 <= $20[2] OR e.global_sequence + 0 = ANY ($20[3:]))';
+                            ' AND (e.revision = 1 OR e.global_sequence + 0 <= $20[2] OR e.global_sequence + 0 IN (SELECT unnest($20[3:])))';
         END IF;
         IF q.retractions IS NOT TRUE THEN
             made := made || ' AND e.retracts IS NOT TRUE';
@@ -108,7 +108,7 @@ BEGIN
                      || CASE WHEN q.known_at IS NOT NULL THEN ' AND n.recorded_at <= $14' ELSE '' END
                      || CASE WHEN q.pin IS NOT NULL
                              THEN ' AND n.global_sequence + 0 <= $20[1]'
-                                  ' AND (n.global_sequence + 0 <= $20[2] OR n.global_sequence + 0 = ANY ($20[3:]))'
+                                  ' AND (n.global_sequence + 0 <= $20[2] OR n.global_sequence + 0 IN (SELECT unnest($20[3:])))'
                              ELSE '' END || ')';
     END IF;
     RETURN made;
@@ -247,7 +247,7 @@ DECLARE
     known  constant timestamptz := coalesce(q.known_at, 'infinity');
     upto   constant bigint := coalesce(q.pin[1], top);
     done   constant bigint := coalesce(q.pin[2], top);
-    seen   constant bigint[] := q.pin[3:];
+    seen   constant bigint[] := q.pin[3:]; -- asked for by IN (SELECT unnest()): that is hashed, = ANY is not
     valid  constant timestamptz := coalesce(q.valid_at, 'infinity');
     gone   constant boolean := coalesce(q.retractions, false);
     behind constant text := CASE WHEN backward THEN ' < ' ELSE ' > ' END;
@@ -295,7 +295,7 @@ BEGIN
                 old := ARRAY(SELECT x.corrects FROM @schema@.events AS x
                              WHERE x.stream = q.stream AND x.version > first AND x.corrects IS NOT NULL
                                AND x.recorded_at <= known AND x.global_sequence + 0 <= upto
-                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 = ANY (seen)));
+                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 IN (SELECT unnest(seen))));
             END IF;
         END IF;
         IF old IS NOT NULL AND NOT backward THEN
@@ -303,7 +303,7 @@ BEGIN
                 WHERE e.stream = q.stream AND e.version > at AND (t IS NULL OR e.type = t)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
                   AND e.global_sequence + 0 <= upto
-                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 = ANY (seen))
+                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 IN (SELECT unnest(seen)))
                   AND e.id NOT IN (SELECT unnest(old))
                 ORDER BY e.version LIMIT n;
         ELSIF old IS NOT NULL THEN
@@ -311,7 +311,7 @@ BEGIN
                 WHERE e.stream = q.stream AND e.version < at AND (t IS NULL OR e.type = t)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
                   AND e.global_sequence + 0 <= upto
-                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 = ANY (seen))
+                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 IN (SELECT unnest(seen)))
                   AND e.id NOT IN (SELECT unnest(old))
                 ORDER BY e.version DESC LIMIT n;
         ELSIF q.stream IS NOT NULL AND NOT backward THEN
@@ -319,44 +319,44 @@ BEGIN
                 WHERE e.stream = q.stream AND e.version > at AND (t IS NULL OR e.type = t)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
                   AND e.global_sequence + 0 <= upto
-                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 = ANY (seen))
+                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 IN (SELECT unnest(seen)))
                   AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
                                   AND x.revision = e.revision + 1 AND x.recorded_at <= known
                                   AND x.global_sequence + 0 <= upto
-                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 = ANY (seen)))
+                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 IN (SELECT unnest(seen))))
                 ORDER BY e.version LIMIT n;
         ELSIF q.stream IS NOT NULL THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE e.stream = q.stream AND e.version < at AND (t IS NULL OR e.type = t)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
                   AND e.global_sequence + 0 <= upto
-                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 = ANY (seen))
+                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 IN (SELECT unnest(seen)))
                   AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
                                   AND x.revision = e.revision + 1 AND x.recorded_at <= known
                                   AND x.global_sequence + 0 <= upto
-                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 = ANY (seen)))
+                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 IN (SELECT unnest(seen))))
                 ORDER BY e.version DESC LIMIT n;
         ELSIF NOT backward THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE (e.type, e.global_sequence) > (t, at) AND (e.type, e.global_sequence) <= (t, top)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
                   AND e.global_sequence + 0 <= upto
-                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 = ANY (seen))
+                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 IN (SELECT unnest(seen)))
                   AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
                                   AND x.revision = e.revision + 1 AND x.recorded_at <= known
                                   AND x.global_sequence + 0 <= upto
-                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 = ANY (seen)))
+                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 IN (SELECT unnest(seen))))
                 ORDER BY e.type, e.global_sequence LIMIT n;
         ELSE
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE (e.type, e.global_sequence) >= (t, 0) AND (e.type, e.global_sequence) < (t, at)
                   AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
                   AND e.global_sequence + 0 <= upto
-                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 = ANY (seen))
+                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 IN (SELECT unnest(seen)))
                   AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
                                   AND x.revision = e.revision + 1 AND x.recorded_at <= known
                                   AND x.global_sequence + 0 <= upto
-                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 = ANY (seen)))
+                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 IN (SELECT unnest(seen))))
                 ORDER BY e.type DESC, e.global_sequence DESC LIMIT n;
         END IF;
         RETURN;

@@ -193,7 +193,8 @@ $howdah$;
 -- remove_history(of_queue integer, older_than_ms bigint, limit_n integer) -> integer
 --
 -- Removes history that is over its time, at most limit_n rows, sparing jobs with an open dead letter; answers how
--- many.  One session at a time, and nobody waits.
+-- many.  One session at a time, and nobody waits.  Of those that are spared so many are passed by in one go; the next
+-- one goes on behind them, and begins anew at the end.
 -- Reads, writes: history, job_data, job_letters, removed_jobs, polled_jobs.  Locks: the queue's row of removed_jobs.
 CREATE OR REPLACE FUNCTION @schema@.remove_history(of_queue integer, older_than_ms bigint, limit_n integer)
 RETURNS integer
@@ -201,21 +202,31 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
-    young constant timestamptz := clock_timestamp() - older_than_ms * interval '1 millisecond';
-    one   record;
-    old   bigint[] := '{}';
-    n     bigint;
-    bad   bigint;
+    young  constant timestamptz := clock_timestamp() - older_than_ms * interval '1 millisecond';
+    begun  constant bigint := (SELECT r.spared FROM @schema@.removed_jobs AS r WHERE r.queue_id = of_queue);
+    behind bigint := 0;
+    spares integer := 0;
+    one    record;
+    old    bigint[] := '{}';
+    n      bigint;
+    bad    bigint;
 BEGIN
     -- The oldest come first: at the first one that is young enough the search is over.
     FOR one IN SELECT e.position, e.finished_at, e.failed, e.last_id FROM @schema@.history AS e
-               WHERE e.queue_id = of_queue ORDER BY e.position LOOP
+               WHERE e.queue_id = of_queue AND e.position > begun ORDER BY e.position LOOP
         EXIT WHEN one.finished_at >= young OR cardinality(old) >= limit_n;
-        CONTINUE WHEN one.failed AND EXISTS (SELECT FROM @schema@.job_letters AS l
-                                             WHERE l.job_id = one.last_id AND l.resolved_at IS NULL);
-        old := old || one.position;
+        IF one.failed AND EXISTS (SELECT FROM @schema@.job_letters AS l
+                                  WHERE l.job_id = one.last_id AND l.resolved_at IS NULL) THEN
+            spares := spares + 1;
+            IF spares >= 500 THEN
+                behind := one.position;
+                EXIT;
+            END IF;
+        ELSE
+            old := old || one.position;
+        END IF;
     END LOOP;
-    IF cardinality(old) = 0 THEN
+    IF cardinality(old) = 0 AND behind = begun THEN
         RETURN 0;
     END IF;
     PERFORM FROM @schema@.removed_jobs AS r WHERE r.queue_id = of_queue FOR UPDATE SKIP LOCKED;
@@ -234,8 +245,8 @@ BEGIN
         DELETE FROM @schema@.polled_jobs AS p USING over AS o WHERE p.job_id = o.id
     )
     SELECT coalesce(sum(g.jobs), 0), count(*) FILTER (WHERE g.failed) INTO n, bad FROM gone AS g;
-    UPDATE @schema@.removed_jobs AS r SET completed = r.completed + n - bad, failed = r.failed + bad
-    WHERE r.queue_id = of_queue AND n > 0;
+    UPDATE @schema@.removed_jobs AS r SET completed = r.completed + n - bad, failed = r.failed + bad, spared = behind
+    WHERE r.queue_id = of_queue;
     RETURN cardinality(old);
 END
 $howdah$;

@@ -332,8 +332,9 @@ BEGIN
                 END IF;
             END LOOP;
         -- Payloads that are kept out of line have files of their own, named after their table; mostly these are empty,
-        -- and bytes need not be counted.  Expressions, not a query: that would cost twice as much.
-        ELSIF pg_relation_size(('pg_toast.pg_toast_' || @job_data_text@::regclass::oid)::regclass) = 0
+        -- and bytes need not be counted, unless there are many that may be compressed.  Expressions, not a query: that
+        -- would cost twice as much.
+        ELSIF wanted <= 100 AND pg_relation_size(('pg_toast.pg_toast_' || @job_data_text@::regclass::oid)::regclass) = 0
            AND pg_relation_size(('pg_toast.pg_toast_' || @events_text@::regclass::oid)::regclass) = 0 THEN
             RETURN QUERY
             WITH gone AS (

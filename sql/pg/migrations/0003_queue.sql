@@ -62,6 +62,7 @@ CREATE TABLE @schema@.removed_jobs (
     queue_id  integer NOT NULL,
     completed bigint NOT NULL DEFAULT 0,
     failed    bigint NOT NULL DEFAULT 0,
+    spared    bigint NOT NULL DEFAULT 0,   -- the position up to which history has been looked at in this round
     CONSTRAINT removed_jobs_pkey PRIMARY KEY (queue_id)
 ) WITH (fillfactor = 10);
 
