@@ -51,10 +51,11 @@ int hw_sized_take(void *own, size_t known, const void *given, const char *call,
 
 int hw_sized_give(void *ret, const void *own, size_t known)
 {
-    size_t size = ret ? size_of(ret) : 0;
+    size_t size;
 
-    if (!is_size(size))
+    if (!ret || !is_size(size_of(ret)))
         return HOWDAH_MISUSE;
+    size = size_of(ret);
     memcpy((char *)ret + sizeof size, (const char *)own + sizeof size,
            (size < known ? size : known) - sizeof size);
     return HOWDAH_OK;

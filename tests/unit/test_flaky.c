@@ -367,7 +367,7 @@ static hw_store *open_flaky(void)
 {
     hw_store *store = NULL;
 
-    the_fake = (fake){.store = {&fake_ops}};
+    the_fake = (fake){.store = {.ops = &fake_ops}};
     assert_int_equal(hw_flaky_open(&the_fake.store, &store, NULL), HOWDAH_OK);
     return store;
 }
@@ -556,7 +556,7 @@ static void no_memory_leaves_the_inner_store_open_and_unharmed(void **state)
         hw_cursor *cursor = NULL;
         int s;
 
-        the_fake = (fake){.store = {&fake_ops}};
+        the_fake = (fake){.store = {.ops = &fake_ops}};
         unit_allocator_start(&a, ++n);
         s = hw_flaky_open(&the_fake.store, &store, NULL);
         if (s == HOWDAH_OK)
