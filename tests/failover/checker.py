@@ -93,7 +93,8 @@ class History:
         self.doubtful.update(self.acknowledged() - self.safe)
 
     def acknowledged(self):
-        return {i for i, outcome in self.appended.items() if outcome == "ok"}
+        # A copy: writers go on meanwhile, in threads of their own.
+        return {i for i, outcome in self.appended.copy().items() if outcome == "ok"}
 
     def handled(self, subscription):
         if subscription.effects:
