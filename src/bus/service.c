@@ -512,9 +512,7 @@ static int pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
 
     if (hw_interrupted(bus->interrupt))
         return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
-    bus->service->serving = true;
     s = hw_service_pass(bus, ret_worked, reterr);
-    bus->service->serving = false;
     if (s >= 0)
         bus->service->failures = 0;
     return s;

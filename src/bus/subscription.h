@@ -207,7 +207,6 @@ typedef struct hw_service {
     bool deaf;                  /* this session cannot hear the bell */
     bool armed;
     bool in_vain; /* the log was looked at since then, and had nothing new */
-    bool serving; /* howdah_service() is on the stack */
     bool worked;  /* an event was delivered, or a page came: look again at once */
     /* waiting.c: */
     int64_t event_us;   /* the last time that something was delivered or heard */

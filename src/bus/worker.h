@@ -127,7 +127,6 @@ struct howdah_worker {
     hw_settled *settled;
     howdah_work **settling;
     atomic_bool stopping;
-    bool inside;          /* a handler runs in the driver's thread */
     int64_t look_ms;      /* no claim before */
     int64_t next_due_ms;  /* as the last claim said, */
     int64_t queue_id;     /* and for the bell */

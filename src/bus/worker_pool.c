@@ -94,9 +94,7 @@ bool hw_pool_run_one(hw_pool *pool)
     (void)pthread_mutex_unlock(&pool->lock);
     if (!work)
         return false;
-    work->worker->inside = true;
     run(pool, work);
-    work->worker->inside = false;
     put_done(pool, work);
     return true;
 }

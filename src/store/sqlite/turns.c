@@ -180,7 +180,7 @@ static bool is_before(uint32_t a, uint32_t b)
 static void sleep_while(_Atomic uint32_t *word, uint32_t value, uint32_t number)
 {
     /* This call's time is absolute. */
-    int64_t until_ns = INT64_C(0);
+    int64_t until_ns;
     struct timespec until = {0, 0};
 
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
