@@ -46,7 +46,8 @@ static int book(PGconn *conn, const howdah_job *job, int crash)
         return -1;
     if (crash)
         _exit(1);
-    s = howdah_pg_complete(conn, NULL, howdah_job_id(job), howdah_job_token(job), "booked", &err);
+    s = howdah_pg_job_complete(conn, NULL, howdah_job_id(job), howdah_job_token(job), "booked",
+                               &err);
     if (s == HOWDAH_LOST)
         return run(conn, "ROLLBACK", NULL); /* another worker books it */
     if (s < 0)
@@ -67,8 +68,8 @@ static int book_all(howdah_bus *bus, PGconn *conn, int crash)
     int s;
 
     options.lease_ms = 1000;
-    while (code == 0 && (s = howdah_claim_wait(bus, "payments", 10, 3000, &options, &jobs, &err)) !=
-                            HOWDAH_END) {
+    while (code == 0 && (s = howdah_queue_claim_wait(bus, "payments", 10, 3000, &options, &jobs,
+                                                     &err)) != HOWDAH_END) {
         if (s < 0)
             return failed("claim", &err);
         for (size_t i = 0; code == 0 && i < howdah_jobs_count(jobs); i++)
@@ -85,7 +86,7 @@ static int push(howdah_bus *bus, const char *amount)
 
     job.data = amount;
     job.data_len = strlen(amount);
-    return howdah_push(bus, "payments", &job, NULL, &err) < 0 ? failed("push", &err) : 0;
+    return howdah_queue_push(bus, "payments", &job, NULL, &err) < 0 ? failed("push", &err) : 0;
 }
 
 int main(int argc, char **argv)

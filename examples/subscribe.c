@@ -67,14 +67,14 @@ int main(int argc, char **argv)
         code = failed("subscribe", &err);
         goto out;
     }
-    s = once ? howdah_wait_caught_up(sub, 30000, &err) : howdah_run(bus, -1, &err);
+    s = once ? howdah_subscription_wait(sub, 30000, &err) : howdah_run(bus, -1, &err);
     if (s < 0 && s != HOWDAH_INTERRUPTED)
         code = failed("run", &err);
     else if (once && s == HOWDAH_END)
         code = 1; /* not everything within the time */
 
     /* An interrupt ends the work; storing the place afterwards is wanted. */
-    howdah_resume(bus);
+    howdah_interrupt_clear(bus);
     if (howdah_unsubscribe(sub, &err) < 0)
         code = failed("unsubscribe", &err);
 out:

@@ -101,7 +101,7 @@ def a_correction_leaves_what_was_known_before(store):
 
 def a_payment_is_booked_once_although_a_worker_died(store):
     if store.startswith("sqlite:"):
-        return  # the same on SQLite: howdah_sqlite_complete()
+        return  # the same on SQLite: howdah_sqlite_job_complete()
     run("exactly_once_pg", store, "push", "100")
     run("exactly_once_pg", store, "push", "7")
     run("exactly_once_pg", store, "crash", code=1)

@@ -44,7 +44,7 @@ static int push_mails(howdah_error *err)
         jobs[i].data_len = strlen(mails[i][1]);
         list[i] = &jobs[i];
     }
-    return howdah_push_batch(bus, "mail", list, N, NULL, err);
+    return howdah_queue_push_batch(bus, "mail", list, N, NULL, err);
 }
 
 /*
@@ -78,7 +78,7 @@ static int work(int once, howdah_error *err)
         return s;
     s = howdah_worker_run(worker, -1, err);
     if (s == HOWDAH_INTERRUPTED) {
-        howdah_resume(bus);
+        howdah_interrupt_clear(bus);
         s = howdah_worker_stop(worker, err);
     }
     howdah_worker_free(worker);

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Checks that includes point one way: base <- engine <- store <- bus <- cli.
+"""Checks that includes point one way: base <- engine <- store <- bus <- cli, bench.
 
   base     nothing of ours but itself and the public header's types
   engine   base; pure: no clock, no randomness, no input and output, no threads
   store    base and engine; pg and sqlite do not know one another
   bus      base, engine and the store's contract, not its engines (but for caller.c)
-  cli      the public headers and base, as any program outside would; only out.c writes to stdout
-           and stderr, so that nothing reaches a terminal past it
+  cli      the public headers and base, as any program outside would; only out/out.c writes to
+           stdout and stderr, so that nothing reaches a terminal past it
+  bench    the same, and how the command prints; cli/cmd/bench.c is its only door
   tests, examples, tools: whatever they like
 """
 import os
@@ -26,21 +27,22 @@ MAY = {
     "store": ["base", "engine", "store"],
     "store/pg": ["base", "engine", "store", "store/pg"],
     "store/sqlite": ["base", "engine", "store", "store/sqlite"],
-    "store/shim": ["base", "engine", "store", "store/shim"],
-    "bus": ["base", "engine", "store", "store/shim", "bus"],
+    "bus": ["base", "engine", "store", "bus"],
     "cli": ["base", "cli"],
+    "bench": ["base", "cli", "bench"],
 }
 # The dispatcher of stores has to know the stores; so has the call on the caller's own connection.
 MAY_ALSO = {
-    "store/store.c": ["store/pg", "store/sqlite", "store/shim"],
+    "store/store.c": ["store/pg", "store/sqlite"],
     "bus/caller.c": ["store/pg", "store/sqlite"],
+    "cli/cmd/bench.c": ["bench"],
 }
 # Drivers, and the folders or files that may speak to them.
 DRIVERS = {
-    "libpq-fe.h": ["store/pg", "cli"],
-    "howdah/howdah_pg.h": ["store/pg", "cli", "bus/caller.c"],
-    "sqlite3.h": ["store/sqlite", "cli"],
-    "howdah/howdah_sqlite.h": ["store/sqlite", "cli", "bus/caller.c"],
+    "libpq-fe.h": ["store/pg", "bench"],
+    "howdah/howdah_pg.h": ["store/pg", "bus/caller.c"],
+    "sqlite3.h": ["store/sqlite", "bench"],
+    "howdah/howdah_sqlite.h": ["store/sqlite", "bus/caller.c"],
 }
 IMPURE_HEADERS = re.compile(
     r"^(time|unistd|fcntl|poll|pthread|signal|threads|sys/.*|netdb|arpa/.*|openssl/.*)\.h$")
@@ -51,7 +53,7 @@ IMPURE_CALLS = re.compile(
     r"hw_clock_\w+|hw_random_\w+)\s*\(")
 PRINTING = re.compile(
     r"\b(stdout|stderr|printf|vprintf|puts|putchar|putc|fputc|fputs|fprintf|vfprintf|dprintf|fwrite|perror|psignal)\b")
-PRINTS = "cli/out.c"
+PRINTS = "cli/out/out.c"
 
 
 def folder_of(path):
@@ -115,7 +117,7 @@ def check_file(path):
         for match in IMPURE_CALLS.finditer(STRING.sub(blank, bare)):
             problems.append("src/%s:%d: the engine is pure: no %s()"
                             % (path, line_of(bare, match.start()), match.group(1)))
-    if folder == "cli" and path != PRINTS:
+    if folder in ("cli", "bench") and path != PRINTS:
         for match in PRINTING.finditer(STRING.sub(blank, bare)):
             problems.append("src/%s:%d: only %s prints: no %s"
                             % (path, line_of(bare, match.start()), PRINTS, match.group(1)))

@@ -148,12 +148,12 @@ HOWDAH_API int howdah_status_exit_code(int status);
 
 /*
  * The version of the library that is loaded, as HOWDAH_VERSION_STRING was when it
- * was built.  howdah_check_version() says whether headers and library fit:
+ * was built.  howdah_version_check() says whether headers and library fit:
  * HOWDAH_OK or HOWDAH_MISUSE.
  */
 HOWDAH_API const char *howdah_version(void);
-HOWDAH_API int howdah_check_version(int header_major, int header_minor);
-#define HOWDAH_CHECK_VERSION() howdah_check_version(HOWDAH_VERSION_MAJOR, HOWDAH_VERSION_MINOR)
+HOWDAH_API int howdah_version_check(int header_major, int header_minor);
+#define HOWDAH_VERSION_CHECK() howdah_version_check(HOWDAH_VERSION_MAJOR, HOWDAH_VERSION_MINOR)
 
 /*
  * Allocation and log hooks, for the whole process.  Set them before the first
@@ -172,8 +172,8 @@ typedef struct howdah_allocator {
 enum { HOWDAH_LOG_DEBUG = 0, HOWDAH_LOG_INFO = 1, HOWDAH_LOG_WARN = 2, HOWDAH_LOG_ERROR = 3 };
 typedef void (*howdah_log_fn)(void *ctx, int level, const char *message);
 
-HOWDAH_API int howdah_set_allocator(const howdah_allocator *allocator);
-HOWDAH_API void howdah_set_log(howdah_log_fn fn, void *ctx);
+HOWDAH_API int howdah_allocator_set(const howdah_allocator *allocator);
+HOWDAH_API void howdah_log_set(howdah_log_fn fn, void *ctx);
 
 /* Frees text that the library handed over ("free with howdah_free"). */
 HOWDAH_API void howdah_free(void *block);
@@ -256,10 +256,10 @@ HOWDAH_API const char *howdah_bus_url(const howdah_bus *bus);
 /*
  * Makes the call that runs on this bus, and every later one, return
  * HOWDAH_INTERRUPTED soon.  Safe in a signal handler and from another thread.
- * howdah_resume() takes it back.
+ * howdah_interrupt_clear() takes it back.
  */
 HOWDAH_API void howdah_interrupt(howdah_bus *bus);
-HOWDAH_API void howdah_resume(howdah_bus *bus);
+HOWDAH_API void howdah_interrupt_clear(howdah_bus *bus);
 
 /* ------------------------------------------------------------------ schema */
 
@@ -385,7 +385,7 @@ HOWDAH_API void howdah_event_free(howdah_event *event);
 /*
  * The same event with another payload; every other field stays, global_sequence
  * included.  narrow: the payload becomes the value of one top-level member, to
- * the letter (NOT_FOUND without it).  widen: the payload becomes {"member": payload}.
+ * the dead letter (NOT_FOUND without it).  widen: the payload becomes {"member": payload}.
  * Both need a JSON payload (INVALID otherwise).  The result is an event of its own.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_event_narrow(const howdah_event *event, const char *member,
@@ -652,14 +652,18 @@ typedef struct howdah_fact {
  * head, last_recorded_at, bytes, open_writers (transactions that hold a number
  * and have not ended), oldest_writer_age_s, oldest_writer.
  */
-HOWDAH_API int howdah_status_walk(howdah_bus *bus, int (*fn)(void *ctx, const howdah_fact *fact),
-                                  void *ctx, howdah_error *reterr);
+HOWDAH_API int howdah_facts_walk(howdah_bus *bus, int (*fn)(void *ctx, const howdah_fact *fact),
+                                 void *ctx, howdah_error *reterr);
 
-typedef enum howdah_verdict { HOWDAH_GOOD = 0, HOWDAH_WARNING = 1, HOWDAH_BAD = 2 } howdah_verdict;
+typedef enum howdah_severity {
+    HOWDAH_GOOD = 0,
+    HOWDAH_WARNING = 1,
+    HOWDAH_BAD = 2
+} howdah_severity;
 
 typedef struct howdah_finding {
     size_t size;
-    howdah_verdict verdict;
+    howdah_severity severity;
     const char *check;   /* "durability", "schema", ... */
     const char *message; /* what was found */
     const char *advice;  /* what to do, "" when all is well */

@@ -41,18 +41,19 @@ HOWDAH_MUST_CHECK int howdah_pg_correct(PGconn *conn, const char *schema,
                                         howdah_position *ret_position, howdah_error *reterr);
 
 /*
- * As howdah_push_batch() and howdah_complete(), on conn, under the same conditions: jobs exist, and
- * a job is over, when and only when the caller's transaction commits.  Completing a job in the
- * transaction of its effects makes both happen exactly once: LOST means that the lease is
+ * As howdah_queue_push_batch() and howdah_job_complete(), on conn, under the same conditions: jobs
+ * exist, and a job is over, when and only when the caller's transaction commits.  Completing a job
+ * in the transaction of its effects makes both happen exactly once: LOST means that the lease is
  * another's, and the effects have to be rolled back.
  */
 HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_pg_push(PGconn *conn, const char *schema, const char *queue,
-                                     const howdah_new_job *const *jobs, size_t n,
-                                     howdah_pushed *ret_pushed, howdah_error *reterr);
+HOWDAH_MUST_CHECK int howdah_pg_queue_push(PGconn *conn, const char *schema, const char *queue,
+                                           const howdah_new_job *const *jobs, size_t n,
+                                           howdah_pushed *ret_pushed, howdah_error *reterr);
 HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_pg_complete(PGconn *conn, const char *schema, int64_t id,
-                                         int64_t token, const char *result, howdah_error *reterr);
+HOWDAH_MUST_CHECK int howdah_pg_job_complete(PGconn *conn, const char *schema, int64_t id,
+                                             int64_t token, const char *result,
+                                             howdah_error *reterr);
 
 /*
  * Inside the handler of a HOWDAH_CHECKPOINT_TRANSACTIONAL subscription: the connection whose open

@@ -6,7 +6,7 @@
  * COMPLETED or FAILED.  What was pushed is never lost, and runs at least once:
  *
  *   - a claim gives each job a token that no claim had before, and counts the attempt before the
- *     handler runs; whoever settles a job names (id, token), and with another token nothing changes
+ *     handler runs; whoever acks a job names (id, token), and with another token nothing changes
  *     (HOWDAH_LOST);
  *   - a lease that runs out gives the job back; after max_attempts it is FAILED without being run
  *     again; a job whose lease ran out once is claimed alone from then on;
@@ -21,7 +21,7 @@
  *     howdah_new_job job = HOWDAH_NEW_JOB_INIT;
  *     job.data = "{\"to\":\"ann\"}";
  *     job.data_len = strlen(job.data);
- *     if (howdah_push(bus, "mail", &job, NULL, &err) < 0)
+ *     if (howdah_queue_push(bus, "mail", &job, NULL, &err) < 0)
  *         die(&err);
  *
  *     static int send(void *ctx, const howdah_job *job, howdah_work *work)
@@ -94,12 +94,13 @@ typedef struct howdah_pushed {
  * READ_ONLY, FULL, UNAVAILABLE, TIMEOUT.  Nothing is stored, except with HOWDAH_OUTCOME_UNKNOWN:
  * then the jobs may be stored, and only a dedup key keeps a repeated push from storing them twice.
  */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_push(howdah_bus *bus, const char *queue,
-                                             const howdah_new_job *job, howdah_pushed *ret_pushed,
-                                             howdah_error *reterr);
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_push_batch(howdah_bus *bus, const char *queue,
-                                                   const howdah_new_job *const *jobs, size_t n,
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_push(howdah_bus *bus, const char *queue,
+                                                   const howdah_new_job *job,
                                                    howdah_pushed *ret_pushed, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_push_batch(howdah_bus *bus, const char *queue,
+                                                         const howdah_new_job *const *jobs,
+                                                         size_t n, howdah_pushed *ret_pushed,
+                                                         howdah_error *reterr);
 
 /* -------------------------------------------------------------------- jobs */
 
@@ -191,25 +192,26 @@ typedef struct howdah_claim_options {
  * payloads of those taken pass some MiB, no others are added: fewer than n says nothing of the
  * rest.
  */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_claim(howdah_bus *bus, const char *queue, int64_t n,
-                                              const howdah_claim_options *options,
-                                              howdah_jobs **ret_jobs, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_claim(howdah_bus *bus, const char *queue, int64_t n,
+                                                    const howdah_claim_options *options,
+                                                    howdah_jobs **ret_jobs, howdah_error *reterr);
 /*
  * The same, waiting up to for_ms (-1: for ever) for the first job; a push wakes it.  Also
  * INTERRUPTED.
  */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_claim_wait(howdah_bus *bus, const char *queue, int64_t n,
-                                                   int64_t for_ms,
-                                                   const howdah_claim_options *options,
-                                                   howdah_jobs **ret_jobs, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_claim_wait(howdah_bus *bus, const char *queue,
+                                                         int64_t n, int64_t for_ms,
+                                                         const howdah_claim_options *options,
+                                                         howdah_jobs **ret_jobs,
+                                                         howdah_error *reterr);
 
-/* ------------------------------------------------------------------ settle */
+/* ------------------------------------------------------------------ ack */
 
 /* By the queue's back-off: initial, doubling with every attempt, up to its maximum, with jitter. */
 #define HOWDAH_AFTER_BACKOFF INT64_C(-1)
 
 /*
- * How it went.  HOWDAH_LOST: the lease is not ours any more (it ran out, or somebody settled the
+ * How it went.  HOWDAH_LOST: the lease is not ours any more (it ran out, or somebody acked the
  * job), and nothing was changed.  result and error may be NULL.
  *
  *   complete   into the history, with the result
@@ -219,51 +221,51 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_claim_wait(howdah_bus *bus, const char *
  *   release    again at once; the attempt is not counted.  For what was not begun
  *   extend     the lease runs lease_ms from now on, 0: as long as it was claimed for
  */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_complete(howdah_bus *bus, int64_t id, int64_t token,
-                                                 const char *result, howdah_error *reterr);
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_fail(howdah_bus *bus, int64_t id, int64_t token,
-                                             const char *error, howdah_error *reterr);
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_retry(howdah_bus *bus, int64_t id, int64_t token,
-                                              int64_t after_ms, const char *error,
-                                              howdah_error *reterr);
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_release(howdah_bus *bus, int64_t id, int64_t token,
-                                                howdah_error *reterr);
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_extend(howdah_bus *bus, int64_t id, int64_t token,
-                                               int64_t lease_ms, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_complete(howdah_bus *bus, int64_t id, int64_t token,
+                                                     const char *result, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_fail(howdah_bus *bus, int64_t id, int64_t token,
+                                                 const char *error, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_retry(howdah_bus *bus, int64_t id, int64_t token,
+                                                  int64_t after_ms, const char *error,
+                                                  howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_release(howdah_bus *bus, int64_t id, int64_t token,
+                                                    howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_extend(howdah_bus *bus, int64_t id, int64_t token,
+                                                   int64_t lease_ms, howdah_error *reterr);
 
-typedef enum howdah_job_verdict {
+typedef enum howdah_verdict {
     HOWDAH_VERDICT_COMPLETE = 0,
     HOWDAH_VERDICT_FAIL = 1,
     HOWDAH_VERDICT_RETRY = 2,
     HOWDAH_VERDICT_RELEASE = 3,
     HOWDAH_VERDICT_EXTEND = 4
-} howdah_job_verdict;
+} howdah_verdict;
 
-typedef enum howdah_settled {
-    HOWDAH_SETTLED_LOST = 0,  /* the lease is another's: nothing was changed */
-    HOWDAH_SETTLED_DONE = 1,  /* as asked for */
-    HOWDAH_SETTLED_FAILED = 2 /* RETRY without an attempt left, or RETRY or RELEASE after the event
+typedef enum howdah_ack_outcome {
+    HOWDAH_ACKED_LOST = 0,  /* the lease is another's: nothing was changed */
+    HOWDAH_ACKED_DONE = 1,  /* as asked for */
+    HOWDAH_ACKED_FAILED = 2 /* RETRY without an attempt left, or RETRY or RELEASE after the event
                                  it was made of was purged: it has FAILED */
-} howdah_settled;
+} howdah_ack_outcome;
 
-typedef struct howdah_settlement {
+typedef struct howdah_job_ack {
     int64_t id;
     int64_t token;
     int64_t after_ms; /* RETRY: or HOWDAH_AFTER_BACKOFF; EXTEND: the new lease, 0: as claimed */
     const char *text; /* COMPLETE: the result; FAIL, RETRY: the error; NULL: none */
-    howdah_job_verdict verdict;
-    howdah_settled outcome; /* written by howdah_settle() */
-    char reserved[24];      /* 0; room to grow without a new layout */
-} howdah_settlement;
+    howdah_verdict verdict;
+    howdah_ack_outcome outcome; /* written by howdah_jobs_ack() */
+    char reserved[24];          /* 0; room to grow without a new layout */
+} howdah_job_ack;
 
 /*
  * All verdicts in one round trip and one transaction, of whatever queues; each entry's outcome is
  * written.  A lost one does not keep the others back and is no error of the call.  When the call
- * fails nothing was changed, unless HOWDAH_OUTCOME_UNKNOWN: repeated then, what was settled is
+ * fails nothing was changed, unless HOWDAH_OUTCOME_UNKNOWN: repeated then, what was acked is
  * LOST.
  */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_settle(howdah_bus *bus, howdah_settlement *settlements,
-                                               size_t n, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_jobs_ack(howdah_bus *bus, howdah_job_ack *acks, size_t n,
+                                                 howdah_error *reterr);
 
 /* ------------------------------------------------- publish, poll, finalize */
 
@@ -274,32 +276,32 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_settle(howdah_bus *bus, howdah_settlemen
  * job, otherwise it has FAILED.  LOST when this bus has no token for it, or not the newest.  A
  * handler finalizes what it has polled itself.
  */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_publish(howdah_bus *bus, const char *queue,
-                                                const char *json, int64_t *ret_id,
-                                                howdah_error *reterr);
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_poll(howdah_bus *bus, const char *queue,
-                                             howdah_job **ret_job, howdah_error *reterr);
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_finalize(howdah_bus *bus, int64_t id, bool success,
-                                                 howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_publish(howdah_bus *bus, const char *queue,
+                                                      const char *json, int64_t *ret_id,
+                                                      howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_poll(howdah_bus *bus, const char *queue,
+                                                   howdah_job **ret_job, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_finalize(howdah_bus *bus, int64_t id, bool success,
+                                                     howdah_error *reterr);
 HOWDAH_API void howdah_job_free(howdah_job *job);
 
 /* ------------------------------------------------------------------ worker */
 
 /*
  * A worker takes jobs of one queue in batches, runs the handler for each, extends leases while
- * handlers run, and settles what is done together with the next claim.
+ * handlers run, and acks what is done together with the next claim.
  *
  * With threads 0 handlers run inside howdah_worker_run(), in the caller's thread; leases of jobs
  * that wait are extended between two of them, and a handler that takes longer than a third of the
  * lease calls howdah_work_extend() now and then.  With threads > 0 handlers run in so many threads
  * of the worker's own, and leases are extended at a third of their time whatever the handlers do.
- * Only the thread that calls howdah_worker_run() and howdah_worker_stop() settles and claims.  A
+ * Only the thread that calls howdah_worker_run() and howdah_worker_stop() acks and claims.  A
  * handler may use the bus of its worker, whatever thread it runs in, as that of a subscription may
  * (see howdah_subscribe()); what it pushes and appends is stored at once, not with its verdict.
  *
  * From the first howdah_worker_run() on a queue that has bindings, until the worker is stopped, one
- * more thread with a session of its own stands by to route their events; see howdah_bind().  It
- * needs the rights of a subscriber; without them the worker works on what others route.
+ * more thread with a session of its own stands by to route their events; see howdah_queue_bind().
+ * It needs the rights of a subscriber; without them the worker works on what others route.
  */
 typedef struct howdah_worker howdah_worker;
 typedef struct howdah_work howdah_work; /* the job in hand; valid until the handler returns */
@@ -331,7 +333,7 @@ typedef struct howdah_worker_options {
     int64_t threads;      /* 0 to 256; 0: the caller's thread */
     int64_t batch;        /* 10: jobs in hand at most, running ones included; at least threads */
     int64_t lease_ms;     /* 0: the queue's abandon_after */
-    int64_t ack_delay_ms; /* 100: so long a finished job waits for others to be settled with */
+    int64_t ack_delay_ms; /* 100: so long a finished job waits for others to be acked with */
     int64_t drain_ms;     /* 30000: how long howdah_worker_stop() waits for handlers */
     int64_t max_attempts; /* 0: the job's; otherwise a retry at this attempt is a failure */
     int64_t max_jobs;     /* 0: no end; otherwise howdah_worker_run() ends after so many */
@@ -353,7 +355,7 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_worker_new(howdah_bus *bus,
  * Works until the time is over (-1: for ever), howdah_interrupt(), or an end that the options name.
  * A store that cannot be reached is waited for, with growing pauses.  HOWDAH_OK: the time is over;
  * HOWDAH_END: max_jobs, or nothing is left; INTERRUPTED; or an error that waiting does not mend.
- * What is finished is settled when it returns OK or END; jobs in hand stay in hand, and their
+ * What is finished is acked when it returns OK or END; jobs in hand stay in hand, and their
  * leases are extended by the next call only.
  *
  * "Nothing is left" means that no job is pending or processing, none that this worker sent back
@@ -364,8 +366,8 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_worker_run(howdah_worker *worker, int64_
                                                    howdah_error *reterr);
 /*
  * Drains: claims nothing more, gives back what was not begun, waits for the handlers that run,
- * extending their leases, and settles them.  TIMEOUT when some still run after drain_ms; it may be
- * called again.  After howdah_interrupt() call howdah_resume() first.
+ * extending their leases, and acks them.  TIMEOUT when some still run after drain_ms; it may be
+ * called again.  After howdah_interrupt() call howdah_interrupt_clear() first.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_worker_stop(howdah_worker *worker, howdah_error *reterr);
 /*
@@ -462,13 +464,13 @@ HOWDAH_API int howdah_queues_walk(howdah_bus *bus, const char *queue,
  * The same of all queues without counting their history, which may be long: completed and failed
  * are HOWDAH_ABSENT.  For a look every few seconds.
  */
-HOWDAH_API int howdah_queues_glance(howdah_bus *bus,
-                                    int (*fn)(void *ctx, const howdah_queue_info *info), void *ctx,
-                                    howdah_error *reterr);
+HOWDAH_API int howdah_queues_summary(howdah_bus *bus,
+                                     int (*fn)(void *ctx, const howdah_queue_info *info), void *ctx,
+                                     howdah_error *reterr);
 
 /* A job wherever it is, also in the history; free with howdah_job_free().  NOT_FOUND. */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_show(howdah_bus *bus, int64_t id, howdah_job **ret_job,
-                                                 howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_get(howdah_bus *bus, int64_t id, howdah_job **ret_job,
+                                                howdah_error *reterr);
 /*
  * cancel: a job that is not under way becomes FAILED without a dead letter (one that it was tried
  * again for is discarded); its error is "cancelled", or with a reason "cancelled: reason".
@@ -478,18 +480,19 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_show(howdah_bus *bus, int64_t id, ho
  */
 HOWDAH_API int howdah_job_cancel(howdah_bus *bus, int64_t id, const char *reason,
                                  howdah_error *reterr);
-HOWDAH_API int howdah_job_retry(howdah_bus *bus, int64_t id, howdah_error *reterr);
+HOWDAH_API int howdah_job_rerun(howdah_bus *bus, int64_t id, howdah_error *reterr);
 
 /*
- * A job that FAILED has a dead letter: howdah_letters_walk() lists it, howdah_letters_redrive() and
- * _discard() see to it by its id.  These see to all open ones of a queue.  ret_n, may be NULL: how
- * many.  A redriven letter is "redrive" until its job has completed ("redriven") or failed ("dead"
- * again).  NOT_FOUND.
+ * A job that FAILED has a dead letter: howdah_dead_letters_walk() lists it,
+ * howdah_dead_letters_redrive() and _discard() see to it by its id.  These see to all open ones of
+ * a queue.  ret_n, may be NULL: how many.  A redriven dead letter is "redrive" until its job has
+ * completed ("redriven") or failed ("dead" again).  NOT_FOUND.
  */
-HOWDAH_API int howdah_queue_letters_redrive(howdah_bus *bus, const char *queue, int64_t *ret_n,
-                                            howdah_error *reterr);
-HOWDAH_API int howdah_queue_letters_discard(howdah_bus *bus, const char *queue, const char *reason,
-                                            int64_t *ret_n, howdah_error *reterr);
+HOWDAH_API int howdah_queue_dead_letters_redrive(howdah_bus *bus, const char *queue, int64_t *ret_n,
+                                                 howdah_error *reterr);
+HOWDAH_API int howdah_queue_dead_letters_discard(howdah_bus *bus, const char *queue,
+                                                 const char *reason, int64_t *ret_n,
+                                                 howdah_error *reterr);
 
 typedef struct howdah_queue_log_options {
     size_t size;
@@ -531,7 +534,7 @@ HOWDAH_API int howdah_queue_log(howdah_bus *bus, const char *queue,
  *
  * Somebody has to serve the router: a worker does so for its own queue, in a thread and a session
  * of its own, so that any number of workers share the events of a pattern and nothing else has to
- * run; or any bus after howdah_serve_bindings().  One process at a time routes, the others take
+ * run; or any bus after howdah_bindings_serve().  One process at a time routes, the others take
  * over when it ends or dies.
  */
 typedef enum howdah_binding_key {
@@ -559,13 +562,13 @@ typedef struct howdah_bind_options {
  * NULL.  HOWDAH_OK; HOWDAH_END: it is bound already with this key, and stays where it is; CONFLICT:
  * it is bound with another key.  Errors: INVALID, LIMIT, ...
  */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_bind(howdah_bus *bus, const char *queue,
-                                             const char *pattern,
-                                             const howdah_bind_options *options,
-                                             howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_bind(howdah_bus *bus, const char *queue,
+                                                   const char *pattern,
+                                                   const howdah_bind_options *options,
+                                                   howdah_error *reterr);
 /* No event becomes a job any more; jobs that were made stay.  NOT_FOUND. */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_unbind(howdah_bus *bus, const char *queue,
-                                               const char *pattern, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_unbind(howdah_bus *bus, const char *queue,
+                                                     const char *pattern, howdah_error *reterr);
 /*
  * Puts the router elsewhere: events after "to" (or HOWDAH_FROM_END) become jobs, whether they did
  * before or not.  The same as howdah_subscription_reset() of its subscription.  NOT_FOUND, INVALID.
@@ -599,7 +602,7 @@ HOWDAH_API int howdah_bindings_walk(howdah_bus *bus, const char *queue,
  * queue or (NULL) for all; bindings that come and go are noticed within a second.  Called again it
  * takes the place of the call before.
  */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_serve_bindings(howdah_bus *bus, const char *queue,
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_bindings_serve(howdah_bus *bus, const char *queue,
                                                        howdah_error *reterr);
 
 #ifdef __cplusplus

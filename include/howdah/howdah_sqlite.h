@@ -39,18 +39,18 @@ HOWDAH_MUST_CHECK int howdah_sqlite_correct(sqlite3 *db, const howdah_correction
                                             howdah_position *ret_position, howdah_error *reterr);
 
 /*
- * As howdah_push_batch() and howdah_complete(), on db, under the same conditions: jobs exist, and a
- * job is over, when and only when the caller's transaction commits.  Completing a job in the
- * transaction of its effects makes both happen exactly once: LOST means that the lease is
+ * As howdah_queue_push_batch() and howdah_job_complete(), on db, under the same conditions: jobs
+ * exist, and a job is over, when and only when the caller's transaction commits.  Completing a job
+ * in the transaction of its effects makes both happen exactly once: LOST means that the lease is
  * another's, and the effects have to be rolled back.
  */
 HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_sqlite_push(sqlite3 *db, const char *queue,
-                                         const howdah_new_job *const *jobs, size_t n,
-                                         howdah_pushed *ret_pushed, howdah_error *reterr);
+HOWDAH_MUST_CHECK int howdah_sqlite_queue_push(sqlite3 *db, const char *queue,
+                                               const howdah_new_job *const *jobs, size_t n,
+                                               howdah_pushed *ret_pushed, howdah_error *reterr);
 HOWDAH_API
-HOWDAH_MUST_CHECK int howdah_sqlite_complete(sqlite3 *db, int64_t id, int64_t token,
-                                             const char *result, howdah_error *reterr);
+HOWDAH_MUST_CHECK int howdah_sqlite_job_complete(sqlite3 *db, int64_t id, int64_t token,
+                                                 const char *result, howdah_error *reterr);
 
 /*
  * Inside the handler of a HOWDAH_CHECKPOINT_TRANSACTIONAL subscription: the connection whose open

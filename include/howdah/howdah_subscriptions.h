@@ -47,9 +47,11 @@ typedef struct howdah_delivery howdah_delivery;
 /* What a handler returns. */
 #define HOWDAH_HANDLED 0     /* done: the checkpoint may move past it */
 #define HOWDAH_NOT_HANDLED 1 /* failed: tried again later, then a dead letter */
-#define HOWDAH_HALT 2        /* stop this subscription until it is resumed; the event stays owed */
+#define HOWDAH_HALT                                                                                \
+    2 /* stop this subscription until it is resumed; the event stays outstanding                   \
+       */
 #define HOWDAH_PUT_BACK                                                                            \
-    3 /* not begun: it stays owed, no try is counted.  For a handler that is                       \
+    3 /* not begun: it stays outstanding, no try is counted.  For a handler that is                \
          about to stop; without howdah_interrupt() it comes again at once */
 
 typedef int (*howdah_handler)(void *ctx, const howdah_event *event, howdah_delivery *delivery);
@@ -115,12 +117,12 @@ typedef struct howdah_subscribe_options {
     howdah_on_fail on_fail;
     howdah_ordering ordering;
     howdah_gap_policy gap_policy;
-    int64_t gap_timeout_ms; /* 5000; with PROOF a missing number of this age is only reported */
-    int64_t catch_up_batch; /* 100: events that one read takes while it is behind */
-    int64_t owed_max;       /* 4096: ranges of numbers owed; at the bound it waits */
-    int64_t lease_ms;       /* 10000, renewed at a third */
-    const char *stream;     /* only this stream; NULL: all.  Joined with the pattern by AND */
-    bool originals_only;    /* no corrections: first revisions only */
+    int64_t gap_timeout_ms;  /* 5000; with PROOF a missing number of this age is only reported */
+    int64_t catch_up_batch;  /* 100: events that one read takes while it is behind */
+    int64_t outstanding_max; /* 4096: ranges of numbers outstanding; at the bound it waits */
+    int64_t lease_ms;        /* 10000, renewed at a third */
+    const char *stream;      /* only this stream; NULL: all.  Joined with the pattern by AND */
+    bool originals_only;     /* no corrections: first revisions only */
 } howdah_subscribe_options;
 
 #define HOWDAH_SUBSCRIBE_OPTIONS_INIT                                                              \
@@ -166,11 +168,11 @@ typedef struct howdah_subscription_info {
     const char *owner;  /* "" : nobody */
     int64_t token;
     int64_t high;          /* handled up to here, but for the holes */
-    int64_t contiguous;    /* the number below the lowest one owed */
+    int64_t contiguous;    /* the number below the lowest one outstanding */
     const int64_t *holes;  /* first, last, first, last, ... */
     size_t holes_n;        /* ranges */
     int64_t head;          /* the log's last visible number */
-    int64_t lag;           /* numbers above high, and those owed */
+    int64_t lag;           /* numbers above high, and those outstanding */
     int64_t delivered;     /* by this handle, tries included; 0 in a walk */
     int64_t dead_letters;  /* open ones; only in a walk */
     int64_t skips;         /* open ones; only in a walk */
@@ -212,8 +214,8 @@ HOWDAH_API int howdah_run(howdah_bus *bus, int64_t for_ms, howdah_error *reterr)
  * Serves until the subscription has handled everything that was visible when this was called:
  * HOWDAH_OK, or HOWDAH_END when the time is over.
  */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_wait_caught_up(howdah_subscription *subscription,
-                                                       int64_t for_ms, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_subscription_wait(howdah_subscription *subscription,
+                                                          int64_t for_ms, howdah_error *reterr);
 
 /*
  * Runs the bus in threads: one serves it, and "threads" more call the handlers.  Each
@@ -275,7 +277,7 @@ HOWDAH_API int howdah_skip_resolve(howdah_bus *bus, int64_t id, const char *reso
 
 /* ---- dead letters, of subscriptions and of jobs: one number names one of either */
 
-typedef struct howdah_letter {
+typedef struct howdah_dead_letter {
     size_t size;
     int64_t id;
     const char *source;        /* "sub" or "queue" */
@@ -291,13 +293,13 @@ typedef struct howdah_letter {
     bool resolved;
     int64_t resolved_at_us;
     const char *resolved_by;
-    /* Of a job; otherwise NULL and 0.  howdah_job_show() says where the job is. */
+    /* Of a job; otherwise NULL and 0.  howdah_job_get() says where the job is. */
     const char *queue;
     int64_t job_id;
     const struct howdah_job *job; /* as it was pushed; NULL: its history is gone, its id is left */
-} howdah_letter;
+} howdah_dead_letter;
 
-typedef struct howdah_letters_options {
+typedef struct howdah_dead_letters_options {
     size_t size;
     const char *subscriber_id; /* NULL: all */
     int64_t id;                /* 0: any */
@@ -305,11 +307,11 @@ typedef struct howdah_letters_options {
     int64_t limit;             /* 0: all */
     bool resolved;             /* with the resolved ones */
     const char *queue;         /* only those of its jobs; NULL: all */
-} howdah_letters_options;
+} howdah_dead_letters_options;
 
-#define HOWDAH_LETTERS_OPTIONS_INIT                                                                \
+#define HOWDAH_DEAD_LETTERS_OPTIONS_INIT                                                           \
     {                                                                                              \
-        sizeof(howdah_letters_options), NULL, 0, 0, 0, false, NULL                                 \
+        sizeof(howdah_dead_letters_options), NULL, 0, 0, 0, false, NULL                            \
     }
 
 /*
@@ -320,21 +322,22 @@ typedef struct howdah_letters_options {
  * snapshot is open while fn runs, so fn may take its time.  What is there all the time is seen
  * once; what comes, goes or changes meanwhile is seen as its page found it, or not at all.
  */
-HOWDAH_API int howdah_letters_walk(howdah_bus *bus, const howdah_letters_options *options,
-                                   int (*fn)(void *ctx, const howdah_letter *letter), void *ctx,
-                                   howdah_error *reterr);
+HOWDAH_API int howdah_dead_letters_walk(howdah_bus *bus, const howdah_dead_letters_options *options,
+                                        int (*fn)(void *ctx, const howdah_dead_letter *dead_letter),
+                                        void *ctx, howdah_error *reterr);
 /*
  * Asks for another try: the subscription's owner runs its handler again, the job is pending again
  * with all its attempts (not when another one has its dedup key: it is not counted).  Of ids, or
- * (n 0) of all open letters of a subscription; NULL: of all open letters, those of jobs included.
- * For those of one queue see howdah_queue_letters_redrive().  ret_n: how many.
+ * (n 0) of all open dead letters of a subscription; NULL: of all open dead letters, those of jobs
+ * included. For those of one queue see howdah_queue_dead_letters_redrive().  ret_n: how many.
  */
-HOWDAH_API int howdah_letters_redrive(howdah_bus *bus, const int64_t *ids, size_t n,
-                                      const char *subscriber_id, int64_t *ret_n,
-                                      howdah_error *reterr);
+HOWDAH_API int howdah_dead_letters_redrive(howdah_bus *bus, const int64_t *ids, size_t n,
+                                           const char *subscriber_id, int64_t *ret_n,
+                                           howdah_error *reterr);
 /* Resolves them without another try; the reason is kept.  A key that a job holds is free. */
-HOWDAH_API int howdah_letters_discard(howdah_bus *bus, const int64_t *ids, size_t n,
-                                      const char *reason, int64_t *ret_n, howdah_error *reterr);
+HOWDAH_API int howdah_dead_letters_discard(howdah_bus *bus, const int64_t *ids, size_t n,
+                                           const char *reason, int64_t *ret_n,
+                                           howdah_error *reterr);
 
 #ifdef __cplusplus
 }

@@ -288,22 +288,22 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_state_open(howdah_bus *bus, const char *
 /* --------------------------------------------------------------- upcasting */
 
 /*
- * Lifts the payload of an old event to the next schema version.  It looks at the event and hands
- * the new payload over with howdah_lift_json() or howdah_lift_bytes(), which copy it.  Returns
- * HOWDAH_OK, or anything else when it cannot; howdah_lift_fail() says why.
+ * Upcasts the payload of an old event to the next schema version.  It looks at the event and hands
+ * the new payload over with howdah_upcast_set_json() or howdah_upcast_set_bytes(), which copy it.
+ * Returns HOWDAH_OK, or anything else when it cannot; howdah_upcast_fail() says why.
  */
-typedef struct howdah_lift howdah_lift;
-typedef int (*howdah_upcast_fn)(void *ctx, const howdah_event *event, howdah_lift *lift);
+typedef struct howdah_upcast howdah_upcast;
+typedef int (*howdah_upcast_fn)(void *ctx, const howdah_event *event, howdah_upcast *upcast);
 
-HOWDAH_API void howdah_lift_json(howdah_lift *lift, const char *json, size_t len);
-HOWDAH_API void howdah_lift_bytes(howdah_lift *lift, const void *bytes, size_t len,
-                                  const char *content_type);
+HOWDAH_API void howdah_upcast_set_json(howdah_upcast *upcast, const char *json, size_t len);
+HOWDAH_API void howdah_upcast_set_bytes(howdah_upcast *upcast, const void *bytes, size_t len,
+                                        const char *content_type);
 /* Keeps the first 500 bytes; returns HOWDAH_FAILED. */
-HOWDAH_API int howdah_lift_fail(howdah_lift *lift, const char *message);
+HOWDAH_API int howdah_upcast_fail(howdah_upcast *upcast, const char *message);
 
 /*
  * From now on every event of this type that is read on this bus, by whatever call, and that is of
- * this schema version, is lifted to the next one, and so on up to the newest version that can be
+ * this schema version, is upcast to the next one, and so on up to the newest version that can be
  * reached.  Purged events and retractions are not lifted.  An event for which a step is missing (a
  * later step is registered, this one is not), or fails, is an error of the read (INVALID, naming
  * type and version); in a subscription it becomes a dead letter, or halts it when it fails closed.
@@ -312,12 +312,12 @@ HOWDAH_API int howdah_lift_fail(howdah_lift *lift, const char *message);
  * Register before the first read or subscription of the bus.  A runner's threads call fn at the
  * same time.  CONFLICT when this step is registered already.
  */
-HOWDAH_API int howdah_upcast(howdah_bus *bus, const char *type, int64_t schema_version,
-                             howdah_upcast_fn fn, void *ctx, howdah_error *reterr);
+HOWDAH_API int howdah_upcast_register(howdah_bus *bus, const char *type, int64_t schema_version,
+                                      howdah_upcast_fn fn, void *ctx, howdah_error *reterr);
 
 typedef struct howdah_upcast_counts {
     size_t size;
-    int64_t lifted;  /* events */
+    int64_t upcast;  /* events */
     int64_t steps;   /* calls that succeeded */
     int64_t missing; /* events for which a step was missing */
     int64_t failed;  /* events for which a step failed */
@@ -358,10 +358,10 @@ typedef struct howdah_purge_record {
     int64_t purged_at_us;
     const char *actor; /* texts are valid until fn returns, or in howdah_purge() not set */
     const char *reason;
-    const char *stream; /* NULL: by ids */
-    int64_t events;     /* erased by it; those that were purged before do not count */
-    int64_t letters;    /* dead letters, erased and discarded */
-    int64_t snapshots;  /* removed */
+    const char *stream;   /* NULL: by ids */
+    int64_t events;       /* erased by it; those that were purged before do not count */
+    int64_t dead_letters; /* dead letters, erased and discarded */
+    int64_t snapshots;    /* removed */
     int64_t jobs; /* made of these events by bindings: those waiting are cancelled, the results
                      and errors of those ended are erased */
     int64_t left; /* revisions of the same families that still have a payload */

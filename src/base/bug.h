@@ -14,7 +14,7 @@
 typedef enum hw_bug {
     HW_BUG_NONE,
     HW_BUG_GAP_TIMEOUT,       /* a hole is dropped when it is old, without proof or record */
-    HW_BUG_AHEAD_IN_MEMORY,   /* the checkpoint does not say what is owed */
+    HW_BUG_AHEAD_IN_MEMORY,   /* the checkpoint does not say what is outstanding */
     HW_BUG_STILL_FORGOTTEN,   /* what stands still is not looked for when its holder has gone */
     HW_BUG_ROWS_BEFORE_PROOF, /* rows, then evidence, then the verdict */
     HW_BUG_FULL_PAGE_WHOLE,   /* a page that is full tells what is missing behind it, too */

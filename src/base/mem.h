@@ -15,7 +15,7 @@ void hw_free(void *block);
 char *hw_strdup(const char *text);
 char *hw_strndup(const char *text, size_t len);
 
-/* What howdah_set_allocator() calls. */
+/* What howdah_allocator_set() calls. */
 int hw_mem_set_allocator(const howdah_allocator *allocator);
 
 #endif

@@ -15,9 +15,9 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "bus/queue.h"
-#include "bus/subscription.h"
-#include "bus/upcast.h"
+#include "bus/log/upcast.h"
+#include "bus/queue/queue.h"
+#include "bus/subscription/subscription.h"
 
 static int new_bus(const howdah_settings *settings, howdah_bus **ret_bus, howdah_error *reterr)
 {
@@ -224,7 +224,7 @@ void howdah_interrupt(howdah_bus *bus)
     errno = saved;
 }
 
-void howdah_resume(howdah_bus *bus)
+void howdah_interrupt_clear(howdah_bus *bus)
 {
     if (!bus || bus->side_of)
         return;

@@ -56,10 +56,11 @@ void hw_bus_sign(char ret_text[HW_SIGNATURE_SIZE]);
 /* Sleeps up to ms, less when interrupted: HOWDAH_OK or HOWDAH_INTERRUPTED. */
 int hw_sleep(const hw_interrupt *interrupt, int64_t ms, howdah_error *reterr);
 
-/* The whole of append over any store: checks, plans, settles repeated ids, retries lost races. */
+/* The whole of append over any store: checks, plans, recognises repeated ids, retries lost races.
+ */
 int hw_append_to(hw_store *store, const hw_interrupt *interrupt, size_t payload_bytes_max,
                  const howdah_event *const *events, size_t n, const howdah_append_options *options,
-                 const hw_import_mark *mark, howdah_position *ret_positions, howdah_error *reterr);
+                 const hw_import_place *mark, howdah_position *ret_positions, howdah_error *reterr);
 
 /*
  * A correction whose record is ready, as the next revision of its family: CONFLICT when there is a
@@ -81,7 +82,7 @@ int hw_join_correct(const howdah_bus *bus, hw_store *tx, const howdah_correction
 int hw_join_push(const howdah_bus *bus, hw_store *tx, const char *queue,
                  const howdah_new_job *const *jobs, size_t n, howdah_pushed *ret_pushed,
                  howdah_error *reterr);
-int hw_join_complete(const howdah_bus *bus, hw_store *tx, const howdah_settlement *settlement,
+int hw_join_complete(const howdah_bus *bus, hw_store *tx, const howdah_job_ack *ack,
                      howdah_error *reterr);
 
 /* The whole of a correction over any store. */

@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/sized.h"
 #include "bus/bus.h"
-#include "bus/queue.h"
-#include "bus/subscription.h"
+#include "bus/queue/queue.h"
+#include "bus/subscription/subscription.h"
 #include "engine/rules.h"
 #include "store/pg/pg.h"
 #include "store/sqlite/sqlite.h"
@@ -22,7 +22,7 @@ typedef struct tx_call {
     const howdah_new_job *const *jobs; /* or n of them pushed, */
     const char *queue;
     howdah_pushed *ret_pushed;
-    const howdah_settlement *settlement; /* or a job ended */
+    const howdah_job_ack *ack; /* or a job ended */
     size_t n;
 } tx_call;
 
@@ -49,8 +49,8 @@ static int call_and_unwrap(hw_store *store, const tx_call *call, howdah_error *r
                           call->ret_positions, reterr);
     else if (!store->ops->queue)
         s = hw_fail(reterr, HOWDAH_MISUSE, "this store has no work queue");
-    else if (call->settlement)
-        s = hw_settle_one(store, call->settlement, reterr);
+    else if (call->ack)
+        s = hw_ack_one(store, call->ack, reterr);
     else
         s = hw_push_to(store, call->payload_bytes_max, hw_str_of(call->queue), call->jobs, call->n,
                        call->ret_pushed, reterr);
@@ -60,7 +60,7 @@ static int call_and_unwrap(hw_store *store, const tx_call *call, howdah_error *r
 
 static bool is_empty(const tx_call *call)
 {
-    return !call->events && !call->correction && !call->jobs && !call->settlement;
+    return !call->events && !call->correction && !call->jobs && !call->ack;
 }
 
 static int pg_call(PGconn *conn, const char *schema, const tx_call *call, howdah_error *reterr)
@@ -134,9 +134,9 @@ int howdah_sqlite_correct(sqlite3 *db, const howdah_correction *correction,
         reterr);
 }
 
-int howdah_pg_push(PGconn *conn, const char *schema, const char *queue,
-                   const howdah_new_job *const *jobs, size_t n, howdah_pushed *ret_pushed,
-                   howdah_error *reterr)
+int howdah_pg_queue_push(PGconn *conn, const char *schema, const char *queue,
+                         const howdah_new_job *const *jobs, size_t n, howdah_pushed *ret_pushed,
+                         howdah_error *reterr)
 {
     const tx_call call = {HW_PAYLOAD_DEFAULT, .queue = queue, .jobs = jobs, .n = n,
                           .ret_pushed = ret_pushed};
@@ -144,8 +144,8 @@ int howdah_pg_push(PGconn *conn, const char *schema, const char *queue,
     return pg_call(conn, schema, &call, reterr);
 }
 
-int howdah_sqlite_push(sqlite3 *db, const char *queue, const howdah_new_job *const *jobs, size_t n,
-                       howdah_pushed *ret_pushed, howdah_error *reterr)
+int howdah_sqlite_queue_push(sqlite3 *db, const char *queue, const howdah_new_job *const *jobs,
+                             size_t n, howdah_pushed *ret_pushed, howdah_error *reterr)
 {
     const tx_call call = {HW_PAYLOAD_DEFAULT, .queue = queue, .jobs = jobs, .n = n,
                           .ret_pushed = ret_pushed};
@@ -153,22 +153,22 @@ int howdah_sqlite_push(sqlite3 *db, const char *queue, const howdah_new_job *con
     return sqlite_call(db, &call, reterr);
 }
 
-int howdah_pg_complete(PGconn *conn, const char *schema, int64_t id, int64_t token,
-                       const char *result, howdah_error *reterr)
+int howdah_pg_job_complete(PGconn *conn, const char *schema, int64_t id, int64_t token,
+                           const char *result, howdah_error *reterr)
 {
-    howdah_settlement one = {
+    howdah_job_ack one = {
         .id = id, .token = token, .verdict = HOWDAH_VERDICT_COMPLETE, .text = result};
 
-    return pg_call(conn, schema, &(tx_call){.settlement = &one}, reterr);
+    return pg_call(conn, schema, &(tx_call){.ack = &one}, reterr);
 }
 
-int howdah_sqlite_complete(sqlite3 *db, int64_t id, int64_t token, const char *result,
-                           howdah_error *reterr)
+int howdah_sqlite_job_complete(sqlite3 *db, int64_t id, int64_t token, const char *result,
+                               howdah_error *reterr)
 {
-    howdah_settlement one = {
+    howdah_job_ack one = {
         .id = id, .token = token, .verdict = HOWDAH_VERDICT_COMPLETE, .text = result};
 
-    return sqlite_call(db, &(tx_call){.settlement = &one}, reterr);
+    return sqlite_call(db, &(tx_call){.ack = &one}, reterr);
 }
 
 /* ---- handlers */
@@ -232,10 +232,10 @@ int hw_join_push(const howdah_bus *bus, hw_store *tx, const char *queue,
     return join(bus, tx, &call, reterr);
 }
 
-int hw_join_complete(const howdah_bus *bus, hw_store *tx, const howdah_settlement *settlement,
+int hw_join_complete(const howdah_bus *bus, hw_store *tx, const howdah_job_ack *ack,
                      howdah_error *reterr)
 {
-    tx_call call = {.settlement = settlement};
+    tx_call call = {.ack = ack};
 
     return join(bus, tx, &call, reterr);
 }

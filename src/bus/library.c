@@ -10,7 +10,7 @@ const char *howdah_version(void)
 }
 
 /* Before 1.0 a minor version may break the interface; from 1.0 on only a major one. */
-int howdah_check_version(int header_major, int header_minor)
+int howdah_version_check(int header_major, int header_minor)
 {
     if (header_major != HOWDAH_VERSION_MAJOR)
         return HOWDAH_MISUSE;
@@ -20,12 +20,12 @@ int howdah_check_version(int header_major, int header_minor)
     return HOWDAH_OK;
 }
 
-int howdah_set_allocator(const howdah_allocator *allocator)
+int howdah_allocator_set(const howdah_allocator *allocator)
 {
     return hw_mem_set_allocator(allocator);
 }
 
-void howdah_set_log(howdah_log_fn fn, void *ctx)
+void howdah_log_set(howdah_log_fn fn, void *ctx)
 {
     hw_log_set(fn, ctx);
 }

@@ -2,15 +2,15 @@
 #include "base/error.h"
 #include "bus/bus.h"
 
-int howdah_status_walk(howdah_bus *bus, int (*fn)(void *ctx, const howdah_fact *fact), void *ctx,
-                       howdah_error *reterr)
+int howdah_facts_walk(howdah_bus *bus, int (*fn)(void *ctx, const howdah_fact *fact), void *ctx,
+                      howdah_error *reterr)
 {
     HW_ENTRY(entry);
-    int s = hw_enter(&entry, &bus, HW_READS, "howdah_status_walk", reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_facts_walk", reterr);
 
     if (s < 0)
         return s;
     if (!fn)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_status_walk: an argument is NULL");
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_facts_walk: an argument is NULL");
     return bus->store->ops->status(bus->store, fn, ctx, reterr);
 }

@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "bus/bus.h"
-#include "bus/queue.h"
-#include "bus/subscription.h"
+#include "bus/queue/queue.h"
+#include "bus/subscription/subscription.h"
 
 static _Thread_local hw_handling *handling_now;
 

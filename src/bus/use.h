@@ -34,7 +34,7 @@
 enum {
     HW_READS = 0,
     HW_WRITES = 1, /* and is not part of a handler's transaction (I4) */
-    HW_WAITS = 2,  /* needs the bell or the feed, which those who serve have in use */
+    HW_WAITS = 2,  /* needs the bell or the reader, which those who serve have in use */
     HW_DRIVES = 4, /* changes or drives what the bus serves: not inside another call on it */
     HW_ITSELF = 8, /* on this very handle, never on a side: a reader's next batch */
     HW_ENDS = 16   /* is for a bus that has a runner, too */

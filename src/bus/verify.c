@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "bus/bus.h"
-#include "bus/queue.h"
-#include "bus/subscription.h"
+#include "bus/queue/queue.h"
+#include "bus/subscription/subscription.h"
 
 typedef struct verification {
     howdah_bus *bus;
@@ -21,10 +21,10 @@ typedef struct verification {
     bool stop; /* fn wants no more */
 } verification;
 
-static void find(verification *v, howdah_verdict verdict, const char *check, const char *message,
+static void find(verification *v, howdah_severity severity, const char *check, const char *message,
                  const char *advice)
 {
-    howdah_finding finding = {sizeof finding, verdict, check, message, advice};
+    howdah_finding finding = {sizeof finding, severity, check, message, advice};
 
     v->stop |= v->fn(v->ctx, &finding) != 0;
 }
@@ -183,7 +183,7 @@ static int verify_log(verification *v, howdah_error *reterr)
     int s;
 
     v->wrong = 0;
-    s = v->bus->store->ops->temporal->verify(v->bus->store, on_flaw, v, reterr);
+    s = v->bus->store->ops->times->verify(v->bus->store, on_flaw, v, reterr);
     if (s >= 0 && v->wrong == 0)
         find(v, HOWDAH_GOOD, "log", "streams and families are whole", "");
     return s;
@@ -193,7 +193,7 @@ static int on_numbers(void *ctx, const howdah_finding *finding)
 {
     verification *v = ctx;
 
-    find(v, finding->verdict, finding->check, finding->message, finding->advice);
+    find(v, finding->severity, finding->check, finding->message, finding->advice);
     return v->stop;
 }
 

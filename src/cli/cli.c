@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "cli/signals.h"
+#include "cli/in/signals.h"
 
 #define STORE_DEFAULT "sqlite:howdah.db"
 

@@ -11,9 +11,9 @@
 #include <howdah/howdah.h>
 
 #include "base/error.h"
-#include "cli/args.h"
 #include "cli/commands.h"
-#include "cli/out.h"
+#include "cli/in/args.h"
+#include "cli/out/out.h"
 
 typedef struct cli_context {
     cli_args args;

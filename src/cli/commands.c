@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "cli/bench.h"
-
 const cli_option cli_global_options[] = {
     {"store", "URL", NULL,
      "sqlite:FILE or postgres://...; default: $HOWDAH_STORE, else sqlite:howdah.db", CLI_SECRET},
@@ -112,7 +110,7 @@ static const cli_option follow_options[] = {
     {"timeout", "DURATION", NULL, "leave after this time: 250ms, 5s, 2m", 0},
     CLI_OPTIONS_END};
 
-/* The choices stand in the order of the library's values: cmd_subscribe.c counts on it. */
+/* The choices stand in the order of the library's values: subscribe.c counts on it. */
 static const cli_option subscribe_options[] = {
     {"pattern", "PATTERN", NULL,
      "types that match; default: what it was subscribed with, all for a new one", 0},
@@ -204,7 +202,7 @@ static const cli_option queue_options[] = {{"yes", NULL, NULL, "purge: yes, for 
 static const cli_option job_options[] = {{"reason", "TEXT", NULL, "cancel: why; it is kept", 0},
                                          CLI_OPTIONS_END};
 
-/* The choices stand in the order that cmd_queue.c knows. */
+/* The choices stand in the order that queue.c knows. */
 static const cli_option log_options[] = {
     {"status", "completed|failed", "completed failed", "only these", 0},
     {"limit", "N", NULL, "at most N jobs", 0},
@@ -213,7 +211,7 @@ static const cli_option log_options[] = {
     {"payload", NULL, NULL, "with data and headers", 0},
     CLI_OPTIONS_END};
 
-/* The choices stand in the order of the library's values: cmd_bind.c counts on it. */
+/* The choices stand in the order of the library's values: bind.c counts on it. */
 static const cli_option bind_options[] = {
     {"key", "stream|correlation|none", "stream correlation none",
      "what orders the jobs: those of one stream (default), or of one correlation id, run one at a "
@@ -357,9 +355,11 @@ static const char sub_about[] =
 static const char dlq_about[] =
     "An event that a subscription could not handle, even on its last try, with its error and a "
     "copy of the event; or a job that has failed.  redrive asks the subscription's owner, running "
-    "or next, to try again, and makes the job pending again with all its attempts: the letter is "
+    "or next, to try again, and makes the job pending again with all its attempts: the dead letter "
+    "is "
     "resolved when that succeeds.  discard resolves it without; a key that a job holds is free.  "
-    "redrive --all takes the letters of subscriptions and of jobs, unless --sub or --queue says "
+    "redrive --all takes the dead letters of subscriptions and of jobs, unless --sub or --queue "
+    "says "
     "whose.  Naming one that does not exist or is resolved gives exit code 4; the others are "
     "marked all the same.  So does a job whose dedup key another one has: it stays as it is.";
 
@@ -651,7 +651,7 @@ const cli_command cli_commands[] = {
      .usage = {"verify"},
      .about = verify_about,
      .examples = {"howdah verify",
-                  "howdah verify --json | jq -r 'select(.verdict == \"bad\").message'"},
+                  "howdah verify --json | jq -r 'select(.severity == \"bad\").message'"},
      .run = cmd_verify},
     {.name = "bench",
      .group = "Look after it",

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "cli/args.h"
+#include "cli/in/args.h"
 
 struct cli_context;
 
@@ -63,5 +63,6 @@ int cmd_verify(struct cli_context *cli, int argc, char **argv);
 int cmd_settings(struct cli_context *cli, int argc, char **argv);
 int cmd_completion(struct cli_context *cli, int argc, char **argv);
 int cmd_help(struct cli_context *cli, int argc, char **argv);
+int cmd_bench(struct cli_context *cli, int argc, char **argv);
 
 #endif

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/help.h"
-#include "cli/signals.h"
+#include "cli/cmd/help.h"
+#include "cli/in/signals.h"
 
 /*
  * A descriptor 0, 1 or 2 that came closed would be given to the next open(), and a message would
@@ -35,7 +35,7 @@ static int dispatch(cli_context *cli)
             cli_help_overview(&cli->out);
         return 0;
     }
-    if (HOWDAH_CHECK_VERSION() < 0) {
+    if (HOWDAH_VERSION_CHECK() < 0) {
         (void)hw_fail(&err, HOWDAH_FAILED, "the library is of version %s, this command of %s",
                       howdah_version(), HOWDAH_VERSION_STRING);
         return cli_fail(cli, &err);

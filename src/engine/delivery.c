@@ -19,17 +19,17 @@
 
 #define ROOM_FIRST 8
 /* A row may leave a gap and become pending; with less nothing would ever fit. */
-#define OWED_LEAST 2
+#define OUTSTANDING_LEAST 2
 
 /* ------------------------------------------------------------------ beginning and end */
 
 void hw_delivery_init(hw_delivery *d, const hw_delivery_config *config)
 {
     *d = (hw_delivery){.config = *config};
-    if (d->config.owed_max == 0)
-        d->config.owed_max = HW_OWED_MAX;
-    else if (d->config.owed_max < OWED_LEAST)
-        d->config.owed_max = OWED_LEAST;
+    if (d->config.outstanding_max == 0)
+        d->config.outstanding_max = HW_OUTSTANDING_MAX;
+    else if (d->config.outstanding_max < OUTSTANDING_LEAST)
+        d->config.outstanding_max = OUTSTANDING_LEAST;
     if (d->config.pending_max == 0)
         d->config.pending_max = HW_PENDING_MAX;
 }
@@ -60,8 +60,8 @@ static void swap_missing(hw_delivery *d)
     d->spare = missing;
 }
 
-int hw_delivery_load(hw_delivery *d, int64_t high, const hw_range *owed, size_t owed_n,
-                     int64_t suspects, howdah_error *reterr)
+int hw_delivery_load(hw_delivery *d, int64_t high, const hw_range *outstanding,
+                     size_t outstanding_n, int64_t suspects, howdah_error *reterr)
 {
     int64_t before = 0;
     int s;
@@ -69,13 +69,15 @@ int hw_delivery_load(hw_delivery *d, int64_t high, const hw_range *owed, size_t 
     hw_ranges_clear(&d->spare);
     if (high < 0)
         return hw_fail(reterr, HOWDAH_CORRUPT, "a checkpoint at %lld", (long long)high);
-    for (size_t i = 0; i < owed_n; i++) {
-        if (owed[i].first <= before || owed[i].first > owed[i].last || owed[i].last > high)
+    for (size_t i = 0; i < outstanding_n; i++) {
+        if (outstanding[i].first <= before || outstanding[i].first > outstanding[i].last ||
+            outstanding[i].last > high)
             return hw_fail(reterr, HOWDAH_CORRUPT,
                            "a checkpoint at %lld owes %lld to %lld behind %lld", (long long)high,
-                           (long long)owed[i].first, (long long)owed[i].last, (long long)before);
-        before = owed[i].last;
-        s = hw_ranges_add(&d->spare, owed[i].first, owed[i].last, reterr);
+                           (long long)outstanding[i].first, (long long)outstanding[i].last,
+                           (long long)before);
+        before = outstanding[i].last;
+        s = hw_ranges_add(&d->spare, outstanding[i].first, outstanding[i].last, reterr);
         if (s < 0)
             return s;
     }
@@ -238,7 +240,7 @@ static bool fits_inside(const hw_delivery *d, int64_t sequence, bool matches)
     bool alone = range.first == range.last;
     size_t count = d->missing.n + d->pending.n + matches + inside;
 
-    if (alone || (!matches && !inside) || count <= d->config.owed_max)
+    if (alone || (!matches && !inside) || count <= d->config.outstanding_max)
         return true;
     return !inside && d->pending.n == 0;
 }
@@ -251,11 +253,11 @@ static bool fits(const hw_delivery *d, int64_t sequence, bool matches)
         return false;
     if (sequence <= d->high)
         return fits_inside(d, sequence, matches);
-    return count + (sequence > d->high + 1) <= d->config.owed_max;
+    return count + (sequence > d->high + 1) <= d->config.outstanding_max;
 }
 
-/* STRICT: whether something before it is owed, or not accounted for. */
-static bool out_of_turn(const hw_delivery *d, int64_t sequence)
+/* STRICT: whether something before it is outstanding, or not accounted for. */
+static bool out_of_order(const hw_delivery *d, int64_t sequence)
 {
     return d->pending.n > 0 || sequence > d->high + 1 ||
            (d->missing.n > 0 && d->missing.items[0].first < sequence);
@@ -308,7 +310,7 @@ static int deliver(hw_delivery *d, hw_retry *leading, int64_t sequence, howdah_e
         return s;
     accept(d, sequence, true);
     d->in_hand = sequence;
-    d->in_hand_tries = 0;
+    d->in_hand_attempts = 0;
     return HOWDAH_OK;
 }
 
@@ -325,7 +327,7 @@ int hw_delivery_offer(hw_delivery *d, int64_t sequence, hw_str stream, bool matc
         return HOWDAH_OK;
     }
     if (!fits(d, sequence, matches) ||
-        (matches && d->config.ordering == HW_ORDERING_STRICT && out_of_turn(d, sequence))) {
+        (matches && d->config.ordering == HW_ORDERING_STRICT && out_of_order(d, sequence))) {
         *ret_offer = HW_OFFER_WAIT;
         return HOWDAH_OK;
     }
@@ -362,7 +364,7 @@ int hw_delivery_retry(hw_delivery *d, int64_t sequence, hw_offer *ret_offer, how
         return s;
     assert(hw_ranges_has(&d->pending, sequence));
     d->in_hand = sequence;
-    d->in_hand_tries = retry->attempts;
+    d->in_hand_attempts = retry->attempts;
     *ret_offer = HW_OFFER_DELIVER;
     return HOWDAH_OK;
 }
@@ -416,7 +418,7 @@ int hw_delivery_dead_lettered(hw_delivery *d, int64_t sequence, int64_t now_ms,
 int hw_delivery_failed(hw_delivery *d, int64_t sequence, hw_str stream, int64_t now_ms,
                        uint32_t random, hw_failed *ret_failed, howdah_error *reterr)
 {
-    unsigned tries = d->in_hand_tries;
+    unsigned tries = d->in_hand_attempts;
     int64_t delay_ms = hw_backoff_ms(d->config.retry_delay_ms, d->config.max_retry_delay_ms, tries,
                                      d->config.jitter_percent, random);
 
@@ -443,7 +445,7 @@ int hw_delivery_put_back(hw_delivery *d, int64_t sequence, hw_str stream, int64_
     (void)reterr;
     (void)sequence; /* NDEBUG */
     assert(sequence != 0 && sequence == d->in_hand);
-    park(d, stream, d->in_hand_tries, now_ms);
+    park(d, stream, d->in_hand_attempts, now_ms);
     return HOWDAH_OK;
 }
 
@@ -501,7 +503,7 @@ static int add_holes(hw_delivery *d, int64_t *upto, const hw_hole *holes, size_t
          s == HOWDAH_OK && i < holes_n && holes[i].first <= *upto; i++) {
         hw_range hole = intersect((hw_range){d->high + 1, *upto}, holes[i].first, holes[i].last);
 
-        if (d->spare.n + d->pending.n >= d->config.owed_max) {
+        if (d->spare.n + d->pending.n >= d->config.outstanding_max) {
             *upto = hole.first - 1;
             break;
         }
@@ -589,7 +591,8 @@ int hw_delivery_wanted(const hw_delivery *d, int64_t to, const hw_hole *holes, s
 
         s = hw_ranges_add(out, range.first, range.last, reterr);
     }
-    if (upto > d->high && d->missing.n + d->pending.n + OWED_LEAST > d->config.owed_max)
+    if (upto > d->high &&
+        d->missing.n + d->pending.n + OUTSTANDING_LEAST > d->config.outstanding_max)
         upto = d->high;
     if (s == HOWDAH_OK && upto > d->high)
         s = hw_ranges_add(out, d->high + 1, upto, reterr);
@@ -674,13 +677,13 @@ bool hw_delivery_checkpoint_due(const hw_delivery *d, int64_t now_ms)
     return at_ms <= now_ms && at_ms != INT64_MAX;
 }
 
-int hw_delivery_owed(const hw_delivery *d, hw_ranges *out, howdah_error *reterr)
+int hw_delivery_outstanding(const hw_delivery *d, hw_ranges *out, howdah_error *reterr)
 {
-    return hw_delivery_owed_without(d, 0, 0, out, reterr);
+    return hw_delivery_outstanding_without(d, 0, 0, out, reterr);
 }
 
-int hw_delivery_owed_without(const hw_delivery *d, int64_t first, int64_t last, hw_ranges *out,
-                             howdah_error *reterr)
+int hw_delivery_outstanding_without(const hw_delivery *d, int64_t first, int64_t last,
+                                    hw_ranges *out, howdah_error *reterr)
 {
     const hw_range *m = d->missing.items;
     const hw_range *p = d->pending.items;

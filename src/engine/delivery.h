@@ -1,13 +1,13 @@
 /*
- * delivery.h - the state of one subscription: what was handled, what is still owed to it, what is
- * to be done next.  Pure: rows, results, time and randomness come from the caller.
+ * delivery.h - the state of one subscription: what was handled, what is still outstanding to it,
+ * what is to be done next.  Pure: rows, results, time and randomness come from the caller.
  *
  * (high, missing, pending) say all: every number up to high has been handled or does not concern
  * the subscription, unless it is
  *     missing   no row was seen for it, and it may still appear (a hole of the frontier), or
  *     pending   its row was seen and accepted, and its handler has not succeeded yet: it is in
  *               hand, waits for its retry, or waits behind an earlier event of its stream.
- * owed = missing + pending is what the checkpoint stores beside high.
+ * outstanding = missing + pending is what the checkpoint stores beside high.
  *
  *   I1  A number is accepted at most once: only from above high or out of missing.
  *   I2  A number leaves pending only by hw_delivery_handled() or hw_delivery_dead_lettered(), and
@@ -15,14 +15,14 @@
  *       skip.  So a checkpoint may lag, it never leads.
  *   I3  Events of one stream come to the handler in the order of their numbers: behind a pending
  *       event every later event of its stream waits (ordering AHEAD), or everything (STRICT).
- *   I4  What is owed is bounded.  At owed_max ranges nothing is accepted that would add one (but
- *       for one event at the edge of a missing range, which is the way out of it), at pending_max
- *       events that are not handled no further one.  What is owed already may fall into more
- *       ranges: a gap turns out to be several holes, the middle one of three is handled.  So there
- *       are never more than the frontier has holes, plus owed_max, plus pending_max.
- *   I5  A page's rows are offered in ascending order; page and pass belong to one snapshot.
- *   I6  Whatever can fail for want of memory fails before it changes anything, and once DELIVER
- *       is the answer, nothing that may follow it fails: a handler's success is never forgotten.
+ *   I4  What is outstanding is bounded.  At outstanding_max ranges nothing is accepted that would
+ * add one (but for one event at the edge of a missing range, which is the way out of it), at
+ * pending_max events that are not handled no further one.  What is outstanding already may fall
+ * into more ranges: a gap turns out to be several holes, the middle one of three is handled.  So
+ * there are never more than the frontier has holes, plus outstanding_max, plus pending_max. I5  A
+ * page's rows are offered in ascending order; page and pass belong to one snapshot. I6  Whatever
+ * can fail for want of memory fails before it changes anything, and once DELIVER is the answer,
+ * nothing that may follow it fails: a handler's success is never forgotten.
  *
  * How a caller drives it, one page at a time:
  *     read      rows of hw_delivery_wanted(), up to a known frontier, in one snapshot
@@ -32,7 +32,7 @@
  *     pass      the page is done: up to here everything is accounted for, but for these holes
  *     due       retries whose time has come, and followers whose leader is out of the way: their
  *               rows are read again by number and offered with hw_delivery_retry()
- *     checkpoint_due / checkpointed   when it is time to store (high, owed)
+ *     checkpoint_due / checkpointed   when it is time to store (high, outstanding)
  * A pass may come at any place between two rows of a page, with the number of the last one
  * offered, or of the next one less one.
  */
@@ -67,12 +67,12 @@ typedef struct hw_delivery_config {
     int64_t retry_delay_ms;
     int64_t max_retry_delay_ms;
     unsigned jitter_percent;
-    bool fail_closed;   /* halt instead of writing a dead letter */
-    size_t owed_max;    /* ranges, 2 at least; 0: HW_OWED_MAX */
-    size_t pending_max; /* events accepted and not handled; 0: HW_PENDING_MAX */
+    bool fail_closed;       /* halt instead of writing a dead letter */
+    size_t outstanding_max; /* ranges, 2 at least; 0: HW_OUTSTANDING_MAX */
+    size_t pending_max;     /* events accepted and not handled; 0: HW_PENDING_MAX */
 } hw_delivery_config;
 
-#define HW_OWED_MAX 10000
+#define HW_OUTSTANDING_MAX 10000
 #define HW_PENDING_MAX 10000
 
 /*
@@ -99,13 +99,13 @@ typedef struct hw_delivery {
     hw_retry *retries; /* in no order; few */
     size_t retries_n;
     size_t retries_room;
-    size_t waiting;         /* events in retries, those behind included */
-    int64_t in_hand;        /* the number that the handler has now, 0: none */
-    unsigned in_hand_tries; /* made before this one */
-    int64_t last_sequence;  /* the last event handled since the checkpoint was stored, 0: none */
-    int64_t unsaved;        /* events handled since the checkpoint was stored */
+    size_t waiting;            /* events in retries, those behind included */
+    int64_t in_hand;           /* the number that the handler has now, 0: none */
+    unsigned in_hand_attempts; /* made before this one */
+    int64_t last_sequence;     /* the last event handled since the checkpoint was stored, 0: none */
+    int64_t unsaved;           /* events handled since the checkpoint was stored */
     int64_t unsaved_since_ms;
-    bool moved; /* high or owed changed since the checkpoint was stored, events or not */
+    bool moved; /* high or outstanding changed since the checkpoint was stored, events or not */
     int64_t moved_since_ms;
     int64_t suspects; /* the next so many events are handled one by one (an owner died on one) */
 } hw_delivery;
@@ -119,16 +119,16 @@ void hw_delivery_done(hw_delivery *d);
  * most, may have been in the dead owner's hands; it counts down as events leave pending.  Errors:
  * CORRUPT (ranges that are not sorted and disjoint within 1..high), NO_MEMORY; nothing changed.
  */
-int hw_delivery_load(hw_delivery *d, int64_t high, const hw_range *owed, size_t owed_n,
-                     int64_t suspects, howdah_error *reterr);
+int hw_delivery_load(hw_delivery *d, int64_t high, const hw_range *outstanding,
+                     size_t outstanding_n, int64_t suspects, howdah_error *reterr);
 
 typedef enum hw_offer {
     HW_OFFER_SKIP,    /* handled before, or not this subscription's business */
     HW_OFFER_DELIVER, /* run the handler now; handled() or failed() must follow */
     HW_OFFER_HELD,    /* accepted, waits behind a failed event of its stream */
-    HW_OFFER_WAIT     /* not accepted: too much is owed, or (STRICT) something before it is; the
-                         caller may pass up to the number before it and try once more, else it
-                         offers nothing further of this page and does not pass beyond it */
+    HW_OFFER_WAIT /* not accepted: too much is outstanding, or (STRICT) something before it is; the
+                     caller may pass up to the number before it and try once more, else it
+                     offers nothing further of this page and does not pass beyond it */
 } hw_offer;
 
 /*
@@ -143,20 +143,20 @@ int hw_delivery_offer(hw_delivery *d, int64_t sequence, hw_str stream, bool matc
    when it stands behind an event that has failed again meanwhile). */
 int hw_delivery_retry(hw_delivery *d, int64_t sequence, hw_offer *ret_offer, howdah_error *reterr);
 
-/* The event in hand succeeded.  TRANSACTIONAL: and the checkpoint of hw_delivery_owed_without() was
-   stored in the same transaction.  Never fails. */
+/* The event in hand succeeded.  TRANSACTIONAL: and the checkpoint of
+   hw_delivery_outstanding_without() was stored in the same transaction.  Never fails. */
 int hw_delivery_handled(hw_delivery *d, int64_t sequence, int64_t now_ms, howdah_error *reterr);
 
 typedef enum hw_failed {
     HW_FAILED_RETRY,       /* it waits; its stream waits behind it */
     HW_FAILED_DEAD_LETTER, /* still in hand: store the dead letter and the checkpoint of
-                              hw_delivery_owed_without() in one transaction, then call
+                              hw_delivery_outstanding_without() in one transaction, then call
                               hw_delivery_dead_lettered(); put it back if that fails */
     HW_FAILED_HALT         /* fail_closed: the subscription ends here, the event stays pending; it
                               is the first thing due when the subscription goes on */
 } hw_failed;
 
-/* The event in hand failed, for the (in_hand_tries + 1)th time.  Never fails itself. */
+/* The event in hand failed, for the (in_hand_attempts + 1)th time.  Never fails itself. */
 int hw_delivery_failed(hw_delivery *d, int64_t sequence, hw_str stream, int64_t now_ms,
                        uint32_t random, hw_failed *ret_failed, howdah_error *reterr);
 
@@ -175,8 +175,8 @@ int hw_delivery_put_back(hw_delivery *d, int64_t sequence, hw_str stream, int64_
  * Every row up to upto that was visible in the page's snapshot (and that the pattern lets through)
  * has been offered, upto is not above the frontier, and holes are the frontier's at a moment before
  * that snapshot, or what this very snapshot has made of them.  high becomes upto if that is more
- * (less far when too much would be owed, I4); missing keeps, up to upto, only what is a hole.
- * Errors: NO_MEMORY, nothing changed.
+ * (less far when too much would be outstanding, I4); missing keeps, up to upto, only what is a
+ * hole. Errors: NO_MEMORY, nothing changed.
  */
 int hw_delivery_pass(hw_delivery *d, int64_t upto, const hw_hole *holes, size_t holes_n,
                      int64_t now_ms, howdah_error *reterr);
@@ -210,7 +210,7 @@ int64_t hw_delivery_next_ms(const hw_delivery *d);
 
 /*
  * gap_policy TIMEOUT: the first range of missing that has been a hole for gap_timeout; false
- * without one.  Record the skip, and the checkpoint of hw_delivery_owed_without(), in one
+ * without one.  Record the skip, and the checkpoint of hw_delivery_outstanding_without(), in one
  * transaction, then call hw_delivery_skipped().
  */
 bool hw_delivery_overdue(const hw_delivery *d, const hw_hole *holes, size_t holes_n, int64_t now_ms,
@@ -220,13 +220,13 @@ int hw_delivery_skipped(hw_delivery *d, hw_range range, int64_t now_ms, howdah_e
 bool hw_delivery_checkpoint_due(const hw_delivery *d, int64_t now_ms);
 /* What the checkpoint says: missing + pending, and the same without the range first..last (0, 0:
    nothing is left out). */
-int hw_delivery_owed(const hw_delivery *d, hw_ranges *out, howdah_error *reterr);
-int hw_delivery_owed_without(const hw_delivery *d, int64_t first, int64_t last, hw_ranges *out,
-                             howdah_error *reterr);
+int hw_delivery_outstanding(const hw_delivery *d, hw_ranges *out, howdah_error *reterr);
+int hw_delivery_outstanding_without(const hw_delivery *d, int64_t first, int64_t last,
+                                    hw_ranges *out, howdah_error *reterr);
 /* It is stored, and nothing has happened since it was asked for. */
 void hw_delivery_checkpointed(hw_delivery *d);
 
-/* The number below the lowest one owed: the seeds' contiguous checkpoint. */
+/* The number below the lowest one outstanding: the seeds' contiguous checkpoint. */
 int64_t hw_delivery_contiguous(const hw_delivery *d);
 
 #endif

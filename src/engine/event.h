@@ -29,7 +29,7 @@ struct howdah_event {
     bool has_causation;
     bool has_corrects;
     bool has_family; /* false: the family is the id */
-    bool bare;       /* a store was not asked for payload and headers: they are not there */
+    bool no_payload; /* a store was not asked for payload and headers: they are not there */
     bool broken;     /* a stored row that no writer of ours makes: neither JSON nor bytes; data is
                         "null", or empty with a content type */
     bool retracts;   /* a correction that says: it never happened */

@@ -246,7 +246,7 @@ static int64_t count(const hw_frontier *frontier)
     return numbers;
 }
 
-int hw_frontier_keep(hw_frontier *frontier, const hw_ranges *alive, int64_t *ret_buried,
+int hw_frontier_keep(hw_frontier *frontier, const hw_ranges *alive, int64_t *ret_resolved,
                      howdah_error *reterr)
 {
     int64_t before = count(frontier);
@@ -254,8 +254,8 @@ int hw_frontier_keep(hw_frontier *frontier, const hw_ranges *alive, int64_t *ret
     size_t n = cut(frontier, alive, NULL, &left);
     hw_hole *holes;
 
-    *ret_buried = before - left;
-    if (*ret_buried == 0)
+    *ret_resolved = before - left;
+    if (*ret_resolved == 0)
         return HOWDAH_OK;
     if (n > HW_HOLES_MAX)
         return hw_fail(reterr, HOWDAH_LIMIT, "more than %d holes in the log's numbers",

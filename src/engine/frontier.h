@@ -62,7 +62,7 @@ int hw_frontier_add(hw_frontier *frontier, int64_t first, int64_t last, int64_t 
 
 /* Forgets of the holes what is not alive (I3); returns how many numbers.  Errors: NO_MEMORY, LIMIT,
    and the frontier is as it was. */
-int hw_frontier_keep(hw_frontier *frontier, const hw_ranges *alive, int64_t *ret_buried,
+int hw_frontier_keep(hw_frontier *frontier, const hw_ranges *alive, int64_t *ret_resolved,
                      howdah_error *reterr);
 
 /* Takes all holes up to a number out, into out, which they are behind.  Errors: NO_MEMORY. */

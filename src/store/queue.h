@@ -7,12 +7,12 @@
  *   I1  A job is moved from place to place by one transaction; it is never in two, and never in
  *       none.  What was pushed is what is ready, leased or in the history: verify() counts.
  *   I2  A claim gives a job a token that no claim had before, and counts the attempt before the
- *       handler runs.  What settles a job names (id, token); with another token nothing changes,
+ *       handler runs.  What acks a job names (id, token); with another token nothing changes,
  *       and the caller is told, job by job.
  *   I3  Times are by the database's clock: when a job is due, when a lease runs out.
  *   I4  Of the jobs of one key at most one is leased, and it is the earliest pushed that is not in
  *       the history.
- *   I5  A claim, and a settlement, may be committed without waiting for the disk: a crash of the
+ *   I5  A claim, and a ack, may be committed without waiting for the disk: a crash of the
  *       server can undo them, and the job runs again.  Not so what is pushed, and what fails.
  *   I6  A lease that ran out is given back by whoever maintains or claims next: the job is ready
  *       again, or FAILED when it has no attempt left.  It is a suspect from then on, and is claimed
@@ -32,11 +32,11 @@
 
 #include "base/str.h"
 #include "base/uuid.h"
-#include "store/subs.h"
+#include "store/subscriptions.h"
 
 struct hw_store;
 
-#define HW_CLAIM_MAX 10000 /* jobs in one claim or settlement */
+#define HW_CLAIM_MAX 10000 /* jobs in one claim or ack */
 
 /* ---- push */
 
@@ -123,7 +123,7 @@ typedef struct hw_claim_report {
     int64_t queue_id;    /* its bell rings as the type "queue.ID"; 0: not known, listen to all */
 } hw_claim_report;
 
-/* ---- settling */
+/* ---- acking */
 
 typedef enum hw_verdict {
     HW_VERDICT_COMPLETE,
@@ -135,20 +135,20 @@ typedef enum hw_verdict {
 
 #define HW_AFTER_BACKOFF (-1)
 
-typedef struct hw_settle {
+typedef struct hw_ack {
     int64_t id;
     int64_t token;
     hw_verdict verdict;
     hw_str text;      /* COMPLETE: the result; FAIL, RETRY: the error; may be absent */
     int64_t after_ms; /* RETRY: or HW_AFTER_BACKOFF; EXTEND: from now on, 0: as claimed */
-} hw_settle;
+} hw_ack;
 
-typedef enum hw_settled {
-    HW_SETTLED_LOST, /* another token, or no such job is leased: nothing was changed */
-    HW_SETTLED_DONE,
-    HW_SETTLED_FAILED /* RETRY without an attempt left, or RETRY or RELEASE after its event was
+typedef enum hw_acked {
+    HW_ACKED_LOST, /* another token, or no such job is leased: nothing was changed */
+    HW_ACKED_DONE,
+    HW_ACKED_FAILED /* RETRY without an attempt left, or RETRY or RELEASE after its event was
                          purged: it is FAILED now */
-} hw_settled;
+} hw_acked;
 
 /* ---- queues */
 
@@ -210,7 +210,7 @@ typedef struct hw_binding {
     int64_t created_at_us;
     /* Where the router is. */
     int64_t high;
-    int64_t owed; /* numbers up to high that are still to come */
+    int64_t outstanding; /* numbers up to high that are still to come */
     hw_sub_status status;
     hw_str reason; /* why it is halted or paused, absent: none */
     hw_str owner;  /* absent: nobody */
@@ -218,12 +218,12 @@ typedef struct hw_binding {
 
 typedef int (*hw_binding_fn)(void *ctx, const hw_binding *binding);
 
-/* What a letter says of the state of its job. */
-static inline hw_job_state hw_job_state_by_letter(hw_letter_state state)
+/* What a dead letter says of the state of its job. */
+static inline hw_job_state hw_job_state_by_dead_letter(hw_dead_letter_state state)
 {
-    return state == HW_LETTER_REDRIVE    ? HW_JOB_PENDING
-           : state == HW_LETTER_REDRIVEN ? HW_JOB_COMPLETED
-                                         : HW_JOB_FAILED;
+    return state == HW_DEAD_LETTER_REDRIVE    ? HW_JOB_PENDING
+           : state == HW_DEAD_LETTER_REDRIVEN ? HW_JOB_COMPLETED
+                                              : HW_JOB_FAILED;
 }
 
 /* Something that verify() found: so many of this queue. */
@@ -237,14 +237,14 @@ typedef struct hw_queue_ops {
     int (*push)(struct hw_store *store, hw_str queue, const hw_push *jobs, size_t n,
                 hw_pushed *ret_pushed, howdah_error *reterr);
     /*
-     * A worker's round trip, one transaction: n verdicts, of whatever queues (ret_settled has n
+     * A worker's round trip, one transaction: n verdicts, of whatever queues (ret_acked has n
      * entries), then a claim (NULL: none) of up to claim->n jobs in the order (priority, due, id).
      * fn's non-zero result ends the handing over, not the lease.  A queue that does not exist is
      * empty.
      */
-    int (*turn)(struct hw_store *store, const hw_settle *settles, size_t n, hw_settled *ret_settled,
-                const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
-                howdah_error *reterr);
+    int (*exchange)(struct hw_store *store, const hw_ack *acks, size_t n, hw_acked *ret_acked,
+                    const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
+                    howdah_error *reterr);
     /*
      * Gives leases of the queue back that ran out (I6), and removes history that is over its time,
      * at most a thousand of each.  ret_more: there is more to do.  claim() does the first by
@@ -264,9 +264,9 @@ typedef struct hw_queue_ops {
                       howdah_error *reterr);
     int (*queue_list)(struct hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_error *reterr);
     /* The same without counting history: completed and failed are HW_NOT_COUNTED. */
-    int (*queue_glance)(struct hw_store *store, hw_queue_row_fn fn, void *ctx,
-                        howdah_error *reterr);
-    /* Removes every job that is ready, and counts it as purged; a letter in state REDRIVE is
+    int (*queue_summary)(struct hw_store *store, hw_queue_row_fn fn, void *ctx,
+                         howdah_error *reterr);
+    /* Removes every job that is ready, and counts it as purged; a dead letter in state REDRIVE is
        discarded.  Leased ones go on. */
     int (*queue_purge)(struct hw_store *store, hw_str queue, int64_t *ret_n, howdah_error *reterr);
     /* NOT_FOUND without the job. */
@@ -277,19 +277,20 @@ typedef struct hw_queue_ops {
     int (*job_cancel)(struct hw_store *store, int64_t id, hw_str reason, howdah_error *reterr);
     /*
      * Due now; a FAILED one is ready again with all its attempts.  CONFLICT otherwise.  Its open
-     * letter is in state REDRIVE until it has completed (REDRIVEN) or failed (DEAD): only then the
-     * try is counted, with its attempts.
+     * dead letter is in state REDRIVE until it has completed (REDRIVEN) or failed (DEAD): only then
+     * the try is counted, with its attempts.
      */
-    int (*job_retry)(struct hw_store *store, int64_t id, howdah_error *reterr);
+    int (*job_rerun)(struct hw_store *store, int64_t id, howdah_error *reterr);
     int (*log)(struct hw_store *store, const hw_log_query *query, hw_job_fn fn, void *ctx,
                howdah_error *reterr);
     /*
-     * Of all open letters of the queue's jobs: REDRIVE, the job is ready again (a letter that is in
-     * this state already stays so, and counts), or DISCARDED with a reason, a key that is on hold
-     * is free.  A job whose dedup key another one has is left out.  ret_n: how many.  NOT_FOUND.
+     * Of all open dead letters of the queue's jobs: REDRIVE, the job is ready again (a dead letter
+     * that is in this state already stays so, and counts), or DISCARDED with a reason, a key that
+     * is on hold is free.  A job whose dedup key another one has is left out.  ret_n: how many.
+     * NOT_FOUND.
      */
-    int (*letters_mark)(struct hw_store *store, hw_str queue, hw_letter_state state, hw_str reason,
-                        int64_t *ret_n, howdah_error *reterr);
+    int (*dead_letters_set_state)(struct hw_store *store, hw_str queue, hw_dead_letter_state state,
+                                  hw_str reason, int64_t *ret_n, howdah_error *reterr);
 
     /* Looks, at one moment, for what must not be (I1, I4): fn is called for each kind of it. */
     int (*verify)(struct hw_store *store, hw_wrong_fn fn, void *ctx, howdah_error *reterr);
@@ -298,12 +299,13 @@ typedef struct hw_queue_ops {
 
     /*
      * One transaction: the queue if there is none, the binding, and the router's subscription at
-     * (high, owed).  Of the binding only queue, pattern, key and subscriber_id are looked at.  One
-     * that is there with the same key stays as it is: ret_made is false then.  CONFLICT with
-     * another key, or when a subscription of that name is there and no router's.
+     * (high, outstanding).  Of the binding only queue, pattern, key and subscriber_id are looked
+     * at.  One that is there with the same key stays as it is: ret_made is false then.  CONFLICT
+     * with another key, or when a subscription of that name is there and no router's.
      */
     int (*bind)(struct hw_store *store, const hw_binding *binding, int64_t high,
-                const hw_range *owed, size_t owed_n, bool *ret_made, howdah_error *reterr);
+                const hw_range *outstanding, size_t outstanding_n, bool *ret_made,
+                howdah_error *reterr);
     /*
      * Removes the binding and the router's subscription, whoever owns it: what it routes from then
      * on is refused.  Jobs stay.  NOT_FOUND.

@@ -30,8 +30,8 @@
 #include "engine/ranges.h"
 #include "store/config.h"
 #include "store/queue.h"
-#include "store/subs.h"
-#include "store/temporal.h"
+#include "store/subscriptions.h"
+#include "store/times.h"
 
 typedef struct hw_store hw_store;
 typedef struct hw_cursor hw_cursor;
@@ -54,13 +54,13 @@ typedef struct hw_append_report {
 } hw_append_report;
 
 /* How far an import has come; stored in the transaction of the batch. */
-typedef struct hw_import_mark {
+typedef struct hw_import_place {
     hw_str source;     /* the table's full name */
     hw_str created_at; /* the last row's order key, as the store's own text */
     hw_str id;
     int64_t rows;   /* taken so far, this batch included */
     int64_t before; /* without it: a store that knows of less is another one than before */
-} hw_import_mark;
+} hw_import_place;
 
 /* ---- read */
 
@@ -165,11 +165,11 @@ typedef struct hw_store_ops {
      * otherwise it is stored in the same transaction.
      *
      * A correction (has_corrects) comes alone.  It is stored only as the next revision behind the
-     * event it corrects, recorded later than that one (temporal.h I1): otherwise REVISION_TAKEN.
+     * event it corrects, recorded later than that one (times.h I1): otherwise REVISION_TAKEN.
      * Its flag "purged" says whether that one was purged when it was read: if that has changed,
      * what it took over from it must not be stored, and the answer is REVISION_TAKEN as well.
      */
-    int (*append)(hw_store *store, const hw_batch *batch, const hw_import_mark *mark,
+    int (*append)(hw_store *store, const hw_batch *batch, const hw_import_place *place,
                   howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr);
 
     /* The version of a stream's last event, 0 when it has none. */
@@ -214,11 +214,11 @@ typedef struct hw_store_ops {
     int (*import_columns)(hw_store *store, hw_import_source *source,
                           int (*fn)(void *ctx, const char *column), void *ctx,
                           howdah_error *reterr);
-    int (*import_mark)(hw_store *store, hw_str source, hw_buf *ret_buf, hw_import_mark *ret_mark,
-                       howdah_error *reterr);
-    int (*import_rows)(hw_store *store, const hw_import_source *source, const hw_import_mark *after,
-                       size_t n, const hw_import_row **ret_rows, size_t *ret_n,
-                       howdah_error *reterr);
+    int (*import_place)(hw_store *store, hw_str source, hw_buf *ret_buf, hw_import_place *ret_place,
+                        howdah_error *reterr);
+    int (*import_rows)(hw_store *store, const hw_import_source *source,
+                       const hw_import_place *after, size_t n, const hw_import_row **ret_rows,
+                       size_t *ret_n, howdah_error *reterr);
     int (*import_total)(hw_store *store, const hw_import_source *source, int64_t *ret_total,
                         howdah_error *reterr);
 
@@ -231,9 +231,9 @@ typedef struct hw_store_ops {
     int (*status)(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error *reterr);
     int (*doctor)(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr);
 
-    const hw_sub_ops *subs;          /* subscriptions, dead letters, the bell */
-    const hw_queue_ops *queue;       /* the work queue */
-    const hw_temporal_ops *temporal; /* corrections' queries, snapshots, purges */
+    const hw_sub_ops *subs;    /* subscriptions, dead letters, the bell */
+    const hw_queue_ops *queue; /* the work queue */
+    const hw_times_ops *times; /* corrections' queries, snapshots, purges */
 } hw_store_ops;
 
 /* The first member of every store and cursor. */

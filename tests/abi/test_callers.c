@@ -138,31 +138,32 @@ static int subscribe(fixture *f, space *o)
     int s = howdah_subscribe(f->bus, (howdah_subscribe_options *)o, &sub, NULL);
 
     if (s >= 0)
-        s = howdah_wait_caught_up(sub, 10000, NULL);
+        s = howdah_subscription_wait(sub, 10000, NULL);
     return s < 0 ? s : howdah_unsubscribe(sub, NULL);
 }
 
-static int on_letter(void *ctx, const howdah_letter *letter)
+static int on_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
 {
     (void)ctx;
-    (void)letter;
+    (void)dead_letter;
     return 0;
 }
 
-static int letters(fixture *f, space *o)
+static int dead_letters(fixture *f, space *o)
 {
-    return howdah_letters_walk(f->bus, (howdah_letters_options *)o, on_letter, NULL, NULL);
+    return howdah_dead_letters_walk(f->bus, (howdah_dead_letters_options *)o, on_dead_letter, NULL,
+                                    NULL);
 }
 
 static int push(fixture *f, space *o)
 {
-    return howdah_push(f->bus, "q", (howdah_new_job *)o, NULL, NULL);
+    return howdah_queue_push(f->bus, "q", (howdah_new_job *)o, NULL, NULL);
 }
 
 static int claim(fixture *f, space *o)
 {
     howdah_jobs *jobs = NULL;
-    int s = howdah_claim(f->bus, "q", 1, (howdah_claim_options *)o, &jobs, NULL);
+    int s = howdah_queue_claim(f->bus, "q", 1, (howdah_claim_options *)o, &jobs, NULL);
 
     howdah_jobs_free(jobs);
     return s == HOWDAH_END ? HOWDAH_OK : s;
@@ -198,7 +199,7 @@ static int queue_log(fixture *f, space *o)
 
 static int bind(fixture *f, space *o)
 {
-    int s = howdah_bind(f->bus, "q", "t", (howdah_bind_options *)o, NULL);
+    int s = howdah_queue_bind(f->bus, "q", "t", (howdah_bind_options *)o, NULL);
 
     return s == HOWDAH_END ? HOWDAH_OK : s;
 }
@@ -293,7 +294,7 @@ static void options_of_a_subscription_may_be_of_another_age(void **state)
 {
     fixture *f = *state;
     howdah_subscribe_options s = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
-    howdah_letters_options l = HOWDAH_LETTERS_OPTIONS_INIT;
+    howdah_dead_letters_options l = HOWDAH_DEAD_LETTERS_OPTIONS_INIT;
     int handled = 0;
 
     s.subscriber_id = "p";
@@ -301,7 +302,7 @@ static void options_of_a_subscription_may_be_of_another_age(void **state)
     s.ctx = &handled;
     TRY(f, subscribe, s, ctx);
     assert_int_equal(handled, 1);
-    TRY(f, letters, l, subscriber_id);
+    TRY(f, dead_letters, l, subscriber_id);
 }
 
 static void options_of_queues_may_be_of_another_age(void **state)

@@ -21,17 +21,17 @@ OPTIONAL = {
 REQUIRED = {
     ("howdah_diff", "options"), ("howdah_import", "options"), ("howdah_purge", "options"),
     ("howdah_subscribe", "options"), ("howdah_worker_new", "options"),
-    ("howdah_queue_options_set", "options"), ("howdah_letters_discard", "reason"),
-    ("howdah_queue_letters_discard", "reason"), ("howdah_settings_set", "settings"),
+    ("howdah_queue_options_set", "options"), ("howdah_dead_letters_discard", "reason"),
+    ("howdah_queue_dead_letters_discard", "reason"), ("howdah_settings_set", "settings"),
     ("howdah_settings_from_environment", "settings"),
 }
 # And here a NULL means something: all of them, nothing to give back, an object that is not there.
 FINE = {
     ("howdah_subscriptions_walk", "subscriber_id"), ("howdah_skips_walk", "subscriber_id"),
-    ("howdah_letters_redrive", "subscriber_id"), ("howdah_letters_redrive", "ids"),
+    ("howdah_dead_letters_redrive", "subscriber_id"), ("howdah_dead_letters_redrive", "ids"),
     ("howdah_queues_walk", "queue"), ("howdah_bindings_walk", "queue"),
-    ("howdah_serve_bindings", "queue"), ("howdah_snapshots_walk", "stream"),
-    ("howdah_unsubscribe", "subscription"), ("howdah_close", "bus"), ("howdah_publish", "json"),
+    ("howdah_bindings_serve", "queue"), ("howdah_snapshots_walk", "stream"),
+    ("howdah_unsubscribe", "subscription"), ("howdah_close", "bus"), ("howdah_queue_publish", "json"),
 }
 
 
@@ -98,7 +98,7 @@ class Objects:
         library.call("howdah_builder_set_type", builder, b"t")
         event = made("howdah_builder_build", builder, ..., None)
         assert library.call("howdah_append", bus, event, None, None, None) == 0
-        assert library.call("howdah_publish", bus, b"q", None, None, None) == 0
+        assert library.call("howdah_queue_publish", bus, b"q", None, None, None) == 0
         self.by_type = {
             "howdah_bus *": bus,
             "howdah_settings *": made("howdah_settings_new", ..., None),
@@ -106,7 +106,7 @@ class Objects:
             "howdah_event *": event,
             "howdah_reader *": made("howdah_read_since", bus, 0, ..., None),
             "howdah_tail *": made("howdah_tail_open", bus, None, ..., None),
-            "howdah_jobs *": made("howdah_claim", bus, b"q", 1, None, ..., None),
+            "howdah_jobs *": made("howdah_queue_claim", bus, b"q", 1, None, ..., None),
         }
         self.by_type["howdah_job *"] = library.call("howdah_jobs_at", self.by_type["howdah_jobs *"],
                                                     0)
@@ -132,7 +132,7 @@ class Objects:
     @staticmethod
     def is_of_a_handler(kind):
         """What only exists inside a handler, or belongs to somebody else's library."""
-        return any(word in kind for word in ("howdah_work ", "howdah_delivery ", "howdah_lift ",
+        return any(word in kind for word in ("howdah_work ", "howdah_delivery ", "howdah_upcast ",
                                              "howdah_worker *", "howdah_subscription *",
                                              "howdah_snapshot *", "PGconn", "sqlite3"))
 

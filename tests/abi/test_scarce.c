@@ -96,7 +96,7 @@ static void set(stage *on)
     on->next = make_event();
     howdah_event_id(on->event, on->id);
     assert_int_equal(howdah_append(on->bus, on->event, NULL, NULL, NULL), HOWDAH_OK);
-    assert_int_equal(howdah_publish(on->bus, "q", "{\"n\":1}", NULL, NULL), HOWDAH_OK);
+    assert_int_equal(howdah_queue_publish(on->bus, "q", "{\"n\":1}", NULL, NULL), HOWDAH_OK);
 }
 
 static void clear(stage *on)
@@ -112,7 +112,7 @@ static void run_scarce(scenario run, const char *name)
     unsigned n = 0;
     bool through = false;
 
-    assert_int_equal(howdah_set_allocator(&hooks), HOWDAH_OK);
+    assert_int_equal(howdah_allocator_set(&hooks), HOWDAH_OK);
     while (!through && n < ALLOCATIONS_MAX) {
         howdah_error err = HOWDAH_ERROR_INIT;
         int64_t count = 0;
@@ -133,7 +133,7 @@ static void run_scarce(scenario run, const char *name)
         if (scarcity.alive != 0)
             fail_msg("%s, allocation %u: %ld blocks are left", name, n, scarcity.alive);
     }
-    assert_int_equal(howdah_set_allocator(NULL), HOWDAH_OK);
+    assert_int_equal(howdah_allocator_set(NULL), HOWDAH_OK);
     assert_true(through);
 }
 
@@ -265,7 +265,7 @@ static int on_step(void *ctx, const howdah_step_info *step)
 
 static int look(stage *on, howdah_error *err)
 {
-    int s = howdah_status_walk(on->bus, on_fact, NULL, err);
+    int s = howdah_facts_walk(on->bus, on_fact, NULL, err);
 
     if (s >= 0)
         s = howdah_migrate_status(on->bus, on_step, NULL, err);
@@ -295,10 +295,10 @@ static int on_subscription(void *ctx, const howdah_subscription_info *info)
     return 0;
 }
 
-static int on_letter(void *ctx, const howdah_letter *letter)
+static int on_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
 {
     (void)ctx;
-    (void)letter;
+    (void)dead_letter;
     return 0;
 }
 
@@ -317,7 +317,7 @@ static int serve(stage *on, howdah_checkpoint_mode mode, howdah_error *err)
     o.lease_ms = 1000; /* of an owner that could not be told that it is one */
     s = howdah_subscribe(on->bus, &o, &sub, err);
     if (s >= 0)
-        s = howdah_wait_caught_up(sub, 10000, err);
+        s = howdah_subscription_wait(sub, 10000, err);
     if (s == HOWDAH_END || (s >= 0 && on->handled == 0))
         fail_msg("%d handled, %s", on->handled, howdah_status_name(s));
     return s;
@@ -353,13 +353,13 @@ static int dead_letters(stage *on, howdah_error *err)
     o.lease_ms = 1000; /* of an owner that could not be told that it is one */
     s = howdah_subscribe(on->bus, &o, &sub, err);
     if (s >= 0)
-        s = howdah_wait_caught_up(sub, 10000, err);
+        s = howdah_subscription_wait(sub, 10000, err);
     if (s == HOWDAH_END)
         fail_msg("it is not caught up");
     if (s >= 0)
-        s = howdah_letters_walk(on->bus, NULL, on_letter, NULL, err);
+        s = howdah_dead_letters_walk(on->bus, NULL, on_dead_letter, NULL, err);
     if (s >= 0)
-        s = howdah_letters_redrive(on->bus, NULL, 0, "p", NULL, err);
+        s = howdah_dead_letters_redrive(on->bus, NULL, 0, "p", NULL, err);
     if (s >= 0)
         s = howdah_subscription_pause(on->bus, "p", "because", err);
     if (s >= 0)
@@ -393,15 +393,16 @@ static int claim(stage *on, howdah_error *err)
 
     job.key = "k";
     job.dedup = "d";
-    s = howdah_push(on->bus, "q", &job, NULL, err);
+    s = howdah_queue_push(on->bus, "q", &job, NULL, err);
     if (s >= 0)
-        s = howdah_claim_wait(on->bus, "q", 2, 1, NULL, &jobs, err);
+        s = howdah_queue_claim_wait(on->bus, "q", 2, 1, NULL, &jobs, err);
     for (size_t i = 0; s >= 0 && i < howdah_jobs_count(jobs); i++) {
         const howdah_job *one = howdah_jobs_at(jobs, i);
 
         (void)howdah_job_json(one, NULL, 0);
-        s = i == 0 ? howdah_complete(on->bus, howdah_job_id(one), howdah_job_token(one), "r", err)
-                   : howdah_fail(on->bus, howdah_job_id(one), howdah_job_token(one), "e", err);
+        s = i == 0
+                ? howdah_job_complete(on->bus, howdah_job_id(one), howdah_job_token(one), "r", err)
+                : howdah_job_fail(on->bus, howdah_job_id(one), howdah_job_token(one), "e", err);
     }
     howdah_jobs_free(jobs);
     if (s >= 0)
@@ -413,15 +414,15 @@ static int poll(stage *on, howdah_error *err)
 {
     howdah_job *job = NULL;
     howdah_job *shown = NULL;
-    int s = howdah_poll(on->bus, "q", &job, err);
+    int s = howdah_queue_poll(on->bus, "q", &job, err);
 
     if (s == HOWDAH_OK)
-        s = howdah_job_show(on->bus, howdah_job_id(job), &shown, err);
+        s = howdah_job_get(on->bus, howdah_job_id(job), &shown, err);
     howdah_job_free(shown);
     if (s == HOWDAH_OK)
-        s = howdah_finalize(on->bus, howdah_job_id(job), false, err);
+        s = howdah_job_finalize(on->bus, howdah_job_id(job), false, err);
     howdah_job_free(job);
-    return s < 0 ? s : howdah_queue_letters_redrive(on->bus, "q", NULL, err);
+    return s < 0 ? s : howdah_queue_dead_letters_redrive(on->bus, "q", NULL, err);
 }
 
 static int on_job(void *ctx, const howdah_job *job, howdah_work *work)
@@ -451,13 +452,13 @@ static int work(stage *on, howdah_error *err)
 
 static int bind(stage *on, howdah_error *err)
 {
-    int s = howdah_bind(on->bus, "bound", "order.*", NULL, err);
+    int s = howdah_queue_bind(on->bus, "bound", "order.*", NULL, err);
 
     if (s >= 0)
-        s = howdah_serve_bindings(on->bus, NULL, err);
+        s = howdah_bindings_serve(on->bus, NULL, err);
     if (s >= 0)
         s = howdah_run(on->bus, 1, err);
-    return s < 0 ? s : howdah_unbind(on->bus, "bound", "order.*", err);
+    return s < 0 ? s : howdah_queue_unbind(on->bus, "bound", "order.*", err);
 }
 
 /* ------------------------------------------------------------------ two times */
@@ -540,17 +541,17 @@ static int snapshot(stage *on, howdah_error *err)
     return s < 0 ? s : howdah_snapshots_walk(on->bus, NULL, on_snapshot, NULL, err);
 }
 
-static int lift(void *ctx, const howdah_event *event, howdah_lift *to)
+static int upcast_one(void *ctx, const howdah_event *event, howdah_upcast *to)
 {
     (void)ctx;
     (void)event;
-    howdah_lift_json(to, "{\"lifted\":true}", 15);
+    howdah_upcast_set_json(to, "{\"upcast\":true}", 15);
     return HOWDAH_OK;
 }
 
 static int upcast(stage *on, howdah_error *err)
 {
-    int s = howdah_upcast(on->bus, "order.paid", 1, lift, NULL, err);
+    int s = howdah_upcast_register(on->bus, "order.paid", 1, upcast_one, NULL, err);
 
     return s < 0 ? s : read(on, err);
 }
@@ -577,7 +578,7 @@ static int purge(stage *on, howdah_error *err)
 }
 
 #define SCARCE(run)                                                                                \
-    static void run##_bears_that_an_allocation_fails(void **state)                                 \
+    static void run##_survives_that_an_allocation_fails(void **state)                              \
     {                                                                                              \
         (void)state;                                                                               \
         run_scarce(run, #run);                                                                     \
@@ -604,23 +605,23 @@ SCARCE(purge)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(open_another_bears_that_an_allocation_fails),
-        cmocka_unit_test(build_bears_that_an_allocation_fails),
-        cmocka_unit_test(append_bears_that_an_allocation_fails),
-        cmocka_unit_test(read_bears_that_an_allocation_fails),
-        cmocka_unit_test(tail_bears_that_an_allocation_fails),
-        cmocka_unit_test(look_bears_that_an_allocation_fails),
-        cmocka_unit_test(subscribe_bears_that_an_allocation_fails),
-        cmocka_unit_test(subscribe_in_transactions_bears_that_an_allocation_fails),
-        cmocka_unit_test(dead_letters_bears_that_an_allocation_fails),
-        cmocka_unit_test(claim_bears_that_an_allocation_fails),
-        cmocka_unit_test(poll_bears_that_an_allocation_fails),
-        cmocka_unit_test(work_bears_that_an_allocation_fails),
-        cmocka_unit_test(bind_bears_that_an_allocation_fails),
-        cmocka_unit_test(correct_bears_that_an_allocation_fails),
-        cmocka_unit_test(snapshot_bears_that_an_allocation_fails),
-        cmocka_unit_test(upcast_bears_that_an_allocation_fails),
-        cmocka_unit_test(purge_bears_that_an_allocation_fails),
+        cmocka_unit_test(open_another_survives_that_an_allocation_fails),
+        cmocka_unit_test(build_survives_that_an_allocation_fails),
+        cmocka_unit_test(append_survives_that_an_allocation_fails),
+        cmocka_unit_test(read_survives_that_an_allocation_fails),
+        cmocka_unit_test(tail_survives_that_an_allocation_fails),
+        cmocka_unit_test(look_survives_that_an_allocation_fails),
+        cmocka_unit_test(subscribe_survives_that_an_allocation_fails),
+        cmocka_unit_test(subscribe_in_transactions_survives_that_an_allocation_fails),
+        cmocka_unit_test(dead_letters_survives_that_an_allocation_fails),
+        cmocka_unit_test(claim_survives_that_an_allocation_fails),
+        cmocka_unit_test(poll_survives_that_an_allocation_fails),
+        cmocka_unit_test(work_survives_that_an_allocation_fails),
+        cmocka_unit_test(bind_survives_that_an_allocation_fails),
+        cmocka_unit_test(correct_survives_that_an_allocation_fails),
+        cmocka_unit_test(snapshot_survives_that_an_allocation_fails),
+        cmocka_unit_test(upcast_survives_that_an_allocation_fails),
+        cmocka_unit_test(purge_survives_that_an_allocation_fails),
     };
 
     if (argc > 1)

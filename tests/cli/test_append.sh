@@ -20,7 +20,7 @@ an_event_without_payload_has_an_empty_object() {
     has out '"data":{}'
 }
 
-the_payload_comes_back_to_the_letter() {
+the_payload_comes_back_to_the_dead_letter() {
     payload='{"b":1, "a":12345678901234567890123, "x":1.10e+2,"a":"\u00e9"}'
     run 0 append order-1 order.created "$payload"
     run 0 read

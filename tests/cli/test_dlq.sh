@@ -31,7 +31,7 @@ _count() {
     field "$2" queue.json
 }
 
-a_letter_has_the_fields_of_the_contract_and_the_payload_to_the_letter() {
+a_dead_letter_has_the_fields_of_the_contract_and_the_payload_to_the_dead_letter() {
     "$HOWDAH" append order-1 order.created '{"b": 1.50,
  "a":12345678901234567890}' >position
     _dead mail
@@ -143,7 +143,7 @@ wrong_usage_is_refused() {
     run 2 dlq redrive --queue a
     run 2 dlq redrive 1 --queue a
     run 2 dlq redrive --all --queue a --sub a
-    has err "--sub and --queue: a letter is of one or of the other"
+    has err "--sub and --queue: a dead letter is of one or of the other"
     run 2 dlq ls --queue a --sub a
     run 2 dlq discard 1
     has err "dlq discard needs --reason"
@@ -173,7 +173,7 @@ wrong_usage_is_refused() {
     equals "$(field state)" redrive
 }
 
-a_terminal_shows_a_table_and_one_letter_whole() {
+a_terminal_shows_a_table_and_one_dead_letter_whole() {
     "$HOWDAH" append order-1 order.created '{"n":1}' >/dev/null
     _dead mail
     in_terminal 80 "NO_COLOR=1 '$HOWDAH' dlq ls"
@@ -189,7 +189,7 @@ a_terminal_shows_a_table_and_one_letter_whole() {
     has out "no dead letters"
 }
 
-a_letter_of_a_job_has_the_fields_of_the_contract_and_what_was_pushed() {
+a_dead_letter_of_a_job_has_the_fields_of_the_contract_and_what_was_pushed() {
     "$HOWDAH" push mail '{"b": 1.50}' --key k --correlation c-1 --header h=v --max-attempts 1 >/dev/null
     _fail mail
     run 0 dlq ls
@@ -211,7 +211,7 @@ a_letter_of_a_job_has_the_fields_of_the_contract_and_what_was_pushed() {
     equals "$(_json 'd["content_type"], d["data_base64"]')" "('text/plain', 'YWJj')"
 }
 
-a_letter_of_a_bound_job_tells_its_event() {
+a_dead_letter_of_a_bound_job_tells_its_event() {
     "$HOWDAH" append order-1 order.created '{"n":1}' --correlation c-1 >position
     "$HOWDAH" bind mail 'order.*' >/dev/null
     _fail mail
@@ -223,7 +223,7 @@ a_letter_of_a_bound_job_tells_its_event() {
     grep -q '^ *1  queue  *mail  *1  order.created  *1  dead   no stock$' out || fail "no row"
 }
 
-ls_merges_letters_of_both_by_id_and_chooses_by_queue() {
+ls_merges_dead_letters_of_both_by_id_and_chooses_by_queue() {
     "$HOWDAH" push mail >/dev/null
     _fail mail
     events 2
@@ -248,7 +248,7 @@ ls_merges_letters_of_both_by_id_and_chooses_by_queue() {
     empty out
 }
 
-a_redriven_job_runs_again_and_its_letter_follows() {
+a_redriven_job_runs_again_and_its_dead_letter_follows() {
     "$HOWDAH" push mail '{"n":1}' >/dev/null
     "$HOWDAH" push mail '{"n":2}' >/dev/null
     _fail mail
@@ -288,7 +288,7 @@ redrive_all_and_discard_all_of_a_queue_leave_the_others() {
     equals "$(_states)" "1:redrive:2:1 2:redrive:2:1 4:redrive:1:0"
 }
 
-a_discarded_letter_gives_back_the_key_that_its_job_held() {
+a_discarded_dead_letter_gives_back_the_key_that_its_job_held() {
     "$HOWDAH" queue set mail hold_key=true >/dev/null
     "$HOWDAH" push mail --key k >/dev/null
     "$HOWDAH" push mail --key k >/dev/null
@@ -308,7 +308,7 @@ a_job_whose_dedup_key_is_taken_stays_dead() {
     equals "$(_states)" "1:dead:1:0"
 }
 
-a_terminal_shows_letters_of_jobs() {
+a_terminal_shows_dead_letters_of_jobs() {
     "$HOWDAH" push mail '{"n":1}' --key k >/dev/null
     _fail mail
     in_terminal 80 "NO_COLOR=1 '$HOWDAH' dlq ls"

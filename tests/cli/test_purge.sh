@@ -53,7 +53,7 @@ a_stream_is_purged_whole() {
     _fill
     run 0 snapshot put customer-7 2 '{"street":"SECRET"}'
     run 0 purge --stream customer-7 --reason 'request 4711' --actor ann --yes
-    equals "$(_stable)" '{"id":1,"purged_at":"T","actor":"ann","reason":"request 4711","stream":"customer-7","events":2,"letters":0,"snapshots":1,"jobs":0,"left":0}'
+    equals "$(_stable)" '{"id":1,"purged_at":"T","actor":"ann","reason":"request 4711","stream":"customer-7","events":2,"dead_letters":0,"snapshots":1,"jobs":0,"left":0}'
     if on_sqlite; then
         has err "it is overwritten in the file"
         has_not err vacuum
@@ -67,13 +67,13 @@ a_stream_is_purged_whole() {
     run 0 snapshot ls
     empty out
     run 0 purge ls
-    equals "$(_stable)" '{"id":1,"purged_at":"T","actor":"ann","reason":"request 4711","stream":"customer-7","events":2,"letters":0,"snapshots":1,"jobs":0,"left":0}'
+    equals "$(_stable)" '{"id":1,"purged_at":"T","actor":"ann","reason":"request 4711","stream":"customer-7","events":2,"dead_letters":0,"snapshots":1,"jobs":0,"left":0}'
 }
 
 an_event_alone_leaves_its_other_revisions_and_says_so() {
     _fill
     run 0 purge $A --reason r --actor ann --yes
-    equals "$(_stable)" '{"id":1,"purged_at":"T","actor":"ann","reason":"r","stream":null,"events":1,"letters":0,"snapshots":0,"jobs":0,"left":1}'
+    equals "$(_stable)" '{"id":1,"purged_at":"T","actor":"ann","reason":"r","stream":null,"events":1,"dead_letters":0,"snapshots":0,"jobs":0,"left":1}'
     has err "1 revision of the same event still has a payload; --families erases those too"
     run 0 purge $A --families --reason r --actor ann --yes
     equals "$(field events) $(field left)" "1 0"
@@ -86,7 +86,7 @@ purging_again_is_no_error_and_keeps_no_record() {
     _fill
     run 0 purge $A --families --reason r --yes
     run 0 purge $A --reason 'again' --yes --actor ann
-    equals "$(cat out)" '{"id":null,"purged_at":null,"actor":"ann","reason":"again","stream":null,"events":0,"letters":0,"snapshots":0,"jobs":0,"left":0}'
+    equals "$(cat out)" '{"id":null,"purged_at":null,"actor":"ann","reason":"again","stream":null,"events":0,"dead_letters":0,"snapshots":0,"jobs":0,"left":0}'
     has err "purged before"
     run 0 purge ls
     equals "$(lines out)" 1
@@ -137,7 +137,7 @@ dead_letters_and_jobs_are_erased_as_well() {
     run 0 subscribe mail --until-caught-up --exec 'echo SECRET >&2; false' --max-retries 0
     equals "$("$HOWDAH" dlq ls | grep -c SECRET)" 3
     run 0 purge --stream customer-7 --reason r --yes
-    equals "$(field letters)" 2
+    equals "$(field dead_letters)" 2
     run 0 dlq ls --all-states
     has out kept
     equals "$(grep -v kept out | grep -c SECRET || :)" 0

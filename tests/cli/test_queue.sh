@@ -302,8 +302,8 @@ verify_says_that_all_is_well_and_what_is_not() {
     run 0 push mail '{"n":1}'
     run 0 push mail '{"n":2}'
     run 0 verify
-    equals "$(tail -n 1 out)" '{"verdict":"good","check":"log","message":"streams and families are whole","advice":""}'
-    has out '{"verdict":"good","check":"jobs","message":"each of 2 is in one place","advice":""}'
+    equals "$(tail -n 1 out)" '{"severity":"good","check":"log","message":"streams and families are whole","advice":""}'
+    has out '{"severity":"good","check":"jobs","message":"each of 2 is in one place","advice":""}'
     if on_sqlite; then
         sql "DELETE FROM howdah_jobs WHERE id = 2"
     else

@@ -112,15 +112,15 @@ status_is_one_json_object() {
 
 doctor_prints_findings_as_json_lines() {
     run 0 doctor
-    has out '"verdict":"good"'
-    has_not out '"verdict":"bad"'
+    has out '"severity":"good"'
+    has_not out '"severity":"bad"'
     python3 -c 'import json; [json.loads(l) for l in open("out")]'
 }
 
 doctor_exits_1_when_something_is_broken() {
     fresh_store
     run 1 doctor
-    has out '"verdict":"bad"'
+    has out '"severity":"bad"'
 }
 
 doctor_finds_a_sequence_that_sessions_draw_from_in_advance() {

@@ -8,7 +8,7 @@ _stable() {
     sed 's/"taken_at":"[^"]*"/"taken_at":"T"/' "${1:-out}"
 }
 
-a_snapshot_comes_back_to_the_letter() {
+a_snapshot_comes_back_to_the_dead_letter() {
     events 5
     run 0 snapshot put s 3 '{"b": 1.50, "a":2}' --schema-version 4
     equals "$(cat out)" '{"stream":"s","version":3,"bytes":18,"schema_version":4}'

@@ -130,7 +130,7 @@ a_timeout_ends_it_without_an_error() {
     equals "$(sub_field a owner)" null
 }
 
-an_event_that_nobody_read_stays_owed() {
+an_event_that_nobody_read_stays_outstanding() {
     events 3
     { wait_until test -f left; code=0; "$HOWDAH" subscribe a --timeout 20s 2>err || code=$?; echo "$code" >code; } |
         { exec <&-; : >left; }
@@ -150,7 +150,7 @@ a_reader_that_left_is_noticed_also_when_nothing_happens() {
     [ $(($(date +%s) - start)) -lt 20 ] || fail "it stayed until its timeout"
 }
 
-a_full_disk_is_an_error_and_the_event_stays_owed() {
+a_full_disk_is_an_error_and_the_event_stays_outstanding() {
     events 2
     code=0
     "$HOWDAH" subscribe a --until-caught-up >/dev/full 2>err || code=$?

@@ -204,7 +204,7 @@ a_second_ctrl_c_ends_the_command_too() {
     wait_until sh -c "! kill -0 $(cat pids) 2>/dev/null"
 }
 
-a_letter_is_tried_again_by_a_subscription_that_runs() {
+a_dead_letter_is_tried_again_by_a_subscription_that_runs() {
     events 2
     : >live
     "$HOWDAH" subscribe a --max-retries 0 --timeout 60s --exec \

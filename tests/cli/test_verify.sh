@@ -7,8 +7,8 @@
 # wrong CHECK MESSAGE: verify finds this one thing and no other.
 _wrong() {
     run 1 verify
-    equals "$(grep -c '"verdict":"bad"' out)" 1
-    has out "{\"verdict\":\"bad\",\"check\":\"$1\",\"message\":\"$2\""
+    equals "$(grep -c '"severity":"bad"' out)" 1
+    has out "{\"severity\":\"bad\",\"check\":\"$1\",\"message\":\"$2\""
 }
 
 _table() {
@@ -82,7 +82,7 @@ a_sequence_behind_the_log_is_found() {
     events 3
     sql "SELECT setval('$HOWDAH_SCHEMA.events_global_sequence_seq', 1)" >/dev/null
     run 0 verify
-    has out '"verdict":"warning","check":"numbers","message":"number 3 is in use, and the log'
+    has out '"severity":"warning","check":"numbers","message":"number 3 is in use, and the log'
 }
 
 a_job_under_way_that_does_not_hold_its_key_is_found() {

@@ -102,7 +102,7 @@ cf_group cf_runner_tests(void);
 cf_group cf_trouble_tests(void);
 cf_group cf_queue_tests(void);
 cf_group cf_queue_admin_tests(void);
-cf_group cf_queue_letters_tests(void);
+cf_group cf_queue_dead_letters_tests(void);
 cf_group cf_worker_tests(void);
 cf_group cf_bindings_tests(void);
 cf_group cf_times_tests(void);

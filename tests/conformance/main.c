@@ -11,8 +11,8 @@
 #include "base/random.h"
 #include "bus/bus.h"
 #include "conformance.h"
+#include "flaky.h"
 #include "store/pg/pg.h"
-#include "store/shim/flaky.h"
 
 typedef enum kind { SQLITE, PG, PG_FUNCTIONS, FLAKY } kind;
 
@@ -392,15 +392,29 @@ int main(int argc, char **argv)
     static const struct {
         cf_group (*tests)(void);
         bool functions;
-    } groups[] = {
-        {cf_subscribe_tests, true},   {cf_patterns_tests, false},     {cf_reliable_tests, false},
-        {cf_runner_tests, false},     {cf_trouble_tests, false},      {cf_event_tests, false},
-        {cf_append_tests, true},      {cf_batch_tests, true},         {cf_read_tests, true},
-        {cf_tail_tests, true},        {cf_schema_tests, true},        {cf_import_tests, true},
-        {cf_race_tests, true},        {cf_flaky_tests, false},        {cf_queue_tests, true},
-        {cf_queue_admin_tests, true}, {cf_queue_letters_tests, true}, {cf_worker_tests, false},
-        {cf_bindings_tests, true},    {cf_times_tests, true},         {cf_times_subs_tests, false},
-        {cf_upcast_tests, false},     {cf_use_tests, false}};
+    } groups[] = {{cf_subscribe_tests, true},
+                  {cf_patterns_tests, false},
+                  {cf_reliable_tests, false},
+                  {cf_runner_tests, false},
+                  {cf_trouble_tests, false},
+                  {cf_event_tests, false},
+                  {cf_append_tests, true},
+                  {cf_batch_tests, true},
+                  {cf_read_tests, true},
+                  {cf_tail_tests, true},
+                  {cf_schema_tests, true},
+                  {cf_import_tests, true},
+                  {cf_race_tests, true},
+                  {cf_flaky_tests, false},
+                  {cf_queue_tests, true},
+                  {cf_queue_admin_tests, true},
+                  {cf_queue_dead_letters_tests, true},
+                  {cf_worker_tests, false},
+                  {cf_bindings_tests, true},
+                  {cf_times_tests, true},
+                  {cf_times_subs_tests, false},
+                  {cf_upcast_tests, false},
+                  {cf_use_tests, false}};
     int chosen = choose(argc > 1 ? argv[1] : NULL);
     size_t n = 0;
 

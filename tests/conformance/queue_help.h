@@ -20,7 +20,7 @@ static inline int64_t q_push(howdah_bus *bus, const char *queue, const char *jso
 {
     int64_t id = 0;
 
-    cf_ok(howdah_publish(bus, queue, json, &id, &cf_error));
+    cf_ok(howdah_queue_publish(bus, queue, json, &id, &cf_error));
     return id;
 }
 
@@ -28,7 +28,7 @@ static inline int64_t q_push_job(howdah_bus *bus, const char *queue, const howda
 {
     howdah_pushed pushed;
 
-    cf_ok(howdah_push(bus, queue, job, &pushed, &cf_error));
+    cf_ok(howdah_queue_push(bus, queue, job, &pushed, &cf_error));
     return pushed.id;
 }
 
@@ -50,7 +50,7 @@ static inline howdah_jobs *q_claim(howdah_bus *bus, const char *queue, int64_t n
     howdah_jobs *jobs = NULL;
 
     o.lease_ms = lease_ms;
-    cf_ok(howdah_claim(bus, queue, n, &o, &jobs, &cf_error));
+    cf_ok(howdah_queue_claim(bus, queue, n, &o, &jobs, &cf_error));
     return jobs;
 }
 
@@ -104,7 +104,7 @@ static inline howdah_job *q_show(howdah_bus *bus, int64_t id)
 {
     howdah_job *job = NULL;
 
-    cf_ok(howdah_job_show(bus, id, &job, &cf_error));
+    cf_ok(howdah_job_get(bus, id, &job, &cf_error));
     return job;
 }
 

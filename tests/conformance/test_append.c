@@ -201,7 +201,7 @@ static void an_id_with_any_other_content_is_refused_and_changes_nothing(void **s
     assert_int_equal(cf_count(c->bus), 1);
 }
 
-static void a_payload_comes_back_to_the_letter(void **state)
+static void a_payload_comes_back_to_the_dead_letter(void **state)
 {
     static const char *const payloads[] = {
         "9223372036854775807",
@@ -443,11 +443,11 @@ static void an_interrupted_bus_answers_at_once_and_can_be_resumed(void **state)
     if (!cf_is_pg()) {
         /* SQLite answers without waiting: only its waits are interruptible. */
         howdah_interrupt(c->bus);
-        howdah_resume(c->bus);
+        howdah_interrupt_clear(c->bus);
     } else {
         howdah_interrupt(c->bus);
         assert_int_equal(howdah_append(c->bus, event, NULL, &p, NULL), HOWDAH_INTERRUPTED);
-        howdah_resume(c->bus);
+        howdah_interrupt_clear(c->bus);
     }
     cf_ok(howdah_append(c->bus, event, NULL, &p, &cf_error));
     assert_int_equal(p.version, 1);
@@ -465,7 +465,7 @@ cf_group cf_append_tests(void)
         CF_TEST(what_a_handle_has_read_is_still_checked_against_others),
         CF_TEST(the_same_event_again_is_answered_with_its_position),
         CF_TEST(an_id_with_any_other_content_is_refused_and_changes_nothing),
-        CF_TEST(a_payload_comes_back_to_the_letter),
+        CF_TEST(a_payload_comes_back_to_the_dead_letter),
         CF_TEST(bytes_come_back_with_their_content_type),
         CF_TEST(every_field_comes_back),
         CF_TEST(valid_time_is_the_recorded_time_unless_given),

@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "bus/bus.h"
+#include "flaky.h"
 #include "queue_help.h"
-#include "store/shim/flaky.h"
 
 /* ---- what the tests are made of */
 
@@ -18,7 +18,7 @@ static void bind_to(howdah_bus *bus, const char *queue, const char *pattern, int
 
     o.start = start;
     o.key = key;
-    s = howdah_bind(bus, queue, pattern, &o, &cf_error);
+    s = howdah_queue_bind(bus, queue, pattern, &o, &cf_error);
     if (s != HOWDAH_OK)
         fail_msg("%s: %s", howdah_status_name(s), cf_error.message);
 }
@@ -60,7 +60,7 @@ static void route_all(howdah_bus *bus)
 {
     int64_t until = hw_clock_mono_ms() + 10000;
 
-    cf_ok(howdah_serve_bindings(bus, NULL, &cf_error));
+    cf_ok(howdah_bindings_serve(bus, NULL, &cf_error));
     do {
         assert_true(hw_clock_mono_ms() < until);
         cf_ok(howdah_run(bus, 20, &cf_error));
@@ -91,7 +91,7 @@ static const char *drain(howdah_bus *bus, const char *queue)
 
         (void)snprintf(text + len, sizeof text - len, "%s%lld", len > 0 ? " " : "",
                        (long long)howdah_job_event_sequence(job));
-        cf_ok(howdah_complete(bus, howdah_job_id(job), howdah_job_token(job), NULL, &cf_error));
+        cf_ok(howdah_job_complete(bus, howdah_job_id(job), howdah_job_token(job), NULL, &cf_error));
         howdah_jobs_free(jobs);
     }
     return text;
@@ -195,13 +195,13 @@ static void unbind_stops_new_jobs_and_leaves_those_that_exist(void **state)
     bind_to(c->bus, "other", "order.*", HOWDAH_FROM_START, HOWDAH_KEY_NONE);
     fill(c->bus);
     route_all(c->bus);
-    cf_ok(howdah_unbind(c->bus, "q", "order.*", &cf_error));
+    cf_ok(howdah_queue_unbind(c->bus, "q", "order.*", &cf_error));
     (void)cf_append(c->bus, "s1", "order.made", "{\"n\":6}");
     route_all(c->bus);
     assert_text(q_counts(c->bus, "q"), "3 0 0 0 0");
     assert_text(drain(c->bus, "other"), "1 3 4 6");
     assert_int_equal(find(c->bus, "q").n, 0);
-    assert_int_equal(howdah_unbind(c->bus, "q", "order.*", &cf_error), HOWDAH_NOT_FOUND);
+    assert_int_equal(howdah_queue_unbind(c->bus, "q", "order.*", &cf_error), HOWDAH_NOT_FOUND);
     /* Bound anew, with another key, it begins where it is told. */
     bind_to(c->bus, "q", "order.*", 5, HOWDAH_KEY_STREAM);
     route_all(c->bus);
@@ -215,7 +215,7 @@ static void a_binding_that_comes_while_the_bus_is_served_is_noticed(void **state
     int64_t until = hw_clock_mono_ms() + 5000;
 
     fill(c->bus);
-    cf_ok(howdah_serve_bindings(c->bus, "q", &cf_error));
+    cf_ok(howdah_bindings_serve(c->bus, "q", &cf_error));
     cf_ok(howdah_run(c->bus, 50, &cf_error));
     bind_to(other, "q", "user.*", HOWDAH_FROM_START, HOWDAH_KEY_STREAM);
     bind_to(other, "p", "user.*", HOWDAH_FROM_START, HOWDAH_KEY_STREAM);
@@ -237,7 +237,7 @@ static void another_bus_goes_on_when_the_one_that_routes_is_closed(void **state)
     fill(c->bus);
     route_all(first);
     (void)snprintf(owner, sizeof owner, "%s", find(c->bus, "q").owner);
-    cf_ok(howdah_serve_bindings(c->bus, NULL, &cf_error));
+    cf_ok(howdah_bindings_serve(c->bus, NULL, &cf_error));
     cf_ok(howdah_run(c->bus, 50, &cf_error));
     assert_text(find(c->bus, "q").owner, owner); /* it stands by */
     howdah_close(first);
@@ -295,7 +295,7 @@ static void route_until(howdah_bus *bus, const char *queue, int64_t pending)
 {
     int64_t until = hw_clock_mono_ms() + 10000;
 
-    cf_ok(howdah_serve_bindings(bus, NULL, &cf_error));
+    cf_ok(howdah_bindings_serve(bus, NULL, &cf_error));
     while (q_info(bus, queue).pending < pending) {
         assert_true(hw_clock_mono_ms() < until);
         cf_ok(howdah_run(bus, 20, &cf_error));
@@ -334,12 +334,12 @@ static void binding_again_is_no_error_and_another_key_is_a_conflict(void **state
     howdah_bind_options o = HOWDAH_BIND_OPTIONS_INIT;
 
     fill(c->bus);
-    assert_int_equal(howdah_bind(c->bus, "q", "order.*", NULL, &cf_error), HOWDAH_OK);
-    assert_int_equal(howdah_bind(c->bus, "q", "order.*", NULL, &cf_error), HOWDAH_END);
+    assert_int_equal(howdah_queue_bind(c->bus, "q", "order.*", NULL, &cf_error), HOWDAH_OK);
+    assert_int_equal(howdah_queue_bind(c->bus, "q", "order.*", NULL, &cf_error), HOWDAH_END);
     o.start = HOWDAH_FROM_END;
-    assert_int_equal(howdah_bind(c->bus, "q", "order.*", &o, &cf_error), HOWDAH_END);
+    assert_int_equal(howdah_queue_bind(c->bus, "q", "order.*", &o, &cf_error), HOWDAH_END);
     o.key = HOWDAH_KEY_NONE;
-    assert_int_equal(howdah_bind(c->bus, "q", "order.*", &o, &cf_error), HOWDAH_CONFLICT);
+    assert_int_equal(howdah_queue_bind(c->bus, "q", "order.*", &o, &cf_error), HOWDAH_CONFLICT);
     assert_int_equal(find(c->bus, NULL).n, 1);
     assert_int_equal(find(c->bus, NULL).info.high, 0);
 }
@@ -349,23 +349,24 @@ static void a_bad_binding_is_refused_and_makes_no_queue(void **state)
     cf *c = *state;
     howdah_bind_options o = HOWDAH_BIND_OPTIONS_INIT;
 
-    assert_int_equal(howdah_bind(c->bus, "q", "order..made", NULL, &cf_error), HOWDAH_INVALID);
+    assert_int_equal(howdah_queue_bind(c->bus, "q", "order..made", NULL, &cf_error),
+                     HOWDAH_INVALID);
     assert_string_equal(cf_error.field, "pattern");
-    assert_int_equal(howdah_bind(c->bus, "q", "", NULL, &cf_error), HOWDAH_INVALID);
-    assert_int_equal(howdah_bind(c->bus, "q", NULL, NULL, &cf_error), HOWDAH_MISUSE);
-    assert_int_equal(howdah_bind(c->bus, "", "order.*", NULL, &cf_error), HOWDAH_INVALID);
+    assert_int_equal(howdah_queue_bind(c->bus, "q", "", NULL, &cf_error), HOWDAH_INVALID);
+    assert_int_equal(howdah_queue_bind(c->bus, "q", NULL, NULL, &cf_error), HOWDAH_MISUSE);
+    assert_int_equal(howdah_queue_bind(c->bus, "", "order.*", NULL, &cf_error), HOWDAH_INVALID);
     assert_string_equal(cf_error.field, "queue");
     o.start = 1;
-    assert_int_equal(howdah_bind(c->bus, "q", "order.*", &o, &cf_error), HOWDAH_INVALID);
+    assert_int_equal(howdah_queue_bind(c->bus, "q", "order.*", &o, &cf_error), HOWDAH_INVALID);
     assert_string_equal(cf_error.field, "start");
     o.start = -2;
-    assert_int_equal(howdah_bind(c->bus, "q", "order.*", &o, &cf_error), HOWDAH_INVALID);
+    assert_int_equal(howdah_queue_bind(c->bus, "q", "order.*", &o, &cf_error), HOWDAH_INVALID);
     o = (howdah_bind_options)HOWDAH_BIND_OPTIONS_INIT;
     o.key = (howdah_binding_key)3;
-    assert_int_equal(howdah_bind(c->bus, "q", "order.*", &o, &cf_error), HOWDAH_INVALID);
+    assert_int_equal(howdah_queue_bind(c->bus, "q", "order.*", &o, &cf_error), HOWDAH_INVALID);
     assert_string_equal(cf_error.field, "key");
-    assert_int_equal(howdah_unbind(c->bus, "q", "a..b", &cf_error), HOWDAH_INVALID);
-    assert_int_equal(howdah_serve_bindings(c->bus, "", &cf_error), HOWDAH_INVALID);
+    assert_int_equal(howdah_queue_unbind(c->bus, "q", "a..b", &cf_error), HOWDAH_INVALID);
+    assert_int_equal(howdah_bindings_serve(c->bus, "", &cf_error), HOWDAH_INVALID);
     assert_int_equal(howdah_queues_walk(c->bus, "q", q_keep_info, &(howdah_queue_info){0}, NULL),
                      HOWDAH_NOT_FOUND);
     assert_int_equal(find(c->bus, NULL).n, 0);
@@ -420,7 +421,7 @@ static void long_names_are_told_apart(void **state)
     (void)cf_append(c->bus, "s", patterns[1], "{}");
     route_all(c->bus);
     assert_text(drain(c->bus, queue), "1");
-    cf_ok(howdah_unbind(c->bus, queue, patterns[0], &cf_error));
+    cf_ok(howdah_queue_unbind(c->bus, queue, patterns[0], &cf_error));
     assert_text(find(c->bus, queue).pattern, patterns[1]);
 }
 
@@ -447,7 +448,7 @@ static void the_subscription_of_a_binding_is_nobody_elses(void **state)
     assert_int_equal(howdah_subscribe(c->bus, &o, &sub, &cf_error), HOWDAH_CONFLICT);
     o.subscriber_id = "queue:q:user.*"; /* a name like any other */
     cf_ok(howdah_subscribe(c->bus, &o, &sub, &cf_error));
-    assert_int_equal(howdah_bind(c->bus, "q", "user.*", NULL, &cf_error), HOWDAH_CONFLICT);
+    assert_int_equal(howdah_queue_bind(c->bus, "q", "user.*", NULL, &cf_error), HOWDAH_CONFLICT);
 }
 
 static void the_runner_of_a_bus_routes_too(void **state)
@@ -457,7 +458,7 @@ static void the_runner_of_a_bus_routes_too(void **state)
     int64_t until = hw_clock_mono_ms() + 10000;
 
     bind_to(c->bus, "q", "order.*", HOWDAH_FROM_START, HOWDAH_KEY_NONE);
-    cf_ok(howdah_serve_bindings(other, NULL, &cf_error));
+    cf_ok(howdah_bindings_serve(other, NULL, &cf_error));
     cf_ok(howdah_runner_start(other, 2, &cf_error));
     fill(c->bus);
     while (q_info(c->bus, "q").pending < 3) {
@@ -545,15 +546,15 @@ static void a_worker_routes_for_its_queue_and_waits_for_what_is_bound(void **sta
     assert_string_equal(find(c->bus, "q").owner, ""); /* given up cleanly */
 }
 
-typedef struct crew {
+typedef struct clients {
     pthread_t thread;
     howdah_bus *bus;
     seen *s;
-} crew;
+} clients;
 
 static void *work(void *arg)
 {
-    crew *w = arg;
+    clients *w = arg;
 
     work_dry(w->bus, w->s, 2);
     return NULL;
@@ -563,12 +564,12 @@ static void workers_share_the_events_of_a_pattern_each_stream_in_order(void **st
 {
     cf *c = *state;
     seen s = {.lock = PTHREAD_MUTEX_INITIALIZER};
-    crew crews[3];
+    clients crews[3];
 
     bind_to(c->bus, "q", "order.*", HOWDAH_FROM_START, HOWDAH_KEY_STREAM);
     append_streams(c->bus);
     for (int i = 0; i < 3; i++) {
-        crews[i] = (crew){.bus = cf_open(c), .s = &s};
+        crews[i] = (clients){.bus = cf_open(c), .s = &s};
         assert_int_equal(pthread_create(&crews[i].thread, NULL, work, &crews[i]), 0);
     }
     for (int i = 0; i < 3; i++) {

@@ -5,7 +5,7 @@
 
 #include "bus/bus.h"
 #include "conformance.h"
-#include "store/shim/flaky.h"
+#include "flaky.h"
 
 /* A bus whose store fails as planned, over the store under test. */
 static howdah_bus *open_flaky(const cf *c)
@@ -34,7 +34,7 @@ static void a_failure_before_the_commit_stores_nothing_and_may_be_retried(void *
     howdah_close(bus);
 }
 
-static void a_failure_after_the_commit_is_unknown_and_a_retry_settles_it(void **state)
+static void a_failure_after_the_commit_is_unknown_and_a_retry_acks_it(void **state)
 {
     cf *c = *state;
     howdah_bus *bus = open_flaky(c);
@@ -56,7 +56,7 @@ static void a_failure_after_the_commit_is_unknown_and_a_retry_settles_it(void **
     howdah_close(bus);
 }
 
-static void an_unknown_that_did_not_happen_is_settled_by_the_same_retry(void **state)
+static void an_unknown_that_did_not_happen_is_acked_by_the_same_retry(void **state)
 {
     cf *c = *state;
     howdah_bus *bus = open_flaky(c);
@@ -149,7 +149,7 @@ static void subscribe_many(howdah_bus *bus, int n, int *heard)
         (void)snprintf(id, sizeof id, "cost:%d:%d", n, i);
         o.subscriber_id = id;
         cf_ok(howdah_subscribe(bus, &o, &sub, &cf_error));
-        assert_int_equal(howdah_wait_caught_up(sub, 60000, &cf_error), HOWDAH_OK);
+        assert_int_equal(howdah_subscription_wait(sub, 60000, &cf_error), HOWDAH_OK);
     }
 }
 
@@ -190,8 +190,8 @@ cf_group cf_flaky_tests(void)
 {
     static const struct CMUnitTest tests[] = {
         CF_TEST(a_failure_before_the_commit_stores_nothing_and_may_be_retried),
-        CF_TEST(a_failure_after_the_commit_is_unknown_and_a_retry_settles_it),
-        CF_TEST(an_unknown_that_did_not_happen_is_settled_by_the_same_retry),
+        CF_TEST(a_failure_after_the_commit_is_unknown_and_a_retry_acks_it),
+        CF_TEST(an_unknown_that_did_not_happen_is_acked_by_the_same_retry),
         CF_TEST(failing_any_one_operation_loses_and_doubles_nothing),
         CF_SUB_TEST(many_subscriptions_at_the_head_cost_less_than_two),
     };

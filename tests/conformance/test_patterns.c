@@ -126,7 +126,7 @@ static howdah_subscription *subscribe(howdah_bus *bus, catcher *c, size_t number
 static void catch_up(howdah_subscription *const *subs, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        assert_int_equal(howdah_wait_caught_up(subs[i], 60000, &cf_error), HOWDAH_OK);
+        assert_int_equal(howdah_subscription_wait(subs[i], 60000, &cf_error), HOWDAH_OK);
 }
 
 /* Every event up to the last one: caught once if its type is meant, never if not. */
@@ -257,7 +257,7 @@ static howdah_subscription *count(howdah_bus *bus, counter *c, const char *id)
     o.ctx = c;
     o.start = HOWDAH_FROM_END;
     cf_ok(howdah_subscribe(bus, &o, &sub, &cf_error));
-    assert_int_equal(howdah_wait_caught_up(sub, 60000, &cf_error), HOWDAH_OK);
+    assert_int_equal(howdah_subscription_wait(sub, 60000, &cf_error), HOWDAH_OK);
     return sub;
 }
 
@@ -286,7 +286,7 @@ static void run_story(const cf *c, int number)
     while (pattern_word(&list, word))
         (void)cf_append(c->bus, "s", word, NULL);
     for (size_t i = 0; i < n; i++) {
-        assert_int_equal(howdah_wait_caught_up(subs[i], 60000, &cf_error), HOWDAH_OK);
+        assert_int_equal(howdah_subscription_wait(subs[i], 60000, &cf_error), HOWDAH_OK);
         assert_int_equal(counters[i].n, rows[i]->received);
         assert_int_equal(counters[i].strangers, 0);
     }

@@ -32,7 +32,7 @@ static void a_job_is_claimed_with_all_that_it_was_pushed_with(void **state)
     job.dedup = "mail-1";
     job.correlation_id = "order-7";
     job.causation_id = "0190a5c8-7b1e-7cc0-8000-1f2e3d4c5b6a";
-    cf_ok(howdah_push(c->bus, "mail", &job, &pushed, &cf_error));
+    cf_ok(howdah_queue_push(c->bus, "mail", &job, &pushed, &cf_error));
     assert_int_equal(pushed.existed, 0);
     jobs = q_claim(c->bus, "mail", 10, 60000);
     assert_int_equal(howdah_jobs_count(jobs), 1);
@@ -122,7 +122,7 @@ static void a_batch_has_ascending_ids_and_a_live_dedup_key_gives_the_first_job(v
     q_ref ref;
 
     twin.dedup = "once";
-    cf_ok(howdah_push_batch(c->bus, "mail", jobs, 4, pushed, &cf_error));
+    cf_ok(howdah_queue_push_batch(c->bus, "mail", jobs, 4, pushed, &cf_error));
     assert_true(pushed[0].id < pushed[1].id && pushed[1].id < pushed[2].id);
     assert_int_equal(pushed[3].id, pushed[1].id);
     assert_int_equal(pushed[1].existed, 0);
@@ -131,10 +131,10 @@ static void a_batch_has_ascending_ids_and_a_live_dedup_key_gives_the_first_job(v
     ref = q_claim_one(c->bus, "mail", 0);
     ref = q_claim_one(c->bus, "mail", 0);
     assert_int_equal(ref.id, pushed[1].id);
-    cf_ok(howdah_push(c->bus, "mail", &twin, pushed, &cf_error));
+    cf_ok(howdah_queue_push(c->bus, "mail", &twin, pushed, &cf_error));
     assert_int_equal(pushed[0].existed, 1); /* it is under way, not over */
-    cf_ok(howdah_complete(c->bus, ref.id, ref.token, NULL, &cf_error));
-    cf_ok(howdah_push(c->bus, "mail", &twin, pushed, &cf_error));
+    cf_ok(howdah_job_complete(c->bus, ref.id, ref.token, NULL, &cf_error));
+    cf_ok(howdah_queue_push(c->bus, "mail", &twin, pushed, &cf_error));
     assert_int_equal(pushed[0].existed, 0);
     assert_true(pushed[0].id > ref.id);
 }
@@ -176,11 +176,11 @@ static void a_job_that_is_due_later_waits_until_then(void **state)
     far = q_push_job(c->bus, "mail", &job);
     assert_null(q_claim(c->bus, "mail", 10, 0));
     assert_string_equal(q_counts(c->bus, "mail"), "0 0 2 0 0");
-    cf_ok(howdah_claim_wait(c->bus, "mail", 10, 60000, NULL, &jobs, &cf_error));
+    cf_ok(howdah_queue_claim_wait(c->bus, "mail", 10, 60000, NULL, &jobs, &cf_error));
     assert_int_equal(howdah_jobs_count(jobs), 1);
     assert_true(howdah_job_id(howdah_jobs_at(jobs, 0)) < far);
     howdah_jobs_free(jobs);
-    cf_ok(howdah_job_retry(c->bus, far, &cf_error)); /* now */
+    cf_ok(howdah_job_rerun(c->bus, far, &cf_error)); /* now */
     assert_int_equal(q_claim_one(c->bus, "mail", 0).id, far);
 }
 
@@ -279,19 +279,20 @@ static void what_breaks_a_rule_is_refused_by_name_and_nothing_is_stored(void **s
         const howdah_new_job *jobs[] = {&good, &bad};
 
         cases[i].spoil(&bad);
-        assert_int_equal(howdah_push_batch(c->bus, "mail", jobs, 2, NULL, &err), cases[i].status);
+        assert_int_equal(howdah_queue_push_batch(c->bus, "mail", jobs, 2, NULL, &err),
+                         cases[i].status);
         assert_string_equal(err.message, cases[i].message);
         assert_string_equal(err.field, cases[i].field);
         assert_int_equal(err.event_index, 1);
     }
-    assert_int_equal(howdah_publish(c->bus, "", "{}", NULL, &err), HOWDAH_INVALID);
+    assert_int_equal(howdah_queue_publish(c->bus, "", "{}", NULL, &err), HOWDAH_INVALID);
     assert_string_equal(err.message, "queue: must be 1 to 255 bytes, got 0");
-    assert_int_equal(howdah_publish(c->bus, NULL, "{}", NULL, &err), HOWDAH_INVALID);
+    assert_int_equal(howdah_queue_publish(c->bus, NULL, "{}", NULL, &err), HOWDAH_INVALID);
     assert_string_equal(err.message, "queue: is required");
     assert_int_equal(howdah_queues_walk(c->bus, "mail", q_keep_info, NULL, &err), HOWDAH_NOT_FOUND);
 }
 
-/* -------------------------------------------------------------------- settle */
+/* -------------------------------------------------------------------- ack */
 
 static void an_empty_or_unknown_queue_gives_nothing(void **state)
 {
@@ -300,13 +301,13 @@ static void an_empty_or_unknown_queue_gives_nothing(void **state)
     howdah_job *job = NULL;
     q_ref ref;
 
-    assert_int_equal(howdah_claim(c->bus, "nobody", 1, NULL, &jobs, &cf_error), HOWDAH_END);
-    assert_int_equal(howdah_poll(c->bus, "nobody", &job, &cf_error), HOWDAH_END);
+    assert_int_equal(howdah_queue_claim(c->bus, "nobody", 1, NULL, &jobs, &cf_error), HOWDAH_END);
+    assert_int_equal(howdah_queue_poll(c->bus, "nobody", &job, &cf_error), HOWDAH_END);
     (void)q_push(c->bus, "mail", "{}");
     ref = q_claim_one(c->bus, "mail", 0);
-    assert_int_equal(howdah_claim(c->bus, "mail", 1, NULL, &jobs, &cf_error), HOWDAH_END);
-    cf_ok(howdah_complete(c->bus, ref.id, ref.token, NULL, &cf_error));
-    assert_int_equal(howdah_claim(c->bus, "mail", 1, NULL, &jobs, &cf_error), HOWDAH_END);
+    assert_int_equal(howdah_queue_claim(c->bus, "mail", 1, NULL, &jobs, &cf_error), HOWDAH_END);
+    cf_ok(howdah_job_complete(c->bus, ref.id, ref.token, NULL, &cf_error));
+    assert_int_equal(howdah_queue_claim(c->bus, "mail", 1, NULL, &jobs, &cf_error), HOWDAH_END);
     assert_null(jobs);
 }
 
@@ -320,7 +321,7 @@ static void a_completed_job_is_in_the_history_with_its_result(void **state)
     int64_t finished = 0;
 
     assert_int_equal(ref.id, id);
-    cf_ok(howdah_complete(c->bus, ref.id, ref.token, "sent\nas \xE2\x82\xAC", &cf_error));
+    cf_ok(howdah_job_complete(c->bus, ref.id, ref.token, "sent\nas \xE2\x82\xAC", &cf_error));
     job = q_show(c->bus, id);
     assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_COMPLETED);
     assert_text(howdah_job_result(job), "sent\nas \xE2\x82\xAC");
@@ -342,14 +343,14 @@ static void a_failed_job_is_in_the_history_with_its_error(void **state)
     q_ref ref = q_claim_one(c->bus, "mail", 0);
     howdah_job *job;
 
-    cf_ok(howdah_fail(c->bus, ref.id, ref.token, "no such address", &cf_error));
+    cf_ok(howdah_job_fail(c->bus, ref.id, ref.token, "no such address", &cf_error));
     job = q_show(c->bus, id);
     assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_FAILED);
     assert_text(howdah_job_error(job), "no such address");
     howdah_job_free(job);
     assert_string_equal(q_counts(c->bus, "mail"), "0 0 0 0 1");
     assert_int_equal(q_info(c->bus, "mail").dead_letters, 1);
-    cf_ok(howdah_job_retry(c->bus, id, &cf_error));
+    cf_ok(howdah_job_rerun(c->bus, id, &cf_error));
     assert_string_equal(q_counts(c->bus, "mail"), "1 0 0 0 0");
     assert_int_equal(q_claim_one(c->bus, "mail", 0).attempt, 1);
 }
@@ -365,7 +366,7 @@ static void a_retry_comes_again_and_the_last_one_has_failed(void **state)
     new_job.max_attempts = 2;
     id = q_push_job(c->bus, "mail", &new_job);
     ref = q_claim_one(c->bus, "mail", 0);
-    assert_int_equal(howdah_retry(c->bus, id, ref.token, 0, "busy", &cf_error), HOWDAH_OK);
+    assert_int_equal(howdah_job_retry(c->bus, id, ref.token, 0, "busy", &cf_error), HOWDAH_OK);
     job = q_show(c->bus, id);
     assert_text(howdah_job_error(job), "busy");
     assert_int_equal(howdah_job_attempt(job), 1);
@@ -373,7 +374,8 @@ static void a_retry_comes_again_and_the_last_one_has_failed(void **state)
     ref = q_claim_one(c->bus, "mail", 0);
     assert_int_equal(ref.id, id);
     assert_int_equal(ref.attempt, 2);
-    assert_int_equal(howdah_retry(c->bus, id, ref.token, 0, "busy again", &cf_error), HOWDAH_END);
+    assert_int_equal(howdah_job_retry(c->bus, id, ref.token, 0, "busy again", &cf_error),
+                     HOWDAH_END);
     job = q_show(c->bus, id);
     assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_FAILED);
     assert_text(howdah_job_error(job), "busy again");
@@ -393,10 +395,10 @@ static void a_retry_by_back_off_is_not_due_at_once(void **state)
     cf_ok(howdah_queue_set(c->bus, "mail", &o, &cf_error));
     (void)q_push(c->bus, "mail", "{}");
     ref = q_claim_one(c->bus, "mail", 0);
-    cf_ok(howdah_retry(c->bus, ref.id, ref.token, HOWDAH_AFTER_BACKOFF, NULL, &cf_error));
+    cf_ok(howdah_job_retry(c->bus, ref.id, ref.token, HOWDAH_AFTER_BACKOFF, NULL, &cf_error));
     assert_null(q_claim(c->bus, "mail", 1, 0));
     assert_string_equal(q_counts(c->bus, "mail"), "0 0 1 0 0");
-    cf_ok(howdah_claim_wait(c->bus, "mail", 1, 60000, NULL, &jobs, &cf_error));
+    cf_ok(howdah_queue_claim_wait(c->bus, "mail", 1, 60000, NULL, &jobs, &cf_error));
     assert_int_equal(howdah_job_attempt(howdah_jobs_at(jobs, 0)), 2);
     howdah_jobs_free(jobs);
 }
@@ -410,7 +412,7 @@ static void a_released_job_does_not_count_the_attempt(void **state)
     (void)q_push(c->bus, "mail", "{}");
     ref = q_claim_one(c->bus, "mail", 0);
     before = ref.token;
-    cf_ok(howdah_release(c->bus, ref.id, ref.token, &cf_error));
+    cf_ok(howdah_job_release(c->bus, ref.id, ref.token, &cf_error));
     ref = q_claim_one(c->bus, "mail", 0);
     assert_int_equal(ref.attempt, 1);
     assert_true(ref.token > before);
@@ -425,26 +427,26 @@ static void a_stale_token_is_lost_and_changes_nothing(void **state)
     q_ref ref;
     char message[128];
 
-    cf_ok(howdah_release(c->bus, id, old.token, &cf_error));
+    cf_ok(howdah_job_release(c->bus, id, old.token, &cf_error));
     ref = q_claim_one(c->bus, "mail", 0);
-    assert_int_equal(howdah_complete(c->bus, id, old.token, "late", &err), HOWDAH_LOST);
+    assert_int_equal(howdah_job_complete(c->bus, id, old.token, "late", &err), HOWDAH_LOST);
     (void)snprintf(message, sizeof message, "job %lld is not leased under token %lld",
                    (long long)id, (long long)old.token);
     assert_string_equal(err.message, message);
-    assert_int_equal(howdah_fail(c->bus, id, old.token, "late", &err), HOWDAH_LOST);
-    assert_int_equal(howdah_retry(c->bus, id, old.token, 0, "late", &err), HOWDAH_LOST);
-    assert_int_equal(howdah_release(c->bus, id, old.token, &err), HOWDAH_LOST);
-    assert_int_equal(howdah_extend(c->bus, id, old.token, 0, &err), HOWDAH_LOST);
-    assert_int_equal(howdah_complete(c->bus, id + 1000, ref.token, NULL, &err), HOWDAH_LOST);
+    assert_int_equal(howdah_job_fail(c->bus, id, old.token, "late", &err), HOWDAH_LOST);
+    assert_int_equal(howdah_job_retry(c->bus, id, old.token, 0, "late", &err), HOWDAH_LOST);
+    assert_int_equal(howdah_job_release(c->bus, id, old.token, &err), HOWDAH_LOST);
+    assert_int_equal(howdah_job_extend(c->bus, id, old.token, 0, &err), HOWDAH_LOST);
+    assert_int_equal(howdah_job_complete(c->bus, id + 1000, ref.token, NULL, &err), HOWDAH_LOST);
     assert_string_equal(q_counts(c->bus, "mail"), "0 1 0 0 0");
-    cf_ok(howdah_complete(c->bus, id, ref.token, NULL, &cf_error));
-    assert_int_equal(howdah_complete(c->bus, id, ref.token, NULL, &err), HOWDAH_LOST);
+    cf_ok(howdah_job_complete(c->bus, id, ref.token, NULL, &cf_error));
+    assert_int_equal(howdah_job_complete(c->bus, id, ref.token, NULL, &err), HOWDAH_LOST);
 }
 
-static void a_settlement_says_of_each_job_what_became_of_it(void **state)
+static void a_ack_says_of_each_job_what_became_of_it(void **state)
 {
     cf *c = *state;
-    howdah_settlement s[6] = {{0}};
+    howdah_job_ack s[6] = {{0}};
     howdah_jobs *jobs;
 
     q_push_many(c->bus, "mail", 6);
@@ -462,34 +464,34 @@ static void a_settlement_says_of_each_job_what_became_of_it(void **state)
     s[4].verdict = HOWDAH_VERDICT_EXTEND;
     s[5].verdict = HOWDAH_VERDICT_COMPLETE;
     s[5].token += 1000;
-    cf_ok(howdah_settle(c->bus, s, 6, &cf_error));
+    cf_ok(howdah_jobs_ack(c->bus, s, 6, &cf_error));
     for (size_t i = 0; i < 5; i++)
-        assert_int_equal(s[i].outcome, HOWDAH_SETTLED_DONE);
-    assert_int_equal(s[5].outcome, HOWDAH_SETTLED_LOST);
+        assert_int_equal(s[i].outcome, HOWDAH_ACKED_DONE);
+    assert_int_equal(s[5].outcome, HOWDAH_ACKED_LOST);
     assert_string_equal(q_counts(c->bus, "mail"), "1 2 1 1 1");
     howdah_jobs_free(jobs);
 }
 
-static void a_wrong_settlement_is_refused_whole(void **state)
+static void a_wrong_ack_is_refused_whole(void **state)
 {
     cf *c = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_settlement s[2] = {{.verdict = HOWDAH_VERDICT_COMPLETE},
-                              {.id = 1, .token = 0, .verdict = HOWDAH_VERDICT_COMPLETE}};
+    howdah_job_ack s[2] = {{.verdict = HOWDAH_VERDICT_COMPLETE},
+                           {.id = 1, .token = 0, .verdict = HOWDAH_VERDICT_COMPLETE}};
     q_ref ref;
 
     (void)q_push(c->bus, "mail", "{}");
     ref = q_claim_one(c->bus, "mail", 0);
     s[0].id = ref.id;
     s[0].token = ref.token;
-    assert_int_equal(howdah_settle(c->bus, s, 2, &err), HOWDAH_INVALID);
+    assert_int_equal(howdah_jobs_ack(c->bus, s, 2, &err), HOWDAH_INVALID);
     assert_string_equal(err.message, "token: must be 1 or more");
     assert_int_equal(err.event_index, 1);
     s[1].token = 1;
-    s[1].verdict = (howdah_job_verdict)9;
-    assert_int_equal(howdah_settle(c->bus, s, 2, &err), HOWDAH_INVALID);
+    s[1].verdict = (howdah_verdict)9;
+    assert_int_equal(howdah_jobs_ack(c->bus, s, 2, &err), HOWDAH_INVALID);
     assert_string_equal(err.message, "verdict: there is none of number 9");
-    assert_int_equal(howdah_retry(c->bus, ref.id, ref.token, -2, NULL, &err), HOWDAH_INVALID);
+    assert_int_equal(howdah_job_retry(c->bus, ref.id, ref.token, -2, NULL, &err), HOWDAH_INVALID);
     assert_string_equal(err.message, "after: must be 0 to 10 years, not -2 ms");
     assert_string_equal(q_counts(c->bus, "mail"), "0 1 0 0 0");
 }
@@ -507,13 +509,13 @@ static void a_result_over_64_kib_is_cut_at_a_character(void **state)
     memset(text, 'x', MAX + 99);
     text[MAX + 99] = '\0';
     memcpy(text + MAX - 1, "\xE2\x82\xAC", 3); /* would be cut in the middle */
-    cf_ok(howdah_complete(c->bus, id, ref.token, text, &cf_error));
+    cf_ok(howdah_job_complete(c->bus, id, ref.token, text, &cf_error));
     job = q_show(c->bus, id);
     assert_int_equal(strlen(howdah_job_result(job)), MAX - 1);
     howdah_job_free(job);
     (void)q_push(c->bus, "mail", "{}");
     ref = q_claim_one(c->bus, "mail", 0);
-    cf_ok(howdah_fail(c->bus, ref.id, ref.token, "a\xFFz", &cf_error));
+    cf_ok(howdah_job_fail(c->bus, ref.id, ref.token, "a\xFFz", &cf_error));
     job = q_show(c->bus, ref.id);
     assert_text(howdah_job_error(job), "a?z");
     howdah_job_free(job);
@@ -533,15 +535,15 @@ static void a_lease_that_ran_out_gives_the_job_to_the_next_with_the_attempt_coun
     const howdah_job *job;
 
     o.lease_ms = 60000;
-    cf_ok(howdah_claim_wait(c->bus, "mail", 1, 60000, &o, &jobs, &cf_error));
+    cf_ok(howdah_queue_claim_wait(c->bus, "mail", 1, 60000, &o, &jobs, &cf_error));
     job = howdah_jobs_at(jobs, 0);
     assert_non_null(job);
     assert_int_equal(howdah_job_id(job), id);
     assert_int_equal(howdah_job_attempt(job), 2);
     assert_true(howdah_job_token(job) > old.token);
     assert_true(howdah_job_is_suspect(job));
-    assert_int_equal(howdah_complete(c->bus, id, old.token, NULL, &err), HOWDAH_LOST);
-    cf_ok(howdah_complete(c->bus, id, howdah_job_token(job), NULL, &cf_error));
+    assert_int_equal(howdah_job_complete(c->bus, id, old.token, NULL, &err), HOWDAH_LOST);
+    cf_ok(howdah_job_complete(c->bus, id, howdah_job_token(job), NULL, &cf_error));
     howdah_jobs_free(jobs);
 }
 
@@ -552,10 +554,10 @@ static void an_extended_lease_does_not_run_out(void **state)
 
     (void)q_push(c->bus, "mail", "{}");
     ref = q_claim_one(c->bus, "mail", 400);
-    cf_ok(howdah_extend(c->bus, ref.id, ref.token, 60000, &cf_error));
+    cf_ok(howdah_job_extend(c->bus, ref.id, ref.token, 60000, &cf_error));
     q_nap(600);
     assert_null(q_claim(c->bus, "mail", 1, 0));
-    cf_ok(howdah_complete(c->bus, ref.id, ref.token, NULL, &cf_error));
+    cf_ok(howdah_job_complete(c->bus, ref.id, ref.token, NULL, &cf_error));
 }
 
 static void jobs_of_one_key_run_one_at_a_time_in_the_order_of_their_push(void **state)
@@ -580,10 +582,10 @@ static void jobs_of_one_key_run_one_at_a_time_in_the_order_of_their_push(void **
     assert_null(q_claim(c->bus, "mail", 10, 0));
     ref = (q_ref){first, howdah_job_token(howdah_jobs_at(jobs, 0)), 1};
     howdah_jobs_free(jobs);
-    cf_ok(howdah_retry(c->bus, first, ref.token, 0, "again", &cf_error));
+    cf_ok(howdah_job_retry(c->bus, first, ref.token, 0, "again", &cf_error));
     ref = q_claim_one(c->bus, "mail", 0);
     assert_int_equal(ref.id, first);
-    cf_ok(howdah_complete(c->bus, first, ref.token, NULL, &cf_error));
+    cf_ok(howdah_job_complete(c->bus, first, ref.token, NULL, &cf_error));
     assert_int_equal(q_claim_one(c->bus, "mail", 0).id, second);
 }
 
@@ -620,7 +622,7 @@ static void a_push_wakes_who_waits(void **state)
     q_push_many(c->bus, "mail", 1);
     howdah_jobs_free(q_claim(c->bus, "mail", 1, 0));
     assert_int_equal(pthread_create(&thread, NULL, push_later, &p), 0);
-    cf_ok(howdah_claim_wait(c->bus, "mail", 1, 30000, NULL, &jobs, &cf_error));
+    cf_ok(howdah_queue_claim_wait(c->bus, "mail", 1, 30000, NULL, &jobs, &cf_error));
     woken_ms = hw_clock_mono_ms();
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(howdah_jobs_count(jobs), 1);
@@ -671,13 +673,13 @@ static void a_bus_with_a_subscription_hears_of_jobs_and_of_events(void **state)
     for (int i = 0; i < 2; i++) {
         before = hw_clock_mono_ms();
         assert_int_equal(pthread_create(&thread, NULL, push_later, &p), 0);
-        cf_ok(howdah_claim_wait(c->bus, "mail", 1, 30000, NULL, &jobs, &cf_error));
+        cf_ok(howdah_queue_claim_wait(c->bus, "mail", 1, 30000, NULL, &jobs, &cf_error));
         assert_int_equal(pthread_join(thread, NULL), 0);
         assert_int_equal(howdah_jobs_count(jobs), 1);
         howdah_jobs_free(jobs);
         assert_int_equal(pthread_create(&thread, NULL, append_later, &p), 0);
         assert_int_equal(howdah_run(c->bus, 30000, NULL), HOWDAH_INTERRUPTED);
-        howdah_resume(c->bus);
+        howdah_interrupt_clear(c->bus);
         assert_int_equal(pthread_join(thread, NULL), 0);
         assert_true(hw_clock_mono_ms() - before < 40000);
     }
@@ -690,14 +692,15 @@ static void who_waits_in_vain_is_told_when_the_time_is_over(void **state)
     howdah_jobs *jobs = NULL;
     int64_t before = hw_clock_mono_ms();
 
-    assert_int_equal(howdah_claim_wait(c->bus, "mail", 1, 200, NULL, &jobs, &cf_error), HOWDAH_END);
+    assert_int_equal(howdah_queue_claim_wait(c->bus, "mail", 1, 200, NULL, &jobs, &cf_error),
+                     HOWDAH_END);
     assert_true(hw_clock_mono_ms() - before >= 200);
     assert_true(hw_clock_mono_ms() - before < 20000);
     howdah_interrupt(c->bus);
-    assert_int_equal(howdah_claim_wait(c->bus, "mail", 1, -1, NULL, &jobs, &err),
+    assert_int_equal(howdah_queue_claim_wait(c->bus, "mail", 1, -1, NULL, &jobs, &err),
                      HOWDAH_INTERRUPTED);
-    howdah_resume(c->bus);
-    assert_int_equal(howdah_claim(c->bus, "mail", 0, NULL, &jobs, &err), HOWDAH_INVALID);
+    howdah_interrupt_clear(c->bus);
+    assert_int_equal(howdah_queue_claim(c->bus, "mail", 0, NULL, &jobs, &err), HOWDAH_INVALID);
     assert_string_equal(err.message, "n: must be 1 to 10000, not 0");
 }
 
@@ -711,19 +714,19 @@ static void publish_poll_and_finalize_need_no_token(void **state)
     int64_t first = q_push(c->bus, "mail", "{\"n\":1}");
     int64_t second = q_push(c->bus, "mail", "{\"n\":2}");
 
-    assert_int_equal(howdah_finalize(c->bus, first, true, &err), HOWDAH_LOST);
-    cf_ok(howdah_poll(c->bus, "mail", &job, &cf_error));
+    assert_int_equal(howdah_job_finalize(c->bus, first, true, &err), HOWDAH_LOST);
+    cf_ok(howdah_queue_poll(c->bus, "mail", &job, &cf_error));
     assert_int_equal(howdah_job_id(job), first);
     assert_text(howdah_job_data(job, NULL), "{\"n\":1}");
     howdah_job_free(job);
-    cf_ok(howdah_poll(c->bus, "mail", &job, &cf_error));
+    cf_ok(howdah_queue_poll(c->bus, "mail", &job, &cf_error));
     assert_int_equal(howdah_job_id(job), second);
     howdah_job_free(job);
-    assert_int_equal(howdah_poll(c->bus, "mail", &job, &cf_error), HOWDAH_END);
-    cf_ok(howdah_finalize(c->bus, first, true, &cf_error));
-    cf_ok(howdah_finalize(c->bus, second, false, &cf_error));
+    assert_int_equal(howdah_queue_poll(c->bus, "mail", &job, &cf_error), HOWDAH_END);
+    cf_ok(howdah_job_finalize(c->bus, first, true, &cf_error));
+    cf_ok(howdah_job_finalize(c->bus, second, false, &cf_error));
     assert_string_equal(q_counts(c->bus, "mail"), "0 0 0 1 1");
-    assert_int_equal(howdah_finalize(c->bus, first, true, &err), HOWDAH_LOST);
+    assert_int_equal(howdah_job_finalize(c->bus, first, true, &err), HOWDAH_LOST);
 }
 
 static void finalize_uses_no_token_but_its_own(void **state)
@@ -734,14 +737,14 @@ static void finalize_uses_no_token_but_its_own(void **state)
     howdah_job *job = NULL;
     int64_t id = q_push(c->bus, "mail", "{}");
 
-    cf_ok(howdah_poll(c->bus, "mail", &job, &cf_error));
-    assert_int_equal(howdah_finalize(other, id, true, &err), HOWDAH_LOST);
-    cf_ok(howdah_release(c->bus, id, howdah_job_token(job), &cf_error));
+    cf_ok(howdah_queue_poll(c->bus, "mail", &job, &cf_error));
+    assert_int_equal(howdah_job_finalize(other, id, true, &err), HOWDAH_LOST);
+    cf_ok(howdah_job_release(c->bus, id, howdah_job_token(job), &cf_error));
     howdah_job_free(job);
-    cf_ok(howdah_poll(other, "mail", &job, &cf_error));
+    cf_ok(howdah_queue_poll(other, "mail", &job, &cf_error));
     howdah_job_free(job);
-    assert_int_equal(howdah_finalize(c->bus, id, true, &err), HOWDAH_LOST);
-    cf_ok(howdah_finalize(other, id, true, &cf_error));
+    assert_int_equal(howdah_job_finalize(c->bus, id, true, &err), HOWDAH_LOST);
+    cf_ok(howdah_job_finalize(other, id, true, &cf_error));
     howdah_close(other);
 }
 
@@ -789,14 +792,14 @@ static int caller_push(caller *k, const char *queue, howdah_pushed *ret_pushed, 
     howdah_new_job job = HOWDAH_NEW_JOB_INIT;
     const howdah_new_job *jobs[] = {&job};
 
-    return k->conn ? howdah_pg_push(k->conn, k->c->schema, queue, jobs, 1, ret_pushed, err)
-                   : howdah_sqlite_push(k->db, queue, jobs, 1, ret_pushed, err);
+    return k->conn ? howdah_pg_queue_push(k->conn, k->c->schema, queue, jobs, 1, ret_pushed, err)
+                   : howdah_sqlite_queue_push(k->db, queue, jobs, 1, ret_pushed, err);
 }
 
 static int caller_complete(caller *k, const q_ref *ref, howdah_error *err)
 {
-    return k->conn ? howdah_pg_complete(k->conn, k->c->schema, ref->id, ref->token, "done", err)
-                   : howdah_sqlite_complete(k->db, ref->id, ref->token, "done", err);
+    return k->conn ? howdah_pg_job_complete(k->conn, k->c->schema, ref->id, ref->token, "done", err)
+                   : howdah_sqlite_job_complete(k->db, ref->id, ref->token, "done", err);
 }
 
 static void a_push_in_the_callers_transaction_exists_when_it_commits(void **state)
@@ -898,7 +901,8 @@ static int claim_all(howdah_bus *bus)
             assert_int_equal(howdah_job_attempt(job), 1); /* being left behind does not count */
             assert_true(howdah_job_key(job) || howdah_job_id(job) > last);
             last = howdah_job_id(job);
-            cf_ok(howdah_complete(bus, howdah_job_id(job), howdah_job_token(job), NULL, &cf_error));
+            cf_ok(howdah_job_complete(bus, howdah_job_id(job), howdah_job_token(job), NULL,
+                                      &cf_error));
         }
         howdah_jobs_free(jobs);
         done += (int)n;
@@ -936,8 +940,8 @@ cf_group cf_queue_tests(void)
         CF_QUEUE_TEST(a_retry_by_back_off_is_not_due_at_once),
         CF_QUEUE_TEST(a_released_job_does_not_count_the_attempt),
         CF_QUEUE_TEST(a_stale_token_is_lost_and_changes_nothing),
-        CF_QUEUE_TEST(a_settlement_says_of_each_job_what_became_of_it),
-        CF_QUEUE_TEST(a_wrong_settlement_is_refused_whole),
+        CF_QUEUE_TEST(a_ack_says_of_each_job_what_became_of_it),
+        CF_QUEUE_TEST(a_wrong_ack_is_refused_whole),
         CF_QUEUE_TEST(a_result_over_64_kib_is_cut_at_a_character),
         CF_QUEUE_TEST(a_lease_that_ran_out_gives_the_job_to_the_next_with_the_attempt_counted),
         CF_QUEUE_TEST(an_extended_lease_does_not_run_out),

@@ -86,8 +86,8 @@ static void a_limit_of_concurrency_holds_over_all_claims(void **state)
     jobs = q_claim(c->bus, "mail", 10, 0);
     assert_int_equal(howdah_jobs_count(jobs), 2);
     assert_null(q_claim(c->bus, "mail", 10, 0));
-    cf_ok(howdah_complete(c->bus, howdah_job_id(howdah_jobs_at(jobs, 0)),
-                          howdah_job_token(howdah_jobs_at(jobs, 0)), NULL, &cf_error));
+    cf_ok(howdah_job_complete(c->bus, howdah_job_id(howdah_jobs_at(jobs, 0)),
+                              howdah_job_token(howdah_jobs_at(jobs, 0)), NULL, &cf_error));
     howdah_jobs_free(jobs);
     (void)q_claim_one(c->bus, "mail", 0);
     assert_string_equal(q_counts(c->bus, "mail"), "0 2 0 1 0");
@@ -109,7 +109,7 @@ static void purge_removes_what_is_not_under_way_and_counts_it(void **state)
     assert_int_equal(n, 3);
     assert_string_equal(q_counts(c->bus, "mail"), "0 1 0 0 0");
     assert_int_equal(q_info(c->bus, "mail").purged, 3);
-    cf_ok(howdah_complete(c->bus, ref.id, ref.token, NULL, &cf_error));
+    cf_ok(howdah_job_complete(c->bus, ref.id, ref.token, NULL, &cf_error));
     assert_int_equal(howdah_queue_purge(c->bus, "nobody", &n, &err), HOWDAH_NOT_FOUND);
 }
 
@@ -134,14 +134,14 @@ static void queues_are_walked_by_name(void **state)
     assert_true(q_info(c->bus, "mail").oldest_age_ms >= 0);
 }
 
-static int collect_glances(void *ctx, const howdah_queue_info *info)
+static int collect_summaries(void *ctx, const howdah_queue_info *info)
 {
     assert_int_equal(info->completed, HOWDAH_ABSENT);
     assert_int_equal(info->failed, HOWDAH_ABSENT);
     return collect_names(ctx, info);
 }
 
-static void a_glance_at_queues_counts_no_history(void **state)
+static void a_summary_at_queues_counts_no_history(void **state)
 {
     cf *c = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -151,10 +151,10 @@ static void a_glance_at_queues_counts_no_history(void **state)
     q_push_many(c->bus, "mail", 2);
     q_push_many(c->bus, "audit", 1);
     ref = q_claim_one(c->bus, "mail", 0);
-    cf_ok(howdah_complete(c->bus, ref.id, ref.token, NULL, &cf_error));
-    cf_ok(howdah_queues_glance(c->bus, collect_glances, names, &cf_error));
+    cf_ok(howdah_job_complete(c->bus, ref.id, ref.token, NULL, &cf_error));
+    cf_ok(howdah_queues_summary(c->bus, collect_summaries, names, &cf_error));
     assert_string_equal(names, "audit:1 mail:1 ");
-    assert_int_equal(howdah_queues_glance(c->bus, NULL, NULL, &err), HOWDAH_MISUSE);
+    assert_int_equal(howdah_queues_summary(c->bus, NULL, NULL, &err), HOWDAH_MISUSE);
 }
 
 static void a_job_is_shown_wherever_it_is(void **state)
@@ -189,8 +189,8 @@ static void a_job_is_shown_wherever_it_is(void **state)
     job = q_show(c->bus, later);
     assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_SCHEDULED);
     howdah_job_free(job);
-    assert_int_equal(howdah_job_show(c->bus, 4711, &job, &err), HOWDAH_NOT_FOUND);
-    assert_int_equal(howdah_job_show(c->bus, 0, &job, &err), HOWDAH_INVALID);
+    assert_int_equal(howdah_job_get(c->bus, 4711, &job, &err), HOWDAH_NOT_FOUND);
+    assert_int_equal(howdah_job_get(c->bus, 0, &job, &err), HOWDAH_INVALID);
 }
 
 static void cancel_ends_a_job_that_waits_and_no_other(void **state)
@@ -212,10 +212,10 @@ static void cancel_ends_a_job_that_waits_and_no_other(void **state)
     assert_int_equal(q_info(c->bus, "mail").dead_letters, 0);
     assert_int_equal(howdah_job_cancel(c->bus, second, NULL, &err), HOWDAH_CONFLICT);
     assert_int_equal(howdah_job_cancel(c->bus, 4711, NULL, &err), HOWDAH_NOT_FOUND);
-    cf_ok(howdah_complete(c->bus, first, ref.token, NULL, &cf_error));
-    assert_int_equal(howdah_job_retry(c->bus, first, &err), HOWDAH_CONFLICT);
-    assert_int_equal(howdah_job_retry(c->bus, 4711, &err), HOWDAH_NOT_FOUND);
-    cf_ok(howdah_job_retry(c->bus, second, &cf_error));
+    cf_ok(howdah_job_complete(c->bus, first, ref.token, NULL, &cf_error));
+    assert_int_equal(howdah_job_rerun(c->bus, first, &err), HOWDAH_CONFLICT);
+    assert_int_equal(howdah_job_rerun(c->bus, 4711, &err), HOWDAH_NOT_FOUND);
+    cf_ok(howdah_job_rerun(c->bus, second, &cf_error));
     assert_int_equal(q_claim_one(c->bus, "mail", 0).id, second);
 }
 
@@ -263,10 +263,10 @@ static void the_history_is_in_the_order_of_ending(void **state)
         const howdah_job *job = howdah_jobs_at(jobs, (size_t)order[i]);
 
         (void)snprintf(ids[i], sizeof ids[i], "%lld", (long long)howdah_job_id(job));
-        cf_ok(i == 1
-                  ? howdah_fail(c->bus, howdah_job_id(job), howdah_job_token(job), "x", &cf_error)
-                  : howdah_complete(c->bus, howdah_job_id(job), howdah_job_token(job), NULL,
-                                    &cf_error));
+        cf_ok(i == 1 ? howdah_job_fail(c->bus, howdah_job_id(job), howdah_job_token(job), "x",
+                                       &cf_error)
+                     : howdah_job_complete(c->bus, howdah_job_id(job), howdah_job_token(job), NULL,
+                                           &cf_error));
     }
     howdah_jobs_free(jobs);
     (void)snprintf(wanted, sizeof wanted, "%s %s %s", ids[0], ids[1], ids[2]);
@@ -303,7 +303,7 @@ cf_group cf_queue_admin_tests(void)
         CF_QUEUE_TEST(a_limit_of_concurrency_holds_over_all_claims),
         CF_QUEUE_TEST(purge_removes_what_is_not_under_way_and_counts_it),
         CF_QUEUE_TEST(queues_are_walked_by_name),
-        CF_QUEUE_TEST(a_glance_at_queues_counts_no_history),
+        CF_QUEUE_TEST(a_summary_at_queues_counts_no_history),
         CF_QUEUE_TEST(a_job_is_shown_wherever_it_is),
         CF_QUEUE_TEST(cancel_ends_a_job_that_waits_and_no_other),
         CF_QUEUE_TEST(the_history_is_in_the_order_of_ending),

@@ -78,7 +78,7 @@ static howdah_subscription *subscribe(howdah_bus *bus, const howdah_subscribe_op
 
 static void catch_up(howdah_subscription *sub)
 {
-    assert_int_equal(howdah_wait_caught_up(sub, 60000, &cf_error), HOWDAH_OK);
+    assert_int_equal(howdah_subscription_wait(sub, 60000, &cf_error), HOWDAH_OK);
 }
 
 /* n events on several streams, in batches. */
@@ -106,7 +106,7 @@ static void append_many(howdah_bus *bus, size_t n)
 typedef struct place {
     int64_t high;
     int64_t contiguous;
-    int64_t letters;
+    int64_t dead_letters;
     int64_t token;
 } place;
 
@@ -245,10 +245,10 @@ static void a_failed_event_keeps_the_place_below_it_until_it_is_done_with(void *
         cf_ok(howdah_run(bus, 10, &cf_error));
     assert_int_equal(stored(c->bus, "p").contiguous, 2);
     assert_int_equal(stored(c->bus, "p").high, 6); /* the others went on */
-    assert_int_equal(stored(c->bus, "p").letters, 0);
+    assert_int_equal(stored(c->bus, "p").dead_letters, 0);
     catch_up(sub);
     assert_int_equal(stored(c->bus, "p").contiguous, 6);
-    assert_int_equal(stored(c->bus, "p").letters, 1);
+    assert_int_equal(stored(c->bus, "p").dead_letters, 1);
     assert_int_equal(t.n, 7);
     howdah_close(bus);
 }
@@ -296,38 +296,38 @@ static void the_options_have_the_documents_defaults(void **state)
     assert_int_equal(o.on_fail, HOWDAH_FAIL_OPEN);
 }
 
-typedef struct letter_check {
+typedef struct dead_letter_check {
     howdah_event *event; /* as the log has it */
     int n;
-} letter_check;
+} dead_letter_check;
 
-static int check_letter(void *ctx, const howdah_letter *letter)
+static int check_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
 {
-    letter_check *c = ctx;
+    dead_letter_check *c = ctx;
     size_t a_len = 0;
     size_t b_len = 0;
-    const char *a = howdah_event_data(letter->event, &a_len);
+    const char *a = howdah_event_data(dead_letter->event, &a_len);
     const char *b = howdah_event_data(c->event, &b_len);
     char a_id[HOWDAH_UUID_SIZE];
     char b_id[HOWDAH_UUID_SIZE];
 
-    howdah_event_id(letter->event, a_id);
+    howdah_event_id(dead_letter->event, a_id);
     howdah_event_id(c->event, b_id);
-    assert_string_equal(letter->subscriber_id, "p");
-    assert_string_equal(letter->source, "sub");
-    assert_string_equal(letter->error, "broken");
-    assert_string_equal(letter->state, "dead");
-    assert_int_equal(letter->attempts, 3);
-    assert_int_equal(letter->redrives, 0);
-    assert_false(letter->resolved);
+    assert_string_equal(dead_letter->subscriber_id, "p");
+    assert_string_equal(dead_letter->source, "sub");
+    assert_string_equal(dead_letter->error, "broken");
+    assert_string_equal(dead_letter->state, "dead");
+    assert_int_equal(dead_letter->attempts, 3);
+    assert_int_equal(dead_letter->redrives, 0);
+    assert_false(dead_letter->resolved);
     assert_string_equal(a_id, b_id);
-    assert_string_equal(howdah_event_stream(letter->event), "other");
-    assert_string_equal(howdah_event_type(letter->event), "order.paid");
-    assert_int_equal(howdah_event_version(letter->event), 1);
-    assert_int_equal(howdah_event_global_sequence(letter->event), 2);
+    assert_string_equal(howdah_event_stream(dead_letter->event), "other");
+    assert_string_equal(howdah_event_type(dead_letter->event), "order.paid");
+    assert_int_equal(howdah_event_version(dead_letter->event), 1);
+    assert_int_equal(howdah_event_global_sequence(dead_letter->event), 2);
     assert_int_equal(a_len, b_len);
     assert_memory_equal(a, b, a_len);
-    assert_true(letter->created_at_us > 0);
+    assert_true(dead_letter->created_at_us > 0);
     c->n++;
     return 0;
 }
@@ -336,7 +336,7 @@ static void a_dead_letter_has_all_of_its_event_and_outlives_it(void **state)
 {
     cf *c = *state;
     tally t = {.fail = 2};
-    letter_check check = {0};
+    dead_letter_check check = {0};
     howdah_bus *bus = cf_open(c);
     howdah_subscribe_options o = options("p", count, &t);
     howdah_subscription *sub;
@@ -349,10 +349,10 @@ static void a_dead_letter_has_all_of_its_event_and_outlives_it(void **state)
     sub = subscribe(bus, &o);
     catch_up(sub);
     assert_int_equal(t.n, 1 + 3 + 1);
-    cf_ok(howdah_letters_walk(c->bus, NULL, check_letter, &check, &cf_error));
+    cf_ok(howdah_dead_letters_walk(c->bus, NULL, check_dead_letter, &check, &cf_error));
     assert_int_equal(check.n, 1);
     cf_sql(c, "DELETE FROM {events} WHERE global_sequence = 2"); /* no foreign key */
-    cf_ok(howdah_letters_walk(c->bus, NULL, check_letter, &check, &cf_error));
+    cf_ok(howdah_dead_letters_walk(c->bus, NULL, check_dead_letter, &check, &cf_error));
     assert_int_equal(check.n, 2);
     howdah_event_free(check.event);
     howdah_close(bus);
@@ -377,7 +377,7 @@ static int do_effect(void *ctx, const howdah_event *event, howdah_delivery *deli
     return e->fail ? howdah_delivery_fail(delivery, "not today") : HOWDAH_HANDLED;
 }
 
-static void a_redriven_effect_and_its_letter_are_one_transaction(void **state)
+static void a_redriven_effect_and_its_dead_letter_are_one_transaction(void **state)
 {
     cf *c = *state;
     effecter e = {.fail = true};
@@ -401,14 +401,14 @@ static void a_redriven_effect_and_its_letter_are_one_transaction(void **state)
     assert_int_equal(cf_sql_number(c, sql), 0);
     for (int i = 0; i < 2; i++) { /* fails once more, then not */
         e.fail = i == 0;
-        cf_ok(howdah_letters_redrive(c->bus, NULL, 0, "p", &n, &cf_error));
+        cf_ok(howdah_dead_letters_redrive(c->bus, NULL, 0, "p", &n, &cf_error));
         assert_int_equal(n, 1);
         for (int k = 0; k < 6000 && e.n < i + 2; k++)
             cf_ok(howdah_run(bus, 10, &cf_error));
         cf_ok(howdah_run(bus, 20, &cf_error));
         assert_int_equal(e.n, i + 2);
         assert_int_equal(cf_sql_number(c, sql), i);
-        assert_int_equal(stored(c->bus, "p").letters, 1 - i);
+        assert_int_equal(stored(c->bus, "p").dead_letters, 1 - i);
     }
     howdah_close(bus);
     (void)snprintf(sql, sizeof sql, "DROP TABLE %s", table);
@@ -437,7 +437,7 @@ static void an_effect_that_cannot_be_committed_is_a_failed_try(void **state)
     o.max_retries = 1;
     catch_up(subscribe(bus, &o));
     assert_int_equal(e.n, 2);
-    assert_int_equal(stored(c->bus, "p").letters, 1);
+    assert_int_equal(stored(c->bus, "p").dead_letters, 1);
     assert_int_equal(stored(c->bus, "p").contiguous, 1);
     howdah_close(bus);
     (void)snprintf(sql, sizeof sql, "DROP TABLE %s", table);
@@ -652,7 +652,7 @@ static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(a_clean_end_stores_what_was_handled),
     CF_SUB_TEST(the_options_have_the_documents_defaults),
     CF_SUB_TEST(a_dead_letter_has_all_of_its_event_and_outlives_it),
-    CF_SUB_TEST(a_redriven_effect_and_its_letter_are_one_transaction),
+    CF_SUB_TEST(a_redriven_effect_and_its_dead_letter_are_one_transaction),
     CF_SUB_TEST(an_effect_that_cannot_be_committed_is_a_failed_try),
     CF_SUB_TEST(a_second_delivery_does_no_harm_to_who_looks_at_the_id),
     CF_SUB_TEST(different_subscriptions_on_different_instances_do_not_meet),

@@ -254,9 +254,10 @@ static void an_interrupted_runner_gives_up_what_it_owns_and_says_so(void **state
     howdah_interrupt(bus);
     assert_int_equal(howdah_runner_wait(bus, -1, &err), HOWDAH_INTERRUPTED);
     append_n(c->bus, "s", 1);
-    assert_int_equal(howdah_wait_caught_up(subscribe(standby, "p", &second, HOWDAH_CHECKPOINT_SYNC),
-                                           CF_PATIENCE_MS, &err),
-                     HOWDAH_OK);
+    assert_int_equal(
+        howdah_subscription_wait(subscribe(standby, "p", &second, HOWDAH_CHECKPOINT_SYNC),
+                                 CF_PATIENCE_MS, &err),
+        HOWDAH_OK);
     assert_int_equal(atomic_load(&second.handled), 1);
     assert_int_equal(atomic_load(&second.last), 4);
     cf_ok(howdah_runner_stop(bus, &cf_error));
@@ -282,7 +283,7 @@ static void a_bus_with_a_runner_is_not_to_be_touched(void **state)
     assert_int_equal(howdah_runner_start(bus, 1, &err), HOWDAH_MISUSE);
     assert_int_equal(howdah_service(bus, &worked, &err), HOWDAH_MISUSE);
     assert_int_equal(howdah_run(bus, 0, &err), HOWDAH_MISUSE);
-    assert_int_equal(howdah_wait_caught_up(handle, 0, &err), HOWDAH_MISUSE);
+    assert_int_equal(howdah_subscription_wait(handle, 0, &err), HOWDAH_MISUSE);
     assert_int_equal(howdah_unsubscribe(handle, &err), HOWDAH_MISUSE);
     assert_int_equal(howdah_subscription_pause(bus, "p", NULL, &err), HOWDAH_MISUSE);
     howdah_close(bus); /* stops the runner */

@@ -190,7 +190,7 @@ static void the_status_has_events_and_head(void **state)
 
     for (int i = 0; i < 3; i++)
         (void)cf_append(c->bus, "s", "t", NULL);
-    cf_ok(howdah_status_walk(c->bus, find_fact, text, &cf_error));
+    cf_ok(howdah_facts_walk(c->bus, find_fact, text, &cf_error));
     assert_string_equal(text, cf_is_owner() ? "events=3 head=3 " : "head=3 ");
 }
 
@@ -200,10 +200,10 @@ static int worst_verdict(void *ctx, const howdah_finding *finding)
 
     assert_true(strlen(finding->check) > 0);
     assert_true(strlen(finding->message) > 0);
-    if (finding->verdict != HOWDAH_GOOD)
+    if (finding->severity != HOWDAH_GOOD)
         assert_true(strlen(finding->advice) > 0);
-    if ((int)finding->verdict > *worst && strcmp(finding->check, "durability") != 0)
-        *worst = (int)finding->verdict;
+    if ((int)finding->severity > *worst && strcmp(finding->check, "durability") != 0)
+        *worst = (int)finding->severity;
     return 0;
 }
 

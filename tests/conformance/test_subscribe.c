@@ -94,7 +94,7 @@ static const char *caught_up(howdah_subscription *sub, seen *s)
 {
     static char text[65536];
 
-    assert_int_equal(howdah_wait_caught_up(sub, 60000, &cf_error), HOWDAH_OK);
+    assert_int_equal(howdah_subscription_wait(sub, 60000, &cf_error), HOWDAH_OK);
     (void)snprintf(text, sizeof text, "%s", s->text);
     forget(s);
     return text;
@@ -213,7 +213,7 @@ static void bad_options_are_refused_by_field(void **state)
         {"lease", offsetof(howdah_subscribe_options, lease_ms), 1},
         {"gap_timeout", offsetof(howdah_subscribe_options, gap_timeout_ms), 0},
         {"catch_up_batch", offsetof(howdah_subscribe_options, catch_up_batch), 0},
-        {"owed_max", offsetof(howdah_subscribe_options, owed_max), 0},
+        {"outstanding_max", offsetof(howdah_subscribe_options, outstanding_max), 0},
     };
     howdah_subscription *sub = NULL;
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -392,23 +392,23 @@ static void a_failed_event_is_tried_again_and_its_stream_waits(void **state)
     howdah_close(bus);
 }
 
-static int count_letters(void *ctx, const howdah_letter *letter)
+static int count_dead_letters(void *ctx, const howdah_dead_letter *dead_letter)
 {
-    assert_string_equal(letter->error, "no stock");
-    assert_string_equal(letter->subscriber_id, "p");
-    assert_non_null(letter->event);
+    assert_string_equal(dead_letter->error, "no stock");
+    assert_string_equal(dead_letter->subscriber_id, "p");
+    assert_non_null(dead_letter->event);
     ++*(int *)ctx;
     return 0;
 }
 
-static int letters(const cf *c, bool resolved)
+static int dead_letters(const cf *c, bool resolved)
 {
     howdah_bus *bus = cf_open(c);
-    howdah_letters_options o = HOWDAH_LETTERS_OPTIONS_INIT;
+    howdah_dead_letters_options o = HOWDAH_DEAD_LETTERS_OPTIONS_INIT;
     int n = 0;
 
     o.resolved = resolved;
-    cf_ok(howdah_letters_walk(bus, &o, count_letters, &n, &cf_error));
+    cf_ok(howdah_dead_letters_walk(bus, &o, count_dead_letters, &n, &cf_error));
     howdah_close(bus);
     return n;
 }
@@ -426,7 +426,7 @@ static void after_the_last_try_the_event_is_a_dead_letter_and_delivery_goes_on(v
     sub = subscribe(bus, &o);
     assert_string_equal(caught_up(sub, &s), "1 2 2 2 3");
     assert_int_equal(s.dead, 1);
-    assert_int_equal(letters(c, false), 1);
+    assert_int_equal(dead_letters(c, false), 1);
     howdah_close(bus);
     bus = cf_open(c);
     append_n(c->bus, "a", "t", 1);
@@ -434,9 +434,9 @@ static void after_the_last_try_the_event_is_a_dead_letter_and_delivery_goes_on(v
     howdah_close(bus);
 }
 
-static int keep_id(void *ctx, const howdah_letter *letter)
+static int keep_id(void *ctx, const howdah_dead_letter *dead_letter)
 {
-    *(int64_t *)ctx = letter->id;
+    *(int64_t *)ctx = dead_letter->id;
     return 0;
 }
 
@@ -455,30 +455,30 @@ static void a_dead_letter_is_redriven_by_the_owner_or_discarded(void **state)
     o.max_retries = 0;
     sub = subscribe(bus, &o);
     assert_string_equal(caught_up(sub, &s), "1");
-    cf_ok(howdah_letters_walk(boss, NULL, keep_id, &id, &cf_error));
+    cf_ok(howdah_dead_letters_walk(boss, NULL, keep_id, &id, &cf_error));
     assert_true(id > 0);
     /* The first redrive fails again, the second succeeds. */
     for (int i = 0; i < 2; i++) {
-        cf_ok(howdah_letters_redrive(boss, &id, 1, NULL, &n, &cf_error));
+        cf_ok(howdah_dead_letters_redrive(boss, &id, 1, NULL, &n, &cf_error));
         assert_int_equal(n, 1);
         s.len = 0;
         s.text[0] = '\0';
         cf_run_until(bus, s.text, "1");
         assert_true(s.redrive);
         assert_int_equal(s.last_attempt, i + 2);
-        assert_int_equal(letters(c, false), 1 - i);
+        assert_int_equal(dead_letters(c, false), 1 - i);
     }
-    assert_int_equal(letters(c, true), 1);
-    cf_ok(howdah_letters_redrive(boss, &id, 1, NULL, &n, &cf_error));
+    assert_int_equal(dead_letters(c, true), 1);
+    cf_ok(howdah_dead_letters_redrive(boss, &id, 1, NULL, &n, &cf_error));
     assert_int_equal(n, 0);
     s = (seen){.fail = 2, .fail_times = -1};
     append_n(c->bus, "a", "t", 1);
     assert_string_equal(caught_up(sub, &s), "2");
-    cf_ok(howdah_letters_walk(boss, NULL, keep_id, &id, &cf_error));
-    cf_ok(howdah_letters_discard(boss, &id, 1, "a test order", &n, &cf_error));
+    cf_ok(howdah_dead_letters_walk(boss, NULL, keep_id, &id, &cf_error));
+    cf_ok(howdah_dead_letters_discard(boss, &id, 1, "a test order", &n, &cf_error));
     assert_int_equal(n, 1);
-    assert_int_equal(letters(c, false), 0);
-    assert_int_equal(letters(c, true), 2);
+    assert_int_equal(dead_letters(c, false), 0);
+    assert_int_equal(dead_letters(c, true), 2);
     howdah_close(boss);
     howdah_close(bus);
 }
@@ -501,7 +501,7 @@ static void fail_closed_halts_until_it_is_resumed(void **state)
     howdah_subscription_info_get(sub, &info);
     assert_int_equal(info.state, HOWDAH_SUBSCRIPTION_HALTED);
     assert_string_equal(info.reason, "no stock");
-    assert_int_equal(letters(c, false), 0);
+    assert_int_equal(dead_letters(c, false), 0);
     s.fail = 0;
     s.len = 0;
     cf_ok(howdah_subscription_resume(c->bus, "p", &cf_error));
@@ -510,7 +510,7 @@ static void fail_closed_halts_until_it_is_resumed(void **state)
     howdah_close(bus);
 }
 
-static void what_a_handler_puts_back_stays_owed_and_no_try_is_counted(void **state)
+static void what_a_handler_puts_back_stays_outstanding_and_no_try_is_counted(void **state)
 {
     cf *c = *state;
     seen s = {.put_back = 2};
@@ -525,7 +525,7 @@ static void what_a_handler_puts_back_stays_owed_and_no_try_is_counted(void **sta
     assert_int_equal(howdah_run(bus, CF_PATIENCE_MS, &cf_error), HOWDAH_INTERRUPTED);
     assert_string_equal(s.text, "1 2");
     s.put_back = 0;
-    howdah_resume(bus);
+    howdah_interrupt_clear(bus);
     assert_string_equal(caught_up(sub, &s), "1 2 2 3");
     assert_int_equal(s.last_attempt, 1);
     assert_int_equal(s.dead, 0);
@@ -814,7 +814,7 @@ static void the_reason_of_a_pause_is_in_the_info_of_who_runs_it(void **state)
     howdah_subscribe_options o = options("p", &s);
     howdah_subscription *sub = subscribe(c->bus, &o);
 
-    cf_ok(howdah_wait_caught_up(sub, CF_PATIENCE_MS, &cf_error));
+    cf_ok(howdah_subscription_wait(sub, CF_PATIENCE_MS, &cf_error));
     cf_ok(howdah_subscription_pause(other, "p", "the printer is out of paper", &cf_error));
     cf_run_until_state(c->bus, sub, HOWDAH_SUBSCRIPTION_PAUSED);
     assert_int_equal(howdah_subscription_info_get(sub, &info), HOWDAH_OK);
@@ -842,7 +842,7 @@ static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(after_the_last_try_the_event_is_a_dead_letter_and_delivery_goes_on),
     CF_SUB_TEST(a_dead_letter_is_redriven_by_the_owner_or_discarded),
     CF_SUB_TEST(fail_closed_halts_until_it_is_resumed),
-    CF_SUB_TEST(what_a_handler_puts_back_stays_owed_and_no_try_is_counted),
+    CF_SUB_TEST(what_a_handler_puts_back_stays_outstanding_and_no_try_is_counted),
     CF_SUB_TEST(a_handler_can_halt_its_subscription),
     CF_SUB_TEST(an_event_that_cannot_be_decoded_is_a_dead_letter),
     CF_SUB_TEST(effect_and_checkpoint_are_one_transaction),

@@ -54,7 +54,7 @@ static howdah_subscription *subscribe(howdah_bus *bus, const char *id, const cha
 
 static void catch_up(howdah_subscription *sub)
 {
-    assert_int_equal(howdah_wait_caught_up(sub, 10000, &cf_error), HOWDAH_OK);
+    assert_int_equal(howdah_subscription_wait(sub, 10000, &cf_error), HOWDAH_OK);
 }
 
 static howdah_position correct(howdah_bus *bus, const char *id)
@@ -324,7 +324,7 @@ static void a_long_stream_among_others_is_caught_up_in_order_across_pages_and_fa
     o.max_retry_delay_ms = 5;
     o.checkpoint = HOWDAH_CHECKPOINT_BATCHED;
     cf_ok(howdah_subscribe(bus, &o, &sub, &cf_error));
-    assert_int_equal(howdah_wait_caught_up(sub, 30000, &cf_error), HOWDAH_OK);
+    assert_int_equal(howdah_subscription_wait(sub, 30000, &cf_error), HOWDAH_OK);
     assert_int_equal(k.n, EACH);
     assert_int_equal(k.wrong, 0);
     assert_int_equal(k.failed, EACH / 97);

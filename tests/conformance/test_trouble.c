@@ -59,7 +59,7 @@ static void append_n(howdah_bus *bus, const char *type, int n)
 
 static void catch_up(howdah_subscription *sub)
 {
-    assert_int_equal(howdah_wait_caught_up(sub, 60000, &cf_error), HOWDAH_OK);
+    assert_int_equal(howdah_subscription_wait(sub, 60000, &cf_error), HOWDAH_OK);
 }
 
 /* ------------------------------------------------------------- dead letters */
@@ -69,31 +69,31 @@ static int fail_now(tale *t, howdah_delivery *delivery)
     return howdah_delivery_fail(delivery, t->message);
 }
 
-typedef struct letter_seen {
+typedef struct dead_letter_seen {
     int64_t id;
     char state[16];
     char error[600];
     int64_t redrives;
-} letter_seen;
+} dead_letter_seen;
 
-static int keep_letter(void *ctx, const howdah_letter *letter)
+static int keep_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
 {
-    letter_seen *l = ctx;
+    dead_letter_seen *l = ctx;
 
-    l->id = letter->id;
-    l->redrives = letter->redrives;
-    (void)snprintf(l->state, sizeof l->state, "%s", letter->state);
-    (void)snprintf(l->error, sizeof l->error, "%s", letter->error);
+    l->id = dead_letter->id;
+    l->redrives = dead_letter->redrives;
+    (void)snprintf(l->state, sizeof l->state, "%s", dead_letter->state);
+    (void)snprintf(l->error, sizeof l->error, "%s", dead_letter->error);
     return 0;
 }
 
-static letter_seen the_letter(howdah_bus *bus)
+static dead_letter_seen the_dead_letter(howdah_bus *bus)
 {
-    howdah_letters_options q = HOWDAH_LETTERS_OPTIONS_INIT;
-    letter_seen l = {0};
+    howdah_dead_letters_options q = HOWDAH_DEAD_LETTERS_OPTIONS_INIT;
+    dead_letter_seen l = {0};
 
     q.resolved = true;
-    cf_ok(howdah_letters_walk(bus, &q, keep_letter, &l, &cf_error));
+    cf_ok(howdah_dead_letters_walk(bus, &q, keep_dead_letter, &l, &cf_error));
     return l;
 }
 
@@ -105,14 +105,14 @@ static void a_message_is_cut_between_characters_and_mended(void **state)
     char message[600];
     tale t = {.at = 1, .act = fail_now, .message = message};
     howdah_subscribe_options o = options(&t, HOWDAH_CHECKPOINT_SYNC);
-    letter_seen l;
+    dead_letter_seen l;
 
     memset(message, 'x', sizeof message);
     message[0] = '\xff';
     memcpy(message + 499, "\xc3\xa9\xc3\xa9", 5);
     append_n(c->bus, "t", 1);
     catch_up(subscribe(bus, &o));
-    l = the_letter(c->bus);
+    l = the_dead_letter(c->bus);
     assert_string_equal(l.state, "dead");
     assert_int_equal(strlen(l.error), 499);
     assert_true(l.error[0] == '?' && l.error[1] == 'x' && l.error[498] == 'x');
@@ -121,17 +121,17 @@ static void a_message_is_cut_between_characters_and_mended(void **state)
 
 static int discard_it(tale *t, howdah_delivery *delivery)
 {
-    int64_t id = the_letter(t->other).id;
+    int64_t id = the_dead_letter(t->other).id;
     int64_t n = 0;
 
     if (!howdah_delivery_is_redrive(delivery))
         return howdah_delivery_fail(delivery, "no");
-    cf_ok(howdah_letters_discard(t->other, &id, 1, "enough", &n, &cf_error));
+    cf_ok(howdah_dead_letters_discard(t->other, &id, 1, "enough", &n, &cf_error));
     assert_int_equal(n, 1);
     return HOWDAH_HANDLED;
 }
 
-static void a_letter_discarded_while_it_is_tried_again_stops_nobody(void **state)
+static void a_dead_letter_discarded_while_it_is_tried_again_stops_nobody(void **state)
 {
     cf *c = *state;
     howdah_bus *bus = cf_open(c);
@@ -142,10 +142,10 @@ static void a_letter_discarded_while_it_is_tried_again_stops_nobody(void **state
 
     append_n(c->bus, "t", 1);
     catch_up(sub);
-    cf_ok(howdah_letters_redrive(c->bus, NULL, 0, "p", &n, &cf_error));
+    cf_ok(howdah_dead_letters_redrive(c->bus, NULL, 0, "p", &n, &cf_error));
     assert_int_equal(n, 1);
     cf_run_until(bus, t.text, "1 1");
-    assert_string_equal(the_letter(c->bus).state, "discarded");
+    assert_string_equal(the_dead_letter(c->bus).state, "discarded");
     append_n(c->bus, "t", 1);
     catch_up(sub);
     assert_string_equal(t.text, "1 1 2");
@@ -160,7 +160,7 @@ static int interrupt_it(tale *t, howdah_delivery *delivery)
     return t->message ? HOWDAH_PUT_BACK : HOWDAH_HANDLED;
 }
 
-/* Its effect is done: the letter must say so.  Put back, the request must stay. */
+/* Its effect is done: the dead letter must say so.  Put back, the request must stay. */
 static void what_a_redriven_handler_did_is_stored_in_spite_of_an_interrupt(void **state)
 {
     cf *c = *state;
@@ -177,12 +177,12 @@ static void what_a_redriven_handler_did_is_stored_in_spite_of_an_interrupt(void 
 
             append_n(c->bus, "t", 1);
             catch_up(sub);
-            cf_ok(howdah_letters_redrive(c->bus, NULL, 0, "p", &n, &cf_error));
+            cf_ok(howdah_dead_letters_redrive(c->bus, NULL, 0, "p", &n, &cf_error));
             assert_int_equal(n, 1);
         }
         assert_int_equal(howdah_run(bus, CF_PATIENCE_MS, &err), HOWDAH_INTERRUPTED);
         howdah_close(bus);
-        assert_string_equal(the_letter(c->bus).state, put_back ? "redrive" : "redriven");
+        assert_string_equal(the_dead_letter(c->bus).state, put_back ? "redrive" : "redriven");
     }
 }
 
@@ -323,7 +323,7 @@ static void events_wait_for_the_session_that_their_handler_needs(void **state)
 
 static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(a_message_is_cut_between_characters_and_mended),
-    CF_SUB_TEST(a_letter_discarded_while_it_is_tried_again_stops_nobody),
+    CF_SUB_TEST(a_dead_letter_discarded_while_it_is_tried_again_stops_nobody),
     CF_SUB_TEST(what_a_redriven_handler_did_is_stored_in_spite_of_an_interrupt),
     CF_SUB_TEST(a_pause_is_heard_between_two_events),
     CF_SUB_TEST(a_resumed_subscription_looks_at_its_place_first),

@@ -1,4 +1,4 @@
-/* test_upcast.c - old payloads, lifted on every way out. */
+/* test_upcast.c - old payloads, upcast on every way out. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static char name_d[] = "d";
 static char name_x[] = "x";
 
 /* Adds a member, so that the steps taken and their order can be read: {"v":1} -> {"v":1,"b":2}. */
-static int add_member(void *ctx, const howdah_event *event, howdah_lift *lift)
+static int add_member(void *ctx, const howdah_event *event, howdah_upcast *upcast)
 {
     const char *member = ctx;
     size_t len = 0;
@@ -20,38 +20,38 @@ static int add_member(void *ctx, const howdah_event *event, howdah_lift *lift)
     int n = snprintf(text, sizeof text, "%.*s,\"%s\":%d}", (int)len - 1, data, member,
                      howdah_event_schema_version(event) + 1);
 
-    howdah_lift_json(lift, text, (size_t)n);
+    howdah_upcast_set_json(upcast, text, (size_t)n);
     return HOWDAH_OK;
 }
 
-static int to_bytes(void *ctx, const howdah_event *event, howdah_lift *lift)
+static int to_bytes(void *ctx, const howdah_event *event, howdah_upcast *upcast)
 {
     (void)ctx;
     (void)event;
-    howdah_lift_bytes(lift, "\x01\x02", 2, "application/x-two");
+    howdah_upcast_set_bytes(upcast, "\x01\x02", 2, "application/x-two");
     return HOWDAH_OK;
 }
 
-static int refuse(void *ctx, const howdah_event *event, howdah_lift *lift)
+static int refuse(void *ctx, const howdah_event *event, howdah_upcast *upcast)
 {
     (void)ctx;
     (void)event;
-    return howdah_lift_fail(lift, "no such currency");
+    return howdah_upcast_fail(upcast, "no such currency");
 }
 
-static int give_nothing(void *ctx, const howdah_event *event, howdah_lift *lift)
+static int give_nothing(void *ctx, const howdah_event *event, howdah_upcast *upcast)
 {
     (void)ctx;
     (void)event;
-    (void)lift;
+    (void)upcast;
     return HOWDAH_OK;
 }
 
-static int give_garbage(void *ctx, const howdah_event *event, howdah_lift *lift)
+static int give_garbage(void *ctx, const howdah_event *event, howdah_upcast *upcast)
 {
     (void)ctx;
     (void)event;
-    howdah_lift_json(lift, "{\"a\":", 5);
+    howdah_upcast_set_json(upcast, "{\"a\":", 5);
     return HOWDAH_OK;
 }
 
@@ -77,17 +77,17 @@ static howdah_position append(howdah_bus *bus, const char *type, int64_t schema_
 /* Two steps of type a: 1 to 2, 2 to 3. */
 static void register_two(howdah_bus *bus)
 {
-    cf_ok(howdah_upcast(bus, "a", 2, add_member, name_c, &cf_error));
-    cf_ok(howdah_upcast(bus, "a", 1, add_member, name_b, &cf_error));
+    cf_ok(howdah_upcast_register(bus, "a", 2, add_member, name_c, &cf_error));
+    cf_ok(howdah_upcast_register(bus, "a", 1, add_member, name_b, &cf_error));
 }
 
-static void assert_counts(const howdah_bus *bus, int64_t lifted, int64_t steps, int64_t missing,
+static void assert_counts(const howdah_bus *bus, int64_t upcast, int64_t steps, int64_t missing,
                           int64_t failed)
 {
     howdah_upcast_counts counts = HOWDAH_UPCAST_COUNTS_INIT;
 
     howdah_upcast_counts_get(bus, &counts);
-    assert_int_equal(counts.lifted, lifted);
+    assert_int_equal(counts.upcast, upcast);
     assert_int_equal(counts.steps, steps);
     assert_int_equal(counts.missing, missing);
     assert_int_equal(counts.failed, failed);
@@ -110,7 +110,7 @@ static const char *read_all(howdah_bus *bus, int *ret_end)
     return text;
 }
 
-static void old_payloads_are_lifted_step_by_step_when_they_are_read(void **state)
+static void old_payloads_are_upcast_step_by_step_when_they_are_read(void **state)
 {
     cf *c = *state;
     int end = 0;
@@ -135,9 +135,9 @@ static int keep_payload(void *ctx, int depth, const howdah_event *event)
     return 0;
 }
 
-static void every_way_of_reading_lifts(void **state)
+static void every_way_of_reading_upcasts(void **state)
 {
-    static const char lifted[] = "{\"v\":1,\"b\":2,\"c\":3}";
+    static const char upcast[] = "{\"v\":1,\"b\":2,\"c\":3}";
     cf *c = *state;
     howdah_position p = append(c->bus, "a", 1);
     howdah_tail_options since = HOWDAH_TAIL_OPTIONS_INIT;
@@ -148,17 +148,17 @@ static void every_way_of_reading_lifts(void **state)
 
     register_two(c->bus);
     cf_ok(howdah_read_event(c->bus, p.id, &event, &cf_error));
-    assert_string_equal(howdah_event_data(event, NULL), lifted);
+    assert_string_equal(howdah_event_data(event, NULL), upcast);
     howdah_event_free(event);
     cf_ok(howdah_read_last(c->bus, "s", &event, &cf_error));
-    assert_string_equal(howdah_event_data(event, NULL), lifted);
+    assert_string_equal(howdah_event_data(event, NULL), upcast);
     howdah_event_free(event);
     cf_ok(howdah_read_tree(c->bus, p.id, keep_payload, text, &cf_error));
-    assert_string_equal(text, lifted);
+    assert_string_equal(text, upcast);
     since.since = 0;
     cf_ok(howdah_tail_open(c->bus, &since, &tail, &cf_error));
     assert_int_equal(howdah_tail_next(tail, 5000, &borrowed, &cf_error), HOWDAH_OK);
-    assert_string_equal(howdah_event_data(borrowed, NULL), lifted);
+    assert_string_equal(howdah_event_data(borrowed, NULL), upcast);
     howdah_tail_close(tail);
     assert_counts(c->bus, 4, 8, 0, 0);
 }
@@ -170,7 +170,7 @@ static void a_step_may_change_the_kind_of_payload(void **state)
     howdah_position p = append(c->bus, "a", 1);
     size_t len = 0;
 
-    cf_ok(howdah_upcast(c->bus, "a", 1, to_bytes, NULL, &cf_error));
+    cf_ok(howdah_upcast_register(c->bus, "a", 1, to_bytes, NULL, &cf_error));
     cf_ok(howdah_read_event(c->bus, p.id, &event, &cf_error));
     assert_string_equal(howdah_event_content_type(event), "application/x-two");
     assert_memory_equal(howdah_event_data(event, &len), "\x01\x02", 2);
@@ -185,8 +185,8 @@ static void a_missing_step_is_an_error_that_names_type_and_version(void **state)
     int end = 0;
 
     (void)append(c->bus, "a", 1);
-    cf_ok(howdah_upcast(c->bus, "a", 1, add_member, name_b, &cf_error));
-    cf_ok(howdah_upcast(c->bus, "a", 3, add_member, name_d, &cf_error));
+    cf_ok(howdah_upcast_register(c->bus, "a", 1, add_member, name_b, &cf_error));
+    cf_ok(howdah_upcast_register(c->bus, "a", 3, add_member, name_d, &cf_error));
     assert_string_equal(read_all(c->bus, &end), "");
     assert_int_equal(end, HOWDAH_INVALID);
     assert_string_equal(cf_error.field, "schema_version");
@@ -203,7 +203,7 @@ static void a_type_that_begins_like_another_has_steps_of_its_own(void **state)
     (void)append(c->bus, "a", 1);
     (void)append(c->bus, "a.b", 1);
     (void)append(c->bus, "ab", 1);
-    cf_ok(howdah_upcast(c->bus, "a.b", 1, add_member, name_x, &cf_error));
+    cf_ok(howdah_upcast_register(c->bus, "a.b", 1, add_member, name_x, &cf_error));
     assert_string_equal(read_all(c->bus, &end), "{\"v\":1}/1 {\"v\":1,\"x\":2}/2 {\"v\":1}/1");
     assert_counts(c->bus, 1, 1, 0, 0);
 }
@@ -223,7 +223,7 @@ static void a_step_that_fails_is_an_error_with_its_reason(void **state)
         howdah_bus *bus = cf_open(c);
         int end = 0;
 
-        cf_ok(howdah_upcast(bus, "a", 1, bad[i].fn, NULL, &cf_error));
+        cf_ok(howdah_upcast_register(bus, "a", 1, bad[i].fn, NULL, &cf_error));
         assert_string_equal(read_all(bus, &end), "");
         assert_int_equal(end, HOWDAH_INVALID);
         assert_non_null(strstr(cf_error.message, "the step from version 1 has failed: "));
@@ -237,15 +237,18 @@ static void a_step_is_registered_once_and_with_a_rule(void **state)
 {
     cf *c = *state;
 
-    cf_ok(howdah_upcast(c->bus, "a", 1, add_member, name_b, &cf_error));
-    assert_int_equal(howdah_upcast(c->bus, "a", 1, add_member, name_b, &cf_error), HOWDAH_CONFLICT);
-    assert_int_equal(howdah_upcast(c->bus, "a", 0, add_member, name_b, &cf_error), HOWDAH_INVALID);
-    assert_int_equal(howdah_upcast(c->bus, "a", INT32_MAX, add_member, name_b, &cf_error),
+    cf_ok(howdah_upcast_register(c->bus, "a", 1, add_member, name_b, &cf_error));
+    assert_int_equal(howdah_upcast_register(c->bus, "a", 1, add_member, name_b, &cf_error),
+                     HOWDAH_CONFLICT);
+    assert_int_equal(howdah_upcast_register(c->bus, "a", 0, add_member, name_b, &cf_error),
                      HOWDAH_INVALID);
-    assert_int_equal(howdah_upcast(c->bus, "a b", 1, add_member, name_b, &cf_error),
+    assert_int_equal(howdah_upcast_register(c->bus, "a", INT32_MAX, add_member, name_b, &cf_error),
                      HOWDAH_INVALID);
-    assert_int_equal(howdah_upcast(c->bus, "a", 2, NULL, NULL, &cf_error), HOWDAH_MISUSE);
-    assert_int_equal(howdah_upcast(NULL, "a", 2, add_member, name_b, &cf_error), HOWDAH_MISUSE);
+    assert_int_equal(howdah_upcast_register(c->bus, "a b", 1, add_member, name_b, &cf_error),
+                     HOWDAH_INVALID);
+    assert_int_equal(howdah_upcast_register(c->bus, "a", 2, NULL, NULL, &cf_error), HOWDAH_MISUSE);
+    assert_int_equal(howdah_upcast_register(NULL, "a", 2, add_member, name_b, &cf_error),
+                     HOWDAH_MISUSE);
 }
 
 /* ------------------------------------------------------------ subscriptions */
@@ -279,7 +282,7 @@ static howdah_subscription *subscribe(howdah_bus *bus, seen *s, howdah_on_fail o
     return sub;
 }
 
-static void a_handler_sees_lifted_events(void **state)
+static void a_handler_sees_upcast_events(void **state)
 {
     cf *c = *state;
     howdah_bus *bus = cf_open(c);
@@ -288,46 +291,50 @@ static void a_handler_sees_lifted_events(void **state)
     (void)append(c->bus, "a", 1);
     (void)append(c->bus, "b", 1);
     register_two(bus);
-    assert_int_equal(howdah_wait_caught_up(subscribe(bus, &s, HOWDAH_FAIL_OPEN), 10000, &cf_error),
-                     HOWDAH_OK);
+    assert_int_equal(
+        howdah_subscription_wait(subscribe(bus, &s, HOWDAH_FAIL_OPEN), 10000, &cf_error),
+        HOWDAH_OK);
     assert_string_equal(s.text, "1:{\"v\":1,\"b\":2,\"c\":3} 2:{\"v\":1}");
-    assert_int_equal(howdah_upcast(bus, "b", 1, add_member, name_b, &cf_error), HOWDAH_MISUSE);
+    assert_int_equal(howdah_upcast_register(bus, "b", 1, add_member, name_b, &cf_error),
+                     HOWDAH_MISUSE);
     howdah_close(bus);
 }
 
-static int keep_letter(void *ctx, const howdah_letter *letter)
+static int keep_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
 {
-    (void)snprintf(ctx, 256, "%s|%d|%lld|%s", howdah_event_data(letter->event, NULL),
-                   howdah_event_schema_version(letter->event), (long long)letter->attempts,
-                   letter->error);
+    (void)snprintf(ctx, 256, "%s|%d|%lld|%s", howdah_event_data(dead_letter->event, NULL),
+                   howdah_event_schema_version(dead_letter->event),
+                   (long long)dead_letter->attempts, dead_letter->error);
     return 0;
 }
 
-static void an_event_that_cannot_be_lifted_is_a_dead_letter_as_it_is_stored(void **state)
+static void an_event_that_cannot_be_upcast_is_a_dead_letter_as_it_is_stored(void **state)
 {
     cf *c = *state;
     howdah_bus *bus = cf_open(c);
     seen s = {.len = 0};
-    char letter[256] = "";
+    char dead_letter[256] = "";
     int64_t n = 0;
 
     (void)append(c->bus, "a", 1);
     (void)append(c->bus, "b", 1);
-    cf_ok(howdah_upcast(bus, "a", 1, refuse, NULL, &cf_error));
-    assert_int_equal(howdah_wait_caught_up(subscribe(bus, &s, HOWDAH_FAIL_OPEN), 10000, &cf_error),
-                     HOWDAH_OK);
+    cf_ok(howdah_upcast_register(bus, "a", 1, refuse, NULL, &cf_error));
+    assert_int_equal(
+        howdah_subscription_wait(subscribe(bus, &s, HOWDAH_FAIL_OPEN), 10000, &cf_error),
+        HOWDAH_OK);
     assert_string_equal(s.text, "2:{\"v\":1}");
     assert_counts(bus, 0, 0, 0, 1);
     howdah_close(bus);
-    cf_ok(howdah_letters_walk(c->bus, NULL, keep_letter, letter, &cf_error));
-    assert_string_equal(letter, "{\"v\":1}|1|1|schema_version: a, event 1: the step from version 1"
-                                " has failed: no such currency");
+    cf_ok(howdah_dead_letters_walk(c->bus, NULL, keep_dead_letter, dead_letter, &cf_error));
+    assert_string_equal(dead_letter,
+                        "{\"v\":1}|1|1|schema_version: a, event 1: the step from version 1"
+                        " has failed: no such currency");
 
     /* Another release of the program knows better. */
-    cf_ok(howdah_letters_redrive(c->bus, NULL, 0, "p", &n, &cf_error));
+    cf_ok(howdah_dead_letters_redrive(c->bus, NULL, 0, "p", &n, &cf_error));
     assert_int_equal(n, 1);
     bus = cf_open(c);
-    cf_ok(howdah_upcast(bus, "a", 1, add_member, name_b, &cf_error));
+    cf_ok(howdah_upcast_register(bus, "a", 1, add_member, name_b, &cf_error));
     (void)subscribe(bus, &s, HOWDAH_FAIL_OPEN);
     for (int i = 0; i < 500 && !strstr(s.text, "\"b\""); i++)
         cf_ok(howdah_run(bus, 20, &cf_error));
@@ -335,7 +342,7 @@ static void an_event_that_cannot_be_lifted_is_a_dead_letter_as_it_is_stored(void
     howdah_close(bus);
 }
 
-static void a_subscription_that_fails_closed_halts_at_what_cannot_be_lifted(void **state)
+static void a_subscription_that_fails_closed_halts_at_what_cannot_be_upcast(void **state)
 {
     cf *c = *state;
     howdah_bus *bus = cf_open(c);
@@ -346,7 +353,7 @@ static void a_subscription_that_fails_closed_halts_at_what_cannot_be_lifted(void
     (void)append(c->bus, "b", 1);
     (void)append(c->bus, "a", 1);
     (void)append(c->bus, "b", 1);
-    cf_ok(howdah_upcast(bus, "a", 2, add_member, name_c, &cf_error));
+    cf_ok(howdah_upcast_register(bus, "a", 2, add_member, name_c, &cf_error));
     sub = subscribe(bus, &s, HOWDAH_FAIL_CLOSED);
     cf_ok(howdah_run(bus, 10000, &cf_error)); /* until everything is halted */
     assert_string_equal(s.text, "1:{\"v\":1}");
@@ -358,16 +365,16 @@ static void a_subscription_that_fails_closed_halts_at_what_cannot_be_lifted(void
 }
 
 static const struct CMUnitTest tests[] = {
-    CF_TEST(old_payloads_are_lifted_step_by_step_when_they_are_read),
-    CF_TEST(every_way_of_reading_lifts),
+    CF_TEST(old_payloads_are_upcast_step_by_step_when_they_are_read),
+    CF_TEST(every_way_of_reading_upcasts),
     CF_TEST(a_step_may_change_the_kind_of_payload),
     CF_TEST(a_missing_step_is_an_error_that_names_type_and_version),
     CF_TEST(a_type_that_begins_like_another_has_steps_of_its_own),
     CF_TEST(a_step_that_fails_is_an_error_with_its_reason),
     CF_TEST(a_step_is_registered_once_and_with_a_rule),
-    CF_SUB_TEST(a_handler_sees_lifted_events),
-    CF_SUB_TEST(an_event_that_cannot_be_lifted_is_a_dead_letter_as_it_is_stored),
-    CF_SUB_TEST(a_subscription_that_fails_closed_halts_at_what_cannot_be_lifted),
+    CF_SUB_TEST(a_handler_sees_upcast_events),
+    CF_SUB_TEST(an_event_that_cannot_be_upcast_is_a_dead_letter_as_it_is_stored),
+    CF_SUB_TEST(a_subscription_that_fails_closed_halts_at_what_cannot_be_upcast),
 };
 
 cf_group cf_upcast_tests(void)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bus/subscription.h"
+#include "bus/subscription/subscription.h"
 #include "queue_help.h"
 
 /* What a handler did; statuses are kept, since an assertion has no business in a thread. */
@@ -69,7 +69,7 @@ static void append_and_push(busy *b, const howdah_event *event, const char *stre
     if (s >= 0)
         s = howdah_append(b->bus, out, NULL, NULL, &err);
     if (s >= 0)
-        s = howdah_push(b->bus, "out", &job, NULL, &err);
+        s = howdah_queue_push(b->bus, "out", &job, NULL, &err);
     note(b, s, &err);
     howdah_event_free(out);
     howdah_builder_free(builder);
@@ -127,7 +127,7 @@ static void append_in(howdah_bus *bus, int n)
 
 static int on_finding(void *ctx, const howdah_finding *finding)
 {
-    if (finding->verdict != HOWDAH_GOOD)
+    if (finding->severity != HOWDAH_GOOD)
         fail_msg("%s: %s", finding->check, finding->message);
     (*(int *)ctx)++;
     return 0;
@@ -169,7 +169,7 @@ static void a_handler_uses_its_own_bus_under_run(void **state)
 
         (void)snprintf(id, sizeof id, "mode-%d", i);
         (void)subscribe(bus, id, on_event, modes[i], &b);
-        cf_ok(howdah_wait_caught_up(b.sub, CF_PATIENCE_MS, &cf_error));
+        cf_ok(howdah_subscription_wait(b.sub, CF_PATIENCE_MS, &cf_error));
         assert_well(&b);
         assert_int_equal(atomic_load(&b.handled), 20);
         assert_int_equal(count_out(c), 20 * (i + 1));
@@ -212,7 +212,7 @@ static void what_a_transactional_handler_writes_on_its_bus_is_part_of_its_transa
 
     append_in(c->bus, 3);
     (void)subscribe(bus, "p", on_event, HOWDAH_CHECKPOINT_TRANSACTIONAL, &b);
-    cf_ok(howdah_wait_caught_up(b.sub, CF_PATIENCE_MS, &cf_error));
+    cf_ok(howdah_subscription_wait(b.sub, CF_PATIENCE_MS, &cf_error));
     assert_well(&b);
     /* Two tries were rolled back with all that they had written. */
     assert_int_equal(atomic_load(&b.handled), 3);
@@ -246,7 +246,7 @@ static void a_write_that_would_wait_for_its_own_handler_is_refused_at_once(void 
     append_in(c->bus, 1);
     (void)subscribe(other, "other", on_event, HOWDAH_CHECKPOINT_SYNC, &unused);
     (void)subscribe(bus, "p", pause_another, HOWDAH_CHECKPOINT_TRANSACTIONAL, &b);
-    cf_ok(howdah_wait_caught_up(b.sub, CF_PATIENCE_MS, &cf_error));
+    cf_ok(howdah_subscription_wait(b.sub, CF_PATIENCE_MS, &cf_error));
     assert_int_equal(atomic_load(&b.handled), 1);
     assert_int_equal(atomic_load(&b.worst), cf_is_pg() ? 0 : HOWDAH_MISUSE);
     if (!cf_is_pg())
@@ -280,11 +280,11 @@ static int drive(busy *b)
         howdah_service(b->bus, NULL, NULL),
         howdah_subscribe(b->bus, &o, &sub, NULL),
         howdah_unsubscribe(b->sub, NULL),
-        howdah_wait_caught_up(b->sub, 0, NULL),
+        howdah_subscription_wait(b->sub, 0, NULL),
         howdah_runner_start(b->bus, 1, NULL),
         howdah_runner_stop(b->bus, NULL),
         howdah_runner_wait(b->bus, 0, NULL),
-        howdah_serve_bindings(b->bus, NULL, NULL),
+        howdah_bindings_serve(b->bus, NULL, NULL),
         howdah_worker_new(b->bus, &w, &worker, NULL),
         howdah_close(b->bus),
     };
@@ -324,7 +324,7 @@ static void a_handler_may_not_drive_or_close_its_own_bus(void **state)
         if (threads)
             cf_ok(howdah_runner_start(bus, 1, &cf_error));
         else
-            cf_ok(howdah_wait_caught_up(b.sub, CF_PATIENCE_MS, &cf_error));
+            cf_ok(howdah_subscription_wait(b.sub, CF_PATIENCE_MS, &cf_error));
         wait_for(&b.handled, 2);
         assert_int_equal(howdah_close(bus), HOWDAH_OK);
         assert_int_equal(atomic_load(&b.refused), HOWDAH_MISUSE);
@@ -370,7 +370,7 @@ static void stopping_a_runner_ends_after_the_handler_that_runs(void **state)
     assert_null(failed);
     assert_int_equal(atomic_load(&b.handled), 1);
     assert_int_equal(cf_sql_number(c, "SELECT high FROM {subscriptions}"), 1);
-    cf_ok(howdah_wait_caught_up(b.sub, CF_PATIENCE_MS, &cf_error));
+    cf_ok(howdah_subscription_wait(b.sub, CF_PATIENCE_MS, &cf_error));
     assert_int_equal(atomic_load(&b.handled), 50);
     howdah_close(bus);
 }
@@ -383,7 +383,7 @@ static int interrupt_and_append(void *ctx, const howdah_event *event, howdah_del
     howdah_interrupt(b->bus);
     append_and_push(b, event, howdah_delivery_subscriber(delivery));
     read_all(b);
-    atomic_store(&b->refused, howdah_claim_wait(b->bus, "none", 1, -1, NULL, &jobs, NULL));
+    atomic_store(&b->refused, howdah_queue_claim_wait(b->bus, "none", 1, -1, NULL, &jobs, NULL));
     howdah_jobs_free(jobs);
     (void)atomic_fetch_add(&b->handled, 1);
     return HOWDAH_HANDLED;
@@ -414,7 +414,7 @@ static int wait_for_ever(void *ctx, const howdah_event *event, howdah_delivery *
     (void)event;
     (void)delivery;
     atomic_store(&b->blocked, true);
-    atomic_store(&b->refused, howdah_claim_wait(b->bus, "none", 1, -1, NULL, &jobs, NULL));
+    atomic_store(&b->refused, howdah_queue_claim_wait(b->bus, "none", 1, -1, NULL, &jobs, NULL));
     howdah_jobs_free(jobs);
     (void)atomic_fetch_add(&b->handled, 1);
     return HOWDAH_HANDLED;
@@ -447,10 +447,10 @@ static int push_in_handler(void *ctx, const howdah_job *job, howdah_work *work)
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_new_job next = HOWDAH_NEW_JOB_INIT;
     howdah_job *shown = NULL;
-    int s = howdah_push(b->bus, "out", &next, NULL, &err);
+    int s = howdah_queue_push(b->bus, "out", &next, NULL, &err);
 
     if (s >= 0)
-        s = howdah_job_show(b->bus, howdah_job_id(job), &shown, &err);
+        s = howdah_job_get(b->bus, howdah_job_id(job), &shown, &err);
     howdah_job_free(shown);
     note(b, s, &err);
     (void)atomic_fetch_add(&b->handled, 1);
@@ -524,14 +524,14 @@ static int call_all(howdah_bus *bus, howdah_reader *reader, howdah_tail *tail)
         howdah_read_last(bus, "s", &found, NULL),
         howdah_tail_open(bus, NULL, &tailed, NULL),
         howdah_tail_next(tail, 0, &next, NULL),
-        howdah_status_walk(bus, on_fact, NULL, NULL),
+        howdah_facts_walk(bus, on_fact, NULL, NULL),
         howdah_import(bus, &i, NULL, NULL),
         howdah_correct(bus, &k, NULL, NULL),
         howdah_query_count(bus, NULL, &n, NULL, NULL),
         howdah_purges_walk(bus, on_purge, NULL, NULL),
         howdah_migrate(bus, NULL, NULL),
-        howdah_push(bus, "q", &job, NULL, NULL),
-        howdah_claim(bus, "q", 1, NULL, &jobs, NULL),
+        howdah_queue_push(bus, "q", &job, NULL, NULL),
+        howdah_queue_claim(bus, "q", 1, NULL, &jobs, NULL),
         howdah_subscription_pause(bus, "p", NULL, NULL),
         howdah_run(bus, 0, NULL),
     };
@@ -641,7 +641,7 @@ static int count_fact(void *ctx, const howdah_fact *fact)
 static void use_bus(nested *n)
 {
     (void)cf_append(n->bus, "walked", "walk", NULL);
-    cf_ok(howdah_status_walk(n->bus, count_fact, n, &cf_error));
+    cf_ok(howdah_facts_walk(n->bus, count_fact, n, &cf_error));
     n->calls++;
 }
 
@@ -652,10 +652,10 @@ static int in_subscriptions(void *ctx, const howdah_subscription_info *info)
     return 0;
 }
 
-static int in_letters(void *ctx, const howdah_letter *letter)
+static int in_dead_letters(void *ctx, const howdah_dead_letter *dead_letter)
 {
     use_bus(ctx);
-    assert_string_equal(letter->error, "never");
+    assert_string_equal(dead_letter->error, "never");
     return 0;
 }
 
@@ -708,7 +708,7 @@ static int in_diff(void *ctx, howdah_change change, const howdah_event *before,
 static int in_findings(void *ctx, const howdah_finding *finding)
 {
     use_bus(ctx);
-    assert_int_equal(finding->verdict, HOWDAH_GOOD);
+    assert_int_equal(finding->severity, HOWDAH_GOOD);
     return 0;
 }
 
@@ -737,14 +737,14 @@ static void make_something_to_walk_over(cf *c)
     o.handler = fail_always;
     o.max_retries = 0;
     cf_ok(howdah_subscribe(c->bus, &o, &sub, &cf_error));
-    cf_ok(howdah_wait_caught_up(sub, CF_PATIENCE_MS, &cf_error));
+    cf_ok(howdah_subscription_wait(sub, CF_PATIENCE_MS, &cf_error));
     cf_ok(howdah_unsubscribe(sub, &cf_error));
     for (int i = 0; i < 3; i++) {
         howdah_job *job = NULL;
 
         (void)q_push(c->bus, "q", NULL);
-        cf_ok(howdah_poll(c->bus, "q", &job, &cf_error));
-        cf_ok(howdah_finalize(c->bus, howdah_job_id(job), true, &cf_error));
+        cf_ok(howdah_queue_poll(c->bus, "q", &job, &cf_error));
+        cf_ok(howdah_job_finalize(c->bus, howdah_job_id(job), true, &cf_error));
         howdah_job_free(job);
     }
 }
@@ -765,24 +765,24 @@ static void a_callback_may_not_drive_or_close_the_bus_that_calls_it(void **state
     busy b = {0};
 
     (void)subscribe(bus, "p", never, HOWDAH_CHECKPOINT_SYNC, &b);
-    cf_ok(howdah_status_walk(bus, drive_in_walk, &b, &cf_error));
+    cf_ok(howdah_facts_walk(bus, drive_in_walk, &b, &cf_error));
     assert_int_equal(atomic_load(&b.refused), HOWDAH_MISUSE);
     assert_int_equal(howdah_close(bus), HOWDAH_OK);
 }
 
 typedef struct closer {
     howdah_reader *reader;
-    int lifted;
+    int upcast;
 } closer;
 
-static int close_and_lift(void *ctx, const howdah_event *event, howdah_lift *lift)
+static int close_and_upcast(void *ctx, const howdah_event *event, howdah_upcast *upcast)
 {
     closer *k = ctx;
 
     (void)event;
     howdah_reader_close(k->reader);
-    k->lifted++;
-    howdah_lift_json(lift, "{\"lifted\":true}", 15);
+    k->upcast++;
+    howdah_upcast_set_json(upcast, "{\"upcast\":true}", 15);
     return HOWDAH_OK;
 }
 
@@ -794,11 +794,11 @@ static void a_reader_that_is_closed_while_it_works_is_closed_later(void **state)
     closer k = {NULL, 0};
 
     append_in(c->bus, 2);
-    cf_ok(howdah_upcast(bus, "in", 1, close_and_lift, &k, &cf_error));
+    cf_ok(howdah_upcast_register(bus, "in", 1, close_and_upcast, &k, &cf_error));
     cf_ok(howdah_read_since(bus, 0, &k.reader, &cf_error));
     cf_ok(howdah_reader_next(k.reader, &event, &cf_error));
-    assert_string_equal(howdah_event_data(event, NULL), "{\"lifted\":true}");
-    assert_int_equal(k.lifted, 1);
+    assert_string_equal(howdah_event_data(event, NULL), "{\"upcast\":true}");
+    assert_int_equal(k.upcast, 1);
     assert_int_equal(cf_count(c->bus), 2); /* and whoever enters next closes it */
     howdah_close(bus);
 }
@@ -819,10 +819,10 @@ static void the_callback_of_a_walk_may_use_the_bus(void **state)
     d.known_at_us = 1;
     cf_ok(howdah_subscriptions_walk(bus, NULL, in_subscriptions, &n, &cf_error));
     assert_int_equal(n.calls, 1);
-    cf_ok(howdah_letters_walk(bus, NULL, in_letters, &n, &cf_error));
+    cf_ok(howdah_dead_letters_walk(bus, NULL, in_dead_letters, &n, &cf_error));
     assert_int_equal(n.calls, 4);
     cf_ok(howdah_queues_walk(bus, NULL, in_queues, &n, &cf_error));
-    cf_ok(howdah_queues_glance(bus, in_queues, &n, &cf_error));
+    cf_ok(howdah_queues_summary(bus, in_queues, &n, &cf_error));
     assert_int_equal(n.calls, 6);
     cf_ok(howdah_queue_log(bus, "q", NULL, in_log, &n, &cf_error));
     assert_int_equal(n.calls, 9);
@@ -858,7 +858,7 @@ static void a_bus_in_memory_serves_its_handlers_and_says_why_it_has_no_runner(vo
         assert_int_equal(howdah_runner_start(bus, 1, &err), HOWDAH_MISUSE);
         assert_string_equal(err.message, "howdah_runner_start: this bus has one session only");
         assert_string_equal(err.advice, "serve it with howdah_run(), or open a bus on a file");
-        cf_ok(howdah_wait_caught_up(b.sub, CF_PATIENCE_MS, &cf_error));
+        cf_ok(howdah_subscription_wait(b.sub, CF_PATIENCE_MS, &cf_error));
         assert_well(&b);
         assert_int_equal(atomic_load(&b.handled), 5);
         /* What a failed try had appended stays, unless it was part of its transaction. */
@@ -874,7 +874,7 @@ static int wait_for_jobs(void *ctx, const howdah_event *event, howdah_delivery *
 
     (void)event;
     (void)delivery;
-    atomic_store(&b->refused, howdah_claim_wait(b->bus, "q", 1, 10, NULL, &jobs, NULL));
+    atomic_store(&b->refused, howdah_queue_claim_wait(b->bus, "q", 1, 10, NULL, &jobs, NULL));
     howdah_jobs_free(jobs);
     (void)atomic_fetch_add(&b->handled, 1);
     return HOWDAH_HANDLED;
@@ -890,14 +890,14 @@ static void a_handler_may_wait_on_its_bus_where_there_is_a_session_for_it(void *
 
     append_in(c->bus, 1);
     (void)subscribe(file, "p", wait_for_jobs, HOWDAH_CHECKPOINT_SYNC, &b);
-    cf_ok(howdah_wait_caught_up(b.sub, CF_PATIENCE_MS, &cf_error));
+    cf_ok(howdah_subscription_wait(b.sub, CF_PATIENCE_MS, &cf_error));
     assert_int_equal(atomic_load(&b.refused), HOWDAH_END);
     howdah_close(file);
     cf_ok(howdah_open("sqlite::memory:", NULL, &memory, &cf_error));
     cf_ok(howdah_migrate(memory, NULL, &cf_error));
     append_in(memory, 1);
     (void)subscribe(memory, "p", wait_for_jobs, HOWDAH_CHECKPOINT_SYNC, &m);
-    cf_ok(howdah_wait_caught_up(m.sub, CF_PATIENCE_MS, &cf_error));
+    cf_ok(howdah_subscription_wait(m.sub, CF_PATIENCE_MS, &cf_error));
     assert_int_equal(atomic_load(&m.refused), HOWDAH_MISUSE);
     howdah_close(memory);
 }

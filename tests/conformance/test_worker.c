@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "bus/bus.h"
+#include "flaky.h"
 #include "queue_help.h"
-#include "store/shim/flaky.h"
 
 #define JOBS_MAX 2000
 
@@ -255,9 +255,9 @@ static void a_worker_may_try_less_often_than_the_queue(void **state)
     s.runs = 0;
     (void)q_push(c->bus, "mail", "{}");
     ref = q_claim_one(c->bus, "mail", 0);
-    cf_ok(howdah_retry(c->bus, ref.id, ref.token, 0, NULL, &cf_error));
+    cf_ok(howdah_job_retry(c->bus, ref.id, ref.token, 0, NULL, &cf_error));
     ref = q_claim_one(c->bus, "mail", 0);
-    cf_ok(howdah_retry(c->bus, ref.id, ref.token, 0, NULL, &cf_error));
+    cf_ok(howdah_job_retry(c->bus, ref.id, ref.token, 0, NULL, &cf_error));
     run_dry(c->bus, &o);
     assert_int_equal(s.runs, 0);
     job = q_show(c->bus, ref.id);
@@ -358,11 +358,12 @@ static void *steal(void *arg)
     while (atomic_load(&t->s->runs) == 0)
         q_nap(1);
     for (int i = 0; i < t->n; i++) {
-        cf_ok(howdah_claim_wait(bus, "mail", 1, 30000, NULL, &jobs, &cf_error));
+        cf_ok(howdah_queue_claim_wait(bus, "mail", 1, 30000, NULL, &jobs, &cf_error));
         job = howdah_jobs_at(jobs, 0);
         assert_non_null(job);
         t->attempt = howdah_job_attempt(job);
-        cf_ok(howdah_complete(bus, howdah_job_id(job), howdah_job_token(job), "stolen", &cf_error));
+        cf_ok(howdah_job_complete(bus, howdah_job_id(job), howdah_job_token(job), "stolen",
+                                  &cf_error));
         howdah_jobs_free(jobs);
     }
     howdah_close(bus);
@@ -404,13 +405,13 @@ static struct {
     atomic_bool back;
 } away;
 
-static int turn_away(hw_store *store, const hw_settle *settles, size_t n, hw_settled *ret_settled,
+static int refuse_it(hw_store *store, const hw_ack *acks, size_t n, hw_acked *ret_acked,
                      const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
                      howdah_error *reterr)
 {
     if (atomic_load(&away.s->runs) > 0 && !atomic_load(&away.back))
         return hw_fail(reterr, HOWDAH_UNAVAILABLE, "away");
-    return away.real->turn(store, settles, n, ret_settled, claim, fn, ctx, ret_report, reterr);
+    return away.real->exchange(store, acks, n, ret_acked, claim, fn, ctx, ret_report, reterr);
 }
 
 /* Without the store nobody learns that leases are lost: the worker's own clock has to tell. */
@@ -438,7 +439,7 @@ static void a_job_whose_lease_is_over_is_not_begun(void **state)
     away.real = real->queue;
     away.s = &s;
     atomic_store(&away.back, false);
-    queue.turn = turn_away;
+    queue.exchange = refuse_it;
     ops.queue = &queue;
     q_push_many(c->bus, "mail", 4);
     o.lease_ms = 300;
@@ -512,7 +513,7 @@ static void abandon(howdah_bus *bus, int n, int64_t lease_ms)
 
     o.lease_ms = lease_ms;
     q_push_many(bus, "mail", n);
-    cf_ok(howdah_claim(bus, "mail", n, &o, &jobs, &cf_error));
+    cf_ok(howdah_queue_claim(bus, "mail", n, &o, &jobs, &cf_error));
     assert_int_equal(howdah_jobs_count(jobs), n);
     howdah_jobs_free(jobs);
 }
@@ -574,7 +575,7 @@ static void a_suspect_that_waits_until_it_is_alone_is_given_back_at_the_end(void
 
 /* ------------------------------------------------------------------ stopping */
 
-static void an_interrupt_ends_the_run_and_stop_settles_what_is_done(void **state)
+static void an_interrupt_ends_the_run_and_stop_acks_what_is_done(void **state)
 {
     cf *c = *state;
     static seen s;
@@ -588,7 +589,7 @@ static void an_interrupt_ends_the_run_and_stop_settles_what_is_done(void **state
     worker = start(c->bus, &o);
     assert_int_equal(howdah_worker_run(worker, -1, &err), HOWDAH_INTERRUPTED);
     assert_int_equal(s.runs, 1);
-    howdah_resume(c->bus);
+    howdah_interrupt_clear(c->bus);
     cf_ok(howdah_worker_stop(worker, &cf_error));
     info = info_of(worker);
     assert_int_equal(info.completed, 1);
@@ -674,7 +675,7 @@ static void a_second_worker_on_one_bus_and_wrong_options_are_refused(void **stat
 /* ------------------------------------------------------------------- trouble */
 
 /* The nth turn fails, before or after its commit: every job is completed all the same, once. */
-static void a_turn_that_fails_loses_no_job(void **state)
+static void an_exchange_that_fails_loses_no_job(void **state)
 {
     static const hw_flaky_mode modes[] = {HW_FLAKY_BEFORE, HW_FLAKY_BEFORE_UNKNOWN, HW_FLAKY_AFTER};
     cf *c = *state;
@@ -690,7 +691,7 @@ static void a_turn_that_fails_loses_no_job(void **state)
             s = (seen){0};
             q_push_many(c->bus, "mail", 8);
             cf_ok(hw_flaky_open(bus->store, &bus->store, &cf_error));
-            hw_flaky_plan_op(bus->store, HW_FLAKY_OP_TURN, nth, modes[m]);
+            hw_flaky_plan_op(bus->store, HW_FLAKY_OP_EXCHANGE, nth, modes[m]);
             o.until_empty = true;
             o.lease_ms = 1000;
             worker = start(bus, &o);
@@ -778,11 +779,11 @@ cf_group cf_worker_tests(void)
         CF_QUEUE_TEST(a_suspect_runs_alone),
         CF_QUEUE_TEST(a_suspect_that_waits_until_it_is_alone_is_given_back_at_the_end),
         CF_QUEUE_TEST(jobs_that_wait_behind_a_long_one_and_that_nobody_took_run_once),
-        CF_QUEUE_TEST(an_interrupt_ends_the_run_and_stop_settles_what_is_done),
+        CF_QUEUE_TEST(an_interrupt_ends_the_run_and_stop_acks_what_is_done),
         CF_QUEUE_TEST(stop_waits_for_handlers_and_gives_back_what_was_not_begun),
         CF_QUEUE_TEST(a_freed_worker_has_stopped),
         CF_QUEUE_TEST(a_second_worker_on_one_bus_and_wrong_options_are_refused),
-        CF_QUEUE_TEST(a_turn_that_fails_loses_no_job),
+        CF_QUEUE_TEST(an_exchange_that_fails_loses_no_job),
         CF_TEST_BARE(an_error_that_waiting_does_not_mend_ends_the_run),
         CF_QUEUE_TEST(a_push_wakes_a_worker_that_sleeps),
     };

@@ -44,7 +44,7 @@ class Subscription:
         self.name = name
         self.pattern = pattern
         self.stream = stream
-        self.not_before = frozenset(not_before)  # ids that were there before it began: not owed
+        self.not_before = frozenset(not_before)  # ids that were there before it began: not outstanding
         self.effects = effects                   # handled is what has an effect, not what was called
         self.deliveries = []
         self.dead = set()                        # ids of its dead letters
@@ -53,7 +53,7 @@ class Subscription:
     def saw(self, event_id, sequence, handled=True, at=0.0):
         self.deliveries.append(Delivery(event_id, sequence, handled, at))
 
-    def owed(self, log):
+    def outstanding(self, log):
         return [e for e in log if matches(self.pattern, e.type) and self.stream in (None, e.stream)
                 and e.id not in self.not_before]
 
@@ -105,7 +105,7 @@ class History:
 
     def missing(self, subscription):
         done = self.handled(subscription)
-        return [e for e in subscription.owed(self.log) if e.id not in done]
+        return [e for e in subscription.outstanding(self.log) if e.id not in done]
 
     def findings(self):
         """Texts, the kind first; none: all is well."""
@@ -138,7 +138,7 @@ class History:
         missing = self.missing(sub)
         if missing and not sub.halted:
             yield "missing: %s never got %d of %d events, numbers %s of %d" % (
-                sub.name, len(missing), len(sub.owed(self.log)), spans([e.sequence for e in missing]),
+                sub.name, len(missing), len(sub.outstanding(self.log)), spans([e.sequence for e in missing]),
                 max(e.sequence for e in self.log))
         yield from some("stranger", "delivered to %s, and appended by nobody" % sub.name,
                         sorted({d.id for d in sub.deliveries if d.id not in self.appended}))
@@ -167,14 +167,14 @@ class History:
     def of_queue(self, queue):
         jobs = self.jobs.get(queue, [])
         times = collections.Counter(job.event_id for job in jobs)
-        owed = [e for e in self.log if matches(self.queues[queue], e.type)]
+        outstanding = [e for e in self.log if matches(self.queues[queue], e.type)]
         ids = {e.id for e in self.log}
-        missing = [e for e in owed if not times[e.id]]
+        missing = [e for e in outstanding if not times[e.id]]
         if self.halted.get(queue) and not self.may_halt:
             yield "missing: the binding of %s is halted without need: %s" % (queue, self.halted[queue])
         if missing and not self.halted.get(queue):
             yield "missing: of %d events %d are no job of %s, numbers %s of %d" % (
-                len(owed), len(missing), queue, spans([e.sequence for e in missing]),
+                len(outstanding), len(missing), queue, spans([e.sequence for e in missing]),
                 max(e.sequence for e in self.log))
         yield from some("twice", "jobs of %s" % queue, [i for i, n in times.items() if n > 1])
         yield from some("phantom", "jobs of %s without their events" % queue, [i for i in times if i not in ids])

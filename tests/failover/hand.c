@@ -254,7 +254,7 @@ int main(int argc, char **argv)
         return 2;
     }
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    howdah_set_log(on_log, NULL);
+    howdah_log_set(on_log, NULL);
     if (howdah_open(argv[2], NULL, &bus, &err) < 0)
         return failed("open", &err);
     if (strcmp(argv[1], "append") == 0)

@@ -14,7 +14,7 @@ EARLY = 100  # appended by others before our clients come back: the old places a
 
 # ---------------------------------------------------------------- subscribers
 
-def audience(stage):
+def subscribers(stage):
     """Every kind of place that the command has."""
     return [stage.subscribe("plain"),
             stage.subscribe("some", "--checkpoint", "batched", "--batch-size", "10", "--max-delay", "100ms",
@@ -25,11 +25,11 @@ def audience(stage):
             stage.subscribe("rare-batched", "--checkpoint", "batched", "--max-delay", "100ms", pattern="rare.*")]
 
 
-def change_under_audience(run, name, pooled, lag=True, restart=False, crash=False, promote=True, early=0):
+def change_under_subscribers(run, name, pooled, lag=True, restart=False, crash=False, promote=True, early=0):
     """Nobody has anything in hand when the server changes."""
     with PgStage(run, name, pooled) as stage:
         stage.append(5)
-        hands = audience(stage)
+        hands = subscribers(stage)
         stage.append(KEPT)
         stage.until_stored(*hands)
         if lag:
@@ -47,27 +47,27 @@ def change_under_audience(run, name, pooled, lag=True, restart=False, crash=Fals
 
 
 def behind_a_pooler_a_standby_that_lagged_is_noticed_and_all_its_events_are_delivered(run):
-    change_under_audience(run, "pooler", pooled=True)
+    change_under_subscribers(run, "pooler", pooled=True)
 
 
 def behind_a_pooler_a_crash_and_a_standby_that_lagged_lose_no_delivery(run):
-    change_under_audience(run, "pooler crash", pooled=True, crash=True)
+    change_under_subscribers(run, "pooler crash", pooled=True, crash=True)
 
 
 def behind_a_pooler_an_older_copy_of_the_same_timeline_is_noticed(run):
-    change_under_audience(run, "pooler restore", pooled=True, promote=False)
+    change_under_subscribers(run, "pooler restore", pooled=True, promote=False)
 
 
 def behind_a_pooler_a_standby_that_lagged_and_went_on_is_noticed(run):
-    change_under_audience(run, "pooler early", pooled=True, early=EARLY)
+    change_under_subscribers(run, "pooler early", pooled=True, early=EARLY)
 
 
 def behind_a_pooler_a_standby_that_lacks_nothing_changes_nothing(run):
-    change_under_audience(run, "pooler whole", pooled=True, lag=False)
+    change_under_subscribers(run, "pooler whole", pooled=True, lag=False)
 
 
 def behind_a_pooler_who_starts_after_the_change_gets_everything(run):
-    change_under_audience(run, "pooler restart", pooled=True, restart=True)
+    change_under_subscribers(run, "pooler restart", pooled=True, restart=True)
 
 
 def change_with_events_in_hand(run, name, pooled, lag=True, early=0):
@@ -174,7 +174,7 @@ def at_one_address_a_retry_across_the_change_to_a_server_that_went_on_stores_no_
 
 
 def at_one_address_a_standby_that_lagged_and_went_on_is_noticed(run):
-    change_under_audience(run, "address idle early", pooled=False, early=EARLY)
+    change_under_subscribers(run, "address idle early", pooled=False, early=EARLY)
 
 
 def at_one_address_a_retry_survives_a_standby_that_lacks_nothing(run):
@@ -186,11 +186,11 @@ def at_one_address_who_was_in_a_retry_and_starts_after_the_change_gets_everythin
 
 
 def at_one_address_a_standby_that_lagged_is_noticed_and_all_its_events_are_delivered(run):
-    change_under_audience(run, "address idle", pooled=False)
+    change_under_subscribers(run, "address idle", pooled=False)
 
 
 def at_one_address_an_older_copy_of_the_same_timeline_is_noticed(run):
-    change_under_audience(run, "address restore", pooled=False, promote=False)
+    change_under_subscribers(run, "address restore", pooled=False, promote=False)
 
 
 # ---------------------------------------------------------------- told to end while there is no server
@@ -375,7 +375,7 @@ def jobs_across(run, name, pooled, lag=True, restart=False, early=0):
             stage.work("audit", "--concurrency", "2", "--batch", "8")
         start()
         stage.append(KEPT)
-        stage.settle()
+        stage.wait_until_quiet()
         if lag:
             stage.cut()
         stage.lose(LOST)

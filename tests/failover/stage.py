@@ -225,7 +225,7 @@ class Stage:
                     (queue, job["causation_id"], job["data"]["u"]) for job in jobs
                     if job["causation_id"] != job["data"]["u"]}
 
-    def settle(self):
+    def wait_until_quiet(self):
         """Until everything is well, or nothing more will happen."""
         end = time.monotonic() + PATIENCE_S
         still, last, judged = None, time.monotonic(), 0.0
@@ -259,7 +259,7 @@ class Stage:
         return done
 
     def verdict(self):
-        self.settle()
+        self.wait_until_quiet()
         self.judge_queues()
         for hand in self.hands:
             if hand.durable:

@@ -32,7 +32,7 @@ def good(seed):
 
     def deliver(event):
         for sub in (plain, late):
-            if event in sub.owed([event]):
+            if event in sub.outstanding([event]):
                 if dice.random() < 0.2:
                     sub.saw(event.id, event.sequence, handled=False)
                 for _ in range(dice.choice([1, 1, 2])):  # at least once
@@ -68,9 +68,9 @@ def good(seed):
     return history
 
 
-def pick(history, dice, owed_by=0):
-    """An event of the new server's that is owed."""
-    return dice.choice([e for e in history.subscriptions[owed_by].owed(history.log) if e.id in history.safe][-10:])
+def pick(history, dice, outstanding_by=0):
+    """An event of the new server's that is outstanding."""
+    return dice.choice([e for e in history.subscriptions[outstanding_by].outstanding(history.log) if e.id in history.safe][-10:])
 
 
 def forget_delivery(history, dice):
@@ -98,9 +98,9 @@ def halt_without_reason(history, dice):
 def swap(history, dice):
     sub = history.subscriptions[2]
     stream = pick(history, dice, 2).stream
-    owed = [e for e in sub.owed(history.log) if e.stream == stream][-2:]
-    sub.deliveries = [d for d in sub.deliveries if d.id not in (owed[0].id, owed[1].id)]
-    for event in owed[::-1]:
+    outstanding = [e for e in sub.outstanding(history.log) if e.stream == stream][-2:]
+    sub.deliveries = [d for d in sub.deliveries if d.id not in (outstanding[0].id, outstanding[1].id)]
+    for event in outstanding[::-1]:
         sub.saw(event.id, event.sequence)
 
 

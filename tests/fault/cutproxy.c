@@ -293,7 +293,7 @@ static void serve(void)
         struct pollfd p[2 + 2 * WIRES_MAX];
         cutproxy_how how = proxy.plan.how;
         bool dark = how == CUTPROXY_BLACKHOLE || how == CUTPROXY_LINK_DOWN;
-        bool deaf = dark || how == CUTPROXY_DEAF;
+        bool ignores = dark || how == CUTPROXY_IGNORES;
         bool mute = dark || how == CUTPROXY_MUTE;
 
         p[0] = (struct pollfd){.fd = proxy.commands, .events = POLLIN};
@@ -304,7 +304,7 @@ static void serve(void)
             short more_server = w->to_server.len > 0 ? POLLOUT : 0;
 
             /* Whose words are swallowed is not asked, not even for room: what waits can wait. */
-            p[2 + 2 * i] = (struct pollfd){.fd = deaf ? -1 : w->client,
+            p[2 + 2 * i] = (struct pollfd){.fd = ignores ? -1 : w->client,
                                            .events = (short)(POLLIN | more_client)};
             p[3 + 2 * i] = (struct pollfd){.fd = mute ? -1 : w->server,
                                            .events = (short)(POLLIN | more_server)};

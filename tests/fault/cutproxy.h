@@ -35,7 +35,7 @@ typedef enum cutproxy_how {
     CUTPROXY_CUT_AFTER,
     CUTPROXY_CUT_NOW,
     CUTPROXY_BLACKHOLE,
-    CUTPROXY_DEAF,
+    CUTPROXY_IGNORES,
     CUTPROXY_MUTE,
     CUTPROXY_LINK_DOWN
 } cutproxy_how;

@@ -95,7 +95,7 @@ typedef struct qr_shared {
     atomic_llong again; /* told to be tried at once */
     atomic_llong pauses;
     atomic_llong repeats;
-    atomic_llong lost; /* settlements that were refused */
+    atomic_llong lost; /* acks that were refused */
     atomic_int odd;    /* something that must not be */
     atomic_llong notes_n;
     atomic_int slips_n;
@@ -131,7 +131,7 @@ void qr_odd(const char *what, int status, const howdah_error *err);
 /* The number of the note. */
 int64_t qr_note_down(int kind, const qr_hold *hold, int64_t sent, bool final, bool failed);
 /* What is to become of it, after some time. */
-howdah_job_verdict qr_work_on(const qr_hold *hold);
+howdah_verdict qr_work_on(const qr_hold *hold);
 
 /* Bodies of processes; me is their number. */
 void qr_be_pusher(const qr_arena *arena, int me);

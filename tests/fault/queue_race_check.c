@@ -351,7 +351,7 @@ static void check_leases(verdict *v)
 
 static int on_finding(void *ctx, const howdah_finding *finding)
 {
-    if (finding->verdict != HOWDAH_GOOD)
+    if (finding->severity != HOWDAH_GOOD)
         problem(ctx, finding->message, 0, 0, 0);
     return 0;
 }
@@ -377,7 +377,7 @@ void qr_check(howdah_bus *bus, bool operated)
             check_job(&v, id);
     for (int number = 1; number < QR_IDS_MAX; number++)
         check_slip(&v, number);
-    print_message("# %lld jobs ended (%lld failed) in %zu leases; %zu overtaken, %lld settlements"
+    print_message("# %lld jobs ended (%lld failed) in %zu leases; %zu overtaken, %lld acks"
                   " refused, %lld pushes repeated, %lld stored and nobody told, %lld undone\n",
                   (long long)v.history_n, (long long)v.failed_n, v.leases_n, v.overtaken,
                   (long long)atomic_load(&qr_all->lost), (long long)atomic_load(&qr_all->repeats),

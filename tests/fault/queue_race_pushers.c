@@ -41,7 +41,7 @@ static void check_dedup(pusher *p, int dedup, const howdah_pushed *pushed)
         return;
     }
     do
-        s = howdah_job_show(p->bus, last, &before, &err);
+        s = howdah_job_get(p->bus, last, &before, &err);
     while (s < 0 && qr_is_temporary(&err));
     if (s < 0 && !(p->operated && s == HOWDAH_NOT_FOUND))
         qr_odd("show", s, &err);
@@ -129,7 +129,7 @@ static void push_some(pusher *p, size_t n)
         jobs[i] = &drafts[i].job;
     }
     do
-        s = howdah_push_batch(p->bus, QR_QUEUE, jobs, n, pushed, &err);
+        s = howdah_queue_push_batch(p->bus, QR_QUEUE, jobs, n, pushed, &err);
     while (s < 0 && (err.flags & HOWDAH_RETRYABLE) && !(err.flags & HOWDAH_OUTCOME_UNKNOWN));
     if (s < 0 && !(err.flags & HOWDAH_OUTCOME_UNKNOWN))
         qr_odd("push", s, &err);
@@ -194,8 +194,8 @@ static void try_again(howdah_bus *bus, int64_t id)
     int64_t n = 0;
 
     if (qr_pick(4) > 0)
-        n = is_done("retry", howdah_job_retry(bus, id, &err), &err);
-    else if (!is_done("redrive", howdah_letters_redrive(bus, NULL, 0, NULL, &n, &err), &err))
+        n = is_done("retry", howdah_job_rerun(bus, id, &err), &err);
+    else if (!is_done("redrive", howdah_dead_letters_redrive(bus, NULL, 0, NULL, &n, &err), &err))
         n = 0;
     (void)atomic_fetch_add(&qr_all->again, n);
 }

@@ -134,7 +134,7 @@ static size_t take(sql_worker *w, qr_hold holds[BATCH_MAX])
     return n;
 }
 
-static void say(const qr_hold *hold, howdah_job_verdict verdict, char *text, size_t size)
+static void say(const qr_hold *hold, howdah_verdict verdict, char *text, size_t size)
 {
     long long id = hold->id;
     long long token = hold->token;
@@ -150,7 +150,7 @@ static void say(const qr_hold *hold, howdah_job_verdict verdict, char *text, siz
         (void)snprintf(text, size, "SELECT complete(%lld, %lld, 'token %lld')", id, token, token);
 }
 
-static void settle(sql_worker *w, const qr_hold *hold, howdah_job_verdict verdict)
+static void ack(sql_worker *w, const qr_hold *hold, howdah_verdict verdict)
 {
     char text[256];
     PGresult *r = NULL;
@@ -184,7 +184,7 @@ void qr_be_sql_worker(const qr_arena *arena, int me, int level)
         size_t n = take(&w, holds);
 
         for (size_t i = 0; i < n; i++)
-            settle(&w, &holds[i], qr_work_on(&holds[i]));
+            ack(&w, &holds[i], qr_work_on(&holds[i]));
         if (n == 0)
             (void)usleep(5000);
     }

@@ -98,7 +98,7 @@ static int64_t note(int kind, const howdah_job *job, int64_t sent, bool final, b
 
 /* ---- the work */
 
-howdah_job_verdict qr_work_on(const qr_hold *hold)
+howdah_verdict qr_work_on(const qr_hold *hold)
 {
     (void)qr_note_down(QR_BEGUN, hold, 0, false, false);
     if (hold->kind == QR_ABORT)
@@ -112,7 +112,7 @@ howdah_job_verdict qr_work_on(const qr_hold *hold)
     return hold->kind == QR_FAIL ? HOWDAH_VERDICT_FAIL : HOWDAH_VERDICT_COMPLETE;
 }
 
-static howdah_job_verdict work_on(const howdah_job *job)
+static howdah_verdict work_on(const howdah_job *job)
 {
     qr_hold hold = hold_of(job);
 
@@ -124,20 +124,20 @@ static howdah_job_verdict work_on(const howdah_job *job)
 typedef struct hand {
     howdah_bus *bus;
     const howdah_job *jobs[BATCH_MAX];
-    howdah_settlement settlements[BATCH_MAX];
+    howdah_job_ack acks[BATCH_MAX];
     char texts[BATCH_MAX][32];
     size_t n;
 } hand;
 
 static void hear(const hand *h, size_t i, int64_t sent, bool unsure)
 {
-    const howdah_settlement *t = &h->settlements[i];
+    const howdah_job_ack *t = &h->acks[i];
     bool final = t->verdict == HOWDAH_VERDICT_COMPLETE || t->verdict == HOWDAH_VERDICT_FAIL ||
-                 t->outcome == HOWDAH_SETTLED_FAILED;
+                 t->outcome == HOWDAH_ACKED_FAILED;
 
-    if (t->outcome != HOWDAH_SETTLED_LOST)
+    if (t->outcome != HOWDAH_ACKED_LOST)
         (void)note(QR_ACCEPTED, h->jobs[i], sent, final,
-                   t->verdict == HOWDAH_VERDICT_FAIL || t->outcome == HOWDAH_SETTLED_FAILED);
+                   t->verdict == HOWDAH_VERDICT_FAIL || t->outcome == HOWDAH_ACKED_FAILED);
     else if (!unsure)
         (void)atomic_fetch_add(&qr_all->lost, 1);
 }
@@ -152,12 +152,12 @@ static void send_all(hand *h)
 
     for (;;) {
         for (size_t i = 0; i < h->n; i++)
-            sent[i] = note(QR_SENT, h->jobs[i], h->settlements[i].verdict, false, false);
-        s = howdah_settle(h->bus, h->settlements, h->n, &err);
+            sent[i] = note(QR_SENT, h->jobs[i], h->acks[i].verdict, false, false);
+        s = howdah_jobs_ack(h->bus, h->acks, h->n, &err);
         if (s >= 0)
             break;
         if (!qr_is_temporary(&err)) {
-            qr_odd("settle", s, &err);
+            qr_odd("ack", s, &err);
             return;
         }
         unsure = unsure || (err.flags & HOWDAH_OUTCOME_UNKNOWN);
@@ -167,9 +167,9 @@ static void send_all(hand *h)
     h->n = 0;
 }
 
-static void decide(hand *h, const howdah_job *job, howdah_job_verdict verdict)
+static void decide(hand *h, const howdah_job *job, howdah_verdict verdict)
 {
-    howdah_settlement *t = &h->settlements[h->n];
+    howdah_job_ack *t = &h->acks[h->n];
 
     memset(t, 0, sizeof *t);
     t->id = howdah_job_id(job);
@@ -227,7 +227,8 @@ static void work_by_hand(howdah_bus *bus, const char *name)
         int s;
 
         o.lease_ms = 200 + (int64_t)qr_pick(400);
-        s = howdah_claim_wait(bus, QR_QUEUE, 1 + (int64_t)qr_pick(BATCH_MAX), 100, &o, &jobs, &err);
+        s = howdah_queue_claim_wait(bus, QR_QUEUE, 1 + (int64_t)qr_pick(BATCH_MAX), 100, &o, &jobs,
+                                    &err);
         if (s == HOWDAH_OK)
             work_through(&h, jobs);
         else if (s < 0 && !qr_is_temporary(&err))
@@ -240,7 +241,7 @@ static void work_by_hand(howdah_bus *bus, const char *name)
 
 static int on_job(void *ctx, const howdah_job *job, howdah_work *work)
 {
-    howdah_job_verdict verdict;
+    howdah_verdict verdict;
     char text[32];
 
     (void)ctx;
@@ -293,7 +294,7 @@ static void be_silent(void *ctx, int level, const char *message)
 void qr_choose_end(unsigned visits_max)
 {
     static const char *const points[] = {
-        "worker.before_turn",         "worker.after_turn",         "worker.after_handler",
+        "worker.before_exchange",     "worker.after_exchange",     "worker.after_handler",
         "sqlite.queue_before_commit", "sqlite.queue_after_commit",
     };
     char text[64];
@@ -315,7 +316,7 @@ void qr_be_worker(const qr_arena *arena, int me)
         return;
     }
     qr_choose_end(40);
-    howdah_set_log(be_silent, NULL); /* lost leases are what this is about */
+    howdah_log_set(be_silent, NULL); /* lost leases are what this is about */
     bus = qr_open(arena, "race");
     (void)snprintf(name, sizeof name, "w%d-%d", me, (int)getpid());
     if (me % 2 == 0)

@@ -111,7 +111,7 @@ void sh_case_kill_points(const sh_stage *stage)
         if (strcmp(sh_times(boards[i], 6), kill_cases[i].times) != 0)
             fail_msg("%s: seen %s, not %s", ids[i], sh_times(boards[i], 6), kill_cases[i].times);
         assert_int_equal(sh_disorder(boards[i]), 0);
-        assert_int_equal(sh_stored(stage, ids[i]).letters, 1);
+        assert_int_equal(sh_stored(stage, ids[i]).dead_letters, 1);
         if (kill_cases[i].mode == HOWDAH_CHECKPOINT_TRANSACTIONAL)
             check_effects(stage, ids[i], 5);
         sh_board_free(boards[i]);
@@ -120,21 +120,21 @@ void sh_case_kill_points(const sh_stage *stage)
 
 /* ---- poison */
 
-typedef struct keep_letter {
+typedef struct keep_dead_letter {
     int n;
     int64_t attempts;
     int64_t sequence;
     char error[200];
-} keep_letter;
+} keep_dead_letter;
 
-static int on_letter(void *ctx, const howdah_letter *letter)
+static int on_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
 {
-    keep_letter *k = ctx;
+    keep_dead_letter *k = ctx;
 
     k->n++;
-    k->attempts = letter->attempts;
-    k->sequence = howdah_event_global_sequence(letter->event);
-    (void)snprintf(k->error, sizeof k->error, "%s", letter->error);
+    k->attempts = dead_letter->attempts;
+    k->sequence = howdah_event_global_sequence(dead_letter->event);
+    (void)snprintf(k->error, sizeof k->error, "%s", dead_letter->error);
     return 0;
 }
 
@@ -171,11 +171,11 @@ static int keep_alive(const sh_hand *hand, int64_t upto, int fate)
 static void poison_one(const sh_stage *stage, const char *id, howdah_checkpoint_mode mode,
                        const char *type, int fate)
 {
-    howdah_letters_options lo = HOWDAH_LETTERS_OPTIONS_INIT;
+    howdah_dead_letters_options lo = HOWDAH_DEAD_LETTERS_OPTIONS_INIT;
     sh_board *board = sh_board_new();
     sh_hand hand = {.stage = stage, .board = board, .o = sh_options(stage, id, mode)};
     int64_t before = stage->number(stage, "SELECT coalesce(max(global_sequence), 0) FROM {events}");
-    keep_letter letter = {0};
+    keep_dead_letter dead_letter = {0};
     size_t poisoned = 0;
     int64_t poison;
     int64_t last;
@@ -194,11 +194,11 @@ static void poison_one(const sh_stage *stage, const char *id, howdah_checkpoint_
     assert_int_equal(poisoned, 3);
     assert_int_equal(atomic_load(&board->ended), 4); /* all others, once */
     lo.subscriber_id = id;
-    assert_true(howdah_letters_walk(stage->bus, &lo, on_letter, &letter, NULL) >= 0);
-    assert_int_equal(letter.n, 1);
-    assert_int_equal(letter.sequence, poison);
-    assert_int_equal(letter.attempts, 2);
-    assert_string_equal(letter.error, "its handler was begun 2 times and never ended");
+    assert_true(howdah_dead_letters_walk(stage->bus, &lo, on_dead_letter, &dead_letter, NULL) >= 0);
+    assert_int_equal(dead_letter.n, 1);
+    assert_int_equal(dead_letter.sequence, poison);
+    assert_int_equal(dead_letter.attempts, 2);
+    assert_string_equal(dead_letter.error, "its handler was begun 2 times and never ended");
     if (mode == HOWDAH_CHECKPOINT_TRANSACTIONAL)
         check_effects(stage, id, 4);
     sh_board_free(board);

@@ -209,7 +209,7 @@ static int keep_place(void *ctx, const howdah_subscription_info *info)
     *p = (sh_place){.high = info->high,
                     .contiguous = info->contiguous,
                     .token = info->token,
-                    .letters = info->dead_letters,
+                    .dead_letters = info->dead_letters,
                     .skips = info->skips,
                     .owned = info->owner[0] != '\0',
                     .state = info->state};

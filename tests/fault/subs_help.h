@@ -93,7 +93,7 @@ typedef struct sh_place {
     int64_t high;
     int64_t contiguous;
     int64_t token;
-    int64_t letters;
+    int64_t dead_letters;
     int64_t skips;
     bool owned;
     howdah_subscription_state state;

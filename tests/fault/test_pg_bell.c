@@ -279,7 +279,8 @@ static void whoever_owns_or_waits_for_a_subscription_hears_what_happens_to_it(vo
     pgt_ok(
         subs->release(other, &(hw_hold){me, 12345, HW_STR_NULL}, HW_INSTANCE_SINGLE, &pgt_error));
     is_woken(store);
-    pgt_ok(subs->letters_mark(other, NULL, 0, me, HW_LETTER_REDRIVE, HW_STR_NULL, &n, &pgt_error));
+    pgt_ok(subs->dead_letters_set_state(other, NULL, 0, me, HW_DEAD_LETTER_REDRIVE, HW_STR_NULL, &n,
+                                        &pgt_error));
     is_woken(store);
     pgt_store_close(store);
     pgt_store_close(other);
@@ -524,7 +525,7 @@ static void check_lost_push(const pgt *t, bool rolls_back, howdah_bus *bus,
 static bool find_by_claim(howdah_bus *bus, void *ctx)
 {
     howdah_jobs *jobs = NULL;
-    int s = howdah_claim_wait(bus, "mail", 1, 1, NULL, &jobs, &pgt_error);
+    int s = howdah_queue_claim_wait(bus, "mail", 1, 1, NULL, &jobs, &pgt_error);
 
     (void)ctx;
     pgt_ok(s);
@@ -592,13 +593,14 @@ static void sql_and_c_agree_on_channels_and_bits(void **state)
 
     hw_buf_puts(&sql, "SELECT {channel}(u.t), {bell_bit}(u.t) FROM unnest(ARRAY[");
     for (int i = 0; i < N; i++) {
-        static const char letters[] = "abcXYZ019_-";
+        static const char dead_letters[] = "abcXYZ019_-";
         size_t len = 1 + (size_t)i % 255;
 
         for (size_t k = 0; k < len; k++) {
             bool dot = k > 0 && k + 1 < len && types[i][k - 1] != '.' && rand_r(&seed) % 6 == 0;
 
-            types[i][k] = dot ? '.' : letters[(size_t)rand_r(&seed) % (sizeof letters - 1)];
+            types[i][k] =
+                dot ? '.' : dead_letters[(size_t)rand_r(&seed) % (sizeof dead_letters - 1)];
         }
         hw_buf_printf(&sql, "%s'%s'", i ? "," : "", types[i]);
     }

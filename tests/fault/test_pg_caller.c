@@ -341,7 +341,7 @@ static void an_append_without_memory_leaves_the_transaction_usable(void **state)
 
         pgt_starve(failures);
         s = howdah_pg_append(c->conn, c->t->schema, PGT_EVENTS(&b), b.n, NULL, b.positions, &err);
-        pgt_feed();
+        pgt_reader();
         assert_int_equal(PQtransactionStatus(c->conn), PQTRANS_INTRANS);
         assert_int_equal(PQpipelineStatus(c->conn), PQ_PIPELINE_OFF);
         if (s < 0)

@@ -34,7 +34,7 @@ static void keep(void *ctx, int level, const char *message)
 static int loud_setup(void **state)
 {
     said[0] = '\0';
-    howdah_set_log(keep, NULL);
+    howdah_log_set(keep, NULL);
     return pgt_setup(state);
 }
 
@@ -42,7 +42,7 @@ static int loud_teardown(void **state)
 {
     int failed = pgt_teardown(state);
 
-    howdah_set_log(NULL, NULL);
+    howdah_log_set(NULL, NULL);
     return failed;
 }
 

@@ -112,9 +112,9 @@ static int64_t stored(const pgt *t, const char *id, const char *what)
                       what, id);
 }
 
-#define CONTIGUOUS "least(high, coalesce(owed[1], high + 1) - 1)"
+#define CONTIGUOUS "least(high, coalesce(outstanding[1], high + 1) - 1)"
 
-/* Serves until the stored place has no number below it that is owed; how long that took. */
+/* Serves until the stored place has no number below it that is outstanding; how long that took. */
 static int64_t run_until_stored(const pgt *t, howdah_bus *bus, const char *id, int64_t contiguous)
 {
     int64_t start = pgt_now_ms();
@@ -195,7 +195,7 @@ static void a_rolled_back_number_is_passed_without_waiting_for_any_time(void **s
     assert_true(run_until(bus, &s, 2) < QUICK_MS);
     assert_true(run_until_stored(t, bus, "p", 3) < STORED_MS);
     assert_string_equal(s.text, "1 3");
-    assert_string_equal(pgt_text(t, t->admin, "SELECT owed FROM {subscriptions}"), "{}");
+    assert_string_equal(pgt_text(t, t->admin, "SELECT outstanding FROM {subscriptions}"), "{}");
     assert_int_equal(pgt_number(t, t->admin, "SELECT count(*) FROM {skips}"), 0);
     end(t, unrelated, "ROLLBACK");
     howdah_close(bus);
@@ -250,7 +250,8 @@ static void a_prepared_transaction_is_waited_for_and_its_rollback_passed(void **
     (void)pgt_append(t->bus, "a"); /* 4 */
     (void)subscribe(bus, &o);
     run_and_see(bus, &s, 600, "2 4");
-    assert_string_equal(pgt_text(t, t->admin, "SELECT owed FROM {subscriptions}"), "{1,1,3,3}");
+    assert_string_equal(pgt_text(t, t->admin, "SELECT outstanding FROM {subscriptions}"),
+                        "{1,1,3,3}");
     pgt_run(t, t->admin, "COMMIT PREPARED 'p-%d-1'", me);
     assert_true(run_until(bus, &s, 3) < QUICK_MS);
     pgt_run(t, t->admin, "ROLLBACK PREPARED 'p-%d-2'", me);
@@ -297,7 +298,7 @@ static void a_million_rolled_back_numbers_cost_one_check(void **state)
     assert_true(run_until_stored(t, bus, "live", 1000001) < STORED_MS);
     assert_true(statements_logged() - before < 400);
     assert_string_equal(live.text, "1000001");
-    assert_int_equal(stored(t, "live", "cardinality(owed)"), 0);
+    assert_int_equal(stored(t, "live", "cardinality(outstanding)"), 0);
     /* Behind it is the same. */
     before = statements_logged();
     o = options("late", &late);
@@ -323,7 +324,7 @@ static void a_batched_checkpoint_keeps_what_is_missing_and_what_is_done(void **s
     (void)subscribe(bus, &o);
     run_and_see(bus, &s, 500, "2 3 4 5 6");
     howdah_close(bus); /* stored at the end, hole and all */
-    assert_string_equal(pgt_text(t, t->admin, "SELECT owed || still FROM {subscriptions}"),
+    assert_string_equal(pgt_text(t, t->admin, "SELECT outstanding || still FROM {subscriptions}"),
                         "{1,1}");
     assert_int_equal(stored(t, "p", "high"), 6);
     end(t, slow, "COMMIT");
@@ -759,7 +760,7 @@ static void an_effect_that_cannot_be_committed_is_a_failed_try(void **state)
                                     o.subscriber_id),
                          1);
         /* Once more, on demand: the same. */
-        pgt_ok(howdah_letters_redrive(t->bus, NULL, 0, o.subscriber_id, NULL, &pgt_error));
+        pgt_ok(howdah_dead_letters_redrive(t->bus, NULL, 0, o.subscriber_id, NULL, &pgt_error));
         (void)run_until(bus, &s, 6);
         (void)run(bus, &s, 50);
         assert_int_equal(pgt_number(t, t->admin,
@@ -857,7 +858,7 @@ static void catch_up_with(pgt *t, int n)
 
     for (int i = 0; i < n; i++)
         (void)pgt_append(t->bus, "a");
-    assert_int_equal(howdah_wait_caught_up(subscribe(bus, &o), 10000, &pgt_error), HOWDAH_OK);
+    assert_int_equal(howdah_subscription_wait(subscribe(bus, &o), 10000, &pgt_error), HOWDAH_OK);
     assert_int_equal(s.n, n);
     howdah_close(bus);
 }

@@ -283,23 +283,23 @@ static void the_numbers_of_another_bus_are_not_ours(void **state)
     pgt_store_close(store);
 }
 
-/* ---- the proof: what was buried never appears */
+/* ---- the proof: what was given up never appears */
 
 #define WRITERS 8
 #define RACE_MS 3000
 #define NUMBERS_MAX 400000
 #define PAGE 1000
 
-typedef enum fate { UNKNOWN, MISSING, SEEN, BURIED } fate;
+typedef enum fate { UNKNOWN, MISSING, SEEN, RESOLVED } fate;
 
 typedef struct race {
     hw_store *store;
     fate fate[NUMBERS_MAX];
     int64_t high;
     hw_holders holders;
-    int64_t buried;
+    int64_t resolved;
     int64_t late;       /* filled after they were seen missing */
-    int64_t below_open; /* buried while an older transaction was open */
+    int64_t below_open; /* given up while an older transaction was open */
 } race;
 
 static void write_once(const pgt *t, PGconn *conn, int me, int i, unsigned *seed)
@@ -349,8 +349,8 @@ static pid_t start_writer(const pgt *t, int me)
 static void see(race *r, int64_t n)
 {
     assert_in_range(n, 1, NUMBERS_MAX - 1);
-    if (r->fate[n] == BURIED)
-        fail_msg("number %lld was buried, and appeared", (long long)n);
+    if (r->fate[n] == RESOLVED)
+        fail_msg("number %lld was given up, and appeared", (long long)n);
     r->late += r->fate[n] == MISSING;
     r->fate[n] = SEEN;
     for (; r->high < n; r->high++)
@@ -392,8 +392,8 @@ static void go_round(race *r)
     r->store->ops->read_close(cursor);
     for (int64_t i = 1; i <= high; i++) {
         if (r->fate[i] == MISSING && !hw_ranges_has(&r->holders.alive, i)) {
-            r->fate[i] = BURIED;
-            r->buried++;
+            r->fate[i] = RESOLVED;
+            r->resolved++;
             r->below_open += r->holders.n > 0;
         }
     }
@@ -434,10 +434,10 @@ static void a_number_that_the_holders_prove_dead_never_appears(void **state)
     for (int i = 0; i < PQntuples(rows); i++)
         assert_int_equal(r->fate[strtoll(PQgetvalue(rows, i, 0), NULL, 10)], SEEN);
     print_message(
-        "# %d events, %lld late, %lld buried, %lld of them beside open ones, %llu looks\n",
-        PQntuples(rows), (long long)r->late, (long long)r->buried, (long long)r->below_open,
+        "# %d events, %lld late, %lld given up, %lld of them beside open ones, %llu looks\n",
+        PQntuples(rows), (long long)r->late, (long long)r->resolved, (long long)r->below_open,
         (unsigned long long)r->holders.looks);
-    assert_true(PQntuples(rows) > 100 && r->late > 0 && r->buried > 0 && r->below_open > 0);
+    assert_true(PQntuples(rows) > 100 && r->late > 0 && r->resolved > 0 && r->below_open > 0);
     hw_holders_done(&r->holders);
     PQclear(rows);
     pgt_store_close(r->store);

@@ -266,7 +266,7 @@ static void push(howdah_bus *bus)
 {
     howdah_new_job job = HOWDAH_NEW_JOB_INIT;
 
-    pgt_ok(howdah_push(bus, "q", &job, NULL, &pgt_error));
+    pgt_ok(howdah_queue_push(bus, "q", &job, NULL, &pgt_error));
 }
 
 static void a_worker_waits_for_a_standby_to_be_promoted_and_goes_on(void **state)

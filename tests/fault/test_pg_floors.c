@@ -28,15 +28,15 @@ static const char *take(const pgt *t, int64_t n)
     howdah_jobs *jobs = NULL;
     size_t len = 0;
 
-    pgt_ok(howdah_claim(t->bus, "q", n, NULL, &jobs, &pgt_error));
+    pgt_ok(howdah_queue_claim(t->bus, "q", n, NULL, &jobs, &pgt_error));
     first[0] = '\0';
     for (size_t i = 0; i < howdah_jobs_count(jobs); i++) {
         const howdah_job *job = howdah_jobs_at(jobs, i);
 
         if (i == 0)
             (void)snprintf(first, sizeof first, "%s", (const char *)howdah_job_data(job, &len));
-        pgt_ok(
-            howdah_complete(t->bus, howdah_job_id(job), howdah_job_token(job), NULL, &pgt_error));
+        pgt_ok(howdah_job_complete(t->bus, howdah_job_id(job), howdah_job_token(job), NULL,
+                                   &pgt_error));
     }
     howdah_jobs_free(jobs);
     return first;

@@ -457,14 +457,14 @@ void pgt_starve(long n)
 {
     static const howdah_allocator poor = {sizeof poor, poor_alloc, poor_realloc, poor_free, NULL};
 
-    assert_int_equal(howdah_set_allocator(&poor), HOWDAH_OK);
+    assert_int_equal(howdah_allocator_set(&poor), HOWDAH_OK);
     allocations_left = n;
 }
 
-void pgt_feed(void)
+void pgt_reader(void)
 {
     allocations_left = -1;
-    assert_int_equal(howdah_set_allocator(NULL), HOWDAH_OK);
+    assert_int_equal(howdah_allocator_set(NULL), HOWDAH_OK);
 }
 
 /* ---- main */

@@ -119,6 +119,6 @@ void pgt_reconnect(pgt *t);
 
 /* The library's allocations fail after the first n; until it is fed again. */
 void pgt_starve(long n);
-void pgt_feed(void);
+void pgt_reader(void);
 
 #endif

@@ -383,16 +383,16 @@ static void a_worker_has_no_more_than_some_large_jobs_however_many_it_may_take(v
 }
 
 /* Letters carry whole events. */
-static int count_letter(void *ctx, const howdah_letter *letter)
+static int count_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
 {
-    count(ctx, letter->event);
+    count(ctx, dead_letter->event);
     return 0;
 }
 
-static void list_letters(const pgt *t, howdah_bus *bus, measure *m)
+static void list_dead_letters(const pgt *t, howdah_bus *bus, measure *m)
 {
     (void)t;
-    pgt_ok(howdah_letters_walk(bus, NULL, count_letter, m, &pgt_error));
+    pgt_ok(howdah_dead_letters_walk(bus, NULL, count_dead_letter, m, &pgt_error));
 }
 
 static void dead_letters_are_listed_in_pages_that_are_bounded(void **state)
@@ -408,7 +408,7 @@ static void dead_letters_are_listed_in_pages_that_are_bounded(void **state)
             " ('\"' || repeat('x', CASE WHEN i <= 150 THEN 1 ELSE %d END) || '\"')::json"
             " FROM generate_series(1, 350) AS i",
             MEGABYTE);
-    is_bounded(measured(t, list_letters), 350, 150 * 3 + (MEGABYTE + 2LL) * 200);
+    is_bounded(measured(t, list_dead_letters), 350, 150 * 3 + (MEGABYTE + 2LL) * 200);
 }
 
 static int count_job(void *ctx, const howdah_job *job)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "bus/subscription.h"
+#include "bus/subscription/subscription.h"
 #include "store/pg/pg.h"
 #include "test_pg_help.h"
 
@@ -177,7 +177,7 @@ static void holes_of_a_burst_are_put_aside_while_it_is_read(void **state)
     burn(t, 3 * BURNT, "burst");
     while (h->n < 3 * BURNT && pgt_now_ms() < until) {
         pgt_ok(howdah_run(t->bus, 1, &pgt_error));
-        assert_in_range(t->bus->service->feed.frontier.holes_n, 0, HOLES_AT_ONCE);
+        assert_in_range(t->bus->service->reader.frontier.holes_n, 0, HOLES_AT_ONCE);
     }
     assert_int_equal(h->n, 3 * BURNT);
     pgt_run(t, open, "COMMIT");
@@ -251,7 +251,7 @@ static void who_starts_again_owes_what_is_open_and_nothing_else(void **state)
     howdah_close(bus);
     assert_int_equal(
         pgt_number(t, t->admin,
-                   "SELECT cardinality(owed) + cardinality(still) FROM {subscriptions}"),
+                   "SELECT cardinality(outstanding) + cardinality(still) FROM {subscriptions}"),
         0);
     PQfinish(open);
     free(h);
@@ -431,13 +431,13 @@ static void what_was_proven_is_written_down_for_those_who_come_later(void **stat
     serve(bus, h, BURNT + 1);
     /* It may have been written down in the middle of it; less than 1000 numbers are not worth it.
      */
-    while (pgt_number(t, t->admin, "SELECT upto FROM {settled}") < 2 * BURNT - 1000) {
+    while (pgt_number(t, t->admin, "SELECT upto FROM {proven}") < 2 * BURNT - 1000) {
         assert_true(pgt_now_ms() < until);
         (void)pgt_append(t->bus, "new");
         pgt_ok(howdah_run(bus, 100, &pgt_error));
     }
     /* Number 1 may still appear; what was burnt later cannot. */
-    assert_string_equal(pgt_text(t, t->admin, "SELECT holes FROM {settled}"), "{1,1}");
+    assert_string_equal(pgt_text(t, t->admin, "SELECT holes FROM {proven}"), "{1,1}");
     howdah_close(bus);
     pgt_run(t, t->admin, "ROLLBACK PREPARED 'open %s'", t->schema);
     free(h);

@@ -191,7 +191,7 @@ static void a_reset_at_the_commit_is_unknown_too(void **state)
 }
 
 /* The stream has moved on since: the retry is still answered with the first position. */
-static void a_late_retry_settles_although_others_have_appended(void **state)
+static void a_late_retry_acks_although_others_have_appended(void **state)
 {
     net *n = *state;
     const form *f = &forms[2];
@@ -630,7 +630,7 @@ static void an_interrupt_ends_a_blocked_append_within_a_second_and_stores_nothin
         pgt_run(n->t, n->t->admin, "ROLLBACK");
         assert_int_equal(stored_of(n, f), 0);
         assert_int_equal(send_form(n->bus, f, &b, &err), HOWDAH_INTERRUPTED);
-        howdah_resume(n->bus);
+        howdah_interrupt_clear(n->bus);
         pgt_ok(send_form(n->bus, f, &b, &pgt_error));
         expect_stored(f, &b, 0);
         pgt_batch_free(&b);
@@ -673,7 +673,7 @@ static void an_interrupt_before_the_commit_leaves_no_transaction_behind(void **s
                    " AND state LIKE 'idle in transaction%%'",
                    n->app);
     pgt_wait_for(n->t, n->t->admin, 0, sql); /* the server takes a moment to see that we left */
-    howdah_resume(n->bus);
+    howdah_interrupt_clear(n->bus);
     (void)pgt_append(n->bus, "after");
     assert_int_equal(pgt_count(n->t), before + 1);
     pgt_batch_free(&b);
@@ -818,7 +818,7 @@ static void an_append_without_memory_stores_nothing_and_the_bus_goes_on(void **s
 
             pgt_starve(failures);
             s = send_form(n->bus, f, &b, &err);
-            pgt_feed();
+            pgt_reader();
             if (s == HOWDAH_OK)
                 break;
             assert_int_equal(s, HOWDAH_NO_MEMORY);
@@ -836,7 +836,7 @@ static void an_append_without_memory_stores_nothing_and_the_bus_goes_on(void **s
 static const struct CMUnitTest tests[] = {
     NET_TEST(a_lost_commit_is_unknown_and_the_retry_finds_it_stored),
     NET_TEST(a_reset_at_the_commit_is_unknown_too),
-    NET_TEST(a_late_retry_settles_although_others_have_appended),
+    NET_TEST(a_late_retry_acks_although_others_have_appended),
     NET_TEST(a_request_that_never_arrived_stores_nothing_and_the_retry_stores_it_once),
     NET_TEST(a_transaction_cut_before_its_commit_is_not_unknown),
     NET_TEST(after_a_hundred_random_cuts_every_acknowledged_event_is_stored_once),

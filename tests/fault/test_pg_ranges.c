@@ -19,7 +19,7 @@ static const char *const types[] = {"a",        "a.b",      "a.b.c",     "a.c", 
 
 typedef struct found {
     int64_t sequence[FOUND_MAX];
-    bool bare[FOUND_MAX];
+    bool no_payload[FOUND_MAX];
     size_t n;
 } found;
 
@@ -80,7 +80,7 @@ static void expect(const hw_query *q, found *f)
             !hw_pattern_matches(q->pattern, type) || (q->limit > 0 && (int64_t)f->n == q->limit))
             continue;
         f->sequence[f->n] = i;
-        f->bare[f->n++] = !is_whole(q, type);
+        f->no_payload[f->n++] = !is_whole(q, type);
     }
 }
 
@@ -91,7 +91,7 @@ static void check_event(const howdah_event *e)
     (void)snprintf(data, sizeof data, "%lld", (long long)e->global_sequence);
     assert_false(e->broken);
     assert_string_equal(e->type.s, type_at[e->global_sequence]);
-    if (e->bare) {
+    if (e->no_payload) {
         assert_null(e->data.s);
         assert_null(e->headers.s);
     } else {
@@ -113,7 +113,7 @@ static void ask(hw_store *store, const hw_query *q, found *f)
         for (size_t i = 0; i < n; i++) {
             assert_true(f->n < FOUND_MAX);
             f->sequence[f->n] = events[i].global_sequence;
-            f->bare[f->n++] = events[i].bare;
+            f->no_payload[f->n++] = events[i].no_payload;
             check_event(&events[i]);
         }
     }
@@ -134,7 +134,7 @@ static void compare(hw_store *store, const hw_query *q)
                  q->sparse ? "sparse" : "dense");
     for (size_t i = 0; i < got.n; i++) {
         assert_int_equal(got.sequence[i], wanted.sequence[i]);
-        assert_int_equal(got.bare[i], wanted.bare[i]);
+        assert_int_equal(got.no_payload[i], wanted.no_payload[i]);
     }
 }
 
@@ -252,8 +252,8 @@ static void a_row_without_a_payload_is_broken_not_bare(void **state)
     pgt_ok(store->ops->read_next(cursor, &events, &n, &pgt_error));
     assert_int_equal(n, 2);
     assert_true(events[0].broken);
-    assert_false(events[0].bare);
-    assert_true(events[1].bare);
+    assert_false(events[0].no_payload);
+    assert_true(events[1].no_payload);
     assert_false(events[1].broken);
     store->ops->read_close(cursor);
     pgt_store_close(store);

@@ -90,7 +90,7 @@ static const operation operations[] = {
     /* reading */
     {"RSA", "SELECT * FROM {log_here}(1)"},
     {"RSA", "SELECT {log_stored}(1, 2, 3)"},
-    {"RSA", "SELECT * FROM {log_settled}()"},
+    {"RSA", "SELECT * FROM {log_proven}()"},
     {"RSA", "SELECT * FROM {read_all}()"},
     {"RSA", "SELECT * FROM {read_stream}('s')"},
     {"RSA", "SELECT * FROM {last_event}('s')"},
@@ -158,14 +158,14 @@ static const operation operations[] = {
 };
 
 /* Tries every operation as a role; each in a transaction that is taken back. */
-static void check_role(const pgt *t, const char *role, char letter)
+static void check_role(const pgt *t, const char *role, char role_char)
 {
     PGconn *conn = pgt_session(t->url);
 
     pgt_run(t, conn, "SET SESSION AUTHORIZATION %s", role);
     for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
         const operation *o = &operations[i];
-        const char *wanted = strchr(o->who, letter) ? "00000" : "42501";
+        const char *wanted = strchr(o->who, role_char) ? "00000" : "42501";
         const char *got;
 
         pgt_run(t, conn, "BEGIN");
@@ -352,23 +352,23 @@ static void who_has_no_role_gets_nothing_but_advice(void **state)
 }
 
 /* Rights may come and go while a handle is open. */
-static int note_letter(void *ctx, const howdah_letter *letter)
+static int note_dead_letter(void *ctx, const howdah_dead_letter *dead)
 {
     char *text = ctx;
     size_t len = strlen(text);
 
-    (void)snprintf(text + len, 64 - len, "%s%lld %s", len > 0 ? ", " : "", (long long)letter->id,
-                   letter->source);
+    (void)snprintf(text + len, 64 - len, "%s%lld %s", len > 0 ? ", " : "", (long long)dead->id,
+                   dead->source);
     return 0;
 }
 
 /* Letter 1 of a subscription, letter 2 of a job of queue "q". */
-static void who_may_not_see_to_jobs_has_the_letters_of_subscriptions(void **state)
+static void who_may_not_see_to_jobs_has_the_dead_letters_of_subscriptions(void **state)
 {
     people *p = *state;
     howdah_bus *bus;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_letters_options of_queue = HOWDAH_LETTERS_OPTIONS_INIT;
+    howdah_dead_letters_options of_queue = HOWDAH_DEAD_LETTERS_OPTIONS_INIT;
     char text[64] = "";
     int64_t n = 0;
 
@@ -382,28 +382,28 @@ static void who_may_not_see_to_jobs_has_the_letters_of_subscriptions(void **stat
 
     pgt_run(p->t, p->t->admin, "GRANT {_subscribe} TO %s", p->nobody);
     bus = pgt_open(p->t, url_of(p, p->nobody));
-    pgt_ok(howdah_letters_walk(bus, NULL, note_letter, text, &pgt_error));
+    pgt_ok(howdah_dead_letters_walk(bus, NULL, note_dead_letter, text, &pgt_error));
     assert_string_equal(text, "1 sub");
-    expect_denied(howdah_letters_walk(bus, &of_queue, note_letter, text, &err), &err);
-    pgt_ok(howdah_letters_redrive(bus, NULL, 0, NULL, &n, &pgt_error));
+    expect_denied(howdah_dead_letters_walk(bus, &of_queue, note_dead_letter, text, &err), &err);
+    pgt_ok(howdah_dead_letters_redrive(bus, NULL, 0, NULL, &n, &pgt_error));
     assert_int_equal(n, 1);
-    pgt_ok(howdah_letters_redrive(bus, (const int64_t[]){1, 2}, 2, NULL, &n, &pgt_error));
+    pgt_ok(howdah_dead_letters_redrive(bus, (const int64_t[]){1, 2}, 2, NULL, &n, &pgt_error));
     assert_int_equal(n, 1);
-    expect_denied(howdah_queue_letters_redrive(bus, "q", &n, &err), &err);
+    expect_denied(howdah_queue_dead_letters_redrive(bus, "q", &n, &err), &err);
     howdah_close(bus);
 
     pgt_run(p->t, p->t->admin, "REVOKE {_subscribe} FROM %s", p->nobody);
     pgt_run(p->t, p->t->admin, "GRANT {_work} TO %s", p->nobody);
     bus = pgt_open(p->t, url_of(p, p->nobody));
     text[0] = '\0';
-    pgt_ok(howdah_letters_walk(bus, &of_queue, note_letter, text, &pgt_error));
+    pgt_ok(howdah_dead_letters_walk(bus, &of_queue, note_dead_letter, text, &pgt_error));
     assert_string_equal(text, "2 queue");
-    expect_denied(howdah_letters_walk(bus, NULL, note_letter, text, &err), &err);
-    expect_denied(howdah_queue_letters_redrive(bus, "q", &n, &err), &err);
+    expect_denied(howdah_dead_letters_walk(bus, NULL, note_dead_letter, text, &err), &err);
+    expect_denied(howdah_queue_dead_letters_redrive(bus, "q", &n, &err), &err);
     howdah_close(bus);
-    assert_int_equal(
-        pgt_number(p->t, p->t->admin, "SELECT count(*) FROM {job_letters} WHERE state = 'dead'"),
-        1);
+    assert_int_equal(pgt_number(p->t, p->t->admin,
+                                "SELECT count(*) FROM {job_dead_letters} WHERE state = 'dead'"),
+                     1);
 }
 
 static void a_right_taken_away_is_denied_and_given_again_works(void **state)
@@ -669,7 +669,7 @@ static const struct CMUnitTest tests[] = {
     PEOPLE_TEST(who_may_publish_appends_in_every_way_and_reads_nothing),
     PEOPLE_TEST(who_may_read_reads_and_follows_and_appends_nothing),
     PEOPLE_TEST(who_has_no_role_gets_nothing_but_advice),
-    PEOPLE_TEST(who_may_not_see_to_jobs_has_the_letters_of_subscriptions),
+    PEOPLE_TEST(who_may_not_see_to_jobs_has_the_dead_letters_of_subscriptions),
     PEOPLE_TEST(a_right_taken_away_is_denied_and_given_again_works),
     PEOPLE_TEST(an_owner_without_createrole_has_a_bus_and_a_note),
     PEOPLE_TEST(buses_in_one_database_do_not_see_one_another),

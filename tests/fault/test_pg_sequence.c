@@ -40,7 +40,7 @@ static size_t deliver(const pgt *t, const char *subscriber_id)
     o.handler = on_event;
     o.ctx = &n;
     pgt_ok(howdah_subscribe(bus, &o, &sub, &pgt_error));
-    pgt_ok(howdah_wait_caught_up(sub, 60000, &pgt_error));
+    pgt_ok(howdah_subscription_wait(sub, 60000, &pgt_error));
     howdah_close(bus);
     return n;
 }
@@ -72,8 +72,9 @@ static void make_copy(const pgt *t)
     draw_in_vain(t, 20);
     assert_int_equal(pgt_append(t->bus, "s").global_sequence, 24);
     assert_int_equal(deliver(t, "p"), 4);
-    for (int i = 0;
-         i < 1000 && pgt_number(t, t->admin, "SELECT cardinality(owed) FROM {subscriptions}"); i++)
+    for (int i = 0; i < 1000 &&
+                    pgt_number(t, t->admin, "SELECT cardinality(outstanding) FROM {subscriptions}");
+         i++)
         assert_int_equal(deliver(t, "p"), 0);
     pgt_run(t, t->admin, "SELECT setval('{events_global_sequence_seq}', 3)");
 }
@@ -316,28 +317,29 @@ static void a_row_above_the_sequence_harms_no_append_until_its_number_is_drawn(v
     howdah_close(bus);
 }
 
-static void numbers_that_a_subscription_is_owed_are_not_done(void **state)
+static void numbers_that_a_subscription_is_outstanding_are_not_done(void **state)
 {
     const pgt *t = *state;
 
     for (int i = 0; i < 3; i++)
         (void)pgt_append(t->bus, "s");
     pgt_run(t, t->admin,
-            "INSERT INTO {subscriptions} (subscriber_id, high, owed) VALUES ('p', 9, '{2,2,4,9}')");
+            "INSERT INTO {subscriptions} (subscriber_id, high, outstanding) VALUES ('p', 9, "
+            "'{2,2,4,9}')");
     assert_string_equal(pgt_text(t, t->admin, "SELECT {sequence_problem}()"), "NULL");
-    pgt_run(t, t->admin, "UPDATE {subscriptions} SET owed = '{2,4,6,9}'");
+    pgt_run(t, t->admin, "UPDATE {subscriptions} SET outstanding = '{2,4,6,9}'");
     assert_string_equal(pgt_text(t, t->admin, "SELECT {sequence_problem}()"),
                         BEHIND "it is at 3, and what is done reaches 9");
-    /* 5 is an event: then only 4 and 6 to 9 are to come, and they are owed. */
+    /* 5 is an event: then only 4 and 6 to 9 are to come, and they are outstanding. */
     pgt_run(t, t->admin,
             "INSERT INTO {events} (global_sequence, stream, version, type, data)"
             " VALUES (5, 'raw', 1, 't', '{}')");
     assert_string_equal(pgt_text(t, t->admin, "SELECT {sequence_problem}()"), "NULL");
-    /* An owed number that is an event counts once. */
-    pgt_run(t, t->admin, "UPDATE {subscriptions} SET owed = '{5,9}'");
+    /* An outstanding number that is an event counts once. */
+    pgt_run(t, t->admin, "UPDATE {subscriptions} SET outstanding = '{5,9}'");
     assert_string_not_equal(pgt_text(t, t->admin, "SELECT {sequence_problem}()"), "NULL");
-    /* What stands still is owed, too. */
-    pgt_run(t, t->admin, "UPDATE {subscriptions} SET owed = '{6,6}', still = '{4,4,7,9}'");
+    /* What stands still is outstanding, too. */
+    pgt_run(t, t->admin, "UPDATE {subscriptions} SET outstanding = '{6,6}', still = '{4,4,7,9}'");
     assert_string_equal(pgt_text(t, t->admin, "SELECT {sequence_problem}()"), "NULL");
 }
 
@@ -426,7 +428,7 @@ static bool is_pending(howdah_bus *bus)
 }
 
 typedef struct found {
-    howdah_verdict verdict;
+    howdah_severity severity;
     char message[300];
     char advice[200];
 } found;
@@ -437,13 +439,13 @@ static int on_finding(void *ctx, const howdah_finding *finding)
 
     if (strcmp(finding->check, "numbers") != 0)
         return 0;
-    f->verdict = finding->verdict;
+    f->severity = finding->severity;
     (void)snprintf(f->message, sizeof f->message, "%s", finding->message);
     (void)snprintf(f->advice, sizeof f->advice, "%s", finding->advice);
     return 0;
 }
 
-static void assert_found(const pgt *t, howdah_verdict verdict, const char *message)
+static void assert_found(const pgt *t, howdah_severity severity, const char *message)
 {
     howdah_bus *bus = pgt_open(t, t->url);
     found doctor = {.message = ""};
@@ -451,12 +453,12 @@ static void assert_found(const pgt *t, howdah_verdict verdict, const char *messa
 
     pgt_ok(howdah_doctor(t->url, t->settings, on_finding, &doctor, &pgt_error));
     pgt_ok(howdah_verify(bus, on_finding, &verify, &pgt_error));
-    assert_int_equal(doctor.verdict, verdict);
-    assert_int_equal(verify.verdict, verdict);
+    assert_int_equal(doctor.severity, severity);
+    assert_int_equal(verify.severity, severity);
     assert_string_equal(doctor.message, message);
     assert_string_equal(verify.message, message);
-    assert_int_equal(strstr(doctor.advice, "howdah migrate up") != NULL, verdict != HOWDAH_GOOD);
-    assert_int_equal(is_pending(bus), verdict != HOWDAH_GOOD);
+    assert_int_equal(strstr(doctor.advice, "howdah migrate up") != NULL, severity != HOWDAH_GOOD);
+    assert_int_equal(is_pending(bus), severity != HOWDAH_GOOD);
     howdah_close(bus);
 }
 
@@ -483,7 +485,7 @@ static const struct CMUnitTest tests[] = {
     PGT_TEST(every_face_refuses_numbers_that_are_done),
     PGT_TEST(a_copy_whose_numbers_all_are_events_collides_loudly_on_every_face),
     PGT_TEST(a_row_above_the_sequence_harms_no_append_until_its_number_is_drawn),
-    PGT_TEST(numbers_that_a_subscription_is_owed_are_not_done),
+    PGT_TEST(numbers_that_a_subscription_is_outstanding_are_not_done),
     PGT_TEST(a_sequence_that_never_gave_a_number_is_behind_too),
     PGT_TEST(migrating_never_lowers_and_says_nothing_when_all_is_well),
     PGT_TEST(an_append_under_way_ends_before_the_sequence_is_raised),

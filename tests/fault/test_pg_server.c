@@ -364,7 +364,7 @@ static int is_finding(void *ctx, const howdah_finding *finding)
     char *text = ctx;
 
     if (strcmp(finding->check, "role") == 0)
-        (void)snprintf(text, 200, "%d %s", (int)finding->verdict, finding->message);
+        (void)snprintf(text, 200, "%d %s", (int)finding->severity, finding->message);
     return 0;
 }
 

@@ -39,7 +39,7 @@ typedef struct line {
 /* Only where TCP itself gets no answers the server learns that an owner's session is gone. */
 static line lines[] = {
     {.id = "both", .how = CUTPROXY_BLACKHOLE, .instance = HOWDAH_INSTANCE_LEASE},
-    {.id = "to_server", .how = CUTPROXY_DEAF, .instance = HOWDAH_INSTANCE_LEASE},
+    {.id = "to_server", .how = CUTPROXY_IGNORES, .instance = HOWDAH_INSTANCE_LEASE},
     {.id = "to_client", .how = CUTPROXY_MUTE, .instance = HOWDAH_INSTANCE_LEASE},
     {.id = "link", .how = CUTPROXY_LINK_DOWN, .instance = HOWDAH_INSTANCE_COORDINATED},
 };
@@ -78,9 +78,9 @@ static void start_owner(const pgt *t, const sh_stage *stage, line *l)
                    l->proxy.port, PQdb(t->admin));
     hand.o = sh_options(stage, l->id, HOWDAH_CHECKPOINT_SYNC);
     hand.o.instance = l->instance;
-    howdah_set_log(on_log, l->noticed_ms); /* the process that is forked takes it along */
+    howdah_log_set(on_log, l->noticed_ms); /* the process that is forked takes it along */
     l->owner = sh_start(&hand);
-    howdah_set_log(NULL, NULL);
+    howdah_log_set(NULL, NULL);
 }
 
 static void start_standby(const sh_stage *stage, line *l)

@@ -23,8 +23,8 @@ typedef struct kept {
     int64_t high;
     int64_t token;
     int64_t anchor;
-    size_t owed_n;
-    hw_range owed[8];
+    size_t outstanding_n;
+    hw_range outstanding[8];
     bool held;
     bool has_owner;
     char owner[64];
@@ -45,9 +45,9 @@ static int keep(void *ctx, const hw_sub_row *row)
     k->high = row->high;
     k->token = row->token;
     k->anchor = row->anchor.sequence;
-    k->owed_n = row->owed_n;
-    for (size_t i = 0; i < row->owed_n && i < 8; i++)
-        k->owed[i] = row->owed[i];
+    k->outstanding_n = row->outstanding_n;
+    for (size_t i = 0; i < row->outstanding_n && i < 8; i++)
+        k->outstanding[i] = row->outstanding[i];
     k->held = row->held;
     k->has_owner = row->owner.s != NULL;
     (void)snprintf(k->owner, sizeof k->owner, "%s", row->owner.s ? row->owner.s : "");
@@ -97,19 +97,19 @@ static void what_is_created_is_loaded(void **state)
 {
     pgt *t = *state;
     hw_store *store = pgt_store(t, NULL);
-    const hw_range owed[] = {{3, 5}, {9, 9}};
+    const hw_range outstanding[] = {{3, 5}, {9, 9}};
     bool created = false;
     kept k;
 
     pgt_ok(store->ops->subs->create(store, ME, &(hw_filter){.pattern = HW_STR_LIT("order.*")}, 10,
-                                    owed, 2, &created, &pgt_error));
+                                    outstanding, 2, &created, &pgt_error));
     assert_true(created);
     k = load(store, ME);
     assert_int_equal(k.high, 10);
-    assert_int_equal(k.owed_n, 2);
-    assert_int_equal(k.owed[0].first, 3);
-    assert_int_equal(k.owed[0].last, 5);
-    assert_int_equal(k.owed[1].first, 9);
+    assert_int_equal(k.outstanding_n, 2);
+    assert_int_equal(k.outstanding[0].first, 3);
+    assert_int_equal(k.outstanding[0].last, 5);
+    assert_int_equal(k.outstanding[1].first, 9);
     assert_string_equal(k.pattern, "order.*");
     assert_false(k.has_owner);
     assert_false(k.held);
@@ -377,7 +377,7 @@ static void a_hundred_checkpoints_are_one_statement_and_hot(void **state)
     hw_checkpoint c[MANY];
     hw_sub_news news[MANY];
     char names[MANY][24];
-    const hw_range owed[] = {{1, 1}, {3, 4}, {6, 9}};
+    const hw_range outstanding[] = {{1, 1}, {3, 4}, {6, 9}};
 
     for (int i = 0; i < MANY; i++) {
         kept k;
@@ -387,8 +387,8 @@ static void a_hundred_checkpoints_are_one_statement_and_hot(void **state)
         pgt_ok(take(store, hw_str_of(names[i]), HW_INSTANCE_SINGLE, "a", &k));
         c[i] = (hw_checkpoint){.subscriber_id = hw_str_of(names[i]),
                                .token = i == 50 ? k.token + 100000 : k.token,
-                               .owed = owed,
-                               .owed_n = (size_t)i % 4};
+                               .outstanding = outstanding,
+                               .outstanding_n = (size_t)i % 4};
     }
     for (int round = 1; round <= 50; round++) {
         for (int i = 0; i < MANY; i++)
@@ -401,8 +401,8 @@ static void a_hundred_checkpoints_are_one_statement_and_hot(void **state)
         kept k = load(store, hw_str_of(names[i]));
 
         assert_int_equal(k.high, i == 50 ? 0 : 500);
-        assert_int_equal(k.owed_n, i == 50 ? 0 : i % 4);
-        assert_memory_equal(k.owed, owed, k.owed_n * sizeof owed[0]);
+        assert_int_equal(k.outstanding_n, i == 50 ? 0 : i % 4);
+        assert_memory_equal(k.outstanding, outstanding, k.outstanding_n * sizeof outstanding[0]);
         assert_true(i == 50 || k.timeline[0]);
     }
     pgt_store_close(store);
@@ -449,39 +449,39 @@ static void a_checkpoint_does_not_wait_for_the_disk_and_nothing_else_changes(voi
 
 /* ---- dead letters and skips */
 
-typedef struct letters {
+typedef struct dead_letters {
     int n;
     int64_t id;
     int64_t attempts;
     int64_t redrives;
-    hw_letter_state state;
+    hw_dead_letter_state state;
     bool broken;
     char error[32];
     char data[64];
     char type[32];
-} letters;
+} dead_letters;
 
-static int keep_letter(void *ctx, const hw_letter *letter)
+static int keep_dead_letter(void *ctx, const hw_dead_letter *dead_letter)
 {
-    letters *l = ctx;
+    dead_letters *l = ctx;
 
     l->n++;
-    l->id = letter->id;
-    l->attempts = letter->attempts;
-    l->redrives = letter->redrives;
-    l->state = letter->state;
-    l->broken = letter->event->broken;
-    (void)snprintf(l->error, sizeof l->error, "%s", letter->error.s);
-    (void)snprintf(l->data, sizeof l->data, "%s", letter->event->data.s);
-    (void)snprintf(l->type, sizeof l->type, "%s", letter->event->type.s);
+    l->id = dead_letter->id;
+    l->attempts = dead_letter->attempts;
+    l->redrives = dead_letter->redrives;
+    l->state = dead_letter->state;
+    l->broken = dead_letter->event->broken;
+    (void)snprintf(l->error, sizeof l->error, "%s", dead_letter->error.s);
+    (void)snprintf(l->data, sizeof l->data, "%s", dead_letter->event->data.s);
+    (void)snprintf(l->type, sizeof l->type, "%s", dead_letter->event->type.s);
     return 0;
 }
 
-static letters list_letters(hw_store *store, hw_letter_query q)
+static dead_letters list_dead_letters(hw_store *store, hw_dead_letter_query q)
 {
-    letters l = {0};
+    dead_letters l = {0};
 
-    pgt_ok(store->ops->subs->letters(store, &q, keep_letter, &l, &pgt_error));
+    pgt_ok(store->ops->subs->dead_letters(store, &q, keep_dead_letter, &l, &pgt_error));
     return l;
 }
 
@@ -513,7 +513,7 @@ static void a_dead_letter_and_its_checkpoint_are_one(void **state)
     int64_t id = 0;
     int64_t again = 0;
     int64_t n = 0;
-    letters l;
+    dead_letters l;
     kept k;
 
     event = read_event(store, pgt_append(t->bus, "s").global_sequence);
@@ -523,7 +523,7 @@ static void a_dead_letter_and_its_checkpoint_are_one(void **state)
     c.high = 1;
     assert_int_equal(subs->dead_letter(store, &c, event, HW_STR_LIT("no"), 4, &id, &pgt_error),
                      HOWDAH_LOST);
-    assert_int_equal(list_letters(store, (hw_letter_query){.resolved = true}).n, 0);
+    assert_int_equal(list_dead_letters(store, (hw_dead_letter_query){.resolved = true}).n, 0);
     c.token = k.token;
     pgt_ok(subs->dead_letter(store, &c, event, HW_STR_LIT("no"), 4, &id, &pgt_error));
     pgt_ok(subs->dead_letter(store, &c, event, HW_STR_LIT("still no"), 4, &again, &pgt_error));
@@ -531,7 +531,7 @@ static void a_dead_letter_and_its_checkpoint_are_one(void **state)
     k = load(store, ME);
     assert_int_equal(k.high, 1);
     assert_int_equal(k.dead_letters, 1);
-    l = list_letters(store, (hw_letter_query){.subscriber_id = ME});
+    l = list_dead_letters(store, (hw_dead_letter_query){.subscriber_id = ME});
     assert_int_equal(l.n, 1);
     assert_string_equal(l.error, "still no");
     assert_string_equal(l.type, "fault.test");
@@ -539,34 +539,36 @@ static void a_dead_letter_and_its_checkpoint_are_one(void **state)
 
     pgt_ok(subs->poll(store, &c, 1, 0, &news, &pgt_error));
     assert_false(news.redrives);
-    pgt_ok(subs->letters_mark(store, &id, 1, HW_STR_NULL, HW_LETTER_REDRIVE, HW_STR_NULL, &n,
-                              &pgt_error));
+    pgt_ok(subs->dead_letters_set_state(store, &id, 1, HW_STR_NULL, HW_DEAD_LETTER_REDRIVE,
+                                        HW_STR_NULL, &n, &pgt_error));
     assert_int_equal(n, 1);
     pgt_ok(subs->poll(store, &c, 1, 0, &news, &pgt_error));
     assert_true(news.redrives);
     pgt_ok(checkpoint(store, ME, c.token, 1, &news));
     assert_true(news.redrives);
     assert_int_equal(
-        list_letters(store, (hw_letter_query){.subscriber_id = ME, .redrives = true}).n, 1);
-    assert_int_equal(subs->letter_settle(store, &(hw_hold){ME, c.token + 1, HW_STR_NULL}, id,
-                                         HW_LETTER_REDRIVEN, HW_STR_NULL, &pgt_error),
+        list_dead_letters(store, (hw_dead_letter_query){.subscriber_id = ME, .redrives = true}).n,
+        1);
+    assert_int_equal(subs->redrive_end(store, &(hw_hold){ME, c.token + 1, HW_STR_NULL}, id,
+                                       HW_DEAD_LETTER_REDRIVEN, HW_STR_NULL, &pgt_error),
                      HOWDAH_LOST);
-    pgt_ok(subs->letter_settle(store, &(hw_hold){ME, c.token, HW_STR_NULL}, id, HW_LETTER_DEAD,
-                               HW_STR_LIT("again no"), &pgt_error));
-    l = list_letters(store, (hw_letter_query){.id = id});
+    pgt_ok(subs->redrive_end(store, &(hw_hold){ME, c.token, HW_STR_NULL}, id, HW_DEAD_LETTER_DEAD,
+                             HW_STR_LIT("again no"), &pgt_error));
+    l = list_dead_letters(store, (hw_dead_letter_query){.id = id});
     assert_int_equal(l.attempts, 5);
     assert_int_equal(l.redrives, 1);
-    assert_int_equal(l.state, HW_LETTER_DEAD);
+    assert_int_equal(l.state, HW_DEAD_LETTER_DEAD);
     assert_string_equal(l.error, "again no");
-    pgt_ok(subs->letters_mark(store, NULL, 0, ME, HW_LETTER_REDRIVE, HW_STR_NULL, &n, &pgt_error));
+    pgt_ok(subs->dead_letters_set_state(store, NULL, 0, ME, HW_DEAD_LETTER_REDRIVE, HW_STR_NULL, &n,
+                                        &pgt_error));
     assert_int_equal(n, 1);
-    pgt_ok(subs->letter_settle(store, &(hw_hold){ME, c.token, HW_STR_NULL}, id, HW_LETTER_REDRIVEN,
-                               HW_STR_NULL, &pgt_error));
-    assert_int_equal(list_letters(store, (hw_letter_query){.subscriber_id = ME}).n, 0);
-    l = list_letters(store, (hw_letter_query){.subscriber_id = ME, .resolved = true});
-    assert_int_equal(l.state, HW_LETTER_REDRIVEN);
-    pgt_ok(subs->letters_mark(store, &id, 1, HW_STR_NULL, HW_LETTER_DISCARDED, HW_STR_LIT("why"),
-                              &n, &pgt_error));
+    pgt_ok(subs->redrive_end(store, &(hw_hold){ME, c.token, HW_STR_NULL}, id,
+                             HW_DEAD_LETTER_REDRIVEN, HW_STR_NULL, &pgt_error));
+    assert_int_equal(list_dead_letters(store, (hw_dead_letter_query){.subscriber_id = ME}).n, 0);
+    l = list_dead_letters(store, (hw_dead_letter_query){.subscriber_id = ME, .resolved = true});
+    assert_int_equal(l.state, HW_DEAD_LETTER_REDRIVEN);
+    pgt_ok(subs->dead_letters_set_state(store, &id, 1, HW_STR_NULL, HW_DEAD_LETTER_DISCARDED,
+                                        HW_STR_LIT("why"), &n, &pgt_error));
     assert_int_equal(n, 0);
     assert_int_equal(load(store, ME).dead_letters, 0);
     hw_event_free(event);

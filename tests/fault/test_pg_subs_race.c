@@ -210,10 +210,11 @@ static bool meanwhile(const pgt *t, void *ctx)
 
 static int64_t stored(const pgt *t, int sub)
 {
-    return pgt_number(t, t->admin,
-                      "SELECT least(high, coalesce(owed[1], high + 1) - 1) FROM {subscriptions}"
-                      " WHERE subscriber_id = '%s'",
-                      ids[sub]);
+    return pgt_number(
+        t, t->admin,
+        "SELECT least(high, coalesce(outstanding[1], high + 1) - 1) FROM {subscriptions}"
+        " WHERE subscriber_id = '%s'",
+        ids[sub]);
 }
 
 /* As long as it comes nearer. */

@@ -146,7 +146,7 @@ static void a_correction_belongs_to_the_caller_s_transaction(void **state)
 /* ---- queries */
 
 /* Sequences as the cursor gives them, joined by commas; n 0: only counted. */
-static char *sequences(hw_store *store, const hw_temporal_query *query, size_t *ret_n)
+static char *sequences(hw_store *store, const hw_times_query *query, size_t *ret_n)
 {
     char *text = calloc(1, 1 << 20);
     hw_cursor *cursor = NULL;
@@ -156,19 +156,19 @@ static char *sequences(hw_store *store, const hw_temporal_query *query, size_t *
     int s;
 
     *ret_n = 0;
-    pgt_ok(store->ops->temporal->query_open(store, query, &cursor, &pgt_error));
-    while ((s = store->ops->temporal->query_next(cursor, &events, &n, &pgt_error)) == HOWDAH_OK) {
+    pgt_ok(store->ops->times->query_open(store, query, &cursor, &pgt_error));
+    while ((s = store->ops->times->query_next(cursor, &events, &n, &pgt_error)) == HOWDAH_OK) {
         for (size_t i = 0; i < n && len < (1 << 20) - 32; i++)
             len += (size_t)sprintf(text + len, "%s%lld", len > 0 ? "," : "",
                                    (long long)events[i].global_sequence);
         *ret_n += n;
     }
     pgt_ok(s);
-    store->ops->temporal->query_close(cursor);
+    store->ops->times->query_close(cursor);
     return text;
 }
 
-static void same(const pgt *t, hw_store *store, const hw_temporal_query *query, const char *truth)
+static void same(const pgt *t, hw_store *store, const hw_times_query *query, const char *truth)
 {
     size_t n = 0;
     int64_t count = 0;
@@ -184,7 +184,7 @@ static void same(const pgt *t, hw_store *store, const hw_temporal_query *query, 
     PQclear(r);
     free(found);
     if (query->limit == 0) {
-        pgt_ok(store->ops->temporal->count(store, query, &count, &pgt_error));
+        pgt_ok(store->ops->times->count(store, query, &count, &pgt_error));
         assert_int_equal(count, n);
     }
 }
@@ -232,7 +232,7 @@ static void pages_come_in_every_order(void **state)
 
     fill(t, 600);
     for (int i = 0; i < 3 * 2 * 5; i++) {
-        hw_temporal_query q = HW_TEMPORAL_QUERY_INIT;
+        hw_times_query q = HW_TIMES_QUERY_INIT;
         char truth[1024];
 
         q.view = HOWDAH_VIEW_AS_OF;
@@ -259,7 +259,7 @@ static void filters_of_every_kind_are_joined(void **state)
 {
     pgt *t = *state;
     hw_store *store = pgt_store(t, NULL);
-    hw_temporal_query q = HW_TEMPORAL_QUERY_INIT;
+    hw_times_query q = HW_TIMES_QUERY_INIT;
     hw_uuid families[2];
     const hw_header_is headers[] = {{S("a"), S("1")}, {S("b"), S("x")}};
 
@@ -277,14 +277,14 @@ static void filters_of_every_kind_are_joined(void **state)
     assert_true(hw_uuid_parse("00000000-0000-7000-8000-000000000001", 36, &q.causation_id));
     q.correlation_id = S("c");
     same(t, store, &q, "SELECT * FROM {events} WHERE global_sequence % 12 = 0 ORDER BY 1");
-    q = (hw_temporal_query)HW_TEMPORAL_QUERY_INIT;
+    q = (hw_times_query)HW_TIMES_QUERY_INIT;
     q.view = HOWDAH_VIEW_ORIGINALS;
     q.valid.from = INT64_C(1577836800000000); /* 2020-01-01 */
     q.valid.before = q.valid.from + INT64_C(300) * 60 * 1000000;
     same(t, store, &q,
          "SELECT * FROM {events} WHERE revision = 1 AND valid_time >= '2020-01-01Z'"
          " AND valid_time < '2020-01-01T05:00Z' ORDER BY 1");
-    q = (hw_temporal_query)HW_TEMPORAL_QUERY_INIT;
+    q = (hw_times_query)HW_TIMES_QUERY_INIT;
     q.families = families;
     q.families_n = 2;
     assert_true(
@@ -311,7 +311,7 @@ static void many_rows_come_in_the_order_of_a_time(void **state)
 {
     pgt *t = *state;
     hw_store *store = pgt_store(t, NULL);
-    hw_temporal_query q = HW_TEMPORAL_QUERY_INIT;
+    hw_times_query q = HW_TIMES_QUERY_INIT;
     const howdah_event *events = NULL;
     hw_cursor *cursor = NULL;
     int64_t at = INT64_MIN;
@@ -323,8 +323,8 @@ static void many_rows_come_in_the_order_of_a_time(void **state)
     fill(t, 60000);
     q.order = HOWDAH_ORDER_VALID;
     q.batch = 5000;
-    pgt_ok(store->ops->temporal->query_open(store, &q, &cursor, &pgt_error));
-    while ((s = store->ops->temporal->query_next(cursor, &events, &n, &pgt_error)) == HOWDAH_OK)
+    pgt_ok(store->ops->times->query_open(store, &q, &cursor, &pgt_error));
+    while ((s = store->ops->times->query_next(cursor, &events, &n, &pgt_error)) == HOWDAH_OK)
         for (size_t i = 0; i < n; i++, total++) {
             assert_true(events[i].valid_time_us > at ||
                         (events[i].valid_time_us == at && events[i].global_sequence > sequence));
@@ -333,7 +333,7 @@ static void many_rows_come_in_the_order_of_a_time(void **state)
         }
     pgt_ok(s);
     assert_int_equal(total, 60000 + 60000 / 7);
-    store->ops->temporal->query_close(cursor);
+    store->ops->times->query_close(cursor);
     pgt_store_close(store);
 }
 
@@ -368,8 +368,8 @@ static void types_and_streams_are_counted(void **state)
 {
     pgt *t = *state;
     hw_store *store = pgt_store(t, NULL);
-    const hw_temporal_ops *ops = store->ops->temporal;
-    hw_temporal_query q = HW_TEMPORAL_QUERY_INIT;
+    const hw_times_ops *ops = store->ops->times;
+    hw_times_query q = HW_TIMES_QUERY_INIT;
     walk w = {.stop_after = 0};
 
     pgt_run(t, t->admin,
@@ -403,7 +403,7 @@ static void logins_without_rights_on_tables_ask_through_functions(void **state)
     pgt *t = *state;
     hw_store *own = pgt_store(t, NULL);
     hw_store *store;
-    hw_temporal_query q = HW_TEMPORAL_QUERY_INIT;
+    hw_times_query q = HW_TIMES_QUERY_INIT;
     howdah_position p = pgt_append(t->bus, "x");
     howdah_event *first = read_event(own, p.global_sequence);
     howdah_event e = correction(first, 1, "{}");
@@ -432,11 +432,10 @@ static void logins_without_rights_on_tables_ask_through_functions(void **state)
     same(t, store, &q,
          "SELECT * FROM {all_events} AS e WHERE " CURRENT
          " AND NOT retracts ORDER BY valid_time, global_sequence");
-    pgt_ok(store->ops->temporal->knowledge(store, first->recorded_at_us, &k, &pgt_error));
+    pgt_ok(store->ops->times->knowledge(store, first->recorded_at_us, &k, &pgt_error));
     assert_true(k.final);
-    pgt_ok(store->ops->temporal->snapshot_put(store, &s, 0, &pgt_error));
-    assert_int_equal(store->ops->temporal->purge(store, &purge, &record, &pgt_error),
-                     HOWDAH_DENIED);
+    pgt_ok(store->ops->times->snapshot_put(store, &s, 0, &pgt_error));
+    assert_int_equal(store->ops->times->purge(store, &purge, &record, &pgt_error), HOWDAH_DENIED);
     pgt_store_close(store);
     pgt_run(t, t->admin, "DROP OWNED BY %s", login);
     pgt_run(t, t->admin, "DROP ROLE %s", login);
@@ -450,7 +449,7 @@ static howdah_knowledge ask(hw_store *store, int64_t known_at)
 {
     howdah_knowledge k = HOWDAH_KNOWLEDGE_INIT;
 
-    pgt_ok(store->ops->temporal->knowledge(store, known_at, &k, &pgt_error));
+    pgt_ok(store->ops->times->knowledge(store, known_at, &k, &pgt_error));
     assert_true(k.known_at_us == known_at);
     return k;
 }
@@ -460,7 +459,7 @@ static void an_answer_is_final_when_slow_writers_are_gone(void **state)
     pgt *t = *state;
     hw_store *store = pgt_store(t, NULL);
     PGconn *writer = pgt_session(t->url);
-    hw_temporal_query q = HW_TEMPORAL_QUERY_INIT;
+    hw_times_query q = HW_TIMES_QUERY_INIT;
     static const char *const begin[] = {"BEGIN", "BEGIN; SAVEPOINT a", "BEGIN"};
     static const char *const then[] = {"COMMIT", "RELEASE SAVEPOINT a; COMMIT",
                                        "PREPARE TRANSACTION 'slow'"};
@@ -501,7 +500,7 @@ static void an_answer_is_final_when_slow_writers_are_gone(void **state)
 /* ---- pages, and a correction that is committed between two of them */
 
 /* The sequences of a query's rows; "meanwhile" runs behind the first page. */
-static char *sequences_while(const pgt *t, hw_store *store, const hw_temporal_query *query,
+static char *sequences_while(const pgt *t, hw_store *store, const hw_times_query *query,
                              PGconn *writer, const char *meanwhile)
 {
     char *text = calloc(1, 4096);
@@ -512,8 +511,8 @@ static char *sequences_while(const pgt *t, hw_store *store, const hw_temporal_qu
     int pages = 0;
     int s;
 
-    pgt_ok(store->ops->temporal->query_open(store, query, &cursor, &pgt_error));
-    while ((s = store->ops->temporal->query_next(cursor, &events, &n, &pgt_error)) == HOWDAH_OK) {
+    pgt_ok(store->ops->times->query_open(store, query, &cursor, &pgt_error));
+    while ((s = store->ops->times->query_next(cursor, &events, &n, &pgt_error)) == HOWDAH_OK) {
         for (size_t i = 0; i < n && len < 4000; i++)
             len += (size_t)sprintf(text + len, "%s%lld", len > 0 ? "," : "",
                                    (long long)events[i].global_sequence);
@@ -522,7 +521,7 @@ static char *sequences_while(const pgt *t, hw_store *store, const hw_temporal_qu
     }
     pgt_ok(s);
     assert_true(pages > 1);
-    store->ops->temporal->query_close(cursor);
+    store->ops->times->query_close(cursor);
     return text;
 }
 
@@ -542,7 +541,7 @@ static void correct_slowly(const pgt *t, PGconn *writer, int no)
     pgt_run(t, t->admin, "SELECT {append}('s%d', 't%d') FROM generate_series(1, 8)", no, no);
     if (no % 2 == 0) /* a subscription has proved it */
         pgt_run(t, t->admin,
-                "UPDATE {settled} SET upto = (SELECT max(global_sequence) FROM {events})");
+                "UPDATE {proven} SET upto = (SELECT max(global_sequence) FROM {events})");
     pgt_run(t, writer, "%s", slow_ways[no % 3].begin);
     pgt_run(t, writer,
             "SELECT {correct}((SELECT id FROM {events} WHERE stream = 's%d' AND version = 1), '2',"
@@ -559,7 +558,7 @@ static void a_correction_under_way_when_a_walk_begins_changes_nothing_of_it(void
     PGconn *writer = pgt_session(t->url);
 
     for (int i = 0; i < 3 * 3 * 2 * 2; i++) {
-        hw_temporal_query q = HW_TEMPORAL_QUERY_INIT;
+        hw_times_query q = HW_TIMES_QUERY_INIT;
         char name[16];
         char where[64] = "true";
         char *wanted;
@@ -611,7 +610,7 @@ static void snapshots_are_kept_and_found(void **state)
 {
     pgt *t = *state;
     hw_store *store = pgt_store(t, NULL);
-    const hw_temporal_ops *ops = store->ops->temporal;
+    const hw_times_ops *ops = store->ops->times;
     hw_snapshot s = {.stream = S("s"), .version = 1, .data = S("{\"a\":1}"), .schema_version = 2};
     walk w = {.stop_after = 0};
     int64_t removed = 0;
@@ -653,7 +652,7 @@ static int keep_purge(void *ctx, const howdah_purge_record *r)
 
     (void)snprintf(w->text + len, sizeof w->text - len, "%lld %s %s %s %lld %lld %lld %lld %lld;",
                    (long long)r->id, r->actor, r->reason, r->stream ? r->stream : "-",
-                   (long long)r->events, (long long)r->letters, (long long)r->snapshots,
+                   (long long)r->events, (long long)r->dead_letters, (long long)r->snapshots,
                    (long long)r->jobs, (long long)r->left);
     assert_true(r->purged_at_us > 0);
     return --w->stop_after == 0;
@@ -663,7 +662,7 @@ static void purges_are_recorded(void **state)
 {
     pgt *t = *state;
     hw_store *store = pgt_store(t, NULL);
-    const hw_temporal_ops *ops = store->ops->temporal;
+    const hw_times_ops *ops = store->ops->times;
     howdah_position p = pgt_append(t->bus, "s");
     howdah_event *first = read_event(store, p.global_sequence);
     howdah_event e = correction(first, 1, "{}");
@@ -698,14 +697,14 @@ static void purges_are_recorded(void **state)
 }
 
 /* Somebody has read an event, and fails with it when it is purged already. */
-static int keep_letter(void *ctx, const hw_letter *letter)
+static int keep_dead_letter(void *ctx, const hw_dead_letter *dead_letter)
 {
     walk *w = ctx;
 
-    assert_int_equal(letter->event->purged, true);
-    (void)snprintf(w->text, sizeof w->text, "%s %s %s", letter->event->data.s,
-                   letter->event->headers.s ? "headers" : "-",
-                   letter->error.s ? letter->error.s : "-");
+    assert_int_equal(dead_letter->event->purged, true);
+    (void)snprintf(w->text, sizeof w->text, "%s %s %s", dead_letter->event->data.s,
+                   dead_letter->event->headers.s ? "headers" : "-",
+                   dead_letter->error.s ? dead_letter->error.s : "-");
     return 0;
 }
 
@@ -716,23 +715,23 @@ static void a_dead_letter_of_a_purged_event_keeps_nothing_of_it(void **state)
     howdah_position p = pgt_append(t->bus, "s");
     howdah_event *read = read_event(store, p.global_sequence);
     hw_purge purge = {.stream = S("s"), .reason = S("law")};
-    const hw_letter_query all = {.resolved = true};
+    const hw_dead_letter_query all = {.resolved = true};
     hw_checkpoint checkpoint = {.subscriber_id = S("x"), .token = 7, .high = p.global_sequence};
     howdah_purge_record record = HOWDAH_PURGE_RECORD_INIT;
     walk w = {.stop_after = 0};
 
     pgt_run(t, t->admin,
             "INSERT INTO {subscriptions} (subscriber_id, high, token) VALUES ('x', 0, 7)");
-    pgt_ok(store->ops->temporal->purge(store, &purge, &record, &pgt_error));
+    pgt_ok(store->ops->times->purge(store, &purge, &record, &pgt_error));
     pgt_ok(store->ops->subs->dead_letter(store, &checkpoint, read, S("it says secret"), 1, NULL,
                                          &pgt_error));
-    pgt_ok(store->ops->subs->letters(store, &all, keep_letter, &w, &pgt_error));
+    pgt_ok(store->ops->subs->dead_letters(store, &all, keep_dead_letter, &w, &pgt_error));
     assert_string_equal(w.text, "null - -");
     /* Who knew that it was purged has nothing to tell. */
     read->purged = true;
     pgt_ok(
         store->ops->subs->dead_letter(store, &checkpoint, read, S("no data"), 1, NULL, &pgt_error));
-    pgt_ok(store->ops->subs->letters(store, &all, keep_letter, &w, &pgt_error));
+    pgt_ok(store->ops->subs->dead_letters(store, &all, keep_dead_letter, &w, &pgt_error));
     assert_string_equal(w.text, "null - no data");
     hw_event_free(read);
     pgt_store_close(store);

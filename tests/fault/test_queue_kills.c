@@ -120,7 +120,7 @@ static int push_batch(site *p, howdah_bus *bus)
         jobs[i].key = i % 2 ? "k" : NULL;
         all[i] = &jobs[i];
     }
-    return howdah_push_batch(bus, QUEUE, all, BATCH, pushed, &error) < 0 ? 4 : 0;
+    return howdah_queue_push_batch(bus, QUEUE, all, BATCH, pushed, &error) < 0 ? 4 : 0;
 }
 
 static int push_dedup(site *p, howdah_bus *bus)
@@ -129,7 +129,7 @@ static int push_dedup(site *p, howdah_bus *bus)
 
     (void)p;
     job.dedup = "once";
-    return howdah_push(bus, QUEUE, &job, NULL, &error) < 0 ? 4 : 0;
+    return howdah_queue_push(bus, QUEUE, &job, NULL, &error) < 0 ? 4 : 0;
 }
 
 static void push(site *p)
@@ -201,7 +201,7 @@ static howdah_queue_info counts(const site *p)
 static int on_finding(void *ctx, const howdah_finding *finding)
 {
     (void)ctx;
-    if (finding->verdict != HOWDAH_GOOD)
+    if (finding->severity != HOWDAH_GOOD)
         fail_msg("%s", finding->message);
     return 0;
 }
@@ -239,8 +239,8 @@ static int count_runs(void *ctx, const howdah_job *job)
 
 /* Those of workers and queues, as this store has them. */
 static const char *const points[] = {
-    "worker.before_turn",   "worker.after_turn",          "worker.before_handler",
-    "worker.after_handler", "sqlite.queue_before_commit", "sqlite.queue_after_commit",
+    "worker.before_exchange", "worker.after_exchange",      "worker.before_handler",
+    "worker.after_handler",   "sqlite.queue_before_commit", "sqlite.queue_after_commit",
 };
 #define POINTS (sizeof points / sizeof points[0])
 #define POINTS_PG 4
@@ -362,8 +362,9 @@ static void book_one(const site *p, const book *b, const howdah_job *job)
         (void)usleep(500000); /* longer than the lease */
     if (run(b, b->db ? "BEGIN IMMEDIATE" : "BEGIN") && run(b, sql)) {
         (void)usleep(hw_random_u32() % 3000);
-        s = b->db ? howdah_sqlite_complete(b->db, id, howdah_job_token(job), NULL, &err)
-                  : howdah_pg_complete(b->conn, b->schema, id, howdah_job_token(job), NULL, &err);
+        s = b->db
+                ? howdah_sqlite_job_complete(b->db, id, howdah_job_token(job), NULL, &err)
+                : howdah_pg_job_complete(b->conn, b->schema, id, howdah_job_token(job), NULL, &err);
         (void)usleep(hw_random_u32() % 3000);
     }
     (void)atomic_fetch_add(&p->board->lost, s == HOWDAH_LOST);
@@ -384,7 +385,7 @@ static int keep_books(site *p, howdah_bus *bus)
     while (!atomic_load(&p->board->done)) {
         howdah_error err = HOWDAH_ERROR_INIT;
         howdah_jobs *jobs = NULL;
-        int s = howdah_claim_wait(bus, QUEUE, 4, 100, NULL, &jobs, &err);
+        int s = howdah_queue_claim_wait(bus, QUEUE, 4, 100, NULL, &jobs, &err);
 
         if (b.conn && PQstatus(b.conn) != CONNECTION_OK)
             PQreset(b.conn);

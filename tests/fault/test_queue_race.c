@@ -160,7 +160,7 @@ static int64_t left_in(const howdah_queue_info *info)
 /* ---- what befalls the workers */
 
 /* Nobody ends but by a kill: ours, that of a job, or at a named point. */
-static void bury(stage *s, int i, int status)
+static void reap(stage *s, int i, int status)
 {
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
         fail_msg("worker %d ended by itself: %x", i, (unsigned)status);
@@ -175,7 +175,7 @@ static void look_after_workers(stage *s)
 
         if (waitpid(s->pids[i], &status, WNOHANG) == s->pids[i]) {
             s->deaths++;
-            bury(s, i, status);
+            reap(s, i, status);
         }
         if (s->stopped_until[i] > 0 && pgt_now_ms() > s->stopped_until[i]) {
             (void)kill(s->pids[i], SIGCONT);
@@ -191,7 +191,7 @@ static void kill_worker(stage *s, int i)
     (void)kill(s->pids[i], SIGKILL);
     assert_int_equal(waitpid(s->pids[i], &status, 0), s->pids[i]);
     s->kills++;
-    bury(s, i, status);
+    reap(s, i, status);
 }
 
 /* Some shortly, some for longer than any lease. */
@@ -446,7 +446,7 @@ static int64_t push(const stage *s, const char *data, int64_t delay_ms)
     job.data = data;
     job.data_len = strlen(data);
     job.delay_ms = delay_ms;
-    must(howdah_push(s->bus, QR_QUEUE, &job, &pushed, &error), &error);
+    must(howdah_queue_push(s->bus, QR_QUEUE, &job, &pushed, &error), &error);
     return pushed.id;
 }
 
@@ -456,7 +456,7 @@ static howdah_jobs *claim_one(const stage *s, int64_t lease_ms)
     howdah_jobs *jobs = NULL;
 
     o.lease_ms = lease_ms;
-    if (howdah_claim_wait(s->bus, QR_QUEUE, 1, PATIENCE_MS, &o, &jobs, &error) != HOWDAH_OK)
+    if (howdah_queue_claim_wait(s->bus, QR_QUEUE, 1, PATIENCE_MS, &o, &jobs, &error) != HOWDAH_OK)
         fail_msg("nothing to claim");
     return jobs;
 }
@@ -481,11 +481,11 @@ static void a_lease_that_ran_out_is_claimed_again_and_counted(void **state)
     assert_true(!howdah_job_is_suspect(a) && howdah_job_is_suspect(b));
     assert_true(howdah_job_lease_until(a, &until) && howdah_job_started_at(b, &started));
     assert_true(started >= until);
-    assert_status(howdah_complete(s->bus, id, howdah_job_token(a), NULL, &error), HOWDAH_LOST);
-    assert_status(howdah_extend(s->bus, id, howdah_job_token(a), 0, &error), HOWDAH_LOST);
-    assert_status(howdah_retry(s->bus, id, howdah_job_token(a), 0, NULL, &error), HOWDAH_LOST);
-    assert_status(howdah_complete(s->bus, id, howdah_job_token(b), NULL, &error), HOWDAH_OK);
-    must(howdah_job_show(s->bus, id, &over, &error), &error);
+    assert_status(howdah_job_complete(s->bus, id, howdah_job_token(a), NULL, &error), HOWDAH_LOST);
+    assert_status(howdah_job_extend(s->bus, id, howdah_job_token(a), 0, &error), HOWDAH_LOST);
+    assert_status(howdah_job_retry(s->bus, id, howdah_job_token(a), 0, NULL, &error), HOWDAH_LOST);
+    assert_status(howdah_job_complete(s->bus, id, howdah_job_token(b), NULL, &error), HOWDAH_OK);
+    must(howdah_job_get(s->bus, id, &over, &error), &error);
     assert_int_equal(howdah_job_get_state(over), HOWDAH_JOB_COMPLETED);
     assert_i64_equal(howdah_job_attempt(over), 2);
     assert_true(howdah_job_started_at(over, &kept));
@@ -541,7 +541,7 @@ static void a_job_that_kills_its_worker_fails_and_takes_nobody_with_it(void **st
     for (size_t i = 0; i < 10; i++) {
         howdah_job *job = NULL;
 
-        must(howdah_job_show(s->bus, ids[i], &job, &error), &error);
+        must(howdah_job_get(s->bus, ids[i], &job, &error), &error);
         assert_int_equal(howdah_job_get_state(job),
                          i == 4 ? HOWDAH_JOB_FAILED : HOWDAH_JOB_COMPLETED);
         if (i == 4)
@@ -580,7 +580,7 @@ static void work_an_hour_off(const stage *s, int64_t off_s)
     assert_true(llabs((int64_t)time(NULL) + off_s - hw_clock_wall_us() / 1000000) < 60);
     later = push(s, "0", 1800000);
     id = push(s, "0", 0);
-    must(howdah_claim(s->bus, QR_QUEUE, 10, &o, &jobs, &error), &error);
+    must(howdah_queue_claim(s->bus, QR_QUEUE, 10, &o, &jobs, &error), &error);
     assert_int_equal(howdah_jobs_count(jobs), 1);
     job = howdah_jobs_at(jobs, 0);
     assert_i64_equal(howdah_job_id(job), id);
@@ -588,9 +588,9 @@ static void work_an_hour_off(const stage *s, int64_t off_s)
     us -= pgt_number(t, t->admin, "SELECT extract(epoch FROM clock_timestamp())::bigint * 1000000");
     assert_true(us > 300000000LL && us < 601000000LL);
     wrong_by_s = -off_s;
-    assert_status(howdah_claim(s->bus, QR_QUEUE, 10, &o, &more, &error), HOWDAH_END);
-    must(howdah_extend(s->bus, id, howdah_job_token(job), 0, &error), &error);
-    must(howdah_complete(s->bus, id, howdah_job_token(job), NULL, &error), &error);
+    assert_status(howdah_queue_claim(s->bus, QR_QUEUE, 10, &o, &more, &error), HOWDAH_END);
+    must(howdah_job_extend(s->bus, id, howdah_job_token(job), 0, &error), &error);
+    must(howdah_job_complete(s->bus, id, howdah_job_token(job), NULL, &error), &error);
     must(howdah_job_cancel(s->bus, later, NULL, &error), &error);
     howdah_jobs_free(jobs);
     wrong_by_s = 0;
@@ -621,7 +621,7 @@ static void expect_job(const stage *s, int64_t id, howdah_job_state state, int64
 {
     howdah_job *job = NULL;
 
-    must(howdah_job_show(s->bus, id, &job, &error), &error);
+    must(howdah_job_get(s->bus, id, &job, &error), &error);
     assert_int_equal(howdah_job_get_state(job), state);
     assert_i64_equal(howdah_job_attempt(job), attempts);
     howdah_job_free(job);
@@ -640,12 +640,12 @@ static void a_crash_undoes_a_claim_and_an_end_but_no_push_and_no_failure(void **
         jobs[i] = claim_one(s, 60000);
         assert_i64_equal(howdah_job_id(howdah_jobs_at(jobs[i], 0)), ids[i]);
         if (i == 0)
-            must(howdah_fail(s->bus, ids[0], howdah_job_token(howdah_jobs_at(jobs[0], 0)), "no",
-                             &error),
+            must(howdah_job_fail(s->bus, ids[0], howdah_job_token(howdah_jobs_at(jobs[0], 0)), "no",
+                                 &error),
                  &error);
         if (i == 1)
-            must(howdah_complete(s->bus, ids[1], howdah_job_token(howdah_jobs_at(jobs[1], 0)), NULL,
-                                 &error),
+            must(howdah_job_complete(s->bus, ids[1], howdah_job_token(howdah_jobs_at(jobs[1], 0)),
+                                     NULL, &error),
                  &error);
     }
     crash(s);
@@ -676,7 +676,7 @@ static void a_token_from_before_a_crash_is_not_given_to_another(void **state)
     second = claim_one(s, 60000);
     assert_i64_equal(howdah_job_id(howdah_jobs_at(second, 0)), id);
     assert_true(howdah_job_token(howdah_jobs_at(second, 0)) != stale);
-    assert_status(howdah_complete(s->bus, id, stale, NULL, &error), HOWDAH_LOST);
+    assert_status(howdah_job_complete(s->bus, id, stale, NULL, &error), HOWDAH_LOST);
     expect_job(s, id, HOWDAH_JOB_PROCESSING, 1);
     write_late(s, false);
     howdah_jobs_free(first);

@@ -61,7 +61,7 @@ static int setup(void **state)
     must(howdah_settings_set(p->settings, "schema", schema, &error));
     must(howdah_open(p->url, p->settings, &p->bus, &error));
     must(howdah_migrate(p->bus, NULL, &error));
-    must(howdah_bind(p->bus, "q", "order.*", NULL, &error));
+    must(howdah_queue_bind(p->bus, "q", "order.*", NULL, &error));
     *state = p;
     return 0;
 }
@@ -135,7 +135,7 @@ static int work(howdah_bus *bus)
 
 static int route(howdah_bus *bus)
 {
-    if (howdah_serve_bindings(bus, "q", NULL) < 0)
+    if (howdah_bindings_serve(bus, "q", NULL) < 0)
         return 1;
     return howdah_run(bus, -1, NULL) < 0 ? 2 : 0;
 }
@@ -158,7 +158,7 @@ static pid_t start(const site *p, int (*life)(howdah_bus *bus), const char *fail
 }
 
 /* It was killed, by us or at its point. */
-static void bury(pid_t pid)
+static void reap(pid_t pid)
 {
     int status = 0;
 
@@ -169,7 +169,7 @@ static void bury(pid_t pid)
 static void end(pid_t pid)
 {
     assert_int_equal(kill(pid, SIGKILL), 0);
-    bury(pid);
+    reap(pid);
 }
 
 /* Events come until the process has met its point. */
@@ -184,7 +184,7 @@ static void append_until_dead(site *p, pid_t pid)
         (void)usleep(100000);
         assert_int_equal(waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT), 0);
     }
-    bury(pid);
+    reap(pid);
 }
 
 /* ---- what is stored */
@@ -251,11 +251,12 @@ static void expect_each_once(const site *p)
     howdah_jobs *jobs = NULL;
 
     assert_non_null(t);
-    while (howdah_claim(p->bus, "q", 100, NULL, &jobs, &error) == HOWDAH_OK) {
+    while (howdah_queue_claim(p->bus, "q", 100, NULL, &jobs, &error) == HOWDAH_OK) {
         for (size_t i = 0; i < howdah_jobs_count(jobs); i++) {
             const howdah_job *job = howdah_jobs_at(jobs, i);
 
-            must(howdah_complete(p->bus, howdah_job_id(job), howdah_job_token(job), NULL, &error));
+            must(howdah_job_complete(p->bus, howdah_job_id(job), howdah_job_token(job), NULL,
+                                     &error));
         }
         howdah_jobs_free(jobs);
     }

@@ -29,7 +29,7 @@ static int64_t push(howdah_bus *bus, int64_t delay_ms)
     howdah_pushed pushed;
 
     job.delay_ms = delay_ms;
-    must(howdah_push(bus, "q", &job, &pushed, &err), &err);
+    must(howdah_queue_push(bus, "q", &job, &pushed, &err), &err);
     return pushed.id;
 }
 
@@ -44,7 +44,7 @@ static const char *claim(howdah_bus *bus)
 
     o.lease_ms = 60000;
     text[0] = '\0';
-    s = howdah_claim(bus, "q", 10, &o, &jobs, &err);
+    s = howdah_queue_claim(bus, "q", 10, &o, &jobs, &err);
     must(s, &err);
     for (size_t i = 0; s == HOWDAH_OK && i < howdah_jobs_count(jobs); i++)
         (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%lld ",

@@ -47,7 +47,7 @@ typedef enum op_kind { OP_OPEN, OP_MIGRATE, OP_APPEND, OP_READ, OP_LAST, OP_CLOS
 
 typedef struct op {
     op_kind kind;
-    const char *streams; /* OP_APPEND: one event for each letter */
+    const char *streams; /* OP_APPEND: one event for each dead letter */
     size_t payload;      /* bytes of each event's payload, 0: few */
 } op;
 

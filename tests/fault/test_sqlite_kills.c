@@ -154,7 +154,7 @@ static void kill_at_commit(const sh_stage *stage, bool after, int visit)
     at = sh_stored(stage, id);
     assert_int_equal(at.contiguous, visit == 1 && !after ? -1 : done > 0 ? done : 0);
     assert_int_equal(effects_of(stage, id, "*"), done > 0 ? effects_upto(done) : 0);
-    assert_int_equal(at.letters, done >= 4);
+    assert_int_equal(at.dead_letters, done >= 4);
     hand.failpoint = NULL;
     pid = sh_start(&hand);
     wait_taken(stage, id, at.token);
@@ -167,7 +167,7 @@ static void kill_at_commit(const sh_stage *stage, bool after, int visit)
     assert_int_equal(sh_disorder(board), 0);
     assert_int_equal(effects_of(stage, id, "*"), effects_upto(EVENTS));
     assert_int_equal(effects_of(stage, id, "DISTINCT sequence"), effects_upto(EVENTS));
-    assert_int_equal(sh_stored(stage, id).letters, 1);
+    assert_int_equal(sh_stored(stage, id).dead_letters, 1);
     sh_board_free(board);
 }
 

@@ -66,8 +66,8 @@ static int claim_for(scene *s, hw_store *store, int64_t lease_ms)
     hw_claim claim = {QUEUE, hw_str_of("w"), 10, lease_ms};
     hw_claim_report report;
 
-    return store->ops->queue->turn(store, NULL, 0, NULL, &claim, keep_token, &s->token, &report,
-                                   &error);
+    return store->ops->queue->exchange(store, NULL, 0, NULL, &claim, keep_token, &s->token, &report,
+                                       &error);
 }
 
 static int do_claim(scene *s, hw_store *store)
@@ -75,33 +75,33 @@ static int do_claim(scene *s, hw_store *store)
     return claim_for(s, store, 60000);
 }
 
-static int settle(scene *s, hw_store *store, hw_verdict verdict)
+static int ack(scene *s, hw_store *store, hw_verdict verdict)
 {
-    hw_settle one = {s->id, s->token, verdict, hw_str_of("text"), 0};
-    hw_settled settled;
+    hw_ack one = {s->id, s->token, verdict, hw_str_of("text"), 0};
+    hw_acked acked;
 
-    return store->ops->queue->turn(store, &one, 1, &settled, NULL, NULL, NULL, NULL, &error);
+    return store->ops->queue->exchange(store, &one, 1, &acked, NULL, NULL, NULL, NULL, &error);
 }
 
 static int do_complete(scene *s, hw_store *store)
 {
-    return settle(s, store, HW_VERDICT_COMPLETE);
+    return ack(s, store, HW_VERDICT_COMPLETE);
 }
 
 static int do_fail(scene *s, hw_store *store)
 {
-    return settle(s, store, HW_VERDICT_FAIL);
+    return ack(s, store, HW_VERDICT_FAIL);
 }
 
 /* Its one attempt is used up: it fails, which is found out on the way. */
 static int do_retry(scene *s, hw_store *store)
 {
-    return settle(s, store, HW_VERDICT_RETRY);
+    return ack(s, store, HW_VERDICT_RETRY);
 }
 
 static int do_extend(scene *s, hw_store *store)
 {
-    return settle(s, store, HW_VERDICT_EXTEND);
+    return ack(s, store, HW_VERDICT_EXTEND);
 }
 
 static int do_cancel(scene *s, hw_store *store)
@@ -113,7 +113,7 @@ static int do_cancel(scene *s, hw_store *store)
 
 static int do_revive(scene *s, hw_store *store)
 {
-    return store->ops->queue->job_retry(store, s->id, &error);
+    return store->ops->queue->job_rerun(store, s->id, &error);
 }
 
 static int do_purge(scene *s, hw_store *store)
@@ -135,7 +135,8 @@ typedef struct operation {
 #define ROWS(table) "(SELECT count(*) FROM howdah_" table ")"
 #define FAILED                                                                                     \
     "SELECT ((SELECT count(*) FROM howdah_event_log WHERE failed) + " ROWS(                        \
-        "job_letters") " + " ROWS("key_holds") " + (SELECT count(*) = 0 FROM howdah_jobs)) / 4.0"
+        "job_dead_letters") " + " ROWS("key_holds") " + (SELECT count(*) = 0 FROM howdah_jobs)) "  \
+                                                    "/ 4.0"
 
 static const operation operations[] = {
     {"push", {NULL}, do_push, "SELECT (" ROWS("jobs") " + " ROWS("job_data") ") / 2.0"},
@@ -155,7 +156,7 @@ static const operation operations[] = {
      {do_push, do_claim, do_fail},
      do_revive,
      "SELECT (" ROWS("jobs") " + 1 - " ROWS("event_log") " + 1 - " ROWS(
-         "key_holds") " + (SELECT state = 'redrive' FROM howdah_job_letters)) / 4.0"},
+         "key_holds") " + (SELECT state = 'redrive' FROM howdah_job_dead_letters)) / 4.0"},
     {"purge",
      {do_push},
      do_purge,
@@ -306,7 +307,7 @@ static void what_fails_waits_for_the_disk_however_it_is_found_out(void **state)
     assert_true(syncs_of(&s, do_claim) > 0);
     assert_int_equal(raw_number(s.p->file, "SELECT count(*) FROM howdah_event_log WHERE failed"),
                      1);
-    assert_int_equal(raw_number(s.p->file, "SELECT redrives FROM howdah_job_letters"), 2);
+    assert_int_equal(raw_number(s.p->file, "SELECT redrives FROM howdah_job_dead_letters"), 2);
     assert_int_equal(syncs_of(&s, do_claim), 0);
     s.store->ops->close(s.store);
 }
@@ -421,7 +422,7 @@ static void kill_9_before_and_after_each_commit_stores_nothing_or_all(void **sta
 #define WORK_LEASE_MS 100
 
 typedef struct hands {
-    hw_settle settles[8];
+    hw_ack acks[8];
     size_t n;
 } hands;
 
@@ -429,7 +430,7 @@ static int take_in_hand(void *ctx, const hw_job *job)
 {
     hands *h = ctx;
 
-    h->settles[h->n++] = (hw_settle){job->id, job->token, HW_VERDICT_COMPLETE, HW_STR_NULL, 0};
+    h->acks[h->n++] = (hw_ack){job->id, job->token, HW_VERDICT_COMPLETE, HW_STR_NULL, 0};
     return 0;
 }
 
@@ -443,12 +444,12 @@ static int work(const place *p)
     int status = HOWDAH_OK;
 
     while (status >= 0 && (h.n > 0 || report.next_due_ms >= 0)) {
-        hw_settled settled[8];
+        hw_acked acked[8];
         hands now = h;
 
         h.n = 0;
-        status = store->ops->queue->turn(store, now.settles, now.n, settled, &claim, take_in_hand,
-                                         &h, &report, &error);
+        status = store->ops->queue->exchange(store, now.acks, now.n, acked, &claim, take_in_hand,
+                                             &h, &report, &error);
         if (h.n == 0 && report.next_due_ms > 0)
             hw_clock_sleep_ms(report.next_due_ms < 10 ? report.next_due_ms : 10);
         if (h.n > 0)

@@ -272,12 +272,12 @@ static void bytes_come_back_as_they_were(void **state)
 /* ------------------------------------------------------------------- trees */
 
 /* Events are named by letters: the id ends with it. */
-static void letter_id(char letter, char id[HOWDAH_UUID_SIZE])
+static void id_of(char name, char id[HOWDAH_UUID_SIZE])
 {
-    (void)snprintf(id, HOWDAH_UUID_SIZE, "0198a1b2-0000-7000-8000-0000000000%02x", letter);
+    (void)snprintf(id, HOWDAH_UUID_SIZE, "0198a1b2-0000-7000-8000-0000000000%02x", name);
 }
 
-static void append_caused(howdah_bus *bus, char letter, char cause)
+static void append_caused(howdah_bus *bus, char name, char cause)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_builder *b = NULL;
@@ -287,10 +287,10 @@ static void append_caused(howdah_bus *bus, char letter, char cause)
     must(howdah_builder_new(&b, &err), &err);
     howdah_builder_set_stream(b, "s");
     howdah_builder_set_type(b, "a.b");
-    letter_id(letter, id);
+    id_of(name, id);
     howdah_builder_set_id(b, id);
     if (cause) {
-        letter_id(cause, id);
+        id_of(cause, id);
         howdah_builder_set_causation(b, id);
     }
     must(howdah_builder_build(b, &event, &err), &err);
@@ -309,13 +309,13 @@ static int write_tree(void *ctx, int depth, const howdah_event *event)
     return 0;
 }
 
-static void assert_tree(howdah_bus *bus, char letter, const char *expected)
+static void assert_tree(howdah_bus *bus, char name, const char *expected)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     char id[HOWDAH_UUID_SIZE];
     char text[512] = "";
 
-    letter_id(letter, id);
+    id_of(name, id);
     must(howdah_read_tree(bus, id, write_tree, text, &err), &err);
     assert_string_equal(text, expected);
 }
@@ -340,7 +340,7 @@ static void a_tree_shows_causes_root_first_and_effects_behind_their_cause(void *
     assert_tree(bus, 'c', "a-2 b-1 c0 e1 g1 ");
     assert_tree(bus, 'g', "a-3 b-2 c-1 g0 ");
     assert_tree(bus, 'z', "z0 ");
-    letter_id('q', id);
+    id_of('q', id);
     assert_status(howdah_read_tree(bus, id, write_tree, text, &err), HOWDAH_NOT_FOUND);
     howdah_close(bus);
 }
@@ -479,9 +479,9 @@ static void each_allocation_may_fail_and_nothing_leaks_or_breaks(void **state)
         howdah_allocator hooks = {sizeof hooks, scarce_alloc, scarce_realloc, scarce_free, &m};
         howdah_error err = HOWDAH_ERROR_INIT;
 
-        assert_int_equal(howdah_set_allocator(&hooks), HOWDAH_OK);
+        assert_int_equal(howdah_allocator_set(&hooks), HOWDAH_OK);
         s = use_everything(p->url, events, &err);
-        assert_int_equal(howdah_set_allocator(NULL), HOWDAH_OK);
+        assert_int_equal(howdah_allocator_set(NULL), HOWDAH_OK);
         if (m.alive != 0)
             fail_msg("allocation %u fails: %ld blocks are left", n, m.alive);
         if (s < 0 && s != HOWDAH_NO_MEMORY)

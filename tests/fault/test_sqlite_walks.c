@@ -45,9 +45,9 @@ static int on_job(void *ctx, const howdah_job *job)
     return on_row(ctx, howdah_job_position(job));
 }
 
-static int on_letter(void *ctx, const howdah_letter *letter)
+static int on_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
 {
-    return on_row(ctx, letter->id);
+    return on_row(ctx, dead_letter->id);
 }
 
 static int on_queue(void *ctx, const howdah_queue_info *info)
@@ -101,13 +101,13 @@ static void fill_history(howdah_bus *bus, const place *p)
 
     for (int i = 0; i < MANY; i++)
         jobs[i] = &job;
-    must(howdah_push_batch(bus, "q", jobs, MANY, NULL, &err), &err);
+    must(howdah_queue_push_batch(bus, "q", jobs, MANY, NULL, &err), &err);
     raw_exec(p->file, "INSERT INTO howdah_event_log (position, job_id, queue_id, attempts,"
                       " finished_at, failed) SELECT id, id, queue_id, 1, 1, 0 FROM howdah_jobs;"
                       "DELETE FROM howdah_jobs");
 }
 
-static void fill_letters(const place *p)
+static void fill_dead_letters(const place *p)
 {
     raw_exec(p->file,
              "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)"
@@ -153,17 +153,17 @@ static void dead_letters_are_walked_without_a_snapshot(void **state)
 {
     const place *p = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_letters_options o = HOWDAH_LETTERS_OPTIONS_INIT;
+    howdah_dead_letters_options o = HOWDAH_DEAD_LETTERS_OPTIONS_INIT;
     howdah_bus *bus = open_migrated(p->url);
     look all = {.p = p, .step = 1};
     look some = {.p = p, .step = 1};
 
-    fill_letters(p);
-    must(howdah_letters_walk(bus, &o, on_letter, &all, &err), &err);
+    fill_dead_letters(p);
+    must(howdah_dead_letters_walk(bus, &o, on_dead_letter, &all, &err), &err);
     check(&all, MANY);
     o.after_id = 99;
     o.limit = 300;
-    must(howdah_letters_walk(bus, &o, on_letter, &some, &err), &err);
+    must(howdah_dead_letters_walk(bus, &o, on_dead_letter, &some, &err), &err);
     check(&some, 300);
     assert_i64_equal(some.last, 399);
     howdah_close(bus);
@@ -280,7 +280,7 @@ static int on_finding(void *ctx, const howdah_finding *finding)
 {
     verdicts *v = ctx;
 
-    if (finding->verdict == HOWDAH_BAD)
+    if (finding->severity == HOWDAH_BAD)
         v->bad++;
     else if (strncmp(finding->message, "not checked: ", 13) != 0)
         v->good++;

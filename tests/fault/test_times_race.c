@@ -269,14 +269,14 @@ static void correct_slowly(site *p, int number)
         correct_slowly_sqlite(p);
 }
 
-typedef struct question {
+typedef struct lookup {
     int64_t known_at;
     bool final;
     int n;
     int64_t sequence[ANSWER_MAX];
-} question;
+} lookup;
 
-static void ask(const site *p, question *q)
+static void ask(const site *p, lookup *q)
 {
     howdah_query_options o = HOWDAH_QUERY_OPTIONS_INIT;
     howdah_knowledge k = HOWDAH_KNOWLEDGE_INIT;
@@ -299,7 +299,7 @@ static void ask(const site *p, question *q)
     howdah_reader_close(reader);
 }
 
-static bool is_same(const question *a, const question *b)
+static bool is_same(const lookup *a, const lookup *b)
 {
     return a->n == b->n && memcmp(a->sequence, b->sequence, (size_t)a->n * sizeof(int64_t)) == 0;
 }
@@ -307,7 +307,7 @@ static bool is_same(const question *a, const question *b)
 static void an_answer_that_is_final_is_the_same_for_ever(void **state)
 {
     site *p = *state;
-    question *asked = calloc(QUESTIONS_MAX, sizeof *asked);
+    lookup *asked = calloc(QUESTIONS_MAX, sizeof *asked);
     int64_t until = hw_clock_mono_ms() + RACE_MS;
     int n = 0;
     int final = 0;
@@ -326,7 +326,7 @@ static void an_answer_that_is_final_is_the_same_for_ever(void **state)
     atomic_store(&p->board->done, true);
     wait_for(p, SLOW_WRITERS);
     for (int i = 0; i < n; i++) {
-        question again = {.known_at = asked[i].known_at};
+        lookup again = {.known_at = asked[i].known_at};
 
         ask(p, &again);
         assert_true(again.final);
@@ -335,7 +335,7 @@ static void an_answer_that_is_final_is_the_same_for_ever(void **state)
             continue;
         changed++;
         if (asked[i].final)
-            fail_msg("question %d of %d, known at %lld, was final and has changed", i, n,
+            fail_msg("lookup %d of %d, known at %lld, was final and has changed", i, n,
                      (long long)asked[i].known_at);
     }
     (void)fprintf(stderr, "# %d questions, %d final, %d of the others have changed, %d writes\n", n,

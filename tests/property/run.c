@@ -34,7 +34,7 @@ static void disagree(runner *r, uint64_t number, const char *who, const char *wh
 }
 
 /* --plant. */
-static void maybe_turn_round(const runner *r, uint64_t number, face f, verdict *v)
+static void maybe_invert(const runner *r, uint64_t number, face f, verdict *v)
 {
     if (!r->o->plants || r->o->plant_case != number || r->o->plant_face != f)
         return;
@@ -49,7 +49,7 @@ static void judge(runner *r, size_t i, face f)
     verdict *v = &r->judgements[i].by[f];
     const char *what;
 
-    maybe_turn_round(r, c->number, f, v);
+    maybe_invert(r, c->number, f, v);
     if (r->o->verbose)
         print_verdict(f, v);
     if (c->line_only)
@@ -284,7 +284,7 @@ static void judge_by_command(runner *r)
         if (!(m->flags & ASKED_COMMAND))
             continue;
         v = command_verdict(r->command, line++);
-        maybe_turn_round(r, number, FACE_COMMAND, &v);
+        maybe_invert(r, number, FACE_COMMAND, &v);
         if (r->o->verbose)
             print_verdict(FACE_COMMAND, &v);
         if (m->flags & LINE_ONLY) {

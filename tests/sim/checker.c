@@ -32,12 +32,12 @@ void checker_suspect(checker *c, int sub, int64_t number, const char *what)
         checker_violate(c, sub, number, what);
 }
 
-static bool is_settled(const checker *c, int sub, int64_t number)
+static bool is_acked(const checker *c, int sub, int64_t number)
 {
     const check_sub *s = &c->subs[sub];
     bool done = s->transactional ? s->effects[number] > 0 : s->handled[number] > 0;
 
-    return done || s->letter[number] || s->skipped[number] || s->exempt[number];
+    return done || s->dead_letter[number] || s->skipped[number] || s->exempt[number];
 }
 
 static bool matches(const checker *c, int sub, int64_t number)
@@ -78,7 +78,7 @@ void checker_replace(checker *c, const checker *then, const world *image)
         const check_sub *t = &then->subs[i];
 
         memcpy(s->effects, t->effects, sizeof s->effects);
-        memcpy(s->letter, t->letter, sizeof s->letter);
+        memcpy(s->dead_letter, t->dead_letter, sizeof s->dead_letter);
         memcpy(s->skipped, t->skipped, sizeof s->skipped);
         memcpy(s->exempt, t->exempt, sizeof s->exempt);
         memset(s->recent, 0, sizeof s->recent);
@@ -138,7 +138,7 @@ static void check_stream(checker *c, int sub, check_stint *stint, int64_t number
     int32_t before = version_before(c, sub, number);
     int32_t last = stint->version[n->stream];
 
-    if (before > 0 && !is_settled(c, sub, c->world->by_version[n->stream][before]))
+    if (before > 0 && !is_acked(c, sub, c->world->by_version[n->stream][before]))
         checker_suspect(c, sub, number, "delivered before an earlier event of its stream");
     if (last == n->version) {
         if (stint->handled[n->stream] && !c->subs[sub].transactional)
@@ -159,10 +159,10 @@ static void check_total(checker *c, int sub, check_stint *stint, int64_t number)
 
     if (number < stint->number)
         checker_suspect(c, sub, number, "delivered after a later one in strict order");
-    for (int64_t m = number + 1; m <= s->delivered_high && !is_settled(c, sub, number); m++) {
+    for (int64_t m = number + 1; m <= s->delivered_high && !is_acked(c, sub, number); m++) {
         bool done = s->transactional ? s->effects[m] > 0 : s->recent[m];
 
-        if ((done || s->letter[m]) && !s->exempt[m] && !s->skipped[m])
+        if ((done || s->dead_letter[m]) && !s->exempt[m] && !s->skipped[m])
             checker_suspect(c, sub, number, "came when a later one was settled already");
     }
     stint->number = number;
@@ -183,7 +183,7 @@ void checker_delivered(checker *c, int sub, int process, int64_t token, int64_t 
     if (c->pass_life[process] != c->world->life)
         return; /* what was before it in the log that is gone was done there */
     if (redrive) {
-        if (!s->letter[number])
+        if (!s->dead_letter[number])
             checker_suspect(c, sub, number, "redriven, but no dead letter");
         return;
     }
@@ -225,11 +225,11 @@ void checker_effect(checker *c, int sub, int64_t number, uint32_t life)
         checker_suspect(c, sub, number, "its effect exists twice");
 }
 
-void checker_letter(checker *c, int sub, int64_t number, uint32_t life)
+void checker_dead_letter(checker *c, int sub, int64_t number, uint32_t life)
 {
     if (!is_in_log(c, number, life))
         checker_suspect(c, sub, number, "a dead letter of an event that is not in the log");
-    c->subs[sub].letter[number] = true;
+    c->subs[sub].dead_letter[number] = true;
 }
 
 void checker_skipped(checker *c, int sub, hw_range range)
@@ -245,18 +245,18 @@ void checker_created(checker *c, int sub, bool from_end)
     const fake_sub *row = &c->server->subs[sub];
 
     for (int64_t n = 1; from_end && n <= row->high; n++)
-        c->subs[sub].exempt[n] = world_is_visible(c->world, n) && !fake_is_owed(row, n);
+        c->subs[sub].exempt[n] = world_is_visible(c->world, n) && !fake_is_outstanding(row, n);
     checker_stored(c, sub);
 }
 
-/* C4 for one number that is not owed. */
+/* C4 for one number that is not outstanding. */
 static void check_accounted(checker *c, int sub, int64_t number)
 {
     const world_number *n = &c->world->numbers[number];
 
     if (n->state == NUMBER_IN_FLIGHT && !c->subs[sub].skipped[number])
         checker_suspect(c, sub, number, "the checkpoint leads: it is in flight");
-    else if (n->state == NUMBER_VISIBLE && matches(c, sub, number) && !is_settled(c, sub, number))
+    else if (n->state == NUMBER_VISIBLE && matches(c, sub, number) && !is_acked(c, sub, number))
         checker_suspect(c, sub, number, "the checkpoint leads: it is not settled");
 }
 
@@ -271,7 +271,7 @@ static bool is_within(const hw_range *ranges, size_t n, size_t *at, int64_t numb
 void checker_stored(checker *c, int sub)
 {
     const fake_sub *row = &c->server->subs[sub];
-    size_t owed = 0;
+    size_t outstanding = 0;
     size_t still = 0;
 
     if (row->high > c->world->drawn) {
@@ -281,7 +281,7 @@ void checker_stored(checker *c, int sub)
     if (!fake_stands_on(c->world, &row->anchor))
         checker_violate(c, sub, row->anchor.sequence, "a place on an event that is not in the log");
     for (int64_t n = 1; n <= row->high; n++) {
-        if (!is_within(row->owed, row->owed_n, &owed, n) &&
+        if (!is_within(row->outstanding, row->outstanding_n, &outstanding, n) &&
             !is_within(row->still, row->still_n, &still, n))
             check_accounted(c, sub, n);
     }
@@ -289,10 +289,10 @@ void checker_stored(checker *c, int sub)
 
 /* ------------------------------------------------------------------------ the end */
 
-int64_t checker_unsettled(const checker *c, int sub)
+int64_t checker_unfinished(const checker *c, int sub)
 {
     for (int64_t n = 1; n <= c->world->visible_high; n++) {
-        if (world_is_visible(c->world, n) && matches(c, sub, n) && !is_settled(c, sub, n))
+        if (world_is_visible(c->world, n) && matches(c, sub, n) && !is_acked(c, sub, n))
             return n;
     }
     return 0;
@@ -306,7 +306,7 @@ void checker_soon(checker *c, int sub, int64_t within_us)
         const world_number *number = &c->world->numbers[n];
 
         if (number->state == NUMBER_VISIBLE && number->at_us < before_us && matches(c, sub, n) &&
-            !is_settled(c, sub, n)) {
+            !is_acked(c, sub, n)) {
             checker_suspect(c, sub, n, "late: nothing stands in its way");
             return;
         }
@@ -317,5 +317,5 @@ bool checker_is_at_end(const checker *c, int sub)
 {
     const fake_sub *row = &c->server->subs[sub];
 
-    return row->high >= c->world->visible_high && row->owed_n == 0 && row->still_n == 0;
+    return row->high >= c->world->visible_high && row->outstanding_n == 0 && row->still_n == 0;
 }

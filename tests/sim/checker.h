@@ -20,8 +20,9 @@
  * else a handler did stays done, for the events that are still there.  Order is judged anew.
  *
  * A copy that calls itself by the same name, behind a pooler, under an owner whose last event it
- * has, cannot be told from the log before (store/subs.h I7).  From then on only what I7 promises is
- * judged: C1 as far as it goes, and that each place stored stands on an event of the log.
+ * has, cannot be told from the log before (store/subscriptions.h I7).  From then on only what I7
+ * promises is judged: C1 as far as it goes, and that each place stored stands on an event of the
+ * log.
  */
 #ifndef HW_TESTS_SIM_CHECKER_H
 #define HW_TESTS_SIM_CHECKER_H
@@ -50,7 +51,7 @@ typedef struct check_sub {
     uint8_t handled[WORLD_NUMBERS]; /* how often, at most 255 */
     bool recent[WORLD_NUMBERS];     /* and in this life of the log */
     uint8_t effects[WORLD_NUMBERS];
-    bool letter[WORLD_NUMBERS];
+    bool dead_letter[WORLD_NUMBERS];
     bool skipped[WORLD_NUMBERS];
     bool exempt[WORLD_NUMBERS]; /* it began behind them */
     int64_t delivered_high;     /* the highest number delivered so far */
@@ -82,7 +83,7 @@ void checker_delivered(checker *c, int sub, int process, int64_t token, int64_t 
 void checker_handled(checker *c, int sub, int process, int64_t token, int64_t number,
                      uint32_t life);
 void checker_effect(checker *c, int sub, int64_t number, uint32_t life);
-void checker_letter(checker *c, int sub, int64_t number, uint32_t life);
+void checker_dead_letter(checker *c, int sub, int64_t number, uint32_t life);
 void checker_skipped(checker *c, int sub, hw_range range);
 void checker_stored(checker *c, int sub);
 /* The log is about to be replaced by an image of the world; then is the checker of that moment. */
@@ -92,7 +93,7 @@ void checker_violate(checker *c, int sub, int64_t number, const char *what);
 void checker_suspect(checker *c, int sub, int64_t number, const char *what);
 
 /* C5: the first number that is committed, matches and is not settled; 0: none. */
-int64_t checker_unsettled(const checker *c, int sub);
+int64_t checker_unfinished(const checker *c, int sub);
 /* C6: violated when one that was visible for so long is not settled. */
 void checker_soon(checker *c, int sub, int64_t within_us);
 /* C5: the stored checkpoint is at the end of the log. */

@@ -22,8 +22,8 @@
 
 enum {
     FAKE_SUBS = 3,
-    FAKE_OWED = WORLD_NUMBERS / 2,
-    FAKE_LETTERS = 1024,
+    FAKE_OUTSTANDING = WORLD_NUMBERS / 2,
+    FAKE_DEAD_LETTERS = 1024,
     FAKE_SKIPS = 2048,
     FAKE_SESSIONS = 4096
 };
@@ -59,9 +59,9 @@ typedef struct fake_sub {
     char pattern[32];
     bool has_pattern;
     int64_t high;
-    hw_range owed[FAKE_OWED];
-    hw_range still[FAKE_OWED];
-    size_t owed_n;
+    hw_range outstanding[FAKE_OUTSTANDING];
+    hw_range still[FAKE_OUTSTANDING];
+    size_t outstanding_n;
     size_t still_n;
     int64_t moves;
     hw_anchor anchor;
@@ -77,16 +77,16 @@ typedef struct fake_sub {
     int64_t suspect_attempts;
 } fake_sub;
 
-typedef struct fake_letter {
+typedef struct fake_dead_row {
     int64_t id;
     int sub;
     int64_t sequence;
     int64_t attempts;
     int64_t redrives;
-    hw_letter_state state;
+    hw_dead_letter_state state;
     bool resolved;
     char error[96];
-} fake_letter;
+} fake_dead_row;
 
 typedef struct fake_skip {
     int sub;
@@ -97,10 +97,10 @@ typedef struct fake_skip {
 
 /* What a handler's transaction wants to do when it commits. */
 typedef struct fake_work {
-    int64_t effect;        /* the event whose effect it is, 0: none */
-    uint32_t effect_life;  /* that it was drawn in */
-    int64_t letter;        /* a dead letter that it settles, 0: none */
-    hw_letter_state state; /* to this */
+    int64_t effect;             /* the event whose effect it is, 0: none */
+    uint32_t effect_life;       /* that it was drawn in */
+    int64_t dead_letter;        /* a dead letter that it settles, 0: none */
+    hw_dead_letter_state state; /* to this */
 } fake_work;
 
 /* A commit whose session lost its client: it holds the row until it is decided. */
@@ -109,19 +109,19 @@ typedef struct fake_late {
     fake_work work;
     int64_t token;
     int64_t high;
-    hw_range owed[FAKE_OWED];
-    size_t owed_n;
-    hw_range still[FAKE_OWED];
+    hw_range outstanding[FAKE_OUTSTANDING];
+    size_t outstanding_n;
+    hw_range still[FAKE_OUTSTANDING];
     size_t still_n;
     bool keeps_still;
     hw_anchor anchor;
 } fake_late;
 
-typedef struct fake_settled {
+typedef struct fake_proven {
     int64_t upto;
-    hw_range holes[FAKE_OWED];
+    hw_range holes[FAKE_OUTSTANDING];
     size_t holes_n;
-} fake_settled;
+} fake_proven;
 
 typedef struct fake_hooks {
     void *ctx;
@@ -130,7 +130,7 @@ typedef struct fake_hooks {
     void (*created)(void *ctx, int sub);
     void (*stored)(void *ctx, int sub);
     void (*effect)(void *ctx, int sub, int64_t sequence, uint32_t life);
-    void (*letter)(void *ctx, int sub, int64_t sequence, uint32_t life);
+    void (*dead_letter)(void *ctx, int sub, int64_t sequence, uint32_t life);
     void (*skipped)(void *ctx, int sub, hw_range range);
     void (*wrong)(void *ctx, int sub, const char *what); /* a promise to the store is broken */
 } fake_hooks;
@@ -147,15 +147,15 @@ struct fake {
     fake_hooks hooks;
     bool sees_idle; /* who does nothing can be told */
     bool pooled;    /* I4 */
-    fake_settled settled;
-    fake_settled durable_settled;
+    fake_proven proven;
+    fake_proven durable_proven;
     fake_sub subs[FAKE_SUBS];
     fake_sub durable[FAKE_SUBS]; /* I3 */
     bool dirty;
     int subs_n;
     fake_late late[FAKE_SUBS];
-    fake_letter letters[FAKE_LETTERS];
-    int letters_n;
+    fake_dead_row dead_letters[FAKE_DEAD_LETTERS];
+    int dead_letters_n;
     fake_skip skips[FAKE_SKIPS];
     int skips_n;
     fake_session sessions[FAKE_SESSIONS];
@@ -190,11 +190,11 @@ void fake_save(fake *image, const fake *f);
 /* All that is stored now stays. */
 void fake_sync(fake *f);
 /* Decides the late commit on a row, if there is one. */
-void fake_settle_late(fake *f, int sub);
+void fake_prove_late(fake *f, int sub);
 /* The number of the subscription, WORLD_NOBODY without. */
 int fake_find(const fake *f, hw_str id);
 bool fake_matches(const fake_sub *sub, const world *w, int64_t sequence);
-bool fake_is_owed(const fake_sub *sub, int64_t sequence);
+bool fake_is_outstanding(const fake_sub *sub, int64_t sequence);
 /* The effect of the event in the open transaction of a handler. */
 void fake_effect(hw_store *tx, int64_t sequence, uint32_t life);
 /* The life that the event's number was drawn in. */
@@ -222,15 +222,16 @@ void fake_meet(fake_store *store, int64_t drawn);
 void fake_forget(fake_store *store);
 
 extern const hw_sub_ops fake_sub_ops;
-/* of fake_letters.c */
+/* of fake_dead_letters.c */
 int fake_dead_letter(hw_store *base, const hw_checkpoint *checkpoint, const howdah_event *event,
                      hw_str error, int64_t attempts, int64_t *ret_id, howdah_error *reterr);
-int fake_letters(hw_store *base, const hw_letter_query *query, hw_letter_fn fn, void *ctx,
-                 howdah_error *reterr);
-int fake_letters_mark(hw_store *base, const int64_t *ids, size_t n, hw_str subscriber_id,
-                      hw_letter_state state, hw_str reason, int64_t *ret_n, howdah_error *reterr);
-int fake_letter_settle(hw_store *base, const hw_hold *hold, int64_t id, hw_letter_state state,
-                       hw_str error, howdah_error *reterr);
+int fake_dead_letters(hw_store *base, const hw_dead_letter_query *query, hw_dead_letter_fn fn,
+                      void *ctx, howdah_error *reterr);
+int fake_dead_letters_mark(hw_store *base, const int64_t *ids, size_t n, hw_str subscriber_id,
+                           hw_dead_letter_state state, hw_str reason, int64_t *ret_n,
+                           howdah_error *reterr);
+int fake_redrive_end(hw_store *base, const hw_hold *hold, int64_t id, hw_dead_letter_state state,
+                     hw_str error, howdah_error *reterr);
 int fake_do_skip(hw_store *base, const hw_checkpoint *checkpoint, hw_range range, int64_t age_ms,
                  hw_str reason, howdah_error *reterr);
 int fake_skips(hw_store *base, hw_str subscriber_id, bool resolved, hw_skip_fn fn, void *ctx,

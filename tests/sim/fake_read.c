@@ -257,7 +257,7 @@ static bool add_row(fake_cursor *cursor, const world *w, int64_t n)
     event = &cursor->events[cursor->n++];
     fake_event(w, n, event);
     if (is_bare(cursor, event)) {
-        event->bare = true;
+        event->no_payload = true;
         event->data = HW_STR_NULL;
     }
     cursor->left--;
@@ -393,10 +393,10 @@ static void read_close(hw_cursor *base)
 
 /* ------------------------------------------------------------------------ the rest */
 
-static int append(hw_store *base, const hw_batch *batch, const hw_import_mark *mark,
+static int append(hw_store *base, const hw_batch *batch, const hw_import_place *place,
                   howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr)
 {
-    (void)base, (void)batch, (void)mark, (void)ret_positions, (void)report;
+    (void)base, (void)batch, (void)place, (void)ret_positions, (void)report;
     return hw_fail(reterr, HOWDAH_READ_ONLY, "the writers of this world are its own");
 }
 

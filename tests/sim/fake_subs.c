@@ -48,22 +48,24 @@ static bool has(const hw_range *ranges, size_t n, int64_t sequence)
     return false;
 }
 
-bool fake_is_owed(const fake_sub *sub, int64_t sequence)
+bool fake_is_outstanding(const fake_sub *sub, int64_t sequence)
 {
-    return has(sub->owed, sub->owed_n, sequence) || has(sub->still, sub->still_n, sequence);
+    return has(sub->outstanding, sub->outstanding_n, sequence) ||
+           has(sub->still, sub->still_n, sequence);
 }
 
 /* ---------------------------------------------------------------------- durability */
 
 static void copy_sub(fake_sub *to, const fake_sub *from)
 {
-    memcpy(to, from, offsetof(fake_sub, owed));
-    memcpy(to->owed, from->owed, from->owed_n * sizeof *from->owed);
+    memcpy(to, from, offsetof(fake_sub, outstanding));
+    memcpy(to->outstanding, from->outstanding, from->outstanding_n * sizeof *from->outstanding);
     memcpy(to->still, from->still, from->still_n * sizeof *from->still);
-    memcpy(&to->owed_n, &from->owed_n, sizeof *to - offsetof(fake_sub, owed_n));
+    memcpy(&to->outstanding_n, &from->outstanding_n,
+           sizeof *to - offsetof(fake_sub, outstanding_n));
 }
 
-static void copy_settled(fake_settled *to, const fake_settled *from)
+static void copy_proven(fake_proven *to, const fake_proven *from)
 {
     to->upto = from->upto;
     to->holes_n = from->holes_n;
@@ -87,7 +89,7 @@ void fake_sync(fake *f)
         return;
     for (int i = 0; i < f->subs_n; i++)
         copy_sub(&f->durable[i], &f->subs[i]);
-    copy_settled(&f->durable_settled, &f->settled);
+    copy_proven(&f->durable_proven, &f->proven);
     f->dirty = false;
 }
 
@@ -108,7 +110,7 @@ void fake_crash(fake *f, bool lose_tail)
         f->subs[i].lock = 0;
     }
     if (lose_tail && f->dirty)
-        copy_settled(&f->settled, &f->durable_settled);
+        copy_proven(&f->proven, &f->durable_proven);
     if (lose_tail)
         f->dirty = false;
     end_sessions(f);
@@ -117,12 +119,13 @@ void fake_crash(fake *f, bool lose_tail)
 
 static void copy_rows(fake *to, const fake *from)
 {
-    copy_settled(&to->settled, &from->settled);
+    copy_proven(&to->proven, &from->proven);
     to->subs_n = from->subs_n;
     for (int i = 0; i < from->subs_n; i++)
         copy_sub(&to->subs[i], &from->subs[i]);
-    to->letters_n = from->letters_n;
-    memcpy(to->letters, from->letters, (size_t)from->letters_n * sizeof *from->letters);
+    to->dead_letters_n = from->dead_letters_n;
+    memcpy(to->dead_letters, from->dead_letters,
+           (size_t)from->dead_letters_n * sizeof *from->dead_letters);
     to->skips_n = from->skips_n;
     memcpy(to->skips, from->skips, (size_t)from->skips_n * sizeof *from->skips);
 }
@@ -186,10 +189,10 @@ static int holders(hw_store *base, int64_t *ret_drawn, hw_holder **ret_holders, 
     return HOWDAH_OK;
 }
 
-static int settled(hw_store *base, int64_t *ret_upto, hw_ranges *ret_holes, howdah_error *reterr)
+static int proven(hw_store *base, int64_t *ret_upto, hw_ranges *ret_holes, howdah_error *reterr)
 {
     fake_store *store = (fake_store *)base;
-    const fake_settled *k = &server_of(base)->settled;
+    const fake_proven *k = &server_of(base)->proven;
     int s = fake_enter(store, FAKE_ASK, reterr);
 
     if (s < 0)
@@ -201,8 +204,8 @@ static int settled(hw_store *base, int64_t *ret_upto, hw_ranges *ret_holes, howd
     return fake_leave(store, FAKE_ASK, s, reterr);
 }
 
-static int settle(hw_store *base, hw_str log, const hw_anchor *top, int64_t upto,
-                  const hw_ranges *holes, howdah_error *reterr)
+static int store_proven(hw_store *base, hw_str log, const hw_anchor *top, int64_t upto,
+                        const hw_ranges *holes, howdah_error *reterr)
 {
     fake_store *store = (fake_store *)base;
     fake *f = server_of(base);
@@ -210,15 +213,15 @@ static int settle(hw_store *base, hw_str log, const hw_anchor *top, int64_t upto
 
     if (s < 0)
         return s;
-    if (is_text(fake_log(f), log) && fake_stands_on(f->world, top) && upto >= f->settled.upto) {
-        if (f->world->bug == WORLD_BUG_SETTLED_TOO_HIGH)
+    if (is_text(fake_log(f), log) && fake_stands_on(f->world, top) && upto >= f->proven.upto) {
+        if (f->world->bug == WORLD_BUG_PROVEN_TOO_HIGH)
             upto = f->world->drawn;
-        f->settled.upto = upto;
+        f->proven.upto = upto;
         if (holes) {
-            assert(holes->n <= FAKE_OWED);
-            f->settled.holes_n = holes->n;
+            assert(holes->n <= FAKE_OUTSTANDING);
+            f->proven.holes_n = holes->n;
             if (holes->n > 0)
-                memcpy(f->settled.holes, holes->items, holes->n * sizeof *holes->items);
+                memcpy(f->proven.holes, holes->items, holes->n * sizeof *holes->items);
         }
         f->dirty = true;
         if (holes)
@@ -295,8 +298,8 @@ static void show_row(const fake *f, const fake_sub *sub, hw_sub_row *ret_row)
         .subscriber_id = hw_str_of(sub->id),
         .filter = {.pattern = sub->has_pattern ? hw_str_of(sub->pattern) : HW_STR_NULL},
         .high = sub->high,
-        .owed = sub->owed,
-        .owed_n = sub->owed_n,
+        .outstanding = sub->outstanding,
+        .outstanding_n = sub->outstanding_n,
         .still = sub->still,
         .still_n = sub->still_n,
         .moves = sub->moves,
@@ -328,7 +331,7 @@ int fake_row(fake *f, const hw_hold *hold)
 
     if (sub == WORLD_NOBODY)
         return WORLD_NOBODY;
-    fake_settle_late(f, sub); /* whoever needs the row waits for the one who has it */
+    fake_prove_late(f, sub); /* whoever needs the row waits for the one who has it */
     if (f->subs[sub].token != hold->token && f->world->bug != WORLD_BUG_TOKEN_UNCHECKED)
         return WORLD_NOBODY;
     if (hold->log.s && !is_text(fake_log(f), hold->log) && f->world->bug != WORLD_BUG_LOG_UNCHECKED)
@@ -350,15 +353,17 @@ int fake_place(fake *f, const hw_checkpoint *c)
     return sub;
 }
 
-static void put_place(fake_sub *sub, int64_t high, const hw_range *owed, size_t owed_n)
+static void put_place(fake_sub *sub, int64_t high, const hw_range *outstanding,
+                      size_t outstanding_n)
 {
-    assert(owed_n <= FAKE_OWED);
+    assert(outstanding_n <= FAKE_OUTSTANDING);
     sub->high = high;
-    sub->owed_n = owed_n;
-    for (size_t i = 0; i < owed_n; i++) {
-        assert(owed[i].first >= 1 && owed[i].first <= owed[i].last && owed[i].last <= high);
-        assert(i == 0 || owed[i - 1].last < owed[i].first);
-        sub->owed[i] = owed[i];
+    sub->outstanding_n = outstanding_n;
+    for (size_t i = 0; i < outstanding_n; i++) {
+        assert(outstanding[i].first >= 1 && outstanding[i].first <= outstanding[i].last &&
+               outstanding[i].last <= high);
+        assert(i == 0 || outstanding[i - 1].last < outstanding[i].first);
+        sub->outstanding[i] = outstanding[i];
     }
 }
 
@@ -367,9 +372,9 @@ void fake_put(fake *f, int sub, const hw_checkpoint *checkpoint)
     if (checkpoint->high < f->subs[sub].high && f->hooks.wrong &&
         strcmp(f->subs[sub].timeline, fake_log(f)) == 0)
         f->hooks.wrong(f->hooks.ctx, sub, "a checkpoint lowers high");
-    put_place(&f->subs[sub], checkpoint->high, checkpoint->owed, checkpoint->owed_n);
+    put_place(&f->subs[sub], checkpoint->high, checkpoint->outstanding, checkpoint->outstanding_n);
     if (!checkpoint->keeps_still) {
-        assert(checkpoint->still_n <= FAKE_OWED);
+        assert(checkpoint->still_n <= FAKE_OUTSTANDING);
         f->subs[sub].still_n = checkpoint->still_n;
         if (checkpoint->still_n > 0)
             memcpy(f->subs[sub].still, checkpoint->still,
@@ -385,7 +390,8 @@ void fake_put(fake *f, int sub, const hw_checkpoint *checkpoint)
 }
 
 static int create(hw_store *base, hw_str subscriber_id, const hw_filter *filter, int64_t high,
-                  const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr)
+                  const hw_range *outstanding, size_t outstanding_n, bool *ret_created,
+                  howdah_error *reterr)
 {
     fake_store *store = (fake_store *)base;
     fake *f = server_of(base);
@@ -402,7 +408,7 @@ static int create(hw_store *base, hw_str subscriber_id, const hw_filter *filter,
         sub = f->subs_n++;
         memset(&f->subs[sub], 0, sizeof f->subs[sub]);
         copy_text(f->subs[sub].id, sizeof f->subs[sub].id, subscriber_id);
-        put_place(&f->subs[sub], high, owed, owed_n);
+        put_place(&f->subs[sub], high, outstanding, outstanding_n);
         if (f->hooks.created)
             f->hooks.created(f->hooks.ctx, sub);
     }
@@ -481,7 +487,7 @@ static int take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *ctx
     fake_meet(store, store->drawn);
     if (!can_take(f, sub, instance, store->session))
         return fake_leave(store, FAKE_WRITE, HOWDAH_END, reterr);
-    fake_settle_late(f, at);
+    fake_prove_late(f, at);
     show_row(f, sub, &row);
     row.token = ++sub->token;
     row.log = hw_str_of(fake_log(f));
@@ -522,8 +528,8 @@ static int release(hw_store *base, const hw_hold *hold, hw_instance instance, ho
 
 static bool has_redrives(const fake *f, int sub)
 {
-    for (int i = 0; i < f->letters_n; i++) {
-        if (f->letters[i].sub == sub && f->letters[i].state == HW_LETTER_REDRIVE)
+    for (int i = 0; i < f->dead_letters_n; i++) {
+        if (f->dead_letters[i].sub == sub && f->dead_letters[i].state == HW_DEAD_LETTER_REDRIVE)
             return true;
     }
     return false;
@@ -622,8 +628,8 @@ static int set_status(hw_store *base, const hw_hold *hold, hw_sub_status status,
     return fake_leave(store, FAKE_WRITE, s, reterr);
 }
 
-static int reset(hw_store *base, hw_str subscriber_id, int64_t high, const hw_range *owed,
-                 size_t owed_n, howdah_error *reterr)
+static int reset(hw_store *base, hw_str subscriber_id, int64_t high, const hw_range *outstanding,
+                 size_t outstanding_n, howdah_error *reterr)
 {
     fake_store *store = (fake_store *)base;
     fake *f = server_of(base);
@@ -635,8 +641,8 @@ static int reset(hw_store *base, hw_str subscriber_id, int64_t high, const hw_ra
     sub = fake_find(f, subscriber_id);
     if (sub == WORLD_NOBODY)
         return fake_leave(store, FAKE_WRITE, fail_not_found(subscriber_id, reterr), reterr);
-    fake_settle_late(f, sub);
-    put_place(&f->subs[sub], high, owed, owed_n);
+    fake_prove_late(f, sub);
+    put_place(&f->subs[sub], high, outstanding, outstanding_n);
     f->subs[sub].token++;
     f->subs[sub].anchor = (hw_anchor){0};
     f->subs[sub].timeline[0] = '\0';
@@ -744,8 +750,8 @@ static int no_fd(hw_store *base)
 
 const hw_sub_ops fake_sub_ops = {
     .holders = holders,
-    .settled = settled,
-    .settle = settle,
+    .proven = proven,
+    .store_proven = store_proven,
     .gaps = gaps,
     .blockers = blockers,
     .timeline = timeline,
@@ -762,9 +768,9 @@ const hw_sub_ops fake_sub_ops = {
     .reset = reset,
     .remove = remove_sub,
     .dead_letter = fake_dead_letter,
-    .letters = fake_letters,
-    .letters_mark = fake_letters_mark,
-    .letter_settle = fake_letter_settle,
+    .dead_letters = fake_dead_letters,
+    .dead_letters_set_state = fake_dead_letters_mark,
+    .redrive_end = fake_redrive_end,
     .skip = fake_do_skip,
     .skips = fake_skips,
     .skip_resolve = fake_skip_resolve,

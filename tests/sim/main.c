@@ -90,7 +90,7 @@ static void show(const sim_stats *s)
            ", restarts %" PRId64 ", halts %" PRId64 ", services %" PRId64 ", operations %" PRId64
            "\n# bursts %" PRId64 ", images %" PRId64 ", replaced %" PRId64
            ", behind a pooler %" PRId64 ", untold %" PRId64 "\n",
-           s->events, s->deliveries, s->handled, s->letters, s->redrives, s->skips, s->takes,
+           s->events, s->deliveries, s->handled, s->dead_letters, s->redrives, s->skips, s->takes,
            s->checkpoints, s->kills, s->refusals, s->cuts, s->late, s->restarts, s->halts,
            s->services, s->operations, s->bursts, s->images, s->replaced, s->hidden, s->untold);
 }
@@ -177,7 +177,7 @@ int main(int argc, char **argv)
     the_sim.show = has(argc, argv, "--show");
     the_sim.all = has(argc, argv, "--all");
     if (the_sim.show)
-        howdah_set_log(log_line, NULL);
+        howdah_log_set(log_line, NULL);
     if (has(argc, argv, "--planted")) {
         failed = run_planted();
     } else {

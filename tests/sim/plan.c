@@ -29,18 +29,18 @@ static void plan_subscription(sim *s, int i)
     o.gap_policy = dice_roll(dice, 10) == 0 ? HOWDAH_GAP_TIMEOUT : HOWDAH_GAP_PROOF;
     o.gap_timeout_ms = dice_between(dice, 1, 3000);
     o.catch_up_batch = dice_between(dice, 1, 30);
-    o.owed_max = dice_roll(dice, 4) == 0 ? dice_between(dice, 1, 8) : 4096;
+    o.outstanding_max = dice_roll(dice, 4) == 0 ? dice_between(dice, 1, 8) : 4096;
     o.lease_ms = dice_between(dice, 500, 4000);
     plan->options = o;
-    sim_tell(
-        s,
-        "%s: pattern %s, start %lld, instance %d, checkpoint %d (%lld, %lld ms), retries %lld,"
-        " on_fail %d, ordering %d, gap_policy %d (%lld ms), batch %lld, owed_max %lld, lease %lld",
-        plan->id, o.pattern ? o.pattern : "-", (long long)o.start, (int)o.instance,
-        (int)o.checkpoint, (long long)o.batch_size, (long long)o.max_delay_ms,
-        (long long)o.max_retries, (int)o.on_fail, (int)o.ordering, (int)o.gap_policy,
-        (long long)o.gap_timeout_ms, (long long)o.catch_up_batch, (long long)o.owed_max,
-        (long long)o.lease_ms);
+    sim_tell(s,
+             "%s: pattern %s, start %lld, instance %d, checkpoint %d (%lld, %lld ms), retries %lld,"
+             " on_fail %d, ordering %d, gap_policy %d (%lld ms), batch %lld, outstanding_max %lld, "
+             "lease %lld",
+             plan->id, o.pattern ? o.pattern : "-", (long long)o.start, (int)o.instance,
+             (int)o.checkpoint, (long long)o.batch_size, (long long)o.max_delay_ms,
+             (long long)o.max_retries, (int)o.on_fail, (int)o.ordering, (int)o.gap_policy,
+             (long long)o.gap_timeout_ms, (long long)o.catch_up_batch, (long long)o.outstanding_max,
+             (long long)o.lease_ms);
 }
 
 /* One seed in a few has a kind of fault at all, and then it may be rare or frequent. */
@@ -60,7 +60,7 @@ static void plan_faults(sim *s)
         .late_commit = some(s, 2, 1000),
         .kill = some(s, 3, 50),
         .slow = some(s, 2, 5000),
-        .turn = some(s, 1, 1500),
+        .switches = some(s, 1, 1500),
         .handler_kill = some(s, 3, 100),
         .handler_nap = some(s, 2, 500),
         .handler_fail = some(s, 2, 3000),

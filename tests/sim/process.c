@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "bus/bus.h"
-#include "bus/subscription.h"
+#include "bus/subscription/subscription.h"
 #include "sim.h"
 
 /* Where the bell is to be enough; the store is asked for news of a subscription every second. */
@@ -154,7 +154,7 @@ fake_verdict sim_before(void *ctx, fake_store *store, fake_op op)
     /* Where events are to come soon they are read and handled at full speed. */
     if ((!s->bell || op == FAKE_ASK) && dice_chance(&s->world.dice, s->faults.slow))
         sim_pass_time(s, dice_between(&s->world.dice, 0, SLOW_US));
-    if (s->depth < 2 && dice_chance(&s->world.dice, s->faults.turn))
+    if (s->depth < 2 && dice_chance(&s->world.dice, s->faults.switches))
         serve_others(s);
     maybe_replace(s);
     return fault(s, p, op);
@@ -301,7 +301,7 @@ static void meddle(sim *s, sim_process *p)
         (void)howdah_subscription_pause(p->bus, id, "a break", NULL);
         break;
     case 1:
-        (void)howdah_letters_redrive(p->bus, NULL, 0, id, NULL, NULL);
+        (void)howdah_dead_letters_redrive(p->bus, NULL, 0, id, NULL, NULL);
         break;
     default:
         (void)howdah_subscription_resume(p->bus, id, NULL);
@@ -310,7 +310,7 @@ static void meddle(sim *s, sim_process *p)
 }
 
 /* When it wants to be served again, and when it will be. */
-static int64_t next_turn_us(sim *s, const sim_process *p, bool worked)
+static int64_t next_pass_us(sim *s, const sim_process *p, bool worked)
 {
     int64_t ms = worked ? 0 : howdah_timeout_ms(p->bus);
     uint32_t factor = 1 + dice_roll(&s->world.dice, (uint32_t)s->pace);
@@ -331,7 +331,7 @@ static void service(sim *s, sim_process *p)
     int status;
 
     if (s->rows > 0)
-        p->bus->service->feed.rows = s->rows;
+        p->bus->service->reader.rows = s->rows;
     checker_pass(&s->checker, p->client.number);
     status = howdah_service(p->bus, &worked, &err);
     s->stats.services++;
@@ -340,7 +340,7 @@ static void service(sim *s, sim_process *p)
     if (status < 0)
         p->wake_us = s->world.now_us + dice_between(&s->world.dice, 1000, 300000);
     else
-        p->wake_us = next_turn_us(s, p, worked);
+        p->wake_us = next_pass_us(s, p, worked);
     if (!s->healing && dice_chance(&s->world.dice, s->faults.pause))
         p->wake_us = s->world.now_us + dice_between(&s->world.dice, 0, 8000000);
     if (!s->healing && !p->client.dead && dice_chance(&s->world.dice, s->faults.meddle))

@@ -44,10 +44,11 @@ static void tell_place(const sim *s, const char *what, int sub)
 
     if (!s->show)
         return;
-    printf("# %11.6f  sub%d %s: token %lld, high %lld, owed", (double)s->world.now_us / 1e6, sub,
-           what, (long long)row->token, (long long)row->high);
-    for (size_t i = 0; i < row->owed_n; i++)
-        printf(" %lld-%lld", (long long)row->owed[i].first, (long long)row->owed[i].last);
+    printf("# %11.6f  sub%d %s: token %lld, high %lld, outstanding", (double)s->world.now_us / 1e6,
+           sub, what, (long long)row->token, (long long)row->high);
+    for (size_t i = 0; i < row->outstanding_n; i++)
+        printf(" %lld-%lld", (long long)row->outstanding[i].first,
+               (long long)row->outstanding[i].last);
     printf("%s", row->still_n > 0 ? ", still" : "");
     for (size_t i = 0; i < row->still_n; i++)
         printf(" %lld-%lld", (long long)row->still[i].first, (long long)row->still[i].last);
@@ -78,12 +79,12 @@ static void on_effect(void *ctx, int sub, int64_t sequence, uint32_t life)
     checker_effect(&((sim *)ctx)->checker, sub, sequence, life);
 }
 
-static void on_letter(void *ctx, int sub, int64_t sequence, uint32_t life)
+static void on_dead_letter(void *ctx, int sub, int64_t sequence, uint32_t life)
 {
     sim *s = ctx;
 
-    s->stats.letters++;
-    checker_letter(&s->checker, sub, sequence, life);
+    s->stats.dead_letters++;
+    checker_dead_letter(&s->checker, sub, sequence, life);
 }
 
 static void on_skipped(void *ctx, int sub, hw_range range)
@@ -161,7 +162,7 @@ static void begin(sim *s, uint64_t seed, const sim_bug *bug)
                                    .created = on_created,
                                    .stored = on_stored,
                                    .effect = on_effect,
-                                   .letter = on_letter,
+                                   .dead_letter = on_dead_letter,
                                    .skipped = on_skipped,
                                    .wrong = on_wrong};
     s->world.on_commit = on_commit;
@@ -200,7 +201,7 @@ static void check_soon(sim *s)
     for (int i = 0; i < s->server.subs_n; i++) {
         const howdah_subscribe_options *o = &s->plans[i].options;
 
-        if (o->ordering == HOWDAH_ORDERING_AHEAD && o->owed_max > 100)
+        if (o->ordering == HOWDAH_ORDERING_AHEAD && o->outstanding_max > 100)
             checker_soon(&s->checker, i, s->bell ? BELL_SOON_US : SOON_US);
     }
 }
@@ -245,7 +246,7 @@ static void heal(sim *s)
     s->world.down_until_us = 0;
     writers_heal(&s->world);
     for (int i = 0; i < s->server.subs_n; i++)
-        fake_settle_late(&s->server, i);
+        fake_prove_late(&s->server, i);
     for (int i = 0; i < SIM_PROCESSES; i++) {
         /* A crash that a pooler has hidden may have taken the last checkpoint of somebody who has
            nothing else to store: whoever comes next starts from what is there. */
@@ -260,7 +261,7 @@ static bool is_healed(const sim *s)
     if (!writers_are_idle(&s->world))
         return false;
     for (int i = 0; i < s->plans_n; i++) {
-        if (checker_unsettled(&s->checker, i) != 0 || !checker_is_at_end(&s->checker, i))
+        if (checker_unfinished(&s->checker, i) != 0 || !checker_is_at_end(&s->checker, i))
             return false;
     }
     return true;
@@ -289,7 +290,7 @@ static void wait_for_the_end(sim *s)
     while (!s->checker.violated && !is_healed(s)) {
         if (s->world.now_us > until_us || s->stats.services > until) {
             for (int i = 0; i < s->plans_n; i++) {
-                int64_t number = checker_unsettled(&s->checker, i);
+                int64_t number = checker_unfinished(&s->checker, i);
 
                 if (number != 0)
                     checker_suspect(&s->checker, i, number, "lost: it is never settled");
@@ -312,7 +313,7 @@ static void end(sim *s)
             sim_stop(s, &s->processes[i]);
     }
     for (int i = 0; i < s->plans_n && !s->checker.violated; i++) {
-        if (checker_unsettled(&s->checker, i) != 0)
+        if (checker_unfinished(&s->checker, i) != 0)
             checker_suspect(&s->checker, i, 0, "closing lost something");
     }
 }

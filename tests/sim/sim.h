@@ -21,7 +21,7 @@ typedef struct sim_faults {
     uint32_t late_commit;
     uint32_t kill;         /* the process, before or after the operation */
     uint32_t slow;         /* the operation takes a while to get to the server */
-    uint32_t turn;         /* the other process is served in between */
+    uint32_t switches;     /* the other process is served in between */
     uint32_t handler_kill; /* per delivery */
     uint32_t handler_nap;
     uint32_t handler_fail;
@@ -61,7 +61,7 @@ typedef struct sim_process {
 } sim_process;
 
 typedef struct sim_stats {
-    int64_t deliveries, handled, letters, redrives, skips, takes, kills, refusals, cuts, late,
+    int64_t deliveries, handled, dead_letters, redrives, skips, takes, kills, refusals, cuts, late,
         restarts, halts, checkpoints, services, operations, events, bursts, images, replaced,
         hidden, untold;
 } sim_stats;
@@ -85,7 +85,7 @@ struct sim {
     bool calm; /* nothing goes wrong: events are to come soon (C6) */
     bool bell; /* calm, one process, and nothing but the bell tells of events, soon (C6) */
     int64_t soon_from_us;
-    size_t rows; /* of a page of the feed; 0: as many as it likes */
+    size_t rows; /* of a page of the reader; 0: as many as it likes */
     int pace;    /* a process may be served so many times later than it asked for */
     sim_process processes[SIM_PROCESSES];
     int depth; /* of processes on the stack */

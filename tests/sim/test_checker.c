@@ -45,11 +45,11 @@ static void handle(int process, int64_t token, int64_t number)
     checker_handled(&c, 0, process, token, number, w.numbers[number].life);
 }
 
-static void stored(int64_t high, hw_range owed)
+static void stored(int64_t high, hw_range outstanding)
 {
     f.subs[0].high = high;
-    f.subs[0].owed[0] = owed;
-    f.subs[0].owed_n = owed.first > 0;
+    f.subs[0].outstanding[0] = outstanding;
+    f.subs[0].outstanding_n = outstanding.first > 0;
     checker_stored(&c, 0);
 }
 
@@ -74,7 +74,7 @@ static void a_story_in_order_with_a_repeated_suffix_is_right(void **state)
     handle(0, 1, 4); /* the old one does not know it yet */
     stored(7, (hw_range){5, 5});
     assert_right();
-    assert_i64_equal(checker_unsettled(&c, 0), 0);
+    assert_i64_equal(checker_unfinished(&c, 0), 0);
     assert_false(checker_is_at_end(&c, 0));
 }
 
@@ -128,7 +128,7 @@ static void a_dead_letter_and_a_skip_let_the_stream_go_on(void **state)
 {
     (void)state;
     deliver(0, 1, 1);
-    checker_letter(&c, 0, 1, 0);
+    checker_dead_letter(&c, 0, 1, 0);
     handle(0, 1, 2);
     checker_skipped(&c, 0, (hw_range){3, 3});
     handle(0, 1, 4);
@@ -171,7 +171,7 @@ static void a_checkpoint_must_not_lead(void **state)
     assert_wrong("leads: it is not settled");
 }
 
-static void a_number_in_flight_must_be_owed(void **state)
+static void a_number_in_flight_must_be_outstanding(void **state)
 {
     (void)state;
     for (int64_t n = 1; n <= 4; n++)
@@ -192,14 +192,14 @@ static void a_checkpoint_must_not_be_above_all_that_was_drawn(void **state)
     assert_wrong("not drawn yet");
 }
 
-static void with_transactions_only_the_effect_settles(void **state)
+static void with_transactions_only_the_effect_counts(void **state)
 {
     (void)state;
     checker_expect(&c, 0, true, false);
     handle(0, 1, 1);
-    assert_i64_equal(checker_unsettled(&c, 0), 1);
+    assert_i64_equal(checker_unfinished(&c, 0), 1);
     checker_effect(&c, 0, 1, 0);
-    assert_i64_equal(checker_unsettled(&c, 0), 2);
+    assert_i64_equal(checker_unfinished(&c, 0), 2);
 }
 
 /* ---- another log */
@@ -239,10 +239,10 @@ static void what_a_handler_did_stays_done_where_its_event_is_still_there(void **
     image.logged = image.drawn;
     replace();
     checker_pass(&c, 0);
-    assert_i64_equal(checker_unsettled(&c, 0), 0);
+    assert_i64_equal(checker_unfinished(&c, 0), 0);
     add_to_a(); /* 8 again */
     assert_i64_equal(w.numbers[8].life, 1);
-    assert_i64_equal(checker_unsettled(&c, 0), 8);
+    assert_i64_equal(checker_unfinished(&c, 0), 8);
     handle(0, 1, 3); /* the row went back, the token came again */
     handle(0, 1, 4);
     handle(0, 1, 8);
@@ -256,11 +256,11 @@ static void effects_and_dead_letters_go_back_with_their_database(void **state)
     checker_effect(&c, 0, 1, 0);
     keep_image();
     checker_effect(&c, 0, 2, 0);
-    checker_letter(&c, 0, 3, 0);
+    checker_dead_letter(&c, 0, 3, 0);
     replace();
-    assert_i64_equal(checker_unsettled(&c, 0), 2);
+    assert_i64_equal(checker_unfinished(&c, 0), 2);
     checker_effect(&c, 0, 2, 0);
-    assert_i64_equal(checker_unsettled(&c, 0), 3);
+    assert_i64_equal(checker_unfinished(&c, 0), 3);
     assert_right();
     checker_effect(&c, 0, 1, 0);
     assert_wrong("exists twice");
@@ -282,7 +282,7 @@ static void a_dead_letter_must_not_be_of_an_event_that_is_gone(void **state)
     keep_image();
     add_to_a();
     replace();
-    checker_letter(&c, 0, 8, 0);
+    checker_dead_letter(&c, 0, 8, 0);
     assert_wrong("not in the log");
 }
 
@@ -353,9 +353,9 @@ int main(void)
         cmocka_unit_test_setup(strict_order_is_the_order_of_numbers, start),
         cmocka_unit_test_setup(an_effect_must_not_exist_twice, start),
         cmocka_unit_test_setup(a_checkpoint_must_not_lead, start),
-        cmocka_unit_test_setup(a_number_in_flight_must_be_owed, start),
+        cmocka_unit_test_setup(a_number_in_flight_must_be_outstanding, start),
         cmocka_unit_test_setup(a_checkpoint_must_not_be_above_all_that_was_drawn, start),
-        cmocka_unit_test_setup(with_transactions_only_the_effect_settles, start),
+        cmocka_unit_test_setup(with_transactions_only_the_effect_counts, start),
         cmocka_unit_test_setup(what_a_handler_did_stays_done_where_its_event_is_still_there, start),
         cmocka_unit_test_setup(effects_and_dead_letters_go_back_with_their_database, start),
         cmocka_unit_test_setup(an_effect_must_not_be_of_an_event_that_is_gone, start),

@@ -1,4 +1,4 @@
-/* test_fake.c - the simulated store keeps the contracts of store.h and subs.h. */
+/* test_fake.c - the simulated store keeps the contracts of store.h and subscriptions.h. */
 #include "../unit/unit.h"
 
 #include "fake.h"
@@ -143,8 +143,8 @@ static void payloads_come_with_what_is_asked_for(void **state)
     assert_int_equal(a->ops->read_open(a, &query, &cursor, NULL), HOWDAH_OK);
     assert_int_equal(a->ops->read_next(cursor, &events, &n, NULL), HOWDAH_OK);
     assert_int_equal(n, 2);
-    assert_true(events[0].bare && !events[0].data.s);
-    assert_false(events[1].bare);
+    assert_true(events[0].no_payload && !events[0].data.s);
+    assert_false(events[1].no_payload);
     assert_str_is(events[1].stream, "a");
     assert_int_equal(events[1].version, 2);
     a->ops->read_close(cursor);
@@ -270,7 +270,7 @@ static void an_old_token_stores_nothing(void **state)
     fake_effect(a, 1, 0);
     assert_int_equal(subs()->commit(a, &checkpoint, NULL), HOWDAH_LOST);
     assert_int_equal(f.subs[0].high, 0);
-    assert_int_equal(f.letters_n, 0);
+    assert_int_equal(f.dead_letters_n, 0);
     assert_int_equal(f.skips_n, 0);
     assert_int_equal(put(b, token, 1, &news), HOWDAH_OK);
     assert_false(news.lost);
@@ -364,7 +364,7 @@ static void a_late_commit_is_decided_when_the_row_is_needed(void **state)
         assert_int_equal(take(b, HW_INSTANCE_SINGLE, &token), HOWDAH_OK);
         assert_int_equal(p.effects, f.subs[0].high);
         stored += p.effects;
-        fake_settle_late(&f, 0);
+        fake_prove_late(&f, 0);
         assert_int_equal(p.effects, f.subs[0].high); /* decided is decided */
         if (i < 39)
             (void)stop(state);

@@ -46,19 +46,19 @@ extern const char *const world_type_names[WORLD_TYPES];
 /* Mistakes that the world can make on purpose; a run must find each of them (planted.c). */
 typedef enum world_bug {
     WORLD_BUG_NONE,
-    WORLD_BUG_DRAWN_UNKNOWN,    /* T45: numbers that were not drawn yet count as drawn */
-    WORLD_BUG_IDLE_LIES,        /* who draws numbers seems to do nothing */
-    WORLD_BUG_SETTLED_TOO_HIGH, /* more counts as settled than was proven */
-    WORLD_BUG_PREPARED_UNSEEN,  /* holders() does not see prepared transactions */
-    WORLD_BUG_UNLOCKS_FIRST,    /* the lock is gone before the rows are visible */
-    WORLD_BUG_TOKEN_UNCHECKED,  /* a checkpoint of an old owner is taken */
-    WORLD_BUG_TWO_SNAPSHOTS,    /* a read of ranges is not one snapshot */
-    WORLD_BUG_LETTER_ALONE,     /* a dead letter's checkpoint is stored, the letter is lost */
-    WORLD_BUG_COMMIT_FORGETS,   /* a handler's transaction commits without its checkpoint */
-    WORLD_BUG_LOG_UNCHECKED,    /* a place is taken into a log that it was not learnt from */
-    WORLD_BUG_POOLER_HIDES,     /* confirm() does not ask which log this is */
-    WORLD_BUG_LOG_KEPT,         /* begin() takes the log that it has met once for the one there */
-    WORLD_BUG_ORDER_BY_XID      /* a page's rows are in the order of (transaction id, number) */
+    WORLD_BUG_DRAWN_UNKNOWN,     /* T45: numbers that were not drawn yet count as drawn */
+    WORLD_BUG_IDLE_LIES,         /* who draws numbers seems to do nothing */
+    WORLD_BUG_PROVEN_TOO_HIGH,   /* more counts as settled than was proven */
+    WORLD_BUG_PREPARED_UNSEEN,   /* holders() does not see prepared transactions */
+    WORLD_BUG_UNLOCKS_FIRST,     /* the lock is gone before the rows are visible */
+    WORLD_BUG_TOKEN_UNCHECKED,   /* a checkpoint of an old owner is taken */
+    WORLD_BUG_TWO_SNAPSHOTS,     /* a read of ranges is not one snapshot */
+    WORLD_BUG_DEAD_LETTER_ALONE, /* a dead letter's checkpoint is stored, the dead letter is lost */
+    WORLD_BUG_COMMIT_FORGETS,    /* a handler's transaction commits without its checkpoint */
+    WORLD_BUG_LOG_UNCHECKED,     /* a place is taken into a log that it was not learnt from */
+    WORLD_BUG_POOLER_HIDES,      /* confirm() does not ask which log this is */
+    WORLD_BUG_LOG_KEPT,          /* begin() takes the log that it has met once for the one there */
+    WORLD_BUG_ORDER_BY_XID       /* a page's rows are in the order of (transaction id, number) */
 } world_bug;
 
 typedef enum number_state {

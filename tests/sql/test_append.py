@@ -69,13 +69,13 @@ def bytes_need_a_content_type_and_no_json():
     assert stored("bytes")["version"] == "1"
 
 
-def json_comes_back_to_the_letter():
+def json_comes_back_to_the_dead_letter():
     for text in ('{"b":1,"a":2,"b":3}', "  [1 , 2]\t", "18446744073709551616", "1e999999", "-0.0",
                  '{"n":9223372036854775807,"f":1.10}', '"\\u00e9\\/\\ud83d\\ude00"', "null",
                  '"\x7f\u0085\u2028"', "[1e5,1E+5]"):
-        bus.sql("SELECT * FROM {}.append('letter', 'a', %s, headers => %s)" %
+        bus.sql("SELECT * FROM {}.append('dead_letter', 'a', %s, headers => %s)" %
                 (literal(text), literal(' { "h" : "v" } ')))
-        event = stored("letter")
+        event = stored("dead_letter")
         assert event["data"] == text, (event["data"], text)
         assert event["headers"] == ' { "h" : "v" } ', event
 
@@ -343,7 +343,7 @@ if __name__ == "__main__":
     sys.exit(run([
         append_needs_only_stream_and_type, append_takes_every_parameter_by_name,
         append_gives_the_position_of_the_event, bytes_need_a_content_type_and_no_json,
-        json_comes_back_to_the_letter,
+        json_comes_back_to_the_dead_letter,
         expected_version_is_checked_and_the_actual_one_is_in_the_detail,
         the_same_id_is_answered_with_its_place_and_other_content_is_refused,
         a_refusal_names_field_rule_and_length_and_stores_nothing,

@@ -50,7 +50,7 @@ def fill(bus):
             " SELECT FROM {}.append('b', 'z');"
             " BEGIN; SELECT FROM {}.append('b', 'lost'); ROLLBACK;"
             " SELECT FROM {}.append('b', 'z', expected_version => 1);"
-            " INSERT INTO {}.subscriptions (subscriber_id, pattern, high, owed, token, anchor_sequence,"
+            " INSERT INTO {}.subscriptions (subscriber_id, pattern, high, outstanding, token, anchor_sequence,"
             "  anchor_id, owner, status, reason) SELECT 'saga', 'x.*', 5, '{2,3,5,5}',"
             "  nextval('{}.subscriptions_token_seq'), global_sequence, id, 'me', 'halted', 'why'"
             "  FROM {}.events LIMIT 1;"
@@ -81,11 +81,11 @@ def every_function_has_a_fixed_search_path():
 
 def exactly_the_functions_that_touch_tables_run_as_their_owner():
     rows = bus.sql(r"""SELECT p.proname, p.prosecdef,
-                       p.prosrc ~ '"?howdah"?\.(events|all_events|meta|migrations|imports|bell|queues|settled)\M'
+                       p.prosrc ~ '"?howdah"?\.(events|all_events|meta|migrations|imports|bell|queues|proven)\M'
                        OR p.proname IN ('ring_inside', 'append', 'append_batch', 'read_stream', 'read_all', 'last_event',
                                         'by_correlation', 'push', 'push_batch', 'publish', 'claim', 'poll',
-                                        'settle_jobs', 'complete', 'fail', 'retry', 'release', 'extend', 'finalize',
-                                        'job_cancel', 'job_retry', 'queue_bind',
+                                        'ack_jobs', 'complete', 'fail', 'retry', 'release', 'extend', 'finalize',
+                                        'job_cancel', 'job_rerun', 'queue_bind',
                                         'query_keys', 'query_count', 'query_types', 'query_rows', 'query_events', 'as_of',
                                         'current_events', 'versions', 'type_stats', 'streams_of_type', 'knowledge',
                                         'knowledge_of', 'library_payload_max', 'retract', 'snapshot_load',
@@ -116,13 +116,13 @@ def public_has_no_right_on_anything():
 def every_function_tells_its_volatility():
     volatile = bus.column("SELECT proname FROM pg_proc WHERE pronamespace = 'howdah'::regnamespace AND"
                           " provolatile = 'v' ORDER BY 1")
-    assert volatile == ["append", "append_arrays", "append_batch", "append_correction", "check_known_at", "check_sequence", "claim", "claim_free", "claim_jobs", "claim_suspect", "complete",
-                        "complete", "complete_plain", "correct", "end_jobs", "end_lease", "extend", "fail", "finalize", "find_suspect", "free_keys", "give_back", "job_cancel",
-                        "job_letters_mark", "job_retry", "knowledge", "knowledge_of", "log_completed", "log_here", "poll", "promote_keys", "publish",
+    assert volatile == ["ack_jobs", "append", "append_arrays", "append_batch", "append_correction", "check_known_at", "check_sequence", "claim", "claim_free", "claim_jobs", "claim_suspect", "complete",
+                        "complete", "complete_plain", "correct", "end_jobs", "end_lease", "exchange_one", "extend", "fail", "finalize", "find_suspect", "free_keys", "give_back", "job_cancel",
+                        "job_dead_letters_set_state", "job_rerun", "knowledge", "knowledge_of", "log_completed", "log_here", "poll", "promote_keys", "publish",
                         "purge_events", "purge_jobs", "purge_of", "purge_take", "purged_note", "push", "push_arrays", "push_batch", "query_pin", "queue_arm", "queue_bind",
                         "queue_of", "queue_purge", "queue_set", "queue_tidy", "queue_unbind", "release", "remove_history", "requeue_jobs", "retract", "retry", "ring",
                         "ring_for_events", "ring_for_raw_inserts", "ring_inside", "ring_queue", "route_events",
-                        "settle_jobs", "snapshot_remove", "snapshot_store", "tidy_up", "turn_one", "uuid_v7", "wake_keys"], volatile
+                        "snapshot_remove", "snapshot_store", "tidy_up", "uuid_v7", "wake_keys"], volatile
 
 
 # ---- the schema
@@ -206,7 +206,7 @@ def a_restored_bus_goes_on_where_the_other_was():
     assert rows == [(str(highest + 1), "3")], rows
     assert other.one("SELECT count(*) FROM {}.read_all()") == "6"
     # So do subscriptions: where they were, and their next token is higher than any before.
-    assert other.sql("SELECT high, owed, status FROM {}.subscriptions") == [("5", "{2,3,5,5}", "halted")]
+    assert other.sql("SELECT high, outstanding, status FROM {}.subscriptions") == [("5", "{2,3,5,5}", "halted")]
     assert int(other.one("SELECT nextval('{}.subscriptions_token_seq')")) > token
     assert other.one("INSERT INTO {}.dead_letters (subscriber_id, event_id, global_sequence, version, recorded_at,"
                      " revision, schema_version, stream, type) VALUES ('saga', gen_random_uuid(), 1, 1, now(), 1, 1,"

@@ -61,9 +61,9 @@ SUBSCRIPTIONS = {
 }
 # Of these the tables of subscriptions are looked at, too.
 LETTERS = {
-    "LETTER_LIST": ("NULL, 100, 0, 10, true, false, 8000", "dead_letters_pkey"),
-    "LETTER_LIST_OPEN": ("'a', 100, 0, 10, 8000", "dead_letters_open_idx"),
-    "LETTER_LIST_REDRIVES": ("'a', 100, 0, 10, 8000", "dead_letters_redrive_idx"),
+    "DEAD_LETTER_LIST": ("NULL, 100, 0, 10, true, false, 8000", "dead_letters_pkey"),
+    "DEAD_LETTER_LIST_OPEN": ("'a', 100, 0, 10, 8000", "dead_letters_open_idx"),
+    "DEAD_LETTER_LIST_REDRIVES": ("'a', 100, 0, 10, 8000", "dead_letters_redrive_idx"),
     "SKIP_LIST": ("NULL, true, 0, 10", "skips_pkey"),
     "SUB_POLL": ("'{a}', '{1}', '{x}'", "dead_letters_redrive_idx"),
     "SUB_CHECKPOINT": ("'{a}', '{1}', '{1}', '{0}', '{NULL}', '{1}', '{0}', '{}', '{x}', '{NULL}', '{0}', '{}', '{0}', 0",

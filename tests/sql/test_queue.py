@@ -133,13 +133,13 @@ def complete_is_part_of_the_transaction_it_is_called_in():
     assert bus.column("SELECT n FROM effects") == ["2"]
 
 
-def a_batch_is_settled_job_by_job():
+def a_batch_is_acked_job_by_job():
     q = fresh()
     bus.sql("SELECT {}.queue_set('%s', backoff_initial_ms => 3600000);"
             " SELECT {}.push_batch('%s', ARRAY['0','1','2','3','4','5']::json[])" % (q, q))
     rows = claim(q, 6)
     ids, token = [row[0] for row in rows], rows[0][1]
-    given = bus.one("SELECT {}.settle_jobs(ARRAY[%s, 0, %s], array_fill(%s::bigint, ARRAY[8]),"
+    given = bus.one("SELECT {}.ack_jobs(ARRAY[%s, 0, %s], array_fill(%s::bigint, ARRAY[8]),"
                     " ARRAY[0,1,2,3,4,0,0,0], ARRAY['r','e','again',NULL,NULL,NULL,NULL,NULL],"
                     " ARRAY[0,0,-1,0,60000,0,0,0])" % (", ".join(ids), ids[0], token))
     assert given == "{1,1,1,1,1,1,0,0}", given
@@ -167,10 +167,10 @@ def a_retry_without_an_attempt_left_is_a_failure_with_a_dead_letter():
     for attempt in ("1", "2"):
         (job, token, tries, _), = claim(q)
         assert tries == attempt
-        assert bus.one("SELECT {}.settle_jobs(ARRAY[%s], ARRAY[%s], ARRAY[2], ARRAY['no'], ARRAY[0])"
+        assert bus.one("SELECT {}.ack_jobs(ARRAY[%s], ARRAY[%s], ARRAY[2], ARRAY['no'], ARRAY[0])"
                        % (job, token)) == ("{1}" if attempt == "1" else "{2}")
     assert counts(q) == ("0", "0", "0", "0", "1", "0")
-    assert bus.sql("SELECT attempts, error, state FROM {}.job_letters WHERE job_id = %s" % job) == [
+    assert bus.sql("SELECT attempts, error, state FROM {}.job_dead_letters WHERE job_id = %s" % job) == [
         ("2", "no", "dead")]
 
 
@@ -210,7 +210,7 @@ def suspects_are_claimed_alone():
     assert [[row[3] for row in claim(q, 10)] for _ in range(3)] == [["1"], ["2"], ["3"]]
 
 
-def a_lease_that_was_settled_in_part_is_given_back_beside_keys():
+def a_lease_that_was_acked_in_part_is_given_back_beside_keys():
     q = fresh()
     bus.sql("SELECT {}.push('%s', key => 'k', delay => '1 hour'); SELECT {}.push_batch('%s', ARRAY['1','2','3']::json[])"
             % (q, q))
@@ -299,7 +299,7 @@ def a_turn_of_one_that_looks_leaves_a_more_urgent_job_to_claim_jobs():
     q = fresh()
     job, token = taken(q, "12")
     bus.sql("SELECT {}.push('%s', '3', priority => -1), {}.push('%s', '4', priority => -2, delay => '1 hour')" % (q, q))
-    look = "SELECT (t).searched, ((t).job).data FROM {}.turn_one(%s, %s, true, true, '%s', 'w', 0, 1, '-infinity', 0) AS t"
+    look = "SELECT (t).searched, ((t).job).data FROM {}.exchange_one(%s, %s, true, true, '%s', 'w', 0, 1, '-infinity', 0) AS t"
     assert bus.sql(look % (job, token, q)) == [("f", None)]
     (job, token, _, data), = claim(q)
     assert data == "3"
@@ -383,13 +383,13 @@ def a_failed_job_lets_its_key_go_or_holds_it_as_the_queue_says():
         bus.sql("SELECT {}.fail(%s, %s, 'no')" % (job, token))
         assert [row[3] for row in claim(q, 5)] == ([] if hold else ["2"])
         if hold:
-            assert bus.one("SELECT {}.job_retry(%s)" % job) == "ready"
+            assert bus.one("SELECT {}.job_rerun(%s)" % job) == "ready"
             (again, token, attempts, data), = claim(q, 5)
             assert (again, attempts, data) == (job, "1", "1")
-            assert bus.column("SELECT state FROM {}.job_letters WHERE job_id = %s" % job) == ["redrive"]
+            assert bus.column("SELECT state FROM {}.job_dead_letters WHERE job_id = %s" % job) == ["redrive"]
             bus.sql("SELECT {}.complete(%s, %s)" % (again, token))
             assert [row[3] for row in claim(q, 5)] == ["2"]
-            assert bus.column("SELECT state FROM {}.job_letters WHERE job_id = %s" % job) == ["redriven"]
+            assert bus.column("SELECT state FROM {}.job_dead_letters WHERE job_id = %s" % job) == ["redriven"]
 
 
 def a_cancelled_job_lets_the_next_of_its_key_go():
@@ -440,7 +440,7 @@ def every_job_is_counted_once_whatever_becomes_of_it():
         bus.sql("SELECT {}.complete(%s, %s)" % (job, token))
     for job, token, _, _ in rows[4:7]:
         bus.sql("SELECT {}.fail(%s, %s)" % (job, token))
-    bus.sql("SELECT {}.job_retry(%s)" % rows[4][0])
+    bus.sql("SELECT {}.job_rerun(%s)" % rows[4][0])
     assert counts(q) == ("9", "5", "1", "4", "2", "0")
     assert bus.one("SELECT {}.queue_purge('%s')" % q) == "10"
     assert counts(q) == ("0", "5", "0", "4", "2", "10")
@@ -468,71 +468,71 @@ def the_history_is_read_by_position_both_ways():
 
 
 def failed(q, arguments=""):
-    """A job of this queue that has failed: its id, and that of its letter."""
+    """A job of this queue that has failed: its id, and that of its dead_letter."""
     job = bus.one("SELECT {}.push('%s'%s)" % (q, arguments))
     (claimed, token, _, _), = claim(q)
     assert claimed == job
     bus.sql("SELECT {}.fail(%s, %s, 'no')" % (job, token))
-    return job, bus.one("SELECT id FROM {}.job_letters WHERE job_id = %s" % job)
+    return job, bus.one("SELECT id FROM {}.job_dead_letters WHERE job_id = %s" % job)
 
 
-def letters(q, arguments=""):
-    return bus.sql("SELECT id, state, attempts, redrives FROM {}.job_letter_states('%s'%s)" % (q, arguments))
+def dead_letters(q, arguments=""):
+    return bus.sql("SELECT id, state, attempts, redrives FROM {}.job_dead_letter_states('%s'%s)" % (q, arguments))
 
 
-def a_letter_of_a_job_tells_what_was_pushed():
+def a_dead_letter_of_a_job_tells_what_was_pushed():
     q = fresh()
-    job, letter = failed(q, ", '{\"n\": 1.50}', key => 'k', correlation_id => 'c-1'")
+    job, dead_letter = failed(q, ", '{\"n\": 1.50}', key => 'k', correlation_id => 'c-1'")
     assert bus.sql("SELECT id, queue, job_id, state, error, attempts, redrives, reason, resolved_at, kept, key,"
-                   " correlation_id, data, event_sequence FROM {}.job_letter_states('%s')" % q) == [
-        (letter, q, job, "dead", "no", "1", "0", None, None, "t", "k", "c-1", '{"n": 1.50}', None)]
+                   " correlation_id, data, event_sequence FROM {}.job_dead_letter_states('%s')" % q) == [
+        (dead_letter, q, job, "dead", "no", "1", "0", None, None, "t", "k", "c-1", '{"n": 1.50}', None)]
 
 
-def letters_of_jobs_are_listed_by_queue_state_and_page():
+def dead_letters_of_jobs_are_listed_by_queue_state_and_page():
     q, other = fresh(), fresh()
     (_, one), (_, two), (_, three) = failed(q), failed(other), failed(q)
-    assert [row[0] for row in letters(q)] == [one, three]
-    assert [row[0] for row in letters(other)] == [two]
-    assert letters("nobody") == []
-    assert [row[0] for row in letters(q, ", after => %s" % one)] == [three]
-    assert [row[0] for row in letters(q, ", limit_n => 1")] == [one]
-    assert [row[0] for row in letters(q, ", up_to => %s" % two)] == [one]
-    assert bus.one("SELECT {}.job_letters_mark(ARRAY[%s], NULL, 'discarded', 'why')" % one) == "1"
-    assert [row[0] for row in letters(q)] == [three]
-    assert [row[:2] for row in letters(q, ", resolved => true")] == [(one, "discarded"), (three, "dead")]
-    assert bus.column("SELECT id FROM {}.job_letter_states(after => %s)" % one) == [two, three]
+    assert [row[0] for row in dead_letters(q)] == [one, three]
+    assert [row[0] for row in dead_letters(other)] == [two]
+    assert dead_letters("nobody") == []
+    assert [row[0] for row in dead_letters(q, ", after => %s" % one)] == [three]
+    assert [row[0] for row in dead_letters(q, ", limit_n => 1")] == [one]
+    assert [row[0] for row in dead_letters(q, ", up_to => %s" % two)] == [one]
+    assert bus.one("SELECT {}.job_dead_letters_set_state(ARRAY[%s], NULL, 'discarded', 'why')" % one) == "1"
+    assert [row[0] for row in dead_letters(q)] == [three]
+    assert [row[:2] for row in dead_letters(q, ", resolved => true")] == [(one, "discarded"), (three, "dead")]
+    assert bus.column("SELECT id FROM {}.job_dead_letter_states(after => %s)" % one) == [two, three]
 
 
-def a_letter_that_is_redriven_follows_its_job():
+def a_dead_letter_that_is_redriven_follows_its_job():
     q = fresh()
-    job, letter = failed(q)
-    assert bus.one("SELECT {}.job_letters_mark(NULL, '%s', 'redrive', NULL)" % q) == "1"
-    assert letters(q) == [(letter, "redrive", "1", "0")]
+    job, dead_letter = failed(q)
+    assert bus.one("SELECT {}.job_dead_letters_set_state(NULL, '%s', 'redrive', NULL)" % q) == "1"
+    assert dead_letters(q) == [(dead_letter, "redrive", "1", "0")]
     (again, token, _, _), = claim(q)
     assert bus.one("SELECT {}.fail(%s, %s, 'again')" % (again, token)) == "t"
-    assert letters(q) == [(letter, "dead", "2", "1")]
-    assert bus.one("SELECT {}.job_retry(%s)" % job) == "ready"
+    assert dead_letters(q) == [(dead_letter, "dead", "2", "1")]
+    assert bus.one("SELECT {}.job_rerun(%s)" % job) == "ready"
     (again, token, _, _), = claim(q)
     assert bus.one("SELECT {}.complete('{%s}'::bigint[], '{%s}')" % (again, token)) == "{t}"
-    assert letters(q) == []
-    assert letters(q, ", resolved => true") == [(letter, "redriven", "3", "2")]
-    assert bus.one("SELECT {}.job_letters_mark(NULL, '%s', 'redrive', NULL)" % q) == "0"
+    assert dead_letters(q) == []
+    assert dead_letters(q, ", resolved => true") == [(dead_letter, "redriven", "3", "2")]
+    assert bus.one("SELECT {}.job_dead_letters_set_state(NULL, '%s', 'redrive', NULL)" % q) == "0"
 
 
 def marking_refuses_another_state_and_knows_its_queues():
     q = fresh()
-    bus.refuses("SELECT {}.job_letters_mark(NULL, '%s', 'redriven', NULL)" % q, "UH006",
+    bus.refuses("SELECT {}.job_dead_letters_set_state(NULL, '%s', 'redriven', NULL)" % q, "UH006",
                 "new_state: must be redrive or discarded")
-    assert bus.one("SELECT {}.job_letters_mark(NULL, 'nobody', 'redrive', NULL) IS NULL") == "t"
+    assert bus.one("SELECT {}.job_dead_letters_set_state(NULL, 'nobody', 'redrive', NULL) IS NULL") == "t"
 
 
 # ---- one is done, the next please
 
 
 def turn(job, token, queue, level=1, floor="'-infinity', 0", lease_ms=0):
-    """What turn_one() answers: (searched, id, attempts, data, token), or None for nothing done."""
+    """What exchange_one() answers: (searched, id, attempts, data, token), or None for nothing done."""
     (row,) = bus.sql("SELECT t IS NULL AND (t).searched IS NULL, (t).searched, ((t).job).id, (t).attempts, ((t).job).data, (t).token"
-                     " FROM {}.turn_one(%s, %s, true, false, '%s', 'w2', %d, %d, %s) AS t"
+                     " FROM {}.exchange_one(%s, %s, true, false, '%s', 'w2', %d, %d, %s) AS t"
                      % (job, token, queue, lease_ms, level, floor))
     return None if row[0] == "t" else row[1:]
 
@@ -557,7 +557,7 @@ def a_turn_of_one_ends_its_job_and_claims_the_next_as_two_calls_would():
         if one:
             assert turn(job, token, q)[:4] == ("t", str(int(job) + 1), "3", "2")
         else:
-            bus.sql("SELECT {}.settle_jobs(ARRAY[%s], ARRAY[%s], ARRAY[0], NULL, NULL);"
+            bus.sql("SELECT {}.ack_jobs(ARRAY[%s], ARRAY[%s], ARRAY[0], NULL, NULL);"
                     " SELECT FROM {}.claim_jobs('%s', 1, 'w2', 0, false, false, '{1}', '{-infinity}', '{0}')" % (job, token, q))
         answers.append([
             rest_of(q),
@@ -578,7 +578,7 @@ def a_turn_of_one_tells_attempts_lease_and_payload():
     told = bus.sql("SELECT (t).attempts, (t).max_attempts, (t).level, ((t).job).bytes, ((t).job).content_type, ((t).job).headers,"
                    " ((t).job).dedup, ((t).job).correlation_id, (t).lease_until - (t).started_at, (t).xid = pg_current_xact_id(),"
                    " (t).horizon <= (t).xid, (t).begun_at = now(), (t).token / 65536 > %s / 65536"
-                   " FROM {}.turn_one(%s, %s, false, false, '%s', 'w', 5000, 1, '-infinity', 0) AS t" % (token, job, token, q))
+                   " FROM {}.exchange_one(%s, %s, false, false, '%s', 'w', 5000, 1, '-infinity', 0) AS t" % (token, job, token, q))
     assert told == [("1", "3", "1", "\\x00ff", "a/b", '{"h":"1"}', "d", "c", "00:00:05", "t", "t", "t", "t")], told
     # Its dedup key has to be given back: not for a turn of one.
     (job, token), = bus.sql("SELECT l.ids[1], l.token FROM {}.leases AS l JOIN {}.queues AS x USING (queue_id) WHERE x.name = '%s'" % q)
@@ -666,7 +666,7 @@ def a_turn_of_one_may_claim_from_another_queue_than_that_of_its_job():
 def a_turn_of_one_waits_for_the_disk_unless_it_is_in_a_hurry():
     for hurry, then in (("true", "off"), ("false", "on")):
         job, token = taken(fresh())
-        assert bus.one("BEGIN; CREATE TEMP TABLE answer AS SELECT {}.turn_one(%s, %s, %s, false, 'nobody', 'w', 0, 1, '-infinity', 0);"
+        assert bus.one("BEGIN; CREATE TEMP TABLE answer AS SELECT {}.exchange_one(%s, %s, %s, false, 'nobody', 'w', 0, 1, '-infinity', 0);"
                        " SELECT current_setting('synchronous_commit'); ROLLBACK" % (job, token, hurry)) == then
 
 
@@ -675,7 +675,7 @@ def a_turn_of_one_takes_what_a_binding_made_of_an_event():
     job, token = taken(q)
     bus.sql("SELECT {}.append('s-1', 'a.b', '{\"n\":1}');"
             " SELECT {}.route_events('%s', 'none', ARRAY[(SELECT max(global_sequence) FROM {}.events)])" % q)
-    told = bus.sql("SELECT (t).event_type, (t).event_stream, ((t).job).data FROM {}.turn_one(%s, %s, true, false, '%s', 'w', 0, 1,"
+    told = bus.sql("SELECT (t).event_type, (t).event_stream, ((t).job).data FROM {}.exchange_one(%s, %s, true, false, '%s', 'w', 0, 1,"
                    " '-infinity', 0) AS t" % (job, token, q))
     assert told == [("a.b", "s-1", '{"n":1}')], told
 
@@ -683,22 +683,22 @@ def a_turn_of_one_takes_what_a_binding_made_of_an_event():
 # ---- plans
 
 
-def letters_are_found_by_an_index_however_many_there_are():
+def dead_letters_are_found_by_an_index_however_many_there_are():
     q = fresh()
     failed(q)
-    bus.sql("INSERT INTO {}.job_letters (job_id, queue_id, attempts, state, resolved_at)"
+    bus.sql("INSERT INTO {}.job_dead_letters (job_id, queue_id, attempts, state, resolved_at)"
             " SELECT -n, queue_id, 1, 'discarded', now() FROM {}.queues, generate_series(1, 20000) AS n"
             " WHERE name = '%s'" % q)
-    for arguments, index in (("'%s'" % q, "job_letters_open_idx"), ("NULL, true, 100, 200, 10", "job_letters_pkey")):
+    for arguments, index in (("'%s'" % q, "job_dead_letters_open_idx"), ("NULL, true, 100, 200, 10", "job_dead_letters_pkey")):
         for analyzed in (False, True):
             text = psql(bus.url, "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
                         " SET auto_explain.log_nested_statements = on; SET client_min_messages = log;"
-                        " SELECT FROM howdah.job_letter_states(%s)" % arguments, notices=True)
-            assert "Index Scan using %s on job_letters" % index in text, text
-            assert not re.search(r"Seq Scan on (job_letters|job_data|events)|Sort|Hash|Bitmap", text), text
+                        " SELECT FROM howdah.job_dead_letter_states(%s)" % arguments, notices=True)
+            assert "Index Scan using %s on job_dead_letters" % index in text, text
+            assert not re.search(r"Seq Scan on (job_dead_letters|job_data|events)|Sort|Hash|Bitmap", text), text
             if not analyzed:
-                bus.sql("ANALYZE {}.job_letters; ANALYZE {}.queues; ANALYZE {}.job_data")
-    bus.sql("DELETE FROM {}.job_letters WHERE job_id < 0")
+                bus.sql("ANALYZE {}.job_dead_letters; ANALYZE {}.queues; ANALYZE {}.job_data")
+    bus.sql("DELETE FROM {}.job_dead_letters WHERE job_id < 0")
 
 
 def plans_of_a_claim(queue):
@@ -723,12 +723,12 @@ def check_plans(queue):
         assert not re.search(r"->  Sort(?!(.*\n){2,3} *->  CTE Scan on gone)", part), part
 
 
-def check_plans_of_a_turn(queue):
+def check_plans_of_an_exchange(queue):
     text = psql(bus.url, "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;"
                 " SET auto_explain.log_nested_statements = on; SET client_min_messages = log;"
-                " BEGIN; SELECT howdah.push('%s'); SELECT howdah.turn_one(id, token, true, false, '%s', 'w', 0, 1, '-infinity', 0)"
+                " BEGIN; SELECT howdah.push('%s'); SELECT howdah.exchange_one(id, token, true, false, '%s', 'w', 0, 1, '-infinity', 0)"
                 " FROM howdah.claim('%s'); ROLLBACK" % (queue, queue, queue), notices=True)
-    parts = [part for part in text.split("Query Text:") if "of_token" in part or "turn_one" in part or "one.id" in part
+    parts = [part for part in text.split("Query Text:") if "of_token" in part or "exchange_one" in part or "one.id" in part
              or "floor_due, floor_id" in part]
     picking = [part for part in parts if "SKIP LOCKED" in part]
     assert len(parts) >= 5 and len(picking) == 1, text
@@ -741,9 +741,9 @@ def a_turn_of_one_has_the_same_plans_on_an_empty_and_on_a_full_queue():
     q = fresh()
     for more in (1, 20000):
         bus.sql("SELECT count(*) FROM {}.push_batch('%s', array_fill('1'::json, ARRAY[%d]))" % (q, more))
-        check_plans_of_a_turn(q)
+        check_plans_of_an_exchange(q)
         bus.sql("ANALYZE {}.jobs; ANALYZE {}.job_data; ANALYZE {}.leases; ANALYZE {}.queues")
-        check_plans_of_a_turn(q)
+        check_plans_of_an_exchange(q)
 
 
 def a_claim_is_the_same_index_scan_on_an_empty_and_on_a_full_queue():
@@ -772,12 +772,12 @@ if __name__ == "__main__":
         a_live_dedup_key_gives_the_first_id_and_an_ended_one_does_not, twins_in_one_batch_are_one_job,
         bad_input_names_field_rule_and_length_and_stores_nothing, a_claim_goes_by_priority_due_time_and_id,
         a_stale_token_changes_nothing_and_says_so, complete_is_part_of_the_transaction_it_is_called_in,
-        a_batch_is_settled_job_by_job,
+        a_batch_is_acked_job_by_job,
         a_retry_without_a_time_backs_off_and_an_extension_without_one_is_as_claimed,
         a_retry_without_an_attempt_left_is_a_failure_with_a_dead_letter,
         an_abandoned_job_is_claimed_again_and_counted_and_refreshed,
         a_job_whose_workers_always_die_fails_without_another_run, suspects_are_claimed_alone,
-        a_lease_that_was_settled_in_part_is_given_back_beside_keys,
+        a_lease_that_was_acked_in_part_is_given_back_beside_keys,
         poll_gives_one_job_or_no_row_and_finalize_ends_it, poll_gives_bytes_as_they_were_pushed,
         finalize_without_an_outcome_is_refused_and_changes_nothing,
         poll_and_finalize_leave_nothing_of_a_job_in_the_session, finalize_is_for_the_session_that_polled_last,
@@ -790,9 +790,9 @@ if __name__ == "__main__":
         jobs_of_a_key_run_one_at_a_time_in_order_also_across_retries,
         a_failed_job_lets_its_key_go_or_holds_it_as_the_queue_says, a_cancelled_job_lets_the_next_of_its_key_go,
         a_hot_key_is_set_aside_once, every_job_is_counted_once_whatever_becomes_of_it,
-        the_history_is_read_by_position_both_ways, a_letter_of_a_job_tells_what_was_pushed,
-        letters_of_jobs_are_listed_by_queue_state_and_page, a_letter_that_is_redriven_follows_its_job,
-        marking_refuses_another_state_and_knows_its_queues, letters_are_found_by_an_index_however_many_there_are,
+        the_history_is_read_by_position_both_ways, a_dead_letter_of_a_job_tells_what_was_pushed,
+        dead_letters_of_jobs_are_listed_by_queue_state_and_page, a_dead_letter_that_is_redriven_follows_its_job,
+        marking_refuses_another_state_and_knows_its_queues, dead_letters_are_found_by_an_index_however_many_there_are,
         a_turn_of_one_ends_its_job_and_claims_the_next_as_two_calls_would,
         a_turn_of_one_tells_attempts_lease_and_payload,
         a_turn_of_one_counts_the_attempts_of_what_it_ends,

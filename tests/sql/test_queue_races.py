@@ -45,16 +45,16 @@ def all_is_well(queue):
     assert found == [], found
 
 
-def settle(jobs, verdicts, notes="NULL", afters="NULL"):
+def ack(jobs, verdicts, notes="NULL", afters="NULL"):
     """jobs: pairs of id and token."""
-    return "SELECT {}.settle_jobs('{%s}', '{%s}', %s, %s, %s)" % (
+    return "SELECT {}.ack_jobs('{%s}', '{%s}', %s, %s, %s)" % (
         ",".join(job[0] for job in jobs), ",".join(job[1] for job in jobs), verdicts, notes, afters)
 
 
 # ---- leases that are split
 
 
-def with_a_pause_in_a_settlement():
+def with_a_pause_in_a_ack():
     """A session with test.pass = n waits before its UPDATE of leases number n, from 0 on, for whoever has lock 1."""
     bus.sql("""
         CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -75,29 +75,29 @@ def check_split(notes, passes):
     for key in "abcd":
         push(q, ", key => '%s'" % key)
     jobs = claim(q, 4)
-    with sessions(bus.url, 4) as (a, gate, other, settling):
+    with sessions(bus.url, 4) as (a, gate, other, acking):
         gate.sql("SELECT pg_advisory_lock(1)")
-        settling.sql("SET test.pass = '%d'" % passes)
+        acking.sql("SET test.pass = '%d'" % passes)
         other.sql("BEGIN")
         assert other.one("SELECT {}.extend(%s, %s, '1 ms')" % jobs[1]) == "t"
-        settling.start(settle(jobs[:3], "'{0,0,0}'", notes))
-        wait_for_wait(a, settling, other)
+        acking.start(ack(jobs[:3], "'{0,0,0}'", notes))
+        wait_for_wait(a, acking, other)
         other.sql("COMMIT")
-        wait_for_wait(a, settling, gate)
+        wait_for_wait(a, acking, gate)
         # Its time is over; but it is in the hands of the settlement.
         assert a.one("SELECT count(*) FROM {}.leases WHERE token = %s AND until < clock_timestamp()"
                      % jobs[0][1]) == "1"
         assert a.one("SELECT {}.queue_tidy('%s')" % q) == "f"
         gate.sql("SELECT pg_advisory_unlock(1)")
-        assert settling.end() == [("{1,1,1}",)]
+        assert acking.end() == [("{1,1,1}",)]
     all_is_well(q)
     assert counts(q) == ("0", "1", "0", "3", "0", "0")
     assert bus.column("SELECT job_id FROM {}.queue_history('%s') ORDER BY 1" % q) == [job for job, _ in jobs[:3]]
     assert claim(q, 4) == []
 
 
-def a_part_that_a_lease_gets_while_its_settlement_waits_is_settled_too():
-    with_a_pause_in_a_settlement()
+def a_part_that_a_lease_gets_while_its_ack_waits_is_acked_too():
+    with_a_pause_in_a_ack()
     try:
         check_split("NULL", 1)
         check_split("'{x,y,z}'", 0)
@@ -164,11 +164,11 @@ def two_failures_of_a_held_key_that_are_tried_again_run_in_order():
         assert job == expected
         bus.sql("SELECT {}.fail(%s, %s, 'no')" % (job, token))
         if job == first:
-            assert main.one("SELECT {}.job_letters_mark(NULL, '%s', 'discarded', 'r')" % q) == "1"
-    assert main.one("SELECT {}.job_retry(%s)" % first) == "ready"
+            assert main.one("SELECT {}.job_dead_letters_set_state(NULL, '%s', 'discarded', 'r')" % q) == "1"
+    assert main.one("SELECT {}.job_rerun(%s)" % first) == "ready"
     # It waits behind the second one, which holds the key.
     assert claim(q, 5) == []
-    assert main.one("SELECT {}.job_retry(%s)" % second) == "ready"
+    assert main.one("SELECT {}.job_rerun(%s)" % second) == "ready"
     all_is_well(q)
     for expected in (first, second):
         (job, token), = claim(q, 5)
@@ -227,25 +227,25 @@ def verdicts_that_are_none_change_nothing():
     before = bus.sql(state)
     assert len(before) == 1
     bus.refuses_all(*(
-        (settle(some, verdicts, *more), "UH006", "^verdicts: one of 0 to 4 for each job, as many as ids and tokens$")
+        (ack(some, verdicts, *more), "UH006", "^verdicts: one of 0 to 4 for each job, as many as ids and tokens$")
         for some, verdicts, more in (
             (jobs, "'{0,NULL,0}'", ()), (jobs, "'{NULL,NULL,NULL}'", ()), (jobs[:1], "'{NULL}'", ()),
             (jobs, "NULL", ()), (jobs, "'{}'", ()), (jobs[:1], "'{5}'", ()), (jobs, "'{0,-1,0}'", ()),
             (jobs, "'{0,0}'", ()), (jobs[:2], "'{0,0,0}'", ()), (jobs, "'{0,0,0}'", ("'{x}'",)),
             (jobs, "'{2,2,2}'", ("NULL", "'{1,1}'")))))
-    bus.refuses("SELECT {}.settle_jobs('{%s}', '{%s}', '{0,0}', NULL, NULL)" % (jobs[0][0], jobs[0][1]), "UH006")
-    bus.refuses("SELECT {}.settle_jobs('{%s}', NULL, '{0}', NULL, NULL)" % jobs[0][0], "UH006")
+    bus.refuses("SELECT {}.ack_jobs('{%s}', '{%s}', '{0,0}', NULL, NULL)" % (jobs[0][0], jobs[0][1]), "UH006")
+    bus.refuses("SELECT {}.ack_jobs('{%s}', NULL, '{0}', NULL, NULL)" % jobs[0][0], "UH006")
     assert bus.sql(state) == before
     all_is_well(q)
     assert counts(q) == ("0", "3", "0", "0", "0", "0")
-    assert main.one("SELECT {}.settle_jobs('{}', '{}', '{}', NULL, NULL)") == "{}"
-    assert main.one(settle(jobs, "'{0,1,3}'")) == "{1,1,1}"
+    assert main.one("SELECT {}.ack_jobs('{}', '{}', '{}', NULL, NULL)") == "{}"
+    assert main.one(ack(jobs, "'{0,1,3}'")) == "{1,1,1}"
 
 
 # ---- order of locks
 
 
-def trying_a_job_again_and_marking_its_letter_take_turns():
+def trying_a_job_again_and_marking_its_dead_letter_take_turns():
     for mark in ("redrive", "discarded"):
         q = fresh()
         bus.sql("SELECT {}.queue_set('%s', hold_key => true)" % q)
@@ -254,15 +254,15 @@ def trying_a_job_again_and_marking_its_letter_take_turns():
         with sessions(bus.url, 4) as (a, holder, retrying, marking):
             # Trying it again waits in the midst: somebody looks at the key that it gives back.
             holder.sql("BEGIN; SELECT FROM {}.key_holders WHERE job_id = %s FOR UPDATE" % job)
-            retrying.start("SELECT {}.job_retry(%s)" % job)
+            retrying.start("SELECT {}.job_rerun(%s)" % job)
             wait_for_wait(a, retrying, holder)
-            marking.start("SELECT {}.job_letters_mark(NULL, '%s', '%s', NULL)" % (q, mark))
+            marking.start("SELECT {}.job_dead_letters_set_state(NULL, '%s', '%s', NULL)" % (q, mark))
             wait_for_wait(a, marking, retrying)
             holder.sql("COMMIT")
             assert retrying.end() == [("ready",)]
             assert marking.end() == [("1",)]
         all_is_well(q)
-        assert bus.column("SELECT state FROM {}.job_letters WHERE job_id = %s" % job) == [mark]
+        assert bus.column("SELECT state FROM {}.job_dead_letters WHERE job_id = %s" % job) == [mark]
         assert [row[0] for row in claim(q, 2)] == [job]
 
 
@@ -270,9 +270,9 @@ def meet(q, jobs, first, second):
     """Settles these jobs in two sessions that come upon the first lease at once: what both say."""
     with sessions(bus.url, 4) as (a, holder, one, two):
         holder.sql("BEGIN; SELECT FROM {}.leases WHERE token = %s FOR UPDATE" % jobs[0][1])
-        one.start(settle(first, "array_fill(0, '{%d}')" % len(first)))
+        one.start(ack(first, "array_fill(0, '{%d}')" % len(first)))
         wait_for_wait(a, one, holder)
-        two.start(settle(second, "array_fill(0, '{%d}')" % len(second)))
+        two.start(ack(second, "array_fill(0, '{%d}')" % len(second)))
         wait_for_wait(a, two, one)
         # Both wait for the first one, and have none of the others.
         free = a.sql("SELECT token FROM {}.leases JOIN {}.queues USING (queue_id) WHERE name = '%s'"
@@ -284,7 +284,7 @@ def meet(q, jobs, first, second):
     return said
 
 
-def settlements_of_the_same_leases_lock_them_in_one_order():
+def acks_of_the_same_leases_lock_them_in_one_order():
     q = fresh()
     bus.sql("SELECT {}.push_batch('%s', array_fill('1'::json, '{8}'))" % q)
     jobs = [job for _ in range(4) for job in claim(q, 2)]
@@ -292,7 +292,7 @@ def settlements_of_the_same_leases_lock_them_in_one_order():
     assert counts(q) == ("0", "0", "0", "8", "0", "0")
 
 
-def a_whole_lease_of_a_settlement_is_not_locked_before_a_part_of_an_earlier_one():
+def a_whole_lease_of_a_ack_is_not_locked_before_a_part_of_an_earlier_one():
     q = fresh()
     bus.sql("SELECT {}.push_batch('%s', array_fill('1'::json, '{4}'))" % q)
     jobs = [job for _ in range(2) for job in claim(q, 2)]
@@ -300,7 +300,7 @@ def a_whole_lease_of_a_settlement_is_not_locked_before_a_part_of_an_earlier_one(
     assert counts(q) == ("0", "0", "0", "4", "0", "0")
 
 
-# ---- suspects and letters
+# ---- suspects and dead_letters
 
 
 def a_suspect_stays_one_until_it_is_over():
@@ -325,17 +325,17 @@ def a_suspect_stays_one_until_it_is_over():
     assert [row[0] for row in claim(q, 5)] == [other]
 
 
-def a_letter_of_a_new_failure_has_no_reason_of_an_old_discard():
+def a_dead_letter_of_a_new_failure_has_no_reason_of_an_old_discard():
     q = fresh()
     job = push(q, ", max_attempts => 1")
-    letter = "SELECT state, error, reason, attempts, resolved_by, resolved_at FROM {}.job_letters WHERE job_id = %s" % job
+    dead_letter = "SELECT state, error, reason, attempts, resolved_by, resolved_at FROM {}.job_dead_letters WHERE job_id = %s" % job
     fail = "SELECT {}.fail(id, token, '%s') FROM {}.claim('%s')"
     bus.sql(fail % ("x", q))
-    assert main.one("SELECT {}.job_letters_mark(NULL, '%s', 'discarded', 'old reason')" % q) == "1"
-    assert bus.sql(letter)[0][:4] == ("discarded", "x", "old reason", "1")
-    assert main.one("SELECT {}.job_retry(%s)" % job) == "ready"
+    assert main.one("SELECT {}.job_dead_letters_set_state(NULL, '%s', 'discarded', 'old reason')" % q) == "1"
+    assert bus.sql(dead_letter)[0][:4] == ("discarded", "x", "old reason", "1")
+    assert main.one("SELECT {}.job_rerun(%s)" % job) == "ready"
     bus.sql(fail % ("y", q))
-    assert bus.sql(letter) == [("dead", "y", None, "2", None, None)]
+    assert bus.sql(dead_letter) == [("dead", "y", None, "2", None, None)]
 
 
 # ---- history
@@ -346,9 +346,9 @@ def finish(queue, n, call="complete"):
     bus.sql("SELECT {}.push_batch('%s', array_fill('1'::json, '{%d}'))" % (queue, n))
     jobs = claim(queue, n)
     if call == "complete":
-        assert main.one(settle(jobs, "array_fill(0, '{%d}')" % n)) == "{%s}" % ",".join("1" * n)
+        assert main.one(ack(jobs, "array_fill(0, '{%d}')" % n)) == "{%s}" % ",".join("1" * n)
     else:
-        assert main.one(settle(jobs, "array_fill(1, '{%d}')" % n)) == "{%s}" % ",".join("1" * n)
+        assert main.one(ack(jobs, "array_fill(1, '{%d}')" % n)) == "{%s}" % ",".join("1" * n)
     return [job for job, _ in jobs]
 
 
@@ -358,13 +358,13 @@ def tidying_removes_old_rows_up_to_its_limit_and_counts_their_jobs():
     open_one, = finish(q, 1, "fail")
     finish(q, 4)
     finish(q, 1, "fail")
-    assert main.one("SELECT {}.job_letters_mark(ARRAY[(SELECT max(id) FROM {}.job_letters)], '%s', 'discarded', NULL)"
+    assert main.one("SELECT {}.job_dead_letters_set_state(ARRAY[(SELECT max(id) FROM {}.job_dead_letters)], '%s', 'discarded', NULL)"
                    % q) == "1"
     # Of ids that do not follow each other.
     a, other, b = push(q), push(fresh()), push(q)
     jobs = claim(q, 2)
     assert [job for job, _ in jobs] == [a, b]
-    assert main.one(settle(jobs, "'{0,0}'")) == "{1,1}"
+    assert main.one(ack(jobs, "'{0,0}'")) == "{1,1}"
     last, = finish(q, 1, "fail")
     finish(q, 5)
     every = ("0", "0", "0", "14", "3", "0")
@@ -403,7 +403,7 @@ def tidying_does_not_read_what_is_young():
     bus.sql("DELETE FROM {}.history WHERE last_id < 0")
 
 
-def settling_reads_each_job_a_few_times_however_many_there_are():
+def acking_reads_each_job_a_few_times_however_many_there_are():
     q, n = fresh(), 3000
     bus.sql("SELECT count(*) FROM {}.push_arrays('%s', array_fill('1'::json, '{%d}'), NULL, NULL, NULL, NULL, NULL, NULL,"
             " NULL, (SELECT array_agg('k' || i) FROM generate_series(1, %d) AS i), NULL, NULL, NULL)" % (q, n, n))
@@ -411,7 +411,7 @@ def settling_reads_each_job_a_few_times_however_many_there_are():
     text = psql(bus.url, "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_analyze = on;"
                 " SET auto_explain.log_timing = off; SET auto_explain.log_nested_statements = on;"
                 " SET client_min_messages = log;"
-                " SELECT FROM (SELECT howdah.settle_jobs(array_agg(id), array_agg(token), array_agg(0), array_agg('r'::text),"
+                " SELECT FROM (SELECT howdah.ack_jobs(array_agg(id), array_agg(token), array_agg(0), array_agg('r'::text),"
                 " NULL) FROM held) AS s", notices=True)
     worst, loops = 0, 1
     for line in text.split("\n"):
@@ -434,7 +434,7 @@ def the_history_is_paged_over_packed_rows_without_a_gap():
     bus.sql("SELECT {}.push_batch('%s', array_fill('1'::json, '{1200}')); SELECT {}.push('%s');"
             " SELECT {}.push_batch('%s', array_fill('1'::json, '{1300}'))" % (q, fresh(), q))
     jobs = claim(q, 2500)
-    assert main.one(settle(jobs, "array_fill(0, '{2500}')")) == "{%s}" % ",".join("1" * 2500)
+    assert main.one(ack(jobs, "array_fill(0, '{2500}')")) == "{%s}" % ",".join("1" * 2500)
     ids = [job for job, _ in jobs]
     for n in range(5):
         job = push(q)
@@ -512,7 +512,7 @@ def of_two_turns_of_one_with_the_same_token_only_one_is_made():
         for _ in range(3):
             push(q)
         (job, token), = claim(q, 1)
-        turn = "SELECT (t).searched FROM {}.turn_one(%s, %s, true, false, '%s', 'w', 0, 1, '-infinity', 0) AS t" % (job, token, q)
+        turn = "SELECT (t).searched FROM {}.exchange_one(%s, %s, true, false, '%s', 'w', 0, 1, '-infinity', 0) AS t" % (job, token, q)
         with sessions(bus.url, 3) as (a, first, second):
             first.sql("BEGIN")
             assert first.one(turn) == "t"
@@ -527,18 +527,18 @@ def of_two_turns_of_one_with_the_same_token_only_one_is_made():
 if __name__ == "__main__":
     sys.exit(run([
         of_two_turns_of_one_with_the_same_token_only_one_is_made,
-        a_part_that_a_lease_gets_while_its_settlement_waits_is_settled_too,
+        a_part_that_a_lease_gets_while_its_ack_waits_is_acked_too,
         a_job_set_aside_behind_a_snapshot_is_woken_by_tidying,
         a_job_set_aside_behind_one_that_an_old_snapshot_cancels_is_woken_by_tidying,
         tidying_wakes_nobody_who_waits_behind_another_one,
         two_failures_of_a_held_key_that_are_tried_again_run_in_order,
         a_job_set_aside_behind_one_that_is_purged_can_be_claimed,
         an_open_transaction_on_a_key_keeps_nobody_from_other_jobs, verdicts_that_are_none_change_nothing,
-        trying_a_job_again_and_marking_its_letter_take_turns,
-        settlements_of_the_same_leases_lock_them_in_one_order,
-        a_whole_lease_of_a_settlement_is_not_locked_before_a_part_of_an_earlier_one, a_suspect_stays_one_until_it_is_over,
-        a_letter_of_a_new_failure_has_no_reason_of_an_old_discard,
+        trying_a_job_again_and_marking_its_dead_letter_take_turns,
+        acks_of_the_same_leases_lock_them_in_one_order,
+        a_whole_lease_of_a_ack_is_not_locked_before_a_part_of_an_earlier_one, a_suspect_stays_one_until_it_is_over,
+        a_dead_letter_of_a_new_failure_has_no_reason_of_an_old_discard,
         tidying_removes_old_rows_up_to_its_limit_and_counts_their_jobs, tidying_does_not_read_what_is_young,
-        settling_reads_each_job_a_few_times_however_many_there_are,
+        acking_reads_each_job_a_few_times_however_many_there_are,
         the_history_is_paged_over_packed_rows_without_a_gap,
         a_delayed_job_starts_when_it_is_due_however_seldom_the_worker_looks]))

@@ -236,18 +236,18 @@ def a_job_in_hand_whose_event_is_purged_completes_or_ends_marked():
     bus.sql("SELECT FROM {}.purge_events('%s', reason => 'forget me')" % q)
     assert bus.one("SELECT {}.complete(%s, %s, 'fine')" % done) == "t"
     assert bus.one("SELECT {}.fail(%s, %s, 'no 1')" % failed) == "t"
-    assert bus.one("SELECT {}.settle_jobs('{%s,%s,%s}', '{%s,%s,%s}', '{2,3,4}', '{again,NULL,NULL}', '{0,0,1}')" % (
+    assert bus.one("SELECT {}.ack_jobs('{%s,%s,%s}', '{%s,%s,%s}', '{2,3,4}', '{again,NULL,NULL}', '{0,0,1}')" % (
         retried[0], released[0], extended[0], retried[1], released[1], extended[1])) == "{2,2,1}"
     assert bus.sql("SELECT state, error, result FROM {}.job_states(%s)" % done[0]) == [("completed", None, "fine")]
     marked = [("failed", "cancelled: purged: forget me", None)]
     for job in (failed, retried, released):
         assert bus.sql("SELECT state, error, result FROM {}.job_states(%s)" % job[0]) == marked, job
-        assert bus.one("SELECT {}.job_retry(%s)" % job[0]) == "purged"
+        assert bus.one("SELECT {}.job_rerun(%s)" % job[0]) == "purged"
     # The last one's lease runs out.
     bus.sql("SELECT pg_sleep(0.005)")
     assert bus.sql("SELECT id FROM {}.claim('%s', 9)" % q) == []
     assert bus.sql("SELECT state, error, result FROM {}.job_states(%s)" % extended[0]) == marked
-    assert bus.sql("SELECT id FROM {}.job_letter_states('%s', true)" % q) == []
+    assert bus.sql("SELECT id FROM {}.job_dead_letter_states('%s', true)" % q) == []
     assert counts(q) == ("0", "0", "0", "1", "4", "0")
     all_is_well(q)
 
@@ -334,11 +334,11 @@ class Work(threading.Thread):
     def run(self):
         try:
             while not self.over.is_set():
-                self.take_turn()
+                self.run_exchange()
         except Exception as trouble:  # it is told by the test
             self.trouble = trouble
 
-    def settle(self, job, token, tries):
+    def ack(self, job, token, tries):
         call = self.dice.choices(("complete", "retry", "fail", "release"), (12, 2, 1, 1))[0]
         if call == "fail" or call == "retry" and tries > 3:
             call = "complete"
@@ -346,7 +346,7 @@ class Work(threading.Thread):
         said = within(self.session, self.level, "SELECT {}.%s(%s, %s%s)" % (call, job, token, more))
         self.notes.append((call if said == [("t",)] else "lost", int(job), int(token)))
 
-    def take_turn(self):
+    def run_exchange(self):
         lease = "1 ms" if self.dice.random() < 0.03 else "1 minute"
         if self.dice.random() < 0.2:
             # A snapshot that others leave behind.
@@ -355,7 +355,7 @@ class Work(threading.Thread):
             take = ()
         for job, token, tries in within(self.session, self.level, *take, "SELECT id, token, attempts FROM {}.claim('%s', %d,"
                                         " lease => '%s')" % (self.queue, self.dice.randint(1, 3), lease)):
-            self.settle(job, token, int(tries))
+            self.ack(job, token, int(tries))
 
 
 def check_race(limit):

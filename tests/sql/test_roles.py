@@ -60,7 +60,7 @@ READS = {
     "snapshot_load": "SELECT FROM {}.snapshot_load('s')", "snapshot_list": "SELECT FROM {}.snapshot_list()",
     "times_findings": "SELECT FROM {}.times_findings()",
     "log_here": "SELECT FROM {}.log_here(1)", "log_stored": "SELECT FROM {}.log_stored(1, 2, 3)",
-    "log_settled": "SELECT FROM {}.log_settled()",
+    "log_proven": "SELECT FROM {}.log_proven()",
 }
 QUERY = "ROW('as_of'%s)::{}.query" % (", NULL" * 16)
 READS = {name: text.replace("%s", QUERY) for name, text in READS.items()}
@@ -79,23 +79,23 @@ WORKS = {
     "claim": "SELECT FROM {}.claim('q', 10, lease => '1 ms')",
     "claim_jobs": "SELECT FROM {}.claim_jobs('q', 1, 'w', 1, true, true, NULL, NULL, NULL)",
     "poll": "SELECT FROM {}.poll('q')",
-    "settle_jobs": "SELECT {}.settle_jobs('{1,2}', '{1,1}', '{1,2}', NULL, NULL)",
-    "turn_one": "SELECT {}.turn_one(1, 1, true, false, 'q', 'w', 1, 1, '-infinity', 0)",
+    "ack_jobs": "SELECT {}.ack_jobs('{1,2}', '{1,1}', '{1,2}', NULL, NULL)",
+    "exchange_one": "SELECT {}.exchange_one(1, 1, true, false, 'q', 'w', 1, 1, '-infinity', 0)",
     "complete": "SELECT {}.complete(1, 1), {}.complete('{1}'::bigint[], '{1}')",
     "fail": "SELECT {}.fail(1, 1)", "retry": "SELECT {}.retry(1, 1)", "release": "SELECT {}.release(1, 1)",
     "extend": "SELECT {}.extend(1, 1)", "finalize": "SELECT {}.finalize(1, true)",
     "queue_outlook": "SELECT FROM {}.queue_outlook('q')", "push_horizon": "SELECT {}.push_horizon()",
-    "queue_states": "SELECT FROM {}.queue_states()", "queue_glance": "SELECT FROM {}.queue_glance()",
+    "queue_states": "SELECT FROM {}.queue_states()", "queue_summary": "SELECT FROM {}.queue_summary()",
     "queue_tidy": "SELECT {}.queue_tidy('q')", "queue_findings": "SELECT FROM {}.queue_findings()", "queue_history": "SELECT FROM {}.queue_history('q')",
-    "job_states": "SELECT FROM {}.job_states(1)", "job_letter_states": "SELECT FROM {}.job_letter_states()",
+    "job_states": "SELECT FROM {}.job_states(1)", "job_dead_letter_states": "SELECT FROM {}.job_dead_letter_states()",
     "queue_bindings": "SELECT FROM {}.queue_bindings()", "queue_arm": "SELECT {}.queue_arm('q')",
 }
 # It takes both the rights of a worker and those of a reader of the log.
 ROUTES = {"route_events": "SELECT {}.route_events('q', 'stream', '{1}')"}
 MANAGES = {
     "queue_set": "SELECT {}.queue_set('q', history_ms => 1)", "job_cancel": "SELECT {}.job_cancel(1)",
-    "job_retry": "SELECT {}.job_retry(1)", "queue_purge": "SELECT {}.queue_purge('q')",
-    "job_letters_mark": "SELECT {}.job_letters_mark('{1}', NULL, 'discarded', 'x')",
+    "job_rerun": "SELECT {}.job_rerun(1)", "queue_purge": "SELECT {}.queue_purge('q')",
+    "job_dead_letters_set_state": "SELECT {}.job_dead_letters_set_state('{1}', NULL, 'discarded', 'x')",
     "queue_bind": "SELECT {}.queue_bind('q', 'a.>', 'stream', 'queue:q:a.>', 0, '{}')",
     "queue_unbind": "SELECT {}.queue_unbind('q', 'a.>')",
     "purge_events": "SELECT FROM {}.append('p', 'a'), {}.purge_events('p', reason => 'r')",
@@ -215,13 +215,13 @@ SUBSCRIBERS = ("subscribe", "admin")
 ROWS = "SELECT INSERT UPDATE DELETE"
 RELATIONS = {
     "events": "SELECT", "meta": "SELECT", "subscriptions": ROWS, "dead_letters": ROWS, "skips": ROWS,
-    "settled": "SELECT UPDATE", "events_global_sequence_seq": "SELECT", "subscriptions_token_seq": "USAGE",
+    "proven": "SELECT UPDATE", "events_global_sequence_seq": "SELECT", "subscriptions_token_seq": "USAGE",
     "bell": "SELECT UPDATE",
     **{name: "" for name in ("all_events", "migrations", "imports", "dead_letters_id_seq", "skips_id_seq", "queues",
-                             "removed_jobs", "claim_turns", "polled_jobs", "job_data", "jobs", "jobs_id_seq", "leases", "leases_token_seq",
-                             "key_holders", "dedups", "history", "event_log", "ended_jobs", "job_letters", "bindings",
+                             "removed_jobs", "claim_locks", "polled_jobs", "job_data", "jobs", "jobs_id_seq", "leases", "leases_token_seq",
+                             "key_holders", "dedups", "history", "event_log", "ended_jobs", "job_dead_letters", "bindings",
                              "snapshots", "purges", "purges_id_seq", "queues_queue_id_seq", "history_position_seq",
-                             "lettered_jobs")},
+                             "dead_lettered_jobs")},
 }
 
 

@@ -26,7 +26,7 @@ def handle(bus, numbers):
     seen = []
     for _ in range(100):
         seen += subscribe(bus.url)
-        if bus.one("SELECT high || owed::text FROM {}.subscriptions") == "%d{}" % numbers[-1]:
+        if bus.one("SELECT high || outstanding::text FROM {}.subscriptions") == "%d{}" % numbers[-1]:
             break
     assert seen == numbers, seen
 
@@ -75,7 +75,7 @@ def forty_appends_to_a_copy_exit_with_8_and_after_migrate_up_all_are_delivered()
     assert '"name":"sequence"' in command("migrate", "status", "--json", url=copy.url)
     for word in ("doctor", "verify"):
         done = try_command(word, "--json", url=copy.url)
-        assert done.returncode != 0 and '"verdict":"bad","check":"numbers"' in done.stdout, done
+        assert done.returncode != 0 and '"severity":"bad","check":"numbers"' in done.stdout, done
     assert "sequence raised from 0 to 24" in command("migrate", "up", "--json", url=copy.url)
     assert "sequence raised" not in command("init", "--json", url=copy.url)
     assert '"name":"sequence"' not in command("migrate", "status", "--json", url=copy.url)

@@ -543,7 +543,7 @@ def snapshots_are_found_at_or_below_a_version():
 
 
 def purge(arguments):
-    return main.sql("SELECT id, events, letters, snapshots, jobs, remaining FROM {}.purge_events(%s)" % arguments)[0]
+    return main.sql("SELECT id, events, dead_letters, snapshots, jobs, remaining FROM {}.purge_events(%s)" % arguments)[0]
 
 
 def a_purge_of_ids_leaves_the_other_revisions():
@@ -617,11 +617,11 @@ def a_purge_of_a_stream_takes_all_that_was_derived_from_it():
     assert main.sql("SELECT FROM {}.snapshot_list('%s')" % s) == []
     assert main.sql("SELECT failed, error, result FROM {}.queue_history('%s') ORDER BY position" % q) == [
         ("f", None, None), ("t", None, None), ("t", "cancelled: purged: law", None), ("t", "cancelled: purged: law", None)]
-    assert main.sql("SELECT state, error, reason, resolved_by FROM {}.job_letter_states('%s', true)" % q) == [
+    assert main.sql("SELECT state, error, reason, resolved_by FROM {}.job_dead_letter_states('%s', true)" % q) == [
         ("discarded", None, "law", "postgres")]
     assert main.sql("SELECT state, data::text FROM {}.job_states(%s)" % jobs[2][0]) == [("processing", "null")]
     assert main.sql("SELECT state FROM {}.job_states(%s)" % mine) == [("pending",)]
-    for table in ("events", "dead_letters", "snapshots", "job_data", "history", "job_letters", "jobs"):
+    for table in ("events", "dead_letters", "snapshots", "job_data", "history", "job_dead_letters", "jobs"):
         kept = main.sql("SELECT t::text FROM {}.%s AS t WHERE t::text LIKE '%%secret%%' AND t::text NOT LIKE '%%%s%%'"
                         % (table, other))
         assert len(kept) == (table == "job_data"), (table, kept)

@@ -1,4 +1,4 @@
-/* jobs.c - pushing, claiming, settling and looking, for the tests of store/queue.h. */
+/* jobs.c - pushing, claiming, acking and looking, for the tests of store/queue.h. */
 #include "jobs.h"
 
 #include <stdio.h>
@@ -77,7 +77,8 @@ batch claim_from(hw_store *store, const char *queue, int64_t n, int64_t lease_ms
     hw_claim ask = {.queue = S(queue), .worker = S("w"), .n = n, .lease_ms = lease_ms};
     batch b = {.n = 0};
 
-    ok(store->ops->queue->turn(store, NULL, 0, NULL, &ask, jobs_keep, &b, &b.report, &ss_error));
+    ok(store->ops->queue->exchange(store, NULL, 0, NULL, &ask, jobs_keep, &b, &b.report,
+                                   &ss_error));
     assert_int_equal(b.report.n, b.n);
     return b;
 }
@@ -96,35 +97,35 @@ kept_job claim_one(const ss *t, const char *data)
     return b.jobs[0];
 }
 
-/* ---- settle */
+/* ---- ack */
 
-hw_settled settle(const ss *t, const kept_job *job, hw_verdict verdict, const char *text,
-                  int64_t after_ms)
+hw_acked ack(const ss *t, const kept_job *job, hw_verdict verdict, const char *text,
+             int64_t after_ms)
 {
-    hw_settle one = {.id = job->job.id,
-                     .token = job->job.token,
-                     .verdict = verdict,
-                     .text = S(text),
-                     .after_ms = after_ms};
-    hw_settled settled = HW_SETTLED_LOST;
+    hw_ack one = {.id = job->job.id,
+                  .token = job->job.token,
+                  .verdict = verdict,
+                  .text = S(text),
+                  .after_ms = after_ms};
+    hw_acked acked = HW_ACKED_LOST;
 
-    ok(jobs_ops(t)->turn(t->store, &one, 1, &settled, NULL, NULL, NULL, NULL, &ss_error));
-    return settled;
+    ok(jobs_ops(t)->exchange(t->store, &one, 1, &acked, NULL, NULL, NULL, NULL, &ss_error));
+    return acked;
 }
 
 void complete(const ss *t, const kept_job *job)
 {
-    assert_int_equal(settle(t, job, HW_VERDICT_COMPLETE, NULL, 0), HW_SETTLED_DONE);
+    assert_int_equal(ack(t, job, HW_VERDICT_COMPLETE, NULL, 0), HW_ACKED_DONE);
 }
 
 void fail_for_good(const ss *t, const kept_job *job, const char *error)
 {
-    assert_int_equal(settle(t, job, HW_VERDICT_FAIL, error, 0), HW_SETTLED_DONE);
+    assert_int_equal(ack(t, job, HW_VERDICT_FAIL, error, 0), HW_ACKED_DONE);
 }
 
 void retry_after(const ss *t, const kept_job *job, int64_t after_ms)
 {
-    assert_int_equal(settle(t, job, HW_VERDICT_RETRY, "again", after_ms), HW_SETTLED_DONE);
+    assert_int_equal(ack(t, job, HW_VERDICT_RETRY, "again", after_ms), HW_ACKED_DONE);
 }
 
 /* ---- looking */
@@ -189,12 +190,12 @@ void wait_ms(int64_t ms)
         hw_clock_sleep_ms(until - hw_clock_mono_ms());
 }
 
-int64_t open_letter(const ss *t, int64_t job_id)
+int64_t open_dead_letter(const ss *t, int64_t job_id)
 {
     char sql[160];
 
     (void)snprintf(sql, sizeof sql,
-                   "SELECT id FROM {job_letters} WHERE job_id = %lld AND resolved_at IS NULL",
+                   "SELECT id FROM {job_dead_letters} WHERE job_id = %lld AND resolved_at IS NULL",
                    (long long)job_id);
     return ss_sql_number(t, sql);
 }

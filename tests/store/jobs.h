@@ -1,4 +1,4 @@
-/* jobs.h - pushing, claiming, settling and looking, for the tests of store/queue.h. */
+/* jobs.h - pushing, claiming, acking and looking, for the tests of store/queue.h. */
 #ifndef HW_TESTS_STORE_JOBS_H
 #define HW_TESTS_STORE_JOBS_H
 
@@ -52,8 +52,8 @@ batch claim(const ss *t, int64_t n);
 /* Claims one, and expects it to have this data. */
 kept_job claim_one(const ss *t, const char *data);
 
-hw_settled settle(const ss *t, const kept_job *job, hw_verdict verdict, const char *text,
-                  int64_t after_ms);
+hw_acked ack(const ss *t, const kept_job *job, hw_verdict verdict, const char *text,
+             int64_t after_ms);
 /* Settles, and expects it to be done. */
 void complete(const ss *t, const kept_job *job);
 void fail_for_good(const ss *t, const kept_job *job, const char *error);
@@ -72,7 +72,7 @@ hw_queue_settings keep_all(void);
 void put_queue(const ss *t, const char *queue, hw_queue_settings settings);
 
 void wait_ms(int64_t ms);
-/* The id of the letter of a job, as it is stored; 0: none that is open. */
-int64_t open_letter(const ss *t, int64_t job_id);
+/* The id of the dead letter of a job, as it is stored; 0: none that is open. */
+int64_t open_dead_letter(const ss *t, int64_t job_id);
 
 #endif

@@ -9,8 +9,8 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "engine/batch.h"
+#include "flaky.h"
 #include "store/pg/pg.h"
-#include "store/shim/flaky.h"
 #include "suite.h"
 
 #define LEASE_MS 60000
@@ -279,11 +279,12 @@ int ss_keep_row(void *ctx, const hw_sub_row *stored)
     keep_text(kept->reason, sizeof kept->reason, stored->reason);
     keep_text(kept->timeline, sizeof kept->timeline, stored->timeline);
     keep_text(kept->log, sizeof kept->log, stored->log);
-    kept->owed_n = stored->owed_n;
-    for (size_t i = 0; i < stored->owed_n && len < sizeof kept->owed - 50; i++)
-        len += (size_t)snprintf(kept->owed + len, sizeof kept->owed - len, "%s%lld-%lld",
-                                i > 0 ? "," : "", (long long)stored->owed[i].first,
-                                (long long)stored->owed[i].last);
+    kept->outstanding_n = stored->outstanding_n;
+    for (size_t i = 0; i < stored->outstanding_n && len < sizeof kept->outstanding - 50; i++)
+        len +=
+            (size_t)snprintf(kept->outstanding + len, sizeof kept->outstanding - len, "%s%lld-%lld",
+                             i > 0 ? "," : "", (long long)stored->outstanding[i].first,
+                             (long long)stored->outstanding[i].last);
     return 0;
 }
 
@@ -366,13 +367,27 @@ static void prepare_pg(void)
 int main(int argc, char **argv)
 {
     static struct CMUnitTest tests[512];
-    ss_group (*const groups[])(void) = {
-        ss_row_tests,        ss_one_log_tests,     ss_checkpoint_tests,      ss_letter_tests,
-        ss_tx_tests,         ss_read_tests,        ss_evidence_tests,        ss_bell_tests,
-        ss_flaky_tests,      ss_memory_tests,      ss_queue_tests,           ss_queue_key_tests,
-        ss_queue_turn_tests, ss_queue_admin_tests, ss_queue_letter_tests,    ss_queue_model_tests,
-        ss_route_tests,      ss_times_tests,       ss_times_knowledge_tests, ss_times_purge_tests,
-        ss_times_model_tests};
+    ss_group (*const groups[])(void) = {ss_row_tests,
+                                        ss_one_log_tests,
+                                        ss_checkpoint_tests,
+                                        ss_dead_letter_tests,
+                                        ss_tx_tests,
+                                        ss_read_tests,
+                                        ss_evidence_tests,
+                                        ss_bell_tests,
+                                        ss_flaky_tests,
+                                        ss_memory_tests,
+                                        ss_queue_tests,
+                                        ss_queue_key_tests,
+                                        ss_queue_exchange_tests,
+                                        ss_queue_admin_tests,
+                                        ss_queue_dead_letter_tests,
+                                        ss_queue_model_tests,
+                                        ss_route_tests,
+                                        ss_times_tests,
+                                        ss_times_knowledge_tests,
+                                        ss_times_purge_tests,
+                                        ss_times_model_tests};
     int chosen = choose(argc > 1 ? argv[1] : NULL);
     size_t n = 0;
 

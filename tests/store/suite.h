@@ -1,6 +1,6 @@
 /*
- * suite.h - the store's contract for subscriptions, queues and the two times (store/subs.h,
- * store/queue.h, store/temporal.h), driven directly, on every store.
+ * suite.h - the store's contract for subscriptions, queues and the two times
+ * (store/subscriptions.h, store/queue.h, store/times.h), driven directly, on every store.
  *
  * The program's first argument is the kind: sqlite, pg, or flaky (the shim over SQLite, planned to
  * fail never).  Further arguments name the tests to run.  Every test gets a migrated bus of its
@@ -62,9 +62,9 @@ typedef struct row {
     char reason[256];  /* "-": absent */
     char timeline[HW_TIMELINE_SIZE];
     char log[HW_TIMELINE_SIZE]; /* "-": absent */
-    char owed[1024];            /* "3-5,9-9" */
-    size_t owed_n;
-    hw_sub_row row; /* its texts and owed are gone */
+    char outstanding[1024];     /* "3-5,9-9" */
+    size_t outstanding_n;
+    hw_sub_row row; /* its texts and outstanding are gone */
 } row;
 
 int ss_keep_row(void *ctx, const hw_sub_row *stored); /* a hw_sub_row_fn with a row as ctx */
@@ -111,7 +111,7 @@ typedef struct ss_group {
 } ss_group;
 ss_group ss_row_tests(void);
 ss_group ss_checkpoint_tests(void);
-ss_group ss_letter_tests(void);
+ss_group ss_dead_letter_tests(void);
 ss_group ss_one_log_tests(void);
 ss_group ss_tx_tests(void);
 ss_group ss_read_tests(void);
@@ -122,8 +122,8 @@ ss_group ss_memory_tests(void);
 ss_group ss_queue_tests(void);
 ss_group ss_queue_admin_tests(void);
 ss_group ss_queue_key_tests(void);
-ss_group ss_queue_turn_tests(void);
-ss_group ss_queue_letter_tests(void);
+ss_group ss_queue_exchange_tests(void);
+ss_group ss_queue_dead_letter_tests(void);
 ss_group ss_queue_model_tests(void);
 ss_group ss_route_tests(void);
 ss_group ss_times_tests(void);

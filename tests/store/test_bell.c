@@ -138,7 +138,7 @@ static void an_interrupt_ends_the_wait(void **state)
 }
 
 /* Until it is quiet. */
-static void let_it_settle(const ss *t)
+static void wait_until_quiet(const ss *t)
 {
     while (t->subs->wait(t->store, 400, &ss_error) == HOWDAH_OK)
         continue;
@@ -154,7 +154,7 @@ static void nobody_wakes_himself_by_his_own_checkpoints(void **state)
     ss_create(t, "s");
     c = ss_at("s", ss_take(t->store, "s", "a"), 1);
     listen_and_arm(t);
-    let_it_settle(t);
+    wait_until_quiet(t);
     for (int i = 0; i < 3; i++) {
         c.high++;
         ok(t->subs->checkpoint(t->store, &c, 1, 60000, &news, &ss_error));
@@ -182,7 +182,7 @@ static void the_checkpoints_of_others_wake_nobody(void **state)
 
     ss_create(t, "other");
     listen_and_arm(t);
-    let_it_settle(t);
+    wait_until_quiet(t);
     expect(wait_while(t, renew_other, 500, &took), HOWDAH_END);
 }
 
@@ -205,7 +205,7 @@ static void a_plain_insert_is_noticed(void **state)
     int64_t took;
 
     listen_and_arm(t);
-    let_it_settle(t);
+    wait_until_quiet(t);
     expect(wait_while(t, insert_by_sql, LONG_MS, &took), HOWDAH_OK);
     assert_true(took < LONG_MS / 2);
 }
@@ -239,7 +239,7 @@ static void the_descriptor_becomes_readable_for_a_ring(void **state)
     struct pollfd p = {.events = POLLIN};
 
     listen_and_arm(t);
-    let_it_settle(t);
+    wait_until_quiet(t);
     p.fd = t->subs->fd(t->store);
     assert_true(p.fd >= 0);
     assert_int_equal(poll(&p, 1, 50), 0);
@@ -292,7 +292,7 @@ static void a_file_that_is_replaced_is_another_session(void **state)
     ok(t->subs->session(t->store, &after, &ss_error));
     assert_true(after > before);
     listen_and_arm(t);
-    let_it_settle(t);
+    wait_until_quiet(t);
     expect(wait_while(t, append_and_ring, LONG_MS, &took), HOWDAH_OK);
 }
 

@@ -8,7 +8,7 @@ static void a_checkpoint_is_stored_whole(void **state)
 {
     ss *t = *state;
     howdah_event *event = ss_append(t->store, "s", "a.b", NULL);
-    hw_range owed[] = {{2, 2}, {7, 8}};
+    hw_range outstanding[] = {{2, 2}, {7, 8}};
     char timeline[HW_TIMELINE_SIZE];
     hw_sub_news news;
     hw_checkpoint c;
@@ -17,14 +17,14 @@ static void a_checkpoint_is_stored_whole(void **state)
     ss_create(t, "s");
     c = ss_behind("s", ss_take(t->store, "s", "a"), event);
     c.high = 9;
-    c.owed = owed;
-    c.owed_n = 2;
+    c.outstanding = outstanding;
+    c.outstanding_n = 2;
     ok(t->subs->checkpoint(t->store, &c, 1, 0, &news, &ss_error));
     assert_false(news.lost);
     ok(t->subs->timeline(t->store, timeline, &ss_error));
     r = ss_load(t, "s");
     assert_int_equal(r.row.high, 9);
-    assert_string_equal(r.owed, "2-2,7-8");
+    assert_string_equal(r.outstanding, "2-2,7-8");
     assert_int_equal(r.row.anchor.sequence, event->global_sequence);
     assert_memory_equal(r.row.anchor.id.b, event->id.b, sizeof event->id.b);
     assert_string_equal(r.timeline, timeline);
@@ -68,7 +68,7 @@ static void of_many_checkpoints_a_lost_one_does_not_keep_the_others_back(void **
 static void high_never_goes_back_under_one_token(void **state)
 {
     ss *t = *state;
-    hw_range owed[] = {{4, 4}};
+    hw_range outstanding[] = {{4, 4}};
     hw_sub_news news;
     hw_checkpoint c;
     int64_t token;
@@ -77,34 +77,34 @@ static void high_never_goes_back_under_one_token(void **state)
     ss_create(t, "s");
     token = ss_take(t->store, "s", "a");
     c = ss_at("s", token, 10);
-    c.owed = owed;
-    c.owed_n = 1;
+    c.outstanding = outstanding;
+    c.outstanding_n = 1;
     ok(t->subs->checkpoint(t->store, &c, 1, 0, &news, &ss_error));
     c = ss_at("s", token, 5);
     (void)t->subs->checkpoint(t->store, &c, 1, 0, &news, &ss_error);
     r = ss_load(t, "s");
     assert_int_equal(r.row.high, 10);
-    assert_string_equal(r.owed, "4-4");
-    /* The same high with less owed is progress. */
+    assert_string_equal(r.outstanding, "4-4");
+    /* The same high with less outstanding is progress. */
     c = ss_at("s", token, 10);
     ok(t->subs->checkpoint(t->store, &c, 1, 0, &news, &ss_error));
-    assert_string_equal(ss_load(t, "s").owed, "");
+    assert_string_equal(ss_load(t, "s").outstanding, "");
 }
 
-static int compare_owed(void *ctx, const hw_sub_row *r)
+static int compare_outstanding(void *ctx, const hw_sub_row *r)
 {
     const hw_checkpoint *c = ctx;
 
-    assert_int_equal(r->owed_n, c->owed_n);
-    for (size_t i = 0; i < c->owed_n; i++) {
-        assert_true(r->owed[i].first == c->owed[i].first);
-        assert_true(r->owed[i].last == c->owed[i].last);
+    assert_int_equal(r->outstanding_n, c->outstanding_n);
+    for (size_t i = 0; i < c->outstanding_n; i++) {
+        assert_true(r->outstanding[i].first == c->outstanding[i].first);
+        assert_true(r->outstanding[i].last == c->outstanding[i].last);
     }
     assert_true(r->high == c->high);
     return 0;
 }
 
-static void owed_ranges_go_round(void **state)
+static void outstanding_ranges_go_round(void **state)
 {
     enum { MANY = 1000 };
     static hw_range many[MANY];
@@ -120,24 +120,24 @@ static void owed_ranges_go_round(void **state)
     ss_create(t, "s");
     c = ss_at("s", ss_take(t->store, "s", "a"), 20000);
     for (int round = 0; round < 4; round++) {
-        const hw_range *owed[] = {NULL, many + 7, many, large};
+        const hw_range *outstanding[] = {NULL, many + 7, many, large};
         const size_t n[] = {0, 1, MANY, 3};
 
-        c.owed = owed[round];
-        c.owed_n = n[round];
+        c.outstanding = outstanding[round];
+        c.outstanding_n = n[round];
         if (round == 3)
             c.high = INT64_MAX - 1;
         ok(t->subs->checkpoint(t->store, &c, 1, 0, &news, &ss_error));
         assert_false(news.lost);
-        ok(t->subs->load(t->store, S("s"), compare_owed, &c, &ss_error));
+        ok(t->subs->load(t->store, S("s"), compare_outstanding, &c, &ss_error));
     }
     ok(t->subs->reset(t->store, S("s"), 20000, many, MANY, &ss_error));
     c = ss_at("s", 0, 20000);
-    c.owed = many;
-    c.owed_n = MANY;
-    ok(t->subs->load(t->store, S("s"), compare_owed, &c, &ss_error));
+    c.outstanding = many;
+    c.outstanding_n = MANY;
+    ok(t->subs->load(t->store, S("s"), compare_outstanding, &c, &ss_error));
     ok(t->subs->create(t->store, S("made"), &HW_FILTER_ALL, 20000, many, MANY, NULL, &ss_error));
-    ok(t->subs->load(t->store, S("made"), compare_owed, &c, &ss_error));
+    ok(t->subs->load(t->store, S("made"), compare_outstanding, &c, &ss_error));
 }
 
 /* Whether a row is as it was when it was made, but for token and owner. */
@@ -146,7 +146,7 @@ static void expect_untouched(const ss *t)
     row r = ss_load(t, "s");
 
     assert_int_equal(r.row.high, 0);
-    assert_string_equal(r.owed, "");
+    assert_string_equal(r.outstanding, "");
     assert_int_equal(r.row.anchor.sequence, 0);
     assert_int_equal(r.row.suspect_sequence, 0);
     assert_int_equal(r.row.dead_letters, 0);
@@ -185,7 +185,7 @@ static void a_stale_token_is_refused_and_stores_nothing(void **state)
     hw_event_free(event);
 }
 
-static void a_stale_token_settles_no_letter(void **state)
+static void a_stale_token_acks_no_dead_letter(void **state)
 {
     ss *t = *state;
     howdah_event *event = ss_append(t->store, "s", "a.b", NULL);
@@ -196,12 +196,12 @@ static void a_stale_token_settles_no_letter(void **state)
     ss_create(t, "s");
     c = ss_behind("s", ss_take(t->store, "s", "a"), event);
     ok(t->subs->dead_letter(t->store, &c, event, S("e"), 3, &id, &ss_error));
-    ok(t->subs->letters_mark(t->store, &id, 1, HW_STR_NULL, HW_LETTER_REDRIVE, HW_STR_NULL, &n,
-                             &ss_error));
+    ok(t->subs->dead_letters_set_state(t->store, &id, 1, HW_STR_NULL, HW_DEAD_LETTER_REDRIVE,
+                                       HW_STR_NULL, &n, &ss_error));
     assert_int_equal(n, 1);
     (void)ss_make_stale(t, "s");
-    expect(t->subs->letter_settle(t->store, SS_HOLD(S("s"), c.token), id, HW_LETTER_REDRIVEN,
-                                  HW_STR_NULL, &ss_error),
+    expect(t->subs->redrive_end(t->store, SS_HOLD(S("s"), c.token), id, HW_DEAD_LETTER_REDRIVEN,
+                                HW_STR_NULL, &ss_error),
            HOWDAH_LOST);
     assert_int_equal(ss_sql_number(t, "SELECT count(*) FROM {dead_letters}"
                                       " WHERE resolved_at IS NULL AND retry_count = 3"),
@@ -215,9 +215,9 @@ ss_group ss_checkpoint_tests(void)
         SS_TEST(a_checkpoint_is_stored_whole),
         SS_TEST(of_many_checkpoints_a_lost_one_does_not_keep_the_others_back),
         SS_TEST(high_never_goes_back_under_one_token),
-        SS_TEST(owed_ranges_go_round),
+        SS_TEST(outstanding_ranges_go_round),
         SS_TEST(a_stale_token_is_refused_and_stores_nothing),
-        SS_TEST(a_stale_token_settles_no_letter),
+        SS_TEST(a_stale_token_acks_no_dead_letter),
     };
     return SS_GROUP(tests);
 }

@@ -1,5 +1,5 @@
 /* test_flaky.c - failures before and after the real commit of what a subscription stores. */
-#include "store/shim/flaky.h"
+#include "flaky.h"
 #include "suite.h"
 
 /* Nothing was stored, or all of it; and what the caller is told. */

@@ -24,10 +24,10 @@ static int ignore_row(void *ctx, const hw_sub_row *r)
     return 0;
 }
 
-static int ignore_letter(void *ctx, const hw_letter *letter)
+static int ignore_dead_letter(void *ctx, const hw_dead_letter *dead_letter)
 {
     (void)ctx;
-    (void)letter;
+    (void)dead_letter;
     return 0;
 }
 
@@ -69,18 +69,18 @@ static void read_sparsely(const ss *t)
     t->store->ops->read_close(cursor);
 }
 
-static void run_letters(const ss *t, const hw_checkpoint *c, const howdah_event *event)
+static void run_dead_letters(const ss *t, const hw_checkpoint *c, const howdah_event *event)
 {
-    hw_letter_query query = {.resolved = true};
+    hw_dead_letter_query query = {.resolved = true};
     int64_t id = 0;
 
     if (!fine(t->subs->dead_letter(t->store, c, event, S("e"), 1, &id, &ss_error)))
         return;
-    (void)fine(t->subs->letters_mark(t->store, &id, 1, HW_STR_NULL, HW_LETTER_REDRIVE, HW_STR_NULL,
-                                     NULL, &ss_error));
-    (void)fine(t->subs->letter_settle(t->store, SS_HOLD(c->subscriber_id, c->token), id,
-                                      HW_LETTER_DEAD, S("again"), &ss_error));
-    (void)fine(t->subs->letters(t->store, &query, ignore_letter, NULL, &ss_error));
+    (void)fine(t->subs->dead_letters_set_state(
+        t->store, &id, 1, HW_STR_NULL, HW_DEAD_LETTER_REDRIVE, HW_STR_NULL, NULL, &ss_error));
+    (void)fine(t->subs->redrive_end(t->store, SS_HOLD(c->subscriber_id, c->token), id,
+                                    HW_DEAD_LETTER_DEAD, S("again"), &ss_error));
+    (void)fine(t->subs->dead_letters(t->store, &query, ignore_dead_letter, NULL, &ss_error));
     (void)fine(t->subs->skip(t->store, c, (hw_range){1, 1}, 1, S("r"), &ss_error));
     (void)fine(t->subs->skips(t->store, HW_STR_NULL, true, ignore_skip, NULL, &ss_error));
 }
@@ -103,7 +103,7 @@ static void run_bell(const ss *t)
 static void run_script(const ss *t, const howdah_event *event)
 {
     hw_take take = {S("s"), HW_INSTANCE_LEASE, S("me"), 60000};
-    hw_range owed[] = {{1, 1}};
+    hw_range outstanding[] = {{1, 1}};
     char timeline[HW_TIMELINE_SIZE];
     hw_sub_news news;
     hw_checkpoint c;
@@ -112,25 +112,25 @@ static void run_script(const ss *t, const howdah_event *event)
     read_sparsely(t);
     (void)fine(t->subs->gaps(t->store, 1, 10, ignore_range, NULL, &ss_error));
     (void)fine(t->subs->timeline(t->store, timeline, &ss_error));
-    if (!fine(t->subs->create(t->store, S("s"), &(hw_filter){.pattern = S("a.*")}, 1, owed, 1, NULL,
-                              &ss_error)) ||
+    if (!fine(t->subs->create(t->store, S("s"), &(hw_filter){.pattern = S("a.*")}, 1, outstanding,
+                              1, NULL, &ss_error)) ||
         !fine(t->subs->take(t->store, &take, keep_token, &token, &ss_error)))
         return;
     c = ss_behind("s", token, event);
-    c.owed = owed;
-    c.owed_n = 1;
+    c.outstanding = outstanding;
+    c.outstanding_n = 1;
     (void)fine(t->subs->checkpoint(t->store, &c, 1, 60000, &news, &ss_error));
     (void)fine(t->subs->poll(t->store, &c, 1, 90000, &news, &ss_error));
     (void)fine(t->subs->suspect(t->store, SS_HOLD(S("s"), token), 1, 1, &ss_error));
     (void)fine(t->subs->set_status(t->store, SS_HOLD(S("s"), 0), HW_SUB_PAUSED, S("r"), &ss_error));
     (void)fine(t->subs->load(t->store, S("s"), ignore_row, NULL, &ss_error));
     (void)fine(t->subs->list(t->store, ignore_row, NULL, &ss_error));
-    run_letters(t, &c, event);
+    run_dead_letters(t, &c, event);
     run_bell(t);
     if (fine(t->subs->begin(t->store, HW_STR_NULL, &ss_error)))
         (void)fine(t->subs->commit(t->store, &c, &ss_error));
     (void)fine(t->subs->release(t->store, SS_HOLD(S("s"), token), HW_INSTANCE_LEASE, &ss_error));
-    (void)fine(t->subs->reset(t->store, S("s"), 1, owed, 1, &ss_error));
+    (void)fine(t->subs->reset(t->store, S("s"), 1, outstanding, 1, &ss_error));
     (void)fine(t->subs->remove(t->store, S("s"), &ss_error));
 }
 
@@ -141,7 +141,7 @@ static void an_allocation_that_fails_is_said_and_breaks_nothing(void **state)
     long n = 0;
 
     ss_append_many(t->store, "a.c", 3000);
-    assert_int_equal(howdah_set_allocator(&poor_hooks), HOWDAH_OK);
+    assert_int_equal(howdah_allocator_set(&poor_hooks), HOWDAH_OK);
     do {
         poor_failed = false;
         poor_left = n++;
@@ -152,7 +152,7 @@ static void an_allocation_that_fails_is_said_and_breaks_nothing(void **state)
     assert_true(n > 5);
     run_script(t, event);
     assert_false(poor_failed);
-    assert_int_equal(howdah_set_allocator(NULL), HOWDAH_OK);
+    assert_int_equal(howdah_allocator_set(NULL), HOWDAH_OK);
     hw_event_free(event);
 }
 

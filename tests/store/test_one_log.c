@@ -1,6 +1,6 @@
 /*
  * test_one_log.c - a place is stored only in the log that it was learnt from, and only when the
- * event that it stands on is there (store/subs.h, I7).
+ * event that it stands on is there (store/subscriptions.h, I7).
  */
 #include "suite.h"
 
@@ -9,7 +9,7 @@
 typedef struct scene {
     howdah_event *event;
     hw_checkpoint place; /* behind the event */
-    int64_t letter;      /* of the event, asked for again */
+    int64_t dead_letter; /* of the event, asked for again */
     int64_t high;        /* stored */
 } scene;
 
@@ -22,9 +22,9 @@ static scene set_scene(const ss *t)
 
     ss_create(t, "s");
     c = ss_behind("s", ss_take(t->store, "s", "a"), first);
-    ok(t->subs->dead_letter(t->store, &c, first, S("e"), 3, &s.letter, &ss_error));
-    ok(t->subs->letters_mark(t->store, &s.letter, 1, HW_STR_NULL, HW_LETTER_REDRIVE, HW_STR_NULL,
-                             NULL, &ss_error));
+    ok(t->subs->dead_letter(t->store, &c, first, S("e"), 3, &s.dead_letter, &ss_error));
+    ok(t->subs->dead_letters_set_state(t->store, &s.dead_letter, 1, HW_STR_NULL,
+                                       HW_DEAD_LETTER_REDRIVE, HW_STR_NULL, NULL, &ss_error));
     s.place = ss_behind("s", c.token, s.event);
     hw_event_free(first);
     return s;
@@ -154,8 +154,8 @@ static void whatever_an_owner_says_of_another_log_changes_nothing(void **state)
     assert_true(news.lost);
     expect(t->subs->suspect(t->store, &hold, 1, 1, &ss_error), HOWDAH_LOST);
     expect(t->subs->set_status(t->store, &hold, HW_SUB_HALTED, S("x"), &ss_error), HOWDAH_LOST);
-    expect(t->subs->letter_settle(t->store, &hold, s.letter, HW_LETTER_REDRIVEN, HW_STR_NULL,
-                                  &ss_error),
+    expect(t->subs->redrive_end(t->store, &hold, s.dead_letter, HW_DEAD_LETTER_REDRIVEN,
+                                HW_STR_NULL, &ss_error),
            HOWDAH_LOST);
     ok(t->subs->release(t->store, &hold, HW_INSTANCE_SINGLE, &ss_error));
     expect_untouched(t, &s);

@@ -91,7 +91,8 @@ static void bytes_come_back_as_they_were(void **state)
     (void)push(t, job);
     job.data = S("");
     (void)push(t, job);
-    ok(jobs_ops(t)->turn(t->store, NULL, 0, NULL, &ask, look_at_bytes, &seen, &report, &ss_error));
+    ok(jobs_ops(t)->exchange(t->store, NULL, 0, NULL, &ask, look_at_bytes, &seen, &report,
+                             &ss_error));
     assert_int_equal(seen, 2);
 }
 
@@ -238,7 +239,7 @@ static void every_claim_has_a_token_that_no_claim_had_before(void **state)
     one = claim_one(t, "1");
     two = claim_one(t, "2");
     assert_true(two.job.token > one.job.token);
-    assert_int_equal(settle(t, &one, HW_VERDICT_RELEASE, NULL, 0), HW_SETTLED_DONE);
+    assert_int_equal(ack(t, &one, HW_VERDICT_RELEASE, NULL, 0), HW_ACKED_DONE);
     again = claim_one(t, "1");
     assert_true(again.job.token > two.job.token);
 }
@@ -251,7 +252,7 @@ static void who_ends_the_handing_over_still_holds_the_leases(void **state)
 
     for (int i = 0; i < 3; i++)
         (void)push(t, a_job("1"));
-    ok(jobs_ops(t)->turn(t->store, NULL, 0, NULL, &ask, jobs_keep, &b, &b.report, &ss_error));
+    ok(jobs_ops(t)->exchange(t->store, NULL, 0, NULL, &ask, jobs_keep, &b, &b.report, &ss_error));
     assert_int_equal(b.n, 1);
     assert_int_equal(b.report.n, 3);
     expect_counts(t, "0 3 0 0 0 0");
@@ -266,7 +267,7 @@ static void a_completed_job_is_in_the_history_with_its_result(void **state)
     batch b = claim(t, 2);
     kept_job k;
 
-    assert_int_equal(settle(t, &b.jobs[0], HW_VERDICT_COMPLETE, "fine", 0), HW_SETTLED_DONE);
+    assert_int_equal(ack(t, &b.jobs[0], HW_VERDICT_COMPLETE, "fine", 0), HW_ACKED_DONE);
     complete(t, &b.jobs[1]);
     k = load_job(t, ids[0]);
     assert_int_equal(k.job.state, HW_JOB_COMPLETED);
@@ -285,7 +286,7 @@ static void a_completed_job_is_in_the_history_with_its_result(void **state)
     expect_counts(t, "0 0 0 2 0 0");
 }
 
-static void a_failed_job_is_in_the_history_and_has_a_letter(void **state)
+static void a_failed_job_is_in_the_history_and_has_a_dead_letter(void **state)
 {
     ss *t = *state;
     int64_t id = push(t, a_job("1"));
@@ -297,7 +298,7 @@ static void a_failed_job_is_in_the_history_and_has_a_letter(void **state)
     assert_string_equal(k.error, "no such thing");
     assert_string_equal(k.result, "-");
     assert_int_equal(k.job.attempts, 1);
-    assert_true(open_letter(t, id) > 0);
+    assert_true(open_dead_letter(t, id) > 0);
     assert_int_equal(load_queue(t, "q").dead_letters, 1);
     expect_counts(t, "0 0 0 0 1 0");
 }
@@ -350,7 +351,7 @@ static void back_off_doubles_up_to_its_maximum_and_does_not_overflow(void **stat
         kept_job k = claim_one(t, "1");
 
         assert_in_range(backoff_of(t, &k), expected[i], expected[i] + 5000);
-        ok(jobs_ops(t)->job_retry(t->store, id, &ss_error));
+        ok(jobs_ops(t)->job_rerun(t->store, id, &ss_error));
     }
     for (int i = 5; i < 80; i++) {
         kept_job k = claim_one(t, "1");
@@ -403,12 +404,12 @@ static void a_retry_without_an_attempt_left_is_a_failure(void **state)
     k = claim_one(t, "1");
     retry_after(t, &k, 0);
     k = claim_one(t, "1");
-    assert_int_equal(settle(t, &k, HW_VERDICT_RETRY, "too often", 0), HW_SETTLED_FAILED);
+    assert_int_equal(ack(t, &k, HW_VERDICT_RETRY, "too often", 0), HW_ACKED_FAILED);
     k = load_job(t, id);
     assert_int_equal(k.job.state, HW_JOB_FAILED);
     assert_int_equal(k.job.attempts, 2);
     assert_string_equal(k.error, "too often");
-    assert_true(open_letter(t, id) > 0);
+    assert_true(open_dead_letter(t, id) > 0);
     expect_counts(t, "0 0 0 0 1 0");
 }
 
@@ -418,7 +419,7 @@ static void a_released_job_has_its_attempt_back_and_is_due(void **state)
     int64_t id = push(t, a_job("1"));
     kept_job k = claim_one(t, "1");
 
-    assert_int_equal(settle(t, &k, HW_VERDICT_RELEASE, NULL, 0), HW_SETTLED_DONE);
+    assert_int_equal(ack(t, &k, HW_VERDICT_RELEASE, NULL, 0), HW_ACKED_DONE);
     expect_state(t, id, HW_JOB_PENDING);
     assert_int_equal(load_job(t, id).job.attempts, 0);
     assert_int_equal(claim_one(t, "1").job.attempts, 1);
@@ -431,14 +432,14 @@ static void an_extension_moves_the_lease_of_the_named_jobs_only(void **state)
     batch b = claim_from(t->store, "q", 2, 5000);
     int64_t until_us = b.jobs[0].job.lease_until_us;
 
-    assert_int_equal(settle(t, &b.jobs[0], HW_VERDICT_EXTEND, NULL, LONG_MS), HW_SETTLED_DONE);
+    assert_int_equal(ack(t, &b.jobs[0], HW_VERDICT_EXTEND, NULL, LONG_MS), HW_ACKED_DONE);
     assert_in_range(load_job(t, ids[0]).job.lease_until_us, until_us + (LONG_MS - 5000) * 1000,
                     until_us + LONG_MS * 1000);
     assert_true(load_job(t, ids[1]).job.lease_until_us == until_us);
     assert_int_equal(load_job(t, ids[0]).job.token, b.jobs[0].job.token);
     /* As claimed. */
     wait_ms(2);
-    assert_int_equal(settle(t, &b.jobs[1], HW_VERDICT_EXTEND, NULL, 0), HW_SETTLED_DONE);
+    assert_int_equal(ack(t, &b.jobs[1], HW_VERDICT_EXTEND, NULL, 0), HW_ACKED_DONE);
     assert_in_range(load_job(t, ids[1]).job.lease_until_us, until_us + 1000, until_us + 5000000);
     complete(t, &b.jobs[0]);
     complete(t, &b.jobs[1]);
@@ -452,17 +453,17 @@ static void an_extended_lease_does_not_run_out_at_its_first_time(void **state)
     (void)push(t, a_job("1"));
     (void)push(t, a_job("2"));
     b = claim_from(t->store, "q", 2, SHORT_MS);
-    assert_int_equal(settle(t, &b.jobs[1], HW_VERDICT_EXTEND, NULL, LONG_MS), HW_SETTLED_DONE);
+    assert_int_equal(ack(t, &b.jobs[1], HW_VERDICT_EXTEND, NULL, LONG_MS), HW_ACKED_DONE);
     wait_ms(SHORT_MS + 10);
     assert_string_equal(claim(t, 10).names, "1");
     complete(t, &b.jobs[1]);
 }
 
-static void a_stale_token_changes_nothing_and_the_others_are_settled(void **state)
+static void a_stale_token_changes_nothing_and_the_others_are_acked(void **state)
 {
     ss *t = *state;
-    hw_settled settled[5];
-    hw_settle settles[5];
+    hw_acked acked[5];
+    hw_ack acks[5];
     int64_t ids[3];
     batch b;
 
@@ -470,17 +471,17 @@ static void a_stale_token_changes_nothing_and_the_others_are_settled(void **stat
         ids[i] = push(t, a_job("1"));
     b = claim(t, 3);
     for (int i = 0; i < 3; i++)
-        settles[i] = (hw_settle){ids[i], b.jobs[i].job.token, HW_VERDICT_COMPLETE, HW_STR_NULL, 0};
-    settles[1].token += 1000;
-    settles[3] = settles[0]; /* a second time */
-    settles[4] = settles[0];
-    settles[4].id = ids[2] + 1000;
-    ok(jobs_ops(t)->turn(t->store, settles, 5, settled, NULL, NULL, NULL, NULL, &ss_error));
-    assert_int_equal(settled[0], HW_SETTLED_DONE);
-    assert_int_equal(settled[1], HW_SETTLED_LOST);
-    assert_int_equal(settled[2], HW_SETTLED_DONE);
-    assert_int_equal(settled[3], HW_SETTLED_LOST);
-    assert_int_equal(settled[4], HW_SETTLED_LOST);
+        acks[i] = (hw_ack){ids[i], b.jobs[i].job.token, HW_VERDICT_COMPLETE, HW_STR_NULL, 0};
+    acks[1].token += 1000;
+    acks[3] = acks[0]; /* a second time */
+    acks[4] = acks[0];
+    acks[4].id = ids[2] + 1000;
+    ok(jobs_ops(t)->exchange(t->store, acks, 5, acked, NULL, NULL, NULL, NULL, &ss_error));
+    assert_int_equal(acked[0], HW_ACKED_DONE);
+    assert_int_equal(acked[1], HW_ACKED_LOST);
+    assert_int_equal(acked[2], HW_ACKED_DONE);
+    assert_int_equal(acked[3], HW_ACKED_LOST);
+    assert_int_equal(acked[4], HW_ACKED_LOST);
     expect_state(t, ids[1], HW_JOB_PROCESSING);
     expect_counts(t, "0 1 0 2 0 0");
 }
@@ -494,27 +495,27 @@ static void every_verdict_with_a_stale_token_is_lost(void **state)
     kept_job stale = claim_one(t, "1");
     kept_job k;
 
-    assert_int_equal(settle(t, &stale, HW_VERDICT_RELEASE, NULL, 0), HW_SETTLED_DONE);
+    assert_int_equal(ack(t, &stale, HW_VERDICT_RELEASE, NULL, 0), HW_ACKED_DONE);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(settle(t, &stale, verdicts[i], "x", 0), HW_SETTLED_LOST);
+        assert_int_equal(ack(t, &stale, verdicts[i], "x", 0), HW_ACKED_LOST);
     expect_state(t, id, HW_JOB_PENDING);
     k = claim_one(t, "1");
     for (int i = 0; i < 5; i++)
-        assert_int_equal(settle(t, &stale, verdicts[i], "x", 0), HW_SETTLED_LOST);
+        assert_int_equal(ack(t, &stale, verdicts[i], "x", 0), HW_ACKED_LOST);
     assert_int_equal(load_job(t, id).job.token, k.job.token);
     assert_true(load_job(t, id).job.lease_until_us == k.job.lease_until_us);
     complete(t, &k);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(settle(t, &k, verdicts[i], "x", 0), HW_SETTLED_LOST);
+        assert_int_equal(ack(t, &k, verdicts[i], "x", 0), HW_ACKED_LOST);
     expect_counts(t, "0 0 0 1 0 0");
 }
 
-static void one_turn_settles_jobs_of_several_queues_and_claims(void **state)
+static void one_turn_acks_jobs_of_several_queues_and_claims(void **state)
 {
     ss *t = *state;
     hw_claim ask = {.queue = S("q"), .worker = S("w"), .n = 5, .lease_ms = LONG_MS};
-    hw_settled settled[2];
-    hw_settle settles[2];
+    hw_acked acked[2];
+    hw_ack acks[2];
     batch of[2];
     batch b = {.n = 0};
 
@@ -524,12 +525,12 @@ static void one_turn_settles_jobs_of_several_queues_and_claims(void **state)
     of[1] = claim_from(t->store, "other", 1, LONG_MS);
     (void)push(t, a_job("3"));
     for (int i = 0; i < 2; i++)
-        settles[i] = (hw_settle){of[i].jobs[0].job.id, of[i].jobs[0].job.token, HW_VERDICT_COMPLETE,
-                                 HW_STR_NULL, 0};
-    settles[0].verdict = HW_VERDICT_RELEASE;
-    ok(jobs_ops(t)->turn(t->store, settles, 2, settled, &ask, jobs_keep, &b, &b.report, &ss_error));
-    assert_int_equal(settled[0], HW_SETTLED_DONE);
-    assert_int_equal(settled[1], HW_SETTLED_DONE);
+        acks[i] = (hw_ack){of[i].jobs[0].job.id, of[i].jobs[0].job.token, HW_VERDICT_COMPLETE,
+                           HW_STR_NULL, 0};
+    acks[0].verdict = HW_VERDICT_RELEASE;
+    ok(jobs_ops(t)->exchange(t->store, acks, 2, acked, &ask, jobs_keep, &b, &b.report, &ss_error));
+    assert_int_equal(acked[0], HW_ACKED_DONE);
+    assert_int_equal(acked[1], HW_ACKED_DONE);
     assert_int_equal(b.n, 2);
     assert_int_equal(load_queue(t, "other").completed, 1);
     expect_counts(t, "0 2 0 0 0 0");
@@ -553,7 +554,7 @@ static void an_abandoned_job_is_ready_again_as_a_suspect(void **state)
     assert_int_equal(k.job.attempts, 2);
     assert_true(k.job.token > b.jobs[0].job.token);
     assert_true(k.job.started_at_us > b.jobs[0].job.started_at_us);
-    assert_int_equal(settle(t, &b.jobs[0], HW_VERDICT_COMPLETE, NULL, 0), HW_SETTLED_LOST);
+    assert_int_equal(ack(t, &b.jobs[0], HW_VERDICT_COMPLETE, NULL, 0), HW_ACKED_LOST);
     complete(t, &k);
 }
 
@@ -590,7 +591,7 @@ static void a_job_that_is_abandoned_too_often_fails_and_does_not_run_again(void 
     assert_int_equal(k.job.state, HW_JOB_FAILED);
     assert_int_equal(k.job.attempts, 2);
     assert_string_equal(k.error, "abandoned: its worker did not answer for 50 ms (attempt 2 of 2)");
-    assert_true(open_letter(t, id) > 0);
+    assert_true(open_dead_letter(t, id) > 0);
     expect_counts(t, "0 0 0 0 1 0");
 }
 
@@ -681,7 +682,7 @@ static void a_suspect_that_is_released_or_retried_stays_one(void **state)
     ok(jobs_ops(t)->maintain(t->store, S("q"), &more, &ss_error));
     b = claim(t, 10);
     assert_string_equal(b.names, "1");
-    assert_int_equal(settle(t, &b.jobs[0], HW_VERDICT_RELEASE, NULL, 0), HW_SETTLED_DONE);
+    assert_int_equal(ack(t, &b.jobs[0], HW_VERDICT_RELEASE, NULL, 0), HW_ACKED_DONE);
     b = claim(t, 10);
     assert_string_equal(b.names, "1");
     assert_true(b.jobs[0].job.suspect);
@@ -789,8 +790,8 @@ static void *work(void *ctx)
 
     /* Two empty claims in a row: a row that another one was looking at may be free again. */
     for (int empty = 0; empty < 2 && w->status >= 0; empty = report.n == 0 ? empty + 1 : 0)
-        w->status = w->store->ops->queue->turn(w->store, NULL, 0, NULL, &ask, note_id, w, &report,
-                                               &w->error);
+        w->status = w->store->ops->queue->exchange(w->store, NULL, 0, NULL, &ask, note_id, w,
+                                                   &report, &w->error);
     return NULL;
 }
 
@@ -864,7 +865,7 @@ ss_group ss_queue_tests(void)
         SS_TEST(every_claim_has_a_token_that_no_claim_had_before),
         SS_TEST(who_ends_the_handing_over_still_holds_the_leases),
         SS_TEST(a_completed_job_is_in_the_history_with_its_result),
-        SS_TEST(a_failed_job_is_in_the_history_and_has_a_letter),
+        SS_TEST(a_failed_job_is_in_the_history_and_has_a_dead_letter),
         SS_TEST(a_retried_job_comes_after_its_time_with_its_error),
         SS_TEST(back_off_doubles_up_to_its_maximum_and_does_not_overflow),
         SS_TEST(jitter_spreads_the_back_off_by_so_many_percent),
@@ -872,9 +873,9 @@ ss_group ss_queue_tests(void)
         SS_TEST(a_released_job_has_its_attempt_back_and_is_due),
         SS_TEST(an_extension_moves_the_lease_of_the_named_jobs_only),
         SS_TEST(an_extended_lease_does_not_run_out_at_its_first_time),
-        SS_TEST(a_stale_token_changes_nothing_and_the_others_are_settled),
+        SS_TEST(a_stale_token_changes_nothing_and_the_others_are_acked),
         SS_TEST(every_verdict_with_a_stale_token_is_lost),
-        SS_TEST(one_turn_settles_jobs_of_several_queues_and_claims),
+        SS_TEST(one_turn_acks_jobs_of_several_queues_and_claims),
         SS_TEST(an_abandoned_job_is_ready_again_as_a_suspect),
         SS_TEST(a_lease_that_ran_out_but_was_not_given_back_is_still_its_workers),
         SS_TEST(a_job_that_is_abandoned_too_often_fails_and_does_not_run_again),

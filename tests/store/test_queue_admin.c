@@ -1,8 +1,8 @@
 /* test_queue_admin.c - queues as operators see and change them, history, and failing stores. */
 #include <stdio.h>
 
+#include "flaky.h"
 #include "jobs.h"
-#include "store/shim/flaky.h"
 
 /* ---- settings */
 
@@ -96,11 +96,11 @@ static int keep_row(void *ctx, const hw_queue_row *queue)
     return 0;
 }
 
-static void a_glance_tells_what_the_list_does_but_for_history(void **state)
+static void a_summary_tells_what_the_list_does_but_for_history(void **state)
 {
     ss *t = *state;
     kept_rows list = {0};
-    kept_rows glance = {0};
+    kept_rows summary = {0};
     hw_push later = a_job("2");
     kept_job k;
 
@@ -115,18 +115,18 @@ static void a_glance_tells_what_the_list_does_but_for_history(void **state)
     expect_counts(t, "1 1 2 0 1 0");
     (void)push_to(t, "other", a_job("1"));
     ok(jobs_ops(t)->queue_list(t->store, keep_row, &list, &ss_error));
-    ok(jobs_ops(t)->queue_glance(t->store, keep_row, &glance, &ss_error));
+    ok(jobs_ops(t)->queue_summary(t->store, keep_row, &summary, &ss_error));
     assert_int_equal(list.n, 2);
-    assert_int_equal(glance.n, 2);
+    assert_int_equal(summary.n, 2);
     for (size_t i = 0; i < 2; i++) {
-        assert_string_equal(glance.names[i], list.names[i]);
-        assert_int_equal(glance.rows[i].pending, list.rows[i].pending);
-        assert_int_equal(glance.rows[i].scheduled, list.rows[i].scheduled);
-        assert_int_equal(glance.rows[i].processing, list.rows[i].processing);
-        assert_int_equal(glance.rows[i].dead_letters, list.rows[i].dead_letters);
-        assert_int_equal(glance.rows[i].oldest_age_ms >= 0, list.rows[i].oldest_age_ms >= 0);
-        assert_int_equal(glance.rows[i].completed, HW_NOT_COUNTED);
-        assert_int_equal(glance.rows[i].failed, HW_NOT_COUNTED);
+        assert_string_equal(summary.names[i], list.names[i]);
+        assert_int_equal(summary.rows[i].pending, list.rows[i].pending);
+        assert_int_equal(summary.rows[i].scheduled, list.rows[i].scheduled);
+        assert_int_equal(summary.rows[i].processing, list.rows[i].processing);
+        assert_int_equal(summary.rows[i].dead_letters, list.rows[i].dead_letters);
+        assert_int_equal(summary.rows[i].oldest_age_ms >= 0, list.rows[i].oldest_age_ms >= 0);
+        assert_int_equal(summary.rows[i].completed, HW_NOT_COUNTED);
+        assert_int_equal(summary.rows[i].failed, HW_NOT_COUNTED);
     }
 }
 
@@ -248,12 +248,12 @@ static void a_purge_removes_all_that_is_not_leased_and_counts_it(void **state)
 
 /* ---- history */
 
-static void history_over_its_time_is_removed_but_counted_and_open_letters_stay(void **state)
+static void history_over_its_time_is_removed_but_counted_and_open_dead_letters_stay(void **state)
 {
     ss *t = *state;
     hw_queue_settings settings = keep_all();
     int64_t ids[4];
-    int64_t letter;
+    int64_t dead_letter;
     bool more = true;
     batch b;
 
@@ -263,9 +263,9 @@ static void history_over_its_time_is_removed_but_counted_and_open_letters_stay(v
     complete(t, &b.jobs[0]);
     fail_for_good(t, &b.jobs[1], "open");
     fail_for_good(t, &b.jobs[2], "discarded");
-    letter = open_letter(t, ids[2]);
-    ok(t->subs->letters_mark(t->store, &letter, 1, HW_STR_NULL, HW_LETTER_DISCARDED, S("x"), NULL,
-                             &ss_error));
+    dead_letter = open_dead_letter(t, ids[2]);
+    ok(t->subs->dead_letters_set_state(t->store, &dead_letter, 1, HW_STR_NULL,
+                                       HW_DEAD_LETTER_DISCARDED, S("x"), NULL, &ss_error));
     settings.history_ms = 40;
     put_queue(t, "q", settings);
     wait_ms(45);
@@ -435,7 +435,7 @@ static void a_job_is_shown_in_every_state(void **state)
     assert_int_equal(b.n, 0);
 }
 
-static void a_cancelled_job_has_failed_without_a_letter(void **state)
+static void a_cancelled_job_has_failed_without_a_dead_letter(void **state)
 {
     ss *t = *state;
     hw_push later = a_job("2");
@@ -453,7 +453,7 @@ static void a_cancelled_job_has_failed_without_a_letter(void **state)
     assert_int_equal(k.job.attempts, 0);
     assert_true(k.job.started_at_us == HW_TIME_ABSENT);
     assert_string_equal(load_job(t, ids[1]).error, "cancelled: not needed");
-    assert_int_equal(open_letter(t, ids[0]), 0);
+    assert_int_equal(open_dead_letter(t, ids[0]), 0);
     assert_int_equal(load_queue(t, "q").dead_letters, 0);
     assert_int_equal(claim(t, 10).n, 0);
     expect_counts(t, "0 0 0 0 2 0");
@@ -485,12 +485,12 @@ static void a_job_that_waits_is_due_at_once_when_it_is_tried_again(void **state)
 
     later.delay_us = 60 * 1000000LL;
     id = push(t, later);
-    ok(jobs_ops(t)->job_retry(t->store, id, &ss_error));
+    ok(jobs_ops(t)->job_rerun(t->store, id, &ss_error));
     k = claim_one(t, "1");
     retry_after(t, &k, LONG_MS);
     assert_int_equal(claim(t, 1).n, 0);
-    ok(jobs_ops(t)->job_retry(t->store, id, &ss_error));
-    ok(jobs_ops(t)->job_retry(t->store, id, &ss_error));
+    ok(jobs_ops(t)->job_rerun(t->store, id, &ss_error));
+    ok(jobs_ops(t)->job_rerun(t->store, id, &ss_error));
     assert_int_equal(claim_one(t, "1").job.attempts, 2);
 }
 
@@ -498,20 +498,20 @@ static void a_failed_job_is_ready_again_with_all_its_attempts_and_counted_once(v
 {
     ss *t = *state;
     hw_push job = a_job("1");
-    int64_t letter;
+    int64_t dead_letter;
     int64_t id;
     kept_job k;
 
     job.max_attempts = 1;
     id = push(t, job);
     k = claim_one(t, "1");
-    assert_int_equal(settle(t, &k, HW_VERDICT_RETRY, "once", 0), HW_SETTLED_FAILED);
-    letter = open_letter(t, id);
-    ok(jobs_ops(t)->job_retry(t->store, id, &ss_error));
+    assert_int_equal(ack(t, &k, HW_VERDICT_RETRY, "once", 0), HW_ACKED_FAILED);
+    dead_letter = open_dead_letter(t, id);
+    ok(jobs_ops(t)->job_rerun(t->store, id, &ss_error));
     expect_counts(t, "1 0 0 0 0 0");
-    assert_int_equal(open_letter(t, id), letter);
-    assert_int_equal(ss_sql_number(t, "SELECT count(*) FROM {job_letters} WHERE state = 'redrive'"),
-                     1);
+    assert_int_equal(open_dead_letter(t, id), dead_letter);
+    assert_int_equal(
+        ss_sql_number(t, "SELECT count(*) FROM {job_dead_letters} WHERE state = 'redrive'"), 1);
     k = load_job(t, id);
     assert_int_equal(k.job.state, HW_JOB_PENDING);
     assert_int_equal(k.job.attempts, 0);
@@ -519,14 +519,14 @@ static void a_failed_job_is_ready_again_with_all_its_attempts_and_counted_once(v
     assert_int_equal(k.job.id, id);
     assert_int_equal(k.job.attempts, 1);
     fail_for_good(t, &k, "twice");
-    assert_int_equal(open_letter(t, id), letter);
-    assert_int_equal(ss_sql_number(t, "SELECT attempts FROM {job_letters}"), 2);
+    assert_int_equal(open_dead_letter(t, id), dead_letter);
+    assert_int_equal(ss_sql_number(t, "SELECT attempts FROM {job_dead_letters}"), 2);
     expect_counts(t, "0 0 0 0 1 0");
-    ok(jobs_ops(t)->job_retry(t->store, id, &ss_error));
+    ok(jobs_ops(t)->job_rerun(t->store, id, &ss_error));
     k = claim_one(t, "1");
     complete(t, &k);
     expect_counts(t, "0 0 0 1 0 0");
-    assert_int_equal(open_letter(t, id), 0);
+    assert_int_equal(open_dead_letter(t, id), 0);
     assert_int_equal(load_queue(t, "q").dead_letters, 0);
 }
 
@@ -536,7 +536,7 @@ static void a_cancelled_job_can_be_tried_again(void **state)
     int64_t id = push(t, a_job("1"));
 
     ok(jobs_ops(t)->job_cancel(t->store, id, HW_STR_NULL, &ss_error));
-    ok(jobs_ops(t)->job_retry(t->store, id, &ss_error));
+    ok(jobs_ops(t)->job_rerun(t->store, id, &ss_error));
     assert_int_equal(claim_one(t, "1").job.id, id);
     expect_counts(t, "0 1 0 0 0 0");
 }
@@ -548,10 +548,10 @@ static void a_job_that_is_leased_or_completed_is_not_tried_again(void **state)
     int64_t id = push(t, a_job("1"));
     kept_job k = claim_one(t, "1");
 
-    expect(q->job_retry(t->store, id, &ss_error), HOWDAH_CONFLICT);
+    expect(q->job_rerun(t->store, id, &ss_error), HOWDAH_CONFLICT);
     complete(t, &k);
-    expect(q->job_retry(t->store, id, &ss_error), HOWDAH_CONFLICT);
-    expect(q->job_retry(t->store, id + 1000, &ss_error), HOWDAH_NOT_FOUND);
+    expect(q->job_rerun(t->store, id, &ss_error), HOWDAH_CONFLICT);
+    expect(q->job_rerun(t->store, id + 1000, &ss_error), HOWDAH_NOT_FOUND);
     expect_counts(t, "0 0 0 1 0 0");
 }
 
@@ -567,11 +567,11 @@ static void a_failed_job_is_not_tried_again_while_another_has_its_dedup_key(void
     k = claim_one(t, "1");
     fail_for_good(t, &k, "x");
     (void)push(t, job);
-    expect(jobs_ops(t)->job_retry(t->store, id, &ss_error), HOWDAH_CONFLICT);
+    expect(jobs_ops(t)->job_rerun(t->store, id, &ss_error), HOWDAH_CONFLICT);
     expect_counts(t, "1 0 0 0 1 0");
 }
 
-static void letters_of_jobs_and_of_subscriptions_do_not_share_an_id(void **state)
+static void dead_letters_of_jobs_and_of_subscriptions_do_not_share_an_id(void **state)
 {
     ss *t = *state;
     int64_t ids[4] = {0};
@@ -585,7 +585,7 @@ static void letters_of_jobs_and_of_subscriptions_do_not_share_an_id(void **state
             kept_job k = claim_one(t, "1");
 
             fail_for_good(t, &k, "x");
-            ids[i] = open_letter(t, id);
+            ids[i] = open_dead_letter(t, id);
         } else {
             howdah_event *event = ss_append(t->store, "st", "a.b", NULL);
             hw_checkpoint c = ss_behind("s", token, event);
@@ -659,28 +659,28 @@ static void a_turn_that_fails_is_done_or_not_and_hands_nothing_over(void **state
 
     for (int i = 0; i < 3; i++) {
         hw_store *flaky = open_flaky(t);
-        hw_settled settled = HW_SETTLED_FAILED;
+        hw_acked acked = HW_ACKED_FAILED;
         batch b = {.report = {.n = -1}};
-        hw_settle one;
+        hw_ack one;
         kept_job k;
         int64_t id = push(t, a_job("1"));
 
         k = claim_one(t, "1");
         (void)push(t, a_job("2"));
-        one = (hw_settle){id, k.job.token, HW_VERDICT_COMPLETE, HW_STR_NULL, 0};
-        hw_flaky_plan_op(flaky, HW_FLAKY_OP_TURN, 1, plans[i].mode);
+        one = (hw_ack){id, k.job.token, HW_VERDICT_COMPLETE, HW_STR_NULL, 0};
+        hw_flaky_plan_op(flaky, HW_FLAKY_OP_EXCHANGE, 1, plans[i].mode);
         expect_failure(flaky,
-                       flaky->ops->queue->turn(flaky, &one, 1, &settled, &ask, jobs_keep, &b,
-                                               &b.report, &ss_error),
+                       flaky->ops->queue->exchange(flaky, &one, 1, &acked, &ask, jobs_keep, &b,
+                                                   &b.report, &ss_error),
                        &plans[i]);
         assert_int_equal(b.n, 0);
         assert_int_equal(b.report.n, -1);
-        assert_int_equal(settled, HW_SETTLED_FAILED);
+        assert_int_equal(acked, HW_ACKED_FAILED);
         expect_state(t, id, plans[i].stored ? HW_JOB_COMPLETED : HW_JOB_PROCESSING);
         assert_int_equal(load_queue(t, "q").pending, plans[i].stored ? 0 : 1);
-        ok(flaky->ops->queue->turn(flaky, &one, 1, &settled, &ask, jobs_keep, &b, &b.report,
-                                   &ss_error));
-        assert_int_equal(settled, plans[i].stored ? HW_SETTLED_LOST : HW_SETTLED_DONE);
+        ok(flaky->ops->queue->exchange(flaky, &one, 1, &acked, &ask, jobs_keep, &b, &b.report,
+                                       &ss_error));
+        assert_int_equal(acked, plans[i].stored ? HW_ACKED_LOST : HW_ACKED_DONE);
         assert_string_equal(b.names, plans[i].stored ? "" : "2");
         expect_state(t, id, HW_JOB_COMPLETED);
         if (b.n > 0)
@@ -760,26 +760,26 @@ ss_group ss_queue_admin_tests(void)
         SS_TEST(a_queue_is_made_with_defaults_and_changed_field_by_field),
         SS_TEST(a_new_queue_takes_the_settings_that_are_given),
         SS_TEST(queues_are_listed_by_name),
-        SS_TEST(a_glance_tells_what_the_list_does_but_for_history),
+        SS_TEST(a_summary_tells_what_the_list_does_but_for_history),
         SS_TEST(a_queue_that_does_not_exist_is_not_found_by_operators),
         SS_TEST(a_paused_queue_gives_nothing_and_takes_everything),
         SS_TEST(no_more_jobs_are_leased_at_once_than_the_queue_allows),
         SS_TEST(counts_are_exact_in_every_place_at_once),
         SS_TEST(a_purge_removes_all_that_is_not_leased_and_counts_it),
-        SS_TEST(history_over_its_time_is_removed_but_counted_and_open_letters_stay),
+        SS_TEST(history_over_its_time_is_removed_but_counted_and_open_dead_letters_stay),
         SS_TEST(history_without_a_limit_stays),
         SS_TEST(the_log_is_read_in_the_order_in_which_jobs_ended_both_ways),
         SS_TEST(the_log_is_read_by_status_and_page),
         SS_TEST(the_log_leaves_the_payload_out_unless_it_is_asked_for),
         SS_TEST(a_job_is_shown_in_every_state),
-        SS_TEST(a_cancelled_job_has_failed_without_a_letter),
+        SS_TEST(a_cancelled_job_has_failed_without_a_dead_letter),
         SS_TEST(a_job_that_is_leased_or_over_is_not_cancelled),
         SS_TEST(a_job_that_waits_is_due_at_once_when_it_is_tried_again),
         SS_TEST(a_failed_job_is_ready_again_with_all_its_attempts_and_counted_once),
         SS_TEST(a_cancelled_job_can_be_tried_again),
         SS_TEST(a_job_that_is_leased_or_completed_is_not_tried_again),
         SS_TEST(a_failed_job_is_not_tried_again_while_another_has_its_dedup_key),
-        SS_TEST(letters_of_jobs_and_of_subscriptions_do_not_share_an_id),
+        SS_TEST(dead_letters_of_jobs_and_of_subscriptions_do_not_share_an_id),
         SS_TEST(nothing_is_wrong_with_jobs_in_every_place),
         SS_TEST(a_job_that_is_nowhere_or_in_two_places_is_found),
         SS_TEST(a_push_that_fails_is_stored_or_not_and_repeated_by_its_dedup_key),

@@ -120,7 +120,7 @@ static void a_retried_job_keeps_its_key(void **state)
     assert_int_equal(claim(t, 10).n, 0);
     wait_ms(65);
     k = claim_one(t, "1");
-    assert_int_equal(settle(t, &k, HW_VERDICT_RELEASE, NULL, 0), HW_SETTLED_DONE);
+    assert_int_equal(ack(t, &k, HW_VERDICT_RELEASE, NULL, 0), HW_ACKED_DONE);
     k = claim_one(t, "1");
     retry_after(t, &k, 0);
     k = claim_one(t, "1");
@@ -161,7 +161,7 @@ static void a_failed_or_cancelled_job_lets_the_next_go_on(void **state)
     expect_state(t, id, HW_JOB_PENDING);
     ok(jobs_ops(t)->job_cancel(t->store, id, HW_STR_NULL, &ss_error));
     k = claim_one(t, "3");
-    assert_int_equal(settle(t, &k, HW_VERDICT_RELEASE, NULL, 0), HW_SETTLED_DONE);
+    assert_int_equal(ack(t, &k, HW_VERDICT_RELEASE, NULL, 0), HW_ACKED_DONE);
     k = claim_one(t, "3");
     complete(t, &k);
     (void)claim_one(t, "4");
@@ -187,8 +187,8 @@ static void one_turn_completes_a_job_and_claims_the_next_of_its_key(void **state
 {
     ss *t = *state;
     hw_claim ask = {.queue = S("q"), .worker = S("w"), .n = 10, .lease_ms = LONG_MS};
-    hw_settled settled = HW_SETTLED_LOST;
-    hw_settle one;
+    hw_acked acked = HW_ACKED_LOST;
+    hw_ack one;
     kept_job k;
     batch b = {.n = 0};
 
@@ -196,9 +196,9 @@ static void one_turn_completes_a_job_and_claims_the_next_of_its_key(void **state
     push_keyed(t, "2", "k");
     push_keyed(t, "3", "k");
     k = claim_one(t, "1");
-    one = (hw_settle){k.job.id, k.job.token, HW_VERDICT_COMPLETE, HW_STR_NULL, 0};
-    ok(jobs_ops(t)->turn(t->store, &one, 1, &settled, &ask, jobs_keep, &b, &b.report, &ss_error));
-    assert_int_equal(settled, HW_SETTLED_DONE);
+    one = (hw_ack){k.job.id, k.job.token, HW_VERDICT_COMPLETE, HW_STR_NULL, 0};
+    ok(jobs_ops(t)->exchange(t->store, &one, 1, &acked, &ask, jobs_keep, &b, &b.report, &ss_error));
+    assert_int_equal(acked, HW_ACKED_DONE);
     assert_string_equal(b.names, "2");
 }
 
@@ -240,7 +240,7 @@ static void a_job_that_waited_for_its_key_waits_again_if_it_has_to(void **state)
     assert_int_equal(claim(t, 10).n, 0);
     fail_for_good(t, &k, "no");
     k = claim_one(t, "2"); /* 3 waits for it, and 1 for both */
-    ok(jobs_ops(t)->job_retry(t->store, load_job(t, k.job.id - 1).job.id, &ss_error));
+    ok(jobs_ops(t)->job_rerun(t->store, load_job(t, k.job.id - 1).job.id, &ss_error));
     assert_int_equal(claim(t, 10).n, 0);
     complete(t, &k);
     k = claim_one(t, "1");
@@ -283,7 +283,7 @@ static void a_failed_job_holds_its_key_until_it_is_tried_again(void **state)
     push_keyed(t, "4", "other");
     assert_string_equal(claim(t, 10).names, "4");
     expect_counts(t, "0 1 2 0 1 0");
-    ok(jobs_ops(t)->job_retry(t->store, id, &ss_error));
+    ok(jobs_ops(t)->job_rerun(t->store, id, &ss_error));
     k = claim_one(t, "1");
     assert_int_equal(k.job.id, id);
     complete(t, &k);
@@ -292,30 +292,30 @@ static void a_failed_job_holds_its_key_until_it_is_tried_again(void **state)
     (void)claim_one(t, "3");
 }
 
-static void a_failed_job_holds_its_key_until_its_letter_is_discarded(void **state)
+static void a_failed_job_holds_its_key_until_its_dead_letter_is_discarded(void **state)
 {
     ss *t = *state;
-    int64_t letter = open_letter(t, make_hold(t));
+    int64_t dead_letter = open_dead_letter(t, make_hold(t));
     int64_t n = 0;
 
-    assert_true(letter > 0);
-    ok(t->subs->letters_mark(t->store, &letter, 1, HW_STR_NULL, HW_LETTER_DISCARDED, S("spam"), &n,
-                             &ss_error));
+    assert_true(dead_letter > 0);
+    ok(t->subs->dead_letters_set_state(t->store, &dead_letter, 1, HW_STR_NULL,
+                                       HW_DEAD_LETTER_DISCARDED, S("spam"), &n, &ss_error));
     assert_int_equal(n, 1);
     (void)claim_one(t, "2");
     assert_int_equal(load_queue(t, "q").dead_letters, 0);
     expect_counts(t, "0 1 0 0 1 0");
 }
 
-static void a_letter_that_is_redriven_tries_its_job_again(void **state)
+static void a_dead_letter_that_is_redriven_tries_its_job_again(void **state)
 {
     ss *t = *state;
-    int64_t letter = open_letter(t, make_hold(t));
+    int64_t dead_letter = open_dead_letter(t, make_hold(t));
     int64_t n = 0;
     kept_job k;
 
-    ok(t->subs->letters_mark(t->store, &letter, 1, HW_STR_NULL, HW_LETTER_REDRIVE, HW_STR_NULL, &n,
-                             &ss_error));
+    ok(t->subs->dead_letters_set_state(t->store, &dead_letter, 1, HW_STR_NULL,
+                                       HW_DEAD_LETTER_REDRIVE, HW_STR_NULL, &n, &ss_error));
     assert_int_equal(n, 1);
     k = claim_one(t, "1");
     assert_int_equal(load_queue(t, "q").dead_letters, 1);
@@ -357,7 +357,7 @@ static void a_job_that_is_tried_again_comes_before_the_later_ones_of_its_key(voi
     push_keyed(t, "3", "k");
     first = claim_one(t, "1");
     fail_for_good(t, &first, "x");
-    ok(jobs_ops(t)->job_retry(t->store, first.job.id, &ss_error));
+    ok(jobs_ops(t)->job_rerun(t->store, first.job.id, &ss_error));
     k = claim_one(t, "1");
     assert_int_equal(claim(t, 10).n, 0);
     complete(t, &k);
@@ -376,7 +376,7 @@ static void a_job_that_is_tried_again_waits_for_the_one_that_is_under_way(void *
     first = claim_one(t, "1");
     fail_for_good(t, &first, "x");
     k = claim_one(t, "2");
-    ok(jobs_ops(t)->job_retry(t->store, first.job.id, &ss_error));
+    ok(jobs_ops(t)->job_rerun(t->store, first.job.id, &ss_error));
     assert_int_equal(claim(t, 10).n, 0);
     retry_after(t, &k, 0);
     k = claim_one(t, "1");
@@ -467,8 +467,8 @@ ss_group ss_queue_key_tests(void)
         SS_TEST(a_job_that_waited_for_its_key_has_not_lost_its_place),
         SS_TEST(a_job_that_waited_for_its_key_waits_again_if_it_has_to),
         SS_TEST(a_failed_job_holds_its_key_until_it_is_tried_again),
-        SS_TEST(a_failed_job_holds_its_key_until_its_letter_is_discarded),
-        SS_TEST(a_letter_that_is_redriven_tries_its_job_again),
+        SS_TEST(a_failed_job_holds_its_key_until_its_dead_letter_is_discarded),
+        SS_TEST(a_dead_letter_that_is_redriven_tries_its_job_again),
         SS_TEST(an_abandoned_job_that_fails_holds_its_key_and_a_cancelled_one_does_not),
         SS_TEST(a_job_that_is_tried_again_comes_before_the_later_ones_of_its_key),
         SS_TEST(a_job_that_is_tried_again_waits_for_the_one_that_is_under_way),

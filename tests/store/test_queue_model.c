@@ -41,7 +41,7 @@ typedef struct model {
     size_t n;
     int64_t token; /* the greatest so far */
     unsigned seed;
-    PGconn *sql;             /* NULL: jobs are claimed and settled by the library */
+    PGconn *sql;             /* NULL: jobs are claimed and acked by the library */
     PGconn *old;             /* a session whose snapshot is from when it took up this job, */
     model_job *in_old_hands; /* NULL: none */
     int64_t old_token;
@@ -211,7 +211,7 @@ static void say_verdict(const model_job *job, int64_t token, hw_verdict verdict,
                    (long long)token, verdict == HW_VERDICT_RETRY ? ", '0'" : "");
 }
 
-static void settle_by_sql(model *m, const model_job *job, hw_verdict verdict)
+static void ack_by_sql(model *m, const model_job *job, hw_verdict verdict)
 {
     for (int stale = 1; stale >= 0; stale--) {
         char text[128];
@@ -284,22 +284,22 @@ static void step_claim_all(model *m)
     assert_int_equal(claimed, claimable);
 }
 
-static void step_settle(model *m, hw_verdict verdict, place where)
+static void step_ack(model *m, hw_verdict verdict, place where)
 {
     model_job *job = any_in(m, LEASED);
-    hw_settle settles[2];
-    hw_settled settled[2];
+    hw_ack acks[2];
+    hw_acked acked[2];
 
     if (!job)
         return;
-    settles[0] = (hw_settle){job->id, job->token - 1, verdict, S("x"), 0};
-    settles[1] = (hw_settle){job->id, job->token, verdict, S("x"), 0};
+    acks[0] = (hw_ack){job->id, job->token - 1, verdict, S("x"), 0};
+    acks[1] = (hw_ack){job->id, job->token, verdict, S("x"), 0};
     if (m->sql) {
-        settle_by_sql(m, job, verdict);
+        ack_by_sql(m, job, verdict);
     } else {
-        ok(m->q->turn(m->t->store, settles, 2, settled, NULL, NULL, NULL, NULL, &ss_error));
-        assert_int_equal(settled[0], HW_SETTLED_LOST);
-        assert_int_equal(settled[1], HW_SETTLED_DONE);
+        ok(m->q->exchange(m->t->store, acks, 2, acked, NULL, NULL, NULL, NULL, &ss_error));
+        assert_int_equal(acked[0], HW_ACKED_LOST);
+        assert_int_equal(acked[1], HW_ACKED_DONE);
     }
     job->place = where;
     job->holds = where == FAILED && m->hold_key && job->key > 0;
@@ -325,7 +325,7 @@ static void step_retry(model *m)
 
     if (!job)
         return;
-    expect(m->q->job_retry(m->t->store, job->id, &ss_error), can ? HOWDAH_OK : HOWDAH_CONFLICT);
+    expect(m->q->job_rerun(m->t->store, job->id, &ss_error), can ? HOWDAH_OK : HOWDAH_CONFLICT);
     if (can) {
         job->place = READY;
         job->holds = false;
@@ -364,20 +364,20 @@ static void step(model *m)
         break;
     case 7:
     case 8:
-        step_settle(m, HW_VERDICT_COMPLETE, COMPLETED);
+        step_ack(m, HW_VERDICT_COMPLETE, COMPLETED);
         break;
     case 9:
     case 10:
-        step_settle(m, HW_VERDICT_FAIL, FAILED);
+        step_ack(m, HW_VERDICT_FAIL, FAILED);
         break;
     case 11:
-        step_settle(m, HW_VERDICT_RETRY, READY);
+        step_ack(m, HW_VERDICT_RETRY, READY);
         break;
     case 12:
-        step_settle(m, HW_VERDICT_RELEASE, READY);
+        step_ack(m, HW_VERDICT_RELEASE, READY);
         break;
     case 13:
-        step_settle(m, HW_VERDICT_EXTEND, LEASED);
+        step_ack(m, HW_VERDICT_EXTEND, LEASED);
         break;
     case 14:
         step_cancel(m);
@@ -471,21 +471,21 @@ static void run_script(const ss *t, const char *key)
     hw_push jobs[2] = {a_keyed_job("1", key), a_keyed_job("2", key)};
     hw_pushed pushed[2];
     batch b = {.n = 0};
-    hw_settle settles[20];
-    hw_settled settled[20];
+    hw_ack acks[20];
+    hw_acked acked[20];
     hw_claim_report report;
     bool more;
 
     if (!fine(q->push(t->store, S("q"), jobs, 2, pushed, &ss_error)) ||
-        !fine(q->turn(t->store, NULL, 0, NULL, &ask, jobs_keep, &b, &report, &ss_error)))
+        !fine(q->exchange(t->store, NULL, 0, NULL, &ask, jobs_keep, &b, &report, &ss_error)))
         return;
     for (size_t i = 0; i < b.n; i++)
-        settles[i] = (hw_settle){b.jobs[i].job.id, b.jobs[i].job.token, HW_VERDICT_FAIL, S("x"), 0};
-    (void)fine(q->turn(t->store, settles, b.n, settled, NULL, NULL, NULL, NULL, &ss_error));
+        acks[i] = (hw_ack){b.jobs[i].job.id, b.jobs[i].job.token, HW_VERDICT_FAIL, S("x"), 0};
+    (void)fine(q->exchange(t->store, acks, b.n, acked, NULL, NULL, NULL, NULL, &ss_error));
     for (size_t i = 0; i < b.n; i++) {
-        int s = q->job_retry(t->store, b.jobs[i].job.id, &ss_error);
+        int s = q->job_rerun(t->store, b.jobs[i].job.id, &ss_error);
 
-        /* When the settlement has failed it is leased. */
+        /* When the ack has failed it is leased. */
         if ((s == HOWDAH_CONFLICT && poor_failed) || !fine(s))
             continue;
         (void)fine(q->job_cancel(t->store, b.jobs[i].job.id, S("why"), &ss_error));
@@ -496,7 +496,7 @@ static void run_script(const ss *t, const char *key)
     (void)fine(q->log(t->store, &query, jobs_keep, &b, &ss_error));
     (void)fine(q->queue_load(t->store, S("q"), ignore_queue, NULL, &ss_error));
     (void)fine(q->queue_list(t->store, ignore_queue, NULL, &ss_error));
-    (void)fine(q->queue_glance(t->store, ignore_queue, NULL, &ss_error));
+    (void)fine(q->queue_summary(t->store, ignore_queue, NULL, &ss_error));
     (void)fine(q->maintain(t->store, S("q"), &more, &ss_error));
     (void)fine(q->queue_purge(t->store, S("q"), NULL, &ss_error));
 }
@@ -509,7 +509,7 @@ static void an_allocation_that_fails_is_said_and_loses_no_job(void **state)
     long n = 0;
 
     put_queue(t, "q", keep_all());
-    assert_int_equal(howdah_set_allocator(&poor_hooks), HOWDAH_OK);
+    assert_int_equal(howdah_allocator_set(&poor_hooks), HOWDAH_OK);
     do {
         char key[32];
 
@@ -521,7 +521,7 @@ static void an_allocation_that_fails_is_said_and_loses_no_job(void **state)
         assert_true(n < 1000);
     } while (poor_failed);
     assert_true(n > 1);
-    assert_int_equal(howdah_set_allocator(NULL), HOWDAH_OK);
+    assert_int_equal(howdah_allocator_set(NULL), HOWDAH_OK);
     found = load_queue(t, "q");
     pushed = found.pending + found.processing + found.scheduled + found.completed + found.failed +
              found.purged;

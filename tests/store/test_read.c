@@ -121,8 +121,8 @@ static void same_row(const hw_query *q, const howdah_event *plain, const howdah_
     assert_true(plain->version == got->version);
     assert_true(plain->recorded_at_us == got->recorded_at_us);
     assert_false(got->broken);
-    assert_int_equal(got->bare, !whole(q, plain));
-    if (got->bare) {
+    assert_int_equal(got->no_payload, !whole(q, plain));
+    if (got->no_payload) {
         assert_null(got->data.s);
         assert_null(got->headers.s);
     } else {
@@ -254,7 +254,7 @@ static void a_row_without_payload_comes_broken(void **state)
     assert_int_equal(r.n, 3);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(r.events[i]->broken, i == 1);
-        assert_false(r.events[i]->bare);
+        assert_false(r.events[i]->no_payload);
         assert_string_equal(r.events[i]->data.s, i == 1 ? "null" : "{}");
     }
     free_rows(&r);

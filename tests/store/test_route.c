@@ -1,8 +1,8 @@
 /* test_route.c - bindings, and events that become jobs together with the router's checkpoint. */
 #include <stdio.h>
 
+#include "flaky.h"
 #include "jobs.h"
-#include "store/shim/flaky.h"
 
 #define ROUTER "queue:q:order.*"
 
@@ -62,7 +62,7 @@ static int list(void *ctx, const hw_binding *b)
     assert_true(b->created_at_us > 0);
     (void)snprintf(l->text + len, sizeof l->text - len, "%s/%s/%d/%s/%lld/%lld/%d/%s ", b->queue.s,
                    b->pattern.s, (int)b->key, b->subscriber_id.s, (long long)b->high,
-                   (long long)b->owed, (int)b->status, b->owner.s ? b->owner.s : "-");
+                   (long long)b->outstanding, (int)b->status, b->owner.s ? b->owner.s : "-");
     l->n++;
     return 0;
 }
@@ -80,11 +80,11 @@ static listed list_bindings(const ss *t, const char *queue)
 static void a_binding_is_listed_with_the_place_of_its_router(void **state)
 {
     ss *t = *state;
-    const hw_range owed[] = {{3, 5}, {9, 9}};
+    const hw_range outstanding[] = {{3, 5}, {9, 9}};
     hw_binding b = a_binding("q", "order.*", HW_ROUTE_STREAM, ROUTER);
     bool made = false;
 
-    ok(jobs_ops(t)->bind(t->store, &b, 12, owed, 2, &made, &ss_error));
+    ok(jobs_ops(t)->bind(t->store, &b, 12, outstanding, 2, &made, &ss_error));
     assert_true(made);
     assert_true(bind(t, "p", "user.>", HW_ROUTE_CORRELATION, "queue:p:user.>"));
     assert_true(bind(t, "q", ">", HW_ROUTE_NONE, "queue:q:>"));
@@ -93,7 +93,7 @@ static void a_binding_is_listed_with_the_place_of_its_router(void **state)
                         "q/order.*/0/queue:q:order.*/12/4/0/- ");
     assert_string_equal(list_bindings(t, "p").text, "p/user.>/1/queue:p:user.>/0/0/0/- ");
     assert_int_equal(list_bindings(t, "none").n, 0);
-    assert_string_equal(ss_load(t, ROUTER).owed, "3-5,9-9");
+    assert_string_equal(ss_load(t, ROUTER).outstanding, "3-5,9-9");
     assert_string_equal(ss_load(t, ROUTER).pattern, "order.*");
     expect_counts(t, "0 0 0 0 0 0");
 }
@@ -331,7 +331,7 @@ static void a_failed_job_of_an_event_is_tried_again_with_its_payload(void **stat
     ok(route(t->store, &c, HW_ROUTE_STREAM, 1, 1));
     k = claim_one(t, "1");
     fail_for_good(t, &k, "no");
-    ok(jobs_ops(t)->job_retry(t->store, k.job.id, &ss_error));
+    ok(jobs_ops(t)->job_rerun(t->store, k.job.id, &ss_error));
     assert_string_equal(claim_one(t, "1").key, "s1");
 }
 

@@ -7,17 +7,17 @@
 static void a_subscription_is_created_once_and_again_changes_only_its_pattern(void **state)
 {
     ss *t = *state;
-    hw_range owed[] = {{3, 5}, {9, 9}};
+    hw_range outstanding[] = {{3, 5}, {9, 9}};
     bool created = false;
     row r;
 
     ok(t->subs->create(t->store, S("projection:orders"), &(hw_filter){.pattern = S("order.*")}, 12,
-                       owed, 2, &created, &ss_error));
+                       outstanding, 2, &created, &ss_error));
     assert_true(created);
     r = ss_load(t, "projection:orders");
     assert_string_equal(r.pattern, "order.*");
     assert_int_equal(r.row.high, 12);
-    assert_string_equal(r.owed, "3-5,9-9");
+    assert_string_equal(r.outstanding, "3-5,9-9");
     assert_string_equal(r.owner, "-");
     assert_string_equal(r.timeline, "");
     assert_string_equal(r.reason, "-");
@@ -36,7 +36,7 @@ static void a_subscription_is_created_once_and_again_changes_only_its_pattern(vo
     r = ss_load(t, "projection:orders");
     assert_string_equal(r.pattern, "-");
     assert_int_equal(r.row.high, 12);
-    assert_string_equal(r.owed, "3-5,9-9");
+    assert_string_equal(r.outstanding, "3-5,9-9");
 }
 
 static void a_row_that_is_not_there_is_not_found(void **state)
@@ -143,7 +143,7 @@ static void the_row_handed_to_take_is_the_old_one_with_the_new_token(void **stat
     ss *t = *state;
     howdah_event *event = ss_append(t->store, "s", "a.b", NULL);
     hw_take take = {S("s"), HW_INSTANCE_SINGLE, S("second"), 0};
-    hw_range owed[] = {{1, 1}};
+    hw_range outstanding[] = {{1, 1}};
     hw_checkpoint c;
     hw_sub_news news;
     row r = {.there = false};
@@ -156,8 +156,8 @@ static void the_row_handed_to_take_is_the_old_one_with_the_new_token(void **stat
     token = r.row.token;
     c = ss_behind("s", token, event);
     c.high = 7;
-    c.owed = owed;
-    c.owed_n = 1;
+    c.outstanding = outstanding;
+    c.outstanding_n = 1;
     ok(t->subs->checkpoint(t->store, &c, 1, 0, &news, &ss_error));
     ok(t->subs->suspect(t->store, SS_HOLD(S("s"), token), 7, 2, &ss_error));
     take.owner = S("second");
@@ -166,7 +166,7 @@ static void the_row_handed_to_take_is_the_old_one_with_the_new_token(void **stat
     assert_true(r.row.token > token);
     assert_string_equal(r.owner, "first");
     assert_int_equal(r.row.high, 7);
-    assert_string_equal(r.owed, "1-1");
+    assert_string_equal(r.outstanding, "1-1");
     assert_int_equal(r.row.anchor.sequence, event->global_sequence);
     assert_memory_equal(r.row.anchor.id.b, event->id.b, sizeof event->id.b);
     assert_int_equal(r.row.suspect_sequence, 7);
@@ -327,7 +327,7 @@ static void a_reset_moves_the_row_and_its_owner_has_lost_it(void **state)
 {
     ss *t = *state;
     howdah_event *event = ss_append(t->store, "s", "a.b", NULL);
-    hw_range owed[] = {{2, 3}};
+    hw_range outstanding[] = {{2, 3}};
     hw_sub_news news;
     hw_checkpoint c;
     int64_t token;
@@ -339,11 +339,11 @@ static void a_reset_moves_the_row_and_its_owner_has_lost_it(void **state)
     c.high = 50;
     ok(t->subs->checkpoint(t->store, &c, 1, 0, &news, &ss_error));
     ok(t->subs->suspect(t->store, SS_HOLD(S("s"), token), 9, 1, &ss_error));
-    ok(t->subs->reset(t->store, S("s"), 5, owed, 1, &ss_error));
+    ok(t->subs->reset(t->store, S("s"), 5, outstanding, 1, &ss_error));
     r = ss_load(t, "s");
     assert_true(r.row.token > token);
     assert_int_equal(r.row.high, 5);
-    assert_string_equal(r.owed, "2-3");
+    assert_string_equal(r.outstanding, "2-3");
     assert_int_equal(r.row.anchor.sequence, 0);
     ok(t->subs->poll(t->store, &c, 1, 0, &news, &ss_error));
     assert_true(news.lost);

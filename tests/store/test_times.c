@@ -1,4 +1,4 @@
-/* test_times.c - corrections, and what was known when: the queries of store/temporal.h. */
+/* test_times.c - corrections, and what was known when: the queries of store/times.h. */
 #include <stdio.h>
 
 #include "times.h"
@@ -44,7 +44,7 @@ static howdah_event put_retraction(const ss *t, const howdah_event *of)
     return event;
 }
 
-static void expect_data(const ss *t, hw_temporal_query query, const char *data)
+static void expect_data(const ss *t, hw_times_query query, const char *data)
 {
     assert_string_equal(times_data(t, &query), data);
 }
@@ -98,7 +98,7 @@ static void only_the_newest_revision_can_be_corrected(void **state)
     howdah_event first = put(t, "1", NOT);
     howdah_event second = put_correction(t, &first, "2", NOT);
     howdah_event fork = a_correction_of(&first);
-    hw_temporal_query all = all_events();
+    hw_times_query all = all_events();
 
     (void)times_ops(t);
     assert_int_equal(times_try(t->store, &fork), HW_APPEND_REVISION_TAKEN);
@@ -113,7 +113,7 @@ static void a_correction_of_what_is_not_there_is_refused(void **state)
     ss *t = *state;
     howdah_event first = put(t, "1", NOT);
     howdah_event lost = a_correction_of(&first);
-    hw_temporal_query all = all_events();
+    hw_times_query all = all_events();
 
     (void)times_ops(t);
     assert_true(hw_uuid_v7(&lost.corrects));
@@ -211,7 +211,7 @@ static void what_is_retracted_is_gone_until_it_is_taken_up_again(void **state)
     howdah_event first = put(t, "1", DAY);
     howdah_event gone = put_retraction(t, &first);
     howdah_event back = put_correction(t, &gone, "2", NOT);
-    hw_temporal_query shown = as_of(NOT, gone.recorded_at_us);
+    hw_times_query shown = as_of(NOT, gone.recorded_at_us);
 
     expect_data(t, as_of(NOT, first.recorded_at_us), "1");
     expect_data(t, as_of(NOT, gone.recorded_at_us), "");
@@ -227,7 +227,7 @@ static void the_log_has_every_revision_and_originals_only_the_first(void **state
     ss *t = *state;
     howdah_event a = put(t, "1", NOT);
     howdah_event b = put(t, "2", NOT);
-    hw_temporal_query originals = all_events();
+    hw_times_query originals = all_events();
 
     (void)put_correction(t, &a, "3", NOT);
     (void)put_retraction(t, &b);
@@ -242,7 +242,7 @@ static void filters_look_at_the_revision_that_was_chosen(void **state)
     howdah_event first = put(t, "1", 5 * DAY);
     howdah_event second = a_correction_of(&first);
     hw_header_is is = {S("k"), S("v")};
-    hw_temporal_query q = as_of(NOT, NOT);
+    hw_times_query q = as_of(NOT, NOT);
 
     second.data = S("2");
     second.valid_time_us = 9 * DAY;
@@ -266,7 +266,7 @@ static void ranges_include_their_beginning_and_not_their_end(void **state)
 {
     ss *t = *state;
     howdah_event events[4];
-    hw_temporal_query q = all_events();
+    hw_times_query q = all_events();
 
     for (int i = 0; i < 4; i++) {
         static const char *const data[] = {"1", "2", "3", "4"};
@@ -316,12 +316,12 @@ static void each_filter_lets_its_own_through(void **state)
 {
     ss *t = *state;
     howdah_event e[4];
-    hw_temporal_query base;
+    hw_times_query base;
 
     put_the_four(t, e);
     for (int view = 0; view < 2; view++)
         for (int order = 0; order < 3; order++) {
-            hw_temporal_query q;
+            hw_times_query q;
 
             base = view == 0 ? all_events() : as_of(NOT, NOT);
             base.order = (howdah_order)order;
@@ -362,7 +362,7 @@ static void families_are_found_by_the_id_of_their_first_event(void **state)
     howdah_event e[4];
     howdah_event second;
     hw_uuid wanted[3];
-    hw_temporal_query q = all_events();
+    hw_times_query q = all_events();
 
     put_the_four(t, e);
     second = put_correction(t, &e[1], "5", NOT);
@@ -415,7 +415,7 @@ static void headers_are_compared_by_name_and_value_whatever_the_name(void **stat
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         hw_header_is is[2] = {{S(rows[i].name), S(rows[i].value)}, {S("plain"), S("1")}};
-        hw_temporal_query q = all_events();
+        hw_times_query q = all_events();
 
         data[0] = (char)('1' + i);
         q.headers = is;
@@ -458,7 +458,7 @@ static void every_order_goes_both_ways_over_pages_and_equal_times_go_by_number(v
     times_put_all(t, e, 7);
     for (size_t i = 0; i < 3; i++)
         for (size_t batch = 0; batch < 9; batch++) {
-            hw_temporal_query q = batch % 2 == 0 ? all_events() : as_of(NOT, NOT);
+            hw_times_query q = batch % 2 == 0 ? all_events() : as_of(NOT, NOT);
 
             q.order = orders[i].order;
             q.batch = batch;
@@ -480,7 +480,7 @@ static void a_limit_ends_a_query_whatever_the_page(void **state)
         (void)put(t, "1", (9 - i) * DAY);
     for (size_t batch = 1; batch < 5; batch++)
         for (int order = 0; order < 3; order++) {
-            hw_temporal_query q = all_events();
+            hw_times_query q = all_events();
 
             q.order = (howdah_order)order;
             q.batch = batch;
@@ -501,8 +501,8 @@ static void a_limit_ends_a_query_whatever_the_page(void **state)
 static void other_operations_go_on_between_two_pages(void **state)
 {
     ss *t = *state;
-    const hw_temporal_ops *ops = times_ops(t);
-    hw_temporal_query q = all_events();
+    const hw_times_ops *ops = times_ops(t);
+    hw_times_query q = all_events();
     const howdah_event *events = NULL;
     hw_cursor *cursor = NULL;
     hw_store *other = ss_open(t);
@@ -527,10 +527,10 @@ static void other_operations_go_on_between_two_pages(void **state)
 }
 
 /* Two pages of one event each, and in between a correction of the older one. */
-static void read_while_it_is_corrected(ss *t, hw_temporal_query q, const char *name)
+static void read_while_it_is_corrected(ss *t, hw_times_query q, const char *name)
 {
     static const char *const data[] = {"1", "2"};
-    const hw_temporal_ops *ops = times_ops(t);
+    const hw_times_ops *ops = times_ops(t);
     const howdah_event *events = NULL;
     hw_cursor *cursor = NULL;
     howdah_event facts[2];
@@ -558,7 +558,7 @@ static void a_family_that_is_corrected_between_two_pages_comes_once(void **state
     ss *t = *state;
 
     for (int i = 0; i < 6; i++) {
-        hw_temporal_query q = as_of(NOT, NOT);
+        hw_times_query q = as_of(NOT, NOT);
         char type[16];
         char pattern[16];
 
@@ -580,8 +580,8 @@ static void a_long_answer_in_the_order_of_a_time_is_complete(void **state)
 {
     enum { ROUNDS = 860, EACH = 60 };
     ss *t = *state;
-    const hw_temporal_ops *ops = times_ops(t);
-    hw_temporal_query q = all_events();
+    const hw_times_ops *ops = times_ops(t);
+    hw_times_query q = all_events();
     const howdah_event *events = NULL;
     hw_cursor *cursor = NULL;
     int64_t last = INT64_MIN;
@@ -638,7 +638,7 @@ static int count_type(void *ctx, const howdah_type_stats *stats)
     return strcmp(stats->type, "stop") == 0;
 }
 
-static const char *types_of(const ss *t, const hw_temporal_query *query)
+static const char *types_of(const ss *t, const hw_times_query *query)
 {
     static char text[1024];
 
@@ -653,7 +653,7 @@ static void types_are_counted_with_their_times(void **state)
     howdah_event e[4] = {a_fact_at("a", "x.y", 3 * DAY), a_fact_at("b", "x.y", 2 * DAY),
                          a_fact_at("a", "B", 4 * DAY), a_fact_at("a", "x.y", 9 * DAY)};
     howdah_event second;
-    hw_temporal_query q = all_events();
+    hw_times_query q = all_events();
 
     (void)times_ops(t);
     times_put_all(t, e, 4);
@@ -675,7 +675,7 @@ static void the_walk_over_types_ends_when_it_is_told_to(void **state)
     ss *t = *state;
     howdah_event e[3] = {a_fact_at("a", "again", 0), a_fact_at("a", "stop", 0),
                          a_fact_at("a", "then", 0)};
-    hw_temporal_query q = all_events();
+    hw_times_query q = all_events();
 
     (void)times_ops(t);
     times_put_all(t, e, 3);
@@ -692,7 +692,7 @@ static int add_name(void *ctx, hw_str stream)
     return strcmp(stream.s, "stop") == 0;
 }
 
-static const char *streams_of(const ss *t, const hw_temporal_query *query, const char *after,
+static const char *streams_of(const ss *t, const hw_times_query *query, const char *after,
                               int64_t limit)
 {
     static char text[256];
@@ -706,7 +706,7 @@ static void streams_come_by_name_behind_the_one_that_is_named(void **state)
 {
     static const char *const names[] = {"b", "a", "\xc3\xa4", "B", "b", "stop", "b", "z"};
     ss *t = *state;
-    hw_temporal_query q = all_events();
+    hw_times_query q = all_events();
     howdah_event gone;
 
     (void)times_ops(t);
@@ -740,7 +740,7 @@ static void an_empty_log_answers_nothing(void **state)
     ss *t = *state;
 
     for (int order = 0; order < 3; order++) {
-        hw_temporal_query q = order == 1 ? as_of(NOT, NOT) : all_events();
+        hw_times_query q = order == 1 ? as_of(NOT, NOT) : all_events();
 
         q.order = (howdah_order)order;
         expect_data(t, q, "");
@@ -753,14 +753,14 @@ static void an_empty_log_answers_nothing(void **state)
 static void what_a_query_was_given_is_copied(void **state)
 {
     ss *t = *state;
-    const hw_temporal_ops *ops = times_ops(t);
+    const hw_times_ops *ops = times_ops(t);
     char stream[] = "s";
     char name[] = "k";
     char value[] = "v";
     hw_header_is is = {S(name), S(value)};
     howdah_event event = a_fact("s", "t");
     hw_uuid family;
-    hw_temporal_query q = all_events();
+    hw_times_query q = all_events();
     const howdah_event *events = NULL;
     hw_cursor *cursor = NULL;
     size_t n = 0;

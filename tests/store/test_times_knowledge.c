@@ -82,9 +82,9 @@ static void a_reader_that_cannot_see_writers_says_so(void **state)
     config.read_only = true;
     config.interrupt = NULL;
     ok(hw_store_open(&config, &reader, &ss_error));
-    ok(reader->ops->temporal->knowledge(reader, first.recorded_at_us, &k, &ss_error));
+    ok(reader->ops->times->knowledge(reader, first.recorded_at_us, &k, &ss_error));
     assert_true(k.final);
-    ok(reader->ops->temporal->knowledge(reader, second.recorded_at_us, &k, &ss_error));
+    ok(reader->ops->times->knowledge(reader, second.recorded_at_us, &k, &ss_error));
     assert_false(k.final);
     assert_non_null(strstr(k.waits_for, "read-only"));
     reader->ops->close(reader);
@@ -101,7 +101,7 @@ static void inside_a_transaction_of_the_caller_nothing_is_final(void **state)
     howdah_knowledge k = HOWDAH_KNOWLEDGE_INIT;
     hw_purge purge = {.stream = S("s"), .reason = S("r"), .actor = S("a")};
     howdah_purge_record record = HOWDAH_PURGE_RECORD_INIT;
-    hw_temporal_query q = as_of(NOT, NOT);
+    hw_times_query q = as_of(NOT, NOT);
     int64_t n = 0;
 
     (void)times_ops(t);
@@ -109,18 +109,18 @@ static void inside_a_transaction_of_the_caller_nothing_is_final(void **state)
     times_put(t, &second);
     assert_int_equal(sqlite3_open(t->url + strlen("sqlite:"), &db), SQLITE_OK);
     ok(hw_sqlite_wrap(db, &mine, &ss_error));
-    ok(mine->ops->temporal->knowledge(mine, first.recorded_at_us, &k, &ss_error));
+    ok(mine->ops->times->knowledge(mine, first.recorded_at_us, &k, &ss_error));
     assert_true(k.final);
     assert_int_equal(sqlite3_exec(db, "BEGIN", NULL, NULL, NULL), SQLITE_OK);
-    ok(mine->ops->temporal->knowledge(mine, first.recorded_at_us, &k, &ss_error));
+    ok(mine->ops->times->knowledge(mine, first.recorded_at_us, &k, &ss_error));
     assert_false(k.final);
     assert_non_null(strstr(k.waits_for, "transaction"));
     first = a_fact("s", "t");
     assert_int_equal(times_try(mine, &first), HW_APPEND_STORED);
     q.order = HOWDAH_ORDER_VALID;
-    ok(mine->ops->temporal->count(mine, &q, &n, &ss_error));
+    ok(mine->ops->times->count(mine, &q, &n, &ss_error));
     assert_int_equal(n, 3);
-    ok(mine->ops->temporal->purge(mine, &purge, &record, &ss_error));
+    ok(mine->ops->times->purge(mine, &purge, &record, &ss_error));
     assert_int_equal(record.events, 3);
     assert_false(sqlite3_get_autocommit(db)); /* it is still the caller's */
     assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);

@@ -59,12 +59,12 @@ typedef struct model {
     uint64_t seed;
 } model;
 
-/* A question and what it borrows. */
-typedef struct question {
-    hw_temporal_query q;
+/* A lookup and what it borrows. */
+typedef struct lookup {
+    hw_times_query q;
     hw_uuid families[FAMILIES_MAX];
     hw_header_is headers[2];
-} question;
+} lookup;
 
 static uint64_t choose_seed(void)
 {
@@ -138,7 +138,7 @@ static bool type_matches(const char *pattern, const char *type)
     return !*type;
 }
 
-static bool in_families(const model *m, const hw_temporal_query *q, const fact *f)
+static bool in_families(const model *m, const hw_times_query *q, const fact *f)
 {
     const hw_uuid *family = &m->facts[f->family].e.id;
 
@@ -148,7 +148,7 @@ static bool in_families(const model *m, const hw_temporal_query *q, const fact *
     return !q->families;
 }
 
-static bool answers(const model *m, const hw_temporal_query *q, const fact *f)
+static bool answers(const model *m, const hw_times_query *q, const fact *f)
 {
     const howdah_event *e = &f->e;
 
@@ -171,14 +171,14 @@ static bool answers(const model *m, const hw_temporal_query *q, const fact *f)
            in_span(q->recorded, e->recorded_at_us);
 }
 
-static int64_t order_time(const hw_temporal_query *q, const fact *f)
+static int64_t order_time(const hw_times_query *q, const fact *f)
 {
     return q->order == HOWDAH_ORDER_VALID      ? f->e.valid_time_us
            : q->order == HOWDAH_ORDER_RECORDED ? f->e.recorded_at_us
                                                : 0;
 }
 
-static bool comes_before(const hw_temporal_query *q, const fact *a, const fact *b)
+static bool comes_before(const hw_times_query *q, const fact *a, const fact *b)
 {
     int64_t x = order_time(q, a);
     int64_t y = order_time(q, b);
@@ -188,7 +188,7 @@ static bool comes_before(const hw_temporal_query *q, const fact *a, const fact *
 }
 
 /* The answer, in order; how many. */
-static size_t answer(const model *m, const hw_temporal_query *q, const fact **ret_facts)
+static size_t answer(const model *m, const hw_times_query *q, const fact **ret_facts)
 {
     size_t n = 0;
 
@@ -364,7 +364,7 @@ static int64_t perhaps_a_time(model *m, unsigned one_in_n)
     return one_in(m, one_in_n) ? pick_time(m) : NOT;
 }
 
-static void pick_families(model *m, question *q)
+static void pick_families(model *m, lookup *q)
 {
     q->q.families = q->families;
     q->q.families_n = one_in(m, 10) ? 0 : 1 + pick(m, FAMILIES_MAX);
@@ -375,7 +375,7 @@ static void pick_families(model *m, question *q)
     }
 }
 
-static void pick_headers(model *m, question *q)
+static void pick_headers(model *m, lookup *q)
 {
     q->q.headers = q->headers;
     q->q.headers_n = 1 + pick(m, 2);
@@ -387,7 +387,7 @@ static void pick_headers(model *m, question *q)
     }
 }
 
-static void pick_filters(model *m, question *q)
+static void pick_filters(model *m, lookup *q)
 {
     if (one_in(m, 4))
         q->q.stream = S(streams[pick(m, COUNT(streams))]);
@@ -408,11 +408,11 @@ static void pick_filters(model *m, question *q)
     q->q.recorded = (hw_time_span){perhaps_a_time(m, 6), perhaps_a_time(m, 6)};
 }
 
-static void pick_question(model *m, question *q)
+static void pick_query(model *m, lookup *q)
 {
     unsigned view = pick(m, 6);
 
-    *q = (question){.q = HW_TEMPORAL_QUERY_INIT};
+    *q = (lookup){.q = HW_TIMES_QUERY_INIT};
     if (view < 4) {
         q->q.view = HOWDAH_VIEW_AS_OF;
         q->q.retractions = one_in(m, 4);
@@ -428,7 +428,7 @@ static void pick_question(model *m, question *q)
     q->q.batch = one_in(m, 3) ? 100 : 1 + pick(m, 6);
 }
 
-static void describe(const hw_temporal_query *q)
+static void describe(const hw_times_query *q)
 {
     print_message(
         "# view %d retractions %d V %lld K %lld stream %s type %s pattern %s "
@@ -471,15 +471,15 @@ static bool is_same(const fact *f, const howdah_event *e)
            same_text(e->headers, w->purged ? HW_STR_NULL : w->headers);
 }
 
-static void wrong(const hw_temporal_query *q, const char *what, int64_t expected, int64_t actual)
+static void wrong(const hw_times_query *q, const char *what, int64_t expected, int64_t actual)
 {
     describe(q);
     fail_msg("%s: %lld instead of %lld", what, (long long)actual, (long long)expected);
 }
 
-static void check_events(const model *m, const hw_temporal_query *q)
+static void check_events(const model *m, const hw_times_query *q)
 {
-    const hw_temporal_ops *ops = times_ops(m->t);
+    const hw_times_ops *ops = times_ops(m->t);
     const fact *expected[EVENTS_MAX];
     const howdah_event *events = NULL;
     hw_cursor *cursor = NULL;
@@ -548,7 +548,7 @@ static howdah_type_stats stats_of(const fact *const *facts, size_t n, const char
 }
 
 typedef struct stats_check {
-    const hw_temporal_query *q;
+    const hw_times_query *q;
     const fact *const *facts;
     size_t n;
     int64_t events;
@@ -609,11 +609,11 @@ static void streams_of(const fact *const *facts, size_t n, const char *after, in
     }
 }
 
-static void check_counts(model *m, const hw_temporal_query *q)
+static void check_counts(model *m, const hw_times_query *q)
 {
-    const hw_temporal_ops *ops = times_ops(m->t);
+    const hw_times_ops *ops = times_ops(m->t);
     const fact *facts[EVENTS_MAX];
-    hw_temporal_query all = *q;
+    hw_times_query all = *q;
     size_t n;
     stats_check stats;
     stream_check wanted = {.n = 0};
@@ -647,9 +647,9 @@ static void run_history(model *m)
     for (int i = 0; i < STEPS; i++) {
         step(m);
         for (int k = 0; m->n > 0 && k < QUESTIONS; k++) {
-            question q;
+            lookup q;
 
-            pick_question(m, &q);
+            pick_query(m, &q);
             check_events(m, &q.q);
             if (k % 4 == 0)
                 check_counts(m, &q.q);

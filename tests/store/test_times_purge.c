@@ -1,9 +1,9 @@
 /* test_times_purge.c - snapshots, and what a purge leaves of an event. */
 #include <stdio.h>
 
+#include "flaky.h"
 #include "jobs.h"
 #include "poor.h"
-#include "store/shim/flaky.h"
 #include "times.h"
 
 #define DAY INT64_C(86400000000)
@@ -214,7 +214,7 @@ static void a_purge_erases_payload_and_headers_and_leaves_the_rest(void **state)
     assert_null(record.actor);
     assert_null(record.reason);
     assert_int_equal(record.events, 2);
-    assert_int_equal(record.letters, 0);
+    assert_int_equal(record.dead_letters, 0);
     assert_int_equal(record.snapshots, 0);
     assert_int_equal(record.jobs, 0);
     assert_int_equal(record.left, 0);
@@ -240,7 +240,7 @@ static void purged_events_are_still_answers_but_not_by_their_headers(void **stat
     ss *t = *state;
     howdah_event event = put_secret(t, "s");
     hw_header_is is = {S("who"), S(SECRET)};
-    hw_temporal_query q = as_of(NOT, NOT);
+    hw_times_query q = as_of(NOT, NOT);
 
     q.headers = &is;
     q.headers_n = 1;
@@ -314,7 +314,7 @@ static int list_purge(void *ctx, const howdah_purge_record *r)
     assert_true(llabs(r->purged_at_us - hw_clock_wall_us()) < 60000000);
     (void)snprintf(text + len, 512 - len, "%s %s %s %lld %lld %lld %lld %lld\n", r->actor,
                    r->reason, r->stream ? r->stream : "-", (long long)r->events,
-                   (long long)r->letters, (long long)r->snapshots, (long long)r->jobs,
+                   (long long)r->dead_letters, (long long)r->snapshots, (long long)r->jobs,
                    (long long)r->left);
     return 0;
 }
@@ -356,7 +356,7 @@ static void a_purged_family_can_be_corrected_by_who_knows_that_it_is(void **stat
     ss *t = *state;
     howdah_event first = put_secret(t, "s");
     howdah_event second;
-    hw_temporal_query q = as_of(NOT, NOT);
+    hw_times_query q = as_of(NOT, NOT);
 
     (void)purge_ids(t, &first.id, 1, true);
     second = a_correction_of(&first);
@@ -371,9 +371,9 @@ static void a_purged_family_can_be_corrected_by_who_knows_that_it_is(void **stat
 
 /* ---- purges: what was derived */
 
-typedef struct kept_letter {
+typedef struct kept_dead_letter {
     int n;
-    hw_letter_state state;
+    hw_dead_letter_state state;
     bool purged;
     bool resolved;
     char data[64];
@@ -381,38 +381,42 @@ typedef struct kept_letter {
     char error[160];
     char reason[64];
     char by[64];
-} kept_letter;
+} kept_dead_letter;
 
-static int keep_letter(void *ctx, const hw_letter *letter)
+static int keep_dead_letter(void *ctx, const hw_dead_letter *dead_letter)
 {
-    kept_letter *k = ctx;
+    kept_dead_letter *k = ctx;
 
     k->n++;
-    k->state = letter->state;
-    k->resolved = letter->resolved_at_us != HW_TIME_ABSENT;
-    if (letter->event) {
-        k->purged = letter->event->purged;
-        (void)snprintf(k->data, sizeof k->data, "%s", letter->event->data.s);
+    k->state = dead_letter->state;
+    k->resolved = dead_letter->resolved_at_us != HW_TIME_ABSENT;
+    if (dead_letter->event) {
+        k->purged = dead_letter->event->purged;
+        (void)snprintf(k->data, sizeof k->data, "%s", dead_letter->event->data.s);
         (void)snprintf(k->headers, sizeof k->headers, "%s",
-                       letter->event->headers.s ? letter->event->headers.s : "-");
+                       dead_letter->event->headers.s ? dead_letter->event->headers.s : "-");
     }
-    (void)snprintf(k->error, sizeof k->error, "%s", letter->error.s ? letter->error.s : "");
-    (void)snprintf(k->reason, sizeof k->reason, "%s", letter->reason.s ? letter->reason.s : "-");
-    (void)snprintf(k->by, sizeof k->by, "%s", letter->resolved_by.s ? letter->resolved_by.s : "-");
+    (void)snprintf(k->error, sizeof k->error, "%s",
+                   dead_letter->error.s ? dead_letter->error.s : "");
+    (void)snprintf(k->reason, sizeof k->reason, "%s",
+                   dead_letter->reason.s ? dead_letter->reason.s : "-");
+    (void)snprintf(k->by, sizeof k->by, "%s",
+                   dead_letter->resolved_by.s ? dead_letter->resolved_by.s : "-");
     return 0;
 }
 
-static kept_letter load_letter(const ss *t, int64_t id)
+static kept_dead_letter load_dead_letter(const ss *t, int64_t id)
 {
-    hw_letter_query query = {.id = id, .resolved = true};
-    kept_letter k = {.n = 0};
+    hw_dead_letter_query query = {.id = id, .resolved = true};
+    kept_dead_letter k = {.n = 0};
 
-    ok(t->subs->letters(t->store, &query, keep_letter, &k, &ss_error));
+    ok(t->subs->dead_letters(t->store, &query, keep_dead_letter, &k, &ss_error));
     assert_int_equal(k.n, 1);
     return k;
 }
 
-static int64_t put_letter(const ss *t, int64_t token, const howdah_event *event, const char *error)
+static int64_t put_dead_letter(const ss *t, int64_t token, const howdah_event *event,
+                               const char *error)
 {
     hw_checkpoint c = ss_behind("sub", token, event);
     int64_t id = 0;
@@ -427,31 +431,31 @@ static void dead_letters_of_purged_events_are_erased_and_discarded(void **state)
     howdah_event events[3] = {put_secret(t, "s"), put_secret(t, "s"), put_secret(t, "r")};
     int64_t ids[3];
     int64_t token;
-    kept_letter k;
+    kept_dead_letter k;
 
     (void)times_ops(t);
     ss_create(t, "sub");
     token = ss_take(t->store, "sub", "me");
     for (int i = 0; i < 3; i++)
-        ids[i] = put_letter(t, token, &events[i], "cannot handle " SECRET);
-    ok(t->subs->letters_mark(t->store, &ids[1], 1, HW_STR_NULL, HW_LETTER_DISCARDED, S("mine"),
-                             NULL, &ss_error));
-    assert_int_equal(purge_stream(t, "s").letters, 2);
-    k = load_letter(t, ids[0]);
+        ids[i] = put_dead_letter(t, token, &events[i], "cannot handle " SECRET);
+    ok(t->subs->dead_letters_set_state(t->store, &ids[1], 1, HW_STR_NULL, HW_DEAD_LETTER_DISCARDED,
+                                       S("mine"), NULL, &ss_error));
+    assert_int_equal(purge_stream(t, "s").dead_letters, 2);
+    k = load_dead_letter(t, ids[0]);
     assert_true(k.purged && k.resolved);
-    assert_int_equal(k.state, HW_LETTER_DISCARDED);
+    assert_int_equal(k.state, HW_DEAD_LETTER_DISCARDED);
     assert_string_equal(k.data, "null");
     assert_string_equal(k.headers, "-");
     assert_string_equal(k.error, "");
     assert_string_equal(k.reason, "asked to be forgotten");
     assert_string_equal(k.by, "clerk");
-    k = load_letter(t, ids[1]);
+    k = load_dead_letter(t, ids[1]);
     assert_true(k.purged);
     assert_string_equal(k.data, "null");
     assert_string_equal(k.error, "");
     assert_string_equal(k.reason, "mine");
     assert_string_not_equal(k.by, "clerk");
-    k = load_letter(t, ids[2]);
+    k = load_dead_letter(t, ids[2]);
     assert_false(k.purged || k.resolved);
     assert_string_equal(k.error, "cannot handle " SECRET);
     assert_non_null(strstr(k.data, SECRET));
@@ -461,16 +465,16 @@ static void who_had_a_purged_event_in_hand_leaves_no_copy_of_it(void **state)
 {
     ss *t = *state;
     howdah_event event = put_secret(t, "s");
-    kept_letter k;
+    kept_dead_letter k;
     int64_t token;
 
     (void)times_ops(t);
     ss_create(t, "sub");
     token = ss_take(t->store, "sub", "me");
     (void)purge_ids(t, &event.id, 1, false);
-    k = load_letter(t, put_letter(t, token, &event, "cannot handle " SECRET));
+    k = load_dead_letter(t, put_dead_letter(t, token, &event, "cannot handle " SECRET));
     assert_true(k.purged);
-    assert_int_equal(k.state, HW_LETTER_DEAD);
+    assert_int_equal(k.state, HW_DEAD_LETTER_DEAD);
     assert_string_equal(k.data, "null");
     assert_string_equal(k.headers, "-");
     assert_null(strstr(k.error, SECRET));
@@ -520,9 +524,9 @@ static void jobs_made_of_purged_events_are_cancelled_and_their_texts_erased(void
     kept_job job;
     batch b;
     int64_t own;
-    int64_t letter;
+    int64_t dead_letter;
     howdah_purge_record record;
-    kept_letter k;
+    kept_dead_letter k;
 
     (void)times_ops(t);
     for (int i = 0; i < 6; i++)
@@ -530,17 +534,16 @@ static void jobs_made_of_purged_events_are_cancelled_and_their_texts_erased(void
     route_all(t, events, 6);
     b = claim(t, 3);
     assert_int_equal(b.n, 3);
-    assert_int_equal(settle(t, &b.jobs[0], HW_VERDICT_COMPLETE, "\"" SECRET "\"", 0),
-                     HW_SETTLED_DONE);
+    assert_int_equal(ack(t, &b.jobs[0], HW_VERDICT_COMPLETE, "\"" SECRET "\"", 0), HW_ACKED_DONE);
     fail_for_good(t, &b.jobs[1], "no " SECRET);
     leased = b.jobs[2];
-    letter = open_letter(t, b.jobs[1].job.id);
-    assert_true(letter > 0);
+    dead_letter = open_dead_letter(t, b.jobs[1].job.id);
+    assert_true(dead_letter > 0);
     own = push(t, a_job("\"" SECRET "\""));
     record = purge_stream(t, "s");
     assert_int_equal(record.events, 5);
-    assert_int_equal(record.jobs, 4);    /* two waiting, two ended */
-    assert_int_equal(record.letters, 1); /* that of the failed job */
+    assert_int_equal(record.jobs, 4);         /* two waiting, two ended */
+    assert_int_equal(record.dead_letters, 1); /* that of the failed job */
     /* completed and failed stay what they are; of those waiting, the one of stream r, and ours */
     expect_counts(t, "2 1 0 1 3 0");
     job = load_job(t, b.jobs[0].job.id);
@@ -550,9 +553,9 @@ static void jobs_made_of_purged_events_are_cancelled_and_their_texts_erased(void
     job = load_job(t, b.jobs[1].job.id);
     assert_int_equal(job.job.state, HW_JOB_FAILED);
     assert_string_equal(job.error, "-");
-    k = load_letter(t, letter);
+    k = load_dead_letter(t, dead_letter);
     assert_true(k.resolved);
-    assert_int_equal(k.state, HW_LETTER_DISCARDED);
+    assert_int_equal(k.state, HW_DEAD_LETTER_DISCARDED);
     assert_string_equal(k.error, "");
     assert_string_equal(k.by, "clerk");
     /* a job in a worker's hands goes on */
@@ -567,8 +570,8 @@ static void a_job_in_hand_whose_event_is_purged_completes_or_ends_marked(void **
 {
     static const hw_verdict verdicts[] = {HW_VERDICT_COMPLETE, HW_VERDICT_FAIL, HW_VERDICT_RETRY,
                                           HW_VERDICT_RELEASE, HW_VERDICT_EXTEND};
-    static const hw_settled outcomes[] = {HW_SETTLED_DONE, HW_SETTLED_DONE, HW_SETTLED_FAILED,
-                                          HW_SETTLED_FAILED, HW_SETTLED_DONE};
+    static const hw_acked outcomes[] = {HW_ACKED_DONE, HW_ACKED_DONE, HW_ACKED_FAILED,
+                                        HW_ACKED_FAILED, HW_ACKED_DONE};
     ss *t = *state;
     howdah_event events[5];
     bool more = false;
@@ -582,7 +585,7 @@ static void a_job_in_hand_whose_event_is_purged_completes_or_ends_marked(void **
     assert_int_equal(b.n, 5);
     assert_int_equal(purge_stream(t, "s").jobs, 0);
     for (size_t i = 0; i < 5; i++)
-        assert_int_equal(settle(t, &b.jobs[i], verdicts[i], SECRET, 1), outcomes[i]);
+        assert_int_equal(ack(t, &b.jobs[i], verdicts[i], SECRET, 1), outcomes[i]);
     wait_ms(20);
     ok(jobs_ops(t)->maintain(t->store, S("q"), &more, &ss_error));
     expect_state(t, b.jobs[0].job.id, HW_JOB_COMPLETED);
@@ -591,34 +594,34 @@ static void a_job_in_hand_whose_event_is_purged_completes_or_ends_marked(void **
 
         assert_int_equal(job.job.state, HW_JOB_FAILED);
         assert_string_equal(job.error, "cancelled: purged: asked to be forgotten");
-        assert_int_equal(open_letter(t, job.job.id), 0);
-        expect(jobs_ops(t)->job_retry(t->store, job.job.id, &ss_error), HOWDAH_CONFLICT);
+        assert_int_equal(open_dead_letter(t, job.job.id), 0);
+        expect(jobs_ops(t)->job_rerun(t->store, job.job.id, &ss_error), HOWDAH_CONFLICT);
         assert_non_null(strstr(ss_error.message, "its event was purged"));
     }
     assert_int_equal(claim(t, 10).n, 0);
     expect_counts(t, "0 0 0 1 4 0");
 }
 
-static void a_letter_is_discarded_although_its_job_is_being_tried_again(void **state)
+static void a_dead_letter_is_discarded_although_its_job_is_being_tried_again(void **state)
 {
     ss *t = *state;
     howdah_event event;
     kept_job job;
-    int64_t letter;
-    kept_letter k;
+    int64_t dead_letter;
+    kept_dead_letter k;
 
     (void)times_ops(t);
     event = put_secret(t, "s");
     route_all(t, &event, 1);
     job = claim(t, 1).jobs[0];
     fail_for_good(t, &job, "no " SECRET);
-    letter = open_letter(t, job.job.id);
-    ok(jobs_ops(t)->job_retry(t->store, job.job.id, &ss_error));
+    dead_letter = open_dead_letter(t, job.job.id);
+    ok(jobs_ops(t)->job_rerun(t->store, job.job.id, &ss_error));
     job = claim(t, 1).jobs[0];
-    assert_int_equal(purge_stream(t, "s").letters, 1);
+    assert_int_equal(purge_stream(t, "s").dead_letters, 1);
     complete(t, &job);
-    k = load_letter(t, letter);
-    assert_int_equal(k.state, HW_LETTER_DISCARDED);
+    k = load_dead_letter(t, dead_letter);
+    assert_int_equal(k.state, HW_DEAD_LETTER_DISCARDED);
     assert_string_equal(k.error, "");
     assert_string_equal(k.by, "clerk");
     expect_state(t, job.job.id, HW_JOB_COMPLETED);
@@ -668,7 +671,7 @@ static void nothing_of_a_purged_event_stays_in_the_file_or_its_log(void **state)
     times_put(t, &event);
     ss_create(t, "sub");
     token = ss_take(t->store, "sub", "me");
-    (void)put_letter(t, token, &event, "no " SECRET);
+    (void)put_dead_letter(t, token, &event, "no " SECRET);
     for (int i = 0; i < 30; i++)
         (void)put_secret(t, "s");
     put_snapshot(t, a_snapshot("s", 3, "\"" SECRET "\""), 0);
@@ -693,14 +696,14 @@ static void a_purge_that_got_no_answer_is_done_once(void **state)
     (void)times_ops(t);
     ok(hw_flaky_open(ss_open(t), &flaky, &ss_error));
     hw_flaky_plan_op(flaky, HW_FLAKY_OP_PURGE, 1, HW_FLAKY_BEFORE);
-    expect(flaky->ops->temporal->purge(flaky, &purge, &record, &err), HOWDAH_UNAVAILABLE);
+    expect(flaky->ops->times->purge(flaky, &purge, &record, &err), HOWDAH_UNAVAILABLE);
     assert_false(is_erased(t, &event.id));
     hw_flaky_plan_op(flaky, HW_FLAKY_OP_PURGE, 1, HW_FLAKY_AFTER);
-    expect(flaky->ops->temporal->purge(flaky, &purge, &record, &err), HOWDAH_UNAVAILABLE);
+    expect(flaky->ops->times->purge(flaky, &purge, &record, &err), HOWDAH_UNAVAILABLE);
     assert_true((err.flags & HOWDAH_OUTCOME_UNKNOWN) != 0);
     assert_int_equal(record.id, 77);
     assert_true(is_erased(t, &event.id));
-    ok(flaky->ops->temporal->purge(flaky, &purge, &record, &ss_error));
+    ok(flaky->ops->times->purge(flaky, &purge, &record, &ss_error));
     assert_int_equal(record.id, 0);
     assert_int_equal(ss_sql_number(t, "SELECT count(*) FROM {purges}"), 1);
     flaky->ops->close(flaky);
@@ -730,8 +733,8 @@ static int ignore_purge(void *ctx, const howdah_purge_record *record)
 /* All of them once, with outputs that are untouched or filled; how many have failed. */
 static int run_each(hw_store *store, const howdah_event *event)
 {
-    const hw_temporal_ops *ops = store->ops->temporal;
-    hw_temporal_query q = all_events();
+    const hw_times_ops *ops = store->ops->times;
+    hw_times_query q = all_events();
     hw_snapshot snapshot = a_snapshot("s", 1, "1");
     hw_purge purge = {.ids = &event->id, .ids_n = 1, .reason = S("r"), .actor = S("a")};
     const howdah_event *events = NULL;
@@ -787,9 +790,9 @@ static void each_operation_can_be_made_to_fail_alone(void **state)
     flaky->ops->close(flaky);
 }
 
-static void ask_everything(const ss *t, hw_temporal_query *q)
+static void ask_everything(const ss *t, hw_times_query *q)
 {
-    const hw_temporal_ops *ops = t->store->ops->temporal;
+    const hw_times_ops *ops = t->store->ops->times;
     const howdah_event *events = NULL;
     hw_cursor *cursor = NULL;
     int64_t count = 0;
@@ -808,7 +811,7 @@ static void ask_everything(const ss *t, hw_temporal_query *q)
 
 static void run_script(const ss *t, const howdah_event *event)
 {
-    const hw_temporal_ops *ops = t->store->ops->temporal;
+    const hw_times_ops *ops = t->store->ops->times;
     hw_purge purge = {.ids = &event->id, .ids_n = 1, .reason = S("r"), .actor = S("a")};
     hw_header_is is = {S("who"), S(SECRET)};
     howdah_knowledge k;
@@ -817,7 +820,7 @@ static void run_script(const ss *t, const howdah_event *event)
     char text[512] = "";
 
     for (int order = 0; order < 3; order++) {
-        hw_temporal_query q = as_of(NOT, NOT);
+        hw_times_query q = as_of(NOT, NOT);
 
         q.order = (howdah_order)order;
         q.stream = event->stream;
@@ -845,7 +848,7 @@ static void an_allocation_that_fails_is_said_and_erases_no_half(void **state)
 
     (void)times_ops(t);
     poor_left = -1;
-    assert_int_equal(howdah_set_allocator(&poor_hooks), HOWDAH_OK);
+    assert_int_equal(howdah_allocator_set(&poor_hooks), HOWDAH_OK);
     do {
         howdah_event event;
         char stream[32];
@@ -861,7 +864,7 @@ static void an_allocation_that_fails_is_said_and_erases_no_half(void **state)
         assert_true(n < 1000);
     } while (poor_failed);
     assert_true(n > 1);
-    assert_int_equal(howdah_set_allocator(NULL), HOWDAH_OK);
+    assert_int_equal(howdah_allocator_set(NULL), HOWDAH_OK);
 }
 
 ss_group ss_times_purge_tests(void)
@@ -884,7 +887,7 @@ ss_group ss_times_purge_tests(void)
         SS_TEST(snapshots_that_may_hold_a_purged_event_are_removed),
         SS_TEST(jobs_made_of_purged_events_are_cancelled_and_their_texts_erased),
         SS_TEST(a_job_in_hand_whose_event_is_purged_completes_or_ends_marked),
-        SS_TEST(a_letter_is_discarded_although_its_job_is_being_tried_again),
+        SS_TEST(a_dead_letter_is_discarded_although_its_job_is_being_tried_again),
         SS_TEST(a_purge_that_got_no_answer_is_done_once),
         SS_TEST(each_operation_can_be_made_to_fail_alone),
         SS_TEST(an_allocation_that_fails_is_said_and_erases_no_half),

@@ -1,14 +1,14 @@
-/* times.c - appending, correcting and asking, for the tests of store/temporal.h. */
+/* times.c - appending, correcting and asking, for the tests of store/times.h. */
 #include "times.h"
 
 #include <stdio.h>
 
 #include "engine/batch.h"
 
-const hw_temporal_ops *times_ops(const ss *t)
+const hw_times_ops *times_ops(const ss *t)
 {
-    assert_non_null(t->store->ops->temporal);
-    return t->store->ops->temporal;
+    assert_non_null(t->store->ops->times);
+    return t->store->ops->times;
 }
 
 /* ---- events */
@@ -105,9 +105,9 @@ void times_put(const ss *t, howdah_event *event)
 
 typedef int (*event_fn)(void *ctx, const howdah_event *event);
 
-static void walk(const ss *t, const hw_temporal_query *query, event_fn fn, void *ctx)
+static void walk(const ss *t, const hw_times_query *query, event_fn fn, void *ctx)
 {
-    const hw_temporal_ops *ops = times_ops(t);
+    const hw_times_ops *ops = times_ops(t);
     const howdah_event *events = NULL;
     hw_cursor *cursor = NULL;
     size_t n = 0;
@@ -145,14 +145,14 @@ static int add_sequence(void *ctx, const howdah_event *event)
     return 0;
 }
 
-const char *times_data(const ss *t, const hw_temporal_query *query)
+const char *times_data(const ss *t, const hw_times_query *query)
 {
     found[0] = '\0';
     walk(t, query, add_data, NULL);
     return found;
 }
 
-const char *times_sequences(const ss *t, const hw_temporal_query *query)
+const char *times_sequences(const ss *t, const hw_times_query *query)
 {
     found[0] = '\0';
     walk(t, query, add_sequence, NULL);
@@ -175,7 +175,7 @@ howdah_event *times_load(const ss *t, const hw_uuid *id)
     return copy;
 }
 
-int64_t times_count(const ss *t, const hw_temporal_query *query)
+int64_t times_count(const ss *t, const hw_times_query *query)
 {
     int64_t n = -1;
 
@@ -192,16 +192,16 @@ howdah_knowledge times_knowledge(const ss *t, int64_t known_at)
     return knowledge;
 }
 
-hw_temporal_query all_events(void)
+hw_times_query all_events(void)
 {
-    hw_temporal_query query = HW_TEMPORAL_QUERY_INIT;
+    hw_times_query query = HW_TIMES_QUERY_INIT;
 
     return query;
 }
 
-hw_temporal_query as_of(int64_t valid_at, int64_t known_at)
+hw_times_query as_of(int64_t valid_at, int64_t known_at)
 {
-    hw_temporal_query query = all_events();
+    hw_times_query query = all_events();
 
     query.view = HOWDAH_VIEW_AS_OF;
     query.valid_at = valid_at;

@@ -1,4 +1,4 @@
-/* times.h - appending, correcting and asking, for the tests of store/temporal.h. */
+/* times.h - appending, correcting and asking, for the tests of store/times.h. */
 #ifndef HW_TESTS_STORE_TIMES_H
 #define HW_TESTS_STORE_TIMES_H
 
@@ -6,7 +6,7 @@
 #include "suite.h"
 
 /* The operations of the store under test; a store that has none yet is passed by. */
-const hw_temporal_ops *times_ops(const ss *t);
+const hw_times_ops *times_ops(const ss *t);
 
 /* ---- events: records to be filled in further, and stored ones; all of them borrow their texts */
 
@@ -29,17 +29,17 @@ void times_put_all(const ss *t, howdah_event *events, size_t n);
 
 /* Asks, and writes the data of what comes, joined by spaces, in a buffer that the next call uses.
  */
-const char *times_data(const ss *t, const hw_temporal_query *query);
+const char *times_data(const ss *t, const hw_times_query *query);
 /* The same as numbers: "3 5 8". */
-const char *times_sequences(const ss *t, const hw_temporal_query *query);
+const char *times_sequences(const ss *t, const hw_times_query *query);
 /* What has this id, as it is stored; free with hw_event_free(). */
 howdah_event *times_load(const ss *t, const hw_uuid *id);
-int64_t times_count(const ss *t, const hw_temporal_query *query);
+int64_t times_count(const ss *t, const hw_times_query *query);
 howdah_knowledge times_knowledge(const ss *t, int64_t known_at);
 
 /* As of V and K. */
-hw_temporal_query as_of(int64_t valid_at, int64_t known_at);
-hw_temporal_query all_events(void);
+hw_times_query as_of(int64_t valid_at, int64_t known_at);
+hw_times_query all_events(void);
 
 /* ---- purges */
 

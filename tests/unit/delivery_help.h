@@ -91,12 +91,12 @@ static inline void check_ranges(const hw_ranges *set, const hw_range *ranges, si
     }
 }
 
-static inline void check_owed(const hw_delivery *d, int64_t first, int64_t last,
-                              const hw_range *ranges, size_t n, int line)
+static inline void check_outstanding(const hw_delivery *d, int64_t first, int64_t last,
+                                     const hw_range *ranges, size_t n, int line)
 {
     hw_ranges out = HW_RANGES_INIT;
 
-    assert_int_equal(hw_delivery_owed_without(d, first, last, &out, NULL), HOWDAH_OK);
+    assert_int_equal(hw_delivery_outstanding_without(d, first, last, &out, NULL), HOWDAH_OK);
     check_ranges(&out, ranges, n, line);
     hw_ranges_done(&out);
 }
@@ -132,13 +132,14 @@ static inline void check_due(const hw_delivery *d, int64_t now_ms, const int64_t
 }
 
 /* The first entry of each list is only there so that a list may be empty. */
-#define assert_owed_without(d, first, last, ...)                                                   \
+#define assert_outstanding_without(d, first, last, ...)                                            \
     do {                                                                                           \
         const hw_range unit_ranges[] = {{0, 0}, __VA_ARGS__};                                      \
-        check_owed((d), (first), (last), unit_ranges + 1, COUNT_OF(unit_ranges) - 1, __LINE__);    \
+        check_outstanding((d), (first), (last), unit_ranges + 1, COUNT_OF(unit_ranges) - 1,        \
+                          __LINE__);                                                               \
     } while (0)
-#define assert_owed(d, ...) assert_owed_without((d), 0, 0, __VA_ARGS__)
-#define assert_owes_nothing(d) check_owed((d), 0, 0, NULL, 0, __LINE__)
+#define assert_outstanding(d, ...) assert_outstanding_without((d), 0, 0, __VA_ARGS__)
+#define assert_owes_nothing(d) check_outstanding((d), 0, 0, NULL, 0, __LINE__)
 #define assert_wanted(d, to, holes, holes_n, ...)                                                  \
     do {                                                                                           \
         const hw_range unit_ranges[] = {__VA_ARGS__};                                              \

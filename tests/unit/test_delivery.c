@@ -5,7 +5,7 @@
 
 /* ------------------------------------------------------------------ the healthy path */
 
-static void rows_in_a_row_are_delivered_and_nothing_is_owed(void **state)
+static void rows_in_a_row_are_delivered_and_nothing_is_outstanding(void **state)
 {
     hw_delivery d;
 
@@ -13,7 +13,7 @@ static void rows_in_a_row_are_delivered_and_nothing_is_owed(void **state)
     start(&d, &(hw_delivery_config){0});
     for (int64_t i = 1; i <= 100; i++) {
         assert_int_equal(offer(&d, i, "s"), HW_OFFER_DELIVER);
-        assert_owed(&d, {i, i});
+        assert_outstanding(&d, {i, i});
         assert_i64_equal(hw_delivery_contiguous(&d), i - 1);
         handled(&d, i);
         assert_owes_nothing(&d);
@@ -69,11 +69,11 @@ static void a_number_is_accepted_once(void **state)
     assert_int_equal(offer(&d, 3, "s"), HW_OFFER_DELIVER);
     handled(&d, 3);
     assert_int_equal(offer(&d, 3, "s"), HW_OFFER_SKIP);
-    assert_owed(&d, {1, 2});
+    assert_outstanding(&d, {1, 2});
     assert_int_equal(offer(&d, 2, "s"), HW_OFFER_DELIVER);
     handled(&d, 2);
     assert_int_equal(offer(&d, 2, "s"), HW_OFFER_SKIP);
-    assert_owed(&d, {1, 1});
+    assert_outstanding(&d, {1, 1});
     assert_i64_equal(d.high, 3);
     hw_delivery_done(&d);
 }
@@ -90,16 +90,16 @@ static void a_gap_counts_as_missing_until_a_pass_says_what_is_a_hole(void **stat
     assert_int_equal(offer(&d, 5, "s"), HW_OFFER_DELIVER);
     handled(&d, 5);
     assert_int_equal(offer_other(&d, 7), HW_OFFER_SKIP);
-    assert_owed(&d, {1, 4}, {6, 6});
+    assert_outstanding(&d, {1, 4}, {6, 6});
     pass(&d, 25, holes, 3);
     assert_i64_equal(d.high, 25);
-    assert_owed(&d, {3, 3}, {8, 9}, {20, 25});
+    assert_outstanding(&d, {3, 3}, {8, 9}, {20, 25});
     assert_i64_equal(hw_delivery_contiguous(&d), 2);
     /* 8 has appeared, 3 is proven dead: the next page has 8 in it. */
     assert_int_equal(offer(&d, 8, "s"), HW_OFFER_DELIVER);
     handled(&d, 8);
     pass(&d, 25, (const hw_hole[]){{9, 9, 0}, {20, 30, 0}}, 2);
-    assert_owed(&d, {9, 9}, {20, 25});
+    assert_outstanding(&d, {9, 9}, {20, 25});
     pass(&d, 40, NULL, 0);
     assert_owes_nothing(&d);
     assert_i64_equal(d.high, 40);
@@ -116,17 +116,17 @@ static void a_pass_decides_nothing_above_its_end_and_never_goes_back(void **stat
     handled(&d, 4);
     assert_int_equal(offer(&d, 10, "s"), HW_OFFER_DELIVER);
     handled(&d, 10);
-    assert_owed(&d, {1, 3}, {5, 9});
+    assert_outstanding(&d, {1, 3}, {5, 9});
     pass(&d, 6, (const hw_hole[]){{2, 2, 0}}, 1);
     assert_i64_equal(d.high, 10);
-    assert_owed(&d, {2, 2}, {7, 9});
+    assert_outstanding(&d, {2, 2}, {7, 9});
     /* Nor of a range above that lies in a hole which begins below. */
     pass(&d, 6, (const hw_hole[]){{4, 9, 0}}, 1);
-    assert_owed(&d, {7, 9});
+    assert_outstanding(&d, {7, 9});
     hw_delivery_done(&d);
 }
 
-static void a_hole_below_high_that_was_handled_is_not_owed_again(void **state)
+static void a_hole_below_high_that_was_handled_is_not_outstanding_again(void **state)
 {
     hw_delivery d;
 
@@ -175,7 +175,7 @@ static void a_failed_event_holds_its_stream_and_no_other(void **state)
     assert_int_equal(offer(&d, 3, "b"), HW_OFFER_DELIVER);
     handled(&d, 3);
     assert_int_equal(offer(&d, 4, "a"), HW_OFFER_HELD);
-    assert_owed(&d, {1, 2}, {4, 4});
+    assert_outstanding(&d, {1, 2}, {4, 4});
     assert_due(&d, 999); /* nothing before its time */
     assert_due(&d, 1000, 1);
     assert_i64_equal(hw_delivery_next_ms(&d), 1000);
@@ -218,7 +218,7 @@ static void a_follower_that_fails_holds_those_behind_it(void **state)
     assert_int_equal(retry(&d, 3), HW_OFFER_SKIP);
     assert_due(&d, 0);
     assert_due(&d, 1000, 2);
-    assert_owed(&d, {2, 3});
+    assert_outstanding(&d, {2, 3});
     hw_delivery_done(&d);
 }
 
@@ -240,7 +240,7 @@ static void an_earlier_event_of_a_stream_that_stands_still_goes_first(void **sta
     assert_int_equal(retry(&d, 3), HW_OFFER_DELIVER);
     handled(&d, 3);
     assert_due(&d, 0, 5, 6, 7);
-    assert_owed(&d, {1, 1}, {4, 7});
+    assert_outstanding(&d, {1, 1}, {4, 7});
     hw_delivery_done(&d);
 }
 
@@ -263,12 +263,12 @@ static void retries_follow_the_schedule_and_end_in_a_dead_letter(void **state)
         assert_due(&d, now_ms - 1);
         assert_due(&d, now_ms, 1);
         assert_int_equal(retry(&d, 1), HW_OFFER_DELIVER);
-        assert_int_equal(d.in_hand_tries, i + 1);
+        assert_int_equal(d.in_hand_attempts, i + 1);
     }
     assert_int_equal(hw_delivery_failed(&d, 1, hw_str_of("a"), now_ms, 0, &what, NULL), HOWDAH_OK);
     assert_int_equal(what, HW_FAILED_DEAD_LETTER);
-    assert_owed(&d, {1, 1});
-    assert_owed_without(&d, 1, 1);
+    assert_outstanding(&d, {1, 1});
+    assert_outstanding_without(&d, 1, 1);
     assert_int_equal(hw_delivery_dead_lettered(&d, 1, now_ms, NULL), HOWDAH_OK);
     assert_owes_nothing(&d);
     assert_false(d.moved);
@@ -291,7 +291,7 @@ static void no_attempt_is_too_many_for_the_schedule(void **state)
         assert_true(hw_delivery_next_ms(&d) > INT64_MAX / 2);
         assert_int_equal(retry(&d, 1), HW_OFFER_DELIVER);
     }
-    d.in_hand_tries = UINT32_MAX;
+    d.in_hand_attempts = UINT32_MAX;
     assert_int_equal(hw_delivery_failed(&d, 1, hw_str_of("a"), INT64_MAX - 1, 0, &what, NULL),
                      HOWDAH_OK);
     assert_i64_equal(hw_delivery_next_ms(&d), INT64_MAX);
@@ -324,7 +324,7 @@ static void a_dead_letter_frees_its_stream(void **state)
     assert_int_equal(offer(&d, 2, "a"), HW_OFFER_HELD);
     assert_int_equal(retry(&d, 1), HW_OFFER_DELIVER);
     assert_int_equal(failed(&d, 1, "a"), HW_FAILED_DEAD_LETTER);
-    assert_owed_without(&d, 1, 1, {2, 2});
+    assert_outstanding_without(&d, 1, 1, {2, 2});
     assert_int_equal(hw_delivery_dead_lettered(&d, 1, 0, NULL), HOWDAH_OK);
     assert_due(&d, 0, 2);
     assert_int_equal(retry(&d, 2), HW_OFFER_DELIVER);
@@ -333,7 +333,7 @@ static void a_dead_letter_frees_its_stream(void **state)
     hw_delivery_done(&d);
 }
 
-static void fail_closed_halts_and_the_event_stays_owed(void **state)
+static void fail_closed_halts_and_the_event_stays_outstanding(void **state)
 {
     hw_delivery d;
 
@@ -341,16 +341,16 @@ static void fail_closed_halts_and_the_event_stays_owed(void **state)
     start(&d, &(hw_delivery_config){.max_retries = HELP_NONE, .fail_closed = true});
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     assert_int_equal(failed(&d, 1, "a"), HW_FAILED_HALT);
-    assert_owed(&d, {1, 1});
+    assert_outstanding(&d, {1, 1});
     /* Resumed, it is the first to be tried, as if for the first time. */
     assert_int_equal(offer(&d, 2, "a"), HW_OFFER_HELD);
     assert_due(&d, 0, 1, 2);
     assert_int_equal(retry(&d, 1), HW_OFFER_DELIVER);
-    assert_int_equal(d.in_hand_tries, 0);
+    assert_int_equal(d.in_hand_attempts, 0);
     assert_int_equal(failed(&d, 1, "a"), HW_FAILED_HALT);
     assert_int_equal(hw_delivery_load(&d, 1, (const hw_range[]){{1, 1}}, 1, 0, NULL), HOWDAH_OK);
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
-    assert_int_equal(d.in_hand_tries, 0);
+    assert_int_equal(d.in_hand_attempts, 0);
     handled(&d, 1);
     hw_delivery_done(&d);
 }
@@ -363,19 +363,19 @@ static void what_is_put_back_is_due_at_once_and_was_no_attempt(void **state)
     start(&d, &(hw_delivery_config){0});
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     assert_int_equal(hw_delivery_put_back(&d, 1, hw_str_of("a"), 30, NULL), HOWDAH_OK);
-    assert_owed(&d, {1, 1});
+    assert_outstanding(&d, {1, 1});
     assert_int_equal(offer(&d, 2, "a"), HW_OFFER_HELD);
     assert_i64_equal(hw_delivery_next_ms(&d), 30);
     assert_due(&d, 30, 1, 2);
     assert_int_equal(retry(&d, 1), HW_OFFER_DELIVER);
-    assert_int_equal(d.in_hand_tries, 0);
+    assert_int_equal(d.in_hand_attempts, 0);
     assert_int_equal(failed(&d, 1, "a"), HW_FAILED_RETRY);
     assert_int_equal(retry(&d, 1), HW_OFFER_DELIVER);
-    assert_int_equal(d.in_hand_tries, 1);
+    assert_int_equal(d.in_hand_attempts, 1);
     assert_int_equal(hw_delivery_put_back(&d, 1, hw_str_of("a"), 40, NULL), HOWDAH_OK);
     assert_due(&d, 40, 1);
     assert_int_equal(retry(&d, 1), HW_OFFER_DELIVER);
-    assert_int_equal(d.in_hand_tries, 1);
+    assert_int_equal(d.in_hand_attempts, 1);
     handled(&d, 1);
     hw_delivery_done(&d);
 }
@@ -429,7 +429,7 @@ static void strict_ordering_waits_for_holes(void **state)
     handled(&d, 5);
     assert_int_equal(offer(&d, 7, "b"), HW_OFFER_WAIT);
     pass(&d, 6, holes + 1, 1);
-    assert_owed(&d, {6, 6});
+    assert_outstanding(&d, {6, 6});
     assert_wanted(&d, 9, holes + 1, 1, {6, 6});
     assert_int_equal(offer(&d, 7, "b"), HW_OFFER_WAIT);
     assert_int_equal(offer(&d, 6, "b"), HW_OFFER_DELIVER);
@@ -468,17 +468,17 @@ static void too_many_ranges_stop_what_would_add_one(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.owed_max = 3});
+    start(&d, &(hw_delivery_config){.outstanding_max = 3});
     assert_int_equal(offer_other(&d, 11), HW_OFFER_SKIP); /* 1..10 missing */
     assert_int_equal(offer(&d, 13, "a"), HW_OFFER_DELIVER);
     handled(&d, 13);
-    assert_owed(&d, {1, 10}, {12, 12});
+    assert_outstanding(&d, {1, 10}, {12, 12});
     assert_wanted(&d, 20, NULL, 0, {1, 10}, {12, 12}); /* a gap and an event might be too much */
     assert_int_equal(offer(&d, 15, "a"), HW_OFFER_WAIT);
     assert_int_equal(offer(&d, 14, "a"), HW_OFFER_DELIVER);
     handled(&d, 14);
     assert_int_equal(offer_other(&d, 16), HW_OFFER_SKIP);
-    assert_owed(&d, {1, 10}, {12, 12}, {15, 15});
+    assert_outstanding(&d, {1, 10}, {12, 12}, {15, 15});
     assert_int_equal(offer(&d, 17, "a"), HW_OFFER_WAIT);
     assert_int_equal(offer_other(&d, 18), HW_OFFER_WAIT);
     assert_int_equal(offer_other(&d, 17), HW_OFFER_SKIP);
@@ -497,7 +497,7 @@ static void too_many_ranges_stop_what_would_add_one(void **state)
     handled(&d, 1);
     assert_int_equal(offer(&d, 3, "b"), HW_OFFER_DELIVER);
     handled(&d, 3);
-    assert_owed(&d, {4, 10}, {15, 15});
+    assert_outstanding(&d, {4, 10}, {15, 15});
     hw_delivery_done(&d);
 }
 
@@ -507,14 +507,14 @@ static void a_pass_stops_before_the_hole_that_is_too_many(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.owed_max = 2});
+    start(&d, &(hw_delivery_config){.outstanding_max = 2});
     pass(&d, 9, holes, 4);
     assert_i64_equal(d.high, 5);
-    assert_owed(&d, {2, 2}, {4, 4});
+    assert_outstanding(&d, {2, 2}, {4, 4});
     assert_wanted(&d, 9, holes, 4, {2, 2}, {4, 4});
     pass(&d, 9, holes + 1, 3);
     assert_i64_equal(d.high, 7);
-    assert_owed(&d, {4, 4}, {6, 6});
+    assert_outstanding(&d, {4, 4}, {6, 6});
     pass(&d, 9, NULL, 0);
     assert_i64_equal(d.high, 9);
     assert_owes_nothing(&d);
@@ -526,11 +526,11 @@ static void a_bound_too_low_to_go_on_with_is_raised(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.owed_max = 1});
+    start(&d, &(hw_delivery_config){.outstanding_max = 1});
     assert_wanted(&d, 9, NULL, 0, {1, 9});
     assert_int_equal(offer(&d, 2, "a"), HW_OFFER_DELIVER);
     handled(&d, 2);
-    assert_owed(&d, {1, 1});
+    assert_outstanding(&d, {1, 1});
     hw_delivery_done(&d);
 }
 
@@ -554,7 +554,7 @@ static void too_many_events_that_are_not_handled_stop_further_ones(void **state)
     handled(&d, 2);
     assert_int_equal(offer(&d, 5, "c"), HW_OFFER_DELIVER);
     handled(&d, 5);
-    assert_owed(&d, {1, 1}, {3, 3});
+    assert_outstanding(&d, {1, 1}, {3, 3});
     hw_delivery_done(&d);
 }
 
@@ -642,10 +642,10 @@ static void a_transactional_handler_leaves_nothing_unsaved(void **state)
     assert_int_equal(offer(&d, 3, "a"), HW_OFFER_DELIVER);
     assert_int_equal(failed(&d, 3, "a"), HW_FAILED_RETRY);
     assert_int_equal(offer(&d, 4, "b"), HW_OFFER_DELIVER);
-    assert_owed(&d, {2, 4});
-    assert_owed_without(&d, 4, 4, {2, 3}); /* goes into the handler's transaction */
+    assert_outstanding(&d, {2, 4});
+    assert_outstanding_without(&d, 4, 4, {2, 3}); /* goes into the handler's transaction */
     handled(&d, 4);
-    assert_owed(&d, {2, 3});
+    assert_outstanding(&d, {2, 3});
     assert_i64_equal(d.unsaved, 0);
     assert_false(d.moved);
     assert_false(hw_delivery_checkpoint_due(&d, 10000));
@@ -667,7 +667,7 @@ static void an_endless_delay_never_comes(void **state)
     hw_delivery_done(&d);
 }
 
-static void the_owed_set_joins_what_is_missing_and_what_is_pending(void **state)
+static void the_outstanding_set_joins_what_is_missing_and_what_is_pending(void **state)
 {
     hw_delivery d;
 
@@ -676,10 +676,10 @@ static void the_owed_set_joins_what_is_missing_and_what_is_pending(void **state)
     assert_int_equal(offer(&d, 3, "a"), HW_OFFER_DELIVER);
     assert_int_equal(failed(&d, 3, "a"), HW_FAILED_RETRY);
     assert_int_equal(offer(&d, 6, "b"), HW_OFFER_DELIVER);
-    assert_owed(&d, {1, 6});
-    assert_owed_without(&d, 6, 6, {1, 5});
-    assert_owed_without(&d, 3, 3, {1, 2}, {4, 6});
-    assert_owed_without(&d, 2, 4, {1, 1}, {5, 6});
+    assert_outstanding(&d, {1, 6});
+    assert_outstanding_without(&d, 6, 6, {1, 5});
+    assert_outstanding_without(&d, 3, 3, {1, 2}, {4, 6});
+    assert_outstanding_without(&d, 2, 4, {1, 1}, {5, 6});
     handled(&d, 6);
     assert_i64_equal(hw_delivery_contiguous(&d), 0);
     pass(&d, 6, NULL, 0);
@@ -701,16 +701,16 @@ static void a_loaded_checkpoint_owes_its_ranges_as_missing(void **state)
         HOWDAH_OK);
     assert_i64_equal(d.high, 10);
     assert_i64_equal(d.in_hand, 0);
-    assert_owed(&d, {2, 4}, {7, 7});
+    assert_outstanding(&d, {2, 4}, {7, 7});
     assert_wanted(&d, 12, NULL, 0, {2, 4}, {7, 7}, {11, 12});
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_SKIP);
     assert_int_equal(offer(&d, 3, "a"), HW_OFFER_DELIVER);
     assert_int_equal(failed(&d, 3, "a"), HW_FAILED_RETRY);
     assert_int_equal(offer(&d, 7, "a"), HW_OFFER_HELD);
     assert_int_equal(offer(&d, 8, "a"), HW_OFFER_SKIP);
-    assert_owed(&d, {2, 4}, {7, 7});
+    assert_outstanding(&d, {2, 4}, {7, 7});
     pass(&d, 10, NULL, 0);
-    assert_owed(&d, {3, 3}, {7, 7});
+    assert_outstanding(&d, {3, 3}, {7, 7});
     assert_int_equal(hw_delivery_load(&d, 10, NULL, 0, 0, NULL), HOWDAH_OK);
     assert_owes_nothing(&d);
     assert_i64_equal((int64_t)d.waiting, 0);
@@ -732,7 +732,7 @@ static void a_damaged_checkpoint_is_refused_and_changes_nothing(void **state)
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         assert_int_equal(hw_delivery_load(&d, 5, bad[i], 2, 0, &err), HOWDAH_CORRUPT);
         assert_i64_equal(d.high, 9);
-        assert_owed(&d, {2, 3});
+        assert_outstanding(&d, {2, 3});
     }
     assert_string_equal(err.message, "a checkpoint at 5 owes 4 to 6 behind 1");
     assert_int_equal(hw_delivery_load(&d, -1, NULL, 0, 0, NULL), HOWDAH_CORRUPT);
@@ -793,9 +793,9 @@ static void time_skips_only_where_the_policy_says_so(void **state)
     assert_i64_equal(range.first, 5);
     assert_i64_equal(range.last, 7); /* 8 is above high: not its business yet */
     assert_i64_equal(age_ms, 5000);
-    assert_owed_without(&d, 5, 7, {2, 2});
+    assert_outstanding_without(&d, 5, 7, {2, 2});
     assert_int_equal(hw_delivery_skipped(&d, range, 6000, NULL), HOWDAH_OK);
-    assert_owed(&d, {2, 2});
+    assert_outstanding(&d, {2, 2});
     assert_false(d.moved);
     assert_false(hw_delivery_overdue(&d, holes, 2, 7999, &range, &age_ms));
     assert_true(hw_delivery_overdue(&d, holes, 2, 8001, &range, &age_ms));
@@ -803,7 +803,7 @@ static void time_skips_only_where_the_policy_says_so(void **state)
     assert_i64_equal(age_ms, 5001);
     /* What was skipped stays skipped, though it is a hole still, and when it appears. */
     pass(&d, 7, holes, 2);
-    assert_owed(&d, {2, 2});
+    assert_outstanding(&d, {2, 2});
     assert_int_equal(offer(&d, 6, "a"), HW_OFFER_SKIP);
     hw_delivery_done(&d);
 }
@@ -835,7 +835,7 @@ static int scenario(hw_delivery *d)
         }
     }
     if (s == HOWDAH_OK)
-        s = hw_delivery_owed(d, &out, NULL);
+        s = hw_delivery_outstanding(d, &out, NULL);
     if (s == HOWDAH_OK)
         s = hw_delivery_wanted(d, 100, holes, 2, &out, &(int64_t){0}, NULL);
     if (s == HOWDAH_OK)
@@ -872,13 +872,13 @@ static void no_memory_changes_nothing_and_leaks_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_in_a_row_are_delivered_and_nothing_is_owed),
+        cmocka_unit_test(rows_in_a_row_are_delivered_and_nothing_is_outstanding),
         cmocka_unit_test(the_healthy_path_allocates_nothing_once_it_runs),
         cmocka_unit_test(what_does_not_match_is_done_at_once),
         cmocka_unit_test(a_number_is_accepted_once),
         cmocka_unit_test(a_gap_counts_as_missing_until_a_pass_says_what_is_a_hole),
         cmocka_unit_test(a_pass_decides_nothing_above_its_end_and_never_goes_back),
-        cmocka_unit_test(a_hole_below_high_that_was_handled_is_not_owed_again),
+        cmocka_unit_test(a_hole_below_high_that_was_handled_is_not_outstanding_again),
         cmocka_unit_test(wanted_is_what_is_missing_and_what_is_above),
         cmocka_unit_test(a_failed_event_holds_its_stream_and_no_other),
         cmocka_unit_test(a_follower_that_fails_holds_those_behind_it),
@@ -887,7 +887,7 @@ int main(void)
         cmocka_unit_test(no_attempt_is_too_many_for_the_schedule),
         cmocka_unit_test(jitter_comes_from_the_caller),
         cmocka_unit_test(a_dead_letter_frees_its_stream),
-        cmocka_unit_test(fail_closed_halts_and_the_event_stays_owed),
+        cmocka_unit_test(fail_closed_halts_and_the_event_stays_outstanding),
         cmocka_unit_test(what_is_put_back_is_due_at_once_and_was_no_attempt),
         cmocka_unit_test(due_names_the_lowest_that_there_is_room_for),
         cmocka_unit_test(strict_ordering_waits_for_holes),
@@ -901,7 +901,7 @@ int main(void)
         cmocka_unit_test(what_only_moved_is_stored_after_the_delay),
         cmocka_unit_test(a_transactional_handler_leaves_nothing_unsaved),
         cmocka_unit_test(an_endless_delay_never_comes),
-        cmocka_unit_test(the_owed_set_joins_what_is_missing_and_what_is_pending),
+        cmocka_unit_test(the_outstanding_set_joins_what_is_missing_and_what_is_pending),
         cmocka_unit_test(a_loaded_checkpoint_owes_its_ranges_as_missing),
         cmocka_unit_test(a_damaged_checkpoint_is_refused_and_changes_nothing),
         cmocka_unit_test(suspects_count_down_as_events_are_done_with),

@@ -33,9 +33,9 @@ typedef struct world {
     bool done[NUMBERS + 1]; /* handled, dead-lettered or skipped */
     /* the stored checkpoint */
     int64_t stored_high;
-    bool stored_owed[NUMBERS + 1];
+    bool stored_outstanding[NUMBERS + 1];
     /* so that the test knows that it tested something */
-    int64_t delivered, held, waited, retried, letters, skips, loads, checkpoints;
+    int64_t delivered, held, waited, retried, dead_letters, skips, loads, checkpoints;
 } world;
 
 static const char *const names[STREAMS] = {"a", "b", "c", "d"};
@@ -107,7 +107,7 @@ static void check_growth(const world *w, size_t before, bool none_pending)
 {
     size_t after = w->d.missing.n + w->d.pending.n;
 
-    assert_true(after <= before || after <= w->d.config.owed_max ||
+    assert_true(after <= before || after <= w->d.config.outstanding_max ||
                 (none_pending && after == before + 1));
 }
 
@@ -126,7 +126,7 @@ static void check_order(const world *w, int64_t n)
 static void check_checkpoint(const world *w)
 {
     for (int64_t n = 1; n <= w->stored_high; n++) {
-        if (!w->stored_owed[n])
+        if (!w->stored_outstanding[n])
             assert_true(w->done[n] || w->fate[n] == DEAD ||
                         (!w->matches[n] && w->fate[n] == VISIBLE));
     }
@@ -134,15 +134,16 @@ static void check_checkpoint(const world *w)
 
 static void store(world *w, int64_t without_first, int64_t without_last)
 {
-    hw_ranges owed = HW_RANGES_INIT;
+    hw_ranges outstanding = HW_RANGES_INIT;
 
-    assert_int_equal(hw_delivery_owed_without(&w->d, without_first, without_last, &owed, NULL),
-                     HOWDAH_OK);
+    assert_int_equal(
+        hw_delivery_outstanding_without(&w->d, without_first, without_last, &outstanding, NULL),
+        HOWDAH_OK);
     assert_true(w->d.high >= w->stored_high);
     w->stored_high = w->d.high;
     for (int64_t n = 1; n <= NUMBERS; n++)
-        w->stored_owed[n] = hw_ranges_has(&owed, n);
-    hw_ranges_done(&owed);
+        w->stored_outstanding[n] = hw_ranges_has(&outstanding, n);
+    hw_ranges_done(&outstanding);
     w->checkpoints++;
 }
 
@@ -180,7 +181,7 @@ static void handle(world *w, int64_t n)
             store(w, n, n);
             assert_int_equal(hw_delivery_dead_lettered(&w->d, n, w->now_ms, NULL), HOWDAH_OK);
             finish(w, n);
-            w->letters++;
+            w->dead_letters++;
         }
     }
     check_sets(w);
@@ -200,7 +201,7 @@ static void model_pass(world *w, int64_t upto)
     if (upto > w->d_high) {
         assert_true(w->d.high >= w->d_high && w->d.high <= upto);
         if (w->d.high < upto) /* it may stop early for one reason only */
-            assert_true(w->d.missing.n + w->d.pending.n >= w->d.config.owed_max);
+            assert_true(w->d.missing.n + w->d.pending.n >= w->d.config.outstanding_max);
         w->d_high = w->d.high;
     }
 }
@@ -341,19 +342,20 @@ static void frontier_of_another(world *w)
 /* The owner dies: what was done since the checkpoint may be done again. */
 static void crash(world *w)
 {
-    hw_range owed[NUMBERS];
-    size_t owed_n = 0;
+    hw_range outstanding[NUMBERS];
+    size_t outstanding_n = 0;
 
     for (int64_t n = 1; n <= NUMBERS; n++) {
-        w->missing[n] = n <= w->stored_high && w->stored_owed[n];
+        w->missing[n] = n <= w->stored_high && w->stored_outstanding[n];
         w->pending[n] = false;
-        if (n > w->stored_high || w->stored_owed[n])
+        if (n > w->stored_high || w->stored_outstanding[n])
             w->done[n] = false;
         if (w->missing[n])
-            owed[owed_n++] = (hw_range){n, n};
+            outstanding[outstanding_n++] = (hw_range){n, n};
     }
     w->d_high = w->stored_high;
-    assert_int_equal(hw_delivery_load(&w->d, w->stored_high, owed, owed_n, 0, NULL), HOWDAH_OK);
+    assert_int_equal(hw_delivery_load(&w->d, w->stored_high, outstanding, outstanding_n, 0, NULL),
+                     HOWDAH_OK);
     frontier_of_another(w);
     w->loads++;
     check_sets(w);
@@ -451,7 +453,7 @@ static void random_steps_agree_with_the_model_in_every_mode(void **state)
             .retry_delay_ms = 100,
             .max_retry_delay_ms = 1000,
             .jitter_percent = 20,
-            .owed_max = seed % 4 < 2 ? 6 : 40,
+            .outstanding_max = seed % 4 < 2 ? 6 : 40,
             .pending_max = seed % 4 < 2 ? 7 : 30,
         };
         world w = {0};
@@ -461,7 +463,7 @@ static void random_steps_agree_with_the_model_in_every_mode(void **state)
         sum.held += w.held;
         sum.waited += w.waited;
         sum.retried += w.retried;
-        sum.letters += w.letters;
+        sum.dead_letters += w.dead_letters;
         sum.skips += w.skips;
         sum.loads += w.loads;
         sum.checkpoints += w.checkpoints;
@@ -471,7 +473,7 @@ static void random_steps_agree_with_the_model_in_every_mode(void **state)
     assert_true(sum.held > 500);
     assert_true(sum.waited > 100);
     assert_true(sum.retried > 1000);
-    assert_true(sum.letters > 500);
+    assert_true(sum.dead_letters > 500);
     assert_true(sum.skips > 100);
     assert_true(sum.loads > 100);
     assert_true(sum.checkpoints > 1000);

@@ -6,7 +6,7 @@
  */
 #include "unit.h"
 
-#include "store/shim/flaky.h"
+#include "flaky.h"
 
 typedef struct fake {
     hw_store store;
@@ -34,13 +34,13 @@ static void fake_close(hw_store *store)
     the_fake.closed++;
 }
 
-static int fake_append(hw_store *store, const hw_batch *batch, const hw_import_mark *mark,
+static int fake_append(hw_store *store, const hw_batch *batch, const hw_import_place *place,
                        howdah_position *ret_positions, hw_append_report *report,
                        howdah_error *reterr)
 {
     int s = answer(store, reterr);
 
-    assert_null(mark);
+    assert_null(place);
     if (s < 0)
         return s;
     the_fake.appended += (unsigned)batch->n;
@@ -136,17 +136,17 @@ static int fake_import_columns(hw_store *store, hw_import_source *source,
     return answer(store, reterr);
 }
 
-static int fake_import_mark(hw_store *store, hw_str source, hw_buf *ret_buf,
-                            hw_import_mark *ret_mark, howdah_error *reterr)
+static int fake_import_place(hw_store *store, hw_str source, hw_buf *ret_buf,
+                             hw_import_place *ret_place, howdah_error *reterr)
 {
     assert_str_is(source, "t");
     hw_buf_puts(ret_buf, "text");
-    ret_mark->rows = 8;
+    ret_place->rows = 8;
     return answer(store, reterr);
 }
 
 static int fake_import_rows(hw_store *store, const hw_import_source *source,
-                            const hw_import_mark *after, size_t n, const hw_import_row **ret_rows,
+                            const hw_import_place *after, size_t n, const hw_import_row **ret_rows,
                             size_t *ret_n, howdah_error *reterr)
 {
     static hw_import_row rows[1];
@@ -194,7 +194,7 @@ static const hw_store_ops fake_ops = {
     .migrate = fake_migrate,
     .migrate_status = fake_migrate_status,
     .import_columns = fake_import_columns,
-    .import_mark = fake_import_mark,
+    .import_place = fake_import_place,
     .import_rows = fake_import_rows,
     .import_total = fake_import_total,
     .numbers = fake_doctor,
@@ -217,7 +217,7 @@ typedef struct outputs {
     int *depths;
     size_t n;
     hw_buf buf;
-    hw_import_mark mark;
+    hw_import_place place;
 } outputs;
 
 /* An operation that was carried out must have changed some output, unless it has none. */
@@ -304,15 +304,15 @@ static int op_import_columns(hw_store *store, outputs *out, howdah_error *reterr
     return store->ops->import_columns(store, NULL, NULL, &the_fake, reterr);
 }
 
-static int op_import_mark(hw_store *store, outputs *out, howdah_error *reterr)
+static int op_import_place(hw_store *store, outputs *out, howdah_error *reterr)
 {
-    int s = store->ops->import_mark(store, HW_STR_LIT("t"), &out->buf, &out->mark, reterr);
+    int s = store->ops->import_place(store, HW_STR_LIT("t"), &out->buf, &out->place, reterr);
 
     /* A failure of the inner store itself may leave text in the buffer. */
     if (s < 0 && the_fake.status < 0)
         hw_buf_clear(&out->buf);
     assert_string_equal(hw_buf_str(&out->buf), s < 0 ? "" : "text");
-    assert_i64_equal(out->mark.rows, s < 0 ? 0 : 8);
+    assert_i64_equal(out->place.rows, s < 0 ? 0 : 8);
     hw_buf_done(&out->buf);
     return s;
 }
@@ -358,7 +358,7 @@ static const struct {
 } ops[] = {
     {op_append, true},          {op_migrate, true},         {op_stream_version, false},
     {op_read_open, false},      {op_tree, false},           {op_head, false},
-    {op_migrate_status, false}, {op_import_columns, false}, {op_import_mark, false},
+    {op_migrate_status, false}, {op_import_columns, false}, {op_import_place, false},
     {op_import_rows, false},    {op_import_total, false},   {op_status, false},
     {op_numbers, false},        {op_doctor, false},
 };

@@ -124,13 +124,13 @@ static void a_late_number_shrinks_splits_and_closes_its_hole(void **state)
 static int64_t keep(hw_frontier *frontier, const range *alive, size_t n)
 {
     hw_ranges set = HW_RANGES_INIT;
-    int64_t buried = -1;
+    int64_t resolved = -1;
 
     for (size_t i = 0; i < n; i++)
         assert_int_equal(hw_ranges_add(&set, alive[i].first, alive[i].last, NULL), HOWDAH_OK);
-    assert_int_equal(hw_frontier_keep(frontier, &set, &buried, NULL), HOWDAH_OK);
+    assert_int_equal(hw_frontier_keep(frontier, &set, &resolved, NULL), HOWDAH_OK);
     hw_ranges_done(&set);
-    return buried;
+    return resolved;
 }
 
 static void a_hole_dies_where_nobody_may_fill_it(void **state)
@@ -416,15 +416,15 @@ static void check_against_model(const hw_frontier *f, const model *m)
 /* Everything dies but first..last. */
 static int64_t model_keep(model *m, int64_t first, int64_t last)
 {
-    int64_t buried = 0;
+    int64_t resolved = 0;
 
     for (int64_t i = 1; i <= m->high; i++) {
         if (missing(m, i) && (i < first || i > last)) {
             m->dead[i] = true;
-            buried++;
+            resolved++;
         }
     }
-    return buried;
+    return resolved;
 }
 
 static void random_steps_agree_with_a_map_of_numbers(void **state)

@@ -4,7 +4,7 @@
 #include <locale.h>
 
 #include "base/buf.h"
-#include "cli/harmless.h"
+#include "cli/out/harmless.h"
 
 typedef struct row {
     const char *in;

@@ -586,7 +586,7 @@ static void mutated_documents_get_the_verdict_of_a_naive_parser(void **state)
 
 /* --------------------------------------------------------------------- cutting */
 
-static void members_are_cut_to_the_letter(void **state)
+static void members_are_cut_to_the_dead_letter(void **state)
 {
     const char *text =
         " { \"a\" : 1 ,\"b\":\"x,}\\\"y\" , \"\":{\"c\":[1,\"]\"]}\n,\"d\\u0065\":[ ],"
@@ -745,7 +745,7 @@ int main(void)
         cmocka_unit_test(a_hundred_thousand_brackets_are_refused_without_recursion),
         cmocka_unit_test(a_special_byte_is_seen_at_every_place_of_a_word),
         cmocka_unit_test(mutated_documents_get_the_verdict_of_a_naive_parser),
-        cmocka_unit_test(members_are_cut_to_the_letter),
+        cmocka_unit_test(members_are_cut_to_the_dead_letter),
         cmocka_unit_test(what_is_no_object_has_no_members),
         cmocka_unit_test(cutting_broken_text_stays_inside_it),
         cmocka_unit_test(kinds_are_told_by_the_first_byte),

@@ -73,7 +73,7 @@ static unsigned roll(dice *d, unsigned n)
     return (unsigned)(d->state >> 33) % n;
 }
 
-/* Few letters and few segments: much of what is rolled nearly matches. */
+/* Few dead letters and few segments: much of what is rolled nearly matches. */
 static void roll_text(dice *d, bool pattern, char text[PATTERN_WORD_MAX])
 {
     static const char *const segments[] = {"a", "b", "ab", "A", "a_b", "a-b", "1"};

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "bus/bus.h"
-#include "bus/queue.h"
+#include "bus/queue/queue.h"
 
 static void a_sleep_ends_when_the_next_job_is_due(void **state)
 {

@@ -33,7 +33,7 @@ $howdah$;
 -- member_problem(key text, value json) -> text or NULL
 --
 -- Whether a member of an event's JSON object is of a kind and form that can be taken; the same
--- verdicts as src/cli/append_line.c.  NULL means absent, except for data.
+-- verdicts as src/cli/in/event_line.c.  NULL means absent, except for data.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.member_problem(key text, value json) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE

@@ -34,14 +34,14 @@ AS $howdah$
           ORDER BY e.global_sequence LIMIT log_stored.max_rows) AS e
 $howdah$;
 
--- log_settled() -> (upto, holes), one row
+-- log_proven() -> (upto, holes), one row
 --
--- What has been proven of the log's numbers: see settled in 0005_places.
--- Reads: settled.  Writes, locks: nothing.
-CREATE OR REPLACE FUNCTION @schema@.log_settled(OUT upto bigint, OUT holes bigint[])
+-- What has been proven of the log's numbers: see proven in 0005_places.
+-- Reads: proven.  Writes, locks: nothing.
+CREATE OR REPLACE FUNCTION @schema@.log_proven(OUT upto bigint, OUT holes bigint[])
 RETURNS record
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
-    SELECT k.upto, k.holes FROM @schema@.settled AS k
+    SELECT k.upto, k.holes FROM @schema@.proven AS k
 $howdah$;

@@ -26,20 +26,20 @@ AS $howdah$
     RETURNING j.*
 $howdah$;
 
--- purge_jobs(sequences bigint[], reason text, actor text, OUT jobs bigint, OUT letters bigint)
+-- purge_jobs(sequences bigint[], reason text, actor text, OUT jobs bigint, OUT dead letters bigint)
 --
 -- The part of purge_events() that is about jobs which bindings have made of events: those that wait
 -- are cancelled, as job_cancel() does it with one, results and errors of those that are over are
 -- erased, and dead letters of both; open ones are discarded.  A job that a worker has just now is left
 -- to it: it can complete, and is cancelled otherwise (see purged_note()).
--- Reads: job_data, leases.  Reads, writes: jobs, history, job_letters, dedups, key_holders, queues; see
--- job_letters_mark().
--- Locks: letters, by id, as job_letters_mark() and job_retry() do; then queues, keys and jobs; then the
--- history.  Whoever settles jobs of several keys just now, or asks for letters of purged events to be
+-- Reads: job_data, leases.  Reads, writes: jobs, history, job_dead_letters, dedups, key_holders, queues; see
+-- job_dead_letters_set_state().
+-- Locks: dead letters, by id, as job_dead_letters_set_state() and job_rerun() do; then queues, keys and jobs; then the
+-- history.  Whoever settles jobs of several keys just now, or asks for dead letters of purged events to be
 -- tried again, may get into each other's way with us: the server ends one of them, and it can be tried
 -- again.
 CREATE OR REPLACE FUNCTION @schema@.purge_jobs(
-    sequences bigint[], reason text, actor text, OUT jobs bigint, OUT letters bigint)
+    sequences bigint[], reason text, actor text, OUT jobs bigint, OUT dead_letters bigint)
 RETURNS record
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -63,7 +63,7 @@ DECLARE
     ended     bigint[];   -- or a worker's
     open      bigint[];
 BEGIN
-    PERFORM FROM @schema@.job_letters AS l WHERE l.job_id = ANY (made) ORDER BY l.id FOR UPDATE;
+    PERFORM FROM @schema@.job_dead_letters AS l WHERE l.job_id = ANY (made) ORDER BY l.id FOR UPDATE;
     PERFORM FROM @schema@.queues AS q WHERE q.queue_id = ANY (queue_ids) ORDER BY q.queue_id FOR NO KEY UPDATE;
     -- Whoever gives a key back now waits for us, or we for them: one of us makes the next job due.
     WITH locked AS (
@@ -80,7 +80,7 @@ BEGIN
     SELECT g.id, g.id, g.queue_id, ARRAY[g.attempts], true, why FROM unnest(gone) AS g ORDER BY g.queue_id, g.id;
     DELETE FROM @schema@.dedups AS d USING @schema@.job_data AS p
     WHERE p.id = ANY (cancelled) AND d.queue_id = p.queue_id AND d.dedup = p.dedup AND d.job_id = p.id;
-    UPDATE @schema@.job_letters AS l
+    UPDATE @schema@.job_dead_letters AS l
     SET state = 'discarded', reason = why, attempts = l.attempts + g.attempts,
         redrives = l.redrives + (g.attempts > 0)::int, resolved_at = clock_timestamp(), resolved_by = session_user
     FROM unnest(gone) AS g
@@ -97,19 +97,19 @@ BEGIN
                       WHERE h.last_id >= e.one AND h.first_id <= e.one AND (h.ids IS NULL OR e.one = ANY (h.ids))
                       ORDER BY h.last_id LIMIT 1));
 
-    open := ARRAY(SELECT l.id FROM @schema@.job_letters AS l
+    open := ARRAY(SELECT l.id FROM @schema@.job_dead_letters AS l
                   WHERE l.job_id = ANY (made) AND l.resolved_at IS NULL ORDER BY l.id);
-    PERFORM @schema@.job_letters_mark(open, NULL, 'discarded', reason);
-    UPDATE @schema@.job_letters AS l SET error = NULL WHERE l.job_id = ANY (made);
-    GET DIAGNOSTICS letters = ROW_COUNT;
-    UPDATE @schema@.job_letters AS l SET resolved_by = actor WHERE l.id = ANY (open);
+    PERFORM @schema@.job_dead_letters_set_state(open, NULL, 'discarded', reason);
+    UPDATE @schema@.job_dead_letters AS l SET error = NULL WHERE l.job_id = ANY (made);
+    GET DIAGNOSTICS dead_letters = ROW_COUNT;
+    UPDATE @schema@.job_dead_letters AS l SET resolved_by = actor WHERE l.id = ANY (open);
     UPDATE @schema@.history AS h SET error = NULL, result = NULL
     WHERE h.last_id = ANY (ended) AND h.jobs = 1 AND (h.error IS NOT NULL OR h.result IS NOT NULL);
 END
 $howdah$;
 
 -- purge_events(stream, ids, families, reason, actor)
---     -> (id, purged_at, events, letters, snapshots, jobs, remaining), one row
+--     -> (id, purged_at, events, dead letters, snapshots, jobs, remaining), one row
 --
 -- Erases payload and headers of all events of a stream, or of those with these ids (families: of
 -- every revision of their families), and what was derived from them: dead letters have no payload
@@ -125,12 +125,12 @@ $howdah$;
 -- A correction that is under way holds a lock on what it corrects: it ends before us, and is found by
 -- the next look; or it waits, and finds nothing to take over.
 -- Errors: UH004 (nothing is erased), UH006 (also above READ COMMITTED).
--- Reads, writes: events, dead_letters, snapshots, purges, job_data, jobs, history, job_letters, queues.
+-- Reads, writes: events, dead_letters, snapshots, purges, job_data, jobs, history, job_dead_letters, queues.
 -- Locks: events by sequence, dead letters by id, then see purge_jobs().
 CREATE OR REPLACE FUNCTION @schema@.purge_events(
     stream text DEFAULT NULL, ids uuid[] DEFAULT NULL, families boolean DEFAULT false, reason text DEFAULT NULL,
     actor text DEFAULT NULL,
-    OUT id bigint, OUT purged_at timestamptz, OUT events bigint, OUT letters bigint, OUT snapshots bigint,
+    OUT id bigint, OUT purged_at timestamptz, OUT events bigint, OUT dead_letters bigint, OUT snapshots bigint,
     OUT jobs bigint, OUT remaining bigint)
 RETURNS record
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -147,7 +147,7 @@ DECLARE
     sequences bigint[] := '{}';
     page      bigint[];
     event_ids uuid[];
-    found_letters bigint[];
+    found_dead_letters bigint[];
     of_jobs   bigint;
 BEGIN
     problem := CASE
@@ -198,7 +198,7 @@ BEGIN
         sequences := sequences || page;
     END LOOP;
     purged_at := clock_timestamp();
-    SELECT 0, cardinality(sequences), 0, 0, 0 INTO id, events, letters, snapshots, jobs;
+    SELECT 0, cardinality(sequences), 0, 0, 0 INTO id, events, dead_letters, snapshots, jobs;
     -- All of a family is in one stream.  A retraction may have headers, of what it retracts.
     remaining := (SELECT count(*) FROM @schema@.events AS e
                   WHERE e.global_sequence = ANY (ARRAY(
@@ -213,7 +213,7 @@ BEGIN
     id := number;
 
     event_ids := ARRAY(SELECT e.id FROM @schema@.events AS e WHERE e.global_sequence = ANY (sequences));
-    found_letters := ARRAY(SELECT d.id FROM @schema@.dead_letters AS d
+    found_dead_letters := ARRAY(SELECT d.id FROM @schema@.dead_letters AS d
                            WHERE d.event_id = ANY (event_ids) AND d.purge IS NULL ORDER BY d.id FOR UPDATE);
     UPDATE @schema@.dead_letters AS d
     SET data = CASE WHEN d.content_type IS NULL THEN 'null'::json END,
@@ -222,17 +222,17 @@ BEGIN
         reason = CASE WHEN d.resolved_at IS NULL THEN reason ELSE d.reason END,
         resolved_by = CASE WHEN d.resolved_at IS NULL THEN whose ELSE d.resolved_by END,
         resolved_at = coalesce(d.resolved_at, purged_at)
-    WHERE d.id = ANY (found_letters);
+    WHERE d.id = ANY (found_dead_letters);
     DELETE FROM @schema@.snapshots AS s
     USING (SELECT e.stream, min(e.version) AS version FROM @schema@.events AS e
            WHERE e.global_sequence = ANY (sequences) GROUP BY e.stream) AS p
     WHERE s.stream = p.stream AND s.version >= p.version;
     GET DIAGNOSTICS snapshots = ROW_COUNT;
-    SELECT p.jobs, p.letters INTO jobs, of_jobs FROM @schema@.purge_jobs(sequences, reason, whose) AS p;
-    letters := cardinality(found_letters) + of_jobs;
-    INSERT INTO @schema@.purges (id, purged_at, events, letters, snapshots, jobs, remaining, actor, reason, stream)
+    SELECT p.jobs, p.dead_letters INTO jobs, of_jobs FROM @schema@.purge_jobs(sequences, reason, whose) AS p;
+    dead_letters := cardinality(found_dead_letters) + of_jobs;
+    INSERT INTO @schema@.purges (id, purged_at, events, dead_letters, snapshots, jobs, remaining, actor, reason, stream)
     OVERRIDING SYSTEM VALUE
-    VALUES (number, purged_at, events, letters, snapshots, jobs, remaining, whose, reason, stream);
+    VALUES (number, purged_at, events, dead_letters, snapshots, jobs, remaining, whose, reason, stream);
 END
 $howdah$;
 

@@ -1,14 +1,14 @@
 -- query_pin() -> bigint[]
 --
 -- What all pages of an answer as of some time are to look at, so that it is of one moment: {upto,
--- settled, seen ...} of 0006_pins.
+-- proven, seen ...} of 0006_pins.
 --
 -- A number is drawn under a lock on the sequence that lasts until its transaction ends.  The numbers
 -- drawn are read first, then the locks, then the rows: with nobody there every number up to those
 -- drawn has its event by now, or never will.  Otherwise the mark of those who prove it for
 -- subscriptions has to do.  A correction behind the mark that the last statement does not see may
 -- still turn up, with a number below others that are seen: it is none of this answer's.
--- Reads: events_global_sequence_seq, pg_locks, settled, events.  Writes, locks: nothing.
+-- Reads: events_global_sequence_seq, pg_locks, proven, events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_pin() RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -20,28 +20,28 @@ DECLARE
     here    constant oid := (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database());
     numbers constant regclass := @sequence_text@::regclass;
     drawn   bigint;
-    settled bigint;
+    proven bigint;
 BEGIN
     SELECT CASE WHEN q.is_called THEN q.last_value ELSE q.last_value - 1 END INTO drawn
     FROM @schema@.events_global_sequence_seq AS q;
-    settled := drawn;
+    proven := drawn;
     PERFORM FROM pg_locks AS l
     WHERE l.locktype = 'relation' AND l.relation = numbers AND l.database = here
       AND l.mode = 'RowExclusiveLock' AND l.granted;
     IF FOUND OR pg_is_in_recovery() THEN -- a standby does not see the locks
-        settled := coalesce((SELECT least(CASE WHEN cardinality(k.holes) > 0 THEN k.holes[1] - 1 ELSE k.upto END, drawn)
-                             FROM @schema@.settled AS k), 0);
+        proven := coalesce((SELECT least(CASE WHEN cardinality(k.holes) > 0 THEN k.holes[1] - 1 ELSE k.upto END, drawn)
+                             FROM @schema@.proven AS k), 0);
     END IF;
     -- One statement is one moment.  Few numbers are walked through; of many, by the corrections' index.
-    IF drawn - settled <= 10000 THEN
+    IF drawn - proven <= 10000 THEN
         RETURN (SELECT ARRAY[coalesce((SELECT h.global_sequence FROM @schema@.events AS h
-                                       ORDER BY h.global_sequence DESC LIMIT 1), 0), settled]
+                                       ORDER BY h.global_sequence DESC LIMIT 1), 0), proven]
                        || ARRAY(SELECT e.global_sequence FROM @schema@.events AS e
-                                WHERE e.global_sequence > settled AND e.corrects IS NOT NULL));
+                                WHERE e.global_sequence > proven AND e.corrects IS NOT NULL));
     END IF;
     RETURN (SELECT ARRAY[coalesce((SELECT h.global_sequence FROM @schema@.events AS h
-                                   ORDER BY h.global_sequence DESC LIMIT 1), 0), settled]
+                                   ORDER BY h.global_sequence DESC LIMIT 1), 0), proven]
                    || ARRAY(SELECT e.global_sequence FROM @schema@.events AS e
-                            WHERE e.family IS NOT NULL AND e.global_sequence + 0 > settled));
+                            WHERE e.family IS NOT NULL AND e.global_sequence + 0 > proven));
 END
 $howdah$;

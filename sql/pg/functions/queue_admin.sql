@@ -2,7 +2,7 @@
 --
 -- Settings and counts of one queue (NULL: of all, by name), of one moment.  Every job that was
 -- pushed is in exactly one of pending, processing, scheduled, completed, failed and purged.
--- Reads: queues, jobs, leases, history, removed_jobs, job_letters.
+-- Reads: queues, jobs, leases, history, removed_jobs, job_dead_letters.
 CREATE OR REPLACE FUNCTION @schema@.queue_states(queue text DEFAULT NULL)
 RETURNS TABLE (name text, paused boolean, max_attempts integer, backoff_jitter integer, concurrency integer,
                abandon_after_ms bigint, backoff_initial_ms bigint, backoff_max_ms bigint, history_ms bigint,
@@ -15,7 +15,7 @@ AS $howdah$
            q.backoff_initial_ms, q.backoff_max_ms, q.history_ms, q.hold_key, q.created_at,
            j.due, coalesce(l.jobs, 0)::bigint, j.jobs - j.due, h.jobs - h.failed + coalesce(r.completed, 0),
            h.failed + coalesce(r.failed, 0), q.purged,
-           (extract(epoch FROM clock_timestamp() - j.oldest) * 1000)::bigint, d.letters
+           (extract(epoch FROM clock_timestamp() - j.oldest) * 1000)::bigint, d.dead_letters
     FROM @schema@.queues AS q
     CROSS JOIN LATERAL (
         -- A job behind another one of its key waits, whenever it is due.
@@ -34,7 +34,7 @@ AS $howdah$
         FROM @schema@.history AS x WHERE x.queue_id = q.queue_id) AS h
     LEFT JOIN @schema@.removed_jobs AS r ON r.queue_id = q.queue_id
     CROSS JOIN LATERAL (
-        SELECT count(*) AS letters FROM @schema@.job_letters AS x
+        SELECT count(*) AS dead_letters FROM @schema@.job_dead_letters AS x
         WHERE x.queue_id = q.queue_id AND x.resolved_at IS NULL) AS d
     WHERE queue_states.queue IS NULL OR q.name = queue_states.queue
     ORDER BY q.name
@@ -155,7 +155,7 @@ $howdah$;
 --
 -- Removes every job of the queue that nobody has claimed, and answers how many; NULL: no such queue.
 -- A dead letter whose job was to be tried again is discarded.
--- Reads, writes: queues, jobs, job_data, dedups, job_letters.  Locks: the jobs and the row of the queue.
+-- Reads, writes: queues, jobs, job_data, dedups, job_dead_letters.  Locks: the jobs and the row of the queue.
 CREATE OR REPLACE FUNCTION @schema@.queue_purge(queue text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -182,7 +182,7 @@ BEGIN
     -- What was pushed meanwhile may have been set aside behind one of those.
     PERFORM @schema@.promote_keys(of_queue, keys);
     UPDATE @schema@.queues AS q SET purged = q.purged + n WHERE q.queue_id = of_queue AND n > 0;
-    UPDATE @schema@.job_letters AS l
+    UPDATE @schema@.job_dead_letters AS l
     SET state = 'discarded', reason = 'purged', resolved_at = clock_timestamp(), resolved_by = session_user
     WHERE l.queue_id = of_queue AND l.resolved_at IS NULL AND l.state = 'redrive'
       AND NOT EXISTS (SELECT FROM @schema@.job_data AS p WHERE p.id = l.job_id);
@@ -195,7 +195,7 @@ $howdah$;
 -- Removes history that is over its time, at most limit_n rows, sparing jobs with an open dead letter; answers how
 -- many.  One session at a time, and nobody waits.  Of those that are spared so many are passed by in one go; the next
 -- one goes on behind them, and begins anew at the end.
--- Reads, writes: history, job_data, job_letters, removed_jobs, polled_jobs.  Locks: the queue's row of removed_jobs.
+-- Reads, writes: history, job_data, job_dead_letters, removed_jobs, polled_jobs.  Locks: the queue's row of removed_jobs.
 CREATE OR REPLACE FUNCTION @schema@.remove_history(of_queue integer, older_than_ms bigint, limit_n integer)
 RETURNS integer
 LANGUAGE plpgsql VOLATILE
@@ -215,7 +215,7 @@ BEGIN
     FOR one IN SELECT e.position, e.finished_at, e.failed, e.last_id FROM @schema@.history AS e
                WHERE e.queue_id = of_queue AND e.position > begun ORDER BY e.position LOOP
         EXIT WHEN one.finished_at >= young OR cardinality(old) >= limit_n;
-        IF one.failed AND EXISTS (SELECT FROM @schema@.job_letters AS l
+        IF one.failed AND EXISTS (SELECT FROM @schema@.job_dead_letters AS l
                                   WHERE l.job_id = one.last_id AND l.resolved_at IS NULL) THEN
             spares := spares + 1;
             IF spares >= 500 THEN
@@ -451,7 +451,7 @@ $howdah$;
 -- Ends a job that nobody has claimed: FAILED, without a dead letter; one that it was to be tried
 -- again for is discarded.  Answers 'cancelled', or why not: 'processing', 'completed', 'failed', or
 -- NULL without the job.
--- Reads, writes: jobs, job_data, history, job_letters, dedups, key_holders.  Locks: the job.
+-- Reads, writes: jobs, job_data, history, job_dead_letters, dedups, key_holders.  Locks: the job.
 CREATE OR REPLACE FUNCTION @schema@.job_cancel(id bigint, reason text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -478,7 +478,7 @@ BEGIN
     VALUES (gone.id, gone.id, gone.queue_id, ARRAY[gone.attempts], true, 'cancelled' || coalesce(': ' || reason, ''));
     DELETE FROM @schema@.dedups AS d USING @schema@.job_data AS p
     WHERE p.id = gone.id AND d.queue_id = gone.queue_id AND d.dedup = p.dedup AND d.job_id = gone.id;
-    UPDATE @schema@.job_letters AS l
+    UPDATE @schema@.job_dead_letters AS l
     SET state = 'discarded', reason = 'cancelled' || coalesce(': ' || job_cancel.reason, ''),
         attempts = l.attempts + gone.attempts, redrives = l.redrives + (gone.attempts > 0)::int,
         resolved_at = clock_timestamp(), resolved_by = session_user
@@ -490,14 +490,14 @@ BEGIN
 END
 $howdah$;
 
--- job_retry(id) -> text
+-- job_rerun(id) -> text
 --
 -- A job that waits is due now; one that has FAILED is ready again, with all its attempts, and first
 -- of its key.  An open dead letter of it is in state 'redrive' until the job has completed or failed
 -- again (end_jobs).  Answers 'ready', or why not: 'processing', 'completed', 'purged' (its event was), 'conflict'
 -- (its dedup key is another job's now), or NULL without the job.
--- Reads, writes: jobs, job_data, history, job_letters, dedups, key_holders.  Locks: the event it was made of, the job.
-CREATE OR REPLACE FUNCTION @schema@.job_retry(id bigint) RETURNS text
+-- Reads, writes: jobs, job_data, history, job_dead_letters, dedups, key_holders.  Locks: the event it was made of, the job.
+CREATE OR REPLACE FUNCTION @schema@.job_rerun(id bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
@@ -505,17 +505,17 @@ DECLARE
     p    @schema@.job_data;
     gone @schema@.history;
 BEGIN
-    SELECT * INTO p FROM @schema@.job_data AS x WHERE x.id = job_retry.id;
+    SELECT * INTO p FROM @schema@.job_data AS x WHERE x.id = job_rerun.id;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
     PERFORM pg_current_xact_id();
     IF @schema@.purged_note(p.id) IS NOT NULL
-       AND (SELECT s.state FROM @schema@.job_states(job_retry.id) AS s) = 'failed' THEN
+       AND (SELECT s.state FROM @schema@.job_states(job_rerun.id) AS s) = 'failed' THEN
         RETURN 'purged';
     END IF;
-    -- First, as job_letters_mark() does.
-    PERFORM FROM @schema@.job_letters AS l WHERE l.job_id = p.id AND l.resolved_at IS NULL FOR UPDATE;
+    -- First, as job_dead_letters_set_state() does.
+    PERFORM FROM @schema@.job_dead_letters AS l WHERE l.job_id = p.id AND l.resolved_at IS NULL FOR UPDATE;
     DELETE FROM @schema@.history AS e WHERE e.last_id = p.id AND e.failed RETURNING e.* INTO gone;
     IF NOT FOUND THEN
         UPDATE @schema@.jobs AS j SET due_at = clock_timestamp()
@@ -524,7 +524,7 @@ BEGIN
         IF NOT FOUND THEN
             -- Scheduled: due, but behind another one of its key.
             RETURN coalesce((SELECT CASE WHEN s.state IN ('pending', 'scheduled') THEN 'ready' ELSE s.state END
-                             FROM @schema@.job_states(job_retry.id) AS s), 'processing');
+                             FROM @schema@.job_states(job_rerun.id) AS s), 'processing');
         END IF;
     ELSE
         IF p.dedup IS NOT NULL THEN
@@ -537,12 +537,12 @@ BEGIN
         INSERT INTO @schema@.jobs (due_at, id, queue_id, priority, plain, key_hash, error)
         VALUES (clock_timestamp(), p.id, p.queue_id, p.priority,
                 p.key IS NULL AND p.dedup IS NULL
-                AND NOT EXISTS (SELECT FROM @schema@.job_letters AS l WHERE l.job_id = p.id AND l.resolved_at IS NULL),
+                AND NOT EXISTS (SELECT FROM @schema@.job_dead_letters AS l WHERE l.job_id = p.id AND l.resolved_at IS NULL),
                 hashtextextended(p.key, p.queue_id), gone.error);
         IF p.key IS NOT NULL THEN
             PERFORM @schema@.free_keys(p.queue_id, ARRAY[hashtextextended(p.key, p.queue_id)], ARRAY[p.id]);
         END IF;
-        UPDATE @schema@.job_letters AS l SET state = 'redrive' WHERE l.job_id = p.id AND l.resolved_at IS NULL;
+        UPDATE @schema@.job_dead_letters AS l SET state = 'redrive' WHERE l.job_id = p.id AND l.resolved_at IS NULL;
     END IF;
     PERFORM @schema@.ring_queue(p.queue_id);
     RETURN 'ready';

@@ -62,15 +62,15 @@ BEGIN
 END
 $howdah$;
 
--- queue_bind(queue, pattern, key_from, subscriber_id, high, owed) -> what became of it
+-- queue_bind(queue, pattern, key_from, subscriber_id, high, outstanding) -> what became of it
 --
 -- Binds a pattern to a queue, which is made if there is none, and makes the router's subscription
--- at (high, owed).  'made'; 'there', with the same key: nothing was changed; 'other key'; 'taken': a
+-- at (high, outstanding).  'made'; 'there', with the same key: nothing was changed; 'other key'; 'taken': a
 -- subscription of this name is somebody else's.
 -- Errors: UH006.
 -- Reads, writes: queues, bindings, subscriptions.  Locks: the rows it makes.
 CREATE OR REPLACE FUNCTION @schema@.queue_bind(
-    queue text, pattern text, key_from text, subscriber_id text, high bigint, owed bigint[])
+    queue text, pattern text, key_from text, subscriber_id text, high bigint, outstanding bigint[])
 RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -94,8 +94,8 @@ BEGIN
         EXIT WHEN FOUND;
         -- Somebody else was quicker.
     END LOOP;
-    INSERT INTO @schema@.subscriptions (subscriber_id, pattern, high, owed)
-    VALUES (subscriber_id, pattern, high, owed);
+    INSERT INTO @schema@.subscriptions (subscriber_id, pattern, high, outstanding)
+    VALUES (subscriber_id, pattern, high, outstanding);
     RETURN 'made';
 END
 $howdah$;
@@ -127,18 +127,18 @@ $howdah$;
 
 -- queue_bindings(queue) -> one row per binding
 --
--- The bindings of one queue (NULL: of all), by queue and pattern, and where their routers are; owed
+-- The bindings of one queue (NULL: of all), by queue and pattern, and where their routers are; outstanding
 -- is how many numbers at or below high are still to come.
 -- Reads: queues, bindings, subscriptions.
 CREATE OR REPLACE FUNCTION @schema@.queue_bindings(queue text DEFAULT NULL)
 RETURNS TABLE (name text, pattern text, key_from text, subscriber_id text, created_at timestamptz, high bigint,
-               owed bigint, status text, reason text, owner text)
+               outstanding bigint, status text, reason text, owner text)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
     SELECT q.name, b.pattern, b.key_from, b.subscriber_id, b.created_at, coalesce(s.high, 0),
            (SELECT coalesce(sum(CASE WHEN o.i % 2 = 0 THEN o.number + 1 ELSE -o.number END), 0)
-            FROM unnest(s.owed) WITH ORDINALITY AS o(number, i))::bigint,
+            FROM unnest(s.outstanding) WITH ORDINALITY AS o(number, i))::bigint,
            coalesce(s.status, 'active'), s.reason, s.owner
     FROM @schema@.bindings AS b
     JOIN @schema@.queues AS q ON q.queue_id = b.queue_id

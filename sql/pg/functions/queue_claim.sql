@@ -208,9 +208,9 @@ $howdah$;
 --   xid, horizon, begun_at  what the library moves its floors by; begun_at is not behind a job that
 --               was left where it is
 --
--- Reads: queues, job_data, events.  Writes: jobs, leases, key_holders, claim_turns; see also
+-- Reads: queues, job_data, events.  Writes: jobs, leases, key_holders, claim_locks; see also
 -- give_back().  Locks: the jobs it takes, and a suspect that it leaves; with a limit of concurrency the row of the
--- queue in claim_turns.
+-- queue in claim_locks.
 CREATE OR REPLACE FUNCTION @schema@.claim_jobs(
     queue text, n integer, worker text, lease_ms bigint, tidy boolean, every boolean, levels integer[],
     floor_dues timestamptz[], floor_ids bigint[])
@@ -259,8 +259,8 @@ BEGIN
         wanted := least(n, q.concurrency - @schema@.leased_jobs(q.queue_id));
         IF wanted > 0 THEN
             -- One after the other.  Whoever cannot see what the one before has claimed is told to try again (40001).
-            INSERT INTO @schema@.claim_turns AS c (queue_id) VALUES (q.queue_id)
-            ON CONFLICT (queue_id) DO UPDATE SET turn = c.turn + 1;
+            INSERT INTO @schema@.claim_locks AS c (queue_id) VALUES (q.queue_id)
+            ON CONFLICT (queue_id) DO UPDATE SET claims = c.claims + 1;
             wanted := least(n, q.concurrency - @schema@.leased_jobs(q.queue_id));
         END IF;
     END IF;

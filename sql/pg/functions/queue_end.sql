@@ -142,9 +142,9 @@ $howdah$;
 -- end_jobs(jobs leased_job[]) -> void
 --
 -- Writes the history of jobs that are in no other place any more: COMPLETED (verdict 0) or FAILED,
--- these with a dead letter, unless their event was purged; gives their dedup keys and keys back.  A letter that a
+-- these with a dead letter, unless their event was purged; gives their dedup keys and keys back.  A dead letter that a
 -- job was tried again for is resolved when it completes.
--- Reads: queues, job_data.  Writes: history, job_letters, dedups, key_holders, jobs.
+-- Reads: queues, job_data.  Writes: history, job_dead_letters, dedups, key_holders, jobs.
 CREATE OR REPLACE FUNCTION @schema@.end_jobs(ended @schema@.leased_job[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -154,7 +154,7 @@ SET enable_seqscan = off
 AS $howdah$
 DECLARE
     one      record;
-    lettered boolean := false; -- one of them was tried again for its letter
+    lettered boolean := false; -- one of them was tried again for its dead letter
 BEGIN
     PERFORM @schema@.log_completed(t.queue_id, t.started_at, t.worker, t.ids, t.tries)
     FROM (SELECT r.queue_id, r.started_at, r.worker, array_agg(r.id ORDER BY r.id) AS ids,
@@ -166,12 +166,12 @@ BEGIN
            CASE WHEN r.verdict <> 0 THEN r.note END, CASE WHEN r.verdict = 0 THEN r.note END
     FROM unnest(ended) AS r WHERE r.verdict <> 0 OR r.note IS NOT NULL;
     IF EXISTS (SELECT FROM unnest(ended) AS r WHERE NOT r.plain) THEN
-        -- In the order in which job_letters_mark() locks them.
-        PERFORM FROM unnest(ended) AS r JOIN @schema@.job_letters AS l ON l.job_id = r.id
+        -- In the order in which job_dead_letters_set_state() locks them.
+        PERFORM FROM unnest(ended) AS r JOIN @schema@.job_dead_letters AS l ON l.job_id = r.id
         WHERE NOT r.plain AND l.resolved_at IS NULL ORDER BY l.id FOR UPDATE OF l;
         lettered := FOUND;
     END IF;
-    INSERT INTO @schema@.job_letters AS l (job_id, queue_id, attempts, error)
+    INSERT INTO @schema@.job_dead_letters AS l (job_id, queue_id, attempts, error)
     SELECT r.id, r.queue_id, r.attempts, r.note FROM unnest(ended) AS r WHERE r.verdict = 1
     ON CONFLICT (job_id) DO UPDATE
     SET attempts = l.attempts + excluded.attempts, error = excluded.error, failed_at = clock_timestamp(),
@@ -181,7 +181,7 @@ BEGIN
         DELETE FROM @schema@.dedups AS d USING unnest(ended) AS r, @schema@.job_data AS p
         WHERE NOT r.plain AND p.id = r.id AND d.queue_id = p.queue_id AND d.dedup = p.dedup AND d.job_id = p.id;
         IF lettered THEN
-            UPDATE @schema@.job_letters AS l
+            UPDATE @schema@.job_dead_letters AS l
             SET state = 'redriven', attempts = l.attempts + r.attempts, redrives = l.redrives + 1,
                 resolved_at = clock_timestamp(), resolved_by = r.worker
             FROM unnest(ended) AS r
@@ -208,7 +208,7 @@ $howdah$;
 -- end_lease(held leases) -> void
 --
 -- What end_jobs() does, for a whole lease whose jobs are all completed, with nothing to say.
--- Reads: job_data.  Writes: history, job_letters, dedups, key_holders, jobs.
+-- Reads: job_data.  Writes: history, job_dead_letters, dedups, key_holders, jobs.
 CREATE OR REPLACE FUNCTION @schema@.end_lease(held @schema@.leases) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -221,10 +221,10 @@ BEGIN
     IF held.plain THEN
         RETURN;
     END IF;
-    PERFORM FROM @schema@.job_letters AS l
+    PERFORM FROM @schema@.job_dead_letters AS l
     WHERE l.job_id = ANY (held.ids) AND l.resolved_at IS NULL ORDER BY l.id FOR UPDATE;
     IF FOUND THEN
-        UPDATE @schema@.job_letters AS l
+        UPDATE @schema@.job_dead_letters AS l
         SET state = 'redriven', attempts = l.attempts + held.attempts[array_position(held.ids, l.job_id)],
             redrives = l.redrives + 1, resolved_at = clock_timestamp(), resolved_by = held.worker
         WHERE l.job_id = ANY (held.ids) AND l.state = 'redrive';
@@ -239,7 +239,7 @@ $howdah$;
 --
 -- Makes jobs that are in no other place any more ready again: after after_ms (negative: the
 -- back-off of their queue), with the attempts they come with.
--- Reads: queues, job_data, job_letters.  Writes: jobs, key_holders.
+-- Reads: queues, job_data, job_dead_letters.  Writes: jobs, key_holders.
 CREATE OR REPLACE FUNCTION @schema@.requeue_jobs(given @schema@.leased_job[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -257,7 +257,7 @@ BEGIN
                        * (1 + q.backoff_jitter / 100.0 * (2 * random() - 1)) END * interval '1 millisecond',
            r.id, r.queue_id, p.priority, r.attempts, r.suspect,
            r.plain OR p.key IS NULL AND p.dedup IS NULL
-                      AND NOT EXISTS (SELECT FROM @schema@.job_letters AS l WHERE l.job_id = r.id AND l.state = 'redrive'),
+                      AND NOT EXISTS (SELECT FROM @schema@.job_dead_letters AS l WHERE l.job_id = r.id AND l.state = 'redrive'),
            r.key_hash, r.note
     FROM unnest(given) AS r
     JOIN @schema@.queues AS q ON q.queue_id = r.queue_id
@@ -287,8 +287,8 @@ $howdah$;
 --
 -- Leases that ran out: their jobs are ready again, as suspects, or FAILED when they have no attempt
 -- left or their event was purged.  Answers how many leases there were, at most limit_n; those that somebody
--- settles just now, and those with a job whose event is just being purged, are left alone.
--- Reads, writes: leases, jobs, job_data, queues, history, job_letters, dedups, key_holders.
+-- acks just now, and those with a job whose event is just being purged, are left alone.
+-- Reads, writes: leases, jobs, job_data, queues, history, job_dead_letters, dedups, key_holders.
 CREATE OR REPLACE FUNCTION @schema@.give_back(of_queue integer, limit_n integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp

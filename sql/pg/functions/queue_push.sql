@@ -90,7 +90,7 @@ $howdah$;
 --   priorities          lower runs first; default 0
 --   max_attemptses      0 or NULL: the queue's
 --   keys                jobs of one key run one after the other, in the order of their ids
---   dedups              while a job with the same one is not over, its id is returned (existed),
+--   dedups              while a job with the same one is not over, its id is reexchanged (existed),
 --                       and nothing is stored
 --
 -- Errors: UH006 invalid input.

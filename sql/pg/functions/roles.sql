@@ -29,23 +29,23 @@ DECLARE
                                         'query_events', 'query_pin', 'query_page', 'query_keys', 'query_rows', 'query_count',
                                         'query_types', 'query_streams', 'as_of', 'current_events', 'versions', 'diff',
                                         'type_stats', 'streams_of_type', 'family_of', 'knowledge', 'knowledge_of',
-                                        'log_here', 'log_stored', 'log_settled',
+                                        'log_here', 'log_stored', 'log_proven',
                                         'snapshot_load', 'snapshot_list', 'times_findings', 'sequence_problem', 'log_numbers'];
     pushes     constant text[] := ARRAY['push', 'push_batch', 'push_arrays', 'publish',
                                         'schema_version', 'ring'];
-    works      constant text[] := ARRAY['claim', 'claim_jobs', 'poll', 'settle_jobs', 'turn_one', 'complete', 'fail', 'retry',
+    works      constant text[] := ARRAY['claim', 'claim_jobs', 'poll', 'ack_jobs', 'exchange_one', 'complete', 'fail', 'retry',
                                         'release', 'extend', 'finalize', 'queue_outlook', 'queue_arm', 'push_horizon', 'queue_states',
-                                        'queue_glance',
+                                        'queue_summary',
                                         'queue_tidy', 'queue_findings', 'queue_history', 'job_states', 'channel', 'queue_bindings',
-                                        'route_events', 'job_letter_states'];
-    manages    constant text[] := ARRAY['queue_set', 'queue_purge', 'job_cancel', 'job_retry', 'job_letters_mark',
+                                        'route_events', 'job_dead_letter_states'];
+    manages    constant text[] := ARRAY['queue_set', 'queue_purge', 'job_cancel', 'job_rerun', 'job_dead_letters_set_state',
                                         'queue_bind', 'queue_unbind', 'purge_events', 'purge_records'];
     -- What each table or sequence allows to those who subscribe.
     tables     constant text[] := ARRAY[
         'SELECT ON TABLE events', 'SELECT ON TABLE meta',
         'SELECT, INSERT, UPDATE, DELETE ON TABLE subscriptions',
         'SELECT, INSERT, UPDATE, DELETE ON TABLE dead_letters',
-        'SELECT, INSERT, UPDATE, DELETE ON TABLE skips', 'SELECT, UPDATE ON TABLE settled',
+        'SELECT, INSERT, UPDATE, DELETE ON TABLE skips', 'SELECT, UPDATE ON TABLE proven',
         'SELECT ON SEQUENCE events_global_sequence_seq',
         'USAGE ON SEQUENCE subscriptions_token_seq', 'SELECT, UPDATE ON SEQUENCE bell'];
     right_on   text;

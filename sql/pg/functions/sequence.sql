@@ -8,7 +8,7 @@
 --
 -- In a log that is whole drawn is not the smallest: the others are of the statement's snapshot, and it
 -- is read afterwards.  A copy of the tables without their sequences is not whole.
--- Reads: events, subscriptions, settled, events_global_sequence_seq.  Writes, locks: nothing.
+-- Reads: events, subscriptions, proven, events_global_sequence_seq.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.log_numbers(OUT drawn bigint, OUT stored bigint, OUT done bigint)
 RETURNS record
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -16,19 +16,19 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
     SELECT CASE WHEN q.is_called THEN q.last_value ELSE q.last_value - 1 END,
            coalesce((SELECT max(e.global_sequence) FROM @schema@.events AS e), 0),
-           greatest((SELECT max(s.high) FROM @schema@.subscriptions AS s), (SELECT k.upto FROM @schema@.settled AS k), 0)
+           greatest((SELECT max(s.high) FROM @schema@.subscriptions AS s), (SELECT k.upto FROM @schema@.proven AS k), 0)
     FROM @schema@.events_global_sequence_seq AS q
 $howdah$;
 
 -- sequence_problem() -> text or NULL
 --
 -- Whether the next events would get numbers that somebody counts as done: nobody would deliver them.
--- A number up to a subscription's high is done unless it is in owed or stands still, and one up to what
--- is settled unless it is in its holes; one that an event has already collides, and is told then.
+-- A number up to a subscription's high is done unless it is in outstanding or stands still, and one up to what
+-- is proven unless it is in its holes; one that an event has already collides, and is told then.
 -- Numbers above every high may lie above the sequence without harm, until it gets there.
 --
 -- Mostly it looks at the subscriptions and the sequence only.
--- Reads: subscriptions, settled, events_global_sequence_seq; events, when the sequence is behind.
+-- Reads: subscriptions, proven, events_global_sequence_seq; events, when the sequence is behind.
 -- Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.sequence_problem() RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -36,7 +36,7 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
     done  constant bigint := greatest((SELECT max(s.high) FROM @schema@.subscriptions AS s),
-                                      (SELECT k.upto FROM @schema@.settled AS k));
+                                      (SELECT k.upto FROM @schema@.proven AS k));
     drawn constant bigint := (SELECT CASE WHEN q.is_called THEN q.last_value ELSE q.last_value - 1 END
                               FROM @schema@.events_global_sequence_seq AS q);
     high  bigint;
@@ -45,15 +45,15 @@ BEGIN
         RETURN NULL;
     END IF;
     SELECT max(d.high) INTO high
-    FROM (SELECT s.high, s.owed || s.still AS owed FROM @schema@.subscriptions AS s WHERE s.high > drawn
-          UNION SELECT k.upto, k.holes FROM @schema@.settled AS k WHERE k.upto > drawn) AS d
+    FROM (SELECT s.high, s.outstanding || s.still AS outstanding FROM @schema@.subscriptions AS s WHERE s.high > drawn
+          UNION SELECT k.upto, k.holes FROM @schema@.proven AS k WHERE k.upto > drawn) AS d
     WHERE d.high - drawn
           > (SELECT count(*) FROM @schema@.events AS e WHERE e.global_sequence > drawn AND e.global_sequence <= d.high)
           + (SELECT coalesce(sum(r.last - r.first + 1
                                  - (SELECT count(*) FROM @schema@.events AS e
                                     WHERE e.global_sequence BETWEEN r.first AND r.last)), 0)
-             FROM (SELECT greatest(d.owed[i], drawn + 1) AS first, d.owed[i + 1] AS last
-                   FROM generate_series(1, cardinality(d.owed), 2) AS g(i)) AS r
+             FROM (SELECT greatest(d.outstanding[i], drawn + 1) AS first, d.outstanding[i + 1] AS last
+                   FROM generate_series(1, cardinality(d.outstanding), 2) AS g(i)) AS r
              WHERE r.last >= r.first);
     RETURN CASE WHEN high IS NOT NULL
                 THEN format('the log''s sequence is behind its numbers: it is at %s, and what is done reaches %s',

@@ -3,8 +3,8 @@
 -- Numbers are those of events.global_sequence.  The library is the writer that keeps these
 -- promises; a person may read everything here, and should change it with the command.
 --
---   I1  A subscription is at (high, owed): every number up to high was handled, or does not concern
---       it, or is in owed.  owed is first, last, first, last ...: ascending, disjoint ranges at or
+--   I1  A subscription is at (high, outstanding): every number up to high was handled, or does not concern
+--       it, or is in outstanding.  outstanding is first, last, first, last ...: ascending, disjoint ranges at or
 --       below high that do not touch.
 --   I2  Whoever moves the row names its token; a token that is not the stored one moves nothing.
 --       Tokens come from one sequence, so that they grow with every take-over and every reset, and
@@ -44,7 +44,7 @@ CREATE TABLE @schema@.subscriptions (
     owner            text,
     status           text NOT NULL DEFAULT 'active',
     reason           text,                      -- why it is paused or halted
-    owed             bigint[] NOT NULL DEFAULT '{}',
+    outstanding             bigint[] NOT NULL DEFAULT '{}',
     CONSTRAINT subscriptions_pkey PRIMARY KEY (subscriber_id),
     CONSTRAINT subscriptions_status_check CHECK (status IN ('active', 'paused', 'halted')),
     CONSTRAINT subscriptions_anchor_check CHECK ((anchor_sequence = 0) = (anchor_id IS NULL))

@@ -68,10 +68,10 @@ CREATE TABLE @schema@.removed_jobs (
 
 -- One row for each queue that has, or had, a limit of concurrency: every claim changes it, so that
 -- they take turns, and one whose snapshot is too old to see the last claim cannot be made.
-CREATE TABLE @schema@.claim_turns (
+CREATE TABLE @schema@.claim_locks (
     queue_id integer NOT NULL,
-    turn     bigint NOT NULL DEFAULT 1,
-    CONSTRAINT claim_turns_pkey PRIMARY KEY (queue_id)
+    claims   bigint NOT NULL DEFAULT 1,
+    CONSTRAINT claim_locks_pkey PRIMARY KEY (queue_id)
 ) WITH (fillfactor = 10);
 
 CREATE TABLE @schema@.job_data (
@@ -101,7 +101,7 @@ CREATE TABLE @schema@.jobs (
     priority     smallint NOT NULL,
     attempts     smallint NOT NULL DEFAULT 0,
     suspect      boolean NOT NULL DEFAULT false, -- a lease of it ran out: claimed alone
-    plain        boolean NOT NULL DEFAULT true, -- neither key nor dedup key, nor a letter to resolve
+    plain        boolean NOT NULL DEFAULT true, -- neither key nor dedup key, nor a dead letter to resolve
     promoted     boolean NOT NULL DEFAULT false, -- was due before, and had to wait for its key
     level        integer NOT NULL GENERATED ALWAYS AS (2 * priority + CASE WHEN promoted THEN 0 ELSE 1 END) STORED,
     key_hash     bigint,                        -- two keys of one hash are one key
@@ -178,9 +178,9 @@ CREATE INDEX history_last_idx ON @schema@.history (last_id);
 CREATE INDEX history_failed_idx ON @schema@.history (queue_id, position) WHERE failed;
 
 -- A job that failed, until somebody has seen to it.  Its payload is that of the job, which history
--- keeps as long as the letter is open.  Ids are those of dead_letters, so that one name is enough.
-CREATE TABLE @schema@.job_letters (
-    id          bigint NOT NULL DEFAULT nextval(@letter_text@),
+-- keeps as long as the dead letter is open.  Ids are those of dead_letters, so that one name is enough.
+CREATE TABLE @schema@.job_dead_letters (
+    id          bigint NOT NULL DEFAULT nextval(@dead_letter_text@),
     job_id      bigint NOT NULL,
     attempts    bigint NOT NULL,                -- in all, redrives included
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -192,15 +192,15 @@ CREATE TABLE @schema@.job_letters (
     error       text,
     reason      text,                           -- of a discard
     resolved_by text,
-    CONSTRAINT job_letters_pkey PRIMARY KEY (id),
-    CONSTRAINT job_letters_job_key UNIQUE (job_id),
-    CONSTRAINT job_letters_state_check CHECK (
+    CONSTRAINT job_dead_letters_pkey PRIMARY KEY (id),
+    CONSTRAINT job_dead_letters_job_key UNIQUE (job_id),
+    CONSTRAINT job_dead_letters_state_check CHECK (
         state IN ('dead', 'redrive', 'redriven', 'discarded')
         AND (state IN ('redriven', 'discarded')) = (resolved_at IS NOT NULL))
 );
-CREATE INDEX job_letters_open_idx ON @schema@.job_letters (queue_id, id) WHERE resolved_at IS NULL;
+CREATE INDEX job_dead_letters_open_idx ON @schema@.job_dead_letters (queue_id, id) WHERE resolved_at IS NULL;
 
--- A job that somebody has claimed and is about to settle: what the functions pass to each other.
+-- A job that somebody has claimed and is about to ack: what the functions pass to each other.
 CREATE TYPE @schema@.leased_job AS (
     n          integer,     -- the place in the caller's list, 0: none
     id         bigint,
@@ -218,8 +218,8 @@ CREATE TYPE @schema@.leased_job AS (
     after_ms   bigint
 );
 
--- What turn_one() answers.
-CREATE TYPE @schema@.turned AS (
+-- What exchange_one() answers.
+CREATE TYPE @schema@.exchanged AS (
     searched     boolean,     -- false: the next job is claim_jobs()'s to find
     token        bigint,      -- NULL: no job was claimed
     attempts     bigint,

@@ -44,7 +44,7 @@ CREATE TABLE @schema@.purges (
     id        bigint GENERATED ALWAYS AS IDENTITY,
     purged_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     events    bigint NOT NULL,
-    letters   bigint NOT NULL,
+    dead_letters   bigint NOT NULL,
     snapshots bigint NOT NULL,
     jobs      bigint NOT NULL,
     remaining bigint NOT NULL,  -- revisions of the same families that kept their payload

@@ -1,13 +1,13 @@
 -- 0005_places: what a place stands on, and what one open transaction leaves undecided.
 --
---   I1  settled has one row: every number up to upto has its event in the log, or will never have
+--   I1  proven has one row: every number up to upto has its event in the log, or will never have
 --       one, or is in holes (first, last, first, last ...).  Whoever has proven more may say so; it
 --       never becomes untrue, because a number that was drawn is not drawn again.  Whatever it
 --       relies on was written before it, so that it is true of a standby and of a restored copy,
 --       too.  No reader has to prove the history again.
---   I2  subscriptions.still is the part of what is owed that does not change from one checkpoint
+--   I2  subscriptions.still is the part of what is outstanding that does not change from one checkpoint
 --       to the next: numbers that may appear when a transaction ends that has been open for long.
---       Those up to high are owed, as those in owed are; those above say nothing.  It is out of line
+--       Those up to high are outstanding, as those in outstanding are; those above say nothing.  It is out of line
 --       when it is large, and a checkpoint that leaves it alone does not write it again.
 --   I3  subscriptions.moves counts the places that were stored.  Whoever stores one says which it
 --       follows: a row that an older copy of the database has brought back is not moved on from a
@@ -15,19 +15,19 @@
 --   I4  Sets of numbers are not compressed: for a million ranges that takes two seconds, and saves
 --       little more than half.
 
-CREATE TABLE @schema@.settled (
+CREATE TABLE @schema@.proven (
     only_row   boolean NOT NULL DEFAULT true CHECK (only_row),
     upto       bigint NOT NULL CHECK (upto >= 0),
     updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     holes      bigint[] NOT NULL DEFAULT '{}',
-    CONSTRAINT settled_pkey PRIMARY KEY (only_row)
+    CONSTRAINT proven_pkey PRIMARY KEY (only_row)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 2000);
 
-INSERT INTO @schema@.settled (upto) VALUES (0);
+INSERT INTO @schema@.proven (upto) VALUES (0);
 
 ALTER TABLE @schema@.subscriptions ADD COLUMN moves bigint NOT NULL DEFAULT 0;
 ALTER TABLE @schema@.subscriptions ADD COLUMN still bigint[] NOT NULL DEFAULT '{}';
 
-ALTER TABLE @schema@.settled ALTER COLUMN holes SET STORAGE EXTERNAL;
+ALTER TABLE @schema@.proven ALTER COLUMN holes SET STORAGE EXTERNAL;
 ALTER TABLE @schema@.subscriptions ALTER COLUMN still SET STORAGE EXTERNAL;
-ALTER TABLE @schema@.subscriptions ALTER COLUMN owed SET STORAGE EXTERNAL;
+ALTER TABLE @schema@.subscriptions ALTER COLUMN outstanding SET STORAGE EXTERNAL;

@@ -4,8 +4,8 @@
 -- for lease_until (I4).  The library is the only writer that keeps these promises; a person may
 -- read everything here, and should change it with the command.
 --
---   I1  A subscription is at (high, owed): every number up to high was handled, or does not
---       concern it, or is in owed.  owed is text, "3-5,9,12-20": ascending, disjoint ranges at or
+--   I1  A subscription is at (high, outstanding): every number up to high was handled, or does not
+--       concern it, or is in outstanding.  outstanding is text, "3-5,9,12-20": ascending, disjoint ranges at or
 --       below high that do not touch; '' for none.  Text, because it is short nearly always, and
 --       because whoever repairs a bus with the sqlite3 shell can read it.
 --   I2  token grows with every take-over and every reset, and whoever moves the row must name it.
@@ -43,7 +43,7 @@ CREATE TABLE howdah_subscriptions (
     suspect_attempts INTEGER NOT NULL DEFAULT 0,
     created_at       INTEGER NOT NULL,
     updated_at       INTEGER NOT NULL,
-    owed             TEXT    NOT NULL DEFAULT '',
+    outstanding             TEXT    NOT NULL DEFAULT '',
     CONSTRAINT howdah_subscriptions_id CHECK (length(subscriber_id) BETWEEN 1 AND 255),
     CONSTRAINT howdah_subscriptions_high CHECK (high >= 0),
     CONSTRAINT howdah_subscriptions_token CHECK (token >= 0),
@@ -59,7 +59,7 @@ CREATE TABLE howdah_subscriptions (
 ) STRICT, WITHOUT ROWID;
 
 -- The payload comes last, as in howdah_events.  Neither data nor bytes: the event itself was
--- broken, and its letter says so.  AUTOINCREMENT: an id that somebody wrote down never means
+-- broken, and its dead letter says so.  AUTOINCREMENT: an id that somebody wrote down never means
 -- another letter.
 CREATE TABLE howdah_dead_letters (
     id              INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -9,7 +9,7 @@
 --   I1  One transaction moves a job from place to place.  Every howdah_job_data row is in exactly
 --       one of the two, and nothing is in them without it.
 --   I2  A job is leased while it has a token.  Tokens come from one counter: no two claims have the
---       same, and whoever settles a job names the one it was claimed with.
+--       same, and whoever acks a job names the one it was claimed with.
 --   I3  Of the live jobs of one key all are aside but one: howdah_jobs_first sees to it.  That one
 --       is leased, or it is the earliest of them; nobody is it while the key is on hold.  A job is
 --       set aside when it is pushed and taken back when it is its turn, so that no claim ever looks
@@ -89,7 +89,7 @@ CREATE TABLE howdah_jobs (
     aside        INTEGER NOT NULL DEFAULT 0,    -- behind another job of its key, or one on hold
     attempts     INTEGER NOT NULL DEFAULT 0,
     max_attempts INTEGER NOT NULL DEFAULT 0,    -- 0: the queue's
-    letter       INTEGER,                       -- that is resolved when the job completes
+    dead_letter       INTEGER,                       -- that is resolved when the job completes
     suspect      INTEGER NOT NULL DEFAULT 0,    -- a lease of it ran out: claimed alone
     token        INTEGER,                       -- NULL: ready
     lease_until  INTEGER,
@@ -138,9 +138,9 @@ CREATE INDEX howdah_event_log_by_failure ON howdah_event_log (queue_id) WHERE fa
 CREATE UNIQUE INDEX howdah_event_log_by_job ON howdah_event_log (job_id);
 
 -- A job that failed, until somebody has seen to it.  Its payload is that of the job, which history
--- keeps as long as the letter is open.  Ids are drawn from the sequence of howdah_dead_letters, so
+-- keeps as long as the dead letter is open.  Ids are drawn from the sequence of howdah_dead_letters, so
 -- that one number names one letter.
-CREATE TABLE howdah_job_letters (
+CREATE TABLE howdah_job_dead_letters (
     id          INTEGER PRIMARY KEY,
     job_id      INTEGER NOT NULL,
     queue_id    INTEGER NOT NULL,
@@ -153,13 +153,13 @@ CREATE TABLE howdah_job_letters (
     failed_at   INTEGER NOT NULL,
     resolved_at INTEGER,                        -- NULL: open
     resolved_by TEXT,
-    CONSTRAINT howdah_job_letters_once UNIQUE (job_id),
-    CONSTRAINT howdah_job_letters_counts CHECK (attempts >= 0 AND redrives >= 0),
-    CONSTRAINT howdah_job_letters_state CHECK (
+    CONSTRAINT howdah_job_dead_letters_once UNIQUE (job_id),
+    CONSTRAINT howdah_job_dead_letters_counts CHECK (attempts >= 0 AND redrives >= 0),
+    CONSTRAINT howdah_job_dead_letters_state CHECK (
         state IN ('dead', 'redrive', 'redriven', 'discarded')
         AND (state IN ('redriven', 'discarded')) = (resolved_at IS NOT NULL))
 ) STRICT;
-CREATE INDEX howdah_job_letters_open ON howdah_job_letters (queue_id) WHERE resolved_at IS NULL;
+CREATE INDEX howdah_job_dead_letters_open ON howdah_job_dead_letters (queue_id) WHERE resolved_at IS NULL;
 
 -- Which events become jobs of which queue: the router is a subscription of this name.
 CREATE TABLE howdah_bindings (

@@ -7,7 +7,7 @@
 --   I3  Stream, type, correlation and causation are the same in all revisions of a family.
 --   I4  An ordinary append pays for none of this: new columns are NULL, which takes no room behind
 --       the payload, and there is no index on times.  Whoever asks by time asks about one stream,
---       type or correlation, or has the log read once; see temporal_query.c.
+--       type or correlation, or has the log read once; see query.c.
 --   I5  A purged event has purge set and no payload: data is the JSON null, or bytes are empty, and
 --       headers are NULL.  The same for its dead letters.
 
@@ -40,7 +40,7 @@ CREATE TABLE howdah_purges (
     id        INTEGER PRIMARY KEY AUTOINCREMENT,
     purged_at INTEGER NOT NULL,
     events    INTEGER NOT NULL,
-    letters   INTEGER NOT NULL,
+    dead_letters   INTEGER NOT NULL,
     snapshots INTEGER NOT NULL,
     jobs      INTEGER NOT NULL,
     remaining INTEGER NOT NULL, -- revisions of the same families that kept their payload

@@ -8,7 +8,7 @@
  *   I3  On the caller's connection, inside the caller's transaction, everything happens inside a
  *       savepoint: whatever is refused leaves that transaction as it was.
  *   I4  A client without rights on the table calls append_arrays(), which does all of this, and
- *       settles repeated ids, inside the server.
+ *       recognises repeated ids, inside the server.
  *   I5  A lost race is worth another attempt only where the next statement sees more: inside a
  *       transaction above READ COMMITTED it is a serialization failure, the caller's to repeat.
  *   I6  An exact version that the session knows to be stored (known.c) is not looked up again by
@@ -89,7 +89,7 @@ static int number_taken(const howdah_error *err, howdah_error *reterr)
 static int judge(const hw_pg *pg, int s, const howdah_error *err, hw_append_report *report,
                  howdah_error *reterr)
 {
-    if (s < 0 && !pg->foreign && is_serialization_failure(err)) {
+    if (s < 0 && !pg->caller_owned && is_serialization_failure(err)) {
         report->outcome = HW_APPEND_VERSION_TAKEN;
         return HOWDAH_OK;
     }
@@ -328,7 +328,7 @@ static void params_of_arrays(hw_pg_call *call, const arrays *a)
 typedef struct plan {
     hw_pg *pg;
     const hw_batch *batch;
-    const hw_import_mark *mark;
+    const hw_import_place *mark;
     chunk *chunks;
     size_t chunks_n;
     uint32_t *sent;  /* per stream: events in the chunks before */
@@ -393,7 +393,7 @@ static int call_of_chunk(plan *p, size_t chunk_no, hw_pg_call *call)
     return HOWDAH_OK;
 }
 
-static int plan_init(plan *p, hw_pg *pg, const hw_batch *batch, const hw_import_mark *mark,
+static int plan_init(plan *p, hw_pg *pg, const hw_batch *batch, const hw_import_place *mark,
                      howdah_error *reterr)
 {
     size_t chunk_max = batch->n / CHUNK + batch->bytes / CHUNK_BYTES + 2;
@@ -499,7 +499,7 @@ static int make_call(void *ctx, size_t i, hw_pg_call *call)
         return call_of_locks(p, call);
     if (i < p->chunks_n)
         return call_of_chunk(p, i, call);
-    call->statement = HW_PG_IMPORT_MARK;
+    call->statement = HW_PG_IMPORT_PLACE;
     hw_pg_param_str(call, p->mark->source);
     hw_pg_param_str(call, p->mark->created_at);
     hw_pg_param_str(call, p->mark->id);
@@ -529,7 +529,7 @@ static int prepare_all(hw_pg *pg, const plan *p, howdah_error *reterr)
     if (s >= 0 && p->batch->queue_up)
         s = hw_pg_prepare(pg, HW_PG_LOCK_STREAMS, reterr);
     if (s >= 0 && p->mark)
-        s = hw_pg_prepare(pg, HW_PG_IMPORT_MARK, reterr);
+        s = hw_pg_prepare(pg, HW_PG_IMPORT_PLACE, reterr);
     return s;
 }
 
@@ -703,7 +703,7 @@ static int append_in_savepoint(hw_pg *pg, plan *p, howdah_position *positions,
 
 /* ---------------------------------------------------- without table rights */
 
-/* A lost race is settled in here: whoever may only publish could not look anything up. */
+/* A lost race is dealt with in here: whoever may only publish could not look anything up. */
 static int call_append_function(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result,
                                 howdah_error *reterr)
 {
@@ -711,7 +711,7 @@ static int call_append_function(hw_pg *pg, const hw_pg_call *call, PGresult **re
         howdah_error err = HOWDAH_ERROR_INIT;
         int s = hw_pg_exec(pg, call, ret_result, &err);
 
-        if (s >= 0 || pg->foreign || !is_serialization_failure(&err) ||
+        if (s >= 0 || pg->caller_owned || !is_serialization_failure(&err) ||
             attempt == FUNCTION_ATTEMPTS) {
             if (s < 0)
                 hw_error_copy(reterr, &err);
@@ -825,11 +825,11 @@ static int append_correction(hw_pg *pg, const hw_batch *batch, bool inside,
     return s;
 }
 
-static int append_now(hw_pg *pg, const hw_batch *batch, const hw_import_mark *mark,
+static int append_now(hw_pg *pg, const hw_batch *batch, const hw_import_place *mark,
                       howdah_position *ret_positions, hw_append_report *report,
                       howdah_error *reterr)
 {
-    bool inside = pg->foreign && PQtransactionStatus(pg->conn) == PQTRANS_INTRANS;
+    bool inside = pg->caller_owned && PQtransactionStatus(pg->conn) == PQTRANS_INTRANS;
     plan p;
     int s = hw_pg_ready(pg, reterr);
 
@@ -855,7 +855,7 @@ static int append_now(hw_pg *pg, const hw_batch *batch, const hw_import_mark *ma
 }
 
 /* A server that takes no writes has stored nothing: the next session waits for one that does. */
-int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_mark *mark,
+int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_place *mark,
                  howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;

@@ -128,7 +128,7 @@ int hw_pg_listen(hw_store *store, bool general, const hw_str *types, size_t type
 
     if (s < 0)
         return s;
-    if (pg->pooled || pg->recovery || pg->foreign)
+    if (pg->pooled || pg->recovery || pg->caller_owned)
         return HOWDAH_END;
     s = make_listen(pg, general, types, types_n, &sql, reterr);
     if (s >= 0 && !(kept = keep_types(types, types_n)))
@@ -233,7 +233,7 @@ int hw_pg_wait(hw_store *store, int64_t ms, howdah_error *reterr)
 
     if (hw_interrupted(pg->interrupt))
         return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
-    hw_pg_land(pg);
+    hw_pg_drain_reply(pg);
     while (s == HOWDAH_OK) {
         if (!pg->conn)
             return hw_fail(reterr, HOWDAH_UNAVAILABLE, "not connected");
@@ -358,7 +358,7 @@ void hw_pg_bell_after(hw_pg *pg, int64_t mark, const howdah_event *const *events
     hw_pg_call call;
     hw_pg_array array;
 
-    if (mark == 0 || !pg->conn || !(pg->rings || (pg->foreign && pg->may_ring)) ||
+    if (mark == 0 || !pg->conn || !(pg->rings || (pg->caller_owned && pg->may_ring)) ||
         now_ms - pg->bell.rung_ms < RING_PAUSE_MS || !is_awaited(mark, events, n))
         return;
     hw_buf_clear(&pg->params);
@@ -366,13 +366,13 @@ void hw_pg_bell_after(hw_pg *pg, int64_t mark, const howdah_event *const *events
     for (size_t i = 0; i < n; i++)
         hw_pg_array_put(&pg->params, events[i]->type.s, events[i]->type.len);
     pg->bell.rung_ms = now_ms;
-    if (pg->foreign)
+    if (pg->caller_owned)
         ring_inside(pg);
     else if (call_of_ring(&call, HW_PG_BELL_RING, &pg->params) >= 0)
         pg->bell.ringing = hw_pg_send(pg, &call, NULL) >= 0;
 }
 
-void hw_pg_bell_land(hw_pg *pg)
+void hw_pg_bell_drain_reply(hw_pg *pg)
 {
     hw_pg_call call = {.statement = -1};
     PGresult *result = NULL;

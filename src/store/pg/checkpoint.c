@@ -3,13 +3,13 @@
  *
  *   I1  A checkpoint names its token; with another one nothing is moved.  Under the same token high
  *       never goes back: an earlier checkpoint that comes late says nothing new and is not stored,
- *       a letter or a skip that comes with one is refused.
+ *       a dead letter or a skip that comes with one is refused.
  *   I2  Any number of subscriptions are moved by one statement, and a lost one does not keep the
  *       others back.
  *   I3  Its commit does not wait for the disk: the log of the server is one prefix, so a checkpoint
  *       that survived a crash had its events survive, too.
  *   I4  The log that it was learnt from, and the event that it stands on, are compared by the
- *       statement that stores it (sql_subs.c, I4).
+ *       statement that stores it (sql_subscriptions.c, I4).
  */
 #include <assert.h>
 #include <string.h>
@@ -32,14 +32,14 @@ hw_str hw_pg_sub_status_name(hw_sub_status status)
     return hw_str_of(status_names[status]);
 }
 
-void hw_pg_put_owed(hw_buf *out, const hw_range *owed, size_t n)
+void hw_pg_put_outstanding(hw_buf *out, const hw_range *outstanding, size_t n)
 {
     hw_pg_array array;
 
     hw_pg_array_begin(out, HW_OID_INT8, 2 * n, &array);
     for (size_t i = 0; i < n; i++) {
-        hw_pg_array_put_int8(out, owed[i].first);
-        hw_pg_array_put_int8(out, owed[i].last);
+        hw_pg_array_put_int8(out, outstanding[i].first);
+        hw_pg_array_put_int8(out, outstanding[i].last);
     }
 }
 
@@ -71,28 +71,28 @@ static hw_str log_of(const hw_pg *pg, const hw_checkpoint *checkpoint)
 int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *checkpoint,
                            hw_buf *out, howdah_error *reterr)
 {
-    size_t behind_owed;
+    size_t behind_outstanding;
     int s;
 
     hw_buf_clear(out);
-    hw_pg_put_owed(out, checkpoint->owed, checkpoint->owed_n);
-    behind_owed = out->len;
+    hw_pg_put_outstanding(out, checkpoint->outstanding, checkpoint->outstanding_n);
+    behind_outstanding = out->len;
     if (!checkpoint->keeps_still)
-        hw_pg_put_owed(out, checkpoint->still, checkpoint->still_n);
+        hw_pg_put_outstanding(out, checkpoint->still, checkpoint->still_n);
     s = hw_buf_check(out, reterr);
     if (s < 0)
         return s;
     hw_pg_param_str(call, checkpoint->subscriber_id);
     hw_pg_param_int8(call, checkpoint->token);
     hw_pg_param_int8(call, checkpoint->high);
-    hw_pg_param_bin(call, out->data, behind_owed);
+    hw_pg_param_bin(call, out->data, behind_outstanding);
     hw_pg_param_int8(call, checkpoint->anchor.sequence);
     hw_pg_param_uuid(call, checkpoint->anchor.sequence > 0, &checkpoint->anchor.id);
     hw_pg_param_str(call, log_of(pg, checkpoint));
     if (checkpoint->keeps_still)
         hw_pg_param_null(call);
     else
-        hw_pg_param_bin(call, out->data + behind_owed, out->len - behind_owed);
+        hw_pg_param_bin(call, out->data + behind_outstanding, out->len - behind_outstanding);
     hw_pg_param_int8(call, checkpoint->follows);
     return HOWDAH_OK;
 }
@@ -178,22 +178,22 @@ static void put_ranges(hw_pg_arrays *a, const hw_range *ranges, size_t n)
     }
 }
 
-/* All that is owed in one array, and which elements of it (from 1) are whose. */
-static void put_all_owed(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
+/* All that is outstanding in one array, and which elements of it (from 1) are whose. */
+static void put_all_outstanding(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
 {
     hw_pg_array array;
     size_t all = 0;
 
     hw_pg_arrays_begin(a, HW_OID_INT4, n, &array);
-    for (size_t i = 0; i < n; all += 2 * c[i].owed_n, i++)
+    for (size_t i = 0; i < n; all += 2 * c[i].outstanding_n, i++)
         hw_pg_array_put_int4(a->out, (int32_t)(all + 1));
     all = 0;
     hw_pg_arrays_begin(a, HW_OID_INT4, n, &array);
     for (size_t i = 0; i < n; i++)
-        hw_pg_array_put_int4(a->out, (int32_t)(all += 2 * c[i].owed_n));
+        hw_pg_array_put_int4(a->out, (int32_t)(all += 2 * c[i].outstanding_n));
     hw_pg_arrays_begin(a, HW_OID_INT8, all, &array);
     for (size_t i = 0; i < n; i++)
-        put_ranges(a, c[i].owed, c[i].owed_n);
+        put_ranges(a, c[i].outstanding, c[i].outstanding_n);
 }
 
 static size_t still_of(const hw_checkpoint *c)
@@ -327,7 +327,7 @@ int hw_pg_checkpoint(hw_store *store, const hw_checkpoint *checkpoints, size_t n
     hw_buf_clear(a.out);
     put_names_and_tokens(&a, checkpoints, n);
     put_positions(&a, checkpoints, n);
-    put_all_owed(&a, checkpoints, n);
+    put_all_outstanding(&a, checkpoints, n);
     put_logs(&a, checkpoints, n, hw_str_of(pg->log));
     put_all_still(&a, checkpoints, n);
     put_follows(&a, checkpoints, n);

@@ -464,7 +464,7 @@ int hw_pg_connect(hw_pg *pg, howdah_error *reterr)
 
 void hw_pg_disconnect(hw_pg *pg)
 {
-    if (pg->foreign)
+    if (pg->caller_owned)
         return;
     hw_pg_forget(pg);
     hw_pg_bell_forget(pg);
@@ -508,7 +508,7 @@ int hw_pg_session(hw_pg *pg, howdah_error *reterr)
 {
     bool quiet = hw_clock_mono_ms() - pg->used_ms >= QUIET_MS;
 
-    hw_pg_land(pg);
+    hw_pg_drain_reply(pg);
     hw_pg_abandon(pg);
     if (pg->conn && quiet && is_hung_up(pg))
         hw_pg_disconnect(pg);
@@ -519,7 +519,7 @@ int hw_pg_ready(hw_pg *pg, howdah_error *reterr)
 {
     int s;
 
-    if (pg->foreign)
+    if (pg->caller_owned)
         return HOWDAH_OK;
     /* What is asked for belongs to the open transaction: no other session will do. */
     if (pg->in_handler && PQstatus(pg->conn) != CONNECTION_OK)

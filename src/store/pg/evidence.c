@@ -136,7 +136,7 @@ int hw_pg_query_log(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, ho
     howdah_error err = HOWDAH_ERROR_INIT;
     int s;
 
-    if (!pg->pooled || pg->foreign || !pg->conn)
+    if (!pg->pooled || pg->caller_owned || !pg->conn)
         return hw_pg_query(pg, call, ret_result, reterr);
     s = ask_both(pg, call, ret_result, &err);
     if (s == HOWDAH_UNAVAILABLE && !pg->conn) {
@@ -345,19 +345,19 @@ int hw_pg_verify(hw_store *store, const hw_anchor *anchor, int64_t high, howdah_
     return HOWDAH_OK;
 }
 
-/* ------------------------------------------------------------- what is settled */
+/* ------------------------------------------------------------- what is proven */
 
-int hw_pg_settled(hw_store *store, int64_t *ret_upto, hw_ranges *ret_holes, howdah_error *reterr)
+int hw_pg_proven(hw_store *store, int64_t *ret_upto, hw_ranges *ret_holes, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
-    hw_pg_call call = {.statement = HW_PG_SETTLED};
+    hw_pg_call call = {.statement = HW_PG_PROVEN};
     PGresult *result = NULL;
     hw_range *holes = NULL;
     size_t n = 0;
     int s = hw_pg_ready(pg, reterr);
 
     if (!pg->direct_state)
-        call.statement = HW_PG_FN_SETTLED;
+        call.statement = HW_PG_FN_PROVEN;
     if (s >= 0)
         s = hw_pg_query_log(pg, &call, &result, reterr);
     if (s < 0)
@@ -376,11 +376,11 @@ int hw_pg_settled(hw_store *store, int64_t *ret_upto, hw_ranges *ret_holes, howd
     return s;
 }
 
-int hw_pg_settle(hw_store *store, hw_str log, const hw_anchor *top, int64_t upto,
-                 const hw_ranges *holes, howdah_error *reterr)
+int hw_pg_store_proven(hw_store *store, hw_str log, const hw_anchor *top, int64_t upto,
+                       const hw_ranges *holes, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
-    hw_pg_call call = {.statement = HW_PG_SETTLE, .writes = true};
+    hw_pg_call call = {.statement = HW_PG_STORE_PROVEN, .writes = true};
     PGresult *result = NULL;
     int s = hw_pg_ready(pg, reterr);
 
@@ -388,7 +388,7 @@ int hw_pg_settle(hw_store *store, hw_str log, const hw_anchor *top, int64_t upto
         return s;
     hw_buf_clear(&pg->params);
     if (holes)
-        hw_pg_put_owed(&pg->params, holes->items, holes->n);
+        hw_pg_put_outstanding(&pg->params, holes->items, holes->n);
     s = hw_buf_check(&pg->params, reterr);
     if (s < 0)
         return s;

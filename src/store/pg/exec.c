@@ -46,7 +46,7 @@ int hw_pg_lost(hw_pg *pg, bool sent, bool writes, howdah_error *reterr)
                         "it may be stored or not: repeat the call with the same events, "
                         "that settles it");
     }
-    if (reterr && pg->foreign)
+    if (reterr && pg->caller_owned)
         reterr->flags |= HOWDAH_HANDLE_DEAD;
     hw_pg_disconnect(pg);
     return s;
@@ -93,7 +93,7 @@ static void fail_by_function(const char *message, int status, howdah_error *rete
  */
 static bool is_demoted(const hw_pg *pg, const char *sqlstate)
 {
-    return strcmp(sqlstate, "25006") == 0 && pg->was_open && !pg->read_only && !pg->foreign &&
+    return strcmp(sqlstate, "25006") == 0 && pg->was_open && !pg->read_only && !pg->caller_owned &&
            !pg->in_handler;
 }
 
@@ -107,7 +107,7 @@ static bool is_outdated(const hw_pg *pg, const PGresult *result, const char *sql
     const char *by = PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION);
 
     return strcmp(sqlstate, "0A000") == 0 && by && strcmp(by, "RevalidateCachedQuery") == 0 &&
-           !pg->foreign;
+           !pg->caller_owned;
 }
 
 int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_error *reterr)
@@ -197,7 +197,7 @@ static int cancelled(hw_pg *pg, wake why, bool writes, howdah_error *reterr)
         (void)hw_advise(reterr, s, "repeat the call with the same events, that settles it");
     }
     /* The caller's connection is left in the middle of an answer. */
-    if (reterr && pg->foreign)
+    if (reterr && pg->caller_owned)
         reterr->flags |= HOWDAH_HANDLE_DEAD;
     hw_pg_disconnect(pg);
     return s;
@@ -239,7 +239,7 @@ static wake wait_heard(const hw_pg *pg, bool want_write, bool heed_interrupt, in
 
         if (woke != WAKE_DEADLINE || silent_ms >= deadline_ms)
             return woke;
-        if (!pg->foreign && !answers_ping(pg->conn))
+        if (!pg->caller_owned && !answers_ping(pg->conn))
             return WAKE_SILENCE;
     }
 }
@@ -345,7 +345,7 @@ int hw_pg_prepare(hw_pg *pg, hw_pg_statement statement, howdah_error *reterr)
     int n = hw_pg_statement_types(statement, &types);
     int s;
 
-    if (pg->foreign || pg->unprepared || pg->prepared[statement])
+    if (pg->caller_owned || pg->unprepared || pg->prepared[statement])
         return HOWDAH_OK;
     /* A pooler that we did not notice may hand us a session with statements of others: the names
        are this connection's alone, so that ours are either there or not. */
@@ -364,7 +364,7 @@ static int send_now(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr)
     int format = call->text_result ? 0 : 1;
     int sent;
 
-    if (call->statement >= 0 && !pg->foreign && !pg->unprepared) {
+    if (call->statement >= 0 && !pg->caller_owned && !pg->unprepared) {
         sent = PQsendQueryPrepared(pg->conn, pg->names[call->statement], call->n, call->values,
                                    call->lengths, call->formats, format);
     } else if (call->statement >= 0) {
@@ -386,7 +386,7 @@ int hw_pg_send(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr)
 {
     int s;
 
-    hw_pg_land(pg);
+    hw_pg_drain_reply(pg);
     if (hw_interrupted(pg->interrupt))
         return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
     if (!pg->conn) {
@@ -460,7 +460,7 @@ int hw_pg_collect(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howd
 
 bool hw_pg_go_unprepared(hw_pg *pg, const howdah_error *err)
 {
-    if (pg->unprepared || pg->foreign ||
+    if (pg->unprepared || pg->caller_owned ||
         (strcmp(err->sqlstate, "26000") != 0 && strcmp(err->sqlstate, "42P05") != 0))
         return false;
     hw_log(HOWDAH_LOG_WARN, "a pooler does not keep prepared statements: going on without");
@@ -497,7 +497,7 @@ int hw_pg_query(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah
     howdah_error err = HOWDAH_ERROR_INIT;
     int s = hw_pg_exec(pg, call, ret_result, &err);
 
-    if ((s == HOWDAH_UNAVAILABLE || s == HOWDAH_READ_ONLY) && !pg->conn && !pg->foreign) {
+    if ((s == HOWDAH_UNAVAILABLE || s == HOWDAH_READ_ONLY) && !pg->conn && !pg->caller_owned) {
         s = hw_pg_ready(pg, &err);
         if (s >= 0)
             s = hw_pg_exec(pg, call, ret_result, &err);
@@ -583,7 +583,7 @@ int hw_pg_pipeline(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call)
 {
     int s;
 
-    hw_pg_land(pg);
+    hw_pg_drain_reply(pg);
     if (hw_interrupted(pg->interrupt))
         return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
     pg->stopped = false;

@@ -65,7 +65,7 @@ typedef struct queue {
     int64_t saw_leases_us; /* 0: never */
     int64_t leases_took_us;
     int64_t lease_ends_us;  /* the next one, 0: none that is known */
-    int64_t not_for_one_us; /* when turn_one() could not claim, 0: never */
+    int64_t not_for_one_us; /* when exchange_one() could not claim, 0: never */
     level levels[HW_PG_FLOORS_MAX];
     size_t n;
 } queue;
@@ -81,7 +81,7 @@ static queue *queue_of(hw_pg *pg, hw_str name)
     struct hw_pg_floors *f = pg->floors;
     queue *oldest;
 
-    if (pg->foreign || name.len >= sizeof oldest->name)
+    if (pg->caller_owned || name.len >= sizeof oldest->name)
         return NULL;
     if (!f)
         f = pg->floors = hw_calloc(1, sizeof *f);

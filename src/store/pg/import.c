@@ -99,8 +99,8 @@ int hw_pg_import_columns(hw_store *store, hw_import_source *source,
     return s;
 }
 
-int hw_pg_import_mark(hw_store *store, hw_str source, hw_buf *ret_buf, hw_import_mark *ret_mark,
-                      howdah_error *reterr)
+int hw_pg_import_place(hw_store *store, hw_str source, hw_buf *ret_buf, hw_import_place *ret_place,
+                       howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     hw_buf sql = HW_BUF_INIT(SQL_BYTES_MAX);
@@ -125,10 +125,10 @@ int hw_pg_import_mark(hw_store *store, hw_str source, hw_buf *ret_buf, hw_import
         hw_buf_put(ret_buf, PQgetvalue(result, 0, 1), id_len + 1);
         s = hw_buf_check(ret_buf, reterr);
         if (s >= 0) {
-            ret_mark->source = source;
-            ret_mark->created_at = (hw_str){ret_buf->data, created_len};
-            ret_mark->id = (hw_str){ret_buf->data + created_len + 1, id_len};
-            ret_mark->rows = strtoll(PQgetvalue(result, 0, 2), NULL, 10);
+            ret_place->source = source;
+            ret_place->created_at = (hw_str){ret_buf->data, created_len};
+            ret_place->id = (hw_str){ret_buf->data + created_len + 1, id_len};
+            ret_place->rows = strtoll(PQgetvalue(result, 0, 2), NULL, 10);
         }
     }
     PQclear(result);
@@ -158,7 +158,7 @@ static void put_field(hw_buf *sql, const hw_import_source *source, int field, hw
  * type's input function, so that the order is the column's, index included.
  */
 static void put_rows_query(hw_buf *sql, const hw_pg *pg, const hw_import_source *source,
-                           const hw_import_mark *after, size_t n, hw_pg_call *call)
+                           const hw_import_place *after, size_t n, hw_pg_call *call)
 {
     const char *created = source->column[HW_IMPORT_CREATED_AT].s;
     const char *id = source->column[HW_IMPORT_ID].s;
@@ -248,7 +248,7 @@ static int decode_rows(hw_pg *pg, size_t n, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-int hw_pg_import_rows(hw_store *store, const hw_import_source *source, const hw_import_mark *after,
+int hw_pg_import_rows(hw_store *store, const hw_import_source *source, const hw_import_place *after,
                       size_t n, const hw_import_row **ret_rows, size_t *ret_n, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;

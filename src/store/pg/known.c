@@ -53,7 +53,7 @@ void hw_pg_know(hw_pg *pg, hw_str stream, int64_t version)
 {
     struct hw_pg_known *slot;
 
-    if (pg->foreign || pg->unprepared || !pg->conn || stream.len >= sizeof slot->stream)
+    if (pg->caller_owned || pg->unprepared || !pg->conn || stream.len >= sizeof slot->stream)
         return;
     if (!pg->known)
         pg->known = hw_calloc(SLOTS, sizeof *pg->known);

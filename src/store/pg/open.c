@@ -13,7 +13,7 @@ static void close_pg(hw_store *store)
 
     if (!pg)
         return;
-    hw_pg_bell_land(pg);
+    hw_pg_bell_drain_reply(pg);
     hw_pg_disconnect(pg);
     hw_pg_bell_done(pg);
     hw_free(pg->locks);
@@ -41,7 +41,7 @@ static const hw_store_ops operations = {
     .migrate = hw_pg_migrate,
     .migrate_status = hw_pg_migrate_status,
     .import_columns = hw_pg_import_columns,
-    .import_mark = hw_pg_import_mark,
+    .import_place = hw_pg_import_place,
     .import_rows = hw_pg_import_rows,
     .import_total = hw_pg_import_total,
     .numbers = hw_pg_numbers,
@@ -49,7 +49,7 @@ static const hw_store_ops operations = {
     .doctor = hw_pg_doctor,
     .subs = &hw_pg_sub_ops,
     .queue = &hw_pg_queue_ops,
-    .temporal = &hw_pg_temporal_ops,
+    .times = &hw_pg_times_ops,
 };
 
 static int new_pg(const char *url, const char *schema, const char *application_name, hw_pg **ret_pg,
@@ -120,7 +120,7 @@ int hw_pg_wrap(PGconn *conn, const char *schema, hw_store **ret_store, howdah_er
     if (s < 0)
         return s;
     pg->conn = conn;
-    pg->foreign = true;
+    pg->caller_owned = true;
     pg->statement_timeout_ms = INT64_C(86400000); /* time is the caller's business */
     s = hw_pg_check_schema(pg, reterr);
     if (s < 0) {

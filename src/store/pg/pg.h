@@ -54,7 +54,7 @@ enum hw_pg_oid {
     X(APPEND_BATCH)                                                                                \
     X(APPEND_FUNCTION)                                                                             \
     X(LOCK_STREAMS)                                                                                \
-    X(IMPORT_MARK)                                                                                 \
+    X(IMPORT_PLACE)                                                                                \
     X(STREAM_VERSION)                                                                              \
     X(HEAD)                                                                                        \
     X(READ_STREAM)                                                                                 \
@@ -79,14 +79,14 @@ enum hw_pg_oid {
     X(FN_READ_RANGES)                                                                              \
     X(TREE)                                                                                        \
     X(HOLDERS)                                                                                     \
-    X(SETTLED)                                                                                     \
-    X(SETTLE)                                                                                      \
+    X(PROVEN)                                                                                      \
+    X(STORE_PROVEN)                                                                                \
     X(STORED)                                                                                      \
     X(BLOCKERS)                                                                                    \
     X(HERE)                                                                                        \
     X(FN_HERE)                                                                                     \
     X(FN_STORED)                                                                                   \
-    X(FN_SETTLED)                                                                                  \
+    X(FN_PROVEN)                                                                                   \
     X(SUB_CREATE)                                                                                  \
     X(SUB_LIST)                                                                                    \
     X(SUB_STATE)                                                                                   \
@@ -101,14 +101,14 @@ enum hw_pg_oid {
     X(SUB_RESET)                                                                                   \
     X(SUB_REMOVE)                                                                                  \
     X(SUB_MOVE)                                                                                    \
-    X(LETTER_PUT)                                                                                  \
-    X(LETTER_LIST)                                                                                 \
-    X(LETTER_LIST_OPEN)                                                                            \
-    X(LETTER_LIST_REDRIVES)                                                                        \
-    X(LETTER_MARK)                                                                                 \
-    X(LETTER_MARK_OPEN)                                                                            \
-    X(LETTER_MARK_JOBS)                                                                            \
-    X(LETTER_SETTLE)                                                                               \
+    X(DEAD_LETTER_PUT)                                                                             \
+    X(DEAD_LETTER_LIST)                                                                            \
+    X(DEAD_LETTER_LIST_OPEN)                                                                       \
+    X(DEAD_LETTER_LIST_REDRIVES)                                                                   \
+    X(DEAD_LETTER_MARK)                                                                            \
+    X(DEAD_LETTER_SET_OPEN)                                                                        \
+    X(DEAD_LETTER_SET_JOBS)                                                                        \
+    X(REDRIVE_END)                                                                                 \
     X(SKIP_PUT)                                                                                    \
     X(SKIP_LIST)                                                                                   \
     X(SKIP_RESOLVE)                                                                                \
@@ -117,21 +117,21 @@ enum hw_pg_oid {
     X(BELL_RING_INSIDE)                                                                            \
     X(BELL_CALL)                                                                                   \
     X(JOB_PUSH)                                                                                    \
-    X(JOB_SETTLE)                                                                                  \
+    X(JOB_ACK)                                                                                     \
     X(JOB_CLAIM)                                                                                   \
-    X(JOB_TURN)                                                                                    \
-    X(JOB_TURN_ONE)                                                                                \
+    X(JOB_EXCHANGE)                                                                                \
+    X(JOB_EXCHANGE_ONE)                                                                            \
     X(JOB_LOAD)                                                                                    \
     X(JOB_CANCEL)                                                                                  \
-    X(JOB_RETRY)                                                                                   \
+    X(JOB_RERUN)                                                                                   \
     X(JOB_LOG)                                                                                     \
-    X(JOB_LETTER_LIST)                                                                             \
+    X(JOB_DEAD_LETTER_LIST)                                                                        \
     X(QUEUE_OUTLOOK)                                                                               \
     X(PUSH_HORIZON)                                                                                \
     X(QUEUE_TIDY)                                                                                  \
     X(QUEUE_SET)                                                                                   \
     X(QUEUE_STATES)                                                                                \
-    X(QUEUE_GLANCE)                                                                                \
+    X(QUEUE_SUMMARY)                                                                               \
     X(QUEUE_VERIFY)                                                                                \
     X(TIMES_VERIFY)                                                                                \
     X(QUEUE_PURGE)                                                                                 \
@@ -190,17 +190,17 @@ typedef struct hw_pg_bell {
 
 typedef struct hw_pg {
     hw_store base;
-    PGconn *conn;     /* NULL: not connected */
-    bool foreign;     /* the caller's connection: not closed, not reconfigured, nothing prepared */
-    bool was_open;    /* there has been a connection: losing it is worth some patience */
-    bool several;     /* hosts to choose from */
-    bool recovery;    /* the server is a standby */
-    bool pooled;      /* a pooler in between: the session is not ours to keep anything in */
-    bool may_ring;    /* the right to */
-    bool rings;       /* after the commit of its appends, by itself */
-    bool in_handler;  /* between begin and commit the transaction is a handler's */
-    uint64_t session; /* counts connections; 0: none yet */
-    int backend_pid;  /* as the server says it */
+    PGconn *conn;      /* NULL: not connected */
+    bool caller_owned; /* the caller's connection: not closed, not reconfigured, nothing prepared */
+    bool was_open;     /* there has been a connection: losing it is worth some patience */
+    bool several;      /* hosts to choose from */
+    bool recovery;     /* the server is a standby */
+    bool pooled;       /* a pooler in between: the session is not ours to keep anything in */
+    bool may_ring;     /* the right to */
+    bool rings;        /* after the commit of its appends, by itself */
+    bool in_handler;   /* between begin and commit the transaction is a handler's */
+    uint64_t session;  /* counts connections; 0: none yet */
+    int backend_pid;   /* as the server says it */
     char log[HW_TIMELINE_SIZE]; /* which one this session speaks to, "" until asked for, */
     int64_t drawn;              /* and the highest of its numbers known to be drawn */
     bool log_is_bus;            /* the server does not say which cluster it is (sql.c) */
@@ -380,18 +380,18 @@ typedef struct hw_pg_statement_row {
     int types_n;
 } hw_pg_statement_row;
 
-/* Those of subscriptions, sql_subs.c; without a text: in sql.c. */
+/* Those of subscriptions, sql_subscriptions.c; without a text: in sql.c. */
 extern const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT];
 /* Those of the work queue, sql_queue.c; likewise. */
 extern const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT];
-/* Those of the two times, sql_temporal.c; likewise. */
-extern const hw_pg_statement_row hw_pg_temporal_statements[HW_PG_STATEMENT_COUNT];
+/* Those of the two times, sql_times.c; likewise. */
+extern const hw_pg_statement_row hw_pg_times_statements[HW_PG_STATEMENT_COUNT];
 
 /* A query as its functions take it, $1 to $17, and the types of these. */
-#define HW_PG_QUESTION_ROW                                                                         \
+#define HW_PG_TIMES_QUERY_ROW                                                                      \
     "ROW($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)::@schema@"    \
     ".query"
-#define HW_PG_QUESTION_TYPES                                                                       \
+#define HW_PG_TIMES_QUERY_TYPES                                                                    \
     HW_OID_TEXT, HW_OID_BOOL, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ, HW_OID_TEXT, HW_OID_TEXT,    \
         HW_OID_TEXT, HW_OID_TEXT, HW_OID_UUID, HW_OID_UUID_ARRAY, HW_OID_TEXT_ARRAY,               \
         HW_OID_TEXT_ARRAY, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ,             \
@@ -414,7 +414,7 @@ void hw_pg_know_nothing(hw_pg *pg);
 
 /* ---- the operations */
 
-int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_mark *mark,
+int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_place *mark,
                  howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr);
 int hw_pg_stream_version(hw_store *store, hw_str stream, int64_t *ret_version,
                          howdah_error *reterr);
@@ -424,7 +424,7 @@ int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *
                     howdah_error *reterr);
 void hw_pg_read_close(hw_cursor *cursor);
 /* Takes the page in flight in, so that the connection is free (I4). */
-void hw_pg_land(hw_pg *pg);
+void hw_pg_drain_reply(hw_pg *pg);
 /* Gives the page in flight up: its connection is gone, its cursor will ask again. */
 void hw_pg_forget(hw_pg *pg);
 /* The columns of an event, the first of them given; texts point into the result. */
@@ -439,9 +439,9 @@ int hw_pg_check_schema(hw_pg *pg, howdah_error *reterr);
 int hw_pg_check_sequence(hw_pg *pg, howdah_error *reterr);
 int hw_pg_import_columns(hw_store *store, hw_import_source *source,
                          int (*fn)(void *ctx, const char *column), void *ctx, howdah_error *reterr);
-int hw_pg_import_mark(hw_store *store, hw_str source, hw_buf *ret_buf, hw_import_mark *ret_mark,
-                      howdah_error *reterr);
-int hw_pg_import_rows(hw_store *store, const hw_import_source *source, const hw_import_mark *after,
+int hw_pg_import_place(hw_store *store, hw_str source, hw_buf *ret_buf, hw_import_place *ret_place,
+                       howdah_error *reterr);
+int hw_pg_import_rows(hw_store *store, const hw_import_source *source, const hw_import_place *after,
                       size_t n, const hw_import_row **ret_rows, size_t *ret_n,
                       howdah_error *reterr);
 int hw_pg_import_total(hw_store *store, const hw_import_source *source, int64_t *ret_total,
@@ -450,7 +450,8 @@ int hw_pg_numbers(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *re
 int hw_pg_status(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error *reterr);
 int hw_pg_doctor(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr);
 
-/* ---- subs.c, checkpoint.c, letters.c, evidence.c, handler_tx.c, bell.c: see subs.h */
+/* ---- subscriptions.c, checkpoint.c, dead_letters.c, evidence.c, handler_tx.c, bell.c: see
+ * subscriptions.h */
 
 extern const hw_sub_ops hw_pg_sub_ops;
 
@@ -461,8 +462,8 @@ int hw_pg_poll(hw_store *store, const hw_checkpoint *subs, size_t n, int64_t lea
 hw_sub_status hw_pg_sub_status_of(hw_str name);
 hw_str hw_pg_sub_status_name(hw_sub_status status);
 /* Ranges as one array: first, last, first, last ... */
-void hw_pg_put_owed(hw_buf *out, const hw_range *owed, size_t n);
-/* The parameters of SUB_MOVE, $1 to $7, which others begin with, too (owed goes to out). */
+void hw_pg_put_outstanding(hw_buf *out, const hw_range *outstanding, size_t n);
+/* The parameters of SUB_MOVE, $1 to $7, which others begin with, too (outstanding goes to out). */
 int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *checkpoint,
                            hw_buf *out, howdah_error *reterr);
 /* Ready, and the log known. */
@@ -480,9 +481,9 @@ int hw_pg_query_int8(hw_pg *pg, hw_pg_statement statement, int64_t *ret_value,
                      howdah_error *reterr);
 int hw_pg_holders(hw_store *store, int64_t *ret_drawn, hw_holder **ret_holders, size_t *ret_n,
                   howdah_error *reterr);
-int hw_pg_settled(hw_store *store, int64_t *ret_upto, hw_ranges *ret_holes, howdah_error *reterr);
-int hw_pg_settle(hw_store *store, hw_str log, const hw_anchor *top, int64_t upto,
-                 const hw_ranges *holes, howdah_error *reterr);
+int hw_pg_proven(hw_store *store, int64_t *ret_upto, hw_ranges *ret_holes, howdah_error *reterr);
+int hw_pg_store_proven(hw_store *store, hw_str log, const hw_anchor *top, int64_t upto,
+                       const hw_ranges *holes, howdah_error *reterr);
 /* Ranges in an array, ascending and disjoint up to a number; freed with hw_free().  CORRUPT. */
 int hw_pg_get_ranges(const PGresult *r, int row, int column, int64_t upto, hw_range **ret_ranges,
                      size_t *ret_n, howdah_error *reterr);
@@ -495,12 +496,13 @@ int hw_pg_confirm(hw_store *store, const hw_anchor *top, howdah_error *reterr);
 
 int hw_pg_dead_letter(hw_store *store, const hw_checkpoint *checkpoint, const howdah_event *event,
                       hw_str error, int64_t attempts, int64_t *ret_id, howdah_error *reterr);
-int hw_pg_letters(hw_store *store, const hw_letter_query *query, hw_letter_fn fn, void *ctx,
-                  howdah_error *reterr);
-int hw_pg_letters_mark(hw_store *store, const int64_t *ids, size_t n, hw_str subscriber_id,
-                       hw_letter_state state, hw_str reason, int64_t *ret_n, howdah_error *reterr);
-int hw_pg_letter_settle(hw_store *store, const hw_hold *hold, int64_t id, hw_letter_state state,
-                        hw_str error, howdah_error *reterr);
+int hw_pg_dead_letters(hw_store *store, const hw_dead_letter_query *query, hw_dead_letter_fn fn,
+                       void *ctx, howdah_error *reterr);
+int hw_pg_dead_letters_mark(hw_store *store, const int64_t *ids, size_t n, hw_str subscriber_id,
+                            hw_dead_letter_state state, hw_str reason, int64_t *ret_n,
+                            howdah_error *reterr);
+int hw_pg_redrive_end(hw_store *store, const hw_hold *hold, int64_t id, hw_dead_letter_state state,
+                      hw_str error, howdah_error *reterr);
 int hw_pg_skip(hw_store *store, const hw_checkpoint *checkpoint, hw_range range, int64_t age_ms,
                hw_str reason, howdah_error *reterr);
 int hw_pg_skips(hw_store *store, hw_str subscriber_id, bool resolved, hw_skip_fn fn, void *ctx,
@@ -526,14 +528,14 @@ void hw_pg_bell_forget(hw_pg *pg);
 /* Takes what has been notified; after every statement of a session that listens. */
 void hw_pg_bell_hear(hw_pg *pg);
 /* Takes the answer of a ring that was sent without waiting. */
-void hw_pg_bell_land(hw_pg *pg);
+void hw_pg_bell_drain_reply(hw_pg *pg);
 /* After an append, committed or in the caller's transaction: rings, if the mark is about its types.
  */
 void hw_pg_bell_after(hw_pg *pg, int64_t mark, const howdah_event *const *events, size_t n);
 /* Wakes those who own or wait for a subscription; in the session's next transaction of its own. */
 int hw_pg_bell_call(hw_pg *pg, howdah_error *reterr);
 
-/* ---- queue.c, queue_admin.c: see queue.h */
+/* ---- queue.c, admin.c: see queue.h */
 
 extern const hw_queue_ops hw_pg_queue_ops;
 
@@ -541,26 +543,27 @@ int hw_pg_no_such_queue(hw_str queue, howdah_error *reterr);
 
 int hw_pg_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t n, hw_pushed *ret_pushed,
                howdah_error *reterr);
-int hw_pg_turn(hw_store *store, const hw_settle *settles, size_t n, hw_settled *ret_settled,
-               const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
-               howdah_error *reterr);
+int hw_pg_exchange(hw_store *store, const hw_ack *acks, size_t n, hw_acked *ret_acked,
+                   const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
+                   howdah_error *reterr);
 
-/* ---- queue_letters.c: those of jobs */
+/* ---- queue_dead_letters.c: those of jobs */
 
 /* The query's page behind an id, of at most limit. */
-void hw_pg_call_of_job_letters(const hw_letter_query *query, int64_t after, int64_t limit,
-                               int32_t cap, hw_pg_call *ret_call);
-/* A row of it, whose first column is the letter's id. */
-int hw_pg_hand_job_letter(const PGresult *r, int row, hw_letter_fn fn, void *ctx);
-hw_letter_state hw_pg_letter_state(hw_str name);
-const char *hw_pg_letter_state_name(hw_letter_state state);
-int hw_pg_job_letters_mark(hw_store *store, hw_str queue, hw_letter_state state, hw_str reason,
-                           int64_t *ret_n, howdah_error *reterr);
+void hw_pg_call_of_job_dead_letters(const hw_dead_letter_query *query, int64_t after, int64_t limit,
+                                    int32_t cap, hw_pg_call *ret_call);
+/* A row of it, whose first column is the dead letter's id. */
+int hw_pg_hand_job_dead_letter(const PGresult *r, int row, hw_dead_letter_fn fn, void *ctx);
+hw_dead_letter_state hw_pg_dead_letter_state(hw_str name);
+const char *hw_pg_dead_letter_state_name(hw_dead_letter_state state);
+int hw_pg_job_dead_letters_mark(hw_store *store, hw_str queue, hw_dead_letter_state state,
+                                hw_str reason, int64_t *ret_n, howdah_error *reterr);
 
-/* ---- queue_bind.c */
+/* ---- bindings.c */
 
-int hw_pg_queue_bind(hw_store *store, const hw_binding *binding, int64_t high, const hw_range *owed,
-                     size_t owed_n, bool *ret_made, howdah_error *reterr);
+int hw_pg_queue_bind(hw_store *store, const hw_binding *binding, int64_t high,
+                     const hw_range *outstanding, size_t outstanding_n, bool *ret_made,
+                     howdah_error *reterr);
 int hw_pg_queue_unbind(hw_store *store, hw_str queue, hw_str pattern, howdah_error *reterr);
 int hw_pg_queue_bindings(hw_store *store, hw_str queue, hw_binding_fn fn, void *ctx,
                          howdah_error *reterr);
@@ -607,37 +610,37 @@ void hw_pg_floors_looked(hw_pg *pg, hw_str name);
 bool hw_pg_floors_may_see_leases(hw_pg *pg, hw_str name);
 void hw_pg_floors_saw_leases(hw_pg *pg, hw_str name, int64_t ends_in_ms, int64_t took_us);
 int64_t hw_pg_floors_lease_ms(hw_pg *pg, hw_str name);
-/* The only floor of a queue that turn_one() may know; and that it does not, for a second. */
+/* The only floor of a queue that exchange_one() may know; and that it does not, for a second. */
 bool hw_pg_floors_one(hw_pg *pg, hw_str name, hw_pg_floor *ret_floor);
 void hw_pg_floors_are_not_for_one(hw_pg *pg, hw_str name);
 void hw_pg_floors_forget(hw_pg *pg);
 
-/* ---- temporal.c, temporal_query.c, snapshots.c, purge.c: see temporal.h */
+/* ---- times.c, query.c, snapshots.c, purge.c: see times.h */
 
-extern const hw_temporal_ops hw_pg_temporal_ops;
+extern const hw_times_ops hw_pg_times_ops;
 
-int hw_pg_query_open(hw_store *store, const hw_temporal_query *query, hw_cursor **ret_cursor,
+int hw_pg_query_open(hw_store *store, const hw_times_query *query, hw_cursor **ret_cursor,
                      howdah_error *reterr);
 
 /* A query that a cursor of read.c goes through, page by page. */
-typedef struct hw_pg_question hw_pg_question;
+typedef struct hw_pg_times_query hw_pg_times_query;
 
 /* Copies the query, and what it points at. */
-int hw_pg_question_new(const hw_temporal_query *query, hw_pg_question **ret_query,
-                       howdah_error *reterr);
-void hw_pg_question_free(hw_pg_question *query);
+int hw_pg_times_query_new(const hw_times_query *query, hw_pg_times_query **ret_query,
+                          howdah_error *reterr);
+void hw_pg_times_query_free(hw_pg_times_query *query);
 /* As of now: of the log as it is now, whatever is stored before the last page. */
-int hw_pg_question_pin(hw_pg_question *query, hw_store *store, howdah_error *reterr);
+int hw_pg_times_query_pin(hw_pg_times_query *query, hw_store *store, howdah_error *reterr);
 /* The parameters that every statement about a query begins with. */
-void hw_pg_param_query(hw_pg_call *call, const hw_pg_question *query);
+void hw_pg_param_query(hw_pg_call *call, const hw_pg_times_query *query);
 /* Whether the next page can be asked for without asking for its keys first. */
-bool hw_pg_question_has_page(const hw_pg_question *query);
+bool hw_pg_times_query_has_page(const hw_pg_times_query *query);
 /* Asks for keys, where there is need of them; HOWDAH_END: there are none. */
-int hw_pg_question_find(hw_pg_question *query, hw_pg *pg, int64_t left, howdah_error *reterr);
+int hw_pg_times_query_find(hw_pg_times_query *query, hw_pg *pg, int64_t left, howdah_error *reterr);
 /* The next page of at most rows; returns how many it asks for. */
-size_t hw_pg_question_call(hw_pg_question *query, bool direct, size_t rows, hw_pg_call *call);
+size_t hw_pg_times_query_call(hw_pg_times_query *query, bool direct, size_t rows, hw_pg_call *call);
 /* The page has come, n rows up to last; true: it was the last one. */
-bool hw_pg_question_advance(hw_pg_question *query, size_t asked, size_t n, int64_t last);
+bool hw_pg_times_query_advance(hw_pg_times_query *query, size_t asked, size_t n, int64_t last);
 
 int hw_pg_snapshot_put(hw_store *store, const hw_snapshot *snapshot, int64_t keep,
                        howdah_error *reterr);
@@ -651,11 +654,11 @@ int hw_pg_purge(hw_store *store, const hw_purge *purge, howdah_purge_record *ret
                 howdah_error *reterr);
 int hw_pg_purges(hw_store *store, hw_purge_fn fn, void *ctx, howdah_error *reterr);
 
-/* ---- turn_one.c: one job is done, the next one please */
+/* ---- queue_exchange_one.c: one job is done, the next one please */
 
 typedef enum hw_pg_one {
     HW_PG_ONE_NOTHING, /* not a turn for it: nothing was done */
-    HW_PG_ONE_SETTLED, /* the job is completed, the next one is not for it to claim, */
+    HW_PG_ONE_ACKED,   /* the job is completed, the next one is not for it to claim, */
     HW_PG_ONE_EMPTY,   /* or there is none on this level, */
     HW_PG_ONE_CLAIMED, /* or it was handed over */
 } hw_pg_one;
@@ -664,9 +667,9 @@ typedef enum hw_pg_one {
  * Only for a job that is COMPLETED with nothing to say, and for the claim of one.  look: it is not
  * for it to claim if something more urgent is due.
  */
-int hw_pg_turn_one(hw_pg *pg, const hw_settle *settle, const hw_claim *claim,
-                   const hw_pg_floor *floor, bool look, hw_job_fn fn, void *ctx,
-                   hw_claim_report *report, hw_pg_one *ret_done, howdah_error *reterr);
+int hw_pg_exchange_one(hw_pg *pg, const hw_ack *ack, const hw_claim *claim,
+                       const hw_pg_floor *floor, bool look, hw_job_fn fn, void *ctx,
+                       hw_claim_report *report, hw_pg_one *ret_done, howdah_error *reterr);
 
 /* A store over the caller's connection, for howdah_pg.h. */
 int hw_pg_wrap(PGconn *conn, const char *schema, hw_store **ret_store, howdah_error *reterr);

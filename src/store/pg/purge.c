@@ -12,14 +12,25 @@
 #define PAGE 1000
 #define ATTEMPTS 5
 
-enum column { ID, PURGED_AT, EVENTS, LETTERS, SNAPSHOTS, JOBS, REMAINING, ACTOR, REASON, STREAM };
+enum column {
+    ID,
+    PURGED_AT,
+    EVENTS,
+    DEAD_LETTERS,
+    SNAPSHOTS,
+    JOBS,
+    REMAINING,
+    ACTOR,
+    REASON,
+    STREAM
+};
 
 static void fill_record(const PGresult *r, int row, howdah_purge_record *record)
 {
     record->id = hw_pg_get_int8(r, row, ID);
     record->purged_at_us = hw_pg_get_time(r, row, PURGED_AT);
     record->events = hw_pg_get_int8(r, row, EVENTS);
-    record->letters = hw_pg_get_int8(r, row, LETTERS);
+    record->dead_letters = hw_pg_get_int8(r, row, DEAD_LETTERS);
     record->snapshots = hw_pg_get_int8(r, row, SNAPSHOTS);
     record->jobs = hw_pg_get_int8(r, row, JOBS);
     record->left = hw_pg_get_int8(r, row, REMAINING);
@@ -50,7 +61,7 @@ static int call_until_done(hw_pg *pg, const hw_pg_call *call, PGresult **ret_res
         howdah_error err = HOWDAH_ERROR_INIT;
         int s = hw_pg_exec(pg, call, ret_result, &err);
 
-        if (s < 0 && !pg->foreign && attempt < ATTEMPTS &&
+        if (s < 0 && !pg->caller_owned && attempt < ATTEMPTS &&
             (strcmp(err.sqlstate, "40P01") == 0 || strcmp(err.sqlstate, "40001") == 0))
             continue;
         if (s < 0)

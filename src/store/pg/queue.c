@@ -1,10 +1,10 @@
 /*
- * queue.c - pushing, claiming and settling on PostgreSQL.
+ * queue.c - pushing, claiming and acking on PostgreSQL.
  *
  *   I1  A turn is one statement, so one transaction and one round trip.  For one job after another
- *       it is turn_one()'s; if that finds that the queue is not a plain one, the claim is a second
- *       statement, and for the next second the general way is taken at once.  So it is if there is
- *       nothing on the only level that turn_one() looks at.
+ *       it is exchange_one()'s; if that finds that the queue is not a plain one, the claim is a
+ * second statement, and for the next second the general way is taken at once.  So it is if there is
+ *       nothing on the only level that exchange_one() looks at.
  *   I2  It waits for the disk only if a job may fail by it; on the caller's connection that is the
  *       caller's business.
  *   I3  A claim that comes back short asks what is to come; one that comes back with nothing looks
@@ -304,44 +304,42 @@ static void put_floors(hw_pg_arrays *a, const hw_pg_floor *floors, size_t n)
 }
 
 /* Without notes and times the function has less to look at. */
-typedef struct settle_shape {
+typedef struct ack_shape {
     bool notes;
     bool afters;
     bool may_fail;
-} settle_shape;
+} ack_shape;
 
-static settle_shape shape_of(const hw_settle *settles, size_t n)
+static ack_shape shape_of(const hw_ack *acks, size_t n)
 {
-    settle_shape shape = {0};
+    ack_shape shape = {0};
 
     for (size_t i = 0; i < n; i++) {
-        shape.notes |= settles[i].text.s != NULL;
-        shape.afters |=
-            settles[i].verdict == HW_VERDICT_RETRY || settles[i].verdict == HW_VERDICT_EXTEND;
-        shape.may_fail |=
-            settles[i].verdict == HW_VERDICT_FAIL || settles[i].verdict == HW_VERDICT_RETRY;
+        shape.notes |= acks[i].text.s != NULL;
+        shape.afters |= acks[i].verdict == HW_VERDICT_RETRY || acks[i].verdict == HW_VERDICT_EXTEND;
+        shape.may_fail |= acks[i].verdict == HW_VERDICT_FAIL || acks[i].verdict == HW_VERDICT_RETRY;
     }
     return shape;
 }
 
-static void put_settles(hw_pg_arrays *a, const hw_settle *settles, size_t n, settle_shape shape)
+static void put_acks(hw_pg_arrays *a, const hw_ack *acks, size_t n, ack_shape shape)
 {
     hw_pg_array array;
 
     hw_pg_arrays_begin(a, HW_OID_INT8, n, &array);
     for (size_t i = 0; i < n; i++)
-        hw_pg_array_put_int8(a->out, settles[i].id);
+        hw_pg_array_put_int8(a->out, acks[i].id);
     hw_pg_arrays_begin(a, HW_OID_INT8, n, &array);
     for (size_t i = 0; i < n; i++)
-        hw_pg_array_put_int8(a->out, settles[i].token);
+        hw_pg_array_put_int8(a->out, acks[i].token);
     hw_pg_arrays_begin(a, HW_OID_INT4, n, &array);
     for (size_t i = 0; i < n; i++)
-        hw_pg_array_put_int4(a->out, (int32_t)settles[i].verdict);
+        hw_pg_array_put_int4(a->out, (int32_t)acks[i].verdict);
     if (shape.notes) {
         hw_pg_arrays_begin(a, HW_OID_TEXT, n, &array);
         for (size_t i = 0; i < n; i++) {
-            if (settles[i].text.s)
-                hw_pg_array_put(a->out, settles[i].text.s, settles[i].text.len);
+            if (acks[i].text.s)
+                hw_pg_array_put(a->out, acks[i].text.s, acks[i].text.len);
             else
                 hw_pg_array_put_null(a->out, &array);
         }
@@ -349,7 +347,7 @@ static void put_settles(hw_pg_arrays *a, const hw_settle *settles, size_t n, set
     if (shape.afters) {
         hw_pg_arrays_begin(a, HW_OID_INT8, n, &array);
         for (size_t i = 0; i < n; i++)
-            hw_pg_array_put_int8(a->out, settles[i].after_ms);
+            hw_pg_array_put_int8(a->out, acks[i].after_ms);
     }
 }
 
@@ -363,9 +361,9 @@ static void param_slice(hw_pg_call *call, const hw_pg_arrays *a, int from, int n
     }
 }
 
-typedef struct turn {
+typedef struct exchange {
     hw_pg *pg;
-    const hw_settle *settles;
+    const hw_ack *acks;
     size_t n;
     const hw_claim *claim;
     bool tidy;
@@ -373,10 +371,9 @@ typedef struct turn {
     bool walk; /* from the beginning, floors or not */
     size_t floors_n;
     int64_t asked; /* jobs */
-} turn;
+} exchange;
 
-static void param_settles(hw_pg_call *call, const hw_pg_arrays *a, settle_shape shape,
-                          int *ret_next)
+static void param_acks(hw_pg_call *call, const hw_pg_arrays *a, ack_shape shape, int *ret_next)
 {
     int next = 3;
 
@@ -392,13 +389,13 @@ static void param_settles(hw_pg_call *call, const hw_pg_arrays *a, settle_shape 
     *ret_next = next;
 }
 
-static int send_turn(turn *t, PGresult **ret_result, howdah_error *reterr)
+static int send_exchange(exchange *t, PGresult **ret_result, howdah_error *reterr)
 {
     hw_pg *pg = t->pg;
-    settle_shape shape = shape_of(t->settles, t->n);
-    bool hurry = !pg->foreign && !pg->in_handler && !shape.may_fail; /* I2 */
-    hw_pg_call call = {.statement = !t->claim  ? HW_PG_JOB_SETTLE
-                                    : t->n > 0 ? HW_PG_JOB_TURN
+    ack_shape shape = shape_of(t->acks, t->n);
+    bool hurry = !pg->caller_owned && !pg->in_handler && !shape.may_fail; /* I2 */
+    hw_pg_call call = {.statement = !t->claim  ? HW_PG_JOB_ACK
+                                    : t->n > 0 ? HW_PG_JOB_EXCHANGE
                                                : HW_PG_JOB_CLAIM,
                        .writes = true};
     hw_pg_arrays a = {.out = &pg->params};
@@ -409,14 +406,14 @@ static int send_turn(turn *t, PGresult **ret_result, howdah_error *reterr)
     t->floors_n = t->claim && !t->walk ? hw_pg_floors_get(pg, t->claim->queue, floors) : 0;
     hw_buf_clear(a.out);
     if (t->n > 0)
-        put_settles(&a, t->settles, t->n, shape);
+        put_acks(&a, t->acks, t->n, shape);
     if (t->claim)
         put_floors(&a, floors, t->floors_n);
     s = hw_buf_check(a.out, reterr);
     if (s < 0)
         return s;
     if (t->n > 0) {
-        param_settles(&call, &a, shape, &next);
+        param_acks(&call, &a, shape, &next);
         hw_pg_param_bool(&call, hurry);
     }
     if (t->claim) {
@@ -435,22 +432,22 @@ static int send_turn(turn *t, PGresult **ret_result, howdah_error *reterr)
     return hw_pg_exec(pg, &call, ret_result, reterr);
 }
 
-static void take_outcomes(const PGresult *r, size_t n, hw_settled *ret_settled)
+static void take_outcomes(const PGresult *r, size_t n, hw_acked *ret_acked)
 {
     hw_str digits = PQntuples(r) > 0 ? hw_pg_get_str(r, 0, 0) : HW_STR_NULL;
 
     assert(digits.len == n);
     for (size_t i = 0; i < n && i < digits.len; i++)
-        ret_settled[i] = digits.s[i] == '0'   ? HW_SETTLED_LOST
-                         : digits.s[i] == '1' ? HW_SETTLED_DONE
-                                              : HW_SETTLED_FAILED;
+        ret_acked[i] = digits.s[i] == '0'   ? HW_ACKED_LOST
+                       : digits.s[i] == '1' ? HW_ACKED_DONE
+                                            : HW_ACKED_FAILED;
 }
 
 /*
  * I4.  What is left of a claim was put back by claim_jobs() behind so many bytes; it counts them by
  * what is stored, and large ones fourfold, because they may be compressed.
  */
-static void judge_bytes(turn *t, int64_t n, size_t bytes, hw_claim_report *report)
+static void judge_bytes(exchange *t, int64_t n, size_t bytes, hw_claim_report *report)
 {
     bool cut = n < t->asked && bytes >= CLAIM_BYTES / 4;
 
@@ -462,7 +459,8 @@ static void judge_bytes(turn *t, int64_t n, size_t bytes, hw_claim_report *repor
 }
 
 /* fn may want no more of them; they are claimed all the same. */
-static void hand_over(turn *t, const PGresult *r, hw_job_fn fn, void *ctx, hw_claim_report *report)
+static void hand_over(exchange *t, const PGresult *r, hw_job_fn fn, void *ctx,
+                      hw_claim_report *report)
 {
     int64_t before = report->n;
     size_t bytes = 0;
@@ -534,17 +532,17 @@ static void free_floors(hw_pg *pg, hw_str queue)
     PQclear(result);
 }
 
-static int claim_again(turn *t, hw_job_fn fn, void *ctx, hw_claim_report *report,
+static int claim_again(exchange *t, hw_job_fn fn, void *ctx, hw_claim_report *report,
                        howdah_error *reterr)
 {
     hw_claim rest = *t->claim;
-    turn again = {.pg = t->pg, .claim = &rest, .walk = true, .tidy = true};
+    exchange again = {.pg = t->pg, .claim = &rest, .walk = true, .tidy = true};
     int64_t before_us = hw_clock_mono_us();
     PGresult *result = NULL;
     int s;
 
     rest.n -= report->n;
-    s = send_turn(&again, &result, reterr);
+    s = send_exchange(&again, &result, reterr);
     if (s >= 0) {
         hw_pg_floors_walked(t->pg, rest.queue, hw_clock_mono_us() - before_us);
         pass(t->pg, rest.queue, result);
@@ -555,7 +553,7 @@ static int claim_again(turn *t, hw_job_fn fn, void *ctx, hw_claim_report *report
 }
 
 /* I3 */
-static int look_around(turn *t, hw_job_fn fn, void *ctx, hw_claim_report *report,
+static int look_around(exchange *t, hw_job_fn fn, void *ctx, hw_claim_report *report,
                        howdah_error *reterr)
 {
     hw_str queue = t->claim->queue;
@@ -572,27 +570,27 @@ static int look_around(turn *t, hw_job_fn fn, void *ctx, hw_claim_report *report
     return s;
 }
 
-/* I1: only this one is two statements if the next job is not for turn_one() to find. */
-static int turn_of_one(turn *t, hw_settled *ret_settled, hw_job_fn fn, void *ctx,
-                       hw_claim_report *report, hw_pg_one *ret_done, howdah_error *reterr)
+/* I1: only this one is two statements if the next job is not for exchange_one() to find. */
+static int exchange_of_one(exchange *t, hw_acked *ret_acked, hw_job_fn fn, void *ctx,
+                           hw_claim_report *report, hw_pg_one *ret_done, howdah_error *reterr)
 {
     hw_pg *pg = t->pg;
     hw_pg_floor floor;
     int s;
 
     *ret_done = HW_PG_ONE_NOTHING;
-    if (t->n != 1 || !t->claim || t->claim->n != 1 || t->tidy || pg->foreign || pg->in_handler ||
-        t->settles->verdict != HW_VERDICT_COMPLETE || t->settles->text.s ||
+    if (t->n != 1 || !t->claim || t->claim->n != 1 || t->tidy || pg->caller_owned ||
+        pg->in_handler || t->acks->verdict != HW_VERDICT_COMPLETE || t->acks->text.s ||
         !hw_pg_floors_one(pg, t->claim->queue, &floor))
         return HOWDAH_OK;
     t->floors_n = 1;
-    s = hw_pg_turn_one(pg, t->settles, t->claim, &floor, t->look, fn, ctx, report, ret_done,
-                       reterr);
+    s = hw_pg_exchange_one(pg, t->acks, t->claim, &floor, t->look, fn, ctx, report, ret_done,
+                           reterr);
     if (s < 0 || *ret_done == HW_PG_ONE_NOTHING)
         return s;
-    *ret_settled = HW_SETTLED_DONE;
+    *ret_acked = HW_ACKED_DONE;
     t->n = 0;
-    if (*ret_done == HW_PG_ONE_SETTLED)
+    if (*ret_done == HW_PG_ONE_ACKED)
         hw_pg_floors_are_not_for_one(pg, t->claim->queue);
     if (*ret_done == HW_PG_ONE_CLAIMED && t->look)
         hw_pg_floors_looked(pg, t->claim->queue);
@@ -601,17 +599,17 @@ static int turn_of_one(turn *t, hw_settled *ret_settled, hw_job_fn fn, void *ctx
     return s;
 }
 
-static int turn_of_many(turn *t, hw_settled *ret_settled, hw_job_fn fn, void *ctx,
-                        hw_claim_report *report, howdah_error *reterr)
+static int exchange_of_many(exchange *t, hw_acked *ret_acked, hw_job_fn fn, void *ctx,
+                            hw_claim_report *report, howdah_error *reterr)
 {
     int64_t before_us = hw_clock_mono_us();
     PGresult *result = NULL;
-    int s = send_turn(t, &result, reterr);
+    int s = send_exchange(t, &result, reterr);
 
     if (s < 0)
         return s;
     if (t->n > 0)
-        take_outcomes(result, t->n, ret_settled);
+        take_outcomes(result, t->n, ret_acked);
     if (t->claim) {
         hw_str queue = t->claim->queue;
 
@@ -628,12 +626,12 @@ static int turn_of_many(turn *t, hw_settled *ret_settled, hw_job_fn fn, void *ct
     return s;
 }
 
-int hw_pg_turn(hw_store *store, const hw_settle *settles, size_t n, hw_settled *ret_settled,
-               const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
-               howdah_error *reterr)
+int hw_pg_exchange(hw_store *store, const hw_ack *acks, size_t n, hw_acked *ret_acked,
+                   const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
+                   howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
-    turn t = {.pg = pg, .settles = settles, .n = n, .claim = claim};
+    exchange t = {.pg = pg, .acks = acks, .n = n, .claim = claim};
     hw_claim_report report = {.next_due_ms = -1};
     hw_pg_one done = HW_PG_ONE_NOTHING;
     int s = hw_pg_ready(pg, reterr);
@@ -642,9 +640,9 @@ int hw_pg_turn(hw_store *store, const hw_settle *settles, size_t n, hw_settled *
         return s;
     t.tidy = claim && hw_pg_floors_may_tidy(pg, claim->queue);
     t.look = claim && hw_pg_floors_may_look(pg, claim->queue);
-    s = turn_of_one(&t, ret_settled, fn, ctx, &report, &done, reterr);
+    s = exchange_of_one(&t, ret_acked, fn, ctx, &report, &done, reterr);
     if (s >= 0 && done != HW_PG_ONE_CLAIMED)
-        s = turn_of_many(&t, ret_settled, fn, ctx, &report, t.n == n ? reterr : NULL);
+        s = exchange_of_many(&t, ret_acked, fn, ctx, &report, t.n == n ? reterr : NULL);
     if (s < 0 && done == HW_PG_ONE_NOTHING)
         return s;
     if (!claim)

@@ -1,4 +1,4 @@
-/* queue_admin.c - what operators ask of queues and jobs on PostgreSQL. */
+/* admin.c - what operators ask of queues and jobs on PostgreSQL. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -163,10 +163,10 @@ static int job_cancel(hw_store *store, int64_t id, hw_str reason, howdah_error *
     return change_job(pg, &call, id, "cancelled", reterr);
 }
 
-static int job_retry(hw_store *store, int64_t id, howdah_error *reterr)
+static int job_rerun(hw_store *store, int64_t id, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
-    hw_pg_call call = {.statement = HW_PG_JOB_RETRY, .writes = true};
+    hw_pg_call call = {.statement = HW_PG_JOB_RERUN, .writes = true};
     int s = hw_pg_ready(pg, reterr);
 
     if (s < 0)
@@ -366,9 +366,9 @@ static int queue_list(hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_err
     return walk_queues((hw_pg *)store, &call, fn, ctx, &n, reterr);
 }
 
-static int queue_glance(hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
+static int queue_summary(hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
 {
-    hw_pg_call call = {.statement = HW_PG_QUEUE_GLANCE};
+    hw_pg_call call = {.statement = HW_PG_QUEUE_SUMMARY};
     int n = 0;
 
     return walk_queues((hw_pg *)store, &call, fn, ctx, &n, reterr);
@@ -439,19 +439,19 @@ static int verify(hw_store *store, hw_wrong_fn fn, void *ctx, howdah_error *rete
 
 const hw_queue_ops hw_pg_queue_ops = {
     .push = hw_pg_push,
-    .turn = hw_pg_turn,
+    .exchange = hw_pg_exchange,
     .maintain = maintain,
     .queue_put = queue_put,
     .queue_pause = queue_pause,
     .queue_load = queue_load,
     .queue_list = queue_list,
-    .queue_glance = queue_glance,
+    .queue_summary = queue_summary,
     .queue_purge = queue_purge,
     .job_load = job_load,
     .job_cancel = job_cancel,
-    .job_retry = job_retry,
+    .job_rerun = job_rerun,
     .log = job_log,
-    .letters_mark = hw_pg_job_letters_mark,
+    .dead_letters_set_state = hw_pg_job_dead_letters_mark,
     .verify = verify,
     .bind = hw_pg_queue_bind,
     .unbind = hw_pg_queue_unbind,

@@ -24,7 +24,7 @@
 
 #define FIRST_PAGE 64
 #define PAGE_BYTES ((size_t)8 * 1024 * 1024)
-#define RANGES_BYTES ((size_t)4 * 1024 * 1024) /* the feed keeps some of these */
+#define RANGES_BYTES ((size_t)4 * 1024 * 1024) /* the reader keeps some of these */
 #define IDS_A_PAGE 1000
 #define JUDGED_ROWS_MIN 32
 #define FEWER_ROWS 8                          /* so many times fewer, when a row was too large */
@@ -48,13 +48,14 @@ struct hw_pg_cursor {
     hw_str lowest; /* sparse: where types that can match begin, and end */
     hw_str beyond;
     bool sparse;
-    bool judged; /* whether it is sparse is told by the pages: those of a reader, not of a feed */
+    bool judged; /* whether it is sparse is told by the pages: those of a reader, not of a reader */
     bool backward;
     hw_uuid *ids;
     size_t ids_n;
     hw_range *ranges;
     size_t ranges_n;
-    hw_pg_question *query; /* then it decides on its own what comes next, and where that begins */
+    hw_pg_times_query
+        *query; /* then it decides on its own what comes next, and where that begins */
     /* Where it stands. */
     int64_t first;
     int64_t last;
@@ -205,7 +206,7 @@ static int make_call(hw_pg_cursor *c, hw_pg_call *call, howdah_error *reterr)
     *call = (hw_pg_call){.statement = -1};
     hw_buf_clear(&c->arrays);
     if (c->query)
-        c->asked = hw_pg_question_call(c->query, c->direct, (size_t)rows_wanted(c), call);
+        c->asked = hw_pg_times_query_call(c->query, c->direct, (size_t)rows_wanted(c), call);
     else if (c->ids)
         call_of_ids(c, call);
     else if (c->ranges || c->sparse)
@@ -280,7 +281,7 @@ static void decode(const PGresult *r, int row, howdah_event *e)
 {
     hw_pg_decode_event(r, row, 0, e);
     if (PQnfields(r) > WHOLE && !hw_pg_get_bool(r, row, WHOLE)) {
-        e->bare = true;
+        e->no_payload = true;
         e->broken = false;
         e->data = HW_STR_NULL;
     }
@@ -314,7 +315,7 @@ static bool is_too_large(const hw_pg_cursor *c, size_t row)
 {
     const howdah_event *event = &c->events[row];
 
-    if (event->bare)
+    if (event->no_payload)
         return PQgetisnull(c->page, (int)row, WHOLE);
     return c->asked > 1 && event->broken && PQnfields(c->page) <= WHOLE;
 }
@@ -401,7 +402,7 @@ static void advance(hw_pg_cursor *c, size_t n, bool cut)
     c->left -= (int64_t)n;
     if (c->query) {
         at = n > 0 ? c->events[n - 1].global_sequence : 0;
-        c->end = hw_pg_question_advance(c->query, cut ? n : c->asked, n, at) || c->left == 0;
+        c->end = hw_pg_times_query_advance(c->query, cut ? n : c->asked, n, at) || c->left == 0;
         return;
     }
     if ((n < c->asked && !cut) || c->left == 0) {
@@ -432,12 +433,12 @@ void hw_pg_forget(hw_pg *pg)
     pg->in_flight = NULL;
 }
 
-void hw_pg_land(hw_pg *pg)
+void hw_pg_drain_reply(hw_pg *pg)
 {
     hw_pg_cursor *c = pg->in_flight;
     hw_pg_call call = {.statement = -1};
 
-    hw_pg_bell_land(pg);
+    hw_pg_bell_drain_reply(pg);
     if (!c)
         return;
     hw_pg_forget(pg);
@@ -449,8 +450,8 @@ static void fly_ahead(hw_pg_cursor *c)
 {
     hw_pg_call call;
 
-    if (c->end || c->ranges || c->pg->foreign || c->pg->pooled || c->pg->in_flight ||
-        (c->query && !hw_pg_question_has_page(c->query)) || make_call(c, &call, NULL) < 0)
+    if (c->end || c->ranges || c->pg->caller_owned || c->pg->pooled || c->pg->in_flight ||
+        (c->query && !hw_pg_times_query_has_page(c->query)) || make_call(c, &call, NULL) < 0)
         return;
     if (hw_pg_send(c->pg, &call, NULL) >= 0) {
         c->in_flight = true;
@@ -464,7 +465,7 @@ static int fetch(hw_pg_cursor *c, PGresult **ret_page, howdah_error *reterr)
     int s;
 
     if (c->in_flight)
-        hw_pg_land(c->pg);
+        hw_pg_drain_reply(c->pg);
     if (c->ready) {
         *ret_page = c->ready;
         c->ready = NULL;
@@ -472,7 +473,7 @@ static int fetch(hw_pg_cursor *c, PGresult **ret_page, howdah_error *reterr)
     }
     s = hw_pg_ready(c->pg, reterr);
     if (s >= 0 && c->query)
-        s = hw_pg_question_find(c->query, c->pg, c->left, reterr);
+        s = hw_pg_times_query_find(c->query, c->pg, c->left, reterr);
     if (s == HOWDAH_OK)
         s = make_call(c, &call, reterr);
     return s == HOWDAH_OK ? hw_pg_query_log(c->pg, &call, ret_page, reterr) : s;
@@ -683,7 +684,7 @@ static bool go_ahead(hw_pg_cursor *c, size_t n)
         return true;
     }
     if (c->in_flight)
-        hw_pg_land(c->pg);
+        hw_pg_drain_reply(c->pg);
     PQclear(c->ready);
     c->ready = NULL;
     c->first = before.first;
@@ -768,7 +769,7 @@ void hw_pg_read_close(hw_cursor *cursor)
     if (!c)
         return;
     if (c->in_flight)
-        hw_pg_land(c->pg);
+        hw_pg_drain_reply(c->pg);
     PQclear(c->ready);
     PQclear(c->page);
     hw_buf_done(&c->arrays);
@@ -776,12 +777,12 @@ void hw_pg_read_close(hw_cursor *cursor)
     hw_free(c->ids);
     hw_free(c->ranges);
     hw_free(c->texts);
-    hw_pg_question_free(c->query);
+    hw_pg_times_query_free(c->query);
     hw_free(c);
 }
 
 /* As a cursor over the log is, but for what is asked for. */
-int hw_pg_query_open(hw_store *store, const hw_temporal_query *query, hw_cursor **ret_cursor,
+int hw_pg_query_open(hw_store *store, const hw_times_query *query, hw_cursor **ret_cursor,
                      howdah_error *reterr)
 {
     const hw_query log = {
@@ -791,9 +792,9 @@ int hw_pg_query_open(hw_store *store, const hw_temporal_query *query, hw_cursor 
 
     if (s < 0)
         return s;
-    s = hw_pg_question_new(query, &((hw_pg_cursor *)cursor)->query, reterr);
+    s = hw_pg_times_query_new(query, &((hw_pg_cursor *)cursor)->query, reterr);
     if (s >= 0)
-        s = hw_pg_question_pin(((hw_pg_cursor *)cursor)->query, store, reterr);
+        s = hw_pg_times_query_pin(((hw_pg_cursor *)cursor)->query, store, reterr);
     if (s < 0) {
         hw_pg_read_close(cursor);
         return s;

@@ -455,7 +455,7 @@ static const char rights_sql[] =
     "  AND r.proname = 'sequence_problem' AND has_function_privilege(r.oid, 'EXECUTE')),"
     " coalesce(has_table_privilege(c.oid, 'SELECT') AND has_sequence_privilege(q.oid, 'SELECT')"
     "  AND (SELECT has_table_privilege(k.oid, 'SELECT') FROM pg_class AS k"
-    "   WHERE k.relnamespace = n.oid AND k.relname = 'settled'), false)"
+    "   WHERE k.relnamespace = n.oid AND k.relname = 'proven'), false)"
     " FROM pg_namespace AS n"
     " LEFT JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = 'events'"
     " LEFT JOIN pg_class AS q ON q.relnamespace = n.oid"
@@ -512,7 +512,7 @@ static int check_version(hw_pg *pg, bool may_ask, howdah_error *reterr)
    tells us nothing.  A session that is not ours is left as it is. */
 static int choose_ringer(hw_pg *pg, howdah_error *reterr)
 {
-    if (pg->foreign || pg->pooled || pg->read_only)
+    if (pg->caller_owned || pg->pooled || pg->read_only)
         return HOWDAH_OK;
     pg->rings = pg->direct_append && pg->may_ring;
     return hw_pg_command(pg,

@@ -155,8 +155,8 @@ static const Oid texts_type[] = {HW_OID_TEXT_ARRAY};
 static const Oid uuid_type[] = {HW_OID_UUID};
 static const Oid ids_types[] = {HW_OID_UUID_ARRAY, HW_OID_INT4};
 static const Oid sequences_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT4};
-static const Oid page_types[] = {HW_PG_QUESTION_TYPES, HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8,
-                                 HW_OID_TIMESTAMPTZ,   HW_OID_INT8, HW_OID_INT4};
+static const Oid page_types[] = {HW_PG_TIMES_QUERY_TYPES, HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8,
+                                 HW_OID_TIMESTAMPTZ,      HW_OID_INT8, HW_OID_INT4};
 /* $1 firsts $2 lasts $3 limit $4 type $5 regular expression $6 that of the types that come whole
    $7 cap */
 static const Oid range_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8, HW_OID_TEXT,
@@ -227,7 +227,7 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
          "  | (hashtextextended(s.name, 0) & 511) AS key FROM unnest($1) AS s(name)"
          " ORDER BY 1) AS k",
          TYPES(texts_type)},
-    [HW_PG_IMPORT_MARK] =
+    [HW_PG_IMPORT_PLACE] =
         {"INSERT INTO @schema@.imports AS i (source, created_at, id, rows)"
          " SELECT $1, $2, $3, $4 WHERE $5 = 0"
          "  OR EXISTS (SELECT FROM @schema@.imports AS b WHERE b.source = $1 AND b.rows >= $5)"
@@ -289,8 +289,9 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
                               TYPES(sequences_types)},
     [HW_PG_FN_READ_SEQUENCES] = {READ_FUNCTION("query_rows($1)", "$2"), TYPES(sequences_types)},
     /* One page function for everybody: see query.sql. */
-    [HW_PG_QUERY_PAGE] = {READ_FUNCTION(
-                              "query_page(" HW_PG_QUESTION_ROW ", $18, $19, $20, $21, $22)", "$23"),
+    [HW_PG_QUERY_PAGE] = {READ_FUNCTION("query_page(" HW_PG_TIMES_QUERY_ROW
+                                        ", $18, $19, $20, $21, $22)",
+                                        "$23"),
                           TYPES(page_types)},
     [HW_PG_TREE] = {"SELECT depth, event_id FROM @schema@.causation_tree($1)", TYPES(uuid_type)},
 };
@@ -300,7 +301,7 @@ static const hw_pg_statement_row *row_of(int statement)
     return statements[statement].sql               ? &statements[statement]
            : hw_pg_sub_statements[statement].sql   ? &hw_pg_sub_statements[statement]
            : hw_pg_queue_statements[statement].sql ? &hw_pg_queue_statements[statement]
-                                                   : &hw_pg_temporal_statements[statement];
+                                                   : &hw_pg_times_statements[statement];
 }
 
 int hw_pg_statement_types(hw_pg_statement statement, const Oid **ret_types)
@@ -367,7 +368,7 @@ static size_t put_name(hw_buf *out, const char *at, const char *schema)
                  {"@sequence_text@", "events_global_sequence_seq"},
                  {"@bell_text@", "bell"},
                  {"@token_text@", "subscriptions_token_seq"},
-                 {"@letter_text@", "dead_letters_id_seq"},
+                 {"@dead_letter_text@", "dead_letters_id_seq"},
                  {"@job_text@", "jobs_id_seq"},
                  {"@jobs_text@", "jobs"},
                  {"@job_data_text@", "job_data"},

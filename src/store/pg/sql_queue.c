@@ -16,25 +16,25 @@ static const Oid push_types[] = {
     HW_OID_JSON_ARRAY, HW_OID_INT8_ARRAY, HW_OID_TIMESTAMPTZ_ARRAY, HW_OID_INT4_ARRAY,
     HW_OID_INT4_ARRAY, HW_OID_TEXT_ARRAY, HW_OID_TEXT_ARRAY,        HW_OID_TEXT_ARRAY,
     HW_OID_UUID_ARRAY};
-static const Oid settle_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT4_ARRAY,
-                                   HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_BOOL};
+static const Oid ack_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT4_ARRAY,
+                                HW_OID_TEXT_ARRAY, HW_OID_INT8_ARRAY, HW_OID_BOOL};
 static const Oid claim_types[] = {
     HW_OID_TEXT,       HW_OID_INT4, HW_OID_TEXT,       HW_OID_INT8,
     HW_OID_BOOL,       HW_OID_BOOL, HW_OID_INT4_ARRAY, HW_OID_TIMESTAMPTZ_ARRAY,
     HW_OID_INT8_ARRAY, HW_OID_BOOL};
-static const Oid turn_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY,
-                                 HW_OID_INT4_ARRAY, HW_OID_TEXT_ARRAY,
-                                 HW_OID_INT8_ARRAY, HW_OID_BOOL,
-                                 HW_OID_TEXT,       HW_OID_INT4,
-                                 HW_OID_TEXT,       HW_OID_INT8,
-                                 HW_OID_BOOL,       HW_OID_BOOL,
-                                 HW_OID_INT4_ARRAY, HW_OID_TIMESTAMPTZ_ARRAY,
-                                 HW_OID_INT8_ARRAY};
-static const Oid turn_one_types[] = {HW_OID_INT8,        HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL,
-                                     HW_OID_TEXT,        HW_OID_TEXT, HW_OID_INT8, HW_OID_INT4,
-                                     HW_OID_TIMESTAMPTZ, HW_OID_INT8};
-static const Oid letters_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8,
-                                    HW_OID_INT8, HW_OID_INT8, HW_OID_INT4};
+static const Oid exchange_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY,
+                                     HW_OID_INT4_ARRAY, HW_OID_TEXT_ARRAY,
+                                     HW_OID_INT8_ARRAY, HW_OID_BOOL,
+                                     HW_OID_TEXT,       HW_OID_INT4,
+                                     HW_OID_TEXT,       HW_OID_INT8,
+                                     HW_OID_BOOL,       HW_OID_BOOL,
+                                     HW_OID_INT4_ARRAY, HW_OID_TIMESTAMPTZ_ARRAY,
+                                     HW_OID_INT8_ARRAY};
+static const Oid exchange_one_types[] = {HW_OID_INT8,        HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL,
+                                         HW_OID_TEXT,        HW_OID_TEXT, HW_OID_INT8, HW_OID_INT4,
+                                         HW_OID_TIMESTAMPTZ, HW_OID_INT8};
+static const Oid dead_letters_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8,
+                                         HW_OID_INT8, HW_OID_INT8, HW_OID_INT4};
 static const Oid mark_types[] = {HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT};
 static const Oid cancel_types[] = {HW_OID_INT8, HW_OID_TEXT};
 static const Oid log_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8, HW_OID_INT8,
@@ -53,7 +53,7 @@ static const Oid unbind_types[] = {HW_OID_TEXT, HW_OID_TEXT};
     "(SELECT CASE WHEN " parameter " THEN set_config('synchronous_commit', 'off', true)"           \
     " ELSE 'off' END) = 'off'"
 
-#define LETTER_FITS HW_PG_FITS("l", "$6")
+#define DEAD_LETTER_FITS HW_PG_FITS("l", "$6")
 #define LOGGED_FITS HW_PG_FITS("j", "$7")
 
 /* A claimed job as queue.c decodes it. */
@@ -74,18 +74,18 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_JOB_PUSH] = {"SELECT p.id, p.existed FROM @schema@.push_arrays($1, $2, $3, $4, $5, $6,"
                         " $7, $8, $9, $10, $11, $12, $13) AS p",
                         TYPES(push_types)},
-    /* One digit for each: hw_settled. */
-    [HW_PG_JOB_SETTLE] = {"SELECT array_to_string(@schema@.settle_jobs($1, $2, $3, $4, $5), '')"
+    /* One digit for each: hw_acked. */
+    [HW_PG_JOB_ACK] = {"SELECT array_to_string(@schema@.ack_jobs($1, $2, $3, $4, $5), '')"
                           " WHERE " WITHOUT_WAITING("$6"),
-                          TYPES(settle_types)},
+                          TYPES(ack_types)},
     [HW_PG_JOB_CLAIM] = {"SELECT NULL::text, " CLAIMED
                          " FROM @schema@.claim_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9) AS c"
                          " WHERE " WITHOUT_WAITING("$10"),
                          TYPES(claim_types)},
-    /* The claim takes something of the settlement, so that it comes second. */
-    [HW_PG_JOB_TURN] = {"SELECT CASE WHEN coalesce(c.nth, 1) = 1"
+    /* The claim takes something of the ack, so that it comes second. */
+    [HW_PG_JOB_EXCHANGE] = {"SELECT CASE WHEN coalesce(c.nth, 1) = 1"
                         " THEN array_to_string(s.outcomes, '') END, " CLAIMED
-                        " FROM @schema@.settle_jobs($1, $2, $3, $4, $5) AS s(outcomes)"
+                        " FROM @schema@.ack_jobs($1, $2, $3, $4, $5) AS s(outcomes)"
                         " LEFT JOIN LATERAL @schema@.claim_jobs($7,"
                         "  $8 + 0 * cardinality(s.outcomes), $9, $10, $11, $12, $13, $14, $15)"
                         "  WITH ORDINALITY AS c (id, token, attempts, max_attempts, priority,"
@@ -94,10 +94,10 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                         "   data, bytes, event_type, event_stream, level, xid, horizon, begun_at, nth)"
                         " ON true"
                         " WHERE " WITHOUT_WAITING("$6"),
-                        TYPES(turn_types)},
+                        TYPES(exchange_types)},
     /* One value, not columns: the server needs no node of a plan for it. */
-    [HW_PG_JOB_TURN_ONE] = {"SELECT @schema@.turn_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-                            TYPES(turn_one_types)},
+    [HW_PG_JOB_EXCHANGE_ONE] = {"SELECT @schema@.exchange_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+                            TYPES(exchange_one_types)},
     [HW_PG_JOB_LOAD] = {"SELECT j.job_id, j.state, j.queue, j.token, j.priority::int,"
                         " j.attempts::bigint, j.max_attempts::bigint, j.suspect, j.created_at,"
                         " j.due_at, j.started_at, j.lease_until, j.worker, j.key, j.dedup,"
@@ -106,7 +106,7 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                         " j.event_type, j.event_stream FROM @schema@.job_states($1) AS j",
                         TYPES(int8_type)},
     [HW_PG_JOB_CANCEL] = {"SELECT @schema@.job_cancel($1, $2)", TYPES(cancel_types)},
-    [HW_PG_JOB_RETRY] = {"SELECT @schema@.job_retry($1)", TYPES(int8_type)},
+    [HW_PG_JOB_RERUN] = {"SELECT @schema@.job_rerun($1)", TYPES(int8_type)},
     /* The same columns as those of JOB_LOAD, and whether the payload is not too large ($7). */
     [HW_PG_JOB_LOG] = {"SELECT j.job_id, CASE WHEN j.failed THEN 'failed' ELSE 'completed' END,"
                        " $1::text, NULL::bigint, j.priority::int, j.attempts::bigint,"
@@ -121,19 +121,19 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                        " FROM @schema@.queue_history($1, $2, $3, $4, $5) AS j",
                        TYPES(log_types)},
     /* $1 queue $2 with resolved ones $3 after id $4 last id $5 limit */
-    [HW_PG_JOB_LETTER_LIST] = {"SELECT l.id, l.queue, l.job_id, l.state, l.error, l.attempts,"
+    [HW_PG_JOB_DEAD_LETTER_LIST] = {"SELECT l.id, l.queue, l.job_id, l.state, l.error, l.attempts,"
                                " l.redrives, l.reason, l.created_at, l.last_attempt_at,"
                                " l.resolved_at, l.resolved_by, l.kept, l.priority::int,"
                                " l.max_attempts::bigint, l.pushed_at, l.key, l.dedup,"
                                " l.correlation_id, l.causation_id, l.event_sequence,"
-                               " l.content_type, CASE WHEN " LETTER_FITS " THEN l.headers END,"
-                               " CASE WHEN " LETTER_FITS " THEN l.data END,"
-                               " CASE WHEN " LETTER_FITS " THEN l.bytes END, l.event_type,"
-                               " l.event_stream, " LETTER_FITS
-                               " FROM @schema@.job_letter_states($1, $2, $3, $4, $5) AS l",
-                               TYPES(letters_types)},
+                               " l.content_type, CASE WHEN " DEAD_LETTER_FITS " THEN l.headers END,"
+                               " CASE WHEN " DEAD_LETTER_FITS " THEN l.data END,"
+                               " CASE WHEN " DEAD_LETTER_FITS " THEN l.bytes END, l.event_type,"
+                               " l.event_stream, " DEAD_LETTER_FITS
+                               " FROM @schema@.job_dead_letter_states($1, $2, $3, $4, $5) AS l",
+                               TYPES(dead_letters_types)},
     /* $1 ids, NULL: all $2 queue, NULL: any $3 state $4 reason */
-    [HW_PG_LETTER_MARK_JOBS] = {"SELECT @schema@.job_letters_mark($1, $2, $3, $4)",
+    [HW_PG_DEAD_LETTER_SET_JOBS] = {"SELECT @schema@.job_dead_letters_set_state($1, $2, $3, $4)",
                                 TYPES(mark_types)},
     [HW_PG_QUEUE_OUTLOOK] = {"SELECT o.paused, o.next_ms, o.lease_ms, o.queue_id"
                              " FROM @schema@.queue_outlook($1, $2, $3) AS o",
@@ -143,13 +143,13 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_QUEUE_SET] = {"SELECT @schema@.queue_set($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
                          TYPES(set_types)},
     [HW_PG_QUEUE_STATES] = {QUEUE_COLUMNS " FROM @schema@.queue_states($1) AS q", TYPES(text_type)},
-    [HW_PG_QUEUE_GLANCE] = {QUEUE_COLUMNS " FROM @schema@.queue_glance() AS q", NULL, 0},
+    [HW_PG_QUEUE_SUMMARY] = {QUEUE_COLUMNS " FROM @schema@.queue_summary() AS q", NULL, 0},
     [HW_PG_QUEUE_VERIFY] = {"SELECT f.queue, f.what, f.n FROM @schema@.queue_findings() AS f", NULL, 0},
     [HW_PG_QUEUE_PURGE] = {"SELECT @schema@.queue_purge($1)", TYPES(text_type)},
     [HW_PG_QUEUE_BIND] = {"SELECT @schema@.queue_bind($1, $2, $3, $4, $5, $6)", TYPES(bind_types)},
     [HW_PG_QUEUE_UNBIND] = {"SELECT @schema@.queue_unbind($1, $2)", TYPES(unbind_types)},
     [HW_PG_QUEUE_BINDINGS] = {"SELECT b.name, b.pattern, b.key_from, b.subscriber_id, b.created_at,"
-                              " b.high, b.owed, b.status, b.reason, b.owner"
+                              " b.high, b.outstanding, b.status, b.reason, b.owner"
                               " FROM @schema@.queue_bindings($1) AS b",
                               TYPES(text_type)},
 };

@@ -127,10 +127,10 @@ typedef struct consultation {
     bool stop;
 } consultation;
 
-static void say(consultation *c, howdah_verdict verdict, const char *check, const char *message,
+static void say(consultation *c, howdah_severity severity, const char *check, const char *message,
                 const char *advice)
 {
-    howdah_finding finding = {sizeof finding, verdict, check, message, advice};
+    howdah_finding finding = {sizeof finding, severity, check, message, advice};
 
     if (!c->stop)
         c->stop = c->fn(c->ctx, &finding) != 0;

@@ -97,7 +97,7 @@ static int take_lock(hw_sqlite *store, howdah_error *reterr)
 }
 
 /* I4.  The clock is looked at behind the lock: who finds nobody with the lock, and then looks at
-   the clock, knows that no earlier time will be stored any more (temporal.c). */
+   the clock, knows that no earlier time will be stored any more (times.c). */
 static int choose_recorded_at(hw_sqlite *store, int64_t *ret_us, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -441,11 +441,11 @@ static int insert_events(insertion *in, howdah_error *reterr)
     return s;
 }
 
-static int store_mark(hw_sqlite *store, const hw_import_mark *mark, int64_t now_us,
+static int store_mark(hw_sqlite *store, const hw_import_place *mark, int64_t now_us,
                       howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_stmt(store, HW_SLOT_IMPORT_MARK, MARK_SQL, &stmt, reterr);
+    int s = hw_sqlite_stmt(store, HW_SLOT_IMPORT_PLACE, MARK_SQL, &stmt, reterr);
 
     if (s < 0)
         return s;
@@ -460,7 +460,7 @@ static int store_mark(hw_sqlite *store, const hw_import_mark *mark, int64_t now_
 }
 
 /* All that happens inside the transaction. */
-static int fill(hw_sqlite *store, const hw_batch *batch, const hw_import_mark *mark,
+static int fill(hw_sqlite *store, const hw_batch *batch, const hw_import_place *mark,
                 howdah_position *positions, hw_append_report *report, howdah_error *reterr)
 {
     int64_t one = 0;
@@ -498,7 +498,7 @@ static int fill(hw_sqlite *store, const hw_batch *batch, const hw_import_mark *m
     return s;
 }
 
-int hw_sqlite_append(hw_store *base, const hw_batch *batch, const hw_import_mark *mark,
+int hw_sqlite_append(hw_store *base, const hw_batch *batch, const hw_import_place *mark,
                      howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;

@@ -42,7 +42,7 @@
 #include "store/sqlite/sqlite.h"
 
 #define BUSY_PAUSE_MS 1
-#define BUSY_PAUSE_MAX_MS 5 /* shorter than the patience of those in line (turns.c) */
+#define BUSY_PAUSE_MAX_MS 5 /* shorter than the patience of those in line (writers.c) */
 #define CHECKPOINT_PAGES 1000
 #define CHECKPOINT_SPACING_MAX 64000
 #define CHECKPOINT_WAIT_MS 20
@@ -454,7 +454,7 @@ void hw_sqlite_disconnect(hw_sqlite *store)
         (void)sqlite3_finalize(store->slots[i]);
         store->slots[i] = NULL;
     }
-    for (int i = 0; i < HW_ASKED; i++) {
+    for (int i = 0; i < HW_SELECTS_KEPT; i++) {
         (void)sqlite3_finalize(store->asked[i]);
         store->asked[i] = NULL;
     }
@@ -464,7 +464,7 @@ void hw_sqlite_disconnect(hw_sqlite *store)
            file. */
         if (store->wal_pages > 0 && (!store->sick || has_moved(store)))
             checkpoint(store, 0);
-        hw_sqlite_turns_close(store);
+        hw_sqlite_writers_close(store);
         rc = sqlite3_close(store->db);
         if (rc != SQLITE_OK)
             hw_log(HOWDAH_LOG_ERROR, "%s: close: %s", store->name, sqlite3_errstr(rc));
@@ -603,11 +603,11 @@ static int lock_for_writing(hw_sqlite *store, howdah_error *reterr)
     int s;
 
     store->in_line_since_ms = hw_clock_mono_ms();
-    hw_sqlite_turn_take(store);
+    hw_sqlite_writers_enter(store);
     s = run(store, HW_SLOT_BEGIN, "BEGIN IMMEDIATE", "begin", reterr);
     store->in_line_since_ms = 0;
     if (s < 0)
-        hw_sqlite_turn_end(store);
+        hw_sqlite_writers_leave(store);
     return s;
 }
 
@@ -661,7 +661,7 @@ void hw_sqlite_rollback(hw_sqlite *store)
     }
     store->writing = false;
     (void)set_unsynced(store, false, NULL); /* begin() tries again, and insists */
-    hw_sqlite_turn_end(store);
+    hw_sqlite_writers_leave(store);
 }
 
 /* I4. */
@@ -708,7 +708,7 @@ int hw_sqlite_commit(hw_sqlite *store, howdah_error *reterr)
     store->writing = false;
     (void)set_unsynced(store, false, NULL); /* begin() tries again, and insists */
     checkpoint_when_due(store);
-    hw_sqlite_turn_end(store);
+    hw_sqlite_writers_leave(store);
     return HOWDAH_OK;
 }
 

@@ -33,7 +33,7 @@ int hw_sqlite_holders(hw_store *base, int64_t *ret_drawn, hw_holder **ret_holder
 }
 
 /* I1: there is nothing to be proven, and so nothing to be written down. */
-int hw_sqlite_settled(hw_store *base, int64_t *ret_upto, hw_ranges *ret_holes, howdah_error *reterr)
+int hw_sqlite_proven(hw_store *base, int64_t *ret_upto, hw_ranges *ret_holes, howdah_error *reterr)
 {
     (void)base;
     (void)reterr;
@@ -42,8 +42,8 @@ int hw_sqlite_settled(hw_store *base, int64_t *ret_upto, hw_ranges *ret_holes, h
     return HOWDAH_OK;
 }
 
-int hw_sqlite_settle(hw_store *base, hw_str log, const hw_anchor *top, int64_t upto,
-                     const hw_ranges *holes, howdah_error *reterr)
+int hw_sqlite_store_proven(hw_store *base, hw_str log, const hw_anchor *top, int64_t upto,
+                           const hw_ranges *holes, howdah_error *reterr)
 {
     (void)base;
     (void)log;

@@ -273,7 +273,7 @@ static bool time_of_value(sqlite3_stmt *stmt, int column, int64_t *ret_us)
 
 /* ----------------------------------------------------------------- marks */
 
-static char type_letter(int type)
+static char type_dead_letter(int type)
 {
     return type == SQLITE_INTEGER ? 'i'
            : type == SQLITE_FLOAT ? 'r'
@@ -289,8 +289,8 @@ static int keep_order_key(struct hw_sqlite_rows *ahead, sqlite3_stmt *stmt, hw_s
 
     if (!key)
         return hw_fail_no_memory(reterr);
-    key[0] = type_letter(sqlite3_column_type(stmt, HW_IMPORT_CREATED_AT));
-    key[1] = type_letter(sqlite3_column_type(stmt, HW_IMPORT_ID));
+    key[0] = type_dead_letter(sqlite3_column_type(stmt, HW_IMPORT_CREATED_AT));
+    key[1] = type_dead_letter(sqlite3_column_type(stmt, HW_IMPORT_ID));
     key[2] = ':';
     memcpy(key + 3, created_at.s, created_at.len);
     *ret_key = (hw_str){key, created_at.len + 3};
@@ -335,9 +335,9 @@ static bool bind_real(sqlite3_stmt *stmt, int index, const char *text)
 }
 
 /* Gives a value of a mark its type back (I1).  The mark is our own, so it is not judged. */
-static bool bind_typed(sqlite3_stmt *stmt, int index, char letter, hw_str text)
+static bool bind_typed(sqlite3_stmt *stmt, int index, char kind, hw_str text)
 {
-    switch (letter) {
+    switch (kind) {
     case 'i':
         return sqlite3_bind_int64(stmt, index, strtoll(text.s, NULL, 10)) == SQLITE_OK;
     case 'r':
@@ -350,7 +350,7 @@ static bool bind_typed(sqlite3_stmt *stmt, int index, char letter, hw_str text)
     }
 }
 
-static int bind_mark(sqlite3_stmt *stmt, const hw_import_mark *after, howdah_error *reterr)
+static int bind_mark(sqlite3_stmt *stmt, const hw_import_place *after, howdah_error *reterr)
 {
     hw_str key = after->created_at;
 
@@ -439,7 +439,7 @@ static int prepare_sql(hw_sqlite *store, hw_buf *sql, sqlite3_stmt **ret_stmt, h
 }
 
 static int prepare_rows(hw_sqlite *store, const hw_import_source *source,
-                        const hw_import_mark *after, sqlite3_stmt **ret_stmt, howdah_error *reterr)
+                        const hw_import_place *after, sqlite3_stmt **ret_stmt, howdah_error *reterr)
 {
     hw_buf sql = HW_BUF_INIT(SQL_BYTES_MAX);
     sqlite3_stmt *stmt = NULL;
@@ -511,8 +511,8 @@ static int make_row_room(struct hw_sqlite_rows *ahead, howdah_error *reterr)
 }
 
 /* I2.  A bad row behind good ones is left for the next time: first the good ones are imported. */
-static int read_ahead(hw_sqlite *store, const hw_import_source *source, const hw_import_mark *after,
-                      howdah_error *reterr)
+static int read_ahead(hw_sqlite *store, const hw_import_source *source,
+                      const hw_import_place *after, howdah_error *reterr)
 {
     struct hw_sqlite_rows *ahead = store->import;
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -541,7 +541,7 @@ static int read_ahead(hw_sqlite *store, const hw_import_source *source, const hw
 }
 
 /* I3: finds the row of the mark among those handed out last; what follows it is next. */
-static bool go_on_behind(struct hw_sqlite_rows *ahead, const hw_import_mark *after)
+static bool go_on_behind(struct hw_sqlite_rows *ahead, const hw_import_place *after)
 {
     for (size_t i = ahead->at; after && i > 0; i--) {
         const hw_import_row *row = &ahead->rows[i - 1];
@@ -556,7 +556,7 @@ static bool go_on_behind(struct hw_sqlite_rows *ahead, const hw_import_mark *aft
 }
 
 int hw_sqlite_import_rows(hw_store *base, const hw_import_source *source,
-                          const hw_import_mark *after, size_t n, const hw_import_row **ret_rows,
+                          const hw_import_place *after, size_t n, const hw_import_row **ret_rows,
                           size_t *ret_n, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
@@ -629,8 +629,8 @@ int hw_sqlite_import_columns(hw_store *base, hw_import_source *source,
     return s < 0 ? s : HOWDAH_OK;
 }
 
-int hw_sqlite_import_mark(hw_store *base, hw_str source, hw_buf *ret_buf, hw_import_mark *ret_mark,
-                          howdah_error *reterr)
+int hw_sqlite_import_place(hw_store *base, hw_str source, hw_buf *ret_buf,
+                           hw_import_place *ret_place, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
     sqlite3_stmt *stmt = NULL;
@@ -659,10 +659,10 @@ int hw_sqlite_import_mark(hw_store *base, hw_str source, hw_buf *ret_buf, hw_imp
         hw_buf_put(ret_buf, id, id_len);
         s = hw_buf_check(ret_buf, reterr);
         if (s >= 0)
-            *ret_mark = (hw_import_mark){.source = source,
-                                         .created_at = {ret_buf->data, key_len},
-                                         .id = {ret_buf->data + key_len + 1, id_len},
-                                         .rows = sqlite3_column_int64(stmt, 2)};
+            *ret_place = (hw_import_place){.source = source,
+                                           .created_at = {ret_buf->data, key_len},
+                                           .id = {ret_buf->data + key_len + 1, id_len},
+                                           .rows = sqlite3_column_int64(stmt, 2)};
     }
     (void)sqlite3_finalize(stmt);
     return s;

@@ -16,8 +16,8 @@ static void close_store(hw_store *base);
 
 static const hw_sub_ops sqlite_sub_ops = {
     .holders = hw_sqlite_holders,
-    .settled = hw_sqlite_settled,
-    .settle = hw_sqlite_settle,
+    .proven = hw_sqlite_proven,
+    .store_proven = hw_sqlite_store_proven,
     .gaps = hw_sqlite_gaps,
     .blockers = hw_sqlite_blockers,
     .timeline = hw_sqlite_timeline,
@@ -34,9 +34,9 @@ static const hw_sub_ops sqlite_sub_ops = {
     .reset = hw_sqlite_reset,
     .remove = hw_sqlite_remove,
     .dead_letter = hw_sqlite_dead_letter,
-    .letters = hw_sqlite_letters,
-    .letters_mark = hw_sqlite_letters_mark,
-    .letter_settle = hw_sqlite_letter_settle,
+    .dead_letters = hw_sqlite_dead_letters,
+    .dead_letters_set_state = hw_sqlite_dead_letters_mark,
+    .redrive_end = hw_sqlite_redrive_end,
     .skip = hw_sqlite_skip,
     .skips = hw_sqlite_skips,
     .skip_resolve = hw_sqlite_skip_resolve,
@@ -66,7 +66,7 @@ static const hw_store_ops sqlite_ops = {
     .migrate = hw_sqlite_migrate,
     .migrate_status = hw_sqlite_migrate_status,
     .import_columns = hw_sqlite_import_columns,
-    .import_mark = hw_sqlite_import_mark,
+    .import_place = hw_sqlite_import_place,
     .import_rows = hw_sqlite_import_rows,
     .import_total = hw_sqlite_import_total,
     .numbers = hw_sqlite_numbers,
@@ -74,7 +74,7 @@ static const hw_store_ops sqlite_ops = {
     .doctor = hw_sqlite_doctor,
     .subs = &sqlite_sub_ops,
     .queue = &hw_sqlite_queue_ops,
-    .temporal = &hw_sqlite_temporal_ops,
+    .times = &hw_sqlite_times_ops,
 };
 
 static void close_store(hw_store *base)

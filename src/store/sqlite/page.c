@@ -255,7 +255,7 @@ static int take_payload(const hw_sqlite_page *p, sqlite3_stmt *stmt, hw_sqlite_p
                         howdah_event *event, sqlite3_stmt **ret_stmt, howdah_error *reterr)
 {
     if (how == HW_PAYLOAD_NONE) {
-        event->bare = true;
+        event->no_payload = true;
         return HOWDAH_OK;
     }
     if (how == HW_PAYLOAD_FETCH)
@@ -298,7 +298,7 @@ int hw_sqlite_page_take(hw_sqlite_page *p, sqlite3_stmt *stmt, hw_sqlite_payload
     if (!event.stream.s || !event.type.s)
         return damaged(p, stmt, "stream or type", reterr);
     s = take_payload(p, stmt, how, &event, &payload, reterr);
-    if (s >= 0 && !event.bare && !event.data.s)
+    if (s >= 0 && !event.no_payload && !event.data.s)
         s = take_broken(p, &event, reterr);
     if (s >= 0)
         s = take_texts(p, &event, reterr);

@@ -8,7 +8,8 @@
  *       what earlier changes of a row left there on a connection without it: VACUUM does.
  *   I3  The write-ahead log still has the pages as they were.  So it is emptied right after the
  *       commit; when a reader is in the way, the next checkpoint does it.
- *   I4  A job in a worker's hands is left alone, but for its letter: it has read its event already.
+ *   I4  A job in a worker's hands is left alone, but for its dead letter: it has read its event
+ * already.
  */
 #include <inttypes.h>
 #include <pwd.h>
@@ -49,7 +50,7 @@
 #define EVENTS_SQL                                                                                 \
     "UPDATE main.howdah_events SET purge = ?3, digest = NULL," ERASED " WHERE global_sequence IN "
 /* ?3 now, ?4 who, ?5 why */
-#define LETTERS_SQL                                                                                \
+#define DEAD_LETTERS_SQL                                                                           \
     "UPDATE main.howdah_dead_letters SET purge = ?2," ERASED ", error_message = '',"               \
     " state = iif(resolved_at IS NULL, 'discarded', state),"                                       \
     " reason = iif(resolved_at IS NULL, ?5, reason),"                                              \
@@ -78,21 +79,24 @@
 #define JOB_ENDED_SQL                                                                              \
     "UPDATE main.howdah_event_log SET error = NULL, result = NULL WHERE job_id = ?1"
 #define JOB_ERROR_SQL "UPDATE main.howdah_jobs SET error = NULL WHERE id = ?1"
-#define JOB_LETTER_SQL "SELECT id FROM main.howdah_job_letters WHERE job_id = ?1"
-/* ?1 the letter, ?2 who: of one that is resolved by this purge */
-#define JOB_LETTER_ERROR_SQL "UPDATE main.howdah_job_letters SET error = NULL WHERE id = ?1"
-#define JOB_LETTER_BY_SQL                                                                          \
-    "UPDATE main.howdah_job_letters SET resolved_by = ?2 WHERE id = ?1 AND resolved_at IS NOT "    \
+#define JOB_DEAD_LETTER_SQL "SELECT id FROM main.howdah_job_dead_letters WHERE job_id = ?1"
+/* ?1 the dead letter, ?2 who: of one that is resolved by this purge */
+#define JOB_DEAD_LETTER_ERROR_SQL                                                                  \
+    "UPDATE main.howdah_job_dead_letters SET error = NULL WHERE id = ?1"
+#define JOB_DEAD_LETTER_BY_SQL                                                                     \
+    "UPDATE main.howdah_job_dead_letters SET resolved_by = ?2 WHERE id = ?1 AND resolved_at IS "   \
+    "NOT "                                                                                         \
     "NULL"
 
 #define RECORD_SQL                                                                                 \
-    "INSERT INTO main.howdah_purges (purged_at, events, letters, snapshots, jobs, remaining,"      \
+    "INSERT INTO main.howdah_purges (purged_at, events, dead_letters, snapshots, jobs, remaining," \
     " actor, reason, stream) VALUES (?1, 0, 0, 0, 0, 0, ?2, ?3, ?4)"
 #define COUNTS_SQL                                                                                 \
-    "UPDATE main.howdah_purges SET events = ?2, letters = ?3, snapshots = ?4, jobs = ?5,"          \
+    "UPDATE main.howdah_purges SET events = ?2, dead_letters = ?3, snapshots = ?4, jobs = ?5,"     \
     " remaining = ?6 WHERE id = ?1"
 #define PURGES_SQL                                                                                 \
-    "SELECT id, purged_at, events, letters, snapshots, jobs, remaining, actor, reason, stream"     \
+    "SELECT id, purged_at, events, dead_letters, snapshots, jobs, remaining, actor, reason, "      \
+    "stream"                                                                                       \
     " FROM main.howdah_purges WHERE id > ?1 ORDER BY id LIMIT ?2"
 
 typedef struct purging {
@@ -271,17 +275,17 @@ static int erase_events(purging *p, howdah_error *reterr)
     return s;
 }
 
-static int erase_letters(purging *p, howdah_error *reterr)
+static int erase_dead_letters(purging *p, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
-    int s = prepare(p, LETTERS_SQL, "", &stmt, reterr);
+    int s = prepare(p, DEAD_LETTERS_SQL, "", &stmt, reterr);
 
     if (s < 0)
         return s;
     (void)sqlite3_bind_int64(stmt, 3, p->record.purged_at_us);
     hw_sqlite_bind_str(stmt, 4, p->actor);
     hw_sqlite_bind_str(stmt, 5, p->purge->reason);
-    return finish(p, stmt, &p->record.letters, reterr);
+    return finish(p, stmt, &p->record.dead_letters, reterr);
 }
 
 static int remove_snapshots(purging *p, howdah_error *reterr)
@@ -294,11 +298,11 @@ static int remove_snapshots(purging *p, howdah_error *reterr)
 
 /* --------------------------------------------------------------------- jobs */
 
-/* The letter of a job, 0: none. */
-static int find_letter(purging *p, int64_t job_id, int64_t *ret_id, howdah_error *reterr)
+/* The dead letter of a job, 0: none. */
+static int find_dead_letter(purging *p, int64_t job_id, int64_t *ret_id, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_prepare(p->jobs.store, JOB_LETTER_SQL, &stmt, reterr);
+    int s = hw_sqlite_prepare(p->jobs.store, JOB_DEAD_LETTER_SQL, &stmt, reterr);
 
     if (s < 0)
         return s;
@@ -310,34 +314,35 @@ static int find_letter(purging *p, int64_t job_id, int64_t *ret_id, howdah_error
     return s < 0 ? s : HOWDAH_OK;
 }
 
-static int resolved_by(purging *p, int64_t letter, howdah_error *reterr)
+static int resolved_by(purging *p, int64_t dead_letter, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_prepare(p->jobs.store, JOB_LETTER_BY_SQL, &stmt, reterr);
+    int s = hw_sqlite_prepare(p->jobs.store, JOB_DEAD_LETTER_BY_SQL, &stmt, reterr);
 
     if (s < 0)
         return s;
-    (void)sqlite3_bind_int64(stmt, 1, letter);
+    (void)sqlite3_bind_int64(stmt, 1, dead_letter);
     hw_sqlite_bind_str(stmt, 2, p->actor);
     return hw_sqlite_finish(p->jobs.store, stmt, "purge", reterr);
 }
 
-/* The job's letter loses its text, and is discarded when it is open, or was by the cancel. */
-static int erase_job_letter(purging *p, int64_t job_id, int64_t discarded, howdah_error *reterr)
+/* The job's dead letter loses its text, and is discarded when it is open, or was by the cancel. */
+static int erase_job_dead_letter(purging *p, int64_t job_id, int64_t discarded,
+                                 howdah_error *reterr)
 {
-    int64_t letter = 0;
-    int s = find_letter(p, job_id, &letter, reterr);
+    int64_t dead_letter = 0;
+    int s = find_dead_letter(p, job_id, &dead_letter, reterr);
 
-    if (s < 0 || letter == 0)
+    if (s < 0 || dead_letter == 0)
         return s;
     if (discarded == 0)
-        s = hw_sqlite_mark_job_letters(p->jobs.store, letter, HW_LETTER_DISCARDED, p->purge->reason,
-                                       &discarded, reterr);
+        s = hw_sqlite_set_job_dead_letters(p->jobs.store, dead_letter, HW_DEAD_LETTER_DISCARDED,
+                                           p->purge->reason, &discarded, reterr);
     if (s >= 0 && discarded > 0)
-        s = resolved_by(p, letter, reterr);
+        s = resolved_by(p, dead_letter, reterr);
     if (s >= 0)
-        s = hw_sqlite_once(p->jobs.store, JOB_LETTER_ERROR_SQL, &letter, 1, reterr);
-    p->record.letters++;
+        s = hw_sqlite_once(p->jobs.store, JOB_DEAD_LETTER_ERROR_SQL, &dead_letter, 1, reterr);
+    p->record.dead_letters++;
     return s;
 }
 
@@ -359,7 +364,7 @@ static int erase_job(purging *p, int64_t id, howdah_error *reterr)
                                       (hw_str){hw_buf_str(&p->error), p->error.len}, reterr);
     }
     p->record.jobs += !leased;
-    return s < 0 ? s : erase_job_letter(p, id, !leased && live.letter > 0, reterr);
+    return s < 0 ? s : erase_job_dead_letter(p, id, !leased && live.dead_letter > 0, reterr);
 }
 
 static int collect_jobs(purging *p, hw_buf *ids, howdah_error *reterr)
@@ -414,14 +419,14 @@ static int count_left(purging *p, howdah_error *reterr)
 static int erase_all(purging *p, howdah_error *reterr)
 {
     static int (*const steps[])(purging *, howdah_error *) = {
-        add_record, erase_events, erase_letters, remove_snapshots, erase_jobs, count_left};
+        add_record, erase_events, erase_dead_letters, remove_snapshots, erase_jobs, count_left};
     int s = HOWDAH_OK;
 
     for (size_t i = 0; s >= 0 && i < sizeof steps / sizeof *steps; i++)
         s = steps[i](p, reterr);
     if (s >= 0)
         s = hw_sqlite_once(p->jobs.store, COUNTS_SQL,
-                           (int64_t[]){p->record.id, p->record.events, p->record.letters,
+                           (int64_t[]){p->record.id, p->record.events, p->record.dead_letters,
                                        p->record.snapshots, p->record.jobs, p->record.left},
                            6, reterr);
     return s;
@@ -528,7 +533,7 @@ static int hand_record(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_err
                                   .id = sqlite3_column_int64(stmt, 0),
                                   .purged_at_us = sqlite3_column_int64(stmt, 1),
                                   .events = sqlite3_column_int64(stmt, 2),
-                                  .letters = sqlite3_column_int64(stmt, 3),
+                                  .dead_letters = sqlite3_column_int64(stmt, 3),
                                   .snapshots = sqlite3_column_int64(stmt, 4),
                                   .jobs = sqlite3_column_int64(stmt, 5),
                                   .left = sqlite3_column_int64(stmt, 6),

@@ -448,21 +448,21 @@ static int claim_jobs(claiming *c, hw_claim_report *report, howdah_error *reterr
 
 /* --------------------------------------------------------------------- turn */
 
-typedef struct turn {
-    const hw_settle *settles;
+typedef struct exchange {
+    const hw_ack *acks;
     size_t n;
-    hw_settled *settled;
+    hw_acked *acked;
     const hw_claim *claim;
     hw_claim_report report;
-} turn;
+} exchange;
 
 /* All that happens inside the transaction. */
-static int take_turn(turn *t, claiming *c, howdah_error *reterr)
+static int run_exchange(exchange *t, claiming *c, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
 
     for (size_t i = 0; s >= 0 && i < t->n; i++)
-        s = hw_sqlite_settle_job(c->jobs, &t->settles[i], &t->settled[i], reterr);
+        s = hw_sqlite_ack_job(c->jobs, &t->acks[i], &t->acked[i], reterr);
     if (s >= 0 && t->claim)
         s = claim_jobs(c, &t->report, reterr);
     /* What this turn has made ready it has taken itself, but for what it left. */
@@ -471,7 +471,8 @@ static int take_turn(turn *t, claiming *c, howdah_error *reterr)
 }
 
 /* HOWDAH_END: a job has failed, and the commit would not wait for the disk (I1). */
-static int try_turn(hw_sqlite *store, turn *t, bool synced, claiming *c, howdah_error *reterr)
+static int try_exchange(hw_sqlite *store, exchange *t, bool synced, claiming *c,
+                        howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
     int s = hw_sqlite_jobs_enter(&jobs, store, synced, reterr);
@@ -481,7 +482,7 @@ static int try_turn(hw_sqlite *store, turn *t, bool synced, claiming *c, howdah_
         return s;
     *c = (claiming){.jobs = &jobs, .claim = t->claim, .list = c->list, .room = c->room};
     t->report = (hw_claim_report){.next_due_ms = -1};
-    s = take_turn(t, c, reterr);
+    s = run_exchange(t, c, reterr);
     again = s >= 0 && jobs.failed && store->unsynced;
     s = hw_sqlite_jobs_leave(&jobs, again ? HOWDAH_FAILED : s, reterr);
     c->jobs = NULL;
@@ -490,28 +491,28 @@ static int try_turn(hw_sqlite *store, turn *t, bool synced, claiming *c, howdah_
     return again ? HOWDAH_END : s;
 }
 
-static bool has_failure(const hw_settle *settles, size_t n)
+static bool has_failure(const hw_ack *acks, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (settles[i].verdict == HW_VERDICT_FAIL)
+        if (acks[i].verdict == HW_VERDICT_FAIL)
             return true;
     return false;
 }
 
-static int queue_turn(hw_store *base, const hw_settle *settles, size_t n, hw_settled *ret_settled,
-                      const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
-                      howdah_error *reterr)
+static int queue_exchange(hw_store *base, const hw_ack *acks, size_t n, hw_acked *ret_acked,
+                          const hw_claim *claim, hw_job_fn fn, void *ctx,
+                          hw_claim_report *ret_report, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
-    turn t = {.settles = settles, .n = n, .claim = claim};
+    exchange t = {.acks = acks, .n = n, .claim = claim};
     claiming c = {.list = NULL};
     int s;
 
     assert(!claim || (claim->n >= 1 && claim->n <= HW_CLAIM_MAX));
-    t.settled = ret_settled;
-    s = try_turn(store, &t, has_failure(settles, n), &c, reterr);
+    t.acked = ret_acked;
+    s = try_exchange(store, &t, has_failure(acks, n), &c, reterr);
     if (s == HOWDAH_END)
-        s = try_turn(store, &t, true, &c, reterr);
+        s = try_exchange(store, &t, true, &c, reterr);
     if (s >= 0 && ret_report)
         *ret_report = t.report;
     for (size_t i = 0; s >= 0 && i < c.n && fn(ctx, &c.list[i].job) == 0;)
@@ -523,19 +524,19 @@ static int queue_turn(hw_store *base, const hw_settle *settles, size_t n, hw_set
 
 const hw_queue_ops hw_sqlite_queue_ops = {
     .push = queue_push,
-    .turn = queue_turn,
+    .exchange = queue_exchange,
     .maintain = hw_sqlite_queue_maintain,
     .queue_put = hw_sqlite_queue_put,
     .queue_pause = hw_sqlite_queue_pause,
     .queue_load = hw_sqlite_queue_load,
     .queue_list = hw_sqlite_queue_list,
-    .queue_glance = hw_sqlite_queue_glance,
+    .queue_summary = hw_sqlite_queue_summary,
     .queue_purge = hw_sqlite_queue_purge,
     .job_load = hw_sqlite_job_load,
     .job_cancel = hw_sqlite_job_cancel,
-    .job_retry = hw_sqlite_job_retry,
+    .job_rerun = hw_sqlite_job_rerun,
     .log = hw_sqlite_queue_log,
-    .letters_mark = hw_sqlite_job_letters_mark,
+    .dead_letters_set_state = hw_sqlite_job_dead_letters_mark,
     .verify = hw_sqlite_queue_verify,
     .bind = hw_sqlite_queue_bind,
     .unbind = hw_sqlite_queue_unbind,

@@ -1,10 +1,10 @@
 /*
- * queue_admin.c - what operators do to queues and jobs, and what has to be done from time to time.
+ * admin.c - what operators do to queues and jobs, and what has to be done from time to time.
  *
  *   I1  A job is counted once: whoever removes the last trace of it adds it to a number of its
  *       queue (0003_queue.sql, I8).
  *   I2  History is removed from its old end, and stops at the first row that is young enough: it
- *       costs as much as there is to remove.  A job whose letter is open is passed by.
+ *       costs as much as there is to remove.  A job whose dead letter is open is passed by.
  */
 #include <inttypes.h>
 
@@ -36,8 +36,9 @@
     "DELETE FROM main.howdah_job_data WHERE id IN (SELECT id FROM " which ")"
 #define PURGE_SQL(which) "DELETE FROM " which
 #define PURGED_SQL "UPDATE main.howdah_queues SET purged = purged + ?2 WHERE queue_id = ?1"
-#define PURGED_LETTERS_SQL                                                                         \
-    "UPDATE main.howdah_job_letters INDEXED BY howdah_job_letters_open SET state = 'discarded',"   \
+#define PURGED_DEAD_LETTERS_SQL                                                                    \
+    "UPDATE main.howdah_job_dead_letters INDEXED BY howdah_job_dead_letters_open SET state = "     \
+    "'discarded',"                                                                                 \
     " reason = 'purged', resolved_at = ?2, resolved_by = '" HW_SQLITE_BY_OPERATOR "'"              \
     " WHERE queue_id = ?1 AND resolved_at IS NULL AND state = 'redrive'"                           \
     " AND NOT EXISTS (SELECT 1 FROM main.howdah_job_data d WHERE d.id = job_id)"
@@ -45,7 +46,7 @@
 #define OLDEST_SQL                                                                                 \
     "SELECT l.position, l.job_id, l.failed, l.finished_at FROM main.howdah_event_log l"            \
     " INDEXED BY howdah_event_log_by_queue WHERE l.queue_id = ?1 AND l.position > ?2"              \
-    " AND NOT EXISTS (SELECT 1 FROM main.howdah_job_letters k WHERE k.job_id = l.job_id"           \
+    " AND NOT EXISTS (SELECT 1 FROM main.howdah_job_dead_letters k WHERE k.job_id = l.job_id"      \
     "  AND k.resolved_at IS NULL) ORDER BY l.position LIMIT 1"
 #define REMOVE_LOG_SQL "DELETE FROM main.howdah_event_log WHERE position = ?1"
 #define REMOVE_DATA_SQL "DELETE FROM main.howdah_job_data WHERE id = ?1"
@@ -63,13 +64,13 @@
 /* Aside until it is its turn: hw_sqlite_pass_key(). */
 #define REVIVE_SQL                                                                                 \
     "INSERT INTO main.howdah_jobs (id, queue_id, priority, due_at, max_attempts, key, dedup,"      \
-    " aside, error, letter) SELECT d.id, d.queue_id, d.priority, ?2, d.max_attempts, d.key,"       \
-    " d.dedup, d.key IS NOT NULL, l.error, (SELECT k.id FROM main.howdah_job_letters k"            \
+    " aside, error, dead_letter) SELECT d.id, d.queue_id, d.priority, ?2, d.max_attempts, d.key,"  \
+    " d.dedup, d.key IS NOT NULL, l.error, (SELECT k.id FROM main.howdah_job_dead_letters k"       \
     "  WHERE k.job_id = d.id AND k.resolved_at IS NULL) FROM main.howdah_job_data d"               \
     " JOIN main.howdah_event_log l ON l.job_id = d.id WHERE d.id = ?1"
 #define FORGET_SQL "DELETE FROM main.howdah_event_log WHERE job_id = ?1"
 #define REDRIVE_SQL                                                                                \
-    "UPDATE main.howdah_job_letters SET state = 'redrive'"                                         \
+    "UPDATE main.howdah_job_dead_letters SET state = 'redrive'"                                    \
     " WHERE job_id = ?1 AND resolved_at IS NULL"
 #define DUE_NOW_SQL "UPDATE main.howdah_jobs SET due_at = min(due_at, ?2) WHERE id = ?1"
 
@@ -158,7 +159,7 @@ static int purge(hw_sqlite_jobs *jobs, int64_t *ret_n, howdah_error *reterr)
     if (s >= 0)
         s = hw_sqlite_once(jobs->store, PURGED_SQL, numbers, 2, reterr);
     numbers[1] = jobs->now_us;
-    return s < 0 ? s : hw_sqlite_once(jobs->store, PURGED_LETTERS_SQL, numbers, 2, reterr);
+    return s < 0 ? s : hw_sqlite_once(jobs->store, PURGED_DEAD_LETTERS_SQL, numbers, 2, reterr);
 }
 
 int hw_sqlite_queue_purge(hw_store *base, hw_str queue, int64_t *ret_n, howdah_error *reterr)
@@ -383,7 +384,7 @@ static int retry(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
                : hw_sqlite_once(jobs->store, DUE_NOW_SQL, (int64_t[]){id, jobs->now_us}, 2, reterr);
 }
 
-int hw_sqlite_job_retry(hw_store *base, int64_t id, howdah_error *reterr)
+int hw_sqlite_job_rerun(hw_store *base, int64_t id, howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
     int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);

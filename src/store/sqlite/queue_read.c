@@ -31,8 +31,8 @@
     " " completed ", " failed ", q.purged,"                                                        \
     " (SELECT ?1 - min(due_at) FROM " READY OF_QUEUE "token IS NULL AND aside = 0"                 \
     "  AND due_at <= ?1),"                                                                         \
-    " (SELECT count(*) FROM main.howdah_job_letters INDEXED BY howdah_job_letters_open" OF_QUEUE   \
-    "  resolved_at IS NULL)"                                                                       \
+    " (SELECT count(*) FROM main.howdah_job_dead_letters INDEXED BY "                              \
+    "howdah_job_dead_letters_open" OF_QUEUE "  resolved_at IS NULL)"                               \
     " FROM main.howdah_queues q"
 #define COMPLETED                                                                                  \
     "q.completed_removed - " FAILURES " + (SELECT count(*) FROM main.howdah_event_log"             \
@@ -42,7 +42,7 @@
 /* ?2 behind this name, ?3 limit */
 #define BY_NAME " WHERE q.name > ?2 ORDER BY q.name LIMIT ?3"
 #define ROWS_SQL ROW_COLUMNS(COMPLETED, FAILED) BY_NAME
-#define GLANCE_SQL ROW_COLUMNS("-1", "-1") BY_NAME
+#define SUMMARY_SQL ROW_COLUMNS("-1", "-1") BY_NAME
 
 #define HISTORY_COLUMNS(headers, data, bytes)                                                      \
     " l.job_id, q.name, l.attempts, coalesce(nullif(d.max_attempts, 0), q.max_attempts), NULL,"    \
@@ -169,11 +169,11 @@ int hw_sqlite_queue_list(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_e
     return walk_queues((hw_sqlite *)base, ROWS_SQL, HW_STR_LIT(""), &w, reterr);
 }
 
-int hw_sqlite_queue_glance(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
+int hw_sqlite_queue_summary(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
 {
     queue_walk w = {fn, ctx, 0};
 
-    return walk_queues((hw_sqlite *)base, GLANCE_SQL, HW_STR_LIT(""), &w, reterr);
+    return walk_queues((hw_sqlite *)base, SUMMARY_SQL, HW_STR_LIT(""), &w, reterr);
 }
 
 /* --------------------------------------------------------------------- jobs */

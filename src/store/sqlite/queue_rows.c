@@ -24,7 +24,8 @@
 #define DRAW_SQL                                                                                   \
     "UPDATE main.howdah_counters SET value = value + ?2 WHERE name = ?1 RETURNING value"
 #define LOOK_SQL                                                                                   \
-    "SELECT queue_id, attempts, max_attempts, token, lease_ms, key, letter FROM main.howdah_jobs"  \
+    "SELECT queue_id, attempts, max_attempts, token, lease_ms, key, dead_letter FROM "             \
+    "main.howdah_jobs"                                                                             \
     " WHERE id = ?1"
 
 /* HW_SQLITE_LIVE_COLUMNS, and those of the history in the same order. */
@@ -305,7 +306,7 @@ int hw_sqlite_look_at_job(hw_sqlite_jobs *jobs, int64_t id, hw_sqlite_live *ret_
                                  .token = sqlite3_column_int64(stmt, 3),
                                  .lease_ms = sqlite3_column_int64(stmt, 4),
                                  .keyed = sqlite3_column_type(stmt, 5) != SQLITE_NULL,
-                                 .letter = sqlite3_column_int64(stmt, 6)};
+                                 .dead_letter = sqlite3_column_int64(stmt, 6)};
     hw_buf_clear(&jobs->key);
     key = hw_sqlite_borrow(stmt, 5);
     if (ret_live->keyed && !key.s)

@@ -632,7 +632,7 @@ static int collect(hw_sqlite *store, const char *sql, const hw_uuid *id, tree *t
 }
 
 /* Found from the event up to the root; wanted the other way round, with depths. */
-static void turn_causes(tree *t)
+static void reverse_causes(tree *t)
 {
     for (size_t i = 0; i < t->n / 2; i++) {
         hw_uuid swap = t->ids[i];
@@ -659,7 +659,7 @@ int hw_sqlite_tree(hw_store *base, const hw_uuid *id, hw_uuid **ret_ids, int **r
     t.depths = hw_calloc(HOWDAH_TREE_MAX, sizeof *t.depths);
     s = t.ids && t.depths ? collect(store, CAUSES_SQL, id, &t, reterr) : hw_fail_no_memory(reterr);
     if (s >= 0) {
-        turn_causes(&t);
+        reverse_causes(&t);
         hw_sqlite_temp_in_file(store, true); /* one event may have millions of effects */
         if (t.n > 0 && t.n < HOWDAH_TREE_MAX)
             s = collect(store, EFFECTS_SQL, id, &t, reterr);

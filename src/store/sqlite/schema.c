@@ -135,7 +135,7 @@ static int take_verdict(hw_sqlite *store, verdict *v, howdah_error *reterr)
 }
 
 /* I3. */
-static int refuse_foreign(const hw_sqlite *store, const verdict *v, howdah_error *reterr)
+static int refuse_not_ours(const hw_sqlite *store, const verdict *v, howdah_error *reterr)
 {
     int s;
 
@@ -186,7 +186,7 @@ int hw_sqlite_check_schema(hw_sqlite *store, howdah_error *reterr)
         return HOWDAH_OK;
     s = take_verdict(store, &v, reterr);
     if (s >= 0)
-        s = refuse_foreign(store, &v, reterr);
+        s = refuse_not_ours(store, &v, reterr);
     if (s >= 0)
         s = refuse_missing(store, &v, reterr);
     if (s < 0)
@@ -366,7 +366,7 @@ static int apply_step(hw_sqlite *store, const hw_step *step, bool *ret_applied,
         return s;
     s = take_verdict(store, &v, reterr);
     if (s >= 0)
-        s = refuse_foreign(store, &v, reterr);
+        s = refuse_not_ours(store, &v, reterr);
     if (s >= 0 && v.missing == step->number) {
         s = run_step(store, step, reterr);
         *ret_applied = true;
@@ -386,7 +386,7 @@ int hw_sqlite_migrate(hw_store *base, hw_note_fn note, void *note_ctx, howdah_er
     if (s >= 0)
         s = take_verdict(store, &v, reterr);
     if (s >= 0)
-        s = refuse_foreign(store, &v, reterr);
+        s = refuse_not_ours(store, &v, reterr);
     if (s >= 0)
         s = use_wal(store, reterr);
     for (size_t i = 0; s >= 0 && v.missing && i < hw_sqlite_steps_n; i++) {

@@ -36,7 +36,7 @@ typedef enum hw_sqlite_slot {
     HW_SLOT_INSERT_MANY,
     HW_SLOT_INSERT_CORRECTION,
     HW_SLOT_FIND_ID,
-    HW_SLOT_IMPORT_MARK,
+    HW_SLOT_IMPORT_PLACE,
     HW_SLOT_HEAD,
     HW_SLOT_ID_AT,
     HW_SLOT_SUB_LOOK,
@@ -78,9 +78,9 @@ typedef enum hw_sqlite_slot {
 /* What an operation is going to do with the connection. */
 typedef enum hw_sqlite_need { HW_NEED_READ, HW_NEED_WRITE, HW_NEED_CREATE } hw_sqlite_need;
 
-struct hw_sqlite_rows;  /* import.c: rows read ahead */
-struct hw_sqlite_bell;  /* bell.c: what watches the file */
-struct hw_sqlite_turns; /* turns.c: the line of writers */
+struct hw_sqlite_rows;    /* import.c: rows read ahead */
+struct hw_sqlite_bell;    /* bell.c: what watches the file */
+struct hw_sqlite_writers; /* writers.c: the line of writers */
 
 /* What tells that a file was written. */
 typedef struct hw_sqlite_state {
@@ -91,7 +91,7 @@ typedef struct hw_sqlite_state {
 } hw_sqlite_state;
 
 /* Statements that are kept for the next question of the same shape. */
-#define HW_ASKED 4
+#define HW_SELECTS_KEPT 4
 
 typedef struct hw_sqlite {
     hw_store base;
@@ -108,7 +108,8 @@ typedef struct hw_sqlite {
 
     sqlite3 *db; /* NULL: not open */
     sqlite3_stmt *slots[HW_SLOT_COUNT];
-    sqlite3_stmt *asked[HW_ASKED]; /* of questions over two times that are over, newest first */
+    sqlite3_stmt
+        *asked[HW_SELECTS_KEPT]; /* of questions over two times that are over, newest first */
     bool sick;             /* an error that a new connection may mend: reopen before the next use */
     bool schema_known;     /* the schema was good when the cookie was this: */
     int64_t schema_cookie; /* PRAGMA schema_version */
@@ -132,8 +133,8 @@ typedef struct hw_sqlite {
     char boot[HW_BOOT_TEXT + 1]; /* the present one, "" before it was asked for */
 
     struct hw_sqlite_rows *import;
-    struct hw_sqlite_bell *bell;   /* NULL: nobody listens */
-    struct hw_sqlite_turns *turns; /* NULL: before the first write */
+    struct hw_sqlite_bell *bell;       /* NULL: nobody listens */
+    struct hw_sqlite_writers *writers; /* NULL: before the first write */
 } hw_sqlite;
 
 /*
@@ -286,14 +287,14 @@ void hw_sqlite_put_frozen_uri(hw_buf *out, const char *path);
 /* Says why a file that may be read cannot be, if that is so; else leaves the error as it is. */
 int hw_sqlite_explain_unread(const hw_sqlite *store, int s, howdah_error *reterr);
 
-/* ---- turns.c */
+/* ---- writers.c */
 
 /* Draws a number, and waits until it is next or those in front do not get on.  Cannot fail. */
-void hw_sqlite_turn_take(hw_sqlite *store);
+void hw_sqlite_writers_enter(hw_sqlite *store);
 /* After the end of the transaction; without a number in hand nothing happens. */
-void hw_sqlite_turn_end(hw_sqlite *store);
+void hw_sqlite_writers_leave(hw_sqlite *store);
 
-void hw_sqlite_turns_close(hw_sqlite *store);
+void hw_sqlite_writers_close(hw_sqlite *store);
 
 /* ---- schema.c */
 
@@ -306,7 +307,7 @@ int hw_sqlite_migrate_status(hw_store *base, hw_step_fn fn, void *ctx, howdah_er
 
 /* ---- append.c */
 
-int hw_sqlite_append(hw_store *base, const hw_batch *batch, const hw_import_mark *mark,
+int hw_sqlite_append(hw_store *base, const hw_batch *batch, const hw_import_place *mark,
                      howdah_position *ret_positions, hw_append_report *report,
                      howdah_error *reterr);
 int hw_sqlite_stream_version(hw_store *base, hw_str stream, int64_t *ret_version,
@@ -389,10 +390,9 @@ int hw_sqlite_gather(hw_sqlite *store, hw_str pattern, hw_range range, bool back
 
 int hw_sqlite_holders(hw_store *base, int64_t *ret_drawn, hw_holder **ret_holders, size_t *ret_n,
                       howdah_error *reterr);
-int hw_sqlite_settled(hw_store *base, int64_t *ret_upto, hw_ranges *ret_holes,
-                      howdah_error *reterr);
-int hw_sqlite_settle(hw_store *base, hw_str log, const hw_anchor *top, int64_t upto,
-                     const hw_ranges *holes, howdah_error *reterr);
+int hw_sqlite_proven(hw_store *base, int64_t *ret_upto, hw_ranges *ret_holes, howdah_error *reterr);
+int hw_sqlite_store_proven(hw_store *base, hw_str log, const hw_anchor *top, int64_t upto,
+                           const hw_ranges *holes, howdah_error *reterr);
 int hw_sqlite_gaps(hw_store *base, int64_t first, int64_t last, hw_range_fn fn, void *ctx,
                    howdah_error *reterr);
 int hw_sqlite_blockers(hw_store *base, hw_blocker_fn fn, void *ctx, howdah_error *reterr);
@@ -404,17 +404,17 @@ int hw_sqlite_stands_on(hw_sqlite *store, const hw_anchor *anchor, howdah_error 
 /* LOST when the open file is not this log; an absent or empty one is any. */
 int hw_sqlite_is_log(hw_sqlite *store, hw_str log, howdah_error *reterr);
 
-/* ---- owed.c */
+/* ---- outstanding.c */
 
-#define HW_OWED_BYTES_MAX (64 * 1024 * 1024)
+#define HW_OUTSTANDING_BYTES_MAX (64 * 1024 * 1024)
 
 /* Binds the ranges as text, which lies in buf. */
-int hw_sqlite_bind_owed(sqlite3_stmt *stmt, int index, hw_buf *buf, const hw_range *owed, size_t n,
-                        howdah_error *reterr);
+int hw_sqlite_bind_outstanding(sqlite3_stmt *stmt, int index, hw_buf *buf,
+                               const hw_range *outstanding, size_t n, howdah_error *reterr);
 /* The ranges of a text, freed by the caller.  CORRUPT or NO_MEMORY, not reported yet. */
-int hw_sqlite_parse_owed(hw_str text, hw_range **ret_owed, size_t *ret_n);
+int hw_sqlite_parse_outstanding(hw_str text, hw_range **ret_outstanding, size_t *ret_n);
 
-/* ---- subs.c */
+/* ---- subscriptions.c */
 
 /* Between enter and leave: HOWDAH_OK, or LOST when the row has another token or is gone. */
 int hw_sqlite_check_hold(hw_sqlite *store, const hw_hold *hold, howdah_error *reterr);
@@ -423,10 +423,12 @@ int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
                              howdah_error *reterr);
 /* Between enter and leave: a new row; and its end, whoever owns it. */
 int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, const hw_filter *filter,
-                         int64_t high, const hw_range *owed, size_t owed_n, howdah_error *reterr);
+                         int64_t high, const hw_range *outstanding, size_t outstanding_n,
+                         howdah_error *reterr);
 int hw_sqlite_drop_sub(hw_sqlite *store, hw_str subscriber_id, howdah_error *reterr);
 int hw_sqlite_create(hw_store *base, hw_str subscriber_id, const hw_filter *filter, int64_t high,
-                     const hw_range *owed, size_t owed_n, bool *ret_created, howdah_error *reterr);
+                     const hw_range *outstanding, size_t outstanding_n, bool *ret_created,
+                     howdah_error *reterr);
 int hw_sqlite_load(hw_store *base, hw_str subscriber_id, hw_sub_row_fn fn, void *ctx,
                    howdah_error *reterr);
 int hw_sqlite_list(hw_store *base, hw_sub_row_fn fn, void *ctx, howdah_error *reterr);
@@ -442,22 +444,22 @@ int hw_sqlite_suspect(hw_store *base, const hw_hold *hold, int64_t sequence, int
                       howdah_error *reterr);
 int hw_sqlite_set_status(hw_store *base, const hw_hold *hold, hw_sub_status status, hw_str reason,
                          howdah_error *reterr);
-int hw_sqlite_reset(hw_store *base, hw_str subscriber_id, int64_t high, const hw_range *owed,
-                    size_t owed_n, howdah_error *reterr);
+int hw_sqlite_reset(hw_store *base, hw_str subscriber_id, int64_t high, const hw_range *outstanding,
+                    size_t outstanding_n, howdah_error *reterr);
 int hw_sqlite_remove(hw_store *base, hw_str subscriber_id, howdah_error *reterr);
 
-/* ---- letters.c */
+/* ---- dead_letters.c */
 
 int hw_sqlite_dead_letter(hw_store *base, const hw_checkpoint *checkpoint,
                           const howdah_event *event, hw_str error, int64_t attempts,
                           int64_t *ret_id, howdah_error *reterr);
-int hw_sqlite_letters(hw_store *base, const hw_letter_query *query, hw_letter_fn fn, void *ctx,
-                      howdah_error *reterr);
-int hw_sqlite_letters_mark(hw_store *base, const int64_t *ids, size_t n, hw_str subscriber_id,
-                           hw_letter_state state, hw_str reason, int64_t *ret_n,
-                           howdah_error *reterr);
-int hw_sqlite_letter_settle(hw_store *base, const hw_hold *hold, int64_t id, hw_letter_state state,
-                            hw_str error, howdah_error *reterr);
+int hw_sqlite_dead_letters(hw_store *base, const hw_dead_letter_query *query, hw_dead_letter_fn fn,
+                           void *ctx, howdah_error *reterr);
+int hw_sqlite_dead_letters_mark(hw_store *base, const int64_t *ids, size_t n, hw_str subscriber_id,
+                                hw_dead_letter_state state, hw_str reason, int64_t *ret_n,
+                                howdah_error *reterr);
+int hw_sqlite_redrive_end(hw_store *base, const hw_hold *hold, int64_t id,
+                          hw_dead_letter_state state, hw_str error, howdah_error *reterr);
 int hw_sqlite_skip(hw_store *base, const hw_checkpoint *checkpoint, hw_range range, int64_t age_ms,
                    hw_str reason, howdah_error *reterr);
 int hw_sqlite_skips(hw_store *base, hw_str subscriber_id, bool resolved, hw_skip_fn fn, void *ctx,
@@ -512,7 +514,7 @@ typedef struct hw_sqlite_live {
     int64_t max_attempts; /* 0: the queue's */
     int64_t token;        /* 0: not leased */
     int64_t lease_ms;
-    int64_t letter; /* that it is tried again for, 0: none */
+    int64_t dead_letter; /* that it is tried again for, 0: none */
     bool keyed;
 } hw_sqlite_live;
 
@@ -565,13 +567,13 @@ int hw_sqlite_look_at_job(hw_sqlite_jobs *jobs, int64_t id, hw_sqlite_live *ret_
 int hw_sqlite_take_job(const hw_sqlite *store, sqlite3_stmt *stmt, int64_t now_us, hw_job *ret_job,
                        char **ret_texts, size_t *ret_bytes, howdah_error *reterr);
 
-/* ---- queue_settle.c */
+/* ---- queue_ack.c */
 
-int hw_sqlite_settle_job(hw_sqlite_jobs *jobs, const hw_settle *settle, hw_settled *ret_settled,
-                         howdah_error *reterr);
+int hw_sqlite_ack_job(hw_sqlite_jobs *jobs, const hw_ack *ack, hw_acked *ret_acked,
+                      howdah_error *reterr);
 /* Gives leases back that ran out, at most max; how many. */
 int hw_sqlite_give_back(hw_sqlite_jobs *jobs, int64_t max, int64_t *ret_n, howdah_error *reterr);
-/* Moves a live job to the history as FAILED, without a letter; the next of its key goes on. */
+/* Moves a live job to the history as FAILED, without a dead letter; the next of its key goes on. */
 int hw_sqlite_cancel_live(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, hw_str error,
                           howdah_error *reterr);
 /* Chooses who of a key is first (0003_queue.sql, I3). */
@@ -579,7 +581,7 @@ int hw_sqlite_pass_key(hw_sqlite_jobs *jobs, int64_t queue_id, hw_str key, howda
 /* The job's key, if it holds one, is free. */
 int hw_sqlite_end_hold(hw_sqlite_jobs *jobs, int64_t job_id, howdah_error *reterr);
 
-/* ---- queue_admin.c, queue_read.c, queue_verify.c */
+/* ---- admin.c, queue_read.c, queue_verify.c */
 
 int hw_sqlite_queue_maintain(hw_store *base, hw_str queue, bool *ret_more, howdah_error *reterr);
 int hw_sqlite_queue_put(hw_store *base, hw_str queue, const hw_queue_settings *settings,
@@ -587,53 +589,54 @@ int hw_sqlite_queue_put(hw_store *base, hw_str queue, const hw_queue_settings *s
 int hw_sqlite_queue_pause(hw_store *base, hw_str queue, bool paused, howdah_error *reterr);
 int hw_sqlite_queue_purge(hw_store *base, hw_str queue, int64_t *ret_n, howdah_error *reterr);
 int hw_sqlite_job_cancel(hw_store *base, int64_t id, hw_str reason, howdah_error *reterr);
-int hw_sqlite_job_retry(hw_store *base, int64_t id, howdah_error *reterr);
+int hw_sqlite_job_rerun(hw_store *base, int64_t id, howdah_error *reterr);
 /*
- * Inside a transaction: a FAILED job is ready again, with the letter that it may have.  HOWDAH_END
- * when it is not in the history; CONFLICT, and nothing is changed, when it has completed, or when
- * another job has its dedup key.
+ * Inside a transaction: a FAILED job is ready again, with the dead letter that it may have.
+ * HOWDAH_END when it is not in the history; CONFLICT, and nothing is changed, when it has
+ * completed, or when another job has its dedup key.
  */
 int hw_sqlite_revive(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr);
 int hw_sqlite_queue_load(hw_store *base, hw_str queue, hw_queue_row_fn fn, void *ctx,
                          howdah_error *reterr);
 int hw_sqlite_queue_verify(hw_store *base, hw_wrong_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_queue_list(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr);
-int hw_sqlite_queue_glance(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr);
+int hw_sqlite_queue_summary(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_job_load(hw_store *base, int64_t id, hw_job_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_queue_log(hw_store *base, const hw_log_query *query, hw_job_fn fn, void *ctx,
                         howdah_error *reterr);
 
-/* ---- queue_letters.c: those of jobs */
+/* ---- queue_dead_letters.c: those of jobs */
 
 #define HW_SQLITE_BY_OPERATOR "operator"
 
-/* A walk over letters of jobs by id.  Finalized by the caller. */
-int hw_sqlite_job_letters(hw_sqlite *store, const hw_letter_query *query, sqlite3_stmt **ret_stmt,
-                          howdah_error *reterr);
-int64_t hw_sqlite_job_letter_id(sqlite3_stmt *stmt);
+/* A walk over dead letters of jobs by id.  Finalized by the caller. */
+int hw_sqlite_job_dead_letters(hw_sqlite *store, const hw_dead_letter_query *query,
+                               sqlite3_stmt **ret_stmt, howdah_error *reterr);
+int64_t hw_sqlite_job_dead_letter_id(sqlite3_stmt *stmt);
 /* Hands its row over; *ret_stop is fn's result. */
-int hw_sqlite_hand_job_letter(hw_sqlite *store, sqlite3_stmt *stmt, hw_letter_fn fn, void *ctx,
-                              bool *ret_stop, howdah_error *reterr);
+int hw_sqlite_hand_job_dead_letter(hw_sqlite *store, sqlite3_stmt *stmt, hw_dead_letter_fn fn,
+                                   void *ctx, bool *ret_stop, howdah_error *reterr);
 /* False: there is no state of this name. */
-bool hw_sqlite_letter_state(hw_str name, hw_letter_state *ret_state);
+bool hw_sqlite_dead_letter_state(hw_str name, hw_dead_letter_state *ret_state);
 /*
- * Inside a transaction: REDRIVE or DISCARDED for the open letter of a job with this id (0: for all
- * of them); adds to *n how many.  See letters_mark() in store/queue.h.
+ * Inside a transaction: REDRIVE or DISCARDED for the open dead letter of a job with this id (0: for
+ * all of them); adds to *n how many.  See dead_letters_set_state() in store/queue.h.
  */
-int hw_sqlite_mark_job_letters(hw_sqlite *store, int64_t id, hw_letter_state state, hw_str reason,
-                               int64_t *n, howdah_error *reterr);
-int hw_sqlite_job_letters_mark(hw_store *base, hw_str queue, hw_letter_state state, hw_str reason,
-                               int64_t *ret_n, howdah_error *reterr);
+int hw_sqlite_set_job_dead_letters(hw_sqlite *store, int64_t id, hw_dead_letter_state state,
+                                   hw_str reason, int64_t *n, howdah_error *reterr);
+int hw_sqlite_job_dead_letters_mark(hw_store *base, hw_str queue, hw_dead_letter_state state,
+                                    hw_str reason, int64_t *ret_n, howdah_error *reterr);
 /* The job, which is in the history already, was tried again for this letter. */
-int hw_sqlite_letter_redriven(hw_sqlite_jobs *jobs, const hw_sqlite_live *live,
-                              howdah_error *reterr);
-int hw_sqlite_letter_cancelled(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, hw_str reason,
-                               howdah_error *reterr);
+int hw_sqlite_dead_letter_redriven(hw_sqlite_jobs *jobs, const hw_sqlite_live *live,
+                                   howdah_error *reterr);
+int hw_sqlite_dead_letter_cancelled(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, hw_str reason,
+                                    howdah_error *reterr);
 
-/* ---- queue_bind.c */
+/* ---- bindings.c */
 
 int hw_sqlite_queue_bind(hw_store *base, const hw_binding *binding, int64_t high,
-                         const hw_range *owed, size_t owed_n, bool *ret_made, howdah_error *reterr);
+                         const hw_range *outstanding, size_t outstanding_n, bool *ret_made,
+                         howdah_error *reterr);
 int hw_sqlite_queue_unbind(hw_store *base, hw_str queue, hw_str pattern, howdah_error *reterr);
 int hw_sqlite_queue_bindings(hw_store *base, hw_str queue, hw_binding_fn fn, void *ctx,
                              howdah_error *reterr);
@@ -644,16 +647,16 @@ int hw_sqlite_route(hw_store *base, const hw_checkpoint *checkpoint, hw_str queu
 
 extern const hw_queue_ops hw_sqlite_queue_ops;
 
-/* ---- temporal_ask.c: questions about the two times as statements */
+/* ---- query_sql.c: questions about the two times as statements */
 
-#define HW_SQLITE_ASK_VALUES 64
+#define HW_SQLITE_SELECT_VALUES 64
 
 /* A statement and what is bound to it, in the order of its question marks. */
-typedef struct hw_sqlite_ask {
+typedef struct hw_sqlite_select {
     hw_buf sql;
-    hw_sqlite_value values[HW_SQLITE_ASK_VALUES]; /* borrowed */
+    hw_sqlite_value values[HW_SQLITE_SELECT_VALUES]; /* borrowed */
     int n;
-} hw_sqlite_ask;
+} hw_sqlite_select;
 
 /* Whose index leads to the rows. */
 typedef enum hw_sqlite_lead {
@@ -665,34 +668,34 @@ typedef enum hw_sqlite_lead {
     HW_LEAD_FAMILIES
 } hw_sqlite_lead;
 
-void hw_sqlite_ask_init(hw_sqlite_ask *ask);
-void hw_sqlite_ask_done(hw_sqlite_ask *ask);
-void hw_sqlite_ask_add(hw_sqlite_ask *ask, const char *sql);
-void hw_sqlite_ask_number(hw_sqlite_ask *ask, int64_t number);
-void hw_sqlite_ask_text(hw_sqlite_ask *ask, hw_str text);
-hw_sqlite_lead hw_sqlite_ask_lead(const hw_temporal_query *query);
+void hw_sqlite_select_init(hw_sqlite_select *ask);
+void hw_sqlite_select_done(hw_sqlite_select *ask);
+void hw_sqlite_select_add(hw_sqlite_select *ask, const char *sql);
+void hw_sqlite_select_number(hw_sqlite_select *ask, int64_t number);
+void hw_sqlite_select_text(hw_sqlite_select *ask, hw_str text);
+hw_sqlite_lead hw_sqlite_select_lead(const hw_times_query *query);
 /*
  * "FROM ... WHERE ..." with every filter.  walk: the rows are taken in the order of the log.  head:
  * as of some time, what has a higher number does not count; 0: all does.
  */
-void hw_sqlite_ask_from(hw_sqlite_ask *ask, const hw_temporal_query *query, hw_sqlite_lead lead,
-                        bool walk, int64_t head);
+void hw_sqlite_select_from(hw_sqlite_select *ask, const hw_times_query *query, hw_sqlite_lead lead,
+                           bool walk, int64_t head);
 /* The pattern is only narrowed down by the statement: each row is to be asked about. */
-bool hw_sqlite_ask_loose(const hw_temporal_query *query);
-bool hw_sqlite_ask_matches(const hw_temporal_query *query, sqlite3_stmt *stmt, int type_column);
-/* The statement with its values, which must outlive it; end it with hw_sqlite_ask_over(). */
-int hw_sqlite_ask_prepare(hw_sqlite *store, const hw_sqlite_ask *ask, sqlite3_stmt **ret_stmt,
-                          howdah_error *reterr);
+bool hw_sqlite_select_loose(const hw_times_query *query);
+bool hw_sqlite_select_matches(const hw_times_query *query, sqlite3_stmt *stmt, int type_column);
+/* The statement with its values, which must outlive it; end it with hw_sqlite_select_over(). */
+int hw_sqlite_select_prepare(hw_sqlite *store, const hw_sqlite_select *ask, sqlite3_stmt **ret_stmt,
+                             howdah_error *reterr);
 /* Instead of finalizing it: the next question may be the same but for its values. */
-void hw_sqlite_ask_over(hw_sqlite *store, sqlite3_stmt *stmt);
+void hw_sqlite_select_over(hw_sqlite *store, sqlite3_stmt *stmt);
 
-/* ---- temporal.c */
+/* ---- times.c */
 
-extern const hw_temporal_ops hw_sqlite_temporal_ops;
+extern const hw_times_ops hw_sqlite_times_ops;
 
-/* ---- temporal_query.c */
+/* ---- query.c */
 
-int hw_sqlite_query_open(hw_store *base, const hw_temporal_query *query, hw_cursor **ret_cursor,
+int hw_sqlite_query_open(hw_store *base, const hw_times_query *query, hw_cursor **ret_cursor,
                          howdah_error *reterr);
 int hw_sqlite_query_next(hw_cursor *base, const howdah_event **ret_events, size_t *ret_n,
                          howdah_error *reterr);
@@ -714,7 +717,7 @@ int hw_sqlite_snapshot_remove(hw_store *base, hw_str stream, int64_t upto, int64
 int hw_sqlite_purge(hw_store *base, const hw_purge *purge, howdah_purge_record *ret_record,
                     howdah_error *reterr);
 int hw_sqlite_purges(hw_store *base, hw_purge_fn fn, void *ctx, howdah_error *reterr);
-int hw_sqlite_temporal_verify(hw_store *base, hw_flaw_fn fn, void *ctx, howdah_error *reterr);
+int hw_sqlite_times_verify(hw_store *base, hw_flaw_fn fn, void *ctx, howdah_error *reterr);
 
 /* ---- row_digest.c: whether an event is still the one that was stored */
 
@@ -728,10 +731,10 @@ int hw_sqlite_count_changed(hw_sqlite *store, int64_t *ret_changed, howdah_error
 int hw_sqlite_import_columns(hw_store *base, hw_import_source *source,
                              int (*fn)(void *ctx, const char *column), void *ctx,
                              howdah_error *reterr);
-int hw_sqlite_import_mark(hw_store *base, hw_str source, hw_buf *ret_buf, hw_import_mark *ret_mark,
-                          howdah_error *reterr);
+int hw_sqlite_import_place(hw_store *base, hw_str source, hw_buf *ret_buf,
+                           hw_import_place *ret_place, howdah_error *reterr);
 int hw_sqlite_import_rows(hw_store *base, const hw_import_source *source,
-                          const hw_import_mark *after, size_t n, const hw_import_row **ret_rows,
+                          const hw_import_place *after, size_t n, const hw_import_row **ret_rows,
                           size_t *ret_n, howdah_error *reterr);
 int hw_sqlite_import_total(hw_store *base, const hw_import_source *source, int64_t *ret_total,
                            howdah_error *reterr);

@@ -164,14 +164,14 @@ typedef struct doctor {
     bool stop;
 } doctor;
 
-static void find(doctor *d, howdah_verdict verdict, const char *check, const char *advice,
+static void find(doctor *d, howdah_severity severity, const char *check, const char *advice,
                  const char *fmt, ...) HW_PRINTF(5, 6);
 
-static void find(doctor *d, howdah_verdict verdict, const char *check, const char *advice,
+static void find(doctor *d, howdah_severity severity, const char *check, const char *advice,
                  const char *fmt, ...)
 {
     char message[TEXT_MAX * 2];
-    howdah_finding finding = {sizeof finding, verdict, check, message, advice};
+    howdah_finding finding = {sizeof finding, severity, check, message, advice};
     va_list args;
 
     if (d->stop)

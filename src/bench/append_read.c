@@ -1,0 +1,247 @@
+/* append_read.c - our side of a bench: appends and reads through the public interface. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "bench/asof.h"
+#include "bench/deliver.h"
+#include "bench/load.h"
+#include "bench/queue.h"
+#include "bench/site.h"
+#include "bench/subscribers.h"
+#include "cli/in/signals.h"
+#include "cli/out/progress.h"
+
+#define FILL_BATCH 1000
+
+typedef struct ours {
+    bench_client base;
+    const bench_plan *plan;
+    howdah_bus *bus;
+    howdah_builder *builder;
+    bench_load load;
+    bench_pace pace;
+    const howdah_event **events; /* of one batch */
+    int64_t bytes;               /* read: the sum of all lengths */
+} ours;
+
+static int build(ours *c, howdah_event **ret_event, howdah_error *reterr)
+{
+    int64_t version;
+    hw_str data = bench_load_next(&c->load, &version);
+
+    howdah_builder_set_stream(c->builder, bench_load_stream(&c->load).s);
+    howdah_builder_set_json(c->builder, data.s, data.len);
+    if (c->plan->pattern_share > 0)
+        howdah_builder_set_type(
+            c->builder, c->load.count % c->plan->pattern_share == 0 ? BENCH_RARE_TYPE : BENCH_TYPE);
+    return howdah_builder_build(c->builder, ret_event, reterr);
+}
+
+static int check_version(int64_t got, int64_t wanted, howdah_error *reterr)
+{
+    if (got == wanted)
+        return HOWDAH_OK;
+    return hw_fail(reterr, HOWDAH_FAILED, "an event got version %lld instead of %lld",
+                   (long long)got, (long long)wanted);
+}
+
+static int append_one(bench_client *client, int64_t *ret_events, howdah_error *reterr)
+{
+    ours *c = (ours *)client;
+    howdah_append_options options = HOWDAH_APPEND_OPTIONS_INIT;
+    howdah_event *event = NULL;
+    howdah_position position;
+    int s;
+
+    options.expected_version = bench_load_advance(&c->load);
+    s = build(c, &event, reterr);
+    if (s < 0)
+        return s;
+    if (client->subscribers)
+        bench_subscribers_stamp(client->subscribers, options.expected_version + 1);
+    s = howdah_append(c->bus, event, &options, &position, reterr);
+    if (s >= 0)
+        s = check_version(position.version, options.expected_version + 1, reterr);
+    howdah_event_free(event);
+    *ret_events = 1;
+    return s;
+}
+
+static int append_in_time(bench_client *client, int64_t *ret_events, howdah_error *reterr)
+{
+    bench_pace_wait(&((ours *)client)->pace);
+    return append_one(client, ret_events, reterr);
+}
+
+static void free_events(const howdah_event **events, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        howdah_event_free(
+            (howdah_event *)(uintptr_t)events[i]); /* we built it, it is ours to free */
+        events[i] = NULL;
+    }
+}
+
+static int append_n(ours *c, size_t n, howdah_error *reterr)
+{
+    howdah_append_options options = HOWDAH_APPEND_OPTIONS_INIT;
+    size_t built = 0;
+    int s = HOWDAH_OK;
+
+    options.expected_version = bench_load_advance(&c->load);
+    while (s >= 0 && built < n) {
+        howdah_event *event = NULL;
+
+        s = build(c, &event, reterr);
+        if (s >= 0)
+            c->events[built++] = event;
+    }
+    if (s >= 0)
+        s = howdah_append_batch(c->bus, c->events, n, &options, NULL, reterr);
+    free_events(c->events, built);
+    return s;
+}
+
+static int append_batch(bench_client *client, int64_t *ret_events, howdah_error *reterr)
+{
+    ours *c = (ours *)client;
+
+    *ret_events = c->plan->batch;
+    return append_n(c, (size_t)c->plan->batch, reterr);
+}
+
+/* Every event is touched, as a consumer would. */
+static int64_t lengths_of(const howdah_event *event)
+{
+    size_t data_len = 0;
+    size_t headers_len = 0;
+
+    (void)howdah_event_data(event, &data_len);
+    (void)howdah_event_headers(event, &headers_len);
+    return (int64_t)(data_len + headers_len + strlen(howdah_event_stream(event)) +
+                     strlen(howdah_event_type(event)));
+}
+
+static int read_all(bench_client *client, int64_t *ret_events, howdah_error *reterr)
+{
+    ours *c = (ours *)client;
+    howdah_reader *reader = NULL;
+    int64_t n = 0;
+    int s = howdah_read_since(c->bus, 0, &reader, reterr);
+
+    while (s == HOWDAH_OK) {
+        const howdah_event *event = NULL;
+
+        s = howdah_reader_next(reader, &event, reterr);
+        if (s != HOWDAH_OK)
+            break;
+        c->bytes += lengths_of(event);
+        n++;
+    }
+    howdah_reader_close(reader);
+    *ret_events = n;
+    if (s >= 0 && n != c->plan->events)
+        return hw_fail(reterr, HOWDAH_FAILED, "%lld events were read instead of %lld", (long long)n,
+                       (long long)c->plan->events);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+static void interrupt_client(bench_client *client)
+{
+    howdah_interrupt(((ours *)client)->bus);
+}
+
+static void close_client(bench_client *client)
+{
+    ours *c = (ours *)client;
+
+    if (!c)
+        return;
+    howdah_builder_free(c->builder);
+    howdah_close(c->bus);
+    bench_load_done(&c->load);
+    hw_free(c->events);
+    hw_free(c);
+}
+
+static const bench_client_ops ops[] = {
+    [BENCH_APPEND] = {append_one, interrupt_client, close_client, NULL},
+    [BENCH_APPEND_BATCH] = {append_batch, interrupt_client, close_client, NULL},
+    [BENCH_READ] = {read_all, interrupt_client, close_client, NULL},
+    [BENCH_LATENCY] = {append_in_time, interrupt_client, close_client, NULL},
+    [BENCH_FANOUT] = {append_one, interrupt_client, close_client, NULL},
+};
+
+static int open_ours(const bench_site *site, bench_kind kind, unsigned number, bool quiet,
+                     size_t batch, ours **ret_client, howdah_error *reterr)
+{
+    ours *c = hw_calloc(1, sizeof *c);
+    int s;
+
+    if (!c)
+        return hw_fail_no_memory(reterr);
+    c->base.ops = &ops[kind];
+    c->plan = site->plan;
+    c->pace = (bench_pace){.rate = site->plan->rate};
+    s = bench_load_init(&c->load, number, (size_t)site->plan->streams, (size_t)site->plan->payload,
+                        reterr);
+    if (s >= 0 && kind == BENCH_APPEND_BATCH) {
+        c->events = hw_calloc(batch, sizeof *c->events);
+        if (!c->events)
+            s = hw_fail_no_memory(reterr);
+    }
+    if (s >= 0)
+        s = howdah_builder_new(&c->builder, reterr);
+    if (s >= 0)
+        s = howdah_open(quiet ? site->quiet_url : site->url,
+                        quiet ? site->quiet_settings : site->settings, &c->bus, reterr);
+    if (s < 0) {
+        close_client(&c->base);
+        return s;
+    }
+    howdah_builder_set_type(c->builder, BENCH_TYPE);
+    *ret_client = c;
+    return HOWDAH_OK;
+}
+
+int bench_ours_open(const bench_site *site, unsigned number, bool quiet, bench_client **ret_client,
+                    howdah_error *reterr)
+{
+    ours *c = NULL;
+    int s;
+
+    if (site->plan->kind == BENCH_DELIVER)
+        return bench_deliver_open(site, number, ret_client, reterr);
+    if (site->plan->kind == BENCH_QUEUE)
+        return bench_queue_open(site, number, ret_client, reterr);
+    if (site->plan->kind == BENCH_ASOF)
+        return bench_asof_open(site, number, quiet, ret_client, reterr);
+    s = open_ours(site, site->plan->kind, number, quiet, (size_t)site->plan->batch, &c, reterr);
+    if (s >= 0 && c)
+        *ret_client = &c->base;
+    return s;
+}
+
+int bench_ours_fill(cli_context *cli, const bench_site *site, howdah_error *reterr)
+{
+    int64_t total = site->plan->events;
+    int64_t done = 0;
+    cli_progress progress;
+    ours *c = NULL;
+    int s = open_ours(site, BENCH_APPEND_BATCH, 0, false, FILL_BATCH, &c, reterr);
+
+    if (s < 0 || !c)
+        return s;
+    cli_progress_start(&progress, cli, "events");
+    while (s >= 0 && done < total) {
+        int64_t n = total - done < FILL_BATCH ? total - done : FILL_BATCH;
+
+        s = cli_signal_caught() ? hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted")
+                                : append_n(c, (size_t)n, reterr);
+        done += n;
+        cli_progress_update(&progress, done, total);
+    }
+    cli_progress_clear(&progress);
+    close_client(&c->base);
+    return s;
+}

@@ -1,0 +1,135 @@
+/* load.c - see load.h. */
+#include "bench/load.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+/*
+ * A payload is an order: a number that differs from event to event, lines with some random letters
+ * (a server that compresses shall not have it too easy), and a note that fills up to the length.
+ */
+#define HEAD "{\"order\":10000000,\"lines\":["
+#define NUMBER_AT 9
+#define NUMBERS 90000000
+#define NUMBER_MIN 10000000
+#define LINE "{\"sku\":\"xxxxxx\",\"quantity\":12,\"price\":1299}"
+#define LINE_DEAD_LETTERS_AT 8
+#define LINE_DEAD_LETTERS 6
+#define TAIL_START "],\"note\":\""
+#define TAIL_END "\"}"
+
+#define LENGTH(text) (sizeof(text) - 1)
+
+static char random_character(uint64_t *state)
+{
+    /* xorshift64: the payloads of a client are the same in every run. */
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return (char)('a' + *state % 26);
+}
+
+static char *put(char *at, const char *text, size_t n)
+{
+    memcpy(at, text, n);
+    return at + n;
+}
+
+static char *put_lines(char *at, const char *end, uint64_t *state)
+{
+    bool first = true;
+
+    while ((size_t)(end - at) >= LENGTH(LINE) + 1) {
+        char *line;
+
+        if (!first)
+            *at++ = ',';
+        first = false;
+        line = at;
+        at = put(at, LINE, LENGTH(LINE));
+        for (size_t i = 0; i < LINE_DEAD_LETTERS; i++)
+            line[LINE_DEAD_LETTERS_AT + i] = random_character(state);
+    }
+    return at;
+}
+
+/* Exactly len bytes of JSON; too few for an order are an empty object. */
+static void compose(char *out, size_t len, uint64_t seed)
+{
+    char *at = out;
+    char *end = out + len - LENGTH(TAIL_END);
+
+    assert(len >= BENCH_PAYLOAD_MIN);
+    if (len < LENGTH(HEAD) + LENGTH(TAIL_START) + LENGTH(TAIL_END)) {
+        memset(out, ' ', len);
+        out[0] = '{';
+        out[len - 1] = '}';
+        return;
+    }
+    at = put(at, HEAD, LENGTH(HEAD));
+    at = put_lines(at, end - LENGTH(TAIL_START), &seed);
+    at = put(at, TAIL_START, LENGTH(TAIL_START));
+    while (at < end)
+        *at++ = random_character(&seed);
+    (void)put(at, TAIL_END, LENGTH(TAIL_END));
+}
+
+static void name_stream(bench_load *load)
+{
+    (void)snprintf(load->stream_name, sizeof load->stream_name, "bench-%u-order-%zu", load->number,
+                   load->current);
+}
+
+int bench_load_init(bench_load *load, unsigned number, size_t streams, size_t payload_len,
+                    howdah_error *reterr)
+{
+    memset(load, 0, sizeof *load);
+    load->payload = hw_alloc(payload_len + 1);
+    load->version = hw_calloc(streams, sizeof *load->version);
+    if (!load->payload || !load->version) {
+        bench_load_done(load);
+        return hw_fail_no_memory(reterr);
+    }
+    compose(load->payload, payload_len, UINT64_C(0x9E3779B97F4A7C15) + number);
+    load->payload[payload_len] = '\0';
+    load->payload_len = payload_len;
+    load->number = number;
+    load->streams = streams;
+    name_stream(load);
+    return HOWDAH_OK;
+}
+
+void bench_load_done(bench_load *load)
+{
+    hw_free(load->payload);
+    hw_free(load->version);
+    load->payload = NULL;
+    load->version = NULL;
+}
+
+int64_t bench_load_advance(bench_load *load)
+{
+    load->current = (load->current + 1) % load->streams;
+    name_stream(load);
+    return load->version[load->current];
+}
+
+hw_str bench_load_stream(const bench_load *load)
+{
+    return hw_str_of(load->stream_name);
+}
+
+hw_str bench_load_next(bench_load *load, int64_t *ret_version)
+{
+    int64_t number = NUMBER_MIN + load->count++ % NUMBERS;
+
+    if (load->payload_len >= LENGTH(HEAD) + LENGTH(TAIL_START) + LENGTH(TAIL_END)) {
+        for (char *digit = load->payload + NUMBER_AT + 7; number > 0; number /= 10)
+            *digit-- = (char)('0' + number % 10);
+    }
+    *ret_version = ++load->version[load->current];
+    return (hw_str){load->payload, load->payload_len};
+}

@@ -1,0 +1,332 @@
+/*
+ * router.c - the routers behind bindings: subscriptions that make jobs instead of calling a
+ * handler.
+ *
+ *   I1  A page becomes jobs by one operation of the store, which moves the checkpoint as well: what
+ *       is stored has its jobs, each once.
+ *   I2  In memory the page counts as handled before it is stored.  So whatever goes wrong with that
+ *       throws the state away, and what is stored is loaded again: a page that was stored after all
+ *       is not offered a second time, and one that was not is.
+ *   I3  The bindings are compared before a router becomes the owner of its subscription.  To unbind
+ *       takes the token away: nobody routes by what a binding was.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "bus/queue/queue.h"
+#include "bus/subscription/subscription.h"
+#include "engine/pattern.h"
+#include "engine/rules.h"
+
+#define REFRESH_EVERY_MS 1000
+#define ROUTE_BATCH 1000
+/* Where the store has leases instead of locks, so long nobody routes after a crash. */
+#define ROUTE_LEASE_MS 3000
+/* What does not concern it moves its place that often. */
+#define ROUTE_DELAY_MS 200
+
+void hw_route_free(hw_route *route)
+{
+    if (route)
+        hw_free(route->queue);
+    hw_free(route);
+}
+
+/* ------------------------------------------------------------------ a page */
+
+typedef struct routing {
+    howdah_subscription *sub;
+    int64_t *sequences;
+    size_t n;
+    int64_t now_ms;
+} routing;
+
+static int offer(const routing *r, const howdah_event *event, hw_offer *ret_offer,
+                 howdah_error *reterr)
+{
+    howdah_subscription *sub = r->sub;
+
+    return hw_delivery_offer(&sub->d, event->global_sequence, event->stream,
+                             hw_filter_lets(&sub->filter, event), r->now_ms, ret_offer, reterr);
+}
+
+static int pass(const routing *r, int64_t upto, howdah_error *reterr)
+{
+    const hw_page *page = r->sub->page;
+
+    return hw_delivery_pass(&r->sub->d, upto, page->holes, page->holes_n, r->now_ms, reterr);
+}
+
+/* The event is one of those that become jobs. */
+static int collect(routing *r, const howdah_event *event, howdah_error *reterr)
+{
+    r->sequences[r->n++] = event->global_sequence;
+    return hw_delivery_handled(&r->sub->d, event->global_sequence, r->now_ms, reterr);
+}
+
+/* As far as the engine accepts it; see deliver.c for why a row is offered twice. */
+static int offer_page(routing *r, howdah_error *reterr)
+{
+    howdah_subscription *sub = r->sub;
+    int s = HOWDAH_OK;
+
+    for (; s >= 0 && sub->at < sub->page->n; sub->at++) {
+        const howdah_event *event = &sub->page->events[sub->at];
+        hw_offer verdict = HW_OFFER_SKIP;
+
+        if (hw_stands_still(sub, event->global_sequence))
+            continue;
+        s = offer(r, event, &verdict, reterr);
+        if (s >= 0 && verdict == HW_OFFER_WAIT) {
+            s = pass(r, event->global_sequence - 1, reterr);
+            if (s >= 0)
+                s = offer(r, event, &verdict, reterr);
+        }
+        if (s >= 0 && verdict == HW_OFFER_WAIT) {
+            sub->waiting = true;
+            return HOWDAH_OK;
+        }
+        if (s >= 0 && verdict == HW_OFFER_DELIVER)
+            s = collect(r, event, reterr);
+        if (s >= 0)
+            hw_stand_on(sub, &(hw_anchor){event->global_sequence, event->id});
+    }
+    if (s >= 0)
+        s = pass(r, sub->page->upto, reterr);
+    if (s >= 0)
+        hw_stand_on(sub, &sub->page->anchor);
+    sub->passed = s >= 0;
+    return s;
+}
+
+/* I1. */
+static int store_page(const routing *r, hw_store *io, howdah_error *reterr)
+{
+    howdah_subscription *sub = r->sub;
+    hw_ranges outstanding = HW_RANGES_INIT;
+    hw_checkpoint checkpoint;
+    int s;
+
+    if (r->n == 0)
+        return HOWDAH_OK;
+    s = hw_deliver_checkpoint(sub, &outstanding, &checkpoint, reterr);
+    HW_FAULT_POINT("route.before_store");
+    if (s >= 0)
+        s = io->ops->queue->route(io, &checkpoint, hw_str_of(sub->route->queue), sub->route->key,
+                                  r->sequences, r->n, reterr);
+    HW_FAULT_POINT("route.after_store");
+    hw_ranges_done(&outstanding);
+    if (s < 0)
+        return s;
+    hw_delivery_checkpointed(&sub->d);
+    hw_place_stored(sub);
+    sub->delivered += (int64_t)r->n;
+    sub->worked = true;
+    return HOWDAH_OK;
+}
+
+void hw_route_run(howdah_subscription *sub, hw_store *io)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    routing r = {.sub = sub,
+                 .sequences = hw_calloc(sub->page->n + 1, sizeof *r.sequences),
+                 .now_ms = hw_clock_mono_ms()};
+    int s = r.sequences ? offer_page(&r, &err) : hw_fail_no_memory(&err);
+
+    if (s >= 0)
+        s = store_page(&r, io, &err);
+    hw_free(r.sequences);
+    if (s >= 0)
+        return;
+    /* I2 */
+    sub->reload = true;
+    hw_delivery_checkpointed(&sub->d); /* nobody stores this state */
+    if (s == HOWDAH_LOST || (err.flags & HOWDAH_OUTCOME_UNKNOWN)) {
+        hw_log(HOWDAH_LOG_WARN, "subscription %s starts anew: %s", sub->id, err.message);
+        return;
+    }
+    sub->failed = s;
+    hw_error_copy(&sub->error, &err);
+}
+
+/* ------------------------------------------------------------ whose it is */
+
+typedef struct lookup {
+    hw_str subscriber_id;
+    char binding[600]; /* "QUEUE PATTERN" */
+} lookup;
+
+static int on_asked(void *ctx, const hw_binding *binding)
+{
+    lookup *q = ctx;
+
+    if (!hw_str_equal(binding->subscriber_id, q->subscriber_id))
+        return 0;
+    (void)snprintf(q->binding, sizeof q->binding, "%s %s", binding->queue.s, binding->pattern.s);
+    return 1;
+}
+
+int hw_route_refuse(howdah_bus *bus, const char *subscriber_id, howdah_error *reterr)
+{
+    lookup q = {.subscriber_id = hw_str_of(subscriber_id)};
+    int s;
+
+    if (strncmp(subscriber_id, HW_ROUTER_PREFIX, strlen(HW_ROUTER_PREFIX)) != 0 ||
+        !hw_queue_ops_of(bus))
+        return HOWDAH_OK;
+    /* Who may not look at queues does not get to know. */
+    s = hw_queue_ops_of(bus)->bindings(bus->store, HW_STR_NULL, on_asked, &q, NULL);
+    if (s < 0 || !q.binding[0])
+        return HOWDAH_OK;
+    s = hw_fail(reterr, HOWDAH_CONFLICT, "subscription %.200s is that of a binding", subscriber_id);
+    return hw_advise(reterr, s, "howdah unbind %.200s", q.binding);
+}
+
+/* ----------------------------------------------------- bindings come and go */
+
+typedef struct refreshing {
+    howdah_bus *bus;
+    int status;
+    howdah_error *reterr;
+} refreshing;
+
+static int never_called(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    (void)ctx;
+    (void)event;
+    return howdah_delivery_fail(delivery, "a router has no handler");
+}
+
+static int new_router(howdah_bus *bus, const hw_binding *binding, howdah_subscription **ret_sub,
+                      howdah_error *reterr)
+{
+    howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+    hw_route *route = hw_calloc(1, sizeof *route);
+    howdah_subscription *sub = NULL;
+    int s;
+
+    o.subscriber_id = binding->subscriber_id.s;
+    o.pattern = binding->pattern.s;
+    o.handler = never_called;
+    o.checkpoint = HOWDAH_CHECKPOINT_BATCHED;
+    o.max_delay_ms = ROUTE_DELAY_MS;
+    o.catch_up_batch = ROUTE_BATCH;
+    o.lease_ms = ROUTE_LEASE_MS;
+    if (route)
+        route->queue = hw_strndup(binding->queue.s, binding->queue.len);
+    s = route && route->queue ? hw_subscription_new(bus, &o, &sub, reterr)
+                              : hw_fail_no_memory(reterr);
+    if (s < 0) {
+        hw_route_free(route);
+        return s;
+    }
+    route->key = binding->key;
+    route->created_at_us = binding->created_at_us;
+    route->bound = true;
+    sub->route = route;
+    *ret_sub = sub;
+    return HOWDAH_OK;
+}
+
+static bool is_router_of(const howdah_subscription *sub, const hw_binding *binding)
+{
+    return sub->route && strcmp(sub->id, binding->subscriber_id.s) == 0 &&
+           sub->route->created_at_us == binding->created_at_us && sub->route->key == binding->key;
+}
+
+static int on_binding(void *ctx, const hw_binding *binding)
+{
+    refreshing *r = ctx;
+    howdah_subscription **end;
+
+    for (end = &r->bus->service->subs; *end; end = &(*end)->next) {
+        if (is_router_of(*end, binding)) {
+            (*end)->route->bound = true;
+            return 0;
+        }
+    }
+    r->status = new_router(r->bus, binding, end, r->reterr);
+    r->bus->service->relisten = true;
+    return r->status < 0;
+}
+
+/* One that a worker has in hand is let go when it is back. */
+static void drop_unbound(howdah_bus *bus)
+{
+    howdah_subscription **at = &bus->service->subs;
+
+    while (*at) {
+        howdah_subscription *sub = *at;
+
+        if (!sub->route || sub->route->bound || sub->busy) {
+            at = &sub->next;
+            continue;
+        }
+        if (hw_service_let_go(sub, NULL) < 0)
+            hw_service_unlock(sub);
+        *at = sub->next;
+        hw_subscription_free(sub);
+        bus->service->relisten = true;
+    }
+}
+
+/* I3: due, or somebody is about to become an owner. */
+static bool is_due(const hw_service *service, int64_t now)
+{
+    for (const howdah_subscription *sub = service->subs; sub; sub = sub->next) {
+        if (sub->route && sub->phase == HW_PHASE_OUT && !sub->busy && now >= sub->take_ms)
+            return true;
+    }
+    return now >= service->routes_ms;
+}
+
+int hw_route_refresh(howdah_bus *bus, howdah_error *reterr)
+{
+    hw_service *service = bus->service;
+    refreshing r = {.bus = bus, .reterr = reterr};
+    int64_t now = hw_clock_mono_ms();
+    int s;
+
+    if (!is_due(service, now))
+        return HOWDAH_OK;
+    for (howdah_subscription *sub = service->subs; sub; sub = sub->next) {
+        if (sub->route)
+            sub->route->bound = false;
+    }
+    s = bus->store->ops->queue->bindings(bus->store, hw_str_of(service->routes_queue), on_binding,
+                                         &r, reterr);
+    s = s < 0 ? s : r.status;
+    if (s < 0)
+        return s;
+    drop_unbound(bus);
+    service->routes_ms = now + REFRESH_EVERY_MS;
+    return HOWDAH_OK;
+}
+
+int howdah_bindings_serve(howdah_bus *bus, const char *queue, howdah_error *reterr)
+{
+    HW_ENTRY(entry);
+    hw_service *service = NULL;
+    char *copy = NULL;
+    int s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_bindings_serve", reterr);
+
+    if (s >= 0)
+        s = hw_queues_of(bus, "howdah_bindings_serve", NULL, reterr);
+    if (s >= 0 && queue)
+        s = hw_rule_queue(hw_str_of(queue), reterr);
+    if (s >= 0)
+        s = hw_service_of(bus, &service, reterr);
+    if (s >= 0 && queue && !(copy = hw_strdup(queue)))
+        s = hw_fail_no_memory(reterr);
+    if (s < 0)
+        return s;
+    hw_free(service->routes_queue);
+    service->routes_queue = copy;
+    service->routes = true;
+    service->routes_ms = 0;
+    return HOWDAH_OK;
+}

@@ -1,0 +1,176 @@
+/*
+ * wakeup.c - how whoever waits for jobs sleeps.
+ *
+ *   I1  Listen, arm, look once more, sleep: what is pushed in between has rung, or is seen.
+ *   I2  A bell that is not heard costs a pause, never a job: no sleep is longer than the poll
+ *       interval, or than the time until the next job is due.
+ *   I3  While jobs come thick and fast, the queue is looked at every millisecond and the bell
+ *       is not armed: whoever pushes does not pay for a notification that nobody needs.  Where
+ *       they are RARE_US apart, or HOLD_OFF_US have passed, it is armed as soon as there is
+ *       nothing to do.
+ *   I4  A push that takes the mark away and rolls back, or stays open, rings nobody.  So
+ *       whoever finds jobs while it believes itself armed arms again: a lost ring costs one
+ *       pause, once.
+ *   I5  A session has one list of what it listens to.  On a bus with subscriptions these listen
+ *       anew after us, and we after them.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "bus/queue/queue.h"
+#include "bus/subscription/subscription.h"
+
+#define FIRST_PAUSE_MS 1
+#define RARE_US 3000
+#define GAP_US_MAX (4 * RARE_US)
+#define HOLD_OFF_US 50000
+
+static bool listens(const howdah_bus *bus, int64_t queue_id, uint64_t session)
+{
+    const hw_queues *q = bus->queues;
+
+    return q->listens && q->listens_to == queue_id && q->session == session &&
+           !(bus->service && bus->service->subs); /* I5 */
+}
+
+/* The bell of a queue has the name of a type. */
+static int listen_to(howdah_bus *bus, int64_t queue_id)
+{
+    char name[32];
+    hw_str type;
+
+    (void)snprintf(name, sizeof name, "queue.%" PRId64, queue_id);
+    type = hw_str_of(name);
+    if (bus->service) {
+        bus->service->relisten = true;
+        bus->service->armed = false;
+    }
+    return hw_sub_ops_of(bus)->listen(bus->store, queue_id == 0, &type, queue_id == 0 ? 0 : 1,
+                                      NULL);
+}
+
+/* False when this session hears nothing. */
+static bool is_listening(howdah_bus *bus, int64_t queue_id)
+{
+    hw_queues *q = bus->queues;
+    uint64_t session = 0;
+
+    if (bus->wakeup == HW_WAKEUP_POLL || !hw_sub_ops_of(bus) ||
+        hw_sub_ops_of(bus)->session(bus->store, &session, NULL) < 0)
+        return false;
+    if (listens(bus, queue_id, session))
+        return !q->cannot_listen;
+    q->listens = true;
+    q->listens_to = queue_id;
+    q->session = session;
+    q->armed = false;
+    q->cannot_listen = listen_to(bus, queue_id) != HOWDAH_OK;
+    return !q->cannot_listen;
+}
+
+void hw_queue_bell_init(hw_queues *queues)
+{
+    queues->pause_ms = FIRST_PAUSE_MS;
+    queues->gap_us = GAP_US_MAX;
+}
+
+/* I3 */
+static bool is_quiet(const hw_queues *q)
+{
+    return q->gap_us >= RARE_US || hw_clock_mono_us() - q->heard_us >= HOLD_OFF_US;
+}
+
+bool hw_queue_bell_arm(howdah_bus *bus, int64_t queue_id)
+{
+    hw_queues *q = bus->queues;
+
+    if ((!q->armed && !is_quiet(q)) || !is_listening(bus, queue_id)) {
+        q->armed = false;
+        return false;
+    }
+    if (q->armed)
+        return false;
+    q->armed = hw_sub_ops_of(bus)->arm(bus->store, NULL) >= 0;
+    return q->armed;
+}
+
+int64_t hw_queue_bell_pause(const howdah_bus *bus, int64_t next_due_ms)
+{
+    const hw_queues *q = bus->queues;
+    int64_t ms = q->armed ? bus->poll_interval_ms : q->pause_ms;
+
+    /* Due, and yet not to be had: a key, or a limit; so not more often than the pauses. */
+    if (next_due_ms == 0)
+        ms = q->pause_ms;
+    else if (next_due_ms > 0 && next_due_ms < ms)
+        ms = next_due_ms;
+    return ms < bus->poll_interval_ms ? ms : bus->poll_interval_ms;
+}
+
+static void grow_pause(const howdah_bus *bus)
+{
+    hw_queues *q = bus->queues;
+
+    if (!q->armed && !is_quiet(q))
+        return;
+    q->pause_ms = q->pause_ms * 2 < bus->poll_interval_ms ? q->pause_ms * 2 : bus->poll_interval_ms;
+}
+
+static void hear(howdah_bus *bus)
+{
+    hw_queues *q = bus->queues;
+
+    if (q->cannot_listen || !q->listens)
+        return;
+    /* A session that is gone is the next claim's to tell. */
+    if (hw_sub_ops_of(bus)->wait(bus->store, 0, NULL) == HOWDAH_OK) {
+        q->armed = false;
+        q->pause_ms = FIRST_PAUSE_MS;
+    }
+}
+
+void hw_queue_bell_heard(howdah_bus *bus)
+{
+    hw_queues *queues = bus->queues;
+    int64_t now_us = hw_clock_mono_us();
+    int64_t gap_us = now_us - queues->heard_us;
+
+    if (queues->armed) { /* I4; a ring that came along is not heard again later */
+        hear(bus);
+        queues->armed = false;
+    }
+    queues->gap_us = (3 * queues->gap_us + (gap_us < GAP_US_MAX ? gap_us : GAP_US_MAX)) / 4;
+    queues->heard_us = now_us;
+    queues->pause_ms = FIRST_PAUSE_MS;
+}
+
+int hw_queue_bell_sleep(howdah_bus *bus, int64_t ms, int extra_fd, howdah_error *reterr)
+{
+    const hw_queues *q = bus->queues;
+    bool was_armed = q->armed;
+    struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+    struct pollfd fds[3] = {
+        {.fd = hw_bus_waits_for(bus)->fd, .events = POLLIN},
+        {.fd = q->cannot_listen || !q->listens ? -1 : hw_sub_ops_of(bus)->fd(bus->store),
+         .events = POLLIN},
+        {.fd = extra_fd, .events = POLLIN},
+    };
+
+    hear(bus); /* what came with the answer to a statement makes no descriptor readable */
+    if (was_armed && !q->armed)
+        return HOWDAH_OK;
+    if (ppoll(fds, 3, &time, NULL) < 0 && errno != EINTR)
+        return hw_fail(reterr, HOWDAH_FAILED, "waiting for jobs: %s", strerrordesc_np(errno));
+    if (hw_interrupted(hw_bus_waits_for(bus)))
+        return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
+    grow_pause(bus);
+    if (fds[1].revents)
+        hear(bus);
+    return was_armed && !q->armed ? HOWDAH_OK : HOWDAH_END;
+}

@@ -1,0 +1,385 @@
+/* exchange.c - a worker's round trip: acks, extends, claims.  See worker.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "bus/queue/worker/worker.h"
+
+/* Payloads of jobs that wait while others run. */
+#define HAND_BYTES_MAX ((size_t)8 * 1024 * 1024)
+
+/* --------------------------------------------------------------- what is due */
+
+static bool is_out(const howdah_work *work)
+{
+    return !work->taken && !atomic_load(&work->lost);
+}
+
+static int64_t extend_at_ms(const howdah_work *work)
+{
+    return atomic_load(&work->leased_ms) + work->lease_ms / 3; /* I4 */
+}
+
+int64_t hw_worker_wants(const howdah_worker *worker, const hw_pool_view *view)
+{
+    size_t unfinished = view->waiting_n + view->running_n;
+    int64_t n = (int64_t)(worker->capacity - unfinished);
+    int64_t max = worker->options.max_jobs;
+    int64_t left = max - (worker->info.claimed - worker->info.released);
+
+    if (atomic_load(&worker->stopping) || unfinished > worker->pool.low || worker->suspects)
+        return 0;
+    if (worker->hand_bytes >= HAND_BYTES_MAX && unfinished > 0)
+        n = worker->options.threads - (int64_t)unfinished; /* what threads have nothing to do */
+    if (max > 0 && left < n)
+        n = left;
+    return n > 0 ? n : 0;
+}
+
+/* In threads the others go on meanwhile; in the caller's one a round trip holds them up. */
+static bool is_ack_due(const howdah_worker *worker, const hw_pool_view *view, int64_t now)
+{
+    bool many = worker->pool.threads_n > 0 && 2 * view->done_n >= worker->capacity;
+
+    return view->done_n > 0 && (view->waiting_n + view->running_n == 0 || many ||
+                                now - view->done_ms >= worker->options.ack_delay_ms);
+}
+
+int64_t hw_worker_rest_ms(const howdah_worker *worker, const hw_pool_view *view, bool may_claim)
+{
+    int64_t now = hw_clock_mono_ms();
+    int64_t at = INT64_MAX;
+
+    for (size_t i = 0; i < worker->hand_n; i++)
+        if (is_out(worker->hand[i]) && extend_at_ms(worker->hand[i]) < at)
+            at = extend_at_ms(worker->hand[i]);
+    if (view->done_n > 0 && view->done_ms + worker->options.ack_delay_ms < at)
+        at = view->done_ms + worker->options.ack_delay_ms;
+    if (may_claim && hw_worker_wants(worker, view) > 0 && worker->look_ms < at)
+        at = worker->look_ms;
+    return at == INT64_MAX ? INT64_MAX : at > now ? at - now : 0;
+}
+
+/* ------------------------------------------------------------- what is acked */
+
+static hw_ack ack_of(const howdah_work *work)
+{
+    static const hw_verdict verdicts[] = {
+        [HOWDAH_WORK_DONE] = HW_VERDICT_COMPLETE,
+        [HOWDAH_WORK_FAILED] = HW_VERDICT_FAIL,
+        [HOWDAH_WORK_RETRY] = HW_VERDICT_RETRY,
+        [HOWDAH_WORK_RELEASE] = HW_VERDICT_RELEASE,
+    };
+    int64_t max = work->worker->options.max_attempts;
+    hw_ack ack = {.id = howdah_job_id(work->job),
+                  .token = howdah_job_token(work->job),
+                  .verdict = verdicts[work->verdict],
+                  .text = hw_str_of(work->text),
+                  .after_ms = work->after_ms < 0 ? HW_AFTER_BACKOFF : work->after_ms};
+
+    if (ack.verdict == HW_VERDICT_RETRY && max > 0 && howdah_job_attempt(work->job) >= max)
+        ack.verdict = HW_VERDICT_FAIL;
+    return ack;
+}
+
+/* Fills worker->acks; returns how many. */
+static size_t gather(howdah_worker *worker, bool extend_all, int64_t now)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < worker->hand_n; i++) {
+        howdah_work *work = worker->hand[i];
+
+        if (work->taken && !atomic_load(&work->lost))
+            worker->acks[n] = ack_of(work);
+        else if (is_out(work) && (extend_all || now >= extend_at_ms(work)))
+            worker->acks[n] = (hw_ack){.id = howdah_job_id(work->job),
+                                       .token = howdah_job_token(work->job),
+                                       .verdict = HW_VERDICT_EXTEND};
+        else
+            continue;
+        worker->acking[n++] = work;
+    }
+    return n;
+}
+
+static void count(howdah_worker *worker, hw_verdict verdict, hw_acked acked)
+{
+    howdah_worker_info *info = &worker->info;
+
+    if (verdict == HW_VERDICT_COMPLETE) {
+        info->completed++;
+    } else if (verdict == HW_VERDICT_FAIL || acked == HW_ACKED_FAILED) {
+        info->failed++;
+    } else if (verdict == HW_VERDICT_RETRY) {
+        info->retried++;
+        worker->retries_outstanding++;
+    } else if (verdict == HW_VERDICT_RELEASE) {
+        info->released++;
+    }
+}
+
+static void lose(howdah_worker *worker, howdah_work *work)
+{
+    worker->info.lost++;
+    hw_log(HOWDAH_LOG_WARN, "job %lld of %s: its lease is lost, somebody else may have it",
+           (long long)howdah_job_id(work->job), worker->queue);
+    atomic_store(&work->lost, true);
+}
+
+static void hear_outcome(howdah_worker *worker, size_t i, int64_t asked_ms)
+{
+    howdah_work *work = worker->acking[i];
+    hw_verdict verdict = worker->acks[i].verdict;
+    hw_acked acked = worker->acked[i];
+
+    /* What may have been acked by a turn that got no answer is not there to be acked again. */
+    if (acked == HW_ACKED_LOST && work->uncertain)
+        acked = HW_ACKED_DONE;
+    if (acked == HW_ACKED_LOST)
+        lose(worker, work);
+    else if (verdict == HW_VERDICT_EXTEND)
+        atomic_store(&work->leased_ms, asked_ms);
+    else
+        count(worker, verdict, acked);
+    work->over = work->taken;
+}
+
+/* Forgets what is acked, and what is back although it was lost. */
+static void let_go(howdah_worker *worker)
+{
+    size_t kept = 0;
+
+    worker->owes = false;
+    worker->suspects = false;
+    worker->hand_bytes = 0;
+    for (size_t i = 0; i < worker->hand_n; i++) {
+        howdah_work *work = worker->hand[i];
+
+        if (work->over || (work->taken && atomic_load(&work->lost))) {
+            hw_work_free(work);
+            continue;
+        }
+        worker->hand[kept++] = work;
+        worker->hand_bytes += work->bytes;
+        worker->owes |= work->taken;
+        worker->suspects |= howdah_job_is_suspect(work->job);
+    }
+    worker->hand_n = kept;
+    worker->extend_ms = 0; /* leases came, went or were extended */
+}
+
+/* --------------------------------------------------------------- what is claimed */
+
+typedef struct claiming {
+    howdah_worker *worker;
+    int64_t asked_ms;
+    size_t room; /* the hand is full then */
+    int s;
+    howdah_error *reterr;
+} claiming;
+
+static int64_t lease_of(const howdah_worker *worker, const hw_job *record)
+{
+    int64_t ms = (record->lease_until_us - record->started_at_us) / 1000;
+
+    if (worker->options.lease_ms > 0)
+        return worker->options.lease_ms;
+    return ms > 0 ? ms : 1;
+}
+
+static int on_job(void *ctx, const hw_job *record)
+{
+    claiming *c = ctx;
+    howdah_worker *worker = c->worker;
+    howdah_work *work = hw_calloc(1, sizeof *work);
+
+    if (!work) {
+        c->s = hw_fail_no_memory(c->reterr);
+        return 1;
+    }
+    c->s = hw_job_clone(record, &work->job, c->reterr);
+    if (c->s < 0) {
+        hw_free(work);
+        return 1;
+    }
+    work->worker = worker;
+    work->lease_ms = lease_of(worker, record);
+    atomic_store(&work->leased_ms, c->asked_ms);
+    work->after_ms = HOWDAH_AFTER_BACKOFF;
+    work->bytes = record->data.len;
+    worker->hand[worker->hand_n++] = work;
+    return worker->hand_n == c->room;
+}
+
+/* A job that killed its workers as often as we may try it is not begun again. */
+static bool is_hopeless(const howdah_worker *worker, const howdah_work *work)
+{
+    int64_t max = worker->options.max_attempts;
+
+    return max > 0 && howdah_job_attempt(work->job) > max;
+}
+
+static void give_up(howdah_work *work)
+{
+    char text[80];
+
+    (void)snprintf(text, sizeof text, "given up: %lld attempts did not come to an end",
+                   (long long)howdah_job_attempt(work->job) - 1);
+    work->verdict = howdah_work_fail(work, text);
+    work->taken = true;
+    work->worker->owes = true;
+}
+
+static void hand_out(howdah_worker *worker, size_t from)
+{
+    for (size_t i = from; i < worker->hand_n; i++) {
+        howdah_work *work = worker->hand[i];
+
+        worker->info.claimed++;
+        if (howdah_job_attempt(work->job) > 1 && worker->retries_outstanding > 0)
+            worker->retries_outstanding--;
+        work->held = howdah_job_is_suspect(work->job);
+        if (is_hopeless(worker, work))
+            give_up(work);
+        else if (!work->held)
+            hw_pool_push(&worker->pool, work);
+    }
+}
+
+/* I6. */
+static void begin_held(howdah_worker *worker)
+{
+    hw_pool_view view;
+
+    if (!worker->suspects)
+        return;
+    view = hw_pool_look(&worker->pool);
+    for (size_t i = 0; i < worker->hand_n && view.waiting_n + view.running_n == 0; i++) {
+        howdah_work *work = worker->hand[i];
+
+        if (!work->held || work->taken)
+            continue;
+        work->held = false;
+        hw_pool_push(&worker->pool, work);
+        return;
+    }
+}
+
+/* When to ask again: at once, or when the bell, a due time or the poll interval says so. */
+static void hear_report(howdah_worker *worker, const hw_claim *claim, const hw_claim_report *report)
+{
+    worker->info.paused = report->paused;
+    if (report->queue_id != 0) /* a claim that found something need not say */
+        worker->queue_id = report->queue_id;
+    worker->found_none = report->n == 0 && !report->more;
+    worker->next_due_ms = report->paused ? -1 : report->next_due_ms;
+    if (report->n > 0)
+        hw_queue_bell_heard(worker->bus);
+    worker->look_ms =
+        report->more || report->n == claim->n
+            ? 0
+            : hw_clock_mono_ms() + hw_queue_bell_pause(worker->bus, worker->next_due_ms);
+}
+
+/* Of a claim that failed, or may have failed, nothing is begun: such leases run out. */
+static void drop_new(howdah_worker *worker, size_t before)
+{
+    while (worker->hand_n > before)
+        hw_work_free(worker->hand[--worker->hand_n]);
+}
+
+/* ---------------------------------------------------------------- the round trip */
+
+static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_error *reterr)
+{
+    hw_claim claim = {.queue = hw_str_of(worker->queue),
+                      .worker = hw_str_of(worker->name),
+                      .n = wanted,
+                      .lease_ms = worker->options.lease_ms};
+    hw_claim_report report = {.next_due_ms = -1};
+    size_t before = worker->hand_n;
+    claiming c = {.worker = worker,
+                  .asked_ms = hw_clock_mono_ms(),
+                  .room = before + (size_t)wanted,
+                  .reterr = reterr};
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s;
+
+    HW_FAULT_POINT("worker.before_exchange");
+    s = hw_queue_ops_of(worker->bus)
+            ->exchange(worker->bus->store, worker->acks, n, worker->acked,
+                       wanted > 0 ? &claim : NULL, on_job, &c, &report, &err);
+    if (s < 0) {
+        for (size_t i = 0; i < n && (err.flags & HOWDAH_OUTCOME_UNKNOWN); i++)
+            worker->acking[i]->uncertain = worker->acking[i]->taken;
+        drop_new(worker, before);
+        hw_error_copy(reterr, &err);
+        return s;
+    }
+    HW_FAULT_POINT("worker.after_exchange");
+    for (size_t i = 0; i < n; i++)
+        hear_outcome(worker, i, c.asked_ms);
+    hand_out(worker, before);
+    if (wanted > 0)
+        hear_report(worker, &claim, &report);
+    let_go(worker);
+    begin_held(worker);
+    return c.s;
+}
+
+static void take_done(howdah_worker *worker)
+{
+    for (howdah_work *work = hw_pool_take_done(&worker->pool); work; work = work->next) {
+        work->taken = true;
+        worker->owes = true;
+    }
+}
+
+/* Asked after every job: the hand is looked through only when one of them may be due. */
+static bool is_extension_due(howdah_worker *worker, int64_t now)
+{
+    int64_t first = INT64_MAX;
+
+    if (now < worker->extend_ms)
+        return false;
+    for (size_t i = 0; i < worker->hand_n; i++)
+        if (is_out(worker->hand[i]) && extend_at_ms(worker->hand[i]) < first)
+            first = extend_at_ms(worker->hand[i]);
+    worker->extend_ms = first;
+    return now >= first;
+}
+
+int hw_worker_exchange(howdah_worker *worker, bool may_claim, bool flush, howdah_error *reterr)
+{
+    int64_t now = hw_clock_mono_ms();
+    hw_pool_view view = hw_pool_look(&worker->pool);
+    int64_t wanted = may_claim && now >= worker->look_ms ? hw_worker_wants(worker, &view) : 0;
+    size_t n;
+
+    begin_held(worker);
+    if (wanted == 0 && !is_ack_due(worker, &view, now) && !is_extension_due(worker, now) &&
+        !worker->owes && !(flush && view.done_n > 0))
+        return HOWDAH_OK;
+    take_done(worker);
+    n = gather(worker, false, now);
+    if (n == 0 && wanted == 0) {
+        let_go(worker);
+        return HOWDAH_OK;
+    }
+    return exchange(worker, n, wanted, reterr);
+}
+
+int hw_worker_extend(howdah_worker *worker, howdah_error *reterr)
+{
+    size_t n = gather(worker, true, hw_clock_mono_ms());
+
+    if (n > 0)
+        return exchange(worker, n, 0, reterr);
+    let_go(worker);
+    return HOWDAH_OK;
+}

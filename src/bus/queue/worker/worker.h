@@ -1,0 +1,159 @@
+/*
+ * worker.h - the inside of a worker.
+ *
+ * One thread, the driver, calls howdah_worker_run(): it alone talks to the store.  Handlers run in
+ * the pool's threads, or, without any, in the driver itself.  A queue with bindings has a router
+ * beside it, with a bus and a thread of its own.
+ *
+ *   I1  A job in hand is in one place: waiting or running or done in the pool, then with the driver
+ *       (taken), which acks and forgets it.  There are never more than "capacity" of them.
+ *   I2  The pool's lock is held for taking and giving only, never while a handler runs.
+ *   I3  What a handler leaves in its howdah_work is read by the driver only after the pool has it
+ *       as done.
+ *   I4  A lease is extended at a third of its time, from when we asked for it: not from when the
+ *       answer came.
+ *   I5  A job whose lease is lost is not begun, and not settled.  One whose lease is over by our
+ *       own clock is not begun, either: it is given back, if it still is ours.
+ *   I6  A suspect, which may end this process, runs alone: it is held until nothing else in hand
+ *       is unfinished, and while there is one nothing is claimed.
+ */
+#ifndef HW_BUS_QUEUE_WORKER_WORKER_H
+#define HW_BUS_QUEUE_WORKER_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bus/queue/job.h"
+#include "bus/queue/queue.h"
+
+/* One job in hand. */
+struct howdah_work {
+    howdah_worker *worker;
+    howdah_job *job;
+    howdah_work *next; /* in the pool's lists */
+    atomic_bool lost;
+    /* The driver's: */
+    bool taken;                /* back from the pool */
+    bool over;                 /* acked */
+    bool held;                 /* a suspect that waits until it is alone */
+    bool uncertain;            /* a ack of it got no answer: it may be over */
+    int64_t lease_ms;          /* how long a lease is */
+    _Atomic int64_t leased_ms; /* when it was asked for, by our clock */
+    size_t bytes;              /* of its payload */
+    /* The handler's, I3: */
+    int verdict; /* HOWDAH_WORK_... */
+    int64_t after_ms;
+    char *text; /* NULL: none */
+};
+
+/* ---- pool.c */
+
+typedef struct hw_pool {
+    howdah_work_handler handler;
+    void *ctx;
+    pthread_mutex_t lock;
+    pthread_cond_t more;
+    howdah_work *first; /* waiting */
+    howdah_work **last;
+    howdah_work *done;
+    howdah_work **done_last;
+    size_t waiting_n;
+    size_t running_n;
+    size_t done_n;
+    int64_t done_ms; /* when the first of them was done */
+    size_t low;      /* the driver is woken when no more than so many are left to do */
+    bool ending;
+    int done_fd;
+    pthread_t *threads;
+    size_t threads_n;
+} hw_pool;
+
+typedef struct hw_pool_view {
+    size_t waiting_n;
+    size_t running_n;
+    size_t done_n;
+    int64_t done_ms;
+} hw_pool_view;
+
+int hw_pool_init(hw_pool *pool, const howdah_worker_options *options, size_t low,
+                 howdah_error *reterr);
+/* Waits for the threads; what waits is not begun any more. */
+void hw_pool_done(hw_pool *pool);
+void hw_pool_push(hw_pool *pool, howdah_work *work);
+/* Without threads: runs the handler of the next one that waits, here.  False: none waits. */
+bool hw_pool_run_one(hw_pool *pool);
+hw_pool_view hw_pool_look(hw_pool *pool);
+/* All that are done, linked by next, oldest first. */
+howdah_work *hw_pool_take_done(hw_pool *pool);
+/* All that have not begun. */
+howdah_work *hw_pool_take_waiting(hw_pool *pool);
+/* Makes done_fd silent again. */
+void hw_pool_clear(const hw_pool *pool);
+
+void hw_work_free(howdah_work *work);
+
+/* ---- router.c */
+
+typedef struct hw_worker_router {
+    howdah_bus *bus;
+    pthread_t thread;
+    bool runs;
+    atomic_bool stop;
+    atomic_bool failing; /* its last slice of time ended with an error */
+    int64_t look_ms;     /* when bindings are looked for next, while there were none */
+} hw_worker_router;
+
+/* Starts the router when the queue has a binding. */
+int hw_worker_route(howdah_worker *worker, howdah_error *reterr);
+/* Whether events that are there are still to become jobs of the queue. */
+int hw_worker_awaits_route(howdah_worker *worker, bool *ret_awaits, howdah_error *reterr);
+void hw_worker_route_end(howdah_worker *worker);
+
+/* ---- worker.c */
+
+struct howdah_worker {
+    howdah_bus *bus;
+    howdah_worker_options options;
+    char *queue;
+    char *name;
+    hw_pool pool;
+    size_t capacity;
+    howdah_work **hand; /* room for twice the capacity: those being acked, and new ones */
+    size_t hand_n;
+    size_t hand_bytes; /* of their payloads */
+    hw_ack *acks;      /* room for the capacity, as the next two */
+    hw_acked *acked;
+    howdah_work **acking;
+    atomic_bool stopping;
+    int64_t look_ms;             /* no claim before */
+    int64_t next_due_ms;         /* as the last claim said, */
+    int64_t queue_id;            /* and for the bell */
+    int64_t maintain_ms;         /* when the queue is looked after next */
+    int64_t retries_outstanding; /* sent back for another try, and not seen again */
+    int64_t extend_ms;           /* no lease in hand has to be extended before */
+    bool owes;                   /* some in hand are taken */
+    bool suspects;               /* one of them is one (I6) */
+    bool found_none;             /* by the last claim */
+    bool awaits_route;           /* until_empty: only the router has something left to do */
+    unsigned failures;           /* of the store, in a row */
+    hw_worker_router router;
+    howdah_worker_info info;
+};
+
+/* ---- exchange.c */
+
+/*
+ * Takes what is done, and if anything is due, or flush is set and something is done, makes one
+ * round trip: acks, extends, claims (only with may_claim).
+ */
+int hw_worker_exchange(howdah_worker *worker, bool may_claim, bool flush, howdah_error *reterr);
+/* Extends everything in hand now. */
+int hw_worker_extend(howdah_worker *worker, howdah_error *reterr);
+/* How long nothing is due, by our clock; needs what the pool looks like. */
+int64_t hw_worker_rest_ms(const howdah_worker *worker, const hw_pool_view *view, bool may_claim);
+/* How many more could be claimed, 0: it is not worth a claim. */
+int64_t hw_worker_wants(const howdah_worker *worker, const hw_pool_view *view);
+
+#endif

@@ -1,0 +1,741 @@
+/*
+ * deliver.c - one page of a subscription through its handler.
+ *
+ *   I1  The checkpoint is written after the effect, or with it (TRANSACTIONAL), never before.
+ *   I2  A dead letter and the checkpoint without its event are one transaction; when they cannot
+ *       be stored, the event stays outstanding.
+ *   I3  After an owner died, each event that may have been in its hands is named in the store
+ *       before its handler runs: one that ends the process every time becomes a dead letter.
+ *   I4  Another try of a dead letter is counted before its handler runs, and the dead letter is
+ * dead meanwhile: one that ends the process is not tried for ever. I5  A refused token, or an
+ * answer that did not come, ends the turn and throws the state away (subscription.h I6).
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/bug.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "bus/subscription/subscription.h"
+#include "engine/pattern.h"
+
+typedef struct delivery_run {
+    howdah_subscription *sub;
+    hw_store *io;
+    hw_store *tx;
+    hw_ranges outstanding; /* scratch */
+    int64_t now_ms;        /* asked for once an event, when its handler is back */
+    howdah_error err; /* what goes wrong on the way of every event: cleared once, not each time */
+} delivery_run;
+
+/* ------------------------------------------------------------ what went wrong */
+
+static void give_up(delivery_run *t, int status, const howdah_error *err)
+{
+    howdah_subscription *sub = t->sub;
+
+    if (status == HOWDAH_LOST || (err->flags & HOWDAH_OUTCOME_UNKNOWN)) {
+        hw_log(HOWDAH_LOG_WARN, "subscription %s starts anew: %s", sub->id, err->message);
+        sub->reload = true;
+        return;
+    }
+    sub->failed = status;
+    hw_error_copy(&sub->error, err);
+}
+
+/* The event in hand is outstanding again, and due at once. */
+static void put_back(delivery_run *t, const howdah_event *event)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = hw_delivery_put_back(&t->sub->d, event->global_sequence, event->stream,
+                                 hw_clock_mono_ms(), &err);
+
+    if (s < 0) /* no memory to remember it by: what is stored owes it */
+        t->sub->reload = true;
+}
+
+static void halt(delivery_run *t, const char *why)
+{
+    howdah_subscription *sub = t->sub;
+
+    sub->halt = true;
+    hw_utf8_copy(sub->reason, sizeof sub->reason, why);
+}
+
+/* ------------------------------------------------------------- checkpoints */
+
+static void fill_checkpoint(const howdah_subscription *sub, const hw_ranges *outstanding,
+                            const hw_anchor *anchor, hw_checkpoint *c)
+{
+    *c = (hw_checkpoint){.subscriber_id = hw_str_of(sub->id),
+                         .token = sub->token,
+                         .log = hw_str_of(sub->log),
+                         .high = sub->d.high,
+                         .outstanding = outstanding->items,
+                         .outstanding_n = HW_BUG(AHEAD_IN_MEMORY) ? 0 : outstanding->n,
+                         .still = hw_still_ranges(sub->still)->items,
+                         .still_n = hw_still_ranges(sub->still)->n,
+                         .keeps_still = sub->still_saved,
+                         .follows = sub->moves + 1,
+                         .anchor = *anchor};
+}
+
+int hw_deliver_checkpoint(const howdah_subscription *sub, hw_ranges *outstanding,
+                          hw_checkpoint *ret, howdah_error *reterr)
+{
+    int s = hw_delivery_outstanding(&sub->d, outstanding, reterr);
+
+    if (s >= 0)
+        fill_checkpoint(sub, outstanding, &sub->anchor, ret);
+    return s;
+}
+
+/* As if this event were out of the way. */
+static int checkpoint_without(delivery_run *t, const howdah_event *event, hw_anchor *anchor,
+                              hw_checkpoint *ret, howdah_error *reterr)
+{
+    howdah_subscription *sub = t->sub;
+    int64_t sequence = event->global_sequence;
+    int s = hw_delivery_outstanding_without(&sub->d, sequence, sequence, &t->outstanding, reterr);
+
+    *anchor = sequence > sub->anchor.sequence ? (hw_anchor){sequence, event->id} : sub->anchor;
+    if (s >= 0)
+        fill_checkpoint(sub, &t->outstanding, anchor, ret);
+    return s;
+}
+
+/* What the store tells in passing; false: the turn ends, somebody has paused or halted it. */
+static bool heed(howdah_subscription *sub, const hw_sub_news *news)
+{
+    sub->ask_soon = sub->ask_soon || news->status != HW_SUB_ACTIVE;
+    return news->status == HW_SUB_ACTIVE;
+}
+
+/* On the turn's own store handle, for this subscription alone. */
+static bool store_checkpoint(delivery_run *t)
+{
+    howdah_subscription *sub = t->sub;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    hw_sub_news news = {0};
+    hw_checkpoint checkpoint;
+    int64_t before = hw_clock_mono_ms();
+    int s = hw_deliver_checkpoint(sub, &t->outstanding, &checkpoint, &err);
+
+    HW_FAULT_POINT("sub.before_checkpoint");
+    if (s >= 0)
+        s = t->io->ops->subs->checkpoint(t->io, &checkpoint, 1, sub->options.lease_ms, &news, &err);
+    if (s >= 0 && news.lost)
+        s = hw_fail(&err, HOWDAH_LOST, "its token is not the newest any more");
+    if (s < 0) {
+        give_up(t, s, &err);
+        return false;
+    }
+    HW_FAULT_POINT("sub.after_checkpoint");
+    hw_delivery_checkpointed(&sub->d);
+    hw_place_stored(sub);
+    sub->renewed_ms = before;
+    return heed(sub, &news);
+}
+
+/* A handler that takes long must not cost the lease. */
+static bool keep_lease(delivery_run *t)
+{
+    howdah_subscription *sub = t->sub;
+    hw_sub_news news = {0};
+    hw_checkpoint self;
+    int64_t before = t->now_ms;
+    int s;
+
+    if (before - sub->renewed_ms < sub->options.lease_ms / 3)
+        return true;
+    self = (hw_checkpoint){
+        .subscriber_id = hw_str_of(sub->id), .token = sub->token, .log = hw_str_of(sub->log)};
+    s = t->io->ops->subs->poll(t->io, &self, 1, sub->options.lease_ms, &news, &t->err);
+    if (s >= 0 && news.lost)
+        s = hw_fail(&t->err, HOWDAH_LOST, "its token is not the newest any more");
+    if (s < 0) {
+        give_up(t, s, &t->err);
+        return false;
+    }
+    sub->renewed_ms = before;
+    return heed(sub, &news);
+}
+
+/* ---------------------------------------------------------------- one event */
+
+static void take_anchor(howdah_subscription *sub, const howdah_event *event)
+{
+    hw_stand_on(sub, &(hw_anchor){event->global_sequence, event->id});
+}
+
+static void tell_dead_letter(howdah_subscription *sub, const howdah_event *event, const char *error,
+                             int attempts)
+{
+    hw_handling handling;
+
+    hw_handling_begin(&handling, sub->bus, NULL, sub);
+    sub->options.on_dead_letter(sub->options.ctx, event, error, attempts);
+    hw_handling_end(&handling);
+}
+
+/* I2. */
+static bool store_dead_letter(delivery_run *t, const howdah_event *event, const char *error,
+                              int64_t attempts)
+{
+    howdah_subscription *sub = t->sub;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    hw_checkpoint checkpoint;
+    hw_anchor anchor;
+    int64_t id = 0;
+    int s = checkpoint_without(t, event, &anchor, &checkpoint, &err);
+
+    HW_FAULT_POINT("sub.before_dead_letter");
+    if (s >= 0)
+        s = t->io->ops->subs->dead_letter(t->io, &checkpoint, event, hw_str_of(error), attempts,
+                                          &id, &err);
+    HW_FAULT_POINT("sub.after_dead_letter");
+    if (s >= 0)
+        s = hw_delivery_dead_lettered(&sub->d, event->global_sequence, hw_clock_mono_ms(), &err);
+    if (s < 0) {
+        give_up(t, s, &err);
+        if (!sub->reload)
+            put_back(t, event);
+        return false;
+    }
+    take_anchor(sub, event);
+    hw_place_stored(sub);
+    hw_log(HOWDAH_LOG_WARN, "subscription %s: event %lld is dead letter %lld: %s", sub->id,
+           (long long)event->global_sequence, (long long)id, error);
+    if (sub->options.on_dead_letter)
+        tell_dead_letter(sub, event, error, (int)attempts);
+    return true;
+}
+
+/* Without a try of the handler. */
+static bool give_up_event(delivery_run *t, const howdah_event *event, const char *why,
+                          int64_t attempts)
+{
+    if (t->sub->options.on_fail == HOWDAH_FAIL_OPEN)
+        return store_dead_letter(t, event, why, attempts);
+    halt(t, why);
+    put_back(t, event);
+    return false;
+}
+
+static bool on_failure(delivery_run *t, const howdah_event *event, const howdah_delivery *delivery)
+{
+    howdah_subscription *sub = t->sub;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    hw_failed verdict = HW_FAILED_RETRY;
+    int s = hw_delivery_failed(&sub->d, event->global_sequence, event->stream, hw_clock_mono_ms(),
+                               hw_random_u32(), &verdict, &err);
+
+    if (s < 0) {
+        give_up(t, s, &err);
+        return false;
+    }
+    if (verdict == HW_FAILED_DEAD_LETTER)
+        return store_dead_letter(t, event, delivery->message, delivery->attempt);
+    if (verdict == HW_FAILED_HALT) {
+        halt(t, delivery->message);
+        return false;
+    }
+    return true;
+}
+
+static bool on_handled(delivery_run *t, const howdah_event *event)
+{
+    howdah_subscription *sub = t->sub;
+    int s = hw_delivery_handled(&sub->d, event->global_sequence, t->now_ms, &t->err);
+
+    if (s < 0) {
+        give_up(t, s, &t->err);
+        return false;
+    }
+    take_anchor(sub, event);
+    return true;
+}
+
+static int call_handler(delivery_run *t, const howdah_event *event, howdah_delivery *delivery)
+{
+    howdah_subscription *sub = t->sub;
+    hw_handling handling;
+    int result;
+
+    delivery->message[0] = '\0';
+    HW_FAULT_POINT("sub.before_handler");
+    hw_handling_begin(&handling, sub->bus, delivery->tx, sub);
+    result = sub->options.handler(sub->options.ctx, event, delivery);
+    hw_handling_end(&handling);
+    HW_FAULT_POINT("sub.after_handler");
+    if (result != HOWDAH_HANDLED && !delivery->message[0])
+        (void)snprintf(delivery->message, sizeof delivery->message, "the handler gave no reason");
+    t->now_ms = hw_clock_mono_ms();
+    sub->delivered++;
+    sub->worked = true;
+    return result;
+}
+
+/* The transaction cannot be committed for what was done in it: a deferred constraint, a statement
+   that had failed, an end of its own.  What the store cannot do is another matter. */
+static bool is_refused(int status, const howdah_error *err)
+{
+    return !(err->flags & (HOWDAH_OUTCOME_UNKNOWN | HOWDAH_RETRYABLE)) &&
+           (status == HOWDAH_INVALID || status == HOWDAH_FAILED || status == HOWDAH_MISUSE ||
+            status == HOWDAH_CONFLICT || status == HOWDAH_LIMIT);
+}
+
+/* Effect and checkpoint in one transaction (I1). */
+static bool commit_effect(delivery_run *t, const howdah_event *event, howdah_delivery *delivery)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    hw_checkpoint checkpoint;
+    hw_anchor anchor;
+    int s = checkpoint_without(t, event, &anchor, &checkpoint, &err);
+
+    HW_FAULT_POINT("sub.before_commit");
+    if (s >= 0)
+        s = t->tx->ops->subs->commit(t->tx, &checkpoint, &err);
+    else
+        t->tx->ops->subs->rollback(t->tx);
+    HW_FAULT_POINT("sub.after_commit");
+    t->now_ms = hw_clock_mono_ms();
+    if (s < 0 && is_refused(s, &err)) {
+        (void)howdah_delivery_fail(delivery, err.message);
+        return on_failure(t, event, delivery);
+    }
+    if (s < 0) {
+        give_up(t, s, &err);
+        if (!t->sub->reload)
+            put_back(t, event);
+        return false;
+    }
+    hw_place_stored(t->sub);
+    return on_handled(t, event);
+}
+
+/* seen: the event as the handler sees it, upcast to the newest schema version. */
+static bool run_handler(delivery_run *t, const howdah_event *event, const howdah_event *seen)
+{
+    howdah_subscription *sub = t->sub;
+    howdah_delivery delivery; /* its message is long: not cleared for every event */
+    int s = t->tx ? t->tx->ops->subs->begin(t->tx, hw_str_of(sub->log), &t->err) : HOWDAH_OK;
+    int result;
+
+    if (s < 0) {
+        give_up(t, s, &t->err);
+        put_back(t, event);
+        return false;
+    }
+    delivery.sub = sub;
+    delivery.attempt = (int)sub->d.in_hand_attempts + 1;
+    delivery.redrive = false;
+    delivery.tx = t->tx;
+    if (HW_BUG(CHECKPOINT_FIRST) && !t->tx) /* planted: the effect last */
+        return on_handled(t, event) && store_checkpoint(t) &&
+               call_handler(t, seen, &delivery) == HOWDAH_HANDLED;
+    result = call_handler(t, seen, &delivery);
+    if (result == HOWDAH_HANDLED)
+        return t->tx ? commit_effect(t, event, &delivery) : on_handled(t, event);
+    if (t->tx)
+        t->tx->ops->subs->rollback(t->tx);
+    if (result == HOWDAH_PUT_BACK) {
+        put_back(t, event);
+        return false;
+    }
+    if (result == HOWDAH_HALT) {
+        halt(t, delivery.message);
+        put_back(t, event);
+        return false;
+    }
+    return on_failure(t, event, &delivery);
+}
+
+/* I3: true when the handler may run. */
+static bool name_suspect(delivery_run *t, const howdah_event *event, bool *ret_dead)
+{
+    howdah_subscription *sub = t->sub;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int64_t begun = sub->suspect_sequence == event->global_sequence ? sub->suspect_attempts : 0;
+    hw_hold hold = hw_hold_of(sub);
+    int s;
+
+    /* Twice at least: an owner can end for other reasons while it has an event in hand. */
+    if (begun > sub->options.max_retries && begun > 1) {
+        char why[128];
+
+        (void)snprintf(why, sizeof why, "its handler was begun %lld times and never ended",
+                       (long long)begun);
+        *ret_dead = true;
+        return give_up_event(t, event, why, begun);
+    }
+    s = t->io->ops->subs->suspect(t->io, &hold, event->global_sequence, begun + 1, &err);
+    if (s < 0) {
+        give_up(t, s, &err);
+        put_back(t, event);
+        return false;
+    }
+    sub->suspect_stored = true;
+    return true;
+}
+
+/* The row names no suspect any more once all that could be one are handled. */
+static bool clear_suspect(delivery_run *t)
+{
+    howdah_subscription *sub = t->sub;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    hw_hold hold = hw_hold_of(sub);
+    int s;
+
+    if (!sub->suspect_stored || sub->d.suspects > 0)
+        return true;
+    s = t->io->ops->subs->suspect(t->io, &hold, 0, 0, &err);
+    if (s < 0) {
+        give_up(t, s, &err);
+        return false;
+    }
+    sub->suspect_stored = false;
+    sub->suspect_sequence = 0;
+    return true;
+}
+
+static bool deliver(delivery_run *t, const howdah_event *event)
+{
+    howdah_subscription *sub = t->sub;
+    const howdah_event *seen = event;
+    bool suspected = sub->d.suspects > 0;
+    bool dead = false;
+    bool ok;
+    int s;
+
+    if (!keep_lease(t)) {
+        if (!sub->reload)
+            put_back(t, event);
+        return false;
+    }
+    if (event->broken)
+        return give_up_event(t, event, "the stored event cannot be decoded", 1);
+    /* Not an error of its own: to clear one for every event would be felt. */
+    s = hw_upcast(sub->bus->upcasts, event, &sub->upcast, &seen, &t->err);
+    if (s == HOWDAH_INVALID) /* another try would end the same way */
+        return give_up_event(t, event, t->err.message, 1);
+    if (s < 0) {
+        give_up(t, s, &t->err);
+        put_back(t, event);
+        return false;
+    }
+    if (suspected && !name_suspect(t, event, &dead))
+        return false;
+    ok = dead || run_handler(t, event, seen);
+    if (ok && suspected)
+        ok = (t->tx || store_checkpoint(t)) && clear_suspect(t);
+    else if (ok && hw_delivery_checkpoint_due(&sub->d, t->now_ms))
+        ok = store_checkpoint(t);
+    return ok;
+}
+
+/* ------------------------------------------------------------------ a page */
+
+static int offer(const delivery_run *t, const howdah_event *event, hw_offer *ret_offer,
+                 howdah_error *reterr)
+{
+    howdah_subscription *sub = t->sub;
+    bool matches = hw_filter_lets(&sub->filter, event);
+
+    if (sub->again)
+        return hw_delivery_retry(&sub->d, event->global_sequence, ret_offer, reterr);
+    /* Its payload was not asked for when the page was read: read it for oneself. */
+    if (matches && event->no_payload) {
+        *ret_offer = HW_OFFER_WAIT;
+        return HOWDAH_OK;
+    }
+    return hw_delivery_offer(&sub->d, event->global_sequence, event->stream, matches, t->now_ms,
+                             ret_offer, reterr);
+}
+
+/*
+ * The numbers before a row that has to wait may be no holes at all: then they are not in its way
+ * any more, and it is offered once more.
+ */
+static int offer_after_pass(const delivery_run *t, const howdah_event *event, hw_offer *ret_offer,
+                            howdah_error *reterr)
+{
+    const hw_page *page = t->sub->page;
+    int s = hw_delivery_pass(&t->sub->d, event->global_sequence - 1, page->holes, page->holes_n,
+                             t->now_ms, reterr);
+
+    return s < 0 ? s : offer(t, event, ret_offer, reterr);
+}
+
+/* Between two handlers: who interrupts or stops waits for one at most. */
+static bool is_to_end(const howdah_subscription *sub)
+{
+    return hw_interrupted(sub->bus->interrupt) || hw_runner_is_stopping(sub->bus);
+}
+
+static bool run_page(delivery_run *t)
+{
+    howdah_subscription *sub = t->sub;
+
+    for (; sub->at < sub->page->n; sub->at++) {
+        const howdah_event *event = &sub->page->events[sub->at];
+        hw_offer verdict = HW_OFFER_SKIP;
+        int s;
+
+        if (is_to_end(sub))
+            return false;
+        if (!sub->again && hw_stands_still(sub, event->global_sequence))
+            continue;
+        s = offer(t, event, &verdict, &t->err);
+        if (s >= 0 && verdict == HW_OFFER_WAIT)
+            s = offer_after_pass(t, event, &verdict, &t->err);
+        if (s < 0) {
+            give_up(t, s, &t->err);
+            return false;
+        }
+        if (verdict == HW_OFFER_WAIT) {
+            sub->waiting = true;
+            return false;
+        }
+        if (verdict == HW_OFFER_DELIVER && !deliver(t, event))
+            return false;
+        if (!sub->again)
+            take_anchor(sub, event);
+    }
+    return true;
+}
+
+static bool is_on_page(const hw_page *page, int64_t sequence)
+{
+    for (size_t i = 0; i < page->n; i++) {
+        if (page->events[i].global_sequence == sequence)
+            return true;
+    }
+    return false;
+}
+
+/* Events that were there once, failed, and have been removed from the log since.  A page that was
+   cut off tells nothing of what is behind its last row. */
+static int forget_gone(howdah_subscription *sub, howdah_error *reterr)
+{
+    const hw_page *page = sub->page;
+    int64_t told = page->full ? page->events[page->n - 1].global_sequence : INT64_MAX;
+    int s = HOWDAH_OK;
+
+    for (size_t i = 0; s >= 0 && i < sub->asked_n; i++) {
+        hw_offer verdict = HW_OFFER_SKIP;
+
+        if (sub->asked[i] > told || is_on_page(page, sub->asked[i]))
+            continue;
+        hw_log(HOWDAH_LOG_WARN, "subscription %s: event %lld is gone from the log", sub->id,
+               (long long)sub->asked[i]);
+        s = hw_delivery_retry(&sub->d, sub->asked[i], &verdict, reterr);
+        if (s >= 0 && verdict == HW_OFFER_DELIVER)
+            s = hw_delivery_handled(&sub->d, sub->asked[i], hw_clock_mono_ms(), reterr);
+    }
+    return s;
+}
+
+static void offer_page(delivery_run *t)
+{
+    howdah_subscription *sub = t->sub;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s;
+
+    if (!run_page(t))
+        return;
+    s = sub->again ? forget_gone(sub, &err)
+                   : hw_delivery_pass(&sub->d, sub->page->upto, sub->page->holes,
+                                      sub->page->holes_n, hw_clock_mono_ms(), &err);
+    if (s < 0)
+        give_up(t, s, &err);
+    else if (!sub->again)
+        hw_stand_on(sub, &sub->page->anchor);
+    sub->passed = s >= 0;
+}
+
+/* --------------------------------------------------------------- redriving */
+
+static int end_redrive(delivery_run *t, const hw_dead_letter *dead_letter, hw_store *store,
+                       bool handled, const char *message, howdah_error *reterr)
+{
+    hw_hold hold = hw_hold_of(t->sub);
+
+    return store->ops->subs->redrive_end(store, &hold, dead_letter->id,
+                                         handled ? HW_DEAD_LETTER_REDRIVEN : HW_DEAD_LETTER_DEAD,
+                                         handled ? HW_STR_NULL : hw_str_of(message), reterr);
+}
+
+/* In the handler's transaction the end of its redrive is part of it, as a checkpoint is of an
+ * event's. */
+static int commit_again(delivery_run *t, const hw_dead_letter *dead_letter, howdah_error *reterr)
+{
+    hw_checkpoint checkpoint;
+    int s = end_redrive(t, dead_letter, t->tx, true, NULL, reterr);
+
+    if (s >= 0)
+        s = hw_deliver_checkpoint(t->sub, &t->outstanding, &checkpoint, reterr);
+    if (s < 0) {
+        t->tx->ops->subs->rollback(t->tx);
+        return s;
+    }
+    s = t->tx->ops->subs->commit(t->tx, &checkpoint, reterr);
+    if (s >= 0)
+        hw_place_stored(t->sub);
+    return s;
+}
+
+/* It had no try, or one whose end is not known: it is asked for as before. */
+static int ask_again(delivery_run *t, const hw_dead_letter *dead_letter, howdah_error *reterr)
+{
+    return t->io->ops->subs->dead_letters_set_state(
+        t->io, &dead_letter->id, 1, HW_STR_NULL, HW_DEAD_LETTER_REDRIVE, HW_STR_NULL, NULL, reterr);
+}
+
+/* An interrupt ends the work, not the storing of what was done: let_go() makes up for it. */
+static void note_unstored(howdah_subscription *sub, const hw_dead_letter *dead_letter, bool handled,
+                          const char *message)
+{
+    sub->unstored = dead_letter->id;
+    sub->unstored_handled = handled;
+    sub->unstored_ask = !handled && !message;
+    hw_utf8_copy(sub->unstored_error, sizeof sub->unstored_error, message ? message : "");
+}
+
+static void ask_again_or_note(delivery_run *t, const hw_dead_letter *dead_letter)
+{
+    if (ask_again(t, dead_letter, NULL) == HOWDAH_INTERRUPTED)
+        note_unstored(t->sub, dead_letter, false, NULL);
+}
+
+/* The dead letter is dead meanwhile (I4). */
+static int try_dead(delivery_run *t, const hw_dead_letter *dead_letter, howdah_error *reterr)
+{
+    howdah_delivery delivery = {
+        .sub = t->sub, .attempt = (int)dead_letter->attempts + 1, .redrive = true, .tx = t->tx};
+    const howdah_event *seen = dead_letter->event;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = hw_upcast(t->sub->bus->upcasts, dead_letter->event, &t->sub->upcast, &seen, &err);
+    int result;
+
+    if (s == HOWDAH_INVALID)
+        return end_redrive(t, dead_letter, t->io, false, err.message, reterr);
+    if (s < 0) {
+        hw_error_copy(reterr, &err);
+        return s;
+    }
+    s = t->tx ? t->tx->ops->subs->begin(t->tx, hw_str_of(t->sub->log), reterr) : HOWDAH_OK;
+    if (s < 0)
+        return s;
+    result = call_handler(t, seen, &delivery);
+    if (t->tx && result == HOWDAH_HANDLED)
+        return commit_again(t, dead_letter, reterr);
+    if (t->tx)
+        t->tx->ops->subs->rollback(t->tx);
+    if (result == HOWDAH_PUT_BACK) {
+        ask_again_or_note(t, dead_letter);
+        return HOWDAH_OK;
+    }
+    s = end_redrive(t, dead_letter, t->io, result == HOWDAH_HANDLED, delivery.message, reterr);
+    if (s == HOWDAH_INTERRUPTED)
+        note_unstored(t->sub, dead_letter, result == HOWDAH_HANDLED, delivery.message);
+    return s;
+}
+
+static int try_again(delivery_run *t, const hw_dead_letter *dead_letter, howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s =
+        end_redrive(t, dead_letter, t->io, false, NULL, reterr); /* with the error that it has */
+
+    if (s < 0)
+        return s == HOWDAH_NOT_FOUND ? HOWDAH_OK : s; /* resolved meanwhile */
+    s = try_dead(t, dead_letter, &err);
+    if (s == HOWDAH_NOT_FOUND) /* resolved while its handler ran */
+        return HOWDAH_OK;
+    if (s < 0 && t->tx && is_refused(s, &err))
+        return end_redrive(t, dead_letter, t->io, false, err.message, reterr);
+    if (s < 0 && t->sub->unstored == 0)
+        ask_again_or_note(t, dead_letter);
+    if (s < 0)
+        hw_error_copy(reterr, &err);
+    return s;
+}
+
+/* Letters are collected first: a handler must not run inside the store's walk. */
+typedef struct dead_letter_copy {
+    hw_dead_letter dead_letter;
+    howdah_event *event;
+} dead_letter_copy;
+
+#define REDRIVES_AT_ONCE 100
+
+typedef struct dead_letter_pile {
+    dead_letter_copy items[REDRIVES_AT_ONCE];
+    size_t n;
+    int status;
+    howdah_error *reterr;
+} dead_letter_pile;
+
+static int on_dead_letter(void *ctx, const hw_dead_letter *dead_letter)
+{
+    dead_letter_pile *pile = ctx;
+    dead_letter_copy *copy = &pile->items[pile->n];
+
+    if (pile->n == REDRIVES_AT_ONCE)
+        return 1;
+    copy->dead_letter = (hw_dead_letter){.id = dead_letter->id, .attempts = dead_letter->attempts};
+    pile->status = hw_event_clone(dead_letter->event, &copy->event, pile->reterr);
+    if (pile->status < 0)
+        return 1;
+    copy->dead_letter.event = copy->event;
+    pile->n++;
+    return 0;
+}
+
+static void redrive(delivery_run *t)
+{
+    howdah_subscription *sub = t->sub;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    dead_letter_pile *pile = hw_calloc(1, sizeof *pile);
+    hw_dead_letter_query query = {
+        .subscriber_id = hw_str_of(sub->id), .limit = REDRIVES_AT_ONCE, .redrives = true};
+    size_t done = 0;
+    int s = pile ? HOWDAH_OK : hw_fail_no_memory(&err);
+
+    if (s >= 0) {
+        pile->reterr = &err;
+        s = t->io->ops->subs->dead_letters(t->io, &query, on_dead_letter, pile, &err);
+    }
+    if (s >= 0)
+        s = pile->status;
+    for (; s >= 0 && done < pile->n; done++) {
+        if (is_to_end(sub) || !keep_lease(t))
+            break;
+        s = try_again(t, &pile->items[done].dead_letter, &err);
+    }
+    if (s < 0)
+        give_up(t, s, &err);
+    sub->redrives = s >= 0 && done == REDRIVES_AT_ONCE; /* there may be more */
+    for (size_t i = 0; pile && i < pile->n; i++)
+        hw_event_free(pile->items[i].event);
+    hw_free(pile);
+}
+
+void hw_deliver_run(howdah_subscription *sub, hw_store *io, hw_store *tx)
+{
+    delivery_run t = {
+        .sub = sub, .io = io, .tx = tx, .now_ms = hw_clock_mono_ms(), .err = HOWDAH_ERROR_INIT};
+
+    if (sub->route)
+        hw_route_run(sub, io);
+    else if (sub->redriving)
+        redrive(&t);
+    else
+        offer_page(&t);
+    hw_ranges_done(&t.outstanding);
+}

@@ -1,0 +1,633 @@
+/*
+ * loop.c - serving the subscriptions of a bus: what is due, pass after pass.  Who owns one is
+ * ownership.c's matter, how a bus sleeps wakeup.c's.
+ *
+ *   I1  A pass asks for the session first.  In a new one nothing of the old is true: locks are
+ *       gone, events may be (a server that lost its last moments), so every subscription is taken
+ *       and loaded anew, after LISTEN.
+ *   I2  LISTEN, then read, then wait: what commits in between has rung, or is read.
+ *   I3  What one subscription cannot store is its own trouble: it rests and tries again, and the
+ *       others are served.  A store that cannot be reached is everybody's.
+ */
+#include <string.h>
+
+#include "base/bug.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "bus/subscription/subscription.h"
+#include "engine/backoff.h"
+#include "engine/pattern.h"
+
+#define REST_MS 20
+#define TROUBLE_MS 50
+#define TROUBLE_MAX_MS 5000
+#define TYPES_MAX 256
+
+int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reterr)
+{
+    if (!hw_sub_ops_of(bus))
+        return hw_fail(reterr, HOWDAH_MISUSE, "this store has no subscriptions");
+    if (!bus->service) {
+        hw_service *service = hw_calloc(1, sizeof *service);
+
+        if (!service)
+            return hw_fail_no_memory(reterr);
+        hw_log_reader_init(&service->reader);
+        hw_bus_sign(service->owner);
+        service->pause_us = 1000;
+        bus->service = service;
+    }
+    *ret_service = bus->service;
+    return HOWDAH_OK;
+}
+
+/* ------------------------------------------------------------------- turns */
+
+static int second_session(howdah_bus *bus, howdah_error *reterr)
+{
+    if (!bus->service->tx && bus->store->alone) /* nothing else runs on it while a handler does */
+        bus->service->tx = bus->store;
+    if (bus->service->tx)
+        return HOWDAH_OK;
+    if (!bus->open_store)
+        return hw_fail(reterr, HOWDAH_MISUSE,
+                       "this bus cannot open a second session for handlers' transactions");
+    return bus->open_store(bus->open_ctx, bus->interrupt, &bus->service->tx, reterr);
+}
+
+/* A page that was not brought to its end is read again: rows that were not offered are not lost. */
+static void read_anew(howdah_subscription *sub, int64_t rest_ms)
+{
+    hw_service_drop_page(sub);
+    sub->phase = HW_PHASE_BEHIND;
+    sub->rest_ms = rest_ms;
+}
+
+/* I3. */
+static bool is_own_trouble(int status)
+{
+    return status == HOWDAH_FULL || status == HOWDAH_TIMEOUT;
+}
+
+static void rest(howdah_subscription *sub, int64_t now)
+{
+    hw_log(HOWDAH_LOG_WARN, "subscription %s waits for the store: %s", sub->id, sub->error.message);
+    sub->trouble_ms =
+        now + hw_backoff_ms(TROUBLE_MS, TROUBLE_MAX_MS, sub->troubles++, 20, hw_random_u32());
+}
+
+/* A router that could not store its page has thrown its state away; it is taken again when the
+   store has had a rest. */
+static int end_route(howdah_subscription *sub, int failed, int64_t now, howdah_error *reterr)
+{
+    if (failed >= 0)
+        return HOWDAH_OK;
+    rest(sub, now);
+    sub->take_ms = sub->trouble_ms;
+    if (is_own_trouble(failed))
+        return HOWDAH_OK;
+    hw_error_copy(reterr, &sub->error);
+    return failed;
+}
+
+/* After a turn: what happened to it becomes the subscription's phase. */
+static int end_delivery(howdah_subscription *sub, howdah_error *reterr)
+{
+    hw_service *service = sub->bus->service;
+    int64_t now = hw_clock_mono_ms();
+    bool page = sub->page && !sub->again;
+    bool passed = sub->passed;
+    bool waiting = sub->waiting;
+    int64_t joins = page && sub->page->number == 0 ? sub->page->joins : 0;
+    int failed = sub->failed;
+
+    if (sub->worked) {
+        service->worked = true;
+        service->event_us = hw_clock_mono_us();
+    }
+    hw_service_clear_delivery(sub);
+    if (sub->reload && !sub->stale)
+        hw_service_unlock(sub);
+    if (sub->reload || sub->stale) {
+        hw_service_step_down(sub, now);
+        return sub->route ? end_route(sub, failed, now, reterr) : HOWDAH_OK;
+    }
+    if (sub->halt) {
+        hw_service_stop(sub);
+        return HOWDAH_OK;
+    }
+    if (page && !passed)
+        read_anew(sub, waiting ? now + REST_MS : 0);
+    else if (joins > 0 && sub->phase == HW_PHASE_BEHIND) {
+        sub->phase = HW_PHASE_HEAD;
+        sub->next_page = joins;
+    }
+    if (sub->ask_soon ||
+        sub->heard) /* news came while a worker had it, or in the middle of its page */
+        sub->poll_ms = 0;
+    sub->ask_soon = false;
+    sub->heard = false;
+    if (failed >= 0) {
+        sub->troubles = 0;
+        return HOWDAH_OK;
+    }
+    if (is_own_trouble(failed)) {
+        rest(sub, now);
+        return HOWDAH_OK;
+    }
+    hw_error_copy(reterr, &sub->error);
+    return failed;
+}
+
+/* Here and now, or by a worker. */
+static int dispatch(howdah_subscription *sub, howdah_error *reterr)
+{
+    howdah_bus *bus = sub->bus;
+    bool transactional = sub->options.checkpoint == HOWDAH_CHECKPOINT_TRANSACTIONAL;
+    int s = HOWDAH_OK;
+
+    if (bus->service->runner) {
+        sub->busy = true;
+        hw_runner_push(bus->service->runner, sub);
+        return HOWDAH_OK;
+    }
+    if (transactional)
+        s = second_session(bus, reterr);
+    if (s < 0) { /* the window's page was taken: it is read again */
+        read_anew(sub, 0);
+        sub->redriving = false;
+        return s;
+    }
+    hw_deliver_run(sub, bus->store, transactional ? bus->service->tx : NULL);
+    sub->redriving = false;
+    return end_delivery(sub, reterr);
+}
+
+/* Retries that are due, and followers of events that are out of the way. */
+static int read_due(howdah_subscription *sub, howdah_error *reterr)
+{
+    int s;
+
+    sub->asked_n = hw_delivery_due(&sub->d, hw_clock_mono_ms(), sub->asked, HW_AGAIN_ROWS);
+    if (sub->asked_n == 0)
+        return HOWDAH_OK;
+    s = hw_log_reader_read_again(sub, &sub->page, reterr);
+    sub->again = s >= 0;
+    return s;
+}
+
+static int read_behind(howdah_subscription *sub, howdah_error *reterr)
+{
+    const hw_log_reader *reader = &sub->bus->service->reader;
+    int64_t now = hw_clock_mono_ms();
+    int s;
+
+    if (now < sub->rest_ms)
+        return HOWDAH_OK;
+    s = hw_log_reader_read_own(sub, &sub->page, reterr);
+    if (s < 0)
+        return s;
+    if (s == HOWDAH_END) {
+        sub->rest_ms = now + REST_MS;
+        return HOWDAH_OK;
+    }
+    if (sub->page && sub->page->n == 0 && sub->page->joins == 0 && !sub->stream &&
+        sub->page->upto <= sub->d.high)
+        sub->rest_ms = now + REST_MS; /* what is missing is still missing */
+    /* With something missing still, a page of the window may have had it: then on by oneself. */
+    if (!sub->page && reader->started && sub->d.high == reader->frontier.high &&
+        sub->d.missing.n == 0) {
+        sub->phase = HW_PHASE_HEAD;
+        sub->next_page = reader->pages + 1;
+    } else if (!sub->page) {
+        sub->rest_ms = now + REST_MS;
+    }
+    return HOWDAH_OK;
+}
+
+/* The window's next page; one that is gone, or has holes while the order is strict, is not for us.
+ */
+static int take_page(howdah_subscription *sub, howdah_error *reterr)
+{
+    const hw_log_reader *reader = &sub->bus->service->reader;
+    hw_page *page;
+    int s;
+
+    if (sub->next_page > reader->pages)
+        return HOWDAH_OK;
+    page = hw_log_reader_page(reader, sub->next_page);
+    if (page && sub->d.config.ordering == HW_ORDERING_STRICT && (page->holes_n > 0 || page->still))
+        page = NULL;
+    s = page ? hw_holes_adopt(sub, page, false, reterr) : HOWDAH_END;
+    if (s == HOWDAH_END) {
+        hw_service_go_behind(sub);
+        return HOWDAH_OK;
+    }
+    if (s < 0)
+        return s;
+    page->refs++;
+    sub->page = page;
+    sub->next_page++;
+    return HOWDAH_OK;
+}
+
+static int find_work(howdah_subscription *sub, howdah_error *reterr)
+{
+    int s;
+
+    if (sub->redrives) {
+        sub->redriving = true;
+        return HOWDAH_OK;
+    }
+    s = read_due(sub, reterr);
+    if (s >= 0 && !sub->page && sub->phase == HW_PHASE_BEHIND)
+        s = read_behind(sub, reterr);
+    if (s >= 0 && !sub->page && sub->phase == HW_PHASE_HEAD)
+        s = take_page(sub, reterr);
+    return s;
+}
+
+/* gap_policy=timeout: what has been missing for too long is given up, on the record. */
+static int skip_overdue(howdah_subscription *sub, howdah_error *reterr)
+{
+    const hw_frontier *f = &sub->bus->service->reader.frontier;
+    hw_ranges outstanding = HW_RANGES_INIT;
+    hw_range range;
+    int64_t age_ms = 0;
+    int64_t now = hw_clock_mono_ms();
+    int s = HOWDAH_OK;
+
+    while (s >= 0 && hw_delivery_overdue(&sub->d, f->holes, f->holes_n, now, &range, &age_ms)) {
+        hw_checkpoint checkpoint;
+
+        s = hw_deliver_checkpoint(sub, &outstanding, &checkpoint, reterr);
+        if (s >= 0)
+            s = hw_delivery_outstanding_without(&sub->d, range.first, range.last, &outstanding,
+                                                reterr);
+        checkpoint.outstanding = outstanding.items;
+        checkpoint.outstanding_n = outstanding.n;
+        if (s >= 0)
+            s = hw_sub_ops_of(sub->bus)->skip(sub->bus->store, &checkpoint, range, age_ms,
+                                              hw_str_of("gap_timeout passed"), reterr);
+        if (s == HOWDAH_LOST) {
+            hw_service_unlock(sub);
+            hw_service_step_down(sub, now);
+            s = HOWDAH_OK;
+            break;
+        }
+        if (s >= 0) {
+            hw_place_stored(sub);
+            s = hw_delivery_skipped(&sub->d, range, now, reterr);
+        }
+    }
+    hw_ranges_done(&outstanding);
+    return s;
+}
+
+/* gap_policy=proof: nothing is given up, but somebody should know. */
+static int on_blocker(void *ctx, const hw_blocker *blocker)
+{
+    const howdah_subscription *sub = ctx;
+
+    hw_log(HOWDAH_LOG_WARN, "subscription %s: kept waiting by %.*s for %lld ms%s%.*s", sub->id,
+           (int)blocker->name.len, blocker->name.s, (long long)blocker->age_ms,
+           blocker->query.s ? ": " : "", (int)blocker->query.len,
+           blocker->query.s ? blocker->query.s : "");
+    return 1;
+}
+
+static void report_overdue(howdah_subscription *sub)
+{
+    const hw_frontier *f = &sub->bus->service->reader.frontier;
+    int64_t now = hw_clock_mono_ms();
+
+    if (f->holes_n == 0 || f->holes[0].first == sub->alarmed_first ||
+        now - f->holes[0].since_ms < sub->options.gap_timeout_ms)
+        return;
+    sub->alarmed_first = f->holes[0].first;
+    hw_log(HOWDAH_LOG_WARN, "subscription %s: %lld to %lld are missing for %lld ms", sub->id,
+           (long long)f->holes[0].first, (long long)f->holes[0].last,
+           (long long)(now - f->holes[0].since_ms));
+    (void)hw_sub_ops_of(sub->bus)->blockers(sub->bus->store, on_blocker, sub, NULL);
+    if (HW_BUG(GAP_TIMEOUT)) /* planted: given up, off the record */
+        sub->bus->service->reader.frontier.holes_n = 0;
+}
+
+static int serve_one(howdah_subscription *sub, howdah_error *reterr)
+{
+    int s = HOWDAH_OK;
+
+    if (sub->busy || sub->tail || (sub->phase != HW_PHASE_BEHIND && sub->phase != HW_PHASE_HEAD))
+        return HOWDAH_OK;
+    if (hw_clock_mono_ms() < sub->trouble_ms)
+        return HOWDAH_OK;
+    if (sub->options.gap_policy == HOWDAH_GAP_TIMEOUT)
+        s = skip_overdue(sub, reterr);
+    else
+        report_overdue(sub);
+    if (s >= 0 && (sub->phase == HW_PHASE_BEHIND || sub->phase == HW_PHASE_HEAD))
+        s = find_work(sub, reterr);
+    if (s >= 0 && (sub->page || sub->redriving))
+        s = dispatch(sub, reterr);
+    return s;
+}
+
+/* ------------------------------------------------------------------ a pass */
+
+int hw_service_meet(howdah_bus *bus, howdah_error *reterr)
+{
+    hw_service *service = bus->service;
+    uint64_t session = 0;
+    int s = hw_sub_ops_of(bus)->session(bus->store, &session, reterr);
+
+    if (s < 0 || session == service->session)
+        return s;
+    for (howdah_subscription *sub = service->subs; sub; sub = sub->next) {
+        if (sub->busy || sub->tail)
+            sub->stale = true;
+        else if (sub->phase != HW_PHASE_OUT)
+            hw_service_step_down(sub, 0);
+        if (sub->tail)
+            hw_service_drop_page(sub);
+    }
+    hw_log_reader_reset(bus);
+    s = hw_sub_ops_of(bus)->timeline(bus->store, service->log, reterr);
+    if (s < 0)
+        return s;
+    service->session = session;
+    service->relisten = true;
+    service->armed = false;
+    return HOWDAH_OK;
+}
+
+static int relisten(howdah_bus *bus, howdah_error *reterr)
+{
+    hw_service *service = bus->service;
+    hw_str types[TYPES_MAX];
+    size_t n = 0;
+    bool general = false;
+    int s;
+
+    if (!service->relisten)
+        return HOWDAH_OK;
+    for (const howdah_subscription *sub = service->subs; sub; sub = sub->next) {
+        if (sub->pattern && n < TYPES_MAX && hw_pattern_is_exact(hw_str_of(sub->pattern)))
+            types[n++] = hw_str_of(sub->pattern);
+        else
+            general = true;
+    }
+    s = bus->wakeup == HW_WAKEUP_POLL
+            ? HOWDAH_END
+            : hw_sub_ops_of(bus)->listen(bus->store, general, types, n, reterr);
+    if (s == HOWDAH_END && bus->wakeup == HW_WAKEUP_NOTIFY)
+        s = hw_fail(reterr, HOWDAH_FAILED,
+                    "wakeup=notify, and this session cannot hear notifications (a pooler?)");
+    if (s < 0)
+        return s;
+    service->cannot_listen = s == HOWDAH_END;
+    service->relisten = false;
+    return HOWDAH_OK;
+}
+
+static int take_all(howdah_bus *bus, howdah_error *reterr)
+{
+    int64_t now = hw_clock_mono_ms();
+    int s = HOWDAH_OK;
+
+    for (howdah_subscription *sub = bus->service->subs; s >= 0 && sub; sub = sub->next) {
+        if (sub->phase == HW_PHASE_OUT && !sub->busy && now >= sub->take_ms)
+            s = hw_service_take(sub, reterr);
+    }
+    return s;
+}
+
+/* Turns that a worker has brought back. */
+int hw_service_collect(howdah_bus *bus, howdah_error *reterr)
+{
+    int first = HOWDAH_OK;
+
+    for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
+        if (sub->busy && atomic_exchange(&sub->back, false)) {
+            int s;
+
+            sub->busy = false;
+            sub->redriving = false;
+            s = end_delivery(sub, first < 0 ? NULL : reterr);
+            first = first < 0 ? first : s;
+        }
+    }
+    return first;
+}
+
+static bool anybody_at_the_edge(const howdah_bus *bus)
+{
+    for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
+        if (sub->phase == HW_PHASE_HEAD || (sub->phase == HW_PHASE_BEHIND && sub->rest_ms > 0))
+            return bus->service->reader.started;
+    }
+    return false;
+}
+
+static int serve_all(howdah_bus *bus, howdah_error *reterr)
+{
+    int first = HOWDAH_OK;
+
+    for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
+        int s = serve_one(sub, first < 0 ? NULL : reterr);
+
+        first = first < 0 ? first : s;
+        if (s == HOWDAH_UNAVAILABLE || s == HOWDAH_READ_ONLY || s == HOWDAH_INTERRUPTED)
+            break;
+    }
+    return first;
+}
+
+int hw_service_bring(howdah_subscription *sub, howdah_error *reterr)
+{
+    howdah_bus *bus = sub->bus;
+    bool news = false;
+    int s = relisten(bus, reterr);
+
+    bus->service->reader.session = bus->service->session;
+    if (s >= 0 && anybody_at_the_edge(bus))
+        s = hw_log_reader_round(bus, &news, reterr);
+    if (s >= 0 && news)
+        hw_service_heard(bus, true);
+    if (s >= 0 && sub->phase == HW_PHASE_BEHIND)
+        s = read_behind(sub, reterr);
+    if (s >= 0 && !sub->page && sub->phase == HW_PHASE_HEAD)
+        s = take_page(sub, reterr);
+    return s;
+}
+
+int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
+{
+    hw_service *service = bus->service;
+    bool news = false;
+    int s = hw_service_collect(bus, reterr);
+
+    service->worked = false;
+    if (s >= 0)
+        s = hw_service_meet(bus, reterr);
+    if (s >= 0 && service->routes)
+        s = hw_route_refresh(bus, reterr);
+    if (s >= 0 && !HW_BUG(CATCH_UP_FIRST))
+        s = relisten(bus, reterr);
+    service->reader.session = service->session; /* of this pass: I1 */
+    if (s >= 0)
+        s = take_all(bus, reterr);
+    if (s >= 0 && hw_service_is_news_due(bus))
+        s = hw_service_exchange_news(bus, reterr);
+    if (s >= 0 && anybody_at_the_edge(bus))
+        s = hw_log_reader_round(bus, &news, reterr);
+    if (s >= 0)
+        s = serve_all(bus, reterr);
+    if (news)
+        service->worked = true;
+    else
+        service->in_vain = true;
+    /* Planted: only when all is read. */
+    if (HW_BUG(CATCH_UP_FIRST) && s >= 0 && !service->worked && service->armed)
+        s = relisten(bus, reterr);
+    if (service->worked)
+        hw_service_heard(bus, news);
+    if (ret_worked)
+        *ret_worked = service->worked;
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* ------------------------------------------------------------------- faces */
+
+static int check_subscribed(const howdah_bus *bus, const char *call, howdah_error *reterr)
+{
+    if (!bus->service || (!bus->service->subs && !bus->service->routes))
+        return hw_fail(reterr, HOWDAH_MISUSE, "%s: nothing is subscribed on this bus", call);
+    return HOWDAH_OK;
+}
+
+static int pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
+{
+    int s;
+
+    if (hw_interrupted(bus->interrupt))
+        return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
+    s = hw_service_pass(bus, ret_worked, reterr);
+    if (s >= 0)
+        bus->service->failures = 0;
+    return s;
+}
+
+int howdah_service(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
+{
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_service", reterr);
+
+    if (s >= 0)
+        s = check_subscribed(bus, "howdah_service", reterr);
+    if (s < 0)
+        return s;
+    (void)hw_service_hear(bus);
+    return pass(bus, ret_worked, reterr);
+}
+
+static bool can_go_on(const howdah_bus *bus)
+{
+    for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
+        if (sub->phase != HW_PHASE_HALTED && !sub->tail)
+            return true;
+    }
+    return bus->service->routes; /* a binding may come */
+}
+
+/* Serves until the time is over or done() says so. */
+static int run_until(howdah_bus *bus, int64_t for_ms, bool (*done)(const void *ctx),
+                     const void *ctx, howdah_error *reterr)
+{
+    int64_t until = hw_clock_end_ms(for_ms);
+
+    for (;;) {
+        howdah_error err = HOWDAH_ERROR_INIT;
+        bool worked = false;
+        int s = pass(bus, &worked, &err);
+        int64_t left = until - hw_clock_mono_ms();
+
+        if (s >= 0 && (done ? done(ctx) : !can_go_on(bus)))
+            return HOWDAH_OK;
+        if (left <= 0)
+            return HOWDAH_END;
+        if (s >= 0 && !worked)
+            s = hw_service_wait(bus, left, -1, &err);
+        if (s < 0 && !hw_service_retries_after(bus, s, &err)) {
+            hw_error_copy(reterr, &err);
+            return s;
+        }
+    }
+}
+
+int howdah_run(howdah_bus *bus, int64_t for_ms, howdah_error *reterr)
+{
+    HW_ENTRY(entry);
+    int s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_run", reterr);
+
+    if (s >= 0)
+        s = check_subscribed(bus, "howdah_run", reterr);
+    if (s >= 0)
+        s = run_until(bus, for_ms, NULL, NULL, reterr);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+typedef struct goal {
+    const howdah_subscription *sub;
+    int64_t head;
+} goal;
+
+static bool is_caught_up(const void *ctx)
+{
+    const goal *g = ctx;
+    const hw_delivery *d = &g->sub->d;
+
+    return g->sub->phase == HW_PHASE_HEAD && d->high >= g->head && d->pending.n == 0 &&
+           !g->sub->redrives;
+}
+
+int howdah_subscription_wait(howdah_subscription *subscription, int64_t for_ms,
+                             howdah_error *reterr)
+{
+    HW_ENTRY(entry);
+    howdah_bus *bus = subscription ? subscription->bus : NULL;
+    goal g = {.sub = subscription};
+    int s;
+
+    if (!subscription)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_subscription_wait: the subscription is NULL");
+    s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_subscription_wait", reterr);
+    if (s >= 0)
+        s = check_subscribed(bus, "howdah_subscription_wait", reterr);
+    if (s >= 0)
+        s = bus->store->ops->head(bus->store, &g.head, reterr);
+    return s < 0 ? s : run_until(bus, for_ms, is_caught_up, &g, reterr);
+}
+
+int hw_service_close(howdah_bus *bus, howdah_error *reterr)
+{
+    hw_service *service = bus->service;
+    int first = HOWDAH_OK;
+
+    if (!service)
+        return HOWDAH_OK;
+    howdah_interrupt_clear(bus); /* an interrupt ends the work, not the storing of what was done */
+    while (service->subs) {
+        int s = hw_unsubscribe(service->subs, first < 0 ? NULL : reterr);
+
+        first = first < 0 ? first : s;
+    }
+    hw_log_reader_done(bus);
+    if (service->tx && service->tx != bus->store)
+        service->tx->ops->close(service->tx);
+    hw_free(service->routes_queue);
+    hw_free(service);
+    bus->service = NULL;
+    return first;
+}

@@ -1,0 +1,330 @@
+/* subscribe.c - subscribing, unsubscribing, and what a handler and a user can ask. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/sized.h"
+#include "base/text.h"
+#include "bus/subscription/subscription.h"
+#include "engine/rules.h"
+
+/* ---------------------------------------------------------------- options */
+
+typedef struct number_rule {
+    const char *field;
+    int64_t value;
+    int64_t min;
+    int64_t max;
+} number_rule;
+
+static int check_numbers(const howdah_subscribe_options *o, howdah_error *reterr)
+{
+    const int64_t day_ms = INT64_C(24) * 3600 * 1000;
+    const number_rule rules[] = {
+        {"start", o->start, HOWDAH_FROM_END, INT64_MAX - 1},
+        {"instance", (int64_t)o->instance, 0, HOWDAH_INSTANCE_LEASE},
+        {"checkpoint", (int64_t)o->checkpoint, 0, HOWDAH_CHECKPOINT_TRANSACTIONAL},
+        {"batch_size", o->batch_size, 1, 1000000},
+        {"max_delay", o->max_delay_ms, 1, day_ms},
+        {"max_retries", o->max_retries, 0, 1000},
+        {"retry_delay", o->retry_delay_ms, 0, day_ms},
+        {"max_retry_delay", o->max_retry_delay_ms, 0, day_ms},
+        {"on_fail", (int64_t)o->on_fail, 0, HOWDAH_FAIL_CLOSED},
+        {"ordering", (int64_t)o->ordering, 0, HOWDAH_ORDERING_STRICT},
+        {"gap_policy", (int64_t)o->gap_policy, 0, HOWDAH_GAP_TIMEOUT},
+        {"gap_timeout", o->gap_timeout_ms, 1, day_ms},
+        {"catch_up_batch", o->catch_up_batch, 1, 100000},
+        {"outstanding_max", o->outstanding_max, 1, 1000000},
+        {"lease", o->lease_ms, 500, day_ms},
+    };
+
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (rules[i].value < rules[i].min || rules[i].value > rules[i].max)
+            return hw_fail_field(reterr, HOWDAH_INVALID, rules[i].field,
+                                 "must be %lld to %lld, not %lld", (long long)rules[i].min,
+                                 (long long)rules[i].max, (long long)rules[i].value);
+    }
+    return HOWDAH_OK;
+}
+
+static int check(const howdah_subscribe_options *o, howdah_error *reterr)
+{
+    int s;
+
+    if (!o->handler)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_subscribe: the handler is NULL");
+    s = hw_rule_name("subscriber_id", hw_str_of(o->subscriber_id), reterr);
+    if (s >= 0 && o->pattern)
+        s = hw_rule_pattern(hw_str_of(o->pattern), reterr);
+    if (s >= 0 && o->stream)
+        s = hw_rule_stream(hw_str_of(o->stream), reterr);
+    return s < 0 ? s : check_numbers(o, reterr);
+}
+
+static hw_delivery_config config_of(const howdah_subscribe_options *o)
+{
+    static const hw_checkpoint_mode modes[] = {HW_CHECKPOINT_SYNC, HW_CHECKPOINT_BATCHED,
+                                               HW_CHECKPOINT_TRANSACTIONAL};
+
+    return (hw_delivery_config){
+        .ordering = o->ordering == HOWDAH_ORDERING_STRICT ? HW_ORDERING_STRICT : HW_ORDERING_AHEAD,
+        .gap_policy = o->gap_policy == HOWDAH_GAP_TIMEOUT ? HW_GAP_TIMEOUT : HW_GAP_PROOF,
+        .gap_timeout_ms = o->gap_timeout_ms,
+        .mode = modes[o->checkpoint],
+        .batch_size = o->batch_size,
+        .max_delay_ms = o->max_delay_ms,
+        .max_retries = (unsigned)o->max_retries,
+        .retry_delay_ms = o->retry_delay_ms,
+        .max_retry_delay_ms = o->max_retry_delay_ms,
+        .jitter_percent = 10,
+        .fail_closed = o->on_fail == HOWDAH_FAIL_CLOSED,
+        .outstanding_max = (size_t)o->outstanding_max,
+    };
+}
+
+/* ------------------------------------------------------------- subscribing */
+
+void hw_subscription_free(howdah_subscription *sub)
+{
+    if (!sub)
+        return;
+    hw_delivery_done(&sub->d);
+    hw_still_drop(sub->still);
+    hw_free(sub->id);
+    hw_free(sub->pattern);
+    hw_free(sub->stream_name);
+    hw_upcast_event_done(&sub->upcast);
+    hw_route_free(sub->route);
+    hw_free(sub);
+}
+
+int hw_subscription_new(howdah_bus *bus, const howdah_subscribe_options *o,
+                        howdah_subscription **ret_sub, howdah_error *reterr)
+{
+    howdah_subscription *sub = hw_calloc(1, sizeof *sub);
+    hw_delivery_config config = config_of(o);
+
+    if (!sub)
+        return hw_fail_no_memory(reterr);
+    sub->bus = bus;
+    sub->options = *o;
+    hw_delivery_init(&sub->d, &config);
+    sub->id = hw_strdup(o->subscriber_id);
+    hw_upcast_event_init(&sub->upcast);
+    sub->pattern = o->pattern ? hw_strdup(o->pattern) : NULL;
+    sub->stream_name = o->stream ? hw_strdup(o->stream) : NULL;
+    if (!sub->id || (o->pattern && !sub->pattern) || (o->stream && !sub->stream_name)) {
+        hw_subscription_free(sub);
+        return hw_fail_no_memory(reterr);
+    }
+    sub->options.subscriber_id = sub->id;
+    sub->options.pattern = sub->pattern;
+    sub->options.stream = sub->stream_name;
+    sub->filter = (hw_filter){.pattern = hw_str_of(sub->pattern),
+                              .stream = hw_str_of(sub->stream_name),
+                              .originals = o->originals_only};
+    sub->error = (howdah_error)HOWDAH_ERROR_INIT;
+    *ret_sub = sub;
+    return HOWDAH_OK;
+}
+
+/* A place that the log has not reached is a mistake, as it is for a reset. */
+static int check_start(howdah_bus *bus, int64_t start, howdah_error *reterr)
+{
+    int64_t head = 0;
+    int s = bus->store->ops->head(bus->store, &head, reterr);
+
+    if (s >= 0 && start > head)
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "start", "is beyond the log's head, %lld",
+                          (long long)head);
+    return s;
+}
+
+/* Where "start" means: a number, or the end with what may still appear below it. */
+int hw_subscription_start(howdah_bus *bus, int64_t start, int64_t *ret_high,
+                          hw_ranges *ret_outstanding, howdah_error *reterr)
+{
+    if (start == HOWDAH_FROM_END)
+        return hw_log_reader_end(bus, ret_high, ret_outstanding, reterr);
+    *ret_high = start;
+    return start > 0 ? check_start(bus, start, reterr) : HOWDAH_OK;
+}
+
+static int ignore_row(void *ctx, const hw_sub_row *row)
+{
+    (void)ctx;
+    (void)row;
+    return 0;
+}
+
+/* The row; one that is there keeps its place, whatever start says: that is not even looked for. */
+static int store_row(const howdah_subscription *sub, howdah_error *reterr)
+{
+    howdah_bus *bus = sub->bus;
+    hw_ranges outstanding = HW_RANGES_INIT;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int64_t high = 0;
+    int s = hw_sub_ops_of(bus)->load(bus->store, hw_str_of(sub->id), ignore_row, NULL, &err);
+
+    if (s == HOWDAH_NOT_FOUND)
+        s = hw_subscription_start(bus, sub->options.start, &high, &outstanding, reterr);
+    else if (s < 0)
+        hw_error_copy(reterr, &err);
+    if (s >= 0)
+        s = bus->store->ops->subs->create(bus->store, hw_str_of(sub->id), &sub->filter, high,
+                                          outstanding.items, outstanding.n, NULL, reterr);
+    hw_ranges_done(&outstanding);
+    return s;
+}
+
+int howdah_subscribe(howdah_bus *bus, const howdah_subscribe_options *options,
+                     howdah_subscription **ret_subscription, howdah_error *reterr)
+{
+    HW_ENTRY(entry);
+    howdah_subscribe_options own = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+    hw_service *service = NULL;
+    howdah_subscription *sub = NULL;
+    howdah_subscription **end;
+    int s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_subscribe", reterr);
+
+    if (s < 0)
+        return s;
+    if (!options || !ret_subscription)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_subscribe: an argument is NULL");
+    s = hw_sized_take(&own, sizeof own, options, "howdah_subscribe", reterr);
+    options = &own;
+    if (s >= 0)
+        s = check(options, reterr);
+    if (s >= 0)
+        s = hw_route_refuse(bus, options->subscriber_id, reterr);
+    if (s >= 0)
+        s = hw_service_of(bus, &service, reterr);
+    if (s < 0)
+        return s;
+    for (end = &service->subs; *end; end = &(*end)->next) {
+        if (strcmp((*end)->id, options->subscriber_id) == 0)
+            return hw_fail(reterr, HOWDAH_CONFLICT,
+                           "subscriber_id: \"%.64s\" is subscribed on this bus already",
+                           options->subscriber_id);
+    }
+    s = hw_subscription_new(bus, options, &sub, reterr);
+    if (s < 0)
+        return s;
+    s = store_row(sub, reterr);
+    if (s < 0) {
+        hw_subscription_free(sub);
+        return s;
+    }
+    *end = sub;
+    service->relisten = true;
+    *ret_subscription = sub;
+    return HOWDAH_OK;
+}
+
+int hw_unsubscribe(howdah_subscription *subscription, howdah_error *reterr)
+{
+    howdah_subscription **at;
+    int s = hw_service_let_go(subscription, reterr);
+
+    for (at = &subscription->bus->service->subs; *at != subscription; at = &(*at)->next)
+        ;
+    *at = subscription->next;
+    subscription->bus->service->relisten = true;
+    hw_subscription_free(subscription);
+    return s;
+}
+
+int howdah_unsubscribe(howdah_subscription *subscription, howdah_error *reterr)
+{
+    HW_ENTRY(entry);
+    howdah_bus *bus = subscription ? subscription->bus : NULL;
+    int s;
+
+    if (!subscription)
+        return HOWDAH_OK;
+    s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_unsubscribe", reterr);
+    return s < 0 ? s : hw_unsubscribe(subscription, reterr);
+}
+
+/* ------------------------------------------------------------- a delivery */
+
+const char *howdah_delivery_subscriber(const howdah_delivery *delivery)
+{
+    return delivery ? delivery->sub->id : "";
+}
+
+int howdah_delivery_attempt(const howdah_delivery *delivery)
+{
+    return delivery ? delivery->attempt : 0;
+}
+
+bool howdah_delivery_is_redrive(const howdah_delivery *delivery)
+{
+    return delivery && delivery->redrive;
+}
+
+int howdah_delivery_fail(howdah_delivery *delivery, const char *message)
+{
+    if (delivery && message)
+        hw_utf8_copy(delivery->message, sizeof delivery->message, message);
+    return HOWDAH_NOT_HANDLED;
+}
+
+/* -------------------------------------------------------------------- info */
+
+/* As its own handler or the thread that serves it sees it. */
+static howdah_subscription_info info_of(const howdah_subscription *subscription)
+{
+    static const howdah_subscription_state states[] = {
+        [HW_PHASE_OUT] = HOWDAH_SUBSCRIPTION_WAITING,
+        [HW_PHASE_BEHIND] = HOWDAH_SUBSCRIPTION_BEHIND,
+        [HW_PHASE_HEAD] = HOWDAH_SUBSCRIPTION_LIVE,
+        [HW_PHASE_PAUSED] = HOWDAH_SUBSCRIPTION_PAUSED,
+        [HW_PHASE_HALTED] = HOWDAH_SUBSCRIPTION_HALTED,
+    };
+    const hw_delivery *d = &subscription->d;
+    const hw_service *service = subscription->bus->service;
+    int64_t known = service->runner           ? subscription->head
+                    : service->reader.started ? service->reader.frontier.high
+                                              : 0;
+    const hw_ranges *still = hw_still_ranges(subscription->still);
+    int64_t head = known > d->high ? known : d->high;
+    int64_t contiguous = hw_delivery_contiguous(d);
+
+    if (still->n > 0 && still->items[0].first <= contiguous)
+        contiguous = still->items[0].first - 1;
+    return (howdah_subscription_info){
+        .size = sizeof(howdah_subscription_info),
+        .subscriber_id = subscription->id,
+        .pattern = subscription->pattern,
+        .stream = subscription->stream_name,
+        .originals_only = subscription->filter.originals,
+        .state = states[subscription->phase],
+        .reason = subscription->reason,
+        .owner = subscription->phase == HW_PHASE_OUT ? "" : subscription->bus->service->owner,
+        .token = subscription->token,
+        .high = d->high,
+        .contiguous = contiguous,
+        .holes = (const int64_t *)d->missing.items,
+        .holes_n = d->missing.n,
+        .head = head,
+        .lag = head - d->high + hw_ranges_count(&d->missing) + hw_ranges_count(&d->pending),
+        .delivered = subscription->delivered,
+    };
+}
+
+int howdah_subscription_info_get(const howdah_subscription *subscription,
+                                 howdah_subscription_info *ret_info)
+{
+    HW_ENTRY(entry);
+    howdah_bus *bus = subscription ? subscription->bus : NULL;
+    howdah_subscription_info info;
+
+    if (!subscription ||
+        (!hw_handling_is_about(subscription) &&
+         hw_enter(&entry, &bus, HW_ITSELF, "howdah_subscription_info_get", NULL) < 0))
+        return HOWDAH_MISUSE;
+    info = info_of(subscription);
+    return hw_sized_give(ret_info, &info, sizeof info);
+}

@@ -1,0 +1,257 @@
+/*
+ * wakeup.c - how a served bus sleeps.
+ *
+ * Being woken is the fastest way to hear of an event, and costs the writer a notification.  Under
+ * steady traffic it is not worth that: there the log is looked at every fraction of a millisecond,
+ * four times in the time between two events, and only after HOLD_OFF_US of silence the bell is
+ * armed.  Where events are RARE_US apart or more, it is armed as soon as there is nothing to do.
+ * Then the log is looked at once more, and the pauses grow: whatever the bell does not tell, a
+ * pause finds.
+ *
+ * The mark of an armed bell can be gone without a ring: whoever takes it away and rolls back, or
+ * stays open, rings nobody.  So whoever finds events that should have rung, after a look that found
+ * none, arms again: a lost ring costs one pause, once.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "bus/subscription/subscription.h"
+#include "engine/backoff.h"
+#include "engine/pattern.h"
+
+#define REST_US 20000
+#define HOLD_OFF_US 50000
+#define RARE_US 3000
+#define GAP_US_MAX (4 * RARE_US)
+#define BUSY_PAUSE_US_MIN 250
+#define BUSY_PAUSE_US_MAX 1000
+#define ARMED_PAUSE_US 2000
+#define STORE_BACKOFF_MAX_MS 5000
+
+static int64_t next_of(const howdah_subscription *sub, int64_t now)
+{
+    int64_t at = INT64_MAX;
+
+    if (sub->busy) /* its lease is renewed meanwhile */
+        return hw_service_is_owned(sub) ? sub->poll_ms : INT64_MAX;
+    if (sub->phase == HW_PHASE_OUT)
+        return sub->take_ms;
+    if (hw_service_is_owned(sub))
+        at = sub->poll_ms;
+    if (now < sub->trouble_ms)
+        return at < sub->trouble_ms ? at : sub->trouble_ms;
+    if (sub->phase == HW_PHASE_BEHIND || sub->phase == HW_PHASE_HEAD) {
+        int64_t next = hw_delivery_next_ms(&sub->d);
+
+        at = next < at ? next : at;
+    }
+    if (sub->phase == HW_PHASE_BEHIND)
+        at = sub->rest_ms > now && sub->rest_ms < at ? sub->rest_ms : sub->rest_ms > now ? at : now;
+    if (sub->redrives && (sub->phase == HW_PHASE_BEHIND || sub->phase == HW_PHASE_HEAD))
+        at = now;
+    return at;
+}
+
+/* When the next thing is due that no bell tells. */
+static int64_t next_due_us(const howdah_bus *bus, int64_t now_us)
+{
+    const hw_service *service = bus->service;
+    int64_t look_ms = hw_holes_next_ms(&service->reader);
+    int64_t at = now_us + service->pause_us;
+
+    if (look_ms < at / 1000) /* one that is overdue waits for somebody who reads the edge */
+        at = look_ms * 1000 > now_us ? look_ms * 1000 : now_us + REST_US;
+    if (service->routes && service->routes_ms < at / 1000)
+        at = service->routes_ms * 1000;
+    for (const howdah_subscription *sub = service->subs; sub; sub = sub->next) {
+        int64_t next = next_of(sub, now_us / 1000);
+
+        if (next < at / 1000)
+            at = next * 1000;
+    }
+    return at;
+}
+
+/* While events come, a look is due some times between two of them. */
+static void short_pause(hw_service *service)
+{
+    int64_t us = service->gap_us / 4;
+
+    if (us < BUSY_PAUSE_US_MIN)
+        us = BUSY_PAUSE_US_MIN;
+    service->pause_us = us < BUSY_PAUSE_US_MAX ? us : BUSY_PAUSE_US_MAX;
+}
+
+static bool is_quiet(const hw_service *service, int64_t now_us)
+{
+    return service->gap_us >= RARE_US || now_us - service->event_us >= HOLD_OFF_US;
+}
+
+/* True when the log has to be looked at once more before sleeping. */
+static bool arm(howdah_bus *bus, int64_t now_us)
+{
+    hw_service *service = bus->service;
+
+    if (service->armed || service->cannot_listen || !is_quiet(service, now_us))
+        return false;
+    if (hw_sub_ops_of(bus)->arm(bus->store, NULL) < 0)
+        return false; /* the pauses find what the bell would have told */
+    service->armed = true;
+    service->in_vain = false;
+    service->pause_us = ARMED_PAUSE_US;
+    return true;
+}
+
+static void woken(hw_service *service)
+{
+    service->armed = false;
+    service->event_us = hw_clock_mono_us();
+    short_pause(service);
+}
+
+bool hw_service_hear(howdah_bus *bus)
+{
+    if (hw_sub_ops_of(bus)->wait(bus->store, 0, NULL) != HOWDAH_OK)
+        return false; /* a session that is gone is the next pass's to tell */
+    woken(bus->service);
+    return true;
+}
+
+/* Whether an event of the newest page rings on a channel that is listened to. */
+static bool should_have_rung(const howdah_bus *bus)
+{
+    const hw_page *page = hw_log_reader_page(&bus->service->reader, bus->service->reader.pages);
+
+    for (const howdah_subscription *sub = bus->service->subs; page && sub; sub = sub->next) {
+        hw_str pattern = hw_str_of(sub->pattern);
+
+        if (page->n > 0 && !(sub->pattern && hw_pattern_is_exact(pattern)))
+            return true;
+        for (size_t i = 0; i < page->n; i++)
+            if (hw_str_equal(page->events[i].type, pattern))
+                return true;
+    }
+    return false;
+}
+
+/* Where events are rare the bell is armed at once: the next pass is the look that has to follow. */
+void hw_service_heard(howdah_bus *bus, bool arrived)
+{
+    hw_service *service = bus->service;
+    int64_t now_us = hw_clock_mono_us();
+    int64_t gap_us = now_us - service->arrival_us;
+
+    if (arrived && service->armed && service->in_vain && should_have_rung(bus)) {
+        (void)hw_service_hear(bus); /* a ring that came along is not heard again later */
+        service->armed = false;
+    }
+    if (arrived) {
+        if (gap_us > GAP_US_MAX)
+            gap_us = GAP_US_MAX;
+        service->gap_us = (3 * service->gap_us + gap_us) / 4;
+        service->arrival_us = now_us;
+    }
+    service->event_us = now_us;
+    short_pause(service);
+    if (arrived)
+        (void)arm(bus, now_us);
+}
+
+static void grow_pause(howdah_bus *bus, int64_t now_us)
+{
+    hw_service *service = bus->service;
+    int64_t us_max = bus->poll_interval_ms * 1000;
+
+    if (!service->armed && now_us - service->event_us < HOLD_OFF_US)
+        return;
+    service->pause_us *= service->armed ? 4 : 2;
+    if (service->pause_us > us_max)
+        service->pause_us = us_max;
+}
+
+int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_error *reterr)
+{
+    hw_service *service = bus->service;
+    int64_t now_us = hw_clock_mono_us();
+    int64_t us;
+    struct timespec time;
+    struct pollfd fds[3];
+    int s;
+
+    if (arm(bus, now_us))
+        return HOWDAH_OK;
+    us = next_due_us(bus, now_us) - now_us;
+    if (us / 1000 >= at_most_ms)
+        us = at_most_ms * 1000;
+    s = hw_sub_ops_of(bus)->wait(bus->store, 0, reterr);
+    if (s == HOWDAH_OK)
+        woken(service);
+    if (s != HOWDAH_END || us <= 0)
+        return s < 0 ? s : HOWDAH_OK;
+    fds[0] = (struct pollfd){.fd = hw_bus_waits_for(bus)->fd, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = hw_sub_ops_of(bus)->fd(bus->store), .events = POLLIN};
+    fds[2] = (struct pollfd){.fd = extra_fd, .events = POLLIN};
+    time = (struct timespec){us / 1000000, us % 1000000 * 1000};
+    if (ppoll(fds, 3, &time, NULL) < 0 && errno != EINTR)
+        return hw_fail(reterr, HOWDAH_FAILED, "waiting for events: %s", strerrordesc_np(errno));
+    if (fds[0].revents)
+        return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
+    grow_pause(bus, hw_clock_mono_us());
+    if (!fds[1].revents)
+        return HOWDAH_OK;
+    s = hw_sub_ops_of(bus)->wait(bus->store, 0, reterr);
+    if (s == HOWDAH_OK)
+        woken(service);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+bool hw_service_passes(int status, const howdah_error *err)
+{
+    /* RETRYABLE: also READ_ONLY, of a server that is about to be promoted (pg/conn.c I1).
+       LIMIT: more holes than are kept; they close when whoever made them has ended. */
+    return status == HOWDAH_UNAVAILABLE || status == HOWDAH_TIMEOUT || status == HOWDAH_FULL ||
+           status == HOWDAH_LIMIT || (err->flags & HOWDAH_RETRYABLE) != 0;
+}
+
+bool hw_service_retries_after(howdah_bus *bus, int status, const howdah_error *err)
+{
+    hw_service *service = bus->service;
+
+    if (!hw_service_passes(status, err))
+        return false;
+    hw_log(HOWDAH_LOG_WARN, "subscriptions wait for %s: %s",
+           status == HOWDAH_LIMIT ? "transactions to end" : "the store", err->message);
+    (void)hw_sleep(
+        hw_bus_waits_for(bus),
+        hw_backoff_ms(50, STORE_BACKOFF_MAX_MS, service->failures++, 20, hw_random_u32()), NULL);
+    return true;
+}
+
+int howdah_fd(howdah_bus *bus)
+{
+    HW_ENTRY(entry);
+
+    if (hw_enter(&entry, &bus, HW_DRIVES, "howdah_fd", NULL) < 0 || !bus->service)
+        return -1;
+    return hw_sub_ops_of(bus)->fd(bus->store);
+}
+
+int howdah_timeout_ms(howdah_bus *bus)
+{
+    HW_ENTRY(entry);
+    int64_t now_us = hw_clock_mono_us();
+    int64_t us;
+
+    if (hw_enter(&entry, &bus, HW_DRIVES, "howdah_timeout_ms", NULL) < 0 || !bus->service)
+        return -1;
+    if (bus->service->worked || hw_service_hear(bus) || arm(bus, now_us))
+        return 0;
+    us = next_due_us(bus, now_us) - now_us;
+    grow_pause(bus, now_us);
+    return us > 0 ? (int)((us + 999) / 1000) : 0;
+}

@@ -1,0 +1,392 @@
+/*
+ * bench.c - howdah bench: what to measure, and the place to do it in.
+ *
+ * The place is made by the migrations and removed on every way out.  Ctrl-C is one of them: while
+ * a bus is watched (signals.h), a signal does not end the process but the measurement.
+ */
+
+#include <signal.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "bench/asof.h"
+#include "bench/contend.h"
+#include "bench/load.h"
+#include "bench/report.h"
+#include "bench/run.h"
+#include "bench/site.h"
+#include "cli/in/signals.h"
+
+#define CLIENTS_MAX 512
+#define SECONDS_MAX 86400
+#define SECONDS_DEFAULT 10
+#define PAYLOAD_DEFAULT 200
+#define BATCH_DEFAULT 1000
+#define EVENTS_MAX 1000000000
+#define JOBS_DEFAULT_MIN 10000
+#define JOBS_DEFAULT_MAX 50000
+#define QUEUE_BATCH_DEFAULT 100
+#define EVENTS_DEFAULT 1000000
+#define ASOF_EVENTS_STEP 1000
+#define RATE_MAX 100000
+#define RATE_DEFAULT 100
+#define SUBSCRIPTIONS_MAX 1000
+#define SUBSCRIPTIONS_DEFAULT 10
+#define FANOUT_CLIENTS_DEFAULT 32
+#define WRITERS_DEFAULT 8
+#define CONTEND_SECONDS_DEFAULT 5
+
+static const char *const kind_names[] = {
+    [BENCH_APPEND] = "append",   [BENCH_APPEND_BATCH] = "append-batch",
+    [BENCH_READ] = "read",       [BENCH_DELIVER] = "deliver",
+    [BENCH_LATENCY] = "latency", [BENCH_FANOUT] = "fanout",
+    [BENCH_QUEUE] = "queue",     [BENCH_ASOF] = "asof",
+    [BENCH_CONTEND] = "contend"};
+
+/* ---- the plan */
+
+static int parse_kind(const cli_args *args, bench_plan *plan, howdah_error *reterr)
+{
+    int s = cli_args_words(args, 1, 1, reterr);
+
+    if (s < 0)
+        return s;
+    for (size_t i = 0; i < sizeof kind_names / sizeof *kind_names; i++) {
+        if (strcmp(args->words[1], kind_names[i]) == 0) {
+            plan->kind = (bench_kind)i;
+            plan->name = kind_names[i];
+            return HOWDAH_OK;
+        }
+    }
+    s = hw_fail(reterr, HOWDAH_MISUSE, "bench: cannot measure \"%.64s\"", args->words[1]);
+    return hw_advise(reterr, s, "there are: %s", args->command->words);
+}
+
+#define KIND(kind) (1u << (kind))
+#define WRITERS (KIND(BENCH_APPEND) | KIND(BENCH_APPEND_BATCH) | KIND(BENCH_FANOUT))
+#define READERS (KIND(BENCH_READ) | KIND(BENCH_DELIVER))
+
+/* An option that this kind of bench has no use for is refused, not ignored. */
+static int refuse_useless(const cli_args *args, bench_kind kind, howdah_error *reterr)
+{
+    static const struct {
+        const char *option;
+        unsigned kinds;
+    } rules[] = {
+        {"batch", KIND(BENCH_APPEND_BATCH) | KIND(BENCH_QUEUE) | KIND(BENCH_ASOF)},
+        {"of", KIND(BENCH_ASOF)},
+        {"workers", KIND(BENCH_QUEUE)},
+        {"writers", KIND(BENCH_CONTEND)},
+        {"jobs", KIND(BENCH_QUEUE)},
+        {"keys", KIND(BENCH_QUEUE)},
+        {"pin", KIND(BENCH_QUEUE)},
+        {"events", READERS | KIND(BENCH_ASOF)},
+        {"streams", WRITERS},
+        {"clients", WRITERS | READERS | KIND(BENCH_ASOF)},
+        {"rate", KIND(BENCH_LATENCY)},
+        {"subscriptions", KIND(BENCH_FANOUT)},
+        {"pattern-share", KIND(BENCH_DELIVER)},
+        {"holes", KIND(BENCH_DELIVER)},
+    };
+
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        if (cli_args_has(args, rules[i].option) && !(rules[i].kinds & KIND(kind)))
+            return hw_fail(reterr, HOWDAH_MISUSE, "bench %s has no --%s", args->words[1],
+                           rules[i].option);
+    }
+    return HOWDAH_OK;
+}
+
+static int parse_numbers(cli_context *cli, bench_plan *plan, howdah_error *reterr)
+{
+    const struct {
+        const char *option;
+        int64_t min;
+        int64_t max;
+        int64_t *value;
+    } numbers[] = {
+        {"streams", 1, BENCH_STREAMS_MAX, &plan->streams},
+        {"clients", 1, CLIENTS_MAX, &plan->clients},
+        {"workers", 1, CLIENTS_MAX, &plan->clients},
+        {"writers", 1, BENCH_WRITERS_MAX, &plan->clients},
+        {"jobs", 1, EVENTS_MAX, &plan->jobs},
+        {"keys", 1, EVENTS_MAX, &plan->keys},
+        {"seconds", 1, SECONDS_MAX, &plan->seconds},
+        {"payload", BENCH_PAYLOAD_MIN, (int64_t)cli_payload_max(cli), &plan->payload},
+        {"batch", 1, HOWDAH_BATCH_EVENTS_MAX, &plan->batch},
+        {"events", 1, EVENTS_MAX, &plan->events},
+        {"rate", 1, RATE_MAX, &plan->rate},
+        {"subscriptions", 1, SUBSCRIPTIONS_MAX, &plan->subscriptions},
+        {"pattern-share", 1, EVENTS_MAX, &plan->pattern_share},
+        {"holes", 1, EVENTS_MAX, &plan->holes},
+    };
+    int s = HOWDAH_OK;
+
+    for (size_t i = 0; s >= 0 && i < sizeof numbers / sizeof *numbers; i++)
+        s = cli_args_number(&cli->args, numbers[i].option, numbers[i].min, numbers[i].max,
+                            numbers[i].value, reterr);
+    return s;
+}
+
+static int parse_of(const cli_args *args, bench_plan *plan, howdah_error *reterr)
+{
+    const char *of = cli_args_text(args, "of");
+
+    if (!of)
+        return HOWDAH_OK;
+    for (size_t i = 0; bench_asof_names[i]; i++)
+        if (strcmp(of, bench_asof_names[i]) == 0) {
+            plan->of = (bench_of)i;
+            return HOWDAH_OK;
+        }
+    return hw_fail(reterr, HOWDAH_MISUSE, "--of: must be stream, type, append or append-valid");
+}
+
+/* About a second of work, on either side. */
+static int64_t jobs_for(int64_t batch)
+{
+    int64_t n = 1000 * batch;
+
+    return n < JOBS_DEFAULT_MIN ? JOBS_DEFAULT_MIN : n > JOBS_DEFAULT_MAX ? JOBS_DEFAULT_MAX : n;
+}
+
+static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
+{
+    const cli_args *args = &cli->args;
+    int s = parse_kind(args, plan, reterr);
+
+    if (s >= 0)
+        s = refuse_useless(args, plan->kind, reterr);
+    if (s < 0)
+        return s;
+    plan->ceiling = cli_args_has(args, "ceiling");
+    if (plan->ceiling && cli_args_has(args, "pin"))
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench queue --pin has no --ceiling");
+    plan->clients = plan->kind == BENCH_FANOUT    ? FANOUT_CLIENTS_DEFAULT
+                    : plan->kind == BENCH_CONTEND ? WRITERS_DEFAULT
+                                                  : 1;
+    plan->seconds = plan->kind == BENCH_CONTEND ? CONTEND_SECONDS_DEFAULT : SECONDS_DEFAULT;
+    plan->payload = PAYLOAD_DEFAULT;
+    /* latency: the version alone tells which event it is */
+    plan->streams = plan->kind == BENCH_LATENCY ? 1 : BENCH_STREAMS_DEFAULT;
+    plan->batch = plan->kind == BENCH_APPEND_BATCH ? BATCH_DEFAULT
+                  : plan->kind == BENCH_QUEUE      ? QUEUE_BATCH_DEFAULT
+                  : plan->kind == BENCH_ASOF       ? QUEUE_BATCH_DEFAULT
+                                                   : 1;
+    plan->jobs = 0;
+    plan->keys = 0;
+    plan->pin = cli_args_has(args, "pin");
+    plan->events = EVENTS_DEFAULT;
+    plan->rate = RATE_DEFAULT;
+    plan->subscriptions = plan->kind == BENCH_FANOUT ? SUBSCRIPTIONS_DEFAULT : 1;
+    s = parse_numbers(cli, plan, reterr);
+    if (s >= 0)
+        s = parse_of(args, plan, reterr);
+    if (s < 0)
+        return s;
+    if (plan->kind == BENCH_ASOF && plan->events % ASOF_EVENTS_STEP != 0)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "events", "must be a multiple of %d",
+                             ASOF_EVENTS_STEP);
+    if (plan->jobs == 0)
+        plan->jobs = jobs_for(plan->batch);
+    if (plan->batch * plan->payload > HOWDAH_BATCH_BYTES_MAX)
+        return hw_fail_field(reterr, HOWDAH_LIMIT, "batch", "its payloads would pass %d bytes",
+                             HOWDAH_BATCH_BYTES_MAX);
+    if (plan->kind == BENCH_QUEUE && plan->batch > HOWDAH_JOBS_MAX)
+        return hw_fail_field(reterr, HOWDAH_LIMIT, "batch", "at most %d jobs", HOWDAH_JOBS_MAX);
+    if (plan->holes > plan->events || (plan->holes > 0 && plan->pattern_share > 0))
+        return hw_fail_field(reterr, HOWDAH_INVALID, "holes",
+                             "must not be above --events, and goes without --pattern-share");
+    if (plan->pattern_share > plan->events)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "pattern-share",
+                             "no event of %lld would have the type", (long long)plan->events);
+    return HOWDAH_OK;
+}
+
+/* ---- the site */
+
+/* The same settings for the bus that nobody listens to, but for its place. */
+static int make_quiet(bench_site *site, howdah_error *reterr)
+{
+    howdah_setting_info info = {.size = sizeof info};
+    hw_buf text = HW_BUF_INIT(65536);
+    bool sqlite = site->backend == &bench_backend_sqlite;
+    int s = howdah_settings_new(&site->quiet_settings, reterr);
+
+    for (size_t i = 0; s >= 0 && howdah_settings_describe(i, &info) == HOWDAH_OK; i++)
+        s = howdah_settings_set(site->quiet_settings, info.key,
+                                howdah_settings_get(site->settings, info.key), reterr);
+    hw_buf_puts(&text, sqlite ? "sqlite:" : site->place);
+    hw_buf_puts(&text, sqlite ? site->ceiling : BENCH_QUIET);
+    if (s >= 0)
+        s = hw_buf_check(&text, reterr);
+    if (s >= 0 && !sqlite)
+        s = howdah_settings_set(site->quiet_settings, "schema", hw_buf_str(&text), reterr);
+    if (s >= 0) {
+        site->quiet_url = hw_strdup(sqlite ? hw_buf_str(&text) : site->url);
+        s = site->quiet_url ? HOWDAH_OK : hw_fail_no_memory(reterr);
+    }
+    hw_buf_done(&text);
+    return s;
+}
+
+static int migrate_quiet(const bench_site *site, howdah_error *reterr)
+{
+    howdah_bus *bus = NULL;
+    int s = howdah_open(site->quiet_url, site->quiet_settings, &bus, reterr);
+
+    if (s >= 0)
+        s = howdah_migrate(bus, NULL, reterr);
+    howdah_close(bus);
+    return s;
+}
+
+static int site_open(cli_context *cli, bench_site *site, const bench_plan *plan,
+                     howdah_error *reterr)
+{
+    const char *url = cli_store(cli);
+    int s;
+
+    site->backend = strncasecmp(url, "sqlite:", 7) == 0 ? &bench_backend_sqlite : &bench_backend_pg;
+    site->plan = plan;
+    site->settings = cli->settings;
+    if (plan->pin && !site->backend->pin)
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench queue --pin needs PostgreSQL");
+    if (plan->holes > 0 && !site->backend->fill_with_holes)
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench deliver --holes needs PostgreSQL");
+    if (plan->kind == BENCH_QUEUE && plan->ceiling && site->backend == &bench_backend_sqlite)
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench queue --ceiling needs PostgreSQL");
+    if (bench_of_appends(plan) && site->backend == &bench_backend_sqlite)
+        return hw_fail(reterr, HOWDAH_MISUSE, "bench asof --of %s needs PostgreSQL",
+                       bench_asof_names[plan->of]);
+    s = site->backend->name_site(site, url, reterr);
+    /* On SQLite the schema means nothing. */
+    if (s >= 0 && site->backend == &bench_backend_pg)
+        s = howdah_settings_set(cli->settings, "schema", site->place, reterr);
+    if (s >= 0 && plan->kind == BENCH_FANOUT)
+        s = make_quiet(site, reterr);
+    if (s >= 0)
+        s = howdah_open(site->url, cli->settings, &cli->bus, reterr);
+    if (s >= 0)
+        cli_signals_watch(cli->bus);
+    return s;
+}
+
+static void site_done(bench_site *site)
+{
+    howdah_settings_free(site->quiet_settings);
+    hw_free(site->quiet_url);
+    hw_free(site->url);
+    hw_free(site->place);
+    hw_free(site->ceiling);
+}
+
+/*
+ * A signal that comes now must not find an unwatched bus, which would end the process before all is
+ * removed: it has to wait.
+ */
+static int site_remove(cli_context *cli, const bench_site *site, howdah_error *reterr)
+{
+    sigset_t all;
+    sigset_t before;
+    int s;
+
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_BLOCK, &all, &before);
+    cli_signals_watch(NULL);
+    howdah_close(cli->bus);
+    cli->bus = NULL;
+    s = site->backend->remove(site, reterr);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    return s;
+}
+
+static int measure(cli_context *cli, const bench_site *site, bench_result *result,
+                   howdah_error *reterr)
+{
+    const bench_plan *plan = site->plan;
+    void *appender = NULL;
+    int s = howdah_migrate(cli->bus, NULL, reterr);
+
+    if (s >= 0 && plan->kind == BENCH_ASOF) {
+        s = bench_asof_prepare(cli, site, reterr);
+    } else if (s >= 0 && bench_is_whole(plan)) {
+        s = plan->holes > 0 ? site->backend->fill_with_holes(site, &appender, reterr)
+                            : bench_ours_fill(cli, site, reterr);
+        if (s >= 0)
+            s = site->backend->quiesce(site, reterr);
+    } else if (s >= 0 && plan->ceiling) {
+        s = plan->kind == BENCH_FANOUT ? migrate_quiet(site, reterr)
+                                       : site->backend->make_ceiling(site, reterr);
+    }
+    if (s >= 0)
+        s = bench_run(cli, site, result, reterr);
+    if (appender)
+        site->backend->unpin(appender);
+    return s;
+}
+
+/* Processes instead of clients; an append that failed is a failure of the bench. */
+static int contend(cli_context *cli, const bench_site *site, bench_contention *result,
+                   howdah_error *reterr)
+{
+    int s = howdah_migrate(cli->bus, NULL, reterr);
+
+    return s < 0 ? s : bench_contend(cli, site, result, reterr);
+}
+
+static int judge_contention(const bench_contention *result, howdah_error *reterr)
+{
+    if (result->failures == 0)
+        return HOWDAH_OK;
+    return hw_fail(reterr, HOWDAH_FAILED, "%lld appends failed, the first one: %s",
+                   (long long)result->failures, result->first_failure);
+}
+
+static int bench(cli_context *cli, const bench_plan *plan, howdah_error *reterr)
+{
+    howdah_error removing = HOWDAH_ERROR_INIT;
+    bench_site site = {.plan = plan};
+    bench_result result;
+    bench_contention contention;
+    bool contending = plan->kind == BENCH_CONTEND;
+    int s = site_open(cli, &site, plan, reterr);
+
+    if (s >= 0) {
+        int removed;
+
+        s = contending ? contend(cli, &site, &contention, reterr)
+                       : measure(cli, &site, &result, reterr);
+        removed = site_remove(cli, &site, &removing);
+        if (s >= 0 && contending) {
+            bench_contend_report(cli, &site, &contention);
+            s = judge_contention(&contention, reterr);
+        } else if (s >= 0) {
+            bench_report(cli, &site, &result);
+        }
+        if (s >= 0 && removed < 0)
+            *reterr = removing;
+        else if (removed < 0)
+            cli_note(cli, "%s", removing.message);
+        s = s < 0 ? s : removed;
+    }
+    site_done(&site);
+    return s;
+}
+
+int cmd_bench(cli_context *cli, int argc, char **argv)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    bench_plan plan = {.kind = BENCH_APPEND};
+    int s = cli_settings(cli, &err);
+
+    (void)argc;
+    (void)argv;
+    if (s >= 0)
+        s = parse_plan(cli, &plan, &err);
+    if (s >= 0)
+        s = bench(cli, &plan, &err);
+    return s < 0 ? cli_fail(cli, &err) : 0;
+}

@@ -1,0 +1,70 @@
+/* log.c - howdah log: the jobs of a queue that have ended. */
+#include "cli/out/queues.h"
+
+typedef struct listing {
+    cli_context *cli;
+    cli_table table;
+    size_t n;
+    int s; /* of the last job: it could not be printed */
+    howdah_error *reterr;
+} listing;
+
+static int on_logged(void *ctx, const howdah_job *job)
+{
+    listing *l = ctx;
+
+    l->n++;
+    if (l->cli->out.json)
+        l->s = cli_job_json_line(l->cli, job, l->reterr);
+    else
+        cli_jobs_table_row(&l->table, job);
+    return l->s < 0 || !cli_out_alive(&l->cli->out);
+}
+
+static int parse(const cli_args *args, howdah_queue_log_options *o, howdah_error *reterr)
+{
+    static const howdah_job_state states[] = {HOWDAH_JOB_COMPLETED, HOWDAH_JOB_FAILED};
+    int place = -1;
+    int s = cli_args_words(args, 1, 1, reterr);
+
+    if (s == HOWDAH_OK)
+        s = cli_args_choice(args, "status", &place, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_number(args, "limit", 1, INT64_MAX, &o->limit, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_number(args, "after", 0, INT64_MAX, &o->after, reterr);
+    if (place >= 0)
+        o->status = states[place];
+    o->backward = cli_args_has(args, "backward");
+    o->payload = cli_args_has(args, "payload");
+    return s;
+}
+
+static int run(cli_context *cli, howdah_error *reterr)
+{
+    howdah_queue_log_options o = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+    listing l = {.cli = cli, .reterr = reterr};
+    int s = parse(&cli->args, &o, reterr);
+
+    if (s == HOWDAH_OK)
+        s = cli_open(cli, reterr);
+    if (s < 0)
+        return s;
+    cli_jobs_table_init(&l.table, &cli->out);
+    s = howdah_queue_log(cli->bus, cli->args.words[1], &o, on_logged, &l, reterr);
+    cli_table_flush(&l.table);
+    cli_table_done(&l.table);
+    if (s >= 0 && l.s >= 0 && l.n == 0 && !cli->out.json)
+        cli_note(cli, "no %sjob of %s has ended", o.status == HOWDAH_ABSENT ? "" : "such ",
+                 cli->args.words[1]);
+    return s < 0 ? s : l.s;
+}
+
+int cmd_log(cli_context *cli, int argc, char **argv)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+
+    (void)argc;
+    (void)argv;
+    return run(cli, &err) < 0 ? cli_fail(cli, &err) : 0;
+}

@@ -1,0 +1,155 @@
+/* push.c - howdah push: jobs into a queue. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/cmd/push.h"
+#include "cli/in/payload.h"
+
+#define HEADERS_ROOM ((size_t)128 * 1024)
+
+void cli_pushed_json(cli_context *cli, const char *queue, const howdah_pushed *pushed)
+{
+    cli_out_printf(&cli->out, "{\"id\":%" PRId64 ",\"queue\":", pushed->id);
+    cli_json_text(cli, queue);
+    cli_out_puts(&cli->out, pushed->existed ? ",\"existed\":true}\n" : "}\n");
+}
+
+static int take_times(const cli_args *args, howdah_new_job *job, howdah_error *reterr)
+{
+    const char *run_at = cli_args_text(args, "run-at");
+    int s = cli_args_duration(args, "delay", &job->delay_ms, reterr);
+
+    if (s == HOWDAH_OK && run_at && cli_args_has(args, "delay"))
+        s = hw_fail(reterr, HOWDAH_MISUSE, "--delay and --run-at exclude each other");
+    if (s == HOWDAH_OK && run_at && !hw_time_parse(run_at, strlen(run_at), &job->run_at_us))
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "run-at",
+                          "wanted a time, like 2026-01-31T09:30:00Z, not these %zu bytes",
+                          strlen(run_at));
+    return s;
+}
+
+static int add_header(hw_buf *headers, const char *pair, howdah_error *reterr)
+{
+    const char *equals = strchr(pair, '=');
+
+    if (!equals)
+        return hw_fail(reterr, HOWDAH_MISUSE, "--header needs NAME=VALUE");
+    if (!hw_utf8_valid(pair, strlen(pair)))
+        return hw_fail_field(reterr, HOWDAH_INVALID, "headers",
+                             "a name and a value in UTF-8 are needed");
+    hw_buf_putc(headers, headers->len ? ',' : '{');
+    hw_json_put_string(headers, pair, (size_t)(equals - pair));
+    hw_buf_putc(headers, ':');
+    hw_json_put_string(headers, equals + 1, strlen(equals + 1));
+    return HOWDAH_OK;
+}
+
+static int take_headers(const cli_args *args, howdah_new_job *job, hw_buf *headers,
+                        howdah_error *reterr)
+{
+    const char *pair;
+    size_t pos = 0;
+    int s = HOWDAH_OK;
+
+    while (s == HOWDAH_OK && (pair = cli_args_next(args, "header", &pos)))
+        s = add_header(headers, pair, reterr);
+    if (s < 0 || headers->len == 0)
+        return s;
+    hw_buf_putc(headers, '}');
+    if (headers->broken == HOWDAH_LIMIT)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "headers", "must be at most 65536 bytes");
+    job->headers = hw_buf_str(headers);
+    job->headers_len = headers->len;
+    return hw_buf_check(headers, reterr);
+}
+
+/* Everything but the payload. */
+static int take_options(const cli_args *args, howdah_new_job *job, hw_buf *headers,
+                        howdah_error *reterr)
+{
+    int s = take_times(args, job, reterr);
+
+    if (s == HOWDAH_OK)
+        s = cli_args_number(args, "priority", INT16_MIN, INT16_MAX, &job->priority, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_number(args, "max-attempts", 0, INT16_MAX, &job->max_attempts, reterr);
+    job->key = cli_args_text(args, "key");
+    job->dedup = cli_args_text(args, "dedup");
+    job->correlation_id = cli_args_text(args, "correlation");
+    job->causation_id = cli_args_text(args, "causation");
+    return s < 0 ? s : take_headers(args, job, headers, reterr);
+}
+
+static void say_pushed(cli_context *cli, const char *queue, const howdah_pushed *pushed)
+{
+    if (cli->out.json)
+        cli_pushed_json(cli, queue, pushed);
+    else
+        cli_out_printf(&cli->out, "%s job %" PRId64 "%s\n", queue, pushed->id,
+                       pushed->existed ? ", which was there already" : "");
+}
+
+static int push_one(cli_context *cli, const char *queue, const char *word, howdah_new_job *job,
+                    howdah_error *reterr)
+{
+    hw_buf room;
+    hw_str data = HW_STR_NULL;
+    howdah_pushed pushed;
+    int s = cli_settings(cli, reterr);
+
+    if (s < 0)
+        return s;
+    job->content_type = cli_args_text(&cli->args, "bytes");
+    if (job->content_type && !word)
+        return hw_fail(reterr, HOWDAH_MISUSE, "--bytes needs a payload: -, @FILE or the bytes");
+    cli_payload_init(&room, cli_payload_max(cli));
+    if (word)
+        s = cli_payload_read(word, job->content_type != NULL, cli_payload_max(cli), &room, &data,
+                             reterr);
+    job->data = data.s;
+    job->data_len = data.len;
+    if (s == HOWDAH_OK)
+        s = cli_open(cli, reterr);
+    if (s == HOWDAH_OK)
+        s = howdah_queue_push(cli->bus, queue, job, &pushed, reterr);
+    if (s == HOWDAH_OK)
+        say_pushed(cli, queue, &pushed);
+    else if (s < 0 && reterr->flags & HOWDAH_OUTCOME_UNKNOWN)
+        (void)hw_advise(reterr, s, "it may be pushed; a --dedup key makes it safe to repeat");
+    hw_buf_done(&room);
+    return s;
+}
+
+static int run(cli_context *cli, char **argv, hw_buf *headers, howdah_error *reterr)
+{
+    howdah_new_job job = HOWDAH_NEW_JOB_INIT;
+    bool batch = cli_args_has(&cli->args, "batch");
+    int s = cli_args_words(&cli->args, 1, batch ? 1 : 2, reterr);
+
+    if (s == HOWDAH_OK && batch && cli_args_has(&cli->args, "bytes"))
+        s = hw_fail(reterr, HOWDAH_MISUSE,
+                    "--bytes has no meaning with --batch: data_base64 and content_type are fields "
+                    "of each line");
+    if (s == HOWDAH_OK && !batch && cli_args_has(&cli->args, "tx-size"))
+        s = hw_fail(reterr, HOWDAH_MISUSE, "--tx-size needs --batch");
+    if (s == HOWDAH_OK)
+        s = take_options(&cli->args, &job, headers, reterr);
+    if (s < 0)
+        return s;
+    return batch ? cli_push_batch(cli, argv[1], &job, reterr)
+                 : push_one(cli, argv[1], argv[2], &job, reterr);
+}
+
+int cmd_push(cli_context *cli, int argc, char **argv)
+{
+    hw_buf headers = HW_BUF_INIT(HEADERS_ROOM);
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = run(cli, argv, &headers, &err);
+
+    (void)argc;
+    hw_buf_done(&headers);
+    return s < 0 ? cli_fail(cli, &err) : 0;
+}

@@ -1,0 +1,316 @@
+/* sub.c - howdah sub: subscriptions by name, from any process. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/in/signals.h"
+#include "cli/in/verbs.h"
+#include "cli/out/show.h"
+#include "cli/out/subscriptions.h"
+
+#define WAIT_LOOK_MS 100
+#define ROWS_HELD 1000
+
+/* ---------------------------------------------------------------- ls, show */
+
+typedef struct listing {
+    cli_context *cli;
+    cli_table table;
+    size_t n;
+} listing;
+
+static int on_listed(void *ctx, const howdah_subscription_info *info)
+{
+    listing *l = ctx;
+
+    l->n++;
+    if (l->cli->out.json) {
+        cli_sub_json(l->cli, info);
+        cli_out_puts(&l->cli->out, "\n");
+    } else {
+        cli_subs_table_row(&l->table, info);
+    }
+    return 0;
+}
+
+static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    listing l = {.cli = cli};
+    int s = cli_open(cli, reterr);
+
+    (void)words_n;
+    (void)words;
+    cli_subs_table_init(&l.table, &cli->out);
+    if (s == HOWDAH_OK)
+        s = howdah_subscriptions_walk(cli->bus, NULL, on_listed, &l, reterr);
+    cli_table_flush(&l.table);
+    cli_table_done(&l.table);
+    if (s >= 0 && l.n == 0 && !cli->out.json)
+        cli_note(cli, "no subscriptions; howdah subscribe NAME makes one");
+    return s;
+}
+
+static int on_shown(void *ctx, const howdah_subscription_info *info)
+{
+    cli_context *cli = ctx;
+
+    if (cli->out.json) {
+        cli_sub_json(cli, info);
+        cli_out_puts(&cli->out, "\n");
+    } else {
+        cli_sub_show(cli, info);
+    }
+    return 0;
+}
+
+static int run_show(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    int s = cli_open(cli, reterr);
+
+    (void)words_n;
+    return s < 0 ? s : howdah_subscriptions_walk(cli->bus, words[0], on_shown, cli, reterr);
+}
+
+/* ------------------------------------------------ pause, resume, reset, rm */
+
+/* In a pipe the subscription as it is now, in a terminal a sentence. */
+static int answer(cli_context *cli, const char *name, const char *sentence, howdah_error *reterr)
+{
+    if (cli->out.json)
+        return howdah_subscriptions_walk(cli->bus, name, on_shown, cli, reterr);
+    cli_out_printf(&cli->out, "%s %s\n", name, sentence);
+    return HOWDAH_OK;
+}
+
+static int run_pause(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    int s = cli_open(cli, reterr);
+
+    (void)words_n;
+    if (s == HOWDAH_OK)
+        s = howdah_subscription_pause(cli->bus, words[0], cli_args_text(&cli->args, "reason"),
+                                      reterr);
+    return s < 0
+               ? s
+               : answer(cli, words[0], "is paused; its owner hears of it within a second", reterr);
+}
+
+static int run_resume(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    int s = cli_open(cli, reterr);
+
+    (void)words_n;
+    if (s == HOWDAH_OK)
+        s = howdah_subscription_resume(cli->bus, words[0], reterr);
+    return s < 0 ? s : answer(cli, words[0], "may go on", reterr);
+}
+
+static int run_reset(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    int64_t to = 0;
+    int s;
+
+    (void)words_n;
+    if (!cli_args_has(&cli->args, "to"))
+        return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "sub reset needs --to"),
+                         "usage: howdah sub reset NAME --to start|end|N");
+    s = cli_position(&cli->args, "to", &to, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_open(cli, reterr);
+    if (s == HOWDAH_OK)
+        s = howdah_subscription_reset(cli->bus, words[0], to, reterr);
+    return s < 0 ? s : answer(cli, words[0], "was moved; its owner starts anew from there", reterr);
+}
+
+static int run_rm(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    int s = cli_open(cli, reterr);
+
+    (void)words_n;
+    if (s == HOWDAH_OK)
+        s = howdah_subscription_remove(cli->bus, words[0], reterr);
+    if (s == HOWDAH_CONFLICT && strncmp(reterr->advice, "howdah unbind", 13) != 0)
+        return hw_advise(reterr, s, "end the process that runs it first");
+    if (s < 0)
+        return s;
+    if (cli->out.json) {
+        cli_out_puts(&cli->out, "{\"subscriber_id\":");
+        cli_json_text(cli, words[0]);
+        cli_out_puts(&cli->out, ",\"removed\":true}\n");
+    } else {
+        cli_out_printf(&cli->out, "%s is gone; its dead letters stay\n", words[0]);
+    }
+    return HOWDAH_OK;
+}
+
+/* -------------------------------------------------------------------- wait */
+
+typedef struct wait_state {
+    cli_context *cli;
+    int64_t target; /* the head at the start; HOWDAH_ABSENT: not known yet */
+    int64_t at;     /* all up to here is handled, as stored */
+    bool said;
+    howdah_error *reterr;
+    int s;
+} wait_state;
+
+static int on_looked(void *ctx, const howdah_subscription_info *info)
+{
+    wait_state *w = ctx;
+
+    if (w->target == HOWDAH_ABSENT)
+        w->target = info->head;
+    w->at = info->contiguous;
+    if (info->state == HOWDAH_SUBSCRIPTION_HALTED && w->at < w->target) {
+        w->s = hw_fail(w->reterr, HOWDAH_FAILED, "subscription %s is halted at %" PRId64 ": %s",
+                       info->subscriber_id, w->at, info->reason);
+        (void)hw_advise(w->reterr, w->s, "mend the cause, then: howdah sub resume %.100s",
+                        info->subscriber_id);
+    }
+    if (info->state == HOWDAH_SUBSCRIPTION_PAUSED && !w->said && w->at < w->target) {
+        cli_note(w->cli, "%s is paused", info->subscriber_id);
+        w->said = true;
+    }
+    return 0;
+}
+
+static int wait_for(wait_state *w, const char *name, int64_t end_ms, howdah_error *reterr)
+{
+    for (;;) {
+        struct timespec pause = {0, WAIT_LOOK_MS * 1000000L};
+        int s = howdah_subscriptions_walk(w->cli->bus, name, on_looked, w, reterr);
+
+        if (s >= 0)
+            s = w->s;
+        if (s < 0 || w->at >= w->target)
+            return s;
+        if (cli_signal_caught())
+            return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
+        if (hw_clock_mono_ms() >= end_ms) {
+            s = hw_fail(reterr, HOWDAH_FAILED,
+                        "subscription %s is at %" PRId64 ", %" PRId64 " is not reached yet", name,
+                        w->at, w->target);
+            return hw_advise(reterr, s, "howdah sub show %.100s says who runs it", name);
+        }
+        (void)nanosleep(&pause, NULL); /* a signal ends it */
+    }
+}
+
+static int run_wait(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    wait_state w = {cli, HOWDAH_ABSENT, 0, false, reterr, HOWDAH_OK};
+    int64_t timeout_ms = HOWDAH_ABSENT;
+    int64_t now_ms = hw_clock_mono_ms();
+    int s = cli_args_duration(&cli->args, "timeout", &timeout_ms, reterr);
+
+    (void)words_n;
+    if (s == HOWDAH_OK)
+        s = cli_open(cli, reterr);
+    if (s == HOWDAH_OK)
+        s = wait_for(&w, words[0],
+                     timeout_ms == HOWDAH_ABSENT || timeout_ms > INT64_MAX - now_ms
+                         ? INT64_MAX
+                         : now_ms + timeout_ms,
+                     reterr);
+    return s < 0 ? s : answer(cli, words[0], "has handled all that was there", reterr);
+}
+
+/* ------------------------------------------------------------------- skips */
+
+static int on_skip(void *ctx, const howdah_skip *skip)
+{
+    listing *l = ctx;
+    cli_out *out = &l->cli->out;
+    char id[24];
+    char range[48];
+    char age[32];
+
+    l->n++;
+    if (out->json) {
+        cli_out_printf(out, "{\"id\":%" PRId64 ",\"subscriber_id\":", skip->id);
+        cli_json_text(l->cli, skip->subscriber_id);
+        cli_out_printf(out, ",\"first\":%" PRId64 ",\"last\":%" PRId64 ",\"age_ms\":%" PRId64,
+                       skip->first, skip->last, skip->age_ms);
+        cli_json_member(l->cli, "reason", skip->reason);
+        cli_json_time(l->cli, "created_at", skip->created_at_us);
+        cli_json_member(l->cli, "resolution", skip->resolution);
+        cli_out_puts(out, "}\n");
+        return 0;
+    }
+    (void)snprintf(id, sizeof id, "%" PRId64, skip->id);
+    (void)snprintf(range, sizeof range, "%" PRId64 "-%" PRId64, skip->first, skip->last);
+    (void)snprintf(age, sizeof age, "%" PRId64 " ms", skip->age_ms);
+    cli_table_row(&l->table,
+                  (hw_str[]){hw_str_of(id), hw_str_of(skip->subscriber_id), hw_str_of(range),
+                             hw_str_of(age), hw_str_of(skip->reason),
+                             hw_str_of(skip->resolution[0] ? skip->resolution : "(open)")});
+    return 0;
+}
+
+static int run_skips(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    static const cli_column columns[] = {
+        {"id", CLI_DIM, true, true, 0},         {"subscription", CLI_CYAN, false, false, 0},
+        {"numbers", CLI_PLAIN, true, true, 0},  {"missing for", CLI_PLAIN, true, true, 0},
+        {"reason", CLI_PLAIN, false, false, 0}, {"resolution", CLI_PLAIN, false, false, 0},
+    };
+    listing l = {.cli = cli};
+    int s = cli_open(cli, reterr);
+
+    cli_table_init(&l.table, &cli->out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
+    if (s == HOWDAH_OK)
+        s = howdah_skips_walk(cli->bus, words_n > 0 ? words[0] : NULL,
+                              cli_args_has(&cli->args, "all"), on_skip, &l, reterr);
+    cli_table_flush(&l.table);
+    cli_table_done(&l.table);
+    if (s >= 0 && l.n == 0 && !cli->out.json)
+        cli_note(cli, "nothing was skipped");
+    return s;
+}
+
+static int run_resolve(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    const char *reason = cli_args_text(&cli->args, "reason");
+    int64_t id = 0;
+    int s = cli_word_id(words[0], &id, reterr);
+
+    (void)words_n;
+    if (s < 0)
+        return s;
+    if (!reason)
+        return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "sub resolve needs --reason"),
+                         "usage: howdah sub resolve ID --reason TEXT");
+    s = cli_open(cli, reterr);
+    if (s == HOWDAH_OK)
+        s = howdah_skip_resolve(cli->bus, id, reason, reterr);
+    if (s < 0)
+        return s;
+    cli_out_printf(&cli->out,
+                   cli->out.json ? "{\"id\":%" PRId64 ",\"resolved\":true}\n"
+                                 : "skip %" PRId64 " is resolved\n",
+                   id);
+    return HOWDAH_OK;
+}
+
+int cmd_sub(cli_context *cli, int argc, char **argv)
+{
+    static const cli_verb verbs[] = {
+        {"ls", "sub ls", "", 0, 0, run_ls},
+        {"show", "sub show NAME", "", 1, 1, run_show},
+        {"reset", "sub reset NAME --to start|end|N", "to", 1, 1, run_reset},
+        {"pause", "sub pause NAME [--reason TEXT]", "reason", 1, 1, run_pause},
+        {"resume", "sub resume NAME", "", 1, 1, run_resume},
+        {"rm", "sub rm NAME", "", 1, 1, run_rm},
+        {"wait", "sub wait NAME [--timeout D]", "timeout", 1, 1, run_wait},
+        {"skips", "sub skips [NAME] [--all]", "all", 0, 1, run_skips},
+        {"resolve", "sub resolve ID --reason TEXT", "reason", 1, 1, run_resolve},
+        {NULL, NULL, NULL, 0, 0, NULL},
+    };
+
+    (void)argc;
+    (void)argv;
+    return cli_verbs_run(cli, verbs);
+}

@@ -1,0 +1,529 @@
+/*
+ * subscribe.c - howdah subscribe: a subscription whose handler prints, or runs a command.
+ *
+ *   I1  An event is handled when its line was written, or its command ended with 0; until then it
+ *       is outstanding.  What was not begun, because we are about to leave, is put back uncounted.
+ *   I2  However it ends (enough events, a signal, nobody reads), the checkpoint is stored and the
+ *       ownership given up on the way out.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "cli/in/exec.h"
+#include "cli/in/signals.h"
+#include "cli/out/events.h"
+#include "cli/out/live.h"
+#include "cli/out/subscriptions.h"
+
+/* Between two looks at state, terminal and the reader of our pipe. */
+#define SLICE_MS 250
+#define INPUT_BYTES_MAX ((size_t)512 * 1024 * 1024) /* above any event the library can make */
+
+typedef struct request {
+    howdah_subscribe_options options;
+    const char *exec;   /* NULL: print */
+    int64_t max;        /* HOWDAH_ABSENT: no end */
+    int64_t timeout_ms; /* HOWDAH_ABSENT: no end */
+    bool until;         /* caught up */
+    bool pass_store;    /* to the command, with its password */
+} request;
+
+typedef enum ending { GOING_ON, ENOUGH, NOBODY_READS, BROKEN } ending;
+
+typedef struct job {
+    cli_context *cli;
+    const request *r;
+    howdah_subscription *sub;
+    char *pattern; /* the stored ones */
+    char *stream;
+    bool originals;
+    cli_events events;
+    hw_buf input; /* of the command */
+    cli_live live;
+    int64_t count; /* events that are out of the way */
+    int64_t dead;
+    ending ending;
+    howdah_error err; /* BROKEN */
+    bool said;        /* that we wait: once is enough */
+} job;
+
+/* ----------------------------------------------------------------- request */
+
+static int parse_numbers(const cli_args *args, howdah_subscribe_options *o, howdah_error *reterr)
+{
+    int s = cli_args_number(args, "batch-size", 1, INT64_MAX, &o->batch_size, reterr);
+
+    if (s == HOWDAH_OK)
+        s = cli_args_duration(args, "max-delay", &o->max_delay_ms, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_number(args, "max-retries", 0, INT64_MAX, &o->max_retries, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_duration(args, "retry-delay", &o->retry_delay_ms, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_duration(args, "max-retry-delay", &o->max_retry_delay_ms, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_duration(args, "gap-timeout", &o->gap_timeout_ms, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_number(args, "batch", 1, INT64_MAX, &o->catch_up_batch, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_duration(args, "lease", &o->lease_ms, reterr);
+    return s;
+}
+
+/* The choices of each option stand in the order of the library's values. */
+static int parse_modes(const cli_args *args, howdah_subscribe_options *o, howdah_error *reterr)
+{
+    int instance = (int)o->instance;
+    int checkpoint = (int)o->checkpoint;
+    int on_fail = (int)o->on_fail;
+    int ordering = (int)o->ordering;
+    int gap_policy = (int)o->gap_policy;
+    int s = cli_args_choice(args, "instance", &instance, reterr);
+
+    if (s == HOWDAH_OK)
+        s = cli_args_choice(args, "checkpoint", &checkpoint, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_choice(args, "on-fail", &on_fail, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_choice(args, "ordering", &ordering, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_choice(args, "gap-policy", &gap_policy, reterr);
+    o->instance = (howdah_instance)instance;
+    o->checkpoint = (howdah_checkpoint_mode)checkpoint;
+    o->on_fail = (howdah_on_fail)on_fail;
+    o->ordering = (howdah_ordering)ordering;
+    o->gap_policy = (howdah_gap_policy)gap_policy;
+    return s;
+}
+
+static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
+{
+    int s = cli_args_words(args, 1, 1, reterr);
+
+    *r = (request){HOWDAH_SUBSCRIBE_OPTIONS_INIT, NULL, HOWDAH_ABSENT, HOWDAH_ABSENT, false, false};
+    if (s < 0)
+        return s;
+    r->options.subscriber_id = args->words[1];
+    r->options.pattern = cli_args_text(args, "pattern");
+    r->options.stream = cli_args_text(args, "stream");
+    r->options.originals_only = cli_args_has(args, "originals");
+    if (r->options.originals_only && cli_args_has(args, "all-revisions"))
+        return hw_fail(reterr, HOWDAH_MISUSE, "--originals and --all-revisions exclude each other");
+    r->exec = cli_args_text(args, "exec");
+    r->pass_store = cli_args_has(args, "pass-store");
+    r->until = cli_args_has(args, "until-caught-up");
+    s = cli_position(args, "from", &r->options.start, reterr);
+    if (s == HOWDAH_OK)
+        s = parse_modes(args, &r->options, reterr);
+    if (s == HOWDAH_OK)
+        s = parse_numbers(args, &r->options, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_number(args, "max", 0, INT64_MAX, &r->max, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_duration(args, "timeout", &r->timeout_ms, reterr);
+    if (s == HOWDAH_OK && r->exec && !r->exec[0])
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "exec", "wanted a command");
+    return s;
+}
+
+/* ----------------------------------------------------------------- handling */
+
+static void end(job *j, ending why)
+{
+    j->ending = why;
+    howdah_interrupt(j->cli->bus);
+}
+
+static void count_one(job *j)
+{
+    j->count++;
+    if (j->r->max != HOWDAH_ABSENT && j->count >= j->r->max)
+        end(j, ENOUGH);
+}
+
+static void update_live(job *j)
+{
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
+
+    if (!j->live.wanted)
+        return;
+    howdah_subscription_info_get(j->sub, &info);
+    cli_live_update(&j->live, &info, j->count);
+}
+
+static int print_event(job *j, const howdah_event *event)
+{
+    if (cli_events_put(&j->events, event, &j->err) < 0) {
+        end(j, BROKEN);
+        return HOWDAH_PUT_BACK;
+    }
+    cli_events_flush(&j->events);
+    if (cli_out_alive(&j->cli->out))
+        return HOWDAH_HANDLED;
+    end(j, NOBODY_READS);
+    return HOWDAH_PUT_BACK;
+}
+
+static bool put_variable(const char *name, const char *value)
+{
+    return setenv(name, value, 1) == 0; /* NOLINT(concurrency-mt-unsafe): one thread */
+}
+
+static int set_environment(const howdah_event *event, const howdah_delivery *delivery,
+                           howdah_error *reterr)
+{
+    char id[HOWDAH_UUID_SIZE];
+    char sequence[24];
+    char attempt[16];
+
+    howdah_event_id(event, id);
+    (void)snprintf(sequence, sizeof sequence, "%" PRId64, howdah_event_global_sequence(event));
+    (void)snprintf(attempt, sizeof attempt, "%d", howdah_delivery_attempt(delivery));
+    if (put_variable("HOWDAH_EVENT_ID", id) &&
+        put_variable("HOWDAH_EVENT_TYPE", howdah_event_type(event)) &&
+        put_variable("HOWDAH_STREAM", howdah_event_stream(event)) &&
+        put_variable("HOWDAH_SEQUENCE", sequence) && put_variable("HOWDAH_ATTEMPT", attempt) &&
+        put_variable("HOWDAH_SUBSCRIBER", howdah_delivery_subscriber(delivery)))
+        return HOWDAH_OK;
+    return hw_fail_no_memory(reterr);
+}
+
+static void say_failed(job *j, const howdah_event *event, const howdah_delivery *delivery,
+                       const char *message)
+{
+    int attempt = howdah_delivery_attempt(delivery);
+
+    /* After the last try the library tells of the dead letter, or of the halt. */
+    if (attempt > j->r->options.max_retries && !howdah_delivery_is_redrive(delivery))
+        return;
+    cli_live_clear(&j->live);
+    cli_note(j->cli, "event %" PRId64 ", try %d: %s", howdah_event_global_sequence(event), attempt,
+             message);
+}
+
+static int run_command(job *j, const howdah_event *event, howdah_delivery *delivery)
+{
+    cli_exec_result result = {.ok = false};
+    int s = cli_event_json(event, &j->input, &j->err);
+
+    if (s == HOWDAH_OK) {
+        hw_buf_putc(&j->input, '\n');
+        s = hw_buf_check(&j->input, &j->err);
+    }
+    if (s == HOWDAH_OK)
+        s = set_environment(event, delivery, &j->err);
+    if (s == HOWDAH_OK)
+        s = cli_exec(&(cli_exec_options){.command = j->r->exec,
+                                         .input = {hw_buf_str(&j->input), j->input.len},
+                                         .echo = !j->cli->quiet,
+                                         .pass_store = j->r->pass_store},
+                     &result, &j->err);
+    if (s < 0) { /* not the event's fault */
+        end(j, BROKEN);
+        return HOWDAH_PUT_BACK;
+    }
+    if (result.ok)
+        return HOWDAH_HANDLED;
+    /* Whoever told us to leave may have told the command too: that is no failure of its own. */
+    if (cli_signal_caught())
+        return HOWDAH_PUT_BACK;
+    say_failed(j, event, delivery, result.message);
+    return howdah_delivery_fail(delivery, result.message);
+}
+
+static int on_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    job *j = ctx;
+    int result;
+
+    if (j->ending != GOING_ON || cli_signal_caught())
+        return HOWDAH_PUT_BACK;
+    if (j->live.shared)
+        cli_live_clear(&j->live);
+    result = j->r->exec ? run_command(j, event, delivery) : print_event(j, event);
+    if (result == HOWDAH_HANDLED)
+        count_one(j);
+    update_live(j);
+    return result;
+}
+
+static void on_dead_letter(void *ctx, const howdah_event *event, const char *error, int attempts)
+{
+    job *j = ctx;
+
+    (void)event;
+    (void)error;
+    (void)attempts;
+    j->dead++;
+    count_one(j);
+}
+
+/* ------------------------------------------------------------------ looking */
+
+/* A halt is told as the end of the command, with its advice; warnings nobody else tells. */
+static void on_log(void *ctx, int level, const char *message)
+{
+    job *j = ctx;
+
+    if (level != HOWDAH_LOG_WARN)
+        return;
+    cli_live_clear(&j->live);
+    cli_note(j->cli, "%s", message);
+}
+
+static int fail_halted(const howdah_subscription_info *info, howdah_error *reterr)
+{
+    int s = hw_fail(reterr, HOWDAH_FAILED, "subscription %s is halted: %s", info->subscriber_id,
+                    info->reason[0] ? info->reason : "no reason was given");
+
+    return hw_advise(reterr, s, "mend the cause, then: howdah sub resume %.100s",
+                     info->subscriber_id);
+}
+
+static int fail_paused(const howdah_subscription_info *info, howdah_error *reterr)
+{
+    int s = hw_fail(reterr, HOWDAH_FAILED, "subscription %s is paused%s%s", info->subscriber_id,
+                    info->reason[0] ? ": " : "", info->reason);
+
+    return hw_advise(reterr, s, "howdah sub resume %.100s", info->subscriber_id);
+}
+
+static void say_once(job *j, const char *what, const char *detail)
+{
+    if (!j->said && j->cli->out.err_terminal) {
+        cli_live_clear(&j->live);
+        cli_note(j->cli, "%s: %s%s", j->r->options.subscriber_id, what, detail);
+    }
+    j->said = true;
+}
+
+/* Somebody else owns it; HOWDAH_END when there is nothing left for us to wait for. */
+typedef struct stored {
+    job *j;
+    bool done;
+} stored;
+
+static int on_stored(void *ctx, const howdah_subscription_info *info)
+{
+    stored *w = ctx;
+
+    w->done = info->high >= info->head && info->holes_n == 0;
+    if (info->owner[0])
+        say_once(w->j, "waits as a standby; the owner is ", info->owner);
+    return 0;
+}
+
+static int look_at_stored(job *j, howdah_error *reterr)
+{
+    stored w = {j, false};
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s =
+        howdah_subscriptions_walk(j->cli->bus, j->r->options.subscriber_id, on_stored, &w, &err);
+
+    if (s == HOWDAH_NOT_FOUND || s == HOWDAH_INTERRUPTED) {
+        hw_error_copy(reterr, &err);
+        return s;
+    }
+    /* A store that does not answer is waited for by the next slice. */
+    return s >= 0 && w.done && j->r->until ? HOWDAH_END : HOWDAH_OK;
+}
+
+/* HOWDAH_END: there is no reason to go on. */
+static int look(job *j, howdah_error *reterr)
+{
+    howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
+    int s;
+
+    howdah_subscription_info_get(j->sub, &info);
+    cli_live_update(&j->live, &info, j->count);
+    switch (info.state) {
+    case HOWDAH_SUBSCRIPTION_HALTED:
+        s = look_at_stored(j, reterr); /* removed is another class of failure */
+        return s < 0 ? s : fail_halted(&info, reterr);
+    case HOWDAH_SUBSCRIPTION_PAUSED:
+        if (j->r->until)
+            return fail_paused(&info, reterr);
+        say_once(j, "is paused", "");
+        break;
+    case HOWDAH_SUBSCRIPTION_WAITING:
+        s = look_at_stored(j, reterr);
+        if (s != HOWDAH_OK)
+            return s;
+        break;
+    case HOWDAH_SUBSCRIPTION_BEHIND:
+    case HOWDAH_SUBSCRIPTION_LIVE:
+    default:
+        j->said = false;
+        break;
+    }
+    return j->r->exec || cli_out_wanted(&j->cli->out) ? HOWDAH_OK : HOWDAH_END;
+}
+
+/* ------------------------------------------------------------------ serving */
+
+static int64_t end_of(int64_t timeout_ms)
+{
+    int64_t now_ms = hw_clock_mono_ms();
+
+    if (timeout_ms == HOWDAH_ABSENT || timeout_ms > INT64_MAX - now_ms)
+        return INT64_MAX;
+    return now_ms + timeout_ms;
+}
+
+/* HOWDAH_END: nothing is left. */
+static int serve_slice(job *j, int64_t end_ms, howdah_error *reterr)
+{
+    int64_t left = end_ms - hw_clock_mono_ms();
+    int64_t ms = left < 0 ? 0 : left < SLICE_MS ? left : SLICE_MS;
+    int s;
+
+    if (!j->r->until)
+        return howdah_run(j->cli->bus, ms, reterr);
+    s = howdah_subscription_wait(j->sub, ms, reterr);
+    if (s < 0)
+        return s;
+    return s == HOWDAH_OK ? HOWDAH_END : HOWDAH_OK;
+}
+
+static int serve(job *j, howdah_error *reterr)
+{
+    int64_t end_ms = end_of(j->r->timeout_ms);
+    int s = j->r->max == 0 ? HOWDAH_END : HOWDAH_OK;
+
+    while (s == HOWDAH_OK) {
+        s = serve_slice(j, end_ms, reterr);
+        if (j->ending == BROKEN) {
+            *reterr = j->err;
+            return j->err.status;
+        }
+        if (j->ending != GOING_ON)
+            return HOWDAH_OK;
+        if (s == HOWDAH_OK)
+            s = look(j, reterr);
+        if (s == HOWDAH_OK && hw_clock_mono_ms() >= end_ms)
+            s = HOWDAH_END;
+    }
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* ----------------------------------------------------------- coming, leaving */
+
+static int on_existing(void *ctx, const howdah_subscription_info *info)
+{
+    job *j = ctx;
+
+    if (info->pattern)
+        j->pattern = hw_strdup(info->pattern);
+    if (info->stream)
+        j->stream = hw_strdup(info->stream);
+    j->originals = info->originals_only;
+    if (cli_args_has(&j->cli->args, "from") && j->cli->out.err_terminal)
+        cli_note(j->cli,
+                 "%s exists already and goes on behind %" PRId64 "; howdah sub reset moves it",
+                 info->subscriber_id, info->high);
+    return 0;
+}
+
+/* What one that exists was subscribed to stays, unless something else is said. */
+static int subscribe(job *j, howdah_error *reterr)
+{
+    howdah_subscribe_options o = j->r->options;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = howdah_subscriptions_walk(j->cli->bus, o.subscriber_id, on_existing, j, &err);
+
+    if (s < 0 && s != HOWDAH_NOT_FOUND) {
+        *reterr = err;
+        return s;
+    }
+    if (!o.pattern)
+        o.pattern = j->pattern;
+    if (!o.stream)
+        o.stream = j->stream;
+    else if (!o.stream[0])
+        o.stream = NULL;
+    if (!cli_args_has(&j->cli->args, "all-revisions"))
+        o.originals_only = o.originals_only || j->originals;
+    o.handler = on_event;
+    o.on_dead_letter = on_dead_letter;
+    o.ctx = j;
+    return howdah_subscribe(j->cli->bus, &o, &j->sub, reterr);
+}
+
+/* Whatever ended it, what was done is stored; s is how it ended. */
+static int unsubscribe(job *j, int s, howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int stored_s;
+
+    howdah_interrupt_clear(j->cli->bus);
+    stored_s = howdah_unsubscribe(j->sub, &err);
+    if (stored_s < 0 && (s >= 0 || s == HOWDAH_INTERRUPTED)) {
+        *reterr = err;
+        return stored_s;
+    }
+    return s;
+}
+
+static void say_goodbye(job *j)
+{
+    char count[CLI_COUNT_SIZE];
+
+    if (!j->cli->out.err_terminal)
+        return;
+    cli_count_text(j->count, count);
+    cli_note(j->cli, "%s: %s event%s, %" PRId64 " of them dead letter%s",
+             j->r->options.subscriber_id, count, j->count == 1 ? "" : "s", j->dead,
+             j->dead == 1 ? "" : "s");
+}
+
+static int run(job *j, howdah_error *reterr)
+{
+    int s = cli_open(j->cli, reterr);
+
+    howdah_log_set(on_log, j); /* of opening howdah doctor tells */
+    if (s == HOWDAH_OK)
+        s = subscribe(j, reterr);
+    if (s < 0)
+        return s;
+    if (j->cli->out.err_terminal && !j->cli->out.json)
+        cli_note(j->cli, "subscribed to %s as %s; Ctrl-C ends it", howdah_bus_url(j->cli->bus),
+                 j->r->options.subscriber_id);
+    s = unsubscribe(j, serve(j, reterr), reterr);
+    cli_live_clear(&j->live);
+    say_goodbye(j);
+    /* SIGTERM is how a service is asked to end, and it did; Ctrl-C is told as everywhere. */
+    if (s == HOWDAH_INTERRUPTED && cli_signal_caught() == SIGTERM) {
+        j->cli->out.broken = 0; /* a write it cut short: that event is outstanding */
+        return HOWDAH_OK;
+    }
+    return s;
+}
+
+int cmd_subscribe(cli_context *cli, int argc, char **argv)
+{
+    static job j;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    request r;
+    int s = parse_request(&cli->args, &r, &err);
+
+    (void)argc;
+    (void)argv;
+    cli_signals_service();
+    if (s < 0)
+        return cli_fail(cli, &err);
+    j = (job){.cli = cli, .r = &r, .input = HW_BUF_INIT(INPUT_BYTES_MAX), .err = HOWDAH_ERROR_INIT};
+    cli_live_start(&j.live, cli);
+    cli_events_init(&j.events, &cli->out, true);
+    s = run(&j, &err);
+    howdah_log_set(NULL, NULL);
+    cli_events_done(&j.events);
+    hw_buf_done(&j.input);
+    hw_free(j.pattern);
+    hw_free(j.stream);
+    return s < 0 ? cli_fail(cli, &err) : 0;
+}

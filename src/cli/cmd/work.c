@@ -1,0 +1,372 @@
+/*
+ * work.c - howdah work: a worker whose handler runs a command.
+ *
+ *   I1  Exit code 0 is done, 75 (EX_TEMPFAIL) asks for another try, anything else is a failure.  A
+ *       command that was ended because we leave is neither: its job is given back, uncounted.
+ *   I2  Handlers run in threads, also with a concurrency of one: leases are extended meanwhile.
+ *       What they share (the live line, remarks) is behind one lock; nothing is run under it.
+ *   I3  SIGTERM and Ctrl-C: nothing more is claimed, what was not begun is given back, commands
+ *       that run may end within --drain; after that they are ended.
+ */
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/in/exec.h"
+#include "cli/in/signals.h"
+#include "cli/out/live.h"
+#include "cli/out/table.h"
+
+#define SLICE_MS 250 /* between two looks at the terminal */
+#define CONCURRENCY_MAX CLI_CHILDREN_MAX
+#define RESULT_BYTES_MAX ((size_t)64 * 1024)
+#define INPUT_BYTES_MAX ((size_t)512 * 1024 * 1024) /* above any job the library can make */
+#define DRAIN_MS 30000
+#define KILLED_MS 10000 /* above the grace of exec.c */
+#define LOOK_MS 20
+
+typedef struct site {
+    cli_context *cli;
+    howdah_worker_options options;
+    const char *exec;
+    bool pass_store;    /* to the command, with its password */
+    int64_t timeout_ms; /* of a command; 0: none */
+    howdah_worker *worker;
+    atomic_bool killing; /* commands are to end now */
+    atomic_bool broken;  /* a command could not even be started: err says why */
+    pthread_mutex_t lock;
+    cli_live live;
+    howdah_error err;
+} site;
+
+/* ----------------------------------------------------------------- request */
+
+static int parse_request(const cli_args *args, site *w, howdah_error *reterr)
+{
+    howdah_worker_options *o = &w->options;
+    int s = cli_args_words(args, 1, 1, reterr);
+
+    *o = (howdah_worker_options)HOWDAH_WORKER_OPTIONS_INIT;
+    o->threads = 1;
+    o->drain_ms = DRAIN_MS;
+    if (s < 0)
+        return s;
+    o->queue = args->words[1];
+    o->until_empty = cli_args_has(args, "until-empty");
+    w->exec = cli_args_text(args, "exec");
+    w->pass_store = cli_args_has(args, "pass-store");
+    if (!w->exec || !w->exec[0])
+        return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "work needs --exec COMMAND"),
+                         "usage: howdah %s", args->command->usage[0]);
+    s = cli_args_number(args, "concurrency", 1, CONCURRENCY_MAX, &o->threads, reterr);
+    o->batch = o->threads; /* what takes as long as a process is not hoarded */
+    if (s == HOWDAH_OK)
+        s = cli_args_number(args, "batch", 1, HOWDAH_JOBS_MAX, &o->batch, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_number(args, "max-attempts", 1, INT16_MAX, &o->max_attempts, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_number(args, "max", 1, INT64_MAX, &o->max_jobs, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_duration(args, "lease", &o->lease_ms, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_duration(args, "drain", &o->drain_ms, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_duration(args, "timeout", &w->timeout_ms, reterr);
+    return s;
+}
+
+/* ---------------------------------------------------------------- one job */
+
+typedef struct run {
+    site *w;
+    const howdah_work *work;
+} run;
+
+static bool give_up(void *ctx)
+{
+    const run *r = ctx;
+
+    return atomic_load(&r->w->killing) || howdah_work_is_lost(r->work);
+}
+
+static void remark(site *w, const howdah_job *job, const char *message)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    cli_live_clear(&w->live);
+    cli_note(w->cli, "job %" PRId64 ", attempt %" PRId64 ": %s", howdah_job_id(job),
+             howdah_job_attempt(job), message);
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+/* Not the job's fault: the whole command ends, and the job is given back. */
+static int end_broken(site *w, const howdah_error *err)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    if (!atomic_exchange(&w->broken, true))
+        w->err = *err;
+    (void)pthread_mutex_unlock(&w->lock);
+    howdah_interrupt(w->cli->bus);
+    return HOWDAH_WORK_RELEASE;
+}
+
+static int put_input(const howdah_job *job, hw_buf *input, howdah_error *reterr)
+{
+    size_t len = howdah_job_json(job, NULL, 0);
+
+    if (!hw_buf_reserve(input, len + 2))
+        return hw_buf_check(input, reterr);
+    input->len = howdah_job_json(job, input->data, len + 1);
+    hw_buf_putc(input, '\n');
+    return hw_buf_check(input, reterr);
+}
+
+typedef struct variables {
+    char id[48];
+    char queue[288];
+    char attempt[48];
+    char max_attempts[48];
+    const char *list[5];
+} variables;
+
+static void name_variables(const howdah_job *job, variables *v)
+{
+    (void)snprintf(v->id, sizeof v->id, "HOWDAH_JOB_ID=%" PRId64, howdah_job_id(job));
+    (void)snprintf(v->queue, sizeof v->queue, "HOWDAH_QUEUE=%s", howdah_job_queue(job));
+    (void)snprintf(v->attempt, sizeof v->attempt, "HOWDAH_ATTEMPT=%" PRId64,
+                   howdah_job_attempt(job));
+    (void)snprintf(v->max_attempts, sizeof v->max_attempts, "HOWDAH_MAX_ATTEMPTS=%" PRId64,
+                   howdah_job_max_attempts(job));
+    v->list[0] = v->id;
+    v->list[1] = v->queue;
+    v->list[2] = v->attempt;
+    v->list[3] = v->max_attempts;
+    v->list[4] = NULL;
+}
+
+/* A NUL would end the text; the line end that echo leaves behind is not part of the result. */
+static const char *result_of(hw_buf *output)
+{
+    for (size_t i = 0; i < output->len; i++)
+        if (output->data[i] == '\0')
+            output->data[i] = '?';
+    while (output->len > 0 && strchr("\r\n", output->data[output->len - 1]))
+        output->data[--output->len] = '\0';
+    return output->len > 0 ? output->data : NULL;
+}
+
+/* I1 */
+static int judge(site *w, const howdah_job *job, howdah_work *work, const cli_exec_result *result,
+                 hw_buf *output)
+{
+    if (result->ok)
+        return howdah_work_done(work, result_of(output));
+    if (result->gave_up)
+        return HOWDAH_WORK_RELEASE;
+    remark(w, job, result->message);
+    if (result->exit_code == EX_TEMPFAIL)
+        return howdah_work_retry(work, HOWDAH_AFTER_BACKOFF, result->message);
+    return howdah_work_fail(work, result->message);
+}
+
+static int on_job(void *ctx, const howdah_job *job, howdah_work *work)
+{
+    site *w = ctx;
+    run r = {w, work};
+    hw_buf input = HW_BUF_INIT(INPUT_BYTES_MAX);
+    hw_buf output = HW_BUF_INIT(RESULT_BYTES_MAX);
+    cli_exec_result result = {.ok = false};
+    howdah_error err = HOWDAH_ERROR_INIT;
+    variables v;
+    int verdict;
+    int s;
+
+    if (atomic_load(&w->broken))
+        return HOWDAH_WORK_RELEASE;
+    name_variables(job, &v);
+    s = put_input(job, &input, &err);
+    if (s == HOWDAH_OK)
+        s = cli_exec(&(cli_exec_options){.command = w->exec,
+                                         .input = {hw_buf_str(&input), input.len},
+                                         .echo = !w->cli->quiet,
+                                         .pass_store = w->pass_store,
+                                         .environment = v.list,
+                                         .output = &output,
+                                         .timeout_ms = w->timeout_ms,
+                                         .give_up = give_up,
+                                         .ctx = &r},
+                     &result, &err);
+    verdict = s < 0 ? end_broken(w, &err) : judge(w, job, work, &result, &output);
+    hw_buf_done(&input);
+    hw_buf_done(&output);
+    return verdict;
+}
+
+/* ------------------------------------------------------------------ working */
+
+static void on_log(void *ctx, int level, const char *message)
+{
+    site *w = ctx;
+
+    /* ERROR: a binding is halted, and no event becomes a job any more. */
+    if (level < HOWDAH_LOG_WARN)
+        return;
+    (void)pthread_mutex_lock(&w->lock);
+    cli_live_clear(&w->live);
+    cli_note(w->cli, "%s", message);
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+static void update_live(site *w)
+{
+    howdah_worker_info i = HOWDAH_WORKER_INFO_INIT;
+    char text[512];
+    char done[CLI_COUNT_SIZE];
+    char rate[CLI_COUNT_SIZE];
+
+    howdah_worker_info_get(w->worker, &i);
+    (void)pthread_mutex_lock(&w->lock);
+    if (cli_live_due(&w->live, i.completed + i.failed)) {
+        cli_count_text(i.completed, done);
+        cli_count_text(w->live.rate, rate);
+        (void)snprintf(text, sizeof text,
+                       "%.*s  %s%s done  %" PRId64 " failed  %" PRId64 " retried  %" PRId64
+                       " running  %s/s",
+                       (int)cli_text_fit(w->options.queue, w->cli->out.width / 3), w->options.queue,
+                       i.paused ? "paused  " : "", done, i.failed, i.retried, i.running, rate);
+        cli_live_draw(&w->live, text);
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+static int work(site *w, howdah_error *reterr)
+{
+    int s;
+
+    do {
+        s = howdah_worker_run(w->worker, w->live.wanted ? SLICE_MS : -1, reterr);
+        update_live(w);
+    } while (s == HOWDAH_OK);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* After the commands were told to end, which they do, soon: their jobs are given back. */
+static int stop_killed(site *w, howdah_error *reterr)
+{
+    int64_t until_ms = hw_clock_mono_ms() + KILLED_MS;
+    int s = HOWDAH_TIMEOUT;
+
+    while (s == HOWDAH_TIMEOUT && hw_clock_mono_ms() < until_ms) {
+        hw_clock_sleep_ms(LOOK_MS);
+        s = howdah_worker_stop(w->worker, reterr);
+    }
+    return s;
+}
+
+/* I3; whatever ended it, what was done is settled.  s is how it ended. */
+static int stop(site *w, int s, howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int stopped;
+
+    howdah_interrupt_clear(w->cli->bus);
+    stopped = howdah_worker_stop(w->worker, &err);
+    if (stopped == HOWDAH_TIMEOUT) {
+        atomic_store(&w->killing, true);
+        stopped = stop_killed(w, &err);
+    }
+    if (stopped < 0 && (s >= 0 || s == HOWDAH_INTERRUPTED)) {
+        *reterr = err;
+        return stopped;
+    }
+    return s;
+}
+
+static int check_paused(const site *w, const howdah_worker_info *info, howdah_error *reterr)
+{
+    int s;
+
+    if (!w->options.until_empty || !info->paused)
+        return HOWDAH_OK;
+    s = hw_fail(reterr, HOWDAH_FAILED, "queue %s is paused", w->options.queue);
+    return hw_advise(reterr, s, "howdah queue resume %.100s", w->options.queue);
+}
+
+static void sum_up(site *w, const howdah_worker_info *i)
+{
+    cli_out *out = &w->cli->out;
+
+    if (out->json) {
+        cli_out_puts(out, "{\"queue\":");
+        cli_json_text(w->cli, w->options.queue);
+        cli_out_printf(out,
+                       ",\"completed\":%" PRId64 ",\"failed\":%" PRId64 ",\"retried\":%" PRId64
+                       ",\"released\":%" PRId64 ",\"lost\":%" PRId64 "}\n",
+                       i->completed, i->failed, i->retried, i->released, i->lost);
+    } else {
+        cli_out_printf(out,
+                       "%s: %" PRId64 " done, %" PRId64 " failed, %" PRId64
+                       " sent back for another "
+                       "try\n",
+                       w->options.queue, i->completed, i->failed, i->retried);
+        if (i->failed > 0)
+            cli_note(w->cli, "howdah log %s --status failed says why", w->options.queue);
+    }
+}
+
+static int run_worker(site *w, howdah_error *reterr)
+{
+    howdah_worker_info info = HOWDAH_WORKER_INFO_INIT;
+    int s = howdah_worker_new(w->cli->bus, &w->options, &w->worker, reterr);
+
+    if (s < 0)
+        return s;
+    if (w->cli->out.err_terminal && !w->cli->out.json)
+        cli_note(w->cli, "working on %s of %s; Ctrl-C ends it", w->options.queue,
+                 howdah_bus_url(w->cli->bus));
+    s = stop(w, work(w, reterr), reterr);
+    howdah_worker_info_get(w->worker, &info);
+    howdah_worker_free(w->worker);
+    cli_live_clear(&w->live);
+    if (s >= 0 || s == HOWDAH_INTERRUPTED || info.claimed > 0)
+        sum_up(w, &info);
+    if (atomic_load(&w->broken)) {
+        *reterr = w->err;
+        return w->err.status;
+    }
+    /* SIGTERM is how a service is asked to end, and it did; Ctrl-C is told as everywhere. */
+    if (s == HOWDAH_INTERRUPTED && cli_signal_caught() == SIGTERM)
+        return HOWDAH_OK;
+    return s < 0 ? s : check_paused(w, &info, reterr);
+}
+
+int cmd_work(cli_context *cli, int argc, char **argv)
+{
+    static site w;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s;
+
+    (void)argc;
+    (void)argv;
+    cli_signals_service();
+    w = (site){.cli = cli, .err = HOWDAH_ERROR_INIT};
+    s = parse_request(&cli->args, &w, &err);
+    if (s == HOWDAH_OK)
+        s = cli_open(cli, &err);
+    if (s < 0)
+        return cli_fail(cli, &err);
+    (void)pthread_mutex_init(&w.lock, NULL);
+    w.options.handler = on_job;
+    w.options.ctx = &w;
+    cli_live_start(&w.live, cli);
+    howdah_log_set(on_log, &w); /* of opening howdah doctor tells */
+    s = run_worker(&w, &err);
+    howdah_log_set(NULL, NULL);
+    (void)pthread_mutex_destroy(&w.lock);
+    return s < 0 ? cli_fail(cli, &err) : 0;
+}

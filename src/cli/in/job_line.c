@@ -1,0 +1,268 @@
+/*
+ * job_line.c - one JSON line as a job.
+ *
+ * A field is a row of a table.  The payload goes on to the letter; texts are unescaped into the
+ * job's own memory, in which nothing moves: as much as the line has is reserved before the first.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/cmd/push.h"
+#include "cli/in/lines.h"
+
+#define NAMES_ROOM                                                                                 \
+    ((size_t)8 * 1024) /* six texts of at most 255 bytes, and longer ones to refuse */
+#define NUMBER_TEXT_MAX 32
+#define HEADERS_ROOM ((size_t)128 * 1024)
+
+typedef struct parse {
+    cli_job *job;
+    size_t payload_max;
+    hw_str base64; /* absent: none */
+    bool has_data;
+} parse;
+
+typedef struct field {
+    const char *name;
+    int (*take)(parse *p, const struct field *field, hw_str value, howdah_error *reterr);
+    size_t offset; /* in howdah_new_job, of take_text and take_number */
+} field;
+
+void cli_job_init(cli_job *job, size_t payload_max)
+{
+    *job = (cli_job){HOWDAH_NEW_JOB_INIT, HW_BUF_INIT(payload_max + 1), HW_BUF_INIT(HEADERS_ROOM),
+                     HW_BUF_INIT(NAMES_ROOM)};
+}
+
+void cli_job_done(cli_job *job)
+{
+    hw_buf_done(&job->data);
+    hw_buf_done(&job->headers);
+    hw_buf_done(&job->names);
+}
+
+void cli_job_inherit(cli_job *job, const howdah_new_job *from)
+{
+    job->job = *from;
+}
+
+static char kind_of(hw_str value)
+{
+    return hw_json_kind(value.s, value.len);
+}
+
+/* NULL (and an error) when it is no string, or too long for any of our texts. */
+static const char *text_of(parse *p, const field *f, hw_str value, howdah_error *reterr)
+{
+    hw_buf *names = &p->job->names;
+    size_t at = names->len;
+
+    if (kind_of(value) != 's') {
+        (void)hw_fail_field(reterr, HOWDAH_INVALID, f->name, "wanted a string");
+        return NULL;
+    }
+    if (value.len > NAMES_ROOM - names->len) { /* unescaping only shortens */
+        (void)hw_fail_field(reterr, HOWDAH_INVALID, f->name, "must be 1 to 255 bytes, got %zu",
+                            value.len - 2);
+        return NULL;
+    }
+    hw_json_unescape(value.s + 1, value.len - 2, names);
+    hw_buf_putc(names, '\0');
+    return hw_buf_check(names, reterr) < 0 ? NULL : names->data + at;
+}
+
+static int take_text(parse *p, const field *f, hw_str value, howdah_error *reterr)
+{
+    const char *text = NULL;
+
+    if (kind_of(value) != '0') {
+        text = text_of(p, f, value, reterr);
+        if (!text)
+            return HOWDAH_INVALID;
+    }
+    memcpy((char *)&p->job->job + f->offset, &text, sizeof text);
+    return HOWDAH_OK;
+}
+
+static int take_number(parse *p, const field *f, hw_str value, howdah_error *reterr)
+{
+    char text[NUMBER_TEXT_MAX] = "";
+    int64_t number = 0;
+
+    if (kind_of(value) == '0')
+        return HOWDAH_OK;
+    if (kind_of(value) == 'n' && value.len < sizeof text)
+        memcpy(text, value.s, value.len);
+    if (!hw_parse_i64(text, INT64_MIN, INT64_MAX, &number))
+        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "wanted a whole number");
+    memcpy((char *)&p->job->job + f->offset, &number, sizeof number);
+    return HOWDAH_OK;
+}
+
+static int take_delay(parse *p, const field *f, hw_str value, howdah_error *reterr)
+{
+    const char *text;
+
+    if (kind_of(value) == '0')
+        return HOWDAH_OK;
+    text = text_of(p, f, value, reterr);
+    if (!text)
+        return HOWDAH_INVALID;
+    if (!hw_duration_parse(text, &p->job->job.delay_ms))
+        return hw_fail_field(reterr, HOWDAH_INVALID, f->name,
+                             "wanted a duration, like \"250ms\", \"5s\" or \"2m\"");
+    p->job->job.run_at_us = HOWDAH_ABSENT;
+    return HOWDAH_OK;
+}
+
+static int take_run_at(parse *p, const field *f, hw_str value, howdah_error *reterr)
+{
+    const char *text;
+
+    if (kind_of(value) == '0')
+        return HOWDAH_OK;
+    text = text_of(p, f, value, reterr);
+    if (!text)
+        return HOWDAH_INVALID;
+    if (!hw_time_parse(text, strlen(text), &p->job->job.run_at_us))
+        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "not a time like %s",
+                             "2026-01-31T09:30:00Z");
+    p->job->job.delay_ms = 0;
+    return HOWDAH_OK;
+}
+
+static int too_long(size_t len, size_t max, howdah_error *reterr)
+{
+    return hw_fail_field(reterr, HOWDAH_LIMIT, "data", "%zu bytes, the limit is %zu", len, max);
+}
+
+static int take_data(parse *p, const field *f, hw_str value, howdah_error *reterr)
+{
+    (void)f;
+    if (value.len > p->payload_max)
+        return too_long(value.len, p->payload_max, reterr);
+    hw_buf_clear(&p->job->data);
+    hw_buf_put(&p->job->data, value.s, value.len);
+    p->has_data = true;
+    return hw_buf_check(&p->job->data, reterr);
+}
+
+static int take_base64(parse *p, const field *f, hw_str value, howdah_error *reterr)
+{
+    if (kind_of(value) == '0')
+        return HOWDAH_OK;
+    if (kind_of(value) != 's')
+        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "wanted a string");
+    p->base64 = (hw_str){value.s + 1, value.len - 2};
+    return HOWDAH_OK;
+}
+
+static int take_headers(parse *p, const field *f, hw_str value, howdah_error *reterr)
+{
+    hw_buf *headers = &p->job->headers;
+
+    if (kind_of(value) == '0')
+        return HOWDAH_OK;
+    if (value.len > HEADERS_ROOM)
+        return hw_fail_field(reterr, HOWDAH_INVALID, f->name,
+                             "must be at most 65536 bytes, got %zu", value.len);
+    hw_buf_clear(headers);
+    hw_buf_put(headers, value.s, value.len);
+    p->job->job.headers = hw_buf_str(headers);
+    p->job->job.headers_len = headers->len;
+    return hw_buf_check(headers, reterr);
+}
+
+static const field fields[] = {
+    {"data", take_data, 0},
+    {"data_base64", take_base64, 0},
+    {"content_type", take_text, offsetof(howdah_new_job, content_type)},
+    {"headers", take_headers, 0},
+    {"delay", take_delay, 0},
+    {"run_at", take_run_at, 0},
+    {"priority", take_number, offsetof(howdah_new_job, priority)},
+    {"max_attempts", take_number, offsetof(howdah_new_job, max_attempts)},
+    {"key", take_text, offsetof(howdah_new_job, key)},
+    {"dedup", take_text, offsetof(howdah_new_job, dedup)},
+    {"correlation_id", take_text, offsetof(howdah_new_job, correlation_id)},
+    {"causation_id", take_text, offsetof(howdah_new_job, causation_id)},
+};
+#define FIELDS_N (sizeof fields / sizeof *fields)
+
+static int unknown_field(hw_str key, howdah_error *reterr)
+{
+    char name[32];
+    const field *best = &fields[0];
+    int s;
+
+    /* A name from outside goes into a message only if it is one: short, printable ASCII. */
+    for (size_t i = 0; i < key.len; i++)
+        if (key.len >= sizeof name || key.s[i] < 0x20 || key.s[i] >= 0x7f)
+            return hw_fail(reterr, HOWDAH_INVALID, "unknown field with a name of %zu bytes",
+                           key.len);
+    (void)snprintf(name, sizeof name, "%.*s", (int)key.len, key.s);
+    for (size_t i = 1; i < FIELDS_N; i++)
+        if (hw_word_distance(name, fields[i].name) < hw_word_distance(name, best->name))
+            best = &fields[i];
+    s = hw_fail_field(reterr, HOWDAH_INVALID, name, "unknown field; the nearest is %s", best->name);
+    return hw_advise(reterr, s, "howdah push --help lists the fields of a line");
+}
+
+static int take_member(parse *p, hw_str key, hw_str value, howdah_error *reterr)
+{
+    for (size_t i = 0; i < FIELDS_N; i++)
+        if (hw_json_key_is(key, fields[i].name))
+            return fields[i].take(p, &fields[i], value, reterr);
+    return unknown_field(key, reterr);
+}
+
+/* The payload in its final form; data_base64 and content_type belong together, and exclude data. */
+static int finish_payload(parse *p, howdah_error *reterr)
+{
+    hw_buf *data = &p->job->data;
+    howdah_new_job *job = &p->job->job;
+
+    if ((p->base64.s != NULL) != (job->content_type != NULL))
+        return hw_fail_field(reterr, HOWDAH_INVALID, p->base64.s ? "content_type" : "data_base64",
+                             "data_base64 and content_type need each other");
+    if (p->base64.s && p->has_data)
+        return hw_fail_field(reterr, HOWDAH_INVALID, "data",
+                             "data and data_base64 exclude each other");
+    if (p->base64.s) {
+        hw_buf_clear(data);
+        if (!hw_base64_get(p->base64.s, p->base64.len, data))
+            return hw_fail_field(reterr, HOWDAH_INVALID, "data_base64", "not base64");
+        if (data->broken == HOWDAH_LIMIT || data->len > p->payload_max)
+            return too_long(p->base64.len / 4 * 3, p->payload_max, reterr);
+    }
+    if (p->base64.s || p->has_data) {
+        job->data = hw_buf_str(data);
+        job->data_len = data->len;
+    }
+    return hw_buf_check(data, reterr);
+}
+
+int cli_job_parse(cli_job *job, hw_str line, size_t payload_max, howdah_error *reterr)
+{
+    parse p = {.job = job, .payload_max = payload_max};
+    hw_json_flaw flaw;
+    hw_str key;
+    hw_str value;
+    size_t pos = 0;
+    int s = HOWDAH_OK;
+
+    hw_buf_clear(&job->names);
+    if (!hw_buf_reserve(&job->names, line.len < NAMES_ROOM ? line.len : NAMES_ROOM))
+        return hw_buf_check(&job->names, reterr);
+    if (!cli_line_is_json(line, &flaw))
+        return hw_fail(reterr, HOWDAH_INVALID, "not valid JSON: %s at byte %zu", flaw.why,
+                       flaw.offset + 1);
+    if (kind_of(line) != 'o')
+        return hw_fail(reterr, HOWDAH_INVALID, "not a JSON object");
+    while (s == HOWDAH_OK && hw_json_member(line.s, line.len, &pos, &key, &value))
+        s = take_member(&p, key, value, reterr);
+    return s < 0 ? s : finish_payload(&p, reterr);
+}

@@ -1,0 +1,125 @@
+/* queue_dead_letters.c - dead letters of jobs on PostgreSQL; see
+ * sql/pg/functions/queue_dead_letters.sql. */
+#include "base/clock.h"
+#include "store/pg/pg.h"
+
+enum dead_letter_column {
+    DEAD_LETTER_ID,
+    QUEUE,
+    JOB_ID,
+    STATE,
+    ERROR,
+    ATTEMPTS,
+    REDRIVES,
+    REASON,
+    CREATED_AT,
+    LAST_ATTEMPT_AT,
+    RESOLVED_AT,
+    RESOLVED_BY,
+    KEPT,
+    PRIORITY,
+    MAX_ATTEMPTS,
+    PUSHED_AT,
+    KEY,
+    DEDUP,
+    CORRELATION_ID,
+    CAUSATION_ID,
+    EVENT_SEQUENCE,
+    CONTENT_TYPE,
+    HEADERS,
+    DATA,
+    BYTES,
+    EVENT_TYPE,
+    EVENT_STREAM
+};
+
+void hw_pg_call_of_job_dead_letters(const hw_dead_letter_query *query, int64_t after, int64_t limit,
+                                    int32_t cap, hw_pg_call *ret_call)
+{
+    int64_t first = query->id > 0 && query->id - 1 > after ? query->id - 1 : after;
+
+    *ret_call = (hw_pg_call){.statement = HW_PG_JOB_DEAD_LETTER_LIST};
+    hw_pg_param_str(ret_call, query->queue);
+    hw_pg_param_bool(ret_call, query->resolved);
+    hw_pg_param_int8(ret_call, first);
+    hw_pg_param_int8(ret_call, query->id > 0 ? query->id : INT64_MAX);
+    hw_pg_param_int8(ret_call, limit);
+    hw_pg_param_int4(ret_call, cap);
+}
+
+static void decode_job(const PGresult *r, int row, const hw_dead_letter *dead_letter, hw_job *job)
+{
+    *job = (hw_job){
+        .id = dead_letter->job_id,
+        .state = hw_job_state_by_dead_letter(dead_letter->state),
+        .queue = dead_letter->queue,
+        .priority = hw_pg_get_int4(r, row, PRIORITY),
+        .attempts = dead_letter->attempts,
+        .max_attempts = hw_pg_get_int8(r, row, MAX_ATTEMPTS),
+        .created_at_us = hw_pg_get_time(r, row, PUSHED_AT),
+        .due_at_us = HW_TIME_ABSENT,
+        .started_at_us = HW_TIME_ABSENT,
+        .lease_until_us = HW_TIME_ABSENT,
+        .finished_at_us = HW_TIME_ABSENT,
+        .key = hw_pg_get_str(r, row, KEY),
+        .dedup = hw_pg_get_str(r, row, DEDUP),
+        .correlation_id = hw_pg_get_str(r, row, CORRELATION_ID),
+        .event_sequence = hw_pg_get_int8_or(r, row, EVENT_SEQUENCE, 0),
+        .event_type = hw_pg_get_str(r, row, EVENT_TYPE),
+        .event_stream = hw_pg_get_str(r, row, EVENT_STREAM),
+        .content_type = hw_pg_get_str(r, row, CONTENT_TYPE),
+        .headers = hw_pg_get_str(r, row, HEADERS),
+        .error = dead_letter->error,
+    };
+    job->has_causation = hw_pg_get_uuid(r, row, CAUSATION_ID, &job->causation_id);
+    job->data = hw_pg_get_str(r, row, job->content_type.s ? BYTES : DATA);
+}
+
+int hw_pg_hand_job_dead_letter(const PGresult *r, int row, hw_dead_letter_fn fn, void *ctx)
+{
+    hw_dead_letter dead_letter = {
+        .id = hw_pg_get_int8(r, row, DEAD_LETTER_ID),
+        .source = HW_STR_LIT("queue"),
+        .queue = hw_pg_get_str(r, row, QUEUE),
+        .job_id = hw_pg_get_int8(r, row, JOB_ID),
+        .error = hw_pg_get_str(r, row, ERROR),
+        .attempts = hw_pg_get_int8(r, row, ATTEMPTS),
+        .redrives = hw_pg_get_int8(r, row, REDRIVES),
+        .created_at_us = hw_pg_get_time(r, row, CREATED_AT),
+        .last_attempt_at_us = hw_pg_get_time(r, row, LAST_ATTEMPT_AT),
+        .state = hw_pg_dead_letter_state(hw_pg_get_str(r, row, STATE)),
+        .reason = hw_pg_get_str(r, row, REASON),
+        .resolved_at_us = hw_pg_get_time(r, row, RESOLVED_AT),
+        .resolved_by = hw_pg_get_str(r, row, RESOLVED_BY),
+    };
+    hw_job job;
+
+    if (hw_pg_get_bool(r, row, KEPT)) {
+        decode_job(r, row, &dead_letter, &job);
+        dead_letter.job = &job;
+    }
+    return fn(ctx, &dead_letter);
+}
+
+int hw_pg_job_dead_letters_mark(hw_store *store, hw_str queue, hw_dead_letter_state state,
+                                hw_str reason, int64_t *ret_n, howdah_error *reterr)
+{
+    hw_pg *pg = (hw_pg *)store;
+    hw_pg_call call = {.statement = HW_PG_DEAD_LETTER_SET_JOBS, .writes = true};
+    PGresult *result = NULL;
+    int s = hw_pg_ready(pg, reterr);
+
+    if (s < 0)
+        return s;
+    hw_pg_param_null(&call);
+    hw_pg_param_str(&call, queue);
+    hw_pg_param_str(&call, hw_str_of(hw_pg_dead_letter_state_name(state)));
+    hw_pg_param_str(&call, reason);
+    s = hw_pg_exec(pg, &call, &result, reterr);
+    if (s >= 0 && PQgetisnull(result, 0, 0))
+        s = hw_pg_no_such_queue(queue, reterr);
+    else if (s >= 0 && ret_n)
+        *ret_n = hw_pg_get_int8(result, 0, 0);
+    PQclear(result);
+    return s;
+}

@@ -1,0 +1,946 @@
+/*
+ * subscriptions.c - the rows of subscriptions: who owns one, and how far it is.
+ *
+ *   I1  Everything that changes a row happens behind the write lock (BEGIN IMMEDIATE), after a look
+ *       at its token there: what was found cannot change before the commit.
+ *   I2  There are no locks of a session in SQLite: COORDINATED is a lease as LEASE is.  A lease
+ *       ends by the machine's clock of time since boot, which all processes with the file share;
+ *       see 0002_subscriptions.sql, I4.  A lease that has run out and that nobody took is still its
+ *       owner's: the token decides, not the clock.
+ *   I3  A checkpoint and a renewal need not wait for the disk (conn.c, I5): they follow what they
+ *       speak of in the same log.  Everything else waits.
+ *   I4  poll() writes only when a lease has used up a quarter of its time.  So owners that wake one
+ *       another by writing come to rest.
+ *   I5  A place is stored only in the log it was learnt from, and only when the event it stands on
+ *       is there: looked up behind the write lock as well.
+ */
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "store/sqlite/sqlite.h"
+
+#define IS_HELD "s.lease_until IS NOT NULL AND s.lease_until > ?2 AND s.lease_boot = ?3"
+
+/* ?1 the subscriber, or behind whom, ?2 now since boot, ?3 the boot, ?4 limit. */
+#define ROW_COLUMNS                                                                                \
+    "SELECT s.subscriber_id, s.pattern, s.high, s.outstanding, s.anchor_sequence, s.anchor_id,"    \
+    " s.timeline, s.token, s.owner, " IS_HELD ", s.status, s.reason, s.suspect_sequence,"          \
+    " s.suspect_attempts, s.created_at, s.updated_at,"                                             \
+    " (SELECT count(*) FROM main.howdah_dead_letters d"                                            \
+    "  WHERE d.subscriber_id = s.subscriber_id AND d.resolved_at IS NULL),"                        \
+    " (SELECT count(*) FROM main.howdah_skips k"                                                   \
+    "  WHERE k.subscriber_id = s.subscriber_id AND k.resolved_at IS NULL),"                        \
+    " s.stream, s.originals, s.moves FROM main.howdah_subscriptions s"
+#define ROW_SQL ROW_COLUMNS " WHERE s.subscriber_id = ?1 LIMIT ?4"
+#define ROWS_SQL ROW_COLUMNS " WHERE s.subscriber_id > ?1 ORDER BY s.subscriber_id LIMIT ?4"
+
+enum {
+    COL_SUBSCRIBER,
+    COL_PATTERN,
+    COL_HIGH,
+    COL_OUTSTANDING,
+    COL_ANCHOR_SEQUENCE,
+    COL_ANCHOR_ID,
+    COL_TIMELINE,
+    COL_TOKEN,
+    COL_OWNER,
+    COL_HELD,
+    COL_STATUS,
+    COL_REASON,
+    COL_SUSPECT_SEQUENCE,
+    COL_SUSPECT_ATTEMPTS,
+    COL_CREATED_AT,
+    COL_UPDATED_AT,
+    COL_DEAD_LETTERS,
+    COL_SKIPS,
+    COL_STREAM,
+    COL_ORIGINALS,
+    COL_MOVES
+};
+
+#define LOOK_SQL                                                                                   \
+    "SELECT s.token, s.high, s.status, s.lease_until, s.lease_boot, s.pattern, s.owner,"           \
+    " EXISTS (SELECT 1 FROM main.howdah_dead_letters d WHERE d.subscriber_id = s.subscriber_id"    \
+    "  AND d.state = 'redrive' AND d.resolved_at IS NULL), s.stream, s.originals, s.timeline,"     \
+    " s.moves"                                                                                     \
+    " FROM main.howdah_subscriptions s WHERE s.subscriber_id = ?1"
+
+/* Without a lease there is none to renew, and ?7 is NULL when none is to be. */
+#define CHECKPOINT_SQL                                                                             \
+    "UPDATE main.howdah_subscriptions SET high = ?2, outstanding = ?3, anchor_sequence = ?4,"      \
+    " anchor_id = ?5, updated_at = ?6,"                                                            \
+    " lease_until = CASE WHEN lease_until IS NULL THEN NULL ELSE coalesce(?7, lease_until) END,"   \
+    " lease_boot = CASE WHEN lease_until IS NULL THEN NULL ELSE coalesce(?8, lease_boot) END,"     \
+    " timeline = ?9, moves = moves + 1 WHERE subscriber_id = ?1"
+#define RENEW_SQL                                                                                  \
+    "UPDATE main.howdah_subscriptions SET lease_until = ?2, lease_boot = ?3"                       \
+    " WHERE subscriber_id = ?1 AND lease_until IS NOT NULL"
+#define INSERT_SQL                                                                                 \
+    "INSERT INTO main.howdah_subscriptions (subscriber_id, pattern, stream, originals, high,"      \
+    " outstanding, token, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6,"                 \
+    " coalesce((SELECT CAST(value AS INTEGER) FROM main.howdah_meta WHERE key = 'token_floor'),"   \
+    " 0), ?7, ?7)"
+#define FILTER_SQL                                                                                 \
+    "UPDATE main.howdah_subscriptions SET pattern = ?2, stream = ?3, originals = ?4,"              \
+    " updated_at = ?5 WHERE subscriber_id = ?1"
+#define TAKE_SQL                                                                                   \
+    "UPDATE main.howdah_subscriptions SET token = ?2, owner = ?3, lease_until = ?4,"               \
+    " lease_boot = ?5, updated_at = ?6 WHERE subscriber_id = ?1"
+#define RELEASE_SQL                                                                                \
+    "UPDATE main.howdah_subscriptions SET owner = NULL, lease_until = NULL, lease_boot = NULL,"    \
+    " updated_at = ?2 WHERE subscriber_id = ?1"
+#define SUSPECT_SQL                                                                                \
+    "UPDATE main.howdah_subscriptions SET suspect_sequence = ?2, suspect_attempts = ?3"            \
+    " WHERE subscriber_id = ?1"
+#define STATUS_SQL                                                                                 \
+    "UPDATE main.howdah_subscriptions SET status = ?2, reason = ?3, updated_at = ?4"               \
+    " WHERE subscriber_id = ?1"
+#define RESET_SQL                                                                                  \
+    "UPDATE main.howdah_subscriptions SET high = ?2, outstanding = ?3, anchor_sequence = 0,"       \
+    " anchor_id = NULL, timeline = '', token = token + 1, owner = NULL, lease_until = NULL,"       \
+    " lease_boot = NULL, suspect_sequence = 0, suspect_attempts = 0, updated_at = ?4"              \
+    " WHERE subscriber_id = ?1"
+/* 0002_subscriptions.sql, I2.  Above the last one: whoever had it may not know yet. */
+#define FLOOR_SQL                                                                                  \
+    "INSERT INTO main.howdah_meta (key, value)"                                                    \
+    " SELECT 'token_floor', CAST(token + 1 AS TEXT) FROM main.howdah_subscriptions"                \
+    " WHERE subscriber_id = ?1"                                                                    \
+    " ON CONFLICT (key) DO UPDATE SET value = excluded.value"                                      \
+    " WHERE CAST(excluded.value AS INTEGER) > CAST(value AS INTEGER)"
+#define REMOVE_SKIPS_SQL "DELETE FROM main.howdah_skips WHERE subscriber_id = ?1"
+#define REMOVE_SQL "DELETE FROM main.howdah_subscriptions WHERE subscriber_id = ?1"
+
+static const char *const status_names[] = {"active", "paused", "halted"};
+
+static void bind_int_or_null(sqlite3_stmt *stmt, int index, bool present, int64_t value)
+{
+    if (present)
+        (void)sqlite3_bind_int64(stmt, index, value);
+    else
+        (void)sqlite3_bind_null(stmt, index);
+}
+
+static int fail_lost(hw_str subscriber_id, int64_t token, howdah_error *reterr)
+{
+    return hw_fail(reterr, HOWDAH_LOST,
+                   "subscription %.*s: token %" PRId64
+                   " is not the newest any more: another instance owns it, or it was reset",
+                   (int)subscriber_id.len, subscriber_id.s, token);
+}
+
+static int fail_not_found(hw_str subscriber_id, howdah_error *reterr)
+{
+    return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no subscription %.*s",
+                   (int)subscriber_id.len, subscriber_id.s);
+}
+
+/* ------------------------------------------------------------------ a row */
+
+static int damaged(const hw_sqlite *store, const char *what, howdah_error *reterr)
+{
+    return hw_fail(reterr, HOWDAH_CORRUPT, "%s: a subscription has a damaged %s", store->name,
+                   what);
+}
+
+static bool parse_status(hw_str text, hw_sub_status *ret_status)
+{
+    for (size_t i = 0; i < sizeof status_names / sizeof *status_names; i++)
+        if (text.s && strcmp(text.s, status_names[i]) == 0) {
+            *ret_status = (hw_sub_status)i;
+            return true;
+        }
+    return false;
+}
+
+static bool take_anchor(sqlite3_stmt *stmt, hw_anchor *anchor)
+{
+    anchor->sequence = sqlite3_column_int64(stmt, COL_ANCHOR_SEQUENCE);
+    if (anchor->sequence == 0)
+        return true;
+    if (sqlite3_column_bytes(stmt, COL_ANCHOR_ID) != (int)sizeof anchor->id.b)
+        return false;
+    memcpy(anchor->id.b, sqlite3_column_blob(stmt, COL_ANCHOR_ID), sizeof anchor->id.b);
+    return true;
+}
+
+/* Texts are the statement's until its next step; *ret_outstanding is freed by the caller. */
+static int take_row(const hw_sqlite *store, sqlite3_stmt *stmt, hw_sub_row *row,
+                    hw_range **ret_outstanding, howdah_error *reterr)
+{
+    int s;
+
+    *row = (hw_sub_row){.subscriber_id = hw_sqlite_borrow(stmt, COL_SUBSCRIBER),
+                        .filter = {.pattern = hw_sqlite_borrow(stmt, COL_PATTERN),
+                                   .stream = hw_sqlite_borrow(stmt, COL_STREAM),
+                                   .originals = sqlite3_column_int(stmt, COL_ORIGINALS) != 0},
+                        .high = sqlite3_column_int64(stmt, COL_HIGH),
+                        .timeline = hw_sqlite_borrow(stmt, COL_TIMELINE),
+                        .token = sqlite3_column_int64(stmt, COL_TOKEN),
+                        .owner = hw_sqlite_borrow(stmt, COL_OWNER),
+                        .held = sqlite3_column_int(stmt, COL_HELD) != 0,
+                        .reason = hw_sqlite_borrow(stmt, COL_REASON),
+                        .suspect_sequence = sqlite3_column_int64(stmt, COL_SUSPECT_SEQUENCE),
+                        .suspect_attempts = sqlite3_column_int64(stmt, COL_SUSPECT_ATTEMPTS),
+                        .created_at_us = sqlite3_column_int64(stmt, COL_CREATED_AT),
+                        .updated_at_us = sqlite3_column_int64(stmt, COL_UPDATED_AT),
+                        .dead_letters = sqlite3_column_int64(stmt, COL_DEAD_LETTERS),
+                        .skips = sqlite3_column_int64(stmt, COL_SKIPS),
+                        .moves = sqlite3_column_int64(stmt, COL_MOVES)};
+    if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
+        return hw_fail_no_memory(reterr);
+    if (!parse_status(hw_sqlite_borrow(stmt, COL_STATUS), &row->status))
+        return damaged(store, "status", reterr);
+    if (!take_anchor(stmt, &row->anchor))
+        return damaged(store, "anchor", reterr);
+    s = hw_sqlite_parse_outstanding(hw_sqlite_borrow(stmt, COL_OUTSTANDING), ret_outstanding,
+                                    &row->outstanding_n);
+    if (s < 0)
+        return s == HOWDAH_NO_MEMORY ? hw_fail_no_memory(reterr)
+                                     : damaged(store, "list of outstanding numbers", reterr);
+    row->outstanding = *ret_outstanding;
+    return HOWDAH_OK;
+}
+
+/* No process outlives its boot: asked once. */
+static hw_str boot_of(hw_sqlite *store)
+{
+    if (!store->boot[0])
+        hw_clock_boot(store->boot);
+    return hw_str_of(store->boot);
+}
+
+typedef struct row_walk {
+    hw_sqlite *store;
+    hw_sub_row_fn fn;
+    void *ctx;
+    size_t n;
+} row_walk;
+
+static void bind_lease(hw_sqlite *store, sqlite3_stmt *stmt)
+{
+    (void)sqlite3_bind_int64(stmt, 2, hw_clock_mono_us());
+    hw_sqlite_bind_str(stmt, 3, boot_of(store));
+}
+
+static void bind_walk(void *ctx, sqlite3_stmt *stmt)
+{
+    bind_lease(((row_walk *)ctx)->store, stmt);
+}
+
+static int hand_row(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
+{
+    row_walk *w = ctx;
+    hw_range *outstanding = NULL;
+    hw_sub_row row;
+    int s = take_row(w->store, stmt, &row, &outstanding, reterr);
+
+    w->n++;
+    if (s >= 0)
+        *ret_stop = w->fn(w->ctx, &row) != 0;
+    hw_free(outstanding);
+    return s;
+}
+
+static int walk_rows(row_walk *w, const char *sql, hw_str first, howdah_error *reterr)
+{
+    const hw_sqlite_walk walk = {.sql = sql,
+                                 .doing = "read subscriptions",
+                                 .keys = 1,
+                                 .key_column = {COL_SUBSCRIBER},
+                                 .key_param = {1},
+                                 .first = {{.bytes = first}},
+                                 .limit_param = 4,
+                                 .bind = bind_walk,
+                                 .row = hand_row,
+                                 .ctx = w};
+
+    return hw_sqlite_walk_rows(w->store, &walk, reterr);
+}
+
+int hw_sqlite_load(hw_store *base, hw_str subscriber_id, hw_sub_row_fn fn, void *ctx,
+                   howdah_error *reterr)
+{
+    row_walk w = {(hw_sqlite *)base, fn, ctx, 0};
+    int s = walk_rows(&w, ROW_SQL, subscriber_id, reterr);
+
+    return s >= 0 && w.n == 0 ? fail_not_found(subscriber_id, reterr) : s;
+}
+
+int hw_sqlite_list(hw_store *base, hw_sub_row_fn fn, void *ctx, howdah_error *reterr)
+{
+    row_walk w = {(hw_sqlite *)base, fn, ctx, 0};
+
+    return walk_rows(&w, ROWS_SQL, HW_STR_LIT(""), reterr);
+}
+
+/* ------------------------------------------------------------- a short look */
+
+/* What a row is compared with. */
+typedef struct about {
+    const hw_filter *filter; /* NULL: it is not */
+    hw_str owner;
+} about;
+
+/* What decides whether a row may be moved, and what its owner is told. */
+typedef struct look {
+    bool there;
+    int64_t token;
+    int64_t high;
+    hw_sub_status status;
+    bool redrives;
+    bool leased;
+    int64_t lease_left_us; /* of a lease of this boot; else 0 */
+    bool same_filter;      /* as that of the question */
+    bool same_owner;
+    bool same_log; /* as that of its last checkpoint */
+    int64_t moves;
+} look;
+
+static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, const about *a, look *l,
+                     howdah_error *reterr)
+{
+    hw_filter filter;
+
+    l->there = true;
+    l->token = sqlite3_column_int64(stmt, 0);
+    l->high = sqlite3_column_int64(stmt, 1);
+    l->leased = sqlite3_column_type(stmt, 3) != SQLITE_NULL;
+    if (l->leased && hw_str_equal(hw_sqlite_borrow(stmt, 4), boot_of(store)))
+        l->lease_left_us = sqlite3_column_int64(stmt, 3) - hw_clock_mono_us();
+    filter = (hw_filter){hw_sqlite_borrow(stmt, 5), hw_sqlite_borrow(stmt, 8),
+                         sqlite3_column_int(stmt, 9) != 0};
+    l->same_filter = a && a->filter && hw_filter_equal(&filter, a->filter);
+    l->same_owner = a && hw_str_equal(hw_sqlite_borrow(stmt, 6), a->owner);
+    l->redrives = sqlite3_column_int(stmt, 7) != 0;
+    l->same_log = hw_str_equal(hw_sqlite_borrow(stmt, 10), hw_str_of(store->log));
+    l->moves = sqlite3_column_int64(stmt, 11);
+    if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
+        return hw_fail_no_memory(reterr);
+    return parse_status(hw_sqlite_borrow(stmt, 2), &l->status) ? HOWDAH_OK
+                                                               : damaged(store, "status", reterr);
+}
+
+/* a may be NULL. */
+static int look_at(hw_sqlite *store, hw_str subscriber_id, const about *a, look *l,
+                   howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_is_log(store, HW_STR_NULL, reterr); /* so that it is known */
+
+    *l = (look){.there = false};
+    if (s >= 0)
+        s = hw_sqlite_stmt(store, HW_SLOT_SUB_LOOK, LOOK_SQL, &stmt, reterr);
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    s = hw_sqlite_step(store, stmt, "look at a subscription", reterr);
+    if (s == HOWDAH_OK)
+        s = take_look(store, stmt, a, l, reterr);
+    (void)sqlite3_reset(stmt);
+    (void)sqlite3_clear_bindings(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+static bool is_held(const look *l)
+{
+    return l->leased && l->lease_left_us > 0;
+}
+
+/* As look_at(), but NOT_FOUND without the row. */
+static int look_for(hw_sqlite *store, hw_str subscriber_id, const about *a, look *l,
+                    howdah_error *reterr)
+{
+    int s = look_at(store, subscriber_id, a, l, reterr);
+
+    return s >= 0 && !l->there ? fail_not_found(subscriber_id, reterr) : s;
+}
+
+int hw_sqlite_check_hold(hw_sqlite *store, const hw_hold *hold, howdah_error *reterr)
+{
+    look l;
+    int s = look_at(store, hold->subscriber_id, NULL, &l, reterr);
+
+    if (s >= 0 && (!l.there || l.token != hold->token))
+        s = fail_lost(hold->subscriber_id, hold->token, reterr);
+    return s < 0 ? s : hw_sqlite_is_log(store, hold->log, reterr);
+}
+
+/* ------------------------------------------------------ being there, or not */
+
+/* ?2 to ?4. */
+static void bind_filter(sqlite3_stmt *stmt, const hw_filter *filter)
+{
+    hw_sqlite_bind_str(stmt, 2, filter->pattern);
+    hw_sqlite_bind_str(stmt, 3, filter->stream);
+    (void)sqlite3_bind_int(stmt, 4, filter->originals);
+}
+
+int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, const hw_filter *filter,
+                         int64_t high, const hw_range *outstanding, size_t outstanding_n,
+                         howdah_error *reterr)
+{
+    hw_buf text = HW_BUF_INIT(HW_OUTSTANDING_BYTES_MAX);
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, INSERT_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    bind_filter(stmt, filter);
+    (void)sqlite3_bind_int64(stmt, 5, high);
+    (void)sqlite3_bind_int64(stmt, 7, hw_clock_wall_us());
+    s = hw_sqlite_bind_outstanding(stmt, 6, &text, outstanding, outstanding_n, reterr);
+    if (s >= 0)
+        s = hw_sqlite_step(store, stmt, "create a subscription", reterr);
+    (void)sqlite3_finalize(stmt);
+    hw_buf_done(&text);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+static int renew_filter(hw_sqlite *store, hw_str subscriber_id, const hw_filter *filter,
+                        howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, FILTER_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    bind_filter(stmt, filter);
+    (void)sqlite3_bind_int64(stmt, 5, hw_clock_wall_us());
+    return hw_sqlite_finish(store, stmt, "renew a filter", reterr);
+}
+
+int hw_sqlite_create(hw_store *base, hw_str subscriber_id, const hw_filter *filter, int64_t high,
+                     const hw_range *outstanding, size_t outstanding_n, bool *ret_created,
+                     howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    about a = {.filter = filter};
+    look l;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    /* Nearly always it is there and as it should be: no need to stand in line for the lock. */
+    if (s >= 0)
+        s = look_at(store, subscriber_id, &a, &l, reterr);
+    if (s >= 0 && !(l.there && l.same_filter)) {
+        s = hw_sqlite_enter(store, true, reterr);
+        if (s < 0)
+            return s;
+        s = look_at(store, subscriber_id, &a, &l, reterr);
+        if (s >= 0)
+            s = l.there ? renew_filter(store, subscriber_id, filter, reterr)
+                        : hw_sqlite_insert_sub(store, subscriber_id, filter, high, outstanding,
+                                               outstanding_n, reterr);
+        s = hw_sqlite_leave(store, s, reterr);
+    }
+    if (s >= 0 && ret_created)
+        *ret_created = !l.there;
+    return s;
+}
+
+/* Runs a statement whose only parameter is the subscriber. */
+static int run_about(hw_sqlite *store, const char *sql, hw_str subscriber_id, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, sql, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    return hw_sqlite_finish(store, stmt, "remove a subscription", reterr);
+}
+
+int hw_sqlite_drop_sub(hw_sqlite *store, hw_str subscriber_id, howdah_error *reterr)
+{
+    int s = run_about(store, FLOOR_SQL, subscriber_id, reterr);
+
+    if (s >= 0)
+        s = run_about(store, REMOVE_SKIPS_SQL, subscriber_id, reterr);
+    if (s >= 0)
+        s = run_about(store, REMOVE_SQL, subscriber_id, reterr);
+    return s;
+}
+
+static int remove_row(hw_sqlite *store, hw_str subscriber_id, howdah_error *reterr)
+{
+    look l;
+    int s = look_for(store, subscriber_id, NULL, &l, reterr);
+
+    if (s >= 0 && is_held(&l)) {
+        s = hw_fail(reterr, HOWDAH_CONFLICT, "subscription %.*s is in use", (int)subscriber_id.len,
+                    subscriber_id.s);
+        return hw_advise(reterr, s, "stop its instances first");
+    }
+    return s < 0 ? s : hw_sqlite_drop_sub(store, subscriber_id, reterr);
+}
+
+int hw_sqlite_remove(hw_store *base, hw_str subscriber_id, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    int s = hw_sqlite_enter(store, true, reterr);
+
+    if (s < 0)
+        return s;
+    return hw_sqlite_leave(store, remove_row(store, subscriber_id, reterr), reterr);
+}
+
+/* ------------------------------------------------------------- owning a row */
+
+static int64_t lease_until_us(int64_t lease_ms)
+{
+    return hw_clock_mono_us() + lease_ms * 1000;
+}
+
+static int update_owner(hw_sqlite *store, const hw_take *take, int64_t token, howdah_error *reterr)
+{
+    bool leased = take->instance != HW_INSTANCE_SINGLE;
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, TAKE_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, take->subscriber_id);
+    (void)sqlite3_bind_int64(stmt, 2, token);
+    hw_sqlite_bind_str(stmt, 3, take->owner);
+    bind_int_or_null(stmt, 4, leased, lease_until_us(take->lease_ms));
+    hw_sqlite_bind_str(stmt, 5, leased ? boot_of(store) : HW_STR_NULL);
+    (void)sqlite3_bind_int64(stmt, 6, hw_clock_wall_us());
+    return hw_sqlite_finish(store, stmt, "take a subscription", reterr);
+}
+
+/* What fn is called with after the commit; buf and outstanding are what the row points into. */
+typedef struct taken {
+    hw_sub_row row;
+    hw_range *outstanding;
+    char *texts;
+} taken;
+
+static hw_str keep(char **at, hw_str text)
+{
+    hw_str kept = {*at, text.len};
+
+    if (!text.s)
+        return HW_STR_NULL;
+    memcpy(*at, text.s, text.len + 1);
+    *at += text.len + 1;
+    return kept;
+}
+
+static int keep_texts(taken *t, howdah_error *reterr)
+{
+    hw_sub_row *row = &t->row;
+    char *at;
+
+    t->texts = hw_alloc(row->subscriber_id.len + row->filter.pattern.len + row->filter.stream.len +
+                        row->timeline.len + row->owner.len + row->reason.len + 6);
+    if (!t->texts)
+        return hw_fail_no_memory(reterr);
+    at = t->texts;
+    row->subscriber_id = keep(&at, row->subscriber_id);
+    row->filter.pattern = keep(&at, row->filter.pattern);
+    row->filter.stream = keep(&at, row->filter.stream);
+    row->timeline = keep(&at, row->timeline);
+    row->owner = keep(&at, row->owner);
+    row->reason = keep(&at, row->reason);
+    return HOWDAH_OK;
+}
+
+static int keep_row(hw_sqlite *store, hw_str subscriber_id, taken *t, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, ROW_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    bind_lease(store, stmt);
+    (void)sqlite3_bind_int(stmt, 4, 1);
+    s = hw_sqlite_step(store, stmt, "take a subscription", reterr);
+    if (s == HOWDAH_END)
+        s = fail_not_found(subscriber_id, reterr);
+    if (s >= 0)
+        s = take_row(store, stmt, &t->row, &t->outstanding, reterr);
+    if (s >= 0)
+        s = keep_texts(t, reterr);
+    (void)sqlite3_finalize(stmt);
+    return s;
+}
+
+/* What it holds itself (after a take whose outcome it never heard) keeps nobody out. */
+static bool is_in_the_way(const hw_take *take, bool held, bool same_owner)
+{
+    return held && !same_owner && take->instance != HW_INSTANCE_SINGLE;
+}
+
+/* HOWDAH_OK: committed.  HOWDAH_END: somebody has it. */
+static int try_take(hw_sqlite *store, const hw_take *take, taken *t, howdah_error *reterr)
+{
+    int s = hw_sqlite_enter(store, true, reterr);
+
+    if (s < 0)
+        return s;
+    s = keep_row(store, take->subscriber_id, t, reterr);
+    if (s >= 0 && is_in_the_way(take, t->row.held, hw_str_equal(t->row.owner, take->owner))) {
+        hw_sqlite_rollback(store);
+        return HOWDAH_END;
+    }
+    if (s >= 0)
+        s = hw_sqlite_is_log(store, HW_STR_NULL, reterr);
+    if (s >= 0)
+        s = update_owner(store, take, ++t->row.token, reterr);
+    t->row.log = hw_str_of(store->log);
+    return hw_sqlite_leave(store, s, reterr);
+}
+
+/* Whether somebody holds it, without the write lock: a standby asks again and again. */
+static int look_first(hw_sqlite *store, const hw_take *take, bool *ret_held, howdah_error *reterr)
+{
+    about a = {.owner = take->owner};
+    look l = {.there = false};
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s >= 0)
+        s = look_for(store, take->subscriber_id, &a, &l, reterr);
+    if (s >= 0)
+        *ret_held = is_in_the_way(take, is_held(&l), l.same_owner);
+    return s;
+}
+
+int hw_sqlite_take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *ctx,
+                   howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    taken t = {.outstanding = NULL};
+    bool held = false;
+    int s;
+
+    assert(take->owner.s);
+    assert(take->instance == HW_INSTANCE_SINGLE || take->lease_ms > 0);
+    s = look_first(store, take, &held, reterr);
+    if (s >= 0)
+        s = held ? HOWDAH_END : try_take(store, take, &t, reterr);
+    if (s == HOWDAH_OK)
+        (void)fn(ctx, &t.row);
+    hw_free(t.outstanding);
+    hw_free(t.texts);
+    return s;
+}
+
+int hw_sqlite_release(hw_store *base, const hw_hold *hold, hw_instance instance,
+                      howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_enter(store, true, reterr);
+
+    (void)instance;
+    if (s < 0)
+        return s;
+    s = hw_sqlite_check_hold(store, hold, &err);
+    if (s == HOWDAH_LOST) {
+        hw_sqlite_rollback(store);
+        return HOWDAH_OK;
+    }
+    if (s < 0)
+        hw_error_copy(reterr, &err);
+    if (s >= 0)
+        s = hw_sqlite_prepare(store, RELEASE_SQL, &stmt, reterr);
+    if (s >= 0) {
+        hw_sqlite_bind_str(stmt, 1, hold->subscriber_id);
+        (void)sqlite3_bind_int64(stmt, 2, hw_clock_wall_us());
+        s = hw_sqlite_finish(store, stmt, "release a subscription", reterr);
+    }
+    s = hw_sqlite_leave(store, s, reterr);
+    return s < 0 ? s : hw_sqlite_ring(base, NULL, 0, reterr);
+}
+
+/* ------------------------------------------------------------- checkpoints */
+
+static int update_checkpoint(hw_sqlite *store, const hw_checkpoint *c, int64_t lease_ms,
+                             howdah_error *reterr)
+{
+    hw_buf text = HW_BUF_INIT(HW_OUTSTANDING_BYTES_MAX);
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(store, HW_SLOT_SUB_CHECKPOINT, CHECKPOINT_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, c->subscriber_id);
+    (void)sqlite3_bind_int64(stmt, 2, c->high);
+    (void)sqlite3_bind_int64(stmt, 4, c->anchor.sequence);
+    if (c->anchor.sequence > 0)
+        hw_sqlite_bind_uuid(stmt, 5, &c->anchor.id);
+    (void)sqlite3_bind_int64(stmt, 6, hw_clock_wall_us());
+    if (lease_ms > 0) {
+        (void)sqlite3_bind_int64(stmt, 7, lease_until_us(lease_ms));
+        hw_sqlite_bind_str(stmt, 8, boot_of(store));
+    }
+    hw_sqlite_bind_str(stmt, 9, hw_str_of(store->log));
+    s = hw_sqlite_bind_outstanding(stmt, 3, &text, c->outstanding, c->outstanding_n, reterr);
+    if (s >= 0)
+        s = hw_sqlite_step(store, stmt, "store a checkpoint", reterr);
+    (void)sqlite3_clear_bindings(stmt);
+    hw_buf_done(&text);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* I5: LOST when this is not the log that the checkpoint stands in. */
+static int check_place(hw_sqlite *store, const look *l, const hw_checkpoint *c,
+                       howdah_error *reterr)
+{
+    int s = hw_sqlite_is_log(store, c->log, reterr);
+
+    if (s >= 0 && c->follows > 0 && c->follows != l->moves + 1)
+        return hw_fail(reterr, HOWDAH_LOST,
+                       "%s: subscription %.*s is not at the place that was stored last",
+                       store->name, (int)c->subscriber_id.len, c->subscriber_id.s);
+
+    if (s >= 0)
+        s = hw_sqlite_stands_on(store, &c->anchor, reterr);
+    if (s == HOWDAH_NOT_FOUND && reterr)
+        reterr->status = HOWDAH_LOST;
+    return s == HOWDAH_NOT_FOUND ? HOWDAH_LOST : s;
+}
+
+static bool goes_back(const look *l, const hw_checkpoint *c)
+{
+    return c->high < l->high && l->same_log;
+}
+
+int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
+                             howdah_error *reterr)
+{
+    look l;
+    int s = look_at(store, checkpoint->subscriber_id, NULL, &l, reterr);
+
+    if (s >= 0 && (!l.there || l.token != checkpoint->token))
+        s = fail_lost(checkpoint->subscriber_id, checkpoint->token, reterr);
+    if (s >= 0)
+        s = check_place(store, &l, checkpoint, reterr);
+    if (s < 0)
+        return s;
+    if (goes_back(&l, checkpoint))
+        return hw_fail(reterr, HOWDAH_FAILED,
+                       "subscription %.*s: a checkpoint at %" PRId64
+                       " is behind the stored one at %" PRId64,
+                       (int)checkpoint->subscriber_id.len, checkpoint->subscriber_id.s,
+                       checkpoint->high, l.high);
+    return update_checkpoint(store, checkpoint, 0, reterr);
+}
+
+static hw_sub_news news_of(const look *l, int64_t token)
+{
+    return (hw_sub_news){!l->there || l->token != token, l->status, l->redrives};
+}
+
+static int store_checkpoints(hw_sqlite *store, const hw_checkpoint *checkpoints, size_t n,
+                             int64_t lease_ms, hw_sub_news *ret_news, size_t *ret_stored,
+                             howdah_error *reterr)
+{
+    *ret_stored = 0;
+    for (size_t i = 0; i < n; i++) {
+        const hw_checkpoint *c = &checkpoints[i];
+        look l;
+        int s = look_at(store, c->subscriber_id, NULL, &l, reterr);
+
+        if (s < 0)
+            return s;
+        ret_news[i] = news_of(&l, c->token);
+        if (!ret_news[i].lost)
+            s = check_place(store, &l, c, reterr);
+        if (s < 0 && s != HOWDAH_LOST)
+            return s;
+        ret_news[i].lost = ret_news[i].lost || s == HOWDAH_LOST;
+        /* One that would go back says nothing new: an earlier one, come late. */
+        if (ret_news[i].lost || goes_back(&l, c))
+            continue;
+        s = update_checkpoint(store, c, lease_ms, reterr);
+        if (s < 0)
+            return s;
+        (*ret_stored)++;
+    }
+    return HOWDAH_OK;
+}
+
+int hw_sqlite_checkpoint(hw_store *base, const hw_checkpoint *checkpoints, size_t n,
+                         int64_t lease_ms, hw_sub_news *ret_news, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    size_t stored = 0;
+    int s = hw_sqlite_enter(store, false, reterr);
+
+    if (s < 0)
+        return s;
+    s = store_checkpoints(store, checkpoints, n, lease_ms, ret_news, &stored, reterr);
+    if (s < 0 || stored > 0)
+        return hw_sqlite_leave(store, s, reterr);
+    hw_sqlite_rollback(store);
+    return HOWDAH_OK;
+}
+
+/* I4. */
+static bool is_due(const look *l, int64_t lease_ms)
+{
+    return lease_ms > 0 && l->leased && l->lease_left_us < lease_ms * 1000 / 4 * 3;
+}
+
+static int renew(hw_sqlite *store, hw_str subscriber_id, int64_t lease_ms, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_stmt(store, HW_SLOT_SUB_RENEW, RENEW_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    (void)sqlite3_bind_int64(stmt, 2, lease_until_us(lease_ms));
+    hw_sqlite_bind_str(stmt, 3, boot_of(store));
+    s = hw_sqlite_step(store, stmt, "renew a lease", reterr);
+    (void)sqlite3_clear_bindings(stmt);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+/* Looks at all of them; renews those that are due, or only counts them. */
+static int poll_all(hw_sqlite *store, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
+                    bool renews, hw_sub_news *ret_news, size_t *ret_due, howdah_error *reterr)
+{
+    *ret_due = 0;
+    for (size_t i = 0; i < n; i++) {
+        look l;
+        int s = look_at(store, subs[i].subscriber_id, NULL, &l, reterr);
+
+        if (s < 0)
+            return s;
+        ret_news[i] = news_of(&l, subs[i].token);
+        if (!ret_news[i].lost)
+            ret_news[i].lost = hw_sqlite_is_log(store, subs[i].log, NULL) < 0;
+        if (ret_news[i].lost || !is_due(&l, lease_ms))
+            continue;
+        (*ret_due)++;
+        s = renews ? renew(store, subs[i].subscriber_id, lease_ms, reterr) : HOWDAH_OK;
+        if (s < 0)
+            return s;
+    }
+    return HOWDAH_OK;
+}
+
+int hw_sqlite_poll(hw_store *base, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
+                   hw_sub_news *ret_news, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    size_t due = 0;
+    int s = hw_sqlite_ready_to_read(store, reterr);
+
+    if (s >= 0)
+        s = poll_all(store, subs, n, lease_ms, false, ret_news, &due, reterr);
+    if (s < 0 || due == 0)
+        return s;
+    s = hw_sqlite_enter(store, false, reterr);
+    if (s < 0)
+        return s;
+    s = poll_all(store, subs, n, lease_ms, true, ret_news, &due, reterr);
+    return hw_sqlite_leave(store, s, reterr);
+}
+
+/* ------------------------------------------------------ the rest of a row */
+
+static int update_suspect(hw_sqlite *store, hw_str subscriber_id, int64_t sequence,
+                          int64_t attempts, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, SUSPECT_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    (void)sqlite3_bind_int64(stmt, 2, sequence);
+    (void)sqlite3_bind_int64(stmt, 3, attempts);
+    return hw_sqlite_finish(store, stmt, "name a suspect", reterr);
+}
+
+int hw_sqlite_suspect(hw_store *base, const hw_hold *hold, int64_t sequence, int64_t attempts,
+                      howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    int s = hw_sqlite_enter(store, true, reterr);
+
+    if (s < 0)
+        return s;
+    s = hw_sqlite_check_hold(store, hold, reterr);
+    if (s >= 0)
+        s = update_suspect(store, hold->subscriber_id, sequence, attempts, reterr);
+    return hw_sqlite_leave(store, s, reterr);
+}
+
+static int update_status(hw_sqlite *store, hw_str subscriber_id, hw_sub_status status,
+                         hw_str reason, howdah_error *reterr)
+{
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(store, STATUS_SQL, &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    hw_sqlite_bind_str(stmt, 2, hw_str_of(status_names[status]));
+    hw_sqlite_bind_str(stmt, 3, reason);
+    (void)sqlite3_bind_int64(stmt, 4, hw_clock_wall_us());
+    return hw_sqlite_finish(store, stmt, "set a status", reterr);
+}
+
+int hw_sqlite_set_status(hw_store *base, const hw_hold *hold, hw_sub_status status, hw_str reason,
+                         howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    look l;
+    int s = hw_sqlite_enter(store, true, reterr);
+
+    if (s < 0)
+        return s;
+    s = look_for(store, hold->subscriber_id, NULL, &l, reterr);
+    if (s >= 0 && hold->token > 0)
+        s = hw_sqlite_check_hold(store, hold, reterr);
+    if (s >= 0)
+        s = update_status(store, hold->subscriber_id, status, reason, reterr);
+    s = hw_sqlite_leave(store, s, reterr);
+    return s < 0 ? s : hw_sqlite_ring(base, NULL, 0, reterr);
+}
+
+static int reset_row(hw_sqlite *store, hw_str subscriber_id, int64_t high,
+                     const hw_range *outstanding, size_t outstanding_n, howdah_error *reterr)
+{
+    hw_buf text = HW_BUF_INIT(HW_OUTSTANDING_BYTES_MAX);
+    sqlite3_stmt *stmt = NULL;
+    look l;
+    int s = look_for(store, subscriber_id, NULL, &l, reterr);
+
+    if (s >= 0)
+        s = hw_sqlite_prepare(store, RESET_SQL, &stmt, reterr);
+    if (s < 0)
+        return s;
+    hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    (void)sqlite3_bind_int64(stmt, 2, high);
+    (void)sqlite3_bind_int64(stmt, 4, hw_clock_wall_us());
+    s = hw_sqlite_bind_outstanding(stmt, 3, &text, outstanding, outstanding_n, reterr);
+    if (s >= 0)
+        s = hw_sqlite_step(store, stmt, "reset a subscription", reterr);
+    (void)sqlite3_finalize(stmt);
+    hw_buf_done(&text);
+    return s < 0 ? s : HOWDAH_OK;
+}
+
+int hw_sqlite_reset(hw_store *base, hw_str subscriber_id, int64_t high, const hw_range *outstanding,
+                    size_t outstanding_n, howdah_error *reterr)
+{
+    hw_sqlite *store = (hw_sqlite *)base;
+    int s = hw_sqlite_enter(store, true, reterr);
+
+    if (s < 0)
+        return s;
+    s = reset_row(store, subscriber_id, high, outstanding, outstanding_n, reterr);
+    s = hw_sqlite_leave(store, s, reterr);
+    return s < 0 ? s : hw_sqlite_ring(base, NULL, 0, reterr);
+}
