@@ -285,8 +285,8 @@ static void all_points_of_the_queue_are_known(void **state)
     size_t n = 0;
 
     (void)state;
-    found = popen("cat '" SOURCE_ROOT "'/src/bus/worker*.c '" SOURCE_ROOT /* NOLINT(cert-env33-c) */
-                  "'/src/bus/push*.c '" SOURCE_ROOT "'/src/bus/queue*.c '" SOURCE_ROOT
+    found = popen("cat '" SOURCE_ROOT /* NOLINT(cert-env33-c) */
+                  "'/src/bus/queue/*.c '" SOURCE_ROOT "'/src/bus/queue/worker/*.c '" SOURCE_ROOT
                   "'/src/store/pg/queue*.c '" SOURCE_ROOT "'/src/store/sqlite/queue*.c"
                   " 2>/dev/null | sed -n 's/.*HW_FAULT_POINT(\"\\(.*\\)\").*/\\1/p' | sort -u",
                   "r");

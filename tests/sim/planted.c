@@ -1,18 +1,18 @@
 /* planted.c - the mistakes that are made on purpose, under the names of what they break. */
 #include "sim.h"
 
-hw_bug hw_sim_bug;
+planted_bug planted_now;
 
 const sim_bug sim_bugs[] = {
     {.name = "none"},
     /* of the library */
-    {.name = "gap time-out", .library = HW_BUG_GAP_TIMEOUT},
-    {.name = "in-memory ahead set", .library = HW_BUG_AHEAD_IN_MEMORY},
-    {.name = "numbers that stand still are never looked for", .library = HW_BUG_STILL_FORGOTTEN},
-    {.name = "rows read before the proof", .library = HW_BUG_ROWS_BEFORE_PROOF},
-    {.name = "a full page is taken for the whole", .library = HW_BUG_FULL_PAGE_WHOLE},
-    {.name = "checkpoint before effect", .library = HW_BUG_CHECKPOINT_FIRST},
-    {.name = "catch-up before LISTEN", .library = HW_BUG_CATCH_UP_FIRST},
+    {.name = "gap time-out", .library = PLANTED_GAP_TIMEOUT},
+    {.name = "in-memory ahead set", .library = PLANTED_AHEAD_IN_MEMORY},
+    {.name = "numbers that stand still are never looked for", .library = PLANTED_STILL_FORGOTTEN},
+    {.name = "rows read before the proof", .library = PLANTED_ROWS_BEFORE_PROOF},
+    {.name = "a full page is taken for the whole", .library = PLANTED_FULL_PAGE_WHOLE},
+    {.name = "checkpoint before effect", .library = PLANTED_CHECKPOINT_FIRST},
+    {.name = "catch-up before LISTEN", .library = PLANTED_CATCH_UP_FIRST},
     /* of the server, or of a statement */
     {.name = "order by (xid, seq)", .world = WORLD_BUG_ORDER_BY_XID},
     {.name = "numbers not drawn yet are dead", .world = WORLD_BUG_DRAWN_UNKNOWN},

@@ -180,7 +180,7 @@ static bool is_killer(const sim *s, int sub, int64_t number)
 static int succeed(sim *s, const sim_handler *h, const howdah_event *event,
                    const howdah_delivery *delivery)
 {
-    int64_t token = delivery->sub->token;
+    int64_t token = delivery->sub->ownership.token;
 
     if (delivery->tx) {
         if (!((fake_store *)delivery->tx)->in_transaction)
@@ -206,11 +206,11 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
         return HOWDAH_HALT; /* there is nobody any more: what it would do never happens */
     sim_tell(s, "p%d sub%d delivers %lld (%s %lld), token %lld, attempt %d", h->process, h->sub,
              (long long)number, event->stream.s, (long long)event->version,
-             (long long)delivery->sub->token, delivery->attempt);
+             (long long)delivery->sub->ownership.token, delivery->attempt);
     s->stats.deliveries++;
     s->stats.redrives += delivery->redrive;
     world_note(&s->world, 60 + (uint64_t)h->process, (uint64_t)number);
-    checker_delivered(&s->checker, h->sub, h->process, delivery->sub->token, number,
+    checker_delivered(&s->checker, h->sub, h->process, delivery->sub->ownership.token, number,
                       fake_life(event), delivery->redrive);
     if (is_killer(s, h->sub, number)) {
         sim_kill(s, p);

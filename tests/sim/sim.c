@@ -144,7 +144,7 @@ static void begin(sim *s, uint64_t seed, const sim_bug *bug)
     s->seed = seed;
     world_init(&s->world, seed * UINT64_C(0x9E3779B97F4A7C15) + 1);
     s->world.bug = bug->world;
-    hw_sim_bug = bug->library;
+    planted_now = bug->library;
     fake_init(&s->server, &s->world);
     checker_init(&s->checker, &s->world, &s->server);
     s->depth = 0;

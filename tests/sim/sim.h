@@ -8,8 +8,8 @@
 #ifndef HW_TESTS_SIM_SIM_H
 #define HW_TESTS_SIM_SIM_H
 
-#include "base/bug.h"
 #include "checker.h"
+#include "planted.h"
 
 enum { SIM_PROCESSES = CHECK_PROCESSES, SIM_IMAGES = 2 };
 
@@ -101,7 +101,7 @@ struct sim {
 /* A mistake of the library or of the world (planted.c). */
 typedef struct sim_bug {
     const char *name; /* what is done wrong */
-    hw_bug library;
+    planted_bug library;
     world_bug world;
 } sim_bug;
 

@@ -6,7 +6,7 @@
 import subprocess
 import sys
 
-SWITCH = "hw_sim_bug"
+SWITCH = "planted_now"
 
 
 def has_switch(library):

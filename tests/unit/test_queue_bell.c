@@ -37,7 +37,7 @@ static void a_sleep_ends_when_the_next_job_is_due(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        hw_queues queues = {.armed = rows[i].armed, .pause_ms = rows[i].pause_ms};
+        hw_queues queues = {.pause = {.armed = rows[i].armed, .pause_us = rows[i].pause_ms * 1000}};
         howdah_bus bus = {.poll_interval_ms = 5000, .queues = &queues};
 
         assert_i64_equal(hw_queue_bell_pause(&bus, rows[i].next_due_ms), rows[i].ms);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "bus/bus.h"
+#include "engine/pause.h"
 
 /* A job that howdah_queue_poll() gave out. */
 typedef struct hw_held {
@@ -25,10 +26,7 @@ typedef struct hw_queues {
     int64_t listens_to; /* the queue's number; 0: everything */
     uint64_t session;   /* in which it listens */
     bool cannot_listen; /* this session cannot hear the bell */
-    bool armed;
-    int64_t pause_ms; /* between two looks; grows while nothing comes */
-    int64_t heard_us; /* when jobs came last, */
-    int64_t gap_us;   /* and how long that takes lately */
+    hw_pause pause;     /* what arrives are jobs */
     /* queue.c: */
     hw_held *held; /* oldest first */
     size_t held_n;

@@ -56,7 +56,7 @@ static int offer(const routing *r, const howdah_event *event, hw_offer *ret_offe
 
 static int pass(const routing *r, int64_t upto, howdah_error *reterr)
 {
-    const hw_page *page = r->sub->page;
+    const hw_page *page = r->sub->work.page;
 
     return hw_delivery_pass(&r->sub->d, upto, page->holes, page->holes_n, r->now_ms, reterr);
 }
@@ -74,8 +74,8 @@ static int offer_page(routing *r, howdah_error *reterr)
     howdah_subscription *sub = r->sub;
     int s = HOWDAH_OK;
 
-    for (; s >= 0 && sub->at < sub->page->n; sub->at++) {
-        const howdah_event *event = &sub->page->events[sub->at];
+    for (; s >= 0 && sub->work.at < sub->work.page->n; sub->work.at++) {
+        const howdah_event *event = &sub->work.page->events[sub->work.at];
         hw_offer verdict = HW_OFFER_SKIP;
 
         if (hw_stands_still(sub, event->global_sequence))
@@ -87,7 +87,7 @@ static int offer_page(routing *r, howdah_error *reterr)
                 s = offer(r, event, &verdict, reterr);
         }
         if (s >= 0 && verdict == HW_OFFER_WAIT) {
-            sub->waiting = true;
+            hw_sub_work_end_as(sub, HW_END_WAITING);
             return HOWDAH_OK;
         }
         if (s >= 0 && verdict == HW_OFFER_DELIVER)
@@ -96,11 +96,12 @@ static int offer_page(routing *r, howdah_error *reterr)
             hw_stand_on(sub, &(hw_anchor){event->global_sequence, event->id});
     }
     if (s >= 0)
-        s = pass(r, sub->page->upto, reterr);
-    if (s >= 0)
-        hw_stand_on(sub, &sub->page->anchor);
-    sub->passed = s >= 0;
-    return s;
+        s = pass(r, sub->work.page->upto, reterr);
+    if (s < 0)
+        return s;
+    hw_stand_on(sub, &sub->work.page->anchor);
+    hw_sub_work_end_as(sub, HW_END_PASSED);
+    return HOWDAH_OK;
 }
 
 /* I1. */
@@ -125,7 +126,7 @@ static int store_page(const routing *r, hw_store *io, howdah_error *reterr)
     hw_delivery_checkpointed(&sub->d);
     hw_place_stored(sub);
     sub->delivered += (int64_t)r->n;
-    sub->worked = true;
+    sub->work.delivered += (int64_t)r->n;
     return HOWDAH_OK;
 }
 
@@ -133,7 +134,7 @@ void hw_route_run(howdah_subscription *sub, hw_store *io)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     routing r = {.sub = sub,
-                 .sequences = hw_calloc(sub->page->n + 1, sizeof *r.sequences),
+                 .sequences = hw_calloc(sub->work.page->n + 1, sizeof *r.sequences),
                  .now_ms = hw_clock_mono_ms()};
     int s = r.sequences ? offer_page(&r, &err) : hw_fail_no_memory(&err);
 
@@ -143,14 +144,14 @@ void hw_route_run(howdah_subscription *sub, hw_store *io)
     if (s >= 0)
         return;
     /* I2 */
-    sub->reload = true;
+    hw_sub_work_end_as(sub, HW_END_RELOAD);
     hw_delivery_checkpointed(&sub->d); /* nobody stores this state */
     if (s == HOWDAH_LOST || (err.flags & HOWDAH_OUTCOME_UNKNOWN)) {
         hw_log(HOWDAH_LOG_WARN, "subscription %s starts anew: %s", sub->id, err.message);
         return;
     }
-    sub->failed = s;
-    hw_error_copy(&sub->error, &err);
+    sub->work.failed = s;
+    hw_error_copy(&sub->work.error, &err);
 }
 
 /* ------------------------------------------------------------ whose it is */
@@ -228,13 +229,14 @@ static int new_router(howdah_bus *bus, const hw_binding *binding, howdah_subscri
     route->created_at_us = binding->created_at_us;
     route->bound = true;
     sub->route = route;
+    sub->kind = HW_KIND_ROUTER;
     *ret_sub = sub;
     return HOWDAH_OK;
 }
 
 static bool is_router_of(const howdah_subscription *sub, const hw_binding *binding)
 {
-    return sub->route && strcmp(sub->id, binding->subscriber_id.s) == 0 &&
+    return sub->kind == HW_KIND_ROUTER && strcmp(sub->id, binding->subscriber_id.s) == 0 &&
            sub->route->created_at_us == binding->created_at_us && sub->route->key == binding->key;
 }
 
@@ -262,7 +264,7 @@ static void drop_unbound(howdah_bus *bus)
     while (*at) {
         howdah_subscription *sub = *at;
 
-        if (!sub->route || sub->route->bound || sub->busy) {
+        if (sub->kind != HW_KIND_ROUTER || sub->route->bound || hw_sub_is_busy(sub)) {
             at = &sub->next;
             continue;
         }
@@ -278,7 +280,8 @@ static void drop_unbound(howdah_bus *bus)
 static bool is_due(const hw_service *service, int64_t now)
 {
     for (const howdah_subscription *sub = service->subs; sub; sub = sub->next) {
-        if (sub->route && sub->phase == HW_PHASE_OUT && !sub->busy && now >= sub->take_ms)
+        if (sub->kind == HW_KIND_ROUTER && hw_sub_state_of(sub) == HW_STATE_OUT &&
+            now >= sub->schedule.take_ms)
             return true;
     }
     return now >= service->routes_ms;
@@ -294,7 +297,7 @@ int hw_route_refresh(howdah_bus *bus, howdah_error *reterr)
     if (!is_due(service, now))
         return HOWDAH_OK;
     for (howdah_subscription *sub = service->subs; sub; sub = sub->next) {
-        if (sub->route)
+        if (sub->kind == HW_KIND_ROUTER)
             sub->route->bound = false;
     }
     s = bus->store->ops->queue->bindings(bus->store, hw_str_of(service->routes_queue), on_binding,

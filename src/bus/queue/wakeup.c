@@ -6,8 +6,8 @@
  *       interval, or than the time until the next job is due.
  *   I3  While jobs come thick and fast, the queue is looked at every millisecond and the bell
  *       is not armed: whoever pushes does not pay for a notification that nobody needs.  Where
- *       they are RARE_US apart, or HOLD_OFF_US have passed, it is armed as soon as there is
- *       nothing to do.
+ *       they are rare, or none came for a while, it is armed as soon as there is nothing to do
+ *       (engine/pause.h).
  *   I4  A push that takes the mark away and rolls back, or stays open, rings nobody.  So
  *       whoever finds jobs while it believes itself armed arms again: a lost ring costs one
  *       pause, once.
@@ -26,10 +26,14 @@
 #include "bus/queue/queue.h"
 #include "bus/subscription/subscription.h"
 
-#define FIRST_PAUSE_MS 1
-#define RARE_US 3000
-#define GAP_US_MAX (4 * RARE_US)
-#define HOLD_OFF_US 50000
+/* Pauses are whole milliseconds. */
+static const hw_pause_rules pause_rules = {
+    .short_us_min = 1000,
+    .short_us_max = 1000,
+    .armed_us = 1000,
+    .armed_growth = 2,
+    .rare_hold_off_us = 0,
+};
 
 static bool listens(const howdah_bus *bus, int64_t queue_id, uint64_t session)
 {
@@ -49,7 +53,7 @@ static int listen_to(howdah_bus *bus, int64_t queue_id)
     type = hw_str_of(name);
     if (bus->service) {
         bus->service->relisten = true;
-        bus->service->armed = false;
+        bus->service->pause.armed = false;
     }
     return hw_sub_ops_of(bus)->listen(bus->store, queue_id == 0, &type, queue_id == 0 ? 0 : 1,
                                       NULL);
@@ -69,57 +73,43 @@ static bool is_listening(howdah_bus *bus, int64_t queue_id)
     q->listens = true;
     q->listens_to = queue_id;
     q->session = session;
-    q->armed = false;
+    q->pause.armed = false;
     q->cannot_listen = listen_to(bus, queue_id) != HOWDAH_OK;
     return !q->cannot_listen;
 }
 
 void hw_queue_bell_init(hw_queues *queues)
 {
-    queues->pause_ms = FIRST_PAUSE_MS;
-    queues->gap_us = GAP_US_MAX;
-}
-
-/* I3 */
-static bool is_quiet(const hw_queues *q)
-{
-    return q->gap_us >= RARE_US || hw_clock_mono_us() - q->heard_us >= HOLD_OFF_US;
+    hw_pause_init(&queues->pause, &pause_rules, HW_PAUSE_GAP_US_MAX);
 }
 
 bool hw_queue_bell_arm(howdah_bus *bus, int64_t queue_id)
 {
-    hw_queues *q = bus->queues;
+    hw_pause *pause = &bus->queues->pause;
 
-    if ((!q->armed && !is_quiet(q)) || !is_listening(bus, queue_id)) {
-        q->armed = false;
+    if ((!pause->armed && !hw_pause_is_quiet(pause, hw_clock_mono_us())) || /* I3 */
+        !is_listening(bus, queue_id)) {
+        pause->armed = false;
         return false;
     }
-    if (q->armed)
+    if (pause->armed || hw_sub_ops_of(bus)->arm(bus->store, NULL) < 0)
         return false;
-    q->armed = hw_sub_ops_of(bus)->arm(bus->store, NULL) >= 0;
-    return q->armed;
+    hw_pause_arm(pause);
+    return true;
 }
 
 int64_t hw_queue_bell_pause(const howdah_bus *bus, int64_t next_due_ms)
 {
-    const hw_queues *q = bus->queues;
-    int64_t ms = q->armed ? bus->poll_interval_ms : q->pause_ms;
+    const hw_pause *pause = &bus->queues->pause;
+    int64_t pause_ms = pause->pause_us / 1000;
+    int64_t ms = pause->armed ? bus->poll_interval_ms : pause_ms;
 
     /* Due, and yet not to be had: a key, or a limit; so not more often than the pauses. */
     if (next_due_ms == 0)
-        ms = q->pause_ms;
+        ms = pause_ms;
     else if (next_due_ms > 0 && next_due_ms < ms)
         ms = next_due_ms;
     return ms < bus->poll_interval_ms ? ms : bus->poll_interval_ms;
-}
-
-static void grow_pause(const howdah_bus *bus)
-{
-    hw_queues *q = bus->queues;
-
-    if (!q->armed && !is_quiet(q))
-        return;
-    q->pause_ms = q->pause_ms * 2 < bus->poll_interval_ms ? q->pause_ms * 2 : bus->poll_interval_ms;
 }
 
 static void hear(howdah_bus *bus)
@@ -129,31 +119,26 @@ static void hear(howdah_bus *bus)
     if (q->cannot_listen || !q->listens)
         return;
     /* A session that is gone is the next claim's to tell. */
-    if (hw_sub_ops_of(bus)->wait(bus->store, 0, NULL) == HOWDAH_OK) {
-        q->armed = false;
-        q->pause_ms = FIRST_PAUSE_MS;
-    }
+    if (hw_sub_ops_of(bus)->wait(bus->store, 0, NULL) == HOWDAH_OK)
+        hw_pause_ring(&q->pause);
 }
 
 void hw_queue_bell_heard(howdah_bus *bus)
 {
-    hw_queues *queues = bus->queues;
+    hw_pause *pause = &bus->queues->pause;
     int64_t now_us = hw_clock_mono_us();
-    int64_t gap_us = now_us - queues->heard_us;
 
-    if (queues->armed) { /* I4; a ring that came along is not heard again later */
+    if (pause->armed) { /* I4; a ring that came along is not heard again later */
         hear(bus);
-        queues->armed = false;
+        pause->armed = false;
     }
-    queues->gap_us = (3 * queues->gap_us + (gap_us < GAP_US_MAX ? gap_us : GAP_US_MAX)) / 4;
-    queues->heard_us = now_us;
-    queues->pause_ms = FIRST_PAUSE_MS;
+    hw_pause_event(pause, now_us, true);
 }
 
 int hw_queue_bell_sleep(howdah_bus *bus, int64_t ms, int extra_fd, howdah_error *reterr)
 {
     const hw_queues *q = bus->queues;
-    bool was_armed = q->armed;
+    bool was_armed = q->pause.armed;
     struct timespec time = {ms / 1000, ms % 1000 * 1000000};
     struct pollfd fds[3] = {
         {.fd = hw_bus_waits_for(bus)->fd, .events = POLLIN},
@@ -163,14 +148,14 @@ int hw_queue_bell_sleep(howdah_bus *bus, int64_t ms, int extra_fd, howdah_error 
     };
 
     hear(bus); /* what came with the answer to a statement makes no descriptor readable */
-    if (was_armed && !q->armed)
+    if (was_armed && !q->pause.armed)
         return HOWDAH_OK;
     if (ppoll(fds, 3, &time, NULL) < 0 && errno != EINTR)
         return hw_fail(reterr, HOWDAH_FAILED, "waiting for jobs: %s", strerrordesc_np(errno));
     if (hw_interrupted(hw_bus_waits_for(bus)))
         return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
-    grow_pause(bus);
+    hw_pause_grow(&bus->queues->pause, hw_clock_mono_us(), bus->poll_interval_ms * 1000);
     if (fds[1].revents)
         hear(bus);
-    return was_armed && !q->armed ? HOWDAH_OK : HOWDAH_END;
+    return was_armed && !q->pause.armed ? HOWDAH_OK : HOWDAH_END;
 }

@@ -10,10 +10,10 @@
  * dead meanwhile: one that ends the process is not tried for ever. I5  A refused token, or an
  * answer that did not come, ends the turn and throws the state away (subscription.h I6).
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/bug.h"
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
@@ -40,11 +40,11 @@ static void give_up(delivery_run *t, int status, const howdah_error *err)
 
     if (status == HOWDAH_LOST || (err->flags & HOWDAH_OUTCOME_UNKNOWN)) {
         hw_log(HOWDAH_LOG_WARN, "subscription %s starts anew: %s", sub->id, err->message);
-        sub->reload = true;
+        hw_sub_work_end_as(sub, HW_END_RELOAD);
         return;
     }
-    sub->failed = status;
-    hw_error_copy(&sub->error, err);
+    sub->work.failed = status;
+    hw_error_copy(&sub->work.error, err);
 }
 
 /* The event in hand is outstanding again, and due at once. */
@@ -55,14 +55,14 @@ static void put_back(delivery_run *t, const howdah_event *event)
                                  hw_clock_mono_ms(), &err);
 
     if (s < 0) /* no memory to remember it by: what is stored owes it */
-        t->sub->reload = true;
+        hw_sub_work_end_as(t->sub, HW_END_RELOAD);
 }
 
 static void halt(delivery_run *t, const char *why)
 {
     howdah_subscription *sub = t->sub;
 
-    sub->halt = true;
+    hw_sub_work_end_as(sub, HW_END_HALT);
     hw_utf8_copy(sub->reason, sizeof sub->reason, why);
 }
 
@@ -72,15 +72,15 @@ static void fill_checkpoint(const howdah_subscription *sub, const hw_ranges *out
                             const hw_anchor *anchor, hw_checkpoint *c)
 {
     *c = (hw_checkpoint){.subscriber_id = hw_str_of(sub->id),
-                         .token = sub->token,
-                         .log = hw_str_of(sub->log),
+                         .token = sub->ownership.token,
+                         .log = hw_str_of(sub->ownership.log),
                          .high = sub->d.high,
                          .outstanding = outstanding->items,
-                         .outstanding_n = HW_BUG(AHEAD_IN_MEMORY) ? 0 : outstanding->n,
-                         .still = hw_still_ranges(sub->still)->items,
-                         .still_n = hw_still_ranges(sub->still)->n,
-                         .keeps_still = sub->still_saved,
-                         .follows = sub->moves + 1,
+                         .outstanding_n = outstanding->n,
+                         .still = hw_still_ranges(sub->place.still)->items,
+                         .still_n = hw_still_ranges(sub->place.still)->n,
+                         .keeps_still = sub->place.still_saved,
+                         .follows = sub->place.moves + 1,
                          .anchor = *anchor};
 }
 
@@ -90,7 +90,7 @@ int hw_deliver_checkpoint(const howdah_subscription *sub, hw_ranges *outstanding
     int s = hw_delivery_outstanding(&sub->d, outstanding, reterr);
 
     if (s >= 0)
-        fill_checkpoint(sub, outstanding, &sub->anchor, ret);
+        fill_checkpoint(sub, outstanding, &sub->place.anchor, ret);
     return s;
 }
 
@@ -102,7 +102,8 @@ static int checkpoint_without(delivery_run *t, const howdah_event *event, hw_anc
     int64_t sequence = event->global_sequence;
     int s = hw_delivery_outstanding_without(&sub->d, sequence, sequence, &t->outstanding, reterr);
 
-    *anchor = sequence > sub->anchor.sequence ? (hw_anchor){sequence, event->id} : sub->anchor;
+    *anchor = sequence > sub->place.anchor.sequence ? (hw_anchor){sequence, event->id}
+                                                    : sub->place.anchor;
     if (s >= 0)
         fill_checkpoint(sub, &t->outstanding, anchor, ret);
     return s;
@@ -111,7 +112,7 @@ static int checkpoint_without(delivery_run *t, const howdah_event *event, hw_anc
 /* What the store tells in passing; false: the turn ends, somebody has paused or halted it. */
 static bool heed(howdah_subscription *sub, const hw_sub_news *news)
 {
-    sub->ask_soon = sub->ask_soon || news->status != HW_SUB_ACTIVE;
+    sub->work.told = news->status;
     return news->status == HW_SUB_ACTIVE;
 }
 
@@ -137,7 +138,7 @@ static bool store_checkpoint(delivery_run *t)
     HW_FAULT_POINT("sub.after_checkpoint");
     hw_delivery_checkpointed(&sub->d);
     hw_place_stored(sub);
-    sub->renewed_ms = before;
+    sub->ownership.renewed_ms = before;
     return heed(sub, &news);
 }
 
@@ -150,10 +151,11 @@ static bool keep_lease(delivery_run *t)
     int64_t before = t->now_ms;
     int s;
 
-    if (before - sub->renewed_ms < sub->options.lease_ms / 3)
+    if (before - sub->ownership.renewed_ms < sub->options.lease_ms / 3)
         return true;
-    self = (hw_checkpoint){
-        .subscriber_id = hw_str_of(sub->id), .token = sub->token, .log = hw_str_of(sub->log)};
+    self = (hw_checkpoint){.subscriber_id = hw_str_of(sub->id),
+                           .token = sub->ownership.token,
+                           .log = hw_str_of(sub->ownership.log)};
     s = t->io->ops->subs->poll(t->io, &self, 1, sub->options.lease_ms, &news, &t->err);
     if (s >= 0 && news.lost)
         s = hw_fail(&t->err, HOWDAH_LOST, "its token is not the newest any more");
@@ -161,7 +163,7 @@ static bool keep_lease(delivery_run *t)
         give_up(t, s, &t->err);
         return false;
     }
-    sub->renewed_ms = before;
+    sub->ownership.renewed_ms = before;
     return heed(sub, &news);
 }
 
@@ -202,7 +204,7 @@ static bool store_dead_letter(delivery_run *t, const howdah_event *event, const 
         s = hw_delivery_dead_lettered(&sub->d, event->global_sequence, hw_clock_mono_ms(), &err);
     if (s < 0) {
         give_up(t, s, &err);
-        if (!sub->reload)
+        if (sub->work.end != HW_END_RELOAD)
             put_back(t, event);
         return false;
     }
@@ -276,7 +278,7 @@ static int call_handler(delivery_run *t, const howdah_event *event, howdah_deliv
         (void)snprintf(delivery->message, sizeof delivery->message, "the handler gave no reason");
     t->now_ms = hw_clock_mono_ms();
     sub->delivered++;
-    sub->worked = true;
+    sub->work.delivered++;
     return result;
 }
 
@@ -310,7 +312,7 @@ static bool commit_effect(delivery_run *t, const howdah_event *event, howdah_del
     }
     if (s < 0) {
         give_up(t, s, &err);
-        if (!t->sub->reload)
+        if (t->sub->work.end != HW_END_RELOAD)
             put_back(t, event);
         return false;
     }
@@ -323,7 +325,8 @@ static bool run_handler(delivery_run *t, const howdah_event *event, const howdah
 {
     howdah_subscription *sub = t->sub;
     howdah_delivery delivery; /* its message is long: not cleared for every event */
-    int s = t->tx ? t->tx->ops->subs->begin(t->tx, hw_str_of(sub->log), &t->err) : HOWDAH_OK;
+    int s =
+        t->tx ? t->tx->ops->subs->begin(t->tx, hw_str_of(sub->ownership.log), &t->err) : HOWDAH_OK;
     int result;
 
     if (s < 0) {
@@ -335,9 +338,6 @@ static bool run_handler(delivery_run *t, const howdah_event *event, const howdah
     delivery.attempt = (int)sub->d.in_hand_attempts + 1;
     delivery.redrive = false;
     delivery.tx = t->tx;
-    if (HW_BUG(CHECKPOINT_FIRST) && !t->tx) /* planted: the effect last */
-        return on_handled(t, event) && store_checkpoint(t) &&
-               call_handler(t, seen, &delivery) == HOWDAH_HANDLED;
     result = call_handler(t, seen, &delivery);
     if (result == HOWDAH_HANDLED)
         return t->tx ? commit_effect(t, event, &delivery) : on_handled(t, event);
@@ -360,7 +360,7 @@ static bool name_suspect(delivery_run *t, const howdah_event *event, bool *ret_d
 {
     howdah_subscription *sub = t->sub;
     howdah_error err = HOWDAH_ERROR_INIT;
-    int64_t begun = sub->suspect_sequence == event->global_sequence ? sub->suspect_attempts : 0;
+    int64_t begun = sub->suspect.sequence == event->global_sequence ? sub->suspect.attempts : 0;
     hw_hold hold = hw_hold_of(sub);
     int s;
 
@@ -379,7 +379,7 @@ static bool name_suspect(delivery_run *t, const howdah_event *event, bool *ret_d
         put_back(t, event);
         return false;
     }
-    sub->suspect_stored = true;
+    sub->suspect.named = event->global_sequence;
     return true;
 }
 
@@ -391,15 +391,15 @@ static bool clear_suspect(delivery_run *t)
     hw_hold hold = hw_hold_of(sub);
     int s;
 
-    if (!sub->suspect_stored || sub->d.suspects > 0)
+    if (sub->suspect.named == 0 || sub->d.suspects > 0)
         return true;
     s = t->io->ops->subs->suspect(t->io, &hold, 0, 0, &err);
     if (s < 0) {
         give_up(t, s, &err);
         return false;
     }
-    sub->suspect_stored = false;
-    sub->suspect_sequence = 0;
+    sub->suspect.named = 0;
+    sub->suspect.sequence = 0;
     return true;
 }
 
@@ -413,14 +413,14 @@ static bool deliver(delivery_run *t, const howdah_event *event)
     int s;
 
     if (!keep_lease(t)) {
-        if (!sub->reload)
+        if (sub->work.end != HW_END_RELOAD)
             put_back(t, event);
         return false;
     }
     if (event->broken)
         return give_up_event(t, event, "the stored event cannot be decoded", 1);
     /* Not an error of its own: to clear one for every event would be felt. */
-    s = hw_upcast(sub->bus->upcasts, event, &sub->upcast, &seen, &t->err);
+    s = hw_upcast(sub->bus->upcasts, event, &sub->work.upcast, &seen, &t->err);
     if (s == HOWDAH_INVALID) /* another try would end the same way */
         return give_up_event(t, event, t->err.message, 1);
     if (s < 0) {
@@ -446,7 +446,7 @@ static int offer(const delivery_run *t, const howdah_event *event, hw_offer *ret
     howdah_subscription *sub = t->sub;
     bool matches = hw_filter_lets(&sub->filter, event);
 
-    if (sub->again)
+    if (sub->work.kind == HW_WORK_ROWS_AGAIN)
         return hw_delivery_retry(&sub->d, event->global_sequence, ret_offer, reterr);
     /* Its payload was not asked for when the page was read: read it for oneself. */
     if (matches && event->no_payload) {
@@ -464,7 +464,7 @@ static int offer(const delivery_run *t, const howdah_event *event, hw_offer *ret
 static int offer_after_pass(const delivery_run *t, const howdah_event *event, hw_offer *ret_offer,
                             howdah_error *reterr)
 {
-    const hw_page *page = t->sub->page;
+    const hw_page *page = t->sub->work.page;
     int s = hw_delivery_pass(&t->sub->d, event->global_sequence - 1, page->holes, page->holes_n,
                              t->now_ms, reterr);
 
@@ -480,15 +480,16 @@ static bool is_to_end(const howdah_subscription *sub)
 static bool run_page(delivery_run *t)
 {
     howdah_subscription *sub = t->sub;
+    bool again = sub->work.kind == HW_WORK_ROWS_AGAIN;
 
-    for (; sub->at < sub->page->n; sub->at++) {
-        const howdah_event *event = &sub->page->events[sub->at];
+    for (; sub->work.at < sub->work.page->n; sub->work.at++) {
+        const howdah_event *event = &sub->work.page->events[sub->work.at];
         hw_offer verdict = HW_OFFER_SKIP;
         int s;
 
         if (is_to_end(sub))
             return false;
-        if (!sub->again && hw_stands_still(sub, event->global_sequence))
+        if (!again && hw_stands_still(sub, event->global_sequence))
             continue;
         s = offer(t, event, &verdict, &t->err);
         if (s >= 0 && verdict == HW_OFFER_WAIT)
@@ -498,12 +499,12 @@ static bool run_page(delivery_run *t)
             return false;
         }
         if (verdict == HW_OFFER_WAIT) {
-            sub->waiting = true;
+            hw_sub_work_end_as(sub, HW_END_WAITING);
             return false;
         }
         if (verdict == HW_OFFER_DELIVER && !deliver(t, event))
             return false;
-        if (!sub->again)
+        if (!again)
             take_anchor(sub, event);
     }
     return true;
@@ -522,20 +523,20 @@ static bool is_on_page(const hw_page *page, int64_t sequence)
    cut off tells nothing of what is behind its last row. */
 static int forget_gone(howdah_subscription *sub, howdah_error *reterr)
 {
-    const hw_page *page = sub->page;
+    const hw_page *page = sub->work.page;
     int64_t told = page->full ? page->events[page->n - 1].global_sequence : INT64_MAX;
     int s = HOWDAH_OK;
 
-    for (size_t i = 0; s >= 0 && i < sub->asked_n; i++) {
+    for (size_t i = 0; s >= 0 && i < sub->work.asked_n; i++) {
         hw_offer verdict = HW_OFFER_SKIP;
 
-        if (sub->asked[i] > told || is_on_page(page, sub->asked[i]))
+        if (sub->work.asked[i] > told || is_on_page(page, sub->work.asked[i]))
             continue;
         hw_log(HOWDAH_LOG_WARN, "subscription %s: event %lld is gone from the log", sub->id,
-               (long long)sub->asked[i]);
-        s = hw_delivery_retry(&sub->d, sub->asked[i], &verdict, reterr);
+               (long long)sub->work.asked[i]);
+        s = hw_delivery_retry(&sub->d, sub->work.asked[i], &verdict, reterr);
         if (s >= 0 && verdict == HW_OFFER_DELIVER)
-            s = hw_delivery_handled(&sub->d, sub->asked[i], hw_clock_mono_ms(), reterr);
+            s = hw_delivery_handled(&sub->d, sub->work.asked[i], hw_clock_mono_ms(), reterr);
     }
     return s;
 }
@@ -544,18 +545,20 @@ static void offer_page(delivery_run *t)
 {
     howdah_subscription *sub = t->sub;
     howdah_error err = HOWDAH_ERROR_INIT;
+    bool again = sub->work.kind == HW_WORK_ROWS_AGAIN;
     int s;
 
     if (!run_page(t))
         return;
-    s = sub->again ? forget_gone(sub, &err)
-                   : hw_delivery_pass(&sub->d, sub->page->upto, sub->page->holes,
-                                      sub->page->holes_n, hw_clock_mono_ms(), &err);
+    s = again ? forget_gone(sub, &err)
+              : hw_delivery_pass(&sub->d, sub->work.page->upto, sub->work.page->holes,
+                                 sub->work.page->holes_n, hw_clock_mono_ms(), &err);
     if (s < 0)
         give_up(t, s, &err);
-    else if (!sub->again)
-        hw_stand_on(sub, &sub->page->anchor);
-    sub->passed = s >= 0;
+    else if (!again)
+        hw_stand_on(sub, &sub->work.page->anchor);
+    if (s >= 0)
+        hw_sub_work_end_as(sub, HW_END_PASSED);
 }
 
 /* --------------------------------------------------------------- redriving */
@@ -600,10 +603,13 @@ static int ask_again(delivery_run *t, const hw_dead_letter *dead_letter, howdah_
 static void note_unstored(howdah_subscription *sub, const hw_dead_letter *dead_letter, bool handled,
                           const char *message)
 {
-    sub->unstored = dead_letter->id;
-    sub->unstored_handled = handled;
-    sub->unstored_ask = !handled && !message;
-    hw_utf8_copy(sub->unstored_error, sizeof sub->unstored_error, message ? message : "");
+    hw_redrive_end *unstored = &sub->unstored;
+
+    unstored->id = dead_letter->id;
+    unstored->end = handled   ? HW_REDRIVE_HANDLED
+                    : message ? HW_REDRIVE_FAILED
+                              : HW_REDRIVE_NOT_TRIED;
+    hw_utf8_copy(unstored->error, sizeof unstored->error, message ? message : "");
 }
 
 static void ask_again_or_note(delivery_run *t, const hw_dead_letter *dead_letter)
@@ -619,7 +625,7 @@ static int try_dead(delivery_run *t, const hw_dead_letter *dead_letter, howdah_e
         .sub = t->sub, .attempt = (int)dead_letter->attempts + 1, .redrive = true, .tx = t->tx};
     const howdah_event *seen = dead_letter->event;
     howdah_error err = HOWDAH_ERROR_INIT;
-    int s = hw_upcast(t->sub->bus->upcasts, dead_letter->event, &t->sub->upcast, &seen, &err);
+    int s = hw_upcast(t->sub->bus->upcasts, dead_letter->event, &t->sub->work.upcast, &seen, &err);
     int result;
 
     if (s == HOWDAH_INVALID)
@@ -628,7 +634,8 @@ static int try_dead(delivery_run *t, const hw_dead_letter *dead_letter, howdah_e
         hw_error_copy(reterr, &err);
         return s;
     }
-    s = t->tx ? t->tx->ops->subs->begin(t->tx, hw_str_of(t->sub->log), reterr) : HOWDAH_OK;
+    s = t->tx ? t->tx->ops->subs->begin(t->tx, hw_str_of(t->sub->ownership.log), reterr)
+              : HOWDAH_OK;
     if (s < 0)
         return s;
     result = call_handler(t, seen, &delivery);
@@ -659,7 +666,7 @@ static int try_again(delivery_run *t, const hw_dead_letter *dead_letter, howdah_
         return HOWDAH_OK;
     if (s < 0 && t->tx && is_refused(s, &err))
         return end_redrive(t, dead_letter, t->io, false, err.message, reterr);
-    if (s < 0 && t->sub->unstored == 0)
+    if (s < 0 && t->sub->unstored.id == 0)
         ask_again_or_note(t, dead_letter);
     if (s < 0)
         hw_error_copy(reterr, &err);
@@ -731,9 +738,10 @@ void hw_deliver_run(howdah_subscription *sub, hw_store *io, hw_store *tx)
     delivery_run t = {
         .sub = sub, .io = io, .tx = tx, .now_ms = hw_clock_mono_ms(), .err = HOWDAH_ERROR_INIT};
 
-    if (sub->route)
+    assert(sub->work.kind != HW_WORK_NONE && sub->kind != HW_KIND_TAIL);
+    if (sub->kind == HW_KIND_ROUTER)
         hw_route_run(sub, io);
-    else if (sub->redriving)
+    else if (sub->work.kind == HW_WORK_DEAD_LETTERS)
         redrive(&t);
     else
         offer_page(&t);

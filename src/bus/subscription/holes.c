@@ -35,7 +35,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/bug.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -208,7 +207,7 @@ static int heed_look(howdah_bus *bus, bool *ret_touched, howdah_error *reterr)
     int s = hw_ranges_intersect(&x.touched, hw_still_ranges(reader->still), &reader->holders.freed,
                                 reterr);
 
-    *ret_touched = s >= 0 && x.touched.n > 0 && !HW_BUG(STILL_FORGOTTEN);
+    *ret_touched = s >= 0 && x.touched.n > 0;
     if (*ret_touched)
         s = free_still(bus, &x, reterr);
     sets_done(&x);
@@ -674,13 +673,13 @@ static int left_behind(howdah_subscription *sub, const hw_page *page, bool may_a
                        hw_ranges *out, howdah_error *reterr)
 {
     hw_log_reader *reader = &sub->bus->service->reader;
-    int s = hw_ranges_subtract(&x->touched, hw_still_ranges(sub->still),
+    int s = hw_ranges_subtract(&x->touched, hw_still_ranges(sub->place.still),
                                hw_still_ranges(page->still), reterr);
 
     hw_ranges_clear(out);
     if (s < 0 || x->touched.n == 0)
         return s;
-    s = hw_late_between(&reader->late, sub->still->version, page->still_version, &x->visible,
+    s = hw_late_between(&reader->late, sub->place.still->version, page->still_version, &x->visible,
                         reterr);
     if (s == HOWDAH_OK)
         return hw_ranges_intersect(out, &x->touched, &x->visible, reterr);
@@ -696,16 +695,16 @@ int hw_holes_adopt(howdah_subscription *sub, const hw_page *page, bool may_ask,
     sets x = {0};
     int s;
 
-    if (sub->still == page->still)
+    if (sub->place.still == page->still)
         return HOWDAH_OK;
     s = left_behind(sub, page, may_ask, &x, &owes, reterr);
     if (s == HOWDAH_OK)
         s = hw_delivery_put_aside(&sub->d, hw_still_ranges(page->still), &owes, hw_clock_mono_ms(),
                                   reterr);
     if (s == HOWDAH_OK) {
-        hw_still_drop(sub->still);
-        sub->still = hw_still_share(page->still);
-        sub->still_saved = false;
+        hw_still_drop(sub->place.still);
+        sub->place.still = hw_still_share(page->still);
+        sub->place.still_saved = false;
     }
     hw_ranges_done(&owes);
     sets_done(&x);

@@ -11,7 +11,6 @@
  */
 #include <string.h>
 
-#include "base/bug.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -36,7 +35,7 @@ int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reter
             return hw_fail_no_memory(reterr);
         hw_log_reader_init(&service->reader);
         hw_bus_sign(service->owner);
-        service->pause_us = 1000;
+        hw_service_wait_init(service);
         bus->service = service;
     }
     *ret_service = bus->service;
@@ -61,8 +60,7 @@ static int second_session(howdah_bus *bus, howdah_error *reterr)
 static void read_anew(howdah_subscription *sub, int64_t rest_ms)
 {
     hw_service_drop_page(sub);
-    sub->phase = HW_PHASE_BEHIND;
-    sub->rest_ms = rest_ms;
+    hw_sub_catch_up(sub, rest_ms);
 }
 
 /* I3. */
@@ -73,9 +71,10 @@ static bool is_own_trouble(int status)
 
 static void rest(howdah_subscription *sub, int64_t now)
 {
-    hw_log(HOWDAH_LOG_WARN, "subscription %s waits for the store: %s", sub->id, sub->error.message);
-    sub->trouble_ms =
-        now + hw_backoff_ms(TROUBLE_MS, TROUBLE_MAX_MS, sub->troubles++, 20, hw_random_u32());
+    hw_log(HOWDAH_LOG_WARN, "subscription %s waits for the store: %s", sub->id,
+           sub->work.error.message);
+    sub->schedule.trouble_ms = now + hw_backoff_ms(TROUBLE_MS, TROUBLE_MAX_MS,
+                                                   sub->schedule.troubles++, 20, hw_random_u32());
 }
 
 /* A router that could not store its page has thrown its state away; it is taken again when the
@@ -85,59 +84,56 @@ static int end_route(howdah_subscription *sub, int failed, int64_t now, howdah_e
     if (failed >= 0)
         return HOWDAH_OK;
     rest(sub, now);
-    sub->take_ms = sub->trouble_ms;
+    sub->schedule.take_ms = sub->schedule.trouble_ms;
     if (is_own_trouble(failed))
         return HOWDAH_OK;
-    hw_error_copy(reterr, &sub->error);
+    hw_error_copy(reterr, &sub->work.error);
     return failed;
 }
 
-/* After a turn: what happened to it becomes the subscription's phase. */
+/* How the work ended becomes the subscription's state. */
 static int end_delivery(howdah_subscription *sub, howdah_error *reterr)
 {
     hw_service *service = sub->bus->service;
     int64_t now = hw_clock_mono_ms();
-    bool page = sub->page && !sub->again;
-    bool passed = sub->passed;
-    bool waiting = sub->waiting;
-    int64_t joins = page && sub->page->number == 0 ? sub->page->joins : 0;
-    int failed = sub->failed;
+    bool page = sub->work.kind == HW_WORK_PAGE;
+    bool ask_soon = sub->work.told != HW_SUB_ACTIVE || sub->heard == HW_HEARD_NEWS;
+    bool lost = sub->heard == HW_HEARD_LOST;
+    hw_sub_work_end end = sub->work.end;
+    int64_t joins = page && sub->work.page->number == 0 ? sub->work.page->joins : 0;
+    int failed = sub->work.failed;
 
-    if (sub->worked) {
+    if (sub->work.delivered > 0) {
         service->worked = true;
-        service->event_us = hw_clock_mono_us();
+        service->pause.event_us = hw_clock_mono_us();
     }
-    hw_service_clear_delivery(sub);
-    if (sub->reload && !sub->stale)
+    hw_sub_work_clear(sub);
+    sub->heard = HW_HEARD_NOTHING;
+    if (end == HW_END_RELOAD && !lost)
         hw_service_unlock(sub);
-    if (sub->reload || sub->stale) {
+    if (end == HW_END_RELOAD || lost) {
         hw_service_step_down(sub, now);
-        return sub->route ? end_route(sub, failed, now, reterr) : HOWDAH_OK;
+        return sub->kind == HW_KIND_ROUTER ? end_route(sub, failed, now, reterr) : HOWDAH_OK;
     }
-    if (sub->halt) {
+    if (end == HW_END_HALT) {
         hw_service_stop(sub);
         return HOWDAH_OK;
     }
-    if (page && !passed)
-        read_anew(sub, waiting ? now + REST_MS : 0);
-    else if (joins > 0 && sub->phase == HW_PHASE_BEHIND) {
-        sub->phase = HW_PHASE_HEAD;
-        sub->next_page = joins;
-    }
-    if (sub->ask_soon ||
-        sub->heard) /* news came while a worker had it, or in the middle of its page */
-        sub->poll_ms = 0;
-    sub->ask_soon = false;
-    sub->heard = false;
+    if (page && end != HW_END_PASSED)
+        read_anew(sub, end == HW_END_WAITING ? now + REST_MS : 0);
+    else if (joins > 0 && hw_sub_is_catching_up(sub))
+        hw_sub_go_live(sub, joins);
+    if (ask_soon) /* news came while a worker had it, or in the middle of its page */
+        sub->schedule.poll_ms = 0;
     if (failed >= 0) {
-        sub->troubles = 0;
+        sub->schedule.troubles = 0;
         return HOWDAH_OK;
     }
     if (is_own_trouble(failed)) {
         rest(sub, now);
         return HOWDAH_OK;
     }
-    hw_error_copy(reterr, &sub->error);
+    hw_error_copy(reterr, &sub->work.error);
     return failed;
 }
 
@@ -149,7 +145,7 @@ static int dispatch(howdah_subscription *sub, howdah_error *reterr)
     int s = HOWDAH_OK;
 
     if (bus->service->runner) {
-        sub->busy = true;
+        hw_sub_work_hand_out(sub);
         hw_runner_push(bus->service->runner, sub);
         return HOWDAH_OK;
     }
@@ -157,52 +153,53 @@ static int dispatch(howdah_subscription *sub, howdah_error *reterr)
         s = second_session(bus, reterr);
     if (s < 0) { /* the window's page was taken: it is read again */
         read_anew(sub, 0);
-        sub->redriving = false;
         return s;
     }
     hw_deliver_run(sub, bus->store, transactional ? bus->service->tx : NULL);
-    sub->redriving = false;
     return end_delivery(sub, reterr);
 }
 
 /* Retries that are due, and followers of events that are out of the way. */
 static int read_due(howdah_subscription *sub, howdah_error *reterr)
 {
+    hw_page *page = NULL;
     int s;
 
-    sub->asked_n = hw_delivery_due(&sub->d, hw_clock_mono_ms(), sub->asked, HW_AGAIN_ROWS);
-    if (sub->asked_n == 0)
+    sub->work.asked_n =
+        hw_delivery_due(&sub->d, hw_clock_mono_ms(), sub->work.asked, HW_AGAIN_ROWS);
+    if (sub->work.asked_n == 0)
         return HOWDAH_OK;
-    s = hw_log_reader_read_again(sub, &sub->page, reterr);
-    sub->again = s >= 0;
+    s = hw_log_reader_read_again(sub, &page, reterr);
+    if (s >= 0)
+        hw_sub_work_begin(sub, HW_WORK_ROWS_AGAIN, page);
     return s;
 }
 
-static int read_behind(howdah_subscription *sub, howdah_error *reterr)
+/* A page for itself; when there is nothing left to read, it is live. */
+static int read_own(howdah_subscription *sub, howdah_error *reterr)
 {
     const hw_log_reader *reader = &sub->bus->service->reader;
     int64_t now = hw_clock_mono_ms();
+    hw_page *page = NULL;
     int s;
 
-    if (now < sub->rest_ms)
+    if (now < sub->schedule.rest_ms)
         return HOWDAH_OK;
-    s = hw_log_reader_read_own(sub, &sub->page, reterr);
+    s = hw_log_reader_read_own(sub, &page, reterr);
     if (s < 0)
         return s;
     if (s == HOWDAH_END) {
-        sub->rest_ms = now + REST_MS;
+        sub->schedule.rest_ms = now + REST_MS;
         return HOWDAH_OK;
     }
-    if (sub->page && sub->page->n == 0 && sub->page->joins == 0 && !sub->stream &&
-        sub->page->upto <= sub->d.high)
-        sub->rest_ms = now + REST_MS; /* what is missing is still missing */
-    /* With something missing still, a page of the window may have had it: then on by oneself. */
-    if (!sub->page && reader->started && sub->d.high == reader->frontier.high &&
-        sub->d.missing.n == 0) {
-        sub->phase = HW_PHASE_HEAD;
-        sub->next_page = reader->pages + 1;
-    } else if (!sub->page) {
-        sub->rest_ms = now + REST_MS;
+    if (page) {
+        if (page->n == 0 && page->joins == 0 && !sub->reading.stream && page->upto <= sub->d.high)
+            sub->schedule.rest_ms = now + REST_MS; /* what is missing is still missing */
+        hw_sub_work_begin(sub, HW_WORK_PAGE, page);
+    } else if (reader->started && sub->d.high == reader->frontier.high && sub->d.missing.n == 0) {
+        hw_sub_go_live(sub, reader->pages + 1);
+    } else { /* a page of the window may have had what is missing: then on by oneself */
+        sub->schedule.rest_ms = now + REST_MS;
     }
     return HOWDAH_OK;
 }
@@ -215,21 +212,21 @@ static int take_page(howdah_subscription *sub, howdah_error *reterr)
     hw_page *page;
     int s;
 
-    if (sub->next_page > reader->pages)
+    if (sub->reading.next_page > reader->pages)
         return HOWDAH_OK;
-    page = hw_log_reader_page(reader, sub->next_page);
+    page = hw_log_reader_page(reader, sub->reading.next_page);
     if (page && sub->d.config.ordering == HW_ORDERING_STRICT && (page->holes_n > 0 || page->still))
         page = NULL;
     s = page ? hw_holes_adopt(sub, page, false, reterr) : HOWDAH_END;
     if (s == HOWDAH_END) {
-        hw_service_go_behind(sub);
+        hw_sub_catch_up(sub, 0);
         return HOWDAH_OK;
     }
     if (s < 0)
         return s;
     page->refs++;
-    sub->page = page;
-    sub->next_page++;
+    hw_sub_work_begin(sub, HW_WORK_PAGE, page);
+    sub->reading.next_page++;
     return HOWDAH_OK;
 }
 
@@ -238,13 +235,13 @@ static int find_work(howdah_subscription *sub, howdah_error *reterr)
     int s;
 
     if (sub->redrives) {
-        sub->redriving = true;
+        hw_sub_work_begin(sub, HW_WORK_DEAD_LETTERS, NULL);
         return HOWDAH_OK;
     }
     s = read_due(sub, reterr);
-    if (s >= 0 && !sub->page && sub->phase == HW_PHASE_BEHIND)
-        s = read_behind(sub, reterr);
-    if (s >= 0 && !sub->page && sub->phase == HW_PHASE_HEAD)
+    if (s >= 0 && !sub->work.page && hw_sub_is_catching_up(sub))
+        s = read_own(sub, reterr);
+    if (s >= 0 && !sub->work.page && hw_sub_is_live(sub))
         s = take_page(sub, reterr);
     return s;
 }
@@ -311,25 +308,23 @@ static void report_overdue(howdah_subscription *sub)
            (long long)f->holes[0].first, (long long)f->holes[0].last,
            (long long)(now - f->holes[0].since_ms));
     (void)hw_sub_ops_of(sub->bus)->blockers(sub->bus->store, on_blocker, sub, NULL);
-    if (HW_BUG(GAP_TIMEOUT)) /* planted: given up, off the record */
-        sub->bus->service->reader.frontier.holes_n = 0;
 }
 
 static int serve_one(howdah_subscription *sub, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
 
-    if (sub->busy || sub->tail || (sub->phase != HW_PHASE_BEHIND && sub->phase != HW_PHASE_HEAD))
+    if (hw_sub_is_busy(sub) || sub->kind == HW_KIND_TAIL || !hw_sub_is_active(sub))
         return HOWDAH_OK;
-    if (hw_clock_mono_ms() < sub->trouble_ms)
+    if (hw_clock_mono_ms() < sub->schedule.trouble_ms)
         return HOWDAH_OK;
     if (sub->options.gap_policy == HOWDAH_GAP_TIMEOUT)
         s = skip_overdue(sub, reterr);
     else
         report_overdue(sub);
-    if (s >= 0 && (sub->phase == HW_PHASE_BEHIND || sub->phase == HW_PHASE_HEAD))
+    if (s >= 0 && hw_sub_is_active(sub))
         s = find_work(sub, reterr);
-    if (s >= 0 && (sub->page || sub->redriving))
+    if (s >= 0 && sub->work.kind != HW_WORK_NONE)
         s = dispatch(sub, reterr);
     return s;
 }
@@ -345,11 +340,13 @@ int hw_service_meet(howdah_bus *bus, howdah_error *reterr)
     if (s < 0 || session == service->session)
         return s;
     for (howdah_subscription *sub = service->subs; sub; sub = sub->next) {
-        if (sub->busy || sub->tail)
-            sub->stale = true;
-        else if (sub->phase != HW_PHASE_OUT)
+        bool tail = sub->kind == HW_KIND_TAIL;
+
+        if (hw_sub_is_busy(sub) || tail)
+            sub->heard = HW_HEARD_LOST;
+        else if (hw_sub_state_of(sub) != HW_STATE_OUT)
             hw_service_step_down(sub, 0);
-        if (sub->tail)
+        if (tail)
             hw_service_drop_page(sub);
     }
     hw_log_reader_reset(bus);
@@ -358,7 +355,7 @@ int hw_service_meet(howdah_bus *bus, howdah_error *reterr)
         return s;
     service->session = session;
     service->relisten = true;
-    service->armed = false;
+    service->pause.armed = false;
     return HOWDAH_OK;
 }
 
@@ -397,26 +394,26 @@ static int take_all(howdah_bus *bus, howdah_error *reterr)
     int s = HOWDAH_OK;
 
     for (howdah_subscription *sub = bus->service->subs; s >= 0 && sub; sub = sub->next) {
-        if (sub->phase == HW_PHASE_OUT && !sub->busy && now >= sub->take_ms)
+        if (hw_sub_state_of(sub) == HW_STATE_OUT && now >= sub->schedule.take_ms)
             s = hw_service_take(sub, reterr);
     }
     return s;
 }
 
-/* Turns that a worker has brought back. */
+/* What workers are through with. */
 int hw_service_collect(howdah_bus *bus, howdah_error *reterr)
 {
+    hw_runner *runner = bus->service->runner;
     int first = HOWDAH_OK;
 
-    for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
-        if (sub->busy && atomic_exchange(&sub->back, false)) {
-            int s;
+    for (hw_pool_item *item = runner ? hw_runner_take_done(runner) : NULL; item;
+         item = item->next) {
+        howdah_subscription *sub = item->owner;
+        int s;
 
-            sub->busy = false;
-            sub->redriving = false;
-            s = end_delivery(sub, first < 0 ? NULL : reterr);
-            first = first < 0 ? first : s;
-        }
+        hw_sub_work_collect(sub);
+        s = end_delivery(sub, first < 0 ? NULL : reterr);
+        first = first < 0 ? first : s;
     }
     return first;
 }
@@ -424,7 +421,7 @@ int hw_service_collect(howdah_bus *bus, howdah_error *reterr)
 static bool anybody_at_the_edge(const howdah_bus *bus)
 {
     for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
-        if (sub->phase == HW_PHASE_HEAD || (sub->phase == HW_PHASE_BEHIND && sub->rest_ms > 0))
+        if (hw_sub_is_live(sub) || (hw_sub_is_catching_up(sub) && sub->schedule.rest_ms > 0))
             return bus->service->reader.started;
     }
     return false;
@@ -455,9 +452,9 @@ int hw_service_bring(howdah_subscription *sub, howdah_error *reterr)
         s = hw_log_reader_round(bus, &news, reterr);
     if (s >= 0 && news)
         hw_service_heard(bus, true);
-    if (s >= 0 && sub->phase == HW_PHASE_BEHIND)
-        s = read_behind(sub, reterr);
-    if (s >= 0 && !sub->page && sub->phase == HW_PHASE_HEAD)
+    if (s >= 0 && hw_sub_is_catching_up(sub))
+        s = read_own(sub, reterr);
+    if (s >= 0 && !sub->work.page && hw_sub_is_live(sub))
         s = take_page(sub, reterr);
     return s;
 }
@@ -473,7 +470,7 @@ int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
         s = hw_service_meet(bus, reterr);
     if (s >= 0 && service->routes)
         s = hw_route_refresh(bus, reterr);
-    if (s >= 0 && !HW_BUG(CATCH_UP_FIRST))
+    if (s >= 0)
         s = relisten(bus, reterr);
     service->reader.session = service->session; /* of this pass: I1 */
     if (s >= 0)
@@ -488,9 +485,6 @@ int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
         service->worked = true;
     else
         service->in_vain = true;
-    /* Planted: only when all is read. */
-    if (HW_BUG(CATCH_UP_FIRST) && s >= 0 && !service->worked && service->armed)
-        s = relisten(bus, reterr);
     if (service->worked)
         hw_service_heard(bus, news);
     if (ret_worked)
@@ -535,7 +529,9 @@ int howdah_service(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
 static bool can_go_on(const howdah_bus *bus)
 {
     for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
-        if (sub->phase != HW_PHASE_HALTED && !sub->tail)
+        hw_sub_state state = hw_sub_state_of(sub);
+
+        if (sub->kind != HW_KIND_TAIL && state != HW_STATE_HALTED && state != HW_STATE_ENDED)
             return true;
     }
     return bus->service->routes; /* a binding may come */
@@ -588,8 +584,7 @@ static bool is_caught_up(const void *ctx)
     const goal *g = ctx;
     const hw_delivery *d = &g->sub->d;
 
-    return g->sub->phase == HW_PHASE_HEAD && d->high >= g->head && d->pending.n == 0 &&
-           !g->sub->redrives;
+    return hw_sub_is_live(g->sub) && d->high >= g->head && d->pending.n == 0 && !g->sub->redrives;
 }
 
 int howdah_subscription_wait(howdah_subscription *subscription, int64_t for_ms,

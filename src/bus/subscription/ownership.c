@@ -8,6 +8,7 @@
  *       not take it back, or they would hand the same events to and fro for ever.
  *   I4  A checkpoint that does not fit the log stops the subscription, in the store, for everybody.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,26 +24,14 @@
 #define POLL_EVERY_MS 1000
 #define NEWS_AT_ONCE 256
 
-/* ----------------------------------------------------------------- phases */
-
-void hw_service_clear_delivery(howdah_subscription *sub)
-{
-    hw_page_drop(sub->bus, sub->page);
-    sub->page = NULL;
-    sub->at = 0;
-    sub->again = false;
-    sub->passed = false;
-    sub->waiting = false;
-    sub->worked = false;
-    sub->failed = HOWDAH_OK;
-}
+/* ----------------------------------------------------------------- states */
 
 void hw_service_drop_page(howdah_subscription *sub)
 {
-    hw_service_clear_delivery(sub);
-    if (sub->stream)
-        sub->bus->store->ops->read_close(sub->stream);
-    sub->stream = NULL;
+    hw_sub_work_clear(sub);
+    if (sub->reading.stream)
+        sub->bus->store->ops->read_close(sub->reading.stream);
+    sub->reading.stream = NULL;
 }
 
 /* A lock of this session would stay, whatever the row says. */
@@ -54,7 +43,7 @@ void hw_service_unlock(howdah_subscription *sub)
                                              (hw_instance)sub->options.instance, &err);
 
     if (s == HOWDAH_INTERRUPTED) /* let_go() makes up for it */
-        sub->unreleased = sub->token;
+        sub->ownership.unreleased = sub->ownership.token;
     else if (s < 0)
         hw_log(HOWDAH_LOG_WARN, "subscription %s: %s", sub->id, err.message);
 }
@@ -63,31 +52,25 @@ void hw_service_unlock(howdah_subscription *sub)
 void hw_service_step_down(howdah_subscription *sub, int64_t take_ms)
 {
     hw_service_drop_page(sub);
-    hw_still_drop(sub->still);
-    sub->still = NULL;
-    sub->phase = HW_PHASE_OUT;
-    sub->reload = false;
-    sub->stale = false;
-    sub->halt = false;
+    hw_still_drop(sub->place.still);
+    sub->place.still = NULL;
+    hw_sub_move(sub, HW_STATE_OUT);
+    sub->heard = HW_HEARD_NOTHING;
     sub->redrives = false;
-    sub->trouble_ms = 0;
-    sub->take_ms = take_ms;
-    sub->met_sequence = sub->met_version = 0;
-}
-
-void hw_service_go_behind(howdah_subscription *sub)
-{
-    sub->phase = HW_PHASE_BEHIND;
-    sub->rest_ms = 0;
+    sub->schedule.trouble_ms = 0;
+    sub->schedule.take_ms = take_ms;
+    sub->reading.met_sequence = sub->reading.met_version = 0;
 }
 
 void hw_service_begin(howdah_subscription *sub)
 {
-    sub->rows = (size_t)(sub->options.catch_up_batch < HW_ROWS_FIRST ? sub->options.catch_up_batch
-                                                                     : HW_ROWS_FIRST);
+    sub->reading.rows =
+        (size_t)(sub->options.catch_up_batch < HW_ROWS_FIRST ? sub->options.catch_up_batch
+                                                             : HW_ROWS_FIRST);
     sub->alarmed_first = 0;
-    sub->sparse = sub->pattern != NULL; /* until its first page tells */
-    hw_service_go_behind(sub);
+    sub->reading.sparse = sub->pattern != NULL; /* until its first page tells */
+    hw_sub_move(sub, sub->kind == HW_KIND_TAIL ? HW_STATE_CATCHING_UP : HW_STATE_TAKEN);
+    sub->schedule.rest_ms = 0;
 }
 
 /* The store remembers it, so that everybody sees why and a restart does not run into it again. */
@@ -103,8 +86,7 @@ void hw_service_stop(howdah_subscription *sub)
         hw_log(HOWDAH_LOG_ERROR, "subscription %s: its halt is not stored: %s", sub->id,
                err.message);
     hw_service_drop_page(sub);
-    sub->halt = false;
-    sub->phase = HW_PHASE_HALTED;
+    hw_sub_move(sub, HW_STATE_HALTED);
 }
 
 /* -------------------------------------------------------------- ownership */
@@ -124,7 +106,7 @@ static int64_t count_suspects(const howdah_subscription *sub, const hw_sub_row *
 
     /* Given up cleanly, or ours: whatever we had in hand did not end this process.  A router has no
        handler that could have. */
-    if (sub->route || !row->owner.s ||
+    if (sub->kind == HW_KIND_ROUTER || !row->owner.s ||
         hw_str_equal(row->owner, hw_str_of(sub->bus->service->owner)))
         return 0;
     for (size_t i = 0; i < row->outstanding_n && n < sub->options.outstanding_max * 2; i++)
@@ -146,12 +128,11 @@ static int load_still(howdah_subscription *sub, const hw_sub_row *row, howdah_er
     hw_ranges_done(&ranges);
     if (s < 0)
         return s;
-    hw_still_drop(sub->still);
-    sub->still = still;
-    sub->still_saved = true;
-    sub->moves = row->moves;
-    sub->met_reader = 0;
-    sub->fresh = true;
+    hw_still_drop(sub->place.still);
+    sub->place.still = still;
+    sub->place.still_saved = true;
+    sub->place.moves = row->moves;
+    sub->reading.met_reader = 0;
     return HOWDAH_OK;
 }
 
@@ -168,15 +149,15 @@ static int on_taken(void *ctx, const hw_sub_row *row)
     taken *t = ctx;
     howdah_subscription *sub = t->sub;
 
-    sub->token = row->token;
-    sub->anchor = row->anchor;
-    sub->suspect_sequence = row->suspect_sequence;
-    sub->suspect_attempts = row->suspect_attempts;
-    sub->suspect_stored = row->suspect_sequence > 0;
+    sub->ownership.token = row->token;
+    sub->place.anchor = row->anchor;
+    sub->suspect.sequence = row->suspect_sequence;
+    sub->suspect.attempts = row->suspect_attempts;
+    sub->suspect.named = row->suspect_sequence;
     keep_reason(sub, row->reason);
     t->status = row->status;
     t->elsewhere = row->timeline.len > 0 && !hw_str_equal(row->timeline, row->log);
-    (void)snprintf(sub->log, sizeof sub->log, "%.*s", (int)row->log.len,
+    (void)snprintf(sub->ownership.log, sizeof sub->ownership.log, "%.*s", (int)row->log.len,
                    row->log.s ? row->log.s : "");
     t->result = hw_delivery_load(&sub->d, row->high, row->outstanding, row->outstanding_n,
                                  count_suspects(sub, row), t->reterr);
@@ -192,7 +173,7 @@ static int on_taken(void *ctx, const hw_sub_row *row)
 static int check_anchor(howdah_subscription *sub, howdah_error *reterr)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
-    int s = hw_sub_ops_of(sub->bus)->verify(sub->bus->store, &sub->anchor, sub->d.high, &err);
+    int s = hw_sub_ops_of(sub->bus)->verify(sub->bus->store, &sub->place.anchor, sub->d.high, &err);
 
     if (s == HOWDAH_NOT_FOUND) {
         char why[512];
@@ -221,21 +202,22 @@ static int go_back_to_anchor(howdah_subscription *sub, howdah_error *reterr)
     int s = hw_delivery_outstanding(&sub->d, &outstanding, reterr);
 
     hw_log(HOWDAH_LOG_WARN, "subscription %s: the log has another history, back from %lld to %lld",
-           sub->id, (long long)sub->d.high, (long long)sub->anchor.sequence);
-    while (n < outstanding.n && outstanding.items[n].first <= sub->anchor.sequence)
+           sub->id, (long long)sub->d.high, (long long)sub->place.anchor.sequence);
+    while (n < outstanding.n && outstanding.items[n].first <= sub->place.anchor.sequence)
         n++;
-    if (n > 0 && outstanding.items[n - 1].last > sub->anchor.sequence)
-        outstanding.items[n - 1].last = sub->anchor.sequence;
+    if (n > 0 && outstanding.items[n - 1].last > sub->place.anchor.sequence)
+        outstanding.items[n - 1].last = sub->place.anchor.sequence;
     if (s >= 0)
-        s = hw_delivery_load(&sub->d, sub->anchor.sequence, outstanding.items, n, suspects, reterr);
+        s = hw_delivery_load(&sub->d, sub->place.anchor.sequence, outstanding.items, n, suspects,
+                             reterr);
     hw_ranges_done(&outstanding);
     return s;
 }
 
 static int check_history(howdah_subscription *sub, const taken *t, howdah_error *reterr)
 {
-    if (sub->phase != HW_PHASE_BEHIND || !t->elsewhere || sub->anchor.sequence == 0 ||
-        sub->anchor.sequence >= sub->d.high)
+    if (hw_sub_state_of(sub) != HW_STATE_TAKEN || !t->elsewhere ||
+        sub->place.anchor.sequence == 0 || sub->place.anchor.sequence >= sub->d.high)
         return HOWDAH_OK;
     return go_back_to_anchor(sub, reterr);
 }
@@ -245,14 +227,14 @@ static int enter(howdah_subscription *sub, const taken *t, howdah_error *reterr)
     int64_t now = hw_clock_mono_ms();
     int s;
 
-    sub->poll_ms = now;
-    sub->renewed_ms = now;
+    sub->schedule.poll_ms = now;
+    sub->ownership.renewed_ms = now;
     if (t->status == HW_SUB_PAUSED) {
-        sub->phase = HW_PHASE_PAUSED;
+        hw_sub_move(sub, HW_STATE_PAUSED);
         return HOWDAH_OK;
     }
     if (t->status == HW_SUB_HALTED) {
-        sub->phase = HW_PHASE_HALTED;
+        hw_sub_move(sub, HW_STATE_HALTED);
         return HOWDAH_OK;
     }
     hw_service_begin(sub);
@@ -269,7 +251,7 @@ static int on_rival(void *ctx, const hw_sub_row *row)
     (void)snprintf(sub->reason, sizeof sub->reason,
                    "%.*s runs it as well: instance=single is for one process", (int)row->owner.len,
                    row->owner.s);
-    sub->phase = HW_PHASE_HALTED;
+    hw_sub_move(sub, HW_STATE_ENDED);
     return 0;
 }
 
@@ -278,13 +260,13 @@ static int look_for_rival(howdah_subscription *sub, howdah_error *reterr)
 {
     int s;
 
-    if (sub->options.instance != HOWDAH_INSTANCE_SINGLE || sub->token == 0)
+    if (sub->options.instance != HOWDAH_INSTANCE_SINGLE || sub->ownership.token == 0)
         return HOWDAH_OK;
     s = hw_sub_ops_of(sub->bus)->load(sub->bus->store, hw_str_of(sub->id), on_rival, sub, reterr);
-    if (sub->phase != HW_PHASE_HALTED)
+    if (hw_sub_state_of(sub) != HW_STATE_ENDED)
         return s == HOWDAH_NOT_FOUND ? HOWDAH_OK : s;
     hw_log(HOWDAH_LOG_ERROR, "subscription %s is halted: %s", sub->id, sub->reason);
-    sub->token = 0; /* nothing of it is ours any more */
+    sub->ownership.token = 0; /* nothing of it is ours any more */
     return s;
 }
 
@@ -299,30 +281,30 @@ static int take_now(howdah_subscription *sub, howdah_error *reterr)
     howdah_error err = HOWDAH_ERROR_INIT;
     int s = hw_sub_ops_of(bus)->take(bus->store, &take, on_taken, &t, &err);
 
-    sub->take_ms = hw_clock_mono_ms() + TAKE_EVERY_MS - (int64_t)(hw_random_u32() % 100);
+    sub->schedule.take_ms = hw_clock_mono_ms() + TAKE_EVERY_MS - (int64_t)(hw_random_u32() % 100);
     if (s == HOWDAH_NOT_FOUND) {
         (void)snprintf(sub->reason, sizeof sub->reason, "the subscription was removed");
-        sub->token = 0;
-        sub->phase = HW_PHASE_HALTED;
+        sub->ownership.token = 0;
+        hw_sub_move(sub, HW_STATE_ENDED);
         return HOWDAH_OK;
     }
     if (s == HOWDAH_CORRUPT) { /* this row: the others are served */
         hw_log(HOWDAH_LOG_ERROR, "subscription %s is halted: %s", sub->id, err.message);
         hw_utf8_copy(sub->reason, sizeof sub->reason, err.message);
         hw_service_unlock(sub);
-        sub->token = 0;
-        sub->phase = HW_PHASE_HALTED;
+        sub->ownership.token = 0;
+        hw_sub_move(sub, HW_STATE_ENDED);
         return HOWDAH_OK;
     }
     if (s < 0)
         hw_error_copy(reterr, &err);
     if (s != HOWDAH_OK)
         return s < 0 ? s : HOWDAH_OK;
-    sub->unreleased = 0;
+    sub->ownership.unreleased = 0;
     s = t.result < 0 ? t.result : enter(sub, &t, reterr);
     if (s < 0) {
         hw_service_unlock(sub);
-        hw_service_step_down(sub, sub->take_ms);
+        hw_service_step_down(sub, sub->schedule.take_ms);
     }
     return s;
 }
@@ -331,12 +313,16 @@ int hw_service_take(howdah_subscription *sub, howdah_error *reterr)
 {
     int s = look_for_rival(sub, reterr);
 
-    return s < 0 || sub->phase == HW_PHASE_HALTED ? s : take_now(sub, reterr);
+    return s < 0 || hw_sub_state_of(sub) == HW_STATE_ENDED ? s : take_now(sub, reterr);
 }
 
 bool hw_service_is_owned(const howdah_subscription *sub)
 {
-    return sub->phase != HW_PHASE_OUT && sub->token > 0;
+    hw_sub_state state = hw_sub_state_of(sub);
+    bool owned = sub->kind != HW_KIND_TAIL && state != HW_STATE_OUT && state != HW_STATE_ENDED;
+
+    assert(!owned || sub->ownership.token > 0);
+    return owned;
 }
 
 /* ------------------------------------------------------- checkpoints, news */
@@ -349,16 +335,18 @@ static int on_reason(void *ctx, const hw_sub_row *row)
 
 /* Somebody else has stopped it, and said why, perhaps; without an answer nothing is known of that.
  */
-static void stop_here(howdah_subscription *sub, hw_sub_phase phase)
+static void stop_here(howdah_subscription *sub, hw_sub_state state)
 {
     hw_service_drop_page(sub);
-    sub->phase = phase;
+    hw_sub_move(sub, state);
     keep_reason(sub, HW_STR_NULL);
     (void)hw_sub_ops_of(sub->bus)->load(sub->bus->store, hw_str_of(sub->id), on_reason, sub, NULL);
 }
 
 static void hear(howdah_subscription *sub, const hw_sub_news *news)
 {
+    hw_sub_state state = hw_sub_state_of(sub);
+
     if (news->lost) {
         hw_log(HOWDAH_LOG_WARN,
                "subscription %s has another owner, was reset, or the log is another", sub->id);
@@ -366,27 +354,33 @@ static void hear(howdah_subscription *sub, const hw_sub_news *news)
         hw_service_step_down(sub, hw_clock_mono_ms());
         return;
     }
-    sub->redrives = news->redrives && !sub->route; /* there is no handler to try again */
-    if (news->status == HW_SUB_ACTIVE &&
-        (sub->phase == HW_PHASE_PAUSED || sub->phase == HW_PHASE_HALTED)) {
+    sub->redrives =
+        news->redrives && sub->kind == HW_KIND_HANDLER; /* there is no handler to try again */
+    if (news->status == HW_SUB_ACTIVE && (state == HW_STATE_PAUSED || state == HW_STATE_HALTED)) {
         /* Loaded anew, and its place checked: who knows what was done to the log meanwhile. */
         if (hw_service_let_go(sub, NULL) < 0)
             hw_service_unlock(sub);
         hw_service_step_down(sub, hw_clock_mono_ms());
-    } else if (news->status == HW_SUB_PAUSED && sub->phase != HW_PHASE_PAUSED) {
-        stop_here(sub, HW_PHASE_PAUSED);
-    } else if (news->status == HW_SUB_HALTED && sub->phase != HW_PHASE_HALTED) {
-        stop_here(sub, HW_PHASE_HALTED);
+    } else if (news->status == HW_SUB_PAUSED && state != HW_STATE_PAUSED) {
+        stop_here(sub, HW_STATE_PAUSED);
+    } else if (news->status == HW_SUB_HALTED && state != HW_STATE_HALTED) {
+        stop_here(sub, HW_STATE_HALTED);
     }
 }
 
 /* A worker has it: what there is to hear waits for the end of its turn. */
 static void hear_later(howdah_subscription *sub, const hw_sub_news *news)
 {
-    if (news->lost && !sub->stale)
+    bool redrives = news->redrives && sub->kind == HW_KIND_HANDLER;
+
+    if (sub->heard == HW_HEARD_LOST)
+        return;
+    if (news->lost) {
         hw_service_unlock(sub);
-    sub->stale = sub->stale || news->lost;
-    sub->heard = sub->heard || (news->redrives && !sub->route) || news->status != HW_SUB_ACTIVE;
+        sub->heard = HW_HEARD_LOST;
+    } else if (redrives || news->status != HW_SUB_ACTIVE) {
+        sub->heard = HW_HEARD_NEWS;
+    }
 }
 
 /* Checkpoints or questions of several subscriptions, for one statement (I1). */
@@ -418,7 +412,7 @@ static int send_bag(howdah_bus *bus, news_bag *bag, bool store, howdah_error *re
         hw_ranges_done(&bag->outstanding[i]);
         if (s < 0)
             continue;
-        sub->poll_ms =
+        sub->schedule.poll_ms =
             before +
             (sub->options.lease_ms / 3 < POLL_EVERY_MS ? sub->options.lease_ms / 3 : POLL_EVERY_MS);
         /* A worker had it when it was asked for: all else waits for the end of its turn. */
@@ -430,7 +424,7 @@ static int send_bag(howdah_bus *bus, news_bag *bag, bool store, howdah_error *re
             hw_delivery_checkpointed(&sub->d);
             hw_place_stored(sub);
         }
-        sub->renewed_ms = before;
+        sub->ownership.renewed_ms = before;
         hear(sub, &bag->news[i]);
     }
     bag->n = 0;
@@ -444,8 +438,9 @@ static int put_into_bag(news_bag *bag, howdah_subscription *sub, bool store, how
     int s = HOWDAH_OK;
 
     *outstanding = (hw_ranges)HW_RANGES_INIT;
-    *c = (hw_checkpoint){
-        .subscriber_id = hw_str_of(sub->id), .token = sub->token, .log = hw_str_of(sub->log)};
+    *c = (hw_checkpoint){.subscriber_id = hw_str_of(sub->id),
+                         .token = sub->ownership.token,
+                         .log = hw_str_of(sub->ownership.log)};
     if (store)
         s = hw_deliver_checkpoint(sub, outstanding, c, reterr);
     if (s < 0) {
@@ -464,11 +459,11 @@ static int send_news(howdah_bus *bus, news_bag *bag, bool store, howdah_error *r
 
     bag->n = 0;
     for (howdah_subscription *sub = bus->service->subs; s >= 0 && sub; sub = sub->next) {
-        bool busy = sub->busy;
+        bool busy = hw_sub_is_busy(sub);
 
         if (!hw_service_is_owned(sub) || (store && busy))
             continue;
-        if (store ? !hw_delivery_checkpoint_due(&sub->d, now) : now < sub->poll_ms)
+        if (store ? !hw_delivery_checkpoint_due(&sub->d, now) : now < sub->schedule.poll_ms)
             continue;
         /* One statement renews by one time. */
         if (bag->n > 0 && bag->subs[0]->options.lease_ms != sub->options.lease_ms)
@@ -509,7 +504,8 @@ bool hw_service_is_news_due(const howdah_bus *bus)
     for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
         if (!hw_service_is_owned(sub))
             continue;
-        if (now >= sub->poll_ms || (!sub->busy && hw_delivery_checkpoint_due(&sub->d, now)))
+        if (now >= sub->schedule.poll_ms ||
+            (!hw_sub_is_busy(sub) && hw_delivery_checkpoint_due(&sub->d, now)))
             return true;
     }
     return false;
@@ -521,17 +517,19 @@ static int end_redrive_late(howdah_subscription *sub, howdah_error *reterr)
     const hw_sub_ops *ops = hw_sub_ops_of(sub->bus);
     hw_store *store = sub->bus->store;
     hw_hold hold = hw_hold_of(sub);
-    int64_t id = sub->unstored;
+    const hw_redrive_end *unstored = &sub->unstored;
+    bool handled = unstored->end == HW_REDRIVE_HANDLED;
+    int64_t id = unstored->id;
     int s;
 
-    sub->unstored = 0;
-    if (sub->unstored_ask)
+    sub->unstored.id = 0;
+    if (unstored->end == HW_REDRIVE_NOT_TRIED)
         s = ops->dead_letters_set_state(store, &id, 1, HW_STR_NULL, HW_DEAD_LETTER_REDRIVE,
                                         HW_STR_NULL, NULL, reterr);
     else
-        s = ops->redrive_end(
-            store, &hold, id, sub->unstored_handled ? HW_DEAD_LETTER_REDRIVEN : HW_DEAD_LETTER_DEAD,
-            sub->unstored_handled ? HW_STR_NULL : hw_str_of(sub->unstored_error), reterr);
+        s = ops->redrive_end(store, &hold, id,
+                             handled ? HW_DEAD_LETTER_REDRIVEN : HW_DEAD_LETTER_DEAD,
+                             handled ? HW_STR_NULL : hw_str_of(unstored->error), reterr);
     return s == HOWDAH_NOT_FOUND ? HOWDAH_OK : s; /* resolved meanwhile */
 }
 
@@ -547,8 +545,8 @@ int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr)
 
     hw_service_drop_page(sub);
     if (!hw_service_is_owned(sub)) {
-        hold.token = sub->unreleased;
-        sub->unreleased = 0;
+        hold.token = sub->ownership.unreleased;
+        sub->ownership.unreleased = 0;
         return hold.token > 0 ? hw_sub_ops_of(bus)->release(bus->store, &hold, instance, reterr)
                               : HOWDAH_OK;
     }
@@ -563,13 +561,13 @@ int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr)
                         sub->id);
         hw_ranges_done(&outstanding);
     }
-    if (s >= 0 && sub->unstored > 0)
+    if (s >= 0 && sub->unstored.id > 0)
         s = end_redrive_late(sub, reterr);
-    if (s >= 0 && sub->suspect_stored)
+    if (s >= 0 && sub->suspect.named > 0)
         s = hw_sub_ops_of(bus)->suspect(bus->store, &hold, 0, 0, reterr);
     if (s >= 0)
         s = hw_sub_ops_of(bus)->release(bus->store, &hold, instance, reterr);
-    sub->phase = HW_PHASE_OUT;
-    sub->token = 0;
+    hw_sub_move(sub, HW_STATE_OUT);
+    sub->ownership.token = 0;
     return s < 0 ? s : HOWDAH_OK;
 }

@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/bug.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -168,11 +167,12 @@ static size_t wanted_patterns(const howdah_bus *bus, hw_str *out, size_t room)
     size_t n = 0;
 
     for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
-        if (sub->phase != HW_PHASE_BEHIND && sub->phase != HW_PHASE_HEAD)
+        if (!hw_sub_is_active(sub))
             continue;
-        routers = routers || sub->route;
-        if (sub->route)
+        if (sub->kind == HW_KIND_ROUTER) {
+            routers = true;
             continue;
+        }
         if (!sub->pattern || n == room)
             return 0; /* all */
         out[n++] = hw_str_of(sub->pattern);
@@ -249,10 +249,10 @@ static int64_t first_needed(const howdah_bus *bus)
     int64_t first = bus->service->reader.pages + 1;
 
     for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
-        if (sub->phase == HW_PHASE_HEAD && sub->next_page < first)
-            first = sub->next_page;
+        if (hw_sub_is_live(sub) && sub->reading.next_page < first)
+            first = sub->reading.next_page;
         /* What it reads for itself may end where a page of the window goes on. */
-        if (sub->phase == HW_PHASE_BEHIND && (sub->busy || sub->page))
+        if (hw_sub_is_catching_up(sub) && (hw_sub_is_busy(sub) || sub->work.page))
             return 0;
     }
     return first;
@@ -320,15 +320,13 @@ int hw_log_reader_round(howdah_bus *bus, bool *ret_news, howdah_error *reterr)
     bool whole = true;
     bool sound = true;
     int64_t resolved = 0;
-    int s = HW_BUG(ROWS_BEFORE_PROOF) ? HOWDAH_OK : hw_holes_look(bus, &looked, &alive, reterr);
+    int s = hw_holes_look(bus, &looked, &alive, reterr);
 
     *ret_news = false;
     if (s >= 0)
         s = new_page(&page, reterr);
     if (s >= 0)
         s = read_edge(bus, page, &whole, reterr);
-    if (HW_BUG(ROWS_BEFORE_PROOF) && s >= 0) /* planted: only now */
-        s = hw_holes_look(bus, &looked, &alive, reterr);
     if (s >= 0 && page->n > 0)
         s = hw_holes_confirm(bus, &sound, reterr);
     else
@@ -336,7 +334,7 @@ int hw_log_reader_round(howdah_bus *bus, bool *ret_news, howdah_error *reterr)
     /* A full page may have left rows inside holes unread, behind its last row: no verdict there. */
     reader->read_upto =
         s >= 0 && page->full ? page->events[page->n - 1].global_sequence : INT64_MAX;
-    if (s >= 0 && looked && reader->read_upto < INT64_MAX && !HW_BUG(FULL_PAGE_WHOLE))
+    if (s >= 0 && looked && reader->read_upto < INT64_MAX)
         s = hw_ranges_add(&alive, reader->read_upto + 1, INT64_MAX, reterr);
     if (s >= 0 && sound)
         s = judge(bus, page, looked && whole, &alive, &resolved, reterr);
@@ -390,9 +388,9 @@ void hw_log_reader_reset(howdah_bus *bus)
     reader->prove_ms = prove_ms;
     reader->session = session;
     for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
-        if (sub->phase == HW_PHASE_HEAD)
-            sub->phase = HW_PHASE_BEHIND;
-        sub->met_sequence = sub->met_version = 0; /* the log may be another one */
+        if (hw_sub_is_live(sub))
+            hw_sub_move(sub, HW_STATE_CATCHING_UP);
+        sub->reading.met_sequence = sub->reading.met_version = 0; /* the log may be another one */
     }
 }
 
@@ -409,7 +407,8 @@ static void filter_by(const howdah_subscription *sub, hw_query *query)
 
     if (sub->filter.stream.s && query->ranges_n > 0) {
         query->only_stream = sub->filter.stream;
-        query->only_from = query->ranges[0].first > sub->met_sequence ? sub->met_version + 1 : 1;
+        query->only_from =
+            query->ranges[0].first > sub->reading.met_sequence ? sub->reading.met_version + 1 : 1;
     }
     if (!sub->pattern)
         return;
@@ -417,13 +416,13 @@ static void filter_by(const howdah_subscription *sub, hw_query *query)
         query->type = pattern;
     else
         query->pattern = pattern;
-    query->sparse = sub->sparse;
+    query->sparse = sub->reading.sparse;
 }
 
 static int64_t lowest_wanted(const howdah_subscription *sub)
 {
     const hw_delivery *d = &sub->d;
-    const hw_ranges *still = hw_still_ranges(sub->still);
+    const hw_ranges *still = hw_still_ranges(sub->place.still);
     int64_t lowest = d->high + 1;
 
     if (d->missing.n > 0 && d->missing.items[0].first < lowest)
@@ -440,7 +439,7 @@ static void judge_density(howdah_subscription *sub, int64_t first, const hw_page
                                              : page->upto - first + 1;
 
     if (sub->pattern && span >= HW_ROWS_FIRST)
-        sub->sparse = span / HW_SPARSE_BELOW > (int64_t)page->n;
+        sub->reading.sparse = span / HW_SPARSE_BELOW > (int64_t)page->n;
 }
 
 /* Below the frontier's high it is not known what was seen last: the rows themselves tell. */
@@ -455,23 +454,23 @@ static int open_stream(howdah_subscription *sub, int64_t to, howdah_error *reter
         .from = sub->d.high + 1, .to = to, .batch = (size_t)sub->options.catch_up_batch};
 
     filter_by(sub, &query);
-    sub->stream_to = to;
-    sub->stream_top = anchor_at(&sub->bus->service->reader, to);
-    return sub->bus->store->ops->read_open(sub->bus->store, &query, &sub->stream, reterr);
+    sub->reading.stream_to = to;
+    sub->reading.stream_top = anchor_at(&sub->bus->service->reader, to);
+    return sub->bus->store->ops->read_open(sub->bus->store, &query, &sub->reading.stream, reterr);
 }
 
 static void close_stream(howdah_subscription *sub)
 {
-    if (sub->stream)
-        sub->bus->store->ops->read_close(sub->stream);
-    sub->stream = NULL;
+    if (sub->reading.stream)
+        sub->bus->store->ops->read_close(sub->reading.stream);
+    sub->reading.stream = NULL;
 }
 
 /* The next page of the stream; a stream that ends has passed all up to stream_to. */
 static int next_of_stream(howdah_subscription *sub, hw_page *page, howdah_error *reterr)
 {
     const hw_store_ops *ops = sub->bus->store->ops;
-    int s = ops->read_next(sub->stream, &page->events, &page->n, reterr);
+    int s = ops->read_next(sub->reading.stream, &page->events, &page->n, reterr);
 
     page->keeps_cursor = true;
     page->full = s == HOWDAH_OK;
@@ -485,8 +484,8 @@ static int next_of_stream(howdah_subscription *sub, hw_page *page, howdah_error 
         return HOWDAH_OK;
     }
     page->n = 0;
-    page->upto = sub->stream_to;
-    page->anchor = sub->stream_top;
+    page->upto = sub->reading.stream_to;
+    page->anchor = sub->reading.stream_top;
     close_stream(sub);
     return s < 0 ? s : HOWDAH_OK;
 }
@@ -499,9 +498,9 @@ static void meet_stream(howdah_subscription *sub, const hw_page *page)
 
         if (!hw_str_equal(event->stream, sub->filter.stream))
             continue;
-        if (event->global_sequence > sub->met_sequence) {
-            sub->met_sequence = event->global_sequence;
-            sub->met_version = event->version;
+        if (event->global_sequence > sub->reading.met_sequence) {
+            sub->reading.met_sequence = event->global_sequence;
+            sub->reading.met_version = event->version;
         }
         return;
     }
@@ -513,9 +512,9 @@ static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_
     hw_str none = NO_PAYLOAD;
     hw_query query = {.ranges = wanted->items,
                       .ranges_n = wanted->n,
-                      .batch = sub->rows,
+                      .batch = sub->reading.rows,
                       .payload_of = &none,
-                      .payload_of_n = sub->route ? 1 : 0};
+                      .payload_of_n = sub->kind == HW_KIND_ROUTER ? 1 : 0};
     int s;
 
     filter_by(sub, &query);
@@ -528,7 +527,7 @@ static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_
     if (!page->full && upto == sub->bus->service->reader.frontier.high)
         page->joins = sub->bus->service->reader.pages + 1;
     judge_density(sub, wanted->items[0].first, page);
-    sub->rows = adapt(sub->rows, (size_t)sub->options.catch_up_batch, page);
+    sub->reading.rows = adapt(sub->reading.rows, (size_t)sub->options.catch_up_batch, page);
     return HOWDAH_OK;
 }
 
@@ -536,7 +535,7 @@ static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_
    without payloads. */
 static bool is_plain(const howdah_subscription *sub, const hw_ranges *wanted)
 {
-    if (sub->route || sub->filter.stream.s)
+    if (sub->kind == HW_KIND_ROUTER || sub->filter.stream.s)
         return false;
     if (sub->pattern && !hw_pattern_is_exact(hw_str_of(sub->pattern)))
         return false;
@@ -566,10 +565,10 @@ static int read_wanted_page(howdah_subscription *sub, hw_page *page, bool *ret_a
     int s =
         hw_delivery_wanted(&sub->d, readable(sub), f->holes, f->holes_n, &wanted, &upto, reterr);
 
-    *ret_any = s >= 0 && (wanted.n > 0 || sub->stream);
-    if (s >= 0 && *ret_any && !sub->stream && is_plain(sub, &wanted))
+    *ret_any = s >= 0 && (wanted.n > 0 || sub->reading.stream);
+    if (s >= 0 && *ret_any && !sub->reading.stream && is_plain(sub, &wanted))
         s = open_stream(sub, upto, reterr);
-    if (s >= 0 && *ret_any && sub->stream) {
+    if (s >= 0 && *ret_any && sub->reading.stream) {
         s = next_of_stream(sub, page, reterr);
     } else if (s >= 0 && *ret_any) {
         s = read_wanted(sub, &wanted, upto, page, reterr);
@@ -589,13 +588,13 @@ static int check_place(howdah_subscription *sub, howdah_error *reterr)
     const hw_log_reader *reader = &sub->bus->service->reader;
     int s;
 
-    if (sub->met_reader == reader->starts)
+    if (sub->reading.met_reader == reader->starts)
         return HOWDAH_OK;
-    s = hw_sub_ops_of(sub->bus)->confirm(sub->bus->store, &sub->anchor, reterr);
+    s = hw_sub_ops_of(sub->bus)->confirm(sub->bus->store, &sub->place.anchor, reterr);
     if (s >= 0)
         s = check_log(sub->bus, reterr);
     if (s >= 0)
-        sub->met_reader = reader->starts;
+        sub->reading.met_reader = reader->starts;
     return s;
 }
 
@@ -607,9 +606,11 @@ int hw_log_reader_read_own(howdah_subscription *sub, hw_page **ret_page, howdah_
     bool same;
     int s = hw_holes_cover(sub->bus, lowest_wanted(sub) - 1, reterr);
 
-    if (s == HOWDAH_OK && sub->fresh)
+    if (s == HOWDAH_OK && hw_sub_state_of(sub) == HW_STATE_TAKEN) { /* holes.c I5 */
         s = hw_holes_refresh(sub->bus, reterr);
-    sub->fresh = sub->fresh && s != HOWDAH_OK;
+        if (s == HOWDAH_OK)
+            hw_sub_move(sub, HW_STATE_CATCHING_UP);
+    }
     *ret_page = NULL;
     if (s != HOWDAH_OK)
         return s;
@@ -618,7 +619,7 @@ int hw_log_reader_read_own(howdah_subscription *sub, hw_page **ret_page, howdah_
         s = new_page(&page, reterr);
     if (s >= 0)
         s = note_holes(page, reader, reterr);
-    same = s >= 0 && sub->still == page->still;
+    same = s >= 0 && sub->place.still == page->still;
     if (s >= 0)
         s = hw_holes_adopt(sub, page, true, reterr);
     /* A stream knows nothing of what has come out of standing still: below high, or above, where it
@@ -638,14 +639,14 @@ int hw_log_reader_read_own(howdah_subscription *sub, hw_page **ret_page, howdah_
 int hw_log_reader_read_again(howdah_subscription *sub, hw_page **ret_page, howdah_error *reterr)
 {
     hw_range ranges[HW_AGAIN_ROWS];
-    hw_query query = {.ranges = ranges, .ranges_n = sub->asked_n, .batch = sub->asked_n};
+    hw_query query = {.ranges = ranges, .ranges_n = sub->work.asked_n, .batch = sub->work.asked_n};
     hw_page *page = NULL;
     int s = new_page(&page, reterr);
 
     if (s < 0)
         return s;
-    for (size_t i = 0; i < sub->asked_n; i++)
-        ranges[i] = (hw_range){sub->asked[i], sub->asked[i]};
+    for (size_t i = 0; i < sub->work.asked_n; i++)
+        ranges[i] = (hw_range){sub->work.asked[i], sub->work.asked[i]};
     s = read_page(sub->bus, &query, page, reterr);
     if (s < 0) {
         hw_page_drop(sub->bus, page);

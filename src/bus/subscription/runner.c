@@ -3,19 +3,15 @@
  *
  *   I1  The serving thread alone touches the bus's own store handle, the reader and the pages'
  *       counts.  A worker has store handles of its own for what a turn writes.
- *   I2  A subscription is busy from the moment its turn is pushed until the serving thread has
- *       collected what the turn left: nothing else of it is looked at in between.  A worker that
- *       says "back" has written everything before.
- *   I3  The queue's lock is held for taking and giving only, never while a handler runs.
- *   I4  The serving thread gives everything up on its way out, also when an error ends it: nobody
+ *   I2  A subscription is busy from the moment its work is pushed until the serving thread, which
+ *       drives the pool of workers, has collected what is left of it: nothing else of it is looked
+ *       at in between (pool.h I1, I2).
+ *   I3  The serving thread gives everything up on its way out, also when an error ends it: nobody
  *       stands by for what nobody works on.
- *   I5  Each subscription is in the queue at most once: the queue needs no room of its own.
  */
 #include <stdint.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -25,27 +21,23 @@
 #define LOOK_AT_STOP_MS 1000
 #define SECONDS_MAX INT64_C(1000000000) /* longer than anybody waits */
 
-typedef struct worker {
-    hw_runner *runner;
-    pthread_t thread;
+/* Of one worker; each is opened when it is first needed. */
+typedef struct sessions {
     hw_store *io;
     hw_store *tx;
-} worker;
+} sessions;
 
 struct hw_runner {
     howdah_bus *bus;
     pthread_t server;
-    pthread_mutex_t lock;
-    pthread_cond_t more;
-    howdah_subscription *first; /* the queue, linked by queue_next */
-    howdah_subscription **last;
-    bool draining; /* no more turns: workers end when the queue is empty */
-    bool over;     /* the serving thread has given everything up */
-    pthread_cond_t ended;
+    hw_pool pool;
+    sessions *sessions; /* by the number of the pool's thread */
+    size_t sessions_n;
     atomic_bool stop;
-    int done_fd;
-    worker *workers;
-    size_t workers_n;
+    /* The end, for whoever waits for it: */
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool over;  /* the serving thread has given everything up */
     int status; /* what ended the serving thread, or went wrong on its way out */
     howdah_error error;
 };
@@ -57,106 +49,52 @@ bool hw_runner_is_stopping(const howdah_bus *bus)
     return runner && atomic_load(&runner->stop);
 }
 
-static void ring_fd(int fd)
-{
-    uint64_t one = 1;
-
-    if (write(fd, &one, sizeof one) < 0) {
-        /* EAGAIN: it is readable already, which is all we want. */
-    }
-}
-
-static void clear_fd(int fd)
-{
-    uint64_t count;
-
-    if (read(fd, &count, sizeof count) < 0) {
-        /* EAGAIN: nothing had happened. */
-    }
-}
-
 /* ----------------------------------------------------------------- workers */
 
 void hw_runner_push(hw_runner *runner, howdah_subscription *sub)
 {
     sub->head = sub->bus->service->reader.frontier.high;
-    (void)pthread_mutex_lock(&runner->lock);
-    sub->queue_next = NULL;
-    *runner->last = sub;
-    runner->last = &sub->queue_next;
-    (void)pthread_cond_signal(&runner->more);
-    (void)pthread_mutex_unlock(&runner->lock);
+    hw_pool_push(&runner->pool, &sub->item);
 }
 
-/* NULL: the runner ends. */
-static howdah_subscription *pop(hw_runner *runner)
+hw_pool_item *hw_runner_take_done(hw_runner *runner)
 {
-    howdah_subscription *sub;
-
-    (void)pthread_mutex_lock(&runner->lock);
-    while (!runner->first && !runner->draining)
-        (void)pthread_cond_wait(&runner->more, &runner->lock);
-    sub = runner->first;
-    if (sub) {
-        runner->first = sub->queue_next;
-        if (!runner->first)
-            runner->last = &runner->first;
-    }
-    (void)pthread_mutex_unlock(&runner->lock);
-    return sub;
+    return hw_pool_take_done(&runner->pool);
 }
 
-static int session_of(worker *w, hw_store **store, howdah_error *reterr)
+static int session_of(howdah_bus *bus, hw_store **store, howdah_error *reterr)
 {
-    howdah_bus *bus = w->runner->bus;
-
     return *store ? HOWDAH_OK : bus->open_store(bus->open_ctx, bus->interrupt, store, reterr);
 }
 
-static void run_delivery(worker *w, howdah_subscription *sub)
+static void run_with(sessions *own, howdah_subscription *sub)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     bool transactional = sub->options.checkpoint == HOWDAH_CHECKPOINT_TRANSACTIONAL;
-    int s = session_of(w, &w->io, &err);
+    int s = session_of(sub->bus, &own->io, &err);
 
     if (s >= 0 && transactional)
-        s = session_of(w, &w->tx, &err);
+        s = session_of(sub->bus, &own->tx, &err);
     if (s < 0) {
-        sub->failed = s;
-        hw_error_copy(&sub->error, &err);
+        sub->work.failed = s;
+        hw_error_copy(&sub->work.error, &err);
         return;
     }
-    hw_deliver_run(sub, w->io, transactional ? w->tx : NULL);
+    hw_deliver_run(sub, own->io, transactional ? own->tx : NULL);
 }
 
-static void *work(void *arg)
+/* In a worker's thread. */
+static void run_work(void *ctx, size_t thread, hw_pool_item *item)
 {
-    worker *w = arg;
-    howdah_subscription *sub;
+    hw_runner *runner = ctx;
     hw_handling all; /* whatever is called back here, a log hook say, must not end its own thread */
 
-    hw_handling_begin(&all, w->runner->bus, NULL, NULL);
-    while ((sub = pop(w->runner))) {
-        run_delivery(w, sub);
-        atomic_store(&sub->back, true); /* I2 */
-        ring_fd(w->runner->done_fd);
-    }
+    hw_handling_begin(&all, runner->bus, NULL, NULL);
+    run_with(&runner->sessions[thread], item->owner);
     hw_handling_end(&all);
-    return NULL;
 }
 
 /* ------------------------------------------------------------- the server */
-
-/* Workers finish what is queued and end. */
-static void end_workers(hw_runner *runner)
-{
-    (void)pthread_mutex_lock(&runner->lock);
-    runner->draining = true;
-    (void)pthread_cond_broadcast(&runner->more);
-    (void)pthread_mutex_unlock(&runner->lock);
-    for (size_t i = 0; i < runner->workers_n; i++)
-        (void)pthread_join(runner->workers[i].thread, NULL);
-}
 
 static void keep_first(hw_runner *runner, int status, const howdah_error *err)
 {
@@ -166,13 +104,13 @@ static void keep_first(hw_runner *runner, int status, const howdah_error *err)
     hw_error_copy(&runner->error, err);
 }
 
-/* I4: what the last turns left behind is stored, and every subscription given up. */
+/* I3: what workers have left is stored, and every subscription given up. */
 static void wind_up(hw_runner *runner)
 {
     howdah_bus *bus = runner->bus;
     howdah_error err = HOWDAH_ERROR_INIT;
 
-    end_workers(runner);
+    hw_pool_drain(&runner->pool);
     howdah_interrupt_clear(bus); /* an interrupt ends the work, not the storing of what was done */
     keep_first(runner, hw_service_collect(bus, &err), &err);
     for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next)
@@ -199,8 +137,8 @@ static void *serve(void *arg)
         if (s >= 0)
             bus->service->failures = 0;
         if (s >= 0 && !worked)
-            s = hw_service_wait(bus, LOOK_AT_STOP_MS, runner->done_fd, &err);
-        clear_fd(runner->done_fd);
+            s = hw_service_wait(bus, LOOK_AT_STOP_MS, runner->pool.done_fd, &err);
+        hw_pool_clear(&runner->pool);
         if (s < 0 && !hw_service_retries_after(bus, s, &err)) {
             runner->status = s;
             hw_error_copy(&runner->error, &err);
@@ -217,69 +155,60 @@ static void *serve(void *arg)
 
 static void free_runner(hw_runner *runner)
 {
-    if (!runner)
-        return;
-    for (size_t i = 0; i < runner->workers_n; i++) {
-        if (runner->workers[i].io)
-            runner->workers[i].io->ops->close(runner->workers[i].io);
-        if (runner->workers[i].tx)
-            runner->workers[i].tx->ops->close(runner->workers[i].tx);
+    for (size_t i = 0; i < runner->sessions_n; i++) {
+        if (runner->sessions[i].io)
+            runner->sessions[i].io->ops->close(runner->sessions[i].io);
+        if (runner->sessions[i].tx)
+            runner->sessions[i].tx->ops->close(runner->sessions[i].tx);
     }
-    if (runner->done_fd >= 0)
-        (void)close(runner->done_fd);
-    (void)pthread_cond_destroy(&runner->more);
     (void)pthread_cond_destroy(&runner->ended);
     (void)pthread_mutex_destroy(&runner->lock);
-    hw_free(runner->workers);
+    hw_free(runner->sessions);
     hw_free(runner);
 }
 
-static int start_threads(hw_runner *runner, int threads, howdah_error *reterr)
-{
-    int failed = 0;
-
-    for (int i = 0; i < threads && failed == 0; i++) {
-        worker *w = &runner->workers[runner->workers_n];
-
-        w->runner = runner;
-        failed = pthread_create(&w->thread, NULL, work, w);
-        if (failed == 0)
-            runner->workers_n++;
-    }
-    runner->bus->service->runner = runner;
-    if (failed == 0)
-        failed = pthread_create(&runner->server, NULL, serve, runner);
-    if (failed == 0)
-        return HOWDAH_OK;
-    runner->bus->service->runner = NULL;
-    end_workers(runner);
-    return hw_fail(reterr, HOWDAH_FAILED, "no thread for the runner: %s", strerrordesc_np(failed));
-}
-
-static int new_runner(howdah_bus *bus, int threads, hw_runner **ret_runner, howdah_error *reterr)
+/* Without its threads. */
+static int new_runner(howdah_bus *bus, size_t threads, hw_runner **ret_runner, howdah_error *reterr)
 {
     hw_runner *runner = hw_calloc(1, sizeof *runner);
+    sessions *own = hw_calloc(threads, sizeof *own);
     pthread_condattr_t clock;
 
-    if (!runner)
+    if (!runner || !own) {
+        hw_free(runner);
+        hw_free(own);
         return hw_fail_no_memory(reterr);
+    }
     runner->bus = bus;
-    runner->last = &runner->first;
+    runner->sessions = own;
+    runner->sessions_n = threads;
     runner->error = (howdah_error)HOWDAH_ERROR_INIT;
     (void)pthread_mutex_init(&runner->lock, NULL);
-    (void)pthread_cond_init(&runner->more, NULL);
     (void)pthread_condattr_init(&clock);
     (void)pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&runner->ended, &clock);
     (void)pthread_condattr_destroy(&clock);
-    runner->workers = hw_calloc((size_t)threads, sizeof *runner->workers);
-    runner->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (!runner->workers || runner->done_fd < 0) {
-        free_runner(runner);
-        return hw_fail_no_memory(reterr);
-    }
     *ret_runner = runner;
     return HOWDAH_OK;
+}
+
+/* The workers, then the one that serves. */
+static int start_threads(hw_runner *runner, howdah_error *reterr)
+{
+    const hw_pool_options options = {
+        .whose = "runner", .run = run_work, .ctx = runner, .threads = runner->sessions_n};
+    int failed;
+    int s = hw_pool_init(&runner->pool, &options, reterr);
+
+    if (s < 0)
+        return s;
+    runner->bus->service->runner = runner;
+    failed = pthread_create(&runner->server, NULL, serve, runner);
+    if (failed == 0)
+        return HOWDAH_OK;
+    runner->bus->service->runner = NULL;
+    hw_pool_done(&runner->pool);
+    return hw_fail(reterr, HOWDAH_FAILED, "no thread for the runner: %s", strerrordesc_np(failed));
 }
 
 int howdah_runner_start(howdah_bus *bus, int threads, howdah_error *reterr)
@@ -299,10 +228,10 @@ int howdah_runner_start(howdah_bus *bus, int threads, howdah_error *reterr)
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_start: this bus has one session only");
         return hw_advise(reterr, s, "serve it with howdah_run(), or open a bus on a file");
     }
-    s = new_runner(bus, threads, &runner, reterr);
+    s = new_runner(bus, (size_t)threads, &runner, reterr);
     if (s < 0)
         return s;
-    s = start_threads(runner, threads, reterr);
+    s = start_threads(runner, reterr);
     if (s < 0)
         free_runner(runner);
     return s;
@@ -317,13 +246,14 @@ int hw_runner_end(howdah_bus *bus, howdah_error *reterr)
         return HOWDAH_OK;
     atomic_store(&runner->stop, true);
     hw_waits_end(bus, true);
-    ring_fd(runner->done_fd);
+    hw_pool_ring(&runner->pool);
     (void)pthread_join(runner->server, NULL);
     hw_waits_end(bus, false);
     bus->service->runner = NULL;
     s = runner->status == HOWDAH_INTERRUPTED ? HOWDAH_OK : runner->status;
     if (s < 0)
         hw_error_copy(reterr, &runner->error);
+    hw_pool_done(&runner->pool);
     free_runner(runner);
     return s;
 }

@@ -90,11 +90,11 @@ void hw_subscription_free(howdah_subscription *sub)
     if (!sub)
         return;
     hw_delivery_done(&sub->d);
-    hw_still_drop(sub->still);
+    hw_still_drop(sub->place.still);
     hw_free(sub->id);
     hw_free(sub->pattern);
     hw_free(sub->stream_name);
-    hw_upcast_event_done(&sub->upcast);
+    hw_upcast_event_done(&sub->work.upcast);
     hw_route_free(sub->route);
     hw_free(sub);
 }
@@ -108,10 +108,11 @@ int hw_subscription_new(howdah_bus *bus, const howdah_subscribe_options *o,
     if (!sub)
         return hw_fail_no_memory(reterr);
     sub->bus = bus;
+    sub->item.owner = sub;
     sub->options = *o;
     hw_delivery_init(&sub->d, &config);
     sub->id = hw_strdup(o->subscriber_id);
-    hw_upcast_event_init(&sub->upcast);
+    hw_upcast_event_init(&sub->work.upcast);
     sub->pattern = o->pattern ? hw_strdup(o->pattern) : NULL;
     sub->stream_name = o->stream ? hw_strdup(o->stream) : NULL;
     if (!sub->id || (o->pattern && !sub->pattern) || (o->stream && !sub->stream_name)) {
@@ -124,7 +125,7 @@ int hw_subscription_new(howdah_bus *bus, const howdah_subscribe_options *o,
     sub->filter = (hw_filter){.pattern = hw_str_of(sub->pattern),
                               .stream = hw_str_of(sub->stream_name),
                               .originals = o->originals_only};
-    sub->error = (howdah_error)HOWDAH_ERROR_INIT;
+    sub->work.error = (howdah_error)HOWDAH_ERROR_INIT;
     *ret_sub = sub;
     return HOWDAH_OK;
 }
@@ -277,18 +278,21 @@ int howdah_delivery_fail(howdah_delivery *delivery, const char *message)
 static howdah_subscription_info info_of(const howdah_subscription *subscription)
 {
     static const howdah_subscription_state states[] = {
-        [HW_PHASE_OUT] = HOWDAH_SUBSCRIPTION_WAITING,
-        [HW_PHASE_BEHIND] = HOWDAH_SUBSCRIPTION_BEHIND,
-        [HW_PHASE_HEAD] = HOWDAH_SUBSCRIPTION_LIVE,
-        [HW_PHASE_PAUSED] = HOWDAH_SUBSCRIPTION_PAUSED,
-        [HW_PHASE_HALTED] = HOWDAH_SUBSCRIPTION_HALTED,
+        [HW_STATE_OUT] = HOWDAH_SUBSCRIPTION_WAITING,
+        [HW_STATE_TAKEN] = HOWDAH_SUBSCRIPTION_BEHIND,
+        [HW_STATE_CATCHING_UP] = HOWDAH_SUBSCRIPTION_BEHIND,
+        [HW_STATE_LIVE] = HOWDAH_SUBSCRIPTION_LIVE,
+        [HW_STATE_PAUSED] = HOWDAH_SUBSCRIPTION_PAUSED,
+        [HW_STATE_HALTED] = HOWDAH_SUBSCRIPTION_HALTED,
+        [HW_STATE_ENDED] = HOWDAH_SUBSCRIPTION_HALTED,
     };
+    hw_sub_state state = hw_sub_state_of(subscription);
     const hw_delivery *d = &subscription->d;
     const hw_service *service = subscription->bus->service;
     int64_t known = service->runner           ? subscription->head
                     : service->reader.started ? service->reader.frontier.high
                                               : 0;
-    const hw_ranges *still = hw_still_ranges(subscription->still);
+    const hw_ranges *still = hw_still_ranges(subscription->place.still);
     int64_t head = known > d->high ? known : d->high;
     int64_t contiguous = hw_delivery_contiguous(d);
 
@@ -300,10 +304,10 @@ static howdah_subscription_info info_of(const howdah_subscription *subscription)
         .pattern = subscription->pattern,
         .stream = subscription->stream_name,
         .originals_only = subscription->filter.originals,
-        .state = states[subscription->phase],
+        .state = states[state],
         .reason = subscription->reason,
-        .owner = subscription->phase == HW_PHASE_OUT ? "" : subscription->bus->service->owner,
-        .token = subscription->token,
+        .owner = state == HW_STATE_OUT ? "" : subscription->bus->service->owner,
+        .token = subscription->ownership.token,
         .high = d->high,
         .contiguous = contiguous,
         .holes = (const int64_t *)d->missing.items,

@@ -11,13 +11,14 @@
  * of events that do not concern it. I3  Every read of a subscription covers what is missing to it
  * and what is above its high in one snapshot; a stream's earlier version is never behind a later
  * one. I4  Pages of the reader are kept for a while (the window).  A subscription at the head takes
- * them in turn; one that comes too late for a page reads for itself. I5  A subscription's delivery
- * state belongs to one thread at a time: to a worker from the push of a turn until it says back,
- * else to whoever serves the bus.  No lock is held while a handler runs. I6  A lost token, a new
- * session, or an answer that never came throw the delivery state away: it is loaded again from the
- * store. I7  What a subscription knows was learnt from one log, and whatever it stores says from
- * which, and which event it stands on.  The store compares (store/subscriptions.h I7); a refusal is
- * a lost token (I6).
+ * them in turn; one that comes too late for a page reads for itself. I5  The work in hand and the
+ * delivery state belong to one thread at a time: to a worker from the moment that it is handed out
+ * until it is collected, else to whoever serves the bus. The pool's lock lies in between (pool.h
+ * I2).  No lock is held while a handler runs. I6  A lost token, a new session, or an answer that
+ * never came throw the delivery state away: it is loaded again from the store. I7  What a
+ * subscription knows was learnt from one log, and whatever it stores says from which, and which
+ * event it stands on.  The store compares (store/subscriptions.h I7); a refusal is a lost token
+ * (I6).
  */
 #ifndef HW_BUS_SUBSCRIPTION_SUBSCRIPTION_H
 #define HW_BUS_SUBSCRIPTION_SUBSCRIPTION_H
@@ -27,9 +28,11 @@
 
 #include "bus/bus.h"
 #include "bus/log/upcast.h"
+#include "bus/pool.h"
 #include "engine/delivery.h"
 #include "engine/frontier.h"
 #include "engine/holders.h"
+#include "engine/pause.h"
 #include "engine/still.h"
 #include "store/store.h"
 
@@ -91,15 +94,28 @@ typedef struct hw_log_reader {
     size_t rows;   /* to ask for next: few when payloads are large */
 } hw_log_reader;
 
-typedef enum hw_sub_phase {
-    HW_PHASE_OUT,    /* not the owner */
-    HW_PHASE_BEHIND, /* reads for itself */
-    HW_PHASE_HEAD,   /* takes the window's pages */
-    HW_PHASE_PAUSED,
-    HW_PHASE_HALTED
-} hw_sub_phase;
+/* A subscription's life.  Which moves there are is said by a table: see hw_sub_move(). */
+typedef enum hw_sub_state {
+    HW_STATE_OUT,         /* not the owner */
+    HW_STATE_TAKEN,       /* the owner; its place is loaded, and nothing was read since */
+    HW_STATE_CATCHING_UP, /* reads for itself */
+    HW_STATE_LIVE,        /* takes the window's pages */
+    HW_STATE_PAUSED,      /* by somebody, in the store */
+    HW_STATE_HALTED,      /* the same, by somebody or by a failure */
+    HW_STATE_ENDED        /* not the owner, and in this session there is no further try: its row is
+                             gone or cannot be read, or another process runs it as well */
+} hw_sub_state;
 
-/* What a subscription does instead of calling a handler: it makes jobs of its events. */
+#define HW_STATES (HW_STATE_ENDED + 1)
+
+/* What becomes of its events. */
+typedef enum hw_sub_kind {
+    HW_KIND_HANDLER,
+    HW_KIND_ROUTER, /* they become jobs: see hw_route */
+    HW_KIND_TAIL    /* howdah_tail_next() hands them out; it has no row */
+} hw_sub_kind;
+
+/* Where the jobs of a router go. */
 typedef struct hw_route {
     char *queue;
     hw_route_key key;
@@ -115,80 +131,137 @@ struct howdah_delivery {
     char message[501];
 };
 
+/* As whom it stores, and how long that holds.  Token and log stay as they are while a worker has
+   the work: the serving thread asks for news with them. */
+typedef struct hw_ownership {
+    int64_t token;              /* of the last time that it was the owner; 0: it never was, or has
+                                   given it up */
+    char log[HW_TIMELINE_SIZE]; /* what it knows was learnt from this one (I7) */
+    int64_t renewed_ms;         /* before the last renewal was sent */
+    int64_t unreleased;         /* a token that an interrupt kept from being given up; 0: none */
+} hw_ownership;
+
+/* What is stored of it besides the delivery state. */
+typedef struct hw_place {
+    hw_anchor anchor;  /* the last event that was seen at or below d.high */
+    hw_still *still;   /* what it owes besides, up to d.high; see holes.c */
+    bool still_saved;  /* its row has the same: checkpoints need not bring it */
+    size_t still_near; /* where in a page's set a number was looked for last */
+    int64_t moves;     /* of its row: the place that it stores next follows that one */
+} hw_place;
+
+/* The event that may have ended the owner before (deliver.c I3). */
+typedef struct hw_suspect {
+    int64_t sequence; /* as it was loaded: begun so often by owners that died */
+    int64_t attempts;
+    int64_t named; /* the one that the row names now, which has to be cleared; 0: none */
+} hw_suspect;
+
+/* When to do what, in ms of the monotonic clock.  The serving thread's. */
+typedef struct hw_schedule {
+    int64_t take_ms;    /* when to try to become the owner next */
+    int64_t poll_ms;    /* when the owner asks the store for news */
+    int64_t rest_ms;    /* nothing could be read or accepted: it does not read before this time */
+    int64_t trouble_ms; /* something could not be stored: no further work before this time */
+    unsigned troubles;  /* in a row */
+} hw_schedule;
+
+/* How it reads the log.  The serving thread's. */
+typedef struct hw_reading {
+    uint64_t met_reader;  /* the start of the reader since which its place was looked at; 0: none */
+    int64_t met_sequence; /* of its own stream, when it has one: an event of it that was read, */
+    int64_t met_version;  /* and its version */
+    int64_t next_page;    /* LIVE: the window's page to take next */
+    hw_cursor *stream;    /* CATCHING_UP: pages in a row while there are no holes */
+    int64_t stream_to;
+    hw_anchor stream_top; /* the event there, if it is the last one of all */
+    size_t rows;          /* to ask for next */
+    bool sparse;          /* its last pages had few rows that match: the type's index finds them */
+} hw_reading;
+
+typedef enum hw_sub_work_kind {
+    HW_WORK_NONE,
+    HW_WORK_PAGE,        /* a page, its own or of the window */
+    HW_WORK_ROWS_AGAIN,  /* a page of rows that were read again because they were due */
+    HW_WORK_DEAD_LETTERS /* those that wait for another try; there is no page */
+} hw_sub_work_kind;
+
+/* How the work ended.  Each outweighs those before it: see hw_sub_work_end_as(). */
+typedef enum hw_sub_work_end {
+    HW_END_EARLY,   /* rows were left: an interrupt, or the store failed */
+    HW_END_PASSED,  /* all was offered, and is accounted for */
+    HW_END_WAITING, /* the engine accepts nothing further of this page */
+    HW_END_HALT,    /* for sub->reason */
+    HW_END_RELOAD   /* what is stored has to be loaded again (I6) */
+} hw_sub_work_end;
+
+/* The work in hand (I5). */
+typedef struct hw_sub_work {
+    bool handed_out; /* to a worker.  The serving thread's, whoever has the rest */
+    hw_sub_work_kind kind;
+    hw_page *page;
+    size_t at;                    /* the row of the page that comes next */
+    int64_t asked[HW_AGAIN_ROWS]; /* ROWS_AGAIN: these were asked for */
+    size_t asked_n;
+    hw_upcast_event upcast; /* the event in hand, as its handler sees it */
+    int64_t delivered;      /* so many events, or tries of dead letters */
+    hw_sub_work_end end;
+    int failed; /* what ended it: a status < 0 that concerns the store, with error */
+    howdah_error error;
+    hw_sub_status told; /* what the store said in passing: if it is not ACTIVE, ask for more */
+} hw_sub_work;
+
+/* What the serving thread heard while a worker had the work, and has to heed later. */
+typedef enum hw_heard {
+    HW_HEARD_NOTHING,
+    HW_HEARD_NEWS, /* to be asked for */
+    HW_HEARD_LOST  /* the token or the session: load again (I6) */
+} hw_heard;
+
+/* A try of a dead letter whose end an interrupt kept from being stored. */
+typedef struct hw_redrive_end {
+    int64_t id; /* of the dead letter; 0: there is none */
+    enum {
+        HW_REDRIVE_HANDLED,
+        HW_REDRIVE_FAILED,   /* with error */
+        HW_REDRIVE_NOT_TRIED /* after all: it is asked for as before */
+    } end;
+    char error[501];
+} hw_redrive_end;
+
 struct howdah_subscription {
     howdah_bus *bus;
     howdah_subscription *next;
-    howdah_subscription *queue_next; /* of the runner */
+    hw_pool_item item; /* of the runner's pool */
+
+    /* What it is: */
+    hw_sub_kind kind;
     char *id;
     char *pattern;     /* NULL: all */
     char *stream_name; /* NULL: all */
     hw_filter filter;  /* these two, and whether corrections concern it */
     howdah_subscribe_options options;
-    hw_route *route; /* NULL: it has a handler */
-    bool tail;       /* it has no row, and howdah_tail_next() brings its pages */
-    hw_sub_phase phase;
-    char reason[256];
+    hw_route *route; /* of a ROUTER */
 
-    hw_delivery d;
-    hw_still *still;     /* what it owes besides, up to d.high; see holes.c */
-    bool still_saved;    /* its row has the same */
-    size_t still_near;   /* where in a page's set a number was looked for last */
-    int64_t moves;       /* of its row: the place that it stores next follows that one */
-    bool fresh;          /* loaded, and nothing read since */
-    uint64_t met_reader; /* the start of the reader since which its place was looked at; 0: none */
-    int64_t token;
-    char log[HW_TIMELINE_SIZE]; /* what it knows was learnt from this one (I7) */
-    int64_t unreleased;         /* a token that an interrupt kept from being given up; 0: none */
-    hw_anchor anchor;           /* the last event that was seen at or below d.high */
-    int64_t suspect_sequence;   /* from the store: begun so often by owners that died */
-    int64_t suspect_attempts;
-    bool suspect_stored; /* the row names a suspect: it has to be cleared */
-
-    int64_t take_ms;    /* when to try to become the owner next */
-    int64_t poll_ms;    /* when the owner asks the store for news */
-    int64_t renewed_ms; /* before the last renewal was sent */
-    bool redrives;      /* dead letters wait for another try */
-    bool sparse;
-    int64_t met_sequence; /* of its own stream, when it has one: an event of it that was read, */
-    int64_t met_version;  /* and its version */
-    int64_t next_page;    /* HEAD: the window's page to take next */
-    hw_cursor *stream;    /* BEHIND: pages in a row while there are no holes */
-    int64_t stream_to;
-    hw_anchor stream_top; /* the event there, if it is the last one of all */
-    size_t rows;          /* to ask for next */
-    int64_t rest_ms;      /* BEHIND, but nothing could be read or accepted: not before this time */
-    int64_t trouble_ms;   /* a turn could not store something: no further one before this time */
-    unsigned troubles;    /* in a row */
-    int64_t head; /* of the log, when its turn began: what a handler in a thread may know of it */
-    int64_t delivered;
+    /* The serving thread's.  A handler may ask for the state at any time: it is atomic, and changed
+       by hw_sub_move() alone. */
+    _Atomic hw_sub_state state;
+    hw_schedule schedule;
+    hw_reading reading;
+    hw_heard heard;
     int64_t alarmed_first; /* the hole that was reported last */
 
-    /* A turn: the page in work.  Belongs to a worker from busy until back; busy itself is the
-       serving thread's, which clears it when it has collected what the turn left. */
-    bool busy;
-    atomic_bool back;
-    hw_page *page;
-    size_t at;
-    bool passed;  /* the whole page was offered and accounted for */
-    bool waiting; /* the engine accepts nothing further of this page */
-    bool again;   /* the page holds rows read again because they were due: */
-    int64_t asked[HW_AGAIN_ROWS];
-    size_t asked_n;
-    hw_upcast_event upcast; /* the event in hand, as its handler sees it */
-    int failed; /* what ended the turn: a status < 0 that concerns the store, with error */
-    howdah_error error;
-    bool reload;   /* I6 */
-    bool stale;    /* the same, said by the serving thread while the worker had it */
-    bool ask_soon; /* the store has news of it: to be asked for when the turn is over, */
-    bool heard;    /* heard by the serving thread while a worker had it */
-    bool worked;
-    bool halt;
-    bool redriving; /* the turn is for dead letters, not for a page */
-    /* A try of a dead letter whose end an interrupt kept from being stored; 0: none. */
-    int64_t unstored;
-    bool unstored_handled;
-    bool unstored_ask; /* it had no try after all: asked for as before */
-    char unstored_error[501];
+    /* Whoever has the work has these as well. */
+    hw_sub_work work;
+    hw_delivery d;
+    hw_place place;
+    hw_ownership ownership;
+    hw_suspect suspect;
+    bool redrives; /* dead letters wait for another try, as far as is known */
+    hw_redrive_end unstored;
+    char reason[256]; /* of a pause or a halt */
+    int64_t head;     /* of the log, when a worker got the work: what its handler may know of it */
+    int64_t delivered;
 };
 
 typedef struct hw_runner hw_runner;
@@ -202,15 +275,10 @@ typedef struct hw_service {
     char log[HW_TIMELINE_SIZE]; /* that session's */
     bool relisten;              /* what to listen to has changed */
     bool cannot_listen;         /* this session cannot hear the bell */
-    bool armed;
-    bool in_vain; /* the log was looked at since then, and had nothing new */
-    bool worked;  /* an event was delivered, or a page came: look again at once */
-    /* wakeup.c: */
-    int64_t event_us;   /* the last time that something was delivered or heard */
-    int64_t arrival_us; /* the last time that the log had grown, */
-    int64_t gap_us;     /* and how long that takes lately */
-    int64_t pause_us;   /* between two looks */
-    unsigned failures;  /* of the store, in a row */
+    bool in_vain;      /* the log was looked at since the bell was armed, and had nothing new */
+    bool worked;       /* an event was delivered, or a page came: look again at once */
+    hw_pause pause;    /* what arrives is the log's growth */
+    unsigned failures; /* of the store, in a row */
     /* router.c: */
     bool routes;        /* bindings are served, */
     char *routes_queue; /* of this queue, NULL: of all */
@@ -226,29 +294,79 @@ static inline const hw_sub_ops *hw_sub_ops_of(const howdah_bus *bus)
 
 static inline hw_hold hw_hold_of(const howdah_subscription *sub)
 {
-    return (hw_hold){hw_str_of(sub->id), sub->token, hw_str_of(sub->log)};
+    return (hw_hold){hw_str_of(sub->id), sub->ownership.token, hw_str_of(sub->ownership.log)};
 }
 
 static inline void hw_place_stored(howdah_subscription *sub)
 {
-    sub->still_saved = true;
-    sub->moves++;
+    sub->place.still_saved = true;
+    sub->place.moves++;
+}
+
+static inline hw_sub_state hw_sub_state_of(const howdah_subscription *sub)
+{
+    return atomic_load_explicit(&sub->state, memory_order_relaxed);
+}
+
+/* Reads for itself. */
+static inline bool hw_sub_is_catching_up(const howdah_subscription *sub)
+{
+    hw_sub_state state = hw_sub_state_of(sub);
+
+    return state == HW_STATE_TAKEN || state == HW_STATE_CATCHING_UP;
+}
+
+static inline bool hw_sub_is_live(const howdah_subscription *sub)
+{
+    return hw_sub_state_of(sub) == HW_STATE_LIVE;
+}
+
+/* It is to get events. */
+static inline bool hw_sub_is_active(const howdah_subscription *sub)
+{
+    return hw_sub_is_catching_up(sub) || hw_sub_is_live(sub);
+}
+
+/* For the serving thread: a worker has the work, or what it left is not collected yet. */
+static inline bool hw_sub_is_busy(const howdah_subscription *sub)
+{
+    return sub->work.handed_out;
 }
 
 /* Seen, and not above what counts as passed: the place stands on it. */
 static inline void hw_stand_on(howdah_subscription *sub, const hw_anchor *seen)
 {
-    if (seen->sequence > sub->anchor.sequence && seen->sequence <= sub->d.high)
-        sub->anchor = *seen;
+    if (seen->sequence > sub->place.anchor.sequence && seen->sequence <= sub->d.high)
+        sub->place.anchor = *seen;
 }
 
 /* Not to be offered: it stands still for the page, whatever its read has found (holes.c, I3). */
 static inline bool hw_stands_still(howdah_subscription *sub, int64_t sequence)
 {
-    const hw_still *still = sub->page->still;
+    const hw_still *still = sub->work.page->still;
 
-    return still && hw_ranges_has_near(&still->ranges, sequence, &sub->still_near);
+    return still && hw_ranges_has_near(&still->ranges, sequence, &sub->place.still_near);
 }
+
+/* ---- state.c: its life, and who has its work */
+
+/* Whether there is such a move: from one state to another one. */
+bool hw_sub_may_move(hw_sub_state from, hw_sub_state to);
+/* The only way to another state. */
+void hw_sub_move(howdah_subscription *sub, hw_sub_state to);
+/* LIVE, from this page of the window on. */
+void hw_sub_go_live(howdah_subscription *sub, int64_t next_page);
+/* Reads for itself from now on, but not before rest_ms. */
+void hw_sub_catch_up(howdah_subscription *sub, int64_t rest_ms);
+/* There is something to do; the page becomes the work's, NULL: of dead letters. */
+void hw_sub_work_begin(howdah_subscription *sub, hw_sub_work_kind kind, hw_page *page);
+/* From the serving thread to a worker, and back. */
+void hw_sub_work_hand_out(howdah_subscription *sub);
+void hw_sub_work_collect(howdah_subscription *sub);
+/* How it ended, unless something graver is known. */
+void hw_sub_work_end_as(howdah_subscription *sub, hw_sub_work_end end);
+/* It is over: ready for the next. */
+void hw_sub_work_clear(howdah_subscription *sub);
 
 /* ---- reader.c */
 
@@ -275,7 +393,7 @@ int hw_log_reader_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_outstan
 /* One page that the subscription reads for itself; *ret_page NULL: nothing to read; HOWDAH_END: not
    yet. */
 int hw_log_reader_read_own(howdah_subscription *sub, hw_page **ret_page, howdah_error *reterr);
-/* The rows that sub->asked names, read again. */
+/* The rows that sub->work.asked names, read again. */
 int hw_log_reader_read_again(howdah_subscription *sub, hw_page **ret_page, howdah_error *reterr);
 
 /* ---- holes.c: which numbers may still appear */
@@ -305,10 +423,9 @@ int64_t hw_holes_first_still(const hw_log_reader *reader, int64_t above);
 /* ---- deliver.c */
 
 /*
- * Brings sub->page, or with sub->redriving the dead letters that wait for another try, through the
- * handler until that is done or something stands in the way.  io is the store handle for its
- * writes, tx the one for handlers' transactions (NULL unless TRANSACTIONAL).  Everything that went
- * wrong is left in sub->failed, reload and halt.
+ * Brings the work in hand through the handler until that is done or something stands in the way.
+ * io is the store handle for its writes, tx the one for handlers' transactions (NULL unless
+ * TRANSACTIONAL).  How it went is left in sub->work.
  */
 void hw_deliver_run(howdah_subscription *sub, hw_store *io, hw_store *tx);
 /* Fills a checkpoint from the delivery state; outstanding is the caller's scratch. */
@@ -317,7 +434,7 @@ int hw_deliver_checkpoint(const howdah_subscription *sub, hw_ranges *outstanding
 
 /* ---- router.c */
 
-/* Makes jobs of sub->page, as hw_deliver_run() does with a handler. */
+/* Makes jobs of sub->work.page, as hw_deliver_run() does with a handler. */
 void hw_route_run(howdah_subscription *sub, hw_store *io);
 void hw_route_free(hw_route *route);
 /* CONFLICT when the subscription is a binding's router, which is not for others to run or remove.
@@ -340,8 +457,6 @@ int hw_subscription_start(howdah_bus *bus, int64_t start, int64_t *ret_high,
 
 /* ---- ownership.c */
 
-/* The turn's own members, ready for the next. */
-void hw_service_clear_delivery(howdah_subscription *sub);
 /* Forgets what was read and not handled. */
 void hw_service_drop_page(howdah_subscription *sub);
 bool hw_service_is_owned(const howdah_subscription *sub);
@@ -351,8 +466,7 @@ int hw_service_take(howdah_subscription *sub, howdah_error *reterr);
 void hw_service_unlock(howdah_subscription *sub);
 /* Forgets the state; the ownership is tried again at take_ms. */
 void hw_service_step_down(howdah_subscription *sub, int64_t take_ms);
-/* Reads for itself from now on; begin: and nothing is known of its rows yet. */
-void hw_service_go_behind(howdah_subscription *sub);
+/* It is loaded, and reads on from there; nothing is known of its rows yet. */
 void hw_service_begin(howdah_subscription *sub);
 /* Halted, for sub->reason, in the store too. */
 void hw_service_stop(howdah_subscription *sub);
@@ -364,6 +478,8 @@ int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr);
 
 /* ---- wakeup.c */
 
+/* Before the first look. */
+void hw_service_wait_init(hw_service *service);
 /* Something was delivered; arrived: the log had grown. */
 void hw_service_heard(howdah_bus *bus, bool arrived);
 /* Waits for the bell, a worker (extra_fd, -1: none), an interrupt, or the time of the next thing.
@@ -382,19 +498,21 @@ bool hw_service_retries_after(howdah_bus *bus, int status, const howdah_error *e
 int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reterr);
 /* Lets everything go and frees it; the first error is reported. */
 int hw_service_close(howdah_bus *bus, howdah_error *reterr);
-/* Turns that workers have brought back become phases; the first error is returned. */
+/* What workers have given back becomes states; the first error is returned. */
 int hw_service_collect(howdah_bus *bus, howdah_error *reterr);
 /* Asks for the session; in a new one nothing of the old is true (loop.c I1). */
 int hw_service_meet(howdah_bus *bus, howdah_error *reterr);
-/* The next page of a tail, if there is one: sub->page. */
+/* The next page of a tail, if there is one: sub->work.page. */
 int hw_service_bring(howdah_subscription *sub, howdah_error *reterr);
 /* One pass over all that is due; for howdah_service() and the runner. */
 int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr);
 
 /* ---- runner.c */
 
-/* Hands the subscription's page to a worker. */
+/* Hands the subscription's work to a worker, */
 void hw_runner_push(hw_runner *runner, howdah_subscription *sub);
+/* and takes back what workers are through with: a list of such subscriptions. */
+hw_pool_item *hw_runner_take_done(hw_runner *runner);
 /* Whether the handlers that run are to be the last ones; for their threads. */
 bool hw_runner_is_stopping(const howdah_bus *bus);
 /* Stops the threads, if there is a runner. */

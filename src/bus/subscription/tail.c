@@ -44,7 +44,7 @@ struct howdah_tail {
 /* I2: when there is no room left, every second one of the older half goes. */
 static void remember(howdah_tail *tail)
 {
-    const hw_anchor *last = &tail->sub->anchor;
+    const hw_anchor *last = &tail->sub->place.anchor;
 
     if (last->sequence == 0 ||
         (tail->past_n > 0 && tail->past[tail->past_n - 1].sequence >= last->sequence))
@@ -74,7 +74,7 @@ static int go_back_to(howdah_tail *tail, const hw_anchor *anchor, howdah_error *
         s = hw_delivery_load(&sub->d, anchor->sequence, outstanding.items, outstanding.n, 0,
                              reterr);
     if (s >= 0)
-        sub->anchor = *anchor;
+        sub->place.anchor = *anchor;
     hw_ranges_done(&outstanding);
     return s;
 }
@@ -84,7 +84,7 @@ static int find_again(howdah_tail *tail, howdah_error *reterr)
 {
     howdah_subscription *sub = tail->sub;
     const hw_anchor none = {.sequence = 0};
-    int64_t seen = sub->anchor.sequence;
+    int64_t seen = sub->place.anchor.sequence;
     int s = HOWDAH_NOT_FOUND;
 
     remember(tail);
@@ -104,12 +104,12 @@ static int find_again(howdah_tail *tail, howdah_error *reterr)
         s = go_back_to(tail, &none, reterr);
     if (s < 0 && s != HOWDAH_NOT_FOUND)
         return s;
-    if (sub->anchor.sequence < seen)
+    if (sub->place.anchor.sequence < seen)
         hw_log(HOWDAH_LOG_WARN,
                "the log was replaced: event %lld, seen here, is not in it; going on behind %lld",
-               (long long)seen, (long long)sub->anchor.sequence);
-    sub->stale = false;
-    hw_service_go_behind(sub);
+               (long long)seen, (long long)sub->place.anchor.sequence);
+    sub->heard = HW_HEARD_NOTHING;
+    hw_sub_catch_up(sub, 0);
     return HOWDAH_OK;
 }
 
@@ -136,7 +136,7 @@ static int new_sub(howdah_bus *bus, const char *pattern, howdah_subscription **r
     o.outstanding_max = HW_HOLES_MAX; /* on a standby nobody can tell which of them are dead */
     s = hw_subscription_new(bus, &o, ret_sub, reterr);
     if (s >= 0)
-        (*ret_sub)->tail = true;
+        (*ret_sub)->kind = HW_KIND_TAIL;
     return s;
 }
 
@@ -150,7 +150,7 @@ static int find_start(howdah_tail *tail, int64_t since, howdah_error *reterr)
 
     if (since == HOWDAH_ABSENT) {
         s = hw_log_reader_end(tail->bus, &high, &outstanding, reterr);
-        sub->anchor = tail->bus->service->reader.top;
+        sub->place.anchor = tail->bus->service->reader.top;
     }
     if (s >= 0)
         s = hw_delivery_load(&sub->d, high, outstanding.items, outstanding.n, 0, reterr);
@@ -232,7 +232,7 @@ int howdah_tail_open(howdah_bus *bus, const howdah_tail_options *options, howdah
 static int pass(howdah_tail *tail, howdah_error *reterr)
 {
     howdah_subscription *sub = tail->sub;
-    const hw_page *page = sub->page;
+    const hw_page *page = sub->work.page;
     int64_t joins = page->number == 0 ? page->joins : 0;
     int s = hw_delivery_pass(&sub->d, page->upto, page->holes, page->holes_n, hw_clock_mono_ms(),
                              reterr);
@@ -241,11 +241,9 @@ static int pass(howdah_tail *tail, howdah_error *reterr)
         return s;
     hw_stand_on(sub, &page->anchor);
     hw_delivery_checkpointed(&sub->d); /* there is nothing to be stored */
-    hw_service_clear_delivery(sub);
-    if (joins > 0 && sub->phase == HW_PHASE_BEHIND) {
-        sub->phase = HW_PHASE_HEAD;
-        sub->next_page = joins;
-    }
+    hw_sub_work_clear(sub);
+    if (joins > 0 && hw_sub_is_catching_up(sub))
+        hw_sub_go_live(sub, joins);
     remember(tail);
     return HOWDAH_OK;
 }
@@ -267,7 +265,7 @@ static int offer(howdah_subscription *sub, const howdah_event *event, hw_offer *
 static int offer_twice(howdah_subscription *sub, const howdah_event *event, hw_offer *ret_offer,
                        howdah_error *reterr)
 {
-    const hw_page *page = sub->page;
+    const hw_page *page = sub->work.page;
     int s = offer(sub, event, ret_offer, reterr);
 
     if (s >= 0 && *ret_offer == HW_OFFER_WAIT && !event->no_payload) {
@@ -286,12 +284,12 @@ static int take(howdah_tail *tail, const howdah_event **ret_event, howdah_error 
     int s = HOWDAH_OK;
 
     *ret_event = NULL;
-    while (s >= 0 && sub->page && sub->at < sub->page->n) {
-        const howdah_event *event = &sub->page->events[sub->at];
+    while (s >= 0 && sub->work.page && sub->work.at < sub->work.page->n) {
+        const howdah_event *event = &sub->work.page->events[sub->work.at];
         hw_offer verdict = HW_OFFER_SKIP;
 
         if (hw_stands_still(sub, event->global_sequence)) {
-            sub->at++;
+            sub->work.at++;
             continue;
         }
         s = offer_twice(sub, event, &verdict, reterr);
@@ -299,10 +297,10 @@ static int take(howdah_tail *tail, const howdah_event **ret_event, howdah_error 
             return s;
         if (verdict == HW_OFFER_WAIT) {
             hw_service_drop_page(sub);
-            hw_service_go_behind(sub);
+            hw_sub_catch_up(sub, 0);
             return HOWDAH_OK;
         }
-        sub->at++;
+        sub->work.at++;
         if (verdict == HW_OFFER_DELIVER)
             s = hw_delivery_handled(&sub->d, event->global_sequence, hw_clock_mono_ms(), reterr);
         hw_stand_on(sub, &(hw_anchor){event->global_sequence, event->id});
@@ -311,7 +309,7 @@ static int take(howdah_tail *tail, const howdah_event **ret_event, howdah_error 
             return s;
         }
     }
-    return s >= 0 && sub->page ? pass(tail, reterr) : s;
+    return s >= 0 && sub->work.page ? pass(tail, reterr) : s;
 }
 
 /* I3; the page, if there is one, was read by now, and nothing of it is handed out yet. */
@@ -322,9 +320,10 @@ static int check_place(howdah_tail *tail, howdah_error *reterr)
     int64_t now = hw_clock_mono_ms();
     int s;
 
-    if (sub->anchor.sequence == 0 || (now < tail->check_ms && !(sub->page && sub->page->n > 0)))
+    if (sub->place.anchor.sequence == 0 ||
+        (now < tail->check_ms && !(sub->work.page && sub->work.page->n > 0)))
         return HOWDAH_OK;
-    s = hw_sub_ops_of(tail->bus)->verify(tail->bus->store, &sub->anchor, 0, &err);
+    s = hw_sub_ops_of(tail->bus)->verify(tail->bus->store, &sub->place.anchor, 0, &err);
     if (s < 0 && s != HOWDAH_NOT_FOUND) {
         hw_error_copy(reterr, &err);
         return s;
@@ -343,13 +342,13 @@ static int bring(howdah_tail *tail, bool *ret_page, howdah_error *reterr)
 {
     int s = hw_service_meet(tail->bus, reterr);
 
-    if (s >= 0 && tail->sub->stale)
+    if (s >= 0 && tail->sub->heard == HW_HEARD_LOST)
         s = find_again(tail, reterr);
     if (s >= 0)
         s = hw_service_bring(tail->sub, reterr);
     if (s >= 0)
         s = check_place(tail, reterr);
-    *ret_page = s >= 0 && tail->sub->page;
+    *ret_page = s >= 0 && tail->sub->work.page;
     return s;
 }
 
@@ -368,7 +367,7 @@ static int upcast(howdah_tail *tail, const howdah_event *event, const howdah_eve
     int s;
 
     hw_closing_works(&tail->closing, true);
-    s = hw_upcast(tail->bus->upcasts, event, &tail->sub->upcast, ret_event, reterr);
+    s = hw_upcast(tail->bus->upcasts, event, &tail->sub->work.upcast, ret_event, reterr);
     hw_closing_works(&tail->closing, false);
     return s;
 }

@@ -1,12 +1,9 @@
 /*
  * wakeup.c - how a served bus sleeps.
  *
- * Being woken is the fastest way to hear of an event, and costs the writer a notification.  Under
- * steady traffic it is not worth that: there the log is looked at every fraction of a millisecond,
- * four times in the time between two events, and only after HOLD_OFF_US of silence the bell is
- * armed.  Where events are RARE_US apart or more, it is armed as soon as there is nothing to do.
- * Then the log is looked at once more, and the pauses grow: whatever the bell does not tell, a
- * pause finds.
+ * When the bell is armed, and how long pauses are, is engine/pause.h's matter.  While events come,
+ * the log is looked at every fraction of a millisecond; once the bell is armed, it is looked at
+ * once more.
  *
  * The mark of an armed bell can be gone without a ring: whoever takes it away and rolls back, or
  * stays open, rings nobody.  So whoever finds events that should have rung, after a look that found
@@ -25,34 +22,43 @@
 #include "engine/pattern.h"
 
 #define REST_US 20000
-#define HOLD_OFF_US 50000
-#define RARE_US 3000
-#define GAP_US_MAX (4 * RARE_US)
-#define BUSY_PAUSE_US_MIN 250
-#define BUSY_PAUSE_US_MAX 1000
-#define ARMED_PAUSE_US 2000
 #define STORE_BACKOFF_MAX_MS 5000
+
+static const hw_pause_rules pause_rules = {
+    .short_us_min = 250,
+    .short_us_max = 1000,
+    .armed_us = 2000,
+    .armed_growth = 4,
+    .rare_hold_off_us = HW_PAUSE_HOLD_OFF_US,
+};
+
+void hw_service_wait_init(hw_service *service)
+{
+    hw_pause_init(&service->pause, &pause_rules, 0);
+}
 
 static int64_t next_of(const howdah_subscription *sub, int64_t now)
 {
     int64_t at = INT64_MAX;
 
-    if (sub->busy) /* its lease is renewed meanwhile */
-        return hw_service_is_owned(sub) ? sub->poll_ms : INT64_MAX;
-    if (sub->phase == HW_PHASE_OUT)
-        return sub->take_ms;
+    if (hw_sub_is_busy(sub)) /* its lease is renewed meanwhile */
+        return hw_service_is_owned(sub) ? sub->schedule.poll_ms : INT64_MAX;
+    if (hw_sub_state_of(sub) == HW_STATE_OUT)
+        return sub->schedule.take_ms;
     if (hw_service_is_owned(sub))
-        at = sub->poll_ms;
-    if (now < sub->trouble_ms)
-        return at < sub->trouble_ms ? at : sub->trouble_ms;
-    if (sub->phase == HW_PHASE_BEHIND || sub->phase == HW_PHASE_HEAD) {
+        at = sub->schedule.poll_ms;
+    if (now < sub->schedule.trouble_ms)
+        return at < sub->schedule.trouble_ms ? at : sub->schedule.trouble_ms;
+    if (hw_sub_is_active(sub)) {
         int64_t next = hw_delivery_next_ms(&sub->d);
 
         at = next < at ? next : at;
     }
-    if (sub->phase == HW_PHASE_BEHIND)
-        at = sub->rest_ms > now && sub->rest_ms < at ? sub->rest_ms : sub->rest_ms > now ? at : now;
-    if (sub->redrives && (sub->phase == HW_PHASE_BEHIND || sub->phase == HW_PHASE_HEAD))
+    if (hw_sub_is_catching_up(sub))
+        at = sub->schedule.rest_ms > now && sub->schedule.rest_ms < at ? sub->schedule.rest_ms
+             : sub->schedule.rest_ms > now                             ? at
+                                                                       : now;
+    if (sub->redrives && hw_sub_is_active(sub))
         at = now;
     return at;
 }
@@ -62,7 +68,7 @@ static int64_t next_due_us(const howdah_bus *bus, int64_t now_us)
 {
     const hw_service *service = bus->service;
     int64_t look_ms = hw_holes_next_ms(&service->reader);
-    int64_t at = now_us + service->pause_us;
+    int64_t at = now_us + service->pause.pause_us;
 
     if (look_ms < at / 1000) /* one that is overdue waits for somebody who reads the edge */
         at = look_ms * 1000 > now_us ? look_ms * 1000 : now_us + REST_US;
@@ -77,41 +83,25 @@ static int64_t next_due_us(const howdah_bus *bus, int64_t now_us)
     return at;
 }
 
-/* While events come, a look is due some times between two of them. */
-static void short_pause(hw_service *service)
-{
-    int64_t us = service->gap_us / 4;
-
-    if (us < BUSY_PAUSE_US_MIN)
-        us = BUSY_PAUSE_US_MIN;
-    service->pause_us = us < BUSY_PAUSE_US_MAX ? us : BUSY_PAUSE_US_MAX;
-}
-
-static bool is_quiet(const hw_service *service, int64_t now_us)
-{
-    return service->gap_us >= RARE_US || now_us - service->event_us >= HOLD_OFF_US;
-}
-
 /* True when the log has to be looked at once more before sleeping. */
 static bool arm(howdah_bus *bus, int64_t now_us)
 {
     hw_service *service = bus->service;
 
-    if (service->armed || service->cannot_listen || !is_quiet(service, now_us))
+    if (service->pause.armed || service->cannot_listen ||
+        !hw_pause_is_quiet(&service->pause, now_us))
         return false;
     if (hw_sub_ops_of(bus)->arm(bus->store, NULL) < 0)
         return false; /* the pauses find what the bell would have told */
-    service->armed = true;
+    hw_pause_arm(&service->pause);
     service->in_vain = false;
-    service->pause_us = ARMED_PAUSE_US;
     return true;
 }
 
 static void woken(hw_service *service)
 {
-    service->armed = false;
-    service->event_us = hw_clock_mono_us();
-    short_pause(service);
+    hw_pause_ring(&service->pause);
+    hw_pause_event(&service->pause, hw_clock_mono_us(), false);
 }
 
 bool hw_service_hear(howdah_bus *bus)
@@ -144,34 +134,19 @@ void hw_service_heard(howdah_bus *bus, bool arrived)
 {
     hw_service *service = bus->service;
     int64_t now_us = hw_clock_mono_us();
-    int64_t gap_us = now_us - service->arrival_us;
 
-    if (arrived && service->armed && service->in_vain && should_have_rung(bus)) {
+    if (arrived && service->pause.armed && service->in_vain && should_have_rung(bus)) {
         (void)hw_service_hear(bus); /* a ring that came along is not heard again later */
-        service->armed = false;
+        service->pause.armed = false;
     }
-    if (arrived) {
-        if (gap_us > GAP_US_MAX)
-            gap_us = GAP_US_MAX;
-        service->gap_us = (3 * service->gap_us + gap_us) / 4;
-        service->arrival_us = now_us;
-    }
-    service->event_us = now_us;
-    short_pause(service);
+    hw_pause_event(&service->pause, now_us, arrived);
     if (arrived)
         (void)arm(bus, now_us);
 }
 
 static void grow_pause(howdah_bus *bus, int64_t now_us)
 {
-    hw_service *service = bus->service;
-    int64_t us_max = bus->poll_interval_ms * 1000;
-
-    if (!service->armed && now_us - service->event_us < HOLD_OFF_US)
-        return;
-    service->pause_us *= service->armed ? 4 : 2;
-    if (service->pause_us > us_max)
-        service->pause_us = us_max;
+    hw_pause_grow(&bus->service->pause, now_us, bus->poll_interval_ms * 1000);
 }
 
 int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_error *reterr)

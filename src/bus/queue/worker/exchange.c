@@ -31,7 +31,7 @@ int64_t hw_worker_wants(const howdah_worker *worker, const hw_pool_view *view)
     int64_t max = worker->options.max_jobs;
     int64_t left = max - (worker->info.claimed - worker->info.released);
 
-    if (atomic_load(&worker->stopping) || unfinished > worker->pool.low || worker->suspects)
+    if (atomic_load(&worker->stopping) || unfinished > worker->pool.options.low || worker->suspects)
         return 0;
     if (worker->hand_bytes >= HAND_BYTES_MAX && unfinished > 0)
         n = worker->options.threads - (int64_t)unfinished; /* what threads have nothing to do */
@@ -247,7 +247,7 @@ static void hand_out(howdah_worker *worker, size_t from)
         if (is_hopeless(worker, work))
             give_up(work);
         else if (!work->held)
-            hw_pool_push(&worker->pool, work);
+            hw_work_begin(work);
     }
 }
 
@@ -265,7 +265,7 @@ static void begin_held(howdah_worker *worker)
         if (!work->held || work->taken)
             continue;
         work->held = false;
-        hw_pool_push(&worker->pool, work);
+        hw_work_begin(work);
         return;
     }
 }
@@ -334,7 +334,9 @@ static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_erro
 
 static void take_done(howdah_worker *worker)
 {
-    for (howdah_work *work = hw_pool_take_done(&worker->pool); work; work = work->next) {
+    for (hw_pool_item *item = hw_pool_take_done(&worker->pool); item; item = item->next) {
+        howdah_work *work = item->owner;
+
         work->taken = true;
         worker->owes = true;
     }

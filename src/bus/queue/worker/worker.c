@@ -136,7 +136,7 @@ int howdah_worker_new(howdah_bus *bus, const howdah_worker_options *options,
         s = new_worker(bus, options, &worker, reterr);
     if (s < 0)
         return s;
-    s = hw_pool_init(&worker->pool, options, low_water(worker), reterr);
+    s = hw_worker_pool_init(worker, low_water(worker), reterr);
     if (s < 0) {
         free_worker(worker);
         return s;
@@ -325,8 +325,8 @@ static void release(howdah_work *work)
 /* What was not begun is given back, a suspect that is held included. */
 static void release_waiting(howdah_worker *worker)
 {
-    for (howdah_work *work = hw_pool_take_waiting(&worker->pool); work; work = work->next)
-        release(work);
+    for (hw_pool_item *item = hw_pool_take_waiting(&worker->pool); item; item = item->next)
+        release(item->owner);
     for (size_t i = 0; i < worker->hand_n; i++) {
         if (worker->hand[i]->held)
             release(worker->hand[i]);

@@ -7,9 +7,9 @@
  *
  *   I1  A job in hand is in one place: waiting or running or done in the pool, then with the driver
  *       (taken), which acks and forgets it.  There are never more than "capacity" of them.
- *   I2  The pool's lock is held for taking and giving only, never while a handler runs.
- *   I3  What a handler leaves in its howdah_work is read by the driver only after the pool has it
- *       as done.
+ *   I2  No lock is held while a handler runs (pool.h I3).
+ *   I3  What a handler leaves in its howdah_work is read by the driver only after it has taken it
+ *       back from the pool (pool.h I2).
  *   I4  A lease is extended at a third of its time, from when we asked for it: not from when the
  *       answer came.
  *   I5  A job whose lease is lost is not begun, and not settled.  One whose lease is over by our
@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bus/pool.h"
 #include "bus/queue/job.h"
 #include "bus/queue/queue.h"
 
@@ -32,7 +33,7 @@
 struct howdah_work {
     howdah_worker *worker;
     howdah_job *job;
-    howdah_work *next; /* in the pool's lists */
+    hw_pool_item item; /* of the pool */
     atomic_bool lost;
     /* The driver's: */
     bool taken;                /* back from the pool */
@@ -50,48 +51,10 @@ struct howdah_work {
 
 /* ---- pool.c */
 
-typedef struct hw_pool {
-    howdah_work_handler handler;
-    void *ctx;
-    pthread_mutex_t lock;
-    pthread_cond_t more;
-    howdah_work *first; /* waiting */
-    howdah_work **last;
-    howdah_work *done;
-    howdah_work **done_last;
-    size_t waiting_n;
-    size_t running_n;
-    size_t done_n;
-    int64_t done_ms; /* when the first of them was done */
-    size_t low;      /* the driver is woken when no more than so many are left to do */
-    bool ending;
-    int done_fd;
-    pthread_t *threads;
-    size_t threads_n;
-} hw_pool;
-
-typedef struct hw_pool_view {
-    size_t waiting_n;
-    size_t running_n;
-    size_t done_n;
-    int64_t done_ms;
-} hw_pool_view;
-
-int hw_pool_init(hw_pool *pool, const howdah_worker_options *options, size_t low,
-                 howdah_error *reterr);
-/* Waits for the threads; what waits is not begun any more. */
-void hw_pool_done(hw_pool *pool);
-void hw_pool_push(hw_pool *pool, howdah_work *work);
-/* Without threads: runs the handler of the next one that waits, here.  False: none waits. */
-bool hw_pool_run_one(hw_pool *pool);
-hw_pool_view hw_pool_look(hw_pool *pool);
-/* All that are done, linked by next, oldest first. */
-howdah_work *hw_pool_take_done(hw_pool *pool);
-/* All that have not begun. */
-howdah_work *hw_pool_take_waiting(hw_pool *pool);
-/* Makes done_fd silent again. */
-void hw_pool_clear(const hw_pool *pool);
-
+/* Its threads, or none: then the driver runs handlers. */
+int hw_worker_pool_init(howdah_worker *worker, size_t low, howdah_error *reterr);
+/* To the pool. */
+void hw_work_begin(howdah_work *work);
 void hw_work_free(howdah_work *work);
 
 /* ---- router.c */
