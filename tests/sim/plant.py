@@ -18,7 +18,7 @@ EDITS = [
     ("(void)hw_sub_ops_of(sub->bus)->blockers(sub->bus->store, on_blocker, sub, NULL);",
      """@
      if (PLANTED(GAP_TIMEOUT))
-         sub->bus->service->feed.frontier.holes_n = 0;"""),
+         sub->bus->service->reader.frontier.holes_n = 0;"""),
 
     # The checkpoint does not say what is outstanding.
     (".outstanding_n = outstanding->n,",
@@ -37,7 +37,7 @@ EDITS = [
          s = hw_holes_look(bus, &looked, &alive, reterr);"""),
 
     # A page that is full tells what is missing after it, too.
-    ("looked && feed->read_upto < INT64_MAX",
+    ("looked && reader->read_upto < INT64_MAX",
      "@ && !PLANTED(FULL_PAGE_WHOLE)"),
 
     # The checkpoint is stored before the handler runs.
