@@ -34,6 +34,7 @@ typedef struct delivery_run {
 
 /* ------------------------------------------------------------ what went wrong */
 
+/* Either what is stored is not known any more (I5), or the store cannot do it now. */
 static void give_up(delivery_run *t, int status, const howdah_error *err)
 {
     howdah_subscription *sub = t->sub;
@@ -228,6 +229,7 @@ static bool give_up_event(delivery_run *t, const howdah_event *event, const char
     return false;
 }
 
+/* Another try later, a dead letter, or a halt: the engine says which. */
 static bool on_failure(delivery_run *t, const howdah_event *event, const howdah_delivery *delivery)
 {
     howdah_subscription *sub = t->sub;
@@ -403,6 +405,8 @@ static bool clear_suspect(delivery_run *t)
     return true;
 }
 
+/* false: the turn ends, with the event handled, outstanding again, or in the hands of what is
+ * reloaded. */
 static bool deliver(delivery_run *t, const howdah_event *event)
 {
     howdah_subscription *sub = t->sub;
@@ -477,6 +481,7 @@ static bool is_to_end(const howdah_subscription *sub)
     return hw_interrupted(sub->bus->interrupt) || hw_runner_is_stopping(sub->bus);
 }
 
+/* true: every row was offered; false: something stands in the way, and says so in the work. */
 static bool run_page(delivery_run *t)
 {
     howdah_subscription *sub = t->sub;
@@ -653,6 +658,7 @@ static int try_dead(delivery_run *t, const hw_dead_letter *dead_letter, howdah_e
     return s;
 }
 
+/* Dead first, and counted: a handler that ends the process leaves it so (I4). */
 static int try_again(delivery_run *t, const hw_dead_letter *dead_letter, howdah_error *reterr)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
