@@ -405,7 +405,7 @@ static struct {
     atomic_bool back;
 } away;
 
-static int refuse_it(hw_store *store, const hw_ack *acks, size_t n, hw_acked *ret_acked,
+static int refuse_it(hw_store *store, const hw_ack *acks, size_t n, howdah_ack_outcome *ret_acked,
                      const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
                      howdah_error *reterr)
 {

@@ -215,7 +215,8 @@ static int take_page(howdah_subscription *sub, howdah_error *reterr)
     if (sub->reading.next_page > reader->pages)
         return HOWDAH_OK;
     page = hw_log_reader_page(reader, sub->reading.next_page);
-    if (page && sub->d.config.ordering == HW_ORDERING_STRICT && (page->holes_n > 0 || page->still))
+    if (page && sub->d.config.ordering == HOWDAH_ORDERING_STRICT &&
+        (page->holes_n > 0 || page->still))
         page = NULL;
     s = page ? hw_holes_adopt(sub, page, false, reterr) : HOWDAH_END;
     if (s == HOWDAH_END) {

@@ -39,8 +39,7 @@ void hw_service_unlock(howdah_subscription *sub)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     hw_hold hold = hw_hold_of(sub);
-    int s = hw_sub_ops_of(sub->bus)->release(sub->bus->store, &hold,
-                                             (hw_instance)sub->options.instance, &err);
+    int s = hw_sub_ops_of(sub->bus)->release(sub->bus->store, &hold, sub->options.instance, &err);
 
     if (s == HOWDAH_INTERRUPTED) /* let_go() makes up for it */
         sub->ownership.unreleased = sub->ownership.token;
@@ -277,7 +276,7 @@ static int take_now(howdah_subscription *sub, howdah_error *reterr)
 {
     howdah_bus *bus = sub->bus;
     hw_take take = {.subscriber_id = hw_str_of(sub->id),
-                    .instance = (hw_instance)sub->options.instance,
+                    .instance = sub->options.instance,
                     .owner = hw_str_of(bus->service->owner),
                     .lease_ms = sub->options.lease_ms};
     taken t = {.sub = sub, .reterr = reterr};
@@ -544,7 +543,7 @@ static int end_redrive_late(howdah_subscription *sub, howdah_error *reterr)
 int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr)
 {
     howdah_bus *bus = sub->bus;
-    hw_instance instance = (hw_instance)sub->options.instance;
+    howdah_instance instance = sub->options.instance;
     hw_hold hold = hw_hold_of(sub);
     hw_ranges outstanding = HW_RANGES_INIT;
     hw_sub_news news = {0};

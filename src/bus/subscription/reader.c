@@ -410,8 +410,6 @@ void hw_log_reader_done(howdah_bus *bus)
 /* A stream of its own is read by version: what was met before is not looked through again. */
 static void filter_by(const howdah_subscription *sub, hw_query *query)
 {
-    hw_str pattern = hw_str_of(sub->pattern);
-
     if (sub->filter.stream.s && query->ranges_n > 0) {
         query->only_stream = sub->filter.stream;
         query->only_from =
@@ -419,10 +417,8 @@ static void filter_by(const howdah_subscription *sub, hw_query *query)
     }
     if (!sub->pattern)
         return;
-    if (hw_pattern_is_exact(pattern))
-        query->type = pattern;
-    else
-        query->pattern = pattern;
+    query->pattern = hw_str_of(sub->pattern);
+    hw_pattern_to_type(&query->type, &query->pattern);
     query->sparse = sub->reading.sparse;
 }
 
@@ -558,7 +554,7 @@ static int64_t readable(const howdah_subscription *sub)
     int64_t to = reader->frontier.high;
     int64_t still = INT64_MAX;
 
-    if (sub->d.config.ordering == HW_ORDERING_STRICT)
+    if (sub->d.config.ordering == HOWDAH_ORDERING_STRICT)
         still = hw_holes_first_still(reader, 0);
     return to < still ? to : still - 1;
 }
