@@ -91,7 +91,7 @@ bool hw_parse_i64(const char *text, int64_t min, int64_t max, int64_t *ret_value
 {
     bool negative = *text == '-';
     const char *p = negative ? text + 1 : text;
-    int64_t value;
+    int64_t value = 0;
 
     if (!take_number(&p, negative, &value) || *p != '\0' || value < min || value > max)
         return false;

@@ -25,6 +25,7 @@ typedef struct cf {
     char admin_url[1024]; /* as the owner opens it */
     char schema[64];
     char dir[64];
+    bool is_copy; /* its database is pg_database.h's */
 } cf;
 
 bool cf_is_pg(void);

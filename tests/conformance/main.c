@@ -12,6 +12,7 @@
 #include "bus/bus.h"
 #include "conformance.h"
 #include "flaky.h"
+#include "pg_database.h"
 #include "store/pg/pg.h"
 
 typedef enum kind { SQLITE, PG, PG_FUNCTIONS, FLAKY } kind;
@@ -56,15 +57,15 @@ static char *with_table_names(const cf *c, const char *sql)
     return hw_buf_take(&out);
 }
 
-static int64_t run_pg(const char *sql)
+static int64_t run_pg(const char *url, const char *sql)
 {
-    PGconn *conn = PQconnectdb(pg_url);
+    PGconn *conn = PQconnectdb(url);
     PGresult *result;
     int64_t number = 0;
 
     if (PQstatus(conn) != CONNECTION_OK)
         fail_msg("%s", PQerrorMessage(conn));
-    PQclear(PQexec(conn, "SET client_min_messages = warning"));
+    PQclear(PQexec(conn, "SET client_min_messages = error"));
     result = PQexec(conn, sql);
     if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0)
         number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
@@ -101,7 +102,7 @@ static int64_t run_sqlite(const cf *c, const char *sql)
 int64_t cf_sql_number(const cf *c, const char *sql)
 {
     char *text = with_table_names(c, sql);
-    int64_t number = cf_is_pg() ? run_pg(text) : run_sqlite(c, text);
+    int64_t number = cf_is_pg() ? run_pg(c->admin_url, text) : run_sqlite(c, text);
 
     howdah_free(text);
     return number;
@@ -113,6 +114,14 @@ void cf_sql(const cf *c, const char *sql)
 }
 
 /* ---- opening */
+
+/* Where databases of SQLite are: in memory, when the test run says so. */
+static const char *scratch(void)
+{
+    const char *dir = getenv("TMPDIR");
+
+    return dir && *dir && strlen(dir) < 32 ? dir : "/tmp";
+}
 
 static howdah_bus *open_url(const cf *c, const char *url, bool tested)
 {
@@ -134,6 +143,14 @@ howdah_bus *cf_open_admin(const cf *c)
     return open_url(c, c->admin_url, false);
 }
 
+static void set_pg_urls(cf *c, const char *url)
+{
+    (void)snprintf(c->admin_url, sizeof c->admin_url, "%s", url);
+    (void)snprintf(c->url, sizeof c->url, "%s%s", url,
+                   cf_is_owner() ? "" : "&options=-c%20role%3Dconformance_login");
+}
+
+/* For a bus that is not migrated; the one of pg_database.h takes the place of this one. */
 static void make_names(cf *c)
 {
     uint32_t random = hw_random_u32();
@@ -141,24 +158,29 @@ static void make_names(cf *c)
     /* A quote and a space on purpose: identifiers are always quoted. */
     (void)snprintf(c->schema, sizeof c->schema, "t \"%d-%x", (int)getpid(), random);
     if (cf_is_pg()) {
-        (void)snprintf(c->admin_url, sizeof c->admin_url, "%s", pg_url);
-        (void)snprintf(c->url, sizeof c->url, "%s%s", pg_url,
-                       cf_is_owner() ? "" : "&options=-c%20role%3Dconformance_login");
+        set_pg_urls(c, pg_url);
         return;
     }
-    (void)snprintf(c->dir, sizeof c->dir, "/tmp/howdah-cf.XXXXXX");
+    (void)snprintf(c->dir, sizeof c->dir, "%s/howdah-cf.XXXXXX", scratch());
     assert_non_null(mkdtemp(c->dir));
     (void)snprintf(c->url, sizeof c->url, "sqlite:%s/bus.db", c->dir);
     (void)snprintf(c->admin_url, sizeof c->admin_url, "%s", c->url);
 }
 
-int cf_setup_bare(void **state)
+static cf *new_case(void)
 {
     cf *c = calloc(1, sizeof *c);
 
     assert_non_null(c);
     make_names(c);
     cf_ok(howdah_settings_new(&c->settings, &cf_error));
+    return c;
+}
+
+int cf_setup_bare(void **state)
+{
+    cf *c = new_case();
+
     cf_ok(howdah_settings_set(c->settings, "schema", c->schema, &cf_error));
     *state = c;
     return 0;
@@ -174,29 +196,57 @@ static void run_about(const char *before, const char *schema, const char *suffix
     hw_buf_puts(&sql, before);
     hw_pg_quote_ident(&sql, whole);
     hw_buf_puts(&sql, after);
-    (void)run_pg(hw_buf_str(&sql));
+    (void)run_pg(pg_url, hw_buf_str(&sql));
     hw_buf_done(&sql);
 }
 
+/* The roles are those of the case before. */
 static void grant_roles(const cf *c)
 {
+    run_about("REVOKE ", c->schema, "_subscribe", " FROM conformance_login");
+    run_about("REVOKE ", c->schema, "_admin", " FROM conformance_login");
     run_about("GRANT ", c->schema, "_publish", " TO conformance_login");
     run_about("GRANT ", c->schema, "_read", " TO conformance_login");
 }
 
-int cf_setup(void **state)
+static void migrate(const char *url, const char *schema)
 {
-    howdah_bus *admin;
-    cf *c;
+    howdah_settings *settings = NULL;
+    howdah_bus *admin = NULL;
 
-    (void)cf_setup_bare(state);
-    c = *state;
-    admin = cf_open_admin(c);
+    cf_ok(howdah_settings_new(&settings, &cf_error));
+    cf_ok(howdah_settings_set(settings, "schema", schema, &cf_error));
+    cf_ok(howdah_open(url, settings, &admin, &cf_error));
     cf_ok(howdah_migrate(admin, NULL, &cf_error));
     howdah_close(admin);
+    howdah_settings_free(settings);
+}
+
+static void make_migrated(cf *c)
+{
+    char url[900];
+
+    if (!cf_is_pg()) {
+        cf_ok(howdah_settings_set(c->settings, "schema", c->schema, &cf_error));
+        migrate(c->admin_url, c->schema);
+        return;
+    }
+    pg_database_open(pg_url, migrate, url, sizeof url);
+    set_pg_urls(c, url);
+    (void)snprintf(c->schema, sizeof c->schema, "%s", pg_database_schema());
+    c->is_copy = true;
+    cf_ok(howdah_settings_set(c->settings, "schema", c->schema, &cf_error));
     if (!cf_is_owner())
         grant_roles(c);
+}
+
+int cf_setup(void **state)
+{
+    cf *c = new_case();
+
+    make_migrated(c);
     c->bus = cf_open(c);
+    *state = c;
     return 0;
 }
 
@@ -241,7 +291,9 @@ int cf_teardown(void **state)
 
     howdah_close(c->bus);
     howdah_settings_free(c->settings);
-    if (cf_is_pg()) {
+    if (c->is_copy) {
+        pg_database_close(c->admin_url);
+    } else if (cf_is_pg()) {
         drop_schema(c);
     } else {
         (void)snprintf(command, sizeof command, "rm -rf '%s'", c->dir);
@@ -379,9 +431,16 @@ static void prepare_pg(void)
         (void)fprintf(stderr, "HOWDAH_TEST_PG is not set: run inside tools/with-pg\n");
         exit(2);
     }
-    (void)run_pg("DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname ="
-                 " 'conformance_login') THEN CREATE ROLE conformance_login; END IF;"
-                 " EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$");
+    (void)run_pg(pg_url, "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname ="
+                         " 'conformance_login') THEN CREATE ROLE conformance_login; END IF;"
+                         " EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$");
+}
+
+static int end(void **state)
+{
+    (void)state;
+    pg_database_end();
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -442,5 +501,5 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "no test of that name\n");
         return 2;
     }
-    return _cmocka_run_group_tests(argv[1], tests, n, NULL, NULL);
+    return _cmocka_run_group_tests(argv[1], tests, n, NULL, end);
 }

@@ -20,7 +20,7 @@ class Prefix:
             text = f.read()
         installed = re.search(r"^prefix=(.*)$", text, re.M).group(1)
         self.prefix = root + installed
-        # --destdir moved the tree, so the prefix in the file moves with it.
+        # DESTDIR moved the tree, so the prefix in the file moves with it.
         with open(found[0], "w", encoding="utf-8") as f:
             f.write(re.sub(r"^prefix=.*$", "prefix=" + self.prefix, text, flags=re.M))
 
@@ -39,8 +39,8 @@ def lock(path):
 
 def install(build, root):
     with lock(os.path.join(build, "install.lock")):
-        done = subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet",
-                               "--destdir", root], capture_output=True, text=True)
+        done = subprocess.run(["meson", "install", "-C", build, "--no-rebuild", "--quiet"],
+                              env=dict(os.environ, DESTDIR=root), capture_output=True, text=True)
     if done.returncode != 0:
         raise AssertionError(done.stdout + done.stderr)
     return Prefix(root)

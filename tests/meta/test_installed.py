@@ -4,7 +4,7 @@
   test_installed.py BUILD_DIRECTORY
 
 Builds the examples against the installed tree, with the shared and with the static library, and
-runs them.
+runs them; a tree without what only tests need can be configured.
 """
 import os
 import subprocess
@@ -73,13 +73,51 @@ class Installed:
             "cc", *STRICT, source, "-o", program, *flags))
 
     def examples_work_with_the_static_library(self):
-        needed = self.pkg_config("--print-requires-private", "howdah")
-        assert needed, "howdah.pc names no private requirement"
-        flags = self.pkg_config("--cflags", "howdah")
-        flags.append(os.path.join(self.prefix.libdir, "libhowdah.a"))
-        flags += self.pkg_config("--libs", *needed) + ["-pthread"]
+        """-lhowdah would take the shared one, which stands beside it."""
+        flags = self.pkg_config("--cflags", "--static", "--libs", "howdah")
+        assert "-lhowdah" in flags and "-lpq" in flags, flags
+        flags[flags.index("-lhowdah")] = "-l:libhowdah.a"
+        drivers = self.pkg_config("--cflags", "libpq", "sqlite3")
         self.examples("static", lambda source, program: self.run(
-            "cc", *STRICT, source, "-o", program, *flags))
+            "cc", *STRICT, source, "-o", program, *drivers, *flags))
+
+    def pkg_config_asks_for_nothing_but_howdah(self):
+        """Where no other library is known to it."""
+        only = dict(self.environment, PKG_CONFIG_LIBDIR=self.prefix.pkgconfig)
+        for arguments in (["--cflags"], ["--libs"], ["--static", "--libs"]):
+            done = subprocess.run(["pkg-config", *arguments, "howdah"], env=only,
+                                  capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+        libraries = [flag for flag in self.pkg_config("--libs", "howdah") if flag.startswith("-l")]
+        assert libraries == ["-lhowdah"], libraries
+        include = os.path.join(self.prefix.prefix, "include")
+        assert self.pkg_config("--cflags", "howdah") == ["-I" + include]
+
+    def the_headers_include_no_driver_unless_asked(self):
+        """gcc and clang; what they read is what -M lists."""
+        flags = self.pkg_config("--cflags", "howdah")
+        for compiler in "gcc", "clang":
+            for example, drivers in (("worker", []), ("transaction_sqlite", ["sqlite3.h"]),
+                                     ("transaction_pg", ["libpq-fe.h"])):
+                more = self.pkg_config("--cflags", "libpq") if drivers == ["libpq-fe.h"] else []
+                source = os.path.join(tap.ROOT, "examples", example + ".c")
+                self.run(compiler, *STRICT, "-fsyntax-only", *flags, *more, source)
+                read = self.run(compiler, "-M", *flags, *more, source).split()
+                found = {os.path.basename(name) for name in read} & {"sqlite3.h", "libpq-fe.h"}
+                assert found == set(drivers), "%s, %s: %s" % (compiler, example, found)
+
+    def a_tree_without_cmocka_configures_with_clang(self):
+        """As on a machine of a user: no tests, and a warning is no error."""
+        build = os.path.join(self.scratch, "build")
+        done = subprocess.run(["meson", "setup", build, tap.ROOT, "--buildtype=plain",
+                               "-Dtests=disabled"], env=dict(os.environ, CC="clang"),
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        with open(os.path.join(build, "build.ninja"), encoding="utf-8") as f:
+            ninja = f.read()
+        assert "libhowdah.a" in ninja and "src/cli/howdah" in ninja
+        assert "tests/unit" not in ninja, "there are tests"
+        assert "-Werror" not in ninja, "a warning is an error"
 
 
 def main():
@@ -90,7 +128,10 @@ def main():
                 "everything_is_where_it_belongs", "versions_agree",
                 "the_library_has_its_soname_and_only_its_exports",
                 "examples_work_with_the_shared_library",
-                "examples_work_with_the_static_library")])
+                "examples_work_with_the_static_library",
+                "pkg_config_asks_for_nothing_but_howdah",
+                "the_headers_include_no_driver_unless_asked",
+                "a_tree_without_cmocka_configures_with_clang")])
 
 
 if __name__ == "__main__":

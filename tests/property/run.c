@@ -216,8 +216,8 @@ static void store_list(runner *r, const sql_case *list, size_t n, bool by_lines)
 static void store_by_sql(runner *r)
 {
     bool odd = r->first / CHUNK % 2 == 1;
-    sql_case arrays[CHUNK];
-    sql_case lines[CHUNK];
+    static sql_case arrays[CHUNK];
+    static sql_case lines[CHUNK];
     size_t arrays_n = 0;
     size_t lines_n = 0;
 

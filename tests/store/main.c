@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "engine/batch.h"
 #include "flaky.h"
+#include "pg_database.h"
 #include "store/pg/pg.h"
 #include "suite.h"
 
@@ -52,9 +53,9 @@ static char *with_table_names(const ss *t, const char *sql)
     return hw_buf_take(&out);
 }
 
-static int64_t run_pg(const char *sql)
+static int64_t run_pg(const ss *t, const char *sql)
 {
-    PGconn *conn = PQconnectdb(pg_url);
+    PGconn *conn = PQconnectdb(t->url);
     PGresult *result;
     int64_t number = 0;
 
@@ -97,7 +98,7 @@ static int64_t run_sqlite(const ss *t, const char *sql)
 int64_t ss_sql_number(const ss *t, const char *sql)
 {
     char *text = with_table_names(t, sql);
-    int64_t number = ss_is_pg() ? run_pg(text) : run_sqlite(t, text);
+    int64_t number = ss_is_pg() ? run_pg(t, text) : run_sqlite(t, text);
 
     hw_free(text);
     return number;
@@ -109,6 +110,14 @@ void ss_sql(const ss *t, const char *sql)
 }
 
 /* ---- opening */
+
+/* Where databases of SQLite are: in memory, when the test run says so. */
+static const char *scratch(void)
+{
+    const char *dir = getenv("TMPDIR");
+
+    return dir && *dir && strlen(dir) < 32 ? dir : "/tmp";
+}
 
 static hw_store *open_with(const hw_config *config)
 {
@@ -128,17 +137,37 @@ hw_store *ss_open(const ss *t)
     return open_with(&config);
 }
 
-static void make_names(ss *t)
+static hw_config config_of(const char *url, const char *schema)
 {
-    /* A quote and a space on purpose: identifiers are always quoted. */
-    (void)snprintf(t->schema, sizeof t->schema, "t \"%d-%x", (int)getpid(), hw_random_u32());
+    return (hw_config){.url = url,
+                       .schema = schema,
+                       .application_name = "store_suite",
+                       .connect_timeout_ms = 10000,
+                       .statement_timeout_ms = 30000,
+                       .busy_timeout_ms = 10000};
+}
+
+static void migrate(const char *url, const char *schema)
+{
+    hw_config config = config_of(url, schema);
+    hw_store *store = NULL;
+
+    ok(hw_store_open(&config, &store, &ss_error));
+    ok(store->ops->migrate(store, NULL, NULL, &ss_error));
+    store->ops->close(store);
+}
+
+static void make_migrated(ss *t)
+{
+    (void)snprintf(t->schema, sizeof t->schema, "%s", pg_database_schema());
     if (ss_is_pg()) {
-        (void)snprintf(t->url, sizeof t->url, "%s", pg_url);
+        pg_database_open(pg_url, migrate, t->url, sizeof t->url);
         return;
     }
-    (void)snprintf(t->dir, sizeof t->dir, "/tmp/howdah-ss.XXXXXX");
+    (void)snprintf(t->dir, sizeof t->dir, "%s/howdah-ss.XXXXXX", scratch());
     assert_non_null(mkdtemp(t->dir));
     (void)snprintf(t->url, sizeof t->url, "sqlite:%s/bus.db", t->dir);
+    migrate(t->url, t->schema);
 }
 
 int ss_setup(void **state)
@@ -146,36 +175,16 @@ int ss_setup(void **state)
     ss *t = calloc(1, sizeof *t);
 
     assert_non_null(t);
-    make_names(t);
+    make_migrated(t);
     t->interrupt.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert_true(t->interrupt.fd >= 0);
-    t->config = (hw_config){.url = t->url,
-                            .schema = t->schema,
-                            .application_name = "store_suite",
-                            .connect_timeout_ms = 10000,
-                            .statement_timeout_ms = 30000,
-                            .busy_timeout_ms = 10000,
-                            .interrupt = &t->interrupt};
+    t->config = config_of(t->url, t->schema);
+    t->config.interrupt = &t->interrupt;
     t->store = open_with(&t->config);
     t->subs = t->store->ops->subs;
     assert_non_null(t->subs);
-    ok(t->store->ops->migrate(t->store, NULL, NULL, &ss_error));
     *state = t;
     return 0;
-}
-
-/* Runs a statement about the schema, or a role that is named after it, quoted. */
-static void run_about(const char *before, const ss *t, const char *suffix, const char *after)
-{
-    hw_buf sql = HW_BUF_INIT(1024);
-    char whole[128];
-
-    (void)snprintf(whole, sizeof whole, "%s%s", t->schema, suffix);
-    hw_buf_puts(&sql, before);
-    hw_pg_quote_ident(&sql, whole);
-    hw_buf_puts(&sql, after);
-    (void)run_pg(hw_buf_str(&sql));
-    hw_buf_done(&sql);
 }
 
 int ss_teardown(void **state)
@@ -186,10 +195,7 @@ int ss_teardown(void **state)
     t->store->ops->close(t->store);
     (void)close(t->interrupt.fd);
     if (ss_is_pg()) {
-        run_about("DROP SCHEMA IF EXISTS ", t, "", " CASCADE");
-        run_about("DROP ROLE IF EXISTS ", t, "_publish", "");
-        run_about("DROP ROLE IF EXISTS ", t, "_read", "");
-        run_about("DROP ROLE IF EXISTS ", t, "_admin", "");
+        pg_database_close(t->url);
     } else {
         (void)snprintf(command, sizeof command, "rm -rf '%s'", t->dir);
         assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): a path of our own */
@@ -364,6 +370,13 @@ static void prepare_pg(void)
     }
 }
 
+static int end(void **state)
+{
+    (void)state;
+    pg_database_end();
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static struct CMUnitTest tests[512];
@@ -409,5 +422,5 @@ int main(int argc, char **argv)
                     break;
                 }
     }
-    return _cmocka_run_group_tests(argv[1], tests, n, NULL, NULL);
+    return _cmocka_run_group_tests(argv[1], tests, n, NULL, end);
 }

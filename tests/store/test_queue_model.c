@@ -147,7 +147,7 @@ static void hand_out(model *m, int64_t id, int64_t token)
 
 static PGconn *open_session(const ss *t)
 {
-    PGconn *conn = PQconnectdb(getenv("HOWDAH_TEST_PG"));
+    PGconn *conn = PQconnectdb(t->url);
     char *schema = PQescapeIdentifier(conn, t->schema, strlen(t->schema));
     char text[200];
 
