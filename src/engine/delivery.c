@@ -697,10 +697,13 @@ int hw_delivery_outstanding_without(const hw_delivery *d, int64_t first, int64_t
         bool from_missing = p_n == 0 || (m_n > 0 && m->first < p->first);
         hw_range range = from_missing ? *m : *p;
 
-        m += from_missing;
-        m_n -= from_missing;
-        p += !from_missing;
-        p_n -= !from_missing;
+        if (from_missing) {
+            m++;
+            m_n--;
+        } else {
+            p++;
+            p_n--;
+        }
         assert(range.last <= d->high);
         s = hw_ranges_add(out, range.first, range.last, reterr);
     }

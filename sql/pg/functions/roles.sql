@@ -50,7 +50,6 @@ DECLARE
         'USAGE ON SEQUENCE subscriptions_token_seq', 'SELECT, UPDATE ON SEQUENCE bell'];
     right_on   text;
     role       record;
-    signature  regprocedure;
 BEGIN
     FOR role IN
         SELECT schema || '_publish' AS name, appends || pushes AS functions, false AS subscribes
@@ -72,13 +71,10 @@ BEGIN
             END;
         END IF;
         EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', schema, role.name);
-        FOR signature IN
-            SELECT p.oid::regprocedure
-            FROM pg_catalog.pg_proc AS p JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
-            WHERE n.nspname = schema AND p.proname = ANY (role.functions)
-        LOOP
-            EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', signature, role.name);
-        END LOOP;
+        -- One statement for all of them: each GRANT alone costs a tenth of a millisecond and more.
+        EXECUTE (SELECT format('GRANT EXECUTE ON FUNCTION %s TO %I', string_agg(p.oid::regprocedure::text, ', '), role.name)
+                 FROM pg_catalog.pg_proc AS p JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
+                 WHERE n.nspname = schema AND p.proname = ANY (role.functions));
         CONTINUE WHEN NOT role.subscribes;
         FOREACH right_on IN ARRAY tables LOOP
             EXECUTE format(regexp_replace('GRANT ' || right_on, '(TABLE|SEQUENCE) ', '\1 %1$I.') || ' TO %2$I',
