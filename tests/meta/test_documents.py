@@ -37,7 +37,7 @@ NOT_IN_THE_CODE = {"howdah_publish", "howdah_read", "howdah_admin", "HOWDAH_TEST
 
 
 def documents():
-    return [n for n in sources.files(".md") if "/" not in n or n.startswith("docs/")]
+    return sources.files(".md")
 
 
 def prose(text):
@@ -74,10 +74,21 @@ def missing_paths(tree, text):
     return [n for n in CODE.findall(prose(text)) if is_path(n) and not tree.has_path(n)]
 
 
+def anchors(text):
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ +(.+?)\s*$", prose(text), re.M)
+    return {re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
 def missing_links(name, text):
-    targets = [t.split("#")[0] for t in LINK.findall(prose(text)) if not URL.match(t)]
-    folder = os.path.join(tap.ROOT, os.path.dirname(name))
-    return [t for t in targets if t and not os.path.exists(os.path.join(folder, t))]
+    found = []
+    for link in (t for t in LINK.findall(prose(text)) if not URL.match(t)):
+        path, _, anchor = link.partition("#")
+        target = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
+        if not os.path.exists(os.path.join(tap.ROOT, target)) or (
+                anchor and anchor not in anchors(sources.read(target) if path else text)):
+            found.append(link)
+    return found
 
 
 def missing_names(tree, text):
@@ -115,6 +126,7 @@ def a_file_a_function_a_type_and_a_link_that_do_not_exist_are_found():
     assert missing_paths(TREE, NOT_THERE) == ["src/bus/no_such_file.c"]
     assert missing_names(TREE, NOT_THERE) == ["no_such_function()", "hw_no_such_type"]
     assert missing_links("README.md", NOT_THERE) == ["no/such.md"]
+    assert missing_links("README.md", "## A place\n[x](#a-place) [y](#another)") == ["#another"]
 
 
 def what_is_no_name_of_the_tree_is_left_alone():
