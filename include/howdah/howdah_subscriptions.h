@@ -268,6 +268,7 @@ typedef struct howdah_skip {
     const char *reason;
     int64_t created_at_us;
     const char *resolution; /* "" while it is open */
+    int64_t resolved_at_us; /* 0 while it is open */
 } howdah_skip;
 HOWDAH_API int howdah_skips_walk(howdah_bus *bus, const char *subscriber_id, bool resolved,
                                  int (*fn)(void *ctx, const howdah_skip *skip), void *ctx,

@@ -80,6 +80,7 @@ static hw_pool_item *begin_next(hw_pool *pool)
     return item;
 }
 
+/* What the item left is for the driver now (I2). */
 static void put_done(hw_pool *pool, hw_pool_item *item)
 {
     bool wake;

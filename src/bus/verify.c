@@ -64,7 +64,7 @@ static int on_wrong(void *ctx, hw_str queue, hw_str what, int64_t n)
     return v->stop;
 }
 
-static int on_queue(void *ctx, const hw_queue_row *row)
+static int on_queue(void *ctx, const howdah_queue_info *row)
 {
     verification *v = ctx;
 

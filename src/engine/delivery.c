@@ -327,7 +327,7 @@ int hw_delivery_offer(hw_delivery *d, int64_t sequence, hw_str stream, bool matc
         return HOWDAH_OK;
     }
     if (!fits(d, sequence, matches) ||
-        (matches && d->config.ordering == HW_ORDERING_STRICT && out_of_order(d, sequence))) {
+        (matches && d->config.ordering == HOWDAH_ORDERING_STRICT && out_of_order(d, sequence))) {
         *ret_offer = HW_OFFER_WAIT;
         return HOWDAH_OK;
     }
@@ -392,7 +392,7 @@ int hw_delivery_handled(hw_delivery *d, int64_t sequence, int64_t now_ms, howdah
     (void)sequence; /* NDEBUG */
     assert(sequence != 0 && sequence == d->in_hand);
     finish(d, now_ms);
-    if (d->config.mode == HW_CHECKPOINT_TRANSACTIONAL) {
+    if (d->config.mode == HOWDAH_CHECKPOINT_TRANSACTIONAL) {
         hw_delivery_checkpointed(d);
         return HOWDAH_OK;
     }
@@ -576,7 +576,7 @@ static int64_t strict_end(const hw_delivery *d, const hw_hole *holes, size_t hol
 int hw_delivery_wanted(const hw_delivery *d, int64_t to, const hw_hole *holes, size_t holes_n,
                        hw_ranges *out, int64_t *ret_upto, howdah_error *reterr)
 {
-    bool strict = d->config.ordering == HW_ORDERING_STRICT;
+    bool strict = d->config.ordering == HOWDAH_ORDERING_STRICT;
     int64_t end = strict ? strict_end(d, holes, holes_n) : INT64_MAX;
     int64_t upto = to < end ? to : end;
     int s = HOWDAH_OK;
@@ -650,7 +650,7 @@ static int64_t checkpoint_at_ms(const hw_delivery *d)
         at_ms = add_ms(d->moved_since_ms, d->config.max_delay_ms);
     if (d->unsaved == 0)
         return at_ms;
-    if (d->config.mode != HW_CHECKPOINT_BATCHED || d->unsaved >= d->config.batch_size ||
+    if (d->config.mode != HOWDAH_CHECKPOINT_BATCHED || d->unsaved >= d->config.batch_size ||
         d->suspects > 0)
         return d->unsaved_since_ms;
     /* moved since then at the latest: at_ms is not above unsaved_since_ms + max_delay_ms */
@@ -732,7 +732,7 @@ int64_t hw_delivery_contiguous(const hw_delivery *d)
 bool hw_delivery_overdue(const hw_delivery *d, const hw_hole *holes, size_t holes_n, int64_t now_ms,
                          hw_range *ret_range, int64_t *ret_age_ms)
 {
-    if (d->config.gap_policy != HW_GAP_TIMEOUT)
+    if (d->config.gap_policy != HOWDAH_GAP_TIMEOUT)
         return false;
     for (size_t i = 0; i < d->missing.n; i++) {
         hw_range range = d->missing.items[i];
@@ -756,7 +756,7 @@ int hw_delivery_skipped(hw_delivery *d, hw_range range, int64_t now_ms, howdah_e
     int s = hw_ranges_remove(&d->missing, range.first, range.last, reterr);
 
     (void)now_ms;
-    assert(d->config.gap_policy == HW_GAP_TIMEOUT);
+    assert(d->config.gap_policy == HOWDAH_GAP_TIMEOUT);
     if (s == HOWDAH_OK)
         hw_delivery_checkpointed(d);
     return s;

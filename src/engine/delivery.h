@@ -48,19 +48,11 @@
 #include "engine/frontier.h"
 #include "engine/ranges.h"
 
-typedef enum hw_ordering { HW_ORDERING_AHEAD, HW_ORDERING_STRICT } hw_ordering;
-typedef enum hw_gap_policy { HW_GAP_PROOF, HW_GAP_TIMEOUT } hw_gap_policy;
-typedef enum hw_checkpoint_mode {
-    HW_CHECKPOINT_BATCHED,
-    HW_CHECKPOINT_SYNC,
-    HW_CHECKPOINT_TRANSACTIONAL
-} hw_checkpoint_mode;
-
 typedef struct hw_delivery_config {
-    hw_ordering ordering;
-    hw_gap_policy gap_policy;
+    howdah_ordering ordering;
+    howdah_gap_policy gap_policy;
     int64_t gap_timeout_ms;
-    hw_checkpoint_mode mode;
+    howdah_checkpoint_mode mode;
     int64_t batch_size;   /* BATCHED: events handled between two checkpoints at most */
     int64_t max_delay_ms; /* BATCHED: the oldest handled event waits at most this long */
     unsigned max_retries; /* tries after the first one */

@@ -52,6 +52,14 @@ bool hw_pattern_is_exact(hw_str pattern)
     return pattern.s && hw_pattern_prefix(pattern).len == pattern.len;
 }
 
+void hw_pattern_to_type(hw_str *type, hw_str *pattern)
+{
+    if (type->s || !hw_pattern_is_exact(*pattern))
+        return;
+    *type = *pattern;
+    *pattern = HW_STR_NULL;
+}
+
 /*
  * Types hold none of the characters that mean something in a regular expression, except the dot;
  * that one is written as [.], which needs no backslash and so survives every kind of quoting.

@@ -19,6 +19,12 @@ bool hw_pattern_matches(hw_str pattern, hw_str type);
 /* True when the pattern can match one type only. */
 bool hw_pattern_is_exact(hw_str pattern);
 
+/*
+ * A pattern without a wildcard is a type, and types have an index: where only such a pattern is
+ * asked for it becomes the type.  Whoever makes a query calls this; stores count on it.
+ */
+void hw_pattern_to_type(hw_str *type, hw_str *pattern);
+
 /* The pattern as a POSIX regular expression, anchored, for the store to filter with. */
 void hw_pattern_regex(hw_str pattern, hw_buf *out);
 

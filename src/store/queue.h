@@ -36,10 +36,12 @@
 
 struct hw_store;
 
-#define HW_CLAIM_MAX 10000 /* jobs in one claim or ack */
-
 /* ---- push */
 
+/*
+ * What howdah_new_job says, judged: texts have their length, the id is parsed, and two ways to name
+ * a time have become microseconds.
+ */
 typedef struct hw_push {
     hw_str data;
     hw_str content_type; /* absent: data is JSON */
@@ -55,26 +57,16 @@ typedef struct hw_push {
     hw_uuid causation_id;
 } hw_push;
 
-typedef struct hw_pushed {
-    int64_t id;
-    bool existed; /* a live job has the same dedup key: this is its id, nothing was stored */
-} hw_pushed;
-
 /* ---- jobs */
 
-typedef enum hw_job_state {
-    HW_JOB_PENDING,    /* due */
-    HW_JOB_SCHEDULED,  /* due later, or behind an earlier job of its key */
-    HW_JOB_PROCESSING, /* leased */
-    HW_JOB_COMPLETED,
-    HW_JOB_FAILED
-} hw_job_state;
-
-/* Texts live as long as the callback. */
-typedef struct hw_job {
+/*
+ * A job as a store hands it to a callback: its texts, each with a NUL behind it, live as long as
+ * that.  Those that a user holds are copies (bus/queue/job.h).
+ */
+struct howdah_job {
     int64_t id;
     int64_t token; /* 0: not leased */
-    hw_job_state state;
+    howdah_job_state state;
     hw_str queue;
     int32_t priority;
     int64_t attempts; /* this one included */
@@ -101,15 +93,15 @@ typedef struct hw_job {
     int64_t finished_at_us;
     hw_str error;  /* the last one */
     hw_str result; /* what the handler left */
-} hw_job;
+};
 
-typedef int (*hw_job_fn)(void *ctx, const hw_job *job);
+typedef int (*hw_job_fn)(void *ctx, const howdah_job *job);
 
 typedef struct hw_claim {
     hw_str queue;
-    hw_str worker;    /* host, process and bus: for people */
-    int64_t n;        /* 1 to HW_CLAIM_MAX; fewer come when their payloads are some MB: then more is
-                         true, and what is left is ready as before */
+    hw_str worker; /* host, process and bus: for people */
+    int64_t n;     /* 1 to HOWDAH_JOBS_MAX; fewer come when their payloads are some MB: then more is
+                      true, and what is left is ready as before */
     int64_t lease_ms; /* 0: the queue's abandon_after */
 } hw_claim;
 
@@ -125,87 +117,30 @@ typedef struct hw_claim_report {
 
 /* ---- acking */
 
-typedef enum hw_verdict {
-    HW_VERDICT_COMPLETE,
-    HW_VERDICT_FAIL,    /* for good: into the history, with a dead letter */
-    HW_VERDICT_RETRY,   /* again after a time; FAIL when no attempt is left */
-    HW_VERDICT_RELEASE, /* again at once, attempt not counted */
-    HW_VERDICT_EXTEND   /* goes on */
-} hw_verdict;
-
-#define HW_AFTER_BACKOFF (-1)
-
+/* A howdah_job_ack whose text was checked and cut to what is kept of it. */
 typedef struct hw_ack {
     int64_t id;
     int64_t token;
-    hw_verdict verdict;
+    howdah_verdict verdict;
     hw_str text;      /* COMPLETE: the result; FAIL, RETRY: the error; may be absent */
-    int64_t after_ms; /* RETRY: or HW_AFTER_BACKOFF; EXTEND: from now on, 0: as claimed */
+    int64_t after_ms; /* RETRY: or HOWDAH_AFTER_BACKOFF; EXTEND: from now on, 0: as claimed */
 } hw_ack;
-
-typedef enum hw_acked {
-    HW_ACKED_LOST, /* another token, or no such job is leased: nothing was changed */
-    HW_ACKED_DONE,
-    HW_ACKED_FAILED /* RETRY without an attempt left, or RETRY or RELEASE after its event was
-                         purged: it is FAILED now */
-} hw_acked;
 
 /* ---- queues */
 
-#define HW_QUEUE_KEEP (-1)
-#define HW_NOT_COUNTED (-1)
-
-typedef struct hw_queue_settings {
-    int64_t abandon_after_ms;
-    int64_t max_attempts;
-    int64_t backoff_initial_ms;
-    int64_t backoff_max_ms;
-    int64_t backoff_jitter; /* percent */
-    int64_t concurrency;    /* jobs leased at once in all, 0: no limit */
-    int64_t history_ms;     /* 0: for ever */
-    int64_t hold_key;       /* 1: a FAILED job holds its key until it is tried again or discarded */
-} hw_queue_settings;
-
-typedef struct hw_queue_row {
-    hw_str name;
-    bool paused;
-    hw_queue_settings settings;
-    int64_t created_at_us;
-    /* Counts, of one moment. */
-    int64_t pending;
-    int64_t processing;
-    int64_t scheduled;
-    int64_t completed; /* with those whose history has been removed */
-    int64_t failed;
-    int64_t purged;
-    int64_t oldest_age_ms; /* of the pending job that is due longest, -1: none */
-    int64_t dead_letters;  /* not resolved */
-} hw_queue_row;
-
-typedef int (*hw_queue_row_fn)(void *ctx, const hw_queue_row *row);
-
-typedef struct hw_log_query {
-    hw_str queue;
-    int64_t status; /* HW_JOB_COMPLETED or HW_JOB_FAILED, -1: both */
-    int64_t after;  /* keyset: positions above (backward: below) it, 0: from the end it starts at */
-    int64_t limit;  /* 0: all */
-    bool backward;
-    bool payload; /* with data and headers */
-} hw_log_query;
+/* Texts live as long as the callback. */
+typedef int (*hw_queue_fn)(void *ctx, const howdah_queue_info *info);
 
 /* ---- bindings: events become jobs */
 
-/* What orders the jobs of a binding: jobs of one key run one after the other. */
-typedef enum hw_route_key {
-    HW_ROUTE_STREAM,      /* the event's stream */
-    HW_ROUTE_CORRELATION, /* its correlation id; an event without one has no key */
-    HW_ROUTE_NONE
-} hw_route_key;
-
+/*
+ * As it is stored.  How far behind its router is, and so the state of howdah_binding_info, takes
+ * the head of the log, which the bus knows.
+ */
 typedef struct hw_binding {
     hw_str queue;
     hw_str pattern;
-    hw_route_key key;
+    howdah_binding_key key;
     hw_str subscriber_id; /* of the router */
     int64_t created_at_us;
     /* Where the router is. */
@@ -219,11 +154,11 @@ typedef struct hw_binding {
 typedef int (*hw_binding_fn)(void *ctx, const hw_binding *binding);
 
 /* What a dead letter says of the state of its job. */
-static inline hw_job_state hw_job_state_by_dead_letter(hw_dead_letter_state state)
+static inline howdah_job_state hw_job_state_by_dead_letter(hw_dead_letter_state state)
 {
-    return state == HW_DEAD_LETTER_REDRIVE    ? HW_JOB_PENDING
-           : state == HW_DEAD_LETTER_REDRIVEN ? HW_JOB_COMPLETED
-                                              : HW_JOB_FAILED;
+    return state == HW_DEAD_LETTER_REDRIVE    ? HOWDAH_JOB_PENDING
+           : state == HW_DEAD_LETTER_REDRIVEN ? HOWDAH_JOB_COMPLETED
+                                              : HOWDAH_JOB_FAILED;
 }
 
 /* Something that verify() found: so many of this queue. */
@@ -235,16 +170,16 @@ typedef struct hw_queue_ops {
      * none.  ret_pushed has n entries.
      */
     int (*push)(struct hw_store *store, hw_str queue, const hw_push *jobs, size_t n,
-                hw_pushed *ret_pushed, howdah_error *reterr);
+                howdah_pushed *ret_pushed, howdah_error *reterr);
     /*
      * A worker's round trip, one transaction: n verdicts, of whatever queues (ret_acked has n
      * entries), then a claim (NULL: none) of up to claim->n jobs in the order (priority, due, id).
      * fn's non-zero result ends the handing over, not the lease.  A queue that does not exist is
      * empty.
      */
-    int (*exchange)(struct hw_store *store, const hw_ack *acks, size_t n, hw_acked *ret_acked,
-                    const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
-                    howdah_error *reterr);
+    int (*exchange)(struct hw_store *store, const hw_ack *acks, size_t n,
+                    howdah_ack_outcome *ret_acked, const hw_claim *claim, hw_job_fn fn, void *ctx,
+                    hw_claim_report *ret_report, howdah_error *reterr);
     /*
      * Gives leases of the queue back that ran out (I6), and removes history that is over its time,
      * at most a thousand of each.  ret_more: there is more to do.  claim() does the first by
@@ -254,18 +189,17 @@ typedef struct hw_queue_ops {
 
     /* ---- operators */
 
-    /* Makes the queue, or changes it.  Settings that are HW_QUEUE_KEEP stay, or get the default. */
-    int (*queue_put)(struct hw_store *store, hw_str queue, const hw_queue_settings *settings,
+    /* Makes the queue, or changes it.  Settings that are HOWDAH_ABSENT stay, or get the default. */
+    int (*queue_put)(struct hw_store *store, hw_str queue, const howdah_queue_options *settings,
                      howdah_error *reterr);
     /* NOT_FOUND without the queue. */
     int (*queue_pause)(struct hw_store *store, hw_str queue, bool paused, howdah_error *reterr);
     /* One queue (NOT_FOUND), or all of them by name. */
-    int (*queue_load)(struct hw_store *store, hw_str queue, hw_queue_row_fn fn, void *ctx,
+    int (*queue_load)(struct hw_store *store, hw_str queue, hw_queue_fn fn, void *ctx,
                       howdah_error *reterr);
-    int (*queue_list)(struct hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_error *reterr);
-    /* The same without counting history: completed and failed are HW_NOT_COUNTED. */
-    int (*queue_summary)(struct hw_store *store, hw_queue_row_fn fn, void *ctx,
-                         howdah_error *reterr);
+    int (*queue_list)(struct hw_store *store, hw_queue_fn fn, void *ctx, howdah_error *reterr);
+    /* The same without counting history: completed and failed are HOWDAH_ABSENT. */
+    int (*queue_summary)(struct hw_store *store, hw_queue_fn fn, void *ctx, howdah_error *reterr);
     /* Removes every job that is ready, and counts it as purged; a dead letter in state REDRIVE is
        discarded.  Leased ones go on. */
     int (*queue_purge)(struct hw_store *store, hw_str queue, int64_t *ret_n, howdah_error *reterr);
@@ -281,8 +215,9 @@ typedef struct hw_queue_ops {
      * the try is counted, with its attempts.
      */
     int (*job_rerun)(struct hw_store *store, int64_t id, howdah_error *reterr);
-    int (*log)(struct hw_store *store, const hw_log_query *query, hw_job_fn fn, void *ctx,
-               howdah_error *reterr);
+    /* The history, a page by its key (after) if need be.  A queue that does not exist has none. */
+    int (*log)(struct hw_store *store, hw_str queue, const howdah_queue_log_options *options,
+               hw_job_fn fn, void *ctx, howdah_error *reterr);
     /*
      * Of all open dead letters of the queue's jobs: REDRIVE, the job is ready again (a dead letter
      * that is in this state already stays so, and counts), or DISCARDED with a reason, a key that
@@ -322,7 +257,7 @@ typedef struct hw_queue_ops {
      * disk: a crash that undoes it undoes both, and the events are routed anew.
      */
     int (*route)(struct hw_store *store, const hw_checkpoint *checkpoint, hw_str queue,
-                 hw_route_key key, const int64_t *sequences, size_t n, howdah_error *reterr);
+                 howdah_binding_key key, const int64_t *sequences, size_t n, howdah_error *reterr);
 } hw_queue_ops;
 
 #endif

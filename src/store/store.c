@@ -83,3 +83,24 @@ bool hw_interrupted(const hw_interrupt *interrupt)
 {
     return interrupt && atomic_load(&interrupt->raised);
 }
+
+static const char *const dead_letter_states[] = {[HW_DEAD_LETTER_DEAD] = "dead",
+                                                 [HW_DEAD_LETTER_REDRIVE] = "redrive",
+                                                 [HW_DEAD_LETTER_REDRIVEN] = "redriven",
+                                                 [HW_DEAD_LETTER_DISCARDED] = "discarded"};
+
+const char *hw_dead_letter_state_name(hw_dead_letter_state state)
+{
+    return dead_letter_states[state];
+}
+
+bool hw_dead_letter_state_of(hw_str name, hw_dead_letter_state *ret_state)
+{
+    for (int i = HW_DEAD_LETTER_DEAD; i <= HW_DEAD_LETTER_DISCARDED; i++) {
+        if (hw_str_equal(name, hw_str_of(dead_letter_states[i]))) {
+            *ret_state = (hw_dead_letter_state)i;
+            return true;
+        }
+    }
+    return false;
+}

@@ -68,7 +68,7 @@ typedef struct hw_import_place {
 typedef struct hw_query {
     hw_str stream;
     hw_str type;
-    hw_str pattern;
+    hw_str pattern; /* with a wildcard, unless there is a type as well: hw_pattern_to_type() */
     hw_str correlation_id;
     int64_t from;  /* first and last, included: versions when a stream is given, */
     int64_t to;    /* else global sequences.  0: open */

@@ -33,7 +33,6 @@
 #include "engine/ranges.h"
 
 struct hw_store;
-struct hw_job;
 
 #define HW_TIMELINE_SIZE 96
 
@@ -66,6 +65,8 @@ typedef struct hw_checkpoint {
     int64_t follows; /* hw_sub_row.moves + 1 of the place that is stored; 0: whichever that is */
 } hw_checkpoint;
 
+/* What is stored.  howdah_subscription_state is what becomes of it for who looks: a subscription
+   that is active waits, is behind or live, by its owner and the head of the log. */
 typedef enum hw_sub_status {
     HW_SUB_ACTIVE,
     HW_SUB_PAUSED,
@@ -99,15 +100,9 @@ typedef struct hw_sub_row {
     int64_t skips;        /* not resolved yet */
 } hw_sub_row;
 
-typedef enum hw_instance {
-    HW_INSTANCE_COORDINATED, /* a lock of the session; LEASE where sessions are not ours */
-    HW_INSTANCE_SINGLE,      /* nobody else, says the user; a later one still wins the token */
-    HW_INSTANCE_LEASE
-} hw_instance;
-
 typedef struct hw_take {
     hw_str subscriber_id;
-    hw_instance instance;
+    howdah_instance instance;
     hw_str owner; /* host, process and bus: for people, and to know one's own row again */
     int64_t lease_ms;
 } hw_take;
@@ -126,27 +121,11 @@ typedef enum hw_dead_letter_state {
     HW_DEAD_LETTER_DISCARDED
 } hw_dead_letter_state;
 
-typedef struct hw_dead_letter {
-    int64_t id;
-    hw_str source; /* "sub" or "queue" */
-    /* Of a subscription; absent otherwise. */
-    hw_str subscriber_id;
-    const howdah_event *event; /* the copy */
-    /* Of a job; absent otherwise. */
-    hw_str queue;
-    int64_t job_id;
-    const struct hw_job *job; /* as it was pushed; NULL: nothing is left of it but its id */
-    hw_str error;
-    int64_t attempts; /* in all, redrives included */
-    int64_t redrives;
-    int64_t created_at_us;
-    int64_t last_attempt_at_us;
-    hw_dead_letter_state state;
-    hw_str reason;          /* of a discard */
-    int64_t resolved_at_us; /* HW_TIME_ABSENT: open */
-    hw_str resolved_by;
-} hw_dead_letter;
+/* Their names, as they are stored and shown; false: it is none of them. */
+const char *hw_dead_letter_state_name(hw_dead_letter_state state);
+bool hw_dead_letter_state_of(hw_str name, hw_dead_letter_state *ret_state);
 
+/* What howdah_dead_letters_options says, and what only owners ask for. */
 typedef struct hw_dead_letter_query {
     hw_str subscriber_id; /* only those of this subscription; absent: all */
     hw_str queue;         /* only those of this queue's jobs; absent: all */
@@ -157,17 +136,6 @@ typedef struct hw_dead_letter_query {
     bool redrives;        /* only those that wait for another try by a subscription's owner */
 } hw_dead_letter_query;
 
-typedef struct hw_skip {
-    int64_t id;
-    hw_str subscriber_id;
-    hw_range range;
-    int64_t age_ms;
-    hw_str reason;
-    int64_t created_at_us;
-    int64_t resolved_at_us; /* HW_TIME_ABSENT: open */
-    hw_str resolution;
-} hw_skip;
-
 /* A session that keeps one of our holes open: for people. */
 typedef struct hw_blocker {
     hw_str name; /* "pid 4711 (billing)", "prepared gid" */
@@ -176,8 +144,8 @@ typedef struct hw_blocker {
 } hw_blocker;
 
 typedef int (*hw_sub_row_fn)(void *ctx, const hw_sub_row *row);
-typedef int (*hw_dead_letter_fn)(void *ctx, const hw_dead_letter *dead_letter);
-typedef int (*hw_skip_fn)(void *ctx, const hw_skip *skip);
+typedef int (*hw_dead_letter_fn)(void *ctx, const howdah_dead_letter *dead_letter);
+typedef int (*hw_skip_fn)(void *ctx, const howdah_skip *skip);
 typedef int (*hw_range_fn)(void *ctx, hw_range range);
 typedef int (*hw_blocker_fn)(void *ctx, const hw_blocker *blocker);
 
@@ -245,7 +213,7 @@ typedef struct hw_sub_ops {
     int (*take)(struct hw_store *store, const hw_take *take, hw_sub_row_fn fn, void *ctx,
                 howdah_error *reterr);
     /* Gives it up cleanly, and rings.  A token that is not ours changes nothing and is no error. */
-    int (*release)(struct hw_store *store, const hw_hold *hold, hw_instance instance,
+    int (*release)(struct hw_store *store, const hw_hold *hold, howdah_instance instance,
                    howdah_error *reterr);
     /*
      * Stores n checkpoints in one statement; renews leases by lease_ms where lease_ms > 0 for

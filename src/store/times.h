@@ -45,7 +45,12 @@ typedef struct hw_header_is {
     hw_str value;
 } hw_header_is;
 
-/* Filters are joined by AND; absent ones do not filter.  A store copies what it keeps. */
+/*
+ * Filters are joined by AND; absent ones do not filter.  A store copies what it keeps.  A read of
+ * the log (hw_query) is another question: it names places, ids and ranges of one snapshot, and no
+ * view and no order, and it is a statement that is prepared once.  One struct would be two halves
+ * that exclude each other; what comes of both is one kind of cursor.
+ */
 typedef struct hw_times_query {
     howdah_view view;
     bool retractions; /* AS_OF: families that are retracted come as well, with that revision */
@@ -54,7 +59,7 @@ typedef struct hw_times_query {
     bool unpinned;    /* AS_OF: I6 need not be seen to */
     hw_str stream;
     hw_str type;
-    hw_str pattern;
+    hw_str pattern; /* as in hw_query */
     hw_str correlation_id;
     bool has_causation;
     hw_uuid causation_id;
@@ -84,18 +89,9 @@ typedef struct hw_times_query {
 typedef int (*hw_type_stats_fn)(void *ctx, const howdah_type_stats *stats);
 typedef int (*hw_stream_fn)(void *ctx, hw_str stream);
 
-typedef struct hw_snapshot {
-    hw_str stream;
-    int64_t version;
-    hw_str data; /* absent in a walk */
-    size_t data_len;
-    hw_str content_type; /* absent: JSON */
-    int32_t schema_version;
-    int64_t taken_at_us;
-} hw_snapshot;
+typedef int (*hw_snapshot_fn)(void *ctx, const howdah_snapshot *snapshot);
 
-typedef int (*hw_snapshot_fn)(void *ctx, const hw_snapshot *snapshot);
-
+/* What howdah_purge_options says, its ids parsed. */
 typedef struct hw_purge {
     hw_str stream; /* a whole stream, or */
     const hw_uuid *ids;
@@ -119,12 +115,9 @@ typedef struct hw_times_ops {
     int (*knowledge)(struct hw_store *store, int64_t known_at, howdah_knowledge *ret_knowledge,
                      howdah_error *reterr);
 
-    /* As read_open(), read_next() and read_close() of store.h. */
+    /* As read_open() of store.h, whose read_next() and read_close() are for these cursors, too. */
     int (*query_open)(struct hw_store *store, const hw_times_query *query,
                       struct hw_cursor **ret_cursor, howdah_error *reterr);
-    int (*query_next)(struct hw_cursor *cursor, const howdah_event **ret_events, size_t *ret_n,
-                      howdah_error *reterr);
-    void (*query_close)(struct hw_cursor *cursor);
 
     /* order and backward do not matter; limit 0. */
     int (*count)(struct hw_store *store, const hw_times_query *query, int64_t *ret_count,
@@ -140,9 +133,10 @@ typedef struct hw_times_ops {
     /*
      * Snapshots.  put: NOT_FOUND without the version in the log; keep > 0 removes older ones in the
      * same transaction.  get: the nearest at or below version (0: the newest), HOWDAH_END without
-     * one; what fn gets lives as long as the call of fn.  list: by stream and version.
+     * one; what fn gets lives as long as the call of fn.  list: by stream and version, without
+     * data.
      */
-    int (*snapshot_put)(struct hw_store *store, const hw_snapshot *snapshot, int64_t keep,
+    int (*snapshot_put)(struct hw_store *store, const howdah_snapshot *snapshot, int64_t keep,
                         howdah_error *reterr);
     int (*snapshot_get)(struct hw_store *store, hw_str stream, int64_t version, hw_snapshot_fn fn,
                         void *ctx, howdah_error *reterr);

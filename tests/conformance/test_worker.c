@@ -405,7 +405,7 @@ static struct {
     atomic_bool back;
 } away;
 
-static int refuse_it(hw_store *store, const hw_ack *acks, size_t n, hw_acked *ret_acked,
+static int refuse_it(hw_store *store, const hw_ack *acks, size_t n, howdah_ack_outcome *ret_acked,
                      const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
                      howdah_error *reterr)
 {
@@ -485,6 +485,7 @@ typedef struct company {
     atomic_int suspects;
     atomic_int met;
     atomic_int runs;
+    bool holds; /* handlers go on until the worker stops */
 } company;
 
 static int on_careful_job(void *ctx, const howdah_job *job, howdah_work *work)
@@ -492,10 +493,9 @@ static int on_careful_job(void *ctx, const howdah_job *job, howdah_work *work)
     company *m = ctx;
     bool suspect = howdah_job_is_suspect(job);
 
-    (void)work;
     (void)atomic_fetch_add(&m->inside, 1);
     (void)atomic_fetch_add(&m->suspects, suspect);
-    for (int i = 0; i < 30; i++) {
+    for (int i = 0; i < 30 || (m->holds && !howdah_work_is_stopping(work)); i++) {
         q_nap(10);
         if (suspect && atomic_load(&m->inside) > 1)
             (void)atomic_fetch_add(&m->met, 1);
@@ -558,6 +558,7 @@ static void a_suspect_that_waits_until_it_is_alone_is_given_back_at_the_end(void
     howdah_worker_options o = careful(&m, 4);
     howdah_worker *worker;
 
+    m.holds = true;
     q_push_many(c->bus, "mail", 1);
     worker = start(c->bus, &o);
     while (atomic_load(&m.inside) == 0)

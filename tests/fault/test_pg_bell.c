@@ -276,8 +276,8 @@ static void whoever_owns_or_waits_for_a_subscription_hears_what_happens_to_it(vo
     is_woken(store);
     pgt_ok(subs->reset(other, me, 5, NULL, 0, &pgt_error));
     is_woken(store);
-    pgt_ok(
-        subs->release(other, &(hw_hold){me, 12345, HW_STR_NULL}, HW_INSTANCE_SINGLE, &pgt_error));
+    pgt_ok(subs->release(other, &(hw_hold){me, 12345, HW_STR_NULL}, HOWDAH_INSTANCE_SINGLE,
+                         &pgt_error));
     is_woken(store);
     pgt_ok(subs->dead_letters_set_state(other, NULL, 0, me, HW_DEAD_LETTER_REDRIVE, HW_STR_NULL, &n,
                                         &pgt_error));

@@ -76,7 +76,7 @@ static void make(hw_store *store, hw_str id)
     pgt_ok(store->ops->subs->create(store, id, &HW_FILTER_ALL, 0, NULL, 0, NULL, &pgt_error));
 }
 
-static int take(hw_store *store, hw_str id, hw_instance instance, const char *owner, kept *k)
+static int take(hw_store *store, hw_str id, howdah_instance instance, const char *owner, kept *k)
 {
     hw_take t = {id, instance, hw_str_of(owner), 200};
 
@@ -137,19 +137,19 @@ static void a_lock_elects_one_owner_and_ends_with_its_session(void **state)
     int64_t first;
 
     make(a, ME);
-    assert_int_equal(take(a, HW_STR_LIT("nobody"), HW_INSTANCE_COORDINATED, "a", &k),
+    assert_int_equal(take(a, HW_STR_LIT("nobody"), HOWDAH_INSTANCE_COORDINATED, "a", &k),
                      HOWDAH_NOT_FOUND);
     assert_int_equal(
         pgt_number(t, t->admin, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), 0);
-    pgt_ok(take(a, ME, HW_INSTANCE_COORDINATED, "a", &k));
+    pgt_ok(take(a, ME, HOWDAH_INSTANCE_COORDINATED, "a", &k));
     assert_false(k.has_owner);
     first = k.token;
     assert_true(first > 0);
-    assert_int_equal(take(b, ME, HW_INSTANCE_COORDINATED, "b", &k), HOWDAH_END);
-    assert_int_equal(take(b, ME, HW_INSTANCE_LEASE, "b", &k), HOWDAH_END);
+    assert_int_equal(take(b, ME, HOWDAH_INSTANCE_COORDINATED, "b", &k), HOWDAH_END);
+    assert_int_equal(take(b, ME, HOWDAH_INSTANCE_LEASE, "b", &k), HOWDAH_END);
     assert_true(load(b, ME).held);
     pgt_store_close(a);
-    while (take(b, ME, HW_INSTANCE_COORDINATED, "b", &k) == HOWDAH_END)
+    while (take(b, ME, HOWDAH_INSTANCE_COORDINATED, "b", &k) == HOWDAH_END)
         (void)usleep(1000);
     assert_string_equal(k.owner, "a");
     assert_true(k.token > first);
@@ -163,7 +163,7 @@ static void a_lock_shows_both_halves_of_the_md5(void **state)
     kept k;
 
     make(store, ME);
-    pgt_ok(take(store, ME, HW_INSTANCE_COORDINATED, "a", &k));
+    pgt_ok(take(store, ME, HOWDAH_INSTANCE_COORDINATED, "a", &k));
     assert_int_equal(
         pgt_number(t, t->admin,
                    "WITH k AS (SELECT md5(convert_to('%s', 'UTF8') || '\\x00'::bytea ||"
@@ -174,9 +174,9 @@ static void a_lock_shows_both_halves_of_the_md5(void **state)
                    t->schema),
         1);
     /* Taken again by the session that has it: the token grows, the lock is not counted twice. */
-    pgt_ok(take(store, ME, HW_INSTANCE_COORDINATED, "a", &k));
+    pgt_ok(take(store, ME, HOWDAH_INSTANCE_COORDINATED, "a", &k));
     pgt_ok(store->ops->subs->release(store, &(hw_hold){ME, k.token, HW_STR_NULL},
-                                     HW_INSTANCE_COORDINATED, &pgt_error));
+                                     HOWDAH_INSTANCE_COORDINATED, &pgt_error));
     assert_int_equal(
         pgt_number(t, t->admin, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), 0);
     assert_false(load(store, ME).has_owner);
@@ -193,10 +193,10 @@ static void a_lease_runs_out_by_the_database_clock(void **state)
     kept k;
 
     make(a, ME);
-    pgt_ok(take(a, ME, HW_INSTANCE_LEASE, "a", &k));
+    pgt_ok(take(a, ME, HOWDAH_INSTANCE_LEASE, "a", &k));
     token = k.token;
-    assert_int_equal(take(b, ME, HW_INSTANCE_LEASE, "b", &k), HOWDAH_END);
-    assert_int_equal(take(b, ME, HW_INSTANCE_COORDINATED, "b", &k), HOWDAH_END);
+    assert_int_equal(take(b, ME, HOWDAH_INSTANCE_LEASE, "b", &k), HOWDAH_END);
+    assert_int_equal(take(b, ME, HOWDAH_INSTANCE_COORDINATED, "b", &k), HOWDAH_END);
     assert_int_equal(
         pgt_number(t, t->admin, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), 0);
     for (int i = 0; i < 8; i++) {
@@ -205,9 +205,9 @@ static void a_lease_runs_out_by_the_database_clock(void **state)
         (void)usleep(50000);
         pgt_ok(a->ops->subs->poll(a, &c, 1, 200, &news, &pgt_error));
         assert_false(news.lost);
-        assert_int_equal(take(b, ME, HW_INSTANCE_LEASE, "b", &k), HOWDAH_END);
+        assert_int_equal(take(b, ME, HOWDAH_INSTANCE_LEASE, "b", &k), HOWDAH_END);
     }
-    while (take(b, ME, HW_INSTANCE_LEASE, "b", &k) == HOWDAH_END)
+    while (take(b, ME, HOWDAH_INSTANCE_LEASE, "b", &k) == HOWDAH_END)
         (void)usleep(5000);
     assert_string_equal(k.owner, "a");
     assert_true(k.token > token);
@@ -228,19 +228,19 @@ static void behind_a_pooler_a_lease_takes_the_place_of_the_lock(void **state)
     assert_false(((hw_pg *)a)->pooled);
     ((hw_pg *)a)->pooled = true;
     make(a, ME);
-    pgt_ok(take(a, ME, HW_INSTANCE_COORDINATED, "a", &k));
+    pgt_ok(take(a, ME, HOWDAH_INSTANCE_COORDINATED, "a", &k));
     assert_int_equal(
         pgt_number(t, t->admin, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"), 0);
     assert_true(load(b, ME).held);
-    assert_int_equal(take(b, ME, HW_INSTANCE_COORDINATED, "b", &k), HOWDAH_END);
+    assert_int_equal(take(b, ME, HOWDAH_INSTANCE_COORDINATED, "b", &k), HOWDAH_END);
     assert_int_equal(a->ops->subs->listen(a, true, NULL, 0, &pgt_error), HOWDAH_END);
     /* One that is noticed only when another backend has our lock. */
-    while (take(b, ME, HW_INSTANCE_COORDINATED, "b", &k) == HOWDAH_END)
+    while (take(b, ME, HOWDAH_INSTANCE_COORDINATED, "b", &k) == HOWDAH_END)
         (void)usleep(5000);
-    pgt_ok(b->ops->subs->release(b, &(hw_hold){ME, k.token, HW_STR_NULL}, HW_INSTANCE_COORDINATED,
-                                 &pgt_error));
+    pgt_ok(b->ops->subs->release(b, &(hw_hold){ME, k.token, HW_STR_NULL},
+                                 HOWDAH_INSTANCE_COORDINATED, &pgt_error));
     ((hw_pg *)b)->backend_pid++;
-    pgt_ok(take(b, ME, HW_INSTANCE_COORDINATED, "b", &k));
+    pgt_ok(take(b, ME, HOWDAH_INSTANCE_COORDINATED, "b", &k));
     assert_true(((hw_pg *)b)->pooled);
     assert_int_equal(pgt_number(t, t->admin,
                                 "SELECT count(*) FROM {subscriptions} WHERE token = %lld"
@@ -289,17 +289,17 @@ static void an_owner_killed_in_its_handler_is_followed_within_seconds(void **sta
     if (pid == 0) {
         hw_store *a = pgt_store(t, NULL);
 
-        pgt_ok(take(a, ME, HW_INSTANCE_COORDINATED, "a", &k));
+        pgt_ok(take(a, ME, HOWDAH_INSTANCE_COORDINATED, "a", &k));
         PQclear(PQexec(((hw_pg *)a)->conn, "SELECT pg_sleep(600)"));
         _exit(0);
     }
     pgt_wait_for(t, t->admin, 1,
                  "SELECT count(*) FROM pg_stat_activity WHERE query ~ '^SELECT pg_sleep'");
-    assert_int_equal(take(b, ME, HW_INSTANCE_COORDINATED, "b", &k), HOWDAH_END);
+    assert_int_equal(take(b, ME, HOWDAH_INSTANCE_COORDINATED, "b", &k), HOWDAH_END);
     start = pgt_now_ms();
     (void)kill(pid, SIGKILL);
     (void)waitpid(pid, NULL, 0);
-    while (take(b, ME, HW_INSTANCE_COORDINATED, "b", &k) == HOWDAH_END &&
+    while (take(b, ME, HOWDAH_INSTANCE_COORDINATED, "b", &k) == HOWDAH_END &&
            pgt_now_ms() - start < 10000)
         (void)usleep(10000);
     assert_string_equal(k.owner, "a");
@@ -316,21 +316,21 @@ static void tokens_grow_through_removal(void **state)
     kept k;
 
     make(store, ME);
-    pgt_ok(take(store, ME, HW_INSTANCE_COORDINATED, "a", &k));
+    pgt_ok(take(store, ME, HOWDAH_INSTANCE_COORDINATED, "a", &k));
     token = k.token;
     assert_int_equal(store->ops->subs->remove(store, ME, &pgt_error), HOWDAH_CONFLICT);
     pgt_ok(store->ops->subs->reset(store, ME, 7, NULL, 0, &pgt_error));
     pgt_ok(checkpoint(store, ME, token, 9, &news));
     assert_true(news.lost);
     assert_int_equal(load(store, ME).high, 7);
-    pgt_ok(take(store, ME, HW_INSTANCE_COORDINATED, "a", &k));
+    pgt_ok(take(store, ME, HOWDAH_INSTANCE_COORDINATED, "a", &k));
     pgt_ok(store->ops->subs->release(store, &(hw_hold){ME, k.token, HW_STR_NULL},
-                                     HW_INSTANCE_COORDINATED, &pgt_error));
+                                     HOWDAH_INSTANCE_COORDINATED, &pgt_error));
     pgt_ok(store->ops->subs->remove(store, ME, &pgt_error));
     assert_int_equal(store->ops->subs->remove(store, ME, &pgt_error), HOWDAH_NOT_FOUND);
     make(store, ME);
     token = k.token;
-    pgt_ok(take(store, ME, HW_INSTANCE_SINGLE, "a", &k));
+    pgt_ok(take(store, ME, HOWDAH_INSTANCE_SINGLE, "a", &k));
     assert_true(k.token > token);
     pgt_store_close(store);
 }
@@ -348,7 +348,7 @@ static void status_and_suspects_are_kept(void **state)
                      HOWDAH_NOT_FOUND);
     pgt_ok(subs->set_status(store, &(hw_hold){ME, 0, HW_STR_NULL}, HW_SUB_PAUSED, HW_STR_LIT("why"),
                             &pgt_error));
-    pgt_ok(take(store, ME, HW_INSTANCE_SINGLE, "a", &k));
+    pgt_ok(take(store, ME, HOWDAH_INSTANCE_SINGLE, "a", &k));
     assert_int_equal(k.status, HW_SUB_PAUSED);
     pgt_ok(subs->set_status(store, &(hw_hold){ME, k.token, HW_STR_NULL}, HW_SUB_HALTED,
                             HW_STR_LIT("x"), &pgt_error));
@@ -384,7 +384,7 @@ static void a_hundred_checkpoints_are_one_statement_and_hot(void **state)
 
         (void)snprintf(names[i], sizeof names[i], "sub-%03d", i);
         make(store, hw_str_of(names[i]));
-        pgt_ok(take(store, hw_str_of(names[i]), HW_INSTANCE_SINGLE, "a", &k));
+        pgt_ok(take(store, hw_str_of(names[i]), HOWDAH_INSTANCE_SINGLE, "a", &k));
         c[i] = (hw_checkpoint){.subscriber_id = hw_str_of(names[i]),
                                .token = i == 50 ? k.token + 100000 : k.token,
                                .outstanding = outstanding,
@@ -423,7 +423,7 @@ static void a_checkpoint_that_comes_late_is_neither_stored_nor_lost(void **state
     kept k;
 
     make(store, ME);
-    pgt_ok(take(store, ME, HW_INSTANCE_SINGLE, "a", &k));
+    pgt_ok(take(store, ME, HOWDAH_INSTANCE_SINGLE, "a", &k));
     pgt_ok(checkpoint(store, ME, k.token, 20, &news));
     pgt_ok(checkpoint(store, ME, k.token, 19, &news));
     assert_false(news.lost);
@@ -441,7 +441,7 @@ static void a_checkpoint_does_not_wait_for_the_disk_and_nothing_else_changes(voi
     kept k;
 
     make(store, ME);
-    pgt_ok(take(store, ME, HW_INSTANCE_SINGLE, "a", &k));
+    pgt_ok(take(store, ME, HOWDAH_INSTANCE_SINGLE, "a", &k));
     pgt_ok(checkpoint(store, ME, k.token, 20, &news));
     assert_string_equal(pgt_text(t, ((hw_pg *)store)->conn, "SHOW synchronous_commit"), "on");
     pgt_store_close(store);
@@ -461,7 +461,7 @@ typedef struct dead_letters {
     char type[32];
 } dead_letters;
 
-static int keep_dead_letter(void *ctx, const hw_dead_letter *dead_letter)
+static int keep_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
 {
     dead_letters *l = ctx;
 
@@ -469,9 +469,9 @@ static int keep_dead_letter(void *ctx, const hw_dead_letter *dead_letter)
     l->id = dead_letter->id;
     l->attempts = dead_letter->attempts;
     l->redrives = dead_letter->redrives;
-    l->state = dead_letter->state;
+    assert_true(hw_dead_letter_state_of(hw_str_of(dead_letter->state), &l->state));
     l->broken = dead_letter->event->broken;
-    (void)snprintf(l->error, sizeof l->error, "%s", dead_letter->error.s);
+    (void)snprintf(l->error, sizeof l->error, "%s", dead_letter->error);
     (void)snprintf(l->data, sizeof l->data, "%s", dead_letter->event->data.s);
     (void)snprintf(l->type, sizeof l->type, "%s", dead_letter->event->type.s);
     return 0;
@@ -518,7 +518,7 @@ static void a_dead_letter_and_its_checkpoint_are_one(void **state)
 
     event = read_event(store, pgt_append(t->bus, "s").global_sequence);
     make(store, ME);
-    pgt_ok(take(store, ME, HW_INSTANCE_SINGLE, "a", &k));
+    pgt_ok(take(store, ME, HOWDAH_INSTANCE_SINGLE, "a", &k));
     c.token = k.token + 1;
     c.high = 1;
     assert_int_equal(subs->dead_letter(store, &c, event, HW_STR_LIT("no"), 4, &id, &pgt_error),
@@ -575,9 +575,9 @@ static void a_dead_letter_and_its_checkpoint_are_one(void **state)
     pgt_store_close(store);
 }
 
-static int keep_skip(void *ctx, const hw_skip *skip)
+static int keep_skip(void *ctx, const howdah_skip *skip)
 {
-    *(hw_skip *)ctx = *skip;
+    *(howdah_skip *)ctx = *skip;
     return 0;
 }
 
@@ -587,11 +587,11 @@ static void a_skip_and_its_checkpoint_are_one(void **state)
     hw_store *store = pgt_store(t, NULL);
     const hw_sub_ops *subs = store->ops->subs;
     hw_checkpoint c = {.subscriber_id = ME, .high = 9};
-    hw_skip found = {0};
+    howdah_skip found = {0};
     kept k;
 
     make(store, ME);
-    pgt_ok(take(store, ME, HW_INSTANCE_SINGLE, "a", &k));
+    pgt_ok(take(store, ME, HOWDAH_INSTANCE_SINGLE, "a", &k));
     c.token = k.token + 1;
     assert_int_equal((subs->skip)(store, &c, (hw_range){4, 5}, 5000, HW_STR_LIT("gap"), &pgt_error),
                      HOWDAH_LOST);
@@ -601,8 +601,8 @@ static void a_skip_and_its_checkpoint_are_one(void **state)
     assert_int_equal(k.high, 9);
     assert_int_equal(k.skips, 1);
     pgt_ok(subs->skips(store, ME, false, keep_skip, &found, &pgt_error));
-    assert_int_equal(found.range.first, 4);
-    assert_int_equal(found.range.last, 5);
+    assert_int_equal(found.first, 4);
+    assert_int_equal(found.last, 5);
     assert_int_equal(found.age_ms, 5000);
     pgt_ok(subs->skip_resolve(store, found.id, HW_STR_LIT("nothing was there"), &pgt_error));
     assert_int_equal(subs->skip_resolve(store, found.id, HW_STR_LIT("x"), &pgt_error),
@@ -624,7 +624,7 @@ static void effect_and_checkpoint_commit_together_or_not_at_all(void **state)
 
     pgt_run(t, t->admin, "CREATE TABLE {effects} (n integer UNIQUE DEFERRABLE INITIALLY DEFERRED)");
     make(owner, ME);
-    pgt_ok(take(owner, ME, HW_INSTANCE_COORDINATED, "a", &k));
+    pgt_ok(take(owner, ME, HOWDAH_INSTANCE_COORDINATED, "a", &k));
     c.token = k.token;
     pgt_ok(subs->begin(worker, HW_STR_NULL, &pgt_error));
     /* The handler finds the session as its role has it, and its effects wait for the disk. */

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/batch.h"
+#include "engine/pattern.h"
 #include "store/pg/pg.h"
 #include "test_pg_help.h"
 
@@ -157,14 +158,14 @@ static char *sequences(hw_store *store, const hw_times_query *query, size_t *ret
 
     *ret_n = 0;
     pgt_ok(store->ops->times->query_open(store, query, &cursor, &pgt_error));
-    while ((s = store->ops->times->query_next(cursor, &events, &n, &pgt_error)) == HOWDAH_OK) {
+    while ((s = store->ops->read_next(cursor, &events, &n, &pgt_error)) == HOWDAH_OK) {
         for (size_t i = 0; i < n && len < (1 << 20) - 32; i++)
             len += (size_t)sprintf(text + len, "%s%lld", len > 0 ? "," : "",
                                    (long long)events[i].global_sequence);
         *ret_n += n;
     }
     pgt_ok(s);
-    store->ops->times->query_close(cursor);
+    store->ops->read_close(cursor);
     return text;
 }
 
@@ -246,6 +247,7 @@ static void pages_come_in_every_order(void **state)
             q.type = S(filters[i / 6].type);
         if (filters[i / 6].pattern)
             q.pattern = S(filters[i / 6].pattern);
+        hw_pattern_to_type(&q.type, &q.pattern);
         (void)snprintf(truth, sizeof truth,
                        "SELECT global_sequence FROM {all_events} AS e WHERE " CURRENT
                        " AND NOT retracts AND %s ORDER BY %s LIMIT %s",
@@ -324,7 +326,7 @@ static void many_rows_come_in_the_order_of_a_time(void **state)
     q.order = HOWDAH_ORDER_VALID;
     q.batch = 5000;
     pgt_ok(store->ops->times->query_open(store, &q, &cursor, &pgt_error));
-    while ((s = store->ops->times->query_next(cursor, &events, &n, &pgt_error)) == HOWDAH_OK)
+    while ((s = store->ops->read_next(cursor, &events, &n, &pgt_error)) == HOWDAH_OK)
         for (size_t i = 0; i < n; i++, total++) {
             assert_true(events[i].valid_time_us > at ||
                         (events[i].valid_time_us == at && events[i].global_sequence > sequence));
@@ -333,7 +335,7 @@ static void many_rows_come_in_the_order_of_a_time(void **state)
         }
     pgt_ok(s);
     assert_int_equal(total, 60000 + 60000 / 7);
-    store->ops->times->query_close(cursor);
+    store->ops->read_close(cursor);
     pgt_store_close(store);
 }
 
@@ -407,7 +409,8 @@ static void logins_without_rights_on_tables_ask_through_functions(void **state)
     howdah_position p = pgt_append(t->bus, "x");
     howdah_event *first = read_event(own, p.global_sequence);
     howdah_event e = correction(first, 1, "{}");
-    hw_snapshot s = {.stream = S("x"), .version = 1, .data = S("1"), .schema_version = 1};
+    howdah_snapshot s = {
+        .stream = "x", .version = 1, .data = "1", .data_len = 1, .schema_version = 1};
     hw_purge purge = {.stream = S("x"), .reason = S("law")};
     howdah_knowledge k = HOWDAH_KNOWLEDGE_INIT;
     howdah_purge_record record = HOWDAH_PURGE_RECORD_INIT;
@@ -512,7 +515,7 @@ static char *sequences_while(const pgt *t, hw_store *store, const hw_times_query
     int s;
 
     pgt_ok(store->ops->times->query_open(store, query, &cursor, &pgt_error));
-    while ((s = store->ops->times->query_next(cursor, &events, &n, &pgt_error)) == HOWDAH_OK) {
+    while ((s = store->ops->read_next(cursor, &events, &n, &pgt_error)) == HOWDAH_OK) {
         for (size_t i = 0; i < n && len < 4000; i++)
             len += (size_t)sprintf(text + len, "%s%lld", len > 0 ? "," : "",
                                    (long long)events[i].global_sequence);
@@ -521,7 +524,7 @@ static char *sequences_while(const pgt *t, hw_store *store, const hw_times_query
     }
     pgt_ok(s);
     assert_true(pages > 1);
-    store->ops->times->query_close(cursor);
+    store->ops->read_close(cursor);
     return text;
 }
 
@@ -594,14 +597,14 @@ static void a_correction_under_way_when_a_walk_begins_changes_nothing_of_it(void
 
 /* ---- snapshots and purges */
 
-static int keep_snapshot(void *ctx, const hw_snapshot *s)
+static int keep_snapshot(void *ctx, const howdah_snapshot *s)
 {
     walk *w = ctx;
     size_t len = strlen(w->text);
 
-    (void)snprintf(w->text + len, sizeof w->text - len, "%s/%lld:%s:%zu:%s:%d ", s->stream.s,
-                   (long long)s->version, s->data.s ? s->data.s : "-", s->data_len,
-                   s->content_type.s ? s->content_type.s : "-", s->schema_version);
+    (void)snprintf(w->text + len, sizeof w->text - len, "%s/%lld:%s:%zu:%s:%lld ", s->stream,
+                   (long long)s->version, s->data ? s->data : "-", s->data_len,
+                   s->content_type ? s->content_type : "-", (long long)s->schema_version);
     assert_true(s->taken_at_us > 0);
     return --w->stop_after == 0;
 }
@@ -611,7 +614,8 @@ static void snapshots_are_kept_and_found(void **state)
     pgt *t = *state;
     hw_store *store = pgt_store(t, NULL);
     const hw_times_ops *ops = store->ops->times;
-    hw_snapshot s = {.stream = S("s"), .version = 1, .data = S("{\"a\":1}"), .schema_version = 2};
+    howdah_snapshot s = {
+        .stream = "s", .version = 1, .data = "{\"a\":1}", .data_len = 7, .schema_version = 2};
     walk w = {.stop_after = 0};
     int64_t removed = 0;
 
@@ -620,8 +624,9 @@ static void snapshots_are_kept_and_found(void **state)
         (void)pgt_append(t->bus, "s");
     pgt_ok(ops->snapshot_put(store, &s, 0, &pgt_error));
     s.version = 3;
-    s.data = S("abc");
-    s.content_type = S("a/b");
+    s.data = "abc";
+    s.data_len = 3;
+    s.content_type = "a/b";
     pgt_ok(ops->snapshot_put(store, &s, 5, &pgt_error));
     pgt_ok(ops->snapshot_get(store, S("s"), 2, keep_snapshot, &w, &pgt_error));
     assert_string_equal(w.text, "s/1:{\"a\":1}:7:-:2 ");
@@ -697,14 +702,14 @@ static void purges_are_recorded(void **state)
 }
 
 /* Somebody has read an event, and fails with it when it is purged already. */
-static int keep_dead_letter(void *ctx, const hw_dead_letter *dead_letter)
+static int keep_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
 {
     walk *w = ctx;
 
     assert_int_equal(dead_letter->event->purged, true);
     (void)snprintf(w->text, sizeof w->text, "%s %s %s", dead_letter->event->data.s,
                    dead_letter->event->headers.s ? "headers" : "-",
-                   dead_letter->error.s ? dead_letter->error.s : "-");
+                   dead_letter->error[0] ? dead_letter->error : "-");
     return 0;
 }
 

@@ -47,7 +47,7 @@ static int do_push(scene *s, hw_store *store)
                    .max_attempts = 1,
                    .key = hw_str_of("k"),
                    .dedup = hw_str_of("d")};
-    hw_pushed pushed = {.id = 0};
+    howdah_pushed pushed = {.id = 0};
     int status = store->ops->queue->push(store, QUEUE, &job, 1, &pushed, &error);
 
     if (status >= 0)
@@ -55,7 +55,7 @@ static int do_push(scene *s, hw_store *store)
     return status;
 }
 
-static int keep_token(void *ctx, const hw_job *job)
+static int keep_token(void *ctx, const howdah_job *job)
 {
     *(int64_t *)ctx = job->token;
     return 0;
@@ -75,33 +75,33 @@ static int do_claim(scene *s, hw_store *store)
     return claim_for(s, store, 60000);
 }
 
-static int ack(scene *s, hw_store *store, hw_verdict verdict)
+static int ack(scene *s, hw_store *store, howdah_verdict verdict)
 {
     hw_ack one = {s->id, s->token, verdict, hw_str_of("text"), 0};
-    hw_acked acked;
+    howdah_ack_outcome acked;
 
     return store->ops->queue->exchange(store, &one, 1, &acked, NULL, NULL, NULL, NULL, &error);
 }
 
 static int do_complete(scene *s, hw_store *store)
 {
-    return ack(s, store, HW_VERDICT_COMPLETE);
+    return ack(s, store, HOWDAH_VERDICT_COMPLETE);
 }
 
 static int do_fail(scene *s, hw_store *store)
 {
-    return ack(s, store, HW_VERDICT_FAIL);
+    return ack(s, store, HOWDAH_VERDICT_FAIL);
 }
 
 /* Its one attempt is used up: it fails, which is found out on the way. */
 static int do_retry(scene *s, hw_store *store)
 {
-    return ack(s, store, HW_VERDICT_RETRY);
+    return ack(s, store, HOWDAH_VERDICT_RETRY);
 }
 
 static int do_extend(scene *s, hw_store *store)
 {
-    return ack(s, store, HW_VERDICT_EXTEND);
+    return ack(s, store, HOWDAH_VERDICT_EXTEND);
 }
 
 static int do_cancel(scene *s, hw_store *store)
@@ -166,16 +166,10 @@ enum { OPERATIONS = sizeof operations / sizeof operations[0] };
 
 static scene begin(const place *p)
 {
-    hw_queue_settings settings = {.abandon_after_ms = HW_QUEUE_KEEP,
-                                  .max_attempts = HW_QUEUE_KEEP,
-                                  .backoff_initial_ms = HW_QUEUE_KEEP,
-                                  .backoff_max_ms = HW_QUEUE_KEEP,
-                                  .backoff_jitter = HW_QUEUE_KEEP,
-                                  .concurrency = HW_QUEUE_KEEP,
-                                  .history_ms = HW_QUEUE_KEEP,
-                                  .hold_key = 1};
+    howdah_queue_options settings = HOWDAH_QUEUE_OPTIONS_INIT;
     scene s = {.p = p};
 
+    settings.hold_key = 1;
     empty_directory(p->dir);
     s.store = open_store(p);
     must(s.store->ops->migrate(s.store, NULL, NULL, &error), &error);
@@ -426,11 +420,11 @@ typedef struct hands {
     size_t n;
 } hands;
 
-static int take_in_hand(void *ctx, const hw_job *job)
+static int take_in_hand(void *ctx, const howdah_job *job)
 {
     hands *h = ctx;
 
-    h->acks[h->n++] = (hw_ack){job->id, job->token, HW_VERDICT_COMPLETE, HW_STR_NULL, 0};
+    h->acks[h->n++] = (hw_ack){job->id, job->token, HOWDAH_VERDICT_COMPLETE, HW_STR_NULL, 0};
     return 0;
 }
 
@@ -444,7 +438,7 @@ static int work(const place *p)
     int status = HOWDAH_OK;
 
     while (status >= 0 && (h.n > 0 || report.next_due_ms >= 0)) {
-        hw_acked acked[8];
+        howdah_ack_outcome acked[8];
         hands now = h;
 
         h.n = 0;
@@ -472,7 +466,7 @@ static void push_work(const scene *s)
 {
     static char keys[JOBS][8];
     static hw_push jobs[JOBS];
-    static hw_pushed pushed[JOBS];
+    static howdah_pushed pushed[JOBS];
 
     for (int i = 0; i < JOBS; i++) {
         (void)snprintf(keys[i], sizeof keys[i], "%d", i % WORK_KEYS);

@@ -45,7 +45,7 @@ static int keep_token(void *ctx, const hw_sub_row *row)
 
 static int take(scene *s, hw_store *store)
 {
-    hw_take take = {SUB, HW_INSTANCE_SINGLE, hw_str_of("me"), 0};
+    hw_take take = {SUB, HOWDAH_INSTANCE_SINGLE, hw_str_of("me"), 0};
 
     return store->ops->subs->take(store, &take, keep_token, &s->token, &error);
 }
@@ -120,7 +120,7 @@ static int do_skip(scene *s, hw_store *store)
 static int do_release(scene *s, hw_store *store)
 {
     return store->ops->subs->release(store, &(hw_hold){SUB, s->token, HW_STR_NULL},
-                                     HW_INSTANCE_SINGLE, &error);
+                                     HOWDAH_INSTANCE_SINGLE, &error);
 }
 
 static int do_handler(scene *s, hw_store *store)

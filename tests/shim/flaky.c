@@ -120,23 +120,30 @@ static int flaky_stream_version(hw_store *store, hw_str stream, int64_t *ret_ver
     return c.status;
 }
 
+int hw_flaky_cursor(hw_store *store, hw_cursor *inner, int status, hw_cursor **ret_cursor,
+                    howdah_error *reterr)
+{
+    flaky_cursor *mine = status >= 0 ? hw_calloc(1, sizeof *mine) : NULL;
+
+    if (!mine) {
+        if (inner)
+            inner->store->ops->read_close(inner);
+        return status < 0 ? status : hw_fail_no_memory(reterr);
+    }
+    mine->cursor.store = store;
+    mine->inner = inner;
+    *ret_cursor = &mine->cursor;
+    return status;
+}
+
 static int flaky_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_cursor,
                            howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
-    flaky_cursor *mine = hw_calloc(1, sizeof *mine);
+    hw_cursor *inner = NULL;
+    int s = FORWARD(&c, read_open, query, &inner);
 
-    if (!mine)
-        return hw_fail_no_memory(reterr);
-    mine->cursor.store = store;
-    if (FORWARD(&c, read_open, query, &mine->inner) >= 0) {
-        *ret_cursor = &mine->cursor;
-        return c.status;
-    }
-    if (mine->inner)
-        c.inner->ops->read_close(mine->inner);
-    hw_free(mine);
-    return c.status;
+    return hw_flaky_cursor(store, inner, s, ret_cursor, reterr);
 }
 
 static int flaky_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *ret_n,

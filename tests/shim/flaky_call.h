@@ -29,6 +29,10 @@ hw_flaky_call hw_flaky_begin(hw_store *store, hw_flaky_effect what, howdah_error
 /* What the inner store said, or the failure behind it. */
 int hw_flaky_end(hw_flaky_call *c, int status);
 hw_store *hw_flaky_inner(hw_store *store);
+/* The cursor over one of the inner store, which it takes over, also when the status is a failure.
+ */
+int hw_flaky_cursor(hw_store *store, hw_cursor *inner, int status, hw_cursor **ret_cursor,
+                    howdah_error *reterr);
 
 /* flaky_subscriptions.c */
 extern const hw_sub_ops hw_flaky_sub_ops;

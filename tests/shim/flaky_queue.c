@@ -15,10 +15,10 @@
 /* ------------------------------------------------------------------- workers */
 
 static int flaky_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t n,
-                      hw_pushed *ret_pushed, howdah_error *reterr)
+                      howdah_pushed *ret_pushed, howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin_op(store, HW_FLAKY_WRITES, HW_FLAKY_OP_PUSH, reterr);
-    hw_pushed *pushed = ret_pushed;
+    howdah_pushed *pushed = ret_pushed;
 
     if (c.mode == HW_FLAKY_AFTER) {
         pushed = hw_calloc(n, sizeof *pushed);
@@ -31,19 +31,19 @@ static int flaky_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t
     return c.status;
 }
 
-static int ignore_job(void *ctx, const hw_job *job)
+static int ignore_job(void *ctx, const howdah_job *job)
 {
     (void)ctx;
     (void)job;
     return 0;
 }
 
-static int flaky_exchange(hw_store *store, const hw_ack *acks, size_t n, hw_acked *ret_acked,
-                          const hw_claim *claim, hw_job_fn fn, void *ctx,
-                          hw_claim_report *ret_report, howdah_error *reterr)
+static int flaky_exchange(hw_store *store, const hw_ack *acks, size_t n,
+                          howdah_ack_outcome *ret_acked, const hw_claim *claim, hw_job_fn fn,
+                          void *ctx, hw_claim_report *ret_report, howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin_op(store, HW_FLAKY_WRITES, HW_FLAKY_OP_EXCHANGE, reterr);
-    hw_acked *acked = ret_acked;
+    howdah_ack_outcome *acked = ret_acked;
     hw_claim_report report = {.next_due_ms = -1};
 
     if (c.mode == HW_FLAKY_AFTER) {
@@ -72,7 +72,7 @@ static int flaky_maintain(hw_store *store, hw_str queue, bool *ret_more, howdah_
 
 /* ----------------------------------------------------------------- operators */
 
-static int flaky_queue_put(hw_store *store, hw_str queue, const hw_queue_settings *settings,
+static int flaky_queue_put(hw_store *store, hw_str queue, const howdah_queue_options *settings,
                            howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_WRITES, reterr);
@@ -87,7 +87,7 @@ static int flaky_queue_pause(hw_store *store, hw_str queue, bool paused, howdah_
     return QUEUE_FORWARD(&c, queue_pause, queue, paused);
 }
 
-static int flaky_queue_load(hw_store *store, hw_str queue, hw_queue_row_fn fn, void *ctx,
+static int flaky_queue_load(hw_store *store, hw_str queue, hw_queue_fn fn, void *ctx,
                             howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
@@ -95,14 +95,14 @@ static int flaky_queue_load(hw_store *store, hw_str queue, hw_queue_row_fn fn, v
     return QUEUE_FORWARD(&c, queue_load, queue, fn, ctx);
 }
 
-static int flaky_queue_list(hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
+static int flaky_queue_list(hw_store *store, hw_queue_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
 
     return QUEUE_FORWARD(&c, queue_list, fn, ctx);
 }
 
-static int flaky_queue_summary(hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
+static int flaky_queue_summary(hw_store *store, hw_queue_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
 
@@ -141,12 +141,12 @@ static int flaky_job_rerun(hw_store *store, int64_t id, howdah_error *reterr)
     return QUEUE_FORWARD(&c, job_rerun, id);
 }
 
-static int flaky_log(hw_store *store, const hw_log_query *query, hw_job_fn fn, void *ctx,
-                     howdah_error *reterr)
+static int flaky_log(hw_store *store, hw_str queue, const howdah_queue_log_options *options,
+                     hw_job_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
 
-    return QUEUE_FORWARD(&c, log, query, fn, ctx);
+    return QUEUE_FORWARD(&c, log, queue, options, fn, ctx);
 }
 
 static int flaky_dead_letters_mark(hw_store *store, hw_str queue, hw_dead_letter_state state,
@@ -197,7 +197,8 @@ static int flaky_bindings(hw_store *store, hw_str queue, hw_binding_fn fn, void 
 }
 
 static int flaky_route(hw_store *store, const hw_checkpoint *checkpoint, hw_str queue,
-                       hw_route_key key, const int64_t *sequences, size_t n, howdah_error *reterr)
+                       howdah_binding_key key, const int64_t *sequences, size_t n,
+                       howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin_op(store, HW_FLAKY_WRITES, HW_FLAKY_OP_ROUTE, reterr);
 

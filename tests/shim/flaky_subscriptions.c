@@ -134,7 +134,7 @@ static int flaky_take(hw_store *store, const hw_take *take, hw_sub_row_fn fn, vo
     return SUB_FORWARD(&c, take, take, c.mode == HW_FLAKY_AFTER ? ignore_row : fn, ctx);
 }
 
-static int flaky_release(hw_store *store, const hw_hold *hold, hw_instance instance,
+static int flaky_release(hw_store *store, const hw_hold *hold, howdah_instance instance,
                          howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin_op(store, HW_FLAKY_WRITES, HW_FLAKY_OP_RELEASE, reterr);

@@ -4,7 +4,6 @@
  *   I1  What would be handed over (types, streams, snapshots, records) is not when the operation is
  *       made to fail before it; a walk that is made to fail behind it has handed all of it over.
  */
-#include "base/mem.h"
 #include "flaky_call.h"
 
 #define TIMES_FORWARD(c, op, ...)                                                                  \
@@ -25,56 +24,14 @@ static int flaky_knowledge(hw_store *store, int64_t known_at, howdah_knowledge *
 
 /* ------------------------------------------------------------------ queries */
 
-typedef struct flaky_query {
-    hw_cursor cursor;
-    hw_cursor *inner;
-} flaky_query;
-
 static int flaky_query_open(hw_store *store, const hw_times_query *query, hw_cursor **ret_cursor,
                             howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);
-    flaky_query *mine = hw_calloc(1, sizeof *mine);
+    hw_cursor *inner = NULL;
+    int s = TIMES_FORWARD(&c, query_open, query, &inner);
 
-    if (!mine)
-        return hw_fail_no_memory(reterr);
-    mine->cursor.store = store;
-    if (TIMES_FORWARD(&c, query_open, query, &mine->inner) >= 0) {
-        *ret_cursor = &mine->cursor;
-        return c.status;
-    }
-    if (mine->inner)
-        c.inner->ops->times->query_close(mine->inner);
-    hw_free(mine);
-    return c.status;
-}
-
-static int flaky_query_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *ret_n,
-                            howdah_error *reterr)
-{
-    flaky_query *mine = (flaky_query *)(void *)cursor;
-    hw_flaky_call c = hw_flaky_begin(cursor->store, HW_FLAKY_READS, reterr);
-    const howdah_event *events = NULL;
-    size_t n = 0;
-
-    if (c.status >= 0)
-        (void)hw_flaky_end(&c, c.inner->ops->times->query_next(mine->inner, &events, &n, reterr));
-    if (c.status == HOWDAH_OK) {
-        cursor->more = mine->inner->more;
-        *ret_events = events;
-        *ret_n = n;
-    }
-    return c.status;
-}
-
-static void flaky_query_close(hw_cursor *cursor)
-{
-    flaky_query *mine = (flaky_query *)(void *)cursor;
-
-    if (!cursor)
-        return;
-    mine->inner->store->ops->times->query_close(mine->inner);
-    hw_free(mine);
+    return hw_flaky_cursor(store, inner, s, ret_cursor, reterr);
 }
 
 static int flaky_count(hw_store *store, const hw_times_query *query, int64_t *ret_count,
@@ -106,7 +63,7 @@ static int flaky_streams(hw_store *store, const hw_times_query *query, hw_str af
 
 /* ---------------------------------------------------------------- snapshots */
 
-static int flaky_snapshot_put(hw_store *store, const hw_snapshot *snapshot, int64_t keep,
+static int flaky_snapshot_put(hw_store *store, const howdah_snapshot *snapshot, int64_t keep,
                               howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_WRITES, reterr);
@@ -171,8 +128,6 @@ static int flaky_verify(hw_store *store, hw_flaw_fn fn, void *ctx, howdah_error 
 const hw_times_ops hw_flaky_times_ops = {
     .knowledge = flaky_knowledge,
     .query_open = flaky_query_open,
-    .query_next = flaky_query_next,
-    .query_close = flaky_query_close,
     .count = flaky_count,
     .types = flaky_types,
     .streams = flaky_streams,

@@ -86,21 +86,25 @@ int fake_dead_letters(hw_store *base, const hw_dead_letter_query *query, hw_dead
     for (int i = 0; s >= 0 && i < f->dead_letters_n && left > 0; i++) {
         const fake_dead_row *dead_letter = &f->dead_letters[i];
         howdah_event event;
-        hw_dead_letter shown;
+        howdah_dead_letter shown;
 
         if (!is_asked_for(f, dead_letter, query))
             continue;
         left--;
         fake_event(f->world, dead_letter->sequence, &event);
-        shown = (hw_dead_letter){.id = dead_letter->id,
-                                 .source = HW_STR_LIT("sub"),
-                                 .subscriber_id = hw_str_of(f->subs[dead_letter->sub].id),
-                                 .event = &event,
-                                 .error = hw_str_of(dead_letter->error),
-                                 .attempts = dead_letter->attempts,
-                                 .redrives = dead_letter->redrives,
-                                 .state = dead_letter->state,
-                                 .resolved_at_us = dead_letter->resolved ? 1 : HW_TIME_ABSENT};
+        shown = (howdah_dead_letter){.size = sizeof shown,
+                                     .id = dead_letter->id,
+                                     .source = "sub",
+                                     .subscriber_id = f->subs[dead_letter->sub].id,
+                                     .event = &event,
+                                     .error = dead_letter->error,
+                                     .attempts = dead_letter->attempts,
+                                     .redrives = dead_letter->redrives,
+                                     .state = hw_dead_letter_state_name(dead_letter->state),
+                                     .reason = "",
+                                     .resolved = dead_letter->resolved,
+                                     .resolved_at_us = dead_letter->resolved,
+                                     .resolved_by = ""};
         if (fn(ctx, &shown) != 0)
             break;
     }
@@ -214,11 +218,15 @@ int fake_skips(hw_store *base, hw_str subscriber_id, bool resolved, hw_skip_fn f
 
     for (int i = 0; s >= 0 && i < f->skips_n; i++) {
         const fake_skip *skip = &f->skips[i];
-        hw_skip shown = {.id = i + 1,
-                         .subscriber_id = hw_str_of(f->subs[skip->sub].id),
-                         .range = skip->range,
-                         .age_ms = skip->age_ms,
-                         .resolved_at_us = skip->resolved ? 1 : HW_TIME_ABSENT};
+        howdah_skip shown = {.size = sizeof shown,
+                             .id = i + 1,
+                             .subscriber_id = f->subs[skip->sub].id,
+                             .first = skip->range.first,
+                             .last = skip->range.last,
+                             .age_ms = skip->age_ms,
+                             .reason = "",
+                             .resolution = "",
+                             .resolved_at_us = skip->resolved};
 
         if (skip->sub != fake_find(f, subscriber_id) || (skip->resolved && !resolved))
             continue;

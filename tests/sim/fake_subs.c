@@ -458,11 +458,11 @@ static int list(hw_store *base, hw_sub_row_fn fn, void *ctx, howdah_error *reter
 
 /* ------------------------------------------------------------------------ ownership */
 
-static bool can_take(const fake *f, const fake_sub *sub, hw_instance instance, uint64_t session)
+static bool can_take(const fake *f, const fake_sub *sub, howdah_instance instance, uint64_t session)
 {
-    if (instance == HW_INSTANCE_COORDINATED)
+    if (instance == HOWDAH_INSTANCE_COORDINATED)
         return sub->lock == session || !fake_session_alive(f, sub->lock);
-    if (instance == HW_INSTANCE_LEASE)
+    if (instance == HOWDAH_INSTANCE_LEASE)
         return !sub->owned || sub->lease_until_us <= fake_clock_us(f);
     return true;
 }
@@ -472,7 +472,7 @@ static int take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *ctx
 {
     fake_store *store = (fake_store *)base;
     fake *f = server_of(base);
-    hw_instance instance = f->pooled ? HW_INSTANCE_LEASE : take->instance;
+    howdah_instance instance = f->pooled ? HOWDAH_INSTANCE_LEASE : take->instance;
     fake_sub *sub;
     hw_sub_row row;
     int s = fake_enter(store, FAKE_WRITE, reterr);
@@ -491,9 +491,9 @@ static int take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *ctx
     show_row(f, sub, &row);
     row.token = ++sub->token;
     row.log = hw_str_of(fake_log(f));
-    sub->lock = instance == HW_INSTANCE_COORDINATED ? store->session : 0;
+    sub->lock = instance == HOWDAH_INSTANCE_COORDINATED ? store->session : 0;
     sub->lease_until_us =
-        instance == HW_INSTANCE_LEASE ? fake_clock_us(f) + take->lease_ms * 1000 : 0;
+        instance == HOWDAH_INSTANCE_LEASE ? fake_clock_us(f) + take->lease_ms * 1000 : 0;
     world_note(f->world, 40 + (uint64_t)at, (uint64_t)sub->token);
     s = fake_leave(store, FAKE_WRITE, HOWDAH_OK, reterr);
     if (s >= 0)
@@ -504,7 +504,8 @@ static int take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *ctx
     return s;
 }
 
-static int release(hw_store *base, const hw_hold *hold, hw_instance instance, howdah_error *reterr)
+static int release(hw_store *base, const hw_hold *hold, howdah_instance instance,
+                   howdah_error *reterr)
 {
     fake_store *store = (fake_store *)base;
     fake *f = server_of(base);

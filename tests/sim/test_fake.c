@@ -60,7 +60,7 @@ static int keep_token(void *ctx, const hw_sub_row *row)
     return 0;
 }
 
-static int take(hw_store *store, hw_instance instance, int64_t *ret_token)
+static int take(hw_store *store, howdah_instance instance, int64_t *ret_token)
 {
     hw_take take = {.subscriber_id = hw_str_of("s"),
                     .instance = instance,
@@ -211,17 +211,17 @@ static void a_lock_is_held_as_long_as_its_session_lives(void **state)
 
     (void)state;
     create();
-    assert_int_equal(take(a, HW_INSTANCE_COORDINATED, &token), HOWDAH_OK);
+    assert_int_equal(take(a, HOWDAH_INSTANCE_COORDINATED, &token), HOWDAH_OK);
     assert_int_equal(token, 1);
-    assert_int_equal(take(b, HW_INSTANCE_COORDINATED, &token), HOWDAH_END);
-    assert_int_equal(take(a, HW_INSTANCE_COORDINATED, &token), HOWDAH_OK);
+    assert_int_equal(take(b, HOWDAH_INSTANCE_COORDINATED, &token), HOWDAH_END);
+    assert_int_equal(take(a, HOWDAH_INSTANCE_COORDINATED, &token), HOWDAH_OK);
     assert_int_equal(token, 2);
     /* The client is gone, the server does not know it yet. */
     fake_cut((fake_store *)a, 5000);
-    assert_int_equal(take(b, HW_INSTANCE_COORDINATED, &token), HOWDAH_END);
-    assert_int_equal(take(a, HW_INSTANCE_COORDINATED, &token), HOWDAH_END);
+    assert_int_equal(take(b, HOWDAH_INSTANCE_COORDINATED, &token), HOWDAH_END);
+    assert_int_equal(take(a, HOWDAH_INSTANCE_COORDINATED, &token), HOWDAH_END);
     w.now_us += 5000;
-    assert_int_equal(take(b, HW_INSTANCE_COORDINATED, &token), HOWDAH_OK);
+    assert_int_equal(take(b, HOWDAH_INSTANCE_COORDINATED, &token), HOWDAH_OK);
     assert_int_equal(token, 3);
 }
 
@@ -232,13 +232,13 @@ static void a_lease_is_held_until_it_runs_out(void **state)
 
     (void)state;
     create();
-    assert_int_equal(take(a, HW_INSTANCE_LEASE, &token), HOWDAH_OK);
+    assert_int_equal(take(a, HOWDAH_INSTANCE_LEASE, &token), HOWDAH_OK);
     w.now_us += 900000;
     assert_int_equal(put(a, token, 0, &news), HOWDAH_OK);
     w.now_us += 900000;
-    assert_int_equal(take(b, HW_INSTANCE_LEASE, &token), HOWDAH_END);
+    assert_int_equal(take(b, HOWDAH_INSTANCE_LEASE, &token), HOWDAH_END);
     w.now_us += 200000;
-    assert_int_equal(take(b, HW_INSTANCE_LEASE, &token), HOWDAH_OK);
+    assert_int_equal(take(b, HOWDAH_INSTANCE_LEASE, &token), HOWDAH_OK);
     assert_int_equal(token, 2);
 }
 
@@ -254,8 +254,8 @@ static void an_old_token_stores_nothing(void **state)
     create();
     (void)add(0, 0);
     fake_event(&w, 1, &event);
-    assert_int_equal(take(a, HW_INSTANCE_SINGLE, &old), HOWDAH_OK);
-    assert_int_equal(take(b, HW_INSTANCE_SINGLE, &token), HOWDAH_OK);
+    assert_int_equal(take(a, HOWDAH_INSTANCE_SINGLE, &old), HOWDAH_OK);
+    assert_int_equal(take(b, HOWDAH_INSTANCE_SINGLE, &token), HOWDAH_OK);
     checkpoint.token = old;
     assert_int_equal(put(a, old, 1, &news), HOWDAH_OK);
     assert_true(news.lost);
@@ -323,7 +323,7 @@ static void a_lost_answer_is_unknown_and_a_cut_before_is_not(void **state)
     (void)state;
     create();
     (void)add(0, 0);
-    assert_int_equal(take(a, HW_INSTANCE_SINGLE, &token), HOWDAH_OK);
+    assert_int_equal(take(a, HOWDAH_INSTANCE_SINGLE, &token), HOWDAH_OK);
     checkpoint.token = token;
     f.hooks = (fake_hooks){.ctx = &p, .before = once};
     p.verdict = FAKE_FAIL_BEFORE;
@@ -352,7 +352,7 @@ static void a_late_commit_is_decided_when_the_row_is_needed(void **state)
         w.dice.state = (uint64_t)i;
         create();
         (void)add(0, 0);
-        assert_int_equal(take(a, HW_INSTANCE_SINGLE, &token), HOWDAH_OK);
+        assert_int_equal(take(a, HOWDAH_INSTANCE_SINGLE, &token), HOWDAH_OK);
         checkpoint.token = token;
         assert_int_equal(subs()->begin(a, HW_STR_NULL, NULL), HOWDAH_OK);
         fake_effect(a, 1, 0);
@@ -361,7 +361,7 @@ static void a_late_commit_is_decided_when_the_row_is_needed(void **state)
         assert_int_equal(subs()->commit(a, &checkpoint, &err), HOWDAH_UNAVAILABLE);
         assert_true(err.flags & HOWDAH_OUTCOME_UNKNOWN);
         assert_int_equal(f.subs[0].high, 0);
-        assert_int_equal(take(b, HW_INSTANCE_SINGLE, &token), HOWDAH_OK);
+        assert_int_equal(take(b, HOWDAH_INSTANCE_SINGLE, &token), HOWDAH_OK);
         assert_int_equal(p.effects, f.subs[0].high);
         stored += p.effects;
         fake_prove_late(&f, 0);
@@ -381,7 +381,7 @@ static void a_crash_takes_back_checkpoints_that_nothing_durable_followed(void **
     create();
     (void)add(0, 0);
     (void)add(0, 0);
-    assert_int_equal(take(a, HW_INSTANCE_SINGLE, &token), HOWDAH_OK);
+    assert_int_equal(take(a, HOWDAH_INSTANCE_SINGLE, &token), HOWDAH_OK);
     assert_int_equal(put(a, token, 1, &news), HOWDAH_OK);
     fake_sync(&f); /* somebody's commit */
     assert_int_equal(put(a, token, 2, &news), HOWDAH_OK);
@@ -402,7 +402,7 @@ static void a_transaction_is_gone_with_its_session(void **state)
     (void)state;
     create();
     (void)add(0, 0);
-    assert_int_equal(take(a, HW_INSTANCE_SINGLE, &token), HOWDAH_OK);
+    assert_int_equal(take(a, HOWDAH_INSTANCE_SINGLE, &token), HOWDAH_OK);
     checkpoint.token = token;
     assert_int_equal(subs()->begin(a, HW_STR_NULL, NULL), HOWDAH_OK);
     fake_effect(a, 1, 0);
@@ -448,7 +448,7 @@ static void a_place_is_not_stored_in_another_log(void **state)
     f.pooled = true;
     create();
     add(0, 0);
-    assert_int_equal(take(a, HW_INSTANCE_COORDINATED, &checkpoint.token), HOWDAH_OK);
+    assert_int_equal(take(a, HOWDAH_INSTANCE_COORDINATED, &checkpoint.token), HOWDAH_OK);
     assert_int_equal(subs()->timeline(a, log, NULL), HOWDAH_OK);
     checkpoint.log = hw_str_of(log);
     keep_image();
@@ -510,11 +510,11 @@ static void behind_a_pooler_nobody_hears_and_a_lock_is_a_lease(void **state)
     f.pooled = true;
     create();
     assert_int_equal((subs()->listen)(a, true, NULL, 0, NULL), HOWDAH_END);
-    assert_int_equal(take(a, HW_INSTANCE_COORDINATED, &token), HOWDAH_OK);
+    assert_int_equal(take(a, HOWDAH_INSTANCE_COORDINATED, &token), HOWDAH_OK);
     assert_true(f.subs[0].lock == 0);
-    assert_int_equal(take(b, HW_INSTANCE_COORDINATED, &token), HOWDAH_END);
+    assert_int_equal(take(b, HOWDAH_INSTANCE_COORDINATED, &token), HOWDAH_END);
     w.now_us += 1000001;
-    assert_int_equal(take(b, HW_INSTANCE_COORDINATED, &token), HOWDAH_OK);
+    assert_int_equal(take(b, HOWDAH_INSTANCE_COORDINATED, &token), HOWDAH_OK);
 }
 
 static void a_replaced_server_ends_sessions_and_everywhere_transactions(void **state)

@@ -58,6 +58,13 @@ def the_text_of_the_regular_expression_is_that_of_the_library():
         assert bus.one("SELECT {}.pattern_regex('%s')" % pattern) == regex, pattern
 
 
+def a_pattern_without_a_wildcard_is_a_type():
+    patterns = sorted({row[0] for row in TABLE})
+    rows = bus.sql("SELECT p, {}.pattern_type(p) FROM unnest(ARRAY[%s]) AS p" % ", ".join(map(literal, patterns)))
+    assert rows == [(p, None if "*" in p or ">" in p else p) for p in patterns], rows
+    assert any(t for _, t in rows) and not all(t for _, t in rows)
+
+
 def read_all_uses_the_same_patterns():
     types = sorted({t for row in TABLE for t in row[1] + row[2] if TYPE.match(t)})
     bus.sql("SELECT FROM {}.append_arrays(NULL, array_fill('s'::text, ARRAY[%d]), ARRAY[%s],"
@@ -88,5 +95,5 @@ def the_longest_patterns_are_patterns():
 if __name__ == "__main__":
     sys.exit(run([the_table_is_read_whole, every_pattern_agrees_with_every_type_of_the_table,
                   the_text_of_the_regular_expression_is_that_of_the_library,
-                  read_all_uses_the_same_patterns, what_is_no_pattern_in_c_is_none_in_sql,
+                  a_pattern_without_a_wildcard_is_a_type, read_all_uses_the_same_patterns, what_is_no_pattern_in_c_is_none_in_sql,
                   the_longest_patterns_are_patterns]))

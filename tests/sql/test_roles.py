@@ -152,7 +152,7 @@ OWNER = {
     "attempts_of": "SELECT {}.attempts_of(1, 1)", "ring_queue": "SELECT {}.ring_queue(1)",
     "query_conditions": "SELECT {}.query_conditions(NULL)", "query_source": "SELECT {}.query_source(NULL)",
     "query_is_narrow": "SELECT {}.query_is_narrow(NULL)", "check_known_at": "SELECT {}.check_known_at(now())",
-    "pattern_prefix": "SELECT {}.pattern_prefix('a.*')", "payload_max": "SELECT {}.payload_max()",
+    "pattern_prefix": "SELECT {}.pattern_prefix('a.*')", "pattern_type": "SELECT {}.pattern_type('a')", "payload_max": "SELECT {}.payload_max()",
     "library_payload_max": "SELECT {}.library_payload_max()", "purge_jobs": "SELECT {}.purge_jobs('{1}', 'r', 'a')",
     "purge_take": "SELECT {}.purge_take('{1}', '{1}')", "check_sequence": "SELECT {}.check_sequence(false)",
     "look at snapshots": "SELECT FROM {}.snapshots", "look at purges": "SELECT FROM {}.purges",

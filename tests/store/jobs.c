@@ -17,7 +17,7 @@ static void keep_text(char *out, size_t size, hw_str text)
     (void)snprintf(out, size, "%s", text.s ? text.s : "-");
 }
 
-int jobs_keep(void *ctx, const hw_job *job)
+int jobs_keep(void *ctx, const howdah_job *job)
 {
     batch *b = ctx;
     kept_job *k = &b->jobs[b->n];
@@ -57,7 +57,7 @@ hw_push a_keyed_job(const char *data, const char *key)
 
 int64_t push_to(const ss *t, const char *queue, hw_push job)
 {
-    hw_pushed pushed = {.id = 0};
+    howdah_pushed pushed = {.id = 0};
 
     ok(jobs_ops(t)->push(t->store, S(queue), &job, 1, &pushed, &ss_error));
     assert_false(pushed.existed);
@@ -99,15 +99,15 @@ kept_job claim_one(const ss *t, const char *data)
 
 /* ---- ack */
 
-hw_acked ack(const ss *t, const kept_job *job, hw_verdict verdict, const char *text,
-             int64_t after_ms)
+howdah_ack_outcome ack(const ss *t, const kept_job *job, howdah_verdict verdict, const char *text,
+                       int64_t after_ms)
 {
     hw_ack one = {.id = job->job.id,
                   .token = job->job.token,
                   .verdict = verdict,
                   .text = S(text),
                   .after_ms = after_ms};
-    hw_acked acked = HW_ACKED_LOST;
+    howdah_ack_outcome acked = HOWDAH_ACKED_LOST;
 
     ok(jobs_ops(t)->exchange(t->store, &one, 1, &acked, NULL, NULL, NULL, NULL, &ss_error));
     return acked;
@@ -115,17 +115,17 @@ hw_acked ack(const ss *t, const kept_job *job, hw_verdict verdict, const char *t
 
 void complete(const ss *t, const kept_job *job)
 {
-    assert_int_equal(ack(t, job, HW_VERDICT_COMPLETE, NULL, 0), HW_ACKED_DONE);
+    assert_int_equal(ack(t, job, HOWDAH_VERDICT_COMPLETE, NULL, 0), HOWDAH_ACKED_DONE);
 }
 
 void fail_for_good(const ss *t, const kept_job *job, const char *error)
 {
-    assert_int_equal(ack(t, job, HW_VERDICT_FAIL, error, 0), HW_ACKED_DONE);
+    assert_int_equal(ack(t, job, HOWDAH_VERDICT_FAIL, error, 0), HOWDAH_ACKED_DONE);
 }
 
 void retry_after(const ss *t, const kept_job *job, int64_t after_ms)
 {
-    assert_int_equal(ack(t, job, HW_VERDICT_RETRY, "again", after_ms), HW_ACKED_DONE);
+    assert_int_equal(ack(t, job, HOWDAH_VERDICT_RETRY, "again", after_ms), HOWDAH_ACKED_DONE);
 }
 
 /* ---- looking */
@@ -140,20 +140,20 @@ kept_job load_job(const ss *t, int64_t id)
     return b.jobs[0];
 }
 
-void expect_state(const ss *t, int64_t id, hw_job_state state)
+void expect_state(const ss *t, int64_t id, howdah_job_state state)
 {
     assert_int_equal(load_job(t, id).job.state, state);
 }
 
-static int keep_queue(void *ctx, const hw_queue_row *found)
+static int keep_queue(void *ctx, const howdah_queue_info *found)
 {
-    *(hw_queue_row *)ctx = *found;
+    *(howdah_queue_info *)ctx = *found;
     return 0;
 }
 
-hw_queue_row load_queue(const ss *t, const char *queue)
+howdah_queue_info load_queue(const ss *t, const char *queue)
 {
-    hw_queue_row found = {.pending = -1};
+    howdah_queue_info found = {.pending = -1};
 
     ok(jobs_ops(t)->queue_load(t->store, S(queue), keep_queue, &found, &ss_error));
     assert_true(found.pending >= 0);
@@ -162,7 +162,7 @@ hw_queue_row load_queue(const ss *t, const char *queue)
 
 void expect_counts(const ss *t, const char *counts)
 {
-    hw_queue_row found = load_queue(t, "q");
+    howdah_queue_info found = load_queue(t, "q");
     char text[128];
 
     (void)snprintf(text, sizeof text, "%lld %lld %lld %lld %lld %lld", (long long)found.pending,
@@ -171,13 +171,12 @@ void expect_counts(const ss *t, const char *counts)
     assert_string_equal(text, counts);
 }
 
-hw_queue_settings keep_all(void)
+howdah_queue_options keep_all(void)
 {
-    return (hw_queue_settings){HW_QUEUE_KEEP, HW_QUEUE_KEEP, HW_QUEUE_KEEP, HW_QUEUE_KEEP,
-                               HW_QUEUE_KEEP, HW_QUEUE_KEEP, HW_QUEUE_KEEP, HW_QUEUE_KEEP};
+    return (howdah_queue_options)HOWDAH_QUEUE_OPTIONS_INIT;
 }
 
-void put_queue(const ss *t, const char *queue, hw_queue_settings settings)
+void put_queue(const ss *t, const char *queue, howdah_queue_options settings)
 {
     ok(jobs_ops(t)->queue_put(t->store, S(queue), &settings, &ss_error));
 }

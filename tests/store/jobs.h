@@ -14,7 +14,7 @@ const hw_queue_ops *jobs_ops(const ss *t);
 
 /* A job that outlives its callback. */
 typedef struct kept_job {
-    hw_job job;     /* its texts are gone */
+    howdah_job job; /* its texts are gone */
     char queue[64]; /* "-": absent, and so below */
     char data[64];
     char worker[64];
@@ -35,7 +35,7 @@ typedef struct batch {
     char names[256]; /* the data of all, joined by spaces */
 } batch;
 
-int jobs_keep(void *ctx, const hw_job *job); /* a hw_job_fn with a batch as ctx */
+int jobs_keep(void *ctx, const howdah_job *job); /* a hw_job_fn with a batch as ctx */
 
 /* A push with this data, nothing else. */
 hw_push a_job(const char *data);
@@ -52,8 +52,8 @@ batch claim(const ss *t, int64_t n);
 /* Claims one, and expects it to have this data. */
 kept_job claim_one(const ss *t, const char *data);
 
-hw_acked ack(const ss *t, const kept_job *job, hw_verdict verdict, const char *text,
-             int64_t after_ms);
+howdah_ack_outcome ack(const ss *t, const kept_job *job, howdah_verdict verdict, const char *text,
+                       int64_t after_ms);
 /* Settles, and expects it to be done. */
 void complete(const ss *t, const kept_job *job);
 void fail_for_good(const ss *t, const kept_job *job, const char *error);
@@ -61,15 +61,15 @@ void retry_after(const ss *t, const kept_job *job, int64_t after_ms);
 
 /* The job as job_load() tells it. */
 kept_job load_job(const ss *t, int64_t id);
-void expect_state(const ss *t, int64_t id, hw_job_state state);
+void expect_state(const ss *t, int64_t id, howdah_job_state state);
 
 /* A queue's row, with settings; its name is gone. */
-hw_queue_row load_queue(const ss *t, const char *queue);
+howdah_queue_info load_queue(const ss *t, const char *queue);
 /* Of queue "q": "pending processing scheduled completed failed purged". */
 void expect_counts(const ss *t, const char *counts);
-/* All settings are HW_QUEUE_KEEP, to begin with. */
-hw_queue_settings keep_all(void);
-void put_queue(const ss *t, const char *queue, hw_queue_settings settings);
+/* All settings are HOWDAH_ABSENT, to begin with. */
+howdah_queue_options keep_all(void);
+void put_queue(const ss *t, const char *queue, howdah_queue_options settings);
 
 void wait_ms(int64_t ms);
 /* The id of the dead letter of a job, as it is stored; 0: none that is open. */

@@ -304,7 +304,7 @@ void ss_create(const ss *t, const char *subscriber_id)
 
 int ss_try_take(hw_store *store, const char *subscriber_id, const char *owner, row *ret_row)
 {
-    hw_take take = {S(subscriber_id), HW_INSTANCE_COORDINATED, S(owner), LEASE_MS};
+    hw_take take = {S(subscriber_id), HOWDAH_INSTANCE_COORDINATED, S(owner), LEASE_MS};
 
     *ret_row = (row){.there = false};
     return store->ops->subs->take(store, &take, ss_keep_row, ret_row, &ss_error);
@@ -334,7 +334,7 @@ hw_checkpoint ss_behind(const char *subscriber_id, int64_t token, const howdah_e
 
 int64_t ss_make_stale(const ss *t, const char *subscriber_id)
 {
-    hw_take take = {S(subscriber_id), HW_INSTANCE_SINGLE, S("usurper"), LEASE_MS};
+    hw_take take = {S(subscriber_id), HOWDAH_INSTANCE_SINGLE, S("usurper"), LEASE_MS};
     hw_store *other = ss_open(t);
     row kept = {.there = false};
 

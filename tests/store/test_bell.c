@@ -164,7 +164,7 @@ static void nobody_wakes_himself_by_his_own_checkpoints(void **state)
 
 static void renew_other(const ss *t, hw_store *other)
 {
-    hw_take take = {S("other"), HW_INSTANCE_LEASE, S("b"), 60000};
+    hw_take take = {S("other"), HOWDAH_INSTANCE_LEASE, S("b"), 60000};
     row r = {.there = false};
     hw_sub_news news;
     hw_checkpoint c;

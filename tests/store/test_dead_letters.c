@@ -8,7 +8,7 @@
 typedef struct kept {
     int n;
     char ids[256]; /* "1 2 3" */
-    hw_dead_letter dead_letter;
+    howdah_dead_letter dead_letter;
     howdah_event *event;
     char source[16];
     char subscriber_id[64];
@@ -17,12 +17,12 @@ typedef struct kept {
     char resolved_by[64];
 } kept;
 
-static void keep_text(char *out, size_t size, hw_str text)
+static void keep_text(char *out, size_t size, const char *text)
 {
-    (void)snprintf(out, size, "%s", text.s ? text.s : "-");
+    (void)snprintf(out, size, "%s", text && text[0] ? text : "-");
 }
 
-static int keep_dead_letter(void *ctx, const hw_dead_letter *dead_letter)
+static int keep_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
 {
     kept *k = ctx;
     size_t len = strlen(k->ids);
@@ -112,8 +112,8 @@ static void a_dead_letter_and_its_checkpoint_are_stored_together(void **state)
     assert_string_equal(k.resolved_by, "-");
     assert_int_equal(k.dead_letter.attempts, 4);
     assert_int_equal(k.dead_letter.redrives, 0);
-    assert_int_equal(k.dead_letter.state, HW_DEAD_LETTER_DEAD);
-    assert_true(k.dead_letter.resolved_at_us == HW_TIME_ABSENT);
+    assert_string_equal(k.dead_letter.state, hw_dead_letter_state_name(HW_DEAD_LETTER_DEAD));
+    assert_true(!k.dead_letter.resolved && k.dead_letter.resolved_at_us == 0);
     assert_true(k.dead_letter.created_at_us > 0);
     /* One clock, looked at twice perhaps. */
     assert_true(llabs(k.dead_letter.last_attempt_at_us - k.dead_letter.created_at_us) < 1000000);
@@ -206,8 +206,8 @@ static void a_second_dead_letter_of_the_same_event_renews_the_first(void **state
     assert_int_equal(ss_load(t, "s").row.dead_letters, 1);
     k = one_dead_letter(t, first);
     assert_string_equal(k.error, "two");
-    assert_int_equal(k.dead_letter.state, HW_DEAD_LETTER_DEAD);
-    assert_true(k.dead_letter.resolved_at_us == HW_TIME_ABSENT);
+    assert_string_equal(k.dead_letter.state, hw_dead_letter_state_name(HW_DEAD_LETTER_DEAD));
+    assert_true(!k.dead_letter.resolved && k.dead_letter.resolved_at_us == 0);
     assert_string_equal(k.reason, "-");
     assert_string_equal(k.resolved_by, "-");
     hw_event_free(k.event);
@@ -288,15 +288,15 @@ static void a_discard_keeps_its_reason_and_is_final(void **state)
                                        S("spam"), &n, &ss_error));
     assert_int_equal(n, 1);
     k = one_dead_letter(t, ids[0]);
-    assert_int_equal(k.dead_letter.state, HW_DEAD_LETTER_DISCARDED);
+    assert_string_equal(k.dead_letter.state, hw_dead_letter_state_name(HW_DEAD_LETTER_DISCARDED));
     assert_string_equal(k.reason, "spam");
-    assert_true(k.dead_letter.resolved_at_us > 0);
+    assert_true(k.dead_letter.resolved && k.dead_letter.resolved_at_us > 0);
     hw_event_free(k.event);
     ok(t->subs->dead_letters_set_state(t->store, ids, 2, HW_STR_NULL, HW_DEAD_LETTER_REDRIVE,
                                        HW_STR_NULL, &n, &ss_error));
     assert_int_equal(n, 1);
     k = one_dead_letter(t, ids[0]);
-    assert_int_equal(k.dead_letter.state, HW_DEAD_LETTER_DISCARDED);
+    assert_string_equal(k.dead_letter.state, hw_dead_letter_state_name(HW_DEAD_LETTER_DISCARDED));
     hw_event_free(k.event);
     n = -1;
     ok(t->subs->dead_letters_set_state(t->store, (int64_t[]){ids[1] + 1000}, 1, HW_STR_NULL,
@@ -347,10 +347,10 @@ static void a_redrive_is_news_and_is_acked_by_the_owner(void **state)
     ok(t->subs->redrive_end(t->store, SS_HOLD(S("a"), token), ids[0], HW_DEAD_LETTER_REDRIVEN,
                             HW_STR_NULL, &ss_error));
     k = one_dead_letter(t, ids[0]);
-    assert_int_equal(k.dead_letter.state, HW_DEAD_LETTER_REDRIVEN);
+    assert_string_equal(k.dead_letter.state, hw_dead_letter_state_name(HW_DEAD_LETTER_REDRIVEN));
     assert_int_equal(k.dead_letter.attempts, 2);
     assert_int_equal(k.dead_letter.redrives, 1);
-    assert_true(k.dead_letter.resolved_at_us > 0);
+    assert_true(k.dead_letter.resolved && k.dead_letter.resolved_at_us > 0);
     assert_string_equal(k.error, "e");
     hw_event_free(k.event);
     assert_int_equal(t->subs->redrive_end(t->store, SS_HOLD(S("a"), token), ids[0],
@@ -364,10 +364,10 @@ static void a_redrive_is_news_and_is_acked_by_the_owner(void **state)
     ok(t->subs->redrive_end(t->store, SS_HOLD(S("a"), token), ids[1], HW_DEAD_LETTER_DEAD,
                             S("again"), &ss_error));
     k = one_dead_letter(t, ids[1]);
-    assert_int_equal(k.dead_letter.state, HW_DEAD_LETTER_DEAD);
+    assert_string_equal(k.dead_letter.state, hw_dead_letter_state_name(HW_DEAD_LETTER_DEAD));
     assert_int_equal(k.dead_letter.attempts, 2);
     assert_int_equal(k.dead_letter.redrives, 1);
-    assert_true(k.dead_letter.resolved_at_us == HW_TIME_ABSENT);
+    assert_true(!k.dead_letter.resolved && k.dead_letter.resolved_at_us == 0);
     assert_string_equal(k.error, "again");
     hw_event_free(k.event);
     ok(t->subs->poll(t->store, &c, 1, 0, &news, &ss_error));
@@ -386,7 +386,7 @@ static void dead_letters_outlive_their_subscription_and_their_event(void **state
     ss_create(t, "a");
     token = ss_take(t->store, "a", "o");
     write_dead_letters(t, subscribers, 1, 1, &id);
-    ok(t->subs->release(t->store, SS_HOLD(S("a"), token), HW_INSTANCE_COORDINATED, &ss_error));
+    ok(t->subs->release(t->store, SS_HOLD(S("a"), token), HOWDAH_INSTANCE_COORDINATED, &ss_error));
     ok(t->subs->remove(t->store, S("a"), &ss_error));
     ss_sql(t, "DELETE FROM {events}");
     k = one_dead_letter(t, id);
@@ -397,12 +397,12 @@ static void dead_letters_outlive_their_subscription_and_their_event(void **state
 
 typedef struct kept_skips {
     int n;
-    hw_skip last;
+    howdah_skip last;
     char reason[64];
     char resolution[64];
 } kept_skips;
 
-static int keep_skip(void *ctx, const hw_skip *skip)
+static int keep_skip(void *ctx, const howdah_skip *skip)
 {
     kept_skips *k = ctx;
 
@@ -439,10 +439,10 @@ static void a_skip_and_its_checkpoint_are_stored_together_and_resolved_later(voi
     assert_int_equal(ss_load(t, "a").row.skips, 1);
     k = skips(t, S("a"), false);
     assert_int_equal(k.n, 1);
-    assert_true(k.last.range.first == 11 && k.last.range.last == 19);
+    assert_true(k.last.first == 11 && k.last.last == 19);
     assert_true(k.last.age_ms == 5001);
     assert_string_equal(k.reason, "pid 4711");
-    assert_true(k.last.resolved_at_us == HW_TIME_ABSENT);
+    assert_true(k.last.resolved_at_us == 0);
     assert_true(k.last.created_at_us > 0);
     assert_int_equal(skips(t, HW_STR_NULL, false).n, 2);
     ok(t->subs->skip_resolve(t->store, k.last.id, S("replayed"), &ss_error));
@@ -453,7 +453,7 @@ static void a_skip_and_its_checkpoint_are_stored_together_and_resolved_later(voi
     assert_string_equal(k.resolution, "replayed");
     assert_true(k.last.resolved_at_us > 0);
     expect(t->subs->skip_resolve(t->store, k.last.id + 1000, S("x"), &ss_error), HOWDAH_NOT_FOUND);
-    ok(t->subs->release(t->store, SS_HOLD(S("a"), token), HW_INSTANCE_COORDINATED, &ss_error));
+    ok(t->subs->release(t->store, SS_HOLD(S("a"), token), HOWDAH_INSTANCE_COORDINATED, &ss_error));
     ok(t->subs->remove(t->store, S("a"), &ss_error));
     assert_int_equal(skips(t, HW_STR_NULL, true).n, 1);
 }

@@ -52,7 +52,7 @@ static void a_checkpoint_that_fails_is_stored_or_not(void **state)
         ok(flaky->ops->subs->checkpoint(flaky, &c, 1, 0, &news, &ss_error));
         assert_false(news.lost);
         assert_int_equal(ss_load(t, "s").row.high, high + 1);
-        ok(t->subs->release(t->store, SS_HOLD(S("s"), c.token), HW_INSTANCE_COORDINATED,
+        ok(t->subs->release(t->store, SS_HOLD(S("s"), c.token), HOWDAH_INSTANCE_COORDINATED,
                             &ss_error));
         flaky->ops->close(flaky);
     }
@@ -91,7 +91,7 @@ static void a_take_that_fails_calls_nobody(void **state)
 
     for (int i = 0; i < 3; i++) {
         hw_store *flaky = open_flaky(t);
-        hw_take take = {S("s"), HW_INSTANCE_SINGLE, S("a"), 0};
+        hw_take take = {S("s"), HOWDAH_INSTANCE_SINGLE, S("a"), 0};
         row r = {.there = false};
         int64_t token;
 
@@ -120,10 +120,10 @@ static void a_release_that_fails_is_done_or_not(void **state)
         hw_flaky_plan_op(flaky, HW_FLAKY_OP_RELEASE, 1, plans[i].mode);
         expect_failure(flaky,
                        flaky->ops->subs->release(flaky, SS_HOLD(S("s"), token),
-                                                 HW_INSTANCE_COORDINATED, &ss_error),
+                                                 HOWDAH_INSTANCE_COORDINATED, &ss_error),
                        &plans[i]);
         assert_int_equal(ss_load(t, "s").row.held, !plans[i].stored);
-        ok(flaky->ops->subs->release(flaky, SS_HOLD(S("s"), token), HW_INSTANCE_COORDINATED,
+        ok(flaky->ops->subs->release(flaky, SS_HOLD(S("s"), token), HOWDAH_INSTANCE_COORDINATED,
                                      &ss_error));
         assert_false(ss_load(t, "s").row.held);
         flaky->ops->close(flaky);

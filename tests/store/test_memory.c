@@ -24,14 +24,14 @@ static int ignore_row(void *ctx, const hw_sub_row *r)
     return 0;
 }
 
-static int ignore_dead_letter(void *ctx, const hw_dead_letter *dead_letter)
+static int ignore_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
 {
     (void)ctx;
     (void)dead_letter;
     return 0;
 }
 
-static int ignore_skip(void *ctx, const hw_skip *skip)
+static int ignore_skip(void *ctx, const howdah_skip *skip)
 {
     (void)ctx;
     (void)skip;
@@ -102,7 +102,7 @@ static void run_bell(const ss *t)
 
 static void run_script(const ss *t, const howdah_event *event)
 {
-    hw_take take = {S("s"), HW_INSTANCE_LEASE, S("me"), 60000};
+    hw_take take = {S("s"), HOWDAH_INSTANCE_LEASE, S("me"), 60000};
     hw_range outstanding[] = {{1, 1}};
     char timeline[HW_TIMELINE_SIZE];
     hw_sub_news news;
@@ -129,7 +129,8 @@ static void run_script(const ss *t, const howdah_event *event)
     run_bell(t);
     if (fine(t->subs->begin(t->store, HW_STR_NULL, &ss_error)))
         (void)fine(t->subs->commit(t->store, &c, &ss_error));
-    (void)fine(t->subs->release(t->store, SS_HOLD(S("s"), token), HW_INSTANCE_LEASE, &ss_error));
+    (void)fine(
+        t->subs->release(t->store, SS_HOLD(S("s"), token), HOWDAH_INSTANCE_LEASE, &ss_error));
     (void)fine(t->subs->reset(t->store, S("s"), 1, outstanding, 1, &ss_error));
     (void)fine(t->subs->remove(t->store, S("s"), &ss_error));
 }

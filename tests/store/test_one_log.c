@@ -62,8 +62,9 @@ static void expect_no_move(const ss *t, const scene *s, const hw_checkpoint *c)
     expect_untouched(t, s);
     expect(t->subs->skip(t->store, c, (hw_range){1, 1}, 5000, S("late"), &ss_error), HOWDAH_LOST);
     expect_untouched(t, s);
-    expect(t->store->ops->queue->route(t->store, c, S("q"), HW_ROUTE_NONE, &sequence, 1, &ss_error),
-           HOWDAH_LOST);
+    expect(
+        t->store->ops->queue->route(t->store, c, S("q"), HOWDAH_KEY_NONE, &sequence, 1, &ss_error),
+        HOWDAH_LOST);
     expect_untouched(t, s);
     ok(worker->ops->subs->begin(worker, HW_STR_NULL, &ss_error));
     expect(worker->ops->subs->commit(worker, c, &ss_error), HOWDAH_LOST);
@@ -157,7 +158,7 @@ static void whatever_an_owner_says_of_another_log_changes_nothing(void **state)
     expect(t->subs->redrive_end(t->store, &hold, s.dead_letter, HW_DEAD_LETTER_REDRIVEN,
                                 HW_STR_NULL, &ss_error),
            HOWDAH_LOST);
-    ok(t->subs->release(t->store, &hold, HW_INSTANCE_SINGLE, &ss_error));
+    ok(t->subs->release(t->store, &hold, HOWDAH_INSTANCE_SINGLE, &ss_error));
     expect_untouched(t, &s);
     hw_event_free(s.event);
 }

@@ -27,7 +27,7 @@ static void a_job_is_claimed_with_all_that_it_was_pushed_with(void **state)
     assert_int_equal(b.n, 1);
     assert_int_equal(b.jobs[0].job.id, id);
     assert_true(b.jobs[0].job.token > 0);
-    assert_int_equal(b.jobs[0].job.state, HW_JOB_PROCESSING);
+    assert_int_equal(b.jobs[0].job.state, HOWDAH_JOB_PROCESSING);
     assert_string_equal(b.jobs[0].queue, "q");
     assert_int_equal(b.jobs[0].job.priority, 7);
     assert_int_equal(b.jobs[0].job.attempts, 1);
@@ -67,7 +67,7 @@ static void what_was_not_given_is_absent_and_defaults_are_the_queues(void **stat
     assert_int_equal(b.jobs[0].job.lease_until_us - b.jobs[0].job.started_at_us, 300000 * 1000LL);
 }
 
-static int look_at_bytes(void *ctx, const hw_job *job)
+static int look_at_bytes(void *ctx, const howdah_job *job)
 {
     int *seen = ctx;
 
@@ -100,7 +100,7 @@ static void ids_ascend_within_a_push_and_from_push_to_push(void **state)
 {
     ss *t = *state;
     hw_push jobs[3] = {a_job("1"), a_job("2"), a_job("3")};
-    hw_pushed pushed[3] = {{.id = 0}};
+    howdah_pushed pushed[3] = {{.id = 0}};
     int64_t last = push(t, a_job("0"));
 
     ok(jobs_ops(t)->push(t->store, S("q"), jobs, 3, pushed, &ss_error));
@@ -184,7 +184,7 @@ static void a_time_to_run_in_the_past_is_now_and_one_ahead_is_kept(void **state)
     job.run_at_us = ahead_us;
     id = push(t, job);
     assert_true(load_job(t, id).job.due_at_us == ahead_us);
-    expect_state(t, id, HW_JOB_SCHEDULED);
+    expect_state(t, id, HOWDAH_JOB_SCHEDULED);
     assert_string_equal(claim(t, 10).names, "1");
 }
 
@@ -239,7 +239,7 @@ static void every_claim_has_a_token_that_no_claim_had_before(void **state)
     one = claim_one(t, "1");
     two = claim_one(t, "2");
     assert_true(two.job.token > one.job.token);
-    assert_int_equal(ack(t, &one, HW_VERDICT_RELEASE, NULL, 0), HW_ACKED_DONE);
+    assert_int_equal(ack(t, &one, HOWDAH_VERDICT_RELEASE, NULL, 0), HOWDAH_ACKED_DONE);
     again = claim_one(t, "1");
     assert_true(again.job.token > two.job.token);
 }
@@ -267,10 +267,10 @@ static void a_completed_job_is_in_the_history_with_its_result(void **state)
     batch b = claim(t, 2);
     kept_job k;
 
-    assert_int_equal(ack(t, &b.jobs[0], HW_VERDICT_COMPLETE, "fine", 0), HW_ACKED_DONE);
+    assert_int_equal(ack(t, &b.jobs[0], HOWDAH_VERDICT_COMPLETE, "fine", 0), HOWDAH_ACKED_DONE);
     complete(t, &b.jobs[1]);
     k = load_job(t, ids[0]);
-    assert_int_equal(k.job.state, HW_JOB_COMPLETED);
+    assert_int_equal(k.job.state, HOWDAH_JOB_COMPLETED);
     assert_string_equal(k.result, "fine");
     assert_string_equal(k.error, "-");
     assert_string_equal(k.worker, "w");
@@ -294,7 +294,7 @@ static void a_failed_job_is_in_the_history_and_has_a_dead_letter(void **state)
 
     fail_for_good(t, &k, "no such thing");
     k = load_job(t, id);
-    assert_int_equal(k.job.state, HW_JOB_FAILED);
+    assert_int_equal(k.job.state, HOWDAH_JOB_FAILED);
     assert_string_equal(k.error, "no such thing");
     assert_string_equal(k.result, "-");
     assert_int_equal(k.job.attempts, 1);
@@ -312,7 +312,7 @@ static void a_retried_job_comes_after_its_time_with_its_error(void **state)
 
     retry_after(t, &k, 60);
     k = load_job(t, id);
-    assert_int_equal(k.job.state, HW_JOB_SCHEDULED);
+    assert_int_equal(k.job.state, HOWDAH_JOB_SCHEDULED);
     assert_int_equal(k.job.attempts, 1);
     assert_int_equal(k.job.token, 0);
     assert_string_equal(k.error, "again");
@@ -329,7 +329,7 @@ static void a_retried_job_comes_after_its_time_with_its_error(void **state)
 /* How far ahead of its start the job is due, in milliseconds, after a back-off. */
 static int64_t backoff_of(const ss *t, const kept_job *k)
 {
-    retry_after(t, k, HW_AFTER_BACKOFF);
+    retry_after(t, k, HOWDAH_AFTER_BACKOFF);
     return (load_job(t, k->job.id).job.due_at_us - k->job.started_at_us) / 1000;
 }
 
@@ -337,7 +337,7 @@ static void back_off_doubles_up_to_its_maximum_and_does_not_overflow(void **stat
 {
     static const int64_t expected[] = {10000, 20000, 40000, 70000, 70000};
     ss *t = *state;
-    hw_queue_settings settings = keep_all();
+    howdah_queue_options settings = keep_all();
     hw_push job = a_job("1");
     int64_t id;
 
@@ -363,15 +363,15 @@ static void back_off_doubles_up_to_its_maximum_and_does_not_overflow(void **stat
     {
         kept_job k = claim_one(t, "1");
 
-        retry_after(t, &k, HW_AFTER_BACKOFF);
+        retry_after(t, &k, HOWDAH_AFTER_BACKOFF);
     }
-    expect_state(t, id, HW_JOB_SCHEDULED);
+    expect_state(t, id, HOWDAH_JOB_SCHEDULED);
 }
 
 static void jitter_spreads_the_back_off_by_so_many_percent(void **state)
 {
     ss *t = *state;
-    hw_queue_settings settings = keep_all();
+    howdah_queue_options settings = keep_all();
     int64_t least = INT64_MAX;
     int64_t most = 0;
 
@@ -404,9 +404,9 @@ static void a_retry_without_an_attempt_left_is_a_failure(void **state)
     k = claim_one(t, "1");
     retry_after(t, &k, 0);
     k = claim_one(t, "1");
-    assert_int_equal(ack(t, &k, HW_VERDICT_RETRY, "too often", 0), HW_ACKED_FAILED);
+    assert_int_equal(ack(t, &k, HOWDAH_VERDICT_RETRY, "too often", 0), HOWDAH_ACKED_FAILED);
     k = load_job(t, id);
-    assert_int_equal(k.job.state, HW_JOB_FAILED);
+    assert_int_equal(k.job.state, HOWDAH_JOB_FAILED);
     assert_int_equal(k.job.attempts, 2);
     assert_string_equal(k.error, "too often");
     assert_true(open_dead_letter(t, id) > 0);
@@ -419,8 +419,8 @@ static void a_released_job_has_its_attempt_back_and_is_due(void **state)
     int64_t id = push(t, a_job("1"));
     kept_job k = claim_one(t, "1");
 
-    assert_int_equal(ack(t, &k, HW_VERDICT_RELEASE, NULL, 0), HW_ACKED_DONE);
-    expect_state(t, id, HW_JOB_PENDING);
+    assert_int_equal(ack(t, &k, HOWDAH_VERDICT_RELEASE, NULL, 0), HOWDAH_ACKED_DONE);
+    expect_state(t, id, HOWDAH_JOB_PENDING);
     assert_int_equal(load_job(t, id).job.attempts, 0);
     assert_int_equal(claim_one(t, "1").job.attempts, 1);
 }
@@ -432,14 +432,14 @@ static void an_extension_moves_the_lease_of_the_named_jobs_only(void **state)
     batch b = claim_from(t->store, "q", 2, 5000);
     int64_t until_us = b.jobs[0].job.lease_until_us;
 
-    assert_int_equal(ack(t, &b.jobs[0], HW_VERDICT_EXTEND, NULL, LONG_MS), HW_ACKED_DONE);
+    assert_int_equal(ack(t, &b.jobs[0], HOWDAH_VERDICT_EXTEND, NULL, LONG_MS), HOWDAH_ACKED_DONE);
     assert_in_range(load_job(t, ids[0]).job.lease_until_us, until_us + (LONG_MS - 5000) * 1000,
                     until_us + LONG_MS * 1000);
     assert_true(load_job(t, ids[1]).job.lease_until_us == until_us);
     assert_int_equal(load_job(t, ids[0]).job.token, b.jobs[0].job.token);
     /* As claimed. */
     wait_ms(2);
-    assert_int_equal(ack(t, &b.jobs[1], HW_VERDICT_EXTEND, NULL, 0), HW_ACKED_DONE);
+    assert_int_equal(ack(t, &b.jobs[1], HOWDAH_VERDICT_EXTEND, NULL, 0), HOWDAH_ACKED_DONE);
     assert_in_range(load_job(t, ids[1]).job.lease_until_us, until_us + 1000, until_us + 5000000);
     complete(t, &b.jobs[0]);
     complete(t, &b.jobs[1]);
@@ -453,7 +453,7 @@ static void an_extended_lease_does_not_run_out_at_its_first_time(void **state)
     (void)push(t, a_job("1"));
     (void)push(t, a_job("2"));
     b = claim_from(t->store, "q", 2, SHORT_MS);
-    assert_int_equal(ack(t, &b.jobs[1], HW_VERDICT_EXTEND, NULL, LONG_MS), HW_ACKED_DONE);
+    assert_int_equal(ack(t, &b.jobs[1], HOWDAH_VERDICT_EXTEND, NULL, LONG_MS), HOWDAH_ACKED_DONE);
     wait_ms(SHORT_MS + 10);
     assert_string_equal(claim(t, 10).names, "1");
     complete(t, &b.jobs[1]);
@@ -462,7 +462,7 @@ static void an_extended_lease_does_not_run_out_at_its_first_time(void **state)
 static void a_stale_token_changes_nothing_and_the_others_are_acked(void **state)
 {
     ss *t = *state;
-    hw_acked acked[5];
+    howdah_ack_outcome acked[5];
     hw_ack acks[5];
     int64_t ids[3];
     batch b;
@@ -471,42 +471,43 @@ static void a_stale_token_changes_nothing_and_the_others_are_acked(void **state)
         ids[i] = push(t, a_job("1"));
     b = claim(t, 3);
     for (int i = 0; i < 3; i++)
-        acks[i] = (hw_ack){ids[i], b.jobs[i].job.token, HW_VERDICT_COMPLETE, HW_STR_NULL, 0};
+        acks[i] = (hw_ack){ids[i], b.jobs[i].job.token, HOWDAH_VERDICT_COMPLETE, HW_STR_NULL, 0};
     acks[1].token += 1000;
     acks[3] = acks[0]; /* a second time */
     acks[4] = acks[0];
     acks[4].id = ids[2] + 1000;
     ok(jobs_ops(t)->exchange(t->store, acks, 5, acked, NULL, NULL, NULL, NULL, &ss_error));
-    assert_int_equal(acked[0], HW_ACKED_DONE);
-    assert_int_equal(acked[1], HW_ACKED_LOST);
-    assert_int_equal(acked[2], HW_ACKED_DONE);
-    assert_int_equal(acked[3], HW_ACKED_LOST);
-    assert_int_equal(acked[4], HW_ACKED_LOST);
-    expect_state(t, ids[1], HW_JOB_PROCESSING);
+    assert_int_equal(acked[0], HOWDAH_ACKED_DONE);
+    assert_int_equal(acked[1], HOWDAH_ACKED_LOST);
+    assert_int_equal(acked[2], HOWDAH_ACKED_DONE);
+    assert_int_equal(acked[3], HOWDAH_ACKED_LOST);
+    assert_int_equal(acked[4], HOWDAH_ACKED_LOST);
+    expect_state(t, ids[1], HOWDAH_JOB_PROCESSING);
     expect_counts(t, "0 1 0 2 0 0");
 }
 
 static void every_verdict_with_a_stale_token_is_lost(void **state)
 {
-    static const hw_verdict verdicts[] = {HW_VERDICT_COMPLETE, HW_VERDICT_FAIL, HW_VERDICT_RETRY,
-                                          HW_VERDICT_RELEASE, HW_VERDICT_EXTEND};
+    static const howdah_verdict verdicts[] = {HOWDAH_VERDICT_COMPLETE, HOWDAH_VERDICT_FAIL,
+                                              HOWDAH_VERDICT_RETRY, HOWDAH_VERDICT_RELEASE,
+                                              HOWDAH_VERDICT_EXTEND};
     ss *t = *state;
     int64_t id = push(t, a_job("1"));
     kept_job stale = claim_one(t, "1");
     kept_job k;
 
-    assert_int_equal(ack(t, &stale, HW_VERDICT_RELEASE, NULL, 0), HW_ACKED_DONE);
+    assert_int_equal(ack(t, &stale, HOWDAH_VERDICT_RELEASE, NULL, 0), HOWDAH_ACKED_DONE);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(ack(t, &stale, verdicts[i], "x", 0), HW_ACKED_LOST);
-    expect_state(t, id, HW_JOB_PENDING);
+        assert_int_equal(ack(t, &stale, verdicts[i], "x", 0), HOWDAH_ACKED_LOST);
+    expect_state(t, id, HOWDAH_JOB_PENDING);
     k = claim_one(t, "1");
     for (int i = 0; i < 5; i++)
-        assert_int_equal(ack(t, &stale, verdicts[i], "x", 0), HW_ACKED_LOST);
+        assert_int_equal(ack(t, &stale, verdicts[i], "x", 0), HOWDAH_ACKED_LOST);
     assert_int_equal(load_job(t, id).job.token, k.job.token);
     assert_true(load_job(t, id).job.lease_until_us == k.job.lease_until_us);
     complete(t, &k);
     for (int i = 0; i < 5; i++)
-        assert_int_equal(ack(t, &k, verdicts[i], "x", 0), HW_ACKED_LOST);
+        assert_int_equal(ack(t, &k, verdicts[i], "x", 0), HOWDAH_ACKED_LOST);
     expect_counts(t, "0 0 0 1 0 0");
 }
 
@@ -514,7 +515,7 @@ static void one_turn_acks_jobs_of_several_queues_and_claims(void **state)
 {
     ss *t = *state;
     hw_claim ask = {.queue = S("q"), .worker = S("w"), .n = 5, .lease_ms = LONG_MS};
-    hw_acked acked[2];
+    howdah_ack_outcome acked[2];
     hw_ack acks[2];
     batch of[2];
     batch b = {.n = 0};
@@ -525,12 +526,12 @@ static void one_turn_acks_jobs_of_several_queues_and_claims(void **state)
     of[1] = claim_from(t->store, "other", 1, LONG_MS);
     (void)push(t, a_job("3"));
     for (int i = 0; i < 2; i++)
-        acks[i] = (hw_ack){of[i].jobs[0].job.id, of[i].jobs[0].job.token, HW_VERDICT_COMPLETE,
+        acks[i] = (hw_ack){of[i].jobs[0].job.id, of[i].jobs[0].job.token, HOWDAH_VERDICT_COMPLETE,
                            HW_STR_NULL, 0};
-    acks[0].verdict = HW_VERDICT_RELEASE;
+    acks[0].verdict = HOWDAH_VERDICT_RELEASE;
     ok(jobs_ops(t)->exchange(t->store, acks, 2, acked, &ask, jobs_keep, &b, &b.report, &ss_error));
-    assert_int_equal(acked[0], HW_ACKED_DONE);
-    assert_int_equal(acked[1], HW_ACKED_DONE);
+    assert_int_equal(acked[0], HOWDAH_ACKED_DONE);
+    assert_int_equal(acked[1], HOWDAH_ACKED_DONE);
     assert_int_equal(b.n, 2);
     assert_int_equal(load_queue(t, "other").completed, 1);
     expect_counts(t, "0 2 0 0 0 0");
@@ -554,7 +555,7 @@ static void an_abandoned_job_is_ready_again_as_a_suspect(void **state)
     assert_int_equal(k.job.attempts, 2);
     assert_true(k.job.token > b.jobs[0].job.token);
     assert_true(k.job.started_at_us > b.jobs[0].job.started_at_us);
-    assert_int_equal(ack(t, &b.jobs[0], HW_VERDICT_COMPLETE, NULL, 0), HW_ACKED_LOST);
+    assert_int_equal(ack(t, &b.jobs[0], HOWDAH_VERDICT_COMPLETE, NULL, 0), HOWDAH_ACKED_LOST);
     complete(t, &k);
 }
 
@@ -588,7 +589,7 @@ static void a_job_that_is_abandoned_too_often_fails_and_does_not_run_again(void 
     }
     assert_int_equal(claim(t, 1).n, 0);
     k = load_job(t, id);
-    assert_int_equal(k.job.state, HW_JOB_FAILED);
+    assert_int_equal(k.job.state, HOWDAH_JOB_FAILED);
     assert_int_equal(k.job.attempts, 2);
     assert_string_equal(k.error, "abandoned: its worker did not answer for 50 ms (attempt 2 of 2)");
     assert_true(open_dead_letter(t, id) > 0);
@@ -604,11 +605,11 @@ static void maintenance_gives_leases_back_that_ran_out(void **state)
     (void)claim_from(t->store, "q", 1, HELD_MS);
     ok(jobs_ops(t)->maintain(t->store, S("q"), &more, &ss_error));
     assert_false(more);
-    expect_state(t, id, HW_JOB_PROCESSING);
+    expect_state(t, id, HOWDAH_JOB_PROCESSING);
     wait_ms(HELD_MS + 10);
     ok(jobs_ops(t)->maintain(t->store, S("q"), &more, &ss_error));
     assert_false(more);
-    expect_state(t, id, HW_JOB_PENDING);
+    expect_state(t, id, HOWDAH_JOB_PENDING);
     assert_true(load_job(t, id).job.suspect);
 }
 
@@ -682,7 +683,7 @@ static void a_suspect_that_is_released_or_retried_stays_one(void **state)
     ok(jobs_ops(t)->maintain(t->store, S("q"), &more, &ss_error));
     b = claim(t, 10);
     assert_string_equal(b.names, "1");
-    assert_int_equal(ack(t, &b.jobs[0], HW_VERDICT_RELEASE, NULL, 0), HW_ACKED_DONE);
+    assert_int_equal(ack(t, &b.jobs[0], HOWDAH_VERDICT_RELEASE, NULL, 0), HOWDAH_ACKED_DONE);
     b = claim(t, 10);
     assert_string_equal(b.names, "1");
     assert_true(b.jobs[0].job.suspect);
@@ -708,7 +709,7 @@ static void a_second_push_with_a_live_dedup_key_gives_the_first_id(void **state)
     ss *t = *state;
     hw_push job = a_deduped_job("2", "d");
     int64_t id = push(t, a_deduped_job("1", "d"));
-    hw_pushed pushed = {.id = 0};
+    howdah_pushed pushed = {.id = 0};
     kept_job k;
 
     for (int i = 0; i < 3; i++) {
@@ -749,7 +750,7 @@ static void dedup_keys_count_within_one_push_as_well(void **state)
     ss *t = *state;
     hw_push jobs[4] = {a_deduped_job("1", "d"), a_deduped_job("2", "e"), a_deduped_job("3", "d"),
                        a_job("4")};
-    hw_pushed pushed[4] = {{.id = 0}};
+    howdah_pushed pushed[4] = {{.id = 0}};
 
     ok(jobs_ops(t)->push(t->store, S("q"), jobs, 4, pushed, &ss_error));
     assert_false(pushed[0].existed || pushed[1].existed || pushed[3].existed);
@@ -772,7 +773,7 @@ typedef struct worker {
     howdah_error error;
 } worker;
 
-static int note_id(void *ctx, const hw_job *job)
+static int note_id(void *ctx, const howdah_job *job)
 {
     worker *w = ctx;
 
@@ -801,7 +802,7 @@ static void two_workers_never_get_the_same_job(void **state)
     ss *t = *state;
     pthread_t threads[WORKERS];
     hw_push jobs[SHARED_JOBS];
-    hw_pushed pushed[SHARED_JOBS];
+    howdah_pushed pushed[SHARED_JOBS];
     size_t n = 0;
 
     for (int i = 0; i < SHARED_JOBS; i++)

@@ -10,8 +10,8 @@ static void a_queue_is_made_with_defaults_and_changed_field_by_field(void **stat
 {
     ss *t = *state;
     int64_t before = hw_clock_wall_us();
-    hw_queue_settings settings = keep_all();
-    hw_queue_row found;
+    howdah_queue_options settings = keep_all();
+    howdah_queue_info found;
 
     put_queue(t, "q", settings);
     found = load_queue(t, "q");
@@ -26,7 +26,7 @@ static void a_queue_is_made_with_defaults_and_changed_field_by_field(void **stat
     assert_int_equal(found.settings.hold_key, 0);
     assert_true(found.created_at_us >= before);
     assert_int_equal(found.oldest_age_ms, -1);
-    settings = (hw_queue_settings){1000, 7, 20, 500, 0, 3, 60000, 1};
+    settings = (howdah_queue_options){sizeof settings, 1000, 7, 20, 500, 0, 3, 60000, 1};
     put_queue(t, "q", settings);
     settings = keep_all();
     settings.max_attempts = 8;
@@ -45,7 +45,7 @@ static void a_queue_is_made_with_defaults_and_changed_field_by_field(void **stat
 static void a_new_queue_takes_the_settings_that_are_given(void **state)
 {
     ss *t = *state;
-    hw_queue_settings settings = keep_all();
+    howdah_queue_options settings = keep_all();
 
     settings.concurrency = 2;
     settings.backoff_jitter = 0;
@@ -55,15 +55,16 @@ static void a_new_queue_takes_the_settings_that_are_given(void **state)
     assert_int_equal(load_queue(t, "q").settings.max_attempts, 5);
 }
 
-static int join_names(void *ctx, const hw_queue_row *queue)
+static int join_names(void *ctx, const howdah_queue_info *queue)
 {
     char *names = ctx;
     size_t len = strlen(names);
 
-    assert_int_equal(queue->name.s[queue->name.len], '\0');
-    (void)snprintf(names + len, 128 - len, "%s%s:%lld", len > 0 ? " " : "", queue->name.s,
+    assert_int_equal(queue->size, sizeof *queue);
+    assert_int_equal(queue->settings.size, sizeof queue->settings);
+    (void)snprintf(names + len, 128 - len, "%s%s:%lld", len > 0 ? " " : "", queue->queue,
                    (long long)queue->pending);
-    return strcmp(queue->name.s, "c") == 0;
+    return strcmp(queue->queue, "c") == 0;
 }
 
 static void queues_are_listed_by_name(void **state)
@@ -83,15 +84,15 @@ static void queues_are_listed_by_name(void **state)
 typedef struct kept_rows {
     size_t n;
     char names[4][8];
-    hw_queue_row rows[4];
+    howdah_queue_info rows[4];
 } kept_rows;
 
-static int keep_row(void *ctx, const hw_queue_row *queue)
+static int keep_row(void *ctx, const howdah_queue_info *queue)
 {
     kept_rows *r = ctx;
 
     assert_true(r->n < 4);
-    (void)snprintf(r->names[r->n], sizeof r->names[0], "%s", queue->name.s);
+    (void)snprintf(r->names[r->n], sizeof r->names[0], "%s", queue->queue);
     r->rows[r->n++] = *queue;
     return 0;
 }
@@ -125,8 +126,8 @@ static void a_summary_tells_what_the_list_does_but_for_history(void **state)
         assert_int_equal(summary.rows[i].processing, list.rows[i].processing);
         assert_int_equal(summary.rows[i].dead_letters, list.rows[i].dead_letters);
         assert_int_equal(summary.rows[i].oldest_age_ms >= 0, list.rows[i].oldest_age_ms >= 0);
-        assert_int_equal(summary.rows[i].completed, HW_NOT_COUNTED);
-        assert_int_equal(summary.rows[i].failed, HW_NOT_COUNTED);
+        assert_int_equal(summary.rows[i].completed, HOWDAH_ABSENT);
+        assert_int_equal(summary.rows[i].failed, HOWDAH_ABSENT);
     }
 }
 
@@ -168,7 +169,7 @@ static void a_paused_queue_gives_nothing_and_takes_everything(void **state)
 static void no_more_jobs_are_leased_at_once_than_the_queue_allows(void **state)
 {
     ss *t = *state;
-    hw_queue_settings settings = keep_all();
+    howdah_queue_options settings = keep_all();
     batch b;
 
     settings.concurrency = 2;
@@ -195,7 +196,7 @@ static void counts_are_exact_in_every_place_at_once(void **state)
 {
     ss *t = *state;
     hw_push later = a_job("9");
-    hw_queue_row found;
+    howdah_queue_info found;
     int64_t n = 0;
     batch b;
 
@@ -251,7 +252,7 @@ static void a_purge_removes_all_that_is_not_leased_and_counts_it(void **state)
 static void history_over_its_time_is_removed_but_counted_and_open_dead_letters_stay(void **state)
 {
     ss *t = *state;
-    hw_queue_settings settings = keep_all();
+    howdah_queue_options settings = keep_all();
     int64_t ids[4];
     int64_t dead_letter;
     bool more = true;
@@ -274,9 +275,9 @@ static void history_over_its_time_is_removed_but_counted_and_open_dead_letters_s
     assert_false(more);
     b.n = 0;
     expect(jobs_ops(t)->job_load(t->store, ids[0], jobs_keep, &b, &ss_error), HOWDAH_NOT_FOUND);
-    expect_state(t, ids[1], HW_JOB_FAILED);
+    expect_state(t, ids[1], HOWDAH_JOB_FAILED);
     expect(jobs_ops(t)->job_load(t->store, ids[2], jobs_keep, &b, &ss_error), HOWDAH_NOT_FOUND);
-    expect_state(t, ids[3], HW_JOB_COMPLETED);
+    expect_state(t, ids[3], HOWDAH_JOB_COMPLETED);
     assert_int_equal(ss_sql_number(t, "SELECT count(*) FROM {job_data}"), 2);
     expect_counts(t, "0 0 0 2 2 0");
 }
@@ -291,15 +292,14 @@ static void history_without_a_limit_stays(void **state)
     complete(t, &k);
     wait_ms(2);
     ok(jobs_ops(t)->maintain(t->store, S("q"), &more, &ss_error));
-    expect_state(t, id, HW_JOB_COMPLETED);
+    expect_state(t, id, HOWDAH_JOB_COMPLETED);
 }
 
-static batch read_log(const ss *t, hw_log_query query)
+static batch read_log(const ss *t, howdah_queue_log_options options)
 {
     batch b = {.n = 0};
 
-    query.queue = S("q");
-    ok(jobs_ops(t)->log(t->store, &query, jobs_keep, &b, &ss_error));
+    ok(jobs_ops(t)->log(t->store, S("q"), &options, jobs_keep, &b, &ss_error));
     return b;
 }
 
@@ -335,18 +335,19 @@ static void the_log_is_read_in_the_order_in_which_jobs_ended_both_ways(void **st
     batch b;
 
     make_log(t);
-    b = read_log(t, (hw_log_query){.status = -1, .payload = true});
+    b = read_log(t, (howdah_queue_log_options){.status = HOWDAH_ABSENT, .payload = true});
     assert_string_equal(b.names, "2 1 4 3 6 5");
     for (size_t i = 1; i < b.n; i++)
         assert_true(b.jobs[i].job.position > b.jobs[i - 1].job.position);
-    b = read_log(t, (hw_log_query){.status = -1, .payload = true, .backward = true});
+    b = read_log(
+        t, (howdah_queue_log_options){.status = HOWDAH_ABSENT, .payload = true, .backward = true});
     assert_string_equal(b.names, "5 6 3 4 1 2");
 }
 
 static void the_log_is_read_by_status_and_page(void **state)
 {
     ss *t = *state;
-    hw_log_query query = {.status = HW_JOB_FAILED, .payload = true, .limit = 2};
+    howdah_queue_log_options query = {.status = HOWDAH_JOB_FAILED, .payload = true, .limit = 2};
     batch b;
 
     make_log(t);
@@ -357,14 +358,14 @@ static void the_log_is_read_by_status_and_page(void **state)
     assert_string_equal(b.names, "5");
     query.after = b.jobs[0].job.position;
     assert_int_equal(read_log(t, query).n, 0);
-    query =
-        (hw_log_query){.status = HW_JOB_COMPLETED, .payload = true, .limit = 2, .backward = true};
+    query = (howdah_queue_log_options){
+        .status = HOWDAH_JOB_COMPLETED, .payload = true, .limit = 2, .backward = true};
     b = read_log(t, query);
     assert_string_equal(b.names, "6 3");
     query.after = b.jobs[1].job.position;
     b = read_log(t, query);
     assert_string_equal(b.names, "2");
-    query = (hw_log_query){.status = -1, .payload = true, .limit = 4};
+    query = (howdah_queue_log_options){.status = HOWDAH_ABSENT, .payload = true, .limit = 4};
     b = read_log(t, query);
     assert_string_equal(b.names, "2 1 4 3");
     query.after = b.jobs[3].job.position;
@@ -375,23 +376,21 @@ static void the_log_is_read_by_status_and_page(void **state)
 static void the_log_leaves_the_payload_out_unless_it_is_asked_for(void **state)
 {
     ss *t = *state;
-    hw_log_query query = {.queue = S("nowhere"), .status = -1};
+    howdah_queue_log_options options = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
     batch b;
 
     make_log(t);
-    b = read_log(t, (hw_log_query){.status = -1, .limit = 1});
+    b = read_log(t, (howdah_queue_log_options){.status = HOWDAH_ABSENT, .limit = 1});
     assert_int_equal(b.n, 1);
     assert_string_equal(b.jobs[0].data, "-");
     assert_string_equal(b.jobs[0].headers, "-");
     assert_string_equal(b.jobs[0].queue, "q");
     assert_int_equal(b.jobs[0].job.attempts, 1);
     b = (batch){.stop_after = 2};
-    query.queue = S("q");
-    ok(jobs_ops(t)->log(t->store, &query, jobs_keep, &b, &ss_error));
+    ok(jobs_ops(t)->log(t->store, S("q"), &options, jobs_keep, &b, &ss_error));
     assert_int_equal(b.n, 2);
     b.n = 0;
-    query.queue = S("nowhere");
-    ok(jobs_ops(t)->log(t->store, &query, jobs_keep, &b, &ss_error));
+    ok(jobs_ops(t)->log(t->store, S("nowhere"), &options, jobs_keep, &b, &ss_error));
     assert_int_equal(b.n, 0);
 }
 
@@ -408,7 +407,7 @@ static void a_job_is_shown_in_every_state(void **state)
     later.delay_us = 60 * 1000000LL;
     id = push(t, later);
     k = load_job(t, id);
-    assert_int_equal(k.job.state, HW_JOB_SCHEDULED);
+    assert_int_equal(k.job.state, HOWDAH_JOB_SCHEDULED);
     assert_true(k.job.due_at_us - k.job.created_at_us >= 60 * 1000000LL - 1000000);
     assert_true(k.job.started_at_us == HW_TIME_ABSENT);
     assert_true(k.job.lease_until_us == HW_TIME_ABSENT);
@@ -417,20 +416,20 @@ static void a_job_is_shown_in_every_state(void **state)
     assert_int_equal(k.job.token, 0);
     id = push(t, a_job("2"));
     k = load_job(t, id);
-    assert_int_equal(k.job.state, HW_JOB_PENDING);
+    assert_int_equal(k.job.state, HOWDAH_JOB_PENDING);
     assert_string_equal(k.data, "2");
     k = claim_one(t, "2");
-    assert_int_equal(load_job(t, id).job.state, HW_JOB_PROCESSING);
+    assert_int_equal(load_job(t, id).job.state, HOWDAH_JOB_PROCESSING);
     assert_int_equal(load_job(t, id).job.token, k.job.token);
     assert_int_equal(load_job(t, id).job.attempts, 1);
     assert_string_equal(load_job(t, id).worker, "w");
     assert_true(load_job(t, id).job.lease_until_us == k.job.lease_until_us);
     complete(t, &k);
-    expect_state(t, id, HW_JOB_COMPLETED);
+    expect_state(t, id, HOWDAH_JOB_COMPLETED);
     id = push(t, a_job("3"));
     k = claim_one(t, "3");
     fail_for_good(t, &k, "x");
-    expect_state(t, id, HW_JOB_FAILED);
+    expect_state(t, id, HOWDAH_JOB_FAILED);
     expect(jobs_ops(t)->job_load(t->store, id + 1000, jobs_keep, &b, &ss_error), HOWDAH_NOT_FOUND);
     assert_int_equal(b.n, 0);
 }
@@ -448,7 +447,7 @@ static void a_cancelled_job_has_failed_without_a_dead_letter(void **state)
     ok(jobs_ops(t)->job_cancel(t->store, ids[0], HW_STR_NULL, &ss_error));
     ok(jobs_ops(t)->job_cancel(t->store, ids[1], S("not needed"), &ss_error));
     k = load_job(t, ids[0]);
-    assert_int_equal(k.job.state, HW_JOB_FAILED);
+    assert_int_equal(k.job.state, HOWDAH_JOB_FAILED);
     assert_string_equal(k.error, "cancelled");
     assert_int_equal(k.job.attempts, 0);
     assert_true(k.job.started_at_us == HW_TIME_ABSENT);
@@ -467,7 +466,7 @@ static void a_job_that_is_leased_or_over_is_not_cancelled(void **state)
     batch b = claim(t, 2);
 
     expect(q->job_cancel(t->store, ids[0], HW_STR_NULL, &ss_error), HOWDAH_CONFLICT);
-    expect_state(t, ids[0], HW_JOB_PROCESSING);
+    expect_state(t, ids[0], HOWDAH_JOB_PROCESSING);
     complete(t, &b.jobs[0]);
     fail_for_good(t, &b.jobs[1], "x");
     expect(q->job_cancel(t->store, ids[0], HW_STR_NULL, &ss_error), HOWDAH_CONFLICT);
@@ -505,7 +504,7 @@ static void a_failed_job_is_ready_again_with_all_its_attempts_and_counted_once(v
     job.max_attempts = 1;
     id = push(t, job);
     k = claim_one(t, "1");
-    assert_int_equal(ack(t, &k, HW_VERDICT_RETRY, "once", 0), HW_ACKED_FAILED);
+    assert_int_equal(ack(t, &k, HOWDAH_VERDICT_RETRY, "once", 0), HOWDAH_ACKED_FAILED);
     dead_letter = open_dead_letter(t, id);
     ok(jobs_ops(t)->job_rerun(t->store, id, &ss_error));
     expect_counts(t, "1 0 0 0 0 0");
@@ -513,7 +512,7 @@ static void a_failed_job_is_ready_again_with_all_its_attempts_and_counted_once(v
     assert_int_equal(
         ss_sql_number(t, "SELECT count(*) FROM {job_dead_letters} WHERE state = 'redrive'"), 1);
     k = load_job(t, id);
-    assert_int_equal(k.job.state, HW_JOB_PENDING);
+    assert_int_equal(k.job.state, HOWDAH_JOB_PENDING);
     assert_int_equal(k.job.attempts, 0);
     k = claim_one(t, "1");
     assert_int_equal(k.job.id, id);
@@ -634,7 +633,7 @@ static void a_push_that_fails_is_stored_or_not_and_repeated_by_its_dedup_key(voi
     put_queue(t, "q", keep_all());
     for (int i = 0; i < 3; i++) {
         hw_store *flaky = open_flaky(t);
-        hw_pushed pushed = {.id = -1};
+        howdah_pushed pushed = {.id = -1};
         hw_push job = a_job("1");
         char dedup[8];
 
@@ -659,7 +658,7 @@ static void a_turn_that_fails_is_done_or_not_and_hands_nothing_over(void **state
 
     for (int i = 0; i < 3; i++) {
         hw_store *flaky = open_flaky(t);
-        hw_acked acked = HW_ACKED_FAILED;
+        howdah_ack_outcome acked = HOWDAH_ACKED_FAILED;
         batch b = {.report = {.n = -1}};
         hw_ack one;
         kept_job k;
@@ -667,7 +666,7 @@ static void a_turn_that_fails_is_done_or_not_and_hands_nothing_over(void **state
 
         k = claim_one(t, "1");
         (void)push(t, a_job("2"));
-        one = (hw_ack){id, k.job.token, HW_VERDICT_COMPLETE, HW_STR_NULL, 0};
+        one = (hw_ack){id, k.job.token, HOWDAH_VERDICT_COMPLETE, HW_STR_NULL, 0};
         hw_flaky_plan_op(flaky, HW_FLAKY_OP_EXCHANGE, 1, plans[i].mode);
         expect_failure(flaky,
                        flaky->ops->queue->exchange(flaky, &one, 1, &acked, &ask, jobs_keep, &b,
@@ -675,14 +674,14 @@ static void a_turn_that_fails_is_done_or_not_and_hands_nothing_over(void **state
                        &plans[i]);
         assert_int_equal(b.n, 0);
         assert_int_equal(b.report.n, -1);
-        assert_int_equal(acked, HW_ACKED_FAILED);
-        expect_state(t, id, plans[i].stored ? HW_JOB_COMPLETED : HW_JOB_PROCESSING);
+        assert_int_equal(acked, HOWDAH_ACKED_FAILED);
+        expect_state(t, id, plans[i].stored ? HOWDAH_JOB_COMPLETED : HOWDAH_JOB_PROCESSING);
         assert_int_equal(load_queue(t, "q").pending, plans[i].stored ? 0 : 1);
         ok(flaky->ops->queue->exchange(flaky, &one, 1, &acked, &ask, jobs_keep, &b, &b.report,
                                        &ss_error));
-        assert_int_equal(acked, plans[i].stored ? HW_ACKED_LOST : HW_ACKED_DONE);
+        assert_int_equal(acked, plans[i].stored ? HOWDAH_ACKED_LOST : HOWDAH_ACKED_DONE);
         assert_string_equal(b.names, plans[i].stored ? "" : "2");
-        expect_state(t, id, HW_JOB_COMPLETED);
+        expect_state(t, id, HOWDAH_JOB_COMPLETED);
         if (b.n > 0)
             complete(t, &b.jobs[0]);
         flaky->ops->close(flaky);

@@ -33,7 +33,7 @@ static void jobs_of_one_push_are_kept_apart_as_well(void **state)
     ss *t = *state;
     hw_push jobs[5] = {a_keyed_job("1", "a"), a_keyed_job("2", "a"), a_keyed_job("3", "b"),
                        a_job("4"), a_keyed_job("5", "b")};
-    hw_pushed pushed[5];
+    howdah_pushed pushed[5];
 
     ok(jobs_ops(t)->push(t->store, S("q"), jobs, 5, pushed, &ss_error));
     assert_string_equal(claim(t, 10).names, "1 3 4");
@@ -82,7 +82,7 @@ static void a_scheduled_job_holds_back_the_later_ones_of_its_key(void **state)
     (void)push(t, job);
     id = push(t, a_keyed_job("2", "k"));
     assert_int_equal(claim(t, 10).n, 0);
-    expect_state(t, id, HW_JOB_SCHEDULED);
+    expect_state(t, id, HOWDAH_JOB_SCHEDULED);
     assert_true(load_job(t, id).job.due_at_us == HW_TIME_ABSENT);
     wait_ms(65);
     k = claim_one(t, "1");
@@ -120,7 +120,7 @@ static void a_retried_job_keeps_its_key(void **state)
     assert_int_equal(claim(t, 10).n, 0);
     wait_ms(65);
     k = claim_one(t, "1");
-    assert_int_equal(ack(t, &k, HW_VERDICT_RELEASE, NULL, 0), HW_ACKED_DONE);
+    assert_int_equal(ack(t, &k, HOWDAH_VERDICT_RELEASE, NULL, 0), HOWDAH_ACKED_DONE);
     k = claim_one(t, "1");
     retry_after(t, &k, 0);
     k = claim_one(t, "1");
@@ -158,10 +158,10 @@ static void a_failed_or_cancelled_job_lets_the_next_go_on(void **state)
     push_keyed(t, "4", "k");
     k = claim_one(t, "1");
     fail_for_good(t, &k, "x");
-    expect_state(t, id, HW_JOB_PENDING);
+    expect_state(t, id, HOWDAH_JOB_PENDING);
     ok(jobs_ops(t)->job_cancel(t->store, id, HW_STR_NULL, &ss_error));
     k = claim_one(t, "3");
-    assert_int_equal(ack(t, &k, HW_VERDICT_RELEASE, NULL, 0), HW_ACKED_DONE);
+    assert_int_equal(ack(t, &k, HOWDAH_VERDICT_RELEASE, NULL, 0), HOWDAH_ACKED_DONE);
     k = claim_one(t, "3");
     complete(t, &k);
     (void)claim_one(t, "4");
@@ -187,7 +187,7 @@ static void one_turn_completes_a_job_and_claims_the_next_of_its_key(void **state
 {
     ss *t = *state;
     hw_claim ask = {.queue = S("q"), .worker = S("w"), .n = 10, .lease_ms = LONG_MS};
-    hw_acked acked = HW_ACKED_LOST;
+    howdah_ack_outcome acked = HOWDAH_ACKED_LOST;
     hw_ack one;
     kept_job k;
     batch b = {.n = 0};
@@ -196,9 +196,9 @@ static void one_turn_completes_a_job_and_claims_the_next_of_its_key(void **state
     push_keyed(t, "2", "k");
     push_keyed(t, "3", "k");
     k = claim_one(t, "1");
-    one = (hw_ack){k.job.id, k.job.token, HW_VERDICT_COMPLETE, HW_STR_NULL, 0};
+    one = (hw_ack){k.job.id, k.job.token, HOWDAH_VERDICT_COMPLETE, HW_STR_NULL, 0};
     ok(jobs_ops(t)->exchange(t->store, &one, 1, &acked, &ask, jobs_keep, &b, &b.report, &ss_error));
-    assert_int_equal(acked, HW_ACKED_DONE);
+    assert_int_equal(acked, HOWDAH_ACKED_DONE);
     assert_string_equal(b.names, "2");
 }
 
@@ -253,7 +253,7 @@ static void a_job_that_waited_for_its_key_waits_again_if_it_has_to(void **state)
 
 static void hold_keys(const ss *t)
 {
-    hw_queue_settings settings = keep_all();
+    howdah_queue_options settings = keep_all();
 
     settings.hold_key = 1;
     put_queue(t, "q", settings);
@@ -430,8 +430,8 @@ static void a_long_backlog_of_one_key_is_not_in_the_way_of_others(void **state)
 {
     ss *t = *state;
     hw_push *jobs = calloc(BACKLOG, sizeof *jobs);
-    hw_pushed *pushed = calloc(BACKLOG, sizeof *pushed);
-    hw_queue_row found;
+    howdah_pushed *pushed = calloc(BACKLOG, sizeof *pushed);
+    howdah_queue_info found;
 
     assert_true(jobs && pushed);
     for (int i = 0; i < BACKLOG; i++)

@@ -112,7 +112,7 @@ static void step_push(model *m)
     static const char *const keys[KEYS] = {NULL, "a", "b", "c"};
     size_t n = 1 + pick(m, 4);
     hw_push jobs[4];
-    hw_pushed pushed[4];
+    howdah_pushed pushed[4];
 
     assert_true(m->n + n <= JOBS_MAX);
     for (size_t i = 0; i < n; i++) {
@@ -203,15 +203,15 @@ static size_t claim_by_sql(model *m, int64_t n)
     return (size_t)came;
 }
 
-static void say_verdict(const model_job *job, int64_t token, hw_verdict verdict, char text[128])
+static void say_verdict(const model_job *job, int64_t token, howdah_verdict verdict, char text[128])
 {
     static const char *const names[] = {"complete", "fail", "retry", "release", "extend"};
 
     (void)snprintf(text, 128, "SELECT %s(%lld, %lld%s)", names[verdict], (long long)job->id,
-                   (long long)token, verdict == HW_VERDICT_RETRY ? ", '0'" : "");
+                   (long long)token, verdict == HOWDAH_VERDICT_RETRY ? ", '0'" : "");
 }
 
-static void ack_by_sql(model *m, const model_job *job, hw_verdict verdict)
+static void ack_by_sql(model *m, const model_job *job, howdah_verdict verdict)
 {
     for (int stale = 1; stale >= 0; stale--) {
         char text[128];
@@ -242,7 +242,7 @@ static void step_old_snapshot(model *m)
         return;
     }
     m->in_old_hands = NULL;
-    say_verdict(job, m->old_token, HW_VERDICT_COMPLETE, text);
+    say_verdict(job, m->old_token, HOWDAH_VERDICT_COMPLETE, text);
     r = run_sql(m->old, text);
     if (r && *PQgetvalue(r, 0, 0) == 't') {
         assert_true(job->place == LEASED && job->token == m->old_token);
@@ -284,11 +284,11 @@ static void step_claim_all(model *m)
     assert_int_equal(claimed, claimable);
 }
 
-static void step_ack(model *m, hw_verdict verdict, place where)
+static void step_ack(model *m, howdah_verdict verdict, place where)
 {
     model_job *job = any_in(m, LEASED);
     hw_ack acks[2];
-    hw_acked acked[2];
+    howdah_ack_outcome acked[2];
 
     if (!job)
         return;
@@ -298,8 +298,8 @@ static void step_ack(model *m, hw_verdict verdict, place where)
         ack_by_sql(m, job, verdict);
     } else {
         ok(m->q->exchange(m->t->store, acks, 2, acked, NULL, NULL, NULL, NULL, &ss_error));
-        assert_int_equal(acked[0], HW_ACKED_LOST);
-        assert_int_equal(acked[1], HW_ACKED_DONE);
+        assert_int_equal(acked[0], HOWDAH_ACKED_LOST);
+        assert_int_equal(acked[1], HOWDAH_ACKED_DONE);
     }
     job->place = where;
     job->holds = where == FAILED && m->hold_key && job->key > 0;
@@ -364,20 +364,20 @@ static void step(model *m)
         break;
     case 7:
     case 8:
-        step_ack(m, HW_VERDICT_COMPLETE, COMPLETED);
+        step_ack(m, HOWDAH_VERDICT_COMPLETE, COMPLETED);
         break;
     case 9:
     case 10:
-        step_ack(m, HW_VERDICT_FAIL, FAILED);
+        step_ack(m, HOWDAH_VERDICT_FAIL, FAILED);
         break;
     case 11:
-        step_ack(m, HW_VERDICT_RETRY, READY);
+        step_ack(m, HOWDAH_VERDICT_RETRY, READY);
         break;
     case 12:
-        step_ack(m, HW_VERDICT_RELEASE, READY);
+        step_ack(m, HOWDAH_VERDICT_RELEASE, READY);
         break;
     case 13:
-        step_ack(m, HW_VERDICT_EXTEND, LEASED);
+        step_ack(m, HOWDAH_VERDICT_EXTEND, LEASED);
         break;
     case 14:
         step_cancel(m);
@@ -393,7 +393,7 @@ static void step(model *m)
 
 static void compare(const model *m)
 {
-    hw_queue_row found = load_queue(m->t, "q");
+    howdah_queue_info found = load_queue(m->t, "q");
     int64_t counts[PLACES] = {0};
 
     for (size_t i = 0; i < m->n; i++)
@@ -408,7 +408,7 @@ static void compare(const model *m)
 static void run_model(const ss *t, bool hold_key, bool by_sql)
 {
     model *m = calloc(1, sizeof *m);
-    hw_queue_settings settings = keep_all();
+    howdah_queue_options settings = keep_all();
 
     assert_non_null(m);
     m->t = t;
@@ -455,7 +455,7 @@ static void random_steps_of_workers_in_sql_agree_with_the_model_when_keys_are_he
 
 /* ---- memory */
 
-static int ignore_queue(void *ctx, const hw_queue_row *queue)
+static int ignore_queue(void *ctx, const howdah_queue_info *queue)
 {
     (void)ctx;
     (void)queue;
@@ -467,12 +467,12 @@ static void run_script(const ss *t, const char *key)
 {
     const hw_queue_ops *q = t->store->ops->queue;
     hw_claim ask = {.queue = S("q"), .worker = S("w"), .n = 20, .lease_ms = LONG_MS};
-    hw_log_query query = {.queue = S("q"), .status = -1, .limit = 20, .payload = true};
+    howdah_queue_log_options options = {.status = HOWDAH_ABSENT, .limit = 20, .payload = true};
     hw_push jobs[2] = {a_keyed_job("1", key), a_keyed_job("2", key)};
-    hw_pushed pushed[2];
+    howdah_pushed pushed[2];
     batch b = {.n = 0};
     hw_ack acks[20];
-    hw_acked acked[20];
+    howdah_ack_outcome acked[20];
     hw_claim_report report;
     bool more;
 
@@ -480,7 +480,7 @@ static void run_script(const ss *t, const char *key)
         !fine(q->exchange(t->store, NULL, 0, NULL, &ask, jobs_keep, &b, &report, &ss_error)))
         return;
     for (size_t i = 0; i < b.n; i++)
-        acks[i] = (hw_ack){b.jobs[i].job.id, b.jobs[i].job.token, HW_VERDICT_FAIL, S("x"), 0};
+        acks[i] = (hw_ack){b.jobs[i].job.id, b.jobs[i].job.token, HOWDAH_VERDICT_FAIL, S("x"), 0};
     (void)fine(q->exchange(t->store, acks, b.n, acked, NULL, NULL, NULL, NULL, &ss_error));
     for (size_t i = 0; i < b.n; i++) {
         int s = q->job_rerun(t->store, b.jobs[i].job.id, &ss_error);
@@ -493,7 +493,7 @@ static void run_script(const ss *t, const char *key)
     b.n = 0;
     (void)fine(q->job_load(t->store, pushed[0].id, jobs_keep, &b, &ss_error));
     b.n = 0;
-    (void)fine(q->log(t->store, &query, jobs_keep, &b, &ss_error));
+    (void)fine(q->log(t->store, S("q"), &options, jobs_keep, &b, &ss_error));
     (void)fine(q->queue_load(t->store, S("q"), ignore_queue, NULL, &ss_error));
     (void)fine(q->queue_list(t->store, ignore_queue, NULL, &ss_error));
     (void)fine(q->queue_summary(t->store, ignore_queue, NULL, &ss_error));
@@ -504,7 +504,7 @@ static void run_script(const ss *t, const char *key)
 static void an_allocation_that_fails_is_said_and_loses_no_job(void **state)
 {
     ss *t = *state;
-    hw_queue_row found;
+    howdah_queue_info found;
     int64_t pushed;
     long n = 0;
 

@@ -133,9 +133,12 @@ static void same_row(const hw_query *q, const howdah_event *plain, const howdah_
 /* The query's answer is the plain log, filtered by hand. */
 static void compare(hw_store *store, const rows *plain, const hw_query *q)
 {
-    rows got = read_all(store, q);
+    hw_query asked = *q;
+    rows got;
     size_t at = 0;
 
+    hw_pattern_to_type(&asked.type, &asked.pattern);
+    got = read_all(store, &asked);
     for (size_t i = 0; i < plain->n && (q->limit == 0 || at < (size_t)q->limit); i++) {
         if (!wanted(q, plain->events[i]))
             continue;

@@ -8,14 +8,14 @@
 
 /* ---- what the tests are made of */
 
-static hw_binding a_binding(const char *queue, const char *pattern, hw_route_key key,
+static hw_binding a_binding(const char *queue, const char *pattern, howdah_binding_key key,
                             const char *router)
 {
     return (hw_binding){
         .queue = S(queue), .pattern = S(pattern), .key = key, .subscriber_id = S(router)};
 }
 
-static bool bind(const ss *t, const char *queue, const char *pattern, hw_route_key key,
+static bool bind(const ss *t, const char *queue, const char *pattern, howdah_binding_key key,
                  const char *router)
 {
     hw_binding b = a_binding(queue, pattern, key, router);
@@ -40,7 +40,8 @@ static howdah_event *append_n(const ss *t, int n)
     return last;
 }
 
-static int route(hw_store *store, const hw_checkpoint *c, hw_route_key key, int64_t first, size_t n)
+static int route(hw_store *store, const hw_checkpoint *c, howdah_binding_key key, int64_t first,
+                 size_t n)
 {
     int64_t sequences[32];
 
@@ -81,13 +82,13 @@ static void a_binding_is_listed_with_the_place_of_its_router(void **state)
 {
     ss *t = *state;
     const hw_range outstanding[] = {{3, 5}, {9, 9}};
-    hw_binding b = a_binding("q", "order.*", HW_ROUTE_STREAM, ROUTER);
+    hw_binding b = a_binding("q", "order.*", HOWDAH_KEY_STREAM, ROUTER);
     bool made = false;
 
     ok(jobs_ops(t)->bind(t->store, &b, 12, outstanding, 2, &made, &ss_error));
     assert_true(made);
-    assert_true(bind(t, "p", "user.>", HW_ROUTE_CORRELATION, "queue:p:user.>"));
-    assert_true(bind(t, "q", ">", HW_ROUTE_NONE, "queue:q:>"));
+    assert_true(bind(t, "p", "user.>", HOWDAH_KEY_CORRELATION, "queue:p:user.>"));
+    assert_true(bind(t, "q", ">", HOWDAH_KEY_NONE, "queue:q:>"));
     assert_string_equal(list_bindings(t, NULL).text,
                         "p/user.>/1/queue:p:user.>/0/0/0/- q/>/2/queue:q:>/0/0/0/- "
                         "q/order.*/0/queue:q:order.*/12/4/0/- ");
@@ -101,11 +102,11 @@ static void a_binding_is_listed_with_the_place_of_its_router(void **state)
 static void binding_twice_changes_nothing_and_another_key_is_a_conflict(void **state)
 {
     ss *t = *state;
-    hw_binding other = a_binding("q", "order.*", HW_ROUTE_NONE, ROUTER);
+    hw_binding other = a_binding("q", "order.*", HOWDAH_KEY_NONE, ROUTER);
     bool made = true;
 
-    assert_true(bind(t, "q", "order.*", HW_ROUTE_STREAM, ROUTER));
-    assert_false(bind(t, "q", "order.*", HW_ROUTE_STREAM, ROUTER));
+    assert_true(bind(t, "q", "order.*", HOWDAH_KEY_STREAM, ROUTER));
+    assert_false(bind(t, "q", "order.*", HOWDAH_KEY_STREAM, ROUTER));
     expect(jobs_ops(t)->bind(t->store, &other, 7, NULL, 0, &made, &ss_error), HOWDAH_CONFLICT);
     assert_true(made);
     assert_string_equal(list_bindings(t, NULL).text, "q/order.*/0/queue:q:order.*/0/0/0/- ");
@@ -114,7 +115,7 @@ static void binding_twice_changes_nothing_and_another_key_is_a_conflict(void **s
 static void a_subscription_of_the_same_name_is_not_taken_over(void **state)
 {
     ss *t = *state;
-    hw_binding b = a_binding("q", "order.*", HW_ROUTE_STREAM, ROUTER);
+    hw_binding b = a_binding("q", "order.*", HOWDAH_KEY_STREAM, ROUTER);
 
     (void)jobs_ops(t);
     ss_create(t, ROUTER);
@@ -128,19 +129,19 @@ static void unbind_takes_the_token_from_whoever_routes_and_leaves_the_jobs(void 
     howdah_event *last = append_n(t, 2);
     hw_checkpoint c;
 
-    assert_true(bind(t, "q", "order.*", HW_ROUTE_NONE, ROUTER));
+    assert_true(bind(t, "q", "order.*", HOWDAH_KEY_NONE, ROUTER));
     c = ss_at(ROUTER, ss_take(t->store, ROUTER, "a"), 1);
-    ok(route(t->store, &c, HW_ROUTE_NONE, 1, 1));
+    ok(route(t->store, &c, HOWDAH_KEY_NONE, 1, 1));
     ok(jobs_ops(t)->unbind(t->store, S("q"), S("order.*"), &ss_error));
     c = ss_behind(ROUTER, c.token, last);
-    expect(route(t->store, &c, HW_ROUTE_NONE, 2, 1), HOWDAH_LOST);
+    expect(route(t->store, &c, HOWDAH_KEY_NONE, 2, 1), HOWDAH_LOST);
     expect_counts(t, "1 0 0 0 0 0");
     assert_int_equal(ss_sql_number(t, "SELECT count(*) FROM {subscriptions}"), 0);
     expect(jobs_ops(t)->unbind(t->store, S("q"), S("order.*"), &ss_error), HOWDAH_NOT_FOUND);
     expect(jobs_ops(t)->unbind(t->store, S("none"), S("order.*"), &ss_error), HOWDAH_NOT_FOUND);
     /* Made anew, it is another one: the old token is not its. */
-    assert_true(bind(t, "q", "order.*", HW_ROUTE_NONE, ROUTER));
-    expect(route(t->store, &c, HW_ROUTE_NONE, 2, 1), HOWDAH_LOST);
+    assert_true(bind(t, "q", "order.*", HOWDAH_KEY_NONE, ROUTER));
+    expect(route(t->store, &c, HOWDAH_KEY_NONE, 2, 1), HOWDAH_LOST);
     assert_true(ss_take(t->store, ROUTER, "b") > c.token);
     hw_event_free(last);
 }
@@ -154,9 +155,9 @@ static void a_page_becomes_jobs_in_order_together_with_the_checkpoint(void **sta
     hw_checkpoint c;
     batch b;
 
-    assert_true(bind(t, "q", "order.*", HW_ROUTE_NONE, ROUTER));
+    assert_true(bind(t, "q", "order.*", HOWDAH_KEY_NONE, ROUTER));
     c = ss_behind(ROUTER, ss_take(t->store, ROUTER, "a"), last);
-    ok(route(t->store, &c, HW_ROUTE_NONE, 1, 4));
+    ok(route(t->store, &c, HOWDAH_KEY_NONE, 1, 4));
     assert_int_equal(ss_load(t, ROUTER).row.high, 4);
     assert_int_equal(ss_load(t, ROUTER).row.anchor.sequence, 4);
     b = claim(t, 10);
@@ -175,7 +176,7 @@ static void a_page_becomes_jobs_in_order_together_with_the_checkpoint(void **sta
     hw_event_free(last);
 }
 
-static int look_at_event(void *ctx, const hw_job *job)
+static int look_at_event(void *ctx, const howdah_job *job)
 {
     int *seen = ctx;
 
@@ -191,19 +192,19 @@ static void a_job_has_type_stream_and_payload_of_its_event_wherever_it_is(void *
 {
     ss *t = *state;
     howdah_event *last = append_n(t, 1);
-    hw_log_query query = {.queue = S("q"), .status = -1, .payload = true};
+    howdah_queue_log_options options = {.status = HOWDAH_ABSENT, .payload = true};
     hw_checkpoint c;
     kept_job k;
     int seen = 0;
 
-    assert_true(bind(t, "q", "order.*", HW_ROUTE_STREAM, ROUTER));
+    assert_true(bind(t, "q", "order.*", HOWDAH_KEY_STREAM, ROUTER));
     c = ss_behind(ROUTER, ss_take(t->store, ROUTER, "a"), last);
-    ok(route(t->store, &c, HW_ROUTE_STREAM, 1, 1));
+    ok(route(t->store, &c, HOWDAH_KEY_STREAM, 1, 1));
     k = claim_one(t, "1");
     ok(jobs_ops(t)->job_load(t->store, k.job.id, look_at_event, &seen, &ss_error));
     complete(t, &k);
     ok(jobs_ops(t)->job_load(t->store, k.job.id, look_at_event, &seen, &ss_error));
-    ok(jobs_ops(t)->log(t->store, &query, look_at_event, &seen, &ss_error));
+    ok(jobs_ops(t)->log(t->store, S("q"), &options, look_at_event, &seen, &ss_error));
     assert_int_equal(seen, 3);
     /* Written once, in the log. */
     assert_int_equal(ss_sql_number(t, "SELECT count(*) FROM {job_data} WHERE data IS NOT NULL"), 0);
@@ -217,9 +218,9 @@ static void jobs_of_one_stream_wait_for_each_other_and_other_streams_go_on(void 
     hw_checkpoint c;
     batch b;
 
-    assert_true(bind(t, "q", "order.*", HW_ROUTE_STREAM, ROUTER));
+    assert_true(bind(t, "q", "order.*", HOWDAH_KEY_STREAM, ROUTER));
     c = ss_behind(ROUTER, ss_take(t->store, ROUTER, "a"), last);
-    ok(route(t->store, &c, HW_ROUTE_STREAM, 1, 4));
+    ok(route(t->store, &c, HOWDAH_KEY_STREAM, 1, 4));
     b = claim(t, 10);
     assert_string_equal(b.names, "1 2");
     assert_string_equal(b.jobs[0].key, "s1");
@@ -240,9 +241,9 @@ static void the_key_is_what_the_binding_says(void **state)
     (void)jobs_ops(t);
     hw_event_free(append_n(t, 2));
     ss_sql(t, "UPDATE {events} SET correlation_id = 'c-7' WHERE global_sequence = 1");
-    assert_true(bind(t, "q", "order.*", HW_ROUTE_CORRELATION, ROUTER));
+    assert_true(bind(t, "q", "order.*", HOWDAH_KEY_CORRELATION, ROUTER));
     c = ss_at(ROUTER, ss_take(t->store, ROUTER, "a"), 2);
-    ok(route(t->store, &c, HW_ROUTE_CORRELATION, 1, 2));
+    ok(route(t->store, &c, HOWDAH_KEY_CORRELATION, 1, 2));
     b = claim(t, 10);
     assert_string_equal(b.names, "1 2");
     assert_string_equal(b.jobs[0].key, "c-7");
@@ -257,10 +258,10 @@ static void a_stale_token_stores_neither_jobs_nor_checkpoint(void **state)
     howdah_event *last = append_n(t, 2);
     hw_checkpoint c;
 
-    assert_true(bind(t, "q", "order.*", HW_ROUTE_STREAM, ROUTER));
+    assert_true(bind(t, "q", "order.*", HOWDAH_KEY_STREAM, ROUTER));
     c = ss_behind(ROUTER, ss_take(t->store, ROUTER, "a"), last);
     (void)ss_make_stale(t, ROUTER);
-    expect(route(t->store, &c, HW_ROUTE_STREAM, 1, 2), HOWDAH_LOST);
+    expect(route(t->store, &c, HOWDAH_KEY_STREAM, 1, 2), HOWDAH_LOST);
     expect_counts(t, "0 0 0 0 0 0");
     assert_int_equal(ss_load(t, ROUTER).row.high, 0);
     hw_event_free(last);
@@ -273,11 +274,11 @@ static void a_page_that_goes_back_stores_nothing(void **state)
 
     (void)jobs_ops(t);
     hw_event_free(append_n(t, 2));
-    assert_true(bind(t, "q", "order.*", HW_ROUTE_NONE, ROUTER));
+    assert_true(bind(t, "q", "order.*", HOWDAH_KEY_NONE, ROUTER));
     c = ss_at(ROUTER, ss_take(t->store, ROUTER, "a"), 2);
-    ok(route(t->store, &c, HW_ROUTE_NONE, 1, 2));
+    ok(route(t->store, &c, HOWDAH_KEY_NONE, 1, 2));
     c.high = 1;
-    assert_true(route(t->store, &c, HW_ROUTE_NONE, 1, 1) < 0);
+    assert_true(route(t->store, &c, HOWDAH_KEY_NONE, 1, 1) < 0);
     expect_counts(t, "2 0 0 0 0 0");
     assert_int_equal(ss_load(t, ROUTER).row.high, 2);
 }
@@ -290,9 +291,9 @@ static void an_event_that_is_gone_makes_no_job(void **state)
     (void)jobs_ops(t);
     hw_event_free(append_n(t, 3));
     ss_sql(t, "DELETE FROM {events} WHERE global_sequence = 2");
-    assert_true(bind(t, "q", "order.*", HW_ROUTE_STREAM, ROUTER));
+    assert_true(bind(t, "q", "order.*", HOWDAH_KEY_STREAM, ROUTER));
     c = ss_at(ROUTER, ss_take(t->store, ROUTER, "a"), 3);
-    ok(route(t->store, &c, HW_ROUTE_STREAM, 1, 3));
+    ok(route(t->store, &c, HOWDAH_KEY_STREAM, 1, 3));
     expect_counts(t, "1 0 1 0 0 0");
     assert_int_equal(ss_sql_number(t, "SELECT count(*) FROM {job_data}"), 2);
     assert_string_equal(claim_one(t, "1").key, "s1");
@@ -310,9 +311,9 @@ static void bytes_of_an_event_are_the_bytes_of_its_job(void **state)
                            " 'text/plain', headers = '{\"h\":\"x\"}'"
                          : "UPDATE {events} SET data = NULL, bytes = x'6162', content_type ="
                            " 'text/plain', headers = '{\"h\":\"x\"}'");
-    assert_true(bind(t, "q", "order.*", HW_ROUTE_NONE, ROUTER));
+    assert_true(bind(t, "q", "order.*", HOWDAH_KEY_NONE, ROUTER));
     c = ss_at(ROUTER, ss_take(t->store, ROUTER, "a"), 1);
-    ok(route(t->store, &c, HW_ROUTE_NONE, 1, 1));
+    ok(route(t->store, &c, HOWDAH_KEY_NONE, 1, 1));
     k = claim_one(t, "ab");
     assert_string_equal(k.content_type, "text/plain");
     assert_string_equal(k.headers, "{\"h\":\"x\"}");
@@ -326,9 +327,9 @@ static void a_failed_job_of_an_event_is_tried_again_with_its_payload(void **stat
 
     (void)jobs_ops(t);
     hw_event_free(append_n(t, 1));
-    assert_true(bind(t, "q", "order.*", HW_ROUTE_STREAM, ROUTER));
+    assert_true(bind(t, "q", "order.*", HOWDAH_KEY_STREAM, ROUTER));
     c = ss_at(ROUTER, ss_take(t->store, ROUTER, "a"), 1);
-    ok(route(t->store, &c, HW_ROUTE_STREAM, 1, 1));
+    ok(route(t->store, &c, HOWDAH_KEY_STREAM, 1, 1));
     k = claim_one(t, "1");
     fail_for_good(t, &k, "no");
     ok(jobs_ops(t)->job_rerun(t->store, k.job.id, &ss_error));
@@ -347,7 +348,7 @@ static void a_page_that_fails_is_stored_whole_or_not_at_all(void **state)
 
     (void)jobs_ops(t);
     hw_event_free(append_n(t, 6));
-    assert_true(bind(t, "q", "order.*", HW_ROUTE_NONE, ROUTER));
+    assert_true(bind(t, "q", "order.*", HOWDAH_KEY_NONE, ROUTER));
     token = ss_take(t->store, ROUTER, "a");
     for (int i = 0; i < 3; i++) {
         hw_store *flaky = ss_open(t);
@@ -356,13 +357,13 @@ static void a_page_that_fails_is_stored_whole_or_not_at_all(void **state)
 
         ok(hw_flaky_open(flaky, &flaky, &ss_error));
         hw_flaky_plan_op(flaky, HW_FLAKY_OP_ROUTE, 1, plans[i].mode);
-        expect(route(flaky, &c, HW_ROUTE_NONE, 2 * i + 1, 2), HOWDAH_UNAVAILABLE);
+        expect(route(flaky, &c, HOWDAH_KEY_NONE, 2 * i + 1, 2), HOWDAH_UNAVAILABLE);
         assert_false(hw_flaky_pending(flaky));
         stored = plans[i].stored ? 2 * i + 2 : 2 * i;
         assert_int_equal(load_queue(t, "q").pending, stored);
         assert_int_equal(ss_load(t, ROUTER).row.high, stored);
         if (!plans[i].stored)
-            ok(route(flaky, &c, HW_ROUTE_NONE, 2 * i + 1, 2));
+            ok(route(flaky, &c, HOWDAH_KEY_NONE, 2 * i + 1, 2));
         flaky->ops->close(flaky);
     }
     assert_string_equal(claim(t, 10).names, "1 2 3 4 5 6");

@@ -96,7 +96,7 @@ static void the_token_grows_with_every_take_and_a_release_gives_the_row_free(voi
     assert_int_equal(r.row.token, first);
     assert_string_equal(r.owner, "host a");
     assert_true(r.row.held);
-    ok(t->subs->release(t->store, SS_HOLD(S("s"), first), HW_INSTANCE_COORDINATED, &ss_error));
+    ok(t->subs->release(t->store, SS_HOLD(S("s"), first), HOWDAH_INSTANCE_COORDINATED, &ss_error));
     r = ss_load(t, "s");
     assert_string_equal(r.owner, "-");
     assert_false(r.row.held);
@@ -119,7 +119,7 @@ static void of_two_handles_the_second_is_told_to_wait(void **state)
     assert_false(r.there);
     assert_int_equal(ss_load(t, "s").row.token, token);
     assert_true(ss_take(other, "free", "second") > 0);
-    ok(t->subs->release(t->store, SS_HOLD(S("s"), token), HW_INSTANCE_COORDINATED, &ss_error));
+    ok(t->subs->release(t->store, SS_HOLD(S("s"), token), HOWDAH_INSTANCE_COORDINATED, &ss_error));
     assert_true(ss_take(other, "s", "second") > token);
     other->ops->close(other);
 }
@@ -142,7 +142,7 @@ static void the_row_handed_to_take_is_the_old_one_with_the_new_token(void **stat
 {
     ss *t = *state;
     howdah_event *event = ss_append(t->store, "s", "a.b", NULL);
-    hw_take take = {S("s"), HW_INSTANCE_SINGLE, S("second"), 0};
+    hw_take take = {S("s"), HOWDAH_INSTANCE_SINGLE, S("second"), 0};
     hw_range outstanding[] = {{1, 1}};
     hw_checkpoint c;
     hw_sub_news news;
@@ -178,7 +178,7 @@ static void the_row_handed_to_take_is_the_old_one_with_the_new_token(void **stat
 static void a_lease_that_runs_out_is_taken_over_with_a_higher_token(void **state)
 {
     ss *t = *state;
-    hw_take take = {S("s"), HW_INSTANCE_LEASE, S("first"), 300};
+    hw_take take = {S("s"), HOWDAH_INSTANCE_LEASE, S("first"), 300};
     hw_store *other = ss_open(t);
     row r = {.there = false};
     int64_t token;
@@ -205,7 +205,7 @@ static void a_lease_that_runs_out_is_taken_over_with_a_higher_token(void **state
 static void a_lease_that_is_renewed_stays(void **state)
 {
     ss *t = *state;
-    hw_take take = {S("s"), HW_INSTANCE_LEASE, S("first"), 2000};
+    hw_take take = {S("s"), HOWDAH_INSTANCE_LEASE, S("first"), 2000};
     hw_store *other = ss_open(t);
     int64_t until = hw_clock_mono_ms() + 3000;
     row r = {.there = false};
@@ -234,7 +234,7 @@ static void a_lease_that_is_renewed_stays(void **state)
 static void a_lease_that_ran_out_is_its_owners_until_somebody_takes_it(void **state)
 {
     ss *t = *state;
-    hw_take take = {S("s"), HW_INSTANCE_LEASE, S("first"), 50};
+    hw_take take = {S("s"), HOWDAH_INSTANCE_LEASE, S("first"), 50};
     row r = {.there = false};
     hw_sub_news news;
     hw_checkpoint c;
@@ -259,10 +259,10 @@ static void a_release_with_a_stale_token_changes_nothing_and_is_no_error(void **
 
     ss_create(t, "s");
     stale = ss_take(other, "s", "first");
-    ok(other->ops->subs->release(other, SS_HOLD(S("s"), stale), HW_INSTANCE_COORDINATED,
+    ok(other->ops->subs->release(other, SS_HOLD(S("s"), stale), HOWDAH_INSTANCE_COORDINATED,
                                  &ss_error));
     token = ss_take(t->store, "s", "second");
-    ok(other->ops->subs->release(other, SS_HOLD(S("s"), stale), HW_INSTANCE_COORDINATED,
+    ok(other->ops->subs->release(other, SS_HOLD(S("s"), stale), HOWDAH_INSTANCE_COORDINATED,
                                  &ss_error));
     assert_int_equal(ss_load(t, "s").row.token, token);
     assert_string_equal(ss_load(t, "s").owner, "second");
@@ -351,7 +351,7 @@ static void a_reset_moves_the_row_and_its_owner_has_lost_it(void **state)
     assert_true(news.lost);
     assert_int_equal(ss_load(t, "s").row.high, 5);
     /* The owner lets go of what it had, and starts anew. */
-    ok(t->subs->release(t->store, SS_HOLD(S("s"), token), HW_INSTANCE_COORDINATED, &ss_error));
+    ok(t->subs->release(t->store, SS_HOLD(S("s"), token), HOWDAH_INSTANCE_COORDINATED, &ss_error));
     assert_true(ss_take(t->store, "s", "a") > r.row.token);
     hw_event_free(event);
 }
@@ -367,7 +367,7 @@ static void a_row_in_use_is_not_removed(void **state)
     token = ss_take(t->store, "s", "a");
     expect(other->ops->subs->remove(other, S("s"), &ss_error), HOWDAH_CONFLICT);
     assert_int_equal(ss_load(t, "s").row.token, token);
-    ok(t->subs->release(t->store, SS_HOLD(S("s"), token), HW_INSTANCE_COORDINATED, &ss_error));
+    ok(t->subs->release(t->store, SS_HOLD(S("s"), token), HOWDAH_INSTANCE_COORDINATED, &ss_error));
     ok(other->ops->subs->remove(other, S("s"), &ss_error));
     expect(t->subs->load(t->store, S("s"), ss_keep_row, &r, &ss_error), HOWDAH_NOT_FOUND);
     other->ops->close(other);
@@ -384,7 +384,7 @@ static void a_row_that_is_made_again_does_not_repeat_its_tokens(void **state)
     ss_create(t, "s");
     ss_create(t, "other");
     token = ss_take(t->store, "s", "a");
-    ok(t->subs->release(t->store, SS_HOLD(S("s"), token), HW_INSTANCE_COORDINATED, &ss_error));
+    ok(t->subs->release(t->store, SS_HOLD(S("s"), token), HOWDAH_INSTANCE_COORDINATED, &ss_error));
     ok(t->subs->remove(t->store, S("s"), &ss_error));
     c = ss_at("s", token, 100);
     ok(t->subs->checkpoint(t->store, &c, 1, 0, &news, &ss_error));

@@ -1,6 +1,7 @@
 /* test_times.c - corrections, and what was known when: the queries of store/times.h. */
 #include <stdio.h>
 
+#include "engine/pattern.h"
 #include "times.h"
 
 #define DAY INT64_C(86400000000)
@@ -339,7 +340,9 @@ static void each_filter_lets_its_own_through(void **state)
             q.pattern = S("*.created");
             expect_data(t, q, "1 4");
             q.pattern = S("user.created");
+            hw_pattern_to_type(&q.type, &q.pattern);
             expect_data(t, q, "4");
+            q.type = HW_STR_NULL;
             q.pattern = S("Order.*");
             expect_data(t, q, "");
             q = base;
@@ -514,15 +517,15 @@ static void other_operations_go_on_between_two_pages(void **state)
     q.batch = 1;
     q.order = HOWDAH_ORDER_VALID;
     ok(ops->query_open(t->store, &q, &cursor, &ss_error));
-    expect(ops->query_next(cursor, &events, &n, &ss_error), HOWDAH_OK);
+    expect(cursor->store->ops->read_next(cursor, &events, &n, &ss_error), HOWDAH_OK);
     assert_string_equal(events[0].data.s, "1");
     (void)put(t, "0", DAY);
     assert_int_equal(times_try(other, &more), HW_APPEND_STORED);
     if (!ss_is_pg()) /* nobody reads: the log can be emptied */
         assert_int_equal(ss_sql_number(t, "PRAGMA wal_checkpoint(TRUNCATE)"), 0);
-    expect(ops->query_next(cursor, &events, &n, &ss_error), HOWDAH_OK);
+    expect(cursor->store->ops->read_next(cursor, &events, &n, &ss_error), HOWDAH_OK);
     assert_string_equal(events[0].data.s, "2");
-    ops->query_close(cursor);
+    cursor->store->ops->read_close(cursor);
     other->ops->close(other);
 }
 
@@ -542,13 +545,13 @@ static void read_while_it_is_corrected(ss *t, hw_times_query q, const char *name
     }
     q.batch = 1;
     ok(ops->query_open(t->store, &q, &cursor, &ss_error));
-    expect(ops->query_next(cursor, &events, &n, &ss_error), HOWDAH_OK);
+    expect(cursor->store->ops->read_next(cursor, &events, &n, &ss_error), HOWDAH_OK);
     assert_string_equal(events[0].data.s, data[q.backward]);
     (void)put_correction(t, &facts[0], "3", NOT);
-    expect(ops->query_next(cursor, &events, &n, &ss_error), HOWDAH_OK);
+    expect(cursor->store->ops->read_next(cursor, &events, &n, &ss_error), HOWDAH_OK);
     assert_string_equal(events[0].data.s, data[!q.backward]);
-    expect(ops->query_next(cursor, &events, &n, &ss_error), HOWDAH_END);
-    ops->query_close(cursor);
+    expect(cursor->store->ops->read_next(cursor, &events, &n, &ss_error), HOWDAH_END);
+    cursor->store->ops->read_close(cursor);
     expect_data(t, q, q.backward ? "3 2" : "2 3");
 }
 
@@ -605,7 +608,7 @@ static void a_long_answer_in_the_order_of_a_time_is_complete(void **state)
         total = 0;
         last = q.backward ? INT64_MAX : INT64_MIN;
         ok(ops->query_open(t->store, &q, &cursor, &ss_error));
-        while ((s = ops->query_next(cursor, &events, &n, &ss_error)) == HOWDAH_OK)
+        while ((s = cursor->store->ops->read_next(cursor, &events, &n, &ss_error)) == HOWDAH_OK)
             for (size_t i = 0; i < n; i++, total++) {
                 int64_t time = events[i].valid_time_us;
 
@@ -617,7 +620,7 @@ static void a_long_answer_in_the_order_of_a_time_is_complete(void **state)
                 sequence = events[i].global_sequence;
             }
         expect(s, HOWDAH_END);
-        ops->query_close(cursor);
+        cursor->store->ops->read_close(cursor);
         assert_int_equal(total, ROUNDS * EACH);
     }
 }
@@ -778,9 +781,9 @@ static void what_a_query_was_given_is_copied(void **state)
     is = (hw_header_is){HW_STR_NULL, HW_STR_NULL};
     memset(&family, 0, sizeof family);
     memset(&q, 0, sizeof q);
-    expect(ops->query_next(cursor, &events, &n, &ss_error), HOWDAH_OK);
+    expect(cursor->store->ops->read_next(cursor, &events, &n, &ss_error), HOWDAH_OK);
     assert_int_equal(n, 1);
-    ops->query_close(cursor);
+    cursor->store->ops->read_close(cursor);
 }
 
 ss_group ss_times_tests(void)

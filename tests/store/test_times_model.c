@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "base/random.h"
+#include "engine/pattern.h"
 #include "times.h"
 
 #define HISTORIES 8
@@ -395,6 +396,7 @@ static void pick_filters(model *m, lookup *q)
         q->q.type = S(types[pick(m, COUNT(types))]);
     if (one_in(m, 4))
         q->q.pattern = S(patterns[pick(m, COUNT(patterns))]);
+    hw_pattern_to_type(&q->q.type, &q->q.pattern);
     if (one_in(m, 6))
         q->q.correlation_id = S(correlations[1 + pick(m, 2)]);
     q->q.has_causation = one_in(m, 8);
@@ -489,7 +491,7 @@ static void check_events(const model *m, const hw_times_query *q)
     int s;
 
     ok(ops->query_open(m->t->store, q, &cursor, &ss_error));
-    while ((s = ops->query_next(cursor, &events, &n, &ss_error)) == HOWDAH_OK) {
+    while ((s = cursor->store->ops->read_next(cursor, &events, &n, &ss_error)) == HOWDAH_OK) {
         if (n == 0 || n > q->batch)
             wrong(q, "a page's size", (int64_t)q->batch, (int64_t)n);
         for (size_t i = 0; i < n; i++, at++) {
@@ -500,7 +502,7 @@ static void check_events(const model *m, const hw_times_query *q)
         }
     }
     expect(s, HOWDAH_END);
-    ops->query_close(cursor);
+    cursor->store->ops->read_close(cursor);
     if (at != total)
         wrong(q, "how many", (int64_t)total, (int64_t)at);
 }

@@ -11,25 +11,29 @@
 
 /* ---- snapshots */
 
-static hw_snapshot a_snapshot(const char *stream, int64_t version, const char *data)
+static howdah_snapshot a_snapshot(const char *stream, int64_t version, const char *data)
 {
-    return (hw_snapshot){
-        .stream = S(stream), .version = version, .data = S(data), .schema_version = 1};
+    return (howdah_snapshot){.size = sizeof(howdah_snapshot),
+                             .stream = stream,
+                             .version = version,
+                             .data = data,
+                             .data_len = strlen(data),
+                             .schema_version = 1};
 }
 
-static void put_snapshot(const ss *t, hw_snapshot snapshot, int64_t keep)
+static void put_snapshot(const ss *t, howdah_snapshot snapshot, int64_t keep)
 {
     ok(times_ops(t)->snapshot_put(t->store, &snapshot, keep, &ss_error));
 }
 
 /* "stream/version/data/content type/schema version" */
-static int keep_snapshot(void *ctx, const hw_snapshot *s)
+static int keep_snapshot(void *ctx, const howdah_snapshot *s)
 {
-    assert_int_equal(s->data.s[s->data.len], '\0');
-    assert_int_equal(s->data.len, s->data_len);
+    assert_int_equal(s->size, sizeof *s);
+    assert_int_equal(s->data[s->data_len], '\0');
     assert_true(llabs(s->taken_at_us - hw_clock_wall_us()) < 60000000);
-    (void)snprintf(ctx, 256, "%s/%lld/%s/%s/%d", s->stream.s, (long long)s->version, s->data.s,
-                   s->content_type.s ? s->content_type.s : "-", s->schema_version);
+    (void)snprintf(ctx, 256, "%s/%lld/%s/%s/%lld", s->stream, (long long)s->version, s->data,
+                   s->content_type ? s->content_type : "-", (long long)s->schema_version);
     return 0;
 }
 
@@ -44,15 +48,15 @@ static const char *get_snapshot(const ss *t, const char *stream, int64_t version
     return text;
 }
 
-static int list_snapshot(void *ctx, const hw_snapshot *s)
+static int list_snapshot(void *ctx, const howdah_snapshot *s)
 {
     char *text = ctx;
     size_t len = strlen(text);
 
-    assert_null(s->data.s);
-    (void)snprintf(text + len, 256 - len, "%s%s/%lld/%zu", len > 0 ? " " : "", s->stream.s,
+    assert_null(s->data);
+    (void)snprintf(text + len, 256 - len, "%s%s/%lld/%zu", len > 0 ? " " : "", s->stream,
                    (long long)s->version, s->data_len);
-    return strcmp(s->stream.s, "stop") == 0;
+    return strcmp(s->stream, "stop") == 0;
 }
 
 static const char *list_snapshots(const ss *t, const char *stream)
@@ -76,11 +80,12 @@ static void put_events(const ss *t, const char *stream, int n)
 static void the_nearest_snapshot_at_or_below_a_version_is_found(void **state)
 {
     ss *t = *state;
-    hw_snapshot bytes = {.stream = S("s"),
-                         .version = 5,
-                         .data = {"a\0b", 3},
-                         .content_type = S("x/y"),
-                         .schema_version = 7};
+    howdah_snapshot bytes = {.stream = "s",
+                             .version = 5,
+                             .data = "a\0b",
+                             .data_len = 3,
+                             .content_type = "x/y",
+                             .schema_version = 7};
 
     put_events(t, "s", 6);
     put_events(t, "r", 6);
@@ -102,11 +107,12 @@ static void the_nearest_snapshot_at_or_below_a_version_is_found(void **state)
 static void a_snapshot_takes_the_place_of_one_of_the_same_version(void **state)
 {
     ss *t = *state;
-    hw_snapshot empty = {.stream = S("s"),
-                         .version = 1,
-                         .data = {"", 0},
-                         .content_type = S("x/y"),
-                         .schema_version = 2};
+    howdah_snapshot empty = {.stream = "s",
+                             .version = 1,
+                             .data = "",
+                             .data_len = 0,
+                             .content_type = "x/y",
+                             .schema_version = 2};
 
     put_events(t, "s", 1);
     put_snapshot(t, a_snapshot("s", 1, "1"), 0);
@@ -136,8 +142,8 @@ static void only_as_many_snapshots_as_wanted_are_kept(void **state)
 static void a_snapshot_of_a_version_that_is_not_there_is_refused(void **state)
 {
     ss *t = *state;
-    hw_snapshot ahead = a_snapshot("s", 3, "1");
-    hw_snapshot nowhere = a_snapshot("q", 1, "1");
+    howdah_snapshot ahead = a_snapshot("s", 3, "1");
+    howdah_snapshot nowhere = a_snapshot("q", 1, "1");
 
     put_events(t, "s", 2);
     put_snapshot(t, a_snapshot("s", 1, "1"), 0);
@@ -383,25 +389,24 @@ typedef struct kept_dead_letter {
     char by[64];
 } kept_dead_letter;
 
-static int keep_dead_letter(void *ctx, const hw_dead_letter *dead_letter)
+static int keep_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
 {
     kept_dead_letter *k = ctx;
 
     k->n++;
-    k->state = dead_letter->state;
-    k->resolved = dead_letter->resolved_at_us != HW_TIME_ABSENT;
+    assert_true(hw_dead_letter_state_of(hw_str_of(dead_letter->state), &k->state));
+    k->resolved = dead_letter->resolved;
     if (dead_letter->event) {
         k->purged = dead_letter->event->purged;
         (void)snprintf(k->data, sizeof k->data, "%s", dead_letter->event->data.s);
         (void)snprintf(k->headers, sizeof k->headers, "%s",
                        dead_letter->event->headers.s ? dead_letter->event->headers.s : "-");
     }
-    (void)snprintf(k->error, sizeof k->error, "%s",
-                   dead_letter->error.s ? dead_letter->error.s : "");
+    (void)snprintf(k->error, sizeof k->error, "%s", dead_letter->error);
     (void)snprintf(k->reason, sizeof k->reason, "%s",
-                   dead_letter->reason.s ? dead_letter->reason.s : "-");
+                   dead_letter->reason[0] ? dead_letter->reason : "-");
     (void)snprintf(k->by, sizeof k->by, "%s",
-                   dead_letter->resolved_by.s ? dead_letter->resolved_by.s : "-");
+                   dead_letter->resolved_by[0] ? dead_letter->resolved_by : "-");
     return 0;
 }
 
@@ -503,7 +508,7 @@ static void route_all(const ss *t, const howdah_event *events, size_t n)
 {
     hw_binding b = {.queue = S("q"),
                     .pattern = S("order.*"),
-                    .key = HW_ROUTE_NONE,
+                    .key = HOWDAH_KEY_NONE,
                     .subscriber_id = S("router")};
     int64_t sequences[16];
     hw_checkpoint c;
@@ -513,7 +518,7 @@ static void route_all(const ss *t, const howdah_event *events, size_t n)
     for (size_t i = 0; i < n; i++)
         sequences[i] = events[i].global_sequence;
     c = ss_behind("router", ss_take(t->store, "router", "me"), &events[n - 1]);
-    ok(jobs_ops(t)->route(t->store, &c, S("q"), HW_ROUTE_NONE, sequences, n, &ss_error));
+    ok(jobs_ops(t)->route(t->store, &c, S("q"), HOWDAH_KEY_NONE, sequences, n, &ss_error));
 }
 
 static void jobs_made_of_purged_events_are_cancelled_and_their_texts_erased(void **state)
@@ -534,7 +539,8 @@ static void jobs_made_of_purged_events_are_cancelled_and_their_texts_erased(void
     route_all(t, events, 6);
     b = claim(t, 3);
     assert_int_equal(b.n, 3);
-    assert_int_equal(ack(t, &b.jobs[0], HW_VERDICT_COMPLETE, "\"" SECRET "\"", 0), HW_ACKED_DONE);
+    assert_int_equal(ack(t, &b.jobs[0], HOWDAH_VERDICT_COMPLETE, "\"" SECRET "\"", 0),
+                     HOWDAH_ACKED_DONE);
     fail_for_good(t, &b.jobs[1], "no " SECRET);
     leased = b.jobs[2];
     dead_letter = open_dead_letter(t, b.jobs[1].job.id);
@@ -547,11 +553,11 @@ static void jobs_made_of_purged_events_are_cancelled_and_their_texts_erased(void
     /* completed and failed stay what they are; of those waiting, the one of stream r, and ours */
     expect_counts(t, "2 1 0 1 3 0");
     job = load_job(t, b.jobs[0].job.id);
-    assert_int_equal(job.job.state, HW_JOB_COMPLETED);
+    assert_int_equal(job.job.state, HOWDAH_JOB_COMPLETED);
     assert_string_equal(job.result, "-");
     assert_string_equal(job.data, "null");
     job = load_job(t, b.jobs[1].job.id);
-    assert_int_equal(job.job.state, HW_JOB_FAILED);
+    assert_int_equal(job.job.state, HOWDAH_JOB_FAILED);
     assert_string_equal(job.error, "-");
     k = load_dead_letter(t, dead_letter);
     assert_true(k.resolved);
@@ -559,19 +565,21 @@ static void jobs_made_of_purged_events_are_cancelled_and_their_texts_erased(void
     assert_string_equal(k.error, "");
     assert_string_equal(k.by, "clerk");
     /* a job in a worker's hands goes on */
-    expect_state(t, leased.job.id, HW_JOB_PROCESSING);
+    expect_state(t, leased.job.id, HOWDAH_JOB_PROCESSING);
     complete(t, &leased);
-    expect_state(t, own, HW_JOB_PENDING);
+    expect_state(t, own, HOWDAH_JOB_PENDING);
     b = claim(t, 10);
     assert_int_equal(b.n, 2);
 }
 
 static void a_job_in_hand_whose_event_is_purged_completes_or_ends_marked(void **state)
 {
-    static const hw_verdict verdicts[] = {HW_VERDICT_COMPLETE, HW_VERDICT_FAIL, HW_VERDICT_RETRY,
-                                          HW_VERDICT_RELEASE, HW_VERDICT_EXTEND};
-    static const hw_acked outcomes[] = {HW_ACKED_DONE, HW_ACKED_DONE, HW_ACKED_FAILED,
-                                        HW_ACKED_FAILED, HW_ACKED_DONE};
+    static const howdah_verdict verdicts[] = {HOWDAH_VERDICT_COMPLETE, HOWDAH_VERDICT_FAIL,
+                                              HOWDAH_VERDICT_RETRY, HOWDAH_VERDICT_RELEASE,
+                                              HOWDAH_VERDICT_EXTEND};
+    static const howdah_ack_outcome outcomes[] = {HOWDAH_ACKED_DONE, HOWDAH_ACKED_DONE,
+                                                  HOWDAH_ACKED_FAILED, HOWDAH_ACKED_FAILED,
+                                                  HOWDAH_ACKED_DONE};
     ss *t = *state;
     howdah_event events[5];
     bool more = false;
@@ -588,11 +596,11 @@ static void a_job_in_hand_whose_event_is_purged_completes_or_ends_marked(void **
         assert_int_equal(ack(t, &b.jobs[i], verdicts[i], SECRET, 1), outcomes[i]);
     wait_ms(20);
     ok(jobs_ops(t)->maintain(t->store, S("q"), &more, &ss_error));
-    expect_state(t, b.jobs[0].job.id, HW_JOB_COMPLETED);
+    expect_state(t, b.jobs[0].job.id, HOWDAH_JOB_COMPLETED);
     for (size_t i = 1; i < 5; i++) {
         kept_job job = load_job(t, b.jobs[i].job.id);
 
-        assert_int_equal(job.job.state, HW_JOB_FAILED);
+        assert_int_equal(job.job.state, HOWDAH_JOB_FAILED);
         assert_string_equal(job.error, "cancelled: purged: asked to be forgotten");
         assert_int_equal(open_dead_letter(t, job.job.id), 0);
         expect(jobs_ops(t)->job_rerun(t->store, job.job.id, &ss_error), HOWDAH_CONFLICT);
@@ -624,7 +632,7 @@ static void a_dead_letter_is_discarded_although_its_job_is_being_tried_again(voi
     assert_int_equal(k.state, HW_DEAD_LETTER_DISCARDED);
     assert_string_equal(k.error, "");
     assert_string_equal(k.by, "clerk");
-    expect_state(t, job.job.id, HW_JOB_COMPLETED);
+    expect_state(t, job.job.id, HOWDAH_JOB_COMPLETED);
 }
 
 /* ---- the file */
@@ -735,7 +743,7 @@ static int run_each(hw_store *store, const howdah_event *event)
 {
     const hw_times_ops *ops = store->ops->times;
     hw_times_query q = all_events();
-    hw_snapshot snapshot = a_snapshot("s", 1, "1");
+    howdah_snapshot snapshot = a_snapshot("s", 1, "1");
     hw_purge purge = {.ids = &event->id, .ids_n = 1, .reason = S("r"), .actor = S("a")};
     const howdah_event *events = NULL;
     hw_cursor *cursor = NULL;
@@ -753,8 +761,8 @@ static int run_each(hw_store *store, const howdah_event *event)
         assert_null(cursor);
         failures++;
     } else {
-        failures += ops->query_next(cursor, &events, &n, &ss_error) < 0;
-        ops->query_close(cursor);
+        failures += cursor->store->ops->read_next(cursor, &events, &n, &ss_error) < 0;
+        cursor->store->ops->read_close(cursor);
     }
     failures += ops->types(store, &q, ignore_type, NULL, &ss_error) < 0;
     failures += ops->streams(store, &q, HW_STR_NULL, 9, ignore_stream, NULL, &ss_error) < 0;
@@ -800,9 +808,10 @@ static void ask_everything(const ss *t, hw_times_query *q)
     int s = HOWDAH_END;
 
     if (fine(ops->query_open(t->store, q, &cursor, &ss_error))) {
-        while (fine(s = ops->query_next(cursor, &events, &n, &ss_error)) && s == HOWDAH_OK)
+        while (fine(s = cursor->store->ops->read_next(cursor, &events, &n, &ss_error)) &&
+               s == HOWDAH_OK)
             ;
-        ops->query_close(cursor);
+        cursor->store->ops->read_close(cursor);
     }
     (void)fine(ops->count(t->store, q, &count, &ss_error));
     (void)fine(ops->types(t->store, q, ignore_type, NULL, &ss_error));
@@ -816,7 +825,7 @@ static void run_script(const ss *t, const howdah_event *event)
     hw_header_is is = {S("who"), S(SECRET)};
     howdah_knowledge k;
     howdah_purge_record record;
-    hw_snapshot snapshot = a_snapshot(event->stream.s, 1, "1");
+    howdah_snapshot snapshot = a_snapshot(event->stream.s, 1, "1");
     char text[512] = "";
 
     for (int order = 0; order < 3; order++) {

@@ -114,13 +114,13 @@ static void walk(const ss *t, const hw_times_query *query, event_fn fn, void *ct
     int s;
 
     ok(ops->query_open(t->store, query, &cursor, &ss_error));
-    while ((s = ops->query_next(cursor, &events, &n, &ss_error)) == HOWDAH_OK) {
+    while ((s = cursor->store->ops->read_next(cursor, &events, &n, &ss_error)) == HOWDAH_OK) {
         assert_true(n > 0 && (query->batch == 0 || n <= query->batch));
         for (size_t i = 0; i < n; i++)
             (void)fn(ctx, &events[i]);
     }
     expect(s, HOWDAH_END);
-    ops->query_close(cursor);
+    cursor->store->ops->read_close(cursor);
 }
 
 static char found[16384];

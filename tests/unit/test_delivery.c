@@ -3,6 +3,8 @@
 
 #include "delivery_help.h"
 
+#define BATCHED .mode = HOWDAH_CHECKPOINT_BATCHED
+
 /* ------------------------------------------------------------------ the healthy path */
 
 static void rows_in_a_row_are_delivered_and_nothing_is_outstanding(void **state)
@@ -10,7 +12,7 @@ static void rows_in_a_row_are_delivered_and_nothing_is_outstanding(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){0});
+    start(&d, &(hw_delivery_config){BATCHED});
     for (int64_t i = 1; i <= 100; i++) {
         assert_int_equal(offer(&d, i, "s"), HW_OFFER_DELIVER);
         assert_outstanding(&d, {i, i});
@@ -33,7 +35,7 @@ static void the_healthy_path_allocates_nothing_once_it_runs(void **state)
 
     (void)state;
     unit_allocator_start(&a, 0);
-    start(&d, &(hw_delivery_config){0});
+    start(&d, &(hw_delivery_config){BATCHED});
     for (int64_t i = 1; i <= 1000; i++) {
         if (i == 3) /* missing and its spare have changed places */
             asked = a.asked;
@@ -51,7 +53,7 @@ static void what_does_not_match_is_done_at_once(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){0});
+    start(&d, &(hw_delivery_config){BATCHED});
     assert_int_equal(offer_other(&d, 1), HW_OFFER_SKIP);
     assert_i64_equal(d.high, 1);
     assert_owes_nothing(&d);
@@ -65,7 +67,7 @@ static void a_number_is_accepted_once(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){0});
+    start(&d, &(hw_delivery_config){BATCHED});
     assert_int_equal(offer(&d, 3, "s"), HW_OFFER_DELIVER);
     handled(&d, 3);
     assert_int_equal(offer(&d, 3, "s"), HW_OFFER_SKIP);
@@ -86,7 +88,7 @@ static void a_gap_counts_as_missing_until_a_pass_says_what_is_a_hole(void **stat
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){0});
+    start(&d, &(hw_delivery_config){BATCHED});
     assert_int_equal(offer(&d, 5, "s"), HW_OFFER_DELIVER);
     handled(&d, 5);
     assert_int_equal(offer_other(&d, 7), HW_OFFER_SKIP);
@@ -111,7 +113,7 @@ static void a_pass_decides_nothing_above_its_end_and_never_goes_back(void **stat
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){0});
+    start(&d, &(hw_delivery_config){BATCHED});
     assert_int_equal(offer(&d, 4, "s"), HW_OFFER_DELIVER);
     handled(&d, 4);
     assert_int_equal(offer(&d, 10, "s"), HW_OFFER_DELIVER);
@@ -131,7 +133,7 @@ static void a_hole_below_high_that_was_handled_is_not_outstanding_again(void **s
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){0});
+    start(&d, &(hw_delivery_config){BATCHED});
     for (int64_t i = 1; i <= 3; i++) {
         assert_int_equal(offer(&d, i, "s"), HW_OFFER_DELIVER);
         handled(&d, i);
@@ -148,7 +150,7 @@ static void wanted_is_what_is_missing_and_what_is_above(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){0});
+    start(&d, &(hw_delivery_config){BATCHED});
     assert_wanted(&d, 20, NULL, 0, {1, 20});
     pass(&d, 10, holes, 2);
     assert_wanted(&d, 20, holes, 2, {3, 3}, {11, 20});
@@ -168,7 +170,7 @@ static void a_failed_event_holds_its_stream_and_no_other(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){0});
+    start(&d, &(hw_delivery_config){BATCHED});
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     assert_int_equal(failed(&d, 1, "a"), HW_FAILED_RETRY);
     assert_int_equal(offer(&d, 2, "a"), HW_OFFER_HELD);
@@ -205,7 +207,7 @@ static void a_follower_that_fails_holds_those_behind_it(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){0});
+    start(&d, &(hw_delivery_config){BATCHED});
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     assert_int_equal(failed(&d, 1, "a"), HW_FAILED_RETRY);
     assert_int_equal(offer(&d, 2, "a"), HW_OFFER_HELD);
@@ -227,7 +229,7 @@ static void an_earlier_event_of_a_stream_that_stands_still_goes_first(void **sta
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){0});
+    start(&d, &(hw_delivery_config){BATCHED});
     assert_int_equal(offer(&d, 5, "a"), HW_OFFER_DELIVER);
     assert_int_equal(failed(&d, 5, "a"), HW_FAILED_RETRY);
     assert_int_equal(offer(&d, 7, "a"), HW_OFFER_HELD);
@@ -252,7 +254,7 @@ static void retries_follow_the_schedule_and_end_in_a_dead_letter(void **state)
     hw_failed what = HW_FAILED_HALT;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.max_retries = 5, .max_retry_delay_ms = 5000});
+    start(&d, &(hw_delivery_config){BATCHED, .max_retries = 5, .max_retry_delay_ms = 5000});
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     for (size_t i = 0; i < COUNT_OF(delays); i++) {
         assert_int_equal(hw_delivery_failed(&d, 1, hw_str_of("a"), now_ms, 0, &what, NULL),
@@ -282,7 +284,8 @@ static void no_attempt_is_too_many_for_the_schedule(void **state)
     hw_failed what = HW_FAILED_HALT;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.max_retries = UINT32_MAX, .max_retry_delay_ms = INT64_MAX});
+    start(&d, &(hw_delivery_config){BATCHED, .max_retries = UINT32_MAX,
+                                    .max_retry_delay_ms = INT64_MAX});
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     for (unsigned i = 0; i < 200; i++) {
         assert_int_equal(hw_delivery_failed(&d, 1, hw_str_of("a"), INT64_MAX / 2, 0, &what, NULL),
@@ -305,7 +308,7 @@ static void jitter_comes_from_the_caller(void **state)
     hw_failed what = HW_FAILED_HALT;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.jitter_percent = 20});
+    start(&d, &(hw_delivery_config){BATCHED, .jitter_percent = 20});
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     assert_int_equal(hw_delivery_failed(&d, 1, hw_str_of("a"), 0, UINT32_MAX, &what, NULL),
                      HOWDAH_OK);
@@ -318,7 +321,7 @@ static void a_dead_letter_frees_its_stream(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.max_retries = 1});
+    start(&d, &(hw_delivery_config){BATCHED, .max_retries = 1});
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     assert_int_equal(failed(&d, 1, "a"), HW_FAILED_RETRY);
     assert_int_equal(offer(&d, 2, "a"), HW_OFFER_HELD);
@@ -338,7 +341,7 @@ static void fail_closed_halts_and_the_event_stays_outstanding(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.max_retries = HELP_NONE, .fail_closed = true});
+    start(&d, &(hw_delivery_config){BATCHED, .max_retries = HELP_NONE, .fail_closed = true});
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     assert_int_equal(failed(&d, 1, "a"), HW_FAILED_HALT);
     assert_outstanding(&d, {1, 1});
@@ -360,7 +363,7 @@ static void what_is_put_back_is_due_at_once_and_was_no_attempt(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){0});
+    start(&d, &(hw_delivery_config){BATCHED});
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     assert_int_equal(hw_delivery_put_back(&d, 1, hw_str_of("a"), 30, NULL), HOWDAH_OK);
     assert_outstanding(&d, {1, 1});
@@ -386,7 +389,7 @@ static void due_names_the_lowest_that_there_is_room_for(void **state)
     int64_t out[3];
 
     (void)state;
-    start(&d, &(hw_delivery_config){0});
+    start(&d, &(hw_delivery_config){BATCHED});
     for (int64_t i = 1; i <= 6; i++) {
         const char *stream = i <= 3 ? "a" : i == 4 ? "d" : "e";
 
@@ -409,7 +412,7 @@ static void strict_ordering_waits_for_holes(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.ordering = HW_ORDERING_STRICT});
+    start(&d, &(hw_delivery_config){BATCHED, .ordering = HOWDAH_ORDERING_STRICT});
     assert_wanted(&d, 9, holes, 2, {1, 3});
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     handled(&d, 1);
@@ -445,7 +448,7 @@ static void strict_ordering_waits_for_a_failed_event_of_any_stream(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.ordering = HW_ORDERING_STRICT});
+    start(&d, &(hw_delivery_config){BATCHED, .ordering = HOWDAH_ORDERING_STRICT});
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     assert_int_equal(failed(&d, 1, "a"), HW_FAILED_RETRY);
     assert_wants_nothing(&d, 9, NULL, 0);
@@ -468,7 +471,7 @@ static void too_many_ranges_stop_what_would_add_one(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.outstanding_max = 3});
+    start(&d, &(hw_delivery_config){BATCHED, .outstanding_max = 3});
     assert_int_equal(offer_other(&d, 11), HW_OFFER_SKIP); /* 1..10 missing */
     assert_int_equal(offer(&d, 13, "a"), HW_OFFER_DELIVER);
     handled(&d, 13);
@@ -507,7 +510,7 @@ static void a_pass_stops_before_the_hole_that_is_too_many(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.outstanding_max = 2});
+    start(&d, &(hw_delivery_config){BATCHED, .outstanding_max = 2});
     pass(&d, 9, holes, 4);
     assert_i64_equal(d.high, 5);
     assert_outstanding(&d, {2, 2}, {4, 4});
@@ -526,7 +529,7 @@ static void a_bound_too_low_to_go_on_with_is_raised(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.outstanding_max = 1});
+    start(&d, &(hw_delivery_config){BATCHED, .outstanding_max = 1});
     assert_wanted(&d, 9, NULL, 0, {1, 9});
     assert_int_equal(offer(&d, 2, "a"), HW_OFFER_DELIVER);
     handled(&d, 2);
@@ -539,7 +542,7 @@ static void too_many_events_that_are_not_handled_stop_further_ones(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.pending_max = 3});
+    start(&d, &(hw_delivery_config){BATCHED, .pending_max = 3});
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     assert_int_equal(failed(&d, 1, "a"), HW_FAILED_RETRY);
     assert_int_equal(offer(&d, 2, "b"), HW_OFFER_DELIVER);
@@ -565,7 +568,7 @@ static void synchronous_checkpoints_are_due_after_every_event(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.mode = HW_CHECKPOINT_SYNC, .max_delay_ms = 100});
+    start(&d, &(hw_delivery_config){.mode = HOWDAH_CHECKPOINT_SYNC, .max_delay_ms = 100});
     assert_false(hw_delivery_checkpoint_due(&d, 0));
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     assert_false(hw_delivery_checkpoint_due(&d, 1000));
@@ -588,7 +591,7 @@ static void batched_checkpoints_are_due_by_count_or_by_the_oldest_event(void **s
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.batch_size = 3, .max_delay_ms = 100});
+    start(&d, &(hw_delivery_config){BATCHED, .batch_size = 3, .max_delay_ms = 100});
     for (int64_t i = 1; i <= 3; i++) {
         assert_false(hw_delivery_checkpoint_due(&d, 50));
         assert_int_equal(offer(&d, i, "a"), HW_OFFER_DELIVER);
@@ -613,7 +616,7 @@ static void what_only_moved_is_stored_after_the_delay(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.batch_size = 3, .max_delay_ms = 100});
+    start(&d, &(hw_delivery_config){BATCHED, .batch_size = 3, .max_delay_ms = 100});
     assert_int_equal(hw_delivery_pass(&d, 0, NULL, 0, 5, NULL), HOWDAH_OK);
     assert_false(d.moved);
     assert_int_equal(hw_delivery_pass(&d, 50, (const hw_hole[]){{7, 7, 0}}, 1, 20, NULL),
@@ -637,7 +640,7 @@ static void a_transactional_handler_leaves_nothing_unsaved(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.mode = HW_CHECKPOINT_TRANSACTIONAL, .max_delay_ms = 100});
+    start(&d, &(hw_delivery_config){.mode = HOWDAH_CHECKPOINT_TRANSACTIONAL, .max_delay_ms = 100});
     assert_int_equal(offer_other(&d, 1), HW_OFFER_SKIP);
     assert_int_equal(offer(&d, 3, "a"), HW_OFFER_DELIVER);
     assert_int_equal(failed(&d, 3, "a"), HW_FAILED_RETRY);
@@ -659,7 +662,7 @@ static void an_endless_delay_never_comes(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.batch_size = 3, .max_delay_ms = INT64_MAX});
+    start(&d, &(hw_delivery_config){BATCHED, .batch_size = 3, .max_delay_ms = INT64_MAX});
     assert_int_equal(offer(&d, 1, "a"), HW_OFFER_DELIVER);
     handled_at(&d, 1, 1000);
     assert_i64_equal(hw_delivery_next_ms(&d), INT64_MAX);
@@ -672,7 +675,7 @@ static void the_outstanding_set_joins_what_is_missing_and_what_is_pending(void *
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){0});
+    start(&d, &(hw_delivery_config){BATCHED});
     assert_int_equal(offer(&d, 3, "a"), HW_OFFER_DELIVER);
     assert_int_equal(failed(&d, 3, "a"), HW_FAILED_RETRY);
     assert_int_equal(offer(&d, 6, "b"), HW_OFFER_DELIVER);
@@ -694,7 +697,7 @@ static void a_loaded_checkpoint_owes_its_ranges_as_missing(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){0});
+    start(&d, &(hw_delivery_config){BATCHED});
     assert_int_equal(offer(&d, 100, "z"), HW_OFFER_DELIVER);
     assert_int_equal(
         hw_delivery_load(&d, 10, (const hw_range[]){{2, 3}, {4, 4}, {7, 7}}, 3, 0, NULL),
@@ -727,7 +730,7 @@ static void a_damaged_checkpoint_is_refused_and_changes_nothing(void **state)
     howdah_error err = HOWDAH_ERROR_INIT;
 
     (void)state;
-    start(&d, &(hw_delivery_config){0});
+    start(&d, &(hw_delivery_config){BATCHED});
     assert_int_equal(hw_delivery_load(&d, 9, (const hw_range[]){{2, 3}}, 1, 0, NULL), HOWDAH_OK);
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         assert_int_equal(hw_delivery_load(&d, 5, bad[i], 2, 0, &err), HOWDAH_CORRUPT);
@@ -744,7 +747,8 @@ static void suspects_count_down_as_events_are_done_with(void **state)
     hw_delivery d;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.batch_size = 100, .max_delay_ms = 1000, .max_retries = 1});
+    start(&d, &(hw_delivery_config){BATCHED, .batch_size = 100, .max_delay_ms = 1000,
+                                    .max_retries = 1});
     assert_int_equal(hw_delivery_load(&d, 0, NULL, 0, 3, NULL), HOWDAH_OK);
     assert_int_equal(offer_other(&d, 1), HW_OFFER_SKIP);
     assert_i64_equal(d.suspects, 3);
@@ -781,12 +785,13 @@ static void time_skips_only_where_the_policy_says_so(void **state)
     int64_t age_ms = 0;
 
     (void)state;
-    start(&d, &(hw_delivery_config){.gap_timeout_ms = 5000});
+    start(&d, &(hw_delivery_config){BATCHED, .gap_timeout_ms = 5000});
     pass(&d, 7, holes, 2);
     assert_false(hw_delivery_overdue(&d, holes, 2, INT64_MAX, &range, &age_ms));
     hw_delivery_done(&d);
 
-    start(&d, &(hw_delivery_config){.gap_policy = HW_GAP_TIMEOUT, .gap_timeout_ms = 5000});
+    start(&d,
+          &(hw_delivery_config){BATCHED, .gap_policy = HOWDAH_GAP_TIMEOUT, .gap_timeout_ms = 5000});
     pass(&d, 7, holes, 2);
     assert_false(hw_delivery_overdue(&d, holes, 2, 5999, &range, &age_ms));
     assert_true(hw_delivery_overdue(&d, holes, 2, 6000, &range, &age_ms));
@@ -860,7 +865,7 @@ static void no_memory_changes_nothing_and_leaks_nothing(void **state)
         int s;
 
         unit_allocator_start(&a, ++n);
-        start(&d, &(hw_delivery_config){0});
+        start(&d, &(hw_delivery_config){BATCHED});
         s = scenario(&d);
         assert_int_equal(s, a.failed ? HOWDAH_NO_MEMORY : HOWDAH_OK);
         hw_delivery_done(&d);

@@ -114,7 +114,7 @@ static void check_growth(const world *w, size_t before, bool none_pending)
 /* I3 against the truth: everything of the stream (STRICT: of all) that comes before is over. */
 static void check_order(const world *w, int64_t n)
 {
-    bool strict = w->d.config.ordering == HW_ORDERING_STRICT;
+    bool strict = w->d.config.ordering == HOWDAH_ORDERING_STRICT;
 
     for (int64_t m = 1; m < n; m++) {
         if (w->matches[m] && (strict || w->stream[m] == w->stream[n]))
@@ -165,7 +165,7 @@ static void handle(world *w, int64_t n)
     assert_true(w->d.in_hand == n && w->pending[n] && !w->done[n]);
     check_order(w, n);
     if (luck < 6) {
-        if (w->d.config.mode == HW_CHECKPOINT_TRANSACTIONAL) {
+        if (w->d.config.mode == HOWDAH_CHECKPOINT_TRANSACTIONAL) {
             store(w, n, n);
             finish(w, n);
         }
@@ -314,7 +314,8 @@ static void skip_overdue(world *w)
 
     if (!hw_delivery_overdue(&w->d, w->holes, w->holes_n, w->now_ms, &range, &age_ms))
         return;
-    assert_true(w->d.config.gap_policy == HW_GAP_TIMEOUT && age_ms >= w->d.config.gap_timeout_ms);
+    assert_true(w->d.config.gap_policy == HOWDAH_GAP_TIMEOUT &&
+                age_ms >= w->d.config.gap_timeout_ms);
     store(w, range.first, range.last);
     assert_int_equal(hw_delivery_skipped(&w->d, range, w->now_ms, NULL), HOWDAH_OK);
     for (int64_t n = range.first; n <= range.last; n++) {
@@ -443,10 +444,10 @@ static void random_steps_agree_with_the_model_in_every_mode(void **state)
     (void)state;
     for (uint64_t seed = 1; seed <= 1000; seed++) {
         hw_delivery_config config = {
-            .ordering = seed % 2 ? HW_ORDERING_AHEAD : HW_ORDERING_STRICT,
-            .gap_policy = seed % 3 ? HW_GAP_PROOF : HW_GAP_TIMEOUT,
+            .ordering = seed % 2 ? HOWDAH_ORDERING_AHEAD : HOWDAH_ORDERING_STRICT,
+            .gap_policy = seed % 3 ? HOWDAH_GAP_PROOF : HOWDAH_GAP_TIMEOUT,
             .gap_timeout_ms = 500,
-            .mode = (hw_checkpoint_mode)(seed / 2 % 3),
+            .mode = (howdah_checkpoint_mode)(seed / 2 % 3),
             .batch_size = 4,
             .max_delay_ms = 200,
             .max_retries = 2,

@@ -211,6 +211,28 @@ static void prefix_and_exactness_follow_the_first_wildcard(void **state)
     assert_false(hw_pattern_is_exact(HW_STR_NULL));
 }
 
+static void a_pattern_without_a_wildcard_becomes_the_type_where_none_is_given(void **state)
+{
+    hw_str type = HW_STR_NULL;
+    hw_str pattern = HW_STR_LIT("order.created");
+
+    (void)state;
+    hw_pattern_to_type(&type, &pattern);
+    assert_str_is(type, "order.created");
+    assert_null(pattern.s);
+    hw_pattern_to_type(&type, &pattern); /* no pattern: nothing changes */
+    assert_str_is(type, "order.created");
+    pattern = HW_STR_LIT("order.paid");
+    hw_pattern_to_type(&type, &pattern); /* both are asked for: nothing matches both */
+    assert_str_is(type, "order.created");
+    assert_str_is(pattern, "order.paid");
+    type = HW_STR_NULL;
+    pattern = HW_STR_LIT("order.*");
+    hw_pattern_to_type(&type, &pattern);
+    assert_null(type.s);
+    assert_str_is(pattern, "order.*");
+}
+
 static void every_matching_type_starts_with_the_prefix(void **state)
 {
     (void)state;
@@ -261,6 +283,7 @@ int main(void)
         cmocka_unit_test(the_regex_agrees_with_the_matcher_everywhere),
         cmocka_unit_test(a_regex_is_anchored_and_free_of_backslashes),
         cmocka_unit_test(prefix_and_exactness_follow_the_first_wildcard),
+        cmocka_unit_test(a_pattern_without_a_wildcard_becomes_the_type_where_none_is_given),
         cmocka_unit_test(every_matching_type_starts_with_the_prefix),
         cmocka_unit_test(patterns_and_types_need_no_terminator),
         cmocka_unit_test(thirty_two_wildcards_cost_one_walk),

@@ -1,3 +1,15 @@
+-- pattern_type(pattern text) -> text
+--
+-- The type that a pattern without a wildcard is: types have an index.  NULL: it has a wildcard.
+-- The same as hw_pattern_is_exact() in src/engine/pattern.c.
+-- Reads, writes, locks: nothing.
+CREATE OR REPLACE FUNCTION @schema@.pattern_type(pattern text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT CASE WHEN pattern !~ '[*>]' THEN pattern END
+$howdah$;
+
 -- pattern_regex(pattern text) -> text
 --
 -- The regular expression of a pattern: "*" is exactly one segment, a trailing ">" one or more.

@@ -23,6 +23,12 @@ AS $howdah$
     SELECT substring(pattern FROM '^((?:[^.*>]+[.])+)')
 $howdah$;
 
+-- The values of query_conditions(), from $1 on.
+/* define @filters@
+q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
+              q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at
+*/
+
 -- query_conditions(q query) -> text
 --
 -- What a row e of events, or of all_events, has to meet, as the text after WHERE.  Values are parameters:
@@ -198,8 +204,7 @@ BEGIN
     sql := sql || ' ORDER BY ' || CASE order_by WHEN 'sequence' THEN 'e.global_sequence + 0' || down
                                                 ELSE '1' || down || ', 2' || down END || ' LIMIT $17';
     RETURN QUERY EXECUTE sql
-        USING q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
-              q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at,
+        USING @filters@,
               after_time, after_sequence, max_count, prefix, left(prefix, -1) || '/', q.pin;
 END
 $howdah$;
@@ -216,6 +221,25 @@ AS $howdah$
          LATERAL (SELECT * FROM @schema@.all_events AS x WHERE x.global_sequence = k.sequence LIMIT 1) AS e
     ORDER BY k.n
 $howdah$;
+
+-- What query_page() asks of rows in the view as_of, by plans that are kept: SQL has no name for a
+-- condition that would leave them as they are.  The variables are those of query_page().
+/* define @in_sight@
+x.recorded_at <= known AND x.global_sequence + 0 <= upto
+                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 IN (SELECT unnest(seen)))
+*/
+-- The revision itself was known.
+/* define @is_known@
+e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
+                  AND e.global_sequence + 0 <= upto
+                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 IN (SELECT unnest(seen)))
+*/
+-- I1: and the next one was not.
+/* define @is_current@
+@is_known@
+                  AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
+                                  AND x.revision = e.revision + 1 AND @in_sight@)
+*/
 
 -- query_page(q, order_by, backward, max_count, after_time, after_sequence) -> rows of all_events
 --
@@ -239,8 +263,7 @@ SET enable_mergejoin = off
 AS $howdah$
 #variable_conflict use_column
 DECLARE
-    -- A pattern without a wildcard is a type, and has its index.
-    t      constant text := coalesce(q.type, CASE WHEN q.pattern !~ '[*>]' THEN q.pattern END);
+    t      constant text := q.type;
     n      constant bigint := coalesce(max_count, 9223372036854775807);
     top    constant bigint := 9223372036854775807;
     ranged constant boolean := coalesce(q.valid_from, q.valid_before, q.recorded_from, q.recorded_before) IS NOT NULL;
@@ -254,6 +277,7 @@ DECLARE
     down   constant text := CASE WHEN backward THEN ' DESC' ELSE '' END;
     old    uuid[]; -- what is corrected
     first  bigint;
+    regex  text;
     prefix text;
     sql    text;
     at     bigint;
@@ -293,74 +317,40 @@ BEGIN
                 ORDER BY e.version DESC LIMIT 1) <= first + 1000 THEN
                 old := ARRAY(SELECT x.corrects FROM @schema@.events AS x
                              WHERE x.stream = q.stream AND x.version > first AND x.corrects IS NOT NULL
-                               AND x.recorded_at <= known AND x.global_sequence + 0 <= upto
-                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 IN (SELECT unnest(seen))));
+                               AND @in_sight@);
             END IF;
         END IF;
         IF old IS NOT NULL AND NOT backward THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE e.stream = q.stream AND e.version > at AND (t IS NULL OR e.type = t)
-                  AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
-                  AND e.global_sequence + 0 <= upto
-                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 IN (SELECT unnest(seen)))
-                  AND e.id NOT IN (SELECT unnest(old))
+                  AND @is_known@ AND e.id NOT IN (SELECT unnest(old))
                 ORDER BY e.version LIMIT n;
         ELSIF old IS NOT NULL THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
                 WHERE e.stream = q.stream AND e.version < at AND (t IS NULL OR e.type = t)
-                  AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
-                  AND e.global_sequence + 0 <= upto
-                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 IN (SELECT unnest(seen)))
-                  AND e.id NOT IN (SELECT unnest(old))
+                  AND @is_known@ AND e.id NOT IN (SELECT unnest(old))
                 ORDER BY e.version DESC LIMIT n;
         ELSIF q.stream IS NOT NULL AND NOT backward THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
-                WHERE e.stream = q.stream AND e.version > at AND (t IS NULL OR e.type = t)
-                  AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
-                  AND e.global_sequence + 0 <= upto
-                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 IN (SELECT unnest(seen)))
-                  AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
-                                  AND x.revision = e.revision + 1 AND x.recorded_at <= known
-                                  AND x.global_sequence + 0 <= upto
-                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 IN (SELECT unnest(seen))))
+                WHERE e.stream = q.stream AND e.version > at AND (t IS NULL OR e.type = t) AND @is_current@
                 ORDER BY e.version LIMIT n;
         ELSIF q.stream IS NOT NULL THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
-                WHERE e.stream = q.stream AND e.version < at AND (t IS NULL OR e.type = t)
-                  AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
-                  AND e.global_sequence + 0 <= upto
-                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 IN (SELECT unnest(seen)))
-                  AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
-                                  AND x.revision = e.revision + 1 AND x.recorded_at <= known
-                                  AND x.global_sequence + 0 <= upto
-                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 IN (SELECT unnest(seen))))
+                WHERE e.stream = q.stream AND e.version < at AND (t IS NULL OR e.type = t) AND @is_current@
                 ORDER BY e.version DESC LIMIT n;
         ELSIF NOT backward THEN
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
-                WHERE (e.type, e.global_sequence) > (t, at) AND (e.type, e.global_sequence) <= (t, top)
-                  AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
-                  AND e.global_sequence + 0 <= upto
-                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 IN (SELECT unnest(seen)))
-                  AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
-                                  AND x.revision = e.revision + 1 AND x.recorded_at <= known
-                                  AND x.global_sequence + 0 <= upto
-                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 IN (SELECT unnest(seen))))
+                WHERE (e.type, e.global_sequence) > (t, at) AND (e.type, e.global_sequence) <= (t, top) AND @is_current@
                 ORDER BY e.type, e.global_sequence LIMIT n;
         ELSE
             RETURN QUERY SELECT e.* FROM @schema@.all_events AS e
-                WHERE (e.type, e.global_sequence) >= (t, 0) AND (e.type, e.global_sequence) < (t, at)
-                  AND e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
-                  AND e.global_sequence + 0 <= upto
-                  AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 IN (SELECT unnest(seen)))
-                  AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
-                                  AND x.revision = e.revision + 1 AND x.recorded_at <= known
-                                  AND x.global_sequence + 0 <= upto
-                                  AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 IN (SELECT unnest(seen))))
+                WHERE (e.type, e.global_sequence) >= (t, 0) AND (e.type, e.global_sequence) < (t, at) AND @is_current@
                 ORDER BY e.type DESC, e.global_sequence DESC LIMIT n;
         END IF;
         RETURN;
     END IF;
 
+    regex := CASE WHEN q.pattern IS NOT NULL THEN @schema@.pattern_regex(q.pattern) END;
     prefix := @schema@.pattern_prefix(q.pattern);
     -- As a range of rows, ordered by both columns, so that only the index on both can serve it.
     sql := 'SELECT e.* FROM ' || quote_ident(@schema_text@) || '.all_events AS e WHERE '
@@ -385,9 +375,6 @@ BEGIN
         sql := sql || ' AND e.global_sequence' || behind || '$16 ORDER BY e.global_sequence' || down;
     END IF;
     RETURN QUERY EXECUTE sql || ' LIMIT $17'
-        USING q.stream, t, CASE WHEN q.pattern IS NOT NULL THEN @schema@.pattern_regex(q.pattern) END, q.correlation_id,
-              q.causation_id, q.families, q.header_names, q.header_values, q.valid_from, q.valid_before,
-              q.recorded_from, q.recorded_before, q.valid_at, q.known_at, after_time, at, n, prefix,
-              left(prefix, -1) || '/', q.pin;
+        USING @filters@, after_time, at, n, prefix, left(prefix, -1) || '/', q.pin;
 END
 $howdah$;

@@ -64,7 +64,7 @@ BEGIN
             RAISE EXCEPTION USING ERRCODE = 'UH004', MESSAGE = format('no event has the id %s', family);
         END IF;
     END IF;
-    IF type IS NULL AND pattern !~ '[*>]' THEN
+    IF type IS NULL AND pattern IS NOT NULL AND @schema@.pattern_type(pattern) IS NOT NULL THEN
         PERFORM @schema@.pattern_regex(pattern);
         type := pattern;
         pattern := NULL;
@@ -164,10 +164,7 @@ BEGIN
            a.id, a.global_sequence, a.revision, a.valid_time, a.data, a.bytes
     FROM @schema@.query_events('as_of', known_at => diff.known_to, stream => diff.stream, type => diff.type,
                                pattern => diff.pattern, recorded_from => diff.known_at + interval '1 microsecond',
-                               retractions => true) WITH ORDINALITY
-             AS a(global_sequence, id, stream, version, type, data, bytes, content_type, headers, correlation_id,
-                  causation_id, actor, valid_time, recorded_at, family, revision, corrects, reason, schema_version,
-                  retracts, purged, n)
+                               retractions => true) WITH ORDINALITY AS a
     LEFT JOIN LATERAL (
         -- The newest that was known before: corrections by their key, else the first one.
         SELECT * FROM (
@@ -182,7 +179,7 @@ BEGIN
              WHERE y.id = a.family AND a.revision > 1 AND y.recorded_at <= diff.known_at)) AS o
         ORDER BY o.revision DESC LIMIT 1) AS b ON true
     WHERE NOT (a.retracts AND coalesce(b.retracts, true))
-    ORDER BY a.n
+    ORDER BY a.ordinality
     LIMIT diff.max_count;
 END
 $howdah$;

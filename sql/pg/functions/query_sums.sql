@@ -16,8 +16,7 @@ DECLARE
 BEGIN
     PERFORM set_config('enable_seqscan', (NOT @schema@.query_is_narrow(q))::text, true);
     EXECUTE 'SELECT count(*) FROM ' || @schema@.query_source(q) || ' WHERE ' || @schema@.query_conditions(q) INTO n
-        USING q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
-              q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at,
+        USING @filters@,
               NULL::timestamptz, NULL::bigint, NULL::bigint, prefix, left(prefix, -1) || '/', q.pin;
     RETURN n;
 END
@@ -51,8 +50,7 @@ BEGIN
         '  max(coalesce(e.valid_time, e.recorded_at)) AS last_valid, min(e.recorded_at) AS first_recorded,'
         '  max(e.recorded_at) AS last_recorded FROM ' || @schema@.query_source(q)
         || ' WHERE ' || @schema@.query_conditions(q) || ' GROUP BY e.type, e.stream) AS s GROUP BY s.type ORDER BY s.type'
-        USING q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
-              q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at,
+        USING @filters@,
               NULL::timestamptz, NULL::bigint, NULL::bigint, prefix, left(prefix, -1) || '/', q.pin;
 END
 $howdah$;
@@ -106,8 +104,7 @@ BEGIN
         -- Not by the index of streams: do not walk through all of them to find a few.
         'SELECT DISTINCT (e.stream || '''') COLLATE "C" AS stream FROM ' || @schema@.query_source(q)
         || ' WHERE ' || @schema@.query_conditions(q) || ' AND (e.stream || '''') COLLATE "C" > $15 ORDER BY stream LIMIT $17'
-        USING q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
-              q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at,
+        USING @filters@,
               coalesce(after, ''), NULL::bigint, max_count, prefix, left(prefix, -1) || '/', q.pin;
 END
 $howdah$;

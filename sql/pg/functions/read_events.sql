@@ -18,8 +18,7 @@ AS $howdah$
 #variable_conflict use_column
 DECLARE
     s     constant text := read_events.stream;
-    -- A pattern without a wildcard is a type, and has its index.
-    t     constant text := coalesce(read_events.type, CASE WHEN pattern !~ '[*>]' THEN pattern END);
+    t     constant text := coalesce(read_events.type, CASE WHEN pattern IS NOT NULL THEN @schema@.pattern_type(pattern) END);
     c     constant text := read_events.correlation_id;
     regex constant text := CASE WHEN pattern IS NOT NULL THEN @schema@.pattern_regex(pattern) END;
     lo    constant bigint := coalesce(first, 0);

@@ -148,7 +148,6 @@ static int find(hw_store *store, const hw_uuid *id, howdah_event **ret_event, ho
 /* The newest revision of the family, as a copy; HOWDAH_END without one. */
 static int find_newest(const correct_call *call, howdah_event **ret_event, howdah_error *reterr)
 {
-    const hw_times_ops *ops = call->store->ops->times;
     hw_times_query query = HW_TIMES_QUERY_INIT;
     hw_cursor *cursor = NULL;
     const howdah_event *events = NULL;
@@ -161,13 +160,13 @@ static int find_newest(const correct_call *call, howdah_event **ret_event, howda
     query.families_n = 1;
     query.limit = 1;
     query.batch = 1;
-    s = ops->query_open(call->store, &query, &cursor, reterr);
+    s = call->store->ops->times->query_open(call->store, &query, &cursor, reterr);
     if (s < 0)
         return s;
-    s = ops->query_next(cursor, &events, &n, reterr);
+    s = call->store->ops->read_next(cursor, &events, &n, reterr);
     if (s == HOWDAH_OK)
         s = hw_event_clone(events, ret_event, reterr);
-    ops->query_close(cursor);
+    call->store->ops->read_close(cursor);
     return s;
 }
 

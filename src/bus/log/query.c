@@ -77,11 +77,7 @@ static int take_names(const howdah_query_options *o, hw_times_query *q, howdah_e
         q->has_causation = true;
         s = hw_parse_uuid("causation_id", o->causation_id, &q->causation_id, reterr);
     }
-    /* A pattern without wildcards is a type: the index finds it. */
-    if (s >= 0 && q->pattern.s && !q->type.s && hw_pattern_is_exact(q->pattern)) {
-        q->type = q->pattern;
-        q->pattern = HW_STR_NULL;
-    }
+    hw_pattern_to_type(&q->type, &q->pattern);
     return s;
 }
 

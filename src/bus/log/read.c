@@ -44,11 +44,7 @@ static int to_query(const howdah_read_options *o, hw_query *q, howdah_error *ret
         s = check_position("limit", q->limit, reterr);
     if (s < 0)
         return s;
-    /* A pattern without wildcards is a type: the index finds it. */
-    if (q->pattern.s && !q->type.s && hw_pattern_is_exact(q->pattern)) {
-        q->type = q->pattern;
-        q->pattern = HW_STR_NULL;
-    }
+    hw_pattern_to_type(&q->type, &q->pattern);
     q->sparse = q->pattern.s != NULL; /* until its first page tells */
     return HOWDAH_OK;
 }
@@ -57,29 +53,25 @@ static void close_reader(hw_closing *closing)
 {
     howdah_reader *reader = (howdah_reader *)closing; /* its first member */
 
-    if (reader->times)
-        reader->store->ops->times->query_close(reader->cursor);
-    else
-        reader->store->ops->read_close(reader->cursor);
+    reader->store->ops->read_close(reader->cursor);
     hw_upcast_event_done(&reader->upcast);
     hw_free(reader);
 }
 
 /* A reader over a cursor, which it takes over. */
-static int make_reader(howdah_bus *bus, hw_cursor *cursor, bool times, howdah_reader **ret_reader,
+static int make_reader(howdah_bus *bus, hw_cursor *cursor, howdah_reader **ret_reader,
                        howdah_error *reterr)
 {
     howdah_reader *reader = hw_calloc(1, sizeof *reader);
 
     if (!reader) {
-        (times ? bus->store->ops->times->query_close : bus->store->ops->read_close)(cursor);
+        bus->store->ops->read_close(cursor);
         return hw_fail_no_memory(reterr);
     }
     reader->bus = bus;
     reader->closing.close = close_reader;
     reader->store = bus->store;
     reader->cursor = cursor;
-    reader->times = times;
     reader->upcasts = bus->upcasts;
     reader->knowledge = (howdah_knowledge)HOWDAH_KNOWLEDGE_INIT;
     hw_upcast_event_init(&reader->upcast);
@@ -95,7 +87,7 @@ int hw_reader_open(howdah_bus *bus, hw_query *query, howdah_reader **ret_reader,
 
     query->batch = bus->read_batch;
     s = bus->store->ops->read_open(bus->store, query, &cursor, reterr);
-    return s < 0 ? s : make_reader(bus, cursor, false, ret_reader, reterr);
+    return s < 0 ? s : make_reader(bus, cursor, ret_reader, reterr);
 }
 
 int hw_reader_open_times(howdah_bus *bus, hw_times_query *query, howdah_reader **ret_reader,
@@ -106,7 +98,7 @@ int hw_reader_open_times(howdah_bus *bus, hw_times_query *query, howdah_reader *
 
     query->batch = bus->read_batch;
     s = bus->store->ops->times->query_open(bus->store, query, &cursor, reterr);
-    return s < 0 ? s : make_reader(bus, cursor, true, ret_reader, reterr);
+    return s < 0 ? s : make_reader(bus, cursor, ret_reader, reterr);
 }
 
 int howdah_read_open(howdah_bus *bus, const howdah_read_options *options,
@@ -140,12 +132,8 @@ int howdah_read_since(howdah_bus *bus, int64_t since, howdah_reader **ret_reader
 
 static int next_batch(howdah_reader *reader, howdah_error *reterr)
 {
-    const hw_store_ops *ops = reader->store->ops;
-
     reader->at = reader->n = 0;
-    return reader->times
-               ? ops->times->query_next(reader->cursor, &reader->events, &reader->n, reterr)
-               : ops->read_next(reader->cursor, &reader->events, &reader->n, reterr);
+    return reader->store->ops->read_next(reader->cursor, &reader->events, &reader->n, reterr);
 }
 
 int howdah_reader_next(howdah_reader *reader, const howdah_event **ret_event, howdah_error *reterr)

@@ -10,7 +10,6 @@ struct howdah_reader {
     howdah_bus *bus;
     hw_store *store;
     hw_cursor *cursor;
-    bool times;                 /* the cursor is one of store/times.h */
     const howdah_event *events; /* the batch, borrowed from the cursor */
     size_t n;
     size_t at;

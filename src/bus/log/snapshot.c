@@ -25,19 +25,15 @@ static int check_stream(const howdah_bus *bus, const char *stream, int64_t versi
 static int store_copy(howdah_bus *bus, const howdah_snapshot *from, int64_t keep,
                       howdah_error *reterr)
 {
+    howdah_snapshot snapshot = *from;
     char *data = hw_alloc(from->data_len + 1);
-    hw_snapshot snapshot = {.stream = hw_str_of(from->stream),
-                            .version = from->version,
-                            .data = {data, from->data_len},
-                            .data_len = from->data_len,
-                            .content_type = hw_str_of(from->content_type),
-                            .schema_version = (int32_t)from->schema_version};
     int s;
 
     if (!data)
         return hw_fail_no_memory(reterr);
     memcpy(data, from->data, from->data_len);
     data[from->data_len] = '\0';
+    snapshot.data = data;
     s = bus->store->ops->times->snapshot_put(bus->store, &snapshot, keep, reterr);
     hw_free(data);
     return s;
@@ -84,23 +80,24 @@ typedef struct loading {
     howdah_error *reterr;
 } loading;
 
-static const char *put(char **at, hw_str text)
+static const char *put(char **at, const char *text, size_t len)
 {
     const char *start = *at;
 
-    if (!text.s)
+    if (!text)
         return NULL;
-    memcpy(*at, text.s, text.len);
-    (*at)[text.len] = '\0';
-    *at += text.len + 1;
+    memcpy(*at, text, len);
+    (*at)[len] = '\0';
+    *at += len + 1;
     return start;
 }
 
-static int keep_copy(void *ctx, const hw_snapshot *s)
+static int keep_copy(void *ctx, const howdah_snapshot *s)
 {
     loading *l = ctx;
-    owned_snapshot *copy =
-        hw_alloc(sizeof *copy + s->stream.len + s->data.len + s->content_type.len + 3);
+    size_t stream_len = strlen(s->stream);
+    size_t type_len = s->content_type ? strlen(s->content_type) : 0;
+    owned_snapshot *copy = hw_alloc(sizeof *copy + stream_len + s->data_len + type_len + 3);
     char *at;
 
     if (!copy) {
@@ -108,14 +105,10 @@ static int keep_copy(void *ctx, const hw_snapshot *s)
         return 1;
     }
     at = copy->texts;
-    copy->snapshot = (howdah_snapshot){.size = sizeof copy->snapshot,
-                                       .stream = put(&at, s->stream),
-                                       .version = s->version,
-                                       .data = put(&at, s->data),
-                                       .data_len = s->data.len,
-                                       .content_type = put(&at, s->content_type),
-                                       .schema_version = s->schema_version,
-                                       .taken_at_us = s->taken_at_us};
+    copy->snapshot = *s;
+    copy->snapshot.stream = put(&at, s->stream, stream_len);
+    copy->snapshot.data = put(&at, s->data, s->data_len);
+    copy->snapshot.content_type = put(&at, s->content_type, type_len);
     l->result = &copy->snapshot;
     return 0;
 }
@@ -193,31 +186,11 @@ int howdah_state_open(howdah_bus *bus, const char *stream, int64_t version,
 
 /* --------------------------------------------------------------- all of them */
 
-typedef struct snapshot_walk {
-    int (*fn)(void *ctx, const howdah_snapshot *snapshot);
-    void *ctx;
-} snapshot_walk;
-
-static int on_snapshot(void *ctx, const hw_snapshot *s)
-{
-    const snapshot_walk *w = ctx;
-    howdah_snapshot snapshot = {.size = sizeof snapshot,
-                                .stream = s->stream.s,
-                                .version = s->version,
-                                .data_len = s->data_len,
-                                .content_type = s->content_type.s,
-                                .schema_version = s->schema_version,
-                                .taken_at_us = s->taken_at_us};
-
-    return w->fn(w->ctx, &snapshot);
-}
-
 int howdah_snapshots_walk(howdah_bus *bus, const char *stream,
                           int (*fn)(void *ctx, const howdah_snapshot *snapshot), void *ctx,
                           howdah_error *reterr)
 {
     HW_ENTRY(entry);
-    snapshot_walk w = {fn, ctx};
     int s = hw_enter(&entry, &bus, HW_READS, "howdah_snapshots_walk", reterr);
 
     if (s >= 0)
@@ -226,8 +199,8 @@ int howdah_snapshots_walk(howdah_bus *bus, const char *stream,
     if (s >= 0 && !fn)
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_snapshots_walk: an argument is NULL");
     return s < 0 ? s
-                 : bus->store->ops->times->snapshot_list(bus->store, hw_str_of(stream), on_snapshot,
-                                                         &w, reterr);
+                 : bus->store->ops->times->snapshot_list(bus->store, hw_str_of(stream), fn, ctx,
+                                                         reterr);
 }
 
 int howdah_snapshot_remove(howdah_bus *bus, const char *stream, int64_t upto, int64_t *ret_removed,

@@ -31,13 +31,6 @@ static int check(const howdah_job_ack *one, howdah_error *reterr)
 
 static int take(const howdah_job_ack *one, hw_ack *ret, char **ret_copy, howdah_error *reterr)
 {
-    static const hw_verdict verdicts[] = {
-        [HOWDAH_VERDICT_COMPLETE] = HW_VERDICT_COMPLETE,
-        [HOWDAH_VERDICT_FAIL] = HW_VERDICT_FAIL,
-        [HOWDAH_VERDICT_RETRY] = HW_VERDICT_RETRY,
-        [HOWDAH_VERDICT_RELEASE] = HW_VERDICT_RELEASE,
-        [HOWDAH_VERDICT_EXTEND] = HW_VERDICT_EXTEND,
-    };
     int s = check(one, reterr);
 
     if (s < 0)
@@ -45,25 +38,14 @@ static int take(const howdah_job_ack *one, hw_ack *ret, char **ret_copy, howdah_
     *ret = (hw_ack){
         .id = one->id,
         .token = one->token,
-        .verdict = verdicts[one->verdict],
-        .after_ms = one->after_ms == HOWDAH_AFTER_BACKOFF ? HW_AFTER_BACKOFF : one->after_ms,
+        .verdict = one->verdict,
+        .after_ms = one->after_ms,
     };
     return hw_job_text(one->text, &ret->text, ret_copy, reterr);
 }
 
-static howdah_ack_outcome outcome_of(hw_acked acked)
-{
-    static const howdah_ack_outcome outcomes[] = {
-        [HW_ACKED_LOST] = HOWDAH_ACKED_LOST,
-        [HW_ACKED_DONE] = HOWDAH_ACKED_DONE,
-        [HW_ACKED_FAILED] = HOWDAH_ACKED_FAILED,
-    };
-
-    return outcomes[acked];
-}
-
-static int ack_all(hw_store *store, howdah_job_ack *acks, size_t n, hw_ack *asked, hw_acked *acked,
-                   char **copies, howdah_error *reterr)
+static int ack_all(hw_store *store, howdah_job_ack *acks, size_t n, hw_ack *asked,
+                   howdah_ack_outcome *acked, char **copies, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
 
@@ -75,14 +57,14 @@ static int ack_all(hw_store *store, howdah_job_ack *acks, size_t n, hw_ack *aske
     if (s >= 0)
         s = store->ops->queue->exchange(store, asked, n, acked, NULL, NULL, NULL, NULL, reterr);
     for (size_t i = 0; s >= 0 && i < n; i++)
-        acks[i].outcome = outcome_of(acked[i]);
+        acks[i].outcome = acked[i];
     return s;
 }
 
 int hw_ack_on(hw_store *store, howdah_job_ack *acks, size_t n, howdah_error *reterr)
 {
     hw_ack *asked;
-    hw_acked *acked;
+    howdah_ack_outcome *acked;
     char **copies;
     int s;
 

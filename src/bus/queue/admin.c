@@ -138,31 +138,15 @@ int howdah_queue_set(howdah_bus *bus, const char *queue, const howdah_queue_opti
 {
     HW_ENTRY(entry);
     howdah_queue_options own = HOWDAH_QUEUE_OPTIONS_INIT;
-    hw_queue_settings settings;
     int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_queue_set", reterr);
 
     if (s >= 0)
         s = check_named(bus, queue, "howdah_queue_set", reterr);
     if (s >= 0)
         s = hw_sized_take(&own, sizeof own, options, "howdah_queue_set", reterr);
-    options = &own;
     if (s >= 0)
-        s = check_settings(options, reterr);
-    if (s < 0)
-        return s;
-    _Static_assert(HOWDAH_ABSENT == HW_QUEUE_KEEP,
-                   "a setting that stays is the same on both sides");
-    settings = (hw_queue_settings){
-        .abandon_after_ms = options->abandon_after_ms,
-        .max_attempts = options->max_attempts,
-        .backoff_initial_ms = options->backoff_initial_ms,
-        .backoff_max_ms = options->backoff_max_ms,
-        .backoff_jitter = options->backoff_jitter,
-        .concurrency = options->concurrency,
-        .history_ms = options->history_ms,
-        .hold_key = options->hold_key,
-    };
-    return hw_queue_ops_of(bus)->queue_put(bus->store, hw_str_of(queue), &settings, reterr);
+        s = check_settings(&own, reterr);
+    return s < 0 ? s : hw_queue_ops_of(bus)->queue_put(bus->store, hw_str_of(queue), &own, reterr);
 }
 
 static int set_paused(howdah_bus *bus, const char *queue, bool paused, const char *call,
@@ -202,47 +186,11 @@ int howdah_queue_purge(howdah_bus *bus, const char *queue, int64_t *ret_n, howda
     return s;
 }
 
-typedef struct queue_walk {
-    int (*fn)(void *ctx, const howdah_queue_info *info);
-    void *ctx;
-} queue_walk;
-
-static int on_queue(void *ctx, const hw_queue_row *r)
-{
-    const queue_walk *w = ctx;
-    howdah_queue_info info = {
-        .size = sizeof info,
-        .queue = r->name.s,
-        .paused = r->paused,
-        .pending = r->pending,
-        .processing = r->processing,
-        .scheduled = r->scheduled,
-        .completed = r->completed,
-        .failed = r->failed,
-        .purged = r->purged,
-        .dead_letters = r->dead_letters,
-        .oldest_age_ms = r->oldest_age_ms,
-        .created_at_us = r->created_at_us,
-        .settings = {.size = sizeof info.settings,
-                     .abandon_after_ms = r->settings.abandon_after_ms,
-                     .max_attempts = r->settings.max_attempts,
-                     .backoff_initial_ms = r->settings.backoff_initial_ms,
-                     .backoff_max_ms = r->settings.backoff_max_ms,
-                     .backoff_jitter = r->settings.backoff_jitter,
-                     .concurrency = r->settings.concurrency,
-                     .history_ms = r->settings.history_ms,
-                     .hold_key = r->settings.hold_key},
-    };
-
-    return w->fn(w->ctx, &info);
-}
-
 int howdah_queues_walk(howdah_bus *bus, const char *queue,
                        int (*fn)(void *ctx, const howdah_queue_info *info), void *ctx,
                        howdah_error *reterr)
 {
     HW_ENTRY(entry);
-    queue_walk w = {fn, ctx};
     int s = hw_enter(&entry, &bus, HW_READS, "howdah_queues_walk", reterr);
 
     if (s >= 0)
@@ -252,23 +200,21 @@ int howdah_queues_walk(howdah_bus *bus, const char *queue,
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_queues_walk: fn is NULL");
     if (s < 0)
         return s;
-    return queue ? hw_queue_ops_of(bus)->queue_load(bus->store, hw_str_of(queue), on_queue, &w,
-                                                    reterr)
-                 : hw_queue_ops_of(bus)->queue_list(bus->store, on_queue, &w, reterr);
+    return queue ? hw_queue_ops_of(bus)->queue_load(bus->store, hw_str_of(queue), fn, ctx, reterr)
+                 : hw_queue_ops_of(bus)->queue_list(bus->store, fn, ctx, reterr);
 }
 
 int howdah_queues_summary(howdah_bus *bus, int (*fn)(void *ctx, const howdah_queue_info *info),
                           void *ctx, howdah_error *reterr)
 {
     HW_ENTRY(entry);
-    queue_walk w = {fn, ctx};
     int s = hw_enter(&entry, &bus, HW_READS, "howdah_queues_summary", reterr);
 
     if (s >= 0)
         s = hw_queues_of(bus, "howdah_queues_summary", NULL, reterr);
     if (s >= 0 && !fn)
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_queues_summary: fn is NULL");
-    return s < 0 ? s : hw_queue_ops_of(bus)->queue_summary(bus->store, on_queue, &w, reterr);
+    return s < 0 ? s : hw_queue_ops_of(bus)->queue_summary(bus->store, fn, ctx, reterr);
 }
 
 /* --------------------------------------------------------------------- jobs */
@@ -288,7 +234,7 @@ typedef struct keeping {
     howdah_error *reterr;
 } keeping;
 
-static int on_shown(void *ctx, const hw_job *record)
+static int on_shown(void *ctx, const howdah_job *record)
 {
     keeping *k = ctx;
 
@@ -379,37 +325,14 @@ int howdah_queue_dead_letters_discard(howdah_bus *bus, const char *queue, const 
 
 /* ------------------------------------------------------------------ history */
 
-typedef struct log_walk {
-    int (*fn)(void *ctx, const howdah_job *job);
-    void *ctx;
-    int s;
-    howdah_error *reterr;
-} log_walk;
-
-static int on_logged(void *ctx, const hw_job *record)
+static int check_log(const howdah_queue_log_options *o, howdah_error *reterr)
 {
-    log_walk *w = ctx;
-    howdah_job *job = NULL;
-    int stop;
-
-    w->s = hw_job_clone(record, &job, w->reterr);
-    if (w->s < 0)
-        return 1;
-    stop = w->fn(w->ctx, job);
-    howdah_job_free(job);
-    return stop;
-}
-
-static int status_of(int64_t status, int64_t *ret_status, howdah_error *reterr)
-{
-    if (status == HOWDAH_ABSENT)
-        *ret_status = -1;
-    else if (status == HOWDAH_JOB_COMPLETED)
-        *ret_status = HW_JOB_COMPLETED;
-    else if (status == HOWDAH_JOB_FAILED)
-        *ret_status = HW_JOB_FAILED;
-    else
+    if (o->status != HOWDAH_ABSENT && o->status != HOWDAH_JOB_COMPLETED &&
+        o->status != HOWDAH_JOB_FAILED)
         return hw_fail_field(reterr, HOWDAH_INVALID, "status", "must be completed or failed");
+    if (o->after < 0 || o->limit < 0)
+        return hw_fail_field(reterr, HOWDAH_INVALID, o->after < 0 ? "after" : "limit",
+                             "must be 0 or more");
     return HOWDAH_OK;
 }
 
@@ -418,8 +341,6 @@ int howdah_queue_log(howdah_bus *bus, const char *queue, const howdah_queue_log_
 {
     HW_ENTRY(entry);
     howdah_queue_log_options own = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
-    log_walk w = {.fn = fn, .ctx = ctx, .reterr = reterr};
-    hw_log_query query = {.queue = hw_str_of(queue)};
     int s = hw_enter(&entry, &bus, HW_READS, "howdah_queue_log", reterr);
 
     if (s >= 0)
@@ -428,18 +349,8 @@ int howdah_queue_log(howdah_bus *bus, const char *queue, const howdah_queue_log_
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_queue_log: fn is NULL");
     if (s >= 0)
         s = hw_sized_take(&own, sizeof own, options, "howdah_queue_log", reterr);
-    options = &own;
     if (s >= 0)
-        s = status_of(options->status, &query.status, reterr);
-    if (s >= 0 && (options->after < 0 || options->limit < 0))
-        s = hw_fail_field(reterr, HOWDAH_INVALID, options->after < 0 ? "after" : "limit",
-                          "must be 0 or more");
-    if (s < 0)
-        return s;
-    query.after = options->after;
-    query.limit = options->limit;
-    query.backward = options->backward;
-    query.payload = options->payload;
-    s = hw_queue_ops_of(bus)->log(bus->store, &query, on_logged, &w, reterr);
-    return s < 0 ? s : w.s;
+        s = check_log(&own, reterr);
+    return s < 0 ? s
+                 : hw_queue_ops_of(bus)->log(bus->store, hw_str_of(queue), &own, fn, ctx, reterr);
 }

@@ -95,7 +95,7 @@ int howdah_queue_bind(howdah_bus *bus, const char *queue, const char *pattern,
     if (s >= 0)
         s = hw_subscription_start(bus, o->start, &high, &outstanding, reterr);
     if (s >= 0) {
-        binding.key = (hw_route_key)o->key;
+        binding.key = o->key;
         binding.subscriber_id = hw_str_of(name);
         s = hw_queue_ops_of(bus)->bind(bus->store, &binding, high, outstanding.items, outstanding.n,
                                        &made, reterr);
@@ -166,7 +166,7 @@ static int on_binding(void *ctx, const hw_binding *binding)
         .size = sizeof info,
         .queue = binding->queue.s,
         .pattern = binding->pattern.s,
-        .key = (howdah_binding_key)binding->key,
+        .key = binding->key,
         .subscriber_id = binding->subscriber_id.s,
         .owner = binding->owner.s ? binding->owner.s : "",
         .state = state_of(binding, lag),

@@ -60,7 +60,7 @@ typedef struct claiming {
     howdah_error *reterr;
 } claiming;
 
-static int on_job(void *ctx, const hw_job *record)
+static int on_job(void *ctx, const howdah_job *record)
 {
     claiming *c = ctx;
 

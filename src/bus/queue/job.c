@@ -11,17 +11,25 @@
 
 /* Every text of a job: the clone walks this table, so a new one cannot be forgotten there alone. */
 static const size_t text_fields[] = {
-    offsetof(hw_job, queue),  offsetof(hw_job, worker),         offsetof(hw_job, key),
-    offsetof(hw_job, dedup),  offsetof(hw_job, correlation_id), offsetof(hw_job, headers),
-    offsetof(hw_job, data),   offsetof(hw_job, content_type),   offsetof(hw_job, error),
-    offsetof(hw_job, result), offsetof(hw_job, event_type),     offsetof(hw_job, event_stream),
+    offsetof(howdah_job, queue),
+    offsetof(howdah_job, worker),
+    offsetof(howdah_job, key),
+    offsetof(howdah_job, dedup),
+    offsetof(howdah_job, correlation_id),
+    offsetof(howdah_job, headers),
+    offsetof(howdah_job, data),
+    offsetof(howdah_job, content_type),
+    offsetof(howdah_job, error),
+    offsetof(howdah_job, result),
+    offsetof(howdah_job, event_type),
+    offsetof(howdah_job, event_stream),
 };
 
 #define TEXT_FIELDS (sizeof text_fields / sizeof text_fields[0])
 
 /* ------------------------------------------------------------------- copies */
 
-static hw_str text_of(const hw_job *record, size_t i)
+static hw_str text_of(const howdah_job *record, size_t i)
 {
     hw_str text;
 
@@ -30,7 +38,7 @@ static hw_str text_of(const hw_job *record, size_t i)
 }
 
 /* The job and its texts, each with its NUL; 0 on overflow. */
-static size_t block_size(const hw_job *record)
+static size_t block_size(const howdah_job *record)
 {
     size_t size = sizeof(howdah_job);
 
@@ -44,7 +52,7 @@ static size_t block_size(const hw_job *record)
     return size;
 }
 
-int hw_job_clone(const hw_job *record, howdah_job **ret_job, howdah_error *reterr)
+int hw_job_clone(const howdah_job *record, howdah_job **ret_job, howdah_error *reterr)
 {
     size_t size = block_size(record);
     howdah_job *job = size ? hw_alloc(size) : NULL;
@@ -52,7 +60,7 @@ int hw_job_clone(const hw_job *record, howdah_job **ret_job, howdah_error *reter
 
     if (!job)
         return hw_fail_no_memory(reterr);
-    job->record = *record;
+    *job = *record;
     at = (char *)(job + 1);
     for (size_t i = 0; i < TEXT_FIELDS; i++) {
         hw_str text = text_of(record, i);
@@ -62,7 +70,7 @@ int hw_job_clone(const hw_job *record, howdah_job **ret_job, howdah_error *reter
         memcpy(at, text.s, text.len);
         at[text.len] = '\0';
         text.s = at;
-        memcpy((char *)&job->record + text_fields[i], &text, sizeof text);
+        memcpy((char *)job + text_fields[i], &text, sizeof text);
         at += text.len + 1;
     }
     *ret_job = job;
@@ -92,7 +100,7 @@ int hw_jobs_new(size_t room, howdah_jobs **ret_jobs, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-int hw_jobs_add(howdah_jobs *jobs, const hw_job *record, howdah_error *reterr)
+int hw_jobs_add(howdah_jobs *jobs, const howdah_job *record, howdah_error *reterr)
 {
     int s;
 
@@ -161,11 +169,11 @@ const char *howdah_job_state_name(howdah_job_state state)
 }
 
 /* Of no job everything is absent. */
-static const hw_job *seen(const howdah_job *job)
+static const howdah_job *seen(const howdah_job *job)
 {
-    static const hw_job none = {.state = HW_JOB_PENDING};
+    static const howdah_job none = {.state = HOWDAH_JOB_PENDING};
 
-    return job ? &job->record : &none;
+    return job ? job : &none;
 }
 
 int64_t howdah_job_id(const howdah_job *job)
@@ -180,13 +188,7 @@ int64_t howdah_job_token(const howdah_job *job)
 
 howdah_job_state howdah_job_get_state(const howdah_job *job)
 {
-    static const howdah_job_state states[] = {
-        [HW_JOB_PENDING] = HOWDAH_JOB_PENDING,       [HW_JOB_SCHEDULED] = HOWDAH_JOB_SCHEDULED,
-        [HW_JOB_PROCESSING] = HOWDAH_JOB_PROCESSING, [HW_JOB_COMPLETED] = HOWDAH_JOB_COMPLETED,
-        [HW_JOB_FAILED] = HOWDAH_JOB_FAILED,
-    };
-
-    return states[seen(job)->state];
+    return seen(job)->state;
 }
 
 const char *howdah_job_queue(const howdah_job *job)

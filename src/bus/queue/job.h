@@ -10,12 +10,8 @@
 
 #include "store/queue.h"
 
-struct howdah_job {
-    hw_job record;
-};
-
 /* A copy of its own; free with howdah_job_free(). */
-int hw_job_clone(const hw_job *record, howdah_job **ret_job, howdah_error *reterr);
+int hw_job_clone(const howdah_job *record, howdah_job **ret_job, howdah_error *reterr);
 
 struct howdah_jobs {
     howdah_job **items;
@@ -26,7 +22,7 @@ struct howdah_jobs {
 /* An empty set; free with howdah_jobs_free(). */
 int hw_jobs_new(size_t room, howdah_jobs **ret_jobs, howdah_error *reterr);
 /* Takes a copy.  There is room for as many as hw_jobs_new() was told. */
-int hw_jobs_add(howdah_jobs *jobs, const hw_job *record, howdah_error *reterr);
+int hw_jobs_add(howdah_jobs *jobs, const howdah_job *record, howdah_error *reterr);
 
 /*
  * A result or an error message fit to be stored: UTF-8, at most HW_OUTCOME_TEXT_MAX bytes, cut at a

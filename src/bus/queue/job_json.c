@@ -17,7 +17,7 @@ static int64_t positive(int64_t value)
 static void put_job(hw_buf *out, const void *thing)
 {
     const howdah_job *job = thing;
-    const hw_job *r = &job->record;
+    const howdah_job *r = job;
 
     hw_buf_printf(out, "{\"id\":%lld", (long long)r->id);
     hw_json_write_text(out, "queue", r->queue);

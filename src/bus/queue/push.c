@@ -115,7 +115,7 @@ int hw_push_to(hw_store *store, size_t payload_bytes_max, hw_str queue,
                howdah_error *reterr)
 {
     hw_push *pushes = NULL;
-    hw_pushed *pushed = NULL;
+    howdah_pushed *pushed = NULL;
     int s = hw_rule_queue(queue, reterr);
 
     if (s >= 0 && n > HOWDAH_JOBS_MAX)
@@ -129,8 +129,8 @@ int hw_push_to(hw_store *store, size_t payload_bytes_max, hw_str queue,
                          : hw_fail_no_memory(reterr);
     if (s >= 0)
         s = store->ops->queue->push(store, queue, pushes, n, pushed, reterr);
-    for (size_t i = 0; s >= 0 && ret_pushed && i < n; i++)
-        ret_pushed[i] = (howdah_pushed){.id = pushed[i].id, .existed = pushed[i].existed};
+    if (s >= 0 && ret_pushed)
+        memcpy(ret_pushed, pushed, n * sizeof *pushed);
     hw_free(pushes);
     hw_free(pushed);
     return s;

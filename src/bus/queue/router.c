@@ -10,6 +10,7 @@
  *   I3  The bindings are compared before a router becomes the owner of its subscription.  To unbind
  *       takes the token away: nobody routes by what a binding was.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -136,8 +137,10 @@ void hw_route_run(howdah_subscription *sub, hw_store *io)
     routing r = {.sub = sub,
                  .sequences = hw_calloc(sub->work.page->n + 1, sizeof *r.sequences),
                  .now_ms = hw_clock_mono_ms()};
-    int s = r.sequences ? offer_page(&r, &err) : hw_fail_no_memory(&err);
+    int s;
 
+    assert(sub->kind == HW_KIND_ROUTER && sub->work.kind == HW_WORK_PAGE);
+    s = r.sequences ? offer_page(&r, &err) : hw_fail_no_memory(&err);
     if (s >= 0)
         s = store_page(&r, io, &err);
     hw_free(r.sequences);
@@ -240,6 +243,7 @@ static bool is_router_of(const howdah_subscription *sub, const hw_binding *bindi
            sub->route->created_at_us == binding->created_at_us && sub->route->key == binding->key;
 }
 
+/* Its router is there, or is made now. */
 static int on_binding(void *ctx, const hw_binding *binding)
 {
     refreshing *r = ctx;

@@ -112,6 +112,7 @@ int64_t hw_queue_bell_pause(const howdah_bus *bus, int64_t next_due_ms)
     return ms < bus->poll_interval_ms ? ms : bus->poll_interval_ms;
 }
 
+/* A ring that has come is taken note of, without waiting for one. */
 static void hear(howdah_bus *bus)
 {
     hw_queues *q = bus->queues;

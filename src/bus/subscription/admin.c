@@ -182,35 +182,11 @@ int howdah_subscription_remove(howdah_bus *bus, const char *subscriber_id, howda
 
 /* ------------------------------------------------------------------- skips */
 
-typedef struct skip_walk {
-    int (*fn)(void *ctx, const howdah_skip *skip);
-    void *ctx;
-} skip_walk;
-
-static int on_skip(void *ctx, const hw_skip *skip)
-{
-    const skip_walk *w = ctx;
-    howdah_skip out = {
-        .size = sizeof out,
-        .id = skip->id,
-        .subscriber_id = skip->subscriber_id.s,
-        .first = skip->range.first,
-        .last = skip->range.last,
-        .age_ms = skip->age_ms,
-        .reason = skip->reason.s ? skip->reason.s : "",
-        .created_at_us = skip->created_at_us,
-        .resolution = skip->resolution.s ? skip->resolution.s : "",
-    };
-
-    return w->fn(w->ctx, &out);
-}
-
 int howdah_skips_walk(howdah_bus *bus, const char *subscriber_id, bool resolved,
                       int (*fn)(void *ctx, const howdah_skip *skip), void *ctx,
                       howdah_error *reterr)
 {
     HW_ENTRY(entry);
-    skip_walk w = {fn, ctx};
     int s = hw_enter(&entry, &bus, HW_READS, "howdah_skips_walk", reterr);
 
     if (s >= 0 && !fn)
@@ -218,8 +194,8 @@ int howdah_skips_walk(howdah_bus *bus, const char *subscriber_id, bool resolved,
     if (s >= 0 && subscriber_id)
         s = hw_rule_name("subscriber_id", hw_str_of(subscriber_id), reterr);
     return s < 0 ? s
-                 : hw_sub_ops_of(bus)->skips(bus->store, hw_str_of(subscriber_id), resolved,
-                                             on_skip, &w, reterr);
+                 : hw_sub_ops_of(bus)->skips(bus->store, hw_str_of(subscriber_id), resolved, fn,
+                                             ctx, reterr);
 }
 
 int howdah_skip_resolve(howdah_bus *bus, int64_t id, const char *resolution, howdah_error *reterr)
@@ -235,61 +211,12 @@ int howdah_skip_resolve(howdah_bus *bus, int64_t id, const char *resolution, how
 
 /* ------------------------------------------------------------ dead letters */
 
-typedef struct dead_letter_walk {
-    int (*fn)(void *ctx, const howdah_dead_letter *dead_letter);
-    void *ctx;
-    int s;
-    howdah_error *reterr;
-} dead_letter_walk;
-
-static int on_dead_letter(void *ctx, const hw_dead_letter *dead_letter)
-{
-    static const char *const states[] = {[HW_DEAD_LETTER_DEAD] = "dead",
-                                         [HW_DEAD_LETTER_REDRIVE] = "redrive",
-                                         [HW_DEAD_LETTER_REDRIVEN] = "redriven",
-                                         [HW_DEAD_LETTER_DISCARDED] = "discarded"};
-    dead_letter_walk *w = ctx;
-    howdah_job *job = NULL;
-    int stop;
-    howdah_dead_letter out = {
-        .size = sizeof out,
-        .id = dead_letter->id,
-        .source = dead_letter->source.s ? dead_letter->source.s : "sub",
-        .subscriber_id = dead_letter->subscriber_id.s,
-        .event = dead_letter->event,
-        .error = dead_letter->error.s ? dead_letter->error.s : "",
-        .attempts = dead_letter->attempts,
-        .redrives = dead_letter->redrives,
-        .state = states[dead_letter->state],
-        .reason = dead_letter->reason.s ? dead_letter->reason.s : "",
-        .created_at_us = dead_letter->created_at_us,
-        .last_attempt_at_us = dead_letter->last_attempt_at_us,
-        .resolved = dead_letter->resolved_at_us != HW_TIME_ABSENT,
-        .resolved_at_us =
-            dead_letter->resolved_at_us == HW_TIME_ABSENT ? 0 : dead_letter->resolved_at_us,
-        .resolved_by = dead_letter->resolved_by.s ? dead_letter->resolved_by.s : "",
-        .queue = dead_letter->queue.s,
-        .job_id = dead_letter->job_id,
-    };
-
-    if (dead_letter->job) {
-        w->s = hw_job_clone(dead_letter->job, &job, w->reterr);
-        if (w->s < 0)
-            return 1;
-        out.job = job;
-    }
-    stop = w->fn(w->ctx, &out);
-    howdah_job_free(job);
-    return stop;
-}
-
 int howdah_dead_letters_walk(howdah_bus *bus, const howdah_dead_letters_options *options,
                              int (*fn)(void *ctx, const howdah_dead_letter *dead_letter), void *ctx,
                              howdah_error *reterr)
 {
     HW_ENTRY(entry);
     howdah_dead_letters_options own = HOWDAH_DEAD_LETTERS_OPTIONS_INIT;
-    dead_letter_walk w = {.fn = fn, .ctx = ctx, .reterr = reterr};
     hw_dead_letter_query query;
     int s = hw_enter(&entry, &bus, HW_READS, "howdah_dead_letters_walk", reterr);
 
@@ -315,8 +242,7 @@ int howdah_dead_letters_walk(howdah_bus *bus, const howdah_dead_letters_options 
                                    .after_id = options->after_id,
                                    .limit = options->limit,
                                    .resolved = options->resolved};
-    s = hw_sub_ops_of(bus)->dead_letters(bus->store, &query, on_dead_letter, &w, reterr);
-    return s < 0 ? s : w.s;
+    return hw_sub_ops_of(bus)->dead_letters(bus->store, &query, fn, ctx, reterr);
 }
 
 static int mark(howdah_bus *bus, const int64_t *ids, size_t n, const char *subscriber_id,

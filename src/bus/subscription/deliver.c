@@ -34,6 +34,7 @@ typedef struct delivery_run {
 
 /* ------------------------------------------------------------ what went wrong */
 
+/* Either what is stored is not known any more (I5), or the store cannot do it now. */
 static void give_up(delivery_run *t, int status, const howdah_error *err)
 {
     howdah_subscription *sub = t->sub;
@@ -228,6 +229,7 @@ static bool give_up_event(delivery_run *t, const howdah_event *event, const char
     return false;
 }
 
+/* Another try later, a dead letter, or a halt: the engine says which. */
 static bool on_failure(delivery_run *t, const howdah_event *event, const howdah_delivery *delivery)
 {
     howdah_subscription *sub = t->sub;
@@ -403,6 +405,8 @@ static bool clear_suspect(delivery_run *t)
     return true;
 }
 
+/* false: the turn ends, with the event handled, outstanding again, or in the hands of what is
+ * reloaded. */
 static bool deliver(delivery_run *t, const howdah_event *event)
 {
     howdah_subscription *sub = t->sub;
@@ -477,6 +481,7 @@ static bool is_to_end(const howdah_subscription *sub)
     return hw_interrupted(sub->bus->interrupt) || hw_runner_is_stopping(sub->bus);
 }
 
+/* true: every row was offered; false: something stands in the way, and says so in the work. */
 static bool run_page(delivery_run *t)
 {
     howdah_subscription *sub = t->sub;
@@ -563,7 +568,7 @@ static void offer_page(delivery_run *t)
 
 /* --------------------------------------------------------------- redriving */
 
-static int end_redrive(delivery_run *t, const hw_dead_letter *dead_letter, hw_store *store,
+static int end_redrive(delivery_run *t, const howdah_dead_letter *dead_letter, hw_store *store,
                        bool handled, const char *message, howdah_error *reterr)
 {
     hw_hold hold = hw_hold_of(t->sub);
@@ -575,7 +580,8 @@ static int end_redrive(delivery_run *t, const hw_dead_letter *dead_letter, hw_st
 
 /* In the handler's transaction the end of its redrive is part of it, as a checkpoint is of an
  * event's. */
-static int commit_again(delivery_run *t, const hw_dead_letter *dead_letter, howdah_error *reterr)
+static int commit_again(delivery_run *t, const howdah_dead_letter *dead_letter,
+                        howdah_error *reterr)
 {
     hw_checkpoint checkpoint;
     int s = end_redrive(t, dead_letter, t->tx, true, NULL, reterr);
@@ -593,15 +599,15 @@ static int commit_again(delivery_run *t, const hw_dead_letter *dead_letter, howd
 }
 
 /* It had no try, or one whose end is not known: it is asked for as before. */
-static int ask_again(delivery_run *t, const hw_dead_letter *dead_letter, howdah_error *reterr)
+static int ask_again(delivery_run *t, const howdah_dead_letter *dead_letter, howdah_error *reterr)
 {
     return t->io->ops->subs->dead_letters_set_state(
         t->io, &dead_letter->id, 1, HW_STR_NULL, HW_DEAD_LETTER_REDRIVE, HW_STR_NULL, NULL, reterr);
 }
 
 /* An interrupt ends the work, not the storing of what was done: let_go() makes up for it. */
-static void note_unstored(howdah_subscription *sub, const hw_dead_letter *dead_letter, bool handled,
-                          const char *message)
+static void note_unstored(howdah_subscription *sub, const howdah_dead_letter *dead_letter,
+                          bool handled, const char *message)
 {
     hw_redrive_end *unstored = &sub->unstored;
 
@@ -612,14 +618,14 @@ static void note_unstored(howdah_subscription *sub, const hw_dead_letter *dead_l
     hw_utf8_copy(unstored->error, sizeof unstored->error, message ? message : "");
 }
 
-static void ask_again_or_note(delivery_run *t, const hw_dead_letter *dead_letter)
+static void ask_again_or_note(delivery_run *t, const howdah_dead_letter *dead_letter)
 {
     if (ask_again(t, dead_letter, NULL) == HOWDAH_INTERRUPTED)
         note_unstored(t->sub, dead_letter, false, NULL);
 }
 
 /* The dead letter is dead meanwhile (I4). */
-static int try_dead(delivery_run *t, const hw_dead_letter *dead_letter, howdah_error *reterr)
+static int try_dead(delivery_run *t, const howdah_dead_letter *dead_letter, howdah_error *reterr)
 {
     howdah_delivery delivery = {
         .sub = t->sub, .attempt = (int)dead_letter->attempts + 1, .redrive = true, .tx = t->tx};
@@ -653,7 +659,8 @@ static int try_dead(delivery_run *t, const hw_dead_letter *dead_letter, howdah_e
     return s;
 }
 
-static int try_again(delivery_run *t, const hw_dead_letter *dead_letter, howdah_error *reterr)
+/* Dead first, and counted: a handler that ends the process leaves it so (I4). */
+static int try_again(delivery_run *t, const howdah_dead_letter *dead_letter, howdah_error *reterr)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     int s =
@@ -675,7 +682,7 @@ static int try_again(delivery_run *t, const hw_dead_letter *dead_letter, howdah_
 
 /* Letters are collected first: a handler must not run inside the store's walk. */
 typedef struct dead_letter_copy {
-    hw_dead_letter dead_letter;
+    howdah_dead_letter dead_letter;
     howdah_event *event;
 } dead_letter_copy;
 
@@ -688,14 +695,15 @@ typedef struct dead_letter_pile {
     howdah_error *reterr;
 } dead_letter_pile;
 
-static int on_dead_letter(void *ctx, const hw_dead_letter *dead_letter)
+static int on_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
 {
     dead_letter_pile *pile = ctx;
     dead_letter_copy *copy = &pile->items[pile->n];
 
     if (pile->n == REDRIVES_AT_ONCE)
         return 1;
-    copy->dead_letter = (hw_dead_letter){.id = dead_letter->id, .attempts = dead_letter->attempts};
+    copy->dead_letter =
+        (howdah_dead_letter){.id = dead_letter->id, .attempts = dead_letter->attempts};
     pile->status = hw_event_clone(dead_letter->event, &copy->event, pile->reterr);
     if (pile->status < 0)
         return 1;

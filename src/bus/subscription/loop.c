@@ -215,7 +215,8 @@ static int take_page(howdah_subscription *sub, howdah_error *reterr)
     if (sub->reading.next_page > reader->pages)
         return HOWDAH_OK;
     page = hw_log_reader_page(reader, sub->reading.next_page);
-    if (page && sub->d.config.ordering == HW_ORDERING_STRICT && (page->holes_n > 0 || page->still))
+    if (page && sub->d.config.ordering == HOWDAH_ORDERING_STRICT &&
+        (page->holes_n > 0 || page->still))
         page = NULL;
     s = page ? hw_holes_adopt(sub, page, false, reterr) : HOWDAH_END;
     if (s == HOWDAH_END) {
@@ -230,6 +231,7 @@ static int take_page(howdah_subscription *sub, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Dead letters first: somebody waits for them.  Then what is due again, then what is new. */
 static int find_work(howdah_subscription *sub, howdah_error *reterr)
 {
     int s;
@@ -310,6 +312,7 @@ static void report_overdue(howdah_subscription *sub)
     (void)hw_sub_ops_of(sub->bus)->blockers(sub->bus->store, on_blocker, sub, NULL);
 }
 
+/* One piece of work for a subscription that can do some now. */
 static int serve_one(howdah_subscription *sub, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
@@ -359,6 +362,7 @@ int hw_service_meet(howdah_bus *bus, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Exact patterns have channels of their own; one that has none needs the general one. */
 static int relisten(howdah_bus *bus, howdah_error *reterr)
 {
     hw_service *service = bus->service;
@@ -427,6 +431,7 @@ static bool anybody_at_the_edge(const howdah_bus *bus)
     return false;
 }
 
+/* One that cannot go on does not stop the others, unless nobody can (I3). */
 static int serve_all(howdah_bus *bus, howdah_error *reterr)
 {
     int first = HOWDAH_OK;
@@ -526,6 +531,7 @@ int howdah_service(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
     return pass(bus, ret_worked, reterr);
 }
 
+/* Somebody is left that a later pass may serve. */
 static bool can_go_on(const howdah_bus *bus)
 {
     for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {

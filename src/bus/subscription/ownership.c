@@ -39,8 +39,7 @@ void hw_service_unlock(howdah_subscription *sub)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     hw_hold hold = hw_hold_of(sub);
-    int s = hw_sub_ops_of(sub->bus)->release(sub->bus->store, &hold,
-                                             (hw_instance)sub->options.instance, &err);
+    int s = hw_sub_ops_of(sub->bus)->release(sub->bus->store, &hold, sub->options.instance, &err);
 
     if (s == HOWDAH_INTERRUPTED) /* let_go() makes up for it */
         sub->ownership.unreleased = sub->ownership.token;
@@ -51,6 +50,7 @@ void hw_service_unlock(howdah_subscription *sub)
 /* The state is thrown away; whoever owns it next, perhaps we, loads what is stored. */
 void hw_service_step_down(howdah_subscription *sub, int64_t take_ms)
 {
+    assert(!hw_sub_is_busy(sub) && sub->kind != HW_KIND_TAIL);
     hw_service_drop_page(sub);
     hw_still_drop(sub->place.still);
     sub->place.still = NULL;
@@ -144,6 +144,7 @@ static void keep_reason(howdah_subscription *sub, hw_str reason)
     (void)snprintf(sub->reason, sizeof sub->reason, "%.*s", (int)n, reason.s ? reason.s : "");
 }
 
+/* The row of a subscription that is ours now becomes its state. */
 static int on_taken(void *ctx, const hw_sub_row *row)
 {
     taken *t = ctx;
@@ -222,6 +223,7 @@ static int check_history(howdah_subscription *sub, const taken *t, howdah_error 
     return go_back_to_anchor(sub, reterr);
 }
 
+/* What the row says it is becomes the state; before it reads, its place is checked. */
 static int enter(howdah_subscription *sub, const taken *t, howdah_error *reterr)
 {
     int64_t now = hw_clock_mono_ms();
@@ -274,7 +276,7 @@ static int take_now(howdah_subscription *sub, howdah_error *reterr)
 {
     howdah_bus *bus = sub->bus;
     hw_take take = {.subscriber_id = hw_str_of(sub->id),
-                    .instance = (hw_instance)sub->options.instance,
+                    .instance = sub->options.instance,
                     .owner = hw_str_of(bus->service->owner),
                     .lease_ms = sub->options.lease_ms};
     taken t = {.sub = sub, .reterr = reterr};
@@ -311,8 +313,10 @@ static int take_now(howdah_subscription *sub, howdah_error *reterr)
 
 int hw_service_take(howdah_subscription *sub, howdah_error *reterr)
 {
-    int s = look_for_rival(sub, reterr);
+    int s;
 
+    assert(hw_sub_state_of(sub) == HW_STATE_OUT && !hw_sub_is_busy(sub));
+    s = look_for_rival(sub, reterr);
     return s < 0 || hw_sub_state_of(sub) == HW_STATE_ENDED ? s : take_now(sub, reterr);
 }
 
@@ -343,6 +347,7 @@ static void stop_here(howdah_subscription *sub, hw_sub_state state)
     (void)hw_sub_ops_of(sub->bus)->load(sub->bus->store, hw_str_of(sub->id), on_reason, sub, NULL);
 }
 
+/* The answer of the store, while nobody works on it. */
 static void hear(howdah_subscription *sub, const hw_sub_news *news)
 {
     hw_sub_state state = hw_sub_state_of(sub);
@@ -393,6 +398,7 @@ typedef struct news_bag {
     size_t n;
 } news_bag;
 
+/* One statement for all in the bag; then each hears its part of the answer. */
 static int send_bag(howdah_bus *bus, news_bag *bag, bool store, howdah_error *reterr)
 {
     int64_t before = hw_clock_mono_ms();
@@ -533,10 +539,11 @@ static int end_redrive_late(howdah_subscription *sub, howdah_error *reterr)
     return s == HOWDAH_NOT_FOUND ? HOWDAH_OK : s; /* resolved meanwhile */
 }
 
+/* In this order: what was done is stored before anybody else can take it. */
 int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr)
 {
     howdah_bus *bus = sub->bus;
-    hw_instance instance = (hw_instance)sub->options.instance;
+    howdah_instance instance = sub->options.instance;
     hw_hold hold = hw_hold_of(sub);
     hw_ranges outstanding = HW_RANGES_INIT;
     hw_sub_news news = {0};

@@ -31,6 +31,7 @@ void hw_log_reader_init(hw_log_reader *reader)
 
 void hw_page_drop(howdah_bus *bus, hw_page *page)
 {
+    assert(!page || page->refs > 0);
     if (!page || --page->refs > 0)
         return;
     if (page->cursor && !page->keeps_cursor)
@@ -125,6 +126,7 @@ static int read_page(howdah_bus *bus, hw_query *query, hw_page *page, howdah_err
     return s < 0 ? s : check_log(bus, reterr);
 }
 
+/* Rounds until nothing more comes: then what is missing is all that may still appear. */
 int hw_log_reader_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_outstanding,
                       howdah_error *reterr)
 {
@@ -238,6 +240,7 @@ static void into_window(howdah_bus *bus, hw_page *page)
     hw_log_reader *reader = &bus->service->reader;
     size_t slot = (size_t)(++reader->pages % HW_WINDOW_PAGES);
 
+    assert(page->number == 0);
     hw_page_drop(bus, reader->window[slot]);
     page->number = reader->pages;
     reader->window[slot] = page;
@@ -279,6 +282,7 @@ hw_page *hw_log_reader_page(const hw_log_reader *reader, int64_t number)
     return page && page->number == number ? page : NULL;
 }
 
+/* The frontier learns of every row; the last one of all is what the reader stands on. */
 static int see_rows(howdah_bus *bus, const hw_page *page, howdah_error *reterr)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -311,6 +315,7 @@ static int judge(howdah_bus *bus, hw_page *page, bool verdict, const hw_ranges *
     return s < 0 ? s : note_holes(page, reader, reterr);
 }
 
+/* The order matters: evidence taken after the rows would call dead what committed in between. */
 int hw_log_reader_round(howdah_bus *bus, bool *ret_news, howdah_error *reterr)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -364,6 +369,7 @@ int hw_log_reader_round(howdah_bus *bus, bool *ret_news, howdah_error *reterr)
     return hw_holes_store_proven(bus, reterr);
 }
 
+/* Counters go on: a number that came back would be taken for what it was before. */
 void hw_log_reader_reset(howdah_bus *bus)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -401,10 +407,9 @@ void hw_log_reader_done(howdah_bus *bus)
 
 /* ------------------------------------------------- what a subscription reads */
 
+/* A stream of its own is read by version: what was met before is not looked through again. */
 static void filter_by(const howdah_subscription *sub, hw_query *query)
 {
-    hw_str pattern = hw_str_of(sub->pattern);
-
     if (sub->filter.stream.s && query->ranges_n > 0) {
         query->only_stream = sub->filter.stream;
         query->only_from =
@@ -412,13 +417,12 @@ static void filter_by(const howdah_subscription *sub, hw_query *query)
     }
     if (!sub->pattern)
         return;
-    if (hw_pattern_is_exact(pattern))
-        query->type = pattern;
-    else
-        query->pattern = pattern;
+    query->pattern = hw_str_of(sub->pattern);
+    hw_pattern_to_type(&query->type, &query->pattern);
     query->sparse = sub->reading.sparse;
 }
 
+/* How far down the reader has to know the log for this subscription. */
 static int64_t lowest_wanted(const howdah_subscription *sub)
 {
     const hw_delivery *d = &sub->d;
@@ -550,11 +554,12 @@ static int64_t readable(const howdah_subscription *sub)
     int64_t to = reader->frontier.high;
     int64_t still = INT64_MAX;
 
-    if (sub->d.config.ordering == HW_ORDERING_STRICT)
+    if (sub->d.config.ordering == HOWDAH_ORDERING_STRICT)
         still = hw_holes_first_still(reader, 0);
     return to < still ? to : still - 1;
 }
 
+/* *ret_any: there was something to read; HOWDAH_END: rows came that must not be used yet. */
 static int read_wanted_page(howdah_subscription *sub, hw_page *page, bool *ret_any,
                             howdah_error *reterr)
 {

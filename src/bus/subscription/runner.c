@@ -121,6 +121,7 @@ static void wind_up(hw_runner *runner)
     (void)pthread_mutex_unlock(&runner->lock);
 }
 
+/* As howdah_run(), until somebody stops it; a worker that is through ends the wait. */
 static void *serve(void *arg)
 {
     hw_runner *runner = arg;
@@ -258,6 +259,7 @@ int hw_runner_end(howdah_bus *bus, howdah_error *reterr)
     return s;
 }
 
+/* HOWDAH_END: it runs on; else what ended it. */
 static int wait_for_end(hw_runner *runner, int64_t for_ms, howdah_error *reterr)
 {
     struct timespec until;

@@ -64,14 +64,11 @@ static int check(const howdah_subscribe_options *o, howdah_error *reterr)
 
 static hw_delivery_config config_of(const howdah_subscribe_options *o)
 {
-    static const hw_checkpoint_mode modes[] = {HW_CHECKPOINT_SYNC, HW_CHECKPOINT_BATCHED,
-                                               HW_CHECKPOINT_TRANSACTIONAL};
-
     return (hw_delivery_config){
-        .ordering = o->ordering == HOWDAH_ORDERING_STRICT ? HW_ORDERING_STRICT : HW_ORDERING_AHEAD,
-        .gap_policy = o->gap_policy == HOWDAH_GAP_TIMEOUT ? HW_GAP_TIMEOUT : HW_GAP_PROOF,
+        .ordering = o->ordering,
+        .gap_policy = o->gap_policy,
         .gap_timeout_ms = o->gap_timeout_ms,
-        .mode = modes[o->checkpoint],
+        .mode = o->checkpoint,
         .batch_size = o->batch_size,
         .max_delay_ms = o->max_delay_ms,
         .max_retries = (unsigned)o->max_retries,

@@ -118,7 +118,7 @@ typedef enum hw_sub_kind {
 /* Where the jobs of a router go. */
 typedef struct hw_route {
     char *queue;
-    hw_route_key key;
+    howdah_binding_key key;
     int64_t created_at_us; /* of the binding: another one of the same name is another router */
     bool bound;            /* while bindings are compared: it is still there */
 } hw_route;

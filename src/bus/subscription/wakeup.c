@@ -37,6 +37,7 @@ void hw_service_wait_init(hw_service *service)
     hw_pause_init(&service->pause, &pause_rules, 0);
 }
 
+/* When this subscription has to be looked at, in ms of the monotonic clock. */
 static int64_t next_of(const howdah_subscription *sub, int64_t now)
 {
     int64_t at = INT64_MAX;

@@ -12,17 +12,18 @@
 
 #include "store/pg/pg.h"
 
-#define SEQUENCES_BYTES_MAX (HW_CLAIM_MAX * 16 + 64)
+#define SEQUENCES_BYTES_MAX (HOWDAH_JOBS_MAX * 16 + 64)
 
-static const char *const key_names[] = {
-    [HW_ROUTE_STREAM] = "stream", [HW_ROUTE_CORRELATION] = "correlation", [HW_ROUTE_NONE] = "none"};
+static const char *const key_names[] = {[HOWDAH_KEY_STREAM] = "stream",
+                                        [HOWDAH_KEY_CORRELATION] = "correlation",
+                                        [HOWDAH_KEY_NONE] = "none"};
 
-static hw_route_key key_of(hw_str name)
+static howdah_binding_key key_of(hw_str name)
 {
-    for (int i = HW_ROUTE_STREAM; i < HW_ROUTE_NONE; i++)
+    for (int i = HOWDAH_KEY_STREAM; i < HOWDAH_KEY_NONE; i++)
         if (hw_str_equal(name, hw_str_of(key_names[i])))
-            return (hw_route_key)i;
-    return HW_ROUTE_NONE;
+            return (howdah_binding_key)i;
+    return HOWDAH_KEY_NONE;
 }
 
 /* ----------------------------------------------------------------- bindings */
@@ -141,8 +142,8 @@ static int send_page(hw_pg *pg, const hw_pg_call *call, const hw_checkpoint *che
     return s < 0 || moved ? s : hw_pg_why_not_moved(pg, checkpoint, reterr);
 }
 
-int hw_pg_route(hw_store *store, const hw_checkpoint *checkpoint, hw_str queue, hw_route_key key,
-                const int64_t *sequences, size_t n, howdah_error *reterr)
+int hw_pg_route(hw_store *store, const hw_checkpoint *checkpoint, hw_str queue,
+                howdah_binding_key key, const int64_t *sequences, size_t n, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     hw_pg_call call = {.statement = HW_PG_QUEUE_ROUTE, .writes = true};
@@ -150,7 +151,7 @@ int hw_pg_route(hw_store *store, const hw_checkpoint *checkpoint, hw_str queue, 
     hw_pg_array array;
     int s = hw_pg_ready_to_move(pg, reterr);
 
-    assert(n <= HW_CLAIM_MAX);
+    assert(n <= HOWDAH_JOBS_MAX);
     if (s >= 0)
         s = hw_pg_param_checkpoint(pg, &call, checkpoint, &pg->params, reterr);
     if (s < 0)

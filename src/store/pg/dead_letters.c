@@ -16,22 +16,17 @@
 #define PAGE_BYTES (8 * 1024 * 1024)
 #define FEWER 8 /* dead letters, so many times, when one is too large for its share of a page */
 
-static const char *const state_names[] = {[HW_DEAD_LETTER_DEAD] = "dead",
-                                          [HW_DEAD_LETTER_REDRIVE] = "redrive",
-                                          [HW_DEAD_LETTER_REDRIVEN] = "redriven",
-                                          [HW_DEAD_LETTER_DISCARDED] = "discarded"};
-
-const char *hw_pg_dead_letter_state_name(hw_dead_letter_state state)
-{
-    return state_names[state];
-}
-
 hw_dead_letter_state hw_pg_dead_letter_state(hw_str name)
 {
-    for (int i = HW_DEAD_LETTER_REDRIVE; i <= HW_DEAD_LETTER_DISCARDED; i++)
-        if (hw_str_equal(name, hw_str_of(state_names[i])))
-            return (hw_dead_letter_state)i;
-    return HW_DEAD_LETTER_DEAD;
+    hw_dead_letter_state state = HW_DEAD_LETTER_DEAD;
+
+    (void)hw_dead_letter_state_of(name, &state);
+    return state;
+}
+
+const char *hw_pg_text(const PGresult *r, int row, int column)
+{
+    return PQgetisnull(r, row, column) ? "" : PQgetvalue(r, row, column);
 }
 
 /* --------------------------------------------------------------- one dead letter */
@@ -115,22 +110,25 @@ enum dead_letter_column {
 static int hand_dead_letter(const PGresult *r, int row, hw_dead_letter_fn fn, void *ctx)
 {
     howdah_event event;
-    hw_dead_letter dead_letter = {
+    howdah_dead_letter dead_letter = {
+        .size = sizeof dead_letter,
         .id = hw_pg_get_int8(r, row, DEAD_LETTER_ID),
-        .source = hw_pg_get_str(r, row, SOURCE),
-        .subscriber_id = hw_pg_get_str(r, row, SUBSCRIBER_ID),
+        .source = hw_pg_text(r, row, SOURCE),
+        .subscriber_id = hw_pg_get_str(r, row, SUBSCRIBER_ID).s,
         .event = &event,
-        .error = hw_pg_get_str(r, row, ERROR_MESSAGE),
+        .error = hw_pg_text(r, row, ERROR_MESSAGE),
         .attempts = hw_pg_get_int8(r, row, RETRY_COUNT),
         .redrives = hw_pg_get_int8(r, row, REDRIVES),
         .created_at_us = hw_pg_get_time(r, row, CREATED_AT),
         .last_attempt_at_us = hw_pg_get_time(r, row, LAST_RETRY_AT),
-        .state = hw_pg_dead_letter_state(hw_pg_get_str(r, row, STATE)),
-        .reason = hw_pg_get_str(r, row, REASON),
-        .resolved_at_us = hw_pg_get_time(r, row, RESOLVED_AT),
-        .resolved_by = hw_pg_get_str(r, row, RESOLVED_BY),
+        .state = hw_dead_letter_state_name(hw_pg_dead_letter_state(hw_pg_get_str(r, row, STATE))),
+        .reason = hw_pg_text(r, row, REASON),
+        .resolved = !PQgetisnull(r, row, RESOLVED_AT),
+        .resolved_by = hw_pg_text(r, row, RESOLVED_BY),
     };
 
+    if (dead_letter.resolved)
+        dead_letter.resolved_at_us = hw_pg_get_time(r, row, RESOLVED_AT);
     hw_pg_decode_event(r, row, EVENT, &event);
     return fn(ctx, &dead_letter);
 }
@@ -324,7 +322,7 @@ int hw_pg_dead_letters_mark(hw_store *store, const int64_t *ids, size_t n, hw_st
     else
         hw_pg_param_null(&call);
     hw_pg_param_str(&call, subscriber_id);
-    hw_pg_param_str(&call, hw_str_of(state_names[state]));
+    hw_pg_param_str(&call, hw_str_of(hw_dead_letter_state_name(state)));
     hw_pg_param_str(&call, reason);
     s = hw_pg_exec(pg, &call, &result, reterr);
     if (s >= 0)
@@ -349,7 +347,7 @@ int hw_pg_redrive_end(hw_store *store, const hw_hold *hold, int64_t id, hw_dead_
         return s;
     hw_pg_param_hold(&call, hold);
     hw_pg_param_int8(&call, id);
-    hw_pg_param_str(&call, hw_str_of(state_names[state]));
+    hw_pg_param_str(&call, hw_str_of(hw_dead_letter_state_name(state)));
     hw_pg_param_str(&call, error);
     s = hw_pg_exec(pg, &call, &result, reterr);
     if (s >= 0 && !hw_pg_get_bool(result, 0, 0))
@@ -383,15 +381,17 @@ int hw_pg_skip(hw_store *store, const hw_checkpoint *checkpoint, hw_range range,
 
 static int hand_skip(const PGresult *r, int row, hw_skip_fn fn, void *ctx)
 {
-    hw_skip skip = {
+    howdah_skip skip = {
+        .size = sizeof skip,
         .id = hw_pg_get_int8(r, row, 0),
-        .subscriber_id = hw_pg_get_str(r, row, 1),
-        .range = {hw_pg_get_int8(r, row, 2), hw_pg_get_int8(r, row, 3)},
+        .subscriber_id = hw_pg_get_str(r, row, 1).s,
+        .first = hw_pg_get_int8(r, row, 2),
+        .last = hw_pg_get_int8(r, row, 3),
         .age_ms = hw_pg_get_int8(r, row, 4),
-        .reason = hw_pg_get_str(r, row, 5),
+        .reason = hw_pg_text(r, row, 5),
         .created_at_us = hw_pg_get_time(r, row, 6),
-        .resolved_at_us = hw_pg_get_time(r, row, 7),
-        .resolution = hw_pg_get_str(r, row, 8),
+        .resolved_at_us = PQgetisnull(r, row, 7) ? 0 : hw_pg_get_time(r, row, 7),
+        .resolution = hw_pg_text(r, row, 8),
     };
 
     return fn(ctx, &skip);

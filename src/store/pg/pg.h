@@ -541,9 +541,9 @@ extern const hw_queue_ops hw_pg_queue_ops;
 
 int hw_pg_no_such_queue(hw_str queue, howdah_error *reterr);
 
-int hw_pg_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t n, hw_pushed *ret_pushed,
-               howdah_error *reterr);
-int hw_pg_exchange(hw_store *store, const hw_ack *acks, size_t n, hw_acked *ret_acked,
+int hw_pg_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t n,
+               howdah_pushed *ret_pushed, howdah_error *reterr);
+int hw_pg_exchange(hw_store *store, const hw_ack *acks, size_t n, howdah_ack_outcome *ret_acked,
                    const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
                    howdah_error *reterr);
 
@@ -555,7 +555,8 @@ void hw_pg_call_of_job_dead_letters(const hw_dead_letter_query *query, int64_t a
 /* A row of it, whose first column is the dead letter's id. */
 int hw_pg_hand_job_dead_letter(const PGresult *r, int row, hw_dead_letter_fn fn, void *ctx);
 hw_dead_letter_state hw_pg_dead_letter_state(hw_str name);
-const char *hw_pg_dead_letter_state_name(hw_dead_letter_state state);
+/* "" for NULL. */
+const char *hw_pg_text(const PGresult *r, int row, int column);
 int hw_pg_job_dead_letters_mark(hw_store *store, hw_str queue, hw_dead_letter_state state,
                                 hw_str reason, int64_t *ret_n, howdah_error *reterr);
 
@@ -567,8 +568,8 @@ int hw_pg_queue_bind(hw_store *store, const hw_binding *binding, int64_t high,
 int hw_pg_queue_unbind(hw_store *store, hw_str queue, hw_str pattern, howdah_error *reterr);
 int hw_pg_queue_bindings(hw_store *store, hw_str queue, hw_binding_fn fn, void *ctx,
                          howdah_error *reterr);
-int hw_pg_route(hw_store *store, const hw_checkpoint *checkpoint, hw_str queue, hw_route_key key,
-                const int64_t *sequences, size_t n, howdah_error *reterr);
+int hw_pg_route(hw_store *store, const hw_checkpoint *checkpoint, hw_str queue,
+                howdah_binding_key key, const int64_t *sequences, size_t n, howdah_error *reterr);
 
 /* ---- floors.c: where a claim starts, so that it does not walk what is gone */
 
@@ -642,7 +643,7 @@ size_t hw_pg_times_query_call(hw_pg_times_query *query, bool direct, size_t rows
 /* The page has come, n rows up to last; true: it was the last one. */
 bool hw_pg_times_query_advance(hw_pg_times_query *query, size_t asked, size_t n, int64_t last);
 
-int hw_pg_snapshot_put(hw_store *store, const hw_snapshot *snapshot, int64_t keep,
+int hw_pg_snapshot_put(hw_store *store, const howdah_snapshot *snapshot, int64_t keep,
                        howdah_error *reterr);
 int hw_pg_snapshot_get(hw_store *store, hw_str stream, int64_t version, hw_snapshot_fn fn,
                        void *ctx, howdah_error *reterr);

@@ -12,6 +12,7 @@
  *       not by a correction that was being written already, with a lower number.  What to look at
  *       is the server's to say (query_pin()) and the server's to understand.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -95,6 +96,7 @@ static bool needs_keys(const hw_times_query *q)
 {
     bool led = q->stream.s || q->type.s || q->correlation_id.s || q->has_causation;
 
+    assert(q->type.s || !hw_pattern_is_exact(q->pattern));
     return q->order != HOWDAH_ORDER_SEQUENCE || q->families ||
            (!led && (is_span(q->valid) || is_span(q->recorded)));
 }
@@ -111,11 +113,6 @@ int hw_pg_times_query_new(const hw_times_query *q, hw_pg_times_query **ret_query
     query->texts = (hw_buf)HW_BUF_INIT(ARRAYS_BYTES_MAX);
     query->arrays = (hw_buf)HW_BUF_INIT(ARRAYS_BYTES_MAX);
     query->page = (hw_buf)HW_BUF_INIT(ARRAYS_BYTES_MAX);
-    /* A pattern without a wildcard is a type, and has its index. */
-    if (hw_pattern_is_exact(q->pattern) && !q->type.s) {
-        query->q.type = q->pattern;
-        query->q.pattern = HW_STR_NULL;
-    }
     query->keys_first = needs_keys(&query->q);
     query->pin = (hw_buf)HW_BUF_INIT(ARRAYS_BYTES_MAX);
     keep_texts(query);

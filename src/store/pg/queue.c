@@ -163,8 +163,8 @@ static void put_causations(hw_pg_arrays *a, const hw_push *jobs, size_t n)
     }
 }
 
-int hw_pg_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t n, hw_pushed *ret_pushed,
-               howdah_error *reterr)
+int hw_pg_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t n,
+               howdah_pushed *ret_pushed, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     hw_pg_call call = {.statement = HW_PG_JOB_PUSH, .writes = true};
@@ -193,7 +193,8 @@ int hw_pg_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t n, hw_
     hw_pg_param_arrays(&call, &a);
     s = hw_pg_exec(pg, &call, &result, reterr);
     for (int i = 0; s >= 0 && i < PQntuples(result); i++)
-        ret_pushed[i] = (hw_pushed){hw_pg_get_int8(result, i, 0), hw_pg_get_bool(result, i, 1)};
+        ret_pushed[i] = (howdah_pushed){.id = hw_pg_get_int8(result, i, 0),
+                                        .existed = hw_pg_get_bool(result, i, 1)};
     PQclear(result);
     return s;
 }
@@ -229,12 +230,12 @@ enum claimed_column {
     BEGUN_AT
 };
 
-static void decode_claimed(const PGresult *r, int row, const hw_claim *claim, hw_job *job)
+static void decode_claimed(const PGresult *r, int row, const hw_claim *claim, howdah_job *job)
 {
-    *job = (hw_job){
+    *job = (howdah_job){
         .id = hw_pg_get_int8(r, row, ID),
         .token = hw_pg_get_int8(r, row, TOKEN),
-        .state = HW_JOB_PROCESSING,
+        .state = HOWDAH_JOB_PROCESSING,
         .queue = claim->queue,
         .worker = claim->worker,
         .attempts = hw_pg_get_int8(r, row, ATTEMPTS),
@@ -316,8 +317,10 @@ static ack_shape shape_of(const hw_ack *acks, size_t n)
 
     for (size_t i = 0; i < n; i++) {
         shape.notes |= acks[i].text.s != NULL;
-        shape.afters |= acks[i].verdict == HW_VERDICT_RETRY || acks[i].verdict == HW_VERDICT_EXTEND;
-        shape.may_fail |= acks[i].verdict == HW_VERDICT_FAIL || acks[i].verdict == HW_VERDICT_RETRY;
+        shape.afters |=
+            acks[i].verdict == HOWDAH_VERDICT_RETRY || acks[i].verdict == HOWDAH_VERDICT_EXTEND;
+        shape.may_fail |=
+            acks[i].verdict == HOWDAH_VERDICT_FAIL || acks[i].verdict == HOWDAH_VERDICT_RETRY;
     }
     return shape;
 }
@@ -432,15 +435,15 @@ static int send_exchange(exchange *t, PGresult **ret_result, howdah_error *reter
     return hw_pg_exec(pg, &call, ret_result, reterr);
 }
 
-static void take_outcomes(const PGresult *r, size_t n, hw_acked *ret_acked)
+static void take_outcomes(const PGresult *r, size_t n, howdah_ack_outcome *ret_acked)
 {
     hw_str digits = PQntuples(r) > 0 ? hw_pg_get_str(r, 0, 0) : HW_STR_NULL;
 
     assert(digits.len == n);
     for (size_t i = 0; i < n && i < digits.len; i++)
-        ret_acked[i] = digits.s[i] == '0'   ? HW_ACKED_LOST
-                       : digits.s[i] == '1' ? HW_ACKED_DONE
-                                            : HW_ACKED_FAILED;
+        ret_acked[i] = digits.s[i] == '0'   ? HOWDAH_ACKED_LOST
+                       : digits.s[i] == '1' ? HOWDAH_ACKED_DONE
+                                            : HOWDAH_ACKED_FAILED;
 }
 
 /*
@@ -467,7 +470,7 @@ static void hand_over(exchange *t, const PGresult *r, hw_job_fn fn, void *ctx,
     bool wanted = true;
 
     for (int row = 0; row < PQntuples(r); row++) {
-        hw_job job;
+        howdah_job job;
 
         if (PQgetisnull(r, row, ID))
             continue; /* only outcomes */
@@ -571,7 +574,7 @@ static int look_around(exchange *t, hw_job_fn fn, void *ctx, hw_claim_report *re
 }
 
 /* I1: only this one is two statements if the next job is not for exchange_one() to find. */
-static int exchange_of_one(exchange *t, hw_acked *ret_acked, hw_job_fn fn, void *ctx,
+static int exchange_of_one(exchange *t, howdah_ack_outcome *ret_acked, hw_job_fn fn, void *ctx,
                            hw_claim_report *report, hw_pg_one *ret_done, howdah_error *reterr)
 {
     hw_pg *pg = t->pg;
@@ -580,7 +583,7 @@ static int exchange_of_one(exchange *t, hw_acked *ret_acked, hw_job_fn fn, void 
 
     *ret_done = HW_PG_ONE_NOTHING;
     if (t->n != 1 || !t->claim || t->claim->n != 1 || t->tidy || pg->caller_owned ||
-        pg->in_handler || t->acks->verdict != HW_VERDICT_COMPLETE || t->acks->text.s ||
+        pg->in_handler || t->acks->verdict != HOWDAH_VERDICT_COMPLETE || t->acks->text.s ||
         !hw_pg_floors_one(pg, t->claim->queue, &floor))
         return HOWDAH_OK;
     t->floors_n = 1;
@@ -588,7 +591,7 @@ static int exchange_of_one(exchange *t, hw_acked *ret_acked, hw_job_fn fn, void 
                            reterr);
     if (s < 0 || *ret_done == HW_PG_ONE_NOTHING)
         return s;
-    *ret_acked = HW_ACKED_DONE;
+    *ret_acked = HOWDAH_ACKED_DONE;
     t->n = 0;
     if (*ret_done == HW_PG_ONE_ACKED)
         hw_pg_floors_are_not_for_one(pg, t->claim->queue);
@@ -599,7 +602,7 @@ static int exchange_of_one(exchange *t, hw_acked *ret_acked, hw_job_fn fn, void 
     return s;
 }
 
-static int exchange_of_many(exchange *t, hw_acked *ret_acked, hw_job_fn fn, void *ctx,
+static int exchange_of_many(exchange *t, howdah_ack_outcome *ret_acked, hw_job_fn fn, void *ctx,
                             hw_claim_report *report, howdah_error *reterr)
 {
     int64_t before_us = hw_clock_mono_us();
@@ -626,7 +629,7 @@ static int exchange_of_many(exchange *t, hw_acked *ret_acked, hw_job_fn fn, void
     return s;
 }
 
-int hw_pg_exchange(hw_store *store, const hw_ack *acks, size_t n, hw_acked *ret_acked,
+int hw_pg_exchange(hw_store *store, const hw_ack *acks, size_t n, howdah_ack_outcome *ret_acked,
                    const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
                    howdah_error *reterr)
 {

@@ -45,22 +45,22 @@ enum job_column {
 };
 
 static const char *const state_names[] = {
-    [HW_JOB_PENDING] = "pending",       [HW_JOB_SCHEDULED] = "scheduled",
-    [HW_JOB_PROCESSING] = "processing", [HW_JOB_COMPLETED] = "completed",
-    [HW_JOB_FAILED] = "failed",
+    [HOWDAH_JOB_PENDING] = "pending",       [HOWDAH_JOB_SCHEDULED] = "scheduled",
+    [HOWDAH_JOB_PROCESSING] = "processing", [HOWDAH_JOB_COMPLETED] = "completed",
+    [HOWDAH_JOB_FAILED] = "failed",
 };
 
-static hw_job_state state_of(hw_str name)
+static howdah_job_state state_of(hw_str name)
 {
-    for (int i = HW_JOB_PENDING; i < HW_JOB_FAILED; i++)
+    for (int i = HOWDAH_JOB_PENDING; i < HOWDAH_JOB_FAILED; i++)
         if (hw_str_equal(name, hw_str_of(state_names[i])))
-            return (hw_job_state)i;
-    return HW_JOB_FAILED;
+            return (howdah_job_state)i;
+    return HOWDAH_JOB_FAILED;
 }
 
-static void decode_job(const PGresult *r, int row, hw_job *job)
+static void decode_job(const PGresult *r, int row, howdah_job *job)
 {
-    *job = (hw_job){
+    *job = (howdah_job){
         .id = hw_pg_get_int8(r, row, ID),
         .state = state_of(hw_pg_get_str(r, row, STATE)),
         .queue = hw_pg_get_str(r, row, QUEUE),
@@ -110,7 +110,7 @@ static int job_load(hw_store *store, int64_t id, hw_job_fn fn, void *ctx, howdah
     if (s >= 0 && PQntuples(result) == 0) {
         s = no_such_job(id, reterr);
     } else if (s >= 0) {
-        hw_job job;
+        howdah_job job;
 
         decode_job(result, 0, &job);
         (void)fn(ctx, &job);
@@ -177,14 +177,15 @@ static int job_rerun(hw_store *store, int64_t id, howdah_error *reterr)
 
 /* ------------------------------------------------------------------ history */
 
-static void call_of_log(const hw_log_query *q, int64_t after, int64_t limit, hw_pg_call *call)
+static void call_of_log(hw_str queue, const howdah_queue_log_options *q, int64_t after,
+                        int64_t limit, hw_pg_call *call)
 {
     *call = (hw_pg_call){.statement = HW_PG_JOB_LOG};
-    hw_pg_param_str(call, q->queue);
-    if (q->status < 0)
+    hw_pg_param_str(call, queue);
+    if (q->status == HOWDAH_ABSENT)
         hw_pg_param_null(call);
     else
-        hw_pg_param_bool(call, q->status == HW_JOB_FAILED);
+        hw_pg_param_bool(call, q->status == HOWDAH_JOB_FAILED);
     hw_pg_param_int8(call, after);
     hw_pg_param_int8(call, limit);
     hw_pg_param_bool(call, q->backward);
@@ -202,12 +203,12 @@ static int count_fitting(const PGresult *result)
     return n;
 }
 
-static int job_log(hw_store *store, const hw_log_query *query, hw_job_fn fn, void *ctx,
-                   howdah_error *reterr)
+static int job_log(hw_store *store, hw_str queue, const howdah_queue_log_options *options,
+                   hw_job_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
-    int64_t left = query->limit > 0 ? query->limit : INT64_MAX;
-    int64_t after = query->after;
+    int64_t left = options->limit > 0 ? options->limit : INT64_MAX;
+    int64_t after = options->after;
     int rows = PAGE;
     bool stop = false;
     int s = hw_pg_ready(pg, reterr);
@@ -218,7 +219,7 @@ static int job_log(hw_store *store, const hw_log_query *query, hw_job_fn fn, voi
         hw_pg_call call;
         int n;
 
-        call_of_log(query, after, asked, &call);
+        call_of_log(queue, options, after, asked, &call);
         s = hw_pg_query(pg, &call, &result, reterr);
         if (s < 0)
             return s;
@@ -230,7 +231,7 @@ static int job_log(hw_store *store, const hw_log_query *query, hw_job_fn fn, voi
             rows = 2 * rows < PAGE ? 2 * rows : PAGE;
         left -= n;
         for (int i = 0; i < n; i++) {
-            hw_job job;
+            howdah_job job;
 
             decode_job(result, i, &job);
             after = job.position;
@@ -253,13 +254,13 @@ int hw_pg_no_such_queue(hw_str queue, howdah_error *reterr)
 
 static void param_setting(hw_pg_call *call, int64_t value)
 {
-    if (value == HW_QUEUE_KEEP)
+    if (value == HOWDAH_ABSENT)
         hw_pg_param_null(call);
     else
         hw_pg_param_int8(call, value);
 }
 
-static int set(hw_pg *pg, hw_str queue, const hw_queue_settings *v, const bool *paused,
+static int set(hw_pg *pg, hw_str queue, const howdah_queue_options *v, const bool *paused,
                howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_QUEUE_SET, .writes = true};
@@ -274,7 +275,7 @@ static int set(hw_pg *pg, hw_str queue, const hw_queue_settings *v, const bool *
     param_setting(&call, v->backoff_jitter);
     param_setting(&call, v->concurrency);
     param_setting(&call, v->history_ms);
-    if (v->hold_key == HW_QUEUE_KEEP)
+    if (v->hold_key == HOWDAH_ABSENT)
         hw_pg_param_null(&call);
     else
         hw_pg_param_bool(&call, v->hold_key != 0);
@@ -287,7 +288,7 @@ static int set(hw_pg *pg, hw_str queue, const hw_queue_settings *v, const bool *
     return s;
 }
 
-static int queue_put(hw_store *store, hw_str queue, const hw_queue_settings *settings,
+static int queue_put(hw_store *store, hw_str queue, const howdah_queue_options *settings,
                      howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -296,7 +297,7 @@ static int queue_put(hw_store *store, hw_str queue, const hw_queue_settings *set
     return s < 0 ? s : set(pg, queue, settings, NULL, reterr);
 }
 
-static int one_of_them(void *ctx, const hw_queue_row *row)
+static int one_of_them(void *ctx, const howdah_queue_info *row)
 {
     (void)row;
     *(bool *)ctx = true;
@@ -304,7 +305,7 @@ static int one_of_them(void *ctx, const hw_queue_row *row)
 }
 
 /* The call's rows have the columns of QUEUE_STATES. */
-static int walk_queues(hw_pg *pg, const hw_pg_call *call, hw_queue_row_fn fn, void *ctx, int *ret_n,
+static int walk_queues(hw_pg *pg, const hw_pg_call *call, hw_queue_fn fn, void *ctx, int *ret_n,
                        howdah_error *reterr)
 {
     PGresult *r = NULL;
@@ -316,10 +317,12 @@ static int walk_queues(hw_pg *pg, const hw_pg_call *call, hw_queue_row_fn fn, vo
         return s;
     *ret_n = PQntuples(r);
     for (int i = 0; i < PQntuples(r); i++) {
-        hw_queue_row row = {
-            .name = hw_pg_get_str(r, i, 0),
+        howdah_queue_info row = {
+            .size = sizeof row,
+            .queue = hw_pg_get_str(r, i, 0).s,
             .paused = hw_pg_get_bool(r, i, 1),
-            .settings = {.max_attempts = hw_pg_get_int8(r, i, 2),
+            .settings = {.size = sizeof row.settings,
+                         .max_attempts = hw_pg_get_int8(r, i, 2),
                          .backoff_jitter = hw_pg_get_int8(r, i, 3),
                          .concurrency = hw_pg_get_int8(r, i, 4),
                          .abandon_after_ms = hw_pg_get_int8(r, i, 5),
@@ -331,10 +334,10 @@ static int walk_queues(hw_pg *pg, const hw_pg_call *call, hw_queue_row_fn fn, vo
             .pending = hw_pg_get_int8(r, i, 11),
             .processing = hw_pg_get_int8(r, i, 12),
             .scheduled = hw_pg_get_int8(r, i, 13),
-            .completed = hw_pg_get_int8_or(r, i, 14, HW_NOT_COUNTED),
-            .failed = hw_pg_get_int8_or(r, i, 15, HW_NOT_COUNTED),
+            .completed = hw_pg_get_int8_or(r, i, 14, HOWDAH_ABSENT),
+            .failed = hw_pg_get_int8_or(r, i, 15, HOWDAH_ABSENT),
             .purged = hw_pg_get_int8(r, i, 16),
-            .oldest_age_ms = hw_pg_get_int8_or(r, i, 17, -1),
+            .oldest_age_ms = hw_pg_get_int8_or(r, i, 17, HOWDAH_ABSENT),
             .dead_letters = hw_pg_get_int8(r, i, 18),
         };
 
@@ -345,7 +348,7 @@ static int walk_queues(hw_pg *pg, const hw_pg_call *call, hw_queue_row_fn fn, vo
     return HOWDAH_OK;
 }
 
-static int queue_load(hw_store *store, hw_str queue, hw_queue_row_fn fn, void *ctx,
+static int queue_load(hw_store *store, hw_str queue, hw_queue_fn fn, void *ctx,
                       howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_QUEUE_STATES};
@@ -357,7 +360,7 @@ static int queue_load(hw_store *store, hw_str queue, hw_queue_row_fn fn, void *c
     return s >= 0 && n == 0 ? hw_pg_no_such_queue(queue, reterr) : s;
 }
 
-static int queue_list(hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
+static int queue_list(hw_store *store, hw_queue_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_QUEUE_STATES};
     int n = 0;
@@ -366,7 +369,7 @@ static int queue_list(hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_err
     return walk_queues((hw_pg *)store, &call, fn, ctx, &n, reterr);
 }
 
-static int queue_summary(hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
+static int queue_summary(hw_store *store, hw_queue_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_QUEUE_SUMMARY};
     int n = 0;
@@ -376,9 +379,7 @@ static int queue_summary(hw_store *store, hw_queue_row_fn fn, void *ctx, howdah_
 
 static int queue_pause(hw_store *store, hw_str queue, bool paused, howdah_error *reterr)
 {
-    static const hw_queue_settings keep = {HW_QUEUE_KEEP, HW_QUEUE_KEEP, HW_QUEUE_KEEP,
-                                           HW_QUEUE_KEEP, HW_QUEUE_KEEP, HW_QUEUE_KEEP,
-                                           HW_QUEUE_KEEP, HW_QUEUE_KEEP};
+    static const howdah_queue_options keep = HOWDAH_QUEUE_OPTIONS_INIT;
     bool there = false;
     int s = queue_load(store, queue, one_of_them, &there, reterr);
 

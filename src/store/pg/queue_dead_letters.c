@@ -47,12 +47,13 @@ void hw_pg_call_of_job_dead_letters(const hw_dead_letter_query *query, int64_t a
     hw_pg_param_int4(ret_call, cap);
 }
 
-static void decode_job(const PGresult *r, int row, const hw_dead_letter *dead_letter, hw_job *job)
+static void decode_job(const PGresult *r, int row, const howdah_dead_letter *dead_letter,
+                       hw_dead_letter_state state, howdah_job *job)
 {
-    *job = (hw_job){
+    *job = (howdah_job){
         .id = dead_letter->job_id,
-        .state = hw_job_state_by_dead_letter(dead_letter->state),
-        .queue = dead_letter->queue,
+        .state = hw_job_state_by_dead_letter(state),
+        .queue = hw_pg_get_str(r, row, QUEUE),
         .priority = hw_pg_get_int4(r, row, PRIORITY),
         .attempts = dead_letter->attempts,
         .max_attempts = hw_pg_get_int8(r, row, MAX_ATTEMPTS),
@@ -69,7 +70,7 @@ static void decode_job(const PGresult *r, int row, const hw_dead_letter *dead_le
         .event_stream = hw_pg_get_str(r, row, EVENT_STREAM),
         .content_type = hw_pg_get_str(r, row, CONTENT_TYPE),
         .headers = hw_pg_get_str(r, row, HEADERS),
-        .error = dead_letter->error,
+        .error = hw_pg_get_str(r, row, ERROR),
     };
     job->has_causation = hw_pg_get_uuid(r, row, CAUSATION_ID, &job->causation_id);
     job->data = hw_pg_get_str(r, row, job->content_type.s ? BYTES : DATA);
@@ -77,25 +78,29 @@ static void decode_job(const PGresult *r, int row, const hw_dead_letter *dead_le
 
 int hw_pg_hand_job_dead_letter(const PGresult *r, int row, hw_dead_letter_fn fn, void *ctx)
 {
-    hw_dead_letter dead_letter = {
+    hw_dead_letter_state state = hw_pg_dead_letter_state(hw_pg_get_str(r, row, STATE));
+    howdah_dead_letter dead_letter = {
+        .size = sizeof dead_letter,
         .id = hw_pg_get_int8(r, row, DEAD_LETTER_ID),
-        .source = HW_STR_LIT("queue"),
-        .queue = hw_pg_get_str(r, row, QUEUE),
+        .source = "queue",
+        .queue = hw_pg_get_str(r, row, QUEUE).s,
         .job_id = hw_pg_get_int8(r, row, JOB_ID),
-        .error = hw_pg_get_str(r, row, ERROR),
+        .error = hw_pg_text(r, row, ERROR),
         .attempts = hw_pg_get_int8(r, row, ATTEMPTS),
         .redrives = hw_pg_get_int8(r, row, REDRIVES),
         .created_at_us = hw_pg_get_time(r, row, CREATED_AT),
         .last_attempt_at_us = hw_pg_get_time(r, row, LAST_ATTEMPT_AT),
-        .state = hw_pg_dead_letter_state(hw_pg_get_str(r, row, STATE)),
-        .reason = hw_pg_get_str(r, row, REASON),
-        .resolved_at_us = hw_pg_get_time(r, row, RESOLVED_AT),
-        .resolved_by = hw_pg_get_str(r, row, RESOLVED_BY),
+        .state = hw_dead_letter_state_name(state),
+        .reason = hw_pg_text(r, row, REASON),
+        .resolved = !PQgetisnull(r, row, RESOLVED_AT),
+        .resolved_by = hw_pg_text(r, row, RESOLVED_BY),
     };
-    hw_job job;
+    howdah_job job;
 
+    if (dead_letter.resolved)
+        dead_letter.resolved_at_us = hw_pg_get_time(r, row, RESOLVED_AT);
     if (hw_pg_get_bool(r, row, KEPT)) {
-        decode_job(r, row, &dead_letter, &job);
+        decode_job(r, row, &dead_letter, state, &job);
         dead_letter.job = &job;
     }
     return fn(ctx, &dead_letter);
@@ -113,7 +118,7 @@ int hw_pg_job_dead_letters_mark(hw_store *store, hw_str queue, hw_dead_letter_st
         return s;
     hw_pg_param_null(&call);
     hw_pg_param_str(&call, queue);
-    hw_pg_param_str(&call, hw_str_of(hw_pg_dead_letter_state_name(state)));
+    hw_pg_param_str(&call, hw_str_of(hw_dead_letter_state_name(state)));
     hw_pg_param_str(&call, reason);
     s = hw_pg_exec(pg, &call, &result, reterr);
     if (s >= 0 && PQgetisnull(result, 0, 0))

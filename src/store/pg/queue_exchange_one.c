@@ -79,7 +79,7 @@ static int64_t take_time(fields *f)
 }
 
 /* As the type turned has them, and then those of job_data. */
-static void take_job(fields *f, hw_job *job, hw_pg_passed *passed)
+static void take_job(fields *f, howdah_job *job, hw_pg_passed *passed)
 {
     fields data;
     hw_str causation;
@@ -121,10 +121,10 @@ static int take_answer(hw_pg *pg, hw_str answer, const hw_claim *claim, hw_job_f
                        hw_claim_report *report, hw_pg_one *ret_done, howdah_error *reterr)
 {
     fields f = fields_of(answer, 14);
-    hw_job job = {.state = HW_JOB_PROCESSING,
-                  .queue = claim->queue,
-                  .worker = claim->worker,
-                  .finished_at_us = HW_TIME_ABSENT};
+    howdah_job job = {.state = HOWDAH_JOB_PROCESSING,
+                      .queue = claim->queue,
+                      .worker = claim->worker,
+                      .finished_at_us = HW_TIME_ABSENT};
     hw_pg_passed passed = {0};
     bool searched = take_number(&f) != 0;
 
@@ -151,7 +151,7 @@ int hw_pg_exchange_one(hw_pg *pg, const hw_ack *ack, const hw_claim *claim,
     PGresult *result = NULL;
     int s;
 
-    assert(ack->verdict == HW_VERDICT_COMPLETE && !ack->text.s && claim->n == 1);
+    assert(ack->verdict == HOWDAH_VERDICT_COMPLETE && !ack->text.s && claim->n == 1);
     hw_pg_param_int8(&call, ack->id);
     hw_pg_param_int8(&call, ack->token);
     hw_pg_param_bool(&call, true);

@@ -20,6 +20,7 @@
 
 #include "base/mem.h"
 #include "engine/pattern.h"
+#include "store/pg/columns.h"
 #include "store/pg/pg.h"
 
 #define FIRST_PAGE 64
@@ -219,62 +220,43 @@ static int make_call(hw_pg_cursor *c, hw_pg_call *call, howdah_error *reterr)
 
 /* --------------------------------------------------------------- the rows */
 
-enum column {
-    GLOBAL_SEQUENCE,
-    ID,
-    STREAM,
-    VERSION,
-    TYPE,
-    DATA,
-    BYTES,
-    CONTENT_TYPE,
-    HEADERS,
-    CORRELATION_ID,
-    CAUSATION_ID,
-    ACTOR,
-    VALID_TIME,
-    RECORDED_AT,
-    FAMILY,
-    REVISION,
-    CORRECTS,
-    REASON,
-    SCHEMA_VERSION,
-    RETRACTS,
-    PURGED,
-    WHOLE /* of ranges: false when it comes bare, NULL when it is too large */
-};
+/* Behind the columns of events that are read by ranges: false when it comes bare, NULL when it is
+   too large. */
+#define WHOLE HW_PG_EVENT_COLUMNS_N
 
 void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e)
 {
     memset(e, 0, sizeof *e);
-    e->global_sequence = hw_pg_get_int8(r, row, column + GLOBAL_SEQUENCE);
-    e->version = hw_pg_get_int8(r, row, column + VERSION);
+    e->global_sequence = hw_pg_get_int8(r, row, column + HW_PG_EVENT_GLOBAL_SEQUENCE);
+    e->version = hw_pg_get_int8(r, row, column + HW_PG_EVENT_VERSION);
     e->expected_version = HOWDAH_EXPECT_ANY;
-    (void)hw_pg_get_uuid(r, row, column + ID, &e->id);
-    e->stream = hw_pg_get_str(r, row, column + STREAM);
-    e->type = hw_pg_get_str(r, row, column + TYPE);
-    e->content_type = hw_pg_get_str(r, row, column + CONTENT_TYPE);
-    e->data = hw_pg_get_str(r, row, column + (e->content_type.s ? BYTES : DATA));
+    (void)hw_pg_get_uuid(r, row, column + HW_PG_EVENT_ID, &e->id);
+    e->stream = hw_pg_get_str(r, row, column + HW_PG_EVENT_STREAM);
+    e->type = hw_pg_get_str(r, row, column + HW_PG_EVENT_TYPE);
+    e->content_type = hw_pg_get_str(r, row, column + HW_PG_EVENT_CONTENT_TYPE);
+    e->data =
+        hw_pg_get_str(r, row, column + (e->content_type.s ? HW_PG_EVENT_BYTES : HW_PG_EVENT_DATA));
     if (!e->data.s) { /* a raw INSERT gave no payload, or not the one that its content type names */
-        e->broken = PQgetisnull(r, row, column + DATA) && PQgetisnull(r, row, column + BYTES);
+        e->broken = PQgetisnull(r, row, column + HW_PG_EVENT_DATA) &&
+                    PQgetisnull(r, row, column + HW_PG_EVENT_BYTES);
         e->data = e->content_type.s ? HW_STR_LIT("") : HW_STR_LIT("null");
     }
-    e->headers = hw_pg_get_str(r, row, column + HEADERS);
-    e->correlation_id = hw_pg_get_str(r, row, column + CORRELATION_ID);
-    e->has_causation = hw_pg_get_uuid(r, row, column + CAUSATION_ID, &e->causation_id);
-    e->actor = hw_pg_get_str(r, row, column + ACTOR);
-    e->recorded_at_us = hw_pg_get_time(r, row, column + RECORDED_AT);
-    e->valid_time_us = hw_pg_get_time(r, row, column + VALID_TIME);
+    e->headers = hw_pg_get_str(r, row, column + HW_PG_EVENT_HEADERS);
+    e->correlation_id = hw_pg_get_str(r, row, column + HW_PG_EVENT_CORRELATION_ID);
+    e->has_causation = hw_pg_get_uuid(r, row, column + HW_PG_EVENT_CAUSATION_ID, &e->causation_id);
+    e->actor = hw_pg_get_str(r, row, column + HW_PG_EVENT_ACTOR);
+    e->recorded_at_us = hw_pg_get_time(r, row, column + HW_PG_EVENT_RECORDED_AT);
+    e->valid_time_us = hw_pg_get_time(r, row, column + HW_PG_EVENT_VALID_TIME);
     if (e->valid_time_us == HW_TIME_ABSENT)
         e->valid_time_us = e->recorded_at_us;
-    e->has_family =
-        hw_pg_get_uuid(r, row, column + FAMILY, &e->family) && !hw_uuid_equal(&e->family, &e->id);
-    e->revision = hw_pg_get_int4(r, row, column + REVISION);
-    e->has_corrects = hw_pg_get_uuid(r, row, column + CORRECTS, &e->corrects);
-    e->reason = hw_pg_get_str(r, row, column + REASON);
-    e->schema_version = hw_pg_get_int4(r, row, column + SCHEMA_VERSION);
-    e->retracts = hw_pg_get_bool(r, row, column + RETRACTS);
-    e->purged = hw_pg_get_bool(r, row, column + PURGED);
+    e->has_family = hw_pg_get_uuid(r, row, column + HW_PG_EVENT_FAMILY, &e->family) &&
+                    !hw_uuid_equal(&e->family, &e->id);
+    e->revision = hw_pg_get_int4(r, row, column + HW_PG_EVENT_REVISION);
+    e->has_corrects = hw_pg_get_uuid(r, row, column + HW_PG_EVENT_CORRECTS, &e->corrects);
+    e->reason = hw_pg_get_str(r, row, column + HW_PG_EVENT_REASON);
+    e->schema_version = hw_pg_get_int4(r, row, column + HW_PG_EVENT_SCHEMA_VERSION);
+    e->retracts = hw_pg_get_bool(r, row, column + HW_PG_EVENT_RETRACTS);
+    e->purged = hw_pg_get_bool(r, row, column + HW_PG_EVENT_PURGED);
 }
 
 static void decode(const PGresult *r, int row, howdah_event *e)
@@ -381,7 +363,7 @@ static void trim_ranges(hw_pg_cursor *c, int64_t at)
 /* By how far apart the rows of a page are; a few of them tell nothing. */
 static void judge_pattern(hw_pg_cursor *c, size_t n, int64_t at)
 {
-    int64_t first = hw_pg_get_int8(c->page, 0, GLOBAL_SEQUENCE);
+    int64_t first = hw_pg_get_int8(c->page, 0, HW_PG_EVENT_GLOBAL_SEQUENCE);
     int64_t span = at > first ? at - first : first - at;
 
     if (c->judged && n >= JUDGED_ROWS_MIN)
@@ -588,12 +570,19 @@ static int keep_sets(hw_pg_cursor *c, const hw_query *q, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Nothing but the pattern leads to the rows, and it is believed to match few. */
+static bool is_sparse(const hw_query *q)
+{
+    assert(q->type.s || !hw_pattern_is_exact(q->pattern));
+    return q->sparse && q->pattern.s && !q->type.s && !q->stream.s && !q->only_stream.s &&
+           !q->correlation_id.s && !q->ids;
+}
+
 int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_cursor,
                     howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     hw_pg_cursor *c;
-    hw_query q;
     int s = hw_pg_ready(pg, reterr);
 
     if (s < 0)
@@ -615,17 +604,10 @@ int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_curs
     if (query->ids)
         c->page_rows = IDS_A_PAGE;
     c->end = c->first > c->last;
-    q = *query;
-    /* A pattern without a wildcard is a type, and has its index. */
-    if (hw_pattern_is_exact(q.pattern) && !q.type.s) {
-        q.type = q.pattern;
-        q.pattern = HW_STR_NULL;
-    }
-    c->only_from = q.only_from;
-    c->sparse = c->direct && q.sparse && !q.only_stream.s && q.pattern.s && !q.type.s &&
-                !q.stream.s && !q.correlation_id.s && !q.ids;
-    c->judged = c->sparse && !q.ranges;
-    s = keep_texts(c, &q, reterr);
+    c->only_from = query->only_from;
+    c->sparse = c->direct && is_sparse(query);
+    c->judged = c->sparse && !query->ranges;
+    s = keep_texts(c, query, reterr);
     if (s >= 0)
         s = keep_sets(c, query, reterr);
     if (s < 0) {
@@ -750,8 +732,9 @@ int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *
             size_t n = c->page_n;
 
             if (c->stream.s)
-                hw_pg_know(c->pg, c->stream,
-                           hw_pg_get_int8(c->page, c->backward ? 0 : (int)n - 1, VERSION));
+                hw_pg_know(
+                    c->pg, c->stream,
+                    hw_pg_get_int8(c->page, c->backward ? 0 : (int)n - 1, HW_PG_EVENT_VERSION));
             hand_out(c, 0, c->ranges && c->batch < n ? c->batch : n, ret_events, ret_n);
             c->base.more = has_more(c);
             return HOWDAH_OK;

@@ -6,36 +6,38 @@
 
 enum column { STREAM, VERSION, CONTENT_TYPE, SCHEMA_VERSION, TAKEN_AT, DATA, BYTES };
 
-int hw_pg_snapshot_put(hw_store *store, const hw_snapshot *snapshot, int64_t keep,
+int hw_pg_snapshot_put(hw_store *store, const howdah_snapshot *snapshot, int64_t keep,
                        howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     hw_pg_call call = {.statement = HW_PG_SNAPSHOT_PUT, .writes = true};
-    bool json = !snapshot->content_type.s;
+    const hw_str data = {snapshot->data, snapshot->data_len};
+    bool json = !snapshot->content_type;
     PGresult *result = NULL;
     int s = hw_pg_ready(pg, reterr);
 
     if (s < 0)
         return s;
-    hw_pg_param_str(&call, snapshot->stream);
+    hw_pg_param_str(&call, hw_str_of(snapshot->stream));
     hw_pg_param_int8(&call, snapshot->version);
-    hw_pg_param_str(&call, json ? snapshot->data : HW_STR_NULL);
-    hw_pg_param_int4(&call, snapshot->schema_version);
+    hw_pg_param_str(&call, json ? data : HW_STR_NULL);
+    hw_pg_param_int4(&call, (int32_t)snapshot->schema_version);
     hw_pg_param_int8(&call, keep);
-    hw_pg_param_str(&call, json ? HW_STR_NULL : snapshot->data);
-    hw_pg_param_str(&call, snapshot->content_type);
+    hw_pg_param_str(&call, json ? HW_STR_NULL : data);
+    hw_pg_param_str(&call, hw_str_of(snapshot->content_type));
     s = hw_pg_exec(pg, &call, &result, reterr);
     PQclear(result);
     return s;
 }
 
 /* All but the data. */
-static hw_snapshot snapshot_of(const PGresult *r, int row)
+static howdah_snapshot snapshot_of(const PGresult *r, int row)
 {
-    return (hw_snapshot){
-        .stream = hw_pg_get_str(r, row, STREAM),
+    return (howdah_snapshot){
+        .size = sizeof(howdah_snapshot),
+        .stream = hw_pg_get_str(r, row, STREAM).s,
         .version = hw_pg_get_int8(r, row, VERSION),
-        .content_type = hw_pg_get_str(r, row, CONTENT_TYPE),
+        .content_type = hw_pg_get_str(r, row, CONTENT_TYPE).s,
         .schema_version = hw_pg_get_int4(r, row, SCHEMA_VERSION),
         .taken_at_us = hw_pg_get_time(r, row, TAKEN_AT),
     };
@@ -57,10 +59,12 @@ int hw_pg_snapshot_get(hw_store *store, hw_str stream, int64_t version, hw_snaps
     if (s >= 0 && PQntuples(r) == 0) {
         s = HOWDAH_END;
     } else if (s >= 0) {
-        hw_snapshot snapshot = snapshot_of(r, 0);
+        howdah_snapshot snapshot = snapshot_of(r, 0);
 
-        snapshot.data = hw_pg_get_str(r, 0, snapshot.content_type.s ? BYTES : DATA);
-        snapshot.data_len = snapshot.data.len;
+        hw_str data = hw_pg_get_str(r, 0, snapshot.content_type ? BYTES : DATA);
+
+        snapshot.data = data.s;
+        snapshot.data_len = data.len;
         (void)fn(ctx, &snapshot);
     }
     PQclear(r);
@@ -84,7 +88,7 @@ static int list_page(hw_pg *pg, hw_str stream, hw_buf *after_stream, int64_t *af
     n = s >= 0 ? PQntuples(r) : 0;
     *ret_more = n == PAGE;
     for (int i = 0; i < n; i++) {
-        hw_snapshot snapshot = snapshot_of(r, i);
+        howdah_snapshot snapshot = snapshot_of(r, i);
 
         snapshot.data_len = (size_t)hw_pg_get_int8(r, i, DATA);
         if (fn(ctx, &snapshot) != 0) {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "store/pg/columns.h"
 #include "store/pg/pg.h"
 
 /*
@@ -28,19 +29,19 @@
 #define FITS_BYTES(cap)                                                                            \
     "bytes IS NOT NULL AND octet_length(bytes) <= " cap " AND " FITS_HEADERS(cap)
 
-#define BEFORE_DATA "global_sequence, id, stream, version, type,"
-#define BEHIND_HEADERS                                                                             \
-    " correlation_id, causation_id, actor, valid_time, recorded_at, family, revision, corrects,"   \
-    " reason, schema_version, retracts,"
-#define PURGED " purge IS NOT NULL AS purged"
-#define COLUMNS BEFORE_DATA " data, bytes, content_type, headers," BEHIND_HEADERS PURGED
-#define CAPPED_COLUMNS(cap)                                                                        \
-    BEFORE_DATA " CASE WHEN " FITS_DATA(cap) " THEN data END AS data,"                             \
-    " CASE WHEN " FITS_BYTES(cap) " THEN bytes END AS bytes, content_type,"                        \
-    " CASE WHEN headers IS NOT NULL AND pg_column_size(headers) <= " cap " THEN headers END"       \
-    " AS headers," BEHIND_HEADERS
+/* The name of a payload's column is that of its rule; "AS" because a function gives them, too. */
+#define CAPPED_DATA(cap) "CASE WHEN " FITS_DATA(cap) " THEN data END AS data, "
+#define CAPPED_BYTES(cap) "CASE WHEN " FITS_BYTES(cap) " THEN bytes END AS bytes, "
+#define CAPPED_HEADERS(cap)                                                                        \
+    "CASE WHEN headers IS NOT NULL AND pg_column_size(headers) <= " cap " THEN headers END"        \
+    " AS headers, "
+#define CAPPED(cap, NAME, column, copy, oid) CAPPED_##NAME(cap)
+
+#define PURGED "purge IS NOT NULL AS purged"
+#define COLUMNS HW_PG_EVENT_COLUMNS(HW_PG_COLUMN, HW_PG_COLUMN, ) PURGED
+#define CAPPED_COLUMNS(cap) HW_PG_EVENT_COLUMNS(HW_PG_COLUMN, CAPPED, cap)
 /* What a function gives. */
-#define READ_FUNCTION(call, cap) "SELECT " CAPPED_COLUMNS(cap) " purged FROM @schema@." call
+#define READ_FUNCTION(call, cap) "SELECT " CAPPED_COLUMNS(cap) "purged FROM @schema@." call
 
 /* clang-format on */
 
@@ -88,11 +89,9 @@
  * (false), or because it is too large (NULL).  Which of them is found out once, inside, where the
  * LIMIT keeps the planner from copying the question.
  */
-#define WHOLE_OR_BARE                                                                              \
-    "e.global_sequence, e.id, e.stream, e.version, e.type, CASE WHEN e.whole THEN e.data END,"     \
-    " CASE WHEN e.whole THEN e.bytes END, e.content_type, CASE WHEN e.whole THEN e.headers END,"   \
-    " e.correlation_id, e.causation_id, e.actor, e.valid_time, e.recorded_at, e.family,"           \
-    " e.revision, e.corrects, e.reason, e.schema_version, e.retracts, e.purged, e.whole"
+#define IF_WHOLE(table, NAME, column, copy, oid)                                                   \
+    "CASE WHEN " table ".whole THEN " table "." column " END, "
+#define WHOLE_OR_BARE HW_PG_EVENT_COLUMNS(HW_PG_COLUMN_OF, IF_WHOLE, "e") "e.purged, e.whole"
 #define AND_WHOLE(cap)                                                                             \
     COLUMNS ", CASE WHEN NOT ($6::text IS NULL OR type ~ $6) THEN false"                           \
             " WHEN " FITS_DATA(cap) " OR " FITS_BYTES(cap) " OR data IS NULL AND bytes IS NULL"    \

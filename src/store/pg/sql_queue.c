@@ -74,7 +74,7 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_JOB_PUSH] = {"SELECT p.id, p.existed FROM @schema@.push_arrays($1, $2, $3, $4, $5, $6,"
                         " $7, $8, $9, $10, $11, $12, $13) AS p",
                         TYPES(push_types)},
-    /* One digit for each: hw_acked. */
+    /* One digit for each: howdah_ack_outcome. */
     [HW_PG_JOB_ACK] = {"SELECT array_to_string(@schema@.ack_jobs($1, $2, $3, $4, $5), '')"
                           " WHERE " WITHOUT_WAITING("$6"),
                           TYPES(ack_types)},

@@ -11,6 +11,7 @@
  *       compared by the statement itself: between a question and a move the server can change.
  *       @log@ is which log this is: cluster and timeline (sql.c).
  */
+#include "store/pg/columns.h"
 #include "store/pg/pg.h"
 
 /* Macros inside the texts would be spread like stairs. */
@@ -95,25 +96,13 @@
 /* Those who own a subscription, or wait for it, are told to look. */
 #define CALL "pg_notify(@schema_text@ || '_control', '')"
 
-#define IF_IT_FITS(column, cap) "CASE WHEN " HW_PG_FITS("d", cap) " THEN " column " END"
+#define IF_IT_FITS(cap, NAME, column, copy, oid)                                                   \
+    "CASE WHEN " HW_PG_FITS("d", cap) " THEN d." copy " END, "
+#define AS_IT_IS(cap, NAME, column, copy, oid) "d." copy ", "
 #define DEAD_LETTER_COLUMNS(cap)                                                                   \
     "d.id, d.source, d.subscriber_id, d.error_message, d.retry_count, d.redrives, d.created_at,"   \
-    " d.last_retry_at, d.state, d.reason, d.resolved_at, d.resolved_by,"                           \
-    " d.global_sequence, d.event_id, d.stream, d.version, d.type, " IF_IT_FITS(                    \
-        "d.data",                                                                                  \
-        cap) ", " IF_IT_FITS("d.bytes",                                                            \
-                             cap) ", d.content_type, " IF_IT_FITS("d.headers",                     \
-                                                                  cap) ", d.correlation_id, "      \
-                                                                       "d.causation_id, d.actor, " \
-                                                                       "d.valid_time,"             \
-                                                                       " d.recorded_at, "          \
-                                                                       "d.family, d.revision, "    \
-                                                                       "d.corrects, "              \
-                                                                       "d.event_reason, "          \
-                                                                       "d.schema_version,"         \
-                                                                       " d.retracts, d.purge IS "  \
-                                                                       "NOT NULL, " HW_PG_FITS(    \
-                                                                           "d", cap)
+    " d.last_retry_at, d.state, d.reason, d.resolved_at, d.resolved_by, " HW_PG_EVENT_COLUMNS(     \
+        AS_IT_IS, IF_IT_FITS, cap) "d.purge IS NOT NULL, " HW_PG_FITS("d", cap)
 
 /* What becomes of a dead letter that an operator marks: $3 state $4 reason. */
 #define MARKED                                                                                     \
@@ -152,14 +141,9 @@ static const Oid status_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT, HW_OID
 static const Oid reset_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8_ARRAY};
 /* $1..$9 of MOVE, then: of a dead letter $10 error $11 attempts and the event, of a skip and of a
    route their own */
-static const Oid move_types[] = {HW_OID_TEXT,        HW_OID_INT8,  HW_OID_INT8, HW_OID_INT8_ARRAY,
-                                 HW_OID_INT8,        HW_OID_UUID,  HW_OID_TEXT, HW_OID_INT8_ARRAY,
-                                 HW_OID_INT8,        HW_OID_TEXT,  HW_OID_INT8, HW_OID_INT8,
-                                 HW_OID_UUID,        HW_OID_TEXT,  HW_OID_INT8, HW_OID_TEXT,
-                                 HW_OID_JSON,        HW_OID_BYTEA, HW_OID_TEXT, HW_OID_JSON,
-                                 HW_OID_TEXT,        HW_OID_UUID,  HW_OID_TEXT, HW_OID_TIMESTAMPTZ,
-                                 HW_OID_TIMESTAMPTZ, HW_OID_UUID,  HW_OID_INT4, HW_OID_UUID,
-                                 HW_OID_TEXT,        HW_OID_INT4,  HW_OID_BOOL, HW_OID_BOOL};
+static const Oid move_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8_ARRAY,
+                                 HW_OID_INT8, HW_OID_UUID, HW_OID_TEXT, HW_OID_INT8_ARRAY,
+                                 HW_OID_INT8, HW_OID_TEXT, HW_OID_INT8, HW_PG_EVENT_OIDS};
 static const Oid skip_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8_ARRAY,
                                  HW_OID_INT8, HW_OID_UUID, HW_OID_TEXT, HW_OID_INT8_ARRAY,
                                  HW_OID_INT8, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8,
@@ -370,9 +354,7 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
         {"WITH m AS (" MOVE " RETURNING s.subscriber_id),"
          " p AS MATERIALIZED (SELECT @schema@.purge_of($12) AS purge)"
          " INSERT INTO " DEAD_LETTERS " AS d (subscriber_id, error_message, retry_count, created_at,"
-         "  last_retry_at, global_sequence, event_id, stream, version, type, data, bytes,"
-         "  content_type, headers, correlation_id, causation_id, actor, valid_time, recorded_at,"
-         "  family, revision, corrects, event_reason, schema_version, retracts, purge)"
+         "  last_retry_at, " HW_PG_EVENT_COLUMNS(HW_PG_COPY_COLUMN, HW_PG_COPY_COLUMN, ) "purge)"
          " SELECT m.subscriber_id, CASE WHEN p.purge IS NULL OR $32 THEN $10 END, $11, t.now, t.now,"
          "  $12, $13, $14, $15, $16, CASE WHEN p.purge IS NULL THEN $17 WHEN $19 IS NULL THEN 'null' END,"
          "  CASE WHEN p.purge IS NULL THEN $18 WHEN $19 IS NOT NULL THEN '' END,"

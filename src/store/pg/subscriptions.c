@@ -244,11 +244,11 @@ static int unlock(hw_pg *pg, hw_str subscriber_id, howdah_error *reterr)
     return s;
 }
 
-static int take_as(hw_pg *pg, const hw_take *take, hw_instance instance, PGresult **ret_result,
+static int take_as(hw_pg *pg, const hw_take *take, howdah_instance instance, PGresult **ret_result,
                    howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_SUB_TAKE, .writes = true};
-    bool locks = instance == HW_INSTANCE_COORDINATED && !has_lock(pg, take->subscriber_id);
+    bool locks = instance == HOWDAH_INSTANCE_COORDINATED && !has_lock(pg, take->subscriber_id);
     char *name = NULL;
     int s = locks ? make_lock_room(pg, take->subscriber_id, &name, reterr) : HOWDAH_OK;
 
@@ -256,9 +256,9 @@ static int take_as(hw_pg *pg, const hw_take *take, hw_instance instance, PGresul
         return s;
     hw_pg_param_str(&call, take->subscriber_id);
     hw_pg_param_str(&call, take->owner);
-    hw_pg_param_int4(&call, instance == HW_INSTANCE_COORDINATED ? 0
-                            : instance == HW_INSTANCE_SINGLE    ? 1
-                                                                : 2);
+    hw_pg_param_int4(&call, instance == HOWDAH_INSTANCE_COORDINATED ? 0
+                            : instance == HOWDAH_INSTANCE_SINGLE    ? 1
+                                                                    : 2);
     hw_pg_param_int8(&call, take->lease_ms);
     hw_pg_param_bool(&call, !locks);
     s = hw_pg_exec(pg, &call, ret_result, reterr);
@@ -296,7 +296,7 @@ static int take(hw_store *store, const hw_take *take, hw_sub_row_fn fn, void *ct
                 howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
-    hw_instance instance = take->instance;
+    howdah_instance instance = take->instance;
     PGresult *result = NULL;
     int stop = 0;
     int s = hw_pg_ready_to_move(pg, reterr);
@@ -317,13 +317,13 @@ static int take(hw_store *store, const hw_take *take, hw_sub_row_fn fn, void *ct
             reterr->flags |= HOWDAH_RETRYABLE;
         return s;
     }
-    if (instance == HW_INSTANCE_COORDINATED && pg->pooled)
-        instance = HW_INSTANCE_LEASE;
+    if (instance == HOWDAH_INSTANCE_COORDINATED && pg->pooled)
+        instance = HOWDAH_INSTANCE_LEASE;
     s = take_as(pg, take, instance, &result, reterr);
-    if (s >= 0 && instance == HW_INSTANCE_COORDINATED && is_passed_around(pg, result)) {
+    if (s >= 0 && instance == HOWDAH_INSTANCE_COORDINATED && is_passed_around(pg, result)) {
         PQclear(result);
         result = NULL;
-        s = take_as(pg, take, HW_INSTANCE_LEASE, &result, reterr);
+        s = take_as(pg, take, HOWDAH_INSTANCE_LEASE, &result, reterr);
     }
     if (s < 0)
         return s;
@@ -338,7 +338,8 @@ static int take(hw_store *store, const hw_take *take, hw_sub_row_fn fn, void *ct
 }
 
 /* I3; the standbys are called when the lock is free. */
-static int release(hw_store *store, const hw_hold *hold, hw_instance instance, howdah_error *reterr)
+static int release(hw_store *store, const hw_hold *hold, howdah_instance instance,
+                   howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     hw_pg_call call = {.statement = HW_PG_SUB_RELEASE, .writes = true};

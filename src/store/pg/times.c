@@ -166,8 +166,6 @@ static int verify(hw_store *store, hw_flaw_fn fn, void *ctx, howdah_error *reter
 const hw_times_ops hw_pg_times_ops = {
     .knowledge = knowledge,
     .query_open = hw_pg_query_open,
-    .query_next = hw_pg_read_next,
-    .query_close = hw_pg_read_close,
     .count = count,
     .types = types,
     .streams = streams,

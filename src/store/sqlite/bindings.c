@@ -45,15 +45,16 @@
     " OR EXISTS (SELECT 1 FROM main.howdah_key_holds h WHERE h.queue_id = d.queue_id"              \
     "  AND h.key = d.key)) FROM main.howdah_job_data d WHERE d.id = ?1"
 
-static const char *const key_names[] = {
-    [HW_ROUTE_STREAM] = "stream", [HW_ROUTE_CORRELATION] = "correlation", [HW_ROUTE_NONE] = "none"};
+static const char *const key_names[] = {[HOWDAH_KEY_STREAM] = "stream",
+                                        [HOWDAH_KEY_CORRELATION] = "correlation",
+                                        [HOWDAH_KEY_NONE] = "none"};
 
-static hw_route_key key_of(hw_str name)
+static howdah_binding_key key_of(hw_str name)
 {
-    for (int i = HW_ROUTE_STREAM; i < HW_ROUTE_NONE; i++)
+    for (int i = HOWDAH_KEY_STREAM; i < HOWDAH_KEY_NONE; i++)
         if (hw_str_equal(name, hw_str_of(key_names[i])))
-            return (hw_route_key)i;
-    return HW_ROUTE_NONE;
+            return (howdah_binding_key)i;
+    return HOWDAH_KEY_NONE;
 }
 
 /* --------------------------------------------------------------------- bind */
@@ -271,7 +272,7 @@ int hw_sqlite_queue_bindings(hw_store *base, hw_str queue, hw_binding_fn fn, voi
 /* -------------------------------------------------------------------- route */
 
 /* HOWDAH_END: the event is gone from the log. */
-static int insert_data(hw_sqlite_jobs *jobs, hw_route_key key, int64_t sequence, int64_t id,
+static int insert_data(hw_sqlite_jobs *jobs, howdah_binding_key key, int64_t sequence, int64_t id,
                        howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -289,8 +290,8 @@ static int insert_data(hw_sqlite_jobs *jobs, hw_route_key key, int64_t sequence,
     return s;
 }
 
-static int make_jobs(hw_sqlite_jobs *jobs, hw_str queue, hw_route_key key, const int64_t *sequences,
-                     size_t n, howdah_error *reterr)
+static int make_jobs(hw_sqlite_jobs *jobs, hw_str queue, howdah_binding_key key,
+                     const int64_t *sequences, size_t n, howdah_error *reterr)
 {
     int64_t id = 0;
     int s = hw_sqlite_make_queue(jobs, queue, reterr);
@@ -307,13 +308,14 @@ static int make_jobs(hw_sqlite_jobs *jobs, hw_str queue, hw_route_key key, const
     return s < 0 ? s : HOWDAH_OK;
 }
 
-int hw_sqlite_route(hw_store *base, const hw_checkpoint *checkpoint, hw_str queue, hw_route_key key,
-                    const int64_t *sequences, size_t n, howdah_error *reterr)
+int hw_sqlite_route(hw_store *base, const hw_checkpoint *checkpoint, hw_str queue,
+                    howdah_binding_key key, const int64_t *sequences, size_t n,
+                    howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
     int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, false, reterr);
 
-    assert(n <= HW_CLAIM_MAX);
+    assert(n <= HOWDAH_JOBS_MAX);
     if (s < 0)
         return s;
     s = hw_sqlite_put_checkpoint(jobs.store, checkpoint, reterr);

@@ -18,44 +18,19 @@
 #define PAYLOAD_BYTES_MAX (256 * 1024 * 1024)
 
 #define INSERT_DEAD_LETTER_SQL                                                                     \
-    "INSERT INTO main.howdah_dead_letters (subscriber_id, event_id, global_sequence,"              \
-    " error_message, retry_count, created_at, last_retry_at, stream, version, type, recorded_at,"  \
-    " valid_time, schema_version, revision, family, corrects, causation_id, correlation_id,"       \
-    " actor, content_type, event_reason, headers, data, bytes, retracts, purge)"                   \
-    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,"     \
+    "INSERT INTO main.howdah_dead_letters (subscriber_id, error_message, retry_count, created_at," \
+    " last_retry_at, " HW_SQLITE_COPY_COLUMNS ")"                                                  \
+    " VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,"     \
     " ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)"                                                     \
     " ON CONFLICT (subscriber_id, event_id) DO UPDATE SET state = 'dead',"                         \
     " error_message = excluded.error_message, retry_count = excluded.retry_count,"                 \
     " last_retry_at = excluded.last_retry_at, reason = NULL, resolved_at = NULL,"                  \
     " resolved_by = NULL RETURNING id"
 
-enum {
-    P_SUBSCRIBER = 1,
-    P_EVENT_ID,
-    P_SEQUENCE,
-    P_ERROR,
-    P_ATTEMPTS,
-    P_NOW,
-    P_STREAM,
-    P_VERSION,
-    P_TYPE,
-    P_RECORDED_AT,
-    P_VALID_TIME,
-    P_SCHEMA_VERSION,
-    P_REVISION,
-    P_FAMILY,
-    P_CORRECTS,
-    P_CAUSATION,
-    P_CORRELATION,
-    P_ACTOR,
-    P_CONTENT_TYPE,
-    P_EVENT_REASON,
-    P_HEADERS,
-    P_DATA,
-    P_BYTES,
-    P_RETRACTS,
-    P_PURGE
-};
+/* Behind the last of them come the event's, in the order of its columns. */
+enum { P_SUBSCRIBER = 1, P_ERROR, P_ATTEMPTS, P_NOW, P_EVENT };
+#define P_OF(NAME) (P_EVENT + HW_SQLITE_COL_##NAME)
+_Static_assert(P_OF(PURGE) == 25, "a parameter for each column");
 
 /* ?1 sequence, ?2 id */
 #define PURGE_OF_SQL "SELECT purge FROM main.howdah_events WHERE global_sequence = ?1 AND id = ?2"
@@ -63,11 +38,9 @@ enum {
 
 /* ?1 subscriber or NULL, ?2 id or 0, ?3 after, ?4 limit or -1, ?5 resolved too, ?6 redrives only */
 #define DEAD_LETTERS_SQL                                                                           \
-    "SELECT id, source, subscriber_id, event_id, global_sequence, state, error_message,"           \
-    " retry_count, redrives, reason, created_at, last_retry_at, resolved_at, resolved_by, stream," \
-    " version, type, recorded_at, valid_time, schema_version, revision, family, corrects,"         \
-    " causation_id, correlation_id, actor, content_type, event_reason, headers, data, bytes,"      \
-    " retracts, purge FROM main.howdah_dead_letters"                                               \
+    "SELECT id, source, subscriber_id, state, error_message, retry_count, redrives, reason,"       \
+    " created_at, last_retry_at, resolved_at, resolved_by, " HW_SQLITE_COPY_COLUMNS                \
+    " FROM main.howdah_dead_letters"                                                               \
     " WHERE id > ?3 AND (?2 = 0 OR id = ?2) AND (?1 IS NULL OR subscriber_id = ?1)"                \
     " AND (?5 OR resolved_at IS NULL) AND (NOT ?6 OR state = 'redrive')"                           \
     " ORDER BY id LIMIT ?4"
@@ -76,8 +49,6 @@ enum {
     COL_ID,
     COL_SOURCE,
     COL_SUBSCRIBER,
-    COL_EVENT_ID,
-    COL_SEQUENCE,
     COL_STATE,
     COL_ERROR,
     COL_ATTEMPTS,
@@ -87,25 +58,7 @@ enum {
     COL_LAST_AT,
     COL_RESOLVED_AT,
     COL_RESOLVED_BY,
-    COL_STREAM,
-    COL_VERSION,
-    COL_TYPE,
-    COL_RECORDED_AT,
-    COL_VALID_TIME,
-    COL_SCHEMA_VERSION,
-    COL_REVISION,
-    COL_FAMILY,
-    COL_CORRECTS,
-    COL_CAUSATION,
-    COL_CORRELATION,
-    COL_ACTOR,
-    COL_CONTENT_TYPE,
-    COL_EVENT_REASON,
-    COL_HEADERS,
-    COL_DATA,
-    COL_BYTES,
-    COL_RETRACTS,
-    COL_PURGE
+    COL_EVENT
 };
 
 /* ?1 id or NULL, ?2 subscriber or NULL, ?3 state, ?4 reason, ?5 now or NULL, ?6 by whom */
@@ -141,8 +94,6 @@ enum {
     " WHERE id = ?1 AND resolved_at IS NULL"
 #define SKIP_EXISTS_SQL "SELECT 1 FROM main.howdah_skips WHERE id = ?1"
 
-static const char *const state_names[] = {"dead", "redrive", "redriven", "discarded"};
-
 /* -------------------------------------------------------- writing a dead letter */
 
 static void bind_uuid_if(sqlite3_stmt *stmt, int index, bool present, const hw_uuid *uuid)
@@ -154,32 +105,32 @@ static void bind_uuid_if(sqlite3_stmt *stmt, int index, bool present, const hw_u
 /* Parameters that are not bound are NULL: of a broken event its payload stays away. */
 static void bind_event(sqlite3_stmt *stmt, const howdah_event *event)
 {
-    hw_sqlite_bind_uuid(stmt, P_EVENT_ID, &event->id);
-    (void)sqlite3_bind_int64(stmt, P_SEQUENCE, event->global_sequence);
-    hw_sqlite_bind_str(stmt, P_STREAM, event->stream);
-    (void)sqlite3_bind_int64(stmt, P_VERSION, event->version);
-    hw_sqlite_bind_str(stmt, P_TYPE, event->type);
-    (void)sqlite3_bind_int64(stmt, P_RECORDED_AT, event->recorded_at_us);
+    hw_sqlite_bind_uuid(stmt, P_OF(ID), &event->id);
+    (void)sqlite3_bind_int64(stmt, P_OF(SEQUENCE), event->global_sequence);
+    hw_sqlite_bind_str(stmt, P_OF(STREAM), event->stream);
+    (void)sqlite3_bind_int64(stmt, P_OF(VERSION), event->version);
+    hw_sqlite_bind_str(stmt, P_OF(TYPE), event->type);
+    (void)sqlite3_bind_int64(stmt, P_OF(RECORDED_AT), event->recorded_at_us);
     if (event->valid_time_us != HW_TIME_ABSENT && event->valid_time_us != event->recorded_at_us)
-        (void)sqlite3_bind_int64(stmt, P_VALID_TIME, event->valid_time_us);
-    (void)sqlite3_bind_int(stmt, P_SCHEMA_VERSION, event->schema_version);
-    (void)sqlite3_bind_int(stmt, P_REVISION, event->revision);
-    bind_uuid_if(stmt, P_FAMILY, event->has_family, &event->family);
-    bind_uuid_if(stmt, P_CORRECTS, event->has_corrects, &event->corrects);
-    bind_uuid_if(stmt, P_CAUSATION, event->has_causation, &event->causation_id);
-    hw_sqlite_bind_str(stmt, P_CORRELATION, event->correlation_id);
-    hw_sqlite_bind_str(stmt, P_ACTOR, event->actor);
-    hw_sqlite_bind_str(stmt, P_CONTENT_TYPE, event->content_type);
-    hw_sqlite_bind_str(stmt, P_EVENT_REASON, event->reason);
-    hw_sqlite_bind_str(stmt, P_HEADERS, event->headers);
+        (void)sqlite3_bind_int64(stmt, P_OF(VALID_TIME), event->valid_time_us);
+    (void)sqlite3_bind_int(stmt, P_OF(SCHEMA_VERSION), event->schema_version);
+    (void)sqlite3_bind_int(stmt, P_OF(REVISION), event->revision);
+    bind_uuid_if(stmt, P_OF(FAMILY), event->has_family, &event->family);
+    bind_uuid_if(stmt, P_OF(CORRECTS), event->has_corrects, &event->corrects);
+    bind_uuid_if(stmt, P_OF(CAUSATION), event->has_causation, &event->causation_id);
+    hw_sqlite_bind_str(stmt, P_OF(CORRELATION), event->correlation_id);
+    hw_sqlite_bind_str(stmt, P_OF(ACTOR), event->actor);
+    hw_sqlite_bind_str(stmt, P_OF(CONTENT_TYPE), event->content_type);
+    hw_sqlite_bind_str(stmt, P_OF(REASON), event->reason);
+    hw_sqlite_bind_str(stmt, P_OF(HEADERS), event->headers);
     if (event->retracts)
-        (void)sqlite3_bind_int(stmt, P_RETRACTS, 1);
+        (void)sqlite3_bind_int(stmt, P_OF(RETRACTS), 1);
     if (event->broken)
         return;
     if (!event->content_type.s)
-        hw_sqlite_bind_str(stmt, P_DATA, event->data);
+        hw_sqlite_bind_str(stmt, P_OF(DATA), event->data);
     else
-        (void)sqlite3_bind_blob64(stmt, P_BYTES, event->data.s, event->data.len, SQLITE_STATIC);
+        (void)sqlite3_bind_blob64(stmt, P_OF(BYTES), event->data.s, event->data.len, SQLITE_STATIC);
 }
 
 /* The purge that erased the event's payload, 0: none did. */
@@ -219,7 +170,7 @@ static int insert_dead_letter(hw_sqlite *store, hw_str subscriber_id, const howd
         erased.data = event->content_type.s ? HW_STR_LIT("") : HW_STR_LIT("null");
         erased.broken = false;
         event = &erased;
-        (void)sqlite3_bind_int64(stmt, P_PURGE, purge);
+        (void)sqlite3_bind_int64(stmt, P_OF(PURGE), purge);
     }
     hw_sqlite_bind_str(stmt, P_SUBSCRIBER, subscriber_id);
     hw_sqlite_bind_str(stmt, P_ERROR, error.s ? error : HW_STR_LIT(""));
@@ -259,96 +210,69 @@ int hw_sqlite_dead_letter(hw_store *base, const hw_checkpoint *checkpoint,
 
 /* --------------------------------------------------------- reading dead letters */
 
-static int64_t time_or_absent(sqlite3_stmt *stmt, int column)
-{
-    return sqlite3_column_type(stmt, column) == SQLITE_NULL ? HW_TIME_ABSENT
-                                                            : sqlite3_column_int64(stmt, column);
-}
-
-static bool take_uuid(sqlite3_stmt *stmt, int column, hw_uuid *ret_uuid)
-{
-    if (sqlite3_column_bytes(stmt, column) != (int)sizeof ret_uuid->b)
-        return false;
-    memcpy(ret_uuid->b, sqlite3_column_blob(stmt, column), sizeof ret_uuid->b);
-    return true;
-}
-
 /* A blob has no NUL behind it, which every text of an event has: it is copied to bytes. */
 static hw_str take_payload(sqlite3_stmt *stmt, hw_buf *bytes)
 {
-    if (sqlite3_column_type(stmt, COL_DATA) != SQLITE_NULL)
-        return hw_sqlite_borrow(stmt, COL_DATA);
-    if (sqlite3_column_type(stmt, COL_BYTES) == SQLITE_NULL)
+    int data = COL_EVENT + HW_SQLITE_COL_DATA;
+    int blob = COL_EVENT + HW_SQLITE_COL_BYTES;
+
+    if (sqlite3_column_type(stmt, data) != SQLITE_NULL)
+        return hw_sqlite_borrow(stmt, data);
+    if (sqlite3_column_type(stmt, blob) == SQLITE_NULL)
         return HW_STR_NULL;
     hw_buf_clear(bytes);
-    hw_buf_put(bytes, sqlite3_column_blob(stmt, COL_BYTES),
-               (size_t)sqlite3_column_bytes(stmt, COL_BYTES));
+    hw_buf_put(bytes, sqlite3_column_blob(stmt, blob), (size_t)sqlite3_column_bytes(stmt, blob));
     return (hw_str){hw_buf_str(bytes), bytes->len};
 }
 
+/* An id or a reference that is damaged is left out: the dead letter is worth having without it. */
 static void take_event(sqlite3_stmt *stmt, hw_buf *bytes, howdah_event *event)
 {
-    hw_event_init(event);
-    event->global_sequence = sqlite3_column_int64(stmt, COL_SEQUENCE);
-    event->version = sqlite3_column_int64(stmt, COL_VERSION);
-    event->recorded_at_us = sqlite3_column_int64(stmt, COL_RECORDED_AT);
-    event->valid_time_us = time_or_absent(stmt, COL_VALID_TIME);
-    if (event->valid_time_us == HW_TIME_ABSENT)
-        event->valid_time_us = event->recorded_at_us;
-    event->schema_version = sqlite3_column_int(stmt, COL_SCHEMA_VERSION);
-    event->revision = sqlite3_column_int(stmt, COL_REVISION);
-    (void)take_uuid(stmt, COL_EVENT_ID, &event->id);
-    event->has_family = take_uuid(stmt, COL_FAMILY, &event->family);
-    event->has_corrects = take_uuid(stmt, COL_CORRECTS, &event->corrects);
-    event->has_causation = take_uuid(stmt, COL_CAUSATION, &event->causation_id);
-    event->stream = hw_sqlite_borrow(stmt, COL_STREAM);
-    event->type = hw_sqlite_borrow(stmt, COL_TYPE);
-    event->correlation_id = hw_sqlite_borrow(stmt, COL_CORRELATION);
-    event->actor = hw_sqlite_borrow(stmt, COL_ACTOR);
-    event->content_type = hw_sqlite_borrow(stmt, COL_CONTENT_TYPE);
-    event->reason = hw_sqlite_borrow(stmt, COL_EVENT_REASON);
-    event->headers = hw_sqlite_borrow(stmt, COL_HEADERS);
+    (void)hw_sqlite_borrow_event(stmt, COL_EVENT, event);
+    event->headers = hw_sqlite_borrow(stmt, COL_EVENT + HW_SQLITE_COL_HEADERS);
     event->data = take_payload(stmt, bytes);
-    event->retracts = sqlite3_column_int(stmt, COL_RETRACTS) != 0;
-    event->purged = sqlite3_column_type(stmt, COL_PURGE) != SQLITE_NULL;
     event->broken = !event->data.s;
     if (event->broken)
         event->data = event->content_type.s ? HW_STR_LIT("") : HW_STR_LIT("null");
 }
 
-bool hw_sqlite_dead_letter_state(hw_str text, hw_dead_letter_state *ret_state)
+const char *hw_sqlite_text(sqlite3_stmt *stmt, int column)
 {
-    for (size_t i = 0; i < sizeof state_names / sizeof *state_names; i++)
-        if (text.s && strcmp(text.s, state_names[i]) == 0) {
-            *ret_state = (hw_dead_letter_state)i;
-            return true;
-        }
-    return false;
+    hw_str text = hw_sqlite_borrow(stmt, column);
+
+    return text.s ? text.s : "";
 }
 
 /* The dead letter's texts, and event's, are the statement's until its next step, or in bytes. */
 static int take_dead_letter(const hw_sqlite *store, sqlite3_stmt *stmt, hw_buf *bytes,
-                            howdah_event *event, hw_dead_letter *dead_letter, howdah_error *reterr)
+                            howdah_event *event, howdah_dead_letter *dead_letter,
+                            howdah_error *reterr)
 {
+    hw_dead_letter_state state = HW_DEAD_LETTER_DEAD;
+
     take_event(stmt, bytes, event);
-    *dead_letter = (hw_dead_letter){.id = sqlite3_column_int64(stmt, COL_ID),
-                                    .source = hw_sqlite_borrow(stmt, COL_SOURCE),
-                                    .subscriber_id = hw_sqlite_borrow(stmt, COL_SUBSCRIBER),
-                                    .event = event,
-                                    .error = hw_sqlite_borrow(stmt, COL_ERROR),
-                                    .attempts = sqlite3_column_int64(stmt, COL_ATTEMPTS),
-                                    .redrives = sqlite3_column_int64(stmt, COL_REDRIVES),
-                                    .created_at_us = sqlite3_column_int64(stmt, COL_CREATED_AT),
-                                    .last_attempt_at_us = sqlite3_column_int64(stmt, COL_LAST_AT),
-                                    .reason = hw_sqlite_borrow(stmt, COL_REASON),
-                                    .resolved_at_us = time_or_absent(stmt, COL_RESOLVED_AT),
-                                    .resolved_by = hw_sqlite_borrow(stmt, COL_RESOLVED_BY)};
+    *dead_letter =
+        (howdah_dead_letter){.size = sizeof *dead_letter,
+                             .id = sqlite3_column_int64(stmt, COL_ID),
+                             .source = hw_sqlite_text(stmt, COL_SOURCE),
+                             .subscriber_id = hw_sqlite_borrow(stmt, COL_SUBSCRIBER).s,
+                             .event = event,
+                             .error = hw_sqlite_text(stmt, COL_ERROR),
+                             .attempts = sqlite3_column_int64(stmt, COL_ATTEMPTS),
+                             .redrives = sqlite3_column_int64(stmt, COL_REDRIVES),
+                             .created_at_us = sqlite3_column_int64(stmt, COL_CREATED_AT),
+                             .last_attempt_at_us = sqlite3_column_int64(stmt, COL_LAST_AT),
+                             .reason = hw_sqlite_text(stmt, COL_REASON),
+                             .resolved = sqlite3_column_type(stmt, COL_RESOLVED_AT) != SQLITE_NULL,
+                             .resolved_at_us = sqlite3_column_int64(stmt, COL_RESOLVED_AT),
+                             .resolved_by = hw_sqlite_text(stmt, COL_RESOLVED_BY)};
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
     if (!event->stream.s || !event->type.s ||
-        !hw_sqlite_dead_letter_state(hw_sqlite_borrow(stmt, COL_STATE), &dead_letter->state))
+        !hw_dead_letter_state_of(hw_sqlite_borrow(stmt, COL_STATE), &state))
         return hw_fail(reterr, HOWDAH_CORRUPT, "%s: dead letter %" PRId64 " is damaged",
                        store->name, dead_letter->id);
+    dead_letter->state = hw_dead_letter_state_name(state);
     return hw_buf_check(bytes, reterr);
 }
 
@@ -357,7 +281,7 @@ static int hand_dead_letter(hw_sqlite *store, sqlite3_stmt *stmt, hw_dead_letter
 {
     hw_buf bytes = HW_BUF_INIT(PAYLOAD_BYTES_MAX);
     howdah_event event;
-    hw_dead_letter dead_letter;
+    howdah_dead_letter dead_letter;
     int s = take_dead_letter(store, stmt, &bytes, &event, &dead_letter, reterr);
 
     if (s >= 0)
@@ -511,7 +435,7 @@ static int mark_all(hw_sqlite *store, const int64_t *ids, size_t n, hw_str subsc
     if (s < 0)
         return s;
     hw_sqlite_bind_str(stmt, 2, subscriber_id);
-    hw_sqlite_bind_str(stmt, 3, hw_str_of(state_names[state]));
+    hw_sqlite_bind_str(stmt, 3, hw_str_of(hw_dead_letter_state_name(state)));
     if (state == HW_DEAD_LETTER_DISCARDED) {
         hw_sqlite_bind_str(stmt, 4, reason);
         (void)sqlite3_bind_int64(stmt, 5, hw_clock_wall_us());
@@ -586,7 +510,7 @@ static int end_redrive(hw_sqlite *store, hw_str subscriber_id, int64_t id,
         return s;
     (void)sqlite3_bind_int64(stmt, 1, id);
     hw_sqlite_bind_str(stmt, 2, subscriber_id);
-    hw_sqlite_bind_str(stmt, 3, hw_str_of(state_names[state]));
+    hw_sqlite_bind_str(stmt, 3, hw_str_of(hw_dead_letter_state_name(state)));
     hw_sqlite_bind_str(stmt, 4, error);
     (void)sqlite3_bind_int64(stmt, 5, now);
     if (state == HW_DEAD_LETTER_REDRIVEN)
@@ -664,14 +588,16 @@ static void bind_skips(void *ctx, sqlite3_stmt *stmt)
 static int hand_skip(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
 {
     const skip_walk *w = ctx;
-    hw_skip skip = {.id = sqlite3_column_int64(stmt, 0),
-                    .subscriber_id = hw_sqlite_borrow(stmt, 1),
-                    .range = {sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 3)},
-                    .age_ms = sqlite3_column_int64(stmt, 4),
-                    .reason = hw_sqlite_borrow(stmt, 5),
-                    .created_at_us = sqlite3_column_int64(stmt, 6),
-                    .resolved_at_us = time_or_absent(stmt, 7),
-                    .resolution = hw_sqlite_borrow(stmt, 8)};
+    howdah_skip skip = {.size = sizeof skip,
+                        .id = sqlite3_column_int64(stmt, 0),
+                        .subscriber_id = hw_sqlite_borrow(stmt, 1).s,
+                        .first = sqlite3_column_int64(stmt, 2),
+                        .last = sqlite3_column_int64(stmt, 3),
+                        .age_ms = sqlite3_column_int64(stmt, 4),
+                        .reason = hw_sqlite_text(stmt, 5),
+                        .created_at_us = sqlite3_column_int64(stmt, 6),
+                        .resolved_at_us = sqlite3_column_int64(stmt, 7), /* NULL: 0 */
+                        .resolution = hw_sqlite_text(stmt, 8)};
 
     (void)reterr;
     *ret_stop = w->fn(w->ctx, &skip) != 0;

@@ -1,5 +1,6 @@
 /*
  * page.c - rows of the log become events, a page of them at a time; for whoever reads the log.
+ * What all cursors have in common.
  *
  *   I1  The strings of a page lie in one block, which grows up to BLOCK_BYTES_MAX.  When the next
  *       row does not fit, the page ends before it; only a row that is larger by itself makes the
@@ -11,40 +12,11 @@
 #include "base/mem.h"
 #include "store/sqlite/sqlite.h"
 
+#define BATCH_DEFAULT 1000
 #define BLOCK_BYTES_FIRST (16 * 1024)
 #define BLOCK_BYTES_MAX (4 * 1024 * 1024)
 
 #define PAYLOAD_SQL "SELECT headers, data, bytes FROM main.howdah_events WHERE global_sequence = ?1"
-
-/* HW_SQLITE_EVENT_SHORT, and what comes behind it. */
-enum {
-    COL_SEQUENCE,
-    COL_ID,
-    COL_STREAM,
-    COL_VERSION,
-    COL_TYPE,
-    COL_RECORDED_AT,
-    COL_VALID_TIME,
-    COL_SCHEMA_VERSION,
-    COL_REVISION,
-    COL_FAMILY,
-    COL_CORRECTS,
-    COL_CAUSATION,
-    COL_CORRELATION,
-    COL_ACTOR,
-    COL_CONTENT_TYPE,
-    COL_REASON,
-    COL_RETRACTS,
-    COL_PURGE,
-    COL_HEADERS,
-    COL_DATA,
-    COL_BYTES
-};
-_Static_assert((int)COL_SEQUENCE == (int)HW_SQLITE_COL_SEQUENCE &&
-                   (int)COL_VERSION == (int)HW_SQLITE_COL_VERSION &&
-                   (int)COL_TYPE == (int)HW_SQLITE_COL_TYPE &&
-                   (int)COL_CORRELATION == (int)HW_SQLITE_COL_CORRELATION,
-               "others look at these");
 
 #define TEXTS 8 /* hw_str members of an event */
 
@@ -121,7 +93,7 @@ static int damaged(const hw_sqlite_page *p, sqlite3_stmt *stmt, const char *what
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
     return hw_fail(reterr, HOWDAH_CORRUPT, "read: %s: event %lld has a damaged %s", store->name,
-                   (long long)sqlite3_column_int64(stmt, COL_SEQUENCE), what);
+                   (long long)sqlite3_column_int64(stmt, HW_SQLITE_COL_SEQUENCE), what);
 }
 
 /*
@@ -156,7 +128,6 @@ static hw_str borrow_payload(sqlite3_stmt *stmt, int data_column, int bytes_colu
     return (hw_str){bytes ? bytes : "", (size_t)sqlite3_value_bytes(value)};
 }
 
-/* false when the column is there but is no UUID. */
 bool hw_sqlite_take_uuid(sqlite3_stmt *stmt, int column, hw_uuid *ret_uuid, bool *ret_present)
 {
     sqlite3_value *value = sqlite3_column_value(stmt, column);
@@ -166,38 +137,61 @@ bool hw_sqlite_take_uuid(sqlite3_stmt *stmt, int column, hw_uuid *ret_uuid, bool
     if (!*ret_present)
         return true;
     bytes = sqlite3_value_blob(value);
-    if (!bytes || sqlite3_value_bytes(value) != (int)sizeof ret_uuid->b)
+    *ret_present = bytes && sqlite3_value_bytes(value) == (int)sizeof ret_uuid->b;
+    if (!*ret_present)
         return false;
     memcpy(ret_uuid->b, bytes, sizeof ret_uuid->b);
     return true;
 }
 
-static int take_ids(const hw_sqlite_page *p, sqlite3_stmt *stmt, howdah_event *event,
-                    howdah_error *reterr)
+/* False: at least one of them is there, but is no UUID. */
+static bool take_references(sqlite3_stmt *stmt, int first, howdah_event *event)
 {
-    bool has_id = false;
+    bool family =
+        hw_sqlite_take_uuid(stmt, first + HW_SQLITE_COL_FAMILY, &event->family, &event->has_family);
+    bool corrects = hw_sqlite_take_uuid(stmt, first + HW_SQLITE_COL_CORRECTS, &event->corrects,
+                                        &event->has_corrects);
+    bool causation = hw_sqlite_take_uuid(stmt, first + HW_SQLITE_COL_CAUSATION,
+                                         &event->causation_id, &event->has_causation);
 
-    if (!hw_sqlite_take_uuid(stmt, COL_ID, &event->id, &has_id) || !has_id)
-        return damaged(p, stmt, "id", reterr);
-    if (!hw_sqlite_take_uuid(stmt, COL_FAMILY, &event->family, &event->has_family) ||
-        !hw_sqlite_take_uuid(stmt, COL_CORRECTS, &event->corrects, &event->has_corrects) ||
-        !hw_sqlite_take_uuid(stmt, COL_CAUSATION, &event->causation_id, &event->has_causation))
-        return damaged(p, stmt, "reference", reterr);
-    return HOWDAH_OK;
+    return family && corrects && causation;
 }
 
-static void take_numbers(sqlite3_stmt *stmt, howdah_event *event)
+static void take_numbers(sqlite3_stmt *stmt, int first, howdah_event *event)
 {
-    event->global_sequence = sqlite3_column_int64(stmt, COL_SEQUENCE);
-    event->version = sqlite3_column_int64(stmt, COL_VERSION);
-    event->recorded_at_us = sqlite3_column_int64(stmt, COL_RECORDED_AT);
-    event->valid_time_us = sqlite3_column_type(stmt, COL_VALID_TIME) == SQLITE_NULL
-                               ? event->recorded_at_us
-                               : sqlite3_column_int64(stmt, COL_VALID_TIME);
-    event->schema_version = sqlite3_column_int(stmt, COL_SCHEMA_VERSION);
-    event->revision = sqlite3_column_int(stmt, COL_REVISION);
-    event->retracts = sqlite3_column_int(stmt, COL_RETRACTS) != 0;
-    event->purged = sqlite3_column_type(stmt, COL_PURGE) != SQLITE_NULL;
+    event->global_sequence = sqlite3_column_int64(stmt, first + HW_SQLITE_COL_SEQUENCE);
+    event->version = sqlite3_column_int64(stmt, first + HW_SQLITE_COL_VERSION);
+    event->recorded_at_us = sqlite3_column_int64(stmt, first + HW_SQLITE_COL_RECORDED_AT);
+    event->valid_time_us =
+        sqlite3_column_type(stmt, first + HW_SQLITE_COL_VALID_TIME) == SQLITE_NULL
+            ? event->recorded_at_us
+            : sqlite3_column_int64(stmt, first + HW_SQLITE_COL_VALID_TIME);
+    event->schema_version = sqlite3_column_int(stmt, first + HW_SQLITE_COL_SCHEMA_VERSION);
+    event->revision = sqlite3_column_int(stmt, first + HW_SQLITE_COL_REVISION);
+    event->retracts = sqlite3_column_int(stmt, first + HW_SQLITE_COL_RETRACTS) != 0;
+    event->purged = sqlite3_column_type(stmt, first + HW_SQLITE_COL_PURGE) != SQLITE_NULL;
+}
+
+const char *hw_sqlite_borrow_event(sqlite3_stmt *stmt, int first, howdah_event *event)
+{
+    bool has_id = false;
+    bool has_references;
+
+    hw_event_init(event);
+    take_numbers(stmt, first, event);
+    (void)hw_sqlite_take_uuid(stmt, first + HW_SQLITE_COL_ID, &event->id, &has_id);
+    has_references = take_references(stmt, first, event);
+    event->stream = hw_sqlite_borrow_value(stmt, first + HW_SQLITE_COL_STREAM);
+    event->type = hw_sqlite_borrow_value(stmt, first + HW_SQLITE_COL_TYPE);
+    event->correlation_id = hw_sqlite_borrow_value(stmt, first + HW_SQLITE_COL_CORRELATION);
+    event->actor = hw_sqlite_borrow_value(stmt, first + HW_SQLITE_COL_ACTOR);
+    event->content_type = hw_sqlite_borrow_value(stmt, first + HW_SQLITE_COL_CONTENT_TYPE);
+    event->reason = hw_sqlite_borrow_value(stmt, first + HW_SQLITE_COL_REASON);
+    if (!has_id)
+        return "id";
+    if (!has_references)
+        return "reference";
+    return event->stream.s && event->type.s ? NULL : "stream or type";
 }
 
 /* Copies the texts into the block; HOWDAH_END when they do not fit into this batch. */
@@ -260,8 +254,8 @@ static int take_payload(const hw_sqlite_page *p, sqlite3_stmt *stmt, hw_sqlite_p
     }
     if (how == HW_PAYLOAD_FETCH)
         return fetch_payload(p, event, ret_stmt, reterr);
-    event->headers = hw_sqlite_borrow_value(stmt, COL_HEADERS);
-    event->data = borrow_payload(stmt, COL_DATA, COL_BYTES);
+    event->headers = hw_sqlite_borrow_value(stmt, HW_SQLITE_COL_HEADERS);
+    event->data = borrow_payload(stmt, HW_SQLITE_COL_DATA, HW_SQLITE_COL_BYTES);
     return HOWDAH_OK;
 }
 
@@ -279,24 +273,15 @@ int hw_sqlite_page_take(hw_sqlite_page *p, sqlite3_stmt *stmt, hw_sqlite_payload
                         howdah_error *reterr)
 {
     sqlite3_stmt *payload = NULL;
+    const char *what;
     howdah_event event;
     int s = make_event_room(p, reterr);
 
     if (s < 0)
         return s;
-    hw_event_init(&event);
-    take_numbers(stmt, &event);
-    s = take_ids(p, stmt, &event, reterr);
-    if (s < 0)
-        return s;
-    event.stream = hw_sqlite_borrow_value(stmt, COL_STREAM);
-    event.type = hw_sqlite_borrow_value(stmt, COL_TYPE);
-    event.correlation_id = hw_sqlite_borrow_value(stmt, COL_CORRELATION);
-    event.actor = hw_sqlite_borrow_value(stmt, COL_ACTOR);
-    event.content_type = hw_sqlite_borrow_value(stmt, COL_CONTENT_TYPE);
-    event.reason = hw_sqlite_borrow_value(stmt, COL_REASON);
-    if (!event.stream.s || !event.type.s)
-        return damaged(p, stmt, "stream or type", reterr);
+    what = hw_sqlite_borrow_event(stmt, 0, &event);
+    if (what)
+        return damaged(p, stmt, what, reterr);
     s = take_payload(p, stmt, how, &event, &payload, reterr);
     if (s >= 0 && !event.no_payload && !event.data.s)
         s = take_broken(p, &event, reterr);
@@ -319,4 +304,56 @@ void hw_sqlite_page_done(hw_sqlite_page *p)
     hw_free(p->events);
     hw_free(p->block);
     *p = (hw_sqlite_page){.store = p->store};
+}
+
+/* ------------------------------------------------------------------ cursors */
+
+hw_sqlite_cursor *hw_sqlite_cursor_new(size_t size, hw_store *store, size_t batch, int64_t limit)
+{
+    hw_sqlite_cursor *c = hw_calloc(1, size);
+
+    if (!c)
+        return NULL;
+    c->base.store = store;
+    c->page.store = (hw_sqlite *)store;
+    c->page.most = batch > 0 ? batch : BATCH_DEFAULT;
+    c->left = limit > 0 ? limit : INT64_MAX;
+    return c;
+}
+
+int hw_sqlite_read_next(hw_cursor *base, const howdah_event **ret_events, size_t *ret_n,
+                        howdah_error *reterr)
+{
+    hw_sqlite_cursor *c = (hw_sqlite_cursor *)base;
+    const hw_sqlite *store = c->page.store;
+    size_t want = (int64_t)c->page.most < c->left ? c->page.most : (size_t)c->left;
+
+    hw_sqlite_page_clear(&c->page);
+    for (bool repeated = false; want > 0; repeated = true) {
+        int s = c->fill(c, want, reterr);
+
+        if (s >= 0)
+            break;
+        /* A connection that went bad is made anew, once; what was read stays. */
+        if (repeated || !store->sick || !store->path)
+            return s;
+    }
+    if (c->page.n == 0)
+        return HOWDAH_END;
+    c->left -= (int64_t)c->page.n;
+    c->base.more = !c->over && c->left > 0;
+    *ret_events = c->page.events;
+    *ret_n = c->page.n;
+    return HOWDAH_OK;
+}
+
+void hw_sqlite_read_close(hw_cursor *base)
+{
+    hw_sqlite_cursor *c = (hw_sqlite_cursor *)base;
+
+    if (!c)
+        return;
+    c->done(c);
+    hw_sqlite_page_done(&c->page);
+    hw_free(c);
 }

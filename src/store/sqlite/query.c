@@ -19,7 +19,6 @@
 #include "base/mem.h"
 #include "store/sqlite/sqlite.h"
 
-#define BATCH_DEFAULT 1000
 #define KEYS_MAX 50000
 #define KEYS_FIRST 256
 #define GO_ON_EVERY 16384 /* rows between two looks at interrupt and deadline */
@@ -33,26 +32,22 @@ typedef struct key {
 } key;
 
 typedef struct cursor {
-    hw_cursor base;
+    hw_sqlite_cursor base;
     hw_times_query query;  /* a copy; */
     char *texts;           /* its texts, */
     hw_header_is *headers; /* and lists */
     hw_uuid *families;
     hw_sqlite_lead lead;
     int64_t head; /* I4; 0: all */
-    int64_t left; /* events still wanted */
     bool by_keys; /* I3 */
     bool begun;   /* there is a place: */
     key at;       /* behind which to go on; in one stream sequence is the version */
-    bool over;    /* there is nothing behind it */
 
     key *keys;
     size_t keys_n;
     size_t keys_room;
     size_t keys_most; /* of the present scan */
     size_t key_no;    /* the next one to fetch */
-
-    hw_sqlite_page page;
 } cursor;
 
 /* ----------------------------------------------------------------- the keys */
@@ -162,7 +157,7 @@ static void ask_for_keys(const cursor *c, hw_sqlite_select *ask)
 
 static int scan_keys(cursor *c, sqlite3_stmt *stmt, howdah_error *reterr)
 {
-    hw_sqlite *store = c->page.store;
+    hw_sqlite *store = c->base.page.store;
     int s;
 
     for (int64_t rows = 1; (s = hw_sqlite_step(store, stmt, "read", reterr)) == HOWDAH_OK; rows++) {
@@ -186,13 +181,13 @@ static int find_keys(cursor *c, howdah_error *reterr)
     int s;
 
     c->keys_n = c->key_no = 0;
-    c->keys_most = c->left < KEYS_MAX ? (size_t)c->left : KEYS_MAX;
+    c->keys_most = c->base.left < KEYS_MAX ? (size_t)c->base.left : KEYS_MAX;
     hw_sqlite_select_init(&ask);
     ask_for_keys(c, &ask);
-    s = hw_sqlite_select_prepare(c->page.store, &ask, &stmt, reterr);
+    s = hw_sqlite_select_prepare(c->base.page.store, &ask, &stmt, reterr);
     if (s >= 0)
         s = scan_keys(c, stmt, reterr);
-    hw_sqlite_select_over(c->page.store, stmt);
+    hw_sqlite_select_over(c->base.page.store, stmt);
     hw_sqlite_select_done(&ask);
     if (s < 0) {
         c->keys_n = 0;
@@ -210,11 +205,11 @@ static int fetch(cursor *c, sqlite3_stmt *stmt, const key *k, howdah_error *rete
     int s;
 
     (void)sqlite3_bind_int64(stmt, 1, k->sequence);
-    s = hw_sqlite_step(c->page.store, stmt, "read", reterr);
+    s = hw_sqlite_step(c->base.page.store, stmt, "read", reterr);
     if (s == HOWDAH_END)
         return HOWDAH_OK;
     if (s >= 0)
-        s = hw_sqlite_page_take(&c->page, stmt, HW_PAYLOAD_HERE, reterr);
+        s = hw_sqlite_page_take(&c->base.page, stmt, HW_PAYLOAD_HERE, reterr);
     (void)sqlite3_reset(stmt);
     return s;
 }
@@ -225,14 +220,14 @@ static int fetch(cursor *c, sqlite3_stmt *stmt, const key *k, howdah_error *rete
  */
 static int fetch_rows(cursor *c, size_t want, howdah_error *reterr)
 {
-    hw_sqlite *store = c->page.store;
+    hw_sqlite *store = c->base.page.store;
     bool begins = sqlite3_get_autocommit(store->db) != 0;
     sqlite3_stmt *stmt = NULL;
     int s = hw_sqlite_prepare(store, FETCH_SQL, &stmt, reterr);
 
     if (s >= 0 && begins)
         s = hw_sqlite_begin_read(store, reterr);
-    while (s == HOWDAH_OK && c->page.n < want && c->key_no < c->keys_n) {
+    while (s == HOWDAH_OK && c->base.page.n < want && c->key_no < c->keys_n) {
         s = fetch(c, stmt, &c->keys[c->key_no], reterr);
         if (s == HOWDAH_OK) {
             c->begun = true;
@@ -249,12 +244,12 @@ static int fill_by_keys(cursor *c, size_t want, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
 
-    while (s == HOWDAH_OK && c->page.n < want && !c->over) {
+    while (s == HOWDAH_OK && c->base.page.n < want && !c->base.over) {
         if (c->key_no == c->keys_n)
             s = find_keys(c, reterr);
         if (s == HOWDAH_OK)
             s = fetch_rows(c, want, reterr);
-        c->over = s >= 0 && c->key_no == c->keys_n && c->keys_n < c->keys_most;
+        c->base.over = s >= 0 && c->key_no == c->keys_n && c->keys_n < c->keys_most;
     }
     return s < 0 ? s : HOWDAH_OK;
 }
@@ -282,20 +277,20 @@ static void ask_for_rows(const cursor *c, hw_sqlite_select *ask)
 /* HOWDAH_END: the page is full by bytes. */
 static int take_rows(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr)
 {
-    hw_sqlite *store = c->page.store;
+    hw_sqlite *store = c->base.page.store;
     int column = c->lead == HW_LEAD_STREAM ? HW_SQLITE_COL_VERSION : HW_SQLITE_COL_SEQUENCE;
 
-    for (int64_t rows = 1; c->page.n < want; rows++) {
+    for (int64_t rows = 1; c->base.page.n < want; rows++) {
         key k = {.time = 0};
         int s = hw_sqlite_step(store, stmt, "read", reterr);
 
         if (s == HOWDAH_END)
-            c->over = true;
+            c->base.over = true;
         if (s != HOWDAH_OK)
             return s;
         k.sequence = sqlite3_column_int64(stmt, column);
         if (hw_sqlite_select_matches(&c->query, stmt, HW_SQLITE_COL_TYPE))
-            s = hw_sqlite_page_take(&c->page, stmt, HW_PAYLOAD_HERE, reterr);
+            s = hw_sqlite_page_take(&c->base.page, stmt, HW_PAYLOAD_HERE, reterr);
         if (s != HOWDAH_OK)
             return s;
         c->begun = true;
@@ -312,69 +307,40 @@ static int fill_by_rows(cursor *c, size_t want, howdah_error *reterr)
     hw_sqlite_select ask;
     int s;
 
-    if (c->over)
+    if (c->base.over)
         return HOWDAH_OK;
     hw_sqlite_select_init(&ask);
     ask_for_rows(c, &ask);
-    s = hw_sqlite_select_prepare(c->page.store, &ask, &stmt, reterr);
+    s = hw_sqlite_select_prepare(c->base.page.store, &ask, &stmt, reterr);
     if (s >= 0)
         s = take_rows(c, stmt, want, reterr);
-    hw_sqlite_select_over(c->page.store, stmt); /* I1 */
+    hw_sqlite_select_over(c->base.page.store, stmt); /* I1 */
     hw_sqlite_select_done(&ask);
     return s < 0 ? s : HOWDAH_OK;
 }
 
 /* -------------------------------------------------------------------- pages */
 
-static int fill(cursor *c, size_t want, howdah_error *reterr)
+static int fill(hw_sqlite_cursor *base, size_t want, howdah_error *reterr)
 {
-    int s = hw_sqlite_ready_to_read(c->page.store, reterr);
+    cursor *c = (cursor *)base;
+    int s = hw_sqlite_ready_to_read(base->page.store, reterr);
 
     if (s < 0)
         return s;
     return c->by_keys ? fill_by_keys(c, want, reterr) : fill_by_rows(c, want, reterr);
 }
 
-int hw_sqlite_query_next(hw_cursor *base, const howdah_event **ret_events, size_t *ret_n,
-                         howdah_error *reterr)
-{
-    cursor *c = (cursor *)base;
-    hw_sqlite *store = c->page.store;
-    size_t want = (int64_t)c->page.most < c->left ? c->page.most : (size_t)c->left;
-
-    hw_sqlite_page_clear(&c->page);
-    for (bool repeated = false; want > 0; repeated = true) {
-        int s = fill(c, want, reterr);
-
-        if (s >= 0)
-            break;
-        /* A connection that went bad is made anew, once; what was read stays. */
-        if (repeated || !store->sick || !store->path)
-            return s;
-    }
-    if (c->page.n == 0)
-        return HOWDAH_END;
-    c->left -= (int64_t)c->page.n;
-    c->base.more = !c->over && c->left > 0;
-    *ret_events = c->page.events;
-    *ret_n = c->page.n;
-    return HOWDAH_OK;
-}
-
 /* ------------------------------------------------------------------ cursors */
 
-void hw_sqlite_query_close(hw_cursor *base)
+static void done(hw_sqlite_cursor *base)
 {
     cursor *c = (cursor *)base;
 
-    if (!c)
-        return;
     hw_free(c->texts);
     hw_free(c->headers);
     hw_free(c->families);
     hw_free(c->keys);
-    hw_sqlite_page_done(&c->page);
-    hw_free(c);
 }
 
 static void copy_text(char **at, hw_str *text)
@@ -425,7 +391,7 @@ static int copy_query(cursor *c, const hw_times_query *query, howdah_error *rete
     return HOWDAH_OK;
 }
 
-static int fill_cursor(cursor *c, const hw_times_query *query, howdah_error *reterr)
+static int set_cursor(cursor *c, const hw_times_query *query, howdah_error *reterr)
 {
     int s = copy_query(c, query, reterr);
 
@@ -434,8 +400,8 @@ static int fill_cursor(cursor *c, const hw_times_query *query, howdah_error *ret
     c->lead = hw_sqlite_select_lead(query);
     c->by_keys = query->order != HOWDAH_ORDER_SEQUENCE || c->lead == HW_LEAD_FAMILIES;
     if (query->view == HOWDAH_VIEW_AS_OF) {
-        s = hw_sqlite_read_head(c->page.store, &c->head, reterr); /* I4 */
-        c->over = c->head == 0;
+        s = hw_sqlite_read_head(c->base.page.store, &c->head, reterr); /* I4 */
+        c->base.over = c->head == 0;
     }
     return s;
 }
@@ -443,22 +409,19 @@ static int fill_cursor(cursor *c, const hw_times_query *query, howdah_error *ret
 int hw_sqlite_query_open(hw_store *base, const hw_times_query *query, hw_cursor **ret_cursor,
                          howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)base;
-    cursor *c;
-    int s = hw_sqlite_ready_to_read(store, reterr);
+    hw_sqlite_cursor *c;
+    int s = hw_sqlite_ready_to_read((hw_sqlite *)base, reterr);
 
     if (s < 0)
         return s;
-    c = hw_calloc(1, sizeof *c);
+    c = hw_sqlite_cursor_new(sizeof(cursor), base, query->batch, query->limit);
     if (!c)
         return hw_fail_no_memory(reterr);
-    c->base.store = base;
-    c->page.store = store;
-    c->page.most = query->batch > 0 ? query->batch : BATCH_DEFAULT;
-    c->left = query->limit > 0 ? query->limit : INT64_MAX;
-    s = fill_cursor(c, query, reterr);
+    c->fill = fill;
+    c->done = done;
+    s = set_cursor((cursor *)c, query, reterr);
     if (s < 0) {
-        hw_sqlite_query_close(&c->base);
+        hw_sqlite_read_close(&c->base);
         return s;
     }
     *ret_cursor = &c->base;

@@ -95,6 +95,7 @@ static void add_time(hw_sqlite_select *ask, const char *sql, int64_t time)
 
 hw_sqlite_lead hw_sqlite_select_lead(const hw_times_query *query)
 {
+    assert(query->type.s || !hw_pattern_is_exact(query->pattern));
     if (query->families)
         return HW_LEAD_FAMILIES;
     if (query->stream.s)
@@ -103,7 +104,7 @@ hw_sqlite_lead hw_sqlite_select_lead(const hw_times_query *query)
         return HW_LEAD_CORRELATION;
     if (query->has_causation)
         return HW_LEAD_CAUSATION;
-    if (query->type.s || hw_pattern_is_exact(query->pattern))
+    if (query->type.s)
         return HW_LEAD_TYPE;
     return HW_LEAD_NONE;
 }
@@ -129,21 +130,14 @@ static const char *from_sql(hw_sqlite_lead lead, bool walk)
     }
 }
 
-static bool is_loose(hw_str pattern)
+/* I3.  A prefix ends with a dot; "/" comes right behind it.  Where the type is known, there is no
+   need to look for it. */
+static void add_pattern(hw_sqlite_select *ask, const hw_times_query *query)
 {
-    return pattern.s && !hw_pattern_is_exact(pattern);
-}
-
-/* I3.  A prefix ends with a dot; "/" comes right behind it. */
-static void add_pattern(hw_sqlite_select *ask, hw_str pattern)
-{
+    hw_str pattern = query->pattern;
     hw_str prefix = hw_pattern_prefix(pattern);
 
-    if (!is_loose(pattern)) {
-        add_text(ask, " AND e.type = ?", pattern);
-        return;
-    }
-    if (prefix.len > 0) {
+    if (prefix.len > 0 && !query->type.s) {
         assert(prefix.s[prefix.len - 1] == '.');
         hw_sqlite_select_add(ask, " AND e.type >= ?");
         hw_sqlite_select_text(ask, prefix);
@@ -203,7 +197,7 @@ void hw_sqlite_select_from(hw_sqlite_select *ask, const hw_times_query *query, h
     }
     add_text(ask, " AND e.type = ?", query->type);
     if (query->pattern.s)
-        add_pattern(ask, query->pattern);
+        add_pattern(ask, query);
     if (query->view == HOWDAH_VIEW_ORIGINALS)
         hw_sqlite_select_add(ask, " AND e.revision = 1");
     add_time(ask, " AND e.recorded_at >= ?", query->recorded.from);
@@ -218,16 +212,11 @@ void hw_sqlite_select_from(hw_sqlite_select *ask, const hw_times_query *query, h
     }
 }
 
-bool hw_sqlite_select_loose(const hw_times_query *query)
-{
-    return is_loose(query->pattern);
-}
-
 bool hw_sqlite_select_matches(const hw_times_query *query, sqlite3_stmt *stmt, int type_column)
 {
     hw_str type;
 
-    if (!is_loose(query->pattern))
+    if (!query->pattern.s)
         return true;
     type = hw_sqlite_borrow_value(stmt, type_column);
     return type.s && hw_pattern_matches(query->pattern, type);

@@ -134,13 +134,13 @@ static int insert_data(hw_sqlite_jobs *jobs, const hw_push *push, int64_t id, ho
     return s;
 }
 
-static int push_one(hw_sqlite_jobs *jobs, const hw_push *push, int64_t id, hw_pushed *ret_pushed,
-                    howdah_error *reterr)
+static int push_one(hw_sqlite_jobs *jobs, const hw_push *push, int64_t id,
+                    howdah_pushed *ret_pushed, howdah_error *reterr)
 {
     int s = HOWDAH_END;
 
     assert(push->data.s);
-    *ret_pushed = (hw_pushed){.id = id};
+    *ret_pushed = (howdah_pushed){.id = id};
     if (push->dedup.s)
         s = find_twin(jobs, push->dedup, &ret_pushed->id, reterr);
     if (s != HOWDAH_END) {
@@ -156,7 +156,7 @@ static int push_one(hw_sqlite_jobs *jobs, const hw_push *push, int64_t id, hw_pu
 
 /* Numbers of jobs that existed already are not used. */
 static int push_all(hw_sqlite_jobs *jobs, hw_str queue, const hw_push *list, size_t n,
-                    hw_pushed *ret_pushed, howdah_error *reterr)
+                    howdah_pushed *ret_pushed, howdah_error *reterr)
 {
     int64_t first = 0;
     int s = hw_sqlite_make_queue(jobs, queue, reterr);
@@ -172,7 +172,7 @@ static int push_all(hw_sqlite_jobs *jobs, hw_str queue, const hw_push *list, siz
 }
 
 static int queue_push(hw_store *base, hw_str queue, const hw_push *list, size_t n,
-                      hw_pushed *ret_pushed, howdah_error *reterr)
+                      howdah_pushed *ret_pushed, howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
     int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);
@@ -186,7 +186,7 @@ static int queue_push(hw_store *base, hw_str queue, const hw_push *list, size_t 
 /* -------------------------------------------------------------------- claim */
 
 typedef struct claimed {
-    hw_job job;
+    howdah_job job;
     char *texts;
 } claimed;
 
@@ -338,12 +338,12 @@ static int lease_jobs(claiming *c, howdah_error *reterr)
     (void)sqlite3_bind_int64(stmt, 5, lease_ms);
     hw_sqlite_bind_str(stmt, 6, claim->worker);
     for (size_t i = 0; s >= 0 && i < c->n; i++) {
-        hw_job *job = &c->list[i].job;
+        howdah_job *job = &c->list[i].job;
 
         (void)sqlite3_bind_int64(stmt, 1, job->id);
         s = hw_sqlite_step(jobs->store, stmt, "claim", reterr);
         job->token = token;
-        job->state = HW_JOB_PROCESSING;
+        job->state = HOWDAH_JOB_PROCESSING;
         job->attempts++;
         job->started_at_us = jobs->now_us;
         job->lease_until_us = until_us;
@@ -451,7 +451,7 @@ static int claim_jobs(claiming *c, hw_claim_report *report, howdah_error *reterr
 typedef struct exchange {
     const hw_ack *acks;
     size_t n;
-    hw_acked *acked;
+    howdah_ack_outcome *acked;
     const hw_claim *claim;
     hw_claim_report report;
 } exchange;
@@ -494,21 +494,21 @@ static int try_exchange(hw_sqlite *store, exchange *t, bool synced, claiming *c,
 static bool has_failure(const hw_ack *acks, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (acks[i].verdict == HW_VERDICT_FAIL)
+        if (acks[i].verdict == HOWDAH_VERDICT_FAIL)
             return true;
     return false;
 }
 
-static int queue_exchange(hw_store *base, const hw_ack *acks, size_t n, hw_acked *ret_acked,
-                          const hw_claim *claim, hw_job_fn fn, void *ctx,
-                          hw_claim_report *ret_report, howdah_error *reterr)
+static int queue_exchange(hw_store *base, const hw_ack *acks, size_t n,
+                          howdah_ack_outcome *ret_acked, const hw_claim *claim, hw_job_fn fn,
+                          void *ctx, hw_claim_report *ret_report, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
     exchange t = {.acks = acks, .n = n, .claim = claim};
     claiming c = {.list = NULL};
     int s;
 
-    assert(!claim || (claim->n >= 1 && claim->n <= HW_CLAIM_MAX));
+    assert(!claim || (claim->n >= 1 && claim->n <= HOWDAH_JOBS_MAX));
     t.acked = ret_acked;
     s = try_exchange(store, &t, has_failure(acks, n), &c, reterr);
     if (s == HOWDAH_END)

@@ -319,9 +319,9 @@ static int64_t max_attempts_of(const hw_sqlite_jobs *jobs, const hw_sqlite_live 
 static int64_t retry_after_ms(const hw_sqlite_jobs *jobs, const hw_sqlite_live *live,
                               int64_t after_ms)
 {
-    const hw_queue_settings *q = &jobs->queue.settings;
+    const howdah_queue_options *q = &jobs->queue.settings;
 
-    if (after_ms != HW_AFTER_BACKOFF)
+    if (after_ms != HOWDAH_AFTER_BACKOFF)
         return after_ms;
     return hw_backoff_ms(q->backoff_initial_ms, q->backoff_max_ms,
                          live->attempts > 1 ? (unsigned)(live->attempts - 1) : 0,
@@ -329,12 +329,12 @@ static int64_t retry_after_ms(const hw_sqlite_jobs *jobs, const hw_sqlite_live *
 }
 
 static int retry_job(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, const hw_ack *ack,
-                     hw_acked *ret_acked, howdah_error *reterr)
+                     howdah_ack_outcome *ret_acked, howdah_error *reterr)
 {
     comeback c = {.attempts = live->attempts, .error = ack->text};
 
     if (live->attempts >= max_attempts_of(jobs, live)) {
-        *ret_acked = HW_ACKED_FAILED;
+        *ret_acked = HOWDAH_ACKED_FAILED;
         return fail_job(jobs, live, ack->text, reterr);
     }
     c.due_at_us = hw_sqlite_later_us(jobs->now_us, retry_after_ms(jobs, live, ack->after_ms));
@@ -361,50 +361,50 @@ static int extend_job(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, int64_t 
 /* --------------------------------------------------------------- a verdict */
 
 static int carry_out(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, const hw_ack *ack,
-                     hw_acked *ret_acked, howdah_error *reterr)
+                     howdah_ack_outcome *ret_acked, howdah_error *reterr)
 {
-    bool goes_on = ack->verdict == HW_VERDICT_RETRY || ack->verdict == HW_VERDICT_RELEASE;
+    bool goes_on = ack->verdict == HOWDAH_VERDICT_RETRY || ack->verdict == HOWDAH_VERDICT_RELEASE;
 
-    if (goes_on || ack->verdict == HW_VERDICT_FAIL) {
+    if (goes_on || ack->verdict == HOWDAH_VERDICT_FAIL) {
         int s = end_if_purged(jobs, live, reterr);
 
         if (s == HOWDAH_OK && goes_on)
-            *ret_acked = HW_ACKED_FAILED;
+            *ret_acked = HOWDAH_ACKED_FAILED;
         if (s != HOWDAH_END)
             return s;
     }
     switch (ack->verdict) {
-    case HW_VERDICT_COMPLETE:
+    case HOWDAH_VERDICT_COMPLETE:
         return complete_job(jobs, live, ack->text, reterr);
-    case HW_VERDICT_FAIL:
+    case HOWDAH_VERDICT_FAIL:
         return fail_job(jobs, live, ack->text, reterr);
-    case HW_VERDICT_RETRY:
+    case HOWDAH_VERDICT_RETRY:
         return retry_job(jobs, live, ack, ret_acked, reterr);
-    case HW_VERDICT_RELEASE:
+    case HOWDAH_VERDICT_RELEASE:
         return release_job(jobs, live, reterr);
-    case HW_VERDICT_EXTEND:
+    case HOWDAH_VERDICT_EXTEND:
         return extend_job(jobs, live, ack->after_ms, reterr);
     }
     return hw_fail(reterr, HOWDAH_MISUSE, "there is no verdict %d", (int)ack->verdict);
 }
 
-int hw_sqlite_ack_job(hw_sqlite_jobs *jobs, const hw_ack *ack, hw_acked *ret_acked,
+int hw_sqlite_ack_job(hw_sqlite_jobs *jobs, const hw_ack *ack, howdah_ack_outcome *ret_acked,
                       howdah_error *reterr)
 {
     hw_sqlite_live live = {.id = 0};
     int s = hw_sqlite_look_at_job(jobs, ack->id, &live, reterr);
 
-    *ret_acked = HW_ACKED_LOST;
+    *ret_acked = HOWDAH_ACKED_LOST;
     if (s < 0)
         return s;
     if (s == HOWDAH_END || ack->token <= 0 || live.token != ack->token)
         return HOWDAH_OK;
-    *ret_acked = HW_ACKED_DONE;
+    *ret_acked = HOWDAH_ACKED_DONE;
     s = hw_sqlite_load_queue(jobs, live.queue_id, reterr);
     if (s < 0)
         return s;
     /* Another one may run in its place. */
-    if (jobs->queue.settings.concurrency > 0 && ack->verdict != HW_VERDICT_EXTEND)
+    if (jobs->queue.settings.concurrency > 0 && ack->verdict != HOWDAH_VERDICT_EXTEND)
         jobs->readied = true;
     return carry_out(jobs, &live, ack, ret_acked, reterr);
 }

@@ -15,7 +15,7 @@
 #define MAINTAIN_MAX 1000
 #define REASON_BYTES_MAX (1024 * 1024)
 
-/* -1: HW_QUEUE_KEEP */
+/* -1: HOWDAH_ABSENT */
 #define PUT_SQL                                                                                    \
     "UPDATE main.howdah_queues SET"                                                                \
     " abandon_after_ms = iif(?2 = -1, abandon_after_ms, ?2),"                                      \
@@ -93,7 +93,7 @@ static int find_number(hw_sqlite *store, const char *sql, int64_t about, int64_t
 
 /* ------------------------------------------------------------------- queues */
 
-static int put_settings(hw_sqlite_jobs *jobs, const hw_queue_settings *settings,
+static int put_settings(hw_sqlite_jobs *jobs, const howdah_queue_options *settings,
                         howdah_error *reterr)
 {
     int64_t numbers[] = {jobs->queue.id,           settings->abandon_after_ms,
@@ -106,7 +106,7 @@ static int put_settings(hw_sqlite_jobs *jobs, const hw_queue_settings *settings,
     return hw_sqlite_once(jobs->store, PUT_SQL, numbers, 9, reterr);
 }
 
-int hw_sqlite_queue_put(hw_store *base, hw_str queue, const hw_queue_settings *settings,
+int hw_sqlite_queue_put(hw_store *base, hw_str queue, const howdah_queue_options *settings,
                         howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;

@@ -99,33 +99,36 @@ int64_t hw_sqlite_job_dead_letter_id(sqlite3_stmt *stmt)
 }
 
 /* The texts are the statement's until its next step, or the job's. */
-static int take_dead_letter(const hw_sqlite *store, sqlite3_stmt *stmt, hw_job *job,
-                            hw_dead_letter *ret_dead_letter, howdah_error *reterr)
+static int take_dead_letter(const hw_sqlite *store, sqlite3_stmt *stmt, howdah_job *job,
+                            howdah_dead_letter *ret_dead_letter, howdah_error *reterr)
 {
-    hw_dead_letter dead_letter = {.id = hw_sqlite_job_dead_letter_id(stmt),
-                                  .source = HW_STR_LIT("queue"),
-                                  .queue = job->queue,
-                                  .job_id = job->id,
-                                  .error = job->error,
-                                  .attempts = job->attempts,
-                                  .redrives = sqlite3_column_int64(stmt, COL_REDRIVES),
-                                  .created_at_us = sqlite3_column_int64(stmt, COL_CREATED_AT),
-                                  .last_attempt_at_us = sqlite3_column_int64(stmt, COL_LAST_AT),
-                                  .reason = hw_sqlite_borrow(stmt, COL_REASON),
-                                  .resolved_at_us = HW_TIME_ABSENT,
-                                  .resolved_by = hw_sqlite_borrow(stmt, COL_RESOLVED_BY)};
+    hw_dead_letter_state state = HW_DEAD_LETTER_DEAD;
+    howdah_dead_letter dead_letter = {.size = sizeof dead_letter,
+                                      .id = hw_sqlite_job_dead_letter_id(stmt),
+                                      .source = "queue",
+                                      .queue = job->queue.s,
+                                      .job_id = job->id,
+                                      .error = job->error.s ? job->error.s : "",
+                                      .attempts = job->attempts,
+                                      .redrives = sqlite3_column_int64(stmt, COL_REDRIVES),
+                                      .created_at_us = sqlite3_column_int64(stmt, COL_CREATED_AT),
+                                      .last_attempt_at_us = sqlite3_column_int64(stmt, COL_LAST_AT),
+                                      .reason = hw_sqlite_text(stmt, COL_REASON),
+                                      .resolved =
+                                          sqlite3_column_type(stmt, COL_RESOLVED_AT) != SQLITE_NULL,
+                                      .resolved_at_us = sqlite3_column_int64(stmt, COL_RESOLVED_AT),
+                                      .resolved_by = hw_sqlite_text(stmt, COL_RESOLVED_BY)};
 
-    if (sqlite3_column_type(stmt, COL_RESOLVED_AT) != SQLITE_NULL)
-        dead_letter.resolved_at_us = sqlite3_column_int64(stmt, COL_RESOLVED_AT);
-    if (!hw_sqlite_dead_letter_state(hw_sqlite_borrow(stmt, COL_STATE), &dead_letter.state))
+    if (!hw_dead_letter_state_of(hw_sqlite_borrow(stmt, COL_STATE), &state))
         return sqlite3_errcode(store->db) == SQLITE_NOMEM
                    ? hw_fail_no_memory(reterr)
                    : hw_fail(reterr, HOWDAH_CORRUPT, "%s: dead letter %" PRId64 " is damaged",
                              store->name, dead_letter.id);
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
+    dead_letter.state = hw_dead_letter_state_name(state);
     if (sqlite3_column_type(stmt, COL_KEPT) != SQLITE_NULL) {
-        job->state = hw_job_state_by_dead_letter(dead_letter.state);
+        job->state = hw_job_state_by_dead_letter(state);
         dead_letter.job = job;
     }
     *ret_dead_letter = dead_letter;
@@ -137,8 +140,8 @@ int hw_sqlite_hand_job_dead_letter(hw_sqlite *store, sqlite3_stmt *stmt, hw_dead
 {
     char *texts = NULL;
     size_t bytes = 0;
-    hw_dead_letter dead_letter;
-    hw_job job;
+    howdah_dead_letter dead_letter;
+    howdah_job job;
     int s = hw_sqlite_take_job(store, stmt, 0, &job, &texts, &bytes, reterr);
 
     if (s >= 0)

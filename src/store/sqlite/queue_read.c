@@ -87,33 +87,35 @@ static const char *const log_sqls[3][2] = {
 
 /* ------------------------------------------------------------------- queues */
 
-static hw_queue_row take_row(sqlite3_stmt *stmt)
+static howdah_queue_info take_row(sqlite3_stmt *stmt)
 {
-    return (hw_queue_row){.name = hw_sqlite_borrow(stmt, 0),
-                          .paused = sqlite3_column_int(stmt, 1) != 0,
-                          .settings = {.abandon_after_ms = sqlite3_column_int64(stmt, 2),
-                                       .max_attempts = sqlite3_column_int64(stmt, 3),
-                                       .backoff_initial_ms = sqlite3_column_int64(stmt, 4),
-                                       .backoff_max_ms = sqlite3_column_int64(stmt, 5),
-                                       .backoff_jitter = sqlite3_column_int64(stmt, 6),
-                                       .concurrency = sqlite3_column_int64(stmt, 7),
-                                       .history_ms = sqlite3_column_int64(stmt, 8),
-                                       .hold_key = sqlite3_column_int64(stmt, 9)},
-                          .created_at_us = sqlite3_column_int64(stmt, 10),
-                          .pending = sqlite3_column_int64(stmt, 11),
-                          .processing = sqlite3_column_int64(stmt, 12),
-                          .scheduled = sqlite3_column_int64(stmt, 13),
-                          .completed = sqlite3_column_int64(stmt, 14),
-                          .failed = sqlite3_column_int64(stmt, 15),
-                          .purged = sqlite3_column_int64(stmt, 16),
-                          .oldest_age_ms = sqlite3_column_type(stmt, 17) == SQLITE_NULL
-                                               ? -1
-                                               : sqlite3_column_int64(stmt, 17) / 1000,
-                          .dead_letters = sqlite3_column_int64(stmt, 18)};
+    return (howdah_queue_info){.size = sizeof(howdah_queue_info),
+                               .queue = hw_sqlite_borrow(stmt, 0).s,
+                               .paused = sqlite3_column_int(stmt, 1) != 0,
+                               .settings = {.size = sizeof(howdah_queue_options),
+                                            .abandon_after_ms = sqlite3_column_int64(stmt, 2),
+                                            .max_attempts = sqlite3_column_int64(stmt, 3),
+                                            .backoff_initial_ms = sqlite3_column_int64(stmt, 4),
+                                            .backoff_max_ms = sqlite3_column_int64(stmt, 5),
+                                            .backoff_jitter = sqlite3_column_int64(stmt, 6),
+                                            .concurrency = sqlite3_column_int64(stmt, 7),
+                                            .history_ms = sqlite3_column_int64(stmt, 8),
+                                            .hold_key = sqlite3_column_int64(stmt, 9)},
+                               .created_at_us = sqlite3_column_int64(stmt, 10),
+                               .pending = sqlite3_column_int64(stmt, 11),
+                               .processing = sqlite3_column_int64(stmt, 12),
+                               .scheduled = sqlite3_column_int64(stmt, 13),
+                               .completed = sqlite3_column_int64(stmt, 14),
+                               .failed = sqlite3_column_int64(stmt, 15),
+                               .purged = sqlite3_column_int64(stmt, 16),
+                               .oldest_age_ms = sqlite3_column_type(stmt, 17) == SQLITE_NULL
+                                                    ? HOWDAH_ABSENT
+                                                    : sqlite3_column_int64(stmt, 17) / 1000,
+                               .dead_letters = sqlite3_column_int64(stmt, 18)};
 }
 
 typedef struct queue_walk {
-    hw_queue_row_fn fn;
+    hw_queue_fn fn;
     void *ctx;
     size_t n;
 } queue_walk;
@@ -127,10 +129,10 @@ static void bind_now(void *ctx, sqlite3_stmt *stmt)
 static int hand_queue(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
 {
     queue_walk *w = ctx;
-    hw_queue_row row = take_row(stmt);
+    howdah_queue_info row = take_row(stmt);
 
     w->n++;
-    if (!row.name.s)
+    if (!row.queue)
         return hw_fail_no_memory(reterr);
     *ret_stop = w->fn(w->ctx, &row) != 0;
     return HOWDAH_OK;
@@ -153,7 +155,7 @@ static int walk_queues(hw_sqlite *store, const char *sql, hw_str name, queue_wal
     return hw_sqlite_walk_rows(store, &walk, reterr);
 }
 
-int hw_sqlite_queue_load(hw_store *base, hw_str queue, hw_queue_row_fn fn, void *ctx,
+int hw_sqlite_queue_load(hw_store *base, hw_str queue, hw_queue_fn fn, void *ctx,
                          howdah_error *reterr)
 {
     queue_walk w = {fn, ctx, 0};
@@ -162,14 +164,14 @@ int hw_sqlite_queue_load(hw_store *base, hw_str queue, hw_queue_row_fn fn, void 
     return s >= 0 && w.n == 0 ? hw_sqlite_no_queue(queue, reterr) : s;
 }
 
-int hw_sqlite_queue_list(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
+int hw_sqlite_queue_list(hw_store *base, hw_queue_fn fn, void *ctx, howdah_error *reterr)
 {
     queue_walk w = {fn, ctx, 0};
 
     return walk_queues((hw_sqlite *)base, ROWS_SQL, HW_STR_LIT(""), &w, reterr);
 }
 
-int hw_sqlite_queue_summary(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr)
+int hw_sqlite_queue_summary(hw_store *base, hw_queue_fn fn, void *ctx, howdah_error *reterr)
 {
     queue_walk w = {fn, ctx, 0};
 
@@ -192,7 +194,7 @@ static int hand_job(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error 
     job_walk *w = ctx;
     char *texts = NULL;
     size_t bytes = 0;
-    hw_job job;
+    howdah_job job;
     int s = hw_sqlite_take_job(w->store, stmt, hw_clock_wall_us(), &job, &texts, &bytes, reterr);
 
     w->n++;
@@ -220,13 +222,14 @@ int hw_sqlite_job_load(hw_store *base, int64_t id, hw_job_fn fn, void *ctx, howd
                               : s;
 }
 
-static const char *log_sql(const hw_log_query *query)
+static const char *log_sql(const howdah_queue_log_options *options)
 {
-    assert(query->status == -1 || query->status == HW_JOB_COMPLETED ||
-           query->status == HW_JOB_FAILED);
-    return log_sqls[query->status == -1                 ? 0
-                    : query->status == HW_JOB_COMPLETED ? 1
-                                                        : 2][query->backward ? 1 : 0];
+    int which = options->status == HOWDAH_ABSENT          ? 0
+                : options->status == HOWDAH_JOB_COMPLETED ? 1
+                                                          : 2;
+
+    assert(which < 2 || options->status == HOWDAH_JOB_FAILED);
+    return log_sqls[which][options->backward ? 1 : 0];
 }
 
 static void bind_log(void *ctx, sqlite3_stmt *stmt)
@@ -237,19 +240,19 @@ static void bind_log(void *ctx, sqlite3_stmt *stmt)
     (void)sqlite3_bind_int(stmt, 4, w->payload);
 }
 
-int hw_sqlite_queue_log(hw_store *base, const hw_log_query *query, hw_job_fn fn, void *ctx,
-                        howdah_error *reterr)
+int hw_sqlite_queue_log(hw_store *base, hw_str queue, const howdah_queue_log_options *options,
+                        hw_job_fn fn, void *ctx, howdah_error *reterr)
 {
-    job_walk w = {.store = (hw_sqlite *)base, .fn = fn, .ctx = ctx, .payload = query->payload};
-    bool from_end = query->backward && query->after == 0;
-    const hw_sqlite_walk walk = {.sql = log_sql(query),
+    job_walk w = {.store = (hw_sqlite *)base, .fn = fn, .ctx = ctx, .payload = options->payload};
+    bool from_end = options->backward && options->after == 0;
+    const hw_sqlite_walk walk = {.sql = log_sql(options),
                                  .doing = "read jobs",
                                  .keys = 1,
                                  .key_column = {POSITION_COLUMN},
                                  .key_param = {2},
-                                 .first = {{.number = from_end ? INT64_MAX : query->after}},
+                                 .first = {{.number = from_end ? INT64_MAX : options->after}},
                                  .limit_param = 3,
-                                 .limit = query->limit,
+                                 .limit = options->limit,
                                  .bind = bind_log,
                                  .row = hand_job,
                                  .ctx = &w};
@@ -257,7 +260,7 @@ int hw_sqlite_queue_log(hw_store *base, const hw_log_query *query, hw_job_fn fn,
     int s = hw_sqlite_ready_to_read(w.store, reterr);
 
     if (s >= 0)
-        s = hw_sqlite_find_queue(&jobs, query->queue, reterr);
+        s = hw_sqlite_find_queue(&jobs, queue, reterr);
     if (s != HOWDAH_OK)
         return s < 0 ? s : HOWDAH_OK;
     w.id = jobs.queue.id;

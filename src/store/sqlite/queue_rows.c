@@ -323,44 +323,44 @@ static int64_t time_or_absent(sqlite3_stmt *stmt, int column)
                                                             : sqlite3_column_int64(stmt, column);
 }
 
-static hw_job_state state_of(sqlite3_stmt *stmt, const hw_job *job, int64_t now_us)
+static howdah_job_state state_of(sqlite3_stmt *stmt, const howdah_job *job, int64_t now_us)
 {
     if (job->position > 0)
-        return sqlite3_column_int(stmt, COL_FAILED) ? HW_JOB_FAILED : HW_JOB_COMPLETED;
+        return sqlite3_column_int(stmt, COL_FAILED) ? HOWDAH_JOB_FAILED : HOWDAH_JOB_COMPLETED;
     if (job->token > 0)
-        return HW_JOB_PROCESSING;
-    return job->due_at_us != HW_TIME_ABSENT && job->due_at_us <= now_us ? HW_JOB_PENDING
-                                                                        : HW_JOB_SCHEDULED;
+        return HOWDAH_JOB_PROCESSING;
+    return job->due_at_us != HW_TIME_ABSENT && job->due_at_us <= now_us ? HOWDAH_JOB_PENDING
+                                                                        : HOWDAH_JOB_SCHEDULED;
 }
 
 /* The texts are still the statement's. */
-static hw_job borrow_job(sqlite3_stmt *stmt, int64_t now_us)
+static howdah_job borrow_job(sqlite3_stmt *stmt, int64_t now_us)
 {
-    hw_job job = {.id = sqlite3_column_int64(stmt, COL_ID),
-                  .token = sqlite3_column_int64(stmt, COL_TOKEN),
-                  .queue = hw_sqlite_borrow(stmt, COL_QUEUE),
-                  .priority = sqlite3_column_int(stmt, COL_PRIORITY),
-                  .attempts = sqlite3_column_int64(stmt, COL_ATTEMPTS),
-                  .max_attempts = sqlite3_column_int64(stmt, COL_MAX_ATTEMPTS),
-                  .created_at_us = sqlite3_column_int64(stmt, COL_CREATED_AT),
-                  .due_at_us = time_or_absent(stmt, COL_DUE_AT),
-                  .started_at_us = time_or_absent(stmt, COL_STARTED_AT),
-                  .lease_until_us = time_or_absent(stmt, COL_LEASE_UNTIL),
-                  .suspect = sqlite3_column_int(stmt, COL_SUSPECT) != 0,
-                  .worker = hw_sqlite_borrow(stmt, COL_WORKER),
-                  .key = hw_sqlite_borrow(stmt, COL_KEY),
-                  .dedup = hw_sqlite_borrow(stmt, COL_DEDUP),
-                  .correlation_id = hw_sqlite_borrow(stmt, COL_CORRELATION),
-                  .headers = hw_sqlite_borrow(stmt, COL_HEADERS),
-                  .data = hw_sqlite_borrow(stmt, COL_DATA),
-                  .content_type = hw_sqlite_borrow(stmt, COL_CONTENT_TYPE),
-                  .event_sequence = sqlite3_column_int64(stmt, COL_EVENT_SEQUENCE),
-                  .event_type = hw_sqlite_borrow(stmt, COL_EVENT_TYPE),
-                  .event_stream = hw_sqlite_borrow(stmt, COL_EVENT_STREAM),
-                  .position = sqlite3_column_int64(stmt, COL_POSITION),
-                  .finished_at_us = time_or_absent(stmt, COL_FINISHED_AT),
-                  .error = hw_sqlite_borrow(stmt, COL_ERROR),
-                  .result = hw_sqlite_borrow(stmt, COL_RESULT)};
+    howdah_job job = {.id = sqlite3_column_int64(stmt, COL_ID),
+                      .token = sqlite3_column_int64(stmt, COL_TOKEN),
+                      .queue = hw_sqlite_borrow(stmt, COL_QUEUE),
+                      .priority = sqlite3_column_int(stmt, COL_PRIORITY),
+                      .attempts = sqlite3_column_int64(stmt, COL_ATTEMPTS),
+                      .max_attempts = sqlite3_column_int64(stmt, COL_MAX_ATTEMPTS),
+                      .created_at_us = sqlite3_column_int64(stmt, COL_CREATED_AT),
+                      .due_at_us = time_or_absent(stmt, COL_DUE_AT),
+                      .started_at_us = time_or_absent(stmt, COL_STARTED_AT),
+                      .lease_until_us = time_or_absent(stmt, COL_LEASE_UNTIL),
+                      .suspect = sqlite3_column_int(stmt, COL_SUSPECT) != 0,
+                      .worker = hw_sqlite_borrow(stmt, COL_WORKER),
+                      .key = hw_sqlite_borrow(stmt, COL_KEY),
+                      .dedup = hw_sqlite_borrow(stmt, COL_DEDUP),
+                      .correlation_id = hw_sqlite_borrow(stmt, COL_CORRELATION),
+                      .headers = hw_sqlite_borrow(stmt, COL_HEADERS),
+                      .data = hw_sqlite_borrow(stmt, COL_DATA),
+                      .content_type = hw_sqlite_borrow(stmt, COL_CONTENT_TYPE),
+                      .event_sequence = sqlite3_column_int64(stmt, COL_EVENT_SEQUENCE),
+                      .event_type = hw_sqlite_borrow(stmt, COL_EVENT_TYPE),
+                      .event_stream = hw_sqlite_borrow(stmt, COL_EVENT_STREAM),
+                      .position = sqlite3_column_int64(stmt, COL_POSITION),
+                      .finished_at_us = time_or_absent(stmt, COL_FINISHED_AT),
+                      .error = hw_sqlite_borrow(stmt, COL_ERROR),
+                      .result = hw_sqlite_borrow(stmt, COL_RESULT)};
 
     if (sqlite3_column_type(stmt, COL_BYTES) == SQLITE_BLOB) {
         const char *bytes = sqlite3_column_blob(stmt, COL_BYTES);
@@ -378,7 +378,7 @@ static hw_job borrow_job(sqlite3_stmt *stmt, int64_t now_us)
 
 #define TEXTS 12
 
-static void list_texts(hw_job *job, hw_str *texts[TEXTS])
+static void list_texts(howdah_job *job, hw_str *texts[TEXTS])
 {
     hw_str *all[TEXTS] = {&job->queue,  &job->worker,       &job->key,
                           &job->dedup,  &job->headers,      &job->correlation_id,
@@ -388,10 +388,11 @@ static void list_texts(hw_job *job, hw_str *texts[TEXTS])
     memcpy(texts, all, sizeof all);
 }
 
-int hw_sqlite_take_job(const hw_sqlite *store, sqlite3_stmt *stmt, int64_t now_us, hw_job *ret_job,
-                       char **ret_texts, size_t *ret_bytes, howdah_error *reterr)
+int hw_sqlite_take_job(const hw_sqlite *store, sqlite3_stmt *stmt, int64_t now_us,
+                       howdah_job *ret_job, char **ret_texts, size_t *ret_bytes,
+                       howdah_error *reterr)
 {
-    hw_job job = borrow_job(stmt, now_us);
+    howdah_job job = borrow_job(stmt, now_us);
     hw_str *texts[TEXTS];
     size_t bytes = 0;
     char *at;

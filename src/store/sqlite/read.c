@@ -24,7 +24,6 @@
 #include "engine/pattern.h"
 #include "store/sqlite/sqlite.h"
 
-#define BATCH_DEFAULT 1000
 #define SCAN_ROWS_MAX 16384 /* rows that one statement looks at */
 
 #define LEAN_ROWS_MIN 64     /* rows after which it is decided anew whether payloads come along */
@@ -48,8 +47,7 @@ _Static_assert(HW_SLOT_READ + (WAYS + LEAN_WAYS) * 2 == HW_SLOT_COUNT,
                "a slot for each way and direction");
 
 #define COLUMNS "SELECT " HW_SQLITE_EVENT_COLUMNS " FROM main.howdah_events WHERE "
-#define LEAN_COLUMNS                                                                               \
-    "SELECT " HW_SQLITE_EVENT_SHORT " NULL, NULL, NULL FROM main.howdah_events WHERE "
+#define LEAN_COLUMNS "SELECT " HW_SQLITE_LEAN_COLUMNS " FROM main.howdah_events WHERE "
 #define IN_RANGE(position, rest) position " BETWEEN ?1 AND ?2" rest " ORDER BY " position
 #define BOTH(sql) sql, sql " DESC"
 
@@ -65,7 +63,7 @@ static const char *const read_sql[(WAYS + LEAN_WAYS) * 2] = {
 };
 
 typedef struct cursor {
-    hw_cursor base;
+    hw_sqlite_cursor base;
     way way;
     bool backward;
     hw_str key;     /* of the way: stream, correlation or type */
@@ -87,9 +85,6 @@ typedef struct cursor {
     hw_range *ranges; /* what is still to be read (I2) */
     size_t ranges_n;
     size_t range_no;
-    int64_t left; /* events still wanted */
-
-    hw_sqlite_page page; /* the batch */
 } cursor;
 
 /* ---------------------------------------------------------------- one row */
@@ -110,7 +105,7 @@ static int take_row(cursor *c, sqlite3_stmt *stmt, howdah_error *reterr)
     if (c->payload_of_n > 0 && !wants_payload(c, hw_sqlite_borrow_value(stmt, HW_SQLITE_COL_TYPE)))
         how = HW_PAYLOAD_NONE;
     c->payloads += how != HW_PAYLOAD_NONE;
-    return hw_sqlite_page_take(&c->page, stmt, how, reterr);
+    return hw_sqlite_page_take(&c->base.page, stmt, how, reterr);
 }
 
 /* I4. */
@@ -165,14 +160,14 @@ static void judge_pattern(cursor *c, int64_t numbers, size_t n)
  */
 static int scan(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)c->base.store;
+    hw_sqlite *store = c->base.page.store;
     hw_range *range = &c->ranges[c->range_no];
     int column = c->way == BY_STREAM ? HW_SQLITE_COL_VERSION : HW_SQLITE_COL_SEQUENCE;
-    size_t before = c->page.n;
+    size_t before = c->base.page.n;
     int rows;
 
     bind_range(c, stmt, *range);
-    for (rows = 0; rows < SCAN_ROWS_MAX && c->page.n < want; rows++) {
+    for (rows = 0; rows < SCAN_ROWS_MAX && c->base.page.n < want; rows++) {
         int64_t position;
         int s = hw_sqlite_step(store, stmt, "read", reterr);
 
@@ -189,7 +184,7 @@ static int scan(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr
             return HOWDAH_END;
     }
     if (rows >= SPARSE_ROWS_MIN)
-        judge_pattern(c, rows, c->page.n - before);
+        judge_pattern(c, rows, c->base.page.n - before);
     return HOWDAH_OK;
 }
 
@@ -199,7 +194,7 @@ static int scan(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr
 static int take_gathered(cursor *c, const int64_t *sequences, size_t n, bool all,
                          sqlite3_stmt *stmt, howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)c->base.store;
+    hw_sqlite *store = c->base.page.store;
     hw_range *range = &c->ranges[c->range_no];
 
     for (size_t i = 0; i < n; i++) {
@@ -223,9 +218,9 @@ static int take_gathered(cursor *c, const int64_t *sequences, size_t n, bool all
 /* As scan(), by the index of types. */
 static int scan_sparsely(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)c->base.store;
+    hw_sqlite *store = c->base.page.store;
     int64_t *sequences;
-    size_t most = want - c->page.n < SPARSE_WANT_MAX ? want - c->page.n : SPARSE_WANT_MAX;
+    size_t most = want - c->base.page.n < SPARSE_WANT_MAX ? want - c->base.page.n : SPARSE_WANT_MAX;
     size_t n = 0;
     int s;
 
@@ -256,7 +251,7 @@ static int is_wide(cursor *c, bool *ret_wide, howdah_error *reterr)
     *ret_wide = false;
     if (!c->sparse || range->last - range->first < SPARSE_ROWS_MIN)
         return HOWDAH_OK;
-    s = hw_sqlite_read_head((hw_sqlite *)c->base.store, &head, reterr);
+    s = hw_sqlite_read_head(c->base.page.store, &head, reterr);
     if (s >= 0 && head < range->last)
         *ret_wide = head - range->first >= SPARSE_ROWS_MIN;
     else
@@ -278,7 +273,7 @@ static void choose_lean(cursor *c)
 /* On in the present range with one statement, or one set of them. */
 static int scan_once(cursor *c, size_t want, howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)c->base.store;
+    hw_sqlite *store = c->base.page.store;
     sqlite3_stmt *stmt = NULL;
     bool wide = false;
     int which;
@@ -300,9 +295,9 @@ static int scan_once(cursor *c, size_t want, howdah_error *reterr)
 /* HOWDAH_END: all ranges are used up. */
 static int fill_batch(cursor *c, size_t want, howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)c->base.store;
+    hw_sqlite *store = c->base.page.store;
 
-    while (c->page.n < want && c->range_no < c->ranges_n) {
+    while (c->base.page.n < want && c->range_no < c->ranges_n) {
         int s =
             c->snapshot ? hw_sqlite_go_on(store, reterr) : hw_sqlite_ready_to_read(store, reterr);
 
@@ -312,7 +307,7 @@ static int fill_batch(cursor *c, size_t want, howdah_error *reterr)
             return s;
         if (s == HOWDAH_END)
             c->range_no++;
-        else if (c->page.n > 0)
+        else if (c->base.page.n > 0)
             break; /* full, by number or by bytes, or enough work for one call */
     }
     return HOWDAH_OK;
@@ -321,7 +316,7 @@ static int fill_batch(cursor *c, size_t want, howdah_error *reterr)
 /* I5. */
 static int fill_in_snapshot(cursor *c, size_t want, howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)c->base.store;
+    hw_sqlite *store = c->base.page.store;
     bool begun;
     int s = hw_sqlite_ready_to_read(store, reterr);
 
@@ -337,45 +332,24 @@ static int fill_in_snapshot(cursor *c, size_t want, howdah_error *reterr)
     return s;
 }
 
-int hw_sqlite_read_next(hw_cursor *base, const howdah_event **ret_events, size_t *ret_n,
-                        howdah_error *reterr)
+static int fill(hw_sqlite_cursor *base, size_t want, howdah_error *reterr)
 {
     cursor *c = (cursor *)base;
-    hw_sqlite *store = (hw_sqlite *)base->store;
-    size_t want = (int64_t)c->page.most < c->left ? c->page.most : (size_t)c->left;
+    int s = c->snapshot ? fill_in_snapshot(c, want, reterr) : fill_batch(c, want, reterr);
 
-    hw_sqlite_page_clear(&c->page);
-    for (bool repeated = false;; repeated = true) {
-        int s = c->snapshot ? fill_in_snapshot(c, want, reterr) : fill_batch(c, want, reterr);
-
-        if (s >= 0)
-            break;
-        /* A connection that went bad is made anew, once; what was read stays (I2). */
-        if (repeated || !store->sick || !store->path)
-            return s;
-    }
-    if (c->page.n == 0)
-        return HOWDAH_END;
-    c->left -= (int64_t)c->page.n;
-    c->base.more = c->range_no < c->ranges_n && c->left > 0;
-    *ret_events = c->page.events;
-    *ret_n = c->page.n;
-    return HOWDAH_OK;
+    base->over = c->range_no == c->ranges_n;
+    return s;
 }
 
 /* ---------------------------------------------------------------- cursors */
 
-void hw_sqlite_read_close(hw_cursor *base)
+static void done(hw_sqlite_cursor *base)
 {
     cursor *c = (cursor *)base;
 
-    if (!c)
-        return;
     hw_free(c->texts);
     hw_free(c->payload_of);
     hw_free(c->ranges);
-    hw_sqlite_page_done(&c->page);
-    hw_free(c);
 }
 
 static hw_str copy_text(char **at, hw_str text)
@@ -418,11 +392,8 @@ static int copy_texts(cursor *c, const hw_query *query, howdah_error *reterr)
 /* The way is that of one type; its payload is wanted of every row or of none. */
 static void plan_by_type(cursor *c)
 {
-    c->key = c->type.s ? c->type : c->pattern;
-    if (c->type.s)
-        c->type = HW_STR_NULL;
-    else
-        c->pattern = HW_STR_NULL;
+    c->key = c->type;
+    c->type = HW_STR_NULL;
     c->way = BY_TYPE;
     c->lean = !wants_payload(c, c->key);
 }
@@ -432,6 +403,7 @@ static int plan(cursor *c, const hw_query *query, howdah_error *reterr)
 {
     int s = copy_texts(c, query, reterr);
 
+    assert(query->type.s || !hw_pattern_is_exact(query->pattern));
     if (s < 0)
         return s;
     if (c->key.s && query->ranges) {
@@ -443,7 +415,7 @@ static int plan(cursor *c, const hw_query *query, howdah_error *reterr)
         c->way = BY_CORRELATION;
         c->key = c->correlation_id;
         c->correlation_id = HW_STR_NULL;
-    } else if (c->type.s || (c->pattern.s && hw_pattern_is_exact(c->pattern))) {
+    } else if (c->type.s) {
         plan_by_type(c);
     } else if (c->pattern.s || c->payload_of_n > 0) {
         c->picky = true;
@@ -509,7 +481,7 @@ int hw_sqlite_find(hw_sqlite *store, const hw_uuid *id, int64_t *ret_sequence, h
 /* Ids become sequences, sequences become ranges: from there on it is a read like any other. */
 static int find_ids(cursor *c, const hw_uuid *ids, size_t n, howdah_error *reterr)
 {
-    hw_sqlite *store = (hw_sqlite *)c->base.store;
+    hw_sqlite *store = c->base.page.store;
     size_t found = 0;
     int s = HOWDAH_OK;
 
@@ -527,7 +499,7 @@ static int find_ids(cursor *c, const hw_uuid *ids, size_t n, howdah_error *reter
     return s;
 }
 
-static int fill_cursor(cursor *c, const hw_query *query, howdah_error *reterr)
+static int set_cursor(cursor *c, const hw_query *query, howdah_error *reterr)
 {
     hw_range whole = {query->from > 0 ? query->from : 1, query->to > 0 ? query->to : INT64_MAX};
     int s;
@@ -547,21 +519,19 @@ int hw_sqlite_read_open(hw_store *base, const hw_query *query, hw_cursor **ret_c
                         howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
-    cursor *c;
+    hw_sqlite_cursor *c;
     int s = hw_sqlite_ready(store, HW_NEED_READ, reterr);
 
     if (s >= 0)
         s = hw_sqlite_check_schema(store, reterr);
     if (s < 0)
         return s;
-    c = hw_calloc(1, sizeof *c);
+    c = hw_sqlite_cursor_new(sizeof(cursor), base, query->batch, query->ids ? 0 : query->limit);
     if (!c)
         return hw_fail_no_memory(reterr);
-    c->base.store = base;
-    c->page.store = store;
-    c->page.most = query->batch > 0 ? query->batch : BATCH_DEFAULT;
-    c->left = query->limit > 0 && !query->ids ? query->limit : INT64_MAX;
-    s = fill_cursor(c, query, reterr);
+    c->fill = fill;
+    c->done = done;
+    s = set_cursor((cursor *)c, query, reterr);
     if (s < 0) {
         hw_sqlite_read_close(&c->base);
         return s;

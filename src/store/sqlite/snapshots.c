@@ -51,41 +51,41 @@ enum {
 
 /* ------------------------------------------------------------------ writing */
 
-static int check_version(hw_sqlite *store, const hw_snapshot *snapshot, howdah_error *reterr)
+static int check_version(hw_sqlite *store, const howdah_snapshot *snapshot, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
     int s = hw_sqlite_prepare(store, VERSION_SQL, &stmt, reterr);
 
     if (s < 0)
         return s;
-    hw_sqlite_bind_str(stmt, 1, snapshot->stream);
+    hw_sqlite_bind_str(stmt, 1, hw_str_of(snapshot->stream));
     (void)sqlite3_bind_int64(stmt, 2, snapshot->version);
     s = hw_sqlite_step(store, stmt, "store a snapshot", reterr);
     (void)sqlite3_finalize(stmt);
     if (s == HOWDAH_END)
         s = hw_fail_field(reterr, HOWDAH_NOT_FOUND, "version",
-                          "stream \"%s\" has no version %" PRId64, snapshot->stream.s,
+                          "stream \"%s\" has no version %" PRId64, snapshot->stream,
                           snapshot->version);
     return s;
 }
 
-static int put(hw_sqlite *store, const hw_snapshot *snapshot, howdah_error *reterr)
+static int put(hw_sqlite *store, const howdah_snapshot *snapshot, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
     int s = hw_sqlite_prepare(store, PUT_SQL, &stmt, reterr);
 
     if (s < 0)
         return s;
-    assert(snapshot->data.s);
-    hw_sqlite_bind_str(stmt, 1, snapshot->stream);
+    assert(snapshot->data);
+    hw_sqlite_bind_str(stmt, 1, hw_str_of(snapshot->stream));
     (void)sqlite3_bind_int64(stmt, 2, snapshot->version);
     (void)sqlite3_bind_int64(stmt, 3, hw_clock_wall_us());
-    (void)sqlite3_bind_int(stmt, 4, snapshot->schema_version);
-    hw_sqlite_bind_str(stmt, 5, snapshot->content_type);
-    if (snapshot->content_type.s)
-        (void)sqlite3_bind_blob64(stmt, 7, snapshot->data.s, snapshot->data.len, SQLITE_STATIC);
+    (void)sqlite3_bind_int64(stmt, 4, snapshot->schema_version);
+    hw_sqlite_bind_str(stmt, 5, hw_str_of(snapshot->content_type));
+    if (snapshot->content_type)
+        (void)sqlite3_bind_blob64(stmt, 7, snapshot->data, snapshot->data_len, SQLITE_STATIC);
     else
-        hw_sqlite_bind_str(stmt, 6, snapshot->data);
+        hw_sqlite_bind_str(stmt, 6, (hw_str){snapshot->data, snapshot->data_len});
     return hw_sqlite_finish(store, stmt, "store a snapshot", reterr);
 }
 
@@ -106,7 +106,7 @@ static int erase(hw_sqlite *store, const char *sql, hw_str stream, int64_t numbe
     return s;
 }
 
-int hw_sqlite_snapshot_put(hw_store *base, const hw_snapshot *snapshot, int64_t keep,
+int hw_sqlite_snapshot_put(hw_store *base, const howdah_snapshot *snapshot, int64_t keep,
                            howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
@@ -119,7 +119,7 @@ int hw_sqlite_snapshot_put(hw_store *base, const hw_snapshot *snapshot, int64_t 
     if (s >= 0)
         s = put(store, snapshot, reterr);
     if (s >= 0 && keep > 0)
-        s = erase(store, KEEP_SQL, snapshot->stream, keep, &n, reterr);
+        s = erase(store, KEEP_SQL, hw_str_of(snapshot->stream), keep, &n, reterr);
     return hw_sqlite_leave(store, s, reterr);
 }
 
@@ -141,34 +141,39 @@ int hw_sqlite_snapshot_remove(hw_store *base, hw_str stream, int64_t upto, int64
 /* ------------------------------------------------------------------ reading */
 
 /* Texts are the statement's until its next step. */
-static int take(hw_sqlite *store, sqlite3_stmt *stmt, hw_snapshot *ret_snapshot,
+static int take(hw_sqlite *store, sqlite3_stmt *stmt, howdah_snapshot *ret_snapshot,
                 howdah_error *reterr)
 {
-    *ret_snapshot = (hw_snapshot){.stream = hw_sqlite_borrow(stmt, COL_STREAM),
-                                  .version = sqlite3_column_int64(stmt, COL_VERSION),
-                                  .taken_at_us = sqlite3_column_int64(stmt, COL_TAKEN_AT),
-                                  .schema_version = sqlite3_column_int(stmt, COL_SCHEMA_VERSION),
-                                  .content_type = hw_sqlite_borrow(stmt, COL_TYPE),
-                                  .data_len = (size_t)sqlite3_column_int64(stmt, COL_LEN)};
+    *ret_snapshot =
+        (howdah_snapshot){.size = sizeof *ret_snapshot,
+                          .stream = hw_sqlite_borrow(stmt, COL_STREAM).s,
+                          .version = sqlite3_column_int64(stmt, COL_VERSION),
+                          .taken_at_us = sqlite3_column_int64(stmt, COL_TAKEN_AT),
+                          .schema_version = sqlite3_column_int(stmt, COL_SCHEMA_VERSION),
+                          .content_type = hw_sqlite_borrow(stmt, COL_TYPE).s,
+                          .data_len = (size_t)sqlite3_column_int64(stmt, COL_LEN)};
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
-    if (!ret_snapshot->stream.s)
+    if (!ret_snapshot->stream)
         return hw_fail(reterr, HOWDAH_CORRUPT, "%s: a snapshot is damaged", store->name);
     return HOWDAH_OK;
 }
 
 /* A blob has no NUL behind it, which every text has: it is copied to bytes. */
-static int take_data(hw_sqlite *store, sqlite3_stmt *stmt, hw_buf *bytes, hw_snapshot *snapshot,
+static int take_data(hw_sqlite *store, sqlite3_stmt *stmt, hw_buf *bytes, howdah_snapshot *snapshot,
                      howdah_error *reterr)
 {
+    hw_str data = hw_sqlite_borrow(stmt, COL_DATA);
     int s;
 
-    snapshot->data = hw_sqlite_borrow(stmt, COL_DATA);
-    if (snapshot->data.s)
+    snapshot->data = data.s;
+    snapshot->data_len = data.len;
+    if (data.s)
         return HOWDAH_OK;
     hw_buf_put(bytes, sqlite3_column_blob(stmt, COL_BYTES),
                (size_t)sqlite3_column_bytes(stmt, COL_BYTES));
-    snapshot->data = (hw_str){hw_buf_str(bytes), bytes->len};
+    snapshot->data = hw_buf_str(bytes);
+    snapshot->data_len = bytes->len;
     s = sqlite3_errcode(store->db) == SQLITE_NOMEM ? hw_fail_no_memory(reterr) : HOWDAH_OK;
     return s < 0 ? s : hw_buf_check(bytes, reterr);
 }
@@ -179,7 +184,7 @@ int hw_sqlite_snapshot_get(hw_store *base, hw_str stream, int64_t version, hw_sn
     hw_sqlite *store = (hw_sqlite *)base;
     hw_buf bytes = HW_BUF_INIT(PAYLOAD_BYTES_MAX);
     sqlite3_stmt *stmt = NULL;
-    hw_snapshot snapshot;
+    howdah_snapshot snapshot;
     int s = hw_sqlite_ready_to_read(store, reterr);
 
     if (s >= 0)
@@ -216,7 +221,7 @@ static void bind_stream(void *ctx, sqlite3_stmt *stmt)
 static int hand(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
 {
     const snapshot_walk *w = ctx;
-    hw_snapshot snapshot;
+    howdah_snapshot snapshot;
     int s = take(w->store, stmt, &snapshot, reterr);
 
     if (s >= 0)

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "store/migrations.h"
+#include "store/sqlite/columns.h"
 #include "store/store.h"
 
 /* Places for prepared statements that stay with the connection. */
@@ -315,20 +316,6 @@ int hw_sqlite_stream_version(hw_store *base, hw_str stream, int64_t *ret_version
 
 /* ---- page.c: rows of the log as events */
 
-/* The columns of howdah_events that hw_sqlite_page_take() reads: behind "SELECT ". */
-#define HW_SQLITE_EVENT_SHORT                                                                      \
-    "global_sequence, id, stream, version, type, recorded_at, valid_time, schema_version,"         \
-    " revision, family, corrects, causation_id, correlation_id, actor, content_type, reason,"      \
-    " retracts, purge,"
-#define HW_SQLITE_EVENT_COLUMNS HW_SQLITE_EVENT_SHORT " headers, data, bytes"
-
-enum {
-    HW_SQLITE_COL_SEQUENCE = 0,
-    HW_SQLITE_COL_VERSION = 3,
-    HW_SQLITE_COL_TYPE = 4,
-    HW_SQLITE_COL_CORRELATION = 12
-};
-
 /* Events in hand.  Zeroed, but for the first two, it is empty. */
 typedef struct hw_sqlite_page {
     hw_sqlite *store;
@@ -351,11 +338,37 @@ typedef enum hw_sqlite_payload {
 /* The row becomes the next event of the page.  HOWDAH_END: it does not fit, it begins the next. */
 int hw_sqlite_page_take(hw_sqlite_page *page, sqlite3_stmt *stmt, hw_sqlite_payload how,
                         howdah_error *reterr);
+/*
+ * An event of the columns of columns.h from "first" on, but for its payload and headers.  Texts are
+ * borrowed until the next step.  NULL, or the name of something that breaks the schema.
+ */
+const char *hw_sqlite_borrow_event(sqlite3_stmt *stmt, int first, howdah_event *event);
 void hw_sqlite_page_clear(hw_sqlite_page *page);
 void hw_sqlite_page_done(hw_sqlite_page *page);
+
+/* The first member of every cursor: of reads of the log (read.c) and of queries over two times
+   (query.c). */
+typedef struct hw_sqlite_cursor hw_sqlite_cursor;
+struct hw_sqlite_cursor {
+    hw_cursor base;
+    hw_sqlite_page page; /* the batch */
+    int64_t left;        /* events still wanted */
+    bool over;           /* nothing comes behind the page */
+    /* Adds to the page until it has so many, or is full by bytes.  An error loses nothing that was
+       added: it can be called again. */
+    int (*fill)(hw_sqlite_cursor *cursor, size_t want, howdah_error *reterr);
+    void (*done)(hw_sqlite_cursor *cursor); /* frees what it has beside these */
+};
+
+/* A zeroed cursor of this size, but for these; NULL: no memory.  batch and limit 0: none. */
+hw_sqlite_cursor *hw_sqlite_cursor_new(size_t size, hw_store *store, size_t batch, int64_t limit);
+/* read_next and read_close of either kind. */
+int hw_sqlite_read_next(hw_cursor *base, const howdah_event **ret_events, size_t *ret_n,
+                        howdah_error *reterr);
+void hw_sqlite_read_close(hw_cursor *base);
 /* Borrowed from the statement until its next step; absent for NULL. */
 hw_str hw_sqlite_borrow_value(sqlite3_stmt *stmt, int column);
-/* false when the column is there but is no UUID. */
+/* false when the column is there but is no UUID; then it is not present. */
 bool hw_sqlite_take_uuid(sqlite3_stmt *stmt, int column, hw_uuid *ret_uuid, bool *ret_present);
 
 /* ---- read.c */
@@ -369,9 +382,6 @@ int hw_sqlite_read_head(hw_sqlite *store, int64_t *ret_head, howdah_error *reter
 
 int hw_sqlite_read_open(hw_store *base, const hw_query *query, hw_cursor **ret_cursor,
                         howdah_error *reterr);
-int hw_sqlite_read_next(hw_cursor *base, const howdah_event **ret_events, size_t *ret_n,
-                        howdah_error *reterr);
-void hw_sqlite_read_close(hw_cursor *base);
 int hw_sqlite_tree(hw_store *base, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
                    size_t *ret_n, howdah_error *reterr);
 int hw_sqlite_head(hw_store *base, int64_t *ret_head, howdah_error *reterr);
@@ -434,7 +444,7 @@ int hw_sqlite_load(hw_store *base, hw_str subscriber_id, hw_sub_row_fn fn, void 
 int hw_sqlite_list(hw_store *base, hw_sub_row_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *ctx,
                    howdah_error *reterr);
-int hw_sqlite_release(hw_store *base, const hw_hold *hold, hw_instance instance,
+int hw_sqlite_release(hw_store *base, const hw_hold *hold, howdah_instance instance,
                       howdah_error *reterr);
 int hw_sqlite_checkpoint(hw_store *base, const hw_checkpoint *checkpoints, size_t n,
                          int64_t lease_ms, hw_sub_news *ret_news, howdah_error *reterr);
@@ -490,7 +500,7 @@ void hw_sqlite_bell_free(struct hw_sqlite_bell *bell);
 typedef struct hw_sqlite_queue {
     int64_t id; /* 0: none */
     bool paused;
-    hw_queue_settings settings;
+    howdah_queue_options settings;
 } hw_sqlite_queue;
 
 /* What happens to jobs in one transaction. */
@@ -564,12 +574,13 @@ int hw_sqlite_look_at_job(hw_sqlite_jobs *jobs, int64_t id, hw_sqlite_live *ret_
         HW_SQLITE_OF_JOB("headers"), HW_SQLITE_OF_JOB("data"), HW_SQLITE_OF_JOB("bytes"))
 
 /* The row of the statement as a job; its texts lie in *ret_texts, freed by the caller. */
-int hw_sqlite_take_job(const hw_sqlite *store, sqlite3_stmt *stmt, int64_t now_us, hw_job *ret_job,
-                       char **ret_texts, size_t *ret_bytes, howdah_error *reterr);
+int hw_sqlite_take_job(const hw_sqlite *store, sqlite3_stmt *stmt, int64_t now_us,
+                       howdah_job *ret_job, char **ret_texts, size_t *ret_bytes,
+                       howdah_error *reterr);
 
 /* ---- queue_ack.c */
 
-int hw_sqlite_ack_job(hw_sqlite_jobs *jobs, const hw_ack *ack, hw_acked *ret_acked,
+int hw_sqlite_ack_job(hw_sqlite_jobs *jobs, const hw_ack *ack, howdah_ack_outcome *ret_acked,
                       howdah_error *reterr);
 /* Gives leases back that ran out, at most max; how many. */
 int hw_sqlite_give_back(hw_sqlite_jobs *jobs, int64_t max, int64_t *ret_n, howdah_error *reterr);
@@ -584,7 +595,7 @@ int hw_sqlite_end_hold(hw_sqlite_jobs *jobs, int64_t job_id, howdah_error *reter
 /* ---- admin.c, queue_read.c, queue_verify.c */
 
 int hw_sqlite_queue_maintain(hw_store *base, hw_str queue, bool *ret_more, howdah_error *reterr);
-int hw_sqlite_queue_put(hw_store *base, hw_str queue, const hw_queue_settings *settings,
+int hw_sqlite_queue_put(hw_store *base, hw_str queue, const howdah_queue_options *settings,
                         howdah_error *reterr);
 int hw_sqlite_queue_pause(hw_store *base, hw_str queue, bool paused, howdah_error *reterr);
 int hw_sqlite_queue_purge(hw_store *base, hw_str queue, int64_t *ret_n, howdah_error *reterr);
@@ -596,14 +607,14 @@ int hw_sqlite_job_rerun(hw_store *base, int64_t id, howdah_error *reterr);
  * completed, or when another job has its dedup key.
  */
 int hw_sqlite_revive(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr);
-int hw_sqlite_queue_load(hw_store *base, hw_str queue, hw_queue_row_fn fn, void *ctx,
+int hw_sqlite_queue_load(hw_store *base, hw_str queue, hw_queue_fn fn, void *ctx,
                          howdah_error *reterr);
 int hw_sqlite_queue_verify(hw_store *base, hw_wrong_fn fn, void *ctx, howdah_error *reterr);
-int hw_sqlite_queue_list(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr);
-int hw_sqlite_queue_summary(hw_store *base, hw_queue_row_fn fn, void *ctx, howdah_error *reterr);
+int hw_sqlite_queue_list(hw_store *base, hw_queue_fn fn, void *ctx, howdah_error *reterr);
+int hw_sqlite_queue_summary(hw_store *base, hw_queue_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_job_load(hw_store *base, int64_t id, hw_job_fn fn, void *ctx, howdah_error *reterr);
-int hw_sqlite_queue_log(hw_store *base, const hw_log_query *query, hw_job_fn fn, void *ctx,
-                        howdah_error *reterr);
+int hw_sqlite_queue_log(hw_store *base, hw_str queue, const howdah_queue_log_options *options,
+                        hw_job_fn fn, void *ctx, howdah_error *reterr);
 
 /* ---- queue_dead_letters.c: those of jobs */
 
@@ -613,11 +624,11 @@ int hw_sqlite_queue_log(hw_store *base, const hw_log_query *query, hw_job_fn fn,
 int hw_sqlite_job_dead_letters(hw_sqlite *store, const hw_dead_letter_query *query,
                                sqlite3_stmt **ret_stmt, howdah_error *reterr);
 int64_t hw_sqlite_job_dead_letter_id(sqlite3_stmt *stmt);
+/* Borrowed from the statement until its next step; "" for NULL. */
+const char *hw_sqlite_text(sqlite3_stmt *stmt, int column);
 /* Hands its row over; *ret_stop is fn's result. */
 int hw_sqlite_hand_job_dead_letter(hw_sqlite *store, sqlite3_stmt *stmt, hw_dead_letter_fn fn,
                                    void *ctx, bool *ret_stop, howdah_error *reterr);
-/* False: there is no state of this name. */
-bool hw_sqlite_dead_letter_state(hw_str name, hw_dead_letter_state *ret_state);
 /*
  * Inside a transaction: REDRIVE or DISCARDED for the open dead letter of a job with this id (0: for
  * all of them); adds to *n how many.  See dead_letters_set_state() in store/queue.h.
@@ -640,8 +651,9 @@ int hw_sqlite_queue_bind(hw_store *base, const hw_binding *binding, int64_t high
 int hw_sqlite_queue_unbind(hw_store *base, hw_str queue, hw_str pattern, howdah_error *reterr);
 int hw_sqlite_queue_bindings(hw_store *base, hw_str queue, hw_binding_fn fn, void *ctx,
                              howdah_error *reterr);
-int hw_sqlite_route(hw_store *base, const hw_checkpoint *checkpoint, hw_str queue, hw_route_key key,
-                    const int64_t *sequences, size_t n, howdah_error *reterr);
+int hw_sqlite_route(hw_store *base, const hw_checkpoint *checkpoint, hw_str queue,
+                    howdah_binding_key key, const int64_t *sequences, size_t n,
+                    howdah_error *reterr);
 
 /* ---- queue.c */
 
@@ -680,8 +692,7 @@ hw_sqlite_lead hw_sqlite_select_lead(const hw_times_query *query);
  */
 void hw_sqlite_select_from(hw_sqlite_select *ask, const hw_times_query *query, hw_sqlite_lead lead,
                            bool walk, int64_t head);
-/* The pattern is only narrowed down by the statement: each row is to be asked about. */
-bool hw_sqlite_select_loose(const hw_times_query *query);
+/* A pattern is only narrowed down by the statement: each row is to be asked about. */
 bool hw_sqlite_select_matches(const hw_times_query *query, sqlite3_stmt *stmt, int type_column);
 /* The statement with its values, which must outlive it; end it with hw_sqlite_select_over(). */
 int hw_sqlite_select_prepare(hw_sqlite *store, const hw_sqlite_select *ask, sqlite3_stmt **ret_stmt,
@@ -697,13 +708,10 @@ extern const hw_times_ops hw_sqlite_times_ops;
 
 int hw_sqlite_query_open(hw_store *base, const hw_times_query *query, hw_cursor **ret_cursor,
                          howdah_error *reterr);
-int hw_sqlite_query_next(hw_cursor *base, const howdah_event **ret_events, size_t *ret_n,
-                         howdah_error *reterr);
-void hw_sqlite_query_close(hw_cursor *base);
 
 /* ---- snapshots.c */
 
-int hw_sqlite_snapshot_put(hw_store *base, const hw_snapshot *snapshot, int64_t keep,
+int hw_sqlite_snapshot_put(hw_store *base, const howdah_snapshot *snapshot, int64_t keep,
                            howdah_error *reterr);
 int hw_sqlite_snapshot_get(hw_store *base, hw_str stream, int64_t version, hw_snapshot_fn fn,
                            void *ctx, howdah_error *reterr);

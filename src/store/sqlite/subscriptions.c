@@ -497,7 +497,7 @@ static int64_t lease_until_us(int64_t lease_ms)
 
 static int update_owner(hw_sqlite *store, const hw_take *take, int64_t token, howdah_error *reterr)
 {
-    bool leased = take->instance != HW_INSTANCE_SINGLE;
+    bool leased = take->instance != HOWDAH_INSTANCE_SINGLE;
     sqlite3_stmt *stmt = NULL;
     int s = hw_sqlite_prepare(store, TAKE_SQL, &stmt, reterr);
 
@@ -573,7 +573,7 @@ static int keep_row(hw_sqlite *store, hw_str subscriber_id, taken *t, howdah_err
 /* What it holds itself (after a take whose outcome it never heard) keeps nobody out. */
 static bool is_in_the_way(const hw_take *take, bool held, bool same_owner)
 {
-    return held && !same_owner && take->instance != HW_INSTANCE_SINGLE;
+    return held && !same_owner && take->instance != HOWDAH_INSTANCE_SINGLE;
 }
 
 /* HOWDAH_OK: committed.  HOWDAH_END: somebody has it. */
@@ -619,7 +619,7 @@ int hw_sqlite_take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *
     int s;
 
     assert(take->owner.s);
-    assert(take->instance == HW_INSTANCE_SINGLE || take->lease_ms > 0);
+    assert(take->instance == HOWDAH_INSTANCE_SINGLE || take->lease_ms > 0);
     s = look_first(store, take, &held, reterr);
     if (s >= 0)
         s = held ? HOWDAH_END : try_take(store, take, &t, reterr);
@@ -630,7 +630,7 @@ int hw_sqlite_take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *
     return s;
 }
 
-int hw_sqlite_release(hw_store *base, const hw_hold *hold, hw_instance instance,
+int hw_sqlite_release(hw_store *base, const hw_hold *hold, howdah_instance instance,
                       howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;

@@ -102,7 +102,7 @@ static int count_rows(hw_sqlite *store, const hw_times_query *query, sqlite3_stm
 
     for (int64_t rows = 1; (s = hw_sqlite_step(store, stmt, "count", reterr)) == HOWDAH_OK;
          rows++) {
-        if (!hw_sqlite_select_loose(query)) {
+        if (!query->pattern.s) {
             *ret_count = sqlite3_column_int64(stmt, 0);
             return HOWDAH_OK;
         }
@@ -126,7 +126,7 @@ static int count(hw_store *base, const hw_times_query *query, int64_t *ret_count
     if (s < 0)
         return s;
     hw_sqlite_select_init(&ask);
-    hw_sqlite_select_add(&ask, hw_sqlite_select_loose(query) ? "SELECT e.type" : "SELECT count(*)");
+    hw_sqlite_select_add(&ask, query->pattern.s ? "SELECT e.type" : "SELECT count(*)");
     hw_sqlite_select_from(&ask, query, hw_sqlite_select_lead(query), false, 0);
     s = hw_sqlite_select_prepare(store, &ask, &stmt, reterr);
     if (s >= 0)
@@ -326,8 +326,6 @@ static int streams(hw_store *base, const hw_times_query *query, hw_str after, in
 const hw_times_ops hw_sqlite_times_ops = {
     .knowledge = knowledge,
     .query_open = hw_sqlite_query_open,
-    .query_next = hw_sqlite_query_next,
-    .query_close = hw_sqlite_query_close,
     .count = count,
     .types = types,
     .streams = streams,

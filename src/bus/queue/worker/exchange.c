@@ -68,21 +68,21 @@ int64_t hw_worker_rest_ms(const howdah_worker *worker, const hw_pool_view *view,
 
 static hw_ack ack_of(const howdah_work *work)
 {
-    static const hw_verdict verdicts[] = {
-        [HOWDAH_WORK_DONE] = HW_VERDICT_COMPLETE,
-        [HOWDAH_WORK_FAILED] = HW_VERDICT_FAIL,
-        [HOWDAH_WORK_RETRY] = HW_VERDICT_RETRY,
-        [HOWDAH_WORK_RELEASE] = HW_VERDICT_RELEASE,
+    static const howdah_verdict verdicts[] = {
+        [HOWDAH_WORK_DONE] = HOWDAH_VERDICT_COMPLETE,
+        [HOWDAH_WORK_FAILED] = HOWDAH_VERDICT_FAIL,
+        [HOWDAH_WORK_RETRY] = HOWDAH_VERDICT_RETRY,
+        [HOWDAH_WORK_RELEASE] = HOWDAH_VERDICT_RELEASE,
     };
     int64_t max = work->worker->options.max_attempts;
     hw_ack ack = {.id = howdah_job_id(work->job),
                   .token = howdah_job_token(work->job),
                   .verdict = verdicts[work->verdict],
                   .text = hw_str_of(work->text),
-                  .after_ms = work->after_ms < 0 ? HW_AFTER_BACKOFF : work->after_ms};
+                  .after_ms = work->after_ms < 0 ? HOWDAH_AFTER_BACKOFF : work->after_ms};
 
-    if (ack.verdict == HW_VERDICT_RETRY && max > 0 && howdah_job_attempt(work->job) >= max)
-        ack.verdict = HW_VERDICT_FAIL;
+    if (ack.verdict == HOWDAH_VERDICT_RETRY && max > 0 && howdah_job_attempt(work->job) >= max)
+        ack.verdict = HOWDAH_VERDICT_FAIL;
     return ack;
 }
 
@@ -99,7 +99,7 @@ static size_t gather(howdah_worker *worker, bool extend_all, int64_t now)
         else if (is_out(work) && (extend_all || now >= extend_at_ms(work)))
             worker->acks[n] = (hw_ack){.id = howdah_job_id(work->job),
                                        .token = howdah_job_token(work->job),
-                                       .verdict = HW_VERDICT_EXTEND};
+                                       .verdict = HOWDAH_VERDICT_EXTEND};
         else
             continue;
         worker->acking[n++] = work;
@@ -107,18 +107,18 @@ static size_t gather(howdah_worker *worker, bool extend_all, int64_t now)
     return n;
 }
 
-static void count(howdah_worker *worker, hw_verdict verdict, hw_acked acked)
+static void count(howdah_worker *worker, howdah_verdict verdict, howdah_ack_outcome acked)
 {
     howdah_worker_info *info = &worker->info;
 
-    if (verdict == HW_VERDICT_COMPLETE) {
+    if (verdict == HOWDAH_VERDICT_COMPLETE) {
         info->completed++;
-    } else if (verdict == HW_VERDICT_FAIL || acked == HW_ACKED_FAILED) {
+    } else if (verdict == HOWDAH_VERDICT_FAIL || acked == HOWDAH_ACKED_FAILED) {
         info->failed++;
-    } else if (verdict == HW_VERDICT_RETRY) {
+    } else if (verdict == HOWDAH_VERDICT_RETRY) {
         info->retried++;
         worker->retries_outstanding++;
-    } else if (verdict == HW_VERDICT_RELEASE) {
+    } else if (verdict == HOWDAH_VERDICT_RELEASE) {
         info->released++;
     }
 }
@@ -134,15 +134,15 @@ static void lose(howdah_worker *worker, howdah_work *work)
 static void hear_outcome(howdah_worker *worker, size_t i, int64_t asked_ms)
 {
     howdah_work *work = worker->acking[i];
-    hw_verdict verdict = worker->acks[i].verdict;
-    hw_acked acked = worker->acked[i];
+    howdah_verdict verdict = worker->acks[i].verdict;
+    howdah_ack_outcome acked = worker->acked[i];
 
     /* What may have been acked by a turn that got no answer is not there to be acked again. */
-    if (acked == HW_ACKED_LOST && work->uncertain)
-        acked = HW_ACKED_DONE;
-    if (acked == HW_ACKED_LOST)
+    if (acked == HOWDAH_ACKED_LOST && work->uncertain)
+        acked = HOWDAH_ACKED_DONE;
+    if (acked == HOWDAH_ACKED_LOST)
         lose(worker, work);
-    else if (verdict == HW_VERDICT_EXTEND)
+    else if (verdict == HOWDAH_VERDICT_EXTEND)
         atomic_store(&work->leased_ms, asked_ms);
     else
         count(worker, verdict, acked);
@@ -183,7 +183,7 @@ typedef struct claiming {
     howdah_error *reterr;
 } claiming;
 
-static int64_t lease_of(const howdah_worker *worker, const hw_job *record)
+static int64_t lease_of(const howdah_worker *worker, const howdah_job *record)
 {
     int64_t ms = (record->lease_until_us - record->started_at_us) / 1000;
 
@@ -192,7 +192,7 @@ static int64_t lease_of(const howdah_worker *worker, const hw_job *record)
     return ms > 0 ? ms : 1;
 }
 
-static int on_job(void *ctx, const hw_job *record)
+static int on_job(void *ctx, const howdah_job *record)
 {
     claiming *c = ctx;
     howdah_worker *worker = c->worker;

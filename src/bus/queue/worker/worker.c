@@ -175,7 +175,7 @@ typedef struct counts {
     int64_t scheduled;
 } counts;
 
-static int on_counts(void *ctx, const hw_queue_row *row)
+static int on_counts(void *ctx, const howdah_queue_info *row)
 {
     counts *c = ctx;
 

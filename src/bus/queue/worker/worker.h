@@ -87,7 +87,7 @@ struct howdah_worker {
     size_t hand_n;
     size_t hand_bytes; /* of their payloads */
     hw_ack *acks;      /* room for the capacity, as the next two */
-    hw_acked *acked;
+    howdah_ack_outcome *acked;
     howdah_work **acking;
     atomic_bool stopping;
     int64_t look_ms;             /* no claim before */

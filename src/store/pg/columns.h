@@ -1,0 +1,56 @@
+/*
+ * columns.h - the columns of an event, listed once.
+ *
+ * Whatever reads events gives these columns, in this order, and "purged" behind them; the enum
+ * says where each of them is, so that one function decodes them all (read.c).  A dead letter keeps
+ * a copy of its event: the same columns, two of them under other names.
+ *
+ *   X(arg, NAME, column, column of dead_letters, type of a parameter)   is given as it is
+ *   P(arg, NAME, column, column of dead_letters, type of a parameter)   the payload, which is left
+ *                                                                       out where it is too large
+ */
+#ifndef HW_STORE_PG_COLUMNS_H
+#define HW_STORE_PG_COLUMNS_H
+
+/* clang-format off */
+#define HW_PG_EVENT_COLUMNS(X, P, arg)                                                             \
+    X(arg, GLOBAL_SEQUENCE, "global_sequence", "global_sequence", HW_OID_INT8)                     \
+    X(arg, ID, "id", "event_id", HW_OID_UUID)                                                      \
+    X(arg, STREAM, "stream", "stream", HW_OID_TEXT)                                                \
+    X(arg, VERSION, "version", "version", HW_OID_INT8)                                             \
+    X(arg, TYPE, "type", "type", HW_OID_TEXT)                                                      \
+    P(arg, DATA, "data", "data", HW_OID_JSON)                                                      \
+    P(arg, BYTES, "bytes", "bytes", HW_OID_BYTEA)                                                  \
+    X(arg, CONTENT_TYPE, "content_type", "content_type", HW_OID_TEXT)                              \
+    P(arg, HEADERS, "headers", "headers", HW_OID_JSON)                                             \
+    X(arg, CORRELATION_ID, "correlation_id", "correlation_id", HW_OID_TEXT)                        \
+    X(arg, CAUSATION_ID, "causation_id", "causation_id", HW_OID_UUID)                              \
+    X(arg, ACTOR, "actor", "actor", HW_OID_TEXT)                                                   \
+    X(arg, VALID_TIME, "valid_time", "valid_time", HW_OID_TIMESTAMPTZ)                             \
+    X(arg, RECORDED_AT, "recorded_at", "recorded_at", HW_OID_TIMESTAMPTZ)                          \
+    X(arg, FAMILY, "family", "family", HW_OID_UUID)                                                \
+    X(arg, REVISION, "revision", "revision", HW_OID_INT4)                                          \
+    X(arg, CORRECTS, "corrects", "corrects", HW_OID_UUID)                                          \
+    X(arg, REASON, "reason", "event_reason", HW_OID_TEXT)                                          \
+    X(arg, SCHEMA_VERSION, "schema_version", "schema_version", HW_OID_INT4)                        \
+    X(arg, RETRACTS, "retracts", "retracts", HW_OID_BOOL)
+
+/* The list as text, each column with its comma: what comes behind ends it. */
+#define HW_PG_COLUMN(arg, NAME, column, copy, oid) column ", "
+#define HW_PG_COLUMN_OF(table, NAME, column, copy, oid) table "." column ", "
+#define HW_PG_COPY_COLUMN(arg, NAME, column, copy, oid) copy ", "
+#define HW_PG_COLUMN_OID(arg, NAME, column, copy, oid) oid,
+
+/* The types of all of them as parameters; the last is "purged". */
+#define HW_PG_EVENT_OIDS HW_PG_EVENT_COLUMNS(HW_PG_COLUMN_OID, HW_PG_COLUMN_OID, ) HW_OID_BOOL
+/* clang-format on */
+
+enum hw_pg_event_column {
+#define HW_PG_COLUMN_ENUM(arg, NAME, column, copy, oid) HW_PG_EVENT_##NAME,
+    HW_PG_EVENT_COLUMNS(HW_PG_COLUMN_ENUM, HW_PG_COLUMN_ENUM, )
+#undef HW_PG_COLUMN_ENUM
+        HW_PG_EVENT_PURGED,
+    HW_PG_EVENT_COLUMNS_N
+};
+
+#endif
