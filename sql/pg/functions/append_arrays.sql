@@ -1,7 +1,7 @@
 -- append_arrays(ids, streams, types, ...) -> one row per event, in order
 --
 -- Appends events given as parallel arrays, all or none, with consecutive versions per stream;
--- what append() and append_batch() and clients without table rights stand on.
+-- append(), append_batch() and clients without table rights use it.
 --
 --   ids              NULL elements get a new UUIDv7
 --   expected         per event: -1 or NULL any, -2 the stream exists, 0 it has no event, N its

@@ -32,8 +32,10 @@ $howdah$;
 
 -- member_problem(key text, value json) -> text or NULL
 --
--- Whether a member of an event's JSON object is of a kind and form that can be taken; the same
--- verdicts as src/cli/in/event_line.c.  NULL means absent, except for data.
+-- Whether a member of an event's JSON object is of a kind and form that can be taken: NULL, or why not.
+-- It judges as src/cli/in/event_line.c does, but for three members that "howdah read" may print:
+-- final and retraction, which the command passes over, and purged are unknown here.  A member that is
+-- the JSON null is absent, except for data.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.member_problem(key text, value json) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -125,9 +127,11 @@ $howdah$;
 --
 -- Members: stream, type, data, headers, id, correlation_id, causation_id, actor, valid_time
 -- (RFC 3339), schema_version, data_base64 with content_type instead of data, expect ("any",
--- "none", "exists" or a version).  The text of data is kept to the letter.  What "howdah read"
--- prints can be sent: the members that the store gives are passed over.  A member of another name
--- is refused (UH006), and so is a value that the command would not take.
+-- "none", "exists" or a version).  The text of data is kept unchanged.  What "howdah read" prints of
+-- an ordinary event can be sent: global_sequence, version, recorded_at, family and revision, which the
+-- store gives, are passed over.  A correction is not part of a batch: corrects and reason are refused
+-- unless they are null; correct() makes one.  A member of another name is refused (UH006), and so is a
+-- value that the command would not take.
 -- Errors, reads, writes, locks: see append_arrays().
 CREATE OR REPLACE FUNCTION @schema@.append_batch(events json)
 RETURNS TABLE (global_sequence bigint, id uuid, version bigint, revision integer,

@@ -109,8 +109,8 @@ $howdah$;
 --
 -- The functions and the library ring by themselves; an INSERT INTO events by hand does not.  With
 -- true it does, by a trigger.  Any trigger, even one that finds nothing to do, costs every single
--- append 6 to 8 % of the server's time, the library's too: that is why it is not there by itself.
--- Only the owner may.
+-- append 6 to 8 % of the server's time, the library's too: that is why it is not there by default.
+-- Only the owner may call this.
 -- Reads, writes: the catalogue.  Locks: events, SHARE ROW EXCLUSIVE: it waits for open appends.
 CREATE OR REPLACE FUNCTION @schema@.ring_for_raw_inserts(wanted boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE

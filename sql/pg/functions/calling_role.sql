@@ -1,8 +1,8 @@
 -- calling_role() -> name
 --
--- The role that called, for functions that run with their owner's rights and do more for some than
--- for others: the one that SET ROLE has chosen, which nobody may choose who is not its member, else
--- the login.  Nobody's own to call.
+-- The role that called, for functions that run with their owner's rights and do more for some roles
+-- than for others: the one that SET ROLE has chosen (only its members may choose it), else the login.
+-- No role may call this itself.
 CREATE OR REPLACE FUNCTION @schema@.calling_role() RETURNS name
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp

@@ -1,7 +1,7 @@
 -- causation_tree(id uuid) -> (depth integer, event_id uuid), in reading order
 --
 -- The causes of an event (root first, depth < 0), itself (0), and all that it caused, each
--- behind its cause, siblings by sequence.  A cause that is not stored ends the walk upwards; a
+-- after its cause, siblings by sequence.  A cause that is not stored ends the walk upwards; a
 -- circle is walked once, and what it shows as a cause is not shown again.  At most 10000 events,
 -- those nearest to the root of the effects first.
 --

@@ -11,8 +11,8 @@ $howdah$;
 
 -- library_payload_max() -> integer
 --
--- The same for the library, which has a limit of its own: whoever may write to the table itself is
--- not held up here.
+-- The same for the library, which has a limit of its own: a role that may write to the table itself
+-- is not limited here.
 -- Reads: meta, the catalogue.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.library_payload_max() RETURNS integer
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -26,14 +26,14 @@ $howdah$;
 --                   content_type, reason, retracts, was_purged)
 --     -> (global_sequence, id, version, revision, recorded_at, already_stored, mark), or no row
 --
--- Appends a whole event as the next revision behind the one it corrects, with that one's stream, type,
+-- Appends a whole event as the next revision after the one it corrects, with that one's stream, type,
 -- correlation and causation, and recorded later than it, whatever the clock does.  No row: there is
 -- no such event, or it is not the newest of its family (any more), or it was purged meanwhile: was_purged
 -- says what it was when its payload was taken over.  mark is the bell's, as it is
--- afterwards: whoever rings by themselves see whether somebody sleeps.
+-- afterwards: a caller that rings itself sees whether somebody sleeps.
 --
--- The event that is corrected is locked, so that a purge waits for what takes its payload over, or
--- we for the purge.  Other corrections do not wait for that lock; the unique key decides.
+-- The event that is corrected is locked: a purge waits for the correction that takes its payload
+-- over, or the correction waits for the purge.  Other corrections do not wait for that lock; the unique key decides.
 -- The INSERT names no column before recorded_at: the number, and with it the lock that
 -- knowledge_of() looks for, is drawn before the time is taken.
 -- Errors: UH006, UH008 (see sequence_problem()), UH009.
@@ -143,8 +143,8 @@ $howdah$;
 -- What is NULL stays as it is.
 --
 --   reason             1 to 1000 bytes
---   retract            it never happened: without data and valid time.  A family that is retracted is
---                      taken up again by a correction with data
+--   retract            it never happened: without data and valid time.  A correction with
+--                      data brings a retracted family back
 --   id                 of the correction; the same again is answered with its stored position
 --   bytes, content_type  instead of data
 --   expected_revision  the newest one that the caller knows; NULL or 0: whichever it is

@@ -1,14 +1,14 @@
 -- knowledge_of(known_at) -> (known_at, asked_at, final, waits_for), one row
 --
 -- Whether what was known at a time can still grow.  asked_at is the clock before anybody is looked
--- at.  Whoever appends draws a number first, and holds a lock on the sequence from then on until its
--- transaction ends, prepared or not; only then it takes the time that is recorded.  So whoever is not
--- seen below has ended, and every later statement sees what it did, or will record a time at or
--- behind asked_at.  One whose transaction certainly began behind known_at cannot record a time
--- before that either; of a prepared one nobody knows.  All of this by a clock that is not set back,
--- and not for raw INSERTs that name recorded_at themselves.
+-- at.  An append draws a number first, and holds a lock on the sequence from then on until its
+-- transaction ends, prepared or not; only then it takes the time that is recorded.  So a transaction
+-- that is not seen below has ended, and every later statement sees what it did; or it will record a
+-- time at or after asked_at.  One that certainly began after known_at cannot record a time before
+-- that either; when a prepared one began is not known.  All of this holds for a clock that is not set
+-- back, and not for raw INSERTs that name recorded_at themselves.
 --
---   final      false as well: without known_at, at or behind the clock, on a standby (the holders are on
+--   final      also false: without known_at, at or after the clock, on a standby (the holders are on
 --              another server), and above READ COMMITTED, where the transaction goes on to see the past
 --   waits_for  the oldest of those who could still add; NULL: not known
 --
@@ -60,7 +60,7 @@ $howdah$;
 
 -- check_known_at(known_at, field) -> void
 --
--- Nobody knows yet what will be known.
+-- Refuses a known_at in the future: nobody knows yet what will be known.
 -- Errors: UH006.  Reads: the clock.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.check_known_at(known_at timestamptz, field text DEFAULT 'known_at') RETURNS void
 LANGUAGE plpgsql VOLATILE

@@ -2,8 +2,8 @@
 --
 -- Which log this is (cluster and timeline, which a promoted standby begins anew; that of a standby ends
 -- with "?"), the last number that was drawn, and the id of the event with this number, NULL: there is
--- none.  With it a reader without rights on the tables knows when the server under its feet has become
--- another one.
+-- none.  With it a reader without rights on the tables notices that it talks to another server
+-- now.
 -- Reads: events, events_global_sequence_seq.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.log_here(sequence bigint, OUT log text, OUT drawn bigint, OUT id uuid)
 RETURNS record

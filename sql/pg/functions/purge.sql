@@ -1,7 +1,7 @@
 -- purge_of(sequence bigint) -> bigint
 --
 -- Which purge has erased an event; NULL: none, and none will before the caller's transaction ends.
--- Whoever is about to store a copy of an event that was read before asks this first.
+-- Ask this first before storing a copy of an event that was read earlier.
 -- Reads: events.  Writes: nothing.  Locks: the event, FOR SHARE: a purge waits, or is waited for.
 CREATE OR REPLACE FUNCTION @schema@.purge_of(sequence bigint) RETURNS bigint
 LANGUAGE sql VOLATILE SECURITY DEFINER
@@ -26,7 +26,7 @@ AS $howdah$
     RETURNING j.*
 $howdah$;
 
--- purge_jobs(sequences bigint[], reason text, actor text, OUT jobs bigint, OUT dead letters bigint)
+-- purge_jobs(sequences bigint[], reason text, actor text, OUT jobs bigint, OUT dead_letters bigint)
 --
 -- The part of purge_events() that is about jobs which bindings have made of events: those that wait
 -- are cancelled, as job_cancel() does it with one, results and errors of those that are over are
@@ -35,8 +35,8 @@ $howdah$;
 -- Reads: job_data, leases.  Reads, writes: jobs, history, job_dead_letters, dedups, key_holders, queues; see
 -- job_dead_letters_set_state().
 -- Locks: dead letters, by id, as job_dead_letters_set_state() and job_rerun() do; then queues, keys and jobs; then the
--- history.  Whoever settles jobs of several keys just now, or asks for dead letters of purged events to be
--- tried again, may get into each other's way with us: the server ends one of them, and it can be tried
+-- history.  A transaction that acks jobs of several keys at the same time, or redrives dead letters of
+-- purged events, can deadlock with this one: the server ends one of the two, and that one can be tried
 -- again.
 CREATE OR REPLACE FUNCTION @schema@.purge_jobs(
     sequences bigint[], reason text, actor text, OUT jobs bigint, OUT dead_letters bigint)
@@ -65,7 +65,7 @@ DECLARE
 BEGIN
     PERFORM FROM @schema@.job_dead_letters AS l WHERE l.job_id = ANY (made) ORDER BY l.id FOR UPDATE;
     PERFORM FROM @schema@.queues AS q WHERE q.queue_id = ANY (queue_ids) ORDER BY q.queue_id FOR NO KEY UPDATE;
-    -- Whoever gives a key back now waits for us, or we for them: one of us makes the next job due.
+    -- A transaction that gives a key back now waits for us, or we for it: one of us makes the next job due.
     WITH locked AS (
         SELECT h.queue_id, h.key_hash FROM @schema@.key_holders AS h
         WHERE (h.queue_id, h.key_hash) IN (
@@ -109,21 +109,21 @@ END
 $howdah$;
 
 -- purge_events(stream, ids, families, reason, actor)
---     -> (id, purged_at, events, dead letters, snapshots, jobs, remaining), one row
+--     -> (id, purged_at, events, dead_letters, snapshots, jobs, remaining), one row
 --
 -- Erases payload and headers of all events of a stream, or of those with these ids (families: of
 -- every revision of their families), and what was derived from them: dead letters have no payload
 -- and no error any more, open ones are discarded; snapshots of the streams from the first of these events on
 -- are removed; see purge_jobs().  Who, when and why is kept for ever in purges; id 0: everything was
--- purged before, nothing is recorded.  It cannot be undone.  The server's files let go of it with
--- the next VACUUM.
+-- purged before, nothing is recorded.  It cannot be undone.  The server's files keep it until the
+-- next VACUUM.
 --
 --   actor      NULL: the user of the session
 --   remaining  revisions of the same families that still have a payload or headers, also where
 --              nothing was left to erase
 --
--- A correction that is under way holds a lock on what it corrects: it ends before us, and is found by
--- the next look; or it waits, and finds nothing to take over.
+-- A correction that is under way holds a lock on what it corrects.  Either it ends before us, and the
+-- next look finds it; or it waits for us, and finds nothing to take over.
 -- Errors: UH004 (nothing is erased), UH006 (also above READ COMMITTED).
 -- Reads, writes: events, dead_letters, snapshots, purges, job_data, jobs, history, job_dead_letters, queues.
 -- Locks: events by sequence, dead letters by id, then see purge_jobs().

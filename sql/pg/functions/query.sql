@@ -1,4 +1,4 @@
--- What query_events() and the library stand on.  "query" is the type of 0004_times.
+-- What query_events() and the library use.  "query" is the type of 0004_times.
 --
 --   I1  A revision is in the answer as of K exactly when it was recorded by K and the next one of
 --       its family was not: one probe of events_family_revision_key for each row, nothing is
@@ -13,7 +13,7 @@
 
 -- pattern_prefix(pattern text) -> text
 --
--- What all types begin with that a pattern matches, with its dot; NULL: nothing.  Behind the last of
+-- What all types begin with that a pattern matches, with its dot; NULL: nothing.  After the last of
 -- them comes the same with a slash in the place of the dot.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.pattern_prefix(pattern text) RETURNS text
@@ -31,7 +31,7 @@ q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_
 
 -- query_conditions(q query) -> text
 --
--- What a row e of events, or of all_events, has to meet, as text behind WHERE.  Values are parameters:
+-- What a row e of events, or of all_events, has to meet, as the text after WHERE.  Values are parameters:
 -- $1 stream, $2 type, $3 the pattern's regular expression, $4 correlation_id, $5 causation_id,
 -- $6 families, $7 header_names, $8 header_values, $9 valid_from, $10 valid_before, $11 recorded_from,
 -- $12 recorded_before, $13 valid_at, $14 known_at, then what the caller needs ($15 to $17), and
@@ -77,7 +77,7 @@ BEGIN
     END IF;
     IF q.valid_from IS NOT NULL OR q.valid_before IS NOT NULL THEN
         IF whole THEN
-            -- Two indexes: one knows the times that were named, the other one all the rest.
+            -- Two plain conditions, which the index on both times can use; a coalesce() of them it cannot.
             made := made || ' AND (e.valid_time >= coalesce($9, ''-infinity'') AND e.valid_time < coalesce($10, ''infinity'')'
                             ' OR e.valid_time IS NULL AND e.recorded_at >= coalesce($9, ''-infinity'')'
                             ' AND e.recorded_at < coalesce($10, ''infinity''))';
@@ -123,7 +123,7 @@ $howdah$;
 
 -- query_source(q query) -> text
 --
--- The rows that query_conditions() are about, as text behind FROM.
+-- The rows that query_conditions() are about, as the text after FROM.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_source(q @schema@.query) RETURNS text
 LANGUAGE sql STABLE
@@ -138,7 +138,7 @@ $howdah$;
 
 -- query_is_narrow(q query) -> boolean
 --
--- Whether an index leads to the rows of a query, so that nobody has to read all of the log.
+-- Whether an index leads to the rows of a query; otherwise all of the log is read.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_is_narrow(q @schema@.query) RETURNS boolean
 LANGUAGE sql IMMUTABLE
@@ -152,7 +152,7 @@ $howdah$;
 -- query_keys(q, order_by, backward, max_count, after_time, after_sequence) -> (at, global_sequence)
 --
 -- The keys of a query's rows in the order asked for (sequence, valid, recorded), at most max_count
--- behind a key.  at is NULL in the order of sequences.
+-- after a key.  at is NULL in the order of sequences.
 -- Errors: UH006.  Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_keys(
     q @schema@.query, order_by text, backward boolean, max_count bigint, after_time timestamptz,
@@ -191,16 +191,16 @@ BEGIN
         sql := sql || ' AND (' || key || ', e.global_sequence)' || behind || '($15, $16)';
     END IF;
     IF NOT @schema@.query_is_narrow(q) THEN
-        -- All of the log: what lies before the key need not be read again.
+        -- All of the log: rows before the key need not be read again.
         IF after_sequence IS NOT NULL AND order_by = 'recorded' THEN
             sql := sql || ' AND e.recorded_at' || reach;
         ELSIF after_sequence IS NOT NULL AND order_by = 'valid' THEN
             sql := sql || ' AND (e.valid_time' || reach || ' OR e.valid_time IS NULL AND e.recorded_at' || reach || ')';
         END IF;
-        -- Until the end of this function: who reads everything need not look for each row's successor.
+        -- Until the end of this function: a read of everything need not look for each row's successor.
         PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true);
     END IF;
-    -- In the order of sequences nobody shall walk through all of them to find a few.
+    -- In the order of sequences: do not walk through all of them to find a few.
     sql := sql || ' ORDER BY ' || CASE order_by WHEN 'sequence' THEN 'e.global_sequence + 0' || down
                                                 ELSE '1' || down || ', 2' || down END || ' LIMIT $17';
     RETURN QUERY EXECUTE sql
@@ -243,7 +243,7 @@ e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
 
 -- query_page(q, order_by, backward, max_count, after_time, after_sequence) -> rows of all_events
 --
--- One page of a query: at most max_count rows (NULL: all) behind a key, which is the last row's time
+-- One page of a query: at most max_count rows (NULL: all) after a key, which is the last row's time
 -- in this order, and its sequence; in the order of sequences the time does not matter.
 -- Errors: UH006.  Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_page(
@@ -311,8 +311,7 @@ BEGIN
     IF q.view = 'as_of' AND coalesce(q.stream, t) IS NOT NULL AND q.pattern IS NULL AND NOT ranged
        AND q.correlation_id IS NULL AND q.causation_id IS NULL AND q.header_names IS NULL THEN
         IF q.stream IS NOT NULL THEN
-            -- What corrects an event of a stream is in the stream, too, and behind it.  Of a short one
-            -- that is found by one walk.
+            -- What corrects an event is in the same stream, and later.  In a short stream one walk finds it.
             first := CASE WHEN backward THEN 0 ELSE at END;
             IF (SELECT e.version FROM @schema@.events AS e WHERE e.stream = q.stream
                 ORDER BY e.version DESC LIMIT 1) <= first + 1000 THEN

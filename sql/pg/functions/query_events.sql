@@ -128,7 +128,7 @@ $howdah$;
 
 -- diff(known_at, known_to, stream, type, pattern, max_count) -> a row for each family that has changed
 --
--- What our knowledge has become between two moments (known_to NULL: now), in the order of the
+-- How our knowledge has changed between two moments (known_to NULL: now), in the order of the
 -- sequences of what is known at the later one.  change is added, corrected, retracted or restored;
 -- before_... are NULL for what was added.  What was added and retracted in between is no change.
 -- Errors: UH006.  Reads: events.  Writes, locks: nothing.
@@ -208,7 +208,7 @@ $howdah$;
 
 -- streams_of_type(type, after, max_count, current) -> setof text
 --
--- Names of the streams that have events of a type (NULL: of any), by name, those behind "after";
+-- Names of the streams that have events of a type (NULL: of any), by name, those after "after";
 -- current: only those in which one is a fact now, corrected or not.
 -- Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.streams_of_type(

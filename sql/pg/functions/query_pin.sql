@@ -4,10 +4,10 @@
 -- proven, seen ...} of 0006_pins.
 --
 -- A number is drawn under a lock on the sequence that lasts until its transaction ends.  The numbers
--- drawn are read first, then the locks, then the rows: with nobody there every number up to those
--- drawn has its event by now, or never will.  Otherwise the mark of those who prove it for
--- subscriptions has to do.  A correction behind the mark that the last statement does not see may
--- still turn up, with a number below others that are seen: it is none of this answer's.
+-- drawn are read first, then the locks, then the rows.  If nobody holds the lock, every number up to
+-- those drawn has its event by now, or never will.  Otherwise the mark in "proven" is used, which
+-- subscriptions keep.  A correction after the mark that the last statement does not see may still turn
+-- up, with a number below others that are seen: it is not part of this answer.
 -- Reads: events_global_sequence_seq, pg_locks, proven, events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_pin() RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -41,7 +41,7 @@ DECLARE
     prefix constant text := @schema@.pattern_prefix(q.pattern);
 BEGIN
     PERFORM set_config('enable_seqscan', (NOT @schema@.query_is_narrow(q))::text, true);
-    -- Stream by stream first: to count distinct ones would be to sort them all.
+    -- Stream by stream first: counting distinct ones would sort them all.
     RETURN QUERY EXECUTE
         'SELECT s.type::text, sum(s.events)::bigint, sum(s.corrections)::bigint, sum(s.retractions)::bigint, count(*),'
         ' min(s.first_valid), max(s.last_valid), min(s.first_recorded), max(s.last_recorded)'
@@ -57,7 +57,7 @@ $howdah$;
 
 -- query_streams(q query, after text, max_count bigint) -> setof text
 --
--- Distinct streams of a query's rows by name, those behind "after" (NULL: from the first).  Where
+-- Distinct streams of a query's rows by name, those after "after" (NULL: from the first).  Where
 -- nothing filters they are found in the index one by one, from each the next.
 -- Errors: UH006.  Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_streams(q @schema@.query, after text, max_count bigint) RETURNS SETOF text
@@ -101,7 +101,7 @@ BEGIN
     END IF;
     PERFORM set_config('enable_seqscan', (NOT @schema@.query_is_narrow(q))::text, true);
     RETURN QUERY EXECUTE
-        -- Not by the index of streams: nobody shall walk through all of them to find a few.
+        -- Not by the index of streams: do not walk through all of them to find a few.
         'SELECT DISTINCT (e.stream || '''') COLLATE "C" AS stream FROM ' || @schema@.query_source(q)
         || ' WHERE ' || @schema@.query_conditions(q) || ' AND (e.stream || '''') COLLATE "C" > $15 ORDER BY stream LIMIT $17'
         USING @filters@,

@@ -82,11 +82,11 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'verdicts: one of 0 to 4 for each job, as many as ids and tokens';
     END IF;
     IF tokens[1] <> ANY (tokens) THEN
-        -- Whoever acks some of the same leases locks them in the same order.
+        -- Everybody who acks some of the same leases locks them in the same order.
         PERFORM FROM @schema@.leases AS l WHERE l.token = ANY (tokens) ORDER BY l.token, l.part FOR UPDATE;
     END IF;
     IF 0 = ALL (verdicts) AND notes IS NULL THEN
-        -- What nearly all of them are: done, and nothing to say.  First whole leases,
+        -- Nearly all acks are like this: done, without a result.  First whole leases,
         IF tokens[1] = ALL (tokens) THEN
             DELETE FROM @schema@.leases AS l
             WHERE l.token = tokens[1]
@@ -207,7 +207,7 @@ $howdah$;
 -- release(id, token), extend(id, token, lease) -> boolean
 --
 -- About one job that claim() gave out; false: the token is stale, nothing was changed.  In the
--- caller's transaction: what else it does is done exactly once with the job.  retry() without
+-- caller's transaction: its other effects happen exactly once, with the job.  retry() without
 -- "after" waits as the queue says, and fails the job when it has no attempt left.
 -- Reads, writes, locks: see ack_jobs().
 CREATE OR REPLACE FUNCTION @schema@.complete(id bigint, token bigint, result text DEFAULT NULL) RETURNS boolean

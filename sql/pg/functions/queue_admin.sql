@@ -18,7 +18,7 @@ AS $howdah$
            (extract(epoch FROM clock_timestamp() - j.oldest) * 1000)::bigint, d.dead_letters
     FROM @schema@.queues AS q
     CROSS JOIN LATERAL (
-        -- A job behind another one of its key waits, whenever it is due.
+        -- A job that follows another one of its key waits, whenever it is due.
         SELECT count(*) AS jobs, count(*) FILTER (WHERE x.due_at <= now() AND NOT x.waits) AS due,
                min(x.due_at) FILTER (WHERE x.due_at <= now() AND NOT x.waits) AS oldest
         FROM (SELECT y.due_at,
@@ -179,7 +179,7 @@ BEGIN
         DELETE FROM @schema@.polled_jobs AS p USING gone AS g WHERE p.job_id = g.id
     )
     SELECT count(*), array_agg(DISTINCT g.key_hash) FILTER (WHERE g.key_hash IS NOT NULL) INTO n, keys FROM gone AS g;
-    -- What was pushed meanwhile may have been set aside behind one of those.
+    -- What was pushed meanwhile may have been set aside because of one of those.
     PERFORM @schema@.promote_keys(of_queue, keys);
     UPDATE @schema@.queues AS q SET purged = q.purged + n WHERE q.queue_id = of_queue AND n > 0;
     UPDATE @schema@.job_dead_letters AS l
@@ -193,8 +193,8 @@ $howdah$;
 -- remove_history(of_queue integer, older_than_ms bigint, limit_n integer) -> integer
 --
 -- Removes history that is over its time, at most limit_n rows, sparing jobs with an open dead letter; answers how
--- many.  One session at a time, and nobody waits.  Of those that are spared so many are passed by in one go; the next
--- one goes on behind them, and begins anew at the end.
+-- many.  One session at a time, and nobody waits.  It passes at most as many spared rows in one go; the next
+-- call goes on after them, and begins anew at the end.
 -- Reads, writes: history, job_data, job_dead_letters, removed_jobs, polled_jobs.  Locks: the queue's row of removed_jobs.
 CREATE OR REPLACE FUNCTION @schema@.remove_history(of_queue integer, older_than_ms bigint, limit_n integer)
 RETURNS integer
@@ -253,7 +253,7 @@ $howdah$;
 
 -- tidy_up(queue text, limit_n integer) -> woken, removed
 --
--- Wakes jobs that wait behind nobody, and removes history that is over its time: see wake_keys() and
+-- Wakes jobs that wait although their key is free, and removes history that is over its time: see wake_keys() and
 -- remove_history().  Some looks at indexes when there is nothing to do.
 -- Reads: queues; see there.
 CREATE OR REPLACE FUNCTION @schema@.tidy_up(queue text, limit_n integer, OUT woken boolean, OUT removed integer)
@@ -281,8 +281,8 @@ $howdah$;
 
 -- queue_tidy(queue text, limit_n integer) -> boolean
 --
--- Gives leases back that ran out, wakes jobs that wait behind nobody, and removes history that is over its time, at
--- most limit_n rows of each; true: there is more to do.
+-- Gives leases back that ran out, wakes jobs that wait although their key is free, and removes history that is over
+-- its time, at most limit_n rows of each; true: there is more to do.
 -- Reads: queues.  Reads, writes: see give_back(), tidy_up().
 CREATE OR REPLACE FUNCTION @schema@.queue_tidy(queue text, limit_n integer DEFAULT 1000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -448,8 +448,8 @@ $howdah$;
 
 -- job_cancel(id, reason) -> text
 --
--- Ends a job that nobody has claimed: FAILED, without a dead letter; one that it was to be tried
--- again for is discarded.  Answers 'cancelled', or why not: 'processing', 'completed', 'failed', or
+-- Ends a job that nobody has claimed: FAILED, without a dead letter.  A dead letter for which it was
+-- to be tried again is discarded.  Answers 'cancelled', or why not: 'processing', 'completed', 'failed', or
 -- NULL without the job.
 -- Reads, writes: jobs, job_data, history, job_dead_letters, dedups, key_holders.  Locks: the job.
 CREATE OR REPLACE FUNCTION @schema@.job_cancel(id bigint, reason text DEFAULT NULL) RETURNS text
@@ -462,7 +462,7 @@ DECLARE
 BEGIN
     PERFORM FROM @schema@.queues AS q JOIN @schema@.job_data AS p ON p.queue_id = q.queue_id
     WHERE p.id = job_cancel.id FOR NO KEY UPDATE OF q;
-    -- Whoever gives the key back now waits for us, or we for them: one of us makes the next job due.
+    -- A transaction that gives the key back now waits for us, or we for it: one of us makes the next job due.
     PERFORM FROM @schema@.job_data AS p
     JOIN @schema@.key_holders AS h ON h.queue_id = p.queue_id AND h.key_hash = hashtextextended(p.key, p.queue_id)
     WHERE p.id = job_cancel.id FOR KEY SHARE OF h;
@@ -522,7 +522,7 @@ BEGIN
         WHERE j.queue_id = p.queue_id AND j.level IN (2 * p.priority, 2 * p.priority + 1) AND j.id = p.id
           AND j.due_at > clock_timestamp();
         IF NOT FOUND THEN
-            -- Scheduled: due, but behind another one of its key.
+            -- Scheduled: due, but another one of its key comes first.
             RETURN coalesce((SELECT CASE WHEN s.state IN ('pending', 'scheduled') THEN 'ready' ELSE s.state END
                              FROM @schema@.job_states(job_rerun.id) AS s), 'processing');
         END IF;

@@ -5,8 +5,8 @@
 --
 --   key_from   what orders the jobs: stream, correlation (of events without one: nothing), none
 --
--- The job has no payload of its own: claim_jobs() and their like take that of the event.  So whoever
--- calls must be allowed to read the log.
+-- The job has no payload of its own: claim_jobs() and their like take that of the event.  So the
+-- caller must be allowed to read the log.
 -- Errors: UH006, 42501.
 -- Reads: queues, events, bell.  Writes: queues (a new one, and the first key of one), job_data, jobs;
 -- rings (see ring_queue()).  Locks: the rows it makes.
@@ -102,8 +102,8 @@ $howdah$;
 
 -- queue_unbind(queue, pattern) -> boolean
 --
--- Removes the binding and the subscription of its router, whoever owns it: a page that is on its way
--- makes no jobs any more.  Jobs that were made stay.  false: there is no such binding.
+-- Removes the binding and the subscription of its router, even while a process owns it: a page that is
+-- on its way makes no jobs any more.  Jobs that were made stay.  false: there is no such binding.
 -- Reads, writes: queues, bindings, subscriptions, skips.  Locks: the rows.
 CREATE OR REPLACE FUNCTION @schema@.queue_unbind(queue text, pattern text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -1,6 +1,6 @@
 -- next_levels(of_queue, moment, after, below, n, levels, floor_dues, floor_ids) -> levels, floor_dues, floor_ids
 --
--- The next levels of a queue (see jobs.level) behind "after" and before "below", ascending, at most n of them: those
+-- The next levels of a queue (see jobs.level) after "after" and before "below", ascending, at most n of them: those
 -- that are given (ascending; in them nothing is left up to (floor_due, floor_id) each), and all others on which a
 -- job is due.  The first entry of a level tells both where it is and when it is due first: a level costs one look,
 -- however many jobs it has, and a priority that nobody uses any more costs none.
@@ -127,7 +127,7 @@ BEGIN
         END IF;
         looked := looked + cardinality(seen);
         EXIT WHEN cardinality(picked) >= n OR cardinality(seen) < look OR cardinality(picked) > 0 AND looked >= 10000;
-        -- Behind those; a long row of jobs that have to wait is set aside in large steps.
+        -- After those; a long row of jobs that have to wait is set aside in large steps.
         look := greatest(n - cardinality(picked), least(2 * greatest(look, 50), 500));
         SELECT array_agg(f.level ORDER BY f.level),
                array_agg(CASE WHEN f.level = last.level THEN last.due_at ELSE f.due END ORDER BY f.level),
@@ -194,7 +194,7 @@ $howdah$;
 
 -- claim_jobs(queue, n, worker, lease_ms, tidy, every, levels, floor_dues, floor_ids) -> jobs, in order
 --
--- Up to n jobs that are due, by priority, due time and id: what claim() and the library stand on.
+-- Up to n jobs that are due, by priority, due time and id: what claim() and the library use.
 -- They are leased together, under one token.  A suspect comes before all others of its priority, and alone.
 -- When the payloads of those taken pass 4 MiB, the others stay as they were: ready, the attempt not counted.
 -- The commit does not wait for the disk, and a crash that undoes it takes the sequence back: it is the lower
@@ -205,7 +205,7 @@ $howdah$;
 --               floor_id) each: where the search starts
 --   every       goes through all other levels as well, which is also done with tidy, with keys, with a suspect, and
 --               when there is nothing on those that are given
---   xid, horizon, begun_at  what the library moves its floors by; begun_at is not behind a job that
+--   xid, horizon, begun_at  what the library moves its floors by; begun_at is not after a job that
 --               was left where it is
 --
 -- Reads: queues, job_data, events.  Writes: jobs, leases, key_holders, claim_locks; see also
@@ -258,7 +258,7 @@ BEGIN
     IF q.concurrency > 0 THEN
         wanted := least(n, q.concurrency - @schema@.leased_jobs(q.queue_id));
         IF wanted > 0 THEN
-            -- One after the other.  Whoever cannot see what the one before has claimed is told to try again (40001).
+            -- One after the other.  A claim that cannot see what the one before has claimed must try again (40001).
             INSERT INTO @schema@.claim_locks AS c (queue_id) VALUES (q.queue_id)
             ON CONFLICT (queue_id) DO UPDATE SET claims = c.claims + 1;
             wanted := least(n, q.concurrency - @schema@.leased_jobs(q.queue_id));
@@ -436,7 +436,7 @@ $howdah$;
 -- Up to n jobs that are due, each with the token that complete(), fail(), retry(), release() and
 -- extend() want back before the lease is over.  Fewer come when their payloads pass 4 MiB: claim again.
 --
--- Whoever works by these functions alone has nobody else to tidy up: a claim that comes back short, and one in
+-- Where workers use these functions alone, nobody else tidies up.  So a claim that comes back short, and one in
 -- thirty of the others, does some of what queue_tidy() does.
 -- Errors: UH006.  Reads, writes, locks: see claim_jobs(), tidy_up().
 CREATE OR REPLACE FUNCTION @schema@.claim(

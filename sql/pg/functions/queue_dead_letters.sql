@@ -53,10 +53,10 @@ $howdah$;
 
 -- job_dead_letters_set_state(dead_letter_ids bigint[], queue text, new_state text, reason text) -> bigint
 --
--- Sees to open dead letters of jobs, those with these ids (NULL: all), of one queue (NULL: of all):
+-- Changes the state of open dead letters of jobs, those with these ids (NULL: all), of one queue (NULL: of all):
 -- 'redrive' tries the job again, and changes nothing where that has been asked for already;
 -- 'discarded' lets it rest and gives a key back that it held.  A job whose dedup key another one has
--- meanwhile is not tried again, and not counted.  Answers how many; NULL: no such queue.
+-- taken meanwhile is not tried again, and not counted.  Answers how many; NULL: no such queue.
 -- Errors: UH006.  Reads, writes: job_dead_letters, queues; see job_rerun() and free_keys().
 CREATE OR REPLACE FUNCTION @schema@.job_dead_letters_set_state(
     dead_letter_ids bigint[], queue text, new_state text, reason text)

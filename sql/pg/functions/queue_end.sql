@@ -1,7 +1,7 @@
 -- log_completed(of_queue integer, started_at timestamptz, worker text, ids bigint[], tries smallint[])
 --     -> void
 --
--- Writes the history of jobs that were completed together, nothing to say about any of them.
+-- Writes the history of jobs that were completed together, all without a result.
 -- ids are ascending.
 -- Writes: history.
 CREATE OR REPLACE FUNCTION @schema@.log_completed(
@@ -26,8 +26,8 @@ $howdah$;
 
 -- promote_keys(of_queue integer, hashes bigint[]) -> boolean
 --
--- The earliest job of each of these keys is due now, if it was set aside; whoever claims it sees
--- whether the key is free.  False: there was none.
+-- The earliest job of each of these keys is due now, if it was set aside; the claim that takes it
+-- sees whether the key is free.  False: there was none.
 -- Reads, writes: jobs.
 CREATE OR REPLACE FUNCTION @schema@.promote_keys(of_queue integer, hashes bigint[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -52,9 +52,9 @@ $howdah$;
 
 -- wake_keys(of_queue integer, limit_n integer) -> boolean
 --
--- Of the keys behind which jobs were set aside some, from anywhere on, at most limit_n: the earliest job is due now
--- if it waits behind nobody.  Whoever gives a key back in a transaction with an old snapshot (REPEATABLE READ,
--- SERIALIZABLE) cannot see what was set aside behind it meanwhile.  One session at a time.  True: there was one.
+-- Looks at some keys for which jobs were set aside, from anywhere on, at most limit_n: the earliest job is due now
+-- if its key is free.  A transaction that gives a key back with an old snapshot (REPEATABLE READ, SERIALIZABLE)
+-- cannot see what was set aside for that key meanwhile.  One session at a time.  True: there was one.
 -- Reads: key_holders.  Reads, writes: jobs.
 CREATE OR REPLACE FUNCTION @schema@.wake_keys(of_queue integer, limit_n integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -100,7 +100,7 @@ $howdah$;
 
 -- free_keys(of_queue integer, hashes bigint[], holders bigint[]) -> void
 --
--- Gives keys back that these jobs hold, and makes the earliest job that was set aside behind each
+-- Gives back the keys that these jobs hold, and makes the earliest job that was set aside for each
 -- of them due.
 -- Reads, writes: key_holders, jobs.  Locks: the rows of the keys; one that a claim is just looking
 -- at is waited for, so that what this claim sets aside is seen.

@@ -7,7 +7,7 @@
 --   NULL            nothing was done: the lease is not there, or not of this job alone, or not plain
 --   searched false  the job is COMPLETED; nothing was claimed, because the queue is paused, has keys
 --                   or a limit, or a suspect that does not come later is due, or what look has found
---   token NULL      the job is COMPLETED; there is no other one due on this level behind the floor
+--   token NULL      the job is COMPLETED; there is no other one due on this level above the floor
 --
 --   hurry           the commit of the caller's transaction does not wait for the disk
 --   look            whether a job is due that is more urgent than those of this level

@@ -83,14 +83,14 @@ $howdah$;
 
 -- push_arrays(queue, datas, ...) -> one row per job, in order
 --
--- Pushes jobs given as parallel arrays, all or none; what push() and the library stand on.  An
+-- Pushes jobs given as parallel arrays, all or none; what push() and the library use.  An
 -- array that is NULL stands for one of NULLs.
 --
 --   delays_us, run_ats  when it is due: after so many microseconds, or at a time; else at once
 --   priorities          lower runs first; default 0
 --   max_attemptses      0 or NULL: the queue's
 --   keys                jobs of one key run one after the other, in the order of their ids
---   dedups              while a job with the same one is not over, its id is reexchanged (existed),
+--   dedups              while a job with the same one is not over, its id is returned (existed),
 --                       and nothing is stored
 --
 -- Errors: UH006 invalid input.

@@ -25,7 +25,7 @@ AS $howdah$
               FROM @schema@.jobs AS y
               WHERE y.queue_id = q.queue_id AND (y.key_hash IS NULL OR NOT q.keyed)
               UNION ALL
-              -- A job behind another one of its key waits, whenever it is due.
+              -- A job that follows another one of its key waits, whenever it is due.
               SELECT z.due_at,
                      z.due_at <= now() AND row_number() OVER (PARTITION BY z.key_hash ORDER BY z.id) = 1
                      AND NOT EXISTS (SELECT FROM @schema@.key_holders AS h

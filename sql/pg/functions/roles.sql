@@ -5,7 +5,7 @@
 --   {schema}_publish    append and correct, store snapshots
 --   {schema}_read       read and query, load snapshots
 --   {schema}_subscribe  read, and the rows of subscriptions, dead letters and skips
---   {schema}_work       push jobs, claim and settle them, look at queues; with _subscribe, route events
+--   {schema}_work       push jobs, claim and ack them, look at queues; with _subscribe, route events
 --   {schema}_admin      all of these, change queues, purge events
 --
 -- A role is created only if the one who migrates may do so; otherwise a notice says what is

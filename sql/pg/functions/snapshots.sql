@@ -47,7 +47,7 @@ $howdah$;
 
 -- snapshot_load(stream, version) -> a row, or none
 --
--- The nearest one at or below a version (0: the newest).  Read on with read_stream() behind it.
+-- The nearest one at or below a version (0: the newest).  Read on with read_stream() after it.
 -- Reads: snapshots.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.snapshot_load(stream text, version bigint DEFAULT 0)
 RETURNS TABLE (of_stream text, of_version bigint, data json, bytes bytea, content_type text, schema_version integer,
@@ -64,7 +64,7 @@ $howdah$;
 
 -- snapshot_list(stream, after_stream, after_version, max_count) -> rows, by stream and version
 --
--- Those of one stream (NULL: of all) behind a place, without their data, but with its bytes counted.
+-- Those of one stream (NULL: of all) after a place, without their data, but with its bytes counted.
 -- Reads: snapshots.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.snapshot_list(
     stream text DEFAULT NULL, after_stream text DEFAULT '', after_version bigint DEFAULT 0,

@@ -32,7 +32,7 @@ AS $howdah$
         WHERE e.purge IS NOT NULL
           AND (e.data::text <> 'null' OR octet_length(e.bytes) > 0 OR e.headers IS NOT NULL)
         UNION ALL
-        SELECT 'dead dead_letters of purged events still have a payload'
+        SELECT 'dead letters of purged events still have a payload'
         FROM @schema@.dead_letters AS d JOIN @schema@.events AS e ON e.id = d.event_id
         WHERE e.purge IS NOT NULL
           AND (d.data::text <> 'null' OR octet_length(d.bytes) > 0 OR d.headers IS NOT NULL)

@@ -6,7 +6,7 @@
 --   I1  A subscription is at (high, outstanding): every number up to high was handled, or does not concern
 --       it, or is in outstanding.  outstanding is first, last, first, last ...: ascending, disjoint ranges at or
 --       below high that do not touch.
---   I2  Whoever moves the row names its token; a token that is not the stored one moves nothing.
+--   I2  A write that moves the row names its token; a token that is not the stored one moves nothing.
 --       Tokens come from one sequence, so that they grow with every take-over and every reset, and
 --       do not start again when a subscription is removed and made anew.
 --   I3  anchor_sequence and anchor_id name the last event that was handled before the checkpoint,

@@ -7,26 +7,26 @@
 --   I1  One transaction moves a job from place to place.  Every job_data row is in exactly one of
 --       the three, and nothing is in them without it.
 --   I2  A lease is one row for all jobs of a claim, and history is one row for all jobs of a lease
---       that were completed together with nothing to say: a claim takes narrow rows away and adds
+--       that were completed together without a result: a claim takes narrow rows away and adds
 --       one, their end takes that one away and adds one.  Nothing is updated on the way, no index
 --       knows a column that a claim, an extension or the end of a job changes, and a snapshot that
 --       is held open for an hour has nothing to do with how many rows a claim looks at.
---   I3  Tokens come from one sequence, and have 16 bits of chance behind it, because a crash of the
+--   I3  Tokens come from one sequence, followed by 16 random bits, because a crash of the
 --       server can take the sequence back: no two claims have the same.  The parts of a token are a
 --       lease that was split because only some of its jobs were extended.
 --   I4  due_at is taken after the transaction has its xid and its lock on jobs, and is never in the
 --       past of that moment.  So once all older transactions that have written to jobs are over,
---       nothing that a claim has passed by can still turn up: the next one starts behind it (see
+--       nothing that a claim has passed by can still turn up: the next one starts after it (see
 --       src/store/pg/floors.c).
 --   I5  key_holders has one row for each key that has a job under way or on hold: its primary key
 --       is what keeps two jobs of one key apart.  A job that meets a held key is set aside
---       (due_at = infinity); whoever gives the key back makes the earliest of them due, on a level
---       of its own before those of its priority: it was its turn before.  One that was missed, because
---       the giver's snapshot was old, is found by whoever tidies (wake_keys).
+--       (due_at = infinity).  The transaction that gives the key back makes the earliest of them due,
+--       on a level of its own before those of its priority, because it was due before.  One that was
+--       missed, because that transaction's snapshot was old, is found by tidying (wake_keys).
 --   I6  history.position is drawn when the job ends, so that nobody who reads the history in this
---       order misses a job that took long (but for what a transaction has ended that is still open).
---       It counts in steps of 1000, as many as a row has jobs
---       at most: the jobs of a row have the positions from there on.
+--       order misses a job that took long (except one that was ended by a transaction
+--       that is still open).  It counts in steps of 1000, the most jobs that a row can have: the jobs of
+--       a row have the positions from there on.
 --   I7  A dedup key is taken as long as its job is not over.
 
 CREATE SEQUENCE @schema@.jobs_id_seq AS bigint CACHE 1;
@@ -57,7 +57,7 @@ CREATE TABLE @schema@.queues (
 );
 
 -- Jobs whose history was removed: only their numbers are left.  Not in the row of the queue, because
--- whoever removes history may be in a transaction that stays open, and a queue can be paused meanwhile.
+-- history may be removed by a transaction that stays open, and a queue can be paused meanwhile.
 CREATE TABLE @schema@.removed_jobs (
     queue_id  integer NOT NULL,
     completed bigint NOT NULL DEFAULT 0,
@@ -132,7 +132,7 @@ CREATE TABLE @schema@.leases (
         autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
 -- Which session poll() gave a job to, under which token, until finalize() ends it.  Apart from leases, whose hot paths
--- have no index to spare; what is left behind of a job that ended otherwise goes with its history.
+-- have no index to spare; what is left of a job that ended otherwise goes with its history.
 CREATE TABLE @schema@.polled_jobs (
     job_id  bigint NOT NULL,
     token   bigint NOT NULL,
@@ -155,9 +155,9 @@ CREATE TABLE @schema@.dedups (
     CONSTRAINT dedups_pkey PRIMARY KEY (queue_id, dedup)
 );
 
--- first_id and last_id find a job: of the rows that end at or behind it, it is in one of the first.
+-- first_id and last_id find a job: of the rows that end at or after it, it is in one of the first.
 -- A row has 1 to 1000 jobs, and only one if there is something to say about it.  No CHECK says so:
--- the server would read and plan it anew with every statement, a tenth of all that a turn costs.
+-- the server would read and plan it anew with every statement, a tenth of all that an exchange costs.
 CREATE TABLE @schema@.history (
     position    bigint GENERATED ALWAYS AS IDENTITY (INCREMENT BY 1000),
     first_id    bigint NOT NULL,
@@ -177,7 +177,7 @@ CREATE TABLE @schema@.history (
 CREATE INDEX history_last_idx ON @schema@.history (last_id);
 CREATE INDEX history_failed_idx ON @schema@.history (queue_id, position) WHERE failed;
 
--- A job that failed, until somebody has seen to it.  Its payload is that of the job, which history
+-- A job that failed, until somebody has dealt with it.  Its payload is that of the job, which history
 -- keeps as long as the dead letter is open.  Ids are those of dead_letters, so that one name is enough.
 CREATE TABLE @schema@.job_dead_letters (
     id          bigint NOT NULL DEFAULT nextval(@dead_letter_text@),

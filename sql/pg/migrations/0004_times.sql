@@ -13,7 +13,7 @@
 ALTER TABLE @schema@.events ADD COLUMN retracts boolean; -- true: this revision says it never happened
 ALTER TABLE @schema@.events ADD COLUMN purge bigint;     -- of purges.id; NULL: not purged
 
--- A tree on valid times would cost an append with one a third.
+-- A B-tree on valid times would make an append that has one a third more expensive.
 CREATE INDEX events_times_idx ON @schema@.events USING brin (recorded_at, valid_time)
     WITH (pages_per_range = 32, autosummarize = on);
 
@@ -72,5 +72,5 @@ CREATE TYPE @schema@.query AS (
     valid_before    timestamptz, -- not included
     recorded_from   timestamptz,
     recorded_before timestamptz,
-    upto            bigint       -- as_of: nothing behind this sequence, of several pages
+    upto            bigint       -- as_of: nothing after this sequence, of several pages
 );

@@ -1,7 +1,7 @@
 -- 0005_places: what a place stands on, and what one open transaction leaves undecided.
 --
 --   I1  proven has one row: every number up to upto has its event in the log, or will never have
---       one, or is in holes (first, last, first, last ...).  Whoever has proven more may say so; it
+--       one, or is in holes (first, last, first, last ...).  A reader that has proven more may write it; it
 --       never becomes untrue, because a number that was drawn is not drawn again.  Whatever it
 --       relies on was written before it, so that it is true of a standby and of a restored copy,
 --       too.  No reader has to prove the history again.
@@ -9,8 +9,8 @@
 --       to the next: numbers that may appear when a transaction ends that has been open for long.
 --       Those up to high are outstanding, as those in outstanding are; those above say nothing.  It is out of line
 --       when it is large, and a checkpoint that leaves it alone does not write it again.
---   I3  subscriptions.moves counts the places that were stored.  Whoever stores one says which it
---       follows: a row that an older copy of the database has brought back is not moved on from a
+--   I3  subscriptions.moves counts the places that were stored.  A write that stores one says which
+--       it follows: a row that an older copy of the database has brought back is not moved on from a
 --       place that it never had, with effects that it does not have.
 --   I4  Sets of numbers are not compressed: for a million ranges that takes two seconds, and saves
 --       little more than half.

@@ -1,7 +1,7 @@
 -- 0006_pins: an answer in several pages is of one moment.
 --
 --   I1  query.pin, of an answer as of some time in several pages: {upto, proven, seen ...}.  Nothing
---       behind upto is in it, and of the corrections behind proven only those that were seen when
+--       after upto is in it, and of the corrections after proven only those that were seen when
 --       the first page was asked for: see query_pin().  NULL: all that there is.
 --
 -- On SQLite, where numbers become visible in their order, this needs nothing; there this step adds a

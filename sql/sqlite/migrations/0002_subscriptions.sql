@@ -7,8 +7,8 @@
 --   I1  A subscription is at (high, outstanding): every number up to high was handled, or does not
 --       concern it, or is in outstanding.  outstanding is text, "3-5,9,12-20": ascending, disjoint ranges at or
 --       below high that do not touch; '' for none.  Text, because it is short nearly always, and
---       because whoever repairs a bus with the sqlite3 shell can read it.
---   I2  token grows with every take-over and every reset, and whoever moves the row must name it.
+--       because a person who repairs a bus with the sqlite3 shell can read it.
+--   I2  token grows with every take-over and every reset, and a write that moves the row must name it.
 --       It never starts again: when a row is removed its token goes to howdah_meta
 --       ('token_floor'), and a row made later starts there.
 --   I3  anchor_sequence and anchor_id name the last event that was handled before the checkpoint,
@@ -60,7 +60,7 @@ CREATE TABLE howdah_subscriptions (
 
 -- The payload comes last, as in howdah_events.  Neither data nor bytes: the event itself was
 -- broken, and its dead letter says so.  AUTOINCREMENT: an id that somebody wrote down never means
--- another letter.
+-- another dead letter.
 CREATE TABLE howdah_dead_letters (
     id              INTEGER PRIMARY KEY AUTOINCREMENT,
     source          TEXT    NOT NULL DEFAULT 'sub',

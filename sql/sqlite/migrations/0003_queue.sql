@@ -9,10 +9,10 @@
 --   I1  One transaction moves a job from place to place.  Every howdah_job_data row is in exactly
 --       one of the two, and nothing is in them without it.
 --   I2  A job is leased while it has a token.  Tokens come from one counter: no two claims have the
---       same, and whoever acks a job names the one it was claimed with.
+--       same, and an ack names the token that the job was claimed with.
 --   I3  Of the live jobs of one key all are aside but one: howdah_jobs_first sees to it.  That one
 --       is leased, or it is the earliest of them; nobody is it while the key is on hold.  A job is
---       set aside when it is pushed and taken back when it is its turn, so that no claim ever looks
+--       set aside when it is pushed and taken back when it may run, so that no claim ever looks
 --       at a job that it could not have.
 --   I4  due_at keeps what the job was pushed with while it is aside: a delay is not forgotten.
 --   I5  A key is on hold while howdah_key_holds has it: its job has failed, and the queue holds
@@ -86,7 +86,7 @@ CREATE TABLE howdah_jobs (
     queue_id     INTEGER NOT NULL,
     priority     INTEGER NOT NULL,
     due_at       INTEGER NOT NULL,
-    aside        INTEGER NOT NULL DEFAULT 0,    -- behind another job of its key, or one on hold
+    aside        INTEGER NOT NULL DEFAULT 0,    -- waits for another job of its key, or one on hold
     attempts     INTEGER NOT NULL DEFAULT 0,
     max_attempts INTEGER NOT NULL DEFAULT 0,    -- 0: the queue's
     dead_letter       INTEGER,                       -- that is resolved when the job completes
@@ -137,9 +137,9 @@ CREATE INDEX howdah_event_log_by_queue ON howdah_event_log (queue_id);
 CREATE INDEX howdah_event_log_by_failure ON howdah_event_log (queue_id) WHERE failed = 1;
 CREATE UNIQUE INDEX howdah_event_log_by_job ON howdah_event_log (job_id);
 
--- A job that failed, until somebody has seen to it.  Its payload is that of the job, which history
+-- A job that failed, until somebody has dealt with it.  Its payload is that of the job, which history
 -- keeps as long as the dead letter is open.  Ids are drawn from the sequence of howdah_dead_letters, so
--- that one number names one letter.
+-- that one number names one dead letter.
 CREATE TABLE howdah_job_dead_letters (
     id          INTEGER PRIMARY KEY,
     job_id      INTEGER NOT NULL,

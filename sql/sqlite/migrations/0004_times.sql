@@ -5,9 +5,9 @@
 --       (family, revision) is unique: the guard against a fork.
 --   I2  A correction is recorded later than what it corrects, whatever the clock does.
 --   I3  Stream, type, correlation and causation are the same in all revisions of a family.
---   I4  An ordinary append pays for none of this: new columns are NULL, which takes no room behind
---       the payload, and there is no index on times.  Whoever asks by time asks about one stream,
---       type or correlation, or has the log read once; see query.c.
+--   I4  An ordinary append pays for none of this: new columns are NULL, which takes no room after
+--       the payload, and there is no index on times.  A question about times is about one stream,
+--       type or correlation, or reads the log once; see query.c.
 --   I5  A purged event has purge set and no payload: data is the JSON null, or bytes are empty, and
 --       headers are NULL.  The same for its dead letters.
 

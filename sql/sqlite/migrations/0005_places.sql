@@ -1,6 +1,6 @@
 -- 0005_places.sql - what a place stands on.
 --
---   I1  moves counts the places that were stored.  Whoever stores one says which it follows: a row
+--   I1  moves counts the places that were stored.  A write that stores one says which it follows: a row
 --       that a restored backup has brought back is not moved on from a place that it never had.
 --
 -- On PostgreSQL this step also writes down what open transactions leave undecided; here there is one
