@@ -204,7 +204,11 @@ def what_the_store_gives_is_passed_over_and_corrections_are_refused():
                     "recorded_at": "2020-01-01T00:00:00Z", "revision": 1, "corrects": None,
                     "reason": None}]))
     assert stored("copy")["version"] == "1"
-    bus.refuses(batch([{"stream": "copy", "type": "a", "corrects": UUID % 1}]), "UH006", "^corrects: ")
+    bus.refuses(batch([{"stream": "copy", "type": "a", "corrects": UUID % 1}]), "UH006",
+                "^corrects: a correction is not part of a batch$")
+    bus.refuses(batch([{"stream": "copy", "type": "a", "purged": True}]), "UH006",
+                "^purged: the payload of this event was erased$")
+    assert len(bus.sql(batch([{"stream": "copies", "type": "a", "retraction": False, "final": True, "purged": False}]))) == 1
     bus.refuses(batch([{"stream": "copy", "type": "a", "reason": "x"}]), "UH006", "^reason: ")
 
 

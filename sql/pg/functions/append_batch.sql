@@ -33,9 +33,7 @@ $howdah$;
 -- member_problem(key text, value json) -> text or NULL
 --
 -- Whether a member of an event's JSON object is of a kind and form that can be taken: NULL, or why not.
--- It judges as src/cli/in/event_line.c does, but for three members that "howdah read" may print:
--- final and retraction, which the command passes over, and purged are unknown here.  A member that is
--- the JSON null is absent, except for data.
+-- It judges as src/cli/in/event_line.c does.  A member that is the JSON null is absent, except for data.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.member_problem(key text, value json) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -46,15 +44,18 @@ DECLARE
     t    constant text COLLATE "C" := value #>> '{}';
 BEGIN
     -- What the store gives, in lines that "howdah read" printed, is passed over.
-    IF key IN ('data', 'headers', 'global_sequence', 'version', 'recorded_at', 'family', 'revision') THEN
+    IF key IN ('data', 'headers', 'global_sequence', 'version', 'recorded_at', 'family', 'revision',
+               'retraction', 'final') THEN
         RETURN NULL;
     ELSIF key NOT IN ('stream', 'type', 'id', 'correlation_id', 'causation_id', 'actor', 'valid_time',
-                      'schema_version', 'data_base64', 'content_type', 'expect', 'corrects', 'reason') THEN
+                      'schema_version', 'data_base64', 'content_type', 'expect', 'corrects', 'reason', 'purged') THEN
         RETURN format('unknown member, %s bytes', octet_length(key));
     ELSIF kind = 'null' THEN
         RETURN NULL;
     ELSIF key IN ('corrects', 'reason') THEN
-        RETURN format('%s: corrections are not in this version', key);
+        RETURN format('%s: a correction is not part of a batch', key);
+    ELSIF key = 'purged' THEN
+        RETURN CASE WHEN kind = 'boolean' AND t = 'true' THEN 'purged: the payload of this event was erased' END;
     ELSIF key = 'schema_version' THEN
         IF kind <> 'number' OR t !~ '^[0-9]{1,10}$' OR t::bigint NOT BETWEEN 1 AND 2147483647 THEN
             RETURN 'schema_version: must be a whole number, 1 to 2147483647';
@@ -129,8 +130,8 @@ $howdah$;
 -- (RFC 3339), schema_version, data_base64 with content_type instead of data, expect ("any",
 -- "none", "exists" or a version).  The text of data is kept unchanged.  What "howdah read" prints of
 -- an ordinary event can be sent: global_sequence, version, recorded_at, family and revision, which the
--- store gives, are passed over.  A correction is not part of a batch: corrects and reason are refused
--- unless they are null; correct() makes one.  A member of another name is refused (UH006), and so is a
+-- store gives, and retraction and final are passed over.  A correction is not part of a batch: corrects
+-- and reason are refused unless they are null; correct() makes one.  So is an event that was purged.  A member of another name is refused (UH006), and so is a
 -- value that the command would not take.
 -- Errors, reads, writes, locks: see append_arrays().
 CREATE OR REPLACE FUNCTION @schema@.append_batch(events json)
