@@ -34,6 +34,10 @@
  *
  * Conventions, true of every function here:
  *
+ *   - Names are howdah_noun_verb: howdah_queue_push(), howdah_job_complete().  What the bus itself
+ *     does is a plain verb: howdah_open(), howdah_append(), howdah_subscribe(), howdah_run().  A
+ *     noun alone is a getter: howdah_event_type().  "_walk" calls a function for each of many;
+ *     "_get" fetches one thing, or fills a struct in; "_name" is the text for an enum's value.
  *   - A function that can fail returns a status: HOWDAH_OK (0), HOWDAH_END (1,
  *     nothing more to read) or a negative howdah_status.  "s < 0" is the test.
  *   - "ret_..." outputs are written only on success; "reterr" is written only on
@@ -196,7 +200,7 @@ HOWDAH_API void howdah_settings_free(howdah_settings *settings);
 HOWDAH_API int howdah_settings_set(howdah_settings *settings, const char *key, const char *value,
                                    howdah_error *reterr);
 /* Takes every HOWDAH_... variable that names a setting from the environment. */
-HOWDAH_API int howdah_settings_from_environment(howdah_settings *settings, howdah_error *reterr);
+HOWDAH_API int howdah_settings_load_environment(howdah_settings *settings, howdah_error *reterr);
 /* The value as text, or NULL when the key does not exist. */
 HOWDAH_API const char *howdah_settings_get(const howdah_settings *settings, const char *key);
 
@@ -286,7 +290,7 @@ typedef struct howdah_migrate_options {
 HOWDAH_API int howdah_migrate(howdah_bus *bus, const howdah_migrate_options *options,
                               howdah_error *reterr);
 
-typedef struct howdah_step_info {
+typedef struct howdah_migration_info {
     size_t size;
     int number;
     const char *name;
@@ -294,23 +298,23 @@ typedef struct howdah_step_info {
     int64_t applied_at_us; /* HOWDAH_ABSENT when it is not applied */
     bool changed;          /* applied with another text than this library's */
     bool unknown;          /* applied by a newer library */
-} howdah_step_info;
+} howdah_migration_info;
 
 /*
  * Calls fn for each step known or applied, in order; fn's non-zero result ends the walk.
  * A last one with number -1 and the name "sequence", not applied, says that howdah_migrate()
  * would raise the log's sequence.
  */
-HOWDAH_API int howdah_migrate_status(howdah_bus *bus,
-                                     int (*fn)(void *ctx, const howdah_step_info *step), void *ctx,
-                                     howdah_error *reterr);
+HOWDAH_API int howdah_migrations_walk(howdah_bus *bus,
+                                      int (*fn)(void *ctx, const howdah_migration_info *step),
+                                      void *ctx, howdah_error *reterr);
 
 /*
  * The SQL that howdah_migrate() would run on an empty database, for a DBA.
  * url chooses the dialect only and is not connected to.  Free with howdah_free().
  */
-HOWDAH_API int howdah_migrate_print(const char *url, const howdah_settings *settings,
-                                    char **ret_sql, howdah_error *reterr);
+HOWDAH_API int howdah_migrations_sql(const char *url, const howdah_settings *settings,
+                                     char **ret_sql, howdah_error *reterr);
 
 /* ------------------------------------------------------------------ events */
 
@@ -502,7 +506,7 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_append_batch(howdah_bus *bus,
 
 /* -------------------------------------------------------------------- read */
 
-typedef struct howdah_read_options {
+typedef struct howdah_reader_options {
     size_t size;
     const char *stream;         /* only this stream */
     const char *type;           /* only this exact type */
@@ -516,11 +520,11 @@ typedef struct howdah_read_options {
     int64_t to;
     int64_t limit; /* most events, 0 = no limit */
     bool backward; /* newest first */
-} howdah_read_options;
+} howdah_reader_options;
 
-#define HOWDAH_READ_OPTIONS_INIT                                                                   \
+#define HOWDAH_READER_OPTIONS_INIT                                                                 \
     {                                                                                              \
-        sizeof(howdah_read_options), NULL, NULL, NULL, NULL, 0, 0, 0, false                        \
+        sizeof(howdah_reader_options), NULL, NULL, NULL, NULL, 0, 0, 0, false                      \
     }
 
 typedef struct howdah_reader howdah_reader;
@@ -536,14 +540,15 @@ typedef struct howdah_reader howdah_reader;
  * before the bus.  Errors: INVALID, SCHEMA, DENIED, UNAVAILABLE, TIMEOUT; after
  * an error of next the reader can only be closed.
  */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_read_open(howdah_bus *bus,
-                                                  const howdah_read_options *options,
-                                                  howdah_reader **ret_reader, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_reader_open(howdah_bus *bus,
+                                                    const howdah_reader_options *options,
+                                                    howdah_reader **ret_reader,
+                                                    howdah_error *reterr);
 
 /* All events after the sequence "since"; 0 reads everything. */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_read_since(howdah_bus *bus, int64_t since,
-                                                   howdah_reader **ret_reader,
-                                                   howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_reader_open_since(howdah_bus *bus, int64_t since,
+                                                          howdah_reader **ret_reader,
+                                                          howdah_error *reterr);
 
 /* HOWDAH_OK and an event that is valid until the next call on this reader, or HOWDAH_END. */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_reader_next(howdah_reader *reader,
@@ -552,22 +557,23 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_reader_next(howdah_reader *reader,
 HOWDAH_API void howdah_reader_close(howdah_reader *reader);
 
 /* One event by id, and the last event of a stream.  NOT_FOUND without one.  The result is owned. */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_read_event(howdah_bus *bus, const char *uuid,
-                                                   howdah_event **ret_event, howdah_error *reterr);
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_read_last(howdah_bus *bus, const char *stream,
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_event_get(howdah_bus *bus, const char *uuid,
                                                   howdah_event **ret_event, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_event_get_last(howdah_bus *bus, const char *stream,
+                                                       howdah_event **ret_event,
+                                                       howdah_error *reterr);
 
 /*
  * The causation tree around an event: its causes up to the root, itself, and all
  * that it caused, directly or not.  Ancestors come first (root first, depth < 0),
  * then the event (depth 0), then the descendants, each behind its cause.  At most
- * HOWDAH_TREE_MAX events, each shown once; a cause that is not stored, or a circle, ends the walk.
- * fn's non-zero result ends it early.  NOT_FOUND without the event.
+ * HOWDAH_CAUSATION_MAX events, each shown once; a cause that is not stored, or a circle, ends the
+ * walk. fn's non-zero result ends it early.  NOT_FOUND without the event.
  */
-#define HOWDAH_TREE_MAX 10000
-HOWDAH_API int howdah_read_tree(howdah_bus *bus, const char *uuid,
-                                int (*fn)(void *ctx, int depth, const howdah_event *event),
-                                void *ctx, howdah_error *reterr);
+#define HOWDAH_CAUSATION_MAX 10000
+HOWDAH_API int howdah_causation_walk(howdah_bus *bus, const char *uuid,
+                                     int (*fn)(void *ctx, int depth, const howdah_event *event),
+                                     void *ctx, howdah_error *reterr);
 
 /* ---------------------------------------------------------------- follow */
 

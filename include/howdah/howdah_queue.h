@@ -127,7 +127,7 @@ HOWDAH_API int64_t howdah_job_id(const howdah_job *job);
 /* 0 when it is not under a lease.  One that was looked up has it on PostgreSQL for administrators
  * only: whoever claimed it knows it. */
 HOWDAH_API int64_t howdah_job_token(const howdah_job *job);
-HOWDAH_API howdah_job_state howdah_job_get_state(const howdah_job *job);
+HOWDAH_API howdah_job_state howdah_job_state_get(const howdah_job *job);
 HOWDAH_API const char *howdah_job_queue(const howdah_job *job);
 /* Attempts so far, a running one included: 1 inside the first. */
 HOWDAH_API int64_t howdah_job_attempt(const howdah_job *job);
@@ -315,7 +315,7 @@ typedef struct howdah_work howdah_work; /* the job in hand; valid until the hand
 typedef int (*howdah_work_handler)(void *ctx, const howdah_job *job, howdah_work *work);
 
 /* These keep a copy of the text, up to 64 KiB, and return what the handler is to return. */
-HOWDAH_API int howdah_work_done(howdah_work *work, const char *result);
+HOWDAH_API int howdah_work_complete(howdah_work *work, const char *result);
 HOWDAH_API int howdah_work_fail(howdah_work *work, const char *error);
 HOWDAH_API int howdah_work_retry(howdah_work *work, int64_t after_ms, const char *error);
 /* With threads 0: extends the lease of all that the worker has.  LOST: give this one up. */
@@ -427,8 +427,8 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_options_set(howdah_queue_options *
                                                           const char *key, const char *value,
                                                           howdah_error *reterr);
 /* Makes the queue, or changes it. */
-HOWDAH_API int howdah_queue_set(howdah_bus *bus, const char *queue,
-                                const howdah_queue_options *options, howdah_error *reterr);
+HOWDAH_API int howdah_queue_configure(howdah_bus *bus, const char *queue,
+                                      const howdah_queue_options *options, howdah_error *reterr);
 /* Nothing is claimed while it is paused; what is under way goes on.  NOT_FOUND. */
 HOWDAH_API int howdah_queue_pause(howdah_bus *bus, const char *queue, howdah_error *reterr);
 HOWDAH_API int howdah_queue_resume(howdah_bus *bus, const char *queue, howdah_error *reterr);
@@ -464,9 +464,9 @@ HOWDAH_API int howdah_queues_walk(howdah_bus *bus, const char *queue,
  * The same of all queues without counting their history, which may be long: completed and failed
  * are HOWDAH_ABSENT.  For a look every few seconds.
  */
-HOWDAH_API int howdah_queues_summary(howdah_bus *bus,
-                                     int (*fn)(void *ctx, const howdah_queue_info *info), void *ctx,
-                                     howdah_error *reterr);
+HOWDAH_API int howdah_queue_summaries_walk(howdah_bus *bus,
+                                           int (*fn)(void *ctx, const howdah_queue_info *info),
+                                           void *ctx, howdah_error *reterr);
 
 /* A job wherever it is, also in the history; free with howdah_job_free().  NOT_FOUND. */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_get(howdah_bus *bus, int64_t id, howdah_job **ret_job,
@@ -494,18 +494,18 @@ HOWDAH_API int howdah_queue_dead_letters_discard(howdah_bus *bus, const char *qu
                                                  const char *reason, int64_t *ret_n,
                                                  howdah_error *reterr);
 
-typedef struct howdah_queue_log_options {
+typedef struct howdah_queue_history_options {
     size_t size;
     int64_t status; /* HOWDAH_JOB_COMPLETED, HOWDAH_JOB_FAILED; HOWDAH_ABSENT: both */
     int64_t after;  /* for paging: positions above it (backward: below), 0: from the start */
     int64_t limit;  /* 0: all */
     bool backward;  /* newest first */
     bool payload;   /* with data and headers */
-} howdah_queue_log_options;
+} howdah_queue_history_options;
 
-#define HOWDAH_QUEUE_LOG_OPTIONS_INIT                                                              \
+#define HOWDAH_QUEUE_HISTORY_OPTIONS_INIT                                                          \
     {                                                                                              \
-        sizeof(howdah_queue_log_options), HOWDAH_ABSENT, 0, 0, false, false                        \
+        sizeof(howdah_queue_history_options), HOWDAH_ABSENT, 0, 0, false, false                    \
     }
 
 /*
@@ -514,10 +514,10 @@ typedef struct howdah_queue_log_options {
  * shows them behind what was read meanwhile: who must not miss one looks a little back.  The job is
  * valid until fn returns; fn's non-zero result ends it.
  */
-HOWDAH_API int howdah_queue_log(howdah_bus *bus, const char *queue,
-                                const howdah_queue_log_options *options,
-                                int (*fn)(void *ctx, const howdah_job *job), void *ctx,
-                                howdah_error *reterr);
+HOWDAH_API int howdah_queue_history_walk(howdah_bus *bus, const char *queue,
+                                         const howdah_queue_history_options *options,
+                                         int (*fn)(void *ctx, const howdah_job *job), void *ctx,
+                                         howdah_error *reterr);
 
 /* ---------------------------------------------------------------- bindings */
 

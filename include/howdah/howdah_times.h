@@ -158,7 +158,7 @@ typedef struct howdah_knowledge {
  * howdah_reader_next(), end with howdah_reader_close().  An answer as of some time is of the moment
  * of this call, however long it is: a family that is corrected while it is read comes once, with
  * the revision that was known then.  Errors: INVALID (options, a time to know that lies in the
- * future), NOT_FOUND (family), and those of howdah_read_open().
+ * future), NOT_FOUND (family), and those of howdah_reader_open().
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_query_open(howdah_bus *bus,
                                                    const howdah_query_options *options,
@@ -188,13 +188,13 @@ typedef struct howdah_type_stats {
 
 /* Per type, in order of their names.  fn's non-zero result ends the walk.  order, backward and
    limit of the options must be left alone. */
-HOWDAH_API int howdah_query_types(howdah_bus *bus, const howdah_query_options *options,
-                                  int (*fn)(void *ctx, const howdah_type_stats *stats), void *ctx,
-                                  howdah_error *reterr);
+HOWDAH_API int howdah_types_walk(howdah_bus *bus, const howdah_query_options *options,
+                                 int (*fn)(void *ctx, const howdah_type_stats *stats), void *ctx,
+                                 howdah_error *reterr);
 /* Distinct streams of what the options let through, in order of their names; limit counts. */
-HOWDAH_API int howdah_query_streams(howdah_bus *bus, const howdah_query_options *options,
-                                    int (*fn)(void *ctx, const char *stream), void *ctx,
-                                    howdah_error *reterr);
+HOWDAH_API int howdah_streams_walk(howdah_bus *bus, const howdah_query_options *options,
+                                   int (*fn)(void *ctx, const char *stream), void *ctx,
+                                   howdah_error *reterr);
 
 /* -------------------------------------------------------------------- diff */
 
@@ -274,8 +274,8 @@ HOWDAH_API int howdah_snapshots_walk(howdah_bus *bus, const char *stream,
                                      int (*fn)(void *ctx, const howdah_snapshot *snapshot),
                                      void *ctx, howdah_error *reterr);
 /* Removes those of a stream up to a version (0: all); ret_removed may be NULL. */
-HOWDAH_API int howdah_snapshot_remove(howdah_bus *bus, const char *stream, int64_t upto,
-                                      int64_t *ret_removed, howdah_error *reterr);
+HOWDAH_API int howdah_snapshots_remove(howdah_bus *bus, const char *stream, int64_t upto,
+                                       int64_t *ret_removed, howdah_error *reterr);
 /*
  * The state of a stream at a version (0: the newest): the nearest snapshot, NULL when there is
  * none, and a reader of the events behind it, up to the version.

@@ -127,7 +127,7 @@ static int read_all(bench_client *client, int64_t *ret_events, howdah_error *ret
     ours *c = (ours *)client;
     howdah_reader *reader = NULL;
     int64_t n = 0;
-    int s = howdah_read_since(c->bus, 0, &reader, reterr);
+    int s = howdah_reader_open_since(c->bus, 0, &reader, reterr);
 
     while (s == HOWDAH_OK) {
         const howdah_event *event = NULL;

@@ -60,7 +60,7 @@ static int on_job(void *ctx, const howdah_job *job, howdah_work *work)
 {
     (void)job;
     (*(int *)ctx)++;
-    return howdah_work_done(work, NULL);
+    return howdah_work_complete(work, NULL);
 }
 
 static int setup(void **state)
@@ -109,7 +109,7 @@ static int append(fixture *f, space *o)
 static int read_open(fixture *f, space *o)
 {
     howdah_reader *reader = NULL;
-    int s = howdah_read_open(f->bus, (howdah_read_options *)o, &reader, NULL);
+    int s = howdah_reader_open(f->bus, (howdah_reader_options *)o, &reader, NULL);
 
     howdah_reader_close(reader);
     return s;
@@ -180,9 +180,9 @@ static int work(fixture *f, space *o)
     return s;
 }
 
-static int queue_set(fixture *f, space *o)
+static int queue_configure(fixture *f, space *o)
 {
-    return howdah_queue_set(f->bus, "q", (howdah_queue_options *)o, NULL);
+    return howdah_queue_configure(f->bus, "q", (howdah_queue_options *)o, NULL);
 }
 
 static int on_logged(void *ctx, const howdah_job *job)
@@ -192,9 +192,10 @@ static int on_logged(void *ctx, const howdah_job *job)
     return 0;
 }
 
-static int queue_log(fixture *f, space *o)
+static int queue_history(fixture *f, space *o)
 {
-    return howdah_queue_log(f->bus, "q", (howdah_queue_log_options *)o, on_logged, NULL, NULL);
+    return howdah_queue_history_walk(f->bus, "q", (howdah_queue_history_options *)o, on_logged,
+                                     NULL, NULL);
 }
 
 static int bind(fixture *f, space *o)
@@ -278,7 +279,7 @@ static void options_of_the_log_may_be_of_another_age(void **state)
     fixture *f = *state;
     howdah_migrate_options m = HOWDAH_MIGRATE_OPTIONS_INIT;
     howdah_append_options a = HOWDAH_APPEND_OPTIONS_INIT;
-    howdah_read_options r = HOWDAH_READ_OPTIONS_INIT;
+    howdah_reader_options r = HOWDAH_READER_OPTIONS_INIT;
     howdah_tail_options t = HOWDAH_TAIL_OPTIONS_INIT;
     howdah_import_options i = HOWDAH_IMPORT_OPTIONS_INIT;
 
@@ -312,7 +313,7 @@ static void options_of_queues_may_be_of_another_age(void **state)
     howdah_claim_options c = HOWDAH_CLAIM_OPTIONS_INIT;
     howdah_worker_options w = HOWDAH_WORKER_OPTIONS_INIT;
     howdah_queue_options q = HOWDAH_QUEUE_OPTIONS_INIT;
-    howdah_queue_log_options l = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+    howdah_queue_history_options l = HOWDAH_QUEUE_HISTORY_OPTIONS_INIT;
     howdah_bind_options b = HOWDAH_BIND_OPTIONS_INIT;
     int handled = 0;
 
@@ -322,8 +323,8 @@ static void options_of_queues_may_be_of_another_age(void **state)
     TRY(f, push, j, data_len);
     TRY(f, claim, c, lease_ms);
     TRY(f, work, w, ctx);
-    TRY(f, queue_set, q, abandon_after_ms);
-    TRY(f, queue_log, l, status);
+    TRY(f, queue_configure, q, abandon_after_ms);
+    TRY(f, queue_history, l, status);
     TRY(f, bind, b, key);
 }
 
@@ -425,8 +426,7 @@ static int failure(fixture *f, void *ret)
 {
     howdah_event *event = NULL;
 
-    return howdah_read_event(f->bus, "x", &event, ret) == HOWDAH_INVALID ? HOWDAH_OK
-                                                                         : HOWDAH_FAILED;
+    return howdah_event_get(f->bus, "x", &event, ret) == HOWDAH_INVALID ? HOWDAH_OK : HOWDAH_FAILED;
 }
 
 /* Whatever the caller's size is, no byte behind it is written, and those before it are the same. */

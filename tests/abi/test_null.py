@@ -23,7 +23,7 @@ REQUIRED = {
     ("howdah_subscribe", "options"), ("howdah_worker_new", "options"),
     ("howdah_queue_options_set", "options"), ("howdah_dead_letters_discard", "reason"),
     ("howdah_queue_dead_letters_discard", "reason"), ("howdah_settings_set", "settings"),
-    ("howdah_settings_from_environment", "settings"),
+    ("howdah_settings_load_environment", "settings"),
 }
 # And here a NULL means something: all of them, nothing to give back, an object that is not there.
 FINE = {
@@ -104,7 +104,7 @@ class Objects:
             "howdah_settings *": made("howdah_settings_new", ..., None),
             "howdah_builder *": builder,
             "howdah_event *": event,
-            "howdah_reader *": made("howdah_read_since", bus, 0, ..., None),
+            "howdah_reader *": made("howdah_reader_open_since", bus, 0, ..., None),
             "howdah_tail *": made("howdah_tail_open", bus, None, ..., None),
             "howdah_jobs *": made("howdah_queue_claim", bus, b"q", 1, None, ..., None),
         }

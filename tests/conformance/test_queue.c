@@ -40,7 +40,7 @@ static void a_job_is_claimed_with_all_that_it_was_pushed_with(void **state)
     got = howdah_jobs_at(jobs, 0);
     assert_int_equal(howdah_job_id(got), pushed.id);
     assert_true(howdah_job_token(got) > 0);
-    assert_int_equal(howdah_job_get_state(got), HOWDAH_JOB_PROCESSING);
+    assert_int_equal(howdah_job_state_get(got), HOWDAH_JOB_PROCESSING);
     assert_text(howdah_job_queue(got), "mail");
     assert_int_equal(howdah_job_attempt(got), 1);
     assert_int_equal(howdah_job_max_attempts(got), 7);
@@ -323,7 +323,7 @@ static void a_completed_job_is_in_the_history_with_its_result(void **state)
     assert_int_equal(ref.id, id);
     cf_ok(howdah_job_complete(c->bus, ref.id, ref.token, "sent\nas \xE2\x82\xAC", &cf_error));
     job = q_show(c->bus, id);
-    assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_COMPLETED);
+    assert_int_equal(howdah_job_state_get(job), HOWDAH_JOB_COMPLETED);
     assert_text(howdah_job_result(job), "sent\nas \xE2\x82\xAC");
     assert_null(howdah_job_error(job));
     assert_int_equal(howdah_job_attempt(job), 1);
@@ -345,7 +345,7 @@ static void a_failed_job_is_in_the_history_with_its_error(void **state)
 
     cf_ok(howdah_job_fail(c->bus, ref.id, ref.token, "no such address", &cf_error));
     job = q_show(c->bus, id);
-    assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_FAILED);
+    assert_int_equal(howdah_job_state_get(job), HOWDAH_JOB_FAILED);
     assert_text(howdah_job_error(job), "no such address");
     howdah_job_free(job);
     assert_string_equal(q_counts(c->bus, "mail"), "0 0 0 0 1");
@@ -377,7 +377,7 @@ static void a_retry_comes_again_and_the_last_one_has_failed(void **state)
     assert_int_equal(howdah_job_retry(c->bus, id, ref.token, 0, "busy again", &cf_error),
                      HOWDAH_END);
     job = q_show(c->bus, id);
-    assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_FAILED);
+    assert_int_equal(howdah_job_state_get(job), HOWDAH_JOB_FAILED);
     assert_text(howdah_job_error(job), "busy again");
     assert_int_equal(howdah_job_attempt(job), 2);
     howdah_job_free(job);
@@ -392,7 +392,7 @@ static void a_retry_by_back_off_is_not_due_at_once(void **state)
 
     o.backoff_initial_ms = 300;
     o.backoff_jitter = 0;
-    cf_ok(howdah_queue_set(c->bus, "mail", &o, &cf_error));
+    cf_ok(howdah_queue_configure(c->bus, "mail", &o, &cf_error));
     (void)q_push(c->bus, "mail", "{}");
     ref = q_claim_one(c->bus, "mail", 0);
     cf_ok(howdah_job_retry(c->bus, ref.id, ref.token, HOWDAH_AFTER_BACKOFF, NULL, &cf_error));

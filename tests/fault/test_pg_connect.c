@@ -535,7 +535,7 @@ static void the_client_encoding_is_always_utf8(void **state)
     assert_int_equal(unsetenv("PGCLIENTENCODING"), 0);
     assert_string_equal(inside(bus, "client_encoding"), "UTF8");
     pgt_ok(howdah_append(bus, event, NULL, &p, &pgt_error));
-    pgt_ok(howdah_read_last(l->t->bus, "s", &back, &pgt_error));
+    pgt_ok(howdah_event_get_last(l->t->bus, "s", &back, &pgt_error));
     assert_string_equal(howdah_event_data(back, &len), json);
     assert_int_equal(len, strlen(json));
     howdah_event_free(back);
@@ -556,7 +556,7 @@ static void a_read_only_role_is_refused_for_writing_and_reads(void **state)
     assert_int_equal(howdah_status_exit_code(err.status), 5);
     assert_non_null(strstr(err.advice, "read_only=true"));
     bus = pgt_open_with(l->t, l->url, "read_only", "true");
-    pgt_ok(howdah_read_last(bus, "s", &back, &pgt_error));
+    pgt_ok(howdah_event_get_last(bus, "s", &back, &pgt_error));
     assert_int_equal(howdah_event_version(back), 1);
     howdah_event_free(back);
     howdah_close(bus);

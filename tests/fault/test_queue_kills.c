@@ -57,7 +57,7 @@ static int setup(void **state)
     assert_true(p->board != MAP_FAILED);
     o.max_attempts = 1000;
     o.abandon_after_ms = LEASE_MS;
-    must(howdah_queue_set(p->bus, QUEUE, &o, &error), &error);
+    must(howdah_queue_configure(p->bus, QUEUE, &o, &error), &error);
     *state = p;
     return 0;
 }
@@ -270,7 +270,7 @@ static void a_worker_killed_at_each_point_loses_nothing(void **state)
     assert_int_equal(child_result(start(p, work_in_threads, NULL)), 0);
     expect_all(p);
     assert_i64_equal(counts(p).completed, p->pushed);
-    must(howdah_queue_log(p->bus, QUEUE, NULL, count_runs, &t, &error), &error);
+    must(howdah_queue_history_walk(p->bus, QUEUE, NULL, count_runs, &t, &error), &error);
     assert_i64_equal(t.jobs, p->pushed);
     print_message("# %d jobs, %d kills, %lld runs again\n", p->pushed, kills, (long long)t.again);
     /* A kill costs what was in hand, and no more. */

@@ -26,7 +26,7 @@ static void check_large(howdah_bus *bus, howdah_event *events[LARGE], const howd
         char id[HOWDAH_UUID_SIZE];
 
         howdah_event_id(events[i], id);
-        must(howdah_read_event(bus, id, &stored, &err), &err);
+        must(howdah_event_get(bus, id, &stored, &err), &err);
         assert_i64_equal(howdah_event_global_sequence(stored), at[i].global_sequence);
         assert_i64_equal(howdah_event_version(stored), at[i].version);
         assert_i64_equal(strtoll(howdah_event_data(stored, NULL), NULL, 10), i);

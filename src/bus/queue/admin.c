@@ -133,18 +133,18 @@ static int check_named(howdah_bus *bus, const char *queue, const char *call, how
     return s < 0 ? s : hw_rule_queue(hw_str_of(queue), reterr);
 }
 
-int howdah_queue_set(howdah_bus *bus, const char *queue, const howdah_queue_options *options,
-                     howdah_error *reterr)
+int howdah_queue_configure(howdah_bus *bus, const char *queue, const howdah_queue_options *options,
+                           howdah_error *reterr)
 {
     HW_ENTRY(entry);
     howdah_queue_options own = HOWDAH_QUEUE_OPTIONS_INIT;
     hw_queue_settings settings;
-    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_queue_set", reterr);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_queue_configure", reterr);
 
     if (s >= 0)
-        s = check_named(bus, queue, "howdah_queue_set", reterr);
+        s = check_named(bus, queue, "howdah_queue_configure", reterr);
     if (s >= 0)
-        s = hw_sized_take(&own, sizeof own, options, "howdah_queue_set", reterr);
+        s = hw_sized_take(&own, sizeof own, options, "howdah_queue_configure", reterr);
     options = &own;
     if (s >= 0)
         s = check_settings(options, reterr);
@@ -257,17 +257,18 @@ int howdah_queues_walk(howdah_bus *bus, const char *queue,
                  : hw_queue_ops_of(bus)->queue_list(bus->store, on_queue, &w, reterr);
 }
 
-int howdah_queues_summary(howdah_bus *bus, int (*fn)(void *ctx, const howdah_queue_info *info),
-                          void *ctx, howdah_error *reterr)
+int howdah_queue_summaries_walk(howdah_bus *bus,
+                                int (*fn)(void *ctx, const howdah_queue_info *info), void *ctx,
+                                howdah_error *reterr)
 {
     HW_ENTRY(entry);
     queue_walk w = {fn, ctx};
-    int s = hw_enter(&entry, &bus, HW_READS, "howdah_queues_summary", reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_queue_summaries_walk", reterr);
 
     if (s >= 0)
-        s = hw_queues_of(bus, "howdah_queues_summary", NULL, reterr);
+        s = hw_queues_of(bus, "howdah_queue_summaries_walk", NULL, reterr);
     if (s >= 0 && !fn)
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_queues_summary: fn is NULL");
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_queue_summaries_walk: fn is NULL");
     return s < 0 ? s : hw_queue_ops_of(bus)->queue_summary(bus->store, on_queue, &w, reterr);
 }
 
@@ -413,21 +414,23 @@ static int status_of(int64_t status, int64_t *ret_status, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-int howdah_queue_log(howdah_bus *bus, const char *queue, const howdah_queue_log_options *options,
-                     int (*fn)(void *ctx, const howdah_job *job), void *ctx, howdah_error *reterr)
+int howdah_queue_history_walk(howdah_bus *bus, const char *queue,
+                              const howdah_queue_history_options *options,
+                              int (*fn)(void *ctx, const howdah_job *job), void *ctx,
+                              howdah_error *reterr)
 {
     HW_ENTRY(entry);
-    howdah_queue_log_options own = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+    howdah_queue_history_options own = HOWDAH_QUEUE_HISTORY_OPTIONS_INIT;
     log_walk w = {.fn = fn, .ctx = ctx, .reterr = reterr};
     hw_log_query query = {.queue = hw_str_of(queue)};
-    int s = hw_enter(&entry, &bus, HW_READS, "howdah_queue_log", reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_queue_history_walk", reterr);
 
     if (s >= 0)
-        s = check_named(bus, queue, "howdah_queue_log", reterr);
+        s = check_named(bus, queue, "howdah_queue_history_walk", reterr);
     if (s >= 0 && !fn)
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_queue_log: fn is NULL");
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_queue_history_walk: fn is NULL");
     if (s >= 0)
-        s = hw_sized_take(&own, sizeof own, options, "howdah_queue_log", reterr);
+        s = hw_sized_take(&own, sizeof own, options, "howdah_queue_history_walk", reterr);
     options = &own;
     if (s >= 0)
         s = status_of(options->status, &query.status, reterr);

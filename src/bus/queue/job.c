@@ -178,7 +178,7 @@ int64_t howdah_job_token(const howdah_job *job)
     return seen(job)->token;
 }
 
-howdah_job_state howdah_job_get_state(const howdah_job *job)
+howdah_job_state howdah_job_state_get(const howdah_job *job)
 {
     static const howdah_job_state states[] = {
         [HW_JOB_PENDING] = HOWDAH_JOB_PENDING,       [HW_JOB_SCHEDULED] = HOWDAH_JOB_SCHEDULED,

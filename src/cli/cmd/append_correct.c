@@ -130,7 +130,7 @@ static int correct(cli_context *cli, const correct_request *r, howdah_error *ret
 {
     howdah_event *event = NULL;
     howdah_position place;
-    int s = howdah_read_event(cli->bus, r->c.event_id, &event, reterr);
+    int s = howdah_event_get(cli->bus, r->c.event_id, &event, reterr);
 
     if (s < 0)
         return s;
