@@ -119,8 +119,10 @@ typedef enum howdah_status {
 #define HOWDAH_HANDLE_DEAD 0x2u     /* close this handle; no further call on it can succeed */
 #define HOWDAH_OUTCOME_UNKNOWN 0x4u /* the answer to COMMIT got lost: repeat the same events */
 
-/* "No value" for sequences, versions and counts. */
+/* "No value" of a number that cannot be negative: a sequence, a version, a count, a duration. */
 #define HOWDAH_ABSENT INT64_C(-1)
+/* "No value" of a time (..._us): an open end, or something that has not happened. */
+#define HOWDAH_NO_TIME INT64_MIN
 
 /* Caller-owned; start with HOWDAH_ERROR_INIT. */
 typedef struct howdah_error {
@@ -295,7 +297,7 @@ typedef struct howdah_migration_info {
     int number;
     const char *name;
     const char *hash;      /* SHA-256 of the step's text, hex */
-    int64_t applied_at_us; /* HOWDAH_ABSENT when it is not applied */
+    int64_t applied_at_us; /* HOWDAH_NO_TIME when it is not applied */
     bool changed;          /* applied with another text than this library's */
     bool unknown;          /* applied by a newer library */
 } howdah_migration_info;

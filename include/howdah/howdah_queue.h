@@ -61,7 +61,7 @@ typedef struct howdah_new_job {
     const char *headers;        /* a JSON object of strings; NULL: none */
     size_t headers_len;         /* of both, without a NUL */
     int64_t delay_ms;           /* due after this time, 0: at once; */
-    int64_t run_at_us;          /* or at this time; HOWDAH_ABSENT: see delay_ms */
+    int64_t run_at_us;          /* or at this time; HOWDAH_NO_TIME: see delay_ms */
     int64_t priority;           /* lower first, 0 */
     int64_t max_attempts;       /* 0: the queue's */
     const char *key;            /* jobs of one key run one at a time, in order; NULL: none */
@@ -72,7 +72,7 @@ typedef struct howdah_new_job {
 
 #define HOWDAH_NEW_JOB_INIT                                                                        \
     {                                                                                              \
-        sizeof(howdah_new_job), NULL, 0, NULL, NULL, 0, 0, HOWDAH_ABSENT, 0, 0, NULL, NULL, NULL,  \
+        sizeof(howdah_new_job), NULL, 0, NULL, NULL, 0, 0, HOWDAH_NO_TIME, 0, 0, NULL, NULL, NULL, \
             NULL                                                                                   \
     }
 

@@ -176,7 +176,7 @@ typedef struct howdah_subscription_info {
     int64_t delivered;     /* by this handle, tries included; 0 in a walk */
     int64_t dead_letters;  /* open ones; only in a walk */
     int64_t skips;         /* open ones; only in a walk */
-    int64_t updated_at_us; /* only in a walk */
+    int64_t updated_at_us; /* only in a walk, otherwise HOWDAH_NO_TIME */
     const char *stream;    /* NULL: all */
     bool originals_only;
 } howdah_subscription_info;
@@ -184,7 +184,7 @@ typedef struct howdah_subscription_info {
 #define HOWDAH_SUBSCRIPTION_INFO_INIT                                                              \
     {                                                                                              \
         sizeof(howdah_subscription_info), NULL, NULL, HOWDAH_SUBSCRIPTION_WAITING, NULL, NULL, 0,  \
-            0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, false                                           \
+            0, 0, NULL, 0, 0, 0, 0, 0, 0, HOWDAH_NO_TIME, NULL, false                              \
     }
 
 /* MISUSE while a runner serves the bus, except of a subscription in its own handler. */
@@ -291,7 +291,7 @@ typedef struct howdah_dead_letter {
     int64_t created_at_us;
     int64_t last_attempt_at_us;
     bool resolved;
-    int64_t resolved_at_us;
+    int64_t resolved_at_us; /* HOWDAH_NO_TIME while it is open */
     const char *resolved_by;
     /* Of a job; otherwise NULL and 0.  howdah_job_get() says where the job is. */
     const char *queue;

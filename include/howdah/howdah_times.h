@@ -42,9 +42,6 @@
 extern "C" {
 #endif
 
-/* "No time": an open end, a time left as it is. */
-#define HOWDAH_NO_TIME INT64_MIN
-
 /* ------------------------------------------------------------- corrections */
 
 typedef struct howdah_correction {
@@ -355,8 +352,8 @@ typedef struct howdah_purge_options {
 typedef struct howdah_purge_record {
     size_t size;
     int64_t id;
-    int64_t purged_at_us;
-    const char *actor; /* texts are valid until fn returns, or in howdah_purge() not set */
+    int64_t purged_at_us; /* HOWDAH_NO_TIME when nothing was left to purge */
+    const char *actor;    /* texts are valid until fn returns, or in howdah_purge() not set */
     const char *reason;
     const char *stream;   /* NULL: by ids */
     int64_t events;       /* erased by it; those that were purged before do not count */
@@ -369,7 +366,7 @@ typedef struct howdah_purge_record {
 
 #define HOWDAH_PURGE_RECORD_INIT                                                                   \
     {                                                                                              \
-        sizeof(howdah_purge_record), 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0                         \
+        sizeof(howdah_purge_record), 0, HOWDAH_NO_TIME, NULL, NULL, NULL, 0, 0, 0, 0, 0            \
     }
 
 /*

@@ -63,6 +63,7 @@ static int check_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
     assert_string_equal(dead_letter->resolved_by, "");
     assert_false(dead_letter->resolved);
     assert_true(dead_letter->created_at_us > 0 && dead_letter->last_attempt_at_us > 0);
+    assert_true(dead_letter->resolved_at_us == HOWDAH_NO_TIME);
     assert_non_null(dead_letter->job);
     assert_int_equal(howdah_job_id(dead_letter->job), *job_id);
     assert_int_equal(howdah_job_state_get(dead_letter->job), HOWDAH_JOB_FAILED);

@@ -31,7 +31,7 @@ static int count_step(void *ctx, const howdah_migration_info *step)
 {
     int *counts = ctx;
 
-    counts[step->applied_at_us != HOWDAH_ABSENT]++;
+    counts[step->applied_at_us != HOWDAH_NO_TIME]++;
     assert_int_equal(strlen(step->hash), 64);
     assert_false(step->changed);
     assert_false(step->unknown);

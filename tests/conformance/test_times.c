@@ -736,6 +736,7 @@ static void a_purge_erases_payloads_and_keeps_who_when_and_why(void **state)
     cf_ok(howdah_purge(admin, &o, &r, &cf_error)); /* nothing is left to purge */
     assert_int_equal(r.events, 0);
     assert_int_equal(r.id, 0);
+    assert_true(r.purged_at_us == HOWDAH_NO_TIME);
     assert_string_equal(ask(c->bus, &log), "1/1:null 2/1:null 3/1:{\"n\":3} 4/2:null 5/2:null");
     cf_ok(howdah_purges_walk(admin, put_purge, text, &cf_error));
     assert_string_equal(text, "1 ann asked to be forgotten - 1; 2 ann asked to be forgotten - 1;"

@@ -415,7 +415,7 @@ static int on_step(void *ctx, const howdah_migration_info *step)
     bool *pending = ctx;
 
     if (strcmp(step->name, "sequence") == 0)
-        *pending = step->applied_at_us == HOWDAH_ABSENT;
+        *pending = step->applied_at_us == HOWDAH_NO_TIME;
     return 0;
 }
 

@@ -161,7 +161,7 @@ static void a_missing_file_is_created_by_migrate_and_by_nothing_else(void **stat
     assert_string_equal(err.advice, "run: howdah init");
     assert_status(howdah_reader_open(bus, NULL, &reader, &err), HOWDAH_SCHEMA);
     must(howdah_migrations_walk(bus, ignore_step, &applied_at, &err), &err);
-    assert_i64_equal(applied_at, HOWDAH_ABSENT);
+    assert_i64_equal(applied_at, HOWDAH_NO_TIME);
     assert_int_equal(count_files(p), 0);
     must(howdah_migrate(bus, NULL, &err), &err);
     must(append_one(bus, "a", &err), &err);

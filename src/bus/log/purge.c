@@ -83,6 +83,9 @@ int howdah_purge(howdah_bus *bus, const howdah_purge_options *options,
     hw_free(ids);
     if (s < 0)
         return s;
+    if (record.id ==
+        0) /* nothing was left to purge: a server has looked at its clock all the same */
+        record.purged_at_us = HOWDAH_NO_TIME;
     if (ret_record)
         (void)hw_sized_give(ret_record, &record, sizeof record);
     return HOWDAH_OK;

@@ -27,7 +27,7 @@ static int check_times(const howdah_new_job *job, howdah_error *reterr)
 {
     int s = hw_rule_delay("delay", job->delay_ms, reterr);
 
-    if (s < 0 || job->run_at_us == HOWDAH_ABSENT)
+    if (s < 0 || job->run_at_us == HOWDAH_NO_TIME)
         return s;
     if (job->delay_ms != 0)
         return hw_fail_field(reterr, HOWDAH_INVALID, "run_at", "excludes a delay");
@@ -64,7 +64,7 @@ static int take_job(const howdah_new_job *given, size_t payload_bytes_max, hw_pu
         .content_type = hw_str_of(job->content_type),
         .headers = job->headers ? (hw_str){job->headers, job->headers_len} : HW_STR_NULL,
         .delay_us = job->delay_ms * 1000,
-        .run_at_us = job->run_at_us == HOWDAH_ABSENT ? HW_TIME_ABSENT : job->run_at_us,
+        .run_at_us = job->run_at_us,
         .priority = (int32_t)job->priority,
         .max_attempts = (int32_t)job->max_attempts,
         .key = hw_str_of(job->key),

@@ -265,8 +265,7 @@ static int on_dead_letter(void *ctx, const hw_dead_letter *dead_letter)
         .created_at_us = dead_letter->created_at_us,
         .last_attempt_at_us = dead_letter->last_attempt_at_us,
         .resolved = dead_letter->resolved_at_us != HW_TIME_ABSENT,
-        .resolved_at_us =
-            dead_letter->resolved_at_us == HW_TIME_ABSENT ? 0 : dead_letter->resolved_at_us,
+        .resolved_at_us = dead_letter->resolved_at_us,
         .resolved_by = dead_letter->resolved_by.s ? dead_letter->resolved_by.s : "",
         .queue = dead_letter->queue.s,
         .job_id = dead_letter->job_id,

@@ -30,7 +30,7 @@ static int count_applied(void *ctx, const howdah_migration_info *step)
 {
     int *applied = ctx;
 
-    if (step->applied_at_us != HOWDAH_ABSENT)
+    if (step->applied_at_us != HOWDAH_NO_TIME)
         ++*applied;
     return 0;
 }
@@ -76,7 +76,7 @@ static const char *step_state(const howdah_migration_info *step)
         return "unknown";
     if (step->changed)
         return "changed";
-    return step->applied_at_us == HOWDAH_ABSENT ? "pending" : "applied";
+    return step->applied_at_us == HOWDAH_NO_TIME ? "pending" : "applied";
 }
 
 typedef struct listing {
@@ -105,7 +105,7 @@ static int on_step(void *ctx, const howdah_migration_info *step)
     char number[16];
     char hash[13];
 
-    if (step->applied_at_us != HOWDAH_ABSENT)
+    if (step->applied_at_us != HOWDAH_NO_TIME)
         howdah_time_format(step->applied_at_us, applied_at);
     if (l->cli->out.json) {
         step_json(l->cli, step, applied_at);

@@ -361,7 +361,7 @@ int hw_pg_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error
 static void report_step(const hw_step *step, const PGresult *applied, int row,
                         howdah_migration_info *info)
 {
-    *info = (howdah_migration_info){.size = sizeof *info, .applied_at_us = HOWDAH_ABSENT};
+    *info = (howdah_migration_info){.size = sizeof *info, .applied_at_us = HOWDAH_NO_TIME};
     if (step) {
         info->number = step->number;
         info->name = step->name;
@@ -413,7 +413,7 @@ static void report_sequence(hw_pg *pg, hw_step_fn fn, void *ctx)
                                         .number = -1,
                                         .name = "sequence",
                                         .hash = "",
-                                        .applied_at_us = HOWDAH_ABSENT};
+                                        .applied_at_us = HOWDAH_NO_TIME};
     numbers n = {0, 0};
 
     if (read_numbers(pg, &n, NULL) >= 0 && n.used > n.drawn)

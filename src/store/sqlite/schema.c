@@ -34,7 +34,7 @@ static howdah_migration_info known_step(size_t index)
                                    step->number,
                                    step->name,
                                    step->hash,
-                                   HOWDAH_ABSENT,
+                                   HOWDAH_NO_TIME,
                                    false,
                                    false};
 }
@@ -56,7 +56,7 @@ static int walk_rows(hw_sqlite *store, sqlite3_stmt *stmt, hw_step_fn fn, void *
 
     while (stmt && !stop && (s = hw_sqlite_step(store, stmt, "read the schema", reterr)) == 0) {
         int number = sqlite3_column_int(stmt, 0);
-        howdah_migration_info step = {sizeof step, number, NULL, NULL, HOWDAH_ABSENT, false, true};
+        howdah_migration_info step = {sizeof step, number, NULL, NULL, HOWDAH_NO_TIME, false, true};
 
         for (; !stop && known < hw_sqlite_steps_n && hw_sqlite_steps[known].number < number;
              known++) {
@@ -113,7 +113,7 @@ static int judge(void *ctx, const howdah_migration_info *step)
 {
     verdict *v = ctx;
 
-    if (step->applied_at_us == HOWDAH_ABSENT) {
+    if (step->applied_at_us == HOWDAH_NO_TIME) {
         v->missing = v->missing ? v->missing : step->number;
         return 0;
     }
