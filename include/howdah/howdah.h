@@ -16,7 +16,7 @@
  *     howdah_bus *bus = NULL;
  *     howdah_builder *b = NULL;
  *     howdah_event *event = NULL;
- *     howdah_position pos;
+ *     howdah_position pos = HOWDAH_POSITION_INIT;
  *
  *     if (howdah_open("sqlite:orders.db", NULL, &bus, &err) < 0 ||
  *         howdah_migrate(bus, NULL, &err) < 0 ||
@@ -49,7 +49,9 @@
  *     asked to start threads.
  *   - A handler may use the bus that called it, see howdah_subscribe().
  *   - Structs begin with their size: start with the ..._INIT macro.  A struct of an
- *     older or newer header is fine; one without a size is MISUSE.
+ *     older or newer header is fine; one without a size is MISUSE, and nothing happens.
+ *     Of an array, the first element's size counts for all of them:
+ *     howdah_position p[3] = {HOWDAH_POSITION_INIT};
  *   - NULL where something is needed is MISUSE, or INVALID for a text that has rules.
  *     Getters of NULL say that there is nothing.
  *   - "_new/_free" live on the heap, "_open/_close" touch the outside world.
@@ -452,14 +454,19 @@ HOWDAH_API int howdah_time_parse(const char *text, int64_t *ret_time_us, howdah_
 
 /* Where an event is. */
 typedef struct howdah_position {
+    size_t size; /* of an array, the first element's size counts */
     int64_t global_sequence;
     int64_t version;
     int64_t recorded_at_us;
     int32_t revision;
     int32_t already_stored; /* 1: this id was there before this call, with the same content */
     char id[HOWDAH_UUID_SIZE];
-    char reserved[27]; /* 0; room to grow without a new layout */
 } howdah_position;
+
+#define HOWDAH_POSITION_INIT                                                                       \
+    {                                                                                              \
+        sizeof(howdah_position), HOWDAH_ABSENT, HOWDAH_ABSENT, HOWDAH_NO_TIME, 0, 0, ""            \
+    }
 
 typedef struct howdah_append_options {
     size_t size;

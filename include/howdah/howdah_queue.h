@@ -77,10 +77,15 @@ typedef struct howdah_new_job {
     }
 
 typedef struct howdah_pushed {
+    size_t size; /* of an array, the first element's size counts */
     int64_t id;
     int32_t existed; /* 1: a job with this dedup key was there; this is its id, nothing is stored */
-    char reserved[20]; /* 0; room to grow without a new layout */
 } howdah_pushed;
+
+#define HOWDAH_PUSHED_INIT                                                                         \
+    {                                                                                              \
+        sizeof(howdah_pushed), HOWDAH_ABSENT, 0                                                    \
+    }
 
 /* Most jobs of one push, claim or settlement. */
 #define HOWDAH_JOBS_MAX 10000
@@ -249,14 +254,19 @@ typedef enum howdah_ack_outcome {
 } howdah_ack_outcome;
 
 typedef struct howdah_job_ack {
+    size_t size; /* of an array, the first element's size counts */
     int64_t id;
     int64_t token;
     int64_t after_ms; /* RETRY: or HOWDAH_AFTER_BACKOFF; EXTEND: the new lease, 0: as claimed */
     const char *text; /* COMPLETE: the result; FAIL, RETRY: the error; NULL: none */
     howdah_verdict verdict;
     howdah_ack_outcome outcome; /* written by howdah_jobs_ack() */
-    char reserved[24];          /* 0; room to grow without a new layout */
 } howdah_job_ack;
+
+#define HOWDAH_JOB_ACK_INIT                                                                        \
+    {                                                                                              \
+        sizeof(howdah_job_ack), 0, 0, 0, NULL, HOWDAH_VERDICT_COMPLETE, HOWDAH_ACKED_LOST          \
+    }
 
 /*
  * All verdicts in one round trip and one transaction, of whatever queues; each entry's outcome is

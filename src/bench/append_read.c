@@ -50,7 +50,7 @@ static int append_one(bench_client *client, int64_t *ret_events, howdah_error *r
     ours *c = (ours *)client;
     howdah_append_options options = HOWDAH_APPEND_OPTIONS_INIT;
     howdah_event *event = NULL;
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
     int s;
 
     options.expected_version = bench_load_advance(&c->load);

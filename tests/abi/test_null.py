@@ -78,10 +78,15 @@ def call_with_size(function, at, size, objects):
     return ["size %d: %s" % (size, wrong) for wrong in judge(function, arguments, (MISUSE,))]
 
 
-def takes_options(function, at):
+# Structs that begin with a size, which the caller has to set.
+SIZED = ("options", "ret_position", "ret_positions", "ret_pushed", "acks", "ret_record",
+         "ret_knowledge", "correction", "job", "snapshot")
+
+
+def takes_a_size(function, at):
     """With a handle that a child may have: not one of somebody else's library."""
     kinds = str(function.parameters)
-    return (function.parameters[at][1] == "options" and function.has_error() and
+    return (function.parameters[at][1] in SIZED and function.has_error() and
             "PGconn" not in kinds and "sqlite3" not in kinds)
 
 
@@ -143,7 +148,7 @@ def case(function, objects):
         for at in range(len(function.parameters)):
             if len(function.parameters) > 1 and function.is_pointer(at):
                 wrong += call_without(function, at, objects)
-            if takes_options(function, at):
+            if takes_a_size(function, at):
                 for size in (0, 4, 13, 8192):
                     wrong += call_with_size(function, at, size, objects)
         assert not wrong, "\n".join(wrong)

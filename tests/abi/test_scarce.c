@@ -191,7 +191,7 @@ static int build(stage *on, howdah_error *err)
 static int append(stage *on, howdah_error *err)
 {
     const howdah_event *both[] = {on->event, on->next};
-    howdah_position positions[2];
+    howdah_position positions[2] = {HOWDAH_POSITION_INIT};
 
     return howdah_append_batch(on->bus, both, 2, NULL, positions, err);
 }

@@ -270,7 +270,7 @@ howdah_event *cf_event(const char *stream, const char *type, const char *json)
 
 howdah_position cf_append_event(howdah_bus *bus, const howdah_event *event)
 {
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
 
     cf_ok(howdah_append(bus, event, NULL, &position, &cf_error));
     return position;
@@ -289,7 +289,7 @@ void cf_append_fails(howdah_bus *bus, const howdah_event *event, int64_t expecte
                      howdah_error *err)
 {
     howdah_append_options options = HOWDAH_APPEND_OPTIONS_INIT;
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
     int s;
 
     options.expected_version = expected;

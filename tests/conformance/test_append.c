@@ -39,7 +39,7 @@ static void append_expecting(howdah_bus *bus, const char *stream, int64_t expect
 {
     howdah_append_options options = HOWDAH_APPEND_OPTIONS_INIT;
     howdah_event *event = cf_event(stream, "t", NULL);
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     options.expected_version = expected;
     cf_ok(howdah_append(bus, event, &options, &p, &cf_error));
@@ -137,7 +137,7 @@ static void the_same_event_again_is_answered_with_its_position(void **state)
     howdah_append_options options = HOWDAH_APPEND_OPTIONS_INIT;
     howdah_event *event = cf_event("s", "t", "{\"n\": 1}");
     howdah_position first = cf_append_event(c->bus, event);
-    howdah_position again;
+    howdah_position again = HOWDAH_POSITION_INIT;
 
     (void)cf_append(c->bus, "s", "t", NULL);
     again = cf_append_event(c->bus, event);
@@ -263,7 +263,7 @@ static void every_field_comes_back(void **state)
     cf *c = *state;
     howdah_builder *b = NULL;
     howdah_event *event = NULL;
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
     char uuid[HOWDAH_UUID_SIZE];
     int64_t us = 0;
 
@@ -418,7 +418,7 @@ static void misuse_is_told_and_stores_nothing(void **state)
         int64_t unknown; /* what a later version may add */
     } later = {HOWDAH_APPEND_OPTIONS_INIT, 0};
     howdah_event *event = cf_event("s", "t", NULL);
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     assert_int_equal(howdah_append(NULL, event, NULL, &p, &err), HOWDAH_MISUSE);
     assert_int_equal(howdah_append(c->bus, NULL, NULL, &p, &err), HOWDAH_MISUSE);
@@ -438,7 +438,7 @@ static void an_interrupted_bus_answers_at_once_and_can_be_resumed(void **state)
 {
     cf *c = *state;
     howdah_event *event = cf_event("s", "t", NULL);
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     if (!cf_is_pg()) {
         /* SQLite answers without waiting: only its waits are interruptible. */

@@ -13,7 +13,7 @@ static void a_job_is_claimed_with_all_that_it_was_pushed_with(void **state)
 {
     cf *c = *state;
     howdah_new_job job = HOWDAH_NEW_JOB_INIT;
-    howdah_pushed pushed;
+    howdah_pushed pushed = HOWDAH_PUSHED_INIT;
     howdah_jobs *jobs;
     const howdah_job *got;
     char uuid[HOWDAH_UUID_SIZE];
@@ -118,7 +118,7 @@ static void a_batch_has_ascending_ids_and_a_live_dedup_key_gives_the_first_job(v
     howdah_new_job plain = HOWDAH_NEW_JOB_INIT;
     howdah_new_job twin = HOWDAH_NEW_JOB_INIT;
     const howdah_new_job *jobs[] = {&plain, &twin, &plain, &twin};
-    howdah_pushed pushed[4];
+    howdah_pushed pushed[4] = {HOWDAH_PUSHED_INIT};
     q_ref ref;
 
     twin.dedup = "once";
@@ -446,7 +446,7 @@ static void a_stale_token_is_lost_and_changes_nothing(void **state)
 static void a_ack_says_of_each_job_what_became_of_it(void **state)
 {
     cf *c = *state;
-    howdah_job_ack s[6] = {{0}};
+    howdah_job_ack s[6] = {HOWDAH_JOB_ACK_INIT};
     howdah_jobs *jobs;
 
     q_push_many(c->bus, "mail", 6);
@@ -476,7 +476,7 @@ static void a_wrong_ack_is_refused_whole(void **state)
 {
     cf *c = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_job_ack s[2] = {{.verdict = HOWDAH_VERDICT_COMPLETE},
+    howdah_job_ack s[2] = {HOWDAH_JOB_ACK_INIT,
                            {.id = 1, .token = 0, .verdict = HOWDAH_VERDICT_COMPLETE}};
     q_ref ref;
 
@@ -806,7 +806,7 @@ static void a_push_in_the_callers_transaction_exists_when_it_commits(void **stat
 {
     cf *c = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_pushed pushed = {0};
+    howdah_pushed pushed = HOWDAH_PUSHED_INIT;
     caller k;
 
     caller_open(&k, c);

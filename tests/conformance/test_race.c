@@ -65,7 +65,7 @@ static void fight(const cf *c, howdah_bus *bus, int me, tally *t)
         howdah_append_options o = HOWDAH_APPEND_OPTIONS_INIT;
         howdah_error err = HOWDAH_ERROR_INIT;
         howdah_event *event = cf_event("arena", "blow", NULL);
-        howdah_position p;
+        howdah_position p = HOWDAH_POSITION_INIT;
         int s;
 
         o.expected_version = v;
@@ -113,7 +113,7 @@ static void crowd(const cf *c, howdah_bus *bus, int me, tally *t)
     (void)c;
     for (int i = 0; i < 100; i++) {
         howdah_event *event = cf_event("crowded", "t", NULL);
-        howdah_position p;
+        howdah_position p = HOWDAH_POSITION_INIT;
 
         if (howdah_append(bus, event, NULL, &p, NULL) == HOWDAH_OK)
             t->won[me]++;
@@ -144,7 +144,7 @@ static void echo(const cf *c, howdah_bus *bus, int me, tally *t)
     for (int i = 0; i < 50; i++) {
         howdah_builder *b = NULL;
         howdah_event *event = NULL;
-        howdah_position p;
+        howdah_position p = HOWDAH_POSITION_INIT;
         char id[HOWDAH_UUID_SIZE];
 
         (void)snprintf(id, sizeof id, "00000000-0000-7000-8000-%012d", i);

@@ -294,7 +294,7 @@ static void the_last_event_of_a_stream_and_an_event_by_id(void **state)
     cf *c = *state;
     howdah_event *event = NULL;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     six_events(c->bus);
     cf_ok(howdah_event_get_last(c->bus, "b", &event, &cf_error));

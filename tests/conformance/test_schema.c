@@ -73,7 +73,7 @@ static void without_a_schema_every_call_says_howdah_init(void **state)
     howdah_reader *reader = NULL;
     howdah_tail *tail = NULL;
     howdah_event *back = NULL;
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     expect_schema_error(howdah_append(bus, event, NULL, &p, &err), &err);
     expect_schema_error(howdah_reader_open_since(bus, 0, &reader, &err), &err);
@@ -105,7 +105,7 @@ static void a_newer_schema_is_refused(void **state)
     howdah_bus *bus = cf_open_admin(c);
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = cf_event("s", "t", NULL);
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     cf_sql(c, cf_is_pg() ? "INSERT INTO {migrations} (number, name, hash) VALUES (99, 'later', 'y')"
                          : "INSERT INTO {migrations} (number, name, hash, applied_at)"

@@ -17,7 +17,7 @@ static howdah_position append_at(howdah_bus *bus, const char *stream, const char
 {
     howdah_builder *b = NULL;
     howdah_event *event = NULL;
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     cf_ok(howdah_builder_new(&b, &cf_error));
     howdah_builder_set_stream(b, stream);
@@ -49,7 +49,7 @@ static howdah_correction correction(const char *id, const char *json)
 static howdah_position correct(howdah_bus *bus, const char *id, const char *json)
 {
     howdah_correction c = correction(id, json);
-    howdah_position p = {0};
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     cf_ok(howdah_correct(bus, &c, &p, &cf_error));
     return p;
@@ -58,7 +58,7 @@ static howdah_position correct(howdah_bus *bus, const char *id, const char *json
 static howdah_position retract(howdah_bus *bus, const char *id)
 {
     howdah_correction c = correction(id, NULL);
-    howdah_position p = {0};
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     c.retract = true;
     cf_ok(howdah_correct(bus, &c, &p, &cf_error));
@@ -119,7 +119,7 @@ static void a_correction_is_the_next_revision_of_its_family(void **state)
     cf *c = *state;
     howdah_position first = append_at(c->bus, "a-1", "paid", "{\"n\":1}", JAN);
     howdah_position second = correct(c->bus, first.id, "{\"n\":2}");
-    howdah_position third;
+    howdah_position third = HOWDAH_POSITION_INIT;
     howdah_event *event = NULL;
     char family[HOWDAH_UUID_SIZE];
     char corrects[HOWDAH_UUID_SIZE];
@@ -240,7 +240,7 @@ static void an_expected_revision_that_is_not_the_newest_is_a_conflict(void **sta
     cf *c = *state;
     howdah_position first = append_at(c->bus, "a", "t", "{}", JAN);
     howdah_correction x = correction(first.id, "{\"n\":2}");
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     x.expected_revision = 2;
     correct_fails(c->bus, &x, HOWDAH_CONFLICT, "");
@@ -258,8 +258,8 @@ static void a_correction_that_is_repeated_with_its_id_is_stored_once(void **stat
     cf *c = *state;
     howdah_position first = append_at(c->bus, "a", "t", "{}", JAN);
     howdah_correction x = correction(first.id, "{\"n\":2}");
-    howdah_position p;
-    howdah_position again;
+    howdah_position p = HOWDAH_POSITION_INIT;
+    howdah_position again = HOWDAH_POSITION_INIT;
 
     x.id = "00000000-0000-7000-8000-0000000000aa";
     x.expected_revision = 1;
@@ -566,7 +566,7 @@ static void a_diff_tells_what_became_of_our_knowledge(void **state)
 {
     cf *c = *state;
     story s = tell(c->bus);
-    howdah_position passing;
+    howdah_position passing = HOWDAH_POSITION_INIT;
     howdah_diff_options bad = HOWDAH_DIFF_OPTIONS_INIT;
 
     assert_string_equal(diff(c->bus, JAN, s.moment[0], NULL),
@@ -754,7 +754,7 @@ static void what_is_sent_again_after_a_purge_is_stored_already(void **state)
     howdah_position first = cf_append_event(c->bus, event);
     howdah_correction x = correction(first.id, "{\"n\":2}");
     howdah_purge_options o = HOWDAH_PURGE_OPTIONS_INIT;
-    howdah_position p = {0};
+    howdah_position p = HOWDAH_POSITION_INIT;
     char text[512] = "";
 
     x.id = "00000000-0000-7000-8000-0000000000ab";

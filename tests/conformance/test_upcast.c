@@ -59,7 +59,7 @@ static howdah_position append(howdah_bus *bus, const char *type, int64_t schema_
 {
     howdah_builder *b = NULL;
     howdah_event *event = NULL;
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     cf_ok(howdah_builder_new(&b, &cf_error));
     howdah_builder_set_stream(b, "s");

@@ -116,7 +116,7 @@ static void push_some(pusher *p, size_t n)
     howdah_error err = HOWDAH_ERROR_INIT;
     const howdah_new_job *jobs[BATCH_MAX];
     draft drafts[BATCH_MAX];
-    howdah_pushed pushed[BATCH_MAX];
+    howdah_pushed pushed[BATCH_MAX] = {HOWDAH_PUSHED_INIT};
     bool used[DEDUPS] = {false};
     int first = 1 + atomic_fetch_add(&qr_all->slips_n, (int)n);
     int s;

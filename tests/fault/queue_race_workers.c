@@ -171,7 +171,7 @@ static void decide(hand *h, const howdah_job *job, howdah_verdict verdict)
 {
     howdah_job_ack *t = &h->acks[h->n];
 
-    memset(t, 0, sizeof *t);
+    *t = (howdah_job_ack)HOWDAH_JOB_ACK_INIT;
     t->id = howdah_job_id(job);
     t->token = howdah_job_token(job);
     t->verdict = verdict;

@@ -350,7 +350,7 @@ static void an_interrupt_ends_the_wait_for_a_lost_server(void **state)
     pgt *t = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("s");
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
     cutproxy proxy;
     pthread_t thread;
     char path[256];
@@ -525,7 +525,7 @@ static void the_client_encoding_is_always_utf8(void **state)
     login *l = *state;
     howdah_event *event = pgt_event_no("s", 1, json);
     howdah_event *back = NULL;
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
     howdah_bus *bus;
     size_t len = 0;
 
@@ -572,7 +572,7 @@ static void a_bus_opened_for_reading_does_not_write(void **state)
     howdah_tail_options o = HOWDAH_TAIL_OPTIONS_INIT;
     const howdah_event *seen = NULL;
     howdah_tail *tail = NULL;
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     assert_int_equal(howdah_append(bus, event, NULL, &p, &err), HOWDAH_READ_ONLY);
     assert_int_equal(howdah_append_batch(bus, PGT_EVENTS(&b), b.n, NULL, b.positions, &err),

@@ -394,7 +394,7 @@ static void a_blackhole_ends_in_a_time_out_that_is_unknown(void **state)
     net *n = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("dark");
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
     int64_t start;
     int64_t took;
 
@@ -724,7 +724,7 @@ static void the_first_call_has_the_same_deadline(void **state)
     net *n = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("s");
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
     int64_t start;
 
     reopen_with(n, "statement_timeout", "300ms");

@@ -249,7 +249,7 @@ static void expected_versions_hold_and_a_conflict_names_the_actual_one(void **st
     b = pgt_open(p->t, p->url);
     for (int i = 0; i < 40; i++) {
         howdah_error err = HOWDAH_ERROR_INIT;
-        howdah_position position = {0};
+        howdah_position position = HOWDAH_POSITION_INIT;
 
         pgt_ok(append_at(i % 2 ? a : b, "s", i ? i : HOWDAH_EXPECT_NONE, &position, &pgt_error));
         assert_int_equal(position.version, i + 1);
@@ -357,7 +357,7 @@ static void a_bus_for_reading_refuses_writes_and_leaves_the_sessions_writable(vo
 {
     const pooler *p = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_position position = {0};
+    howdah_position position = HOWDAH_POSITION_INIT;
     howdah_bus *bus;
 
     (void)pgt_append(p->t->bus, "s");

@@ -259,7 +259,7 @@ static void who_may_publish_appends_in_every_way_and_reads_nothing(void **state)
     howdah_event *back = NULL;
     howdah_tail *tail = NULL;
     pgt_batch b = pgt_batch_new("b", 2500, 3);
-    howdah_position pos;
+    howdah_position pos = HOWDAH_POSITION_INIT;
 
     three.expected_version = 3;
     pgt_ok(howdah_append(bus, event, NULL, &pos, &pgt_error));
@@ -307,7 +307,7 @@ static void who_may_read_reads_and_follows_and_appends_nothing(void **state)
     howdah_event *back = NULL;
     howdah_tail *tail = NULL;
     const howdah_event *seen = NULL;
-    howdah_position pos;
+    howdah_position pos = HOWDAH_POSITION_INIT;
     int nodes = 0;
 
     expect_denied(howdah_append(bus, event, NULL, &pos, &err), &err);
@@ -340,7 +340,7 @@ static void who_has_no_role_gets_nothing_but_advice(void **state)
     howdah_bus *bus = pgt_open(p->t, url_of(p, p->nobody));
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("s");
-    howdah_position pos;
+    howdah_position pos = HOWDAH_POSITION_INIT;
 
     expect_denied(howdah_append(bus, event, NULL, &pos, &err), &err);
     assert_non_null(strstr(err.advice, "_publish"));
@@ -412,7 +412,7 @@ static void a_right_taken_away_is_denied_and_given_again_works(void **state)
     howdah_bus *bus = pgt_open(p->t, url_of(p, p->publisher));
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("s");
-    howdah_position pos;
+    howdah_position pos = HOWDAH_POSITION_INIT;
 
     assert_int_equal(pgt_append(bus, "s").version, 1);
     pgt_run(p->t, p->t->admin, "REVOKE {_publish} FROM %s", p->publisher);
@@ -493,7 +493,7 @@ static void buses_in_one_database_do_not_see_one_another(void **state)
     howdah_event *event = pgt_event_no("s", 1, "{}");
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *back = NULL;
-    howdah_position pos;
+    howdah_position pos = HOWDAH_POSITION_INIT;
     PGconn *conn;
 
     (void)snprintf(second.schema, sizeof second.schema, "g '%d-%x", (int)getpid(), hw_random_u32());

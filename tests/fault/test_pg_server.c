@@ -103,7 +103,7 @@ static void a_server_that_stays_away_is_unavailable_after_connect_timeout(void *
     howdah_bus *bus = pgt_open_with(t, t->url, "connect_timeout", "700ms");
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("s");
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
     int64_t start;
     int64_t took;
 
@@ -244,7 +244,7 @@ static void write_stubbornly(const pgt *t, int me, tally *all)
     while (!all->stop) {
         howdah_event *event = pgt_event(stream);
         howdah_error err = HOWDAH_ERROR_INIT;
-        howdah_position p;
+        howdah_position p = HOWDAH_POSITION_INIT;
         int s;
 
         while ((s = howdah_append(bus, event, NULL, &p, &err)) < 0) {
@@ -382,7 +382,7 @@ static void check_standby(pgt *t)
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_bus *bus = NULL;
     howdah_event *event = pgt_event("s");
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
     howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
     howdah_subscription *sub = NULL;
     howdah_tail *tail;

@@ -110,7 +110,7 @@ static int push_batch(site *p, howdah_bus *bus)
 {
     howdah_new_job jobs[BATCH];
     const howdah_new_job *all[BATCH];
-    howdah_pushed pushed[BATCH];
+    howdah_pushed pushed[BATCH] = {HOWDAH_PUSHED_INIT};
 
     (void)p;
     for (size_t i = 0; i < BATCH; i++) {

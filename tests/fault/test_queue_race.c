@@ -441,7 +441,7 @@ static void a_server_that_crashes_loses_no_push_and_no_failure(void **state)
 static int64_t push(const stage *s, const char *data, int64_t delay_ms)
 {
     howdah_new_job job = HOWDAH_NEW_JOB_INIT;
-    howdah_pushed pushed;
+    howdah_pushed pushed = HOWDAH_PUSHED_INIT;
 
     job.data = data;
     job.data_len = strlen(data);

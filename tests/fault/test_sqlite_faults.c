@@ -151,7 +151,7 @@ static void check_claim(script *s, size_t first, size_t n, int status, const how
 
 static void run_append(script *s, const op *o)
 {
-    howdah_position positions[EVENTS_MAX];
+    howdah_position positions[EVENTS_MAX] = {HOWDAH_POSITION_INIT};
     size_t n = strlen(o->streams);
     size_t first = s->n;
     bool unknown = false;
@@ -306,7 +306,7 @@ static void append_again(howdah_bus *bus, const op *ops, const record *r)
     for (size_t k = 0; k < OPS; k++)
         for (const char *c = ops[k].streams; c && *c; c++) {
             howdah_error err = HOWDAH_ERROR_INIT;
-            howdah_position position;
+            howdah_position position = HOWDAH_POSITION_INIT;
             howdah_event *event;
 
             if (r->id[i][0]) {

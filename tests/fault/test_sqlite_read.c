@@ -44,7 +44,7 @@ static void fill_model(howdah_bus *bus, model *m)
     must(howdah_builder_new(&b, &err), &err);
     for (size_t i = 0; i < EVENTS; i += 20) {
         howdah_event *batch[20];
-        howdah_position positions[20];
+        howdah_position positions[20] = {HOWDAH_POSITION_INIT};
 
         for (size_t k = 0; k < 20; k++) {
             model_event *e = &m->events[i + k];

@@ -643,7 +643,7 @@ static void recorded_time_never_runs_backwards(void **state)
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_bus *bus = open_migrated(p->url);
     howdah_event *event = make_event("s", "a.b", "{}");
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
 
     raw_exec(p->file, "INSERT INTO howdah_events (stream, version, type, data, recorded_at)"
                       " VALUES ('s', 1, 'a.b', '{}', 4000000000000000)");

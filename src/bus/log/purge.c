@@ -66,6 +66,8 @@ int howdah_purge(howdah_bus *bus, const howdah_purge_options *options,
     s = hw_times_check(bus, "howdah_purge", reterr);
     if (s >= 0)
         s = hw_sized_take(&own, sizeof own, options, "howdah_purge", reterr);
+    if (s >= 0)
+        s = hw_sized_check(ret_record, "howdah_purge", reterr);
     options = &own;
     if (s >= 0)
         s = check(options, reterr);

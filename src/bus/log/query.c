@@ -257,7 +257,9 @@ int howdah_query_count(howdah_bus *bus, const howdah_query_options *options, int
         return s;
     if (!ret_count)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_query_count: an argument is NULL");
-    s = hw_query_call_make(bus, options, "howdah_query_count", &q, reterr);
+    s = hw_sized_check(ret_knowledge, "howdah_query_count", reterr);
+    if (s >= 0)
+        s = hw_query_call_make(bus, options, "howdah_query_count", &q, reterr);
     if (s < 0)
         return s;
     limit = q.query.limit;
