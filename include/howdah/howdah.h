@@ -63,12 +63,13 @@
  *   - One thread at a time uses a handle (bus, reader, builder); different handles are independent.
  *     A second thread that calls on a bus meanwhile gets MISUSE, and nothing happens.
  *   - Only three functions start threads: howdah_runner_start(); howdah_worker_new() with
- *     threads > 0; and howdah_worker_run() on a queue that has bindings.  Stopping the runner or
- *     the worker ends them.
+ *     threads > 0; and howdah_worker_run() on a queue that has bindings.  howdah_runner_stop() and
+ *     howdah_worker_free() end them.
  *   - A handler may use the bus that called it; see howdah_subscriptions.h.
  *   - Structs begin with their size: start with the ..._INIT macro.  A struct of an older or newer
- *     header is fine; one without a size is MISUSE, and nothing happens.  Of an array, the first
- *     element's size counts for all: howdah_position p[3] = {HOWDAH_POSITION_INIT};
+ *     header is fine; one without a size is MISUSE, and nothing happens (but a howdah_error without
+ *     a size is only left alone).  Of an array, the first element's size counts for all:
+ *     howdah_position p[3] = {HOWDAH_POSITION_INIT};
  *   - NULL where something is needed is MISUSE, or INVALID for a text that has rules.  Getters
  *     accept NULL and return that there is nothing.
  *   - What "_new" made is freed with "_free"; what "_open" opened is closed with "_close".  Both
@@ -185,6 +186,9 @@ HOWDAH_API int howdah_version_check(int header_major, int header_minor);
  * setting them is not thread-safe.  A hook must not call the library.  NULL restores the default
  * (malloc; no log).  The library never writes to stdout or stderr and never exits the process.
  * Nothing that it logs contains a password.
+ *
+ * All three functions of an allocator are needed, and its size must be that of this library's
+ * struct; otherwise MISUSE.
  */
 typedef struct howdah_allocator {
     size_t size;
@@ -193,6 +197,11 @@ typedef struct howdah_allocator {
     void (*free)(void *ctx, void *block);
     void *ctx;
 } howdah_allocator;
+
+#define HOWDAH_ALLOCATOR_INIT                                                                      \
+    {                                                                                              \
+        sizeof(howdah_allocator), NULL, NULL, NULL, NULL                                           \
+    }
 
 enum { HOWDAH_LOG_DEBUG = 0, HOWDAH_LOG_INFO = 1, HOWDAH_LOG_WARN = 2, HOWDAH_LOG_ERROR = 3 };
 typedef void (*howdah_log_fn)(void *ctx, int level, const char *message);
