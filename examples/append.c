@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     howdah_bus *bus = NULL;
     howdah_builder *builder = NULL;
     howdah_event *event = NULL;
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
     int code = 0;
 
     if (howdah_open(url, NULL, &bus, &err) < 0)

@@ -31,7 +31,7 @@ static void show(const howdah_event *event)
 int main(int argc, char **argv)
 {
     const char *url = argc > 1 ? argv[1] : "sqlite:orders.db";
-    howdah_read_options options = HOWDAH_READ_OPTIONS_INIT;
+    howdah_reader_options options = HOWDAH_READER_OPTIONS_INIT;
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_bus *bus = NULL;
     howdah_reader *reader = NULL;
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
     options.pattern = argc > 2 ? argv[2] : NULL;
     if (howdah_open(url, NULL, &bus, &err) < 0)
         return failed("open", &err);
-    if (howdah_read_open(bus, &options, &reader, &err) < 0) {
+    if (howdah_reader_open(bus, &options, &reader, &err) < 0) {
         code = failed("read", &err);
         goto out;
     }

@@ -67,7 +67,7 @@ int main(int argc, char **argv)
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = NULL;
     const howdah_event *events[1];
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
     sqlite3 *db = NULL;
     int code = 1;
 

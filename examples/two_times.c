@@ -45,7 +45,7 @@ static int append(howdah_bus *bus, const char *stream, const char *json, howdah_
 static int correct(howdah_bus *bus, const char *id, const char *json, howdah_error *err)
 {
     howdah_correction correction = HOWDAH_CORRECTION_INIT;
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
     int s;
 
     correction.event_id = id;
@@ -103,7 +103,7 @@ int main(int argc, char **argv)
     howdah_diff_options options = HOWDAH_DIFF_OPTIONS_INIT;
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_bus *bus = NULL;
-    howdah_position position = {0};
+    howdah_position position = HOWDAH_POSITION_INIT;
     int code = 0;
 
     if (howdah_open(url, NULL, &bus, &err) < 0)

@@ -59,7 +59,7 @@ static int send_mail(void *ctx, const howdah_job *job, howdah_work *work)
     if (strcmp(text, "\"one\"") == 0 && howdah_job_attempt(job) == 1)
         return howdah_work_retry(work, 100, "the mail server is busy"); /* after 100 ms */
     printf("to %s: %s, attempt %" PRId64 "\n", howdah_job_key(job), text, howdah_job_attempt(job));
-    return fflush(stdout) == 0 ? howdah_work_done(work, "sent") : HOWDAH_WORK_FAILED;
+    return fflush(stdout) == 0 ? howdah_work_complete(work, "sent") : HOWDAH_WORK_FAILED;
 }
 
 /* Until there is nothing to do, or Ctrl-C; either way no mail is left behind half done. */

@@ -1,14 +1,30 @@
 /*
- * howdah.h - the whole stable interface of libhowdah, and its manual.
+ * howdah.h - publish events and read them.  The public headers are also the manual.
  *
- * howdah is an event log that rides on PostgreSQL, or on an embedded SQLite
- * file, with the same calls and the same promises:
+ * howdah is an event log on PostgreSQL, or on an embedded SQLite file, with the same calls and the
+ * same promises:
  *
  *   - an append that returned HOWDAH_OK is never lost;
  *   - a batch is stored whole or not at all, with consecutive versions;
  *   - an event id is stored once, however often it is sent;
- *   - an append whose COMMIT got no answer says so (HOWDAH_OUTCOME_UNKNOWN),
- *     and sending the same events again settles it.
+ *   - an append whose COMMIT got no answer says so (HOWDAH_OUTCOME_UNKNOWN).  Append the same
+ *     events again to find out.
+ *
+ * What you need, by what you want to do:
+ *
+ *   begin                   howdah_open(), howdah_migrate(), howdah_close()
+ *   publish                 howdah_builder_new(), howdah_builder_set_...(), howdah_builder_build(),
+ *                           howdah_append(), howdah_append_batch()
+ *   read                    howdah_reader_open(), howdah_reader_next(), howdah_event_...()
+ *   follow                  howdah_tail_open(), howdah_tail_next()
+ *   look after it           howdah_doctor(), howdah_verify(), howdah_facts_walk()
+ *   subscribe               howdah_subscriptions.h
+ *   share work              howdah_queue.h
+ *   ask about the two times howdah_times.h
+ *   in your own transaction howdah_pg.h, howdah_sqlite.h
+ *
+ * This header includes the next three.  Only howdah_pg.h needs libpq's header, and only
+ * howdah_sqlite.h needs SQLite's; include them yourself.
  *
  * The shortest complete program:
  *
@@ -16,7 +32,7 @@
  *     howdah_bus *bus = NULL;
  *     howdah_builder *b = NULL;
  *     howdah_event *event = NULL;
- *     howdah_position pos;
+ *     howdah_position pos = HOWDAH_POSITION_INIT;
  *
  *     if (howdah_open("sqlite:orders.db", NULL, &bus, &err) < 0 ||
  *         howdah_migrate(bus, NULL, &err) < 0 ||
@@ -34,24 +50,32 @@
  *
  * Conventions, true of every function here:
  *
- *   - A function that can fail returns a status: HOWDAH_OK (0), HOWDAH_END (1,
- *     nothing more to read) or a negative howdah_status.  "s < 0" is the test.
- *   - "ret_..." outputs are written only on success; "reterr" is written only on
- *     failure and may be NULL.
- *   - Text is UTF-8.  Lengths are bytes.  Times are microseconds since 1970 UTC.
- *   - A handle (bus, reader, builder) is used by one thread at a time; different
- *     handles are independent.  A second thread that calls on a bus meanwhile gets
- *     MISUSE, and nothing happens.  Only howdah_runner_start() and workers that are
- *     asked to start threads.
- *   - A handler may use the bus that called it, see howdah_subscribe().
- *   - Structs begin with their size: start with the ..._INIT macro.  A struct of an
- *     older or newer header is fine; one without a size is MISUSE.
- *   - NULL where something is needed is MISUSE, or INVALID for a text that has rules.
- *     Getters of NULL say that there is nothing.
- *   - "_new/_free" live on the heap, "_open/_close" touch the outside world.
- *     Every free and close accepts NULL.
- *   - Pointers returned by getters are borrowed from their object.
- *   - Each function exists since 0.1 unless it says otherwise.
+ *   - Names are howdah_noun_verb: howdah_queue_push(), howdah_job_complete().  What the bus itself
+ *     does is a plain verb: howdah_open(), howdah_append(), howdah_subscribe(), howdah_run().  A
+ *     noun alone is a getter: howdah_event_type().  "_walk" calls a function for each of many;
+ *     "_get" fetches one thing, or fills in a struct; "_name" is the text for an enum's value.
+ *   - A function that can fail returns a status: HOWDAH_OK (0), HOWDAH_END (1, nothing more to
+ *     read) or a negative howdah_status.  "s < 0" is the test.
+ *   - "ret_..." outputs are written only on success.  "reterr" is written only on failure and may
+ *     be NULL.
+ *   - Text is UTF-8.  Lengths are in bytes.  Times are microseconds since 1970 UTC (..._us); a time
+ *     that is absent is HOWDAH_NO_TIME.  Durations are milliseconds (..._ms).
+ *   - One thread at a time uses a handle (bus, reader, builder); different handles are independent.
+ *     A second thread that calls on a bus meanwhile gets MISUSE, and nothing happens.
+ *   - Only three functions start threads: howdah_runner_start(); howdah_worker_new() with
+ *     threads > 0; and howdah_worker_run() on a queue that has bindings.  howdah_runner_stop() and
+ *     howdah_worker_free() end them.
+ *   - A handler may use the bus that called it; see howdah_subscriptions.h.
+ *   - Structs begin with their size: start with the ..._INIT macro.  A struct of an older or newer
+ *     header is fine; one without a size is MISUSE, and nothing happens (but a howdah_error without
+ *     a size is only left alone).  Of an array, the first element's size counts for all:
+ *     howdah_position p[3] = {HOWDAH_POSITION_INIT};
+ *   - NULL where something is needed is MISUSE, or INVALID for a text that has rules.  Getters
+ *     accept NULL and return that there is nothing.
+ *   - What "_new" made is freed with "_free"; what "_open" opened is closed with "_close".  Both
+ *     accept NULL.
+ *   - Pointers returned by getters belong to their object.  Do not free them.
+ *   - Each function exists since 0.1 unless its comment says otherwise.
  */
 #ifndef HOWDAH_HOWDAH_H
 #define HOWDAH_HOWDAH_H
@@ -81,7 +105,7 @@ extern "C" {
 
 /*
  * One list, many uses: X(name, value, exit code of the command, text).
- * Values never change; new ones are added at the end.
+ * Values never change.  New ones are added at the end.
  */
 #define HOWDAH_STATUS_LIST(X)                                                                      \
     X(FAILED, -1, 1, "failed")                                                                     \
@@ -113,17 +137,19 @@ typedef enum howdah_status {
 /* What to do next: flags of a howdah_error. */
 #define HOWDAH_RETRYABLE 0x1u       /* the same call may succeed later; nothing was stored */
 #define HOWDAH_HANDLE_DEAD 0x2u     /* close this handle; no further call on it can succeed */
-#define HOWDAH_OUTCOME_UNKNOWN 0x4u /* the answer to COMMIT got lost: repeat the same events */
+#define HOWDAH_OUTCOME_UNKNOWN 0x4u /* COMMIT got no answer: repeat the same events */
 
-/* "No value" for sequences, versions and counts. */
+/* "No value" of a number that cannot be negative: a sequence, a version, a count, a duration. */
 #define HOWDAH_ABSENT INT64_C(-1)
+/* "No value" of a time (..._us): an open end, or something that has not happened. */
+#define HOWDAH_NO_TIME INT64_MIN
 
 /* Caller-owned; start with HOWDAH_ERROR_INIT. */
 typedef struct howdah_error {
-    size_t size; /* sizeof (howdah_error): lets a later library know an older caller */
+    size_t size; /* sizeof(howdah_error): tells a later library how much this caller knows */
     int status;
     unsigned flags;
-    int64_t actual_version;  /* CONFLICT: the version the stream really has, else HOWDAH_ABSENT */
+    int64_t actual_version;  /* CONFLICT: the version that the stream has, else HOWDAH_ABSENT */
     int64_t event_index;     /* of a batch: the event at fault, from 0, else HOWDAH_ABSENT */
     char sqlstate[6];        /* PostgreSQL's code, "" when there is none */
     char field[32];          /* INVALID and LIMIT: the field at fault, else "" */
@@ -137,7 +163,7 @@ typedef struct howdah_error {
         sizeof(howdah_error), 0, 0, HOWDAH_ABSENT, HOWDAH_ABSENT, "", "", "", "", HOWDAH_ABSENT    \
     }
 
-/* The status's name ("CONFLICT") and its one-line meaning; never NULL. */
+/* The status's name ("CONFLICT") and what it means, in one line.  Never NULL. */
 HOWDAH_API const char *howdah_status_name(int status);
 HOWDAH_API const char *howdah_status_text(int status);
 
@@ -147,19 +173,22 @@ HOWDAH_API int howdah_status_exit_code(int status);
 /* ----------------------------------------------------------- library-wide */
 
 /*
- * The version of the library that is loaded, as HOWDAH_VERSION_STRING was when it
- * was built.  howdah_version_check() says whether headers and library fit:
- * HOWDAH_OK or HOWDAH_MISUSE.
+ * The version of the library that is loaded, as HOWDAH_VERSION_STRING was when it was built.
+ * howdah_version_check() says whether headers and library fit together: HOWDAH_OK or
+ * HOWDAH_MISUSE.
  */
 HOWDAH_API const char *howdah_version(void);
 HOWDAH_API int howdah_version_check(int header_major, int header_minor);
 #define HOWDAH_VERSION_CHECK() howdah_version_check(HOWDAH_VERSION_MAJOR, HOWDAH_VERSION_MINOR)
 
 /*
- * Allocation and log hooks, for the whole process.  Set them before the first
- * other call; they are not synchronised, and do not call the library.  NULL restores the default
- * (malloc; no log).  The library never writes to stdout or stderr and never exits.  What is
- * logged contains no password.
+ * Hooks for memory and for the log, for the whole process.  Set them before the first other call:
+ * setting them is not thread-safe.  A hook must not call the library.  NULL restores the default
+ * (malloc; no log).  The library never writes to stdout or stderr and never exits the process.
+ * Nothing that it logs contains a password.
+ *
+ * All three functions of an allocator are needed, and its size must be that of this library's
+ * struct; otherwise MISUSE.
  */
 typedef struct howdah_allocator {
     size_t size;
@@ -169,22 +198,26 @@ typedef struct howdah_allocator {
     void *ctx;
 } howdah_allocator;
 
+#define HOWDAH_ALLOCATOR_INIT                                                                      \
+    {                                                                                              \
+        sizeof(howdah_allocator), NULL, NULL, NULL, NULL                                           \
+    }
+
 enum { HOWDAH_LOG_DEBUG = 0, HOWDAH_LOG_INFO = 1, HOWDAH_LOG_WARN = 2, HOWDAH_LOG_ERROR = 3 };
 typedef void (*howdah_log_fn)(void *ctx, int level, const char *message);
 
 HOWDAH_API int howdah_allocator_set(const howdah_allocator *allocator);
 HOWDAH_API void howdah_log_set(howdah_log_fn fn, void *ctx);
 
-/* Frees text that the library handed over ("free with howdah_free"). */
+/* Frees text that the library allocated for the caller, where a comment says so. */
 HOWDAH_API void howdah_free(void *block);
 
 /* ---------------------------------------------------------------- settings */
 
 /*
- * Settings of one bus.  A setting is a row: a key, an environment variable, a
- * unit, a range, a default and a help text; the command and the manual are made
- * from the same rows.  A key that does not exist is refused (INVALID, naming the
- * nearest one), and so is a value out of range.
+ * Settings of one bus.  A setting is a row: a key, an environment variable, a unit, a range, a
+ * default and a help text.  The command and the manual are made from the same rows.  A key that
+ * does not exist is INVALID, and the error names the nearest key.  So is a value out of range.
  */
 typedef struct howdah_settings howdah_settings;
 
@@ -195,8 +228,8 @@ HOWDAH_API void howdah_settings_free(howdah_settings *settings);
 /* Durations are written 250ms, 5s, 2m; sizes 512, 64KiB, 1MiB; booleans true, false. */
 HOWDAH_API int howdah_settings_set(howdah_settings *settings, const char *key, const char *value,
                                    howdah_error *reterr);
-/* Takes every HOWDAH_... variable that names a setting from the environment. */
-HOWDAH_API int howdah_settings_from_environment(howdah_settings *settings, howdah_error *reterr);
+/* Sets each setting that has a HOWDAH_... variable in the environment. */
+HOWDAH_API int howdah_settings_load_environment(howdah_settings *settings, howdah_error *reterr);
 /* The value as text, or NULL when the key does not exist. */
 HOWDAH_API const char *howdah_settings_get(const howdah_settings *settings, const char *key);
 
@@ -230,14 +263,14 @@ typedef struct howdah_bus howdah_bus;
  *   sqlite:orders.db                 a file, created by howdah_migrate()
  *   sqlite::memory:                  private to this handle, for tests
  *
- * settings may be NULL (defaults) and may be freed after the call.  Opening
- * connects, and refuses a server that cannot be written to unless the setting
- * read_only is on.  It does not look at the schema: the first append or read
- * does, and fails with HOWDAH_SCHEMA when it is missing or of another version.
+ * settings may be NULL (defaults) and may be freed after the call.  Opening connects, and fails on
+ * a server that accepts no writes unless the setting read_only is on.  It does not look at the
+ * schema: the first append or read does, and fails with HOWDAH_SCHEMA when the schema is missing
+ * or of another version.
  *
- * A connection lost later is made anew by the next call, with jittered back-off
- * within connect_timeout.  A server that takes no writes yet is waited for as long,
- * and then READ_ONLY is RETRYABLE.
+ * When the connection is lost later, the next call connects again, with jittered back-off within
+ * connect_timeout.  It waits equally long for a server that accepts no writes yet; after that
+ * READ_ONLY is RETRYABLE.
  *
  * Errors: INVALID (url, setting), UNAVAILABLE, TIMEOUT, DENIED, READ_ONLY,
  * CORRUPT.  Free with howdah_close().
@@ -245,18 +278,17 @@ typedef struct howdah_bus howdah_bus;
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_open(const char *url, const howdah_settings *settings,
                                              howdah_bus **ret_bus, howdah_error *reterr);
 /*
- * Ends a runner, gives subscriptions up and frees the bus.  MISUSE, and nothing is closed, when a
- * handler of the bus calls, or while another thread is in a call on it.
+ * Stops a runner, gives up the subscriptions and frees the bus.  MISUSE, and nothing is closed,
+ * when a handler of the bus calls this, or while another thread is in a call on the bus.
  */
 HOWDAH_API int howdah_close(howdah_bus *bus);
 
-/* The URL this bus was opened with, its password masked. */
+/* The URL that this bus was opened with.  Its password is masked. */
 HOWDAH_API const char *howdah_bus_url(const howdah_bus *bus);
 
 /*
- * Makes the call that runs on this bus, and every later one, return
- * HOWDAH_INTERRUPTED soon.  Safe in a signal handler and from another thread.
- * howdah_interrupt_clear() takes it back.
+ * Makes the call that runs on this bus, and every later one, return HOWDAH_INTERRUPTED soon.  Safe
+ * in a signal handler and from another thread.  howdah_interrupt_clear() undoes it.
  */
 HOWDAH_API void howdah_interrupt(howdah_bus *bus);
 HOWDAH_API void howdah_interrupt_clear(howdah_bus *bus);
@@ -276,62 +308,60 @@ typedef struct howdah_migrate_options {
     }
 
 /*
- * Creates the schema or brings it to this library's version: one transaction a
- * step, under a lock, so that of two starters one migrates and the other waits.
- * Idempotent.  Afterwards the log's sequence is raised to the numbers that are in
- * use, if it is behind them; appends wait meanwhile.  Errors: SCHEMA when the
- * stored schema is newer than this library or a step's text differs from the one
- * that was applied; nothing is changed then.
+ * Creates the schema or brings it to this library's version: one transaction a step, under a lock.
+ * Of two processes that start at once one migrates and the other waits.  Running it again changes
+ * nothing.  At the end it raises the log's sequence if that is lower than the numbers in use;
+ * appends wait meanwhile.  Errors: SCHEMA when the stored schema is newer than this library, or the
+ * text of a step differs from the text that was applied; then nothing is changed.
  */
 HOWDAH_API int howdah_migrate(howdah_bus *bus, const howdah_migrate_options *options,
                               howdah_error *reterr);
 
-typedef struct howdah_step_info {
+typedef struct howdah_migration_info {
     size_t size;
     int number;
     const char *name;
     const char *hash;      /* SHA-256 of the step's text, hex */
-    int64_t applied_at_us; /* HOWDAH_ABSENT when it is not applied */
+    int64_t applied_at_us; /* HOWDAH_NO_TIME when it is not applied */
     bool changed;          /* applied with another text than this library's */
     bool unknown;          /* applied by a newer library */
-} howdah_step_info;
+} howdah_migration_info;
 
 /*
- * Calls fn for each step known or applied, in order; fn's non-zero result ends the walk.
- * A last one with number -1 and the name "sequence", not applied, says that howdah_migrate()
- * would raise the log's sequence.
+ * Calls fn for each step that is known or applied, in order.  A non-zero result of fn ends the
+ * walk.  A last step with number -1 and the name "sequence", not applied, means that
+ * howdah_migrate() would raise the log's sequence.
  */
-HOWDAH_API int howdah_migrate_status(howdah_bus *bus,
-                                     int (*fn)(void *ctx, const howdah_step_info *step), void *ctx,
-                                     howdah_error *reterr);
+HOWDAH_API int howdah_migrations_walk(howdah_bus *bus,
+                                      int (*fn)(void *ctx, const howdah_migration_info *step),
+                                      void *ctx, howdah_error *reterr);
 
 /*
- * The SQL that howdah_migrate() would run on an empty database, for a DBA.
- * url chooses the dialect only and is not connected to.  Free with howdah_free().
+ * The SQL that howdah_migrate() would run on an empty database, for a DBA.  The url only chooses
+ * the dialect; nothing connects to it.  Free the text with howdah_free().
  */
-HOWDAH_API int howdah_migrate_print(const char *url, const howdah_settings *settings,
-                                    char **ret_sql, howdah_error *reterr);
+HOWDAH_API int howdah_migrations_sql(const char *url, const howdah_settings *settings,
+                                     char **ret_sql, howdah_error *reterr);
 
 /* ------------------------------------------------------------------ events */
 
 /*
- * An event is immutable and owned by one howdah_event_free().  Those handed out
- * by a reader are borrowed from it: howdah_event_copy() keeps one.
+ * An event never changes.  Free it with howdah_event_free().  The events that a reader returns
+ * belong to the reader; howdah_event_copy() makes one that you keep.
  */
 typedef struct howdah_event howdah_event;
 typedef struct howdah_builder howdah_builder;
 
 /*
- * A builder collects the fields of an event.  Setters copy what they are given;
- * a value that breaks a rule is remembered and reported by build.  Building does
- * not consume the builder, but every event built gets an id of its own unless
- * one was set.
+ * A builder collects the fields of an event.  Setters copy what they are given.  A value that
+ * breaks a rule is remembered, and howdah_builder_build() reports it.  A builder can build many
+ * events; each gets an id of its own unless one was set.
  *
  *   stream         1..255 bytes, no control characters (required)
  *   type           1..255 bytes, segments [A-Za-z0-9_-]+ joined by dots, at most 32 (required)
  *   json           a JSON document, RFC 8259, depth <= 64, no NUL (also not as \u0000), no
- *                  unpaired surrogate; kept to the letter.  Of duplicate keys the last wins
- *                  for whoever parses it.  Default {}
+ *                  unpaired surrogate.  Stored byte by byte as given.  Of duplicate keys the
+ *                  last one counts.  Default {}
  *   bytes          anything, with a content type such as image/png
  *   header         a name (1..255 bytes) and a text value; all together at most 64 KiB
  *   id             default: a new UUIDv7
@@ -340,8 +370,8 @@ typedef struct howdah_builder howdah_builder;
  *   actor          1..255 bytes, no control characters
  *   valid_time     when it was true; default: the recorded time.  Years 1 to 9999
  *   schema_version of the payload, 1..2147483647, default 1
- *   expect         what the stream must be at, see howdah_append_options
- *   global_sequence  absent unless set; append ignores it, it is the store's to give
+ *   expect         the version that the stream must have, see howdah_append_options
+ *   global_sequence  absent unless set; append ignores it, because the store assigns it
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_builder_new(howdah_builder **ret_builder,
                                                     howdah_error *reterr);
@@ -383,10 +413,10 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_event_copy(const howdah_event *event,
 HOWDAH_API void howdah_event_free(howdah_event *event);
 
 /*
- * The same event with another payload; every other field stays, global_sequence
- * included.  narrow: the payload becomes the value of one top-level member, to
- * the dead letter (NOT_FOUND without it).  widen: the payload becomes {"member": payload}.
- * Both need a JSON payload (INVALID otherwise).  The result is an event of its own.
+ * The same event with another payload; every other field stays, global_sequence included.
+ * narrow: the payload becomes the value of one top-level member, byte by byte (NOT_FOUND without
+ * it).  widen: the payload becomes {"member": payload}.  Both need a JSON payload (INVALID
+ * otherwise).  The result is a new event: free it.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_event_narrow(const howdah_event *event, const char *member,
                                                      howdah_event **ret_event,
@@ -394,7 +424,7 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_event_narrow(const howdah_event *event, 
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_event_widen(const howdah_event *event, const char *member,
                                                     howdah_event **ret_event, howdah_error *reterr);
 
-/* HOWDAH_ABSENT when the event was not read from, or appended to, a store. */
+/* HOWDAH_ABSENT for an event that was built, unless its builder had them. */
 HOWDAH_API int64_t howdah_event_global_sequence(const howdah_event *event);
 HOWDAH_API int64_t howdah_event_version(const howdah_event *event);
 /* 36 characters, lower case. */
@@ -402,7 +432,7 @@ HOWDAH_API int64_t howdah_event_version(const howdah_event *event);
 HOWDAH_API void howdah_event_id(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE]);
 HOWDAH_API const char *howdah_event_stream(const howdah_event *event);
 HOWDAH_API const char *howdah_event_type(const howdah_event *event);
-/* The payload: JSON text (content type NULL) or bytes.  NUL-terminated beyond *ret_len. */
+/* The payload: JSON text (content type NULL) or bytes.  A NUL follows the *ret_len bytes. */
 HOWDAH_API const char *howdah_event_data(const howdah_event *event, size_t *ret_len);
 HOWDAH_API const char *howdah_event_content_type(const howdah_event *event);
 /* A JSON object, "{}" when there are none. */
@@ -411,22 +441,22 @@ HOWDAH_API const char *howdah_event_headers(const howdah_event *event, size_t *r
 HOWDAH_API const char *howdah_event_correlation(const howdah_event *event);
 HOWDAH_API const char *howdah_event_actor(const howdah_event *event);
 HOWDAH_API const char *howdah_event_reason(const howdah_event *event);
-/* false (and an empty string) when absent. */
+/* false, and an empty string, when absent. */
 HOWDAH_API bool howdah_event_causation(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE]);
 HOWDAH_API bool howdah_event_corrects(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE]);
-/* The family of an event that corrects nothing is its own id. */
+/* The family of an event that corrects nothing is the event's own id. */
 HOWDAH_API void howdah_event_family(const howdah_event *event, char ret_uuid[HOWDAH_UUID_SIZE]);
 HOWDAH_API int howdah_event_revision(const howdah_event *event);
 HOWDAH_API int howdah_event_schema_version(const howdah_event *event);
-/* false when the event has none yet (valid time left to the store, not recorded). */
+/* false when the event has none yet: it is not stored, and nobody set the valid time. */
 HOWDAH_API bool howdah_event_valid_time(const howdah_event *event, int64_t *ret_us);
 HOWDAH_API bool howdah_event_recorded_at(const howdah_event *event, int64_t *ret_us);
 
 /*
  * The event as one JSON object, in the field order and spelling of "howdah read --json".
  * A bytes payload becomes "data_base64" and "content_type" instead of "data".
- * Works like snprintf: writes at most room bytes (NUL included) and returns the length
- * that the whole text has, or would have.
+ * Works like snprintf: writes at most room bytes, NUL included, and returns the length of the whole
+ * text without the NUL.
  */
 HOWDAH_API size_t howdah_event_json(const howdah_event *event, char *out, size_t room);
 
@@ -446,14 +476,19 @@ HOWDAH_API int howdah_time_parse(const char *text, int64_t *ret_time_us, howdah_
 
 /* Where an event is. */
 typedef struct howdah_position {
+    size_t size; /* of an array, the first element's size counts */
     int64_t global_sequence;
     int64_t version;
     int64_t recorded_at_us;
     int32_t revision;
     int32_t already_stored; /* 1: this id was there before this call, with the same content */
     char id[HOWDAH_UUID_SIZE];
-    char reserved[27]; /* 0; room to grow without a new layout */
 } howdah_position;
+
+#define HOWDAH_POSITION_INIT                                                                       \
+    {                                                                                              \
+        sizeof(howdah_position), HOWDAH_ABSENT, HOWDAH_ABSENT, HOWDAH_NO_TIME, 0, 0, ""            \
+    }
 
 typedef struct howdah_append_options {
     size_t size;
@@ -474,22 +509,21 @@ typedef struct howdah_append_options {
 #define HOWDAH_BATCH_BYTES_MAX (256 * 1024 * 1024)
 
 /*
- * Appends one event, or many at once: all or none, in the order given, with
- * consecutive versions in each stream; several streams may be mixed.  When it
- * returns HOWDAH_OK the events are durable.
+ * Appends one event, or many at once: all or none, in the order given, with consecutive versions in
+ * each stream.  A batch may have events of several streams.  When the call returns HOWDAH_OK the
+ * events are durable.
  *
- * An id that is already stored with the same stream, type, payload, headers,
- * correlation, causation, actor, valid time and schema version is answered with
- * its stored position and not stored again; the expectation is not checked for
- * it.  With other content the call fails with ID_REUSED.
+ * When an id is already stored with the same stream, type, payload, headers, correlation,
+ * causation, actor, valid time and schema version, the call returns its stored position and does
+ * not store it again; the expectation is not checked for it.  With other content the call fails
+ * with ID_REUSED.
  *
- * ret_positions has room for n entries, or is NULL.
+ * ret_positions has room for n positions, the first with its size set, or is NULL.
  *
- * Errors: CONFLICT (error.actual_version), ID_REUSED, INVALID (the same id twice
- * in the batch, contradicting expectations), LIMIT, SCHEMA, DENIED, READ_ONLY,
- * FULL, UNAVAILABLE, TIMEOUT.  Nothing is stored, except with the flag
- * HOWDAH_OUTCOME_UNKNOWN: then the events may be stored, and repeating the call
- * with the same events tells.
+ * Errors: CONFLICT (error.actual_version), ID_REUSED, INVALID (the same id twice in the batch,
+ * expectations that contradict each other), LIMIT, SCHEMA, DENIED, READ_ONLY, FULL, UNAVAILABLE,
+ * TIMEOUT.  Then nothing is stored.  The exception is the flag HOWDAH_OUTCOME_UNKNOWN: the events
+ * may be stored.  Repeat the call with the same events to find out.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_append(howdah_bus *bus, const howdah_event *event,
                                                const howdah_append_options *options,
@@ -502,7 +536,7 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_append_batch(howdah_bus *bus,
 
 /* -------------------------------------------------------------------- read */
 
-typedef struct howdah_read_options {
+typedef struct howdah_reader_options {
     size_t size;
     const char *stream;         /* only this stream */
     const char *type;           /* only this exact type */
@@ -516,34 +550,35 @@ typedef struct howdah_read_options {
     int64_t to;
     int64_t limit; /* most events, 0 = no limit */
     bool backward; /* newest first */
-} howdah_read_options;
+} howdah_reader_options;
 
-#define HOWDAH_READ_OPTIONS_INIT                                                                   \
+#define HOWDAH_READER_OPTIONS_INIT                                                                 \
     {                                                                                              \
-        sizeof(howdah_read_options), NULL, NULL, NULL, NULL, 0, 0, 0, false                        \
+        sizeof(howdah_reader_options), NULL, NULL, NULL, NULL, 0, 0, 0, false                      \
     }
 
 typedef struct howdah_reader howdah_reader;
 
 /*
- * Reads events in order of version (stream given) or global sequence.  A reader
- * fetches batches of read_batch events and holds at most two, whatever the log's
- * size.  It sees what is committed when each batch is fetched: an event whose
- * transaction commits late can appear below the position that a reader has
- * passed.  howdah_tail_open() comes back for those.
+ * Reads events in order of version (when a stream is given) or of global sequence.  A reader
+ * fetches batches of read_batch events and holds at most two of them, however long the log is.  It
+ * sees what is committed when it fetches a batch.  An event whose transaction commits late can
+ * appear below the position that the reader has reached; the reader misses it, a tail does not
+ * (see below).
  *
- * The bus may be used for other calls while a reader is open; close readers
- * before the bus.  Errors: INVALID, SCHEMA, DENIED, UNAVAILABLE, TIMEOUT; after
- * an error of next the reader can only be closed.
+ * The bus may be used for other calls while a reader is open.  Close readers before the bus.
+ * Errors: INVALID, SCHEMA, DENIED, UNAVAILABLE, TIMEOUT.  After an error of howdah_reader_next()
+ * the reader can only be closed.
  */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_read_open(howdah_bus *bus,
-                                                  const howdah_read_options *options,
-                                                  howdah_reader **ret_reader, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_reader_open(howdah_bus *bus,
+                                                    const howdah_reader_options *options,
+                                                    howdah_reader **ret_reader,
+                                                    howdah_error *reterr);
 
 /* All events after the sequence "since"; 0 reads everything. */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_read_since(howdah_bus *bus, int64_t since,
-                                                   howdah_reader **ret_reader,
-                                                   howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_reader_open_since(howdah_bus *bus, int64_t since,
+                                                          howdah_reader **ret_reader,
+                                                          howdah_error *reterr);
 
 /* HOWDAH_OK and an event that is valid until the next call on this reader, or HOWDAH_END. */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_reader_next(howdah_reader *reader,
@@ -551,31 +586,32 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_reader_next(howdah_reader *reader,
                                                     howdah_error *reterr);
 HOWDAH_API void howdah_reader_close(howdah_reader *reader);
 
-/* One event by id, and the last event of a stream.  NOT_FOUND without one.  The result is owned. */
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_read_event(howdah_bus *bus, const char *uuid,
-                                                   howdah_event **ret_event, howdah_error *reterr);
-HOWDAH_API HOWDAH_MUST_CHECK int howdah_read_last(howdah_bus *bus, const char *stream,
+/* One event by its id, and the last event of a stream.  NOT_FOUND without one.  Free the result. */
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_event_get(howdah_bus *bus, const char *uuid,
                                                   howdah_event **ret_event, howdah_error *reterr);
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_event_get_last(howdah_bus *bus, const char *stream,
+                                                       howdah_event **ret_event,
+                                                       howdah_error *reterr);
 
 /*
- * The causation tree around an event: its causes up to the root, itself, and all
- * that it caused, directly or not.  Ancestors come first (root first, depth < 0),
- * then the event (depth 0), then the descendants, each behind its cause.  At most
- * HOWDAH_TREE_MAX events, each shown once; a cause that is not stored, or a circle, ends the walk.
- * fn's non-zero result ends it early.  NOT_FOUND without the event.
+ * The causation tree around an event: its causes up to the root, the event itself, and everything
+ * that it caused, directly or not.  Ancestors come first (root first, depth < 0), then the event
+ * (depth 0), then the descendants, each after its cause.  At most HOWDAH_CAUSATION_MAX events,
+ * each shown once.  A cause that is not stored, or a circle, ends the walk.  A non-zero result of
+ * fn ends it early.  NOT_FOUND without the event.
  */
-#define HOWDAH_TREE_MAX 10000
-HOWDAH_API int howdah_read_tree(howdah_bus *bus, const char *uuid,
-                                int (*fn)(void *ctx, int depth, const howdah_event *event),
-                                void *ctx, howdah_error *reterr);
+#define HOWDAH_CAUSATION_MAX 10000
+HOWDAH_API int howdah_causation_walk(howdah_bus *bus, const char *uuid,
+                                     int (*fn)(void *ctx, int depth, const howdah_event *event),
+                                     void *ctx, howdah_error *reterr);
 
 /* ---------------------------------------------------------------- follow */
 
 /*
- * A live tail without a checkpoint: events in sequence order as they become
- * visible.  A number that is missing below a visible one is remembered, and its
- * event is delivered when its transaction commits; it is forgotten only when no
- * transaction is left that could still fill it.  Stream order holds always.
+ * A live tail without a checkpoint: events in the order of their sequence, as they become visible.
+ * The tail remembers a number that is missing below a visible one, and delivers its event when its
+ * transaction commits.  It forgets the number only when no transaction is left that could still use
+ * it.  The events of one stream always come in order.
  */
 typedef struct howdah_tail howdah_tail;
 
@@ -594,8 +630,8 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_tail_open(howdah_bus *bus,
                                                   const howdah_tail_options *options,
                                                   howdah_tail **ret_tail, howdah_error *reterr);
 /*
- * Waits at most wait_ms (-1: for ever) for the next event.  HOWDAH_OK and an event
- * valid until the next call on this tail, or HOWDAH_END when the time is over.
+ * Waits at most wait_ms (-1: no limit) for the next event.  HOWDAH_OK and an event that is valid
+ * until the next call on this tail, or HOWDAH_END when the time is over.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_tail_next(howdah_tail *tail, int wait_ms,
                                                   const howdah_event **ret_event,
@@ -605,18 +641,17 @@ HOWDAH_API void howdah_tail_close(howdah_tail *tail);
 /* ------------------------------------------------------------------ import */
 
 /*
- * Takes events from a table of the same database that has no global sequence,
- * in the order (created_at, id), and numbers them.  map says which column holds
- * which field: "stream=aggregate_id", or a constant: "type:=order.imported".
- * Fields: id, stream, type, data, created_at (all needed, found by their usual
- * names when not mapped), headers, correlation_id, causation_id, actor,
- * schema_version.  created_at becomes the valid time.  An id that is no UUID is
- * turned into one, always the same.
+ * Takes events from a table of the same database that has no global sequence, in the order
+ * (created_at, id), and numbers them.  map says which column holds which field:
+ * "stream=aggregate_id", or a constant: "type:=order.imported".  Fields: id, stream, type, data,
+ * created_at (all needed; when not mapped, found by their usual names), headers, correlation_id,
+ * causation_id, actor, schema_version.  created_at becomes the valid time.  An id that is not a
+ * UUID is turned into one: the same id always into the same UUID.
  *
- * Works in batches, each one transaction that also stores how far it came: it
- * can be killed and run again, and goes on; run again after its end it takes
- * only rows behind the last one.  A row that breaks a rule ends it with INVALID,
- * naming the row; the batches before it stay.
+ * Works in batches.  Each batch is one transaction that also stores how far the import is.  An
+ * import that was killed continues there when it is run again.  Run again after its end, it takes
+ * only rows after the last one.  A row that breaks a rule ends it with INVALID, which names the
+ * row; the batches before it stay.
  */
 typedef struct howdah_import_options {
     size_t size;
@@ -639,7 +674,7 @@ HOWDAH_API int howdah_import(howdah_bus *bus, const howdah_import_options *optio
 
 /* --------------------------------------------------------- status, doctor */
 
-/* A fact about the bus.  key is stable; value is text, number says whether it is a JSON number. */
+/* A fact about the bus.  The key is stable.  The value is text; number: it is a JSON number. */
 typedef struct howdah_fact {
     size_t size;
     const char *key;
@@ -670,21 +705,22 @@ typedef struct howdah_finding {
 } howdah_finding;
 
 /*
- * Looks at server, schema, privileges, pooler, durability settings and clocks.
- * url need not be reachable: that is a finding too.  Returns HOWDAH_OK when every
- * check ran, whatever it found.  One that does not end within statement_timeout is a
- * WARNING, "not checked: ...": a large store is no bad one.
+ * Checks server, schema, privileges, pooler, durability settings and clocks.  The url need not be
+ * reachable: that is a finding too.  Returns HOWDAH_OK when every check ran, whatever it found.  A
+ * check that does not end within statement_timeout is a WARNING, "not checked: ...": a large store
+ * is not a bad one.
  */
 HOWDAH_API int howdah_doctor(const char *url, const howdah_settings *settings,
                              int (*fn)(void *ctx, const howdah_finding *finding), void *ctx,
                              howdah_error *reterr);
 
 /*
- * Whether what is stored holds together, on a live store: every job that was pushed is in exactly
- * one place, keys and dedup keys belong to jobs that are there, subscriptions are at a place that
- * the log has, streams have all their versions, families are chains, what is purged has no payload.
- * Only reads.  HOWDAH_OK when every check ran, whatever it found; fn's non-zero
- * result ends it.  What does not end within statement_timeout is a WARNING, as above.
+ * Checks that what is stored is consistent, on a live store: every job that was pushed is in
+ * exactly one place, keys and dedup keys belong to jobs that exist, subscriptions are at a
+ * position that the log has, streams have all their versions, families are chains, purged events
+ * have no payload.  Only reads.  HOWDAH_OK when every check ran, whatever it found.  A non-zero
+ * result of fn ends it.  A check that does not end within statement_timeout is a WARNING, as
+ * above.
  */
 HOWDAH_API int howdah_verify(howdah_bus *bus, int (*fn)(void *ctx, const howdah_finding *finding),
                              void *ctx, howdah_error *reterr);

@@ -1,10 +1,17 @@
 /*
- * howdah_pg.h - append, push and complete inside the caller's own PostgreSQL transaction.
+ * howdah_pg.h - append, push and complete in your own PostgreSQL transaction.
  *
- * The connection and the transaction are the caller's: the library sends its
- * statements on it, between the caller's, and neither begins nor commits.  The
- * events exist when, and only when, the caller's transaction (or savepoint)
- * commits.  PREPARE TRANSACTION works.
+ *   append                 howdah_pg_append()
+ *   correct                howdah_pg_correct()
+ *   push jobs              howdah_pg_queue_push()
+ *   complete a job         howdah_pg_job_complete()
+ *   write in a handler     howdah_delivery_pg()
+ *
+ * The connection and the transaction are yours.  The library sends its statements on the
+ * connection, between yours; it neither begins nor commits.  The events exist if and only if your
+ * transaction (or savepoint) commits.  PREPARE TRANSACTION works.
+ *
+ * howdah.h does not include this header: it needs libpq-fe.h.
  */
 #ifndef HOWDAH_HOWDAH_PG_H
 #define HOWDAH_HOWDAH_PG_H
@@ -17,16 +24,15 @@ extern "C" {
 #endif
 
 /*
- * As howdah_append_batch(), on conn.  schema NULL means "howdah".  conn must be
- * idle or inside a transaction, not in pipeline mode, with client encoding UTF8.
+ * As howdah_append_batch(), on conn.  schema NULL means "howdah".  conn must be idle or inside a
+ * transaction, not in pipeline mode, with client encoding UTF8.
  *
- * Inside a transaction the call works in a savepoint of its own: when it fails
- * for a reason of its own (CONFLICT, ID_REUSED, INVALID, LIMIT), the transaction
- * is as it was before the call and can go on.  A serialization failure or a lost
- * connection is handed up with its SQLSTATE: the transaction is the caller's to
- * repeat.  On an idle connection the call is a transaction of its own.
+ * Inside a transaction the call works in a savepoint of its own.  When it fails for a reason of its
+ * own (CONFLICT, ID_REUSED, INVALID, LIMIT), the transaction is as it was before the call and can
+ * continue.  A serialization failure or a lost connection is returned with its SQLSTATE: repeat the
+ * transaction yourself.  On an idle connection the call is a transaction of its own.
  *
- * Positions are final only once the caller has committed.
+ * Positions are final only after you have committed.
  */
 HOWDAH_API
 HOWDAH_MUST_CHECK int howdah_pg_append(PGconn *conn, const char *schema,
@@ -41,10 +47,10 @@ HOWDAH_MUST_CHECK int howdah_pg_correct(PGconn *conn, const char *schema,
                                         howdah_position *ret_position, howdah_error *reterr);
 
 /*
- * As howdah_queue_push_batch() and howdah_job_complete(), on conn, under the same conditions: jobs
- * exist, and a job is over, when and only when the caller's transaction commits.  Completing a job
- * in the transaction of its effects makes both happen exactly once: LOST means that the lease is
- * another's, and the effects have to be rolled back.
+ * As howdah_queue_push_batch() and howdah_job_complete(), on conn, under the same conditions: the
+ * jobs exist, and the job is over, if and only if your transaction commits.  Completing a job in
+ * the transaction of its effects makes both happen exactly once.  LOST means that the lease is no
+ * longer yours: roll the effects back.
  */
 HOWDAH_API
 HOWDAH_MUST_CHECK int howdah_pg_queue_push(PGconn *conn, const char *schema, const char *queue,
@@ -56,9 +62,9 @@ HOWDAH_MUST_CHECK int howdah_pg_job_complete(PGconn *conn, const char *schema, i
                                              howdah_error *reterr);
 
 /*
- * Inside the handler of a HOWDAH_CHECKPOINT_TRANSACTIONAL subscription: the connection whose open
- * transaction the checkpoint will be part of.  The handler neither commits nor rolls back.  NULL in
- * every other case.
+ * In the handler of a HOWDAH_CHECKPOINT_TRANSACTIONAL subscription: the connection with the open
+ * transaction that the checkpoint will be part of.  The handler must neither commit nor roll back.
+ * NULL in every other case.
  */
 HOWDAH_API PGconn *howdah_delivery_pg(const howdah_delivery *delivery);
 

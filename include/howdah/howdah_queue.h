@@ -1,20 +1,31 @@
 /*
- * howdah_queue.h - the work queue: part of howdah.h, which includes it.
+ * howdah_queue.h - share work between processes: part of howdah.h, which includes it.
  *
- * A queue is a named set of jobs that workers share.  Each job is handed to one worker at a time,
- * under a lease; the worker says how it went, job by job, and the job ends in the history as
- * COMPLETED or FAILED.  What was pushed is never lost, and runs at least once:
+ * A queue is a named set of jobs that workers share.  Each job is given to one worker at a time,
+ * under a lease.  The worker says how each job went, and the job ends in the history as COMPLETED
+ * or FAILED.
  *
- *   - a claim gives each job a token that no claim had before, and counts the attempt before the
- *     handler runs; whoever acks a job names (id, token), and with another token nothing changes
- *     (HOWDAH_LOST);
- *   - a lease that runs out gives the job back; after max_attempts it is FAILED without being run
- *     again; a job whose lease ran out once is claimed alone from then on;
- *   - all times are by the database's clock;
- *   - a claim, and the end of a job, may be committed without waiting for the disk: a crash of the
- *     server can undo them, and the job runs again.  Not so a push, nor a job that failed;
- *   - of the jobs of one ordering key at most one is under way, in the order they were pushed, also
- *     across retries; other keys are not held up.
+ * What you need, by what you want to do:
+ *
+ *   push jobs             howdah_queue_push(), howdah_queue_push_batch()
+ *   make jobs of events   howdah_queue_bind()
+ *   work                  howdah_worker_new(), howdah_worker_run(), howdah_worker_free()
+ *   work without a worker howdah_queue_claim(), then howdah_job_complete(), _fail(), _retry() ...
+ *   the simplest way      howdah_queue_publish(), howdah_queue_poll(), howdah_job_finalize()
+ *   look after queues     howdah_queues_walk(), howdah_queue_configure(), howdah_job_get(),
+ *                         howdah_job_rerun(), howdah_queue_dead_letters_redrive()
+ *
+ * A job that was pushed is never lost, and runs at least once:
+ *
+ *   - A claim gives each job a token that no claim had before, and counts the attempt before the
+ *     handler runs.  An ack names (id, token); with another token nothing changes (HOWDAH_LOST).
+ *   - When a lease runs out, the job can be claimed again.  After max_attempts it is FAILED without
+ *     being run again.  A job whose lease ran out once is claimed alone from then on.
+ *   - All times are by the database's clock.
+ *   - A claim, and the end of a job, may be committed without waiting for the disk: a crash of the
+ *     server can undo them, and the job runs again.  A push, or a job that failed, always waits.
+ *   - Of the jobs of one ordering key at most one is under way, in the order in which they were
+ *     pushed, also across retries.  Jobs of other keys do not wait for them.
  *
  * A producer and a worker:
  *
@@ -26,8 +37,9 @@
  *
  *     static int send(void *ctx, const howdah_job *job, howdah_work *work)
  *     {
- *         return mail(howdah_job_data(job, NULL)) ? HOWDAH_WORK_DONE
- *                                                 : howdah_work_retry(work, -1, "no answer");
+ *         return mail(howdah_job_data(job, NULL))
+ *                    ? HOWDAH_WORK_DONE
+ *                    : howdah_work_retry(work, HOWDAH_AFTER_BACKOFF, "no answer");
  *     }
  *
  *     howdah_worker_options o = HOWDAH_WORKER_OPTIONS_INIT;
@@ -37,10 +49,10 @@
  *         howdah_worker_run(worker, -1, &err) < 0)
  *         die(&err);
  *
- * The rules, on every face: a queue's name, a key, a dedup key and a correlation id are 1 to 255
- * bytes of UTF-8 without control characters; priority is -32768 to 32767; max_attempts 0 to 32767;
- * a delay up to ten years; data and headers as those of events.  A result and an error message are
- * kept up to 64 KiB: what is longer is cut, not refused.
+ * The rules are the same in C, in SQL and in the command: a queue's name, a key, a dedup key and a
+ * correlation id are 1 to 255 bytes of UTF-8 without control characters; priority is -32768 to
+ * 32767; max_attempts is 0 to 32767; a delay is at most ten years; data and headers are as those of
+ * events.  A result and an error message are kept up to 64 KiB: longer ones are cut, not refused.
  */
 #ifndef HOWDAH_HOWDAH_QUEUE_H
 #define HOWDAH_HOWDAH_QUEUE_H
@@ -59,40 +71,46 @@ typedef struct howdah_new_job {
     size_t data_len;
     const char *content_type;   /* NULL: data is JSON */
     const char *headers;        /* a JSON object of strings; NULL: none */
-    size_t headers_len;         /* of both, without a NUL */
-    int64_t delay_ms;           /* due after this time, 0: at once; */
-    int64_t run_at_us;          /* or at this time; HOWDAH_ABSENT: see delay_ms */
-    int64_t priority;           /* lower first, 0 */
+    size_t headers_len;         /* both lengths are without a NUL */
+    int64_t delay_ms;           /* due after this time; 0: at once */
+    int64_t run_at_us;          /* or due at this time; HOWDAH_NO_TIME: see delay_ms */
+    int64_t priority;           /* lower ones first; default 0 */
     int64_t max_attempts;       /* 0: the queue's */
     const char *key;            /* jobs of one key run one at a time, in order; NULL: none */
-    const char *dedup;          /* while a job with it is not over, a push is answered with it */
+    const char *dedup;          /* while a job with this key is not over, a push returns that job */
     const char *correlation_id; /* NULL: none */
     const char *causation_id;   /* a UUID; NULL: none */
 } howdah_new_job;
 
 #define HOWDAH_NEW_JOB_INIT                                                                        \
     {                                                                                              \
-        sizeof(howdah_new_job), NULL, 0, NULL, NULL, 0, 0, HOWDAH_ABSENT, 0, 0, NULL, NULL, NULL,  \
+        sizeof(howdah_new_job), NULL, 0, NULL, NULL, 0, 0, HOWDAH_NO_TIME, 0, 0, NULL, NULL, NULL, \
             NULL                                                                                   \
     }
 
 typedef struct howdah_pushed {
+    size_t size; /* of an array, the first element's size counts */
     int64_t id;
-    int32_t existed; /* 1: a job with this dedup key was there; this is its id, nothing is stored */
-    char reserved[20]; /* 0; room to grow without a new layout */
+    int32_t existed; /* 1: a job with this dedup key exists; id is its id, nothing is stored */
 } howdah_pushed;
 
-/* Most jobs of one push, claim or settlement. */
+#define HOWDAH_PUSHED_INIT                                                                         \
+    {                                                                                              \
+        sizeof(howdah_pushed), HOWDAH_ABSENT, 0                                                    \
+    }
+
+/* Most jobs of one push, claim or call of howdah_jobs_ack(). */
 #define HOWDAH_JOBS_MAX 10000
 
 /*
  * Stores one job, or many at once: all or none, ids ascending in the order given.  A queue that
- * does not exist is made.  When it returns HOWDAH_OK the jobs are durable.  ret_pushed has room for
- * n entries, or is NULL.
+ * does not exist is created.  When the call returns HOWDAH_OK the jobs are durable.  ret_pushed has
+ * room for n entries, the first with its size set, or is NULL.
  *
- * Errors: INVALID, LIMIT (error.field names it, error.event_index the job), SCHEMA, DENIED,
- * READ_ONLY, FULL, UNAVAILABLE, TIMEOUT.  Nothing is stored, except with HOWDAH_OUTCOME_UNKNOWN:
- * then the jobs may be stored, and only a dedup key keeps a repeated push from storing them twice.
+ * Errors: INVALID, LIMIT (error.field names the field, error.event_index the job), SCHEMA, DENIED,
+ * READ_ONLY, FULL, UNAVAILABLE, TIMEOUT.  Then nothing is stored.  The exception is
+ * HOWDAH_OUTCOME_UNKNOWN: the jobs may be stored, and only a dedup key keeps a repeated push from
+ * storing them twice.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_push(howdah_bus *bus, const char *queue,
                                                    const howdah_new_job *job,
@@ -105,11 +123,11 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_push_batch(howdah_bus *bus, const 
 /* -------------------------------------------------------------------- jobs */
 
 typedef struct howdah_job howdah_job;   /* one job, as it was when it was read */
-typedef struct howdah_jobs howdah_jobs; /* those of one claim, in the order they came */
+typedef struct howdah_jobs howdah_jobs; /* the jobs of one claim, in their order */
 
 typedef enum howdah_job_state {
     HOWDAH_JOB_PENDING = 0,    /* due: the next claim may have it */
-    HOWDAH_JOB_SCHEDULED = 1,  /* due later, or behind an earlier job of its key */
+    HOWDAH_JOB_SCHEDULED = 1,  /* due later, or waits for an earlier job of its key */
     HOWDAH_JOB_PROCESSING = 2, /* under a lease */
     HOWDAH_JOB_COMPLETED = 3,
     HOWDAH_JOB_FAILED = 4
@@ -124,18 +142,18 @@ HOWDAH_API const howdah_job *howdah_jobs_at(const howdah_jobs *jobs, size_t inde
 HOWDAH_API void howdah_jobs_free(howdah_jobs *jobs);
 
 HOWDAH_API int64_t howdah_job_id(const howdah_job *job);
-/* 0 when it is not under a lease.  One that was looked up has it on PostgreSQL for administrators
- * only: whoever claimed it knows it. */
+/* 0 when the job is not under a lease.  On PostgreSQL only administrators see the token of a job
+ * that they look up; the process that claimed it has it already. */
 HOWDAH_API int64_t howdah_job_token(const howdah_job *job);
-HOWDAH_API howdah_job_state howdah_job_get_state(const howdah_job *job);
+HOWDAH_API howdah_job_state howdah_job_state_get(const howdah_job *job);
 HOWDAH_API const char *howdah_job_queue(const howdah_job *job);
-/* Attempts so far, a running one included: 1 inside the first. */
+/* Attempts so far, including one that is running: 1 during the first. */
 HOWDAH_API int64_t howdah_job_attempt(const howdah_job *job);
 HOWDAH_API int64_t howdah_job_max_attempts(const howdah_job *job);
 HOWDAH_API int howdah_job_priority(const howdah_job *job);
-/* True when a lease of it ran out once: its worker died, or was too slow. */
+/* True when a lease of this job ran out once: its worker died, or was too slow. */
 HOWDAH_API bool howdah_job_is_suspect(const howdah_job *job);
-/* JSON text (content type NULL) or bytes; NUL-terminated beyond *ret_len, which may be NULL. */
+/* JSON text (content type NULL) or bytes.  A NUL follows them.  ret_len may be NULL. */
 HOWDAH_API const char *howdah_job_data(const howdah_job *job, size_t *ret_len);
 HOWDAH_API const char *howdah_job_content_type(const howdah_job *job);
 /* A JSON object, "{}" when there are none. */
@@ -145,19 +163,19 @@ HOWDAH_API const char *howdah_job_key(const howdah_job *job);
 HOWDAH_API const char *howdah_job_dedup(const howdah_job *job);
 HOWDAH_API const char *howdah_job_correlation(const howdah_job *job);
 HOWDAH_API const char *howdah_job_worker(const howdah_job *job);
-/* Of the last attempt that failed, and what a completed one left. */
+/* The error of the last attempt that failed, and the result of one that completed. */
 HOWDAH_API const char *howdah_job_error(const howdah_job *job);
 HOWDAH_API const char *howdah_job_result(const howdah_job *job);
 /* false (and an empty string) when absent. */
 HOWDAH_API bool howdah_job_causation(const howdah_job *job, char ret_uuid[HOWDAH_UUID_SIZE]);
-/* The event that a binding made it of; 0: it was pushed. */
+/* The event that a binding made the job of; 0: the job was pushed. */
 HOWDAH_API int64_t howdah_job_event_sequence(const howdah_job *job);
-/* Of that event; NULL when it was pushed, or the event is gone from the log. */
+/* Of that event; NULL when the job was pushed, or the event is no longer in the log. */
 HOWDAH_API const char *howdah_job_event_type(const howdah_job *job);
 HOWDAH_API const char *howdah_job_event_stream(const howdah_job *job);
-/* Its place in the history, which is in the order of ending; 0: it is not over. */
+/* Its position in the history, which is in the order in which jobs ended; 0: it is not over. */
 HOWDAH_API int64_t howdah_job_position(const howdah_job *job);
-/* false when there is no such time: not started, not finished, behind another job of its key. */
+/* false when there is no such time: not started, not finished, or waiting for a job of its key. */
 HOWDAH_API bool howdah_job_created_at(const howdah_job *job, int64_t *ret_us);
 HOWDAH_API bool howdah_job_due_at(const howdah_job *job, int64_t *ret_us);
 HOWDAH_API bool howdah_job_started_at(const howdah_job *job, int64_t *ret_us);
@@ -165,9 +183,9 @@ HOWDAH_API bool howdah_job_lease_until(const howdah_job *job, int64_t *ret_us);
 HOWDAH_API bool howdah_job_finished_at(const howdah_job *job, int64_t *ret_us);
 
 /*
- * The job as one JSON object, in the field order and spelling of "howdah job show --json".  A bytes
- * payload becomes "data_base64" and "content_type".  Works like snprintf: writes at most room bytes
- * (NUL included) and returns the length that the whole text has, or would have.
+ * The job as one JSON object, in the field order and spelling of "howdah job show --json".  A
+ * bytes payload becomes "data_base64" and "content_type".  Works like snprintf: writes at most
+ * room bytes, NUL included, and returns the length of the whole text without the NUL.
  */
 HOWDAH_API size_t howdah_job_json(const howdah_job *job, char *out, size_t room);
 
@@ -176,7 +194,7 @@ HOWDAH_API size_t howdah_job_json(const howdah_job *job, char *out, size_t room)
 typedef struct howdah_claim_options {
     size_t size;
     int64_t lease_ms;   /* 0: the queue's abandon_after */
-    const char *worker; /* how the job names who has it; NULL: host, process and bus */
+    const char *worker; /* the name that the job shows as its worker; NULL: host, process and bus */
 } howdah_claim_options;
 
 #define HOWDAH_CLAIM_OPTIONS_INIT                                                                  \
@@ -186,18 +204,18 @@ typedef struct howdah_claim_options {
 
 /*
  * Takes up to n jobs (1 to HOWDAH_JOBS_MAX) that are due, in the order (priority, due, id), each
- * under a lease with a new token.  Does not wait.  HOWDAH_OK and a set of at least one job, to be
- * freed with howdah_jobs_free(); HOWDAH_END when there is none: the queue is empty, paused, at its
- * limit of concurrency, or does not exist.  The leases live on when the set is freed.  When the
- * payloads of those taken pass some MiB, no others are added: fewer than n says nothing of the
- * rest.
+ * under a lease with a new token.  Does not wait.  Returns HOWDAH_OK and a set of at least one job;
+ * free it with howdah_jobs_free().  Returns HOWDAH_END when there is none: the queue is empty,
+ * paused, at its limit of concurrency, or does not exist.  Freeing the set does not end the leases.
+ * A claim stops early when the payloads exceed some MiB: fewer than n jobs does not mean that no
+ * others are due.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_claim(howdah_bus *bus, const char *queue, int64_t n,
                                                     const howdah_claim_options *options,
                                                     howdah_jobs **ret_jobs, howdah_error *reterr);
 /*
- * The same, waiting up to for_ms (-1: for ever) for the first job; a push wakes it.  Also
- * INTERRUPTED.
+ * The same, but waits up to for_ms (-1: no limit) for the first job.  A push wakes it.  Also
+ * returns INTERRUPTED.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_claim_wait(howdah_bus *bus, const char *queue,
                                                          int64_t n, int64_t for_ms,
@@ -207,19 +225,22 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_claim_wait(howdah_bus *bus, const 
 
 /* ------------------------------------------------------------------ ack */
 
-/* By the queue's back-off: initial, doubling with every attempt, up to its maximum, with jitter. */
+/* By the queue's back-off: its initial delay, doubled by each attempt up to a maximum, +- jitter.
+ */
 #define HOWDAH_AFTER_BACKOFF INT64_C(-1)
 
 /*
- * How it went.  HOWDAH_LOST: the lease is not ours any more (it ran out, or somebody acked the
- * job), and nothing was changed.  result and error may be NULL.
+ * Say how a job went.  HOWDAH_LOST: the lease is no longer yours (it ran out, or the job was acked
+ * before), and nothing was changed.  result and error may be NULL.
  *
- *   complete   into the history, with the result
- *   fail       for good: into the history with the error, and a dead letter
- *   retry      again after after_ms, or HOWDAH_AFTER_BACKOFF; HOWDAH_END: no attempt was left, and
- *              it has FAILED
- *   release    again at once; the attempt is not counted.  For what was not begun
- *   extend     the lease runs lease_ms from now on, 0: as long as it was claimed for
+ *   complete   the job goes into the history, with the result
+ *   fail       the job has failed for good: it goes into the history with the error, and becomes a
+ *              dead letter
+ *   retry      the job runs again after after_ms, or HOWDAH_AFTER_BACKOFF.  HOWDAH_END: no attempt
+ *              was left, and the job has FAILED
+ *   release    the job runs again at once, and the attempt is not counted: for a job that was not
+ *              started
+ *   extend     the lease runs for lease_ms from now; 0: as long as it was claimed for
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_complete(howdah_bus *bus, int64_t id, int64_t token,
                                                      const char *result, howdah_error *reterr);
@@ -242,27 +263,32 @@ typedef enum howdah_verdict {
 } howdah_verdict;
 
 typedef enum howdah_ack_outcome {
-    HOWDAH_ACKED_LOST = 0,  /* the lease is another's: nothing was changed */
+    HOWDAH_ACKED_LOST = 0,  /* the lease is no longer yours: nothing was changed */
     HOWDAH_ACKED_DONE = 1,  /* as asked for */
     HOWDAH_ACKED_FAILED = 2 /* RETRY without an attempt left, or RETRY or RELEASE after the event
                                  it was made of was purged: it has FAILED */
 } howdah_ack_outcome;
 
 typedef struct howdah_job_ack {
+    size_t size; /* of an array, the first element's size counts */
     int64_t id;
     int64_t token;
     int64_t after_ms; /* RETRY: or HOWDAH_AFTER_BACKOFF; EXTEND: the new lease, 0: as claimed */
     const char *text; /* COMPLETE: the result; FAIL, RETRY: the error; NULL: none */
     howdah_verdict verdict;
     howdah_ack_outcome outcome; /* written by howdah_jobs_ack() */
-    char reserved[24];          /* 0; room to grow without a new layout */
 } howdah_job_ack;
 
+#define HOWDAH_JOB_ACK_INIT                                                                        \
+    {                                                                                              \
+        sizeof(howdah_job_ack), 0, 0, 0, NULL, HOWDAH_VERDICT_COMPLETE, HOWDAH_ACKED_LOST          \
+    }
+
 /*
- * All verdicts in one round trip and one transaction, of whatever queues; each entry's outcome is
- * written.  A lost one does not keep the others back and is no error of the call.  When the call
- * fails nothing was changed, unless HOWDAH_OUTCOME_UNKNOWN: repeated then, what was acked is
- * LOST.
+ * Acks many jobs, of any queues, in one round trip and one transaction, and writes each entry's
+ * outcome.  A LOST entry does not affect the others and is not an error of the call.  When the call
+ * fails nothing was changed.  The exception is HOWDAH_OUTCOME_UNKNOWN: repeat the call; jobs that
+ * were acked by the first one are LOST then.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_jobs_ack(howdah_bus *bus, howdah_job_ack *acks, size_t n,
                                                  howdah_error *reterr);
@@ -270,11 +296,11 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_jobs_ack(howdah_bus *bus, howdah_job_ack
 /* ------------------------------------------------- publish, poll, finalize */
 
 /*
- * The three calls of a plain queue.  publish pushes one JSON document.  poll takes one job, without
- * waiting, or returns HOWDAH_END; free it with howdah_job_free().  The bus remembers the token of
- * what poll gave out (the last 10,000), so that finalize needs the id only: success COMPLETEs the
- * job, otherwise it has FAILED.  LOST when this bus has no token for it, or not the newest.  A
- * handler finalizes what it has polled itself.
+ * The three calls of a plain queue.  publish pushes one JSON document (NULL: {}).  poll takes one
+ * job, without waiting, or returns HOWDAH_END; free the job with howdah_job_free().  The bus
+ * remembers the tokens of the last 10,000 jobs that poll returned, so that finalize needs only the
+ * id: with success the job is COMPLETED, otherwise FAILED.  LOST when this bus has no token for the
+ * job, or not the newest one.  A handler can finalize only what it has polled itself.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_publish(howdah_bus *bus, const char *queue,
                                                       const char *json, int64_t *ret_id,
@@ -289,38 +315,39 @@ HOWDAH_API void howdah_job_free(howdah_job *job);
 
 /*
  * A worker takes jobs of one queue in batches, runs the handler for each, extends leases while
- * handlers run, and acks what is done together with the next claim.
+ * handlers run, and acks finished jobs together with the next claim.
  *
- * With threads 0 handlers run inside howdah_worker_run(), in the caller's thread; leases of jobs
- * that wait are extended between two of them, and a handler that takes longer than a third of the
- * lease calls howdah_work_extend() now and then.  With threads > 0 handlers run in so many threads
- * of the worker's own, and leases are extended at a third of their time whatever the handlers do.
- * Only the thread that calls howdah_worker_run() and howdah_worker_stop() acks and claims.  A
- * handler may use the bus of its worker, whatever thread it runs in, as that of a subscription may
- * (see howdah_subscribe()); what it pushes and appends is stored at once, not with its verdict.
+ * With threads 0, handlers run inside howdah_worker_run(), in the caller's thread.  Leases of
+ * waiting jobs are extended between two handlers.  A handler that takes longer than a third of the
+ * lease must call howdah_work_extend() now and then.  With threads > 0, handlers run in that many
+ * threads of the worker, and leases are extended after a third of their time whatever the handlers
+ * do.  Only the thread that calls howdah_worker_run() and howdah_worker_stop() acks and claims.  A
+ * handler may use the bus of its worker in any of these threads, as the handler of a subscription
+ * may (see howdah_subscriptions.h).  What it pushes and appends is stored at once, not with its
+ * verdict.
  *
- * From the first howdah_worker_run() on a queue that has bindings, until the worker is stopped, one
- * more thread with a session of its own stands by to route their events; see howdah_queue_bind().
- * It needs the rights of a subscriber; without them the worker works on what others route.
+ * When the queue has bindings, howdah_worker_run() starts one more thread, with a session of its
+ * own, that routes their events until the worker is stopped; see howdah_queue_bind().  It needs
+ * the rights of a subscriber.  Without them the worker runs the jobs that others route.
  */
 typedef struct howdah_worker howdah_worker;
-typedef struct howdah_work howdah_work; /* the job in hand; valid until the handler returns */
+typedef struct howdah_work howdah_work; /* the running job; valid until the handler returns */
 
 /* What a handler returns; anything else is FAILED. */
 #define HOWDAH_WORK_DONE 0
 #define HOWDAH_WORK_FAILED 1  /* for good: a dead letter */
-#define HOWDAH_WORK_RETRY 2   /* again, by the queue's back-off unless howdah_work_retry() says */
-#define HOWDAH_WORK_RELEASE 3 /* not begun: again at once, attempt not counted */
+#define HOWDAH_WORK_RETRY 2   /* again, by the queue's back-off; howdah_work_retry() sets a delay */
+#define HOWDAH_WORK_RELEASE 3 /* not started: again at once, the attempt is not counted */
 
 typedef int (*howdah_work_handler)(void *ctx, const howdah_job *job, howdah_work *work);
 
-/* These keep a copy of the text, up to 64 KiB, and return what the handler is to return. */
-HOWDAH_API int howdah_work_done(howdah_work *work, const char *result);
+/* These keep a copy of the text, up to 64 KiB.  Return what they return. */
+HOWDAH_API int howdah_work_complete(howdah_work *work, const char *result);
 HOWDAH_API int howdah_work_fail(howdah_work *work, const char *error);
 HOWDAH_API int howdah_work_retry(howdah_work *work, int64_t after_ms, const char *error);
-/* With threads 0: extends the lease of all that the worker has.  LOST: give this one up. */
+/* With threads 0: extends the leases of all jobs of the worker.  LOST: give this job up. */
 HOWDAH_API int howdah_work_extend(howdah_work *work, howdah_error *reterr);
-/* True when the lease is known to be lost: whatever the handler returns, nobody will hear it. */
+/* True when the lease is known to be lost: what the handler returns has no effect. */
 HOWDAH_API bool howdah_work_is_lost(const howdah_work *work);
 /* True while the worker is being stopped. */
 HOWDAH_API bool howdah_work_is_stopping(const howdah_work *work);
@@ -331,14 +358,14 @@ typedef struct howdah_worker_options {
     howdah_work_handler handler; /* required */
     void *ctx;
     int64_t threads;      /* 0 to 256; 0: the caller's thread */
-    int64_t batch;        /* 10: jobs in hand at most, running ones included; at least threads */
+    int64_t batch;        /* 10: most jobs held at once, running ones included; at least threads */
     int64_t lease_ms;     /* 0: the queue's abandon_after */
-    int64_t ack_delay_ms; /* 100: so long a finished job waits for others to be acked with */
+    int64_t ack_delay_ms; /* 100: how long a finished job waits to be acked together with others */
     int64_t drain_ms;     /* 30000: how long howdah_worker_stop() waits for handlers */
     int64_t max_attempts; /* 0: the job's; otherwise a retry at this attempt is a failure */
-    int64_t max_jobs;     /* 0: no end; otherwise howdah_worker_run() ends after so many */
+    int64_t max_jobs;     /* 0: no limit; otherwise howdah_worker_run() ends after that many */
     bool until_empty;     /* howdah_worker_run() ends when nothing is left to do */
-    const char *worker;   /* how jobs name who has them; NULL: host, process and bus */
+    const char *worker;   /* the name that jobs show as their worker; NULL: host, process and bus */
 } howdah_worker_options;
 
 #define HOWDAH_WORKER_OPTIONS_INIT                                                                 \
@@ -346,33 +373,33 @@ typedef struct howdah_worker_options {
         sizeof(howdah_worker_options), NULL, NULL, NULL, 0, 10, 0, 100, 30000, 0, 0, false, NULL   \
     }
 
-/* Starts the threads, if any; claims nothing yet.  Errors: INVALID, MISUSE (one worker a bus). */
+/* Starts the threads, if any; claims nothing yet.  One worker per bus (MISUSE).  Also INVALID. */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_worker_new(howdah_bus *bus,
                                                    const howdah_worker_options *options,
                                                    howdah_worker **ret_worker,
                                                    howdah_error *reterr);
 /*
- * Works until the time is over (-1: for ever), howdah_interrupt(), or an end that the options name.
- * A store that cannot be reached is waited for, with growing pauses.  HOWDAH_OK: the time is over;
- * HOWDAH_END: max_jobs, or nothing is left; INTERRUPTED; or an error that waiting does not mend.
- * What is finished is acked when it returns OK or END; jobs in hand stay in hand, and their
- * leases are extended by the next call only.
+ * Works until the time is over (-1: no limit), howdah_interrupt(), or an end that the options
+ * name.  When the store cannot be reached it tries again, with growing pauses.  HOWDAH_OK: the
+ * time is over.  HOWDAH_END: max_jobs, or nothing is left.  INTERRUPTED, or an error that waiting
+ * does not cure.  When it returns OK or END, finished jobs are acked.  The worker keeps the other
+ * jobs that it holds; only the next call extends their leases.
  *
- * "Nothing is left" means that no job is pending or processing, none that this worker sent back
- * waits for its next try, and no event up to the log's head is still to become a job of this queue.
- * Jobs that were pushed for later are not waited for.
+ * "Nothing is left" means: no job is pending or processing, no job that this worker sent back waits
+ * for its next try, and no event up to the log's head is still to become a job of this queue.
+ * It does not wait for jobs that were pushed for later.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_worker_run(howdah_worker *worker, int64_t for_ms,
                                                    howdah_error *reterr);
 /*
- * Drains: claims nothing more, gives back what was not begun, waits for the handlers that run,
- * extending their leases, and acks them.  TIMEOUT when some still run after drain_ms; it may be
- * called again.  After howdah_interrupt() call howdah_interrupt_clear() first.
+ * Drains: claims nothing more, releases jobs that were not started, waits for the handlers that run
+ * while it extends their leases, and acks their jobs.  TIMEOUT when some still run after drain_ms;
+ * then it may be called again.  After howdah_interrupt() call howdah_interrupt_clear() first.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_worker_stop(howdah_worker *worker, howdah_error *reterr);
 /*
- * Stops it unless it is stopped, then waits for every handler that still runs: their leases run
- * out by themselves.  Before howdah_close().
+ * Stops the worker unless it is stopped, then waits for every handler that still runs, without
+ * extending its lease.  Call it before howdah_close().
  */
 HOWDAH_API void howdah_worker_free(howdah_worker *worker);
 
@@ -385,8 +412,8 @@ typedef struct howdah_worker_info {
     int64_t released;
     int64_t lost;    /* leases */
     int64_t running; /* now */
-    int64_t waiting; /* in hand, not begun */
-    bool paused;     /* the queue was, when it was asked last */
+    int64_t waiting; /* claimed, not started */
+    bool paused;     /* the queue was paused when the worker last asked */
 } howdah_worker_info;
 
 #define HOWDAH_WORKER_INFO_INIT                                                                    \
@@ -394,21 +421,21 @@ typedef struct howdah_worker_info {
         sizeof(howdah_worker_info), 0, 0, 0, 0, 0, 0, 0, 0, false                                  \
     }
 
-/* From the thread that runs the worker; otherwise MISUSE. */
+/* Call it from the thread that runs the worker; otherwise MISUSE. */
 HOWDAH_API int howdah_worker_info_get(howdah_worker *worker, howdah_worker_info *ret_info);
 
 /* --------------------------------------------------------------- operators */
 
-/* Settings of a queue, stored with it.  HOWDAH_ABSENT: as it is, or the default for a new one. */
+/* Settings of a queue, stored with it.  HOWDAH_ABSENT: unchanged, or the default of a new queue. */
 typedef struct howdah_queue_options {
     size_t size;
-    int64_t abandon_after_ms;   /* 300000: a lease */
+    int64_t abandon_after_ms;   /* 300000: how long a lease is */
     int64_t max_attempts;       /* 5 */
-    int64_t backoff_initial_ms; /* 1000: before the second attempt, doubling */
+    int64_t backoff_initial_ms; /* 1000: before the second attempt; doubled each time */
     int64_t backoff_max_ms;     /* 3600000 */
     int64_t backoff_jitter;     /* 10 percent */
-    int64_t concurrency;        /* 0: no limit of jobs under way at once */
-    int64_t history_ms;         /* 0: kept for ever */
+    int64_t concurrency;        /* most jobs under way at once; 0: no limit */
+    int64_t history_ms;         /* how long the history is kept; 0: for ever */
     int64_t hold_key; /* 1: a FAILED job holds its key until it is tried again or discarded */
 } howdah_queue_options;
 
@@ -419,64 +446,65 @@ typedef struct howdah_queue_options {
     }
 
 /*
- * Sets one of them by name and text, as howdah_settings_set() does: abandon_after, max_attempts,
- * backoff_initial, backoff_max, backoff_jitter, concurrency, history, hold_key; durations as 250ms,
- * 5s, 2m, 1h.  INVALID names the nearest one, or the range.
+ * Sets one of the options by name and text, as howdah_settings_set() does: abandon_after,
+ * max_attempts, backoff_initial, backoff_max, backoff_jitter, concurrency, history, hold_key.
+ * Durations are written 250ms, 5s, 2m, 1h.  INVALID names the nearest option, or the range.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_options_set(howdah_queue_options *options,
                                                           const char *key, const char *value,
                                                           howdah_error *reterr);
-/* Makes the queue, or changes it. */
-HOWDAH_API int howdah_queue_set(howdah_bus *bus, const char *queue,
-                                const howdah_queue_options *options, howdah_error *reterr);
-/* Nothing is claimed while it is paused; what is under way goes on.  NOT_FOUND. */
+/* Creates the queue, or changes its settings. */
+HOWDAH_API int howdah_queue_configure(howdah_bus *bus, const char *queue,
+                                      const howdah_queue_options *options, howdah_error *reterr);
+/* While a queue is paused nothing is claimed; jobs that are under way continue.  NOT_FOUND. */
 HOWDAH_API int howdah_queue_pause(howdah_bus *bus, const char *queue, howdah_error *reterr);
 HOWDAH_API int howdah_queue_resume(howdah_bus *bus, const char *queue, howdah_error *reterr);
 /*
- * Removes every job that is not under way, for good; dead letters that they were tried again for
- * are discarded.  ret_n, may be NULL: how many.  NOT_FOUND.
+ * Removes every job that is not under way, for good.  When such a job was a dead letter that is
+ * tried again, its dead letter is discarded.  ret_n may be NULL: how many jobs.  NOT_FOUND.
  */
 HOWDAH_API int howdah_queue_purge(howdah_bus *bus, const char *queue, int64_t *ret_n,
                                   howdah_error *reterr);
 
 typedef struct howdah_queue_info {
     size_t size;
-    const char *queue; /* until fn returns */
+    const char *queue; /* valid until fn returns */
     bool paused;
-    /* Counts, of one moment. */
+    /* Counts, all of the same moment. */
     int64_t pending;
     int64_t processing;
     int64_t scheduled;
-    int64_t completed; /* those whose history was removed included */
+    int64_t completed; /* including those whose history was removed */
     int64_t failed;
     int64_t purged;
     int64_t dead_letters;  /* not resolved */
-    int64_t oldest_age_ms; /* of the pending job that is due longest; HOWDAH_ABSENT: none */
+    int64_t oldest_age_ms; /* of the pending job that has been due longest; HOWDAH_ABSENT: none */
     int64_t created_at_us;
     howdah_queue_options settings;
 } howdah_queue_info;
 
-/* All queues by name (queue NULL), or one (NOT_FOUND).  fn's non-zero result ends it. */
+/* All queues by name (queue NULL), or one (NOT_FOUND).  A non-zero result of fn ends the walk. */
 HOWDAH_API int howdah_queues_walk(howdah_bus *bus, const char *queue,
                                   int (*fn)(void *ctx, const howdah_queue_info *info), void *ctx,
                                   howdah_error *reterr);
 /*
- * The same of all queues without counting their history, which may be long: completed and failed
- * are HOWDAH_ABSENT.  For a look every few seconds.
+ * The same for all queues, but without counting their history, which may be long: completed and
+ * failed are HOWDAH_ABSENT.  Cheap enough to call every few seconds.
  */
-HOWDAH_API int howdah_queues_summary(howdah_bus *bus,
-                                     int (*fn)(void *ctx, const howdah_queue_info *info), void *ctx,
-                                     howdah_error *reterr);
+HOWDAH_API int howdah_queue_summaries_walk(howdah_bus *bus,
+                                           int (*fn)(void *ctx, const howdah_queue_info *info),
+                                           void *ctx, howdah_error *reterr);
 
-/* A job wherever it is, also in the history; free with howdah_job_free().  NOT_FOUND. */
+/* A job in any state, also in the history; free it with howdah_job_free().  NOT_FOUND. */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_job_get(howdah_bus *bus, int64_t id, howdah_job **ret_job,
                                                 howdah_error *reterr);
 /*
- * cancel: a job that is not under way becomes FAILED without a dead letter (one that it was tried
- * again for is discarded); its error is "cancelled", or with a reason "cancelled: reason".
- * CONFLICT while it is under way, or over.
- * retry: a job that waits is due now; one that has FAILED is pending again with all its attempts,
- * as if its dead letter were redriven.  CONFLICT otherwise.  NOT_FOUND of both.
+ * cancel: a job that is not under way becomes FAILED without a dead letter.  When it was a dead
+ * letter that is tried again, that one is discarded.  Its error is "cancelled", or "cancelled:
+ * reason".  CONFLICT while the job is under way, or when it is over.
+ *
+ * rerun: a job that waits is due now.  A job that has FAILED is pending again with all its
+ * attempts, as if its dead letter were redriven.  CONFLICT otherwise.  NOT_FOUND from both.
  */
 HOWDAH_API int howdah_job_cancel(howdah_bus *bus, int64_t id, const char *reason,
                                  howdah_error *reterr);
@@ -484,9 +512,9 @@ HOWDAH_API int howdah_job_rerun(howdah_bus *bus, int64_t id, howdah_error *reter
 
 /*
  * A job that FAILED has a dead letter: howdah_dead_letters_walk() lists it,
- * howdah_dead_letters_redrive() and _discard() see to it by its id.  These see to all open ones of
- * a queue.  ret_n, may be NULL: how many.  A redriven dead letter is "redrive" until its job has
- * completed ("redriven") or failed ("dead" again).  NOT_FOUND.
+ * howdah_dead_letters_redrive() and _discard() handle it by its id.  The two functions below handle
+ * all open ones of a queue.  ret_n may be NULL: how many.  A dead letter that is redriven is
+ * "redrive" until its job has completed ("redriven") or failed ("dead" again).  NOT_FOUND.
  */
 HOWDAH_API int howdah_queue_dead_letters_redrive(howdah_bus *bus, const char *queue, int64_t *ret_n,
                                                  howdah_error *reterr);
@@ -494,51 +522,51 @@ HOWDAH_API int howdah_queue_dead_letters_discard(howdah_bus *bus, const char *qu
                                                  const char *reason, int64_t *ret_n,
                                                  howdah_error *reterr);
 
-typedef struct howdah_queue_log_options {
+typedef struct howdah_queue_history_options {
     size_t size;
     int64_t status; /* HOWDAH_JOB_COMPLETED, HOWDAH_JOB_FAILED; HOWDAH_ABSENT: both */
     int64_t after;  /* for paging: positions above it (backward: below), 0: from the start */
     int64_t limit;  /* 0: all */
     bool backward;  /* newest first */
     bool payload;   /* with data and headers */
-} howdah_queue_log_options;
+} howdah_queue_history_options;
 
-#define HOWDAH_QUEUE_LOG_OPTIONS_INIT                                                              \
+#define HOWDAH_QUEUE_HISTORY_OPTIONS_INIT                                                          \
     {                                                                                              \
-        sizeof(howdah_queue_log_options), HOWDAH_ABSENT, 0, 0, false, false                        \
+        sizeof(howdah_queue_history_options), HOWDAH_ABSENT, 0, 0, false, false                    \
     }
 
 /*
- * The history of a queue, in the order in which jobs ended: whoever reads on behind the last
- * position misses no job that took long.  On PostgreSQL a transaction that ends jobs and stays open
- * shows them behind what was read meanwhile: who must not miss one looks a little back.  The job is
- * valid until fn returns; fn's non-zero result ends it.
+ * The history of a queue, in the order in which jobs ended: a caller that continues after the last
+ * position does not miss a job that took long.  On PostgreSQL a transaction that ends jobs and
+ * stays open can show them below positions that were read meanwhile: to miss none, read some
+ * positions again.  The job is valid until fn returns.  A non-zero result of fn ends the walk.
  */
-HOWDAH_API int howdah_queue_log(howdah_bus *bus, const char *queue,
-                                const howdah_queue_log_options *options,
-                                int (*fn)(void *ctx, const howdah_job *job), void *ctx,
-                                howdah_error *reterr);
+HOWDAH_API int howdah_queue_history_walk(howdah_bus *bus, const char *queue,
+                                         const howdah_queue_history_options *options,
+                                         int (*fn)(void *ctx, const howdah_job *job), void *ctx,
+                                         howdah_error *reterr);
 
 /* ---------------------------------------------------------------- bindings */
 
 /*
  * A binding makes a job of every event that matches a pattern: exactly once, in the order of the
- * log, also of events whose transactions commit late (those when they appear; a stream's events are
- * always in order).  The router behind it is a subscription, listed with all others, whose
- * checkpoint and jobs are one transaction.  It can be paused and reset by its name; nobody else can
- * subscribe to it or remove it (CONFLICT).
+ * log.  An event whose transaction commits late becomes a job when it appears; the events of one
+ * stream are always in order.  The router that does this is a subscription, listed with all others.
+ * Its checkpoint and the jobs are one transaction.  It can be paused and reset by its name, but
+ * nobody else can subscribe with that name or remove it (CONFLICT).
  *
  * A job has data, content type, headers and correlation id of its event, which is its cause
- * (howdah_job_causation()); the payload is not copied.  An event that matches two patterns of one
+ * (howdah_job_causation()).  The payload is not copied.  An event that matches two patterns of one
  * queue makes two jobs.
  *
- * Somebody has to serve the router: a worker does so for its own queue, in a thread and a session
- * of its own, so that any number of workers share the events of a pattern and nothing else has to
- * run; or any bus after howdah_bindings_serve().  One process at a time routes, the others take
- * over when it ends or dies.
+ * Some process has to run the router.  A worker does so for its own queue, in a thread and a
+ * session of its own: any number of workers share the events of a pattern, and nothing else has to
+ * run.  So does any bus after howdah_bindings_serve().  One process at a time routes; another
+ * takes over when it ends or dies.
  */
 typedef enum howdah_binding_key {
-    HOWDAH_KEY_STREAM = 0,      /* a stream's jobs one at a time, in order; others go on */
+    HOWDAH_KEY_STREAM = 0,      /* a stream's jobs one at a time, in order */
     HOWDAH_KEY_CORRELATION = 1, /* the same by correlation id; an event without one has no key */
     HOWDAH_KEY_NONE = 2
 } howdah_binding_key;
@@ -558,20 +586,20 @@ typedef struct howdah_bind_options {
     }
 
 /*
- * Binds a pattern ("order.*", ">": all) to a queue, which is made if there is none.  options may be
- * NULL.  HOWDAH_OK; HOWDAH_END: it is bound already with this key, and stays where it is; CONFLICT:
- * it is bound with another key.  Errors: INVALID, LIMIT, ...
+ * Binds a pattern ("order.*", ">": all) to a queue, which is created if it does not exist.  options
+ * may be NULL.  HOWDAH_END: it is bound already with this key, and its router stays where it is.
+ * CONFLICT: it is bound with another key.  Other errors: INVALID, LIMIT, and those of the store.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_bind(howdah_bus *bus, const char *queue,
                                                    const char *pattern,
                                                    const howdah_bind_options *options,
                                                    howdah_error *reterr);
-/* No event becomes a job any more; jobs that were made stay.  NOT_FOUND. */
+/* From now on no event becomes a job.  Jobs that exist stay.  NOT_FOUND. */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_unbind(howdah_bus *bus, const char *queue,
                                                      const char *pattern, howdah_error *reterr);
 /*
- * Puts the router elsewhere: events after "to" (or HOWDAH_FROM_END) become jobs, whether they did
- * before or not.  The same as howdah_subscription_reset() of its subscription.  NOT_FOUND, INVALID.
+ * Moves the router: events after "to" (or HOWDAH_FROM_END) become jobs, whether or not they did
+ * before.  The same as howdah_subscription_reset() of its subscription.  NOT_FOUND, INVALID.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_binding_replay(howdah_bus *bus, const char *queue,
                                                        const char *pattern, int64_t to,
@@ -587,20 +615,20 @@ typedef struct howdah_binding_info {
     const char *owner;         /* who routes, "": nobody */
     howdah_subscription_state state;
     const char *reason; /* why it is paused or halted, "" */
-    int64_t high;       /* events up to it are jobs, or do not concern it, but for a few that */
-    int64_t lag;        /* come late: how many numbers the router has still to look at */
+    int64_t high;       /* the router has looked at all numbers up to this, but for late ones */
+    int64_t lag;        /* how many numbers the router has still to look at */
     int64_t head;       /* of the log */
     int64_t created_at_us;
 } howdah_binding_info;
 
-/* Those of one queue (NULL: all), by queue and pattern.  fn's non-zero result ends it. */
+/* Those of one queue (NULL: all), by queue and pattern.  A non-zero result of fn ends it. */
 HOWDAH_API int howdah_bindings_walk(howdah_bus *bus, const char *queue,
                                     int (*fn)(void *ctx, const howdah_binding_info *info),
                                     void *ctx, howdah_error *reterr);
 /*
  * From now on howdah_service(), howdah_run() and the runner of this bus route as well, for one
- * queue or (NULL) for all; bindings that come and go are noticed within a second.  Called again it
- * takes the place of the call before.
+ * queue or (NULL) for all.  They notice new and removed bindings within a second.  A second call
+ * replaces the first.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_bindings_serve(howdah_bus *bus, const char *queue,
                                                        howdah_error *reterr);

@@ -1,22 +1,32 @@
 /*
- * howdah_times.h - two times: part of howdah.h, which includes it.
+ * howdah_times.h - ask about the two times: part of howdah.h, which includes it.
  *
- * Every event has two times.  The valid time says when it was true.  It is the user's: past,
- * future, or left out, and then it is the recorded time.  The recorded time says since when the log
- * knows it.  It is the database's, never the client's.  Both are microseconds since 1970 UTC.
+ * Every event has two times.  The valid time says when it was true.  The user sets it: past,
+ * future, or not at all, and then it is the recorded time.  The recorded time says since when the
+ * log knows the event.  The database sets it, never the client.
+ *
+ * What you need, by what you want to do:
+ *
+ *   correct or retract      howdah_correct()
+ *   read as of a time       howdah_query_open(), howdah_reader_next(), howdah_reader_knowledge()
+ *   count, list             howdah_query_count(), howdah_types_walk(), howdah_streams_walk()
+ *   compare two moments     howdah_diff()
+ *   rebuild state quickly   howdah_snapshot_store(), howdah_state_open()
+ *   read old payloads       howdah_upcast_register()
+ *   erase for good          howdah_purge()
  *
  * Nothing is rewritten.  A correction is an event of its own: same stream, type, correlation and
  * causation, the next revision of the same family, a reason, and its own id, global sequence,
- * stream version and recorded time.  The family's id is the id of its first event.  A retraction is
- * a correction that says: this never happened.
+ * stream version and recorded time.  The family's id is the id of its first event.  A retraction
+ * is a correction that says: this never happened.
  *
- *   - A family is one chain: revisions 1, 2, 3 ... without a hole or a fork, each recorded later
- *     than the one before.  Of two corrections at once one is stored, the other gets CONFLICT.
+ *   - A family is one chain: revisions 1, 2, 3 ... without a gap or a fork, each recorded later
+ * than the one before.  Of two corrections at once one is stored, the other gets CONFLICT.
  *   - As of (valid V, known K) means: of each family the revision that was known at K, without
- *     those that are retracted then, and of these the ones whose valid time is not after V.
- *   - The same question has the same answer for ever once it is final: no transaction is open that
- *     could still add to what was known at K.  An answer that is not final yet says so.
- *   - A purge erases payload and headers for good, and leaves who, when and why.
+ * those that were retracted by then, and of these the ones whose valid time is not after V.
+ *   - The same question always has the same answer once the answer is final: no transaction is open
+ *     that could still add to what was known at K.  An answer that is not final yet says so.
+ *   - A purge erases payload and headers for good, and keeps who did it, when and why.
  *
  *     howdah_correction c = HOWDAH_CORRECTION_INIT;
  *     c.event_id = id;                       any event of the family
@@ -42,25 +52,22 @@
 extern "C" {
 #endif
 
-/* "No time": an open end, a time left as it is. */
-#define HOWDAH_NO_TIME INT64_MIN
-
 /* ------------------------------------------------------------- corrections */
 
 typedef struct howdah_correction {
     size_t size;
     const char *event_id; /* required: the id of any event of the family */
     const char *reason;   /* required: 1 to 1000 bytes */
-    const char *data;     /* JSON, or bytes with a content type; NULL: as it is */
+    const char *data;     /* JSON, or bytes with a content type; NULL: unchanged */
     size_t data_len;
     const char *content_type;  /* NULL: data is JSON */
-    int64_t valid_time_us;     /* HOWDAH_NO_TIME: as it is */
+    int64_t valid_time_us;     /* HOWDAH_NO_TIME: unchanged */
     bool retract;              /* it never happened; data and valid time must be left out */
-    const char *headers;       /* a JSON object of strings; NULL: as they are */
-    const char *actor;         /* who corrects; NULL: nobody is named */
+    const char *headers;       /* a JSON object of strings; NULL: unchanged */
+    const char *actor;         /* who corrects; NULL: not named */
     const char *id;            /* of the correction; NULL: a new one */
-    int64_t schema_version;    /* of data, 0: as it is */
-    int64_t expected_revision; /* the newest one that the caller knows, 0: whichever it is */
+    int64_t schema_version;    /* of data; 0: unchanged */
+    int64_t expected_revision; /* the newest one that the caller knows; 0: any */
 } howdah_correction;
 
 #define HOWDAH_CORRECTION_INIT                                                                     \
@@ -70,14 +77,14 @@ typedef struct howdah_correction {
     }
 
 /*
- * Appends the next revision of a family.  A family that is retracted is taken up again by a
- * correction with data.  A call that names its id can be repeated, as an append can: what is stored
- * already is answered with its position.
+ * Appends the next revision of a family.  A correction with data restores a family that is
+ * retracted.  A call that names its id can be repeated, as an append can: it returns the position
+ * of what is stored already.
  *
- * Errors: NOT_FOUND (no event has this id), CONFLICT (error.actual_revision is the newest revision:
- * it is not the expected one, or somebody else corrected at the same time), INVALID and LIMIT
+ * Errors: NOT_FOUND (no event has this id); CONFLICT (the newest revision, error.actual_revision,
+ * is not the expected one, or another correction was stored at the same time); INVALID and LIMIT
  * (nothing to correct, an empty reason, data for a retraction, no data for a family that is
- * retracted or purged, a retraction of one that is retracted), and those of howdah_append().
+ * retracted or purged, a retraction of a family that is retracted); and those of howdah_append().
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_correct(howdah_bus *bus,
                                                 const howdah_correction *correction,
@@ -103,13 +110,13 @@ typedef enum howdah_order {
     HOWDAH_ORDER_RECORDED = 2  /* recorded time, then sequence */
 } howdah_order;
 
-/* Filters are joined by AND; those left out do not filter. */
+/* All filters that are set must match. */
 typedef struct howdah_query_options {
     size_t size;
     howdah_view view;
-    /* AS_OF only.  Facts valid at this time: valid time not after it.  HOWDAH_NO_TIME: all. */
+    /* AS_OF only: events whose valid time is not after this.  HOWDAH_NO_TIME: all. */
     int64_t valid_at_us;
-    /* AS_OF only.  What was known then.  HOWDAH_NO_TIME: now.  A time in the future is INVALID. */
+    /* AS_OF only: what was known then.  HOWDAH_NO_TIME: now.  A time in the future is INVALID. */
     int64_t known_at_us;
     const char *stream;
     const char *type;
@@ -119,7 +126,7 @@ typedef struct howdah_query_options {
     const char *family;         /* the id of any event of one family (NOT_FOUND without it) */
     const char *const *headers; /* name, value, name, value ...: each header equals its value */
     size_t headers_n;           /* pairs */
-    /* Both times, from included, before excluded.  HOWDAH_NO_TIME: open. */
+    /* Ranges of both times: "from" is included, "before" is not.  HOWDAH_NO_TIME: open. */
     int64_t valid_from_us;
     int64_t valid_before_us;
     int64_t recorded_from_us;
@@ -139,12 +146,12 @@ typedef struct howdah_query_options {
 /* Most pairs of headers in one query. */
 #define HOWDAH_QUERY_HEADERS_MAX 16
 
-/* What an answer is worth. */
+/* What an answer rests on. */
 typedef struct howdah_knowledge {
     size_t size;
-    int64_t known_at_us; /* as asked for; HOWDAH_NO_TIME: the present, which goes on */
-    int64_t asked_at_us; /* the database's clock when it was asked */
-    bool final;          /* the same question will have the same answer for ever */
+    int64_t known_at_us; /* as in the options; HOWDAH_NO_TIME: now */
+    int64_t asked_at_us; /* the database's clock when the question was asked */
+    bool final;          /* the same question will always have the same answer */
     char waits_for[128]; /* not final: who could still add to it, "" when that is not known */
 } howdah_knowledge;
 
@@ -154,17 +161,17 @@ typedef struct howdah_knowledge {
     }
 
 /*
- * Reads what the options ask for, in pages by key, whatever the order: read with
- * howdah_reader_next(), end with howdah_reader_close().  An answer as of some time is of the moment
- * of this call, however long it is: a family that is corrected while it is read comes once, with
- * the revision that was known then.  Errors: INVALID (options, a time to know that lies in the
- * future), NOT_FOUND (family), and those of howdah_read_open().
+ * Reads what the options ask for, page by page, in any order: read with howdah_reader_next(), end
+ * with howdah_reader_close().  An answer as of some time is of the moment of this call, however
+ * long it is: a family that is corrected while it is read comes once, with the revision that was
+ * known then.  Errors: INVALID (options, known_at_us in the future), NOT_FOUND (family), and those
+ * of howdah_reader_open().
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_query_open(howdah_bus *bus,
                                                    const howdah_query_options *options,
                                                    howdah_reader **ret_reader,
                                                    howdah_error *reterr);
-/* Of a reader of howdah_query_open(); it was found out before the first row was read. */
+/* For a reader of howdah_query_open().  It was determined before the first row was read. */
 HOWDAH_API int howdah_reader_knowledge(const howdah_reader *reader,
                                        howdah_knowledge *ret_knowledge);
 
@@ -176,7 +183,7 @@ HOWDAH_API int howdah_query_count(howdah_bus *bus, const howdah_query_options *o
 typedef struct howdah_type_stats {
     size_t size;
     const char *type;    /* valid until fn returns */
-    int64_t events;      /* all of the following count what the options let through */
+    int64_t events;      /* this and the following count only what matches the options */
     int64_t corrections; /* revisions above the first */
     int64_t retractions;
     int64_t streams; /* distinct ones */
@@ -186,15 +193,15 @@ typedef struct howdah_type_stats {
     int64_t last_recorded_us;
 } howdah_type_stats;
 
-/* Per type, in order of their names.  fn's non-zero result ends the walk.  order, backward and
-   limit of the options must be left alone. */
-HOWDAH_API int howdah_query_types(howdah_bus *bus, const howdah_query_options *options,
-                                  int (*fn)(void *ctx, const howdah_type_stats *stats), void *ctx,
-                                  howdah_error *reterr);
-/* Distinct streams of what the options let through, in order of their names; limit counts. */
-HOWDAH_API int howdah_query_streams(howdah_bus *bus, const howdah_query_options *options,
-                                    int (*fn)(void *ctx, const char *stream), void *ctx,
-                                    howdah_error *reterr);
+/* Per type, in order of name.  A non-zero result of fn ends the walk.  order, backward and limit of
+   the options must not be set. */
+HOWDAH_API int howdah_types_walk(howdah_bus *bus, const howdah_query_options *options,
+                                 int (*fn)(void *ctx, const howdah_type_stats *stats), void *ctx,
+                                 howdah_error *reterr);
+/* The distinct streams of the events that match, in order of name; limit is of streams. */
+HOWDAH_API int howdah_streams_walk(howdah_bus *bus, const howdah_query_options *options,
+                                   int (*fn)(void *ctx, const char *stream), void *ctx,
+                                   howdah_error *reterr);
 
 /* -------------------------------------------------------------------- diff */
 
@@ -224,10 +231,11 @@ typedef struct howdah_diff_options {
     }
 
 /*
- * What our knowledge has become between two moments: a change for each family that is not as it
- * was, in the order of the sequences of "after", which is the newest revision.  before is NULL for
- * ADDED.  What was added and retracted in between is no change.  Events are valid until fn returns;
- * its non-zero result ends the walk.  ret_knowledge is about the later moment and may be NULL.
+ * How the known facts changed between two moments: one change for each family that differs, in the
+ * order of the sequence of "after", which is the newest revision.  before is NULL for ADDED.  A
+ * family that was added and retracted in between is not a change.  Events are valid until fn
+ * returns.  A non-zero result of fn ends the walk.  ret_knowledge is about the later moment and may
+ * be NULL.
  */
 HOWDAH_API int howdah_diff(howdah_bus *bus, const howdah_diff_options *options,
                            int (*fn)(void *ctx, howdah_change change, const howdah_event *before,
@@ -243,7 +251,7 @@ HOWDAH_API int howdah_diff(howdah_bus *bus, const howdah_diff_options *options,
 typedef struct howdah_snapshot {
     size_t size;
     const char *stream;
-    int64_t version;  /* of the last event that is in it; the stream must have it */
+    int64_t version;  /* of the last event that it includes; the stream must have that version */
     const char *data; /* JSON, or bytes with a content type */
     size_t data_len;
     const char *content_type; /* NULL: data is JSON */
@@ -257,7 +265,7 @@ typedef struct howdah_snapshot {
     }
 
 /*
- * Stores a snapshot, in place of one of the same version.  keep > 0: afterwards only the newest
+ * Stores a snapshot; it replaces one of the same version.  keep > 0: afterwards only the newest
  * "keep" ones of the stream are left.  Errors: NOT_FOUND (the stream has no such version), INVALID,
  * LIMIT.
  */
@@ -269,16 +277,16 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_snapshot_load(howdah_bus *bus, const cha
                                                       howdah_snapshot **ret_snapshot,
                                                       howdah_error *reterr);
 HOWDAH_API void howdah_snapshot_free(howdah_snapshot *snapshot);
-/* By stream and version; stream NULL: all.  Without their data (data NULL, data_len as it is). */
+/* By stream and version; stream NULL: all.  Without their data: data is NULL, data_len is set. */
 HOWDAH_API int howdah_snapshots_walk(howdah_bus *bus, const char *stream,
                                      int (*fn)(void *ctx, const howdah_snapshot *snapshot),
                                      void *ctx, howdah_error *reterr);
 /* Removes those of a stream up to a version (0: all); ret_removed may be NULL. */
-HOWDAH_API int howdah_snapshot_remove(howdah_bus *bus, const char *stream, int64_t upto,
-                                      int64_t *ret_removed, howdah_error *reterr);
+HOWDAH_API int howdah_snapshots_remove(howdah_bus *bus, const char *stream, int64_t upto,
+                                       int64_t *ret_removed, howdah_error *reterr);
 /*
- * The state of a stream at a version (0: the newest): the nearest snapshot, NULL when there is
- * none, and a reader of the events behind it, up to the version.
+ * The state of a stream at a version (0: the newest): the nearest snapshot at or below it, NULL
+ * when there is none, and a reader of the events after it, up to the version.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_state_open(howdah_bus *bus, const char *stream,
                                                    int64_t version, howdah_snapshot **ret_snapshot,
@@ -288,9 +296,9 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_state_open(howdah_bus *bus, const char *
 /* --------------------------------------------------------------- upcasting */
 
 /*
- * Upcasts the payload of an old event to the next schema version.  It looks at the event and hands
- * the new payload over with howdah_upcast_set_json() or howdah_upcast_set_bytes(), which copy it.
- * Returns HOWDAH_OK, or anything else when it cannot; howdah_upcast_fail() says why.
+ * Upcasts the payload of an old event to the next schema version.  The function reads the event and
+ * sets the new payload with howdah_upcast_set_json() or howdah_upcast_set_bytes(), which copy it.
+ * It returns HOWDAH_OK, or anything else when it cannot; howdah_upcast_fail() says why.
  */
 typedef struct howdah_upcast howdah_upcast;
 typedef int (*howdah_upcast_fn)(void *ctx, const howdah_event *event, howdah_upcast *upcast);
@@ -302,14 +310,14 @@ HOWDAH_API void howdah_upcast_set_bytes(howdah_upcast *upcast, const void *bytes
 HOWDAH_API int howdah_upcast_fail(howdah_upcast *upcast, const char *message);
 
 /*
- * From now on every event of this type that is read on this bus, by whatever call, and that is of
- * this schema version, is upcast to the next one, and so on up to the newest version that can be
- * reached.  Purged events and retractions are not lifted.  An event for which a step is missing (a
- * later step is registered, this one is not), or fails, is an error of the read (INVALID, naming
- * type and version); in a subscription it becomes a dead letter, or halts it when it fails closed.
- * What is stored is never changed: the dead letter's copy is the event as it is stored.
+ * From now on every event of this type and this schema version that any call reads on this bus is
+ * upcast to the next version, and so on up to the newest version that can be reached.  Purged
+ * events and retractions are not upcast.  When a step fails, or is missing (a later step is
+ * registered, this one is not), the read fails with INVALID, which names type and version.  In a
+ * subscription the event becomes a dead letter, or halts the subscription when it fails closed.
+ * What is stored never changes: the dead letter's copy is the event as it is stored.
  *
- * Register before the first read or subscription of the bus.  A runner's threads call fn at the
+ * Register before the first read or subscription of the bus.  A runner's threads may call fn at the
  * same time.  CONFLICT when this step is registered already.
  */
 HOWDAH_API int howdah_upcast_register(howdah_bus *bus, const char *type, int64_t schema_version,
@@ -328,7 +336,7 @@ typedef struct howdah_upcast_counts {
         sizeof(howdah_upcast_counts), 0, 0, 0, 0                                                   \
     }
 
-/* From any thread, once the steps are registered. */
+/* May be called from any thread, once the steps are registered. */
 HOWDAH_API int howdah_upcast_counts_get(const howdah_bus *bus, howdah_upcast_counts *ret_counts);
 
 /* ------------------------------------------------------------------- purge */
@@ -355,34 +363,34 @@ typedef struct howdah_purge_options {
 typedef struct howdah_purge_record {
     size_t size;
     int64_t id;
-    int64_t purged_at_us;
-    const char *actor; /* texts are valid until fn returns, or in howdah_purge() not set */
+    int64_t purged_at_us; /* HOWDAH_NO_TIME when nothing was left to purge */
+    const char *actor;    /* texts are valid until fn returns; howdah_purge() does not set them */
     const char *reason;
     const char *stream;   /* NULL: by ids */
-    int64_t events;       /* erased by it; those that were purged before do not count */
-    int64_t dead_letters; /* dead letters, erased and discarded */
+    int64_t events;       /* erased by this purge; those that were purged before do not count */
+    int64_t dead_letters; /* erased and discarded */
     int64_t snapshots;    /* removed */
-    int64_t jobs; /* made of these events by bindings: those waiting are cancelled, the results
-                     and errors of those ended are erased */
+    int64_t jobs; /* that bindings made of these events: waiting ones are cancelled, results and
+                     errors of ended ones are erased */
     int64_t left; /* revisions of the same families that still have a payload */
 } howdah_purge_record;
 
 #define HOWDAH_PURGE_RECORD_INIT                                                                   \
     {                                                                                              \
-        sizeof(howdah_purge_record), 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0                         \
+        sizeof(howdah_purge_record), 0, HOWDAH_NO_TIME, NULL, NULL, NULL, 0, 0, 0, 0, 0            \
     }
 
 /*
- * Erases payload and headers of events, in one transaction with its record, and what was derived
- * from them.  It cannot be undone.  Processes that run may hold what they have read; the server's
- * own files let go of it with the next vacuum, backups when they are thrown away.
+ * Erases payload and headers of events, and what was derived from them, in one transaction with the
+ * record of the purge.  It cannot be undone.  Running processes may still hold what they have read.
+ * The server's own files lose it with the next vacuum, backups when they are deleted.
  *
- * Errors: NOT_FOUND (the stream has no event, an id is not stored: nothing is erased), INVALID.
- * Purging what is purged already is no error and keeps no record (id 0).
+ * Errors: NOT_FOUND (the stream has no event, or an id is not stored; nothing is erased), INVALID.
+ * Purging what is purged already is not an error and leaves no record (id 0).
  */
 HOWDAH_API int howdah_purge(howdah_bus *bus, const howdah_purge_options *options,
                             howdah_purge_record *ret_record, howdah_error *reterr);
-/* All that were made, in order. */
+/* All purges, in order. */
 HOWDAH_API int howdah_purges_walk(howdah_bus *bus,
                                   int (*fn)(void *ctx, const howdah_purge_record *record),
                                   void *ctx, howdah_error *reterr);

@@ -31,7 +31,7 @@ void hw_clock_sleep_ms(int64_t ms);
 /* Years 0001 to 9999. */
 #define HW_TIME_MIN_US INT64_C(-62135596800000000)
 #define HW_TIME_MAX_US INT64_C(253402300799999999)
-#define HW_TIME_ABSENT INT64_MIN
+#define HW_TIME_ABSENT INT64_MIN /* HOWDAH_NO_TIME */
 #define HW_TIME_TEXT 27
 
 /* RFC 3339 with an offset, up to 9 decimals (beyond 6 cut off); no leap second, no year 0. */

@@ -30,17 +30,24 @@ static bool is_zero(const unsigned char *bytes, size_t n)
     return true;
 }
 
-int hw_sized_take(void *own, size_t known, const void *given, const char *call,
-                  howdah_error *reterr)
+int hw_sized_check(const void *given, const char *call, howdah_error *reterr)
 {
-    size_t size;
-
-    if (!given)
+    if (!given || is_size(size_of(given)))
         return HOWDAH_OK;
-    size = size_of(given);
-    if (!is_size(size))
-        return hw_fail(reterr, HOWDAH_MISUSE,
-                       "%s: a struct's size is %zu: start with its ..._INIT macro", call, size);
+    return hw_fail(reterr, HOWDAH_MISUSE,
+                   "%s: a struct's size is %zu: start with its ..._INIT macro", call,
+                   size_of(given));
+}
+
+bool hw_sized_is_ours(const void *array, size_t known)
+{
+    return size_of(array) == known;
+}
+
+/* size: the caller's. */
+static int take(void *own, size_t known, const void *given, size_t size, const char *call,
+                howdah_error *reterr)
+{
     if (size > known && !is_zero((const unsigned char *)given + known, size - known))
         return hw_fail(reterr, HOWDAH_MISUSE,
                        "%s: an option is set that this library does not know", call);
@@ -49,14 +56,39 @@ int hw_sized_take(void *own, size_t known, const void *given, const char *call,
     return HOWDAH_OK;
 }
 
+int hw_sized_take(void *own, size_t known, const void *given, const char *call,
+                  howdah_error *reterr)
+{
+    int s = hw_sized_check(given, call, reterr);
+
+    return s < 0 || !given ? s : take(own, known, given, size_of(given), call, reterr);
+}
+
+int hw_sized_take_at(void *own, size_t known, const void *array, size_t index, const char *call,
+                     howdah_error *reterr)
+{
+    size_t size = size_of(array);
+
+    return take(own, known, (const char *)array + index * size, size, call, reterr);
+}
+
+static void give(void *ret, size_t size, const void *own, size_t known)
+{
+    memcpy(ret, own, size < known ? size : known);
+    memcpy(ret, &size, sizeof size);
+}
+
 int hw_sized_give(void *ret, const void *own, size_t known)
 {
-    size_t size;
-
     if (!ret || !is_size(size_of(ret)))
         return HOWDAH_MISUSE;
-    size = size_of(ret);
-    memcpy((char *)ret + sizeof size, (const char *)own + sizeof size,
-           (size < known ? size : known) - sizeof size);
+    give(ret, size_of(ret), own, known);
     return HOWDAH_OK;
+}
+
+void hw_sized_give_at(void *array, size_t index, const void *own, size_t known)
+{
+    size_t size = size_of(array);
+
+    give((char *)array + index * size, size, own, known);
 }

@@ -50,7 +50,7 @@ static int append_one(bench_client *client, int64_t *ret_events, howdah_error *r
     ours *c = (ours *)client;
     howdah_append_options options = HOWDAH_APPEND_OPTIONS_INIT;
     howdah_event *event = NULL;
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
     int s;
 
     options.expected_version = bench_load_advance(&c->load);
@@ -127,7 +127,7 @@ static int read_all(bench_client *client, int64_t *ret_events, howdah_error *ret
     ours *c = (ours *)client;
     howdah_reader *reader = NULL;
     int64_t n = 0;
-    int s = howdah_read_since(c->bus, 0, &reader, reterr);
+    int s = howdah_reader_open_since(c->bus, 0, &reader, reterr);
 
     while (s == HOWDAH_OK) {
         const howdah_event *event = NULL;

@@ -132,11 +132,11 @@ static int open_reader(const asker *c, const char *stream, howdah_reader **ret_r
                        howdah_error *reterr)
 {
     howdah_query_options q = HOWDAH_QUERY_OPTIONS_INIT;
-    howdah_read_options r = HOWDAH_READ_OPTIONS_INIT;
+    howdah_reader_options r = HOWDAH_READER_OPTIONS_INIT;
 
     if (c->plain) {
         r.stream = stream;
-        return howdah_read_open(c->bus, &r, ret_reader, reterr);
+        return howdah_reader_open(c->bus, &r, ret_reader, reterr);
     }
     q.view = HOWDAH_VIEW_AS_OF;
     q.known_at_us = c->known_at_us;
@@ -195,14 +195,14 @@ static void close_asker(bench_client *client)
 /* The moment of the last event: everything is known then, and nothing can be added. */
 static int find_moment(asker *c, howdah_error *reterr)
 {
-    howdah_read_options o = HOWDAH_READ_OPTIONS_INIT;
+    howdah_reader_options o = HOWDAH_READER_OPTIONS_INIT;
     howdah_reader *reader = NULL;
     const howdah_event *event = NULL;
     int s;
 
     o.backward = true;
     o.limit = 1;
-    s = howdah_read_open(c->bus, &o, &reader, reterr);
+    s = howdah_reader_open(c->bus, &o, &reader, reterr);
     if (s >= 0)
         s = howdah_reader_next(reader, &event, reterr);
     if (s == HOWDAH_OK)

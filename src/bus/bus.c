@@ -268,14 +268,14 @@ int hw_sleep(const hw_interrupt *interrupt, int64_t ms, howdah_error *reterr)
 
 /* ------------------------------------------------------- without a handle */
 
-int howdah_migrate_print(const char *url, const howdah_settings *settings, char **ret_sql,
-                         howdah_error *reterr)
+int howdah_migrations_sql(const char *url, const howdah_settings *settings, char **ret_sql,
+                          howdah_error *reterr)
 {
     howdah_settings defaults;
     hw_config config;
 
     if (!url || !ret_sql)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_migrate_print: an argument is NULL");
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_migrations_sql: an argument is NULL");
     hw_settings_init(&defaults);
     config = config_of(url, settings ? settings : &defaults, NULL);
     return hw_store_print(&config, ret_sql, reterr);

@@ -14,15 +14,15 @@ int howdah_migrate(howdah_bus *bus, const howdah_migrate_options *options, howda
     return s < 0 ? s : bus->store->ops->migrate(bus->store, own.note, own.note_ctx, reterr);
 }
 
-int howdah_migrate_status(howdah_bus *bus, int (*fn)(void *ctx, const howdah_step_info *step),
-                          void *ctx, howdah_error *reterr)
+int howdah_migrations_walk(howdah_bus *bus, int (*fn)(void *ctx, const howdah_migration_info *step),
+                           void *ctx, howdah_error *reterr)
 {
     HW_ENTRY(entry);
-    int s = hw_enter(&entry, &bus, HW_READS, "howdah_migrate_status", reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_migrations_walk", reterr);
 
     if (s < 0)
         return s;
     if (!fn)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_migrate_status: an argument is NULL");
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_migrations_walk: an argument is NULL");
     return bus->store->ops->migrate_status(bus->store, fn, ctx, reterr);
 }

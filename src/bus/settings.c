@@ -206,10 +206,10 @@ int howdah_settings_set(howdah_settings *settings, const char *key, const char *
     return set_row(settings, r, value, reterr);
 }
 
-int howdah_settings_from_environment(howdah_settings *settings, howdah_error *reterr)
+int howdah_settings_load_environment(howdah_settings *settings, howdah_error *reterr)
 {
     if (!settings)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_settings_from_environment: settings is NULL");
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_settings_load_environment: settings is NULL");
     for (size_t i = 0; i < HW_SETTING_COUNT; i++) {
         char name[64];
         const char *value;

@@ -44,7 +44,7 @@ static int fill_settings(const cli_context *cli, howdah_settings *settings, howd
     const char *schema = cli_args_text(&cli->args, "schema");
     const char *pair;
     size_t pos = 0;
-    int s = howdah_settings_from_environment(settings, reterr);
+    int s = howdah_settings_load_environment(settings, reterr);
 
     if (s == HOWDAH_OK && schema)
         s = howdah_settings_set(settings, "schema", schema, reterr);

@@ -216,7 +216,7 @@ typedef struct hw_queue_ops {
      */
     int (*job_rerun)(struct hw_store *store, int64_t id, howdah_error *reterr);
     /* The history, a page by its key (after) if need be.  A queue that does not exist has none. */
-    int (*log)(struct hw_store *store, hw_str queue, const howdah_queue_log_options *options,
+    int (*log)(struct hw_store *store, hw_str queue, const howdah_queue_history_options *options,
                hw_job_fn fn, void *ctx, howdah_error *reterr);
     /*
      * Of all open dead letters of the queue's jobs: REDRIVE, the job is ready again (a dead letter

@@ -116,7 +116,7 @@ typedef struct hw_step {
     const char *sql; /* with @schema@ and its kin still in it */
 } hw_step;
 
-typedef int (*hw_step_fn)(void *ctx, const howdah_step_info *step);
+typedef int (*hw_step_fn)(void *ctx, const howdah_migration_info *step);
 typedef void (*hw_note_fn)(void *ctx, const char *text);
 typedef int (*hw_fact_fn)(void *ctx, const howdah_fact *fact);
 typedef int (*hw_finding_fn)(void *ctx, const howdah_finding *finding);
@@ -190,7 +190,7 @@ typedef struct hw_store_ops {
 
     /*
      * The ids of the event's causes (root first), its own, and those of its effects (each behind
-     * its cause), with depth; see howdah_read_tree().  Arrays are the caller's, freed with
+     * its cause), with depth; see howdah_causation_walk().  Arrays are the caller's, freed with
      * hw_free().
      */
     int (*tree)(hw_store *store, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
@@ -199,7 +199,7 @@ typedef struct hw_store_ops {
     /* The highest visible sequence, 0 when the log is empty. */
     int (*head)(hw_store *store, int64_t *ret_head, howdah_error *reterr);
 
-    /* Schema: see howdah_migrate() and howdah_migrate_status(). */
+    /* Schema: see howdah_migrate() and howdah_migrations_walk(). */
     int (*migrate)(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error *reterr);
     int (*migrate_status)(hw_store *store, hw_step_fn fn, void *ctx, howdah_error *reterr);
 
@@ -250,7 +250,7 @@ struct hw_cursor {
 /* Chooses the engine by the URL's scheme.  The config is copied. */
 int hw_store_open(const hw_config *config, hw_store **ret_store, howdah_error *reterr);
 
-/* The migration SQL of the URL's engine; see howdah_migrate_print(). */
+/* The migration SQL of the URL's engine; see howdah_migrations_sql(). */
 int hw_store_print(const hw_config *config, char **ret_sql, howdah_error *reterr);
 
 /* The engines; hw_store_open() is the way in. */

@@ -13,10 +13,12 @@
 
 #include <cmocka.h>
 #include <howdah/howdah.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SHARDS 0xA5
 #define ROOM 1024
+#define MANY 3 /* elements of an array */
 
 typedef union space {
     size_t size;
@@ -60,7 +62,7 @@ static int on_job(void *ctx, const howdah_job *job, howdah_work *work)
 {
     (void)job;
     (*(int *)ctx)++;
-    return howdah_work_done(work, NULL);
+    return howdah_work_complete(work, NULL);
 }
 
 static int setup(void **state)
@@ -109,7 +111,7 @@ static int append(fixture *f, space *o)
 static int read_open(fixture *f, space *o)
 {
     howdah_reader *reader = NULL;
-    int s = howdah_read_open(f->bus, (howdah_read_options *)o, &reader, NULL);
+    int s = howdah_reader_open(f->bus, (howdah_reader_options *)o, &reader, NULL);
 
     howdah_reader_close(reader);
     return s;
@@ -180,9 +182,9 @@ static int work(fixture *f, space *o)
     return s;
 }
 
-static int queue_set(fixture *f, space *o)
+static int queue_configure(fixture *f, space *o)
 {
-    return howdah_queue_set(f->bus, "q", (howdah_queue_options *)o, NULL);
+    return howdah_queue_configure(f->bus, "q", (howdah_queue_options *)o, NULL);
 }
 
 static int on_logged(void *ctx, const howdah_job *job)
@@ -192,9 +194,10 @@ static int on_logged(void *ctx, const howdah_job *job)
     return 0;
 }
 
-static int queue_log(fixture *f, space *o)
+static int queue_history(fixture *f, space *o)
 {
-    return howdah_queue_log(f->bus, "q", (howdah_queue_log_options *)o, on_logged, NULL, NULL);
+    return howdah_queue_history_walk(f->bus, "q", (howdah_queue_history_options *)o, on_logged,
+                                     NULL, NULL);
 }
 
 static int bind(fixture *f, space *o)
@@ -278,7 +281,7 @@ static void options_of_the_log_may_be_of_another_age(void **state)
     fixture *f = *state;
     howdah_migrate_options m = HOWDAH_MIGRATE_OPTIONS_INIT;
     howdah_append_options a = HOWDAH_APPEND_OPTIONS_INIT;
-    howdah_read_options r = HOWDAH_READ_OPTIONS_INIT;
+    howdah_reader_options r = HOWDAH_READER_OPTIONS_INIT;
     howdah_tail_options t = HOWDAH_TAIL_OPTIONS_INIT;
     howdah_import_options i = HOWDAH_IMPORT_OPTIONS_INIT;
 
@@ -312,7 +315,7 @@ static void options_of_queues_may_be_of_another_age(void **state)
     howdah_claim_options c = HOWDAH_CLAIM_OPTIONS_INIT;
     howdah_worker_options w = HOWDAH_WORKER_OPTIONS_INIT;
     howdah_queue_options q = HOWDAH_QUEUE_OPTIONS_INIT;
-    howdah_queue_log_options l = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+    howdah_queue_history_options l = HOWDAH_QUEUE_HISTORY_OPTIONS_INIT;
     howdah_bind_options b = HOWDAH_BIND_OPTIONS_INIT;
     int handled = 0;
 
@@ -322,8 +325,8 @@ static void options_of_queues_may_be_of_another_age(void **state)
     TRY(f, push, j, data_len);
     TRY(f, claim, c, lease_ms);
     TRY(f, work, w, ctx);
-    TRY(f, queue_set, q, abandon_after_ms);
-    TRY(f, queue_log, l, status);
+    TRY(f, queue_configure, q, abandon_after_ms);
+    TRY(f, queue_history, l, status);
     TRY(f, bind, b, key);
 }
 
@@ -421,12 +424,41 @@ static int purge_record(fixture *f, void *ret)
     return howdah_purge(f->bus, &o, ret, NULL);
 }
 
+static int position(fixture *f, void *ret)
+{
+    return howdah_append(f->bus, f->event, NULL, ret, NULL);
+}
+
+static int corrected(fixture *f, void *ret)
+{
+    howdah_correction c = HOWDAH_CORRECTION_INIT;
+
+    c.event_id = f->id;
+    c.reason = "because";
+    c.data = "{}";
+    c.data_len = 2;
+    return howdah_correct(f->bus, &c, ret, NULL);
+}
+
+static int pushed(fixture *f, void *ret)
+{
+    howdah_new_job job = HOWDAH_NEW_JOB_INIT;
+
+    return howdah_queue_push(f->bus, "q", &job, ret, NULL);
+}
+
+static int counted(fixture *f, void *ret)
+{
+    int64_t n = 0;
+
+    return howdah_query_count(f->bus, NULL, &n, ret, NULL);
+}
+
 static int failure(fixture *f, void *ret)
 {
     howdah_event *event = NULL;
 
-    return howdah_read_event(f->bus, "x", &event, ret) == HOWDAH_INVALID ? HOWDAH_OK
-                                                                         : HOWDAH_FAILED;
+    return howdah_event_get(f->bus, "x", &event, ret) == HOWDAH_INVALID ? HOWDAH_OK : HOWDAH_FAILED;
 }
 
 /* Whatever the caller's size is, no byte behind it is written, and those before it are the same. */
@@ -462,6 +494,10 @@ static void what_is_filled_in_ends_where_the_callers_struct_ends(void **state)
     get_sizes(f, upcast_counts, sizeof(howdah_upcast_counts));
     get_sizes(f, knowledge, sizeof(howdah_knowledge));
     get_sizes(f, purge_record, sizeof(howdah_purge_record));
+    get_sizes(f, position, sizeof(howdah_position));
+    get_sizes(f, corrected, sizeof(howdah_position));
+    get_sizes(f, pushed, sizeof(howdah_pushed));
+    get_sizes(f, counted, sizeof(howdah_knowledge));
     get_sizes(f, failure, sizeof(howdah_error));
 }
 
@@ -481,6 +517,212 @@ static void a_struct_without_a_size_gets_nothing(void **state)
     assert_null(s.key);
     assert_int_equal(upcast_counts(f, &u), HOWDAH_MISUSE);
     assert_int_equal(knowledge(f, &k), HOWDAH_MISUSE);
+}
+
+/* ------------------------------------------------------------ arrays of them */
+
+/* The bytes of a caller whose elements are of that size; only the first one says so. */
+static void lay_array(space *to, size_t size)
+{
+    memset(to->bytes, SHARDS, sizeof to->bytes);
+    to->size = size;
+}
+
+static size_t size_at(const space *array, size_t index, size_t stride)
+{
+    size_t size = 0;
+
+    memcpy(&size, array->bytes + index * stride, sizeof size);
+    return size;
+}
+
+/* The part of a member that a caller of that size has, as the library wrote it. */
+static void assert_member(const space *array, size_t index, size_t stride, size_t offset,
+                          const void *wanted, size_t len)
+{
+    if (offset + len <= stride)
+        assert_memory_equal(array->bytes + index * stride + offset, wanted, len);
+}
+
+static void assert_array_ends(const space *array, size_t stride, size_t known)
+{
+    for (size_t i = 0; i < MANY; i++) {
+        assert_int_equal(size_at(array, i, stride), stride);
+        for (size_t at = known; at < stride; at++)
+            assert_int_equal((unsigned char)array->bytes[i * stride + at], SHARDS);
+    }
+    for (size_t at = MANY * stride; at < ROOM; at++)
+        assert_int_equal((unsigned char)array->bytes[at], SHARDS);
+}
+
+/* Three events of one stream, which is new. */
+static void append_three(fixture *f, const char *stream, void *ret, int wanted)
+{
+    howdah_event *events[MANY] = {NULL};
+    howdah_builder *b = NULL;
+
+    assert_int_equal(howdah_builder_new(&b, NULL), HOWDAH_OK);
+    howdah_builder_set_stream(b, stream);
+    howdah_builder_set_type(b, "t");
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(howdah_builder_build(b, &events[i], NULL), HOWDAH_OK);
+    assert_int_equal(
+        howdah_append_batch(f->bus, (const howdah_event *const *)events, MANY, NULL, ret, NULL),
+        wanted);
+    for (size_t i = 0; i < MANY; i++)
+        howdah_event_free(events[i]);
+    howdah_builder_free(b);
+}
+
+static void an_array_of_positions_may_be_of_another_age(void **state)
+{
+    const size_t ours = sizeof(howdah_position);
+    fixture *f = *state;
+    space array;
+    char stream[16];
+
+    for (size_t size = 2 * sizeof(size_t); size <= ours + 64; size += sizeof(size_t)) {
+        (void)snprintf(stream, sizeof stream, "n-%zu", size);
+        lay_array(&array, size);
+        append_three(f, stream, &array, HOWDAH_OK);
+        assert_array_ends(&array, size, ours);
+        for (size_t i = 0; i < MANY; i++) {
+            int64_t version = (int64_t)i + 1;
+
+            assert_member(&array, i, size, offsetof(howdah_position, version), &version,
+                          sizeof version);
+        }
+    }
+}
+
+static int push_three(fixture *f, void *ret)
+{
+    howdah_new_job job = HOWDAH_NEW_JOB_INIT;
+    const howdah_new_job *jobs[MANY] = {&job, &job, &job};
+
+    return howdah_queue_push_batch(f->bus, "q", jobs, MANY, ret, NULL);
+}
+
+static void an_array_of_pushed_jobs_may_be_of_another_age(void **state)
+{
+    const size_t ours = sizeof(howdah_pushed);
+    fixture *f = *state;
+    space array;
+    int64_t id = 0;
+
+    for (size_t size = 2 * sizeof(size_t); size <= ours + 64; size += sizeof(size_t)) {
+        lay_array(&array, size);
+        assert_int_equal(push_three(f, &array), HOWDAH_OK);
+        assert_array_ends(&array, size, ours);
+        for (size_t i = 0; i < MANY; i++) {
+            id++;
+            assert_member(&array, i, size, offsetof(howdah_pushed, id), &id, sizeof id);
+        }
+    }
+}
+
+/* Claims three jobs and lays their acks as a caller of that size would. */
+static void lay_acks(fixture *f, space *array, size_t stride)
+{
+    howdah_jobs *jobs = NULL;
+
+    assert_int_equal(push_three(f, NULL), HOWDAH_OK);
+    assert_int_equal(howdah_queue_claim(f->bus, "q", MANY, NULL, &jobs, NULL), HOWDAH_OK);
+    memset(array->bytes, SHARDS, sizeof array->bytes);
+    for (size_t i = 0; i < MANY; i++) {
+        const howdah_job *job = howdah_jobs_at(jobs, i);
+        howdah_job_ack ack = HOWDAH_JOB_ACK_INIT;
+
+        ack.size = i == 0 ? stride : 0;
+        ack.id = howdah_job_id(job);
+        ack.token = howdah_job_token(job);
+        memset(array->bytes + i * stride, 0, stride);
+        memcpy(array->bytes + i * stride, &ack, stride < sizeof ack ? stride : sizeof ack);
+    }
+    howdah_jobs_free(jobs);
+}
+
+static int ack_three(fixture *f, space *array)
+{
+    return howdah_jobs_ack(f->bus, (howdah_job_ack *)array, MANY, NULL);
+}
+
+static void an_array_of_acks_may_be_of_another_age(void **state)
+{
+    const size_t ours = sizeof(howdah_job_ack);
+    const howdah_ack_outcome done = HOWDAH_ACKED_DONE;
+    fixture *f = *state;
+    space array;
+
+    for (size_t size = END_OF(howdah_job_ack, token); size <= ours + 64; size += sizeof(size_t)) {
+        lay_acks(f, &array, size);
+        assert_int_equal(ack_three(f, &array), HOWDAH_OK);
+        for (size_t i = 0; i < MANY; i++)
+            assert_member(&array, i, size, offsetof(howdah_job_ack, outcome), &done, sizeof done);
+        for (size_t at = MANY * size; at < ROOM; at++)
+            assert_int_equal((unsigned char)array.bytes[at], SHARDS);
+    }
+}
+
+static void an_ack_that_asks_for_what_we_do_not_know_changes_nothing(void **state)
+{
+    const size_t size = sizeof(howdah_job_ack) + 64;
+    fixture *f = *state;
+    space array;
+
+    lay_acks(f, &array, size);
+    array.bytes[MANY * size - 1] = 1;
+    assert_int_equal(ack_three(f, &array), HOWDAH_MISUSE);
+    array.bytes[MANY * size - 1] = 0;
+    assert_int_equal(ack_three(f, &array), HOWDAH_OK);
+}
+
+static int64_t events_of(fixture *f)
+{
+    int64_t n = 0;
+
+    assert_int_equal(howdah_query_count(f->bus, NULL, &n, NULL, NULL), HOWDAH_OK);
+    return n;
+}
+
+/* Nothing was stored: what is stored without an answer would be stored twice. */
+static void an_array_without_a_size_is_refused_before_anything_is_stored(void **state)
+{
+    static const size_t wrong[] = {0, 4, sizeof(size_t), 8 * sizeof(size_t) + 1, 1 << 20};
+    fixture *f = *state;
+    int64_t before = events_of(f);
+    howdah_jobs *jobs = NULL;
+    space array;
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        lay_array(&array, wrong[i]);
+        append_three(f, "never", &array, HOWDAH_MISUSE);
+        assert_int_equal(position(f, &array), HOWDAH_MISUSE);
+        assert_int_equal(corrected(f, &array), HOWDAH_MISUSE);
+        assert_int_equal(purge_record(f, &array), HOWDAH_MISUSE);
+        assert_int_equal(push_three(f, &array), HOWDAH_MISUSE);
+        assert_int_equal(pushed(f, &array), HOWDAH_MISUSE);
+        assert_int_equal(counted(f, &array), HOWDAH_MISUSE);
+        assert_int_equal(ack_three(f, &array), HOWDAH_MISUSE);
+        assert_int_equal(array.size, wrong[i]);
+        for (size_t at = sizeof(size_t); at < ROOM; at++)
+            assert_int_equal((unsigned char)array.bytes[at], SHARDS);
+    }
+    assert_int_equal(events_of(f), before);
+    assert_int_equal(howdah_queue_claim(f->bus, "q", MANY, NULL, &jobs, NULL), HOWDAH_END);
+}
+
+static void arrays_may_be_left_out_and_may_be_empty(void **state)
+{
+    fixture *f = *state;
+    howdah_position none = {0};
+    howdah_pushed no_job = {0};
+
+    append_three(f, "n", NULL, HOWDAH_OK);
+    assert_int_equal(push_three(f, NULL), HOWDAH_OK);
+    assert_int_equal(howdah_append_batch(f->bus, NULL, 0, NULL, &none, NULL), HOWDAH_OK);
+    assert_int_equal(howdah_queue_push_batch(f->bus, "q", NULL, 0, &no_job, NULL), HOWDAH_OK);
+    assert_int_equal(howdah_jobs_ack(f->bus, NULL, 0, NULL), HOWDAH_OK);
 }
 
 static void a_setting_that_the_caller_has_no_room_for_is_refused(void **state)
@@ -509,6 +751,16 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_filled_in_ends_where_the_callers_struct_ends, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_struct_without_a_size_gets_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_array_of_positions_may_be_of_another_age, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(an_array_of_pushed_jobs_may_be_of_another_age, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(an_array_of_acks_may_be_of_another_age, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_ack_that_asks_for_what_we_do_not_know_changes_nothing,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            an_array_without_a_size_is_refused_before_anything_is_stored, setup, teardown),
+        cmocka_unit_test_setup_teardown(arrays_may_be_left_out_and_may_be_empty, setup, teardown),
         cmocka_unit_test_setup_teardown(a_setting_that_the_caller_has_no_room_for_is_refused, setup,
                                         teardown),
     };

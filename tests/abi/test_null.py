@@ -23,7 +23,7 @@ REQUIRED = {
     ("howdah_subscribe", "options"), ("howdah_worker_new", "options"),
     ("howdah_queue_options_set", "options"), ("howdah_dead_letters_discard", "reason"),
     ("howdah_queue_dead_letters_discard", "reason"), ("howdah_settings_set", "settings"),
-    ("howdah_settings_from_environment", "settings"),
+    ("howdah_settings_load_environment", "settings"),
 }
 # And here a NULL means something: all of them, nothing to give back, an object that is not there.
 FINE = {
@@ -78,10 +78,15 @@ def call_with_size(function, at, size, objects):
     return ["size %d: %s" % (size, wrong) for wrong in judge(function, arguments, (MISUSE,))]
 
 
-def takes_options(function, at):
+# Structs that begin with a size, which the caller has to set.
+SIZED = ("options", "ret_position", "ret_positions", "ret_pushed", "acks", "ret_record",
+         "ret_knowledge", "correction", "job", "snapshot")
+
+
+def takes_a_size(function, at):
     """With a handle that a child may have: not one of somebody else's library."""
     kinds = str(function.parameters)
-    return (function.parameters[at][1] == "options" and function.has_error() and
+    return (function.parameters[at][1] in SIZED and function.has_error() and
             "PGconn" not in kinds and "sqlite3" not in kinds)
 
 
@@ -104,7 +109,7 @@ class Objects:
             "howdah_settings *": made("howdah_settings_new", ..., None),
             "howdah_builder *": builder,
             "howdah_event *": event,
-            "howdah_reader *": made("howdah_read_since", bus, 0, ..., None),
+            "howdah_reader *": made("howdah_reader_open_since", bus, 0, ..., None),
             "howdah_tail *": made("howdah_tail_open", bus, None, ..., None),
             "howdah_jobs *": made("howdah_queue_claim", bus, b"q", 1, None, ..., None),
         }
@@ -143,7 +148,7 @@ def case(function, objects):
         for at in range(len(function.parameters)):
             if len(function.parameters) > 1 and function.is_pointer(at):
                 wrong += call_without(function, at, objects)
-            if takes_options(function, at):
+            if takes_a_size(function, at):
                 for size in (0, 4, 13, 8192):
                     wrong += call_with_size(function, at, size, objects)
         assert not wrong, "\n".join(wrong)

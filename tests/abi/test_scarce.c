@@ -156,7 +156,7 @@ static int open_another(stage *on, howdah_error *err)
     howdah_settings_free(settings);
     (void)howdah_close(bus);
     if (s >= 0)
-        s = howdah_migrate_print("sqlite::memory:", NULL, &sql, err);
+        s = howdah_migrations_sql("sqlite::memory:", NULL, &sql, err);
     howdah_free(sql);
     return s;
 }
@@ -191,7 +191,7 @@ static int build(stage *on, howdah_error *err)
 static int append(stage *on, howdah_error *err)
 {
     const howdah_event *both[] = {on->event, on->next};
-    howdah_position positions[2];
+    howdah_position positions[2] = {HOWDAH_POSITION_INIT};
 
     return howdah_append_batch(on->bus, both, 2, NULL, positions, err);
 }
@@ -206,25 +206,25 @@ static int on_tree(void *ctx, int depth, const howdah_event *event)
 
 static int read(stage *on, howdah_error *err)
 {
-    howdah_read_options o = HOWDAH_READ_OPTIONS_INIT;
+    howdah_reader_options o = HOWDAH_READER_OPTIONS_INIT;
     howdah_reader *reader = NULL;
     const howdah_event *event = NULL;
     howdah_event *found = NULL;
     int s;
 
     o.pattern = "order.*";
-    s = howdah_read_open(on->bus, &o, &reader, err);
+    s = howdah_reader_open(on->bus, &o, &reader, err);
     while (s == HOWDAH_OK)
         s = howdah_reader_next(reader, &event, err);
     howdah_reader_close(reader);
     if (s >= 0)
-        s = howdah_read_event(on->bus, on->id, &found, err);
+        s = howdah_event_get(on->bus, on->id, &found, err);
     howdah_event_free(found);
     found = NULL;
     if (s >= 0)
-        s = howdah_read_last(on->bus, "s", &found, err);
+        s = howdah_event_get_last(on->bus, "s", &found, err);
     howdah_event_free(found);
-    return s < 0 ? s : howdah_read_tree(on->bus, on->id, on_tree, NULL, err);
+    return s < 0 ? s : howdah_causation_walk(on->bus, on->id, on_tree, NULL, err);
 }
 
 static int tail(stage *on, howdah_error *err)
@@ -256,7 +256,7 @@ static int on_finding(void *ctx, const howdah_finding *finding)
     return 0;
 }
 
-static int on_step(void *ctx, const howdah_step_info *step)
+static int on_step(void *ctx, const howdah_migration_info *step)
 {
     (void)ctx;
     (void)step;
@@ -268,7 +268,7 @@ static int look(stage *on, howdah_error *err)
     int s = howdah_facts_walk(on->bus, on_fact, NULL, err);
 
     if (s >= 0)
-        s = howdah_migrate_status(on->bus, on_step, NULL, err);
+        s = howdah_migrations_walk(on->bus, on_step, NULL, err);
     if (s >= 0)
         s = howdah_verify(on->bus, on_finding, NULL, err);
     return s < 0 ? s : howdah_doctor("sqlite::memory:", NULL, on_finding, NULL, err);
@@ -407,7 +407,7 @@ static int claim(stage *on, howdah_error *err)
     howdah_jobs_free(jobs);
     if (s >= 0)
         s = howdah_queues_walk(on->bus, NULL, on_queue, NULL, err);
-    return s < 0 ? s : howdah_queue_log(on->bus, "q", NULL, on_logged, NULL, err);
+    return s < 0 ? s : howdah_queue_history_walk(on->bus, "q", NULL, on_logged, NULL, err);
 }
 
 static int poll(stage *on, howdah_error *err)
@@ -429,7 +429,7 @@ static int on_job(void *ctx, const howdah_job *job, howdah_work *work)
 {
     (void)job;
     ((stage *)ctx)->handled++;
-    return howdah_work_done(work, "fine");
+    return howdah_work_complete(work, "fine");
 }
 
 static int work(stage *on, howdah_error *err)
@@ -509,9 +509,9 @@ static int correct(stage *on, howdah_error *err)
         s = howdah_reader_next(reader, &event, err);
     howdah_reader_close(reader);
     if (s >= 0)
-        s = howdah_query_streams(on->bus, NULL, on_stream, NULL, err);
+        s = howdah_streams_walk(on->bus, NULL, on_stream, NULL, err);
     if (s >= 0)
-        s = howdah_query_types(on->bus, NULL, on_type, NULL, err);
+        s = howdah_types_walk(on->bus, NULL, on_type, NULL, err);
     return s < 0 ? s : howdah_diff(on->bus, &d, on_change, NULL, NULL, err);
 }
 

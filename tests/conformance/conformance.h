@@ -65,7 +65,7 @@ void cf_run_until(howdah_bus *bus, const char *written, const char *expected);
 void cf_run_until_state(howdah_bus *bus, const howdah_subscription *sub,
                         howdah_subscription_state state);
 /* The sequences (or versions when a stream is given) that a read gives, as "1 2 3". */
-const char *cf_read(howdah_bus *bus, const howdah_read_options *options);
+const char *cf_read(howdah_bus *bus, const howdah_reader_options *options);
 
 #define cf_ok(call)                                                                                \
     do {                                                                                           \

@@ -322,7 +322,7 @@ howdah_event *cf_event(const char *stream, const char *type, const char *json)
 
 howdah_position cf_append_event(howdah_bus *bus, const howdah_event *event)
 {
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
 
     cf_ok(howdah_append(bus, event, NULL, &position, &cf_error));
     return position;
@@ -341,7 +341,7 @@ void cf_append_fails(howdah_bus *bus, const howdah_event *event, int64_t expecte
                      howdah_error *err)
 {
     howdah_append_options options = HOWDAH_APPEND_OPTIONS_INIT;
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
     int s;
 
     options.expected_version = expected;
@@ -359,7 +359,7 @@ int64_t cf_count(howdah_bus *bus)
     int64_t n = 0;
     int s;
 
-    cf_ok(howdah_read_since(bus, 0, &reader, &cf_error));
+    cf_ok(howdah_reader_open_since(bus, 0, &reader, &cf_error));
     while ((s = howdah_reader_next(reader, &event, &cf_error)) == HOWDAH_OK)
         n++;
     cf_ok(s);
@@ -389,7 +389,7 @@ void cf_run_until_state(howdah_bus *bus, const howdah_subscription *sub,
     assert_int_equal(info.state, state);
 }
 
-const char *cf_read(howdah_bus *bus, const howdah_read_options *options)
+const char *cf_read(howdah_bus *bus, const howdah_reader_options *options)
 {
     static char text[65536];
     howdah_reader *reader = NULL;
@@ -398,7 +398,7 @@ const char *cf_read(howdah_bus *bus, const howdah_read_options *options)
     int s;
 
     text[0] = '\0';
-    cf_ok(howdah_read_open(bus, options, &reader, &cf_error));
+    cf_ok(howdah_reader_open(bus, options, &reader, &cf_error));
     while ((s = howdah_reader_next(reader, &event, &cf_error)) == HOWDAH_OK) {
         int64_t at =
             options->stream ? howdah_event_version(event) : howdah_event_global_sequence(event);

@@ -26,7 +26,7 @@ static inline int64_t q_push(howdah_bus *bus, const char *queue, const char *jso
 
 static inline int64_t q_push_job(howdah_bus *bus, const char *queue, const howdah_new_job *job)
 {
-    howdah_pushed pushed;
+    howdah_pushed pushed = HOWDAH_PUSHED_INIT;
 
     cf_ok(howdah_queue_push(bus, queue, job, &pushed, &cf_error));
     return pushed.id;

@@ -39,7 +39,7 @@ static void append_expecting(howdah_bus *bus, const char *stream, int64_t expect
 {
     howdah_append_options options = HOWDAH_APPEND_OPTIONS_INIT;
     howdah_event *event = cf_event(stream, "t", NULL);
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     options.expected_version = expected;
     cf_ok(howdah_append(bus, event, &options, &p, &cf_error));
@@ -111,8 +111,8 @@ static void what_a_handle_has_read_is_still_checked_against_others(void **state)
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_bus *other = cf_open(c);
     howdah_event *event = cf_event("s", "t", NULL);
-    howdah_read_options forward = {.size = sizeof forward, .stream = "s"};
-    howdah_read_options backward = {.size = sizeof backward, .stream = "s", .backward = true};
+    howdah_reader_options forward = {.size = sizeof forward, .stream = "s"};
+    howdah_reader_options backward = {.size = sizeof backward, .stream = "s", .backward = true};
 
     append_expecting(other, "s", HOWDAH_EXPECT_NONE, 1);
     append_expecting(other, "s", 1, 2);
@@ -137,7 +137,7 @@ static void the_same_event_again_is_answered_with_its_position(void **state)
     howdah_append_options options = HOWDAH_APPEND_OPTIONS_INIT;
     howdah_event *event = cf_event("s", "t", "{\"n\": 1}");
     howdah_position first = cf_append_event(c->bus, event);
-    howdah_position again;
+    howdah_position again = HOWDAH_POSITION_INIT;
 
     (void)cf_append(c->bus, "s", "t", NULL);
     again = cf_append_event(c->bus, event);
@@ -223,7 +223,7 @@ static void a_payload_comes_back_to_the_dead_letter(void **state)
         size_t len = 0;
 
         (void)cf_append(c->bus, "s", "t", payloads[i]);
-        cf_ok(howdah_read_last(c->bus, "s", &event, &cf_error));
+        cf_ok(howdah_event_get_last(c->bus, "s", &event, &cf_error));
         assert_string_equal(howdah_event_data(event, &len), payloads[i]);
         assert_int_equal(len, strlen(payloads[i]));
         assert_null(howdah_event_content_type(event));
@@ -248,7 +248,7 @@ static void bytes_come_back_with_their_content_type(void **state)
         cf_ok(howdah_builder_build(b, &event, &cf_error));
         (void)cf_append_event(c->bus, event);
         howdah_event_free(event);
-        cf_ok(howdah_read_last(c->bus, "s", &event, &cf_error));
+        cf_ok(howdah_event_get_last(c->bus, "s", &event, &cf_error));
         data = howdah_event_data(event, &len);
         assert_int_equal(len, empty ? 0 : sizeof bytes);
         assert_memory_equal(data, bytes, len);
@@ -263,7 +263,7 @@ static void every_field_comes_back(void **state)
     cf *c = *state;
     howdah_builder *b = NULL;
     howdah_event *event = NULL;
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
     char uuid[HOWDAH_UUID_SIZE];
     int64_t us = 0;
 
@@ -283,7 +283,7 @@ static void every_field_comes_back(void **state)
     p = cf_append_event(c->bus, event);
     howdah_event_free(event);
 
-    cf_ok(howdah_read_event(c->bus, "0190a5c8-7b1e-7cc0-8000-1f2e3d4c5b6a", &event, &cf_error));
+    cf_ok(howdah_event_get(c->bus, "0190a5c8-7b1e-7cc0-8000-1f2e3d4c5b6a", &event, &cf_error));
     assert_int_equal(howdah_event_global_sequence(event), p.global_sequence);
     assert_int_equal(howdah_event_version(event), 1);
     howdah_event_id(event, uuid);
@@ -318,7 +318,7 @@ static void valid_time_is_the_recorded_time_unless_given(void **state)
     int64_t recorded = 0;
 
     (void)cf_append(c->bus, "s", "t", NULL);
-    cf_ok(howdah_read_last(c->bus, "s", &event, &cf_error));
+    cf_ok(howdah_event_get_last(c->bus, "s", &event, &cf_error));
     assert_true(howdah_event_valid_time(event, &valid));
     assert_true(howdah_event_recorded_at(event, &recorded));
     assert_int_equal(valid, recorded);
@@ -378,7 +378,7 @@ static void a_megabyte_passes_and_a_byte_more_does_not(void **state)
     event = cf_event("s", "t", json);
     (void)cf_append_event(c->bus, event);
     howdah_event_free(event);
-    cf_ok(howdah_read_last(c->bus, "s", &back, &cf_error));
+    cf_ok(howdah_event_get_last(c->bus, "s", &back, &cf_error));
     assert_string_equal(howdah_event_data(back, &len), json);
     howdah_event_free(back);
     json[MIB - 1] = 'x';
@@ -397,7 +397,7 @@ static void an_event_read_can_be_appended_elsewhere(void **state)
     howdah_event *copy = NULL;
 
     (void)cf_append(c->bus, "s", "t", "{\"a\":1}");
-    cf_ok(howdah_read_last(c->bus, "s", &event, &cf_error));
+    cf_ok(howdah_event_get_last(c->bus, "s", &event, &cf_error));
     assert_int_equal(cf_append_event(c->bus, event).already_stored, 1);
     cf_ok(howdah_builder_from_event(event, &b, &cf_error));
     howdah_builder_set_id(b, "0190a5c8-7b1e-7cc0-8000-1f2e3d4c5b6a");
@@ -418,7 +418,7 @@ static void misuse_is_told_and_stores_nothing(void **state)
         int64_t unknown; /* what a later version may add */
     } later = {HOWDAH_APPEND_OPTIONS_INIT, 0};
     howdah_event *event = cf_event("s", "t", NULL);
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     assert_int_equal(howdah_append(NULL, event, NULL, &p, &err), HOWDAH_MISUSE);
     assert_int_equal(howdah_append(c->bus, NULL, NULL, &p, &err), HOWDAH_MISUSE);
@@ -438,7 +438,7 @@ static void an_interrupted_bus_answers_at_once_and_can_be_resumed(void **state)
 {
     cf *c = *state;
     howdah_event *event = cf_event("s", "t", NULL);
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     if (!cf_is_pg()) {
         /* SQLite answers without waiting: only its waits are interruptible. */

@@ -33,6 +33,7 @@ static many *new_many(void)
     many *m = calloc(1, sizeof *m);
 
     assert_non_null(m);
+    m->positions[0] = (howdah_position)HOWDAH_POSITION_INIT;
     return m;
 }
 

@@ -22,7 +22,7 @@ static void a_failure_before_the_commit_stores_nothing_and_may_be_retried(void *
     howdah_bus *bus = open_flaky(c);
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = cf_event("s", "t", NULL);
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     hw_flaky_plan(bus->store, 1, HW_FLAKY_BEFORE);
     assert_int_equal(howdah_append(bus, event, NULL, &p, &err), HOWDAH_UNAVAILABLE);
@@ -41,7 +41,7 @@ static void a_failure_after_the_commit_is_unknown_and_a_retry_acks_it(void **sta
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_append_options none = HOWDAH_APPEND_OPTIONS_INIT;
     howdah_event *event = cf_event("s", "t", NULL);
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     none.expected_version = HOWDAH_EXPECT_NONE;
     hw_flaky_plan(bus->store, 1, HW_FLAKY_AFTER);
@@ -62,7 +62,7 @@ static void an_unknown_that_did_not_happen_is_acked_by_the_same_retry(void **sta
     howdah_bus *bus = open_flaky(c);
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = cf_event("s", "t", NULL);
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     hw_flaky_plan(bus->store, 1, HW_FLAKY_BEFORE_UNKNOWN);
     assert_int_equal(howdah_append(bus, event, NULL, &p, &err), HOWDAH_UNAVAILABLE);
@@ -81,7 +81,7 @@ static int script(howdah_bus *bus, howdah_event *const *events, size_t n)
     int acknowledged = 0;
 
     for (size_t i = 0; i < n; i++) {
-        howdah_position p;
+        howdah_position p = HOWDAH_POSITION_INIT;
         int tries = 0;
         int s;
 

@@ -67,7 +67,7 @@ static const char *order_of(howdah_bus *bus)
     const howdah_event *event = NULL;
 
     text[0] = '\0';
-    cf_ok(howdah_read_since(bus, 0, &reader, &cf_error));
+    cf_ok(howdah_reader_open_since(bus, 0, &reader, &cf_error));
     while (howdah_reader_next(reader, &event, &cf_error) == HOWDAH_OK) {
         const char *n = strchr(howdah_event_data(event, NULL), ':');
 
@@ -95,7 +95,7 @@ static void rows_are_numbered_by_created_at_and_id(void **state)
     cf_ok(import(bus, NULL, 0, 2, &n, &cf_error));
     assert_int_equal(n, 5);
     assert_string_equal(order_of(bus), "9 4 5 10 1");
-    cf_ok(howdah_read_last(bus, "a", &event, &cf_error));
+    cf_ok(howdah_event_get_last(bus, "a", &event, &cf_error));
     assert_int_equal(howdah_event_version(event), 3);
     assert_string_equal(howdah_event_type(event), "order.shipped");
     assert_string_equal(howdah_event_correlation(event), "c1");
@@ -176,7 +176,7 @@ static void columns_are_mapped_and_constants_filled_in(void **state)
     make_table(c);
     insert_row(c, 1, "agg", "the stream", "2020-01-01 00:00:00+00");
     cf_ok(import(bus, map, 3, 0, &n, &cf_error));
-    cf_ok(howdah_read_last(bus, "the stream", &event, &cf_error));
+    cf_ok(howdah_event_get_last(bus, "the stream", &event, &cf_error));
     assert_string_equal(howdah_event_type(event), "imported.row");
     assert_string_equal(howdah_event_correlation(event), "agg");
     howdah_event_free(event);

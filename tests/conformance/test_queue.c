@@ -13,7 +13,7 @@ static void a_job_is_claimed_with_all_that_it_was_pushed_with(void **state)
 {
     cf *c = *state;
     howdah_new_job job = HOWDAH_NEW_JOB_INIT;
-    howdah_pushed pushed;
+    howdah_pushed pushed = HOWDAH_PUSHED_INIT;
     howdah_jobs *jobs;
     const howdah_job *got;
     char uuid[HOWDAH_UUID_SIZE];
@@ -40,7 +40,7 @@ static void a_job_is_claimed_with_all_that_it_was_pushed_with(void **state)
     got = howdah_jobs_at(jobs, 0);
     assert_int_equal(howdah_job_id(got), pushed.id);
     assert_true(howdah_job_token(got) > 0);
-    assert_int_equal(howdah_job_get_state(got), HOWDAH_JOB_PROCESSING);
+    assert_int_equal(howdah_job_state_get(got), HOWDAH_JOB_PROCESSING);
     assert_text(howdah_job_queue(got), "mail");
     assert_int_equal(howdah_job_attempt(got), 1);
     assert_int_equal(howdah_job_max_attempts(got), 7);
@@ -118,7 +118,7 @@ static void a_batch_has_ascending_ids_and_a_live_dedup_key_gives_the_first_job(v
     howdah_new_job plain = HOWDAH_NEW_JOB_INIT;
     howdah_new_job twin = HOWDAH_NEW_JOB_INIT;
     const howdah_new_job *jobs[] = {&plain, &twin, &plain, &twin};
-    howdah_pushed pushed[4];
+    howdah_pushed pushed[4] = {HOWDAH_PUSHED_INIT};
     q_ref ref;
 
     twin.dedup = "once";
@@ -323,7 +323,7 @@ static void a_completed_job_is_in_the_history_with_its_result(void **state)
     assert_int_equal(ref.id, id);
     cf_ok(howdah_job_complete(c->bus, ref.id, ref.token, "sent\nas \xE2\x82\xAC", &cf_error));
     job = q_show(c->bus, id);
-    assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_COMPLETED);
+    assert_int_equal(howdah_job_state_get(job), HOWDAH_JOB_COMPLETED);
     assert_text(howdah_job_result(job), "sent\nas \xE2\x82\xAC");
     assert_null(howdah_job_error(job));
     assert_int_equal(howdah_job_attempt(job), 1);
@@ -345,7 +345,7 @@ static void a_failed_job_is_in_the_history_with_its_error(void **state)
 
     cf_ok(howdah_job_fail(c->bus, ref.id, ref.token, "no such address", &cf_error));
     job = q_show(c->bus, id);
-    assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_FAILED);
+    assert_int_equal(howdah_job_state_get(job), HOWDAH_JOB_FAILED);
     assert_text(howdah_job_error(job), "no such address");
     howdah_job_free(job);
     assert_string_equal(q_counts(c->bus, "mail"), "0 0 0 0 1");
@@ -377,7 +377,7 @@ static void a_retry_comes_again_and_the_last_one_has_failed(void **state)
     assert_int_equal(howdah_job_retry(c->bus, id, ref.token, 0, "busy again", &cf_error),
                      HOWDAH_END);
     job = q_show(c->bus, id);
-    assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_FAILED);
+    assert_int_equal(howdah_job_state_get(job), HOWDAH_JOB_FAILED);
     assert_text(howdah_job_error(job), "busy again");
     assert_int_equal(howdah_job_attempt(job), 2);
     howdah_job_free(job);
@@ -392,7 +392,7 @@ static void a_retry_by_back_off_is_not_due_at_once(void **state)
 
     o.backoff_initial_ms = 300;
     o.backoff_jitter = 0;
-    cf_ok(howdah_queue_set(c->bus, "mail", &o, &cf_error));
+    cf_ok(howdah_queue_configure(c->bus, "mail", &o, &cf_error));
     (void)q_push(c->bus, "mail", "{}");
     ref = q_claim_one(c->bus, "mail", 0);
     cf_ok(howdah_job_retry(c->bus, ref.id, ref.token, HOWDAH_AFTER_BACKOFF, NULL, &cf_error));
@@ -446,7 +446,7 @@ static void a_stale_token_is_lost_and_changes_nothing(void **state)
 static void a_ack_says_of_each_job_what_became_of_it(void **state)
 {
     cf *c = *state;
-    howdah_job_ack s[6] = {{0}};
+    howdah_job_ack s[6] = {HOWDAH_JOB_ACK_INIT};
     howdah_jobs *jobs;
 
     q_push_many(c->bus, "mail", 6);
@@ -476,7 +476,7 @@ static void a_wrong_ack_is_refused_whole(void **state)
 {
     cf *c = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_job_ack s[2] = {{.verdict = HOWDAH_VERDICT_COMPLETE},
+    howdah_job_ack s[2] = {HOWDAH_JOB_ACK_INIT,
                            {.id = 1, .token = 0, .verdict = HOWDAH_VERDICT_COMPLETE}};
     q_ref ref;
 
@@ -806,7 +806,7 @@ static void a_push_in_the_callers_transaction_exists_when_it_commits(void **stat
 {
     cf *c = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_pushed pushed = {0};
+    howdah_pushed pushed = HOWDAH_PUSHED_INIT;
     caller k;
 
     caller_open(&k, c);

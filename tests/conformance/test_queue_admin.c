@@ -9,7 +9,7 @@ static void settings_of_a_queue_are_stored_and_what_is_not_named_stays(void **st
     howdah_queue_options o = HOWDAH_QUEUE_OPTIONS_INIT;
     howdah_queue_info i;
 
-    cf_ok(howdah_queue_set(c->bus, "mail", NULL, &cf_error));
+    cf_ok(howdah_queue_configure(c->bus, "mail", NULL, &cf_error));
     i = q_info(c->bus, "mail");
     assert_false(i.paused);
     assert_int_equal(i.settings.abandon_after_ms, 300000);
@@ -25,7 +25,7 @@ static void settings_of_a_queue_are_stored_and_what_is_not_named_stays(void **st
     cf_ok(howdah_queue_options_set(&o, "max_attempts", "9", &cf_error));
     cf_ok(howdah_queue_options_set(&o, "history", "1h", &cf_error));
     cf_ok(howdah_queue_options_set(&o, "hold_key", "true", &cf_error));
-    cf_ok(howdah_queue_set(c->bus, "mail", &o, &cf_error));
+    cf_ok(howdah_queue_configure(c->bus, "mail", &o, &cf_error));
     i = q_info(c->bus, "mail");
     assert_int_equal(i.settings.abandon_after_ms, 30000);
     assert_int_equal(i.settings.max_attempts, 9);
@@ -51,7 +51,7 @@ static void a_setting_that_is_none_is_refused(void **state)
         "abandon_after: 1 bytes given, wanted 100ms to 10 years, like 250ms, 5s, 2m or 1h");
     assert_int_equal(howdah_queue_options_set(&o, "hold_key", "yes", &err), HOWDAH_INVALID);
     o.backoff_jitter = 101;
-    assert_int_equal(howdah_queue_set(c->bus, "mail", &o, &err), HOWDAH_INVALID);
+    assert_int_equal(howdah_queue_configure(c->bus, "mail", &o, &err), HOWDAH_INVALID);
     assert_string_equal(err.message, "backoff_jitter: out of range: wanted 0 to 100 percent");
     assert_int_equal(howdah_queues_walk(c->bus, "mail", q_keep_info, NULL, &err), HOWDAH_NOT_FOUND);
 }
@@ -81,7 +81,7 @@ static void a_limit_of_concurrency_holds_over_all_claims(void **state)
     howdah_jobs *jobs;
 
     o.concurrency = 2;
-    cf_ok(howdah_queue_set(c->bus, "mail", &o, &cf_error));
+    cf_ok(howdah_queue_configure(c->bus, "mail", &o, &cf_error));
     q_push_many(c->bus, "mail", 3);
     jobs = q_claim(c->bus, "mail", 10, 0);
     assert_int_equal(howdah_jobs_count(jobs), 2);
@@ -152,9 +152,9 @@ static void a_summary_at_queues_counts_no_history(void **state)
     q_push_many(c->bus, "audit", 1);
     ref = q_claim_one(c->bus, "mail", 0);
     cf_ok(howdah_job_complete(c->bus, ref.id, ref.token, NULL, &cf_error));
-    cf_ok(howdah_queues_summary(c->bus, collect_summaries, names, &cf_error));
+    cf_ok(howdah_queue_summaries_walk(c->bus, collect_summaries, names, &cf_error));
     assert_string_equal(names, "audit:1 mail:1 ");
-    assert_int_equal(howdah_queues_summary(c->bus, NULL, NULL, &err), HOWDAH_MISUSE);
+    assert_int_equal(howdah_queue_summaries_walk(c->bus, NULL, NULL, &err), HOWDAH_MISUSE);
 }
 
 static void a_job_is_shown_wherever_it_is(void **state)
@@ -169,7 +169,7 @@ static void a_job_is_shown_wherever_it_is(void **state)
     q_ref ref;
 
     job = q_show(c->bus, id);
-    assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_PENDING);
+    assert_int_equal(howdah_job_state_get(job), HOWDAH_JOB_PENDING);
     assert_int_equal(howdah_job_token(job), 0);
     assert_int_equal(howdah_job_attempt(job), 0);
     assert_false(howdah_job_started_at(job, NULL));
@@ -180,14 +180,14 @@ static void a_job_is_shown_wherever_it_is(void **state)
     howdah_job_free(job);
     ref = q_claim_one(c->bus, "mail", 0);
     job = q_show(c->bus, id);
-    assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_PROCESSING);
+    assert_int_equal(howdah_job_state_get(job), HOWDAH_JOB_PROCESSING);
     assert_int_equal(howdah_job_token(job), ref.token);
     assert_non_null(howdah_job_worker(job));
     howdah_job_free(job);
     new_job.delay_ms = 60000;
     later = q_push_job(c->bus, "mail", &new_job);
     job = q_show(c->bus, later);
-    assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_SCHEDULED);
+    assert_int_equal(howdah_job_state_get(job), HOWDAH_JOB_SCHEDULED);
     howdah_job_free(job);
     assert_int_equal(howdah_job_get(c->bus, 4711, &job, &err), HOWDAH_NOT_FOUND);
     assert_int_equal(howdah_job_get(c->bus, 0, &job, &err), HOWDAH_INVALID);
@@ -206,7 +206,7 @@ static void cancel_ends_a_job_that_waits_and_no_other(void **state)
     assert_int_equal(howdah_job_cancel(c->bus, first, NULL, &err), HOWDAH_CONFLICT);
     cf_ok(howdah_job_cancel(c->bus, second, "not wanted any more", &cf_error));
     job = q_show(c->bus, second);
-    assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_FAILED);
+    assert_int_equal(howdah_job_state_get(job), HOWDAH_JOB_FAILED);
     assert_text(howdah_job_error(job), "cancelled: not wanted any more");
     howdah_job_free(job);
     assert_int_equal(q_info(c->bus, "mail").dead_letters, 0);
@@ -238,11 +238,11 @@ static int on_logged(void *ctx, const howdah_job *job)
     return ++l->n == l->stop;
 }
 
-static logged log_of(howdah_bus *bus, const howdah_queue_log_options *o, int64_t stop)
+static logged log_of(howdah_bus *bus, const howdah_queue_history_options *o, int64_t stop)
 {
     logged l = {.stop = stop};
 
-    cf_ok(howdah_queue_log(bus, "mail", o, on_logged, &l, &cf_error));
+    cf_ok(howdah_queue_history_walk(bus, "mail", o, on_logged, &l, &cf_error));
     return l;
 }
 
@@ -250,7 +250,7 @@ static void the_history_is_in_the_order_of_ending(void **state)
 {
     cf *c = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_queue_log_options o = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+    howdah_queue_history_options o = HOWDAH_QUEUE_HISTORY_OPTIONS_INIT;
     howdah_jobs *jobs;
     const int order[] = {2, 0, 1};
     char ids[3][24];
@@ -290,7 +290,8 @@ static void the_history_is_in_the_order_of_ending(void **state)
     assert_string_equal(log_of(c->bus, &o, 0).ids, ids[2]);
     assert_string_equal(log_of(c->bus, NULL, 1).ids, ids[0]);
     o.status = HOWDAH_JOB_PENDING;
-    assert_int_equal(howdah_queue_log(c->bus, "mail", &o, on_logged, &l, &err), HOWDAH_INVALID);
+    assert_int_equal(howdah_queue_history_walk(c->bus, "mail", &o, on_logged, &l, &err),
+                     HOWDAH_INVALID);
     assert_string_equal(err.message, "status: must be completed or failed");
 }
 

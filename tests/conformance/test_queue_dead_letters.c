@@ -63,9 +63,10 @@ static int check_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
     assert_string_equal(dead_letter->resolved_by, "");
     assert_false(dead_letter->resolved);
     assert_true(dead_letter->created_at_us > 0 && dead_letter->last_attempt_at_us > 0);
+    assert_true(dead_letter->resolved_at_us == HOWDAH_NO_TIME);
     assert_non_null(dead_letter->job);
     assert_int_equal(howdah_job_id(dead_letter->job), *job_id);
-    assert_int_equal(howdah_job_get_state(dead_letter->job), HOWDAH_JOB_FAILED);
+    assert_int_equal(howdah_job_state_get(dead_letter->job), HOWDAH_JOB_FAILED);
     assert_text(howdah_job_data(dead_letter->job, &len), "{\"to\": \"ann\"}");
     assert_int_equal(len, 13);
     assert_text(howdah_job_key(dead_letter->job), "k");
@@ -234,7 +235,7 @@ static void a_discarded_dead_letter_gives_the_key_back_that_its_job_held(void **
     int64_t id = 1;
 
     o.hold_key = 1;
-    cf_ok(howdah_queue_set(c->bus, "mail", &o, &cf_error));
+    cf_ok(howdah_queue_configure(c->bus, "mail", &o, &cf_error));
     job.key = "k";
     (void)q_push_job(c->bus, "mail", &job);
     (void)q_push_job(c->bus, "mail", &job);

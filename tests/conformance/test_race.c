@@ -65,7 +65,7 @@ static void fight(const cf *c, howdah_bus *bus, int me, tally *t)
         howdah_append_options o = HOWDAH_APPEND_OPTIONS_INIT;
         howdah_error err = HOWDAH_ERROR_INIT;
         howdah_event *event = cf_event("arena", "blow", NULL);
-        howdah_position p;
+        howdah_position p = HOWDAH_POSITION_INIT;
         int s;
 
         o.expected_version = v;
@@ -84,7 +84,7 @@ static void of_ten_thousand_conflicting_appends_exactly_one_wins_each_version(vo
 {
     cf *c = *state;
     tally *t = shared_tally();
-    howdah_read_options o = HOWDAH_READ_OPTIONS_INIT;
+    howdah_reader_options o = HOWDAH_READER_OPTIONS_INIT;
     howdah_reader *reader = NULL;
     const howdah_event *event = NULL;
     int won = 0;
@@ -100,7 +100,7 @@ static void of_ten_thousand_conflicting_appends_exactly_one_wins_each_version(vo
     assert_int_equal(won, versions());
     assert_int_equal(lost, versions() * (WRITERS - 1));
     o.stream = "arena";
-    cf_ok(howdah_read_open(c->bus, &o, &reader, &cf_error));
+    cf_ok(howdah_reader_open(c->bus, &o, &reader, &cf_error));
     while (howdah_reader_next(reader, &event, &cf_error) == HOWDAH_OK)
         assert_int_equal(howdah_event_version(event), ++version);
     assert_int_equal(version, versions());
@@ -113,7 +113,7 @@ static void crowd(const cf *c, howdah_bus *bus, int me, tally *t)
     (void)c;
     for (int i = 0; i < 100; i++) {
         howdah_event *event = cf_event("crowded", "t", NULL);
-        howdah_position p;
+        howdah_position p = HOWDAH_POSITION_INIT;
 
         if (howdah_append(bus, event, NULL, &p, NULL) == HOWDAH_OK)
             t->won[me]++;
@@ -130,7 +130,7 @@ static void writers_without_expectation_share_a_stream_without_a_gap(void **stat
     run_writers(c, WRITERS, crowd, t);
     for (int i = 0; i < WRITERS; i++)
         assert_int_equal(t->won[i], 100);
-    cf_ok(howdah_read_last(c->bus, "crowded", &last, &cf_error));
+    cf_ok(howdah_event_get_last(c->bus, "crowded", &last, &cf_error));
     assert_int_equal(howdah_event_version(last), WRITERS * 100);
     howdah_event_free(last);
     assert_int_equal(cf_count(c->bus), WRITERS * 100);
@@ -144,7 +144,7 @@ static void echo(const cf *c, howdah_bus *bus, int me, tally *t)
     for (int i = 0; i < 50; i++) {
         howdah_builder *b = NULL;
         howdah_event *event = NULL;
-        howdah_position p;
+        howdah_position p = HOWDAH_POSITION_INIT;
         char id[HOWDAH_UUID_SIZE];
 
         (void)snprintf(id, sizeof id, "00000000-0000-7000-8000-%012d", i);

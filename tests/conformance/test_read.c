@@ -6,9 +6,9 @@
 #include "base/clock.h"
 #include "conformance.h"
 
-static howdah_read_options options(void)
+static howdah_reader_options options(void)
 {
-    return (howdah_read_options)HOWDAH_READ_OPTIONS_INIT;
+    return (howdah_reader_options)HOWDAH_READER_OPTIONS_INIT;
 }
 
 /* Sequences 1..6: a1 b1 a2 a3 b2 a4 */
@@ -25,7 +25,7 @@ static void six_events(howdah_bus *bus)
 static void a_stream_is_read_forward_backward_and_in_ranges(void **state)
 {
     cf *c = *state;
-    howdah_read_options o = options();
+    howdah_reader_options o = options();
 
     six_events(c->bus);
     o.stream = "a";
@@ -53,7 +53,7 @@ static void a_stream_is_read_forward_backward_and_in_ranges(void **state)
 static void everything_is_read_by_sequence(void **state)
 {
     cf *c = *state;
-    howdah_read_options o = options();
+    howdah_reader_options o = options();
 
     assert_string_equal(cf_read(c->bus, &o), "");
     six_events(c->bus);
@@ -80,7 +80,7 @@ static int64_t first_since(howdah_bus *bus, int64_t since, int *ret_n)
     int s;
 
     *ret_n = 0;
-    cf_ok(howdah_read_since(bus, since, &reader, &cf_error));
+    cf_ok(howdah_reader_open_since(bus, since, &reader, &cf_error));
     while ((s = howdah_reader_next(reader, &event, &cf_error)) == HOWDAH_OK)
         if ((*ret_n)++ == 0)
             first = howdah_event_global_sequence(event);
@@ -113,7 +113,7 @@ static void types_and_patterns_select(void **state)
                  {"order.*.b", "5"},    {">", "1 2 3 4 5 6"}, {"Order.*", ""},
                  {"order.created", "1"}};
     cf *c = *state;
-    howdah_read_options o = options();
+    howdah_reader_options o = options();
 
     six_events(c->bus);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -151,7 +151,7 @@ static void append_correlated(howdah_bus *bus, const char *stream, const char *t
 static void a_correlation_selects(void **state)
 {
     cf *c = *state;
-    howdah_read_options o = options();
+    howdah_reader_options o = options();
 
     append_correlated(c->bus, "a", "x", "one");
     append_correlated(c->bus, "b", "y", "two");
@@ -187,7 +187,7 @@ static void append_some(howdah_bus *bus)
 }
 
 /* Counts, and checks that the order is right all the way. */
-static int count_in_order(howdah_bus *bus, const howdah_read_options *o)
+static int count_in_order(howdah_bus *bus, const howdah_reader_options *o)
 {
     howdah_reader *reader = NULL;
     const howdah_event *event = NULL;
@@ -195,7 +195,7 @@ static int count_in_order(howdah_bus *bus, const howdah_read_options *o)
     int n = 0;
     int s;
 
-    cf_ok(howdah_read_open(bus, o, &reader, &cf_error));
+    cf_ok(howdah_reader_open(bus, o, &reader, &cf_error));
     while ((s = howdah_reader_next(reader, &event, &cf_error)) == HOWDAH_OK) {
         int64_t at = o->stream ? howdah_event_version(event) : howdah_event_global_sequence(event);
 
@@ -212,7 +212,7 @@ static void many_pages_are_read_without_a_gap_or_a_repeat(void **state)
 {
     cf *c = *state;
     howdah_bus *bus;
-    howdah_read_options o = options();
+    howdah_reader_options o = options();
 
     append_some(c->bus);
     cf_ok(howdah_settings_set(c->settings, "read_batch", "7", &cf_error));
@@ -237,7 +237,7 @@ static void many_pages_are_read_without_a_gap_or_a_repeat(void **state)
 static void readers_and_appends_share_a_bus(void **state)
 {
     cf *c = *state;
-    howdah_read_options o = options();
+    howdah_reader_options o = options();
     howdah_reader *one = NULL;
     howdah_reader *two = NULL;
     const howdah_event *event = NULL;
@@ -246,9 +246,9 @@ static void readers_and_appends_share_a_bus(void **state)
     cf_ok(howdah_settings_set(c->settings, "read_batch", "10", &cf_error));
     howdah_close(c->bus);
     c->bus = cf_open(c);
-    cf_ok(howdah_read_open(c->bus, &o, &one, &cf_error));
+    cf_ok(howdah_reader_open(c->bus, &o, &one, &cf_error));
     o.backward = true;
-    cf_ok(howdah_read_open(c->bus, &o, &two, &cf_error));
+    cf_ok(howdah_reader_open(c->bus, &o, &two, &cf_error));
     for (int64_t i = 1; i <= 500; i++) {
         assert_int_equal(howdah_reader_next(one, &event, &cf_error), HOWDAH_OK);
         assert_int_equal(howdah_event_global_sequence(event), i);
@@ -277,7 +277,7 @@ static void large_payloads_are_streamed(void **state)
     json[0] = json[BYTES - 1] = '"';
     for (int i = 0; i < 40; i++)
         (void)cf_append(c->bus, "s", "t", json);
-    cf_ok(howdah_read_since(c->bus, 0, &reader, &cf_error));
+    cf_ok(howdah_reader_open_since(c->bus, 0, &reader, &cf_error));
     while (howdah_reader_next(reader, &event, &cf_error) == HOWDAH_OK) {
         size_t len = 0;
 
@@ -294,21 +294,20 @@ static void the_last_event_of_a_stream_and_an_event_by_id(void **state)
     cf *c = *state;
     howdah_event *event = NULL;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     six_events(c->bus);
-    cf_ok(howdah_read_last(c->bus, "b", &event, &cf_error));
+    cf_ok(howdah_event_get_last(c->bus, "b", &event, &cf_error));
     assert_int_equal(howdah_event_global_sequence(event), 5);
     howdah_event_free(event);
     p = cf_append(c->bus, "z", "t", NULL);
-    cf_ok(howdah_read_event(c->bus, p.id, &event, &cf_error));
+    cf_ok(howdah_event_get(c->bus, p.id, &event, &cf_error));
     assert_int_equal(howdah_event_global_sequence(event), 7);
     howdah_event_free(event);
-    assert_int_equal(howdah_read_last(c->bus, "none", &event, &err), HOWDAH_NOT_FOUND);
-    assert_int_equal(
-        howdah_read_event(c->bus, "0190a5c8-7b1e-7cc0-8000-1f2e3d4c5b6a", &event, &err),
-        HOWDAH_NOT_FOUND);
-    assert_int_equal(howdah_read_event(c->bus, "nonsense", &event, &err), HOWDAH_INVALID);
+    assert_int_equal(howdah_event_get_last(c->bus, "none", &event, &err), HOWDAH_NOT_FOUND);
+    assert_int_equal(howdah_event_get(c->bus, "0190a5c8-7b1e-7cc0-8000-1f2e3d4c5b6a", &event, &err),
+                     HOWDAH_NOT_FOUND);
+    assert_int_equal(howdah_event_get(c->bus, "nonsense", &event, &err), HOWDAH_INVALID);
     assert_string_equal(err.field, "id");
 }
 
@@ -318,7 +317,7 @@ static void bad_questions_are_refused(void **state)
     howdah_reader *reader = NULL;
     howdah_error err = HOWDAH_ERROR_INIT;
     struct {
-        howdah_read_options o;
+        howdah_reader_options o;
         const char *field;
     } cases[] = {{options(), "stream"},         {options(), "type"},   {options(), "pattern"},
                  {options(), "from"},           {options(), "limit"},  {options(), "to"},
@@ -333,10 +332,10 @@ static void bad_questions_are_refused(void **state)
     cases[6].o.correlation_id = "a\nb";
     cases[7].o.pattern = "a*";
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(howdah_read_open(c->bus, &cases[i].o, &reader, &err), HOWDAH_INVALID);
+        assert_int_equal(howdah_reader_open(c->bus, &cases[i].o, &reader, &err), HOWDAH_INVALID);
         assert_string_equal(err.field, cases[i].field);
     }
-    assert_int_equal(howdah_read_since(c->bus, -1, &reader, &err), HOWDAH_INVALID);
+    assert_int_equal(howdah_reader_open_since(c->bus, -1, &reader, &err), HOWDAH_INVALID);
 }
 
 /* ---- trees */
@@ -380,7 +379,7 @@ static const char *tree_of(howdah_bus *bus, int id)
     static char text[512];
 
     text[0] = '\0';
-    cf_ok(howdah_read_tree(bus, uuids[id], write_node, text, &cf_error));
+    cf_ok(howdah_causation_walk(bus, uuids[id], write_node, text, &cf_error));
     return text;
 }
 
@@ -415,7 +414,8 @@ static void a_cause_that_is_not_stored_or_a_circle_ends_the_walk(void **state)
     assert_string_equal(tree_of(c->bus, 1), "0:1");
     assert_string_equal(tree_of(c->bus, 2), "-1:3 0:2");
     assert_string_equal(tree_of(c->bus, 4), "0:4");
-    assert_int_equal(howdah_read_tree(c->bus, uuids[8], write_node, text, &err), HOWDAH_NOT_FOUND);
+    assert_int_equal(howdah_causation_walk(c->bus, uuids[8], write_node, text, &err),
+                     HOWDAH_NOT_FOUND);
 }
 
 static int stop_at_two(void *ctx, int depth, const howdah_event *event)
@@ -432,7 +432,7 @@ static void a_tree_walk_can_be_stopped(void **state)
 
     for (int i = 0; i < 5; i++)
         append_caused(c->bus, i, i - 1);
-    cf_ok(howdah_read_tree(c->bus, uuids[0], stop_at_two, &n, &cf_error));
+    cf_ok(howdah_causation_walk(c->bus, uuids[0], stop_at_two, &n, &cf_error));
     assert_int_equal(n, 2);
 }
 
@@ -464,14 +464,14 @@ static void fill_with_rare(howdah_bus *bus)
     free(events);
 }
 
-static int64_t count_matches(howdah_bus *bus, const howdah_read_options *o)
+static int64_t count_matches(howdah_bus *bus, const howdah_reader_options *o)
 {
     const howdah_event *event = NULL;
     howdah_reader *reader = NULL;
     int64_t n = 0;
     int s;
 
-    cf_ok(howdah_read_open(bus, o, &reader, &cf_error));
+    cf_ok(howdah_reader_open(bus, o, &reader, &cf_error));
     while ((s = howdah_reader_next(reader, &event, &cf_error)) == HOWDAH_OK)
         n++;
     cf_ok(s);
@@ -480,7 +480,7 @@ static int64_t count_matches(howdah_bus *bus, const howdah_read_options *o)
 }
 
 /* In the best of several tries. */
-static int64_t reading_us(howdah_bus *bus, const howdah_read_options *o, int64_t expected)
+static int64_t reading_us(howdah_bus *bus, const howdah_reader_options *o, int64_t expected)
 {
     int64_t best = INT64_MAX;
 
@@ -499,7 +499,7 @@ static int64_t reading_us(howdah_bus *bus, const howdah_read_options *o, int64_t
 static void a_rare_pattern_is_read_without_walking_the_log(void **state)
 {
     cf *c = *state;
-    howdah_read_options o = options();
+    howdah_reader_options o = options();
     int64_t all;
 
     fill_with_rare(c->bus);
@@ -523,7 +523,7 @@ static void a_rare_pattern_is_read_without_walking_the_log(void **state)
 static void a_pattern_that_is_dense_here_and_rare_there_is_read_whole(void **state)
 {
     cf *c = *state;
-    howdah_read_options o = options();
+    howdah_reader_options o = options();
 
     fill_with_rare(c->bus);
     o.pattern = "usual.*";

@@ -344,7 +344,7 @@ static void a_dead_letter_has_all_of_its_event_and_outlives_it(void **state)
     append_many(c->bus, 1);
     (void)cf_append(c->bus, "other", "order.paid", "{\"amount\":12345678901234567890.5}");
     append_many(c->bus, 1);
-    cf_ok(howdah_read_last(c->bus, "other", &check.event, &cf_error));
+    cf_ok(howdah_event_get_last(c->bus, "other", &check.event, &cf_error));
     o.max_retries = 2;
     sub = subscribe(bus, &o);
     catch_up(sub);

@@ -27,11 +27,11 @@ static void the_global_sequence_is_a_column_with_a_default(void **state)
     assert_int_equal(cf_append(c->bus, "r", "t", NULL).version, 2);
 }
 
-static int count_step(void *ctx, const howdah_step_info *step)
+static int count_step(void *ctx, const howdah_migration_info *step)
 {
     int *counts = ctx;
 
-    counts[step->applied_at_us != HOWDAH_ABSENT]++;
+    counts[step->applied_at_us != HOWDAH_NO_TIME]++;
     assert_int_equal(strlen(step->hash), 64);
     assert_false(step->changed);
     assert_false(step->unknown);
@@ -45,13 +45,13 @@ static void the_status_tells_which_steps_are_applied(void **state)
     int counts[2] = {0, 0};
     int known;
 
-    cf_ok(howdah_migrate_status(bus, count_step, counts, &cf_error));
+    cf_ok(howdah_migrations_walk(bus, count_step, counts, &cf_error));
     assert_int_equal(counts[1], 0);
     known = counts[0];
     assert_true(known >= 1);
     cf_ok(howdah_migrate(bus, NULL, &cf_error));
     counts[0] = counts[1] = 0;
-    cf_ok(howdah_migrate_status(bus, count_step, counts, &cf_error));
+    cf_ok(howdah_migrations_walk(bus, count_step, counts, &cf_error));
     assert_int_equal(counts[0], 0);
     assert_int_equal(counts[1], known);
     howdah_close(bus);
@@ -73,11 +73,11 @@ static void without_a_schema_every_call_says_howdah_init(void **state)
     howdah_reader *reader = NULL;
     howdah_tail *tail = NULL;
     howdah_event *back = NULL;
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     expect_schema_error(howdah_append(bus, event, NULL, &p, &err), &err);
-    expect_schema_error(howdah_read_since(bus, 0, &reader, &err), &err);
-    expect_schema_error(howdah_read_last(bus, "s", &back, &err), &err);
+    expect_schema_error(howdah_reader_open_since(bus, 0, &reader, &err), &err);
+    expect_schema_error(howdah_event_get_last(bus, "s", &back, &err), &err);
     expect_schema_error(howdah_tail_open(bus, NULL, &tail, &err), &err);
     cf_ok(howdah_migrate(bus, NULL, &cf_error));
     cf_ok(howdah_append(bus, event, NULL, &p, &cf_error));
@@ -105,7 +105,7 @@ static void a_newer_schema_is_refused(void **state)
     howdah_bus *bus = cf_open_admin(c);
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = cf_event("s", "t", NULL);
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     cf_sql(c, cf_is_pg() ? "INSERT INTO {migrations} (number, name, hash) VALUES (99, 'later', 'y')"
                          : "INSERT INTO {migrations} (number, name, hash, applied_at)"
@@ -152,7 +152,7 @@ static void of_several_starters_one_migrates_and_the_others_wait(void **state)
         assert_int_equal(WEXITSTATUS(status), 0);
     }
     bus = cf_open_admin(c);
-    cf_ok(howdah_migrate_status(bus, count_step, counts, &cf_error));
+    cf_ok(howdah_migrations_walk(bus, count_step, counts, &cf_error));
     assert_int_equal(counts[0], 0);
     (void)cf_append(bus, "s", "t", NULL);
     howdah_close(bus);
@@ -163,7 +163,7 @@ static void the_printed_sql_has_every_name_filled_in(void **state)
     cf *c = *state;
     char *sql = NULL;
 
-    cf_ok(howdah_migrate_print(c->admin_url, c->settings, &sql, &cf_error));
+    cf_ok(howdah_migrations_sql(c->admin_url, c->settings, &sql, &cf_error));
     assert_non_null(strstr(sql, "CREATE TABLE"));
     assert_null(strstr(sql, "@schema@"));
     howdah_free(sql);

@@ -355,6 +355,7 @@ static void the_info_tells_place_and_lag(void **state)
 
     howdah_subscription_info_get(sub, &info);
     assert_int_equal(info.state, HOWDAH_SUBSCRIPTION_WAITING);
+    assert_true(info.updated_at_us == HOWDAH_NO_TIME);
     append_n(c->bus, "a", "t", 3);
     (void)caught_up(sub, &s);
     cf_ok(howdah_run(bus, 50, &cf_error));

@@ -17,7 +17,7 @@ static howdah_position append_at(howdah_bus *bus, const char *stream, const char
 {
     howdah_builder *b = NULL;
     howdah_event *event = NULL;
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     cf_ok(howdah_builder_new(&b, &cf_error));
     howdah_builder_set_stream(b, stream);
@@ -49,7 +49,7 @@ static howdah_correction correction(const char *id, const char *json)
 static howdah_position correct(howdah_bus *bus, const char *id, const char *json)
 {
     howdah_correction c = correction(id, json);
-    howdah_position p = {0};
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     cf_ok(howdah_correct(bus, &c, &p, &cf_error));
     return p;
@@ -58,7 +58,7 @@ static howdah_position correct(howdah_bus *bus, const char *id, const char *json
 static howdah_position retract(howdah_bus *bus, const char *id)
 {
     howdah_correction c = correction(id, NULL);
-    howdah_position p = {0};
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     c.retract = true;
     cf_ok(howdah_correct(bus, &c, &p, &cf_error));
@@ -119,7 +119,7 @@ static void a_correction_is_the_next_revision_of_its_family(void **state)
     cf *c = *state;
     howdah_position first = append_at(c->bus, "a-1", "paid", "{\"n\":1}", JAN);
     howdah_position second = correct(c->bus, first.id, "{\"n\":2}");
-    howdah_position third;
+    howdah_position third = HOWDAH_POSITION_INIT;
     howdah_event *event = NULL;
     char family[HOWDAH_UUID_SIZE];
     char corrects[HOWDAH_UUID_SIZE];
@@ -136,7 +136,7 @@ static void a_correction_is_the_next_revision_of_its_family(void **state)
     assert_int_equal(third.global_sequence, 4);
     assert_true(second.recorded_at_us > first.recorded_at_us);
     assert_true(third.recorded_at_us > second.recorded_at_us);
-    cf_ok(howdah_read_event(c->bus, third.id, &event, &cf_error));
+    cf_ok(howdah_event_get(c->bus, third.id, &event, &cf_error));
     howdah_event_family(event, family);
     assert_string_equal(family, first.id);
     assert_true(howdah_event_corrects(event, corrects));
@@ -165,13 +165,13 @@ static void a_correction_without_a_valid_time_keeps_the_one_it_had(void **state)
     howdah_event *event = NULL;
     int64_t valid = 0;
 
-    cf_ok(howdah_read_event(c->bus, second.id, &event, &cf_error));
+    cf_ok(howdah_event_get(c->bus, second.id, &event, &cf_error));
     assert_true(howdah_event_valid_time(event, &valid));
     assert_int_equal(valid, first.recorded_at_us);
     howdah_event_free(event);
     moved.valid_time_us = JAN;
     cf_ok(howdah_correct(c->bus, &moved, &second, &cf_error));
-    cf_ok(howdah_read_event(c->bus, second.id, &event, &cf_error));
+    cf_ok(howdah_event_get(c->bus, second.id, &event, &cf_error));
     assert_true(howdah_event_valid_time(event, &valid));
     assert_int_equal(valid, JAN);
     assert_string_equal(howdah_event_data(event, NULL), "{\"n\":2}");
@@ -229,7 +229,7 @@ static void an_append_corrects_nothing(void **state)
     howdah_position second = correct(c->bus, first.id, "{\"n\":2}");
     howdah_event *event = NULL;
 
-    cf_ok(howdah_read_event(c->bus, second.id, &event, &cf_error));
+    cf_ok(howdah_event_get(c->bus, second.id, &event, &cf_error));
     cf_append_fails(c->bus, event, HOWDAH_EXPECT_ANY, HOWDAH_INVALID, &cf_error);
     assert_string_equal(cf_error.field, "corrects");
     howdah_event_free(event);
@@ -240,7 +240,7 @@ static void an_expected_revision_that_is_not_the_newest_is_a_conflict(void **sta
     cf *c = *state;
     howdah_position first = append_at(c->bus, "a", "t", "{}", JAN);
     howdah_correction x = correction(first.id, "{\"n\":2}");
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     x.expected_revision = 2;
     correct_fails(c->bus, &x, HOWDAH_CONFLICT, "");
@@ -258,8 +258,8 @@ static void a_correction_that_is_repeated_with_its_id_is_stored_once(void **stat
     cf *c = *state;
     howdah_position first = append_at(c->bus, "a", "t", "{}", JAN);
     howdah_correction x = correction(first.id, "{\"n\":2}");
-    howdah_position p;
-    howdah_position again;
+    howdah_position p = HOWDAH_POSITION_INIT;
+    howdah_position again = HOWDAH_POSITION_INIT;
 
     x.id = "00000000-0000-7000-8000-0000000000aa";
     x.expected_revision = 1;
@@ -291,11 +291,11 @@ static void a_retraction_is_in_the_history_and_not_in_the_answer(void **state)
     assert_string_equal(ask(c->bus, &now), "");
     all.family = gone.id;
     assert_string_equal(ask(c->bus, &all), "1/1:{\"n\":1} 2/2:null");
-    cf_ok(howdah_read_event(c->bus, gone.id, &event, &cf_error));
+    cf_ok(howdah_event_get(c->bus, gone.id, &event, &cf_error));
     assert_true(howdah_event_is_retraction(event));
     assert_false(howdah_event_is_purged(event));
     howdah_event_free(event);
-    cf_ok(howdah_read_event(c->bus, first.id, &event, &cf_error));
+    cf_ok(howdah_event_get(c->bus, first.id, &event, &cf_error));
     assert_false(howdah_event_is_retraction(event));
     howdah_event_free(event);
 
@@ -519,20 +519,20 @@ static void types_and_streams_are_told_of_what_the_question_lets_through(void **
     howdah_query_options q = HOWDAH_QUERY_OPTIONS_INIT;
     char text[512] = "";
 
-    cf_ok(howdah_query_types(c->bus, &q, put_stats, text, &cf_error));
+    cf_ok(howdah_types_walk(c->bus, &q, put_stats, text, &cf_error));
     assert_string_equal(text, "paid.card 2 1 0 1 1-5; paid.cash 3 1 1 2 0-2");
     text[0] = '\0';
     q = as_of(HOWDAH_NO_TIME, s.moment[2]);
-    cf_ok(howdah_query_types(c->bus, &q, put_stats, text, &cf_error));
+    cf_ok(howdah_types_walk(c->bus, &q, put_stats, text, &cf_error));
     assert_string_equal(text, "paid.card 1 1 0 1 5-5; paid.cash 1 0 0 1 0-0");
     text[0] = '\0';
     q = (howdah_query_options)HOWDAH_QUERY_OPTIONS_INIT;
     q.type = "paid.cash";
-    cf_ok(howdah_query_streams(c->bus, &q, put_stream, text, &cf_error));
+    cf_ok(howdah_streams_walk(c->bus, &q, put_stream, text, &cf_error));
     assert_string_equal(text, "acc-1 acc-2");
     text[0] = '\0';
     q.limit = 1;
-    cf_ok(howdah_query_streams(c->bus, &q, put_stream, text, &cf_error));
+    cf_ok(howdah_streams_walk(c->bus, &q, put_stream, text, &cf_error));
     assert_string_equal(text, "acc-1");
 }
 
@@ -566,7 +566,7 @@ static void a_diff_tells_what_became_of_our_knowledge(void **state)
 {
     cf *c = *state;
     story s = tell(c->bus);
-    howdah_position passing;
+    howdah_position passing = HOWDAH_POSITION_INIT;
     howdah_diff_options bad = HOWDAH_DIFF_OPTIONS_INIT;
 
     assert_string_equal(diff(c->bus, JAN, s.moment[0], NULL),
@@ -665,7 +665,7 @@ static void the_nearest_snapshot_and_the_events_behind_it_are_the_state(void **s
     put_snapshot(c->bus, 5, "5", 0);
     put_snapshot(c->bus, 6, "6", 2);
     assert_string_equal(list_snapshots(c->bus), "a@5:1 a@6:1");
-    cf_ok(howdah_snapshot_remove(c->bus, "a", 5, &removed, &cf_error));
+    cf_ok(howdah_snapshots_remove(c->bus, "a", 5, &removed, &cf_error));
     assert_int_equal(removed, 1);
     assert_string_equal(list_snapshots(c->bus), "a@6:1");
     bad.stream = "a";
@@ -721,7 +721,7 @@ static void a_purge_erases_payloads_and_keeps_who_when_and_why(void **state)
     cf_ok(howdah_purge(admin, &o, &r, &cf_error));
     assert_int_equal(r.events, 1);
     assert_int_equal(r.left, 0);
-    cf_ok(howdah_read_event(c->bus, s.fact[1].id, &event, &cf_error));
+    cf_ok(howdah_event_get(c->bus, s.fact[1].id, &event, &cf_error));
     assert_true(howdah_event_is_purged(event));
     assert_string_equal(howdah_event_headers(event, NULL), "{}");
     assert_string_equal(howdah_event_data(event, NULL), "null");
@@ -736,6 +736,7 @@ static void a_purge_erases_payloads_and_keeps_who_when_and_why(void **state)
     cf_ok(howdah_purge(admin, &o, &r, &cf_error)); /* nothing is left to purge */
     assert_int_equal(r.events, 0);
     assert_int_equal(r.id, 0);
+    assert_true(r.purged_at_us == HOWDAH_NO_TIME);
     assert_string_equal(ask(c->bus, &log), "1/1:null 2/1:null 3/1:{\"n\":3} 4/2:null 5/2:null");
     cf_ok(howdah_purges_walk(admin, put_purge, text, &cf_error));
     assert_string_equal(text, "1 ann asked to be forgotten - 1; 2 ann asked to be forgotten - 1;"
@@ -753,7 +754,7 @@ static void what_is_sent_again_after_a_purge_is_stored_already(void **state)
     howdah_position first = cf_append_event(c->bus, event);
     howdah_correction x = correction(first.id, "{\"n\":2}");
     howdah_purge_options o = HOWDAH_PURGE_OPTIONS_INIT;
-    howdah_position p = {0};
+    howdah_position p = HOWDAH_POSITION_INIT;
     char text[512] = "";
 
     x.id = "00000000-0000-7000-8000-0000000000ab";

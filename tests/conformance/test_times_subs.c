@@ -60,7 +60,7 @@ static void catch_up(howdah_subscription *sub)
 static howdah_position correct(howdah_bus *bus, const char *id)
 {
     howdah_correction c = HOWDAH_CORRECTION_INIT;
-    howdah_position p = {0};
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     c.event_id = id;
     c.reason = "a typing error";
@@ -74,7 +74,7 @@ static howdah_position correct(howdah_bus *bus, const char *id)
 static void append_and_correct(howdah_bus *bus, const char *types)
 {
     char word[PATTERN_WORD_MAX];
-    howdah_position before = {0};
+    howdah_position before = HOWDAH_POSITION_INIT;
 
     while (pattern_word(&types, word)) {
         howdah_position p = cf_append(bus, "s", word, NULL);
@@ -208,7 +208,7 @@ static void a_stream_of_its_own_stands_alone_or_with_a_pattern(void **state)
     howdah_bus *bus = cf_open(c);
     seen s[6];
     howdah_subscription *sub[6];
-    howdah_position p[4];
+    howdah_position p[4] = {HOWDAH_POSITION_INIT};
 
     memset(s, 0, sizeof s);
     sub[0] = subscribe(bus, "live", NULL, "a", false, &s[0]);

@@ -59,7 +59,7 @@ static howdah_position append(howdah_bus *bus, const char *type, int64_t schema_
 {
     howdah_builder *b = NULL;
     howdah_event *event = NULL;
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     cf_ok(howdah_builder_new(&b, &cf_error));
     howdah_builder_set_stream(b, "s");
@@ -102,7 +102,7 @@ static const char *read_all(howdah_bus *bus, int *ret_end)
     size_t at = 0;
 
     text[0] = '\0';
-    cf_ok(howdah_read_since(bus, 0, &reader, &cf_error));
+    cf_ok(howdah_reader_open_since(bus, 0, &reader, &cf_error));
     while ((*ret_end = howdah_reader_next(reader, &event, &cf_error)) == HOWDAH_OK)
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%s/%d", at ? " " : "",
                                howdah_event_data(event, NULL), howdah_event_schema_version(event));
@@ -147,13 +147,13 @@ static void every_way_of_reading_upcasts(void **state)
     char text[64] = "";
 
     register_two(c->bus);
-    cf_ok(howdah_read_event(c->bus, p.id, &event, &cf_error));
+    cf_ok(howdah_event_get(c->bus, p.id, &event, &cf_error));
     assert_string_equal(howdah_event_data(event, NULL), upcast);
     howdah_event_free(event);
-    cf_ok(howdah_read_last(c->bus, "s", &event, &cf_error));
+    cf_ok(howdah_event_get_last(c->bus, "s", &event, &cf_error));
     assert_string_equal(howdah_event_data(event, NULL), upcast);
     howdah_event_free(event);
-    cf_ok(howdah_read_tree(c->bus, p.id, keep_payload, text, &cf_error));
+    cf_ok(howdah_causation_walk(c->bus, p.id, keep_payload, text, &cf_error));
     assert_string_equal(text, upcast);
     since.since = 0;
     cf_ok(howdah_tail_open(c->bus, &since, &tail, &cf_error));
@@ -171,7 +171,7 @@ static void a_step_may_change_the_kind_of_payload(void **state)
     size_t len = 0;
 
     cf_ok(howdah_upcast_register(c->bus, "a", 1, to_bytes, NULL, &cf_error));
-    cf_ok(howdah_read_event(c->bus, p.id, &event, &cf_error));
+    cf_ok(howdah_event_get(c->bus, p.id, &event, &cf_error));
     assert_string_equal(howdah_event_content_type(event), "application/x-two");
     assert_memory_equal(howdah_event_data(event, &len), "\x01\x02", 2);
     assert_int_equal(len, 2);

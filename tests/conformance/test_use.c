@@ -80,7 +80,7 @@ static void read_all(busy *b)
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_reader *reader = NULL;
     const howdah_event *event = NULL;
-    int s = howdah_read_since(b->bus, 0, &reader, &err);
+    int s = howdah_reader_open_since(b->bus, 0, &reader, &err);
 
     while (s == HOWDAH_OK)
         s = howdah_reader_next(reader, &event, &err);
@@ -454,7 +454,7 @@ static int push_in_handler(void *ctx, const howdah_job *job, howdah_work *work)
     howdah_job_free(shown);
     note(b, s, &err);
     (void)atomic_fetch_add(&b->handled, 1);
-    return howdah_work_done(work, NULL);
+    return howdah_work_complete(work, NULL);
 }
 
 static void a_jobs_handler_uses_its_bus_in_every_thread(void **state)
@@ -506,7 +506,7 @@ static int call_all(howdah_bus *bus, howdah_reader *reader, howdah_tail *tail)
 {
     howdah_event *event = cf_event("s", "in", NULL);
     const howdah_event *next = NULL;
-    howdah_read_options r = HOWDAH_READ_OPTIONS_INIT;
+    howdah_reader_options r = HOWDAH_READER_OPTIONS_INIT;
     howdah_import_options i = HOWDAH_IMPORT_OPTIONS_INIT;
     howdah_correction k = HOWDAH_CORRECTION_INIT;
     howdah_new_job job = HOWDAH_NEW_JOB_INIT;
@@ -519,9 +519,9 @@ static int call_all(howdah_bus *bus, howdah_reader *reader, howdah_tail *tail)
     i.table = "t";
     const int statuses[] = {
         howdah_append(bus, event, NULL, NULL, NULL),
-        howdah_read_open(bus, &r, &opened, NULL),
+        howdah_reader_open(bus, &r, &opened, NULL),
         howdah_reader_next(reader, &next, NULL),
-        howdah_read_last(bus, "s", &found, NULL),
+        howdah_event_get_last(bus, "s", &found, NULL),
         howdah_tail_open(bus, NULL, &tailed, NULL),
         howdah_tail_next(tail, 0, &next, NULL),
         howdah_facts_walk(bus, on_fact, NULL, NULL),
@@ -552,7 +552,7 @@ static void nobody_else_may_use_a_bus_that_a_runner_serves(void **state)
     busy b = {0};
 
     append_in(c->bus, 10);
-    cf_ok(howdah_read_since(bus, 0, &reader, &cf_error));
+    cf_ok(howdah_reader_open_since(bus, 0, &reader, &cf_error));
     cf_ok(howdah_tail_open(bus, NULL, &tail, &cf_error));
     (void)subscribe(bus, "p", on_event, HOWDAH_CHECKPOINT_SYNC, &b);
     cf_ok(howdah_runner_start(bus, 2, &cf_error));
@@ -712,7 +712,7 @@ static int in_findings(void *ctx, const howdah_finding *finding)
     return 0;
 }
 
-static int in_steps(void *ctx, const howdah_step_info *step)
+static int in_steps(void *ctx, const howdah_migration_info *step)
 {
     use_bus(ctx);
     assert_non_null(step->name);
@@ -795,7 +795,7 @@ static void a_reader_that_is_closed_while_it_works_is_closed_later(void **state)
 
     append_in(c->bus, 2);
     cf_ok(howdah_upcast_register(bus, "in", 1, close_and_upcast, &k, &cf_error));
-    cf_ok(howdah_read_since(bus, 0, &k.reader, &cf_error));
+    cf_ok(howdah_reader_open_since(bus, 0, &k.reader, &cf_error));
     cf_ok(howdah_reader_next(k.reader, &event, &cf_error));
     assert_string_equal(howdah_event_data(event, NULL), "{\"upcast\":true}");
     assert_int_equal(k.upcast, 1);
@@ -813,7 +813,7 @@ static void the_callback_of_a_walk_may_use_the_bus(void **state)
     nested n = {.bus = bus};
 
     make_something_to_walk_over(c);
-    cf_ok(howdah_read_last(bus, "s", &last, &cf_error));
+    cf_ok(howdah_event_get_last(bus, "s", &last, &cf_error));
     howdah_event_id(last, id);
     howdah_event_free(last);
     d.known_at_us = 1;
@@ -822,17 +822,17 @@ static void the_callback_of_a_walk_may_use_the_bus(void **state)
     cf_ok(howdah_dead_letters_walk(bus, NULL, in_dead_letters, &n, &cf_error));
     assert_int_equal(n.calls, 4);
     cf_ok(howdah_queues_walk(bus, NULL, in_queues, &n, &cf_error));
-    cf_ok(howdah_queues_summary(bus, in_queues, &n, &cf_error));
+    cf_ok(howdah_queue_summaries_walk(bus, in_queues, &n, &cf_error));
     assert_int_equal(n.calls, 6);
-    cf_ok(howdah_queue_log(bus, "q", NULL, in_log, &n, &cf_error));
+    cf_ok(howdah_queue_history_walk(bus, "q", NULL, in_log, &n, &cf_error));
     assert_int_equal(n.calls, 9);
-    cf_ok(howdah_read_tree(bus, id, in_tree, &n, &cf_error));
-    cf_ok(howdah_query_types(bus, NULL, in_types, &n, &cf_error));
-    cf_ok(howdah_query_streams(bus, NULL, in_streams, &n, &cf_error));
+    cf_ok(howdah_causation_walk(bus, id, in_tree, &n, &cf_error));
+    cf_ok(howdah_types_walk(bus, NULL, in_types, &n, &cf_error));
+    cf_ok(howdah_streams_walk(bus, NULL, in_streams, &n, &cf_error));
     cf_ok(howdah_diff(bus, &d, in_diff, &n, NULL, &cf_error));
     assert_int_equal(n.calls, 13);
     cf_ok(howdah_verify(bus, in_findings, &n, &cf_error));
-    cf_ok(howdah_migrate_status(bus, in_steps, &n, &cf_error));
+    cf_ok(howdah_migrations_walk(bus, in_steps, &n, &cf_error));
     assert_true(n.calls > 16);
     assert_int_equal(cf_count(bus), 3 + n.calls);
     assert_sound(c);

@@ -37,7 +37,7 @@ static int answer(const seen *s, howdah_work *work)
 {
     switch (s->verdict) {
     case HOWDAH_WORK_DONE:
-        return howdah_work_done(work, s->text);
+        return howdah_work_complete(work, s->text);
     case HOWDAH_WORK_FAILED:
         return howdah_work_fail(work, s->text);
     case HOWDAH_WORK_RETRY:
@@ -168,7 +168,7 @@ static void each_verdict_does_what_it_says(void **state)
     id = q_push(c->bus, "mail", "{}");
     run_dry(c->bus, &o);
     job = q_show(c->bus, id);
-    assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_FAILED);
+    assert_int_equal(howdah_job_state_get(job), HOWDAH_JOB_FAILED);
     assert_text(howdah_job_error(job), "no such address");
     assert_int_equal(howdah_job_attempt(job), 1);
     howdah_job_free(job);
@@ -178,7 +178,7 @@ static void each_verdict_does_what_it_says(void **state)
     run_dry(c->bus, &o);
     assert_int_equal(s.runs, 5);
     job = q_show(c->bus, id);
-    assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_FAILED);
+    assert_int_equal(howdah_job_state_get(job), HOWDAH_JOB_FAILED);
     assert_text(howdah_job_error(job), "busy");
     assert_int_equal(howdah_job_attempt(job), 5);
     howdah_job_free(job);
@@ -187,7 +187,7 @@ static void each_verdict_does_what_it_says(void **state)
     id = q_push(c->bus, "mail", "{}");
     run_dry(c->bus, &o);
     job = q_show(c->bus, id);
-    assert_int_equal(howdah_job_get_state(job), HOWDAH_JOB_FAILED);
+    assert_int_equal(howdah_job_state_get(job), HOWDAH_JOB_FAILED);
     howdah_job_free(job);
 
     s = (seen){.verdict = HOWDAH_WORK_DONE, .text = "sent"};
@@ -209,7 +209,7 @@ static void until_empty_waits_for_the_next_try_and_not_for_what_is_due_later(voi
     s = (seen){.verdict = HOWDAH_WORK_RETRY, .retry_ms = -2};
     q.backoff_initial_ms = 100;
     q.max_attempts = 3;
-    cf_ok(howdah_queue_set(c->bus, "mail", &q, &cf_error));
+    cf_ok(howdah_queue_configure(c->bus, "mail", &q, &cf_error));
     (void)q_push(c->bus, "mail", "{}");
     run_dry(c->bus, &o);
     assert_int_equal(s.runs, 3);

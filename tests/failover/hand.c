@@ -199,7 +199,7 @@ static int append_one(char *stream, char *type, const char *expect, const char *
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_append_options o = HOWDAH_APPEND_OPTIONS_INIT;
-    howdah_position position = {0};
+    howdah_position position = HOWDAH_POSITION_INIT;
     howdah_builder *builder = NULL;
     howdah_event *event = NULL;
     char data[100];

@@ -202,7 +202,7 @@ static int on_history(void *ctx, const howdah_job *job)
 {
     verdict *v = ctx;
     int64_t id = howdah_job_id(job);
-    bool failed = howdah_job_get_state(job) == HOWDAH_JOB_FAILED;
+    bool failed = howdah_job_state_get(job) == HOWDAH_JOB_FAILED;
     const char *text = failed ? howdah_job_error(job) : howdah_job_result(job);
     outcome *o = &v->outcomes[id];
     const qr_slip *slip;
@@ -358,7 +358,7 @@ static int on_finding(void *ctx, const howdah_finding *finding)
 
 void qr_check(howdah_bus *bus, bool operated)
 {
-    howdah_queue_log_options o = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+    howdah_queue_history_options o = HOWDAH_QUEUE_HISTORY_OPTIONS_INIT;
     howdah_error err = HOWDAH_ERROR_INIT;
     verdict v = {.outcomes = calloc(QR_IDS_MAX, sizeof *v.outcomes),
                  .ids = calloc(QR_IDS_MAX, sizeof *v.ids),
@@ -367,7 +367,7 @@ void qr_check(howdah_bus *bus, bool operated)
     assert_non_null(v.outcomes);
     assert_non_null(v.ids);
     o.payload = true;
-    if (howdah_queue_log(bus, QR_QUEUE, &o, on_history, &v, &err) < 0 ||
+    if (howdah_queue_history_walk(bus, QR_QUEUE, &o, on_history, &v, &err) < 0 ||
         howdah_verify(bus, on_finding, &v, &err) < 0)
         fail_msg("%s", err.message);
     gather_leases(&v);

@@ -45,8 +45,8 @@ static void check_dedup(pusher *p, int dedup, const howdah_pushed *pushed)
     while (s < 0 && qr_is_temporary(&err));
     if (s < 0 && !(p->operated && s == HOWDAH_NOT_FOUND))
         qr_odd("show", s, &err);
-    else if (s >= 0 && !p->operated && howdah_job_get_state(before) != HOWDAH_JOB_COMPLETED &&
-             howdah_job_get_state(before) != HOWDAH_JOB_FAILED)
+    else if (s >= 0 && !p->operated && howdah_job_state_get(before) != HOWDAH_JOB_COMPLETED &&
+             howdah_job_state_get(before) != HOWDAH_JOB_FAILED)
         qr_odd("two live jobs of one dedup key", 0, NULL);
     howdah_job_free(before);
 }
@@ -116,7 +116,7 @@ static void push_some(pusher *p, size_t n)
     howdah_error err = HOWDAH_ERROR_INIT;
     const howdah_new_job *jobs[BATCH_MAX];
     draft drafts[BATCH_MAX];
-    howdah_pushed pushed[BATCH_MAX];
+    howdah_pushed pushed[BATCH_MAX] = {HOWDAH_PUSHED_INIT};
     bool used[DEDUPS] = {false};
     int first = 1 + atomic_fetch_add(&qr_all->slips_n, (int)n);
     int s;

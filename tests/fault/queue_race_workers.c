@@ -171,7 +171,7 @@ static void decide(hand *h, const howdah_job *job, howdah_verdict verdict)
 {
     howdah_job_ack *t = &h->acks[h->n];
 
-    memset(t, 0, sizeof *t);
+    *t = (howdah_job_ack)HOWDAH_JOB_ACK_INIT;
     t->id = howdah_job_id(job);
     t->token = howdah_job_token(job);
     t->verdict = verdict;
@@ -253,7 +253,7 @@ static int on_job(void *ctx, const howdah_job *job, howdah_work *work)
         return howdah_work_retry(work, (int64_t)qr_pick(60) - 1, "again");
     if (verdict == HOWDAH_VERDICT_FAIL)
         return howdah_work_fail(work, text);
-    return qr_pick(2) == 0 ? HOWDAH_WORK_DONE : howdah_work_done(work, text);
+    return qr_pick(2) == 0 ? HOWDAH_WORK_DONE : howdah_work_complete(work, text);
 }
 
 static void work_by_worker(howdah_bus *bus, const char *name, int64_t threads)

@@ -166,7 +166,7 @@ static inline int append_one(howdah_bus *bus, const char *stream, howdah_error *
     return s;
 }
 
-static inline int64_t count_read(howdah_bus *bus, const howdah_read_options *options)
+static inline int64_t count_read(howdah_bus *bus, const howdah_reader_options *options)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_reader *reader = NULL;
@@ -174,7 +174,7 @@ static inline int64_t count_read(howdah_bus *bus, const howdah_read_options *opt
     int64_t n = 0;
     int s;
 
-    must(howdah_read_open(bus, options, &reader, &err), &err);
+    must(howdah_reader_open(bus, options, &reader, &err), &err);
     while ((s = howdah_reader_next(reader, &event, &err)) == HOWDAH_OK)
         n++;
     must(s, &err);

@@ -190,7 +190,7 @@ int64_t sh_append(const sh_stage *stage, const char *stream, const char *type)
 {
     howdah_builder *b = NULL;
     howdah_event *event = NULL;
-    howdah_position position = {0};
+    howdah_position position = HOWDAH_POSITION_INIT;
 
     sh_ok(howdah_builder_new(&b, &error));
     howdah_builder_set_stream(b, stream);

@@ -180,7 +180,7 @@ static void an_append_in_the_caller_s_transaction_rings_at_its_commit(void **sta
     hw_store *store = sleeper(t, true, NULL, 0);
     PGconn *conn = pgt_session(t->url);
     howdah_event *event = pgt_event("s");
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
 
     pgt_run(t, conn, "SET howdah.ring = 'on'; BEGIN");
     pgt_ok(howdah_pg_append(conn, t->schema, (const howdah_event *const *)&event, 1, NULL,
@@ -433,7 +433,7 @@ static void sleep_armed(const pgt *t, howdah_bus *bus)
 static void take_mark(const pgt *t, PGconn *conn, theft how)
 {
     howdah_event *event;
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
 
     pgt_run(t, conn, "BEGIN");
     if (how == SQL_ROLLBACK || how == SQL_OPEN) {

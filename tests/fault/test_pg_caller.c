@@ -86,7 +86,7 @@ static int try_append(const caller *c, const howdah_event *event, int64_t expect
 static howdah_position append(const caller *c, const char *stream)
 {
     howdah_event *event = pgt_event(stream);
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     pgt_ok(try_append(c, event, HOWDAH_EXPECT_ANY, &p, &pgt_error));
     howdah_event_free(event);
@@ -104,7 +104,7 @@ static void expect(const caller *c, int64_t events, int64_t orders)
 static void what_the_caller_commits_is_there(void **state)
 {
     caller *c = *state;
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     run(c, "BEGIN");
     run(c, "INSERT INTO {orders} VALUES (1)");
@@ -199,8 +199,8 @@ static void an_id_repeated_in_the_same_transaction_is_answered_not_stored(void *
     caller *c = *state;
     howdah_event *event = pgt_event("s");
     pgt_batch b = pgt_batch_new("s", 1200, 1);
-    howdah_position first;
-    howdah_position again;
+    howdah_position first = HOWDAH_POSITION_INIT;
+    howdah_position again = HOWDAH_POSITION_INIT;
 
     run(c, "BEGIN");
     pgt_ok(try_append(c, event, HOWDAH_EXPECT_NONE, &first, &pgt_error));
@@ -248,7 +248,7 @@ static void a_refusal_leaves_the_transaction_usable_and_its_work_intact(void **s
     howdah_event *two = pgt_event_no("s", 2, "{}");
     howdah_event *large = large_event(9, 1024 * 1024 + 1);
     const howdah_event *twice[] = {two, two};
-    howdah_position p[2];
+    howdah_position p[2] = {HOWDAH_POSITION_INIT};
 
     run(c, "BEGIN");
     run(c, "INSERT INTO {orders} VALUES (1)");
@@ -283,7 +283,7 @@ static void an_error_of_the_server_leaves_the_transaction_usable_too(void **stat
     howdah_error err = HOWDAH_ERROR_INIT;
     pgt_batch b = pgt_batch_new("s", 2500, 1);
     howdah_event *event = pgt_event("bad");
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     pgt_run(c->t, c->t->admin,
             "ALTER TABLE {events} ADD CONSTRAINT whim CHECK (version < 2000 AND stream <> 'bad')");
@@ -363,7 +363,7 @@ static void on_an_idle_connection_it_is_a_transaction_of_its_own(void **state)
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("s");
     pgt_batch b = pgt_batch_new("s", 2500, 1);
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     assert_int_equal(append(c, "s").version, 1);
     expect(c, 1, 0);
@@ -383,7 +383,7 @@ static void a_connection_that_cannot_be_used_is_misuse(void **state)
     caller *c = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("s");
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
     PGresult *result;
 
     run(c, "BEGIN");
@@ -422,7 +422,7 @@ static void expect_serialization_failure(const caller *c, const howdah_event *ev
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     int64_t start = pgt_now_ms();
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     assert_int_equal(try_append(c, event, HOWDAH_EXPECT_ANY, &p, &err), HOWDAH_UNAVAILABLE);
     assert_string_equal(err.sqlstate, "40001");
@@ -439,7 +439,7 @@ static void a_serialization_failure_is_handed_up(void **state)
     for (int i = 0; i < 2; i++) {
         char stream[16];
         howdah_event *event;
-        howdah_position p;
+        howdah_position p = HOWDAH_POSITION_INIT;
 
         (void)snprintf(stream, sizeof stream, "s%d", i);
         event = pgt_event(stream);
@@ -469,7 +469,7 @@ static void a_visible_conflict_is_no_serialization_failure(void **state)
     caller *c = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("s");
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     (void)pgt_append(c->t->bus, "s");
     fall_behind(c, "REPEATABLE READ");
@@ -545,7 +545,7 @@ static void a_connection_lost_in_the_transaction_is_dead(void **state)
     killer k = {c, pgt_session(c->t->url), PQbackendPID(c->conn)};
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("s");
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
     pthread_t thread;
 
     pgt_run(c->t, c->t->admin, "BEGIN");

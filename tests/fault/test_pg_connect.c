@@ -350,7 +350,7 @@ static void an_interrupt_ends_the_wait_for_a_lost_server(void **state)
     pgt *t = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("s");
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
     cutproxy proxy;
     pthread_t thread;
     char path[256];
@@ -525,7 +525,7 @@ static void the_client_encoding_is_always_utf8(void **state)
     login *l = *state;
     howdah_event *event = pgt_event_no("s", 1, json);
     howdah_event *back = NULL;
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
     howdah_bus *bus;
     size_t len = 0;
 
@@ -535,7 +535,7 @@ static void the_client_encoding_is_always_utf8(void **state)
     assert_int_equal(unsetenv("PGCLIENTENCODING"), 0);
     assert_string_equal(inside(bus, "client_encoding"), "UTF8");
     pgt_ok(howdah_append(bus, event, NULL, &p, &pgt_error));
-    pgt_ok(howdah_read_last(l->t->bus, "s", &back, &pgt_error));
+    pgt_ok(howdah_event_get_last(l->t->bus, "s", &back, &pgt_error));
     assert_string_equal(howdah_event_data(back, &len), json);
     assert_int_equal(len, strlen(json));
     howdah_event_free(back);
@@ -556,7 +556,7 @@ static void a_read_only_role_is_refused_for_writing_and_reads(void **state)
     assert_int_equal(howdah_status_exit_code(err.status), 5);
     assert_non_null(strstr(err.advice, "read_only=true"));
     bus = pgt_open_with(l->t, l->url, "read_only", "true");
-    pgt_ok(howdah_read_last(bus, "s", &back, &pgt_error));
+    pgt_ok(howdah_event_get_last(bus, "s", &back, &pgt_error));
     assert_int_equal(howdah_event_version(back), 1);
     howdah_event_free(back);
     howdah_close(bus);
@@ -572,7 +572,7 @@ static void a_bus_opened_for_reading_does_not_write(void **state)
     howdah_tail_options o = HOWDAH_TAIL_OPTIONS_INIT;
     const howdah_event *seen = NULL;
     howdah_tail *tail = NULL;
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
 
     assert_int_equal(howdah_append(bus, event, NULL, &p, &err), HOWDAH_READ_ONLY);
     assert_int_equal(howdah_append_batch(bus, PGT_EVENTS(&b), b.n, NULL, b.positions, &err),

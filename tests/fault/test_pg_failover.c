@@ -72,7 +72,7 @@ static void versions_stay_consecutive_when_a_pooler_moves_to_a_server_that_lacks
 {
     failover *f = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_position position = {0};
+    howdah_position position = HOWDAH_POSITION_INIT;
     howdah_bus *bus;
 
     f->pooler = srv_pooler_new(srv_primary_dir(), 1);
@@ -297,7 +297,7 @@ static pid_t append_in_child(howdah_bus *bus)
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        howdah_position position = {0};
+        howdah_position position = HOWDAH_POSITION_INIT;
         int s = append_at(bus, "s", HOWDAH_EXPECT_ANY, &position, NULL);
 
         _exit(s < 0 ? 100 - s : (int)position.version);
@@ -379,7 +379,7 @@ static void of_several_hosts_one_is_waited_for_from_the_first_connection_on(void
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        howdah_position position = {0};
+        howdah_position position = HOWDAH_POSITION_INIT;
         howdah_bus *bus = NULL;
 
         if (howdah_open(url, settings, &bus, NULL) < 0 ||

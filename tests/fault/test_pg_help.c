@@ -394,7 +394,7 @@ howdah_event *pgt_event_no(const char *stream, int no, const char *json)
 howdah_position pgt_append(howdah_bus *bus, const char *stream)
 {
     howdah_event *event = pgt_event(stream);
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
 
     pgt_ok(howdah_append(bus, event, NULL, &position, &pgt_error));
     howdah_event_free(event);
@@ -407,6 +407,7 @@ pgt_batch pgt_batch_new(const char *stream, size_t n, size_t streams)
 
     assert_non_null(b.events);
     assert_non_null(b.positions);
+    b.positions[0] = (howdah_position)HOWDAH_POSITION_INIT;
     for (size_t i = 0; i < n; i++) {
         char name[64];
 

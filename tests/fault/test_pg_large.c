@@ -217,19 +217,19 @@ static void read_log(const pgt *t, howdah_bus *bus, measure *m)
     howdah_reader *reader = NULL;
 
     (void)t;
-    pgt_ok(howdah_read_open(bus, NULL, &reader, &pgt_error));
+    pgt_ok(howdah_reader_open(bus, NULL, &reader, &pgt_error));
     take_all(reader, m);
 }
 
 static void read_backward(const pgt *t, howdah_bus *bus, measure *m)
 {
-    howdah_read_options o = HOWDAH_READ_OPTIONS_INIT;
+    howdah_reader_options o = HOWDAH_READER_OPTIONS_INIT;
     howdah_reader *reader = NULL;
 
     (void)t;
     o.pattern = "large.*";
     o.backward = true;
-    pgt_ok(howdah_read_open(bus, &o, &reader, &pgt_error));
+    pgt_ok(howdah_reader_open(bus, &o, &reader, &pgt_error));
     take_all(reader, m);
 }
 
@@ -433,11 +433,11 @@ static int count_job(void *ctx, const howdah_job *job)
 
 static void list_history(const pgt *t, howdah_bus *bus, measure *m)
 {
-    howdah_queue_log_options o = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+    howdah_queue_history_options o = HOWDAH_QUEUE_HISTORY_OPTIONS_INIT;
 
     (void)t;
     o.payload = true;
-    pgt_ok(howdah_queue_log(bus, "mail", &o, count_job, m, &pgt_error));
+    pgt_ok(howdah_queue_history_walk(bus, "mail", &o, count_job, m, &pgt_error));
 }
 
 static void the_history_is_listed_in_pages_that_are_bounded(void **state)

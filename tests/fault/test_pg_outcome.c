@@ -344,7 +344,7 @@ static void a_read_goes_on_over_cut_connections(void **state)
     pgt_ok(howdah_append_batch(n->t->bus, PGT_EVENTS(&b), b.n, NULL, b.positions, &pgt_error));
     pgt_batch_free(&b);
     reopen_with(n, "read_batch", "50");
-    pgt_ok(howdah_read_since(n->bus, 0, &reader, &pgt_error));
+    pgt_ok(howdah_reader_open_since(n->bus, 0, &reader, &pgt_error));
     while ((s = howdah_reader_next(reader, &event, &pgt_error)) == HOWDAH_OK) {
         assert_int_equal(howdah_event_version(event), ++version);
         if (version % 500 == 7)
@@ -369,7 +369,7 @@ static void an_append_takes_turns_with_a_page_in_flight(void **state)
 
     reopen_with(n, "read_batch", "10");
     pgt_ok(howdah_append_batch(n->t->bus, PGT_EVENTS(&b), b.n, NULL, b.positions, &pgt_error));
-    pgt_ok(howdah_read_since(n->bus, 0, &reader, &pgt_error));
+    pgt_ok(howdah_reader_open_since(n->bus, 0, &reader, &pgt_error));
     pgt_ok(howdah_reader_next(reader, &event, &pgt_error));
     pgt_ok(howdah_append_batch(n->bus, PGT_EVENTS(&big), big.n, NULL, big.positions, &pgt_error));
     do {
@@ -394,7 +394,7 @@ static void a_blackhole_ends_in_a_time_out_that_is_unknown(void **state)
     net *n = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("dark");
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
     int64_t start;
     int64_t took;
 
@@ -425,11 +425,11 @@ static void a_read_in_a_blackhole_ends_in_a_time_out(void **state)
     (void)pgt_append(n->bus, "warm");
     CUTPROXY(&n->proxy, .how = CUTPROXY_BLACKHOLE);
     start = pgt_now_ms();
-    assert_int_equal(howdah_read_last(n->bus, "warm", &event, &err), HOWDAH_TIMEOUT);
+    assert_int_equal(howdah_event_get_last(n->bus, "warm", &event, &err), HOWDAH_TIMEOUT);
     assert_true(pgt_now_ms() - start < 300 + CANCEL_GRACE_MS + SLACK_MS);
     assert_int_equal(err.flags, HOWDAH_RETRYABLE);
     CUTPROXY(&n->proxy, .how = CUTPROXY_PASS);
-    pgt_ok(howdah_read_last(n->bus, "warm", &event, &pgt_error));
+    pgt_ok(howdah_event_get_last(n->bus, "warm", &event, &pgt_error));
     assert_int_equal(howdah_event_version(event), 1);
     howdah_event_free(event);
 }
@@ -486,7 +486,7 @@ static void a_session_ended_while_idle_is_made_anew_by_the_next_call(void **stat
     assert_int_equal(terminate(n), 1);
     wait_until_gone(n);
     (void)usleep(20000);
-    pgt_ok(howdah_read_last(n->bus, "idle", &event, &pgt_error));
+    pgt_ok(howdah_event_get_last(n->bus, "idle", &event, &pgt_error));
     assert_int_equal(howdah_event_version(event), 2);
     howdah_event_free(event);
     assert_int_equal(terminate(n), 1);
@@ -724,7 +724,7 @@ static void the_first_call_has_the_same_deadline(void **state)
     net *n = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("s");
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
     int64_t start;
 
     reopen_with(n, "statement_timeout", "300ms");

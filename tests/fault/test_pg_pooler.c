@@ -249,7 +249,7 @@ static void expected_versions_hold_and_a_conflict_names_the_actual_one(void **st
     b = pgt_open(p->t, p->url);
     for (int i = 0; i < 40; i++) {
         howdah_error err = HOWDAH_ERROR_INIT;
-        howdah_position position = {0};
+        howdah_position position = HOWDAH_POSITION_INIT;
 
         pgt_ok(append_at(i % 2 ? a : b, "s", i ? i : HOWDAH_EXPECT_NONE, &position, &pgt_error));
         assert_int_equal(position.version, i + 1);
@@ -284,7 +284,7 @@ static void a_batch_is_stored_whole_and_repeated_without_harm(void **state)
 static void a_long_read_in_pages_sees_each_event_once_in_order(void **state)
 {
     const pooler *p = *state;
-    howdah_read_options o = HOWDAH_READ_OPTIONS_INIT;
+    howdah_reader_options o = HOWDAH_READER_OPTIONS_INIT;
     pgt_batch batch = pgt_batch_new("s", 500, 1);
     howdah_reader *reader = NULL;
     const howdah_event *event = NULL;
@@ -297,7 +297,7 @@ static void a_long_read_in_pages_sees_each_event_once_in_order(void **state)
     fill_pool(p);
     bus = pgt_open_with(p->t, p->url, "read_batch", "7");
     o.stream = "s";
-    pgt_ok(howdah_read_open(bus, &o, &reader, &pgt_error));
+    pgt_ok(howdah_reader_open(bus, &o, &reader, &pgt_error));
     while (howdah_reader_next(reader, &event, &pgt_error) == HOWDAH_OK) {
         assert_int_equal(howdah_event_version(event), ++n);
         if (n % 50 == 0) /* other transactions in between */
@@ -357,7 +357,7 @@ static void a_bus_for_reading_refuses_writes_and_leaves_the_sessions_writable(vo
 {
     const pooler *p = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_position position = {0};
+    howdah_position position = HOWDAH_POSITION_INIT;
     howdah_bus *bus;
 
     (void)pgt_append(p->t->bus, "s");
@@ -366,7 +366,7 @@ static void a_bus_for_reading_refuses_writes_and_leaves_the_sessions_writable(vo
     for (int i = 0; i < 2 * POOL; i++) {
         howdah_event *event = NULL;
 
-        pgt_ok(howdah_read_last(bus, "s", &event, &pgt_error));
+        pgt_ok(howdah_event_get_last(bus, "s", &event, &pgt_error));
         assert_int_equal(howdah_event_version(event), 1);
         howdah_event_free(event);
         assert_int_equal(append_at(bus, "s", HOWDAH_EXPECT_ANY, &position, &err), HOWDAH_READ_ONLY);

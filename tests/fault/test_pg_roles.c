@@ -224,7 +224,7 @@ static int read_something(howdah_bus *bus, howdah_error *err)
 {
     howdah_reader *reader = NULL;
     const howdah_event *event = NULL;
-    int s = howdah_read_since(bus, 0, &reader, err);
+    int s = howdah_reader_open_since(bus, 0, &reader, err);
 
     if (s >= 0)
         s = howdah_reader_next(reader, &event, err);
@@ -232,7 +232,7 @@ static int read_something(howdah_bus *bus, howdah_error *err)
     return s;
 }
 
-static int no_step(void *ctx, const howdah_step_info *step)
+static int no_step(void *ctx, const howdah_migration_info *step)
 {
     (void)ctx;
     (void)step;
@@ -259,7 +259,7 @@ static void who_may_publish_appends_in_every_way_and_reads_nothing(void **state)
     howdah_event *back = NULL;
     howdah_tail *tail = NULL;
     pgt_batch b = pgt_batch_new("b", 2500, 3);
-    howdah_position pos;
+    howdah_position pos = HOWDAH_POSITION_INIT;
 
     three.expected_version = 3;
     pgt_ok(howdah_append(bus, event, NULL, &pos, &pgt_error));
@@ -279,9 +279,9 @@ static void who_may_publish_appends_in_every_way_and_reads_nothing(void **state)
         }
     }
     expect_denied(read_something(bus, &err), &err);
-    expect_denied(howdah_read_last(bus, "s", &back, &err), &err);
+    expect_denied(howdah_event_get_last(bus, "s", &back, &err), &err);
     expect_denied(howdah_tail_open(bus, NULL, &tail, &err), &err);
-    expect_denied(howdah_migrate_status(bus, no_step, NULL, &err), &err);
+    expect_denied(howdah_migrations_walk(bus, no_step, NULL, &err), &err);
     assert_int_equal(pgt_count(p->t), 2501);
     howdah_event_free(event);
     howdah_event_free(other);
@@ -307,17 +307,17 @@ static void who_may_read_reads_and_follows_and_appends_nothing(void **state)
     howdah_event *back = NULL;
     howdah_tail *tail = NULL;
     const howdah_event *seen = NULL;
-    howdah_position pos;
+    howdah_position pos = HOWDAH_POSITION_INIT;
     int nodes = 0;
 
     expect_denied(howdah_append(bus, event, NULL, &pos, &err), &err);
     pgt_ok(howdah_append(p->t->bus, event, NULL, &pos, &pgt_error));
     assert_int_equal(read_something(bus, &err), HOWDAH_OK);
-    pgt_ok(howdah_read_last(bus, "s", &back, &pgt_error));
+    pgt_ok(howdah_event_get_last(bus, "s", &back, &pgt_error));
     howdah_event_free(back);
-    pgt_ok(howdah_read_event(bus, pos.id, &back, &pgt_error));
+    pgt_ok(howdah_event_get(bus, pos.id, &back, &pgt_error));
     howdah_event_free(back);
-    pgt_ok(howdah_read_tree(bus, pos.id, count_node, &nodes, &pgt_error));
+    pgt_ok(howdah_causation_walk(bus, pos.id, count_node, &nodes, &pgt_error));
     assert_int_equal(nodes, 1);
     o.since = 0;
     pgt_ok(howdah_tail_open(bus, &o, &tail, &pgt_error));
@@ -340,7 +340,7 @@ static void who_has_no_role_gets_nothing_but_advice(void **state)
     howdah_bus *bus = pgt_open(p->t, url_of(p, p->nobody));
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("s");
-    howdah_position pos;
+    howdah_position pos = HOWDAH_POSITION_INIT;
 
     expect_denied(howdah_append(bus, event, NULL, &pos, &err), &err);
     assert_non_null(strstr(err.advice, "_publish"));
@@ -412,7 +412,7 @@ static void a_right_taken_away_is_denied_and_given_again_works(void **state)
     howdah_bus *bus = pgt_open(p->t, url_of(p, p->publisher));
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("s");
-    howdah_position pos;
+    howdah_position pos = HOWDAH_POSITION_INIT;
 
     assert_int_equal(pgt_append(bus, "s").version, 1);
     pgt_run(p->t, p->t->admin, "REVOKE {_publish} FROM %s", p->publisher);
@@ -493,7 +493,7 @@ static void buses_in_one_database_do_not_see_one_another(void **state)
     howdah_event *event = pgt_event_no("s", 1, "{}");
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *back = NULL;
-    howdah_position pos;
+    howdah_position pos = HOWDAH_POSITION_INIT;
     PGconn *conn;
 
     (void)snprintf(second.schema, sizeof second.schema, "g '%d-%x", (int)getpid(), hw_random_u32());
@@ -506,7 +506,7 @@ static void buses_in_one_database_do_not_see_one_another(void **state)
     assert_int_equal(pos.already_stored, 0);
     assert_int_equal(pos.global_sequence, 1);
     (void)pgt_append(bus, "only-here");
-    assert_int_equal(howdah_read_last(p->t->bus, "only-here", &back, &err), HOWDAH_NOT_FOUND);
+    assert_int_equal(howdah_event_get_last(p->t->bus, "only-here", &back, &err), HOWDAH_NOT_FOUND);
     assert_int_equal(pgt_count(p->t), 1);
     assert_int_equal(pgt_count(&second), 2);
     /* A role of one is nobody in the other. */

@@ -410,12 +410,12 @@ static void an_append_under_way_ends_before_the_sequence_is_raised(void **state)
 
 /* ---- who reports it */
 
-static int on_step(void *ctx, const howdah_step_info *step)
+static int on_step(void *ctx, const howdah_migration_info *step)
 {
     bool *pending = ctx;
 
     if (strcmp(step->name, "sequence") == 0)
-        *pending = step->applied_at_us == HOWDAH_ABSENT;
+        *pending = step->applied_at_us == HOWDAH_NO_TIME;
     return 0;
 }
 
@@ -423,7 +423,7 @@ static bool is_pending(howdah_bus *bus)
 {
     bool pending = false;
 
-    pgt_ok(howdah_migrate_status(bus, on_step, &pending, &pgt_error));
+    pgt_ok(howdah_migrations_walk(bus, on_step, &pending, &pgt_error));
     return pending;
 }
 

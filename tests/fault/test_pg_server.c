@@ -60,7 +60,7 @@ static void a_restarted_server_is_found_again_by_the_next_call(void **state)
     assert_int_equal(pgt_append(t->bus, "s").version, 2);
     pgt_ctl("restart -m fast");
     pgt_reconnect(t);
-    pgt_ok(howdah_read_last(t->bus, "s", &last, &pgt_error));
+    pgt_ok(howdah_event_get_last(t->bus, "s", &last, &pgt_error));
     assert_int_equal(howdah_event_version(last), 2);
     howdah_event_free(last);
     crash(t);
@@ -103,7 +103,7 @@ static void a_server_that_stays_away_is_unavailable_after_connect_timeout(void *
     howdah_bus *bus = pgt_open_with(t, t->url, "connect_timeout", "700ms");
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_event *event = pgt_event("s");
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
     int64_t start;
     int64_t took;
 
@@ -141,7 +141,7 @@ static void a_sequence_that_jumps_in_a_crash_does_no_harm(void **state)
     assert_true(last > before + 1); /* otherwise this test proves nothing */
     (void)pgt_append(t->bus, "c");
     assert_drained(tail, 300, "b c");
-    pgt_ok(howdah_read_since(t->bus, 0, &reader, &pgt_error));
+    pgt_ok(howdah_reader_open_since(t->bus, 0, &reader, &pgt_error));
     for (last = 0; howdah_reader_next(reader, &event, &pgt_error) == HOWDAH_OK;
          last = howdah_event_global_sequence(event)) {
         assert_true(howdah_event_global_sequence(event) > last);
@@ -244,7 +244,7 @@ static void write_stubbornly(const pgt *t, int me, tally *all)
     while (!all->stop) {
         howdah_event *event = pgt_event(stream);
         howdah_error err = HOWDAH_ERROR_INIT;
-        howdah_position p;
+        howdah_position p = HOWDAH_POSITION_INIT;
         int s;
 
         while ((s = howdah_append(bus, event, NULL, &p, &err)) < 0) {
@@ -382,7 +382,7 @@ static void check_standby(pgt *t)
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_bus *bus = NULL;
     howdah_event *event = pgt_event("s");
-    howdah_position p;
+    howdah_position p = HOWDAH_POSITION_INIT;
     howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
     howdah_subscription *sub = NULL;
     howdah_tail *tail;
@@ -395,7 +395,7 @@ static void check_standby(pgt *t)
     bus = pgt_open_with(t, standby.url, "read_only", "true");
     assert_int_equal(howdah_append(bus, event, NULL, &p, &err), HOWDAH_READ_ONLY);
     howdah_event_free(event);
-    pgt_ok(howdah_read_last(bus, "b", &event, &pgt_error));
+    pgt_ok(howdah_event_get_last(bus, "b", &event, &pgt_error));
     assert_int_equal(howdah_event_version(event), 1);
     howdah_event_free(event);
     /* Nobody can own a subscription here: an advisory lock of a standby elects nobody. */

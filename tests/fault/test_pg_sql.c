@@ -318,7 +318,7 @@ static void a_restored_dump_goes_on_where_it_was(void **state)
     howdah_bus *bus;
     howdah_bus *copy;
     PGconn *conn;
-    howdah_position last = {0};
+    howdah_position last = HOWDAH_POSITION_INIT;
 
     assert_non_null(bin);
     make_databases(t, &d);

@@ -131,7 +131,7 @@ static void set_queue(const stage *s, int64_t max_attempts)
     o.max_attempts = max_attempts;
     o.backoff_initial_ms = 10;
     o.backoff_max_ms = 100;
-    must(howdah_queue_set(s->bus, QR_QUEUE, &o, &error), &error);
+    must(howdah_queue_configure(s->bus, QR_QUEUE, &o, &error), &error);
 }
 
 static int keep_info(void *ctx, const howdah_queue_info *info)
@@ -441,7 +441,7 @@ static void a_server_that_crashes_loses_no_push_and_no_failure(void **state)
 static int64_t push(const stage *s, const char *data, int64_t delay_ms)
 {
     howdah_new_job job = HOWDAH_NEW_JOB_INIT;
-    howdah_pushed pushed;
+    howdah_pushed pushed = HOWDAH_PUSHED_INIT;
 
     job.data = data;
     job.data_len = strlen(data);
@@ -486,7 +486,7 @@ static void a_lease_that_ran_out_is_claimed_again_and_counted(void **state)
     assert_status(howdah_job_retry(s->bus, id, howdah_job_token(a), 0, NULL, &error), HOWDAH_LOST);
     assert_status(howdah_job_complete(s->bus, id, howdah_job_token(b), NULL, &error), HOWDAH_OK);
     must(howdah_job_get(s->bus, id, &over, &error), &error);
-    assert_int_equal(howdah_job_get_state(over), HOWDAH_JOB_COMPLETED);
+    assert_int_equal(howdah_job_state_get(over), HOWDAH_JOB_COMPLETED);
     assert_i64_equal(howdah_job_attempt(over), 2);
     assert_true(howdah_job_started_at(over, &kept));
     assert_i64_equal(kept, started);
@@ -542,7 +542,7 @@ static void a_job_that_kills_its_worker_fails_and_takes_nobody_with_it(void **st
         howdah_job *job = NULL;
 
         must(howdah_job_get(s->bus, ids[i], &job, &error), &error);
-        assert_int_equal(howdah_job_get_state(job),
+        assert_int_equal(howdah_job_state_get(job),
                          i == 4 ? HOWDAH_JOB_FAILED : HOWDAH_JOB_COMPLETED);
         if (i == 4)
             assert_i64_equal(howdah_job_attempt(job), 3);
@@ -622,7 +622,7 @@ static void expect_job(const stage *s, int64_t id, howdah_job_state state, int64
     howdah_job *job = NULL;
 
     must(howdah_job_get(s->bus, id, &job, &error), &error);
-    assert_int_equal(howdah_job_get_state(job), state);
+    assert_int_equal(howdah_job_state_get(job), state);
     assert_i64_equal(howdah_job_attempt(job), attempts);
     howdah_job_free(job);
 }

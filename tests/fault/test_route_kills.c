@@ -260,7 +260,7 @@ static void expect_each_once(const site *p)
         }
         howdah_jobs_free(jobs);
     }
-    must(howdah_queue_log(p->bus, "q", NULL, count, t, &error));
+    must(howdah_queue_history_walk(p->bus, "q", NULL, count, t, &error));
     assert_int_equal(t->jobs, matching(p));
     for (int i = 0; i < 4096; i++)
         assert_true(t->times[i] <= 1);

@@ -26,7 +26,7 @@ static void check_large(howdah_bus *bus, howdah_event *events[LARGE], const howd
         char id[HOWDAH_UUID_SIZE];
 
         howdah_event_id(events[i], id);
-        must(howdah_read_event(bus, id, &stored, &err), &err);
+        must(howdah_event_get(bus, id, &stored, &err), &err);
         assert_i64_equal(howdah_event_global_sequence(stored), at[i].global_sequence);
         assert_i64_equal(howdah_event_version(stored), at[i].version);
         assert_i64_equal(strtoll(howdah_event_data(stored, NULL), NULL, 10), i);
@@ -41,7 +41,7 @@ static void positions_are_true_also_when_a_trigger_writes_events_in_between(void
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_bus *bus = open_migrated(p->url);
     howdah_event *events[LARGE];
-    howdah_position at[LARGE];
+    howdah_position at[LARGE] = {HOWDAH_POSITION_INIT};
 
     make_large(events);
     must(howdah_append_batch(bus, (const howdah_event *const *)events, LARGE, NULL, at, &err),
@@ -71,7 +71,7 @@ static void an_id_stored_before_is_found_wherever_it_stands_in_a_large_batch(voi
     for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
         howdah_error err = HOWDAH_ERROR_INIT;
         howdah_event *events[LARGE];
-        howdah_position at[LARGE];
+        howdah_position at[LARGE] = {HOWDAH_POSITION_INIT};
         howdah_bus *bus;
 
         empty_directory(p->dir);
@@ -202,7 +202,7 @@ static void in_the_callers_transaction_events_live_and_die_with_it(void **state)
 {
     guest g = guest_open(*state);
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
 
     guest_sql(&g, "BEGIN IMMEDIATE; INSERT INTO orders VALUES (1)");
     must(guest_append(&g, "o", HOWDAH_EXPECT_NONE, &position, &err), &err);

@@ -26,7 +26,7 @@ static int64_t push(howdah_bus *bus, int64_t delay_ms)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_new_job job = HOWDAH_NEW_JOB_INIT;
-    howdah_pushed pushed;
+    howdah_pushed pushed = HOWDAH_PUSHED_INIT;
 
     job.delay_ms = delay_ms;
     must(howdah_queue_push(bus, "q", &job, &pushed, &err), &err);

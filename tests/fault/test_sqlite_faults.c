@@ -151,7 +151,7 @@ static void check_claim(script *s, size_t first, size_t n, int status, const how
 
 static void run_append(script *s, const op *o)
 {
-    howdah_position positions[EVENTS_MAX];
+    howdah_position positions[EVENTS_MAX] = {HOWDAH_POSITION_INIT};
     size_t n = strlen(o->streams);
     size_t first = s->n;
     bool unknown = false;
@@ -189,7 +189,7 @@ static int read_all(script *s, howdah_error *err)
     const howdah_event *event = NULL;
     size_t acknowledged = 0;
     size_t seen = 0;
-    int status = howdah_read_open(s->bus, NULL, &reader, err);
+    int status = howdah_reader_open(s->bus, NULL, &reader, err);
 
     while (status == HOWDAH_OK) {
         status = howdah_reader_next(reader, &event, err);
@@ -216,7 +216,7 @@ static int run_once(script *s, const op *o, howdah_error *err)
     case OP_READ:
         return read_all(s, err);
     case OP_LAST:
-        status = howdah_read_last(s->bus, "a", &event, err);
+        status = howdah_event_get_last(s->bus, "a", &event, err);
         howdah_event_free(event);
         return status == HOWDAH_NOT_FOUND ? HOWDAH_OK : status;
     case OP_CLOSE:
@@ -288,10 +288,10 @@ static void check_claims(howdah_bus *bus, const record *r)
         howdah_event *event = NULL;
 
         if (r->refused[i])
-            assert_status(howdah_read_event(bus, r->id[i], &event, &err), HOWDAH_NOT_FOUND);
+            assert_status(howdah_event_get(bus, r->id[i], &event, &err), HOWDAH_NOT_FOUND);
         if (!r->acknowledged[i])
             continue;
-        must(howdah_read_event(bus, r->id[i], &event, &err), &err);
+        must(howdah_event_get(bus, r->id[i], &event, &err), &err);
         assert_i64_equal(howdah_event_global_sequence(event), r->position[i].global_sequence);
         assert_i64_equal(howdah_event_version(event), r->position[i].version);
         howdah_event_free(event);
@@ -306,7 +306,7 @@ static void append_again(howdah_bus *bus, const op *ops, const record *r)
     for (size_t k = 0; k < OPS; k++)
         for (const char *c = ops[k].streams; c && *c; c++) {
             howdah_error err = HOWDAH_ERROR_INIT;
-            howdah_position position;
+            howdah_position position = HOWDAH_POSITION_INIT;
             howdah_event *event;
 
             if (r->id[i][0]) {

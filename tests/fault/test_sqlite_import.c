@@ -37,7 +37,7 @@ static void read_order(howdah_bus *bus, char *out, size_t room)
     int s;
 
     out[0] = '\0';
-    must(howdah_read_open(bus, NULL, &reader, &err), &err);
+    must(howdah_reader_open(bus, NULL, &reader, &err), &err);
     while ((s = howdah_reader_next(reader, &event, &err)) == HOWDAH_OK)
         (void)snprintf(out + strlen(out), room - strlen(out), "%s ",
                        howdah_event_data(event, NULL));
@@ -52,7 +52,7 @@ static void valid_time_of_first(howdah_bus *bus, char text[HOWDAH_TIME_SIZE])
     const howdah_event *event = NULL;
     int64_t us = 0;
 
-    must(howdah_read_open(bus, NULL, &reader, &err), &err);
+    must(howdah_reader_open(bus, NULL, &reader, &err), &err);
     must(howdah_reader_next(reader, &event, &err), &err);
     assert_true(howdah_event_valid_time(event, &us));
     howdah_time_format(us, text);

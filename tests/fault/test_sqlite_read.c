@@ -44,7 +44,7 @@ static void fill_model(howdah_bus *bus, model *m)
     must(howdah_builder_new(&b, &err), &err);
     for (size_t i = 0; i < EVENTS; i += 20) {
         howdah_event *batch[20];
-        howdah_position positions[20];
+        howdah_position positions[20] = {HOWDAH_POSITION_INIT};
 
         for (size_t k = 0; k < 20; k++) {
             model_event *e = &m->events[i + k];
@@ -70,7 +70,7 @@ static void fill_model(howdah_bus *bus, model *m)
     howdah_builder_free(b);
 }
 
-static bool wanted(const model_event *e, const howdah_read_options *o)
+static bool wanted(const model_event *e, const howdah_reader_options *o)
 {
     int64_t at = o->stream ? e->version : e->sequence;
 
@@ -82,7 +82,7 @@ static bool wanted(const model_event *e, const howdah_read_options *o)
            (o->from == 0 || at >= o->from) && (o->to == 0 || at <= o->to);
 }
 
-static void compare(howdah_bus *bus, const model *m, const howdah_read_options *o)
+static void compare(howdah_bus *bus, const model *m, const howdah_reader_options *o)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_reader *reader = NULL;
@@ -90,7 +90,7 @@ static void compare(howdah_bus *bus, const model *m, const howdah_read_options *
     int64_t seen = 0;
     int s;
 
-    must(howdah_read_open(bus, o, &reader, &err), &err);
+    must(howdah_reader_open(bus, o, &reader, &err), &err);
     for (size_t i = 0; i < EVENTS && (o->limit == 0 || seen < o->limit); i++) {
         const model_event *e = &m->events[o->backward ? EVENTS - 1 - i : i];
 
@@ -122,7 +122,7 @@ static void any_combination_of_filters_gives_what_the_model_gives(void **state)
     for (size_t i = 0; i < 3; i++)
         buses[i] = open_with(p->url, "read_batch", batches[i]);
     for (size_t i = 0; i < QUERIES; i++) {
-        howdah_read_options o = HOWDAH_READ_OPTIONS_INIT;
+        howdah_reader_options o = HOWDAH_READER_OPTIONS_INIT;
 
         o.stream = pick(&seed, 2) ? streams[pick(&seed, 4)] : NULL;
         o.type = pick(&seed, 4) ? NULL : types[pick(&seed, 4)];
@@ -142,7 +142,7 @@ static void a_range_may_end_at_the_largest_number(void **state)
 {
     const place *p = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_read_options o = HOWDAH_READ_OPTIONS_INIT;
+    howdah_reader_options o = HOWDAH_READER_OPTIONS_INIT;
     howdah_bus *bus = open_migrated(p->url);
 
     raw_exec(p->file, "INSERT INTO howdah_events (global_sequence, stream, version, type, data)"
@@ -189,7 +189,7 @@ static void payloads_larger_than_a_batch_come_back_whole(void **state)
         howdah_event_free(e);
     }
     free(json);
-    must(howdah_read_open(bus, NULL, &reader, &err), &err);
+    must(howdah_reader_open(bus, NULL, &reader, &err), &err);
     for (size_t i = 0; i < N; i++) {
         size_t len = 0;
         const char *data;
@@ -219,7 +219,7 @@ static void a_reader_goes_on_while_others_append_and_the_log_is_emptied(void **s
     int s;
 
     must(append_one(writer, "s", &err), &err);
-    must(howdah_read_open(bus, NULL, &reader, &err), &err);
+    must(howdah_reader_open(bus, NULL, &reader, &err), &err);
     while ((s = howdah_reader_next(reader, &event, &err)) == HOWDAH_OK) {
         assert_i64_equal(howdah_event_version(event), ++seen);
         if (seen < 20) {
@@ -259,7 +259,7 @@ static void bytes_come_back_as_they_were(void **state)
         howdah_event_id(event, id);
         must(howdah_append(bus, event, NULL, NULL, &err), &err);
         howdah_event_free(event);
-        must(howdah_read_event(bus, id, &event, &err), &err);
+        must(howdah_event_get(bus, id, &event, &err), &err);
         assert_string_equal(howdah_event_content_type(event), "application/octet-stream");
         assert_memory_equal(howdah_event_data(event, &len), all, n);
         assert_int_equal(len, n);
@@ -316,7 +316,7 @@ static void assert_tree(howdah_bus *bus, char name, const char *expected)
     char text[512] = "";
 
     id_of(name, id);
-    must(howdah_read_tree(bus, id, write_tree, text, &err), &err);
+    must(howdah_causation_walk(bus, id, write_tree, text, &err), &err);
     assert_string_equal(text, expected);
 }
 
@@ -341,7 +341,7 @@ static void a_tree_shows_causes_root_first_and_effects_behind_their_cause(void *
     assert_tree(bus, 'g', "a-3 b-2 c-1 g0 ");
     assert_tree(bus, 'z', "z0 ");
     id_of('q', id);
-    assert_status(howdah_read_tree(bus, id, write_tree, text, &err), HOWDAH_NOT_FOUND);
+    assert_status(howdah_causation_walk(bus, id, write_tree, text, &err), HOWDAH_NOT_FOUND);
     howdah_close(bus);
 }
 
@@ -383,12 +383,12 @@ static void a_tree_has_a_largest_size(void **state)
              " SELECT CAST(printf('%016d', i) AS BLOB), 's', i, 'a.b', '1',"
              " CASE WHEN i > 1 THEN CAST(printf('%016d', min(i - 1, 11000)) AS BLOB) END FROM n");
     (void)snprintf(id, sizeof id, "30303030-3030-3030-3030-303030303031");
-    must(howdah_read_tree(bus, id, count_tree, &n, &err), &err);
-    assert_i64_equal(n, HOWDAH_TREE_MAX);
+    must(howdah_causation_walk(bus, id, count_tree, &n, &err), &err);
+    assert_i64_equal(n, HOWDAH_CAUSATION_MAX);
     n = 0;
     (void)snprintf(id, sizeof id, "30303030-3030-3030-3030-303131303030"); /* 11000 */
-    must(howdah_read_tree(bus, id, count_tree, &n, &err), &err);
-    assert_i64_equal(n, HOWDAH_TREE_MAX);
+    must(howdah_causation_walk(bus, id, count_tree, &n, &err), &err);
+    assert_i64_equal(n, HOWDAH_CAUSATION_MAX);
     howdah_close(bus);
 }
 
@@ -450,13 +450,13 @@ static int use_everything(const char *url, const howdah_event *const *events, ho
     if (s >= 0)
         s = howdah_import(bus, &import, NULL, err);
     if (s >= 0)
-        s = howdah_read_open(bus, NULL, &reader, err);
+        s = howdah_reader_open(bus, NULL, &reader, err);
     while (s == HOWDAH_OK)
         s = howdah_reader_next(reader, &event, err);
     howdah_reader_close(reader);
     howdah_event_id(events[0], id);
     if (s >= 0)
-        s = howdah_read_tree(bus, id, write_tree, text, err);
+        s = howdah_causation_walk(bus, id, write_tree, text, err);
     howdah_close(bus);
     return s;
 }

@@ -143,7 +143,7 @@ static void an_interrupt_ends_the_wait_for_a_lock(void **state)
 
 /* ------------------------------------------------------------------- files */
 
-static int ignore_step(void *ctx, const howdah_step_info *step)
+static int ignore_step(void *ctx, const howdah_migration_info *step)
 {
     *(int64_t *)ctx = step->applied_at_us;
     return 0;
@@ -159,9 +159,9 @@ static void a_missing_file_is_created_by_migrate_and_by_nothing_else(void **stat
 
     assert_status(append_one(bus, "a", &err), HOWDAH_SCHEMA);
     assert_string_equal(err.advice, "run: howdah init");
-    assert_status(howdah_read_open(bus, NULL, &reader, &err), HOWDAH_SCHEMA);
-    must(howdah_migrate_status(bus, ignore_step, &applied_at, &err), &err);
-    assert_i64_equal(applied_at, HOWDAH_ABSENT);
+    assert_status(howdah_reader_open(bus, NULL, &reader, &err), HOWDAH_SCHEMA);
+    must(howdah_migrations_walk(bus, ignore_step, &applied_at, &err), &err);
+    assert_i64_equal(applied_at, HOWDAH_NO_TIME);
     assert_int_equal(count_files(p), 0);
     must(howdah_migrate(bus, NULL, &err), &err);
     must(append_one(bus, "a", &err), &err);
@@ -371,7 +371,7 @@ static void a_damaged_page_gives_corrupt_or_the_stored_events(void **state)
         if (s >= 0)
             s = append_one(bus, "a", &err);
         if (s >= 0)
-            s = howdah_read_open(bus, NULL, &reader, &err);
+            s = howdah_reader_open(bus, NULL, &reader, &err);
         while (s == HOWDAH_OK)
             s = howdah_reader_next(reader, &event, &err);
         howdah_reader_close(reader);
@@ -594,7 +594,7 @@ static void the_printed_sql_makes_a_file_that_the_library_accepts(void **state)
     char *sql = NULL;
     char text[64];
 
-    must(howdah_migrate_print(p->url, NULL, &sql, &err), &err);
+    must(howdah_migrations_sql(p->url, NULL, &sql, &err), &err);
     assert_int_equal(count_files(p), 0);
     raw_exec(p->file, sql);
     howdah_free(sql);
@@ -620,7 +620,7 @@ static void plain_inserts_get_their_defaults_and_are_read(void **state)
 
     raw_exec(p->file, "INSERT INTO howdah_events (stream, version, type, data)"
                       " VALUES ('s', 1, 'a.b', '{\"x\":1}'), ('s', 2, 'a.b', '[]')");
-    must(howdah_read_last(bus, "s", &event, &err), &err);
+    must(howdah_event_get_last(bus, "s", &event, &err), &err);
     howdah_event_id(event, id);
     assert_int_equal(id[14], '4'); /* a version 4 UUID */
     assert_true(howdah_event_recorded_at(event, &recorded_at));
@@ -631,7 +631,7 @@ static void plain_inserts_get_their_defaults_and_are_read(void **state)
     howdah_event_free(event);
     /* The library goes on behind them. */
     must(append_one(bus, "s", &err), &err);
-    must(howdah_read_last(bus, "s", &event, &err), &err);
+    must(howdah_event_get_last(bus, "s", &event, &err), &err);
     assert_i64_equal(howdah_event_version(event), 3);
     howdah_event_free(event);
     howdah_close(bus);
@@ -643,7 +643,7 @@ static void recorded_time_never_runs_backwards(void **state)
     howdah_error err = HOWDAH_ERROR_INIT;
     howdah_bus *bus = open_migrated(p->url);
     howdah_event *event = make_event("s", "a.b", "{}");
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
 
     raw_exec(p->file, "INSERT INTO howdah_events (stream, version, type, data, recorded_at)"
                       " VALUES ('s', 1, 'a.b', '{}', 4000000000000000)");

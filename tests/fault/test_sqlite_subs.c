@@ -54,7 +54,7 @@ static void append_event(scene *s)
 {
     const howdah_event *const list = &s->event;
     hw_append_report report;
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
     hw_batch batch;
 
     hw_event_init(&s->event);

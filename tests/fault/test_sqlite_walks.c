@@ -123,7 +123,7 @@ static void a_history_is_walked_without_a_snapshot(void **state)
 {
     const place *p = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_queue_log_options o = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+    howdah_queue_history_options o = HOWDAH_QUEUE_HISTORY_OPTIONS_INIT;
     howdah_bus *bus = open_migrated(p->url);
     look all = {.p = p, .step = 1};
     look back = {.p = p, .step = -1};
@@ -131,19 +131,19 @@ static void a_history_is_walked_without_a_snapshot(void **state)
     look stopped = {.p = p, .step = 1, .stop_at = 300};
 
     fill_history(bus, p);
-    must(howdah_queue_log(bus, "q", &o, on_job, &all, &err), &err);
+    must(howdah_queue_history_walk(bus, "q", &o, on_job, &all, &err), &err);
     check(&all, MANY);
     o.backward = true;
-    must(howdah_queue_log(bus, "q", &o, on_job, &back, &err), &err);
+    must(howdah_queue_history_walk(bus, "q", &o, on_job, &back, &err), &err);
     check(&back, MANY);
-    o = (howdah_queue_log_options)HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+    o = (howdah_queue_history_options)HOWDAH_QUEUE_HISTORY_OPTIONS_INIT;
     o.after = 100;
     o.limit = 270;
-    must(howdah_queue_log(bus, "q", &o, on_job, &some, &err), &err);
+    must(howdah_queue_history_walk(bus, "q", &o, on_job, &some, &err), &err);
     check(&some, 270);
     assert_i64_equal(some.last, 370);
     o.limit = 0;
-    must(howdah_queue_log(bus, "q", &o, on_job, &stopped, &err), &err);
+    must(howdah_queue_history_walk(bus, "q", &o, on_job, &stopped, &err), &err);
     check(&stopped, 300);
     howdah_close(bus);
 }
@@ -204,10 +204,10 @@ static void all_other_walks_go_without_a_snapshot_as_well(void **state)
     must(howdah_skips_walk(bus, NULL, false, on_skip, &looks[1], &err), &err);
     must(howdah_queues_walk(bus, NULL, on_queue, &looks[2], &err), &err);
     must(howdah_bindings_walk(bus, NULL, on_binding, &looks[3], &err), &err);
-    must(howdah_query_types(bus, &o, on_type, &looks[4], &err), &err);
-    must(howdah_query_streams(bus, &o, on_stream, &looks[5], &err), &err);
+    must(howdah_types_walk(bus, &o, on_type, &looks[4], &err), &err);
+    must(howdah_streams_walk(bus, &o, on_stream, &looks[5], &err), &err);
     o.pattern = "t.*";
-    must(howdah_query_streams(bus, &o, on_stream, &looks[6], &err), &err);
+    must(howdah_streams_walk(bus, &o, on_stream, &looks[6], &err), &err);
     for (size_t i = 0; i < sizeof looks / sizeof *looks; i++)
         check(&looks[i], MANY);
     howdah_close(bus);
@@ -227,7 +227,7 @@ static void a_walk_that_pauses_for_longer_than_the_timeout_goes_on(void **state)
 {
     const place *p = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_queue_log_options o = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+    howdah_queue_history_options o = HOWDAH_QUEUE_HISTORY_OPTIONS_INIT;
     howdah_bus *bus = open_migrated(p->url);
     int64_t seen = 0;
 
@@ -235,7 +235,7 @@ static void a_walk_that_pauses_for_longer_than_the_timeout_goes_on(void **state)
     howdah_close(bus);
     /* The pause is the thing that is tried. */
     bus = open_with(p->url, "statement_timeout", "10ms");
-    must(howdah_queue_log(bus, "q", &o, dawdle, &seen, &err), &err);
+    must(howdah_queue_history_walk(bus, "q", &o, dawdle, &seen, &err), &err);
     assert_i64_equal(seen, MANY);
     howdah_close(bus);
 }
@@ -256,12 +256,12 @@ static void what_goes_while_a_walk_is_under_way_is_seen_up_to_the_end_of_its_pag
 {
     const place *p = *state;
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_queue_log_options o = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+    howdah_queue_history_options o = HOWDAH_QUEUE_HISTORY_OPTIONS_INIT;
     howdah_bus *bus = open_migrated(p->url);
     look l = {.p = p};
 
     fill_history(bus, p);
-    must(howdah_queue_log(bus, "q", &o, remove_behind, &l, &err), &err);
+    must(howdah_queue_history_walk(bus, "q", &o, remove_behind, &l, &err), &err);
     assert_i64_equal(l.seen, 256);
     assert_i64_equal(l.last, 256);
     howdah_close(bus);

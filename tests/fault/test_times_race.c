@@ -102,7 +102,7 @@ static void append_fact(howdah_bus *bus, const char *stream, char ret_id[HOWDAH_
 {
     howdah_builder *b = NULL;
     howdah_event *event = NULL;
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
 
     must(howdah_builder_new(&b, &error), &error);
     howdah_builder_set_stream(b, stream);
@@ -139,7 +139,7 @@ static void correct_many(site *p, int number)
         _exit(3);
     for (int done = 0; done < EACH;) {
         howdah_correction c = correction_of(family_id);
-        howdah_position position = {0};
+        howdah_position position = HOWDAH_POSITION_INIT;
         int s;
 
         c.expected_revision = number % 2 ? known : 0;
@@ -383,7 +383,7 @@ static void append_secret(howdah_bus *bus, char ret_id[HOWDAH_UUID_SIZE])
 {
     howdah_builder *b = NULL;
     howdah_event *event = NULL;
-    howdah_position position;
+    howdah_position position = HOWDAH_POSITION_INIT;
 
     must(howdah_builder_new(&b, &error), &error);
     howdah_builder_set_stream(b, "secrets");

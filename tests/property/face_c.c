@@ -202,7 +202,7 @@ void judge_by_builder(const candidate *c, howdah_builder *builder, judgement *j,
 verdict judge_by_append(store *s, const howdah_event *event)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
-    howdah_position place;
+    howdah_position place = HOWDAH_POSITION_INIT;
     verdict v = verdict_of(howdah_append(s->bus, event, NULL, &place, &err), &err);
 
     if (v.outcome == STORED)

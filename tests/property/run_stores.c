@@ -61,7 +61,7 @@ void runner_read_back(runner *r, store *s)
     howdah_reader *reader = NULL;
     const howdah_event *event = NULL;
     int64_t n = 0;
-    int status = howdah_read_since(s->bus, 0, &reader, &err);
+    int status = howdah_reader_open_since(s->bus, 0, &reader, &err);
 
     while (status >= 0 && (status = howdah_reader_next(reader, &event, &err)) == HOWDAH_OK) {
         check_event(r, s, event);

@@ -141,7 +141,7 @@ static int flaky_job_rerun(hw_store *store, int64_t id, howdah_error *reterr)
     return QUEUE_FORWARD(&c, job_rerun, id);
 }
 
-static int flaky_log(hw_store *store, hw_str queue, const howdah_queue_log_options *options,
+static int flaky_log(hw_store *store, hw_str queue, const howdah_queue_history_options *options,
                      hw_job_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_READS, reterr);

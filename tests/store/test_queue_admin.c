@@ -295,7 +295,7 @@ static void history_without_a_limit_stays(void **state)
     expect_state(t, id, HOWDAH_JOB_COMPLETED);
 }
 
-static batch read_log(const ss *t, howdah_queue_log_options options)
+static batch read_log(const ss *t, howdah_queue_history_options options)
 {
     batch b = {.n = 0};
 
@@ -335,19 +335,19 @@ static void the_log_is_read_in_the_order_in_which_jobs_ended_both_ways(void **st
     batch b;
 
     make_log(t);
-    b = read_log(t, (howdah_queue_log_options){.status = HOWDAH_ABSENT, .payload = true});
+    b = read_log(t, (howdah_queue_history_options){.status = HOWDAH_ABSENT, .payload = true});
     assert_string_equal(b.names, "2 1 4 3 6 5");
     for (size_t i = 1; i < b.n; i++)
         assert_true(b.jobs[i].job.position > b.jobs[i - 1].job.position);
-    b = read_log(
-        t, (howdah_queue_log_options){.status = HOWDAH_ABSENT, .payload = true, .backward = true});
+    b = read_log(t, (howdah_queue_history_options){
+                        .status = HOWDAH_ABSENT, .payload = true, .backward = true});
     assert_string_equal(b.names, "5 6 3 4 1 2");
 }
 
 static void the_log_is_read_by_status_and_page(void **state)
 {
     ss *t = *state;
-    howdah_queue_log_options query = {.status = HOWDAH_JOB_FAILED, .payload = true, .limit = 2};
+    howdah_queue_history_options query = {.status = HOWDAH_JOB_FAILED, .payload = true, .limit = 2};
     batch b;
 
     make_log(t);
@@ -358,14 +358,14 @@ static void the_log_is_read_by_status_and_page(void **state)
     assert_string_equal(b.names, "5");
     query.after = b.jobs[0].job.position;
     assert_int_equal(read_log(t, query).n, 0);
-    query = (howdah_queue_log_options){
+    query = (howdah_queue_history_options){
         .status = HOWDAH_JOB_COMPLETED, .payload = true, .limit = 2, .backward = true};
     b = read_log(t, query);
     assert_string_equal(b.names, "6 3");
     query.after = b.jobs[1].job.position;
     b = read_log(t, query);
     assert_string_equal(b.names, "2");
-    query = (howdah_queue_log_options){.status = HOWDAH_ABSENT, .payload = true, .limit = 4};
+    query = (howdah_queue_history_options){.status = HOWDAH_ABSENT, .payload = true, .limit = 4};
     b = read_log(t, query);
     assert_string_equal(b.names, "2 1 4 3");
     query.after = b.jobs[3].job.position;
@@ -376,11 +376,11 @@ static void the_log_is_read_by_status_and_page(void **state)
 static void the_log_leaves_the_payload_out_unless_it_is_asked_for(void **state)
 {
     ss *t = *state;
-    howdah_queue_log_options options = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+    howdah_queue_history_options options = HOWDAH_QUEUE_HISTORY_OPTIONS_INIT;
     batch b;
 
     make_log(t);
-    b = read_log(t, (howdah_queue_log_options){.status = HOWDAH_ABSENT, .limit = 1});
+    b = read_log(t, (howdah_queue_history_options){.status = HOWDAH_ABSENT, .limit = 1});
     assert_int_equal(b.n, 1);
     assert_string_equal(b.jobs[0].data, "-");
     assert_string_equal(b.jobs[0].headers, "-");

@@ -467,7 +467,7 @@ static void run_script(const ss *t, const char *key)
 {
     const hw_queue_ops *q = t->store->ops->queue;
     hw_claim ask = {.queue = S("q"), .worker = S("w"), .n = 20, .lease_ms = LONG_MS};
-    howdah_queue_log_options options = {.status = HOWDAH_ABSENT, .limit = 20, .payload = true};
+    howdah_queue_history_options options = {.status = HOWDAH_ABSENT, .limit = 20, .payload = true};
     hw_push jobs[2] = {a_keyed_job("1", key), a_keyed_job("2", key)};
     howdah_pushed pushed[2];
     batch b = {.n = 0};

@@ -192,7 +192,7 @@ static void a_job_has_type_stream_and_payload_of_its_event_wherever_it_is(void *
 {
     ss *t = *state;
     howdah_event *last = append_n(t, 1);
-    howdah_queue_log_options options = {.status = HOWDAH_ABSENT, .payload = true};
+    howdah_queue_history_options options = {.status = HOWDAH_ABSENT, .payload = true};
     hw_checkpoint c;
     kept_job k;
     int seen = 0;

@@ -362,7 +362,9 @@ static int carry_out(append_call *call, size_t payload_bytes_max, howdah_positio
     if (call->n > HOWDAH_BATCH_EVENTS_MAX)
         return hw_fail_field(reterr, HOWDAH_LIMIT, "events", "at most %d in a batch, got %zu",
                              HOWDAH_BATCH_EVENTS_MAX, call->n);
-    s = hw_rule_expected(call->expected, reterr);
+    s = hw_sized_check(ret_positions, "howdah_append_batch", reterr);
+    if (s >= 0)
+        s = hw_rule_expected(call->expected, reterr);
     if (s >= 0)
         s = check_events(call, payload_bytes_max, reterr);
     if (s < 0)
@@ -371,10 +373,9 @@ static int carry_out(append_call *call, size_t payload_bytes_max, howdah_positio
     if (!call->positions)
         return hw_fail_no_memory(reterr);
     s = run(call, reterr);
-    if (s >= 0 && ret_positions) {
-        for (size_t i = 0; i < call->n; i++)
-            hw_uuid_format(&call->events[i]->id, call->positions[i].id);
-        memcpy(ret_positions, call->positions, call->n * sizeof *ret_positions);
+    for (size_t i = 0; s >= 0 && ret_positions && i < call->n; i++) {
+        hw_uuid_format(&call->events[i]->id, call->positions[i].id);
+        hw_sized_give_at(ret_positions, i, &call->positions[i], sizeof *call->positions);
     }
     if (call->n > 1)
         hw_free(call->positions);

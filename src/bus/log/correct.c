@@ -119,7 +119,8 @@ static int fail_reused(const correct_call *call, const howdah_event *stored, how
 
 static void place(const howdah_event *stored, howdah_position *ret_position)
 {
-    *ret_position = (howdah_position){.global_sequence = stored->global_sequence,
+    *ret_position = (howdah_position){.size = sizeof *ret_position,
+                                      .global_sequence = stored->global_sequence,
                                       .version = stored->version,
                                       .recorded_at_us = stored->recorded_at_us,
                                       .revision = stored->revision,
@@ -302,7 +303,7 @@ int hw_correct_on(hw_store *store, const hw_interrupt *interrupt, size_t payload
 {
     howdah_correction own = HOWDAH_CORRECTION_INIT;
     correct_call call = {.store = store, .c = &own, .payload_bytes_max = payload_bytes_max};
-    howdah_position position = {0};
+    howdah_position position = HOWDAH_POSITION_INIT;
     howdah_event *event = NULL;
     howdah_event *stored = NULL;
     int s;
@@ -310,6 +311,8 @@ int hw_correct_on(hw_store *store, const hw_interrupt *interrupt, size_t payload
     if (!correction)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_correct: an argument is NULL");
     s = hw_sized_take(&own, sizeof own, correction, "howdah_correct", reterr);
+    if (s >= 0)
+        s = hw_sized_check(ret_position, "howdah_correct", reterr);
     correction = &own;
     if (s >= 0 && !correction->event_id)
         s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_correct: the event's id is NULL");
@@ -332,7 +335,7 @@ int hw_correct_on(hw_store *store, const hw_interrupt *interrupt, size_t payload
     else if (s == HOWDAH_END)
         s = append_next(&call, interrupt, &position, reterr);
     if (s >= 0 && ret_position)
-        *ret_position = position;
+        hw_sized_give_at(ret_position, 0, &position, sizeof position);
     hw_event_free(stored);
     hw_event_free(event);
     return s;

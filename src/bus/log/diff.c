@@ -182,6 +182,8 @@ int howdah_diff(howdah_bus *bus, const howdah_diff_options *options, diff_fn fn,
     s = hw_times_check(bus, "howdah_diff", reterr);
     if (s >= 0)
         s = hw_sized_take(&own, sizeof own, options, "howdah_diff", reterr);
+    if (s >= 0)
+        s = hw_sized_check(ret_knowledge, "howdah_diff", reterr);
     options = &own;
     if (s >= 0)
         s = ask(bus, options, &q, reterr);

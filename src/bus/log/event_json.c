@@ -42,6 +42,8 @@ size_t howdah_event_json(const howdah_event *event, char *out, size_t room)
     return event ? hw_json_print(put_event, event, out, out ? room : 0) : 0;
 }
 
+_Static_assert(HW_TIME_ABSENT == HOWDAH_NO_TIME, "one \"no time\", inside and outside");
+
 void howdah_time_format(int64_t time_us, char ret_text[HOWDAH_TIME_SIZE])
 {
     if (!ret_text)

@@ -66,6 +66,8 @@ int howdah_purge(howdah_bus *bus, const howdah_purge_options *options,
     s = hw_times_check(bus, "howdah_purge", reterr);
     if (s >= 0)
         s = hw_sized_take(&own, sizeof own, options, "howdah_purge", reterr);
+    if (s >= 0)
+        s = hw_sized_check(ret_record, "howdah_purge", reterr);
     options = &own;
     if (s >= 0)
         s = check(options, reterr);
@@ -83,6 +85,9 @@ int howdah_purge(howdah_bus *bus, const howdah_purge_options *options,
     hw_free(ids);
     if (s < 0)
         return s;
+    if (record.id ==
+        0) /* nothing was left to purge: a server has looked at its clock all the same */
+        record.purged_at_us = HOWDAH_NO_TIME;
     if (ret_record)
         (void)hw_sized_give(ret_record, &record, sizeof record);
     return HOWDAH_OK;

@@ -253,7 +253,9 @@ int howdah_query_count(howdah_bus *bus, const howdah_query_options *options, int
         return s;
     if (!ret_count)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_query_count: an argument is NULL");
-    s = hw_query_call_make(bus, options, "howdah_query_count", &q, reterr);
+    s = hw_sized_check(ret_knowledge, "howdah_query_count", reterr);
+    if (s >= 0)
+        s = hw_query_call_make(bus, options, "howdah_query_count", &q, reterr);
     if (s < 0)
         return s;
     limit = q.query.limit;
@@ -266,21 +268,21 @@ int howdah_query_count(howdah_bus *bus, const howdah_query_options *options, int
     return HOWDAH_OK;
 }
 
-int howdah_query_types(howdah_bus *bus, const howdah_query_options *options,
-                       int (*fn)(void *ctx, const howdah_type_stats *stats), void *ctx,
-                       howdah_error *reterr)
+int howdah_types_walk(howdah_bus *bus, const howdah_query_options *options,
+                      int (*fn)(void *ctx, const howdah_type_stats *stats), void *ctx,
+                      howdah_error *reterr)
 {
     HW_ENTRY(entry);
     hw_query_call q;
-    int s = hw_enter(&entry, &bus, HW_READS, "howdah_query_types", reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_types_walk", reterr);
 
     if (s < 0)
         return s;
     if (!fn)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_query_types: an argument is NULL");
-    s = hw_query_call_make(bus, options, "howdah_query_types", &q, reterr);
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_types_walk: an argument is NULL");
+    s = hw_query_call_make(bus, options, "howdah_types_walk", &q, reterr);
     if (s >= 0 && (q.query.limit > 0 || q.query.backward || q.query.order != HOWDAH_ORDER_SEQUENCE))
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_query_types: types have no order and no limit");
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_types_walk: types have no order and no limit");
     return s < 0 ? s : bus->store->ops->times->types(bus->store, &q.query, fn, ctx, reterr);
 }
 
@@ -307,23 +309,23 @@ static int on_stream(void *ctx, hw_str stream)
     return w->stop;
 }
 
-int howdah_query_streams(howdah_bus *bus, const howdah_query_options *options,
-                         int (*fn)(void *ctx, const char *stream), void *ctx, howdah_error *reterr)
+int howdah_streams_walk(howdah_bus *bus, const howdah_query_options *options,
+                        int (*fn)(void *ctx, const char *stream), void *ctx, howdah_error *reterr)
 {
     HW_ENTRY(entry);
     stream_walk w = {.fn = fn, .ctx = ctx, .last = HW_BUF_INIT(HW_NAME_MAX + 1)};
     hw_query_call q;
     int64_t left;
     int64_t page = STREAMS_A_PAGE;
-    int s = hw_enter(&entry, &bus, HW_READS, "howdah_query_streams", reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_streams_walk", reterr);
 
     if (s < 0)
         return s;
     if (!fn)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_query_streams: an argument is NULL");
-    s = hw_query_call_make(bus, options, "howdah_query_streams", &q, reterr);
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_streams_walk: an argument is NULL");
+    s = hw_query_call_make(bus, options, "howdah_streams_walk", &q, reterr);
     if (s >= 0 && (q.query.backward || q.query.order != HOWDAH_ORDER_SEQUENCE))
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_query_streams: streams come by their names");
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_streams_walk: streams come by their names");
     if (s < 0)
         return s;
     left = q.query.limit > 0 ? q.query.limit : INT64_MAX;

@@ -16,7 +16,7 @@ static int check_position(const char *field, int64_t value, howdah_error *reterr
     return HOWDAH_OK;
 }
 
-static int to_query(const howdah_read_options *o, hw_query *q, howdah_error *reterr)
+static int to_query(const howdah_reader_options *o, hw_query *q, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
 
@@ -101,33 +101,33 @@ int hw_reader_open_times(howdah_bus *bus, hw_times_query *query, howdah_reader *
     return s < 0 ? s : make_reader(bus, cursor, ret_reader, reterr);
 }
 
-int howdah_read_open(howdah_bus *bus, const howdah_read_options *options,
-                     howdah_reader **ret_reader, howdah_error *reterr)
+int howdah_reader_open(howdah_bus *bus, const howdah_reader_options *options,
+                       howdah_reader **ret_reader, howdah_error *reterr)
 {
     HW_ENTRY(entry);
-    howdah_read_options own = HOWDAH_READ_OPTIONS_INIT;
+    howdah_reader_options own = HOWDAH_READER_OPTIONS_INIT;
     hw_query query;
-    int s = hw_enter(&entry, &bus, HW_READS, "howdah_read_open", reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_reader_open", reterr);
 
     if (s < 0)
         return s;
     if (!ret_reader)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_open: an argument is NULL");
-    s = hw_sized_take(&own, sizeof own, options, "howdah_read_open", reterr);
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_reader_open: an argument is NULL");
+    s = hw_sized_take(&own, sizeof own, options, "howdah_reader_open", reterr);
     if (s >= 0)
         s = to_query(&own, &query, reterr);
     return s < 0 ? s : hw_reader_open(bus, &query, ret_reader, reterr);
 }
 
-int howdah_read_since(howdah_bus *bus, int64_t since, howdah_reader **ret_reader,
-                      howdah_error *reterr)
+int howdah_reader_open_since(howdah_bus *bus, int64_t since, howdah_reader **ret_reader,
+                             howdah_error *reterr)
 {
-    howdah_read_options options = HOWDAH_READ_OPTIONS_INIT;
+    howdah_reader_options options = HOWDAH_READER_OPTIONS_INIT;
 
     if (since < 0 || since == INT64_MAX)
         return hw_fail_field(reterr, HOWDAH_INVALID, "since", "must be a sequence, 0 or more");
     options.from = since + 1;
-    return howdah_read_open(bus, &options, ret_reader, reterr);
+    return howdah_reader_open(bus, &options, ret_reader, reterr);
 }
 
 static int next_batch(howdah_reader *reader, howdah_error *reterr)
@@ -194,17 +194,17 @@ int hw_parse_uuid(const char *field, const char *text, hw_uuid *ret_id, howdah_e
     return HOWDAH_OK;
 }
 
-int howdah_read_event(howdah_bus *bus, const char *uuid, howdah_event **ret_event,
-                      howdah_error *reterr)
+int howdah_event_get(howdah_bus *bus, const char *uuid, howdah_event **ret_event,
+                     howdah_error *reterr)
 {
     HW_ENTRY(entry);
     hw_uuid id;
-    int s = hw_enter(&entry, &bus, HW_READS, "howdah_read_event", reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_event_get", reterr);
 
     if (s < 0)
         return s;
     if (!uuid || !ret_event)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_event: an argument is NULL");
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_event_get: an argument is NULL");
     s = hw_parse_uuid("id", uuid, &id, reterr);
     if (s < 0)
         return s;
@@ -212,17 +212,17 @@ int howdah_read_event(howdah_bus *bus, const char *uuid, howdah_event **ret_even
                     reterr);
 }
 
-int howdah_read_last(howdah_bus *bus, const char *stream, howdah_event **ret_event,
-                     howdah_error *reterr)
+int howdah_event_get_last(howdah_bus *bus, const char *stream, howdah_event **ret_event,
+                          howdah_error *reterr)
 {
     HW_ENTRY(entry);
     hw_query query = {.stream = hw_str_of(stream), .backward = true, .limit = 1};
-    int s = hw_enter(&entry, &bus, HW_READS, "howdah_read_last", reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_event_get_last", reterr);
 
     if (s < 0)
         return s;
     if (!stream || !ret_event)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_last: an argument is NULL");
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_event_get_last: an argument is NULL");
     s = hw_rule_stream(query.stream, reterr);
     return s < 0 ? s : read_one(bus, &query, "the stream has no event", ret_event, reterr);
 }
@@ -270,7 +270,8 @@ static int walk_slice(howdah_bus *bus, const hw_uuid *ids, const int *depths, si
     return s == HOWDAH_END ? HOWDAH_OK : s;
 }
 
-int howdah_read_tree(howdah_bus *bus, const char *uuid, tree_fn fn, void *ctx, howdah_error *reterr)
+int howdah_causation_walk(howdah_bus *bus, const char *uuid, tree_fn fn, void *ctx,
+                          howdah_error *reterr)
 {
     HW_ENTRY(entry);
     hw_uuid id;
@@ -278,12 +279,12 @@ int howdah_read_tree(howdah_bus *bus, const char *uuid, tree_fn fn, void *ctx, h
     int *depths = NULL;
     size_t n = 0;
     bool stop = false;
-    int s = hw_enter(&entry, &bus, HW_READS, "howdah_read_tree", reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_causation_walk", reterr);
 
     if (s < 0)
         return s;
     if (!uuid || !fn)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_read_tree: an argument is NULL");
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_causation_walk: an argument is NULL");
     s = hw_parse_uuid("id", uuid, &id, reterr);
     if (s < 0)
         return s;

@@ -160,7 +160,7 @@ int howdah_state_open(howdah_bus *bus, const char *stream, int64_t version,
 {
     HW_ENTRY(entry);
     howdah_snapshot *snapshot = NULL;
-    howdah_read_options o = HOWDAH_READ_OPTIONS_INIT;
+    howdah_reader_options o = HOWDAH_READER_OPTIONS_INIT;
     int s = hw_enter(&entry, &bus, HW_READS, "howdah_state_open", reterr);
 
     if (s < 0)
@@ -175,7 +175,7 @@ int howdah_state_open(howdah_bus *bus, const char *stream, int64_t version,
     o.stream = stream;
     o.from = snapshot ? snapshot->version + 1 : 1;
     o.to = version;
-    s = howdah_read_open(bus, &o, ret_reader, reterr);
+    s = howdah_reader_open(bus, &o, ret_reader, reterr);
     if (s < 0) {
         howdah_snapshot_free(snapshot);
         return s;
@@ -203,15 +203,15 @@ int howdah_snapshots_walk(howdah_bus *bus, const char *stream,
                                                          reterr);
 }
 
-int howdah_snapshot_remove(howdah_bus *bus, const char *stream, int64_t upto, int64_t *ret_removed,
-                           howdah_error *reterr)
+int howdah_snapshots_remove(howdah_bus *bus, const char *stream, int64_t upto, int64_t *ret_removed,
+                            howdah_error *reterr)
 {
     HW_ENTRY(entry);
     int64_t removed = 0;
-    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_snapshot_remove", reterr);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_snapshots_remove", reterr);
 
     if (s >= 0)
-        s = check_stream(bus, stream, upto, "howdah_snapshot_remove", reterr);
+        s = check_stream(bus, stream, upto, "howdah_snapshots_remove", reterr);
     if (s >= 0)
         s = bus->store->ops->times->snapshot_remove(bus->store, hw_str_of(stream), upto, &removed,
                                                     reterr);

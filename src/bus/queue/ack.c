@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "bus/queue/job.h"
 #include "bus/queue/queue.h"
 #include "engine/rules.h"
@@ -61,6 +62,12 @@ static int ack_all(hw_store *store, howdah_job_ack *acks, size_t n, hw_ack *aske
     return s;
 }
 
+static int fail_too_many(size_t n, howdah_error *reterr)
+{
+    return hw_fail_field(reterr, HOWDAH_LIMIT, "acks", "at most %d at once, got %zu",
+                         HOWDAH_JOBS_MAX, n);
+}
+
 int hw_ack_on(hw_store *store, howdah_job_ack *acks, size_t n, howdah_error *reterr)
 {
     hw_ack *asked;
@@ -69,8 +76,7 @@ int hw_ack_on(hw_store *store, howdah_job_ack *acks, size_t n, howdah_error *ret
     int s;
 
     if (n > HOWDAH_JOBS_MAX)
-        return hw_fail_field(reterr, HOWDAH_LIMIT, "acks", "at most %d at once, got %zu",
-                             HOWDAH_JOBS_MAX, n);
+        return fail_too_many(n, reterr);
     if (n == 0)
         return HOWDAH_OK;
     asked = hw_calloc(n, sizeof *asked);
@@ -104,6 +110,31 @@ int hw_ack_one(hw_store *store, const howdah_job_ack *ack, howdah_error *reterr)
 
 /* ----------------------------------------------------------------- the calls */
 
+/* Of a caller whose entries are longer or shorter than ours. */
+static int ack_of_another_age(hw_store *store, void *acks, size_t n, howdah_error *reterr)
+{
+    howdah_job_ack *own;
+    int s = HOWDAH_OK;
+
+    if (n > HOWDAH_JOBS_MAX)
+        return fail_too_many(n, reterr);
+    own = hw_calloc(n, sizeof *own);
+    if (!own)
+        return hw_fail_no_memory(reterr);
+    for (size_t i = 0; s >= 0 && i < n; i++) {
+        own[i] = (howdah_job_ack)HOWDAH_JOB_ACK_INIT;
+        s = hw_sized_take_at(&own[i], sizeof own[i], acks, i, "howdah_jobs_ack", reterr);
+        if (s < 0)
+            hw_error_at(reterr, i);
+    }
+    if (s >= 0)
+        s = hw_ack_on(store, own, n, reterr);
+    for (size_t i = 0; s >= 0 && i < n; i++)
+        hw_sized_give_at(acks, i, &own[i], sizeof own[i]);
+    hw_free(own);
+    return s;
+}
+
 int howdah_jobs_ack(howdah_bus *bus, howdah_job_ack *acks, size_t n, howdah_error *reterr)
 {
     HW_ENTRY(entry);
@@ -114,7 +145,12 @@ int howdah_jobs_ack(howdah_bus *bus, howdah_job_ack *acks, size_t n, howdah_erro
     if (n > 0 && !acks)
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_jobs_ack: acks is NULL");
     s = hw_queues_of(bus, "howdah_jobs_ack", NULL, reterr);
-    return s < 0 ? s : hw_ack_on(bus->store, acks, n, reterr);
+    if (s >= 0 && n > 0)
+        s = hw_sized_check(acks, "howdah_jobs_ack", reterr);
+    if (s < 0 || n == 0)
+        return s;
+    return hw_sized_is_ours(acks, sizeof *acks) ? hw_ack_on(bus->store, acks, n, reterr)
+                                                : ack_of_another_age(bus->store, acks, n, reterr);
 }
 
 static int ack_by(howdah_bus *bus, const char *call, const howdah_job_ack *ack,

@@ -133,17 +133,17 @@ static int check_named(howdah_bus *bus, const char *queue, const char *call, how
     return s < 0 ? s : hw_rule_queue(hw_str_of(queue), reterr);
 }
 
-int howdah_queue_set(howdah_bus *bus, const char *queue, const howdah_queue_options *options,
-                     howdah_error *reterr)
+int howdah_queue_configure(howdah_bus *bus, const char *queue, const howdah_queue_options *options,
+                           howdah_error *reterr)
 {
     HW_ENTRY(entry);
     howdah_queue_options own = HOWDAH_QUEUE_OPTIONS_INIT;
-    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_queue_set", reterr);
+    int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_queue_configure", reterr);
 
     if (s >= 0)
-        s = check_named(bus, queue, "howdah_queue_set", reterr);
+        s = check_named(bus, queue, "howdah_queue_configure", reterr);
     if (s >= 0)
-        s = hw_sized_take(&own, sizeof own, options, "howdah_queue_set", reterr);
+        s = hw_sized_take(&own, sizeof own, options, "howdah_queue_configure", reterr);
     if (s >= 0)
         s = check_settings(&own, reterr);
     return s < 0 ? s : hw_queue_ops_of(bus)->queue_put(bus->store, hw_str_of(queue), &own, reterr);
@@ -204,16 +204,17 @@ int howdah_queues_walk(howdah_bus *bus, const char *queue,
                  : hw_queue_ops_of(bus)->queue_list(bus->store, fn, ctx, reterr);
 }
 
-int howdah_queues_summary(howdah_bus *bus, int (*fn)(void *ctx, const howdah_queue_info *info),
-                          void *ctx, howdah_error *reterr)
+int howdah_queue_summaries_walk(howdah_bus *bus,
+                                int (*fn)(void *ctx, const howdah_queue_info *info), void *ctx,
+                                howdah_error *reterr)
 {
     HW_ENTRY(entry);
-    int s = hw_enter(&entry, &bus, HW_READS, "howdah_queues_summary", reterr);
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_queue_summaries_walk", reterr);
 
     if (s >= 0)
-        s = hw_queues_of(bus, "howdah_queues_summary", NULL, reterr);
+        s = hw_queues_of(bus, "howdah_queue_summaries_walk", NULL, reterr);
     if (s >= 0 && !fn)
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_queues_summary: fn is NULL");
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_queue_summaries_walk: fn is NULL");
     return s < 0 ? s : hw_queue_ops_of(bus)->queue_summary(bus->store, fn, ctx, reterr);
 }
 
@@ -325,7 +326,7 @@ int howdah_queue_dead_letters_discard(howdah_bus *bus, const char *queue, const 
 
 /* ------------------------------------------------------------------ history */
 
-static int check_log(const howdah_queue_log_options *o, howdah_error *reterr)
+static int check_log(const howdah_queue_history_options *o, howdah_error *reterr)
 {
     if (o->status != HOWDAH_ABSENT && o->status != HOWDAH_JOB_COMPLETED &&
         o->status != HOWDAH_JOB_FAILED)
@@ -336,19 +337,21 @@ static int check_log(const howdah_queue_log_options *o, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-int howdah_queue_log(howdah_bus *bus, const char *queue, const howdah_queue_log_options *options,
-                     int (*fn)(void *ctx, const howdah_job *job), void *ctx, howdah_error *reterr)
+int howdah_queue_history_walk(howdah_bus *bus, const char *queue,
+                              const howdah_queue_history_options *options,
+                              int (*fn)(void *ctx, const howdah_job *job), void *ctx,
+                              howdah_error *reterr)
 {
     HW_ENTRY(entry);
-    howdah_queue_log_options own = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
-    int s = hw_enter(&entry, &bus, HW_READS, "howdah_queue_log", reterr);
+    howdah_queue_history_options own = HOWDAH_QUEUE_HISTORY_OPTIONS_INIT;
+    int s = hw_enter(&entry, &bus, HW_READS, "howdah_queue_history_walk", reterr);
 
     if (s >= 0)
-        s = check_named(bus, queue, "howdah_queue_log", reterr);
+        s = check_named(bus, queue, "howdah_queue_history_walk", reterr);
     if (s >= 0 && !fn)
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_queue_log: fn is NULL");
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_queue_history_walk: fn is NULL");
     if (s >= 0)
-        s = hw_sized_take(&own, sizeof own, options, "howdah_queue_log", reterr);
+        s = hw_sized_take(&own, sizeof own, options, "howdah_queue_history_walk", reterr);
     if (s >= 0)
         s = check_log(&own, reterr);
     return s < 0 ? s

@@ -186,7 +186,7 @@ int64_t howdah_job_token(const howdah_job *job)
     return seen(job)->token;
 }
 
-howdah_job_state howdah_job_get_state(const howdah_job *job)
+howdah_job_state howdah_job_state_get(const howdah_job *job)
 {
     return seen(job)->state;
 }

@@ -21,7 +21,7 @@ static void put_job(hw_buf *out, const void *thing)
 
     hw_buf_printf(out, "{\"id\":%lld", (long long)r->id);
     hw_json_write_text(out, "queue", r->queue);
-    hw_json_write_text(out, "status", hw_str_of(howdah_job_state_name(howdah_job_get_state(job))));
+    hw_json_write_text(out, "status", hw_str_of(howdah_job_state_name(howdah_job_state_get(job))));
     hw_json_write_number(out, "attempts", r->attempts);
     hw_json_write_number(out, "max_attempts", r->max_attempts);
     hw_buf_printf(out, ",\"priority\":%d", (int)r->priority); /* -1 is one, too */

@@ -27,7 +27,7 @@ static int check_times(const howdah_new_job *job, howdah_error *reterr)
 {
     int s = hw_rule_delay("delay", job->delay_ms, reterr);
 
-    if (s < 0 || job->run_at_us == HOWDAH_ABSENT)
+    if (s < 0 || job->run_at_us == HOWDAH_NO_TIME)
         return s;
     if (job->delay_ms != 0)
         return hw_fail_field(reterr, HOWDAH_INVALID, "run_at", "excludes a delay");
@@ -64,7 +64,7 @@ static int take_job(const howdah_new_job *given, size_t payload_bytes_max, hw_pu
         .content_type = hw_str_of(job->content_type),
         .headers = job->headers ? (hw_str){job->headers, job->headers_len} : HW_STR_NULL,
         .delay_us = job->delay_ms * 1000,
-        .run_at_us = job->run_at_us == HOWDAH_ABSENT ? HW_TIME_ABSENT : job->run_at_us,
+        .run_at_us = job->run_at_us,
         .priority = (int32_t)job->priority,
         .max_attempts = (int32_t)job->max_attempts,
         .key = hw_str_of(job->key),
@@ -121,6 +121,8 @@ int hw_push_to(hw_store *store, size_t payload_bytes_max, hw_str queue,
     if (s >= 0 && n > HOWDAH_JOBS_MAX)
         s = hw_fail_field(reterr, HOWDAH_LIMIT, "jobs", "at most %d in one push, got %zu",
                           HOWDAH_JOBS_MAX, n);
+    if (s >= 0 && n > 0)
+        s = hw_sized_check(ret_pushed, "howdah_queue_push", reterr);
     if (s < 0 || n == 0)
         return s;
     pushes = hw_calloc(n, sizeof *pushes);
@@ -129,8 +131,11 @@ int hw_push_to(hw_store *store, size_t payload_bytes_max, hw_str queue,
                          : hw_fail_no_memory(reterr);
     if (s >= 0)
         s = store->ops->queue->push(store, queue, pushes, n, pushed, reterr);
-    if (s >= 0 && ret_pushed)
-        memcpy(ret_pushed, pushed, n * sizeof *pushed);
+    for (size_t i = 0; s >= 0 && ret_pushed && i < n; i++) {
+        const howdah_pushed one = {sizeof one, pushed[i].id, pushed[i].existed};
+
+        hw_sized_give_at(ret_pushed, i, &one, sizeof one);
+    }
     hw_free(pushes);
     hw_free(pushed);
     return s;
@@ -165,7 +170,7 @@ int howdah_queue_publish(howdah_bus *bus, const char *queue, const char *json, i
                          howdah_error *reterr)
 {
     howdah_new_job job = HOWDAH_NEW_JOB_INIT;
-    howdah_pushed pushed = {0};
+    howdah_pushed pushed = HOWDAH_PUSHED_INIT;
     int s;
 
     job.data = json;

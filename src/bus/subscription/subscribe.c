@@ -312,6 +312,7 @@ static howdah_subscription_info info_of(const howdah_subscription *subscription)
         .head = head,
         .lag = head - d->high + hw_ranges_count(&d->missing) + hw_ranges_count(&d->pending),
         .delivered = subscription->delivered,
+        .updated_at_us = HOWDAH_NO_TIME,
     };
 }
 

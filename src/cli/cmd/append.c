@@ -156,7 +156,7 @@ void cli_append_say(cli_context *cli, const char *stream, const howdah_position 
 
 static int append_one(cli_context *cli, const howdah_event *event, howdah_error *reterr)
 {
-    howdah_position place;
+    howdah_position place = HOWDAH_POSITION_INIT;
     char id[HOWDAH_UUID_SIZE];
     int s = cli_open(cli, reterr);
 

@@ -145,6 +145,7 @@ static bool grow(batch *b)
         b->places = places;
     if (!events || !numbers || !places)
         return false;
+    b->places[0] = (howdah_position)HOWDAH_POSITION_INIT;
     b->room = room;
     return true;
 }

@@ -129,8 +129,8 @@ static int check_name(const char *field, const char *given, const char *stored,
 static int correct(cli_context *cli, const correct_request *r, howdah_error *reterr)
 {
     howdah_event *event = NULL;
-    howdah_position place;
-    int s = howdah_read_event(cli->bus, r->c.event_id, &event, reterr);
+    howdah_position place = HOWDAH_POSITION_INIT;
+    int s = howdah_event_get(cli->bus, r->c.event_id, &event, reterr);
 
     if (s < 0)
         return s;

@@ -21,7 +21,7 @@ static int on_logged(void *ctx, const howdah_job *job)
     return l->s < 0 || !cli_out_alive(&l->cli->out);
 }
 
-static int parse(const cli_args *args, howdah_queue_log_options *o, howdah_error *reterr)
+static int parse(const cli_args *args, howdah_queue_history_options *o, howdah_error *reterr)
 {
     static const howdah_job_state states[] = {HOWDAH_JOB_COMPLETED, HOWDAH_JOB_FAILED};
     int place = -1;
@@ -42,7 +42,7 @@ static int parse(const cli_args *args, howdah_queue_log_options *o, howdah_error
 
 static int run(cli_context *cli, howdah_error *reterr)
 {
-    howdah_queue_log_options o = HOWDAH_QUEUE_LOG_OPTIONS_INIT;
+    howdah_queue_history_options o = HOWDAH_QUEUE_HISTORY_OPTIONS_INIT;
     listing l = {.cli = cli, .reterr = reterr};
     int s = parse(&cli->args, &o, reterr);
 
@@ -51,7 +51,7 @@ static int run(cli_context *cli, howdah_error *reterr)
     if (s < 0)
         return s;
     cli_jobs_table_init(&l.table, &cli->out);
-    s = howdah_queue_log(cli->bus, cli->args.words[1], &o, on_logged, &l, reterr);
+    s = howdah_queue_history_walk(cli->bus, cli->args.words[1], &o, on_logged, &l, reterr);
     cli_table_flush(&l.table);
     cli_table_done(&l.table);
     if (s >= 0 && l.s >= 0 && l.n == 0 && !cli->out.json)

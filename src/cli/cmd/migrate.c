@@ -26,11 +26,11 @@ static void on_note(void *ctx, const char *text)
         cli_out_printf(&u->cli->out, "%s\n", text);
 }
 
-static int count_applied(void *ctx, const howdah_step_info *step)
+static int count_applied(void *ctx, const howdah_migration_info *step)
 {
     int *applied = ctx;
 
-    if (step->applied_at_us != HOWDAH_ABSENT)
+    if (step->applied_at_us != HOWDAH_NO_TIME)
         ++*applied;
     return 0;
 }
@@ -39,7 +39,7 @@ static int say_done(up *u, howdah_error *reterr)
 {
     cli_out *out = &u->cli->out;
     int applied = 0;
-    int s = howdah_migrate_status(u->cli->bus, count_applied, &applied, reterr);
+    int s = howdah_migrations_walk(u->cli->bus, count_applied, &applied, reterr);
 
     if (s < 0)
         return s;
@@ -70,13 +70,13 @@ int cli_migrate_up(cli_context *cli, howdah_error *reterr)
     return s;
 }
 
-static const char *step_state(const howdah_step_info *step)
+static const char *step_state(const howdah_migration_info *step)
 {
     if (step->unknown)
         return "unknown";
     if (step->changed)
         return "changed";
-    return step->applied_at_us == HOWDAH_ABSENT ? "pending" : "applied";
+    return step->applied_at_us == HOWDAH_NO_TIME ? "pending" : "applied";
 }
 
 typedef struct listing {
@@ -84,7 +84,7 @@ typedef struct listing {
     cli_table table;
 } listing;
 
-static void step_json(cli_context *cli, const howdah_step_info *step, const char *applied_at)
+static void step_json(cli_context *cli, const howdah_migration_info *step, const char *applied_at)
 {
     cli_out_printf(&cli->out, "{\"number\":%d,\"name\":", step->number);
     cli_json_text(cli, step->name);
@@ -98,14 +98,14 @@ static void step_json(cli_context *cli, const howdah_step_info *step, const char
     cli_out_puts(&cli->out, "}\n");
 }
 
-static int on_step(void *ctx, const howdah_step_info *step)
+static int on_step(void *ctx, const howdah_migration_info *step)
 {
     listing *l = ctx;
     char applied_at[HOWDAH_TIME_SIZE] = "";
     char number[16];
     char hash[13];
 
-    if (step->applied_at_us != HOWDAH_ABSENT)
+    if (step->applied_at_us != HOWDAH_NO_TIME)
         howdah_time_format(step->applied_at_us, applied_at);
     if (l->cli->out.json) {
         step_json(l->cli, step, applied_at);
@@ -131,7 +131,7 @@ static int show_status(cli_context *cli, howdah_error *reterr)
 
     cli_table_init(&l.table, &cli->out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
     if (s == HOWDAH_OK)
-        s = howdah_migrate_status(cli->bus, on_step, &l, reterr);
+        s = howdah_migrations_walk(cli->bus, on_step, &l, reterr);
     cli_table_flush(&l.table);
     cli_table_done(&l.table);
     return s;
@@ -144,7 +144,7 @@ static int print_sql(cli_context *cli, howdah_error *reterr)
     int s = cli_settings(cli, reterr);
 
     if (s == HOWDAH_OK)
-        s = howdah_migrate_print(cli_store(cli), cli->settings, &sql, reterr);
+        s = howdah_migrations_sql(cli_store(cli), cli->settings, &sql, reterr);
     if (s < 0)
         return s;
     cli_out_puts(&cli->out, sql);

@@ -163,7 +163,7 @@ static int count_named(cli_context *cli, const howdah_purge_options *o, int64_t 
         bool purged;
         bool any;
 
-        s = howdah_read_event(cli->bus, o->ids[i], &event, reterr);
+        s = howdah_event_get(cli->bus, o->ids[i], &event, reterr);
         if (s < 0)
             break;
         if (o->families)

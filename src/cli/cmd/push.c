@@ -97,7 +97,7 @@ static int push_one(cli_context *cli, const char *queue, const char *word, howda
 {
     hw_buf room;
     hw_str data = HW_STR_NULL;
-    howdah_pushed pushed;
+    howdah_pushed pushed = HOWDAH_PUSHED_INIT;
     int s = cli_settings(cli, reterr);
 
     if (s < 0)

@@ -71,6 +71,8 @@ static int batch_init(batch *b, howdah_error *reterr)
     b->pushed = hw_calloc(b->room, sizeof *b->pushed);
     if (s >= 0 && (!b->jobs || !b->list || !b->pushed))
         s = hw_fail_no_memory(reterr);
+    if (s >= 0)
+        b->pushed[0] = (howdah_pushed)HOWDAH_PUSHED_INIT;
     return s;
 }
 

@@ -111,7 +111,7 @@ static int run_set(cli_context *cli, int words_n, char **words, howdah_error *re
     if (s == HOWDAH_OK)
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
-        s = howdah_queue_set(cli->bus, words[0], &options, reterr);
+        s = howdah_queue_configure(cli->bus, words[0], &options, reterr);
     return s < 0 ? s : answer(cli, words[0], "is set", reterr);
 }
 

@@ -6,7 +6,7 @@
 #include "cli/out/events.h"
 
 typedef struct request {
-    howdah_read_options options;
+    howdah_reader_options options;
     const char *id; /* --id */
     bool last;      /* --last */
     bool nothing;   /* a range or a limit that leaves no event */
@@ -67,7 +67,7 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
     int64_t limit = HOWDAH_ABSENT;
     int s;
 
-    *r = (request){HOWDAH_READ_OPTIONS_INIT, NULL, false, false};
+    *r = (request){HOWDAH_READER_OPTIONS_INIT, NULL, false, false};
     r->options.stream = cli_args_text(args, "stream");
     r->options.type = cli_args_text(args, "type");
     r->options.pattern = cli_args_text(args, "pattern");
@@ -91,8 +91,8 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
 static int read_one(cli_context *cli, const request *r, cli_events *events, howdah_error *reterr)
 {
     howdah_event *event = NULL;
-    int s = r->id ? howdah_read_event(cli->bus, r->id, &event, reterr)
-                  : howdah_read_last(cli->bus, r->options.stream, &event, reterr);
+    int s = r->id ? howdah_event_get(cli->bus, r->id, &event, reterr)
+                  : howdah_event_get_last(cli->bus, r->options.stream, &event, reterr);
 
     if (s < 0)
         return s;
@@ -105,7 +105,7 @@ static int read_many(cli_context *cli, const request *r, cli_events *events, how
 {
     howdah_reader *reader = NULL;
     const howdah_event *event;
-    int s = howdah_read_open(cli->bus, &r->options, &reader, reterr);
+    int s = howdah_reader_open(cli->bus, &r->options, &reader, reterr);
 
     /* An empty range is opened too: names and patterns get the same verdict as any other. */
     while (s == HOWDAH_OK && !r->nothing && cli_out_alive(&cli->out)) {

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-/* Whether an option is given that howdah_read_open() does not know. */
+/* Whether an option is given that howdah_reader_open() does not know. */
 bool cli_query_wanted(const cli_args *args);
 /* Answers it.  Returns a status. */
 int cli_query_run(cli_context *cli, howdah_error *reterr);

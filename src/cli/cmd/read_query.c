@@ -363,7 +363,7 @@ static int answer_types(lookup *q, howdah_error *reterr)
 
     cli_table_init(&q->table, &q->cli->out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
     if (s == HOWDAH_OK)
-        s = howdah_query_types(q->cli->bus, &q->options, on_type, q, reterr);
+        s = howdah_types_walk(q->cli->bus, &q->options, on_type, q, reterr);
     return s;
 }
 
@@ -390,7 +390,7 @@ static int answer_streams(lookup *q, howdah_error *reterr)
 
     cli_table_init(&q->table, &q->cli->out, columns, 1, ROWS_HELD);
     if (s == HOWDAH_OK && !q->nothing)
-        s = howdah_query_streams(q->cli->bus, &o, on_stream, q, reterr);
+        s = howdah_streams_walk(q->cli->bus, &o, on_stream, q, reterr);
     return s;
 }
 

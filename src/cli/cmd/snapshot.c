@@ -216,7 +216,7 @@ static int run_rm(cli_context *cli, int words_n, char **words, howdah_error *ret
     if (s == HOWDAH_OK)
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
-        s = howdah_snapshot_remove(cli->bus, words[0], upto, &removed, reterr);
+        s = howdah_snapshots_remove(cli->bus, words[0], upto, &removed, reterr);
     if (s < 0)
         return s;
     if (cli->out.json) {

@@ -95,7 +95,7 @@ static int look(printer *p, howdah_error *reterr)
     else if (s < 0)
         return s;
     cli_out_puts(out, out->json ? "],\"queues\":[" : "");
-    s = howdah_queues_summary(p->cli->bus, on_queue, p, reterr);
+    s = howdah_queue_summaries_walk(p->cli->bus, on_queue, p, reterr);
     if (s == HOWDAH_DENIED)
         p->queues_n = HOWDAH_ABSENT;
     else if (s < 0)

@@ -2,7 +2,7 @@
  * trace.c - howdah trace: a causation tree.
  *
  * In a pipe each event is printed as it comes.  The drawing in a terminal needs to know whether a
- * sister follows, so there the rows are kept: at most HOWDAH_TREE_MAX short ones.
+ * sister follows, so there the rows are kept: at most HOWDAH_CAUSATION_MAX short ones.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -161,7 +161,7 @@ int cmd_trace(cli_context *cli, int argc, char **argv)
     if (s == HOWDAH_OK)
         s = cli_open(cli, &err);
     if (s == HOWDAH_OK)
-        s = howdah_read_tree(cli->bus, argv[1], on_event, &t, &err);
+        s = howdah_causation_walk(cli->bus, argv[1], on_event, &t, &err);
     if (s >= 0)
         s = t.status;
     if (s >= 0 && !cli->out.json)

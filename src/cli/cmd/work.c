@@ -165,7 +165,7 @@ static int judge(site *w, const howdah_job *job, howdah_work *work, const cli_ex
                  hw_buf *output)
 {
     if (result->ok)
-        return howdah_work_done(work, result_of(output));
+        return howdah_work_complete(work, result_of(output));
     if (result->gave_up)
         return HOWDAH_WORK_RELEASE;
     remark(w, job, result->message);

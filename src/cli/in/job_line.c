@@ -114,7 +114,7 @@ static int take_delay(parse *p, const field *f, hw_str value, howdah_error *rete
     if (!hw_duration_parse(text, &p->job->job.delay_ms))
         return hw_fail_field(reterr, HOWDAH_INVALID, f->name,
                              "wanted a duration, like \"250ms\", \"5s\" or \"2m\"");
-    p->job->job.run_at_us = HOWDAH_ABSENT;
+    p->job->job.run_at_us = HOWDAH_NO_TIME;
     return HOWDAH_OK;
 }
 

@@ -258,7 +258,7 @@ static void show_job(cli_out *out, const howdah_job *job)
 {
     cli_show_number(out, "job", howdah_job_id(job));
     cli_show_text(out, "queue", hw_str_of(howdah_job_queue(job)));
-    cli_show_text(out, "status", hw_str_of(howdah_job_state_name(howdah_job_get_state(job))));
+    cli_show_text(out, "status", hw_str_of(howdah_job_state_name(howdah_job_state_get(job))));
     cli_show_number(out, "attempts", howdah_job_attempt(job));
     cli_show_number(out, "max attempts", howdah_job_max_attempts(job));
     cli_show_number(out, "priority", howdah_job_priority(job));
@@ -307,10 +307,10 @@ void cli_jobs_table_row(cli_table *table, const howdah_job *job)
     (void)snprintf(attempts, sizeof attempts, "%" PRId64, howdah_job_attempt(job));
     if (howdah_job_finished_at(job, &time_us))
         howdah_time_format(time_us, finished);
-    if (howdah_job_get_state(job) == HOWDAH_JOB_COMPLETED)
+    if (howdah_job_state_get(job) == HOWDAH_JOB_COMPLETED)
         words = howdah_job_result(job);
     cli_table_row(table, (hw_str[]){hw_str_of(position), hw_str_of(id),
-                                    hw_str_of(howdah_job_state_name(howdah_job_get_state(job))),
+                                    hw_str_of(howdah_job_state_name(howdah_job_state_get(job))),
                                     hw_str_of(attempts), hw_str_of(finished),
                                     hw_str_of(words ? words : "")});
 }

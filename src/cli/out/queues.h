@@ -12,7 +12,7 @@ void cli_queue_show(cli_context *cli, const howdah_queue_info *info);
 void cli_queues_table_init(cli_table *table, cli_out *out);
 void cli_queues_table_row(cli_table *table, const howdah_queue_info *info);
 
-/* The same of howdah_queues_summary(): without the counts of history. */
+/* The same of howdah_queue_summaries_walk(): without the counts of history. */
 void cli_queue_summary_json(cli_context *cli, const howdah_queue_info *info);
 void cli_queues_summary_init(cli_table *table, cli_out *out);
 void cli_queues_summary_row(cli_table *table, const howdah_queue_info *info);

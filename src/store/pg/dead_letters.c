@@ -124,11 +124,10 @@ static int hand_dead_letter(const PGresult *r, int row, hw_dead_letter_fn fn, vo
         .state = hw_dead_letter_state_name(hw_pg_dead_letter_state(hw_pg_get_str(r, row, STATE))),
         .reason = hw_pg_text(r, row, REASON),
         .resolved = !PQgetisnull(r, row, RESOLVED_AT),
+        .resolved_at_us = hw_pg_get_time(r, row, RESOLVED_AT),
         .resolved_by = hw_pg_text(r, row, RESOLVED_BY),
     };
 
-    if (dead_letter.resolved)
-        dead_letter.resolved_at_us = hw_pg_get_time(r, row, RESOLVED_AT);
     hw_pg_decode_event(r, row, EVENT, &event);
     return fn(ctx, &dead_letter);
 }
@@ -390,7 +389,7 @@ static int hand_skip(const PGresult *r, int row, hw_skip_fn fn, void *ctx)
         .age_ms = hw_pg_get_int8(r, row, 4),
         .reason = hw_pg_text(r, row, 5),
         .created_at_us = hw_pg_get_time(r, row, 6),
-        .resolved_at_us = PQgetisnull(r, row, 7) ? 0 : hw_pg_get_time(r, row, 7),
+        .resolved_at_us = hw_pg_get_time(r, row, 7),
         .resolution = hw_pg_text(r, row, 8),
     };
 

@@ -177,7 +177,7 @@ static int job_rerun(hw_store *store, int64_t id, howdah_error *reterr)
 
 /* ------------------------------------------------------------------ history */
 
-static void call_of_log(hw_str queue, const howdah_queue_log_options *q, int64_t after,
+static void call_of_log(hw_str queue, const howdah_queue_history_options *q, int64_t after,
                         int64_t limit, hw_pg_call *call)
 {
     *call = (hw_pg_call){.statement = HW_PG_JOB_LOG};
@@ -203,7 +203,7 @@ static int count_fitting(const PGresult *result)
     return n;
 }
 
-static int job_log(hw_store *store, hw_str queue, const howdah_queue_log_options *options,
+static int job_log(hw_store *store, hw_str queue, const howdah_queue_history_options *options,
                    hw_job_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;

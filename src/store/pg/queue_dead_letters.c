@@ -93,12 +93,11 @@ int hw_pg_hand_job_dead_letter(const PGresult *r, int row, hw_dead_letter_fn fn,
         .state = hw_dead_letter_state_name(state),
         .reason = hw_pg_text(r, row, REASON),
         .resolved = !PQgetisnull(r, row, RESOLVED_AT),
+        .resolved_at_us = hw_pg_get_time(r, row, RESOLVED_AT),
         .resolved_by = hw_pg_text(r, row, RESOLVED_BY),
     };
     howdah_job job;
 
-    if (dead_letter.resolved)
-        dead_letter.resolved_at_us = hw_pg_get_time(r, row, RESOLVED_AT);
     if (hw_pg_get_bool(r, row, KEPT)) {
         decode_job(r, row, &dead_letter, state, &job);
         dead_letter.job = &job;

@@ -359,9 +359,9 @@ int hw_pg_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error
 /* ------------------------------------------------------------------- status */
 
 static void report_step(const hw_step *step, const PGresult *applied, int row,
-                        howdah_step_info *info)
+                        howdah_migration_info *info)
 {
-    *info = (howdah_step_info){.size = sizeof *info, .applied_at_us = HOWDAH_ABSENT};
+    *info = (howdah_migration_info){.size = sizeof *info, .applied_at_us = HOWDAH_NO_TIME};
     if (step) {
         info->number = step->number;
         info->name = step->name;
@@ -388,7 +388,7 @@ static int find_row(const PGresult *applied, int number)
 
 static void walk_steps(const PGresult *applied, hw_step_fn fn, void *ctx)
 {
-    howdah_step_info info;
+    howdah_migration_info info;
 
     for (size_t i = 0; i <= hw_pg_steps_n; i++) {
         const hw_step *step = i < hw_pg_steps_n ? &hw_pg_steps[i] : &hw_pg_functions;
@@ -409,11 +409,11 @@ static void walk_steps(const PGresult *applied, hw_step_fn fn, void *ctx)
 /* What migrating would do besides. */
 static void report_sequence(hw_pg *pg, hw_step_fn fn, void *ctx)
 {
-    const howdah_step_info info = {.size = sizeof info,
-                                   .number = -1,
-                                   .name = "sequence",
-                                   .hash = "",
-                                   .applied_at_us = HOWDAH_ABSENT};
+    const howdah_migration_info info = {.size = sizeof info,
+                                        .number = -1,
+                                        .name = "sequence",
+                                        .hash = "",
+                                        .applied_at_us = HOWDAH_NO_TIME};
     numbers n = {0, 0};
 
     if (read_numbers(pg, &n, NULL) >= 0 && n.used > n.drawn)

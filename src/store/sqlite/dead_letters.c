@@ -264,7 +264,7 @@ static int take_dead_letter(const hw_sqlite *store, sqlite3_stmt *stmt, hw_buf *
                              .last_attempt_at_us = sqlite3_column_int64(stmt, COL_LAST_AT),
                              .reason = hw_sqlite_text(stmt, COL_REASON),
                              .resolved = sqlite3_column_type(stmt, COL_RESOLVED_AT) != SQLITE_NULL,
-                             .resolved_at_us = sqlite3_column_int64(stmt, COL_RESOLVED_AT),
+                             .resolved_at_us = hw_sqlite_time(stmt, COL_RESOLVED_AT),
                              .resolved_by = hw_sqlite_text(stmt, COL_RESOLVED_BY)};
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
@@ -596,7 +596,7 @@ static int hand_skip(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error
                         .age_ms = sqlite3_column_int64(stmt, 4),
                         .reason = hw_sqlite_text(stmt, 5),
                         .created_at_us = sqlite3_column_int64(stmt, 6),
-                        .resolved_at_us = sqlite3_column_int64(stmt, 7), /* NULL: 0 */
+                        .resolved_at_us = hw_sqlite_time(stmt, 7),
                         .resolution = hw_sqlite_text(stmt, 8)};
 
     (void)reterr;

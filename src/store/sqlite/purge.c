@@ -455,7 +455,7 @@ static int transact(purging *p, hw_sqlite *store, howdah_error *reterr)
     p->record.purged_at_us = p->jobs.now_us;
     s = run(p, reterr);
     if (s == HOWDAH_END)
-        p->record.purged_at_us = 0; /* nothing is recorded */
+        p->record.purged_at_us = HOWDAH_NO_TIME; /* nothing is recorded */
     return hw_sqlite_jobs_leave(&p->jobs, s, reterr);
 }
 

@@ -116,7 +116,7 @@ static int take_dead_letter(const hw_sqlite *store, sqlite3_stmt *stmt, howdah_j
                                       .reason = hw_sqlite_text(stmt, COL_REASON),
                                       .resolved =
                                           sqlite3_column_type(stmt, COL_RESOLVED_AT) != SQLITE_NULL,
-                                      .resolved_at_us = sqlite3_column_int64(stmt, COL_RESOLVED_AT),
+                                      .resolved_at_us = hw_sqlite_time(stmt, COL_RESOLVED_AT),
                                       .resolved_by = hw_sqlite_text(stmt, COL_RESOLVED_BY)};
 
     if (!hw_dead_letter_state_of(hw_sqlite_borrow(stmt, COL_STATE), &state))

@@ -222,7 +222,7 @@ int hw_sqlite_job_load(hw_store *base, int64_t id, hw_job_fn fn, void *ctx, howd
                               : s;
 }
 
-static const char *log_sql(const howdah_queue_log_options *options)
+static const char *log_sql(const howdah_queue_history_options *options)
 {
     int which = options->status == HOWDAH_ABSENT          ? 0
                 : options->status == HOWDAH_JOB_COMPLETED ? 1
@@ -240,7 +240,7 @@ static void bind_log(void *ctx, sqlite3_stmt *stmt)
     (void)sqlite3_bind_int(stmt, 4, w->payload);
 }
 
-int hw_sqlite_queue_log(hw_store *base, hw_str queue, const howdah_queue_log_options *options,
+int hw_sqlite_queue_log(hw_store *base, hw_str queue, const howdah_queue_history_options *options,
                         hw_job_fn fn, void *ctx, howdah_error *reterr)
 {
     job_walk w = {.store = (hw_sqlite *)base, .fn = fn, .ctx = ctx, .payload = options->payload};

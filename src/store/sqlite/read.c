@@ -587,7 +587,7 @@ static int collect(hw_sqlite *store, const char *sql, const hw_uuid *id, tree *t
     if (rc != SQLITE_OK)
         return hw_sqlite_fail(store, rc, "read", reterr);
     hw_sqlite_bind_uuid(stmt, 1, id);
-    (void)sqlite3_bind_int64(stmt, 2, (int64_t)(HOWDAH_TREE_MAX - t->n));
+    (void)sqlite3_bind_int64(stmt, 2, (int64_t)(HOWDAH_CAUSATION_MAX - t->n));
     while ((s = hw_sqlite_step(store, stmt, "read", reterr)) == HOWDAH_OK) {
         bool present = false;
 
@@ -625,13 +625,13 @@ int hw_sqlite_tree(hw_store *base, const hw_uuid *id, hw_uuid **ret_ids, int **r
         s = hw_sqlite_check_schema(store, reterr);
     if (s < 0)
         return s;
-    t.ids = hw_calloc(HOWDAH_TREE_MAX, sizeof *t.ids);
-    t.depths = hw_calloc(HOWDAH_TREE_MAX, sizeof *t.depths);
+    t.ids = hw_calloc(HOWDAH_CAUSATION_MAX, sizeof *t.ids);
+    t.depths = hw_calloc(HOWDAH_CAUSATION_MAX, sizeof *t.depths);
     s = t.ids && t.depths ? collect(store, CAUSES_SQL, id, &t, reterr) : hw_fail_no_memory(reterr);
     if (s >= 0) {
         reverse_causes(&t);
         hw_sqlite_temp_in_file(store, true); /* one event may have millions of effects */
-        if (t.n > 0 && t.n < HOWDAH_TREE_MAX)
+        if (t.n > 0 && t.n < HOWDAH_CAUSATION_MAX)
             s = collect(store, EFFECTS_SQL, id, &t, reterr);
         hw_sqlite_temp_in_file(store, false);
     }

@@ -26,17 +26,17 @@
 
 /* ---------------------------------------------------------------- verdicts */
 
-static howdah_step_info known_step(size_t index)
+static howdah_migration_info known_step(size_t index)
 {
     const hw_step *step = &hw_sqlite_steps[index];
 
-    return (howdah_step_info){sizeof(howdah_step_info),
-                              step->number,
-                              step->name,
-                              step->hash,
-                              HOWDAH_ABSENT,
-                              false,
-                              false};
+    return (howdah_migration_info){sizeof(howdah_migration_info),
+                                   step->number,
+                                   step->name,
+                                   step->hash,
+                                   HOWDAH_NO_TIME,
+                                   false,
+                                   false};
 }
 
 static const char *column_text(sqlite3_stmt *stmt, int column)
@@ -56,11 +56,11 @@ static int walk_rows(hw_sqlite *store, sqlite3_stmt *stmt, hw_step_fn fn, void *
 
     while (stmt && !stop && (s = hw_sqlite_step(store, stmt, "read the schema", reterr)) == 0) {
         int number = sqlite3_column_int(stmt, 0);
-        howdah_step_info step = {sizeof step, number, NULL, NULL, HOWDAH_ABSENT, false, true};
+        howdah_migration_info step = {sizeof step, number, NULL, NULL, HOWDAH_NO_TIME, false, true};
 
         for (; !stop && known < hw_sqlite_steps_n && hw_sqlite_steps[known].number < number;
              known++) {
-            howdah_step_info missing = known_step(known);
+            howdah_migration_info missing = known_step(known);
             stop = fn(ctx, &missing) != 0;
         }
         step.name = column_text(stmt, 1);
@@ -76,7 +76,7 @@ static int walk_rows(hw_sqlite *store, sqlite3_stmt *stmt, hw_step_fn fn, void *
     if (s < 0)
         return s;
     for (; !stop && known < hw_sqlite_steps_n; known++) {
-        howdah_step_info missing = known_step(known);
+        howdah_migration_info missing = known_step(known);
         stop = fn(ctx, &missing) != 0;
     }
     return HOWDAH_OK;
@@ -109,11 +109,11 @@ typedef struct verdict {
     char name[64]; /* of the step that is changed or unknown */
 } verdict;
 
-static int judge(void *ctx, const howdah_step_info *step)
+static int judge(void *ctx, const howdah_migration_info *step)
 {
     verdict *v = ctx;
 
-    if (step->applied_at_us == HOWDAH_ABSENT) {
+    if (step->applied_at_us == HOWDAH_NO_TIME) {
         v->missing = v->missing ? v->missing : step->number;
         return 0;
     }

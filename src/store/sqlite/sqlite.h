@@ -219,6 +219,13 @@ static inline void hw_sqlite_bind_uuid(sqlite3_stmt *stmt, int index, const hw_u
     (void)sqlite3_bind_blob(stmt, index, uuid->b, sizeof uuid->b, SQLITE_STATIC);
 }
 
+/* A column's time; NULL is no time. */
+static inline int64_t hw_sqlite_time(sqlite3_stmt *stmt, int column)
+{
+    return sqlite3_column_type(stmt, column) == SQLITE_NULL ? HW_TIME_ABSENT
+                                                            : sqlite3_column_int64(stmt, column);
+}
+
 /* A column's text, the statement's until its next step; absent for NULL and without memory. */
 static inline hw_str hw_sqlite_borrow(sqlite3_stmt *stmt, int column)
 {
@@ -613,7 +620,7 @@ int hw_sqlite_queue_verify(hw_store *base, hw_wrong_fn fn, void *ctx, howdah_err
 int hw_sqlite_queue_list(hw_store *base, hw_queue_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_queue_summary(hw_store *base, hw_queue_fn fn, void *ctx, howdah_error *reterr);
 int hw_sqlite_job_load(hw_store *base, int64_t id, hw_job_fn fn, void *ctx, howdah_error *reterr);
-int hw_sqlite_queue_log(hw_store *base, hw_str queue, const howdah_queue_log_options *options,
+int hw_sqlite_queue_log(hw_store *base, hw_str queue, const howdah_queue_history_options *options,
                         hw_job_fn fn, void *ctx, howdah_error *reterr);
 
 /* ---- queue_dead_letters.c: those of jobs */

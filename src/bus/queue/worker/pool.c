@@ -79,7 +79,7 @@ static void keep_text(howdah_work *work, const char *text)
     work->text = copy ? copy : hw_strndup(fit.s, fit.len);
 }
 
-int howdah_work_done(howdah_work *work, const char *result)
+int howdah_work_complete(howdah_work *work, const char *result)
 {
     keep_text(work, result);
     return HOWDAH_WORK_DONE;
