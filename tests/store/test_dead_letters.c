@@ -113,7 +113,7 @@ static void a_dead_letter_and_its_checkpoint_are_stored_together(void **state)
     assert_int_equal(k.dead_letter.attempts, 4);
     assert_int_equal(k.dead_letter.redrives, 0);
     assert_string_equal(k.dead_letter.state, hw_dead_letter_state_name(HW_DEAD_LETTER_DEAD));
-    assert_true(!k.dead_letter.resolved && k.dead_letter.resolved_at_us == 0);
+    assert_true(!k.dead_letter.resolved && k.dead_letter.resolved_at_us == HOWDAH_NO_TIME);
     assert_true(k.dead_letter.created_at_us > 0);
     /* One clock, looked at twice perhaps. */
     assert_true(llabs(k.dead_letter.last_attempt_at_us - k.dead_letter.created_at_us) < 1000000);
@@ -207,7 +207,7 @@ static void a_second_dead_letter_of_the_same_event_renews_the_first(void **state
     k = one_dead_letter(t, first);
     assert_string_equal(k.error, "two");
     assert_string_equal(k.dead_letter.state, hw_dead_letter_state_name(HW_DEAD_LETTER_DEAD));
-    assert_true(!k.dead_letter.resolved && k.dead_letter.resolved_at_us == 0);
+    assert_true(!k.dead_letter.resolved && k.dead_letter.resolved_at_us == HOWDAH_NO_TIME);
     assert_string_equal(k.reason, "-");
     assert_string_equal(k.resolved_by, "-");
     hw_event_free(k.event);
@@ -367,7 +367,7 @@ static void a_redrive_is_news_and_is_acked_by_the_owner(void **state)
     assert_string_equal(k.dead_letter.state, hw_dead_letter_state_name(HW_DEAD_LETTER_DEAD));
     assert_int_equal(k.dead_letter.attempts, 2);
     assert_int_equal(k.dead_letter.redrives, 1);
-    assert_true(!k.dead_letter.resolved && k.dead_letter.resolved_at_us == 0);
+    assert_true(!k.dead_letter.resolved && k.dead_letter.resolved_at_us == HOWDAH_NO_TIME);
     assert_string_equal(k.error, "again");
     hw_event_free(k.event);
     ok(t->subs->poll(t->store, &c, 1, 0, &news, &ss_error));
@@ -442,7 +442,7 @@ static void a_skip_and_its_checkpoint_are_stored_together_and_resolved_later(voi
     assert_true(k.last.first == 11 && k.last.last == 19);
     assert_true(k.last.age_ms == 5001);
     assert_string_equal(k.reason, "pid 4711");
-    assert_true(k.last.resolved_at_us == 0);
+    assert_true(k.last.resolved_at_us == HOWDAH_NO_TIME);
     assert_true(k.last.created_at_us > 0);
     assert_int_equal(skips(t, HW_STR_NULL, false).n, 2);
     ok(t->subs->skip_resolve(t->store, k.last.id, S("replayed"), &ss_error));

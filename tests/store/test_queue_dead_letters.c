@@ -170,7 +170,7 @@ static void a_dead_letter_of_a_job_has_its_error_and_what_was_pushed(void **stat
     assert_int_equal(k.dead_letter.redrives, 0);
     assert_true(llabs(k.dead_letter.created_at_us - before_us) < 60 * 1000000LL);
     assert_true(llabs(k.dead_letter.last_attempt_at_us - k.dead_letter.created_at_us) < 1000000);
-    assert_true(!k.dead_letter.resolved && k.dead_letter.resolved_at_us == 0);
+    assert_true(!k.dead_letter.resolved && k.dead_letter.resolved_at_us == HOWDAH_NO_TIME);
     assert_int_equal(k.job.n, 1);
     c = k.job.jobs[0];
     assert_int_equal(c.job.id, id);
