@@ -1,12 +1,14 @@
 /* sized.c - structs that begin with their size.  See sized.h. */
 #include "base/sized.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
 
-#define BYTES_MAX 4096 /* a size beyond is no size */
+#define BYTES_MAX 4096 /* a larger value is no size but a struct that nobody initialised */
 
+/* By memcpy(): the struct's type is not known here. */
 static size_t size_of(const void *given)
 {
     size_t size;
@@ -15,7 +17,7 @@ static size_t size_of(const void *given)
     return size;
 }
 
-/* Whole members only: all of these structs are aligned like their first one, the size. */
+/* Whole members only: all of these structs are aligned like their first member, the size. */
 static bool is_size(size_t size)
 {
     return size > sizeof size && size <= BYTES_MAX && size % sizeof size == 0;
@@ -30,11 +32,13 @@ static bool is_zero(const unsigned char *bytes, size_t n)
     return true;
 }
 
+/* I1.  *own stays as it is when the caller's struct is refused; its size is always our own. */
 int hw_sized_take(void *own, size_t known, const void *given, const char *call,
                   howdah_error *reterr)
 {
     size_t size;
 
+    assert(is_size(known));
     if (!given)
         return HOWDAH_OK;
     size = size_of(given);
@@ -49,6 +53,7 @@ int hw_sized_take(void *own, size_t known, const void *given, const char *call,
     return HOWDAH_OK;
 }
 
+/* I2.  The caller's size is not written: it says how much of the struct the caller has. */
 int hw_sized_give(void *ret, const void *own, size_t known)
 {
     size_t size;
