@@ -6,6 +6,7 @@
  */
 #include "bus/log/query.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -14,6 +15,7 @@
 #include "engine/pattern.h"
 #include "engine/rules.h"
 
+/* A test's store may have one time only; both engines have two. */
 int hw_times_check(const howdah_bus *bus, const char *call, howdah_error *reterr)
 {
     if (!bus->store->ops->times)
@@ -23,12 +25,16 @@ int hw_times_check(const howdah_bus *bus, const char *call, howdah_error *reterr
 
 /* ---------------------------------------------------------------- knowledge */
 
+/*
+ * The future is judged by the database's clock, which gives the recorded times; ours may be off.
+ */
 int hw_knowledge_ask(howdah_bus *bus, const char *field, int64_t known_at_us,
                      howdah_knowledge *ret_knowledge, howdah_error *reterr)
 {
     howdah_knowledge knowledge = HOWDAH_KNOWLEDGE_INIT;
     int s;
 
+    assert(bus->store->ops->times); /* hw_times_check() */
     if (known_at_us < HW_TIME_MIN_US || known_at_us > HW_TIME_MAX_US)
         return hw_fail_field(reterr, HOWDAH_INVALID, field, "must lie in the years 1 to 9999");
     s = bus->store->ops->times->knowledge(bus->store, known_at_us, &knowledge, reterr);
@@ -57,6 +63,7 @@ int howdah_reader_knowledge(const howdah_reader *reader, howdah_knowledge *ret_k
 
 /* ------------------------------------------------------------------ options */
 
+/* A pattern without a wildcard becomes a type here: stores count on it. */
 static int take_names(const howdah_query_options *o, hw_times_query *q, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
@@ -88,6 +95,7 @@ static int check_time(const char *field, int64_t time_us, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* From is part of the span, before is not. */
 static int take_span(const char *from_field, int64_t from, const char *before_field, int64_t before,
                      hw_time_span *ret_span, howdah_error *reterr)
 {
@@ -102,6 +110,7 @@ static int take_span(const char *from_field, int64_t from, const char *before_fi
     return s;
 }
 
+/* known_at is checked by hw_knowledge_ask(), with the database's clock. */
 static int take_times(const howdah_query_options *o, hw_times_query *q, howdah_error *reterr)
 {
     int s = take_span("valid_from", o->valid_from_us, "valid_before", o->valid_before_us, &q->valid,
@@ -122,6 +131,7 @@ static int take_times(const howdah_query_options *o, hw_times_query *q, howdah_e
     return s;
 }
 
+/* headers is a list of names and values in turn: 2 * headers_n texts. */
 static int take_headers(const howdah_query_options *o, hw_query_call *q, howdah_error *reterr)
 {
     if (o->headers_n > HOWDAH_QUERY_HEADERS_MAX)
@@ -145,7 +155,10 @@ static int take_headers(const howdah_query_options *o, hw_query_call *q, howdah_
     return HOWDAH_OK;
 }
 
-/* The family of the event that is named. */
+/*
+ * The family of the event that is named.  Any event of it will do, so the caller need not know
+ * which one was first.
+ */
 static int take_family(howdah_bus *bus, const howdah_query_options *o, hw_query_call *q,
                        howdah_error *reterr)
 {
@@ -175,6 +188,7 @@ static int take_family(howdah_bus *bus, const howdah_query_options *o, hw_query_
     return s;
 }
 
+/* Enums come from the caller: any number is possible. */
 static int take_rest(const howdah_query_options *o, hw_times_query *q, howdah_error *reterr)
 {
     if (o->view < HOWDAH_VIEW_LOG || o->view > HOWDAH_VIEW_ORIGINALS)
@@ -190,6 +204,11 @@ static int take_rest(const howdah_query_options *o, hw_times_query *q, howdah_er
     return HOWDAH_OK;
 }
 
+/*
+ * The order matters (I2): what is known is asked for before any event is read, so that nothing
+ * can be added later to what the answer calls final. unpinned: where knowledge is final, pages
+ * need no pin to be of one moment.
+ */
 int hw_query_call_make(howdah_bus *bus, const howdah_query_options *options, const char *call,
                        hw_query_call *ret_call, howdah_error *reterr)
 {
@@ -240,6 +259,7 @@ int howdah_query_open(howdah_bus *bus, const howdah_query_options *options,
     return HOWDAH_OK;
 }
 
+/* The limit is applied to the number afterwards: a store counts the whole answer. */
 int howdah_query_count(howdah_bus *bus, const howdah_query_options *options, int64_t *ret_count,
                        howdah_knowledge *ret_knowledge, howdah_error *reterr)
 {
@@ -266,6 +286,7 @@ int howdah_query_count(howdah_bus *bus, const howdah_query_options *options, int
     return HOWDAH_OK;
 }
 
+/* A count for each type, so order and limit would mean nothing: they are refused, not ignored. */
 int howdah_query_types(howdah_bus *bus, const howdah_query_options *options,
                        int (*fn)(void *ctx, const howdah_type_stats *stats), void *ctx,
                        howdah_error *reterr)
@@ -296,6 +317,10 @@ typedef struct stream_walk {
     bool stop;
 } stream_walk;
 
+/*
+ * The name is copied before the caller sees it: it is the key of the next page, and the row is
+ * gone by then.
+ */
 static int on_stream(void *ctx, hw_str stream)
 {
     stream_walk *w = ctx;
@@ -307,6 +332,7 @@ static int on_stream(void *ctx, hw_str stream)
     return w->stop;
 }
 
+/* In pages by name, so that a bus with millions of streams is walked with little memory. */
 int howdah_query_streams(howdah_bus *bus, const howdah_query_options *options,
                          int (*fn)(void *ctx, const char *stream), void *ctx, howdah_error *reterr)
 {
