@@ -56,8 +56,7 @@ int64_t hw_clock_end_ms(int64_t for_ms)
 
 /*
  * The wall clock less the time since boot gives when the machine was booted.  Rounded to ten
- * minutes, because the two clocks drift apart a little; it changes only when somebody sets the
- * wall clock.
+ * minutes, because the two clocks drift apart a little; setting the wall clock changes it.
  */
 static void name_boot_by_time(char ret_text[HW_BOOT_TEXT + 1])
 {

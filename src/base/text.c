@@ -325,7 +325,7 @@ static const char *word_value_end(const char *p)
             if (*p != quote)
                 continue;
             quote = '\0';
-            /* A quote inside the password: nobody can tell where it ends. */
+            /* A quote inside the password: where it ends cannot be told. */
             if (p[1] && !isspace((unsigned char)p[1]))
                 return p + strlen(p);
         } else if (isspace((unsigned char)*p)) {

@@ -1,6 +1,7 @@
 /* bus.c - opening and closing a bus; interrupts. */
 #include "bus/bus.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdint.h>
@@ -164,6 +165,7 @@ int howdah_open(const char *url, const howdah_settings *settings, howdah_bus **r
         close_bus(bus);
         return s;
     }
+    assert(bus->store && bus->interrupt);
     if (bus->store->alone)
         bus->open_store = NULL;
     *ret_bus = bus;
@@ -230,6 +232,7 @@ static void raise_interrupt(hw_interrupt *interrupt)
     }
 }
 
+/* Reading an eventfd takes its count to 0: it is silent again. */
 static void lower_interrupt(hw_interrupt *interrupt)
 {
     uint64_t count;
@@ -284,7 +287,7 @@ void hw_bus_sign(char ret_text[HW_SIGNATURE_SIZE])
                    (unsigned)hw_random_u32());
 }
 
-/* poll() may end early by a signal (EINTR), so the time left is computed anew each round. */
+/* poll() may end early by a signal (EINTR), so the time left is computed again each round. */
 int hw_sleep(const hw_interrupt *interrupt, int64_t ms, howdah_error *reterr)
 {
     int64_t until = hw_clock_mono_ms() + ms;
@@ -316,6 +319,9 @@ int howdah_migrate_print(const char *url, const howdah_settings *settings, char 
     return hw_store_print(&config, ret_sql, reterr);
 }
 
+/*
+ * Opens a store of its own, outside of any bus: the doctor must work where howdah_open() fails.
+ */
 int howdah_doctor(const char *url, const howdah_settings *settings,
                   int (*fn)(void *ctx, const howdah_finding *finding), void *ctx,
                   howdah_error *reterr)
@@ -334,6 +340,7 @@ int howdah_doctor(const char *url, const howdah_settings *settings,
     config.read_only = true;
     config.allow_lossy = true;
     s = hw_store_open(&config, &store, &err);
+    assert(s < 0 || store);
     if (s == HOWDAH_INVALID || s == HOWDAH_NO_MEMORY) {
         hw_error_copy(reterr, &err);
         return s;

@@ -44,6 +44,7 @@ static int open_side(howdah_bus *bus, howdah_bus **ret_side, howdah_error *reter
 
     if (!side)
         return hw_fail_no_memory(reterr);
+    assert(bus->open_store && !bus->side_of);
     s = bus->open_store(bus->open_ctx, &never, &side->store, reterr);
     if (s < 0) {
         hw_free(side);
@@ -104,6 +105,7 @@ static void give_side_back(hw_handling *handling)
 {
     howdah_bus *bus = handling->bus;
 
+    assert(handling->side->side_of == bus);
     (void)pthread_mutex_lock(&bus->use.lock);
     handling->side->side_next = bus->use.sides;
     bus->use.sides = handling->side;
@@ -240,7 +242,7 @@ void hw_leave(hw_entry *entry)
     entry->bus = NULL;
 }
 
-/* Takes first and asks afterwards: only who is inside may look at service and depth. */
+/* Takes first and asks afterwards: only the thread that is inside may look at service and depth. */
 static int enter_itself(hw_entry *entry, howdah_bus *bus, unsigned what, const char *call,
                         howdah_error *reterr)
 {

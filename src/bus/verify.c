@@ -18,7 +18,7 @@ typedef struct verification {
     void *ctx;
     int64_t looked_at;
     int64_t wrong;
-    bool stop; /* fn wants no more */
+    bool stop; /* fn asked to stop */
 } verification;
 
 /* Once the caller has enough, checks that are under way end at their next row. */
@@ -145,7 +145,7 @@ static int verify_place(verification *v, const place *p, howdah_error *reterr)
         v->wrong++;
         (void)snprintf(message, sizeof message, "%s: %s", p->name, err.message);
         find(v, HOWDAH_BAD, "checkpoints", message,
-             "the log is another one than before, or was put back: howdah sub reset");
+             "the log was replaced, or restored to an earlier state: howdah sub reset");
         return HOWDAH_OK;
     }
     if (s < 0)

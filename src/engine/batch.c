@@ -385,7 +385,7 @@ bool hw_expectation_met(int64_t expected, int64_t actual)
 }
 
 /*
- * The one text for a conflict, for all stores.  The caller reads the present version from
+ * The one text for a conflict, for all stores.  The caller reads the current version from
  * actual_version, if its struct has that member.
  */
 int hw_batch_conflict(hw_str stream, int64_t expected, int64_t actual, howdah_error *reterr)
@@ -407,5 +407,5 @@ int hw_batch_conflict(hw_str stream, int64_t expected, int64_t actual, howdah_er
     if (reterr && reterr->size >= offsetof(howdah_error, sqlstate))
         reterr->actual_version = actual;
     return hw_advise(reterr, HOWDAH_CONFLICT,
-                     "read the stream again, decide anew, append with its present version");
+                     "read the stream again, decide again, append with its current version");
 }

@@ -21,9 +21,9 @@ static size_t put(char *out, size_t at, const char *bytes, size_t len)
 }
 
 /*
- * The digest is taken before dots become underscores, so that of two long types that differ only
- * in that the channels differ. channel() in SQL does the same, and the two must agree to the
- * byte.
+ * The digest is taken before dots become underscores: two long types that differ only in a dot
+ * and an underscore get different channels. channel() in SQL does the same, and the two must
+ * agree to the byte.
  */
 bool hw_channel_name(hw_str schema, hw_str type, char ret_name[HW_CHANNEL_SIZE])
 {
@@ -61,7 +61,7 @@ void hw_channel_control(hw_str schema, char ret_name[HW_CHANNEL_SIZE])
     memcpy(ret_name + schema.len, "_control", 9);
 }
 
-/* Bit 0 is everybody who waits for any event; the other bits are shared by the types. */
+/* Bit 0 is for those that wait for any event; the other bits are shared by the types. */
 int64_t hw_channel_bit(hw_str type)
 {
     uint8_t digest[HW_MD5_BYTES] = {0};

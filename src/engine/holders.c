@@ -43,7 +43,7 @@ static hw_known_holder *find(const hw_holders *holders, const hw_holder *seen)
 }
 
 /*
- * A prepared one that nobody knows may have been there before without an id: PREPARE gives an id
+ * A prepared one that is not known may have been there before without an id: PREPARE gives an id
  * to a transaction that has none (I5).  It may then be any of those that had none and are gone
  * now, so the lowest of their bounds is taken.
  */

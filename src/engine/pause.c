@@ -51,7 +51,7 @@ void hw_pause_event(hw_pause *pause, int64_t now_us, bool arrived)
 {
     int64_t gap_us = now_us - pause->arrival_us;
 
-    if (arrived) { /* lately: a fourth of it is the last one */
+    if (arrived) { /* a moving average: the last gap counts for a fourth */
         if (gap_us > HW_PAUSE_GAP_US_MAX)
             gap_us = HW_PAUSE_GAP_US_MAX;
         pause->gap_us = (3 * pause->gap_us + gap_us) / 4;

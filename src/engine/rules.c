@@ -276,7 +276,7 @@ int hw_rule_valid_time(int64_t valid_time_us, howdah_error *reterr)
 {
     if (valid_time_us < HW_TIME_MIN_US || valid_time_us > HW_TIME_MAX_US)
         return hw_fail_field(reterr, HOWDAH_INVALID, "valid_time",
-                             "must lie in the years 1 to 9999");
+                             "must be within the years 1 to 9999");
     return HOWDAH_OK;
 }
 
@@ -332,7 +332,8 @@ int hw_rule_delay(const char *field, int64_t delay_ms, howdah_error *reterr)
 int hw_rule_run_at(int64_t run_at_us, howdah_error *reterr)
 {
     if (run_at_us < HW_TIME_MIN_US || run_at_us > HW_TIME_MAX_US)
-        return hw_fail_field(reterr, HOWDAH_INVALID, "run_at", "must lie in the years 1 to 9999");
+        return hw_fail_field(reterr, HOWDAH_INVALID, "run_at",
+                             "must be within the years 1 to 9999");
     return HOWDAH_OK;
 }
 

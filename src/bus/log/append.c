@@ -62,7 +62,8 @@ static int check_event(const append_call *call, const howdah_event *e, size_t pa
                        howdah_error *reterr)
 {
     if (e->has_corrects && !call->correction) {
-        int s = hw_fail_field(reterr, HOWDAH_INVALID, "corrects", "an append corrects nothing");
+        int s =
+            hw_fail_field(reterr, HOWDAH_INVALID, "corrects", "an append cannot correct an event");
 
         return hw_advise(reterr, s, "howdah_correct() makes a correction");
     }
@@ -94,6 +95,7 @@ static int check_events(const append_call *call, size_t payload_bytes_max, howda
     return HOWDAH_OK;
 }
 
+/* Any order will do, as long as sorting and searching share it. */
 static int compare_ids(const void *a, const void *b)
 {
     return memcmp(((const by_id *)a)->id.b, ((const by_id *)b)->id.b, sizeof(hw_uuid));

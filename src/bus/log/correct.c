@@ -78,7 +78,7 @@ static int check(correct_call *call, howdah_error *reterr)
         s = hw_rule_name("actor", hw_str_of(c->actor), reterr);
     if (s >= 0 && (c->expected_revision < 0 || c->expected_revision > INT32_MAX))
         s = hw_fail_field(reterr, HOWDAH_INVALID, "expected_revision",
-                          "must be a revision, or 0 for whichever it is");
+                          "must be a revision, or 0 for any");
     if (s >= 0)
         s = c->retract ? check_retraction(c, reterr) : check_content(call, reterr);
     if (s >= 0 && c->headers)
@@ -137,7 +137,10 @@ static void place(const howdah_event *stored, howdah_position *ret_position)
     hw_uuid_format(&stored->id, ret_position->id);
 }
 
-/* One event by its id, as a copy; HOWDAH_END without it. */
+/*
+ * One event by its id, as a copy; HOWDAH_END without it.  A copy, because the cursor's own event is
+ * gone with the cursor.
+ */
 static int find(hw_store *store, const hw_uuid *id, howdah_event **ret_event, howdah_error *reterr)
 {
     hw_cursor *cursor = NULL;
@@ -215,7 +218,7 @@ static int compose(const correct_call *call, const howdah_event *newest, howdah_
         return hw_fail_field(reterr, HOWDAH_INVALID, "data", "is required: the event is %s",
                              newest->retracts ? "retracted" : "purged");
     if (newest->revision == INT32_MAX)
-        return hw_fail_field(reterr, HOWDAH_LIMIT, "revision", "the event has none left");
+        return hw_fail_field(reterr, HOWDAH_LIMIT, "revision", "the event has no revision left");
     *out = *newest;
     out->checked = false; /* parts of it come from the caller: the append checks all of it */
     out->expects = false;
@@ -367,6 +370,7 @@ int hw_correct_on(hw_store *store, const hw_interrupt *interrupt, size_t payload
     return s;
 }
 
+/* Inside a handler with a transaction the correction joins that transaction (use.h I4). */
 int howdah_correct(howdah_bus *bus, const howdah_correction *correction,
                    howdah_position *ret_position, howdah_error *reterr)
 {

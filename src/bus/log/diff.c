@@ -45,6 +45,7 @@ const char *howdah_change_name(howdah_change change)
                                                                              : "unknown";
 }
 
+/* An event that was never corrected is a family of its own, by its id. */
 static const hw_uuid *family_of(const howdah_event *event)
 {
     return event->has_family ? &event->family : &event->id;
@@ -189,6 +190,7 @@ static int ask(howdah_bus *bus, const howdah_diff_options *o, hw_query_call *q,
     return s;
 }
 
+/* The caller's function is given copies, which live until it returns. */
 int howdah_diff(howdah_bus *bus, const howdah_diff_options *options, diff_fn fn, void *ctx,
                 howdah_knowledge *ret_knowledge, howdah_error *reterr)
 {

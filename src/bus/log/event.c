@@ -422,6 +422,7 @@ static int with_data(const howdah_event *event, hw_str data, howdah_event **ret_
     return hw_event_clone(&view, ret_event, reterr);
 }
 
+/* The value is a slice of the payload, copied as it is: numbers keep their digits. */
 int howdah_event_narrow(const howdah_event *event, const char *member, howdah_event **ret_event,
                         howdah_error *reterr)
 {
@@ -575,6 +576,7 @@ int howdah_event_schema_version(const howdah_event *event)
     return seen(event)->schema_version;
 }
 
+/* False, and *ret_us untouched, without a time. */
 static bool get_time(int64_t time_us, int64_t *ret_us)
 {
     if (time_us == HW_TIME_ABSENT)

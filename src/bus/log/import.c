@@ -188,7 +188,7 @@ static int row_uuid(const import_run *run, hw_str text, char ret_uuid[HW_UUID_TE
 
     if (!hw_uuid_parse(text.s, text.len, &uuid) &&
         !hw_uuid_from_name(run->name, text.s, text.len, &uuid))
-        return hw_fail(reterr, HOWDAH_FAILED, "no SHA-256 to be had");
+        return hw_fail(reterr, HOWDAH_FAILED, "SHA-256 is not available");
     hw_uuid_format(&uuid, ret_uuid);
     return HOWDAH_OK;
 }
@@ -249,6 +249,7 @@ static int build_row(import_run *run, const hw_import_row *row, howdah_event **r
 
 /* -------------------------------------------------------------- the batch */
 
+/* Also after a failure half-way: run->n counts what was built. */
 static void forget_events(import_run *run)
 {
     for (size_t i = 0; i < run->n; i++)
@@ -364,6 +365,7 @@ static int check_options(const howdah_import_options *o, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* One exit for everything that was allocated, whatever failed. */
 int howdah_import(howdah_bus *bus, const howdah_import_options *options, int64_t *ret_imported,
                   howdah_error *reterr)
 {

@@ -47,7 +47,8 @@ static int check(const howdah_purge_options *o, howdah_error *reterr)
     if (!o->stream && o->ids_n == 0)
         return hw_fail_field(reterr, HOWDAH_INVALID, "stream", "a stream or ids are required");
     if (o->stream && (o->ids_n > 0 || o->families))
-        return hw_fail_field(reterr, HOWDAH_INVALID, "stream", "goes without ids and families");
+        return hw_fail_field(reterr, HOWDAH_INVALID, "stream",
+                             "cannot be given together with ids or families");
     if (o->ids_n > HOWDAH_PURGE_IDS_MAX)
         return hw_fail_field(reterr, HOWDAH_LIMIT, "ids", "at most %d in a purge, got %zu",
                              HOWDAH_PURGE_IDS_MAX, o->ids_n);

@@ -19,7 +19,7 @@
 int hw_times_check(const howdah_bus *bus, const char *call, howdah_error *reterr)
 {
     if (!bus->store->ops->times)
-        return hw_fail(reterr, HOWDAH_MISUSE, "%s: this store knows one time only", call);
+        return hw_fail(reterr, HOWDAH_MISUSE, "%s: this store has one time only", call);
     return HOWDAH_OK;
 }
 
@@ -36,7 +36,7 @@ int hw_knowledge_ask(howdah_bus *bus, const char *field, int64_t known_at_us,
 
     assert(bus->store->ops->times); /* hw_times_check() */
     if (known_at_us < HW_TIME_MIN_US || known_at_us > HW_TIME_MAX_US)
-        return hw_fail_field(reterr, HOWDAH_INVALID, field, "must lie in the years 1 to 9999");
+        return hw_fail_field(reterr, HOWDAH_INVALID, field, "must be within the years 1 to 9999");
     s = bus->store->ops->times->knowledge(bus->store, known_at_us, &knowledge, reterr);
     if (s < 0)
         return s;
@@ -88,10 +88,11 @@ static int take_names(const howdah_query_options *o, hw_times_query *q, howdah_e
     return s;
 }
 
+/* NO_TIME is "not given", and fine. */
 static int check_time(const char *field, int64_t time_us, howdah_error *reterr)
 {
     if (time_us != HOWDAH_NO_TIME && (time_us < HW_TIME_MIN_US || time_us > HW_TIME_MAX_US))
-        return hw_fail_field(reterr, HOWDAH_INVALID, field, "must lie in the years 1 to 9999");
+        return hw_fail_field(reterr, HOWDAH_INVALID, field, "must be within the years 1 to 9999");
     return HOWDAH_OK;
 }
 
@@ -192,9 +193,9 @@ static int take_family(howdah_bus *bus, const howdah_query_options *o, hw_query_
 static int take_rest(const howdah_query_options *o, hw_times_query *q, howdah_error *reterr)
 {
     if (o->view < HOWDAH_VIEW_LOG || o->view > HOWDAH_VIEW_ORIGINALS)
-        return hw_fail_field(reterr, HOWDAH_INVALID, "view", "%d is none", (int)o->view);
+        return hw_fail_field(reterr, HOWDAH_INVALID, "view", "%d is not a view", (int)o->view);
     if (o->order < HOWDAH_ORDER_SEQUENCE || o->order > HOWDAH_ORDER_RECORDED)
-        return hw_fail_field(reterr, HOWDAH_INVALID, "order", "%d is none", (int)o->order);
+        return hw_fail_field(reterr, HOWDAH_INVALID, "order", "%d is not an order", (int)o->order);
     if (o->limit < 0)
         return hw_fail_field(reterr, HOWDAH_INVALID, "limit", "must be 0 or more");
     q->view = o->view;
@@ -237,6 +238,7 @@ int hw_query_call_make(howdah_bus *bus, const howdah_query_options *options, con
 
 /* ---------------------------------------------------------------- questions */
 
+/* What the answer is worth stays with the reader, for howdah_reader_knowledge(). */
 int howdah_query_open(howdah_bus *bus, const howdah_query_options *options,
                       howdah_reader **ret_reader, howdah_error *reterr)
 {
@@ -349,7 +351,7 @@ int howdah_query_streams(howdah_bus *bus, const howdah_query_options *options,
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_query_streams: an argument is NULL");
     s = hw_query_call_make(bus, options, "howdah_query_streams", &q, reterr);
     if (s >= 0 && (q.query.backward || q.query.order != HOWDAH_ORDER_SEQUENCE))
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_query_streams: streams come by their names");
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_query_streams: streams are ordered by name");
     if (s < 0)
         return s;
     left = q.query.limit > 0 ? q.query.limit : INT64_MAX;

@@ -199,6 +199,7 @@ static int read_one(howdah_bus *bus, hw_query *query, const char *missing, howda
     return s;
 }
 
+/* The text is not NULL: callers have checked it. */
 int hw_parse_uuid(const char *field, const char *text, hw_uuid *ret_id, howdah_error *reterr)
 {
     if (!hw_uuid_parse(text, strlen(text), ret_id))
@@ -225,6 +226,7 @@ int howdah_read_event(howdah_bus *bus, const char *uuid, howdah_event **ret_even
                     reterr);
 }
 
+/* Backward with a limit of 1: the store reads one row of an index. */
 int howdah_read_last(howdah_bus *bus, const char *stream, howdah_event **ret_event,
                      howdah_error *reterr)
 {
@@ -249,7 +251,7 @@ int howdah_read_last(howdah_bus *bus, const char *stream, howdah_event **ret_eve
 
 typedef int (*tree_fn)(void *ctx, int depth, const howdah_event *event);
 
-/* Copies an event to where its id stands in the slice. */
+/* Copies an event to the place of its id in the slice. */
 static int keep_in_place(const howdah_event *event, const hw_uuid *ids, size_t n,
                          howdah_event **found, howdah_error *reterr)
 {

@@ -42,6 +42,7 @@ static int store_copy(howdah_bus *bus, const howdah_snapshot *from, int64_t keep
     return s;
 }
 
+/* Checked like an event's payload, and against the same limit. */
 int howdah_snapshot_store(howdah_bus *bus, const howdah_snapshot *snapshot, int64_t keep,
                           howdah_error *reterr)
 {
@@ -215,6 +216,7 @@ int howdah_snapshots_walk(howdah_bus *bus, const char *stream,
                                                          reterr);
 }
 
+/* upto 0 is no bound: all of the stream's snapshots. */
 int howdah_snapshot_remove(howdah_bus *bus, const char *stream, int64_t upto, int64_t *ret_removed,
                            howdah_error *reterr)
 {
