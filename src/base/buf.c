@@ -33,16 +33,21 @@ void hw_buf_clear(hw_buf *b)
         b->data[0] = '\0';
 }
 
-/* Doubles, so that n puts cost O(n), but never beyond what len_max can need. */
+/*
+ * Doubles, so that n small writes cost O(n) in all, but takes no more than len_max can ever need:
+ * an owner with a small maximum gets a small block.  On failure only "broken" changes (I3).
+ */
 static bool grow(hw_buf *b, size_t need)
 {
     size_t room = b->room ? b->room : ROOM_FIRST;
     char *data;
 
+    assert(need > b->room);
     while (room < need)
         room = room > SIZE_MAX / 2 ? SIZE_MAX : room * 2;
     if (b->len_max < SIZE_MAX && room > b->len_max + 1)
         room = b->len_max + 1;
+    assert(room >= need); /* reserve() refused what len_max cannot hold */
     data = hw_realloc(b->data, room);
     if (!data) {
         b->broken = HOWDAH_NO_MEMORY;
@@ -54,6 +59,10 @@ static bool grow(hw_buf *b, size_t need)
     return true;
 }
 
+/*
+ * All writes go through here, so a broken buffer stays broken and its content stays as it was
+ * (I3).  The second test is for owners without a maximum: the byte for the NUL must not overflow.
+ */
 bool hw_buf_reserve(hw_buf *b, size_t n)
 {
     if (b->broken != HOWDAH_OK)
@@ -66,6 +75,7 @@ bool hw_buf_reserve(hw_buf *b, size_t n)
     return b->room > b->len + n || grow(b, b->len + n + 1);
 }
 
+/* bytes may be NULL when n is 0; memcpy() must not see it then. */
 void hw_buf_put(hw_buf *b, const void *bytes, size_t n)
 {
     if (!hw_buf_reserve(b, n))
@@ -73,6 +83,7 @@ void hw_buf_put(hw_buf *b, const void *bytes, size_t n)
     if (n > 0)
         memcpy(b->data + b->len, bytes, n);
     b->len += n;
+    assert(b->len < b->room && b->len <= b->len_max); /* I1, I2 */
     b->data[b->len] = '\0';
 }
 
@@ -95,6 +106,11 @@ void hw_buf_printf(hw_buf *b, const char *fmt, ...)
     va_end(args);
 }
 
+/*
+ * Formats straight into the free room, which is enough most of the time, and only when it is not,
+ * makes room and formats again.  The first try may leave a cut text after len; the last line takes
+ * it away again when the buffer broke.
+ */
 void hw_buf_vprintf(hw_buf *b, const char *fmt, va_list args)
 {
     va_list again;
@@ -138,6 +154,10 @@ void hw_buf_put_u64(hw_buf *b, uint64_t v)
     hw_buf_put(b, bytes, sizeof bytes);
 }
 
+/*
+ * The status of the first failure, so that a writer with many puts needs only one check at the
+ * end.
+ */
 int hw_buf_check(const hw_buf *b, howdah_error *reterr)
 {
     if (b->broken == HOWDAH_OK)
@@ -151,7 +171,7 @@ char *hw_buf_take(hw_buf *b)
 {
     char *text;
 
-    /* An empty buffer may have no memory yet; "" needs one byte. */
+    /* An empty buffer may have no memory yet, and "" needs one byte. */
     if (!hw_buf_reserve(b, 0))
         return NULL;
     text = b->data;

@@ -6,11 +6,13 @@
  */
 #include "base/clock.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #define US_PER_S INT64_C(1000000)
+/* How exactly name_boot_by_time() tells two boots apart. */
 #define BOOT_GRAIN_S 600
 #define S_PER_DAY INT64_C(86400)
 #define DAYS_PER_ERA 146097 /* 400 years */
@@ -30,6 +32,10 @@ int64_t hw_clock_wall_us(void)
     return read_clock_us(CLOCK_REALTIME);
 }
 
+/*
+ * BOOTTIME and not MONOTONIC: a lease runs out while the machine sleeps, so our waits must go on
+ * too.
+ */
 int64_t hw_clock_mono_us(void)
 {
     return read_clock_us(CLOCK_BOOTTIME);
@@ -40,6 +46,7 @@ int64_t hw_clock_mono_ms(void)
     return hw_clock_mono_us() / 1000;
 }
 
+/* Saturates, so that callers can pass a user's timeout without a check of their own. */
 int64_t hw_clock_end_ms(int64_t for_ms)
 {
     int64_t now = hw_clock_mono_ms();
@@ -47,7 +54,10 @@ int64_t hw_clock_end_ms(int64_t for_ms)
     return for_ms < 0 || for_ms > INT64_MAX - now ? INT64_MAX : now + for_ms;
 }
 
-/* By the clocks, to ten minutes: what they say of it differs by little, unless one is set. */
+/*
+ * The wall clock less the time since boot gives when the machine was booted.  Rounded to ten
+ * minutes, because the two clocks drift apart a little; setting the wall clock changes it.
+ */
 static void name_boot_by_time(char ret_text[HW_BOOT_TEXT + 1])
 {
     int64_t booted_us = read_clock_us(CLOCK_REALTIME) - read_clock_us(CLOCK_BOOTTIME);
@@ -57,6 +67,7 @@ static void name_boot_by_time(char ret_text[HW_BOOT_TEXT + 1])
                    (long long)((booted_us + grain_us / 2) / grain_us * BOOT_GRAIN_S));
 }
 
+/* The file is a parameter so that a test can name one that is missing. */
 void hw_clock_boot_by(const char *path, char ret_text[HW_BOOT_TEXT + 1])
 {
     FILE *file = fopen(path, "re");
@@ -80,6 +91,11 @@ typedef struct civil {
     int day;
 } civil;
 
+/*
+ * Days since 1970-01-01.  With March as month 0, (153 * month + 2) / 5 is the number of days
+ * before a month: the lengths 31 30 31 30 31 repeat from March and from August on.  An era is 400
+ * years.
+ */
 static int64_t days_from_civil(civil date)
 {
     int64_t year = date.month <= 2 ? date.year - 1 : date.year;
@@ -92,6 +108,10 @@ static int64_t days_from_civil(civil date)
     return era * DAYS_PER_ERA + day_of_era - DAYS_TO_1970;
 }
 
+/*
+ * The inverse of days_from_civil().  The divisors are the days of 4, 100 and 400 years without the
+ * leap day at their end (a century has none), so that this last day still counts to its span.
+ */
 static civil civil_from_days(int64_t days)
 {
     int64_t shifted = days + DAYS_TO_1970;
@@ -106,6 +126,7 @@ static civil civil_from_days(int64_t days)
     date.day = (int)(day_of_year - (153 * month + 2) / 5 + 1);
     date.month = (int)(month < 10 ? month + 3 : month - 9);
     date.year = (int)(year_of_era + era * 400 + (date.month <= 2 ? 1 : 0));
+    assert(date.month >= 1 && date.month <= 12 && date.day >= 1 && date.day <= 31);
     return date;
 }
 
@@ -114,6 +135,7 @@ static int days_in_month(int year, int month)
     static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
 
+    assert(month >= 1 && month <= 12);
     return month == 2 && leap ? 29 : days[month - 1];
 }
 
@@ -124,7 +146,9 @@ typedef struct text_cursor {
     const char *end;
 } text_cursor;
 
-/* Exactly n digits with a value in [min, max]. */
+/*
+ * Exactly n digits with a value in [min, max]. On false nothing is consumed and nothing is set.
+ */
 static bool take_digits(text_cursor *at, int n, int min, int max, int *ret_value)
 {
     int value = 0;
@@ -180,7 +204,10 @@ static bool take_time_of_day(text_cursor *at, int64_t *ret_s)
     return true;
 }
 
-/* ".5" to ".123456789", or nothing; what lies below a microsecond is cut off. */
+/*
+ * ".5" to ".123456789", or nothing.  Digits below a microsecond are cut off and not rounded:
+ * rounding 23:59:59.9999999 would carry into the next day.
+ */
 static bool take_fraction(text_cursor *at, int64_t *ret_us)
 {
     int64_t us = 0;
@@ -201,6 +228,7 @@ static bool take_fraction(text_cursor *at, int64_t *ret_us)
     return true;
 }
 
+/* RFC 3339 requires an offset: a time without one means something else on every machine. */
 static bool take_offset(text_cursor *at, int64_t *ret_s)
 {
     int hour;
@@ -218,6 +246,7 @@ static bool take_offset(text_cursor *at, int64_t *ret_s)
     return true;
 }
 
+/* All or nothing: *ret_us is set only when the whole text is a time within the range. */
 bool hw_time_parse(const char *text, size_t len, int64_t *ret_us)
 {
     text_cursor at = {text, text + len};
@@ -240,12 +269,14 @@ bool hw_time_parse(const char *text, size_t len, int64_t *ret_us)
 
 /* --------------------------------------------------------------- writing text */
 
+/* Fixed width with leading zeros; value has at most n digits. */
 static char *put_digits(char *out, int n, int64_t value)
 {
     for (int i = n - 1; i >= 0; i--) {
         out[i] = (char)('0' + value % 10);
         value /= 10;
     }
+    assert(value == 0);
     return out + n;
 }
 
@@ -282,9 +313,14 @@ void hw_time_format(int64_t time_us, char ret_text[HW_TIME_TEXT + 1])
     *p++ = '.';
     p = put_digits(p, 6, day_us % US_PER_S);
     *p++ = 'Z';
+    assert(p == ret_text + HW_TIME_TEXT);
     *p = '\0';
 }
 
+/*
+ * Whole numbers of one unit only: "1h30m" and "1.5s" are refused, and so is a number without a
+ * unit.
+ */
 bool hw_duration_parse(const char *text, int64_t *ret_ms)
 {
     static const struct {

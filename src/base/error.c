@@ -30,6 +30,10 @@ static const status_row status_rows[] = {{HOWDAH_OK, 0, "OK", "done"},
 #undef STATUS_ROW
 };
 
+/*
+ * A status from a newer library than the caller's header is possible, so there is always an
+ * answer.
+ */
 static const status_row *find_status(int status)
 {
     static const status_row unknown = {0, 1, "UNKNOWN", "a status this library does not know"};
@@ -59,7 +63,10 @@ int howdah_status_exit_code(int status)
 /* Puts text at out + at, cut to what fits (I3); returns the new length. */
 static size_t put_text(char *out, size_t room, size_t at, const char *text)
 {
-    size_t n = hw_utf8_cut(text, strlen(text), room - 1 - at);
+    size_t n;
+
+    assert(at < room);
+    n = hw_utf8_cut(text, strlen(text), room - 1 - at);
 
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)text[i];
@@ -70,7 +77,11 @@ static size_t put_text(char *out, size_t room, size_t at, const char *text)
     return at + n;
 }
 
-/* The formatted text may be longer than any field; the scratch is only larger than the largest. */
+/*
+ * The formatted text may be longer than any field.  The scratch is a little larger than the
+ * largest one, so that put_text() still sees that there was more and cuts between characters
+ * (I3).
+ */
 typedef struct scratch {
     char text[sizeof(((howdah_error *)NULL)->message) + 8];
 } scratch;
@@ -81,6 +92,7 @@ static HW_PRINTF(2, 0) void format(scratch *out, const char *fmt, va_list args)
         out->text[0] = '\0';
 }
 
+/* Only as much as the caller's struct has (I1); what it does not have reads as 0. */
 static void load(howdah_error *err, const howdah_error *from)
 {
     size_t n = from->size < sizeof *err ? from->size : sizeof *err;
@@ -90,6 +102,10 @@ static void load(howdah_error *err, const howdah_error *from)
         memcpy(err, from, n);
 }
 
+/*
+ * The caller's size stays what it was (I1).  A struct of an older age may end inside a text, which
+ * then needs a NUL of its own.
+ */
 static void store(const howdah_error *err, howdah_error *reterr)
 {
     size_t size = reterr->size;
@@ -107,6 +123,11 @@ static void store(const howdah_error *err, howdah_error *reterr)
         ((char *)reterr)[size - 1] = '\0';
 }
 
+/*
+ * Builds the whole error aside, because field and message may point into *reterr (I2).  Whether a
+ * retry can help follows from the status alone for these; other flags are added where they are
+ * known.
+ */
 static void fill(howdah_error *reterr, int status, const char *field, const char *message)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -155,6 +176,10 @@ int hw_fail_field(howdah_error *reterr, int status, const char *field, const cha
     return status;
 }
 
+/*
+ * Keeps status and message: an error is reported once, and its advice may be known a layer
+ * higher.
+ */
 int hw_advise(howdah_error *reterr, int status, const char *fmt, ...)
 {
     howdah_error err;
@@ -172,6 +197,9 @@ int hw_advise(howdah_error *reterr, int status, const char *fmt, ...)
     return status;
 }
 
+/*
+ * The message is read from a copy: the old text must survive until the new one is complete (I2).
+ */
 void hw_error_prefix(howdah_error *reterr, const char *fmt, ...)
 {
     howdah_error err;
@@ -199,12 +227,17 @@ void hw_error_copy(howdah_error *reterr, const howdah_error *err)
         store(err, reterr);
 }
 
+/*
+ * Writes the member in place, so it must lie within the caller's struct (I1); sqlstate comes
+ * next.
+ */
 void hw_error_at(howdah_error *reterr, size_t event_index)
 {
     if (reterr && reterr->size >= offsetof(howdah_error, sqlstate))
         reterr->event_index = (int64_t)event_index;
 }
 
+/* Writes the member in place, so it must lie within the caller's struct (I1). */
 void hw_error_flag(howdah_error *reterr, unsigned flag)
 {
     if (reterr && reterr->size >= offsetof(howdah_error, actual_version))

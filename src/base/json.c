@@ -5,7 +5,7 @@
  * a stack of bits, 1 for an object; hence the depth of 64.  Strings, most of a payload's bytes,
  * are passed eight bytes at a time while nothing in them is special.
  *
- *   I1  Each take_...() starts at its first byte and leaves p behind its last; on a flaw, p is at
+ *   I1  Each take_...() starts at its first byte and leaves p after its last; on a flaw, p is at
  *       the byte that is wrong (or at the end) and why says what.
  *   I2  p <= end always; nothing reads *end.
  */
@@ -28,6 +28,7 @@ typedef struct scan {
 
 static const char too_short[] = "unexpected end";
 
+/* At the end of the text every flaw is the same one, whatever was expected there. */
 static bool flaw(scan *s, const char *why)
 {
     s->why = s->p == s->end ? too_short : why;
@@ -87,7 +88,7 @@ static bool is_low_surrogate(int unit)
     return unit >= 0xDC00 && unit <= 0xDFFF;
 }
 
-/* The low half that must stand behind a high one: "\uDC00" to "\uDFFF" at p, or -1. */
+/* The low half that must follow a high one: "\uDC00" to "\uDFFF" at p, or -1. */
 static int low_half(const uint8_t *p, const uint8_t *end)
 {
     int unit;
@@ -98,7 +99,10 @@ static int low_half(const uint8_t *p, const uint8_t *end)
     return is_low_surrogate(unit) ? unit : -1;
 }
 
-/* p is at the backslash. */
+/*
+ * p is at the backslash.  Two escapes that RFC 8259 allows are refused, because jsonb and other
+ * parsers cannot hold them: \u0000, and half of a surrogate pair.
+ */
 static bool take_escape(scan *s)
 {
     int unit;
@@ -142,7 +146,7 @@ static bool take_escape(scan *s)
 /*
  * A byte is plain when it is ASCII, no control character, no quote and no backslash.  In a word of
  * eight, (v - n * ones) & ~v has the top bit of each byte below n set, and (v ^ c * ones) makes
- * the bytes equal to c zero; a borrow can only raise a false alarm, behind a true one.
+ * the bytes equal to c zero; a borrow can only raise a false alarm, and only above a true one.
  */
 static uint64_t special_bytes(uint64_t v)
 {
@@ -162,6 +166,7 @@ static const bool plain[256] = {
     [0x5D ... 0x7F] = true,
 };
 
+/* A special word is not searched for its byte: the loop over single bytes finds it. */
 static void skip_plain(scan *s)
 {
     while (s->end - s->p >= 8 && special_bytes(hw_load_u64(s->p)) == 0)
@@ -170,8 +175,10 @@ static void skip_plain(scan *s)
         s->p++;
 }
 
+/* p is at the opening quote.  A key is taken by the same rules as a value. */
 static bool take_string(scan *s)
 {
+    assert(*s->p == '"');
     s->p++;
     for (;;) {
         size_t n;
@@ -246,9 +253,9 @@ static bool take_word(scan *s, const char *word)
 
 typedef enum state {
     WANT_VALUE,
-    WANT_ITEM_OR_CLOSE, /* behind '[' */
+    WANT_ITEM_OR_CLOSE, /* after '[' */
     WANT_KEY,
-    WANT_KEY_OR_CLOSE, /* behind '{' */
+    WANT_KEY_OR_CLOSE, /* after '{' */
     WANT_COMMA_OR_CLOSE
 } state;
 
@@ -257,12 +264,16 @@ static bool in_object(const scan *s)
     return s->depth > 0 && (s->objects >> (s->depth - 1) & 1) != 0;
 }
 
+/*
+ * The bit of this depth may still be set from a container that is closed: it is always written.
+ */
 static bool open_container(scan *s, bool object, state *ret_next)
 {
     uint64_t bit;
 
     if (s->depth == s->depth_max)
         return flaw(s, "nested too deep");
+    assert(s->depth < HW_JSON_DEPTH_MAX); /* one bit of "objects" each */
     bit = UINT64_C(1) << s->depth++;
     s->objects = object ? s->objects | bit : s->objects & ~bit;
     s->p++;
@@ -270,6 +281,7 @@ static bool open_container(scan *s, bool object, state *ret_next)
     return true;
 }
 
+/* A byte order mark gets a message of its own: editors add it, and nobody can see it. */
 static bool take_value(scan *s, state *ret_next)
 {
     *ret_next = WANT_COMMA_OR_CLOSE;
@@ -311,6 +323,7 @@ static bool take_comma_or_close(scan *s, state *ret_next)
 {
     bool object = in_object(s);
 
+    assert(s->depth > 0);
     if (*s->p == ',') {
         s->p++;
         *ret_next = object ? WANT_KEY : WANT_VALUE;
@@ -324,6 +337,7 @@ static bool take_comma_or_close(scan *s, state *ret_next)
     return true;
 }
 
+/* A loop with the state in a variable and no recursion, so that no text can exhaust the stack. */
 static bool take_document(scan *s)
 {
     state now = WANT_VALUE;
@@ -354,7 +368,7 @@ static bool take_document(scan *s)
     if (!good)
         return false;
     skip_space(s);
-    return s->p == s->end || flaw(s, "text behind the document");
+    return s->p == s->end || flaw(s, "text after the document");
 }
 
 bool hw_json_valid(const char *text, size_t len, unsigned depth_max, hw_json_flaw *ret_flaw)
@@ -372,7 +386,10 @@ bool hw_json_valid(const char *text, size_t len, unsigned depth_max, hw_json_fla
 
 /* -------------------------------------------------------------------- cutting */
 
-/* From the opening quote to behind the closing one. */
+/*
+ * From the opening quote to after the closing one.  The text was checked before; the bounds hold
+ * for any text all the same.
+ */
 static void skip_string(scan *s)
 {
     s->p++;
@@ -387,6 +404,7 @@ static bool ends_scalar(uint8_t c)
     return is_space(c) || c == ',' || c == '}' || c == ']';
 }
 
+/* Counts brackets without telling the two kinds apart: in a valid document they match. */
 static void skip_value(scan *s)
 {
     size_t open = 0;
@@ -420,6 +438,7 @@ static bool skip_char(scan *s, uint8_t c)
     return true;
 }
 
+/* pos is 0 only before the first member, so it also tells whether '{' or ',' is due. */
 bool hw_json_member(const char *text, size_t len, size_t *pos, hw_str *ret_key, hw_str *ret_value)
 {
     const uint8_t *start = (const uint8_t *)text;
@@ -446,6 +465,7 @@ bool hw_json_member(const char *text, size_t len, size_t *pos, hw_str *ret_key, 
     return true;
 }
 
+/* In a valid value the first byte decides.  An empty text counts as null. */
 char hw_json_kind(const char *value, size_t len)
 {
     const uint8_t *start = (const uint8_t *)value;
@@ -474,8 +494,10 @@ char hw_json_kind(const char *value, size_t len)
 
 /* ------------------------------------------------------------------- escapes */
 
+/* c is a code point that four hex digits, or a pair of surrogates, can give: at most U+10FFFF. */
 static size_t put_utf8(int c, char out[4])
 {
+    assert(c >= 0 && c <= 0x10FFFF);
     if (c < 0x80) {
         out[0] = (char)c;
         return 1;
@@ -498,7 +520,10 @@ static size_t put_utf8(int c, char out[4])
     return 4;
 }
 
-/* The escape at p (a backslash) as UTF-8; returns how many bytes of p it took. */
+/*
+ * The escape at p (a backslash) as UTF-8; returns how many bytes of p it took.  A backslash that
+ * starts no valid escape is copied as it is, and one byte was taken.
+ */
 static size_t unescape_one(const uint8_t *p, const uint8_t *end, char out[4], size_t *ret_n)
 {
     static const char from[] = "\"\\/bfnrt";
@@ -544,6 +569,7 @@ void hw_json_unescape(const char *raw, size_t len, hw_buf *out)
     }
 }
 
+/* Compares while it unescapes: a line of input has many keys, and none of them needs memory. */
 bool hw_json_key_is(hw_str raw_key, const char *name)
 {
     const uint8_t *p = (const uint8_t *)raw_key.s;
@@ -567,6 +593,7 @@ bool hw_json_key_is(hw_str raw_key, const char *name)
     return left == 0;
 }
 
+/* The short forms where JSON has one, as other writers do. */
 static void put_escape(hw_buf *out, uint8_t c)
 {
     switch (c) {
@@ -597,6 +624,7 @@ static void put_escape(hw_buf *out, uint8_t c)
     }
 }
 
+/* Copies whole runs: most texts need no escape at all. */
 void hw_json_put_string(hw_buf *out, const char *text, size_t len)
 {
     size_t from = 0; /* start of the run that needs no escape */

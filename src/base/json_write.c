@@ -7,9 +7,12 @@
 #include "base/json.h"
 #include "base/text.h"
 
-/* The largest payload (64 MiB) in base64, headers and names, all escaped: far below this. */
+/*
+ * The largest payload (64 MiB) in base64, with headers and names, all escaped, is far below this.
+ */
 #define LINE_BYTES_MAX ((size_t)256 * 1024 * 1024)
 
+/* key is one of our own names, so it is written without escapes. */
 void hw_json_write_text(hw_buf *out, const char *key, hw_str value)
 {
     hw_buf_printf(out, ",\"%s\":", key);
@@ -51,6 +54,7 @@ void hw_json_write_time(hw_buf *out, const char *key, int64_t time_us)
     hw_buf_printf(out, ",\"%s\":\"%s\"", key, text);
 }
 
+/* Lines are what readers of our output split at, so none may lie inside a document. */
 void hw_json_write_line(hw_buf *out, hw_str json)
 {
     size_t start = out->len;
@@ -76,6 +80,7 @@ void hw_json_write_payload(hw_buf *out, hw_str data, hw_str content_type)
     hw_buf_putc(out, '"');
 }
 
+/* Twice when the room is too small: the caller is told the whole length, as by snprintf(). */
 size_t hw_json_print(void (*put)(hw_buf *out, const void *thing), const void *thing, char *out,
                      size_t room)
 {

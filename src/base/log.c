@@ -12,15 +12,17 @@
 static howdah_log_fn hook;
 static void *hook_ctx;
 
+/* Not synchronised: howdah.h asks for it before the first other call. */
 void hw_log_set(howdah_log_fn fn, void *ctx)
 {
     hook = fn;
     hook_ctx = ctx;
 }
 
+/* Without a hook nothing is formatted, so a log line costs nothing where nobody listens. */
 void hw_log(int level, const char *fmt, ...)
 {
-    char line[LINE_MAX_BYTES + 8]; /* room beyond the maximum shows that there is more */
+    char line[LINE_MAX_BYTES + 8]; /* beyond the maximum, so that the cut sees whole characters */
     va_list args;
     int n;
 

@@ -27,6 +27,7 @@ static const howdah_allocator default_hooks = {
     sizeof(howdah_allocator), default_alloc, default_realloc, default_free, NULL,
 };
 
+/* Not synchronised, like the log hook: set before the first other call. */
 static howdah_allocator hooks = {
     sizeof(howdah_allocator), default_alloc, default_realloc, default_free, NULL,
 };
@@ -46,12 +47,15 @@ int hw_mem_set_allocator(const howdah_allocator *allocator)
     return HOWDAH_OK;
 }
 
-/* Zero bytes are asked for as one, so that NULL always means "no memory". */
+/*
+ * Zero bytes are asked for as one, because malloc(0) may return NULL and NULL means "no memory".
+ */
 void *hw_alloc(size_t bytes)
 {
     return hooks.alloc(hooks.ctx, bytes ? bytes : 1);
 }
 
+/* The hook has no calloc() of its own; the product is checked here. */
 void *hw_calloc(size_t n, size_t size)
 {
     void *block;
@@ -64,6 +68,10 @@ void *hw_calloc(size_t n, size_t size)
     return block;
 }
 
+/*
+ * A hook need not know realloc(NULL), nor realloc(block, 0), which C leaves to the
+ * implementation.
+ */
 void *hw_realloc(void *block, size_t bytes)
 {
     if (!block)
@@ -82,6 +90,7 @@ char *hw_strdup(const char *text)
     return hw_strndup(text, strlen(text));
 }
 
+/* text may be NULL when len is 0; memcpy() must not see it then. */
 char *hw_strndup(const char *text, size_t len)
 {
     char *copy;

@@ -1,12 +1,14 @@
 /* sized.c - structs that begin with their size.  See sized.h. */
 #include "base/sized.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
 
-#define BYTES_MAX 4096 /* a size beyond is no size */
+#define BYTES_MAX 4096 /* a larger value is no size but a struct that nobody initialised */
 
+/* By memcpy(): the struct's type is not known here. */
 static size_t size_of(const void *given)
 {
     size_t size;
@@ -15,7 +17,7 @@ static size_t size_of(const void *given)
     return size;
 }
 
-/* Whole members only: all of these structs are aligned like their first one, the size. */
+/* Whole members only: all of these structs are aligned like their first member, the size. */
 static bool is_size(size_t size)
 {
     return size > sizeof size && size <= BYTES_MAX && size % sizeof size == 0;
@@ -44,10 +46,12 @@ bool hw_sized_is_ours(const void *array, size_t known)
     return size_of(array) == known;
 }
 
-/* size: the caller's. */
+/* I1.  size is the caller's.  *own stays as it is when the caller's struct is refused; its size is
+   always our own. */
 static int take(void *own, size_t known, const void *given, size_t size, const char *call,
                 howdah_error *reterr)
 {
+    assert(is_size(known));
     if (size > known && !is_zero((const unsigned char *)given + known, size - known))
         return hw_fail(reterr, HOWDAH_MISUSE,
                        "%s: an option is set that this library does not know", call);
@@ -72,6 +76,7 @@ int hw_sized_take_at(void *own, size_t known, const void *array, size_t index, c
     return take(own, known, (const char *)array + index * size, size, call, reterr);
 }
 
+/* I2.  The caller's size stays: it says how much of the struct the caller has. */
 static void give(void *ret, size_t size, const void *own, size_t known)
 {
     memcpy(ret, own, size < known ? size : known);

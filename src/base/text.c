@@ -12,6 +12,9 @@
 
 /* --------------------------------------------------------------------- UTF-8 */
 
+/*
+ * Most text is ASCII, so eight bytes are looked at together as long as none has its top bit set.
+ */
 bool hw_utf8_valid(const char *s, size_t len)
 {
     const uint8_t *p = (const uint8_t *)s;
@@ -32,12 +35,17 @@ bool hw_utf8_valid(const char *s, size_t len)
     return true;
 }
 
+/*
+ * For texts that others wrote and that we store, such as a handler's error message: PostgreSQL
+ * refuses a row with a byte that is not UTF-8, and a message is no reason to lose the row.
+ */
 void hw_utf8_copy(char *out, size_t room, const char *text)
 {
     const uint8_t *p = (const uint8_t *)text;
     const uint8_t *end = p + strlen(text);
     size_t at = 0;
 
+    assert(room > 0);
     while (p < end) {
         size_t n = hw_utf8_step(p, end);
         size_t put = n > 0 ? n : 1;
@@ -70,7 +78,7 @@ bool hw_utf8_has_control(const char *s, size_t len)
 
 /* ------------------------------------------------------------------- numbers */
 
-/* Digits from *p on; negative says that the value grows downwards, so that INT64_MIN fits. */
+/* Digits from *p on.  A negative number is built downwards from 0, so that INT64_MIN fits. */
 static bool take_number(const char **p, bool negative, int64_t *ret_value)
 {
     const char *start = *p;
@@ -87,6 +95,9 @@ static bool take_number(const char **p, bool negative, int64_t *ret_value)
     return *p != start;
 }
 
+/*
+ * strtoll() would accept spaces, '+' and trailing text; what people type is checked to the end.
+ */
 bool hw_parse_i64(const char *text, int64_t min, int64_t max, int64_t *ret_value)
 {
     bool negative = *text == '-';
@@ -126,6 +137,7 @@ bool hw_parse_bytes(const char *text, int64_t *ret_bytes)
 static const char base64_digits[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+/* Room is made once for the whole text; the puts below then never allocate. */
 void hw_base64_put(hw_buf *out, const void *bytes, size_t n)
 {
     const uint8_t *p = bytes;
@@ -162,12 +174,16 @@ static int base64_value(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Four digits, of which the last "padding" ones are '='; the bits that they leave over are 0. */
+/*
+ * Four digits, of which the last "padding" ones are '='. The bits that these leave over must be
+ * 0: otherwise several texts would mean the same bytes.
+ */
 static bool take_quad(const char *text, size_t padding, hw_buf *out)
 {
     uint32_t v = 0;
     char bytes[3];
 
+    assert(padding <= 2);
     for (size_t i = 0; i < 4; i++) {
         int digit = i < 4 - padding ? base64_value(text[i]) : 0;
 
@@ -184,6 +200,9 @@ static bool take_quad(const char *text, size_t padding, hw_buf *out)
     return true;
 }
 
+/*
+ * Padding is allowed in the last quad only; elsewhere '=' is no digit and take_quad() refuses it.
+ */
 bool hw_base64_get(const char *text, size_t len, hw_buf *out)
 {
     if (len % 4 != 0)
@@ -203,6 +222,7 @@ bool hw_base64_get(const char *text, size_t len, hw_buf *out)
 
 #define WORD_MAX 63
 
+/* Levenshtein with one row of the table instead of all of it. */
 unsigned hw_word_distance(const char *a, const char *b)
 {
     unsigned row[WORD_MAX + 1]; /* distance of a's first i bytes to each prefix of b */
@@ -234,14 +254,14 @@ unsigned hw_word_distance(const char *a, const char *b)
 /* --------------------------------------------------------------- masked URLs */
 
 /*
- * Three rules mark bytes to hide; each marked run is then written as ***, or, to strip a URL of its
- * passwords, not at all: then what leads to one goes with it (":", "key=", and the "&" behind).
+ * Three rules mark bytes to hide.  Each marked run is then written as ***; or, to strip a URL of
+ * its passwords, it is left out together with what leads to it (":", "key=", and the "&" after it).
  *
- *   user info  from the first ':' behind "scheme://" to the last '@'.  A password may hold any
+ *   user info  from the first ':' after "scheme://" to the last '@'.  A password may hold any
  *              of : / ? @ unencoded by mistake, so everything between them is taken for it.
  *   query      the value of a key that is secret, or that hides its name in %xx.
  *   words      the value of a secret key of a connection string; up to the next "key=", because
- *              a password with a forgotten quote goes on behind its space.
+ *              a password with a forgotten quote goes on after its space.
  */
 
 static bool is_key_char(char c)
@@ -249,6 +269,10 @@ static bool is_key_char(char c)
     return isalnum((unsigned char)c) || c == '_' || c == '%';
 }
 
+/*
+ * A secret word anywhere in the key is enough ("sslpassword", "scram_client_key"), in either
+ * case. libpq decodes %xx in a key and we do not, so a key with a % counts as secret.
+ */
 static bool is_secret_key(const char *key, size_t len)
 {
     static const char *const secret[] = {"password", "passwd", "pwd", "secret", "scram_", "token"};
@@ -266,7 +290,7 @@ static bool is_secret_key(const char *key, size_t len)
     return false;
 }
 
-/* If a "key =" starts at p: where its value starts, else NULL. */
+/* If "key =" starts at p: where its value starts, else NULL. ret_key_len is set in both cases. */
 static const char *value_behind_key(const char *p, size_t *ret_key_len)
 {
     const char *key = p;
@@ -301,7 +325,7 @@ static const char *word_value_end(const char *p)
             if (*p != quote)
                 continue;
             quote = '\0';
-            /* A quote inside the password: nobody can tell where it ends. */
+            /* A quote inside the password: where it ends cannot be told. */
             if (p[1] && !isspace((unsigned char)p[1]))
                 return p + strlen(p);
         } else if (isspace((unsigned char)*p)) {
@@ -316,6 +340,7 @@ static const char *word_value_end(const char *p)
     return p;
 }
 
+/* For masking the ':' stays, so that a reader sees that there was a password. */
 static void hide_user_info(const char *url, bool strip, char *hide)
 {
     const char *scheme = strstr(url, "://");
@@ -332,6 +357,7 @@ static void hide_user_info(const char *url, bool strip, char *hide)
     memset(hide + (from - url), 1, (size_t)(to - from));
 }
 
+/* A key that is not secret is skipped as a whole, so that none is looked for in its middle. */
 static void hide_values(const char *url, bool strip, char *hide)
 {
     bool is_url = strstr(url, "://") != NULL;
@@ -354,6 +380,7 @@ static void hide_values(const char *url, bool strip, char *hide)
     }
 }
 
+/* Marks first and writes afterwards, because the rules may mark the same bytes. */
 static char *copy_without_secrets(const char *url, bool strip)
 {
     const char *instead = strip ? "" : "***";
@@ -365,7 +392,7 @@ static char *copy_without_secrets(const char *url, bool strip)
 
     if (!hide)
         return NULL;
-    /* A file's name is no user info, and without a part of it it is another file's. */
+    /* A file name has no user info; and with a part left out it would name another file. */
     if (!is_file)
         hide_user_info(url, strip, hide);
     if (!is_file || !strip)

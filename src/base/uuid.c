@@ -2,7 +2,7 @@
  * uuid.c - event ids.
  *
  * Version 7 here is: 48 bits of milliseconds, 42 bits of counter (12 before the variant, 30
- * behind it), 32 bits of fresh randomness in every id.
+ * after it), 32 bits of fresh randomness in every id.
  *
  *   I1  (milliseconds, counter) of a thread only grows: within a millisecond, and while the clock
  *       is behind what it once said, the counter goes up; it starts anew at a random value with
@@ -11,6 +11,7 @@
  */
 #include "base/uuid.h"
 
+#include <assert.h>
 #include <pthread.h>
 
 #include "base/buf.h"
@@ -41,6 +42,10 @@ static void watch_forks(void)
     fork_watched = pthread_atfork(NULL, NULL, note_fork) == 0;
 }
 
+/*
+ * The random start keeps threads and processes apart that work in the same millisecond.  If the
+ * system has no randomness, nothing changes: the next call tries again.
+ */
 static bool start_millisecond(uint64_t ms)
 {
     uint64_t seed;
@@ -60,10 +65,12 @@ static bool advance(uint64_t now_ms)
         return start_millisecond(now_ms);
     if (last.forked || last.counter == COUNTER_MAX)
         return start_millisecond(last.ms + 1);
+    assert(last.counter < COUNTER_MAX);
     last.counter++;
     return true;
 }
 
+/* A clock before 1970 counts as 0: ids then differ by their counter and their random part. */
 bool hw_uuid_v7(hw_uuid *ret_uuid)
 {
     int64_t now_us = hw_clock_wall_us();
@@ -87,6 +94,11 @@ bool hw_uuid_v7(hw_uuid *ret_uuid)
     return true;
 }
 
+/*
+ * An import relies on it: the same line of the same source gets the same id when it is run again,
+ * so that nothing is stored twice.  The NUL between space and name keeps "ab" + "c" from "a" +
+ * "bc".
+ */
 bool hw_uuid_from_name(const char *space, const void *name, size_t len, hw_uuid *ret_uuid)
 {
     uint8_t digest[HW_SHA256_BYTES];
@@ -121,6 +133,7 @@ static bool dash_before_byte(size_t i)
     return i == 4 || i == 6 || i == 8 || i == 10;
 }
 
+/* Versions and variants are not checked: ids from other systems are accepted as they are. */
 bool hw_uuid_parse(const char *text, size_t len, hw_uuid *ret_uuid)
 {
     hw_uuid uuid;

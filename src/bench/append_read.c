@@ -1,4 +1,5 @@
 /* append_read.c - our side of a bench: appends and reads through the public interface. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -11,8 +12,10 @@
 #include "cli/in/signals.h"
 #include "cli/out/progress.h"
 
+/* Events a batch while a log is filled; that part is not measured. */
 #define FILL_BATCH 1000
 
+/* A client of our side: a bus of its own, and the events that it appends. */
 typedef struct ours {
     bench_client base;
     const bench_plan *plan;
@@ -24,6 +27,7 @@ typedef struct ours {
     int64_t bytes;               /* read: the sum of all lengths */
 } ours;
 
+/* Builds a new event each time, as a program would: what the builder costs is ours to pay for. */
 static int build(ours *c, howdah_event **ret_event, howdah_error *reterr)
 {
     int64_t version;
@@ -37,6 +41,7 @@ static int build(ours *c, howdah_event **ret_event, howdah_error *reterr)
     return howdah_builder_build(c->builder, ret_event, reterr);
 }
 
+/* A bench that stored the wrong thing quickly would be worth nothing. */
 static int check_version(int64_t got, int64_t wanted, howdah_error *reterr)
 {
     if (got == wanted)
@@ -45,6 +50,10 @@ static int check_version(int64_t got, int64_t wanted, howdah_error *reterr)
                    (long long)got, (long long)wanted);
 }
 
+/*
+ * The version is expected, so the check of it is part of what is measured.  The stamp is taken
+ * before the append: a subscriber may hear the event before howdah_append() returns.
+ */
 static int append_one(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     ours *c = (ours *)client;
@@ -67,12 +76,14 @@ static int append_one(bench_client *client, int64_t *ret_events, howdah_error *r
     return s;
 }
 
+/* latency: at the rate that was asked for, whatever an append takes. */
 static int append_in_time(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     bench_pace_wait(&((ours *)client)->pace);
     return append_one(client, ret_events, reterr);
 }
 
+/* Both after an append and after a batch that could not be built to its end. */
 static void free_events(const howdah_event **events, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -82,12 +93,14 @@ static void free_events(const howdah_event **events, size_t n)
     }
 }
 
+/* One batch goes to one stream, so that one expectation covers all of it. */
 static int append_n(ours *c, size_t n, howdah_error *reterr)
 {
     howdah_append_options options = HOWDAH_APPEND_OPTIONS_INIT;
     size_t built = 0;
     int s = HOWDAH_OK;
 
+    assert(c->events && n > 0);
     options.expected_version = bench_load_advance(&c->load);
     while (s >= 0 && built < n) {
         howdah_event *event = NULL;
@@ -122,6 +135,7 @@ static int64_t lengths_of(const howdah_event *event)
                      strlen(howdah_event_type(event)));
 }
 
+/* Counted to the end: a read that loses events must not look fast. */
 static int read_all(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     ours *c = (ours *)client;
@@ -146,11 +160,13 @@ static int read_all(bench_client *client, int64_t *ret_events, howdah_error *ret
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* From the main thread: howdah_interrupt() is made for that. */
 static void interrupt_client(bench_client *client)
 {
     howdah_interrupt(((ours *)client)->bus);
 }
 
+/* Also for a client that was only half opened. */
 static void close_client(bench_client *client)
 {
     ours *c = (ours *)client;
@@ -164,6 +180,7 @@ static void close_client(bench_client *client)
     hw_free(c);
 }
 
+/* By kind; the kinds that are missing have clients of their own (bench_ours_open). */
 static const bench_client_ops ops[] = {
     [BENCH_APPEND] = {append_one, interrupt_client, close_client, NULL},
     [BENCH_APPEND_BATCH] = {append_batch, interrupt_client, close_client, NULL},
@@ -172,6 +189,7 @@ static const bench_client_ops ops[] = {
     [BENCH_FANOUT] = {append_one, interrupt_client, close_client, NULL},
 };
 
+/* quiet: the second bus, which nobody listens to. */
 static int open_ours(const bench_site *site, bench_kind kind, unsigned number, bool quiet,
                      size_t batch, ours **ret_client, howdah_error *reterr)
 {
@@ -204,12 +222,14 @@ static int open_ours(const bench_site *site, bench_kind kind, unsigned number, b
     return HOWDAH_OK;
 }
 
+/* Each kind has its own sort of client; all of them are bench_client to the runner. */
 int bench_ours_open(const bench_site *site, unsigned number, bool quiet, bench_client **ret_client,
                     howdah_error *reterr)
 {
     ours *c = NULL;
     int s;
 
+    assert(site->plan->kind != BENCH_CONTEND); /* it has processes, not clients */
     if (site->plan->kind == BENCH_DELIVER)
         return bench_deliver_open(site, number, ret_client, reterr);
     if (site->plan->kind == BENCH_QUEUE)
@@ -222,6 +242,7 @@ int bench_ours_open(const bench_site *site, unsigned number, bool quiet, bench_c
     return s;
 }
 
+/* Fills the log before it is read.  Interrupted by a signal between two batches. */
 int bench_ours_fill(cli_context *cli, const bench_site *site, howdah_error *reterr)
 {
     int64_t total = site->plan->events;

@@ -1,6 +1,7 @@
 /* asof.c - see asof.h. */
 #include "bench/asof.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "cli/in/signals.h"
 #include "cli/out/progress.h"
 
+/* asof.h promises these figures. */
 #define FACTS_A_STREAM 100
 #define FACT_EVERY 100 /* one in so many events is of the type that is asked for */
 #define FILL_BATCH (10 * FACTS_A_STREAM)
@@ -29,6 +31,7 @@ bool bench_of_appends(const bench_plan *plan)
            (plan->of == BENCH_OF_APPEND || plan->of == BENCH_OF_APPEND_VALID);
 }
 
+/* Also how the asker finds the streams that the filler made. */
 static void name_stream(int64_t number, char ret_name[NAME_SIZE])
 {
     (void)snprintf(ret_name, NAME_SIZE, "account-%" PRId64, number);
@@ -36,6 +39,7 @@ static void name_stream(int64_t number, char ret_name[NAME_SIZE])
 
 /* ---- the log */
 
+/* Large, because of the batch; it lives on the stack of fill() only while the log is filled. */
 typedef struct filler {
     howdah_bus *bus;
     howdah_builder *builder;
@@ -43,6 +47,7 @@ typedef struct filler {
     howdah_event *events[FILL_BATCH];
 } filler;
 
+/* The number of the event decides stream and type, so that every run has the same log. */
 static int build(filler *f, int64_t number, howdah_event **ret_event, howdah_error *reterr)
 {
     char stream[NAME_SIZE];
@@ -61,6 +66,7 @@ static int append_some(filler *f, int64_t first, size_t n, howdah_error *reterr)
     size_t built = 0;
     int s = HOWDAH_OK;
 
+    assert(n > 0 && n <= FILL_BATCH);
     while (s >= 0 && built < n) {
         s = build(f, first + (int64_t)built, &f->events[built], reterr);
         if (s >= 0)
@@ -74,6 +80,7 @@ static int append_some(filler *f, int64_t first, size_t n, howdah_error *reterr)
     return s;
 }
 
+/* In batches of whole streams, on the command's own bus. */
 static int fill(cli_context *cli, const bench_site *site, howdah_error *reterr)
 {
     filler f = {.bus = cli->bus};
@@ -100,6 +107,9 @@ static int fill(cli_context *cli, const bench_site *site, howdah_error *reterr)
     return s;
 }
 
+/*
+ * Filled first and corrected afterwards, as happens in life: the corrections are the newest rows.
+ */
 int bench_asof_prepare(cli_context *cli, const bench_site *site, howdah_error *reterr)
 {
     int s;
@@ -114,6 +124,7 @@ int bench_asof_prepare(cli_context *cli, const bench_site *site, howdah_error *r
 
 /* ---- questions */
 
+/* A client that asks for what was known at one moment, or reads the stream plainly. */
 typedef struct asker {
     bench_client base;
     howdah_bus *bus;
@@ -123,11 +134,13 @@ typedef struct asker {
     int64_t bytes;
 } asker;
 
+/* How many facts a right answer has.  A corrected fact is one fact, in whatever revision. */
 static int64_t facts_of(const bench_plan *plan)
 {
     return plan->of == BENCH_OF_STREAM ? FACTS_A_STREAM : plan->events / FACT_EVERY;
 }
 
+/* The same moment for valid and known time: everything that the log says. */
 static int open_reader(const asker *c, const char *stream, howdah_reader **ret_reader,
                        howdah_error *reterr)
 {
@@ -148,7 +161,10 @@ static int open_reader(const asker *c, const char *stream, howdah_reader **ret_r
     return howdah_query_open(c->bus, &q, ret_reader, reterr);
 }
 
-/* Counts facts on both sides: what a plain read brings beside them is its own affair. */
+/*
+ * Counts facts on both sides: a plain read also brings the corrections, and these are not
+ * counted.  A wrong number fails the bench.
+ */
 static int ask(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     asker *c = (asker *)client;
@@ -158,6 +174,7 @@ static int ask(bench_client *client, int64_t *ret_events, howdah_error *reterr)
     int64_t n = 0;
     int s;
 
+    assert(c->plan->events >= FACTS_A_STREAM); /* the command asks for a multiple of 1,000 */
     name_stream(hw_random_u32() % (c->plan->events / FACTS_A_STREAM), stream);
     s = open_reader(c, stream, &reader, reterr);
     while (s == HOWDAH_OK) {
@@ -184,6 +201,7 @@ static void interrupt_asker(bench_client *client)
     howdah_interrupt(((asker *)client)->bus);
 }
 
+/* Also when the bus could not be opened. */
 static void close_asker(bench_client *client)
 {
     asker *c = (asker *)client;
@@ -211,6 +229,7 @@ static int find_moment(asker *c, howdah_error *reterr)
     return s;
 }
 
+/* Each client asks on a session of its own. */
 static int open_asker(const bench_site *site, bool plain, bench_client **ret_client,
                       howdah_error *reterr)
 {
@@ -234,6 +253,10 @@ static int open_asker(const bench_site *site, bool plain, bench_client **ret_cli
     return HOWDAH_OK;
 }
 
+/*
+ * Which client plays which side: appends go through the bare driver on both, into tables with and
+ * without the second time.
+ */
 int bench_asof_open(const bench_site *site, unsigned number, bool ceiling,
                     bench_client **ret_client, howdah_error *reterr)
 {

@@ -9,6 +9,7 @@
  */
 #include "bench/clients.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -19,8 +20,12 @@
 #include "bench/subscribers.h"
 #include "cli/in/signals.h"
 
+/* How long a signal may go unnoticed. */
 #define TICK_MS 20
 
+/*
+ * A thread with one client of each side.  The results are its own until the slice is over (I1).
+ */
 typedef struct worker {
     bench_clients *clients;
     pthread_t thread;
@@ -33,6 +38,7 @@ typedef struct worker {
     howdah_error err;
 } worker;
 
+/* All that both sides share.  What is not under the lock is the main thread's, or atomic. */
 struct bench_clients {
     worker *workers;
     size_t workers_n;
@@ -47,7 +53,7 @@ struct bench_clients {
     pthread_cond_t done;
     /* Under the lock. */
     uint64_t generation; /* counts slices */
-    int side;            /* BENCH_SIDES: go home */
+    int side;            /* BENCH_SIDES: the threads end */
     size_t working;
     bool failed;
     atomic_bool stop; /* the slice is over */
@@ -55,10 +61,12 @@ struct bench_clients {
 
 /* ---- the workers */
 
+/* At least one piece of work, however short the slice: a rate needs one. */
 static void work_slice(worker *w, int side)
 {
     bench_client *client = w->client[side];
 
+    assert(client && w->status == HOWDAH_OK); /* I3 */
     w->events = 0;
     memset(&w->latency, 0, sizeof w->latency);
     do {
@@ -75,6 +83,10 @@ static void work_slice(worker *w, int side)
     } while (!w->clients->whole && !atomic_load_explicit(&w->clients->stop, memory_order_relaxed));
 }
 
+/*
+ * A worker counts the generations it has seen, so that a slice that starts while it is still on
+ * its way back to the lock is not missed.
+ */
 static void *worker_main(void *arg)
 {
     worker *w = arg;
@@ -102,10 +114,12 @@ static void *worker_main(void *arg)
     }
 }
 
+/* I1: the workers are all waiting, so side and stop may be set. */
 static void start_side(bench_clients *c, int side)
 {
     atomic_store(&c->stop, false);
     (void)pthread_mutex_lock(&c->lock);
+    assert(c->working == 0); /* I1 */
     c->side = side;
     c->working = c->workers_n;
     c->generation++;
@@ -113,6 +127,7 @@ static void start_side(bench_clients *c, int side)
     (void)pthread_mutex_unlock(&c->lock);
 }
 
+/* The clock is the one that init_locks() gave the condition. */
 static void wait_tick(bench_clients *c, int64_t us)
 {
     struct timespec until;
@@ -125,6 +140,10 @@ static void wait_tick(bench_clients *c, int64_t us)
     (void)pthread_cond_timedwait(&c->done, &c->lock, &until);
 }
 
+/*
+ * Ends calls that last, such as a delivery of the whole log; clients without this look at the
+ * stop flag instead.
+ */
 static void interrupt_all(bench_clients *c, int side)
 {
     for (size_t i = 0; i < c->workers_n; i++) {
@@ -135,7 +154,10 @@ static void interrupt_all(bench_clients *c, int side)
     }
 }
 
-/* Until every worker has stopped: because the time is over, something failed, or a signal came. */
+/*
+ * Until every worker has stopped: because the time is over, something failed, or a signal came
+ * (I2).  The interrupt is sent once; afterwards it is only a matter of waiting.
+ */
 static void await_slice(bench_clients *c, int side, int64_t slice_ms)
 {
     int64_t until_us = hw_clock_mono_us() + slice_ms * 1000;
@@ -157,7 +179,7 @@ static void await_slice(bench_clients *c, int side, int64_t slice_ms)
     (void)pthread_mutex_unlock(&c->lock);
 }
 
-/* The first failure that is not just the interrupt that followed it. */
+/* The first failure that is not just the interrupt that followed it: that one is the cause. */
 static int report_failure(const bench_clients *c, howdah_error *reterr)
 {
     const worker *first = NULL;
@@ -191,11 +213,17 @@ static int hear_out(bench_clients *c, int side, bench_tally *slice, howdah_error
     return s;
 }
 
+/*
+ * queue: by one client and before the clock of the slice starts.  The count is set even after a
+ * failure; nobody works on it then.
+ */
 static int push_backlog(bench_clients *c, int side, bench_tally *slice, howdah_error *reterr)
 {
     bench_client *client = c->workers[0].client[side];
     int64_t start_us = hw_clock_mono_us();
     int s;
+
+    assert(c->jobs == 0 || client->ops->push);
 
     if (c->jobs == 0)
         return HOWDAH_OK;
@@ -206,6 +234,10 @@ static int push_backlog(bench_clients *c, int side, bench_tally *slice, howdah_e
     return s;
 }
 
+/*
+ * Processor time counts until all has been heard, because the subscribers' work belongs to the
+ * side; the duration ends with the last append.
+ */
 int bench_clients_slice(bench_clients *c, int side, int64_t slice_ms, bench_tally *ret_slice,
                         howdah_error *reterr)
 {
@@ -237,6 +269,10 @@ int bench_clients_slice(bench_clients *c, int side, int64_t slice_ms, bench_tall
 
 /* ---- clients come and go */
 
+/*
+ * Also for clients that were only half opened.  The threads end first: a client is closed when
+ * nobody works on it.
+ */
 void bench_clients_close(bench_clients *c)
 {
     if (!c)
@@ -276,6 +312,7 @@ static int open_subscriber_sets(bench_clients *c, const bench_site *site, howdah
     return s;
 }
 
+/* Each worker has one client of each side, and works on one of them at a time. */
 static int open_clients(bench_clients *c, const bench_site *site, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
@@ -323,6 +360,9 @@ static int start_threads(bench_clients *c, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/*
+ * The wait for the end of a slice has a deadline, which a step of the wall clock must not move.
+ */
 static void init_locks(bench_clients *c)
 {
     pthread_condattr_t monotonic;
@@ -335,6 +375,7 @@ static void init_locks(bench_clients *c)
     (void)pthread_condattr_destroy(&monotonic);
 }
 
+/* workers_n counts what is initialised, so that closing after a failure finds a whole list. */
 int bench_clients_open(const bench_site *site, bench_clients **ret_clients, howdah_error *reterr)
 {
     bench_clients *c = hw_calloc(1, sizeof *c);

@@ -5,10 +5,11 @@
  *       signals: a connection must not be carried into a child.
  *   I2  Children end when they are told, when the parent ends (however), or by a signal of their
  *       own; they leave by _exit() and print nothing.
- *   I3  What they find out lies in memory that is shared; each has a place of its own.
+ *   I3  What they find out is in shared memory; each has a place of its own.
  */
 #include "bench/contend.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,9 +28,10 @@
 
 #define LOOK_MS 2
 #define CHILD_PATIENCE_MS 60000
+/* A writer that fails so often measures nothing any more. */
 #define FAILURES_MAX 1000
 #define CHECKPOINT_EVENTS 1000
-#define SUBSCRIBER BENCH_WRITERS_MAX /* its place behind the writers' */
+#define SUBSCRIBER BENCH_WRITERS_MAX /* its place comes after the writers' */
 #define PLACES (BENCH_WRITERS_MAX + 1)
 #define STAMP "{\"at\":"
 
@@ -44,12 +46,17 @@ typedef struct place {
     bench_histogram latency;
 } place;
 
+/*
+ * The memory that is shared.  While the children run, the parent reads only the atomics, and an
+ * error once "gone" is set.
+ */
 typedef struct findings {
     atomic_bool go;
     atomic_bool stop;
     place places[PLACES];
 } findings;
 
+/* What the parent knows; a child has a copy from the moment of fork(). */
 typedef struct contest {
     const bench_site *site;
     findings *shared;
@@ -58,6 +65,10 @@ typedef struct contest {
     bool listening;
 } contest;
 
+/*
+ * Processes are watched by looking: a lock shared with a child would stay locked when it is
+ * killed.
+ */
 static void a_moment(void)
 {
     const struct timespec pause = {0, LOOK_MS * 1000000L};
@@ -65,6 +76,7 @@ static void a_moment(void)
     (void)nanosleep(&pause, NULL);
 }
 
+/* The first message is kept; it is the likely cause of the others. */
 static void note_failure(place *here, const howdah_error *err)
 {
     if (here->failures++ == 0)
@@ -73,6 +85,7 @@ static void note_failure(place *here, const howdah_error *err)
 
 /* ---- a writer */
 
+/* What a child that writes has for itself. */
 typedef struct writer {
     place *here;
     howdah_bus *bus;
@@ -82,16 +95,21 @@ typedef struct writer {
     size_t data_len;
 } writer;
 
-/* {"at":TIME,"x":"..."}: as long as the payload is to be, but never shorter than this. */
+/*
+ * {"at":TIME,"x":"..."}: the time lets the listener tell how old the event is.  The number has a
+ * fixed width, so that every payload has the same length.
+ */
 static void put_data(writer *w)
 {
     int n =
         snprintf(w->data, w->data_len + 1, STAMP "%-20lld,\"x\":\"", (long long)hw_clock_mono_us());
 
+    assert(n > 0 && (size_t)n + 2 <= w->data_len); /* open_writer() */
     memset(w->data + n, 'x', w->data_len - (size_t)n - 2);
     memcpy(w->data + w->data_len - 2, "\"}", 3);
 }
 
+/* Without an expectation: each writer has its own stream, and the lock is what they fight for. */
 static int append_once(writer *w, howdah_error *reterr)
 {
     howdah_event *event = NULL;
@@ -108,6 +126,9 @@ static int append_once(writer *w, howdah_error *reterr)
     return s;
 }
 
+/*
+ * A failed append is counted and the writer goes on; after many there is nothing left to measure.
+ */
 static void write_until_stopped(writer *w, const findings *shared)
 {
     while (!atomic_load(&shared->stop)) {
@@ -128,6 +149,7 @@ static void write_until_stopped(writer *w, const findings *shared)
     }
 }
 
+/* At least 64 bytes of payload, so that the stamp fits. */
 static int open_writer(writer *w, const bench_site *site, unsigned number, howdah_error *reterr)
 {
     int s;
@@ -144,12 +166,14 @@ static int open_writer(writer *w, const bench_site *site, unsigned number, howda
     return s < 0 ? s : append_once(w, reterr);
 }
 
+/* Also ends when all is over before it began: another child may have failed. */
 static void wait_for_go(const findings *shared)
 {
     while (!atomic_load(&shared->go) && !atomic_load(&shared->stop))
         a_moment();
 }
 
+/* Everybody starts at once: a writer that begins early has the file to itself. */
 static int be_writer(const contest *c, unsigned number, howdah_error *reterr)
 {
     writer w = {.here = &c->shared->places[number]};
@@ -166,11 +190,13 @@ static int be_writer(const contest *c, unsigned number, howdah_error *reterr)
 
 /* ---- the one that listens */
 
+/* What the handler needs: where to count, and whether it counts yet. */
 typedef struct listener {
     const findings *shared;
     place *here;
 } listener;
 
+/* Events from before the start are those that warmed up the connections; they do not count. */
 static int on_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
 {
     const listener *l = ctx;
@@ -186,6 +212,7 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
     return HOWDAH_HANDLED;
 }
 
+/* Ready only when it owns the subscription: a listener that comes late would miss the start. */
 static int be_listener(const contest *c, howdah_error *reterr)
 {
     listener l = {.shared = c->shared, .here = &c->shared->places[SUBSCRIBER]};
@@ -198,7 +225,7 @@ static int be_listener(const contest *c, howdah_error *reterr)
     options.handler = on_event;
     options.ctx = &l;
     options.start = HOWDAH_FROM_END;
-    /* One checkpoint an event would be one turn of many for every event of many. */
+    /* A checkpoint for each event would compete with the writers for the lock each time. */
     options.checkpoint = HOWDAH_CHECKPOINT_BATCHED;
     options.batch_size = CHECKPOINT_EVENTS;
     if (s >= 0)
@@ -214,12 +241,17 @@ static int be_listener(const contest *c, howdah_error *reterr)
 
 /* ---- processes */
 
-/* I2. */
+/*
+ * I2.  The parent's handlers would only set its flag, so signals have their default effect here.
+ * If the parent has died before prctl(), no signal will come: hence the check of getppid().
+ */
 _Noreturn static void be_child(const contest *c, size_t number, pid_t parent)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     place *here = &c->shared->places[number];
     int s;
+
+    assert(number < PLACES);
 
     (void)signal(SIGINT, SIG_DFL);
     (void)signal(SIGTERM, SIG_DFL);
@@ -235,6 +267,7 @@ _Noreturn static void be_child(const contest *c, size_t number, pid_t parent)
     _exit(s < 0);
 }
 
+/* The parent's id is taken before fork(), where it is certain. */
 static int start_child(contest *c, size_t number, howdah_error *reterr)
 {
     pid_t parent = getpid();
@@ -248,7 +281,7 @@ static int start_child(contest *c, size_t number, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* Tells them to end, and waits; who does not is killed. */
+/* Tells them to end, and waits; one that does not end in time is killed. */
 static void end_children(contest *c)
 {
     int64_t until_ms = hw_clock_mono_ms() + CHILD_PATIENCE_MS;
@@ -264,6 +297,7 @@ static void end_children(contest *c)
     }
 }
 
+/* A place without a child is ready. */
 static int look_at(const contest *c, size_t number, bool *ret_ready, howdah_error *reterr)
 {
     const place *here = &c->shared->places[number];
@@ -276,7 +310,7 @@ static int look_at(const contest *c, size_t number, bool *ret_ready, howdah_erro
     return HOWDAH_OK;
 }
 
-/* Errors: a child's, INTERRUPTED, TIMEOUT. */
+/* Errors: a child's, INTERRUPTED. */
 static int look_at_all(const contest *c, bool *ret_ready, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
@@ -289,6 +323,7 @@ static int look_at_all(const contest *c, bool *ret_ready, howdah_error *reterr)
     return s;
 }
 
+/* Opening a store under contention takes a while, hence the patience. */
 static int wait_until_ready(const contest *c, howdah_error *reterr)
 {
     int64_t until_ms = hw_clock_mono_ms() + CHILD_PATIENCE_MS;
@@ -297,13 +332,14 @@ static int wait_until_ready(const contest *c, howdah_error *reterr)
 
     while (s >= 0 && !ready) {
         if (hw_clock_mono_ms() > until_ms)
-            return hw_fail(reterr, HOWDAH_TIMEOUT, "not all processes could begin");
+            return hw_fail(reterr, HOWDAH_TIMEOUT, "not all processes could start");
         a_moment();
         s = look_at_all(c, &ready, reterr);
     }
     return s;
 }
 
+/* The time runs by the parent's clock; children only look at the flags. */
 static int let_them_work(const contest *c, int64_t ms, int64_t *ret_us, howdah_error *reterr)
 {
     int64_t began_us = hw_clock_mono_us();
@@ -320,6 +356,7 @@ static int let_them_work(const contest *c, int64_t ms, int64_t *ret_us, howdah_e
     return s;
 }
 
+/* However it goes, no child is left when this returns. */
 static int hold_contest(contest *c, int64_t ms, int64_t *ret_us, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
@@ -339,9 +376,12 @@ static int hold_contest(contest *c, int64_t ms, int64_t *ret_us, howdah_error *r
 
 /* ---- the bench */
 
+/* Only after the children have ended: their places do not change any more. */
 static void sum_up(const contest *c, bench_contention *sum)
 {
     const place *heard = &c->shared->places[SUBSCRIBER];
+
+    assert(c->writers <= BENCH_WRITERS_MAX);
 
     for (size_t i = 0; i < c->writers; i++) {
         const place *here = &c->shared->places[i];
@@ -396,6 +436,7 @@ static int leave_store(cli_context *cli, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Shared anonymous memory outlives a child that is killed, with all that it found out (I3). */
 int bench_contend(cli_context *cli, const bench_site *site, bench_contention *ret_contention,
                   howdah_error *reterr)
 {
@@ -420,6 +461,7 @@ static double per_s(const bench_contention *r)
     return r->us > 0 ? (double)r->total * 1e6 / (double)r->us : 0;
 }
 
+/* How much of one writer's rate is left when many share the lock. */
 static double ratio_of(const bench_contention *r)
 {
     return r->alone_per_s > 0 ? per_s(r) / r->alone_per_s : 0;
@@ -432,6 +474,7 @@ static void find_shares(const bench_contention *r, size_t n, double *ret_min, do
     int64_t most = r->events[0];
     double even = r->total > 0 ? (double)r->total / (double)n : 1;
 
+    assert(n >= 1 && n <= BENCH_WRITERS_MAX);
     for (size_t i = 1; i < n; i++) {
         least = r->events[i] < least ? r->events[i] : least;
         most = r->events[i] > most ? r->events[i] : most;
@@ -440,6 +483,7 @@ static void find_shares(const bench_contention *r, size_t n, double *ret_min, do
     *ret_max = (double)most / even;
 }
 
+/* The names of the members are what scripts read. */
 static void report_json(cli_out *out, const bench_site *site, const bench_contention *r)
 {
     const bench_plan *plan = site->plan;
@@ -465,6 +509,7 @@ static void report_json(cli_out *out, const bench_site *site, const bench_conten
                    bench_histogram_ms(&r->hearing, 0.5), bench_histogram_ms(&r->hearing, 0.99));
 }
 
+/* The same figures as report_json(), in sentences. */
 static void report_text(cli_out *out, const bench_site *site, const bench_contention *r)
 {
     const bench_plan *plan = site->plan;

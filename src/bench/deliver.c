@@ -6,6 +6,7 @@
  */
 #include "bench/deliver.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +16,12 @@
 #include "bench/load.h"
 #include "cli/in/signals.h"
 
+/* As a program would that wants throughput: few checkpoints, large pages. */
 #define CHECKPOINT_EVENTS 5000
 #define CATCH_UP_BATCH 1000
 #define FILTERED_RUNS 5 /* odd: the middle one counts */
 
+/* A client whose piece of work is one subscription from the start of the log to its head. */
 typedef struct consumer {
     bench_client base;
     howdah_bus *bus;
@@ -31,6 +34,7 @@ typedef struct consumer {
     int64_t bytes;
 } consumer;
 
+/* Touches the payload, so that it must have been fetched. */
 static int on_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
 {
     consumer *c = ctx;
@@ -43,6 +47,10 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
     return HOWDAH_HANDLED;
 }
 
+/*
+ * Waits without a limit: a signal interrupts the bus.  The error of the wait is the one that is
+ * told.
+ */
 static int catch_up(consumer *c, const char *id, howdah_error *reterr)
 {
     howdah_subscribe_options options = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
@@ -67,6 +75,7 @@ static int catch_up(consumer *c, const char *id, howdah_error *reterr)
     return s;
 }
 
+/* Removing the subscription is part of the round, so that rounds do not slow each other down. */
 static int deliver_all(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     consumer *c = (consumer *)client;
@@ -85,11 +94,13 @@ static int deliver_all(bench_client *client, int64_t *ret_events, howdah_error *
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* Ends the wait for the head, wherever it is. */
 static void interrupt_consumer(bench_client *client)
 {
     howdah_interrupt(((consumer *)client)->bus);
 }
 
+/* Also for a consumer whose bus could not be opened. */
 static void close_consumer(bench_client *client)
 {
     consumer *c = (consumer *)client;
@@ -129,7 +140,7 @@ static int compare_numbers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The first run, which warms caches and plans, does not count. */
+/* The median of some runs.  The first run, which warms caches and plans, does not count. */
 static int time_pattern(consumer *c, const char *pattern, int64_t *ret_us, howdah_error *reterr)
 {
     int64_t took_us[FILTERED_RUNS];
@@ -151,7 +162,7 @@ static int time_pattern(consumer *c, const char *pattern, int64_t *ret_us, howda
     return HOWDAH_OK;
 }
 
-/* A signal ends these runs, and not only the bus that is watched otherwise. */
+/* While these runs last, a signal has to interrupt their own bus, not the command's. */
 int bench_deliver_filtered(cli_context *cli, const bench_site *site, int64_t *ret_exact_us,
                            int64_t *ret_wildcard_us, howdah_error *reterr)
 {
@@ -162,8 +173,9 @@ int bench_deliver_filtered(cli_context *cli, const bench_site *site, int64_t *re
     if (s < 0)
         return s;
     c = (consumer *)client;
+    assert(site->plan->pattern_share > 0);
     c->expected = site->plan->events / site->plan->pattern_share;
-    c->round = INT64_C(1000000); /* names that nobody had */
+    c->round = INT64_C(1000000); /* names that are not in use yet */
     cli_signals_watch(c->bus);
     s = time_pattern(c, BENCH_RARE_TYPE, ret_exact_us, reterr);
     if (s >= 0)

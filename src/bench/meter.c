@@ -1,6 +1,7 @@
 /* meter.c - see meter.h. */
 #include "bench/meter.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -9,6 +10,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+/*
+ * The top bits of the value, as in a floating-point number: constant relative width, no
+ * logarithm.
+ */
 static size_t step_of(int64_t us)
 {
     uint64_t value = us > 0 ? (uint64_t)us : 0;
@@ -22,25 +27,29 @@ static size_t step_of(int64_t us)
     return step < BENCH_STEPS * BENCH_OCTAVES ? step : BENCH_STEPS * BENCH_OCTAVES - 1;
 }
 
-/* The first duration behind a step. */
+/* The first duration after a step: a percentile is rounded up, never down. */
 static double step_end_us(size_t step)
 {
     size_t octave = step < 2 * BENCH_STEPS ? 0 : step / BENCH_STEPS - 1;
 
+    assert(step < BENCH_STEPS * BENCH_OCTAVES);
     return (double)((step - octave * BENCH_STEPS + 1) << octave);
 }
 
+/* Never allocates and never fails: it is called inside of what is measured. */
 void bench_histogram_add(bench_histogram *histogram, int64_t us)
 {
     histogram->count[step_of(us)]++;
 }
 
+/* Steps are the same for all histograms, so merging loses nothing. */
 void bench_histogram_merge(bench_histogram *into, const bench_histogram *from)
 {
     for (size_t i = 0; i < BENCH_STEPS * BENCH_OCTAVES; i++)
         into->count[i] += from->count[i];
 }
 
+/* A step without any count is no answer, not even for part 0. */
 double bench_histogram_ms(const bench_histogram *histogram, double part)
 {
     int64_t total = 0;
@@ -56,6 +65,7 @@ double bench_histogram_ms(const bench_histogram *histogram, double part)
     return 0;
 }
 
+/* All threads of the process: both sides run in it, but only one at a time. */
 int64_t bench_cpu_us(void)
 {
     struct rusage usage;
@@ -83,12 +93,14 @@ static int64_t status_bytes(const char *key)
     return bytes;
 }
 
+/* malloc_trim() first: free memory that malloc keeps would hide growth that comes later. */
 int64_t bench_memory_now(void)
 {
     (void)malloc_trim(0);
     return status_bytes("VmRSS");
 }
 
+/* Linux: writing 5 to clear_refs resets VmHWM.  Not every container allows it. */
 void bench_memory_reset_peak(void)
 {
     int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);

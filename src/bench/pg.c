@@ -1,11 +1,12 @@
 /*
  * pg.c - a bench on PostgreSQL: a schema of its own; the ceilings are in pg_ceilings.c.
  *
- * The schema's name is made of lower case dead letters, digits and underscores here, so it needs no
+ * The schema's name is made of lower-case characters, digits and underscores here, so it needs no
  * quotes in the statements.
  */
 #include "bench/pg.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,11 +14,13 @@
 #include "base/mem.h"
 #include "base/random.h"
 
+/* "howdah_bench_" and 16 digits. */
 #define NAME_SIZE 40
 #define SQL_MAX 8192
 
 /* ---- statements */
 
+/* The first line only: an error's message is one line. */
 int bench_pg_fail(const PGconn *conn, const PGresult *result, howdah_error *reterr)
 {
     const char *primary = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
@@ -29,6 +32,7 @@ int bench_pg_fail(const PGconn *conn, const PGresult *result, howdah_error *rete
                    "PostgreSQL: %s", why);
 }
 
+/* Ends the result in every case, so that callers need not. */
 int bench_pg_expect(const PGconn *conn, PGresult *result, ExecStatusType wanted,
                     howdah_error *reterr)
 {
@@ -39,12 +43,17 @@ int bench_pg_expect(const PGconn *conn, PGresult *result, ExecStatusType wanted,
     return s;
 }
 
+/* DROP SCHEMA CASCADE tells of every object that it takes along. */
 static void ignore_notice(void *arg, const PGresult *result)
 {
     (void)arg;
     (void)result;
 }
 
+/*
+ * A role's statement_timeout must not end a long COPY, and its synchronous_commit = off must not
+ * flatter the ceiling; with allow_lossy both sides have what the server has.
+ */
 int bench_pg_connect(const bench_site *site, PGconn **ret_conn, howdah_error *reterr)
 {
     static const char set_up[] =
@@ -75,6 +84,7 @@ int bench_pg_connect(const bench_site *site, PGconn **ret_conn, howdah_error *re
 
 /* ---- the site */
 
+/* Random, so that benches may run beside each other on one server. */
 static int name_site(bench_site *site, const char *store_url, howdah_error *reterr)
 {
     char place[NAME_SIZE];
@@ -97,6 +107,7 @@ static int run_sql(const bench_site *site, const char *const *sql, howdah_error 
     PGconn *conn = NULL;
     int s = bench_pg_connect(site, &conn, reterr);
 
+    assert(site->place);
     for (; s >= 0 && *sql; sql++) {
         hw_buf text = HW_BUF_INIT(SQL_MAX);
 
@@ -171,6 +182,10 @@ static int make_ceiling(const bench_site *site, howdah_error *reterr)
     return s >= 0 && site->plan->kind == BENCH_ASOF ? run_sql(site, one_time, reterr) : s;
 }
 
+/*
+ * In plain SQL and one statement: a tenth of a million corrections by our own calls would take
+ * longer than the bench.
+ */
 static int correct(const bench_site *site, howdah_error *reterr)
 {
     static const char *const sql[] = {
@@ -231,6 +246,7 @@ static int fill_with_holes(const bench_site *site, void **ret_pin, howdah_error 
     return HOWDAH_OK;
 }
 
+/* Closing the connection rolls its transaction back. */
 static void unpin(void *conn)
 {
     PQfinish(conn);

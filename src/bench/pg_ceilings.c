@@ -7,6 +7,7 @@
  *   latency        the INSERT, then a NOTIFY; pg_listener.c hears it
  *   asof           rows by their primary key, a thousand at a time; COPY into either of two tables
  */
+#include <assert.h>
 #include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +22,13 @@
 #include "bench/pg.h"
 #include "bench/subscribers.h"
 
+/* Valid times are spread over a year, so that their index is as wide as in life. */
 #define YEAR_US UINT64_C(31536000000000)
 #define KEYS_A_PAGE 1000
 #define LOOK_EVERY 1024 /* rows of a read between two looks at the stop flag */
-#define COPY_BYTES_MAX ((size_t)1024 * 1024 * 1024)
+#define COPY_BYTES_MAX ((size_t)1024 * 1024 * 1024) /* PQputCopyData() takes an int */
 
+/* A client of the ceiling, for all kinds but the queue. */
 typedef struct raw {
     bench_client base;
     PGconn *conn;
@@ -36,12 +39,13 @@ typedef struct raw {
     char sql[640];
     char notify[64];
     bool valid_times;
-    char **keys; /* asof: lists of primary keys, as arrays; NULL behind the last */
+    char **keys; /* asof: lists of primary keys, as arrays; NULL after the last */
     size_t keys_n;
 } raw;
 
 /* ---- append: one prepared INSERT */
 
+/* Binary parameters and one round trip: the least that a durable append can cost. */
 static int insert_one(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     static const int formats[] = {1, 1, 1, 1, 1, 1};
@@ -73,7 +77,11 @@ static int insert_one(bench_client *client, int64_t *ret_events, howdah_error *r
     }
 }
 
-/* latency: and whoever listens is told.  The channel has the schema's name. */
+/*
+ * latency: and those who listen are told.  The channel has the schema's name.  Only after the
+ * INSERT has committed, by a statement of its own: a NOTIFY inside would hold a lock during its
+ * commit.
+ */
 static int insert_and_notify(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     raw *c = (raw *)client;
@@ -87,8 +95,10 @@ static int insert_and_notify(bench_client *client, int64_t *ret_events, howdah_e
     return s;
 }
 
+/* What an ordinary event has; the other columns have defaults or are NULL. */
 #define COLUMNS_WRITTEN "id, stream, version, type, data, schema_version"
 
+/* The types are given by their numbers, so that the server need not infer them. */
 static int prepare_insert(raw *c, const bench_site *site, howdah_error *reterr)
 {
     /* uuid, text, bigint, text, json, integer */
@@ -104,6 +114,7 @@ static int prepare_insert(raw *c, const bench_site *site, howdah_error *reterr)
 
 /* ---- append-batch: COPY BINARY */
 
+/* A field of COPY BINARY: its length in four bytes, then itself. */
 static void put_field(hw_buf *out, const void *bytes, size_t n)
 {
     hw_buf_put_u32(out, (uint32_t)n);
@@ -117,6 +128,7 @@ static bool has_valid_time(const bench_site *site)
            !site->one_time;
 }
 
+/* One row of COPY BINARY: the number of its fields, then each with its length. */
 static bool put_row(raw *c)
 {
     hw_buf *out = &c->rows;
@@ -143,11 +155,13 @@ static bool put_row(raw *c)
     return true;
 }
 
+/* The whole batch is made in memory first, so that it goes out in one piece. */
 static int put_rows(raw *c, howdah_error *reterr)
 {
     static const char head[19] = "PGCOPY\n\377\r\n\0"; /* and eight zero bytes: flags, extension */
 
     hw_buf_clear(&c->rows);
+    assert(c->plan->batch > 0);
     hw_buf_put(&c->rows, head, sizeof head);
     (void)bench_load_advance(&c->load);
     for (int64_t i = 0; i < c->plan->batch; i++)
@@ -170,6 +184,7 @@ static int end_copy(PGconn *conn, int64_t *ret_rows, howdah_error *reterr)
     return s;
 }
 
+/* One COPY is one transaction, like one of our batches. */
 static int copy_in(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     raw *c = (raw *)client;
@@ -187,6 +202,7 @@ static int copy_in(bench_client *client, int64_t *ret_events, howdah_error *rete
 
 /* ---- read: COPY out */
 
+/* Rows are fetched and thrown away: what it costs to bring them here is what is compared. */
 static int copy_out(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     raw *c = (raw *)client;
@@ -212,6 +228,7 @@ static int copy_out(bench_client *client, int64_t *ret_events, howdah_error *ret
     return s;
 }
 
+/* Every column that howdah_reader_next() brings: both sides move the same bytes. */
 #define COLUMNS_READ                                                                               \
     "global_sequence, id, stream, version, type, data, bytes, content_type, headers,"              \
     " correlation_id, causation_id, actor, valid_time, recorded_at, family, revision, corrects,"   \
@@ -219,6 +236,7 @@ static int copy_out(bench_client *client, int64_t *ret_events, howdah_error *ret
 
 /* ---- asof: by primary key */
 
+/* A page at a time, as a reader would; PQntuples() of a failed result is 0. */
 static int read_keys(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     raw *c = (raw *)client;
@@ -236,7 +254,10 @@ static int read_keys(bench_client *client, int64_t *ret_events, howdah_error *re
     return s;
 }
 
-/* The rows that are current, by lists. */
+/*
+ * The rows that are current, as lists of keys, found before the clock runs: the ceiling need not
+ * ask which revision counts.
+ */
 static int find_keys(raw *c, const bench_site *site, howdah_error *reterr)
 {
     PGresult *result;
@@ -274,6 +295,7 @@ static int find_keys(raw *c, const bench_site *site, howdah_error *reterr)
 
 /* ---- clients */
 
+/* Also for a client that was only half opened.  PQfinish() and the others take NULL. */
 static void close_client(bench_client *client)
 {
     raw *c = (raw *)client;
@@ -289,6 +311,7 @@ static void close_client(bench_client *client)
     hw_free(c);
 }
 
+/* Without interrupt(): these calls look at the stop flag, or are short. */
 static const bench_client_ops ops[] = {
     [BENCH_APPEND] = {insert_one, NULL, close_client, NULL},
     [BENCH_APPEND_BATCH] = {copy_in, NULL, close_client, NULL},
@@ -298,11 +321,13 @@ static const bench_client_ops ops[] = {
     [BENCH_ASOF] = {read_keys, NULL, close_client, NULL},
 };
 
+/* These kinds write with COPY; all others have a statement of their own. */
 static bool copies_in(const bench_plan *plan)
 {
     return plan->kind == BENCH_APPEND_BATCH || bench_of_appends(plan);
 }
 
+/* c->sql is the statement of the client for its whole life. */
 static void prepare_copy(raw *c, const bench_site *site)
 {
     c->valid_times = has_valid_time(site);

@@ -12,14 +12,17 @@
 #include "bench/pg.h"
 #include "bench/subscribers.h"
 
+/* How long closing may have to wait for this thread. */
 #define LOOK_AT_STOP_MS 50
 
+/* One connection does all: it listens and reads. */
 typedef struct listener {
     bench_subscribers base;
     PGconn *conn;
     int64_t last;
 } listener;
 
+/* Results are binary: eight bytes in network order. */
 static int64_t int8_at(const PGresult *result, int row, int column)
 {
     uint64_t raw;
@@ -28,6 +31,7 @@ static int64_t int8_at(const PGresult *result, int row, int column)
     return (int64_t)be64toh(raw);
 }
 
+/* At most 1,000 rows a time; the next round comes with the next notification. */
 static int read_rows(listener *l, int *ret_rows, howdah_error *reterr)
 {
     uint64_t last_be = htobe64((uint64_t)l->last);
@@ -61,6 +65,7 @@ static bool was_notified(PGconn *conn)
     return any;
 }
 
+/* Looks at the stop flag now and then: nobody else can end a wait in poll(). */
 static int wait_for_one(listener *l, howdah_error *reterr)
 {
     struct pollfd fd = {.fd = PQsocket(l->conn), .events = POLLIN};
@@ -76,6 +81,7 @@ static int wait_for_one(listener *l, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Reads before it waits: rows from before the LISTEN bring no notification. */
 static int hear(bench_subscribers *subscribers, howdah_error *reterr)
 {
     listener *l = (listener *)subscribers;
@@ -91,6 +97,7 @@ static int hear(bench_subscribers *subscribers, howdah_error *reterr)
     return s;
 }
 
+/* Also for a listener that was only half opened. */
 static void close_listener(bench_subscribers *subscribers)
 {
     listener *l = (listener *)subscribers;
@@ -99,6 +106,7 @@ static void close_listener(bench_subscribers *subscribers)
     hw_free(l);
 }
 
+/* LISTEN comes before the first read, so that no event falls between the two. */
 static int prepare(listener *l, const bench_site *site, howdah_error *reterr)
 {
     static const Oid types[] = {20}; /* bigint */
@@ -117,6 +125,7 @@ static int prepare(listener *l, const bench_site *site, howdah_error *reterr)
                            reterr);
 }
 
+/* One hearer, as our own side has in a latency bench. */
 int bench_pg_open_subscribers(const bench_site *site, bench_subscribers **ret_subscribers,
                               howdah_error *reterr)
 {

@@ -5,6 +5,7 @@
  * deleted, and then all of it is committed.  No lease, no attempts, no history.  Two round trips a
  * batch: BEGIN goes with the claim, COMMIT with the DELETE.
  */
+#include <assert.h>
 #include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +16,19 @@
 #include "bench/load.h"
 #include "bench/pg.h"
 
+/*
+ * More than a batch of pushes takes at the usual sizes; a larger one is an error and not a crash.
+ */
 #define ARRAY_BYTES_MAX (64 * 1024 * 1024)
 #define PUSH_BATCH 1000
+/* Numbers of built-in types: they are the same in every PostgreSQL. */
 #define OID_INT8 20
 #define OID_TEXT 25
 #define OID_INT4 23
 #define OID_INT8_ARRAY 1016
 #define OID_TEXT_ARRAY 1009
 
+/* One connection, which pushes before a slice and drains in it. */
 typedef struct raw_client {
     bench_client base;
     PGconn *conn;
@@ -31,6 +37,7 @@ typedef struct raw_client {
     int64_t batch;
 } raw_client;
 
+/* Vacuumed eagerly: dead rows at the head of the index would be what is measured. */
 int bench_pg_make_queue(PGconn *conn, const bench_site *site, howdah_error *reterr)
 {
     char sql[512];
@@ -43,8 +50,10 @@ int bench_pg_make_queue(PGconn *conn, const bench_site *site, howdah_error *rete
     return bench_pg_expect(conn, PQexec(conn, sql), PGRES_COMMAND_OK, reterr);
 }
 
+/* A binary array of one dimension without NULLs, from index 1; its elements follow. */
 static void begin_array(hw_buf *out, uint32_t element, uint32_t n)
 {
+    assert(element == OID_INT8 || element == OID_TEXT);
     hw_buf_clear(out);
     hw_buf_put_u32(out, 1);
     hw_buf_put_u32(out, 0);
@@ -53,6 +62,7 @@ static void begin_array(hw_buf *out, uint32_t element, uint32_t n)
     hw_buf_put_u32(out, 1);
 }
 
+/* Pushes and deletes go the same way.  Only sent: who calls fetches the result. */
 static int send_array(raw_client *c, const char *statement, howdah_error *reterr)
 {
     const char *values[1] = {c->array.data};
@@ -66,6 +76,7 @@ static int send_array(raw_client *c, const char *statement, howdah_error *reterr
                : bench_pg_fail(c->conn, NULL, reterr);
 }
 
+/* All jobs of a batch have the same payload, as on our side. */
 static int push_backlog(bench_client *client, int64_t n, howdah_error *reterr)
 {
     raw_client *c = (raw_client *)client;
@@ -95,7 +106,7 @@ static int push_backlog(bench_client *client, int64_t n, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* The results up to the sync; the one of the given place is kept. */
+/* The results up to the sync; the one of the given place is kept, or the last error. */
 static PGresult *collect(PGconn *conn, int place)
 {
     PGresult *kept = NULL;
@@ -123,6 +134,7 @@ static PGresult *collect(PGconn *conn, int place)
     }
 }
 
+/* BEGIN and the claim in one round trip; place 1 is the claim. */
 static int claim(raw_client *c, PGresult **ret_rows, howdah_error *reterr)
 {
     uint32_t raw = htobe32((uint32_t)c->batch);
@@ -146,6 +158,10 @@ static int claim(raw_client *c, PGresult **ret_rows, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/*
+ * DELETE and COMMIT in one round trip.  Without rows there is only the COMMIT.  The DELETE's
+ * result is what is checked: if COMMIT fails, its error takes that place.
+ */
 static int finish(raw_client *c, const PGresult *rows, howdah_error *reterr)
 {
     PGresult *result;
@@ -167,6 +183,10 @@ static int finish(raw_client *c, const PGresult *rows, howdah_error *reterr)
     return bench_pg_expect(c->conn, result, PGRES_COMMAND_OK, reterr);
 }
 
+/*
+ * The backlog is counted down when jobs are claimed: a worker that finds none left ends.  In
+ * pipeline mode only here, because pushes use plain calls.
+ */
 static int drain(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     raw_client *c = (raw_client *)client;
@@ -190,6 +210,7 @@ static int drain(bench_client *client, int64_t *ret_events, howdah_error *reterr
     return s;
 }
 
+/* Also for a client that was only half opened. */
 static void close_bare(bench_client *client)
 {
     raw_client *c = (raw_client *)client;
@@ -200,7 +221,7 @@ static void close_bare(bench_client *client)
     hw_free(c);
 }
 
-/* Nothing depends on statistics on our side, so it shall not here. */
+/* Our plans do not depend on statistics, so the ceiling's must not either. */
 static int prepare(raw_client *c, const bench_site *site, howdah_error *reterr)
 {
     static const Oid int4[] = {OID_INT4};
@@ -243,6 +264,7 @@ static int prepare(raw_client *c, const bench_site *site, howdah_error *reterr)
     return s;
 }
 
+/* number only tells the payloads of clients apart. */
 int bench_pg_open_bare(const bench_site *site, unsigned number, bench_client **ret_client,
                        howdah_error *reterr)
 {

@@ -1,6 +1,7 @@
 /* queue.c - see queue.h. */
 #include "bench/queue.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,12 +15,14 @@
 #define QUEUE "bench"
 #define WAITED_FOR "bench.waited"
 #define PUSH_BATCH 1000
-#define RUN_MS 200     /* a worker's run ends with a ack, and the next begins with a claim */
+#define RUN_MS 200     /* a worker's run ends with an ack, and the next begins with a claim */
 #define LAST_RUN_MS 20 /* so long may a worker sleep when nothing is left */
 #define KEY_SIZE 32
+/* Enough for a p99, at four milliseconds each. */
 #define LATENCY_PUSHES 300
 #define LATENCY_PAUSE_NS 4000000
 
+/* A worker of our side with its bus.  The first one also pushes the backlog. */
 typedef struct queue_client {
     bench_client base;
     howdah_bus *bus;
@@ -32,6 +35,10 @@ typedef struct queue_client {
 
 /* ---- push */
 
+/*
+ * On the stack and with one payload for all: what is measured is the push, not the making of
+ * jobs.
+ */
 static int push_some(queue_client *c, const char *queue, size_t n, howdah_error *reterr)
 {
     howdah_new_job jobs[PUSH_BATCH];
@@ -40,6 +47,7 @@ static int push_some(queue_client *c, const char *queue, size_t n, howdah_error 
     int64_t version;
     hw_str data = bench_load_next(&c->load, &version);
 
+    assert(n <= PUSH_BATCH);
     for (size_t i = 0; i < n; i++) {
         jobs[i] = (howdah_new_job)HOWDAH_NEW_JOB_INIT;
         jobs[i].data = data.s;
@@ -53,6 +61,7 @@ static int push_some(queue_client *c, const char *queue, size_t n, howdah_error 
     return howdah_queue_push_batch(c->bus, queue, list, n, NULL, reterr);
 }
 
+/* In batches, and with a look for signals between them: a backlog may be large. */
 static int push_backlog(bench_client *client, int64_t n, howdah_error *reterr)
 {
     queue_client *c = (queue_client *)client;
@@ -68,6 +77,9 @@ static int push_backlog(bench_client *client, int64_t n, howdah_error *reterr)
 
 /* ---- drain */
 
+/*
+ * In the driver's own thread, so "handled" needs no lock; the backlog is shared by all workers.
+ */
 static int on_job(void *ctx, const howdah_job *job, howdah_work *work)
 {
     queue_client *c = ctx;
@@ -80,6 +92,10 @@ static int on_job(void *ctx, const howdah_job *job, howdah_work *work)
     return HOWDAH_WORK_DONE;
 }
 
+/*
+ * Long runs while there is much to do, short ones near the end: a worker must not sleep on when
+ * the others have taken the last jobs.
+ */
 static int drain(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     queue_client *c = (queue_client *)client;
@@ -99,6 +115,7 @@ static void interrupt_queue_client(bench_client *client)
     howdah_interrupt(((queue_client *)client)->bus);
 }
 
+/* The worker before its bus: it still has leases to give back. */
 static void close_queue_client(bench_client *client)
 {
     queue_client *c = (queue_client *)client;
@@ -109,6 +126,7 @@ static void close_queue_client(bench_client *client)
     hw_free(c);
 }
 
+/* Without a worker, for those who only push. */
 static int open_queue_client(const bench_site *site, unsigned number, queue_client **ret_client,
                              howdah_error *reterr)
 {
@@ -139,6 +157,8 @@ int bench_queue_open(const bench_site *site, unsigned number, bench_client **ret
     queue_client *c = NULL;
     int s = open_queue_client(site, number, &c, reterr);
 
+    assert(site->plan->kind == BENCH_QUEUE);
+
     if (s < 0)
         return s;
     options.queue = QUEUE;
@@ -156,6 +176,7 @@ int bench_queue_open(const bench_site *site, unsigned number, bench_client **ret
 
 /* ---- latency */
 
+/* The one that waits; it has a bus of its own, because a wait keeps its bus busy. */
 typedef struct hearer {
     howdah_bus *bus;
     bench_histogram *latency;
@@ -164,6 +185,10 @@ typedef struct hearer {
     howdah_error err;
 } hearer;
 
+/*
+ * pushed_us is stored before the push, so it is there when the claim returns.  Set to 0 it lets
+ * the next push go.
+ */
 static void *hear(void *arg)
 {
     hearer *h = arg;
@@ -201,6 +226,10 @@ static int push_slowly(queue_client *c, hearer *h, howdah_error *reterr)
     return s;
 }
 
+/*
+ * On a queue of its own and after the slices: nobody else works then, and only the wake-up is
+ * measured.
+ */
 int bench_queue_latency(const bench_site *site, bench_histogram *ret_latency, howdah_error *reterr)
 {
     hearer h = {.latency = ret_latency, .err = HOWDAH_ERROR_INIT};

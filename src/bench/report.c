@@ -1,6 +1,7 @@
 /* report.c - see report.h. */
 #include "bench/report.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,11 +10,13 @@
 
 #define MIB (1024.0 * 1024.0)
 
+/* Per event and not per second: a side that is slower must not look frugal. */
 static double cpu_s_per_100k(const bench_tally *tally)
 {
     return tally->events > 0 ? (double)tally->cpu_us / 1e6 * 1e5 / (double)tally->events : 0;
 }
 
+/* Of the sums; the ratios of single pairs of slices show the spread. */
 static double ratio_of(const bench_result *result)
 {
     double ceiling = bench_rate(&result->ceiling);
@@ -45,8 +48,10 @@ static double speedup(const bench_result *r, int64_t us)
 
 /* ---- JSON */
 
+/* Only what the kind of bench uses: a reader need not know which figures were ignored. */
 static void json_plan(cli_out *out, const bench_plan *plan)
 {
+    assert(plan->kind != BENCH_CONTEND); /* contend.c reports it */
     if (plan->kind == BENCH_ASOF)
         cli_out_printf(out, ",\"of\":\"%s\"", bench_asof_names[plan->of]);
     if (bench_is_whole(plan) || plan->kind == BENCH_ASOF)
@@ -65,6 +70,7 @@ static void json_plan(cli_out *out, const bench_plan *plan)
         cli_out_printf(out, ",\"subscriptions\":%lld", (long long)plan->subscriptions);
 }
 
+/* latency compares times, where less is better; all others compare rates. */
 static void json_ratio(cli_out *out, const bench_plan *plan, const bench_result *r)
 {
     const char *of = plan->kind == BENCH_LATENCY ? "p50_" : "";
@@ -83,6 +89,7 @@ static void json_ratio(cli_out *out, const bench_plan *plan, const bench_result 
                    of, r->ratio_min, of, r->ratio_median, of, r->ratio_max);
 }
 
+/* A piece of work that goes through the whole log says nothing that the rate does not. */
 static void json_latency(cli_out *out, const bench_plan *plan, const bench_result *r)
 {
     if (bench_is_by_piece(plan))
@@ -93,6 +100,7 @@ static void json_latency(cli_out *out, const bench_plan *plan, const bench_resul
                        p(&r->ceiling, 0.99));
 }
 
+/* -1 means that the system does not tell: the member is left out then. */
 static void json_memory(cli_out *out, const bench_plan *plan, const bench_result *r)
 {
     if (bench_is_whole(plan) && r->memory_bytes >= 0)
@@ -103,11 +111,13 @@ static void json_memory(cli_out *out, const bench_plan *plan, const bench_result
         cli_out_printf(out, ",\"rss_mib\":%.1f", (double)r->rss_bytes / MIB);
 }
 
+/* 0 where nothing was pushed. */
 static double push_rate(const bench_tally *tally)
 {
     return tally->push_us > 0 ? (double)tally->pushed * 1e6 / (double)tally->push_us : 0;
 }
 
+/* Pushing is timed apart from draining: see queue.h. */
 static void json_queue(cli_out *out, const bench_plan *plan, const bench_result *r)
 {
     if (plan->kind != BENCH_QUEUE)
@@ -131,6 +141,7 @@ static void json_pinned(cli_out *out, const bench_plan *plan, const bench_result
                    r->clean_rate > 0 ? r->pinned_rate / r->clean_rate : 0);
 }
 
+/* How much faster a subscription to a rare type is than one to everything. */
 static void json_filtered(cli_out *out, const bench_plan *plan, const bench_result *r)
 {
     if (plan->holes > 0)
@@ -145,6 +156,7 @@ static void json_filtered(cli_out *out, const bench_plan *plan, const bench_resu
                    speedup(r, r->wildcard_us));
 }
 
+/* One line: scripts collect these. */
 static void report_json(cli_out *out, const bench_site *site, const bench_result *r)
 {
     const bench_plan *plan = site->plan;
@@ -173,6 +185,9 @@ static void report_json(cli_out *out, const bench_site *site, const bench_result
 /* ---- a terminal */
 
 #define CELL_SIZE 32
+/*
+ * Side, rate, processor time, two percentiles, and an empty one that takes the rest of the line.
+ */
 #define COLUMNS 6
 
 static void put_row(cli_table *table, const char *side, const bench_tally *tally)
@@ -184,13 +199,15 @@ static void put_row(cli_table *table, const char *side, const bench_tally *tally
     (void)snprintf(cell[1], CELL_SIZE, "%.2f", cpu_s_per_100k(tally));
     (void)snprintf(cell[2], CELL_SIZE, "%.3f", p(tally, 0.5));
     (void)snprintf(cell[3], CELL_SIZE, "%.3f", p(tally, 0.99));
+    assert(table->columns_n >= 2 && table->columns_n <= COLUMNS);
     for (size_t i = 0; i < 4; i++)
         row[i + 1] = hw_str_of(cell[i]);
-    /* The last column of a table takes all the width that is left: an empty one shall have it. */
+    /* The last column of a table takes all the width that is left: so there is an empty one. */
     row[table->columns_n - 1] = HW_STR_LIT("");
     cli_table_row(table, row);
 }
 
+/* Two rows, ours and the ceiling's, in the same columns. */
 static void put_table(cli_out *out, const bench_plan *plan, const bench_result *r)
 {
     static const cli_column figures[COLUMNS - 1] = {
@@ -213,6 +230,7 @@ static void put_table(cli_out *out, const bench_plan *plan, const bench_result *
     cli_table_done(&table);
 }
 
+/* The same facts as json_plan(), as a sentence. */
 static void text_plan(cli_out *out, const bench_plan *plan)
 {
     char count[CLI_COUNT_SIZE];
@@ -250,6 +268,7 @@ static void text_ratio(cli_out *out, const bench_plan *plan, const bench_result 
                    (long long)r->slices, r->ratio_min, r->ratio_max, r->ratio_median);
 }
 
+/* Figures that do not exist for this kind are left out, not shown as 0. */
 static void report_text(cli_out *out, const bench_site *site, const bench_result *r)
 {
     const bench_plan *plan = site->plan;

@@ -1,6 +1,7 @@
 /* run.c - see run.h. */
 #include "bench/run.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,12 +15,20 @@
 
 #define SLICES_MIN 10 /* of each side */
 #define SLICE_MS_MAX 250
-/* A side that was quiet sleeps; how it wakes shall not be most of what is measured. */
+/* A side that was quiet sleeps; waking up must not be most of what is measured. */
 #define LATENCY_SLICES_MIN 4
 #define LATENCY_SLICE_MS_MAX 2500
+/*
+ * A whole read may take longer than the seconds that were asked for; three of them show the
+ * spread.
+ */
 #define WHOLE_SLICES_MIN 3
+/* The end of a pinned run, when what cannot be cleaned up has piled up. */
 #define PINNED_LAST_US INT64_C(10000000)
 
+/*
+ * By the time of the slices only, not by the clock on the wall: pauses between them do not count.
+ */
 double bench_rate(const bench_tally *tally)
 {
     return tally->us > 0 ? (double)tally->events * 1e6 / (double)tally->us : 0;
@@ -35,6 +44,7 @@ bool bench_is_whole(const bench_plan *plan)
     return plan->kind == BENCH_READ || plan->kind == BENCH_DELIVER;
 }
 
+/* One bench on its way. */
 typedef struct run {
     bench_clients *clients;
     const bench_plan *plan;
@@ -53,6 +63,7 @@ static double figure_of(const run *r, const bench_tally *slice)
                                           : bench_rate(slice);
 }
 
+/* The sums are kept only of slices that went well. */
 static int run_slice(run *r, int side, bench_tally *tally, double *ret_figure, howdah_error *reterr)
 {
     bench_tally slice;
@@ -70,6 +81,7 @@ static int run_slice(run *r, int side, bench_tally *tally, double *ret_figure, h
     return HOWDAH_OK;
 }
 
+/* Where memory is measured, the peak of our slices alone: the ceiling's buffers are not ours. */
 static int run_ours(run *r, bench_tally *tally, double *ret_figure, howdah_error *reterr)
 {
     int64_t peak;
@@ -85,7 +97,7 @@ static int run_ours(run *r, bench_tally *tally, double *ret_figure, howdah_error
     return s;
 }
 
-/* One slice of each side; who starts changes from pair to pair. */
+/* One slice of each side; which one starts changes from pair to pair. */
 static int run_pair(run *r, bool ceiling_first, bench_tally *ours, bench_tally *ceiling,
                     double *ret_ratio, howdah_error *reterr)
 {
@@ -103,6 +115,7 @@ static int run_pair(run *r, bool ceiling_first, bench_tally *ours, bench_tally *
     return s;
 }
 
+/* Pieces are not cut short, so there it is the time that both sides have worked. */
 static bool is_over(const run *r)
 {
     const bench_result *result = r->result;
@@ -114,6 +127,7 @@ static bool is_over(const run *r)
            (!r->plan->ceiling || result->ceiling.us >= wanted_us);
 }
 
+/* How many pairs there will be is not known before: slices may be pieces of any length. */
 static int keep_ratio(run *r, double ratio, howdah_error *reterr)
 {
     if (r->ratios_n == r->ratios_room) {
@@ -125,6 +139,7 @@ static int keep_ratio(run *r, double ratio, howdah_error *reterr)
         r->ratios = ratios;
         r->ratios_room = room;
     }
+    assert(r->ratios_n < r->ratios_room);
     r->ratios[r->ratios_n++] = ratio;
     return HOWDAH_OK;
 }
@@ -137,20 +152,22 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The median is what is compared from day to day; a single disturbed slice does not move it. */
 static void sum_up_ratios(run *r)
 {
     if (r->ratios_n == 0)
-        return;
+        return; /* the first pair failed already */
     qsort(r->ratios, r->ratios_n, sizeof *r->ratios, compare_doubles);
     r->result->ratio_min = r->ratios[0];
     r->result->ratio_median = r->ratios[r->ratios_n / 2];
     r->result->ratio_max = r->ratios[r->ratios_n - 1];
 }
 
+/* The first pair is thrown away: it warms caches, plans and connections of both sides. */
 static int run_slices(run *r, cli_progress *progress, howdah_error *reterr)
 {
     bench_result *result = r->result;
-    bench_tally unused; /* the first pair warms caches, plans and connections */
+    bench_tally unused;
     double ratio = 0;
     int s;
 
@@ -168,7 +185,10 @@ static int run_slices(run *r, cli_progress *progress, howdah_error *reterr)
     return s;
 }
 
-/* Our side alone, for so long; the rate is that of the last seconds. */
+/*
+ * Our side alone, for so long; the rate is that of the last seconds, when dead rows have piled
+ * up.
+ */
 static int run_for(run *r, int64_t us, cli_progress *progress, double *ret_rate,
                    howdah_error *reterr)
 {
@@ -190,12 +210,15 @@ static int run_for(run *r, int64_t us, cli_progress *progress, double *ret_rate,
     return s;
 }
 
+/* The clean rate comes first: after the pin the tables are bloated. */
 static int run_pinned(run *r, const bench_site *site, cli_progress *progress, howdah_error *reterr)
 {
     int64_t us = r->plan->seconds * 1000000;
-    int64_t clean_us = us < 2 * PINNED_LAST_US ? us : 2 * PINNED_LAST_US;
+    int64_t clean_us = us < 2 * PINNED_LAST_US ? us : 2 * PINNED_LAST_US; /* enough for a rate */
     void *pin = NULL;
     int s = run_for(r, clean_us, progress, &r->result->clean_rate, reterr);
+
+    assert(site->backend->pin && site->backend->unpin); /* site_open() refused others */
 
     if (s >= 0)
         s = site->backend->pin(site, &pin, reterr);
@@ -206,15 +229,20 @@ static int run_pinned(run *r, const bench_site *site, cli_progress *progress, ho
     return s;
 }
 
+/* Short slices, so that a disturbance meets both sides; but enough of them in a short bench. */
 static int64_t slice_ms_of(const bench_plan *plan)
 {
     bool latency = plan->kind == BENCH_LATENCY;
     int64_t ms = plan->seconds * 1000 / (latency ? LATENCY_SLICES_MIN : SLICES_MIN);
     int64_t ms_max = latency ? LATENCY_SLICE_MS_MAX : SLICE_MS_MAX;
 
+    assert(ms > 0);
     return ms < ms_max ? ms : ms_max;
 }
 
+/*
+ * What is measured apart, waits and filters, comes last, when the clients of the slices are gone.
+ */
 int bench_run(cli_context *cli, const bench_site *site, bench_result *ret_result,
               howdah_error *reterr)
 {

@@ -9,6 +9,7 @@
  * The ceiling's connections are set as the store's own are: WAL, synchronous=FULL, no automatic
  * checkpoint but a TRUNCATE after the commit that takes the log over CHECKPOINT_PAGES.
  */
+#include <assert.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,11 +31,12 @@
 #define SCHEME "sqlite:"
 #define PATH_MAX_BYTES 65536
 #define SQL_MAX 65536
-#define BUSY_MS 60000
-#define CHECKPOINT_PAGES 1000
+#define BUSY_MS 60000         /* clients of the ceiling wait for each other's write lock */
+#define CHECKPOINT_PAGES 1000 /* as in the store, so that both sides pay for as many */
 #define LISTEN_EVERY_NS 1000000
 #define LOOK_EVERY 1024 /* rows of a read between two looks at the stop flag */
 
+/* A client of the ceiling: a connection with its statements. */
 typedef struct raw {
     bench_client base;
     sqlite3 *db;
@@ -64,6 +66,7 @@ static int exec(sqlite3 *db, const char *sql, howdah_error *reterr)
     return rc == SQLITE_OK ? HOWDAH_OK : fail_sqlite(db, "ceiling", reterr);
 }
 
+/* Called by SQLite after each commit, with the pages of the WAL. */
 static int on_commit_to_wal(void *ctx, sqlite3 *db, const char *schema, int pages)
 {
     (void)db;
@@ -72,6 +75,10 @@ static int on_commit_to_wal(void *ctx, sqlite3 *db, const char *schema, int page
     return SQLITE_OK;
 }
 
+/*
+ * NOMUTEX: each connection is used by one thread.  Automatic checkpoints are off, as in the
+ * store.
+ */
 static int open_file(const char *path, int flags, sqlite3 **ret_db, howdah_error *reterr)
 {
     sqlite3 *db = NULL;
@@ -91,6 +98,9 @@ static int open_file(const char *path, int flags, sqlite3 **ret_db, howdah_error
 
 /* ---- the site */
 
+/*
+ * Beside the user's file, because that is the disk to be measured; the file itself is not opened.
+ */
 static int name_site(bench_site *site, const char *store_url, howdah_error *reterr)
 {
     const char *file = store_url + strlen(SCHEME);
@@ -151,6 +161,7 @@ static int describe_table(const bench_site *site, hw_buf *out, howdah_error *ret
     return s;
 }
 
+/* The file is made first, with the rights of a store's file: SQLite would follow the umask. */
 static int make_ceiling(const bench_site *site, howdah_error *reterr)
 {
     hw_buf sql = HW_BUF_INIT(SQL_MAX);
@@ -167,6 +178,7 @@ static int make_ceiling(const bench_site *site, howdah_error *reterr)
     return s;
 }
 
+/* Nothing to do: a SQLite file does nothing by itself. */
 static int quiesce(const bench_site *site, howdah_error *reterr)
 {
     (void)site;
@@ -174,6 +186,7 @@ static int quiesce(const bench_site *site, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* The file may have companions that SQLite or the store made; one that is missing is no error. */
 static int remove_site(const bench_site *site, howdah_error *reterr)
 {
     static const char *const suffixes[] = {"", "-wal", "-shm", "-journal", "-writers"};
@@ -196,6 +209,7 @@ static int remove_site(const bench_site *site, howdah_error *reterr)
                 : HOWDAH_OK;
 }
 
+/* One statement, later than everything: see the same function in pg.c. */
 static int correct(const bench_site *site, howdah_error *reterr)
 {
     sqlite3 *db = NULL;
@@ -216,6 +230,7 @@ static int correct(const bench_site *site, howdah_error *reterr)
 
 /* ---- appends */
 
+/* Reset in every case: a statement that is not reset keeps its transaction open. */
 static int step_done(raw *c, sqlite3_stmt *stmt, howdah_error *reterr)
 {
     int s = sqlite3_step(stmt) == SQLITE_DONE ? HOWDAH_OK : fail_sqlite(c->db, "ceiling", reterr);
@@ -224,10 +239,12 @@ static int step_done(raw *c, sqlite3_stmt *stmt, howdah_error *reterr)
     return s;
 }
 
+/* The plain columns of an ordinary event; no digest, which is ours to pay for. */
 #define INSERT_SQL                                                                                 \
     "INSERT INTO howdah_events (id, stream, version, type, recorded_at, schema_version, revision," \
     " data) VALUES (?1, ?2, ?3, ?4, ?5, 1, 1, ?6)"
 
+/* SQLITE_STATIC: the values live until the statement is reset. */
 static int insert(raw *c, int64_t now_us, howdah_error *reterr)
 {
     int64_t version = 0;
@@ -246,6 +263,7 @@ static int insert(raw *c, int64_t now_us, howdah_error *reterr)
     return step_done(c, c->work, reterr);
 }
 
+/* As the store does it, so that both sides pay for the same checkpoints. */
 static void checkpoint(raw *c)
 {
     if (c->wal_pages < CHECKPOINT_PAGES)
@@ -255,6 +273,7 @@ static void checkpoint(raw *c)
         c->wal_pages = 0;
 }
 
+/* The checkpoint counts as part of the append that made it due, as in the store. */
 static int insert_one(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     raw *c = (raw *)client;
@@ -267,6 +286,10 @@ static int insert_one(bench_client *client, int64_t *ret_events, howdah_error *r
     return s;
 }
 
+/*
+ * The next version is known before the INSERT; the stamp has to be there before anybody hears of
+ * it.
+ */
 static int insert_in_time(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     raw *c = (raw *)client;
@@ -276,6 +299,7 @@ static int insert_in_time(bench_client *client, int64_t *ret_events, howdah_erro
     return insert_one(client, ret_events, reterr);
 }
 
+/* One recorded time for the whole batch, as our own append has it. */
 static int insert_batch(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     raw *c = (raw *)client;
@@ -294,12 +318,14 @@ static int insert_batch(bench_client *client, int64_t *ret_events, howdah_error 
 
 /* ---- reads */
 
+/* Every column that a reader brings; DATA_COLUMN is where the payload is. */
 #define READ_SQL                                                                                   \
     "SELECT global_sequence, id, stream, version, type, recorded_at, valid_time, schema_version,"  \
     " revision, family, corrects, causation_id, correlation_id, actor, content_type, reason,"      \
     " headers, data, bytes FROM howdah_events"
 #define DATA_COLUMN 17
 
+/* Interrupted between rows: a statement that is reset ends its snapshot. */
 static int read_all(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     raw *c = (raw *)client;
@@ -321,11 +347,13 @@ static int read_all(bench_client *client, int64_t *ret_events, howdah_error *ret
 
 /* ---- asof: by primary key */
 
+/* Current facts: those without a second revision, and the second revisions themselves. */
 #define KEYS_SQL                                                                                   \
     "SELECT e.global_sequence FROM howdah_events AS e WHERE e.type = '" BENCH_FACT_TYPE            \
     "' AND NOT EXISTS (SELECT 1 FROM howdah_events AS n WHERE n.family = e.id AND n.family IS"     \
     " NOT NULL AND n.revision = 2) ORDER BY 1"
 
+/* Room for a tenth of the events; facts are about a hundredth of them. */
 static int find_keys(raw *c, howdah_error *reterr)
 {
     size_t facts = (size_t)c->plan->events / 10;
@@ -343,11 +371,13 @@ static int find_keys(raw *c, howdah_error *reterr)
     return rc == SQLITE_OK ? HOWDAH_OK : fail_sqlite(c->db, "ceiling", reterr);
 }
 
+/* A missing row is an error: rows are only added. */
 static int read_keys(bench_client *client, int64_t *ret_events, howdah_error *reterr)
 {
     raw *c = (raw *)client;
     int64_t rows = 0;
 
+    assert(c->keys);
     for (size_t i = 0; i < c->keys_n; i++) {
         (void)sqlite3_bind_int64(c->work, 1, c->keys[i]);
         if (sqlite3_step(c->work) != SQLITE_ROW) {
@@ -366,6 +396,7 @@ static int read_keys(bench_client *client, int64_t *ret_events, howdah_error *re
 
 /* ---- clients */
 
+/* Also for a client that was only half opened: SQLite's functions take NULL. */
 static void close_client(bench_client *client)
 {
     raw *c = (raw *)client;
@@ -381,6 +412,7 @@ static void close_client(bench_client *client)
     hw_free(c);
 }
 
+/* Without interrupt(): these calls look at the stop flag, or are short. */
 static const bench_client_ops ops[] = {
     [BENCH_APPEND] = {insert_one, NULL, close_client, NULL},
     [BENCH_APPEND_BATCH] = {insert_batch, NULL, close_client, NULL},
@@ -397,9 +429,10 @@ static int prepare(raw *c, const char *sql, sqlite3_stmt **ret_stmt, howdah_erro
     return rc == SQLITE_OK ? HOWDAH_OK : fail_sqlite(c->db, "ceiling", reterr);
 }
 
+/* Reads go to the log itself, writes to the ceiling's file. */
 static int prepare_client(raw *c, const bench_site *site, howdah_error *reterr)
 {
-    bool by_key = site->plan->kind == BENCH_ASOF;
+    bool by_key = site->plan->kind == BENCH_ASOF; /* only --of type comes here: see asof.c */
     bool read = by_key || bench_is_whole(site->plan);
     const char *sql = by_key ? READ_SQL " WHERE global_sequence = ?1"
                       : read ? READ_SQL
@@ -429,6 +462,7 @@ static int open_client(const bench_site *site, unsigned number, bench_client **r
 
     if (!c)
         return hw_fail_no_memory(reterr);
+    assert(site->plan->kind < sizeof ops / sizeof *ops);
     c->base.ops = &ops[site->plan->kind];
     c->plan = site->plan;
     c->pace = (bench_pace){.rate = site->plan->rate};
@@ -446,6 +480,7 @@ static int open_client(const bench_site *site, unsigned number, bench_client **r
 
 /* ---- the listener */
 
+/* It has a connection of its own, as another process would. */
 typedef struct listener {
     bench_subscribers base;
     sqlite3 *db;
@@ -453,6 +488,7 @@ typedef struct listener {
     int64_t last;
 } listener;
 
+/* Polls: SQLite tells nobody of a commit in another connection. */
 static int hear(bench_subscribers *subscribers, howdah_error *reterr)
 {
     const struct timespec a_moment = {0, LISTEN_EVERY_NS};
@@ -474,6 +510,7 @@ static int hear(bench_subscribers *subscribers, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Also for a listener that was only half opened. */
 static void close_listener(bench_subscribers *subscribers)
 {
     listener *l = (listener *)subscribers;

@@ -1,6 +1,7 @@
 /* subscribers.c - see subscribers.h; and those of our side. */
 #include "bench/subscribers.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,12 +12,15 @@
 #include "cli/in/signals.h"
 
 #define NS_PER_S INT64_C(1000000000)
+/* Fine enough for slowest_us to mean something. */
 #define LOOK_EVERY_NS 200000
+/* After two minutes it is a failure and not a slow machine. */
 #define PATIENCE_US INT64_C(120000000)
 #define CHECKPOINT_EVENTS 1000
 
 /* ---- the thread */
 
+/* An error after the stop is only the interrupt. */
 static void *listen_main(void *arg)
 {
     bench_subscribers *a = arg;
@@ -47,6 +51,7 @@ int bench_subscribers_start(bench_subscribers *subscribers, howdah_error *reterr
     return HOWDAH_OK;
 }
 
+/* The thread first: what it uses is closed afterwards. */
 void bench_subscribers_close(bench_subscribers *subscribers)
 {
     if (!subscribers)
@@ -61,11 +66,14 @@ void bench_subscribers_close(bench_subscribers *subscribers)
 
 /* ---- hearing */
 
+/* One appender only and versions in a row, so a ring of stamps is enough. */
 void bench_subscribers_stamp(bench_subscribers *subscribers, int64_t version)
 {
+    assert(version > 0);
     atomic_store(&subscribers->stamps[version % BENCH_STAMPS], hw_clock_mono_us());
 }
 
+/* With several hearers only the count matters: the stamps would be read many times. */
 void bench_subscribers_hear(bench_subscribers *subscribers, int64_t version)
 {
     if (subscribers->hearers == 1)
@@ -75,12 +83,15 @@ void bench_subscribers_hear(bench_subscribers *subscribers, int64_t version)
     atomic_fetch_add(&subscribers->heard, 1);
 }
 
+/* The time that is waited here is how far the subscribers lag (slowest_us). */
 int bench_subscribers_await(bench_subscribers *subscribers, int64_t events, howdah_error *reterr)
 {
     const struct timespec a_moment = {0, LOOK_EVERY_NS};
     int64_t start_us = hw_clock_mono_us();
     int64_t wanted = events * subscribers->hearers;
     int64_t waited_us = 0;
+
+    assert(subscribers->hearers > 0);
 
     while (atomic_load(&subscribers->heard) < wanted) {
         if (cli_signal_caught())
@@ -103,11 +114,13 @@ int bench_subscribers_await(bench_subscribers *subscribers, int64_t events, howd
 
 /* ---- subscriptions */
 
+/* All subscriptions share one bus and one thread, as in a program with many projections. */
 typedef struct live {
     bench_subscribers base;
     howdah_bus *bus;
 } live;
 
+/* Every subscription sees every event, so each of them counts. */
 static int on_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
 {
     (void)delivery;
@@ -115,6 +128,7 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
     return HOWDAH_HANDLED;
 }
 
+/* Until it is interrupted. */
 static int serve(bench_subscribers *subscribers, howdah_error *reterr)
 {
     return howdah_run(((live *)subscribers)->bus, -1, reterr);
@@ -125,6 +139,7 @@ static void interrupt_live(bench_subscribers *subscribers)
     howdah_interrupt(((live *)subscribers)->bus);
 }
 
+/* Also when the bus could not be opened. */
 static void close_live(bench_subscribers *subscribers)
 {
     live *l = (live *)subscribers;
@@ -133,6 +148,7 @@ static void close_live(bench_subscribers *subscribers)
     hw_free(l);
 }
 
+/* Checkpoints are batched, as in a program that wants to be quick. */
 static int subscribe(live *l, int64_t number, howdah_error *reterr)
 {
     howdah_subscribe_options options = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
@@ -148,6 +164,7 @@ static int subscribe(live *l, int64_t number, howdah_error *reterr)
     return howdah_subscribe(l->bus, &options, &subscription, reterr);
 }
 
+/* From the start of the log, which is empty then: nothing is missed. */
 int bench_live_open(const bench_site *site, bench_subscribers **ret_subscribers,
                     howdah_error *reterr)
 {
@@ -157,6 +174,7 @@ int bench_live_open(const bench_site *site, bench_subscribers **ret_subscribers,
 
     if (!l)
         return hw_fail_no_memory(reterr);
+    assert(site->plan->subscriptions > 0);
     l->base.ops = &ops;
     l->base.hearers = site->plan->subscriptions;
     s = howdah_open(site->url, site->settings, &l->bus, reterr);
@@ -172,12 +190,17 @@ int bench_live_open(const bench_site *site, bench_subscribers **ret_subscribers,
 
 /* ---- the pace */
 
+/*
+ * Against a plan of moments, so that a late one does not delay those after it; what was missed is
+ * not made up for, or a burst would follow a pause.
+ */
 void bench_pace_wait(bench_pace *pace)
 {
     struct timespec now;
     struct timespec until;
     int64_t now_ns;
 
+    assert(pace->rate > 0);
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     now_ns = (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
     if (pace->next_ns < now_ns)

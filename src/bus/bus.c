@@ -1,6 +1,7 @@
 /* bus.c - opening and closing a bus; interrupts. */
 #include "bus/bus.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdint.h>
@@ -19,6 +20,10 @@
 #include "bus/queue/queue.h"
 #include "bus/subscription/subscription.h"
 
+/*
+ * All of a bus but its store.  Two eventfds: one for everything that the bus does, one for the
+ * waits of its handlers, which end also when a runner or worker is stopped.
+ */
 static int new_bus(const howdah_settings *settings, howdah_bus **ret_bus, howdah_error *reterr)
 {
     const char *wakeup = hw_settings_text(settings, HW_SETTING_wakeup);
@@ -53,6 +58,7 @@ static int new_bus(const howdah_settings *settings, howdah_bus **ret_bus, howdah
     return HOWDAH_OK;
 }
 
+/* Borrows from url and settings: it lives for one call of hw_store_open(). */
 static hw_config config_of(const char *url, const howdah_settings *settings,
                            const hw_interrupt *interrupt)
 {
@@ -69,7 +75,10 @@ static hw_config config_of(const char *url, const howdah_settings *settings,
     };
 }
 
-/* For handlers' transactions, runner threads and sides. */
+/*
+ * Opens the sessions of handlers' transactions, of runner threads and of sides. "again" tells the
+ * store that a session with these settings has been there before.
+ */
 static int open_another(void *ctx, const hw_interrupt *interrupt, hw_store **ret_store,
                         howdah_error *reterr)
 {
@@ -80,7 +89,10 @@ static int open_another(void *ctx, const hw_interrupt *interrupt, hw_store **ret
     return hw_store_open(&config, ret_store, reterr);
 }
 
-/* What another session needs to know. */
+/*
+ * Copies what open_another() will need: the caller may free its settings after howdah_open().
+ * The masked URL, the one that messages show, is made here once.
+ */
 static int keep_settings(howdah_bus *bus, const char *url, const howdah_settings *settings,
                          howdah_error *reterr)
 {
@@ -100,6 +112,10 @@ static int keep_settings(howdah_bus *bus, const char *url, const howdah_settings
     return s;
 }
 
+/*
+ * Also for a bus that was only half opened.  The order: threads first, then what readers and
+ * handlers left to be closed, then the subscriptions, which still need the store.
+ */
 static void close_bus(howdah_bus *bus)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -123,6 +139,7 @@ static void close_bus(howdah_bus *bus)
     hw_free(bus);
 }
 
+/* Closes what was opened when a later step fails: the caller gets a whole bus or none. */
 int howdah_open(const char *url, const howdah_settings *settings, howdah_bus **ret_bus,
                 howdah_error *reterr)
 {
@@ -148,12 +165,17 @@ int howdah_open(const char *url, const howdah_settings *settings, howdah_bus **r
         close_bus(bus);
         return s;
     }
+    assert(bus->store && bus->interrupt);
     if (bus->store->alone)
         bus->open_store = NULL;
     *ret_bus = bus;
     return HOWDAH_OK;
 }
 
+/*
+ * For tests: a bus over a store that the caller made, without a second session.  On success the
+ * bus owns the store.
+ */
 int hw_bus_over(hw_store *store, const howdah_settings *settings, howdah_bus **ret_bus,
                 howdah_error *reterr)
 {
@@ -170,6 +192,10 @@ int hw_bus_over(hw_store *store, const howdah_settings *settings, howdah_bus **r
     return HOWDAH_OK;
 }
 
+/*
+ * Refused while another thread or a handler is inside: the bus stays as it was and may be closed
+ * later.  There is no error to fill, so the log tells why.
+ */
 int howdah_close(howdah_bus *bus)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -192,6 +218,10 @@ const char *howdah_bus_url(const howdah_bus *bus)
     return bus && bus->masked_url ? bus->masked_url : "";
 }
 
+/*
+ * The flag is for loops, the descriptor for poll().  The flag is set first, so that a loop that
+ * is woken sees it.
+ */
 static void raise_interrupt(hw_interrupt *interrupt)
 {
     uint64_t one = 1;
@@ -202,6 +232,7 @@ static void raise_interrupt(hw_interrupt *interrupt)
     }
 }
 
+/* Reading an eventfd takes its count to 0: it is silent again. */
 static void lower_interrupt(hw_interrupt *interrupt)
 {
     uint64_t count;
@@ -224,6 +255,7 @@ void howdah_interrupt(howdah_bus *bus)
     errno = saved;
 }
 
+/* Not on a side: its interrupt is one that all sides share and that is never raised. */
 void howdah_interrupt_clear(howdah_bus *bus)
 {
     if (!bus || bus->side_of)
@@ -232,6 +264,7 @@ void howdah_interrupt_clear(howdah_bus *bus)
     lower_interrupt(&bus->waits);
 }
 
+/* An interrupt that was raised meanwhile stays raised. */
 void hw_waits_end(howdah_bus *bus, bool end)
 {
     if (end)
@@ -240,6 +273,10 @@ void hw_waits_end(howdah_bus *bus, bool end)
         lower_interrupt(&bus->waits);
 }
 
+/*
+ * Names this process to people who ask who holds a subscription or a job.  The random part tells
+ * apart two buses of one process, and a process from a later one with its number.
+ */
 void hw_bus_sign(char ret_text[HW_SIGNATURE_SIZE])
 {
     char host[64] = "";
@@ -250,6 +287,7 @@ void hw_bus_sign(char ret_text[HW_SIGNATURE_SIZE])
                    (unsigned)hw_random_u32());
 }
 
+/* poll() may end early by a signal (EINTR), so the time left is computed again each round. */
 int hw_sleep(const hw_interrupt *interrupt, int64_t ms, howdah_error *reterr)
 {
     int64_t until = hw_clock_mono_ms() + ms;
@@ -281,6 +319,9 @@ int howdah_migrations_sql(const char *url, const howdah_settings *settings, char
     return hw_store_print(&config, ret_sql, reterr);
 }
 
+/*
+ * Opens a store of its own, outside of any bus: the doctor must work where howdah_open() fails.
+ */
 int howdah_doctor(const char *url, const howdah_settings *settings,
                   int (*fn)(void *ctx, const howdah_finding *finding), void *ctx,
                   howdah_error *reterr)
@@ -299,6 +340,7 @@ int howdah_doctor(const char *url, const howdah_settings *settings,
     config.read_only = true;
     config.allow_lossy = true;
     s = hw_store_open(&config, &store, &err);
+    assert(s < 0 || store);
     if (s == HOWDAH_INVALID || s == HOWDAH_NO_MEMORY) {
         hw_error_copy(reterr, &err);
         return s;

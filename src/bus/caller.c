@@ -26,6 +26,7 @@ typedef struct tx_call {
     size_t n;
 } tx_call;
 
+/* Without an interrupt: the transaction is the caller's, and so is its time. */
 static int append(hw_store *store, const tx_call *call, howdah_error *reterr)
 {
     howdah_append_options own = HOWDAH_APPEND_OPTIONS_INIT;
@@ -37,7 +38,10 @@ static int append(hw_store *store, const tx_call *call, howdah_error *reterr)
                                 NULL, call->ret_positions, reterr);
 }
 
-/* The wrapped store lives for one call; the caller's handle is left as it was. */
+/*
+ * The wrapped store lives for one call.  Closing it closes only the wrapping: the caller's handle,
+ * and its transaction, are left as they were.
+ */
 static int call_and_unwrap(hw_store *store, const tx_call *call, howdah_error *reterr)
 {
     int s;
@@ -58,11 +62,13 @@ static int call_and_unwrap(hw_store *store, const tx_call *call, howdah_error *r
     return s;
 }
 
+/* The pointers come from the caller: none of them may be there. */
 static bool is_empty(const tx_call *call)
 {
     return !call->events && !call->correction && !call->jobs && !call->ack;
 }
 
+/* A connection that died cannot go on, and its transaction is lost: HANDLE_DEAD says so. */
 static int pg_call(PGconn *conn, const char *schema, const tx_call *call, howdah_error *reterr)
 {
     hw_store *store = NULL;
@@ -173,7 +179,10 @@ int howdah_sqlite_job_complete(sqlite3 *db, int64_t id, int64_t token, const cha
 
 /* ---- handlers */
 
-/* The transaction of the handler that runs, if it has one, and on that store. */
+/*
+ * The transaction of the handler that runs, if it has one, and on that store.  A program may be
+ * linked for both stores and ask for the wrong one: it gets NULL.
+ */
 static void *handle_of(const howdah_delivery *delivery, const char *store)
 {
     if (!delivery || !delivery->tx || strcmp(delivery->tx->ops->name, store) != 0)
@@ -193,6 +202,10 @@ sqlite3 *howdah_delivery_sqlite(const howdah_delivery *delivery)
 
 /* ---- a handler's calls on its own bus */
 
+/*
+ * A handler's own bus has the limits and the schema; a bus that a test made over a store has no
+ * settings, and then the default schema counts.
+ */
 static int join(const howdah_bus *bus, hw_store *tx, tx_call *call, howdah_error *reterr)
 {
     void *handle = tx->ops->subs->handle(tx);

@@ -11,6 +11,7 @@
 
 /* -------------------------------------------------------------------- lists */
 
+/* last points at the place of the next link, so that append() needs no case for an empty list. */
 static void empty(hw_pool_list *list)
 {
     *list = (hw_pool_list){.first = NULL, .last = &list->first};
@@ -52,6 +53,7 @@ static hw_pool_item *take_all(hw_pool *pool, hw_pool_list *list)
 
 /* ------------------------------------------------------------------ running */
 
+/* An eventfd counts, so rings while the driver is busy become one wake-up. */
 void hw_pool_ring(const hw_pool *pool)
 {
     uint64_t one = 1;
@@ -61,6 +63,7 @@ void hw_pool_ring(const hw_pool *pool)
     }
 }
 
+/* I4: the driver calls this first and looks for what is done afterwards. */
 void hw_pool_clear(const hw_pool *pool)
 {
     uint64_t count;
@@ -70,7 +73,10 @@ void hw_pool_clear(const hw_pool *pool)
     }
 }
 
-/* With the lock held. */
+/*
+ * With the lock held, so that waiting and running_n change together and a look sees the item
+ * once.
+ */
 static hw_pool_item *begin_next(hw_pool *pool)
 {
     hw_pool_item *item = take_first(&pool->waiting);
@@ -80,7 +86,10 @@ static hw_pool_item *begin_next(hw_pool *pool)
     return item;
 }
 
-/* What the item left is for the driver now (I2). */
+/*
+ * The item is the driver's again (I2).  The ring comes after the unlock, so that the driver does
+ * not wake up only to wait for the lock.
+ */
 static void put_done(hw_pool *pool, hw_pool_item *item)
 {
     bool wake;
@@ -91,14 +100,16 @@ static void put_done(hw_pool *pool, hw_pool_item *item)
     append(&pool->done, item);
     if (pool->done.n == 1)
         pool->done_ms = hw_clock_mono_ms();
-    /* I4: the driver knows by itself when the first one becomes due; it is told when it is short.
-     */
+    /* I4: after the first one the driver looks by itself in time, unless it runs short of work. */
     wake = pool->done.n == 1 || pool->waiting.n + pool->running_n <= pool->options.low;
     (void)pthread_mutex_unlock(&pool->lock);
     if (wake)
         hw_pool_ring(pool);
 }
 
+/*
+ * For a pool without threads: the driver runs items itself, by the same path as a thread would.
+ */
 bool hw_pool_run_one(hw_pool *pool)
 {
     hw_pool_item *item;
@@ -114,7 +125,7 @@ bool hw_pool_run_one(hw_pool *pool)
     return true;
 }
 
-/* The next one for a thread; NULL: the thread ends. */
+/* The next one for a thread; NULL: the thread ends.  While draining, what waits is still run. */
 static hw_pool_item *wait_for_next(hw_pool *pool)
 {
     hw_pool_item *item;
@@ -127,6 +138,7 @@ static hw_pool_item *wait_for_next(hw_pool *pool)
     return item;
 }
 
+/* I3: run() is called without the lock. */
 static void *serve(void *arg)
 {
     const hw_pool_thread *thread = arg;
@@ -142,6 +154,10 @@ static void *serve(void *arg)
 
 /* ------------------------------------------------------------- start and end */
 
+/*
+ * Every thread sees the new state: those that wait are woken, those that run look when they are
+ * through.  Joined here, so that nothing of the owner's is used afterwards.
+ */
 static void end_threads(hw_pool *pool, hw_pool_state state)
 {
     (void)pthread_mutex_lock(&pool->lock);
@@ -150,9 +166,11 @@ static void end_threads(hw_pool *pool, hw_pool_state state)
     (void)pthread_mutex_unlock(&pool->lock);
     for (size_t i = 0; i < pool->threads_n; i++)
         (void)pthread_join(pool->threads[i].thread, NULL);
+    assert(pool->running_n == 0);
     pool->threads_n = 0;
 }
 
+/* threads_n counts those that run, so that hw_pool_done() after a failure joins just these. */
 static int start_threads(hw_pool *pool, howdah_error *reterr)
 {
     for (; pool->threads_n < pool->options.threads; pool->threads_n++) {
@@ -169,6 +187,7 @@ static int start_threads(hw_pool *pool, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* One thread more than asked for is allocated, so that 0 threads are no special case. */
 int hw_pool_init(hw_pool *pool, const hw_pool_options *options, howdah_error *reterr)
 {
     int s;
@@ -192,6 +211,9 @@ void hw_pool_drain(hw_pool *pool)
     end_threads(pool, HW_POOL_DRAINING);
 }
 
+/*
+ * What still waits is not run.  The owner takes it back before or after: the pool owns no item.
+ */
 void hw_pool_done(hw_pool *pool)
 {
     end_threads(pool, HW_POOL_ENDING);
@@ -204,6 +226,7 @@ void hw_pool_done(hw_pool *pool)
 
 /* ----------------------------------------------------------- giving and taking */
 
+/* I5.  One item wakes one thread. */
 void hw_pool_push(hw_pool *pool, hw_pool_item *item)
 {
     (void)pthread_mutex_lock(&pool->lock);
@@ -213,6 +236,7 @@ void hw_pool_push(hw_pool *pool, hw_pool_item *item)
     (void)pthread_mutex_unlock(&pool->lock);
 }
 
+/* All numbers of one moment; they may be old when the caller reads them. */
 hw_pool_view hw_pool_look(hw_pool *pool)
 {
     hw_pool_view view;

@@ -3,6 +3,7 @@
 #include "base/sized.h"
 #include "bus/bus.h"
 
+/* The store takes its own lock: several processes may migrate at once. */
 int howdah_migrate(howdah_bus *bus, const howdah_migrate_options *options, howdah_error *reterr)
 {
     HW_ENTRY(entry);

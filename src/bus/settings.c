@@ -1,6 +1,7 @@
 /* settings.c - parses, checks and describes settings by their rows. */
 #include "bus/settings.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ static const row rows[HW_SETTING_COUNT] = {
 
 static const char *const kind_names[] = {"text", "duration", "bytes", "count", "boolean"};
 
+/* Written out and not made of min and max, which would read "100 to 3600000 ms". */
 static const char *range_text(const row *r)
 {
     static const char *const texts[HW_SETTING_COUNT] = {
@@ -47,6 +49,7 @@ static const char *range_text(const row *r)
         [HW_SETTING_read_only] = "true or false",
         [HW_SETTING_allow_lossy] = "true or false",
     };
+    assert(r >= rows && r < rows + HW_SETTING_COUNT);
     return texts[r - rows];
 }
 
@@ -67,6 +70,7 @@ static const row *find_row(const char *key)
     return NULL;
 }
 
+/* For "did you mean": there is always an answer, if a poor one. */
 static const row *nearest_row(const char *key)
 {
     const row *best = &rows[0];
@@ -94,6 +98,7 @@ static bool parse_boolean(const char *text, int64_t *ret_value)
     return true;
 }
 
+/* A text has no number; its length is checked by the caller. */
 static bool parse_value(const row *r, const char *text, int64_t *ret_value)
 {
     switch (r->kind) {
@@ -112,6 +117,7 @@ static bool parse_value(const row *r, const char *text, int64_t *ret_value)
     return false;
 }
 
+/* Two settings have a rule beyond their row; the row's range is checked for all. */
 static int check_value(const row *r, const char *text, int64_t *ret_value, howdah_error *reterr)
 {
     size_t len = strlen(text);
@@ -136,6 +142,7 @@ static int check_value(const row *r, const char *text, int64_t *ret_value, howda
     return HOWDAH_OK;
 }
 
+/* Defaults are parsed by the same code as values of the user, so the table holds them as text. */
 void hw_settings_init(howdah_settings *settings)
 {
     memset(settings, 0, sizeof *settings);
@@ -171,6 +178,7 @@ void howdah_settings_free(howdah_settings *settings)
     hw_free(settings);
 }
 
+/* The old value stays until the new one is checked and copied. */
 static int set_row(howdah_settings *settings, const row *r, const char *value, howdah_error *reterr)
 {
     size_t index = (size_t)(r - rows);
@@ -206,6 +214,7 @@ int howdah_settings_set(howdah_settings *settings, const char *key, const char *
     return set_row(settings, r, value, reterr);
 }
 
+/* An empty variable counts as not set.  Stops at the first bad value, and names its variable. */
 int howdah_settings_load_environment(howdah_settings *settings, howdah_error *reterr)
 {
     if (!settings)
@@ -225,8 +234,10 @@ int howdah_settings_load_environment(howdah_settings *settings, howdah_error *re
     return HOWDAH_OK;
 }
 
+/* NULL in the list means that nobody has set it. */
 const char *hw_settings_text(const howdah_settings *settings, int index)
 {
+    assert(index >= 0 && index < HW_SETTING_COUNT);
     return settings->text[index] ? settings->text[index] : rows[index].default_value;
 }
 

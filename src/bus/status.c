@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "bus/bus.h"
 
+/* The facts are the store's own: which there are differs between the engines. */
 int howdah_facts_walk(howdah_bus *bus, int (*fn)(void *ctx, const howdah_fact *fact), void *ctx,
                       howdah_error *reterr)
 {

@@ -1,6 +1,8 @@
 /* use.c - who may use a bus now.  See use.h. */
 #include "bus/use.h"
 
+#include <assert.h>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -10,7 +12,10 @@
 
 static _Thread_local hw_handling *handling_now;
 
-/* A number of this thread's own, not 0. */
+/*
+ * A number of this thread's own, not 0: the address of a thread-local.  A pthread_t is opaque and
+ * need not fit an atomic integer.
+ */
 static uintptr_t self(void)
 {
     static _Thread_local char here;
@@ -27,7 +32,10 @@ void hw_use_init(hw_use *use)
 
 /* -------------------------------------------------------------------- sides */
 
-/* What belongs to the bus itself is lent to its sides. */
+/*
+ * A side borrows the settings and steps of its bus and has a session of its own (I3).  Its
+ * interrupt is never raised, so that the calls of a handler are not interrupted (I7).
+ */
 static int open_side(howdah_bus *bus, howdah_bus **ret_side, howdah_error *reterr)
 {
     static hw_interrupt never = {.fd = -1}; /* I7 */
@@ -36,6 +44,7 @@ static int open_side(howdah_bus *bus, howdah_bus **ret_side, howdah_error *reter
 
     if (!side)
         return hw_fail_no_memory(reterr);
+    assert(bus->open_store && !bus->side_of);
     s = bus->open_store(bus->open_ctx, &never, &side->store, reterr);
     if (s < 0) {
         hw_free(side);
@@ -52,6 +61,7 @@ static int open_side(howdah_bus *bus, howdah_bus **ret_side, howdah_error *reter
     return HOWDAH_OK;
 }
 
+/* Like close_bus(), for what a side has of its own. */
 static void close_side(howdah_bus *side)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -65,7 +75,10 @@ static void close_side(howdah_bus *side)
     hw_free(side);
 }
 
-/* I3: the handler keeps it until it returns. */
+/*
+ * I3: the handler keeps it until it returns.  Sides are kept for later handlers, so there are
+ * never more than handlers needed at once.
+ */
 static int take_side(hw_handling *handling, howdah_error *reterr)
 {
     howdah_bus *bus = handling->bus;
@@ -87,10 +100,12 @@ static int take_side(hw_handling *handling, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Under the lock: handlers of several runner threads return at once. */
 static void give_side_back(hw_handling *handling)
 {
     howdah_bus *bus = handling->bus;
 
+    assert(handling->side->side_of == bus);
     (void)pthread_mutex_lock(&bus->use.lock);
     handling->side->side_next = bus->use.sides;
     bus->use.sides = handling->side;
@@ -99,6 +114,7 @@ static void give_side_back(hw_handling *handling)
 
 /* ----------------------------------------------------------------- handlers */
 
+/* Handlers nest when one serves another bus: each thread has a stack of them. */
 void hw_handling_begin(hw_handling *handling, howdah_bus *bus, hw_store *tx, const void *about)
 {
     *handling = (hw_handling){.bus = bus, .tx = tx, .about = about, .outer = handling_now};
@@ -107,11 +123,13 @@ void hw_handling_begin(hw_handling *handling, howdah_bus *bus, hw_store *tx, con
 
 void hw_handling_end(hw_handling *handling)
 {
+    assert(handling_now == handling);
     handling_now = handling->outer;
     if (handling->side)
         give_side_back(handling);
 }
 
+/* The innermost handler of this bus on this thread's stack, if any. */
 static hw_handling *handling_of(const howdah_bus *bus)
 {
     hw_handling *handling = handling_now;
@@ -128,6 +146,7 @@ hw_store *hw_handling_tx(const howdah_bus *bus)
     return handling ? handling->tx : NULL;
 }
 
+/* Whether a handler of this subscription is on this thread's stack. */
 bool hw_handling_is_about(const void *about)
 {
     const hw_handling *handling = handling_now;
@@ -139,6 +158,7 @@ bool hw_handling_is_about(const void *about)
 
 /* ------------------------------------------------------------------ closing */
 
+/* I6.  The whole list is taken at once: what is added meanwhile waits for the next call. */
 void hw_use_close_waiting(hw_use *use)
 {
     hw_closing *closing = atomic_exchange(&use->closing, NULL);
@@ -151,6 +171,7 @@ void hw_use_close_waiting(hw_use *use)
     }
 }
 
+/* All sides are back by now: no handler runs while a bus is closed. */
 void hw_use_done(hw_use *use)
 {
     while (use->sides) {
@@ -162,6 +183,10 @@ void hw_use_done(hw_use *use)
     (void)pthread_mutex_destroy(&use->lock);
 }
 
+/*
+ * I6.  If another thread is inside, the list takes it, without a lock: closing may come from any
+ * thread at any time.
+ */
 void hw_close_soon(howdah_bus *bus, hw_closing *closing)
 {
     HW_ENTRY(entry);
@@ -189,7 +214,11 @@ static int refuse(howdah_error *reterr, const char *call, const char *why, const
     return hw_advise(reterr, s, "%s", advice);
 }
 
-/* I1: one more call of the thread that is inside, or the first one. */
+/*
+ * I1: one more call of the thread that is inside, or the first one.  Only the thread that is
+ * inside can have stored its own number, so the relaxed read cannot err; depth belongs to the
+ * holder.
+ */
 static bool take(hw_use *use)
 {
     uintptr_t nobody = 0;
@@ -202,15 +231,18 @@ static bool take(hw_use *use)
     return true;
 }
 
+/* Release: the next thread that enters sees all that this one did. */
 void hw_leave(hw_entry *entry)
 {
     hw_use *use = entry->bus ? &entry->bus->use : NULL;
 
+    assert(!use || use->depth > 0);
     if (use && --use->depth == 0)
         atomic_store_explicit(&use->holder, 0, memory_order_release);
     entry->bus = NULL;
 }
 
+/* Takes first and asks afterwards: only the thread that is inside may look at service and depth. */
 static int enter_itself(hw_entry *entry, howdah_bus *bus, unsigned what, const char *call,
                         howdah_error *reterr)
 {
@@ -234,6 +266,10 @@ static int enter_itself(hw_entry *entry, howdah_bus *bus, unsigned what, const c
     return HOWDAH_OK;
 }
 
+/*
+ * The call of a handler on its own bus (I3, I4, I5).  What drives the bus is refused; what
+ * belongs to the handle itself stays there; everything else goes to a side if there can be one.
+ */
 static int enter_inside(hw_entry *entry, hw_handling *handling, howdah_bus **bus, unsigned what,
                         const char *call, howdah_error *reterr)
 {
@@ -260,6 +296,10 @@ static int enter_inside(hw_entry *entry, hw_handling *handling, howdah_bus **bus
     return enter_itself(entry, own, what, call, reterr);
 }
 
+/*
+ * A call that is not made by a handler of this bus goes straight to it, even from a handler of
+ * another.
+ */
 int hw_enter(hw_entry *entry, howdah_bus **bus, unsigned what, const char *call,
              howdah_error *reterr)
 {

@@ -18,9 +18,10 @@ typedef struct verification {
     void *ctx;
     int64_t looked_at;
     int64_t wrong;
-    bool stop; /* fn wants no more */
+    bool stop; /* fn asked to stop */
 } verification;
 
+/* Once the caller has enough, checks that are under way end at their next row. */
 static void find(verification *v, howdah_severity severity, const char *check, const char *message,
                  const char *advice)
 {
@@ -30,8 +31,8 @@ static void find(verification *v, howdah_severity severity, const char *check, c
 }
 
 /*
- * What became of a check.  A large store is no bad one: a check that does not end in time says so,
- * and the others go on.
+ * What became of a check.  A large store is not a bad one: a check that does not end in time says
+ * so, and the others go on.
  */
 static int end_check(verification *v, const char *check, int s, const howdah_error *err,
                      howdah_error *reterr)
@@ -64,6 +65,7 @@ static int on_wrong(void *ctx, hw_str queue, hw_str what, int64_t n)
     return v->stop;
 }
 
+/* Counted only to tell how many jobs were looked at. */
 static int on_queue(void *ctx, const howdah_queue_info *row)
 {
     verification *v = ctx;
@@ -72,6 +74,7 @@ static int on_queue(void *ctx, const howdah_queue_info *row)
     return 0;
 }
 
+/* The count is taken before the check, at another moment (I2): it is only for the message. */
 static int verify_jobs(verification *v, howdah_error *reterr)
 {
     const hw_queue_ops *ops = hw_queue_ops_of(v->bus);
@@ -105,6 +108,10 @@ typedef struct places {
     bool full; /* no memory for the next */
 } places;
 
+/*
+ * Copied, because the list is read to its end before a place is checked: a check is a statement
+ * of its own on the same session.
+ */
 static int on_subscription(void *ctx, const hw_sub_row *row)
 {
     places *p = ctx;
@@ -127,6 +134,7 @@ static int on_subscription(void *ctx, const hw_sub_row *row)
     return 0;
 }
 
+/* NOT_FOUND is a finding; any other failure ends the check. */
 static int verify_place(verification *v, const place *p, howdah_error *reterr)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -137,7 +145,7 @@ static int verify_place(verification *v, const place *p, howdah_error *reterr)
         v->wrong++;
         (void)snprintf(message, sizeof message, "%s: %s", p->name, err.message);
         find(v, HOWDAH_BAD, "checkpoints", message,
-             "the log is another one than before, or was put back: howdah sub reset");
+             "the log was replaced, or restored to an earlier state: howdah sub reset");
         return HOWDAH_OK;
     }
     if (s < 0)
@@ -178,6 +186,7 @@ static int on_flaw(void *ctx, hw_str what, int64_t n)
     return v->stop;
 }
 
+/* Streams without holes in their versions, families without holes in their revisions. */
 static int verify_log(verification *v, howdah_error *reterr)
 {
     int s;
@@ -189,6 +198,7 @@ static int verify_log(verification *v, howdah_error *reterr)
     return s;
 }
 
+/* The store words these findings itself: what a number means differs between the engines. */
 static int on_numbers(void *ctx, const howdah_finding *finding)
 {
     verification *v = ctx;
@@ -202,6 +212,7 @@ static int verify_numbers(verification *v, howdah_error *reterr)
     return v->bus->store->ops->numbers(v->bus->store, on_numbers, v, reterr);
 }
 
+/* Each check stands alone: one that does not end in time keeps no other from running. */
 int howdah_verify(howdah_bus *bus, int (*fn)(void *ctx, const howdah_finding *finding), void *ctx,
                   howdah_error *reterr)
 {

@@ -8,12 +8,14 @@
  */
 #include "engine/batch.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "engine/rules.h"
 
+/* With half of the slots free, honest keys need a few probes; 64 in a row means chosen keys. */
 #define PROBES_MAX 64
 #define NONE UINT32_MAX
 
@@ -40,6 +42,10 @@ typedef struct search {
     uint32_t slots_n;
 } search;
 
+/*
+ * One block for both arrays. n is at most HOWDAH_BATCH_EVENTS_MAX, so 32 bits hold every index
+ * and no sum here overflows.
+ */
 static bool search_init(search *find, const howdah_event *const *events, size_t n)
 {
     uint32_t slots_n = 4;
@@ -47,6 +53,7 @@ static bool search_init(search *find, const howdah_event *const *events, size_t 
 
     while (slots_n < 2 * n)
         slots_n *= 2;
+    assert(n < NONE && slots_n >= 2 * n);
     block = hw_calloc(n + slots_n, sizeof *block);
     if (!block)
         return false;
@@ -79,7 +86,10 @@ static uint64_t hash(hw_str key)
     return h * UINT64_C(0xD6E8FEB86659FD93) >> 32;
 }
 
-/* False when the keys collide too often. */
+/*
+ * Open addressing: a slot holds the index of the first event with its key.  False when the keys
+ * collide too often; "first" is then half filled, and the sort fills it again from the start.
+ */
 static bool first_equal_by_hash(search *find, key_fn key_of)
 {
     memset(find->slots, 0xFF, find->slots_n * sizeof *find->slots);
@@ -101,7 +111,10 @@ static bool first_equal_by_hash(search *find, key_fn key_of)
     return true;
 }
 
-/* By key, then by index, so that equal ones are in their order. */
+/*
+ * By key, then by index, so that of equal keys the first event comes first.  Any order of keys is
+ * good enough, and comparing lengths before bytes is the quickest.
+ */
 static bool sorts_before(const search *find, key_fn key_of, uint32_t a, uint32_t b)
 {
     hw_str x = key_of(find->events[a]);
@@ -114,7 +127,7 @@ static bool sorts_before(const search *find, key_fn key_of, uint32_t a, uint32_t
     return c != 0 ? c < 0 : a < b;
 }
 
-/* Lets the top of heap[0..n) at position i sink to where it belongs. */
+/* Lets heap[i] sink within heap[0..n) to where it belongs. */
 static void sink(const search *find, key_fn key_of, uint32_t i, uint32_t n)
 {
     uint32_t *heap = find->slots;
@@ -135,6 +148,7 @@ static void sink(const search *find, key_fn key_of, uint32_t i, uint32_t n)
     heap[i] = moving;
 }
 
+/* A heap sort: no recursion, no memory beyond the slots, and no input that makes it slow. */
 static void first_equal_by_sort(search *find, key_fn key_of)
 {
     uint32_t *heap = find->slots;
@@ -166,11 +180,15 @@ static void first_equal(search *find, key_fn key_of)
 
 /* ----------------------------------------------------------- expectations (I2) */
 
-/* What an expectation before the nth event of a stream says about the stream before the batch. */
+/*
+ * What an expectation before the nth event of a stream says about the stream before the batch.
+ * False when the events before it in the batch make it impossible.
+ */
 static bool rebase(int64_t expected, uint32_t nth, int64_t *ret_expected)
 {
     int64_t before = nth - 1;
 
+    assert(nth >= 1);
     if (expected == HOWDAH_EXPECT_ANY || before == 0) {
         *ret_expected = expected;
         return true;
@@ -184,7 +202,10 @@ static bool rebase(int64_t expected, uint32_t nth, int64_t *ret_expected)
     return *ret_expected >= 0;
 }
 
-/* Both at once; false when no version meets both. */
+/*
+ * Both at once; false when no version meets both.  The stricter one stays: a version says more
+ * than EXISTS, and EXISTS more than ANY.
+ */
 static bool fold(int64_t *expected, int64_t more)
 {
     if (more == HOWDAH_EXPECT_ANY || more == *expected)
@@ -196,6 +217,11 @@ static bool fold(int64_t *expected, int64_t more)
     return more == HOWDAH_EXPECT_EXISTS && *expected > 0;
 }
 
+/*
+ * An event's own expectation goes before that of the call.  The call's is about the stream before
+ * the batch, so only the first event of each stream carries it.  The error names the later of two
+ * events that contradict each other.
+ */
 static int fold_expectations(hw_batch *batch, int64_t expected_version, howdah_error *reterr)
 {
     for (size_t i = 0; i < batch->n; i++) {
@@ -225,6 +251,10 @@ static int fold_expectations(hw_batch *batch, int64_t expected_version, howdah_e
 
 /* -------------------------------------------------------------------- the batch */
 
+/*
+ * Both limits bound the memory that one batch takes in a store.  Checked before anything is
+ * allocated or hashed.
+ */
 static int check_size(hw_batch *batch, howdah_error *reterr)
 {
     if (batch->n < 1)
@@ -246,11 +276,15 @@ static int check_size(hw_batch *batch, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* One block: the streams, then both arrays of numbers.  A batch has at most n streams. */
+/*
+ * One block: the streams, then both arrays of numbers.  A batch has at most n streams.  The
+ * streams come first because they need the wider alignment.
+ */
 static int allocate(hw_batch *batch, howdah_error *reterr)
 {
     size_t each = sizeof *batch->streams + sizeof *batch->stream_no + sizeof *batch->nth;
 
+    assert(batch->n >= 1); /* check_size() */
     batch->streams = hw_calloc(batch->n, each);
     if (!batch->streams)
         return hw_fail_no_memory(reterr);
@@ -269,9 +303,11 @@ static void place(hw_batch *batch, size_t i, size_t first, uint32_t *counts)
     } else {
         batch->stream_no[i] = batch->stream_no[first];
     }
+    assert(first <= i && batch->stream_no[i] < batch->streams_n);
     batch->nth[i] = ++counts[batch->stream_no[i]];
 }
 
+/* I3, then I1.  A single event, the usual append, needs no search. */
 static int group(hw_batch *batch, howdah_error *reterr)
 {
     search find;
@@ -303,6 +339,10 @@ static int group(hw_batch *batch, howdah_error *reterr)
     return s;
 }
 
+/*
+ * A version as the call's expectation can mean one stream only; "none", "any" and "exists" may be
+ * said of several at once.
+ */
 int hw_batch_init(hw_batch *batch, const howdah_event *const *events, size_t n,
                   int64_t expected_version, howdah_error *reterr)
 {
@@ -331,6 +371,10 @@ void hw_batch_done(hw_batch *batch)
     *batch = (hw_batch){.events = NULL};
 }
 
+/*
+ * 0 is both EXPECT_NONE and the version of a stream without events, so the last line does for
+ * both.
+ */
 bool hw_expectation_met(int64_t expected, int64_t actual)
 {
     if (expected == HOWDAH_EXPECT_ANY)
@@ -340,6 +384,10 @@ bool hw_expectation_met(int64_t expected, int64_t actual)
     return expected == actual;
 }
 
+/*
+ * The one text for a conflict, for all stores.  The caller reads the current version from
+ * actual_version, if its struct has that member.
+ */
 int hw_batch_conflict(hw_str stream, int64_t expected, int64_t actual, howdah_error *reterr)
 {
     const char *name = stream.s ? stream.s : "";
@@ -359,5 +407,5 @@ int hw_batch_conflict(hw_str stream, int64_t expected, int64_t actual, howdah_er
     if (reterr && reterr->size >= offsetof(howdah_error, sqlstate))
         reterr->actual_version = actual;
     return hw_advise(reterr, HOWDAH_CONFLICT,
-                     "read the stream again, decide anew, append with its present version");
+                     "read the stream again, decide again, append with its current version");
 }

@@ -6,7 +6,7 @@
  *
  * Streams that stand still are entries of retries, found by walking them: they are few, or else
  * something is so wrong that pending_max ends it.  An entry is the queue of its stream: the event
- * that is tried next, and those behind it in order.
+ * that is tried next, and those after it in order.
  */
 #include "engine/delivery.h"
 
@@ -34,6 +34,7 @@ void hw_delivery_init(hw_delivery *d, const hw_delivery_config *config)
         d->config.pending_max = HW_PENDING_MAX;
 }
 
+/* The entries only: retries itself is kept for the next load. */
 static void forget_retries(hw_delivery *d)
 {
     for (size_t i = 0; i < d->retries_n; i++)
@@ -52,6 +53,10 @@ void hw_delivery_done(hw_delivery *d)
     *d = (hw_delivery){.config = d->config};
 }
 
+/*
+ * The next "missing" is built in spare and swapped in at the end, so that a failure on the way
+ * leaves the state as it was (I6), and neither array is allocated anew for each page.
+ */
 static void swap_missing(hw_delivery *d)
 {
     hw_ranges missing = d->missing;
@@ -60,6 +65,11 @@ static void swap_missing(hw_delivery *d)
     d->spare = missing;
 }
 
+/*
+ * Ranges come from the store, so they are checked and not asserted.  Nothing of the old state is
+ * touched before all of them have been read (I6).  The attempts made by the owner before are not
+ * known here, so every event starts with all its tries.
+ */
 int hw_delivery_load(hw_delivery *d, int64_t high, const hw_range *outstanding,
                      size_t outstanding_n, int64_t suspects, howdah_error *reterr)
 {
@@ -73,7 +83,7 @@ int hw_delivery_load(hw_delivery *d, int64_t high, const hw_range *outstanding,
         if (outstanding[i].first <= before || outstanding[i].first > outstanding[i].last ||
             outstanding[i].last > high)
             return hw_fail(reterr, HOWDAH_CORRUPT,
-                           "a checkpoint at %lld owes %lld to %lld behind %lld", (long long)high,
+                           "a checkpoint at %lld owes %lld to %lld after %lld", (long long)high,
                            (long long)outstanding[i].first, (long long)outstanding[i].last,
                            (long long)before);
         before = outstanding[i].last;
@@ -93,7 +103,10 @@ int hw_delivery_load(hw_delivery *d, int64_t high, const hw_range *outstanding,
 
 /* ------------------------------------------------------- streams that stand still */
 
-/* FNV-1a. */
+/*
+ * FNV-1a.  Names are kept as hashes only: an entry needs no memory for the text, and two streams
+ * of one hash only wait for each other.
+ */
 static uint64_t hash_of(hw_str stream)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
@@ -112,7 +125,7 @@ static hw_retry *find_stream(const hw_delivery *d, uint64_t stream)
     return NULL;
 }
 
-/* The entry whose next event this is; not those in which it stands behind. */
+/* The entry whose next event this is; not those in which it waits after another one. */
 static hw_retry *find_leader(const hw_delivery *d, int64_t sequence)
 {
     for (size_t i = 0; i < d->retries_n; i++) {
@@ -122,6 +135,7 @@ static hw_retry *find_leader(const hw_delivery *d, int64_t sequence)
     return NULL;
 }
 
+/* Called before DELIVER is answered: when the handler fails, park() needs the entry (I6). */
 static int reserve_retry(hw_delivery *d, howdah_error *reterr)
 {
     size_t room = d->retries_room ? d->retries_room * 2 : ROOM_FIRST;
@@ -137,6 +151,10 @@ static int reserve_retry(hw_delivery *d, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/*
+ * Room for one more.  A queue whose head has moved on has room at its front, which stand_behind()
+ * uses.
+ */
 static int reserve_behind(hw_retry *retry, howdah_error *reterr)
 {
     size_t room = retry->behind_room ? retry->behind_room * 2 : ROOM_FIRST;
@@ -152,7 +170,7 @@ static int reserve_behind(hw_retry *retry, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* Puts a number into the queue behind the leader, in order; there is room. */
+/* Puts a number into the queue after the leader, in order (I3); there is room. */
 static void stand_behind(hw_retry *retry, int64_t sequence)
 {
     size_t n = retry->behind_n - retry->behind_at;
@@ -163,6 +181,7 @@ static void stand_behind(hw_retry *retry, int64_t sequence)
         retry->behind_at = 0;
         retry->behind_n = n;
     }
+    assert(retry->behind_n < retry->behind_room);
     at = retry->behind_n++;
     /* Later events come later, so this ends at once. */
     for (; at > retry->behind_at && retry->behind[at - 1] > sequence; at--)
@@ -170,7 +189,10 @@ static void stand_behind(hw_retry *retry, int64_t sequence)
     retry->behind[at] = sequence;
 }
 
-/* The leader is out of the way: the next one moves up, or the stream is free. */
+/*
+ * The leader is out of the way: the next one moves up and is due at once, or the stream is free.
+ * The last entry takes the place of one that is over; entries are in no order.
+ */
 static void move_up(hw_delivery *d, hw_retry *retry, int64_t now_ms)
 {
     assert(d->waiting > 0);
@@ -185,14 +207,19 @@ static void move_up(hw_delivery *d, hw_retry *retry, int64_t now_ms)
     *retry = d->retries[--d->retries_n];
 }
 
-/* A new entry, or the head of the queue that its stream has: then it is the earlier one. */
+/*
+ * A new entry, or the head of the queue that its stream has.  In the second case the event in
+ * hand is the earlier one: it filled a hole below the event that has waited so far (I3).
+ */
 static hw_retry *lead(hw_delivery *d, uint64_t stream)
 {
     hw_retry *retry = find_stream(d, stream);
 
+    assert(!retry || retry->sequence > d->in_hand);
     if (retry) {
         stand_behind(retry, retry->sequence);
     } else {
+        assert(d->retries_n < d->retries_room); /* deliver() reserved it */
         retry = &d->retries[d->retries_n++];
         *retry = (hw_retry){.stream = stream};
     }
@@ -201,7 +228,10 @@ static hw_retry *lead(hw_delivery *d, uint64_t stream)
     return retry;
 }
 
-/* The event in hand waits for another try; there is room, since DELIVER was the answer (I6). */
+/*
+ * The event in hand waits for another try; there is room, since DELIVER was the answer (I6).  One
+ * that was read again for its retry has an entry already.
+ */
 static void park(hw_delivery *d, hw_str stream, unsigned attempts, int64_t due_ms)
 {
     hw_retry *retry = find_leader(d, d->in_hand);
@@ -220,7 +250,7 @@ static int64_t add_ms(int64_t when_ms, int64_t delay_ms)
     return delay_ms > INT64_MAX - when_ms ? INT64_MAX : when_ms + delay_ms;
 }
 
-/* More is accounted for than the stored checkpoint says. */
+/* More is accounted for than the stored checkpoint says; the time limit runs from the first. */
 static void mark_moved(hw_delivery *d, int64_t now_ms)
 {
     if (!d->moved)
@@ -245,6 +275,7 @@ static bool fits_inside(const hw_delivery *d, int64_t sequence, bool matches)
     return !inside && d->pending.n == 0;
 }
 
+/* I4.  A number above high + 1 leaves a gap, which is one range more. */
 static bool fits(const hw_delivery *d, int64_t sequence, bool matches)
 {
     size_t count = d->missing.n + d->pending.n + matches;
@@ -263,7 +294,10 @@ static bool out_of_order(const hw_delivery *d, int64_t sequence)
            (d->missing.n > 0 && d->missing.items[0].first < sequence);
 }
 
-/* The number is accounted for from now on, if only as pending (I1).  reserve() was called. */
+/*
+ * The number is accounted for from now on, if only as pending (I1). reserve() was called, so that
+ * neither set needs memory and nothing fails here (I6).
+ */
 static void accept(hw_delivery *d, int64_t sequence, bool pending)
 {
     int s = HOWDAH_OK;
@@ -289,6 +323,7 @@ static int reserve(hw_delivery *d, howdah_error *reterr)
     return s < 0 ? s : hw_ranges_reserve(&d->pending, 2, reterr);
 }
 
+/* Its stream has failed before: the event waits without a try of its own (I3). */
 static int hold(hw_delivery *d, hw_retry *retry, int64_t sequence, howdah_error *reterr)
 {
     int s = reserve_behind(retry, reterr);
@@ -301,7 +336,10 @@ static int hold(hw_delivery *d, hw_retry *retry, int64_t sequence, howdah_error 
     return HOWDAH_OK;
 }
 
-/* leading: the entry of its stream, whose events are later ones; NULL: there is none. */
+/*
+ * leading: the entry of its stream, whose events are later ones; NULL: there is none.  All that a
+ * failure of the handler would need is reserved first (I6).
+ */
 static int deliver(hw_delivery *d, hw_retry *leading, int64_t sequence, howdah_error *reterr)
 {
     int s = leading ? reserve_behind(leading, reterr) : reserve_retry(d, reterr);
@@ -322,6 +360,7 @@ int hw_delivery_offer(hw_delivery *d, int64_t sequence, hw_str stream, bool matc
     int s;
 
     assert(sequence > 0 && d->in_hand == 0);
+    /* I1: it is pending, or done. */
     if (sequence <= d->high && !hw_ranges_has(&d->missing, sequence)) {
         *ret_offer = HW_OFFER_SKIP;
         return HOWDAH_OK;
@@ -349,6 +388,11 @@ int hw_delivery_offer(hw_delivery *d, int64_t sequence, hw_str stream, bool matc
     return s;
 }
 
+/*
+ * Between hw_delivery_due() and the row an earlier event of the stream may have turned up, or
+ * failed again; then this one is no leader any more and waits. finish() may split a range of
+ * pending: the room for that is reserved here (I6).
+ */
 int hw_delivery_retry(hw_delivery *d, int64_t sequence, hw_offer *ret_offer, howdah_error *reterr)
 {
     const hw_retry *retry = find_leader(d, sequence);
@@ -386,6 +430,10 @@ static void finish(hw_delivery *d, int64_t now_ms)
         d->suspects--;
 }
 
+/*
+ * In a transaction of the handler's the checkpoint is stored already; otherwise it becomes due by
+ * the rules of checkpoint_at_ms().
+ */
 int hw_delivery_handled(hw_delivery *d, int64_t sequence, int64_t now_ms, howdah_error *reterr)
 {
     (void)reterr;
@@ -404,6 +452,7 @@ int hw_delivery_handled(hw_delivery *d, int64_t sequence, int64_t now_ms, howdah
     return HOWDAH_OK;
 }
 
+/* The dead letter and the checkpoint were one transaction, so there is nothing left to store. */
 int hw_delivery_dead_lettered(hw_delivery *d, int64_t sequence, int64_t now_ms,
                               howdah_error *reterr)
 {
@@ -415,6 +464,10 @@ int hw_delivery_dead_lettered(hw_delivery *d, int64_t sequence, int64_t now_ms,
     return HOWDAH_OK;
 }
 
+/*
+ * The delay grows with the tries made so far.  A dead letter is written by the caller while the
+ * event is still in hand: until it is stored the event must stay outstanding (I2).
+ */
 int hw_delivery_failed(hw_delivery *d, int64_t sequence, hw_str stream, int64_t now_ms,
                        uint32_t random, hw_failed *ret_failed, howdah_error *reterr)
 {
@@ -431,7 +484,7 @@ int hw_delivery_failed(hw_delivery *d, int64_t sequence, hw_str stream, int64_t 
         park(d, stream, tries, add_ms(now_ms, delay_ms));
         *ret_failed = HW_FAILED_RETRY;
     } else if (d->config.fail_closed) {
-        park(d, stream, 0, now_ms); /* whoever goes on, goes on with it, and with all its tries */
+        park(d, stream, 0, now_ms); /* released, it comes first and has all its tries again */
         *ret_failed = HW_FAILED_HALT;
     } else {
         *ret_failed = HW_FAILED_DEAD_LETTER;
@@ -439,6 +492,7 @@ int hw_delivery_failed(hw_delivery *d, int64_t sequence, hw_str stream, int64_t 
     return HOWDAH_OK;
 }
 
+/* No attempt is counted: the handler was stopped, it did not fail. */
 int hw_delivery_put_back(hw_delivery *d, int64_t sequence, hw_str stream, int64_t now_ms,
                          howdah_error *reterr)
 {
@@ -473,7 +527,11 @@ static hw_range intersect(hw_range a, int64_t first, int64_t last)
     return (hw_range){a.first > first ? a.first : first, a.last < last ? a.last : last};
 }
 
-/* Adds to spare what of range up to upto is a hole, and all of it that lies above. */
+/*
+ * Adds to spare the part of range that is still missing: up to upto only what is a hole, because
+ * a row that is neither seen nor in a hole will never come (I2); above upto all of it, as nothing
+ * was read there.
+ */
 static int keep_holes(hw_delivery *d, hw_range range, int64_t upto, const hw_hole *holes,
                       size_t holes_n, howdah_error *reterr)
 {
@@ -493,7 +551,10 @@ static int keep_holes(hw_delivery *d, hw_range range, int64_t upto, const hw_hol
     return s;
 }
 
-/* Adds the holes above high to spare; *upto goes down when they would be too many (I4). */
+/*
+ * Adds the holes above high to spare; *upto goes down when they would be too many (I4), and the
+ * numbers from there on are read again later.
+ */
 static int add_holes(hw_delivery *d, int64_t *upto, const hw_hole *holes, size_t holes_n,
                      howdah_error *reterr)
 {
@@ -512,6 +573,10 @@ static int add_holes(hw_delivery *d, int64_t *upto, const hw_hole *holes, size_t
     return s;
 }
 
+/*
+ * Whether the pass changed nothing.  Then it makes no checkpoint due: an idle subscription with
+ * an open hole would otherwise store the same one again and again.
+ */
 static bool spare_is_missing(const hw_delivery *d)
 {
     return d->spare.n == d->missing.n &&
@@ -541,6 +606,10 @@ int hw_delivery_pass(hw_delivery *d, int64_t upto, const hw_hole *holes, size_t 
     return HOWDAH_OK;
 }
 
+/*
+ * The set that stands still is remembered once for all subscriptions (still.h), so a checkpoint
+ * need not repeat it.  Numbers of "owes" above high are not this subscription's yet.
+ */
 int hw_delivery_put_aside(hw_delivery *d, const hw_ranges *still, const hw_ranges *owes,
                           int64_t now_ms, howdah_error *reterr)
 {
@@ -559,7 +628,10 @@ int hw_delivery_put_aside(hw_delivery *d, const hw_ranges *still, const hw_range
     return HOWDAH_OK;
 }
 
-/* STRICT: the last number of the first hole that concerns the subscription. */
+/*
+ * STRICT: the last number of the first hole that concerns the subscription.  Nothing after it may
+ * be delivered before the hole is filled or proven dead; the hole's own numbers may be read.
+ */
 static int64_t strict_end(const hw_delivery *d, const hw_hole *holes, size_t holes_n)
 {
     size_t h = find_hole(holes, holes_n, d->high + 1);
@@ -573,6 +645,10 @@ static int64_t strict_end(const hw_delivery *d, const hw_hole *holes, size_t hol
     return end;
 }
 
+/*
+ * A number that is pending is not asked for again: hw_delivery_due() names it when its time
+ * comes.
+ */
 int hw_delivery_wanted(const hw_delivery *d, int64_t to, const hw_hole *holes, size_t holes_n,
                        hw_ranges *out, int64_t *ret_upto, howdah_error *reterr)
 {
@@ -619,6 +695,9 @@ static size_t insert(int64_t *out, size_t n, size_t room, int64_t number)
     return n + 1;
 }
 
+/*
+ * The lowest numbers first, so that a caller with little room keeps the order of a stream (I3).
+ */
 size_t hw_delivery_due(const hw_delivery *d, int64_t now_ms, int64_t *out, size_t room)
 {
     size_t n = 0;
@@ -629,7 +708,7 @@ size_t hw_delivery_due(const hw_delivery *d, int64_t now_ms, int64_t *out, size_
         if (retry->due_ms > now_ms || retry->sequence == d->in_hand)
             continue;
         n = insert(out, n, room, retry->sequence);
-        /* One that has failed may fail again: those behind it would be read in vain. */
+        /* One that has failed may fail again: those after it would be read for nothing. */
         if (retry->attempts > 0)
             continue;
         for (size_t k = retry->behind_at; k < retry->behind_n; k++) {
@@ -641,7 +720,10 @@ size_t hw_delivery_due(const hw_delivery *d, int64_t now_ms, int64_t *out, size_
     return n;
 }
 
-/* INT64_MAX: there is nothing to store. */
+/*
+ * When to store; INT64_MAX: there is nothing to store.  With suspects each event is stored by
+ * itself, because any of them may kill the process.
+ */
 static int64_t checkpoint_at_ms(const hw_delivery *d)
 {
     int64_t at_ms = INT64_MAX;
@@ -670,6 +752,7 @@ int64_t hw_delivery_next_ms(const hw_delivery *d)
 
 /* --------------------------------------------------------------------- checkpoints */
 
+/* INT64_MAX means that there is nothing to store, whatever the time is. */
 bool hw_delivery_checkpoint_due(const hw_delivery *d, int64_t now_ms)
 {
     int64_t at_ms = checkpoint_at_ms(d);
@@ -682,6 +765,11 @@ int hw_delivery_outstanding(const hw_delivery *d, hw_ranges *out, howdah_error *
     return hw_delivery_outstanding_without(d, 0, 0, out, reterr);
 }
 
+/*
+ * For a checkpoint that shares a transaction with the handler's effect, a dead letter or a
+ * recorded skip: it must already say what is true once that transaction has committed.  Missing
+ * and pending are both sorted, and merged in one walk.
+ */
 int hw_delivery_outstanding_without(const hw_delivery *d, int64_t first, int64_t last,
                                     hw_ranges *out, howdah_error *reterr)
 {
@@ -712,6 +800,7 @@ int hw_delivery_outstanding_without(const hw_delivery *d, int64_t first, int64_t
     return s;
 }
 
+/* Also right after a load: what is in memory is what is stored. */
 void hw_delivery_checkpointed(hw_delivery *d)
 {
     d->last_sequence = 0;
@@ -732,6 +821,10 @@ int64_t hw_delivery_contiguous(const hw_delivery *d)
 
 /* -------------------------------------------------------------------- gap_policy */
 
+/*
+ * The age is that of the frontier's hole, not of the subscription: a hole that was seen long ago
+ * is overdue for a new subscription at once.
+ */
 bool hw_delivery_overdue(const hw_delivery *d, const hw_hole *holes, size_t holes_n, int64_t now_ms,
                          hw_range *ret_range, int64_t *ret_age_ms)
 {
@@ -754,6 +847,7 @@ bool hw_delivery_overdue(const hw_delivery *d, const hw_hole *holes, size_t hole
     return false;
 }
 
+/* The skip and the checkpoint without the range are stored (I2), so nothing is left to store. */
 int hw_delivery_skipped(hw_delivery *d, hw_range range, int64_t now_ms, howdah_error *reterr)
 {
     int s = hw_ranges_remove(&d->missing, range.first, range.last, reterr);

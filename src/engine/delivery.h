@@ -16,13 +16,14 @@
  *   I3  Events of one stream come to the handler in the order of their numbers: behind a pending
  *       event every later event of its stream waits (ordering AHEAD), or everything (STRICT).
  *   I4  What is outstanding is bounded.  At outstanding_max ranges nothing is accepted that would
- * add one (but for one event at the edge of a missing range, which is the way out of it), at
- * pending_max events that are not handled no further one.  What is outstanding already may fall
- * into more ranges: a gap turns out to be several holes, the middle one of three is handled.  So
- * there are never more than the frontier has holes, plus outstanding_max, plus pending_max. I5  A
- * page's rows are offered in ascending order; page and pass belong to one snapshot. I6  Whatever
- * can fail for want of memory fails before it changes anything, and once DELIVER is the answer,
- * nothing that may follow it fails: a handler's success is never forgotten.
+ *       add one (but for one event at the edge of a missing range, which is the way out of it); at
+ *       pending_max events that are not handled no further one is accepted.  What is outstanding
+ *       already may fall into more ranges: a gap turns out to be several holes, the middle one of
+ *       three is handled.  So there are never more than the frontier has holes, plus
+ *       outstanding_max, plus pending_max.
+ *   I5  A page's rows are offered in ascending order; page and pass belong to one snapshot.
+ *   I6  Whatever can fail for want of memory fails before it changes anything, and once DELIVER is
+ *       the answer, nothing that may follow it fails: a handler's success is never forgotten.
  *
  * How a caller drives it, one page at a time:
  *     read      rows of hw_delivery_wanted(), up to a known frontier, in one snapshot

@@ -1,12 +1,15 @@
 /* event.c - the record that every layer passes around. */
 #include "engine/event.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/mem.h"
 
-/* Every text of an event; clone walks this table, so a new field cannot be forgotten there alone.
+/*
+ * Every text of an event.  Clone and its size walk the same table, so that a new field cannot be
+ * forgotten in one of them.
  */
 static const size_t text_fields[] = {
     offsetof(howdah_event, stream),  offsetof(howdah_event, type),
@@ -34,7 +37,10 @@ static const hw_str *text_of(const howdah_event *event, size_t i)
     return (const hw_str *)(const void *)((const char *)event + text_fields[i]);
 }
 
-/* The bytes of the block that holds the event and its texts, each with its NUL; 0 on overflow. */
+/*
+ * The bytes of the block that holds the event and its texts, each with its NUL; 0 on overflow.
+ * The texts need no alignment, so they follow the struct without gaps.
+ */
 static size_t block_size(const howdah_event *event)
 {
     size_t size = sizeof *event;
@@ -51,6 +57,9 @@ static size_t block_size(const howdah_event *event)
     return size;
 }
 
+/*
+ * I2: one allocation, so that one free ends it, and nothing of the source is borrowed any more.
+ */
 int hw_event_clone(const howdah_event *event, howdah_event **ret_event, howdah_error *reterr)
 {
     size_t size = block_size(event);
@@ -72,6 +81,7 @@ int hw_event_clone(const howdah_event *event, howdah_event **ret_event, howdah_e
         *mine = (hw_str){at, text->len};
         at += text->len + 1;
     }
+    assert(at == (char *)copy + size);
     *ret_event = copy;
     return HOWDAH_OK;
 }
@@ -86,6 +96,7 @@ static bool same_id(bool has_a, const hw_uuid *a, bool has_b, const hw_uuid *b)
     return has_a == has_b && (!has_a || hw_uuid_equal(a, b));
 }
 
+/* The headers are a valid object, so a first member is all there is to ask for. */
 static bool has_headers(const howdah_event *event)
 {
     size_t pos = 0;
@@ -102,6 +113,10 @@ static bool same_headers(const howdah_event *a, const howdah_event *b)
     return hw_str_equal(a->headers, b->headers) || (!has_headers(a) && !has_headers(b));
 }
 
+/*
+ * Decides whether an append with a stored id is a repeat (fine) or another event (an error).
+ * What the store adds, sequence, version and recorded time, is not compared.
+ */
 bool hw_event_same_content(const howdah_event *sent, const howdah_event *stored)
 {
     return hw_str_equal(sent->stream, stored->stream) && hw_str_equal(sent->type, stored->type) &&

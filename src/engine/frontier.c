@@ -5,8 +5,8 @@
  * hole however large it is, so there are few, and a binary search finds the one that a late row
  * fills.
  *
- * That two equal holes are never adjacent (I1) follows from how they come about: a new one joins a
- * neighbour that is no different from it; a split leaves a seen or dead number between its halves.
+ * Two holes of the same age are never adjacent (I1): a new one joins a neighbour of its age, and a
+ * split leaves a seen or dead number between its halves.
  */
 #include "engine/frontier.h"
 
@@ -17,6 +17,7 @@
 
 #define ROOM_FIRST 16
 
+/* high is where the reader starts: everything up to it counts as known. */
 void hw_frontier_init(hw_frontier *frontier, int64_t high)
 {
     assert(high >= 0);
@@ -29,7 +30,10 @@ void hw_frontier_done(hw_frontier *frontier)
     *frontier = (hw_frontier){frontier->high, NULL, 0, 0};
 }
 
-/* Room for so many holes more. */
+/*
+ * Room for so many holes more.  The limit keeps a log that is full of holes from filling the
+ * memory.
+ */
 static int reserve(hw_frontier *frontier, size_t extra, howdah_error *reterr)
 {
     size_t room = frontier->holes_room ? frontier->holes_room * 2 : ROOM_FIRST;
@@ -80,7 +84,10 @@ static size_t find(const hw_frontier *frontier, int64_t sequence)
     return frontier->holes_n;
 }
 
-/* A hole of its own at index at, or a piece of the neighbour that is no different from it (I1). */
+/*
+ * A hole of its own at index at, or a piece of a neighbour of the same age (I1).  Holes of
+ * different ages stay apart: since_ms is reported, and must stay true for each number.
+ */
 static void add_between(hw_frontier *frontier, size_t at, int64_t first, int64_t last,
                         int64_t now_ms)
 {
@@ -89,6 +96,7 @@ static void add_between(hw_frontier *frontier, size_t at, int64_t first, int64_t
     bool joins_right =
         at < frontier->holes_n && hole->first - 1 == last && hole->since_ms == now_ms;
 
+    assert(at <= frontier->holes_n && first <= last);
     if (joins_left && joins_right) {
         hole[-1].last = hole->last;
         memmove(hole, hole + 1, (frontier->holes_n - at - 1) * sizeof *hole);
@@ -104,6 +112,10 @@ static void add_between(hw_frontier *frontier, size_t at, int64_t first, int64_t
     }
 }
 
+/*
+ * The numbers between high and the row were drawn, since a later one was, and are not visible
+ * yet.
+ */
 static int see_above(hw_frontier *frontier, int64_t sequence, int64_t now_ms, howdah_error *reterr)
 {
     if (sequence > frontier->high + 1) {
@@ -117,13 +129,14 @@ static int see_above(hw_frontier *frontier, int64_t sequence, int64_t now_ms, ho
     return HOWDAH_OK;
 }
 
-/* The number leaves hole i, which shrinks, splits or vanishes (I2). */
+/* The number leaves hole i, which shrinks, splits or vanishes (I2).  Both halves keep its age. */
 static int see_inside(hw_frontier *frontier, size_t i, int64_t sequence, howdah_error *reterr)
 {
     hw_hole *hole = &frontier->holes[i];
     size_t behind = frontier->holes_n - i - 1;
     int s;
 
+    assert(hole->first <= sequence && sequence <= hole->last);
     if (hole->first == hole->last) {
         memmove(hole, hole + 1, behind * sizeof *hole);
         frontier->holes_n--;
@@ -144,6 +157,7 @@ static int see_inside(hw_frontier *frontier, size_t i, int64_t sequence, howdah_
     return HOWDAH_OK;
 }
 
+/* A row at or below high that lies in no hole is no news. */
 int hw_frontier_see(hw_frontier *frontier, int64_t sequence, int64_t now_ms, bool *ret_new,
                     howdah_error *reterr)
 {
@@ -163,7 +177,10 @@ int hw_frontier_see(hw_frontier *frontier, int64_t sequence, int64_t now_ms, boo
     return HOWDAH_OK;
 }
 
-/* The first piece of first..last that no hole holds, and the index where it belongs. */
+/*
+ * The first piece of first..last that no hole holds, and the index where it belongs; false when
+ * there is none.
+ */
 static bool next_piece(const hw_frontier *frontier, int64_t first, int64_t last, hw_hole *ret_piece,
                        size_t *ret_at)
 {
@@ -191,7 +208,7 @@ int hw_frontier_add(hw_frontier *frontier, int64_t first, int64_t last, int64_t 
     int s;
 
     assert(first >= 1 && first <= last && last <= frontier->high);
-    /* Counted first, so that it fails before anything has changed. */
+    /* Counted first, so that a failure comes before anything has changed. */
     for (int64_t from = first; next_piece(frontier, from, last, &piece, &at);) {
         pieces++;
         if (piece.last == last)
@@ -208,7 +225,11 @@ int hw_frontier_add(hw_frontier *frontier, int64_t first, int64_t last, int64_t 
     return HOWDAH_OK;
 }
 
-/* How many pieces of holes are alive, and, into out, which; *ret_numbers: how many numbers. */
+/*
+ * How many pieces of holes are alive, and, into out unless it is NULL, which; *ret_numbers: how
+ * many numbers.  Both lists are sorted, so k only moves up; one range may reach into several
+ * holes.
+ */
 static size_t cut(const hw_frontier *frontier, const hw_ranges *alive, hw_hole *out,
                   int64_t *ret_numbers)
 {
@@ -246,6 +267,7 @@ static int64_t count(const hw_frontier *frontier)
     return numbers;
 }
 
+/* Cuts twice, first to count: most looks resolve nothing, and then nothing is allocated. */
 int hw_frontier_keep(hw_frontier *frontier, const hw_ranges *alive, int64_t *ret_resolved,
                      howdah_error *reterr)
 {
@@ -263,6 +285,7 @@ int hw_frontier_keep(hw_frontier *frontier, const hw_ranges *alive, int64_t *ret
     holes = hw_calloc(n + 1, sizeof *holes);
     if (!holes)
         return hw_fail_no_memory(reterr);
+    assert(left <= before);
     (void)cut(frontier, alive, holes, &left);
     hw_free(frontier->holes);
     frontier->holes = holes;
@@ -271,6 +294,7 @@ int hw_frontier_keep(hw_frontier *frontier, const hw_ranges *alive, int64_t *ret
     return HOWDAH_OK;
 }
 
+/* A hole that reaches beyond upto stays as a whole. out is complete before a hole leaves (I2). */
 int hw_frontier_put_aside(hw_frontier *frontier, int64_t upto, hw_ranges *out, howdah_error *reterr)
 {
     size_t n = 0;

@@ -32,6 +32,7 @@ static bool is_same(const hw_holder *a, const hw_holder *b)
     return a->xid != 0 && a->xid == b->xid;
 }
 
+/* A walk: there are as many holders as transactions that append at one moment. */
 static hw_known_holder *find(const hw_holders *holders, const hw_holder *seen)
 {
     for (size_t i = 0; i < holders->n; i++) {
@@ -42,8 +43,9 @@ static hw_known_holder *find(const hw_holders *holders, const hw_holder *seen)
 }
 
 /*
- * A prepared one that nobody knows may have been there before, without an id: PREPARE gives one to
- * who has none.  Then it is one of those who had none and have gone now.
+ * A prepared one that is not known may have been there before without an id: PREPARE gives an id
+ * to a transaction that has none (I5).  It may then be any of those that had none and are gone
+ * now, so the lowest of their bounds is taken.
  */
 static int64_t low_of_prepared(const hw_holders *holders, const hw_holder *seen, size_t n)
 {
@@ -61,7 +63,10 @@ static int64_t low_of_prepared(const hw_holders *holders, const hw_holder *seen,
     return low;
 }
 
-/* What is known of one that this look sees; before: what was known of it, NULL: nothing. */
+/*
+ * What is known of one that this look sees (I1, I2); before: what was known of it, NULL: nothing.
+ * On the first look nothing is known of anybody, and low is 0.
+ */
 static hw_known_holder know(const hw_holders *holders, int64_t drawn, const hw_holder *seen,
                             const hw_known_holder *before)
 {
@@ -85,7 +90,10 @@ static int by_first(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* The numbers of all given, which are in no order; room for them is there. */
+/*
+ * The numbers of all given, which are in no order; room for them is there.  It sorts the pieces
+ * in place and allocates nothing, because it runs after the last step that may fail.
+ */
 static void join(hw_ranges *out, hw_range *pieces, size_t n)
 {
     hw_range *items = out->items;
@@ -103,11 +111,13 @@ static void join(hw_ranges *out, hw_range *pieces, size_t n)
             if (pieces[i].last > last->last)
                 last->last = pieces[i].last;
         } else {
+            assert(out->n < out->room);
             items[out->n++] = pieces[i];
         }
     }
 }
 
+/* Empty (first > last) when no number was drawn between its two bounds; join() leaves it out. */
 static hw_range numbers_of(const hw_known_holder *known)
 {
     return (hw_range){known->low + 1, known->until};
@@ -130,6 +140,10 @@ static size_t list_freed(const hw_holders *holders, const hw_known_holder *items
     return freed;
 }
 
+/*
+ * The evidence of a reader's round: rows must be read after it, and only then do alive and freed
+ * mean anything for them.  The new list is built aside, so that a failed look leaves the old one.
+ */
 int hw_holders_look(hw_holders *holders, int64_t drawn, const hw_holder *seen, size_t n,
                     howdah_error *reterr)
 {
@@ -145,7 +159,7 @@ int hw_holders_look(hw_holders *holders, int64_t drawn, const hw_holder *seen, s
     pieces = hw_calloc(most + 1, sizeof *pieces);
     if (!items || !pieces)
         s = hw_fail_no_memory(reterr);
-    /* Nothing fails behind this. */
+    /* The last steps that may fail; after them the look counts. */
     hw_ranges_clear(&holders->freed);
     if (s >= 0)
         s = hw_ranges_reserve(&holders->freed, holders->n + 1, reterr);

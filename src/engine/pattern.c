@@ -29,6 +29,10 @@ static bool next_segment(hw_str *rest, hw_str *ret_segment)
     return true;
 }
 
+/*
+ * rest.s is NULL only after the last segment, so "order." with an empty last segment is not
+ * "order".
+ */
 bool hw_pattern_matches(hw_str pattern, hw_str type)
 {
     hw_str wanted;
@@ -47,6 +51,7 @@ bool hw_pattern_matches(hw_str pattern, hw_str type)
     return !type.s;
 }
 
+/* Its prefix is all of it: there is no wildcard. */
 bool hw_pattern_is_exact(hw_str pattern)
 {
     return pattern.s && hw_pattern_prefix(pattern).len == pattern.len;
@@ -61,8 +66,8 @@ void hw_pattern_to_type(hw_str *type, hw_str *pattern)
 }
 
 /*
- * Types hold none of the characters that mean something in a regular expression, except the dot;
- * that one is written as [.], which needs no backslash and so survives every kind of quoting.
+ * Of the characters that mean something in a regular expression types hold only the dot.  It is
+ * written as [.], which needs no backslash and so survives every kind of quoting.
  */
 void hw_pattern_regex(hw_str pattern, hw_buf *out)
 {
@@ -88,6 +93,7 @@ void hw_pattern_regex(hw_str pattern, hw_buf *out)
     hw_buf_putc(out, '$');
 }
 
+/* Cut at a whole segment, so that an index on types can be searched from the prefix on. */
 hw_str hw_pattern_prefix(hw_str pattern)
 {
     hw_str rest = pattern;

@@ -21,11 +21,16 @@ void hw_pause_init(hw_pause *pause, const hw_pause_rules *rules, int64_t gap_us)
     *pause = (hw_pause){.rules = rules, .gap_us = gap_us, .pause_us = rules->short_us_max};
 }
 
+/*
+ * Where things are rare the bell is armed at once: a ring costs little there, and saves the
+ * looks.
+ */
 bool hw_pause_is_quiet(const hw_pause *pause, int64_t now_us)
 {
     return pause->gap_us >= HW_PAUSE_RARE_US || now_us - pause->event_us >= HW_PAUSE_HOLD_OFF_US;
 }
 
+/* The bell may be missed (a ring is only a hint), so looks go on, with longer pauses. */
 void hw_pause_arm(hw_pause *pause)
 {
     pause->armed = true;
@@ -38,11 +43,15 @@ void hw_pause_ring(hw_pause *pause)
     shorten(pause);
 }
 
+/*
+ * Only what has newly come tells how often things come; working off a backlog does not.  The gap
+ * is a moving average with a bound, so that one long silence is soon outweighed.
+ */
 void hw_pause_event(hw_pause *pause, int64_t now_us, bool arrived)
 {
     int64_t gap_us = now_us - pause->arrival_us;
 
-    if (arrived) { /* lately: a fourth of it is the last one */
+    if (arrived) { /* a moving average: the last gap counts for a fourth */
         if (gap_us > HW_PAUSE_GAP_US_MAX)
             gap_us = HW_PAUSE_GAP_US_MAX;
         pause->gap_us = (3 * pause->gap_us + gap_us) / 4;
@@ -52,7 +61,10 @@ void hw_pause_event(hw_pause *pause, int64_t now_us, bool arrived)
     shorten(pause);
 }
 
-/* I3 */
+/*
+ * I3.  While things are rare and no bell is armed, a hold-off of the caller's keeps the pauses
+ * short.
+ */
 static bool may_grow(const hw_pause *pause, int64_t now_us)
 {
     int64_t hold_off_us =

@@ -24,6 +24,7 @@ void hw_ranges_clear(hw_ranges *set)
     set->n = 0;
 }
 
+/* Callers reserve before they begin, so that a series of changes cannot fail half-way. */
 int hw_ranges_reserve(hw_ranges *set, size_t extra, howdah_error *reterr)
 {
     size_t room = set->room ? set->room : ROOM_FIRST;
@@ -44,6 +45,7 @@ int hw_ranges_reserve(hw_ranges *set, size_t extra, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* The upper end is looked at first: most numbers are above everything that is there. */
 size_t hw_ranges_find(const hw_ranges *set, int64_t number)
 {
     size_t low = 0;
@@ -86,19 +88,24 @@ bool hw_ranges_has_near(const hw_ranges *set, int64_t number, size_t *near)
     return i < set->n && set->items[i].first <= number;
 }
 
-/* Makes room for one at index i, which reserve() has promised. */
+/* Makes room for one at index i; the caller has reserved it. */
 static void open_at(hw_ranges *set, size_t i)
 {
+    assert(i <= set->n && set->n < set->room);
     memmove(set->items + i + 1, set->items + i, (set->n - i) * sizeof *set->items);
     set->n++;
 }
 
 static void close_at(hw_ranges *set, size_t i, size_t count)
 {
+    assert(i + count <= set->n);
     memmove(set->items + i, set->items + i + count, (set->n - i - count) * sizeof *set->items);
     set->n -= count;
 }
 
+/*
+ * Ranges that touch become one, so that a set of numbers has one form only and can be compared.
+ */
 int hw_ranges_add(hw_ranges *set, int64_t first, int64_t last, howdah_error *reterr)
 {
     size_t i =
@@ -125,6 +132,7 @@ int hw_ranges_add(hw_ranges *set, int64_t first, int64_t last, howdah_error *ret
     return HOWDAH_OK;
 }
 
+/* Only a removal from the middle of one range needs memory, for the second half. */
 int hw_ranges_remove(hw_ranges *set, int64_t first, int64_t last, howdah_error *reterr)
 {
     size_t i = hw_ranges_find(set, first);
@@ -153,6 +161,7 @@ int hw_ranges_remove(hw_ranges *set, int64_t first, int64_t last, howdah_error *
     return HOWDAH_OK;
 }
 
+/* memmove(), because set and from may be the same. */
 int hw_ranges_copy(hw_ranges *set, const hw_ranges *from, howdah_error *reterr)
 {
     size_t extra = from->n > set->n ? from->n - set->n : 0;
@@ -183,7 +192,7 @@ int64_t hw_ranges_count(const hw_ranges *set)
 
 /* ------------------------------------------------------------------- two sets */
 
-/* Behind all that out has, touching the last one at most. */
+/* Adds after all that out has, touching or overlapping the last one at most. */
 static int append(hw_ranges *out, int64_t first, int64_t last, howdah_error *reterr)
 {
     int s;
@@ -199,6 +208,7 @@ static int append(hw_ranges *out, int64_t first, int64_t last, howdah_error *ret
     return s;
 }
 
+/* A result that is half done must not be taken for one. */
 static int end(hw_ranges *out, int s)
 {
     if (s < 0)
@@ -231,6 +241,9 @@ int hw_ranges_intersect(hw_ranges *out, const hw_ranges *a, const hw_ranges *b,
     return end(out, s);
 }
 
+/*
+ * k stays at the first range of b that can still matter to a; m runs over those within one of a.
+ */
 int hw_ranges_subtract(hw_ranges *out, const hw_ranges *a, const hw_ranges *b, howdah_error *reterr)
 {
     size_t k = 0;

@@ -30,6 +30,7 @@ static int check_text(const char *field, const char *what, hw_str text, size_t m
     return HOWDAH_OK;
 }
 
+/* Absent and empty are different mistakes, and get different messages. */
 static int check_name(const char *field, hw_str name, size_t max, howdah_error *reterr)
 {
     if (!name.s)
@@ -52,6 +53,10 @@ int hw_rule_reason(hw_str reason, howdah_error *reterr)
     return check_name("reason", reason, HW_REASON_MAX, reterr);
 }
 
+/*
+ * PostgreSQL keeps pg_ for itself. 48 bytes leave room for "_control" and "_events" in the names
+ * of channels, which PostgreSQL cuts at 63.
+ */
 int hw_rule_schema_name(hw_str name, howdah_error *reterr)
 {
     int s = check_name("schema", name, HW_SCHEMA_NAME_MAX, reterr);
@@ -61,7 +66,7 @@ int hw_rule_schema_name(hw_str name, howdah_error *reterr)
     if (name.len >= 3 && memcmp(name.s, "pg_", 3) == 0)
         return hw_fail_field(reterr, HOWDAH_INVALID, "schema",
                              "must not start with pg_, in a name of %zu bytes", name.len);
-    /* What quotes the bodies of our functions would end in the middle of one. */
+    /* The bodies of our SQL functions name the schema, and this quotes them: it would end one. */
     if (memmem(name.s, name.len, HW_BODY_QUOTE, strlen(HW_BODY_QUOTE)))
         return hw_fail_field(reterr, HOWDAH_INVALID, "schema",
                              "must not contain " HW_BODY_QUOTE ", in a name of %zu bytes",
@@ -77,7 +82,10 @@ static bool is_type_byte(char c)
            c == '-';
 }
 
-/* What is wrong with one segment, or NULL. */
+/*
+ * What is wrong with one segment, or NULL.  A wildcard is a whole segment; "or*" is neither a
+ * type nor a pattern.
+ */
 static const char *segment_flaw(hw_str segment, bool wild, bool last)
 {
     if (segment.len == 0)
@@ -93,7 +101,10 @@ static const char *segment_flaw(hw_str segment, bool wild, bool last)
     return NULL;
 }
 
-/* field is also the noun: "type", "pattern". */
+/*
+ * field is also the noun: "type", "pattern".  The number of the segment is in the message,
+ * because the text itself is not.
+ */
 static int check_segments(const char *field, hw_str text, bool wild, howdah_error *reterr)
 {
     const char *p = text.s;
@@ -135,6 +146,7 @@ int hw_rule_pattern(hw_str pattern, howdah_error *reterr)
 
 /* ------------------------------------------------------------------ documents */
 
+/* Only the form is checked; whether the type is registered anywhere is not asked. */
 int hw_rule_content_type(hw_str content_type, howdah_error *reterr)
 {
     const char *slash;
@@ -157,13 +169,17 @@ int hw_rule_content_type(hw_str content_type, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* The place is a byte offset, so that a user can find it without our printing the document. */
 static int fail_json(const char *field, const hw_json_flaw *flaw, size_t len, howdah_error *reterr)
 {
     return hw_fail_field(reterr, HOWDAH_INVALID, field, "not valid JSON at byte %zu of %zu: %s",
                          flaw->offset, len, flaw->why);
 }
 
-/* The rule for a header's name is about what it means, not how it is escaped. */
+/*
+ * The rule for a header's name is about what it means, not how it is escaped.  Most names have no
+ * escape and need no memory.
+ */
 static int check_header_name(hw_str raw, howdah_error *reterr)
 {
     hw_buf name = HW_BUF_INIT(HW_HEADERS_MAX); /* unescaping only shortens */
@@ -179,6 +195,7 @@ static int check_header_name(hw_str raw, howdah_error *reterr)
     return s;
 }
 
+/* The walk over the members is allowed only after the whole text was found valid. */
 int hw_rule_headers(hw_str headers, howdah_error *reterr)
 {
     hw_json_flaw flaw;
@@ -209,6 +226,7 @@ int hw_rule_headers(hw_str headers, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* The lower of the setting and the hard limit counts. */
 static int check_payload_size(size_t len, size_t bytes_max, howdah_error *reterr)
 {
     size_t max = bytes_max < HW_PAYLOAD_HARD_MAX ? bytes_max : HW_PAYLOAD_HARD_MAX;
@@ -239,6 +257,7 @@ int hw_rule_bytes(size_t len, size_t bytes_max, howdah_error *reterr)
     return check_payload_size(len, bytes_max, reterr);
 }
 
+/* No content type means JSON (event.h I3); with one the bytes are not looked at. */
 int hw_rule_payload(hw_str data, hw_str content_type, size_t bytes_max, howdah_error *reterr)
 {
     int s;
@@ -257,7 +276,7 @@ int hw_rule_valid_time(int64_t valid_time_us, howdah_error *reterr)
 {
     if (valid_time_us < HW_TIME_MIN_US || valid_time_us > HW_TIME_MAX_US)
         return hw_fail_field(reterr, HOWDAH_INVALID, "valid_time",
-                             "must lie in the years 1 to 9999");
+                             "must be within the years 1 to 9999");
     return HOWDAH_OK;
 }
 
@@ -269,6 +288,7 @@ int hw_rule_schema_version(int64_t schema_version, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Versions and the three special values share one number; everything below them is a mistake. */
 int hw_rule_expected(int64_t expected_version, howdah_error *reterr)
 {
     if (expected_version < HOWDAH_EXPECT_EXISTS)
@@ -284,6 +304,7 @@ int hw_rule_queue(hw_str queue, howdah_error *reterr)
     return check_name("queue", queue, HW_NAME_MAX, reterr);
 }
 
+/* The range of a smallint, which is what PostgreSQL stores. */
 int hw_rule_priority(int64_t priority, howdah_error *reterr)
 {
     if (priority < INT16_MIN || priority > INT16_MAX)
@@ -311,7 +332,8 @@ int hw_rule_delay(const char *field, int64_t delay_ms, howdah_error *reterr)
 int hw_rule_run_at(int64_t run_at_us, howdah_error *reterr)
 {
     if (run_at_us < HW_TIME_MIN_US || run_at_us > HW_TIME_MAX_US)
-        return hw_fail_field(reterr, HOWDAH_INVALID, "run_at", "must lie in the years 1 to 9999");
+        return hw_fail_field(reterr, HOWDAH_INVALID, "run_at",
+                             "must be within the years 1 to 9999");
     return HOWDAH_OK;
 }
 
@@ -331,6 +353,7 @@ static int check_optional_names(const howdah_event *event, howdah_error *reterr)
     return s;
 }
 
+/* In the order of event_problem.sql, so that of two mistakes both name the same one. */
 int hw_rule_event(const howdah_event *event, size_t payload_bytes_max, howdah_error *reterr)
 {
     int s = hw_rule_stream(event->stream, reterr);

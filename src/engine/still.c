@@ -5,6 +5,10 @@
 
 #include "base/mem.h"
 
+/*
+ * The ranges are handed over, not copied: there may be millions of them.  On failure they stay
+ * with the caller.
+ */
 int hw_still_new(hw_ranges *ranges, uint64_t version, hw_still **ret_still, howdah_error *reterr)
 {
     hw_still *still;
@@ -22,8 +26,10 @@ int hw_still_new(hw_ranges *ranges, uint64_t version, hw_still **ret_still, howd
     return HOWDAH_OK;
 }
 
+/* The counter is no atomic: one thread counts (I4). */
 hw_still *hw_still_share(hw_still *still)
 {
+    assert(!still || still->refs > 0);
     if (still)
         still->refs++;
     return still;
@@ -33,6 +39,7 @@ void hw_still_drop(hw_still *still)
 {
     if (!still || --still->refs > 0)
         return;
+    assert(still->refs == 0);
     hw_ranges_done(&still->ranges);
     hw_free(still);
 }
@@ -55,6 +62,7 @@ void hw_late_done(hw_late *late)
     hw_late_init(late, late->since);
 }
 
+/* False both without memory and beyond the limit: hw_late_note() has the same answer to both. */
 static bool reserve(hw_late *late, size_t extra)
 {
     size_t room = late->room ? late->room : 16;
@@ -74,6 +82,10 @@ static bool reserve(hw_late *late, size_t extra)
     return true;
 }
 
+/*
+ * Forgetting all is safe: with a later "since", older versions are simply unknown (I3), and their
+ * owners have to find out in another way.
+ */
 void hw_late_note(hw_late *late, uint64_t version, const hw_ranges *visible)
 {
     assert(version >= late->since);
@@ -86,6 +98,10 @@ void hw_late_note(hw_late *late, uint64_t version, const hw_ranges *visible)
         late->items[late->n++] = (hw_late_piece){version, visible->items[i]};
 }
 
+/*
+ * END: the notes do not reach back so far, or the version's age is unknown (0).  The caller then
+ * has to ask the store what became of the numbers.
+ */
 int hw_late_between(const hw_late *late, uint64_t version, uint64_t upto, hw_ranges *out,
                     howdah_error *reterr)
 {

@@ -411,7 +411,7 @@ static void a_conflict_says_what_was_expected_and_what_is(void **state)
         assert_i64_equal(err.actual_version, rows[i].actual);
         assert_string_equal(err.message, rows[i].message);
         assert_string_equal(err.advice,
-                            "read the stream again, decide anew, append with its present version");
+                            "read the stream again, decide again, append with its current version");
     }
     assert_int_equal(hw_batch_conflict(HW_STR_LIT("s"), 1, 2, NULL), HOWDAH_CONFLICT);
 }

@@ -279,9 +279,9 @@ static void numbers_have_their_ranges(void **state)
     assert_accepted(hw_rule_valid_time(HW_TIME_MIN_US, &err));
     assert_accepted(hw_rule_valid_time(HW_TIME_MAX_US, &err));
     assert_refused(hw_rule_valid_time(HW_TIME_MIN_US - 1, &err), HOWDAH_INVALID, "valid_time",
-                   "valid_time: must lie in the years 1 to 9999");
+                   "valid_time: must be within the years 1 to 9999");
     assert_refused(hw_rule_valid_time(HW_TIME_MAX_US + 1, &err), HOWDAH_INVALID, "valid_time",
-                   "valid_time: must lie in the years 1 to 9999");
+                   "valid_time: must be within the years 1 to 9999");
     assert_accepted(hw_rule_schema_version(1, &err));
     assert_accepted(hw_rule_schema_version(2147483647, &err));
     assert_refused(hw_rule_schema_version(0, &err), HOWDAH_INVALID, "schema_version",
@@ -478,9 +478,9 @@ static void numbers_of_a_job_have_their_ranges(void **state)
     assert_accepted(hw_rule_run_at(0, &err));
     assert_accepted(hw_rule_run_at(HW_TIME_MAX_US, &err));
     assert_refused(hw_rule_run_at(HW_TIME_MAX_US + 1, &err), HOWDAH_INVALID, "run_at",
-                   "run_at: must lie in the years 1 to 9999");
+                   "run_at: must be within the years 1 to 9999");
     assert_refused(hw_rule_run_at(HW_TIME_ABSENT, &err), HOWDAH_INVALID, "run_at",
-                   "run_at: must lie in the years 1 to 9999");
+                   "run_at: must be within the years 1 to 9999");
 }
 
 static void a_payload_is_json_unless_it_has_a_content_type(void **state)

@@ -12,6 +12,7 @@
  *       is bounded, and after a few the store is asked to stand in line.
  *   I4  Nothing is repeated after an error: the store has said what is true (store.h I2, I3).
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,11 +26,13 @@
 #include "engine/batch.h"
 #include "engine/rules.h"
 
+/* With the pauses below about two seconds: a stream that is lost so long is overloaded. */
 #define ATTEMPTS_MAX 40
 #define LUCK_ATTEMPTS 2 /* after so many lost races the batch queues up */
 #define RACE_PAUSE_MS 1
 #define RACE_PAUSE_MAX_MS 50
 
+/* One append on its way; by_id and stored are made only when an attempt has failed. */
 typedef struct append_call {
     hw_store *store;
     const hw_interrupt *interrupt;
@@ -50,11 +53,17 @@ typedef struct by_id {
     size_t index;
 } by_id;
 
+/*
+ * An event that a builder made was checked when it was built, against the hard limit; only the
+ * bus's own limit is left to ask.  One that a store handed out, or that we composed, is checked
+ * in full.
+ */
 static int check_event(const append_call *call, const howdah_event *e, size_t payload_bytes_max,
                        howdah_error *reterr)
 {
     if (e->has_corrects && !call->correction) {
-        int s = hw_fail_field(reterr, HOWDAH_INVALID, "corrects", "an append corrects nothing");
+        int s =
+            hw_fail_field(reterr, HOWDAH_INVALID, "corrects", "an append cannot correct an event");
 
         return hw_advise(reterr, s, "howdah_correct() makes a correction");
     }
@@ -64,6 +73,10 @@ static int check_event(const append_call *call, const howdah_event *e, size_t pa
                                             : hw_rule_bytes(e->data.len, payload_bytes_max, reterr);
 }
 
+/*
+ * The whole batch is checked before the store is asked for anything.  The message names the event
+ * only where there are several.
+ */
 static int check_events(const append_call *call, size_t payload_bytes_max, howdah_error *reterr)
 {
     for (size_t i = 0; i < call->n; i++) {
@@ -82,11 +95,13 @@ static int check_events(const append_call *call, size_t payload_bytes_max, howda
     return HOWDAH_OK;
 }
 
+/* Any order will do, as long as sorting and searching share it. */
 static int compare_ids(const void *a, const void *b)
 {
     return memcmp(((const by_id *)a)->id.b, ((const by_id *)b)->id.b, sizeof(hw_uuid));
 }
 
+/* Only when an append has failed: the usual append never pays for it. */
 static int sort_by_id(append_call *call, howdah_error *reterr)
 {
     call->by_id = hw_calloc(call->n, sizeof *call->by_id);
@@ -102,18 +117,25 @@ static int sort_by_id(append_call *call, howdah_error *reterr)
 static size_t index_of_id(const append_call *call, const hw_uuid *id)
 {
     by_id key = {*id, 0};
-    const by_id *found = bsearch(&key, call->by_id, call->n, sizeof *call->by_id, compare_ids);
+    const by_id *found;
+
+    assert(call->by_id); /* resolve_repeats() sorted them */
+    found = bsearch(&key, call->by_id, call->n, sizeof *call->by_id, compare_ids);
 
     return found ? found->index : call->n;
 }
 
-/* One stored event that has the id of one of ours: the same, or a mistake. */
+/*
+ * One stored event that has the id of one of ours: the same event (I1), or a mistake.  An event
+ * that was found before is not compared again, because a later round reads all ids once more.
+ */
 static int ack_one(append_call *call, const howdah_event *stored, howdah_error *reterr)
 {
     size_t i = index_of_id(call, &stored->id);
     howdah_position *p;
     char id[HW_UUID_TEXT + 1];
 
+    assert(call->stored);
     if (i == call->n || call->stored[i])
         return HOWDAH_OK;
     if (!hw_event_same_content(call->events[i], stored)) {
@@ -139,7 +161,10 @@ static int ack_one(append_call *call, const howdah_event *stored, howdah_error *
     return HOWDAH_OK;
 }
 
-/* Looks up which of the ids are stored; what is known from before stays known. */
+/*
+ * Looks up which of the ids are stored; what is known from before stays known.  Reads the events
+ * and not only their positions, because the content decides (I1).
+ */
 static int resolve_repeats(append_call *call, howdah_error *reterr)
 {
     const hw_store_ops *ops = call->store->ops;
@@ -194,6 +219,7 @@ static int plan_rest(const append_call *call, const hw_batch *whole, const howda
         else
             rest[rest_n++] = call->events[i];
     }
+    assert(rest_n > 0 && rest_n == call->n - call->stored_n);
     s = hw_batch_init(ret_batch, rest, rest_n, HOWDAH_EXPECT_ANY, reterr);
     for (size_t i = 0, j = 0; s >= 0 && i < call->n; i++) {
         uint32_t stream = whole->stream_no[i];
@@ -219,16 +245,23 @@ static int conflict(const append_call *call, const hw_batch *batch, size_t strea
 
     while (first < batch->n && batch->stream_no[first] != stream_no)
         first++;
+    assert(first < batch->n);
     while (index < call->n && call->events[index] != batch->events[first])
         index++;
+    assert(index < call->n);
     hw_error_at(reterr, index);
     return s;
 }
 
-/* Why the attempt failed, if it was for a version: CONFLICT, or HOWDAH_OK to try again. */
+/*
+ * Why the attempt failed, if it was for a version: CONFLICT, or HOWDAH_OK to try again.  A
+ * version that the store has read in the failed attempt itself is good enough; all others are
+ * read now (I2).
+ */
 static int diagnose(const append_call *call, const hw_batch *batch, const hw_append_report *report,
                     howdah_error *reterr)
 {
+    assert(report->outcome == HW_APPEND_UNEXPECTED || report->outcome == HW_APPEND_VERSION_TAKEN);
     for (size_t i = 0; i < batch->streams_n; i++) {
         const hw_batch_stream *stream = &batch->streams[i];
         int64_t actual = 0;
@@ -248,6 +281,7 @@ static int diagnose(const append_call *call, const hw_batch *batch, const hw_app
     return HOWDAH_OK;
 }
 
+/* Jitter of a half, so that writers that lost the same race do not meet again. */
 static int pause_before(const append_call *call, unsigned attempt, howdah_error *reterr)
 {
     int64_t ms = hw_backoff_ms(RACE_PAUSE_MS, RACE_PAUSE_MAX_MS, attempt, 50, hw_random_u32());
@@ -255,7 +289,10 @@ static int pause_before(const append_call *call, unsigned attempt, howdah_error 
     return hw_sleep(call->interrupt, ms, reterr);
 }
 
-/* Copies the positions of a stored rest back to where its events stand in the call. */
+/*
+ * Copies the positions of a stored rest back to where its events are in the call.  Those of
+ * events that were found stored are there already.
+ */
 static void place_rest(const append_call *call, const howdah_position *rest)
 {
     for (size_t i = 0, j = 0; i < call->n; i++)
@@ -264,8 +301,11 @@ static void place_rest(const append_call *call, const howdah_position *rest)
 }
 
 /*
- * Tries until the batch is stored, refused, or found stored.  ret_rest says that some of its events
- * are stored by now, and the others must go as a batch of their own.
+ * Tries until the batch is stored, refused, or found stored (I3, I4). ret_rest says that some of
+ * its events are stored by now, and the others must go as a batch of their own.
+ *
+ * The ids come before anything else (I2): after a commit whose answer was lost, the repeat meets
+ * its own events, and that must look like success and not like a conflict.
  */
 static int try_batch(append_call *call, hw_batch *batch, howdah_position *positions, bool *ret_rest,
                      howdah_error *reterr)
@@ -293,7 +333,7 @@ static int try_batch(append_call *call, hw_batch *batch, howdah_position *positi
             if (s < 0)
                 return s;
         }
-        batch->queue_up = attempt + 1 >= LUCK_ATTEMPTS;
+        batch->queue_up = attempt + 1 >= LUCK_ATTEMPTS; /* I3 */
         s = attempt ? pause_before(call, attempt, reterr) : HOWDAH_OK;
         if (s < 0)
             return s;
@@ -305,7 +345,10 @@ static int try_batch(append_call *call, hw_batch *batch, howdah_position *positi
     }
 }
 
-/* ret_rest: somebody else, repeating the same append, has stored more of it meanwhile. */
+/*
+ * One round for the events that are not stored. ret_rest: another writer that repeats the same
+ * append has stored more of it meanwhile.
+ */
 static int append_rest(append_call *call, const hw_batch *whole, bool *ret_rest,
                        howdah_error *reterr)
 {
@@ -336,7 +379,7 @@ static int append_rest(append_call *call, const hw_batch *whole, bool *ret_rest,
     return s;
 }
 
-/* Each round of the rest has fewer events than the one before. */
+/* Each round of the rest has fewer events than the one before, so this ends. */
 static int run(append_call *call, howdah_error *reterr)
 {
     hw_batch batch;
@@ -346,13 +389,18 @@ static int run(append_call *call, howdah_error *reterr)
     if (s < 0)
         return s;
     s = try_batch(call, &batch, call->positions, &rest, reterr);
+    assert(s < 0 || rest == (call->stored_n > 0));
     while (s >= 0 && rest)
         s = append_rest(call, &batch, &rest, reterr);
     hw_batch_done(&batch);
     return s;
 }
 
-/* The whole of it: the call's events, and what is expected, are given. */
+/*
+ * The whole of it, for appends, corrections and imports.  Positions are collected aside and
+ * handed out at the end, so that the caller's array stays as it was on failure; a single event,
+ * the usual case, needs no memory for that.
+ */
 static int carry_out(append_call *call, size_t payload_bytes_max, howdah_position *ret_positions,
                      howdah_error *reterr)
 {
@@ -385,6 +433,7 @@ static int carry_out(append_call *call, size_t payload_bytes_max, howdah_positio
     return s;
 }
 
+/* For any store: the bus's own, or one around a transaction of the caller's. */
 int hw_append_to(hw_store *store, const hw_interrupt *interrupt, size_t payload_bytes_max,
                  const howdah_event *const *events, size_t n, const howdah_append_options *options,
                  const hw_import_place *mark, howdah_position *ret_positions, howdah_error *reterr)
@@ -399,6 +448,7 @@ int hw_append_to(hw_store *store, const hw_interrupt *interrupt, size_t payload_
     return carry_out(&call, payload_bytes_max, ret_positions, reterr);
 }
 
+/* The one way in for events that correct another; an ordinary append refuses them. */
 int hw_append_correction(hw_store *store, const hw_interrupt *interrupt, size_t payload_bytes_max,
                          const howdah_event *event, howdah_position *ret_position,
                          howdah_error *reterr)
@@ -413,6 +463,7 @@ int hw_append_correction(hw_store *store, const hw_interrupt *interrupt, size_t 
     return carry_out(&call, payload_bytes_max, ret_position, reterr);
 }
 
+/* Inside a handler with a transaction the append joins that transaction (use.h I4). */
 int howdah_append_batch(howdah_bus *bus, const howdah_event *const *events, size_t n,
                         const howdah_append_options *options, howdah_position *ret_positions,
                         howdah_error *reterr)

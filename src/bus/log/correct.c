@@ -3,11 +3,12 @@
  *
  *   I1  The record is made of the newest revision: what the call leaves out stays as it is there,
  *       the valid time as well, also when that was left to the recorded time.
- *   I2  The store refuses it unless it is the next revision of its family: whoever comes second is
- *       told, and nothing is stored.
+ *   I2  The store refuses it unless it is the next revision of its family: of two that correct at
+ *       once the second gets CONFLICT, and nothing of it is stored.
  *   I3  A correction that is repeated with its id is found by it, before anything else is looked
- * at: by then the newest revision is itself, or a later one.
+ *       at: by then the newest revision is itself, or a later one.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -17,6 +18,7 @@
 #include "bus/log/read.h"
 #include "engine/rules.h"
 
+/* One correction on its way. */
 typedef struct correct_call {
     hw_store *store;
     const howdah_correction *c;
@@ -28,6 +30,7 @@ typedef struct correct_call {
 
 /* ------------------------------------------------------------------- checks */
 
+/* A retraction says that it never happened, so it has no content and no valid time of its own. */
 static int check_retraction(const howdah_correction *c, howdah_error *reterr)
 {
     const char *field = c->data                              ? "data"
@@ -39,6 +42,7 @@ static int check_retraction(const howdah_correction *c, howdah_error *reterr)
                  : HOWDAH_OK;
 }
 
+/* A correction that changes nothing is refused: it is most likely a forgotten option. */
 static int check_content(const correct_call *call, howdah_error *reterr)
 {
     const howdah_correction *c = call->c;
@@ -58,6 +62,7 @@ static int check_content(const correct_call *call, howdah_error *reterr)
     return s;
 }
 
+/* All that can be judged without the store, so that a mistake costs no round trip. */
 static int check(correct_call *call, howdah_error *reterr)
 {
     const howdah_correction *c = call->c;
@@ -73,7 +78,7 @@ static int check(correct_call *call, howdah_error *reterr)
         s = hw_rule_name("actor", hw_str_of(c->actor), reterr);
     if (s >= 0 && (c->expected_revision < 0 || c->expected_revision > INT32_MAX))
         s = hw_fail_field(reterr, HOWDAH_INVALID, "expected_revision",
-                          "must be a revision, or 0 for whichever it is");
+                          "must be a revision, or 0 for any");
     if (s >= 0)
         s = c->retract ? check_retraction(c, reterr) : check_content(call, reterr);
     if (s >= 0 && c->headers)
@@ -85,7 +90,10 @@ static int check(correct_call *call, howdah_error *reterr)
 
 /* ------------------------------------------------------------------- lookups */
 
-/* I3: whether what is stored is what this call would have stored. */
+/*
+ * I3: whether what is stored is what this call would have stored.  Fields that the call leaves
+ * out are not compared: they were taken from a revision that may no longer be the newest.
+ */
 static bool is_repeated(const correct_call *call, const howdah_event *stored)
 {
     const howdah_correction *c = call->c;
@@ -105,6 +113,7 @@ static bool is_repeated(const correct_call *call, const howdah_event *stored)
            (c->schema_version == 0 || c->schema_version == stored->schema_version);
 }
 
+/* The same status as for an append whose id is stored with other content. */
 static int fail_reused(const correct_call *call, const howdah_event *stored, howdah_error *reterr)
 {
     char id[HW_UUID_TEXT + 1];
@@ -117,6 +126,7 @@ static int fail_reused(const correct_call *call, const howdah_event *stored, how
     return hw_advise(reterr, s, "give a new correction a new id");
 }
 
+/* Says already_stored, as a repeated append does. */
 static void place(const howdah_event *stored, howdah_position *ret_position)
 {
     *ret_position = (howdah_position){.size = sizeof *ret_position,
@@ -128,7 +138,10 @@ static void place(const howdah_event *stored, howdah_position *ret_position)
     hw_uuid_format(&stored->id, ret_position->id);
 }
 
-/* One event by its id, as a copy; HOWDAH_END without it. */
+/*
+ * One event by its id, as a copy; HOWDAH_END without it.  A copy, because the cursor's own event is
+ * gone with the cursor.
+ */
 static int find(hw_store *store, const hw_uuid *id, howdah_event **ret_event, howdah_error *reterr)
 {
     hw_cursor *cursor = NULL;
@@ -146,7 +159,10 @@ static int find(hw_store *store, const hw_uuid *id, howdah_event **ret_event, ho
     return s;
 }
 
-/* The newest revision of the family, as a copy; HOWDAH_END without one. */
+/*
+ * The newest revision of the family, as a copy; HOWDAH_END without one.  AS_OF without a time
+ * means now, and a retracted family has a newest revision, too.
+ */
 static int find_newest(const correct_call *call, howdah_event **ret_event, howdah_error *reterr)
 {
     hw_times_query query = HW_TIMES_QUERY_INIT;
@@ -171,6 +187,7 @@ static int find_newest(const correct_call *call, howdah_event **ret_event, howda
     return s;
 }
 
+/* The caller reads the newest revision from actual_revision, if its struct has that member. */
 static int fail_conflict(int32_t newest, int64_t expected, howdah_error *reterr)
 {
     int s =
@@ -187,7 +204,10 @@ static int fail_conflict(int32_t newest, int64_t expected, howdah_error *reterr)
 
 /* -------------------------------------------------------------------- the record */
 
-/* I1.  Borrows from the newest revision and from the call. */
+/*
+ * I1.  Borrows from the newest revision and from the call, so both must outlive the append.
+ * After a retraction or a purge there is no payload to keep: the call has to bring one.
+ */
 static int compose(const correct_call *call, const howdah_event *newest, howdah_event *out,
                    howdah_error *reterr)
 {
@@ -199,9 +219,9 @@ static int compose(const correct_call *call, const howdah_event *newest, howdah_
         return hw_fail_field(reterr, HOWDAH_INVALID, "data", "is required: the event is %s",
                              newest->retracts ? "retracted" : "purged");
     if (newest->revision == INT32_MAX)
-        return hw_fail_field(reterr, HOWDAH_LIMIT, "revision", "the event has none left");
+        return hw_fail_field(reterr, HOWDAH_LIMIT, "revision", "the event has no revision left");
     *out = *newest;
-    out->checked = false;
+    out->checked = false; /* parts of it come from the caller: the append checks all of it */
     out->expects = false;
     out->expected_version = HOWDAH_EXPECT_ANY;
     out->id = call->id;
@@ -238,7 +258,7 @@ static int need_newest(const correct_call *call, howdah_event **ret_event, howda
     return s == HOWDAH_END ? hw_fail(reterr, HOWDAH_NOT_FOUND, "the event's family is gone") : s;
 }
 
-/* Behind this revision; CONFLICT is for the caller to explain. */
+/* As the next revision after this one; CONFLICT is for the caller to explain. */
 static int append_behind(const correct_call *call, const hw_interrupt *interrupt,
                          const howdah_event *newest, howdah_position *ret_position,
                          howdah_error *reterr)
@@ -256,16 +276,20 @@ static int append_behind(const correct_call *call, const hw_interrupt *interrupt
 }
 
 /*
- * A lost race: somebody else has corrected, as far as this transaction can see; or the event was
- * purged between our look and our append, and then it is looked at again.  true: try once more,
- * with what the event has become.
+ * After a lost race: either somebody else has corrected the event, as far as this transaction can
+ * see, or it was purged between our look and our append.  Only the second is worth another try,
+ * with what the event has become; then true.  *newest is replaced in both cases.
  */
 static bool try_again(const correct_call *call, howdah_event **newest, int *s, howdah_error *reterr)
 {
     howdah_event *now = NULL;
-    int found = need_newest(call, &now, reterr);
-    bool again = found >= 0 && now && now->revision == (*newest)->revision &&
-                 now->purged != (*newest)->purged;
+    int found;
+    bool again;
+
+    assert(*newest && *s == HOWDAH_CONFLICT);
+    found = need_newest(call, &now, reterr);
+    again = found >= 0 && now && now->revision == (*newest)->revision &&
+            now->purged != (*newest)->purged;
 
     if (found < 0)
         *s = found;
@@ -277,6 +301,10 @@ static bool try_again(const correct_call *call, howdah_event **newest, int *s, h
     return again;
 }
 
+/*
+ * The loop ends: a try is repeated only when the event was purged in between, and that happens
+ * once.
+ */
 static int append_next(const correct_call *call, const hw_interrupt *interrupt,
                        howdah_position *ret_position, howdah_error *reterr)
 {
@@ -297,6 +325,10 @@ static int append_next(const correct_call *call, const hw_interrupt *interrupt,
     return s;
 }
 
+/*
+ * For any store: the bus's own, or one around a transaction of the caller's.  The id is looked up
+ * only when the caller gave one; an id made here cannot be stored yet.
+ */
 int hw_correct_on(hw_store *store, const hw_interrupt *interrupt, size_t payload_bytes_max,
                   const howdah_correction *correction, howdah_position *ret_position,
                   howdah_error *reterr)
@@ -341,6 +373,7 @@ int hw_correct_on(hw_store *store, const hw_interrupt *interrupt, size_t payload
     return s;
 }
 
+/* Inside a handler with a transaction the correction joins that transaction (use.h I4). */
 int howdah_correct(howdah_bus *bus, const howdah_correction *correction,
                    howdah_position *ret_position, howdah_error *reterr)
 {

@@ -1,11 +1,12 @@
 /*
  * diff.c - what our knowledge has become between two moments.
  *
- *   I1  A family has changed exactly when a revision of it was recorded behind the earlier moment
+ *   I1  A family has changed exactly when a revision of it was recorded after the earlier moment
  *       and by the later one.  The newest of those is what is known at the later moment.
  *   I2  What was known before is asked for page by page, for all families of a page at once; a
  *       first revision has nothing before it.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -14,11 +15,16 @@
 #include "bus/log/query.h"
 #include "engine/rules.h"
 
+/* Families at a time: one look for what was known before serves them all (I2). */
 #define PAGE 256
 
 typedef int (*diff_fn)(void *ctx, howdah_change change, const howdah_event *before,
                        const howdah_event *after);
 
+/*
+ * after[i] is what is known at the later moment, before[i] what was known of the same family at
+ * the earlier one, NULL: nothing.
+ */
 typedef struct diff_walk {
     howdah_bus *bus;
     int64_t known_at_us;
@@ -39,12 +45,16 @@ const char *howdah_change_name(howdah_change change)
                                                                              : "unknown";
 }
 
+/* An event that was never corrected is a family of its own, by its id. */
 static const hw_uuid *family_of(const howdah_event *event)
 {
     return event->has_family ? &event->family : &event->id;
 }
 
-/* The revisions that were known before, for the families of the page (I2). */
+/*
+ * The revisions that were known before, for the families of the page (I2).  The answer comes in
+ * its own order, so each is put beside the change of its family.
+ */
 static int find_before(diff_walk *w, howdah_error *reterr)
 {
     hw_times_query query = HW_TIMES_QUERY_INIT;
@@ -61,6 +71,7 @@ static int find_before(diff_walk *w, howdah_error *reterr)
     for (size_t i = 0; i < w->n; i++)
         if (w->after[i]->revision > 1)
             families[query.families_n++] = *family_of(w->after[i]);
+    assert(query.families_n <= w->n);
     if (query.families_n == 0)
         return HOWDAH_OK;
     s = hw_reader_open_times(w->bus, &query, &reader, reterr);
@@ -76,7 +87,10 @@ static int find_before(diff_walk *w, howdah_error *reterr)
     return s == HOWDAH_END ? HOWDAH_OK : s;
 }
 
-/* false: it is as it was, for who looks at the two moments only. */
+/*
+ * False: a reader who looks only at the two moments sees no difference, because the event was not
+ * there at either (added and retracted in between, or retracted again).
+ */
 static bool compare(const howdah_event *before, const howdah_event *after,
                     howdah_change *ret_change)
 {
@@ -91,8 +105,10 @@ static bool compare(const howdah_event *before, const howdah_event *after,
     return was || !after->retracts;
 }
 
+/* The limit counts what the caller sees: a family that compare() leaves out does not. */
 static void hand_out(diff_walk *w)
 {
+    assert(w->n <= PAGE);
     for (size_t i = 0; i < w->n && !w->stop && w->left > 0; i++) {
         howdah_change change;
 
@@ -103,6 +119,7 @@ static void hand_out(diff_walk *w)
     }
 }
 
+/* Copies live for one page only: a diff over years takes no more memory than one over a day. */
 static void forget(diff_walk *w)
 {
     for (size_t i = 0; i < w->n; i++) {
@@ -113,13 +130,17 @@ static void forget(diff_walk *w)
     w->n = 0;
 }
 
-/* HOWDAH_OK: there may be more; HOWDAH_END: that was all. */
+/*
+ * HOWDAH_OK: there may be more; HOWDAH_END: that was all.  What was read before an error is not
+ * handed out: the page is incomplete.
+ */
 static int walk_page(diff_walk *w, howdah_reader *reader, howdah_error *reterr)
 {
     const howdah_event *event = NULL;
     int read = HOWDAH_OK;
     int s;
 
+    assert(w->n == 0);
     while (read == HOWDAH_OK && w->n < PAGE) {
         read = howdah_reader_next(reader, &event, reterr);
         if (read == HOWDAH_OK)
@@ -134,7 +155,11 @@ static int walk_page(diff_walk *w, howdah_reader *reader, howdah_error *reterr)
     return s < 0 ? s : read;
 }
 
-/* The query that finds what was recorded between the moments (I1). */
+/*
+ * The query that finds what was recorded between the moments (I1).  Without "to" it is what is
+ * known now, pinned to one moment; with a "to" whose knowledge is final nothing can be added, and
+ * the pin is not needed.
+ */
 static int ask(howdah_bus *bus, const howdah_diff_options *o, hw_query_call *q,
                howdah_error *reterr)
 {
@@ -165,6 +190,7 @@ static int ask(howdah_bus *bus, const howdah_diff_options *o, hw_query_call *q,
     return s;
 }
 
+/* The caller's function is given copies, which live until it returns. */
 int howdah_diff(howdah_bus *bus, const howdah_diff_options *options, diff_fn fn, void *ctx,
                 howdah_knowledge *ret_knowledge, howdah_error *reterr)
 {

@@ -18,11 +18,17 @@
 #include "base/text.h"
 #include "engine/rules.h"
 
-/* One byte more than the rule allows is kept, so that the rule can tell the length it saw. */
+/*
+ * One byte more than the rule allows is kept, so that build can report the length.  Names longer
+ * than that are refused in the setter.
+ */
 #define NAME_BUF_MAX (HW_REASON_MAX + 1)
 
 enum { STREAM, TYPE, CONTENT_TYPE, CORRELATION, ACTOR, REASON, NAMES };
 
+/*
+ * Buffers are kept over reset, so that one builder makes many events without allocating for each.
+ */
 struct howdah_builder {
     howdah_event record; /* the fields that are no text */
     bool has_id;
@@ -34,9 +40,11 @@ struct howdah_builder {
     howdah_error first_error;
 };
 
+/* In the order of the enum above; assembled() has the same order. */
 static const char *const name_fields[NAMES] = {"stream",         "type",  "content_type",
                                                "correlation_id", "actor", "reason"};
 
+/* Everything but the buffers, which their owner clears. */
 static void start(howdah_builder *b)
 {
     hw_event_init(&b->record);
@@ -92,8 +100,10 @@ static howdah_error *error_slot(howdah_builder *b)
     return b->first_error.status ? NULL : &b->first_error;
 }
 
+/* NULL takes a value back.  A value that is far too long is not copied, only reported. */
 static void set_name(howdah_builder *b, int which, hw_str value)
 {
+    assert(which >= 0 && which < NAMES);
     if (!b)
         return;
     hw_buf_clear(&b->name[which]);
@@ -129,6 +139,10 @@ void howdah_builder_set_actor(howdah_builder *b, const char *actor)
     set_name(b, ACTOR, hw_str_of(actor));
 }
 
+/*
+ * Checked against the hard limit only: which limit the bus has is known when the event is
+ * appended.
+ */
 static void set_data(howdah_builder *b, const void *bytes, size_t len)
 {
     if (len > HW_PAYLOAD_HARD_MAX) {
@@ -148,6 +162,10 @@ void howdah_builder_set_json(howdah_builder *b, const char *json, size_t len)
     set_data(b, json, len);
 }
 
+/*
+ * An absent content type becomes an empty one, which the rules refuse: bytes without a type would
+ * read as JSON.
+ */
 void howdah_builder_set_bytes(howdah_builder *b, const void *bytes, size_t len,
                               const char *content_type)
 {
@@ -157,15 +175,20 @@ void howdah_builder_set_bytes(howdah_builder *b, const void *bytes, size_t len,
     set_data(b, bytes, len);
 }
 
-/* Whether the object text has a member: anything but white space after its brace. */
+/* Whether the object has no member: nothing but white space between its braces. */
 static bool object_is_empty(const hw_buf *object)
 {
+    assert(object->len > 0);
     for (size_t i = 1; i + 1 < object->len; i++)
         if (!strchr(" \t\r\n", object->data[i]))
             return false;
     return true;
 }
 
+/*
+ * Adds to the JSON text itself, so that headers set as JSON and headers added one by one can be
+ * mixed.  If that text is no object the rules say so when the event is built.
+ */
 void howdah_builder_add_header(howdah_builder *b, const char *name, const char *value)
 {
     if (!b)
@@ -207,6 +230,7 @@ void howdah_builder_set_headers_json(howdah_builder *b, const char *json, size_t
     hw_buf_put(&b->headers, len ? json : " ", len ? len : 1);
 }
 
+/* False leaves the first error in the builder, and the field unset. */
 static bool parse_uuid(howdah_builder *b, const char *field, const char *text, hw_uuid *ret_uuid)
 {
     size_t len = text ? strlen(text) : 0;
@@ -220,12 +244,14 @@ static bool parse_uuid(howdah_builder *b, const char *field, const char *text, h
     return false;
 }
 
+/* An id that was set and is no UUID is an error of build, not an id that build makes. */
 void howdah_builder_set_id(howdah_builder *b, const char *uuid)
 {
     if (b)
         b->has_id = parse_uuid(b, "id", uuid, &b->record.id);
 }
 
+/* NULL takes it back; a text that is no UUID is an error of build. */
 void howdah_builder_set_causation(howdah_builder *b, const char *uuid)
 {
     if (!b)
@@ -259,6 +285,7 @@ void howdah_builder_set_expect(howdah_builder *b, int64_t expected_version)
     }
 }
 
+/* An append ignores it: the store gives the number. */
 void howdah_builder_set_global_sequence(howdah_builder *b, int64_t global_sequence)
 {
     if (!b)
@@ -269,6 +296,7 @@ void howdah_builder_set_global_sequence(howdah_builder *b, int64_t global_sequen
         b->record.global_sequence = global_sequence;
 }
 
+/* Takes everything over, id included: the copy is the same event until the caller changes it. */
 int howdah_builder_from_event(const howdah_event *event, howdah_builder **ret_builder,
                               howdah_error *reterr)
 {
@@ -294,13 +322,17 @@ int howdah_builder_from_event(const howdah_event *event, howdah_builder **ret_bu
     return HOWDAH_OK;
 }
 
-/* The record with its strings pointing into the builder's buffers. */
+/*
+ * The record with its strings pointing into the builder's buffers: valid until the next setter.
+ * An event without data gets an empty object.
+ */
 static howdah_event assembled(const howdah_builder *b)
 {
     howdah_event e = b->record;
     hw_str *const fields[NAMES] = {&e.stream,         &e.type,  &e.content_type,
                                    &e.correlation_id, &e.actor, &e.reason};
 
+    assert(!b->first_error.status); /* build would have said so */
     for (int i = 0; i < NAMES; i++)
         *fields[i] =
             b->has_name[i] ? (hw_str){hw_buf_str(&b->name[i]), b->name[i].len} : HW_STR_NULL;
@@ -309,6 +341,7 @@ static howdah_event assembled(const howdah_builder *b)
     return e;
 }
 
+/* Too many headers are the user's mistake and get the rule's message; other failures are ours. */
 static int check_buffers(const howdah_builder *b, howdah_error *reterr)
 {
     int s = hw_buf_check(&b->data, reterr);
@@ -321,6 +354,10 @@ static int check_buffers(const howdah_builder *b, howdah_error *reterr)
     return s == HOWDAH_OK ? hw_buf_check(&b->headers, reterr) : s;
 }
 
+/*
+ * The id is given here and not by the append, so that the same event can be sent again after an
+ * unknown outcome.  The builder itself is not changed and can build more.
+ */
 int howdah_builder_build(const howdah_builder *b, howdah_event **ret_event, howdah_error *reterr)
 {
     howdah_event e;
@@ -359,6 +396,7 @@ void howdah_event_free(howdah_event *event)
 
 /* ------------------------------------------------------------------- views */
 
+/* Views change the payload only; bytes of another type have no members. */
 static int check_view(const howdah_event *event, const char *member, howdah_event **ret_event,
                       howdah_error *reterr)
 {
@@ -384,6 +422,7 @@ static int with_data(const howdah_event *event, hw_str data, howdah_event **ret_
     return hw_event_clone(&view, ret_event, reterr);
 }
 
+/* The value is a slice of the payload, copied as it is: numbers keep their digits. */
 int howdah_event_narrow(const howdah_event *event, const char *member, howdah_event **ret_event,
                         howdah_error *reterr)
 {
@@ -404,6 +443,7 @@ int howdah_event_narrow(const howdah_event *event, const char *member, howdah_ev
     return with_data(event, found, ret_event, reterr);
 }
 
+/* The result is checked: one level more may pass the depth, and the member the size. */
 int howdah_event_widen(const howdah_event *event, const char *member, howdah_event **ret_event,
                        howdah_error *reterr)
 {
@@ -428,7 +468,7 @@ int howdah_event_widen(const howdah_event *event, const char *member, howdah_eve
 
 /* ----------------------------------------------------------------- getters */
 
-/* Of no event everything is absent. */
+/* Getters never fail: of no event everything is absent. */
 static const howdah_event *seen(const howdah_event *event)
 {
     static const howdah_event none = {.global_sequence = HOWDAH_ABSENT,
@@ -536,6 +576,7 @@ int howdah_event_schema_version(const howdah_event *event)
     return seen(event)->schema_version;
 }
 
+/* False, and *ret_us untouched, without a time. */
 static bool get_time(int64_t time_us, int64_t *ret_us)
 {
     if (time_us == HW_TIME_ABSENT)

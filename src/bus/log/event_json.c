@@ -5,6 +5,10 @@
 #include "base/json_write.h"
 #include "engine/event.h"
 
+/*
+ * Every line has the same keys, null where something is absent; only the two marks at the end are
+ * there or not.
+ */
 static void put_event(hw_buf *out, const void *thing)
 {
     const howdah_event *e = thing;
@@ -37,11 +41,13 @@ static void put_event(hw_buf *out, const void *thing)
     hw_buf_putc(out, '}');
 }
 
+/* Like snprintf(): a caller asks for the length with no room at all. */
 size_t howdah_event_json(const howdah_event *event, char *out, size_t room)
 {
     return event ? hw_json_print(put_event, event, out, out ? room : 0) : 0;
 }
 
+/* Public, so a time outside of the range is possible; it is shown as the nearest one inside. */
 _Static_assert(HW_TIME_ABSENT == HOWDAH_NO_TIME, "one \"no time\", inside and outside");
 
 void howdah_time_format(int64_t time_us, char ret_text[HOWDAH_TIME_SIZE])

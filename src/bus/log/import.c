@@ -3,10 +3,11 @@
  *
  *   I1  Rows are taken in the order (created_at, id); that order becomes the global sequence.
  *   I2  A batch and the mark of its last row are one transaction: after a kill the next run
- *       goes on behind the last row that is really stored.
+ *       goes on after the last row that is really stored.
  *   I3  The same row always gets the same event id, so that even a lost mark stores nothing twice.
  *   I4  Every row passes the same rules as an append.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@
 #define BATCH_BYTES (32 * 1024 * 1024)
 #define SOURCE_NAME_MAX 255
 
-/* The field's name, and the column names that it usually has, best first. */
+/* The field's name, and the column names that it usually has. */
 typedef struct field_row {
     const char *name;
     bool needed;
@@ -46,6 +47,9 @@ static const field_row fields[HW_IMPORT_FIELDS] = {
     [HW_IMPORT_SCHEMA_VERSION] = {"schema_version", false, {"schema_version"}},
 };
 
+/*
+ * One import on its way.  It is large, because of the events of a batch, and lives on the heap.
+ */
 typedef struct import_run {
     howdah_bus *bus;
     hw_store *store;
@@ -72,6 +76,7 @@ static int field_by_name(const char *name, size_t len)
     return -1;
 }
 
+/* Order and mark come from id and created_at (I1, I2), so a constant is no use for these two. */
 static int parse_map(import_run *run, const char *entry, howdah_error *reterr)
 {
     const char *equals = strchr(entry, '=');
@@ -97,7 +102,11 @@ static int parse_map(import_run *run, const char *entry, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* Called for each column of the table: fills fields that are not mapped by their usual names. */
+/*
+ * Called for each column of the table: fills fields that are not mapped by their usual names.
+ * The first column of the table that fits is taken.  The names live in the store's result, so
+ * they are copied; without memory the walk ends.
+ */
 static int meet_column(void *ctx, const char *column)
 {
     import_run *run = ctx;
@@ -116,11 +125,15 @@ static int meet_column(void *ctx, const char *column)
     return run->no_memory;
 }
 
+/*
+ * import_columns() fills in the schema where the caller left it out, so the name is complete
+ * here.
+ */
 static int resolve(import_run *run, howdah_error *reterr)
 {
     int s = run->store->ops->import_columns(run->store, &run->source, meet_column, run, reterr);
 
-    /* One table has one name, however it was spelled: mark and ids hang on it. */
+    /* One table has one name, however it was spelled: the mark and the ids depend on it. */
     if (s >= 0 && run->source.schema.s)
         (void)snprintf(run->name, sizeof run->name, "%s.%s", run->source.schema.s,
                        run->source.table.s);
@@ -175,11 +188,15 @@ static int row_uuid(const import_run *run, hw_str text, char ret_uuid[HW_UUID_TE
 
     if (!hw_uuid_parse(text.s, text.len, &uuid) &&
         !hw_uuid_from_name(run->name, text.s, text.len, &uuid))
-        return hw_fail(reterr, HOWDAH_FAILED, "no SHA-256 to be had");
+        return hw_fail(reterr, HOWDAH_FAILED, "SHA-256 is not available");
     hw_uuid_format(&uuid, ret_uuid);
     return HOWDAH_OK;
 }
 
+/*
+ * A causation that is no UUID is turned into one by the same rule as ids, so it still refers to
+ * its event.
+ */
 static int set_ids(import_run *run, const hw_import_row *row, howdah_error *reterr)
 {
     char uuid[HW_UUID_TEXT + 1];
@@ -200,6 +217,7 @@ static int set_ids(import_run *run, const hw_import_row *row, howdah_error *rete
     return s;
 }
 
+/* created_at becomes the valid time: the recorded time is when howdah stored the event. */
 static int build_row(import_run *run, const hw_import_row *row, howdah_event **ret_event,
                      howdah_error *reterr)
 {
@@ -231,6 +249,7 @@ static int build_row(import_run *run, const hw_import_row *row, howdah_event **r
 
 /* -------------------------------------------------------------- the batch */
 
+/* Also after a failure half-way: run->n counts what was built. */
 static void forget_events(import_run *run)
 {
     for (size_t i = 0; i < run->n; i++)
@@ -238,12 +257,17 @@ static void forget_events(import_run *run)
     run->n = 0;
 }
 
+/*
+ * The batch ends early when its payloads grow large; at least one row is taken, so that it goes
+ * on.
+ */
 static int build_rows(import_run *run, const hw_import_row *rows, size_t n, size_t *ret_taken,
                       howdah_error *reterr)
 {
     size_t bytes = 0;
     size_t i = 0;
 
+    assert(run->n == 0);
     for (; i < n && (i == 0 || bytes < BATCH_BYTES); i++) {
         int s = build_row(run, &rows[i], &run->events[run->n], reterr);
 
@@ -259,7 +283,7 @@ static int build_rows(import_run *run, const hw_import_row *rows, size_t n, size
     return HOWDAH_OK;
 }
 
-/* Takes up to n rows behind the mark; *ret_end when there are none. */
+/* Takes up to n rows after the mark; *ret_end when there are none. */
 static int import_batch(import_run *run, size_t n, hw_buf *place_text, hw_import_place *place,
                         bool *ret_end, howdah_error *reterr)
 {
@@ -274,13 +298,14 @@ static int import_batch(import_run *run, size_t n, hw_buf *place_text, hw_import
         return s;
     s = build_rows(run, rows, rows_n, &taken, reterr);
     if (s >= 0) {
-        const hw_import_row *last = &rows[taken - 1];
+        const hw_import_row *last = &rows[taken - 1]; /* build_rows() takes at least one */
         hw_import_place next = {.source = hw_str_of(run->name),
                                 .created_at = last->field[HW_IMPORT_CREATED_AT],
                                 .id = last->field[HW_IMPORT_ID],
                                 .rows = run->rows + (int64_t)taken,
                                 .before = run->rows};
 
+        assert(taken > 0 && taken <= rows_n && run->n == taken);
         s = hw_append_to(run->store, run->bus->interrupt, run->bus->payload_bytes_max,
                          (const howdah_event *const *)run->events, run->n, NULL, &next, NULL,
                          reterr);
@@ -303,6 +328,7 @@ static int import_batch(import_run *run, size_t n, hw_buf *place_text, hw_import
     return s;
 }
 
+/* The total is only for the progress report; rows that arrive meanwhile are imported, too. */
 static int import_all(import_run *run, const howdah_import_options *o, howdah_error *reterr)
 {
     hw_buf place_text = HW_BUF_INIT((size_t)1024 * 1024);
@@ -329,6 +355,7 @@ static int import_all(import_run *run, const howdah_import_options *o, howdah_er
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* A batch of 0 is the default. */
 static int check_options(const howdah_import_options *o, howdah_error *reterr)
 {
     if (!o->table)
@@ -338,6 +365,7 @@ static int check_options(const howdah_import_options *o, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* One exit for everything that was allocated, whatever failed. */
 int howdah_import(howdah_bus *bus, const howdah_import_options *options, int64_t *ret_imported,
                   howdah_error *reterr)
 {

@@ -1,4 +1,5 @@
 /* purge.c - erasing payloads for good, and the record of who did it. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -7,11 +8,13 @@
 #include "bus/log/query.h"
 #include "engine/rules.h"
 
+/* All or none: on failure nothing is handed over. */
 static int parse_ids(const howdah_purge_options *o, hw_uuid **ret_ids, howdah_error *reterr)
 {
     hw_uuid *ids = hw_calloc(o->ids_n, sizeof *ids);
     int s = HOWDAH_OK;
 
+    assert(o->ids_n > 0);
     if (!ids)
         return hw_fail_no_memory(reterr);
     for (size_t i = 0; s >= 0 && i < o->ids_n; i++) {
@@ -27,6 +30,10 @@ static int parse_ids(const howdah_purge_options *o, hw_uuid **ret_ids, howdah_er
     return s;
 }
 
+/*
+ * A purge cannot be undone, so everything is checked before the store is asked: a stream or ids,
+ * never both, and always a reason.
+ */
 static int check(const howdah_purge_options *o, howdah_error *reterr)
 {
     int s = hw_rule_reason(hw_str_of(o->reason), reterr);
@@ -40,7 +47,8 @@ static int check(const howdah_purge_options *o, howdah_error *reterr)
     if (!o->stream && o->ids_n == 0)
         return hw_fail_field(reterr, HOWDAH_INVALID, "stream", "a stream or ids are required");
     if (o->stream && (o->ids_n > 0 || o->families))
-        return hw_fail_field(reterr, HOWDAH_INVALID, "stream", "goes without ids and families");
+        return hw_fail_field(reterr, HOWDAH_INVALID, "stream",
+                             "cannot be given together with ids or families");
     if (o->ids_n > HOWDAH_PURGE_IDS_MAX)
         return hw_fail_field(reterr, HOWDAH_LIMIT, "ids", "at most %d in a purge, got %zu",
                              HOWDAH_PURGE_IDS_MAX, o->ids_n);
@@ -49,6 +57,7 @@ static int check(const howdah_purge_options *o, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* The store erases and writes the record in one transaction; who did it is part of the record. */
 int howdah_purge(howdah_bus *bus, const howdah_purge_options *options,
                  howdah_purge_record *ret_record, howdah_error *reterr)
 {

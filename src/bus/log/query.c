@@ -6,6 +6,7 @@
  */
 #include "bus/log/query.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -14,23 +15,28 @@
 #include "engine/pattern.h"
 #include "engine/rules.h"
 
+/* A test's store may have one time only; both engines have two. */
 int hw_times_check(const howdah_bus *bus, const char *call, howdah_error *reterr)
 {
     if (!bus->store->ops->times)
-        return hw_fail(reterr, HOWDAH_MISUSE, "%s: this store knows one time only", call);
+        return hw_fail(reterr, HOWDAH_MISUSE, "%s: this store has one time only", call);
     return HOWDAH_OK;
 }
 
 /* ---------------------------------------------------------------- knowledge */
 
+/*
+ * The future is judged by the database's clock, which gives the recorded times; ours may be off.
+ */
 int hw_knowledge_ask(howdah_bus *bus, const char *field, int64_t known_at_us,
                      howdah_knowledge *ret_knowledge, howdah_error *reterr)
 {
     howdah_knowledge knowledge = HOWDAH_KNOWLEDGE_INIT;
     int s;
 
+    assert(bus->store->ops->times); /* hw_times_check() */
     if (known_at_us < HW_TIME_MIN_US || known_at_us > HW_TIME_MAX_US)
-        return hw_fail_field(reterr, HOWDAH_INVALID, field, "must lie in the years 1 to 9999");
+        return hw_fail_field(reterr, HOWDAH_INVALID, field, "must be within the years 1 to 9999");
     s = bus->store->ops->times->knowledge(bus->store, known_at_us, &knowledge, reterr);
     if (s < 0)
         return s;
@@ -57,6 +63,7 @@ int howdah_reader_knowledge(const howdah_reader *reader, howdah_knowledge *ret_k
 
 /* ------------------------------------------------------------------ options */
 
+/* A pattern without a wildcard becomes a type here: stores count on it. */
 static int take_names(const howdah_query_options *o, hw_times_query *q, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
@@ -81,13 +88,15 @@ static int take_names(const howdah_query_options *o, hw_times_query *q, howdah_e
     return s;
 }
 
+/* NO_TIME is "not given", and fine. */
 static int check_time(const char *field, int64_t time_us, howdah_error *reterr)
 {
     if (time_us != HOWDAH_NO_TIME && (time_us < HW_TIME_MIN_US || time_us > HW_TIME_MAX_US))
-        return hw_fail_field(reterr, HOWDAH_INVALID, field, "must lie in the years 1 to 9999");
+        return hw_fail_field(reterr, HOWDAH_INVALID, field, "must be within the years 1 to 9999");
     return HOWDAH_OK;
 }
 
+/* From is part of the span, before is not. */
 static int take_span(const char *from_field, int64_t from, const char *before_field, int64_t before,
                      hw_time_span *ret_span, howdah_error *reterr)
 {
@@ -102,6 +111,7 @@ static int take_span(const char *from_field, int64_t from, const char *before_fi
     return s;
 }
 
+/* known_at is checked by hw_knowledge_ask(), with the database's clock. */
 static int take_times(const howdah_query_options *o, hw_times_query *q, howdah_error *reterr)
 {
     int s = take_span("valid_from", o->valid_from_us, "valid_before", o->valid_before_us, &q->valid,
@@ -122,6 +132,7 @@ static int take_times(const howdah_query_options *o, hw_times_query *q, howdah_e
     return s;
 }
 
+/* headers is a list of names and values in turn: 2 * headers_n texts. */
 static int take_headers(const howdah_query_options *o, hw_query_call *q, howdah_error *reterr)
 {
     if (o->headers_n > HOWDAH_QUERY_HEADERS_MAX)
@@ -145,7 +156,10 @@ static int take_headers(const howdah_query_options *o, hw_query_call *q, howdah_
     return HOWDAH_OK;
 }
 
-/* The family of the event that is named. */
+/*
+ * The family of the event that is named.  Any event of it will do, so the caller need not know
+ * which one was first.
+ */
 static int take_family(howdah_bus *bus, const howdah_query_options *o, hw_query_call *q,
                        howdah_error *reterr)
 {
@@ -175,12 +189,13 @@ static int take_family(howdah_bus *bus, const howdah_query_options *o, hw_query_
     return s;
 }
 
+/* Enums come from the caller: any number is possible. */
 static int take_rest(const howdah_query_options *o, hw_times_query *q, howdah_error *reterr)
 {
     if (o->view < HOWDAH_VIEW_LOG || o->view > HOWDAH_VIEW_ORIGINALS)
-        return hw_fail_field(reterr, HOWDAH_INVALID, "view", "%d is none", (int)o->view);
+        return hw_fail_field(reterr, HOWDAH_INVALID, "view", "%d is not a view", (int)o->view);
     if (o->order < HOWDAH_ORDER_SEQUENCE || o->order > HOWDAH_ORDER_RECORDED)
-        return hw_fail_field(reterr, HOWDAH_INVALID, "order", "%d is none", (int)o->order);
+        return hw_fail_field(reterr, HOWDAH_INVALID, "order", "%d is not an order", (int)o->order);
     if (o->limit < 0)
         return hw_fail_field(reterr, HOWDAH_INVALID, "limit", "must be 0 or more");
     q->view = o->view;
@@ -190,6 +205,11 @@ static int take_rest(const howdah_query_options *o, hw_times_query *q, howdah_er
     return HOWDAH_OK;
 }
 
+/*
+ * The order matters (I2): what is known is asked for before any event is read, so that nothing
+ * can be added later to what the answer calls final. unpinned: where knowledge is final, pages
+ * need no pin to be of one moment.
+ */
 int hw_query_call_make(howdah_bus *bus, const howdah_query_options *options, const char *call,
                        hw_query_call *ret_call, howdah_error *reterr)
 {
@@ -218,6 +238,7 @@ int hw_query_call_make(howdah_bus *bus, const howdah_query_options *options, con
 
 /* ---------------------------------------------------------------- questions */
 
+/* What the answer is worth stays with the reader, for howdah_reader_knowledge(). */
 int howdah_query_open(howdah_bus *bus, const howdah_query_options *options,
                       howdah_reader **ret_reader, howdah_error *reterr)
 {
@@ -240,6 +261,7 @@ int howdah_query_open(howdah_bus *bus, const howdah_query_options *options,
     return HOWDAH_OK;
 }
 
+/* The limit is applied to the number afterwards: a store counts the whole answer. */
 int howdah_query_count(howdah_bus *bus, const howdah_query_options *options, int64_t *ret_count,
                        howdah_knowledge *ret_knowledge, howdah_error *reterr)
 {
@@ -268,6 +290,7 @@ int howdah_query_count(howdah_bus *bus, const howdah_query_options *options, int
     return HOWDAH_OK;
 }
 
+/* A count for each type, so order and limit would mean nothing: they are refused, not ignored. */
 int howdah_types_walk(howdah_bus *bus, const howdah_query_options *options,
                       int (*fn)(void *ctx, const howdah_type_stats *stats), void *ctx,
                       howdah_error *reterr)
@@ -298,6 +321,10 @@ typedef struct stream_walk {
     bool stop;
 } stream_walk;
 
+/*
+ * The name is copied before the caller sees it: it is the key of the next page, and the row is
+ * gone by then.
+ */
 static int on_stream(void *ctx, hw_str stream)
 {
     stream_walk *w = ctx;
@@ -309,6 +336,7 @@ static int on_stream(void *ctx, hw_str stream)
     return w->stop;
 }
 
+/* In pages by name, so that a bus with millions of streams is walked with little memory. */
 int howdah_streams_walk(howdah_bus *bus, const howdah_query_options *options,
                         int (*fn)(void *ctx, const char *stream), void *ctx, howdah_error *reterr)
 {
@@ -325,7 +353,7 @@ int howdah_streams_walk(howdah_bus *bus, const howdah_query_options *options,
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_streams_walk: an argument is NULL");
     s = hw_query_call_make(bus, options, "howdah_streams_walk", &q, reterr);
     if (s >= 0 && (q.query.backward || q.query.order != HOWDAH_ORDER_SEQUENCE))
-        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_streams_walk: streams come by their names");
+        s = hw_fail(reterr, HOWDAH_MISUSE, "howdah_streams_walk: streams are ordered by name");
     if (s < 0)
         return s;
     left = q.query.limit > 0 ? q.query.limit : INT64_MAX;

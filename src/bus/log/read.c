@@ -16,6 +16,10 @@ static int check_position(const char *field, int64_t value, howdah_error *reterr
     return HOWDAH_OK;
 }
 
+/*
+ * Options as the store's terms.  Every name is checked by the rule of the field, so that a
+ * question for a name that cannot exist is an error and not an empty answer.
+ */
 static int to_query(const howdah_reader_options *o, hw_query *q, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
@@ -49,16 +53,18 @@ static int to_query(const howdah_reader_options *o, hw_query *q, howdah_error *r
     return HOWDAH_OK;
 }
 
+/* Called when nobody is inside the reader any more (use.h I6). */
 static void close_reader(hw_closing *closing)
 {
     howdah_reader *reader = (howdah_reader *)closing; /* its first member */
 
+    _Static_assert(offsetof(howdah_reader, closing) == 0, "closing it is closing the reader");
     reader->store->ops->read_close(reader->cursor);
     hw_upcast_event_done(&reader->upcast);
     hw_free(reader);
 }
 
-/* A reader over a cursor, which it takes over. */
+/* A reader over a cursor, which it takes over: on failure the cursor is closed. */
 static int make_reader(howdah_bus *bus, hw_cursor *cursor, howdah_reader **ret_reader,
                        howdah_error *reterr)
 {
@@ -119,6 +125,7 @@ int howdah_reader_open(howdah_bus *bus, const howdah_reader_options *options,
     return s < 0 ? s : hw_reader_open(bus, &query, ret_reader, reterr);
 }
 
+/* "Since" excludes the sequence itself, so that the last one seen can be handed in again. */
 int howdah_reader_open_since(howdah_bus *bus, int64_t since, howdah_reader **ret_reader,
                              howdah_error *reterr)
 {
@@ -130,12 +137,17 @@ int howdah_reader_open_since(howdah_bus *bus, int64_t since, howdah_reader **ret
     return howdah_reader_open(bus, &options, ret_reader, reterr);
 }
 
+/* The events are borrowed from the cursor until its next call. */
 static int next_batch(howdah_reader *reader, howdah_error *reterr)
 {
     reader->at = reader->n = 0;
     return reader->store->ops->read_next(reader->cursor, &reader->events, &reader->n, reterr);
 }
 
+/*
+ * An upcast step is the user's code and may close this very reader: while it runs, closing is put
+ * off (use.h I6).  After an error the position is unknown, so every later call fails, too.
+ */
 int howdah_reader_next(howdah_reader *reader, const howdah_event **ret_event, howdah_error *reterr)
 {
     HW_ENTRY(entry);
@@ -151,6 +163,7 @@ int howdah_reader_next(howdah_reader *reader, const howdah_event **ret_event, ho
         return hw_fail(reterr, reader->failed, "this reader has failed before: open another");
     if (reader->at == reader->n)
         s = next_batch(reader, reterr);
+    assert(s != HOWDAH_OK || reader->at < reader->n);
     hw_closing_works(&reader->closing, true);
     if (s == HOWDAH_OK)
         s = hw_upcast(reader->upcasts, &reader->events[reader->at++], &reader->upcast, ret_event,
@@ -167,7 +180,7 @@ void howdah_reader_close(howdah_reader *reader)
         hw_close_soon(reader->bus, &reader->closing);
 }
 
-/* The first event of a query, as a copy of its own. */
+/* The first event of a query, as a copy of its own; NOT_FOUND with this text without one. */
 static int read_one(howdah_bus *bus, hw_query *query, const char *missing, howdah_event **ret_event,
                     howdah_error *reterr)
 {
@@ -186,6 +199,7 @@ static int read_one(howdah_bus *bus, hw_query *query, const char *missing, howda
     return s;
 }
 
+/* The text is not NULL: callers have checked it. */
 int hw_parse_uuid(const char *field, const char *text, hw_uuid *ret_id, howdah_error *reterr)
 {
     if (!hw_uuid_parse(text, strlen(text), ret_id))
@@ -212,6 +226,7 @@ int howdah_event_get(howdah_bus *bus, const char *uuid, howdah_event **ret_event
                     reterr);
 }
 
+/* Backward with a limit of 1: the store reads one row of an index. */
 int howdah_event_get_last(howdah_bus *bus, const char *stream, howdah_event **ret_event,
                           howdah_error *reterr)
 {
@@ -229,11 +244,14 @@ int howdah_event_get_last(howdah_bus *bus, const char *stream, howdah_event **re
 
 /* ------------------------------------------------------------------ trees */
 
+/*
+ * Events of a tree that are fetched together: a tree may be large, and a caller may stop early.
+ */
 #define TREE_SLICE 256
 
 typedef int (*tree_fn)(void *ctx, int depth, const howdah_event *event);
 
-/* Copies an event to where its id stands in the slice. */
+/* Copies an event to the place of its id in the slice. */
 static int keep_in_place(const howdah_event *event, const hw_uuid *ids, size_t n,
                          howdah_event **found, howdah_error *reterr)
 {
@@ -244,7 +262,10 @@ static int keep_in_place(const howdah_event *event, const hw_uuid *ids, size_t n
     return HOWDAH_OK;
 }
 
-/* Fetches a slice of the tree and hands it out in tree order; the store answers by sequence. */
+/*
+ * Fetches a slice of the tree and hands it out in tree order; the store answers by sequence.  An
+ * event that was removed meanwhile is left out.
+ */
 static int walk_slice(howdah_bus *bus, const hw_uuid *ids, const int *depths, size_t n, tree_fn fn,
                       void *ctx, bool *ret_stop, howdah_error *reterr)
 {
@@ -254,6 +275,7 @@ static int walk_slice(howdah_bus *bus, const hw_uuid *ids, const int *depths, si
     const howdah_event *event = NULL;
     int s = hw_reader_open(bus, &query, &reader, reterr);
 
+    assert(n > 0 && n <= TREE_SLICE);
     if (s < 0)
         return s;
     while (s == HOWDAH_OK) {
@@ -270,6 +292,7 @@ static int walk_slice(howdah_bus *bus, const hw_uuid *ids, const int *depths, si
     return s == HOWDAH_END ? HOWDAH_OK : s;
 }
 
+/* The store finds ids and depths of the whole tree in one call; the events follow in slices. */
 int howdah_causation_walk(howdah_bus *bus, const char *uuid, tree_fn fn, void *ctx,
                           howdah_error *reterr)
 {

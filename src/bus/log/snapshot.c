@@ -1,4 +1,5 @@
 /* snapshot.c - snapshots of a stream's state, and the state at a version. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -7,6 +8,7 @@
 #include "bus/log/query.h"
 #include "engine/rules.h"
 
+/* Version 0 is no bound here; howdah_snapshot_store() refuses it itself. */
 static int check_stream(const howdah_bus *bus, const char *stream, int64_t version,
                         const char *call, howdah_error *reterr)
 {
@@ -21,7 +23,7 @@ static int check_stream(const howdah_bus *bus, const char *stream, int64_t versi
     return s;
 }
 
-/* The data are NUL-terminated beyond their length, as a store wants them. */
+/* A copy, because a store needs a NUL after the data and the caller's need not have one. */
 static int store_copy(howdah_bus *bus, const howdah_snapshot *from, int64_t keep,
                       howdah_error *reterr)
 {
@@ -29,6 +31,7 @@ static int store_copy(howdah_bus *bus, const howdah_snapshot *from, int64_t keep
     char *data = hw_alloc(from->data_len + 1);
     int s;
 
+    assert(from->data && from->version > 0 && keep >= 0);
     if (!data)
         return hw_fail_no_memory(reterr);
     memcpy(data, from->data, from->data_len);
@@ -39,6 +42,7 @@ static int store_copy(howdah_bus *bus, const howdah_snapshot *from, int64_t keep
     return s;
 }
 
+/* Checked like an event's payload, and against the same limit. */
 int howdah_snapshot_store(howdah_bus *bus, const howdah_snapshot *snapshot, int64_t keep,
                           howdah_error *reterr)
 {
@@ -74,12 +78,14 @@ typedef struct owned_snapshot {
     char texts[];
 } owned_snapshot;
 
+/* What keep_copy() is given, and what it leaves. */
 typedef struct loading {
     howdah_snapshot *result;
     int failed;
     howdah_error *reterr;
 } loading;
 
+/* A text at *at, with a NUL; NULL stays NULL. */
 static const char *put(char **at, const char *text, size_t len)
 {
     const char *start = *at;
@@ -92,6 +98,7 @@ static const char *put(char **at, const char *text, size_t len)
     return start;
 }
 
+/* The store's texts live only during this call, so all of them are copied. */
 static int keep_copy(void *ctx, const howdah_snapshot *s)
 {
     loading *l = ctx;
@@ -109,11 +116,15 @@ static int keep_copy(void *ctx, const howdah_snapshot *s)
     copy->snapshot.stream = put(&at, s->stream, stream_len);
     copy->snapshot.data = put(&at, s->data, s->data_len);
     copy->snapshot.content_type = put(&at, s->content_type, type_len);
+    assert((size_t)(at - copy->texts) <= stream_len + s->data_len + type_len + 3);
     l->result = &copy->snapshot;
     return 0;
 }
 
-/* HOWDAH_END without one. */
+/*
+ * HOWDAH_END without one.  A failure of our own callback comes before the store's verdict, which
+ * only knows that the callback wanted no more.
+ */
 static int load(howdah_bus *bus, const char *stream, int64_t version,
                 howdah_snapshot **ret_snapshot, howdah_error *reterr)
 {
@@ -149,11 +160,13 @@ int howdah_snapshot_load(howdah_bus *bus, const char *stream, int64_t version,
     return s;
 }
 
+/* The snapshot is the first member of its block. */
 void howdah_snapshot_free(howdah_snapshot *snapshot)
 {
     hw_free(snapshot);
 }
 
+/* Without a snapshot the reader starts at the first event, so a caller has one way for both. */
 int howdah_state_open(howdah_bus *bus, const char *stream, int64_t version,
                       howdah_snapshot **ret_snapshot, howdah_reader **ret_reader,
                       howdah_error *reterr)
@@ -203,6 +216,7 @@ int howdah_snapshots_walk(howdah_bus *bus, const char *stream,
                                                          reterr);
 }
 
+/* upto 0 is no bound: all of the stream's snapshots. */
 int howdah_snapshots_remove(howdah_bus *bus, const char *stream, int64_t upto, int64_t *ret_removed,
                             howdah_error *reterr)
 {

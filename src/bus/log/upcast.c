@@ -1,6 +1,7 @@
 /* upcast.c - steps from one schema version of a type to the next. */
 #include "bus/log/upcast.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,10 @@ typedef struct upcast_step {
     void *ctx;
 } upcast_step;
 
+/*
+ * Steps do not change once anybody reads (I3); the counters are atomic because threads share
+ * them.
+ */
 struct hw_upcasts {
     upcast_step *steps; /* by type and version */
     size_t n;
@@ -40,6 +45,7 @@ struct howdah_upcast {
 
 /* ------------------------------------------------------------ registration */
 
+/* Like strcmp() of the types, then by version; the type is a slice with a length. */
 static int compare(hw_str type, int32_t from, const upcast_step *step)
 {
     int order = strncmp(type.s, step->type, type.len);
@@ -71,6 +77,7 @@ static bool is_at(const hw_upcasts *u, size_t at, hw_str type, int32_t from)
     return at < u->n && compare(type, from, &u->steps[at]) == 0;
 }
 
+/* Steps are few and registered at the start, so each one costs a reallocation. */
 static int insert(hw_upcasts *u, size_t at, const upcast_step *step, howdah_error *reterr)
 {
     upcast_step *steps = hw_realloc(u->steps, (u->n + 1) * sizeof *steps);
@@ -78,12 +85,14 @@ static int insert(hw_upcasts *u, size_t at, const upcast_step *step, howdah_erro
     if (!steps)
         return hw_fail_no_memory(reterr);
     u->steps = steps;
+    assert(at <= u->n);
     memmove(&steps[at + 1], &steps[at], (u->n - at) * sizeof *steps);
     steps[at] = *step;
     u->n++;
     return HOWDAH_OK;
 }
 
+/* Not after the first subscription: threads of a runner read the steps without a lock (I3). */
 int howdah_upcast_register(howdah_bus *bus, const char *type, int64_t schema_version,
                            howdah_upcast_fn fn, void *ctx, howdah_error *reterr)
 {
@@ -104,7 +113,7 @@ int howdah_upcast_register(howdah_bus *bus, const char *type, int64_t schema_ver
     if (s >= 0)
         s = hw_rule_schema_version(schema_version, reterr);
     if (s >= 0 && schema_version == INT32_MAX)
-        s = hw_fail_field(reterr, HOWDAH_INVALID, "schema_version", "there is none behind %d",
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "schema_version", "there is none after %d",
                           INT32_MAX);
     if (s >= 0 && !bus->upcasts && !(bus->upcasts = hw_calloc(1, sizeof *bus->upcasts)))
         s = hw_fail_no_memory(reterr);
@@ -135,6 +144,9 @@ void hw_upcasts_free(hw_upcasts *u)
     hw_free(u);
 }
 
+/*
+ * Does not enter the bus: the counters are atomic, so that a monitor in another thread may ask.
+ */
 int howdah_upcast_counts_get(const howdah_bus *bus, howdah_upcast_counts *ret_counts)
 {
     howdah_upcast_counts counts = HOWDAH_UPCAST_COUNTS_INIT;
@@ -151,6 +163,7 @@ int howdah_upcast_counts_get(const howdah_bus *bus, howdah_upcast_counts *ret_co
 
 /* --------------------------------------------------------- inside a step */
 
+/* The last call counts; an earlier payload and its content type are forgotten. */
 void howdah_upcast_set_json(howdah_upcast *output, const char *json, size_t len)
 {
     if (!output || (!json && len > 0))
@@ -169,6 +182,7 @@ void howdah_upcast_set_bytes(howdah_upcast *output, const void *bytes, size_t le
         hw_buf_puts(output->content_type, content_type ? content_type : "");
 }
 
+/* Returns what the step has to return, so that failing is one statement. */
 int howdah_upcast_fail(howdah_upcast *output, const char *message)
 {
     if (output)
@@ -178,6 +192,7 @@ int howdah_upcast_fail(howdah_upcast *output, const char *message)
 
 /* ----------------------------------------------------------------- upcasting */
 
+/* Two of each: see take_step(). */
 void hw_upcast_event_init(hw_upcast_event *upcast)
 {
     for (int i = 0; i < 2; i++) {
@@ -194,6 +209,7 @@ void hw_upcast_event_done(hw_upcast_event *upcast)
     }
 }
 
+/* INVALID for whatever went wrong: to the reader the event's schema version cannot be read. */
 static int fail_step(hw_upcasts *u, const howdah_event *event, const char *why,
                      howdah_error *reterr)
 {
@@ -203,7 +219,10 @@ static int fail_step(hw_upcasts *u, const howdah_event *event, const char *why,
                          (long long)event->global_sequence, (int)event->schema_version, why);
 }
 
-/* What the step left is judged as if it were appended. */
+/*
+ * The step's payload is checked as if it were appended: a reader must never get what could not be
+ * stored.  Only a lack of memory is not the step's fault.
+ */
 static int check_payload(hw_upcasts *u, const howdah_event *event, const howdah_upcast *output,
                          hw_str data, hw_str content_type, howdah_error *reterr)
 {
@@ -219,6 +238,10 @@ static int check_payload(hw_upcasts *u, const howdah_event *event, const howdah_
     return s < 0 ? fail_step(u, event, why.message, reterr) : HOWDAH_OK;
 }
 
+/*
+ * The step reads from one side and writes to the other, so that its input stays valid while it
+ * writes.
+ */
 static int take_step(hw_upcasts *u, const upcast_step *step, const howdah_event *event,
                      hw_upcast_event *upcast, int side, howdah_error *reterr)
 {
@@ -227,6 +250,7 @@ static int take_step(hw_upcasts *u, const upcast_step *step, const howdah_event 
     hw_str content_type = HW_STR_NULL;
     int s;
 
+    assert((side == 0 || side == 1) && step->from == event->schema_version);
     if (step->fn(step->ctx, event, &output) != HOWDAH_OK)
         return fail_step(u, event, output.message[0] ? output.message : "no reason was given",
                          reterr);
@@ -246,13 +270,18 @@ static int take_step(hw_upcasts *u, const upcast_step *step, const howdah_event 
     return HOWDAH_OK;
 }
 
-/* Whether a later step of the same type is registered behind this place. */
+/* Whether a later step of the same type is registered from this place on. */
 static bool has_later(const hw_upcasts *u, size_t at, hw_str type)
 {
     return at < u->n && strlen(u->steps[at].type) == type.len &&
            memcmp(u->steps[at].type, type.s, type.len) == 0;
 }
 
+/*
+ * I2.  Steps of a type are neighbours in order of version, so the chain is a walk.  It ends at
+ * the newest version, or at a gap: then the event is refused, because code that has later steps
+ * expects a newer payload.  An event without a payload of its own passes as it is.
+ */
 int hw_upcast(hw_upcasts *u, const howdah_event *event, hw_upcast_event *upcast,
               const howdah_event **ret_event, howdah_error *reterr)
 {

@@ -5,6 +5,7 @@
  * a bus is watched (signals.h), a signal does not end the process but the measurement.
  */
 
+#include <assert.h>
 #include <signal.h>
 #include <string.h>
 #include <strings.h>
@@ -47,6 +48,7 @@ static const char *const kind_names[] = {
 
 /* ---- the plan */
 
+/* The words of the help are the kinds, so a wrong one is told them all. */
 static int parse_kind(const cli_args *args, bench_plan *plan, howdah_error *reterr)
 {
     int s = cli_args_words(args, 1, 1, reterr);
@@ -99,6 +101,10 @@ static int refuse_useless(const cli_args *args, bench_kind kind, howdah_error *r
     return HOWDAH_OK;
 }
 
+/*
+ * Several options may set the same number: --clients, --workers and --writers are one count, each
+ * for its kinds.
+ */
 static int parse_numbers(cli_context *cli, bench_plan *plan, howdah_error *reterr)
 {
     const struct {
@@ -144,7 +150,9 @@ static int parse_of(const cli_args *args, bench_plan *plan, howdah_error *reterr
     return hw_fail(reterr, HOWDAH_MISUSE, "--of: must be stream, type, append or append-valid");
 }
 
-/* About a second of work, on either side. */
+/*
+ * About a second of work for either side: enough to measure, and little enough for many slices.
+ */
 static int64_t jobs_for(int64_t batch)
 {
     int64_t n = 1000 * batch;
@@ -152,6 +160,7 @@ static int64_t jobs_for(int64_t batch)
     return n < JOBS_DEFAULT_MIN ? JOBS_DEFAULT_MIN : n > JOBS_DEFAULT_MAX ? JOBS_DEFAULT_MAX : n;
 }
 
+/* Defaults first, then the options, then what they must be together. */
 static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
 {
     const cli_args *args = &cli->args;
@@ -207,7 +216,10 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
 
 /* ---- the site */
 
-/* The same settings for the bus that nobody listens to, but for its place. */
+/*
+ * The same settings for the bus that nobody listens to, but for its place.  On SQLite the place
+ * is the ceiling's file, which fanout does not use otherwise.
+ */
 static int make_quiet(bench_site *site, howdah_error *reterr)
 {
     howdah_setting_info info = {.size = sizeof info};
@@ -232,6 +244,7 @@ static int make_quiet(bench_site *site, howdah_error *reterr)
     return s;
 }
 
+/* On a bus that is closed again at once: nobody may listen to it, not even the command. */
 static int migrate_quiet(const bench_site *site, howdah_error *reterr)
 {
     howdah_bus *bus = NULL;
@@ -243,6 +256,10 @@ static int migrate_quiet(const bench_site *site, howdah_error *reterr)
     return s;
 }
 
+/*
+ * What the store cannot do is refused before anything is made.  From the moment that the bus is
+ * watched a signal ends the measurement and not the process.
+ */
 static int site_open(cli_context *cli, bench_site *site, const bench_plan *plan,
                      howdah_error *reterr)
 {
@@ -274,6 +291,7 @@ static int site_open(cli_context *cli, bench_site *site, const bench_plan *plan,
     return s;
 }
 
+/* Frees the names; the place itself is removed by site_remove(). */
 static void site_done(bench_site *site)
 {
     howdah_settings_free(site->quiet_settings);
@@ -303,12 +321,18 @@ static int site_remove(cli_context *cli, const bench_site *site, howdah_error *r
     return s;
 }
 
+/*
+ * Prepares the place as the kind needs it, and measures.  Reads get a log that is filled and at
+ * rest.
+ */
 static int measure(cli_context *cli, const bench_site *site, bench_result *result,
                    howdah_error *reterr)
 {
     const bench_plan *plan = site->plan;
     void *appender = NULL;
     int s = howdah_migrate(cli->bus, NULL, reterr);
+
+    assert(plan->clients > 0 && plan->seconds > 0 && plan->batch > 0);
 
     if (s >= 0 && plan->kind == BENCH_ASOF) {
         s = bench_asof_prepare(cli, site, reterr);
@@ -337,6 +361,7 @@ static int contend(cli_context *cli, const bench_site *site, bench_contention *r
     return s < 0 ? s : bench_contend(cli, site, result, reterr);
 }
 
+/* After the report: the figures are of use even then. */
 static int judge_contention(const bench_contention *result, howdah_error *reterr)
 {
     if (result->failures == 0)
@@ -345,6 +370,10 @@ static int judge_contention(const bench_contention *result, howdah_error *reterr
                    (long long)result->failures, result->first_failure);
 }
 
+/*
+ * The place is removed before anything is printed, so that a closed pipe leaves nothing behind.
+ * The error of the measurement goes before one of removing, which is then only a note.
+ */
 static int bench(cli_context *cli, const bench_plan *plan, howdah_error *reterr)
 {
     howdah_error removing = HOWDAH_ERROR_INIT;
