@@ -6,17 +6,20 @@
  *   I2  A checkpoint is stored whole (high, outstanding, anchor) or not at all, and never lowers
  *       high under the same token.
  *   I3  A dead letter, or a skip, and the checkpoint that moves past its number are one
- * transaction. I4  Leases and ages are by the database's clock. I5  A checkpoint may be committed
- * without waiting for the disk: it can be lost in a crash, as if it had not been written yet, but
- * what it follows cannot.  Dead letters wait.  So does a checkpoint that says what stands still
- * (and store_proven() with holes): later ones keep what is stored, and a pooler may have hidden the
- * crash from their writer. I6  Reads and takes are not repaired by a silent reconnect: after a lost
- * connection session() is another number, and locks and LISTEN are gone. I7  What an owner knows it
- * has learnt from one log.  Everything that it stores names that log, and the event that its place
- * stands on; the very statement that stores compares both with the log it meets, and is refused
- * with HOWDAH_LOST when either is not there.  A connection that was made anew, or that a pooler led
- * elsewhere, cannot put an old place into another log.  Nor into an older copy of this one: a place
- * also says which stored place it follows.
+ *       transaction.
+ *   I4  Leases and ages are by the database's clock.
+ *   I5  A checkpoint may be committed without waiting for the disk: it can be lost in a crash,
+ *       as if it had not been written yet, but what it follows cannot.  Dead letters wait.  So
+ *       does a checkpoint that says what stands still (and store_proven() with holes): later
+ *       ones keep what is stored, and a pooler may have hidden the crash from their writer.
+ *   I6  Reads and takes are not repaired by a silent reconnect: after a lost connection
+ *       session() is another number, and locks and LISTEN are gone.
+ *   I7  What an owner knows it has learnt from one log.  Everything that it stores names that
+ *       log, and the event that its place stands on; the very statement that stores compares
+ *       both with the log it meets, and is refused with HOWDAH_LOST when either is not there.  A
+ *       connection that was made anew, or that a pooler led elsewhere, cannot put an old place
+ *       into another log.  Nor into an older copy of this one: a place also says which stored
+ *       place it follows.
  */
 #ifndef HW_STORE_SUBSCRIPTIONS_H
 #define HW_STORE_SUBSCRIPTIONS_H

@@ -14,9 +14,9 @@
  *       never by a count of rows.  Rows do not change, except by a purge; new ones have new keys.
  *   I5  A purge and its record are one transaction.  What it has erased is in no table any more.
  *   I6  An answer as of some time is of one moment, that of query_open(), however many pages it
- * has: a correction that is committed between two of them removes no family and brings none twice.
- *       Where nothing can be added any more, or each family is asked for once, nothing has to be
- *       done for that.
+ *       has: a correction that is committed between two of them removes no family and brings
+ *       none twice.  Where nothing can be added any more, or each family is asked for once,
+ *       nothing has to be done for that.
  */
 #ifndef HW_STORE_TIMES_H
 #define HW_STORE_TIMES_H

@@ -12,9 +12,9 @@
  *   I3  Not more than one ring in RING_PAUSE_MS; the mark stays set meanwhile, so the next append
  *       sees it again.
  *   I4  "a.b" and "a_b" share a channel: the payload is the type, and decides.
- *   I5  In the caller's transaction, which the caller commits, the ring is part of it, where that
- * is possible (the SQL function ring_inside() decides).  It has a savepoint of its own, because a
- * hint must not break the append that it is about.
+ *   I5  In the caller's transaction, which the caller commits, the ring is part of it, where
+ *       that is possible (the SQL function ring_inside() decides).  It has a savepoint of its
+ *       own, because a hint must not break the append that it is about.
  */
 #include <assert.h>
 #include <errno.h>

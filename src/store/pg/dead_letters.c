@@ -6,7 +6,7 @@
  *       it has already.
  *   I3  A page of dead letters is bounded in bytes as one of events is (read.c I2).
  *   I4  Dead letters of jobs have ids of the same sequence (queue_dead_letters.c): listing or
- * marking dead letters by id deals with both kinds.
+ *       marking dead letters by id deals with both kinds.
  */
 #include <assert.h>
 #include <string.h>

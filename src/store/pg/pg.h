@@ -2,8 +2,8 @@
  * pg.h - the inside of the PostgreSQL store.
  *
  *   I1  Every statement goes through exec.c (hw_pg_exec(), hw_pg_send(), hw_pg_pipeline()): it
- * knows the deadline, the interrupt, lost connections and SQLSTATEs; nothing else calls libpq's
- *       query functions.
+ *       knows the deadline, the interrupt, lost connections and SQLSTATEs; nothing else calls
+ *       libpq's query functions.
  *   I2  A statement counts as done only when the server is ready for the next one: in the
  *       extended protocol "INSERT 0 1" arrives before the transaction has committed.
  *   I3  Names of schemas and tables are quoted when the store is opened (sql.c); everything else

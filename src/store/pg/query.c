@@ -9,8 +9,8 @@
  *   I3  Keys and pages are asked for by position (times.h I4): on whichever connection.
  *   I4  A query as of some time looks at what was there when it was opened, if that could still
  *       grow.  No family comes twice, or is left out, because it is corrected between two pages;
- * not even by a correction with a lower number that was being written already.  The server says
- *       what to look at (query_pin()), and only the server interprets it.
+ *       not even by a correction with a lower number that was being written already.  The server
+ *       says what to look at (query_pin()), and only the server interprets it.
  */
 #include <assert.h>
 #include <string.h>
