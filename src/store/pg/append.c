@@ -780,8 +780,8 @@ static int append_in_savepoint(hw_pg *pg, plan *p, howdah_position *positions,
 
 /*
  * A lost race is repeated in here: a role that may only publish could not look up what
- * happened.  In the caller's transaction a repeat would fail the same way, so it is left to the
- * caller.
+ * happened.  In the caller's transaction the error has to be undone first, and the caller
+ * decides whether to repeat.
  */
 static int call_append_function(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result,
                                 howdah_error *reterr)

@@ -63,7 +63,10 @@ void hw_pg_bell_done(hw_pg *pg)
         (void)close(pg->bell.event_fd);
 }
 
-/* A caller that finds another number has lost its locks and its LISTEN, and does both again. */
+/*
+ * A caller that finds another number has lost its locks and its LISTEN, and has to get them
+ * again.
+ */
 int hw_pg_session_number(hw_store *store, uint64_t *ret_session, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -291,8 +294,8 @@ static void watch(const hw_pg_bell *bell, int fd)
 }
 
 /*
- * One descriptor for as long as the store lives, whatever connection there is: callers put it
- * into their own poll() once.  A closed socket has left the epoll set by itself.
+ * One descriptor for as long as the store lives, whatever connection there is.  A closed socket
+ * has left the epoll set by itself.
  */
 int hw_pg_fd(hw_store *store)
 {

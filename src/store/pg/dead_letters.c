@@ -18,7 +18,7 @@
 #define PAGE_BYTES (8 * 1024 * 1024)
 #define FEWER 8 /* so many times fewer rows, when one is too large for its share of a page */
 
-/* A state that this version does not know is shown as dead: nobody tries it again. */
+/* A state that this version does not know is shown as dead. */
 hw_dead_letter_state hw_pg_dead_letter_state(hw_str name)
 {
     hw_dead_letter_state state = HW_DEAD_LETTER_DEAD;
@@ -283,8 +283,8 @@ static int merge(hw_pg *pg, source *subs, source *jobs, const hw_dead_letter_que
 }
 
 /*
- * A source that the query cannot mean is dry from the start.  Who may not look at jobs sees
- * none of theirs, unless a queue was named: then DENIED is the answer.
+ * A source that the query cannot mean is dry from the start.  A role that may not look at jobs
+ * sees none of theirs, unless a queue was named: then DENIED is the answer.
  */
 int hw_pg_dead_letters(hw_store *store, const hw_dead_letter_query *query, hw_dead_letter_fn fn,
                        void *ctx, howdah_error *reterr)

@@ -661,7 +661,7 @@ int hw_pg_pipeline(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call)
     hw_pg_drain_reply(pg);
     if (hw_interrupted(pg->interrupt))
         return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
-    assert(pg->conn && !pg->in_flight && !pg->bell.ringing);
+    assert(!pg->in_flight && !pg->bell.ringing);
     pg->stopped = false;
     if (!PQenterPipelineMode(pg->conn))
         return hw_pg_lost(pg, false, false, reterr);

@@ -48,8 +48,7 @@ struct hw_pg_cursor {
     hw_str lowest; /* sparse: where types that can match begin, and end */
     hw_str beyond;
     bool sparse;
-    bool
-        judged; /* its pages tell whether it stays sparse; not with ranges, where the caller says */
+    bool judged; /* its pages tell whether it stays sparse; with ranges the caller decides */
     bool backward;
     hw_uuid *ids;
     size_t ids_n;
@@ -182,8 +181,8 @@ static void param_ranges(hw_pg_cursor *c, hw_pg_call *call)
 }
 
 /*
- * The bus opens a new cursor for each page of ranges, so what was learnt about their size is
- * kept with the connection.
+ * A read of ranges is often one page long, so what was learnt about the size of rows is kept
+ * with the connection, not with the cursor.
  */
 static size_t range_rows_wanted(const hw_pg_cursor *c)
 {
@@ -365,7 +364,7 @@ static size_t rows_that_fit(const hw_pg_cursor *c, size_t bytes, size_t n, size_
     return rows > 0 ? rows : 1;
 }
 
-/* Never more than the caller's batch: it has to hold the page, and may stop after the first. */
+/* A page is handed out whole, so it has at most the caller's batch; of ranges see hand_rest(). */
 static void adapt(hw_pg_cursor *c, size_t rows)
 {
     size_t rows_max = c->ids ? IDS_A_PAGE : c->batch;
@@ -836,7 +835,7 @@ int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *
     return HOWDAH_END;
 }
 
-/* A page under way is taken in, or the next statement would get its answer. */
+/* A page under way is taken in: until then the connection points at this cursor. */
 void hw_pg_read_close(hw_cursor *cursor)
 {
     hw_pg_cursor *c = (hw_pg_cursor *)cursor;

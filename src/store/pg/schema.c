@@ -23,8 +23,8 @@
 #include "store/pg/pg.h"
 
 /*
- * A step may have to wait for a long transaction, or rewrite an index; it is not cut off by
- * statement_timeout.
+ * A step may have to wait for a long transaction, or build an index on a large log:
+ * statement_timeout does not apply.
  */
 #define MIGRATE_TIMEOUT_MS (10 * 60 * 1000)
 #define STEP_BYTES_MAX ((size_t)4 * 1024 * 1024)

@@ -430,7 +430,7 @@ static int suspect(hw_store *store, const hw_hold *hold, int64_t sequence, int64
     return change(pg, &call, hold->subscriber_id, HOWDAH_LOST, reterr);
 }
 
-/* token 0 is an operator, whose word counts whoever owns the row. */
+/* token 0 is an operator, whose word counts no matter who owns the row. */
 static int set_status(hw_store *store, const hw_hold *hold, hw_sub_status status, hw_str reason,
                       howdah_error *reterr)
 {
@@ -468,7 +468,10 @@ static int reset(hw_store *store, hw_str subscriber_id, int64_t high, const hw_r
     return change(pg, &call, subscriber_id, HOWDAH_NOT_FOUND, reterr);
 }
 
-/* The statement tries the lock, so an owner that is alive is never robbed of its row. */
+/*
+ * The statement tries the lock and compares the lease, so an owner that is alive keeps its row.
+ * An owner in SINGLE mode holds neither.
+ */
 static int remove_row(hw_store *store, hw_str subscriber_id, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
