@@ -113,7 +113,7 @@ typedef struct hw_step {
     int number;
     const char *name;
     const char *hash;
-    const char *sql; /* with @schema@ and its kin still in it */
+    const char *sql; /* with @schema@ and the other marks still in it */
 } hw_step;
 
 typedef int (*hw_step_fn)(void *ctx, const howdah_step_info *step);

@@ -50,7 +50,7 @@ typedef struct hw_anchor {
 typedef struct hw_hold {
     hw_str subscriber_id;
     int64_t token;
-    hw_str log; /* hw_sub_row.log of its take(); absent: whichever it is */
+    hw_str log; /* hw_sub_row.log of its take(); absent: any log will do */
 } hw_hold;
 
 typedef struct hw_checkpoint {
@@ -66,7 +66,7 @@ typedef struct hw_checkpoint {
     size_t still_n;
     bool keeps_still;
     hw_anchor anchor;
-    int64_t follows; /* hw_sub_row.moves + 1 of the place that is stored; 0: whichever that is */
+    int64_t follows; /* hw_sub_row.moves + 1 of the place that is stored; 0: any */
 } hw_checkpoint;
 
 /* What is stored.  howdah_subscription_state, which users see, is made of it: a subscription that

@@ -33,10 +33,7 @@
 
 /* -------------------------------------------------------------- one event */
 
-/*
- * $1 to $12 of the statements for one event.  A payload is JSON or bytes, by whether a content
- * type is given.
- */
+/* $1 to $12 of the statements for one event; with a content type the payload is bytes. */
 static void params_of_event(hw_pg_call *call, const howdah_event *e)
 {
     bool json = !e->content_type.s;
@@ -113,8 +110,8 @@ static int judge(const hw_pg *pg, int s, const howdah_error *err, hw_append_repo
 }
 
 /*
- * I1, I6: each expectation has a statement of its own, so that its plan is fixed and the common
- * case looks nothing up.
+ * I1, I6: a statement for each expectation: its plan is fixed, the common case looks nothing
+ * up.
  */
 static hw_pg_statement statement_for(hw_pg *pg, const hw_batch_stream *stream)
 {
@@ -131,10 +128,7 @@ static hw_pg_statement statement_for(hw_pg *pg, const hw_batch_stream *stream)
     }
 }
 
-/*
- * I2: the usual append, one statement and one round trip.  No row means that the expectation is
- * unmet.
- */
+/* I2: the usual append, in one round trip.  No row: the expectation is unmet. */
 static int append_one(hw_pg *pg, const hw_batch *batch, howdah_position *position,
                       hw_append_report *report, howdah_error *reterr)
 {
@@ -405,10 +399,7 @@ static void put_versions(arrays *a, plan *p, size_t chunk_no)
     end_array(a);
 }
 
-/*
- * The arrays lie in the connection's scratch buffer, which the next chunk overwrites: libpq has
- * copied them by then.
- */
+/* The arrays lie in a scratch buffer; libpq has copied them when the next chunk overwrites it. */
 static int call_of_chunk(plan *p, size_t chunk_no, hw_pg_call *call)
 {
     const chunk *c = &p->chunks[chunk_no];
@@ -554,10 +545,7 @@ static int make_call(void *ctx, size_t i, hw_pg_call *call)
     return HOWDAH_OK;
 }
 
-/*
- * False: a chunk stored nothing, because an expectation is unmet.  The transaction is rolled
- * back then.
- */
+/* False: a chunk stored nothing, because an expectation is unmet. */
 static bool collect_positions(plan *p, PGresult *const *results, howdah_position *positions)
 {
     size_t skip = (size_t)p->begin + (size_t)p->batch->queue_up;
@@ -754,10 +742,7 @@ static int leave_savepoint(hw_pg *pg, int s, bool keep, howdah_error *reterr)
     return s < 0 ? s : left < 0 ? left : s;
 }
 
-/*
- * I3: on the caller's connection, inside the caller's transaction, whose isolation level counts
- * (I5).
- */
+/* I3: inside the caller's transaction, whose isolation level counts (I5). */
 static int append_in_savepoint(hw_pg *pg, plan *p, howdah_position *positions,
                                hw_append_report *report, howdah_error *reterr)
 {
@@ -845,10 +830,7 @@ static int append_by_function(hw_pg *pg, const hw_batch *batch, bool inside,
 
 /* ------------------------------------------------------------ a correction */
 
-/*
- * $1 to $12 of append_correction(); stream, type and the rest come from the event that is
- * corrected.
- */
+/* $1 to $12 of append_correction(); the rest comes from the event that is corrected. */
 static void params_of_correction(hw_pg_call *call, const howdah_event *e)
 {
     bool json = !e->content_type.s;

@@ -174,8 +174,8 @@ static void call_of_dead_letters(const hw_dead_letter_query *q, int64_t after, i
 /* One of the two sources of dead letters, page by page. */
 typedef struct source {
     bool of_jobs;
-    bool denied_is_none; /* who has no right to look at them has none */
-    bool dry;            /* nothing is left behind the page */
+    bool denied_is_none; /* a role that may not look at them sees none */
+    bool dry;            /* nothing is left after the page */
     int64_t rows;        /* to ask for */
     PGresult *page;
     int n; /* rows of it that can be used (I3) */

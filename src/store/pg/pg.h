@@ -259,7 +259,7 @@ typedef struct hw_pg_call {
     const char *values[HW_PG_PARAMS_MAX];
     int lengths[HW_PG_PARAMS_MAX];
     int formats[HW_PG_PARAMS_MAX];
-    uint64_t numbers[HW_PG_PARAMS_MAX]; /* where hw_pg_param_int8() and its kin put theirs */
+    uint64_t numbers[HW_PG_PARAMS_MAX]; /* where hw_pg_param_int8() and the like put theirs */
     int64_t timeout_ms;                 /* 0: the setting */
 } hw_pg_call;
 
@@ -402,7 +402,7 @@ extern const hw_pg_statement_row hw_pg_times_statements[HW_PG_STATEMENT_COUNT];
         HW_OID_TEXT_ARRAY, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ,             \
         HW_OID_TIMESTAMPTZ, HW_OID_INT8_ARRAY
 
-/* Replaces @schema@ and its kin; errors: NO_MEMORY. */
+/* Replaces @schema@ and the other marks; errors: NO_MEMORY. */
 int hw_pg_fill_names(const char *text, const char *schema, hw_buf *out, howdah_error *reterr);
 int hw_pg_fill_statements(hw_pg *pg, howdah_error *reterr);
 /* Parameter types of a prepared statement; returns their number. */

@@ -6,7 +6,7 @@
  *       up to KEYS_MAX of (time, sequence) after the last key, sorted by the server once; then
  *       their rows by sequence, page by page.  Reading n rows takes about n / KEYS_MAX scans, and
  *       no more memory than that many keys.
- *   I3  Keys and pages are asked for by position (times.h I4): on whichever connection.
+ *   I3  Keys and pages are asked for by position (times.h I4): any connection will do.
  *   I4  A query as of some time looks at what was there when it was opened, if that could still
  *       grow.  No family comes twice, or is left out, because it is corrected between two pages;
  *       not even by a correction with a lower number that was being written already.  The server

@@ -336,7 +336,7 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                            " AND s.token = $2 AND " IS_LOG("$3") " AND " WITHOUT_WAITING
                            " RETURNING 1",
                            TYPES(suspect_types)},
-    /* $2 token, 0: whoever owns it */
+    /* $2 token, 0: no matter who owns it */
     [HW_PG_SUB_STATUS] = {"UPDATE " SUBS " AS s SET status = $4, reason = $5,"
                           " updated_at = clock_timestamp() WHERE s.subscriber_id = $1"
                           " AND ($2 = 0 OR s.token = $2) AND " IS_LOG("$3") " RETURNING " CALL,
