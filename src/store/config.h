@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Shared between the bus and its store: set by howdah_interrupt(), a signal handler's friend. */
+/* Shared between the bus and its store.  howdah_interrupt() sets it, also from a signal handler. */
 typedef struct hw_interrupt {
     int fd;             /* an eventfd, readable while interrupted; -1: none */
     atomic_bool raised; /* the same, for a look without a system call */

@@ -12,12 +12,12 @@
  *   I3  Times are by the database's clock: when a job is due, when a lease runs out.
  *   I4  Of the jobs of one key at most one is leased, and it is the earliest pushed that is not in
  *       the history.
- *   I5  A claim, and a ack, may be committed without waiting for the disk: a crash of the
- *       server can undo them, and the job runs again.  Not so what is pushed, and what fails.
- *   I6  A lease that ran out is given back by whoever maintains or claims next: the job is ready
- *       again, or FAILED when it has no attempt left.  It is a suspect from then on, and is claimed
- *       alone, before others of its priority, but not before those that are more urgent: what
- *       killed its worker does not cost its neighbours their attempts.
+ *   I5  A claim, and an ack, may be committed without waiting for the disk: a crash of the server
+ *       can undo them, and the job runs again.  A push and a failure wait.
+ *   I6  The next maintain() or claim gives a lease back that ran out: the job is ready again, or
+ *       FAILED when it has no attempt left.  It is a suspect from then on, and is claimed alone,
+ *       before others of its priority, but after those that are more urgent: what killed its worker
+ *       does not cost its neighbours their attempts.
  *   I7  A job whose event was purged while it was leased can be completed.  If it is not, it is
  *       cancelled: FAILED, "cancelled: purged: " and why, without a dead letter.
  */
@@ -60,8 +60,8 @@ typedef struct hw_push {
 /* ---- jobs */
 
 /*
- * A job as a store hands it to a callback: its texts, each with a NUL behind it, live as long as
- * that.  Those that a user holds are copies (bus/queue/job.h).
+ * A job as a store hands it to a callback: its texts, each with a NUL after it, live as long as
+ * that call.  Those that a user holds are copies (bus/queue/job.h).
  */
 struct howdah_job {
     int64_t id;
@@ -72,7 +72,7 @@ struct howdah_job {
     int64_t attempts; /* this one included */
     int64_t max_attempts;
     int64_t created_at_us;
-    int64_t due_at_us; /* HW_TIME_ABSENT: behind another job of its key */
+    int64_t due_at_us; /* HW_TIME_ABSENT: it waits for another job of its key */
     int64_t started_at_us;
     int64_t lease_until_us;
     bool suspect; /* a lease of it ran out */
@@ -134,8 +134,8 @@ typedef int (*hw_queue_fn)(void *ctx, const howdah_queue_info *info);
 /* ---- bindings: events become jobs */
 
 /*
- * As it is stored.  How far behind its router is, and so the state of howdah_binding_info, takes
- * the head of the log, which the bus knows.
+ * As it is stored.  How far its router lags behind, and so the state of howdah_binding_info,
+ * follows from the head of the log, which the bus knows.
  */
 typedef struct hw_binding {
     hw_str queue;
@@ -242,8 +242,8 @@ typedef struct hw_queue_ops {
                 const hw_range *outstanding, size_t outstanding_n, bool *ret_made,
                 howdah_error *reterr);
     /*
-     * Removes the binding and the router's subscription, whoever owns it: what it routes from then
-     * on is refused.  Jobs stay.  NOT_FOUND.
+     * Removes the binding and the router's subscription, even if somebody owns it: what it routes
+     * from then on is refused.  Jobs stay.  NOT_FOUND.
      */
     int (*unbind)(struct hw_store *store, hw_str queue, hw_str pattern, howdah_error *reterr);
     /* Those of one queue (absent: all), by queue and pattern.  fn's non-zero result ends it. */

@@ -1,6 +1,7 @@
 /* store.c - the way in: a URL chooses the engine. */
 #include "store/store.h"
 
+#include <assert.h>
 #include <string.h>
 #include <strings.h>
 
@@ -9,12 +10,16 @@
 
 typedef enum engine { ENGINE_PG, ENGINE_SQLITE, ENGINE_UNKNOWN } engine;
 
+/* Schemes of URLs are written in any case. */
 static bool starts_with(const char *text, const char *prefix)
 {
     return strncasecmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* "key = value": what libpq takes as a connection string. */
+/*
+ * "key = value": what libpq takes as a connection string.  In a URL the first word ends with a
+ * colon.
+ */
 static bool is_conninfo(const char *url)
 {
     size_t word = strspn(url, "abcdefghijklmnopqrstuvwxyz_");
@@ -31,6 +36,7 @@ static engine choose(const char *url)
     return is_conninfo(url) ? ENGINE_PG : ENGINE_UNKNOWN;
 }
 
+/* The URL itself is not quoted: it may hold a password. */
 static int refuse(const char *url, howdah_error *reterr)
 {
     int s = hw_fail_field(reterr, HOWDAH_INVALID, "store", "no known scheme in a URL of %zu bytes",
@@ -56,6 +62,7 @@ int hw_store_open(const hw_config *config, hw_store **ret_store, howdah_error *r
 /* Some hundred kilobytes of SQL; the limit only stops a runaway. */
 #define PRINT_BYTES_MAX (16 * 1024 * 1024)
 
+/* *ret_sql is the caller's, freed with hw_free(); no connection is made. */
 int hw_store_print(const hw_config *config, char **ret_sql, howdah_error *reterr)
 {
     hw_buf out = HW_BUF_INIT(PRINT_BYTES_MAX);
@@ -79,11 +86,13 @@ int hw_store_print(const hw_config *config, char **ret_sql, howdah_error *reterr
     return s;
 }
 
+/* An atomic load: a signal handler, or another thread, sets it at any time. */
 bool hw_interrupted(const hw_interrupt *interrupt)
 {
     return interrupt && atomic_load(&interrupt->raised);
 }
 
+/* As they are stored in both engines and shown to users. */
 static const char *const dead_letter_states[] = {[HW_DEAD_LETTER_DEAD] = "dead",
                                                  [HW_DEAD_LETTER_REDRIVE] = "redrive",
                                                  [HW_DEAD_LETTER_REDRIVEN] = "redriven",
@@ -91,6 +100,7 @@ static const char *const dead_letter_states[] = {[HW_DEAD_LETTER_DEAD] = "dead",
 
 const char *hw_dead_letter_state_name(hw_dead_letter_state state)
 {
+    assert(state <= HW_DEAD_LETTER_DISCARDED);
     return dead_letter_states[state];
 }
 

@@ -59,7 +59,7 @@ typedef struct hw_import_place {
     hw_str created_at; /* the last row's order key, as the store's own text */
     hw_str id;
     int64_t rows;   /* taken so far, this batch included */
-    int64_t before; /* without it: a store that knows of less is another one than before */
+    int64_t before; /* without this batch: a store that has fewer is not the one of before */
 } hw_import_place;
 
 /* ---- read */
@@ -80,14 +80,14 @@ typedef struct hw_query {
     /*
      * When set: the events inside these sequence ranges (sorted, disjoint, the last may be open
      * with last = INT64_MAX), all read in one snapshot, at most limit.  Only type and pattern
-     * filter.  A batch that is short because of its bytes is one snapshot, what comes behind it is
-     * another one: whoever needs one snapshot asks anew.
+     * filter.  A batch that is short because of its bytes is one snapshot, and what comes after it
+     * is another one: a caller that needs one snapshot opens a new cursor.
      */
     const hw_range *ranges;
     size_t ranges_n;
     /*
      * With ranges: payload and headers only of events that one of these matches; the others come
-     * bare (howdah_event.bare).  n = 0: all come whole.
+     * without (howdah_event.no_payload).  n = 0: all come whole.
      */
     const hw_str *payload_of;
     size_t payload_of_n;
@@ -113,7 +113,7 @@ typedef struct hw_step {
     int number;
     const char *name;
     const char *hash;
-    const char *sql; /* with @schema@ and its kin still in it */
+    const char *sql; /* with @schema@ and the other marks still in it */
 } hw_step;
 
 typedef int (*hw_step_fn)(void *ctx, const howdah_migration_info *step);
@@ -161,10 +161,10 @@ typedef struct hw_store_ops {
     /*
      * Stores the batch in one transaction: all or none, versions consecutive from each stream's
      * present one.  The check of the expectations is part of that transaction.  ret_positions has
-     * batch->n entries.  HOWDAH_OK with report->outcome, or an error (I2, I3).  mark may be NULL;
+     * batch->n entries.  HOWDAH_OK with report->outcome, or an error (I2, I3).  place may be NULL;
      * otherwise it is stored in the same transaction.
      *
-     * A correction (has_corrects) comes alone.  It is stored only as the next revision behind the
+     * A correction (has_corrects) comes alone.  It is stored only as the next revision after the
      * event it corrects, recorded later than that one (times.h I1): otherwise REVISION_TAKEN.
      * Its flag "purged" says whether that one was purged when it was read: if that has changed,
      * what it took over from it must not be stored, and the answer is REVISION_TAKEN as well.
@@ -189,7 +189,7 @@ typedef struct hw_store_ops {
     void (*read_close)(hw_cursor *cursor);
 
     /*
-     * The ids of the event's causes (root first), its own, and those of its effects (each behind
+     * The ids of the event's causes (root first), its own, and those of its effects (each after
      * its cause), with depth; see howdah_causation_walk().  Arrays are the caller's, freed with
      * hw_free().
      */
@@ -206,8 +206,8 @@ typedef struct hw_store_ops {
     /*
      * Import.  columns: calls fn for each column name of the table (NOT_FOUND without the table),
      * and fills source->schema in where the store found it (text of the store's own).
-     * mark: where the last import of this source stopped (HOWDAH_END when there was none; texts
-     * freed by the caller through ret_buf).  rows: the next n rows behind the mark in the order
+     * place: where the last import of this source stopped (HOWDAH_END when there was none; texts
+     * freed by the caller through ret_buf).  rows: the next n rows after the place in the order
      * (created_at, id); rows are valid until the next import call on the store.
      * total: an estimate of the rows in the table.
      */
@@ -239,12 +239,12 @@ typedef struct hw_store_ops {
 /* The first member of every store and cursor. */
 struct hw_store {
     const hw_store_ops *ops;
-    bool one_writer; /* who writes keeps all others from writing until it commits */
+    bool one_writer; /* a writer keeps all others from writing until it commits */
     bool alone;      /* in memory: another session would be another log */
 };
 struct hw_cursor {
     hw_store *store;
-    bool more; /* the batch is short, but it was not the last: too many bytes, or much to look at */
+    bool more; /* the batch is short but not the last: too many bytes, or much to look through */
 };
 
 /* Chooses the engine by the URL's scheme.  The config is copied. */

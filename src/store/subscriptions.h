@@ -4,18 +4,22 @@
  *   I1  Everything that moves a subscription carries the token of its owner and is refused with
  *       HOWDAH_LOST (nothing stored) when the token stored is another one.  Tokens only grow.
  *   I2  A checkpoint is stored whole (high, outstanding, anchor) or not at all, and never lowers
- * high under the same token. I3  A dead letter, or a skip, and the checkpoint that leaves its
- * number behind are one transaction. I4  Leases and ages are by the database's clock. I5  A
- * checkpoint may be committed without waiting for the disk: it can be lost in a crash, as if it had
- * not been written yet, but what it follows cannot.  Dead letters wait.  So does one that says what
- * stands still (and store_proven() with holes): later ones keep what is stored, and a pooler may
- * have hidden the crash from who stores them. I6  Reads and takes are not mended by a reconnect
- * behind the caller's back: after a lost connection session() is another number, and locks and
- * LISTEN are gone. I7  What an owner knows it learnt from one log.  Everything that it stores names
- * that log, and the event that its place stands on; the very statement that stores compares both
- * with the log it meets, and is refused with HOWDAH_LOST when either is not there.  A connection
- * that was made anew, or led elsewhere by a pooler, cannot put an old place into another log.  Nor
- *       into an older copy of this one: a place also says which stored place it follows.
+ *       high under the same token.
+ *   I3  A dead letter, or a skip, and the checkpoint that moves past its number are one
+ *       transaction.
+ *   I4  Leases and ages are by the database's clock.
+ *   I5  A checkpoint may be committed without waiting for the disk: it can be lost in a crash,
+ *       as if it had not been written yet, but what it follows cannot.  Dead letters wait.  So
+ *       does a checkpoint that says what stands still (and store_proven() with holes): later
+ *       ones keep what is stored, and a pooler may have hidden the crash from their writer.
+ *   I6  Reads and takes are not repaired by a silent reconnect: after a lost connection
+ *       session() is another number, and locks and LISTEN are gone.
+ *   I7  What an owner knows it has learnt from one log.  Everything that it stores names that
+ *       log, and the event that its place stands on; the very statement that stores compares
+ *       both with the log it meets, and is refused with HOWDAH_LOST when either is not there.  A
+ *       connection that was made anew, or that a pooler led elsewhere, cannot put an old place
+ *       into another log.  Nor into an older copy of this one: a place also says which stored
+ *       place it follows.
  */
 #ifndef HW_STORE_SUBSCRIPTIONS_H
 #define HW_STORE_SUBSCRIPTIONS_H
@@ -42,11 +46,11 @@ typedef struct hw_anchor {
     hw_uuid id;
 } hw_anchor;
 
-/* What its owner shows (I1, I7). */
+/* What an owner shows to prove that it is the owner (I1, I7). */
 typedef struct hw_hold {
     hw_str subscriber_id;
     int64_t token;
-    hw_str log; /* hw_sub_row.log of its take(); absent: whichever it is */
+    hw_str log; /* hw_sub_row.log of its take(); absent: any log will do */
 } hw_hold;
 
 typedef struct hw_checkpoint {
@@ -62,11 +66,11 @@ typedef struct hw_checkpoint {
     size_t still_n;
     bool keeps_still;
     hw_anchor anchor;
-    int64_t follows; /* hw_sub_row.moves + 1 of the place that is stored; 0: whichever that is */
+    int64_t follows; /* hw_sub_row.moves + 1 of the place that is stored; 0: any */
 } hw_checkpoint;
 
-/* What is stored.  howdah_subscription_state is what becomes of it for who looks: a subscription
-   that is active waits, is behind or live, by its owner and the head of the log. */
+/* What is stored.  howdah_subscription_state, which users see, is made of it: a subscription that
+   is active waits, is behind or is live, depending on its owner and the head of the log. */
 typedef enum hw_sub_status {
     HW_SUB_ACTIVE,
     HW_SUB_PAUSED,
@@ -103,7 +107,7 @@ typedef struct hw_sub_row {
 typedef struct hw_take {
     hw_str subscriber_id;
     howdah_instance instance;
-    hw_str owner; /* host, process and bus: for people, and to know one's own row again */
+    hw_str owner; /* host, process and bus: for people, and to recognise its own row */
     int64_t lease_ms;
 } hw_take;
 
@@ -155,19 +159,19 @@ typedef struct hw_sub_ops {
     /*
      * How many numbers were drawn, and then, by a later statement, who holds the lock of the log's
      * sequence: each once, in an array that the caller frees with hw_free() (engine/holders.h).
-     * HOWDAH_END when that cannot be told (on a standby, whose holders are elsewhere).  A store
-     * whose numbers appear in order answers INT64_MAX and none.
+     * HOWDAH_END when that cannot be told (on a standby, whose holders are on the primary).  A
+     * store whose numbers appear in order answers INT64_MAX and none.
      */
     int (*holders)(struct hw_store *store, int64_t *ret_drawn, hw_holder **ret_holders,
                    size_t *ret_n, howdah_error *reterr);
     /*
-     * What is known of the log, whoever has proven it: each number up to *ret_upto is visible,
-     * dead, or in ret_holes.  0 and nothing: not known.
+     * What is known of the log, no matter which process has proven it: each number up to *ret_upto
+     * is visible, dead, or in ret_holes.  0 and nothing: not known.
      */
     int (*proven)(struct hw_store *store, int64_t *ret_upto, hw_ranges *ret_holes,
                   howdah_error *reterr);
     /*
-     * The same is stored, unless more is known already, this is another log, or top is not in it.
+     * Stores the same, unless more is known already, this is another log, or top is not in it.
      * holes NULL: as they are stored; then it need not wait for the disk (I5).
      */
     int (*store_proven)(struct hw_store *store, hw_str log, const hw_anchor *top, int64_t upto,
@@ -232,8 +236,8 @@ typedef struct hw_sub_ops {
     /* By the owner (token > 0) or by an operator (token 0).  NOT_FOUND without the row. */
     int (*set_status)(struct hw_store *store, const hw_hold *hold, hw_sub_status status,
                       hw_str reason, howdah_error *reterr);
-    /* Puts it at (high, outstanding), anchor forgotten, token + 1: its owner starts anew.  And
-     * rings. */
+    /* Puts it at (high, outstanding), forgets the anchor, gives it a new token, so that its owner
+       starts anew, and rings. */
     int (*reset)(struct hw_store *store, hw_str subscriber_id, int64_t high,
                  const hw_range *outstanding, size_t outstanding_n, howdah_error *reterr);
     /*
@@ -252,16 +256,16 @@ typedef struct hw_sub_ops {
                        const howdah_event *event, hw_str error, int64_t attempts, int64_t *ret_id,
                        howdah_error *reterr);
     /*
-     * Letters of subscriptions and of jobs, by id.  Who has no right to look at jobs gets those of
-     * subscriptions only, unless a queue is named (DENIED).
+     * Dead letters of subscriptions and of jobs, by id.  A role that may not look at jobs gets
+     * those of subscriptions only, unless a queue is named (DENIED).
      */
     int (*dead_letters)(struct hw_store *store, const hw_dead_letter_query *query,
                         hw_dead_letter_fn fn, void *ctx, howdah_error *reterr);
     /*
      * By an operator: asks for another try, or discards with a reason.  Of ids (n > 0) or of all
      * open ones of a subscriber (n 0; absent: of all, those of jobs included; for those of one
-     * queue see hw_queue_ops).  ret_n: how many.  Resolved ones are left as they are, those of jobs
-     * also to who has no right to see to jobs, or when the job cannot be tried again because
+     * queue see hw_queue_ops).  ret_n: how many.  Resolved ones are left as they are.  So are those
+     * of jobs when the role has no right on jobs, or when the job cannot be tried again because
      * another one has its dedup key.  Rings.
      */
     int (*dead_letters_set_state)(struct hw_store *store, const int64_t *ids, size_t n,
@@ -269,7 +273,7 @@ typedef struct hw_sub_ops {
                                   int64_t *ret_n, howdah_error *reterr);
     /*
      * Another try of the owner: DEAD with the error, before it and when it fails, or REDRIVEN.
-     * The first settlement of a dead letter that waits for its try counts it: attempts + 1.
+     * The first of these for a dead letter that waits for its try counts it: attempts + 1.
      */
     int (*redrive_end)(struct hw_store *store, const hw_hold *hold, int64_t id,
                        hw_dead_letter_state state, hw_str error, howdah_error *reterr);
@@ -282,7 +286,7 @@ typedef struct hw_sub_ops {
 
     /* ---- the handler's transaction, on a store handle of its own */
 
-    /* LOST when this session's log is another one: nothing is to be done in it. */
+    /* LOST when this session's log is another one: then no transaction was begun. */
     int (*begin)(struct hw_store *store, hw_str log, howdah_error *reterr);
     /* The PGconn or sqlite3 of the transaction. */
     void *(*handle)(struct hw_store *store);
@@ -301,9 +305,9 @@ typedef struct hw_sub_ops {
      */
     int (*session)(struct hw_store *store, uint64_t *ret_session, howdah_error *reterr);
     /*
-     * After rows were read: makes sure that session() tells if they came from another log.  Asked
-     * for in the store only where a session can change its server (behind a pooler): which log it
-     * is, how many numbers were drawn, and whether top is still there (sequence 0: none).
+     * After rows were read: makes sure that session() tells if they came from another log.  A store
+     * asks its server only where a session can change servers (behind a pooler): which log it is,
+     * how many numbers were drawn, and whether top is still there (sequence 0: none).
      */
     int (*confirm)(struct hw_store *store, const hw_anchor *top, howdah_error *reterr);
     /*
@@ -314,7 +318,7 @@ typedef struct hw_sub_ops {
                   howdah_error *reterr);
     /* Says that somebody is about to sleep.  Look once more afterwards. */
     int (*arm)(struct hw_store *store, howdah_error *reterr);
-    /* Wakes whoever sleeps, if anybody has armed the bell. */
+    /* Wakes those that sleep, if anybody has armed the bell. */
     int (*ring)(struct hw_store *store, const hw_str *types, size_t types_n, howdah_error *reterr);
     /*
      * Sleeps until the bell rings, the connection says something, or ms are over: HOWDAH_OK when

@@ -8,16 +8,15 @@
  *   I2  Stream, type, correlation and causation are the same in all revisions of a family: a filter
  *       on them may be applied before or after the revision is chosen.  A filter on anything else
  *       (valid time, headers) looks at the revision that was chosen.
- *   I3  knowledge() comes before the first row: whoever could add to what was known at K was open
- *       then, or has committed, and is seen by every later statement.
- *   I4  A page is asked for by the key behind which it begins (the order's time, then the
- *       sequence), never by a count of rows.  Rows do not change, but for a purge; new ones have
- *       new keys.
- *   I5  A purge is one transaction with its record.  What it has erased is in no table any more.
+ *   I3  knowledge() comes before the first row: a transaction that could add to what was known at K
+ *       was open then, or has committed, and every later statement sees it.
+ *   I4  A page is asked for by the key after which it begins (the order's time, then the sequence),
+ *       never by a count of rows.  Rows do not change, except by a purge; new ones have new keys.
+ *   I5  A purge and its record are one transaction.  What it has erased is in no table any more.
  *   I6  An answer as of some time is of one moment, that of query_open(), however many pages it
- * has: a correction that is committed between two of them takes no family away and brings none
- *       twice.  Where nothing can be added any more, or each family is asked for once, that is so
- *       by itself.
+ *       has: a correction that is committed between two of them removes no family and brings
+ *       none twice.  Where nothing can be added any more, or each family is asked for once,
+ *       nothing has to be done for that.
  */
 #ifndef HW_STORE_TIMES_H
 #define HW_STORE_TIMES_H
@@ -47,16 +46,16 @@ typedef struct hw_header_is {
 
 /*
  * Filters are joined by AND; absent ones do not filter.  A store copies what it keeps.  A read of
- * the log (hw_query) is another question: it names places, ids and ranges of one snapshot, and no
- * view and no order, and it is a statement that is prepared once.  One struct would be two halves
- * that exclude each other; what comes of both is one kind of cursor.
+ * the log (hw_query) is another question: it names places, ids and ranges of one snapshot, has no
+ * view and no order, and is a statement that is prepared once.  One struct would be two halves that
+ * exclude each other; both give the same kind of cursor.
  */
 typedef struct hw_times_query {
     howdah_view view;
     bool retractions; /* AS_OF: families that are retracted come as well, with that revision */
     int64_t valid_at; /* AS_OF; HW_TIME_ABSENT: any */
     int64_t known_at; /* AS_OF; HW_TIME_ABSENT: all that is committed */
-    bool unpinned;    /* AS_OF: I6 need not be seen to */
+    bool unpinned;    /* AS_OF: the caller does not need I6 */
     hw_str stream;
     hw_str type;
     hw_str pattern; /* as in hw_query */
@@ -85,7 +84,7 @@ typedef struct hw_times_query {
         }                                                                                          \
     }
 
-/* What is said of a type.  Texts live as long as the callback. */
+/* Texts live as long as the callback. */
 typedef int (*hw_type_stats_fn)(void *ctx, const howdah_type_stats *stats);
 typedef int (*hw_stream_fn)(void *ctx, hw_str stream);
 
@@ -109,8 +108,8 @@ typedef int (*hw_flaw_fn)(void *ctx, hw_str what, int64_t n);
 typedef struct hw_times_ops {
     /*
      * I3.  The store's clock, and whether what was known at known_at (not absent) can still grow.
-     * A known_at at or behind the clock is not final.  Judging whether it may be asked for at all
-     * is the bus's.
+     * A known_at at or after the clock's time is not final.  Whether it may be asked for at all is
+     * for the bus to judge.
      */
     int (*knowledge)(struct hw_store *store, int64_t known_at, howdah_knowledge *ret_knowledge,
                      howdah_error *reterr);
@@ -125,8 +124,8 @@ typedef struct hw_times_ops {
     /* Types in the order of their bytes. */
     int (*types)(struct hw_store *store, const hw_times_query *query, hw_type_stats_fn fn,
                  void *ctx, howdah_error *reterr);
-    /* Distinct streams behind "after" (absent: from the first), in the order of their bytes, at
-       most limit (> 0). */
+    /* Distinct streams after "after" (absent: from the first), in the order of their bytes, at most
+       limit (> 0). */
     int (*streams)(struct hw_store *store, const hw_times_query *query, hw_str after, int64_t limit,
                    hw_stream_fn fn, void *ctx, howdah_error *reterr);
 

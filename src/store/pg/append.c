@@ -13,24 +13,27 @@
  *       transaction above READ COMMITTED it is a serialization failure, the caller's to repeat.
  *   I6  An exact version that the session knows to be stored (known.c) is not looked up again by
  *       the statement; the unique key still says whether the next one is free.
- *   I7  A number that an event has already is no race that was lost: the sequence is behind the
- *       log, as in a copy of the tables without it.  Another attempt would draw the next number,
- *       until one lands below what subscriptions have done.
- *   I8  A correction is always append_correction(): the lock on what it corrects is not for
- *       everybody who may append to take, and nothing of it is in the way of other appends.
+ *   I7  A number that an event has already is not a lost race: the sequence lags behind the log, as
+ *       in a copy of the tables without it.  Another attempt would draw the next number, until one
+ *       lands below what subscriptions have done.
+ *   I8  A correction always goes through append_correction(): it locks what it corrects, which not
+ *       everybody who may append has the right to, and other appends are not slowed by it.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "engine/batch.h"
 #include "store/pg/pg.h"
 
+/* One statement carries at most so many events, and about so many bytes; then the next begins. */
 #define CHUNK 1000
 #define CHUNK_BYTES ((size_t)8 * 1024 * 1024)
 #define FUNCTION_ATTEMPTS 10
 
 /* -------------------------------------------------------------- one event */
 
+/* $1 to $12 of the statements for one event; with a content type the payload is bytes. */
 static void params_of_event(hw_pg_call *call, const howdah_event *e)
 {
     bool json = !e->content_type.s;
@@ -49,7 +52,7 @@ static void params_of_event(hw_pg_call *call, const howdah_event *e)
     hw_pg_param_str(call, e->content_type);
 }
 
-/* The bell's mark that the append saw. */
+/* The bell's mark as the append saw it; NULL, and here 0: nobody ever slept (bell.c). */
 static int64_t get_mark(const PGresult *result)
 {
     return PQgetisnull(result, 0, 3) ? 0 : hw_pg_get_int8(result, 0, 3);
@@ -70,7 +73,7 @@ static bool is_serialization_failure(const howdah_error *err)
     return strcmp(err->sqlstate, "40P01") == 0 || strcmp(err->sqlstate, "40001") == 0;
 }
 
-/* I7. */
+/* I7.  The caller must not try again: the sequence has to be raised first. */
 static int number_taken(const howdah_error *err, howdah_error *reterr)
 {
     int s = hw_fail(reterr, HOWDAH_SCHEMA,
@@ -83,8 +86,9 @@ static int number_taken(const howdah_error *err, howdah_error *reterr)
 }
 
 /*
- * A unique key that was met is an outcome, not an error; and so is a deadlock, unless the
- * transaction is the caller's: that one is the caller's to repeat.
+ * Turns what the server said into an outcome (ARCHITECTURE, 2).  A unique key that was met is
+ * an outcome, not an error.  So is a deadlock, because nothing is stored and another attempt is
+ * worth it, unless the transaction is the caller's: only the caller can repeat that one.
  */
 static int judge(const hw_pg *pg, int s, const howdah_error *err, hw_append_report *report,
                  howdah_error *reterr)
@@ -105,6 +109,10 @@ static int judge(const hw_pg *pg, int s, const howdah_error *err, hw_append_repo
     return s;
 }
 
+/*
+ * I1, I6: a statement for each expectation: its plan is fixed, the common case looks nothing
+ * up.
+ */
 static hw_pg_statement statement_for(hw_pg *pg, const hw_batch_stream *stream)
 {
     switch (stream->expected) {
@@ -120,6 +128,7 @@ static hw_pg_statement statement_for(hw_pg *pg, const hw_batch_stream *stream)
     }
 }
 
+/* I2: the usual append, in one round trip.  No row: the expectation is unmet. */
 static int append_one(hw_pg *pg, const hw_batch *batch, howdah_position *position,
                       hw_append_report *report, howdah_error *reterr)
 {
@@ -129,6 +138,7 @@ static int append_one(hw_pg *pg, const hw_batch *batch, howdah_position *positio
     PGresult *result = NULL;
     int s;
 
+    assert(batch->n == 1 && batch->streams_n == 1);
     params_of_event(&call, batch->events[0]);
     if (stream->expected > 0)
         hw_pg_param_int8(&call, stream->expected);
@@ -164,6 +174,7 @@ typedef struct arrays {
 
 static void begin_array(arrays *a, Oid element, size_t n, hw_pg_array *array)
 {
+    assert(a->n < HW_PG_PARAMS_MAX);
     hw_pg_array_begin(a->out, element, n, array);
     a->start[a->n] = array->start;
 }
@@ -174,6 +185,7 @@ static void end_array(arrays *a)
     a->n++;
 }
 
+/* What put_strings() takes out of each event. */
 typedef hw_str (*str_of)(const howdah_event *e);
 
 static hw_str stream_of(const howdah_event *e)
@@ -209,7 +221,10 @@ static hw_str content_type_of(const howdah_event *e)
     return e->content_type;
 }
 
-/* A column that no event of the chunk has travels as one NULL: unnest() pads it. */
+/*
+ * A column that no event of the chunk has travels as one NULL: unnest() fills it up with NULLs,
+ * and most batches have no headers, actors or bytes.
+ */
 static void put_strings(arrays *a, Oid element, const howdah_event *const *events, size_t n,
                         str_of get)
 {
@@ -340,7 +355,12 @@ typedef struct plan {
     int64_t mark_seen; /* the bell's, by the last chunk */
 } plan;
 
-/* $13..$16 of APPEND_BATCH: numbers within the chunk, and the chunk's streams. */
+/*
+ * $13..$16 of APPEND_BATCH: of each event its stream's number in the chunk and its place among
+ * that stream's events there, then the names and expectations of these streams.  The statement
+ * adds the place to the stream's last version, so it must be counted within the chunk: chunks
+ * before this one have moved that version already.
+ */
 static void put_versions(arrays *a, plan *p, size_t chunk_no)
 {
     const chunk *c = &p->chunks[chunk_no];
@@ -358,6 +378,7 @@ static void put_versions(arrays *a, plan *p, size_t chunk_no)
             p->local[stream] = streams;
         }
     }
+    assert(streams > 0 && streams <= b->streams_n);
     begin_array(a, HW_OID_INT4, c->n, &array);
     for (size_t i = c->first; i < c->first + c->n; i++)
         hw_pg_array_put_int4(a->out, (int32_t)p->local[b->stream_no[i]]);
@@ -378,11 +399,13 @@ static void put_versions(arrays *a, plan *p, size_t chunk_no)
     end_array(a);
 }
 
+/* The arrays lie in a scratch buffer; libpq has copied them when the next chunk overwrites it. */
 static int call_of_chunk(plan *p, size_t chunk_no, hw_pg_call *call)
 {
     const chunk *c = &p->chunks[chunk_no];
     arrays a = {.out = &p->pg->params};
 
+    assert(chunk_no < p->chunks_n && c->n > 0);
     hw_buf_clear(a.out);
     put_events(&a, p->batch->events + c->first, c->n);
     put_versions(&a, p, chunk_no);
@@ -393,6 +416,11 @@ static int call_of_chunk(plan *p, size_t chunk_no, hw_pg_call *call)
     return HOWDAH_OK;
 }
 
+/*
+ * Cuts the batch into chunks.  chunk_max is enough: a chunk is closed when it has CHUNK events
+ * or CHUNK_BYTES, and batch->bytes counts the same payloads and headers.  plan_done() is safe
+ * on failure.
+ */
 static int plan_init(plan *p, hw_pg *pg, const hw_batch *batch, const hw_import_place *mark,
                      howdah_error *reterr)
 {
@@ -412,6 +440,7 @@ static int plan_init(plan *p, hw_pg *pg, const hw_batch *batch, const hw_import_
         chunk *c = p->chunks_n ? &p->chunks[p->chunks_n - 1] : NULL;
 
         if (!c || c->n == CHUNK || bytes >= CHUNK_BYTES) {
+            assert(p->chunks_n < chunk_max);
             c = &p->chunks[p->chunks_n++];
             c->first = i;
             bytes = 0;
@@ -442,6 +471,7 @@ static bool take_positions(const PGresult *result, size_t n, howdah_position *po
     return true;
 }
 
+/* I2: a batch of one chunk is one statement that commits by itself. */
 static int append_chunk(hw_pg *pg, plan *p, howdah_position *positions, hw_append_report *report,
                         howdah_error *reterr)
 {
@@ -450,6 +480,7 @@ static int append_chunk(hw_pg *pg, plan *p, howdah_position *positions, hw_appen
     PGresult *result = NULL;
     int s = call_of_chunk(p, 0, &call);
 
+    assert(p->chunks_n == 1 && !p->mark);
     if (s < 0)
         return hw_fail_no_memory(reterr);
     s = hw_pg_exec(pg, &call, &result, &err);
@@ -472,6 +503,10 @@ static size_t pipeline_length(const plan *p)
     return (size_t)p->begin + (size_t)p->batch->queue_up + p->chunks_n + (p->mark ? 1u : 0u);
 }
 
+/*
+ * For batches that have lost races: they stand in line for their streams.  The statement sorts
+ * the locks, so that two batches cannot wait for each other.
+ */
 static int call_of_locks(plan *p, hw_pg_call *call)
 {
     hw_pg_array array;
@@ -487,6 +522,7 @@ static int call_of_locks(plan *p, hw_pg_call *call)
     return HOWDAH_OK;
 }
 
+/* The i-th statement of the pipeline: see pipeline_length(). */
 static int make_call(void *ctx, size_t i, hw_pg_call *call)
 {
     plan *p = ctx;
@@ -499,6 +535,7 @@ static int make_call(void *ctx, size_t i, hw_pg_call *call)
         return call_of_locks(p, call);
     if (i < p->chunks_n)
         return call_of_chunk(p, i, call);
+    assert(p->mark && i == p->chunks_n);
     call->statement = HW_PG_IMPORT_PLACE;
     hw_pg_param_str(call, p->mark->source);
     hw_pg_param_str(call, p->mark->created_at);
@@ -508,6 +545,7 @@ static int make_call(void *ctx, size_t i, hw_pg_call *call)
     return HOWDAH_OK;
 }
 
+/* False: a chunk stored nothing, because an expectation is unmet. */
 static bool collect_positions(plan *p, PGresult *const *results, howdah_position *positions)
 {
     size_t skip = (size_t)p->begin + (size_t)p->batch->queue_up;
@@ -522,6 +560,7 @@ static bool collect_positions(plan *p, PGresult *const *results, howdah_position
     return true;
 }
 
+/* hw_pg_prepare() waits for its answer, which cannot be done inside a pipeline. */
 static int prepare_all(hw_pg *pg, const plan *p, howdah_error *reterr)
 {
     int s = hw_pg_prepare(pg, HW_PG_APPEND_BATCH, reterr);
@@ -533,7 +572,10 @@ static int prepare_all(hw_pg *pg, const plan *p, howdah_error *reterr)
     return s;
 }
 
-/* COMMIT answers ROLLBACK when the transaction had failed. */
+/*
+ * The only statement of the transaction with an unknown outcome (exec.c I2).  COMMIT answers
+ * ROLLBACK when the transaction had failed.
+ */
 static int commit(hw_pg *pg, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = -1, .sql = "COMMIT", .writes = true};
@@ -547,8 +589,8 @@ static int commit(hw_pg *pg, howdah_error *reterr)
 }
 
 /*
- * The batches before this one are not there: the server was replaced by one that lacks the last of
- * them, and behind a pooler, or by a call that connected anew, nobody has told.
+ * The place is not stored when the batches before this one are not there: the server was replaced
+ * by one that lacks the last of them.  Behind a pooler, or after a reconnect, nobody has told us.
  */
 static int check_mark(const plan *p, PGresult *const *results, howdah_error *reterr)
 {
@@ -560,7 +602,7 @@ static int check_mark(const plan *p, PGresult *const *results, howdah_error *ret
                 "the store does not know of the %lld rows that were imported before: it is another "
                 "one by now, or was put back",
                 (long long)p->mark->before);
-    return hw_advise(reterr, s, "import again: it goes on behind what is stored");
+    return hw_advise(reterr, s, "import again: it goes on after what is stored");
 }
 
 /* The statements in one pipeline; the transaction around them is the caller's business. */
@@ -587,6 +629,11 @@ static int run_pipeline(hw_pg *pg, plan *p, howdah_position *positions, hw_appen
     return judge(pg, s, &err, report, reterr);
 }
 
+/*
+ * The pipeline brings BEGIN along; COMMIT is a round trip of its own, because it must not be
+ * sent before all chunks are known to be stored.  Whatever fails ends in a ROLLBACK, or in a
+ * new session.
+ */
 static int try_transaction(hw_pg *pg, plan *p, howdah_position *positions, hw_append_report *report,
                            howdah_error *reterr)
 {
@@ -606,6 +653,10 @@ static int try_transaction(hw_pg *pg, plan *p, howdah_position *positions, hw_ap
     return s;
 }
 
+/*
+ * Repeats once when a pooler turned out not to keep prepared statements: the transaction was
+ * rolled back, and the plan starts anew.
+ */
 static int append_transaction(hw_pg *pg, plan *p, howdah_position *positions,
                               hw_append_report *report, howdah_error *reterr)
 {
@@ -623,6 +674,7 @@ static int append_transaction(hw_pg *pg, plan *p, howdah_position *positions,
 
 /* ----------------------------------------------- in the caller's transaction */
 
+/* Whether this transaction's snapshot shows any of the batch's ids. */
 static int is_any_visible(hw_pg *pg, const hw_batch *batch, bool *ret_visible, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_READ_IDS};
@@ -644,7 +696,11 @@ static int is_any_visible(hw_pg *pg, const hw_batch *batch, bool *ret_visible, h
     return s;
 }
 
-/* I5: what took our version or id is out of this transaction's sight, now and later. */
+/*
+ * I5: whether looking again can help.  Above READ COMMITTED the event that took our version, or
+ * our id, stays invisible for this transaction: that is a serialization failure, and the
+ * caller's to repeat.  An id that is visible is an ordinary repeat.
+ */
 static int check_snapshot(hw_pg *pg, const hw_batch *batch, const hw_append_report *report,
                           howdah_error *reterr)
 {
@@ -668,7 +724,10 @@ static int check_snapshot(hw_pg *pg, const hw_batch *batch, const hw_append_repo
     return hw_advise(reterr, s, "roll back and repeat the transaction, or use READ COMMITTED");
 }
 
-/* Keeps what was done since the savepoint or undoes it; the first failure is the one reported. */
+/*
+ * Keeps what was done since the savepoint, or undoes it.  The first failure is the one
+ * reported; when the connection is gone, so is the savepoint.
+ */
 static int leave_savepoint(hw_pg *pg, int s, bool keep, howdah_error *reterr)
 {
     int left;
@@ -683,12 +742,13 @@ static int leave_savepoint(hw_pg *pg, int s, bool keep, howdah_error *reterr)
     return s < 0 ? s : left < 0 ? left : s;
 }
 
-/* I3: on the caller's connection, inside the caller's transaction. */
+/* I3: inside the caller's transaction, whose isolation level counts (I5). */
 static int append_in_savepoint(hw_pg *pg, plan *p, howdah_position *positions,
                                hw_append_report *report, howdah_error *reterr)
 {
     int s = hw_pg_command(pg, "SAVEPOINT howdah_append", reterr);
 
+    assert(pg->caller_owned && !p->begin);
     if (s < 0)
         return s;
     s = run_pipeline(pg, p, positions, report, reterr);
@@ -703,7 +763,11 @@ static int append_in_savepoint(hw_pg *pg, plan *p, howdah_position *positions,
 
 /* ---------------------------------------------------- without table rights */
 
-/* A lost race is dealt with in here: whoever may only publish could not look anything up. */
+/*
+ * A lost race is repeated in here: a role that may only publish could not look up what
+ * happened.  In the caller's transaction the error has to be undone first, and the caller
+ * decides whether to repeat.
+ */
 static int call_append_function(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result,
                                 howdah_error *reterr)
 {
@@ -720,6 +784,10 @@ static int call_append_function(hw_pg *pg, const hw_pg_call *call, PGresult **re
     }
 }
 
+/*
+ * I4: the function judges expectations and repeated ids itself, so its outcome is STORED or an
+ * error.  A stream's expectation goes with its first event only.
+ */
 static int append_by_function(hw_pg *pg, const hw_batch *batch, bool inside,
                               howdah_position *positions, hw_append_report *report,
                               howdah_error *reterr)
@@ -762,6 +830,7 @@ static int append_by_function(hw_pg *pg, const hw_batch *batch, bool inside,
 
 /* ------------------------------------------------------------ a correction */
 
+/* $1 to $12 of append_correction(); the rest comes from the event that is corrected. */
 static void params_of_correction(hw_pg_call *call, const howdah_event *e)
 {
     bool json = !e->content_type.s;
@@ -780,7 +849,10 @@ static void params_of_correction(hw_pg_call *call, const howdah_event *e)
     hw_pg_param_bool(call, e->purged);
 }
 
-/* No row: what it corrects is not the newest of its family. */
+/*
+ * No row: what it corrects is not the newest of its family.  A row that was there before is a
+ * repeated id, which the bus compares field by field.
+ */
 static void take_correction(hw_pg *pg, const PGresult *result, const hw_batch *batch,
                             howdah_position *position, hw_append_report *report)
 {
@@ -798,6 +870,7 @@ static void take_correction(hw_pg *pg, const PGresult *result, const hw_batch *b
     hw_pg_bell_after(pg, get_mark(result), batch->events, 1);
 }
 
+/* I8.  The function raises ID_REUSED for an id that belongs to another event. */
 static int append_correction(hw_pg *pg, const hw_batch *batch, bool inside,
                              howdah_position *position, hw_append_report *report,
                              howdah_error *reterr)
@@ -807,6 +880,7 @@ static int append_correction(hw_pg *pg, const hw_batch *batch, bool inside,
     PGresult *result = NULL;
     int s = inside ? hw_pg_command(pg, "SAVEPOINT howdah_append", reterr) : HOWDAH_OK;
 
+    assert(batch->n == 1 && batch->events[0]->has_corrects);
     if (s < 0)
         return s;
     params_of_correction(&call, batch->events[0]);
@@ -825,6 +899,11 @@ static int append_correction(hw_pg *pg, const hw_batch *batch, bool inside,
     return s;
 }
 
+/*
+ * Chooses the cheapest way that is allowed: one statement, one chunk, or a transaction (I2).
+ * An import needs the place in its own transaction, so it goes by the table even without
+ * direct_append, and is refused by the server there.
+ */
 static int append_now(hw_pg *pg, const hw_batch *batch, const hw_import_place *mark,
                       howdah_position *ret_positions, hw_append_report *report,
                       howdah_error *reterr)
@@ -854,7 +933,10 @@ static int append_now(hw_pg *pg, const hw_batch *batch, const hw_import_place *m
     return s;
 }
 
-/* A server that takes no writes has stored nothing: the next session waits for one that does. */
+/*
+ * A server that takes no writes has stored nothing, and its connection was dropped: the second
+ * attempt connects anew and waits for one that does.
+ */
 int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_place *mark,
                  howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr)
 {
@@ -870,6 +952,7 @@ int hw_pg_append(hw_store *store, const hw_batch *batch, const hw_import_place *
     return s;
 }
 
+/* What was read here is stored: known.c remembers it for the next append. */
 int hw_pg_stream_version(hw_store *store, hw_str stream, int64_t *ret_version, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;

@@ -7,15 +7,16 @@
  * themselves; sessions of ours learn the mark from the append itself and ring after its commit.
  *
  *   I1  A ring is a hint: lost ones, late ones and needless ones do no harm.
- *   I2  A ring after an append does not keep its caller waiting: it is sent, and its answer is
- *       taken by whatever statement comes next.
+ *   I2  A ring after an append does not keep its caller waiting: it is sent, and the next statement
+ *       takes its answer in.
  *   I3  Not more than one ring in RING_PAUSE_MS; the mark stays set meanwhile, so the next append
  *       sees it again.
  *   I4  "a.b" and "a_b" share a channel: the payload is the type, and decides.
- *   I5  In the caller's transaction, which the caller commits, a ring goes along with it, if that
- *       may be (ring_inside() knows); it has a savepoint of its own, because a hint must not break
- *       what it is about.
+ *   I5  In the caller's transaction, which the caller commits, the ring is part of it, where
+ *       that is possible (the SQL function ring_inside() decides).  It has a savepoint of its
+ *       own, because a hint must not break the append that it is about.
  */
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -38,6 +39,10 @@ void hw_pg_bell_init(hw_pg *pg)
     pg->bell = (hw_pg_bell){.epoll_fd = -1, .event_fd = -1, .socket = -1};
 }
 
+/*
+ * The connection is gone, and LISTEN with it.  rung stays as it is: one look too many does no
+ * harm (I1).
+ */
 void hw_pg_bell_forget(hw_pg *pg)
 {
     pg->bell.listening = false;
@@ -58,6 +63,10 @@ void hw_pg_bell_done(hw_pg *pg)
         (void)close(pg->bell.event_fd);
 }
 
+/*
+ * A caller that finds another number has lost its locks and its LISTEN, and has to get them
+ * again.
+ */
 int hw_pg_session_number(hw_store *store, uint64_t *ret_session, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -70,6 +79,7 @@ int hw_pg_session_number(hw_store *store, uint64_t *ret_session, howdah_error *r
 
 /* ------------------------------------------------------------------ listening */
 
+/* A channel's name is the same as in SQL (engine/channel.h), where it is made of an MD5. */
 static int put_listen(const hw_pg *pg, hw_buf *sql, hw_str type, howdah_error *reterr)
 {
     char channel[HW_CHANNEL_SIZE];
@@ -81,6 +91,7 @@ static int put_listen(const hw_pg *pg, hw_buf *sql, hw_str type, howdah_error *r
     return HOWDAH_OK;
 }
 
+/* One text, and so one transaction: there is no moment in which the session hears nothing. */
 static int make_listen(const hw_pg *pg, bool general, const hw_str *types, size_t n, hw_buf *sql,
                        howdah_error *reterr)
 {
@@ -97,7 +108,7 @@ static int make_listen(const hw_pg *pg, bool general, const hw_str *types, size_
     return s < 0 ? s : hw_buf_check(sql, reterr);
 }
 
-/* The types one behind the other, an empty one at the end. */
+/* The types one after the other, an empty one at the end; the caller frees it. */
 static char *keep_types(const hw_str *types, size_t n)
 {
     size_t room = 1;
@@ -115,9 +126,15 @@ static char *keep_types(const hw_str *types, size_t n)
         *at++ = '\0';
     }
     *at = '\0';
+    assert((size_t)(at - kept) == room - 1);
     return kept;
 }
 
+/*
+ * Behind a pooler, on a standby and on the caller's connection no NOTIFY reaches us: the caller
+ * polls (HOWDAH_END).  Memory is taken before LISTEN is sent, so that what we hear and what we
+ * wait for agree.
+ */
 int hw_pg_listen(hw_store *store, bool general, const hw_str *types, size_t types_n,
                  howdah_error *reterr)
 {
@@ -150,7 +167,10 @@ int hw_pg_listen(hw_store *store, bool general, const hw_str *types, size_t type
     return HOWDAH_OK;
 }
 
-/* I4; without a payload it is the general channel, or a call. */
+/*
+ * I4.  A notification without a payload is of the general channel, or calls owners and
+ * standbys.
+ */
 static bool concerns_us(const hw_pg_bell *bell, const char *type)
 {
     if (!*type)
@@ -161,6 +181,10 @@ static bool concerns_us(const hw_pg_bell *bell, const char *type)
     return false;
 }
 
+/*
+ * The event descriptor follows the flag: hw_pg_fd() is readable while something is to be looked
+ * at.
+ */
 static void set_rung(hw_pg *pg, bool rung)
 {
     uint64_t count = 1;
@@ -176,6 +200,7 @@ static void set_rung(hw_pg *pg, bool rung)
     }
 }
 
+/* libpq takes notifications in with any answer and keeps them until they are asked for. */
 void hw_pg_bell_hear(hw_pg *pg)
 {
     PGnotify *note;
@@ -189,6 +214,10 @@ void hw_pg_bell_hear(hw_pg *pg)
 
 /* -------------------------------------------------------------------- sleeping */
 
+/*
+ * After LISTEN and before the last look: whatever is appended after that look finds the mark
+ * set.
+ */
 int hw_pg_arm(hw_store *store, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -208,6 +237,7 @@ int hw_pg_arm(hw_store *store, howdah_error *reterr)
 /* Sleeps until there is something to read; OK, END when the time is over, INTERRUPTED. */
 static int sleep_on(const hw_pg *pg, int64_t until_ms, howdah_error *reterr)
 {
+    assert(pg->conn);
     for (;;) {
         struct pollfd p[2] = {{.fd = PQsocket(pg->conn), .events = POLLIN},
                               {.fd = pg->interrupt ? pg->interrupt->fd : -1, .events = POLLIN}};
@@ -225,6 +255,10 @@ static int sleep_on(const hw_pg *pg, int64_t until_ms, howdah_error *reterr)
     }
 }
 
+/*
+ * Waits for the socket, and not for a statement: an idle server speaks only to notify, or to
+ * end the session.
+ */
 int hw_pg_wait(hw_store *store, int64_t ms, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -237,7 +271,7 @@ int hw_pg_wait(hw_store *store, int64_t ms, howdah_error *reterr)
     while (s == HOWDAH_OK) {
         if (!pg->conn)
             return hw_fail(reterr, HOWDAH_UNAVAILABLE, "not connected");
-        (void)PQisBusy(pg->conn); /* hands farewells to their receiver */
+        (void)PQisBusy(pg->conn); /* hands notices to their receiver */
         if (pg->ended)
             return hw_pg_lost(pg, false, false, reterr);
         hw_pg_bell_hear(pg);
@@ -259,7 +293,10 @@ static void watch(const hw_pg_bell *bell, int fd)
     (void)epoll_ctl(bell->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* One descriptor for as long as the store lives, whatever connection there is. */
+/*
+ * One descriptor for as long as the store lives, whatever connection there is.  A closed socket
+ * has left the epoll set by itself.
+ */
 int hw_pg_fd(hw_store *store)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -280,6 +317,7 @@ int hw_pg_fd(hw_store *store)
 
 /* --------------------------------------------------------------------- ringing */
 
+/* out holds the types as an array; NO_MEMORY when it could not be built. */
 static int call_of_ring(hw_pg_call *call, hw_pg_statement statement, const hw_buf *out)
 {
     if (out->broken)
@@ -289,6 +327,7 @@ static int call_of_ring(hw_pg_call *call, hw_pg_statement statement, const hw_bu
     return HOWDAH_OK;
 }
 
+/* For what is not an append: its answer is waited for, and its error reported. */
 int hw_pg_ring(hw_store *store, const hw_str *types, size_t types_n, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -320,6 +359,7 @@ int hw_pg_bell_call(hw_pg *pg, howdah_error *reterr)
     return s;
 }
 
+/* Several types share a bit of the mark: a ring that nobody needs is the price (I1). */
 static bool is_awaited(int64_t mark, const howdah_event *const *events, size_t n)
 {
     bool awaited = (mark & hw_channel_bit(HW_STR_NULL)) != 0;
@@ -329,7 +369,7 @@ static bool is_awaited(int64_t mark, const howdah_event *const *events, size_t n
     return awaited;
 }
 
-/* I5 */
+/* I5.  Its errors are dropped: the append is done, and the ring was a hint. */
 static void ring_inside(hw_pg *pg)
 {
     bool inside = PQtransactionStatus(pg->conn) == PQTRANS_INTRANS;
@@ -337,6 +377,7 @@ static void ring_inside(hw_pg *pg)
     PGresult *result = NULL;
     int s;
 
+    assert(pg->caller_owned && pg->conn);
     if (call_of_ring(&call, HW_PG_BELL_RING_INSIDE, &pg->params) < 0)
         return;
     if (inside && hw_pg_command(pg, "SAVEPOINT howdah_ring", NULL) < 0)
@@ -351,7 +392,11 @@ static void ring_inside(hw_pg *pg)
                             NULL);
 }
 
-/* I2, I3 */
+/*
+ * I2, I3.  The mark was read by the append itself: while nobody sleeps, this costs a
+ * comparison.  Sessions that go through the SQL functions do not ring here: those do it
+ * themselves.
+ */
 void hw_pg_bell_after(hw_pg *pg, int64_t mark, const howdah_event *const *events, size_t n)
 {
     int64_t now_ms = hw_clock_mono_ms();
@@ -372,6 +417,7 @@ void hw_pg_bell_after(hw_pg *pg, int64_t mark, const howdah_event *const *events
         pg->bell.ringing = hw_pg_send(pg, &call, NULL) >= 0;
 }
 
+/* I2.  A lost ring is logged, and no more (I1). */
 void hw_pg_bell_drain_reply(hw_pg *pg)
 {
     hw_pg_call call = {.statement = -1};

@@ -2,8 +2,8 @@
  * checkpoint.c - moving subscriptions on PostgreSQL.
  *
  *   I1  A checkpoint names its token; with another one nothing is moved.  Under the same token high
- *       never goes back: an earlier checkpoint that comes late says nothing new and is not stored,
- *       a dead letter or a skip that comes with one is refused.
+ *       never goes back: an earlier checkpoint that comes late says nothing new and is not stored;
+ *       a dead letter or a skip that comes with such a checkpoint is refused.
  *   I2  Any number of subscriptions are moved by one statement, and a lost one does not keep the
  *       others back.
  *   I3  Its commit does not wait for the disk: the log of the server is one prefix, so a checkpoint
@@ -19,6 +19,7 @@
 static const char *const status_names[] = {
     [HW_SUB_ACTIVE] = "active", [HW_SUB_PAUSED] = "paused", [HW_SUB_HALTED] = "halted"};
 
+/* A status that this version does not know counts as halted: it must not run. */
 hw_sub_status hw_pg_sub_status_of(hw_str name)
 {
     for (int i = HW_SUB_ACTIVE; i < HW_SUB_HALTED; i++)
@@ -29,6 +30,7 @@ hw_sub_status hw_pg_sub_status_of(hw_str name)
 
 hw_str hw_pg_sub_status_name(hw_sub_status status)
 {
+    assert(status <= HW_SUB_HALTED);
     return hw_str_of(status_names[status]);
 }
 
@@ -43,6 +45,9 @@ void hw_pg_put_outstanding(hw_buf *out, const hw_range *outstanding, size_t n)
     }
 }
 
+/*
+ * A place is stored together with the name of its log (I4), which a new session has to ask for.
+ */
 int hw_pg_ready_to_move(hw_pg *pg, howdah_error *reterr)
 {
     int s = hw_pg_ready(pg, reterr);
@@ -57,23 +62,29 @@ int hw_pg_ready_to_move(hw_pg *pg, howdah_error *reterr)
 
 void hw_pg_param_hold(hw_pg_call *call, const hw_hold *hold)
 {
+    assert(call->n == 0);
     hw_pg_param_str(call, hold->subscriber_id);
     hw_pg_param_int8(call, hold->token);
     hw_pg_param_str(call, hold->log.s ? hold->log : HW_STR_LIT(""));
 }
 
-/* Who does not say which log it is about means that of the session. */
+/* A caller that does not say which log it is about means that of the session. */
 static hw_str log_of(const hw_pg *pg, const hw_checkpoint *checkpoint)
 {
     return checkpoint->log.s ? checkpoint->log : hw_str_of(pg->log);
 }
 
+/*
+ * Both arrays lie in out, one after the other; their addresses are taken when the buffer no
+ * longer moves.
+ */
 int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *checkpoint,
                            hw_buf *out, howdah_error *reterr)
 {
     size_t behind_outstanding;
     int s;
 
+    assert(call->n == 0);
     hw_buf_clear(out);
     hw_pg_put_outstanding(out, checkpoint->outstanding, checkpoint->outstanding_n);
     behind_outstanding = out->len;
@@ -97,6 +108,10 @@ int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *che
     return HOWDAH_OK;
 }
 
+/*
+ * The statement that refused says only that it did.  The row may have changed since: the answer
+ * explains, and nothing is decided by it.
+ */
 int hw_pg_why_not_moved(hw_pg *pg, const hw_checkpoint *checkpoint, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_SUB_STATE};
@@ -138,7 +153,7 @@ static void put_names_and_tokens(hw_pg_arrays *a, const hw_checkpoint *c, size_t
         hw_pg_array_put_int8(a->out, c[i].token);
 }
 
-/* log: that of the session, for those who do not say. */
+/* log: what counts for those that do not say. */
 static void put_logs(hw_pg_arrays *a, const hw_checkpoint *c, size_t n, hw_str log)
 {
     hw_pg_array array;
@@ -151,6 +166,7 @@ static void put_logs(hw_pg_arrays *a, const hw_checkpoint *c, size_t n, hw_str l
     }
 }
 
+/* An anchor at 0 has no id: the subscription has seen no event yet. */
 static void put_positions(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
 {
     hw_pg_array array;
@@ -178,7 +194,10 @@ static void put_ranges(hw_pg_arrays *a, const hw_range *ranges, size_t n)
     }
 }
 
-/* All that is outstanding in one array, and which elements of it (from 1) are whose. */
+/*
+ * An array of arrays would have to be rectangular.  So all that is outstanding is one array,
+ * and two more say which of its elements (from 1) are whose.
+ */
 static void put_all_outstanding(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
 {
     hw_pg_array array;
@@ -201,7 +220,7 @@ static size_t still_of(const hw_checkpoint *c)
     return c->keeps_still ? 0 : 2 * c->still_n;
 }
 
-/* The same of what stands still; NULL for those who leave it as it is. */
+/* The same for what stands still; NULL for those who leave it as it is stored. */
 static void put_all_still(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
 {
     hw_pg_array array;
@@ -238,8 +257,9 @@ enum { NUMBER, STATUS, REDRIVES, LOG, DRAWN, HIGH }; /* the columns of a poll */
 
 /*
  * One row for each that is not lost: its number (from 1), status, redrives.  A row without a number
- * says only which log it is.  refused: checkpoints that were not stored; one that is not behind its
- * row was refused for its log, its anchor, or the place it follows.
+ * says only which log it is.  refused: checkpoints that were not stored.  Of these, one whose high
+ * is not below that of its row was refused for its log, its anchor, or the place it follows, and is
+ * lost; so is one that names the place it follows.
  */
 static void take_news(const PGresult *result, size_t n, const hw_checkpoint *refused,
                       hw_sub_news *news)
@@ -261,7 +281,10 @@ static void take_news(const PGresult *result, size_t n, const hw_checkpoint *ref
     }
 }
 
-/* Asks for all, or for those that a checkpoint did not move. */
+/*
+ * Asks for all, or for those that a checkpoint did not move.  Subscriptions without a log of
+ * their own accept any: an empty text in the statement.
+ */
 static int poll_subs(hw_pg *pg, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
                      const hw_checkpoint *refused, hw_sub_news *ret_news, howdah_error *reterr)
 {
@@ -270,6 +293,7 @@ static int poll_subs(hw_pg *pg, const hw_checkpoint *subs, size_t n, int64_t lea
     PGresult *result = NULL;
     int s;
 
+    assert(n > 0);
     hw_buf_clear(a.out);
     put_names_and_tokens(&a, subs, n);
     put_logs(&a, subs, n, HW_STR_LIT(""));
@@ -297,8 +321,10 @@ int hw_pg_poll(hw_store *store, const hw_checkpoint *subs, size_t n, int64_t lea
     return s < 0 || n == 0 ? s : poll_subs(pg, subs, n, lease_ms, NULL, ret_news, reterr);
 }
 
-/* I1: one that was not moved, and is not lost, comes late: it says nothing new.  Those that were
-   moved keep what they have heard. */
+/*
+ * I1: a checkpoint that was not moved, and is not lost, comes late: it says nothing new.  One
+ * question each, because this is rare; those that were moved keep what they have heard (I2).
+ */
 static int ask_refused(hw_pg *pg, const hw_checkpoint *checkpoints, size_t n, int64_t lease_ms,
                        hw_sub_news *ret_news, howdah_error *reterr)
 {
@@ -313,6 +339,11 @@ static int ask_refused(hw_pg *pg, const hw_checkpoint *checkpoints, size_t n, in
     return HOWDAH_OK;
 }
 
+/*
+ * The order of the arrays is that of checkpoint_types (sql_subscriptions.c).  The statement
+ * answers only for those that it moved: take_news() calls the others lost until ask_refused()
+ * has looked.
+ */
 int hw_pg_checkpoint(hw_store *store, const hw_checkpoint *checkpoints, size_t n, int64_t lease_ms,
                      hw_sub_news *ret_news, howdah_error *reterr)
 {

@@ -1,9 +1,9 @@
 /*
  * columns.h - the columns of an event, listed once.
  *
- * Whatever reads events gives these columns, in this order, and "purged" behind them; the enum
- * says where each of them is, so that one function decodes them all (read.c).  A dead letter keeps
- * a copy of its event: the same columns, two of them under other names.
+ * Every statement that reads events gives these columns, in this order, and "purged" after them;
+ * the enum says where each of them is, so that one function decodes them all (read.c).  A dead
+ * letter keeps a copy of its event: the same columns, two of them under other names.
  *
  *   X(arg, NAME, column, column of dead_letters, type of a parameter)   is given as it is
  *   P(arg, NAME, column, column of dead_letters, type of a parameter)   the payload, which is left
@@ -35,7 +35,7 @@
     X(arg, SCHEMA_VERSION, "schema_version", "schema_version", HW_OID_INT4)                        \
     X(arg, RETRACTS, "retracts", "retracts", HW_OID_BOOL)
 
-/* The list as text, each column with its comma: what comes behind ends it. */
+/* The list as text, each column with its comma: what comes after it ends it. */
 #define HW_PG_COLUMN(arg, NAME, column, copy, oid) column ", "
 #define HW_PG_COLUMN_OF(table, NAME, column, copy, oid) table "." column ", "
 #define HW_PG_COPY_COLUMN(arg, NAME, column, copy, oid) copy ", "

@@ -1,9 +1,9 @@
 /*
  * conn.c - connecting, and what every session of ours is set to.
  *
- *   I1  A server in recovery is refused for writing: at once when it is the first that we meet, for
- *       then the URL is wrong; after connect_timeout when we have had one that took writes, or may
- *       choose from several, for then this one is about to be promoted.
+ *   I1  A server in recovery is refused for writing: at once when it is the first that we meet,
+ *       because then the URL is wrong; after connect_timeout when we had one that took writes, or
+ *       may choose from several, because then this one may be about to be promoted.
  *   I2  Time-outs that a role or database sets do not apply to our sessions: we have our own.
  *   I3  synchronous_commit is never "off" in our sessions unless the user allows it: an
  *       acknowledged append must survive a crash.
@@ -11,16 +11,16 @@
  *       are generic, and sorting a whole table is never cheaper in the planner's eyes, whether
  *       there are statistics or not.
  *   I5  No part of a password gets into a message, not even of one that libpq took for a host.
- *   I6  A client that vanished is found out by the server within 12 seconds, at once when its end
- *       was closed: its locks must not keep others waiting.
- *   I7  Whoever gives us another process id than the server's own is a pooler: what belongs to a
- *       session (locks, LISTEN, settings, prepared statements) is not ours behind it.  Strangers
- *       would meet what we leave there, and we theirs; so nothing is left, and what a role or
- *       database sets applies.
- *   I8  libpq prints nothing: a server that lets us in and ends us in one breath tells us, not
- *       stderr.  So its notices are ours from the first byte on, wherever there is one address to
- *       try.  Where there are several only libpq's own loop can give one up by time and go on to
- *       the next, and there they are ours a moment later.
+ *   I6  The server notices within 12 seconds that a client has vanished, and at once when the
+ *       client's end was closed: its locks must not keep others waiting.
+ *   I7  When the connection names another process id than the server does, a pooler is in between.
+ *       What belongs to a session (locks, LISTEN, settings, prepared statements) is not ours then:
+ *       strangers would meet what we leave there, and we theirs.  So nothing is left there, and
+ *       what a role or database sets applies.
+ *   I8  libpq prints nothing.  A server can let us in and end the session at once; by default libpq
+ *       would print that to stderr.  So our receiver of notices is there from the first byte on,
+ *       wherever there is one address to try.  Where there are several, only libpq's own loop can
+ *       give one up by time and go on to the next; there our receiver comes a moment later.
  */
 #include <arpa/inet.h>
 #include <assert.h>
@@ -56,6 +56,7 @@ typedef struct keywords {
     char timeout[24];
 } keywords;
 
+/* KEYWORDS_MAX is more than libpq knows and we add: nothing is dropped in practice. */
 static void add_keyword(keywords *k, const char *key, const char *value)
 {
     if (k->n < KEYWORDS_MAX) {
@@ -72,7 +73,10 @@ static const char *given(const PQconninfoOption *options, const char *key)
     return NULL;
 }
 
-/* left_ms is what is left of connect_timeout. */
+/*
+ * The URL decides, but for the encoding; where it says nothing, we do.  left_ms is what is left
+ * of connect_timeout.
+ */
 static void gather_keywords(const hw_pg *pg, const PQconninfoOption *options, int64_t left_ms,
                             keywords *k)
 {
@@ -103,13 +107,14 @@ static void gather_keywords(const hw_pg *pg, const PQconninfoOption *options, in
     k->values[k->n] = NULL;
 }
 
+/* A migration shows notices to its caller; otherwise they go to the log, never to stderr (I8). */
 static void on_notice(void *arg, const PGresult *result)
 {
     hw_pg *pg = arg;
     const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     const char *severity = PQresultErrorField(result, PG_DIAG_SEVERITY_NONLOCALIZED);
 
-    /* An error that answers nothing is the server's farewell. */
+    /* A FATAL error that answers no statement: the server is ending this session. */
     if (severity && strcmp(severity, "FATAL") == 0)
         pg->ended = true;
     if (!text)
@@ -122,6 +127,7 @@ static void on_notice(void *arg, const PGresult *result)
 
 /* ---- I8 */
 
+/* As libpq does: the URL first, then the environment. */
 static const char *given_or_set(const PQconninfoOption *options, const char *key,
                                 const char *variable)
 {
@@ -131,7 +137,10 @@ static const char *given_or_set(const PQconninfoOption *options, const char *key
     return value ? value : getenv(variable);
 }
 
-/* A socket's path, or numbers. */
+/*
+ * I8: a socket's path, or an address in numbers.  A name can have several addresses, and what a
+ * service file says is not known here.
+ */
 static bool has_one_address(const PQconninfoOption *options)
 {
     const char *host = given_or_set(options, "hostaddr", "PGHOSTADDR");
@@ -179,7 +188,10 @@ static bool wait_for_socket(const PGconn *conn, bool reading, int64_t until)
     }
 }
 
-/* As PQconnectdbParams(), to one address.  Out of time it is neither OK nor BAD. */
+/*
+ * As PQconnectdbParams(), to one address, with our receiver of notices from the start (I8).
+ * When its time is over, the status is neither OK nor BAD.
+ */
 static PGconn *connect_hearing(hw_pg *pg, const keywords *k)
 {
     PostgresPollingStatusType next = PGRES_POLLING_WRITING;
@@ -232,7 +244,7 @@ static int fail_connect(const PGconn *conn, howdah_error *reterr)
 
 /*
  * An @ or / in a password that is not percent-encoded makes libpq take its second half for the
- * host, or its first for the port, and show it (I4).
+ * host, or its first for the port, and show it (I5).
  */
 static bool is_garbled(const PQconninfoOption *options)
 {
@@ -242,6 +254,7 @@ static bool is_garbled(const PQconninfoOption *options)
     return (host && strchr(host, '@')) || (port && port[strspn(port, "0123456789,")]);
 }
 
+/* I5: the message gives the length of what was refused, and nothing of its text. */
 static int parse_url(const hw_pg *pg, PQconninfoOption **ret_options, howdah_error *reterr)
 {
     char *why = NULL;
@@ -261,7 +274,10 @@ static int parse_url(const hw_pg *pg, PQconninfoOption **ret_options, howdah_err
                      "in a URL, write @ / : %% of user and password as %%40 %%2F %%3A %%25");
 }
 
-/* I1: of several hosts that libpq has tried, one is there at least. */
+/*
+ * I1: libpq has tried several hosts, and at least one of them is there.  Only the message
+ * tells.
+ */
 static bool takes_no_writes(const PGconn *conn)
 {
     const char *why = PQerrorMessage(conn);
@@ -269,12 +285,17 @@ static bool takes_no_writes(const PGconn *conn)
     return strstr(why, "session is read-only") || strstr(why, "in hot standby mode");
 }
 
+/*
+ * One attempt, without the settings of a session.  ret_patience: a later attempt may succeed,
+ * and there is time for one.
+ */
 static int connect_once(hw_pg *pg, int64_t until, bool *ret_patience, howdah_error *reterr)
 {
     PQconninfoOption *options = NULL;
     keywords k;
     int s = parse_url(pg, &options, reterr);
 
+    assert(!pg->conn);
     *ret_patience = false;
     if (s < 0)
         return s;
@@ -299,9 +320,10 @@ static int connect_once(hw_pg *pg, int64_t until, bool *ret_patience, howdah_err
 }
 
 /*
- * First of all go the time-out that could end this very text, and foreign functions in it.  Where
- * the process id is not the one that we were told (I7), all of it ends with the text, which is one
- * transaction.
+ * The first two statements remove what could end or change this text itself: a time-out, and a
+ * search path on which others can put functions.  Where the process id is not the one that we were
+ * told (I7), all settings are local: they end with this text, which is one transaction.  Joining
+ * pg_settings leaves out what an older server does not know.
  */
 #define IS_LOCAL "pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.<>) %1$d"
 static const char session_sql[] =
@@ -340,7 +362,10 @@ static int wait_for_disk(hw_pg *pg, howdah_error *reterr)
                      "ALTER ROLE ... SET synchronous_commit = on, or connect to the server itself");
 }
 
-/* Before anything is prepared. */
+/*
+ * The texts of statements contain the name of the log, so they are made again when it is
+ * another expression.  Nothing is prepared on a new connection yet.
+ */
 static int learn_how_to_name_the_log(hw_pg *pg, bool by_cluster, howdah_error *reterr)
 {
     if (pg->log_is_bus == !by_cluster)
@@ -349,7 +374,7 @@ static int learn_how_to_name_the_log(hw_pg *pg, bool by_cluster, howdah_error *r
     return hw_pg_fill_statements(pg, reterr);
 }
 
-/* I1. */
+/* I1: worth another attempt where a server that takes writes may turn up. */
 static int refuse_writes(const hw_pg *pg, const char *what, const char *advice,
                          howdah_error *reterr)
 {
@@ -360,6 +385,10 @@ static int refuse_writes(const hw_pg *pg, const char *what, const char *advice,
     return s;
 }
 
+/*
+ * Judges the server by the last row of session_sql, whose columns these are.  A refusal here
+ * closes the connection (hw_pg_connect()).
+ */
 static int check_session(hw_pg *pg, const PGresult *result, howdah_error *reterr)
 {
     int s = learn_how_to_name_the_log(pg, strcmp(PQgetvalue(result, 0, 5), "t") == 0, reterr);
@@ -402,6 +431,10 @@ static int check_session(hw_pg *pg, const PGresult *result, howdah_error *reterr
     return HOWDAH_OK;
 }
 
+/*
+ * The tag makes the names of prepared statements this connection's own.  Non-blocking, because
+ * every wait of ours has a deadline (exec.c).
+ */
 static int set_up_session(hw_pg *pg, howdah_error *reterr)
 {
     char sql[sizeof session_sql + 3 * 16];
@@ -429,11 +462,17 @@ static void pause_for(const hw_pg *pg, int64_t ms)
     (void)poll(&p, 1, (int)ms);
 }
 
+/*
+ * Tries until connect_timeout is over, but only while waiting can help (ret_patience of
+ * connect_once(), I1).  The error is that of the last attempt.  Each new connection is a new
+ * session number: callers compare it to find out that locks and LISTEN are gone.
+ */
 int hw_pg_connect(hw_pg *pg, howdah_error *reterr)
 {
     int64_t until = hw_clock_mono_ms() + pg->connect_timeout_ms;
     howdah_error err = HOWDAH_ERROR_INIT; /* of attempts that a later one may make good */
 
+    assert(!pg->conn && !pg->caller_owned);
     for (unsigned attempt = 0;; attempt++) {
         bool patience = false;
         int64_t pause =
@@ -462,12 +501,17 @@ int hw_pg_connect(hw_pg *pg, howdah_error *reterr)
     }
 }
 
+/*
+ * Forgets all that was true of this session only: locks, LISTEN, prepared statements, known
+ * versions, floors, the log itself.  The next server may be another one.
+ */
 void hw_pg_disconnect(hw_pg *pg)
 {
     if (pg->caller_owned)
         return;
     hw_pg_forget(pg);
     hw_pg_bell_forget(pg);
+    assert(!pg->in_flight && !pg->bell.ringing);
     PQfinish(pg->conn);
     pg->conn = NULL;
     pg->ended = false;
@@ -485,13 +529,17 @@ void hw_pg_disconnect(hw_pg *pg)
     hw_pg_floors_forget(pg);
 }
 
+/* Hanging up is the one way to roll back that cannot fail. */
 void hw_pg_abandon(hw_pg *pg)
 {
     if (pg->conn && PQtransactionStatus(pg->conn) != PQTRANS_IDLE)
         hw_pg_disconnect(pg);
 }
 
-/* An idle server is silent, unless it says that it ends the session, or has ended it. */
+/*
+ * An idle server is silent, unless it ends the session, or has ended it.  Notifications are
+ * taken in as well; 16 rounds, so that many of them do not keep us here.
+ */
 static bool is_hung_up(hw_pg *pg)
 {
     struct pollfd p = {.fd = PQsocket(pg->conn), .events = POLLIN};
@@ -504,6 +552,12 @@ static bool is_hung_up(hw_pg *pg)
     return pg->ended;
 }
 
+/*
+ * In this order: the answer under way belongs to the session that is there (pg.h I4); then a
+ * transaction that was left open ends with its session (I5 there); and only a session that has
+ * been quiet is asked whether it still exists, because that costs a system call for each
+ * operation.
+ */
 int hw_pg_session(hw_pg *pg, howdah_error *reterr)
 {
     bool quiet = hw_clock_mono_ms() - pg->used_ms >= QUIET_MS;
@@ -515,6 +569,10 @@ int hw_pg_session(hw_pg *pg, howdah_error *reterr)
     return pg->conn ? HOWDAH_OK : hw_pg_connect(pg, reterr);
 }
 
+/*
+ * The caller's connection is taken as it is: hw_pg_wrap() has checked the schema, and its
+ * transaction must not be touched.
+ */
 int hw_pg_ready(hw_pg *pg, howdah_error *reterr)
 {
     int s;

@@ -1,21 +1,24 @@
 /*
  * dead_letters.c - dead letters and skips on PostgreSQL.
  *
- *   I1  A dead letter or a skip and the checkpoint that leaves its number behind are one statement.
+ *   I1  A dead letter or a skip and the checkpoint that moves past its number are one statement.
  *   I2  Repeating it after a lost answer changes nothing more: the dead letter is renewed with what
- * it has already. I3  A page of dead letters is bounded in bytes as one of events is (read.c I2).
- *   I4  Letters of jobs have ids of the same sequence (queue_dead_letters.c): whoever lists or
- * marks dead letters by id deals with both.
+ *       it has already.
+ *   I3  A page of dead letters is bounded in bytes as one of events is (read.c I2).
+ *   I4  Dead letters of jobs have ids of the same sequence (queue_dead_letters.c): listing or
+ *       marking dead letters by id deals with both kinds.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "store/pg/pg.h"
 
-#define PAGE 100 /* dead letters carry whole events, */
+#define PAGE 100 /* dead letters carry whole events */
 #define PAGE_BYTES (8 * 1024 * 1024)
-#define FEWER 8 /* dead letters, so many times, when one is too large for its share of a page */
+#define FEWER 8 /* so many times fewer rows, when one is too large for its share of a page */
 
+/* A state that this version does not know is shown as dead. */
 hw_dead_letter_state hw_pg_dead_letter_state(hw_str name)
 {
     hw_dead_letter_state state = HW_DEAD_LETTER_DEAD;
@@ -31,6 +34,10 @@ const char *hw_pg_text(const PGresult *r, int row, int column)
 
 /* --------------------------------------------------------------- one dead letter */
 
+/*
+ * The event as it was read, in the order of columns.h.  One without a payload keeps none: a
+ * made-up "null" would look like what was appended.
+ */
 static void param_event(hw_pg_call *call, const howdah_event *e)
 {
     bool json = !e->content_type.s;
@@ -58,7 +65,10 @@ static void param_event(hw_pg_call *call, const howdah_event *e)
     hw_pg_param_bool(call, e->purged);
 }
 
-/* I1.  Answers with the id of what was stored, or with nothing. */
+/*
+ * I1.  The statement answers with the id of what was stored, or with nothing when the place was
+ * not moved.
+ */
 static int store_and_move(hw_pg *pg, const hw_pg_call *call, const hw_checkpoint *checkpoint,
                           int64_t *ret_id, howdah_error *reterr)
 {
@@ -91,6 +101,10 @@ int hw_pg_dead_letter(hw_store *store, const hw_checkpoint *checkpoint, const ho
     return store_and_move(pg, &call, checkpoint, ret_id, reterr);
 }
 
+/*
+ * The columns of DEAD_LETTER_COLUMNS in sql_subscriptions.c; those of the event come after
+ * EVENT.
+ */
 enum dead_letter_column {
     DEAD_LETTER_ID,
     SOURCE,
@@ -132,6 +146,10 @@ static int hand_dead_letter(const PGresult *r, int row, hw_dead_letter_fn fn, vo
     return fn(ctx, &dead_letter);
 }
 
+/*
+ * An owner lists its open ones or its redrives by a partial index of their own; everything else
+ * walks by id.  A single id is a page that begins just below it.
+ */
 static void call_of_dead_letters(const hw_dead_letter_query *q, int64_t after, int64_t limit,
                                  int32_t cap, hw_pg_call *call)
 {
@@ -155,20 +173,22 @@ static void call_of_dead_letters(const hw_dead_letter_query *q, int64_t after, i
 /* One of the two sources of dead letters, page by page. */
 typedef struct source {
     bool of_jobs;
-    bool denied_is_none; /* who has no right to look at them has none */
-    bool dry;            /* nothing is left behind the page */
+    bool denied_is_none; /* a role that may not look at them sees none */
+    bool dry;            /* nothing is left after the page */
     int64_t rows;        /* to ask for */
     PGresult *page;
     int n; /* rows of it that can be used (I3) */
     int at;
 } source;
 
+/* I3: a single row may have any size. */
 static int ask(hw_pg *pg, source *s, const hw_dead_letter_query *query, int64_t after,
                int64_t limit, howdah_error *reterr)
 {
     int32_t cap = limit <= 1 ? INT32_MAX : (int32_t)(PAGE_BYTES / limit);
     hw_pg_call call;
 
+    assert(limit > 0);
     PQclear(s->page);
     s->page = NULL;
     s->n = s->at = 0;
@@ -179,7 +199,10 @@ static int ask(hw_pg *pg, source *s, const hw_dead_letter_query *query, int64_t 
     return hw_pg_query(pg, &call, &s->page, reterr);
 }
 
-/* I3 */
+/*
+ * I3: the last column tells whether a row came whole.  The page ends before the first that did
+ * not, and fewer rows are asked for next; then more again, step by step.
+ */
 static void judge(source *s, int64_t limit)
 {
     int n = PQntuples(s->page);
@@ -194,6 +217,7 @@ static void judge(source *s, int64_t limit)
         s->rows = 2 * s->rows < PAGE ? 2 * s->rows : PAGE;
 }
 
+/* Asks until there is a row that can be used, or none at all; a single row always can. */
 static int fill(hw_pg *pg, source *s, const hw_dead_letter_query *query, int64_t after,
                 int64_t left, howdah_error *reterr)
 {
@@ -216,15 +240,15 @@ static int fill(hw_pg *pg, source *s, const hw_dead_letter_query *query, int64_t
     return status;
 }
 
-/* INT64_MAX when there is none any more. */
+/* The id of the next dead letter of this source; INT64_MAX when its page is used up. */
 static int64_t next_id(const source *s)
 {
     return s->page && s->at < s->n ? hw_pg_get_int8(s->page, s->at, DEAD_LETTER_ID) : INT64_MAX;
 }
 
 /*
- * Merges them by id.  A page is asked for behind the last dead letter that was handed over,
- * whichever source it was of: what is handed over only grows.
+ * Merges the two by id (I4).  A page is asked for after the last dead letter that was handed over,
+ * whichever source that came from: ids handed over only grow.
  */
 static int merge(hw_pg *pg, source *subs, source *jobs, const hw_dead_letter_query *query,
                  hw_dead_letter_fn fn, void *ctx, howdah_error *reterr)
@@ -234,6 +258,7 @@ static int merge(hw_pg *pg, source *subs, source *jobs, const hw_dead_letter_que
     int64_t after = query->after_id;
     int s = HOWDAH_OK;
 
+    assert(!subs->of_jobs && jobs->of_jobs);
     while (left > 0) {
         source *from;
         int stop;
@@ -256,6 +281,10 @@ static int merge(hw_pg *pg, source *subs, source *jobs, const hw_dead_letter_que
     return HOWDAH_OK;
 }
 
+/*
+ * A source that the query cannot mean is dry from the start.  A role that may not look at jobs
+ * sees none of theirs, unless a queue was named: then DENIED is the answer.
+ */
 int hw_pg_dead_letters(hw_store *store, const hw_dead_letter_query *query, hw_dead_letter_fn fn,
                        void *ctx, howdah_error *reterr)
 {
@@ -276,7 +305,10 @@ int hw_pg_dead_letters(hw_store *store, const hw_dead_letter_query *query, hw_de
 
 /* ---------------------------------------------------------------- operators */
 
-/* Those of jobs; who has no right to see to them marks none. */
+/*
+ * I4: those of jobs.  A role that may not see to jobs marks none; for the others that is no
+ * error.
+ */
 static int mark_job_dead_letters(hw_pg *pg, hw_pg_call *call, int64_t *ret_n, howdah_error *reterr)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -295,6 +327,11 @@ static int mark_job_dead_letters(hw_pg *pg, hw_pg_call *call, int64_t *ret_n, ho
     return s;
 }
 
+/*
+ * Two statements, and two transactions: those of subscriptions, then those of jobs, whose
+ * function sees to the jobs as well.  If the second fails, the first stays: marking again is
+ * harmless.
+ */
 int hw_pg_dead_letters_mark(hw_store *store, const int64_t *ids, size_t n, hw_str subscriber_id,
                             hw_dead_letter_state state, hw_str reason, int64_t *ret_n,
                             howdah_error *reterr)
@@ -307,6 +344,7 @@ int hw_pg_dead_letters_mark(hw_store *store, const int64_t *ids, size_t n, hw_st
     int64_t marked = 0;
     int s = hw_pg_ready(pg, reterr);
 
+    assert(state == HW_DEAD_LETTER_REDRIVE || state == HW_DEAD_LETTER_DISCARDED);
     if (s < 0)
         return s;
     hw_buf_clear(&pg->params);
@@ -334,6 +372,10 @@ int hw_pg_dead_letters_mark(hw_store *store, const int64_t *ids, size_t n, hw_st
     return s;
 }
 
+/*
+ * The owner's verdict on another try.  LOST and NOT_FOUND are told apart: the first ends the
+ * ownership, the second only means that an operator was quicker.
+ */
 int hw_pg_redrive_end(hw_store *store, const hw_hold *hold, int64_t id, hw_dead_letter_state state,
                       hw_str error, howdah_error *reterr)
 {
@@ -342,6 +384,7 @@ int hw_pg_redrive_end(hw_store *store, const hw_hold *hold, int64_t id, hw_dead_
     PGresult *result = NULL;
     int s = hw_pg_ready(pg, reterr);
 
+    assert(state == HW_DEAD_LETTER_DEAD || state == HW_DEAD_LETTER_REDRIVEN);
     if (s < 0)
         return s;
     hw_pg_param_hold(&call, hold);
@@ -360,6 +403,7 @@ int hw_pg_redrive_end(hw_store *store, const hw_hold *hold, int64_t id, hw_dead_
 
 /* -------------------------------------------------------------------- skips */
 
+/* I1: numbers that are given up without an event; what they were is recorded with the move. */
 int hw_pg_skip(hw_store *store, const hw_checkpoint *checkpoint, hw_range range, int64_t age_ms,
                hw_str reason, howdah_error *reterr)
 {
@@ -396,6 +440,7 @@ static int hand_skip(const PGresult *r, int row, hw_skip_fn fn, void *ctx)
     return fn(ctx, &skip);
 }
 
+/* By id, a page at a time: skips can be many after an outage, and fn may stop early. */
 int hw_pg_skips(hw_store *store, hw_str subscriber_id, bool resolved, hw_skip_fn fn, void *ctx,
                 howdah_error *reterr)
 {

@@ -1,8 +1,10 @@
 /* errors.c - what a SQLSTATE means to the caller, and what to do about it. */
+#include <assert.h>
 #include <string.h>
 
 #include "store/pg/pg.h"
 
+/* UH...  are raised by our own SQL functions. */
 typedef struct state_row {
     const char *state; /* five characters, or a two-character class */
     int status;
@@ -43,8 +45,10 @@ static const state_row states[] = {
     {"XX002", HOWDAH_CORRUPT, "rebuild the index; see the server's log"},
 };
 
+/* NULL: a code that nobody has thought of; the caller makes it FAILED. */
 static const state_row *find(const char *sqlstate)
 {
+    assert(sqlstate);
     for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
         if (strncmp(states[i].state, sqlstate, strlen(states[i].state)) == 0)
             return &states[i];

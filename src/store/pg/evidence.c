@@ -1,25 +1,25 @@
 /*
  * evidence.c - what the server knows about numbers that are missing, and about its own past.
  *
- * Whoever draws a number holds RowExclusiveLock on the sequence until its transaction ends, also
- * when it was drawn under a savepoint (the lock belongs to the whole transaction) and through
+ * A transaction that draws a number holds RowExclusiveLock on the sequence until it ends, also when
+ * the number was drawn under a savepoint (the lock belongs to the whole transaction) and through
  * PREPARE TRANSACTION.  The transaction's id is a lock, too: ExclusiveLock on "transactionid", of
  * the same virtualtransaction; subtransactions have further ones, all of them younger.
  *
  *   I1  Holders come from one scan of pg_locks.  That scan first walks the fast-path locks of each
  *       backend and then takes the main table as a whole, so a lock that is held all the time is
  *       seen.  A transaction that ends in between may show its lock without its id.  Its rows are
- *       visible before its locks are gone: one that had ended when the look began is no holder,
+ *       visible before its locks are gone: one that had ended when the scan began is no holder,
  *       whatever it still holds.
- *   I2  A transaction that draws a number past the column's default may have no id yet: it is known
- *       by its virtual transaction, as everybody is while it is not prepared.
+ *   I2  A transaction that calls nextval() itself, and not by the column's default, may have no id
+ *       yet.  It is known by its virtual transaction, as every transaction is until it is prepared.
  *   I3  An id is 64 bits wide, counted from the snapshot's next one, so that it means one
  *       transaction for as long as the cluster lives.
  *   I4  How many numbers were drawn is read by a statement before the look at the locks.
  *   I5  Behind a pooler each statement may meet another server, a standby for instance, where
- *       nobody holds anything: whatever is taken for evidence comes with the name of the log,
- *       from the same transaction.
+ *       nobody holds anything: evidence comes with the name of the log, from the same transaction.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +45,10 @@ int hw_pg_query_int8(hw_pg *pg, hw_pg_statement statement, int64_t *ret_value, h
 
 /* ------------------------------------------------------------------ the log */
 
+/*
+ * What was learnt belongs to another log.  A new session number tells the bus to load its state
+ * again, though the connection is the same.
+ */
 static void forget_log(hw_pg *pg)
 {
     pg->session++;
@@ -53,6 +57,11 @@ static void forget_log(hw_pg *pg)
     hw_pg_floors_forget(pg);
 }
 
+/*
+ * Fewer numbers drawn than before is another log as well: the same cluster, put back to an
+ * earlier time.  A name that ends with "?" is a standby's (sql.c), and a standby can be
+ * promoted under us.
+ */
 void hw_pg_meet(hw_pg *pg, hw_str log, int64_t drawn)
 {
     bool is_first = !pg->log[0];
@@ -73,7 +82,10 @@ static void meet_answer(hw_pg *pg, const PGresult *here)
     hw_pg_meet(pg, hw_pg_get_str(here, 0, 0), hw_pg_get_int8(here, 0, 1));
 }
 
-/* What there is at a number (absent: nothing), and how many numbers were drawn. */
+/*
+ * What there is at a number (absent: nothing), how many numbers were drawn, and which log this
+ * is: one statement, so that all three are of one server.
+ */
 static int ask_here(hw_pg *pg, int64_t sequence, bool *ret_there, hw_uuid *ret_id,
                     int64_t *ret_drawn, howdah_error *reterr)
 {
@@ -96,6 +108,7 @@ static int ask_here(hw_pg *pg, int64_t sequence, bool *ret_there, hw_uuid *ret_i
     return HOWDAH_OK;
 }
 
+/* The two statements of ask_both(). */
 typedef struct log_call {
     const hw_pg_call *call;
     int here;
@@ -105,6 +118,7 @@ static int make_log_call(void *ctx, size_t i, hw_pg_call *call)
 {
     const log_call *c = ctx;
 
+    assert(i < 2);
     if (i == 0) {
         *call = *c->call;
     } else {
@@ -114,7 +128,10 @@ static int make_log_call(void *ctx, size_t i, hw_pg_call *call)
     return HOWDAH_OK;
 }
 
-/* One transaction, and so one server: a pooler parts statements where the client waits for both. */
+/*
+ * I5: in one pipeline the two statements are one transaction, and a pooler gives a transaction
+ * to one server.
+ */
 static int ask_both(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr)
 {
     log_call c = {call, pg->direct_state ? HW_PG_HERE : HW_PG_FN_HERE};
@@ -131,6 +148,10 @@ static int ask_both(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, ho
     return s;
 }
 
+/*
+ * A session of our own is one server's until it ends, and needs no second question.  After a
+ * reconnect it may be a session of either kind.
+ */
 int hw_pg_query_log(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -152,7 +173,10 @@ int hw_pg_query_log(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, ho
 
 /* ------------------------------------------------------------------ holders */
 
-/* "3/4711" of a backend; a prepared transaction has kept it, or has "-1/815" instead. */
+/*
+ * "3/4711" of a backend becomes one number, never 0.  A prepared transaction has kept its own,
+ * or has "-1/815" instead: that is 0, and its xid identifies it.
+ */
 static uint64_t virtual_id(const char *text)
 {
     char *end = NULL;
@@ -162,11 +186,16 @@ static uint64_t virtual_id(const char *text)
     return backend < 0 ? 0 : ((uint64_t)backend << 32) + local + 1;
 }
 
+/* An id that is not there yet (I2), or an idle time that we may not see, is 0. */
 static uint64_t number_or_0(const PGresult *result, int row, int column)
 {
     return PQgetisnull(result, row, column) ? 0 : (uint64_t)hw_pg_get_int8(result, row, column);
 }
 
+/*
+ * The array becomes the caller's.  One element more: none is an answer, too, and must not be
+ * NULL.
+ */
 static int take_holders(const PGresult *result, hw_holder **ret_holders, size_t *ret_n,
                         howdah_error *reterr)
 {
@@ -184,6 +213,10 @@ static int take_holders(const PGresult *result, hw_holder **ret_holders, size_t 
     return HOWDAH_OK;
 }
 
+/*
+ * I4: the numbers first, then the locks.  If the log changed in between, the two do not belong
+ * together, and nothing is proven by them.
+ */
 int hw_pg_holders(hw_store *store, int64_t *ret_drawn, hw_holder **ret_holders, size_t *ret_n,
                   howdah_error *reterr)
 {
@@ -232,7 +265,10 @@ int hw_pg_blockers(hw_store *store, hw_blocker_fn fn, void *ctx, howdah_error *r
 
 /* --------------------------------------------------------------------- gaps */
 
-/* Walks over one page of rows; *ret_behind: the number behind the last, first when there was none.
+/*
+ * Walks over one page of rows.  *ret_behind: the number after the last one, or first when there was
+ * none.  The server's array is checked on the way: a gap that is reported wrongly is taken for dead
+ * later.
  */
 static int walk_gaps(hw_pg *pg, int64_t first, int64_t last, hw_range_fn fn, void *ctx,
                      int64_t *ret_behind, bool *ret_stop, howdah_error *reterr)
@@ -245,6 +281,7 @@ static int walk_gaps(hw_pg *pg, int64_t first, int64_t last, hw_range_fn fn, voi
     bool sound;
     int s;
 
+    assert(first <= last && !*ret_stop);
     hw_pg_param_int8(&call, first);
     hw_pg_param_int8(&call, last);
     hw_pg_param_int8(&call, WALK_ROWS);
@@ -266,6 +303,7 @@ static int walk_gaps(hw_pg *pg, int64_t first, int64_t last, hw_range_fn fn, voi
                  : hw_fail(reterr, HOWDAH_CORRUPT, "the numbers of the log do not come in order");
 }
 
+/* A page without rows ends the walk: all that is left is one gap. */
 int hw_pg_gaps(hw_store *store, int64_t first, int64_t last, hw_range_fn fn, void *ctx,
                howdah_error *reterr)
 {
@@ -301,7 +339,10 @@ int hw_pg_timeline(hw_store *store, char ret_text[HW_TIMELINE_SIZE], howdah_erro
     return s;
 }
 
-/* A session of our own is one server's until it ends. */
+/*
+ * A session of our own is one server's until it ends, so only a pooled one is asked.
+ * forget_log() makes it a new session: that is how the caller learns it.
+ */
 int hw_pg_confirm(hw_store *store, const hw_anchor *top, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -321,6 +362,10 @@ int hw_pg_confirm(hw_store *store, const hw_anchor *top, howdah_error *reterr)
     return s;
 }
 
+/*
+ * Read-only and advisory: what is stored later compares the anchor again, in the statement
+ * itself (sql_subscriptions.c I4).
+ */
 int hw_pg_verify(hw_store *store, const hw_anchor *anchor, int64_t high, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -347,6 +392,10 @@ int hw_pg_verify(hw_store *store, const hw_anchor *anchor, int64_t high, howdah_
 
 /* ------------------------------------------------------------- what is proven */
 
+/*
+ * The holes are checked like everything that is read (subscriptions.c I4); ret_holes takes them
+ * over.
+ */
 int hw_pg_proven(hw_store *store, int64_t *ret_upto, hw_ranges *ret_holes, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -376,6 +425,10 @@ int hw_pg_proven(hw_store *store, int64_t *ret_upto, hw_ranges *ret_holes, howda
     return s;
 }
 
+/*
+ * A reader that may not write, or reads a standby, proves for itself alone: that is no error.
+ * The statement compares log and top, so nothing proven elsewhere is stored here.
+ */
 int hw_pg_store_proven(hw_store *store, hw_str log, const hw_anchor *top, int64_t upto,
                        const hw_ranges *holes, howdah_error *reterr)
 {

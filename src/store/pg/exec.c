@@ -10,10 +10,11 @@
  *       once, but leaves INTERRUPT_GRACE_MS to what is nearly done: a request to cancel is a
  *       connection of its own, and some poolers (PgBouncer 1.18 to 1.20) can end when it crosses
  *       an answer.
- *   I4  A network can swallow everything and close nothing.  So whoever hears nothing for
- *       SILENCE_MS asks whether anybody is there, long before a deadline; without an answer the
- *       connection is given up.  A statement that just takes its time is left alone.
+ *   I4  A network can swallow everything and close nothing.  So when nothing was heard for
+ *       SILENCE_MS, the server is pinged, long before a deadline; without an answer the connection
+ *       is given up.  A statement that just takes its time is left alone.
  */
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -31,6 +32,10 @@
 #define SILENCE_MS 5000
 #define PING_KEYWORDS_MAX 64
 
+/*
+ * The message is copied before the PGconn that holds it is freed.  hw_pg_disconnect() leaves
+ * the caller's connection alone, so the caller is told that this handle is dead.
+ */
 int hw_pg_lost(hw_pg *pg, bool sent, bool writes, howdah_error *reterr)
 {
     char why[256];
@@ -110,6 +115,11 @@ static bool is_outdated(const hw_pg *pg, const PGresult *result, const char *sql
            !pg->caller_owned;
 }
 
+/*
+ * Every failed statement ends here.  A result without a SQLSTATE was made by libpq: the
+ * connection broke.  With a SQLSTATE nothing was done, unless the server ended the session with
+ * it: then a statement that commits by itself has an unknown outcome (I2).
+ */
 int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_error *reterr)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -163,6 +173,11 @@ int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_err
 
 typedef enum wake { WAKE_READY, WAKE_DEADLINE, WAKE_SILENCE, WAKE_INTERRUPT, WAKE_ERROR } wake;
 
+/*
+ * POLLIN is asked for even while sending: a server that cannot get rid of its answers stops
+ * reading, and both sides would wait for each other.  A deadline can be a day away, so poll()
+ * sleeps in slices that fit its int.
+ */
 static wake wait_socket(const hw_pg *pg, bool want_write, bool heed_interrupt, int64_t deadline_ms)
 {
     int interrupt_fd = heed_interrupt && pg->interrupt ? pg->interrupt->fd : -1;
@@ -186,6 +201,10 @@ static wake wait_socket(const hw_pg *pg, bool want_write, bool heed_interrupt, i
     }
 }
 
+/*
+ * The time is over and the answer to the cancel did not come, or nobody could be asked.  The
+ * statement may still have been carried out (I2).
+ */
 static int cancelled(hw_pg *pg, wake why, bool writes, howdah_error *reterr)
 {
     int s = why == WAKE_INTERRUPT
@@ -203,7 +222,11 @@ static int cancelled(hw_pg *pg, wake why, bool writes, howdah_error *reterr)
     return s;
 }
 
-/* Asks the very server of our connection for a sign of life; two seconds are libpq's least. */
+/*
+ * Asks the very server of our connection for a sign of life.  The address is the one that libpq
+ * chose: the answer of another host in the URL's list would say nothing.  Two seconds are
+ * libpq's least.
+ */
 static bool answers_ping(PGconn *conn)
 {
     PQconninfoOption *options = PQconninfo(conn);
@@ -229,7 +252,10 @@ static bool answers_ping(PGconn *conn)
     return alive;
 }
 
-/* I4; the caller's connection is the caller's business. */
+/*
+ * I4.  The caller's connection is not pinged: how long it may be silent is the caller's to
+ * decide.
+ */
 static wake wait_heard(const hw_pg *pg, bool want_write, bool heed_interrupt, int64_t deadline_ms)
 {
     for (;;) {
@@ -244,6 +270,7 @@ static wake wait_heard(const hw_pg *pg, bool want_write, bool heed_interrupt, in
     }
 }
 
+/* I4: neither the connection nor a ping got an answer. */
 static int silenced(hw_pg *pg, bool writes, howdah_error *reterr)
 {
     int s =
@@ -259,7 +286,7 @@ static int silenced(hw_pg *pg, bool writes, howdah_error *reterr)
     return s;
 }
 
-/* False when nobody is there to be asked. */
+/* I3.  False: no server is there to be asked, or it did not take the request. */
 static bool ask_to_cancel(const hw_pg *pg)
 {
     char why[256] = "nobody answers";
@@ -280,7 +307,9 @@ typedef struct answer {
     int64_t deadline_ms;
 } answer;
 
-/* Waits for more of it; what is to be done now: INTERRUPT and DEADLINE when it has to be cancelled.
+/*
+ * Waits for more of the answer.  INTERRUPT and DEADLINE mean that the statement has to be cancelled
+ * now; an interrupt has had its grace by then (I3).
  */
 static wake wait_more(const hw_pg *pg, bool unsent, answer *a)
 {
@@ -296,11 +325,15 @@ static wake wait_more(const hw_pg *pg, bool unsent, answer *a)
     return woke == WAKE_DEADLINE && a->hurry ? WAKE_INTERRUPT : woke;
 }
 
-/* Until libpq has a whole answer, or the statement's time is over (I3). */
+/*
+ * Waits until libpq has a whole answer, or the statement's time is over (I3).  It cancels once;
+ * what the server answers to that, be it success, decides.
+ */
 static int wait_answer(hw_pg *pg, const hw_pg_call *call, int64_t deadline_ms, howdah_error *reterr)
 {
     answer a = {WAKE_READY, false, deadline_ms, deadline_ms};
 
+    assert(pg->conn);
     if (pg->stopped) /* by an earlier statement of the same pipeline */
         a = (answer){WAKE_INTERRUPT, true, hw_clock_mono_ms() + CANCEL_GRACE_MS, deadline_ms};
     while (PQisBusy(pg->conn)) {
@@ -336,6 +369,10 @@ static int64_t deadline_of(const hw_pg *pg, const hw_pg_call *call)
 
 /* ---- sending */
 
+/*
+ * Nothing is prepared on the caller's connection, whose names are the caller's, nor behind a
+ * pooler, where the next statement may meet another server connection.
+ */
 int hw_pg_prepare(hw_pg *pg, hw_pg_statement statement, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = -1};
@@ -345,6 +382,7 @@ int hw_pg_prepare(hw_pg *pg, hw_pg_statement statement, howdah_error *reterr)
     int n = hw_pg_statement_types(statement, &types);
     int s;
 
+    assert((int)statement < HW_PG_STATEMENT_COUNT);
     if (pg->caller_owned || pg->unprepared || pg->prepared[statement])
         return HOWDAH_OK;
     /* A pooler that we did not notice may hand us a session with statements of others: the names
@@ -359,12 +397,19 @@ int hw_pg_prepare(hw_pg *pg, hw_pg_statement statement, howdah_error *reterr)
     return s;
 }
 
+/*
+ * By name where it is prepared, with its text where it cannot be.  A text of our own without
+ * parameters goes by the simple protocol, which alone takes several statements at once, but not
+ * in a pipeline.
+ */
 static int send_now(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr)
 {
     int format = call->text_result ? 0 : 1;
     int sent;
 
+    assert(call->statement < HW_PG_STATEMENT_COUNT);
     if (call->statement >= 0 && !pg->caller_owned && !pg->unprepared) {
+        assert(pg->prepared[call->statement]);
         sent = PQsendQueryPrepared(pg->conn, pg->names[call->statement], call->n, call->values,
                                    call->lengths, call->formats, format);
     } else if (call->statement >= 0) {
@@ -382,11 +427,16 @@ static int send_now(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr)
     return sent ? HOWDAH_OK : hw_pg_lost(pg, false, call->writes, reterr);
 }
 
+/*
+ * What is still under way is taken in first (pg.h I4): the next answer on the connection has to
+ * be that of this statement.
+ */
 int hw_pg_send(hw_pg *pg, const hw_pg_call *call, howdah_error *reterr)
 {
     int s;
 
     hw_pg_drain_reply(pg);
+    assert(!pg->in_flight && !pg->bell.ringing);
     if (hw_interrupted(pg->interrupt))
         return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
     if (!pg->conn) {
@@ -413,6 +463,10 @@ static bool is_good(const PGresult *result)
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
 }
 
+/*
+ * I1: reads until libpq has no further result, which is when the server is ready again.  The
+ * bell is asked on the way out, because notifications arrive with answers.
+ */
 int hw_pg_collect(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr)
 {
     int64_t deadline_ms = deadline_of(pg, call);
@@ -450,6 +504,7 @@ int hw_pg_collect(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howd
         PQclear(kept);
         return s;
     }
+    /* The result came, "ready for query" did not: whether it was committed is not known. */
     if (PQstatus(pg->conn) == CONNECTION_BAD) {
         PQclear(kept);
         return hw_pg_lost(pg, true, call->writes, reterr);
@@ -458,6 +513,10 @@ int hw_pg_collect(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howd
     return HOWDAH_OK;
 }
 
+/*
+ * 26000: there is no statement of that name; 42P05: there is one already.  The server says so
+ * before it runs anything, so the caller may repeat the call.
+ */
 bool hw_pg_go_unprepared(hw_pg *pg, const howdah_error *err)
 {
     if (pg->unprepared || pg->caller_owned ||
@@ -468,6 +527,7 @@ bool hw_pg_go_unprepared(hw_pg *pg, const howdah_error *err)
     return true;
 }
 
+/* Calls itself at most once: a connection goes unprepared only once. */
 int hw_pg_exec(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -492,6 +552,10 @@ int hw_pg_command(hw_pg *pg, const char *sql, howdah_error *reterr)
     return s;
 }
 
+/*
+ * Only for what does not write: it may run twice.  READ_ONLY counts as a lost connection when
+ * hw_pg_fail_result() has dropped it, because a pooler led us to a server that was demoted.
+ */
 int hw_pg_query(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -509,6 +573,10 @@ int hw_pg_query(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah
 
 /* ---- pipeline */
 
+/*
+ * No COMMIT is ever part of a pipeline, so what is lost in here has not happened: outcomes are
+ * known.  make() fails only when there is no memory.
+ */
 static int pipeline_send(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call), void *ctx,
                          size_t n, howdah_error *reterr)
 {
@@ -539,7 +607,10 @@ static int pipeline_send(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call 
     return HOWDAH_OK;
 }
 
-/* Takes the answers of all n statements and of the sync; the first error is reported. */
+/*
+ * Takes the answers of all n statements and of the sync.  Only the first error is reported: the
+ * server skips the statements after it, and their results say no more than that.
+ */
 static int pipeline_collect(hw_pg *pg, size_t n, PGresult **results, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = -1};
@@ -578,6 +649,10 @@ static int pipeline_collect(hw_pg *pg, size_t n, PGresult **results, howdah_erro
     return first;
 }
 
+/*
+ * Whatever happens, the connection is out of pipeline mode afterwards, or gone: the next
+ * statement may need the simple protocol.
+ */
 int hw_pg_pipeline(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call), void *ctx,
                    size_t n, PGresult **results, howdah_error *reterr)
 {
@@ -586,11 +661,12 @@ int hw_pg_pipeline(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call)
     hw_pg_drain_reply(pg);
     if (hw_interrupted(pg->interrupt))
         return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
+    assert(!pg->in_flight && !pg->bell.ringing);
     pg->stopped = false;
     if (!PQenterPipelineMode(pg->conn))
         return hw_pg_lost(pg, false, false, reterr);
     s = pipeline_send(pg, make, ctx, n, reterr);
-    /* Without memory for the next statement those before it are on their way: they are answered. */
+    /* Without memory for the next statement, those before it are on their way and get answers. */
     if (s >= 0 || s == HOWDAH_NO_MEMORY) {
         int collected = PQpipelineSync(pg->conn)
                             ? pipeline_collect(pg, n, results, s < 0 ? NULL : reterr)

@@ -6,14 +6,17 @@
  *   I2  The checkpoint's token is checked inside the transaction, by the statement that takes the
  *       row's lock: between that and the commit nobody can take the subscription over.
  *   I3  Effects wait for the disk.
- *   I4  Events that the handler appends ring inside the transaction: nobody prepares it.
- *   I5  howdah.ring is "on" for this transaction only: at its end that tells whether it is still
- *       the one that we began.
+ *   I4  Events that the handler appends ring inside the transaction, which is safe here: NOTIFY
+ *       cannot be part of a prepared transaction, and nobody prepares this one.
+ *   I5  howdah.ring is "on" for this transaction only: at its end the setting tells whether it is
+ *       still the transaction that we began.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "store/pg/pg.h"
 
+/* I1, I5.  What conn.c sets for the session goes back to the role's own values. */
 static const char begin_sql[] =
     "BEGIN ISOLATION LEVEL READ COMMITTED;"
     "SET LOCAL search_path TO DEFAULT; SET LOCAL plan_cache_mode TO DEFAULT;"
@@ -22,6 +25,7 @@ static const char begin_sql[] =
     "SET LOCAL \"DateStyle\" TO DEFAULT; SET LOCAL bytea_output TO DEFAULT;"
     "SET LOCAL howdah.ring = 'on'";
 
+/* The handler had a blocking connection, as libpq gives it by default; ours is non-blocking. */
 static void leave(hw_pg *pg)
 {
     pg->in_handler = false;
@@ -29,8 +33,8 @@ static void leave(hw_pg *pg)
         (void)PQsetnonblocking(pg->conn, 1);
 }
 
-/* Behind a pooler the log may have changed under this handle, which nobody asks: before it says
-   that the caller's is another one it asks itself. */
+/* Nobody polls with this handle, so behind a pooler its log may have changed unnoticed: before the
+   caller is told that its log is another one, the server is asked again. */
 static int meet_log(hw_pg *pg, hw_str log, howdah_error *reterr)
 {
     char text[HW_TIMELINE_SIZE];
@@ -41,6 +45,10 @@ static int meet_log(hw_pg *pg, hw_str log, howdah_error *reterr)
     return hw_pg_timeline(&pg->base, text, reterr);
 }
 
+/*
+ * SUB_MOVE is prepared before BEGIN, while a failure costs nothing: in the transaction it would
+ * cost the handler's work.
+ */
 int hw_pg_begin(hw_store *store, hw_str log, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -68,6 +76,7 @@ void *hw_pg_handle(hw_store *store)
     return ((hw_pg *)store)->conn;
 }
 
+/* The handler has the raw connection and may have done anything with it, short of telling us. */
 static int check_state(const hw_pg *pg, howdah_error *reterr)
 {
     switch (pg->conn ? PQtransactionStatus(pg->conn) : PQTRANS_UNKNOWN) {
@@ -86,7 +95,7 @@ static int check_state(const hw_pg *pg, howdah_error *reterr)
     return hw_fail(reterr, HOWDAH_MISUSE, "the handler has ended the transaction, or left it busy");
 }
 
-/* Stores the checkpoint; ret_moved is false when the token is another one. */
+/* I2, I5.  Stores the checkpoint; ret_moved is false when the token is another one. */
 static int move(hw_pg *pg, const hw_checkpoint *checkpoint, bool *ret_moved, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_SUB_MOVE};
@@ -104,6 +113,7 @@ static int move(hw_pg *pg, const hw_checkpoint *checkpoint, bool *ret_moved, how
     return s;
 }
 
+/* I3.  The one statement here whose outcome can be unknown. */
 static int commit_now(hw_pg *pg, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = -1, .sql = "COMMIT", .writes = true};
@@ -116,6 +126,10 @@ static int commit_now(hw_pg *pg, howdah_error *reterr)
     return s;
 }
 
+/*
+ * When the token is lost, the handler's effects are rolled back: the new owner handles the
+ * event.  The reason is looked up afterwards, outside the transaction.
+ */
 int hw_pg_commit(hw_store *store, const hw_checkpoint *checkpoint, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -135,6 +149,7 @@ int hw_pg_commit(hw_store *store, const hw_checkpoint *checkpoint, howdah_error 
     return s;
 }
 
+/* Cannot fail: a connection that does not roll back is dropped, and the server does it then. */
 void hw_pg_rollback(hw_store *store)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -144,4 +159,5 @@ void hw_pg_rollback(hw_store *store)
         hw_pg_command(pg, "ROLLBACK", NULL) < 0 && pg->conn)
         hw_pg_disconnect(pg);
     hw_pg_abandon(pg);
+    assert(!pg->in_handler);
 }

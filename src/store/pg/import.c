@@ -1,4 +1,5 @@
 /* import.c - reading a foreign table of the same database in the order (created_at, id). */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "base/mem.h"
 #include "store/pg/pg.h"
 
+/* More than the longest text needs: a dozen names of 63 bytes, with every quote doubled. */
 #define SQL_BYTES_MAX 16384
 
 /* A table without a schema has the one that find_schema() found. */
@@ -65,6 +67,10 @@ static int find_schema(hw_pg *pg, const hw_import_source *source, howdah_error *
     return s;
 }
 
+/*
+ * A table without columns cannot be imported either, so no row means that there is no such
+ * table.
+ */
 int hw_pg_import_columns(hw_store *store, hw_import_source *source,
                          int (*fn)(void *ctx, const char *column), void *ctx, howdah_error *reterr)
 {
@@ -99,6 +105,7 @@ int hw_pg_import_columns(hw_store *store, hw_import_source *source,
     return s;
 }
 
+/* Both texts go into ret_buf, each with its NUL; addresses are taken when it no longer moves. */
 int hw_pg_import_place(hw_store *store, hw_str source, hw_buf *ret_buf, hw_import_place *ret_place,
                        howdah_error *reterr)
 {
@@ -143,6 +150,7 @@ static void put_field(hw_buf *sql, const hw_import_source *source, int field, hw
         hw_pg_quote_ident(sql, source->column[field].s);
         hw_buf_puts(sql, "::text");
     } else if (source->constant[field].s) {
+        assert(call->n < HW_PG_PARAMS_MAX);
         call->values[call->n] = source->constant[field].s;
         call->types[call->n] = HW_OID_TEXT;
         call->n++;
@@ -154,8 +162,8 @@ static void put_field(hw_buf *sql, const hw_import_source *source, int field, hw
 }
 
 /*
- * The mark's texts are compared in the columns' own types: '...'::text goes back through the
- * type's input function, so that the order is the column's, index included.
+ * The place's texts are compared in the columns' own types: an untyped parameter goes through the
+ * type's input function, so that the order is the column's, and its index can be used.
  */
 static void put_rows_query(hw_buf *sql, const hw_pg *pg, const hw_import_source *source,
                            const hw_import_place *after, size_t n, hw_pg_call *call)
@@ -163,6 +171,7 @@ static void put_rows_query(hw_buf *sql, const hw_pg *pg, const hw_import_source 
     const char *created = source->column[HW_IMPORT_CREATED_AT].s;
     const char *id = source->column[HW_IMPORT_ID].s;
 
+    assert(created && id);
     hw_buf_puts(sql, "SELECT ");
     for (int i = 0; i < HW_IMPORT_FIELDS; i++)
         put_field(sql, source, i, call);
@@ -189,8 +198,8 @@ static void put_rows_query(hw_buf *sql, const hw_pg *pg, const hw_import_source 
 }
 
 /*
- * A row without created_at or id has no place in the order, and no comparison with a mark finds
- * it: it is looked for when nothing else is left, so that it is refused and not passed over.
+ * A row without created_at or id has no place in the order, and no comparison finds it: it is
+ * looked for when nothing else is left, so that it is refused and not passed over.
  */
 static int refuse_nulls(hw_pg *pg, const hw_import_source *source, howdah_error *reterr)
 {
@@ -199,6 +208,7 @@ static int refuse_nulls(hw_pg *pg, const hw_import_source *source, howdah_error 
     PGresult *result = NULL;
     int s;
 
+    assert(source->column[HW_IMPORT_ID].s && source->column[HW_IMPORT_CREATED_AT].s);
     hw_buf_puts(&sql, "SELECT t.");
     hw_pg_quote_ident(&sql, source->column[HW_IMPORT_ID].s);
     hw_buf_puts(&sql, "::text FROM ");
@@ -223,6 +233,7 @@ static int refuse_nulls(hw_pg *pg, const hw_import_source *source, howdah_error 
     return s;
 }
 
+/* Texts stay in import_rows, the page; the store owns both until the next import call. */
 static int decode_rows(hw_pg *pg, size_t n, howdah_error *reterr)
 {
     hw_import_row *rows = hw_calloc(n + 1, sizeof *rows);
@@ -248,6 +259,7 @@ static int decode_rows(hw_pg *pg, size_t n, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Ten minutes: without an index on (created_at, id) each page is a scan of the whole table. */
 int hw_pg_import_rows(hw_store *store, const hw_import_source *source, const hw_import_place *after,
                       size_t n, const hw_import_row **ret_rows, size_t *ret_n, howdah_error *reterr)
 {

@@ -1,17 +1,18 @@
 /*
  * known.c - versions that this session knows to be stored.
  *
- * That a stream is at version N takes two things: N is there, N + 1 is not.  The second is for the
- * unique key to say; the first need not be looked up again by a session that has committed N itself
- * or has read it: events do not go away.
+ * That a stream is at version N means two things: N is there, and N + 1 is not.  The unique key
+ * decides the second; the first need not be looked up again by a session that has committed N
+ * itself or has read it: events do not go away.
  *
  *   I1  Only what is committed is known: nothing of a caller's transaction, and nothing outlives
  *       the connection, for the next server may be one that was promoted without it.
  *   I2  Nothing is known behind a pooler: the connection to it stays whole while the server behind
- *       it is replaced by one that lacks the last versions, and nobody tells us.  One that
- *       passes itself off as the server is found out by the statements that it does not keep.
+ *       it is replaced by one that lacks the last versions, and nobody tells us.  A pooler that
+ *       looks like the server is noticed when it does not keep our prepared statements.
  *   I3  Streams share the slots, the later one wins: forgetting costs a look-up, never correctness.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -25,10 +26,12 @@ struct hw_pg_known {
     char stream[256];
 };
 
+/* I3: one slot for each hash, no chain. */
 static struct hw_pg_known *slot_of(hw_pg *pg, hw_str stream)
 {
     size_t hash = stream.len;
 
+    assert(pg->known);
     for (size_t i = 0; i < stream.len; i++)
         hash = hash * 31 + (unsigned char)stream.s[i];
     return &pg->known[hash % SLOTS];
@@ -39,16 +42,24 @@ static bool is_same(const struct hw_pg_known *slot, hw_str stream)
     return slot->len == stream.len && memcmp(slot->stream, stream.s, stream.len) == 0;
 }
 
+/*
+ * I1, I2.  Only the very version counts: a later one known means that the expectation is unmet.
+ */
 bool hw_pg_is_known(hw_pg *pg, hw_str stream, int64_t version)
 {
     const struct hw_pg_known *slot;
 
+    assert(version > 0);
     if (!pg->known || pg->unprepared || stream.len >= sizeof slot->stream)
         return false;
     slot = slot_of(pg, stream);
     return slot->version == version && is_same(slot, stream);
 }
 
+/*
+ * I1, I2: unprepared stands for a pooler, noticed or not.  An older version does not replace a
+ * newer one.
+ */
 void hw_pg_know(hw_pg *pg, hw_str stream, int64_t version)
 {
     struct hw_pg_known *slot;

@@ -1,4 +1,5 @@
 /* open.c - the PostgreSQL store's table of operations; opening and closing. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -7,6 +8,10 @@
 
 #define PARAMS_BYTES_MAX ((size_t)1024 * 1024 * 1024 - 1) /* what one message can carry */
 
+/*
+ * Takes a store that is only half built, too.  The answer of a ring under way is taken first,
+ * so that the ring is not lost with the connection.  The caller's connection stays open.
+ */
 static void close_pg(hw_store *store)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -52,6 +57,10 @@ static const hw_store_ops operations = {
     .times = &hw_pg_times_ops,
 };
 
+/*
+ * What both ways in share.  Texts of statements are made here, before anybody connects (pg.h
+ * I3).
+ */
 static int new_pg(const char *url, const char *schema, const char *application_name, hw_pg **ret_pg,
                   howdah_error *reterr)
 {
@@ -76,6 +85,10 @@ static int new_pg(const char *url, const char *schema, const char *application_n
     return HOWDAH_OK;
 }
 
+/*
+ * Connects at once, so that a wrong URL is told when the bus is opened; the schema is checked
+ * by the first operation, because migrating has to be possible without one.
+ */
 int hw_pg_open(const hw_config *config, hw_store **ret_store, howdah_error *reterr)
 {
     hw_pg *pg = NULL;
@@ -89,6 +102,7 @@ int hw_pg_open(const hw_config *config, hw_store **ret_store, howdah_error *rete
     pg->was_open = config->again;
     pg->allow_lossy = config->allow_lossy;
     pg->interrupt = config->interrupt;
+    assert(!pg->conn && !pg->caller_owned);
     s = hw_pg_connect(pg, reterr);
     if (s < 0) {
         close_pg(&pg->base);
@@ -98,6 +112,11 @@ int hw_pg_open(const hw_config *config, hw_store **ret_store, howdah_error *rete
     return HOWDAH_OK;
 }
 
+/*
+ * The caller's connection is used as it is and left as it was: nothing is set or prepared on
+ * it.  A transaction that has failed would refuse everything, so it is refused here, with a
+ * reason.
+ */
 int hw_pg_wrap(PGconn *conn, const char *schema, hw_store **ret_store, howdah_error *reterr)
 {
     const char *encoding = PQparameterStatus(conn, "client_encoding");

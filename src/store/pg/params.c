@@ -6,16 +6,20 @@
 #include "base/clock.h"
 #include "store/pg/pg.h"
 
+/* values points at memory of the caller's: it has to stay until the call was sent (pg.h). */
 static void add(hw_pg_call *call, const char *value, size_t len, int format)
 {
-    assert(call->n < HW_PG_PARAMS_MAX);
+    assert(call->n < HW_PG_PARAMS_MAX && len <= INT32_MAX);
     call->values[call->n] = value;
     call->lengths[call->n] = (int)len;
     call->formats[call->n] = format;
     call->n++;
 }
 
-/* In binary format a text is its bytes, so that no length is counted twice. */
+/*
+ * In binary format a text is its bytes, so that no length is counted twice.  An absent one is
+ * NULL.
+ */
 void hw_pg_param_str(hw_pg_call *call, hw_str value)
 {
     add(call, value.s, value.len, 1);
@@ -31,6 +35,7 @@ void hw_pg_param_null(hw_pg_call *call)
     add(call, NULL, 0, 1);
 }
 
+/* The number is put next to the pointer to it, so a call with numbers must not be moved. */
 static void add_number(hw_pg_call *call, uint64_t number, size_t len)
 {
     assert(call->n < HW_PG_PARAMS_MAX);
@@ -43,6 +48,7 @@ void hw_pg_param_int8(hw_pg_call *call, int64_t value)
     add_number(call, htobe64((uint64_t)value), 8);
 }
 
+/* The four bytes come first in the slot: what is sent is the slot's beginning. */
 void hw_pg_param_int4(hw_pg_call *call, int32_t value)
 {
     uint32_t raw = htobe32((uint32_t)value);
@@ -76,9 +82,13 @@ void hw_pg_param_uuid(hw_pg_call *call, bool has, const hw_uuid *uuid)
         hw_pg_param_null(call);
 }
 
-/* Header: dimensions, "has nulls", element type, then length and lower bound. */
+/*
+ * Header: dimensions, "has nulls", element type, then length and lower bound.  An array without
+ * elements has no dimension, and so no length.  n elements have to follow.
+ */
 void hw_pg_array_begin(hw_buf *out, Oid element, size_t n, hw_pg_array *ret_array)
 {
+    assert(n <= INT32_MAX);
     ret_array->start = out->len;
     ret_array->null_flag = out->len + 4;
     ret_array->element = element;
@@ -93,10 +103,15 @@ void hw_pg_array_begin(hw_buf *out, Oid element, size_t n, hw_pg_array *ret_arra
 
 void hw_pg_array_put(hw_buf *out, const void *bytes, size_t len)
 {
+    assert(len <= INT32_MAX); /* UINT32_MAX would be a NULL */
     hw_buf_put_u32(out, (uint32_t)len);
     hw_buf_put(out, bytes, len);
 }
 
+/*
+ * The header's flag is set afterwards: whether there is a NULL is not known when the array
+ * begins.
+ */
 void hw_pg_array_put_null(hw_buf *out, const hw_pg_array *array)
 {
     hw_buf_put_u32(out, UINT32_MAX);
@@ -116,6 +131,10 @@ void hw_pg_array_put_int8(hw_buf *out, int64_t value)
     hw_buf_put_u64(out, (uint64_t)value);
 }
 
+/*
+ * Our statements say the type of each column; another length is a mistake in ours, not in the
+ * data.
+ */
 int64_t hw_pg_get_int8(const PGresult *result, int row, int column)
 {
     uint64_t raw;
@@ -144,6 +163,7 @@ bool hw_pg_get_bool(const PGresult *result, int row, int column)
     return !PQgetisnull(result, row, column) && *PQgetvalue(result, row, column) != 0;
 }
 
+/* Points into the result, which libpq ends with a NUL. */
 hw_str hw_pg_get_str(const PGresult *result, int row, int column)
 {
     if (PQgetisnull(result, row, column))
@@ -151,10 +171,12 @@ hw_str hw_pg_get_str(const PGresult *result, int row, int column)
     return (hw_str){PQgetvalue(result, row, column), (size_t)PQgetlength(result, row, column)};
 }
 
+/* ret_uuid is untouched when there is none. */
 bool hw_pg_get_uuid(const PGresult *result, int row, int column, hw_uuid *ret_uuid)
 {
     if (PQgetisnull(result, row, column))
         return false;
+    assert(PQgetlength(result, row, column) == (int)sizeof ret_uuid->b);
     memcpy(ret_uuid->b, PQgetvalue(result, row, column), sizeof ret_uuid->b);
     return true;
 }
@@ -163,6 +185,10 @@ bool hw_pg_get_uuid(const PGresult *result, int row, int column, hw_uuid *ret_uu
 #define ARRAY_EMPTY 12
 #define ELEMENT 12 /* an int8 and its length */
 
+/*
+ * The array is not decoded, only measured: elements without NULLs have one size, so its length
+ * tells their number.  Anything else is refused.
+ */
 bool hw_pg_get_int8s(const PGresult *result, int row, int column, const char **ret_array,
                      size_t *ret_n)
 {
@@ -200,19 +226,30 @@ int64_t hw_pg_get_time(const PGresult *result, int row, int column)
 
 /* ------------------------------------------------------------ many arrays */
 
+/*
+ * An array ends where the next one starts, so each is begun only after the one before is
+ * complete.
+ */
 void hw_pg_arrays_begin(hw_pg_arrays *arrays, Oid element, size_t n, hw_pg_array *ret_array)
 {
+    assert(arrays->n < HW_PG_PARAMS_MAX);
     hw_pg_array_begin(arrays->out, element, n, ret_array);
     arrays->start[arrays->n++] = ret_array->start;
 }
 
 void hw_pg_arrays_skip(hw_pg_arrays *arrays)
 {
+    assert(arrays->n < HW_PG_PARAMS_MAX);
     arrays->start[arrays->n++] = arrays->out->len;
 }
 
+/*
+ * The buffer may have moved while it grew: addresses are taken here.  No bytes at all: it was
+ * skipped.
+ */
 void hw_pg_param_arrays(hw_pg_call *call, const hw_pg_arrays *arrays)
 {
+    assert(!arrays->out->broken);
     for (int i = 0; i < arrays->n; i++) {
         size_t start = arrays->start[i];
         size_t end = i + 1 < arrays->n ? arrays->start[i + 1] : arrays->out->len;

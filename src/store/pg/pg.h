@@ -1,15 +1,16 @@
 /*
  * pg.h - the inside of the PostgreSQL store.
  *
- *   I1  Every statement goes through hw_pg_exec() or hw_pg_pipeline() (conn.c): they know the
- *       deadline, the interrupt, lost connections and SQLSTATEs; nobody else talks to libpq's
- *       query functions.
+ *   I1  Every statement goes through exec.c (hw_pg_exec(), hw_pg_send(), hw_pg_pipeline()): it
+ *       knows the deadline, the interrupt, lost connections and SQLSTATEs; nothing else calls
+ *       libpq's query functions.
  *   I2  A statement counts as done only when the server is ready for the next one: in the
  *       extended protocol "INSERT 0 1" arrives before the transaction has committed.
  *   I3  Names of schemas and tables are quoted when the store is opened (sql.c); everything else
  *       is a parameter.
- *   I4  At most one cursor has a page in flight (prefetch); any other statement first takes that
- *       page's answer in and leaves it with its cursor.
+ *   I4  At most one statement is under way without being waited for: the next page of one cursor
+ *       (prefetch), or a ring of the bell.  Any other statement first takes that answer in; a page
+ *       is left with its cursor.
  *   I5  An operation starts on a session without an open transaction, or makes a new session: what
  *       is acknowledged must not depend on a COMMIT that somebody left out.
  */
@@ -164,12 +165,14 @@ typedef enum hw_pg_statement {
         HW_PG_STATEMENT_COUNT
 } hw_pg_statement;
 
-/* Of a row that is read now and then: its payload is not larger than this. */
+/* Whether the payload of a row is not larger than cap.  For what is read now and then; events have
+   a cheaper test (sql.c). */
 #define HW_PG_FITS(t, cap)                                                                         \
     "coalesce(pg_column_size(" t ".data) <= " cap " AND octet_length(" t ".data::text) <= " cap    \
     ", true) AND coalesce(octet_length(" t ".bytes) <= " cap                                       \
     ", true) AND coalesce(pg_column_size(" t ".headers) <= " cap ", true)"
 
+/* The most parameters of any statement: a dead letter has 32. */
 #define HW_PG_PARAMS_MAX 32
 
 typedef struct hw_pg_cursor hw_pg_cursor;
@@ -177,8 +180,8 @@ typedef struct hw_pg_cursor hw_pg_cursor;
 /* What a session hears, and how a sleeper is woken (bell.c). */
 typedef struct hw_pg_bell {
     bool listening;
-    bool rung; /* a notification that concerns us has arrived since the last wait */
-    bool general;
+    bool rung;       /* a notification that concerns us has arrived since the last wait */
+    bool general;    /* events of every type are listened for */
     int64_t mask;    /* the bits that arming sets */
     char *types;     /* those listened for, each with its NUL, an empty one at the end */
     bool ringing;    /* a ring was sent, its answer is still to come */
@@ -196,8 +199,8 @@ typedef struct hw_pg {
     bool several;      /* hosts to choose from */
     bool recovery;     /* the server is a standby */
     bool pooled;       /* a pooler in between: the session is not ours to keep anything in */
-    bool may_ring;     /* the right to */
-    bool rings;        /* after the commit of its appends, by itself */
+    bool may_ring;     /* this role has the right to ring the bell */
+    bool rings;        /* this session rings after the commit of its own appends (bell.c) */
     bool in_handler;   /* between begin and commit the transaction is a handler's */
     uint64_t session;  /* counts connections; 0: none yet */
     int backend_pid;   /* as the server says it */
@@ -216,7 +219,7 @@ typedef struct hw_pg {
     bool schema_checked;
     bool direct_append; /* rights on the table; otherwise through the functions */
     bool direct_read;
-    bool direct_state;          /* what is known of the log's numbers */
+    bool direct_state;          /* rights on what is known of the log's numbers */
     char sequence_problem[200]; /* why nothing may be appended, "" when nothing is wrong */
     bool prepared[HW_PG_STATEMENT_COUNT];
     char names[HW_PG_STATEMENT_COUNT][32]; /* of those that are prepared */
@@ -256,11 +259,11 @@ typedef struct hw_pg_call {
     const char *values[HW_PG_PARAMS_MAX];
     int lengths[HW_PG_PARAMS_MAX];
     int formats[HW_PG_PARAMS_MAX];
-    uint64_t numbers[HW_PG_PARAMS_MAX]; /* where hw_pg_param_int8() and its kin put theirs */
+    uint64_t numbers[HW_PG_PARAMS_MAX]; /* where hw_pg_param_int8() and the like put theirs */
     int64_t timeout_ms;                 /* 0: the setting */
 } hw_pg_call;
 
-/* ---- conn.c */
+/* ---- conn.c: the session */
 
 int hw_pg_connect(hw_pg *pg, howdah_error *reterr);
 void hw_pg_disconnect(hw_pg *pg);
@@ -271,6 +274,8 @@ int hw_pg_ready(hw_pg *pg, howdah_error *reterr);
 
 /* After a failure: a transaction that is still open ends with its session (I5). */
 void hw_pg_abandon(hw_pg *pg);
+
+/* ---- exec.c: statements; see there for deadlines and outcomes */
 
 int hw_pg_exec(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr);
 /* A text without parameters whose result does not matter. */
@@ -331,7 +336,7 @@ void hw_pg_array_put_null(hw_buf *out, const hw_pg_array *array);
 void hw_pg_array_put_int4(hw_buf *out, int32_t value);
 void hw_pg_array_put_int8(hw_buf *out, int64_t value);
 
-/* Several arrays of one call, one behind the other in a scratch buffer. */
+/* Several arrays of one call, one after the other in a scratch buffer. */
 typedef struct hw_pg_arrays {
     hw_buf *out;
     size_t start[HW_PG_PARAMS_MAX];
@@ -397,7 +402,7 @@ extern const hw_pg_statement_row hw_pg_times_statements[HW_PG_STATEMENT_COUNT];
         HW_OID_TEXT_ARRAY, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ, HW_OID_TIMESTAMPTZ,             \
         HW_OID_TIMESTAMPTZ, HW_OID_INT8_ARRAY
 
-/* Replaces @schema@ and its kin; errors: NO_MEMORY. */
+/* Replaces @schema@ and the other marks; errors: NO_MEMORY. */
 int hw_pg_fill_names(const char *text, const char *schema, hw_buf *out, howdah_error *reterr);
 int hw_pg_fill_statements(hw_pg *pg, howdah_error *reterr);
 /* Parameter types of a prepared statement; returns their number. */
@@ -463,7 +468,8 @@ hw_sub_status hw_pg_sub_status_of(hw_str name);
 hw_str hw_pg_sub_status_name(hw_sub_status status);
 /* Ranges as one array: first, last, first, last ... */
 void hw_pg_put_outstanding(hw_buf *out, const hw_range *outstanding, size_t n);
-/* The parameters of SUB_MOVE, $1 to $7, which others begin with, too (outstanding goes to out). */
+/* The parameters of SUB_MOVE, $1 to $9, with which other statements begin, too.  The ranges are
+   written to out, which has to live until the call was sent. */
 int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *checkpoint,
                            hw_buf *out, howdah_error *reterr);
 /* Ready, and the log known. */
@@ -529,8 +535,8 @@ void hw_pg_bell_forget(hw_pg *pg);
 void hw_pg_bell_hear(hw_pg *pg);
 /* Takes the answer of a ring that was sent without waiting. */
 void hw_pg_bell_drain_reply(hw_pg *pg);
-/* After an append, committed or in the caller's transaction: rings, if the mark is about its types.
- */
+/* After an append, committed or in the caller's transaction: rings, if the mark says that somebody
+   sleeps for one of its types. */
 void hw_pg_bell_after(hw_pg *pg, int64_t mark, const howdah_event *const *events, size_t n);
 /* Wakes those who own or wait for a subscription; in the session's next transaction of its own. */
 int hw_pg_bell_call(hw_pg *pg, howdah_error *reterr);
@@ -630,13 +636,13 @@ typedef struct hw_pg_times_query hw_pg_times_query;
 int hw_pg_times_query_new(const hw_times_query *query, hw_pg_times_query **ret_query,
                           howdah_error *reterr);
 void hw_pg_times_query_free(hw_pg_times_query *query);
-/* As of now: of the log as it is now, whatever is stored before the last page. */
+/* times.h I6: all pages are of the log as it is now, whatever is stored before the last of them. */
 int hw_pg_times_query_pin(hw_pg_times_query *query, hw_store *store, howdah_error *reterr);
 /* The parameters that every statement about a query begins with. */
 void hw_pg_param_query(hw_pg_call *call, const hw_pg_times_query *query);
 /* Whether the next page can be asked for without asking for its keys first. */
 bool hw_pg_times_query_has_page(const hw_pg_times_query *query);
-/* Asks for keys, where there is need of them; HOWDAH_END: there are none. */
+/* Asks for keys, if the next page needs some; HOWDAH_END: there are none. */
 int hw_pg_times_query_find(hw_pg_times_query *query, hw_pg *pg, int64_t left, howdah_error *reterr);
 /* The next page of at most rows; returns how many it asks for. */
 size_t hw_pg_times_query_call(hw_pg_times_query *query, bool direct, size_t rows, hw_pg_call *call);

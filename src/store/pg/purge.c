@@ -1,9 +1,10 @@
 /*
  * purge.c - erasing on PostgreSQL; the functions are in purge.sql.
  *
- * A purge locks much, and in an order that others do not always have: when the server ends it
- * because of that, nothing was erased, and it is tried again.
+ * A purge takes many locks, and not always in the order in which others take them.  When the server
+ * ends it because of that (a deadlock), nothing was erased, and it is tried again.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -12,6 +13,7 @@
 #define PAGE 1000
 #define ATTEMPTS 5
 
+/* The columns of PURGE; those after REMAINING come with PURGES only. */
 enum column {
     ID,
     PURGED_AT,
@@ -25,6 +27,7 @@ enum column {
     STREAM
 };
 
+/* Without the texts: of PURGE there are none, of PURGES they live as long as the page. */
 static void fill_record(const PGresult *r, int row, howdah_purge_record *record)
 {
     record->id = hw_pg_get_int8(r, row, ID);
@@ -36,11 +39,13 @@ static void fill_record(const PGresult *r, int row, howdah_purge_record *record)
     record->left = hw_pg_get_int8(r, row, REMAINING);
 }
 
+/* NULL: a whole stream is meant, and the function finds its events. */
 static int param_ids(hw_pg *pg, hw_pg_call *call, const hw_purge *purge, howdah_error *reterr)
 {
     hw_pg_array array;
     int s;
 
+    assert(purge->stream.s || purge->ids_n > 0);
     if (purge->stream.s) {
         hw_pg_param_null(call);
         return HOWDAH_OK;
@@ -54,6 +59,7 @@ static int param_ids(hw_pg *pg, hw_pg_call *call, const hw_purge *purge, howdah_
     return s;
 }
 
+/* In the caller's transaction a repeat cannot work: the server has ended it. */
 static int call_until_done(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result,
                            howdah_error *reterr)
 {
@@ -94,6 +100,7 @@ int hw_pg_purge(hw_store *store, const hw_purge *purge, howdah_purge_record *ret
     return s;
 }
 
+/* By id, a page at a time; records that are made meanwhile come last. */
 int hw_pg_purges(hw_store *store, hw_purge_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;

@@ -1,16 +1,16 @@
 /*
  * query.c - a query of the two times, page by page.
  *
- *   I1  In the order of the log a page is one call of query_page() behind the last sequence.
+ *   I1  In the order of the log a page is one call of query_page() after the last sequence.
  *   I2  In another order, or where a range of times is all that leads to the rows, keys come first:
- *       up to KEYS_MAX of (time, sequence) behind the last key, sorted by the server once; then
+ *       up to KEYS_MAX of (time, sequence) after the last key, sorted by the server once; then
  *       their rows by sequence, page by page.  Reading n rows takes about n / KEYS_MAX scans, and
  *       no more memory than that many keys.
- *   I3  Keys and pages are asked for by position (times.h I4): on whichever connection.
+ *   I3  Keys and pages are asked for by position (times.h I4): any connection will do.
  *   I4  A query as of some time looks at what was there when it was opened, if that could still
- *       grow: no family comes twice, or not at all, because it is corrected between two pages, also
- *       not by a correction that was being written already, with a lower number.  What to look at
- *       is the server's to say (query_pin()) and the server's to understand.
+ *       grow.  No family comes twice, or is left out, because it is corrected between two pages;
+ *       not even by a correction with a lower number that was being written already.  The server
+ *       says what to look at (query_pin()), and only the server interprets it.
  */
 #include <assert.h>
 #include <string.h>
@@ -31,14 +31,14 @@ struct hw_pg_times_query {
     hw_pg_arrays sets;
     bool keys_first; /* I2 */
     hw_buf pin;      /* I4; an array as it came, empty: all */
-    /* The key behind which the next page, or the next keys, begin. */
+    /* The key after which the next page, or the next keys, begin. */
     bool begun;
     int64_t after_time; /* as the server counts; of keys only */
     int64_t after_sequence;
     /* I2 */
     PGresult *keys;
     int keys_at;
-    bool keys_end; /* there are none behind those in hand */
+    bool keys_end; /* there are none after those in hand */
     hw_buf page;   /* the sequences of a page */
 };
 
@@ -60,6 +60,7 @@ static void keep_texts(hw_pg_times_query *query)
     }
 }
 
+/* As the parameters that they will be; absent ones are skipped, and travel as NULL. */
 static void keep_sets(hw_pg_times_query *query, const hw_times_query *q)
 {
     hw_pg_arrays *sets = &query->sets;
@@ -91,7 +92,7 @@ static bool is_span(hw_time_span span)
     return span.from != HW_TIME_ABSENT || span.before != HW_TIME_ABSENT;
 }
 
-/* The same as query_page() decides it. */
+/* I2.  query_page() has the same condition: the two must agree. */
 static bool needs_keys(const hw_times_query *q)
 {
     bool led = q->stream.s || q->type.s || q->correlation_id.s || q->has_causation;
@@ -128,6 +129,10 @@ int hw_pg_times_query_new(const hw_times_query *q, hw_pg_times_query **ret_query
     return HOWDAH_OK;
 }
 
+/*
+ * I4: once, when the query is opened.  A view of the log or of originals is not pinned: rows
+ * that are there do not change their place.
+ */
 int hw_pg_times_query_pin(hw_pg_times_query *query, hw_store *store, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -186,10 +191,12 @@ static hw_str order_name(howdah_order order)
     }
 }
 
+/* $1 to $17, as HW_PG_TIMES_QUERY_ROW names them. */
 void hw_pg_param_query(hw_pg_call *call, const hw_pg_times_query *query)
 {
     const hw_times_query *q = &query->q;
 
+    assert(call->n == 0);
     hw_pg_param_str(call, view_name(q->view));
     hw_pg_param_bool(call, q->retractions);
     hw_pg_param_time(call, q->valid_at);
@@ -210,6 +217,7 @@ void hw_pg_param_query(hw_pg_call *call, const hw_pg_times_query *query)
         hw_pg_param_null(call);
 }
 
+/* $18 to $22: order, direction, how many, and the key to begin after; NULL at the beginning. */
 static void param_position(hw_pg_call *call, const hw_pg_times_query *query, int64_t n)
 {
     hw_pg_param_str(call, order_name(query->q.order));
@@ -225,8 +233,10 @@ static void param_position(hw_pg_call *call, const hw_pg_times_query *query, int
         hw_pg_param_null(call);
 }
 
+/* Of the keys in hand, those whose rows were not read yet. */
 static size_t keys_left(const hw_pg_times_query *query)
 {
+    assert(!query->keys || query->keys_at <= PQntuples(query->keys));
     return query->keys ? (size_t)(PQntuples(query->keys) - query->keys_at) : 0;
 }
 
@@ -235,6 +245,10 @@ bool hw_pg_times_query_has_page(const hw_pg_times_query *query)
     return !query->keys_first || keys_left(query) > 0;
 }
 
+/*
+ * I2, I3: the position moves to the last key at once, because these keys are all in hand.  Not
+ * sent ahead: the next page depends on the answer.
+ */
 int hw_pg_times_query_find(hw_pg_times_query *query, hw_pg *pg, int64_t left, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_QUERY_KEYS};
@@ -262,11 +276,13 @@ int hw_pg_times_query_find(hw_pg_times_query *query, hw_pg *pg, int64_t left, ho
     return HOWDAH_OK;
 }
 
+/* Either the next page of the log (I1), or the rows of the next keys (I2). */
 size_t hw_pg_times_query_call(hw_pg_times_query *query, bool direct, size_t rows, hw_pg_call *call)
 {
     hw_pg_array array;
     size_t n;
 
+    assert(hw_pg_times_query_has_page(query));
     if (!query->keys_first) {
         call->statement = HW_PG_QUERY_PAGE;
         hw_pg_param_query(call, query);
@@ -284,9 +300,14 @@ size_t hw_pg_times_query_call(hw_pg_times_query *query, bool direct, size_t rows
     return n;
 }
 
+/*
+ * With keys it counts what was asked for, not what came: a key whose row is gone is passed as
+ * well.
+ */
 bool hw_pg_times_query_advance(hw_pg_times_query *query, size_t asked, size_t n, int64_t last)
 {
     if (query->keys_first) {
+        assert(asked <= keys_left(query));
         query->keys_at += (int)asked;
         return keys_left(query) == 0 && query->keys_end;
     }

@@ -1,14 +1,13 @@
 /*
  * read.c - reading on PostgreSQL: keyset pages, the next one fetched while one is handed out.
  *
- *   I1  A cursor holds at most two pages: the one handed out and the one behind it.
+ *   I1  A cursor holds at most two pages: the one handed out and the one after it.
  *   I2  A page is bounded in rows and in bytes.  Of each row the server is told how large it may
  *       be: the page's bound divided by the rows asked for.  A larger one comes without its
  *       payload, and ends the page before it; if it is the first, fewer rows are asked for, down to
- *       one, which may have any size.  How many the next page asks for is judged by the last one:
- *       so that it aims at a quarter of the bound, and that none of the rows would have been too
- *       large.
- *
+ *       one, which may have any size.  How many rows the next page asks for follows from the last
+ *       one: it aims at a quarter of the bound, and at a cap that none of the last rows would have
+ *       passed.
  *   I3  No transaction stays open between pages.  A page is asked for by position, so that it can
  *       be asked for again on another connection.
  *   I4  Events point into their page's PGresult, which NUL-terminates every value.
@@ -49,14 +48,13 @@ struct hw_pg_cursor {
     hw_str lowest; /* sparse: where types that can match begin, and end */
     hw_str beyond;
     bool sparse;
-    bool judged; /* whether it is sparse is told by the pages: those of a reader, not of a reader */
+    bool judged; /* its pages tell whether it stays sparse; with ranges the caller decides */
     bool backward;
     hw_uuid *ids;
     size_t ids_n;
     hw_range *ranges;
     size_t ranges_n;
-    hw_pg_times_query
-        *query; /* then it decides on its own what comes next, and where that begins */
+    hw_pg_times_query *query; /* a query of the two times: it decides what comes next, and where */
     /* Where it stands. */
     int64_t first;
     int64_t last;
@@ -82,6 +80,10 @@ struct hw_pg_cursor {
 
 /* --------------------------------------------------------------- the call */
 
+/*
+ * The narrowest index that gives the order leads; the other filters are applied to what it
+ * finds (sql.c).
+ */
 static hw_pg_statement choose_path(const hw_pg_cursor *c)
 {
     if (c->stream.s)
@@ -95,8 +97,10 @@ static hw_pg_statement choose_path(const hw_pg_cursor *c)
     return c->filter.s ? HW_PG_READ_SOME : HW_PG_READ_ALL;
 }
 
+/* Kept in the cursor: a call can be copied without its numbers moving. */
 static void param_number(hw_pg_cursor *c, hw_pg_call *call, size_t slot, int64_t value)
 {
+    assert(slot < sizeof c->numbers / sizeof c->numbers[0]);
     c->numbers[slot] = htobe64((uint64_t)value);
     hw_pg_param_bin(call, &c->numbers[slot], sizeof c->numbers[slot]);
 }
@@ -105,6 +109,7 @@ static int64_t rows_wanted(const hw_pg_cursor *c)
 {
     int64_t rows = (int64_t)c->page_rows;
 
+    assert(rows > 0);
     return rows < c->left ? rows : c->left;
 }
 
@@ -123,11 +128,13 @@ static void call_of_page(hw_pg_cursor *c, hw_pg_call *call)
         hw_pg_param_str(call, c->backward ? HW_STR_LIT("true") : HW_STR_LIT("false"));
 }
 
+/* The next ids, in the order given; their rows come by sequence. */
 static void call_of_ids(hw_pg_cursor *c, hw_pg_call *call)
 {
     size_t n = c->ids_n - c->ids_done;
     hw_pg_array array;
 
+    assert(c->ids_done < c->ids_n);
     c->asked = n < c->page_rows ? n : c->page_rows;
     hw_pg_array_begin(&c->arrays, HW_OID_UUID, c->asked, &array);
     for (size_t i = 0; i < c->asked; i++)
@@ -136,12 +143,16 @@ static void call_of_ids(hw_pg_cursor *c, hw_pg_call *call)
     hw_pg_param_bin(call, c->arrays.data, c->arrays.len);
 }
 
-/* I2 */
+/* I2.  The bus's reader keeps several pages of ranges in its window, so those are smaller. */
 static size_t bytes_max(const hw_pg_cursor *c)
 {
     return c->ranges ? RANGES_BYTES : PAGE_BYTES;
 }
 
+/*
+ * I2: what each row may have of the page.  A single row may have any size, or nobody could read
+ * it.
+ */
 static int32_t cap_of(const hw_pg_cursor *c)
 {
     size_t rows = c->asked < ROWS_MAX ? c->asked : ROWS_MAX;
@@ -169,6 +180,10 @@ static void param_ranges(hw_pg_cursor *c, hw_pg_call *call)
     hw_pg_param_bin(call, c->arrays.data + middle, c->arrays.len - middle);
 }
 
+/*
+ * A read of ranges is often one page long, so what was learnt about the size of rows is kept
+ * with the connection, not with the cursor.
+ */
 static size_t range_rows_wanted(const hw_pg_cursor *c)
 {
     int64_t rows = c->pg->range_rows > 0 ? (int64_t)c->pg->range_rows : INT64_MAX;
@@ -176,7 +191,11 @@ static size_t range_rows_wanted(const hw_pg_cursor *c)
     return (size_t)(rows < c->left ? rows : c->left);
 }
 
-/* A page of ranges is one snapshot; behind one that was too large for that another one begins. */
+/*
+ * A page of ranges is one snapshot; what comes after a page that was too large for that is
+ * another one.  The parameters differ: see range_types, sparse_types and stream_range_types in
+ * sql.c.
+ */
 static void call_of_ranges(hw_pg_cursor *c, hw_pg_call *call)
 {
     if (!c->direct)
@@ -202,6 +221,10 @@ static void call_of_ranges(hw_pg_cursor *c, hw_pg_call *call)
     }
 }
 
+/*
+ * Also called for a page ahead, whose error nobody hears: then the page is asked for again when
+ * it is wanted.
+ */
 static int make_call(hw_pg_cursor *c, hw_pg_call *call, howdah_error *reterr)
 {
     *call = (hw_pg_call){.statement = -1};
@@ -220,10 +243,14 @@ static int make_call(hw_pg_cursor *c, hw_pg_call *call, howdah_error *reterr)
 
 /* --------------------------------------------------------------- the rows */
 
-/* Behind the columns of events that are read by ranges: false when it comes bare, NULL when it is
-   too large. */
+/* The column after those of an event, when ranges are read: false when it comes without payload
+   because nobody wants it, NULL when it is too large. */
 #define WHOLE HW_PG_EVENT_COLUMNS_N
 
+/*
+ * One decoder for all statements that give events: they have the columns of columns.h in that
+ * order.  Texts stay in the result (I4).
+ */
 void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e)
 {
     memset(e, 0, sizeof *e);
@@ -259,6 +286,7 @@ void hw_pg_decode_event(const PGresult *r, int row, int column, howdah_event *e)
     e->purged = hw_pg_get_bool(r, row, column + HW_PG_EVENT_PURGED);
 }
 
+/* Only direct reads of ranges have the column WHOLE. */
 static void decode(const PGresult *r, int row, howdah_event *e)
 {
     hw_pg_decode_event(r, row, 0, e);
@@ -269,6 +297,7 @@ static void decode(const PGresult *r, int row, howdah_event *e)
     }
 }
 
+/* All rows of the page, usable or not: which they are is known only when they are decoded. */
 static int make_room(hw_pg_cursor *c, size_t n, howdah_error *reterr)
 {
     howdah_event *events;
@@ -287,12 +316,13 @@ static void decode_page(hw_pg_cursor *c)
 {
     int n = PQntuples(c->page);
 
+    assert((size_t)n <= c->events_room);
     for (int i = 0; i < n; i++)
         decode(c->page, i, &c->events[i]);
 }
 
-/* An event without any payload (somebody's own INSERT) looks like one that is too large, unless it
-   comes alone, or among ranges. */
+/* An event without any payload (from somebody's own INSERT) looks like one that is too large,
+   unless it comes alone or in a page of ranges. */
 static bool is_too_large(const hw_pg_cursor *c, size_t row)
 {
     const howdah_event *event = &c->events[row];
@@ -308,7 +338,7 @@ typedef struct verdict {
     size_t largest; /* of their payloads */
 } verdict;
 
-/* Of a page that is decoded. */
+/* I2: a decoded page ends before the first row that is too large. */
 static verdict judge_page(const hw_pg_cursor *c)
 {
     size_t n = (size_t)PQntuples(c->page);
@@ -323,26 +353,30 @@ static verdict judge_page(const hw_pg_cursor *c)
     return v;
 }
 
-/* I2: how many rows to ask for, if these many bytes are n rows. */
+/* I2: how many rows to ask for when n rows took these bytes and the largest payload was this. */
 static size_t rows_that_fit(const hw_pg_cursor *c, size_t bytes, size_t n, size_t largest)
 {
-    size_t rows = bytes_max(c) / 4 / (bytes / n + 1);
+    size_t rows;
 
+    assert(n > 0 && largest > 0);
+    rows = bytes_max(c) / 4 / (bytes / n + 1);
     rows = bytes_max(c) / largest < rows ? bytes_max(c) / largest : rows;
     return rows > 0 ? rows : 1;
 }
 
+/* A page is handed out whole, so it has at most the caller's batch; of ranges see hand_rest(). */
 static void adapt(hw_pg_cursor *c, size_t rows)
 {
     size_t rows_max = c->ids ? IDS_A_PAGE : c->batch;
 
+    assert(rows > 0 && rows_max > 0);
     if (c->ranges)
         c->pg->range_rows = rows;
     else
         c->page_rows = rows < rows_max ? rows : rows_max;
 }
 
-/* What of the ranges lies behind the position. */
+/* Keeps what of the ranges lies after the position, in the direction of reading. */
 static void trim_ranges(hw_pg_cursor *c, int64_t at)
 {
     size_t kept = 0;
@@ -360,7 +394,10 @@ static void trim_ranges(hw_pg_cursor *c, int64_t at)
     c->ranges_n = kept;
 }
 
-/* By how far apart the rows of a page are; a few of them tell nothing. */
+/*
+ * How far apart the rows of a page are tells whether the index of types is worth it
+ * (HW_SPARSE_BELOW); a few rows tell nothing.
+ */
 static void judge_pattern(hw_pg_cursor *c, size_t n, int64_t at)
 {
     int64_t first = hw_pg_get_int8(c->page, 0, HW_PG_EVENT_GLOBAL_SEQUENCE);
@@ -370,7 +407,10 @@ static void judge_pattern(hw_pg_cursor *c, size_t n, int64_t at)
         c->sparse = span / HW_SPARSE_BELOW > (int64_t)n;
 }
 
-/* Moves behind n rows of the page: the next one starts where they end.  cut: others come behind. */
+/*
+ * Moves past n rows of the page: the next one starts where they end.  cut: the server has more
+ * rows of this page, which were too large.  A page that is short without a cut was the last.
+ */
 static void advance(hw_pg_cursor *c, size_t n, bool cut)
 {
     const howdah_event *last;
@@ -391,6 +431,7 @@ static void advance(hw_pg_cursor *c, size_t n, bool cut)
         c->end = true;
         return;
     }
+    assert(n > 0); /* an empty page was the last one, or was cut and is asked for again */
     last = &c->events[n - 1];
     if (c->ranges) {
         trim_ranges(c, last->global_sequence);
@@ -408,6 +449,7 @@ static void advance(hw_pg_cursor *c, size_t n, bool cut)
 
 /* ---------------------------------------------------------- pages in flight */
 
+/* The cursor keeps its position (I3) and asks again. */
 void hw_pg_forget(hw_pg *pg)
 {
     if (pg->in_flight)
@@ -415,11 +457,16 @@ void hw_pg_forget(hw_pg *pg)
     pg->in_flight = NULL;
 }
 
+/*
+ * Every statement passes here before it is sent.  An error is dropped with the page: the cursor
+ * asks again, and gets the error then if it is still one.
+ */
 void hw_pg_drain_reply(hw_pg *pg)
 {
     hw_pg_cursor *c = pg->in_flight;
     hw_pg_call call = {.statement = -1};
 
+    assert(!c || (!pg->bell.ringing && c->in_flight && !c->ready)); /* pg.h I4 */
     hw_pg_bell_drain_reply(pg);
     if (!c)
         return;
@@ -428,6 +475,12 @@ void hw_pg_drain_reply(hw_pg *pg)
         c->ready = NULL; /* asked for again when it is wanted (I3) */
 }
 
+/*
+ * Asks for the next page while this one is handled.  Not on the caller's connection, which the
+ * caller uses meanwhile; not behind a pooler (I5); not for ranges, whose next page would be
+ * another snapshot that may not be wanted; not while another cursor has its page under way
+ * (pg.h I4).
+ */
 static void fly_ahead(hw_pg_cursor *c)
 {
     hw_pg_call call;
@@ -441,11 +494,16 @@ static void fly_ahead(hw_pg_cursor *c)
     }
 }
 
+/*
+ * The page that flew ahead, if there is one; otherwise a new question.  HOWDAH_END: no keys are
+ * left.
+ */
 static int fetch(hw_pg_cursor *c, PGresult **ret_page, howdah_error *reterr)
 {
     hw_pg_call call;
     int s;
 
+    assert(!c->in_flight || c->pg->in_flight == c);
     if (c->in_flight)
         hw_pg_drain_reply(c->pg);
     if (c->ready) {
@@ -463,12 +521,14 @@ static int fetch(hw_pg_cursor *c, PGresult **ret_page, howdah_error *reterr)
 
 /* -------------------------------------------------------------- operations */
 
-/* The types that can match begin with the pattern's prefix, which ends with a dot or is empty;
-   types are ASCII, in the order of their bytes. */
+/* The types that can match begin with the pattern's prefix, which ends with a dot or is empty.
+   Types are ASCII and ordered by their bytes, so the first text after them all ends with the
+   character after the dot, or is that after every ASCII character. */
 static void put_bounds(hw_str pattern, hw_buf *lowest, hw_buf *beyond)
 {
     hw_str prefix = hw_pattern_prefix(pattern);
 
+    assert(prefix.len == 0 || prefix.s[prefix.len - 1] == '.');
     hw_buf_put(lowest, prefix.s, prefix.len);
     if (prefix.len > 0)
         hw_buf_put(beyond, prefix.s, prefix.len - 1);
@@ -487,7 +547,10 @@ enum text {
     TEXTS
 };
 
-/* What the query does not say word by word: regular expressions, and where to look for types. */
+/*
+ * What the query does not say literally: regular expressions, and where to look for types.  The
+ * functions take the pattern itself, so these are for direct reads only.
+ */
 static void make_texts(const hw_pg_cursor *c, const hw_query *q, hw_buf made[TEXTS])
 {
     if (q->pattern.s && c->direct)
@@ -501,7 +564,7 @@ static void make_texts(const hw_pg_cursor *c, const hw_query *q, hw_buf made[TEX
         put_bounds(q->pattern, &made[LOWEST], &made[BEYOND]);
 }
 
-/* Copies the strings into one block. */
+/* Copies the strings into one block, each with a NUL; absent ones stay absent. */
 static int copy_texts(hw_pg_cursor *c, const hw_str from[TEXTS], howdah_error *reterr)
 {
     hw_str *const to[TEXTS] = {&c->stream, &c->type,   &c->filter, &c->correlation_id,
@@ -522,9 +585,14 @@ static int copy_texts(hw_pg_cursor *c, const hw_str from[TEXTS], howdah_error *r
         *to[i] = (hw_str){at, from[i].len};
         at += from[i].len + 1;
     }
+    assert(at <= c->texts + room);
     return HOWDAH_OK;
 }
 
+/*
+ * The caller's query need not outlive read_open() (store.h), but pages are asked for long after
+ * it.
+ */
 static int keep_texts(hw_pg_cursor *c, const hw_query *q, howdah_error *reterr)
 {
     hw_buf made[TEXTS];
@@ -550,6 +618,10 @@ static int keep_texts(hw_pg_cursor *c, const hw_query *q, howdah_error *reterr)
     return s;
 }
 
+/*
+ * One element more than needed: an empty set is not a missing one, and an allocation of nothing
+ * may be NULL.
+ */
 static int keep_sets(hw_pg_cursor *c, const hw_query *q, howdah_error *reterr)
 {
     if (q->ids) {
@@ -570,7 +642,10 @@ static int keep_sets(hw_pg_cursor *c, const hw_query *q, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* Nothing but the pattern leads to the rows, and it is believed to match few. */
+/*
+ * Nothing but the pattern leads to the rows, and the caller believes that it matches few.  A
+ * pattern without a wildcard has become a type (hw_pattern_to_type()).
+ */
 static bool is_sparse(const hw_query *q)
 {
     assert(q->type.s || !hw_pattern_is_exact(q->pattern));
@@ -578,6 +653,10 @@ static bool is_sparse(const hw_query *q)
            !q->correlation_id.s && !q->ids;
 }
 
+/*
+ * Nothing is asked for yet.  The first page is small, so that a caller who wants one event does
+ * not wait for a thousand; sizes grow with what pages show (I2).
+ */
 int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_cursor,
                     howdah_error *reterr)
 {
@@ -622,12 +701,15 @@ int hw_pg_read_open(hw_store *store, const hw_query *query, hw_cursor **ret_curs
 static void hand_out(hw_pg_cursor *c, size_t from, size_t to, const howdah_event **ret_events,
                      size_t *ret_n)
 {
+    assert(from < to && to <= c->page_n);
     c->handed = to;
     *ret_events = c->events + from;
     *ret_n = to - from;
 }
 
-/* What is left of a page that was larger than a batch: ranges are one page. */
+/*
+ * A page of ranges is one snapshot, and can be larger than a batch: the rest of it comes first.
+ */
 static bool hand_rest(hw_pg_cursor *c, const howdah_event **ret_events, size_t *ret_n)
 {
     size_t left = c->page ? c->page_n - c->handed : 0;
@@ -639,8 +721,9 @@ static bool hand_rest(hw_pg_cursor *c, const howdah_event **ret_events, size_t *
 }
 
 /*
- * The last row says where the next page starts: the server works on that one while the others are
- * looked at here.  If one of them turns out to be too large that was in vain, which is rare.
+ * The last row says where the next page starts, so the server can work on that page while the other
+ * rows are decoded here.  If one of them turns out to be too large, the page ahead is thrown away
+ * and the position restored; that is rare.  False: go_on() has to deal with the page.
  */
 static bool go_ahead(hw_pg_cursor *c, size_t n)
 {
@@ -677,7 +760,10 @@ static bool go_ahead(hw_pg_cursor *c, size_t n)
     return false;
 }
 
-/* Moves behind the rows that can be used; false: there are none, fewer are to be asked for. */
+/*
+ * Moves past the rows that can be used.  False: there are none, or only part of the ids came;
+ * the same position is asked for again, with fewer rows.
+ */
 static bool go_on(hw_pg_cursor *c, size_t n)
 {
     verdict v;
@@ -705,6 +791,10 @@ static bool has_more(const hw_pg_cursor *c)
     return c->handed < c->page_n || !c->end;
 }
 
+/*
+ * A page without usable rows is not the end: fewer rows are asked for until one fits, or until
+ * the cursor says that it is at its end.
+ */
 int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *ret_n,
                     howdah_error *reterr)
 {
@@ -745,6 +835,7 @@ int hw_pg_read_next(hw_cursor *cursor, const howdah_event **ret_events, size_t *
     return HOWDAH_END;
 }
 
+/* A page under way is taken in: until then the connection points at this cursor. */
 void hw_pg_read_close(hw_cursor *cursor)
 {
     hw_pg_cursor *c = (hw_pg_cursor *)cursor;
@@ -764,7 +855,10 @@ void hw_pg_read_close(hw_cursor *cursor)
     hw_free(c);
 }
 
-/* As a cursor over the log is, but for what is asked for. */
+/*
+ * A cursor over the log with a query of the two times in it: pages, their bounds and
+ * prefetching are the same, and what is asked for is the query's (query.c).
+ */
 int hw_pg_query_open(hw_store *store, const hw_times_query *query, hw_cursor **ret_cursor,
                      howdah_error *reterr)
 {
@@ -798,6 +892,10 @@ int hw_pg_head(hw_store *store, int64_t *ret_head, howdah_error *reterr)
                                     reterr);
 }
 
+/*
+ * The function gives causes, the event and effects in the order of the contract.  One element
+ * more than n: an allocation of nothing may be NULL.
+ */
 int hw_pg_tree(hw_store *store, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
                size_t *ret_n, howdah_error *reterr)
 {

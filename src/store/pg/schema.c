@@ -13,6 +13,7 @@
  *   I5  A session learns with its first look whether its appends would get numbers that somebody
  *       counts as done already; then it appends nothing.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,9 +22,14 @@
 #include "store/migrations.h"
 #include "store/pg/pg.h"
 
+/*
+ * A step may have to wait for a long transaction, or build an index on a large log:
+ * statement_timeout does not apply.
+ */
 #define MIGRATE_TIMEOUT_MS (10 * 60 * 1000)
 #define STEP_BYTES_MAX ((size_t)4 * 1024 * 1024)
 
+/* Not a step: it has to be there before the first step can be recorded. */
 static const char bookkeeping_sql[] =
     "CREATE TABLE IF NOT EXISTS @schema@.migrations (\n"
     "    number     integer PRIMARY KEY,\n"
@@ -33,6 +39,7 @@ static const char bookkeeping_sql[] =
     "    applied_by text NOT NULL DEFAULT current_user\n"
     ");\n";
 
+/* The update is for step 0, which is applied again whenever its text changes (I3). */
 static const char record_sql[] =
     "INSERT INTO @schema@.migrations (number, name, hash) VALUES ($1, $2, $3)"
     " ON CONFLICT (number) DO UPDATE SET hash = excluded.hash, applied_at = clock_timestamp(),"
@@ -47,6 +54,7 @@ static int run_within(hw_pg *pg, int64_t timeout_ms, const char *text, const cha
     PGresult *result = NULL;
     int s = hw_pg_fill_names(text, pg->schema, &sql, reterr);
 
+    assert(n <= HW_PG_PARAMS_MAX);
     if (s >= 0) {
         call.sql = hw_buf_str(&sql);
         for (int i = 0; i < n; i++) {
@@ -70,6 +78,7 @@ static int run_text(hw_pg *pg, const char *text, const char *const *values, int 
     return run_within(pg, MIGRATE_TIMEOUT_MS, text, values, n, ret_result, reterr);
 }
 
+/* The catalogue can be asked without any right on the schema.  table "": the schema itself. */
 static int schema_exists(hw_pg *pg, const char *table, bool *ret_exists, howdah_error *reterr)
 {
     const char *const values[] = {pg->schema, table};
@@ -88,13 +97,16 @@ static int schema_exists(hw_pg *pg, const char *table, bool *ret_exists, howdah_
 
 /* ------------------------------------------------------------ what is applied */
 
+/* NULL: a later version of howdah has applied it.  Steps are numbered from 1 without gaps. */
 static const hw_step *known_step(int number)
 {
     if (number == 0)
         return &hw_pg_functions;
+    assert(hw_pg_steps[hw_pg_steps_n - 1].number == (int)hw_pg_steps_n);
     return number > 0 && (size_t)number <= hw_pg_steps_n ? &hw_pg_steps[number - 1] : NULL;
 }
 
+/* I2.  Step 0 may differ: it is applied again (I3). */
 static int check_applied(const PGresult *applied, howdah_error *reterr)
 {
     for (int i = 0; i < PQntuples(applied); i++) {
@@ -120,6 +132,7 @@ static int check_applied(const PGresult *applied, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* With the same text; another text is check_applied()'s business, or makes step 0 due again. */
 static bool is_applied(const PGresult *applied, const hw_step *step)
 {
     for (int i = 0; i < PQntuples(applied); i++)
@@ -139,6 +152,7 @@ static int read_applied(hw_pg *pg, PGresult **ret_applied, howdah_error *reterr)
 
 /* ------------------------------------------------------------------ migrate */
 
+/* The step and its record are one transaction, which the caller has begun (I1). */
 static int apply(hw_pg *pg, const hw_step *step, howdah_error *reterr)
 {
     char number[16];
@@ -170,6 +184,7 @@ static const char waiting_sql[] =
     " AND NOT has_schema_privilege(r.oid, n.oid, 'USAGE')"
     " AND pg_has_role(n.nspowner, 'USAGE')";
 
+/* I3: when all steps are applied, roles that others have created since make step 0 due again. */
 static int choose_step(hw_pg *pg, const PGresult *applied, const hw_step **ret_step,
                        howdah_error *reterr)
 {
@@ -189,6 +204,10 @@ static int choose_step(hw_pg *pg, const PGresult *applied, const hw_step **ret_s
     return s;
 }
 
+/*
+ * I1: the lock comes first, so that of two starters only one creates the schema.  It ends with
+ * the transaction.
+ */
 static int lock_and_prepare(hw_pg *pg, howdah_error *reterr)
 {
     bool exists = false;
@@ -209,6 +228,7 @@ static int lock_and_prepare(hw_pg *pg, howdah_error *reterr)
     return s;
 }
 
+/* To the log, and to the caller of migrate, who may be waiting for minutes. */
 static void tell(const hw_pg *pg, const char *text)
 {
     hw_log(HOWDAH_LOG_INFO, "%s", text);
@@ -226,7 +246,11 @@ static void say(const hw_pg *pg, const hw_step *step)
     tell(pg, text);
 }
 
-/* One transaction: the next step, if there is one. */
+/*
+ * One transaction: the next step, if there is one.  A READ ONLY transaction takes the lock and
+ * reads, but cannot apply: it fails when something is due, which is what a read-only caller
+ * should hear.
+ */
 static int migrate_step(hw_pg *pg, bool *ret_done, howdah_error *reterr)
 {
     PGresult *applied = NULL;
@@ -269,6 +293,10 @@ typedef struct numbers {
     int64_t used; /* the highest that is stored, or done for somebody */
 } numbers;
 
+/*
+ * The function looks at the log, at subscriptions and at what is proven: any of them may count
+ * a number as done.
+ */
 static int read_numbers(hw_pg *pg, numbers *ret_numbers, howdah_error *reterr)
 {
     PGresult *result = NULL;
@@ -284,8 +312,9 @@ static int read_numbers(hw_pg *pg, numbers *ret_numbers, howdah_error *reterr)
 }
 
 /*
- * Whoever draws a number inserts it and has a lock on the table for that, so nobody draws while we
- * have ours; and those who did are over, so that their events count.
+ * A transaction that draws a number inserts a row with it and holds a lock on the table for that.
+ * So nobody draws while we hold ours, and those who did before have ended: their events count.
+ * The numbers are read again under the lock, because the first look was without it.
  */
 static int raise_in_transaction(hw_pg *pg, numbers *ret_before, howdah_error *reterr)
 {
@@ -305,14 +334,17 @@ static int raise_in_transaction(hw_pg *pg, numbers *ret_before, howdah_error *re
                     reterr);
 }
 
-/* I4. */
+/*
+ * I4.  Looks without a lock first: nearly always there is nothing to raise, and appends must
+ * not wait.
+ */
 static int raise_sequence(hw_pg *pg, howdah_error *reterr)
 {
     numbers n = {0, 0};
     char text[120];
     int s;
 
-    /* Whoever may not even look has nothing to repair. */
+    /* A role that may not look has no right to repair either. */
     if (pg->read_only || read_numbers(pg, &n, NULL) < 0 || n.used <= n.drawn)
         return HOWDAH_OK;
     s = hw_pg_command(pg, "BEGIN", reterr);
@@ -339,6 +371,10 @@ static int raise_sequence(hw_pg *pg, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/*
+ * A session without a check of the schema, which need not be there yet.  Afterwards it is
+ * checked again: rights and functions may be new.
+ */
 int hw_pg_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -358,9 +394,11 @@ int hw_pg_migrate(hw_store *store, hw_note_fn note, void *note_ctx, howdah_error
 
 /* ------------------------------------------------------------------- status */
 
+/* step NULL: the database knows it, we do not.  row -1: it is not applied. */
 static void report_step(const hw_step *step, const PGresult *applied, int row,
                         howdah_migration_info *info)
 {
+    assert(step || row >= 0);
     *info = (howdah_migration_info){.size = sizeof *info, .applied_at_us = HOWDAH_NO_TIME};
     if (step) {
         info->number = step->number;
@@ -386,6 +424,7 @@ static int find_row(const PGresult *applied, int number)
     return -1;
 }
 
+/* Our steps in their order, functions last; then those that only the database knows. */
 static void walk_steps(const PGresult *applied, hw_step_fn fn, void *ctx)
 {
     howdah_migration_info info;
@@ -406,7 +445,7 @@ static void walk_steps(const PGresult *applied, hw_step_fn fn, void *ctx)
     }
 }
 
-/* What migrating would do besides. */
+/* I4: what migrating would do besides.  A role that may not ask is not told. */
 static void report_sequence(hw_pg *pg, hw_step_fn fn, void *ctx)
 {
     const howdah_migration_info info = {.size = sizeof info,
@@ -420,6 +459,10 @@ static void report_sequence(hw_pg *pg, hw_step_fn fn, void *ctx)
         (void)fn(ctx, &info);
 }
 
+/*
+ * Needs no schema, and works on one that this version does not fit: it is how that is found
+ * out.
+ */
 int hw_pg_migrate_status(hw_store *store, hw_step_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -441,7 +484,11 @@ int hw_pg_migrate_status(hw_store *store, hw_step_fn fn, void *ctx, howdah_error
 
 /* -------------------------------------------------------- once per connection */
 
-/* Asks the catalogue, which everybody may read, whether the bus is there and what we may do. */
+/*
+ * Asks the catalogue, which everybody may read, whether the bus is there and what we may do.
+ * Without rights on the tables the SQL functions do the work; the choice is made once per
+ * connection.
+ */
 static const char rights_sql[] =
     "SELECT has_schema_privilege(n.oid, 'USAGE'),"
     " coalesce(has_table_privilege(c.oid, 'SELECT'), false),"
@@ -476,6 +523,7 @@ static int schema_missing(const hw_pg *pg, howdah_error *reterr)
     return hw_advise(reterr, s, "run: howdah init (with the same --store and --schema)");
 }
 
+/* I5: whether the sequence is sound is asked in the same round trip, where the role may ask. */
 static int check_version(hw_pg *pg, bool may_ask, howdah_error *reterr)
 {
     PGresult *result = NULL;
@@ -508,8 +556,10 @@ static int check_version(hw_pg *pg, bool may_ask, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* Who rings for this session's appends: we do, after the commit; or append_arrays() does, which
-   tells us nothing.  A session that is not ours is left as it is. */
+/*
+ * Who rings for this session's appends: we do, after the commit; or append_arrays() does, which
+ * does not tell us the bell's mark.  A session that is not ours is left as it is.
+ */
 static int choose_ringer(hw_pg *pg, howdah_error *reterr)
 {
     if (pg->caller_owned || pg->pooled || pg->read_only)
@@ -521,6 +571,10 @@ static int choose_ringer(hw_pg *pg, howdah_error *reterr)
                          reterr);
 }
 
+/*
+ * The columns are those of rights_sql.  A table that is there without the function is a matter
+ * of rights; without both there is no bus.
+ */
 static int check_rights(hw_pg *pg, const PGresult *rights, howdah_error *reterr)
 {
     int s;
@@ -542,6 +596,7 @@ static int check_rights(hw_pg *pg, const PGresult *rights, howdah_error *reterr)
     return s < 0 ? s : choose_ringer(pg, reterr);
 }
 
+/* Once per connection: hw_pg_disconnect() clears schema_checked. */
 int hw_pg_check_schema(hw_pg *pg, howdah_error *reterr)
 {
     const char *const values[] = {pg->schema};
@@ -556,6 +611,7 @@ int hw_pg_check_schema(hw_pg *pg, howdah_error *reterr)
     return s;
 }
 
+/* I5.  Costs nothing while all is well: the session has asked once. */
 int hw_pg_check_sequence(hw_pg *pg, howdah_error *reterr)
 {
     PGresult *result = NULL;
@@ -577,6 +633,7 @@ int hw_pg_check_sequence(hw_pg *pg, howdah_error *reterr)
 
 /* -------------------------------------------------------------------- print */
 
+/* For a DBA who runs it with psql: the same texts that migrate runs, and their records. */
 static void print_step(const hw_config *config, const hw_step *step, hw_buf *out)
 {
     hw_buf_printf(out, "\n-- step %d: %s\nBEGIN;\n", step->number, step->name);

@@ -4,8 +4,13 @@
 
 #define PAGE 1000
 
+/* The columns of SNAPSHOT_GET; SNAPSHOT_LIST has the size of the data instead of the last two. */
 enum column { STREAM, VERSION, CONTENT_TYPE, SCHEMA_VERSION, TAKEN_AT, DATA, BYTES };
 
+/*
+ * The function checks that the version is in the log and removes older ones, in one
+ * transaction.
+ */
 int hw_pg_snapshot_put(hw_store *store, const howdah_snapshot *snapshot, int64_t keep,
                        howdah_error *reterr)
 {
@@ -43,6 +48,7 @@ static howdah_snapshot snapshot_of(const PGresult *r, int row)
     };
 }
 
+/* fn gets memory of the result, which is freed when it returns (times.h). */
 int hw_pg_snapshot_get(hw_store *store, hw_str stream, int64_t version, hw_snapshot_fn fn,
                        void *ctx, howdah_error *reterr)
 {
@@ -71,7 +77,7 @@ int hw_pg_snapshot_get(hw_store *store, hw_str stream, int64_t version, hw_snaps
     return s;
 }
 
-/* One page behind *snapshot's stream and version, which it moves; more: there may be another. */
+/* One page after a stream and version, which it moves; more: there may be another. */
 static int list_page(hw_pg *pg, hw_str stream, hw_buf *after_stream, int64_t *after_version,
                      hw_snapshot_fn fn, void *ctx, bool *ret_more, howdah_error *reterr)
 {
@@ -108,6 +114,10 @@ static int list_page(hw_pg *pg, hw_str stream, hw_buf *after_stream, int64_t *af
     return s;
 }
 
+/*
+ * By key (stream, version), a page at a time: data stays on the server, but snapshots can be
+ * many.
+ */
 int hw_pg_snapshot_list(hw_store *store, hw_str stream, hw_snapshot_fn fn, void *ctx,
                         howdah_error *reterr)
 {

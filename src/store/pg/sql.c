@@ -17,7 +17,7 @@
 /*
  * A page is bounded in bytes: an event of more than "cap" comes without payload and headers.  Sizes
  * are those of what is stored, which costs next to nothing; a text may be compressed, 100 to 1, so
- * one that is not small is measured.  What most events are, small and without headers, is asked for
+ * one that is not small is measured.  Most events are small and without headers, so that is asked
  * first: each further question is 1 % of a read.
  */
 /* clang-format off */
@@ -45,6 +45,7 @@
 
 /* clang-format on */
 
+/* Corrections have further columns and a function of their own (append_correction()). */
 #define INSERT_INTO                                                                                \
     "INSERT INTO @schema@.events (id, stream, version, type, data, headers, correlation_id,"       \
     " causation_id, actor, valid_time, schema_version, bytes, content_type) "
@@ -52,8 +53,8 @@
 /* $1 id $2 stream, the version, then these; $13 expected version */
 #define INSERTED "$3, $4, $5, $6, $7, $8, $9, $10, $11, $12"
 
-/* With the bell's mark, as it was before the commit: whether somebody sleeps (bell.c).  NULL:
-   nobody ever did.  A SELECT of last_value would cost twice as much. */
+/* With the bell's mark, as it was before the commit: whether somebody sleeps (bell.c).  NULL means
+   that nobody ever did.  A SELECT of last_value would cost twice as much. */
 #define RETURNING                                                                                  \
     " RETURNING global_sequence, version, recorded_at,"                                            \
     " pg_sequence_last_value(@bell_text@::regclass)"
@@ -160,7 +161,7 @@ static const Oid page_types[] = {HW_PG_TIMES_QUERY_TYPES, HW_OID_TEXT, HW_OID_BO
    $7 cap */
 static const Oid range_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8, HW_OID_TEXT,
                                   HW_OID_TEXT,       HW_OID_TEXT,       HW_OID_INT4};
-/* $4 the first type that can match; $7 behind the last $8 cap */
+/* $4 the first type that can match; $7 the first after those that can; $8 cap */
 static const Oid sparse_types[] = {HW_OID_INT8_ARRAY, HW_OID_INT8_ARRAY, HW_OID_INT8, HW_OID_TEXT,
                                    HW_OID_TEXT,       HW_OID_TEXT,       HW_OID_TEXT, HW_OID_INT4};
 /* The same up to $6; $7 stream $8 the first version of it that is wanted $9 cap */
@@ -295,8 +296,10 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_TREE] = {"SELECT depth, event_id FROM @schema@.causation_tree($1)", TYPES(uuid_type)},
 };
 
+/* The four tables are disjoint: each statement has its text in exactly one of them. */
 static const hw_pg_statement_row *row_of(int statement)
 {
+    assert(statement >= 0 && statement < HW_PG_STATEMENT_COUNT);
     return statements[statement].sql               ? &statements[statement]
            : hw_pg_sub_statements[statement].sql   ? &hw_pg_sub_statements[statement]
            : hw_pg_queue_statements[statement].sql ? &hw_pg_queue_statements[statement]
@@ -309,6 +312,7 @@ int hw_pg_statement_types(hw_pg_statement statement, const Oid **ret_types)
     return row_of((int)statement)->types_n;
 }
 
+/* As the server's quote_ident() and quote_literal() do it: the quote doubled. */
 static void put_quoted(hw_buf *out, const char *text, char quote)
 {
     hw_buf_putc(out, quote);
@@ -356,7 +360,8 @@ static void put_relation(hw_buf *out, const char *schema, const char *relation)
     hw_buf_done(&name);
 }
 
-/* What stands between two @, and how many bytes of the text it takes; 0: nothing of ours. */
+/* Puts what a mark stands for; returns how many bytes of the text the mark takes, 0: it is no mark
+   of ours.  "@schema@" is the only one that becomes a name; the others become literals. */
 static size_t put_name(hw_buf *out, const char *at, const char *schema)
 {
     static const struct {
@@ -375,6 +380,7 @@ static size_t put_name(hw_buf *out, const char *at, const char *schema)
                  {"@lease_text@", "leases_token_seq"},
                  {"@purge_text@", "purges_id_seq"}};
 
+    assert(*at == '@');
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         size_t len = strlen(names[i].mark);
 
@@ -391,6 +397,7 @@ static size_t put_name(hw_buf *out, const char *at, const char *schema)
     return 0;
 }
 
+/* pg.h I3.  An @ that begins no mark of ours stays as it is. */
 int hw_pg_fill_names(const char *text, const char *schema, hw_buf *out, howdah_error *reterr)
 {
     for (const char *at = strchr(text, '@'); at; at = strchr(text, '@')) {
@@ -409,9 +416,10 @@ int hw_pg_fill_names(const char *text, const char *schema, hw_buf *out, howdah_e
 #define STATEMENT_BYTES_MAX 65536
 
 /*
- * Which log this is: the cluster, which a copy of the data alone does not share, and the line of
- * its history, which a promoted standby begins anew.  Where a server does not say which cluster it
- * is, the bus's own id has to do.  A standby's ends with "?": who holds numbers is not seen there.
+ * Which log this is: the cluster, which a copy of the data alone does not share, and the timeline,
+ * of which a promoted standby begins a new one.  Where a server does not say which cluster it is,
+ * the bus's own id has to do.  On a standby the name ends with "?": the holders of numbers cannot
+ * be seen there.
  */
 #define TIMELINE                                                                                   \
     "CASE WHEN pg_is_in_recovery() THEN (SELECT c.timeline_id::text || '?'"                        \
@@ -424,6 +432,7 @@ static const char log_by_bus[] =
     "(SELECT m.value || '/' || CASE WHEN pg_is_in_recovery() THEN '?' ELSE " TIMELINE " END"
     " FROM @schema@.meta AS m WHERE m.key = 'bus_id')";
 
+/* Before names are filled in: what @log@ stands for contains @schema@. */
 static void put_with_log(hw_buf *out, const char *text, const char *log)
 {
     for (const char *at = strstr(text, LOG_MARK); at; at = strstr(text, LOG_MARK)) {
@@ -434,6 +443,7 @@ static void put_with_log(hw_buf *out, const char *text, const char *log)
     hw_buf_puts(out, text);
 }
 
+/* When the store is opened, and again when a server names its log in another way (conn.c). */
 int hw_pg_fill_statements(hw_pg *pg, howdah_error *reterr)
 {
     hw_buf raw = HW_BUF_INIT(STATEMENT_BYTES_MAX);
@@ -443,6 +453,7 @@ int hw_pg_fill_statements(hw_pg *pg, howdah_error *reterr)
         hw_buf text = HW_BUF_INIT(STATEMENT_BYTES_MAX);
 
         hw_buf_clear(&raw);
+        assert(row_of(i)->sql);
         put_with_log(&raw, row_of(i)->sql, pg->log_is_bus ? log_by_bus : log_by_cluster);
         s = hw_buf_check(&raw, reterr);
         if (s >= 0)

@@ -1,7 +1,7 @@
 /*
  * sql_subscriptions.c - the statements of subscriptions, dead letters, the evidence and the bell.
  *
- *   I1  What moves a subscription says so in one statement: token check, checkpoint and whatever
+ *   I1  What moves a subscription is one statement: the check of the token, the checkpoint and what
  *       belongs to it (a dead letter, a skip) are stored together or not at all.
  *   I2  Where a lost commit does no harm (a checkpoint comes again, a mark is a hint), the
  *       statement itself turns waiting for the disk off, for its own transaction only.
@@ -19,9 +19,10 @@
 #define SUBS "@schema@.subscriptions"
 #define DEAD_LETTERS "@schema@.dead_letters"
 
-/* I2: true, once per statement. */
+/* I2: always true; set_config() runs once per statement, and ends with the transaction. */
 #define WITHOUT_WAITING "(SELECT set_config('synchronous_commit', 'off', true)) = 'off'"
-/* Later statements leave it as it is stored: what it is must not be taken back by a crash. */
+/* For statements that may store what later ones leave as it is (what stands still, holes): a crash
+   must not take that back, so only those that do not store it skip the wait for the disk. */
 #define WITHOUT_WAITING_IF(condition)                                                              \
     "(SELECT CASE WHEN " condition " THEN set_config('synchronous_commit', 'off', true)"           \
     "  ELSE '' END) IS NOT NULL"
@@ -31,6 +32,7 @@
 #define OF(id)                                                                                     \
     "(d.subscriber_id, d.id) >= (" id ", 0) AND (d.subscriber_id, d.id) <= (" id ", " TOP ")"
 
+/* Whether dead letters of the subscription wait for another try. */
 #define REDRIVES(id)                                                                               \
     "coalesce((SELECT true FROM " DEAD_LETTERS " AS d WHERE d.state = 'redrive' AND " OF(id)            \
     " ORDER BY d.subscriber_id, d.id LIMIT 1), false)"
@@ -65,23 +67,29 @@
     "  AND " OF("s.subscriber_id") "), s.stream, s.originals, s.still, s.moves"
 /* clang-format on */
 
+/* Of the sequence itself, not of the log: numbers that nobody has committed yet count as drawn. */
 #define LOG_AND_DRAWN                                                                              \
     "(SELECT @log@ AS log, " DRAWN " AS drawn FROM @schema@.events_global_sequence_seq AS q) AS x"
 
+/* Tokens never repeat: not when a row was removed and made anew (the sequence goes on), nor when
+   the sequence was lost in a copy of the tables (the row's own token goes on). */
 #define NEXT_TOKEN "greatest(s.token + 1, nextval(@token_text@::regclass))"
 
+/* By the server's clock as it is now, not as it was when the transaction began. */
 #define LEASE(ms) "clock_timestamp() + " ms " * interval '1 millisecond'"
 
 /* I4: this is the log that its owner knows, or it does not care which. */
 #define IS_LOG(log) "(" log " = '' OR " log " = @log@)"
-/* Of EXISTS, while the log is small, a hash of the whole log would be made, each time, and for as
-   long as the plan is kept. */
+/* Not EXISTS: while the log is small, the planner would make a hash of the whole log for it, each
+   time, and for as long as the plan is kept. */
 #define STANDS_ON(sequence, id)                                                                    \
     "(" sequence " = 0 OR (SELECT e.id FROM @schema@.events AS e WHERE e.global_sequence"          \
     " = " sequence ") = " id ")"
 /* Under one token and in one log a place does not go back. */
 #define GOES_ON(high, log) "(s.high <= " high " OR s.timeline <> " log ")"
+/* The place that is stored is the one that this one was worked out from; 0: do not ask. */
 #define FOLLOWS(place) "(" place " = 0 OR s.moves + 1 = " place ")"
+/* A fresh sequence has last_value 1 before anything was drawn. */
 #define DRAWN "CASE WHEN q.is_called THEN q.last_value ELSE 0 END"
 
 /* $1 subscriber $2 token $3 high $4 outstanding $5 anchor_sequence $6 anchor_id $7 log $8 still,
@@ -96,6 +104,7 @@
 /* Those who own a subscription, or wait for it, are told to look. */
 #define CALL "pg_notify(@schema_text@ || '_control', '')"
 
+/* The copy of an event in a dead letter, bounded like a page of events (dead_letters.c I3). */
 #define IF_IT_FITS(cap, NAME, column, copy, oid)                                                   \
     "CASE WHEN " HW_PG_FITS("d", cap) " THEN d." copy " END, "
 #define AS_IT_IS(cap, NAME, column, copy, oid) "d." copy ", "
@@ -115,6 +124,7 @@
     "n.next + (l.transactionid::text::bigint - n.next % 4294967296 + 6442450944) % 4294967296"     \
     " - 2147483648"
 
+/* evidence.c: who drew a number of this bus's log, in this database, and has not ended. */
 #define HOLDS_NUMBERS                                                                              \
     "l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted"                        \
     " AND l.relation = @sequence_text@::regclass AND l.database ="                                 \
@@ -169,10 +179,10 @@ static const Oid resolve_types[] = {HW_OID_INT8, HW_OID_TEXT};
 /* clang-format off */
 const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
     /* ---- the evidence */
-    /* Only holders of the sequence; the id of each is its oldest, its top-level one.  What is
-       prepared has no process, and does nothing any more; of others it is told by their state,
-       where we may see it.  A transaction shows its rows before it gives its locks back: who has
-       ended for this statement is none. */
+    /* Only holders of the sequence; the id of each is its oldest, that of the top level.  A prepared
+       transaction has no process and does nothing any more; of the others their state tells
+       whether they are idle, where we may see it.  A transaction shows its rows before it gives
+       its locks back: one that has ended for this statement's snapshot is no holder. */
     [HW_PG_HOLDERS] =
         {"WITH n AS MATERIALIZED"
          " (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next),"
@@ -198,6 +208,7 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                       "  FROM @schema@.events WHERE global_sequence BETWEEN $1 AND $2"
                       "  ORDER BY global_sequence LIMIT $3) AS e",
                       TYPES(stored_types)},
+    /* For people: names and ages of those that HOLDERS means, but for ourselves. */
     [HW_PG_BLOCKERS] =
         {"WITH l AS MATERIALIZED (SELECT * FROM pg_locks)"
          " SELECT b.name, (extract(epoch FROM clock_timestamp() - b.since) * 1000)::bigint,"
@@ -213,17 +224,20 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
          "   ON l.pid IS NULL WHERE " HOLDS_NUMBERS " AND l.pid IS DISTINCT FROM pg_backend_pid()"
          "  ORDER BY l.virtualtransaction) AS b ORDER BY b.since",
          NULL, 0},
+    /* $1 a number: its event's id, NULL when there is none */
     [HW_PG_HERE] = {"SELECT @log@, " DRAWN ","
                     " (SELECT e.id FROM @schema@.events AS e WHERE e.global_sequence = $1)"
                     " FROM @schema@.events_global_sequence_seq AS q",
                     TYPES(int8_type)},
 
+    /* The same for a role without rights on the tables. */
     [HW_PG_FN_HERE] = {"SELECT h.log, h.drawn, h.id FROM @schema@.log_here($1) AS h",
                        TYPES(int8_type)},
     [HW_PG_FN_STORED] = {"SELECT @schema@.log_stored($1, $2, $3)", TYPES(stored_types)},
     [HW_PG_FN_PROVEN] = {"SELECT k.upto, k.holes FROM @schema@.log_proven() AS k", NULL, 0},
 
     /* ---- the rows */
+    /* A filter that is the same is not written again: each start of a program comes here. */
     [HW_PG_SUB_CREATE] =
         {"WITH i AS (INSERT INTO " SUBS " (subscriber_id, pattern, high, outstanding, stream,"
          "  originals)"
@@ -268,6 +282,7 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
          "  pg_backend_pid(), @log@, " ROW("s.token", "s.owner_before", "s.updated_before",
                                     "s.held_before") " FROM g LEFT JOIN u AS s ON true",
          TYPES(take_types)},
+    /* The very expression of SUB_TAKE, or another lock would be given up. */
     [HW_PG_SUB_UNLOCK] = {"SELECT pg_advisory_unlock(" LOCK_KEYS("k.hash") ")"
                           " FROM (SELECT " LOCK_HASH("$1") " AS hash) AS k",
                           TYPES(text_type)},
@@ -278,7 +293,7 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                            TYPES(release_types)},
     /*
      * $1 subscribers $2 tokens $3 highs $4 anchor sequences $5 anchor ids $6, $7 which elements of
-     * $8 each one owes $9 logs $10, $11 which elements of $12 stand still, NULL: as they are
+     * $8 are outstanding for each $9 logs $10, $11 which elements of $12 stand still, NULL: as they are
      * $13 which places they follow $14 lease_ms.  One row for each that was moved.
      */
     [HW_PG_SUB_CHECKPOINT] =
@@ -321,11 +336,12 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                            " AND s.token = $2 AND " IS_LOG("$3") " AND " WITHOUT_WAITING
                            " RETURNING 1",
                            TYPES(suspect_types)},
-    /* $2 token, 0: whoever owns it */
+    /* $2 token, 0: no matter who owns it */
     [HW_PG_SUB_STATUS] = {"UPDATE " SUBS " AS s SET status = $4, reason = $5,"
                           " updated_at = clock_timestamp() WHERE s.subscriber_id = $1"
                           " AND ($2 = 0 OR s.token = $2) AND " IS_LOG("$3") " RETURNING " CALL,
                           TYPES(status_types)},
+    /* A new token, and no owner: what the old owner stores from now on is refused. */
     [HW_PG_SUB_RESET] = {"UPDATE " SUBS " AS s SET high = $2, outstanding = $3, still = '{}',"
                          " anchor_sequence = 0,"
                          " anchor_id = NULL, timeline = '', token = " NEXT_TOKEN ", owner = NULL,"
@@ -333,6 +349,7 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                          " updated_at = clock_timestamp() WHERE s.subscriber_id = $1"
                          " RETURNING " CALL,
                          TYPES(reset_types)},
+    /* The lock is tried and held to the end of the statement: a coordinated owner has it. */
     [HW_PG_SUB_REMOVE] =
         {"WITH k AS MATERIALIZED (SELECT " LOCK_HASH("$1") " AS hash),"
          " g AS MATERIALIZED (SELECT pg_try_advisory_xact_lock(" LOCK_KEYS("k.hash")
@@ -344,12 +361,12 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
          " SELECT EXISTS (SELECT FROM r), EXISTS (SELECT FROM " SUBS " AS e"
          "  WHERE e.subscriber_id = $1)",
          TYPES(text_type)},
-    /* Inside the handler's transaction, which is at its end: the setting is that of its begin. */
+    /* The last statement of the handler's transaction: the setting was made when it began. */
     [HW_PG_SUB_MOVE] = {MOVE " RETURNING current_setting('howdah.ring', true)", move_types, 9},
 
     /* ---- dead letters and skips */
-    /* The event may have been purged since it was read: then there is nothing to keep of it, and
-       nothing of an error that can quote it.  $32: it was known to be purged when it was read. */
+    /* The event may have been purged since it was read: then its payload is not kept, nor an error
+       that can quote it.  $32: it was known to be purged when it was read. */
     [HW_PG_DEAD_LETTER_PUT] =
         {"WITH m AS (" MOVE " RETURNING s.subscriber_id),"
          " p AS MATERIALIZED (SELECT @schema@.purge_of($12) AS purge)"
@@ -398,7 +415,7 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                                 "  AND ($2::text IS NULL OR d.subscriber_id = $2) RETURNING 1)"
                                 " SELECT count(*), " CALL " FROM u",
                                 TYPES(mark_types)},
-    /* FOR SHARE: a take-over waits for this, or this sees its token. */
+    /* FOR SHARE: a takeover waits for this statement, or this statement sees its token. */
     [HW_PG_REDRIVE_END] =
         {"WITH o AS (SELECT s.subscriber_id, s.owner FROM " SUBS " AS s"
          "  WHERE s.subscriber_id = $1 AND s.token = $2 AND " IS_LOG("$3") " FOR SHARE),"
@@ -434,6 +451,7 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
                             TYPES(resolve_types)},
 
     /* ---- the bell */
+    /* Only when a bit is missing: setval() is written to the WAL. */
     [HW_PG_BELL_ARM] = {"SELECT CASE WHEN (b.last_value & $1) <> $1"
                         "  THEN setval(@bell_text@::regclass, b.last_value | $1) END"
                         " FROM @schema@.bell AS b WHERE " WITHOUT_WAITING,

@@ -1,8 +1,8 @@
 /*
  * sql_times.c - the statements of corrections, queries, snapshots and purges.
  *
- * What they do is written once, in sql/pg/functions, for the library and for everybody else: here
- * it is only called.  Those that give events are in sql.c, where the columns are.
+ * What they do is written once, in sql/pg/functions, for the library and for everybody else; the
+ * statements here only call it.  Those that give events are in sql.c, where the columns are.
  */
 #include "store/pg/pg.h"
 

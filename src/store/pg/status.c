@@ -1,4 +1,5 @@
 /* status.c - facts about the bus, and the doctor's look at the server. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,10 @@
 
 #define SQL_BYTES_MAX 16384
 
-/* A text query with names filled in and the schema as $1. */
+/*
+ * A text query with names filled in, and the schema as $1 where the text asks for it.  As text,
+ * because facts are shown and not computed with.
+ */
 static int ask(hw_pg *pg, const char *text, PGresult **ret_result, howdah_error *reterr)
 {
     hw_buf sql = HW_BUF_INIT(SQL_BYTES_MAX);
@@ -33,6 +37,7 @@ static int ask(hw_pg *pg, const char *text, PGresult **ret_result, howdah_error 
 
 /* ------------------------------------------------------------------- status */
 
+/* fn's non-zero result ends the list. */
 static int fact(hw_fact_fn fn, void *ctx, const char *key, const char *value, bool number)
 {
     howdah_fact f = {sizeof f, key, value, number};
@@ -40,7 +45,10 @@ static int fact(hw_fact_fn fn, void *ctx, const char *key, const char *value, bo
     return fn(ctx, &f);
 }
 
-/* Each column of the only row is a fact; its name is the key, a trailing # says "number". */
+/*
+ * Each column of the only row is a fact; its name is the key, and a trailing # says that it is
+ * a number.  NULL: the fact is left out.
+ */
 static int facts_of(hw_pg *pg, const char *text, hw_fact_fn fn, void *ctx, howdah_error *reterr)
 {
     PGresult *result = NULL;
@@ -63,12 +71,13 @@ static int facts_of(hw_pg *pg, const char *text, hw_fact_fn fn, void *ctx, howda
     return s;
 }
 
+/* What every role may ask. */
 static const char server_facts[] =
     "SELECT 'postgresql' AS store, 'PostgreSQL ' || current_setting('server_version') AS server,"
     " current_database() AS database, current_user AS \"user\", $1 AS schema,"
     " @schema@.schema_version() AS \"schema_version#\"";
 
-/* A count of a large table takes minutes: past a hundred thousand the estimate will do. */
+/* Counting a large table takes minutes: past a hundred thousand rows the estimate will do. */
 static const char table_facts[] =
     "SELECT m.value AS bus,"
     " CASE WHEN c.reltuples > 100000 THEN c.reltuples::bigint"
@@ -80,8 +89,8 @@ static const char table_facts[] =
     " FROM @schema@.meta AS m, pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
     " WHERE m.key = 'bus_id' AND n.nspname = $1 AND c.relname = 'events'";
 
-/* Whoever drew a number holds a lock on the sequence until its transaction ends.  Which prepared
-   one it is, only the lock on its transaction id tells. */
+/* A transaction that drew a number holds a lock on the sequence until it ends (evidence.c).  Which
+   prepared transaction it is, only the lock on its transaction id tells. */
 static const char writer_facts[] =
     "WITH l AS MATERIALIZED (SELECT * FROM pg_locks WHERE granted),"
     " w AS (SELECT coalesce(a.xact_start, p.prepared) AS since,"
@@ -102,6 +111,7 @@ static const char writer_facts[] =
     "   AS \"oldest_writer_age_s#\","
     "  (array_agg(w.name ORDER BY w.since))[1] AS oldest_writer FROM w";
 
+/* Without rights on the table there is still the head, by its function. */
 int hw_pg_status(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -120,6 +130,7 @@ int hw_pg_status(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error *reterr
 
 /* ------------------------------------------------------------------- doctor */
 
+/* One visit to the doctor: every look says what it found, until the caller has heard enough. */
 typedef struct consultation {
     hw_pg *pg;
     hw_finding_fn fn;
@@ -136,6 +147,7 @@ static void say(consultation *c, howdah_severity severity, const char *check, co
         c->stop = c->fn(c->ctx, &finding) != 0;
 }
 
+/* The columns of r, here and below, are those of the doctor's question (hw_pg_doctor()). */
 static void look_at_server(consultation *c, const PGresult *r)
 {
     char text[300];
@@ -154,6 +166,10 @@ static void look_at_server(consultation *c, const PGresult *r)
             "create the database with --encoding=UTF8 --template=template0");
 }
 
+/*
+ * Worst first: without fsync or full_page_writes the database itself can be damaged; without
+ * synchronous_commit only the last appends are lost.
+ */
 static void look_at_durability(consultation *c, const PGresult *r)
 {
     bool fsync = strcmp(PQgetvalue(r, 0, 2), "on") == 0;
@@ -177,6 +193,10 @@ static void look_at_durability(consultation *c, const PGresult *r)
             "ALTER ROLE ... SET synchronous_commit = on");
 }
 
+/*
+ * conn.c I7: a process id that is not the server's.  It works, but with leases, polling and no
+ * prepared statements.
+ */
 static void look_at_pooler(consultation *c, const PGresult *r)
 {
     bool pooled = PQbackendPID(c->pg->conn) != (int)strtol(PQgetvalue(r, 0, 5), NULL, 10);
@@ -186,6 +206,7 @@ static void look_at_pooler(consultation *c, const PGresult *r)
         pooled ? "use its session mode, or connect to the server itself" : "");
 }
 
+/* Only a warning: howdah goes by the server's clock, but people compare times with their own. */
 static void look_at_clock(consultation *c, const PGresult *r)
 {
     int64_t server_us = strtoll(PQgetvalue(r, 0, 6), NULL, 10);
@@ -202,6 +223,7 @@ static void look_at_clock(consultation *c, const PGresult *r)
         apart_us > 5000000 ? "howdah uses the server's clock; run NTP on both" : "");
 }
 
+/* Above nine tenths: a subscriber or a worker that reconnects may find no place. */
 static void look_at_connections(consultation *c, const PGresult *r)
 {
     long used = strtol(PQgetvalue(r, 0, 8), NULL, 10);
@@ -214,6 +236,7 @@ static void look_at_connections(consultation *c, const PGresult *r)
         tight ? "raise max_connections or use a pooler in session mode" : "");
 }
 
+/* Sets schema_checked, direct_append and direct_read, which the looks after this one go by. */
 static void look_at_schema(consultation *c)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -234,6 +257,9 @@ static void look_at_schema(consultation *c)
             "");
 }
 
+/*
+ * A transaction that drew a number and stays open keeps that number undecided for every reader.
+ */
 static void look_at_writers(consultation *c)
 {
     PGresult *r = NULL;
@@ -253,8 +279,8 @@ static void look_at_writers(consultation *c)
 }
 
 /*
- * Of numbers that a session keeps for later no lock tells: their holes would be taken for dead, and
- * jobs and history would not be in order.
+ * A sequence with a cache lets sessions keep numbers for later, and no lock tells of those: their
+ * holes would be taken for dead, and jobs and history would not be in order.
  */
 static const char hoarded_sequences[] =
     "SELECT string_agg(format('%I.%I', n.nspname, c.relname), ', ' ORDER BY c.relname)"
@@ -281,7 +307,10 @@ static void look_at_sequences(consultation *c)
     PQclear(r);
 }
 
-/* In a copy of the tables without their sequences numbers would be given out a second time. */
+/*
+ * In a copy of the tables without their sequences, numbers would be given out a second time
+ * (schema.c I4).
+ */
 static int look_at_numbers(consultation *c, howdah_error *reterr)
 {
     PGresult *r = NULL;
@@ -318,6 +347,10 @@ int hw_pg_numbers(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *re
     return s < 0 ? s : look_at_numbers(&c, reterr);
 }
 
+/*
+ * Goes by what it finds: a server that cannot be asked at all is an error, everything else is a
+ * finding.  ask() needs no schema, so a database without a bus can be looked at, too.
+ */
 int hw_pg_doctor(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr)
 {
     consultation c = {(hw_pg *)store, fn, ctx, false};
@@ -333,6 +366,7 @@ int hw_pg_doctor(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *ret
                 &r, reterr);
 
     if (s >= 0) {
+        assert(PQnfields(r) == 10 && c.pg->conn);
         look_at_server(&c, r);
         look_at_durability(&c, r);
         look_at_pooler(&c, r);

@@ -6,10 +6,11 @@
  *       this session holds are kept, and none is ever taken twice.
  *   I2  Behind a pooler a session's lock may end up with somebody else: there a lease takes its
  *       place.
- *   I3  A lock is given up after the row has been: whoever gets it next finds no owner there.
- *   I4  What was read is checked before it is believed: outstanding must be ascending ranges below
- * high.
+ *   I3  The lock is given up after the row: the next one to get the lock finds no owner there.
+ *   I4  What was read is checked before it is believed: outstanding must be ascending ranges that
+ *       are not above high.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -18,7 +19,10 @@
 
 /* -------------------------------------------------------------------- outstanding */
 
-/* I4. */
+/*
+ * I4.  Neighbouring ranges must not touch either: they would be one.  The array becomes the
+ * caller's, and is never NULL.
+ */
 int hw_pg_get_ranges(const PGresult *r, int row, int column, int64_t upto, hw_range **ret_ranges,
                      size_t *ret_n, howdah_error *reterr)
 {
@@ -47,6 +51,7 @@ int hw_pg_get_ranges(const PGresult *r, int row, int column, int64_t upto, hw_ra
 
 /* --------------------------------------------------------------------- rows */
 
+/* The columns of ROW in sql_subscriptions.c. */
 enum column {
     SUBSCRIBER_ID,
     PATTERN,
@@ -117,6 +122,10 @@ static int hand_row(const PGresult *r, int row, int first, hw_str log, hw_sub_ro
     return s;
 }
 
+/*
+ * Rows from..to by name, both included; to absent: all.  ret_n: how many there were, for
+ * NOT_FOUND.
+ */
 static int walk(hw_pg *pg, hw_str from, hw_str to, int64_t limit, hw_sub_row_fn fn, void *ctx,
                 int *ret_n, howdah_error *reterr)
 {
@@ -160,6 +169,7 @@ static int list(hw_store *store, hw_sub_row_fn fn, void *ctx, howdah_error *rete
     return walk((hw_pg *)store, HW_STR_LIT(""), HW_STR_NULL, INT64_MAX, fn, ctx, &n, reterr);
 }
 
+/* An existing row only gets its filter renewed: its place is that of its owner. */
 static int create(hw_store *store, hw_str subscriber_id, const hw_filter *filter, int64_t high,
                   const hw_range *outstanding, size_t outstanding_n, bool *ret_created,
                   howdah_error *reterr)
@@ -191,6 +201,7 @@ static int create(hw_store *store, hw_str subscriber_id, const hw_filter *filter
 
 /* ------------------------------------------------------------------- owners */
 
+/* locks_n: this session does not hold it. */
 static size_t lock_index(const hw_pg *pg, hw_str subscriber_id)
 {
     size_t i = 0;
@@ -205,9 +216,10 @@ static bool has_lock(const hw_pg *pg, hw_str subscriber_id)
     return lock_index(pg, subscriber_id) < pg->locks_n;
 }
 
-/* Before the lock is asked for: afterwards nothing may fail. */
+/* I1.  Before the lock is asked for: once we hold it, remembering it must not fail. */
 static int make_lock_room(hw_pg *pg, hw_str subscriber_id, char **ret_name, howdah_error *reterr)
 {
+    assert(!has_lock(pg, subscriber_id));
     *ret_name = hw_strndup(subscriber_id.s, subscriber_id.len);
     if (*ret_name && pg->locks_n == pg->locks_room) {
         size_t room = pg->locks_room ? 2 * pg->locks_room : 16;
@@ -224,6 +236,7 @@ static int make_lock_room(hw_pg *pg, hw_str subscriber_id, char **ret_name, howd
     return hw_fail_no_memory(reterr);
 }
 
+/* Nothing to do for an owner with a lease, or when the connection was lost since. */
 static int unlock(hw_pg *pg, hw_str subscriber_id, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_SUB_UNLOCK};
@@ -238,12 +251,17 @@ static int unlock(hw_pg *pg, hw_str subscriber_id, howdah_error *reterr)
     PQclear(result);
     /* Without an answer the session is gone, and all its locks with it. */
     if (s >= 0) {
+        assert(i < pg->locks_n);
         hw_free(pg->locks[i]);
         pg->locks[i] = pg->locks[--pg->locks_n];
     }
     return s;
 }
 
+/*
+ * I1: the lock is asked for by the statement that takes the row, unless this session holds it
+ * already.  The lock stays when only the row was not to be had; not_taken() sees to it.
+ */
 static int take_as(hw_pg *pg, const hw_take *take, howdah_instance instance, PGresult **ret_result,
                    howdah_error *reterr)
 {
@@ -262,6 +280,7 @@ static int take_as(hw_pg *pg, const hw_take *take, howdah_instance instance, PGr
     hw_pg_param_int8(&call, take->lease_ms);
     hw_pg_param_bool(&call, !locks);
     s = hw_pg_exec(pg, &call, ret_result, reterr);
+    assert(!locks || s < 0 || pg->locks_n < pg->locks_room);
     if (s >= 0 && locks && hw_pg_get_bool(*ret_result, 0, 0))
         pg->locks[pg->locks_n++] = name;
     else
@@ -269,9 +288,13 @@ static int take_as(hw_pg *pg, const hw_take *take, howdah_instance instance, PGr
     return s;
 }
 
+/* The columns of SUB_TAKE; ROW is the first of the row's. */
 enum taken { GOT, THERE, PID, LOG, ROW };
 
-/* I2: another backend than at the last statement has our lock now, and may keep it. */
+/*
+ * I2: the statement ran in another backend than the one this session began with.  A pooler that
+ * we had not noticed has our lock now, and may keep it: from here on leases are used.
+ */
 static bool is_passed_around(hw_pg *pg, const PGresult *result)
 {
     if (pg->pooled || hw_pg_get_int4(result, 0, PID) == pg->backend_pid)
@@ -282,7 +305,10 @@ static bool is_passed_around(hw_pg *pg, const PGresult *result)
     return true;
 }
 
-/* Nothing was taken: the lock goes back, if the row is what was missing. */
+/*
+ * Nothing was taken.  If we got the lock, it goes back: the row is missing, a lease on it has
+ * not run out, or somebody is just changing it (SKIP LOCKED).
+ */
 static int not_taken(hw_pg *pg, const hw_take *take, bool got, bool there, howdah_error *reterr)
 {
     int s = got ? unlock(pg, take->subscriber_id, reterr) : HOWDAH_OK;
@@ -292,6 +318,10 @@ static int not_taken(hw_pg *pg, const hw_take *take, bool got, bool there, howda
     return there ? HOWDAH_END : not_found(take->subscriber_id, reterr);
 }
 
+/*
+ * Never waits for an owner: HOWDAH_END, and the caller comes back when it is called, or after a
+ * while.
+ */
 static int take(hw_store *store, const hw_take *take, hw_sub_row_fn fn, void *ctx,
                 howdah_error *reterr)
 {
@@ -337,7 +367,7 @@ static int take(hw_store *store, const hw_take *take, hw_sub_row_fn fn, void *ct
     return s;
 }
 
-/* I3; the standbys are called when the lock is free. */
+/* I3.  Standbys are called last, when the lock is free to be taken. */
 static int release(hw_store *store, const hw_hold *hold, howdah_instance instance,
                    howdah_error *reterr)
 {
@@ -361,13 +391,17 @@ static int release(hw_store *store, const hw_hold *hold, howdah_instance instanc
 
 /* ------------------------------------------------------------------ changes */
 
-/* A statement that answers with a row when it has changed something. */
+/*
+ * A statement that answers with a row when it has changed something.  otherwise: what no row
+ * means, LOST for an owner and NOT_FOUND for an operator.
+ */
 static int change(hw_pg *pg, const hw_pg_call *call, hw_str subscriber_id, int otherwise,
                   howdah_error *reterr)
 {
     PGresult *result = NULL;
     int s = hw_pg_exec(pg, call, &result, reterr);
 
+    assert(otherwise == HOWDAH_LOST || otherwise == HOWDAH_NOT_FOUND);
     if (s >= 0 && PQntuples(result) == 0)
         s = otherwise == HOWDAH_LOST
                 ? hw_fail(reterr, HOWDAH_LOST,
@@ -377,6 +411,10 @@ static int change(hw_pg *pg, const hw_pg_call *call, hw_str subscriber_id, int o
     return s;
 }
 
+/*
+ * Stored before the handler runs: if the process dies of the event, the next owner knows which
+ * it was.
+ */
 static int suspect(hw_store *store, const hw_hold *hold, int64_t sequence, int64_t attempts,
                    howdah_error *reterr)
 {
@@ -392,6 +430,7 @@ static int suspect(hw_store *store, const hw_hold *hold, int64_t sequence, int64
     return change(pg, &call, hold->subscriber_id, HOWDAH_LOST, reterr);
 }
 
+/* token 0 is an operator, whose word counts no matter who owns the row. */
 static int set_status(hw_store *store, const hw_hold *hold, hw_sub_status status, hw_str reason,
                       howdah_error *reterr)
 {
@@ -408,6 +447,7 @@ static int set_status(hw_store *store, const hw_hold *hold, hw_sub_status status
                   reterr);
 }
 
+/* The new token takes the subscription away from its owner, who hears LOST and starts anew. */
 static int reset(hw_store *store, hw_str subscriber_id, int64_t high, const hw_range *outstanding,
                  size_t outstanding_n, howdah_error *reterr)
 {
@@ -428,6 +468,10 @@ static int reset(hw_store *store, hw_str subscriber_id, int64_t high, const hw_r
     return change(pg, &call, subscriber_id, HOWDAH_NOT_FOUND, reterr);
 }
 
+/*
+ * The statement tries the lock and compares the lease, so an owner that is alive keeps its row.
+ * An owner in SINGLE mode holds neither.
+ */
 static int remove_row(hw_store *store, hw_str subscriber_id, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;

@@ -2,23 +2,31 @@
  * times.c - the two times on PostgreSQL: what an answer is worth, counts, types and streams.
  *
  *   I1  knowledge() is a statement of its own, and comes first (times.h I3): the snapshots of
- *       later ones see all who are gone by then.
+ *       later statements see what all transactions that had ended by then have written.
  *   I2  What was final once is final for ever, and so is all that was known before: a session of
- *       ours remembers how far that goes, and then asks for no more than the time.
+ *       ours remembers how far that goes, and then asks for the time only.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "store/pg/pg.h"
 
-/* I2: not in a transaction, whose snapshot may be an old one, nor where sessions are not ours. */
+/*
+ * I2.  Not in a transaction, whose snapshot may be an old one, nor behind a pooler or on the
+ * caller's connection.
+ */
 static bool is_final(const hw_pg *pg, int64_t known_at)
 {
     return pg->final_us > 0 && known_at != HW_TIME_ABSENT && known_at <= pg->final_us &&
            !pg->caller_owned && !pg->pooled && !pg->in_handler;
 }
 
+/*
+ * I2: the clock alone, where the answer is known.  A query can reconnect; what the old session
+ * knew does not count for the new one, so it is asked in full.
+ */
 static int look(hw_pg *pg, int64_t known_at, PGresult **ret_result, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_KNOWLEDGE};
@@ -37,6 +45,7 @@ static int look(hw_pg *pg, int64_t known_at, PGresult **ret_result, howdah_error
     return hw_pg_query(pg, &call, ret_result, reterr);
 }
 
+/* Judges nothing: whether known_at may be asked for is the bus's to say (times.h). */
 static int knowledge(hw_store *store, int64_t known_at, howdah_knowledge *ret_knowledge,
                      howdah_error *reterr)
 {
@@ -60,7 +69,7 @@ static int knowledge(hw_store *store, int64_t known_at, howdah_knowledge *ret_kn
     return HOWDAH_OK;
 }
 
-/* One statement about a query, which more completes. */
+/* One statement about a query; more adds the parameters after those of the query. */
 static int ask(hw_pg *pg, hw_pg_statement statement, const hw_times_query *q,
                void (*more)(hw_pg_call *call, const void *ctx), const void *ctx,
                PGresult **ret_result, howdah_error *reterr)
@@ -120,6 +129,7 @@ static int types(hw_store *store, const hw_times_query *query, hw_type_stats_fn 
     return s;
 }
 
+/* What streams() asks for besides its query. */
 typedef struct stream_page {
     hw_str after;
     int64_t limit;
@@ -129,6 +139,7 @@ static void param_page(hw_pg_call *call, const void *ctx)
 {
     const stream_page *page = ctx;
 
+    assert(page->limit > 0);
     hw_pg_param_str(call, page->after);
     hw_pg_param_int8(call, page->limit);
 }
@@ -147,6 +158,7 @@ static int streams(hw_store *store, const hw_times_query *query, hw_str after, i
     return s;
 }
 
+/* One statement, and so one moment (times.h). */
 static int verify(hw_store *store, hw_flaw_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
