@@ -11,6 +11,7 @@
 
 /* -------------------------------------------------------------------- lists */
 
+/* last points at the place where the next item is linked: at first, while the list is empty. */
 static void empty(hw_pool_list *list)
 {
     *list = (hw_pool_list){.first = NULL, .last = &list->first};
@@ -39,6 +40,7 @@ static hw_pool_item *take_first(hw_pool_list *list)
     return item;
 }
 
+/* The list changes hands as a whole: the caller walks it without the lock (I3). */
 static hw_pool_item *take_all(hw_pool *pool, hw_pool_list *list)
 {
     hw_pool_item *first;
@@ -52,6 +54,7 @@ static hw_pool_item *take_all(hw_pool *pool, hw_pool_list *list)
 
 /* ------------------------------------------------------------------ running */
 
+/* A descriptor, so that the driver can wait for it together with the store's own. */
 void hw_pool_ring(const hw_pool *pool)
 {
     uint64_t one = 1;
@@ -70,7 +73,7 @@ void hw_pool_clear(const hw_pool *pool)
     }
 }
 
-/* With the lock held. */
+/* With the lock held. From here on the item is running, and the thread's (I1, I2). */
 static hw_pool_item *begin_next(hw_pool *pool)
 {
     hw_pool_item *item = take_first(&pool->waiting);
@@ -86,7 +89,7 @@ static void put_done(hw_pool *pool, hw_pool_item *item)
     bool wake;
 
     (void)pthread_mutex_lock(&pool->lock);
-    assert(pool->running_n > 0);
+    assert(pool->running_n > 0 && item->owner);
     pool->running_n--;
     append(&pool->done, item);
     if (pool->done.n == 1)
@@ -99,6 +102,7 @@ static void put_done(hw_pool *pool, hw_pool_item *item)
         hw_pool_ring(pool);
 }
 
+/* Only without threads: the driver runs the item where a thread would (I5 still holds). */
 bool hw_pool_run_one(hw_pool *pool)
 {
     hw_pool_item *item;
@@ -114,7 +118,8 @@ bool hw_pool_run_one(hw_pool *pool)
     return true;
 }
 
-/* The next one for a thread; NULL: the thread ends. */
+/* The next one for a thread. NULL: the thread ends. While the pool drains, what waits is still
+   run. */
 static hw_pool_item *wait_for_next(hw_pool *pool)
 {
     hw_pool_item *item;
@@ -127,6 +132,7 @@ static hw_pool_item *wait_for_next(hw_pool *pool)
     return item;
 }
 
+/* A thread's life. The item runs without the lock (I3). */
 static void *serve(void *arg)
 {
     const hw_pool_thread *thread = arg;
@@ -142,6 +148,7 @@ static void *serve(void *arg)
 
 /* ------------------------------------------------------------- start and end */
 
+/* Safe to call twice: drained first, then done, there are no threads left to wait for. */
 static void end_threads(hw_pool *pool, hw_pool_state state)
 {
     (void)pthread_mutex_lock(&pool->lock);
@@ -153,6 +160,8 @@ static void end_threads(hw_pool *pool, hw_pool_state state)
     pool->threads_n = 0;
 }
 
+/* threads_n counts those that run, also when one cannot be started: end_threads() joins exactly
+   these. */
 static int start_threads(hw_pool *pool, howdah_error *reterr)
 {
     for (; pool->threads_n < pool->options.threads; pool->threads_n++) {
@@ -169,10 +178,12 @@ static int start_threads(hw_pool *pool, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* One more thread than asked for is allocated, because none may be asked for. */
 int hw_pool_init(hw_pool *pool, const hw_pool_options *options, howdah_error *reterr)
 {
     int s;
 
+    assert(options->run && options->whose);
     *pool = (hw_pool){.options = *options};
     empty(&pool->waiting);
     empty(&pool->done);

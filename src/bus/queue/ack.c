@@ -7,6 +7,8 @@
 #include "bus/queue/queue.h"
 #include "engine/rules.h"
 
+/* Tokens begin with 1: a 0 is a field that was left out, and is told from a token that is too
+   old. */
 static int check(const howdah_job_ack *one, howdah_error *reterr)
 {
     if (one->id < 1)
@@ -29,6 +31,7 @@ static int check(const howdah_job_ack *one, howdah_error *reterr)
                          (int)one->verdict);
 }
 
+/* The text is cut to what the store keeps; *ret_copy is set when that took a copy. */
 static int take(const howdah_job_ack *one, hw_ack *ret, char **ret_copy, howdah_error *reterr)
 {
     int s = check(one, reterr);
@@ -44,6 +47,8 @@ static int take(const howdah_job_ack *one, hw_ack *ret, char **ret_copy, howdah_
     return hw_job_text(one->text, &ret->text, ret_copy, reterr);
 }
 
+/* All are checked before any is sent. Outcomes are filled in only on success: until then the
+   caller's array is as it was. */
 static int ack_all(hw_store *store, howdah_job_ack *acks, size_t n, hw_ack *asked,
                    howdah_ack_outcome *acked, char **copies, howdah_error *reterr)
 {
@@ -61,6 +66,8 @@ static int ack_all(hw_store *store, howdah_job_ack *acks, size_t n, hw_ack *aske
     return s;
 }
 
+/* Also for a caller's own transaction, which brings its own store. One acked job that was lost
+   does not keep the others from being acked: each has an outcome of its own. */
 int hw_ack_on(hw_store *store, howdah_job_ack *acks, size_t n, howdah_error *reterr)
 {
     hw_ack *asked;
@@ -86,6 +93,7 @@ int hw_ack_on(hw_store *store, howdah_job_ack *acks, size_t n, howdah_error *ret
     return s;
 }
 
+/* HOWDAH_END: a retry that was the last attempt, so the job has failed. */
 int hw_ack_one(hw_store *store, const howdah_job_ack *ack, howdah_error *reterr)
 {
     howdah_job_ack one = *ack;
@@ -117,6 +125,7 @@ int howdah_jobs_ack(howdah_bus *bus, howdah_job_ack *acks, size_t n, howdah_erro
     return s < 0 ? s : hw_ack_on(bus->store, acks, n, reterr);
 }
 
+/* call is the name that errors mention: several public functions come this way. */
 static int ack_by(howdah_bus *bus, const char *call, const howdah_job_ack *ack,
                   howdah_error *reterr)
 {
@@ -128,6 +137,7 @@ static int ack_by(howdah_bus *bus, const char *call, const howdah_job_ack *ack,
     return s < 0 ? s : hw_ack_one(bus->store, ack, reterr);
 }
 
+/* Inside a transactional handler the completion is part of its transaction, as a push is. */
 int howdah_job_complete(howdah_bus *bus, int64_t id, int64_t token, const char *result,
                         howdah_error *reterr)
 {

@@ -1,6 +1,7 @@
 /* job.c - jobs as a user meets them: copies, sets, getters. */
 #include "bus/queue/job.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -29,6 +30,7 @@ static const size_t text_fields[] = {
 
 /* ------------------------------------------------------------------- copies */
 
+/* By memcpy(): the fields are reached by their offsets, of which the compiler knows no type. */
 static hw_str text_of(const howdah_job *record, size_t i)
 {
     hw_str text;
@@ -37,7 +39,9 @@ static hw_str text_of(const howdah_job *record, size_t i)
     return text;
 }
 
-/* The job and its texts, each with its NUL; 0 on overflow. */
+/*
+ * The job and its texts, each with its NUL: one block, so that one free is enough. 0 on overflow.
+ */
 static size_t block_size(const howdah_job *record)
 {
     size_t size = sizeof(howdah_job);
@@ -52,6 +56,9 @@ static size_t block_size(const howdah_job *record)
     return size;
 }
 
+/*
+ * The texts are stored after the job in the same block, and each ends with a NUL for the getters.
+ */
 int hw_job_clone(const howdah_job *record, howdah_job **ret_job, howdah_error *reterr)
 {
     size_t size = block_size(record);
@@ -73,6 +80,7 @@ int hw_job_clone(const howdah_job *record, howdah_job **ret_job, howdah_error *r
         memcpy((char *)job + text_fields[i], &text, sizeof text);
         at += text.len + 1;
     }
+    assert(at == (char *)job + size);
     *ret_job = job;
     return HOWDAH_OK;
 }
@@ -84,6 +92,7 @@ void howdah_job_free(howdah_job *job)
 
 /* --------------------------------------------------------------------- sets */
 
+/* The room is what was asked for: adding a job never has to allocate the list. */
 int hw_jobs_new(size_t room, howdah_jobs **ret_jobs, howdah_error *reterr)
 {
     howdah_jobs *jobs = hw_calloc(1, sizeof *jobs);
@@ -100,6 +109,7 @@ int hw_jobs_new(size_t room, howdah_jobs **ret_jobs, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* The set takes a copy. A store that gives more than was asked for is reported, not trusted. */
 int hw_jobs_add(howdah_jobs *jobs, const howdah_job *record, howdah_error *reterr)
 {
     int s;
@@ -117,6 +127,7 @@ size_t howdah_jobs_count(const howdah_jobs *jobs)
     return jobs ? jobs->n : 0;
 }
 
+/* Still the set's own: it is freed with it. */
 const howdah_job *howdah_jobs_at(const howdah_jobs *jobs, size_t index)
 {
     return jobs && index < jobs->n ? jobs->items[index] : NULL;
@@ -134,6 +145,8 @@ void howdah_jobs_free(howdah_jobs *jobs)
 
 /* -------------------------------------------------------------------- texts */
 
+/* Handlers return any text, an exception's message say. It is cut and made valid UTF-8 rather
+   than refused: the verdict matters more. *ret_copy NULL: ret_text is the caller's own text. */
 int hw_job_text(const char *text, hw_str *ret_text, char **ret_copy, howdah_error *reterr)
 {
     size_t len = text ? strlen(text) : 0;
@@ -168,7 +181,7 @@ const char *howdah_job_state_name(howdah_job_state state)
     return (size_t)state < sizeof names / sizeof names[0] ? names[state] : "unknown";
 }
 
-/* Of no job everything is absent. */
+/* The getters may be asked about NULL: everything of no job is absent. */
 static const howdah_job *seen(const howdah_job *job)
 {
     static const howdah_job none = {.state = HOWDAH_JOB_PENDING};
@@ -228,6 +241,7 @@ const char *howdah_job_content_type(const howdah_job *job)
     return seen(job)->content_type.s;
 }
 
+/* Never NULL: no headers are the empty object. */
 const char *howdah_job_headers(const howdah_job *job, size_t *ret_len)
 {
     hw_str headers = seen(job)->headers.s ? seen(job)->headers : HW_STR_LIT("{}");

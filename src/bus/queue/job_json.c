@@ -9,11 +9,14 @@ static int64_t or_absent(int64_t time_us)
     return time_us == 0 ? HW_TIME_ABSENT : time_us;
 }
 
+/* These numbers begin with 1; a 0 means that there is none, and is left out. */
 static int64_t positive(int64_t value)
 {
     return value > 0 ? value : HOWDAH_ABSENT;
 }
 
+/* The order of the fields is part of the output that scripts read: new ones go to the end of
+   their group. Without data the job was read without its payload. */
 static void put_job(hw_buf *out, const void *thing)
 {
     const howdah_job *job = thing;

@@ -9,6 +9,10 @@
 #include "bus/subscription/subscription.h"
 #include "engine/rules.h"
 
+/* The public list of holes is pairs of numbers: the ranges are handed out as they are. */
+_Static_assert(sizeof(hw_range) == 2 * sizeof(int64_t), "a range is a pair of numbers");
+
+/* For every call that takes a name: a misspelt one must not reach the store. */
 static int check_named(const char *subscriber_id, howdah_error *reterr)
 {
     return hw_rule_name("subscriber_id", hw_str_of(subscriber_id), reterr);
@@ -42,6 +46,9 @@ static int gather_holes(info_walk *w, const hw_sub_row *row)
     return s;
 }
 
+/*
+ * What another process can tell from the row. An owner whose place is at the head counts as live.
+ */
 static howdah_subscription_state state_of(const hw_sub_row *row, int64_t head)
 {
     if (row->status == HW_SUB_PAUSED)
@@ -53,6 +60,7 @@ static howdah_subscription_state state_of(const hw_sub_row *row, int64_t head)
     return row->high >= head ? HOWDAH_SUBSCRIPTION_LIVE : HOWDAH_SUBSCRIPTION_BEHIND;
 }
 
+/* One row, as the user's function sees it. Its texts and holes are valid during the call only. */
 static int on_row(void *ctx, const hw_sub_row *row)
 {
     info_walk *w = ctx;
@@ -85,6 +93,8 @@ static int on_row(void *ctx, const hw_sub_row *row)
     return w->fn(w->ctx, &info);
 }
 
+/* The head is read first, once for all rows: so a lag can be too small by what came since, but it
+   is never negative. */
 int howdah_subscriptions_walk(howdah_bus *bus, const char *subscriber_id,
                               int (*fn)(void *ctx, const howdah_subscription_info *info), void *ctx,
                               howdah_error *reterr)
@@ -108,7 +118,7 @@ int howdah_subscriptions_walk(howdah_bus *bus, const char *subscriber_id,
     return s < 0 ? s : w.status < 0 ? w.status : s;
 }
 
-/* By an operator: whoever owns it. */
+/* By an operator, whoever owns it: a hold without a token fits every owner. */
 static int set_status(howdah_bus *bus, const char *subscriber_id, hw_sub_status status,
                       hw_str reason, howdah_error *reterr)
 {
@@ -138,6 +148,8 @@ int howdah_subscription_resume(howdah_bus *bus, const char *subscriber_id, howda
     return s < 0 ? s : set_status(bus, subscriber_id, HW_SUB_ACTIVE, HW_STR_NULL, reterr);
 }
 
+/* The store takes the token away with the place: an owner that runs hears of it with its next
+   question or checkpoint, and starts anew. */
 int howdah_subscription_reset(howdah_bus *bus, const char *subscriber_id, int64_t to,
                               howdah_error *reterr)
 {
@@ -168,6 +180,8 @@ int howdah_subscription_reset(howdah_bus *bus, const char *subscriber_id, int64_
     return s;
 }
 
+/* A binding's router is refused: unbind removes both, and removing the row alone would leave a
+   binding that routes nothing. */
 int howdah_subscription_remove(howdah_bus *bus, const char *subscriber_id, howdah_error *reterr)
 {
     HW_ENTRY(entry);
@@ -211,6 +225,9 @@ int howdah_skip_resolve(howdah_bus *bus, int64_t id, const char *resolution, how
 
 /* ------------------------------------------------------------ dead letters */
 
+/*
+ * One walk for dead letters of subscriptions and of queues; the two filters exclude each other.
+ */
 int howdah_dead_letters_walk(howdah_bus *bus, const howdah_dead_letters_options *options,
                              int (*fn)(void *ctx, const howdah_dead_letter *dead_letter), void *ctx,
                              howdah_error *reterr)
@@ -245,6 +262,7 @@ int howdah_dead_letters_walk(howdah_bus *bus, const howdah_dead_letters_options 
     return hw_sub_ops_of(bus)->dead_letters(bus->store, &query, fn, ctx, reterr);
 }
 
+/* *ret_n is written only on success, and only if the caller wants it. */
 static int mark(howdah_bus *bus, const int64_t *ids, size_t n, const char *subscriber_id,
                 hw_dead_letter_state state, const char *reason, int64_t *ret_n,
                 howdah_error *reterr)
@@ -258,6 +276,8 @@ static int mark(howdah_bus *bus, const int64_t *ids, size_t n, const char *subsc
     return s;
 }
 
+/* Only a mark in the store: the owner finds it and tries again. With ids the subscriber is
+   ignored. */
 int howdah_dead_letters_redrive(howdah_bus *bus, const int64_t *ids, size_t n,
                                 const char *subscriber_id, int64_t *ret_n, howdah_error *reterr)
 {
@@ -273,6 +293,7 @@ int howdah_dead_letters_redrive(howdah_bus *bus, const int64_t *ids, size_t n,
                         ret_n, reterr);
 }
 
+/* Only by id and with a reason: nobody throws away by accident what nobody has looked at. */
 int howdah_dead_letters_discard(howdah_bus *bus, const int64_t *ids, size_t n, const char *reason,
                                 int64_t *ret_n, howdah_error *reterr)
 {

@@ -13,14 +13,21 @@
 #include "engine/rules.h"
 
 #define THREADS_MAX 256
+/* How often the worker looks after its queue, and how many rounds it takes then at most: the jobs
+   in hand have to be extended in between. */
 #define MAINTAIN_MS 10000
 #define MAINTAIN_ROUNDS 10
+/* From the first wait for a store that cannot be reached to the longest. */
 #define STORE_BACKOFF_MS 50
-#define ROUTE_LOOK_MS 20
 #define STORE_BACKOFF_MAX_MS 5000
+/* until_empty: how often a worker without jobs asks whether its router has caught up. */
+#define ROUTE_LOOK_MS 20
 
 /* ------------------------------------------------------------------ making one */
 
+/*
+ * One row for each number of the options: one loop checks them all, and all errors read the same.
+ */
 typedef struct number_rule {
     const char *field;
     int64_t value;
@@ -61,6 +68,7 @@ static int check(const howdah_worker_options *o, howdah_error *reterr)
     return s < 0 ? s : check_numbers(o, reterr);
 }
 
+/* The pool has ended, or never began: no thread has a job of the hand. */
 static void free_worker(howdah_worker *worker)
 {
     for (size_t i = 0; i < worker->hand_n; i++)
@@ -74,6 +82,8 @@ static void free_worker(howdah_worker *worker)
     hw_free(worker);
 }
 
+/* Everything is allocated here, as large as it can become: later no claim fails for lack of room
+   in the hand. */
 static int new_worker(howdah_bus *bus, const howdah_worker_options *o, howdah_worker **ret_worker,
                       howdah_error *reterr)
 {
@@ -148,13 +158,15 @@ int howdah_worker_new(howdah_bus *bus, const howdah_worker_options *options,
 
 /* --------------------------------------------------------------------- running */
 
+/* The store may be able to do it later. Whatever else went wrong is for the caller of the run. */
 static bool is_passing(int status, const howdah_error *err)
 {
     return status == HOWDAH_UNAVAILABLE || status == HOWDAH_TIMEOUT || status == HOWDAH_FULL ||
            (err->flags & HOWDAH_RETRYABLE) != 0;
 }
 
-/* True when a later turn may succeed; waits a little, growing, at most until then. */
+/* True when a later pass may succeed. Then it waits a little, longer each time, but not past
+   until_ms. */
 static bool retries_after(howdah_worker *worker, int status, const howdah_error *err,
                           int64_t until_ms)
 {
@@ -183,7 +195,11 @@ static int on_counts(void *ctx, const howdah_queue_info *row)
     return 0;
 }
 
-/* HOWDAH_END: nothing is left for us, see howdah_worker_run(). */
+/*
+ * HOWDAH_END: nothing is left for this worker, see howdah_worker_run(). With until_empty the
+ * store is asked only after a claim in vain: scheduled jobs are waited for only if they are our
+ * own retries.
+ */
 static int look_for_end(howdah_worker *worker, howdah_error *reterr)
 {
     counts c = {0, 0};
@@ -214,6 +230,8 @@ static int look_for_end(howdah_worker *worker, howdah_error *reterr)
                                                                                   : HOWDAH_OK;
 }
 
+/* Every worker looks after its queue, so a queue with workers needs nobody else for it. A queue
+   that does not exist yet needs nothing. */
 static int maintain(howdah_worker *worker, howdah_error *reterr)
 {
     int64_t now = hw_clock_mono_ms();
@@ -229,7 +247,8 @@ static int maintain(howdah_worker *worker, howdah_error *reterr)
     return s == HOWDAH_NOT_FOUND ? HOWDAH_OK : s;
 }
 
-/* Until something is due, done or pushed. */
+/* Sleeps until something is due, done or pushed. If the bell was just armed, it does not sleep:
+   the look that has to follow comes first (queue/wakeup.c I1). */
 static int rest(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_error *reterr)
 {
     hw_pool_view view = hw_pool_look(&worker->pool);
@@ -255,7 +274,8 @@ static int rest(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* One pass; HOWDAH_END: an end that the options name. */
+/* One pass. HOWDAH_END: an end that the options name. Without threads each pass runs one job, so
+   that leases and acks are looked after between two jobs. */
 static int pass(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_error *reterr)
 {
     /* At the end what is left in hand is run first, and then acked together. */
@@ -276,7 +296,8 @@ static int pass(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_
     return may_claim ? rest(worker, may_claim, until_ms, reterr) : HOWDAH_OK;
 }
 
-/* True when the time is over and nothing is left that this call has to see to. */
+/* True when the time is over and nothing is left for this call. With threads, handlers may run on
+   after the call; without, nobody would run what is in hand. */
 static bool is_over(howdah_worker *worker, bool over)
 {
     hw_pool_view view = hw_pool_look(&worker->pool);
@@ -284,6 +305,7 @@ static bool is_over(howdah_worker *worker, bool over)
     return over && view.done_n == 0 && (worker->options.threads > 0 || worker->hand_n == 0);
 }
 
+/* Errors that may pass are waited out until the time is over; then the caller hears of them. */
 int howdah_worker_run(howdah_worker *worker, int64_t for_ms, howdah_error *reterr)
 {
     HW_ENTRY(entry);
@@ -315,6 +337,7 @@ int howdah_worker_run(howdah_worker *worker, int64_t for_ms, howdah_error *reter
 
 /* -------------------------------------------------------------------- stopping */
 
+/* Not run here any more: it goes back to the queue with the next exchange. */
 static void release(howdah_work *work)
 {
     work->verdict = HOWDAH_WORK_RELEASE;
@@ -322,7 +345,7 @@ static void release(howdah_work *work)
     work->worker->owes = true;
 }
 
-/* What was not begun is given back, a suspect that is held included. */
+/* What was not begun is given back, including a suspect that is held. */
 static void release_waiting(howdah_worker *worker)
 {
     for (hw_pool_item *item = hw_pool_take_waiting(&worker->pool); item; item = item->next)
@@ -333,6 +356,8 @@ static void release_waiting(howdah_worker *worker)
     }
 }
 
+/* Handlers that run are waited for, up to drain_ms. Their leases are extended meanwhile, and each
+   is acked as it ends. */
 static int stop(howdah_worker *worker, howdah_error *reterr)
 {
     int64_t until_ms = hw_clock_end_ms(worker->options.drain_ms);
@@ -359,6 +384,8 @@ static int stop(howdah_worker *worker, howdah_error *reterr)
     }
 }
 
+/* The waits of handlers end meanwhile: one that waits on this bus returns instead of using up
+   drain_ms. */
 int howdah_worker_stop(howdah_worker *worker, howdah_error *reterr)
 {
     HW_ENTRY(entry);
@@ -375,6 +402,8 @@ int howdah_worker_stop(howdah_worker *worker, howdah_error *reterr)
     return s;
 }
 
+/* After a stop that timed out, too: the pool's threads are joined, however long the handlers
+   take. What they leave is not acked, and their leases run out. */
 void howdah_worker_free(howdah_worker *worker)
 {
     HW_ENTRY(entry);
