@@ -73,7 +73,7 @@ void hw_pool_clear(const hw_pool *pool)
     }
 }
 
-/* With the lock held. From here on the item is running, and the thread's (I1, I2). */
+/* With the lock held.  From here on the item is running, and the thread's (I1, I2). */
 static hw_pool_item *begin_next(hw_pool *pool)
 {
     hw_pool_item *item = take_first(&pool->waiting);
@@ -118,7 +118,7 @@ bool hw_pool_run_one(hw_pool *pool)
     return true;
 }
 
-/* The next one for a thread. NULL: the thread ends. While the pool drains, what waits is still
+/* The next one for a thread.  NULL: the thread ends.  While the pool drains, what waits is still
    run. */
 static hw_pool_item *wait_for_next(hw_pool *pool)
 {
@@ -132,7 +132,7 @@ static hw_pool_item *wait_for_next(hw_pool *pool)
     return item;
 }
 
-/* A thread's life. The item runs without the lock (I3). */
+/* A thread's life.  The item runs without the lock (I3). */
 static void *serve(void *arg)
 {
     const hw_pool_thread *thread = arg;

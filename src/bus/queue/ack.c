@@ -47,7 +47,7 @@ static int take(const howdah_job_ack *one, hw_ack *ret, char **ret_copy, howdah_
     return hw_job_text(one->text, &ret->text, ret_copy, reterr);
 }
 
-/* All are checked before any is sent. Outcomes are filled in only on success: until then the
+/* All are checked before any is sent.  Outcomes are filled in only on success: until then the
    caller's array is as it was. */
 static int ack_all(hw_store *store, howdah_job_ack *acks, size_t n, hw_ack *asked,
                    howdah_ack_outcome *acked, char **copies, howdah_error *reterr)
@@ -66,7 +66,7 @@ static int ack_all(hw_store *store, howdah_job_ack *acks, size_t n, hw_ack *aske
     return s;
 }
 
-/* Also for a caller's own transaction, which brings its own store. One acked job that was lost
+/* Also for a caller's own transaction, which brings its own store.  One acked job that was lost
    does not keep the others from being acked: each has an outcome of its own. */
 int hw_ack_on(hw_store *store, howdah_job_ack *acks, size_t n, howdah_error *reterr)
 {

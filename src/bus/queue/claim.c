@@ -91,7 +91,7 @@ static int check_claim(const char *queue, int64_t n, const howdah_claim_options 
     return s;
 }
 
-/* One round trip. HOWDAH_END: there was no job to be had. If copying a job failed, the claimed
+/* One round trip.  HOWDAH_END: there was no job to be had.  If copying a job failed, the claimed
    jobs stay leased until their time is over (I1): nobody has them. */
 static int claim_once(howdah_bus *bus, const hw_claim *claim, howdah_jobs **ret_jobs,
                       hw_claim_report *report, howdah_error *reterr)

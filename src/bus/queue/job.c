@@ -39,9 +39,8 @@ static hw_str text_of(const howdah_job *record, size_t i)
     return text;
 }
 
-/*
- * The job and its texts, each with its NUL: one block, so that one free is enough. 0 on overflow.
- */
+/* The job and its texts, each with its NUL: one block, so that one free is enough.  0 on
+   overflow. */
 static size_t block_size(const howdah_job *record)
 {
     size_t size = sizeof(howdah_job);
@@ -109,7 +108,7 @@ int hw_jobs_new(size_t room, howdah_jobs **ret_jobs, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* The set takes a copy. A store that gives more than was asked for is reported, not trusted. */
+/* The set takes a copy.  A store that gives more than was asked for is reported, not trusted. */
 int hw_jobs_add(howdah_jobs *jobs, const howdah_job *record, howdah_error *reterr)
 {
     int s;
@@ -145,8 +144,8 @@ void howdah_jobs_free(howdah_jobs *jobs)
 
 /* -------------------------------------------------------------------- texts */
 
-/* Handlers return any text, an exception's message say. It is cut and made valid UTF-8 rather
-   than refused: the verdict matters more. *ret_copy NULL: ret_text is the caller's own text. */
+/* Handlers return any text, an exception's message say.  It is cut and made valid UTF-8 rather
+   than refused: the verdict matters more.  *ret_copy NULL: ret_text is the caller's own text. */
 int hw_job_text(const char *text, hw_str *ret_text, char **ret_copy, howdah_error *reterr)
 {
     size_t len = text ? strlen(text) : 0;

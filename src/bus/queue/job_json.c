@@ -16,7 +16,7 @@ static int64_t positive(int64_t value)
 }
 
 /* The order of the fields is part of the output that scripts read: new ones go to the end of
-   their group. Without data the job was read without its payload. */
+   their group.  Without data the job was read without its payload. */
 static void put_job(hw_buf *out, const void *thing)
 {
     const howdah_job *job = thing;

@@ -91,7 +91,7 @@ static int take_job(const howdah_new_job *given, size_t payload_bytes_max, hw_pu
     return s < 0 ? s : take_causation(job, push, reterr);
 }
 
-/* All are checked before any is stored. The error names the job, and its index, when there are
+/* All are checked before any is stored.  The error names the job, and its index, when there are
    several. */
 static int take_jobs(const howdah_new_job *const *jobs, size_t n, size_t payload_bytes_max,
                      hw_push *pushes, howdah_error *reterr)

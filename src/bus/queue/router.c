@@ -63,7 +63,7 @@ static int pass(const routing *r, int64_t upto, howdah_error *reterr)
     return hw_delivery_pass(&r->sub->d, upto, page->holes, page->holes_n, r->now_ms, reterr);
 }
 
-/* The event becomes a job. It counts as handled before it is stored (I2). */
+/* The event becomes a job.  It counts as handled before it is stored (I2). */
 static int collect(routing *r, const howdah_event *event, howdah_error *reterr)
 {
     assert(r->n < r->sub->work.page->n);
@@ -107,8 +107,8 @@ static int offer_page(routing *r, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* I1. Only sequences are sent: the store makes the jobs from its own events, so payloads do not
-   travel. A page without jobs needs no statement; its checkpoint is stored when it is due. */
+/* I1.  Only sequences are sent: the store makes the jobs from its own events, so payloads do not
+   travel.  A page without jobs needs no statement; its checkpoint is stored when it is due. */
 static int store_page(const routing *r, hw_store *io, howdah_error *reterr)
 {
     howdah_subscription *sub = r->sub;
@@ -270,7 +270,7 @@ static int on_binding(void *ctx, const hw_binding *binding)
     return r->status < 0;
 }
 
-/* Their bindings are gone. One that a worker has in hand is let go in a later pass, when it is
+/* Their bindings are gone.  One that a worker has in hand is let go in a later pass, when it is
    back. */
 static void drop_unbound(howdah_bus *bus)
 {
@@ -302,7 +302,7 @@ static bool is_due(const hw_service *service, int64_t now)
     return now >= service->routes_ms;
 }
 
-/* Marks and sweeps: every router that no binding claims any more is dropped. After an error
+/* Marks and sweeps: every router that no binding claims any more is dropped.  After an error
    nothing is dropped, because the walk may have been cut short. */
 int hw_route_refresh(howdah_bus *bus, howdah_error *reterr)
 {

@@ -47,8 +47,8 @@ static bool listens(const howdah_bus *bus, int64_t queue_id, uint64_t session)
 }
 
 /*
- * The bell of a queue is the channel of a type of that name. Subscriptions of the bus have to
- * listen anew afterwards (I5). Queue 0 is one that does not exist yet: then the general channel.
+ * The bell of a queue is the channel of a type of that name.  Subscriptions of the bus have to
+ * listen anew afterwards (I5).  Queue 0 is one that does not exist yet: then the general channel.
  */
 static int listen_to(howdah_bus *bus, int64_t queue_id)
 {
@@ -66,7 +66,7 @@ static int listen_to(howdah_bus *bus, int64_t queue_id)
 }
 
 /*
- * Listens if it does not yet. False: this session hears nothing, and only the pauses find jobs.
+ * Listens if it does not yet.  False: this session hears nothing, and only the pauses find jobs.
  */
 static bool is_listening(howdah_bus *bus, int64_t queue_id)
 {

@@ -46,9 +46,8 @@ static int gather_holes(info_walk *w, const hw_sub_row *row)
     return s;
 }
 
-/*
- * What another process can tell from the row. An owner whose place is at the head counts as live.
- */
+/* What another process can tell from the row.  An owner whose place is at the head counts as
+   live. */
 static howdah_subscription_state state_of(const hw_sub_row *row, int64_t head)
 {
     if (row->status == HW_SUB_PAUSED)
@@ -60,7 +59,9 @@ static howdah_subscription_state state_of(const hw_sub_row *row, int64_t head)
     return row->high >= head ? HOWDAH_SUBSCRIPTION_LIVE : HOWDAH_SUBSCRIPTION_BEHIND;
 }
 
-/* One row, as the user's function sees it. Its texts and holes are valid during the call only. */
+/*
+ * One row, as the user's function sees it.  Its texts and holes are valid during the call only.
+ */
 static int on_row(void *ctx, const hw_sub_row *row)
 {
     info_walk *w = ctx;
@@ -276,7 +277,7 @@ static int mark(howdah_bus *bus, const int64_t *ids, size_t n, const char *subsc
     return s;
 }
 
-/* Only a mark in the store: the owner finds it and tries again. With ids the subscriber is
+/* Only a mark in the store: the owner finds it and tries again.  With ids the subscriber is
    ignored. */
 int howdah_dead_letters_redrive(howdah_bus *bus, const int64_t *ids, size_t n,
                                 const char *subscriber_id, int64_t *ret_n, howdah_error *reterr)

@@ -24,7 +24,7 @@
 #include "bus/subscription/subscription.h"
 #include "engine/pattern.h"
 
-/* One run of hw_deliver_run(). io writes checkpoints and dead letters; tx is for the handler's
+/* One run of hw_deliver_run().  io writes checkpoints and dead letters; tx is for the handler's
    transaction, NULL unless TRANSACTIONAL. */
 typedef struct delivery_run {
     howdah_subscription *sub;
@@ -118,16 +118,16 @@ static int checkpoint_without(delivery_run *t, const howdah_event *event, hw_anc
     return s;
 }
 
-/* What the store tells in passing. false: the run ends, because somebody has paused or halted the
-   subscription. */
+/* What the store tells in passing.  false: the run ends, because somebody has paused or halted
+   the subscription. */
 static bool heed(howdah_subscription *sub, const hw_sub_news *news)
 {
     sub->work.told = news->status;
     return news->status == HW_SUB_ACTIVE;
 }
 
-/* For this subscription alone, on the run's own store handle. The lease counts from before the
-   statement was sent: the store may have renewed it at any time since. false: the run ends. */
+/* For this subscription alone, on the run's own store handle.  The lease counts from before the
+   statement was sent: the store may have renewed it at any time since.  false: the run ends. */
 static bool store_checkpoint(delivery_run *t)
 {
     howdah_subscription *sub = t->sub;
@@ -154,7 +154,7 @@ static bool store_checkpoint(delivery_run *t)
 }
 
 /* A handler that takes long must not cost the lease: it is renewed between two events when a
-   third of it has passed. false: the run ends. */
+   third of it has passed.  false: the run ends. */
 static bool keep_lease(delivery_run *t)
 {
     howdah_subscription *sub = t->sub;
@@ -197,9 +197,8 @@ static void tell_dead_letter(howdah_subscription *sub, const howdah_event *event
     hw_handling_end(&handling);
 }
 
-/*
- * I2: dead letter and checkpoint in one transaction. The user is told only after both are stored.
- */
+/* I2: dead letter and checkpoint in one transaction.  The user is told only after both are
+   stored. */
 static bool store_dead_letter(delivery_run *t, const howdah_event *event, const char *error,
                               int64_t attempts)
 {
@@ -313,7 +312,7 @@ static bool is_refused(int status, const howdah_error *err)
 }
 
 /*
- * Effect and checkpoint in one transaction (I1). If the commit is refused because of what the
+ * Effect and checkpoint in one transaction (I1).  If the commit is refused because of what the
  * handler did, that is a failure of the handler; anything else is the store's trouble, and the
  * event is outstanding again.
  */
@@ -383,7 +382,7 @@ static bool run_handler(delivery_run *t, const howdah_event *event, const howdah
     return on_failure(t, event, &delivery);
 }
 
-/* I3. True when the handler may run, or when the event has become a dead letter instead
+/* I3.  True when the handler may run, or when the event has become a dead letter instead
    (*ret_dead). */
 static bool name_suspect(delivery_run *t, const howdah_event *event, bool *ret_dead)
 {
@@ -432,8 +431,8 @@ static bool clear_suspect(delivery_run *t)
     return true;
 }
 
-/* One event. False: the run ends; the event is handled, outstanding again, or will be known after
-   the state is loaded anew. */
+/* One event.  False: the run ends; the event is handled, outstanding again, or will be known
+   after the state is loaded anew. */
 static bool deliver(delivery_run *t, const howdah_event *event)
 {
     howdah_subscription *sub = t->sub;
@@ -471,8 +470,8 @@ static bool deliver(delivery_run *t, const howdah_event *event)
 
 /* ------------------------------------------------------------------ a page */
 
-/* The engine decides: deliver, skip or wait. A row that was read again was offered before, so the
-   engine is only told that it is back. */
+/* The engine decides: deliver, skip or wait.  A row that was read again was offered before, so
+   the engine is only told that it is back. */
 static int offer(const delivery_run *t, const howdah_event *event, hw_offer *ret_offer,
                  howdah_error *reterr)
 {
@@ -490,8 +489,8 @@ static int offer(const delivery_run *t, const howdah_event *event, hw_offer *ret
                              ret_offer, reterr);
 }
 
-/* The numbers before a row that has to wait may turn out to be no holes at all. Then they are not
-   in its way any more, and it is offered once more. */
+/* The numbers before a row that has to wait may turn out to be no holes at all.  Then they are
+   not in its way any more, and it is offered once more. */
 static int offer_after_pass(const delivery_run *t, const howdah_event *event, hw_offer *ret_offer,
                             howdah_error *reterr)
 {
@@ -508,7 +507,7 @@ static bool is_to_end(const howdah_subscription *sub)
     return hw_interrupted(sub->bus->interrupt) || hw_runner_is_stopping(sub->bus);
 }
 
-/* True: every row was offered. False: something is in the way, and sub->work says what. */
+/* True: every row was offered.  False: something is in the way, and sub->work says what. */
 static bool run_page(delivery_run *t)
 {
     howdah_subscription *sub = t->sub;
@@ -554,8 +553,8 @@ static bool is_on_page(const hw_page *page, int64_t sequence)
 
 /*
  * Events that were there once, failed, and have been removed from the log since (a purge): nobody
- * can deliver them, so they count as handled. A page that was cut off tells nothing of what comes
- * after its last row.
+ * can deliver them, so they count as handled.  A page that was cut off tells nothing of what
+ * comes after its last row.
  */
 static int forget_gone(howdah_subscription *sub, howdah_error *reterr)
 {
@@ -665,7 +664,7 @@ static void ask_again_or_note(delivery_run *t, const howdah_dead_letter *dead_le
         note_unstored(t->sub, dead_letter, false, NULL);
 }
 
-/* The handler's try. The dead letter is already marked dead again (I4). */
+/* The handler's try.  The dead letter is already marked dead again (I4). */
 static int try_dead(delivery_run *t, const howdah_dead_letter *dead_letter, howdah_error *reterr)
 {
     howdah_delivery delivery = {
@@ -755,7 +754,7 @@ static int on_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
     return 0;
 }
 
-/* At most REDRIVES_AT_ONCE in one run, so that new events get their turn. What was not tried
+/* At most REDRIVES_AT_ONCE in one run, so that new events get their turn.  What was not tried
    keeps its mark in the store, and is found again. */
 static void redrive(delivery_run *t)
 {

@@ -68,7 +68,7 @@ static int still_there(howdah_bus *bus, int told, howdah_error *reterr)
     return s < 0 ? s : told;
 }
 
-/* Asks who holds the sequence, and how many numbers were drawn. HOWDAH_END when this server
+/* Asks who holds the sequence, and how many numbers were drawn.  HOWDAH_END when this server
    cannot tell: it is a standby. */
 static int look(howdah_bus *bus, howdah_error *reterr)
 {
@@ -88,7 +88,7 @@ static int look(howdah_bus *bus, howdah_error *reterr)
     return s;
 }
 
-/* A new set with a new version. Pages and subscriptions share sets and tell them apart by
+/* A new set with a new version.  Pages and subscriptions share sets and tell them apart by
    version, so no version is used twice, not even for "none". */
 static int make_still(hw_log_reader *reader, hw_ranges *ranges, howdah_error *reterr)
 {
@@ -162,7 +162,7 @@ static int wake(hw_log_reader *reader, const hw_ranges *visible, howdah_error *r
     return s;
 }
 
-/* Scratch sets of one calculation. They are freed together, so that no path forgets one. */
+/* Scratch sets of one calculation.  They are freed together, so that no path forgets one. */
 typedef struct sets {
     hw_ranges touched;
     hw_ranges visible;
@@ -284,8 +284,8 @@ static bool is_news(const hw_log_reader *reader)
 }
 
 /*
- * The evidence of a round. It has to be older than the rows: somebody who is gone by now, and
- * whose numbers the rows do not show, has rolled back. *ret_alive: the numbers that may still
+ * The evidence of a round.  It has to be older than the rows: somebody who is gone by now, and
+ * whose numbers the rows do not show, has rolled back.  *ret_alive: the numbers that may still
  * appear.
  */
 int hw_holes_look(howdah_bus *bus, bool *ret_looked, hw_ranges *ret_alive, howdah_error *reterr)
@@ -328,7 +328,7 @@ int hw_holes_refresh(howdah_bus *bus, howdah_error *reterr)
 }
 
 /* I3: rows are sound if nobody ended between the look before them and this one who may have drawn
-   numbers that stand still. The numbers of those who did end are noted in freed_from. */
+   numbers that stand still.  The numbers of those who did end are noted in freed_from. */
 int hw_holes_confirm(howdah_bus *bus, bool *ret_sound, howdah_error *reterr)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -399,7 +399,7 @@ static int64_t put_aside_upto(const hw_log_reader *reader)
     return upto;
 }
 
-/* Called after the verdict: a hole that is left has a holder that stays open. Every read of the
+/* Called after the verdict: a hole that is left has a holder that stays open.  Every read of the
    edge looks into every hole, so holes that live long are taken out of its way. */
 int hw_holes_put_aside(howdah_bus *bus, howdah_error *reterr)
 {
@@ -440,7 +440,7 @@ static int find_top(howdah_bus *bus, hw_anchor *ret_top, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* Two statements have told what is proven and where the log ends. If an older copy of the log
+/* Two statements have told what is proven and where the log ends.  If an older copy of the log
    took its place between them, under the same name, the first can be above the second. */
 static int prove_below(hw_log_reader *reader, int64_t top, howdah_error *reterr)
 {
@@ -449,7 +449,7 @@ static int prove_below(hw_log_reader *reader, int64_t top, howdah_error *reterr)
     return hw_ranges_remove(&reader->proven_holes, top + 1, INT64_MAX, reterr);
 }
 
-/* The reader begins at the end of the log. What is below is covered later, and only as far down
+/* The reader begins at the end of the log.  What is below is covered later, and only as far down
    as some subscription needs (hw_holes_cover()). */
 static int start(howdah_bus *bus, howdah_error *reterr)
 {
@@ -553,7 +553,7 @@ static int keep_below(howdah_bus *bus, const hw_ranges *holes, howdah_error *ret
     return s;
 }
 
-/* Finds what may still appear below low. *ret_wait: some open transaction may have drawn a part
+/* Finds what may still appear below low.  *ret_wait: some open transaction may have drawn a part
    of it, and the caller is still patient: most end soon, and then there is nothing to count. */
 static int cover(howdah_bus *bus, bool patient, bool *ret_wait, howdah_error *reterr)
 {
@@ -643,7 +643,7 @@ static bool holes_moved(const hw_log_reader *reader)
            (still->n > 0 && still->items[still->n - 1].last > reader->proven_upto);
 }
 
-/* I4. Every few seconds, and only if enough was proven since: it is a write, and a process that
+/* I4.  Every few seconds, and only if enough was proven since: it is a write, and a process that
    starts without it only has more to look through. */
 int hw_holes_store_proven(howdah_bus *bus, howdah_error *reterr)
 {
@@ -673,8 +673,8 @@ int hw_holes_store_proven(howdah_bus *bus, howdah_error *reterr)
 
 /* ------------------------------------------------------------- subscriptions */
 
-/* Some numbers are outstanding for a subscription, and the reader does not keep them any more. Of
-   these: the ones that the subscription has to read. */
+/* Some numbers are outstanding for a subscription, and the reader does not keep them any more.
+   Of these: the ones that the subscription has to read. */
 static int sift(howdah_bus *bus, const hw_ranges *left, sets *x, hw_ranges *out,
                 howdah_error *reterr)
 {
@@ -718,7 +718,7 @@ static int left_behind(howdah_subscription *sub, const hw_page *page, bool may_a
     return s;
 }
 
-/* After this the subscription has the page's set as its own. All or nothing: if it fails, the
+/* After this the subscription has the page's set as its own.  All or nothing: if it fails, the
    place still has its old set, and the page must not be offered. */
 int hw_holes_adopt(howdah_subscription *sub, const hw_page *page, bool may_ask,
                    howdah_error *reterr)

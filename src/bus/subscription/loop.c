@@ -50,7 +50,7 @@ int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reter
 
 /* ------------------------------------------------------------------- turns */
 
-/* The session in which handlers' transactions run. It is not the bus's own: the reader and the
+/* The session in which handlers' transactions run.  It is not the bus's own: the reader and the
    checkpoints go on there while a handler's transaction is open. */
 static int second_session(howdah_bus *bus, howdah_error *reterr)
 {
@@ -71,14 +71,14 @@ static void read_anew(howdah_subscription *sub, int64_t rest_ms)
     hw_sub_catch_up(sub, rest_ms);
 }
 
-/* I3: what may concern only this subscription's writes, so that it rests alone. Any other failure
-   is the caller's to hear of. */
+/* I3: what may concern only this subscription's writes, so that it rests alone.  Any other
+   failure is the caller's to hear of. */
 static bool is_own_trouble(int status)
 {
     return status == HOWDAH_FULL || status == HOWDAH_TIMEOUT;
 }
 
-/* The wait grows while the trouble goes on. end_delivery() starts it anew after the first
+/* The wait grows while the trouble goes on.  end_delivery() starts it anew after the first
    success. */
 static void rest(howdah_subscription *sub, int64_t now)
 {
@@ -102,7 +102,7 @@ static int end_route(howdah_subscription *sub, int failed, int64_t now, howdah_e
     return failed;
 }
 
-/* How the work ended becomes the subscription's state. What a lost token or session leaves is
+/* How the work ended becomes the subscription's state.  What a lost token or session leaves is
    thrown away first (subscription.h I6): nothing of it may be stored or read on from. */
 static int end_delivery(howdah_subscription *sub, howdah_error *reterr)
 {
@@ -190,7 +190,7 @@ static int read_due(howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
-/* A page that it reads for itself. When nothing is left to read and nothing is missing, it goes
+/* A page that it reads for itself.  When nothing is left to read and nothing is missing, it goes
    live with the next page of the window. */
 static int read_own(howdah_subscription *sub, howdah_error *reterr)
 {
@@ -220,8 +220,8 @@ static int read_own(howdah_subscription *sub, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* The window's next page. A page that is gone, or has holes while the order is strict, is not for
-   this subscription: it reads for itself again. */
+/* The window's next page.  A page that is gone, or has holes while the order is strict, is not
+   for this subscription: it reads for itself again. */
 static int take_page(howdah_subscription *sub, howdah_error *reterr)
 {
     const hw_log_reader *reader = &sub->bus->service->reader;
@@ -265,8 +265,8 @@ static int find_work(howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
-/* gap_policy=timeout: a number that has been missing for too long is given up, on the record. The
-   skip and the checkpoint without it are one operation of the store. */
+/* gap_policy=timeout: a number that has been missing for too long is given up, on the record.
+   The skip and the checkpoint without it are one operation of the store. */
 static int skip_overdue(howdah_subscription *sub, howdah_error *reterr)
 {
     const hw_frontier *f = &sub->bus->service->reader.frontier;
@@ -315,9 +315,8 @@ static int on_blocker(void *ctx, const hw_blocker *blocker)
     return 1;
 }
 
-/*
- * gap_policy=proof: nothing is given up, but an operator should know. Each hole is reported once.
- */
+/* gap_policy=proof: nothing is given up, but an operator should know.  Each hole is reported
+   once. */
 static void report_overdue(howdah_subscription *sub)
 {
     const hw_frontier *f = &sub->bus->service->reader.frontier;
@@ -355,7 +354,7 @@ static int serve_one(howdah_subscription *sub, howdah_error *reterr)
 
 /* ------------------------------------------------------------------ a pass */
 
-/* I1. A worker that has the work is not disturbed: its subscription is marked, and loaded anew
+/* I1.  A worker that has the work is not disturbed: its subscription is marked, and loaded anew
    when the work is collected. */
 int hw_service_meet(howdah_bus *bus, howdah_error *reterr)
 {
@@ -473,7 +472,7 @@ static int serve_all(howdah_bus *bus, howdah_error *reterr)
     return first;
 }
 
-/* A pass for a tail alone. The other subscriptions of the bus are not served: the caller asked
+/* A pass for a tail alone.  The other subscriptions of the bus are not served: the caller asked
    for an event, not for handlers to run. */
 int hw_service_bring(howdah_subscription *sub, howdah_error *reterr)
 {
@@ -493,7 +492,7 @@ int hw_service_bring(howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
-/* The order is that of I1 and I2: session, bell, ownership, then reading. in_vain notes a look
+/* The order is that of I1 and I2: session, bell, ownership, then reading.  in_vain notes a look
    without news, so that wakeup.c can tell a ring that was lost. */
 int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
 {
@@ -563,7 +562,7 @@ int howdah_service(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
     return pass(bus, ret_worked, reterr);
 }
 
-/* Whether a later pass may still serve somebody. If not, howdah_run() returns instead of waiting
+/* Whether a later pass may still serve somebody.  If not, howdah_run() returns instead of waiting
    for nothing. */
 static bool can_go_on(const howdah_bus *bus)
 {
@@ -577,7 +576,7 @@ static bool can_go_on(const howdah_bus *bus)
 }
 
 /* Serves until the time is over (HOWDAH_END) or done() says so; without done(), until nobody is
-   left to be served. Errors that may pass are waited out here. */
+   left to be served.  Errors that may pass are waited out here. */
 static int run_until(howdah_bus *bus, int64_t for_ms, bool (*done)(const void *ctx),
                      const void *ctx, howdah_error *reterr)
 {

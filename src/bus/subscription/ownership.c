@@ -53,7 +53,7 @@ void hw_service_unlock(howdah_subscription *sub)
         hw_log(HOWDAH_LOG_WARN, "subscription %s: %s", sub->id, err.message);
 }
 
-/* The state is thrown away (I2). The next owner, perhaps this process again, loads what is
+/* The state is thrown away (I2).  The next owner, perhaps this process again, loads what is
    stored. */
 void hw_service_step_down(howdah_subscription *sub, int64_t take_ms)
 {
@@ -125,7 +125,7 @@ static int64_t count_suspects(const howdah_subscription *sub, const hw_sub_row *
     return n;
 }
 
-/* The set of the stored row. Its age is not known here, so it has version 0 and the first read
+/* The set of the stored row.  Its age is not known here, so it has version 0 and the first read
    compares it with the reader's own (holes.c I5). */
 static int load_still(howdah_subscription *sub, const hw_sub_row *row, howdah_error *reterr)
 {
@@ -156,8 +156,8 @@ static void keep_reason(howdah_subscription *sub, hw_str reason)
     (void)snprintf(sub->reason, sizeof sub->reason, "%.*s", (int)n, reason.s ? reason.s : "");
 }
 
-/* The row of a subscription that is ours now becomes its state. An owner in the row means that it
-   did not give the subscription up: it crashed, or lost its session. */
+/* The row of a subscription that is ours now becomes its state.  An owner in the row means that
+   it did not give the subscription up: it crashed, or lost its session. */
 static int on_taken(void *ctx, const hw_sub_row *row)
 {
     taken *t = ctx;
@@ -183,7 +183,7 @@ static int on_taken(void *ctx, const hw_sub_row *row)
     return 0;
 }
 
-/* I4: a checkpoint of another log, or of a later moment of this one, must not skip events. Only
+/* I4: a checkpoint of another log, or of a later moment of this one, must not skip events.  Only
    an operator can decide where to go on. */
 static int check_anchor(howdah_subscription *sub, howdah_error *reterr)
 {
@@ -278,7 +278,7 @@ static int on_rival(void *ctx, const hw_sub_row *row)
     return 0;
 }
 
-/* I3. After a reset the row has no owner, and after a lost connection it has us: both go on. */
+/* I3.  After a reset the row has no owner, and after a lost connection it has us: both go on. */
 static int look_for_rival(howdah_subscription *sub, howdah_error *reterr)
 {
     int s;
@@ -293,7 +293,7 @@ static int look_for_rival(howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
-/* Not being the owner is no error: somebody else runs it, and we stand by. The time of the next
+/* Not being the owner is no error: somebody else runs it, and we stand by.  The time of the next
    try is spread, so that several that stand by do not all ask at once. */
 static int take_now(howdah_subscription *sub, howdah_error *reterr)
 {
@@ -361,7 +361,7 @@ static int on_reason(void *ctx, const hw_sub_row *row)
     return 0;
 }
 
-/* An operator has paused or halted it in the store. The reason is asked for separately; without
+/* An operator has paused or halted it in the store.  The reason is asked for separately; without
    an answer it stays empty. */
 static void stop_here(howdah_subscription *sub, hw_sub_state state)
 {
@@ -397,8 +397,8 @@ static void hear(howdah_subscription *sub, const hw_sub_news *news)
     }
 }
 
-/* A worker has the work: what was heard waits until it is collected. A lost token is the gravest,
-   and is not overwritten. */
+/* A worker has the work: what was heard waits until it is collected.  A lost token is the
+   gravest, and is not overwritten. */
 static void hear_later(howdah_subscription *sub, const hw_sub_news *news)
 {
     bool redrives = news->redrives && sub->kind == HW_KIND_HANDLER;
@@ -423,7 +423,7 @@ typedef struct news_bag {
     size_t n;
 } news_bag;
 
-/* One statement for all in the bag (I1); then each hears its part of the answer. The next
+/* One statement for all in the bag (I1); then each hears its part of the answer.  The next
    question is due after a third of the lease at the latest. */
 static int send_bag(howdah_bus *bus, news_bag *bag, bool store, howdah_error *reterr)
 {
@@ -486,7 +486,7 @@ static int put_into_bag(news_bag *bag, howdah_subscription *sub, bool store, how
     return HOWDAH_OK;
 }
 
-/* store: those whose checkpoint is due; a worker stores its own. Else those whose next question
+/* store: those whose checkpoint is due; a worker stores its own.  Else those whose next question
    is due, with or without a worker: their leases have to be renewed. */
 static int send_news(howdah_bus *bus, news_bag *bag, bool store, howdah_error *reterr)
 {
@@ -548,7 +548,7 @@ bool hw_service_is_news_due(const howdah_bus *bus)
     return false;
 }
 
-/* The end of a dead letter's try, which an interrupt kept from being stored. It is not tried
+/* The end of a dead letter's try, which an interrupt kept from being stored.  It is not tried
    twice: if it fails now, the dead letter stays as the store has it. */
 static int end_redrive_late(howdah_subscription *sub, howdah_error *reterr)
 {

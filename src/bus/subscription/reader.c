@@ -15,8 +15,8 @@
 
 /* How often to try again while open transactions keep the end of the log from being known. */
 #define LOOK_EVERY_MS 20
-/* A page of the edge: so many rows, and about so many bytes. Every page stays in memory until all
-   subscriptions have passed it. */
+/* A page of the edge: so many rows, and about so many bytes.  Every page stays in memory until
+   all subscriptions have passed it. */
 #define ROWS_MAX 1000
 #define PAGE_BYTES ((size_t)2 * 1024 * 1024)
 /* A standby looks into so many holes without counting what that costs. */
@@ -116,7 +116,7 @@ static int check_log(howdah_bus *bus, howdah_error *reterr)
     return s < 0 ? s : hw_log_reader_check_session(bus, reterr);
 }
 
-/* Opens the query and takes its only page. A short page whose cursor says "more" was cut off by
+/* Opens the query and takes its only page.  A short page whose cursor says "more" was cut off by
    bytes or by the work of finding rows: it counts as full. */
 static int read_page(howdah_bus *bus, hw_query *query, hw_page *page, howdah_error *reterr)
 {
@@ -171,7 +171,7 @@ int hw_log_reader_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_outstan
 /* As a pattern: no type is empty. */
 #define NO_PAYLOAD HW_STR_LIT("")
 
-/* The patterns whose payloads the reader has to fetch. Routers need none. 0 means all of them:
+/* The patterns whose payloads the reader has to fetch.  Routers need none.  0 means all of them:
    some subscription has no pattern, or there are more patterns than room. */
 static size_t wanted_patterns(const howdah_bus *bus, hw_str *out, size_t room)
 {
@@ -246,8 +246,8 @@ static int read_edge(howdah_bus *bus, hw_page *page, bool *ret_whole, howdah_err
     return s;
 }
 
-/* The window takes over the caller's reference. A slot is used again after HW_WINDOW_PAGES pages:
-   a subscription that is slower than that reads for itself. */
+/* The window takes over the caller's reference.  A slot is used again after HW_WINDOW_PAGES
+   pages: a subscription that is slower than that reads for itself. */
 static void into_window(howdah_bus *bus, hw_page *page)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -274,7 +274,7 @@ static int64_t first_needed(const howdah_bus *bus)
     return first;
 }
 
-/* A bus at rest does not keep its last burst of events. A subscription that misses a page reads
+/* A bus at rest does not keep its last burst of events.  A subscription that misses a page reads
    for itself. */
 static void drop_passed(howdah_bus *bus)
 {
@@ -315,7 +315,7 @@ static int see_rows(howdah_bus *bus, const hw_page *page, howdah_error *reterr)
     return s;
 }
 
-/* Rows first, so that what they show is no hole any more when the verdict comes. *ret_resolved:
+/* Rows first, so that what they show is no hole any more when the verdict comes.  *ret_resolved:
    how many numbers turned out to be dead. */
 static int judge(howdah_bus *bus, hw_page *page, bool verdict, const hw_ranges *alive,
                  int64_t *ret_resolved, howdah_error *reterr)
@@ -453,7 +453,7 @@ static int64_t lowest_wanted(const howdah_subscription *sub)
 }
 
 /* Decides how the next page is read: by the index of the type where few events match, else along
-   the log. A short span says nothing. */
+   the log.  A short span says nothing. */
 static void judge_density(howdah_subscription *sub, int64_t first, const hw_page *page)
 {
     int64_t span = page->n > 0 && page->full ? page->events[page->n - 1].global_sequence - first + 1
@@ -469,7 +469,7 @@ static hw_anchor anchor_at(const hw_log_reader *reader, int64_t upto)
     return upto >= reader->top.sequence ? reader->top : (hw_anchor){.sequence = 0};
 }
 
-/* Many pages with one cursor, which the store may fetch ahead. Only without holes: the cursor
+/* Many pages with one cursor, which the store may fetch ahead.  Only without holes: the cursor
    does not see what appears below the place where it is. */
 static int open_stream(howdah_subscription *sub, int64_t to, howdah_error *reterr)
 {
@@ -489,8 +489,8 @@ static void close_stream(howdah_subscription *sub)
     sub->reading.stream = NULL;
 }
 
-/* The next page of the stream. A stream that ends has passed everything up to stream_to. The page
-   borrows the stream's cursor: dropping the page does not close it. */
+/* The next page of the stream.  A stream that ends has passed everything up to stream_to.  The
+   page borrows the stream's cursor: dropping the page does not close it. */
 static int next_of_stream(howdah_subscription *sub, hw_page *page, howdah_error *reterr)
 {
     const hw_store_ops *ops = sub->bus->store->ops;
@@ -531,7 +531,7 @@ static void meet_stream(howdah_subscription *sub, const hw_page *page)
     }
 }
 
-/* One page of the numbers that the subscription lacks. If it reaches the reader's frontier, the
+/* One page of the numbers that the subscription lacks.  If it reaches the reader's frontier, the
    subscription goes on with the next page of the window (joins). */
 static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_t upto,
                        hw_page *page, howdah_error *reterr)
@@ -560,7 +560,7 @@ static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_
 
 /*
  * Whether a stream of pages will do: nothing is missing, and what is wanted begins right after
- * high. Wildcards go page by page, because each page decides anew whether the pattern is sparse;
+ * high.  Wildcards go page by page, because each page decides anew whether the pattern is sparse;
  * routers do too, because they read without payloads.
  */
 static bool is_plain(const howdah_subscription *sub, const hw_ranges *wanted)
@@ -573,7 +573,7 @@ static bool is_plain(const howdah_subscription *sub, const hw_ranges *wanted)
            wanted->items[0].first == sub->d.high + 1;
 }
 
-/* As far as it may read. With strict order nothing may be given out past a number that may still
+/* As far as it may read.  With strict order nothing may be given out past a number that may still
    appear, so it stops before the first one that stands still. */
 static int64_t readable(const howdah_subscription *sub)
 {
@@ -671,7 +671,7 @@ int hw_log_reader_read_own(howdah_subscription *sub, hw_page **ret_page, howdah_
     return HOWDAH_OK;
 }
 
-/* Rows that were delivered before and are due again. They are asked for one by one: there are
+/* Rows that were delivered before and are due again.  They are asked for one by one: there are
    few, and they may lie far apart. */
 int hw_log_reader_read_again(howdah_subscription *sub, hw_page **ret_page, howdah_error *reterr)
 {

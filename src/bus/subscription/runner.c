@@ -24,8 +24,8 @@
 #define LOOK_AT_STOP_MS 1000
 #define SECONDS_MAX INT64_C(1000000000) /* longer than anybody waits */
 
-/* Of one worker thread.  Each is opened when it is first needed: most threads need no transaction.
- */
+/* Of one worker thread.  Each is opened when it is first needed: most threads need no
+   transaction. */
 typedef struct sessions {
     hw_store *io;
     hw_store *tx;
@@ -93,7 +93,7 @@ static void run_with(sessions *own, howdah_subscription *sub)
     hw_deliver_run(sub, own->io, transactional ? own->tx : NULL);
 }
 
-/* In a worker's thread. The whole run counts as inside a handler, because a log hook of the user
+/* In a worker's thread.  The whole run counts as inside a handler, because a log hook of the user
    may be called anywhere in it, and must not stop the runner that it runs in. */
 static void run_work(void *ctx, size_t thread, hw_pool_item *item)
 {
@@ -108,7 +108,7 @@ static void run_work(void *ctx, size_t thread, hw_pool_item *item)
 
 /* ------------------------------------------------------------- the server */
 
-/* The first error is what the caller gets. An interrupt is none: it was asked for. */
+/* The first error is what the caller gets.  An interrupt is none: it was asked for. */
 static void keep_first(hw_runner *runner, int status, const howdah_error *err)
 {
     if (status >= 0 || (runner->status < 0 && runner->status != HOWDAH_INTERRUPTED))
@@ -117,7 +117,7 @@ static void keep_first(hw_runner *runner, int status, const howdah_error *err)
     hw_error_copy(&runner->error, err);
 }
 
-/* I3: what workers have left is stored, and every subscription given up. The pool is drained
+/* I3: what workers have left is stored, and every subscription given up.  The pool is drained
    first, so that no worker has anything when the ownership goes. */
 static void wind_up(hw_runner *runner)
 {
@@ -135,7 +135,7 @@ static void wind_up(hw_runner *runner)
     (void)pthread_mutex_unlock(&runner->lock);
 }
 
-/* As howdah_run(), until somebody stops it. A worker that is done ends the wait, through the
+/* As howdah_run(), until somebody stops it.  A worker that is done ends the wait, through the
    pool's descriptor. */
 static void *serve(void *arg)
 {
@@ -184,7 +184,7 @@ static void free_runner(hw_runner *runner)
     hw_free(runner);
 }
 
-/* Without its threads. The condition uses the monotonic clock: a wait must not change its length
+/* Without its threads.  The condition uses the monotonic clock: a wait must not change its length
    when somebody sets the time. */
 static int new_runner(howdah_bus *bus, size_t threads, hw_runner **ret_runner, howdah_error *reterr)
 {
@@ -210,7 +210,7 @@ static int new_runner(howdah_bus *bus, size_t threads, hw_runner **ret_runner, h
     return HOWDAH_OK;
 }
 
-/* The workers, then the thread that serves. The service has to know the runner before the first
+/* The workers, then the thread that serves.  The service has to know the runner before the first
    pass, so the pointer is set before the thread begins. */
 static int start_threads(hw_runner *runner, howdah_error *reterr)
 {
@@ -259,7 +259,7 @@ int howdah_runner_start(howdah_bus *bus, int threads, howdah_error *reterr)
 }
 
 /* The waits of handlers end, so that they return soon, and the serving thread is woken through
-   the pool's descriptor. Its wind_up() does the rest. */
+   the pool's descriptor.  Its wind_up() does the rest. */
 int hw_runner_end(howdah_bus *bus, howdah_error *reterr)
 {
     hw_runner *runner = bus->service ? bus->service->runner : NULL;

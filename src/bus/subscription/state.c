@@ -31,7 +31,7 @@ bool hw_sub_may_move(hw_sub_state from, hw_sub_state to)
     return (moves[from] & (1U << (unsigned)to)) != 0;
 }
 
-/* I1. Relaxed order is enough: other threads show the state, they do not act on it. */
+/* I1.  Relaxed order is enough: other threads show the state, they do not act on it. */
 void hw_sub_move(howdah_subscription *sub, hw_sub_state to)
 {
     assert(hw_sub_state_of(sub) == to || hw_sub_may_move(hw_sub_state_of(sub), to));

@@ -67,7 +67,7 @@ static int check(const howdah_subscribe_options *o, howdah_error *reterr)
     return s < 0 ? s : check_numbers(o, reterr);
 }
 
-/* What the engine has to know. It gets numbers, not options: it knows nothing of the bus. */
+/* What the engine has to know.  It gets numbers, not options: it knows nothing of the bus. */
 static hw_delivery_config config_of(const howdah_subscribe_options *o)
 {
     return (hw_delivery_config){
@@ -164,7 +164,7 @@ static int ignore_row(void *ctx, const hw_sub_row *row)
     return 0;
 }
 
-/* Creates the row. A row that is there keeps its place, whatever start says: then the start is
+/* Creates the row.  A row that is there keeps its place, whatever start says: then the start is
    not even looked for, since the end of the log is dear to find. */
 static int store_row(const howdah_subscription *sub, howdah_error *reterr)
 {
@@ -185,7 +185,9 @@ static int store_row(const howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
-/* Only the row is made here. The ownership is tried for by the first pass that serves the bus. */
+/*
+ * Only the row is made here.  The ownership is tried for by the first pass that serves the bus.
+ */
 int howdah_subscribe(howdah_bus *bus, const howdah_subscribe_options *options,
                      howdah_subscription **ret_subscription, howdah_error *reterr)
 {
@@ -286,7 +288,7 @@ int howdah_delivery_fail(howdah_delivery *delivery, const char *message)
 /* -------------------------------------------------------------------- info */
 
 /*
- * As its own handler, or the thread that serves it, sees it. A worker's thread must not look at
+ * As its own handler, or the thread that serves it, sees it.  A worker's thread must not look at
  * the reader, so with a runner the head is the one that was copied when the work was handed out.
  */
 static howdah_subscription_info info_of(const howdah_subscription *subscription)

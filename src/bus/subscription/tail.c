@@ -28,7 +28,7 @@
 #include "bus/subscription/subscription.h"
 #include "engine/rules.h"
 
-/* Events that it remembers. The gaps between the older ones grow, so that a tail that runs for
+/* Events that it remembers.  The gaps between the older ones grow, so that a tail that runs for
    days still finds a place not too far back. */
 #define PAST 64
 #define CHECK_EVERY_MS 1000 /* I3 */
@@ -65,8 +65,8 @@ static void remember(howdah_tail *tail)
     tail->past[tail->past_n++] = *last;
 }
 
-/* The place becomes that of the anchor, with what is outstanding below it. What was above is read
-   again, whatever its numbers are in this log. */
+/* The place becomes that of the anchor, with what is outstanding below it.  What was above is
+   read again, whatever its numbers are in this log. */
 static int go_back_to(howdah_tail *tail, const hw_anchor *anchor, howdah_error *reterr)
 {
     howdah_subscription *sub = tail->sub;
@@ -84,8 +84,8 @@ static int go_back_to(howdah_tail *tail, const hw_anchor *anchor, howdah_error *
     return s;
 }
 
-/* I1, I2: the newest remembered event that this log has. If it has none of them, everything in it
-   is new. */
+/* I1, I2: the newest remembered event that this log has.  If it has none of them, everything in
+   it is new. */
 static int find_again(howdah_tail *tail, howdah_error *reterr)
 {
     howdah_subscription *sub = tail->sub;
@@ -193,7 +193,7 @@ static void close_tail(hw_closing *closing)
     hw_free(tail);
 }
 
-/* It is in the bus's list from the start, so that the reader covers the log for it. A failure
+/* It is in the bus's list from the start, so that the reader covers the log for it.  A failure
    takes it out again. */
 int howdah_tail_open(howdah_bus *bus, const howdah_tail_options *options, howdah_tail **ret_tail,
                      howdah_error *reterr)
@@ -290,8 +290,8 @@ static int offer_twice(howdah_subscription *sub, const howdah_event *event, hw_o
     return s;
 }
 
-/* The next row of the page that is for us. *ret_event NULL: there is none left, or the page was
-   given up and is read again. It counts as handled when it is handed out. */
+/* The next row of the page that is for us.  *ret_event NULL: there is none left, or the page was
+   given up and is read again.  It counts as handled when it is handed out. */
 static int take(howdah_tail *tail, const howdah_event **ret_event, howdah_error *reterr)
 {
     howdah_subscription *sub = tail->sub;
@@ -326,7 +326,7 @@ static int take(howdah_tail *tail, const howdah_event **ret_event, howdah_error 
     return s >= 0 && sub->work.page ? pass(tail, reterr) : s;
 }
 
-/* I3. The page, if there is one, was read before this look, and nothing of it is handed out yet:
+/* I3.  The page, if there is one, was read before this look, and nothing of it is handed out yet:
    so nothing of a replaced log gets out. */
 static int check_place(howdah_tail *tail, howdah_error *reterr)
 {
@@ -352,7 +352,7 @@ static int check_place(howdah_tail *tail, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* Brings the next page, after whatever a new session demands (I1). *ret_page: there is one. */
+/* Brings the next page, after whatever a new session demands (I1).  *ret_page: there is one. */
 static int bring(howdah_tail *tail, bool *ret_page, howdah_error *reterr)
 {
     int s = hw_service_meet(tail->bus, reterr);

@@ -42,7 +42,7 @@ void hw_service_wait_init(hw_service *service)
 }
 
 /*
- * When this subscription has to be looked at, in ms of the monotonic clock. While it has trouble
+ * When this subscription has to be looked at, in ms of the monotonic clock.  While it has trouble
  * with the store, work that is due has to wait: only its lease and the end of the trouble count.
  */
 static int64_t next_of(const howdah_subscription *sub, int64_t now)
@@ -123,7 +123,7 @@ bool hw_service_hear(howdah_bus *bus)
     return true;
 }
 
-/* Whether an event of the newest page rings on a channel that is listened to. Channels of exact
+/* Whether an event of the newest page rings on a channel that is listened to.  Channels of exact
    types ring for their type alone. */
 static bool should_have_rung(const howdah_bus *bus)
 {
@@ -223,7 +223,7 @@ bool hw_service_retries_after(howdah_bus *bus, int status, const howdah_error *e
     return true;
 }
 
-/* For a caller with an event loop of its own. It can change when the store connects anew. */
+/* For a caller with an event loop of its own.  It can change when the store connects anew. */
 int howdah_fd(howdah_bus *bus)
 {
     HW_ENTRY(entry);
@@ -233,7 +233,7 @@ int howdah_fd(howdah_bus *bus)
     return hw_sub_ops_of(bus)->fd(bus->store);
 }
 
-/* With howdah_fd() for a caller's own loop: what howdah_run() would sleep now. The pause grows
+/* With howdah_fd() for a caller's own loop: what howdah_run() would sleep now.  The pause grows
    with each question, because the caller sleeps between two. */
 int howdah_timeout_ms(howdah_bus *bus)
 {

@@ -86,8 +86,8 @@ static int read_stream_version(hw_sqlite *store, hw_str stream, int64_t *ret_ver
     return read_number(store, stmt, 0, ret_version, reterr);
 }
 
-/* I1. Our own transactions begin with the lock. A caller's transaction that has only read so far
-   holds none yet; if it cannot have it now, it fails here, before anything was written. */
+/* I1.  Our own transactions begin with the lock.  A caller's transaction that has only read so
+   far holds none yet; if it cannot have it now, it fails here, before anything was written. */
 static int take_lock(hw_sqlite *store, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -99,8 +99,8 @@ static int take_lock(hw_sqlite *store, howdah_error *reterr)
     return s < 0 ? s : hw_sqlite_finish(store, stmt, "append", reterr);
 }
 
-/* I4. The clock is read after the lock was taken: so a reader that finds the lock free, and reads
-   the clock after that, knows that no earlier time will be stored any more (times.c I1). */
+/* I4.  The clock is read after the lock was taken: so a reader that finds the lock free, and
+   reads the clock after that, knows that no earlier time will be stored any more (times.c I1). */
 static int choose_recorded_at(hw_sqlite *store, int64_t *ret_us, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -118,7 +118,7 @@ static int choose_recorded_at(hw_sqlite *store, int64_t *ret_us, howdah_error *r
     return s;
 }
 
-/* I3: an expectation is not met. If one of the ids is stored, the batch is a repeated one, and
+/* I3: an expectation is not met.  If one of the ids is stored, the batch is a repeated one, and
    the bus compares it with what is stored. */
 static int report_unexpected(hw_sqlite *store, const hw_batch *batch, size_t stream_no,
                              int64_t actual, hw_append_report *report, howdah_error *reterr)
@@ -136,7 +136,7 @@ static int report_unexpected(hw_sqlite *store, const hw_batch *batch, size_t str
     return HOWDAH_OK;
 }
 
-/* The present version of each stream. It stops at the first one that is not as expected; the
+/* The present version of each stream.  It stops at the first one that is not as expected; the
    report says which. */
 static int read_versions(hw_sqlite *store, const hw_batch *batch, int64_t *versions,
                          hw_append_report *report, howdah_error *reterr)
@@ -256,7 +256,7 @@ static void bind_uuid_if(sqlite3_stmt *stmt, int index, bool present, const hw_u
         (void)sqlite3_bind_null(stmt, index);
 }
 
-/* base is the number of parameters before those of this row. Only columns that some event of the
+/* base is the number of parameters before those of this row.  Only columns that some event of the
    batch uses are bound; the others stay NULL from the last sqlite3_clear_bindings(). */
 static void bind_optional(sqlite3_stmt *stmt, int base, const howdah_event *event, unsigned uses)
 {
@@ -317,7 +317,7 @@ static void bind_row(const insertion *in, sqlite3_stmt *stmt, size_t row, size_t
         .version = version, .recorded_at_us = in->recorded_at_us, .revision = event->revision};
 }
 
-/* I2: the insert failed on a key or a check. Which one is found out only now: a stored id, a
+/* I2: the insert failed on a key or a check.  Which one is found out only now: a stored id, a
    revision that is taken, or a trigger or check that this library does not know. */
 static int explain_constraint(insertion *in, size_t first, size_t rows, int rc, const char *why,
                               howdah_error *reterr)
@@ -346,7 +346,7 @@ static int explain_constraint(insertion *in, size_t first, size_t rows, int rc, 
 }
 
 /* A broken constraint ends only the statement, so that its reason can be looked for in the same
-   transaction. The message is copied before the reset clears it. */
+   transaction.  The message is copied before the reset clears it. */
 static int step_insert(insertion *in, sqlite3_stmt *stmt, size_t first, size_t rows,
                        howdah_error *reterr)
 {
@@ -411,7 +411,7 @@ static int insert_rows(insertion *in, sqlite3_stmt *stmt, size_t first, size_t r
     return s;
 }
 
-/* I5. The bindings are cleared at once, because the statement is kept: the next correction may
+/* I5.  The bindings are cleared at once, because the statement is kept: the next correction may
    have no value where this one had. */
 static int insert_correction(insertion *in, howdah_error *reterr)
 {
@@ -477,7 +477,7 @@ static int store_mark(hw_sqlite *store, const hw_import_place *mark, int64_t now
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* Everything that happens inside the transaction. The schema is checked under the lock, so that
+/* Everything that happens inside the transaction.  The schema is checked under the lock, so that
    no migration comes between. */
 static int fill(hw_sqlite *store, const hw_batch *batch, const hw_import_place *mark,
                 howdah_position *positions, hw_append_report *report, howdah_error *reterr)

@@ -177,7 +177,7 @@ static bool watch_directory(const hw_sqlite_bell *bell)
     return watch >= 0;
 }
 
-/* Makes a bell for the present connection. HOWDAH_END when there cannot be one: in memory, or
+/* Makes a bell for the present connection.  HOWDAH_END when there cannot be one: in memory, or
    when the system has no watches left; then the file is looked at from time to time. */
 static int hang_up(hw_sqlite *store, howdah_error *reterr)
 {
@@ -212,7 +212,7 @@ static bool is_name_of(const char *path, const char *file)
 }
 
 /*
- * I5: one of our files was made, or moved there. A new database rings: the old one may be gone.
+ * I5: one of our files was made, or moved there.  A new database rings: the old one may be gone.
  */
 static void hear_directory(hw_sqlite_bell *bell, const struct inotify_event *event, noise *n)
 {
@@ -241,7 +241,7 @@ static void hear(hw_sqlite_bell *bell, const struct inotify_event *event, noise 
         n->rung = true;
 }
 
-/* Everything that was heard since the last time. Both descriptors are emptied, or the set would
+/* Everything that was heard since the last time.  Both descriptors are emptied, or the set would
    stay readable. */
 static noise listen_up(hw_sqlite_bell *bell)
 {
@@ -278,7 +278,7 @@ static void set_grace(hw_sqlite_bell *bell, int64_t ms)
     (void)timerfd_settime(bell->timer, 0, &when, NULL);
 }
 
-/* I2: after a look that found nothing. Soon after a write; then at twice the distance each time,
+/* I2: after a look that found nothing.  Soon after a write; then at twice the distance each time,
    until it is given up. */
 static void plan_next_look(hw_sqlite_bell *bell, const noise *n)
 {
@@ -381,7 +381,7 @@ int hw_sqlite_arm(hw_store *base, howdah_error *reterr)
     return look(store, &bell->seen, reterr);
 }
 
-/* I3. Best effort: a commit is noticed without it, only later. */
+/* I3.  Best effort: a commit is noticed without it, only later. */
 int hw_sqlite_ring(hw_store *base, const hw_str *types, size_t types_n, howdah_error *reterr)
 {
     const hw_sqlite *store = (const hw_sqlite *)base;
@@ -400,7 +400,7 @@ int hw_sqlite_ring(hw_store *base, const hw_str *types, size_t types_n, howdah_e
     return HOWDAH_OK;
 }
 
-/* Until the bell, an interrupt, or the time. True: the bell. */
+/* Until the bell, an interrupt, or the time.  True: the bell. */
 static int sleep_until(const hw_sqlite *store, int bell_fd, int64_t until_ms)
 {
     int64_t left = until_ms - hw_clock_mono_ms();
@@ -411,7 +411,7 @@ static int sleep_until(const hw_sqlite *store, int bell_fd, int64_t until_ms)
     return poll(p, 2, (int)(left < INT_MAX ? left : INT_MAX)) > 0 && p[0].revents != 0;
 }
 
-/* ms = 0 asks without sleeping. Noise is judged here, so that the caller is woken only for news
+/* ms = 0 asks without sleeping.  Noise is judged here, so that the caller is woken only for news
    (I1). */
 int hw_sqlite_wait(hw_store *base, int64_t ms, howdah_error *reterr)
 {

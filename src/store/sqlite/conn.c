@@ -106,7 +106,7 @@ static bool is_interrupted(const hw_sqlite *store)
     return store->interrupt && hw_interrupted(store->interrupt);
 }
 
-/* Why a file cannot be opened. SQLite forgets the reason when it could not create the file: then
+/* Why a file cannot be opened.  SQLite forgets the reason when it could not create the file: then
    the directory's rights tell. */
 static int open_errno(const hw_sqlite *store)
 {
@@ -138,8 +138,8 @@ static int sharpen(const hw_sqlite *store, int rc, int status)
     return status;
 }
 
-/* Every error of SQLite becomes a status here, once. A sick connection is only marked: it is made
-   anew before the next operation, not under the feet of this one. */
+/* Every error of SQLite becomes a status here, once.  A sick connection is only marked: it is
+   made anew before the next operation, not under the feet of this one. */
 int hw_sqlite_fail(hw_sqlite *store, int rc, const char *doing, howdah_error *reterr)
 {
     const char *text = store->db ? sqlite3_errmsg(store->db) : sqlite3_errstr(rc);
@@ -183,9 +183,8 @@ static void nap(const hw_sqlite *store, int count, int64_t most_ms)
     (void)poll(&p, 1, (int)(ms > 0 ? ms : 1));
 }
 
-/*
- * I1: how long the present wait may still be. The time that was spent in line (writers.c) counts.
- */
+/* I1: how long the present wait may still be.  The time that was spent in line (writers.c)
+   counts. */
 static int64_t patience_ms(hw_sqlite *store, int count)
 {
     int64_t now = hw_clock_mono_ms();
@@ -197,7 +196,7 @@ static int64_t patience_ms(hw_sqlite *store, int count)
 }
 
 /*
- * SQLite calls it each time the lock is not free; 0 gives up. count starts at 0 with each wait.
+ * SQLite calls it each time the lock is not free; 0 gives up.  count starts at 0 with each wait.
  */
 static int on_busy(void *ctx, int count)
 {
@@ -214,7 +213,7 @@ static int on_busy(void *ctx, int count)
     return 0;
 }
 
-/* Called every PROGRESS_STEPS. Long statements are reads; a write transaction is only ended by
+/* Called every PROGRESS_STEPS.  Long statements are reads; a write transaction is only ended by
    its own code, because an interrupted one would have to be rolled back. */
 static int on_progress(void *ctx)
 {
@@ -260,7 +259,7 @@ static bool was_disturbed(int rc)
     return primary == SQLITE_BUSY || primary == SQLITE_LOCKED || primary == SQLITE_INTERRUPT;
 }
 
-/* I3. A reader in the way does no harm: the log grows, and the next try comes later, the later
+/* I3.  A reader in the way does no harm: the log grows, and the next try comes later, the later
    the more often it failed. */
 static void checkpoint(hw_sqlite *store, int64_t wait_ms)
 {
@@ -285,7 +284,7 @@ static void checkpoint(hw_sqlite *store, int64_t wait_ms)
                store->name, sqlite3_errmsg(store->db));
 }
 
-/* The first try of a connection does not wait. While somebody reads for long, many connections
+/* The first try of a connection does not wait.  While somebody reads for long, many connections
    that are opened for one append each would all wait. */
 static void checkpoint_when_due(hw_sqlite *store)
 {
@@ -304,7 +303,7 @@ void hw_sqlite_empty_log(hw_sqlite *store)
 
 /* ----------------------------------------------------------------- opening */
 
-/* Handlers and settings of a connection of ours. They belong to the handle, so each new one gets
+/* Handlers and settings of a connection of ours.  They belong to the handle, so each new one gets
    them again. */
 static int configure(hw_sqlite *store, howdah_error *reterr)
 {
@@ -325,7 +324,7 @@ static int configure(hw_sqlite *store, howdah_error *reterr)
 }
 
 /* Usually in memory, since an INSERT of many rows keeps a journal of its own, which would be a
-   file made and removed for each append. In a file for sorts that may be larger than memory. */
+   file made and removed for each append.  In a file for sorts that may be larger than memory. */
 void hw_sqlite_temp_in_file(hw_sqlite *store, bool in_file)
 {
     if (!store->borrowed)
@@ -527,7 +526,7 @@ int hw_sqlite_go_on(hw_sqlite *store, howdah_error *reterr)
 
 /* -------------------------------------------------------------- statements */
 
-/* PERSISTENT keeps a statement's memory out of SQLite's small pool. On a borrowed handle
+/* PERSISTENT keeps a statement's memory out of SQLite's small pool.  On a borrowed handle
    statements live only as long as the wrap. */
 int hw_sqlite_stmt(hw_sqlite *store, hw_sqlite_slot slot, const char *sql, sqlite3_stmt **ret_stmt,
                    howdah_error *reterr)
@@ -610,9 +609,8 @@ void hw_sqlite_end_read(hw_sqlite *store)
         store->sick = true;
 }
 
-/*
- * I5. The pragma works only outside of a transaction, so it is set before BEGIN and after COMMIT.
- */
+/* I5.  The pragma works only outside of a transaction, so it is set before BEGIN and after
+   COMMIT. */
 static int set_unsynced(hw_sqlite *store, bool unsynced, howdah_error *reterr)
 {
     int s;
@@ -627,7 +625,7 @@ static int set_unsynced(hw_sqlite *store, bool unsynced, howdah_error *reterr)
     return s;
 }
 
-/* Stands in line and takes the write lock. The time spent in line counts as waiting for the lock
+/* Stands in line and takes the write lock.  The time spent in line counts as waiting for the lock
    (I1). */
 static int lock_for_writing(hw_sqlite *store, howdah_error *reterr)
 {
@@ -642,7 +640,7 @@ static int lock_for_writing(hw_sqlite *store, howdah_error *reterr)
     return s;
 }
 
-/* For what can be done again after a power cut: checkpoints and leases. Whether the file is in
+/* For what can be done again after a power cut: checkpoints and leases.  Whether the file is in
    WAL mode is known after the first commit; until then it is synced. */
 int hw_sqlite_begin_unsynced(hw_sqlite *store, howdah_error *reterr)
 {

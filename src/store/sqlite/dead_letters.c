@@ -188,7 +188,7 @@ static int insert_dead_letter(hw_sqlite *store, hw_str subscriber_id, const howd
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* I1. The checkpoint first: it refuses an owner that has lost its token before anything is
+/* I1.  The checkpoint first: it refuses an owner that has lost its token before anything is
    written. */
 int hw_sqlite_dead_letter(hw_store *base, const hw_checkpoint *checkpoint,
                           const howdah_event *event, hw_str error, int64_t attempts,
@@ -248,7 +248,7 @@ const char *hw_sqlite_text(sqlite3_stmt *stmt, int column)
     return text.s ? text.s : "";
 }
 
-/* The texts of dead letter and event are the statement's until its next step, or are in bytes. A
+/* The texts of dead letter and event are the statement's until its next step, or are in bytes.  A
    row that breaks the schema is damage, and is reported as such. */
 static int take_dead_letter(const hw_sqlite *store, sqlite3_stmt *stmt, hw_buf *bytes,
                             howdah_event *event, howdah_dead_letter *dead_letter,
@@ -323,7 +323,7 @@ typedef struct source {
     sqlite3_stmt *row; /* one that was not handed over yet; NULL: none */
 } source;
 
-/* A page of those after the last one that was handed over, whichever source that was from. No
+/* A page of those after the last one that was handed over, whichever source that was from.  No
    statement stays open while fn runs (held.c I1). */
 static int fill(hw_sqlite *store, source *from, const hw_dead_letter_query *query, int64_t after,
                 int64_t left, howdah_error *reterr)
@@ -397,7 +397,7 @@ static int merge(hw_sqlite *store, source *subs, source *jobs, const hw_dead_let
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* A source that the filter rules out is dry from the start. Redrives are for owners of
+/* A source that the filter rules out is dry from the start.  Redrives are for owners of
    subscriptions: jobs go back to their queue when they are asked for. */
 int hw_sqlite_dead_letters(hw_store *base, const hw_dead_letter_query *query, hw_dead_letter_fn fn,
                            void *ctx, howdah_error *reterr)
@@ -428,7 +428,7 @@ static int mark(hw_sqlite *store, sqlite3_stmt *stmt, int64_t id, int64_t *ret_n
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* I4: the dead letter of a subscription with this id, else that of a job. id 0: all of both. */
+/* I4: the dead letter of a subscription with this id, else that of a job.  id 0: all of both. */
 static int mark_any(hw_sqlite *store, sqlite3_stmt *stmt, int64_t id, hw_dead_letter_state state,
                     hw_str reason, int64_t *ret_n, howdah_error *reterr)
 {
@@ -440,7 +440,7 @@ static int mark_any(hw_sqlite *store, sqlite3_stmt *stmt, int64_t id, hw_dead_le
     return hw_sqlite_set_job_dead_letters(store, id, state, reason, ret_n, reterr);
 }
 
-/* Ids that are not positive name nothing. With a subscriber only dead letters of subscriptions
+/* Ids that are not positive name nothing.  With a subscriber only dead letters of subscriptions
    count. */
 static int mark_all(hw_sqlite *store, const int64_t *ids, size_t n, hw_str subscriber_id,
                     hw_dead_letter_state state, hw_str reason, int64_t *ret_n, howdah_error *reterr)

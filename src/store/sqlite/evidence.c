@@ -67,9 +67,8 @@ int hw_sqlite_blockers(hw_store *base, hw_blocker_fn fn, void *ctx, howdah_error
     return HOWDAH_OK;
 }
 
-/*
- * The rows of stmt, ascending, are what is there of first..last. fn gets the ranges between them.
- */
+/* The rows of stmt, ascending, are what is there of first..last.  fn gets the ranges between
+   them. */
 static int walk_gaps(hw_sqlite *store, sqlite3_stmt *stmt, int64_t first, int64_t last,
                      hw_range_fn fn, void *ctx, howdah_error *reterr)
 {

@@ -50,7 +50,7 @@ static hw_sqlite_state look(const hw_sqlite *store)
                              .changed_ns = (int64_t)st.st_mtim.tv_nsec};
 }
 
-/* I1. The state is noted before the file is opened: a write in between is found by the next
+/* I1.  The state is noted before the file is opened: a write in between is found by the next
    operation. */
 bool hw_sqlite_is_frozen(hw_sqlite *store)
 {

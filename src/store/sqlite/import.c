@@ -86,7 +86,7 @@ void hw_sqlite_import_free(struct hw_sqlite_rows *rows)
     hw_free(rows);
 }
 
-/* Room for n bytes and a NUL after them, which is set. NULL: no memory. */
+/* Room for n bytes and a NUL after them, which is set.  NULL: no memory. */
 static char *reserve(struct hw_sqlite_rows *ahead, size_t n)
 {
     chunk *c = ahead->chunks;
@@ -202,7 +202,7 @@ static bool time_of_integer(int64_t value, int64_t *ret_us)
     return *ret_us >= HW_TIME_MIN_US && *ret_us <= HW_TIME_MAX_US;
 }
 
-/* As for integers, with a fraction. A value in the range of Julian days is taken for one: as
+/* As for integers, with a fraction.  A value in the range of Julian days is taken for one: as
    seconds it would mean the first weeks of 1970. */
 static bool time_of_real(double value, int64_t *ret_us)
 {
@@ -410,7 +410,7 @@ static void put_field(hw_buf *sql, const hw_import_source *source, hw_import_fie
     }
 }
 
-/* Column i of the result is field i. The row values after WHERE are compared as ORDER BY sorts
+/* Column i of the result is field i.  The row values after WHERE are compared as ORDER BY sorts
    them, so a page begins exactly after the mark. */
 static void put_select(hw_buf *sql, const hw_import_source *source, bool behind_mark)
 {
@@ -529,8 +529,8 @@ static int make_row_room(struct hw_sqlite_rows *ahead, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* I2. A bad row after good ones is left for the next time: first the good ones are imported. The
-   sort may be larger than memory, so it may use a file. */
+/* I2.  A bad row after good ones is left for the next time: first the good ones are imported.
+   The sort may be larger than memory, so it may use a file. */
 static int read_ahead(hw_sqlite *store, const hw_import_source *source,
                       const hw_import_place *after, howdah_error *reterr)
 {
@@ -560,7 +560,7 @@ static int read_ahead(hw_sqlite *store, const hw_import_source *source,
     return s;
 }
 
-/* I3: finds the mark's row among those that were handed out; what follows it is next. False: the
+/* I3: finds the mark's row among those that were handed out; what follows it is next.  False: the
    rows have to be read from the table. */
 static bool go_on_behind(struct hw_sqlite_rows *ahead, const hw_import_place *after)
 {
@@ -653,9 +653,8 @@ int hw_sqlite_import_columns(hw_store *base, hw_import_source *source,
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/*
- * HOWDAH_END: this source was never imported. Both texts lie in ret_buf, with a NUL between them.
- */
+/* HOWDAH_END: this source was never imported.  Both texts lie in ret_buf, with a NUL between
+   them. */
 int hw_sqlite_import_place(hw_store *base, hw_str source, hw_buf *ret_buf,
                            hw_import_place *ret_place, howdah_error *reterr)
 {

@@ -5,8 +5,8 @@
 #include "base/mem.h"
 #include "store/sqlite/sqlite.h"
 
-/* As the engine keeps them: ascending, and apart. A checkpoint that breaks this would not be read
-   again. */
+/* As the engine keeps them: ascending, and apart.  A checkpoint that breaks this would not be
+   read again. */
 static void put_outstanding(hw_buf *out, const hw_range *outstanding, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -27,7 +27,7 @@ int hw_sqlite_bind_outstanding(sqlite3_stmt *stmt, int index, hw_buf *buf,
     return hw_buf_check(buf, reterr);
 }
 
-/* A number of digits only, which moves *at after it. False on anything else: the text is the
+/* A number of digits only, which moves *at after it.  False on anything else: the text is the
    database's, and may be damaged. */
 static bool get_number(const char **at, int64_t *ret_number)
 {
@@ -57,7 +57,7 @@ static bool get_range(const char **at, hw_range *ret_range)
     return get_number(at, &ret_range->last) && ret_range->first <= ret_range->last;
 }
 
-/* ranges has room for one more than there are commas. Ranges that overlap or fall are damage. */
+/* ranges has room for one more than there are commas.  Ranges that overlap or fall are damage. */
 static bool get_outstanding(const char *text, hw_range *ranges, size_t *ret_n)
 {
     size_t n = 0;

@@ -34,7 +34,7 @@ static hw_str *texts_of(howdah_event *event, size_t i)
     return all[i];
 }
 
-/* A larger block with the same content. The events' texts point into the old one, so they are
+/* A larger block with the same content.  The events' texts point into the old one, so they are
    moved along. */
 static int grow_block(hw_sqlite_page *p, size_t room, howdah_error *reterr)
 {
@@ -56,7 +56,7 @@ static int grow_block(hw_sqlite_page *p, size_t room, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* HOWDAH_OK: there is room for so many bytes more. HOWDAH_END: the page is full before this row
+/* HOWDAH_OK: there is room for so many bytes more.  HOWDAH_END: the page is full before this row
    (I1). */
 static int make_room(hw_sqlite_page *p, size_t bytes, howdah_error *reterr)
 {
@@ -91,7 +91,7 @@ static int make_event_room(hw_sqlite_page *p, howdah_error *reterr)
 
 /* ---------------------------------------------------------------- one row */
 
-/* A row that breaks the schema is damage, not input. Without memory SQLite also gives NULL: that
+/* A row that breaks the schema is damage, not input.  Without memory SQLite also gives NULL: that
    is not damage. */
 static int damaged(const hw_sqlite_page *p, sqlite3_stmt *stmt, const char *what,
                    howdah_error *reterr)
@@ -183,7 +183,7 @@ static void take_numbers(sqlite3_stmt *stmt, int first, howdah_event *event)
     event->purged = sqlite3_column_type(stmt, first + HW_SQLITE_COL_PURGE) != SQLITE_NULL;
 }
 
-/* first: where the event's columns begin. Other columns may come before them, as in a dead
+/* first: where the event's columns begin.  Other columns may come before them, as in a dead
    letter. */
 const char *hw_sqlite_borrow_event(sqlite3_stmt *stmt, int first, howdah_event *event)
 {
@@ -207,7 +207,7 @@ const char *hw_sqlite_borrow_event(sqlite3_stmt *stmt, int first, howdah_event *
     return event->stream.s && event->type.s ? NULL : "stream or type";
 }
 
-/* I2: copies the texts into the block, each with its NUL. HOWDAH_END when they do not fit into
+/* I2: copies the texts into the block, each with its NUL.  HOWDAH_END when they do not fit into
    this page. */
 static int take_texts(hw_sqlite_page *p, howdah_event *event, howdah_error *reterr)
 {

@@ -100,7 +100,7 @@
     "stream"                                                                                       \
     " FROM main.howdah_purges WHERE id > ?1 ORDER BY id LIMIT ?2"
 
-/* One purge. record counts while it works, and is handed to the caller at the end. */
+/* One purge.  record counts while it works, and is handed to the caller at the end. */
 typedef struct purging {
     hw_sqlite_jobs jobs; /* the transaction */
     const hw_purge *purge;
@@ -113,7 +113,7 @@ typedef struct purging {
 /* --------------------------------------------------------------- statements */
 
 /* A statement of three parts: what comes before, the events in question (of a stream, or of a
-   list), and the tail. Its first parameter is bound. */
+   list), and the tail.  Its first parameter is bound. */
 static int prepare_of(purging *p, const char *before, const char *which, const char *tail,
                       sqlite3_stmt **ret_stmt, howdah_error *reterr)
 {
@@ -137,7 +137,7 @@ static int prepare_of(purging *p, const char *before, const char *which, const c
 }
 
 /* I1: before the events are erased it means those without a purge, afterwards those with this
-   one. So every step finds the same events. */
+   one.  So every step finds the same events. */
 static int prepare(purging *p, const char *before, const char *tail, sqlite3_stmt **ret_stmt,
                    howdah_error *reterr)
 {
@@ -239,8 +239,8 @@ static int check_stream(purging *p, howdah_error *reterr)
                : s;
 }
 
-/* HOWDAH_END: none of them has a payload left. Then nothing is recorded: a purge that is repeated
-   leaves one record. */
+/* HOWDAH_END: none of them has a payload left.  Then nothing is recorded: a purge that is
+   repeated leaves one record. */
 static int look_for_payload(purging *p, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -289,7 +289,7 @@ static int erase_events(purging *p, howdah_error *reterr)
     return s;
 }
 
-/* A dead letter has a copy of the payload, and its error may quote it. Open ones are discarded:
+/* A dead letter has a copy of the payload, and its error may quote it.  Open ones are discarded:
    nobody can deliver them any more. */
 static int erase_dead_letters(purging *p, howdah_error *reterr)
 {
@@ -344,7 +344,7 @@ static int resolved_by(purging *p, int64_t dead_letter, howdah_error *reterr)
     return hw_sqlite_finish(p->jobs.store, stmt, "purge", reterr);
 }
 
-/* The job's dead letter loses its text. If it is open it is discarded; discarded > 0 says that
+/* The job's dead letter loses its text.  If it is open it is discarded; discarded > 0 says that
    cancelling the job has done that already. */
 static int erase_job_dead_letter(purging *p, int64_t job_id, int64_t discarded,
                                  howdah_error *reterr)
@@ -365,7 +365,7 @@ static int erase_job_dead_letter(purging *p, int64_t job_id, int64_t discarded,
     return s;
 }
 
-/* I4. A job that waits is cancelled: it would find an event without payload. */
+/* I4.  A job that waits is cancelled: it would find an event without payload. */
 static int erase_job(purging *p, int64_t id, howdah_error *reterr)
 {
     hw_sqlite_live live = {.id = 0};
@@ -484,7 +484,7 @@ static int transact(purging *p, hw_sqlite *store, howdah_error *reterr)
     return hw_sqlite_jobs_leave(&p->jobs, s, reterr);
 }
 
-/* I2. 0, 1 and 2 are SQLite's OFF, ON and FAST; a caller's handle gets back what it had. */
+/* I2.  0, 1 and 2 are SQLite's OFF, ON and FAST; a caller's handle gets back what it had. */
 static int set_secure_delete(hw_sqlite *store, int64_t value, howdah_error *reterr)
 {
     return hw_sqlite_exec(store,

@@ -113,7 +113,7 @@ static int make_key_room(cursor *c, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* I3. The heap is built once there are as many keys as are kept; before that, order does not
+/* I3.  The heap is built once there are as many keys as are kept; before that, order does not
    matter. */
 static int put_key(cursor *c, key k, howdah_error *reterr)
 {
@@ -132,7 +132,7 @@ static int put_key(cursor *c, key k, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* The first part of the key. In the order of the log it is 0 for every row. */
+/* The first part of the key.  In the order of the log it is 0 for every row. */
 static const char *time_sql(const cursor *c)
 {
     switch (c->query.order) {
@@ -182,8 +182,8 @@ static int scan_keys(cursor *c, sqlite3_stmt *stmt, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* I3: the next keys after the place, in order. After an error there are none: the next call scans
-   again. */
+/* I3: the next keys after the place, in order.  After an error there are none: the next call
+   scans again. */
 static int find_keys(cursor *c, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -210,7 +210,7 @@ static int find_keys(cursor *c, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* The row of a key. A row that is gone since the scan is passed over. */
+/* The row of a key.  A row that is gone since the scan is passed over. */
 static int fetch(cursor *c, sqlite3_stmt *stmt, const key *k, howdah_error *reterr)
 {
     int s;
@@ -225,7 +225,7 @@ static int fetch(cursor *c, sqlite3_stmt *stmt, const key *k, howdah_error *rete
     return s;
 }
 
-/* HOWDAH_END: the page is full by bytes. All in one transaction, since one for each row would
+/* HOWDAH_END: the page is full by bytes.  All in one transaction, since one for each row would
    cost as much as the row. */
 static int fetch_rows(cursor *c, size_t want, howdah_error *reterr)
 {
@@ -266,7 +266,7 @@ static int fill_by_keys(cursor *c, size_t want, howdah_error *reterr)
 
 /* ------------------------------------------------------- in the log's order */
 
-/* I2. Within one stream the order of versions is that of the log, and its index leads there. */
+/* I2.  Within one stream the order of versions is that of the log, and its index leads there. */
 static void ask_for_rows(const cursor *c, hw_sqlite_select *ask)
 {
     bool by_version = c->lead == HW_LEAD_STREAM;
@@ -285,7 +285,7 @@ static void ask_for_rows(const cursor *c, hw_sqlite_select *ask)
     hw_sqlite_select_add(ask, c->query.backward ? " DESC" : "");
 }
 
-/* HOWDAH_END: the page is full by bytes, or there are no more rows (over). The place moves with
+/* HOWDAH_END: the page is full by bytes, or there are no more rows (over).  The place moves with
    each row, so that an error loses nothing. */
 static int take_rows(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr)
 {

@@ -113,8 +113,8 @@ hw_sqlite_lead hw_sqlite_select_lead(const hw_times_query *query)
     return HW_LEAD_NONE;
 }
 
-/* I2. Without a leading filter: along the log when the rows are wanted in that order, else SQLite
-   chooses. */
+/* I2.  Without a leading filter: along the log when the rows are wanted in that order, else
+   SQLite chooses. */
 static const char *from_sql(hw_sqlite_lead lead, bool walk)
 {
     switch (lead) {
@@ -135,8 +135,8 @@ static const char *from_sql(hw_sqlite_lead lead, bool walk)
     }
 }
 
-/* I3. A prefix ends with a dot, and "/" is the character after it: so the two comparisons are a
-   range of the index. Where the type is known, the range is not needed. */
+/* I3.  A prefix ends with a dot, and "/" is the character after it: so the two comparisons are a
+   range of the index.  Where the type is known, the range is not needed. */
 static void add_pattern(hw_sqlite_select *ask, const hw_times_query *query)
 {
     hw_str pattern = query->pattern;
@@ -165,7 +165,7 @@ static void add_families(hw_sqlite_select *ask, const hw_times_query *query)
     }
 }
 
-/* I1. head > 0: what has a higher number does not count, neither as the event nor as its next
+/* I1.  head > 0: what has a higher number does not count, neither as the event nor as its next
    revision. */
 static void add_as_of(hw_sqlite_select *ask, const hw_times_query *query, int64_t head)
 {
@@ -231,7 +231,7 @@ bool hw_sqlite_select_matches(const hw_times_query *query, sqlite3_stmt *stmt, i
     return type.s && hw_pattern_matches(query->pattern, type);
 }
 
-/* One of the kept statements, which becomes the caller's. NULL: none has this text. */
+/* One of the kept statements, which becomes the caller's.  NULL: none has this text. */
 static sqlite3_stmt *take_kept(hw_sqlite *store, const char *sql)
 {
     for (int i = 0; i < HW_SELECTS_KEPT && store->asked[i]; i++) {
@@ -247,7 +247,7 @@ static sqlite3_stmt *take_kept(hw_sqlite *store, const char *sql)
     return NULL;
 }
 
-/* Preparing such a statement is not cheap, so the last few are kept; the oldest goes. The
+/* Preparing such a statement is not cheap, so the last few are kept; the oldest goes.  The
    bindings are cleared: the values were the caller's. */
 void hw_sqlite_select_over(hw_sqlite *store, sqlite3_stmt *stmt)
 {

@@ -99,8 +99,8 @@ static bool wants_payload(const cursor *c, hw_str type)
     return c->payload_of_n == 0;
 }
 
-/* The row becomes the next event of the batch. HOWDAH_END: it belongs to the next batch. How many
-   payloads were wanted decides how the next rows are read (I4). */
+/* The row becomes the next event of the batch.  HOWDAH_END: it belongs to the next batch.  How
+   many payloads were wanted decides how the next rows are read (I4). */
 static int take_row(cursor *c, sqlite3_stmt *stmt, howdah_error *reterr)
 {
     hw_sqlite_payload how = c->lean ? HW_PAYLOAD_FETCH : HW_PAYLOAD_HERE;
@@ -127,7 +127,7 @@ static bool matches(const cursor *c, sqlite3_stmt *stmt)
 
 /* ---------------------------------------------------------------- a batch */
 
-/* I2: moves the range's edge past a position. False when nothing is left of the range. */
+/* I2: moves the range's edge past a position.  False when nothing is left of the range. */
 static bool step_over(const cursor *c, hw_range *range, int64_t position)
 {
     if (c->backward) {
@@ -196,7 +196,7 @@ static int scan(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr
 
 /* ------------------------------------------------------------ sparse reads */
 
-/* The rows of the numbers, one by one, until the batch is full. all: the range has no other rows
+/* The rows of the numbers, one by one, until the batch is full.  all: the range has no other rows
    that match. */
 static int take_gathered(cursor *c, const int64_t *sequences, size_t n, bool all,
                          sqlite3_stmt *stmt, howdah_error *reterr)
@@ -222,7 +222,7 @@ static int take_gathered(cursor *c, const int64_t *sequences, size_t n, bool all
     return all ? HOWDAH_END : HOWDAH_OK;
 }
 
-/* As scan(), by the index of types. If there are too many types for that, the cursor walks the
+/* As scan(), by the index of types.  If there are too many types for that, the cursor walks the
    log from here on. */
 static int scan_sparsely(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr)
 {
@@ -250,7 +250,7 @@ static int scan_sparsely(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_erro
     return s;
 }
 
-/* Whether looking types up can be worth it: only if there are many rows in the present range. A
+/* Whether looking types up can be worth it: only if there are many rows in the present range.  A
    range without an end is judged by the log's head. */
 static int is_wide(cursor *c, bool *ret_wide, howdah_error *reterr)
 {
@@ -271,7 +271,7 @@ static int is_wide(cursor *c, bool *ret_wide, howdah_error *reterr)
 
 /* ----------------------------------------------------------------- batches */
 
-/* I4: whole rows while at least half of their payloads are wanted. Decided anew every
+/* I4: whole rows while at least half of their payloads are wanted.  Decided anew every
    LEAN_ROWS_MIN rows. */
 static void choose_lean(cursor *c)
 {
@@ -303,7 +303,7 @@ static int scan_once(cursor *c, size_t want, howdah_error *reterr)
     return s;
 }
 
-/* Reads range after range. A batch that has something is handed out at the first pause: the
+/* Reads range after range.  A batch that has something is handed out at the first pause: the
    reader need not wait for it to be full. */
 static int fill_batch(cursor *c, size_t want, howdah_error *reterr)
 {
@@ -325,7 +325,7 @@ static int fill_batch(cursor *c, size_t want, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* I5. Inside a caller's transaction there is a snapshot already. */
+/* I5.  Inside a caller's transaction there is a snapshot already. */
 static int fill_in_snapshot(cursor *c, size_t want, howdah_error *reterr)
 {
     hw_sqlite *store = c->base.page.store;
@@ -496,7 +496,7 @@ int hw_sqlite_find(hw_sqlite *store, const hw_uuid *id, int64_t *ret_sequence, h
     return HOWDAH_OK;
 }
 
-/* Ids become sequences, and these become ranges: from there on it is a read like any other. Ids
+/* Ids become sequences, and these become ranges: from there on it is a read like any other.  Ids
    that are not stored are left out. */
 static int find_ids(cursor *c, const hw_uuid *ids, size_t n, howdah_error *reterr)
 {
@@ -598,7 +598,7 @@ typedef struct tree {
     size_t n;
 } tree;
 
-/* Appends what the statement finds, up to the tree's maximum. Column 1, if there is one, is the
+/* Appends what the statement finds, up to the tree's maximum.  Column 1, if there is one, is the
    depth. */
 static int collect(hw_sqlite *store, const char *sql, const hw_uuid *id, tree *t,
                    howdah_error *reterr)
@@ -625,7 +625,7 @@ static int collect(hw_sqlite *store, const char *sql, const hw_uuid *id, tree *t
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* They are found from the event up to the root, and wanted the other way round. Causes have
+/* They are found from the event up to the root, and wanted the other way round.  Causes have
    negative depths, the event itself 0. */
 static void reverse_causes(tree *t)
 {
@@ -639,7 +639,7 @@ static void reverse_causes(tree *t)
         t->depths[i] = (int)i - (int)(t->n - 1);
 }
 
-/* The arrays are as large as a tree can be, and the caller's. An event that is not stored gives
+/* The arrays are as large as a tree can be, and the caller's.  An event that is not stored gives
    none. */
 int hw_sqlite_tree(hw_store *base, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
                    size_t *ret_n, howdah_error *reterr)

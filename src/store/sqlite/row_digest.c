@@ -72,7 +72,7 @@ int64_t hw_sqlite_event_digest(const howdah_event *e, int64_t version, int64_t r
 }
 
 /*
- * I1: as the value is stored. A column of another type than it should have gives another digest.
+ * I1: as the value is stored.  A column of another type than it should have gives another digest.
  */
 static uint64_t put_column(uint64_t h, sqlite3_stmt *stmt, int column)
 {
@@ -89,8 +89,8 @@ static uint64_t put_column(uint64_t h, sqlite3_stmt *stmt, int column)
     }
 }
 
-/* A digest finds damage and carelessness. It has no secret: it does not find somebody who changes
-   both on purpose. */
+/* A digest finds damage and carelessness.  It has no secret: it does not find somebody who
+   changes both on purpose. */
 static bool is_as_stored(sqlite3_stmt *stmt)
 {
     uint64_t h = 0;
@@ -100,7 +100,7 @@ static bool is_as_stored(sqlite3_stmt *stmt)
     return (int64_t)h == sqlite3_column_int64(stmt, COLUMNS_N);
 }
 
-/* Of the rows after *at, which moves on. *ret_rows: how many there were. */
+/* Of the rows after *at, which moves on.  *ret_rows: how many there were. */
 static int count_page(hw_sqlite *store, sqlite3_stmt *stmt, int64_t *at, int *ret_rows,
                       int64_t *changed, howdah_error *reterr)
 {
@@ -118,7 +118,7 @@ static int count_page(hw_sqlite *store, sqlite3_stmt *stmt, int64_t *at, int *re
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* I2. Events from before digests were kept have none, and are not looked at. */
+/* I2.  Events from before digests were kept have none, and are not looked at. */
 int hw_sqlite_count_changed(hw_sqlite *store, int64_t *ret_changed, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;

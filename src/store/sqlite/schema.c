@@ -50,7 +50,7 @@ static const char *column_text(sqlite3_stmt *stmt, int column)
 }
 
 /* Merges what is applied (the rows of stmt; NULL: nothing) with what this library knows, by
-   number. Both are ascending. */
+   number.  Both are ascending. */
 static int walk_rows(hw_sqlite *store, sqlite3_stmt *stmt, hw_step_fn fn, void *ctx,
                      howdah_error *reterr)
 {
@@ -141,7 +141,7 @@ static int take_verdict(hw_sqlite *store, verdict *v, howdah_error *reterr)
     return walk(store, judge, v, reterr);
 }
 
-/* I3. Checked before missing steps: a newer schema has none missing that we could apply. */
+/* I3.  Checked before missing steps: a newer schema has none missing that we could apply. */
 static int refuse_not_ours(const hw_sqlite *store, const verdict *v, howdah_error *reterr)
 {
     int s;
@@ -235,7 +235,7 @@ int hw_sqlite_migrate_status(hw_store *base, hw_step_fn fn, void *ctx, howdah_er
 
 /* ----------------------------------------------------------------- migrate */
 
-/* One try. HOWDAH_END: somebody is in the way. A file system without shared memory keeps its
+/* One try.  HOWDAH_END: somebody is in the way.  A file system without shared memory keeps its
    journal mode, and the log still works: that is only logged. */
 static int try_wal(hw_sqlite *store, howdah_error *reterr)
 {
@@ -260,7 +260,7 @@ static int try_wal(hw_sqlite *store, howdah_error *reterr)
     return s;
 }
 
-/* The change needs the file for itself, and SQLite does not wait for that. So we do, up to
+/* The change needs the file for itself, and SQLite does not wait for that.  So we do, up to
    busy_timeout. */
 static int use_wal(hw_sqlite *store, howdah_error *reterr)
 {
@@ -334,7 +334,7 @@ static int record_identity(hw_sqlite *store, howdah_error *reterr)
     return finish(store, stmt, reterr);
 }
 
-/* A file that holds nothing else is marked as ours, for file(1) and the like. In a file with the
+/* A file that holds nothing else is marked as ours, for file(1) and the like.  In a file with the
    caller's tables the mark is theirs to choose. */
 static int mark_file(hw_sqlite *store, howdah_error *reterr)
 {
@@ -369,8 +369,8 @@ static int run_step(hw_sqlite *store, const hw_step *step, howdah_error *reterr)
     return s;
 }
 
-/* I1, I2. *ret_applied: it was this call that applied it. Someone else may have done so since the
-   first look. */
+/* I1, I2.  *ret_applied: it was this call that applied it.  Someone else may have done so since
+   the first look. */
 static int apply_step(hw_sqlite *store, const hw_step *step, bool *ret_applied,
                       howdah_error *reterr)
 {

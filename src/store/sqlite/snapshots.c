@@ -51,7 +51,7 @@ enum {
 
 /* ------------------------------------------------------------------ writing */
 
-/* I2. In the transaction that stores the snapshot: nothing can be removed in between. */
+/* I2.  In the transaction that stores the snapshot: nothing can be removed in between. */
 static int check_version(hw_sqlite *store, const howdah_snapshot *snapshot, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -108,7 +108,7 @@ static int erase(hw_sqlite *store, const char *sql, hw_str stream, int64_t numbe
     return s;
 }
 
-/* keep counts the snapshots of the stream that stay, this one included. 0: all. */
+/* keep counts the snapshots of the stream that stay, this one included.  0: all. */
 int hw_sqlite_snapshot_put(hw_store *base, const howdah_snapshot *snapshot, int64_t keep,
                            howdah_error *reterr)
 {
@@ -143,7 +143,7 @@ int hw_sqlite_snapshot_remove(hw_store *base, hw_str stream, int64_t upto, int64
 
 /* ------------------------------------------------------------------ reading */
 
-/* Everything but the data. Texts are the statement's until its next step. */
+/* Everything but the data.  Texts are the statement's until its next step. */
 static int take(hw_sqlite *store, sqlite3_stmt *stmt, howdah_snapshot *ret_snapshot,
                 howdah_error *reterr)
 {

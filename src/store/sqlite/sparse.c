@@ -50,7 +50,7 @@ static int falling(const void *a, const void *b)
     return rising(b, a);
 }
 
-/* I2: sorts, and drops what is not among the first want. From then on nothing beyond the last of
+/* I2: sorts, and drops what is not among the first want.  From then on nothing beyond the last of
    them has to be looked for. */
 static void cut(gathering *g)
 {
@@ -87,7 +87,7 @@ static int gather_type(gathering *g, hw_str type, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* The next type after g->type that starts with the prefix. HOWDAH_END: there is none. */
+/* The next type after g->type that starts with the prefix.  HOWDAH_END: there is none. */
 static int next_type(gathering *g, hw_str prefix, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;

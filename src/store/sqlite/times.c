@@ -22,7 +22,7 @@
 
 /* ---------------------------------------------------------------- knowledge */
 
-/* Whether the write lock is free, without waiting for it. Taking it is the only way to know. */
+/* Whether the write lock is free, without waiting for it.  Taking it is the only way to know. */
 static int probe(hw_sqlite *store, bool *ret_free, howdah_error *reterr)
 {
     int rc;
@@ -44,7 +44,7 @@ static void waits_for(howdah_knowledge *k, const char *whom)
     (void)sqlite3_snprintf(sizeof k->waits_for, k->waits_for, "%s", whom);
 }
 
-/* I1, for a time before the clock. The last event is asked first: it needs no lock. */
+/* I1, for a time before the clock.  The last event is asked first: it needs no lock. */
 static int judge(hw_sqlite *store, howdah_knowledge *k, howdah_error *reterr)
 {
     int64_t last = HW_TIME_ABSENT;
@@ -75,7 +75,7 @@ static int judge(hw_sqlite *store, howdah_knowledge *k, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* The clock is read before the lock is looked at (I1). A time that has not come yet is never
+/* The clock is read before the lock is looked at (I1).  A time that has not come yet is never
    final. */
 static int knowledge(hw_store *base, int64_t known_at, howdah_knowledge *ret_knowledge,
                      howdah_error *reterr)
@@ -236,8 +236,8 @@ typedef struct stream_walk {
 #define STREAM_BYTES_MAX (64 * 1024)
 #define STREAMS_BYTES_MAX (64 * 1024 * 1024)
 
-/* The next stream, in w->stream. HOWDAH_END: no more. Several rows can be of the same stream: all
-   but the first are passed over. */
+/* The next stream, in w->stream.  HOWDAH_END: no more.  Several rows can be of the same stream:
+   all but the first are passed over. */
 static int next_stream(stream_walk *w, howdah_error *reterr)
 {
     for (;;) {
@@ -259,7 +259,7 @@ static int next_stream(stream_walk *w, howdah_error *reterr)
     }
 }
 
-/* All of them before fn sees the first: see the field found. Each stream has a deadline of its
+/* All of them before fn sees the first: see the field found.  Each stream has a deadline of its
    own. */
 static int find_streams(stream_walk *w, int64_t limit, howdah_error *reterr)
 {

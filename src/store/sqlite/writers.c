@@ -99,8 +99,8 @@ static bool has_room(int fd)
     return st.st_size >= FILE_BYTES || pwrite(fd, zeros, sizeof zeros, 0) == FILE_BYTES;
 }
 
-/* The last process that closes removes the file, and holds it alone meanwhile. A shared lock says
-   that it is in use. */
+/* The last process that closes removes the file, and holds it alone meanwhile.  A shared lock
+   says that it is in use. */
 static bool is_removed(int fd)
 {
     struct stat st;
@@ -108,7 +108,7 @@ static bool is_removed(int fd)
     return flock(fd, LOCK_SH | LOCK_NB) < 0 || fstat(fd, &st) < 0 || st.st_nlink == 0;
 }
 
-/* -1: there is no line. Then writers do without it (I1). */
+/* -1: there is no line.  Then writers do without it (I1). */
 static int open_line(const char *path, const struct stat *database)
 {
     for (int i = 0; i < OPEN_TRIES; i++) {
@@ -246,7 +246,7 @@ void hw_sqlite_writers_enter(hw_sqlite *store)
 }
 
 /*
- * I3. Only the next in line is woken, by its bit; the few others with the same bit sleep again.
+ * I3.  Only the next in line is woken, by its bit; the few others with the same bit sleep again.
  */
 void hw_sqlite_writers_leave(hw_sqlite *store)
 {

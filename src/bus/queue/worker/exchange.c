@@ -31,7 +31,7 @@ static int64_t extend_at_ms(const howdah_work *work)
 }
 
 /* Claims come in batches: nothing is claimed before "low" is reached, and then the hand is filled
-   up. While there is a suspect nothing is claimed (I6). */
+   up.  While there is a suspect nothing is claimed (I6). */
 int64_t hw_worker_wants(const howdah_worker *worker, const hw_pool_view *view)
 {
     size_t unfinished = view->waiting_n + view->running_n;
@@ -50,7 +50,7 @@ int64_t hw_worker_wants(const howdah_worker *worker, const hw_pool_view *view)
     return n > 0 ? n : 0;
 }
 
-/* Acks wait a little for company. With threads the handlers go on during a round trip, so half a
+/* Acks wait a little for company.  With threads the handlers go on during a round trip, so half a
    hand is enough; in the caller's thread a round trip holds them up. */
 static bool is_ack_due(const howdah_worker *worker, const hw_pool_view *view, int64_t now)
 {
@@ -100,7 +100,7 @@ static hw_ack ack_of(const howdah_work *work)
     return ack;
 }
 
-/* Fills worker->acks with what is to be said in one round trip; returns how many. Lost jobs are
+/* Fills worker->acks with what is to be said in one round trip; returns how many.  Lost jobs are
    left out (I5). */
 static size_t gather(howdah_worker *worker, bool extend_all, int64_t now)
 {
@@ -150,14 +150,16 @@ static void lose(howdah_worker *worker, howdah_work *work)
     atomic_store(&work->lost, true);
 }
 
-/* The store's answer to ack i. asked_ms is the time before the round trip (I4). */
+/* The store's answer to ack i.  asked_ms is the time before the round trip (I4). */
 static void hear_outcome(howdah_worker *worker, size_t i, int64_t asked_ms)
 {
     howdah_work *work = worker->acking[i];
     howdah_verdict verdict = worker->acks[i].verdict;
     howdah_ack_outcome acked = worker->acked[i];
 
-    /* An exchange that got no answer may have acked it: then it is not there to be acked again. */
+    /*
+     * An exchange that got no answer may have acked it: then it is not there to be acked again.
+     */
     if (acked == HOWDAH_ACKED_LOST && work->uncertain)
         acked = HOWDAH_ACKED_DONE;
     if (acked == HOWDAH_ACKED_LOST)
@@ -169,7 +171,7 @@ static void hear_outcome(howdah_worker *worker, size_t i, int64_t asked_ms)
     work->over = work->taken;
 }
 
-/* Frees what is acked, and what came back although its lease was lost. What is known about the
+/* Frees what is acked, and what came back although its lease was lost.  What is known about the
    hand as a whole is counted anew. */
 static void let_go(howdah_worker *worker)
 {
@@ -215,7 +217,7 @@ static int64_t lease_of(const howdah_worker *worker, const howdah_job *record)
     return ms > 0 ? ms : 1;
 }
 
-/* The job is copied: the store's record is gone after the call. It is not begun before the whole
+/* The job is copied: the store's record is gone after the call.  It is not begun before the whole
    claim has succeeded (drop_new()). */
 static int on_job(void *ctx, const howdah_job *record)
 {
@@ -314,7 +316,7 @@ static void hear_report(howdah_worker *worker, const hw_claim *claim, const hw_c
             : hw_clock_mono_ms() + hw_queue_bell_pause(worker->bus, worker->next_due_ms);
 }
 
-/* Of a claim that failed, or whose answer did not come, nothing is begun. If the store did lease
+/* Of a claim that failed, or whose answer did not come, nothing is begun.  If the store did lease
    the jobs, their leases run out. */
 static void drop_new(howdah_worker *worker, size_t before)
 {
@@ -325,7 +327,7 @@ static void drop_new(howdah_worker *worker, size_t before)
 /* ---------------------------------------------------------------- the round trip */
 
 /*
- * One round trip for everything: n acks and extensions, and a claim when wanted > 0. Without an
+ * One round trip for everything: n acks and extensions, and a claim when wanted > 0.  Without an
  * answer the acks are marked uncertain: when they are sent again, "lost" may mean "acked before".
  */
 static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_error *reterr)

@@ -9,8 +9,8 @@
 
 /* -------------------------------------------------------------------- running */
 
-/* One handler, in a thread of the pool or in the driver's. A lease that is over by our clock is
-   not begun (I5): another worker may have the job. An unknown verdict counts as a failure. */
+/* One handler, in a thread of the pool or in the driver's.  A lease that is over by our clock is
+   not begun (I5): another worker may have the job.  An unknown verdict counts as a failure. */
 static void run(void *ctx, size_t thread, hw_pool_item *item)
 {
     const howdah_worker *worker = ctx;
@@ -66,7 +66,7 @@ void hw_work_free(howdah_work *work)
 
 /* --------------------------------------------------------------- a handler's say */
 
-/* The text is copied, because the handler's is gone when it returns. Without memory the text is
+/* The text is copied, because the handler's is gone when it returns.  Without memory the text is
    lost, not the verdict. */
 static void keep_text(howdah_work *work, const char *text)
 {

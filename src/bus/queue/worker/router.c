@@ -25,7 +25,7 @@
 #define BACKOFF_MS 100
 #define BACKOFF_MAX_MS 10000
 
-/* The router's thread (I1). It ends only when it is told to: an error is logged, and tried again
+/* The router's thread (I1).  It ends only when it is told to: an error is logged, and tried again
    after a pause that grows (I3). */
 static void *serve(void *arg)
 {
@@ -85,7 +85,7 @@ static int note_binding(void *ctx, const howdah_binding_info *info)
     return 1;
 }
 
-/* I2. Called in every pass; the store is asked once a second, and not any more once a router
+/* I2.  Called in every pass; the store is asked once a second, and not any more once a router
    runs. */
 int hw_worker_route(howdah_worker *worker, howdah_error *reterr)
 {
@@ -118,7 +118,7 @@ static int note_lag(void *ctx, const howdah_binding_info *info)
     return *(bool *)ctx;
 }
 
-/* For until_empty: an empty queue is not the end while events are still to become its jobs. A
+/* For until_empty: an empty queue is not the end while events are still to become its jobs.  A
    router that fails is not waited for. */
 int hw_worker_awaits_route(howdah_worker *worker, bool *ret_awaits, howdah_error *reterr)
 {

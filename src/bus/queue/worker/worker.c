@@ -158,14 +158,16 @@ int howdah_worker_new(howdah_bus *bus, const howdah_worker_options *options,
 
 /* --------------------------------------------------------------------- running */
 
-/* The store may be able to do it later. Whatever else went wrong is for the caller of the run. */
+/*
+ * The store may be able to do it later.  Whatever else went wrong is for the caller of the run.
+ */
 static bool is_passing(int status, const howdah_error *err)
 {
     return status == HOWDAH_UNAVAILABLE || status == HOWDAH_TIMEOUT || status == HOWDAH_FULL ||
            (err->flags & HOWDAH_RETRYABLE) != 0;
 }
 
-/* True when a later pass may succeed. Then it waits a little, longer each time, but not past
+/* True when a later pass may succeed.  Then it waits a little, longer each time, but not past
    until_ms. */
 static bool retries_after(howdah_worker *worker, int status, const howdah_error *err,
                           int64_t until_ms)
@@ -196,7 +198,7 @@ static int on_counts(void *ctx, const howdah_queue_info *row)
 }
 
 /*
- * HOWDAH_END: nothing is left for this worker, see howdah_worker_run(). With until_empty the
+ * HOWDAH_END: nothing is left for this worker, see howdah_worker_run().  With until_empty the
  * store is asked only after a claim in vain: scheduled jobs are waited for only if they are our
  * own retries.
  */
@@ -230,7 +232,7 @@ static int look_for_end(howdah_worker *worker, howdah_error *reterr)
                                                                                   : HOWDAH_OK;
 }
 
-/* Every worker looks after its queue, so a queue with workers needs nobody else for it. A queue
+/* Every worker looks after its queue, so a queue with workers needs nobody else for it.  A queue
    that does not exist yet needs nothing. */
 static int maintain(howdah_worker *worker, howdah_error *reterr)
 {
@@ -247,7 +249,7 @@ static int maintain(howdah_worker *worker, howdah_error *reterr)
     return s == HOWDAH_NOT_FOUND ? HOWDAH_OK : s;
 }
 
-/* Sleeps until something is due, done or pushed. If the bell was just armed, it does not sleep:
+/* Sleeps until something is due, done or pushed.  If the bell was just armed, it does not sleep:
    the look that has to follow comes first (queue/wakeup.c I1). */
 static int rest(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_error *reterr)
 {
@@ -274,8 +276,8 @@ static int rest(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* One pass. HOWDAH_END: an end that the options name. Without threads each pass runs one job, so
-   that leases and acks are looked after between two jobs. */
+/* One pass.  HOWDAH_END: an end that the options name.  Without threads each pass runs one job,
+   so that leases and acks are looked after between two jobs. */
 static int pass(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_error *reterr)
 {
     /* At the end what is left in hand is run first, and then acked together. */
@@ -296,8 +298,8 @@ static int pass(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_
     return may_claim ? rest(worker, may_claim, until_ms, reterr) : HOWDAH_OK;
 }
 
-/* True when the time is over and nothing is left for this call. With threads, handlers may run on
-   after the call; without, nobody would run what is in hand. */
+/* True when the time is over and nothing is left for this call.  With threads, handlers may run
+   on after the call; without, nobody would run what is in hand. */
 static bool is_over(howdah_worker *worker, bool over)
 {
     hw_pool_view view = hw_pool_look(&worker->pool);
@@ -356,8 +358,8 @@ static void release_waiting(howdah_worker *worker)
     }
 }
 
-/* Handlers that run are waited for, up to drain_ms. Their leases are extended meanwhile, and each
-   is acked as it ends. */
+/* Handlers that run are waited for, up to drain_ms.  Their leases are extended meanwhile, and
+   each is acked as it ends. */
 static int stop(howdah_worker *worker, howdah_error *reterr)
 {
     int64_t until_ms = hw_clock_end_ms(worker->options.drain_ms);
@@ -403,7 +405,7 @@ int howdah_worker_stop(howdah_worker *worker, howdah_error *reterr)
 }
 
 /* After a stop that timed out, too: the pool's threads are joined, however long the handlers
-   take. What they leave is not acked, and their leases run out. */
+   take.  What they leave is not acked, and their leases run out. */
 void howdah_worker_free(howdah_worker *worker)
 {
     HW_ENTRY(entry);
