@@ -112,6 +112,8 @@ int hw_ack_one(hw_store *store, const howdah_job_ack *ack, howdah_error *reterr)
 
 /* ----------------------------------------------------------------- the calls */
 
+/* Many verdicts in one round trip.  Those that were lost are told by their outcomes, not by an
+   error. */
 int howdah_jobs_ack(howdah_bus *bus, howdah_job_ack *acks, size_t n, howdah_error *reterr)
 {
     HW_ENTRY(entry);

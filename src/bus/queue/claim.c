@@ -60,6 +60,7 @@ void hw_queues_close(howdah_bus *bus)
 
 /* -------------------------------------------------------------------- claim */
 
+/* For on_job(); s and reterr carry an error out of the store's call. */
 typedef struct claiming {
     howdah_jobs *jobs;
     int s;
@@ -176,6 +177,7 @@ int howdah_queue_claim_wait(howdah_bus *bus, const char *queue, int64_t n, int64
     return claim_until(bus, &claim, hw_clock_end_ms(for_ms), ret_jobs, reterr);
 }
 
+/* Without waiting: what is ready now, or HOWDAH_END. */
 int howdah_queue_claim(howdah_bus *bus, const char *queue, int64_t n,
                        const howdah_claim_options *options, howdah_jobs **ret_jobs,
                        howdah_error *reterr)
@@ -257,6 +259,7 @@ int howdah_queue_poll(howdah_bus *bus, const char *queue, howdah_job **ret_job,
         s = howdah_queue_claim(bus, queue, 1, NULL, &jobs, reterr);
     if (s != HOWDAH_OK)
         return s;
+    assert(jobs->n == 1);
     remember(queues, jobs->items[0]);
     *ret_job = jobs->items[0];
     jobs->n = 0;

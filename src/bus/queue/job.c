@@ -103,6 +103,7 @@ int hw_jobs_new(size_t room, howdah_jobs **ret_jobs, howdah_error *reterr)
         hw_free(jobs);
         return hw_fail_no_memory(reterr);
     }
+    assert(room > 0);
     jobs->room = room;
     *ret_jobs = jobs;
     return HOWDAH_OK;
@@ -132,6 +133,7 @@ const howdah_job *howdah_jobs_at(const howdah_jobs *jobs, size_t index)
     return jobs && index < jobs->n ? jobs->items[index] : NULL;
 }
 
+/* Frees the jobs as well, whatever became of their leases. */
 void howdah_jobs_free(howdah_jobs *jobs)
 {
     if (!jobs)
@@ -228,6 +230,7 @@ bool howdah_job_is_suspect(const howdah_job *job)
     return seen(job)->suspect;
 }
 
+/* *ret_len because a payload that is no JSON may have NULs in it. */
 const char *howdah_job_data(const howdah_job *job, size_t *ret_len)
 {
     if (ret_len)
@@ -280,6 +283,7 @@ const char *howdah_job_result(const howdah_job *job)
     return seen(job)->result.s;
 }
 
+/* "" and false when there is none. */
 bool howdah_job_causation(const howdah_job *job, char ret_uuid[HOWDAH_UUID_SIZE])
 {
     if (ret_uuid)

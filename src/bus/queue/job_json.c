@@ -54,6 +54,7 @@ static void put_job(hw_buf *out, const void *thing)
     hw_buf_putc(out, '}');
 }
 
+/* As snprintf(): the length that is needed; out NULL only asks for it. */
 size_t howdah_job_json(const howdah_job *job, char *out, size_t room)
 {
     return job ? hw_json_print(put_job, job, out, out ? room : 0) : 0;

@@ -168,6 +168,7 @@ int howdah_queue_push_batch(howdah_bus *bus, const char *queue, const howdah_new
                               ret_pushed, reterr);
 }
 
+/* One job is a batch of one: the rules and the errors are the same. */
 int howdah_queue_push(howdah_bus *bus, const char *queue, const howdah_new_job *job,
                       howdah_pushed *ret_pushed, howdah_error *reterr)
 {

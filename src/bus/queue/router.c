@@ -1,6 +1,5 @@
 /*
- * router.c - the routers behind bindings: subscriptions that make jobs instead of calling a
- * handler.
+ * router.c - the routers of bindings: subscriptions that make jobs instead of calling a handler.
  *
  *   I1  A page becomes jobs by one operation of the store, which moves the checkpoint as well: what
  *       is stored has its jobs, each once.
@@ -40,6 +39,7 @@ void hw_route_free(hw_route *route)
 
 /* ------------------------------------------------------------------ a page */
 
+/* One page on its way: the numbers that become jobs, in order. */
 typedef struct routing {
     howdah_subscription *sub;
     int64_t *sequences;
@@ -163,6 +163,7 @@ void hw_route_run(howdah_subscription *sub, hw_store *io)
 
 /* ------------------------------------------------------------ whose it is */
 
+/* For hw_route_refuse(): which binding a subscription belongs to. */
 typedef struct lookup {
     hw_str subscriber_id;
     char binding[600]; /* "QUEUE PATTERN" */
@@ -198,6 +199,7 @@ int hw_route_refuse(howdah_bus *bus, const char *subscriber_id, howdah_error *re
 
 /* ----------------------------------------------------- bindings come and go */
 
+/* For on_binding(); status and reterr carry an error out of the walk. */
 typedef struct refreshing {
     howdah_bus *bus;
     int status;
@@ -212,7 +214,7 @@ static int never_called(void *ctx, const howdah_event *event, howdah_delivery *d
     return howdah_delivery_fail(delivery, "a router has no handler");
 }
 
-/* The row was made by whoever bound the pattern; here is only what serves it. */
+/* Its row was made when the pattern was bound; here is only what serves it. */
 static int new_router(howdah_bus *bus, const hw_binding *binding, howdah_subscription **ret_sub,
                       howdah_error *reterr)
 {
@@ -236,6 +238,7 @@ static int new_router(howdah_bus *bus, const hw_binding *binding, howdah_subscri
         hw_route_free(route);
         return s;
     }
+    assert(!sub->route && sub->kind == HW_KIND_HANDLER);
     route->key = binding->key;
     route->created_at_us = binding->created_at_us;
     route->bound = true;
@@ -327,6 +330,7 @@ int hw_route_refresh(howdah_bus *bus, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Nothing is routed here yet: the first pass that serves the bus looks for bindings. */
 int howdah_bindings_serve(howdah_bus *bus, const char *queue, howdah_error *reterr)
 {
     HW_ENTRY(entry);

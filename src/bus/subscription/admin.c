@@ -20,6 +20,9 @@ static int check_named(const char *subscriber_id, howdah_error *reterr)
 
 /* ----------------------------------------------------------- subscriptions */
 
+/*
+ * For on_row().  head is the same for all rows; status and reterr carry an error out of the walk.
+ */
 typedef struct info_walk {
     int (*fn)(void *ctx, const howdah_subscription_info *info);
     void *ctx;
@@ -128,6 +131,8 @@ static int set_status(howdah_bus *bus, const char *subscriber_id, hw_sub_status 
     return hw_sub_ops_of(bus)->set_status(bus->store, &anybody, status, reason, reterr);
 }
 
+/* The owner hears of it with its next checkpoint or question, and stops then; nobody waits for it
+   here. */
 int howdah_subscription_pause(howdah_bus *bus, const char *subscriber_id, const char *reason,
                               howdah_error *reterr)
 {
@@ -213,6 +218,7 @@ int howdah_skips_walk(howdah_bus *bus, const char *subscriber_id, bool resolved,
                                              ctx, reterr);
 }
 
+/* A person has looked at the gap, and says what became of it. */
 int howdah_skip_resolve(howdah_bus *bus, int64_t id, const char *resolution, howdah_error *reterr)
 {
     HW_ENTRY(entry);

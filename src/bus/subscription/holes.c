@@ -2,7 +2,7 @@
  * holes.c - which numbers of the log may still appear.
  *
  * A number that is missing below a visible one is a hole: its transaction is open, or it was rolled
- * back.  Who holds the log's sequence tells the two apart (engine/holders.h).  Most holes live for
+ * back.  The holders of the log's sequence tell which (engine/holders.h).  Most holes live for
  * milliseconds: they are in the frontier, and every read of the edge looks into them.  A
  * transaction that stays open makes others of all numbers that it may have drawn: they are put
  * aside, into a set that stands still (engine/still.h), and cost nothing until it ends.
@@ -41,7 +41,7 @@
 #include "bus/subscription/subscription.h"
 
 #define LOOK_EVERY_MS 20
-/* While nothing but what stands still is missing: whoever ends it mostly rings. */
+/* While nothing but what stands still is missing: the transaction that ends it mostly rings. */
 #define LOOK_STILL_MS 100
 /* On a standby: how often is asked what others have proven. */
 #define STANDBY_MS 1000
@@ -222,8 +222,9 @@ static int heed_look(howdah_bus *bus, bool *ret_touched, howdah_error *reterr)
 }
 
 /*
- * After a look, and after each walk over numbers: a walk takes several statements, and whoever ends
- * meanwhile may show one of its numbers to it and not the other.  *ret_freed: there was something.
+ * After a look, and after each walk over numbers: a walk takes several statements, and a
+ * transaction that ends meanwhile may show one of its numbers to it and not the other.
+ * *ret_freed: there was something.
  */
 static int heed_freed(howdah_bus *bus, bool *ret_freed, howdah_error *reterr)
 {

@@ -148,7 +148,7 @@ static int load_still(howdah_subscription *sub, const hw_sub_row *row, howdah_er
     return HOWDAH_OK;
 }
 
-/* What there is room for, cut between characters. */
+/* As much as there is room for, cut between characters. */
 static void keep_reason(howdah_subscription *sub, hw_str reason)
 {
     size_t n = reason.s ? hw_utf8_cut(reason.s, reason.len, sizeof sub->reason - 1) : 0;
@@ -447,7 +447,7 @@ static int send_bag(howdah_bus *bus, news_bag *bag, bool store, howdah_error *re
         sub->schedule.poll_ms =
             before +
             (sub->options.lease_ms / 3 < POLL_EVERY_MS ? sub->options.lease_ms / 3 : POLL_EVERY_MS);
-        /* A worker had it when it was asked for: all else waits for the end of its turn. */
+        /* A worker had it when it was asked for: all else waits until its work is collected. */
         if (bag->busy[i]) {
             hear_later(sub, &bag->news[i]);
             continue;

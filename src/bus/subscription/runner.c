@@ -2,7 +2,7 @@
  * runner.c - a bus in threads: one serves it, the others call handlers.
  *
  *   I1  The serving thread alone touches the bus's own store handle, the reader and the pages'
- *       counts.  A worker has store handles of its own for what a turn writes.
+ *       counts.  A worker has store handles of its own for what its work writes.
  *   I2  A subscription is busy from the moment its work is pushed until the serving thread, which
  *       drives the pool of workers, has collected what is left of it: nothing else of it is looked
  *       at in between (pool.h I1, I2).
@@ -38,7 +38,7 @@ struct hw_runner {
     sessions *sessions; /* by the number of the pool's thread */
     size_t sessions_n;
     atomic_bool stop;
-    /* The end, for whoever waits for it: */
+    /* The end, for threads that wait for it: */
     pthread_mutex_t lock;
     pthread_cond_t ended;
     bool over;  /* the serving thread has given everything up */
@@ -130,6 +130,7 @@ static void wind_up(hw_runner *runner)
     for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next)
         keep_first(runner, hw_service_let_go(sub, &err), &err);
     (void)pthread_mutex_lock(&runner->lock);
+    assert(!runner->over);
     runner->over = true;
     (void)pthread_cond_broadcast(&runner->ended);
     (void)pthread_mutex_unlock(&runner->lock);

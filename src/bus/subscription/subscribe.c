@@ -22,6 +22,8 @@ typedef struct number_rule {
     int64_t max;
 } number_rule;
 
+/* Limits that no setting of sense reaches: they keep arithmetic on these numbers from
+   overflowing, and typing errors from becoming waits of years. */
 static int check_numbers(const howdah_subscribe_options *o, howdah_error *reterr)
 {
     const int64_t day_ms = INT64_C(24) * 3600 * 1000;
@@ -88,10 +90,13 @@ static hw_delivery_config config_of(const howdah_subscribe_options *o)
 
 /* ------------------------------------------------------------- subscribing */
 
+/* Its page and its stream were dropped before: hw_service_let_go(), or hw_service_drop_page() for
+   a tail. */
 void hw_subscription_free(howdah_subscription *sub)
 {
     if (!sub)
         return;
+    assert(!hw_sub_is_busy(sub) && !sub->work.page && !sub->reading.stream);
     hw_delivery_done(&sub->d);
     hw_still_drop(sub->place.still);
     hw_free(sub->id);
@@ -157,6 +162,7 @@ int hw_subscription_start(howdah_bus *bus, int64_t start, int64_t *ret_high,
     return start > 0 ? check_start(bus, start, reterr) : HOWDAH_OK;
 }
 
+/* Only whether there is a row is asked. */
 static int ignore_row(void *ctx, const hw_sub_row *row)
 {
     (void)ctx;

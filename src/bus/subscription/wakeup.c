@@ -204,7 +204,7 @@ int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_er
 bool hw_service_passes(int status, const howdah_error *err)
 {
     /* RETRYABLE: also READ_ONLY, of a server that is about to be promoted (pg/conn.c I1).
-       LIMIT: more holes than are kept; they close when whoever made them has ended. */
+       LIMIT: more holes than are kept; they close when the transactions that made them end. */
     return status == HOWDAH_UNAVAILABLE || status == HOWDAH_TIMEOUT || status == HOWDAH_FULL ||
            status == HOWDAH_LIMIT || (err->flags & HOWDAH_RETRYABLE) != 0;
 }

@@ -297,6 +297,7 @@ static int hand_dead_letter(hw_sqlite *store, sqlite3_stmt *stmt, hw_dead_letter
     return s;
 }
 
+/* A page of those of subscriptions; the other source is hw_sqlite_job_dead_letters(). */
 static int prepare_dead_letters(hw_sqlite *store, const hw_dead_letter_query *query,
                                 sqlite3_stmt **ret_stmt, howdah_error *reterr)
 {
@@ -318,7 +319,7 @@ static int prepare_dead_letters(hw_sqlite *store, const hw_dead_letter_query *qu
 /* I4: one of the two sources of dead letters, page by page. */
 typedef struct source {
     bool of_jobs;
-    bool dry; /* nothing is left behind what is held */
+    bool dry; /* nothing is left after what is held */
     hw_sqlite_held held;
     sqlite3_stmt *row; /* one that was not handed over yet; NULL: none */
 } source;
@@ -503,6 +504,7 @@ static int must_exist(hw_sqlite *store, sqlite3_stmt *stmt, const char *what, in
     return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no %s %" PRId64, what, id);
 }
 
+/* Open, and of this subscription: anything else was resolved meanwhile. */
 static int dead_letter_exists(hw_sqlite *store, hw_str subscriber_id, int64_t id,
                               howdah_error *reterr)
 {
@@ -558,6 +560,7 @@ int hw_sqlite_redrive_end(hw_store *base, const hw_hold *hold, int64_t id,
 
 /* ------------------------------------------------------------------- skips */
 
+/* Once, even if the caller did not hear of its commit and repeats it: see INSERT_SKIP_SQL. */
 static int insert_skip(hw_sqlite *store, hw_str subscriber_id, hw_range range, int64_t age_ms,
                        hw_str reason, howdah_error *reterr)
 {
@@ -591,6 +594,7 @@ int hw_sqlite_skip(hw_store *base, const hw_checkpoint *checkpoint, hw_range ran
     return hw_sqlite_leave(store, s, reterr);
 }
 
+/* What bind_skips() and hand_skip() need of the call. */
 typedef struct skip_walk {
     hw_str subscriber_id; /* absent: of all */
     bool resolved;
@@ -606,6 +610,7 @@ static void bind_skips(void *ctx, sqlite3_stmt *stmt)
     (void)sqlite3_bind_int(stmt, 2, w->resolved);
 }
 
+/* Texts are the row's: they are valid during the call. */
 static int hand_skip(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
 {
     const skip_walk *w = ctx;

@@ -133,7 +133,8 @@ static int set_path(hw_sqlite *store, const char *file, howdah_error *reterr)
     return store->directory ? HOWDAH_OK : hw_fail_no_memory(reterr);
 }
 
-/* What the URL names: a file, or :memory:.  NULL when it names nothing. */
+/* What the URL names: a file, or :memory:.  NULL when it names nothing.  Schemes are written in
+   any case. */
 static const char *file_of(const char *url)
 {
     size_t len = strlen(SCHEME);
@@ -218,6 +219,7 @@ int hw_sqlite_wrap(sqlite3 *db, hw_store **ret_store, howdah_error *reterr)
 
     if (!store)
         return hw_fail_no_memory(reterr);
+    assert(db);
     store->db = db;
     store->borrowed = true;
     *ret_store = &store->base;

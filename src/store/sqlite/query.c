@@ -41,7 +41,7 @@ typedef struct cursor {
     int64_t head; /* I4; 0: all */
     bool by_keys; /* I3 */
     bool begun;   /* there is a place: */
-    key at;       /* behind which to go on; in one stream sequence is the version */
+    key at;       /* after which to go on; in one stream sequence is the version */
 
     key *keys;
     size_t keys_n;
@@ -421,6 +421,7 @@ static int set_cursor(cursor *c, const hw_times_query *query, howdah_error *rete
     return s;
 }
 
+/* The schema is checked here; the cursor's first page comes with read_next. */
 int hw_sqlite_query_open(hw_store *base, const hw_times_query *query, hw_cursor **ret_cursor,
                          howdah_error *reterr)
 {

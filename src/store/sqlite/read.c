@@ -614,7 +614,6 @@ static int collect(hw_sqlite *store, const char *sql, const hw_uuid *id, tree *t
     while ((s = hw_sqlite_step(store, stmt, "read", reterr)) == HOWDAH_OK) {
         bool present = false;
 
-        assert(t->n < HOWDAH_TREE_MAX); /* the statement's LIMIT */
         if (!hw_sqlite_take_uuid(stmt, 0, &t->ids[t->n], &present) || !present) {
             s = hw_fail(reterr, HOWDAH_CORRUPT, "read: %s: an event has a damaged id", store->name);
             break;

@@ -426,8 +426,16 @@ int hw_sqlite_migrate(hw_store *base, hw_note_fn note, void *note_ctx, howdah_er
 
 /* ------------------------------------------------------------------- print */
 
+/* The time in microseconds and a random UUID, as SQLite can make them without this library. */
 #define NOW_US_SQL "strftime('%s', 'now') * 1000000 + substr(strftime('%f', 'now'), 4) * 1000"
 #define RANDOM_HEX(bytes) "lower(hex(randomblob(" #bytes ")))"
+/* clang-format off */
+#define IDENTITY_SQL                                                                               \
+    "INSERT INTO howdah_meta VALUES ('bus_id', " RANDOM_HEX(4) " || '-' || " RANDOM_HEX(2) "\n"    \
+    "    || '-4' || substr(" RANDOM_HEX(2) ", 2) || '-8' || substr(" RANDOM_HEX(2) ", 2)\n"        \
+    "    || '-' || " RANDOM_HEX(6) "),\n"                                                          \
+    "    ('created_at', strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z');\n"
+/* clang-format on */
 
 /* For those who apply SQL by hand: the same steps, with the rows that migrate would write. */
 int hw_sqlite_print(const hw_config *config, hw_buf *out, howdah_error *reterr)
@@ -444,26 +452,7 @@ int hw_sqlite_print(const hw_config *config, hw_buf *out, howdah_error *reterr)
                       step->number, step->name, step->hash);
         hw_buf_puts(out, NOW_US_SQL ");\n");
         if (step->number == 1)
-            hw_buf_puts(
-                out,
-                "INSERT INTO howdah_meta VALUES ('bus_id', " RANDOM_HEX(4) " || '-' || " RANDOM_HEX(
-                    2) "\n    || '-4' || substr(" RANDOM_HEX(2) ", 2) || '-8' || "
-                                                                "substr(" RANDOM_HEX(
-                                                                    2) ", 2)\n    || '-' "
-                                                                       "|| " RANDOM_HEX(6) "),\n"
-                                                                                           "    "
-                                                                                           "('"
-                                                                                           "created"
-                                                                                           "_at', "
-                                                                                           "strftim"
-                                                                                           "e('%Y-%"
-                                                                                           "m-%dT%"
-                                                                                           "H:%M:%"
-                                                                                           "f', "
-                                                                                           "'now') "
-                                                                                           "|| "
-                                                                                           "'000Z')"
-                                                                                           ";\n");
+            hw_buf_puts(out, IDENTITY_SQL);
         hw_buf_puts(out, "COMMIT;\n");
     }
     return hw_buf_check(out, reterr);

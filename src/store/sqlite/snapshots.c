@@ -126,6 +126,7 @@ int hw_sqlite_snapshot_put(hw_store *base, const howdah_snapshot *snapshot, int6
     return hw_sqlite_leave(store, s, reterr);
 }
 
+/* upto 0: all of the stream. */
 int hw_sqlite_snapshot_remove(hw_store *base, hw_str stream, int64_t upto, int64_t *ret_removed,
                               howdah_error *reterr)
 {
@@ -212,6 +213,7 @@ int hw_sqlite_snapshot_get(hw_store *base, hw_str stream, int64_t version, hw_sn
     return s;
 }
 
+/* What bind_stream() and hand() need of the call. */
 typedef struct snapshot_walk {
     hw_sqlite *store;
     hw_str stream; /* absent: of all */

@@ -40,6 +40,7 @@ static int read_text(hw_sqlite *store, const char *sql, char out[TEXT_MAX], howd
 
 /* ------------------------------------------------------------------ status */
 
+/* The caller of hw_sqlite_status(), and whether it has heard enough. */
 typedef struct facts {
     hw_fact_fn fn;
     void *ctx;
@@ -162,6 +163,7 @@ int hw_sqlite_status(hw_store *base, hw_fact_fn fn, void *ctx, howdah_error *ret
 
 /* ------------------------------------------------------------------ doctor */
 
+/* The caller of hw_sqlite_doctor(), and whether it has heard enough. */
 typedef struct doctor {
     hw_sqlite *store;
     hw_finding_fn fn;
@@ -251,6 +253,7 @@ static void check_durability(doctor *d)
              "synchronous is %d: a power cut can lose events", (int)level);
 }
 
+/* About the library that is loaded, which may not be the one that it was compiled with. */
 static void check_library(doctor *d)
 {
     if (!hw_sqlite_has_wal_reset_bug(sqlite3_libversion_number()))

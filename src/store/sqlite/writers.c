@@ -261,7 +261,7 @@ void hw_sqlite_writers_leave(hw_sqlite *store)
     while (is_before(served, writers->number) &&
            !atomic_compare_exchange_weak(&writers->line->served, &served, writers->number))
         continue;
-    /* Who draws after this look finds itself served. */
+    /* A writer that draws its number after this look finds its predecessor served. */
     if (atomic_load(&writers->line->drawn) != writers->number)
         (void)syscall(SYS_futex, &writers->line->served, FUTEX_WAKE_BITSET, INT32_MAX, NULL, NULL,
                       bit_of(writers->number + 1));

@@ -1,4 +1,4 @@
-/* pool.c - handlers: where they run, and what they say.  See worker.h. */
+/* pool.c - handlers: where they run, and what they tell the worker.  See worker.h. */
 #include <assert.h>
 
 #include "base/clock.h"
@@ -64,7 +64,7 @@ void hw_work_free(howdah_work *work)
     hw_free(work);
 }
 
-/* --------------------------------------------------------------- a handler's say */
+/* ------------------------------------------------------ what a handler tells us */
 
 /* The text is copied, because the handler's is gone when it returns.  Without memory the text is
    lost, not the verdict. */
@@ -94,6 +94,7 @@ int howdah_work_fail(howdah_work *work, const char *error)
     return HOWDAH_WORK_FAILED;
 }
 
+/* after_ms < 0 leaves the delay to the queue's back-off. */
 int howdah_work_retry(howdah_work *work, int64_t after_ms, const char *error)
 {
     keep_text(work, error);

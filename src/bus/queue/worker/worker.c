@@ -1,6 +1,7 @@
 /* worker.c - a worker: made, run, stopped.  See worker.h. */
 #include "bus/queue/worker/worker.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -56,6 +57,7 @@ static int check_numbers(const howdah_worker_options *o, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Options come from outside, so everything about them is checked before anything is made. */
 static int check(const howdah_worker_options *o, howdah_error *reterr)
 {
     int s;
@@ -121,6 +123,7 @@ static size_t low_water(const howdah_worker *worker)
     return half > threads - 1 ? half : threads - 1;
 }
 
+/* One worker a bus: it drives the bus's session, and its bell. */
 int howdah_worker_new(howdah_bus *bus, const howdah_worker_options *options,
                       howdah_worker **ret_worker, howdah_error *reterr)
 {
@@ -151,6 +154,7 @@ int howdah_worker_new(howdah_bus *bus, const howdah_worker_options *options,
         free_worker(worker);
         return s;
     }
+    assert(worker->capacity > 0 && !queues->worker);
     queues->worker = worker;
     *ret_worker = worker;
     return HOWDAH_OK;
@@ -184,6 +188,7 @@ static bool retries_after(howdah_worker *worker, int status, const howdah_error 
     return true;
 }
 
+/* What howdah_worker_options.until_empty has to know of the queue. */
 typedef struct counts {
     int64_t ready; /* pending and processing */
     int64_t scheduled;
@@ -371,6 +376,8 @@ static int stop(howdah_worker *worker, howdah_error *reterr)
         howdah_error err = HOWDAH_ERROR_INIT;
         bool over = hw_clock_mono_ms() >= until_ms;
         int s = hw_worker_exchange(worker, false, true, &err);
+
+        assert(worker->hand_n <= worker->capacity); /* worker.h I1 */
 
         if (s >= 0 && worker->hand_n == 0)
             return HOWDAH_OK;
