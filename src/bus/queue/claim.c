@@ -21,9 +21,7 @@
 
 #define AGAIN_MAX 10 /* looks in a row, for one claim, that the store asks for */
 
-/*
- * Made when first needed: a bus without queues has no bell for them and no list of polled jobs.
- */
+/* Made when first needed: a bus without queues has no bell for them and no list of polled jobs. */
 int hw_queues_of(howdah_bus *bus, const char *call, hw_queues **ret_queues, howdah_error *reterr)
 {
     if (!hw_queue_ops_of(bus)) {
@@ -143,8 +141,8 @@ static int claim_until(howdah_bus *bus, const hw_claim *claim, int64_t until_ms,
     }
 }
 
-/* An interrupt is seen before the first claim only by a call that waits: one that does not is no
-   loop. */
+/* Only a call that waits heeds an interrupt that came before it: one that does not wait is over
+   at once anyway. */
 int howdah_queue_claim_wait(howdah_bus *bus, const char *queue, int64_t n, int64_t for_ms,
                             const howdah_claim_options *options, howdah_jobs **ret_jobs,
                             howdah_error *reterr)

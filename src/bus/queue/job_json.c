@@ -15,8 +15,7 @@ static int64_t positive(int64_t value)
     return value > 0 ? value : HOWDAH_ABSENT;
 }
 
-/* The order of the fields is part of the output that scripts read: new ones go to the end of
-   their group.  Without data the job was read without its payload. */
+/* A job that was read without its payload has neither data nor headers in its line. */
 static void put_job(hw_buf *out, const void *thing)
 {
     const howdah_job *job = thing;

@@ -25,9 +25,7 @@ static int check_names(const howdah_new_job *job, howdah_error *reterr)
     return s;
 }
 
-/*
- * A delay counts from the store's clock, run_at is a time of its own: both together contradict.
- */
+/* A delay counts from the store's clock, run_at is a time of its own: both together contradict. */
 static int check_times(const howdah_new_job *job, howdah_error *reterr)
 {
     int s = hw_rule_delay("delay", job->delay_ms, reterr);

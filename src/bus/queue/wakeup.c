@@ -65,9 +65,7 @@ static int listen_to(howdah_bus *bus, int64_t queue_id)
                                       NULL);
 }
 
-/*
- * Listens if it does not yet.  False: this session hears nothing, and only the pauses find jobs.
- */
+/* Listens if it does not yet.  False: this session hears nothing, and only the pauses find jobs. */
 static bool is_listening(howdah_bus *bus, int64_t queue_id)
 {
     hw_queues *q = bus->queues;

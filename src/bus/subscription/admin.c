@@ -12,7 +12,7 @@
 /* The public list of holes is pairs of numbers: the ranges are handed out as they are. */
 _Static_assert(sizeof(hw_range) == 2 * sizeof(int64_t), "a range is a pair of numbers");
 
-/* For every call that takes a name: a misspelt one must not reach the store. */
+/* A name that no subscription can have is refused before the store is asked. */
 static int check_named(const char *subscriber_id, howdah_error *reterr)
 {
     return hw_rule_name("subscriber_id", hw_str_of(subscriber_id), reterr);
@@ -62,9 +62,7 @@ static howdah_subscription_state state_of(const hw_sub_row *row, int64_t head)
     return row->high >= head ? HOWDAH_SUBSCRIPTION_LIVE : HOWDAH_SUBSCRIPTION_BEHIND;
 }
 
-/*
- * One row, as the user's function sees it.  Its texts and holes are valid during the call only.
- */
+/* One row, as the user's function sees it.  Its texts and holes are valid during the call only. */
 static int on_row(void *ctx, const hw_sub_row *row)
 {
     info_walk *w = ctx;
@@ -232,9 +230,7 @@ int howdah_skip_resolve(howdah_bus *bus, int64_t id, const char *resolution, how
 
 /* ------------------------------------------------------------ dead letters */
 
-/*
- * One walk for dead letters of subscriptions and of queues; the two filters exclude each other.
- */
+/* One walk for dead letters of subscriptions and of queues; the two filters exclude each other. */
 int howdah_dead_letters_walk(howdah_bus *bus, const howdah_dead_letters_options *options,
                              int (*fn)(void *ctx, const howdah_dead_letter *dead_letter), void *ctx,
                              howdah_error *reterr)

@@ -552,7 +552,7 @@ static bool is_on_page(const hw_page *page, int64_t sequence)
 }
 
 /*
- * Events that were there once, failed, and have been removed from the log since (a purge): nobody
+ * Events that were there once, failed, and have been removed from the log since, by hand: nobody
  * can deliver them, so they count as handled.  A page that was cut off tells nothing of what
  * comes after its last row.
  */
@@ -576,9 +576,7 @@ static int forget_gone(howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
-/*
- * Only a page whose rows were all offered moves high up to what it covers (hw_delivery_pass()).
- */
+/* Only a page whose rows were all offered moves high up to what it covers (hw_delivery_pass()). */
 static void offer_page(delivery_run *t)
 {
     howdah_subscription *sub = t->sub;
@@ -655,9 +653,7 @@ static void note_unstored(howdah_subscription *sub, const howdah_dead_letter *de
     hw_utf8_copy(unstored->error, sizeof unstored->error, message ? message : "");
 }
 
-/*
- * Any other error is not reported: the dead letter then stays dead, and somebody can ask again.
- */
+/* Any other error is not reported: the dead letter then stays dead, and somebody can ask again. */
 static void ask_again_or_note(delivery_run *t, const howdah_dead_letter *dead_letter)
 {
     if (ask_again(t, dead_letter, NULL) == HOWDAH_INTERRUPTED)
@@ -754,8 +750,8 @@ static int on_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
     return 0;
 }
 
-/* At most REDRIVES_AT_ONCE in one run, so that new events get their turn.  What was not tried
-   keeps its mark in the store, and is found again. */
+/* At most REDRIVES_AT_ONCE in one run, because they are held in memory.  What was not tried keeps
+   its mark in the store, and is found again. */
 static void redrive(delivery_run *t)
 {
     howdah_subscription *sub = t->sub;

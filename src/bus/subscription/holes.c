@@ -498,9 +498,9 @@ static int walk(howdah_bus *bus, const hw_ranges *ranges, hw_ranges *out, howdah
 }
 
 /*
- * A standby cannot see who holds the sequence on the primary. So every gap stays a hole until the
- * primary has proven it dead. Only as much is covered as is needed: where no subscription runs on
- * the primary nothing is proven, and there may be very many gaps.
+ * A standby cannot see who holds the sequence on the primary.  So every gap stays a hole until
+ * the primary has proven it dead.  Only as much is covered as is needed: where no subscription
+ * runs on the primary nothing is proven, and there may be very many gaps.
  */
 static int cover_standby(howdah_bus *bus, int64_t low, howdah_error *reterr)
 {
@@ -591,9 +591,9 @@ static int cover(howdah_bus *bus, bool patient, bool *ret_wait, howdah_error *re
 }
 
 /*
- * Numbers up to the frontier were drawn before this look. Where no open transaction may have
- * drawn them, everything that is not visible is dead, and there is nothing to look for. Only when
- * a transaction stays open are the missing numbers that it may have drawn found one by one.
+ * Numbers up to the frontier were drawn before this look.  Where no open transaction may have
+ * drawn them, everything that is not visible is dead, and there is nothing to look for.  Only
+ * when a transaction stays open are the missing numbers that it may have drawn found one by one.
  */
 int hw_holes_cover(howdah_bus *bus, int64_t low, howdah_error *reterr)
 {

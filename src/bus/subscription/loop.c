@@ -50,8 +50,11 @@ int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reter
 
 /* ------------------------------------------------------------------- turns */
 
-/* The session in which handlers' transactions run.  It is not the bus's own: the reader and the
-   checkpoints go on there while a handler's transaction is open. */
+/*
+ * The session in which handlers' transactions run.  It is not the bus's own, where the reader and
+ * the checkpoints go on while a handler's transaction is open; but a store that is alone (in
+ * memory) has only one.
+ */
 static int second_session(howdah_bus *bus, howdah_error *reterr)
 {
     if (!bus->service->tx && bus->store->alone) /* nothing else runs on it while a handler does */

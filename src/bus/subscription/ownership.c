@@ -206,8 +206,8 @@ static int check_anchor(howdah_subscription *sub, howdah_error *reterr)
 
 /*
  * On another server, or in a later life of this one, numbers that we have passed may have been
- * given out again. The anchor is there, and no event was seen between it and high: we go back to
- * the anchor. That is stored with the next checkpoint, which may go back because its log is
+ * given out again.  The anchor is there, and no event was seen between it and high: we go back to
+ * the anchor.  That is stored with the next checkpoint, which may go back because its log is
  * another one.
  */
 static int go_back_to_anchor(howdah_subscription *sub, howdah_error *reterr)

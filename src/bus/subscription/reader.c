@@ -15,8 +15,8 @@
 
 /* How often to try again while open transactions keep the end of the log from being known. */
 #define LOOK_EVERY_MS 20
-/* A page of the edge: so many rows, and about so many bytes.  Every page stays in memory until
-   all subscriptions have passed it. */
+/* A page of the edge: so many rows, and about so many bytes.  A page is kept until the
+   subscriptions have passed it, or its place in the window is needed. */
 #define ROWS_MAX 1000
 #define PAGE_BYTES ((size_t)2 * 1024 * 1024)
 /* A standby looks into so many holes without counting what that costs. */
@@ -612,8 +612,8 @@ static int read_wanted_page(howdah_subscription *sub, hw_page *page, bool *ret_a
 }
 
 /*
- * A reader that starts anew knows nothing of the log before. After a pooler has led it to an
- * older copy of the log, that copy looks like any other to it. The event that the subscription
+ * A reader that starts anew knows nothing of the log before.  After a pooler has led it to an
+ * older copy of the log, that copy looks like any other to it.  The event that the subscription
  * stands on tells them apart.
  */
 static int check_place(howdah_subscription *sub, howdah_error *reterr)

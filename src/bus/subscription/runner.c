@@ -108,7 +108,8 @@ static void run_work(void *ctx, size_t thread, hw_pool_item *item)
 
 /* ------------------------------------------------------------- the server */
 
-/* The first error is what the caller gets.  An interrupt is none: it was asked for. */
+/* The first error is what the caller gets; an interrupt, which was asked for, gives way to a
+   later one. */
 static void keep_first(hw_runner *runner, int status, const howdah_error *err)
 {
     if (status >= 0 || (runner->status < 0 && runner->status != HOWDAH_INTERRUPTED))

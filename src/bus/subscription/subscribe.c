@@ -191,9 +191,7 @@ static int store_row(const howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
-/*
- * Only the row is made here.  The ownership is tried for by the first pass that serves the bus.
- */
+/* Only the row is made here.  The ownership is tried for by the first pass that serves the bus. */
 int howdah_subscribe(howdah_bus *bus, const howdah_subscribe_options *options,
                      howdah_subscription **ret_subscription, howdah_error *reterr)
 {

@@ -376,8 +376,8 @@ static int give_up(int status, howdah_error *err, howdah_error *reterr)
     return status;
 }
 
-/* The user's upcaster may close the tail that it is called for: then it is closed afterwards
-   (use.h I6). */
+/* The user's upcaster may close the tail that it is called for: then it is closed later (use.h
+   I6). */
 static int upcast(howdah_tail *tail, const howdah_event *event, const howdah_event **ret_event,
                   howdah_error *reterr)
 {

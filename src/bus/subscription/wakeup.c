@@ -27,7 +27,7 @@
 #define REST_US 20000
 #define STORE_BACKOFF_MAX_MS 5000
 
-/* A subscription reads by itself: it can afford to look very often while events come. */
+/* Looking is cheap while events come, and a short pause is a short delay. */
 static const hw_pause_rules pause_rules = {
     .short_us_min = 250,
     .short_us_max = 1000,
@@ -203,8 +203,8 @@ int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_er
 /* Errors after which a later pass may succeed. */
 bool hw_service_passes(int status, const howdah_error *err)
 {
-    /* RETRYABLE: also READ_ONLY, of a server that is about to be promoted (pg/conn.c I1).
-       LIMIT: more holes than are kept; they close when the transactions that made them end. */
+    /* RETRYABLE: also READ_ONLY, of a server that is about to be promoted (pg/conn.c I1).  LIMIT:
+       more holes than are kept; they close when the transactions that made them end. */
     return status == HOWDAH_UNAVAILABLE || status == HOWDAH_TIMEOUT || status == HOWDAH_FULL ||
            status == HOWDAH_LIMIT || (err->flags & HOWDAH_RETRYABLE) != 0;
 }

@@ -371,8 +371,8 @@ static int step_insert(insertion *in, sqlite3_stmt *stmt, size_t first, size_t r
 }
 
 /*
- * SQLite tells only the last row's sequence. The others are the numbers before it, if as many
- * numbers as rows were given out. If not (a caller's trigger writes events as well), each is
+ * SQLite tells only the last row's sequence.  The others are the numbers before it, if as many
+ * numbers as rows were given out.  If not (a caller's trigger writes events as well), each is
  * looked up by its id.
  */
 static int place_rows(insertion *in, size_t first, size_t rows, howdah_error *reterr)

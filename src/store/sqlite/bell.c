@@ -211,9 +211,7 @@ static bool is_name_of(const char *path, const char *file)
     return strcmp(slash ? slash + 1 : path, file) == 0;
 }
 
-/*
- * I5: one of our files was made, or moved there.  A new database rings: the old one may be gone.
- */
+/* I5: one of our files was made, or moved there.  A new database rings: the old one may be gone. */
 static void hear_directory(hw_sqlite_bell *bell, const struct inotify_event *event, noise *n)
 {
     for (int i = 0; i < NAMES; i++)

@@ -195,9 +195,7 @@ static int64_t patience_ms(hw_sqlite *store, int count)
     return store->impatient ? 0 : most - (now - store->busy_since_ms);
 }
 
-/*
- * SQLite calls it each time the lock is not free; 0 gives up.  count starts at 0 with each wait.
- */
+/* SQLite calls it each time the lock is not free; 0 gives up.  count starts at 0 with each wait. */
 static int on_busy(void *ctx, int count)
 {
     hw_sqlite *store = ctx;
@@ -424,8 +422,9 @@ static int look_for_file(const hw_sqlite *store, bool *ret_exists, howdah_error 
 
 /*
  * The events are for the user who made the file, until that user says otherwise; SQLite gives the
- * files beside it the same rights. mknod() makes a file without opening it: closing one would
- * give up every lock that another handle of this process has on it. If it fails, SQLite says why.
+ * files beside it the same rights.  mknod() makes a file without opening it: closing one would
+ * give up every lock that another handle of this process has on it.  If it fails, SQLite says
+ * why.
  */
 static void make_private_file(const hw_sqlite *store)
 {
@@ -514,9 +513,7 @@ int hw_sqlite_ready(hw_sqlite *store, hw_sqlite_need need, howdah_error *reterr)
     return hw_sqlite_go_on(store, reterr);
 }
 
-/*
- * A deadline is for one piece of work: a long operation starts a new one for each of its pieces.
- */
+/* A deadline is for one piece of work: a long operation starts a new one for each of its pieces. */
 int hw_sqlite_go_on(hw_sqlite *store, howdah_error *reterr)
 {
     store->timed_out = false;
@@ -656,9 +653,7 @@ int hw_sqlite_begin_unsynced(hw_sqlite *store, howdah_error *reterr)
     return s;
 }
 
-/*
- * On a caller's handle with an open transaction, a savepoint: our part can be rolled back alone.
- */
+/* On a caller's handle with an open transaction, a savepoint: our part can be rolled back alone. */
 int hw_sqlite_begin(hw_sqlite *store, howdah_error *reterr)
 {
     int s = set_unsynced(store, false, reterr);

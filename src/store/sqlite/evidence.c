@@ -110,7 +110,7 @@ int hw_sqlite_gaps(hw_store *base, int64_t first, int64_t last, hw_range_fn fn, 
 
 /*
  * Which log the open file is: the bus's own id, which a copy of the file carries along, and the
- * file itself, which it does not. A connection keeps its file, even if another one takes its
+ * file itself, which it does not.  A connection keeps its file, even if another one takes its
  * place at the path; so it is asked once a connection.
  */
 static int learn_log(hw_sqlite *store, howdah_error *reterr)
@@ -210,7 +210,7 @@ int hw_sqlite_verify(hw_store *base, const hw_anchor *anchor, int64_t high, howd
 
 /*
  * Every statement of a connection reads the file that it has opened, and session() looks whether
- * that is still the one at its path. What is left is a backup that was restored into the open
+ * that is still the one at its path.  What is left is a backup that was restored into the open
  * file: then the session's number changes, and the caller starts anew.
  */
 int hw_sqlite_confirm(hw_store *base, const hw_anchor *top, howdah_error *reterr)

@@ -376,9 +376,7 @@ static int bind_mark(sqlite3_stmt *stmt, const hw_import_place *after, howdah_er
 
 /* --------------------------------------------------------- the statement */
 
-/*
- * Quoted, and qualified by put_field(): SQLite takes a lone "name" that is no column for a text.
- */
+/* Quoted, and qualified by put_field(): SQLite takes a lone "name" that is no column for a text. */
 static void put_name(hw_buf *sql, hw_str name)
 {
     hw_buf_putc(sql, '"');

@@ -160,7 +160,7 @@ static void judge_pattern(cursor *c, int64_t numbers, size_t n)
 
 /*
  * Reads on in the present range with one statement, until the batch is full, the range is used up
- * (HOWDAH_END) or enough rows were looked at. The last bounds the time for which a snapshot is
+ * (HOWDAH_END) or enough rows were looked at.  The last bounds the time for which a snapshot is
  * held.
  */
 static int scan(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr)

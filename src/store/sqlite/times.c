@@ -218,9 +218,9 @@ static int types(hw_store *base, const hw_times_query *query, hw_type_stats_fn f
 /* ------------------------------------------------------------------ streams */
 
 /*
- * Where another filter leads, its rows are sorted once.  Otherwise the index of streams is walked,
- * and as soon as a stream has been found the statement begins again after it: the other events of
- * that stream are not looked at.
+ * Where another filter leads, its rows are sorted once.  Otherwise the index of streams is
+ * walked, and as soon as a stream has been found the statement begins again after it: the other
+ * events of that stream are not looked at.
  */
 typedef struct stream_walk {
     hw_sqlite *store;

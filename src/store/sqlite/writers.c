@@ -86,9 +86,7 @@ static int open_file(const char *path, const struct stat *database)
     return fd < 0 && errno == ENOENT ? make_file(path, database) : fd;
 }
 
-/*
- * Room that is really there: touching a page of a hole, on a full disk, would kill the process.
- */
+/* Room that is really there: touching a page of a hole, on a full disk, would kill the process. */
 static bool has_room(int fd)
 {
     static const char zeros[FILE_BYTES];
@@ -245,9 +243,7 @@ void hw_sqlite_writers_enter(hw_sqlite *store)
     stand_in_line(store, writers->line, writers->number);
 }
 
-/*
- * I3.  Only the next in line is woken, by its bit; the few others with the same bit sleep again.
- */
+/* I3.  Only the next in line is woken, by its bit; the few others with the same bit sleep again. */
 void hw_sqlite_writers_leave(hw_sqlite *store)
 {
     struct hw_sqlite_writers *writers = store->writers;

@@ -157,9 +157,7 @@ static void hear_outcome(howdah_worker *worker, size_t i, int64_t asked_ms)
     howdah_verdict verdict = worker->acks[i].verdict;
     howdah_ack_outcome acked = worker->acked[i];
 
-    /*
-     * An exchange that got no answer may have acked it: then it is not there to be acked again.
-     */
+    /* An exchange that got no answer may have acked it: then it is not there to be acked again. */
     if (acked == HOWDAH_ACKED_LOST && work->uncertain)
         acked = HOWDAH_ACKED_DONE;
     if (acked == HOWDAH_ACKED_LOST)

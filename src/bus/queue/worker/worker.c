@@ -162,9 +162,7 @@ int howdah_worker_new(howdah_bus *bus, const howdah_worker_options *options,
 
 /* --------------------------------------------------------------------- running */
 
-/*
- * The store may be able to do it later.  Whatever else went wrong is for the caller of the run.
- */
+/* The store may be able to do it later.  Whatever else went wrong is for the caller of the run. */
 static bool is_passing(int status, const howdah_error *err)
 {
     return status == HOWDAH_UNAVAILABLE || status == HOWDAH_TIMEOUT || status == HOWDAH_FULL ||
