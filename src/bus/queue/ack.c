@@ -1,4 +1,5 @@
 /* ack.c - how jobs went: verdicts by (id, token), one or many. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -54,6 +55,7 @@ static int ack_all(hw_store *store, howdah_job_ack *acks, size_t n, hw_ack *aske
 {
     int s = HOWDAH_OK;
 
+    assert(n > 0 && n <= HOWDAH_JOBS_MAX && store->ops->queue);
     for (size_t i = 0; s >= 0 && i < n; i++) {
         s = take(&acks[i], &asked[i], &copies[i], reterr);
         if (s < 0)

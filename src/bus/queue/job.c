@@ -166,6 +166,7 @@ int hw_job_text(const char *text, hw_str *ret_text, char **ret_copy, howdah_erro
     hw_utf8_copy(copy, len + 1, text);
     *ret_copy = copy;
     *ret_text = hw_str_of(copy);
+    assert(ret_text->len <= HW_OUTCOME_TEXT_MAX);
     return HOWDAH_OK;
 }
 

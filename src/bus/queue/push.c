@@ -1,4 +1,5 @@
 /* push.c - jobs into a queue: checked here, once for all stores. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -135,6 +136,7 @@ int hw_push_to(hw_store *store, size_t payload_bytes_max, hw_str queue,
     pushed = hw_calloc(n, sizeof *pushed);
     s = pushes && pushed ? take_jobs(jobs, n, payload_bytes_max, pushes, reterr)
                          : hw_fail_no_memory(reterr);
+    assert(store->ops->queue); /* hw_queues_of() has looked, or the store is a caller's handle */
     if (s >= 0)
         s = store->ops->queue->push(store, queue, pushes, n, pushed, reterr);
     if (s >= 0 && ret_pushed)

@@ -182,7 +182,7 @@ static int take_data(hw_sqlite *store, sqlite3_stmt *stmt, hw_buf *bytes, howdah
     return s < 0 ? s : hw_buf_check(bytes, reterr);
 }
 
-/* fn is called while the statement is open, for one row: it has the data in hand without a copy. */
+/* fn is called while the statement is open: it is one row, and JSON need not be copied. */
 int hw_sqlite_snapshot_get(hw_store *base, hw_str stream, int64_t version, hw_snapshot_fn fn,
                            void *ctx, howdah_error *reterr)
 {

@@ -135,6 +135,7 @@ void hw_worker_route_end(howdah_worker *worker)
 
     if (!router->runs)
         return;
+    assert(router->bus);
     atomic_store(&router->stop, true);
     howdah_interrupt(router->bus);
     (void)pthread_join(router->thread, NULL);
