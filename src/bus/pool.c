@@ -40,6 +40,7 @@ static hw_pool_item *take_first(hw_pool_list *list)
     return item;
 }
 
+/* The list changes hands as a whole: the caller walks it without the lock (I3). */
 static hw_pool_item *take_all(hw_pool *pool, hw_pool_list *list)
 {
     hw_pool_item *first;
@@ -95,7 +96,7 @@ static void put_done(hw_pool *pool, hw_pool_item *item)
     bool wake;
 
     (void)pthread_mutex_lock(&pool->lock);
-    assert(pool->running_n > 0);
+    assert(pool->running_n > 0 && item->owner);
     pool->running_n--;
     append(&pool->done, item);
     if (pool->done.n == 1)
@@ -192,6 +193,7 @@ int hw_pool_init(hw_pool *pool, const hw_pool_options *options, howdah_error *re
 {
     int s;
 
+    assert(options->run && options->whose);
     *pool = (hw_pool){.options = *options};
     empty(&pool->waiting);
     empty(&pool->done);

@@ -1,4 +1,5 @@
 /* ack.c - how jobs went: verdicts by (id, token), one or many. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -8,6 +9,8 @@
 #include "bus/queue/queue.h"
 #include "engine/rules.h"
 
+/* Tokens begin with 1: a 0 is a field that was left out, and is told from a token that is too
+   old. */
 static int check(const howdah_job_ack *one, howdah_error *reterr)
 {
     if (one->id < 1)
@@ -30,6 +33,7 @@ static int check(const howdah_job_ack *one, howdah_error *reterr)
                          (int)one->verdict);
 }
 
+/* The text is cut to what the store keeps; *ret_copy is set when that took a copy. */
 static int take(const howdah_job_ack *one, hw_ack *ret, char **ret_copy, howdah_error *reterr)
 {
     int s = check(one, reterr);
@@ -45,11 +49,14 @@ static int take(const howdah_job_ack *one, hw_ack *ret, char **ret_copy, howdah_
     return hw_job_text(one->text, &ret->text, ret_copy, reterr);
 }
 
+/* All are checked before any is sent.  Outcomes are filled in only on success: until then the
+   caller's array is as it was. */
 static int ack_all(hw_store *store, howdah_job_ack *acks, size_t n, hw_ack *asked,
                    howdah_ack_outcome *acked, char **copies, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
 
+    assert(n > 0 && n <= HOWDAH_JOBS_MAX && store->ops->queue);
     for (size_t i = 0; s >= 0 && i < n; i++) {
         s = take(&acks[i], &asked[i], &copies[i], reterr);
         if (s < 0)
@@ -68,6 +75,8 @@ static int fail_too_many(size_t n, howdah_error *reterr)
                          HOWDAH_JOBS_MAX, n);
 }
 
+/* Also for a caller's own transaction, which brings its own store.  One acked job that was lost
+   does not keep the others from being acked: each has an outcome of its own. */
 int hw_ack_on(hw_store *store, howdah_job_ack *acks, size_t n, howdah_error *reterr)
 {
     hw_ack *asked;
@@ -92,6 +101,7 @@ int hw_ack_on(hw_store *store, howdah_job_ack *acks, size_t n, howdah_error *ret
     return s;
 }
 
+/* HOWDAH_END: a retry that was the last attempt, so the job has failed. */
 int hw_ack_one(hw_store *store, const howdah_job_ack *ack, howdah_error *reterr)
 {
     howdah_job_ack one = *ack;
@@ -135,6 +145,8 @@ static int ack_of_another_age(hw_store *store, void *acks, size_t n, howdah_erro
     return s;
 }
 
+/* Many verdicts in one round trip.  Those that were lost are told by their outcomes, not by an
+   error. */
 int howdah_jobs_ack(howdah_bus *bus, howdah_job_ack *acks, size_t n, howdah_error *reterr)
 {
     HW_ENTRY(entry);
@@ -153,6 +165,7 @@ int howdah_jobs_ack(howdah_bus *bus, howdah_job_ack *acks, size_t n, howdah_erro
                                                 : ack_of_another_age(bus->store, acks, n, reterr);
 }
 
+/* call is the name that errors mention: several public functions come this way. */
 static int ack_by(howdah_bus *bus, const char *call, const howdah_job_ack *ack,
                   howdah_error *reterr)
 {
@@ -164,6 +177,7 @@ static int ack_by(howdah_bus *bus, const char *call, const howdah_job_ack *ack,
     return s < 0 ? s : hw_ack_one(bus->store, ack, reterr);
 }
 
+/* Inside a transactional handler the completion is part of its transaction, as a push is. */
 int howdah_job_complete(howdah_bus *bus, int64_t id, int64_t token, const char *result,
                         howdah_error *reterr)
 {

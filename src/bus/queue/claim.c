@@ -1,5 +1,5 @@
 /*
- * queue.c - claiming jobs, and the three calls of a plain queue.
+ * claim.c - claiming jobs, and the three calls of a plain queue.
  *
  *   I1  A job that a claim handed over is the caller's until its lease runs out, whatever happens
  *       to the set or to the bus.
@@ -7,6 +7,7 @@
  */
 #include "bus/queue/queue.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -20,6 +21,7 @@
 
 #define AGAIN_MAX 10 /* looks in a row, for one claim, that the store asks for */
 
+/* Made when first needed: a bus without queues has no bell for them and no list of polled jobs. */
 int hw_queues_of(howdah_bus *bus, const char *call, hw_queues **ret_queues, howdah_error *reterr)
 {
     if (!hw_queue_ops_of(bus)) {
@@ -39,6 +41,8 @@ int hw_queues_of(howdah_bus *bus, const char *call, hw_queues **ret_queues, howd
     return HOWDAH_OK;
 }
 
+/* A worker that is left has threads that use this bus; the caller made a mistake, and it is
+   logged. */
 void hw_queues_close(howdah_bus *bus)
 {
     hw_queues *queues = bus->queues;
@@ -54,12 +58,14 @@ void hw_queues_close(howdah_bus *bus)
 
 /* -------------------------------------------------------------------- claim */
 
+/* For on_job(); s and reterr carry an error out of the store's call. */
 typedef struct claiming {
     howdah_jobs *jobs;
     int s;
     howdah_error *reterr;
 } claiming;
 
+/* Copies the record: the store's is gone after the call. */
 static int on_job(void *ctx, const howdah_job *record)
 {
     claiming *c = ctx;
@@ -68,6 +74,7 @@ static int on_job(void *ctx, const howdah_job *record)
     return c->s < 0;
 }
 
+/* Before the store is asked: a claim changes rows, even one that finds nothing to hand out. */
 static int check_claim(const char *queue, int64_t n, const howdah_claim_options *options,
                        howdah_error *reterr)
 {
@@ -83,7 +90,8 @@ static int check_claim(const char *queue, int64_t n, const howdah_claim_options 
     return s;
 }
 
-/* HOWDAH_END: none. */
+/* One round trip.  HOWDAH_END: there was no job to be had.  If copying a job failed, the claimed
+   jobs stay leased until their time is over (I1): nobody has them. */
 static int claim_once(howdah_bus *bus, const hw_claim *claim, howdah_jobs **ret_jobs,
                       hw_claim_report *report, howdah_error *reterr)
 {
@@ -104,6 +112,7 @@ static int claim_once(howdah_bus *bus, const hw_claim *claim, howdah_jobs **ret_
     return HOWDAH_OK;
 }
 
+/* The order is that of wakeup.c I1: look, arm, look once more, sleep. */
 static int claim_until(howdah_bus *bus, const hw_claim *claim, int64_t until_ms,
                        howdah_jobs **ret_jobs, howdah_error *reterr)
 {
@@ -132,6 +141,8 @@ static int claim_until(howdah_bus *bus, const hw_claim *claim, int64_t until_ms,
     }
 }
 
+/* Only a call that waits heeds an interrupt that came before it: one that does not wait is over
+   at once anyway. */
 int howdah_queue_claim_wait(howdah_bus *bus, const char *queue, int64_t n, int64_t for_ms,
                             const howdah_claim_options *options, howdah_jobs **ret_jobs,
                             howdah_error *reterr)
@@ -164,6 +175,7 @@ int howdah_queue_claim_wait(howdah_bus *bus, const char *queue, int64_t n, int64
     return claim_until(bus, &claim, hw_clock_end_ms(for_ms), ret_jobs, reterr);
 }
 
+/* Without waiting: what is ready now, or HOWDAH_END. */
 int howdah_queue_claim(howdah_bus *bus, const char *queue, int64_t n,
                        const howdah_claim_options *options, howdah_jobs **ret_jobs,
                        howdah_error *reterr)
@@ -173,6 +185,7 @@ int howdah_queue_claim(howdah_bus *bus, const char *queue, int64_t n,
 
 /* ----------------------------------------------------------- poll, finalize */
 
+/* From the newest on: what was polled last is usually finalized first. */
 static hw_held *find_held(const hw_queues *queues, int64_t id)
 {
     for (size_t i = queues->held_n; i > 0; i--)
@@ -181,10 +194,12 @@ static hw_held *find_held(const hw_queues *queues, int64_t id)
     return NULL;
 }
 
+/* Keeps the order: make_room() counts on the oldest being first. */
 static void forget(hw_queues *queues, const hw_held *held)
 {
     size_t at = (size_t)(held - queues->held);
 
+    assert(at < queues->held_n);
     memmove(&queues->held[at], &queues->held[at + 1], (queues->held_n - at - 1) * sizeof *held);
     queues->held_n--;
 }
@@ -211,15 +226,18 @@ static int make_room(hw_queues *queues, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* I2: a job that was polled again has a new token, and the old one goes. */
 static void remember(hw_queues *queues, const howdah_job *job)
 {
     const hw_held *before = find_held(queues, howdah_job_id(job));
 
     if (before)
         forget(queues, before);
+    assert(queues->held_n < queues->held_room); /* make_room() */
     queues->held[queues->held_n++] = (hw_held){howdah_job_id(job), howdah_job_token(job)};
 }
 
+/* Room is made before the claim: after it, a failure would leave a leased job that nobody has. */
 int howdah_queue_poll(howdah_bus *bus, const char *queue, howdah_job **ret_job,
                       howdah_error *reterr)
 {
@@ -239,6 +257,7 @@ int howdah_queue_poll(howdah_bus *bus, const char *queue, howdah_job **ret_job,
         s = howdah_queue_claim(bus, queue, 1, NULL, &jobs, reterr);
     if (s != HOWDAH_OK)
         return s;
+    assert(jobs->n == 1);
     remember(queues, jobs->items[0]);
     *ret_job = jobs->items[0];
     jobs->n = 0;
@@ -246,6 +265,7 @@ int howdah_queue_poll(howdah_bus *bus, const char *queue, howdah_job **ret_job,
     return HOWDAH_OK;
 }
 
+/* An error other than LOST keeps the job remembered, so that the call can be made again. */
 int howdah_job_finalize(howdah_bus *bus, int64_t id, bool success, howdah_error *reterr)
 {
     HW_ENTRY(entry);

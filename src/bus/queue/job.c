@@ -1,6 +1,7 @@
 /* job.c - jobs as a user meets them: copies, sets, getters. */
 #include "bus/queue/job.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -29,6 +30,7 @@ static const size_t text_fields[] = {
 
 /* ------------------------------------------------------------------- copies */
 
+/* By memcpy(): the fields are reached by their offsets, of which the compiler knows no type. */
 static hw_str text_of(const howdah_job *record, size_t i)
 {
     hw_str text;
@@ -37,7 +39,8 @@ static hw_str text_of(const howdah_job *record, size_t i)
     return text;
 }
 
-/* The job and its texts, each with its NUL; 0 on overflow. */
+/* The job and its texts, each with its NUL: one block, so that one free is enough.  0 on
+   overflow. */
 static size_t block_size(const howdah_job *record)
 {
     size_t size = sizeof(howdah_job);
@@ -52,6 +55,9 @@ static size_t block_size(const howdah_job *record)
     return size;
 }
 
+/*
+ * The texts are stored after the job in the same block, and each ends with a NUL for the getters.
+ */
 int hw_job_clone(const howdah_job *record, howdah_job **ret_job, howdah_error *reterr)
 {
     size_t size = block_size(record);
@@ -73,6 +79,7 @@ int hw_job_clone(const howdah_job *record, howdah_job **ret_job, howdah_error *r
         memcpy((char *)job + text_fields[i], &text, sizeof text);
         at += text.len + 1;
     }
+    assert(at == (char *)job + size);
     *ret_job = job;
     return HOWDAH_OK;
 }
@@ -84,6 +91,7 @@ void howdah_job_free(howdah_job *job)
 
 /* --------------------------------------------------------------------- sets */
 
+/* The room is what was asked for: adding a job never has to allocate the list. */
 int hw_jobs_new(size_t room, howdah_jobs **ret_jobs, howdah_error *reterr)
 {
     howdah_jobs *jobs = hw_calloc(1, sizeof *jobs);
@@ -95,11 +103,13 @@ int hw_jobs_new(size_t room, howdah_jobs **ret_jobs, howdah_error *reterr)
         hw_free(jobs);
         return hw_fail_no_memory(reterr);
     }
+    assert(room > 0);
     jobs->room = room;
     *ret_jobs = jobs;
     return HOWDAH_OK;
 }
 
+/* The set takes a copy.  A store that gives more than was asked for is reported, not trusted. */
 int hw_jobs_add(howdah_jobs *jobs, const howdah_job *record, howdah_error *reterr)
 {
     int s;
@@ -117,11 +127,13 @@ size_t howdah_jobs_count(const howdah_jobs *jobs)
     return jobs ? jobs->n : 0;
 }
 
+/* Still the set's own: it is freed with it. */
 const howdah_job *howdah_jobs_at(const howdah_jobs *jobs, size_t index)
 {
     return jobs && index < jobs->n ? jobs->items[index] : NULL;
 }
 
+/* Frees the jobs as well, whatever became of their leases. */
 void howdah_jobs_free(howdah_jobs *jobs)
 {
     if (!jobs)
@@ -134,6 +146,8 @@ void howdah_jobs_free(howdah_jobs *jobs)
 
 /* -------------------------------------------------------------------- texts */
 
+/* Handlers return any text, an exception's message say.  It is cut and made valid UTF-8 rather
+   than refused: the verdict matters more.  *ret_copy NULL: ret_text is the caller's own text. */
 int hw_job_text(const char *text, hw_str *ret_text, char **ret_copy, howdah_error *reterr)
 {
     size_t len = text ? strlen(text) : 0;
@@ -152,6 +166,7 @@ int hw_job_text(const char *text, hw_str *ret_text, char **ret_copy, howdah_erro
     hw_utf8_copy(copy, len + 1, text);
     *ret_copy = copy;
     *ret_text = hw_str_of(copy);
+    assert(ret_text->len <= HW_OUTCOME_TEXT_MAX);
     return HOWDAH_OK;
 }
 
@@ -168,7 +183,7 @@ const char *howdah_job_state_name(howdah_job_state state)
     return (size_t)state < sizeof names / sizeof names[0] ? names[state] : "unknown";
 }
 
-/* Of no job everything is absent. */
+/* The getters may be asked about NULL: everything of no job is absent. */
 static const howdah_job *seen(const howdah_job *job)
 {
     static const howdah_job none = {.state = HOWDAH_JOB_PENDING};
@@ -216,6 +231,7 @@ bool howdah_job_is_suspect(const howdah_job *job)
     return seen(job)->suspect;
 }
 
+/* *ret_len because a payload that is no JSON may have NULs in it. */
 const char *howdah_job_data(const howdah_job *job, size_t *ret_len)
 {
     if (ret_len)
@@ -228,6 +244,7 @@ const char *howdah_job_content_type(const howdah_job *job)
     return seen(job)->content_type.s;
 }
 
+/* Never NULL: no headers are the empty object. */
 const char *howdah_job_headers(const howdah_job *job, size_t *ret_len)
 {
     hw_str headers = seen(job)->headers.s ? seen(job)->headers : HW_STR_LIT("{}");
@@ -267,6 +284,7 @@ const char *howdah_job_result(const howdah_job *job)
     return seen(job)->result.s;
 }
 
+/* "" and false when there is none. */
 bool howdah_job_causation(const howdah_job *job, char ret_uuid[HOWDAH_UUID_SIZE])
 {
     if (ret_uuid)

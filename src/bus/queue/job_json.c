@@ -9,11 +9,13 @@ static int64_t or_absent(int64_t time_us)
     return time_us == 0 ? HW_TIME_ABSENT : time_us;
 }
 
+/* These numbers begin with 1; a 0 means that there is none, and is left out. */
 static int64_t positive(int64_t value)
 {
     return value > 0 ? value : HOWDAH_ABSENT;
 }
 
+/* A job that was read without its payload has neither data nor headers in its line. */
 static void put_job(hw_buf *out, const void *thing)
 {
     const howdah_job *job = thing;
@@ -51,6 +53,7 @@ static void put_job(hw_buf *out, const void *thing)
     hw_buf_putc(out, '}');
 }
 
+/* As snprintf(): the length that is needed; out NULL only asks for it. */
 size_t howdah_job_json(const howdah_job *job, char *out, size_t room)
 {
     return job ? hw_json_print(put_job, job, out, out ? room : 0) : 0;

@@ -1,4 +1,5 @@
 /* push.c - jobs into a queue: checked here, once for all stores. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -10,6 +11,8 @@
 
 /* ---------------------------------------------------------------- the rules */
 
+/* Keys, dedup keys and correlations follow the rules of all names, so that they can be typed and
+   printed. */
 static int check_names(const howdah_new_job *job, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
@@ -23,6 +26,7 @@ static int check_names(const howdah_new_job *job, howdah_error *reterr)
     return s;
 }
 
+/* A delay counts from the store's clock, run_at is a time of its own: both together contradict. */
 static int check_times(const howdah_new_job *job, howdah_error *reterr)
 {
     int s = hw_rule_delay("delay", job->delay_ms, reterr);
@@ -34,6 +38,7 @@ static int check_times(const howdah_new_job *job, howdah_error *reterr)
     return hw_rule_run_at(job->run_at_us, reterr);
 }
 
+/* Text outside, sixteen bytes in the store. */
 static int take_causation(const howdah_new_job *job, hw_push *push, howdah_error *reterr)
 {
     size_t len = job->causation_id ? strlen(job->causation_id) : 0;
@@ -49,7 +54,7 @@ static int take_causation(const howdah_new_job *job, hw_push *push, howdah_error
     return HOWDAH_OK;
 }
 
-/* Texts stay the caller's. */
+/* Texts stay the caller's: they are valid until the push returns, and nothing is copied. */
 static int take_job(const howdah_new_job *given, size_t payload_bytes_max, hw_push *push,
                     howdah_error *reterr)
 {
@@ -85,6 +90,8 @@ static int take_job(const howdah_new_job *given, size_t payload_bytes_max, hw_pu
     return s < 0 ? s : take_causation(job, push, reterr);
 }
 
+/* All are checked before any is stored.  The error names the job, and its index, when there are
+   several. */
 static int take_jobs(const howdah_new_job *const *jobs, size_t n, size_t payload_bytes_max,
                      hw_push *pushes, howdah_error *reterr)
 {
@@ -110,6 +117,8 @@ static int take_jobs(const howdah_new_job *const *jobs, size_t n, size_t payload
 
 /* ----------------------------------------------------------------- the calls */
 
+/* Also for a push inside a caller's or handler's transaction, which brings its own store.
+   ret_pushed is filled only when all are stored. */
 int hw_push_to(hw_store *store, size_t payload_bytes_max, hw_str queue,
                const howdah_new_job *const *jobs, size_t n, howdah_pushed *ret_pushed,
                howdah_error *reterr)
@@ -129,6 +138,7 @@ int hw_push_to(hw_store *store, size_t payload_bytes_max, hw_str queue,
     pushed = hw_calloc(n, sizeof *pushed);
     s = pushes && pushed ? take_jobs(jobs, n, payload_bytes_max, pushes, reterr)
                          : hw_fail_no_memory(reterr);
+    assert(store->ops->queue); /* hw_queues_of() has looked, or the store is a caller's handle */
     if (s >= 0)
         s = store->ops->queue->push(store, queue, pushes, n, pushed, reterr);
     for (size_t i = 0; s >= 0 && ret_pushed && i < n; i++) {
@@ -141,6 +151,9 @@ int hw_push_to(hw_store *store, size_t payload_bytes_max, hw_str queue,
     return s;
 }
 
+/*
+ * Inside a transactional handler the jobs are part of its transaction: they appear if it commits.
+ */
 int howdah_queue_push_batch(howdah_bus *bus, const char *queue, const howdah_new_job *const *jobs,
                             size_t n, howdah_pushed *ret_pushed, howdah_error *reterr)
 {
@@ -160,12 +173,15 @@ int howdah_queue_push_batch(howdah_bus *bus, const char *queue, const howdah_new
                               ret_pushed, reterr);
 }
 
+/* One job is a batch of one: the rules and the errors are the same. */
 int howdah_queue_push(howdah_bus *bus, const char *queue, const howdah_new_job *job,
                       howdah_pushed *ret_pushed, howdah_error *reterr)
 {
     return howdah_queue_push_batch(bus, queue, &job, 1, ret_pushed, reterr);
 }
 
+/* The first of the three calls of a plain queue; see howdah_queue_poll() and
+   howdah_job_finalize(). */
 int howdah_queue_publish(howdah_bus *bus, const char *queue, const char *json, int64_t *ret_id,
                          howdah_error *reterr)
 {

@@ -1,6 +1,5 @@
 /*
- * router.c - the routers behind bindings: subscriptions that make jobs instead of calling a
- * handler.
+ * router.c - the routers of bindings: subscriptions that make jobs instead of calling a handler.
  *
  *   I1  A page becomes jobs by one operation of the store, which moves the checkpoint as well: what
  *       is stored has its jobs, each once.
@@ -23,11 +22,12 @@
 #include "engine/pattern.h"
 #include "engine/rules.h"
 
+/* Bindings are made by people, or at the start of a program: a second is soon enough. */
 #define REFRESH_EVERY_MS 1000
 #define ROUTE_BATCH 1000
-/* Where the store has leases instead of locks, so long nobody routes after a crash. */
+/* Where the store has leases instead of locks, this is how long nobody routes after a crash. */
 #define ROUTE_LEASE_MS 3000
-/* What does not concern it moves its place that often. */
+/* Events that do not match make no jobs; its place is stored this often for their sake. */
 #define ROUTE_DELAY_MS 200
 
 void hw_route_free(hw_route *route)
@@ -39,6 +39,7 @@ void hw_route_free(hw_route *route)
 
 /* ------------------------------------------------------------------ a page */
 
+/* One page on its way: the numbers that become jobs, in order. */
 typedef struct routing {
     howdah_subscription *sub;
     int64_t *sequences;
@@ -62,9 +63,10 @@ static int pass(const routing *r, int64_t upto, howdah_error *reterr)
     return hw_delivery_pass(&r->sub->d, upto, page->holes, page->holes_n, r->now_ms, reterr);
 }
 
-/* The event is one of those that become jobs. */
+/* The event becomes a job.  It counts as handled before it is stored (I2). */
 static int collect(routing *r, const howdah_event *event, howdah_error *reterr)
 {
+    assert(r->n < r->sub->work.page->n);
     r->sequences[r->n++] = event->global_sequence;
     return hw_delivery_handled(&r->sub->d, event->global_sequence, r->now_ms, reterr);
 }
@@ -105,7 +107,8 @@ static int offer_page(routing *r, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* I1. */
+/* I1.  Only sequences are sent: the store makes the jobs from its own events, so payloads do not
+   travel.  A page without jobs needs no statement; its checkpoint is stored when it is due. */
 static int store_page(const routing *r, hw_store *io, howdah_error *reterr)
 {
     howdah_subscription *sub = r->sub;
@@ -131,6 +134,7 @@ static int store_page(const routing *r, hw_store *io, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Called in the place of a handler's run (hw_deliver_run()), in whatever thread that is. */
 void hw_route_run(howdah_subscription *sub, hw_store *io)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -159,11 +163,13 @@ void hw_route_run(howdah_subscription *sub, hw_store *io)
 
 /* ------------------------------------------------------------ whose it is */
 
+/* For hw_route_refuse(): which binding a subscription belongs to. */
 typedef struct lookup {
     hw_str subscriber_id;
     char binding[600]; /* "QUEUE PATTERN" */
 } lookup;
 
+/* Which binding the subscription belongs to, for the advice in the error. */
 static int on_asked(void *ctx, const hw_binding *binding)
 {
     lookup *q = ctx;
@@ -174,6 +180,7 @@ static int on_asked(void *ctx, const hw_binding *binding)
     return 1;
 }
 
+/* Only names with the routers' prefix are looked up: no other subscription pays for this. */
 int hw_route_refuse(howdah_bus *bus, const char *subscriber_id, howdah_error *reterr)
 {
     lookup q = {.subscriber_id = hw_str_of(subscriber_id)};
@@ -182,7 +189,7 @@ int hw_route_refuse(howdah_bus *bus, const char *subscriber_id, howdah_error *re
     if (strncmp(subscriber_id, HW_ROUTER_PREFIX, strlen(HW_ROUTER_PREFIX)) != 0 ||
         !hw_queue_ops_of(bus))
         return HOWDAH_OK;
-    /* Who may not look at queues does not get to know. */
+    /* A user without rights on the queues is not told. */
     s = hw_queue_ops_of(bus)->bindings(bus->store, HW_STR_NULL, on_asked, &q, NULL);
     if (s < 0 || !q.binding[0])
         return HOWDAH_OK;
@@ -192,12 +199,14 @@ int hw_route_refuse(howdah_bus *bus, const char *subscriber_id, howdah_error *re
 
 /* ----------------------------------------------------- bindings come and go */
 
+/* For on_binding(); status and reterr carry an error out of the walk. */
 typedef struct refreshing {
     howdah_bus *bus;
     int status;
     howdah_error *reterr;
 } refreshing;
 
+/* A subscription has to have a handler; a router's pages go to hw_route_run() instead. */
 static int never_called(void *ctx, const howdah_event *event, howdah_delivery *delivery)
 {
     (void)ctx;
@@ -205,6 +214,7 @@ static int never_called(void *ctx, const howdah_event *event, howdah_delivery *d
     return howdah_delivery_fail(delivery, "a router has no handler");
 }
 
+/* Its row was made when the pattern was bound; here is only what serves it. */
 static int new_router(howdah_bus *bus, const hw_binding *binding, howdah_subscription **ret_sub,
                       howdah_error *reterr)
 {
@@ -228,6 +238,7 @@ static int new_router(howdah_bus *bus, const hw_binding *binding, howdah_subscri
         hw_route_free(route);
         return s;
     }
+    assert(!sub->route && sub->kind == HW_KIND_HANDLER);
     route->key = binding->key;
     route->created_at_us = binding->created_at_us;
     route->bound = true;
@@ -237,13 +248,15 @@ static int new_router(howdah_bus *bus, const hw_binding *binding, howdah_subscri
     return HOWDAH_OK;
 }
 
+/* A binding that was removed and made again has the same name, but another time: its router is
+   made anew (I3). */
 static bool is_router_of(const howdah_subscription *sub, const hw_binding *binding)
 {
     return sub->kind == HW_KIND_ROUTER && strcmp(sub->id, binding->subscriber_id.s) == 0 &&
            sub->route->created_at_us == binding->created_at_us && sub->route->key == binding->key;
 }
 
-/* Its router is there, or is made now. */
+/* A binding has its router already, or gets one now, at the end of the list. */
 static int on_binding(void *ctx, const hw_binding *binding)
 {
     refreshing *r = ctx;
@@ -260,7 +273,8 @@ static int on_binding(void *ctx, const hw_binding *binding)
     return r->status < 0;
 }
 
-/* One that a worker has in hand is let go when it is back. */
+/* Their bindings are gone.  One that a worker has in hand is let go in a later pass, when it is
+   back. */
 static void drop_unbound(howdah_bus *bus)
 {
     howdah_subscription **at = &bus->service->subs;
@@ -280,7 +294,7 @@ static void drop_unbound(howdah_bus *bus)
     }
 }
 
-/* I3: due, or somebody is about to become an owner. */
+/* I3: it is time, or a router is about to become an owner. */
 static bool is_due(const hw_service *service, int64_t now)
 {
     for (const howdah_subscription *sub = service->subs; sub; sub = sub->next) {
@@ -291,6 +305,8 @@ static bool is_due(const hw_service *service, int64_t now)
     return now >= service->routes_ms;
 }
 
+/* Marks and sweeps: every router that no binding claims any more is dropped.  After an error
+   nothing is dropped, because the walk may have been cut short. */
 int hw_route_refresh(howdah_bus *bus, howdah_error *reterr)
 {
     hw_service *service = bus->service;
@@ -314,6 +330,7 @@ int hw_route_refresh(howdah_bus *bus, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Nothing is routed here yet: the first pass that serves the bus looks for bindings. */
 int howdah_bindings_serve(howdah_bus *bus, const char *queue, howdah_error *reterr)
 {
     HW_ENTRY(entry);

@@ -1,19 +1,20 @@
 /*
- * wakeup.c - how whoever waits for jobs sleeps.
+ * wakeup.c - how a worker, or a claim that waits, sleeps.
  *
  *   I1  Listen, arm, look once more, sleep: what is pushed in between has rung, or is seen.
  *   I2  A bell that is not heard costs a pause, never a job: no sleep is longer than the poll
  *       interval, or than the time until the next job is due.
- *   I3  While jobs come thick and fast, the queue is looked at every millisecond and the bell
- *       is not armed: whoever pushes does not pay for a notification that nobody needs.  Where
- *       they are rare, or none came for a while, it is armed as soon as there is nothing to do
+ *   I3  While jobs come fast, the queue is looked at every millisecond and the bell is not
+ *       armed: a push does not pay for a notification that nobody needs.  Where they are rare,
+ *       or none came for a while, it is armed as soon as there is nothing to do
  *       (engine/pause.h).
- *   I4  A push that takes the mark away and rolls back, or stays open, rings nobody.  So
- *       whoever finds jobs while it believes itself armed arms again: a lost ring costs one
- *       pause, once.
+ *   I4  A push that takes the mark away and rolls back, or stays open, rings nobody.  So a
+ *       worker that finds jobs while it believes itself armed arms again: a lost ring costs
+ *       one pause, once.
  *   I5  A session has one list of what it listens to.  On a bus with subscriptions these listen
  *       anew after us, and we after them.
  */
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -35,6 +36,8 @@ static const hw_pause_rules pause_rules = {
     .rare_hold_off_us = 0,
 };
 
+/* Whether the session still listens to this queue: a new session listens to nothing, and
+   subscriptions of the same bus may have replaced the list. */
 static bool listens(const howdah_bus *bus, int64_t queue_id, uint64_t session)
 {
     const hw_queues *q = bus->queues;
@@ -43,7 +46,10 @@ static bool listens(const howdah_bus *bus, int64_t queue_id, uint64_t session)
            !(bus->service && bus->service->subs); /* I5 */
 }
 
-/* The bell of a queue has the name of a type. */
+/*
+ * The bell of a queue is the channel of a type of that name.  Subscriptions of the bus have to
+ * listen anew afterwards (I5).  Queue 0 is one that does not exist yet: then the general channel.
+ */
 static int listen_to(howdah_bus *bus, int64_t queue_id)
 {
     char name[32];
@@ -59,7 +65,7 @@ static int listen_to(howdah_bus *bus, int64_t queue_id)
                                       NULL);
 }
 
-/* False when this session hears nothing. */
+/* Listens if it does not yet.  False: this session hears nothing, and only the pauses find jobs. */
 static bool is_listening(howdah_bus *bus, int64_t queue_id)
 {
     hw_queues *q = bus->queues;
@@ -83,6 +89,7 @@ void hw_queue_bell_init(hw_queues *queues)
     hw_pause_init(&queues->pause, &pause_rules, HW_PAUSE_GAP_US_MAX);
 }
 
+/* True: the bell was armed just now, and the queue has to be looked at once more (I1). */
 bool hw_queue_bell_arm(howdah_bus *bus, int64_t queue_id)
 {
     hw_pause *pause = &bus->queues->pause;
@@ -124,6 +131,7 @@ static void hear(howdah_bus *bus)
         hw_pause_ring(&q->pause);
 }
 
+/* Jobs were found. */
 void hw_queue_bell_heard(howdah_bus *bus)
 {
     hw_pause *pause = &bus->queues->pause;
@@ -136,6 +144,9 @@ void hw_queue_bell_heard(howdah_bus *bus)
     hw_pause_event(pause, now_us, true);
 }
 
+/*
+ * HOWDAH_OK: the bell rang; HOWDAH_END: it did not, or the time is over, or extra_fd is readable.
+ */
 int hw_queue_bell_sleep(howdah_bus *bus, int64_t ms, int extra_fd, howdah_error *reterr)
 {
     const hw_queues *q = bus->queues;
@@ -148,6 +159,7 @@ int hw_queue_bell_sleep(howdah_bus *bus, int64_t ms, int extra_fd, howdah_error 
         {.fd = extra_fd, .events = POLLIN},
     };
 
+    assert(ms >= 0);
     hear(bus); /* what came with the answer to a statement makes no descriptor readable */
     if (was_armed && !q->pause.armed)
         return HOWDAH_OK;

@@ -9,6 +9,10 @@
 #include "bus/subscription/subscription.h"
 #include "engine/rules.h"
 
+/* The public list of holes is pairs of numbers: the ranges are handed out as they are. */
+_Static_assert(sizeof(hw_range) == 2 * sizeof(int64_t), "a range is a pair of numbers");
+
+/* A name that no subscription can have is refused before the store is asked. */
 static int check_named(const char *subscriber_id, howdah_error *reterr)
 {
     return hw_rule_name("subscriber_id", hw_str_of(subscriber_id), reterr);
@@ -16,6 +20,9 @@ static int check_named(const char *subscriber_id, howdah_error *reterr)
 
 /* ----------------------------------------------------------- subscriptions */
 
+/*
+ * For on_row().  head is the same for all rows; status and reterr carry an error out of the walk.
+ */
 typedef struct info_walk {
     int (*fn)(void *ctx, const howdah_subscription_info *info);
     void *ctx;
@@ -42,6 +49,8 @@ static int gather_holes(info_walk *w, const hw_sub_row *row)
     return s;
 }
 
+/* What another process can tell from the row.  An owner whose place is at the head counts as
+   live. */
 static howdah_subscription_state state_of(const hw_sub_row *row, int64_t head)
 {
     if (row->status == HW_SUB_PAUSED)
@@ -53,6 +62,7 @@ static howdah_subscription_state state_of(const hw_sub_row *row, int64_t head)
     return row->high >= head ? HOWDAH_SUBSCRIPTION_LIVE : HOWDAH_SUBSCRIPTION_BEHIND;
 }
 
+/* One row, as the user's function sees it.  Its texts and holes are valid during the call only. */
 static int on_row(void *ctx, const hw_sub_row *row)
 {
     info_walk *w = ctx;
@@ -85,6 +95,8 @@ static int on_row(void *ctx, const hw_sub_row *row)
     return w->fn(w->ctx, &info);
 }
 
+/* The head is read first, once for all rows: so a lag can be too small by what came since, but it
+   is never negative. */
 int howdah_subscriptions_walk(howdah_bus *bus, const char *subscriber_id,
                               int (*fn)(void *ctx, const howdah_subscription_info *info), void *ctx,
                               howdah_error *reterr)
@@ -108,7 +120,7 @@ int howdah_subscriptions_walk(howdah_bus *bus, const char *subscriber_id,
     return s < 0 ? s : w.status < 0 ? w.status : s;
 }
 
-/* By an operator: whoever owns it. */
+/* By an operator, whoever owns it: a hold without a token fits every owner. */
 static int set_status(howdah_bus *bus, const char *subscriber_id, hw_sub_status status,
                       hw_str reason, howdah_error *reterr)
 {
@@ -117,6 +129,8 @@ static int set_status(howdah_bus *bus, const char *subscriber_id, hw_sub_status 
     return hw_sub_ops_of(bus)->set_status(bus->store, &anybody, status, reason, reterr);
 }
 
+/* The owner hears of it with its next checkpoint or question, and stops then; nobody waits for it
+   here. */
 int howdah_subscription_pause(howdah_bus *bus, const char *subscriber_id, const char *reason,
                               howdah_error *reterr)
 {
@@ -138,6 +152,8 @@ int howdah_subscription_resume(howdah_bus *bus, const char *subscriber_id, howda
     return s < 0 ? s : set_status(bus, subscriber_id, HW_SUB_ACTIVE, HW_STR_NULL, reterr);
 }
 
+/* The store takes the token away with the place: an owner that runs hears of it with its next
+   question or checkpoint, and starts anew. */
 int howdah_subscription_reset(howdah_bus *bus, const char *subscriber_id, int64_t to,
                               howdah_error *reterr)
 {
@@ -168,6 +184,8 @@ int howdah_subscription_reset(howdah_bus *bus, const char *subscriber_id, int64_
     return s;
 }
 
+/* A binding's router is refused: unbind removes both, and removing the row alone would leave a
+   binding that routes nothing. */
 int howdah_subscription_remove(howdah_bus *bus, const char *subscriber_id, howdah_error *reterr)
 {
     HW_ENTRY(entry);
@@ -198,6 +216,7 @@ int howdah_skips_walk(howdah_bus *bus, const char *subscriber_id, bool resolved,
                                              ctx, reterr);
 }
 
+/* A person has looked at the gap, and says what became of it. */
 int howdah_skip_resolve(howdah_bus *bus, int64_t id, const char *resolution, howdah_error *reterr)
 {
     HW_ENTRY(entry);
@@ -211,6 +230,7 @@ int howdah_skip_resolve(howdah_bus *bus, int64_t id, const char *resolution, how
 
 /* ------------------------------------------------------------ dead letters */
 
+/* One walk for dead letters of subscriptions and of queues; the two filters exclude each other. */
 int howdah_dead_letters_walk(howdah_bus *bus, const howdah_dead_letters_options *options,
                              int (*fn)(void *ctx, const howdah_dead_letter *dead_letter), void *ctx,
                              howdah_error *reterr)
@@ -245,6 +265,7 @@ int howdah_dead_letters_walk(howdah_bus *bus, const howdah_dead_letters_options 
     return hw_sub_ops_of(bus)->dead_letters(bus->store, &query, fn, ctx, reterr);
 }
 
+/* *ret_n is written only on success, and only if the caller wants it. */
 static int mark(howdah_bus *bus, const int64_t *ids, size_t n, const char *subscriber_id,
                 hw_dead_letter_state state, const char *reason, int64_t *ret_n,
                 howdah_error *reterr)
@@ -258,6 +279,8 @@ static int mark(howdah_bus *bus, const int64_t *ids, size_t n, const char *subsc
     return s;
 }
 
+/* Only a mark in the store: the owner finds it and tries again.  With ids the subscriber is
+   ignored. */
 int howdah_dead_letters_redrive(howdah_bus *bus, const int64_t *ids, size_t n,
                                 const char *subscriber_id, int64_t *ret_n, howdah_error *reterr)
 {
@@ -273,6 +296,7 @@ int howdah_dead_letters_redrive(howdah_bus *bus, const int64_t *ids, size_t n,
                         ret_n, reterr);
 }
 
+/* Only by id and with a reason: nobody throws away by accident what nobody has looked at. */
 int howdah_dead_letters_discard(howdah_bus *bus, const int64_t *ids, size_t n, const char *reason,
                                 int64_t *ret_n, howdah_error *reterr)
 {

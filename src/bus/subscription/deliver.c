@@ -7,8 +7,9 @@
  *   I3  After an owner died, each event that may have been in its hands is named in the store
  *       before its handler runs: one that ends the process every time becomes a dead letter.
  *   I4  Another try of a dead letter is counted before its handler runs, and the dead letter is
- * dead meanwhile: one that ends the process is not tried for ever. I5  A refused token, or an
- * answer that did not come, ends the turn and throws the state away (subscription.h I6).
+ *       dead meanwhile: one that ends the process is not tried for ever.
+ *   I5  A refused token, or an answer that did not come, ends the run and throws the state away
+ *       (subscription.h I6).
  */
 #include <assert.h>
 #include <stdio.h>
@@ -23,6 +24,8 @@
 #include "bus/subscription/subscription.h"
 #include "engine/pattern.h"
 
+/* One run of hw_deliver_run().  io writes checkpoints and dead letters; tx is for the handler's
+   transaction, NULL unless TRANSACTIONAL. */
 typedef struct delivery_run {
     howdah_subscription *sub;
     hw_store *io;
@@ -39,6 +42,7 @@ static void give_up(delivery_run *t, int status, const howdah_error *err)
 {
     howdah_subscription *sub = t->sub;
 
+    assert(status < 0);
     if (status == HOWDAH_LOST || (err->flags & HOWDAH_OUTCOME_UNKNOWN)) {
         hw_log(HOWDAH_LOG_WARN, "subscription %s starts anew: %s", sub->id, err->message);
         hw_sub_work_end_as(sub, HW_END_RELOAD);
@@ -59,6 +63,7 @@ static void put_back(delivery_run *t, const howdah_event *event)
         hw_sub_work_end_as(t->sub, HW_END_RELOAD);
 }
 
+/* The reason is stored when the run is collected (hw_service_stop()), by the serving thread. */
 static void halt(delivery_run *t, const char *why)
 {
     howdah_subscription *sub = t->sub;
@@ -69,6 +74,8 @@ static void halt(delivery_run *t, const char *why)
 
 /* ------------------------------------------------------------- checkpoints */
 
+/* Token, log, anchor and the place it follows let the store refuse what another owner, or another
+   log, has overtaken (subscription.h I7). */
 static void fill_checkpoint(const howdah_subscription *sub, const hw_ranges *outstanding,
                             const hw_anchor *anchor, hw_checkpoint *c)
 {
@@ -95,7 +102,8 @@ int hw_deliver_checkpoint(const howdah_subscription *sub, hw_ranges *outstanding
     return s;
 }
 
-/* As if this event were out of the way. */
+/* The checkpoint as it will be once this event is done: it is stored in the same transaction as
+   the event's effect or its dead letter, before the delivery state may change. */
 static int checkpoint_without(delivery_run *t, const howdah_event *event, hw_anchor *anchor,
                               hw_checkpoint *ret, howdah_error *reterr)
 {
@@ -110,14 +118,16 @@ static int checkpoint_without(delivery_run *t, const howdah_event *event, hw_anc
     return s;
 }
 
-/* What the store tells in passing; false: the turn ends, somebody has paused or halted it. */
+/* What the store tells in passing.  false: the run ends, because somebody has paused or halted
+   the subscription. */
 static bool heed(howdah_subscription *sub, const hw_sub_news *news)
 {
     sub->work.told = news->status;
     return news->status == HW_SUB_ACTIVE;
 }
 
-/* On the turn's own store handle, for this subscription alone. */
+/* For this subscription alone, on the run's own store handle.  The lease counts from before the
+   statement was sent: the store may have renewed it at any time since.  false: the run ends. */
 static bool store_checkpoint(delivery_run *t)
 {
     howdah_subscription *sub = t->sub;
@@ -143,7 +153,8 @@ static bool store_checkpoint(delivery_run *t)
     return heed(sub, &news);
 }
 
-/* A handler that takes long must not cost the lease. */
+/* A handler that takes long must not cost the lease: it is renewed between two events when a
+   third of it has passed.  false: the run ends. */
 static bool keep_lease(delivery_run *t)
 {
     howdah_subscription *sub = t->sub;
@@ -175,6 +186,7 @@ static void take_anchor(howdah_subscription *sub, const howdah_event *event)
     hw_stand_on(sub, &(hw_anchor){event->global_sequence, event->id});
 }
 
+/* The user's function counts as a handler: it must not drive the bus that is calling it. */
 static void tell_dead_letter(howdah_subscription *sub, const howdah_event *event, const char *error,
                              int attempts)
 {
@@ -185,7 +197,8 @@ static void tell_dead_letter(howdah_subscription *sub, const howdah_event *event
     hw_handling_end(&handling);
 }
 
-/* I2. */
+/* I2: dead letter and checkpoint in one transaction.  The user is told only after both are
+   stored. */
 static bool store_dead_letter(delivery_run *t, const howdah_event *event, const char *error,
                               int64_t attempts)
 {
@@ -218,7 +231,8 @@ static bool store_dead_letter(delivery_run *t, const howdah_event *event, const 
     return true;
 }
 
-/* Without a try of the handler. */
+/* An event that its handler never gets to see: it cannot be decoded or upcast, or it has ended
+   the process too often. */
 static bool give_up_event(delivery_run *t, const howdah_event *event, const char *why,
                           int64_t attempts)
 {
@@ -251,6 +265,8 @@ static bool on_failure(delivery_run *t, const howdah_event *event, const howdah_
     return true;
 }
 
+/* The engine notes it; the checkpoint that stores it comes later (I1), unless it was part of the
+   handler's transaction. */
 static bool on_handled(delivery_run *t, const howdah_event *event)
 {
     howdah_subscription *sub = t->sub;
@@ -264,6 +280,8 @@ static bool on_handled(delivery_run *t, const howdah_event *event)
     return true;
 }
 
+/* While it runs, the bus knows that this thread is inside a handler (hw_handling): the calls that
+   a handler must not make are refused. */
 static int call_handler(delivery_run *t, const howdah_event *event, howdah_delivery *delivery)
 {
     howdah_subscription *sub = t->sub;
@@ -293,14 +311,20 @@ static bool is_refused(int status, const howdah_error *err)
             status == HOWDAH_CONFLICT || status == HOWDAH_LIMIT);
 }
 
-/* Effect and checkpoint in one transaction (I1). */
+/*
+ * Effect and checkpoint in one transaction (I1).  If the commit is refused because of what the
+ * handler did, that is a failure of the handler; anything else is the store's trouble, and the
+ * event is outstanding again.
+ */
 static bool commit_effect(delivery_run *t, const howdah_event *event, howdah_delivery *delivery)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     hw_checkpoint checkpoint;
     hw_anchor anchor;
-    int s = checkpoint_without(t, event, &anchor, &checkpoint, &err);
+    int s;
 
+    assert(t->tx);
+    s = checkpoint_without(t, event, &anchor, &checkpoint, &err);
     HW_FAULT_POINT("sub.before_commit");
     if (s >= 0)
         s = t->tx->ops->subs->commit(t->tx, &checkpoint, &err);
@@ -322,7 +346,8 @@ static bool commit_effect(delivery_run *t, const howdah_event *event, howdah_del
     return on_handled(t, event);
 }
 
-/* seen: the event as the handler sees it, upcast to the newest schema version. */
+/* seen is the event as the handler sees it, upcast to the newest schema version; event is what
+   the log has, and what a dead letter would keep. */
 static bool run_handler(delivery_run *t, const howdah_event *event, const howdah_event *seen)
 {
     howdah_subscription *sub = t->sub;
@@ -357,7 +382,8 @@ static bool run_handler(delivery_run *t, const howdah_event *event, const howdah
     return on_failure(t, event, &delivery);
 }
 
-/* I3: true when the handler may run. */
+/* I3.  True when the handler may run, or when the event has become a dead letter instead
+   (*ret_dead). */
 static bool name_suspect(delivery_run *t, const howdah_event *event, bool *ret_dead)
 {
     howdah_subscription *sub = t->sub;
@@ -405,8 +431,8 @@ static bool clear_suspect(delivery_run *t)
     return true;
 }
 
-/* false: the turn ends, with the event handled, outstanding again, or in the hands of what is
- * reloaded. */
+/* One event.  False: the run ends; the event is handled, outstanding again, or will be known
+   after the state is loaded anew. */
 static bool deliver(delivery_run *t, const howdah_event *event)
 {
     howdah_subscription *sub = t->sub;
@@ -444,6 +470,8 @@ static bool deliver(delivery_run *t, const howdah_event *event)
 
 /* ------------------------------------------------------------------ a page */
 
+/* The engine decides: deliver, skip or wait.  A row that was read again was offered before, so
+   the engine is only told that it is back. */
 static int offer(const delivery_run *t, const howdah_event *event, hw_offer *ret_offer,
                  howdah_error *reterr)
 {
@@ -452,7 +480,7 @@ static int offer(const delivery_run *t, const howdah_event *event, hw_offer *ret
 
     if (sub->work.kind == HW_WORK_ROWS_AGAIN)
         return hw_delivery_retry(&sub->d, event->global_sequence, ret_offer, reterr);
-    /* Its payload was not asked for when the page was read: read it for oneself. */
+    /* Its payload was not asked for when the page was read: the subscription reads it itself. */
     if (matches && event->no_payload) {
         *ret_offer = HW_OFFER_WAIT;
         return HOWDAH_OK;
@@ -461,10 +489,8 @@ static int offer(const delivery_run *t, const howdah_event *event, hw_offer *ret
                              ret_offer, reterr);
 }
 
-/*
- * The numbers before a row that has to wait may be no holes at all: then they are not in its way
- * any more, and it is offered once more.
- */
+/* The numbers before a row that has to wait may turn out to be no holes at all.  Then they are
+   not in its way any more, and it is offered once more. */
 static int offer_after_pass(const delivery_run *t, const howdah_event *event, hw_offer *ret_offer,
                             howdah_error *reterr)
 {
@@ -475,18 +501,19 @@ static int offer_after_pass(const delivery_run *t, const howdah_event *event, hw
     return s < 0 ? s : offer(t, event, ret_offer, reterr);
 }
 
-/* Between two handlers: who interrupts or stops waits for one at most. */
+/* Asked between two handlers, so that an interrupt or a stop waits for one handler at most. */
 static bool is_to_end(const howdah_subscription *sub)
 {
     return hw_interrupted(sub->bus->interrupt) || hw_runner_is_stopping(sub->bus);
 }
 
-/* true: every row was offered; false: something stands in the way, and says so in the work. */
+/* True: every row was offered.  False: something is in the way, and sub->work says what. */
 static bool run_page(delivery_run *t)
 {
     howdah_subscription *sub = t->sub;
     bool again = sub->work.kind == HW_WORK_ROWS_AGAIN;
 
+    assert(sub->work.page && sub->work.at <= sub->work.page->n);
     for (; sub->work.at < sub->work.page->n; sub->work.at++) {
         const howdah_event *event = &sub->work.page->events[sub->work.at];
         hw_offer verdict = HW_OFFER_SKIP;
@@ -524,8 +551,11 @@ static bool is_on_page(const hw_page *page, int64_t sequence)
     return false;
 }
 
-/* Events that were there once, failed, and have been removed from the log since.  A page that was
-   cut off tells nothing of what is behind its last row. */
+/*
+ * Events that were there once, failed, and have been removed from the log since, by hand: nobody
+ * can deliver them, so they count as handled.  A page that was cut off tells nothing of what
+ * comes after its last row.
+ */
 static int forget_gone(howdah_subscription *sub, howdah_error *reterr)
 {
     const hw_page *page = sub->work.page;
@@ -546,6 +576,7 @@ static int forget_gone(howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
+/* Only a page whose rows were all offered moves high up to what it covers (hw_delivery_pass()). */
 static void offer_page(delivery_run *t)
 {
     howdah_subscription *sub = t->sub;
@@ -568,6 +599,7 @@ static void offer_page(delivery_run *t)
 
 /* --------------------------------------------------------------- redriving */
 
+/* With the token, so that an owner that was replaced meanwhile changes nothing. */
 static int end_redrive(delivery_run *t, const howdah_dead_letter *dead_letter, hw_store *store,
                        bool handled, const char *message, howdah_error *reterr)
 {
@@ -578,14 +610,16 @@ static int end_redrive(delivery_run *t, const howdah_dead_letter *dead_letter, h
                                          handled ? HW_STR_NULL : hw_str_of(message), reterr);
 }
 
-/* In the handler's transaction the end of its redrive is part of it, as a checkpoint is of an
- * event's. */
+/* In a transactional subscription the end of the redrive is part of the handler's transaction, as
+   the checkpoint is part of an ordinary event's. */
 static int commit_again(delivery_run *t, const howdah_dead_letter *dead_letter,
                         howdah_error *reterr)
 {
     hw_checkpoint checkpoint;
-    int s = end_redrive(t, dead_letter, t->tx, true, NULL, reterr);
+    int s;
 
+    assert(t->tx);
+    s = end_redrive(t, dead_letter, t->tx, true, NULL, reterr);
     if (s >= 0)
         s = hw_deliver_checkpoint(t->sub, &t->outstanding, &checkpoint, reterr);
     if (s < 0) {
@@ -598,14 +632,15 @@ static int commit_again(delivery_run *t, const howdah_dead_letter *dead_letter,
     return s;
 }
 
-/* It had no try, or one whose end is not known: it is asked for as before. */
+/* It had no try, or one whose end is not known: it waits for another try, as before. */
 static int ask_again(delivery_run *t, const howdah_dead_letter *dead_letter, howdah_error *reterr)
 {
     return t->io->ops->subs->dead_letters_set_state(
         t->io, &dead_letter->id, 1, HW_STR_NULL, HW_DEAD_LETTER_REDRIVE, HW_STR_NULL, NULL, reterr);
 }
 
-/* An interrupt ends the work, not the storing of what was done: let_go() makes up for it. */
+/* An interrupt ends the work, but must not lose what was done: hw_service_let_go() stores it
+   later. */
 static void note_unstored(howdah_subscription *sub, const howdah_dead_letter *dead_letter,
                           bool handled, const char *message)
 {
@@ -618,13 +653,14 @@ static void note_unstored(howdah_subscription *sub, const howdah_dead_letter *de
     hw_utf8_copy(unstored->error, sizeof unstored->error, message ? message : "");
 }
 
+/* Any other error is not reported: the dead letter then stays dead, and somebody can ask again. */
 static void ask_again_or_note(delivery_run *t, const howdah_dead_letter *dead_letter)
 {
     if (ask_again(t, dead_letter, NULL) == HOWDAH_INTERRUPTED)
         note_unstored(t->sub, dead_letter, false, NULL);
 }
 
-/* The dead letter is dead meanwhile (I4). */
+/* The handler's try.  The dead letter is already marked dead again (I4). */
 static int try_dead(delivery_run *t, const howdah_dead_letter *dead_letter, howdah_error *reterr)
 {
     howdah_delivery delivery = {
@@ -680,7 +716,7 @@ static int try_again(delivery_run *t, const howdah_dead_letter *dead_letter, how
     return s;
 }
 
-/* Letters are collected first: a handler must not run inside the store's walk. */
+/* Dead letters are collected first: a handler must not run inside the store's walk. */
 typedef struct dead_letter_copy {
     howdah_dead_letter dead_letter;
     howdah_event *event;
@@ -695,6 +731,7 @@ typedef struct dead_letter_pile {
     howdah_error *reterr;
 } dead_letter_pile;
 
+/* Only what a try needs is copied; the row's own memory ends with the callback. */
 static int on_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
 {
     dead_letter_pile *pile = ctx;
@@ -708,10 +745,13 @@ static int on_dead_letter(void *ctx, const howdah_dead_letter *dead_letter)
     if (pile->status < 0)
         return 1;
     copy->dead_letter.event = copy->event;
+    assert(pile->n < REDRIVES_AT_ONCE);
     pile->n++;
     return 0;
 }
 
+/* At most REDRIVES_AT_ONCE in one run, because they are held in memory.  What was not tried keeps
+   its mark in the store, and is found again. */
 static void redrive(delivery_run *t)
 {
     howdah_subscription *sub = t->sub;

@@ -2,7 +2,7 @@
  * holes.c - which numbers of the log may still appear.
  *
  * A number that is missing below a visible one is a hole: its transaction is open, or it was rolled
- * back.  Who holds the log's sequence tells the two apart (engine/holders.h).  Most holes live for
+ * back.  The holders of the log's sequence tell which (engine/holders.h).  Most holes live for
  * milliseconds: they are in the frontier, and every read of the edge looks into them.  A
  * transaction that stays open makes others of all numbers that it may have drawn: they are put
  * aside, into a set that stands still (engine/still.h), and cost nothing until it ends.
@@ -41,7 +41,7 @@
 #include "bus/subscription/subscription.h"
 
 #define LOOK_EVERY_MS 20
-/* While nothing but what stands still is missing: whoever ends it mostly rings. */
+/* While nothing but what stands still is missing: the transaction that ends it mostly rings. */
 #define LOOK_STILL_MS 100
 /* On a standby: how often is asked what others have proven. */
 #define STANDBY_MS 1000
@@ -68,7 +68,8 @@ static int still_there(howdah_bus *bus, int told, howdah_error *reterr)
     return s < 0 ? s : told;
 }
 
-/* HOWDAH_END when it cannot be told who holds the sequence. */
+/* Asks who holds the sequence, and how many numbers were drawn.  HOWDAH_END when this server
+   cannot tell: it is a standby. */
 static int look(howdah_bus *bus, howdah_error *reterr)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -87,6 +88,8 @@ static int look(howdah_bus *bus, howdah_error *reterr)
     return s;
 }
 
+/* A new set with a new version.  Pages and subscriptions share sets and tell them apart by
+   version, so no version is used twice, not even for "none". */
 static int make_still(hw_log_reader *reader, hw_ranges *ranges, howdah_error *reterr)
 {
     hw_still *still = NULL;
@@ -96,6 +99,7 @@ static int make_still(hw_log_reader *reader, hw_ranges *ranges, howdah_error *re
         return s;
     if (!still) /* that there is none is a version as well */
         reader->versions++;
+    assert(!still || still->version == reader->versions);
     hw_still_drop(reader->still);
     reader->still = still;
     return HOWDAH_OK;
@@ -158,6 +162,7 @@ static int wake(hw_log_reader *reader, const hw_ranges *visible, howdah_error *r
     return s;
 }
 
+/* Scratch sets of one calculation.  They are freed together, so that no path forgets one. */
 typedef struct sets {
     hw_ranges touched;
     hw_ranges visible;
@@ -182,8 +187,10 @@ static int free_still(howdah_bus *bus, sets *x, howdah_error *reterr)
 {
     hw_log_reader *reader = &bus->service->reader;
     const hw_ranges *still = hw_still_ranges(reader->still);
-    int s = look_for(bus, &x->touched, &x->visible, &x->missing, reterr);
+    int s;
 
+    assert(x->touched.n > 0); /* else there is nothing to look for */
+    s = look_for(bus, &x->touched, &x->visible, &x->missing, reterr);
     if (s >= 0)
         s = hw_ranges_intersect(&x->alive, &x->missing, &reader->holders.alive, reterr);
     if (s >= 0)
@@ -215,8 +222,9 @@ static int heed_look(howdah_bus *bus, bool *ret_touched, howdah_error *reterr)
 }
 
 /*
- * After a look, and after each walk over numbers: a walk takes several statements, and whoever ends
- * meanwhile may show one of its numbers to it and not the other.  *ret_freed: there was something.
+ * After a look, and after each walk over numbers: a walk takes several statements, and a
+ * transaction that ends meanwhile may show one of its numbers to it and not the other.
+ * *ret_freed: there was something.
  */
 static int heed_freed(howdah_bus *bus, bool *ret_freed, howdah_error *reterr)
 {
@@ -234,6 +242,8 @@ static int heed_freed(howdah_bus *bus, bool *ret_freed, howdah_error *reterr)
     return s;
 }
 
+/* Soon while holes of the frontier keep subscriptions waiting; less often for what stands still,
+   because a writer that ends usually rings. */
 int64_t hw_holes_next_ms(const hw_log_reader *reader)
 {
     if (!reader->started || (reader->frontier.holes_n == 0 && !reader->still))
@@ -274,6 +284,11 @@ static bool is_news(const hw_log_reader *reader)
            reader->holders.looks != reader->judged_by;
 }
 
+/*
+ * The evidence of a round.  It has to be older than the rows: somebody who is gone by now, and
+ * whose numbers the rows do not show, has rolled back.  *ret_alive: the numbers that may still
+ * appear.
+ */
 int hw_holes_look(howdah_bus *bus, bool *ret_looked, hw_ranges *ret_alive, howdah_error *reterr)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -299,6 +314,8 @@ int hw_holes_look(howdah_bus *bus, bool *ret_looked, hw_ranges *ret_alive, howda
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* I5: a subscription that was just taken over must not get numbers as "still missing" that the
+   owner before it has handled. */
 int hw_holes_refresh(howdah_bus *bus, howdah_error *reterr)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -311,7 +328,8 @@ int hw_holes_refresh(howdah_bus *bus, howdah_error *reterr)
     return s == HOWDAH_OK ? heed_freed(bus, &freed, reterr) : s;
 }
 
-/* I3. */
+/* I3: rows are sound if nobody ended between the look before them and this one who may have drawn
+   numbers that stand still.  The numbers of those who did end are noted in freed_from. */
 int hw_holes_confirm(howdah_bus *bus, bool *ret_sound, howdah_error *reterr)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -330,7 +348,7 @@ int hw_holes_confirm(howdah_bus *bus, bool *ret_sound, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* I6. */
+/* I6: strict order waits for each hole, and gap_policy=timeout needs the age of each. */
 static bool needs_every_hole(const howdah_bus *bus)
 {
     for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
@@ -346,6 +364,8 @@ static bool has_lived(const hw_hole *hole, int64_t ms)
     return hw_clock_mono_ms() - hole->since_ms >= ms;
 }
 
+/* Making a new set is dear, so it waits for a hole that is worth it; younger ones then go with
+   it. */
 static bool has_old_hole(const hw_frontier *f)
 {
     for (size_t i = 0; i < f->holes_n; i++) {
@@ -358,8 +378,8 @@ static bool has_old_hole(const hw_frontier *f)
 /*
  * The highest number up to which holes are to be put aside; 0: none.  Not those whose holder has
  * gone since the rows were read that lack them: they may be visible by now (I2).  Nor those that
- * were drawn behind the look before these rows: who drew them can have gone unseen; nor those
- * that the rows did not get to.
+ * were drawn after the look before these rows: the transaction that drew them can have ended
+ * unseen.  Nor those that the rows did not get to.
  */
 static int64_t put_aside_upto(const hw_log_reader *reader)
 {
@@ -380,6 +400,8 @@ static int64_t put_aside_upto(const hw_log_reader *reader)
     return upto;
 }
 
+/* Called after the verdict: a hole that is left has a holder that stays open.  Every read of the
+   edge looks into every hole, so holes that live long are taken out of its way. */
 int hw_holes_put_aside(howdah_bus *bus, howdah_error *reterr)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -419,10 +441,8 @@ static int find_top(howdah_bus *bus, hw_anchor *ret_top, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/*
- * Two statements have told what is proven and where the log ends.  If an older copy of the log
- * came between them, under the same name, the former can be above the latter.
- */
+/* Two statements have told what is proven and where the log ends.  If an older copy of the log
+   took its place between them, under the same name, the first can be above the second. */
 static int prove_below(hw_log_reader *reader, int64_t top, howdah_error *reterr)
 {
     if (reader->proven > top)
@@ -430,6 +450,8 @@ static int prove_below(hw_log_reader *reader, int64_t top, howdah_error *reterr)
     return hw_ranges_remove(&reader->proven_holes, top + 1, INT64_MAX, reterr);
 }
 
+/* The reader begins at the end of the log.  What is below is covered later, and only as far down
+   as some subscription needs (hw_holes_cover()). */
 static int start(howdah_bus *bus, howdah_error *reterr)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -476,8 +498,9 @@ static int walk(howdah_bus *bus, const hw_ranges *ranges, hw_ranges *out, howdah
 }
 
 /*
- * Nobody can look at the holders of another server: every gap stays a hole, until it is proven.
- * Where no subscription runs on the primary nothing is, so nobody gets more of them than it needs.
+ * A standby cannot see who holds the sequence on the primary.  So every gap stays a hole until
+ * the primary has proven it dead.  Only as much is covered as is needed: where no subscription
+ * runs on the primary nothing is proven, and there may be very many gaps.
  */
 static int cover_standby(howdah_bus *bus, int64_t low, howdah_error *reterr)
 {
@@ -508,7 +531,8 @@ static int cover_standby(howdah_bus *bus, int64_t low, howdah_error *reterr)
     return s;
 }
 
-/* Below low there are these: numbers that were drawn stand still, others are holes (I2). */
+/* These numbers below low may still appear: those that were drawn before the look stand still,
+   the others become holes (I2). */
 static int keep_below(howdah_bus *bus, const hw_ranges *holes, howdah_error *reterr)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -530,7 +554,8 @@ static int keep_below(howdah_bus *bus, const hw_ranges *holes, howdah_error *ret
     return s;
 }
 
-/* *ret_wait: somebody is open who may have drawn some of it. */
+/* Finds what may still appear below low.  *ret_wait: some open transaction may have drawn a part
+   of it, and the caller is still patient: most end soon, and then there is nothing to count. */
 static int cover(howdah_bus *bus, bool patient, bool *ret_wait, howdah_error *reterr)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -538,8 +563,10 @@ static int cover(howdah_bus *bus, bool patient, bool *ret_wait, howdah_error *re
     hw_ranges unknown = unproven(reader, &room);
     sets x = {0};
     bool freed = false;
-    int s = hw_ranges_intersect(&x.touched, &unknown, &reader->holders.alive, reterr);
+    int s;
 
+    assert(!reader->standby); /* it cannot tell who is alive: see cover_standby() */
+    s = hw_ranges_intersect(&x.touched, &unknown, &reader->holders.alive, reterr);
     *ret_wait = s >= 0 && patient && x.touched.n > 0;
     if (s >= 0 && !*ret_wait) {
         /* What was a hole when it was written down may be visible by now. */
@@ -564,9 +591,9 @@ static int cover(howdah_bus *bus, bool patient, bool *ret_wait, howdah_error *re
 }
 
 /*
- * Numbers up to the frontier were drawn before this look: where nobody who is open may have drawn
- * them, whatever is not visible is dead, and there is nothing to be looked for.  Only when some
- * transaction stays open the missing numbers that it may have drawn are counted one by one.
+ * Numbers up to the frontier were drawn before this look.  Where no open transaction may have
+ * drawn them, everything that is not visible is dead, and there is nothing to look for.  Only
+ * when a transaction stays open are the missing numbers that it may have drawn found one by one.
  */
 int hw_holes_cover(howdah_bus *bus, int64_t low, howdah_error *reterr)
 {
@@ -617,6 +644,8 @@ static bool holes_moved(const hw_log_reader *reader)
            (still->n > 0 && still->items[still->n - 1].last > reader->proven_upto);
 }
 
+/* I4.  Every few seconds, and only if enough was proven since: it is a write, and a process that
+   starts without it only has more to look through. */
 int hw_holes_store_proven(howdah_bus *bus, howdah_error *reterr)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -645,7 +674,8 @@ int hw_holes_store_proven(howdah_bus *bus, howdah_error *reterr)
 
 /* ------------------------------------------------------------- subscriptions */
 
-/* Of what a subscription outstanding and the reader does not keep any more: what it has to read. */
+/* Some numbers are outstanding for a subscription, and the reader does not keep them any more.
+   Of these: the ones that the subscription has to read. */
 static int sift(howdah_bus *bus, const hw_ranges *left, sets *x, hw_ranges *out,
                 howdah_error *reterr)
 {
@@ -668,7 +698,8 @@ static int sift(howdah_bus *bus, const hw_ranges *left, sets *x, hw_ranges *out,
     return s;
 }
 
-/* I5: what left the subscription's set on the way to this one. */
+/* I5: the numbers that left the subscription's set on the way to the page's set, and are visible.
+   HOWDAH_END: the reader does not remember that far back, and may_ask is false. */
 static int left_behind(howdah_subscription *sub, const hw_page *page, bool may_ask, sets *x,
                        hw_ranges *out, howdah_error *reterr)
 {
@@ -688,6 +719,8 @@ static int left_behind(howdah_subscription *sub, const hw_page *page, bool may_a
     return s;
 }
 
+/* After this the subscription has the page's set as its own.  All or nothing: if it fails, the
+   place still has its old set, and the page must not be offered. */
 int hw_holes_adopt(howdah_subscription *sub, const hw_page *page, bool may_ask,
                    howdah_error *reterr)
 {

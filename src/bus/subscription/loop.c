@@ -9,6 +9,7 @@
  *   I3  What one subscription cannot store is its own trouble: it rests and tries again, and the
  *       others are served.  A store that cannot be reached is everybody's.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -19,11 +20,16 @@
 #include "engine/backoff.h"
 #include "engine/pattern.h"
 
+/* How long a subscription that could read nothing, or could not accept what it read, waits before
+   it reads for itself again. */
 #define REST_MS 20
+/* I3: the waits of a subscription whose work cannot be stored, from the first to the longest. */
 #define TROUBLE_MS 50
 #define TROUBLE_MAX_MS 5000
+/* Channels that a session listens to at most; the patterns beyond use the general one. */
 #define TYPES_MAX 256
 
+/* Made when first needed: a bus that only appends has no reader, no owner's name and no bell. */
 int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reterr)
 {
     if (!hw_sub_ops_of(bus))
@@ -44,6 +50,11 @@ int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reter
 
 /* ------------------------------------------------------------------- turns */
 
+/*
+ * The session in which handlers' transactions run.  It is not the bus's own, where the reader and
+ * the checkpoints go on while a handler's transaction is open; but a store that is alone (in
+ * memory) has only one.
+ */
 static int second_session(howdah_bus *bus, howdah_error *reterr)
 {
     if (!bus->service->tx && bus->store->alone) /* nothing else runs on it while a handler does */
@@ -63,12 +74,15 @@ static void read_anew(howdah_subscription *sub, int64_t rest_ms)
     hw_sub_catch_up(sub, rest_ms);
 }
 
-/* I3. */
+/* I3: what may concern only this subscription's writes, so that it rests alone.  Any other
+   failure is the caller's to hear of. */
 static bool is_own_trouble(int status)
 {
     return status == HOWDAH_FULL || status == HOWDAH_TIMEOUT;
 }
 
+/* The wait grows while the trouble goes on.  end_delivery() starts it anew after the first
+   success. */
 static void rest(howdah_subscription *sub, int64_t now)
 {
     hw_log(HOWDAH_LOG_WARN, "subscription %s waits for the store: %s", sub->id,
@@ -91,7 +105,8 @@ static int end_route(howdah_subscription *sub, int failed, int64_t now, howdah_e
     return failed;
 }
 
-/* How the work ended becomes the subscription's state. */
+/* How the work ended becomes the subscription's state.  What a lost token or session leaves is
+   thrown away first (subscription.h I6): nothing of it may be stored or read on from. */
 static int end_delivery(howdah_subscription *sub, howdah_error *reterr)
 {
     hw_service *service = sub->bus->service;
@@ -103,6 +118,7 @@ static int end_delivery(howdah_subscription *sub, howdah_error *reterr)
     int64_t joins = page && sub->work.page->number == 0 ? sub->work.page->joins : 0;
     int failed = sub->work.failed;
 
+    assert(!hw_sub_is_busy(sub) && sub->work.kind != HW_WORK_NONE);
     if (sub->work.delivered > 0) {
         service->worked = true;
         service->pause.event_us = hw_clock_mono_us();
@@ -137,7 +153,9 @@ static int end_delivery(howdah_subscription *sub, howdah_error *reterr)
     return failed;
 }
 
-/* Here and now, or by a worker. */
+/*
+ * With a runner a worker does it, and hw_service_collect() ends it; else it is done here and now.
+ */
 static int dispatch(howdah_subscription *sub, howdah_error *reterr)
 {
     howdah_bus *bus = sub->bus;
@@ -175,7 +193,8 @@ static int read_due(howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
-/* A page for itself; when there is nothing left to read, it is live. */
+/* A page that it reads for itself.  When nothing is left to read and nothing is missing, it goes
+   live with the next page of the window. */
 static int read_own(howdah_subscription *sub, howdah_error *reterr)
 {
     const hw_log_reader *reader = &sub->bus->service->reader;
@@ -198,14 +217,14 @@ static int read_own(howdah_subscription *sub, howdah_error *reterr)
         hw_sub_work_begin(sub, HW_WORK_PAGE, page);
     } else if (reader->started && sub->d.high == reader->frontier.high && sub->d.missing.n == 0) {
         hw_sub_go_live(sub, reader->pages + 1);
-    } else { /* a page of the window may have had what is missing: then on by oneself */
+    } else { /* a page of the window may have had what is missing: it goes on reading for itself */
         sub->schedule.rest_ms = now + REST_MS;
     }
     return HOWDAH_OK;
 }
 
-/* The window's next page; one that is gone, or has holes while the order is strict, is not for us.
- */
+/* The window's next page.  A page that is gone, or has holes while the order is strict, is not
+   for this subscription: it reads for itself again. */
 static int take_page(howdah_subscription *sub, howdah_error *reterr)
 {
     const hw_log_reader *reader = &sub->bus->service->reader;
@@ -225,6 +244,7 @@ static int take_page(howdah_subscription *sub, howdah_error *reterr)
     }
     if (s < 0)
         return s;
+    assert(page->refs > 0); /* the window's own */
     page->refs++;
     hw_sub_work_begin(sub, HW_WORK_PAGE, page);
     sub->reading.next_page++;
@@ -248,7 +268,8 @@ static int find_work(howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
-/* gap_policy=timeout: what has been missing for too long is given up, on the record. */
+/* gap_policy=timeout: a number that has been missing for too long is given up, on the record.
+   The skip and the checkpoint without it are one operation of the store. */
 static int skip_overdue(howdah_subscription *sub, howdah_error *reterr)
 {
     const hw_frontier *f = &sub->bus->service->reader.frontier;
@@ -285,7 +306,7 @@ static int skip_overdue(howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
-/* gap_policy=proof: nothing is given up, but somebody should know. */
+/* The first one is enough: it is the oldest transaction that keeps us waiting. */
 static int on_blocker(void *ctx, const hw_blocker *blocker)
 {
     const howdah_subscription *sub = ctx;
@@ -297,6 +318,8 @@ static int on_blocker(void *ctx, const hw_blocker *blocker)
     return 1;
 }
 
+/* gap_policy=proof: nothing is given up, but an operator should know.  Each hole is reported
+   once. */
 static void report_overdue(howdah_subscription *sub)
 {
     const hw_frontier *f = &sub->bus->service->reader.frontier;
@@ -334,6 +357,8 @@ static int serve_one(howdah_subscription *sub, howdah_error *reterr)
 
 /* ------------------------------------------------------------------ a pass */
 
+/* I1.  A worker that has the work is not disturbed: its subscription is marked, and loaded anew
+   when the work is collected. */
 int hw_service_meet(howdah_bus *bus, howdah_error *reterr)
 {
     hw_service *service = bus->service;
@@ -392,6 +417,8 @@ static int relisten(howdah_bus *bus, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Those whose time has come; between two tries there is a pause, so that standing by costs
+   little. */
 static int take_all(howdah_bus *bus, howdah_error *reterr)
 {
     int64_t now = hw_clock_mono_ms();
@@ -422,6 +449,8 @@ int hw_service_collect(howdah_bus *bus, howdah_error *reterr)
     return first;
 }
 
+/* Whether a round of the reader is worth its statements: somebody takes its pages, or waits for
+   one of its holes. */
 static bool anybody_at_the_edge(const howdah_bus *bus)
 {
     for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
@@ -446,6 +475,8 @@ static int serve_all(howdah_bus *bus, howdah_error *reterr)
     return first;
 }
 
+/* A pass for a tail alone.  The other subscriptions of the bus are not served: the caller asked
+   for an event, not for handlers to run. */
 int hw_service_bring(howdah_subscription *sub, howdah_error *reterr)
 {
     howdah_bus *bus = sub->bus;
@@ -464,6 +495,8 @@ int hw_service_bring(howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
+/* The order is that of I1 and I2: session, bell, ownership, then reading.  in_vain notes a look
+   without news, so that wakeup.c can tell a ring that was lost. */
 int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
 {
     hw_service *service = bus->service;
@@ -506,6 +539,7 @@ static int check_subscribed(const howdah_bus *bus, const char *call, howdah_erro
     return HOWDAH_OK;
 }
 
+/* An interrupt is seen before any work begins, so that a loop around howdah_service() ends. */
 static int pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
 {
     int s;
@@ -531,7 +565,8 @@ int howdah_service(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
     return pass(bus, ret_worked, reterr);
 }
 
-/* Somebody is left that a later pass may serve. */
+/* Whether a later pass may still serve somebody.  If not, howdah_run() returns instead of waiting
+   for nothing. */
 static bool can_go_on(const howdah_bus *bus)
 {
     for (const howdah_subscription *sub = bus->service->subs; sub; sub = sub->next) {
@@ -543,7 +578,8 @@ static bool can_go_on(const howdah_bus *bus)
     return bus->service->routes; /* a binding may come */
 }
 
-/* Serves until the time is over or done() says so. */
+/* Serves until the time is over (HOWDAH_END) or done() says so; without done(), until nobody is
+   left to be served.  Errors that may pass are waited out here. */
 static int run_until(howdah_bus *bus, int64_t for_ms, bool (*done)(const void *ctx),
                      const void *ctx, howdah_error *reterr)
 {
@@ -580,6 +616,7 @@ int howdah_run(howdah_bus *bus, int64_t for_ms, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* What howdah_subscription_wait() waits for: this head, which was read when the wait began. */
 typedef struct goal {
     const howdah_subscription *sub;
     int64_t head;
@@ -611,6 +648,8 @@ int howdah_subscription_wait(howdah_subscription *subscription, int64_t for_ms,
     return s < 0 ? s : run_until(bus, for_ms, is_caught_up, &g, reterr);
 }
 
+/* Each subscription stores what it did and gives its ownership up, even if one before it could
+   not. */
 int hw_service_close(howdah_bus *bus, howdah_error *reterr)
 {
     hw_service *service = bus->service;
@@ -618,6 +657,7 @@ int hw_service_close(howdah_bus *bus, howdah_error *reterr)
 
     if (!service)
         return HOWDAH_OK;
+    assert(!service->runner);    /* its threads ended before: hw_runner_end() */
     howdah_interrupt_clear(bus); /* an interrupt ends the work, not the storing of what was done */
     while (service->subs) {
         int s = hw_unsubscribe(service->subs, first < 0 ? NULL : reterr);

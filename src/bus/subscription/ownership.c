@@ -2,10 +2,10 @@
  * ownership.c - becoming, staying and ceasing to be the owner of a subscription.
  *
  *   I1  What the store is asked for regularly it is asked once for all subscriptions.
- *   I2  Whoever loses the ownership, or does not know any more what is stored, throws its state
+ *   I2  A process that loses the ownership, or no longer knows what is stored, throws its state
  *       away and gives the session's lock back.
- *   I3  Of two that run without a lock (SINGLE) the later one goes on: who lost it to another does
- *       not take it back, or they would hand the same events to and fro for ever.
+ *   I3  Of two that run without a lock (SINGLE) the later one goes on.  The one that lost the
+ *       ownership does not take it back, or they would pass the same events to and fro for ever.
  *   I4  A checkpoint that does not fit the log stops the subscription, in the store, for everybody.
  */
 #include <assert.h>
@@ -20,12 +20,17 @@
 #include "base/utf8.h"
 #include "bus/subscription/subscription.h"
 
+/* How often a process that stands by tries to become the owner, and how often an owner asks for
+   news at least. */
 #define TAKE_EVERY_MS 500
 #define POLL_EVERY_MS 1000
+/* Subscriptions in one statement; the bag that holds them is allocated once a pass. */
 #define NEWS_AT_ONCE 256
 
 /* ----------------------------------------------------------------- states */
 
+/* Before a state is left: neither the page in hand nor the cursor of a stream may be used after
+   it. */
 void hw_service_drop_page(howdah_subscription *sub)
 {
     hw_sub_work_clear(sub);
@@ -34,7 +39,8 @@ void hw_service_drop_page(howdah_subscription *sub)
     sub->reading.stream = NULL;
 }
 
-/* A lock of this session would stay, whatever the row says. */
+/* The row can have another owner already, but a lock of this session would stay, and keep
+   everybody else out. */
 void hw_service_unlock(howdah_subscription *sub)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -47,7 +53,8 @@ void hw_service_unlock(howdah_subscription *sub)
         hw_log(HOWDAH_LOG_WARN, "subscription %s: %s", sub->id, err.message);
 }
 
-/* The state is thrown away; whoever owns it next, perhaps we, loads what is stored. */
+/* The state is thrown away (I2).  The next owner, perhaps this process again, loads what is
+   stored. */
 void hw_service_step_down(howdah_subscription *sub, int64_t take_ms)
 {
     assert(!hw_sub_is_busy(sub) && sub->kind != HW_KIND_TAIL);
@@ -62,6 +69,8 @@ void hw_service_step_down(howdah_subscription *sub, int64_t take_ms)
     sub->reading.met_sequence = sub->reading.met_version = 0;
 }
 
+/* Small pages and the index of the type to begin with, until the first page tells what rows weigh
+   and how many match. */
 void hw_service_begin(howdah_subscription *sub)
 {
     sub->reading.rows =
@@ -73,7 +82,8 @@ void hw_service_begin(howdah_subscription *sub)
     sub->schedule.rest_ms = 0;
 }
 
-/* The store remembers it, so that everybody sees why and a restart does not run into it again. */
+/* The store remembers the halt, so that everybody sees why, and so that a restart does not run
+   into the same trouble. */
 void hw_service_stop(howdah_subscription *sub)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -91,6 +101,7 @@ void hw_service_stop(howdah_subscription *sub)
 
 /* -------------------------------------------------------------- ownership */
 
+/* What on_taken() leaves for take_now(): the row is gone when the store's call returns. */
 typedef struct taken {
     howdah_subscription *sub;
     hw_sub_status status;
@@ -114,7 +125,8 @@ static int64_t count_suspects(const howdah_subscription *sub, const hw_sub_row *
     return n;
 }
 
-/* As it is stored: how old it is nobody knows. */
+/* The set of the stored row.  Its age is not known here, so it has version 0 and the first read
+   compares it with the reader's own (holes.c I5). */
 static int load_still(howdah_subscription *sub, const hw_sub_row *row, howdah_error *reterr)
 {
     hw_ranges ranges = HW_RANGES_INIT;
@@ -136,7 +148,7 @@ static int load_still(howdah_subscription *sub, const hw_sub_row *row, howdah_er
     return HOWDAH_OK;
 }
 
-/* What there is room for, cut between characters. */
+/* As much as there is room for, cut between characters. */
 static void keep_reason(howdah_subscription *sub, hw_str reason)
 {
     size_t n = reason.s ? hw_utf8_cut(reason.s, reason.len, sizeof sub->reason - 1) : 0;
@@ -144,7 +156,8 @@ static void keep_reason(howdah_subscription *sub, hw_str reason)
     (void)snprintf(sub->reason, sizeof sub->reason, "%.*s", (int)n, reason.s ? reason.s : "");
 }
 
-/* The row of a subscription that is ours now becomes its state. */
+/* The row of a subscription that is ours now becomes its state.  An owner in the row means that
+   it did not give the subscription up: it crashed, or lost its session. */
 static int on_taken(void *ctx, const hw_sub_row *row)
 {
     taken *t = ctx;
@@ -170,7 +183,8 @@ static int on_taken(void *ctx, const hw_sub_row *row)
     return 0;
 }
 
-/* T14: a checkpoint of another log, or of a later moment of this one, must not skip events. */
+/* I4: a checkpoint of another log, or of a later moment of this one, must not skip events.  Only
+   an operator can decide where to go on. */
 static int check_anchor(howdah_subscription *sub, howdah_error *reterr)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -191,9 +205,10 @@ static int check_anchor(howdah_subscription *sub, howdah_error *reterr)
 }
 
 /*
- * On another server, or in a later life of this one, numbers that had passed us may have been given
- * out again.  The anchor is there, and no event was seen between it and high: we go back to it.  It
- * is stored with the next checkpoint, which may go back because its log is another one.
+ * On another server, or in a later life of this one, numbers that we have passed may have been
+ * given out again.  The anchor is there, and no event was seen between it and high: we go back to
+ * the anchor.  That is stored with the next checkpoint, which may go back because its log is
+ * another one.
  */
 static int go_back_to_anchor(howdah_subscription *sub, howdah_error *reterr)
 {
@@ -202,6 +217,7 @@ static int go_back_to_anchor(howdah_subscription *sub, howdah_error *reterr)
     size_t n = 0;
     int s = hw_delivery_outstanding(&sub->d, &outstanding, reterr);
 
+    assert(sub->place.anchor.sequence > 0 && sub->place.anchor.sequence < sub->d.high);
     hw_log(HOWDAH_LOG_WARN, "subscription %s: the log has another history, back from %lld to %lld",
            sub->id, (long long)sub->d.high, (long long)sub->place.anchor.sequence);
     while (n < outstanding.n && outstanding.items[n].first <= sub->place.anchor.sequence)
@@ -215,6 +231,8 @@ static int go_back_to_anchor(howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
+/* Only for a subscription that is about to read, whose row was stored in another log, and only if
+   there are numbers above the anchor. */
 static int check_history(howdah_subscription *sub, const taken *t, howdah_error *reterr)
 {
     if (hw_sub_state_of(sub) != HW_STATE_TAKEN || !t->elsewhere ||
@@ -244,6 +262,9 @@ static int enter(howdah_subscription *sub, const taken *t, howdah_error *reterr)
     return s < 0 ? s : check_history(sub, t, reterr);
 }
 
+/*
+ * Called with the row as it is now; if another process is its owner, this subscription ends here.
+ */
 static int on_rival(void *ctx, const hw_sub_row *row)
 {
     howdah_subscription *sub = ctx;
@@ -257,7 +278,7 @@ static int on_rival(void *ctx, const hw_sub_row *row)
     return 0;
 }
 
-/* I3; a reset leaves no owner behind, and a lost connection us. */
+/* I3.  After a reset the row has no owner, and after a lost connection it has us: both go on. */
 static int look_for_rival(howdah_subscription *sub, howdah_error *reterr)
 {
     int s;
@@ -272,6 +293,8 @@ static int look_for_rival(howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
+/* Not being the owner is no error: somebody else runs it, and we stand by.  The time of the next
+   try is spread, so that several that stand by do not all ask at once. */
 static int take_now(howdah_subscription *sub, howdah_error *reterr)
 {
     howdah_bus *bus = sub->bus;
@@ -331,14 +354,15 @@ bool hw_service_is_owned(const howdah_subscription *sub)
 
 /* ------------------------------------------------------- checkpoints, news */
 
+/* The reason that the operator gave, for howdah_subscription_info_get(). */
 static int on_reason(void *ctx, const hw_sub_row *row)
 {
     keep_reason(ctx, row->reason);
     return 0;
 }
 
-/* Somebody else has stopped it, and said why, perhaps; without an answer nothing is known of that.
- */
+/* An operator has paused or halted it in the store.  The reason is asked for separately; without
+   an answer it stays empty. */
 static void stop_here(howdah_subscription *sub, hw_sub_state state)
 {
     hw_service_drop_page(sub);
@@ -347,7 +371,7 @@ static void stop_here(howdah_subscription *sub, hw_sub_state state)
     (void)hw_sub_ops_of(sub->bus)->load(sub->bus->store, hw_str_of(sub->id), on_reason, sub, NULL);
 }
 
-/* The answer of the store, while nobody works on it. */
+/* The store's answer, for a subscription that no worker has. */
 static void hear(howdah_subscription *sub, const hw_sub_news *news)
 {
     hw_sub_state state = hw_sub_state_of(sub);
@@ -373,7 +397,8 @@ static void hear(howdah_subscription *sub, const hw_sub_news *news)
     }
 }
 
-/* A worker has it: what there is to hear waits for the end of its turn. */
+/* A worker has the work: what was heard waits until it is collected.  A lost token is the
+   gravest, and is not overwritten. */
 static void hear_later(howdah_subscription *sub, const hw_sub_news *news)
 {
     bool redrives = news->redrives && sub->kind == HW_KIND_HANDLER;
@@ -398,7 +423,8 @@ typedef struct news_bag {
     size_t n;
 } news_bag;
 
-/* One statement for all in the bag; then each hears its part of the answer. */
+/* One statement for all in the bag (I1); then each hears its part of the answer.  The next
+   question is due after a third of the lease at the latest. */
 static int send_bag(howdah_bus *bus, news_bag *bag, bool store, howdah_error *reterr)
 {
     int64_t before = hw_clock_mono_ms();
@@ -421,7 +447,7 @@ static int send_bag(howdah_bus *bus, news_bag *bag, bool store, howdah_error *re
         sub->schedule.poll_ms =
             before +
             (sub->options.lease_ms / 3 < POLL_EVERY_MS ? sub->options.lease_ms / 3 : POLL_EVERY_MS);
-        /* A worker had it when it was asked for: all else waits for the end of its turn. */
+        /* A worker had it when it was asked for: all else waits until its work is collected. */
         if (bag->busy[i]) {
             hear_later(sub, &bag->news[i]);
             continue;
@@ -437,12 +463,15 @@ static int send_bag(howdah_bus *bus, news_bag *bag, bool store, howdah_error *re
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* A checkpoint, or only the name and the token: then the store renews the lease and tells the
+   news. */
 static int put_into_bag(news_bag *bag, howdah_subscription *sub, bool store, howdah_error *reterr)
 {
     hw_checkpoint *c = &bag->checkpoints[bag->n];
     hw_ranges *outstanding = &bag->outstanding[bag->n];
     int s = HOWDAH_OK;
 
+    assert(bag->n < NEWS_AT_ONCE); /* a full bag was sent by send_news() */
     *outstanding = (hw_ranges)HW_RANGES_INIT;
     *c = (hw_checkpoint){.subscriber_id = hw_str_of(sub->id),
                          .token = sub->ownership.token,
@@ -457,7 +486,8 @@ static int put_into_bag(news_bag *bag, howdah_subscription *sub, bool store, how
     return HOWDAH_OK;
 }
 
-/* store: those whose checkpoint is due; else those that have not asked for long. */
+/* store: those whose checkpoint is due; a worker stores its own.  Else those whose next question
+   is due, with or without a worker: their leases have to be renewed. */
 static int send_news(howdah_bus *bus, news_bag *bag, bool store, howdah_error *reterr)
 {
     int64_t now = hw_clock_mono_ms();
@@ -488,6 +518,7 @@ static int send_news(howdah_bus *bus, news_bag *bag, bool store, howdah_error *r
     return s;
 }
 
+/* Checkpoints first: they renew the lease and bring the news too, so fewer questions are left. */
 int hw_service_exchange_news(howdah_bus *bus, howdah_error *reterr)
 {
     news_bag *bag = hw_calloc(1, sizeof *bag);
@@ -517,7 +548,8 @@ bool hw_service_is_news_due(const howdah_bus *bus)
     return false;
 }
 
-/* The try of a dead letter that an interrupt ended. */
+/* The end of a dead letter's try, which an interrupt kept from being stored.  It is not tried
+   twice: if it fails now, the dead letter stays as the store has it. */
 static int end_redrive_late(howdah_subscription *sub, howdah_error *reterr)
 {
     const hw_sub_ops *ops = hw_sub_ops_of(sub->bus);
@@ -528,6 +560,7 @@ static int end_redrive_late(howdah_subscription *sub, howdah_error *reterr)
     int64_t id = unstored->id;
     int s;
 
+    assert(id > 0);
     sub->unstored.id = 0;
     if (unstored->end == HW_REDRIVE_NOT_TRIED)
         s = ops->dead_letters_set_state(store, &id, 1, HW_STR_NULL, HW_DEAD_LETTER_REDRIVE,

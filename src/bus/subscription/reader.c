@@ -13,7 +13,10 @@
 #include "bus/subscription/subscription.h"
 #include "engine/pattern.h"
 
+/* How often to try again while open transactions keep the end of the log from being known. */
 #define LOOK_EVERY_MS 20
+/* A page of the edge: so many rows, and about so many bytes.  A page is kept until the
+   subscriptions have passed it, or its place in the window is needed. */
 #define ROWS_MAX 1000
 #define PAGE_BYTES ((size_t)2 * 1024 * 1024)
 /* A standby looks into so many holes without counting what that costs. */
@@ -41,6 +44,7 @@ void hw_page_drop(howdah_bus *bus, hw_page *page)
     hw_free(page);
 }
 
+/* What a page weighs in memory, roughly; adapt() aims at PAGE_BYTES with it. */
 static size_t bytes_of(const howdah_event *events, size_t n)
 {
     size_t bytes = 0;
@@ -62,6 +66,7 @@ static size_t adapt(size_t rows, size_t rows_max, const hw_page *page)
     return rows < rows_max ? rows : rows_max;
 }
 
+/* The first reference is the caller's; hw_page_drop() gives it back. */
 static int new_page(hw_page **ret_page, howdah_error *reterr)
 {
     hw_page *page = hw_calloc(1, sizeof *page);
@@ -90,6 +95,8 @@ static int note_holes(hw_page *page, const hw_log_reader *reader, howdah_error *
     return HOWDAH_OK;
 }
 
+/* Every answer is worthless if it came from another log than the one the pass began with, and a
+   pooler or a reconnect can change that between any two statements. */
 int hw_log_reader_check_session(howdah_bus *bus, howdah_error *reterr)
 {
     uint64_t session = 0;
@@ -109,12 +116,14 @@ static int check_log(howdah_bus *bus, howdah_error *reterr)
     return s < 0 ? s : hw_log_reader_check_session(bus, reterr);
 }
 
-/* Opens the query and takes its only page. */
+/* Opens the query and takes its only page.  A short page whose cursor says "more" was cut off by
+   bytes or by the work of finding rows: it counts as full. */
 static int read_page(howdah_bus *bus, hw_query *query, hw_page *page, howdah_error *reterr)
 {
     const hw_store_ops *ops = bus->store->ops;
     int s;
 
+    assert(query->batch > 0); /* adapt() never goes below one row */
     query->limit = (int64_t)query->batch;
     s = ops->read_open(bus->store, query, &page->cursor, reterr);
     if (s < 0)
@@ -162,7 +171,8 @@ int hw_log_reader_end(howdah_bus *bus, int64_t *ret_high, hw_ranges *ret_outstan
 /* As a pattern: no type is empty. */
 #define NO_PAYLOAD HW_STR_LIT("")
 
-/* Payloads are fetched of what some subscription wants; routers want none. */
+/* The patterns whose payloads the reader has to fetch.  Routers need none.  0 means all of them:
+   some subscription has no pattern, or there are more patterns than room. */
 static size_t wanted_patterns(const howdah_bus *bus, hw_str *out, size_t room)
 {
     bool routers = false;
@@ -184,7 +194,8 @@ static size_t wanted_patterns(const howdah_bus *bus, hw_str *out, size_t room)
     return n;
 }
 
-/* All holes, and what is above; or only that. */
+/* One statement, so one snapshot: with holes, every number that was missing and everything above
+   the frontier; without, only what is above. */
 static int read_ranges(howdah_bus *bus, bool holes, hw_page *page, howdah_error *reterr)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -235,6 +246,8 @@ static int read_edge(howdah_bus *bus, hw_page *page, bool *ret_whole, howdah_err
     return s;
 }
 
+/* The window takes over the caller's reference.  A slot is used again after HW_WINDOW_PAGES
+   pages: a subscription that is slower than that reads for itself. */
 static void into_window(howdah_bus *bus, hw_page *page)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -261,7 +274,8 @@ static int64_t first_needed(const howdah_bus *bus)
     return first;
 }
 
-/* A bus at rest does not keep the last burst; whoever misses a page reads for itself. */
+/* A bus at rest does not keep its last burst of events.  A subscription that misses a page reads
+   for itself. */
 static void drop_passed(howdah_bus *bus)
 {
     hw_log_reader *reader = &bus->service->reader;
@@ -275,6 +289,7 @@ static void drop_passed(howdah_bus *bus)
     }
 }
 
+/* The number is compared as well: the slot may have another page by now. */
 hw_page *hw_log_reader_page(const hw_log_reader *reader, int64_t number)
 {
     hw_page *page = number > 0 ? reader->window[number % HW_WINDOW_PAGES] : NULL;
@@ -300,7 +315,8 @@ static int see_rows(howdah_bus *bus, const hw_page *page, howdah_error *reterr)
     return s;
 }
 
-/* Rows become known; *ret_resolved: how many numbers turned out to be dead. */
+/* Rows first, so that what they show is no hole any more when the verdict comes.  *ret_resolved:
+   how many numbers turned out to be dead. */
 static int judge(howdah_bus *bus, hw_page *page, bool verdict, const hw_ranges *alive,
                  int64_t *ret_resolved, howdah_error *reterr)
 {
@@ -336,7 +352,7 @@ int hw_log_reader_round(howdah_bus *bus, bool *ret_news, howdah_error *reterr)
         s = hw_holes_confirm(bus, &sound, reterr);
     else
         reader->freed_from = INT64_MAX;
-    /* A full page may have left rows inside holes unread, behind its last row: no verdict there. */
+    /* A full page may have left rows inside holes unread after its last row: no verdict there. */
     reader->read_upto =
         s >= 0 && page->full ? page->events[page->n - 1].global_sequence : INT64_MAX;
     if (s >= 0 && looked && reader->read_upto < INT64_MAX)
@@ -436,7 +452,8 @@ static int64_t lowest_wanted(const howdah_subscription *sub)
     return lowest;
 }
 
-/* How many of the numbers that the page spans did match? */
+/* Decides how the next page is read: by the index of the type where few events match, else along
+   the log.  A short span says nothing. */
 static void judge_density(howdah_subscription *sub, int64_t first, const hw_page *page)
 {
     int64_t span = page->n > 0 && page->full ? page->events[page->n - 1].global_sequence - first + 1
@@ -452,6 +469,8 @@ static hw_anchor anchor_at(const hw_log_reader *reader, int64_t upto)
     return upto >= reader->top.sequence ? reader->top : (hw_anchor){.sequence = 0};
 }
 
+/* Many pages with one cursor, which the store may fetch ahead.  Only without holes: the cursor
+   does not see what appears below the place where it is. */
 static int open_stream(howdah_subscription *sub, int64_t to, howdah_error *reterr)
 {
     hw_query query = {
@@ -470,7 +489,8 @@ static void close_stream(howdah_subscription *sub)
     sub->reading.stream = NULL;
 }
 
-/* The next page of the stream; a stream that ends has passed all up to stream_to. */
+/* The next page of the stream.  A stream that ends has passed everything up to stream_to.  The
+   page borrows the stream's cursor: dropping the page does not close it. */
 static int next_of_stream(howdah_subscription *sub, hw_page *page, howdah_error *reterr)
 {
     const hw_store_ops *ops = sub->bus->store->ops;
@@ -494,7 +514,8 @@ static int next_of_stream(howdah_subscription *sub, hw_page *page, howdah_error 
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* How far its stream has been met: what comes behind has later versions. */
+/* How far its stream has been met: what comes after it has later versions, and the next read can
+   start there. */
 static void meet_stream(howdah_subscription *sub, const hw_page *page)
 {
     for (size_t i = page->n; sub->filter.stream.s && i > 0; i--) {
@@ -510,6 +531,8 @@ static void meet_stream(howdah_subscription *sub, const hw_page *page)
     }
 }
 
+/* One page of the numbers that the subscription lacks.  If it reaches the reader's frontier, the
+   subscription goes on with the next page of the window (joins). */
 static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_t upto,
                        hw_page *page, howdah_error *reterr)
 {
@@ -535,8 +558,11 @@ static int read_wanted(howdah_subscription *sub, const hw_ranges *wanted, int64_
     return HOWDAH_OK;
 }
 
-/* Wildcards go page by page, each judged whether its pattern is sparse; so do routers, which read
-   without payloads. */
+/*
+ * Whether a stream of pages will do: nothing is missing, and what is wanted begins right after
+ * high.  Wildcards go page by page, because each page decides anew whether the pattern is sparse;
+ * routers do too, because they read without payloads.
+ */
 static bool is_plain(const howdah_subscription *sub, const hw_ranges *wanted)
 {
     if (sub->kind == HW_KIND_ROUTER || sub->filter.stream.s)
@@ -547,7 +573,8 @@ static bool is_plain(const howdah_subscription *sub, const hw_ranges *wanted)
            wanted->items[0].first == sub->d.high + 1;
 }
 
-/* As far as it may read: STRICT stops where something stands still. */
+/* As far as it may read.  With strict order nothing may be given out past a number that may still
+   appear, so it stops before the first one that stands still. */
 static int64_t readable(const howdah_subscription *sub)
 {
     const hw_log_reader *reader = &sub->bus->service->reader;
@@ -585,8 +612,9 @@ static int read_wanted_page(howdah_subscription *sub, hw_page *page, bool *ret_a
 }
 
 /*
- * A reader that starts anew knows nothing of what was there before: an older copy of the log,
- * behind a pooler, looks like any other to it.  What a subscription stands on tells.
+ * A reader that starts anew knows nothing of the log before.  After a pooler has led it to an
+ * older copy of the log, that copy looks like any other to it.  The event that the subscription
+ * stands on tells them apart.
  */
 static int check_place(howdah_subscription *sub, howdah_error *reterr)
 {
@@ -603,6 +631,8 @@ static int check_place(howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
+/* The holes are noted before the rows are read (subscription.h I2): a number that is then neither
+   row nor hole is dead, or does not match. */
 int hw_log_reader_read_own(howdah_subscription *sub, hw_page **ret_page, howdah_error *reterr)
 {
     hw_log_reader *reader = &sub->bus->service->reader;
@@ -641,13 +671,17 @@ int hw_log_reader_read_own(howdah_subscription *sub, hw_page **ret_page, howdah_
     return HOWDAH_OK;
 }
 
+/* Rows that were delivered before and are due again.  They are asked for one by one: there are
+   few, and they may lie far apart. */
 int hw_log_reader_read_again(howdah_subscription *sub, hw_page **ret_page, howdah_error *reterr)
 {
     hw_range ranges[HW_AGAIN_ROWS];
     hw_query query = {.ranges = ranges, .ranges_n = sub->work.asked_n, .batch = sub->work.asked_n};
     hw_page *page = NULL;
-    int s = new_page(&page, reterr);
+    int s;
 
+    assert(sub->work.asked_n > 0 && sub->work.asked_n <= HW_AGAIN_ROWS);
+    s = new_page(&page, reterr);
     if (s < 0)
         return s;
     for (size_t i = 0; i < sub->work.asked_n; i++)

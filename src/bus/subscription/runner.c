@@ -2,13 +2,14 @@
  * runner.c - a bus in threads: one serves it, the others call handlers.
  *
  *   I1  The serving thread alone touches the bus's own store handle, the reader and the pages'
- *       counts.  A worker has store handles of its own for what a turn writes.
+ *       counts.  A worker has store handles of its own for what its work writes.
  *   I2  A subscription is busy from the moment its work is pushed until the serving thread, which
  *       drives the pool of workers, has collected what is left of it: nothing else of it is looked
  *       at in between (pool.h I1, I2).
  *   I3  The serving thread gives everything up on its way out, also when an error ends it: nobody
  *       stands by for what nobody works on.
  */
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
@@ -17,11 +18,14 @@
 #include "base/mem.h"
 #include "bus/subscription/subscription.h"
 
+/* Each thread may open two sessions on the server. */
 #define THREADS_MAX 256
+/* The longest sleep of the serving thread. */
 #define LOOK_AT_STOP_MS 1000
 #define SECONDS_MAX INT64_C(1000000000) /* longer than anybody waits */
 
-/* Of one worker; each is opened when it is first needed. */
+/* Of one worker thread.  Each is opened when it is first needed: most threads need no
+   transaction. */
 typedef struct sessions {
     hw_store *io;
     hw_store *tx;
@@ -34,7 +38,7 @@ struct hw_runner {
     sessions *sessions; /* by the number of the pool's thread */
     size_t sessions_n;
     atomic_bool stop;
-    /* The end, for whoever waits for it: */
+    /* The end, for threads that wait for it: */
     pthread_mutex_t lock;
     pthread_cond_t ended;
     bool over;  /* the serving thread has given everything up */
@@ -42,6 +46,8 @@ struct hw_runner {
     howdah_error error;
 };
 
+/* Asked in workers' threads while the serving thread runs: the runner pointer changes only when
+   no thread of it is left. */
 bool hw_runner_is_stopping(const howdah_bus *bus)
 {
     const hw_runner *runner = bus->service->runner;
@@ -51,8 +57,10 @@ bool hw_runner_is_stopping(const howdah_bus *bus)
 
 /* ----------------------------------------------------------------- workers */
 
+/* The head is copied here because the worker must not look at the reader (I1). */
 void hw_runner_push(hw_runner *runner, howdah_subscription *sub)
 {
+    assert(hw_sub_is_busy(sub)); /* I2 */
     sub->head = sub->bus->service->reader.frontier.high;
     hw_pool_push(&runner->pool, &sub->item);
 }
@@ -67,6 +75,8 @@ static int session_of(howdah_bus *bus, hw_store **store, howdah_error *reterr)
     return *store ? HOWDAH_OK : bus->open_store(bus->open_ctx, bus->interrupt, store, reterr);
 }
 
+/* If no session can be had, the work ends as if the store had failed: rows that were not offered
+   are read again. */
 static void run_with(sessions *own, howdah_subscription *sub)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -83,12 +93,14 @@ static void run_with(sessions *own, howdah_subscription *sub)
     hw_deliver_run(sub, own->io, transactional ? own->tx : NULL);
 }
 
-/* In a worker's thread. */
+/* In a worker's thread.  The whole run counts as inside a handler, because a log hook of the user
+   may be called anywhere in it, and must not stop the runner that it runs in. */
 static void run_work(void *ctx, size_t thread, hw_pool_item *item)
 {
     hw_runner *runner = ctx;
-    hw_handling all; /* whatever is called back here, a log hook say, must not end its own thread */
+    hw_handling all;
 
+    assert(thread < runner->sessions_n);
     hw_handling_begin(&all, runner->bus, NULL, NULL);
     run_with(&runner->sessions[thread], item->owner);
     hw_handling_end(&all);
@@ -96,6 +108,8 @@ static void run_work(void *ctx, size_t thread, hw_pool_item *item)
 
 /* ------------------------------------------------------------- the server */
 
+/* The first error is what the caller gets; an interrupt, which was asked for, gives way to a
+   later one. */
 static void keep_first(hw_runner *runner, int status, const howdah_error *err)
 {
     if (status >= 0 || (runner->status < 0 && runner->status != HOWDAH_INTERRUPTED))
@@ -104,7 +118,8 @@ static void keep_first(hw_runner *runner, int status, const howdah_error *err)
     hw_error_copy(&runner->error, err);
 }
 
-/* I3: what workers have left is stored, and every subscription given up. */
+/* I3: what workers have left is stored, and every subscription given up.  The pool is drained
+   first, so that no worker has anything when the ownership goes. */
 static void wind_up(hw_runner *runner)
 {
     howdah_bus *bus = runner->bus;
@@ -116,12 +131,14 @@ static void wind_up(hw_runner *runner)
     for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next)
         keep_first(runner, hw_service_let_go(sub, &err), &err);
     (void)pthread_mutex_lock(&runner->lock);
+    assert(!runner->over);
     runner->over = true;
     (void)pthread_cond_broadcast(&runner->ended);
     (void)pthread_mutex_unlock(&runner->lock);
 }
 
-/* As howdah_run(), until somebody stops it; a worker that is through ends the wait. */
+/* As howdah_run(), until somebody stops it.  A worker that is done ends the wait, through the
+   pool's descriptor. */
 static void *serve(void *arg)
 {
     hw_runner *runner = arg;
@@ -154,6 +171,7 @@ static void *serve(void *arg)
 
 /* ----------------------------------------------------------- start and end */
 
+/* After its threads have ended: the sessions are theirs until then. */
 static void free_runner(hw_runner *runner)
 {
     for (size_t i = 0; i < runner->sessions_n; i++) {
@@ -168,7 +186,8 @@ static void free_runner(hw_runner *runner)
     hw_free(runner);
 }
 
-/* Without its threads. */
+/* Without its threads.  The condition uses the monotonic clock: a wait must not change its length
+   when somebody sets the time. */
 static int new_runner(howdah_bus *bus, size_t threads, hw_runner **ret_runner, howdah_error *reterr)
 {
     hw_runner *runner = hw_calloc(1, sizeof *runner);
@@ -193,7 +212,8 @@ static int new_runner(howdah_bus *bus, size_t threads, hw_runner **ret_runner, h
     return HOWDAH_OK;
 }
 
-/* The workers, then the one that serves. */
+/* The workers, then the thread that serves.  The service has to know the runner before the first
+   pass, so the pointer is set before the thread begins. */
 static int start_threads(hw_runner *runner, howdah_error *reterr)
 {
     const hw_pool_options options = {
@@ -212,6 +232,8 @@ static int start_threads(hw_runner *runner, howdah_error *reterr)
     return hw_fail(reterr, HOWDAH_FAILED, "no thread for the runner: %s", strerrordesc_np(failed));
 }
 
+/* A bus whose store cannot be opened a second time (in memory, say) cannot have one: every worker
+   needs a session of its own. */
 int howdah_runner_start(howdah_bus *bus, int threads, howdah_error *reterr)
 {
     HW_ENTRY(entry);
@@ -238,6 +260,8 @@ int howdah_runner_start(howdah_bus *bus, int threads, howdah_error *reterr)
     return s;
 }
 
+/* The waits of handlers end, so that they return soon, and the serving thread is woken through
+   the pool's descriptor.  Its wind_up() does the rest. */
 int hw_runner_end(howdah_bus *bus, howdah_error *reterr)
 {
     hw_runner *runner = bus->service ? bus->service->runner : NULL;
@@ -259,7 +283,8 @@ int hw_runner_end(howdah_bus *bus, howdah_error *reterr)
     return s;
 }
 
-/* HOWDAH_END: it runs on; else what ended it. */
+/* HOWDAH_END: it still runs after for_ms (< 0: waits without limit); else the status that ended
+   it. */
 static int wait_for_end(hw_runner *runner, int64_t for_ms, howdah_error *reterr)
 {
     struct timespec until;

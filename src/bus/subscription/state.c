@@ -12,6 +12,7 @@
 
 #define TO(state) (1U << (unsigned)HW_STATE_##state)
 
+/* From each state, the states it may be followed by. */
 static const unsigned moves[HW_STATES] = {
     /* Not by way of TAKEN: a tail, which has no row to be loaded. */
     [HW_STATE_OUT] = TO(TAKEN) | TO(CATCHING_UP) | TO(PAUSED) | TO(HALTED) | TO(ENDED),
@@ -26,9 +27,11 @@ static const unsigned moves[HW_STATES] = {
 
 bool hw_sub_may_move(hw_sub_state from, hw_sub_state to)
 {
+    assert((unsigned)from < HW_STATES && (unsigned)to < HW_STATES);
     return (moves[from] & (1U << (unsigned)to)) != 0;
 }
 
+/* I1.  Relaxed order is enough: other threads show the state, they do not act on it. */
 void hw_sub_move(howdah_subscription *sub, hw_sub_state to)
 {
     assert(hw_sub_state_of(sub) == to || hw_sub_may_move(hw_sub_state_of(sub), to));
@@ -42,7 +45,8 @@ void hw_sub_go_live(howdah_subscription *sub, int64_t next_page)
     sub->reading.next_page = next_page;
 }
 
-/* One that was loaded and has read nothing yet stays so. */
+/* One that was loaded and has read nothing yet stays TAKEN: its first read still has to look at
+   the holders before it (holes.c I5). */
 void hw_sub_catch_up(howdah_subscription *sub, int64_t rest_ms)
 {
     if (hw_sub_state_of(sub) != HW_STATE_TAKEN)
@@ -60,6 +64,7 @@ void hw_sub_work_begin(howdah_subscription *sub, hw_sub_work_kind kind, hw_page 
     work->page = page;
 }
 
+/* I2: from here until hw_sub_work_collect() the serving thread does not look at the work. */
 void hw_sub_work_hand_out(howdah_subscription *sub)
 {
     assert(!hw_sub_is_busy(sub) && sub->work.kind != HW_WORK_NONE);
@@ -72,12 +77,16 @@ void hw_sub_work_collect(howdah_subscription *sub)
     sub->work.handed_out = false;
 }
 
+/* Ends are in order of weight: a run that had to halt stays halted, even if it also passed its
+   page. */
 void hw_sub_work_end_as(howdah_subscription *sub, hw_sub_work_end end)
 {
     if (end > sub->work.end)
         sub->work.end = end;
 }
 
+/* The page's reference is given back here; its count is the serving thread's, so a worker never
+   does this. */
 void hw_sub_work_clear(howdah_subscription *sub)
 {
     hw_sub_work *work = &sub->work;

@@ -1,4 +1,5 @@
 /* subscribe.c - subscribing, unsubscribing, and what a handler and a user can ask. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +12,9 @@
 
 /* ---------------------------------------------------------------- options */
 
+/*
+ * One row for each number of the options: one loop checks them all, and all errors read the same.
+ */
 typedef struct number_rule {
     const char *field;
     int64_t value;
@@ -18,6 +22,8 @@ typedef struct number_rule {
     int64_t max;
 } number_rule;
 
+/* Limits that no setting of sense reaches: they keep arithmetic on these numbers from
+   overflowing, and typing errors from becoming waits of years. */
 static int check_numbers(const howdah_subscribe_options *o, howdah_error *reterr)
 {
     const int64_t day_ms = INT64_C(24) * 3600 * 1000;
@@ -48,6 +54,7 @@ static int check_numbers(const howdah_subscribe_options *o, howdah_error *reterr
     return HOWDAH_OK;
 }
 
+/* Options come from outside, so everything about them is checked before the store is asked. */
 static int check(const howdah_subscribe_options *o, howdah_error *reterr)
 {
     int s;
@@ -62,6 +69,7 @@ static int check(const howdah_subscribe_options *o, howdah_error *reterr)
     return s < 0 ? s : check_numbers(o, reterr);
 }
 
+/* What the engine has to know.  It gets numbers, not options: it knows nothing of the bus. */
 static hw_delivery_config config_of(const howdah_subscribe_options *o)
 {
     return (hw_delivery_config){
@@ -82,10 +90,13 @@ static hw_delivery_config config_of(const howdah_subscribe_options *o)
 
 /* ------------------------------------------------------------- subscribing */
 
+/* Its page and its stream were dropped before: hw_service_let_go(), or hw_service_drop_page() for
+   a tail. */
 void hw_subscription_free(howdah_subscription *sub)
 {
     if (!sub)
         return;
+    assert(!hw_sub_is_busy(sub) && !sub->work.page && !sub->reading.stream);
     hw_delivery_done(&sub->d);
     hw_still_drop(sub->place.still);
     hw_free(sub->id);
@@ -96,6 +107,7 @@ void hw_subscription_free(howdah_subscription *sub)
     hw_free(sub);
 }
 
+/* All texts are copied: the caller's options may be gone when the call returns. */
 int hw_subscription_new(howdah_bus *bus, const howdah_subscribe_options *o,
                         howdah_subscription **ret_sub, howdah_error *reterr)
 {
@@ -127,7 +139,8 @@ int hw_subscription_new(howdah_bus *bus, const howdah_subscribe_options *o,
     return HOWDAH_OK;
 }
 
-/* A place that the log has not reached is a mistake, as it is for a reset. */
+/* A place that the log has not reached is a mistake, as it is for a reset: the subscription would
+   skip the events up to there when they come. */
 static int check_start(howdah_bus *bus, int64_t start, howdah_error *reterr)
 {
     int64_t head = 0;
@@ -139,7 +152,7 @@ static int check_start(howdah_bus *bus, int64_t start, howdah_error *reterr)
     return s;
 }
 
-/* Where "start" means: a number, or the end with what may still appear below it. */
+/* The place that "start" means: a number, or the end with what may still appear below it. */
 int hw_subscription_start(howdah_bus *bus, int64_t start, int64_t *ret_high,
                           hw_ranges *ret_outstanding, howdah_error *reterr)
 {
@@ -149,6 +162,7 @@ int hw_subscription_start(howdah_bus *bus, int64_t start, int64_t *ret_high,
     return start > 0 ? check_start(bus, start, reterr) : HOWDAH_OK;
 }
 
+/* Only whether there is a row is asked. */
 static int ignore_row(void *ctx, const hw_sub_row *row)
 {
     (void)ctx;
@@ -156,7 +170,8 @@ static int ignore_row(void *ctx, const hw_sub_row *row)
     return 0;
 }
 
-/* The row; one that is there keeps its place, whatever start says: that is not even looked for. */
+/* Creates the row.  A row that is there keeps its place, whatever start says: then the start is
+   not even looked for, since the end of the log is dear to find. */
 static int store_row(const howdah_subscription *sub, howdah_error *reterr)
 {
     howdah_bus *bus = sub->bus;
@@ -176,6 +191,7 @@ static int store_row(const howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
+/* Only the row is made here.  The ownership is tried for by the first pass that serves the bus. */
 int howdah_subscribe(howdah_bus *bus, const howdah_subscribe_options *options,
                      howdah_subscription **ret_subscription, howdah_error *reterr)
 {
@@ -220,11 +236,14 @@ int howdah_subscribe(howdah_bus *bus, const howdah_subscribe_options *options,
     return HOWDAH_OK;
 }
 
+/* It leaves the list and is freed even if the store could not be told: the lease or the session's
+   end frees the ownership then. */
 int hw_unsubscribe(howdah_subscription *subscription, howdah_error *reterr)
 {
     howdah_subscription **at;
     int s = hw_service_let_go(subscription, reterr);
 
+    assert(subscription->bus->service && subscription->bus->service->subs);
     for (at = &subscription->bus->service->subs; *at != subscription; at = &(*at)->next)
         ;
     *at = subscription->next;
@@ -262,6 +281,7 @@ bool howdah_delivery_is_redrive(const howdah_delivery *delivery)
     return delivery && delivery->redrive;
 }
 
+/* Cut to the message's room between characters; the result is for the handler to return. */
 int howdah_delivery_fail(howdah_delivery *delivery, const char *message)
 {
     if (delivery && message)
@@ -271,7 +291,10 @@ int howdah_delivery_fail(howdah_delivery *delivery, const char *message)
 
 /* -------------------------------------------------------------------- info */
 
-/* As its own handler or the thread that serves it sees it. */
+/*
+ * As its own handler, or the thread that serves it, sees it.  A worker's thread must not look at
+ * the reader, so with a runner the head is the one that was copied when the work was handed out.
+ */
 static howdah_subscription_info info_of(const howdah_subscription *subscription)
 {
     static const howdah_subscription_state states[] = {
@@ -283,6 +306,7 @@ static howdah_subscription_info info_of(const howdah_subscription *subscription)
         [HW_STATE_HALTED] = HOWDAH_SUBSCRIPTION_HALTED,
         [HW_STATE_ENDED] = HOWDAH_SUBSCRIPTION_HALTED,
     };
+    _Static_assert(sizeof states / sizeof states[0] == HW_STATES, "each state has a public one");
     hw_sub_state state = hw_sub_state_of(subscription);
     const hw_delivery *d = &subscription->d;
     const hw_service *service = subscription->bus->service;
@@ -316,6 +340,9 @@ static howdah_subscription_info info_of(const howdah_subscription *subscription)
     };
 }
 
+/*
+ * A handler may ask about its own subscription without entering the bus: its thread has the work.
+ */
 int howdah_subscription_info_get(const howdah_subscription *subscription,
                                  howdah_subscription_info *ret_info)
 {

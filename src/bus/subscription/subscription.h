@@ -5,20 +5,22 @@
  * engine/frontier.h.  Here they meet the store and the handlers.
  *
  *   I1  The reader is the only one that knows holes.  It covers every number above "low": each one
- * up to the frontier's high is visible, dead, or in a hole. I2  A subscription reads up to a
- * frontier that was known before its statement, and takes the holes of that moment as its own: what
- * is neither a row nor a hole then is dead, or does not match.  So a filtered read needs no numbers
- * of events that do not concern it. I3  Every read of a subscription covers what is missing to it
- * and what is above its high in one snapshot; a stream's earlier version is never behind a later
- * one. I4  Pages of the reader are kept for a while (the window).  A subscription at the head takes
- * them in turn; one that comes too late for a page reads for itself. I5  The work in hand and the
- * delivery state belong to one thread at a time: to a worker from the moment that it is handed out
- * until it is collected, else to whoever serves the bus. The pool's lock lies in between (pool.h
- * I2).  No lock is held while a handler runs. I6  A lost token, a new session, or an answer that
- * never came throw the delivery state away: it is loaded again from the store. I7  What a
- * subscription knows was learnt from one log, and whatever it stores says from which, and which
- * event it stands on.  The store compares (store/subscriptions.h I7); a refusal is a lost token
- * (I6).
+ *       up to the frontier's high is visible, dead, or in a hole.
+ *   I2  A subscription reads up to a frontier that was known before its statement, and takes the
+ *       holes of that moment as its own: what is neither a row nor a hole then is dead, or does
+ *       not match.  So a filtered read needs no numbers of events that do not concern it.
+ *   I3  Every read of a subscription covers what is missing to it and what is above its high in
+ *       one snapshot; a stream's earlier version never comes after a later one.
+ *   I4  Pages of the reader are kept for a while (the window).  A subscription at the head takes
+ *       them in turn; one that comes too late for a page reads for itself.
+ *   I5  The work in hand and the delivery state belong to one thread at a time: to a worker from
+ *       the moment that it is handed out until it is collected, else to the thread that serves the
+ *       bus.  The pool's lock lies in between (pool.h I2).  No lock is held while a handler runs.
+ *   I6  A lost token, a new session, or an answer that never came throw the delivery state away:
+ *       it is loaded again from the store.
+ *   I7  What a subscription knows was learnt from one log, and everything that it stores says from
+ *       which, and which event it stands on.  The store compares (store/subscriptions.h I7); a
+ *       refusal is a lost token (I6).
  */
 #ifndef HW_BUS_SUBSCRIPTION_SUBSCRIPTION_H
 #define HW_BUS_SUBSCRIPTION_SUBSCRIPTION_H

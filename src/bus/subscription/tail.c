@@ -6,7 +6,7 @@
  * handed out counts as handled.
  *
  *   I1  Nothing of it is stored, so what it knows is all there is.  After a new session it looks
- *       whether the last event that it has seen is still in the log, and goes on behind it.
+ *       whether the last event that it has seen is still in the log, and goes on after it.
  *   I2  If it is not, the log is another one, or was put back: it goes back to the last event that
  *       this log has as well, says so, and hands out all that follows, numbers that it has seen
  *       before included.  For that it remembers some events of the way: many of the last ones, ever
@@ -15,6 +15,7 @@
  *       Nothing that is stored tells a tail so: it looks itself, after each page that has rows, and
  *       every CHECK_EVERY_MS without any.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -27,6 +28,8 @@
 #include "bus/subscription/subscription.h"
 #include "engine/rules.h"
 
+/* Events that it remembers.  The gaps between the older ones grow, so that a tail that runs for
+   days still finds a place not too far back. */
 #define PAST 64
 #define CHECK_EVERY_MS 1000 /* I3 */
 
@@ -58,10 +61,12 @@ static void remember(howdah_tail *tail)
         }
         tail->past_n = kept;
     }
+    assert(tail->past_n < PAST);
     tail->past[tail->past_n++] = *last;
 }
 
-/* The place becomes that of the anchor, with what is outstanding below it. */
+/* The place becomes that of the anchor, with what is outstanding below it.  What was above is
+   read again, whatever its numbers are in this log. */
 static int go_back_to(howdah_tail *tail, const hw_anchor *anchor, howdah_error *reterr)
 {
     howdah_subscription *sub = tail->sub;
@@ -79,7 +84,8 @@ static int go_back_to(howdah_tail *tail, const hw_anchor *anchor, howdah_error *
     return s;
 }
 
-/* I1, I2. */
+/* I1, I2: the newest remembered event that this log has.  If it has none of them, everything in
+   it is new. */
 static int find_again(howdah_tail *tail, howdah_error *reterr)
 {
     howdah_subscription *sub = tail->sub;
@@ -106,7 +112,7 @@ static int find_again(howdah_tail *tail, howdah_error *reterr)
         return s;
     if (sub->place.anchor.sequence < seen)
         hw_log(HOWDAH_LOG_WARN,
-               "the log was replaced: event %lld, seen here, is not in it; going on behind %lld",
+               "the log was replaced: event %lld, seen here, is not in it; going on after %lld",
                (long long)seen, (long long)sub->place.anchor.sequence);
     sub->heard = HW_HEARD_NOTHING;
     hw_sub_catch_up(sub, 0);
@@ -115,6 +121,7 @@ static int find_again(howdah_tail *tail, howdah_error *reterr)
 
 /* ------------------------------------------------------------------ opening */
 
+/* A subscription has to have a handler; hw_deliver_run() is never called for a tail. */
 static int never_called(void *ctx, const howdah_event *event, howdah_delivery *delivery)
 {
     (void)ctx;
@@ -122,6 +129,7 @@ static int never_called(void *ctx, const howdah_event *event, howdah_delivery *d
     return howdah_delivery_fail(delivery, "a tail has no handler");
 }
 
+/* A subscription without a row: nothing about it is stored, so no other process knows of it. */
 static int new_sub(howdah_bus *bus, const char *pattern, howdah_subscription **ret_sub,
                    howdah_error *reterr)
 {
@@ -140,7 +148,7 @@ static int new_sub(howdah_bus *bus, const char *pattern, howdah_subscription **r
     return s;
 }
 
-/* The end, or behind a number. */
+/* The end of the log, or the place right after a number. */
 static int find_start(howdah_tail *tail, int64_t since, howdah_error *reterr)
 {
     howdah_subscription *sub = tail->sub;
@@ -167,6 +175,7 @@ static int check(const howdah_tail_options *options, howdah_error *reterr)
     return options->pattern ? hw_rule_pattern(hw_str_of(options->pattern), reterr) : HOWDAH_OK;
 }
 
+/* May run later than howdah_tail_close(), by another thread that may use the bus (use.h I6). */
 static void close_tail(hw_closing *closing)
 {
     howdah_tail *tail = (howdah_tail *)closing; /* its first member */
@@ -184,6 +193,8 @@ static void close_tail(hw_closing *closing)
     hw_free(tail);
 }
 
+/* It is in the bus's list from the start, so that the reader covers the log for it.  A failure
+   takes it out again. */
 int howdah_tail_open(howdah_bus *bus, const howdah_tail_options *options, howdah_tail **ret_tail,
                      howdah_error *reterr)
 {
@@ -237,6 +248,7 @@ static int pass(howdah_tail *tail, howdah_error *reterr)
     int s = hw_delivery_pass(&sub->d, page->upto, page->holes, page->holes_n, hw_clock_mono_ms(),
                              reterr);
 
+    assert(sub->work.at == page->n); /* every row was offered */
     if (s < 0)
         return s;
     hw_stand_on(sub, &page->anchor);
@@ -248,6 +260,7 @@ static int pass(howdah_tail *tail, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Without the payload it cannot be handed out: then the tail reads the event for itself. */
 static int offer(howdah_subscription *sub, const howdah_event *event, hw_offer *ret_offer,
                  howdah_error *reterr)
 {
@@ -277,7 +290,8 @@ static int offer_twice(howdah_subscription *sub, const howdah_event *event, hw_o
     return s;
 }
 
-/* The next row of the page for us; *ret_event NULL: there is none left, or the page is given up. */
+/* The next row of the page that is for us.  *ret_event NULL: there is none left, or the page was
+   given up and is read again.  It counts as handled when it is handed out. */
 static int take(howdah_tail *tail, const howdah_event **ret_event, howdah_error *reterr)
 {
     howdah_subscription *sub = tail->sub;
@@ -312,7 +326,8 @@ static int take(howdah_tail *tail, const howdah_event **ret_event, howdah_error 
     return s >= 0 && sub->work.page ? pass(tail, reterr) : s;
 }
 
-/* I3; the page, if there is one, was read by now, and nothing of it is handed out yet. */
+/* I3.  The page, if there is one, was read before this look, and nothing of it is handed out yet:
+   so nothing of a replaced log gets out. */
 static int check_place(howdah_tail *tail, howdah_error *reterr)
 {
     howdah_subscription *sub = tail->sub;
@@ -337,7 +352,7 @@ static int check_place(howdah_tail *tail, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* Brings a page; *ret_page: there is one. */
+/* Brings the next page, after whatever a new session demands (I1).  *ret_page: there is one. */
 static int bring(howdah_tail *tail, bool *ret_page, howdah_error *reterr)
 {
     int s = hw_service_meet(tail->bus, reterr);
@@ -352,7 +367,7 @@ static int bring(howdah_tail *tail, bool *ret_page, howdah_error *reterr)
     return s;
 }
 
-/* Whoever calls again is told when that makes sense: what is too much for now may pass. */
+/* The caller is told when another call makes sense: what is too much for now may pass. */
 static int give_up(int status, howdah_error *err, howdah_error *reterr)
 {
     if (hw_service_passes(status, err))
@@ -361,6 +376,8 @@ static int give_up(int status, howdah_error *err, howdah_error *reterr)
     return status;
 }
 
+/* The user's upcaster may close the tail that it is called for: then it is closed later (use.h
+   I6). */
 static int upcast(howdah_tail *tail, const howdah_event *event, const howdah_event **ret_event,
                   howdah_error *reterr)
 {
@@ -372,6 +389,8 @@ static int upcast(howdah_tail *tail, const howdah_event *event, const howdah_eve
     return s;
 }
 
+/* Every call looks at the store at least once, also one that does not wait: else a caller that
+   polls with wait_ms = 0 would never see anything. */
 int howdah_tail_next(howdah_tail *tail, int wait_ms, const howdah_event **ret_event,
                      howdah_error *reterr)
 {

@@ -5,10 +5,11 @@
  * the log is looked at every fraction of a millisecond; once the bell is armed, it is looked at
  * once more.
  *
- * The mark of an armed bell can be gone without a ring: whoever takes it away and rolls back, or
- * stays open, rings nobody.  So whoever finds events that should have rung, after a look that found
- * none, arms again: a lost ring costs one pause, once.
+ * The mark of an armed bell can be gone without a ring: a writer that takes it away and rolls back,
+ * or stays open, rings nobody.  So a reader that finds events that should have rung, after a look
+ * that found none, arms again: a lost ring costs one pause, once.
  */
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -21,9 +22,12 @@
 #include "engine/backoff.h"
 #include "engine/pattern.h"
 
+/* A look that is overdue waits for somebody who reads the edge; meanwhile the bus looks this
+   often. */
 #define REST_US 20000
 #define STORE_BACKOFF_MAX_MS 5000
 
+/* Looking is cheap while events come, and a short pause is a short delay. */
 static const hw_pause_rules pause_rules = {
     .short_us_min = 250,
     .short_us_max = 1000,
@@ -37,7 +41,10 @@ void hw_service_wait_init(hw_service *service)
     hw_pause_init(&service->pause, &pause_rules, 0);
 }
 
-/* When this subscription has to be looked at, in ms of the monotonic clock. */
+/*
+ * When this subscription has to be looked at, in ms of the monotonic clock.  While it has trouble
+ * with the store, work that is due has to wait: only its lease and the end of the trouble count.
+ */
 static int64_t next_of(const howdah_subscription *sub, int64_t now)
 {
     int64_t at = INT64_MAX;
@@ -84,7 +91,8 @@ static int64_t next_due_us(const howdah_bus *bus, int64_t now_us)
     return at;
 }
 
-/* True when the log has to be looked at once more before sleeping. */
+/* True when the bell was armed just now: then the log has to be looked at once more before
+   sleeping, because what committed before the mark was set rang nobody (loop.c I2). */
 static bool arm(howdah_bus *bus, int64_t now_us)
 {
     hw_service *service = bus->service;
@@ -94,11 +102,13 @@ static bool arm(howdah_bus *bus, int64_t now_us)
         return false;
     if (hw_sub_ops_of(bus)->arm(bus->store, NULL) < 0)
         return false; /* the pauses find what the bell would have told */
+    assert(!service->pause.armed);
     hw_pause_arm(&service->pause);
     service->in_vain = false;
     return true;
 }
 
+/* A ring uses the mark up, and is a sign that events come: pauses become short. */
 static void woken(hw_service *service)
 {
     hw_pause_ring(&service->pause);
@@ -113,7 +123,8 @@ bool hw_service_hear(howdah_bus *bus)
     return true;
 }
 
-/* Whether an event of the newest page rings on a channel that is listened to. */
+/* Whether an event of the newest page rings on a channel that is listened to.  Channels of exact
+   types ring for their type alone. */
 static bool should_have_rung(const howdah_bus *bus)
 {
     const hw_page *page = hw_log_reader_page(&bus->service->reader, bus->service->reader.pages);
@@ -145,11 +156,14 @@ void hw_service_heard(howdah_bus *bus, bool arrived)
         (void)arm(bus, now_us);
 }
 
+/* A sleep without news makes the next one longer, up to poll_interval. */
 static void grow_pause(howdah_bus *bus, int64_t now_us)
 {
     hw_pause_grow(&bus->service->pause, now_us, bus->poll_interval_ms * 1000);
 }
 
+/* A notification that came along with the answer to a statement makes no descriptor readable, so
+   the store is asked before the descriptors are waited for. */
 int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_error *reterr)
 {
     hw_service *service = bus->service;
@@ -186,10 +200,11 @@ int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_er
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* Errors after which a later pass may succeed. */
 bool hw_service_passes(int status, const howdah_error *err)
 {
-    /* RETRYABLE: also READ_ONLY, of a server that is about to be promoted (pg/conn.c I1).
-       LIMIT: more holes than are kept; they close when whoever made them has ended. */
+    /* RETRYABLE: also READ_ONLY, of a server that is about to be promoted (pg/conn.c I1).  LIMIT:
+       more holes than are kept; they close when the transactions that made them end. */
     return status == HOWDAH_UNAVAILABLE || status == HOWDAH_TIMEOUT || status == HOWDAH_FULL ||
            status == HOWDAH_LIMIT || (err->flags & HOWDAH_RETRYABLE) != 0;
 }
@@ -208,6 +223,7 @@ bool hw_service_retries_after(howdah_bus *bus, int status, const howdah_error *e
     return true;
 }
 
+/* For a caller with an event loop of its own.  It can change when the store connects anew. */
 int howdah_fd(howdah_bus *bus)
 {
     HW_ENTRY(entry);
@@ -217,6 +233,8 @@ int howdah_fd(howdah_bus *bus)
     return hw_sub_ops_of(bus)->fd(bus->store);
 }
 
+/* With howdah_fd() for a caller's own loop: what howdah_run() would sleep now.  The pause grows
+   with each question, because the caller sleeps between two. */
 int howdah_timeout_ms(howdah_bus *bus)
 {
     HW_ENTRY(entry);

@@ -1,15 +1,15 @@
 /*
  * append.c - a batch into the log, whole or not at all.
  *
- *   I1  Everything happens behind the write lock: versions that were read cannot change before
+ *   I1  Everything happens under the write lock: versions that were read cannot change before
  *       the events are in, so a lost race (HW_APPEND_VERSION_TAKEN) does not exist here.
  *   I2  Whether an id is stored is told by the unique index when the event goes in, at no cost of
  *       its own; a SELECT for ids is made only after something failed.
  *   I3  A stored id comes before an unmet expectation: an append that is repeated has changed the
  *       very version that it expects.
- *   I4  All events of a batch have the same recorded time, never before that of the event in front
- *       of them.
- *   I5  A correction is the next revision behind the event it corrects, and recorded later than
+ *   I4  All events of a batch have the same recorded time, which is never earlier than that of
+ *       the event before them.
+ *   I5  A correction is the next revision after the event it corrects, and recorded later than
  *       that one.  It comes alone, in a statement of its own: an ordinary append does not pay for
  *       it.
  *
@@ -26,6 +26,7 @@
 #define INTERRUPT_EVERY 1024 /* events between two looks at the interrupt */
 #define MANY 32              /* rows of the larger INSERT */
 
+/* Changes nothing, but takes the write lock. */
 #define LOCK_SQL "UPDATE main.howdah_events SET purge = purge WHERE 0"
 #define LAST_RECORDED_SQL                                                                          \
     "SELECT recorded_at FROM main.howdah_events ORDER BY global_sequence DESC LIMIT 1"
@@ -72,6 +73,7 @@ static int read_number(hw_sqlite *store, sqlite3_stmt *stmt, int64_t otherwise, 
     return HOWDAH_OK;
 }
 
+/* 0 for a stream without events: its first version is 1. */
 static int read_stream_version(hw_sqlite *store, hw_str stream, int64_t *ret_version,
                                howdah_error *reterr)
 {
@@ -84,7 +86,8 @@ static int read_stream_version(hw_sqlite *store, hw_str stream, int64_t *ret_ver
     return read_number(store, stmt, 0, ret_version, reterr);
 }
 
-/* A caller's transaction that has only read so far holds no lock yet (I1). */
+/* I1.  Our own transactions begin with the lock.  A caller's transaction that has only read so
+   far holds none yet; if it cannot have it now, it fails here, before anything was written. */
 static int take_lock(hw_sqlite *store, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -96,8 +99,8 @@ static int take_lock(hw_sqlite *store, howdah_error *reterr)
     return s < 0 ? s : hw_sqlite_finish(store, stmt, "append", reterr);
 }
 
-/* I4.  The clock is looked at behind the lock: who finds nobody with the lock, and then looks at
-   the clock, knows that no earlier time will be stored any more (times.c). */
+/* I4.  The clock is read after the lock was taken: so a reader that finds the lock free, and
+   reads the clock after that, knows that no earlier time will be stored any more (times.c I1). */
 static int choose_recorded_at(hw_sqlite *store, int64_t *ret_us, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -115,7 +118,8 @@ static int choose_recorded_at(hw_sqlite *store, int64_t *ret_us, howdah_error *r
     return s;
 }
 
-/* I3: an expectation is not met; is it because the batch is stored already? */
+/* I3: an expectation is not met.  If one of the ids is stored, the batch is a repeated one, and
+   the bus compares it with what is stored. */
 static int report_unexpected(hw_sqlite *store, const hw_batch *batch, size_t stream_no,
                              int64_t actual, hw_append_report *report, howdah_error *reterr)
 {
@@ -132,7 +136,8 @@ static int report_unexpected(hw_sqlite *store, const hw_batch *batch, size_t str
     return HOWDAH_OK;
 }
 
-/* The present version of each stream; stops at the first that is not as expected. */
+/* The present version of each stream.  It stops at the first one that is not as expected; the
+   report says which. */
 static int read_versions(hw_sqlite *store, const hw_batch *batch, int64_t *versions,
                          hw_append_report *report, howdah_error *reterr)
 {
@@ -240,6 +245,9 @@ static unsigned find_uses(const hw_batch *batch)
     return uses;
 }
 
+/*
+ * NULL has to be bound as well: the same statement may have had a value there for the row before.
+ */
 static void bind_uuid_if(sqlite3_stmt *stmt, int index, bool present, const hw_uuid *uuid)
 {
     if (present)
@@ -248,7 +256,8 @@ static void bind_uuid_if(sqlite3_stmt *stmt, int index, bool present, const hw_u
         (void)sqlite3_bind_null(stmt, index);
 }
 
-/* base is the number of parameters in front of the row's. */
+/* base is the number of parameters before those of this row.  Only columns that some event of the
+   batch uses are bound; the others stay NULL from the last sqlite3_clear_bindings(). */
 static void bind_optional(sqlite3_stmt *stmt, int base, const howdah_event *event, unsigned uses)
 {
     bool json = !event->content_type.s;
@@ -285,12 +294,14 @@ static void bind_optional(sqlite3_stmt *stmt, int base, const howdah_event *even
     }
 }
 
+/* Texts and blobs are bound without a copy: the caller's events outlive the statement's step. */
 static void bind_row(const insertion *in, sqlite3_stmt *stmt, size_t row, size_t i)
 {
     const howdah_event *event = in->batch->events[i];
     int64_t version = in->versions[in->batch->stream_no[i]] + in->batch->nth[i];
     int base = (int)row * ROW_PARAMETERS;
 
+    assert(in->batch->stream_no[i] < in->batch->streams_n);
     assert(event->stream.s && event->type.s && event->data.s && version >= 1);
     hw_sqlite_bind_uuid(stmt, base + P_ID, &event->id);
     hw_sqlite_bind_str(stmt, base + P_STREAM, event->stream);
@@ -306,7 +317,8 @@ static void bind_row(const insertion *in, sqlite3_stmt *stmt, size_t row, size_t
         .version = version, .recorded_at_us = in->recorded_at_us, .revision = event->revision};
 }
 
-/* The insert failed on a key or a check: which one, and of which event?  I2. */
+/* I2: the insert failed on a key or a check.  Which one is found out only now: a stored id, a
+   revision that is taken, or a trigger or check that this library does not know. */
 static int explain_constraint(insertion *in, size_t first, size_t rows, int rc, const char *why,
                               howdah_error *reterr)
 {
@@ -333,6 +345,8 @@ static int explain_constraint(insertion *in, size_t first, size_t rows, int rc, 
                    in->store->name, why, rc);
 }
 
+/* A broken constraint ends only the statement, so that its reason can be looked for in the same
+   transaction.  The message is copied before the reset clears it. */
 static int step_insert(insertion *in, sqlite3_stmt *stmt, size_t first, size_t rows,
                        howdah_error *reterr)
 {
@@ -357,9 +371,9 @@ static int step_insert(insertion *in, sqlite3_stmt *stmt, size_t first, size_t r
 }
 
 /*
- * Only the last row's sequence is known.  The others are the numbers before it when as many numbers
- * as rows were given out; if not (a caller's trigger that writes events as well), they are looked
- * up.
+ * SQLite tells only the last row's sequence.  The others are the numbers before it, if as many
+ * numbers as rows were given out.  If not (a caller's trigger writes events as well), each is
+ * looked up by its id.
  */
 static int place_rows(insertion *in, size_t first, size_t rows, howdah_error *reterr)
 {
@@ -382,11 +396,13 @@ static int place_rows(insertion *in, size_t first, size_t rows, howdah_error *re
     return HOWDAH_OK;
 }
 
+/* One statement, for one row or for MANY. */
 static int insert_rows(insertion *in, sqlite3_stmt *stmt, size_t first, size_t rows,
                        howdah_error *reterr)
 {
     int s;
 
+    assert((rows == 1 || rows == MANY) && first + rows <= in->batch->n);
     for (size_t i = 0; i < rows; i++)
         bind_row(in, stmt, i, first + i);
     s = step_insert(in, stmt, first, rows, reterr);
@@ -395,7 +411,8 @@ static int insert_rows(insertion *in, sqlite3_stmt *stmt, size_t first, size_t r
     return s;
 }
 
-/* I5. */
+/* I5.  The bindings are cleared at once, because the statement is kept: the next correction may
+   have no value where this one had. */
 static int insert_correction(insertion *in, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -441,6 +458,7 @@ static int insert_events(insertion *in, howdah_error *reterr)
     return s;
 }
 
+/* In the same transaction as the events: an import that ends here goes on exactly after them. */
 static int store_mark(hw_sqlite *store, const hw_import_place *mark, int64_t now_us,
                       howdah_error *reterr)
 {
@@ -459,7 +477,8 @@ static int store_mark(hw_sqlite *store, const hw_import_place *mark, int64_t now
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* All that happens inside the transaction. */
+/* Everything that happens inside the transaction.  The schema is checked under the lock, so that
+   no migration comes between. */
 static int fill(hw_sqlite *store, const hw_batch *batch, const hw_import_place *mark,
                 howdah_position *positions, hw_append_report *report, howdah_error *reterr)
 {
@@ -498,6 +517,8 @@ static int fill(hw_sqlite *store, const hw_batch *batch, const hw_import_place *
     return s;
 }
 
+/* A batch that was not stored is rolled back whole, whether by an error or by what the report
+   says. */
 int hw_sqlite_append(hw_store *base, const hw_batch *batch, const hw_import_place *mark,
                      howdah_position *ret_positions, hw_append_report *report, howdah_error *reterr)
 {
@@ -505,6 +526,7 @@ int hw_sqlite_append(hw_store *base, const hw_batch *batch, const hw_import_plac
     sqlite3_int64 last_rowid;
     int s = hw_sqlite_ready(store, HW_NEED_WRITE, reterr);
 
+    assert(batch->n > 0 && batch->streams_n > 0);
     report->outcome = HW_APPEND_STORED;
     if (s < 0)
         return s;

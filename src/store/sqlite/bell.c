@@ -6,21 +6,23 @@
  * watcher hears is no more than "something was written": by the log's head, and by the last job, it
  * finds out whether it was an event or a job.
  *
- *   I1  wait() says "woken" when head or last job are others than when the bell was armed, when
- *       somebody rang, or when the file was replaced; so its own checkpoints, other owners'
- *       renewals and the caller's own tables in the same file end in another nap.
+ *   I1  wait() says "woken" when the head or the last job is not the same as when the bell was
+ *       armed, when somebody rang, or when the file was replaced.  So its own checkpoints, other
+ *       owners' renewals and the caller's own tables in the same file end in another nap.
  *   I2  The log is written before the commit is done: between the two lies the wait for the disk,
  *       and the end of it makes no noise.  So after a write that brought no event the watcher looks
  *       again after 1, 2, 4 ... GRACE_MAX_MS (a timer).  A commit that takes longer than all of
- *       them is found by who polls; that a library's writer rings after its commit makes it exact.
+ *       them is found by polling.  A writer of this library also rings after its commit, which
+ *       makes it exact.
  *   I3  A ring touches the -shm file: its times mean nothing to anybody and nothing ever waits for
- *       its sync.  Whoever may write the database may ring.
+ *       its sync.  Everybody who may write the database may ring.
  *   I4  inotify, the timer and the set of both are one descriptor: fd().
  *   I5  The directory is watched for the names of our three files: a log that is removed and made
  *       again is watched again.  Names come from SQLite, links followed.
  *
  * In memory there is nobody else; on a caller's handle nobody listens.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -38,6 +40,7 @@
 #include "base/mem.h"
 #include "store/sqlite/sqlite.h"
 
+/* I2: from the first look after a write to the last. */
 #define GRACE_MIN_MS 1
 #define GRACE_MAX_MS 128
 #define SHM_SUFFIX "-shm"
@@ -75,6 +78,7 @@ typedef struct noise {
 
 /* ----------------------------------------------------------------- watching */
 
+/* -1: nothing is watched under that name. */
 static void forget_paths(hw_sqlite_bell *bell)
 {
     for (int i = 0; i < NAMES; i++) {
@@ -101,6 +105,7 @@ void hw_sqlite_bell_free(struct hw_sqlite_bell *bell)
     hw_free(bell);
 }
 
+/* I4: whatever becomes readable makes the one descriptor readable. */
 static bool add_to_set(const hw_sqlite_bell *bell, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN};
@@ -125,9 +130,11 @@ static hw_sqlite_bell *new_bell(void)
     return NULL;
 }
 
-/* Again and again: what is watched already keeps its number. */
+/* Called again whenever one of the files may have come: inotify gives a file that is watched
+   already the same number, and one that is not there -1. */
 static void watch_files(hw_sqlite_bell *bell)
 {
+    assert(bell->paths[DATABASE] && bell->paths[WAL] && bell->paths[SHM]);
     for (int i = 0; i < NAMES; i++)
         bell->watches[i] = inotify_add_watch(bell->inotify, bell->paths[i], FILE_EVENTS);
 }
@@ -145,6 +152,7 @@ static char *joined(const char *text, const char *suffix)
     return hw_buf_take(&out);
 }
 
+/* I5: SQLite's own name for the file, because it is the one that -wal and -shm are made from. */
 static bool find_paths(const hw_sqlite *store, hw_sqlite_bell *bell)
 {
     const char *file = sqlite3_db_filename(store->db, "main");
@@ -157,7 +165,7 @@ static bool find_paths(const hw_sqlite *store, hw_sqlite_bell *bell)
     return bell->paths[DATABASE] && bell->paths[WAL] && bell->paths[SHM];
 }
 
-/* The directory first: a file that appears while the others are looked for is told by it. */
+/* Before the files: one that appears while the others are looked for is told by the directory. */
 static bool watch_directory(const hw_sqlite_bell *bell)
 {
     const char *file = bell->paths[DATABASE];
@@ -169,7 +177,8 @@ static bool watch_directory(const hw_sqlite_bell *bell)
     return watch >= 0;
 }
 
-/* Makes a bell for the present connection; HOWDAH_END when there cannot be one. */
+/* Makes a bell for the present connection.  HOWDAH_END when there cannot be one: in memory, or
+   when the system has no watches left; then the file is looked at from time to time. */
 static int hang_up(hw_sqlite *store, howdah_error *reterr)
 {
     (void)reterr;
@@ -194,6 +203,7 @@ static int hang_up(hw_sqlite *store, howdah_error *reterr)
 
 /* ------------------------------------------------------------------ hearing */
 
+/* The directory tells names without their path. */
 static bool is_name_of(const char *path, const char *file)
 {
     const char *slash = strrchr(path, '/');
@@ -201,7 +211,7 @@ static bool is_name_of(const char *path, const char *file)
     return strcmp(slash ? slash + 1 : path, file) == 0;
 }
 
-/* I5. */
+/* I5: one of our files was made, or moved there.  A new database rings: the old one may be gone. */
 static void hear_directory(hw_sqlite_bell *bell, const struct inotify_event *event, noise *n)
 {
     for (int i = 0; i < NAMES; i++)
@@ -212,6 +222,7 @@ static void hear_directory(hw_sqlite_bell *bell, const struct inotify_event *eve
         }
 }
 
+/* After an overflow events are lost: everything is watched anew, and counts as written. */
 static void hear(hw_sqlite_bell *bell, const struct inotify_event *event, noise *n)
 {
     if (event->mask & IN_Q_OVERFLOW) {
@@ -228,7 +239,8 @@ static void hear(hw_sqlite_bell *bell, const struct inotify_event *event, noise 
         n->rung = true;
 }
 
-/* All that was heard since the last time. */
+/* Everything that was heard since the last time.  Both descriptors are emptied, or the set would
+   stay readable. */
 static noise listen_up(hw_sqlite_bell *bell)
 {
     union {
@@ -243,7 +255,7 @@ static noise listen_up(hw_sqlite_bell *bell)
         for (ssize_t at = 0; at < len;) {
             struct inotify_event event;
 
-            /* The name lies behind the event, in the block. */
+            /* The name follows the event in the block. */
             memcpy(&event, block.bytes + at, sizeof event);
             hear(bell, (const struct inotify_event *)(const void *)(block.bytes + at), &n);
             at += (ssize_t)(sizeof event + event.len);
@@ -254,16 +266,18 @@ static noise listen_up(hw_sqlite_bell *bell)
     return n;
 }
 
-/* I2. */
+/* I2: the timer, for one more look; 0 stops it. */
 static void set_grace(hw_sqlite_bell *bell, int64_t ms)
 {
     struct itimerspec when = {.it_value = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}};
 
+    assert(ms >= 0 && ms <= GRACE_MAX_MS);
     bell->grace_ms = ms;
     (void)timerfd_settime(bell->timer, 0, &when, NULL);
 }
 
-/* What comes after a look that found nothing: sooner after a write, later and later without one. */
+/* I2: after a look that found nothing.  Soon after a write; then at twice the distance each time,
+   until it is given up. */
 static void plan_next_look(hw_sqlite_bell *bell, const noise *n)
 {
     if (n->written)
@@ -272,6 +286,8 @@ static void plan_next_look(hw_sqlite_bell *bell, const noise *n)
         set_grace(bell, bell->grace_ms < GRACE_MAX_MS ? bell->grace_ms * 2 : 0);
 }
 
+/* Two keys that grow with every event and every push: cheap to read, and all that has to be
+   known. */
 static int look(hw_sqlite *store, sight *ret_sight, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -299,6 +315,7 @@ static int judge(hw_sqlite *store, howdah_error *reterr)
     sight now = {0, 0};
     int s = look(store, &now, reterr);
 
+    assert(bell == store->bell && bell->paths[DATABASE]);
     if (s < 0)
         return s;
     if (store->session != bell->session)
@@ -314,6 +331,8 @@ static int judge(hw_sqlite *store, howdah_error *reterr)
 
 /* --------------------------------------------------------------- operations */
 
+/* Its number changes with every connection that is opened, and when a backup was restored into
+   the open file (hw_sqlite_confirm()). */
 int hw_sqlite_session(hw_store *base, uint64_t *ret_session, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
@@ -324,7 +343,7 @@ int hw_sqlite_session(hw_store *base, uint64_t *ret_session, howdah_error *reter
     return s;
 }
 
-/* All of the file, or nothing: types make no difference here. */
+/* To all of the file: types make no difference here. */
 int hw_sqlite_listen(hw_store *base, bool general, const hw_str *types, size_t types_n,
                      howdah_error *reterr)
 {
@@ -344,6 +363,9 @@ int hw_sqlite_listen(hw_store *base, bool general, const hw_str *types, size_t t
     return s;
 }
 
+/*
+ * There is no mark to set in the file: from now on a change of the head or of the last job wakes.
+ */
 int hw_sqlite_arm(hw_store *base, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
@@ -357,7 +379,7 @@ int hw_sqlite_arm(hw_store *base, howdah_error *reterr)
     return look(store, &bell->seen, reterr);
 }
 
-/* I3.  Best effort: a commit is noticed without it. */
+/* I3.  Best effort: a commit is noticed without it, only later. */
 int hw_sqlite_ring(hw_store *base, const hw_str *types, size_t types_n, howdah_error *reterr)
 {
     const hw_sqlite *store = (const hw_sqlite *)base;
@@ -376,7 +398,7 @@ int hw_sqlite_ring(hw_store *base, const hw_str *types, size_t types_n, howdah_e
     return HOWDAH_OK;
 }
 
-/* Until the bell, an interrupt, or the time: poll()'s own result. */
+/* Until the bell, an interrupt, or the time.  True: the bell. */
 static int sleep_until(const hw_sqlite *store, int bell_fd, int64_t until_ms)
 {
     int64_t left = until_ms - hw_clock_mono_ms();
@@ -387,6 +409,8 @@ static int sleep_until(const hw_sqlite *store, int bell_fd, int64_t until_ms)
     return poll(p, 2, (int)(left < INT_MAX ? left : INT_MAX)) > 0 && p[0].revents != 0;
 }
 
+/* ms = 0 asks without sleeping.  Noise is judged here, so that the caller is woken only for news
+   (I1). */
 int hw_sqlite_wait(hw_store *base, int64_t ms, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;

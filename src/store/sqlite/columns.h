@@ -1,9 +1,9 @@
 /*
  * columns.h - the columns of an event, listed once.
  *
- * Whatever reads events gives these columns, in this order, and "purge" behind them; the enum says
- * where each of them is, so that one function decodes them all (page.c).  A dead letter keeps a
- * copy of its event: the same columns, two of them under other names.
+ * Every statement that reads events gives these columns, in this order, and "purge" after them; the
+ * enum says where each of them is, so that one function decodes them all (page.c).  A dead letter
+ * keeps a copy of its event: the same columns, two of them under other names.
  *
  *   X(NAME, column, column of howdah_dead_letters)   comes with every row
  *   P(NAME, column, column of howdah_dead_letters)   the payload, which a lean read leaves out

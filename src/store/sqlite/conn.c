@@ -9,24 +9,25 @@
  * Why I3: SQLite before 3.51.3 can lose transactions when a checkpoint that does not hold the
  * write lock (PASSIVE: what wal_autocheckpoint runs) reads the log's header while another
  * connection starts the log afresh.  TRUNCATE takes the write lock first; but when it cannot have
- * that lock it goes on as PASSIVE.  So whoever loses patience in a checkpoint also interrupts it:
- * SQLite looks at that before it copies the first page, and a checkpoint that has copied nothing
- * writes down nothing.  While it waits for readers writers stand still, so it does not for long
- * (CHECKPOINT_WAIT_MS), and not at all when a connection is closed.  What SQLite itself does when
- * the last one of a file is closed happens with the file locked against everybody.
+ * that lock it goes on as PASSIVE.  So the busy handler, when it loses patience in a checkpoint,
+ * also interrupts it: SQLite looks at that before it copies the first page, and a checkpoint that
+ * has copied nothing records nothing.  Writers stand still while it waits for readers, so it does
+ * not wait for long (CHECKPOINT_WAIT_MS), and not at all when a connection is closed.  What SQLite
+ * itself does when the last connection to a file is closed happens with the file locked against
+ * everybody.
  *
  *   I4  OUTCOME_UNKNOWN is set when COMMIT failed in a way that may leave its frames in the log
  *       (an I/O error in the last write, in the sync or in the shared index).  Not for a lock that
  *       was not free, not for a full disk and not for a deferred constraint of a handler's tables:
  *       those fail before the commit frame is complete.
  *   I5  What says so (begin_unsynced) commits with synchronous = NORMAL: into the write-ahead log,
- *       but without waiting for the disk.  A power cut can take it back, together with whatever was
- *       committed behind it that did not wait either.  It takes nothing else: the log is one file
- *       that only grows, valid up to its first damaged frame; so what was synced before is not
- *       touched, and a later commit with FULL syncs all that is in front of it.  NORMAL is set for
- *       that one transaction, never outside of WAL mode, and a begin() that cannot bring FULL back
- *       fails.
+ *       but without waiting for the disk.  A power cut can take it back, together with later
+ *       commits that did not wait either.  It takes nothing else: the log is one file that only
+ *       grows, valid up to its first damaged frame; so what was synced before is not touched, and
+ *       a later commit with FULL syncs everything before it.  NORMAL is set for that one
+ *       transaction, never outside of WAL mode, and a begin() that cannot bring FULL back fails.
  */
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -43,6 +44,8 @@
 
 #define BUSY_PAUSE_MS 1
 #define BUSY_PAUSE_MAX_MS 5 /* shorter than the patience of those in line (writers.c) */
+/* Pages in the log at which a checkpoint is tried; the distance doubles while readers are in the
+   way, up to the maximum. */
 #define CHECKPOINT_PAGES 1000
 #define CHECKPOINT_SPACING_MAX 64000
 #define CHECKPOINT_WAIT_MS 20
@@ -89,6 +92,7 @@ static const meaning meanings[] = {
     {SQLITE_INTERRUPT, HOWDAH_INTERRUPTED, false, ""},
 };
 
+/* By the extended code first where a row names one; the primary code is in its lowest byte. */
 static const meaning *find_meaning(int rc)
 {
     for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
@@ -102,7 +106,8 @@ static bool is_interrupted(const hw_sqlite *store)
     return store->interrupt && hw_interrupted(store->interrupt);
 }
 
-/* Why a file cannot be opened: SQLite forgets the reason when it could not create it. */
+/* Why a file cannot be opened.  SQLite forgets the reason when it could not create the file: then
+   the directory's rights tell. */
 static int open_errno(const hw_sqlite *store)
 {
     int error = sqlite3_system_errno(store->db);
@@ -112,7 +117,8 @@ static int open_errno(const hw_sqlite *store)
     return error;
 }
 
-/* A file that may not be opened is a matter of rights, whatever SQLite calls it. */
+/* SQLite has one code where users need different answers: a file without rights, a statement that
+   our own deadline ended, a wait that an interrupt ended. */
 static int sharpen(const hw_sqlite *store, int rc, int status)
 {
     int primary = rc & 0xff;
@@ -132,6 +138,8 @@ static int sharpen(const hw_sqlite *store, int rc, int status)
     return status;
 }
 
+/* Every error of SQLite becomes a status here, once.  A sick connection is only marked: it is
+   made anew before the next operation, not under the feet of this one. */
 int hw_sqlite_fail(hw_sqlite *store, int rc, const char *doing, howdah_error *reterr)
 {
     const char *text = store->db ? sqlite3_errmsg(store->db) : sqlite3_errstr(rc);
@@ -175,7 +183,8 @@ static void nap(const hw_sqlite *store, int count, int64_t most_ms)
     (void)poll(&p, 1, (int)(ms > 0 ? ms : 1));
 }
 
-/* I1: how long the present wait may still be. */
+/* I1: how long the present wait may still be.  The time that was spent in line (writers.c)
+   counts. */
 static int64_t patience_ms(hw_sqlite *store, int count)
 {
     int64_t now = hw_clock_mono_ms();
@@ -186,6 +195,7 @@ static int64_t patience_ms(hw_sqlite *store, int count)
     return store->impatient ? 0 : most - (now - store->busy_since_ms);
 }
 
+/* SQLite calls it each time the lock is not free; 0 gives up.  count starts at 0 with each wait. */
 static int on_busy(void *ctx, int count)
 {
     hw_sqlite *store = ctx;
@@ -201,7 +211,8 @@ static int on_busy(void *ctx, int count)
     return 0;
 }
 
-/* Long statements are reads; a write transaction is only ever ended by its own code. */
+/* Called every PROGRESS_STEPS.  Long statements are reads; a write transaction is only ended by
+   its own code, because an interrupted one would have to be rolled back. */
 static int on_progress(void *ctx)
 {
     hw_sqlite *store = ctx;
@@ -213,6 +224,8 @@ static int on_progress(void *ctx)
     return store->timed_out || is_interrupted(store);
 }
 
+/* Tells how long the log is, and that there is one: a commit outside of WAL mode does not come
+   here. */
 static int on_commit_to_wal(void *ctx, sqlite3 *db, const char *schema, int pages)
 {
     hw_sqlite *store = ctx;
@@ -236,7 +249,7 @@ bool hw_sqlite_has_wal_reset_bug(int version_number)
            !(version_number >= 3044006 && version_number < 3045000);
 }
 
-/* Somebody was in the way. */
+/* Somebody was in the way: nothing is wrong, and nothing is worth a log line. */
 static bool was_disturbed(int rc)
 {
     int primary = rc & 0xff;
@@ -244,14 +257,13 @@ static bool was_disturbed(int rc)
     return primary == SQLITE_BUSY || primary == SQLITE_LOCKED || primary == SQLITE_INTERRUPT;
 }
 
-/*
- * I3.  A reader in the way is no harm: the log grows, and the next try comes later, the later the
- * more often it failed.
- */
+/* I3.  A reader in the way does no harm: the log grows, and the next try comes later, the later
+   the more often it failed. */
 static void checkpoint(hw_sqlite *store, int64_t wait_ms)
 {
     int rc;
 
+    assert(!store->borrowed); /* sqlite.h I4 */
     store->checkpointing = true;
     store->checkpoint_wait_ms = wait_ms;
     rc = sqlite3_wal_checkpoint_v2(store->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
@@ -270,10 +282,8 @@ static void checkpoint(hw_sqlite *store, int64_t wait_ms)
                store->name, sqlite3_errmsg(store->db));
 }
 
-/*
- * The first try of a connection does not wait: of many that are opened for one append each, while
- * somebody reads for long, every one would.
- */
+/* The first try of a connection does not wait.  While somebody reads for long, many connections
+   that are opened for one append each would all wait. */
 static void checkpoint_when_due(hw_sqlite *store)
 {
     if (store->borrowed || store->wal_pages < store->checkpoint_at)
@@ -282,6 +292,7 @@ static void checkpoint_when_due(hw_sqlite *store)
     store->checkpoint_tried = true;
 }
 
+/* After a purge: what was erased is still in the log's older pages. */
 void hw_sqlite_empty_log(hw_sqlite *store)
 {
     if (!store->borrowed && store->wal_pages > 0 && sqlite3_get_autocommit(store->db))
@@ -290,6 +301,8 @@ void hw_sqlite_empty_log(hw_sqlite *store)
 
 /* ----------------------------------------------------------------- opening */
 
+/* Handlers and settings of a connection of ours.  They belong to the handle, so each new one gets
+   them again. */
 static int configure(hw_sqlite *store, howdah_error *reterr)
 {
     (void)sqlite3_busy_handler(store->db, on_busy, store);
@@ -308,10 +321,8 @@ static int configure(hw_sqlite *store, howdah_error *reterr)
     return hw_sqlite_exec(store, "PRAGMA synchronous = FULL", "open", reterr);
 }
 
-/*
- * In memory, since an INSERT of many rows keeps a journal of its own, which would be a file made
- * and removed for each append.  In a file for what may be larger than memory.
- */
+/* Usually in memory, since an INSERT of many rows keeps a journal of its own, which would be a
+   file made and removed for each append.  In a file for sorts that may be larger than memory. */
 void hw_sqlite_temp_in_file(hw_sqlite *store, bool in_file)
 {
     if (!store->borrowed)
@@ -343,6 +354,8 @@ static int open_frozen(hw_sqlite *store, howdah_error *reterr)
     return s;
 }
 
+/* A file that may not be written is refused here rather than at the first append, unless it is
+   opened to be read. */
 static int open_handle(hw_sqlite *store, bool create, howdah_error *reterr)
 {
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
@@ -374,7 +387,8 @@ static int open_handle(hw_sqlite *store, bool create, howdah_error *reterr)
     return s;
 }
 
-/* SQLite keeps a log for each name: writers by two names overwrite each other, without a word. */
+/* SQLite keeps a log for each name of a file: writers that use two names overwrite each other's
+   events, and nobody is told. */
 static int refuse_links(const hw_sqlite *store, howdah_error *reterr)
 {
     int s = hw_fail_field(reterr, HOWDAH_INVALID, "store",
@@ -407,9 +421,9 @@ static int look_for_file(const hw_sqlite *store, bool *ret_exists, howdah_error 
 }
 
 /*
- * What is in the log is for whoever made the file, until they say otherwise.  SQLite gives the
- * files beside it the rights of this one.  mknod() makes a file without opening it: closing one
- * would give up every lock that another handle of this process has on it.  If it fails, SQLite says
+ * The events are for the user who made the file, until that user says otherwise; SQLite gives the
+ * files beside it the same rights.  mknod() makes a file without opening it: closing one would
+ * give up every lock that another handle of this process has on it.  If it fails, SQLite says
  * why.
  */
 static void make_private_file(const hw_sqlite *store)
@@ -417,6 +431,8 @@ static void make_private_file(const hw_sqlite *store)
     (void)mknod(store->path, S_IFREG | S_IRUSR | S_IWUSR, 0);
 }
 
+/* What was known of the file before, its schema and its identity, is forgotten: it may be another
+   one. */
 int hw_sqlite_connect(hw_sqlite *store, bool create, howdah_error *reterr)
 {
     bool exists = true;
@@ -434,7 +450,7 @@ int hw_sqlite_connect(hw_sqlite *store, bool create, howdah_error *reterr)
     return open_handle(store, create, reterr);
 }
 
-/* The file we have open is no longer the one at its path: writes would go nowhere. */
+/* The file that is open is no longer the one at its path: what is written to it, nobody finds. */
 static bool has_moved(const hw_sqlite *store)
 {
     int moved = 0;
@@ -472,6 +488,8 @@ void hw_sqlite_disconnect(hw_sqlite *store)
     store->db = NULL;
 }
 
+/* Every operation begins here, so a connection that is sick, moved or thawed is made anew before
+   it is used, never in the middle of something. */
 int hw_sqlite_ready(hw_sqlite *store, hw_sqlite_need need, howdah_error *reterr)
 {
     int s = hw_sqlite_check_interrupt(store, reterr);
@@ -495,6 +513,7 @@ int hw_sqlite_ready(hw_sqlite *store, hw_sqlite_need need, howdah_error *reterr)
     return hw_sqlite_go_on(store, reterr);
 }
 
+/* A deadline is for one piece of work: a long operation starts a new one for each of its pieces. */
 int hw_sqlite_go_on(hw_sqlite *store, howdah_error *reterr)
 {
     store->timed_out = false;
@@ -504,9 +523,12 @@ int hw_sqlite_go_on(hw_sqlite *store, howdah_error *reterr)
 
 /* -------------------------------------------------------------- statements */
 
+/* PERSISTENT keeps a statement's memory out of SQLite's small pool.  On a borrowed handle
+   statements live only as long as the wrap. */
 int hw_sqlite_stmt(hw_sqlite *store, hw_sqlite_slot slot, const char *sql, sqlite3_stmt **ret_stmt,
                    howdah_error *reterr)
 {
+    assert((unsigned)slot < HW_SLOT_COUNT);
     if (!store->slots[slot]) {
         unsigned flags = store->borrowed ? 0 : SQLITE_PREPARE_PERSISTENT;
         int rc = sqlite3_prepare_v3(store->db, sql, -1, flags, &store->slots[slot], NULL);
@@ -518,6 +540,7 @@ int hw_sqlite_stmt(hw_sqlite *store, hw_sqlite_slot slot, const char *sql, sqlit
     return HOWDAH_OK;
 }
 
+/* After HOWDAH_END or an error the statement is reset: nothing stays open (sqlite.h I2). */
 int hw_sqlite_step(hw_sqlite *store, sqlite3_stmt *stmt, const char *doing, howdah_error *reterr)
 {
     int rc = sqlite3_step(stmt);
@@ -557,6 +580,7 @@ int hw_sqlite_exec(hw_sqlite *store, const char *sql, const char *doing, howdah_
 
 /* ------------------------------------------------------------ transactions */
 
+/* For statements that give no rows. */
 static int run(hw_sqlite *store, hw_sqlite_slot slot, const char *sql, const char *doing,
                howdah_error *reterr)
 {
@@ -582,7 +606,8 @@ void hw_sqlite_end_read(hw_sqlite *store)
         store->sick = true;
 }
 
-/* I5. */
+/* I5.  The pragma works only outside of a transaction, so it is set before BEGIN and after
+   COMMIT. */
 static int set_unsynced(hw_sqlite *store, bool unsynced, howdah_error *reterr)
 {
     int s;
@@ -597,7 +622,8 @@ static int set_unsynced(hw_sqlite *store, bool unsynced, howdah_error *reterr)
     return s;
 }
 
-/* Stands in line and takes the write lock; the time spent in line counts as waiting (I1). */
+/* Stands in line and takes the write lock.  The time spent in line counts as waiting for the lock
+   (I1). */
 static int lock_for_writing(hw_sqlite *store, howdah_error *reterr)
 {
     int s;
@@ -611,6 +637,8 @@ static int lock_for_writing(hw_sqlite *store, howdah_error *reterr)
     return s;
 }
 
+/* For what can be done again after a power cut: checkpoints and leases.  Whether the file is in
+   WAL mode is known after the first commit; until then it is synced. */
 int hw_sqlite_begin_unsynced(hw_sqlite *store, howdah_error *reterr)
 {
     bool unsynced = store->in_wal_mode && !store->borrowed;
@@ -625,6 +653,7 @@ int hw_sqlite_begin_unsynced(hw_sqlite *store, howdah_error *reterr)
     return s;
 }
 
+/* On a caller's handle with an open transaction, a savepoint: our part can be rolled back alone. */
 int hw_sqlite_begin(hw_sqlite *store, howdah_error *reterr)
 {
     int s = set_unsynced(store, false, reterr);
@@ -639,12 +668,14 @@ int hw_sqlite_begin(hw_sqlite *store, howdah_error *reterr)
     return s;
 }
 
+/* Cannot fail for the caller: if the statement does, the connection is closed before its next
+   use, which rolls back too. */
 void hw_sqlite_rollback(hw_sqlite *store)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     int s = HOWDAH_OK;
 
-    /* SQLite has rolled back by itself after some errors. */
+    /* After some errors SQLite has rolled back already. */
     if (!sqlite3_get_autocommit(store->db)) {
         if (store->savepoint) {
             s = run(store, HW_SLOT_ROLLBACK_TO, "ROLLBACK TO howdah_append", "rollback", &err);
@@ -681,12 +712,15 @@ static bool failed_early(int rc)
     return primary == SQLITE_BUSY || primary == SQLITE_FULL || primary == SQLITE_CONSTRAINT;
 }
 
+/* A failed COMMIT leaves the transaction open: it is rolled back here in any case, so that the
+   caller has nothing left to end. */
 int hw_sqlite_commit(hw_sqlite *store, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
     int rc;
     int s;
 
+    assert(store->writing);
     s = store->savepoint
             ? hw_sqlite_stmt(store, HW_SLOT_RELEASE, "RELEASE howdah_append", &stmt, reterr)
             : hw_sqlite_stmt(store, HW_SLOT_COMMIT, "COMMIT", &stmt, reterr);
@@ -714,6 +748,7 @@ int hw_sqlite_commit(hw_sqlite *store, howdah_error *reterr)
 
 /* ------------------------------------------------- operations as a whole */
 
+/* The schema is checked under the lock: no migration can come between the check and the write. */
 int hw_sqlite_enter(hw_sqlite *store, bool synced, howdah_error *reterr)
 {
     int s = hw_sqlite_ready(store, HW_NEED_WRITE, reterr);

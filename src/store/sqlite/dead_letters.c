@@ -1,12 +1,13 @@
 /*
  * dead_letters.c - dead letters and skips: what a subscription left aside, and why.
  *
- *   I1  A dead letter, or a skip, and the checkpoint that leaves its number behind are one
- * transaction, and that one waits for the disk. I2  A dead letter is resolved once.  Only a new
- * failure of the same event opens it again. I3  What was purged does not come back as a dead
- * letter: whoever had the event in hand at the time stores it as it is now, without its payload. I4
- * Letters of jobs have ids of the same sequence (queue_dead_letters.c): whoever lists or marks dead
- * letters by id deals with both.
+ *   I1  A dead letter, or a skip, and the checkpoint that leaves its number out are one
+ *       transaction, and that one waits for the disk.
+ *   I2  A dead letter is resolved once.  Only a new failure of the same event opens it again.
+ *   I3  What was purged does not come back as a dead letter: an owner that had the event in hand
+ *       at the time stores it as it is now, without its payload.
+ *   I4  Dead letters of jobs have ids of the same sequence (queue_dead_letters.c): a list, or a
+ *       mark by id, deals with both.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -27,7 +28,7 @@
     " last_retry_at = excluded.last_retry_at, reason = NULL, resolved_at = NULL,"                  \
     " resolved_by = NULL RETURNING id"
 
-/* Behind the last of them come the event's, in the order of its columns. */
+/* After the last of them come the event's, in the order of its columns. */
 enum { P_SUBSCRIBER = 1, P_ERROR, P_ATTEMPTS, P_NOW, P_EVENT };
 #define P_OF(NAME) (P_EVENT + HW_SQLITE_COL_##NAME)
 _Static_assert(P_OF(PURGE) == 25, "a parameter for each column");
@@ -102,7 +103,7 @@ static void bind_uuid_if(sqlite3_stmt *stmt, int index, bool present, const hw_u
         hw_sqlite_bind_uuid(stmt, index, uuid);
 }
 
-/* Parameters that are not bound are NULL: of a broken event its payload stays away. */
+/* Parameters that are not bound are NULL: the payload of a broken event stays away. */
 static void bind_event(sqlite3_stmt *stmt, const howdah_event *event)
 {
     hw_sqlite_bind_uuid(stmt, P_OF(ID), &event->id);
@@ -151,6 +152,7 @@ static int find_purge(hw_sqlite *store, const howdah_event *event, int64_t *ret_
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* I2: an event that has a dead letter already opens that one again, with the new error. */
 static int insert_dead_letter(hw_sqlite *store, hw_str subscriber_id, const howdah_event *event,
                               hw_str error, int64_t attempts, int64_t *ret_id, howdah_error *reterr)
 {
@@ -186,6 +188,8 @@ static int insert_dead_letter(hw_sqlite *store, hw_str subscriber_id, const howd
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* I1.  The checkpoint first: it refuses an owner that has lost its token before anything is
+   written. */
 int hw_sqlite_dead_letter(hw_store *base, const hw_checkpoint *checkpoint,
                           const howdah_event *event, hw_str error, int64_t attempts,
                           int64_t *ret_id, howdah_error *reterr)
@@ -210,7 +214,7 @@ int hw_sqlite_dead_letter(hw_store *base, const hw_checkpoint *checkpoint,
 
 /* --------------------------------------------------------- reading dead letters */
 
-/* A blob has no NUL behind it, which every text of an event has: it is copied to bytes. */
+/* A blob has no NUL after it, which every text of an event has: it is copied to bytes. */
 static hw_str take_payload(sqlite3_stmt *stmt, hw_buf *bytes)
 {
     int data = COL_EVENT + HW_SQLITE_COL_DATA;
@@ -225,7 +229,8 @@ static hw_str take_payload(sqlite3_stmt *stmt, hw_buf *bytes)
     return (hw_str){hw_buf_str(bytes), bytes->len};
 }
 
-/* An id or a reference that is damaged is left out: the dead letter is worth having without it. */
+/* An id or a reference that is damaged is left out: the dead letter is worth having without it.
+   One whose payload is missing is shown as broken. */
 static void take_event(sqlite3_stmt *stmt, hw_buf *bytes, howdah_event *event)
 {
     (void)hw_sqlite_borrow_event(stmt, COL_EVENT, event);
@@ -243,7 +248,8 @@ const char *hw_sqlite_text(sqlite3_stmt *stmt, int column)
     return text.s ? text.s : "";
 }
 
-/* The dead letter's texts, and event's, are the statement's until its next step, or in bytes. */
+/* The texts of dead letter and event are the statement's until its next step, or are in bytes.  A
+   row that breaks the schema is damage, and is reported as such. */
 static int take_dead_letter(const hw_sqlite *store, sqlite3_stmt *stmt, hw_buf *bytes,
                             howdah_event *event, howdah_dead_letter *dead_letter,
                             howdah_error *reterr)
@@ -276,6 +282,7 @@ static int take_dead_letter(const hw_sqlite *store, sqlite3_stmt *stmt, hw_buf *
     return hw_buf_check(bytes, reterr);
 }
 
+/* The payload's buffer lives for the call only: fn copies what it wants to keep. */
 static int hand_dead_letter(hw_sqlite *store, sqlite3_stmt *stmt, hw_dead_letter_fn fn, void *ctx,
                             bool *ret_stop, howdah_error *reterr)
 {
@@ -290,6 +297,7 @@ static int hand_dead_letter(hw_sqlite *store, sqlite3_stmt *stmt, hw_dead_letter
     return s;
 }
 
+/* A page of those of subscriptions; the other source is hw_sqlite_job_dead_letters(). */
 static int prepare_dead_letters(hw_sqlite *store, const hw_dead_letter_query *query,
                                 sqlite3_stmt **ret_stmt, howdah_error *reterr)
 {
@@ -308,15 +316,16 @@ static int prepare_dead_letters(hw_sqlite *store, const hw_dead_letter_query *qu
     return HOWDAH_OK;
 }
 
-/* One of the two sources of dead letters, page by page. */
+/* I4: one of the two sources of dead letters, page by page. */
 typedef struct source {
     bool of_jobs;
-    bool dry; /* nothing is left behind what is held */
+    bool dry; /* nothing is left after what is held */
     hw_sqlite_held held;
     sqlite3_stmt *row; /* one that was not handed over yet; NULL: none */
 } source;
 
-/* A page of those behind the last one that was handed over, whichever source it was of. */
+/* A page of those after the last one that was handed over, whichever source that was from.  No
+   statement stays open while fn runs (held.c I1). */
 static int fill(hw_sqlite *store, source *from, const hw_dead_letter_query *query, int64_t after,
                 int64_t left, howdah_error *reterr)
 {
@@ -336,6 +345,7 @@ static int fill(hw_sqlite *store, source *from, const hw_dead_letter_query *quer
     return s;
 }
 
+/* Makes sure that the source has a row to compare, if it has any left. */
 static int advance(hw_sqlite *store, source *from, const hw_dead_letter_query *query, int64_t after,
                    int64_t left, howdah_error *reterr)
 {
@@ -352,6 +362,7 @@ static int advance(hw_sqlite *store, source *from, const hw_dead_letter_query *q
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* A source without rows comes last. */
 static int64_t next_id(const source *from)
 {
     return !from->row      ? INT64_MAX
@@ -359,7 +370,7 @@ static int64_t next_id(const source *from)
                            : sqlite3_column_int64(from->row, COL_ID);
 }
 
-/* Merges them by id. */
+/* Merges the two sources by id, so that pages by after_id work over both. */
 static int merge(hw_sqlite *store, source *subs, source *jobs, const hw_dead_letter_query *query,
                  hw_dead_letter_fn fn, void *ctx, howdah_error *reterr)
 {
@@ -368,6 +379,7 @@ static int merge(hw_sqlite *store, source *subs, source *jobs, const hw_dead_let
     bool stop = false;
     int s = HOWDAH_OK;
 
+    assert(!subs->of_jobs && jobs->of_jobs);
     while (s >= 0 && !stop && left > 0) {
         source *from;
 
@@ -386,6 +398,8 @@ static int merge(hw_sqlite *store, source *subs, source *jobs, const hw_dead_let
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* A source that the filter rules out is dry from the start.  Redrives are for owners of
+   subscriptions: jobs go back to their queue when they are asked for. */
 int hw_sqlite_dead_letters(hw_store *base, const hw_dead_letter_query *query, hw_dead_letter_fn fn,
                            void *ctx, howdah_error *reterr)
 {
@@ -398,9 +412,10 @@ int hw_sqlite_dead_letters(hw_store *base, const hw_dead_letter_query *query, hw
     return s;
 }
 
-/* ------------------------------------------------------- marking, settling */
+/* ------------------------------------------------------ marking, resolving */
 
-/* One dead letter (id > 0) or all of a subscriber, or all; counts what it changed. */
+/* One dead letter (id > 0), or all that the bound subscriber names; adds to *ret_n how many
+   changed. */
 static int mark(hw_sqlite *store, sqlite3_stmt *stmt, int64_t id, int64_t *ret_n,
                 howdah_error *reterr)
 {
@@ -414,7 +429,7 @@ static int mark(hw_sqlite *store, sqlite3_stmt *stmt, int64_t id, int64_t *ret_n
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* The dead letter of a subscription, or that of a job; id 0: all of both. */
+/* I4: the dead letter of a subscription with this id, else that of a job.  id 0: all of both. */
 static int mark_any(hw_sqlite *store, sqlite3_stmt *stmt, int64_t id, hw_dead_letter_state state,
                     hw_str reason, int64_t *ret_n, howdah_error *reterr)
 {
@@ -426,6 +441,8 @@ static int mark_any(hw_sqlite *store, sqlite3_stmt *stmt, int64_t id, hw_dead_le
     return hw_sqlite_set_job_dead_letters(store, id, state, reason, ret_n, reterr);
 }
 
+/* Ids that are not positive name nothing.  With a subscriber only dead letters of subscriptions
+   count. */
 static int mark_all(hw_sqlite *store, const int64_t *ids, size_t n, hw_str subscriber_id,
                     hw_dead_letter_state state, hw_str reason, int64_t *ret_n, howdah_error *reterr)
 {
@@ -453,6 +470,7 @@ static int mark_all(hw_sqlite *store, const int64_t *ids, size_t n, hw_str subsc
     return s;
 }
 
+/* Rings after the commit: an owner that sleeps has to look for redrives. */
 int hw_sqlite_dead_letters_mark(hw_store *base, const int64_t *ids, size_t n, hw_str subscriber_id,
                                 hw_dead_letter_state state, hw_str reason, int64_t *ret_n,
                                 howdah_error *reterr)
@@ -486,6 +504,7 @@ static int must_exist(hw_sqlite *store, sqlite3_stmt *stmt, const char *what, in
     return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no %s %" PRId64, what, id);
 }
 
+/* Open, and of this subscription: anything else was resolved meanwhile. */
 static int dead_letter_exists(hw_sqlite *store, hw_str subscriber_id, int64_t id,
                               howdah_error *reterr)
 {
@@ -499,6 +518,7 @@ static int dead_letter_exists(hw_sqlite *store, hw_str subscriber_id, int64_t id
     return must_exist(store, stmt, "dead letter", id, reterr);
 }
 
+/* The first end of a try counts it: the state is REDRIVE only until then. */
 static int end_redrive(hw_sqlite *store, hw_str subscriber_id, int64_t id,
                        hw_dead_letter_state state, hw_str error, howdah_error *reterr)
 {
@@ -515,9 +535,10 @@ static int end_redrive(hw_sqlite *store, hw_str subscriber_id, int64_t id,
     (void)sqlite3_bind_int64(stmt, 5, now);
     if (state == HW_DEAD_LETTER_REDRIVEN)
         (void)sqlite3_bind_int64(stmt, 6, now);
-    return hw_sqlite_finish(store, stmt, "settle a dead letter", reterr);
+    return hw_sqlite_finish(store, stmt, "resolve a dead letter", reterr);
 }
 
+/* Inside a handler's transaction it becomes part of it, and commits or goes with it. */
 int hw_sqlite_redrive_end(hw_store *base, const hw_hold *hold, int64_t id,
                           hw_dead_letter_state state, hw_str error, howdah_error *reterr)
 {
@@ -539,6 +560,7 @@ int hw_sqlite_redrive_end(hw_store *base, const hw_hold *hold, int64_t id,
 
 /* ------------------------------------------------------------------- skips */
 
+/* Once, even if the caller did not hear of its commit and repeats it: see INSERT_SKIP_SQL. */
 static int insert_skip(hw_sqlite *store, hw_str subscriber_id, hw_range range, int64_t age_ms,
                        hw_str reason, howdah_error *reterr)
 {
@@ -556,12 +578,14 @@ static int insert_skip(hw_sqlite *store, hw_str subscriber_id, hw_range range, i
     return hw_sqlite_finish(store, stmt, "record a skip", reterr);
 }
 
+/* I1, as for a dead letter. */
 int hw_sqlite_skip(hw_store *base, const hw_checkpoint *checkpoint, hw_range range, int64_t age_ms,
                    hw_str reason, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
     int s = hw_sqlite_enter(store, true, reterr);
 
+    assert(range.first <= range.last);
     if (s < 0)
         return s;
     s = hw_sqlite_put_checkpoint(store, checkpoint, reterr);
@@ -570,6 +594,7 @@ int hw_sqlite_skip(hw_store *base, const hw_checkpoint *checkpoint, hw_range ran
     return hw_sqlite_leave(store, s, reterr);
 }
 
+/* What bind_skips() and hand_skip() need of the call. */
 typedef struct skip_walk {
     hw_str subscriber_id; /* absent: of all */
     bool resolved;
@@ -585,6 +610,7 @@ static void bind_skips(void *ctx, sqlite3_stmt *stmt)
     (void)sqlite3_bind_int(stmt, 2, w->resolved);
 }
 
+/* Texts are the row's: they are valid during the call. */
 static int hand_skip(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
 {
     const skip_walk *w = ctx;
@@ -632,6 +658,7 @@ static int skip_exists(hw_sqlite *store, int64_t id, howdah_error *reterr)
     return must_exist(store, stmt, "skip", id, reterr);
 }
 
+/* Resolving twice is no error, and keeps the first resolution. */
 int hw_sqlite_skip_resolve(hw_store *base, int64_t id, hw_str resolution, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;

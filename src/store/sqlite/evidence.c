@@ -6,6 +6,7 @@
  *       Such numbers come from removed rows and from explicit ones only.
  *   I2  A number that was drawn is at or below sqlite_sequence, also when its row is gone.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #define DRAWN_SQL "SELECT seq FROM main.sqlite_sequence WHERE name = 'howdah_events'"
 #define ID_AT_SQL "SELECT id FROM main.howdah_events WHERE global_sequence = ?1"
 
+/* I1: nobody holds numbers, and all that are missing count as drawn. */
 int hw_sqlite_holders(hw_store *base, int64_t *ret_drawn, hw_holder **ret_holders, size_t *ret_n,
                       howdah_error *reterr)
 {
@@ -42,6 +44,7 @@ int hw_sqlite_proven(hw_store *base, int64_t *ret_upto, hw_ranges *ret_holes, ho
     return HOWDAH_OK;
 }
 
+/* See hw_sqlite_proven(). */
 int hw_sqlite_store_proven(hw_store *base, hw_str log, const hw_anchor *top, int64_t upto,
                            const hw_ranges *holes, howdah_error *reterr)
 {
@@ -54,21 +57,24 @@ int hw_sqlite_store_proven(hw_store *base, hw_str log, const hw_anchor *top, int
     return HOWDAH_OK;
 }
 
+/* I1: nobody keeps anybody waiting. */
 int hw_sqlite_blockers(hw_store *base, hw_blocker_fn fn, void *ctx, howdah_error *reterr)
 {
     (void)base;
-    (void)fn; /* I1 */
+    (void)fn;
     (void)ctx;
     (void)reterr;
     return HOWDAH_OK;
 }
 
-/* The rows of stmt, ascending, are what is there of first..last; fn gets the rest. */
+/* The rows of stmt, ascending, are what is there of first..last.  fn gets the ranges between
+   them. */
 static int walk_gaps(hw_sqlite *store, sqlite3_stmt *stmt, int64_t first, int64_t last,
                      hw_range_fn fn, void *ctx, howdah_error *reterr)
 {
     int s;
 
+    assert(first <= last);
     while ((s = hw_sqlite_step(store, stmt, "look for gaps", reterr)) == HOWDAH_OK) {
         int64_t sequence = sqlite3_column_int64(stmt, 0);
 
@@ -104,8 +110,8 @@ int hw_sqlite_gaps(hw_store *base, int64_t first, int64_t last, hw_range_fn fn, 
 
 /*
  * Which log the open file is: the bus's own id, which a copy of the file carries along, and the
- * file itself, which it does not.  A connection keeps its file, whatever comes to stand at the
- * path.
+ * file itself, which it does not.  A connection keeps its file, even if another one takes its
+ * place at the path; so it is asked once a connection.
  */
 static int learn_log(hw_sqlite *store, howdah_error *reterr)
 {
@@ -143,6 +149,8 @@ int hw_sqlite_timeline(hw_store *base, char ret_text[HW_TIMELINE_SIZE], howdah_e
     return s;
 }
 
+/* For every write of a subscription (store/subscriptions.h I7): what was learnt from another log
+   must not be stored in this one. */
 int hw_sqlite_is_log(hw_sqlite *store, hw_str log, howdah_error *reterr)
 {
     int s = learn_log(store, reterr);
@@ -153,6 +161,7 @@ int hw_sqlite_is_log(hw_sqlite *store, hw_str log, howdah_error *reterr)
                    store->name, store->log, (int)log.len, log.s);
 }
 
+/* By sequence and id: after a restore another event may have the same number. */
 int hw_sqlite_stands_on(hw_sqlite *store, const hw_anchor *anchor, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -179,6 +188,8 @@ int hw_sqlite_stands_on(hw_sqlite *store, const hw_anchor *anchor, howdah_error 
     return s;
 }
 
+/* A place above all numbers that were ever drawn (I2) comes from another log, or from a later
+   moment of this one. */
 int hw_sqlite_verify(hw_store *base, const hw_anchor *anchor, int64_t high, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
@@ -198,8 +209,9 @@ int hw_sqlite_verify(hw_store *base, const hw_anchor *anchor, int64_t high, howd
 }
 
 /*
- * Every statement of a connection reads the file that it has opened; session() looks whether that
- * is still the one at its path.  What is left is a backup that was restored into the open file.
+ * Every statement of a connection reads the file that it has opened, and session() looks whether
+ * that is still the one at its path.  What is left is a backup that was restored into the open
+ * file: then the session's number changes, and the caller starts anew.
  */
 int hw_sqlite_confirm(hw_store *base, const hw_anchor *top, howdah_error *reterr)
 {

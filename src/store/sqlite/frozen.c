@@ -6,12 +6,13 @@
  * SQLite reads such a file as "immutable": without -wal, without -shm and without locks.
  *
  *   I1  That is done only when all is in the file itself: no -wal with anything in it, and no -shm,
- *       which whoever has the file open keeps; and only when we cannot write beside it.
+ *       which every process that has the file open keeps; and only when we cannot write beside it.
  *   I2  Others may be able to.  So before every operation it is asked whether the file is as it was
  *       when it was opened; else it is opened anew, as it is then.  An operation during which
  *       somebody begins to write may see pages of two moments, which is why I1 is as strict as it
  *       is: use it for files at rest.
  */
+#include <assert.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,7 +21,7 @@
 
 #define PATH_BYTES_MAX (1024 * 1024)
 
-/* What lies beside the file; -1: nothing does. */
+/* The size of a file beside the database; -1: there is none. */
 static int64_t size_beside(const hw_sqlite *store, const char *suffix)
 {
     hw_buf path = HW_BUF_INIT(PATH_BYTES_MAX);
@@ -35,10 +36,12 @@ static int64_t size_beside(const hw_sqlite *store, const char *suffix)
     return size;
 }
 
+/* The same file with the same size and time: nobody has written it. */
 static hw_sqlite_state look(const hw_sqlite *store)
 {
     struct stat st;
 
+    assert(store->path);
     if (stat(store->path, &st) < 0)
         return (hw_sqlite_state){.inode = 0};
     return (hw_sqlite_state){.inode = (uint64_t)st.st_ino,
@@ -47,6 +50,8 @@ static hw_sqlite_state look(const hw_sqlite *store)
                              .changed_ns = (int64_t)st.st_mtim.tv_nsec};
 }
 
+/* I1.  The state is noted before the file is opened: a write in between is found by the next
+   operation. */
 bool hw_sqlite_is_frozen(hw_sqlite *store)
 {
     if (!store->read_only || !store->path || access(store->directory, W_OK) == 0 ||
@@ -68,6 +73,8 @@ bool hw_sqlite_has_thawed(const hw_sqlite *store)
            now.changed_ns != store->as_opened.changed_ns || size_beside(store, "-wal") > 0;
 }
 
+/* The three characters that mean something in a URI's path are escaped, whatever the file is
+   called. */
 void hw_sqlite_put_frozen_uri(hw_buf *out, const char *path)
 {
     hw_buf_puts(out, "file:");

@@ -3,14 +3,15 @@
  *
  *   I1  The store handle is the transaction's alone from begin() to commit() or rollback(); no
  *       other operation is called on it in between.  The handler works on its sqlite3.
- *   I2  The checkpoint goes in last, and its token is checked behind the write lock that the
- *       transaction has had since its begin: who is not the owner any more stores nothing.
+ *   I2  The checkpoint goes in last, and its token is checked under the write lock that the
+ *       transaction has had since its begin: one that is not the owner any more stores nothing.
  *   I3  A handler that ends the transaction itself, or an error that made SQLite roll it back,
  *       is found out at commit(): no checkpoint is stored then.
  */
 #include "base/fault.h"
 #include "store/sqlite/sqlite.h"
 
+/* The log is compared before the handler runs: its effects must not go into another file. */
 int hw_sqlite_tx_begin(hw_store *base, hw_str log, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
@@ -29,6 +30,7 @@ void *hw_sqlite_tx_handle(hw_store *base)
     return ((hw_sqlite *)base)->db;
 }
 
+/* I2, I3. */
 int hw_sqlite_tx_commit(hw_store *base, const hw_checkpoint *checkpoint, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
@@ -45,6 +47,7 @@ int hw_sqlite_tx_commit(hw_store *base, const hw_checkpoint *checkpoint, howdah_
     return hw_sqlite_leave(store, s, reterr);
 }
 
+/* Nothing to do when the transaction is not open any more. */
 void hw_sqlite_tx_rollback(hw_store *base)
 {
     hw_sqlite *store = (hw_sqlite *)base;

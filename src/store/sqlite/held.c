@@ -5,12 +5,12 @@
  *       the write-ahead log back, and no deadline runs.  A reader may take its time.
  *   I2  What is held is bounded, in rows and in bytes (one row at least, whatever its size), unless
  *       the caller knows that the whole is small.
- *   I3  The next page begins behind the key of the last row that was handed over.  So a walk sees
- *       what is there all the time once; what comes or goes, or changes its key, while it is under
- *       way it sees or not.  A page is one moment.
+ *   I3  The next page begins after the key of the last row that was handed over.  So a walk sees
+ *       a row that is there all the time once.  A row that comes, goes or changes its key while
+ *       the walk is under way may be seen or not.  A page is one moment.
  *
- * A held row is handed over as the row of a statement that has nothing but parameters, so that who
- * takes rows apart need not know the difference.
+ * A held row is handed over as the row of a statement that has nothing but parameters, so that the
+ * functions that take rows apart need not know the difference.
  */
 #include <assert.h>
 #include <string.h>
@@ -25,6 +25,7 @@ struct hw_sqlite_row {
     sqlite3_value *values[COLUMNS_MAX];
 };
 
+/* Ready for the next page, too: hw_sqlite_hold() begins with it. */
 void hw_sqlite_held_done(hw_sqlite_held *held)
 {
     (void)sqlite3_finalize(held->carrier);
@@ -38,7 +39,7 @@ void hw_sqlite_held_done(hw_sqlite_held *held)
     held->at = 0;
 }
 
-/* -1: no memory. */
+/* The bytes of the row, for the bound (I2); -1: no memory. */
 static int64_t copy_row(sqlite3_stmt *stmt, struct hw_sqlite_row *row, int columns)
 {
     int64_t bytes = 0;
@@ -52,6 +53,7 @@ static int64_t copy_row(sqlite3_stmt *stmt, struct hw_sqlite_row *row, int colum
     return bytes;
 }
 
+/* New rows are zeroed, so that a row that was copied only in part can be freed. */
 static int grow(hw_sqlite_held *held, size_t *room, howdah_error *reterr)
 {
     size_t more = *room ? *room * 2 : 8;
@@ -65,7 +67,7 @@ static int grow(hw_sqlite_held *held, size_t *room, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* "SELECT ?1, ?2, ..." */
+/* "SELECT ?1, ?2, ...": it reads no table, so stepping it opens no snapshot (I1). */
 static int prepare_carrier(hw_sqlite_held *held, hw_sqlite *store, howdah_error *reterr)
 {
     hw_buf sql = HW_BUF_INIT(COLUMNS_MAX * 8);
@@ -81,6 +83,7 @@ static int prepare_carrier(hw_sqlite_held *held, hw_sqlite *store, howdah_error 
     return s;
 }
 
+/* I2: stops after the row that reaches the bound; held->cut says that the statement had more. */
 int hw_sqlite_hold(hw_sqlite_held *held, hw_sqlite *store, sqlite3_stmt *stmt, const char *doing,
                    howdah_error *reterr)
 {
@@ -109,6 +112,7 @@ int hw_sqlite_hold(hw_sqlite_held *held, hw_sqlite *store, sqlite3_stmt *stmt, c
     return s < 0 ? s : prepare_carrier(held, store, reterr);
 }
 
+/* The values are copied into the carrier, which the caller reads like the row itself. */
 int hw_sqlite_held_next(hw_sqlite_held *held, hw_sqlite *store, sqlite3_stmt **ret_row,
                         howdah_error *reterr)
 {
@@ -116,6 +120,7 @@ int hw_sqlite_held_next(hw_sqlite_held *held, hw_sqlite *store, sqlite3_stmt **r
 
     if (held->at == held->n)
         return HOWDAH_END;
+    assert(held->at < held->n && held->carrier);
     (void)sqlite3_reset(held->carrier);
     for (int k = 0; k < held->columns; k++) {
         int rc = sqlite3_bind_value(held->carrier, k + 1, held->rows[held->at].values[k]);
@@ -131,7 +136,8 @@ int hw_sqlite_held_next(hw_sqlite_held *held, hw_sqlite *store, sqlite3_stmt **r
 
 /* ------------------------------------------------------------------ a walk */
 
-/* The parameters of one page: those of the walk, its key, and how many rows. */
+/* The parameters of one page: those of the walk, the key that it begins after, and how many rows.
+   The connection is made ready each time: between two pages anything may have happened to it. */
 static int ask_page(hw_sqlite *store, const hw_sqlite_walk *walk, sqlite3_value *const *after,
                     int64_t limit, sqlite3_stmt **ret_stmt, howdah_error *reterr)
 {
@@ -157,7 +163,7 @@ static int ask_page(hw_sqlite *store, const hw_sqlite_walk *walk, sqlite3_value 
     return HOWDAH_OK;
 }
 
-/* The key of the row that is handed over. */
+/* I3: a copy, because the held rows are gone when the next page is asked for. */
 static int keep_key(const hw_sqlite_walk *walk, sqlite3_stmt *row, sqlite3_value **after,
                     howdah_error *reterr)
 {
@@ -185,6 +191,7 @@ static int hand_page(hw_sqlite *store, const hw_sqlite_walk *walk, hw_sqlite_hel
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* A page with fewer rows than were asked for, and that was not cut, is the last one. */
 int hw_sqlite_walk_rows(hw_sqlite *store, const hw_sqlite_walk *walk, howdah_error *reterr)
 {
     sqlite3_value *after[HW_SQLITE_WALK_KEYS] = {NULL};
@@ -193,6 +200,7 @@ int hw_sqlite_walk_rows(hw_sqlite *store, const hw_sqlite_walk *walk, howdah_err
     bool stop = false;
     int s = HOWDAH_OK;
 
+    assert(walk->keys > 0 && walk->keys <= HW_SQLITE_WALK_KEYS && walk->row);
     while (s >= 0 && !stop && left > 0) {
         int64_t limit = left < HW_SQLITE_HELD_ROWS ? left : HW_SQLITE_HELD_ROWS;
         sqlite3_stmt *stmt = NULL;

@@ -6,7 +6,7 @@
  *       "it:1700000000" for an integer time beside a text id.
  *   I2  Rows are read ahead into memory, bounded in number and bytes: on a table without an index
  *       in that order each statement sorts the whole table, so there must be few of them.
- *   I3  Rows read ahead are used only to go on behind a row that was handed out; every import
+ *   I3  Rows read ahead are used only to go on after a row that was handed out; every import
  *       starts by asking for the columns, and that forgets them.
  *
  * What created_at may be:
@@ -17,6 +17,7 @@
  *            julianday() gives it); anything else as for INTEGER, with a fraction.
  *   TEXT     RFC 3339, or YYYY-MM-DD[ HH:MM[:SS[.fff]]], which is UTC when it has no offset.
  */
+#include <assert.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +27,10 @@
 #include "base/mem.h"
 #include "store/sqlite/sqlite.h"
 
+/* I2: the bounds of what is read ahead. */
 #define AHEAD_ROWS_MAX 65536
 #define AHEAD_BYTES_MAX (16 * 1024 * 1024)
+/* Texts are kept in chunks of this size; a larger one gets a chunk of its own. */
 #define CHUNK_BYTES (1024 * 1024)
 #define SQL_BYTES_MAX (64 * 1024)
 
@@ -60,6 +63,7 @@ struct hw_sqlite_rows {
 
 /* ------------------------------------------------------------ rows ahead */
 
+/* The rows' own array stays: it is used again for the next rows. */
 static void forget_rows(struct hw_sqlite_rows *ahead)
 {
     while (ahead->chunks) {
@@ -82,7 +86,7 @@ void hw_sqlite_import_free(struct hw_sqlite_rows *rows)
     hw_free(rows);
 }
 
-/* Room for n bytes and the NUL behind them, which is set; NULL without memory. */
+/* Room for n bytes and a NUL after them, which is set.  NULL: no memory. */
 static char *reserve(struct hw_sqlite_rows *ahead, size_t n)
 {
     chunk *c = ahead->chunks;
@@ -97,6 +101,7 @@ static char *reserve(struct hw_sqlite_rows *ahead, size_t n)
         *c = (chunk){.next = ahead->chunks, .used = 0, .room = bytes};
         ahead->chunks = c;
     }
+    assert(c->room - c->used >= n + 1);
     room = c->bytes + c->used;
     room[n] = '\0';
     c->used += n + 1;
@@ -177,12 +182,13 @@ static int keep_value(struct hw_sqlite_rows *ahead, sqlite3_stmt *stmt, int colu
 
 /* ----------------------------------------------------------------- times */
 
+/* Halves are rounded away from zero. */
 static int64_t nearest(double value)
 {
     return (int64_t)(value < 0 ? value - 0.5 : value + 0.5);
 }
 
-/* Exactly, since a double has 53 bits only. */
+/* In whole numbers, since a double has 53 bits only; the magnitude tells the unit. */
 static bool time_of_integer(int64_t value, int64_t *ret_us)
 {
     double size = value < 0 ? -(double)value : (double)value;
@@ -196,6 +202,8 @@ static bool time_of_integer(int64_t value, int64_t *ret_us)
     return *ret_us >= HW_TIME_MIN_US && *ret_us <= HW_TIME_MAX_US;
 }
 
+/* As for integers, with a fraction.  A value in the range of Julian days is taken for one: as
+   seconds it would mean the first weeks of 1970. */
 static bool time_of_real(double value, int64_t *ret_us)
 {
     double size = value < 0 ? -value : value;
@@ -212,7 +220,7 @@ static bool time_of_real(double value, int64_t *ret_us)
     return true;
 }
 
-/* The zone behind a time: none is UTC, +hh and +hhmm get their colon. */
+/* The zone after a time: none is UTC, and +hh and +hhmm get their colon. */
 static void put_zone(hw_buf *out, const char *zone, size_t len)
 {
     if (len == 0) {
@@ -228,8 +236,8 @@ static void put_zone(hw_buf *out, const char *zone, size_t len)
     }
 }
 
-/* Makes RFC 3339 of what databases and languages commonly write, then leaves it to the one parser.
- */
+/* Makes RFC 3339 of what databases and languages commonly write, and leaves the rest to the one
+   parser. */
 static bool time_of_text(const char *text, size_t len, int64_t *ret_us)
 {
     hw_buf out = HW_BUF_INIT(128);
@@ -254,6 +262,7 @@ static bool time_of_text(const char *text, size_t len, int64_t *ret_us)
     return good;
 }
 
+/* By the stored type, not by the column's: SQLite lets each row have its own. */
 static bool time_of_value(sqlite3_stmt *stmt, int column, int64_t *ret_us)
 {
     switch (sqlite3_column_type(stmt, column)) {
@@ -273,7 +282,8 @@ static bool time_of_value(sqlite3_stmt *stmt, int column, int64_t *ret_us)
 
 /* ----------------------------------------------------------------- marks */
 
-static char type_dead_letter(int type)
+/* The types in a mark (I1). */
+static char kind_of_type(int type)
 {
     return type == SQLITE_INTEGER ? 'i'
            : type == SQLITE_FLOAT ? 'r'
@@ -281,7 +291,7 @@ static char type_dead_letter(int type)
                                   : 't';
 }
 
-/* I1: "it:" and the value. */
+/* I1: the two types, a colon and the value, such as "it:1700000000". */
 static int keep_order_key(struct hw_sqlite_rows *ahead, sqlite3_stmt *stmt, hw_str created_at,
                           hw_str *ret_key, howdah_error *reterr)
 {
@@ -289,15 +299,15 @@ static int keep_order_key(struct hw_sqlite_rows *ahead, sqlite3_stmt *stmt, hw_s
 
     if (!key)
         return hw_fail_no_memory(reterr);
-    key[0] = type_dead_letter(sqlite3_column_type(stmt, HW_IMPORT_CREATED_AT));
-    key[1] = type_dead_letter(sqlite3_column_type(stmt, HW_IMPORT_ID));
+    key[0] = kind_of_type(sqlite3_column_type(stmt, HW_IMPORT_CREATED_AT));
+    key[1] = kind_of_type(sqlite3_column_type(stmt, HW_IMPORT_ID));
     key[2] = ':';
     memcpy(key + 3, created_at.s, created_at.len);
     *ret_key = (hw_str){key, created_at.len + 3};
     return HOWDAH_OK;
 }
 
-/* Of a digit that we wrote; anything else counts as 0. */
+/* Of a digit that we wrote ourselves; anything else counts as 0. */
 static unsigned hex_value(char c)
 {
     if (c >= '0' && c <= '9')
@@ -321,7 +331,7 @@ static bool bind_blob_id(sqlite3_stmt *stmt, int index, hw_str text)
     return sqlite3_bind_blob64(stmt, index, bytes, text.len / 2, sqlite3_free) == SQLITE_OK;
 }
 
-/* By the rules of C, whatever the program's locale thinks of a decimal point. */
+/* By the rules of C, whatever the program's locale takes for a decimal point. */
 static bool bind_real(sqlite3_stmt *stmt, int index, const char *text)
 {
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -350,6 +360,7 @@ static bool bind_typed(sqlite3_stmt *stmt, int index, char kind, hw_str text)
     }
 }
 
+/* A mark that was stored without its types cannot be compared with the rows: it is damaged. */
 static int bind_mark(sqlite3_stmt *stmt, const hw_import_place *after, howdah_error *reterr)
 {
     hw_str key = after->created_at;
@@ -365,8 +376,7 @@ static int bind_mark(sqlite3_stmt *stmt, const hw_import_place *after, howdah_er
 
 /* --------------------------------------------------------- the statement */
 
-/* Quoted, and by put_column() qualified: SQLite takes a lone "name" that is no column for a text.
- */
+/* Quoted, and qualified by put_field(): SQLite takes a lone "name" that is no column for a text. */
 static void put_name(hw_buf *sql, hw_str name)
 {
     hw_buf_putc(sql, '"');
@@ -385,6 +395,7 @@ static void put_table(hw_buf *sql, const hw_import_source *source)
     put_name(sql, source->table);
 }
 
+/* A column, a constant of the user's, which is bound, or NULL. */
 static void put_field(hw_buf *sql, const hw_import_source *source, hw_import_field field)
 {
     if (source->column[field].s) {
@@ -397,7 +408,8 @@ static void put_field(hw_buf *sql, const hw_import_source *source, hw_import_fie
     }
 }
 
-/* Column i of the result is field i. */
+/* Column i of the result is field i.  The row values after WHERE are compared as ORDER BY sorts
+   them, so a page begins exactly after the mark. */
 static void put_select(hw_buf *sql, const hw_import_source *source, bool behind_mark)
 {
     hw_buf_puts(sql, "SELECT ");
@@ -422,6 +434,8 @@ static void put_select(hw_buf *sql, const hw_import_source *source, bool behind_
     hw_buf_printf(sql, " LIMIT ?%d", PARAM_LIMIT);
 }
 
+/* An error in the statement itself means that the user's map names something that is not there.
+   Frees the text. */
 static int prepare_sql(hw_sqlite *store, hw_buf *sql, sqlite3_stmt **ret_stmt, howdah_error *reterr)
 {
     int s = hw_buf_check(sql, reterr);
@@ -438,6 +452,7 @@ static int prepare_sql(hw_sqlite *store, hw_buf *sql, sqlite3_stmt **ret_stmt, h
     return s;
 }
 
+/* The limit is that of the rows read ahead, not of the caller's page (I2). */
 static int prepare_rows(hw_sqlite *store, const hw_import_source *source,
                         const hw_import_place *after, sqlite3_stmt **ret_stmt, howdah_error *reterr)
 {
@@ -464,6 +479,7 @@ static int prepare_rows(hw_sqlite *store, const hw_import_source *source,
 
 /* ------------------------------------------------------------------ rows */
 
+/* Says which row: an import of millions is stopped by one, and somebody has to find it. */
 static int refuse_row(const hw_import_row *row, howdah_error *reterr)
 {
     hw_str id = row->field[HW_IMPORT_ID];
@@ -477,6 +493,7 @@ static int refuse_row(const hw_import_row *row, howdah_error *reterr)
     return hw_advise(reterr, s, "wanted RFC 3339, YYYY-MM-DD HH:MM:SS, or a number since 1970");
 }
 
+/* created_at is kept as its order key, beside the time that it means. */
 static int take_row(struct hw_sqlite_rows *ahead, sqlite3_stmt *stmt, hw_import_row *row,
                     howdah_error *reterr)
 {
@@ -510,7 +527,8 @@ static int make_row_room(struct hw_sqlite_rows *ahead, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* I2.  A bad row behind good ones is left for the next time: first the good ones are imported. */
+/* I2.  A bad row after good ones is left for the next time: first the good ones are imported.
+   The sort may be larger than memory, so it may use a file. */
 static int read_ahead(hw_sqlite *store, const hw_import_source *source,
                       const hw_import_place *after, howdah_error *reterr)
 {
@@ -540,7 +558,8 @@ static int read_ahead(hw_sqlite *store, const hw_import_source *source,
     return s;
 }
 
-/* I3: finds the row of the mark among those handed out last; what follows it is next. */
+/* I3: finds the mark's row among those that were handed out; what follows it is next.  False: the
+   rows have to be read from the table. */
 static bool go_on_behind(struct hw_sqlite_rows *ahead, const hw_import_place *after)
 {
     for (size_t i = ahead->at; after && i > 0; i--) {
@@ -555,6 +574,7 @@ static bool go_on_behind(struct hw_sqlite_rows *ahead, const hw_import_place *af
     return false;
 }
 
+/* The rows are the store's own until the next call. */
 int hw_sqlite_import_rows(hw_store *base, const hw_import_source *source,
                           const hw_import_place *after, size_t n, const hw_import_row **ret_rows,
                           size_t *ret_n, howdah_error *reterr)
@@ -577,6 +597,7 @@ int hw_sqlite_import_rows(hw_store *base, const hw_import_source *source,
         if (s < 0)
             return s;
     }
+    assert(ahead->at <= ahead->n);
     *ret_rows = ahead->rows + ahead->at;
     *ret_n = ahead->n - ahead->at < n ? ahead->n - ahead->at : n;
     ahead->at += *ret_n;
@@ -593,6 +614,7 @@ static int check_source(const hw_import_source *source, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* The first call of every import: what is read ahead belongs to the one before (I3). */
 int hw_sqlite_import_columns(hw_store *base, hw_import_source *source,
                              int (*fn)(void *ctx, const char *column), void *ctx,
                              howdah_error *reterr)
@@ -629,6 +651,8 @@ int hw_sqlite_import_columns(hw_store *base, hw_import_source *source,
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* HOWDAH_END: this source was never imported.  Both texts lie in ret_buf, with a NUL between
+   them. */
 int hw_sqlite_import_place(hw_store *base, hw_str source, hw_buf *ret_buf,
                            hw_import_place *ret_place, howdah_error *reterr)
 {
@@ -668,6 +692,7 @@ int hw_sqlite_import_place(hw_store *base, hw_str source, hw_buf *ret_buf,
     return s;
 }
 
+/* For the progress that is shown; it may be off by what is written meanwhile. */
 int hw_sqlite_import_total(hw_store *base, const hw_import_source *source, int64_t *ret_total,
                            howdah_error *reterr)
 {

@@ -1,4 +1,5 @@
 /* open.c - from a URL, or from the caller's handle, to a store. */
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 static void close_store(hw_store *base);
 
+/* Where each operation is: the files have the names of PostgreSQL's. */
 static const hw_sub_ops sqlite_sub_ops = {
     .holders = hw_sqlite_holders,
     .proven = hw_sqlite_proven,
@@ -77,6 +79,7 @@ static const hw_store_ops sqlite_ops = {
     .times = &hw_sqlite_times_ops,
 };
 
+/* The connection first: it still uses the path and the writers' line. */
 static void close_store(hw_store *base)
 {
     hw_sqlite *store = (hw_sqlite *)base;
@@ -115,6 +118,7 @@ static char *absolute_path(const char *file)
     return hw_buf_take(&path);
 }
 
+/* An absolute path has a slash: what is before the last one is the directory. */
 static int set_path(hw_sqlite *store, const char *file, howdah_error *reterr)
 {
     const char *slash;
@@ -123,12 +127,14 @@ static int set_path(hw_sqlite *store, const char *file, howdah_error *reterr)
     if (!store->path)
         return hw_fail_no_memory(reterr);
     slash = strrchr(store->path, '/');
+    assert(slash);
     store->directory =
         hw_strndup(store->path, slash == store->path ? 1 : (size_t)(slash - store->path));
     return store->directory ? HOWDAH_OK : hw_fail_no_memory(reterr);
 }
 
-/* What the URL names: a file, or :memory:.  NULL when it names nothing. */
+/* What the URL names: a file, or :memory:.  NULL when it names nothing.  Schemes are written in
+   any case. */
 static const char *file_of(const char *url)
 {
     size_t len = strlen(SCHEME);
@@ -143,6 +149,7 @@ static int refuse_url(howdah_error *reterr)
     return hw_advise(reterr, s, "use sqlite:FILE, such as sqlite:orders.db, or sqlite::memory:");
 }
 
+/* What a store on a file and one on a caller's handle have in common. */
 static hw_sqlite *new_store(const char *name)
 {
     hw_sqlite *store = hw_calloc(1, sizeof *store);
@@ -159,7 +166,7 @@ static hw_sqlite *new_store(const char *name)
     return store;
 }
 
-/* Once a process: it is about the library, not about what is opened. */
+/* Once a process: it is about the library, not about the file that is opened. */
 static void warn_of_old_library(void)
 {
     static atomic_flag warned = ATOMIC_FLAG_INIT;
@@ -172,6 +179,7 @@ static void warn_of_old_library(void)
                sqlite3_libversion());
 }
 
+/* A file that does not exist is no error here: migrate makes it (sqlite.h I1). */
 int hw_sqlite_open(const hw_config *config, hw_store **ret_store, howdah_error *reterr)
 {
     const char *file = file_of(config->url);
@@ -202,6 +210,8 @@ int hw_sqlite_open(const hw_config *config, hw_store **ret_store, howdah_error *
     return HOWDAH_OK;
 }
 
+/* No interrupt, no timeouts, no path: nothing about the caller's handle is ours to change
+   (sqlite.h I4). */
 int hw_sqlite_wrap(sqlite3 *db, hw_store **ret_store, howdah_error *reterr)
 {
     const char *file = sqlite3_db_filename(db, "main");
@@ -209,6 +219,7 @@ int hw_sqlite_wrap(sqlite3 *db, hw_store **ret_store, howdah_error *reterr)
 
     if (!store)
         return hw_fail_no_memory(reterr);
+    assert(db);
     store->db = db;
     store->borrowed = true;
     *ret_store = &store->base;

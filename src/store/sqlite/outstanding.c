@@ -5,6 +5,8 @@
 #include "base/mem.h"
 #include "store/sqlite/sqlite.h"
 
+/* As the engine keeps them: ascending, and apart.  A checkpoint that breaks this would not be
+   read again. */
 static void put_outstanding(hw_buf *out, const hw_range *outstanding, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -16,6 +18,7 @@ static void put_outstanding(hw_buf *out, const hw_range *outstanding, size_t n)
     }
 }
 
+/* The text is in buf, which has to live until the statement was run. */
 int hw_sqlite_bind_outstanding(sqlite3_stmt *stmt, int index, hw_buf *buf,
                                const hw_range *outstanding, size_t n, howdah_error *reterr)
 {
@@ -24,7 +27,8 @@ int hw_sqlite_bind_outstanding(sqlite3_stmt *stmt, int index, hw_buf *buf,
     return hw_buf_check(buf, reterr);
 }
 
-/* A number of digits only; false on anything else.  Moves *at behind it. */
+/* A number of digits only, which moves *at after it.  False on anything else: the text is the
+   database's, and may be damaged. */
 static bool get_number(const char **at, int64_t *ret_number)
 {
     int64_t number = 0;
@@ -41,6 +45,7 @@ static bool get_number(const char **at, int64_t *ret_number)
     return true;
 }
 
+/* "7" is one number, "3-5" three. */
 static bool get_range(const char **at, hw_range *ret_range)
 {
     if (!get_number(at, &ret_range->first))
@@ -52,7 +57,7 @@ static bool get_range(const char **at, hw_range *ret_range)
     return get_number(at, &ret_range->last) && ret_range->first <= ret_range->last;
 }
 
-/* ranges has room for one more than there are commas. */
+/* ranges has room for one more than there are commas.  Ranges that overlap or fall are damage. */
 static bool get_outstanding(const char *text, hw_range *ranges, size_t *ret_n)
 {
     size_t n = 0;
@@ -77,6 +82,7 @@ static size_t count_commas(const char *text)
     return n;
 }
 
+/* Errors are not reported here: the caller knows the subscription that they are about. */
 int hw_sqlite_parse_outstanding(hw_str text, hw_range **ret_outstanding, size_t *ret_n)
 {
     hw_range *outstanding;

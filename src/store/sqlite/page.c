@@ -1,18 +1,20 @@
 /*
- * page.c - rows of the log become events, a page of them at a time; for whoever reads the log.
- * What all cursors have in common.
+ * page.c - rows of the log become events, a page of them at a time; what all cursors have in
+ * common.
  *
  *   I1  The strings of a page lie in one block, which grows up to BLOCK_BYTES_MAX.  When the next
  *       row does not fit, the page ends before it; only a row that is larger by itself makes the
  *       block larger.
  *   I2  A row's texts are copied once, when all of them are there.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "store/sqlite/sqlite.h"
 
 #define BATCH_DEFAULT 1000
+/* I1: most pages are small, so the block begins small. */
 #define BLOCK_BYTES_FIRST (16 * 1024)
 #define BLOCK_BYTES_MAX (4 * 1024 * 1024)
 
@@ -22,6 +24,7 @@
 
 /* ------------------------------------------------------------- the block */
 
+/* One list of an event's texts, for measuring, copying and moving them. */
 static hw_str *texts_of(howdah_event *event, size_t i)
 {
     hw_str *const all[TEXTS] = {&event->stream,       &event->type,    &event->data,
@@ -31,7 +34,8 @@ static hw_str *texts_of(howdah_event *event, size_t i)
     return all[i];
 }
 
-/* A larger block with the same content; what points into the old one follows it. */
+/* A larger block with the same content.  The events' texts point into the old one, so they are
+   moved along. */
 static int grow_block(hw_sqlite_page *p, size_t room, howdah_error *reterr)
 {
     char *block = hw_alloc(room);
@@ -52,7 +56,8 @@ static int grow_block(hw_sqlite_page *p, size_t room, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* HOWDAH_OK: there is room for bytes more.  HOWDAH_END: the batch is full before this row. */
+/* HOWDAH_OK: there is room for so many bytes more.  HOWDAH_END: the page is full before this row
+   (I1). */
 static int make_room(hw_sqlite_page *p, size_t bytes, howdah_error *reterr)
 {
     size_t room = p->block_room > 0 ? p->block_room : BLOCK_BYTES_FIRST;
@@ -66,11 +71,13 @@ static int make_room(hw_sqlite_page *p, size_t bytes, howdah_error *reterr)
     return grow_block(p, room, reterr);
 }
 
+/* Grows by doubling, but never beyond what the page is to hold. */
 static int make_event_room(hw_sqlite_page *p, howdah_error *reterr)
 {
     size_t room = p->events_room > 0 ? p->events_room * 2 : 16;
     howdah_event *events;
 
+    assert(p->n < p->most); /* the caller stops at most */
     if (p->n < p->events_room)
         return HOWDAH_OK;
     room = room < p->most ? room : p->most;
@@ -84,7 +91,8 @@ static int make_event_room(hw_sqlite_page *p, howdah_error *reterr)
 
 /* ---------------------------------------------------------------- one row */
 
-/* A row that breaks the schema: damage, not input. */
+/* A row that breaks the schema is damage, not input.  Without memory SQLite also gives NULL: that
+   is not damage. */
 static int damaged(const hw_sqlite_page *p, sqlite3_stmt *stmt, const char *what,
                    howdah_error *reterr)
 {
@@ -113,6 +121,7 @@ hw_str hw_sqlite_borrow_value(sqlite3_stmt *stmt, int column)
     return text ? (hw_str){text, (size_t)sqlite3_value_bytes(value)} : HW_STR_NULL;
 }
 
+/* JSON is a text, everything else a blob; one of the two columns is NULL. */
 static hw_str borrow_payload(sqlite3_stmt *stmt, int data_column, int bytes_column)
 {
     hw_str data = hw_sqlite_borrow_value(stmt, data_column);
@@ -128,6 +137,7 @@ static hw_str borrow_payload(sqlite3_stmt *stmt, int data_column, int bytes_colu
     return (hw_str){bytes ? bytes : "", (size_t)sqlite3_value_bytes(value)};
 }
 
+/* The length is checked before it is copied: a damaged file may have anything there. */
 bool hw_sqlite_take_uuid(sqlite3_stmt *stmt, int column, hw_uuid *ret_uuid, bool *ret_present)
 {
     sqlite3_value *value = sqlite3_column_value(stmt, column);
@@ -157,6 +167,7 @@ static bool take_references(sqlite3_stmt *stmt, int first, howdah_event *event)
     return family && corrects && causation;
 }
 
+/* An event without a valid time of its own was valid when it was recorded. */
 static void take_numbers(sqlite3_stmt *stmt, int first, howdah_event *event)
 {
     event->global_sequence = sqlite3_column_int64(stmt, first + HW_SQLITE_COL_SEQUENCE);
@@ -172,6 +183,8 @@ static void take_numbers(sqlite3_stmt *stmt, int first, howdah_event *event)
     event->purged = sqlite3_column_type(stmt, first + HW_SQLITE_COL_PURGE) != SQLITE_NULL;
 }
 
+/* first: where the event's columns begin.  Other columns may come before them, as in a dead
+   letter. */
 const char *hw_sqlite_borrow_event(sqlite3_stmt *stmt, int first, howdah_event *event)
 {
     bool has_id = false;
@@ -194,7 +207,8 @@ const char *hw_sqlite_borrow_event(sqlite3_stmt *stmt, int first, howdah_event *
     return event->stream.s && event->type.s ? NULL : "stream or type";
 }
 
-/* Copies the texts into the block; HOWDAH_END when they do not fit into this batch. */
+/* I2: copies the texts into the block, each with its NUL.  HOWDAH_END when they do not fit into
+   this page. */
 static int take_texts(hw_sqlite_page *p, howdah_event *event, howdah_error *reterr)
 {
     size_t bytes = 0;
@@ -218,6 +232,7 @@ static int take_texts(hw_sqlite_page *p, howdah_event *event, howdah_error *rete
         at += text->len + 1;
     }
     p->block_used += bytes;
+    assert(at == p->block + p->block_used && p->block_used <= p->block_room);
     return HOWDAH_OK;
 }
 
@@ -244,7 +259,8 @@ static int fetch_payload(const hw_sqlite_page *p, howdah_event *event, sqlite3_s
     return HOWDAH_OK;
 }
 
-/* From the row itself, or by another statement that is to be reset, or not at all. */
+/* From the row itself, by another statement (*ret_stmt, to be reset after the copy), or not at
+   all. */
 static int take_payload(const hw_sqlite_page *p, sqlite3_stmt *stmt, hw_sqlite_payload how,
                         howdah_event *event, sqlite3_stmt **ret_stmt, howdah_error *reterr)
 {
@@ -259,7 +275,8 @@ static int take_payload(const hw_sqlite_page *p, sqlite3_stmt *stmt, hw_sqlite_p
     return HOWDAH_OK;
 }
 
-/* Neither JSON nor bytes: what stands for them can be handed to anybody, and the event says so. */
+/* Neither JSON nor bytes: the event gets a payload that can be handed to anybody, and says that
+   it is broken. */
 static int take_broken(const hw_sqlite_page *p, howdah_event *event, howdah_error *reterr)
 {
     if (sqlite3_errcode(p->store->db) == SQLITE_NOMEM)
@@ -269,6 +286,7 @@ static int take_broken(const hw_sqlite_page *p, howdah_event *event, howdah_erro
     return HOWDAH_OK;
 }
 
+/* Nothing of the page changes unless the whole row fits. */
 int hw_sqlite_page_take(hw_sqlite_page *p, sqlite3_stmt *stmt, hw_sqlite_payload how,
                         howdah_error *reterr)
 {
@@ -293,6 +311,7 @@ int hw_sqlite_page_take(hw_sqlite_page *p, sqlite3_stmt *stmt, hw_sqlite_payload
     return s;
 }
 
+/* Its memory stays, for the next batch. */
 void hw_sqlite_page_clear(hw_sqlite_page *p)
 {
     p->n = 0;
@@ -308,6 +327,7 @@ void hw_sqlite_page_done(hw_sqlite_page *p)
 
 /* ------------------------------------------------------------------ cursors */
 
+/* size is that of the whole cursor, of which this is the first member. */
 hw_sqlite_cursor *hw_sqlite_cursor_new(size_t size, hw_store *store, size_t batch, int64_t limit)
 {
     hw_sqlite_cursor *c = hw_calloc(1, size);
@@ -321,6 +341,8 @@ hw_sqlite_cursor *hw_sqlite_cursor_new(size_t size, hw_store *store, size_t batc
     return c;
 }
 
+/* "more" says that the cursor has not come to its end: a short batch was cut off by bytes, or by
+   the work of finding rows. */
 int hw_sqlite_read_next(hw_cursor *base, const howdah_event **ret_events, size_t *ret_n,
                         howdah_error *reterr)
 {

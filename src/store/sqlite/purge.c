@@ -9,8 +9,9 @@
  *   I3  The write-ahead log still has the pages as they were.  So it is emptied right after the
  *       commit; when a reader is in the way, the next checkpoint does it.
  *   I4  A job in a worker's hands is left alone, but for its dead letter: it has read its event
- * already.
+ *       already.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -99,6 +100,7 @@
     "stream"                                                                                       \
     " FROM main.howdah_purges WHERE id > ?1 ORDER BY id LIMIT ?2"
 
+/* One purge.  record counts while it works, and is handed to the caller at the end. */
 typedef struct purging {
     hw_sqlite_jobs jobs; /* the transaction */
     const hw_purge *purge;
@@ -110,7 +112,8 @@ typedef struct purging {
 
 /* --------------------------------------------------------------- statements */
 
-/* before, the events in question, which of them, tail; with the first parameter bound. */
+/* A statement of three parts: what comes before, the events in question (of a stream, or of a
+   list), and the tail.  Its first parameter is bound. */
 static int prepare_of(purging *p, const char *before, const char *which, const char *tail,
                       sqlite3_stmt **ret_stmt, howdah_error *reterr)
 {
@@ -133,7 +136,8 @@ static int prepare_of(purging *p, const char *before, const char *which, const c
     return HOWDAH_OK;
 }
 
-/* Those that this purge has erased, and before that those that it will. */
+/* I1: before the events are erased it means those without a purge, afterwards those with this
+   one.  So every step finds the same events. */
 static int prepare(purging *p, const char *before, const char *tail, sqlite3_stmt **ret_stmt,
                    howdah_error *reterr)
 {
@@ -144,6 +148,7 @@ static int prepare(purging *p, const char *before, const char *tail, sqlite3_stm
     return s;
 }
 
+/* *ret_n: how many rows changed. */
 static int finish(purging *p, sqlite3_stmt *stmt, int64_t *ret_n, howdah_error *reterr)
 {
     int s = hw_sqlite_finish(p->jobs.store, stmt, "purge", reterr);
@@ -163,11 +168,13 @@ static int no_event(const hw_uuid *id, howdah_error *reterr)
     return hw_fail(reterr, HOWDAH_NOT_FOUND, "no event has the id %s", text);
 }
 
+/* The list is a JSON array, so that one parameter carries any number of events. */
 static void list_number(purging *p, int64_t number)
 {
     hw_buf_printf(&p->list, "%s%" PRId64, p->list.len > 1 ? "," : "", number);
 }
 
+/* All revisions: an event that was corrected has its payload in several rows. */
 static int list_family(purging *p, const void *family, sqlite3_stmt *stmt, howdah_error *reterr)
 {
     int s;
@@ -178,6 +185,8 @@ static int list_family(purging *p, const void *family, sqlite3_stmt *stmt, howda
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* An id that is not in the log fails the whole purge: the user has to know that nothing was
+   erased for it. */
 static int list_id(purging *p, const hw_uuid *id, sqlite3_stmt *find, sqlite3_stmt *family,
                    howdah_error *reterr)
 {
@@ -214,6 +223,7 @@ static int list_ids(purging *p, howdah_error *reterr)
     return s < 0 ? s : hw_buf_check(&p->list, reterr);
 }
 
+/* As for ids: a purge of nothing is a mistake. */
 static int check_stream(purging *p, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -229,7 +239,8 @@ static int check_stream(purging *p, howdah_error *reterr)
                : s;
 }
 
-/* Whether any of them has a payload left; HOWDAH_END: none has. */
+/* HOWDAH_END: none of them has a payload left.  Then nothing is recorded: a purge that is
+   repeated leaves one record. */
 static int look_for_payload(purging *p, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -244,6 +255,7 @@ static int look_for_payload(purging *p, howdah_error *reterr)
 
 /* ------------------------------------------------------------------ erasing */
 
+/* First, because its number marks the events (I1); its counts are filled in at the end. */
 static int add_record(purging *p, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -261,6 +273,7 @@ static int add_record(purging *p, howdah_error *reterr)
     return s;
 }
 
+/* The digest goes too: the row is not the one that was stored any more (row_digest.c). */
 static int erase_events(purging *p, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -269,12 +282,15 @@ static int erase_events(purging *p, howdah_error *reterr)
 
     if (s < 0)
         return s;
+    assert(p->record.id > 0 && p->record.events == 0);
     (void)sqlite3_bind_int64(stmt, 3, p->record.id);
     s = finish(p, stmt, &n, reterr);
     p->record.events = n;
     return s;
 }
 
+/* A dead letter has a copy of the payload, and its error may quote it.  Open ones are discarded:
+   nobody can deliver them any more. */
 static int erase_dead_letters(purging *p, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -288,6 +304,7 @@ static int erase_dead_letters(purging *p, howdah_error *reterr)
     return finish(p, stmt, &p->record.dead_letters, reterr);
 }
 
+/* A snapshot at or after an erased version may have been computed from its payload. */
 static int remove_snapshots(purging *p, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -298,7 +315,7 @@ static int remove_snapshots(purging *p, howdah_error *reterr)
 
 /* --------------------------------------------------------------------- jobs */
 
-/* The dead letter of a job, 0: none. */
+/* The dead letter of a job; 0: it has none. */
 static int find_dead_letter(purging *p, int64_t job_id, int64_t *ret_id, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -314,6 +331,7 @@ static int find_dead_letter(purging *p, int64_t job_id, int64_t *ret_id, howdah_
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* Names the user of the purge instead of "operator". */
 static int resolved_by(purging *p, int64_t dead_letter, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -326,7 +344,8 @@ static int resolved_by(purging *p, int64_t dead_letter, howdah_error *reterr)
     return hw_sqlite_finish(p->jobs.store, stmt, "purge", reterr);
 }
 
-/* The job's dead letter loses its text, and is discarded when it is open, or was by the cancel. */
+/* The job's dead letter loses its text.  If it is open it is discarded; discarded > 0 says that
+   cancelling the job has done that already. */
 static int erase_job_dead_letter(purging *p, int64_t job_id, int64_t discarded,
                                  howdah_error *reterr)
 {
@@ -346,7 +365,7 @@ static int erase_job_dead_letter(purging *p, int64_t job_id, int64_t discarded,
     return s;
 }
 
-/* I4. */
+/* I4.  A job that waits is cancelled: it would find an event without payload. */
 static int erase_job(purging *p, int64_t id, howdah_error *reterr)
 {
     hw_sqlite_live live = {.id = 0};
@@ -367,6 +386,7 @@ static int erase_job(purging *p, int64_t id, howdah_error *reterr)
     return s < 0 ? s : erase_job_dead_letter(p, id, !leased && live.dead_letter > 0, reterr);
 }
 
+/* The ids are collected first: cancelling changes the tables that the statement reads. */
 static int collect_jobs(purging *p, hw_buf *ids, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -402,6 +422,8 @@ static int erase_jobs(purging *p, howdah_error *reterr)
 
 /* ---------------------------------------------------------------- the purge */
 
+/* Revisions of the same families that still have a payload: the user asked for some, and may not
+   know of the others. */
 static int count_left(purging *p, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -416,6 +438,8 @@ static int count_left(purging *p, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* The order matters: the record gives the number, the events get it, and everything else is found
+   by it (I1). */
 static int erase_all(purging *p, howdah_error *reterr)
 {
     static int (*const steps[])(purging *, howdah_error *) = {
@@ -446,6 +470,7 @@ static int run(purging *p, howdah_error *reterr)
     return s < 0 ? s : erase_all(p, reterr);
 }
 
+/* The time of the record is that of the transaction, under the write lock. */
 static int transact(purging *p, hw_sqlite *store, howdah_error *reterr)
 {
     int s = hw_sqlite_jobs_enter(&p->jobs, store, true, reterr);
@@ -459,7 +484,7 @@ static int transact(purging *p, hw_sqlite *store, howdah_error *reterr)
     return hw_sqlite_jobs_leave(&p->jobs, s, reterr);
 }
 
-/* I2.  FAST is what a caller may have set; ON is more. */
+/* I2.  0, 1 and 2 are SQLite's OFF, ON and FAST; a caller's handle gets back what it had. */
 static int set_secure_delete(hw_sqlite *store, int64_t value, howdah_error *reterr)
 {
     return hw_sqlite_exec(store,
@@ -471,7 +496,7 @@ static int set_secure_delete(hw_sqlite *store, int64_t value, howdah_error *rete
 
 #define USER_SIZE 256
 
-/* A file has no users of its own: that of the process. */
+/* A file has no users of its own, so the record names the user of the process. */
 static hw_str name_user(char room[USER_SIZE])
 {
     struct passwd entry;
@@ -485,6 +510,7 @@ static hw_str name_user(char room[USER_SIZE])
     return hw_str_of(room);
 }
 
+/* secure_delete is on around the transaction only (I2): it makes every other write slower. */
 int hw_sqlite_purge(hw_store *base, const hw_purge *purge, howdah_purge_record *ret_record,
                     howdah_error *reterr)
 {
@@ -526,6 +552,7 @@ typedef struct record_walk {
     void *ctx;
 } record_walk;
 
+/* Texts are the row's: they are valid during the call. */
 static int hand_record(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
 {
     const record_walk *w = ctx;

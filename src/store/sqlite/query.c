@@ -2,11 +2,11 @@
  * query.c - events by what was known when, in any order, a page at a time.
  *
  *   I1  Between two calls no statement is open and no transaction: a statement is made for each
- *       page, with the place behind which it begins.
+ *       page, with the place after which it begins.
  *   I2  In the order of the log an index leads through the rows that are asked for, and the page
  *       is taken from it.
  *   I3  In the order of a time, which has no index of its own, the keys come first: one scan finds
- *       the first KEYS_MAX of (time, sequence) behind the place, or as many as are wanted at all,
+ *       the first KEYS_MAX of (time, sequence) after the place, or as many as are wanted at all,
  *       in a heap; then the rows are fetched one by one.  n rows cost n / KEYS_MAX scans.
  *   I4  A query as of some time looks at the log as it was when it was opened: numbers become
  *       visible in order, so its head says it all.  No family comes twice because it was corrected
@@ -41,7 +41,7 @@ typedef struct cursor {
     int64_t head; /* I4; 0: all */
     bool by_keys; /* I3 */
     bool begun;   /* there is a place: */
-    key at;       /* behind which to go on; in one stream sequence is the version */
+    key at;       /* after which to go on; in one stream sequence is the version */
 
     key *keys;
     size_t keys_n;
@@ -52,6 +52,8 @@ typedef struct cursor {
 
 /* ----------------------------------------------------------------- the keys */
 
+/* Many events can have the same time: the sequence decides, so that a page begins at one exact
+   place. */
 static int compare_keys(const void *a, const void *b)
 {
     const key *x = a;
@@ -67,13 +69,13 @@ static int compare_backward(const void *a, const void *b)
     return compare_keys(b, a);
 }
 
-/* Whether a comes behind b. */
+/* Whether a comes after b in the order of the query. */
 static bool is_behind(const cursor *c, const key *a, const key *b)
 {
     return (c->query.backward ? compare_backward(a, b) : compare_keys(a, b)) > 0;
 }
 
-/* The heap's first is the last one in the order: the one to give up for a better. */
+/* A heap whose first is the last one in the order: the one to give up for a better. */
 static void sift_down(cursor *c, size_t i)
 {
     key moved = c->keys[i];
@@ -93,11 +95,13 @@ static void sift_down(cursor *c, size_t i)
     c->keys[i] = moved;
 }
 
+/* Most queries find few keys, so the array begins small. */
 static int make_key_room(cursor *c, howdah_error *reterr)
 {
     size_t room = c->keys_room > 0 ? c->keys_room * 2 : KEYS_FIRST;
     key *keys;
 
+    assert(c->keys_n < KEYS_MAX); /* keys_most is not larger */
     if (c->keys_n < c->keys_room)
         return HOWDAH_OK;
     room = room < KEYS_MAX ? room : KEYS_MAX;
@@ -109,6 +113,8 @@ static int make_key_room(cursor *c, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* I3.  The heap is built once there are as many keys as are kept; before that, order does not
+   matter. */
 static int put_key(cursor *c, key k, howdah_error *reterr)
 {
     if (c->keys_n < c->keys_most) {
@@ -126,6 +132,7 @@ static int put_key(cursor *c, key k, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* The first part of the key.  In the order of the log it is 0 for every row. */
 static const char *time_sql(const cursor *c)
 {
     switch (c->query.order) {
@@ -139,6 +146,7 @@ static const char *time_sql(const cursor *c)
     }
 }
 
+/* Only keys and types are read, no payloads: the scan may look at the whole log. */
 static void ask_for_keys(const cursor *c, hw_sqlite_select *ask)
 {
     hw_sqlite_select_add(ask, "SELECT ");
@@ -155,6 +163,7 @@ static void ask_for_keys(const cursor *c, hw_sqlite_select *ask)
     hw_sqlite_select_number(ask, c->at.sequence);
 }
 
+/* A scan may take long, so interrupt and deadline are looked at now and then. */
 static int scan_keys(cursor *c, sqlite3_stmt *stmt, howdah_error *reterr)
 {
     hw_sqlite *store = c->base.page.store;
@@ -173,7 +182,8 @@ static int scan_keys(cursor *c, sqlite3_stmt *stmt, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* I3: the next keys behind the place, in order. */
+/* I3: the next keys after the place, in order.  After an error there are none: the next call
+   scans again. */
 static int find_keys(cursor *c, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -181,6 +191,7 @@ static int find_keys(cursor *c, howdah_error *reterr)
     int s;
 
     c->keys_n = c->key_no = 0;
+    assert(c->base.left > 0);
     c->keys_most = c->base.left < KEYS_MAX ? (size_t)c->base.left : KEYS_MAX;
     hw_sqlite_select_init(&ask);
     ask_for_keys(c, &ask);
@@ -199,7 +210,7 @@ static int find_keys(cursor *c, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* The row of a key, if it is still there. */
+/* The row of a key.  A row that is gone since the scan is passed over. */
 static int fetch(cursor *c, sqlite3_stmt *stmt, const key *k, howdah_error *reterr)
 {
     int s;
@@ -214,10 +225,8 @@ static int fetch(cursor *c, sqlite3_stmt *stmt, const key *k, howdah_error *rete
     return s;
 }
 
-/*
- * HOWDAH_END: the page is full by bytes.  In one transaction, since each would cost as much as its
- * row otherwise.
- */
+/* HOWDAH_END: the page is full by bytes.  All in one transaction, since one for each row would
+   cost as much as the row. */
 static int fetch_rows(cursor *c, size_t want, howdah_error *reterr)
 {
     hw_sqlite *store = c->base.page.store;
@@ -240,6 +249,7 @@ static int fetch_rows(cursor *c, size_t want, howdah_error *reterr)
     return s;
 }
 
+/* A scan that found fewer keys than it could keep has found the last ones. */
 static int fill_by_keys(cursor *c, size_t want, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
@@ -256,6 +266,7 @@ static int fill_by_keys(cursor *c, size_t want, howdah_error *reterr)
 
 /* ------------------------------------------------------- in the log's order */
 
+/* I2.  Within one stream the order of versions is that of the log, and its index leads there. */
 static void ask_for_rows(const cursor *c, hw_sqlite_select *ask)
 {
     bool by_version = c->lead == HW_LEAD_STREAM;
@@ -274,7 +285,8 @@ static void ask_for_rows(const cursor *c, hw_sqlite_select *ask)
     hw_sqlite_select_add(ask, c->query.backward ? " DESC" : "");
 }
 
-/* HOWDAH_END: the page is full by bytes. */
+/* HOWDAH_END: the page is full by bytes, or there are no more rows (over).  The place moves with
+   each row, so that an error loses nothing. */
 static int take_rows(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr)
 {
     hw_sqlite *store = c->base.page.store;
@@ -321,6 +333,7 @@ static int fill_by_rows(cursor *c, size_t want, howdah_error *reterr)
 
 /* -------------------------------------------------------------------- pages */
 
+/* The connection is made ready for each page: between two anything may have happened to it. */
 static int fill(hw_sqlite_cursor *base, size_t want, howdah_error *reterr)
 {
     cursor *c = (cursor *)base;
@@ -353,6 +366,7 @@ static void copy_text(char **at, hw_str *text)
     *at += text->len + 1;
 }
 
+/* Each text with its NUL. */
 static size_t text_bytes(const hw_times_query *query)
 {
     size_t bytes =
@@ -363,7 +377,7 @@ static size_t text_bytes(const hw_times_query *query)
     return bytes;
 }
 
-/* What the query points to becomes the cursor's. */
+/* What the query points to is copied: the caller's may be gone before the second page. */
 static int copy_query(cursor *c, const hw_times_query *query, howdah_error *reterr)
 {
     char *at;
@@ -391,6 +405,7 @@ static int copy_query(cursor *c, const hw_times_query *query, howdah_error *rete
     return HOWDAH_OK;
 }
 
+/* I4: an empty log has nothing as of any time, and a head of 0 would mean "all". */
 static int set_cursor(cursor *c, const hw_times_query *query, howdah_error *reterr)
 {
     int s = copy_query(c, query, reterr);
@@ -406,6 +421,7 @@ static int set_cursor(cursor *c, const hw_times_query *query, howdah_error *rete
     return s;
 }
 
+/* The schema is checked here; the cursor's first page comes with read_next. */
 int hw_sqlite_query_open(hw_store *base, const hw_times_query *query, hw_cursor **ret_cursor,
                          howdah_error *reterr)
 {

@@ -10,7 +10,7 @@
  *   I2  The filter that is likely to find least leads the way by its index, and INDEXED BY insists
  *       on it: the plan does not depend on statistics.
  *   I3  A pattern is narrowed down here, to what GLOB can say, and decided by hw_pattern_matches():
- *       whoever steps the statement asks hw_sqlite_select_matches() about each row.
+ *       the caller that steps the statement asks hw_sqlite_select_matches() about each row.
  */
 #include <assert.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 
 #define VALID_TIME "coalesce(e.valid_time, e.recorded_at)"
 
-/* ?, ? how many, and ?, ? their ids, one behind the other. */
+/* ?, ? how many, and ?, ? their ids, one after the other. */
 #define OF_FAMILIES                                                                                \
     " AND e.global_sequence IN (WITH RECURSIVE f (i, id) AS (SELECT 1, substr(?, 1, 16)"           \
     " WHERE ? > 0 UNION ALL SELECT i + 1, substr(?, i * 16 + 1, 16) FROM f WHERE i < ?)"           \
@@ -31,7 +31,7 @@
     " WHERE x.family IS NULL UNION SELECT x.global_sequence FROM f"                                \
     " CROSS JOIN main.howdah_events x ON x.family = f.id)"
 
-/* The last one of this name counts, as for whoever reads the headers into a map. */
+/* The last one of this name counts, as it does when the headers are read into a map. */
 #define HEADER_IS                                                                                  \
     " AND e.headers IS NOT NULL AND (SELECT h.value FROM json_each(e.headers) h WHERE h.key = ?"   \
     " ORDER BY h.id DESC LIMIT 1) = ?"
@@ -53,6 +53,7 @@ void hw_sqlite_select_add(hw_sqlite_select *ask, const char *sql)
     hw_buf_puts(&ask->sql, sql);
 }
 
+/* The number of values is bounded by the number of filters, so the array need not grow. */
 static void bind_value(hw_sqlite_select *ask, hw_sqlite_value value)
 {
     assert(ask->n < HW_SQLITE_SELECT_VALUES);
@@ -70,11 +71,13 @@ void hw_sqlite_select_text(hw_sqlite_select *ask, hw_str text)
     bind_value(ask, (hw_sqlite_value){.bytes = text});
 }
 
+/* An empty blob is bound as one: a NULL pointer would be bound as NULL. */
 static void select_blob(hw_sqlite_select *ask, const void *bytes, size_t n)
 {
     bind_value(ask, (hw_sqlite_value){.bytes = {bytes ? bytes : "", n}, .is_blob = true});
 }
 
+/* A filter that is absent adds nothing to the statement. */
 static void add_text(hw_sqlite_select *ask, const char *sql, hw_str text)
 {
     if (!text.s)
@@ -93,6 +96,7 @@ static void add_time(hw_sqlite_select *ask, const char *sql, int64_t time)
 
 /* ------------------------------------------------------------------ filters */
 
+/* I2: in the order of how few rows each is likely to find. */
 hw_sqlite_lead hw_sqlite_select_lead(const hw_times_query *query)
 {
     assert(query->type.s || !hw_pattern_is_exact(query->pattern));
@@ -109,7 +113,8 @@ hw_sqlite_lead hw_sqlite_select_lead(const hw_times_query *query)
     return HW_LEAD_NONE;
 }
 
-/* I2.  Without a leading filter: by sequence when it is walked in that order, else as it likes. */
+/* I2.  Without a leading filter: along the log when the rows are wanted in that order, else
+   SQLite chooses. */
 static const char *from_sql(hw_sqlite_lead lead, bool walk)
 {
     switch (lead) {
@@ -130,8 +135,8 @@ static const char *from_sql(hw_sqlite_lead lead, bool walk)
     }
 }
 
-/* I3.  A prefix ends with a dot; "/" comes right behind it.  Where the type is known, there is no
-   need to look for it. */
+/* I3.  A prefix ends with a dot, and "/" is the character after it: so the two comparisons are a
+   range of the index.  Where the type is known, the range is not needed. */
 static void add_pattern(hw_sqlite_select *ask, const hw_times_query *query)
 {
     hw_str pattern = query->pattern;
@@ -148,6 +153,7 @@ static void add_pattern(hw_sqlite_select *ask, const hw_times_query *query)
     hw_sqlite_select_text(ask, pattern);
 }
 
+/* The ids are cut out of one blob, since a statement has only so many parameters. */
 static void add_families(hw_sqlite_select *ask, const hw_times_query *query)
 {
     size_t bytes = query->families_n * sizeof *query->families;
@@ -159,7 +165,8 @@ static void add_families(hw_sqlite_select *ask, const hw_times_query *query)
     }
 }
 
-/* I1. */
+/* I1.  head > 0: what has a higher number does not count, neither as the event nor as its next
+   revision. */
 static void add_as_of(hw_sqlite_select *ask, const hw_times_query *query, int64_t head)
 {
     add_time(ask, " AND e.recorded_at <= ?", query->known_at);
@@ -182,6 +189,7 @@ static void add_as_of(hw_sqlite_select *ask, const hw_times_query *query, int64_
     add_time(ask, " AND " VALID_TIME " <= ?", query->valid_at);
 }
 
+/* Every filter is here once, for pages, keys, counts, types and streams alike. */
 void hw_sqlite_select_from(hw_sqlite_select *ask, const hw_times_query *query, hw_sqlite_lead lead,
                            bool walk, int64_t head)
 {
@@ -212,6 +220,7 @@ void hw_sqlite_select_from(hw_sqlite_select *ask, const hw_times_query *query, h
     }
 }
 
+/* I3. */
 bool hw_sqlite_select_matches(const hw_times_query *query, sqlite3_stmt *stmt, int type_column)
 {
     hw_str type;
@@ -222,7 +231,7 @@ bool hw_sqlite_select_matches(const hw_times_query *query, sqlite3_stmt *stmt, i
     return type.s && hw_pattern_matches(query->pattern, type);
 }
 
-/* One of the kept statements, which is kept no longer; NULL: none has this text. */
+/* One of the kept statements, which becomes the caller's.  NULL: none has this text. */
 static sqlite3_stmt *take_kept(hw_sqlite *store, const char *sql)
 {
     for (int i = 0; i < HW_SELECTS_KEPT && store->asked[i]; i++) {
@@ -238,6 +247,8 @@ static sqlite3_stmt *take_kept(hw_sqlite *store, const char *sql)
     return NULL;
 }
 
+/* Preparing such a statement is not cheap, so the last few are kept; the oldest goes.  The
+   bindings are cleared: the values were the caller's. */
 void hw_sqlite_select_over(hw_sqlite *store, sqlite3_stmt *stmt)
 {
     if (!stmt)

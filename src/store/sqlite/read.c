@@ -13,7 +13,7 @@
  *       walks rows without headers and payload, and fetches those of a row that is wanted.
  *       As long as most rows are wanted it takes them whole, which is cheaper then.
  *   I5  Several ranges, and a sparse read, look at the log through one read transaction a batch.
- *       Later batches see more, but all of it lies behind what the earlier ones saw: numbers
+ *       Later batches see more, but all of it comes after what the earlier ones saw: numbers
  *       appear in order.
  */
 #include <assert.h>
@@ -51,6 +51,7 @@ _Static_assert(HW_SLOT_READ + (WAYS + LEAN_WAYS) * 2 == HW_SLOT_COUNT,
 #define IN_RANGE(position, rest) position " BETWEEN ?1 AND ?2" rest " ORDER BY " position
 #define BOTH(sql) sql, sql " DESC"
 
+/* Forward and backward for each way; then the same again, lean, for the first two. */
 static const char *const read_sql[(WAYS + LEAN_WAYS) * 2] = {
     BOTH(COLUMNS IN_RANGE("global_sequence", "")),
     BOTH(COLUMNS IN_RANGE("global_sequence", " AND type = ?3")),
@@ -89,6 +90,7 @@ typedef struct cursor {
 
 /* ---------------------------------------------------------------- one row */
 
+/* Without patterns every payload is wanted. */
 static bool wants_payload(const cursor *c, hw_str type)
 {
     for (size_t i = 0; i < c->payload_of_n; i++)
@@ -97,7 +99,8 @@ static bool wants_payload(const cursor *c, hw_str type)
     return c->payload_of_n == 0;
 }
 
-/* The row becomes the next event of the batch.  HOWDAH_END: it belongs to the next batch. */
+/* The row becomes the next event of the batch.  HOWDAH_END: it belongs to the next batch.  How
+   many payloads were wanted decides how the next rows are read (I4). */
 static int take_row(cursor *c, sqlite3_stmt *stmt, howdah_error *reterr)
 {
     hw_sqlite_payload how = c->lean ? HW_PAYLOAD_FETCH : HW_PAYLOAD_HERE;
@@ -108,7 +111,7 @@ static int take_row(cursor *c, sqlite3_stmt *stmt, howdah_error *reterr)
     return hw_sqlite_page_take(&c->base.page, stmt, how, reterr);
 }
 
-/* I4. */
+/* I4: the filters that no index covers, judged by columns that come before the payload. */
 static bool matches(const cursor *c, sqlite3_stmt *stmt)
 {
     if (c->type.s || c->pattern.s) {
@@ -124,7 +127,7 @@ static bool matches(const cursor *c, sqlite3_stmt *stmt)
 
 /* ---------------------------------------------------------------- a batch */
 
-/* Moves the range's edge past a position; false when nothing is left of the range. */
+/* I2: moves the range's edge past a position.  False when nothing is left of the range. */
 static bool step_over(const cursor *c, hw_range *range, int64_t position)
 {
     if (c->backward) {
@@ -137,6 +140,7 @@ static bool step_over(const cursor *c, hw_range *range, int64_t position)
     return range->first <= range->last;
 }
 
+/* The last number is included, as BETWEEN does. */
 static void bind_range(const cursor *c, sqlite3_stmt *stmt, hw_range range)
 {
     (void)sqlite3_bind_int64(stmt, 1, range.first);
@@ -147,7 +151,7 @@ static void bind_range(const cursor *c, sqlite3_stmt *stmt, hw_range range)
         (void)sqlite3_bind_int64(stmt, 4, c->from);
 }
 
-/* Whether the next statement shall go by the types: n of this many numbers were wanted. */
+/* Whether the next statement goes by the types: of so many numbers n were wanted. */
 static void judge_pattern(cursor *c, int64_t numbers, size_t n)
 {
     if (c->judged)
@@ -156,7 +160,8 @@ static void judge_pattern(cursor *c, int64_t numbers, size_t n)
 
 /*
  * Reads on in the present range with one statement, until the batch is full, the range is used up
- * (HOWDAH_END) or enough rows were looked at.
+ * (HOWDAH_END) or enough rows were looked at.  The last bounds the time for which a snapshot is
+ * held.
  */
 static int scan(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr)
 {
@@ -166,6 +171,7 @@ static int scan(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr
     size_t before = c->base.page.n;
     int rows;
 
+    assert(c->range_no < c->ranges_n && before < want);
     bind_range(c, stmt, *range);
     for (rows = 0; rows < SCAN_ROWS_MAX && c->base.page.n < want; rows++) {
         int64_t position;
@@ -190,7 +196,8 @@ static int scan(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr
 
 /* ------------------------------------------------------------ sparse reads */
 
-/* The rows of the numbers, one by one, until the batch is full.  all: the range has no others. */
+/* The rows of the numbers, one by one, until the batch is full.  all: the range has no other rows
+   that match. */
 static int take_gathered(cursor *c, const int64_t *sequences, size_t n, bool all,
                          sqlite3_stmt *stmt, howdah_error *reterr)
 {
@@ -215,7 +222,8 @@ static int take_gathered(cursor *c, const int64_t *sequences, size_t n, bool all
     return all ? HOWDAH_END : HOWDAH_OK;
 }
 
-/* As scan(), by the index of types. */
+/* As scan(), by the index of types.  If there are too many types for that, the cursor walks the
+   log from here on. */
 static int scan_sparsely(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_error *reterr)
 {
     hw_sqlite *store = c->base.page.store;
@@ -224,6 +232,7 @@ static int scan_sparsely(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_erro
     size_t n = 0;
     int s;
 
+    assert(want > c->base.page.n);
     sequences = hw_calloc(most * 2, sizeof *sequences);
     if (!sequences)
         return hw_fail_no_memory(reterr);
@@ -241,7 +250,8 @@ static int scan_sparsely(cursor *c, sqlite3_stmt *stmt, size_t want, howdah_erro
     return s;
 }
 
-/* Whether looking types up can be worth it: there are many rows in the present range. */
+/* Whether looking types up can be worth it: only if there are many rows in the present range.  A
+   range without an end is judged by the log's head. */
 static int is_wide(cursor *c, bool *ret_wide, howdah_error *reterr)
 {
     const hw_range *range = &c->ranges[c->range_no];
@@ -261,7 +271,8 @@ static int is_wide(cursor *c, bool *ret_wide, howdah_error *reterr)
 
 /* ----------------------------------------------------------------- batches */
 
-/* I4. */
+/* I4: whole rows while at least half of their payloads are wanted.  Decided anew every
+   LEAN_ROWS_MIN rows. */
 static void choose_lean(cursor *c)
 {
     if (!c->picky || c->looked < LEAN_ROWS_MIN)
@@ -270,7 +281,7 @@ static void choose_lean(cursor *c)
     c->looked = c->payloads = 0;
 }
 
-/* On in the present range with one statement, or one set of them. */
+/* On in the present range, with one statement or one set of them. */
 static int scan_once(cursor *c, size_t want, howdah_error *reterr)
 {
     hw_sqlite *store = c->base.page.store;
@@ -292,7 +303,8 @@ static int scan_once(cursor *c, size_t want, howdah_error *reterr)
     return s;
 }
 
-/* HOWDAH_END: all ranges are used up. */
+/* Reads range after range.  A batch that has something is handed out at the first pause: the
+   reader need not wait for it to be full. */
 static int fill_batch(cursor *c, size_t want, howdah_error *reterr)
 {
     hw_sqlite *store = c->base.page.store;
@@ -313,7 +325,7 @@ static int fill_batch(cursor *c, size_t want, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* I5. */
+/* I5.  Inside a caller's transaction there is a snapshot already. */
 static int fill_in_snapshot(cursor *c, size_t want, howdah_error *reterr)
 {
     hw_sqlite *store = c->base.page.store;
@@ -343,6 +355,7 @@ static int fill(hw_sqlite_cursor *base, size_t want, howdah_error *reterr)
 
 /* ---------------------------------------------------------------- cursors */
 
+/* The page is freed by hw_sqlite_read_close(). */
 static void done(hw_sqlite_cursor *base)
 {
     cursor *c = (cursor *)base;
@@ -352,6 +365,7 @@ static void done(hw_sqlite_cursor *base)
     hw_free(c->ranges);
 }
 
+/* With its NUL, from *at on, which moves. */
 static hw_str copy_text(char **at, hw_str text)
 {
     hw_str copy = {*at, text.len};
@@ -364,7 +378,8 @@ static hw_str copy_text(char **at, hw_str text)
     return copy;
 }
 
-/* The query's texts in a block of the cursor. */
+/* The query's texts are copied into a block of the cursor: the caller's may be gone before the
+   second batch. */
 static int copy_texts(cursor *c, const hw_query *query, howdah_error *reterr)
 {
     hw_str key = query->ranges ? query->only_stream : query->stream;
@@ -398,7 +413,8 @@ static void plan_by_type(cursor *c)
     c->lean = !wants_payload(c, c->key);
 }
 
-/* Chooses the way: the filter that is likely to find least leads, the others are checked. */
+/* Chooses the way: the filter that is likely to find least leads, the others are checked row by
+   row. */
 static int plan(cursor *c, const hw_query *query, howdah_error *reterr)
 {
     int s = copy_texts(c, query, reterr);
@@ -445,7 +461,8 @@ static int compare_ranges(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Sorts single positions and joins equal and neighbouring ones. */
+/* Sorts single positions and joins equal and neighbouring ones, so that a list of ids becomes few
+   statements. */
 static size_t join_ranges(hw_range *ranges, size_t n)
 {
     size_t joined = 0;
@@ -460,6 +477,7 @@ static size_t join_ranges(hw_range *ranges, size_t n)
     return joined;
 }
 
+/* By the unique index of ids, which every append keeps anyway. */
 int hw_sqlite_find(hw_sqlite *store, const hw_uuid *id, int64_t *ret_sequence, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -478,7 +496,8 @@ int hw_sqlite_find(hw_sqlite *store, const hw_uuid *id, int64_t *ret_sequence, h
     return HOWDAH_OK;
 }
 
-/* Ids become sequences, sequences become ranges: from there on it is a read like any other. */
+/* Ids become sequences, and these become ranges: from there on it is a read like any other.  Ids
+   that are not stored are left out. */
 static int find_ids(cursor *c, const hw_uuid *ids, size_t n, howdah_error *reterr)
 {
     hw_sqlite *store = c->base.page.store;
@@ -499,6 +518,8 @@ static int find_ids(cursor *c, const hw_uuid *ids, size_t n, howdah_error *reter
     return s;
 }
 
+/* Numbers begin with 1; a range that is empty leaves the cursor without ranges, and it ends at
+   once. */
 static int set_cursor(cursor *c, const hw_query *query, howdah_error *reterr)
 {
     hw_range whole = {query->from > 0 ? query->from : 1, query->to > 0 ? query->to : INT64_MAX};
@@ -515,6 +536,7 @@ static int set_cursor(cursor *c, const hw_query *query, howdah_error *reterr)
     return whole.first > whole.last ? HOWDAH_OK : set_ranges(c, &whole, 1, reterr);
 }
 
+/* A list of ids has no limit of its own. */
 int hw_sqlite_read_open(hw_store *base, const hw_query *query, hw_cursor **ret_cursor,
                         howdah_error *reterr)
 {
@@ -554,7 +576,7 @@ int hw_sqlite_read_open(hw_store *base, const hw_query *query, hw_cursor **ret_c
     " SELECT id FROM up LIMIT ?2"
 
 /*
- * Effects: the deepest first, so that each comes behind its cause; siblings by sequence.  An event
+ * Effects: the deepest first, so that each comes after its cause; siblings by sequence.  An event
  * has one cause, so a circle can only lead back to where we started, and there it is cut.  What a
  * circle shows as a cause already is not shown again.
  */
@@ -576,7 +598,8 @@ typedef struct tree {
     size_t n;
 } tree;
 
-/* Appends what the statement finds, up to the tree's maximum; column 1, if any, is the depth. */
+/* Appends what the statement finds, up to the tree's maximum.  Column 1, if there is one, is the
+   depth. */
 static int collect(hw_sqlite *store, const char *sql, const hw_uuid *id, tree *t,
                    howdah_error *reterr)
 {
@@ -601,7 +624,8 @@ static int collect(hw_sqlite *store, const char *sql, const hw_uuid *id, tree *t
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* Found from the event up to the root; wanted the other way round, with depths. */
+/* They are found from the event up to the root, and wanted the other way round.  Causes have
+   negative depths, the event itself 0. */
 static void reverse_causes(tree *t)
 {
     for (size_t i = 0; i < t->n / 2; i++) {
@@ -614,6 +638,8 @@ static void reverse_causes(tree *t)
         t->depths[i] = (int)i - (int)(t->n - 1);
 }
 
+/* The arrays are as large as a tree can be, and the caller's.  An event that is not stored gives
+   none. */
 int hw_sqlite_tree(hw_store *base, const hw_uuid *id, hw_uuid **ret_ids, int **ret_depths,
                    size_t *ret_n, howdah_error *reterr)
 {
@@ -648,6 +674,7 @@ int hw_sqlite_tree(hw_store *base, const hw_uuid *id, hw_uuid **ret_ids, int **r
 
 /* ------------------------------------------------------- head and frontier */
 
+/* max() of the key is one look at the end of the table. */
 int hw_sqlite_read_head(hw_sqlite *store, int64_t *ret_head, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;

@@ -21,6 +21,8 @@
     "SELECT " COLUMNS ", digest, global_sequence FROM main.howdah_events"                          \
     " WHERE global_sequence > ?1 AND digest IS NOT NULL ORDER BY global_sequence LIMIT ?2"
 
+/* I1: the kind goes into the digest before the content, so that a number is not taken for a text
+   of the same bytes, nor NULL for an empty one. */
 enum { NOTHING = 1, NUMBER, TEXT, BYTES };
 
 static uint64_t put_nothing(uint64_t h)
@@ -28,6 +30,7 @@ static uint64_t put_nothing(uint64_t h)
     return hw_quick_number(h, NOTHING);
 }
 
+/* The kind, then the value: see the enum. */
 static uint64_t put_number(uint64_t h, int64_t value)
 {
     return hw_quick_number(hw_quick_number(h, NUMBER), (uint64_t)value);
@@ -48,6 +51,7 @@ static uint64_t put_uuid(uint64_t h, bool present, const hw_uuid *uuid)
     return present ? put_bytes(h, BYTES, uuid->b, sizeof uuid->b) : put_nothing(h);
 }
 
+/* I1: the columns in the order of COLUMNS, as bind_row() of append.c binds them. */
 int64_t hw_sqlite_event_digest(const howdah_event *e, int64_t version, int64_t recorded_at_us)
 {
     bool json = !e->content_type.s;
@@ -67,6 +71,9 @@ int64_t hw_sqlite_event_digest(const howdah_event *e, int64_t version, int64_t r
     return (int64_t)(e->retracts ? put_number(h, 1) : put_nothing(h));
 }
 
+/*
+ * I1: as the value is stored.  A column of another type than it should have gives another digest.
+ */
 static uint64_t put_column(uint64_t h, sqlite3_stmt *stmt, int column)
 {
     switch (sqlite3_column_type(stmt, column)) {
@@ -82,6 +89,8 @@ static uint64_t put_column(uint64_t h, sqlite3_stmt *stmt, int column)
     }
 }
 
+/* A digest finds damage and carelessness.  It has no secret: it does not find somebody who
+   changes both on purpose. */
 static bool is_as_stored(sqlite3_stmt *stmt)
 {
     uint64_t h = 0;
@@ -91,7 +100,7 @@ static bool is_as_stored(sqlite3_stmt *stmt)
     return (int64_t)h == sqlite3_column_int64(stmt, COLUMNS_N);
 }
 
-/* Of the rows behind *at, which moves on; *ret_rows says how many there were. */
+/* Of the rows after *at, which moves on.  *ret_rows: how many there were. */
 static int count_page(hw_sqlite *store, sqlite3_stmt *stmt, int64_t *at, int *ret_rows,
                       int64_t *changed, howdah_error *reterr)
 {
@@ -109,6 +118,7 @@ static int count_page(hw_sqlite *store, sqlite3_stmt *stmt, int64_t *at, int *re
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* I2.  Events from before digests were kept have none, and are not looked at. */
 int hw_sqlite_count_changed(hw_sqlite *store, int64_t *ret_changed, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;

@@ -2,11 +2,12 @@
  * schema.c - creates and migrates the schema, and knows whether it is ours.
  *
  *   I1  A step, its row in howdah_migrations and the bus's identity are one transaction.
- *   I2  The verdict on what is applied is taken inside that transaction, behind the write lock:
- *       of two starters one applies the step, the other finds it applied.
+ *   I2  The verdict on what is applied is taken inside that transaction, under the write lock:
+ *       of two that start at once, one applies the step and the other finds it applied.
  *   I3  A step with another text, or one that this library does not know, stops everything before
  *       anything is changed.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -26,6 +27,7 @@
 
 /* ---------------------------------------------------------------- verdicts */
 
+/* As this library knows it; not applied, as far as is known. */
 static howdah_migration_info known_step(size_t index)
 {
     const hw_step *step = &hw_sqlite_steps[index];
@@ -39,6 +41,7 @@ static howdah_migration_info known_step(size_t index)
                                    false};
 }
 
+/* Never NULL, also when there is no memory. */
 static const char *column_text(sqlite3_stmt *stmt, int column)
 {
     const char *text = (const char *)sqlite3_column_text(stmt, column);
@@ -46,7 +49,8 @@ static const char *column_text(sqlite3_stmt *stmt, int column)
     return text ? text : "";
 }
 
-/* Merges what is applied (the rows of stmt, NULL for none) with what this library knows. */
+/* Merges what is applied (the rows of stmt; NULL: nothing) with what this library knows, by
+   number.  Both are ascending. */
 static int walk_rows(hw_sqlite *store, sqlite3_stmt *stmt, hw_step_fn fn, void *ctx,
                      howdah_error *reterr)
 {
@@ -82,6 +86,7 @@ static int walk_rows(hw_sqlite *store, sqlite3_stmt *stmt, hw_step_fn fn, void *
     return HOWDAH_OK;
 }
 
+/* A file without the table has no steps: that is how a new one, or somebody else's, looks. */
 static int walk(hw_sqlite *store, hw_step_fn fn, void *ctx, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -109,6 +114,7 @@ typedef struct verdict {
     char name[64]; /* of the step that is changed or unknown */
 } verdict;
 
+/* Only the first of each kind is kept: it is the one that the message names. */
 static int judge(void *ctx, const howdah_migration_info *step)
 {
     verdict *v = ctx;
@@ -134,7 +140,7 @@ static int take_verdict(hw_sqlite *store, verdict *v, howdah_error *reterr)
     return walk(store, judge, v, reterr);
 }
 
-/* I3. */
+/* I3.  Checked before missing steps: a newer schema has none missing that we could apply. */
 static int refuse_not_ours(const hw_sqlite *store, const verdict *v, howdah_error *reterr)
 {
     int s;
@@ -154,6 +160,7 @@ static int refuse_not_ours(const hw_sqlite *store, const verdict *v, howdah_erro
     return HOWDAH_OK;
 }
 
+/* What to do differs: a file without any step was never a bus, one with some is an older one. */
 static int refuse_missing(const hw_sqlite *store, const verdict *v, howdah_error *reterr)
 {
     int s;
@@ -169,6 +176,8 @@ static int refuse_missing(const hw_sqlite *store, const verdict *v, howdah_error
     return hw_advise(reterr, s, "run: howdah migrate up");
 }
 
+/* Asked by every operation, so it has to be cheap: SQLite's own counter of schema changes tells
+   whether the last verdict still holds. */
 int hw_sqlite_check_schema(hw_sqlite *store, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -206,6 +215,7 @@ int hw_sqlite_schema_version(hw_sqlite *store, int64_t *ret_version, howdah_erro
     return s;
 }
 
+/* Shows steps that are changed or unknown, too, instead of refusing them. */
 int hw_sqlite_migrate_status(hw_store *base, hw_step_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
@@ -224,7 +234,8 @@ int hw_sqlite_migrate_status(hw_store *base, hw_step_fn fn, void *ctx, howdah_er
 
 /* ----------------------------------------------------------------- migrate */
 
-/* One try: HOWDAH_OK, HOWDAH_END when somebody is in the way, or an error. */
+/* One try.  HOWDAH_END: somebody is in the way.  A file system without shared memory keeps its
+   journal mode, and the log still works: that is only logged. */
 static int try_wal(hw_sqlite *store, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -248,7 +259,8 @@ static int try_wal(hw_sqlite *store, howdah_error *reterr)
     return s;
 }
 
-/* The change needs the file for itself, and SQLite does not wait for that: we do. */
+/* The change needs the file for itself, and SQLite does not wait for that.  So we do, up to
+   busy_timeout. */
 static int use_wal(hw_sqlite *store, howdah_error *reterr)
 {
     int64_t until = hw_clock_mono_ms() + store->busy_timeout_ms;
@@ -298,7 +310,7 @@ static int record_step(hw_sqlite *store, const hw_step *step, howdah_error *rete
     return finish(store, stmt, reterr);
 }
 
-/* Gives the bus its identity, once. */
+/* Gives the bus its identity, once: IGNORE keeps one that is there. */
 static int record_identity(hw_sqlite *store, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -321,7 +333,8 @@ static int record_identity(hw_sqlite *store, howdah_error *reterr)
     return finish(store, stmt, reterr);
 }
 
-/* A file that holds nothing else is marked as ours, for file(1) and the like. */
+/* A file that holds nothing else is marked as ours, for file(1) and the like.  In a file with the
+   caller's tables the mark is theirs to choose. */
 static int mark_file(hw_sqlite *store, howdah_error *reterr)
 {
     int64_t objects = 0;
@@ -335,6 +348,7 @@ static int mark_file(hw_sqlite *store, howdah_error *reterr)
     return hw_sqlite_exec(store, APPLICATION_ID_SQL, "migrate", reterr);
 }
 
+/* The first step also gives the file its mark and the bus its identity. */
 static int run_step(hw_sqlite *store, const hw_step *step, howdah_error *reterr)
 {
     int rc;
@@ -354,7 +368,8 @@ static int run_step(hw_sqlite *store, const hw_step *step, howdah_error *reterr)
     return s;
 }
 
-/* I1, I2.  ret_applied says whether it was this call that applied it. */
+/* I1, I2.  *ret_applied: it was this call that applied it.  Someone else may have done so since
+   the first look. */
 static int apply_step(hw_sqlite *store, const hw_step *step, bool *ret_applied,
                       howdah_error *reterr)
 {
@@ -377,6 +392,7 @@ static int apply_step(hw_sqlite *store, const hw_step *step, bool *ret_applied,
     return s;
 }
 
+/* The journal mode is changed before the first step: it cannot be inside a transaction. */
 int hw_sqlite_migrate(hw_store *base, hw_note_fn note, void *note_ctx, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
@@ -409,9 +425,18 @@ int hw_sqlite_migrate(hw_store *base, hw_note_fn note, void *note_ctx, howdah_er
 
 /* ------------------------------------------------------------------- print */
 
+/* The time in microseconds and a random UUID, as SQLite can make them without this library. */
 #define NOW_US_SQL "strftime('%s', 'now') * 1000000 + substr(strftime('%f', 'now'), 4) * 1000"
 #define RANDOM_HEX(bytes) "lower(hex(randomblob(" #bytes ")))"
+/* clang-format off */
+#define IDENTITY_SQL                                                                               \
+    "INSERT INTO howdah_meta VALUES ('bus_id', " RANDOM_HEX(4) " || '-' || " RANDOM_HEX(2) "\n"    \
+    "    || '-4' || substr(" RANDOM_HEX(2) ", 2) || '-8' || substr(" RANDOM_HEX(2) ", 2)\n"        \
+    "    || '-' || " RANDOM_HEX(6) "),\n"                                                          \
+    "    ('created_at', strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z');\n"
+/* clang-format on */
 
+/* For those who apply SQL by hand: the same steps, with the rows that migrate would write. */
 int hw_sqlite_print(const hw_config *config, hw_buf *out, howdah_error *reterr)
 {
     (void)config;
@@ -426,26 +451,7 @@ int hw_sqlite_print(const hw_config *config, hw_buf *out, howdah_error *reterr)
                       step->number, step->name, step->hash);
         hw_buf_puts(out, NOW_US_SQL ");\n");
         if (step->number == 1)
-            hw_buf_puts(
-                out,
-                "INSERT INTO howdah_meta VALUES ('bus_id', " RANDOM_HEX(4) " || '-' || " RANDOM_HEX(
-                    2) "\n    || '-4' || substr(" RANDOM_HEX(2) ", 2) || '-8' || "
-                                                                "substr(" RANDOM_HEX(
-                                                                    2) ", 2)\n    || '-' "
-                                                                       "|| " RANDOM_HEX(6) "),\n"
-                                                                                           "    "
-                                                                                           "('"
-                                                                                           "created"
-                                                                                           "_at', "
-                                                                                           "strftim"
-                                                                                           "e('%Y-%"
-                                                                                           "m-%dT%"
-                                                                                           "H:%M:%"
-                                                                                           "f', "
-                                                                                           "'now') "
-                                                                                           "|| "
-                                                                                           "'000Z')"
-                                                                                           ";\n");
+            hw_buf_puts(out, IDENTITY_SQL);
         hw_buf_puts(out, "COMMIT;\n");
     }
     return hw_buf_check(out, reterr);

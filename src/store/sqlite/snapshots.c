@@ -51,6 +51,7 @@ enum {
 
 /* ------------------------------------------------------------------ writing */
 
+/* I2.  In the transaction that stores the snapshot: nothing can be removed in between. */
 static int check_version(hw_sqlite *store, const howdah_snapshot *snapshot, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -69,6 +70,7 @@ static int check_version(hw_sqlite *store, const howdah_snapshot *snapshot, howd
     return s;
 }
 
+/* The same version again replaces the snapshot: the user has computed it anew. */
 static int put(hw_sqlite *store, const howdah_snapshot *snapshot, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -106,6 +108,7 @@ static int erase(hw_sqlite *store, const char *sql, hw_str stream, int64_t numbe
     return s;
 }
 
+/* keep counts the snapshots of the stream that stay, this one included.  0: all. */
 int hw_sqlite_snapshot_put(hw_store *base, const howdah_snapshot *snapshot, int64_t keep,
                            howdah_error *reterr)
 {
@@ -123,6 +126,7 @@ int hw_sqlite_snapshot_put(hw_store *base, const howdah_snapshot *snapshot, int6
     return hw_sqlite_leave(store, s, reterr);
 }
 
+/* upto 0: all of the stream. */
 int hw_sqlite_snapshot_remove(hw_store *base, hw_str stream, int64_t upto, int64_t *ret_removed,
                               howdah_error *reterr)
 {
@@ -140,7 +144,7 @@ int hw_sqlite_snapshot_remove(hw_store *base, hw_str stream, int64_t upto, int64
 
 /* ------------------------------------------------------------------ reading */
 
-/* Texts are the statement's until its next step. */
+/* Everything but the data.  Texts are the statement's until its next step. */
 static int take(hw_sqlite *store, sqlite3_stmt *stmt, howdah_snapshot *ret_snapshot,
                 howdah_error *reterr)
 {
@@ -159,7 +163,7 @@ static int take(hw_sqlite *store, sqlite3_stmt *stmt, howdah_snapshot *ret_snaps
     return HOWDAH_OK;
 }
 
-/* A blob has no NUL behind it, which every text has: it is copied to bytes. */
+/* A blob has no NUL after it, which every text has: it is copied to bytes. */
 static int take_data(hw_sqlite *store, sqlite3_stmt *stmt, hw_buf *bytes, howdah_snapshot *snapshot,
                      howdah_error *reterr)
 {
@@ -178,6 +182,7 @@ static int take_data(hw_sqlite *store, sqlite3_stmt *stmt, hw_buf *bytes, howdah
     return s < 0 ? s : hw_buf_check(bytes, reterr);
 }
 
+/* fn is called while the statement is open: it is one row, and JSON need not be copied. */
 int hw_sqlite_snapshot_get(hw_store *base, hw_str stream, int64_t version, hw_snapshot_fn fn,
                            void *ctx, howdah_error *reterr)
 {
@@ -206,6 +211,7 @@ int hw_sqlite_snapshot_get(hw_store *base, hw_str stream, int64_t version, hw_sn
     return s;
 }
 
+/* What bind_stream() and hand() need of the call. */
 typedef struct snapshot_walk {
     hw_sqlite *store;
     hw_str stream; /* absent: of all */
@@ -229,6 +235,8 @@ static int hand(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *ret
     return s;
 }
 
+/* Without the data, which may be large: page by page, with nothing open while fn runs (held.c
+   I1). */
 int hw_sqlite_snapshot_list(hw_store *base, hw_str stream, hw_snapshot_fn fn, void *ctx,
                             howdah_error *reterr)
 {

@@ -4,8 +4,9 @@
  * The index on (type, global_sequence) is jumped through from one type to the next; of each type
  * that the pattern matches, it gives the numbers in order.  The table is not looked at.
  *
- *   I1  Called inside one read transaction: a type that is looked at first must not lack an event
- *       that one looked at later is behind of.
+ *   I1  Called inside one read transaction: all types are seen as of one moment.  Otherwise an
+ *       event of a type that was looked at early could be missing before a later event of a type
+ *       that was looked at late.
  *   I2  What is found are the lowest numbers of all matching types together, or (backward) the
  *       highest: a caller that has taken them has missed nothing before the last.
  */
@@ -49,9 +50,11 @@ static int falling(const void *a, const void *b)
     return rising(b, a);
 }
 
-/* Sorts, and drops what is not among the first want. */
+/* I2: sorts, and drops what is not among the first want.  From then on nothing beyond the last of
+   them has to be looked for. */
 static void cut(gathering *g)
 {
+    assert(g->n <= 2 * g->want);
     qsort(g->sequences, g->n, sizeof *g->sequences, g->backward ? falling : rising);
     if (g->n < g->want)
         return;
@@ -62,6 +65,8 @@ static void cut(gathering *g)
         g->last = g->sequences[g->want - 1];
 }
 
+/* Of one type, at most want numbers: the sequences have room for those and for what was kept
+   before. */
 static int gather_type(gathering *g, hw_str type, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -82,7 +87,7 @@ static int gather_type(gathering *g, hw_str type, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* The next type behind g->type that starts with the prefix; HOWDAH_END without one. */
+/* The next type after g->type that starts with the prefix.  HOWDAH_END: there is none. */
 static int next_type(gathering *g, hw_str prefix, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -109,6 +114,7 @@ static int next_type(gathering *g, hw_str prefix, howdah_error *reterr)
     return s;
 }
 
+/* HOWDAH_END: too many types; walking the log is cheaper then. */
 static int gather(gathering *g, hw_str prefix, howdah_error *reterr)
 {
     for (int types = 0; types < TYPES_MAX; types++) {
@@ -126,6 +132,8 @@ static int gather(gathering *g, hw_str prefix, howdah_error *reterr)
     return HOWDAH_END;
 }
 
+/* The prefix is empty or ends with a dot, so it is no type itself: the first jump finds the first
+   type after it. */
 int hw_sqlite_gather(hw_sqlite *store, hw_str pattern, hw_range range, bool backward, size_t want,
                      int64_t *sequences, size_t *ret_n, howdah_error *reterr)
 {

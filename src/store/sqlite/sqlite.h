@@ -273,7 +273,7 @@ typedef struct hw_sqlite_walk {
     const char *doing;
     int keys;
     int key_column[HW_SQLITE_WALK_KEYS];
-    int key_param[HW_SQLITE_WALK_KEYS];         /* what a page begins behind, */
+    int key_param[HW_SQLITE_WALK_KEYS];         /* what a page begins after, */
     hw_sqlite_value first[HW_SQLITE_WALK_KEYS]; /* and the first one */
     int limit_param;
     int64_t limit;                               /* 0: all rows */
@@ -360,7 +360,7 @@ struct hw_sqlite_cursor {
     hw_cursor base;
     hw_sqlite_page page; /* the batch */
     int64_t left;        /* events still wanted */
-    bool over;           /* nothing comes behind the page */
+    bool over;           /* nothing comes after the page */
     /* Adds to the page until it has so many, or is full by bytes.  An error loses nothing that was
        added: it can be called again. */
     int (*fill)(hw_sqlite_cursor *cursor, size_t want, howdah_error *reterr);
@@ -568,7 +568,7 @@ int hw_sqlite_look_at_job(hw_sqlite_jobs *jobs, int64_t id, hw_sqlite_live *ret_
 #define HW_SQLITE_OF_JOB(column) "iif(d.event_sequence IS NULL, d." column ", e." column ")"
 /* How many columns hw_sqlite_take_job() reads. */
 #define HW_SQLITE_JOB_COLUMNS 28
-/* What hw_sqlite_take_job() reads: behind "SELECT ", of d, howdah_job_data. */
+/* What hw_sqlite_take_job() reads: after "SELECT ", of d, howdah_job_data. */
 #define HW_SQLITE_DATA_COLUMNS(headers, data, bytes)                                               \
     " d.created_at, d.priority, d.event_sequence, d.causation_id, d.key, d.dedup,"                 \
     " d.correlation_id, " HW_SQLITE_OF_JOB("content_type") ", " headers ", " data ", " bytes       \

@@ -12,7 +12,9 @@
 #include "store/sqlite/sqlite.h"
 
 #define TEXT_MAX 256
+/* With less free space than this, appends are likely to fail soon. */
 #define DISK_FREE_LOW (UINT64_C(64) * 1024 * 1024)
+/* A smaller difference is not worth a finding. */
 #define CLOCK_SLACK_US 1000000
 
 #define BUS_ID_SQL "SELECT value FROM main.howdah_meta WHERE key = 'bus_id'"
@@ -38,12 +40,14 @@ static int read_text(hw_sqlite *store, const char *sql, char out[TEXT_MAX], howd
 
 /* ------------------------------------------------------------------ status */
 
+/* The caller of hw_sqlite_status(), and whether it has heard enough. */
 typedef struct facts {
     hw_fact_fn fn;
     void *ctx;
     bool stop;
 } facts;
 
+/* After fn has asked to stop nothing more is said, so that the callers need not look. */
 static void say(facts *f, const char *key, const char *value, bool number)
 {
     howdah_fact fact = {sizeof fact, key, value, number};
@@ -60,7 +64,7 @@ static void say_number(facts *f, const char *key, int64_t value)
     say(f, key, text, true);
 }
 
-/* Of the database and its write-ahead log. */
+/* Of the database and its write-ahead log: together they are what is on the disk. */
 static int count_bytes(hw_sqlite *store, int64_t *ret_bytes, howdah_error *reterr)
 {
     const char *wal = sqlite3_db_filename(store->db, "main");
@@ -89,6 +93,7 @@ typedef struct numbers {
     int64_t bytes;
 } numbers;
 
+/* Each number is a statement of its own: they may be of slightly different moments. */
 static int read_numbers(hw_sqlite *store, numbers *n, howdah_error *reterr)
 {
     int s = hw_sqlite_check_schema(store, reterr);
@@ -112,9 +117,9 @@ static int read_numbers(hw_sqlite *store, numbers *n, howdah_error *reterr)
 }
 
 /*
- * Nothing to find: SQLite gives out the number behind the highest of those that are stored and
+ * Nothing to find: SQLite gives out the number after the highest of those that are stored and
  * those that ever were (AUTOINCREMENT), and takes it back with a transaction that rolls back.  So
- * none was ever drawn in vain, and a copy of the tables counts on where the original stopped.
+ * none was ever drawn in vain, and a copy of the tables goes on where the original stopped.
  */
 int hw_sqlite_numbers(hw_store *base, hw_finding_fn fn, void *ctx, howdah_error *reterr)
 {
@@ -125,6 +130,7 @@ int hw_sqlite_numbers(hw_store *base, hw_finding_fn fn, void *ctx, howdah_error 
     return HOWDAH_OK;
 }
 
+/* The keys are part of the output that scripts read (howdah status). */
 int hw_sqlite_status(hw_store *base, hw_fact_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
@@ -157,6 +163,7 @@ int hw_sqlite_status(hw_store *base, hw_fact_fn fn, void *ctx, howdah_error *ret
 
 /* ------------------------------------------------------------------ doctor */
 
+/* The caller of hw_sqlite_doctor(), and whether it has heard enough. */
 typedef struct doctor {
     hw_sqlite *store;
     hw_finding_fn fn;
@@ -213,6 +220,7 @@ static void check_file(doctor *d)
              "%s or its directory cannot be written: %s", store->name, strerrordesc_np(errno));
 }
 
+/* Without a write-ahead log everything works, but readers and writers wait for each other. */
 static void check_journal(doctor *d)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -229,6 +237,7 @@ static void check_journal(doctor *d)
              "journal mode is %s, not wal: readers and writers wait for one another", mode);
 }
 
+/* Asks the connection itself: it is our own setting, so anything else is our mistake. */
 static void check_durability(doctor *d)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -244,6 +253,7 @@ static void check_durability(doctor *d)
              "synchronous is %d: a power cut can lose events", (int)level);
 }
 
+/* About the library that is loaded, which may not be the one that it was compiled with. */
 static void check_library(doctor *d)
 {
     if (!hw_sqlite_has_wal_reset_bug(sqlite3_libversion_number()))
@@ -256,6 +266,7 @@ static void check_library(doctor *d)
              sqlite3_libversion());
 }
 
+/* The same verdict that every operation takes. */
 static void check_schema(doctor *d)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -271,6 +282,7 @@ static void check_schema(doctor *d)
              hw_sqlite_steps_n);
 }
 
+/* quick_check does not compare each index with its table, which would take much longer. */
 static void check_integrity(doctor *d)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -287,6 +299,7 @@ static void check_integrity(doctor *d)
              "%s", verdict);
 }
 
+/* By what this user may use: some file systems keep a reserve for root. */
 static void check_disk(doctor *d)
 {
     struct statvfs v;
@@ -306,6 +319,8 @@ static void check_disk(doctor *d)
              "only %" PRIu64 " MiB are free", free_bytes >> 20);
 }
 
+/* Recorded times never decrease (append.c I4): an event that was recorded by a clock that was
+   ahead holds later ones at its time until the clock gets there. */
 static void check_clock(doctor *d)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -325,6 +340,8 @@ static void check_clock(doctor *d)
              (last - now) / 1000000);
 }
 
+/* What is wrong with the file is a finding, not an error: only what keeps us from looking is
+   returned. */
 int hw_sqlite_doctor(hw_store *base, hw_finding_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;

@@ -4,8 +4,9 @@
  *   I1  What was known at K is final when no event can be recorded at or before K any more.
  *       Recorded times never decrease (append.c, I4), so this is so
  *         - when the last committed event was recorded after K, whatever the clock does, or
- *         - when K lies before the clock and nobody holds the write lock: whoever takes it later
- *           looks at the clock later.  A clock that is set back by hand, behind K, breaks this.
+ *         - when K lies before the clock and nobody holds the write lock: a writer that takes it
+ *           later reads the clock later.  A clock that is set back by hand, to before K, breaks
+ *           this.
  *   I2  Inside an open transaction neither can be told: it may have written, or see an old
  *       snapshot, and it holds the only lock there is.
  */
@@ -21,7 +22,7 @@
 
 /* ---------------------------------------------------------------- knowledge */
 
-/* Whether the write lock is free, without waiting for it. */
+/* Whether the write lock is free, without waiting for it.  Taking it is the only way to know. */
 static int probe(hw_sqlite *store, bool *ret_free, howdah_error *reterr)
 {
     int rc;
@@ -37,12 +38,13 @@ static int probe(hw_sqlite *store, bool *ret_free, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* For a person: who has to end before the answer is final. */
 static void waits_for(howdah_knowledge *k, const char *whom)
 {
     (void)sqlite3_snprintf(sizeof k->waits_for, k->waits_for, "%s", whom);
 }
 
-/* I1, for a time before the clock. */
+/* I1, for a time before the clock.  The last event is asked first: it needs no lock. */
 static int judge(hw_sqlite *store, howdah_knowledge *k, howdah_error *reterr)
 {
     int64_t last = HW_TIME_ABSENT;
@@ -73,6 +75,8 @@ static int judge(hw_sqlite *store, howdah_knowledge *k, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* The clock is read before the lock is looked at (I1).  A time that has not come yet is never
+   final. */
 static int knowledge(hw_store *base, int64_t known_at, howdah_knowledge *ret_knowledge,
                      howdah_error *reterr)
 {
@@ -93,7 +97,7 @@ static int knowledge(hw_store *base, int64_t known_at, howdah_knowledge *ret_kno
 
 /* ----------------------------------------------------------------- counting */
 
-/* With a loose pattern the rows are counted here. */
+/* With a pattern that the statement cannot decide, the rows are counted here (query_sql.c I3). */
 static int count_rows(hw_sqlite *store, const hw_times_query *query, sqlite3_stmt *stmt,
                       int64_t *ret_count, howdah_error *reterr)
 {
@@ -115,6 +119,7 @@ static int count_rows(hw_sqlite *store, const hw_times_query *query, sqlite3_stm
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* The statement counts by itself unless there is a pattern. */
 static int count(hw_store *base, const hw_times_query *query, int64_t *ret_count,
                  howdah_error *reterr)
 {
@@ -165,6 +170,7 @@ static int hand_type(sqlite3_stmt *stmt, hw_type_stats_fn fn, void *ctx, bool *r
     return HOWDAH_OK;
 }
 
+/* A pattern is asked about each type, not about each event. */
 static int hand_types(hw_sqlite *store, const hw_times_query *query, hw_sqlite_held *held,
                       hw_type_stats_fn fn, void *ctx, howdah_error *reterr)
 {
@@ -178,6 +184,8 @@ static int hand_types(hw_sqlite *store, const hw_times_query *query, hw_sqlite_h
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* All types are read before fn sees the first: the statement reads the log, and must not stay
+   open. */
 static int types(hw_store *base, const hw_times_query *query, hw_type_stats_fn fn, void *ctx,
                  howdah_error *reterr)
 {
@@ -210,15 +218,15 @@ static int types(hw_store *base, const hw_times_query *query, hw_type_stats_fn f
 /* ------------------------------------------------------------------ streams */
 
 /*
- * Where another filter leads, its rows are sorted once.  Otherwise the index of streams is walked,
- * and as soon as a stream has been found the statement begins again behind it: events of streams
- * that are found already are not looked at.
+ * Where another filter leads, its rows are sorted once.  Otherwise the index of streams is
+ * walked, and as soon as a stream has been found the statement begins again after it: the other
+ * events of that stream are not looked at.
  */
 typedef struct stream_walk {
     hw_sqlite *store;
     const hw_times_query *query;
     sqlite3_stmt *stmt;
-    bool skips;
+    bool skips;    /* it begins again after each stream */
     int after_no;  /* the parameter */
     hw_buf stream; /* the last one */
     hw_buf found;  /* all, each ended by a NUL: nobody is called while the statement runs */
@@ -228,7 +236,8 @@ typedef struct stream_walk {
 #define STREAM_BYTES_MAX (64 * 1024)
 #define STREAMS_BYTES_MAX (64 * 1024 * 1024)
 
-/* The next stream, in w->stream.  HOWDAH_END: no more. */
+/* The next stream, in w->stream.  HOWDAH_END: no more.  Several rows can be of the same stream:
+   all but the first are passed over. */
 static int next_stream(stream_walk *w, howdah_error *reterr)
 {
     for (;;) {
@@ -250,6 +259,8 @@ static int next_stream(stream_walk *w, howdah_error *reterr)
     }
 }
 
+/* All of them before fn sees the first: see the field found.  Each stream has a deadline of its
+   own. */
 static int find_streams(stream_walk *w, int64_t limit, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
@@ -274,6 +285,7 @@ static int find_streams(stream_walk *w, int64_t limit, howdah_error *reterr)
     return s < 0 ? s : hw_buf_check(&w->found, reterr);
 }
 
+/* fn may use the store: nothing is open any more. */
 static void hand_streams(const stream_walk *w, hw_stream_fn fn, void *ctx)
 {
     const char *end = w->found.data + w->found.len;
@@ -287,6 +299,7 @@ static void hand_streams(const stream_walk *w, hw_stream_fn fn, void *ctx)
     }
 }
 
+/* The page begins after the stream "after". */
 static int streams(hw_store *base, const hw_times_query *query, hw_str after, int64_t limit,
                    hw_stream_fn fn, void *ctx, howdah_error *reterr)
 {

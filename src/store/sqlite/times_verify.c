@@ -40,6 +40,7 @@
     "  WHERE q.name = 'howdah_events' AND q.seq > (SELECT count(*) FROM main.howdah_events)"       \
     " ORDER BY 1"
 
+/* Last, because it reads every payload. */
 static int tell_changed(hw_sqlite *store, hw_flaw_fn fn, void *ctx, howdah_error *reterr)
 {
     int64_t changed = 0;
@@ -50,6 +51,7 @@ static int tell_changed(hw_sqlite *store, hw_flaw_fn fn, void *ctx, howdah_error
     return s;
 }
 
+/* Each flaw is told once, with how often it is there. */
 int hw_sqlite_times_verify(hw_store *base, hw_flaw_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;

@@ -1,19 +1,21 @@
 /*
  * writers.c - the line in which writers of one file stand.
  *
- * SQLite has a write lock, but nobody stands in line for it: who finds it taken sleeps and tries
- * again, and a process that appends without a pause takes it back within microseconds of giving it
- * up.  So a writer draws a number before it asks for the lock, and asks when its predecessor is
- * done.  The numbers lie in a small file beside the database, FILE-turn, which all that write map.
+ * SQLite has a write lock, but nobody stands in line for it: a writer that finds it taken sleeps
+ * and tries again, and a process that appends without a pause takes it back within microseconds of
+ * giving it up.  So a writer draws a number before it asks for the lock, and asks when its
+ * predecessor is done.  The numbers lie in a small file beside the database, FILE-writers, which
+ * all writers map.
  *
  *   I1  The line only says who asks next; what protects the data is SQLite's lock alone.
  *       Whatever is in the file costs time and nothing else, and so does a file that is
  *       removed.  One that is cut short while it is in use ends the process, as -shm does.
- *   I2  Nothing is held.  Who is killed or stopped in the line holds the others up once, for
- *       PATIENCE_MS; who is stopped with SQLite's lock in its hands does so by that lock, as ever.
- *       A writer that lost patience asks for the lock, and naps between two tries.
- *   I3  "served" only grows, and whoever ends sets it to its own number at least: numbers that
- *       nobody ends are passed over with the next one that ends.
+ *   I2  Nothing is held.  A process that is killed or stopped in the line holds the others up once,
+ *       for PATIENCE_MS; one that is stopped while it has SQLite's lock does so by that lock, as
+ *       without the line.  A writer that lost patience asks for the lock, and naps between two
+ *       tries.
+ *   I3  "served" only grows, and a writer that ends sets it to its own number at least: numbers
+ *       that nobody ends are passed over with the next one that ends.
  *   I4  Neither the database nor its -shm is opened here: closing a second descriptor of them would
  *       take SQLite's own locks away.
  *
@@ -22,6 +24,7 @@
  * again waits for those in front of it even when they have lost patience: meanwhile the lock is
  * free, and their naps are shorter than its patience.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -50,6 +53,8 @@ typedef struct numbers {
     _Atomic uint32_t served; /* sleepers wait for a change of it */
 } numbers;
 
+_Static_assert(sizeof(numbers) <= FILE_BYTES, "the numbers are in the file");
+
 struct hw_sqlite_writers {
     int fd;
     numbers *line;
@@ -60,7 +65,7 @@ struct hw_sqlite_writers {
 
 /* --------------------------------------------------------------- the file */
 
-/* As SQLite does with its own files: who may use the database may use the line. */
+/* As SQLite does with its own files: the users of the database may use the line. */
 static int make_file(const char *path, const struct stat *database)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -73,6 +78,7 @@ static int make_file(const char *path, const struct stat *database)
     return fd;
 }
 
+/* NOFOLLOW: somebody who may write the directory must not lead us to another file. */
 static int open_file(const char *path, const struct stat *database)
 {
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -80,7 +86,7 @@ static int open_file(const char *path, const struct stat *database)
     return fd < 0 && errno == ENOENT ? make_file(path, database) : fd;
 }
 
-/* Room that is really there: a page of a hole, on a full disk, would kill who touches it. */
+/* Room that is really there: touching a page of a hole, on a full disk, would kill the process. */
 static bool has_room(int fd)
 {
     static const char zeros[FILE_BYTES];
@@ -91,7 +97,8 @@ static bool has_room(int fd)
     return st.st_size >= FILE_BYTES || pwrite(fd, zeros, sizeof zeros, 0) == FILE_BYTES;
 }
 
-/* The last one that closes removes the file, and holds it alone meanwhile. */
+/* The last process that closes removes the file, and holds it alone meanwhile.  A shared lock
+   says that it is in use. */
 static bool is_removed(int fd)
 {
     struct stat st;
@@ -99,7 +106,7 @@ static bool is_removed(int fd)
     return flock(fd, LOCK_SH | LOCK_NB) < 0 || fstat(fd, &st) < 0 || st.st_nlink == 0;
 }
 
-/* -1: there is no line to be had. */
+/* -1: there is no line.  Then writers do without it (I1). */
 static int open_line(const char *path, const struct stat *database)
 {
     for (int i = 0; i < OPEN_TRIES; i++) {
@@ -116,6 +123,7 @@ static int open_line(const char *path, const struct stat *database)
     return -1;
 }
 
+/* With its path in the same block. */
 static struct hw_sqlite_writers *new_writers(const char *database)
 {
     size_t len = strlen(database);
@@ -128,6 +136,8 @@ static struct hw_sqlite_writers *new_writers(const char *database)
     return writers;
 }
 
+/* If the file cannot be had, store->writers is set without a line, and it is not tried again for
+   this connection. */
 static void open_writers(hw_sqlite *store)
 {
     const char *database = store->path ? sqlite3_db_filename(store->db, "main") : NULL;
@@ -135,6 +145,7 @@ static void open_writers(hw_sqlite *store)
     struct stat st;
     void *map;
 
+    assert(!store->writers);
     if (!database || stat(database, &st) < 0)
         return;
     writers = new_writers(database);
@@ -148,6 +159,7 @@ static void open_writers(hw_sqlite *store)
     store->writers = writers;
 }
 
+/* An exclusive lock that is free means that nobody else has the file open: then it is removed. */
 void hw_sqlite_writers_close(hw_sqlite *store)
 {
     struct hw_sqlite_writers *writers = store->writers;
@@ -173,11 +185,13 @@ static uint32_t bit_of(uint32_t number)
     return UINT32_C(1) << (number % 32);
 }
 
+/* Numbers go round at 2^32: the sign of the distance tells the order. */
 static bool is_before(uint32_t a, uint32_t b)
 {
     return (int32_t)(a - b) < 0;
 }
 
+/* Returns at once when the word has changed already, so that no wake-up is lost. */
 static void sleep_while(_Atomic uint32_t *word, uint32_t value, uint32_t number)
 {
     /* This call's time is absolute. */
@@ -214,6 +228,7 @@ static void stand_in_line(const hw_sqlite *store, numbers *line, uint32_t number
     }
 }
 
+/* One number at a time; without a line it does nothing (I1). */
 void hw_sqlite_writers_enter(hw_sqlite *store)
 {
     struct hw_sqlite_writers *writers;
@@ -228,6 +243,7 @@ void hw_sqlite_writers_enter(hw_sqlite *store)
     stand_in_line(store, writers->line, writers->number);
 }
 
+/* I3.  Only the next in line is woken, by its bit; the few others with the same bit sleep again. */
 void hw_sqlite_writers_leave(hw_sqlite *store)
 {
     struct hw_sqlite_writers *writers = store->writers;
@@ -235,12 +251,13 @@ void hw_sqlite_writers_leave(hw_sqlite *store)
 
     if (!writers || !writers->drawn)
         return;
+    assert(writers->line);
     writers->drawn = false;
     served = atomic_load(&writers->line->served);
     while (is_before(served, writers->number) &&
            !atomic_compare_exchange_weak(&writers->line->served, &served, writers->number))
         continue;
-    /* Who draws after this look finds itself served. */
+    /* A writer that draws its number after this look finds its predecessor served. */
     if (atomic_load(&writers->line->drawn) != writers->number)
         (void)syscall(SYS_futex, &writers->line->served, FUTEX_WAKE_BITSET, INT32_MAX, NULL, NULL,
                       bit_of(writers->number + 1));

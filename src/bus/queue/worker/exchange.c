@@ -1,4 +1,5 @@
 /* exchange.c - a worker's round trip: acks, extends, claims.  See worker.h. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,27 +10,36 @@
 #include "base/mem.h"
 #include "bus/queue/worker/worker.h"
 
-/* Payloads of jobs that wait while others run. */
+/* With large payloads a full hand would be too much memory: beyond this only idle threads get
+   jobs. */
 #define HAND_BYTES_MAX ((size_t)8 * 1024 * 1024)
 
 /* --------------------------------------------------------------- what is due */
 
+/*
+ * Its handler may still need the lease: it is with the pool, held, or done and not collected yet.
+ */
 static bool is_out(const howdah_work *work)
 {
     return !work->taken && !atomic_load(&work->lost);
 }
 
+/* I4: from when we asked, because the store's lease may have begun at any time since. */
 static int64_t extend_at_ms(const howdah_work *work)
 {
-    return atomic_load(&work->leased_ms) + work->lease_ms / 3; /* I4 */
+    return atomic_load(&work->leased_ms) + work->lease_ms / 3;
 }
 
+/* Claims come in batches: nothing is claimed before "low" is reached, and then the hand is filled
+   up.  While there is a suspect nothing is claimed (I6). */
 int64_t hw_worker_wants(const howdah_worker *worker, const hw_pool_view *view)
 {
     size_t unfinished = view->waiting_n + view->running_n;
     int64_t n = (int64_t)(worker->capacity - unfinished);
     int64_t max = worker->options.max_jobs;
     int64_t left = max - (worker->info.claimed - worker->info.released);
+
+    assert(unfinished <= worker->capacity); /* I1 */
 
     if (atomic_load(&worker->stopping) || unfinished > worker->pool.options.low || worker->suspects)
         return 0;
@@ -40,7 +50,8 @@ int64_t hw_worker_wants(const howdah_worker *worker, const hw_pool_view *view)
     return n > 0 ? n : 0;
 }
 
-/* In threads the others go on meanwhile; in the caller's one a round trip holds them up. */
+/* Acks wait a little for company.  With threads the handlers go on during a round trip, so half a
+   hand is enough; in the caller's thread a round trip holds them up. */
 static bool is_ack_due(const howdah_worker *worker, const hw_pool_view *view, int64_t now)
 {
     bool many = worker->pool.threads_n > 0 && 2 * view->done_n >= worker->capacity;
@@ -49,6 +60,7 @@ static bool is_ack_due(const howdah_worker *worker, const hw_pool_view *view, in
                                 now - view->done_ms >= worker->options.ack_delay_ms);
 }
 
+/* The earliest of: a lease to be extended, an ack that has waited long enough, the next claim. */
 int64_t hw_worker_rest_ms(const howdah_worker *worker, const hw_pool_view *view, bool may_claim)
 {
     int64_t now = hw_clock_mono_ms();
@@ -66,6 +78,7 @@ int64_t hw_worker_rest_ms(const howdah_worker *worker, const hw_pool_view *view,
 
 /* ------------------------------------------------------------- what is acked */
 
+/* The worker's own limit of attempts is applied here: to the store it is an ordinary failure. */
 static hw_ack ack_of(const howdah_work *work)
 {
     static const howdah_verdict verdicts[] = {
@@ -81,12 +94,14 @@ static hw_ack ack_of(const howdah_work *work)
                   .text = hw_str_of(work->text),
                   .after_ms = work->after_ms < 0 ? HOWDAH_AFTER_BACKOFF : work->after_ms};
 
+    assert(work->taken); /* I3: the verdict is the driver's to read */
     if (ack.verdict == HOWDAH_VERDICT_RETRY && max > 0 && howdah_job_attempt(work->job) >= max)
         ack.verdict = HOWDAH_VERDICT_FAIL;
     return ack;
 }
 
-/* Fills worker->acks; returns how many. */
+/* Fills worker->acks with what is to be said in one round trip; returns how many.  Lost jobs are
+   left out (I5). */
 static size_t gather(howdah_worker *worker, bool extend_all, int64_t now)
 {
     size_t n = 0;
@@ -102,11 +117,14 @@ static size_t gather(howdah_worker *worker, bool extend_all, int64_t now)
                                        .verdict = HOWDAH_VERDICT_EXTEND};
         else
             continue;
+        assert(n < worker->capacity); /* I1: so many are in hand at most */
         worker->acking[n++] = work;
     }
     return n;
 }
 
+/* A retry that the store turned into a failure, because it was the last attempt, counts as
+   failed. */
 static void count(howdah_worker *worker, howdah_verdict verdict, howdah_ack_outcome acked)
 {
     howdah_worker_info *info = &worker->info;
@@ -123,6 +141,7 @@ static void count(howdah_worker *worker, howdah_verdict verdict, howdah_ack_outc
     }
 }
 
+/* The flag tells a handler that runs (howdah_work_is_lost()); it cannot be stopped from here. */
 static void lose(howdah_worker *worker, howdah_work *work)
 {
     worker->info.lost++;
@@ -131,13 +150,14 @@ static void lose(howdah_worker *worker, howdah_work *work)
     atomic_store(&work->lost, true);
 }
 
+/* The store's answer to ack i.  asked_ms is the time before the round trip (I4). */
 static void hear_outcome(howdah_worker *worker, size_t i, int64_t asked_ms)
 {
     howdah_work *work = worker->acking[i];
     howdah_verdict verdict = worker->acks[i].verdict;
     howdah_ack_outcome acked = worker->acked[i];
 
-    /* What may have been acked by a turn that got no answer is not there to be acked again. */
+    /* An exchange that got no answer may have acked it: then it is not there to be acked again. */
     if (acked == HOWDAH_ACKED_LOST && work->uncertain)
         acked = HOWDAH_ACKED_DONE;
     if (acked == HOWDAH_ACKED_LOST)
@@ -149,7 +169,8 @@ static void hear_outcome(howdah_worker *worker, size_t i, int64_t asked_ms)
     work->over = work->taken;
 }
 
-/* Forgets what is acked, and what is back although it was lost. */
+/* Frees what is acked, and what came back although its lease was lost.  What is known about the
+   hand as a whole is counted anew. */
 static void let_go(howdah_worker *worker)
 {
     size_t kept = 0;
@@ -175,6 +196,7 @@ static void let_go(howdah_worker *worker)
 
 /* --------------------------------------------------------------- what is claimed */
 
+/* For on_job(), which the store calls for each job of the claim. */
 typedef struct claiming {
     howdah_worker *worker;
     int64_t asked_ms;
@@ -183,6 +205,7 @@ typedef struct claiming {
     howdah_error *reterr;
 } claiming;
 
+/* How long the lease is, by the store's own clock if the worker did not ask for a time. */
 static int64_t lease_of(const howdah_worker *worker, const howdah_job *record)
 {
     int64_t ms = (record->lease_until_us - record->started_at_us) / 1000;
@@ -192,6 +215,8 @@ static int64_t lease_of(const howdah_worker *worker, const howdah_job *record)
     return ms > 0 ? ms : 1;
 }
 
+/* The job is copied: the store's record is gone after the call.  It is not begun before the whole
+   claim has succeeded (drop_new()). */
 static int on_job(void *ctx, const howdah_job *record)
 {
     claiming *c = ctx;
@@ -224,6 +249,7 @@ static bool is_hopeless(const howdah_worker *worker, const howdah_work *work)
     return max > 0 && howdah_job_attempt(work->job) > max;
 }
 
+/* Without a try: it is taken at once, and the next exchange says that it failed. */
 static void give_up(howdah_work *work)
 {
     char text[80];
@@ -235,6 +261,7 @@ static void give_up(howdah_work *work)
     work->worker->owes = true;
 }
 
+/* Each new job goes to the pool, unless it is hopeless or has to wait until it is alone (I6). */
 static void hand_out(howdah_worker *worker, size_t from)
 {
     for (size_t i = from; i < worker->hand_n; i++) {
@@ -251,7 +278,7 @@ static void hand_out(howdah_worker *worker, size_t from)
     }
 }
 
-/* I6. */
+/* I6: one suspect at a time, when nothing else is waiting or running. */
 static void begin_held(howdah_worker *worker)
 {
     hw_pool_view view;
@@ -270,7 +297,8 @@ static void begin_held(howdah_worker *worker)
     }
 }
 
-/* When to ask again: at once, or when the bell, a due time or the poll interval says so. */
+/* When to ask again: at once if there is more, else when the bell, a due time or the poll
+   interval says so. */
 static void hear_report(howdah_worker *worker, const hw_claim *claim, const hw_claim_report *report)
 {
     worker->info.paused = report->paused;
@@ -286,7 +314,8 @@ static void hear_report(howdah_worker *worker, const hw_claim *claim, const hw_c
             : hw_clock_mono_ms() + hw_queue_bell_pause(worker->bus, worker->next_due_ms);
 }
 
-/* Of a claim that failed, or may have failed, nothing is begun: such leases run out. */
+/* Of a claim that failed, or whose answer did not come, nothing is begun.  If the store did lease
+   the jobs, their leases run out. */
 static void drop_new(howdah_worker *worker, size_t before)
 {
     while (worker->hand_n > before)
@@ -295,6 +324,10 @@ static void drop_new(howdah_worker *worker, size_t before)
 
 /* ---------------------------------------------------------------- the round trip */
 
+/*
+ * One round trip for everything: n acks and extensions, and a claim when wanted > 0.  Without an
+ * answer the acks are marked uncertain: when they are sent again, "lost" may mean "acked before".
+ */
 static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_error *reterr)
 {
     hw_claim claim = {.queue = hw_str_of(worker->queue),
@@ -310,6 +343,7 @@ static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_erro
     howdah_error err = HOWDAH_ERROR_INIT;
     int s;
 
+    assert(n > 0 || wanted > 0);
     HW_FAULT_POINT("worker.before_exchange");
     s = hw_queue_ops_of(worker->bus)
             ->exchange(worker->bus->store, worker->acks, n, worker->acked,
@@ -332,11 +366,13 @@ static int exchange(howdah_worker *worker, size_t n, int64_t wanted, howdah_erro
     return c.s;
 }
 
+/* I3: from here on what the handlers left is the driver's. */
 static void take_done(howdah_worker *worker)
 {
     for (hw_pool_item *item = hw_pool_take_done(&worker->pool); item; item = item->next) {
         howdah_work *work = item->owner;
 
+        assert(!work->taken && !work->held);
         work->taken = true;
         worker->owes = true;
     }
@@ -356,6 +392,8 @@ static bool is_extension_due(howdah_worker *worker, int64_t now)
     return now >= first;
 }
 
+/* The view is taken before take_done(): handlers that end in between make the claim too small,
+   never too large (I1). */
 int hw_worker_exchange(howdah_worker *worker, bool may_claim, bool flush, howdah_error *reterr)
 {
     int64_t now = hw_clock_mono_ms();
@@ -376,6 +414,8 @@ int hw_worker_exchange(howdah_worker *worker, bool may_claim, bool flush, howdah
     return exchange(worker, n, wanted, reterr);
 }
 
+/* For howdah_work_extend(), in a handler that runs in the driver's own thread: until it returns
+   nobody else can extend anything. */
 int hw_worker_extend(howdah_worker *worker, howdah_error *reterr)
 {
     size_t n = gather(worker, true, hw_clock_mono_ms());

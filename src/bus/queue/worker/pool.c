@@ -1,4 +1,4 @@
-/* pool.c - handlers: where they run, and what they say.  See worker.h. */
+/* pool.c - handlers: where they run, and what they tell the worker.  See worker.h. */
 #include <assert.h>
 
 #include "base/clock.h"
@@ -9,7 +9,8 @@
 
 /* -------------------------------------------------------------------- running */
 
-/* One handler, in whichever thread. */
+/* One handler, in a thread of the pool or in the driver's.  A lease that is over by our clock is
+   not begun (I5): another worker may have the job.  An unknown verdict counts as a failure. */
 static void run(void *ctx, size_t thread, hw_pool_item *item)
 {
     const howdah_worker *worker = ctx;
@@ -35,6 +36,7 @@ static void run(void *ctx, size_t thread, hw_pool_item *item)
                         : HOWDAH_WORK_FAILED;
 }
 
+/* low is how many jobs may be left in the pool when the driver wants to hear (pool.h I4). */
 int hw_worker_pool_init(howdah_worker *worker, size_t low, howdah_error *reterr)
 {
     const hw_pool_options options = {.whose = "worker",
@@ -48,7 +50,7 @@ int hw_worker_pool_init(howdah_worker *worker, size_t low, howdah_error *reterr)
 
 void hw_work_begin(howdah_work *work)
 {
-    assert(!work->taken && !work->over && !work->held);
+    assert(work->job && !work->taken && !work->over && !work->held);
     work->item.owner = work;
     hw_pool_push(&work->worker->pool, &work->item);
 }
@@ -62,9 +64,10 @@ void hw_work_free(howdah_work *work)
     hw_free(work);
 }
 
-/* --------------------------------------------------------------- a handler's say */
+/* ------------------------------------------------------ what a handler tells us */
 
-/* Without memory the text is lost, not the verdict. */
+/* The text is copied, because the handler's is gone when it returns.  Without memory the text is
+   lost, not the verdict. */
 static void keep_text(howdah_work *work, const char *text)
 {
     hw_str fit;
@@ -91,6 +94,7 @@ int howdah_work_fail(howdah_work *work, const char *error)
     return HOWDAH_WORK_FAILED;
 }
 
+/* after_ms < 0 leaves the delay to the queue's back-off. */
 int howdah_work_retry(howdah_work *work, int64_t after_ms, const char *error)
 {
     keep_text(work, error);
@@ -99,6 +103,7 @@ int howdah_work_retry(howdah_work *work, int64_t after_ms, const char *error)
     return HOWDAH_WORK_RETRY;
 }
 
+/* Asked in the handler's thread while the driver may set it: the flag is atomic. */
 bool howdah_work_is_lost(const howdah_work *work)
 {
     return work && atomic_load(&work->lost);
@@ -109,6 +114,8 @@ bool howdah_work_is_stopping(const howdah_work *work)
     return work && atomic_load(&work->worker->stopping);
 }
 
+/* With threads the driver extends all leases by itself; then the call only tells whether the
+   lease was lost. */
 int howdah_work_extend(howdah_work *work, howdah_error *reterr)
 {
     HW_ENTRY(entry);

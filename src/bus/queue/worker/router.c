@@ -7,6 +7,7 @@
  *       the thread nor the session.
  *   I3  What the router cannot do is no reason not to work: it says so, and tries again.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -17,10 +18,15 @@
 #include "engine/backoff.h"
 
 #define LOOK_EVERY_MS 1000
+/*
+ * The router looks at its stop flag after each slice, at the latest; an interrupt ends one early.
+ */
 #define SLICE_MS 1000
 #define BACKOFF_MS 100
 #define BACKOFF_MAX_MS 10000
 
+/* The router's thread (I1).  It ends only when it is told to: an error is logged, and tried again
+   after a pause that grows (I3). */
 static void *serve(void *arg)
 {
     howdah_worker *worker = arg;
@@ -46,12 +52,15 @@ static void *serve(void *arg)
     return NULL;
 }
 
+/* The router gets a bus of its own with the worker's settings, for the queue's bindings alone. */
 static int start(howdah_worker *worker, howdah_error *reterr)
 {
     hw_worker_router *router = &worker->router;
     int failed;
-    int s = howdah_open(worker->bus->url, worker->bus->settings, &router->bus, reterr);
+    int s;
 
+    assert(!router->runs && !router->bus);
+    s = howdah_open(worker->bus->url, worker->bus->settings, &router->bus, reterr);
     if (s >= 0)
         s = howdah_bindings_serve(router->bus, worker->queue, reterr);
     if (s >= 0) {
@@ -68,6 +77,7 @@ static int start(howdah_worker *worker, howdah_error *reterr)
     return s;
 }
 
+/* One is enough to need a router. */
 static int note_binding(void *ctx, const howdah_binding_info *info)
 {
     (void)info;
@@ -75,6 +85,8 @@ static int note_binding(void *ctx, const howdah_binding_info *info)
     return 1;
 }
 
+/* I2.  Called in every pass; the store is asked once a second, and not any more once a router
+   runs. */
 int hw_worker_route(howdah_worker *worker, howdah_error *reterr)
 {
     hw_worker_router *router = &worker->router;
@@ -98,7 +110,7 @@ int hw_worker_route(howdah_worker *worker, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* Somebody paused it, or repairs it: that is not waited for. */
+/* A binding that somebody has paused, or that is halted, is not waited for. */
 static int note_lag(void *ctx, const howdah_binding_info *info)
 {
     *(bool *)ctx = info->lag > 0 && info->state != HOWDAH_SUBSCRIPTION_PAUSED &&
@@ -106,6 +118,8 @@ static int note_lag(void *ctx, const howdah_binding_info *info)
     return *(bool *)ctx;
 }
 
+/* For until_empty: an empty queue is not the end while events are still to become its jobs.  A
+   router that fails is not waited for. */
 int hw_worker_awaits_route(howdah_worker *worker, bool *ret_awaits, howdah_error *reterr)
 {
     *ret_awaits = false;
@@ -114,12 +128,14 @@ int hw_worker_awaits_route(howdah_worker *worker, bool *ret_awaits, howdah_error
     return howdah_bindings_walk(worker->bus, worker->queue, note_lag, ret_awaits, reterr);
 }
 
+/* Called by stop and by free: the second time there is nothing left to do. */
 void hw_worker_route_end(howdah_worker *worker)
 {
     hw_worker_router *router = &worker->router;
 
     if (!router->runs)
         return;
+    assert(router->bus);
     atomic_store(&router->stop, true);
     howdah_interrupt(router->bus);
     (void)pthread_join(router->thread, NULL);

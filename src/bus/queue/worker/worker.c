@@ -1,6 +1,7 @@
 /* worker.c - a worker: made, run, stopped.  See worker.h. */
 #include "bus/queue/worker/worker.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -13,14 +14,21 @@
 #include "engine/rules.h"
 
 #define THREADS_MAX 256
+/* How often the worker looks after its queue, and how many rounds it takes then at most: the jobs
+   in hand have to be extended in between. */
 #define MAINTAIN_MS 10000
 #define MAINTAIN_ROUNDS 10
+/* From the first wait for a store that cannot be reached to the longest. */
 #define STORE_BACKOFF_MS 50
-#define ROUTE_LOOK_MS 20
 #define STORE_BACKOFF_MAX_MS 5000
+/* until_empty: how often a worker without jobs asks whether its router has caught up. */
+#define ROUTE_LOOK_MS 20
 
 /* ------------------------------------------------------------------ making one */
 
+/*
+ * One row for each number of the options: one loop checks them all, and all errors read the same.
+ */
 typedef struct number_rule {
     const char *field;
     int64_t value;
@@ -49,6 +57,7 @@ static int check_numbers(const howdah_worker_options *o, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Options come from outside, so everything about them is checked before anything is made. */
 static int check(const howdah_worker_options *o, howdah_error *reterr)
 {
     int s;
@@ -61,6 +70,7 @@ static int check(const howdah_worker_options *o, howdah_error *reterr)
     return s < 0 ? s : check_numbers(o, reterr);
 }
 
+/* The pool has ended, or never began: no thread has a job of the hand. */
 static void free_worker(howdah_worker *worker)
 {
     for (size_t i = 0; i < worker->hand_n; i++)
@@ -74,6 +84,8 @@ static void free_worker(howdah_worker *worker)
     hw_free(worker);
 }
 
+/* Everything is allocated here, as large as it can become: later no claim fails for lack of room
+   in the hand. */
 static int new_worker(howdah_bus *bus, const howdah_worker_options *o, howdah_worker **ret_worker,
                       howdah_error *reterr)
 {
@@ -111,6 +123,7 @@ static size_t low_water(const howdah_worker *worker)
     return half > threads - 1 ? half : threads - 1;
 }
 
+/* One worker a bus: it drives the bus's session, and its bell. */
 int howdah_worker_new(howdah_bus *bus, const howdah_worker_options *options,
                       howdah_worker **ret_worker, howdah_error *reterr)
 {
@@ -141,6 +154,7 @@ int howdah_worker_new(howdah_bus *bus, const howdah_worker_options *options,
         free_worker(worker);
         return s;
     }
+    assert(worker->capacity > 0 && !queues->worker);
     queues->worker = worker;
     *ret_worker = worker;
     return HOWDAH_OK;
@@ -148,13 +162,15 @@ int howdah_worker_new(howdah_bus *bus, const howdah_worker_options *options,
 
 /* --------------------------------------------------------------------- running */
 
+/* The store may be able to do it later.  Whatever else went wrong is for the caller of the run. */
 static bool is_passing(int status, const howdah_error *err)
 {
     return status == HOWDAH_UNAVAILABLE || status == HOWDAH_TIMEOUT || status == HOWDAH_FULL ||
            (err->flags & HOWDAH_RETRYABLE) != 0;
 }
 
-/* True when a later turn may succeed; waits a little, growing, at most until then. */
+/* True when a later pass may succeed.  Then it waits a little, longer each time, but not past
+   until_ms. */
 static bool retries_after(howdah_worker *worker, int status, const howdah_error *err,
                           int64_t until_ms)
 {
@@ -170,6 +186,7 @@ static bool retries_after(howdah_worker *worker, int status, const howdah_error 
     return true;
 }
 
+/* What howdah_worker_options.until_empty has to know of the queue. */
 typedef struct counts {
     int64_t ready; /* pending and processing */
     int64_t scheduled;
@@ -183,7 +200,11 @@ static int on_counts(void *ctx, const howdah_queue_info *row)
     return 0;
 }
 
-/* HOWDAH_END: nothing is left for us, see howdah_worker_run(). */
+/*
+ * HOWDAH_END: nothing is left for this worker, see howdah_worker_run().  With until_empty the
+ * store is asked only after a claim in vain: scheduled jobs are waited for only if they are our
+ * own retries.
+ */
 static int look_for_end(howdah_worker *worker, howdah_error *reterr)
 {
     counts c = {0, 0};
@@ -214,6 +235,8 @@ static int look_for_end(howdah_worker *worker, howdah_error *reterr)
                                                                                   : HOWDAH_OK;
 }
 
+/* Every worker looks after its queue, so a queue with workers needs nobody else for it.  A queue
+   that does not exist yet needs nothing. */
 static int maintain(howdah_worker *worker, howdah_error *reterr)
 {
     int64_t now = hw_clock_mono_ms();
@@ -229,7 +252,8 @@ static int maintain(howdah_worker *worker, howdah_error *reterr)
     return s == HOWDAH_NOT_FOUND ? HOWDAH_OK : s;
 }
 
-/* Until something is due, done or pushed. */
+/* Sleeps until something is due, done or pushed.  If the bell was just armed, it does not sleep:
+   the look that has to follow comes first (queue/wakeup.c I1). */
 static int rest(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_error *reterr)
 {
     hw_pool_view view = hw_pool_look(&worker->pool);
@@ -255,7 +279,8 @@ static int rest(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* One pass; HOWDAH_END: an end that the options name. */
+/* One pass.  HOWDAH_END: an end that the options name.  Without threads each pass runs one job,
+   so that leases and acks are looked after between two jobs. */
 static int pass(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_error *reterr)
 {
     /* At the end what is left in hand is run first, and then acked together. */
@@ -276,7 +301,8 @@ static int pass(howdah_worker *worker, bool may_claim, int64_t until_ms, howdah_
     return may_claim ? rest(worker, may_claim, until_ms, reterr) : HOWDAH_OK;
 }
 
-/* True when the time is over and nothing is left that this call has to see to. */
+/* True when the time is over and nothing is left for this call.  With threads, handlers may run
+   on after the call; without, nobody would run what is in hand. */
 static bool is_over(howdah_worker *worker, bool over)
 {
     hw_pool_view view = hw_pool_look(&worker->pool);
@@ -284,6 +310,7 @@ static bool is_over(howdah_worker *worker, bool over)
     return over && view.done_n == 0 && (worker->options.threads > 0 || worker->hand_n == 0);
 }
 
+/* Errors that may pass are waited out until the time is over; then the caller hears of them. */
 int howdah_worker_run(howdah_worker *worker, int64_t for_ms, howdah_error *reterr)
 {
     HW_ENTRY(entry);
@@ -315,6 +342,7 @@ int howdah_worker_run(howdah_worker *worker, int64_t for_ms, howdah_error *reter
 
 /* -------------------------------------------------------------------- stopping */
 
+/* Not run here any more: it goes back to the queue with the next exchange. */
 static void release(howdah_work *work)
 {
     work->verdict = HOWDAH_WORK_RELEASE;
@@ -322,7 +350,7 @@ static void release(howdah_work *work)
     work->worker->owes = true;
 }
 
-/* What was not begun is given back, a suspect that is held included. */
+/* What was not begun is given back, including a suspect that is held. */
 static void release_waiting(howdah_worker *worker)
 {
     for (hw_pool_item *item = hw_pool_take_waiting(&worker->pool); item; item = item->next)
@@ -333,6 +361,8 @@ static void release_waiting(howdah_worker *worker)
     }
 }
 
+/* Handlers that run are waited for, up to drain_ms.  Their leases are extended meanwhile, and
+   each is acked as it ends. */
 static int stop(howdah_worker *worker, howdah_error *reterr)
 {
     int64_t until_ms = hw_clock_end_ms(worker->options.drain_ms);
@@ -344,6 +374,8 @@ static int stop(howdah_worker *worker, howdah_error *reterr)
         howdah_error err = HOWDAH_ERROR_INIT;
         bool over = hw_clock_mono_ms() >= until_ms;
         int s = hw_worker_exchange(worker, false, true, &err);
+
+        assert(worker->hand_n <= worker->capacity); /* worker.h I1 */
 
         if (s >= 0 && worker->hand_n == 0)
             return HOWDAH_OK;
@@ -359,6 +391,8 @@ static int stop(howdah_worker *worker, howdah_error *reterr)
     }
 }
 
+/* The waits of handlers end meanwhile: one that waits on this bus returns instead of using up
+   drain_ms. */
 int howdah_worker_stop(howdah_worker *worker, howdah_error *reterr)
 {
     HW_ENTRY(entry);
@@ -375,6 +409,8 @@ int howdah_worker_stop(howdah_worker *worker, howdah_error *reterr)
     return s;
 }
 
+/* After a stop that timed out, too: the pool's threads are joined, however long the handlers
+   take.  What they leave is not acked, and their leases run out. */
 void howdah_worker_free(howdah_worker *worker)
 {
     HW_ENTRY(entry);
