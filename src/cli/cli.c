@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/in/signals.h"
@@ -151,20 +150,4 @@ void cli_note(cli_context *cli, const char *fmt, ...)
     cli_err_vprintf(&cli->out, fmt, args);
     cli_err_printf(&cli->out, "\n");
     va_end(args);
-}
-
-void cli_json_text(cli_context *cli, const char *text)
-{
-    hw_buf quoted = HW_BUF_INIT((size_t)64 * 1024 * 1024);
-
-    if (hw_utf8_valid(text, strlen(text))) {
-        hw_json_put_string(&quoted, text, strlen(text));
-    } else { /* a file name may be anything, JSON may not */
-        hw_buf_putc(&quoted, '"');
-        for (const char *c = text; *c; c++)
-            hw_buf_putc(&quoted, *c > ' ' && *c < 0x7f && *c != '"' && *c != '\\' ? *c : '?');
-        hw_buf_putc(&quoted, '"');
-    }
-    cli_out_put(&cli->out, hw_buf_str(&quoted), quoted.len);
-    hw_buf_done(&quoted);
 }

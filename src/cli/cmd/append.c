@@ -26,7 +26,7 @@ void cli_position_json(cli_context *cli, const char *stream, const howdah_positi
 {
     cli_out_printf(&cli->out, "{\"global_sequence\":%" PRId64 ",\"id\":\"%s\",\"stream\":",
                    position->global_sequence, position->id);
-    cli_json_text(cli, stream);
+    cli_json_text(&cli->out, stream);
     cli_out_printf(&cli->out, ",\"version\":%" PRId64 ",\"revision\":%" PRId32 "}\n",
                    position->version, position->revision);
 }

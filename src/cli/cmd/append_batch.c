@@ -323,11 +323,11 @@ static void verdict(batch *b, const howdah_error *err)
     if (err) {
         cli_out_puts(out, ",\"field\":");
         if (err->field[0])
-            cli_json_text(b->cli, err->field);
+            cli_json_text(out, err->field);
         else
             cli_out_puts(out, "null");
         cli_out_puts(out, ",\"error\":");
-        cli_json_text(b->cli, err->message);
+        cli_json_text(out, err->message);
     }
     cli_out_puts(out, "}\n");
 }

@@ -1,46 +1,47 @@
 /* bind.c - howdah bind, unbind and bindings: events that become jobs. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/out/subscriptions.h"
-#include "cli/out/table.h"
 
-#define ROWS_HELD 1000
+/* ------------------------------------------------------------------- fields */
 
-/* -------------------------------------------------------------------- lines */
-
-static void put_json(cli_context *cli, const howdah_binding_info *info)
+static void get_key(const void *thing, cli_value *v)
 {
-    cli_out *out = &cli->out;
+    const howdah_binding_info *info = thing;
 
-    cli_out_puts(out, "{\"queue\":");
-    cli_json_text(cli, info->queue);
-    cli_json_member(cli, "pattern", info->pattern);
-    cli_json_member(cli, "key", howdah_binding_key_name(info->key));
-    cli_json_member(cli, "subscriber_id", info->subscriber_id);
-    cli_out_printf(out, ",\"high\":%" PRId64 ",\"head\":%" PRId64 ",\"lag\":%" PRId64, info->high,
-                   info->head, info->lag);
-    cli_json_member(cli, "state", cli_sub_state(info->state));
-    cli_json_member(cli, "owner", info->owner);
-    cli_json_time(cli, "created_at", info->created_at_us);
-    cli_json_member(cli, "reason", info->reason);
-    cli_out_puts(out, "}\n");
+    v->text = hw_str_of(howdah_binding_key_name(info->key));
 }
 
-static void put_row(cli_table *table, const howdah_binding_info *info)
+static void get_state(const void *thing, cli_value *v)
 {
-    char at[24];
-    char lag[24];
+    const howdah_binding_info *info = thing;
 
-    (void)snprintf(at, sizeof at, "%" PRId64, info->high);
-    (void)snprintf(lag, sizeof lag, "%" PRId64, info->lag);
-    cli_table_row(table, (hw_str[]){hw_str_of(info->queue), hw_str_of(info->pattern),
-                                    hw_str_of(howdah_binding_key_name(info->key)),
-                                    hw_str_of(cli_sub_state(info->state)), hw_str_of(at),
-                                    hw_str_of(lag), hw_str_of(info->owner[0] ? info->owner : "-")});
+    v->text = hw_str_of(cli_sub_state(info->state));
 }
+
+#define AT(member) CLI_AT(howdah_binding_info, member)
+
+static const cli_field fields[] = {
+    {"queue", CLI_TEXT, .style = CLI_CYAN, AT(queue)},
+    {"pattern", CLI_TEXT, AT(pattern)},
+    {"key", CLI_WORD, .get = get_key},
+    {"subscriber_id", CLI_TEXT, AT(subscriber_id)},
+    {"high", CLI_NUMBER, .head = "at", AT(high)},
+    {"head", CLI_NUMBER, AT(head)},
+    {"lag", CLI_NUMBER, AT(lag)},
+    {"state", CLI_WORD, .get = get_state},
+    {"owner", CLI_TEXT, .style = CLI_DIM, .blank = "-", AT(owner)},
+    {"created_at", CLI_TIME, AT(created_at_us)},
+    {"reason", CLI_TEXT, AT(reason)},
+    {NULL},
+};
+
+static const cli_entity binding = {
+    fields,
+    .json = "queue pattern key subscriber_id high head lag state owner created_at reason",
+    .table = "queue pattern key state high lag owner",
+};
 
 /* ------------------------------------------------------------- bind, unbind */
 
@@ -54,7 +55,7 @@ static int on_wanted(void *ctx, const howdah_binding_info *info)
     const wanted *w = ctx;
 
     if (strcmp(info->pattern, w->pattern) == 0)
-        put_json(w->cli, info);
+        cli_entity_put(&w->cli->out, &binding, info);
     return 0;
 }
 
@@ -141,10 +142,10 @@ static int run_unbind(cli_context *cli, char **words, howdah_error *reterr)
         return s;
     if (!cli->out.json)
         return answer(cli, words, "makes no more jobs of", reterr);
-    cli_out_puts(&cli->out, "{\"queue\":");
-    cli_json_text(cli, words[0]);
-    cli_json_member(cli, "pattern", words[1]);
-    cli_out_puts(&cli->out, ",\"removed\":true}\n");
+    cli_entity_json(&cli->out, &(cli_entity){.fields = fields, .json = "queue pattern"},
+                    &(howdah_binding_info){.queue = words[0], .pattern = words[1]},
+                    ",\"removed\":true");
+    cli_out_puts(&cli->out, "\n");
     return HOWDAH_OK;
 }
 
@@ -173,44 +174,22 @@ int cmd_unbind(cli_context *cli, int argc, char **argv)
 
 /* ----------------------------------------------------------------- bindings */
 
-typedef struct listing {
-    cli_context *cli;
-    cli_table table;
-    size_t n;
-} listing;
-
 static int on_listed(void *ctx, const howdah_binding_info *info)
 {
-    listing *l = ctx;
-
-    l->n++;
-    if (l->cli->out.json)
-        put_json(l->cli, info);
-    else
-        put_row(&l->table, info);
-    return cli_out_alive(&l->cli->out) ? 0 : 1;
+    return cli_list_put(ctx, info);
 }
 
 int cmd_bindings(cli_context *cli, int argc, char **argv)
 {
-    static const cli_column columns[] = {
-        {"queue", CLI_CYAN, false, false, 0}, {"pattern", CLI_PLAIN, false, false, 0},
-        {"key", CLI_PLAIN, false, true, 0},   {"state", CLI_PLAIN, false, true, 0},
-        {"at", CLI_PLAIN, true, true, 0},     {"lag", CLI_PLAIN, true, true, 0},
-        {"owner", CLI_DIM, false, false, 0},
-    };
     howdah_error err = HOWDAH_ERROR_INIT;
-    listing l = {.cli = cli};
+    cli_list list;
     int s = cli_args_words(&cli->args, 0, 1, &err);
 
-    cli_table_init(&l.table, &cli->out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
+    cli_list_begin(&list, cli, &binding);
     if (s >= 0)
         s = cli_open(cli, &err);
     if (s >= 0)
-        s = howdah_bindings_walk(cli->bus, argc > 1 ? argv[1] : NULL, on_listed, &l, &err);
-    cli_table_flush(&l.table);
-    cli_table_done(&l.table);
-    if (s >= 0 && l.n == 0 && !cli->out.json)
-        cli_note(cli, "no bindings; howdah bind QUEUE PATTERN makes one");
+        s = howdah_bindings_walk(cli->bus, argc > 1 ? argv[1] : NULL, on_listed, &list, &err);
+    cli_list_end(&list, s, "no bindings; howdah bind QUEUE PATTERN makes one");
     return s < 0 ? cli_fail(cli, &err) : 0;
 }

@@ -13,7 +13,7 @@
 void cli_pushed_json(cli_context *cli, const char *queue, const howdah_pushed *pushed)
 {
     cli_out_printf(&cli->out, "{\"id\":%" PRId64 ",\"queue\":", pushed->id);
-    cli_json_text(cli, queue);
+    cli_json_text(&cli->out, queue);
     cli_out_puts(&cli->out, pushed->existed ? ",\"existed\":true}\n" : "}\n");
 }
 

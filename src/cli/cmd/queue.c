@@ -1,46 +1,27 @@
 /* queue.c - howdah queue: queues in the hands of an operator. */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "cli/in/verbs.h"
 #include "cli/out/queues.h"
 
-typedef struct listing {
-    cli_context *cli;
-    cli_table table;
-    size_t n;
-} listing;
-
 static int on_listed(void *ctx, const howdah_queue_info *info)
 {
-    listing *l = ctx;
-
-    l->n++;
-    if (l->cli->out.json) {
-        cli_queue_json(l->cli, info);
-        cli_out_puts(&l->cli->out, "\n");
-    } else {
-        cli_queues_table_row(&l->table, info);
-    }
-    return cli_out_alive(&l->cli->out) ? 0 : 1;
+    return cli_list_put(ctx, info);
 }
 
 static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
-    listing l = {.cli = cli};
+    cli_list list;
     int s = cli_open(cli, reterr);
 
     (void)words_n;
     (void)words;
-    cli_queues_table_init(&l.table, &cli->out);
+    cli_list_begin(&list, cli, &cli_queue);
     if (s == HOWDAH_OK)
-        s = howdah_queues_walk(cli->bus, NULL, on_listed, &l, reterr);
-    cli_table_flush(&l.table);
-    cli_table_done(&l.table);
-    if (s >= 0 && l.n == 0 && !cli->out.json)
-        cli_note(cli, "no queues; howdah push QUEUE makes one");
+        s = howdah_queues_walk(cli->bus, NULL, on_listed, &list, reterr);
+    cli_list_end(&list, s, "no queues; howdah push QUEUE makes one");
     return s;
 }
 
@@ -48,12 +29,7 @@ static int on_shown(void *ctx, const howdah_queue_info *info)
 {
     cli_context *cli = ctx;
 
-    if (cli->out.json) {
-        cli_queue_json(cli, info);
-        cli_out_puts(&cli->out, "\n");
-    } else {
-        cli_queue_show(cli, info);
-    }
+    cli_entity_put(&cli->out, &cli_queue, info);
     return 0;
 }
 
@@ -151,7 +127,7 @@ static int run_purge(cli_context *cli, int words_n, char **words, howdah_error *
         return s;
     if (cli->out.json) {
         cli_out_puts(&cli->out, "{\"queue\":");
-        cli_json_text(cli, words[0]);
+        cli_json_text(&cli->out, words[0]);
         cli_out_printf(&cli->out, ",\"purged\":%" PRId64 "}\n", n);
     } else {
         cli_out_printf(&cli->out, "%s: %" PRId64 " job%s removed\n", words[0], n,

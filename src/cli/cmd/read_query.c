@@ -12,10 +12,8 @@
 #include "base/text.h"
 #include "cli/cmd/read.h"
 #include "cli/out/events.h"
-#include "cli/out/subscriptions.h"
+#include "cli/out/fields.h"
 #include "cli/out/times.h"
-
-#define ROWS_HELD 1000 /* above any number that a person reads as a table */
 
 static const char *const as_of_options[] = {"valid-at", "known-at", "current", NULL};
 /* The forms of the answer other than events. */
@@ -28,8 +26,6 @@ typedef struct lookup {
     bool nothing;               /* --limit 0 */
     howdah_knowledge knowledge; /* of --known-at, */
     const char *tail;           /* as the last field of a line; "" without */
-    cli_table table;            /* of types and streams */
-    int64_t n;
 } lookup;
 
 /* ------------------------------------------------------------------ options */
@@ -301,114 +297,76 @@ static int ask_knowledge(lookup *q, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-static void type_json(lookup *q, const howdah_type_stats *t)
-{
-    cli_context *cli = q->cli;
+#define AT(member) CLI_AT(howdah_type_stats, member)
 
-    cli_out_puts(&cli->out, "{\"type\":");
-    cli_json_text(cli, t->type);
-    cli_out_printf(&cli->out,
-                   ",\"events\":%" PRId64 ",\"corrections\":%" PRId64 ",\"retractions\":%" PRId64
-                   ",\"streams\":%" PRId64,
-                   t->events, t->corrections, t->retractions, t->streams);
-    cli_json_time(cli, "first_valid_time", t->first_valid_us);
-    cli_json_time(cli, "last_valid_time", t->last_valid_us);
-    cli_json_time(cli, "first_recorded_at", t->first_recorded_us);
-    cli_json_time(cli, "last_recorded_at", t->last_recorded_us);
-    cli_out_printf(&cli->out, "%s}\n", q->tail);
-}
+static const cli_field type_fields[] = {
+    {"type", CLI_TEXT, .style = CLI_CYAN, AT(type)},
+    {"events", CLI_COUNT, AT(events)},
+    {"corrections", CLI_COUNT, AT(corrections)},
+    {"retractions", CLI_COUNT, AT(retractions)},
+    {"streams", CLI_COUNT, AT(streams)},
+    {"first_valid_time", CLI_DAY, .head = "valid from", .style = CLI_DIM, AT(first_valid_us)},
+    {"last_valid_time", CLI_DAY, .head = "to", .style = CLI_DIM, AT(last_valid_us)},
+    {"first_recorded_at", CLI_TIME, AT(first_recorded_us)},
+    {"last_recorded_at", CLI_TIME, AT(last_recorded_us)},
+    {NULL},
+};
 
-static void type_row(lookup *q, const howdah_type_stats *t)
-{
-    char events[CLI_COUNT_SIZE];
-    char corrections[CLI_COUNT_SIZE];
-    char retractions[CLI_COUNT_SIZE];
-    char streams[CLI_COUNT_SIZE];
-    char first[HOWDAH_TIME_SIZE];
-    char last[HOWDAH_TIME_SIZE];
-
-    cli_count_text(t->events, events);
-    cli_count_text(t->corrections, corrections);
-    cli_count_text(t->retractions, retractions);
-    cli_count_text(t->streams, streams);
-    cli_time_text(t->first_valid_us, first);
-    cli_time_text(t->last_valid_us, last);
-    first[10] = last[10] = '\0'; /* the day */
-    cli_table_row(&q->table, (hw_str[]){hw_str_of(t->type), hw_str_of(events),
-                                        hw_str_of(corrections), hw_str_of(retractions),
-                                        hw_str_of(streams), hw_str_of(first), hw_str_of(last)});
-}
+static const cli_entity type_entity = {
+    type_fields,
+    .json = "type events corrections retractions streams first_valid_time last_valid_time "
+            "first_recorded_at last_recorded_at",
+    .table = "type events corrections retractions streams first_valid_time last_valid_time",
+};
 
 static int on_type(void *ctx, const howdah_type_stats *stats)
 {
-    lookup *q = ctx;
-
-    q->n++;
-    if (q->cli->out.json)
-        type_json(q, stats);
-    else
-        type_row(q, stats);
-    return cli_out_alive(&q->cli->out) ? 0 : 1;
+    return cli_list_put(ctx, stats);
 }
 
-static int answer_types(lookup *q, howdah_error *reterr)
+/* A stream is its name. */
+static void get_stream(const void *thing, cli_value *v)
 {
-    static const cli_column columns[] = {
-        {"type", CLI_CYAN, false, false, 0},       {"events", CLI_PLAIN, true, true, 0},
-        {"corrections", CLI_PLAIN, true, true, 0}, {"retractions", CLI_PLAIN, true, true, 0},
-        {"streams", CLI_PLAIN, true, true, 0},     {"valid from", CLI_DIM, false, true, 0},
-        {"to", CLI_DIM, false, true, 0},
-    };
-    int s = ask_knowledge(q, reterr);
-
-    cli_table_init(&q->table, &q->cli->out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
-    if (s == HOWDAH_OK)
-        s = howdah_query_types(q->cli->bus, &q->options, on_type, q, reterr);
-    return s;
+    v->text = hw_str_of(thing);
 }
+
+static const cli_field stream_fields[] = {
+    {"stream", CLI_TEXT, .get = get_stream},
+    {NULL},
+};
+
+static const cli_entity stream_entity = {stream_fields, .json = "stream", .table = "stream"};
 
 static int on_stream(void *ctx, const char *stream)
 {
-    lookup *q = ctx;
-
-    q->n++;
-    if (q->cli->out.json) {
-        cli_out_puts(&q->cli->out, "{\"stream\":");
-        cli_json_text(q->cli, stream);
-        cli_out_printf(&q->cli->out, "%s}\n", q->tail);
-    } else {
-        cli_table_row(&q->table, (hw_str[]){hw_str_of(stream)});
-    }
-    return cli_out_alive(&q->cli->out) ? 0 : 1;
+    return cli_list_put(ctx, stream);
 }
 
-static int answer_streams(lookup *q, howdah_error *reterr)
+/* --stats and --streams: what the events that were asked for have in common. */
+static int answer_list(lookup *q, bool types, howdah_error *reterr)
 {
-    static const cli_column columns[] = {{"stream", CLI_PLAIN, false, false, 0}};
-    howdah_query_options o = q->options;
+    cli_list list;
     int s = ask_knowledge(q, reterr);
 
-    cli_table_init(&q->table, &q->cli->out, columns, 1, ROWS_HELD);
-    if (s == HOWDAH_OK && !q->nothing)
-        s = howdah_query_streams(q->cli->bus, &o, on_stream, q, reterr);
+    cli_list_begin(&list, q->cli, types ? &type_entity : &stream_entity);
+    list.tail = q->tail;
+    if (s == HOWDAH_OK && types)
+        s = howdah_query_types(q->cli->bus, &q->options, on_type, &list, reterr);
+    else if (s == HOWDAH_OK && !q->nothing)
+        s = howdah_query_streams(q->cli->bus, &q->options, on_stream, &list, reterr);
+    cli_list_end(&list, s, "no events");
     return s;
 }
 
 static int answer(lookup *q, howdah_error *reterr)
 {
     const cli_args *args = &q->cli->args;
-    int s;
 
     if (cli_args_has(args, "count"))
         return answer_count(q, reterr);
-    if (!cli_args_has(args, "stats") && !cli_args_has(args, "streams"))
-        return answer_events(q, reterr);
-    s = cli_args_has(args, "stats") ? answer_types(q, reterr) : answer_streams(q, reterr);
-    cli_table_flush(&q->table);
-    cli_table_done(&q->table);
-    if (s >= 0 && q->n == 0 && !q->cli->out.json)
-        cli_note(q->cli, "no events");
-    return s;
+    if (cli_args_has(args, "stats") || cli_args_has(args, "streams"))
+        return answer_list(q, cli_args_has(args, "stats"), reterr);
+    return answer_events(q, reterr);
 }
 
 int cli_query_run(cli_context *cli, howdah_error *reterr)

@@ -21,14 +21,14 @@ typedef struct printer {
 static void fact_json(printer *p, const howdah_fact *fact)
 {
     cli_out_puts(&p->cli->out, p->begun ? "," : "{");
-    cli_json_text(p->cli, fact->key);
+    cli_json_text(&p->cli->out, fact->key);
     cli_out_puts(&p->cli->out, ":");
     if (!fact->value)
         cli_out_puts(&p->cli->out, "null");
     else if (fact->number)
         cli_out_puts(&p->cli->out, fact->value);
     else
-        cli_json_text(p->cli, fact->value);
+        cli_json_text(&p->cli->out, fact->value);
 }
 
 static void line(cli_out *out, const char *key, const char *value)
@@ -57,9 +57,9 @@ static int on_subscription(void *ctx, const howdah_subscription_info *info)
 
     if (p->cli->out.json) {
         cli_out_puts(&p->cli->out, p->subs_n > 0 ? "," : "");
-        cli_sub_json(p->cli, info);
+        cli_entity_json(&p->cli->out, &cli_subscription, info, "");
     } else {
-        cli_subs_table_row(&p->subs, info);
+        cli_fields_row(&p->subs, cli_subscription.fields, cli_subscription.table, info);
     }
     p->subs_n++;
     p->dead_letters += info->dead_letters;
@@ -73,9 +73,9 @@ static int on_queue(void *ctx, const howdah_queue_info *info)
 
     if (p->cli->out.json) {
         cli_out_puts(&p->cli->out, p->queues_n > 0 ? "," : "");
-        cli_queue_summary_json(p->cli, info);
+        cli_entity_json(&p->cli->out, &cli_queue_summary, info, "");
     } else {
-        cli_queues_summary_row(&p->queues, info);
+        cli_fields_row(&p->queues, cli_queue_summary.fields, cli_queue_summary.table, info);
     }
     p->queues_n++;
     p->dead_letters += info->dead_letters;
@@ -149,8 +149,8 @@ int cmd_status(cli_context *cli, int argc, char **argv)
 
     (void)argc;
     (void)argv;
-    cli_subs_table_init(&p.subs, &cli->out);
-    cli_queues_summary_init(&p.queues, &cli->out);
+    cli_entity_table(&p.subs, &cli->out, &cli_subscription);
+    cli_entity_table(&p.queues, &cli->out, &cli_queue_summary);
     if (s == HOWDAH_OK)
         s = cli_open(cli, &err);
     if (s == HOWDAH_OK)

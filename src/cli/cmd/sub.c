@@ -1,4 +1,5 @@
 /* sub.c - howdah sub: subscriptions by name, from any process. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,48 +9,28 @@
 #include "cli/cli.h"
 #include "cli/in/signals.h"
 #include "cli/in/verbs.h"
-#include "cli/out/show.h"
 #include "cli/out/subscriptions.h"
 
 #define WAIT_LOOK_MS 100
-#define ROWS_HELD 1000
 
 /* ---------------------------------------------------------------- ls, show */
 
-typedef struct listing {
-    cli_context *cli;
-    cli_table table;
-    size_t n;
-} listing;
-
 static int on_listed(void *ctx, const howdah_subscription_info *info)
 {
-    listing *l = ctx;
-
-    l->n++;
-    if (l->cli->out.json) {
-        cli_sub_json(l->cli, info);
-        cli_out_puts(&l->cli->out, "\n");
-    } else {
-        cli_subs_table_row(&l->table, info);
-    }
-    return 0;
+    return cli_list_put(ctx, info);
 }
 
 static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
-    listing l = {.cli = cli};
+    cli_list list;
     int s = cli_open(cli, reterr);
 
     (void)words_n;
     (void)words;
-    cli_subs_table_init(&l.table, &cli->out);
+    cli_list_begin(&list, cli, &cli_subscription);
     if (s == HOWDAH_OK)
-        s = howdah_subscriptions_walk(cli->bus, NULL, on_listed, &l, reterr);
-    cli_table_flush(&l.table);
-    cli_table_done(&l.table);
-    if (s >= 0 && l.n == 0 && !cli->out.json)
-        cli_note(cli, "no subscriptions; howdah subscribe NAME makes one");
+        s = howdah_subscriptions_walk(cli->bus, NULL, on_listed, &list, reterr);
+    cli_list_end(&list, s, "no subscriptions; howdah subscribe NAME makes one");
     return s;
 }
 
@@ -57,12 +38,7 @@ static int on_shown(void *ctx, const howdah_subscription_info *info)
 {
     cli_context *cli = ctx;
 
-    if (cli->out.json) {
-        cli_sub_json(cli, info);
-        cli_out_puts(&cli->out, "\n");
-    } else {
-        cli_sub_show(cli, info);
-    }
+    cli_entity_put(&cli->out, &cli_subscription, info);
     return 0;
 }
 
@@ -138,7 +114,7 @@ static int run_rm(cli_context *cli, int words_n, char **words, howdah_error *ret
         return s;
     if (cli->out.json) {
         cli_out_puts(&cli->out, "{\"subscriber_id\":");
-        cli_json_text(cli, words[0]);
+        cli_json_text(&cli->out, words[0]);
         cli_out_puts(&cli->out, ",\"removed\":true}\n");
     } else {
         cli_out_printf(&cli->out, "%s is gone; its dead letters stay\n", words[0]);
@@ -220,54 +196,61 @@ static int run_wait(cli_context *cli, int words_n, char **words, howdah_error *r
 
 /* ------------------------------------------------------------------- skips */
 
+/* "7-9": the numbers that were passed over, in one cell. */
+static void get_numbers(const void *thing, cli_value *v)
+{
+    const howdah_skip *skip = thing;
+
+    assert(skip->first <= skip->last);
+    (void)snprintf(v->small, sizeof v->small, "%" PRId64 "-%" PRId64, skip->first, skip->last);
+    v->text = hw_str_of(v->small);
+}
+
+static void get_missing_for(const void *thing, cli_value *v)
+{
+    const howdah_skip *skip = thing;
+
+    (void)snprintf(v->small, sizeof v->small, "%" PRId64 " ms", skip->age_ms);
+    v->text = hw_str_of(v->small);
+}
+
+#define AT(member) CLI_AT(howdah_skip, member)
+
+static const cli_field skip_fields[] = {
+    {"id", CLI_NUMBER, .style = CLI_DIM, AT(id)},
+    {"subscriber_id", CLI_TEXT, .head = "subscription", .style = CLI_CYAN, AT(subscriber_id)},
+    {"first", CLI_NUMBER, AT(first)},
+    {"last", CLI_NUMBER, AT(last)},
+    {"numbers", CLI_WORD, .right = true, .get = get_numbers},
+    {"age_ms", CLI_NUMBER, AT(age_ms)},
+    {"missing_for", CLI_WORD, .head = "missing for", .right = true, .get = get_missing_for},
+    {"reason", CLI_TEXT, AT(reason)},
+    {"created_at", CLI_TIME, AT(created_at_us)},
+    {"resolution", CLI_TEXT, .blank = "(open)", AT(resolution)},
+    {NULL},
+};
+
+static const cli_entity skip_entity = {
+    skip_fields,
+    .json = "id subscriber_id first last age_ms reason created_at resolution",
+    .table = "id subscriber_id numbers missing_for reason resolution",
+};
+
 static int on_skip(void *ctx, const howdah_skip *skip)
 {
-    listing *l = ctx;
-    cli_out *out = &l->cli->out;
-    char id[24];
-    char range[48];
-    char age[32];
-
-    l->n++;
-    if (out->json) {
-        cli_out_printf(out, "{\"id\":%" PRId64 ",\"subscriber_id\":", skip->id);
-        cli_json_text(l->cli, skip->subscriber_id);
-        cli_out_printf(out, ",\"first\":%" PRId64 ",\"last\":%" PRId64 ",\"age_ms\":%" PRId64,
-                       skip->first, skip->last, skip->age_ms);
-        cli_json_member(l->cli, "reason", skip->reason);
-        cli_json_time(l->cli, "created_at", skip->created_at_us);
-        cli_json_member(l->cli, "resolution", skip->resolution);
-        cli_out_puts(out, "}\n");
-        return 0;
-    }
-    (void)snprintf(id, sizeof id, "%" PRId64, skip->id);
-    (void)snprintf(range, sizeof range, "%" PRId64 "-%" PRId64, skip->first, skip->last);
-    (void)snprintf(age, sizeof age, "%" PRId64 " ms", skip->age_ms);
-    cli_table_row(&l->table,
-                  (hw_str[]){hw_str_of(id), hw_str_of(skip->subscriber_id), hw_str_of(range),
-                             hw_str_of(age), hw_str_of(skip->reason),
-                             hw_str_of(skip->resolution[0] ? skip->resolution : "(open)")});
-    return 0;
+    return cli_list_put(ctx, skip);
 }
 
 static int run_skips(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
-    static const cli_column columns[] = {
-        {"id", CLI_DIM, true, true, 0},         {"subscription", CLI_CYAN, false, false, 0},
-        {"numbers", CLI_PLAIN, true, true, 0},  {"missing for", CLI_PLAIN, true, true, 0},
-        {"reason", CLI_PLAIN, false, false, 0}, {"resolution", CLI_PLAIN, false, false, 0},
-    };
-    listing l = {.cli = cli};
+    cli_list list;
     int s = cli_open(cli, reterr);
 
-    cli_table_init(&l.table, &cli->out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
+    cli_list_begin(&list, cli, &skip_entity);
     if (s == HOWDAH_OK)
         s = howdah_skips_walk(cli->bus, words_n > 0 ? words[0] : NULL,
-                              cli_args_has(&cli->args, "all"), on_skip, &l, reterr);
-    cli_table_flush(&l.table);
-    cli_table_done(&l.table);
-    if (s >= 0 && l.n == 0 && !cli->out.json)
-        cli_note(cli, "nothing was skipped");
+                              cli_args_has(&cli->args, "all"), on_skip, &list, reterr);
+    cli_list_end(&list, s, "nothing was skipped");
     return s;
 }
 

@@ -303,7 +303,7 @@ static void sum_up(site *w, const howdah_worker_info *i)
 
     if (out->json) {
         cli_out_puts(out, "{\"queue\":");
-        cli_json_text(w->cli, w->options.queue);
+        cli_json_text(out, w->options.queue);
         cli_out_printf(out,
                        ",\"completed\":%" PRId64 ",\"failed\":%" PRId64 ",\"retried\":%" PRId64
                        ",\"released\":%" PRId64 ",\"lost\":%" PRId64 "}\n",

@@ -12,12 +12,14 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/in/signals.h"
 
 #define WIDTH_DEFAULT 80u
 #define HEIGHT_DEFAULT 24u
+#define JSON_BYTES_MAX ((size_t)64 * 1024 * 1024) /* of one string */
 
 static bool environment_is(const char *name, const char *value)
 {
@@ -187,6 +189,22 @@ void cli_out_wrapped(cli_out *out, const char *text, unsigned indent, unsigned w
         text += *text != '\0';
     }
     cli_out_puts(out, "\n");
+}
+
+void cli_json_text(cli_out *out, const char *text)
+{
+    hw_buf quoted = HW_BUF_INIT(JSON_BYTES_MAX);
+
+    if (hw_utf8_valid(text, strlen(text))) {
+        hw_json_put_string(&quoted, text, strlen(text));
+    } else { /* a file name may be anything, JSON may not */
+        hw_buf_putc(&quoted, '"');
+        for (const char *c = text; *c; c++)
+            hw_buf_putc(&quoted, *c > ' ' && *c < 0x7f && *c != '"' && *c != '\\' ? *c : '?');
+        hw_buf_putc(&quoted, '"');
+    }
+    cli_out_put(out, hw_buf_str(&quoted), quoted.len);
+    hw_buf_done(&quoted);
 }
 
 static const char *style_code(cli_style style)

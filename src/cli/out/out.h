@@ -60,6 +60,8 @@ void cli_out_printf(cli_out *out, const char *fmt, ...) HW_PRINTF(2, 3);
  * without indent.
  */
 void cli_out_wrapped(cli_out *out, const char *text, unsigned indent, unsigned width);
+/* Text as a JSON string. */
+void cli_json_text(cli_out *out, const char *text);
 /* Starts a style; CLI_PLAIN ends it.  Nothing without colours. */
 void cli_out_style(cli_out *out, cli_style style);
 /* Writes out all that was put. */
