@@ -373,15 +373,15 @@ counts_types_and_streams() {
 
 questions_that_contradict_themselves_are_wrong_usage() {
     run 2 read --current --from 3
-    has err "--from goes without --current"
+    has err "--from does not go with --current"
     for form in count stats streams; do
         run 2 read --$form --from 3
-        has err "--from goes without --$form"
+        has err "--from does not go with --$form"
         run 2 read --$form --stream s --last
-        has err "--last goes without --$form"
+        has err "--last does not go with --$form"
     done
     run 2 read --count --since 3
-    has err "--since goes without --count"
+    has err "--since does not go with --count"
     run 2 read --current --stream s --last
     has err "--backward --limit 1"
     run 2 read --known-at 2020-01-01T00:00:00Z --id $A
