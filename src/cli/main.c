@@ -36,7 +36,7 @@ static int dispatch(cli_context *cli)
         return 0;
     }
     if (HOWDAH_VERSION_CHECK() < 0) {
-        (void)hw_fail(&err, HOWDAH_FAILED, "the library is of version %s, this command of %s",
+        (void)hw_fail(&err, HOWDAH_FAILED, "the library has version %s, this command has %s",
                       howdah_version(), HOWDAH_VERSION_STRING);
         return cli_fail(cli, &err);
     }

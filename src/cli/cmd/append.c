@@ -18,7 +18,7 @@ int cli_expect_parse(const char *text, int64_t *ret_expected, howdah_error *rete
         *ret_expected = HOWDAH_EXPECT_EXISTS;
     else if (!hw_parse_i64(text, 0, INT64_MAX, ret_expected))
         return hw_fail_field(reterr, HOWDAH_INVALID, "expect",
-                             "wanted any, none, exists or a version");
+                             "expected any, none, exists or a version");
     return HOWDAH_OK;
 }
 
@@ -166,7 +166,8 @@ static int append_one(cli_context *cli, const howdah_event *event, howdah_error 
         cli_append_say(cli, howdah_event_stream(event), &place);
     } else if (reterr->flags & HOWDAH_OUTCOME_UNKNOWN) {
         howdah_event_id(event, id);
-        return hw_advise(reterr, s, "it may be stored; the same command with --id %s tells", id);
+        return hw_advise(reterr, s, "it may have been stored; the same command with --id %s tells",
+                         id);
     }
     return s;
 }

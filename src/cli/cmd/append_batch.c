@@ -2,7 +2,7 @@
  * append_batch.c - howdah append --batch: events from JSON lines.
  *
  *   I1  Events are stored in the order of their lines, a transaction at a time; a line that
- *       cannot be stored ends the run, and no line behind it is stored.
+ *       cannot be stored ends the run, and no line after it is stored.
  *   I2  Memory holds one transaction: without --tx-size at most what the library takes in one.
  *   I3  Lines that carry ids may be sent again: what is stored is counted, not stored twice.
  */
@@ -282,12 +282,14 @@ static void sum_up(batch *b)
 /* Behind an error: what is stored, and how to go on. */
 static void say_how_to_go_on(const batch *b, const howdah_error *err)
 {
-    const char *how = b->without_ids ? "not all of these lines have an id: leave them out next time"
-                                     : "running it again goes on";
+    const char *how = b->without_ids
+                          ? "not all of these lines have an id: leave them out of the next run"
+                          : "run it again to continue";
 
     if (err->flags & HOWDAH_OUTCOME_UNKNOWN)
-        how = b->without_ids || b->uncertain ? "look which lines are stored before running it again"
-                                             : "running it again settles it and goes on";
+        how = b->without_ids || b->uncertain
+                  ? "check which lines are stored before you run it again"
+                  : "run it again to make sure and to continue";
     if (b->stored == 0 && !(err->flags & HOWDAH_OUTCOME_UNKNOWN))
         cli_err_printf(&b->cli->out, "howdah: nothing was stored\n");
     else
@@ -303,7 +305,7 @@ static int run(batch *b, howdah_error *reterr)
     if (s < 0)
         return s;
     if (isatty(STDIN_FILENO) == 1)
-        cli_note(b->cli, "reading JSON lines; Ctrl-D ends them");
+        cli_note(b->cli, "reading JSON lines; Ctrl-D ends the input");
     return store_all(b, reterr);
 }
 
@@ -378,7 +380,7 @@ static int check_usage(const cli_args *args, howdah_error *reterr)
                            single[i]);
     if (cli_args_has(args, "expect") && cli_args_has(args, "tx-size"))
         return hw_fail(reterr, HOWDAH_MISUSE,
-                       "--expect speaks of one transaction, --tx-size makes several");
+                       "--expect is about one transaction, but --tx-size makes several");
     return cli_args_words(args, 0, 0, reterr);
 }
 

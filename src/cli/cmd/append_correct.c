@@ -69,7 +69,7 @@ static int take_id(const cli_args *args, correct_request *r, howdah_error *reter
     if (r->c.id)
         return HOWDAH_OK;
     if (!hw_uuid_v7(&id))
-        return hw_fail(reterr, HOWDAH_FAILED, "the system gives no random bytes for an id");
+        return hw_fail(reterr, HOWDAH_FAILED, "cannot get random bytes for an id");
     hw_uuid_format(&id, r->id);
     r->c.id = r->id;
     return HOWDAH_OK;
@@ -122,7 +122,8 @@ static int check_name(const char *field, const char *given, const char *stored,
 {
     if (!given || strcmp(given, stored) == 0)
         return HOWDAH_OK;
-    return hw_advise(reterr, hw_fail_field(reterr, HOWDAH_INVALID, field, "not that of the event"),
+    return hw_advise(reterr,
+                     hw_fail_field(reterr, HOWDAH_INVALID, field, "differs from that of the event"),
                      "leave out stream and type: a correction has those of its family");
 }
 
@@ -142,8 +143,8 @@ static int correct(cli_context *cli, const correct_request *r, howdah_error *ret
         if (s == HOWDAH_OK)
             cli_append_say(cli, howdah_event_stream(event), &place);
         else if (reterr->flags & HOWDAH_OUTCOME_UNKNOWN)
-            (void)hw_advise(reterr, s, "it may be stored; the same command with --id %s tells",
-                            r->c.id);
+            (void)hw_advise(
+                reterr, s, "it may have been stored; the same command with --id %s tells", r->c.id);
     }
     howdah_event_free(event);
     return s;

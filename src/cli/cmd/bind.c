@@ -80,9 +80,10 @@ static int get_position(const cli_args *args, const char *option, int64_t *ret_p
     if (strcmp(text, "beginning") == 0)
         *ret_position = HOWDAH_FROM_START;
     else if (cli_position(args, option, ret_position, NULL) < 0)
-        return hw_fail_field(reterr, HOWDAH_INVALID, option,
-                             "wanted beginning, end, or a sequence, 0 or more, not these %zu bytes",
-                             strlen(text));
+        return hw_fail_field(
+            reterr, HOWDAH_INVALID, option,
+            "expected beginning, end, or a sequence, 0 or more; got something else, %zu bytes long",
+            strlen(text));
     return HOWDAH_OK;
 }
 
@@ -98,14 +99,14 @@ static int replay(cli_context *cli, char **words, howdah_error *reterr)
 
     if (cli_args_has(&cli->args, "from") || cli_args_has(&cli->args, "key"))
         return hw_fail(reterr, HOWDAH_MISUSE,
-                       "--replay is for a binding that is there: without "
+                       "--replay is for a binding that exists: it does not go with "
                        "--from and --key");
     s = get_position(&cli->args, "replay", &to, reterr);
     if (s == HOWDAH_OK)
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
         s = advise_binding(howdah_binding_replay(cli->bus, words[0], words[1], to, reterr), reterr);
-    return s < 0 ? s : answer(cli, words, "is read again from there for", reterr);
+    return s < 0 ? s : answer(cli, words, "is read again from there on for", reterr);
 }
 
 static int run_bind(cli_context *cli, char **words, howdah_error *reterr)
@@ -128,8 +129,8 @@ static int run_bind(cli_context *cli, char **words, howdah_error *reterr)
     if (s < 0)
         return s;
     if (s == HOWDAH_END)
-        cli_note(cli, "it was bound before and stays where it is");
-    return answer(cli, words, "makes jobs of", reterr);
+        cli_note(cli, "it was bound before; its place in the log stays");
+    return answer(cli, words, "is bound to", reterr);
 }
 
 static int run_unbind(cli_context *cli, char **words, howdah_error *reterr)
@@ -141,7 +142,7 @@ static int run_unbind(cli_context *cli, char **words, howdah_error *reterr)
     if (s < 0)
         return s;
     if (!cli->out.json)
-        return answer(cli, words, "makes no more jobs of", reterr);
+        return answer(cli, words, "is no longer bound to", reterr);
     cli_entity_json(&cli->out, &(cli_entity){.fields = fields, .json = "queue pattern"},
                     &(howdah_binding_info){.queue = words[0], .pattern = words[1]},
                     ",\"removed\":true");

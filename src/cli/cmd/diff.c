@@ -176,8 +176,7 @@ static int run(diff *d, howdah_error *reterr)
     ask_knowledge(d);
     s = howdah_diff(d->cli->bus, &d->options, on_change, d, &knowledge, reterr);
     if (s < 0 && reterr->advice[0] && strcmp(reterr->field, "known_at") == 0)
-        return hw_advise(reterr, s,
-                         "it is the earlier of the two moments: name one that has passed");
+        return hw_advise(reterr, s, "it is the earlier of the two moments: give one in the past");
     if (s >= 0)
         s = d->status;
     if (s < 0)

@@ -131,7 +131,7 @@ static int check_whose(const cli_context *cli, howdah_error *reterr)
 {
     if (cli_args_has(&cli->args, "sub") && cli_args_has(&cli->args, "queue"))
         return hw_fail(reterr, HOWDAH_MISUSE,
-                       "--sub and --queue: a dead letter is of one or of the other");
+                       "--sub and --queue exclude each other: a dead letter belongs to one");
     return HOWDAH_OK;
 }
 
@@ -251,7 +251,7 @@ static int answer(cli_context *cli, const char *state, int64_t marked, size_t wa
     return hw_advise(
         reterr,
         hw_fail(reterr, HOWDAH_NOT_FOUND,
-                "%zu of the dead letters do not exist, are resolved already, or are of "
+                "%zu of the dead letters do not exist, are resolved already, or belong to "
                 "jobs whose dedup key another job has",
                 wanted - (size_t)marked),
         "howdah dlq ls --all-states lists them all");
@@ -267,7 +267,7 @@ static int check_which(const cli_context *cli, int words_n, bool whose, const ch
 
     if (all ? words_n == 0 && (named || !whose) : words_n > 0 && !named)
         return check_whose(cli, reterr);
-    s = hw_fail(reterr, HOWDAH_MISUSE, "which dead letters: ids, or --all%s",
+    s = hw_fail(reterr, HOWDAH_MISUSE, "say which dead letters: ids, or --all%s",
                 whose ? " of a queue" : "");
     return hw_advise(reterr, s, "usage: howdah %s", usage);
 }

@@ -47,7 +47,7 @@ static int import(cli_context *cli, const howdah_import_options *wanted, howdah_
     s = howdah_import(cli->bus, &options, &imported, reterr);
     cli_progress_clear(&progress);
     if (s == HOWDAH_INTERRUPTED)
-        cli_note(cli, "interrupted; the batches so far are stored, run it again to go on");
+        cli_note(cli, "interrupted; the batches so far are stored; run it again to continue");
     if (s < 0)
         return s;
     cli_count_text(imported, count);

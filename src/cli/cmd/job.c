@@ -8,7 +8,7 @@
 static int advise(int s, const char *conflict, howdah_error *reterr)
 {
     if (s == HOWDAH_NOT_FOUND)
-        return hw_advise(reterr, s, "howdah log QUEUE lists jobs that are over");
+        return hw_advise(reterr, s, "howdah log QUEUE lists jobs that have ended");
     return s == HOWDAH_CONFLICT ? hw_advise(reterr, s, "%s", conflict) : s;
 }
 
@@ -53,8 +53,8 @@ static int run_rerun(cli_context *cli, int words_n, char **words, howdah_error *
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
         s = advise(howdah_job_rerun(cli->bus, id, reterr),
-                   "only a job that waits or has failed is tried again; howdah push makes a "
-                   "new one",
+                   "only a job that waits or has failed can be tried again; howdah push makes "
+                   "a new one",
                    reterr);
     return s < 0 ? s : answer(cli, id, "is due now", reterr);
 }
@@ -69,7 +69,8 @@ static int run_cancel(cli_context *cli, int words_n, char **words, howdah_error 
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
         s = advise(howdah_job_cancel(cli->bus, id, cli_args_text(&cli->args, "reason"), reterr),
-                   "only a job that waits is cancelled; howdah job show tells where it is", reterr);
+                   "only a job that waits can be cancelled; howdah job show prints its status",
+                   reterr);
     return s < 0 ? s : answer(cli, id, "is cancelled", reterr);
 }
 

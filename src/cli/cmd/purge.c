@@ -82,7 +82,7 @@ static int run_ls(cli_context *cli, howdah_error *reterr)
     cli_list_begin(&list, cli, &purge_entity);
     if (s == HOWDAH_OK)
         s = howdah_purges_walk(cli->bus, on_listed, &list, reterr);
-    cli_list_end(&list, s, "nothing was ever purged");
+    cli_list_end(&list, s, "nothing has been purged");
     return s;
 }
 
@@ -164,7 +164,7 @@ static int count_stream(cli_context *cli, const char *stream, int64_t *ret_count
     q.stream = stream;
     s = count_whole(cli, &q, ret_count, &any, reterr);
     if (s >= 0 && !any)
-        s = hw_fail(reterr, HOWDAH_NOT_FOUND, "the stream has no event");
+        s = hw_fail(reterr, HOWDAH_NOT_FOUND, "the stream has no events");
     return s;
 }
 
@@ -178,8 +178,9 @@ static int tell(cli_context *cli, const howdah_purge_options *o, howdah_error *r
     if (s < 0)
         return s;
     if (n == 0)
-        return hw_fail(reterr, HOWDAH_MISUSE,
-                       "purge needs --yes: it would erase nothing, all of it was purged before");
+        return hw_fail(
+            reterr, HOWDAH_MISUSE,
+            "purge needs --yes: it would erase nothing, because all of it was purged before");
     cli_count_text(n, count);
     s = hw_fail(reterr, HOWDAH_MISUSE,
                 "purge needs --yes: it would erase payload and headers of %s event%s", count,
@@ -196,10 +197,10 @@ static int answer(cli_context *cli, const howdah_purge_options *o, howdah_purge_
 {
     static const char in_sqlite[] =
         "it is overwritten in the file; copies and backups of the file keep it until they are "
-        "thrown away";
+        "deleted";
     static const char in_postgresql[] =
-        "the database's files let go of it with the next vacuum; backups and replication logs keep "
-        "it until they are thrown away";
+        "the next vacuum removes it from the database's files; backups and replication logs keep "
+        "it until they are deleted";
     bool on_sqlite = strncasecmp(cli_store(cli), "sqlite:", 7) == 0;
     wanted w = {&cli->out, record->id};
     int s = HOWDAH_OK;
@@ -216,7 +217,7 @@ static int answer(cli_context *cli, const howdah_purge_options *o, howdah_purge_
         return s;
     cli_out_flush(&cli->out);
     if (record->id == 0)
-        cli_note(cli, "all of it was purged before; nothing was erased, and nothing is recorded");
+        cli_note(cli, "all of it was purged before; nothing was erased and nothing was recorded");
     else
         cli_note(cli, "%s", on_sqlite ? in_sqlite : in_postgresql);
     if (record->left > 0)
@@ -239,7 +240,7 @@ static int parse(const cli_args *args, howdah_purge_options *o, howdah_error *re
     o->reason = cli_args_text(args, "reason");
     o->actor = cli_args_text(args, "actor");
     if (!o->stream == (o->ids_n == 0))
-        s = hw_fail(reterr, HOWDAH_MISUSE, "purge: wanted --stream or the ids of events");
+        s = hw_fail(reterr, HOWDAH_MISUSE, "purge needs --stream or the ids of events");
     else if (o->stream && o->families)
         s = hw_fail(reterr, HOWDAH_MISUSE, "--families goes with ids: a stream is purged whole");
     else if (!o->reason)

@@ -25,9 +25,10 @@ static int take_times(const cli_args *args, howdah_new_job *job, howdah_error *r
     if (s == HOWDAH_OK && run_at && cli_args_has(args, "delay"))
         s = hw_fail(reterr, HOWDAH_MISUSE, "--delay and --run-at exclude each other");
     if (s == HOWDAH_OK && run_at && !hw_time_parse(run_at, strlen(run_at), &job->run_at_us))
-        s = hw_fail_field(reterr, HOWDAH_INVALID, "run-at",
-                          "wanted a time, like 2026-01-31T09:30:00Z, not these %zu bytes",
-                          strlen(run_at));
+        s = hw_fail_field(
+            reterr, HOWDAH_INVALID, "run-at",
+            "expected a time, like 2026-01-31T09:30:00Z; got something else, %zu bytes long",
+            strlen(run_at));
     return s;
 }
 
@@ -38,8 +39,7 @@ static int add_header(hw_buf *headers, const char *pair, howdah_error *reterr)
     if (!equals)
         return hw_fail(reterr, HOWDAH_MISUSE, "--header needs NAME=VALUE");
     if (!hw_utf8_valid(pair, strlen(pair)))
-        return hw_fail_field(reterr, HOWDAH_INVALID, "headers",
-                             "a name and a value in UTF-8 are needed");
+        return hw_fail_field(reterr, HOWDAH_INVALID, "headers", "name and value must be UTF-8");
     hw_buf_putc(headers, headers->len ? ',' : '{');
     hw_json_put_string(headers, pair, (size_t)(equals - pair));
     hw_buf_putc(headers, ':');
@@ -118,7 +118,8 @@ static int push_one(cli_context *cli, const char *queue, const char *word, howda
     if (s == HOWDAH_OK)
         say_pushed(cli, queue, &pushed);
     else if (s < 0 && reterr->flags & HOWDAH_OUTCOME_UNKNOWN)
-        (void)hw_advise(reterr, s, "it may be pushed; a --dedup key makes it safe to repeat");
+        (void)hw_advise(reterr, s,
+                        "it may have been pushed; a --dedup key makes it safe to repeat");
     hw_buf_done(&room);
     return s;
 }

@@ -2,7 +2,7 @@
  * push_batch.c - howdah push QUEUE --batch: jobs from JSON lines.
  *
  *   I1  Jobs are pushed in the order of their lines, a transaction at a time; a line that cannot be
- *       pushed ends the run, and no line behind its transaction is pushed.
+ *       pushed ends the run, and no line after its transaction is pushed.
  *   I2  Memory holds one transaction, of a bounded number of jobs and bytes.
  */
 #include <inttypes.h>
@@ -143,7 +143,7 @@ static void sum_up(const batch *b, int s, const howdah_error *err)
         cli_err_printf(&b->cli->out,
                        "howdah: %" PRId64 " jobs are pushed, up to line %" PRId64 "%s\n", b->stored,
                        b->stored_line,
-                       err->flags & HOWDAH_OUTCOME_UNKNOWN ? "; the next ones may be" : "");
+                       err->flags & HOWDAH_OUTCOME_UNKNOWN ? "; those after it may be, too" : "");
     } else if (!b->cli->quiet) {
         cli_count_text(cli_progress_rate(&b->progress, b->stored), rate);
         cli_err_printf(&b->cli->out,
@@ -165,7 +165,7 @@ int cli_push_batch(cli_context *cli, const char *queue, const howdah_new_job *de
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK) {
         if (isatty(STDIN_FILENO) == 1)
-            cli_note(cli, "reading JSON lines; Ctrl-D ends them");
+            cli_note(cli, "reading JSON lines; Ctrl-D ends the input");
         s = store_all(&b, reterr);
         cli_progress_clear(&b.progress);
         sum_up(&b, s, reterr);

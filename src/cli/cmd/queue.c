@@ -67,7 +67,7 @@ static int set_pair(howdah_queue_options *options, const char *pair, howdah_erro
     int s;
 
     if (!equals)
-        return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "queue set wants KEY=VALUE"),
+        return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "queue set needs KEY=VALUE"),
                          "usage: howdah queue set QUEUE KEY=VALUE...");
     key = hw_strndup(pair, (size_t)(equals - pair));
     if (!key)
@@ -98,7 +98,7 @@ static int run_pause(cli_context *cli, int words_n, char **words, howdah_error *
     (void)words_n;
     if (s == HOWDAH_OK)
         s = advise_queue(howdah_queue_pause(cli->bus, words[0], reterr), reterr);
-    return s < 0 ? s : answer(cli, words[0], "is paused; what is under way goes on", reterr);
+    return s < 0 ? s : answer(cli, words[0], "is paused; jobs under way continue", reterr);
 }
 
 static int run_resume(cli_context *cli, int words_n, char **words, howdah_error *reterr)
@@ -108,7 +108,7 @@ static int run_resume(cli_context *cli, int words_n, char **words, howdah_error 
     (void)words_n;
     if (s == HOWDAH_OK)
         s = advise_queue(howdah_queue_resume(cli->bus, words[0], reterr), reterr);
-    return s < 0 ? s : answer(cli, words[0], "may go on", reterr);
+    return s < 0 ? s : answer(cli, words[0], "is resumed", reterr);
 }
 
 static int run_purge(cli_context *cli, int words_n, char **words, howdah_error *reterr)
@@ -119,7 +119,7 @@ static int run_purge(cli_context *cli, int words_n, char **words, howdah_error *
     (void)words_n;
     if (!cli_args_has(&cli->args, "yes"))
         return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "queue purge needs --yes"),
-                         "it removes every job that is not under way, for good");
+                         "it removes for good every job that is not under way");
     s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
         s = advise_queue(howdah_queue_purge(cli->bus, words[0], &n, reterr), reterr);

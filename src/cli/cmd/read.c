@@ -48,7 +48,7 @@ static int print_events(lookup *q, howdah_reader *reader, howdah_error *reterr)
     const howdah_event *event;
     int s = HOWDAH_OK;
 
-    if (q->read.question)
+    if (q->read.is_query)
         cli_events_init_times(&events, &q->cli->out);
     else
         cli_events_init(&events, &q->cli->out, false);
@@ -85,12 +85,12 @@ static int open_positions(const lookup *q, howdah_reader **ret_reader, howdah_er
 static int answer_events(lookup *q, howdah_error *reterr)
 {
     howdah_reader *reader = NULL;
-    int s = q->read.question ? howdah_query_open(q->cli->bus, &q->read.query, &reader, reterr)
+    int s = q->read.is_query ? howdah_query_open(q->cli->bus, &q->read.query, &reader, reterr)
                              : open_positions(q, &reader, reterr);
 
     if (s < 0)
         return s;
-    if (q->read.question) {
+    if (q->read.is_query) {
         howdah_reader_knowledge(reader, &q->knowledge);
         take_tail(q);
     }
@@ -140,7 +140,7 @@ static int answer_count(lookup *q, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
-/* Types and streams come without it: a reader of the same question is asked, before them. */
+/* Types and streams come without it: a reader of the same query is asked, before them. */
 static int ask_knowledge(lookup *q, howdah_error *reterr)
 {
     howdah_query_options o = q->read.query;

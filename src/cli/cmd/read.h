@@ -2,7 +2,7 @@
  * read.h - what "howdah read" is asked for, as one struct.
  *
  * Positions and single events are read from the log as it stands.  Every other option makes it a
- * question about the two times, which has no positions.
+ * query about the two times, which has no positions.
  */
 #ifndef HW_CLI_CMD_READ_H
 #define HW_CLI_CMD_READ_H
@@ -20,9 +20,9 @@ typedef enum cli_read_form {
 
 typedef struct cli_read {
     cli_read_form form;
-    bool question;              /* about the two times */
-    howdah_query_options query; /* what to choose; without a question only what a read has, too */
-    int64_t from;               /* positions, 0: open; only without a question */
+    bool is_query;              /* about the two times */
+    howdah_query_options query; /* what to choose; when it is not: only what a read has, too */
+    int64_t from;               /* positions, 0: open; only when it is no query */
     int64_t to;
     const char *id;    /* of one event; NULL: the last of the stream */
     bool nothing;      /* a range or a limit that leaves no event */

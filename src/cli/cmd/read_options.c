@@ -24,8 +24,8 @@ static const char *given_of(const cli_args *args, const char *const *names)
     return NULL;
 }
 
-/* The first option that makes it a question; NULL: none does. */
-static const char *question_of(const cli_args *args)
+/* The first option that makes it a query; NULL: none does. */
+static const char *query_option(const cli_args *args)
 {
     static const char *const names[] = {
         "versions",     "originals",     "causation",       "header", "valid-from",
@@ -47,12 +47,12 @@ static int check_positions(const cli_args *args, howdah_error *reterr)
 {
     static const char *const positions[] = {"from", "to", "since", "id", "last", NULL};
     const char *given = given_of(args, positions);
-    const char *question = question_of(args);
+    const char *query = query_option(args);
     int s;
 
-    if (!given || !question)
+    if (!given || !query)
         return HOWDAH_OK;
-    s = hw_fail(reterr, HOWDAH_MISUSE, "--%s does not go with --%s", given, question);
+    s = hw_fail(reterr, HOWDAH_MISUSE, "--%s does not go with --%s", given, query);
     if (strcmp(given, "id") == 0)
         return hw_advise(reterr, s, "--versions UUID shows all revisions of that event");
     if (strcmp(given, "last") == 0)
@@ -100,7 +100,7 @@ static int check_forms(const cli_args *args, howdah_error *reterr)
     return given ? fail_both(form, given, reterr) : HOWDAH_OK;
 }
 
-static int check_question(const cli_args *args, howdah_error *reterr)
+static int check_query(const cli_args *args, howdah_error *reterr)
 {
     const char *as_of = given_of(args, as_of_options);
     int s = check_positions(args, reterr);
@@ -228,13 +228,13 @@ int cli_read_parse(const cli_args *args, cli_read *ret_read, howdah_error *reter
     int s;
 
     *r = (cli_read){.form = form_of(args),
-                    .question = question_of(args) != NULL,
+                    .is_query = query_option(args) != NULL,
                     .query = HOWDAH_QUERY_OPTIONS_INIT,
                     .id = cli_args_text(args, "id")};
     take_texts(args, &r->query);
     s = cli_args_words(args, 0, 0, reterr);
     if (s == HOWDAH_OK)
-        s = check_question(args, reterr);
+        s = check_query(args, reterr);
     if (s == HOWDAH_OK)
         s = take_times(args, &r->query, reterr);
     if (s == HOWDAH_OK)
@@ -247,7 +247,7 @@ int cli_read_parse(const cli_args *args, cli_read *ret_read, howdah_error *reter
         s = check_one(args, reterr);
     r->query.headers = r->headers.texts;
     r->query.headers_n = r->headers.n;
-    assert(s < 0 || !r->question || (r->from == 0 && r->to == 0 && r->form != CLI_READ_ONE));
+    assert(s < 0 || !r->is_query || (r->from == 0 && r->to == 0 && r->form != CLI_READ_ONE));
     return s;
 }
 

@@ -14,7 +14,8 @@ static int word_version(const char *word, int64_t *ret_version, howdah_error *re
     if (hw_parse_i64(word, 1, INT64_MAX, ret_version))
         return HOWDAH_OK;
     return hw_fail_field(reterr, HOWDAH_INVALID, "version",
-                         "wanted a whole number from 1 on, not these %zu bytes", strlen(word));
+                         "expected a whole number, 1 or more; got something else, %zu bytes long",
+                         strlen(word));
 }
 
 /* ------------------------------------------------------------------- fields */
@@ -239,7 +240,7 @@ static int print_events(cli_context *cli, howdah_reader *reader, howdah_error *r
     }
     cli_events_flush(&events);
     if (s >= 0 && events.count == 0 && !cli->out.json)
-        cli_note(cli, "no events behind it");
+        cli_note(cli, "no events after it");
     cli_events_done(&events);
     return s < 0 ? s : HOWDAH_OK;
 }

@@ -69,9 +69,8 @@ static int run_pause(cli_context *cli, int words_n, char **words, howdah_error *
     if (s == HOWDAH_OK)
         s = howdah_subscription_pause(cli->bus, words[0], cli_args_text(&cli->args, "reason"),
                                       reterr);
-    return s < 0
-               ? s
-               : answer(cli, words[0], "is paused; its owner hears of it within a second", reterr);
+    return s < 0 ? s
+                 : answer(cli, words[0], "is paused; its owner notices within a second", reterr);
 }
 
 static int run_resume(cli_context *cli, int words_n, char **words, howdah_error *reterr)
@@ -81,7 +80,7 @@ static int run_resume(cli_context *cli, int words_n, char **words, howdah_error 
     (void)words_n;
     if (s == HOWDAH_OK)
         s = howdah_subscription_resume(cli->bus, words[0], reterr);
-    return s < 0 ? s : answer(cli, words[0], "may go on", reterr);
+    return s < 0 ? s : answer(cli, words[0], "is resumed", reterr);
 }
 
 static int run_reset(cli_context *cli, int words_n, char **words, howdah_error *reterr)
@@ -98,7 +97,8 @@ static int run_reset(cli_context *cli, int words_n, char **words, howdah_error *
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
         s = howdah_subscription_reset(cli->bus, words[0], to, reterr);
-    return s < 0 ? s : answer(cli, words[0], "was moved; its owner starts anew from there", reterr);
+    return s < 0 ? s
+                 : answer(cli, words[0], "was moved; its owner starts again from there", reterr);
 }
 
 static int run_rm(cli_context *cli, int words_n, char **words, howdah_error *reterr)
@@ -109,7 +109,7 @@ static int run_rm(cli_context *cli, int words_n, char **words, howdah_error *ret
     if (s == HOWDAH_OK)
         s = howdah_subscription_remove(cli->bus, words[0], reterr);
     if (s == HOWDAH_CONFLICT && strncmp(reterr->advice, "howdah unbind", 13) != 0)
-        return hw_advise(reterr, s, "end the process that runs it first");
+        return hw_advise(reterr, s, "stop the process that runs it first");
     if (s < 0)
         return s;
     if (cli->out.json) {
@@ -117,7 +117,7 @@ static int run_rm(cli_context *cli, int words_n, char **words, howdah_error *ret
         cli_json_text(&cli->out, words[0]);
         cli_out_puts(&cli->out, ",\"removed\":true}\n");
     } else {
-        cli_out_printf(&cli->out, "%s is gone; its dead letters stay\n", words[0]);
+        cli_out_printf(&cli->out, "%s is removed; its dead letters stay\n", words[0]);
     }
     return HOWDAH_OK;
 }
@@ -143,7 +143,7 @@ static int on_looked(void *ctx, const howdah_subscription_info *info)
     if (info->state == HOWDAH_SUBSCRIPTION_HALTED && w->at < w->target) {
         w->s = hw_fail(w->reterr, HOWDAH_FAILED, "subscription %s is halted at %" PRId64 ": %s",
                        info->subscriber_id, w->at, info->reason);
-        (void)hw_advise(w->reterr, w->s, "mend the cause, then: howdah sub resume %.100s",
+        (void)hw_advise(w->reterr, w->s, "fix the cause, then: howdah sub resume %.100s",
                         info->subscriber_id);
     }
     if (info->state == HOWDAH_SUBSCRIPTION_PAUSED && !w->said && w->at < w->target) {
@@ -167,9 +167,9 @@ static int wait_for(wait_state *w, const char *name, int64_t end_ms, howdah_erro
             return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
         if (hw_clock_mono_ms() >= end_ms) {
             s = hw_fail(reterr, HOWDAH_FAILED,
-                        "subscription %s is at %" PRId64 ", %" PRId64 " is not reached yet", name,
-                        w->at, w->target);
-            return hw_advise(reterr, s, "howdah sub show %.100s says who runs it", name);
+                        "subscription %s is at %" PRId64 ", and has not reached %" PRId64 " yet",
+                        name, w->at, w->target);
+            return hw_advise(reterr, s, "howdah sub show %.100s shows who runs it", name);
         }
         (void)nanosleep(&pause, NULL); /* a signal ends it */
     }
@@ -191,7 +191,7 @@ static int run_wait(cli_context *cli, int words_n, char **words, howdah_error *r
                          ? INT64_MAX
                          : now_ms + timeout_ms,
                      reterr);
-    return s < 0 ? s : answer(cli, words[0], "has handled all that was there", reterr);
+    return s < 0 ? s : answer(cli, words[0], "has handled everything that was in the log", reterr);
 }
 
 /* ------------------------------------------------------------------- skips */

@@ -127,7 +127,7 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
     if (s == HOWDAH_OK)
         s = cli_args_duration(args, "timeout", &r->timeout_ms, reterr);
     if (s == HOWDAH_OK && r->exec && !r->exec[0])
-        s = hw_fail_field(reterr, HOWDAH_INVALID, "exec", "wanted a command");
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "exec", "expected a command");
     return s;
 }
 
@@ -281,7 +281,7 @@ static int fail_halted(const howdah_subscription_info *info, howdah_error *reter
     int s = hw_fail(reterr, HOWDAH_FAILED, "subscription %s is halted: %s", info->subscriber_id,
                     info->reason[0] ? info->reason : "no reason was given");
 
-    return hw_advise(reterr, s, "mend the cause, then: howdah sub resume %.100s",
+    return hw_advise(reterr, s, "fix the cause, then: howdah sub resume %.100s",
                      info->subscriber_id);
 }
 
@@ -314,7 +314,7 @@ static int on_stored(void *ctx, const howdah_subscription_info *info)
 
     w->done = info->high >= info->head && info->holes_n == 0;
     if (info->owner[0])
-        say_once(w->j, "waits as a standby; the owner is ", info->owner);
+        say_once(w->j, "is on standby; the owner is ", info->owner);
     return 0;
 }
 
@@ -424,7 +424,7 @@ static int on_existing(void *ctx, const howdah_subscription_info *info)
     j->originals = info->originals_only;
     if (cli_args_has(&j->cli->args, "from") && j->cli->out.err_terminal)
         cli_note(j->cli,
-                 "%s exists already and goes on behind %" PRId64 "; howdah sub reset moves it",
+                 "%s exists already and continues after %" PRId64 "; howdah sub reset moves it",
                  info->subscriber_id, info->high);
     return 0;
 }

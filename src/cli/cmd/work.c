@@ -4,7 +4,7 @@
  *   I1  Exit code 0 is done, 75 (EX_TEMPFAIL) asks for another try, anything else is a failure.  A
  *       command that was ended because we leave is neither: its job is given back, uncounted.
  *   I2  Handlers run in threads, also with a concurrency of one: leases are extended meanwhile.
- *       What they share (the live line, remarks) is behind one lock; nothing is run under it.
+ *       What they share (the live line, remarks) is guarded by one lock; nothing is run under it.
  *   I3  SIGTERM and Ctrl-C: nothing more is claimed, what was not begun is given back, commands
  *       that run may end within --drain; after that they are ended.
  */
@@ -149,7 +149,7 @@ static void name_variables(const howdah_job *job, variables *v)
     v->list[4] = NULL;
 }
 
-/* A NUL would end the text; the line end that echo leaves behind is not part of the result. */
+/* A NUL would end the text; the line end that echo adds is not part of the result. */
 static const char *result_of(hw_buf *output)
 {
     for (size_t i = 0; i < output->len; i++)

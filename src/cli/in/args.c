@@ -75,7 +75,7 @@ static int unknown_option(const cli_args *args, const char *name, size_t len, ho
         guess_in(&best, word, args->command->options);
     s = hw_fail(reterr, HOWDAH_MISUSE, "unknown option --%s", word);
     if (!args->command && some_command_has(name, len))
-        return hw_advise(reterr, s, "an option of a command stands behind the command");
+        return hw_advise(reterr, s, "the options of a command come after the command");
     if (best.word)
         return hw_advise(reterr, s, "did you mean --%s?", best.word);
     return hw_advise(reterr, s, "see: howdah help%s%s", args->command ? " " : "",
@@ -261,12 +261,14 @@ int cli_args_number(const cli_args *args, const char *name, int64_t min, int64_t
     if (!text || hw_parse_i64(text, min, max, ret_value))
         return HOWDAH_OK;
     if (max == INT64_MAX)
-        return hw_fail_field(reterr, HOWDAH_INVALID, name,
-                             "wanted a whole number from %lld on, not these %zu bytes",
-                             (long long)min, strlen(text));
-    return hw_fail_field(reterr, HOWDAH_INVALID, name,
-                         "wanted a whole number, %lld to %lld, not these %zu bytes", (long long)min,
-                         (long long)max, strlen(text));
+        return hw_fail_field(
+            reterr, HOWDAH_INVALID, name,
+            "expected a whole number, %lld or more; got something else, %zu bytes long",
+            (long long)min, strlen(text));
+    return hw_fail_field(
+        reterr, HOWDAH_INVALID, name,
+        "expected a whole number, %lld to %lld; got something else, %zu bytes long", (long long)min,
+        (long long)max, strlen(text));
 }
 
 int cli_args_duration(const cli_args *args, const char *name, int64_t *ret_ms, howdah_error *reterr)
@@ -275,9 +277,10 @@ int cli_args_duration(const cli_args *args, const char *name, int64_t *ret_ms, h
 
     if (!text || hw_duration_parse(text, ret_ms))
         return HOWDAH_OK;
-    return hw_fail_field(reterr, HOWDAH_INVALID, name,
-                         "wanted a duration, like 250ms, 5s or 2m, not these %zu bytes",
-                         strlen(text));
+    return hw_fail_field(
+        reterr, HOWDAH_INVALID, name,
+        "expected a duration, like 250ms, 5s or 2m; got something else, %zu bytes long",
+        strlen(text));
 }
 
 /* 2026-01-31: four, two and two digits, and nothing else. */
@@ -302,12 +305,12 @@ int cli_args_time(const cli_args *args, const char *name, int64_t *ret_time_us,
         return HOWDAH_OK;
     if (is_date(text))
         return hw_fail_field(reterr, HOWDAH_INVALID, name,
-                             "a date alone is not a moment; write %sT00:00:00Z, or the offset of "
-                             "your place",
+                             "a date alone is not a moment; write %sT00:00:00Z, or use your own "
+                             "offset",
                              text);
     return hw_fail_field(reterr, HOWDAH_INVALID, name,
-                         "not RFC 3339 with an offset, like 2026-01-31T09:30:00Z, in a text of %zu "
-                         "bytes",
+                         "expected RFC 3339 with an offset, like 2026-01-31T09:30:00Z; got "
+                         "something else, %zu bytes long",
                          strlen(text));
 }
 
@@ -336,7 +339,8 @@ int cli_args_choice(const cli_args *args, const char *name, int *ret_index, howd
         return HOWDAH_OK;
     place = place_in(given->option->choices, given->value);
     if (place < 0)
-        return hw_fail_field(reterr, HOWDAH_INVALID, name, "wanted one of: %s, not these %zu bytes",
+        return hw_fail_field(reterr, HOWDAH_INVALID, name,
+                             "expected one of: %s; got something else, %zu bytes long",
                              given->option->choices, strlen(given->value));
     *ret_index = place;
     return HOWDAH_OK;

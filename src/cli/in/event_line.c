@@ -42,7 +42,7 @@ static char kind_of(hw_str value)
 static const char *text_of(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     if (kind_of(value) != 's') {
-        (void)hw_fail_field(reterr, HOWDAH_INVALID, f->name, "wanted a string");
+        (void)hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a string");
         return NULL;
     }
     hw_buf_clear(p->scratch);
@@ -85,7 +85,7 @@ static int keep_raw(const field *f, hw_str value, hw_str *ret_raw, howdah_error 
     if (kind_of(value) == '0')
         return HOWDAH_OK;
     if (kind_of(value) != 's')
-        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "wanted a string");
+        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a string");
     *ret_raw = (hw_str){value.s + 1, value.len - 2};
     return HOWDAH_OK;
 }
@@ -144,7 +144,7 @@ static int take_schema_version(parse *p, const field *f, hw_str value, howdah_er
     if (kind_of(value) == '0')
         return HOWDAH_OK;
     if (!number_text(value, text) || !hw_parse_i64(text, 1, INT32_MAX, &version))
-        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "wanted a whole number, 1 to %d",
+        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a whole number, 1 to %d",
                              INT32_MAX);
     howdah_builder_set_schema_version(p->builder, version);
     return HOWDAH_OK;
@@ -185,7 +185,7 @@ static int refuse_unless_null(parse *p, const field *f, hw_str value, howdah_err
         return HOWDAH_OK;
     return hw_advise(
         reterr,
-        hw_fail_field(reterr, HOWDAH_INVALID, f->name, "a correction is not part of a batch"),
+        hw_fail_field(reterr, HOWDAH_INVALID, f->name, "a correction cannot be part of a batch"),
         "howdah append --correct makes one");
 }
 

@@ -405,7 +405,7 @@ static void say_end(const child *c, cli_exec_result *result)
                        "the command took longer than %lld ms", (long long)c->options->timeout_ms);
     else if (c->lost)
         (void)snprintf(result->message, sizeof result->message,
-                       "how the command ended could not be learnt: %s", strerrordesc_np(c->lost));
+                       "cannot tell how the command ended: %s", strerrordesc_np(c->lost));
     else if (WIFSIGNALED(c->status))
         (void)snprintf(result->message, sizeof result->message,
                        "the command was ended by signal %d (%s)", WTERMSIG(c->status),

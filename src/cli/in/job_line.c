@@ -61,7 +61,7 @@ static const char *text_of(parse *p, const field *f, hw_str value, howdah_error 
     size_t at = names->len;
 
     if (kind_of(value) != 's') {
-        (void)hw_fail_field(reterr, HOWDAH_INVALID, f->name, "wanted a string");
+        (void)hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a string");
         return NULL;
     }
     if (value.len > NAMES_ROOM - names->len) { /* unescaping only shortens */
@@ -97,7 +97,7 @@ static int take_number(parse *p, const field *f, hw_str value, howdah_error *ret
     if (kind_of(value) == 'n' && value.len < sizeof text)
         memcpy(text, value.s, value.len);
     if (!hw_parse_i64(text, INT64_MIN, INT64_MAX, &number))
-        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "wanted a whole number");
+        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a whole number");
     memcpy((char *)&p->job->job + f->offset, &number, sizeof number);
     return HOWDAH_OK;
 }
@@ -113,7 +113,7 @@ static int take_delay(parse *p, const field *f, hw_str value, howdah_error *rete
         return HOWDAH_INVALID;
     if (!hw_duration_parse(text, &p->job->job.delay_ms))
         return hw_fail_field(reterr, HOWDAH_INVALID, f->name,
-                             "wanted a duration, like \"250ms\", \"5s\" or \"2m\"");
+                             "expected a duration, like \"250ms\", \"5s\" or \"2m\"");
     p->job->job.run_at_us = HOWDAH_ABSENT;
     return HOWDAH_OK;
 }
@@ -155,7 +155,7 @@ static int take_base64(parse *p, const field *f, hw_str value, howdah_error *ret
     if (kind_of(value) == '0')
         return HOWDAH_OK;
     if (kind_of(value) != 's')
-        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "wanted a string");
+        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a string");
     p->base64 = (hw_str){value.s + 1, value.len - 2};
     return HOWDAH_OK;
 }

@@ -37,7 +37,7 @@ int64_t cli_read_some(int fd, char *room, size_t n, howdah_error *reterr)
     }
 }
 
-/* Moves what is left to the front and reads more behind it. */
+/* Moves what is left to the front and reads more after it. */
 static int fill(cli_lines *l, howdah_error *reterr)
 {
     size_t left = l->buf.len - l->start;
@@ -102,7 +102,7 @@ int cli_lines_next(cli_lines *lines, hw_str *ret_line, howdah_error *reterr)
 /*
  * A payload of the full depth makes the line too deep for one check.  Then outside and inside are
  * checked apart: the line with an empty string for each value (a digit could go on with what stands
- * behind it), and every value by itself.
+ * after it), and every value by itself.
  */
 static bool is_valid_in_parts(hw_str line)
 {

@@ -27,7 +27,7 @@ static int read_capped(int fd, size_t limit, hw_buf *out, howdah_error *reterr)
         out->len += (size_t)got;
         out->data[out->len] = '\0';
         if (out->len > limit)
-            return hw_fail_field(reterr, HOWDAH_LIMIT, "data", "more than %zu bytes, the limit",
+            return hw_fail_field(reterr, HOWDAH_LIMIT, "data", "more than the limit of %zu bytes",
                                  limit);
         if (got == 0)
             return HOWDAH_OK;
@@ -49,7 +49,7 @@ static int read_file(const char *path, size_t limit, hw_buf *out, howdah_error *
     return s;
 }
 
-/* The line end that an editor or echo leaves behind the document is not part of it. */
+/* The line end that an editor or echo adds to the document is not part of it. */
 static void trim_end(hw_buf *text)
 {
     while (text->len > 0 && strchr(" \t\r\n", text->data[text->len - 1]))

@@ -100,5 +100,6 @@ int cli_word_id(const char *word, int64_t *ret_id, howdah_error *reterr)
     if (hw_parse_i64(word, 1, INT64_MAX, ret_id))
         return HOWDAH_OK;
     return hw_fail_field(reterr, HOWDAH_INVALID, "id",
-                         "wanted a whole number from 1 on, not these %zu bytes", strlen(word));
+                         "expected a whole number, 1 or more; got something else, %zu bytes long",
+                         strlen(word));
 }

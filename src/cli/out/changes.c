@@ -38,7 +38,7 @@ static size_t line_of(const char *text, unsigned width)
     return fits > 0 ? fits : strlen(text);
 }
 
-/* Text that is clean already, broken between words; lines behind the first are indented. */
+/* Text that is clean already, broken between words; lines after the first are indented. */
 static void put_wrapped(cli_out *out, const char *text, unsigned width)
 {
     while (*text) {

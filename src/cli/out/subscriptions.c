@@ -124,9 +124,10 @@ int cli_position(const cli_args *args, const char *option, int64_t *ret_position
     } else if (strcmp(text, "end") == 0) {
         *ret_position = HOWDAH_FROM_END;
     } else if (!hw_parse_i64(text, 0, INT64_MAX - 1, ret_position)) {
-        return hw_fail_field(reterr, HOWDAH_INVALID, option,
-                             "wanted start, end, or a sequence, 0 or more, not these %zu bytes",
-                             strlen(text));
+        return hw_fail_field(
+            reterr, HOWDAH_INVALID, option,
+            "expected start, end, or a sequence, 0 or more; got something else, %zu bytes long",
+            strlen(text));
     }
     return HOWDAH_OK;
 }
