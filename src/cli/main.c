@@ -19,6 +19,7 @@ static void hold_standard_descriptors(void)
             (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
+/* --version and --help work without a store, and with a library of another version. */
 static int dispatch(cli_context *cli)
 {
     const cli_command *command = cli->args.command;

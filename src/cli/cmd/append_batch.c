@@ -6,6 +6,7 @@
  *   I2  Memory holds one transaction: without --tx-size at most what the library takes in one.
  *   I3  Lines that carry ids may be sent again: what is stored is counted, not stored twice.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,7 @@ typedef struct batch {
     bool uncertain;      /* a line of the present transaction has none */
 } batch;
 
+/* After a transaction, stored or not, nothing of it is held (I2). */
 static void drop_events(batch *b)
 {
     for (size_t i = 0; i < b->n; i++)
@@ -59,6 +61,7 @@ static void drop_events(batch *b)
     b->uncertain = false;
 }
 
+/* Also after batch_init() failed half way: what was not made is NULL. */
 static void batch_done(batch *b)
 {
     drop_events(b);
@@ -70,6 +73,7 @@ static void batch_done(batch *b)
     cli_lines_done(&b->lines);
 }
 
+/* A payload may double in a JSON line, by escapes or base64, so a line may be twice as long. */
 static int batch_init(batch *b, cli_context *cli, howdah_error *reterr)
 {
     int64_t tx_size = 0;
@@ -98,6 +102,7 @@ static int batch_init(batch *b, cli_context *cli, howdah_error *reterr)
     return s;
 }
 
+/* Blank lines are passed over, so that files can be grouped by hand. */
 static bool is_blank(hw_str line)
 {
     return strspn(line.s, " \t\r") == line.len;
@@ -128,6 +133,10 @@ static int next_event(batch *b, howdah_event **ret_event, bool *ret_has_id, howd
 
 /* ---- one transaction */
 
+/*
+ * The three arrays grow together; one that failed to grow leaves the others usable, and room as it
+ * was.
+ */
 static bool grow(batch *b)
 {
     size_t room = b->room ? 2 * b->room : 1024;
@@ -149,10 +158,12 @@ static bool grow(batch *b)
     return true;
 }
 
+/* Events that were stored before count as stored, and apart: a repeated run tells both numbers. */
 static void count_place(batch *b, size_t i)
 {
     const howdah_position *p = &b->places[i];
 
+    assert(i < b->n && p->global_sequence > 0);
     b->stored++;
     b->already += p->already_stored;
     if (b->first == HOWDAH_ABSENT || p->global_sequence < b->first)
@@ -163,10 +174,12 @@ static void count_place(batch *b, size_t i)
         cli_position_json(b->cli, howdah_event_stream(b->events[i]), p);
 }
 
+/* The library names the event by its index in the transaction; people count lines. */
 static void name_lines(const batch *b, howdah_error *err)
 {
     int64_t at = b->n == 1 ? 0 : err->event_index;
 
+    assert(b->n > 0);
     if (at >= 0 && (size_t)at < b->n)
         hw_error_prefix(err, "line %lld", (long long)b->numbers[at]);
     else
@@ -174,6 +187,7 @@ static void name_lines(const batch *b, howdah_error *err)
                         (long long)b->numbers[b->n - 1]);
 }
 
+/* One transaction: either all its lines are stored, or none. */
 static int store(batch *b, howdah_error *reterr)
 {
     int s;
@@ -196,6 +210,10 @@ static int store(batch *b, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/*
+ * Without --tx-size all lines are one transaction, and that has a limit; the advice names the way
+ * out.
+ */
 static int too_much(const batch *b, const char *what, howdah_error *reterr)
 {
     int s = hw_fail(reterr, HOWDAH_LIMIT, "line %lld: more than %s in one transaction",
@@ -223,6 +241,7 @@ static int admit(batch *b, howdah_event *event, bool has_id, howdah_error *reter
         howdah_event_free(event);
         return s;
     }
+    assert(b->n < b->room);
     b->events[b->n] = event;
     b->numbers[b->n++] = b->lines.number;
     b->bytes += data + headers;
@@ -230,6 +249,7 @@ static int admit(batch *b, howdah_event *event, bool has_id, howdah_error *reter
     return b->tx_size && b->n >= b->tx_size ? store(b, reterr) : HOWDAH_OK;
 }
 
+/* The line number is put before an error of the line itself; store() names its lines on its own. */
 static int store_all(batch *b, howdah_error *reterr)
 {
     for (;;) {
@@ -252,6 +272,7 @@ static int store_all(batch *b, howdah_error *reterr)
 
 /* ---- what the user is told */
 
+/* null when no line was stored. */
 static void sequence_json(cli_out *out, const char *key, int64_t sequence)
 {
     if (sequence == HOWDAH_ABSENT)
@@ -260,6 +281,10 @@ static void sequence_json(cli_out *out, const char *key, int64_t sequence)
         cli_out_printf(out, ",\"%s\":%" PRId64, key, sequence);
 }
 
+/*
+ * The summary goes to stdout for programs and to stderr for people; with --positions stdout has
+ * lines already.
+ */
 static void sum_up(batch *b)
 {
     cli_out *out = &b->cli->out;
@@ -279,7 +304,7 @@ static void sum_up(batch *b)
                        b->stored, b->already, rate);
 }
 
-/* Behind an error: what is stored, and how to go on. */
+/* After an error: what is stored, and how to go on. */
 static void say_how_to_go_on(const batch *b, const howdah_error *err)
 {
     const char *how = b->without_ids
@@ -298,6 +323,7 @@ static void say_how_to_go_on(const batch *b, const howdah_error *err)
                        b->stored, b->stored_line, how);
 }
 
+/* A person who types the lines is told how to end them. */
 static int run(batch *b, howdah_error *reterr)
 {
     int s = cli_open(b->cli, reterr);
@@ -311,6 +337,7 @@ static int run(batch *b, howdah_error *reterr)
 
 /* ---- --dry-run */
 
+/* In a terminal only bad lines: thousands of good ones would hide them. */
 static void verdict(batch *b, const howdah_error *err)
 {
     cli_out *out = &b->cli->out;
@@ -367,6 +394,7 @@ static int check_all(batch *b)
 
 /* ---- the command */
 
+/* An option that is a field of each line would be ignored, or be a surprise for every line. */
 static int check_usage(const cli_args *args, howdah_error *reterr)
 {
     static const char *const single[] = {"id",    "header",     "correlation",    "causation",

@@ -1,4 +1,10 @@
-/* bind.c - howdah bind, unbind and bindings: events that become jobs. */
+/*
+ * bind.c - howdah bind, unbind and bindings: events that become jobs.
+ *
+ * A binding is a subscription that the library runs inside "howdah work": it has a place in the
+ * log, an owner and a state.  Here it is made, moved, removed and listed, never run.
+ */
+#include <assert.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -50,6 +56,7 @@ typedef struct wanted {
     const char *pattern;
 } wanted;
 
+/* A queue may have several bindings; the answer is about one of them. */
 static int on_wanted(void *ctx, const howdah_binding_info *info)
 {
     const wanted *w = ctx;
@@ -70,6 +77,7 @@ static int answer(cli_context *cli, char **words, const char *sentence, howdah_e
     return HOWDAH_OK;
 }
 
+/* "beginning" here, "start" for subscriptions: both words are part of what scripts rely on. */
 static int get_position(const cli_args *args, const char *option, int64_t *ret_position,
                         howdah_error *reterr)
 {
@@ -87,11 +95,15 @@ static int get_position(const cli_args *args, const char *option, int64_t *ret_p
     return HOWDAH_OK;
 }
 
+/* A name that is not there is mostly a spelling mistake, so the advice is the list. */
 static int advise_binding(int s, howdah_error *reterr)
 {
     return s == HOWDAH_NOT_FOUND ? hw_advise(reterr, s, "howdah bindings lists them") : s;
 }
 
+/*
+ * --from and --key belong to a new binding; changing the key of an old one would break its order.
+ */
 static int replay(cli_context *cli, char **words, howdah_error *reterr)
 {
     int64_t to = 0;
@@ -109,6 +121,7 @@ static int replay(cli_context *cli, char **words, howdah_error *reterr)
     return s < 0 ? s : answer(cli, words, "is read again from there on for", reterr);
 }
 
+/* Binding twice is no failure, so that a deployment script can simply say what it wants. */
 static int run_bind(cli_context *cli, char **words, howdah_error *reterr)
 {
     howdah_bind_options o = HOWDAH_BIND_OPTIONS_INIT;
@@ -124,6 +137,7 @@ static int run_bind(cli_context *cli, char **words, howdah_error *reterr)
         s = cli_open(cli, reterr);
     if (s < 0)
         return s;
+    assert(key >= 0);
     o.key = (howdah_binding_key)key;
     s = howdah_queue_bind(cli->bus, words[0], words[1], &o, reterr);
     if (s < 0)
@@ -133,6 +147,7 @@ static int run_bind(cli_context *cli, char **words, howdah_error *reterr)
     return answer(cli, words, "is bound to", reterr);
 }
 
+/* The binding is gone, so the answer repeats the words it was named with. */
 static int run_unbind(cli_context *cli, char **words, howdah_error *reterr)
 {
     int s = cli_open(cli, reterr);
@@ -150,6 +165,7 @@ static int run_unbind(cli_context *cli, char **words, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* bind and unbind both take a queue and a pattern. */
 static int run_pair(cli_context *cli, char **argv,
                     int (*run)(cli_context *cli, char **words, howdah_error *reterr))
 {

@@ -28,6 +28,9 @@ static bool choices_seen(const cli_command *command, const cli_option *option)
 
 /* ---- bash */
 
+/*
+ * bash looks at the option before the cursor only, whatever the command, so each name comes once.
+ */
 static void bash_choices(cli_out *out)
 {
     for (const cli_command *c = cli_commands; c->name; c++)
@@ -45,6 +48,7 @@ static void bash_value_options(cli_out *out, const cli_option *table)
             cli_out_printf(out, "|--%s", table->name);
 }
 
+/* "help" completes the names of commands. */
 static void bash_commands(cli_out *out)
 {
     for (const cli_command *c = cli_commands; c->name; c++) {

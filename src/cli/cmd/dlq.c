@@ -1,4 +1,10 @@
-/* dlq.c - howdah dlq: events and jobs that nobody could handle, and what becomes of them. */
+/*
+ * dlq.c - howdah dlq: events and jobs that nobody could handle, and what becomes of them.
+ *
+ * Dead letters of subscriptions and of queues share one sequence of ids, so one command lists,
+ * shows, redrives and discards both.  A dead letter has either an event or a job; a job whose
+ * payload is gone has neither.
+ */
 #include <assert.h>
 #include <inttypes.h>
 
@@ -115,6 +121,7 @@ typedef struct listing {
     int64_t n;
 } listing;
 
+/* Not a cli_list: its line of JSON is made of two things. */
 static int on_listed(void *ctx, const howdah_dead_letter *dead_letter)
 {
     listing *l = ctx;
@@ -127,6 +134,7 @@ static int on_listed(void *ctx, const howdah_dead_letter *dead_letter)
     return cli_out_alive(&l->cli->out) ? 0 : 1;
 }
 
+/* A dead letter has one source, so asking for both sources would always be empty. */
 static int check_whose(const cli_context *cli, howdah_error *reterr)
 {
     if (cli_args_has(&cli->args, "sub") && cli_args_has(&cli->args, "queue"))
@@ -160,6 +168,7 @@ static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *ret
     return s;
 }
 
+/* The event as howdah read --id shows it. */
 static void show_event(cli_out *out, const howdah_event *event)
 {
     cli_events events;
@@ -169,6 +178,7 @@ static void show_event(cli_out *out, const howdah_event *event)
     cli_events_done(&events);
 }
 
+/* First what became of it, then, after a blank line, what it is about. */
 static void dead_letter_show(cli_context *cli, const howdah_dead_letter *dead_letter)
 {
     cli_out *out = &cli->out;
@@ -193,6 +203,7 @@ static int on_shown(void *ctx, const howdah_dead_letter *dead_letter)
     return 0;
 }
 
+/* Also one that is resolved: its id was named. */
 static int run_show(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     howdah_dead_letters_options options = HOWDAH_DEAD_LETTERS_OPTIONS_INIT;
@@ -230,6 +241,7 @@ static int take_ids(int words_n, char **words, int64_t **ret_ids, size_t *ret_n,
         }
         while (ids[at] != ids[n])
             at++;
+        assert(at <= n);
         n += at == n;
     }
     *ret_ids = ids;
@@ -246,6 +258,7 @@ static int answer(cli_context *cli, const char *state, int64_t marked, size_t wa
     else
         cli_out_printf(&cli->out, "%" PRId64 " dead letter%s: %s\n", marked, marked == 1 ? "" : "s",
                        state);
+    assert(marked >= 0);
     if ((size_t)marked >= wanted)
         return HOWDAH_OK;
     return hw_advise(
@@ -275,6 +288,7 @@ static int check_which(const cli_context *cli, int words_n, bool whose, const ch
 #define REDRIVE_USAGE "dlq redrive ID... | --all [--sub NAME | --queue NAME]"
 #define DISCARD_USAGE "dlq discard ID... | --all --queue NAME --reason TEXT"
 
+/* A whole queue is redriven by its name, without listing ids. */
 static int run_redrive(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     const char *queue = cli_args_text(&cli->args, "queue");
@@ -296,6 +310,7 @@ static int run_redrive(cli_context *cli, int words_n, char **words, howdah_error
     return s < 0 ? s : answer(cli, "redrive", marked, n, reterr);
 }
 
+/* What is discarded will not be tried again, so it needs a reason, and --all needs a queue. */
 static int run_discard(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     const char *queue = cli_args_text(&cli->args, "queue");

@@ -79,6 +79,7 @@ static int wait_ms(int64_t end_ms)
     return left < LOOK_MS ? (int)left : LOOK_MS;
 }
 
+/* A timeout that would overflow the clock is none. */
 static int64_t end_of(int64_t timeout_ms)
 {
     int64_t now_ms = hw_clock_mono_ms();

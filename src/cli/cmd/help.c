@@ -17,6 +17,7 @@ static void heading(cli_out *out, const char *text)
     cli_out_puts(out, "\n");
 }
 
+/* Commands of a group stand together in the table. */
 static void command_list(cli_out *out)
 {
     const char *group = "";
@@ -31,6 +32,7 @@ static void command_list(cli_out *out)
     }
 }
 
+/* Three commands to try come last, where the prompt is. */
 void cli_help_overview(cli_out *out)
 {
     cli_out_puts(out, "howdah: an event log that rides on PostgreSQL or SQLite\n\n"
@@ -45,6 +47,7 @@ void cli_help_overview(cli_out *out)
                       "howdah help COMMAND explains a command.\n");
 }
 
+/* Options of a later version are parsed, to be refused by name, and not shown. */
 static void option_line(cli_out *out, const cli_option *option)
 {
     char left[64];
@@ -60,6 +63,7 @@ static void option_line(cli_out *out, const cli_option *option)
     cli_out_wrapped(out, text, OPTION_WIDTH + 3, LINE_WIDTH);
 }
 
+/* Without those that the command has an option of the same name for. */
 static void global_list(cli_out *out, const cli_command *command)
 {
     cli_out_puts(out, "\n");
@@ -79,6 +83,7 @@ static void option_list(cli_out *out, const char *title, const cli_option *table
         option_line(out, table);
 }
 
+/* At 80 columns also in a wider terminal: text in long lines is hard to read. */
 void cli_help_command(cli_out *out, const cli_command *command)
 {
     cli_out_printf(out, "howdah %s: %s\n\n", command->name, command->summary);

@@ -6,12 +6,14 @@
 
 #define BATCH_MAX 100000
 
+/* A signal ends it between two batches: not 0 stops the import. */
 static int on_progress(void *ctx, int64_t done, int64_t total)
 {
     cli_progress_update(ctx, done, total);
     return cli_signal_caught();
 }
 
+/* map has room for every option that was given, so for each --map. */
 static int parse(const cli_args *args, const char **map, howdah_import_options *options,
                  howdah_error *reterr)
 {
@@ -30,6 +32,7 @@ static int parse(const cli_args *args, const char **map, howdah_import_options *
     return s;
 }
 
+/* An interrupt is no loss: the import remembers its last row. */
 static int import(cli_context *cli, const howdah_import_options *wanted, howdah_error *reterr)
 {
     howdah_import_options options = *wanted;

@@ -12,6 +12,7 @@ static int advise(int s, const char *conflict, howdah_error *reterr)
     return s == HOWDAH_CONFLICT ? hw_advise(reterr, s, "%s", conflict) : s;
 }
 
+/* A job is found wherever it is: waiting, under way, or in the history. */
 static int show_job(cli_context *cli, int64_t id, howdah_error *reterr)
 {
     howdah_job *job = NULL;
@@ -43,6 +44,7 @@ static int answer(cli_context *cli, int64_t id, const char *sentence, howdah_err
     return HOWDAH_OK;
 }
 
+/* "retry" in the command is "rerun" in the library, where a retry is what a handler asks for. */
 static int run_rerun(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int64_t id = 0;
@@ -59,6 +61,7 @@ static int run_rerun(cli_context *cli, int words_n, char **words, howdah_error *
     return s < 0 ? s : answer(cli, id, "is due now", reterr);
 }
 
+/* Only a job that nobody works on: a command that runs cannot be called back. */
 static int run_cancel(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int64_t id = 0;

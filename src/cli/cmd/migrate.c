@@ -14,6 +14,10 @@ typedef struct up {
     hw_buf notes; /* JSON strings, joined by commas */
 } up;
 
+/*
+ * In a terminal a note is shown as it comes, since a step can take minutes; JSON has them all at
+ * the end.
+ */
 static void on_note(void *ctx, const char *text)
 {
     up *u = ctx;
@@ -25,6 +29,7 @@ static void on_note(void *ctx, const char *text)
         cli_out_printf(&u->cli->out, "%s\n", text);
 }
 
+/* Counted after the migration, so two that started at once tell the same number. */
 static int count_applied(void *ctx, const howdah_step_info *step)
 {
     int *applied = ctx;
@@ -34,6 +39,7 @@ static int count_applied(void *ctx, const howdah_step_info *step)
     return 0;
 }
 
+/* The URL without its password: howdah_bus_url() has none. */
 static int say_done(up *u, howdah_error *reterr)
 {
     cli_out *out = &u->cli->out;
@@ -53,6 +59,7 @@ static int say_done(up *u, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* "init" and "migrate up" are the same. */
 int cli_migrate_up(cli_context *cli, howdah_error *reterr)
 {
     up u = {cli, HW_BUF_INIT(NOTES_BYTES_MAX)};
@@ -151,6 +158,7 @@ static int print_sql(cli_context *cli, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Three verbs without options of their own, so no table of verbs. */
 static int run(cli_context *cli, const char *verb, howdah_error *reterr)
 {
     if (strcmp(verb, "status") == 0)

@@ -1,4 +1,10 @@
-/* purge.c - howdah purge: erasing payloads for good, and the list of who did it. */
+/*
+ * purge.c - howdah purge: erasing payloads for good, and the list of who did it.
+ *
+ * It cannot be undone, so without --yes it counts and tells, and does nothing.  What it did is
+ * printed from the record in the store, not from what was asked for.
+ */
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 #include <strings.h>
@@ -60,6 +66,7 @@ typedef struct wanted {
     int64_t id;
 } wanted;
 
+/* The library lists all records; the answer to a purge is its own. */
 static int on_wanted(void *ctx, const howdah_purge_record *record)
 {
     const wanted *w = ctx;
@@ -69,6 +76,7 @@ static int on_wanted(void *ctx, const howdah_purge_record *record)
     return cli_out_alive(w->out) ? 0 : 1;
 }
 
+/* "ls" takes none of the options of a purge: with one it was probably meant as something else. */
 static int run_ls(cli_context *cli, howdah_error *reterr)
 {
     cli_list list;
@@ -96,6 +104,7 @@ static bool add_once(uuid_text *seen, size_t n, const char *text)
     for (size_t i = 0; i < n; i++)
         if (strcmp(seen[i], text) == 0)
             return false;
+    assert(strlen(text) < sizeof *seen);
     memcpy(seen[n], text, sizeof *seen);
     return true;
 }
@@ -192,6 +201,7 @@ static int tell(cli_context *cli, const howdah_purge_options *o, howdah_error *r
 
 /* ------------------------------------------------------------------ purging */
 
+/* Notes say where the bytes may still be: neither store can erase what has left it. */
 static int answer(cli_context *cli, const howdah_purge_options *o, howdah_purge_record *record,
                   howdah_error *reterr)
 {
@@ -229,6 +239,7 @@ static int answer(cli_context *cli, const howdah_purge_options *o, howdah_purge_
     return HOWDAH_OK;
 }
 
+/* Ids or a stream, never both, and always a reason: it is all that is left of what was erased. */
 static int parse(const cli_args *args, howdah_purge_options *o, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
@@ -248,6 +259,7 @@ static int parse(const cli_args *args, howdah_purge_options *o, howdah_error *re
     return s < 0 ? hw_advise(reterr, s, "usage: howdah %s", args->command->usage[0]) : s;
 }
 
+/* "ls" as the first word can be no id, since ids are UUIDs. */
 static int run(cli_context *cli, howdah_error *reterr)
 {
     howdah_purge_options o = HOWDAH_PURGE_OPTIONS_INIT;

@@ -25,6 +25,7 @@ static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *ret
     return s;
 }
 
+/* The same object for show, set, pause and resume: a script sees what is in force now. */
 static int on_shown(void *ctx, const howdah_queue_info *info)
 {
     cli_context *cli = ctx;
@@ -33,6 +34,7 @@ static int on_shown(void *ctx, const howdah_queue_info *info)
     return 0;
 }
 
+/* A queue that is not there is mostly a spelling mistake, so the advice is the list. */
 static int advise_queue(int s, howdah_error *reterr)
 {
     return s == HOWDAH_NOT_FOUND ? hw_advise(reterr, s, "howdah queue ls lists them") : s;
@@ -60,6 +62,7 @@ static int answer(cli_context *cli, const char *queue, const char *sentence, how
     return HOWDAH_OK;
 }
 
+/* The library knows the keys and their ranges; the help lists them. */
 static int set_pair(howdah_queue_options *options, const char *pair, howdah_error *reterr)
 {
     const char *equals = strchr(pair, '=');
@@ -77,6 +80,7 @@ static int set_pair(howdah_queue_options *options, const char *pair, howdah_erro
     return s < 0 ? hw_advise(reterr, s, "howdah queue --help lists the settings") : s;
 }
 
+/* All pairs are checked before the store is opened, and set together. */
 static int run_set(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     howdah_queue_options options = HOWDAH_QUEUE_OPTIONS_INIT;
@@ -111,6 +115,7 @@ static int run_resume(cli_context *cli, int words_n, char **words, howdah_error 
     return s < 0 ? s : answer(cli, words[0], "is resumed", reterr);
 }
 
+/* Jobs under way stay: a command that runs cannot be called back. */
 static int run_purge(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int64_t n = 0;

@@ -19,6 +19,7 @@ typedef struct lookup {
     const char *tail;           /* as the last field of a line; "" without */
 } lookup;
 
+/* Only --known-at has an answer that can be final; any other is of now. */
 static void take_tail(lookup *q)
 {
     if (q->read.query.known_at_us != HOWDAH_NO_TIME)
@@ -27,6 +28,7 @@ static void take_tail(lookup *q)
 
 /* ------------------------------------------------------------------- events */
 
+/* Revisions of one event, for people: what each of them changed. */
 static int print_history(lookup *q, howdah_reader *reader, howdah_error *reterr)
 {
     cli_history history = {.out = &q->cli->out, .backward = q->read.query.backward};
@@ -42,6 +44,7 @@ static int print_history(lookup *q, howdah_reader *reader, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* A query shows both times; a read by position shows versions. */
 static int print_events(lookup *q, howdah_reader *reader, howdah_error *reterr)
 {
     cli_events events;
@@ -65,6 +68,7 @@ static int print_events(lookup *q, howdah_reader *reader, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* A plain read shares its choices with a query, and has a range instead of times. */
 static int open_positions(const lookup *q, howdah_reader **ret_reader, howdah_error *reterr)
 {
     const howdah_query_options *from = &q->read.query;
@@ -102,6 +106,7 @@ static int answer_events(lookup *q, howdah_error *reterr)
     return s;
 }
 
+/* In a terminal one event is shown in full, a line a field. */
 static int answer_one(lookup *q, howdah_error *reterr)
 {
     howdah_event *event = NULL;
@@ -121,6 +126,7 @@ static int answer_one(lookup *q, howdah_error *reterr)
 
 /* --------------------------------------------------- counts, types, streams */
 
+/* --limit 0 counts nothing, but still checks names and patterns. */
 static int answer_count(lookup *q, howdah_error *reterr)
 {
     int64_t count = 0;
@@ -181,6 +187,7 @@ static const cli_entity type_entity = {
     .table = "type events corrections retractions streams first_valid_time last_valid_time",
 };
 
+/* The walk ends when nobody reads any more. */
 static int on_type(void *ctx, const howdah_type_stats *stats)
 {
     return cli_list_put(ctx, stats);
@@ -223,6 +230,7 @@ static int answer_list(lookup *q, howdah_error *reterr)
 
 /* -------------------------------------------------------------- the command */
 
+/* The parser has seen to it that no two forms are asked for. */
 static int answer(lookup *q, howdah_error *reterr)
 {
     switch (q->read.form) {

@@ -1,8 +1,8 @@
 /*
  * read_options.c - the options of "howdah read", and which of them go together.
  *
- * The checks come before any value is parsed, but for those on --id and --last: each answers what
- * it is about, so their order decides which of several mistakes is reported.
+ * Which options go together is checked before their values are parsed, except for --id and --last,
+ * which are checked at the end: so a range that is no number is reported first.
  */
 #include <assert.h>
 #include <string.h>
@@ -38,11 +38,13 @@ static const char *query_option(const cli_args *args)
     return given ? given : given_of(args, names);
 }
 
+/* The two options in the order in which the check names them. */
 static int fail_both(const char *one, const char *other, howdah_error *reterr)
 {
     return hw_fail(reterr, HOWDAH_MISUSE, "--%s and --%s exclude each other", one, other);
 }
 
+/* A query has no positions: its order may be another than that of the log. */
 static int check_positions(const cli_args *args, howdah_error *reterr)
 {
     static const char *const positions[] = {"from", "to", "since", "id", "last", NULL};
@@ -81,6 +83,7 @@ static int check_versions(const cli_args *args, howdah_error *reterr)
                      "--count go with it");
 }
 
+/* One form of answer at a time, and types and streams have an order of their own. */
 static int check_forms(const cli_args *args, howdah_error *reterr)
 {
     static const char *const of_types[] = {"order", "backward", "limit", NULL};
@@ -100,6 +103,7 @@ static int check_forms(const cli_args *args, howdah_error *reterr)
     return given ? fail_both(form, given, reterr) : HOWDAH_OK;
 }
 
+/* The order of the checks decides which of several mistakes is reported. */
 static int check_query(const cli_args *args, howdah_error *reterr)
 {
     const char *as_of = given_of(args, as_of_options);
@@ -134,6 +138,7 @@ static int check_one(const cli_args *args, howdah_error *reterr)
 
 /* ------------------------------------------------------------------- values */
 
+/* Each option fills its own field; what is not given stays open. */
 static int take_times(const cli_args *args, howdah_query_options *o, howdah_error *reterr)
 {
     const struct {
@@ -196,6 +201,7 @@ static int take_order_and_limit(const cli_args *args, cli_read *r, howdah_error 
     return s;
 }
 
+/* The checks have not run yet: of several forms the first is taken, and then refused. */
 static cli_read_form form_of(const cli_args *args)
 {
     if (cli_args_has(args, "id") || cli_args_has(args, "last"))
@@ -207,6 +213,7 @@ static cli_read_form form_of(const cli_args *args)
     return cli_args_has(args, "streams") ? CLI_READ_STREAMS : CLI_READ_EVENTS;
 }
 
+/* A text that is not given is NULL, which the library takes as no choice. */
 static void take_texts(const cli_args *args, howdah_query_options *o)
 {
     if (given_of(args, as_of_options))
@@ -222,6 +229,7 @@ static void take_texts(const cli_args *args, howdah_query_options *o)
     o->backward = cli_args_has(args, "backward");
 }
 
+/* For a plain read the checks and values of queries find nothing, and the other way round. */
 int cli_read_parse(const cli_args *args, cli_read *ret_read, howdah_error *reterr)
 {
     cli_read *r = ret_read;
@@ -251,6 +259,7 @@ int cli_read_parse(const cli_args *args, cli_read *ret_read, howdah_error *reter
     return s;
 }
 
+/* Everything else points into argv. */
 void cli_read_done(cli_read *read)
 {
     cli_pairs_done(&read->headers);

@@ -48,6 +48,7 @@ static void setting_text(cli_context *cli, const howdah_setting_info *info, cons
     cli_out_puts(out, "\n");
 }
 
+/* In the order of the library's table. */
 static void list(cli_context *cli)
 {
     setting one = {.info = HOWDAH_SETTING_INFO_INIT};

@@ -1,4 +1,10 @@
-/* snapshot.c - howdah snapshot: the state of a stream at one of its versions. */
+/*
+ * snapshot.c - howdah snapshot: the state of a stream at one of its versions.
+ *
+ * The library keeps what it is given and computes nothing: a snapshot is the user's own sum of the
+ * events up to a version.
+ */
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -110,6 +116,7 @@ static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *ret
 
 /* ---------------------------------------------------------------- put, get, rm */
 
+/* The data live in room, which ends with this call; the answer has their size only. */
 static int store_word(cli_context *cli, howdah_snapshot *snapshot, const char *word, int64_t keep,
                       howdah_error *reterr)
 {
@@ -132,6 +139,7 @@ static int store_word(cli_context *cli, howdah_snapshot *snapshot, const char *w
     return s;
 }
 
+/* The version must be one that the stream has: the library checks it. */
 static int run_put(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     howdah_snapshot snapshot = HOWDAH_SNAPSHOT_INIT;
@@ -161,6 +169,7 @@ static int run_put(cli_context *cli, int words_n, char **words, howdah_error *re
     return HOWDAH_OK;
 }
 
+/* The nearest one at or below the version: the caller reads the events after it. */
 static int run_get(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     howdah_snapshot *snapshot = NULL;
@@ -179,6 +188,7 @@ static int run_get(cli_context *cli, int words_n, char **words, howdah_error *re
     return HOWDAH_OK;
 }
 
+/* --yes, because computing them again may take long; nothing else is lost. */
 static int run_rm(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int64_t upto = 0;
@@ -208,6 +218,7 @@ static int run_rm(cli_context *cli, int words_n, char **words, howdah_error *ret
 
 /* -------------------------------------------------------------------- state */
 
+/* The first line is always there, so that a script knows which line is the snapshot. */
 static void print_snapshot(cli_context *cli, const howdah_snapshot *snapshot)
 {
     if (!cli->out.json) {
@@ -226,6 +237,7 @@ static void print_snapshot(cli_context *cli, const howdah_snapshot *snapshot)
     cli_out_puts(&cli->out, "}\n");
 }
 
+/* The events after the snapshot, as howdah read prints them. */
 static int print_events(cli_context *cli, howdah_reader *reader, howdah_error *reterr)
 {
     cli_events events;
@@ -245,6 +257,7 @@ static int print_events(cli_context *cli, howdah_reader *reader, howdah_error *r
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* Snapshot and events are opened in one call, so that they fit together. */
 static int run_state(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     howdah_snapshot *snapshot = NULL;
@@ -259,6 +272,7 @@ static int run_state(cli_context *cli, int words_n, char **words, howdah_error *
         s = howdah_state_open(cli->bus, words[0], version, &snapshot, &reader, reterr);
     if (s < 0)
         return s;
+    assert(reader);
     print_snapshot(cli, snapshot);
     s = print_events(cli, reader, reterr);
     howdah_reader_close(reader);

@@ -18,6 +18,10 @@ typedef struct printer {
     int64_t skips;
 } printer;
 
+/*
+ * Not from a table of fields: which facts there are is the store's to say, and their keys are its
+ * own.
+ */
 static void fact_json(printer *p, const howdah_fact *fact)
 {
     cli_out_puts(&p->cli->out, p->begun ? "," : "{");
@@ -31,6 +35,7 @@ static void fact_json(printer *p, const howdah_fact *fact)
         cli_json_text(&p->cli->out, fact->value);
 }
 
+/* Wider than "show": the keys of facts are longer than labels. */
 static void line(cli_out *out, const char *key, const char *value)
 {
     cli_out_style(out, CLI_BOLD);
@@ -51,6 +56,7 @@ static int on_fact(void *ctx, const howdah_fact *fact)
     return 0;
 }
 
+/* Rows are held until the facts and sums are printed: the tables come last in a terminal. */
 static int on_subscription(void *ctx, const howdah_subscription_info *info)
 {
     printer *p = ctx;
@@ -104,6 +110,7 @@ static int look(printer *p, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* null where this user may not see what would be summed. */
 static void sum_json(printer *p, const char *name, bool known, int64_t sum)
 {
     if (known)
@@ -120,6 +127,7 @@ static void sum_text(printer *p, const char *name, int64_t sum)
     line(&p->cli->out, name, count);
 }
 
+/* Skips are shown only when there are some: they mean that events may have been lost. */
 static void sum_up(printer *p)
 {
     bool subs = p->subs_n != HOWDAH_ABSENT;
@@ -141,6 +149,7 @@ static void sum_up(printer *p)
     cli_table_flush(&p->queues);
 }
 
+/* One object of facts, subscriptions, queues and sums; an error half way is told on stderr. */
 int cmd_status(cli_context *cli, int argc, char **argv)
 {
     howdah_error err = HOWDAH_ERROR_INIT;

@@ -1,4 +1,9 @@
-/* sub.c - howdah sub: subscriptions by name, from any process. */
+/*
+ * sub.c - howdah sub: subscriptions by name, from any process.
+ *
+ * Nothing here talks to the process that runs a subscription: what is asked for is stored, and the
+ * owner sees it with its next look.
+ */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,6 +39,7 @@ static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *ret
     return s;
 }
 
+/* The same object for show, pause, resume, reset and wait. */
 static int on_shown(void *ctx, const howdah_subscription_info *info)
 {
     cli_context *cli = ctx;
@@ -61,6 +67,7 @@ static int answer(cli_context *cli, const char *name, const char *sentence, howd
     return HOWDAH_OK;
 }
 
+/* The reason is stored and shown, so that others know why it stands still. */
 static int run_pause(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int s = cli_open(cli, reterr);
@@ -83,6 +90,7 @@ static int run_resume(cli_context *cli, int words_n, char **words, howdah_error 
     return s < 0 ? s : answer(cli, words[0], "is resumed", reterr);
 }
 
+/* --to is required: a default would throw a place away by accident. */
 static int run_reset(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int64_t to = 0;
@@ -101,6 +109,10 @@ static int run_reset(cli_context *cli, int words_n, char **words, howdah_error *
                  : answer(cli, words[0], "was moved; its owner starts again from there", reterr);
 }
 
+/*
+ * The router of a binding is removed by unbind, and the library's advice says so; else somebody
+ * runs it.
+ */
 static int run_rm(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int s = cli_open(cli, reterr);
@@ -133,6 +145,7 @@ typedef struct wait_state {
     int s;
 } wait_state;
 
+/* The first look fixes the target, so that new events do not move it away. */
 static int on_looked(void *ctx, const howdah_subscription_info *info)
 {
     wait_state *w = ctx;
@@ -153,6 +166,7 @@ static int on_looked(void *ctx, const howdah_subscription_info *info)
     return 0;
 }
 
+/* It polls: the subscription may run anywhere, and only the store knows where it is. */
 static int wait_for(wait_state *w, const char *name, int64_t end_ms, howdah_error *reterr)
 {
     for (;;) {
@@ -175,6 +189,7 @@ static int wait_for(wait_state *w, const char *name, int64_t end_ms, howdah_erro
     }
 }
 
+/* A timeout that would overflow the clock is none. */
 static int run_wait(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     wait_state w = {cli, HOWDAH_ABSENT, 0, false, reterr, HOWDAH_OK};
@@ -206,6 +221,7 @@ static void get_numbers(const void *thing, cli_value *v)
     v->text = hw_str_of(v->small);
 }
 
+/* In milliseconds also for people: what matters is how it compares with --gap-timeout. */
 static void get_missing_for(const void *thing, cli_value *v)
 {
     const howdah_skip *skip = thing;
@@ -254,6 +270,7 @@ static int run_skips(cli_context *cli, int words_n, char **words, howdah_error *
     return s;
 }
 
+/* A skip is resolved by a person who looked, so it needs a reason. */
 static int run_resolve(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     const char *reason = cli_args_text(&cli->args, "reason");

@@ -54,6 +54,7 @@ typedef struct job {
 
 /* ----------------------------------------------------------------- request */
 
+/* Without the option a number keeps the library's default. */
 static int parse_numbers(const cli_args *args, howdah_subscribe_options *o, howdah_error *reterr)
 {
     int s = cli_args_number(args, "batch-size", 1, INT64_MAX, &o->batch_size, reterr);
@@ -101,6 +102,7 @@ static int parse_modes(const cli_args *args, howdah_subscribe_options *o, howdah
     return s;
 }
 
+/* An empty --stream is not "no stream": it takes back an earlier one. */
 static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
 {
     int s = cli_args_words(args, 1, 1, reterr);
@@ -133,12 +135,14 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
 
 /* ----------------------------------------------------------------- handling */
 
+/* The library notices an interrupt between two events, so the rest of a batch is put back. */
 static void end(job *j, ending why)
 {
     j->ending = why;
     howdah_interrupt(j->cli->bus);
 }
 
+/* Dead letters count as well: --max bounds what is taken out of the way, not what succeeds. */
 static void count_one(job *j)
 {
     j->count++;
@@ -146,6 +150,7 @@ static void count_one(job *j)
         end(j, ENOUGH);
 }
 
+/* Only when somebody sees it: this runs after every event. */
 static void update_live(job *j)
 {
     howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
@@ -156,6 +161,7 @@ static void update_live(job *j)
     cli_live_update(&j->live, &info, j->count);
 }
 
+/* Flushed before it counts as handled (I1): a line in our buffer is lost with us. */
 static int print_event(job *j, const howdah_event *event)
 {
     if (cli_events_put(&j->events, event, &j->err) < 0) {
@@ -174,6 +180,7 @@ static bool put_variable(const char *name, const char *value)
     return setenv(name, value, 1) == 0; /* NOLINT(concurrency-mt-unsafe): one thread */
 }
 
+/* Our own environment: commands run one at a time here, in this thread. */
 static int set_environment(const howdah_event *event, const howdah_delivery *delivery,
                            howdah_error *reterr)
 {
@@ -206,6 +213,7 @@ static void say_failed(job *j, const howdah_event *event, const howdah_delivery 
              message);
 }
 
+/* A command that cannot even be started is no failure of the event: the whole run ends. */
 static int run_command(job *j, const howdah_event *event, howdah_delivery *delivery)
 {
     cli_exec_result result = {.ok = false};
@@ -229,13 +237,14 @@ static int run_command(job *j, const howdah_event *event, howdah_delivery *deliv
     }
     if (result.ok)
         return HOWDAH_HANDLED;
-    /* Whoever told us to leave may have told the command too: that is no failure of its own. */
+    /* A signal for us may have reached the command too: that is no failure of its own. */
     if (cli_signal_caught())
         return HOWDAH_PUT_BACK;
     say_failed(j, event, delivery, result.message);
     return howdah_delivery_fail(delivery, result.message);
 }
 
+/* Once we are about to leave, whatever still comes is put back (I1). */
 static int on_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
 {
     job *j = ctx;
@@ -252,6 +261,7 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
     return result;
 }
 
+/* The library tells what happened; here it only counts. */
 static void on_dead_letter(void *ctx, const howdah_event *event, const char *error, int attempts)
 {
     job *j = ctx;
@@ -276,6 +286,7 @@ static void on_log(void *ctx, int level, const char *message)
     cli_note(j->cli, "%s", message);
 }
 
+/* A person must look at it, so the advice is what to do after that. */
 static int fail_halted(const howdah_subscription_info *info, howdah_error *reterr)
 {
     int s = hw_fail(reterr, HOWDAH_FAILED, "subscription %s is halted: %s", info->subscriber_id,
@@ -293,6 +304,7 @@ static int fail_paused(const howdah_subscription_info *info, howdah_error *reter
     return hw_advise(reterr, s, "howdah sub resume %.100s", info->subscriber_id);
 }
 
+/* State is looked at four times a second; the note is worth one line. */
 static void say_once(job *j, const char *what, const char *detail)
 {
     if (!j->said && j->cli->out.err_terminal) {
@@ -318,6 +330,7 @@ static int on_stored(void *ctx, const howdah_subscription_info *info)
     return 0;
 }
 
+/* Somebody else may own it: then only the store knows how far it is. */
 static int look_at_stored(job *j, howdah_error *reterr)
 {
     stored w = {j, false};
@@ -366,6 +379,7 @@ static int look(job *j, howdah_error *reterr)
 
 /* ------------------------------------------------------------------ serving */
 
+/* A timeout that would overflow the clock is none. */
 static int64_t end_of(int64_t timeout_ms)
 {
     int64_t now_ms = hw_clock_mono_ms();
@@ -390,6 +404,7 @@ static int serve_slice(job *j, int64_t end_ms, howdah_error *reterr)
     return s == HOWDAH_OK ? HOWDAH_END : HOWDAH_OK;
 }
 
+/* --max 0 serves nothing: the subscription was made, which is all that was asked for. */
 static int serve(job *j, howdah_error *reterr)
 {
     int64_t end_ms = end_of(j->r->timeout_ms);
@@ -413,6 +428,7 @@ static int serve(job *j, howdah_error *reterr)
 
 /* ----------------------------------------------------------- coming, leaving */
 
+/* --from is for a new subscription; that it is ignored is told to a person. */
 static int on_existing(void *ctx, const howdah_subscription_info *info)
 {
     job *j = ctx;

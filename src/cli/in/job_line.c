@@ -1,7 +1,7 @@
 /*
  * job_line.c - one JSON line as a job.
  *
- * A field is a row of a table.  The payload goes on to the letter; texts are unescaped into the
+ * A field is a row of a table.  The payload goes on unchanged; texts are unescaped into the
  * job's own memory, in which nothing moves: as much as the line has is reserved before the first.
  */
 #include <stdio.h>
@@ -44,6 +44,7 @@ void cli_job_done(cli_job *job)
     hw_buf_done(&job->names);
 }
 
+/* What the options say holds until the line says something else. */
 void cli_job_inherit(cli_job *job, const howdah_new_job *from)
 {
     job->job = *from;
@@ -74,6 +75,7 @@ static const char *text_of(parse *p, const field *f, hw_str value, howdah_error 
     return hw_buf_check(names, reterr) < 0 ? NULL : names->data + at;
 }
 
+/* null takes back what the options said. */
 static int take_text(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     const char *text = NULL;
@@ -87,6 +89,7 @@ static int take_text(parse *p, const field *f, hw_str value, howdah_error *reter
     return HOWDAH_OK;
 }
 
+/* The library checks the range, and names the field. */
 static int take_number(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     char text[NUMBER_TEXT_MAX] = "";
@@ -245,6 +248,7 @@ static int finish_payload(parse *p, howdah_error *reterr)
     return hw_buf_check(data, reterr);
 }
 
+/* Room for all texts is made first: later texts must not move earlier ones. */
 int cli_job_parse(cli_job *job, hw_str line, size_t payload_max, howdah_error *reterr)
 {
     parse p = {.job = job, .payload_max = payload_max};

@@ -1,6 +1,7 @@
 /* events.c - see events.h. */
 #include "cli/out/events.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,6 +41,7 @@ EVENT_TEXT(actor, howdah_event_actor)
 EVENT_TIME(recorded_at, howdah_event_recorded_at)
 EVENT_TIME(valid_time, howdah_event_valid_time)
 
+/* Texts that the library writes go into the value's own room. */
 static void get_id(const void *thing, cli_value *v)
 {
     howdah_event_id(thing, v->small);
@@ -186,6 +188,7 @@ static const cli_entity event_entity = {
 
 /* ------------------------------------------------------------------- tables */
 
+/* Names of columns, chosen once by the width of the terminal. */
 static const char *columns_of(const cli_out *out)
 {
     return out->width >= YEAR_WIDTH
@@ -210,12 +213,14 @@ static const char *columns_of_times(const cli_out *out)
 /* Live widths are fixed before the first row, from the terminal's width alone. */
 static void widen_live(const cli_out *out, cli_column columns[CLI_COLUMNS_MAX])
 {
+    assert(strcmp(columns[4].head, "type") == 0); /* the order of columns_of() */
     columns[0].width_min = 6;
     columns[2].width_min = out->width / 5;
     columns[3].width_min = 4;
     columns[4].width_min = out->width / 5;
 }
 
+/* A screen of rows decides the widths; live, the first row must not wait for others. */
 static void init(cli_events *events, cli_out *out, const char *names, bool live)
 {
     cli_column columns[CLI_COLUMNS_MAX];
@@ -254,6 +259,7 @@ void cli_events_flush(cli_events *events)
     cli_out_flush(events->out);
 }
 
+/* In the buffer's present room first: most events fit, and need no second pass. */
 int cli_event_json(const howdah_event *event, hw_buf *buf, howdah_error *reterr)
 {
     size_t len;
@@ -268,6 +274,7 @@ int cli_event_json(const howdah_event *event, hw_buf *buf, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Fixed places: RFC 3339 in UTC always has the same width. */
 void cli_event_moment(const howdah_event *event, bool with_year, char ret_text[CLI_MOMENT_SIZE])
 {
     char text[HOWDAH_TIME_SIZE];
@@ -300,6 +307,7 @@ hw_str cli_event_payload(const howdah_event *event, char *room, size_t room_n)
     return hw_str_of(room);
 }
 
+/* The object is closed here, so that a tail can be put before the brace. */
 int cli_events_put(cli_events *events, const howdah_event *event, howdah_error *reterr)
 {
     int s;
@@ -312,6 +320,7 @@ int cli_events_put(cli_events *events, const howdah_event *event, howdah_error *
     s = cli_event_json(event, &events->line, reterr);
     if (s < 0)
         return s;
+    assert(events->line.data[events->line.len - 1] == '}');
     cli_out_put(events->out, events->line.data, events->line.len - 1);
     cli_out_puts(events->out, events->tail);
     cli_out_puts(events->out, "}\n");

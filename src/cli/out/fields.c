@@ -32,6 +32,7 @@ static const cli_field *next_field(const cli_field *fields, const char **names)
 
 /* ------------------------------------------------------------------- values */
 
+/* The type of the member decides; CLI_AT() took it from the struct itself. */
 static void take_stored(const cli_field *f, const void *thing, cli_value *v)
 {
     const void *at = (const char *)thing + f->offset;
@@ -63,6 +64,7 @@ static bool is_text(cli_kind kind)
     return kind == CLI_TEXT || kind == CLI_STRING || kind == CLI_WORD || kind == CLI_JSON;
 }
 
+/* The same for JSON, "show" and rows: what a field has is decided in one place. */
 static void value_take(const cli_field *f, const void *thing, cli_value *v)
 {
     *v = (cli_value){.text = HW_STR_NULL, .room = HW_BUF_INIT(TEXT_BYTES_MAX)};
@@ -101,6 +103,7 @@ static void put_json_line(cli_out *out, hw_str json)
     }
 }
 
+/* Only a value that is there; null and "" are the caller's. */
 static void put_value(cli_out *out, const cli_field *f, const cli_value *v)
 {
     char time[HOWDAH_TIME_SIZE];
@@ -136,6 +139,7 @@ static void put_value(cli_out *out, const cli_field *f, const cli_value *v)
     }
 }
 
+/* A value is freed before the next is taken: one payload is held, not all. */
 void cli_fields_json(cli_out *out, const cli_field *fields, const char *names, const void *thing,
                      bool *first)
 {
@@ -160,6 +164,7 @@ void cli_fields_json(cli_out *out, const cli_field *fields, const char *names, c
     }
 }
 
+/* The tail stands inside the object, after its last member. */
 void cli_entity_json(cli_out *out, const cli_entity *entity, const void *thing, const char *tail)
 {
     bool first = true;
@@ -245,6 +250,7 @@ static hw_str people_text(const cli_field *f, cli_value *v, bool cell)
     return hw_str_of(v->small);
 }
 
+/* A field without a text prints no line, so there is no list of empty labels. */
 void cli_entity_show(cli_out *out, const cli_entity *entity, const void *thing)
 {
     const char *names = entity->show;
@@ -272,6 +278,7 @@ void cli_entity_put(cli_out *out, const cli_entity *entity, const void *thing)
 
 /* ------------------------------------------------------------------- tables */
 
+/* Numbers stand on the right and are never cut: half a number is a wrong number. */
 static cli_column column_of(const cli_field *f)
 {
     const char *label = f->label ? f->label : f->name;
@@ -299,6 +306,7 @@ size_t cli_fields_columns(const cli_field *fields, const char *names,
     return n;
 }
 
+/* Lists are read to their end before they are printed, unless they are very long. */
 void cli_entity_table(cli_table *table, cli_out *out, const cli_entity *entity)
 {
     cli_column columns[CLI_COLUMNS_MAX];
@@ -307,6 +315,7 @@ void cli_entity_table(cli_table *table, cli_out *out, const cli_entity *entity)
     cli_table_init(table, out, columns, n, ROWS_HELD);
 }
 
+/* All values of a row live until the table has copied them. */
 void cli_fields_row(cli_table *table, const cli_field *fields, const char *names, const void *thing)
 {
     cli_value values[CLI_COLUMNS_MAX];
@@ -329,12 +338,14 @@ void cli_fields_row(cli_table *table, const cli_field *fields, const char *names
 
 /* -------------------------------------------------------------------- lists */
 
+/* Also when the store could not be opened: an empty list prints nothing. */
 void cli_list_begin(cli_list *list, cli_context *cli, const cli_entity *entity)
 {
     *list = (cli_list){.cli = cli, .entity = entity, .tail = ""};
     cli_entity_table(&list->table, &cli->out, entity);
 }
 
+/* Walks end early when nobody reads: howdah dlq ls | head. */
 int cli_list_put(cli_list *list, const void *thing)
 {
     cli_out *out = &list->cli->out;
@@ -349,6 +360,7 @@ int cli_list_put(cli_list *list, const void *thing)
     return cli_out_alive(out) ? 0 : 1;
 }
 
+/* An empty answer is empty in a pipe; a person is told that it is. */
 void cli_list_end(cli_list *list, int status, const char *note_when_empty)
 {
     cli_table_flush(&list->table);
@@ -359,6 +371,7 @@ void cli_list_end(cli_list *list, int status, const char *note_when_empty)
 
 /* ----------------------------------------------------------------- payloads */
 
+/* Bytes have no "data": a script that wants JSON does not get base64 by accident. */
 void cli_value_data(cli_value *value, const char *content_type, const char *data, size_t len)
 {
     value->text = (hw_str){data, len};

@@ -94,8 +94,7 @@ typedef struct cli_entity {
 
 /* One object without a line break; tail is "" or more members: ",\"name\":value". */
 void cli_entity_json(cli_out *out, const cli_entity *entity, const void *thing, const char *tail);
-/* The members alone, for an object made of several things; each begins with a comma unless *first.
- */
+/* The members alone, for an object made of several things.  *first: no comma before the next. */
 void cli_fields_json(cli_out *out, const cli_field *fields, const char *names, const void *thing,
                      bool *first);
 /* A line a field. */

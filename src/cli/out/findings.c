@@ -8,6 +8,7 @@
 #define CHECK_WIDTH 12
 #define INDENT (2 + 1 + CHECK_WIDTH + 1) /* of the text after mark and check */
 
+/* In the order of howdah_severity. */
 static void get_severity(const void *thing, cli_value *v)
 {
     static const char *const names[] = {"good", "warning", "bad"};
@@ -62,6 +63,7 @@ int cli_on_finding(void *ctx, const howdah_finding *finding)
     return 0;
 }
 
+/* Warnings do not change the exit code: what works is not broken. */
 int cli_findings_end(const cli_findings *findings)
 {
     if (!findings->cli->out.json)

@@ -3,7 +3,7 @@
  *
  *   I1  stdout carries results only; messages, remarks and progress go to stderr.
  *   I2  Escape sequences are written to a terminal only, and not with NO_COLOR or TERM=dumb.
- *   I3  After a failed write nothing more is written; whoever produces output in a loop asks
+ *   I3  After a failed write nothing more is written; code that prints in a loop asks
  *       cli_out_alive() and stops.  A closed pipe is a reader who has seen enough, not an error.
  *   I4  What reaches a terminal is harmless (harmless.h), but for the styles and the rewinding that
  *       are written here; a pipe or a file gets every byte as it is.  Nobody else in the command

@@ -12,6 +12,7 @@ static void get_queue_state(const void *thing, cli_value *v)
     v->text = hw_str_of(info->paused ? "paused" : "open");
 }
 
+/* A queue without a due job has no age. */
 static void get_oldest(const void *thing, cli_value *v)
 {
     const howdah_queue_info *info = thing;
@@ -113,6 +114,7 @@ static void get_status(const void *thing, cli_value *v)
     v->text = hw_str_of(howdah_job_state_name(howdah_job_get_state(thing)));
 }
 
+/* Only a job that says what caused it. */
 static void get_causation(const void *thing, cli_value *v)
 {
     if (howdah_job_causation(thing, v->small))
@@ -132,6 +134,7 @@ static void get_pushed_at(const void *thing, cli_value *v)
     v->left_out = !howdah_job_created_at(thing, &v->number);
 }
 
+/* One column for both: a job has either a result or an error. */
 static void get_outcome(const void *thing, cli_value *v)
 {
     bool completed = howdah_job_get_state(thing) == HOWDAH_JOB_COMPLETED;
@@ -233,6 +236,7 @@ const cli_entity cli_job_pushed = {
             "shown_headers shown_type payload",
 };
 
+/* The library makes the JSON, so that the command and every other face print the same. */
 int cli_job_json_line(cli_context *cli, const howdah_job *job, howdah_error *reterr)
 {
     size_t len = howdah_job_json(job, NULL, 0);
@@ -249,6 +253,7 @@ int cli_job_json_line(cli_context *cli, const howdah_job *job, howdah_error *ret
     return HOWDAH_OK;
 }
 
+/* Only its JSON can fail, for want of memory. */
 int cli_job_put(cli_context *cli, const howdah_job *job, howdah_error *reterr)
 {
     if (cli->out.json)

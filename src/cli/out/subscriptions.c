@@ -9,6 +9,7 @@
 
 #define HOLES_SHOWN 8 /* in a terminal */
 
+/* A state of a newer library is "unknown", not a wrong name. */
 const char *cli_sub_state(howdah_subscription_state state)
 {
     static const char *const names[] = {
@@ -22,6 +23,7 @@ const char *cli_sub_state(howdah_subscription_state state)
 
 /* ------------------------------------------------------------------- fields */
 
+/* As a word, in JSON as well. */
 static void get_state(const void *thing, cli_value *v)
 {
     const howdah_subscription_info *info = thing;
@@ -112,6 +114,7 @@ const cli_entity cli_subscription = {
 
 /* --------------------------------------------------------------- positions */
 
+/* 0 is before the first event, so "N" always means after N. */
 int cli_position(const cli_args *args, const char *option, int64_t *ret_position,
                  howdah_error *reterr)
 {
