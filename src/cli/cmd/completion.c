@@ -1,8 +1,13 @@
-/* completion.c - howdah completion: scripts made from the tables, so they cannot drift. */
+/*
+ * completion.c - howdah completion: scripts made from the tables, so they cannot drift.
+ *
+ * Each shell gets the same: commands, their verbs, their options, and the choices of an option.
+ */
 #include <string.h>
 
 #include "cli/cli.h"
 
+/* Options of a later version are left out. */
 static void option_words(cli_out *out, const cli_option *table)
 {
     for (; table && table->name; table++)
@@ -41,6 +46,7 @@ static void bash_choices(cli_out *out)
                                o->name, o->choices);
 }
 
+/* Options with a value: the word after them is no command. */
 static void bash_value_options(cli_out *out, const cli_option *table)
 {
     for (; table && table->name; table++)
@@ -114,6 +120,7 @@ static void quoted(cli_out *out, const char *text, bool zsh)
     }
 }
 
+/* In the form of _arguments: name, help, and what the value may be. */
 static void zsh_option(cli_out *out, const cli_option *option)
 {
     if (option->flags & CLI_LATER)
@@ -174,6 +181,7 @@ static void zsh(cli_out *out)
     cli_out_puts(out, "  esac\n}\n_howdah \"$@\"\n");
 }
 
+/* One "complete" line an option, under the condition that its command was typed. */
 static void fish_option(cli_out *out, const char *condition, const cli_option *option)
 {
     if (option->flags & CLI_LATER)
@@ -210,6 +218,7 @@ static void fish(cli_out *out)
         fish_command(out, c);
 }
 
+/* It needs no store: a shell runs it at every start. */
 int cmd_completion(cli_context *cli, int argc, char **argv)
 {
     static const struct {

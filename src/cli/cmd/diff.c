@@ -1,4 +1,8 @@
-/* diff.c - howdah diff: what our knowledge has become between two moments. */
+/*
+ * diff.c - howdah diff: what changed in our knowledge between two moments.
+ *
+ * The library compares as-of answers and hands over each event that differs, before and after.
+ */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>

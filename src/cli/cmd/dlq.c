@@ -143,6 +143,7 @@ static int check_whose(const cli_context *cli, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Open ones unless --all-states: those that somebody has to look at. */
 static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     howdah_dead_letters_options options = HOWDAH_DEAD_LETTERS_OPTIONS_INIT;
@@ -191,6 +192,7 @@ static void dead_letter_show(cli_context *cli, const howdah_dead_letter *dead_le
         cli_entity_show(out, &cli_job_pushed, dead_letter->job);
 }
 
+/* Called once at most: the walk was asked for one id. */
 static int on_shown(void *ctx, const howdah_dead_letter *dead_letter)
 {
     listing *l = ctx;

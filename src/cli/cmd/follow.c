@@ -1,4 +1,8 @@
-/* follow.c - howdah follow. */
+/*
+ * follow.c - howdah follow: events as they appear, without a checkpoint.
+ *
+ * Nothing is stored, so several can follow, and one that ends loses its place.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -1,4 +1,9 @@
-/* help.c - howdah help: the tables as text for people. */
+/*
+ * help.c - howdah help: the tables of commands.c as text for people.
+ *
+ * Nothing about a command is written here, so help and parser cannot disagree.
+ */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +14,7 @@
 #define OPTION_WIDTH 26 /* the longest: --expect any|none|exists|N */
 #define LINE_WIDTH 80u
 
+/* Bold in a terminal, plain in a pipe. */
 static void heading(cli_out *out, const char *text)
 {
     cli_out_style(out, CLI_BOLD);
@@ -59,6 +65,7 @@ static void option_line(cli_out *out, const cli_option *option)
                    option->value ? option->value : "");
     (void)snprintf(text, sizeof text, "%s%s", option->help,
                    option->flags & CLI_REPEATS ? " (may be repeated)" : "");
+    assert(strlen(text) < sizeof text - 1); /* not cut */
     cli_out_printf(out, "  %-*s ", OPTION_WIDTH, left);
     cli_out_wrapped(out, text, OPTION_WIDTH + 3, LINE_WIDTH);
 }
@@ -73,6 +80,7 @@ static void global_list(cli_out *out, const cli_command *command)
             option_line(out, o);
 }
 
+/* A command without options of its own has no such section. */
 static void option_list(cli_out *out, const char *title, const cli_option *table)
 {
     if (!table)

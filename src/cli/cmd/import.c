@@ -1,4 +1,9 @@
-/* import.c - howdah import: events of an existing table. */
+/*
+ * import.c - howdah import: events of an existing table.
+ *
+ * The library does the work, in batches that it can continue after; here are the options, the
+ * progress and the summary.
+ */
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/in/signals.h"
@@ -62,6 +67,7 @@ static int import(cli_context *cli, const howdah_import_options *wanted, howdah_
     return HOWDAH_OK;
 }
 
+/* The pairs of --map are pointers into argv; only their list is ours. */
 int cmd_import(cli_context *cli, int argc, char **argv)
 {
     howdah_error err = HOWDAH_ERROR_INIT;

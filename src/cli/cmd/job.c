@@ -1,4 +1,8 @@
-/* job.c - howdah job: one job, wherever it is. */
+/*
+ * job.c - howdah job: one job, wherever it is.
+ *
+ * Its id is unique over all queues, so no queue is named.
+ */
 #include <inttypes.h>
 
 #include "cli/in/verbs.h"
@@ -24,6 +28,7 @@ static int show_job(cli_context *cli, int64_t id, howdah_error *reterr)
     return s;
 }
 
+/* By id alone: the library looks where the job is. */
 static int run_show(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int64_t id = 0;

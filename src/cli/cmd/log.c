@@ -1,4 +1,8 @@
-/* log.c - howdah log: the jobs of a queue that have ended. */
+/*
+ * log.c - howdah log: the jobs of a queue that have ended.
+ *
+ * Positions are those of the history: a script goes on with --after the last one that it has seen.
+ */
 #include <assert.h>
 
 #include "cli/out/queues.h"

@@ -1,4 +1,9 @@
-/* migrate.c - howdah migrate: the schema's steps. */
+/*
+ * migrate.c - howdah migrate: the schema's steps.
+ *
+ * init is "migrate up" under another name.  print opens no store: a DBA may run it where there is
+ * none.
+ */
 #include <stdio.h>
 #include <string.h>
 

@@ -24,6 +24,7 @@ static void get_id(const void *thing, cli_value *v)
     v->absent = r->id <= 0;
 }
 
+/* The time is the database's, taken when the purge was recorded. */
 static void get_purged_at(const void *thing, cli_value *v)
 {
     const howdah_purge_record *r = thing;
@@ -49,6 +50,7 @@ static const cli_field fields[] = {
     {NULL},
 };
 
+/* The reason comes last in a table, where it gets the width that is left. */
 static const cli_entity purge_entity = {
     fields,
     .json = "id purged_at actor reason stream events dead_letters snapshots jobs left",
@@ -104,12 +106,12 @@ static bool add_once(uuid_text *seen, size_t n, const char *text)
     for (size_t i = 0; i < n; i++)
         if (strcmp(seen[i], text) == 0)
             return false;
-    assert(strlen(text) < sizeof *seen);
+    assert(strlen(text) == sizeof *seen - 1); /* a UUID */
     memcpy(seen[n], text, sizeof *seen);
     return true;
 }
 
-/* How many of the events of a question still have what a purge erases; ret_any: there are some. */
+/* How many events of a query still have what a purge erases; ret_any: there are some. */
 static int count_whole(cli_context *cli, const howdah_query_options *q, int64_t *count,
                        bool *ret_any, howdah_error *reterr)
 {
@@ -163,6 +165,7 @@ static int count_named(cli_context *cli, const howdah_purge_options *o, int64_t 
     return s;
 }
 
+/* A stream that does not exist is told apart from one that has nothing left to erase. */
 static int count_stream(cli_context *cli, const char *stream, int64_t *ret_count,
                         howdah_error *reterr)
 {

@@ -1,4 +1,8 @@
-/* queue.c - howdah queue: queues in the hands of an operator. */
+/*
+ * queue.c - howdah queue: listing, setting, pausing and purging queues.
+ *
+ * A change answers with the queue as it is now (in a pipe), so a script need not ask again.
+ */
 #include <inttypes.h>
 #include <string.h>
 
@@ -6,6 +10,7 @@
 #include "cli/in/verbs.h"
 #include "cli/out/queues.h"
 
+/* Walks take functions of the library's types; the list takes any thing. */
 static int on_listed(void *ctx, const howdah_queue_info *info)
 {
     return cli_list_put(ctx, info);
@@ -40,6 +45,7 @@ static int advise_queue(int s, howdah_error *reterr)
     return s == HOWDAH_NOT_FOUND ? hw_advise(reterr, s, "howdah queue ls lists them") : s;
 }
 
+/* By its name: the library walks one queue, or says that it is not there. */
 static int show_queue(cli_context *cli, const char *queue, howdah_error *reterr)
 {
     return advise_queue(howdah_queues_walk(cli->bus, queue, on_shown, cli, reterr), reterr);
@@ -95,6 +101,7 @@ static int run_set(cli_context *cli, int words_n, char **words, howdah_error *re
     return s < 0 ? s : answer(cli, words[0], "is set", reterr);
 }
 
+/* Workers notice with their next claim. */
 static int run_pause(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int s = cli_open(cli, reterr);
@@ -105,6 +112,7 @@ static int run_pause(cli_context *cli, int words_n, char **words, howdah_error *
     return s < 0 ? s : answer(cli, words[0], "is paused; jobs under way continue", reterr);
 }
 
+/* Jobs that became due meanwhile are handed out at once. */
 static int run_resume(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int s = cli_open(cli, reterr);

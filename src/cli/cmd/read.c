@@ -6,6 +6,7 @@
  */
 #include "cli/cmd/read.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -74,6 +75,7 @@ static int open_positions(const lookup *q, howdah_reader **ret_reader, howdah_er
     const howdah_query_options *from = &q->read.query;
     howdah_read_options o = HOWDAH_READ_OPTIONS_INIT;
 
+    assert(!from->family && from->view == HOWDAH_VIEW_LOG); /* those make it a query */
     o.stream = from->stream;
     o.type = from->type;
     o.pattern = from->pattern;

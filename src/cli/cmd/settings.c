@@ -1,4 +1,8 @@
-/* settings.c - howdah settings: the table of settings, with the values in force. */
+/*
+ * settings.c - howdah settings: the table of settings, with the values in force.
+ *
+ * In force means after the environment, --schema and --set; no store is opened.
+ */
 #include <string.h>
 
 #include "cli/cli.h"
@@ -62,6 +66,7 @@ static void list(cli_context *cli)
     }
 }
 
+/* Works without a store, so that a wrong setting can be found before the first use. */
 int cmd_settings(cli_context *cli, int argc, char **argv)
 {
     howdah_error err = HOWDAH_ERROR_INIT;

@@ -96,6 +96,7 @@ static const cli_entity snapshot_entity = {
 
 /* ----------------------------------------------------------------------- ls */
 
+/* A list has the sizes of the data, not the data. */
 static int on_listed(void *ctx, const howdah_snapshot *s)
 {
     return cli_list_put(ctx, s);

@@ -1,4 +1,8 @@
-/* status.c - howdah status: facts about the bus, its subscriptions and its queues. */
+/*
+ * status.c - howdah status: facts about the bus, its subscriptions and its queues.
+ *
+ * Meant to be run every few seconds: it takes the summary of queues, which does not count history.
+ */
 #include <inttypes.h>
 #include <string.h>
 

@@ -48,6 +48,7 @@ static int on_shown(void *ctx, const howdah_subscription_info *info)
     return 0;
 }
 
+/* A name that is not there is the library's NOT_FOUND. */
 static int run_show(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int s = cli_open(cli, reterr);
@@ -80,6 +81,7 @@ static int run_pause(cli_context *cli, int words_n, char **words, howdah_error *
                  : answer(cli, words[0], "is paused; its owner notices within a second", reterr);
 }
 
+/* Also releases a halted one: its owner tries the same event again. */
 static int run_resume(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int s = cli_open(cli, reterr);
@@ -257,6 +259,7 @@ static int on_skip(void *ctx, const howdah_skip *skip)
     return cli_list_put(ctx, skip);
 }
 
+/* Open ones unless --all. */
 static int run_skips(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     cli_list list;

@@ -6,6 +6,7 @@
  *   I2  However it ends (enough events, a signal, nobody reads), the checkpoint is stored and the
  *       ownership given up on the way out.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -138,6 +139,7 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
 /* The library notices an interrupt between two events, so the rest of a batch is put back. */
 static void end(job *j, ending why)
 {
+    assert(why != GOING_ON);
     j->ending = why;
     howdah_interrupt(j->cli->bus);
 }
@@ -175,6 +177,7 @@ static int print_event(job *j, const howdah_event *event)
     return HOWDAH_PUT_BACK;
 }
 
+/* The handler runs in the only thread there is, so the environment may change. */
 static bool put_variable(const char *name, const char *value)
 {
     return setenv(name, value, 1) == 0; /* NOLINT(concurrency-mt-unsafe): one thread */
@@ -200,6 +203,7 @@ static int set_environment(const howdah_event *event, const howdah_delivery *del
     return hw_fail_no_memory(reterr);
 }
 
+/* Each failed try is a note: the command may go on for hours. */
 static void say_failed(job *j, const howdah_event *event, const howdah_delivery *delivery,
                        const char *message)
 {
@@ -476,6 +480,7 @@ static int unsubscribe(job *j, int s, howdah_error *reterr)
     howdah_error err = HOWDAH_ERROR_INIT;
     int stored_s;
 
+    assert(j->sub);
     howdah_interrupt_clear(j->cli->bus);
     stored_s = howdah_unsubscribe(j->sub, &err);
     if (stored_s < 0 && (s >= 0 || s == HOWDAH_INTERRUPTED)) {
@@ -485,7 +490,8 @@ static int unsubscribe(job *j, int s, howdah_error *reterr)
     return s;
 }
 
-static void say_goodbye(job *j)
+/* For a person who watched; a log has the checkpoint, which says more. */
+static void sum_up(job *j)
 {
     char count[CLI_COUNT_SIZE];
 
@@ -497,6 +503,7 @@ static void say_goodbye(job *j)
              j->dead == 1 ? "" : "s");
 }
 
+/* Once subscribed, every way out goes through unsubscribe() (I2). */
 static int run(job *j, howdah_error *reterr)
 {
     int s = cli_open(j->cli, reterr);
@@ -511,7 +518,7 @@ static int run(job *j, howdah_error *reterr)
                  j->r->options.subscriber_id);
     s = unsubscribe(j, serve(j, reterr), reterr);
     cli_live_clear(&j->live);
-    say_goodbye(j);
+    sum_up(j);
     /* SIGTERM is how a service is asked to end, and it did; Ctrl-C is told as everywhere. */
     if (s == HOWDAH_INTERRUPTED && cli_signal_caught() == SIGTERM) {
         j->cli->out.broken = 0; /* a write it cut short: that event is outstanding */

@@ -8,6 +8,7 @@
  *   I3  SIGTERM and Ctrl-C: nothing more is claimed, what was not begun is given back, commands
  *       that run may end within --drain; after that they are ended.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -152,6 +153,7 @@ static void name_variables(const howdah_job *job, variables *v)
                    howdah_job_attempt(job));
     (void)snprintf(v->max_attempts, sizeof v->max_attempts, "HOWDAH_MAX_ATTEMPTS=%" PRId64,
                    howdah_job_max_attempts(job));
+    assert(strlen(howdah_job_queue(job)) < sizeof v->queue - sizeof "HOWDAH_QUEUE=");
     v->list[0] = v->id;
     v->list[1] = v->queue;
     v->list[2] = v->attempt;
@@ -289,6 +291,7 @@ static int stop(site *w, int s, howdah_error *reterr)
     howdah_error err = HOWDAH_ERROR_INIT;
     int stopped;
 
+    assert(w->worker);
     howdah_interrupt_clear(w->cli->bus);
     stopped = howdah_worker_stop(w->worker, &err);
     if (stopped == HOWDAH_TIMEOUT) {

@@ -99,6 +99,7 @@ static int keep_raw(const field *f, hw_str value, hw_str *ret_raw, howdah_error 
     return HOWDAH_OK;
 }
 
+/* Kept until content_type is known as well. */
 static int take_base64(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     return keep_raw(f, value, &p->base64, reterr);
@@ -119,6 +120,7 @@ static int take_headers(parse *p, const field *f, hw_str value, howdah_error *re
     return HOWDAH_OK;
 }
 
+/* null leaves it to the store, which takes the time of recording. */
 static int take_valid_time(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     const char *text;
@@ -146,6 +148,7 @@ static bool number_text(hw_str value, char ret_text[NUMBER_TEXT_MAX])
     return true;
 }
 
+/* A number only: a text would be a mistake of the program that wrote the line. */
 static int take_schema_version(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     char text[NUMBER_TEXT_MAX];
@@ -241,6 +244,7 @@ static const field fields[] = {
 };
 #define FIELDS_N (sizeof fields / sizeof *fields)
 
+/* A misspelt field would be lost data, so it is refused, with the nearest name. */
 static int unknown_field(hw_str key, howdah_error *reterr)
 {
     char name[32];

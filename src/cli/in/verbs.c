@@ -1,4 +1,9 @@
-/* verbs.c - see verbs.h. */
+/*
+ * verbs.c - see verbs.h.
+ *
+ * A command with verbs has one table of options for all of them; each verb lists, by name, those
+ * that it takes.
+ */
 #include "cli/in/verbs.h"
 
 #include <assert.h>

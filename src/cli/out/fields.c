@@ -1,4 +1,11 @@
-/* fields.c - see fields.h. */
+/*
+ * fields.c - see fields.h.
+ *
+ * Three printers over one table.  Each goes through a list of names, finds the field, takes its
+ * value and formats it: put_value() for JSON, people_text() for "show" and for cells.  A name is
+ * looked up in the table every time; a table has two dozen rows, and a line is written to a file or
+ * a terminal after that.
+ */
 #include "cli/out/fields.h"
 
 #include <assert.h>
@@ -169,6 +176,7 @@ void cli_entity_json(cli_out *out, const cli_entity *entity, const void *thing, 
 {
     bool first = true;
 
+    assert(entity->json);
     cli_out_puts(out, "{");
     cli_fields_json(out, entity->fields, entity->json, thing, &first);
     cli_out_puts(out, tail);
@@ -256,6 +264,7 @@ void cli_entity_show(cli_out *out, const cli_entity *entity, const void *thing)
     const char *names = entity->show;
     const cli_field *f;
 
+    assert(names);
     while ((f = next_field(entity->fields, &names))) {
         cli_value v;
 

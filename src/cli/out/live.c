@@ -1,6 +1,7 @@
 /* live.c - see live.h. */
 #include "cli/out/live.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -54,6 +55,7 @@ void cli_live_draw(cli_live *live, const char *text)
     const cli_out *out = &live->cli->out;
     hw_buf clean = HW_BUF_INIT(LINE_BYTES_MAX);
 
+    assert(live->wanted);
     cli_text_clean(&clean, hw_str_of(text), LINE_BYTES_MAX / 2, out->utf8);
     cli_err_rewind(out);
     cli_err_printf(out, "%.*s",

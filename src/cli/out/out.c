@@ -54,6 +54,7 @@ static bool utf8_wanted(void)
     return false;
 }
 
+/* What is no number, or no size of a terminal, is ignored. */
 static unsigned environment_number(const char *name, unsigned otherwise)
 {
     const char *text = getenv(name); /* NOLINT(concurrency-mt-unsafe): one thread */
@@ -298,6 +299,7 @@ void cli_err_flush(const cli_out *out)
     (void)fflush(stderr);
 }
 
+/* Cheap: for loops that print. */
 bool cli_out_alive(const cli_out *out)
 {
     return !out->broken;

@@ -1,10 +1,19 @@
-/* queues.c - see queues.h. */
+/*
+ * queues.c - see queues.h.
+ *
+ * A queue is a public struct, so its fields are read at their offsets.  A job is opaque: a small
+ * function gets each field.  A job's JSON is the library's; its fields serve "show", the table of
+ * the log, and the part of a dead letter that tells how the job was pushed.
+ */
 #include "cli/out/queues.h"
+
+#include <assert.h>
 
 #include "base/mem.h"
 
 /* ------------------------------------------------------------------- queues */
 
+/* For people; JSON has "paused" instead. */
 static void get_queue_state(const void *thing, cli_value *v)
 {
     const howdah_queue_info *info = thing;
@@ -142,6 +151,7 @@ static void get_outcome(const void *thing, cli_value *v)
     v->text = hw_str_of(completed ? howdah_job_result(thing) : howdah_job_error(thing));
 }
 
+/* Left out for bytes, which have "data_base64". */
 static void get_data(const void *thing, cli_value *v)
 {
     size_t len = 0;
@@ -150,6 +160,7 @@ static void get_data(const void *thing, cli_value *v)
     cli_value_data(v, howdah_job_content_type(thing), data, len);
 }
 
+/* In JSON only beside data_base64: payloads of JSON need no type. */
 static void get_content_type(const void *thing, cli_value *v)
 {
     size_t len = 0;
@@ -171,11 +182,13 @@ static void get_payload(const void *thing, cli_value *v)
     v->text.s = howdah_job_data(thing, &v->text.len);
 }
 
+/* In JSON always an object, {} without headers. */
 static void get_headers(const void *thing, cli_value *v)
 {
     v->text.s = howdah_job_headers(thing, &v->text.len);
 }
 
+/* For people: no line when there are none. */
 static void get_shown_headers(const void *thing, cli_value *v)
 {
     size_t len = 0;
@@ -228,6 +241,7 @@ static const cli_entity whole_job = {
     .table = "position id status attempts finished_at outcome",
 };
 
+/* What a dead letter says about its job; the state of the job itself is not part of it. */
 const cli_entity cli_job_pushed = {
     job_fields,
     .json = "key dedup correlation_id causation_id event_sequence stream type pushed_at data "
@@ -247,6 +261,7 @@ int cli_job_json_line(cli_context *cli, const howdah_job *job, howdah_error *ret
         return hw_fail_no_memory(reterr);
     }
     (void)howdah_job_json(job, text, len + 1);
+    assert(text[0] == '{' && text[len] == '\0');
     cli_out_put(&cli->out, text, len);
     cli_out_puts(&cli->out, "\n");
     hw_free(text);
@@ -262,6 +277,7 @@ int cli_job_put(cli_context *cli, const howdah_job *job, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* The history of a queue, in the order in which jobs ended. */
 void cli_jobs_table_init(cli_table *table, cli_out *out)
 {
     cli_entity_table(table, out, &whole_job);

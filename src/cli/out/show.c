@@ -1,6 +1,11 @@
-/* show.c - see show.h. */
+/*
+ * show.c - see show.h.
+ *
+ * Labels take sixteen columns, which fits the longest of them.
+ */
 #include "cli/out/show.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -16,6 +21,7 @@ void cli_show_text(cli_out *out, const char *name, hw_str text)
 {
     hw_buf clean = HW_BUF_INIT(TEXT_BYTES_MAX);
 
+    assert(name && name[0]);
     if (!text.s || text.len == 0)
         return;
     cli_text_clean(&clean, text, text.len, out->utf8);

@@ -1,4 +1,9 @@
-/* table.c - see table.h. */
+/*
+ * table.c - see table.h.
+ *
+ * Cells are kept one after the other in one buffer, each ended by a NUL: a row needs no memory of
+ * its own, and what is held has a maximum.
+ */
 #include "cli/out/table.h"
 
 #include <assert.h>
@@ -211,6 +216,7 @@ void cli_table_row(cli_table *table, const hw_str *cells)
 {
     size_t len = table->cells.len;
 
+    assert(table->rows < table->rows_held);
     for (size_t i = 0; i < table->columns_n; i++) {
         cli_text_clean(&table->cells, cells[i], CELL_BYTES_MAX, table->out->utf8);
         hw_buf_putc(&table->cells, '\0');

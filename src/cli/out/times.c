@@ -1,6 +1,7 @@
 /* times.c - times, headers and what an answer is worth; see times.h. */
 #include "cli/out/times.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -59,6 +60,7 @@ int cli_pairs_take(const cli_args *args, cli_pairs *pairs, howdah_error *reterr)
         name = hw_strndup(pair, (size_t)(equals - pair));
         if (!name)
             return hw_fail_no_memory(reterr);
+        assert(pairs->n < HOWDAH_QUERY_HEADERS_MAX);
         pairs->names[pairs->n] = name;
         pairs->texts[2 * pairs->n] = name;
         pairs->texts[2 * pairs->n + 1] = equals + 1;
