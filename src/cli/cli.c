@@ -1,17 +1,18 @@
 /* cli.c - settings, the bus, and words to the user. */
 #include "cli/cli.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/in/signals.h"
 
 #define STORE_DEFAULT "sqlite:howdah.db"
 
+/* An empty variable counts as not set: a shell that exports it without a value means no store. */
 const char *cli_store(const cli_context *cli)
 {
     const char *given = cli_args_text(&cli->args, "store");
@@ -39,6 +40,7 @@ static int set_one(howdah_settings *settings, const char *pair, howdah_error *re
     return s;
 }
 
+/* What is closer to the user wins: --set over --schema over the environment. */
 static int fill_settings(const cli_context *cli, howdah_settings *settings, howdah_error *reterr)
 {
     const char *schema = cli_args_text(&cli->args, "schema");
@@ -53,6 +55,7 @@ static int fill_settings(const cli_context *cli, howdah_settings *settings, howd
     return s;
 }
 
+/* Settings that are half filled are not kept: a later call starts again. */
 int cli_settings(cli_context *cli, howdah_error *reterr)
 {
     howdah_settings *settings = NULL;
@@ -72,10 +75,15 @@ int cli_settings(cli_context *cli, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/*
+ * The bus is handed to the signal handler as soon as there is one, so that no wait outlives a
+ * Ctrl-C.
+ */
 int cli_open(cli_context *cli, howdah_error *reterr)
 {
     int s = cli_settings(cli, reterr);
 
+    assert(!cli->bus); /* one bus a command */
     if (s == HOWDAH_OK)
         s = howdah_open(cli_store(cli), cli->settings, &cli->bus, reterr);
     if (s == HOWDAH_OK)
@@ -88,6 +96,7 @@ size_t cli_payload_max(const cli_context *cli)
     const char *text = howdah_settings_get(cli->settings, "payload_bytes_max");
     int64_t bytes = 0;
 
+    assert(cli->settings);
     /* It passed the setting's own check, so it parses. */
     if (!text || !hw_parse_bytes(text, &bytes) || bytes < 1)
         return 0;
@@ -117,6 +126,7 @@ static void spell_as_options(const cli_args *args, char *text)
     }
 }
 
+/* The name of the program in red, the message plain: it may be copied into a search. */
 static void say_failure(const cli_out *out, const char *message)
 {
     cli_err_style(out, CLI_RED);
@@ -125,12 +135,17 @@ static void say_failure(const cli_out *out, const char *message)
     cli_err_printf(out, " %s\n", message);
 }
 
+/*
+ * What the library says about its own field names is turned into the options that the user typed.
+ * An interrupt by a signal is silent: the sender knows.
+ */
 int cli_fail(cli_context *cli, const howdah_error *err)
 {
     howdah_error told = *err;
     bool interrupted = err->status == HOWDAH_INTERRUPTED;
     const char *arrow = cli->out.err_terminal && cli->out.utf8 ? "\xe2\x86\x92" : "->";
 
+    assert(err->status < 0);
     spell_as_options(&cli->args, told.message);
     cli_out_flush(&cli->out); /* what was printed before it happened comes before it */
     if (!interrupted || !cli_signal_caught())
@@ -140,6 +155,7 @@ int cli_fail(cli_context *cli, const howdah_error *err)
     return interrupted ? interrupted_exit_code(err) : howdah_status_exit_code(err->status);
 }
 
+/* Notes never change an exit code, and --quiet removes them all. */
 void cli_note(cli_context *cli, const char *fmt, ...)
 {
     va_list args;
@@ -151,20 +167,4 @@ void cli_note(cli_context *cli, const char *fmt, ...)
     cli_err_vprintf(&cli->out, fmt, args);
     cli_err_printf(&cli->out, "\n");
     va_end(args);
-}
-
-void cli_json_text(cli_context *cli, const char *text)
-{
-    hw_buf quoted = HW_BUF_INIT((size_t)64 * 1024 * 1024);
-
-    if (hw_utf8_valid(text, strlen(text))) {
-        hw_json_put_string(&quoted, text, strlen(text));
-    } else { /* a file name may be anything, JSON may not */
-        hw_buf_putc(&quoted, '"');
-        for (const char *c = text; *c; c++)
-            hw_buf_putc(&quoted, *c > ' ' && *c < 0x7f && *c != '"' && *c != '\\' ? *c : '?');
-        hw_buf_putc(&quoted, '"');
-    }
-    cli_out_put(&cli->out, hw_buf_str(&quoted), quoted.len);
-    hw_buf_done(&quoted);
 }

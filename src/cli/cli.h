@@ -39,7 +39,4 @@ int cli_fail(cli_context *cli, const howdah_error *err);
 /* A remark on stderr, unless --quiet. */
 void cli_note(cli_context *cli, const char *fmt, ...) HW_PRINTF(2, 3);
 
-/* Prints text as a JSON string. */
-void cli_json_text(cli_context *cli, const char *text);
-
 #endif

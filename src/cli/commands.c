@@ -1,5 +1,6 @@
-/* commands.c - the whole face of the command, as tables: names, flags and fields that scripts rely
- * on. */
+/*
+ * commands.c - every command, option and help text, as tables.  Scripts rely on the names.
+ */
 #include "cli/commands.h"
 
 #include <string.h>
@@ -10,21 +11,21 @@ const cli_option cli_global_options[] = {
     {"schema", "NAME", NULL, "schema of the bus on PostgreSQL (default howdah)", 0},
     {"set", "KEY=VALUE", NULL, "any setting; howdah settings lists them", CLI_REPEATS},
     {"json", NULL, NULL, "JSON lines, as in a pipe", 0},
-    {"quiet", NULL, NULL, "no progress and no remarks; errors only", 0},
+    {"quiet", NULL, NULL, "no progress and no notes; errors only", 0},
     {"help", NULL, NULL, "this text", 0},
     {"version", NULL, NULL, "the version", 0},
     CLI_OPTIONS_END};
 
 #define PASS_STORE                                                                                 \
     {                                                                                              \
-        "pass-store", NULL, NULL, "with --exec: hand HOWDAH_STORE on with its password", 0         \
+        "pass-store", NULL, NULL, "with --exec: pass HOWDAH_STORE on with its password", 0         \
     }
 #define STORE_OF_COMMANDS                                                                          \
     "COMMAND gets HOWDAH_STORE without a password, unless --pass-store is given."
 
 static const cli_option append_options[] = {
     {"expect", "any|none|exists|N", "any none exists",
-     "what the stream must be at: its last version N, no event yet, some event", 0},
+     "what the stream must have: N as its last version, no event yet, some event", 0},
     {"id", "UUID", NULL, "the event's id; the same id is never stored twice", 0},
     {"header", "NAME=VALUE", NULL, "a header", CLI_REPEATS},
     {"correlation", "ID", NULL, "correlation id", 0},
@@ -37,7 +38,7 @@ static const cli_option append_options[] = {
     {"batch", NULL, NULL, "JSON lines on stdin, one event each", 0},
     {"tx-size", "N", NULL, "with --batch: at most N events in one transaction (default: all)", 0},
     {"id-space", "NAME", NULL,
-     "with --batch: a line without id gets one made of NAME, line number and line", 0},
+     "with --batch: a line without an id gets one made of NAME, line number and line", 0},
     {"positions", NULL, NULL, "with --batch: print where each event is, not a summary", 0},
     {"dry-run", NULL, NULL, "with --batch: check every line, store nothing", 0},
     {"correct", "UUID", NULL, "correct this event: the next revision of its family", 0},
@@ -50,7 +51,7 @@ static const cli_option read_options[] = {
     {"stream", "NAME", NULL, "only this stream, in order of version", 0},
     {"from", "N", NULL, "first position: a version with --stream, else a global sequence", 0},
     {"to", "N", NULL, "last position", 0},
-    {"since", "N", NULL, "positions behind N", 0},
+    {"since", "N", NULL, "positions after N", 0},
     {"backward", NULL, NULL, "newest first", 0},
     {"limit", "N", NULL, "at most N events", 0},
     {"pattern", "PATTERN", NULL, "types that match: 'order.*', '*.created', 'order.>'", 0},
@@ -90,27 +91,27 @@ static const cli_option purge_options[] = {
     {"families", NULL, NULL, "with ids: every revision of these events", 0},
     {"reason", "TEXT", NULL, "why; it is kept", 0},
     {"actor", "NAME", NULL, "who; default: the database's user, or the system's", 0},
-    {"yes", NULL, NULL, "yes, for good", 0},
+    {"yes", NULL, NULL, "do it; it cannot be undone", 0},
     CLI_OPTIONS_END};
 
 static const cli_option snapshot_options[] = {
     {"version", "N", NULL, "get, state: at or below this version (default: the newest)", 0},
-    {"keep", "N", NULL, "put: afterwards only the newest N of the stream are left", 0},
+    {"keep", "N", NULL, "put: then keep only the newest N of the stream", 0},
     {"schema-version", "N", NULL, "put: version of the state's form (default 1)", 0},
     {"bytes", "CONTENT_TYPE", "application/octet-stream text/plain image/png",
      "put: the state is bytes of this type, not JSON", 0},
     {"upto", "N", NULL, "rm: only those up to this version", 0},
-    {"yes", NULL, NULL, "rm: yes", 0},
+    {"yes", NULL, NULL, "rm: do it", 0},
     CLI_OPTIONS_END};
 
 static const cli_option follow_options[] = {
     {"pattern", "PATTERN", NULL, "types that match: 'order.*', '*.created', 'order.>'", 0},
-    {"since", "N", NULL, "start behind this global sequence (default: from now on)", 0},
+    {"since", "N", NULL, "start after this global sequence (default: from now on)", 0},
     {"max", "N", NULL, "leave after N events", 0},
     {"timeout", "DURATION", NULL, "leave after this time: 250ms, 5s, 2m", 0},
     CLI_OPTIONS_END};
 
-/* The choices stand in the order of the library's values: subscribe.c counts on it. */
+/* The choices are in the order of the library's values: subscribe.c relies on it. */
 static const cli_option subscribe_options[] = {
     {"pattern", "PATTERN", NULL,
      "types that match; default: what it was subscribed with, all for a new one", 0},
@@ -118,7 +119,7 @@ static const cli_option subscribe_options[] = {
     {"originals", NULL, NULL, "first revisions only, no corrections", 0},
     {"all-revisions", NULL, NULL, "corrections as well, after --originals", 0},
     {"from", "start|end|N", "start end",
-     "where a new one begins: N means behind sequence N (default start)", 0},
+     "where a new one begins: N means after sequence N (default start)", 0},
     {"exec", "COMMAND", NULL, "run sh -c COMMAND for each event; exit code 0: handled", 0},
     PASS_STORE,
     {"until-caught-up", NULL, NULL, "leave when nothing is left", 0},
@@ -128,37 +129,38 @@ static const cli_option subscribe_options[] = {
     {"retry-delay", "DURATION", NULL, "before the second try (default 1s), doubling", 0},
     {"max-retry-delay", "DURATION", NULL, "up to this (default 60s)", 0},
     {"on-fail", "open|closed", "open closed",
-     "after the last try: a dead letter and on (open, default), or halt", 0},
+     "after the last try: store a dead letter and go on (open, default), or halt", 0},
     {"checkpoint", "sync|batched", "sync batched",
      "store the place after every event (sync, default), or every --batch-size", 0},
     {"batch-size", "N", NULL, "with batched: after N events (default 100)", 0},
     {"max-delay", "DURATION", NULL, "with batched: at the latest after this (default 1s)", 0},
     {"instance", "MODE", "coordinated single lease",
      "who may run it: coordinated (default): one process at a time, others stand by; lease: the "
-     "same by a lease, for transaction poolers; single: no lock, there is only one",
+     "same with a lease, for transaction poolers; single: no lock, there is only one process",
      0},
     {"lease", "DURATION", NULL,
-     "how long an owner that does not answer keeps it (default 10s); longer than COMMAND takes", 0},
+     "how long an owner that does not respond keeps it (default 10s); longer than COMMAND takes",
+     0},
     {"ordering", "ahead|strict", "ahead strict",
      "go on past a number that is not committed yet (ahead, default), or wait for it", 0},
     {"gap-policy", "proof|timeout", "proof timeout",
-     "give a missing number up on proof that it cannot appear (default), or by time", 0},
+     "give up a missing number on proof that it cannot appear (default), or by time", 0},
     {"gap-timeout", "DURATION", NULL,
-     "with timeout: after this (default 5s); with proof it is reported then", 0},
+     "with timeout: after this long (default 5s); with proof it is only reported then", 0},
     {"batch", "N", NULL, "events in one read while it catches up (default 100)", 0},
     CLI_OPTIONS_END};
 
 static const cli_option sub_options[] = {
-    {"to", "start|end|N", "start end", "reset: where to; N means behind sequence N", 0},
+    {"to", "start|end|N", "start end", "reset: where to; N means after sequence N", 0},
     {"reason", "TEXT", NULL, "pause, resolve: why; it is kept", 0},
-    {"timeout", "DURATION", NULL, "wait: at most this long (default: for ever)", 0},
-    {"all", NULL, NULL, "skips: with those that are resolved", 0},
+    {"timeout", "DURATION", NULL, "wait: at most this long (default: no limit)", 0},
+    {"all", NULL, NULL, "skips: include those that are resolved", 0},
     CLI_OPTIONS_END};
 
 static const cli_option dlq_options[] = {
     {"sub", "NAME", NULL, "only those of this subscription", 0},
     {"queue", "NAME", NULL, "only those of this queue's jobs", 0},
-    {"all-states", NULL, NULL, "ls: with those that are resolved", 0},
+    {"all-states", NULL, NULL, "ls: include those that are resolved", 0},
     {"limit", "N", NULL, "ls: at most N, oldest first", 0},
     {"all", NULL, NULL, "redrive, discard: all that are open", 0},
     {"reason", "TEXT", NULL, "discard: why; it is kept", 0},
@@ -169,8 +171,8 @@ static const cli_option push_options[] = {
     {"run-at", "TIME", NULL, "due at this time, RFC 3339", 0},
     {"priority", "N", NULL, "lower comes first, -32768 to 32767 (default 0)", 0},
     {"key", "KEY", NULL, "jobs of one key run one at a time, in the order of their push", 0},
-    {"dedup", "KEY", NULL, "while a job with this key is not over, a push gives its id", 0},
-    {"max-attempts", "N", NULL, "before it has failed (default: the queue's)", 0},
+    {"dedup", "KEY", NULL, "while a job with this key has not ended, a push gives its id", 0},
+    {"max-attempts", "N", NULL, "after this many the job fails (default: the queue's)", 0},
     {"header", "NAME=VALUE", NULL, "a header", CLI_REPEATS},
     {"correlation", "ID", NULL, "correlation id", 0},
     {"causation", "UUID", NULL, "id of the event that caused it", 0},
@@ -188,39 +190,40 @@ static const cli_option work_options[] = {
     {"batch", "N", NULL, "jobs in hand at most, running ones included (default: as many as run)",
      0},
     {"lease", "DURATION", NULL,
-     "how long a worker that does not answer keeps a job (default: the queue's)", 0},
-    {"max-attempts", "N", NULL, "give a job up at this attempt (default: the job's)", 0},
-    {"timeout", "DURATION", NULL, "end a command that takes longer; its job has failed", 0},
+     "how long a worker that does not respond keeps a job (default: the queue's)", 0},
+    {"max-attempts", "N", NULL, "give up a job at this attempt (default: the job's)", 0},
+    {"timeout", "DURATION", NULL, "stop a command that takes longer; its job fails", 0},
     {"until-empty", NULL, NULL, "leave when nothing is left to do", 0},
     {"max", "N", NULL, "leave after N jobs", 0},
-    {"drain", "DURATION", NULL, "how long commands may go on when it ends (default 30s)", 0},
+    {"drain", "DURATION", NULL, "how long commands may go on once it is told to end (default 30s)",
+     0},
     CLI_OPTIONS_END};
 
-static const cli_option queue_options[] = {{"yes", NULL, NULL, "purge: yes, for good", 0},
-                                           CLI_OPTIONS_END};
+static const cli_option queue_options[] = {
+    {"yes", NULL, NULL, "purge: do it; it cannot be undone", 0}, CLI_OPTIONS_END};
 
 static const cli_option job_options[] = {{"reason", "TEXT", NULL, "cancel: why; it is kept", 0},
                                          CLI_OPTIONS_END};
 
-/* The choices stand in the order that queue.c knows. */
+/* The choices are in the order that log.c relies on. */
 static const cli_option log_options[] = {
     {"status", "completed|failed", "completed failed", "only these", 0},
     {"limit", "N", NULL, "at most N jobs", 0},
-    {"after", "N", NULL, "positions behind N (with --backward: before)", 0},
+    {"after", "N", NULL, "positions after N (with --backward: before)", 0},
     {"backward", NULL, NULL, "newest first", 0},
     {"payload", NULL, NULL, "with data and headers", 0},
     CLI_OPTIONS_END};
 
-/* The choices stand in the order of the library's values: bind.c counts on it. */
+/* The choices are in the order of the library's values: bind.c relies on it. */
 static const cli_option bind_options[] = {
     {"key", "stream|correlation|none", "stream correlation none",
      "what orders the jobs: those of one stream (default), or of one correlation id, run one at a "
      "time, in order",
      0},
     {"from", "beginning|end|N", "beginning end",
-     "where a new one begins: N means behind sequence N (default beginning)", 0},
+     "where a new one begins: N means after sequence N (default beginning)", 0},
     {"replay", "beginning|end|N", "beginning end",
-     "of one that is there: go back, or on, to this place", 0},
+     "of one that exists: move it back or forward to this place", 0},
     CLI_OPTIONS_END};
 
 static const cli_option import_options[] = {
@@ -258,34 +261,36 @@ static const char bench_about[] =
     "append, append-batch and read: how many events a second.  deliver: a whole log to a new "
     "subscription.  latency: from the call of an append to the handler, at a given rate.  "
     "fanout: appends while subscriptions are live.  queue: how fast workers drain a queue.  asof: "
-    "what two times cost.  contend: processes that append without a pause, whether each gets its "
-    "share, how long they wait, and a subscription beside them; exit code 1 when an append "
-    "failed.  All in a bus of its own, removed at the "
-    "end.  --ceiling compares with the barest statements that do the same, fanout with a "
-    "bus that nobody listens to, and contend with one writer alone.";
+    "what two times cost.  contend: processes that append without a pause: whether each gets its "
+    "share, how long they wait, and how a subscription next to them does; exit code 1 when an "
+    "append failed.  Every run uses a bus of its own, which is removed at the end.  --ceiling "
+    "compares with the plainest statements that do the same, fanout with a bus that nobody "
+    "listens to, and contend with one writer alone.";
 
 static const char status_about[] =
-    "Cheap enough for every few seconds: of queues it counts what waits and what is under way, not "
-    "their history, which howdah queue ls does.  dead_letters are those that nobody has resolved, "
-    "of subscriptions and queues.  What this user may not see is left out, or null.";
+    "Cheap enough to run every few seconds: for queues it counts the jobs that wait or are under "
+    "way, not their history; howdah queue ls counts that too.  dead_letters counts those that "
+    "nobody has resolved, of subscriptions and queues.  What this user may not see is left out, or "
+    "null.";
 
 static const char verify_about[] =
-    "Looks at a live store, without holding anybody up: whether every job that was pushed is in "
-    "exactly one place, keys and dedup keys belong to jobs that are there, subscriptions are at a "
-    "place that the log has, streams have all their versions, corrections follow each other, and "
-    "what is purged has no payload; on SQLite also whether every event is there, and as it was "
-    "stored.  What workers are about to put right is not wrong.  Exit code 1 when something is.";
+    "Checks a live store, without blocking anyone: whether every job that was pushed is in exactly "
+    "one place, keys and dedup keys belong to jobs that exist, subscriptions are at a place that "
+    "the log has, streams have all their versions, corrections follow each other, and purged "
+    "events have no payload; on SQLite also whether every event is there, and as it was stored.  "
+    "What workers are about to repair does not count as wrong.  Exit code 1 when something is "
+    "wrong.";
 
 static const char append_about[] =
-    "The payload is JSON, kept to the letter; - reads it from stdin, @FILE from a file; "
+    "The payload is JSON, stored exactly as given; - reads it from stdin, @FILE from a file; "
     "without one it is {}.  The answer is the event's position.\n\n"
     "A line of --batch has stream and type, and may have data (any JSON) or data_base64 and "
     "content_type, headers, id, correlation_id, causation_id, actor, valid_time, "
-    "schema_version, expect.  What howdah read prints is understood as well, so that "
+    "schema_version, expect.  What howdah read prints is accepted as well, so "
     "howdah read | howdah append --batch copies a log without corrections and purges.  All lines "
     "are one transaction of at most 100,000 events; more need --tx-size.  Lines with an id can be "
-    "sent again: what is stored already is not stored twice, and a run that was cut off goes "
-    "on.\n\n"
+    "sent again: what is stored already is not stored twice, so a run that was cut off can be "
+    "repeated.\n\n"
     "--correct appends the next revision of an event, named by any id of its family; nothing is "
     "rewritten.  Data, --header and --valid-time that are left out stay as they are in the newest "
     "revision; --header replaces all headers.  Exit code 3 when somebody else has corrected it, or "
@@ -293,109 +298,111 @@ static const char append_about[] =
 
 static const char read_about[] =
     "Prints events in order of version (with --stream) or of global sequence.  In a pipe each "
-    "is one line of JSON; in a terminal a row of a table, its payload cut to the width, behind "
+    "is one line of JSON; in a terminal a row of a table, its payload cut to the width, after "
     "\"(rev 2)\" when it is a correction.  "
     "A pattern is segments joined by dots: * stands for exactly one, a last > for one or more.\n\n"
-    "--known-at, --valid-at and --current ask as of a moment: of each event the revision that was "
+    "--known-at, --valid-at and --current read as of a moment: the revision of each event that was "
     "known then, without what was retracted.  With --known-at each line ends with \"final\": true "
-    "when no transaction is open that could still add to the answer; else a message names the one "
-    "it waits for.  --count says it of an empty answer, too.  Times are RFC 3339 with an offset: "
+    "when no open transaction can still add to the answer; otherwise a message names the one it "
+    "waits for.  --count says so for an empty answer, too.  Times are RFC 3339 with an offset: "
     "2026-01-31T09:30:00Z.";
 
 static const char diff_about[] =
-    "What our knowledge has become between two moments: a line for each event that is not as it "
-    "was, \"change\" being added, corrected, retracted or restored, with the event before and "
-    "after.  What was added and retracted in between is no change.  In a terminal + ~ - and ^ "
-    "mark them, with the members that changed.";
+    "What changed in our knowledge between two moments: a line for each event that is not as it "
+    "was.  \"change\" is added, corrected, retracted or restored; before and after have the event. "
+    " "
+    "What was both added and retracted in between is no change.  In a terminal + ~ - and ^ mark "
+    "them, with the members that changed.";
 
 static const char purge_about[] =
-    "Erases payload and headers of events, of their dead letters, of snapshots of the stream, and "
-    "of jobs that bindings made of them, in one transaction with a record of who, when and why.  "
+    "Erases payload and headers of events, and what was made of them: dead letters, snapshots of "
+    "the stream, and jobs of bindings, in one transaction with a record of who, when and why.  "
     "Sequence, stream, type, times and reasons stay, so that nothing else breaks.  Without --yes "
     "it says how many events it would erase, with exit code 2.  The answer is the record; left "
     "counts revisions of the same events that kept their payload.  ls lists all records.\n\n"
-    "Processes that run may hold what they have read.  PostgreSQL's files let go of it with the "
-    "next vacuum, its WAL and backups when they are thrown away; in a SQLite file it is "
-    "overwritten.";
+    "Running processes may still hold what they have read.  On PostgreSQL the next vacuum removes "
+    "it from the data files; WAL and backups keep it until they are deleted.  In a SQLite file it "
+    "is overwritten.";
 
 static const char snapshot_about[] =
-    "The state of a stream at one of its versions, as you have computed it, so that not every "
-    "event is read again.  put replaces the one of the same version.  get prints the nearest one "
-    "at or below a version.  state prints {\"snapshot\":...}, null without one, and then the "
-    "events behind it.  A purge of the stream removes them.";
+    "The state of a stream at one of its versions, as you computed it, so that you do not have to "
+    "read every event again.  put replaces a snapshot of the same version.  get prints the nearest "
+    "one at or below a version.  state prints {\"snapshot\":...}, null without one, and then the "
+    "events after it.  A purge of the stream removes its snapshots.";
 
 static const char import_about[] =
     "Takes events from a table of the same database, in the order (created_at, id).  Fields: "
     "id, stream, type, data, created_at (found by their usual names when not mapped), headers, "
     "correlation_id, causation_id, actor, schema_version.  It can be killed and run again: it "
-    "goes on behind the last row it took.";
+    "continues after the last row it took.";
 
 static const char subscribe_about[] =
-    "A named, durable place in the log: run it again and it goes on where it was.  Every "
+    "A named, durable place in the log: run it again and it continues where it was.  Every "
     "committed event that matches is handled at least once, each stream in order.  Without "
     "--exec each event is printed as howdah follow does, and counts as handled once its line is "
     "written.  With --exec the event's JSON is on COMMAND's stdin and its id, type, stream, "
     "sequence, try and subscriber in HOWDAH_EVENT_ID, HOWDAH_EVENT_TYPE, HOWDAH_STREAM, "
     "HOWDAH_SEQUENCE, HOWDAH_ATTEMPT and HOWDAH_SUBSCRIBER; the last lines of its stderr are the "
     "error when it fails.  " STORE_OF_COMMANDS "\n\n"
-    "Ctrl-C and SIGTERM end it after the command that runs; the place is stored and another "
-    "process can go on at once.  SIGTERM gives exit code 0.  A subscription that is halted ends "
-    "it with exit code 1.  While another process owns it this one stands by; with "
-    "--until-caught-up it also leaves when the owner has handled all there is.  --max 0 only "
-    "makes the subscription.";
+    "Ctrl-C and SIGTERM end it after the command that is running; the place is stored and another "
+    "process can take over at once.  SIGTERM gives exit code 0.  A halted subscription ends it "
+    "with exit code 1.  While another process owns the subscription this one stands by; with "
+    "--until-caught-up it also leaves when the owner has handled everything.  --max 0 only makes "
+    "the subscription.";
 
 static const char sub_about[] =
     "ls and show print where subscriptions are; state is live, behind, paused, halted, or waiting "
-    "(nobody holds it now).  reset moves one, also while it runs.  pause holds it back until "
-    "resume, which also releases a halted one.  rm refuses with exit code 3 while somebody owns "
-    "it; dead letters stay.  wait returns when everything that was in the log at its start is "
-    "handled and stored; exit code 1 when the time is over or it is halted.  skips lists numbers "
-    "that --gap-policy timeout gave up.";
+    "(nobody owns it now).  reset moves one, even while it runs.  pause stops it until resume, "
+    "which also releases a halted one.  rm refuses with exit code 3 while a process owns it; dead "
+    "letters stay.  wait returns when everything that was in the log when it started is handled "
+    "and stored; exit code 1 when the time is up or the subscription is halted.  skips lists the "
+    "numbers that --gap-policy timeout gave up.";
 
 static const char dlq_about[] =
-    "An event that a subscription could not handle, even on its last try, with its error and a "
-    "copy of the event; or a job that has failed.  redrive asks the subscription's owner, running "
-    "or next, to try again, and makes the job pending again with all its attempts: the dead letter "
-    "is "
-    "resolved when that succeeds.  discard resolves it without; a key that a job holds is free.  "
-    "redrive --all takes the dead letters of subscriptions and of jobs, unless --sub or --queue "
-    "says "
-    "whose.  Naming one that does not exist or is resolved gives exit code 4; the others are "
-    "marked all the same.  So does a job whose dedup key another one has: it stays as it is.";
+    "A dead letter is an event that a subscription could not handle, even on its last try, with "
+    "the "
+    "error and a copy of the event; or a job that has failed.  redrive asks the subscription's "
+    "owner, the present or the next one, to try again, or makes the job pending again with all "
+    "its attempts: the dead letter is resolved when that succeeds.  discard resolves it without "
+    "another try, and frees a key that the job holds.  redrive --all takes the dead letters of "
+    "subscriptions and of jobs, unless --sub or --queue says whose.  Naming one that does not "
+    "exist or is resolved gives exit code 4; the others are marked all the same.  A job whose "
+    "dedup key another job has also gives exit code 4, and stays as it is.";
 
 static const char push_about[] =
-    "The payload is JSON, kept to the letter; - reads it from stdin, @FILE from a file; without "
-    "one it is {}.  The queue is made if there is none.  The answer is the job's id; \"existed\" "
+    "The payload is JSON, stored exactly as given; - reads it from stdin, @FILE from a file; "
+    "without one it is {}.  The queue is made if it does not exist.  The answer is the job's id; "
+    "\"existed\" "
     "says that a job with the same --dedup key was there, and nothing was stored.\n\n"
     "A line of --batch is an object: data (any JSON) or data_base64 and content_type, headers, "
-    "delay, run_at, priority, max_attempts, key, dedup, correlation_id, causation_id.  What a line "
-    "does not say the options do.";
+    "delay, run_at, priority, max_attempts, key, dedup, correlation_id, causation_id.  The "
+    "options give what a line leaves out.";
 
 static const char work_about[] =
     "Takes jobs of a queue under a lease and runs COMMAND for each: the job's JSON is on its "
-    "stdin, "
-    "its id, queue and attempt in HOWDAH_JOB_ID, HOWDAH_QUEUE, HOWDAH_ATTEMPT and "
+    "stdin, its id, queue and attempt in HOWDAH_JOB_ID, HOWDAH_QUEUE, HOWDAH_ATTEMPT and "
     "HOWDAH_MAX_ATTEMPTS.  What it prints is kept as the result (64 KiB at most), the last lines "
     "of its stderr are the error when it fails.  " STORE_OF_COMMANDS
     "  Exit code 75 (EX_TEMPFAIL) sends the job back for "
-    "another try after the queue's back-off.  Leases are extended while a command runs; a worker "
-    "that dies loses its jobs to others when they run out.\n\n"
-    "Ctrl-C and SIGTERM end it after the commands that run; what was not begun is given back at "
-    "once.  SIGTERM gives exit code 0.  --until-empty waits for tries that this worker asked for, "
-    "not for jobs that were pushed for later.";
+    "another try after the queue's back-off.  Leases are extended while a command runs; when a "
+    "worker dies, others take its jobs once their leases run out.\n\n"
+    "Ctrl-C and SIGTERM end it after the commands that are running; jobs that were not begun are "
+    "given back at once.  SIGTERM gives exit code 0.  --until-empty waits for tries that this "
+    "worker asked for, not for jobs that were pushed for later.";
 
 static const char queue_about[] =
     "ls and show count the jobs of queues: pending (due), processing (under a lease), scheduled "
-    "(due later, or behind another job of their key), completed and failed.  set makes a queue or "
+    "(due later, or waiting for another job of their key), completed and failed.  set makes a "
+    "queue or "
     "changes it: abandon_after (5m, a lease), max_attempts (5), backoff_initial (1s), backoff_max "
     "(1h), backoff_jitter (10 percent), concurrency (0: no limit), history (0s: kept for ever), "
-    "hold_key (false; true: a failed job holds its key).  A paused queue takes jobs and gives "
-    "none.  purge removes every job that is not under way.";
+    "hold_key (false; true: a failed job keeps its key).  A paused queue accepts jobs and hands "
+    "out none.  purge removes every job that is not under way.";
 
 static const char job_about[] =
-    "show prints a job, also one that is over.  retry makes a job that waits due now, and one that "
-    "has failed pending again with all its attempts.  cancel ends a job that waits.  Exit code 3 "
-    "when the job is under way or over.";
+    "show prints a job, even one that has ended.  retry makes a waiting job due now, and a failed "
+    "one pending again with all its attempts.  cancel ends a waiting job.  Exit code 3 when the "
+    "job is under way or has ended.";
 
 static const char log_about[] =
     "The history of a queue: jobs that have completed or failed, in the order in which they ended, "
@@ -403,11 +410,11 @@ static const char log_about[] =
 
 static const char bind_about[] =
     "Every event that matches becomes a job of the queue, exactly once, in the order of the log; "
-    "a stream's jobs run one at a time, in order, and other streams are not held up.  The job has "
+    "a stream's jobs run one at a time, in order, and do not delay other streams.  The job has "
     "the event's data and headers, its type and stream, and names it as its cause.  howdah work "
     "QUEUE does the rest: each of its processes can route the events, and one at a time does.\n\n"
     "Binding again changes nothing; another --key gives exit code 3: unbind first.  --replay N "
-    "makes jobs of the events behind N, whether they were jobs before or not.";
+    "makes jobs of the events after N, whether they became jobs before or not.";
 
 const cli_command cli_commands[] = {
     {.name = "init",
@@ -421,8 +428,9 @@ const cli_command cli_commands[] = {
      .group = "Set up",
      .summary = "show, apply or print the steps of the schema",
      .usage = {"migrate status", "migrate up", "migrate print"},
-     .about = "up also raises the log's sequence where it is behind its numbers, as in a copy of "
-              "the tables without it. print writes the SQL for a DBA; it needs no connection.",
+     .about = "up also raises the log's sequence when it is lower than the numbers in the log, as "
+              "in a copy of the tables without their sequences.  print writes the SQL for a DBA; "
+              "it needs no connection.",
      .words = "status up print",
      .examples = {"howdah migrate status", "howdah migrate print --store postgres: > howdah.sql"},
      .run = cmd_migrate},
@@ -469,7 +477,7 @@ const cli_command cli_commands[] = {
      .run = cmd_read},
     {.name = "diff",
      .group = "Events",
-     .summary = "print what became of our knowledge between two moments",
+     .summary = "print what changed in our knowledge between two moments",
      .usage = {"diff --known-at TIME [--to TIME] [OPTIONS]"},
      .about = diff_about,
      .options = diff_options,
@@ -598,7 +606,7 @@ const cli_command cli_commands[] = {
      .run = cmd_job},
     {.name = "log",
      .group = "Queues",
-     .summary = "print the jobs of a queue that are over",
+     .summary = "print the jobs of a queue that have ended",
      .usage = {"log QUEUE [--status completed|failed] [--limit N] [OPTIONS]"},
      .about = log_about,
      .options = log_options,
@@ -626,12 +634,12 @@ const cli_command cli_commands[] = {
      .group = "Queues",
      .summary = "list which events become jobs of which queue",
      .usage = {"bindings [QUEUE]"},
-     .about = "lag says how many numbers of the log are still to be looked at; state and owner are "
-              "those of the subscription behind the binding, subscriber_id names it.",
+     .about = "lag says how many numbers of the log the binding still has to look at; state and "
+              "owner are those of the binding's own subscription, which subscriber_id names.",
      .examples = {"howdah bindings", "howdah bindings mail --json | jq .lag"},
      .run = cmd_bindings},
     {.name = "status",
-     .group = "Look after it",
+     .group = "Maintenance",
      .summary = "print facts about the bus, its subscriptions and queues",
      .usage = {"status"},
      .about = status_about,
@@ -639,22 +647,22 @@ const cli_command cli_commands[] = {
                   "howdah status --json | jq '.queues[] | select(.oldest_age_s > 60)'"},
      .run = cmd_status},
     {.name = "doctor",
-     .group = "Look after it",
+     .group = "Maintenance",
      .summary = "check server, schema, privileges and durability",
      .usage = {"doctor"},
      .about = "Says what to do about each finding.  Exit code 1 when something is broken.",
      .examples = {"howdah doctor", "howdah doctor --store postgres://app@db/shop"},
      .run = cmd_doctor},
     {.name = "verify",
-     .group = "Look after it",
-     .summary = "check that what is stored holds together",
+     .group = "Maintenance",
+     .summary = "check that what is stored is consistent",
      .usage = {"verify"},
      .about = verify_about,
      .examples = {"howdah verify",
                   "howdah verify --json | jq -r 'select(.severity == \"bad\").message'"},
      .run = cmd_verify},
     {.name = "bench",
-     .group = "Look after it",
+     .group = "Maintenance",
      .summary = "measure appends, reads and deliveries against their ceiling",
      .usage = {"bench append|append-batch|read|deliver [OPTIONS]",
                "bench latency|fanout|queue|asof|contend [OPTIONS]"},

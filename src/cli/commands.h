@@ -15,7 +15,7 @@ typedef struct cli_command {
     const char *name; /* NULL ends the table */
     const char *group;
     const char *summary;
-    const char *usage[CLI_LINES_MAX]; /* behind "howdah "; NULL ends it */
+    const char *usage[CLI_LINES_MAX]; /* after "howdah "; NULL ends it */
     const char *about;                /* what the summary leaves out; may be NULL */
     const char *words;                /* first words to complete, separated by spaces; NULL: none */
     const cli_option *options;        /* its own; NULL: none */

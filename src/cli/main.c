@@ -19,6 +19,7 @@ static void hold_standard_descriptors(void)
             (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
+/* --version and --help work without a store, and with a library of another version. */
 static int dispatch(cli_context *cli)
 {
     const cli_command *command = cli->args.command;
@@ -36,7 +37,7 @@ static int dispatch(cli_context *cli)
         return 0;
     }
     if (HOWDAH_VERSION_CHECK() < 0) {
-        (void)hw_fail(&err, HOWDAH_FAILED, "the library is of version %s, this command of %s",
+        (void)hw_fail(&err, HOWDAH_FAILED, "the library has version %s, this command has %s",
                       howdah_version(), HOWDAH_VERSION_STRING);
         return cli_fail(cli, &err);
     }

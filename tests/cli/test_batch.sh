@@ -70,7 +70,7 @@ with_tx_size_the_transactions_before_stay_and_a_second_run_goes_on() {
     { _lines 1 5; echo '{"stream":"s","type":"bad..type"}'; } >in
     _batch 6 --tx-size 2
     has err "line 6: type:"
-    has err "4 events are stored, up to line 4; running it again goes on"
+    has err "4 events are stored, up to line 4; run it again to continue"
     equals "$(_count)" 4
     _lines 1 9 >in
     _batch 0 --tx-size 2

@@ -76,7 +76,7 @@ from_says_where_a_new_one_begins() {
     equals "$(_sequences)" "4 5 "
     run 6 bind x '>' --from 6
     run 6 bind x '>' --from middle
-    has err "from: wanted beginning, end, or a sequence, 0 or more, not these 6 bytes"
+    has err "from: expected beginning, end, or a sequence, 0 or more; got something else, 6 bytes long"
     run 4 queue show x
 }
 

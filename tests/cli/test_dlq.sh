@@ -87,7 +87,7 @@ discard_resolves_with_a_reason() {
     _json 'd["resolved_at"]' | grep -q '^20' || fail "resolved_at"
     equals "$(sub_field a dead_letters)" 1
     run 4 dlq discard 2 --reason again
-    has err "1 of the dead letters do not exist, are resolved already, or are of jobs whose dedup key another job has"
+    has err "1 of the dead letters do not exist, are resolved already, or belong to jobs whose dedup key another job has"
     run 0 dlq show 2
     equals "$(field reason)" "a test order"
 }
@@ -135,7 +135,7 @@ wrong_usage_is_refused() {
     has err "did you mean dlq redrive?"
     run 2 dlq show
     run 2 dlq redrive
-    has err "which dead letters: ids, or --all"
+    has err "say which dead letters: ids, or --all"
     has err "dlq redrive ID... | --all [--sub NAME | --queue NAME]"
     run 2 dlq redrive 1 --all
     run 2 dlq redrive 1 --sub a
@@ -143,13 +143,13 @@ wrong_usage_is_refused() {
     run 2 dlq redrive --queue a
     run 2 dlq redrive 1 --queue a
     run 2 dlq redrive --all --queue a --sub a
-    has err "--sub and --queue: a dead letter is of one or of the other"
+    has err "--sub and --queue exclude each other: a dead letter belongs to one"
     run 2 dlq ls --queue a --sub a
     run 2 dlq discard 1
     has err "dlq discard needs --reason"
     run 2 dlq discard --reason x
     run 2 dlq discard --all --reason x
-    has err "which dead letters: ids, or --all of a queue"
+    has err "say which dead letters: ids, or --all of a queue"
     has err "dlq discard ID... | --all --queue NAME --reason TEXT"
     run 2 dlq discard --queue mail --reason x
     run 2 dlq discard 1 --queue mail --reason x

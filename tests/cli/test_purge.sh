@@ -46,7 +46,7 @@ what_is_purged_already_is_not_counted_again() {
     run 2 purge $B --families --reason r
     has err "of 1 event"
     run 2 purge $A --reason r
-    has err "it would erase nothing, all of it was purged before"
+    has err "it would erase nothing, because all of it was purged before"
 }
 
 a_stream_is_purged_whole() {
@@ -109,7 +109,7 @@ nothing_is_erased_when_one_of_them_is_not_there() {
 
 wrong_usage_exits_2() {
     run 2 purge
-    has err "wanted --stream or the ids of events"
+    has err "purge needs --stream or the ids of events"
     run 2 purge $A --stream s --reason r --yes
     run 2 purge --stream s --families --reason r --yes
     run 2 purge $A --yes

@@ -101,12 +101,12 @@ bad_input_is_refused_and_nothing_is_stored() {
     run 6 push "" '{}'
     has err "queue: must be 1 to 255 bytes, got 0"
     run 6 push mail --priority 40000
-    has err "priority: wanted a whole number, -32768 to 32767, not these 5 bytes"
+    has err "priority: expected a whole number, -32768 to 32767; got something else, 5 bytes long"
     run 6 push mail --max-attempts -1
     run 6 push mail --delay 5
-    has err "delay: wanted a duration, like 250ms, 5s or 2m, not these 1 bytes"
+    has err "delay: expected a duration, like 250ms, 5s or 2m; got something else, 1 bytes long"
     run 6 push mail --run-at tomorrow
-    has err "run-at: wanted a time, like 2026-01-31T09:30:00Z, not these 8 bytes"
+    has err "run-at: expected a time, like 2026-01-31T09:30:00Z; got something else, 8 bytes long"
     run 6 push mail --key ""
     run 6 push mail --causation x
     run 2 push mail --delay 1s --run-at 2030-01-31T08:30:00Z
@@ -193,7 +193,7 @@ a_job_is_cancelled_and_tried_again() {
     equals "$(_json 'd["status"], d["error"], d["position"]')" "('failed', 'cancelled: a test', 1)"
     run 3 job cancel 1
     has err "job 1 is over: it has failed"
-    has err "only a job that waits is cancelled"
+    has err "only a job that waits can be cancelled"
     run 0 job retry 1
     equals "$(_json 'd["status"], d["attempts"]')" "('pending', 0)"
     run 0 push mail --delay 1h
@@ -205,7 +205,7 @@ a_job_is_cancelled_and_tried_again() {
     has err "howdah push makes a new one"
     run 3 job cancel 1
     run 4 job show 99
-    has err "howdah log QUEUE lists jobs that are over"
+    has err "howdah log QUEUE lists jobs that have ended"
     run 4 job retry 99
     run 6 job show x
     run 2 job show
@@ -253,7 +253,7 @@ a_terminal_shows_tables_and_sentences() {
     grep -q '^history         1500ms$' out || fail "not as it was set"
     grep -q '^concurrency     0 (no limit)$' out || fail "no limit"
     in_terminal 100 "NO_COLOR=1 '$HOWDAH' queue pause mail"
-    has out "mail is paused; what is under way goes on"
+    has out "mail is paused; jobs under way continue"
     in_terminal 100 "NO_COLOR=1 '$HOWDAH' queue resume mail"
     in_terminal 100 "NO_COLOR=1 '$HOWDAH' job show 1"
     grep -q '^data            {"n":1}$' out || fail "no payload"

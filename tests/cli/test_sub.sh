@@ -112,7 +112,7 @@ rm_refuses_while_it_is_owned_and_leaves_the_dead_letters() {
     pid=$!
     wait_owned a
     run 3 sub rm a
-    has err "end the process that runs it first"
+    has err "stop the process that runs it first"
     kill $pid
     wait $pid
     run 0 sub rm a
@@ -129,7 +129,7 @@ wait_returns_when_all_that_was_there_is_handled() {
     events 3 order.created
     run 0 subscribe a --max 1 --timeout 20s
     run 1 sub wait a --timeout 300ms
-    has err "subscription a is at 1, 3 is not reached yet"
+    has err "subscription a is at 1, and has not reached 3 yet"
     "$HOWDAH" subscribe a --timeout 60s >/dev/null 2>&1 &
     pid=$!
     run 0 sub wait a --timeout 20s

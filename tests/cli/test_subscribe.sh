@@ -298,7 +298,7 @@ in_a_terminal_a_standby_says_so_once() {
     pid=$!
     wait_owned a
     in_terminal 80 "NO_COLOR=1 '$HOWDAH' subscribe a --timeout 4s"
-    equals "$(grep -c 'waits as a standby; the owner is ' out)" 1
+    equals "$(grep -c 'is on standby; the owner is ' out)" 1
     kill $pid
     wait $pid
 }

@@ -170,9 +170,9 @@ a_correction_that_cannot_be_made_stores_nothing() {
     has err "nothing to correct"
     run 6 append --correct $A --reason r '{"a":'
     run 6 append other t '{}' --correct $A --reason r
-    has err "stream: not that of the event"
+    has err "stream: differs from that of the event"
     run 6 append s other '{}' --correct $A --reason r
-    has err "type: not that of the event"
+    has err "type: differs from that of the event"
     run 6 append --correct $A --reason r '{}' --valid-time 2026-01-05
     has err "valid-time: a date alone is not a moment; write 2026-01-05T00:00:00Z"
     run 6 append --correct $A --reason r '{}' --expect-revision 0
@@ -205,7 +205,7 @@ a_batch_takes_no_corrections() {
     "$HOWDAH" read >lines
     run 6 append --batch <lines
     has err "line 2"
-    has err "corrects: a correction is not part of a batch"
+    has err "corrects: a correction cannot be part of a batch"
 }
 
 # ---------------------------------------------------------------- as-of
@@ -278,7 +278,7 @@ times_are_rfc_3339_and_not_in_the_future() {
         run 6 read --$option 2026-01-05
         has err "$option: a date alone is not a moment; write 2026-01-05T00:00:00Z"
         run 6 read --$option now
-        has err "$option: not RFC 3339 with an offset"
+        has err "$option: expected RFC 3339 with an offset"
         run 6 read --$option 2026-01-05T00:00:00
     done
     run 6 read --valid-from 2026-01-05T00:00:00Z --valid-before 2026-01-04T00:00:00Z
@@ -373,15 +373,15 @@ counts_types_and_streams() {
 
 questions_that_contradict_themselves_are_wrong_usage() {
     run 2 read --current --from 3
-    has err "--from goes without --current"
+    has err "--from does not go with --current"
     for form in count stats streams; do
         run 2 read --$form --from 3
-        has err "--from goes without --$form"
+        has err "--from does not go with --$form"
         run 2 read --$form --stream s --last
-        has err "--last goes without --$form"
+        has err "--last does not go with --$form"
     done
     run 2 read --count --since 3
-    has err "--since goes without --count"
+    has err "--since does not go with --count"
     run 2 read --current --stream s --last
     has err "--backward --limit 1"
     run 2 read --known-at 2020-01-01T00:00:00Z --id $A
@@ -450,7 +450,7 @@ a_diff_needs_two_moments_that_have_passed_in_their_order() {
     run 6 diff --known-at 2026-01-05
     run 6 diff --known-at 2999-01-01T00:00:00Z
     has err "known-at: lies in the future"
-    has err "name one that has passed"
+    has err "give one in the past"
     run 6 diff --known-at 2020-01-01T00:00:00Z --to 2999-01-01T00:00:00Z
     has err "to: lies in the future"
     run 6 diff --known-at 2020-01-02T00:00:00Z --to 2020-01-01T00:00:00Z

@@ -1,4 +1,10 @@
-/* append.c - howdah append: one event. */
+/*
+ * append.c - howdah append: one event.
+ *
+ * The flags fill a builder of the library, which checks them all: names, sizes, JSON.  Only what is
+ * about the command line itself is checked here.  --correct and --batch have files of their own.
+ */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +14,7 @@
 #include "cli/cmd/append.h"
 #include "cli/in/payload.h"
 
+/* The same words in --expect and in the "expect" field of a batch line. */
 int cli_expect_parse(const char *text, int64_t *ret_expected, howdah_error *reterr)
 {
     if (strcmp(text, "any") == 0)
@@ -18,21 +25,26 @@ int cli_expect_parse(const char *text, int64_t *ret_expected, howdah_error *rete
         *ret_expected = HOWDAH_EXPECT_EXISTS;
     else if (!hw_parse_i64(text, 0, INT64_MAX, ret_expected))
         return hw_fail_field(reterr, HOWDAH_INVALID, "expect",
-                             "wanted any, none, exists or a version");
+                             "expected any, none, exists or a version");
     return HOWDAH_OK;
 }
 
+/*
+ * Written by hand, not from a table of fields: --batch --positions prints one a line, by the
+ * million.
+ */
 void cli_position_json(cli_context *cli, const char *stream, const howdah_position *position)
 {
     cli_out_printf(&cli->out, "{\"global_sequence\":%" PRId64 ",\"id\":\"%s\",\"stream\":",
                    position->global_sequence, position->id);
-    cli_json_text(cli, stream);
+    cli_json_text(&cli->out, stream);
     cli_out_printf(&cli->out, ",\"version\":%" PRId64 ",\"revision\":%" PRId32 "}\n",
                    position->version, position->revision);
 }
 
 /* ---- the payload */
 
+/* The builder copies the payload, so the room for a file or for stdin is freed at once. */
 static int set_payload(cli_context *cli, howdah_builder *builder, const char *word,
                        howdah_error *reterr)
 {
@@ -53,6 +65,7 @@ static int set_payload(cli_context *cli, howdah_builder *builder, const char *wo
 
 /* ---- the other fields */
 
+/* The value may contain "=": only the first one separates. */
 static int add_header(howdah_builder *builder, const char *pair, howdah_error *reterr)
 {
     const char *equals = strchr(pair, '=');
@@ -68,6 +81,7 @@ static int add_header(howdah_builder *builder, const char *pair, howdah_error *r
     return HOWDAH_OK;
 }
 
+/* A text that was not given is not set: the builder tells absent from empty. */
 static int set_texts(const cli_args *args, howdah_builder *builder, howdah_error *reterr)
 {
     static const struct {
@@ -94,6 +108,9 @@ static int set_texts(const cli_args *args, howdah_builder *builder, howdah_error
     return HOWDAH_OK;
 }
 
+/*
+ * The valid time stays unset without the option: then the store sets it when it records the event.
+ */
 static int set_numbers(const cli_args *args, howdah_builder *builder, howdah_error *reterr)
 {
     const char *expect = cli_args_text(args, "expect");
@@ -116,11 +133,13 @@ static int set_numbers(const cli_args *args, howdah_builder *builder, howdah_err
     return s;
 }
 
+/* The words of the command are stream, type and, at will, the payload; argv ends with NULL. */
 static int build(cli_context *cli, char **argv, howdah_builder *builder, howdah_event **ret_event,
                  howdah_error *reterr)
 {
     int s = set_texts(&cli->args, builder, reterr);
 
+    assert(cli->args.words_n >= 3); /* cmd_append() counted them */
     howdah_builder_set_stream(builder, argv[1]);
     howdah_builder_set_type(builder, argv[2]);
     if (s == HOWDAH_OK)
@@ -136,6 +155,7 @@ static int build(cli_context *cli, char **argv, howdah_builder *builder, howdah_
 
 /* ---- the command */
 
+/* That an id was stored before is a note, not a failure: the caller has what it asked for. */
 void cli_append_say(cli_context *cli, const char *stream, const howdah_position *place)
 {
     char sequence[CLI_COUNT_SIZE];
@@ -154,23 +174,30 @@ void cli_append_say(cli_context *cli, const char *stream, const howdah_position 
         cli_note(cli, "this id was stored before with the same content; nothing was added");
 }
 
+/*
+ * When the outcome is unknown the id is told: the same id is never stored twice, so repeating is
+ * safe.
+ */
 static int append_one(cli_context *cli, const howdah_event *event, howdah_error *reterr)
 {
     howdah_position place = HOWDAH_POSITION_INIT;
     char id[HOWDAH_UUID_SIZE];
     int s = cli_open(cli, reterr);
 
+    assert(event);
     if (s == HOWDAH_OK)
         s = howdah_append(cli->bus, event, NULL, &place, reterr);
     if (s == HOWDAH_OK) {
         cli_append_say(cli, howdah_event_stream(event), &place);
     } else if (reterr->flags & HOWDAH_OUTCOME_UNKNOWN) {
         howdah_event_id(event, id);
-        return hw_advise(reterr, s, "it may be stored; the same command with --id %s tells", id);
+        return hw_advise(reterr, s, "it may have been stored; the same command with --id %s tells",
+                         id);
     }
     return s;
 }
 
+/* Options of --batch and --correct would be ignored without them, so they are refused. */
 static int check_flags(const cli_args *args, howdah_error *reterr)
 {
     static const struct {

@@ -2,10 +2,11 @@
  * append_batch.c - howdah append --batch: events from JSON lines.
  *
  *   I1  Events are stored in the order of their lines, a transaction at a time; a line that
- *       cannot be stored ends the run, and no line behind it is stored.
+ *       cannot be stored ends the run, and no line after it is stored.
  *   I2  Memory holds one transaction: without --tx-size at most what the library takes in one.
  *   I3  Lines that carry ids may be sent again: what is stored is counted, not stored twice.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,7 @@ typedef struct batch {
     bool uncertain;      /* a line of the present transaction has none */
 } batch;
 
+/* After a transaction, stored or not, nothing of it is held (I2). */
 static void drop_events(batch *b)
 {
     for (size_t i = 0; i < b->n; i++)
@@ -59,6 +61,7 @@ static void drop_events(batch *b)
     b->uncertain = false;
 }
 
+/* Also after batch_init() failed half way: what was not made is NULL. */
 static void batch_done(batch *b)
 {
     drop_events(b);
@@ -70,6 +73,7 @@ static void batch_done(batch *b)
     cli_lines_done(&b->lines);
 }
 
+/* A payload may double in a JSON line, by escapes or base64, so a line may be twice as long. */
 static int batch_init(batch *b, cli_context *cli, howdah_error *reterr)
 {
     int64_t tx_size = 0;
@@ -98,6 +102,7 @@ static int batch_init(batch *b, cli_context *cli, howdah_error *reterr)
     return s;
 }
 
+/* Blank lines are passed over, so that files can be grouped by hand. */
 static bool is_blank(hw_str line)
 {
     return strspn(line.s, " \t\r") == line.len;
@@ -128,6 +133,10 @@ static int next_event(batch *b, howdah_event **ret_event, bool *ret_has_id, howd
 
 /* ---- one transaction */
 
+/*
+ * The three arrays grow together; one that failed to grow leaves the others usable, and room as it
+ * was.
+ */
 static bool grow(batch *b)
 {
     size_t room = b->room ? 2 * b->room : 1024;
@@ -150,10 +159,12 @@ static bool grow(batch *b)
     return true;
 }
 
+/* Events that were stored before count as stored, and apart: a repeated run tells both numbers. */
 static void count_place(batch *b, size_t i)
 {
     const howdah_position *p = &b->places[i];
 
+    assert(i < b->n && p->global_sequence > 0);
     b->stored++;
     b->already += p->already_stored;
     if (b->first == HOWDAH_ABSENT || p->global_sequence < b->first)
@@ -164,10 +175,12 @@ static void count_place(batch *b, size_t i)
         cli_position_json(b->cli, howdah_event_stream(b->events[i]), p);
 }
 
+/* The library names the event by its index in the transaction; people count lines. */
 static void name_lines(const batch *b, howdah_error *err)
 {
     int64_t at = b->n == 1 ? 0 : err->event_index;
 
+    assert(b->n > 0);
     if (at >= 0 && (size_t)at < b->n)
         hw_error_prefix(err, "line %lld", (long long)b->numbers[at]);
     else
@@ -175,6 +188,7 @@ static void name_lines(const batch *b, howdah_error *err)
                         (long long)b->numbers[b->n - 1]);
 }
 
+/* One transaction: either all its lines are stored, or none. */
 static int store(batch *b, howdah_error *reterr)
 {
     int s;
@@ -197,6 +211,10 @@ static int store(batch *b, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/*
+ * Without --tx-size all lines are one transaction, and that has a limit; the advice names the way
+ * out.
+ */
 static int too_much(const batch *b, const char *what, howdah_error *reterr)
 {
     int s = hw_fail(reterr, HOWDAH_LIMIT, "line %lld: more than %s in one transaction",
@@ -224,6 +242,7 @@ static int admit(batch *b, howdah_event *event, bool has_id, howdah_error *reter
         howdah_event_free(event);
         return s;
     }
+    assert(b->n < b->room);
     b->events[b->n] = event;
     b->numbers[b->n++] = b->lines.number;
     b->bytes += data + headers;
@@ -231,6 +250,7 @@ static int admit(batch *b, howdah_event *event, bool has_id, howdah_error *reter
     return b->tx_size && b->n >= b->tx_size ? store(b, reterr) : HOWDAH_OK;
 }
 
+/* The line number is put before an error of the line itself; store() names its lines on its own. */
 static int store_all(batch *b, howdah_error *reterr)
 {
     for (;;) {
@@ -253,6 +273,7 @@ static int store_all(batch *b, howdah_error *reterr)
 
 /* ---- what the user is told */
 
+/* null when no line was stored. */
 static void sequence_json(cli_out *out, const char *key, int64_t sequence)
 {
     if (sequence == HOWDAH_ABSENT)
@@ -261,6 +282,10 @@ static void sequence_json(cli_out *out, const char *key, int64_t sequence)
         cli_out_printf(out, ",\"%s\":%" PRId64, key, sequence);
 }
 
+/*
+ * The summary goes to stdout for programs and to stderr for people; with --positions stdout has
+ * lines already.
+ */
 static void sum_up(batch *b)
 {
     cli_out *out = &b->cli->out;
@@ -280,15 +305,17 @@ static void sum_up(batch *b)
                        b->stored, b->already, rate);
 }
 
-/* Behind an error: what is stored, and how to go on. */
+/* After an error: what is stored, and how to go on. */
 static void say_how_to_go_on(const batch *b, const howdah_error *err)
 {
-    const char *how = b->without_ids ? "not all of these lines have an id: leave them out next time"
-                                     : "running it again goes on";
+    const char *how = b->without_ids
+                          ? "not all of these lines have an id: leave them out of the next run"
+                          : "run it again to continue";
 
     if (err->flags & HOWDAH_OUTCOME_UNKNOWN)
-        how = b->without_ids || b->uncertain ? "look which lines are stored before running it again"
-                                             : "running it again settles it and goes on";
+        how = b->without_ids || b->uncertain
+                  ? "check which lines are stored before you run it again"
+                  : "run it again to make sure and to continue";
     if (b->stored == 0 && !(err->flags & HOWDAH_OUTCOME_UNKNOWN))
         cli_err_printf(&b->cli->out, "howdah: nothing was stored\n");
     else
@@ -297,6 +324,7 @@ static void say_how_to_go_on(const batch *b, const howdah_error *err)
                        b->stored, b->stored_line, how);
 }
 
+/* A person who types the lines is told how to end them. */
 static int run(batch *b, howdah_error *reterr)
 {
     int s = cli_open(b->cli, reterr);
@@ -304,12 +332,13 @@ static int run(batch *b, howdah_error *reterr)
     if (s < 0)
         return s;
     if (isatty(STDIN_FILENO) == 1)
-        cli_note(b->cli, "reading JSON lines; Ctrl-D ends them");
+        cli_note(b->cli, "reading JSON lines; Ctrl-D ends the input");
     return store_all(b, reterr);
 }
 
 /* ---- --dry-run */
 
+/* In a terminal only bad lines: thousands of good ones would hide them. */
 static void verdict(batch *b, const howdah_error *err)
 {
     cli_out *out = &b->cli->out;
@@ -324,11 +353,11 @@ static void verdict(batch *b, const howdah_error *err)
     if (err) {
         cli_out_puts(out, ",\"field\":");
         if (err->field[0])
-            cli_json_text(b->cli, err->field);
+            cli_json_text(out, err->field);
         else
             cli_out_puts(out, "null");
         cli_out_puts(out, ",\"error\":");
-        cli_json_text(b->cli, err->message);
+        cli_json_text(out, err->message);
     }
     cli_out_puts(out, "}\n");
 }
@@ -366,6 +395,7 @@ static int check_all(batch *b)
 
 /* ---- the command */
 
+/* An option that is a field of each line would be ignored, or be a surprise for every line. */
 static int check_usage(const cli_args *args, howdah_error *reterr)
 {
     static const char *const single[] = {"id",    "header",     "correlation",    "causation",
@@ -379,7 +409,7 @@ static int check_usage(const cli_args *args, howdah_error *reterr)
                            single[i]);
     if (cli_args_has(args, "expect") && cli_args_has(args, "tx-size"))
         return hw_fail(reterr, HOWDAH_MISUSE,
-                       "--expect speaks of one transaction, --tx-size makes several");
+                       "--expect is about one transaction, but --tx-size makes several");
     return cli_args_words(args, 0, 0, reterr);
 }
 

@@ -5,6 +5,7 @@
  * told when they are not.  The correction's id is made here, so that a call whose outcome is not
  * known can be repeated with it.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/uuid.h"
@@ -22,6 +23,7 @@ typedef struct correct_request {
     hw_buf room;
 } correct_request;
 
+/* Options of an append that a correction does not take. */
 static int check_flags(const cli_args *args, howdah_error *reterr)
 {
     static const char *const appending[] = {"expect",  "correlation", "causation", "batch",
@@ -37,11 +39,13 @@ static int check_flags(const cli_args *args, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* What can only begin a payload: JSON, a file, or stdin. */
 static bool is_payload(const char *word)
 {
     return strchr("{[\"@", word[0]) || strcmp(word, "-") == 0;
 }
 
+/* One word is a payload, two are stream and type, three are all of them. */
 static int take_words(const cli_args *args, correct_request *r, howdah_error *reterr)
 {
     int n = args->words_n - 1;
@@ -69,12 +73,13 @@ static int take_id(const cli_args *args, correct_request *r, howdah_error *reter
     if (r->c.id)
         return HOWDAH_OK;
     if (!hw_uuid_v7(&id))
-        return hw_fail(reterr, HOWDAH_FAILED, "the system gives no random bytes for an id");
+        return hw_fail(reterr, HOWDAH_FAILED, "cannot get random bytes for an id");
     hw_uuid_format(&id, r->id);
     r->c.id = r->id;
     return HOWDAH_OK;
 }
 
+/* The texts point into argv and into r->headers, which outlive the call of the library. */
 static int take_options(const cli_args *args, correct_request *r, howdah_error *reterr)
 {
     int s = check_flags(args, reterr);
@@ -99,6 +104,7 @@ static int take_options(const cli_args *args, correct_request *r, howdah_error *
     return s;
 }
 
+/* No payload: the one of the newest revision stays. */
 static int take_payload(cli_context *cli, correct_request *r, howdah_error *reterr)
 {
     hw_str data;
@@ -117,21 +123,28 @@ static int take_payload(cli_context *cli, correct_request *r, howdah_error *rete
     return s;
 }
 
+/*
+ * The user who names the stream expects that event; a correction of another one would be hard to
+ * undo.
+ */
 static int check_name(const char *field, const char *given, const char *stored,
                       howdah_error *reterr)
 {
     if (!given || strcmp(given, stored) == 0)
         return HOWDAH_OK;
-    return hw_advise(reterr, hw_fail_field(reterr, HOWDAH_INVALID, field, "not that of the event"),
+    return hw_advise(reterr,
+                     hw_fail_field(reterr, HOWDAH_INVALID, field, "differs from that of the event"),
                      "leave out stream and type: a correction has those of its family");
 }
 
+/* The event is read first: for its stream, which the answer names, and to check the names given. */
 static int correct(cli_context *cli, const correct_request *r, howdah_error *reterr)
 {
     howdah_event *event = NULL;
     howdah_position place = HOWDAH_POSITION_INIT;
     int s = howdah_event_get(cli->bus, r->c.event_id, &event, reterr);
 
+    assert(r->c.id && r->c.reason);
     if (s < 0)
         return s;
     s = check_name("stream", r->stream, howdah_event_stream(event), reterr);
@@ -142,8 +155,8 @@ static int correct(cli_context *cli, const correct_request *r, howdah_error *ret
         if (s == HOWDAH_OK)
             cli_append_say(cli, howdah_event_stream(event), &place);
         else if (reterr->flags & HOWDAH_OUTCOME_UNKNOWN)
-            (void)hw_advise(reterr, s, "it may be stored; the same command with --id %s tells",
-                            r->c.id);
+            (void)hw_advise(
+                reterr, s, "it may have been stored; the same command with --id %s tells", r->c.id);
     }
     howdah_event_free(event);
     return s;

@@ -207,7 +207,7 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
         return hw_fail_field(reterr, HOWDAH_LIMIT, "batch", "at most %d jobs", HOWDAH_JOBS_MAX);
     if (plan->holes > plan->events || (plan->holes > 0 && plan->pattern_share > 0))
         return hw_fail_field(reterr, HOWDAH_INVALID, "holes",
-                             "must not be above --events, and goes without --pattern-share");
+                             "must not be above --events, and does not go with --pattern-share");
     if (plan->pattern_share > plan->events)
         return hw_fail_field(reterr, HOWDAH_INVALID, "pattern-share",
                              "no event of %lld would have the type", (long long)plan->events);

@@ -1,46 +1,53 @@
-/* bind.c - howdah bind, unbind and bindings: events that become jobs. */
-#include <inttypes.h>
-#include <stdio.h>
+/*
+ * bind.c - howdah bind, unbind and bindings: events that become jobs.
+ *
+ * A binding is a subscription that the library runs inside "howdah work": it has a place in the
+ * log, an owner and a state.  Here it is made, moved, removed and listed, never run.
+ */
+#include <assert.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/out/subscriptions.h"
-#include "cli/out/table.h"
 
-#define ROWS_HELD 1000
+/* ------------------------------------------------------------------- fields */
 
-/* -------------------------------------------------------------------- lines */
-
-static void put_json(cli_context *cli, const howdah_binding_info *info)
+static void get_key(const void *thing, cli_value *v)
 {
-    cli_out *out = &cli->out;
+    const howdah_binding_info *info = thing;
 
-    cli_out_puts(out, "{\"queue\":");
-    cli_json_text(cli, info->queue);
-    cli_json_member(cli, "pattern", info->pattern);
-    cli_json_member(cli, "key", howdah_binding_key_name(info->key));
-    cli_json_member(cli, "subscriber_id", info->subscriber_id);
-    cli_out_printf(out, ",\"high\":%" PRId64 ",\"head\":%" PRId64 ",\"lag\":%" PRId64, info->high,
-                   info->head, info->lag);
-    cli_json_member(cli, "state", cli_sub_state(info->state));
-    cli_json_member(cli, "owner", info->owner);
-    cli_json_time(cli, "created_at", info->created_at_us);
-    cli_json_member(cli, "reason", info->reason);
-    cli_out_puts(out, "}\n");
+    v->text = hw_str_of(howdah_binding_key_name(info->key));
 }
 
-static void put_row(cli_table *table, const howdah_binding_info *info)
+static void get_state(const void *thing, cli_value *v)
 {
-    char at[24];
-    char lag[24];
+    const howdah_binding_info *info = thing;
 
-    (void)snprintf(at, sizeof at, "%" PRId64, info->high);
-    (void)snprintf(lag, sizeof lag, "%" PRId64, info->lag);
-    cli_table_row(table, (hw_str[]){hw_str_of(info->queue), hw_str_of(info->pattern),
-                                    hw_str_of(howdah_binding_key_name(info->key)),
-                                    hw_str_of(cli_sub_state(info->state)), hw_str_of(at),
-                                    hw_str_of(lag), hw_str_of(info->owner[0] ? info->owner : "-")});
+    v->text = hw_str_of(cli_sub_state(info->state));
 }
+
+#define AT(member) CLI_AT(howdah_binding_info, member)
+
+static const cli_field fields[] = {
+    {"queue", CLI_TEXT, .style = CLI_CYAN, AT(queue)},
+    {"pattern", CLI_TEXT, AT(pattern)},
+    {"key", CLI_WORD, .get = get_key},
+    {"subscriber_id", CLI_TEXT, AT(subscriber_id)},
+    {"high", CLI_NUMBER, .head = "at", AT(high)},
+    {"head", CLI_NUMBER, AT(head)},
+    {"lag", CLI_NUMBER, AT(lag)},
+    {"state", CLI_WORD, .get = get_state},
+    {"owner", CLI_TEXT, .style = CLI_DIM, .blank = "-", AT(owner)},
+    {"created_at", CLI_TIME, AT(created_at_us)},
+    {"reason", CLI_TEXT, AT(reason)},
+    {NULL},
+};
+
+static const cli_entity binding = {
+    fields,
+    .json = "queue pattern key subscriber_id high head lag state owner created_at reason",
+    .table = "queue pattern key state high lag owner",
+};
 
 /* ------------------------------------------------------------- bind, unbind */
 
@@ -49,12 +56,13 @@ typedef struct wanted {
     const char *pattern;
 } wanted;
 
+/* A queue may have several bindings; the answer is about one of them. */
 static int on_wanted(void *ctx, const howdah_binding_info *info)
 {
     const wanted *w = ctx;
 
     if (strcmp(info->pattern, w->pattern) == 0)
-        put_json(w->cli, info);
+        cli_entity_put(&w->cli->out, &binding, info);
     return 0;
 }
 
@@ -69,6 +77,7 @@ static int answer(cli_context *cli, char **words, const char *sentence, howdah_e
     return HOWDAH_OK;
 }
 
+/* "beginning" here, "start" for subscriptions: both words are part of what scripts rely on. */
 static int get_position(const cli_args *args, const char *option, int64_t *ret_position,
                         howdah_error *reterr)
 {
@@ -79,17 +88,22 @@ static int get_position(const cli_args *args, const char *option, int64_t *ret_p
     if (strcmp(text, "beginning") == 0)
         *ret_position = HOWDAH_FROM_START;
     else if (cli_position(args, option, ret_position, NULL) < 0)
-        return hw_fail_field(reterr, HOWDAH_INVALID, option,
-                             "wanted beginning, end, or a sequence, 0 or more, not these %zu bytes",
-                             strlen(text));
+        return hw_fail_field(
+            reterr, HOWDAH_INVALID, option,
+            "expected beginning, end, or a sequence, 0 or more; got something else, %zu bytes long",
+            strlen(text));
     return HOWDAH_OK;
 }
 
+/* A name that is not there is mostly a spelling mistake, so the advice is the list. */
 static int advise_binding(int s, howdah_error *reterr)
 {
     return s == HOWDAH_NOT_FOUND ? hw_advise(reterr, s, "howdah bindings lists them") : s;
 }
 
+/*
+ * --from and --key belong to a new binding; changing the key of an old one would break its order.
+ */
 static int replay(cli_context *cli, char **words, howdah_error *reterr)
 {
     int64_t to = 0;
@@ -97,16 +111,17 @@ static int replay(cli_context *cli, char **words, howdah_error *reterr)
 
     if (cli_args_has(&cli->args, "from") || cli_args_has(&cli->args, "key"))
         return hw_fail(reterr, HOWDAH_MISUSE,
-                       "--replay is for a binding that is there: without "
+                       "--replay is for a binding that exists: it does not go with "
                        "--from and --key");
     s = get_position(&cli->args, "replay", &to, reterr);
     if (s == HOWDAH_OK)
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
         s = advise_binding(howdah_binding_replay(cli->bus, words[0], words[1], to, reterr), reterr);
-    return s < 0 ? s : answer(cli, words, "is read again from there for", reterr);
+    return s < 0 ? s : answer(cli, words, "is read again from there on for", reterr);
 }
 
+/* Binding twice is no failure, so that a deployment script can simply say what it wants. */
 static int run_bind(cli_context *cli, char **words, howdah_error *reterr)
 {
     howdah_bind_options o = HOWDAH_BIND_OPTIONS_INIT;
@@ -122,15 +137,17 @@ static int run_bind(cli_context *cli, char **words, howdah_error *reterr)
         s = cli_open(cli, reterr);
     if (s < 0)
         return s;
+    assert(key >= 0);
     o.key = (howdah_binding_key)key;
     s = howdah_queue_bind(cli->bus, words[0], words[1], &o, reterr);
     if (s < 0)
         return s;
     if (s == HOWDAH_END)
-        cli_note(cli, "it was bound before and stays where it is");
-    return answer(cli, words, "makes jobs of", reterr);
+        cli_note(cli, "it was bound before; its place in the log stays");
+    return answer(cli, words, "is bound to", reterr);
 }
 
+/* The binding is gone, so the answer repeats the words it was named with. */
 static int run_unbind(cli_context *cli, char **words, howdah_error *reterr)
 {
     int s = cli_open(cli, reterr);
@@ -140,14 +157,15 @@ static int run_unbind(cli_context *cli, char **words, howdah_error *reterr)
     if (s < 0)
         return s;
     if (!cli->out.json)
-        return answer(cli, words, "makes no more jobs of", reterr);
-    cli_out_puts(&cli->out, "{\"queue\":");
-    cli_json_text(cli, words[0]);
-    cli_json_member(cli, "pattern", words[1]);
-    cli_out_puts(&cli->out, ",\"removed\":true}\n");
+        return answer(cli, words, "is no longer bound to", reterr);
+    cli_entity_json(&cli->out, &(cli_entity){.fields = fields, .json = "queue pattern"},
+                    &(howdah_binding_info){.queue = words[0], .pattern = words[1]},
+                    ",\"removed\":true");
+    cli_out_puts(&cli->out, "\n");
     return HOWDAH_OK;
 }
 
+/* bind and unbind both take a queue and a pattern. */
 static int run_pair(cli_context *cli, char **argv,
                     int (*run)(cli_context *cli, char **words, howdah_error *reterr))
 {
@@ -173,44 +191,22 @@ int cmd_unbind(cli_context *cli, int argc, char **argv)
 
 /* ----------------------------------------------------------------- bindings */
 
-typedef struct listing {
-    cli_context *cli;
-    cli_table table;
-    size_t n;
-} listing;
-
 static int on_listed(void *ctx, const howdah_binding_info *info)
 {
-    listing *l = ctx;
-
-    l->n++;
-    if (l->cli->out.json)
-        put_json(l->cli, info);
-    else
-        put_row(&l->table, info);
-    return cli_out_alive(&l->cli->out) ? 0 : 1;
+    return cli_list_put(ctx, info);
 }
 
 int cmd_bindings(cli_context *cli, int argc, char **argv)
 {
-    static const cli_column columns[] = {
-        {"queue", CLI_CYAN, false, false, 0}, {"pattern", CLI_PLAIN, false, false, 0},
-        {"key", CLI_PLAIN, false, true, 0},   {"state", CLI_PLAIN, false, true, 0},
-        {"at", CLI_PLAIN, true, true, 0},     {"lag", CLI_PLAIN, true, true, 0},
-        {"owner", CLI_DIM, false, false, 0},
-    };
     howdah_error err = HOWDAH_ERROR_INIT;
-    listing l = {.cli = cli};
+    cli_list list;
     int s = cli_args_words(&cli->args, 0, 1, &err);
 
-    cli_table_init(&l.table, &cli->out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
+    cli_list_begin(&list, cli, &binding);
     if (s >= 0)
         s = cli_open(cli, &err);
     if (s >= 0)
-        s = howdah_bindings_walk(cli->bus, argc > 1 ? argv[1] : NULL, on_listed, &l, &err);
-    cli_table_flush(&l.table);
-    cli_table_done(&l.table);
-    if (s >= 0 && l.n == 0 && !cli->out.json)
-        cli_note(cli, "no bindings; howdah bind QUEUE PATTERN makes one");
+        s = howdah_bindings_walk(cli->bus, argc > 1 ? argv[1] : NULL, on_listed, &list, &err);
+    cli_list_end(&list, s, "no bindings; howdah bind QUEUE PATTERN makes one");
     return s < 0 ? cli_fail(cli, &err) : 0;
 }

@@ -1,8 +1,13 @@
-/* completion.c - howdah completion: scripts made from the tables, so they cannot drift. */
+/*
+ * completion.c - howdah completion: scripts made from the tables, so they cannot drift.
+ *
+ * Each shell gets the same: commands, their verbs, their options, and the choices of an option.
+ */
 #include <string.h>
 
 #include "cli/cli.h"
 
+/* Options of a later version are left out. */
 static void option_words(cli_out *out, const cli_option *table)
 {
     for (; table && table->name; table++)
@@ -28,6 +33,9 @@ static bool choices_seen(const cli_command *command, const cli_option *option)
 
 /* ---- bash */
 
+/*
+ * bash looks at the option before the cursor only, whatever the command, so each name comes once.
+ */
 static void bash_choices(cli_out *out)
 {
     for (const cli_command *c = cli_commands; c->name; c++)
@@ -38,6 +46,7 @@ static void bash_choices(cli_out *out)
                                o->name, o->choices);
 }
 
+/* Options with a value: the word after them is no command. */
 static void bash_value_options(cli_out *out, const cli_option *table)
 {
     for (; table && table->name; table++)
@@ -45,6 +54,7 @@ static void bash_value_options(cli_out *out, const cli_option *table)
             cli_out_printf(out, "|--%s", table->name);
 }
 
+/* "help" completes the names of commands. */
 static void bash_commands(cli_out *out)
 {
     for (const cli_command *c = cli_commands; c->name; c++) {
@@ -110,6 +120,7 @@ static void quoted(cli_out *out, const char *text, bool zsh)
     }
 }
 
+/* In the form of _arguments: name, help, and what the value may be. */
 static void zsh_option(cli_out *out, const cli_option *option)
 {
     if (option->flags & CLI_LATER)
@@ -170,6 +181,7 @@ static void zsh(cli_out *out)
     cli_out_puts(out, "  esac\n}\n_howdah \"$@\"\n");
 }
 
+/* One "complete" line an option, under the condition that its command was typed. */
 static void fish_option(cli_out *out, const char *condition, const cli_option *option)
 {
     if (option->flags & CLI_LATER)
@@ -206,6 +218,7 @@ static void fish(cli_out *out)
         fish_command(out, c);
 }
 
+/* It needs no store: a shell runs it at every start. */
 int cmd_completion(cli_context *cli, int argc, char **argv)
 {
     static const struct {

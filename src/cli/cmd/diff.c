@@ -1,4 +1,9 @@
-/* diff.c - howdah diff: what our knowledge has become between two moments. */
+/*
+ * diff.c - howdah diff: what changed in our knowledge between two moments.
+ *
+ * The library compares as-of answers and hands over each event that differs, before and after.
+ */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +27,7 @@ typedef struct diff {
 
 /* --------------------------------------------------------------------- JSON */
 
+/* null where there was no event before, or the event as howdah read prints it. */
 static int put_event(diff *d, const char *key, const howdah_event *event)
 {
     cli_out *out = &d->cli->out;
@@ -37,11 +43,13 @@ static int put_event(diff *d, const char *key, const howdah_event *event)
     return d->status;
 }
 
+/* Written by hand: it holds two whole events, which are the library's own JSON. */
 static void change_json(diff *d, howdah_change change, const howdah_event *before,
                         const howdah_event *after)
 {
     char family[HOWDAH_UUID_SIZE];
 
+    assert(after);
     howdah_event_family(after, family);
     cli_out_printf(&d->cli->out, "{\"change\":\"%s\",\"family\":\"%s\"", howdah_change_name(change),
                    family);
@@ -51,6 +59,7 @@ static void change_json(diff *d, howdah_change change, const howdah_event *befor
 
 /* ----------------------------------------------------------------- terminal */
 
+/* The sign tells the kind of change where there are no colours. */
 static void put_heading(cli_out *out, howdah_change change, const howdah_event *after)
 {
     static const struct {
@@ -62,6 +71,7 @@ static void put_heading(cli_out *out, howdah_change change, const howdah_event *
                  [HOWDAH_CHANGE_RESTORED] = {"^", CLI_CYAN}};
     hw_buf names = HW_BUF_INIT(4 * NAME_BYTES_MAX);
 
+    assert((size_t)change < sizeof marks / sizeof *marks && marks[change].sign);
     cli_out_style(out, marks[change].style);
     cli_out_printf(out, "%s %-9s", marks[change].sign, howdah_change_name(change));
     cli_out_style(out, CLI_PLAIN);
@@ -77,6 +87,7 @@ static void put_heading(cli_out *out, howdah_change change, const howdah_event *
     hw_buf_done(&names);
 }
 
+/* The valid time of a new event is shown here; a changed one is among the changes. */
 static void change_show(cli_out *out, howdah_change change, const howdah_event *before,
                         const howdah_event *after)
 {
@@ -100,6 +111,7 @@ static void change_show(cli_out *out, howdah_change change, const howdah_event *
     cli_changes(out, before, after);
 }
 
+/* An event that cannot be printed ends the walk; d->status keeps why. */
 static int on_change(void *ctx, howdah_change change, const howdah_event *before,
                      const howdah_event *after)
 {
@@ -117,6 +129,7 @@ static int on_change(void *ctx, howdah_change change, const howdah_event *before
 
 /* -------------------------------------------------------------- the command */
 
+/* --known-at is required: a diff has no useful default for its beginning. */
 static int parse(diff *d, howdah_error *reterr)
 {
     const cli_args *args = &d->cli->args;
@@ -164,6 +177,7 @@ static void ask_knowledge(diff *d)
     howdah_reader_close(reader);
 }
 
+/* The note that an answer is not final comes after the answer. */
 static int run(diff *d, howdah_error *reterr)
 {
     howdah_knowledge knowledge = HOWDAH_KNOWLEDGE_INIT;
@@ -176,8 +190,7 @@ static int run(diff *d, howdah_error *reterr)
     ask_knowledge(d);
     s = howdah_diff(d->cli->bus, &d->options, on_change, d, &knowledge, reterr);
     if (s < 0 && reterr->advice[0] && strcmp(reterr->field, "known_at") == 0)
-        return hw_advise(reterr, s,
-                         "it is the earlier of the two moments: name one that has passed");
+        return hw_advise(reterr, s, "it is the earlier of the two moments: give one in the past");
     if (s >= 0)
         s = d->status;
     if (s < 0)

@@ -1,146 +1,116 @@
-/* dlq.c - howdah dlq: events and jobs that nobody could handle, and what becomes of them. */
+/*
+ * dlq.c - howdah dlq: events and jobs that nobody could handle, and what becomes of them.
+ *
+ * Dead letters of subscriptions and of queues share one sequence of ids, so one command lists,
+ * shows, redrives and discards both.  A dead letter has either an event or a job; a job whose
+ * payload is gone has neither.
+ */
+#include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/mem.h"
-#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/in/verbs.h"
 #include "cli/out/events.h"
 #include "cli/out/queues.h"
-#include "cli/out/show.h"
-#include "cli/out/subscriptions.h"
 
-#define PAYLOAD_BYTES_MAX ((size_t)512 * 1024 * 1024) /* above any payload */
-#define ROWS_HELD 1000
+/* ------------------------------------------------------------------- fields */
 
-/* -------------------------------------------------------------------- JSON */
-
-/* On one line; a line break is white space where JSON may have one. */
-static void put_json_line(cli_out *out, const char *json, size_t len)
+/* The number of what it is about: the event's in the log, or the job's. */
+static void get_number(const void *thing, cli_value *v)
 {
-    while (len > 0) {
-        const char *end = json;
+    const howdah_dead_letter *dl = thing;
 
-        while (end < json + len && *end != '\n' && *end != '\r')
-            end++;
-        cli_out_put(out, json, (size_t)(end - json));
-        len -= (size_t)(end - json);
-        json = end;
-        if (len > 0) {
-            cli_out_puts(out, " ");
-            json++;
-            len--;
-        }
-    }
+    v->number = dl->event ? howdah_event_global_sequence(dl->event) : dl->job_id;
 }
 
-static void put_payload(cli_context *cli, const char *type, const char *data, size_t len)
+/* Only a job's; the event of a subscription has its number in its own fields. */
+static void get_job_id(const void *thing, cli_value *v)
 {
-    if (!type && data) {
-        cli_out_puts(&cli->out, ",\"data\":");
-        put_json_line(&cli->out, data, len);
-    } else if (data) {
-        hw_buf text = HW_BUF_INIT(PAYLOAD_BYTES_MAX);
+    const howdah_dead_letter *dl = thing;
 
-        hw_base64_put(&text, data, len);
-        cli_json_member(cli, "content_type", type);
-        cli_out_puts(&cli->out, ",\"data_base64\":\"");
-        cli_out_put(&cli->out, hw_buf_str(&text), text.len);
-        cli_out_puts(&cli->out, "\"");
-        hw_buf_done(&text);
-    } else {
-        cli_out_puts(&cli->out, ",\"data\":null");
-    }
+    v->number = dl->job_id;
+    v->absent = dl->event != NULL;
 }
 
-/* What became of it: the same of both. */
-static void put_fate(cli_context *cli, const howdah_dead_letter *dead_letter)
+static void get_name(const void *thing, cli_value *v)
 {
-    cli_out *out = &cli->out;
+    const howdah_dead_letter *dl = thing;
 
-    cli_out_puts(out, ",\"error\":");
-    cli_json_text(cli, dead_letter->error);
-    cli_out_printf(out, ",\"attempts\":%" PRId64 ",\"redrives\":%" PRId64 ",\"state\":\"%s\"",
-                   dead_letter->attempts, dead_letter->redrives, dead_letter->state);
-    cli_json_member(cli, "reason", dead_letter->reason);
-    cli_json_time(cli, "created_at", dead_letter->created_at_us);
-    cli_json_time(cli, "last_attempt_at", dead_letter->last_attempt_at_us);
-    if (dead_letter->resolved)
-        cli_json_time(cli, "resolved_at", dead_letter->resolved_at_us);
+    v->text = hw_str_of(dl->event ? dl->subscriber_id : dl->queue);
+}
+
+/* Of the event, also of one that a binding made into a job. */
+static void get_type(const void *thing, cli_value *v)
+{
+    const howdah_dead_letter *dl = thing;
+
+    if (dl->event)
+        v->text = hw_str_of(howdah_event_type(dl->event));
+    else if (dl->job)
+        v->text = hw_str_of(howdah_job_event_type(dl->job));
+}
+
+static void get_resolved_at(const void *thing, cli_value *v)
+{
+    const howdah_dead_letter *dl = thing;
+
+    v->number = dl->resolved_at_us;
+    v->absent = !dl->resolved;
+}
+
+#define AT(member) CLI_AT(howdah_dead_letter, member)
+
+static const cli_field fields[] = {
+    {"id", CLI_NUMBER, "dead letter", "id", .style = CLI_DIM, AT(id)},
+    {"source", CLI_WORD, .head = "of", .style = CLI_DIM, AT(source)},
+    {"name", CLI_TEXT, .get = get_name},
+    {"number", CLI_NUMBER, .head = "seq/job", .style = CLI_DIM, .get = get_number},
+    {"type", CLI_TEXT, .style = CLI_CYAN, .blank = "-", .get = get_type},
+    {"subscriber_id", CLI_TEXT, "subscription", AT(subscriber_id)},
+    {"queue", CLI_TEXT, AT(queue)},
+    {"job_id", CLI_NUMBER, "job", .get = get_job_id},
+    {"error", CLI_STRING, AT(error)},
+    {"attempts", CLI_NUMBER, "tries", AT(attempts)},
+    {"redrives", CLI_NUMBER, AT(redrives)},
+    {"state", CLI_WORD, AT(state)},
+    {"reason", CLI_TEXT, AT(reason)},
+    {"created_at", CLI_TIME, "created at", AT(created_at_us)},
+    {"last_attempt_at", CLI_TIME, "last try at", AT(last_attempt_at_us)},
+    {"resolved_at", CLI_TIME, "resolved at", .get = get_resolved_at},
+    {"resolved_by", CLI_TEXT, "resolved by", AT(resolved_by)},
+    {NULL},
+};
+
+static const cli_entity dead_letter_entity = {
+    fields,
+    .show = "id subscriber_id queue job_id state reason error attempts redrives created_at "
+            "last_attempt_at resolved_at resolved_by",
+    .table = "id source name number type attempts state error",
+};
+
+/* One object of two things: the dead letter, and the event or the job that it is about. */
+static void dead_letter_json(cli_out *out, const howdah_dead_letter *dl)
+{
+    static const char fate[] = "error attempts redrives state reason created_at last_attempt_at "
+                               "resolved_at resolved_by";
+    bool first = true;
+
+    assert(!dl->event || !dl->job);
+    cli_out_puts(out, "{");
+    cli_fields_json(out, fields, dl->event ? "id source subscriber_id" : "id source queue job_id",
+                    dl, &first);
+    if (dl->event)
+        cli_fields_json(out, cli_event_fields, "event_id global_sequence stream version type",
+                        dl->event, &first);
+    cli_fields_json(out, fields, fate, dl, &first);
+    if (dl->event)
+        cli_fields_json(out, cli_event_fields, "data content_type data_base64", dl->event, &first);
+    else if (dl->job)
+        cli_fields_json(out, cli_job_pushed.fields, cli_job_pushed.json, dl->job, &first);
     else
-        cli_out_puts(out, ",\"resolved_at\":null");
-    cli_json_member(cli, "resolved_by", dead_letter->resolved_by);
-}
-
-static void put_event(cli_context *cli, const howdah_dead_letter *dead_letter)
-{
-    cli_out *out = &cli->out;
-    const howdah_event *event = dead_letter->event;
-    char uuid[HOWDAH_UUID_SIZE];
-    size_t len = 0;
-    const char *data = howdah_event_data(event, &len);
-
-    howdah_event_id(event, uuid);
-    cli_json_member(cli, "subscriber_id", dead_letter->subscriber_id);
-    cli_out_printf(out, ",\"event_id\":\"%s\",\"global_sequence\":%" PRId64, uuid,
-                   howdah_event_global_sequence(event));
-    cli_json_member(cli, "stream", howdah_event_stream(event));
-    cli_out_printf(out, ",\"version\":%" PRId64, howdah_event_version(event));
-    cli_json_member(cli, "type", howdah_event_type(event));
-    put_fate(cli, dead_letter);
-    put_payload(cli, howdah_event_content_type(event), data, len);
-}
-
-/* As it was pushed, and the event that it was made of. */
-static void put_pushed(cli_context *cli, const howdah_job *job)
-{
-    cli_out *out = &cli->out;
-    char uuid[HOWDAH_UUID_SIZE];
-    int64_t pushed_us = 0;
-    size_t len = 0;
-    const char *text;
-
-    cli_json_member(cli, "key", howdah_job_key(job));
-    cli_json_member(cli, "dedup", howdah_job_dedup(job));
-    cli_json_member(cli, "correlation_id", howdah_job_correlation(job));
-    cli_json_member(cli, "causation_id", howdah_job_causation(job, uuid) ? uuid : NULL);
-    if (howdah_job_event_sequence(job) > 0)
-        cli_out_printf(out, ",\"event_sequence\":%" PRId64, howdah_job_event_sequence(job));
-    else
-        cli_out_puts(out, ",\"event_sequence\":null");
-    cli_json_member(cli, "stream", howdah_job_event_stream(job));
-    cli_json_member(cli, "type", howdah_job_event_type(job));
-    if (howdah_job_created_at(job, &pushed_us))
-        cli_json_time(cli, "pushed_at", pushed_us);
-    text = howdah_job_data(job, &len);
-    put_payload(cli, howdah_job_content_type(job), text, len);
-    text = howdah_job_headers(job, &len);
-    cli_out_puts(out, ",\"headers\":");
-    put_json_line(out, text, len);
-}
-
-static void put_job(cli_context *cli, const howdah_dead_letter *dead_letter)
-{
-    cli_json_member(cli, "queue", dead_letter->queue);
-    cli_out_printf(&cli->out, ",\"job_id\":%" PRId64, dead_letter->job_id);
-    put_fate(cli, dead_letter);
-    if (dead_letter->job)
-        put_pushed(cli, dead_letter->job);
-    else
-        cli_out_puts(&cli->out, ",\"data\":null");
-}
-
-static void dead_letter_json(cli_context *cli, const howdah_dead_letter *dead_letter)
-{
-    cli_out_printf(&cli->out, "{\"id\":%" PRId64, dead_letter->id);
-    cli_json_member(cli, "source", dead_letter->source);
-    if (dead_letter->event)
-        put_event(cli, dead_letter);
-    else
-        put_job(cli, dead_letter);
-    cli_out_puts(&cli->out, "}\n");
+        cli_out_puts(out, ",\"data\":null");
+    cli_out_puts(out, "}\n");
 }
 
 /* ---------------------------------------------------------------- ls, show */
@@ -151,53 +121,31 @@ typedef struct listing {
     int64_t n;
 } listing;
 
+/* Not a cli_list: its line of JSON is made of two things. */
 static int on_listed(void *ctx, const howdah_dead_letter *dead_letter)
 {
     listing *l = ctx;
-    char id[24];
-    char number[24];
-    char attempts[24];
-    const char *type = "-";
 
     l->n++;
-    if (l->cli->out.json) {
-        dead_letter_json(l->cli, dead_letter);
-        return cli_out_alive(&l->cli->out) ? 0 : 1;
-    }
-    (void)snprintf(id, sizeof id, "%" PRId64, dead_letter->id);
-    (void)snprintf(number, sizeof number, "%" PRId64,
-                   dead_letter->event ? howdah_event_global_sequence(dead_letter->event)
-                                      : dead_letter->job_id);
-    (void)snprintf(attempts, sizeof attempts, "%" PRId64, dead_letter->attempts);
-    if (dead_letter->event)
-        type = howdah_event_type(dead_letter->event);
-    else if (dead_letter->job && howdah_job_event_type(dead_letter->job))
-        type = howdah_job_event_type(dead_letter->job);
-    cli_table_row(
-        &l->table,
-        (hw_str[]){hw_str_of(id), hw_str_of(dead_letter->source),
-                   hw_str_of(dead_letter->event ? dead_letter->subscriber_id : dead_letter->queue),
-                   hw_str_of(number), hw_str_of(type), hw_str_of(attempts),
-                   hw_str_of(dead_letter->state), hw_str_of(dead_letter->error)});
+    if (l->cli->out.json)
+        dead_letter_json(&l->cli->out, dead_letter);
+    else
+        cli_fields_row(&l->table, fields, dead_letter_entity.table, dead_letter);
     return cli_out_alive(&l->cli->out) ? 0 : 1;
 }
 
+/* A dead letter has one source, so asking for both sources would always be empty. */
 static int check_whose(const cli_context *cli, howdah_error *reterr)
 {
     if (cli_args_has(&cli->args, "sub") && cli_args_has(&cli->args, "queue"))
         return hw_fail(reterr, HOWDAH_MISUSE,
-                       "--sub and --queue: a dead letter is of one or of the other");
+                       "--sub and --queue exclude each other: a dead letter belongs to one");
     return HOWDAH_OK;
 }
 
+/* Open ones unless --all-states: those that somebody has to look at. */
 static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
-    static const cli_column columns[] = {
-        {"id", CLI_DIM, true, true, 0},       {"of", CLI_DIM, false, true, 0},
-        {"name", CLI_PLAIN, false, false, 0}, {"seq/job", CLI_DIM, true, true, 0},
-        {"type", CLI_CYAN, false, false, 0},  {"tries", CLI_PLAIN, true, true, 0},
-        {"state", CLI_PLAIN, false, true, 0}, {"error", CLI_PLAIN, false, false, 0},
-    };
     howdah_dead_letters_options options = HOWDAH_DEAD_LETTERS_OPTIONS_INIT;
     listing l = {.cli = cli};
     int s = cli_args_number(&cli->args, "limit", 1, INT64_MAX, &options.limit, reterr);
@@ -211,7 +159,7 @@ static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *ret
         s = check_whose(cli, reterr);
     if (s == HOWDAH_OK)
         s = cli_open(cli, reterr);
-    cli_table_init(&l.table, &cli->out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
+    cli_entity_table(&l.table, &cli->out, &dead_letter_entity);
     if (s == HOWDAH_OK)
         s = howdah_dead_letters_walk(cli->bus, &options, on_listed, &l, reterr);
     cli_table_flush(&l.table);
@@ -221,20 +169,7 @@ static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *ret
     return s;
 }
 
-static void show_fate(cli_out *out, const howdah_dead_letter *dead_letter)
-{
-    cli_show_text(out, "state", hw_str_of(dead_letter->state));
-    cli_show_text(out, "reason", hw_str_of(dead_letter->reason));
-    cli_show_text(out, "error", hw_str_of(dead_letter->error));
-    cli_show_number(out, "tries", dead_letter->attempts);
-    cli_show_number(out, "redrives", dead_letter->redrives);
-    cli_show_time(out, "created at", dead_letter->created_at_us);
-    cli_show_time(out, "last try at", dead_letter->last_attempt_at_us);
-    if (dead_letter->resolved)
-        cli_show_time(out, "resolved at", dead_letter->resolved_at_us);
-    cli_show_text(out, "resolved by", hw_str_of(dead_letter->resolved_by));
-}
-
+/* The event as howdah read --id shows it. */
 static void show_event(cli_out *out, const howdah_event *event)
 {
     cli_events events;
@@ -244,35 +179,33 @@ static void show_event(cli_out *out, const howdah_event *event)
     cli_events_done(&events);
 }
 
+/* First what became of it, then, after a blank line, what it is about. */
 static void dead_letter_show(cli_context *cli, const howdah_dead_letter *dead_letter)
 {
     cli_out *out = &cli->out;
 
-    cli_show_number(out, "dead letter", dead_letter->id);
-    cli_show_text(out, "subscription", hw_str_of(dead_letter->subscriber_id));
-    cli_show_text(out, "queue", hw_str_of(dead_letter->queue));
-    if (!dead_letter->event)
-        cli_show_number(out, "job", dead_letter->job_id);
-    show_fate(out, dead_letter);
+    cli_entity_show(out, &dead_letter_entity, dead_letter);
     cli_out_puts(out, "\n");
     if (dead_letter->event)
         show_event(out, dead_letter->event);
     else if (dead_letter->job)
-        cli_job_show_pushed(out, dead_letter->job);
+        cli_entity_show(out, &cli_job_pushed, dead_letter->job);
 }
 
+/* Called once at most: the walk was asked for one id. */
 static int on_shown(void *ctx, const howdah_dead_letter *dead_letter)
 {
     listing *l = ctx;
 
     l->n++;
     if (l->cli->out.json)
-        dead_letter_json(l->cli, dead_letter);
+        dead_letter_json(&l->cli->out, dead_letter);
     else
         dead_letter_show(l->cli, dead_letter);
     return 0;
 }
 
+/* Also one that is resolved: its id was named. */
 static int run_show(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     howdah_dead_letters_options options = HOWDAH_DEAD_LETTERS_OPTIONS_INIT;
@@ -310,6 +243,7 @@ static int take_ids(int words_n, char **words, int64_t **ret_ids, size_t *ret_n,
         }
         while (ids[at] != ids[n])
             at++;
+        assert(at <= n);
         n += at == n;
     }
     *ret_ids = ids;
@@ -326,12 +260,13 @@ static int answer(cli_context *cli, const char *state, int64_t marked, size_t wa
     else
         cli_out_printf(&cli->out, "%" PRId64 " dead letter%s: %s\n", marked, marked == 1 ? "" : "s",
                        state);
+    assert(marked >= 0);
     if ((size_t)marked >= wanted)
         return HOWDAH_OK;
     return hw_advise(
         reterr,
         hw_fail(reterr, HOWDAH_NOT_FOUND,
-                "%zu of the dead letters do not exist, are resolved already, or are of "
+                "%zu of the dead letters do not exist, are resolved already, or belong to "
                 "jobs whose dedup key another job has",
                 wanted - (size_t)marked),
         "howdah dlq ls --all-states lists them all");
@@ -347,7 +282,7 @@ static int check_which(const cli_context *cli, int words_n, bool whose, const ch
 
     if (all ? words_n == 0 && (named || !whose) : words_n > 0 && !named)
         return check_whose(cli, reterr);
-    s = hw_fail(reterr, HOWDAH_MISUSE, "which dead letters: ids, or --all%s",
+    s = hw_fail(reterr, HOWDAH_MISUSE, "say which dead letters: ids, or --all%s",
                 whose ? " of a queue" : "");
     return hw_advise(reterr, s, "usage: howdah %s", usage);
 }
@@ -355,6 +290,7 @@ static int check_which(const cli_context *cli, int words_n, bool whose, const ch
 #define REDRIVE_USAGE "dlq redrive ID... | --all [--sub NAME | --queue NAME]"
 #define DISCARD_USAGE "dlq discard ID... | --all --queue NAME --reason TEXT"
 
+/* A whole queue is redriven by its name, without listing ids. */
 static int run_redrive(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     const char *queue = cli_args_text(&cli->args, "queue");
@@ -376,6 +312,7 @@ static int run_redrive(cli_context *cli, int words_n, char **words, howdah_error
     return s < 0 ? s : answer(cli, "redrive", marked, n, reterr);
 }
 
+/* What is discarded will not be tried again, so it needs a reason, and --all needs a queue. */
 static int run_discard(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     const char *queue = cli_args_text(&cli->args, "queue");

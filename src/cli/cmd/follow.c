@@ -1,4 +1,8 @@
-/* follow.c - howdah follow. */
+/*
+ * follow.c - howdah follow: events as they appear, without a checkpoint.
+ *
+ * Nothing is stored, so several can follow, and one that ends loses its place.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -79,6 +83,7 @@ static int wait_ms(int64_t end_ms)
     return left < LOOK_MS ? (int)left : LOOK_MS;
 }
 
+/* A timeout that would overflow the clock is none. */
 static int64_t end_of(int64_t timeout_ms)
 {
     int64_t now_ms = hw_clock_mono_ms();

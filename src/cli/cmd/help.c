@@ -1,4 +1,9 @@
-/* help.c - howdah help: the tables as text for people. */
+/*
+ * help.c - howdah help: the tables of commands.c as text for people.
+ *
+ * Nothing about a command is written here, so help and parser cannot disagree.
+ */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +14,7 @@
 #define OPTION_WIDTH 26 /* the longest: --expect any|none|exists|N */
 #define LINE_WIDTH 80u
 
+/* Bold in a terminal, plain in a pipe. */
 static void heading(cli_out *out, const char *text)
 {
     cli_out_style(out, CLI_BOLD);
@@ -17,6 +23,7 @@ static void heading(cli_out *out, const char *text)
     cli_out_puts(out, "\n");
 }
 
+/* Commands of a group stand together in the table. */
 static void command_list(cli_out *out)
 {
     const char *group = "";
@@ -31,6 +38,7 @@ static void command_list(cli_out *out)
     }
 }
 
+/* Three commands to try come last, where the prompt is. */
 void cli_help_overview(cli_out *out)
 {
     cli_out_puts(out, "howdah: an event log that rides on PostgreSQL or SQLite\n\n"
@@ -45,6 +53,7 @@ void cli_help_overview(cli_out *out)
                       "howdah help COMMAND explains a command.\n");
 }
 
+/* Options of a later version are parsed, to be refused by name, and not shown. */
 static void option_line(cli_out *out, const cli_option *option)
 {
     char left[64];
@@ -56,10 +65,12 @@ static void option_line(cli_out *out, const cli_option *option)
                    option->value ? option->value : "");
     (void)snprintf(text, sizeof text, "%s%s", option->help,
                    option->flags & CLI_REPEATS ? " (may be repeated)" : "");
+    assert(strlen(text) < sizeof text - 1); /* not cut */
     cli_out_printf(out, "  %-*s ", OPTION_WIDTH, left);
     cli_out_wrapped(out, text, OPTION_WIDTH + 3, LINE_WIDTH);
 }
 
+/* Without those that the command has an option of the same name for. */
 static void global_list(cli_out *out, const cli_command *command)
 {
     cli_out_puts(out, "\n");
@@ -69,6 +80,7 @@ static void global_list(cli_out *out, const cli_command *command)
             option_line(out, o);
 }
 
+/* A command without options of its own has no such section. */
 static void option_list(cli_out *out, const char *title, const cli_option *table)
 {
     if (!table)
@@ -79,6 +91,7 @@ static void option_list(cli_out *out, const char *title, const cli_option *table
         option_line(out, table);
 }
 
+/* At 80 columns also in a wider terminal: text in long lines is hard to read. */
 void cli_help_command(cli_out *out, const cli_command *command)
 {
     cli_out_printf(out, "howdah %s: %s\n\n", command->name, command->summary);

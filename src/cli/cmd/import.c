@@ -1,4 +1,9 @@
-/* import.c - howdah import: events of an existing table. */
+/*
+ * import.c - howdah import: events of an existing table.
+ *
+ * The library does the work, in batches that it can continue after; here are the options, the
+ * progress and the summary.
+ */
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/in/signals.h"
@@ -6,12 +11,14 @@
 
 #define BATCH_MAX 100000
 
+/* A signal ends it between two batches: not 0 stops the import. */
 static int on_progress(void *ctx, int64_t done, int64_t total)
 {
     cli_progress_update(ctx, done, total);
     return cli_signal_caught();
 }
 
+/* map has room for every option that was given, so for each --map. */
 static int parse(const cli_args *args, const char **map, howdah_import_options *options,
                  howdah_error *reterr)
 {
@@ -30,6 +37,7 @@ static int parse(const cli_args *args, const char **map, howdah_import_options *
     return s;
 }
 
+/* An interrupt is no loss: the import remembers its last row. */
 static int import(cli_context *cli, const howdah_import_options *wanted, howdah_error *reterr)
 {
     howdah_import_options options = *wanted;
@@ -47,7 +55,7 @@ static int import(cli_context *cli, const howdah_import_options *wanted, howdah_
     s = howdah_import(cli->bus, &options, &imported, reterr);
     cli_progress_clear(&progress);
     if (s == HOWDAH_INTERRUPTED)
-        cli_note(cli, "interrupted; the batches so far are stored, run it again to go on");
+        cli_note(cli, "interrupted; the batches so far are stored; run it again to continue");
     if (s < 0)
         return s;
     cli_count_text(imported, count);
@@ -59,6 +67,7 @@ static int import(cli_context *cli, const howdah_import_options *wanted, howdah_
     return HOWDAH_OK;
 }
 
+/* The pairs of --map are pointers into argv; only their list is ours. */
 int cmd_import(cli_context *cli, int argc, char **argv)
 {
     howdah_error err = HOWDAH_ERROR_INIT;

@@ -1,4 +1,8 @@
-/* job.c - howdah job: one job, wherever it is. */
+/*
+ * job.c - howdah job: one job, wherever it is.
+ *
+ * Its id is unique over all queues, so no queue is named.
+ */
 #include <inttypes.h>
 
 #include "cli/in/verbs.h"
@@ -8,10 +12,11 @@
 static int advise(int s, const char *conflict, howdah_error *reterr)
 {
     if (s == HOWDAH_NOT_FOUND)
-        return hw_advise(reterr, s, "howdah log QUEUE lists jobs that are over");
+        return hw_advise(reterr, s, "howdah log QUEUE lists jobs that have ended");
     return s == HOWDAH_CONFLICT ? hw_advise(reterr, s, "%s", conflict) : s;
 }
 
+/* A job is found wherever it is: waiting, under way, or in the history. */
 static int show_job(cli_context *cli, int64_t id, howdah_error *reterr)
 {
     howdah_job *job = NULL;
@@ -23,6 +28,7 @@ static int show_job(cli_context *cli, int64_t id, howdah_error *reterr)
     return s;
 }
 
+/* By id alone: the library looks where the job is. */
 static int run_show(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int64_t id = 0;
@@ -43,6 +49,7 @@ static int answer(cli_context *cli, int64_t id, const char *sentence, howdah_err
     return HOWDAH_OK;
 }
 
+/* "retry" in the command is "rerun" in the library, where a retry is what a handler asks for. */
 static int run_rerun(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int64_t id = 0;
@@ -53,12 +60,13 @@ static int run_rerun(cli_context *cli, int words_n, char **words, howdah_error *
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
         s = advise(howdah_job_rerun(cli->bus, id, reterr),
-                   "only a job that waits or has failed is tried again; howdah push makes a "
-                   "new one",
+                   "only a job that waits or has failed can be tried again; howdah push makes "
+                   "a new one",
                    reterr);
     return s < 0 ? s : answer(cli, id, "is due now", reterr);
 }
 
+/* Only a job that nobody works on: a command that runs cannot be called back. */
 static int run_cancel(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int64_t id = 0;
@@ -69,7 +77,8 @@ static int run_cancel(cli_context *cli, int words_n, char **words, howdah_error 
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
         s = advise(howdah_job_cancel(cli->bus, id, cli_args_text(&cli->args, "reason"), reterr),
-                   "only a job that waits is cancelled; howdah job show tells where it is", reterr);
+                   "only a job that waits can be cancelled; howdah job show prints its status",
+                   reterr);
     return s < 0 ? s : answer(cli, id, "is cancelled", reterr);
 }
 

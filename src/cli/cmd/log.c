@@ -1,4 +1,10 @@
-/* log.c - howdah log: the jobs of a queue that have ended. */
+/*
+ * log.c - howdah log: the jobs of a queue that have ended.
+ *
+ * Positions are those of the history: a script goes on with --after the last one that it has seen.
+ */
+#include <assert.h>
+
 #include "cli/out/queues.h"
 
 typedef struct listing {
@@ -9,6 +15,7 @@ typedef struct listing {
     howdah_error *reterr;
 } listing;
 
+/* A job that cannot be printed ends the walk; its error is kept for the end. */
 static int on_logged(void *ctx, const howdah_job *job)
 {
     listing *l = ctx;
@@ -21,6 +28,7 @@ static int on_logged(void *ctx, const howdah_job *job)
     return l->s < 0 || !cli_out_alive(&l->cli->out);
 }
 
+/* The choices of --status are in the order of states[]. */
 static int parse(const cli_args *args, howdah_queue_history_options *o, howdah_error *reterr)
 {
     static const howdah_job_state states[] = {HOWDAH_JOB_COMPLETED, HOWDAH_JOB_FAILED};
@@ -33,6 +41,7 @@ static int parse(const cli_args *args, howdah_queue_history_options *o, howdah_e
         s = cli_args_number(args, "limit", 1, INT64_MAX, &o->limit, reterr);
     if (s == HOWDAH_OK)
         s = cli_args_number(args, "after", 0, INT64_MAX, &o->after, reterr);
+    assert(place < (int)(sizeof states / sizeof *states));
     if (place >= 0)
         o->status = states[place];
     o->backward = cli_args_has(args, "backward");
@@ -40,6 +49,7 @@ static int parse(const cli_args *args, howdah_queue_history_options *o, howdah_e
     return s;
 }
 
+/* Without --status: "no job"; with it: "no such job".  The others may well exist. */
 static int run(cli_context *cli, howdah_error *reterr)
 {
     howdah_queue_history_options o = HOWDAH_QUEUE_HISTORY_OPTIONS_INIT;

@@ -1,20 +1,28 @@
-/* migrate.c - howdah migrate: the schema's steps. */
+/*
+ * migrate.c - howdah migrate: the schema's steps.
+ *
+ * init is "migrate up" under another name.  print opens no store: a DBA may run it where there is
+ * none.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/cmd/migrate.h"
-#include "cli/out/table.h"
+#include "cli/out/fields.h"
 
 #define NOTES_BYTES_MAX ((size_t)1024 * 1024)
-#define ROWS_HELD 100 /* more steps than there will be */
 
 typedef struct up {
     cli_context *cli;
     hw_buf notes; /* JSON strings, joined by commas */
 } up;
 
+/*
+ * In a terminal a note is shown as it comes, since a step can take minutes; JSON has them all at
+ * the end.
+ */
 static void on_note(void *ctx, const char *text)
 {
     up *u = ctx;
@@ -26,6 +34,7 @@ static void on_note(void *ctx, const char *text)
         cli_out_printf(&u->cli->out, "%s\n", text);
 }
 
+/* Counted after the migration, so two that started at once tell the same number. */
 static int count_applied(void *ctx, const howdah_migration_info *step)
 {
     int *applied = ctx;
@@ -35,6 +44,7 @@ static int count_applied(void *ctx, const howdah_migration_info *step)
     return 0;
 }
 
+/* The URL without its password: howdah_bus_url() has none. */
 static int say_done(up *u, howdah_error *reterr)
 {
     cli_out *out = &u->cli->out;
@@ -45,7 +55,7 @@ static int say_done(up *u, howdah_error *reterr)
         return s;
     if (out->json) {
         cli_out_puts(out, "{\"store\":");
-        cli_json_text(u->cli, howdah_bus_url(u->cli->bus));
+        cli_json_text(out, howdah_bus_url(u->cli->bus));
         cli_out_printf(out, ",\"steps\":%d,\"notes\":[%s]}\n", applied, hw_buf_str(&u->notes));
     } else {
         cli_out_printf(out, "%s is ready (%d step%s)\n", howdah_bus_url(u->cli->bus), applied,
@@ -54,6 +64,7 @@ static int say_done(up *u, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* "init" and "migrate up" are the same. */
 int cli_migrate_up(cli_context *cli, howdah_error *reterr)
 {
     up u = {cli, HW_BUF_INIT(NOTES_BYTES_MAX)};
@@ -70,70 +81,70 @@ int cli_migrate_up(cli_context *cli, howdah_error *reterr)
     return s;
 }
 
-static const char *step_state(const howdah_migration_info *step)
+static void get_state(const void *thing, cli_value *v)
 {
+    const howdah_migration_info *step = thing;
+
     if (step->unknown)
-        return "unknown";
-    if (step->changed)
-        return "changed";
-    return step->applied_at_us == HOWDAH_NO_TIME ? "pending" : "applied";
-}
-
-typedef struct listing {
-    cli_context *cli;
-    cli_table table;
-} listing;
-
-static void step_json(cli_context *cli, const howdah_migration_info *step, const char *applied_at)
-{
-    cli_out_printf(&cli->out, "{\"number\":%d,\"name\":", step->number);
-    cli_json_text(cli, step->name);
-    cli_out_puts(&cli->out, ",\"hash\":");
-    cli_json_text(cli, step->hash ? step->hash : "");
-    cli_out_printf(&cli->out, ",\"state\":\"%s\",\"applied_at\":", step_state(step));
-    if (applied_at[0])
-        cli_json_text(cli, applied_at);
+        v->text = HW_STR_LIT("unknown");
+    else if (step->changed)
+        v->text = HW_STR_LIT("changed");
+    else if (step->applied_at_us == HOWDAH_NO_TIME)
+        v->text = HW_STR_LIT("pending");
     else
-        cli_out_puts(&cli->out, "null");
-    cli_out_puts(&cli->out, "}\n");
+        v->text = HW_STR_LIT("applied");
 }
+
+static void get_applied_at(const void *thing, cli_value *v)
+{
+    const howdah_migration_info *step = thing;
+
+    v->number = step->applied_at_us;
+    v->absent = step->applied_at_us == HOWDAH_NO_TIME;
+}
+
+/* Enough of it to tell two apart in a table. */
+static void get_short_hash(const void *thing, cli_value *v)
+{
+    const howdah_migration_info *step = thing;
+
+    (void)snprintf(v->small, sizeof v->small, "%.12s", step->hash ? step->hash : "");
+    v->text = hw_str_of(v->small);
+}
+
+#define AT(member) CLI_AT(howdah_migration_info, member)
+
+static const cli_field fields[] = {
+    {"number", CLI_NUMBER, .head = "step", AT(number)},
+    {"name", CLI_STRING, .style = CLI_CYAN, AT(name)},
+    {"hash", CLI_STRING, AT(hash)},
+    {"short_hash", CLI_TEXT, .head = "hash", .style = CLI_DIM, .get = get_short_hash},
+    {"state", CLI_WORD, .get = get_state},
+    {"applied_at", CLI_TIME, .head = "applied at", .style = CLI_DIM, .get = get_applied_at},
+    {NULL},
+};
+
+static const cli_entity step_entity = {
+    fields,
+    .json = "number name hash state applied_at",
+    .table = "number name state applied_at short_hash",
+};
 
 static int on_step(void *ctx, const howdah_migration_info *step)
 {
-    listing *l = ctx;
-    char applied_at[HOWDAH_TIME_SIZE] = "";
-    char number[16];
-    char hash[13];
-
-    if (step->applied_at_us != HOWDAH_NO_TIME)
-        howdah_time_format(step->applied_at_us, applied_at);
-    if (l->cli->out.json) {
-        step_json(l->cli, step, applied_at);
-        return 0;
-    }
-    (void)snprintf(number, sizeof number, "%d", step->number);
-    (void)snprintf(hash, sizeof hash, "%.12s", step->hash ? step->hash : "");
-    cli_table_row(&l->table,
-                  (hw_str[]){hw_str_of(number), hw_str_of(step->name), hw_str_of(step_state(step)),
-                             hw_str_of(applied_at), hw_str_of(hash)});
-    return 0;
+    (void)cli_list_put(ctx, step);
+    return 0; /* all of them: there are few */
 }
 
 static int show_status(cli_context *cli, howdah_error *reterr)
 {
-    static const cli_column columns[] = {{"step", CLI_PLAIN, true, true, 0},
-                                         {"name", CLI_CYAN, false, false, 0},
-                                         {"state", CLI_PLAIN, false, true, 0},
-                                         {"applied at", CLI_DIM, false, true, 0},
-                                         {"hash", CLI_DIM, false, false, 0}};
-    listing l = {.cli = cli};
+    cli_list list;
     int s = cli_open(cli, reterr);
 
-    cli_table_init(&l.table, &cli->out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
+    cli_list_begin(&list, cli, &step_entity);
     if (s == HOWDAH_OK)
-        s = howdah_migrations_walk(cli->bus, on_step, &l, reterr);
-    cli_table_flush(&l.table);
-    cli_table_done(&l.table);
+        s = howdah_migrations_walk(cli->bus, on_step, &list, reterr);
+    cli_list_end(&list, s, NULL);
     return s;
 }
 
@@ -152,6 +163,7 @@ static int print_sql(cli_context *cli, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Three verbs without options of their own, so no table of verbs. */
 static int run(cli_context *cli, const char *verb, howdah_error *reterr)
 {
     if (strcmp(verb, "status") == 0)

@@ -1,105 +1,87 @@
-/* purge.c - howdah purge: erasing payloads for good, and the list of who did it. */
+/*
+ * purge.c - howdah purge: erasing payloads for good, and the list of who did it.
+ *
+ * It cannot be undone, so without --yes it counts and tells, and does nothing.  What it did is
+ * printed from the record in the store, not from what was asked for.
+ */
+#include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/mem.h"
 #include "cli/cli.h"
-#include "cli/out/show.h"
-#include "cli/out/subscriptions.h"
-#include "cli/out/table.h"
-#include "cli/out/times.h"
-
-#define ROWS_HELD 1000
+#include "cli/out/fields.h"
 
 /* ------------------------------------------------------------------ records */
 
-static void record_json(cli_context *cli, const howdah_purge_record *r)
+/* A purge that erased nothing is not recorded: it has no number and no time. */
+static void get_id(const void *thing, cli_value *v)
 {
-    cli_out *out = &cli->out;
+    const howdah_purge_record *r = thing;
 
-    if (r->id > 0)
-        cli_out_printf(out, "{\"id\":%" PRId64, r->id);
-    else
-        cli_out_puts(out, "{\"id\":null");
-    if (r->id > 0)
-        cli_json_time(cli, "purged_at", r->purged_at_us);
-    else
-        cli_out_puts(out, ",\"purged_at\":null");
-    cli_json_member(cli, "actor", r->actor);
-    cli_json_member(cli, "reason", r->reason);
-    cli_json_member(cli, "stream", r->stream);
-    cli_out_printf(out,
-                   ",\"events\":%" PRId64 ",\"dead_letters\":%" PRId64 ",\"snapshots\":%" PRId64
-                   ",\"jobs\":%" PRId64 ",\"left\":%" PRId64 "}\n",
-                   r->events, r->dead_letters, r->snapshots, r->jobs, r->left);
+    v->number = r->id;
+    v->absent = r->id <= 0;
 }
 
-static void record_show(cli_out *out, const howdah_purge_record *r)
+/* The time is the database's, taken when the purge was recorded. */
+static void get_purged_at(const void *thing, cli_value *v)
 {
-    cli_show_number(out, "purge", r->id);
-    cli_show_time(out, "purged at", r->purged_at_us);
-    cli_show_text(out, "by", hw_str_of(r->actor));
-    cli_show_text(out, "reason", hw_str_of(r->reason));
-    cli_show_text(out, "stream", hw_str_of(r->stream));
-    cli_show_number(out, "events erased", r->events);
-    cli_show_number(out, "dead letters", r->dead_letters);
-    cli_show_number(out, "snapshots", r->snapshots);
-    cli_show_number(out, "jobs", r->jobs);
-    cli_show_number(out, "revisions left", r->left);
+    const howdah_purge_record *r = thing;
+
+    v->number = r->purged_at_us;
+    v->absent = r->id <= 0;
 }
 
-typedef struct listing {
-    cli_context *cli;
-    cli_table table;
-    int64_t only; /* this one; 0: all */
-    int64_t n;
-} listing;
+#define AT(member) CLI_AT(howdah_purge_record, member)
 
-static void record_row(cli_table *table, const howdah_purge_record *r)
+static const cli_field fields[] = {
+    {"id", CLI_NUMBER, "purge", "id", .style = CLI_DIM, .get = get_id},
+    {"purged_at", CLI_MOMENT, "purged at", "purged at (UTC)", .style = CLI_DIM,
+     .get = get_purged_at},
+    {"actor", CLI_TEXT, "by", AT(actor)},
+    {"reason", CLI_TEXT, AT(reason)},
+    {"stream", CLI_TEXT, .blank = "(by id)", AT(stream)},
+    {"events", CLI_COUNT, "events erased", "events", AT(events)},
+    {"dead_letters", CLI_COUNT, "dead letters", AT(dead_letters)},
+    {"snapshots", CLI_COUNT, AT(snapshots)},
+    {"jobs", CLI_COUNT, AT(jobs)},
+    {"left", CLI_COUNT, "revisions left", "left", AT(left)},
+    {NULL},
+};
+
+/* The reason comes last in a table, where it gets the width that is left. */
+static const cli_entity purge_entity = {
+    fields,
+    .json = "id purged_at actor reason stream events dead_letters snapshots jobs left",
+    .show = "id purged_at actor reason stream events dead_letters snapshots jobs left",
+    .table = "id purged_at actor stream events left reason",
+};
+
+static int on_listed(void *ctx, const howdah_purge_record *record)
 {
-    char id[24];
-    char at[HOWDAH_TIME_SIZE];
-    char events[CLI_COUNT_SIZE];
-    char left[CLI_COUNT_SIZE];
-
-    (void)snprintf(id, sizeof id, "%" PRId64, r->id);
-    howdah_time_format(r->purged_at_us, at);
-    at[10] = ' ';
-    at[19] = '\0';
-    cli_count_text(r->events, events);
-    cli_count_text(r->left, left);
-    cli_table_row(table, (hw_str[]){hw_str_of(id), hw_str_of(at), hw_str_of(r->actor),
-                                    hw_str_of(r->stream ? r->stream : "(by id)"), hw_str_of(events),
-                                    hw_str_of(left), hw_str_of(r->reason)});
+    return cli_list_put(ctx, record);
 }
 
-static int on_record(void *ctx, const howdah_purge_record *record)
-{
-    listing *l = ctx;
+typedef struct wanted {
+    cli_out *out;
+    int64_t id;
+} wanted;
 
-    if (l->only > 0 && record->id != l->only)
-        return 0;
-    l->n++;
-    if (l->cli->out.json)
-        record_json(l->cli, record);
-    else if (l->only > 0)
-        record_show(&l->cli->out, record);
-    else
-        record_row(&l->table, record);
-    return cli_out_alive(&l->cli->out) ? 0 : 1;
+/* The library lists all records; the answer to a purge is its own. */
+static int on_wanted(void *ctx, const howdah_purge_record *record)
+{
+    const wanted *w = ctx;
+
+    if (record->id == w->id)
+        cli_entity_put(w->out, &purge_entity, record);
+    return cli_out_alive(w->out) ? 0 : 1;
 }
 
+/* "ls" takes none of the options of a purge: with one it was probably meant as something else. */
 static int run_ls(cli_context *cli, howdah_error *reterr)
 {
-    static const cli_column columns[] = {
-        {"id", CLI_DIM, true, true, 0},         {"purged at (UTC)", CLI_DIM, false, true, 0},
-        {"by", CLI_PLAIN, false, false, 0},     {"stream", CLI_PLAIN, false, false, 0},
-        {"events", CLI_PLAIN, true, true, 0},   {"left", CLI_PLAIN, true, true, 0},
-        {"reason", CLI_PLAIN, false, false, 0},
-    };
-    listing l = {.cli = cli};
+    cli_list list;
     int s = cli_args_words(&cli->args, 1, 1, reterr);
 
     for (const cli_option *o = cli->args.command->options; s == HOWDAH_OK && o->name; o++)
@@ -107,13 +89,10 @@ static int run_ls(cli_context *cli, howdah_error *reterr)
             s = hw_fail(reterr, HOWDAH_MISUSE, "purge ls does not take --%s", o->name);
     if (s == HOWDAH_OK)
         s = cli_open(cli, reterr);
-    cli_table_init(&l.table, &cli->out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
+    cli_list_begin(&list, cli, &purge_entity);
     if (s == HOWDAH_OK)
-        s = howdah_purges_walk(cli->bus, on_record, &l, reterr);
-    cli_table_flush(&l.table);
-    cli_table_done(&l.table);
-    if (s >= 0 && l.n == 0 && !cli->out.json)
-        cli_note(cli, "nothing was ever purged");
+        s = howdah_purges_walk(cli->bus, on_listed, &list, reterr);
+    cli_list_end(&list, s, "nothing has been purged");
     return s;
 }
 
@@ -127,11 +106,12 @@ static bool add_once(uuid_text *seen, size_t n, const char *text)
     for (size_t i = 0; i < n; i++)
         if (strcmp(seen[i], text) == 0)
             return false;
+    assert(strlen(text) == sizeof *seen - 1); /* a UUID */
     memcpy(seen[n], text, sizeof *seen);
     return true;
 }
 
-/* How many of the events of a question still have what a purge erases; ret_any: there are some. */
+/* How many events of a query still have what a purge erases; ret_any: there are some. */
 static int count_whole(cli_context *cli, const howdah_query_options *q, int64_t *count,
                        bool *ret_any, howdah_error *reterr)
 {
@@ -185,6 +165,7 @@ static int count_named(cli_context *cli, const howdah_purge_options *o, int64_t 
     return s;
 }
 
+/* A stream that does not exist is told apart from one that has nothing left to erase. */
 static int count_stream(cli_context *cli, const char *stream, int64_t *ret_count,
                         howdah_error *reterr)
 {
@@ -195,7 +176,7 @@ static int count_stream(cli_context *cli, const char *stream, int64_t *ret_count
     q.stream = stream;
     s = count_whole(cli, &q, ret_count, &any, reterr);
     if (s >= 0 && !any)
-        s = hw_fail(reterr, HOWDAH_NOT_FOUND, "the stream has no event");
+        s = hw_fail(reterr, HOWDAH_NOT_FOUND, "the stream has no events");
     return s;
 }
 
@@ -209,8 +190,9 @@ static int tell(cli_context *cli, const howdah_purge_options *o, howdah_error *r
     if (s < 0)
         return s;
     if (n == 0)
-        return hw_fail(reterr, HOWDAH_MISUSE,
-                       "purge needs --yes: it would erase nothing, all of it was purged before");
+        return hw_fail(
+            reterr, HOWDAH_MISUSE,
+            "purge needs --yes: it would erase nothing, because all of it was purged before");
     cli_count_text(n, count);
     s = hw_fail(reterr, HOWDAH_MISUSE,
                 "purge needs --yes: it would erase payload and headers of %s event%s", count,
@@ -222,32 +204,33 @@ static int tell(cli_context *cli, const howdah_purge_options *o, howdah_error *r
 
 /* ------------------------------------------------------------------ purging */
 
+/* Notes say where the bytes may still be: neither store can erase what has left it. */
 static int answer(cli_context *cli, const howdah_purge_options *o, howdah_purge_record *record,
                   howdah_error *reterr)
 {
     static const char in_sqlite[] =
         "it is overwritten in the file; copies and backups of the file keep it until they are "
-        "thrown away";
+        "deleted";
     static const char in_postgresql[] =
-        "the database's files let go of it with the next vacuum; backups and replication logs keep "
-        "it until they are thrown away";
+        "the next vacuum removes it from the database's files; backups and replication logs keep "
+        "it until they are deleted";
     bool on_sqlite = strncasecmp(cli_store(cli), "sqlite:", 7) == 0;
-    listing l = {.cli = cli, .only = record->id};
+    wanted w = {&cli->out, record->id};
     int s = HOWDAH_OK;
 
     if (record->id > 0) {
-        s = howdah_purges_walk(cli->bus, on_record, &l, reterr);
+        s = howdah_purges_walk(cli->bus, on_wanted, &w, reterr);
     } else if (cli->out.json) {
         record->actor = o->actor;
         record->reason = o->reason;
         record->stream = o->stream;
-        record_json(cli, record);
+        cli_entity_put(&cli->out, &purge_entity, record);
     }
     if (s < 0)
         return s;
     cli_out_flush(&cli->out);
     if (record->id == 0)
-        cli_note(cli, "all of it was purged before; nothing was erased, and nothing is recorded");
+        cli_note(cli, "all of it was purged before; nothing was erased and nothing was recorded");
     else
         cli_note(cli, "%s", on_sqlite ? in_sqlite : in_postgresql);
     if (record->left > 0)
@@ -259,6 +242,7 @@ static int answer(cli_context *cli, const howdah_purge_options *o, howdah_purge_
     return HOWDAH_OK;
 }
 
+/* Ids or a stream, never both, and always a reason: it is all that is left of what was erased. */
 static int parse(const cli_args *args, howdah_purge_options *o, howdah_error *reterr)
 {
     int s = HOWDAH_OK;
@@ -270,7 +254,7 @@ static int parse(const cli_args *args, howdah_purge_options *o, howdah_error *re
     o->reason = cli_args_text(args, "reason");
     o->actor = cli_args_text(args, "actor");
     if (!o->stream == (o->ids_n == 0))
-        s = hw_fail(reterr, HOWDAH_MISUSE, "purge: wanted --stream or the ids of events");
+        s = hw_fail(reterr, HOWDAH_MISUSE, "purge needs --stream or the ids of events");
     else if (o->stream && o->families)
         s = hw_fail(reterr, HOWDAH_MISUSE, "--families goes with ids: a stream is purged whole");
     else if (!o->reason)
@@ -278,6 +262,7 @@ static int parse(const cli_args *args, howdah_purge_options *o, howdah_error *re
     return s < 0 ? hw_advise(reterr, s, "usage: howdah %s", args->command->usage[0]) : s;
 }
 
+/* "ls" as the first word can be no id, since ids are UUIDs. */
 static int run(cli_context *cli, howdah_error *reterr)
 {
     howdah_purge_options o = HOWDAH_PURGE_OPTIONS_INIT;

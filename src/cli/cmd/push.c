@@ -1,4 +1,10 @@
-/* push.c - howdah push: jobs into a queue. */
+/*
+ * push.c - howdah push: jobs into a queue.
+ *
+ * The options fill one howdah_new_job.  For a single job that is the job; with --batch it has what
+ * a line leaves out.
+ */
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,13 +16,18 @@
 
 #define HEADERS_ROOM ((size_t)128 * 1024)
 
+/* Written by hand, not from a table of fields: --batch prints one a line, by the million. */
 void cli_pushed_json(cli_context *cli, const char *queue, const howdah_pushed *pushed)
 {
     cli_out_printf(&cli->out, "{\"id\":%" PRId64 ",\"queue\":", pushed->id);
-    cli_json_text(cli, queue);
+    cli_json_text(&cli->out, queue);
     cli_out_puts(&cli->out, pushed->existed ? ",\"existed\":true}\n" : "}\n");
 }
 
+/*
+ * A delay counts from the push, a time is absolute: both at once would contradict each
+ * other.
+ */
 static int take_times(const cli_args *args, howdah_new_job *job, howdah_error *reterr)
 {
     const char *run_at = cli_args_text(args, "run-at");
@@ -25,12 +36,14 @@ static int take_times(const cli_args *args, howdah_new_job *job, howdah_error *r
     if (s == HOWDAH_OK && run_at && cli_args_has(args, "delay"))
         s = hw_fail(reterr, HOWDAH_MISUSE, "--delay and --run-at exclude each other");
     if (s == HOWDAH_OK && run_at && !hw_time_parse(run_at, strlen(run_at), &job->run_at_us))
-        s = hw_fail_field(reterr, HOWDAH_INVALID, "run-at",
-                          "wanted a time, like 2026-01-31T09:30:00Z, not these %zu bytes",
-                          strlen(run_at));
+        s = hw_fail_field(
+            reterr, HOWDAH_INVALID, "run-at",
+            "expected a time, like 2026-01-31T09:30:00Z; got something else, %zu bytes long",
+            strlen(run_at));
     return s;
 }
 
+/* A JSON object is built member by member; take_headers() closes it. */
 static int add_header(hw_buf *headers, const char *pair, howdah_error *reterr)
 {
     const char *equals = strchr(pair, '=');
@@ -38,8 +51,7 @@ static int add_header(hw_buf *headers, const char *pair, howdah_error *reterr)
     if (!equals)
         return hw_fail(reterr, HOWDAH_MISUSE, "--header needs NAME=VALUE");
     if (!hw_utf8_valid(pair, strlen(pair)))
-        return hw_fail_field(reterr, HOWDAH_INVALID, "headers",
-                             "a name and a value in UTF-8 are needed");
+        return hw_fail_field(reterr, HOWDAH_INVALID, "headers", "name and value must be UTF-8");
     hw_buf_putc(headers, headers->len ? ',' : '{');
     hw_json_put_string(headers, pair, (size_t)(equals - pair));
     hw_buf_putc(headers, ':');
@@ -47,6 +59,7 @@ static int add_header(hw_buf *headers, const char *pair, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Without headers job->headers stays NULL, which means none. */
 static int take_headers(const cli_args *args, howdah_new_job *job, hw_buf *headers,
                         howdah_error *reterr)
 {
@@ -58,6 +71,7 @@ static int take_headers(const cli_args *args, howdah_new_job *job, hw_buf *heade
         s = add_header(headers, pair, reterr);
     if (s < 0 || headers->len == 0)
         return s;
+    assert(headers->data[0] == '{');
     hw_buf_putc(headers, '}');
     if (headers->broken == HOWDAH_LIMIT)
         return hw_fail_field(reterr, HOWDAH_INVALID, "headers", "must be at most 65536 bytes");
@@ -83,6 +97,7 @@ static int take_options(const cli_args *args, howdah_new_job *job, hw_buf *heade
     return s < 0 ? s : take_headers(args, job, headers, reterr);
 }
 
+/* A job that was there already is no failure: that is what --dedup is for. */
 static void say_pushed(cli_context *cli, const char *queue, const howdah_pushed *pushed)
 {
     if (cli->out.json)
@@ -92,6 +107,7 @@ static void say_pushed(cli_context *cli, const char *queue, const howdah_pushed 
                        pushed->existed ? ", which was there already" : "");
 }
 
+/* The payload is read before the store is opened: a slow stdin holds no connection. */
 static int push_one(cli_context *cli, const char *queue, const char *word, howdah_new_job *job,
                     howdah_error *reterr)
 {
@@ -118,11 +134,13 @@ static int push_one(cli_context *cli, const char *queue, const char *word, howda
     if (s == HOWDAH_OK)
         say_pushed(cli, queue, &pushed);
     else if (s < 0 && reterr->flags & HOWDAH_OUTCOME_UNKNOWN)
-        (void)hw_advise(reterr, s, "it may be pushed; a --dedup key makes it safe to repeat");
+        (void)hw_advise(reterr, s,
+                        "it may have been pushed; a --dedup key makes it safe to repeat");
     hw_buf_done(&room);
     return s;
 }
 
+/* Headers live as long as the job that points to them; cmd_push() frees them. */
 static int run(cli_context *cli, char **argv, hw_buf *headers, howdah_error *reterr)
 {
     howdah_new_job job = HOWDAH_NEW_JOB_INIT;

@@ -11,7 +11,7 @@ typedef struct cli_job {
     howdah_new_job job;
     hw_buf data;
     hw_buf headers;
-    hw_buf names; /* key, dedup, ... one behind the other */
+    hw_buf names; /* key, dedup, ... one after the other */
 } cli_job;
 
 void cli_job_init(cli_job *job, size_t payload_max);

@@ -2,9 +2,10 @@
  * push_batch.c - howdah push QUEUE --batch: jobs from JSON lines.
  *
  *   I1  Jobs are pushed in the order of their lines, a transaction at a time; a line that cannot be
- *       pushed ends the run, and no line behind its transaction is pushed.
+ *       pushed ends the run, and no line after its transaction is pushed.
  *   I2  Memory holds one transaction, of a bounded number of jobs and bytes.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +41,7 @@ typedef struct batch {
     int64_t stored_line;
 } batch;
 
+/* After a transaction nothing of it is held (I2). */
 static void drop_jobs(batch *b)
 {
     for (size_t i = 0; i < b->n; i++)
@@ -48,6 +50,7 @@ static void drop_jobs(batch *b)
     b->bytes = 0;
 }
 
+/* Also after batch_init() failed half way: what was not made is NULL. */
 static void batch_done(batch *b)
 {
     drop_jobs(b);
@@ -57,6 +60,10 @@ static void batch_done(batch *b)
     cli_lines_done(&b->lines);
 }
 
+/*
+ * All the room of a transaction is made at the start: a job does not move, so pointers into it
+ * hold.
+ */
 static int batch_init(batch *b, howdah_error *reterr)
 {
     int64_t tx_size = TX_SIZE_DEFAULT;
@@ -76,6 +83,7 @@ static int batch_init(batch *b, howdah_error *reterr)
     return s;
 }
 
+/* One transaction: either all its lines are pushed, or none. */
 static int store(batch *b, howdah_error *reterr)
 {
     int s;
@@ -102,11 +110,13 @@ static int store(batch *b, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* The job counts as held before it is parsed, so that it is freed when parsing fails half way. */
 static int take_line(batch *b, hw_str line, howdah_error *reterr)
 {
     cli_job *job = &b->jobs[b->n];
     int s;
 
+    assert(b->n < b->room); /* a full transaction was stored */
     if (b->n == 0)
         b->first_line = b->lines.number;
     cli_job_init(job, b->payload_max);
@@ -121,6 +131,7 @@ static int take_line(batch *b, hw_str line, howdah_error *reterr)
     return b->n == b->room || b->bytes >= TX_BYTES_MAX ? store(b, reterr) : HOWDAH_OK;
 }
 
+/* Blank lines are passed over. */
 static int store_all(batch *b, howdah_error *reterr)
 {
     for (;;) {
@@ -137,6 +148,7 @@ static int store_all(batch *b, howdah_error *reterr)
     }
 }
 
+/* After an error: up to which line a second run may leave the lines out. */
 static void sum_up(const batch *b, int s, const howdah_error *err)
 {
     char rate[CLI_COUNT_SIZE];
@@ -145,7 +157,7 @@ static void sum_up(const batch *b, int s, const howdah_error *err)
         cli_err_printf(&b->cli->out,
                        "howdah: %" PRId64 " jobs are pushed, up to line %" PRId64 "%s\n", b->stored,
                        b->stored_line,
-                       err->flags & HOWDAH_OUTCOME_UNKNOWN ? "; the next ones may be" : "");
+                       err->flags & HOWDAH_OUTCOME_UNKNOWN ? "; those after it may be, too" : "");
     } else if (!b->cli->quiet) {
         cli_count_text(cli_progress_rate(&b->progress, b->stored), rate);
         cli_err_printf(&b->cli->out,
@@ -167,7 +179,7 @@ int cli_push_batch(cli_context *cli, const char *queue, const howdah_new_job *de
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK) {
         if (isatty(STDIN_FILENO) == 1)
-            cli_note(cli, "reading JSON lines; Ctrl-D ends them");
+            cli_note(cli, "reading JSON lines; Ctrl-D ends the input");
         s = store_all(&b, reterr);
         cli_progress_clear(&b.progress);
         sum_up(&b, s, reterr);

@@ -1,67 +1,51 @@
-/* queue.c - howdah queue: queues in the hands of an operator. */
+/*
+ * queue.c - howdah queue: listing, setting, pausing and purging queues.
+ *
+ * A change answers with the queue as it is now (in a pipe), so a script need not ask again.
+ */
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "cli/in/verbs.h"
 #include "cli/out/queues.h"
 
-typedef struct listing {
-    cli_context *cli;
-    cli_table table;
-    size_t n;
-} listing;
-
+/* Walks take functions of the library's types; the list takes any thing. */
 static int on_listed(void *ctx, const howdah_queue_info *info)
 {
-    listing *l = ctx;
-
-    l->n++;
-    if (l->cli->out.json) {
-        cli_queue_json(l->cli, info);
-        cli_out_puts(&l->cli->out, "\n");
-    } else {
-        cli_queues_table_row(&l->table, info);
-    }
-    return cli_out_alive(&l->cli->out) ? 0 : 1;
+    return cli_list_put(ctx, info);
 }
 
 static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
-    listing l = {.cli = cli};
+    cli_list list;
     int s = cli_open(cli, reterr);
 
     (void)words_n;
     (void)words;
-    cli_queues_table_init(&l.table, &cli->out);
+    cli_list_begin(&list, cli, &cli_queue);
     if (s == HOWDAH_OK)
-        s = howdah_queues_walk(cli->bus, NULL, on_listed, &l, reterr);
-    cli_table_flush(&l.table);
-    cli_table_done(&l.table);
-    if (s >= 0 && l.n == 0 && !cli->out.json)
-        cli_note(cli, "no queues; howdah push QUEUE makes one");
+        s = howdah_queues_walk(cli->bus, NULL, on_listed, &list, reterr);
+    cli_list_end(&list, s, "no queues; howdah push QUEUE makes one");
     return s;
 }
 
+/* The same object for show, set, pause and resume: a script sees what is in force now. */
 static int on_shown(void *ctx, const howdah_queue_info *info)
 {
     cli_context *cli = ctx;
 
-    if (cli->out.json) {
-        cli_queue_json(cli, info);
-        cli_out_puts(&cli->out, "\n");
-    } else {
-        cli_queue_show(cli, info);
-    }
+    cli_entity_put(&cli->out, &cli_queue, info);
     return 0;
 }
 
+/* A queue that is not there is mostly a spelling mistake, so the advice is the list. */
 static int advise_queue(int s, howdah_error *reterr)
 {
     return s == HOWDAH_NOT_FOUND ? hw_advise(reterr, s, "howdah queue ls lists them") : s;
 }
 
+/* By its name: the library walks one queue, or says that it is not there. */
 static int show_queue(cli_context *cli, const char *queue, howdah_error *reterr)
 {
     return advise_queue(howdah_queues_walk(cli->bus, queue, on_shown, cli, reterr), reterr);
@@ -84,6 +68,7 @@ static int answer(cli_context *cli, const char *queue, const char *sentence, how
     return HOWDAH_OK;
 }
 
+/* The library knows the keys and their ranges; the help lists them. */
 static int set_pair(howdah_queue_options *options, const char *pair, howdah_error *reterr)
 {
     const char *equals = strchr(pair, '=');
@@ -91,7 +76,7 @@ static int set_pair(howdah_queue_options *options, const char *pair, howdah_erro
     int s;
 
     if (!equals)
-        return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "queue set wants KEY=VALUE"),
+        return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "queue set needs KEY=VALUE"),
                          "usage: howdah queue set QUEUE KEY=VALUE...");
     key = hw_strndup(pair, (size_t)(equals - pair));
     if (!key)
@@ -101,6 +86,7 @@ static int set_pair(howdah_queue_options *options, const char *pair, howdah_erro
     return s < 0 ? hw_advise(reterr, s, "howdah queue --help lists the settings") : s;
 }
 
+/* All pairs are checked before the store is opened, and set together. */
 static int run_set(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     howdah_queue_options options = HOWDAH_QUEUE_OPTIONS_INIT;
@@ -115,6 +101,7 @@ static int run_set(cli_context *cli, int words_n, char **words, howdah_error *re
     return s < 0 ? s : answer(cli, words[0], "is set", reterr);
 }
 
+/* Workers notice with their next claim. */
 static int run_pause(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int s = cli_open(cli, reterr);
@@ -122,9 +109,10 @@ static int run_pause(cli_context *cli, int words_n, char **words, howdah_error *
     (void)words_n;
     if (s == HOWDAH_OK)
         s = advise_queue(howdah_queue_pause(cli->bus, words[0], reterr), reterr);
-    return s < 0 ? s : answer(cli, words[0], "is paused; what is under way goes on", reterr);
+    return s < 0 ? s : answer(cli, words[0], "is paused; jobs under way continue", reterr);
 }
 
+/* Jobs that became due meanwhile are handed out at once. */
 static int run_resume(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int s = cli_open(cli, reterr);
@@ -132,9 +120,10 @@ static int run_resume(cli_context *cli, int words_n, char **words, howdah_error 
     (void)words_n;
     if (s == HOWDAH_OK)
         s = advise_queue(howdah_queue_resume(cli->bus, words[0], reterr), reterr);
-    return s < 0 ? s : answer(cli, words[0], "may go on", reterr);
+    return s < 0 ? s : answer(cli, words[0], "is resumed", reterr);
 }
 
+/* Jobs under way stay: a command that runs cannot be called back. */
 static int run_purge(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int64_t n = 0;
@@ -143,7 +132,7 @@ static int run_purge(cli_context *cli, int words_n, char **words, howdah_error *
     (void)words_n;
     if (!cli_args_has(&cli->args, "yes"))
         return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "queue purge needs --yes"),
-                         "it removes every job that is not under way, for good");
+                         "it removes for good every job that is not under way");
     s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
         s = advise_queue(howdah_queue_purge(cli->bus, words[0], &n, reterr), reterr);
@@ -151,7 +140,7 @@ static int run_purge(cli_context *cli, int words_n, char **words, howdah_error *
         return s;
     if (cli->out.json) {
         cli_out_puts(&cli->out, "{\"queue\":");
-        cli_json_text(cli, words[0]);
+        cli_json_text(&cli->out, words[0]);
         cli_out_printf(&cli->out, ",\"purged\":%" PRId64 "}\n", n);
     } else {
         cli_out_printf(&cli->out, "%s: %" PRId64 " job%s removed\n", words[0], n,

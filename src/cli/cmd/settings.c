@@ -1,22 +1,35 @@
-/* settings.c - howdah settings: the table of settings, with the values in force. */
+/*
+ * settings.c - howdah settings: the table of settings, with the values in force.
+ *
+ * In force means after the environment, --schema and --set; no store is opened.
+ */
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/out/fields.h"
 
-static void setting_json(cli_context *cli, const howdah_setting_info *info, const char *value)
-{
-    const char *const pairs[][2] = {
-        {"key", info->key},   {"value", value},       {"default", info->default_value},
-        {"unit", info->unit}, {"range", info->range}, {"environment", info->environment},
-        {"help", info->help},
-    };
+typedef struct setting {
+    howdah_setting_info info;
+    const char *value; /* in force; NULL: not set */
+} setting;
 
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        cli_out_printf(&cli->out, "%s\"%s\":", i ? "," : "{", pairs[i][0]);
-        cli_json_text(cli, pairs[i][1] ? pairs[i][1] : "");
-    }
-    cli_out_puts(&cli->out, "}\n");
-}
+#define AT(member) CLI_AT(setting, member)
+
+static const cli_field fields[] = {
+    {"key", CLI_STRING, AT(info.key)},
+    {"value", CLI_STRING, AT(value)},
+    {"default", CLI_STRING, AT(info.default_value)},
+    {"unit", CLI_STRING, AT(info.unit)},
+    {"range", CLI_STRING, AT(info.range)},
+    {"environment", CLI_STRING, AT(info.environment)},
+    {"help", CLI_STRING, AT(info.help)},
+    {NULL},
+};
+
+static const cli_entity setting_entity = {
+    fields,
+    .json = "key value default unit range environment help",
+};
 
 /* Two lines a setting: a table would have to cut the help texts. */
 static void setting_text(cli_context *cli, const howdah_setting_info *info, const char *value)
@@ -39,20 +52,21 @@ static void setting_text(cli_context *cli, const howdah_setting_info *info, cons
     cli_out_puts(out, "\n");
 }
 
+/* In the order of the library's table. */
 static void list(cli_context *cli)
 {
-    howdah_setting_info info = HOWDAH_SETTING_INFO_INIT;
+    setting one = {.info = HOWDAH_SETTING_INFO_INIT};
 
-    for (size_t i = 0; howdah_settings_describe(i, &info) == HOWDAH_OK; i++) {
-        const char *value = howdah_settings_get(cli->settings, info.key);
-
+    for (size_t i = 0; howdah_settings_describe(i, &one.info) == HOWDAH_OK; i++) {
+        one.value = howdah_settings_get(cli->settings, one.info.key);
         if (cli->out.json)
-            setting_json(cli, &info, value);
+            cli_entity_put(&cli->out, &setting_entity, &one);
         else
-            setting_text(cli, &info, value ? value : "");
+            setting_text(cli, &one.info, one.value ? one.value : "");
     }
 }
 
+/* Works without a store, so that a wrong setting can be found before the first use. */
 int cmd_settings(cli_context *cli, int argc, char **argv)
 {
     howdah_error err = HOWDAH_ERROR_INIT;

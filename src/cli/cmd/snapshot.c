@@ -1,17 +1,18 @@
-/* snapshot.c - howdah snapshot: the state of a stream at one of its versions. */
+/*
+ * snapshot.c - howdah snapshot: the state of a stream at one of its versions.
+ *
+ * The library keeps what it is given and computes nothing: a snapshot is the user's own sum of the
+ * events up to a version.
+ */
+#include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
 #include "cli/in/payload.h"
 #include "cli/in/verbs.h"
 #include "cli/out/events.h"
-#include "cli/out/show.h"
-#include "cli/out/subscriptions.h"
-
-#define ROWS_HELD 1000
-#define BASE64_BYTES_MAX ((size_t)512 * 1024 * 1024)
+#include "cli/out/fields.h"
 
 /* A version as a word, or by --version. */
 static int word_version(const char *word, int64_t *ret_version, howdah_error *reterr)
@@ -19,115 +20,104 @@ static int word_version(const char *word, int64_t *ret_version, howdah_error *re
     if (hw_parse_i64(word, 1, INT64_MAX, ret_version))
         return HOWDAH_OK;
     return hw_fail_field(reterr, HOWDAH_INVALID, "version",
-                         "wanted a whole number from 1 on, not these %zu bytes", strlen(word));
+                         "expected a whole number, 1 or more; got something else, %zu bytes long",
+                         strlen(word));
 }
 
-/* ----------------------------------------------------------------- printing */
+/* ------------------------------------------------------------------- fields */
 
-static void data_json(cli_context *cli, const howdah_snapshot *s)
+/* A snapshot of a list comes without its data: then JSON does not name them. */
+static void get_data(const void *thing, cli_value *v)
 {
-    hw_buf base64 = HW_BUF_INIT(BASE64_BYTES_MAX);
+    const howdah_snapshot *s = thing;
 
-    if (!s->content_type) {
-        cli_out_puts(&cli->out, ",\"data\":");
-        cli_out_put(&cli->out, s->data, s->data_len);
-        return;
-    }
-    hw_base64_put(&base64, s->data, s->data_len);
-    cli_out_puts(&cli->out, ",\"data\":null");
-    cli_json_member(cli, "content_type", s->content_type);
-    cli_out_printf(&cli->out, ",\"data_base64\":\"%s\"", hw_buf_str(&base64));
-    hw_buf_done(&base64);
+    v->left_out = !s->data;
+    if (!s->content_type)
+        v->text = (hw_str){s->data, s->data_len};
 }
 
-/* One object, without a line break; with its data when it has them. */
-static void snapshot_json(cli_context *cli, const howdah_snapshot *s)
+static void get_content_type(const void *thing, cli_value *v)
 {
-    cli_out_puts(&cli->out, "{\"stream\":");
-    cli_json_text(cli, s->stream);
-    cli_out_printf(&cli->out, ",\"version\":%" PRId64, s->version);
-    if (s->data)
-        data_json(cli, s);
-    else if (s->content_type)
-        cli_json_member(cli, "content_type", s->content_type);
-    cli_out_printf(&cli->out, ",\"bytes\":%zu,\"schema_version\":%" PRId64, s->data_len,
-                   s->schema_version);
-    if (s->taken_at_us != HOWDAH_NO_TIME)
-        cli_json_time(cli, "taken_at", s->taken_at_us);
-    cli_out_puts(&cli->out, "}");
+    const howdah_snapshot *s = thing;
+
+    v->text = hw_str_of(s->content_type);
+    v->left_out = !s->content_type;
 }
 
-static void snapshot_show(cli_out *out, const howdah_snapshot *s)
+static void get_base64(const void *thing, cli_value *v)
 {
-    char text[128];
+    const howdah_snapshot *s = thing;
 
-    cli_show_text(out, "stream", hw_str_of(s->stream));
-    cli_show_number(out, "version", s->version);
-    cli_show_number(out, "schema version", s->schema_version);
-    cli_show_time(out, "taken at", s->taken_at_us);
-    if (s->content_type) {
-        (void)snprintf(text, sizeof text, "(%.80s, %zu bytes)", s->content_type, s->data_len);
-        cli_show_text(out, "data", hw_str_of(text));
-    } else {
-        cli_show_text(out, "data", (hw_str){s->data, s->data_len});
-    }
+    cli_value_base64(v, s->content_type, s->data, s->data_len);
 }
+
+/* For people: JSON as it is, bytes as their type and size. */
+static void get_payload(const void *thing, cli_value *v)
+{
+    const howdah_snapshot *s = thing;
+
+    if (s->content_type)
+        hw_buf_printf(&v->room, "(%.80s, %zu bytes)", s->content_type, s->data_len);
+    else
+        v->text = (hw_str){s->data, s->data_len};
+}
+
+/* The answer to "put" does not know it. */
+static void get_taken_at(const void *thing, cli_value *v)
+{
+    const howdah_snapshot *s = thing;
+
+    v->number = s->taken_at_us;
+    v->left_out = s->taken_at_us == HOWDAH_NO_TIME;
+}
+
+#define AT(member) CLI_AT(howdah_snapshot, member)
+
+static const cli_field fields[] = {
+    {"stream", CLI_TEXT, .style = CLI_CYAN, AT(stream)},
+    {"version", CLI_NUMBER, AT(version)},
+    {"data", CLI_JSON, .get = get_data},
+    {"content_type", CLI_TEXT, .get = get_content_type},
+    {"data_base64", CLI_JSON, .get = get_base64},
+    {"payload", CLI_TEXT, "data", .get = get_payload},
+    {"bytes", CLI_COUNT, AT(data_len)},
+    {"schema_version", CLI_NUMBER, "schema version", "schema", .style = CLI_DIM,
+     AT(schema_version)},
+    {"taken_at", CLI_MOMENT, "taken at", "taken at (UTC)", .style = CLI_DIM, .get = get_taken_at},
+    {NULL},
+};
+
+static const cli_entity snapshot_entity = {
+    fields,
+    .json = "stream version data content_type data_base64 bytes schema_version taken_at",
+    .show = "stream version schema_version taken_at payload",
+    .table = "stream version bytes schema_version taken_at",
+};
 
 /* ----------------------------------------------------------------------- ls */
 
-typedef struct listing {
-    cli_context *cli;
-    cli_table table;
-    int64_t n;
-} listing;
-
+/* A list has the sizes of the data, not the data. */
 static int on_listed(void *ctx, const howdah_snapshot *s)
 {
-    listing *l = ctx;
-    char version[24];
-    char schema_version[24];
-    char bytes[CLI_COUNT_SIZE];
-    char taken_at[HOWDAH_TIME_SIZE];
-
-    l->n++;
-    if (l->cli->out.json) {
-        snapshot_json(l->cli, s);
-        cli_out_puts(&l->cli->out, "\n");
-        return cli_out_alive(&l->cli->out) ? 0 : 1;
-    }
-    (void)snprintf(version, sizeof version, "%" PRId64, s->version);
-    (void)snprintf(schema_version, sizeof schema_version, "%" PRId64, s->schema_version);
-    cli_count_text((long long)s->data_len, bytes);
-    howdah_time_format(s->taken_at_us, taken_at);
-    taken_at[10] = ' ';
-    taken_at[19] = '\0';
-    cli_table_row(&l->table, (hw_str[]){hw_str_of(s->stream), hw_str_of(version), hw_str_of(bytes),
-                                        hw_str_of(schema_version), hw_str_of(taken_at)});
-    return cli_out_alive(&l->cli->out) ? 0 : 1;
+    return cli_list_put(ctx, s);
 }
 
 static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
-    static const cli_column columns[] = {
-        {"stream", CLI_CYAN, false, false, 0},       {"version", CLI_PLAIN, true, true, 0},
-        {"bytes", CLI_PLAIN, true, true, 0},         {"schema", CLI_DIM, true, true, 0},
-        {"taken at (UTC)", CLI_DIM, false, true, 0},
-    };
-    listing l = {.cli = cli};
+    cli_list list;
     int s = cli_open(cli, reterr);
 
-    cli_table_init(&l.table, &cli->out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
+    cli_list_begin(&list, cli, &snapshot_entity);
     if (s == HOWDAH_OK)
-        s = howdah_snapshots_walk(cli->bus, words_n > 0 ? words[0] : NULL, on_listed, &l, reterr);
-    cli_table_flush(&l.table);
-    cli_table_done(&l.table);
-    if (s >= 0 && l.n == 0 && !cli->out.json)
-        cli_note(cli, "no snapshots");
+        s = howdah_snapshots_walk(cli->bus, words_n > 0 ? words[0] : NULL, on_listed, &list,
+                                  reterr);
+    cli_list_end(&list, s, "no snapshots");
     return s;
 }
 
 /* ---------------------------------------------------------------- put, get, rm */
 
+/* The data live in room, which ends with this call; the answer has their size only. */
 static int store_word(cli_context *cli, howdah_snapshot *snapshot, const char *word, int64_t keep,
                       howdah_error *reterr)
 {
@@ -150,6 +140,7 @@ static int store_word(cli_context *cli, howdah_snapshot *snapshot, const char *w
     return s;
 }
 
+/* The version must be one that the stream has: the library checks it. */
 static int run_put(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     howdah_snapshot snapshot = HOWDAH_SNAPSHOT_INIT;
@@ -171,8 +162,7 @@ static int run_put(cli_context *cli, int words_n, char **words, howdah_error *re
     if (s < 0)
         return s;
     if (cli->out.json) {
-        snapshot_json(cli, &snapshot);
-        cli_out_puts(&cli->out, "\n");
+        cli_entity_put(&cli->out, &snapshot_entity, &snapshot);
     } else {
         cli_out_printf(&cli->out, "%s: snapshot at version %" PRId64 ", %zu bytes\n",
                        snapshot.stream, snapshot.version, snapshot.data_len);
@@ -180,6 +170,7 @@ static int run_put(cli_context *cli, int words_n, char **words, howdah_error *re
     return HOWDAH_OK;
 }
 
+/* The nearest one at or below the version: the caller reads the events after it. */
 static int run_get(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     howdah_snapshot *snapshot = NULL;
@@ -193,16 +184,12 @@ static int run_get(cli_context *cli, int words_n, char **words, howdah_error *re
         s = howdah_snapshot_load(cli->bus, words[0], version, &snapshot, reterr);
     if (s < 0 || !snapshot)
         return s;
-    if (cli->out.json) {
-        snapshot_json(cli, snapshot);
-        cli_out_puts(&cli->out, "\n");
-    } else {
-        snapshot_show(&cli->out, snapshot);
-    }
+    cli_entity_put(&cli->out, &snapshot_entity, snapshot);
     howdah_snapshot_free(snapshot);
     return HOWDAH_OK;
 }
 
+/* --yes, because computing them again may take long; nothing else is lost. */
 static int run_rm(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int64_t upto = 0;
@@ -221,7 +208,7 @@ static int run_rm(cli_context *cli, int words_n, char **words, howdah_error *ret
         return s;
     if (cli->out.json) {
         cli_out_puts(&cli->out, "{\"stream\":");
-        cli_json_text(cli, words[0]);
+        cli_json_text(&cli->out, words[0]);
         cli_out_printf(&cli->out, ",\"removed\":%" PRId64 "}\n", removed);
     } else {
         cli_out_printf(&cli->out, "%s: %" PRId64 " snapshot%s removed\n", words[0], removed,
@@ -232,11 +219,12 @@ static int run_rm(cli_context *cli, int words_n, char **words, howdah_error *ret
 
 /* -------------------------------------------------------------------- state */
 
+/* The first line is always there, so that a script knows which line is the snapshot. */
 static void print_snapshot(cli_context *cli, const howdah_snapshot *snapshot)
 {
     if (!cli->out.json) {
         if (snapshot)
-            snapshot_show(&cli->out, snapshot);
+            cli_entity_show(&cli->out, &snapshot_entity, snapshot);
         else
             cli_out_puts(&cli->out, "no snapshot");
         cli_out_puts(&cli->out, "\n");
@@ -244,12 +232,13 @@ static void print_snapshot(cli_context *cli, const howdah_snapshot *snapshot)
     }
     cli_out_puts(&cli->out, "{\"snapshot\":");
     if (snapshot)
-        snapshot_json(cli, snapshot);
+        cli_entity_json(&cli->out, &snapshot_entity, snapshot, "");
     else
         cli_out_puts(&cli->out, "null");
     cli_out_puts(&cli->out, "}\n");
 }
 
+/* The events after the snapshot, as howdah read prints them. */
 static int print_events(cli_context *cli, howdah_reader *reader, howdah_error *reterr)
 {
     cli_events events;
@@ -264,11 +253,12 @@ static int print_events(cli_context *cli, howdah_reader *reader, howdah_error *r
     }
     cli_events_flush(&events);
     if (s >= 0 && events.count == 0 && !cli->out.json)
-        cli_note(cli, "no events behind it");
+        cli_note(cli, "no events after it");
     cli_events_done(&events);
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* Snapshot and events are opened in one call, so that they fit together. */
 static int run_state(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     howdah_snapshot *snapshot = NULL;
@@ -283,6 +273,7 @@ static int run_state(cli_context *cli, int words_n, char **words, howdah_error *
         s = howdah_state_open(cli->bus, words[0], version, &snapshot, &reader, reterr);
     if (s < 0)
         return s;
+    assert(reader);
     print_snapshot(cli, snapshot);
     s = print_events(cli, reader, reterr);
     howdah_reader_close(reader);

@@ -1,4 +1,8 @@
-/* status.c - howdah status: facts about the bus, its subscriptions and its queues. */
+/*
+ * status.c - howdah status: facts about the bus, its subscriptions and its queues.
+ *
+ * Meant to be run every few seconds: it takes the summary of queues, which does not count history.
+ */
 #include <inttypes.h>
 #include <string.h>
 
@@ -18,19 +22,24 @@ typedef struct printer {
     int64_t skips;
 } printer;
 
+/*
+ * Not from a table of fields: which facts there are is the store's to say, and their keys are its
+ * own.
+ */
 static void fact_json(printer *p, const howdah_fact *fact)
 {
     cli_out_puts(&p->cli->out, p->begun ? "," : "{");
-    cli_json_text(p->cli, fact->key);
+    cli_json_text(&p->cli->out, fact->key);
     cli_out_puts(&p->cli->out, ":");
     if (!fact->value)
         cli_out_puts(&p->cli->out, "null");
     else if (fact->number)
         cli_out_puts(&p->cli->out, fact->value);
     else
-        cli_json_text(p->cli, fact->value);
+        cli_json_text(&p->cli->out, fact->value);
 }
 
+/* Wider than "show": the keys of facts are longer than labels. */
 static void line(cli_out *out, const char *key, const char *value)
 {
     cli_out_style(out, CLI_BOLD);
@@ -51,15 +60,16 @@ static int on_fact(void *ctx, const howdah_fact *fact)
     return 0;
 }
 
+/* Rows are held until the facts and sums are printed: the tables come last in a terminal. */
 static int on_subscription(void *ctx, const howdah_subscription_info *info)
 {
     printer *p = ctx;
 
     if (p->cli->out.json) {
         cli_out_puts(&p->cli->out, p->subs_n > 0 ? "," : "");
-        cli_sub_json(p->cli, info);
+        cli_entity_json(&p->cli->out, &cli_subscription, info, "");
     } else {
-        cli_subs_table_row(&p->subs, info);
+        cli_fields_row(&p->subs, cli_subscription.fields, cli_subscription.table, info);
     }
     p->subs_n++;
     p->dead_letters += info->dead_letters;
@@ -73,9 +83,9 @@ static int on_queue(void *ctx, const howdah_queue_info *info)
 
     if (p->cli->out.json) {
         cli_out_puts(&p->cli->out, p->queues_n > 0 ? "," : "");
-        cli_queue_summary_json(p->cli, info);
+        cli_entity_json(&p->cli->out, &cli_queue_summary, info, "");
     } else {
-        cli_queues_summary_row(&p->queues, info);
+        cli_fields_row(&p->queues, cli_queue_summary.fields, cli_queue_summary.table, info);
     }
     p->queues_n++;
     p->dead_letters += info->dead_letters;
@@ -104,6 +114,7 @@ static int look(printer *p, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* null where this user may not see what would be summed. */
 static void sum_json(printer *p, const char *name, bool known, int64_t sum)
 {
     if (known)
@@ -120,6 +131,7 @@ static void sum_text(printer *p, const char *name, int64_t sum)
     line(&p->cli->out, name, count);
 }
 
+/* Skips are shown only when there are some: they mean that events may have been lost. */
 static void sum_up(printer *p)
 {
     bool subs = p->subs_n != HOWDAH_ABSENT;
@@ -141,6 +153,7 @@ static void sum_up(printer *p)
     cli_table_flush(&p->queues);
 }
 
+/* One object of facts, subscriptions, queues and sums; an error half way is told on stderr. */
 int cmd_status(cli_context *cli, int argc, char **argv)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
@@ -149,8 +162,8 @@ int cmd_status(cli_context *cli, int argc, char **argv)
 
     (void)argc;
     (void)argv;
-    cli_subs_table_init(&p.subs, &cli->out);
-    cli_queues_summary_init(&p.queues, &cli->out);
+    cli_entity_table(&p.subs, &cli->out, &cli_subscription);
+    cli_entity_table(&p.queues, &cli->out, &cli_queue_summary);
     if (s == HOWDAH_OK)
         s = cli_open(cli, &err);
     if (s == HOWDAH_OK)

@@ -1,4 +1,10 @@
-/* sub.c - howdah sub: subscriptions by name, from any process. */
+/*
+ * sub.c - howdah sub: subscriptions by name, from any process.
+ *
+ * Nothing here talks to the process that runs a subscription: what is asked for is stored, and the
+ * owner sees it with its next look.
+ */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,64 +14,41 @@
 #include "cli/cli.h"
 #include "cli/in/signals.h"
 #include "cli/in/verbs.h"
-#include "cli/out/show.h"
 #include "cli/out/subscriptions.h"
 
 #define WAIT_LOOK_MS 100
-#define ROWS_HELD 1000
 
 /* ---------------------------------------------------------------- ls, show */
 
-typedef struct listing {
-    cli_context *cli;
-    cli_table table;
-    size_t n;
-} listing;
-
 static int on_listed(void *ctx, const howdah_subscription_info *info)
 {
-    listing *l = ctx;
-
-    l->n++;
-    if (l->cli->out.json) {
-        cli_sub_json(l->cli, info);
-        cli_out_puts(&l->cli->out, "\n");
-    } else {
-        cli_subs_table_row(&l->table, info);
-    }
-    return 0;
+    return cli_list_put(ctx, info);
 }
 
 static int run_ls(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
-    listing l = {.cli = cli};
+    cli_list list;
     int s = cli_open(cli, reterr);
 
     (void)words_n;
     (void)words;
-    cli_subs_table_init(&l.table, &cli->out);
+    cli_list_begin(&list, cli, &cli_subscription);
     if (s == HOWDAH_OK)
-        s = howdah_subscriptions_walk(cli->bus, NULL, on_listed, &l, reterr);
-    cli_table_flush(&l.table);
-    cli_table_done(&l.table);
-    if (s >= 0 && l.n == 0 && !cli->out.json)
-        cli_note(cli, "no subscriptions; howdah subscribe NAME makes one");
+        s = howdah_subscriptions_walk(cli->bus, NULL, on_listed, &list, reterr);
+    cli_list_end(&list, s, "no subscriptions; howdah subscribe NAME makes one");
     return s;
 }
 
+/* The same object for show, pause, resume, reset and wait. */
 static int on_shown(void *ctx, const howdah_subscription_info *info)
 {
     cli_context *cli = ctx;
 
-    if (cli->out.json) {
-        cli_sub_json(cli, info);
-        cli_out_puts(&cli->out, "\n");
-    } else {
-        cli_sub_show(cli, info);
-    }
+    cli_entity_put(&cli->out, &cli_subscription, info);
     return 0;
 }
 
+/* A name that is not there is the library's NOT_FOUND. */
 static int run_show(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int s = cli_open(cli, reterr);
@@ -85,6 +68,7 @@ static int answer(cli_context *cli, const char *name, const char *sentence, howd
     return HOWDAH_OK;
 }
 
+/* The reason is stored and shown, so that others know why it stands still. */
 static int run_pause(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int s = cli_open(cli, reterr);
@@ -93,11 +77,11 @@ static int run_pause(cli_context *cli, int words_n, char **words, howdah_error *
     if (s == HOWDAH_OK)
         s = howdah_subscription_pause(cli->bus, words[0], cli_args_text(&cli->args, "reason"),
                                       reterr);
-    return s < 0
-               ? s
-               : answer(cli, words[0], "is paused; its owner hears of it within a second", reterr);
+    return s < 0 ? s
+                 : answer(cli, words[0], "is paused; its owner notices within a second", reterr);
 }
 
+/* Also releases a halted one: its owner tries the same event again. */
 static int run_resume(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int s = cli_open(cli, reterr);
@@ -105,9 +89,10 @@ static int run_resume(cli_context *cli, int words_n, char **words, howdah_error 
     (void)words_n;
     if (s == HOWDAH_OK)
         s = howdah_subscription_resume(cli->bus, words[0], reterr);
-    return s < 0 ? s : answer(cli, words[0], "may go on", reterr);
+    return s < 0 ? s : answer(cli, words[0], "is resumed", reterr);
 }
 
+/* --to is required: a default would throw a place away by accident. */
 static int run_reset(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int64_t to = 0;
@@ -122,9 +107,14 @@ static int run_reset(cli_context *cli, int words_n, char **words, howdah_error *
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
         s = howdah_subscription_reset(cli->bus, words[0], to, reterr);
-    return s < 0 ? s : answer(cli, words[0], "was moved; its owner starts anew from there", reterr);
+    return s < 0 ? s
+                 : answer(cli, words[0], "was moved; its owner starts again from there", reterr);
 }
 
+/*
+ * The router of a binding is removed by unbind, and the library's advice says so; else somebody
+ * runs it.
+ */
 static int run_rm(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     int s = cli_open(cli, reterr);
@@ -133,15 +123,15 @@ static int run_rm(cli_context *cli, int words_n, char **words, howdah_error *ret
     if (s == HOWDAH_OK)
         s = howdah_subscription_remove(cli->bus, words[0], reterr);
     if (s == HOWDAH_CONFLICT && strncmp(reterr->advice, "howdah unbind", 13) != 0)
-        return hw_advise(reterr, s, "end the process that runs it first");
+        return hw_advise(reterr, s, "stop the process that runs it first");
     if (s < 0)
         return s;
     if (cli->out.json) {
         cli_out_puts(&cli->out, "{\"subscriber_id\":");
-        cli_json_text(cli, words[0]);
+        cli_json_text(&cli->out, words[0]);
         cli_out_puts(&cli->out, ",\"removed\":true}\n");
     } else {
-        cli_out_printf(&cli->out, "%s is gone; its dead letters stay\n", words[0]);
+        cli_out_printf(&cli->out, "%s is removed; its dead letters stay\n", words[0]);
     }
     return HOWDAH_OK;
 }
@@ -157,6 +147,7 @@ typedef struct wait_state {
     int s;
 } wait_state;
 
+/* The first look fixes the target, so that new events do not move it away. */
 static int on_looked(void *ctx, const howdah_subscription_info *info)
 {
     wait_state *w = ctx;
@@ -167,7 +158,7 @@ static int on_looked(void *ctx, const howdah_subscription_info *info)
     if (info->state == HOWDAH_SUBSCRIPTION_HALTED && w->at < w->target) {
         w->s = hw_fail(w->reterr, HOWDAH_FAILED, "subscription %s is halted at %" PRId64 ": %s",
                        info->subscriber_id, w->at, info->reason);
-        (void)hw_advise(w->reterr, w->s, "mend the cause, then: howdah sub resume %.100s",
+        (void)hw_advise(w->reterr, w->s, "fix the cause, then: howdah sub resume %.100s",
                         info->subscriber_id);
     }
     if (info->state == HOWDAH_SUBSCRIPTION_PAUSED && !w->said && w->at < w->target) {
@@ -177,6 +168,7 @@ static int on_looked(void *ctx, const howdah_subscription_info *info)
     return 0;
 }
 
+/* It polls: the subscription may run anywhere, and only the store knows where it is. */
 static int wait_for(wait_state *w, const char *name, int64_t end_ms, howdah_error *reterr)
 {
     for (;;) {
@@ -191,14 +183,15 @@ static int wait_for(wait_state *w, const char *name, int64_t end_ms, howdah_erro
             return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
         if (hw_clock_mono_ms() >= end_ms) {
             s = hw_fail(reterr, HOWDAH_FAILED,
-                        "subscription %s is at %" PRId64 ", %" PRId64 " is not reached yet", name,
-                        w->at, w->target);
-            return hw_advise(reterr, s, "howdah sub show %.100s says who runs it", name);
+                        "subscription %s is at %" PRId64 ", and has not reached %" PRId64 " yet",
+                        name, w->at, w->target);
+            return hw_advise(reterr, s, "howdah sub show %.100s shows who runs it", name);
         }
         (void)nanosleep(&pause, NULL); /* a signal ends it */
     }
 }
 
+/* A timeout that would overflow the clock is none. */
 static int run_wait(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     wait_state w = {cli, HOWDAH_ABSENT, 0, false, reterr, HOWDAH_OK};
@@ -215,62 +208,72 @@ static int run_wait(cli_context *cli, int words_n, char **words, howdah_error *r
                          ? INT64_MAX
                          : now_ms + timeout_ms,
                      reterr);
-    return s < 0 ? s : answer(cli, words[0], "has handled all that was there", reterr);
+    return s < 0 ? s : answer(cli, words[0], "has handled everything that was in the log", reterr);
 }
 
 /* ------------------------------------------------------------------- skips */
 
-static int on_skip(void *ctx, const howdah_skip *skip)
+/* "7-9": the numbers that were passed over, in one cell. */
+static void get_numbers(const void *thing, cli_value *v)
 {
-    listing *l = ctx;
-    cli_out *out = &l->cli->out;
-    char id[24];
-    char range[48];
-    char age[32];
+    const howdah_skip *skip = thing;
 
-    l->n++;
-    if (out->json) {
-        cli_out_printf(out, "{\"id\":%" PRId64 ",\"subscriber_id\":", skip->id);
-        cli_json_text(l->cli, skip->subscriber_id);
-        cli_out_printf(out, ",\"first\":%" PRId64 ",\"last\":%" PRId64 ",\"age_ms\":%" PRId64,
-                       skip->first, skip->last, skip->age_ms);
-        cli_json_member(l->cli, "reason", skip->reason);
-        cli_json_time(l->cli, "created_at", skip->created_at_us);
-        cli_json_member(l->cli, "resolution", skip->resolution);
-        cli_out_puts(out, "}\n");
-        return 0;
-    }
-    (void)snprintf(id, sizeof id, "%" PRId64, skip->id);
-    (void)snprintf(range, sizeof range, "%" PRId64 "-%" PRId64, skip->first, skip->last);
-    (void)snprintf(age, sizeof age, "%" PRId64 " ms", skip->age_ms);
-    cli_table_row(&l->table,
-                  (hw_str[]){hw_str_of(id), hw_str_of(skip->subscriber_id), hw_str_of(range),
-                             hw_str_of(age), hw_str_of(skip->reason),
-                             hw_str_of(skip->resolution[0] ? skip->resolution : "(open)")});
-    return 0;
+    assert(skip->first <= skip->last);
+    (void)snprintf(v->small, sizeof v->small, "%" PRId64 "-%" PRId64, skip->first, skip->last);
+    v->text = hw_str_of(v->small);
 }
 
+/* In milliseconds also for people: what matters is how it compares with --gap-timeout. */
+static void get_missing_for(const void *thing, cli_value *v)
+{
+    const howdah_skip *skip = thing;
+
+    (void)snprintf(v->small, sizeof v->small, "%" PRId64 " ms", skip->age_ms);
+    v->text = hw_str_of(v->small);
+}
+
+#define AT(member) CLI_AT(howdah_skip, member)
+
+static const cli_field skip_fields[] = {
+    {"id", CLI_NUMBER, .style = CLI_DIM, AT(id)},
+    {"subscriber_id", CLI_TEXT, .head = "subscription", .style = CLI_CYAN, AT(subscriber_id)},
+    {"first", CLI_NUMBER, AT(first)},
+    {"last", CLI_NUMBER, AT(last)},
+    {"numbers", CLI_WORD, .right = true, .get = get_numbers},
+    {"age_ms", CLI_NUMBER, AT(age_ms)},
+    {"missing_for", CLI_WORD, .head = "missing for", .right = true, .get = get_missing_for},
+    {"reason", CLI_TEXT, AT(reason)},
+    {"created_at", CLI_TIME, AT(created_at_us)},
+    {"resolution", CLI_TEXT, .blank = "(open)", AT(resolution)},
+    {NULL},
+};
+
+static const cli_entity skip_entity = {
+    skip_fields,
+    .json = "id subscriber_id first last age_ms reason created_at resolution",
+    .table = "id subscriber_id numbers missing_for reason resolution",
+};
+
+static int on_skip(void *ctx, const howdah_skip *skip)
+{
+    return cli_list_put(ctx, skip);
+}
+
+/* Open ones unless --all. */
 static int run_skips(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
-    static const cli_column columns[] = {
-        {"id", CLI_DIM, true, true, 0},         {"subscription", CLI_CYAN, false, false, 0},
-        {"numbers", CLI_PLAIN, true, true, 0},  {"missing for", CLI_PLAIN, true, true, 0},
-        {"reason", CLI_PLAIN, false, false, 0}, {"resolution", CLI_PLAIN, false, false, 0},
-    };
-    listing l = {.cli = cli};
+    cli_list list;
     int s = cli_open(cli, reterr);
 
-    cli_table_init(&l.table, &cli->out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
+    cli_list_begin(&list, cli, &skip_entity);
     if (s == HOWDAH_OK)
         s = howdah_skips_walk(cli->bus, words_n > 0 ? words[0] : NULL,
-                              cli_args_has(&cli->args, "all"), on_skip, &l, reterr);
-    cli_table_flush(&l.table);
-    cli_table_done(&l.table);
-    if (s >= 0 && l.n == 0 && !cli->out.json)
-        cli_note(cli, "nothing was skipped");
+                              cli_args_has(&cli->args, "all"), on_skip, &list, reterr);
+    cli_list_end(&list, s, "nothing was skipped");
     return s;
 }
 
+/* A skip is resolved by a person who looked, so it needs a reason. */
 static int run_resolve(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
     const char *reason = cli_args_text(&cli->args, "reason");

@@ -6,6 +6,7 @@
  *   I2  However it ends (enough events, a signal, nobody reads), the checkpoint is stored and the
  *       ownership given up on the way out.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -54,6 +55,7 @@ typedef struct job {
 
 /* ----------------------------------------------------------------- request */
 
+/* Without the option a number keeps the library's default. */
 static int parse_numbers(const cli_args *args, howdah_subscribe_options *o, howdah_error *reterr)
 {
     int s = cli_args_number(args, "batch-size", 1, INT64_MAX, &o->batch_size, reterr);
@@ -101,6 +103,7 @@ static int parse_modes(const cli_args *args, howdah_subscribe_options *o, howdah
     return s;
 }
 
+/* An empty --stream is not "no stream": it takes back an earlier one. */
 static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
 {
     int s = cli_args_words(args, 1, 1, reterr);
@@ -127,18 +130,21 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
     if (s == HOWDAH_OK)
         s = cli_args_duration(args, "timeout", &r->timeout_ms, reterr);
     if (s == HOWDAH_OK && r->exec && !r->exec[0])
-        s = hw_fail_field(reterr, HOWDAH_INVALID, "exec", "wanted a command");
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "exec", "expected a command");
     return s;
 }
 
 /* ----------------------------------------------------------------- handling */
 
+/* The library notices an interrupt between two events, so the rest of a batch is put back. */
 static void end(job *j, ending why)
 {
+    assert(why != GOING_ON);
     j->ending = why;
     howdah_interrupt(j->cli->bus);
 }
 
+/* Dead letters count as well: --max bounds what is taken out of the way, not what succeeds. */
 static void count_one(job *j)
 {
     j->count++;
@@ -146,6 +152,7 @@ static void count_one(job *j)
         end(j, ENOUGH);
 }
 
+/* Only when somebody sees it: this runs after every event. */
 static void update_live(job *j)
 {
     howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
@@ -156,6 +163,7 @@ static void update_live(job *j)
     cli_live_update(&j->live, &info, j->count);
 }
 
+/* Flushed before it counts as handled (I1): a line in our buffer is lost with us. */
 static int print_event(job *j, const howdah_event *event)
 {
     if (cli_events_put(&j->events, event, &j->err) < 0) {
@@ -169,11 +177,13 @@ static int print_event(job *j, const howdah_event *event)
     return HOWDAH_PUT_BACK;
 }
 
+/* The handler runs in the only thread there is, so the environment may change. */
 static bool put_variable(const char *name, const char *value)
 {
     return setenv(name, value, 1) == 0; /* NOLINT(concurrency-mt-unsafe): one thread */
 }
 
+/* Our own environment: commands run one at a time here, in this thread. */
 static int set_environment(const howdah_event *event, const howdah_delivery *delivery,
                            howdah_error *reterr)
 {
@@ -193,6 +203,7 @@ static int set_environment(const howdah_event *event, const howdah_delivery *del
     return hw_fail_no_memory(reterr);
 }
 
+/* Each failed try is a note: the command may go on for hours. */
 static void say_failed(job *j, const howdah_event *event, const howdah_delivery *delivery,
                        const char *message)
 {
@@ -206,6 +217,7 @@ static void say_failed(job *j, const howdah_event *event, const howdah_delivery 
              message);
 }
 
+/* A command that cannot even be started is no failure of the event: the whole run ends. */
 static int run_command(job *j, const howdah_event *event, howdah_delivery *delivery)
 {
     cli_exec_result result = {.ok = false};
@@ -229,13 +241,14 @@ static int run_command(job *j, const howdah_event *event, howdah_delivery *deliv
     }
     if (result.ok)
         return HOWDAH_HANDLED;
-    /* Whoever told us to leave may have told the command too: that is no failure of its own. */
+    /* A signal for us may have reached the command too: that is no failure of its own. */
     if (cli_signal_caught())
         return HOWDAH_PUT_BACK;
     say_failed(j, event, delivery, result.message);
     return howdah_delivery_fail(delivery, result.message);
 }
 
+/* Once we are about to leave, whatever still comes is put back (I1). */
 static int on_event(void *ctx, const howdah_event *event, howdah_delivery *delivery)
 {
     job *j = ctx;
@@ -252,6 +265,7 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
     return result;
 }
 
+/* The library tells what happened; here it only counts. */
 static void on_dead_letter(void *ctx, const howdah_event *event, const char *error, int attempts)
 {
     job *j = ctx;
@@ -276,12 +290,13 @@ static void on_log(void *ctx, int level, const char *message)
     cli_note(j->cli, "%s", message);
 }
 
+/* A person must look at it, so the advice is what to do after that. */
 static int fail_halted(const howdah_subscription_info *info, howdah_error *reterr)
 {
     int s = hw_fail(reterr, HOWDAH_FAILED, "subscription %s is halted: %s", info->subscriber_id,
                     info->reason[0] ? info->reason : "no reason was given");
 
-    return hw_advise(reterr, s, "mend the cause, then: howdah sub resume %.100s",
+    return hw_advise(reterr, s, "fix the cause, then: howdah sub resume %.100s",
                      info->subscriber_id);
 }
 
@@ -293,6 +308,7 @@ static int fail_paused(const howdah_subscription_info *info, howdah_error *reter
     return hw_advise(reterr, s, "howdah sub resume %.100s", info->subscriber_id);
 }
 
+/* State is looked at four times a second; the note is worth one line. */
 static void say_once(job *j, const char *what, const char *detail)
 {
     if (!j->said && j->cli->out.err_terminal) {
@@ -314,10 +330,11 @@ static int on_stored(void *ctx, const howdah_subscription_info *info)
 
     w->done = info->high >= info->head && info->holes_n == 0;
     if (info->owner[0])
-        say_once(w->j, "waits as a standby; the owner is ", info->owner);
+        say_once(w->j, "is on standby; the owner is ", info->owner);
     return 0;
 }
 
+/* Somebody else may own it: then only the store knows how far it is. */
 static int look_at_stored(job *j, howdah_error *reterr)
 {
     stored w = {j, false};
@@ -366,6 +383,7 @@ static int look(job *j, howdah_error *reterr)
 
 /* ------------------------------------------------------------------ serving */
 
+/* A timeout that would overflow the clock is none. */
 static int64_t end_of(int64_t timeout_ms)
 {
     int64_t now_ms = hw_clock_mono_ms();
@@ -390,6 +408,7 @@ static int serve_slice(job *j, int64_t end_ms, howdah_error *reterr)
     return s == HOWDAH_OK ? HOWDAH_END : HOWDAH_OK;
 }
 
+/* --max 0 serves nothing: the subscription was made, which is all that was asked for. */
 static int serve(job *j, howdah_error *reterr)
 {
     int64_t end_ms = end_of(j->r->timeout_ms);
@@ -413,6 +432,7 @@ static int serve(job *j, howdah_error *reterr)
 
 /* ----------------------------------------------------------- coming, leaving */
 
+/* --from is for a new subscription; that it is ignored is told to a person. */
 static int on_existing(void *ctx, const howdah_subscription_info *info)
 {
     job *j = ctx;
@@ -424,7 +444,7 @@ static int on_existing(void *ctx, const howdah_subscription_info *info)
     j->originals = info->originals_only;
     if (cli_args_has(&j->cli->args, "from") && j->cli->out.err_terminal)
         cli_note(j->cli,
-                 "%s exists already and goes on behind %" PRId64 "; howdah sub reset moves it",
+                 "%s exists already and continues after %" PRId64 "; howdah sub reset moves it",
                  info->subscriber_id, info->high);
     return 0;
 }
@@ -460,6 +480,7 @@ static int unsubscribe(job *j, int s, howdah_error *reterr)
     howdah_error err = HOWDAH_ERROR_INIT;
     int stored_s;
 
+    assert(j->sub);
     howdah_interrupt_clear(j->cli->bus);
     stored_s = howdah_unsubscribe(j->sub, &err);
     if (stored_s < 0 && (s >= 0 || s == HOWDAH_INTERRUPTED)) {
@@ -469,7 +490,8 @@ static int unsubscribe(job *j, int s, howdah_error *reterr)
     return s;
 }
 
-static void say_goodbye(job *j)
+/* For a person who watched; a log has the checkpoint, which says more. */
+static void sum_up(job *j)
 {
     char count[CLI_COUNT_SIZE];
 
@@ -481,6 +503,7 @@ static void say_goodbye(job *j)
              j->dead == 1 ? "" : "s");
 }
 
+/* Once subscribed, every way out goes through unsubscribe() (I2). */
 static int run(job *j, howdah_error *reterr)
 {
     int s = cli_open(j->cli, reterr);
@@ -495,7 +518,7 @@ static int run(job *j, howdah_error *reterr)
                  j->r->options.subscriber_id);
     s = unsubscribe(j, serve(j, reterr), reterr);
     cli_live_clear(&j->live);
-    say_goodbye(j);
+    sum_up(j);
     /* SIGTERM is how a service is asked to end, and it did; Ctrl-C is told as everywhere. */
     if (s == HOWDAH_INTERRUPTED && cli_signal_caught() == SIGTERM) {
         j->cli->out.broken = 0; /* a write it cut short: that event is outstanding */

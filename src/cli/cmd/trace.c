@@ -4,6 +4,7 @@
  * In a pipe each event is printed as it comes.  The drawing in a terminal needs to know whether a
  * sister follows, so there the rows are kept: at most HOWDAH_CAUSATION_MAX short ones.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,6 +44,7 @@ static int print_json(trace *t, int depth, const howdah_event *event)
     return cli_out_alive(&t->cli->out) ? 0 : 1;
 }
 
+/* One row of text, clean already: drawing only cuts it. */
 static void describe(trace *t, const howdah_event *event)
 {
     char id[HOWDAH_UUID_SIZE];
@@ -61,6 +63,7 @@ static void describe(trace *t, const howdah_event *event)
                    utf8);
 }
 
+/* Causes come with negative depths, the root first, so its depth makes level 0. */
 static int keep_row(trace *t, int depth, const howdah_event *event)
 {
     row *rows = t->rows;
@@ -78,6 +81,7 @@ static int keep_row(trace *t, int depth, const howdah_event *event)
     }
     if (t->rows_n == 0)
         t->depth_min = depth;
+    assert(depth >= t->depth_min); /* the root came first */
     rows[t->rows_n].level = depth - t->depth_min;
     rows[t->rows_n].self = depth == 0;
     t->rows_n++;
@@ -118,6 +122,7 @@ static bool has_sister(const trace *t, size_t i)
     return false;
 }
 
+/* The event that was asked for is bold: in a long tree it is not at the top. */
 static void draw(trace *t)
 {
     cli_out *out = &t->cli->out;

@@ -4,10 +4,11 @@
  *   I1  Exit code 0 is done, 75 (EX_TEMPFAIL) asks for another try, anything else is a failure.  A
  *       command that was ended because we leave is neither: its job is given back, uncounted.
  *   I2  Handlers run in threads, also with a concurrency of one: leases are extended meanwhile.
- *       What they share (the live line, remarks) is behind one lock; nothing is run under it.
+ *       What they share (the live line, notes) is guarded by one lock; nothing is run under it.
  *   I3  SIGTERM and Ctrl-C: nothing more is claimed, what was not begun is given back, commands
  *       that run may end within --drain; after that they are ended.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -47,6 +48,10 @@ typedef struct site {
 
 /* ----------------------------------------------------------------- request */
 
+/*
+ * Ranges that the library checks as well are checked here first, so that an error names the
+ * option.
+ */
 static int parse_request(const cli_args *args, site *w, howdah_error *reterr)
 {
     howdah_worker_options *o = &w->options;
@@ -65,7 +70,7 @@ static int parse_request(const cli_args *args, site *w, howdah_error *reterr)
         return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "work needs --exec COMMAND"),
                          "usage: howdah %s", args->command->usage[0]);
     s = cli_args_number(args, "concurrency", 1, CONCURRENCY_MAX, &o->threads, reterr);
-    o->batch = o->threads; /* what takes as long as a process is not hoarded */
+    o->batch = o->threads; /* jobs that take as long as a process does are not claimed early */
     if (s == HOWDAH_OK)
         s = cli_args_number(args, "batch", 1, HOWDAH_JOBS_MAX, &o->batch, reterr);
     if (s == HOWDAH_OK)
@@ -88,6 +93,9 @@ typedef struct run {
     const howdah_work *work;
 } run;
 
+/*
+ * Also when the lease is lost: another worker has the job, and two results would be one too many.
+ */
 static bool give_up(void *ctx)
 {
     const run *r = ctx;
@@ -95,6 +103,7 @@ static bool give_up(void *ctx)
     return atomic_load(&r->w->killing) || howdah_work_is_lost(r->work);
 }
 
+/* Under the lock: notes of several threads do not run into each other or into the live line. */
 static void remark(site *w, const howdah_job *job, const char *message)
 {
     (void)pthread_mutex_lock(&w->lock);
@@ -115,6 +124,7 @@ static int end_broken(site *w, const howdah_error *err)
     return HOWDAH_WORK_RELEASE;
 }
 
+/* The job as howdah job show prints it, and a line end for commands that read lines. */
 static int put_input(const howdah_job *job, hw_buf *input, howdah_error *reterr)
 {
     size_t len = howdah_job_json(job, NULL, 0);
@@ -134,6 +144,7 @@ typedef struct variables {
     const char *list[5];
 } variables;
 
+/* For commands that do not parse JSON. */
 static void name_variables(const howdah_job *job, variables *v)
 {
     (void)snprintf(v->id, sizeof v->id, "HOWDAH_JOB_ID=%" PRId64, howdah_job_id(job));
@@ -142,6 +153,7 @@ static void name_variables(const howdah_job *job, variables *v)
                    howdah_job_attempt(job));
     (void)snprintf(v->max_attempts, sizeof v->max_attempts, "HOWDAH_MAX_ATTEMPTS=%" PRId64,
                    howdah_job_max_attempts(job));
+    assert(strlen(howdah_job_queue(job)) < sizeof v->queue - sizeof "HOWDAH_QUEUE=");
     v->list[0] = v->id;
     v->list[1] = v->queue;
     v->list[2] = v->attempt;
@@ -149,7 +161,7 @@ static void name_variables(const howdah_job *job, variables *v)
     v->list[4] = NULL;
 }
 
-/* A NUL would end the text; the line end that echo leaves behind is not part of the result. */
+/* A NUL would end the text; the line end that echo adds is not part of the result. */
 static const char *result_of(hw_buf *output)
 {
     for (size_t i = 0; i < output->len; i++)
@@ -174,6 +186,9 @@ static int judge(site *w, const howdah_job *job, howdah_work *work, const cli_ex
     return howdah_work_fail(work, result->message);
 }
 
+/*
+ * Runs in a thread of the library, several at once: w is shared, everything else is on its stack.
+ */
 static int on_job(void *ctx, const howdah_job *job, howdah_work *work)
 {
     site *w = ctx;
@@ -222,6 +237,7 @@ static void on_log(void *ctx, int level, const char *message)
     (void)pthread_mutex_unlock(&w->lock);
 }
 
+/* Taken from the library's counts, not counted here: handlers run in many threads. */
 static void update_live(site *w)
 {
     howdah_worker_info i = HOWDAH_WORKER_INFO_INIT;
@@ -244,6 +260,7 @@ static void update_live(site *w)
     (void)pthread_mutex_unlock(&w->lock);
 }
 
+/* In slices only when there is a live line to draw; else one call until it ends. */
 static int work(site *w, howdah_error *reterr)
 {
     int s;
@@ -268,12 +285,13 @@ static int stop_killed(site *w, howdah_error *reterr)
     return s;
 }
 
-/* I3; whatever ended it, what was done is settled.  s is how it ended. */
+/* I3; however it ended, what was done is stored.  s is how it ended. */
 static int stop(site *w, int s, howdah_error *reterr)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     int stopped;
 
+    assert(w->worker);
     howdah_interrupt_clear(w->cli->bus);
     stopped = howdah_worker_stop(w->worker, &err);
     if (stopped == HOWDAH_TIMEOUT) {
@@ -287,6 +305,7 @@ static int stop(site *w, int s, howdah_error *reterr)
     return s;
 }
 
+/* --until-empty would wait for ever for a queue that hands out nothing. */
 static int check_paused(const site *w, const howdah_worker_info *info, howdah_error *reterr)
 {
     int s;
@@ -297,13 +316,14 @@ static int check_paused(const site *w, const howdah_worker_info *info, howdah_er
     return hw_advise(reterr, s, "howdah queue resume %.100s", w->options.queue);
 }
 
+/* The counts of the whole run, once, at its end. */
 static void sum_up(site *w, const howdah_worker_info *i)
 {
     cli_out *out = &w->cli->out;
 
     if (out->json) {
         cli_out_puts(out, "{\"queue\":");
-        cli_json_text(w->cli, w->options.queue);
+        cli_json_text(out, w->options.queue);
         cli_out_printf(out,
                        ",\"completed\":%" PRId64 ",\"failed\":%" PRId64 ",\"retried\":%" PRId64
                        ",\"released\":%" PRId64 ",\"lost\":%" PRId64 "}\n",
@@ -319,6 +339,7 @@ static void sum_up(site *w, const howdah_worker_info *i)
     }
 }
 
+/* A summary also after a failure, when jobs were claimed: they were worked on. */
 static int run_worker(site *w, howdah_error *reterr)
 {
     howdah_worker_info info = HOWDAH_WORKER_INFO_INIT;

@@ -42,11 +42,13 @@ static const cli_option *find_option(const cli_command *command, const char *nam
     return option ? option : find_in(cli_global_options, name, len);
 }
 
+/* A command's own option of the same name wins. */
 bool cli_option_is_hidden(const cli_command *command, const cli_option *global)
 {
     return find_in(command->options, global->name, strlen(global->name)) != NULL;
 }
 
+/* Options of a later version are no help: they would be refused. */
 static void guess_in(cli_guess *best, const char *name, const cli_option *table)
 {
     for (; table && table->name; table++)
@@ -54,6 +56,7 @@ static void guess_in(cli_guess *best, const char *name, const cli_option *table)
             cli_guess_try(best, name, table->name);
 }
 
+/* For the advice about options before the command. */
 static bool some_command_has(const char *name, size_t len)
 {
     for (const cli_command *c = cli_commands; c->name; c++)
@@ -62,6 +65,7 @@ static bool some_command_has(const char *name, size_t len)
     return false;
 }
 
+/* The name is cut: it may be a whole URL, or anything else that was pasted. */
 static int unknown_option(const cli_args *args, const char *name, size_t len, howdah_error *reterr)
 {
     char word[64];
@@ -75,13 +79,14 @@ static int unknown_option(const cli_args *args, const char *name, size_t len, ho
         guess_in(&best, word, args->command->options);
     s = hw_fail(reterr, HOWDAH_MISUSE, "unknown option --%s", word);
     if (!args->command && some_command_has(name, len))
-        return hw_advise(reterr, s, "an option of a command stands behind the command");
+        return hw_advise(reterr, s, "the options of a command come after the command");
     if (best.word)
         return hw_advise(reterr, s, "did you mean --%s?", best.word);
     return hw_advise(reterr, s, "see: howdah help%s%s", args->command ? " " : "",
                      args->command ? args->command->name : "");
 }
 
+/* A URL that lost its --store is taken for a command; its password is not repeated. */
 int cli_command_unknown(const char *name, howdah_error *reterr)
 {
     cli_guess best = {NULL, 0};
@@ -135,12 +140,14 @@ static int take_option(cli_args *args, int argc, char **argv, int *i, howdah_err
                            option->value);
         value = argv[++*i];
     }
+    assert(args->given_n < (size_t)argc);
     args->given[args->given_n++] = (cli_given){option, value, NULL};
     if ((option->flags & CLI_SECRET) && value)
         return hide_password(&args->given[args->given_n - 1], value, reterr);
     return HOWDAH_OK;
 }
 
+/* The first word is the command; it decides which options are known after it. */
 static int take_word(cli_args *args, char *word, howdah_error *reterr)
 {
     if (!args->command) {
@@ -160,6 +167,7 @@ static const char *long_form(const char *arg)
     return strcmp(arg, "-V") == 0 ? "version" : NULL;
 }
 
+/* A lone "-" is stdin, and "-5" is a number: priorities may be negative. */
 static bool is_word(const char *arg)
 {
     return arg[0] != '-' || arg[1] == '\0' || isdigit((unsigned char)arg[1]);
@@ -177,6 +185,7 @@ static int take_short(cli_args *args, const char *arg, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Both arrays have room for all of argv, so nothing needs to grow. */
 int cli_args_parse(cli_args *args, int argc, char **argv, howdah_error *reterr)
 {
     bool options = true;
@@ -209,6 +218,7 @@ void cli_args_done(cli_args *args)
     *args = (cli_args){NULL, NULL, 0, NULL, 0};
 }
 
+/* The last one counts, so that a script can append options to a command line. */
 static const cli_given *last_given(const cli_args *args, const char *name)
 {
     /* A misspelt name in a command's code would read as "not given" for ever. */
@@ -224,6 +234,7 @@ bool cli_args_has(const cli_args *args, const char *name)
     return last_given(args, name) != NULL;
 }
 
+/* By the option itself, not by its name: a command may have one of the same name. */
 bool cli_args_has_global(const cli_args *args, const char *name)
 {
     const cli_option *option = find_in(cli_global_options, name, strlen(name));
@@ -242,6 +253,7 @@ const char *cli_args_text(const cli_args *args, const char *name)
     return given ? given->value : NULL;
 }
 
+/* In the order of the command line. */
 const char *cli_args_next(const cli_args *args, const char *name, size_t *pos)
 {
     while (*pos < args->given_n) {
@@ -253,20 +265,27 @@ const char *cli_args_next(const cli_args *args, const char *name, size_t *pos)
     return NULL;
 }
 
+/*
+ * The value is not repeated in the message: it may be a secret in the wrong place, or hostile
+ * text.
+ */
 int cli_args_number(const cli_args *args, const char *name, int64_t min, int64_t max,
                     int64_t *ret_value, howdah_error *reterr)
 {
     const char *text = cli_args_text(args, name);
 
+    assert(min <= max);
     if (!text || hw_parse_i64(text, min, max, ret_value))
         return HOWDAH_OK;
     if (max == INT64_MAX)
-        return hw_fail_field(reterr, HOWDAH_INVALID, name,
-                             "wanted a whole number from %lld on, not these %zu bytes",
-                             (long long)min, strlen(text));
-    return hw_fail_field(reterr, HOWDAH_INVALID, name,
-                         "wanted a whole number, %lld to %lld, not these %zu bytes", (long long)min,
-                         (long long)max, strlen(text));
+        return hw_fail_field(
+            reterr, HOWDAH_INVALID, name,
+            "expected a whole number, %lld or more; got something else, %zu bytes long",
+            (long long)min, strlen(text));
+    return hw_fail_field(
+        reterr, HOWDAH_INVALID, name,
+        "expected a whole number, %lld to %lld; got something else, %zu bytes long", (long long)min,
+        (long long)max, strlen(text));
 }
 
 int cli_args_duration(const cli_args *args, const char *name, int64_t *ret_ms, howdah_error *reterr)
@@ -275,9 +294,10 @@ int cli_args_duration(const cli_args *args, const char *name, int64_t *ret_ms, h
 
     if (!text || hw_duration_parse(text, ret_ms))
         return HOWDAH_OK;
-    return hw_fail_field(reterr, HOWDAH_INVALID, name,
-                         "wanted a duration, like 250ms, 5s or 2m, not these %zu bytes",
-                         strlen(text));
+    return hw_fail_field(
+        reterr, HOWDAH_INVALID, name,
+        "expected a duration, like 250ms, 5s or 2m; got something else, %zu bytes long",
+        strlen(text));
 }
 
 /* 2026-01-31: four, two and two digits, and nothing else. */
@@ -293,6 +313,7 @@ static bool is_date(const char *text)
     return true;
 }
 
+/* A date alone would need a time zone to be a moment, so it is refused with the way to write it. */
 int cli_args_time(const cli_args *args, const char *name, int64_t *ret_time_us,
                   howdah_error *reterr)
 {
@@ -302,12 +323,12 @@ int cli_args_time(const cli_args *args, const char *name, int64_t *ret_time_us,
         return HOWDAH_OK;
     if (is_date(text))
         return hw_fail_field(reterr, HOWDAH_INVALID, name,
-                             "a date alone is not a moment; write %sT00:00:00Z, or the offset of "
-                             "your place",
+                             "a date alone is not a moment; write %sT00:00:00Z, or use your own "
+                             "offset",
                              text);
     return hw_fail_field(reterr, HOWDAH_INVALID, name,
-                         "not RFC 3339 with an offset, like 2026-01-31T09:30:00Z, in a text of %zu "
-                         "bytes",
+                         "expected RFC 3339 with an offset, like 2026-01-31T09:30:00Z; got "
+                         "something else, %zu bytes long",
                          strlen(text));
 }
 
@@ -327,6 +348,7 @@ static int place_in(const char *list, const char *word)
     return -1;
 }
 
+/* The index is the library's value where the table says so. */
 int cli_args_choice(const cli_args *args, const char *name, int *ret_index, howdah_error *reterr)
 {
     const cli_given *given = last_given(args, name);
@@ -334,14 +356,17 @@ int cli_args_choice(const cli_args *args, const char *name, int *ret_index, howd
 
     if (!given)
         return HOWDAH_OK;
+    assert(given->option->choices);
     place = place_in(given->option->choices, given->value);
     if (place < 0)
-        return hw_fail_field(reterr, HOWDAH_INVALID, name, "wanted one of: %s, not these %zu bytes",
+        return hw_fail_field(reterr, HOWDAH_INVALID, name,
+                             "expected one of: %s; got something else, %zu bytes long",
                              given->option->choices, strlen(given->value));
     *ret_index = place;
     return HOWDAH_OK;
 }
 
+/* The word that is too many may be a URL: it is masked. */
 int cli_args_words(const cli_args *args, int min, int max, howdah_error *reterr)
 {
     int n = args->words_n - 1;

@@ -3,7 +3,7 @@
  *
  * "--name VALUE", "--name=VALUE", "--flag"; "--" ends the options.  A lone "-" and a negative
  * number are words.  Options of every command (cli_global_options) may stand anywhere, also before
- * the command; the command's own ones stand behind it, and hide those of every command there.
+ * the command; the command's own ones come after it, and hide those of every command there.
  */
 #ifndef HW_CLI_IN_ARGS_H
 #define HW_CLI_IN_ARGS_H

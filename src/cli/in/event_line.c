@@ -2,9 +2,10 @@
  * event_line.c - one JSON line as an event.
  *
  * A field is a row of a table: its name and what is done with its value.  Values stay slices of
- * the line: a payload goes to the builder to the letter.  Lines that "howdah read" printed have
+ * the line: a payload goes to the builder unchanged.  Lines that "howdah read" printed have
  * fields that the store gives; they are skipped.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +43,7 @@ static char kind_of(hw_str value)
 static const char *text_of(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     if (kind_of(value) != 's') {
-        (void)hw_fail_field(reterr, HOWDAH_INVALID, f->name, "wanted a string");
+        (void)hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a string");
         return NULL;
     }
     hw_buf_clear(p->scratch);
@@ -50,6 +51,7 @@ static const char *text_of(parse *p, const field *f, hw_str value, howdah_error 
     return hw_buf_check(p->scratch, reterr) < 0 ? NULL : hw_buf_str(p->scratch);
 }
 
+/* null is the same as a field that is left out: that is how howdah read prints it. */
 static int take_text(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     const char *text;
@@ -59,10 +61,12 @@ static int take_text(parse *p, const field *f, hw_str value, howdah_error *reter
     text = text_of(p, f, value, reterr);
     if (!text)
         return HOWDAH_INVALID;
+    assert(f->set); /* the table has it for every take_text */
     f->set(p->builder, text);
     return HOWDAH_OK;
 }
 
+/* Whether a line has an id decides whether it can be sent again. */
 static int take_id(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     if (kind_of(value) != '0')
@@ -70,6 +74,7 @@ static int take_id(parse *p, const field *f, hw_str value, howdah_error *reterr)
     return take_text(p, f, value, reterr);
 }
 
+/* The slice goes to the builder as it is: numbers and spaces stay as they were written. */
 static int take_data(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     if (value.len > p->line->payload_max)
@@ -80,16 +85,21 @@ static int take_data(parse *p, const field *f, hw_str value, howdah_error *reter
     return HOWDAH_OK;
 }
 
+/*
+ * Both parts of a payload of bytes are needed before either can be used, in whatever order they
+ * come.
+ */
 static int keep_raw(const field *f, hw_str value, hw_str *ret_raw, howdah_error *reterr)
 {
     if (kind_of(value) == '0')
         return HOWDAH_OK;
     if (kind_of(value) != 's')
-        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "wanted a string");
+        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a string");
     *ret_raw = (hw_str){value.s + 1, value.len - 2};
     return HOWDAH_OK;
 }
 
+/* Kept until content_type is known as well. */
 static int take_base64(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     return keep_raw(f, value, &p->base64, reterr);
@@ -100,6 +110,7 @@ static int take_content_type(parse *p, const field *f, hw_str value, howdah_erro
     return keep_raw(f, value, &p->content_type, reterr);
 }
 
+/* The builder checks the object; null is the same as none. */
 static int take_headers(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     (void)f;
@@ -109,6 +120,7 @@ static int take_headers(parse *p, const field *f, hw_str value, howdah_error *re
     return HOWDAH_OK;
 }
 
+/* null leaves it to the store, which takes the time of recording. */
 static int take_valid_time(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     const char *text;
@@ -136,6 +148,7 @@ static bool number_text(hw_str value, char ret_text[NUMBER_TEXT_MAX])
     return true;
 }
 
+/* A number only: a text would be a mistake of the program that wrote the line. */
 static int take_schema_version(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     char text[NUMBER_TEXT_MAX];
@@ -144,12 +157,13 @@ static int take_schema_version(parse *p, const field *f, hw_str value, howdah_er
     if (kind_of(value) == '0')
         return HOWDAH_OK;
     if (!number_text(value, text) || !hw_parse_i64(text, 1, INT32_MAX, &version))
-        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "wanted a whole number, 1 to %d",
+        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a whole number, 1 to %d",
                              INT32_MAX);
     howdah_builder_set_schema_version(p->builder, version);
     return HOWDAH_OK;
 }
 
+/* A version may come as a number or as a text. */
 static int take_expect(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     char number[NUMBER_TEXT_MAX];
@@ -169,6 +183,7 @@ static int take_expect(parse *p, const field *f, hw_str value, howdah_error *ret
     return s;
 }
 
+/* Fields that the store gives, and that an event read from another log has. */
 static int skip(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     (void)p;
@@ -178,6 +193,7 @@ static int skip(parse *p, const field *f, hw_str value, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* A revision without its family would look like an original. */
 static int refuse_unless_null(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     (void)p;
@@ -185,7 +201,7 @@ static int refuse_unless_null(parse *p, const field *f, hw_str value, howdah_err
         return HOWDAH_OK;
     return hw_advise(
         reterr,
-        hw_fail_field(reterr, HOWDAH_INVALID, f->name, "a correction is not part of a batch"),
+        hw_fail_field(reterr, HOWDAH_INVALID, f->name, "a correction cannot be part of a batch"),
         "howdah append --correct makes one");
 }
 
@@ -228,6 +244,7 @@ static const field fields[] = {
 };
 #define FIELDS_N (sizeof fields / sizeof *fields)
 
+/* A misspelt field would be lost data, so it is refused, with the nearest name. */
 static int unknown_field(hw_str key, howdah_error *reterr)
 {
     char name[32];
@@ -250,6 +267,7 @@ static int unknown_field(hw_str key, howdah_error *reterr)
                          best->name);
 }
 
+/* A linear search: there are two dozen fields, and most are found early. */
 static int take_member(parse *p, hw_str key, hw_str value, howdah_error *reterr)
 {
     for (size_t i = 0; i < FIELDS_N; i++)
@@ -311,6 +329,7 @@ static int give_id(parse *p, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* Checked as a whole before any field is taken: slices of broken JSON could be anything. */
 int cli_event_line_parse(cli_event_line *line, howdah_builder *builder, hw_buf *scratch,
                          howdah_error *reterr)
 {

@@ -1,6 +1,7 @@
 /* exec.c - see exec.h. */
 #include "cli/in/exec.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -44,6 +45,7 @@ typedef struct child {
     char tail[TAIL_ROOM]; /* the last that it said */
 } child;
 
+/* -1 afterwards, so that closing twice is harmless. */
 static void shut(int *fd)
 {
     if (*fd >= 0)
@@ -53,12 +55,14 @@ static void shut(int *fd)
 
 /* ------------------------------------------------------------------- start */
 
+/* The command itself is not in the message: it may contain secrets. */
 static int fail_start(const char *what, int number, howdah_error *reterr)
 {
     return hw_fail(reterr, HOWDAH_FAILED, "cannot run the command: %s: %s", what,
                    strerrordesc_np(number));
 }
 
+/* Whether two entries of an environment have the same name. */
 static bool names_the_same(const char *a, const char *b)
 {
     size_t n = strcspn(a, "=");
@@ -120,6 +124,7 @@ static char **make_environment(const char *const *more, char *store)
     return all;
 }
 
+/* A process group of its own, so that ending the command ends what it started as well. */
 static int spawn_with(child *c, char *command, const posix_spawn_file_actions_t *actions)
 {
     char name[] = "sh";
@@ -191,6 +196,7 @@ static int open_pipes(child *c, int theirs[3])
     return rc;
 }
 
+/* Those of the child were closed once it had them. */
 static void shut_ours(child *c)
 {
     shut(&c->in);
@@ -199,6 +205,7 @@ static void shut_ours(child *c)
     shut(&c->end);
 }
 
+/* Our copies of the child's ends are closed at once: else we would never see their end. */
 static int start(child *c, howdah_error *reterr)
 {
     int theirs[3] = {-1, -1, -1};
@@ -221,6 +228,7 @@ static int start(child *c, howdah_error *reterr)
 
 /* --------------------------------------------------------------- while it runs */
 
+/* Not blocking: a command that reads nothing must not stop us from hearing it. */
 static void write_input(child *c)
 {
     ssize_t n = write(c->in, c->input.s, c->input.len);
@@ -235,9 +243,11 @@ static void write_input(child *c)
         shut(&c->in);
 }
 
+/* The last bytes, in room of a fixed size: a command may print for hours. */
 static void keep(child *c, const char *bytes, size_t n)
 {
-    if (n > TAIL_ROOM - c->tail_n) { /* n is at most half of it */
+    assert(n <= TAIL_ROOM / 2 && c->tail_n <= TAIL_ROOM);
+    if (n > TAIL_ROOM - c->tail_n) {
         size_t dropped = c->tail_n - TAIL_ROOM / 2;
 
         memmove(c->tail, c->tail + dropped, c->tail_n - dropped);
@@ -253,6 +263,7 @@ static void keep_output(child *c, const char *bytes, size_t n)
     hw_buf *out = c->options->output;
     size_t left = out->len_max - out->len;
 
+    assert(out->len <= out->len_max);
     hw_buf_put(out, bytes, n < left ? n : left);
 }
 
@@ -277,10 +288,12 @@ static bool listen_to(child *c, int *fd)
     return false;
 }
 
+/* From now on its number may belong to another process, so nothing is sent to it any more. */
 static void reap(child *c)
 {
     pid_t pid;
 
+    assert(!c->ended);
     do
         pid = waitpid(c->pid, &c->status, 0);
     while (pid < 0 && errno == EINTR);
@@ -302,8 +315,8 @@ static bool is_gone(const child *c)
 }
 
 /*
- * Who was told to end, and has left others of its group behind: they get their time as well, as
- * long as they have our pipes; whoever has not is not seen any more (I2).
+ * A shell that was told to end may leave other processes of its group running.  They get their
+ * time as well while they hold our pipes; those that do not cannot be seen any more (I2).
  */
 static void see_whether_it_ended(child *c)
 {
@@ -337,6 +350,7 @@ static void see_to_its_end(child *c)
     }
 }
 
+/* Looks every LOOK_MS even when nothing happens, for the time and for give_up(). */
 static void attend(child *c)
 {
     while (!c->ended) {
@@ -382,11 +396,13 @@ static size_t last_lines(const char *text, size_t n)
     return start;
 }
 
+/* One harmless text: it is stored as an error, and shown in terminals. */
 static void copy_message(cli_exec_result *result, const char *text, size_t n)
 {
     bool decodes = hw_utf8_valid(text, n);
     size_t at = 0;
 
+    assert(n < sizeof result->message);
     for (; at < n; at++) {
         unsigned char c = (unsigned char)text[at];
 
@@ -398,6 +414,7 @@ static void copy_message(cli_exec_result *result, const char *text, size_t n)
     result->message[at] = '\0';
 }
 
+/* When the command itself said nothing. */
 static void say_end(const child *c, cli_exec_result *result)
 {
     if (c->timed_out)
@@ -405,7 +422,7 @@ static void say_end(const child *c, cli_exec_result *result)
                        "the command took longer than %lld ms", (long long)c->options->timeout_ms);
     else if (c->lost)
         (void)snprintf(result->message, sizeof result->message,
-                       "how the command ended could not be learnt: %s", strerrordesc_np(c->lost));
+                       "cannot tell how the command ended: %s", strerrordesc_np(c->lost));
     else if (WIFSIGNALED(c->status))
         (void)snprintf(result->message, sizeof result->message,
                        "the command was ended by signal %d (%s)", WTERMSIG(c->status),
@@ -415,6 +432,7 @@ static void say_end(const child *c, cli_exec_result *result)
                        "the command ended with exit code %d", WEXITSTATUS(c->status));
 }
 
+/* What it wrote to stderr explains a failure best; its exit code is what is left without. */
 static void judge(const child *c, cli_exec_result *result)
 {
     size_t n = c->tail_n;

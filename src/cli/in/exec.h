@@ -4,7 +4,7 @@
  *   I1  However much the command reads or writes, nobody waits for the other: its stdin is fed and
  *       its output read by one poll.  A command that does not read its input is no error.
  *   I2  It runs in a process group of its own: Ctrl-C reaches us, not it, and we end after it.  One
- *       that is ended takes its whole group with it: SIGTERM, and SIGKILL for whoever is left
+ *       that is ended takes its whole group with it: SIGTERM, and SIGKILL for what is left
  *       after a while, also when its shell has gone before.
  *   I3  What of its stderr is kept is bounded, well-formed UTF-8, and the last of it; of its stdout
  *       it is the first.

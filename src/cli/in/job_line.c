@@ -1,9 +1,10 @@
 /*
  * job_line.c - one JSON line as a job.
  *
- * A field is a row of a table.  The payload goes on to the letter; texts are unescaped into the
+ * A field is a row of a table.  The payload goes on unchanged; texts are unescaped into the
  * job's own memory, in which nothing moves: as much as the line has is reserved before the first.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ typedef struct field {
     size_t offset; /* in howdah_new_job, of take_text and take_number */
 } field;
 
+/* Three buffers of its own: a job of a transaction outlives its line. */
 void cli_job_init(cli_job *job, size_t payload_max)
 {
     *job = (cli_job){HOWDAH_NEW_JOB_INIT, HW_BUF_INIT(payload_max + 1), HW_BUF_INIT(HEADERS_ROOM),
@@ -44,6 +46,7 @@ void cli_job_done(cli_job *job)
     hw_buf_done(&job->names);
 }
 
+/* What the options say holds until the line says something else. */
 void cli_job_inherit(cli_job *job, const howdah_new_job *from)
 {
     job->job = *from;
@@ -61,7 +64,7 @@ static const char *text_of(parse *p, const field *f, hw_str value, howdah_error 
     size_t at = names->len;
 
     if (kind_of(value) != 's') {
-        (void)hw_fail_field(reterr, HOWDAH_INVALID, f->name, "wanted a string");
+        (void)hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a string");
         return NULL;
     }
     if (value.len > NAMES_ROOM - names->len) { /* unescaping only shortens */
@@ -74,6 +77,7 @@ static const char *text_of(parse *p, const field *f, hw_str value, howdah_error 
     return hw_buf_check(names, reterr) < 0 ? NULL : names->data + at;
 }
 
+/* null takes back what the options said. */
 static int take_text(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     const char *text = NULL;
@@ -83,10 +87,12 @@ static int take_text(parse *p, const field *f, hw_str value, howdah_error *reter
         if (!text)
             return HOWDAH_INVALID;
     }
+    assert(f->offset > 0); /* the first member is the size, and no field */
     memcpy((char *)&p->job->job + f->offset, &text, sizeof text);
     return HOWDAH_OK;
 }
 
+/* The library checks the range, and names the field. */
 static int take_number(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     char text[NUMBER_TEXT_MAX] = "";
@@ -97,11 +103,13 @@ static int take_number(parse *p, const field *f, hw_str value, howdah_error *ret
     if (kind_of(value) == 'n' && value.len < sizeof text)
         memcpy(text, value.s, value.len);
     if (!hw_parse_i64(text, INT64_MIN, INT64_MAX, &number))
-        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "wanted a whole number");
+        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a whole number");
+    assert(f->offset > 0);
     memcpy((char *)&p->job->job + f->offset, &number, sizeof number);
     return HOWDAH_OK;
 }
 
+/* A delay in a line replaces a --run-at of the options. */
 static int take_delay(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     const char *text;
@@ -113,11 +121,12 @@ static int take_delay(parse *p, const field *f, hw_str value, howdah_error *rete
         return HOWDAH_INVALID;
     if (!hw_duration_parse(text, &p->job->job.delay_ms))
         return hw_fail_field(reterr, HOWDAH_INVALID, f->name,
-                             "wanted a duration, like \"250ms\", \"5s\" or \"2m\"");
+                             "expected a duration, like \"250ms\", \"5s\" or \"2m\"");
     p->job->job.run_at_us = HOWDAH_NO_TIME;
     return HOWDAH_OK;
 }
 
+/* A time in a line replaces a --delay of the options. */
 static int take_run_at(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     const char *text;
@@ -139,6 +148,7 @@ static int too_long(size_t len, size_t max, howdah_error *reterr)
     return hw_fail_field(reterr, HOWDAH_LIMIT, "data", "%zu bytes, the limit is %zu", len, max);
 }
 
+/* Copied: the line is overwritten by the next one, before the transaction is stored. */
 static int take_data(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     (void)f;
@@ -150,16 +160,18 @@ static int take_data(parse *p, const field *f, hw_str value, howdah_error *reter
     return hw_buf_check(&p->job->data, reterr);
 }
 
+/* Decoded at the end: content_type, which it needs, may come after it. */
 static int take_base64(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     if (kind_of(value) == '0')
         return HOWDAH_OK;
     if (kind_of(value) != 's')
-        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "wanted a string");
+        return hw_fail_field(reterr, HOWDAH_INVALID, f->name, "expected a string");
     p->base64 = (hw_str){value.s + 1, value.len - 2};
     return HOWDAH_OK;
 }
 
+/* The library checks what is in it, and the exact limit. */
 static int take_headers(parse *p, const field *f, hw_str value, howdah_error *reterr)
 {
     hw_buf *headers = &p->job->headers;
@@ -192,6 +204,7 @@ static const field fields[] = {
 };
 #define FIELDS_N (sizeof fields / sizeof *fields)
 
+/* A misspelt field would be a default that nobody notices, so it is refused. */
 static int unknown_field(hw_str key, howdah_error *reterr)
 {
     char name[32];
@@ -211,6 +224,7 @@ static int unknown_field(hw_str key, howdah_error *reterr)
     return hw_advise(reterr, s, "howdah push --help lists the fields of a line");
 }
 
+/* A linear search: there are a dozen fields. */
 static int take_member(parse *p, hw_str key, hw_str value, howdah_error *reterr)
 {
     for (size_t i = 0; i < FIELDS_N; i++)
@@ -245,6 +259,7 @@ static int finish_payload(parse *p, howdah_error *reterr)
     return hw_buf_check(data, reterr);
 }
 
+/* Room for all texts is made first: later texts must not move earlier ones. */
 int cli_job_parse(cli_job *job, hw_str line, size_t payload_max, howdah_error *reterr)
 {
     parse p = {.job = job, .payload_max = payload_max};

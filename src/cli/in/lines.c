@@ -23,6 +23,7 @@ void cli_lines_done(cli_lines *lines)
     hw_buf_done(&lines->buf);
 }
 
+/* A signal that is not for us to end by does not disturb the reading. */
 int64_t cli_read_some(int fd, char *room, size_t n, howdah_error *reterr)
 {
     for (;;) {
@@ -37,12 +38,13 @@ int64_t cli_read_some(int fd, char *room, size_t n, howdah_error *reterr)
     }
 }
 
-/* Moves what is left to the front and reads more behind it. */
+/* Moves what is left to the front and reads more after it. */
 static int fill(cli_lines *l, howdah_error *reterr)
 {
     size_t left = l->buf.len - l->start;
     int64_t got;
 
+    assert(l->start <= l->scanned && l->scanned <= l->buf.len);
     if (l->start > 0) {
         memmove(l->buf.data, l->buf.data + l->start, left);
         l->buf.len = left;
@@ -59,6 +61,7 @@ static int fill(cli_lines *l, howdah_error *reterr)
     return HOWDAH_OK;
 }
 
+/* The line stays in the buffer; it is valid until the next call. */
 static void hand_out(cli_lines *l, size_t end, hw_str *ret_line)
 {
     assert(end >= l->start && end <= l->buf.len);
@@ -69,12 +72,14 @@ static void hand_out(cli_lines *l, size_t end, hw_str *ret_line)
     l->number++;
 }
 
+/* The number of the line that would have come next. */
 static int too_long(const cli_lines *l, howdah_error *reterr)
 {
     return hw_fail(reterr, HOWDAH_LIMIT, "line %lld: longer than %zu bytes",
                    (long long)l->number + 1, l->line_max);
 }
 
+/* Bytes are searched once: scanned remembers how far.  A last line without a line end counts. */
 int cli_lines_next(cli_lines *lines, hw_str *ret_line, howdah_error *reterr)
 {
     for (;;) {
@@ -102,7 +107,7 @@ int cli_lines_next(cli_lines *lines, hw_str *ret_line, howdah_error *reterr)
 /*
  * A payload of the full depth makes the line too deep for one check.  Then outside and inside are
  * checked apart: the line with an empty string for each value (a digit could go on with what stands
- * behind it), and every value by itself.
+ * after it), and every value by itself.
  */
 static bool is_valid_in_parts(hw_str line)
 {

@@ -1,6 +1,7 @@
 /* payload.c - see payload.h. */
 #include "cli/in/payload.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -17,6 +18,7 @@ static int read_capped(int fd, size_t limit, hw_buf *out, howdah_error *reterr)
         size_t want = limit + 1 - out->len;
         int64_t got;
 
+        assert(out->len <= limit);
         if (want > READ_CHUNK)
             want = READ_CHUNK;
         if (!hw_buf_reserve(out, want))
@@ -27,13 +29,14 @@ static int read_capped(int fd, size_t limit, hw_buf *out, howdah_error *reterr)
         out->len += (size_t)got;
         out->data[out->len] = '\0';
         if (out->len > limit)
-            return hw_fail_field(reterr, HOWDAH_LIMIT, "data", "more than %zu bytes, the limit",
+            return hw_fail_field(reterr, HOWDAH_LIMIT, "data", "more than the limit of %zu bytes",
                                  limit);
         if (got == 0)
             return HOWDAH_OK;
     }
 }
 
+/* A file that cannot be read is invalid input, not a failure of the store. */
 static int read_file(const char *path, size_t limit, hw_buf *out, howdah_error *reterr)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -49,7 +52,7 @@ static int read_file(const char *path, size_t limit, hw_buf *out, howdah_error *
     return s;
 }
 
-/* The line end that an editor or echo leaves behind the document is not part of it. */
+/* The line end that an editor or echo adds to the document is not part of it. */
 static void trim_end(hw_buf *text)
 {
     while (text->len > 0 && strchr(" \t\r\n", text->data[text->len - 1]))
@@ -61,6 +64,7 @@ void cli_payload_init(hw_buf *room, size_t limit)
     *room = (hw_buf)HW_BUF_INIT(limit + 2 * READ_CHUNK);
 }
 
+/* The word itself is used where it is; only files and stdin need the room. */
 int cli_payload_read(const char *word, bool bytes, size_t limit, hw_buf *room, hw_str *ret_data,
                      howdah_error *reterr)
 {

@@ -13,7 +13,7 @@
 void cli_payload_init(hw_buf *room, size_t limit);
 /*
  * The payload that word means; what was read lies in room.  Unless it is bytes, the line end that
- * an editor or echo leaves behind the document is not part of it.  Errors: LIMIT, told before it is
+ * an editor or echo adds to the document is not part of it.  Errors: LIMIT, told before it is
  * read whole, INVALID (the file), INTERRUPTED.
  */
 int cli_payload_read(const char *word, bool bytes, size_t limit, hw_buf *room, hw_str *ret_data,

@@ -14,7 +14,7 @@ static volatile sig_atomic_t caught;
 static volatile sig_atomic_t is_service;
 static _Atomic(pid_t) children[CLI_CHILDREN_MAX]; /* 0: nobody */
 
-/* Nobody waits any longer: neither do we, nor what we run. */
+/* The user does not want to wait any longer: the commands that we run end as well. */
 static void die_of(int number)
 {
     for (size_t i = 0; i < CLI_CHILDREN_MAX; i++) {
@@ -27,11 +27,13 @@ static void die_of(int number)
     (void)raise(number); /* delivered when the handler returns */
 }
 
+/* As a shell reports it, but for a service that was asked to end and did. */
 int cli_signals_exit_code(void)
 {
     return is_service && caught == SIGTERM ? 0 : 128 + caught;
 }
 
+/* The first signal asks for an orderly end; a second one does not wait for it. */
 static void on_signal(int number)
 {
     int saved = errno;
@@ -59,7 +61,7 @@ static void catch (int number)
     (void)sigaction(number, &action, NULL);
 }
 
-/* What whoever started us has blocked would never reach us, nor our commands. */
+/* A signal that our parent has blocked would never reach us, nor our commands. */
 static void unblock(void)
 {
     sigset_t all;

@@ -1,10 +1,17 @@
-/* verbs.c - see verbs.h. */
+/*
+ * verbs.c - see verbs.h.
+ *
+ * A command with verbs has one table of options for all of them; each verb lists, by name, those
+ * that it takes.
+ */
 #include "cli/in/verbs.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/text.h"
 
+/* The nearest verb when one is near, else all of them. */
 static int unknown_verb(const cli_context *cli, const cli_verb *verbs, const char *name,
                         howdah_error *reterr)
 {
@@ -19,6 +26,7 @@ static int unknown_verb(const cli_context *cli, const cli_verb *verbs, const cha
     return hw_advise(reterr, s, "there are: %s", cli->args.command->words);
 }
 
+/* Whole words of a list separated by spaces. */
 static bool is_in(const char *list, const char *word)
 {
     size_t len = strlen(word);
@@ -29,6 +37,7 @@ static bool is_in(const char *list, const char *word)
     return false;
 }
 
+/* By the option itself: a command may have one of the same name. */
 static bool is_global(const cli_option *option)
 {
     for (const cli_option *o = cli_global_options; o->name; o++)
@@ -52,11 +61,13 @@ static int check_options(const cli_context *cli, const cli_verb *verb, howdah_er
     return HOWDAH_OK;
 }
 
+/* Words are counted after the verb, as the usage line shows them. */
 static int check_words(const cli_context *cli, const cli_verb *verb, howdah_error *reterr)
 {
     int n = cli->args.words_n - 2;
     int s;
 
+    assert(n >= 0); /* the command and the verb were found */
     if (n >= verb->words_min && n <= verb->words_max)
         return HOWDAH_OK;
     if (n < verb->words_min)
@@ -68,6 +79,7 @@ static int check_words(const cli_context *cli, const cli_verb *verb, howdah_erro
     return hw_advise(reterr, s, "usage: howdah %s", verb->usage);
 }
 
+/* Options and words are checked before the verb opens the store. */
 static int run(cli_context *cli, const cli_verb *verbs, howdah_error *reterr)
 {
     const char *name = cli->args.words_n > 1 ? cli->args.words[1] : NULL;
@@ -95,10 +107,12 @@ int cli_verbs_run(cli_context *cli, const cli_verb *verbs)
     return run(cli, verbs, &err) < 0 ? cli_fail(cli, &err) : 0;
 }
 
+/* Ids start at 1 everywhere: 0 is never one. */
 int cli_word_id(const char *word, int64_t *ret_id, howdah_error *reterr)
 {
     if (hw_parse_i64(word, 1, INT64_MAX, ret_id))
         return HOWDAH_OK;
     return hw_fail_field(reterr, HOWDAH_INVALID, "id",
-                         "wanted a whole number from 1 on, not these %zu bytes", strlen(word));
+                         "expected a whole number, 1 or more; got something else, %zu bytes long",
+                         strlen(word));
 }

@@ -8,9 +8,9 @@ typedef struct cli_verb {
     const char *name; /* NULL ends the table */
     const char *usage;
     const char *options; /* those of the command that it takes, separated by spaces */
-    int words_min;       /* behind the verb */
+    int words_min;       /* after the verb */
     int words_max;
-    /* words are those behind the verb.  Returns a status. */
+    /* words are those after the verb.  Returns a status. */
     int (*run)(cli_context *cli, int words_n, char **words, howdah_error *reterr);
 } cli_verb;
 

@@ -5,6 +5,7 @@
  * whole.  Where a line is too short, both sides of a change get half of it, so that neither hides
  * the other.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,7 @@ static size_t line_of(const char *text, unsigned width)
     return fits > 0 ? fits : strlen(text);
 }
 
-/* Text that is clean already, broken between words; lines behind the first are indented. */
+/* Text that is clean already, broken between words; lines after the first are indented. */
 static void put_wrapped(cli_out *out, const char *text, unsigned width)
 {
     while (*text) {
@@ -65,6 +66,7 @@ static void put_cut(cli_out *out, const char *text, unsigned width)
         cli_out_puts(out, out->utf8 ? "\xe2\x80\xa6" : "~");
 }
 
+/* Twenty columns at least: a narrower terminal wraps on its own. */
 static unsigned room_of(const cli_out *out)
 {
     unsigned used = INDENT + LABEL_WIDTH + 2;
@@ -72,6 +74,7 @@ static unsigned room_of(const cli_out *out)
     return out->width > used + 20 ? out->width - used : 20;
 }
 
+/* An empty label keeps its column, for lines that belong to the one above. */
 static void put_label(cli_out *out, const char *label)
 {
     cli_out_style(out, CLI_DIM);
@@ -79,6 +82,7 @@ static void put_label(cli_out *out, const char *label)
     cli_out_style(out, CLI_PLAIN);
 }
 
+/* A fact without a text is left out, with its label. */
 static void put_fact(cli_out *out, const char *label, cli_style style, hw_str text, bool whole)
 {
     hw_buf clean = HW_BUF_INIT(LINE_BYTES_MAX);
@@ -126,6 +130,7 @@ typedef struct changes {
     hw_buf text[3]; /* name, old and new of a line */
 } changes;
 
+/* "(none)" for a side that is absent: a member that was added or removed. */
 static void clean(changes *c, hw_str text, hw_buf *out)
 {
     hw_buf_clear(out);
@@ -169,6 +174,7 @@ static void put_sides(changes *c)
     unsigned room = room_of(c->out) - 2;
     size_t skip = 0;
 
+    assert(room >= 2);
     put_cut(c->out, hw_buf_str(&c->text[0]), room);
     cli_out_puts(c->out, ":");
     if (cut_alike(c, (const unsigned[3]){0, room, room}))
@@ -199,6 +205,7 @@ static void put_change(changes *c, const char *kind, hw_str name, hw_str old, hw
     clean(c, new, &c->text[2]);
     for (int i = 0; i < 3; i++)
         widths[i] = cli_text_width(hw_buf_str(&c->text[i]));
+    assert(room > 0);
     if (widths[0] > room / 2)
         widths[0] = room / 2;
     room -= widths[0];
@@ -237,6 +244,7 @@ static hw_str member_of(hw_str object, const char *name)
     return found;
 }
 
+/* Stops one above the limit: more is not needed to refuse. */
 static int members_in(hw_str object)
 {
     hw_str key;
@@ -285,6 +293,7 @@ static bool is_object(const howdah_event *event, hw_str *ret_object)
            members_in(*ret_object) <= MEMBERS_MAX;
 }
 
+/* By bytes and type: bytes of two types are not the same payload. */
 static bool same_payload(const howdah_event *before, const howdah_event *after)
 {
     hw_str from;
@@ -298,6 +307,7 @@ static bool same_payload(const howdah_event *before, const howdah_event *after)
            howdah_event_is_purged(before) == howdah_event_is_purged(after);
 }
 
+/* Objects by members; anything else, or when one side is no object, as a whole. */
 static void compare_payloads(changes *c, const howdah_event *before, const howdah_event *after)
 {
     char old_room[128];
@@ -314,6 +324,7 @@ static void compare_payloads(changes *c, const howdah_event *before, const howda
                    cli_event_payload(after, new_room, sizeof new_room));
 }
 
+/* Only when both are known. */
 static void compare_times(changes *c, const howdah_event *before, const howdah_event *after)
 {
     char old[HOWDAH_TIME_SIZE];
@@ -329,6 +340,7 @@ static void compare_times(changes *c, const howdah_event *before, const howdah_e
     put_change(c, "valid time", HW_STR_LIT(""), hw_str_of(old), hw_str_of(new));
 }
 
+/* No headers are the same as {}. */
 static hw_str headers_of(const howdah_event *event)
 {
     hw_str headers;
@@ -346,6 +358,7 @@ static void compare_headers(changes *c, const howdah_event *before, const howdah
         compare_members(c, "header ", headers_of(before), headers_of(after));
 }
 
+/* The form of the payload may change while its members look the same. */
 static void compare_schema(changes *c, const howdah_event *before, const howdah_event *after)
 {
     char old[24];
@@ -360,6 +373,9 @@ static void compare_schema(changes *c, const howdah_event *before, const howdah_
     put_change(c, "schema version", HW_STR_LIT(""), hw_str_of(old), hw_str_of(new));
 }
 
+/*
+ * For the first revision, and for the first after a retraction: there is nothing to compare with.
+ */
 static void put_whole(cli_out *out, const howdah_event *event)
 {
     char room[128];
@@ -370,6 +386,7 @@ static void put_whole(cli_out *out, const howdah_event *event)
         cli_fact(out, "headers", CLI_PLAIN, headers);
 }
 
+/* A retraction says nothing but that it is one. */
 void cli_changes(cli_out *out, const howdah_event *before, const howdah_event *after)
 {
     changes c = {
@@ -402,6 +419,7 @@ void cli_changes(cli_out *out, const howdah_event *before, const howdah_event *a
 
 /* ------------------------------------------------------------------ history */
 
+/* Stream and type are the same in every revision, so they stand above all of them. */
 static void put_heading(cli_out *out, const howdah_event *event)
 {
     hw_buf line = HW_BUF_INIT(LINE_BYTES_MAX);
@@ -428,6 +446,7 @@ static void put_mark(cli_out *out, bool wanted, const char *mark)
     cli_out_style(out, CLI_PLAIN);
 }
 
+/* The id only from the second one on: the first has that of the family. */
 static void put_revision(cli_out *out, const howdah_event *before, const howdah_event *event)
 {
     char id[HOWDAH_UUID_SIZE];
@@ -452,6 +471,9 @@ static void put_revision(cli_out *out, const howdah_event *before, const howdah_
     cli_changes(out, before, event);
 }
 
+/*
+ * A revision is compared with the one before it, so one is held; backward that comes a call later.
+ */
 int cli_history_put(cli_history *history, const howdah_event *event, howdah_error *reterr)
 {
     howdah_event *copy = NULL;

@@ -9,15 +9,18 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "cli/out/table.h"
+#include "cli/out/fields.h"
+
+/* All that can be printed of a howdah_event. */
+extern const cli_field cli_event_fields[];
 
 typedef struct cli_events {
     cli_out *out;
     hw_buf line;
     cli_table table;
     int64_t count;
-    bool times;       /* rows have both times and the revision, not the version */
-    const char *tail; /* more fields of each line of JSON, ",\"name\":value"; "": none */
+    const char *columns; /* names of cli_event_fields */
+    const char *tail;    /* more fields of each line of JSON, ",\"name\":value"; "": none */
 } cli_events;
 
 /* live: every event is shown at once, so the widths come from the terminal alone. */

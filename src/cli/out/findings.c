@@ -1,22 +1,36 @@
 /* findings.c - see findings.h. */
 #include "cli/out/findings.h"
 
+#include <assert.h>
+
+#include "cli/out/fields.h"
+
 #define CHECK_WIDTH 12
-#define INDENT (2 + 1 + CHECK_WIDTH + 1) /* of the text behind mark and check */
+#define INDENT (2 + 1 + CHECK_WIDTH + 1) /* of the text after mark and check */
 
-static const char *const severity_names[] = {"good", "warning", "bad"};
-
-static void finding_json(cli_context *cli, const howdah_finding *finding)
+/* In the order of howdah_severity. */
+static void get_severity(const void *thing, cli_value *v)
 {
-    cli_out_printf(&cli->out, "{\"severity\":\"%s\",\"check\":", severity_names[finding->severity]);
-    cli_json_text(cli, finding->check);
-    cli_out_puts(&cli->out, ",\"message\":");
-    cli_json_text(cli, finding->message);
-    cli_out_puts(&cli->out, ",\"advice\":");
-    cli_json_text(cli, finding->advice ? finding->advice : "");
-    cli_out_puts(&cli->out, "}\n");
+    static const char *const names[] = {"good", "warning", "bad"};
+    const howdah_finding *finding = thing;
+
+    assert((size_t)finding->severity < sizeof names / sizeof *names);
+    v->text = hw_str_of(names[finding->severity]);
 }
 
+#define AT(member) CLI_AT(howdah_finding, member)
+
+static const cli_field fields[] = {
+    {"severity", CLI_WORD, .get = get_severity},
+    {"check", CLI_STRING, AT(check)},
+    {"message", CLI_STRING, AT(message)},
+    {"advice", CLI_STRING, AT(advice)},
+    {NULL},
+};
+
+static const cli_entity finding_entity = {fields, .json = "severity check message advice"};
+
+/* Neither a table nor "show": sentences, broken between words under a mark in the margin. */
 static void finding_text(cli_context *cli, const howdah_finding *finding)
 {
     static const char *const marks[2][3] = {{"ok", "! ", "X "},
@@ -42,13 +56,14 @@ int cli_on_finding(void *ctx, const howdah_finding *finding)
     v->bad += finding->severity == HOWDAH_BAD;
     v->warnings += finding->severity == HOWDAH_WARNING;
     if (v->cli->out.json)
-        finding_json(v->cli, finding);
+        cli_entity_put(&v->cli->out, &finding_entity, finding);
     else
         finding_text(v->cli, finding);
     cli_out_flush(&v->cli->out); /* a check can take seconds: show each as it is known */
     return 0;
 }
 
+/* Warnings do not change the exit code: what works is not broken. */
 int cli_findings_end(const cli_findings *findings)
 {
     if (!findings->cli->out.json)

@@ -1,11 +1,13 @@
 /* harmless.c - see harmless.h. */
 #include "cli/out/harmless.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <wchar.h>
 
 #include "base/text.h"
 
+/* The caller has checked that it is well-formed, so no byte is checked here. */
 size_t cli_point_decode(const char *s, unsigned *ret_point)
 {
     const unsigned char *b = (const unsigned char *)s;
@@ -34,6 +36,7 @@ static bool redirects_or_hides(unsigned point)
            (point >= 0xe0000 && point <= 0xe007f);
 }
 
+/* What the C library cannot measure could move the cursor in ways we do not know. */
 bool cli_point_harmless(unsigned point, bool utf8)
 {
     if (point < 0x20 || (point >= 0x7f && point < 0xa0))
@@ -43,6 +46,7 @@ bool cli_point_harmless(unsigned point, bool utf8)
     return utf8 && !redirects_or_hides(point) && wcwidth((wchar_t)point) >= 0;
 }
 
+/* As JSON escapes it, above the first plane as a pair of surrogates. */
 static void put_escaped(cli_harmless *h, unsigned point)
 {
     char text[16];
@@ -56,6 +60,10 @@ static void put_escaped(cli_harmless *h, unsigned point)
     h->sink(h->ctx, text, (size_t)n);
 }
 
+/*
+ * In JSON a control character is escaped, so that equal JSON comes out (I3); elsewhere it is a
+ * "?".
+ */
 static void put_character(cli_harmless *h, const char *bytes, size_t n)
 {
     unsigned point;
@@ -71,6 +79,7 @@ static void put_character(cli_harmless *h, const char *bytes, size_t n)
         h->sink(h->ctx, "?", 1);
 }
 
+/* One mark for a character that is not one, however many bytes it had. */
 static void put_broken(cli_harmless *h)
 {
     if (h->json)
@@ -98,12 +107,14 @@ void cli_harmless_end(cli_harmless *h)
     h->held_n = 0;
 }
 
+/* Bytes are held until a character is complete: a text may be cut anywhere (I2). */
 static void put_byte(cli_harmless *h, char byte)
 {
     size_t wanted;
 
     if (h->held_n > 0 && ((unsigned char)byte & 0xc0u) != 0x80u)
         cli_harmless_end(h);
+    assert(h->held_n < sizeof h->held);
     h->held[h->held_n++] = byte;
     wanted = length_of(h->held[0]);
     if (h->held_n < wanted)
@@ -115,6 +126,7 @@ static void put_byte(cli_harmless *h, char byte)
     h->held_n = 0;
 }
 
+/* Runs of plain ASCII, which is nearly everything, go on in one piece. */
 void cli_harmless_put(cli_harmless *h, const char *bytes, size_t n)
 {
     size_t i = 0;

@@ -1,8 +1,8 @@
 /*
  * harmless.h - what others wrote, on its way to a terminal.
  *
- * Names, payloads, errors, transaction ids, texts of the server and of files: whoever wrote them
- * does not steer the terminal of whoever reads them.
+ * Names, payloads, errors, transaction ids, texts of the server and of files: their author must
+ * not be able to steer the reader's terminal.
  *
  *   I1  What comes out is well-formed UTF-8 (ASCII without utf8), of harmless characters and line
  *       feeds only: no other control, C0 or C1, nothing that turns or hides the writing.

@@ -1,6 +1,7 @@
 /* live.c - see live.h. */
 #include "cli/out/live.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -11,6 +12,7 @@
 #define SAMPLE_US 1000000
 #define LINE_BYTES_MAX 4096u
 
+/* The first line comes after an interval: a short run shows none. */
 void cli_live_start(cli_live *live, const cli_context *cli)
 {
     int64_t now_us = hw_clock_mono_us();
@@ -20,6 +22,7 @@ void cli_live_start(cli_live *live, const cli_context *cli)
     live->shared = cli->out.terminal;
 }
 
+/* Over a second or more: a rate of shorter spans jumps. */
 static void take_rate(cli_live *live, int64_t now_us, int64_t count)
 {
     int64_t spent_us = now_us - live->sample_us;
@@ -31,6 +34,7 @@ static void take_rate(cli_live *live, int64_t now_us, int64_t count)
     live->sample_count = count;
 }
 
+/* The rate is taken also when nothing is drawn. */
 bool cli_live_due(cli_live *live, int64_t count)
 {
     int64_t now_us;
@@ -45,11 +49,13 @@ bool cli_live_due(cli_live *live, int64_t count)
     return true;
 }
 
+/* One column is left free: a full line would wrap, and a rewind could not take it back. */
 void cli_live_draw(cli_live *live, const char *text)
 {
     const cli_out *out = &live->cli->out;
     hw_buf clean = HW_BUF_INIT(LINE_BYTES_MAX);
 
+    assert(live->wanted);
     cli_text_clean(&clean, hw_str_of(text), LINE_BYTES_MAX / 2, out->utf8);
     cli_err_rewind(out);
     cli_err_printf(out, "%.*s",
@@ -60,6 +66,7 @@ void cli_live_draw(cli_live *live, const char *text)
     live->drawn = true;
 }
 
+/* The name gets a third of the line, so that the numbers are always there. */
 void cli_live_update(cli_live *live, const howdah_subscription_info *info, int64_t count)
 {
     char text[512];
@@ -78,6 +85,7 @@ void cli_live_update(cli_live *live, const howdah_subscription_info *info, int64
     cli_live_draw(live, text);
 }
 
+/* Nothing when no line is drawn: other output is not to be erased. */
 void cli_live_clear(cli_live *live)
 {
     if (!live->drawn)

@@ -1,6 +1,7 @@
 /* out.c - the only place that writes to stdout and stderr; see out.h. */
 #include "cli/out/out.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
@@ -12,12 +13,14 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/in/signals.h"
 
 #define WIDTH_DEFAULT 80u
 #define HEIGHT_DEFAULT 24u
+#define JSON_BYTES_MAX ((size_t)64 * 1024 * 1024) /* of one string */
 
 static bool environment_is(const char *name, const char *value)
 {
@@ -26,6 +29,7 @@ static bool environment_is(const char *name, const char *value)
     return text && strcmp(text, value) == 0;
 }
 
+/* NO_COLOR counts when it is not empty, as no-color.org says. */
 static bool colours_wanted(void)
 {
     const char *no = getenv("NO_COLOR"); /* NOLINT(concurrency-mt-unsafe): one thread */
@@ -50,6 +54,7 @@ static bool utf8_wanted(void)
     return false;
 }
 
+/* What is no number, or no size of a terminal, is ignored. */
 static unsigned environment_number(const char *name, unsigned otherwise)
 {
     const char *text = getenv(name); /* NOLINT(concurrency-mt-unsafe): one thread */
@@ -58,6 +63,7 @@ static unsigned environment_number(const char *name, unsigned otherwise)
     return text && hw_parse_i64(text, 1, 10000, &value) ? (unsigned)value : otherwise;
 }
 
+/* COLUMNS and LINES only where the terminal does not know: shells export stale ones. */
 static void look_at_size(cli_out *out)
 {
     struct winsize size = {0, 0, 0, 0};
@@ -70,6 +76,7 @@ static void look_at_size(cli_out *out)
 
 static void into_room(void *ctx, const char *bytes, size_t n);
 
+/* In a pipe the output is JSON: what programs read must not depend on a flag. */
 void cli_out_init(cli_out *out, bool json)
 {
     memset(out, 0, sizeof *out);
@@ -86,6 +93,7 @@ void cli_out_init(cli_out *out, bool json)
     (void)setvbuf(stderr, NULL, _IOLBF, 0);
 }
 
+/* The first failed write is remembered, and nothing is written after it (I3). */
 static void write_all(cli_out *out, const char *bytes, size_t n)
 {
     while (n > 0 && !out->broken) {
@@ -100,6 +108,7 @@ static void write_all(cli_out *out, const char *bytes, size_t n)
     }
 }
 
+/* Emptied before it is written: a failed write is not tried again. */
 static void flush_room(cli_out *out)
 {
     size_t n = out->len;
@@ -108,6 +117,7 @@ static void flush_room(cli_out *out)
     write_all(out, out->room, n);
 }
 
+/* A character that is not complete by now will not be. */
 void cli_out_flush(cli_out *out)
 {
     cli_harmless_end(&out->harmless);
@@ -119,6 +129,7 @@ static void into_room(void *ctx, const char *bytes, size_t n)
 {
     cli_out *out = ctx;
 
+    assert(out->len <= sizeof out->room);
     if (n > sizeof out->room - out->len)
         flush_room(out);
     if (n > sizeof out->room) {
@@ -130,6 +141,7 @@ static void into_room(void *ctx, const char *bytes, size_t n)
     out->len += n;
 }
 
+/* I4: a terminal gets harmless text, a pipe every byte. */
 void cli_out_put(cli_out *out, const void *bytes, size_t n)
 {
     if (out->terminal)
@@ -143,6 +155,7 @@ void cli_out_puts(cli_out *out, const char *text)
     cli_out_put(out, text, strlen(text));
 }
 
+/* Allocates: the texts of others have no length that a fixed room would fit. */
 void cli_out_printf(cli_out *out, const char *fmt, ...)
 {
     char *text = NULL;
@@ -189,6 +202,23 @@ void cli_out_wrapped(cli_out *out, const char *text, unsigned indent, unsigned w
     cli_out_puts(out, "\n");
 }
 
+/* What is not UTF-8 is no JSON string; the unreadable bytes become "?". */
+void cli_json_text(cli_out *out, const char *text)
+{
+    hw_buf quoted = HW_BUF_INIT(JSON_BYTES_MAX);
+
+    if (hw_utf8_valid(text, strlen(text))) {
+        hw_json_put_string(&quoted, text, strlen(text));
+    } else { /* a file name may be anything, JSON may not */
+        hw_buf_putc(&quoted, '"');
+        for (const char *c = text; *c; c++)
+            hw_buf_putc(&quoted, *c > ' ' && *c < 0x7f && *c != '"' && *c != '\\' ? *c : '?');
+        hw_buf_putc(&quoted, '"');
+    }
+    cli_out_put(out, hw_buf_str(&quoted), quoted.len);
+    hw_buf_done(&quoted);
+}
+
 static const char *style_code(cli_style style)
 {
     static const char *const codes[] = {
@@ -196,9 +226,11 @@ static const char *style_code(cli_style style)
         [CLI_RED] = "\033[31m",  [CLI_GREEN] = "\033[32m", [CLI_YELLOW] = "\033[33m",
         [CLI_CYAN] = "\033[36m",
     };
+    assert((size_t)style < sizeof codes / sizeof *codes);
     return codes[style];
 }
 
+/* Past the filter, which would take the escape away (I2). */
 void cli_out_style(cli_out *out, cli_style style)
 {
     const char *code = style_code(style);
@@ -215,6 +247,7 @@ static void into_stderr(void *ctx, const char *bytes, size_t n)
     (void)fwrite(bytes, 1, n, stderr);
 }
 
+/* A whole message under one lock, so that lines of several threads stay apart. */
 void cli_err_vprintf(const cli_out *out, const char *fmt, va_list args)
 {
     cli_harmless h = {.utf8 = out->utf8, .sink = into_stderr};
@@ -252,6 +285,7 @@ void cli_err_style(const cli_out *out, cli_style style)
         (void)fputs(style_code(style), stderr);
 }
 
+/* To the start of the line, and erase to its end. */
 void cli_err_rewind(const cli_out *out)
 {
     if (out->err_terminal && !out->err_dumb)
@@ -265,6 +299,7 @@ void cli_err_flush(const cli_out *out)
     (void)fflush(stderr);
 }
 
+/* Cheap: for loops that print. */
 bool cli_out_alive(const cli_out *out)
 {
     return !out->broken;
@@ -280,6 +315,7 @@ bool cli_out_wanted(cli_out *out)
     return !out->broken;
 }
 
+/* Commas also in other locales: the output of a command does not change with them. */
 void cli_count_text(long long count, char ret_text[CLI_COUNT_SIZE])
 {
     char digits[24];
@@ -291,5 +327,6 @@ void cli_count_text(long long count, char ret_text[CLI_COUNT_SIZE])
         if (digits[i] != '-' && (n - 1 - i) % 3 == 0 && i != n - 1)
             ret_text[at++] = ',';
     }
+    assert(at < CLI_COUNT_SIZE);
     ret_text[at] = '\0';
 }

@@ -3,7 +3,7 @@
  *
  *   I1  stdout carries results only; messages, remarks and progress go to stderr.
  *   I2  Escape sequences are written to a terminal only, and not with NO_COLOR or TERM=dumb.
- *   I3  After a failed write nothing more is written; whoever produces output in a loop asks
+ *   I3  After a failed write nothing more is written; code that prints in a loop asks
  *       cli_out_alive() and stops.  A closed pipe is a reader who has seen enough, not an error.
  *   I4  What reaches a terminal is harmless (harmless.h), but for the styles and the rewinding that
  *       are written here; a pipe or a file gets every byte as it is.  Nobody else in the command
@@ -60,6 +60,8 @@ void cli_out_printf(cli_out *out, const char *fmt, ...) HW_PRINTF(2, 3);
  * without indent.
  */
 void cli_out_wrapped(cli_out *out, const char *text, unsigned indent, unsigned width);
+/* Text as a JSON string. */
+void cli_json_text(cli_out *out, const char *text);
 /* Starts a style; CLI_PLAIN ends it.  Nothing without colours. */
 void cli_out_style(cli_out *out, cli_style style);
 /* Writes out all that was put. */

@@ -1,6 +1,7 @@
 /* progress.c - see progress.h. */
 #include "cli/out/progress.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -8,6 +9,7 @@
 #define INTERVAL_US 100000
 #define BAR 24
 
+/* Nothing is drawn in the first interval: what is done by then needs no progress. */
 void cli_progress_start(cli_progress *progress, const cli_context *cli, const char *noun)
 {
     progress->out = &cli->out;
@@ -19,6 +21,7 @@ void cli_progress_start(cli_progress *progress, const cli_context *cli, const ch
     progress->next_us = progress->started_us + INTERVAL_US;
 }
 
+/* Over the whole time, not the last second: it is also the rate of the summary. */
 int64_t cli_progress_rate(const cli_progress *progress, int64_t done)
 {
     int64_t spent_us = hw_clock_mono_us() - progress->started_us;
@@ -26,17 +29,20 @@ int64_t cli_progress_rate(const cli_progress *progress, int64_t done)
     return spent_us > 0 ? (int64_t)((double)done * 1e6 / (double)spent_us) : 0;
 }
 
+/* More than all can be done when rows are added meanwhile: it stays at 100. */
 static void draw_bar(const cli_out *out, int64_t done, int64_t total)
 {
     char bar[BAR + 1];
     int64_t part = done >= total ? BAR : done * BAR / total;
 
+    assert(part >= 0 && part <= BAR);
     memset(bar, '-', BAR);
     memset(bar, '#', (size_t)part);
     bar[BAR] = '\0';
     cli_err_printf(out, "[%s] %3d%%  ", bar, (int)(done >= total ? 100 : done * 100 / total));
 }
 
+/* Called for every event, so that it must be cheap when nothing is drawn. */
 void cli_progress_update(cli_progress *progress, int64_t done, int64_t total)
 {
     char count[CLI_COUNT_SIZE];

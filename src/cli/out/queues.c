@@ -1,199 +1,256 @@
-/* queues.c - see queues.h. */
+/*
+ * queues.c - see queues.h.
+ *
+ * A queue is a public struct, so its fields are read at their offsets.  A job is opaque: a small
+ * function gets each field.  A job's JSON is the library's; its fields serve "show", the table of
+ * the log, and the part of a dead letter that tells how the job was pushed.
+ */
 #include "cli/out/queues.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
+#include <assert.h>
 
 #include "base/mem.h"
-#include "cli/out/show.h"
-#include "cli/out/subscriptions.h"
-
-#define ROWS_HELD 1000 /* above any number that a person reads as a table */
-#define COUNTS_MAX 5   /* of a queue in one row */
 
 /* ------------------------------------------------------------------- queues */
 
-static void age_json(cli_out *out, int64_t ms)
+/* For people; JSON has "paused" instead. */
+static void get_queue_state(const void *thing, cli_value *v)
 {
-    if (ms < 0)
-        cli_out_puts(out, ",\"oldest_age_s\":null");
-    else
-        cli_out_printf(out, ",\"oldest_age_s\":%" PRId64 ".%03d", ms / 1000, (int)(ms % 1000));
+    const howdah_queue_info *info = thing;
+
+    v->text = hw_str_of(info->paused ? "paused" : "open");
 }
 
-static void settings_json(cli_out *out, const howdah_queue_options *s)
+/* A queue without a due job has no age. */
+static void get_oldest(const void *thing, cli_value *v)
 {
-    cli_out_printf(out,
-                   ",\"settings\":{\"abandon_after_ms\":%" PRId64 ",\"max_attempts\":%" PRId64
-                   ",\"backoff_initial_ms\":%" PRId64 ",\"backoff_max_ms\":%" PRId64
-                   ",\"backoff_jitter\":%" PRId64 ",\"concurrency\":%" PRId64
-                   ",\"history_ms\":%" PRId64 ",\"hold_key\":%s}",
-                   s->abandon_after_ms, s->max_attempts, s->backoff_initial_ms, s->backoff_max_ms,
-                   s->backoff_jitter, s->concurrency, s->history_ms,
-                   s->hold_key ? "true" : "false");
+    const howdah_queue_info *info = thing;
+
+    v->number = info->oldest_age_ms;
+    v->absent = info->oldest_age_ms < 0;
 }
 
-void cli_queue_json(cli_context *cli, const howdah_queue_info *info)
-{
-    cli_out *out = &cli->out;
+#define AT(member) CLI_AT(howdah_queue_info, member)
 
-    cli_out_puts(out, "{\"queue\":");
-    cli_json_text(cli, info->queue);
-    cli_out_printf(out,
-                   ",\"pending\":%" PRId64 ",\"processing\":%" PRId64 ",\"scheduled\":%" PRId64
-                   ",\"completed\":%" PRId64 ",\"failed\":%" PRId64,
-                   info->pending, info->processing, info->scheduled, info->completed, info->failed);
-    age_json(out, info->oldest_age_ms);
-    cli_out_printf(out, ",\"paused\":%s,\"purged\":%" PRId64 ",\"dead_letters\":%" PRId64,
-                   info->paused ? "true" : "false", info->purged, info->dead_letters);
-    cli_json_time(cli, "created_at", info->created_at_us);
-    settings_json(out, &info->settings);
-    cli_out_puts(out, "}");
-}
+/* The labels of settings are the names that "queue set" takes. */
+static const cli_field queue_fields[] = {
+    {"queue", CLI_TEXT, .style = CLI_CYAN, AT(queue)},
+    {"state", CLI_WORD, .get = get_queue_state},
+    {"pending", CLI_NUMBER, AT(pending)},
+    {"processing", CLI_NUMBER, AT(processing)},
+    {"scheduled", CLI_NUMBER, AT(scheduled)},
+    {"completed", CLI_NUMBER, AT(completed)},
+    {"failed", CLI_NUMBER, AT(failed)},
+    {"oldest_age_s", CLI_AGE, "oldest", .style = CLI_DIM, .blank = "-", .get = get_oldest},
+    {"paused", CLI_BOOL, AT(paused)},
+    {"purged", CLI_NUMBER, .zero = "", AT(purged)},
+    {"dead_letters", CLI_NUMBER, "dead letters", "dead", AT(dead_letters)},
+    {"created_at", CLI_TIME, "created at", AT(created_at_us)},
+    {"settings", CLI_OBJECT,
+     .members = "abandon_after_ms max_attempts backoff_initial_ms backoff_max_ms backoff_jitter "
+                "concurrency history_ms hold_key"},
+    {"abandon_after_ms", CLI_DURATION, "abandon_after", .zero = "0s",
+     AT(settings.abandon_after_ms)},
+    {"max_attempts", CLI_NUMBER, AT(settings.max_attempts)},
+    {"backoff_initial_ms", CLI_DURATION, "backoff_initial", .zero = "0s",
+     AT(settings.backoff_initial_ms)},
+    {"backoff_max_ms", CLI_DURATION, "backoff_max", .zero = "0s", AT(settings.backoff_max_ms)},
+    {"backoff_jitter", CLI_NUMBER, AT(settings.backoff_jitter)},
+    {"concurrency", CLI_NUMBER, .zero = "0 (no limit)", AT(settings.concurrency)},
+    {"history_ms", CLI_DURATION, "history", .zero = "0s (for ever)", AT(settings.history_ms)},
+    {"hold_key", CLI_BOOL, AT(settings.hold_key)},
+    {NULL},
+};
 
-void cli_queue_summary_json(cli_context *cli, const howdah_queue_info *info)
-{
-    cli_out *out = &cli->out;
+const cli_entity cli_queue = {
+    queue_fields,
+    .json = "queue pending processing scheduled completed failed oldest_age_s paused purged "
+            "dead_letters created_at settings",
+    .show = "queue state pending processing scheduled completed failed purged dead_letters "
+            "oldest_age_s created_at abandon_after_ms max_attempts backoff_initial_ms "
+            "backoff_max_ms backoff_jitter concurrency history_ms hold_key",
+    .table = "queue state pending processing scheduled completed failed oldest_age_s",
+};
 
-    cli_out_puts(out, "{\"queue\":");
-    cli_json_text(cli, info->queue);
-    cli_out_printf(out,
-                   ",\"pending\":%" PRId64 ",\"processing\":%" PRId64 ",\"scheduled\":%" PRId64,
-                   info->pending, info->processing, info->scheduled);
-    age_json(out, info->oldest_age_ms);
-    cli_out_printf(out, ",\"paused\":%s,\"dead_letters\":%" PRId64 "}",
-                   info->paused ? "true" : "false", info->dead_letters);
-}
-
-/* 90 ms, 1.5 s, 3 m, 2 h. */
-static void duration_text(int64_t ms, char *out, size_t room)
-{
-    if (ms < 1000)
-        (void)snprintf(out, room, "%" PRId64 " ms", ms);
-    else if (ms < 60000)
-        (void)snprintf(out, room, "%" PRId64 ".%d s", ms / 1000, (int)(ms % 1000 / 100));
-    else if (ms < 3600000)
-        (void)snprintf(out, room, "%" PRId64 " m", ms / 60000);
-    else
-        (void)snprintf(out, room, "%" PRId64 " h", ms / 3600000);
-}
-
-static void show_age(cli_out *out, const char *name, int64_t ms)
-{
-    char text[32];
-
-    duration_text(ms, text, sizeof text);
-    cli_show_text(out, name, hw_str_of(text));
-}
-
-/* As "queue set" takes it, to the millisecond; zero: what 0 means. */
-static void show_setting(cli_out *out, const char *name, int64_t ms, const char *zero)
-{
-    static const struct {
-        int64_t ms;
-        const char *name;
-    } units[] = {{3600000, "h"}, {60000, "m"}, {1000, "s"}, {1, "ms"}};
-    char text[32];
-    size_t i = 0;
-
-    while (ms % units[i].ms != 0)
-        i++;
-    (void)snprintf(text, sizeof text, "%" PRId64 "%s", ms / units[i].ms, units[i].name);
-    cli_show_text(out, name, hw_str_of(ms == 0 ? zero : text));
-}
-
-void cli_queue_show(cli_context *cli, const howdah_queue_info *info)
-{
-    cli_out *out = &cli->out;
-    const howdah_queue_options *s = &info->settings;
-
-    cli_show_text(out, "queue", hw_str_of(info->queue));
-    cli_show_text(out, "state", hw_str_of(info->paused ? "paused" : "open"));
-    cli_show_number(out, "pending", info->pending);
-    cli_show_number(out, "processing", info->processing);
-    cli_show_number(out, "scheduled", info->scheduled);
-    cli_show_number(out, "completed", info->completed);
-    cli_show_number(out, "failed", info->failed);
-    if (info->purged > 0)
-        cli_show_number(out, "purged", info->purged);
-    cli_show_number(out, "dead letters", info->dead_letters);
-    if (info->oldest_age_ms >= 0)
-        show_age(out, "oldest", info->oldest_age_ms);
-    cli_show_time(out, "created at", info->created_at_us);
-    show_setting(out, "abandon_after", s->abandon_after_ms, "0s");
-    cli_show_number(out, "max_attempts", s->max_attempts);
-    show_setting(out, "backoff_initial", s->backoff_initial_ms, "0s");
-    show_setting(out, "backoff_max", s->backoff_max_ms, "0s");
-    cli_show_number(out, "backoff_jitter", s->backoff_jitter);
-    if (s->concurrency > 0)
-        cli_show_number(out, "concurrency", s->concurrency);
-    else
-        cli_show_text(out, "concurrency", hw_str_of("0 (no limit)"));
-    show_setting(out, "history", s->history_ms, "0s (for ever)");
-    cli_show_text(out, "hold_key", hw_str_of(s->hold_key ? "true" : "false"));
-}
-
-void cli_queues_table_init(cli_table *table, cli_out *out)
-{
-    static const cli_column columns[] = {
-        {"queue", CLI_CYAN, false, false, 0},    {"state", CLI_PLAIN, false, true, 0},
-        {"pending", CLI_PLAIN, true, true, 0},   {"processing", CLI_PLAIN, true, true, 0},
-        {"scheduled", CLI_PLAIN, true, true, 0}, {"completed", CLI_PLAIN, true, true, 0},
-        {"failed", CLI_PLAIN, true, true, 0},    {"oldest", CLI_DIM, true, true, 0},
-    };
-
-    cli_table_init(table, out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
-}
-
-/* A row: the name, open or paused, counts, the age of what is due longest. */
-static void put_row(cli_table *table, const howdah_queue_info *info, const int64_t *counts,
-                    size_t n)
-{
-    char numbers[COUNTS_MAX][24];
-    char age[32] = "-";
-    hw_str cells[COUNTS_MAX + 3] = {hw_str_of(info->queue),
-                                    hw_str_of(info->paused ? "paused" : "open")};
-
-    for (size_t i = 0; i < n; i++) {
-        (void)snprintf(numbers[i], sizeof numbers[i], "%" PRId64, counts[i]);
-        cells[2 + i] = hw_str_of(numbers[i]);
-    }
-    if (info->oldest_age_ms >= 0)
-        duration_text(info->oldest_age_ms, age, sizeof age);
-    cells[2 + n] = hw_str_of(age);
-    cli_table_row(table, cells);
-}
-
-void cli_queues_table_row(cli_table *table, const howdah_queue_info *info)
-{
-    const int64_t counts[] = {info->pending, info->processing, info->scheduled, info->completed,
-                              info->failed};
-
-    put_row(table, info, counts, sizeof counts / sizeof *counts);
-}
-
-void cli_queues_summary_init(cli_table *table, cli_out *out)
-{
-    static const cli_column columns[] = {
-        {"queue", CLI_CYAN, false, false, 0},    {"state", CLI_PLAIN, false, true, 0},
-        {"pending", CLI_PLAIN, true, true, 0},   {"processing", CLI_PLAIN, true, true, 0},
-        {"scheduled", CLI_PLAIN, true, true, 0}, {"dead", CLI_PLAIN, true, true, 0},
-        {"oldest", CLI_DIM, true, true, 0},
-    };
-
-    cli_table_init(table, out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
-}
-
-void cli_queues_summary_row(cli_table *table, const howdah_queue_info *info)
-{
-    const int64_t counts[] = {info->pending, info->processing, info->scheduled, info->dead_letters};
-
-    put_row(table, info, counts, sizeof counts / sizeof *counts);
-}
+const cli_entity cli_queue_summary = {
+    queue_fields,
+    .json = "queue pending processing scheduled oldest_age_s paused dead_letters",
+    .table = "queue state pending processing scheduled dead_letters oldest_age_s",
+};
 
 /* --------------------------------------------------------------------- jobs */
 
+/* A job is opaque: each of its fields comes from a function of the library. */
+#define JOB_TEXT(name, function)                                                                   \
+    static void get_##name(const void *thing, cli_value *v)                                        \
+    {                                                                                              \
+        v->text = hw_str_of(function(thing));                                                      \
+    }
+#define JOB_NUMBER(name, function)                                                                 \
+    static void get_##name(const void *thing, cli_value *v)                                        \
+    {                                                                                              \
+        v->number = function(thing);                                                               \
+    }
+#define JOB_TIME(name, function)                                                                   \
+    static void get_##name(const void *thing, cli_value *v)                                        \
+    {                                                                                              \
+        v->absent = !function(thing, &v->number);                                                  \
+    }
+
+JOB_NUMBER(id, howdah_job_id)
+JOB_NUMBER(position, howdah_job_position)
+JOB_NUMBER(attempts, howdah_job_attempt)
+JOB_NUMBER(max_attempts, howdah_job_max_attempts)
+JOB_NUMBER(priority, howdah_job_priority)
+JOB_TEXT(queue, howdah_job_queue)
+JOB_TEXT(worker, howdah_job_worker)
+JOB_TEXT(key, howdah_job_key)
+JOB_TEXT(dedup, howdah_job_dedup)
+JOB_TEXT(correlation, howdah_job_correlation)
+JOB_TEXT(stream, howdah_job_event_stream)
+JOB_TEXT(type, howdah_job_event_type)
+JOB_TEXT(error, howdah_job_error)
+JOB_TEXT(result, howdah_job_result)
+JOB_TEXT(any_content_type, howdah_job_content_type)
+JOB_TIME(created_at, howdah_job_created_at)
+JOB_TIME(due_at, howdah_job_due_at)
+JOB_TIME(started_at, howdah_job_started_at)
+JOB_TIME(lease_until, howdah_job_lease_until)
+JOB_TIME(finished_at, howdah_job_finished_at)
+
+static void get_status(const void *thing, cli_value *v)
+{
+    v->text = hw_str_of(howdah_job_state_name(howdah_job_state_get(thing)));
+}
+
+/* Only a job that says what caused it. */
+static void get_causation(const void *thing, cli_value *v)
+{
+    if (howdah_job_causation(thing, v->small))
+        v->text = hw_str_of(v->small);
+}
+
+/* Only a job that a binding made has an event. */
+static void get_event_sequence(const void *thing, cli_value *v)
+{
+    v->number = howdah_job_event_sequence(thing);
+    v->absent = v->number <= 0;
+}
+
+/* A job without the time of its push does not get a null for it. */
+static void get_pushed_at(const void *thing, cli_value *v)
+{
+    v->left_out = !howdah_job_created_at(thing, &v->number);
+}
+
+/* One column for both: a job has either a result or an error. */
+static void get_outcome(const void *thing, cli_value *v)
+{
+    bool completed = howdah_job_state_get(thing) == HOWDAH_JOB_COMPLETED;
+
+    v->text = hw_str_of(completed ? howdah_job_result(thing) : howdah_job_error(thing));
+}
+
+/* Left out for bytes, which have "data_base64". */
+static void get_data(const void *thing, cli_value *v)
+{
+    size_t len = 0;
+    const char *data = howdah_job_data(thing, &len);
+
+    cli_value_data(v, howdah_job_content_type(thing), data, len);
+}
+
+/* In JSON only beside data_base64: payloads of JSON need no type. */
+static void get_content_type(const void *thing, cli_value *v)
+{
+    size_t len = 0;
+
+    cli_value_content_type(v, howdah_job_content_type(thing), howdah_job_data(thing, &len));
+}
+
+static void get_base64(const void *thing, cli_value *v)
+{
+    size_t len = 0;
+    const char *data = howdah_job_data(thing, &len);
+
+    cli_value_base64(v, howdah_job_content_type(thing), data, len);
+}
+
+/* For people the payload as it is, of whatever type. */
+static void get_payload(const void *thing, cli_value *v)
+{
+    v->text.s = howdah_job_data(thing, &v->text.len);
+}
+
+/* In JSON always an object, {} without headers. */
+static void get_headers(const void *thing, cli_value *v)
+{
+    v->text.s = howdah_job_headers(thing, &v->text.len);
+}
+
+/* For people: no line when there are none. */
+static void get_shown_headers(const void *thing, cli_value *v)
+{
+    size_t len = 0;
+    const char *headers = howdah_job_headers(thing, &len);
+
+    cli_value_headers(v, headers, len);
+}
+
+static const cli_field job_fields[] = {
+    {"id", CLI_NUMBER, "job", .get = get_id},
+    {"position", CLI_NUMBER, .style = CLI_DIM, .get = get_position},
+    {"queue", CLI_TEXT, .get = get_queue},
+    {"status", CLI_WORD, .get = get_status},
+    {"attempts", CLI_NUMBER, .get = get_attempts},
+    {"max_attempts", CLI_NUMBER, "max attempts", .get = get_max_attempts},
+    {"priority", CLI_NUMBER, .get = get_priority},
+    {"worker", CLI_TEXT, .get = get_worker},
+    {"key", CLI_TEXT, .get = get_key},
+    {"dedup", CLI_TEXT, .get = get_dedup},
+    {"correlation_id", CLI_TEXT, "correlation", .get = get_correlation},
+    {"causation_id", CLI_TEXT, "causation", .get = get_causation},
+    {"event_sequence", CLI_NUMBER, "event", .get = get_event_sequence},
+    {"stream", CLI_TEXT, .get = get_stream},
+    {"type", CLI_TEXT, .get = get_type},
+    {"pushed_at", CLI_TIME, "pushed at", .get = get_pushed_at},
+    {"created_at", CLI_TIME, "created at", .get = get_created_at},
+    {"due_at", CLI_TIME, "due at", .get = get_due_at},
+    {"started_at", CLI_TIME, "started at", .get = get_started_at},
+    {"lease_until", CLI_TIME, "lease until", .get = get_lease_until},
+    {"finished_at", CLI_TIME, "finished at", .style = CLI_DIM, .get = get_finished_at},
+    {"error", CLI_TEXT, .get = get_error},
+    {"result", CLI_TEXT, .get = get_result},
+    {"outcome", CLI_TEXT, .head = "error or result", .get = get_outcome},
+    {"data", CLI_JSON, .get = get_data},
+    {"content_type", CLI_TEXT, .get = get_content_type},
+    {"data_base64", CLI_JSON, .get = get_base64},
+    {"headers", CLI_JSON, .get = get_headers},
+    {"shown_headers", CLI_TEXT, "headers", .get = get_shown_headers},
+    {"shown_type", CLI_TEXT, "content type", .get = get_any_content_type},
+    {"payload", CLI_TEXT, "data", .get = get_payload},
+    {NULL},
+};
+
+/* Its JSON is the library's: cli_job_json_line(). */
+static const cli_entity whole_job = {
+    job_fields,
+    .show = "id queue status attempts max_attempts priority worker key dedup correlation_id "
+            "causation_id event_sequence created_at due_at started_at lease_until finished_at "
+            "error result shown_headers shown_type payload",
+    .table = "position id status attempts finished_at outcome",
+};
+
+/* What a dead letter says about its job; the state of the job itself is not part of it. */
+const cli_entity cli_job_pushed = {
+    job_fields,
+    .json = "key dedup correlation_id causation_id event_sequence stream type pushed_at data "
+            "content_type data_base64 headers",
+    .show = "priority key dedup correlation_id causation_id event_sequence type stream pushed_at "
+            "shown_headers shown_type payload",
+};
+
+/* The library makes the JSON, so that the command and every other face print the same. */
 int cli_job_json_line(cli_context *cli, const howdah_job *job, howdah_error *reterr)
 {
     size_t len = howdah_job_json(job, NULL, 0);
@@ -204,113 +261,29 @@ int cli_job_json_line(cli_context *cli, const howdah_job *job, howdah_error *ret
         return hw_fail_no_memory(reterr);
     }
     (void)howdah_job_json(job, text, len + 1);
+    assert(text[0] == '{' && text[len] == '\0');
     cli_out_put(&cli->out, text, len);
     cli_out_puts(&cli->out, "\n");
     hw_free(text);
     return HOWDAH_OK;
 }
 
-static void show_time(cli_out *out, const char *name, const howdah_job *job,
-                      bool (*get)(const howdah_job *job, int64_t *ret_us))
-{
-    int64_t time_us = 0;
-
-    if (get(job, &time_us))
-        cli_show_time(out, name, time_us);
-}
-
-static void show_payload(cli_out *out, const howdah_job *job)
-{
-    size_t len = 0;
-    const char *text = howdah_job_headers(job, &len);
-
-    if (len > 2) /* more than {} */
-        cli_show_text(out, "headers", (hw_str){text, len});
-    cli_show_text(out, "content type", hw_str_of(howdah_job_content_type(job)));
-    text = howdah_job_data(job, &len);
-    cli_show_text(out, "data", (hw_str){text, len});
-}
-
-static void show_names(cli_out *out, const howdah_job *job)
-{
-    char uuid[HOWDAH_UUID_SIZE];
-
-    cli_show_text(out, "key", hw_str_of(howdah_job_key(job)));
-    cli_show_text(out, "dedup", hw_str_of(howdah_job_dedup(job)));
-    cli_show_text(out, "correlation", hw_str_of(howdah_job_correlation(job)));
-    if (howdah_job_causation(job, uuid))
-        cli_show_text(out, "causation", hw_str_of(uuid));
-    if (howdah_job_event_sequence(job) > 0)
-        cli_show_number(out, "event", howdah_job_event_sequence(job));
-}
-
-void cli_job_show_pushed(cli_out *out, const howdah_job *job)
-{
-    cli_show_number(out, "priority", howdah_job_priority(job));
-    show_names(out, job);
-    cli_show_text(out, "type", hw_str_of(howdah_job_event_type(job)));
-    cli_show_text(out, "stream", hw_str_of(howdah_job_event_stream(job)));
-    show_time(out, "pushed at", job, howdah_job_created_at);
-    show_payload(out, job);
-}
-
-static void show_job(cli_out *out, const howdah_job *job)
-{
-    cli_show_number(out, "job", howdah_job_id(job));
-    cli_show_text(out, "queue", hw_str_of(howdah_job_queue(job)));
-    cli_show_text(out, "status", hw_str_of(howdah_job_state_name(howdah_job_state_get(job))));
-    cli_show_number(out, "attempts", howdah_job_attempt(job));
-    cli_show_number(out, "max attempts", howdah_job_max_attempts(job));
-    cli_show_number(out, "priority", howdah_job_priority(job));
-    cli_show_text(out, "worker", hw_str_of(howdah_job_worker(job)));
-    show_names(out, job);
-    show_time(out, "created at", job, howdah_job_created_at);
-    show_time(out, "due at", job, howdah_job_due_at);
-    show_time(out, "started at", job, howdah_job_started_at);
-    show_time(out, "lease until", job, howdah_job_lease_until);
-    show_time(out, "finished at", job, howdah_job_finished_at);
-    cli_show_text(out, "error", hw_str_of(howdah_job_error(job)));
-    cli_show_text(out, "result", hw_str_of(howdah_job_result(job)));
-    show_payload(out, job);
-}
-
+/* Only its JSON can fail, for want of memory. */
 int cli_job_put(cli_context *cli, const howdah_job *job, howdah_error *reterr)
 {
     if (cli->out.json)
         return cli_job_json_line(cli, job, reterr);
-    show_job(&cli->out, job);
+    cli_entity_show(&cli->out, &whole_job, job);
     return HOWDAH_OK;
 }
 
+/* The history of a queue, in the order in which jobs ended. */
 void cli_jobs_table_init(cli_table *table, cli_out *out)
 {
-    static const cli_column columns[] = {
-        {"position", CLI_DIM, true, true, 0},     {"job", CLI_PLAIN, true, true, 0},
-        {"status", CLI_PLAIN, false, true, 0},    {"attempts", CLI_PLAIN, true, true, 0},
-        {"finished at", CLI_DIM, false, true, 0}, {"error or result", CLI_PLAIN, false, false, 0},
-    };
-
-    cli_table_init(table, out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
+    cli_entity_table(table, out, &whole_job);
 }
 
 void cli_jobs_table_row(cli_table *table, const howdah_job *job)
 {
-    char position[24];
-    char id[24];
-    char attempts[24];
-    char finished[HOWDAH_TIME_SIZE] = "";
-    const char *words = howdah_job_error(job);
-    int64_t time_us = 0;
-
-    (void)snprintf(position, sizeof position, "%" PRId64, howdah_job_position(job));
-    (void)snprintf(id, sizeof id, "%" PRId64, howdah_job_id(job));
-    (void)snprintf(attempts, sizeof attempts, "%" PRId64, howdah_job_attempt(job));
-    if (howdah_job_finished_at(job, &time_us))
-        howdah_time_format(time_us, finished);
-    if (howdah_job_state_get(job) == HOWDAH_JOB_COMPLETED)
-        words = howdah_job_result(job);
-    cli_table_row(table, (hw_str[]){hw_str_of(position), hw_str_of(id),
-                                    hw_str_of(howdah_job_state_name(howdah_job_state_get(job))),
-                                    hw_str_of(attempts), hw_str_of(finished),
-                                    hw_str_of(words ? words : "")});
+    cli_fields_row(table, job_fields, whole_job.table, job);
 }

@@ -1,6 +1,11 @@
-/* show.c - see show.h. */
+/*
+ * show.c - see show.h.
+ *
+ * Labels take sixteen columns, which fits the longest of them.
+ */
 #include "cli/out/show.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -11,10 +16,12 @@
 
 #define TEXT_BYTES_MAX ((size_t)512 * 1024 * 1024) /* above any payload */
 
+/* In full, however long: a person asked for this one thing. */
 void cli_show_text(cli_out *out, const char *name, hw_str text)
 {
     hw_buf clean = HW_BUF_INIT(TEXT_BYTES_MAX);
 
+    assert(name && name[0]);
     if (!text.s || text.len == 0)
         return;
     cli_text_clean(&clean, text, text.len, out->utf8);

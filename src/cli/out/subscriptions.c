@@ -1,16 +1,15 @@
 /* subscriptions.c - see subscriptions.h. */
 #include "cli/out/subscriptions.h"
 
+#include <assert.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "cli/out/show.h"
 
-#define ROWS_HELD 1000 /* above any number that a person reads as a table */
-#define HOLES_SHOWN 8  /* in a terminal */
+#define HOLES_SHOWN 8 /* in a terminal */
 
+/* A state of a newer library is "unknown", not a wrong name. */
 const char *cli_sub_state(howdah_subscription_state state)
 {
     static const char *const names[] = {
@@ -22,131 +21,100 @@ const char *cli_sub_state(howdah_subscription_state state)
     return (size_t)state < sizeof names / sizeof *names ? names[state] : "unknown";
 }
 
-/* -------------------------------------------------------------------- JSON */
+/* ------------------------------------------------------------------- fields */
 
-void cli_json_member(cli_context *cli, const char *key, const char *text)
+/* As a word, in JSON as well. */
+static void get_state(const void *thing, cli_value *v)
 {
-    cli_out_printf(&cli->out, ",\"%s\":", key);
-    if (text && text[0])
-        cli_json_text(cli, text);
-    else
-        cli_out_puts(&cli->out, "null");
+    const howdah_subscription_info *info = thing;
+
+    v->text = hw_str_of(cli_sub_state(info->state));
 }
 
-void cli_json_time(cli_context *cli, const char *key, int64_t time_us)
+/* [[first,last],...]: the ranges below "high" that are not handled. */
+static void get_holes(const void *thing, cli_value *v)
 {
-    char text[HOWDAH_TIME_SIZE];
+    const howdah_subscription_info *info = thing;
 
-    howdah_time_format(time_us, text);
-    cli_out_printf(&cli->out, ",\"%s\":\"%s\"", key, text);
-}
-
-void cli_sub_json(cli_context *cli, const howdah_subscription_info *info)
-{
-    cli_out *out = &cli->out;
-
-    cli_out_puts(out, "{\"subscriber_id\":");
-    cli_json_text(cli, info->subscriber_id);
-    cli_out_printf(out, ",\"high\":%" PRId64 ",\"contiguous\":%" PRId64 ",\"holes\":[", info->high,
-                   info->contiguous);
+    hw_buf_putc(&v->room, '[');
     for (size_t i = 0; i < info->holes_n; i++)
-        cli_out_printf(out, "%s[%" PRId64 ",%" PRId64 "]", i > 0 ? "," : "", info->holes[2 * i],
-                       info->holes[2 * i + 1]);
-    cli_out_printf(out, "],\"head\":%" PRId64 ",\"lag\":%" PRId64, info->head, info->lag);
-    cli_json_member(cli, "owner", info->owner);
-    cli_out_printf(out, ",\"token\":%" PRId64 ",\"state\":\"%s\"", info->token,
-                   cli_sub_state(info->state));
-    cli_json_member(cli, "pattern", info->pattern);
-    cli_json_time(cli, "updated_at", info->updated_at_us);
-    cli_out_printf(out, ",\"dead_letters\":%" PRId64 ",\"skips\":%" PRId64, info->dead_letters,
-                   info->skips);
-    cli_json_member(cli, "reason", info->reason);
-    cli_json_member(cli, "stream", info->stream);
-    cli_out_printf(out, ",\"originals\":%s}", info->originals_only ? "true" : "false");
+        hw_buf_printf(&v->room, "%s[%" PRId64 ",%" PRId64 "]", i > 0 ? "," : "", info->holes[2 * i],
+                      info->holes[2 * i + 1]);
+    hw_buf_putc(&v->room, ']');
 }
 
-/* ---------------------------------------------------------------- terminal */
-
-static void show_holes(cli_out *out, const howdah_subscription_info *info)
+/* "3, 7 to 9": the first of the same ranges, for people. */
+static void get_outstanding(const void *thing, cli_value *v)
 {
-    char text[HOLES_SHOWN * 48];
-    size_t len = 0;
+    const howdah_subscription_info *info = thing;
 
     for (size_t i = 0; i < info->holes_n && i < HOLES_SHOWN; i++) {
         int64_t first = info->holes[2 * i];
         int64_t last = info->holes[2 * i + 1];
 
-        len +=
-            (size_t)snprintf(text + len, sizeof text - len, "%s%" PRId64, i > 0 ? ", " : "", first);
+        assert(first <= last);
+        hw_buf_printf(&v->room, "%s%" PRId64, i > 0 ? ", " : "", first);
         if (last > first)
-            len += (size_t)snprintf(text + len, sizeof text - len, " to %" PRId64, last);
+            hw_buf_printf(&v->room, " to %" PRId64, last);
     }
     if (info->holes_n > HOLES_SHOWN)
-        (void)snprintf(text + len, sizeof text - len, ", ...");
-    if (info->holes_n > 0)
-        cli_show_text(out, "outstanding", hw_str_of(text));
+        hw_buf_puts(&v->room, ", ...");
 }
 
-void cli_sub_show(cli_context *cli, const howdah_subscription_info *info)
+static void get_revisions(const void *thing, cli_value *v)
 {
-    cli_out *out = &cli->out;
+    const howdah_subscription_info *info = thing;
 
-    cli_show_text(out, "subscription", hw_str_of(info->subscriber_id));
-    cli_show_text(out, "state", hw_str_of(cli_sub_state(info->state)));
-    cli_show_text(out, "reason", hw_str_of(info->reason));
-    cli_show_text(out, "pattern", hw_str_of(info->pattern ? info->pattern : "(all)"));
-    cli_show_text(out, "stream", hw_str_of(info->stream));
-    if (info->originals_only)
-        cli_show_text(out, "revisions", HW_STR_LIT("originals only"));
-    cli_show_number(out, "handled up to", info->high);
-    cli_show_number(out, "contiguous", info->contiguous);
-    show_holes(out, info);
-    cli_show_number(out, "head", info->head);
-    cli_show_number(out, "lag", info->lag);
-    cli_show_text(out, "owner", hw_str_of(info->owner[0] ? info->owner : "(nobody)"));
-    cli_show_number(out, "token", info->token);
-    cli_show_number(out, "dead letters", info->dead_letters);
-    if (info->skips > 0)
-        cli_show_number(out, "skips", info->skips);
-    cli_show_time(out, "updated at", info->updated_at_us);
+    v->text = info->originals_only ? HW_STR_LIT("originals only") : HW_STR_NULL;
 }
 
-void cli_subs_table_init(cli_table *table, cli_out *out)
+/* All that chooses its events, in one cell. */
+static void get_choice(const void *thing, cli_value *v)
 {
-    static const cli_column columns[] = {
-        {"subscription", CLI_CYAN, false, false, 0},
-        {"state", CLI_PLAIN, false, true, 0},
-        {"at", CLI_PLAIN, true, true, 0},
-        {"lag", CLI_PLAIN, true, true, 0},
-        {"dead", CLI_PLAIN, true, true, 0},
-        {"pattern", CLI_PLAIN, false, false, 0},
-        {"owner", CLI_DIM, false, false, 0},
-    };
+    const howdah_subscription_info *info = thing;
 
-    cli_table_init(table, out, columns, sizeof columns / sizeof *columns, ROWS_HELD);
+    hw_buf_printf(&v->room, "%s%s%s%s", info->pattern ? info->pattern : "(all)",
+                  info->stream ? " in " : "", info->stream ? info->stream : "",
+                  info->originals_only ? ", originals" : "");
 }
 
-void cli_subs_table_row(cli_table *table, const howdah_subscription_info *info)
-{
-    char at[24];
-    char lag[24];
-    char dead[24];
-    char what[600];
+#define AT(member) CLI_AT(howdah_subscription_info, member)
 
-    (void)snprintf(what, sizeof what, "%s%s%s%s", info->pattern ? info->pattern : "(all)",
-                   info->stream ? " in " : "", info->stream ? info->stream : "",
-                   info->originals_only ? ", originals" : "");
-    (void)snprintf(at, sizeof at, "%" PRId64, info->high);
-    (void)snprintf(lag, sizeof lag, "%" PRId64, info->lag);
-    (void)snprintf(dead, sizeof dead, "%" PRId64, info->dead_letters);
-    cli_table_row(table,
-                  (hw_str[]){hw_str_of(info->subscriber_id), hw_str_of(cli_sub_state(info->state)),
-                             hw_str_of(at), hw_str_of(lag), hw_str_of(dead), hw_str_of(what),
-                             hw_str_of(info->owner[0] ? info->owner : "-")});
-}
+static const cli_field fields[] = {
+    {"subscriber_id", CLI_TEXT, "subscription", .style = CLI_CYAN, AT(subscriber_id)},
+    {"high", CLI_NUMBER, "handled up to", "at", AT(high)},
+    {"contiguous", CLI_NUMBER, AT(contiguous)},
+    {"holes", CLI_JSON, .get = get_holes},
+    {"outstanding", CLI_TEXT, .get = get_outstanding},
+    {"head", CLI_NUMBER, AT(head)},
+    {"lag", CLI_NUMBER, AT(lag)},
+    {"owner", CLI_TEXT, .style = CLI_DIM, .none = "(nobody)", .blank = "-", AT(owner)},
+    {"token", CLI_NUMBER, AT(token)},
+    {"state", CLI_WORD, .get = get_state},
+    {"pattern", CLI_TEXT, .none = "(all)", AT(pattern)},
+    {"choice", CLI_TEXT, .head = "pattern", .get = get_choice},
+    {"updated_at", CLI_TIME, "updated at", AT(updated_at_us)},
+    {"dead_letters", CLI_NUMBER, "dead letters", "dead", AT(dead_letters)},
+    {"skips", CLI_NUMBER, .zero = "", AT(skips)},
+    {"reason", CLI_TEXT, AT(reason)},
+    {"stream", CLI_TEXT, AT(stream)},
+    {"originals", CLI_BOOL, AT(originals_only)},
+    {"revisions", CLI_TEXT, .get = get_revisions},
+    {NULL},
+};
+
+const cli_entity cli_subscription = {
+    fields,
+    .json = "subscriber_id high contiguous holes head lag owner token state pattern updated_at "
+            "dead_letters skips reason stream originals",
+    .show = "subscriber_id state reason pattern stream revisions high contiguous outstanding head "
+            "lag owner token dead_letters skips updated_at",
+    .table = "subscriber_id state high lag dead_letters choice owner",
+};
 
 /* --------------------------------------------------------------- positions */
 
+/* 0 is before the first event, so "N" always means after N. */
 int cli_position(const cli_args *args, const char *option, int64_t *ret_position,
                  howdah_error *reterr)
 {
@@ -159,9 +127,10 @@ int cli_position(const cli_args *args, const char *option, int64_t *ret_position
     } else if (strcmp(text, "end") == 0) {
         *ret_position = HOWDAH_FROM_END;
     } else if (!hw_parse_i64(text, 0, INT64_MAX - 1, ret_position)) {
-        return hw_fail_field(reterr, HOWDAH_INVALID, option,
-                             "wanted start, end, or a sequence, 0 or more, not these %zu bytes",
-                             strlen(text));
+        return hw_fail_field(
+            reterr, HOWDAH_INVALID, option,
+            "expected start, end, or a sequence, 0 or more; got something else, %zu bytes long",
+            strlen(text));
     }
     return HOWDAH_OK;
 }

@@ -1,4 +1,9 @@
-/* table.c - see table.h. */
+/*
+ * table.c - see table.h.
+ *
+ * Cells are kept one after the other in one buffer, each ended by a NUL: a row needs no memory of
+ * its own, and what is held has a maximum.
+ */
 #include "cli/out/table.h"
 
 #include <assert.h>
@@ -12,6 +17,7 @@
 #define GAP 2u
 #define NARROWEST 8u /* what a column is cut to at most, when the terminal is too small */
 
+/* What the C library does not know counts as one column. */
 static unsigned point_width(unsigned point)
 {
     int width = point < 0x7f ? 1 : wcwidth((wchar_t)point);
@@ -24,6 +30,7 @@ static void into_buffer(void *ctx, const char *bytes, size_t n)
     hw_buf_put(ctx, bytes, n);
 }
 
+/* On one line: a line break in a cell would break the table. */
 void cli_text_clean(hw_buf *out, hw_str text, size_t bytes_max, bool utf8)
 {
     cli_harmless h = {.utf8 = utf8, .one_line = true, .sink = into_buffer, .ctx = out};
@@ -33,6 +40,7 @@ void cli_text_clean(hw_buf *out, hw_str text, size_t bytes_max, bool utf8)
         cli_harmless_end(&h);
 }
 
+/* Whole characters: a wide one that does not fit is left out. */
 size_t cli_text_fit(const char *text, unsigned width)
 {
     size_t at = 0;
@@ -63,6 +71,7 @@ unsigned cli_text_width(const char *text)
     return width;
 }
 
+/* The columns are copied: a caller may change their widths for one table. */
 void cli_table_init(cli_table *table, cli_out *out, const cli_column *columns, size_t columns_n,
                     size_t rows_held)
 {
@@ -86,6 +95,7 @@ static void put_spaces(cli_out *out, unsigned n)
         cli_out_puts(out, " ");
 }
 
+/* The last column is not padded: trailing blanks would wrap in a narrow terminal. */
 static void print_cell(cli_table *t, size_t column, const char *text, cli_style style)
 {
     const cli_column *c = &t->columns[column];
@@ -118,6 +128,7 @@ static void print_row(cli_table *t, const char *cells)
     }
 }
 
+/* All columns but the last, with the gaps. */
 static unsigned others_width(const cli_table *t)
 {
     unsigned sum = GAP * (unsigned)(t->columns_n - 1);
@@ -139,6 +150,7 @@ static size_t widest(const cli_table *t)
     return best;
 }
 
+/* What is too wide is taken from the widest column, one column of the terminal at a time. */
 static void decide_widths(cli_table *t)
 {
     const char *cell = hw_buf_str(&t->cells);
@@ -147,6 +159,7 @@ static void decide_widths(cli_table *t)
     unsigned last_min;
     unsigned room;
 
+    assert(!t->open && t->columns_n >= 1);
     for (size_t i = 0; i < t->columns_n; i++) {
         unsigned head = cli_text_width(t->columns[i].head);
 
@@ -177,6 +190,7 @@ static void print_head(cli_table *t)
         print_cell(t, i, t->columns[i].head, CLI_BOLD);
 }
 
+/* The first flush fixes the widths; the rows after it fit or are cut. */
 void cli_table_flush(cli_table *table)
 {
     const char *cell = hw_buf_str(&table->cells);
@@ -197,10 +211,12 @@ void cli_table_flush(cli_table *table)
     hw_buf_clear(&table->cells);
 }
 
+/* Cells are cleaned as they come, so that widths are those of what will be shown. */
 void cli_table_row(cli_table *table, const hw_str *cells)
 {
     size_t len = table->cells.len;
 
+    assert(table->rows < table->rows_held);
     for (size_t i = 0; i < table->columns_n; i++) {
         cli_text_clean(&table->cells, cells[i], CELL_BYTES_MAX, table->out->utf8);
         hw_buf_putc(&table->cells, '\0');

@@ -1,6 +1,7 @@
 /* times.c - times, headers and what an answer is worth; see times.h. */
 #include "cli/out/times.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -9,6 +10,7 @@
 
 #define HEADERS_BYTES_MAX ((size_t)1024 * 1024) /* above what the library takes */
 
+/* Most times that people type have no fraction; six zeros would hide the rest. */
 void cli_time_text(int64_t time_us, char ret_text[HOWDAH_TIME_SIZE])
 {
     char *fraction;
@@ -19,6 +21,7 @@ void cli_time_text(int64_t time_us, char ret_text[HOWDAH_TIME_SIZE])
         memcpy(fraction, "Z", 2);
 }
 
+/* Only for an answer as of a moment: any other is of now. */
 void cli_knowledge_note(cli_context *cli, const howdah_knowledge *knowledge)
 {
     char known_at[HOWDAH_TIME_SIZE];
@@ -32,11 +35,13 @@ void cli_knowledge_note(cli_context *cli, const howdah_knowledge *knowledge)
 
 /* ------------------------------------------------------------------ headers */
 
+/* The same sentence for all that take --header. */
 static int fail_pair(howdah_error *reterr)
 {
     return hw_fail(reterr, HOWDAH_MISUSE, "--header needs NAME=VALUE");
 }
 
+/* A name is copied, to end it at the "="; the value is used where it is. */
 int cli_pairs_take(const cli_args *args, cli_pairs *pairs, howdah_error *reterr)
 {
     const char *pair;
@@ -55,6 +60,7 @@ int cli_pairs_take(const cli_args *args, cli_pairs *pairs, howdah_error *reterr)
         name = hw_strndup(pair, (size_t)(equals - pair));
         if (!name)
             return hw_fail_no_memory(reterr);
+        assert(pairs->n < HOWDAH_QUERY_HEADERS_MAX);
         pairs->names[pairs->n] = name;
         pairs->texts[2 * pairs->n] = name;
         pairs->texts[2 * pairs->n + 1] = equals + 1;
@@ -70,6 +76,7 @@ void cli_pairs_done(cli_pairs *pairs)
     pairs->n = 0;
 }
 
+/* An empty buffer when there are no headers: the library tells that from {}. */
 int cli_headers_json(const cli_args *args, hw_buf *out, howdah_error *reterr)
 {
     const char *pair;

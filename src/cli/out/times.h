@@ -42,12 +42,12 @@ typedef struct cli_history {
     cli_out *out;
     bool backward;
     bool open;          /* the heading is printed */
-    howdah_event *held; /* the one before, or, backward, the one behind; NULL: none */
+    howdah_event *held; /* the one before, or, backward, the one after; NULL: none */
 } cli_history;
 
 /* Revisions come in order, or, backward, in the reverse order. */
 int cli_history_put(cli_history *history, const howdah_event *event, howdah_error *reterr);
-/* Prints what is held back, and lets go of it. */
+/* Prints the one that is held, and frees it. */
 void cli_history_end(cli_history *history);
 
 #endif
