@@ -40,7 +40,7 @@ static const cli_field fields[] = {
     {"owner", CLI_TEXT, .style = CLI_DIM, .blank = "-", AT(owner)},
     {"created_at", CLI_TIME, AT(created_at_us)},
     {"reason", CLI_TEXT, AT(reason)},
-    {NULL},
+    {.name = NULL},
 };
 
 static const cli_entity binding = {

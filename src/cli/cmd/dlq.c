@@ -79,7 +79,7 @@ static const cli_field fields[] = {
     {"last_attempt_at", CLI_TIME, "last try at", AT(last_attempt_at_us)},
     {"resolved_at", CLI_TIME, "resolved at", .get = get_resolved_at},
     {"resolved_by", CLI_TEXT, "resolved by", AT(resolved_by)},
-    {NULL},
+    {.name = NULL},
 };
 
 static const cli_entity dead_letter_entity = {

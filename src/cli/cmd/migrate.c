@@ -121,7 +121,7 @@ static const cli_field fields[] = {
     {"short_hash", CLI_TEXT, .head = "hash", .style = CLI_DIM, .get = get_short_hash},
     {"state", CLI_WORD, .get = get_state},
     {"applied_at", CLI_TIME, .head = "applied at", .style = CLI_DIM, .get = get_applied_at},
-    {NULL},
+    {.name = NULL},
 };
 
 static const cli_entity step_entity = {

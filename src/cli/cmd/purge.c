@@ -47,7 +47,7 @@ static const cli_field fields[] = {
     {"snapshots", CLI_COUNT, AT(snapshots)},
     {"jobs", CLI_COUNT, AT(jobs)},
     {"left", CLI_COUNT, "revisions left", "left", AT(left)},
-    {NULL},
+    {.name = NULL},
 };
 
 /* The reason comes last in a table, where it gets the width that is left. */

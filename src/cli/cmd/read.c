@@ -179,7 +179,7 @@ static const cli_field type_fields[] = {
     {"last_valid_time", CLI_DAY, .head = "to", .style = CLI_DIM, AT(last_valid_us)},
     {"first_recorded_at", CLI_TIME, AT(first_recorded_us)},
     {"last_recorded_at", CLI_TIME, AT(last_recorded_us)},
-    {NULL},
+    {.name = NULL},
 };
 
 static const cli_entity type_entity = {
@@ -203,7 +203,7 @@ static void get_stream(const void *thing, cli_value *v)
 
 static const cli_field stream_fields[] = {
     {"stream", CLI_TEXT, .get = get_stream},
-    {NULL},
+    {.name = NULL},
 };
 
 static const cli_entity stream_entity = {stream_fields, .json = "stream", .table = "stream"};

@@ -23,7 +23,7 @@ static const cli_field fields[] = {
     {"range", CLI_STRING, AT(info.range)},
     {"environment", CLI_STRING, AT(info.environment)},
     {"help", CLI_STRING, AT(info.help)},
-    {NULL},
+    {.name = NULL},
 };
 
 static const cli_entity setting_entity = {

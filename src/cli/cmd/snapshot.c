@@ -84,7 +84,7 @@ static const cli_field fields[] = {
     {"schema_version", CLI_NUMBER, "schema version", "schema", .style = CLI_DIM,
      AT(schema_version)},
     {"taken_at", CLI_MOMENT, "taken at", "taken at (UTC)", .style = CLI_DIM, .get = get_taken_at},
-    {NULL},
+    {.name = NULL},
 };
 
 static const cli_entity snapshot_entity = {

@@ -245,7 +245,7 @@ static const cli_field skip_fields[] = {
     {"reason", CLI_TEXT, AT(reason)},
     {"created_at", CLI_TIME, AT(created_at_us)},
     {"resolution", CLI_TEXT, .blank = "(open)", AT(resolution)},
-    {NULL},
+    {.name = NULL},
 };
 
 static const cli_entity skip_entity = {

@@ -175,7 +175,7 @@ const cli_field cli_event_fields[] = {
     {"data", CLI_JSON, .get = get_data},
     {"content_type", CLI_TEXT, .get = get_content_type},
     {"data_base64", CLI_JSON, .get = get_base64},
-    {NULL},
+    {.name = NULL},
 };
 
 /* A line of JSON is the library's own, cli_event_json(): the same in every face. */

@@ -25,7 +25,7 @@ static const cli_field fields[] = {
     {"check", CLI_STRING, AT(check)},
     {"message", CLI_STRING, AT(message)},
     {"advice", CLI_STRING, AT(advice)},
-    {NULL},
+    {.name = NULL},
 };
 
 static const cli_entity finding_entity = {fields, .json = "severity check message advice"};

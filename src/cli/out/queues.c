@@ -59,7 +59,7 @@ static const cli_field queue_fields[] = {
     {"concurrency", CLI_NUMBER, .zero = "0 (no limit)", AT(settings.concurrency)},
     {"history_ms", CLI_DURATION, "history", .zero = "0s (for ever)", AT(settings.history_ms)},
     {"hold_key", CLI_BOOL, AT(settings.hold_key)},
-    {NULL},
+    {.name = NULL},
 };
 
 const cli_entity cli_queue = {
@@ -229,7 +229,7 @@ static const cli_field job_fields[] = {
     {"shown_headers", CLI_TEXT, "headers", .get = get_shown_headers},
     {"shown_type", CLI_TEXT, "content type", .get = get_any_content_type},
     {"payload", CLI_TEXT, "data", .get = get_payload},
-    {NULL},
+    {.name = NULL},
 };
 
 /* Its JSON is the library's: cli_job_json_line(). */

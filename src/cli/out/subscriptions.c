@@ -100,7 +100,7 @@ static const cli_field fields[] = {
     {"stream", CLI_TEXT, AT(stream)},
     {"originals", CLI_BOOL, AT(originals_only)},
     {"revisions", CLI_TEXT, .get = get_revisions},
-    {NULL},
+    {.name = NULL},
 };
 
 const cli_entity cli_subscription = {
