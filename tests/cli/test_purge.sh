@@ -58,7 +58,7 @@ a_stream_is_purged_whole() {
         has err "it is overwritten in the file"
         has_not err vacuum
     else
-        has err "with the next vacuum; backups"
+        has err "the next vacuum removes it from the database's files; backups"
     fi
     run 0 read
     has_not out SECRET
