@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include <howdah/howdah.h>
+
 const cli_option cli_global_options[] = {
     {"store", "URL", NULL,
      "sqlite:FILE or postgres://...; default: $HOWDAH_STORE, else sqlite:howdah.db", CLI_SECRET},
@@ -384,13 +386,15 @@ static const char work_about[] =
     "once.  SIGTERM gives exit code 0.  --until-empty waits for tries that this worker asked for, "
     "not for jobs that were pushed for later.";
 
+#define QUEUE_SETTING_HELP(key, member, unit, min, max, def, range, zero, help)                    \
+    "  " #key "=" def ": " help "\n"
+
 static const char queue_about[] =
     "ls and show count the jobs of queues: pending (due), processing (under a lease), scheduled "
     "(due later, or behind another job of their key), completed and failed.  set makes a queue or "
-    "changes it: abandon_after (5m, a lease), max_attempts (5), backoff_initial (1s), backoff_max "
-    "(1h), backoff_jitter (10 percent), concurrency (0: no limit), history (0s: kept for ever), "
-    "hold_key (false; true: a failed job holds its key).  A paused queue takes jobs and gives "
-    "none.  purge removes every job that is not under way.";
+    "changes it:\n\n" HOWDAH_QUEUE_SETTING_LIST(
+        QUEUE_SETTING_HELP) "\nA paused queue takes jobs and gives "
+                            "none.  purge removes every job that is not under way.";
 
 static const char job_about[] =
     "show prints a job, also one that is over.  retry makes a job that waits due now, and one that "

@@ -48,6 +48,11 @@ int hw_push_to(hw_store *store, size_t payload_bytes_max, hw_str queue,
                const howdah_new_job *const *jobs, size_t n, howdah_pushed *ret_pushed,
                howdah_error *reterr);
 
+/* ---- settings.c */
+
+/* INVALID: one of them is out of its range.  HOWDAH_ABSENT is not. */
+int hw_queue_settings_check(const howdah_queue_options *options, howdah_error *reterr);
+
 /* ---- ack.c */
 
 /* Checks and carries out; outcomes are written. */

@@ -22,16 +22,21 @@ static void age_json(cli_out *out, int64_t ms)
         cli_out_printf(out, ",\"oldest_age_s\":%" PRId64 ".%03d", ms / 1000, (int)(ms % 1000));
 }
 
-static void settings_json(cli_out *out, const howdah_queue_options *s)
+static void settings_json(cli_out *out, const howdah_queue_options *settings)
 {
-    cli_out_printf(out,
-                   ",\"settings\":{\"abandon_after_ms\":%" PRId64 ",\"max_attempts\":%" PRId64
-                   ",\"backoff_initial_ms\":%" PRId64 ",\"backoff_max_ms\":%" PRId64
-                   ",\"backoff_jitter\":%" PRId64 ",\"concurrency\":%" PRId64
-                   ",\"history_ms\":%" PRId64 ",\"hold_key\":%s}",
-                   s->abandon_after_ms, s->max_attempts, s->backoff_initial_ms, s->backoff_max_ms,
-                   s->backoff_jitter, s->concurrency, s->history_ms,
-                   s->hold_key ? "true" : "false");
+    howdah_queue_setting_info info = HOWDAH_QUEUE_SETTING_INFO_INIT;
+
+    cli_out_puts(out, ",\"settings\":");
+    for (size_t i = 0; howdah_queue_settings_describe(i, &info) == HOWDAH_OK; i++) {
+        int64_t value = howdah_queue_options_get(settings, info.key);
+
+        cli_out_printf(out, "%s\"%s\":", i ? "," : "{", info.member);
+        if (strcmp(info.unit, "boolean") == 0)
+            cli_out_puts(out, value ? "true" : "false");
+        else
+            cli_out_printf(out, "%" PRId64, value);
+    }
+    cli_out_puts(out, "}");
 }
 
 void cli_queue_json(cli_context *cli, const howdah_queue_info *info)
@@ -87,26 +92,50 @@ static void show_age(cli_out *out, const char *name, int64_t ms)
     cli_show_text(out, name, hw_str_of(text));
 }
 
-/* As "queue set" takes it, to the millisecond; zero: what 0 means. */
-static void show_setting(cli_out *out, const char *name, int64_t ms, const char *zero)
+/* To the millisecond: 90s, 1500ms. */
+static void exact_duration_text(int64_t ms, char *out, size_t room)
 {
     static const struct {
         int64_t ms;
         const char *name;
     } units[] = {{3600000, "h"}, {60000, "m"}, {1000, "s"}, {1, "ms"}};
-    char text[32];
-    size_t i = 0;
+    size_t i = ms == 0 ? 2 : 0;
 
     while (ms % units[i].ms != 0)
         i++;
-    (void)snprintf(text, sizeof text, "%" PRId64 "%s", ms / units[i].ms, units[i].name);
-    cli_show_text(out, name, hw_str_of(ms == 0 ? zero : text));
+    (void)snprintf(out, room, "%" PRId64 "%s", ms / units[i].ms, units[i].name);
+}
+
+/* As "queue set" takes it, and what 0 means. */
+static void show_setting(cli_out *out, const howdah_queue_setting_info *info, int64_t value)
+{
+    char text[32];
+    char line[96];
+
+    if (strcmp(info->unit, "duration") == 0)
+        exact_duration_text(value, text, sizeof text);
+    else if (strcmp(info->unit, "boolean") == 0)
+        (void)snprintf(text, sizeof text, "%s", value ? "true" : "false");
+    else
+        (void)snprintf(text, sizeof text, "%" PRId64, value);
+    if (value == 0 && *info->zero)
+        (void)snprintf(line, sizeof line, "%s (%s)", text, info->zero);
+    else
+        (void)snprintf(line, sizeof line, "%s", text);
+    cli_show_text(out, info->key, hw_str_of(line));
+}
+
+static void show_settings(cli_out *out, const howdah_queue_options *settings)
+{
+    howdah_queue_setting_info info = HOWDAH_QUEUE_SETTING_INFO_INIT;
+
+    for (size_t i = 0; howdah_queue_settings_describe(i, &info) == HOWDAH_OK; i++)
+        show_setting(out, &info, howdah_queue_options_get(settings, info.key));
 }
 
 void cli_queue_show(cli_context *cli, const howdah_queue_info *info)
 {
     cli_out *out = &cli->out;
-    const howdah_queue_options *s = &info->settings;
 
     cli_show_text(out, "queue", hw_str_of(info->queue));
     cli_show_text(out, "state", hw_str_of(info->paused ? "paused" : "open"));
@@ -121,17 +150,7 @@ void cli_queue_show(cli_context *cli, const howdah_queue_info *info)
     if (info->oldest_age_ms >= 0)
         show_age(out, "oldest", info->oldest_age_ms);
     cli_show_time(out, "created at", info->created_at_us);
-    show_setting(out, "abandon_after", s->abandon_after_ms, "0s");
-    cli_show_number(out, "max_attempts", s->max_attempts);
-    show_setting(out, "backoff_initial", s->backoff_initial_ms, "0s");
-    show_setting(out, "backoff_max", s->backoff_max_ms, "0s");
-    cli_show_number(out, "backoff_jitter", s->backoff_jitter);
-    if (s->concurrency > 0)
-        cli_show_number(out, "concurrency", s->concurrency);
-    else
-        cli_show_text(out, "concurrency", hw_str_of("0 (no limit)"));
-    show_setting(out, "history", s->history_ms, "0s (for ever)");
-    cli_show_text(out, "hold_key", hw_str_of(s->hold_key ? "true" : "false"));
+    show_settings(out, &info->settings);
 }
 
 void cli_queues_table_init(cli_table *table, cli_out *out)

@@ -1,4 +1,6 @@
 /* admin.c - what operators ask of queues and jobs on PostgreSQL. */
+#include <assert.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -9,6 +11,8 @@
 #define FEWER                                                                                      \
     8 /* jobs, so many times, when one is too large for its share of a page (read.c I2)            \
        */
+
+#define CHANGES_BYTES_MAX 4096 /* far above what the numbers of all settings need */
 
 /* --------------------------------------------------------------------- jobs */
 
@@ -252,39 +256,40 @@ int hw_pg_no_such_queue(hw_str queue, howdah_error *reterr)
     return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no queue %.*s", (int)queue.len, queue.s);
 }
 
-static void param_setting(hw_pg_call *call, int64_t value)
+/* What is to change as a JSON object: what is absent stays as it is, and nobody counts parameters.
+ */
+static void put_changes(hw_buf *json, const howdah_queue_options *settings, const bool *paused)
 {
-    if (value == HOWDAH_ABSENT)
-        hw_pg_param_null(call);
-    else
-        hw_pg_param_int8(call, value);
+    static const char *const names[] = {HOWDAH_QUEUE_SETTING_LIST(HW_QUEUE_SETTING_NAME)};
+
+    hw_buf_printf(json, "{\"paused\":%s", !paused ? "null" : *paused ? "true" : "false");
+    for (size_t i = 0; i < HW_QUEUE_SETTING_COUNT; i++) {
+        int64_t value = hw_queue_setting_get(settings, i);
+
+        if (value != HOWDAH_ABSENT)
+            hw_buf_printf(json, ",\"%s\":%" PRId64, names[i], value);
+    }
+    hw_buf_puts(json, "}");
 }
 
-static int set(hw_pg *pg, hw_str queue, const howdah_queue_options *v, const bool *paused,
+/* paused, NULL: as it is. */
+static int set(hw_pg *pg, hw_str queue, const howdah_queue_options *settings, const bool *paused,
                howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_QUEUE_SET, .writes = true};
+    hw_buf changes = HW_BUF_INIT(CHANGES_BYTES_MAX);
     PGresult *result = NULL;
     int s;
 
-    hw_pg_param_str(&call, queue);
-    param_setting(&call, v->abandon_after_ms);
-    param_setting(&call, v->max_attempts);
-    param_setting(&call, v->backoff_initial_ms);
-    param_setting(&call, v->backoff_max_ms);
-    param_setting(&call, v->backoff_jitter);
-    param_setting(&call, v->concurrency);
-    param_setting(&call, v->history_ms);
-    if (v->hold_key == HOWDAH_ABSENT)
-        hw_pg_param_null(&call);
-    else
-        hw_pg_param_bool(&call, v->hold_key != 0);
-    if (paused)
-        hw_pg_param_bool(&call, *paused);
-    else
-        hw_pg_param_null(&call);
-    s = hw_pg_exec(pg, &call, &result, reterr);
+    put_changes(&changes, settings, paused);
+    s = hw_buf_check(&changes, reterr);
+    if (s >= 0) {
+        hw_pg_param_str(&call, queue);
+        hw_pg_param_bin(&call, changes.data, changes.len);
+        s = hw_pg_exec(pg, &call, &result, reterr);
+    }
     PQclear(result);
+    hw_buf_done(&changes);
     return s;
 }
 
@@ -304,7 +309,46 @@ static int one_of_them(void *ctx, const howdah_queue_info *row)
     return 0;
 }
 
-/* The call's rows have the columns of QUEUE_STATES. */
+/* The columns of QUEUE_STATES and QUEUE_SUMMARY. */
+enum queue_column {
+    NAME,
+    PAUSED,
+    SETTINGS,
+    QUEUE_CREATED_AT = SETTINGS + HW_QUEUE_SETTING_COUNT,
+    PENDING,
+    PROCESSING,
+    SCHEDULED,
+    COMPLETED,
+    FAILED,
+    PURGED,
+    OLDEST_AGE_MS,
+    DEAD_LETTERS,
+    QUEUE_COLUMNS
+};
+
+static howdah_queue_info decode_queue(const PGresult *r, int row)
+{
+    howdah_queue_info info = {
+        .size = sizeof info,
+        .queue = hw_pg_get_str(r, row, NAME).s,
+        .paused = hw_pg_get_bool(r, row, PAUSED),
+        .settings = {.size = sizeof info.settings},
+        .created_at_us = hw_pg_get_time(r, row, QUEUE_CREATED_AT),
+        .pending = hw_pg_get_int8(r, row, PENDING),
+        .processing = hw_pg_get_int8(r, row, PROCESSING),
+        .scheduled = hw_pg_get_int8(r, row, SCHEDULED),
+        .completed = hw_pg_get_int8_or(r, row, COMPLETED, HOWDAH_ABSENT),
+        .failed = hw_pg_get_int8_or(r, row, FAILED, HOWDAH_ABSENT),
+        .purged = hw_pg_get_int8(r, row, PURGED),
+        .oldest_age_ms = hw_pg_get_int8_or(r, row, OLDEST_AGE_MS, HOWDAH_ABSENT),
+        .dead_letters = hw_pg_get_int8(r, row, DEAD_LETTERS),
+    };
+
+    for (int i = 0; i < HW_QUEUE_SETTING_COUNT; i++)
+        hw_queue_setting_put(&info.settings, (size_t)i, hw_pg_get_int8(r, row, SETTINGS + i));
+    return info;
+}
+
 static int walk_queues(hw_pg *pg, const hw_pg_call *call, hw_queue_fn fn, void *ctx, int *ret_n,
                        howdah_error *reterr)
 {
@@ -315,33 +359,12 @@ static int walk_queues(hw_pg *pg, const hw_pg_call *call, hw_queue_fn fn, void *
         s = hw_pg_query(pg, call, &r, reterr);
     if (s < 0)
         return s;
+    assert(PQnfields(r) == QUEUE_COLUMNS);
     *ret_n = PQntuples(r);
     for (int i = 0; i < PQntuples(r); i++) {
-        howdah_queue_info row = {
-            .size = sizeof row,
-            .queue = hw_pg_get_str(r, i, 0).s,
-            .paused = hw_pg_get_bool(r, i, 1),
-            .settings = {.size = sizeof row.settings,
-                         .max_attempts = hw_pg_get_int8(r, i, 2),
-                         .backoff_jitter = hw_pg_get_int8(r, i, 3),
-                         .concurrency = hw_pg_get_int8(r, i, 4),
-                         .abandon_after_ms = hw_pg_get_int8(r, i, 5),
-                         .backoff_initial_ms = hw_pg_get_int8(r, i, 6),
-                         .backoff_max_ms = hw_pg_get_int8(r, i, 7),
-                         .history_ms = hw_pg_get_int8(r, i, 8),
-                         .hold_key = hw_pg_get_bool(r, i, 9)},
-            .created_at_us = hw_pg_get_time(r, i, 10),
-            .pending = hw_pg_get_int8(r, i, 11),
-            .processing = hw_pg_get_int8(r, i, 12),
-            .scheduled = hw_pg_get_int8(r, i, 13),
-            .completed = hw_pg_get_int8_or(r, i, 14, HOWDAH_ABSENT),
-            .failed = hw_pg_get_int8_or(r, i, 15, HOWDAH_ABSENT),
-            .purged = hw_pg_get_int8(r, i, 16),
-            .oldest_age_ms = hw_pg_get_int8_or(r, i, 17, HOWDAH_ABSENT),
-            .dead_letters = hw_pg_get_int8(r, i, 18),
-        };
+        howdah_queue_info info = decode_queue(r, i);
 
-        if (fn(ctx, &row) != 0)
+        if (fn(ctx, &info) != 0)
             break;
     }
     PQclear(r);

@@ -15,17 +15,14 @@
 #define MAINTAIN_MAX 1000
 #define REASON_BYTES_MAX (1024 * 1024)
 
-/* -1: HOWDAH_ABSENT */
+/* What is absent stays as it is.  The parameters have the numbers of the settings, from 1 on, in
+   the order in which they are first named; "paused" only gives the commas something to follow. */
+_Static_assert(HOWDAH_ABSENT == -1, "as PUT_SQL has it");
+#define PUT_SETTING(key, member, unit, min, max, def, range, zero, help)                           \
+    ", " #member " = iif(:" #member " = -1, " #member ", :" #member ")"
 #define PUT_SQL                                                                                    \
-    "UPDATE main.howdah_queues SET"                                                                \
-    " abandon_after_ms = iif(?2 = -1, abandon_after_ms, ?2),"                                      \
-    " max_attempts = iif(?3 = -1, max_attempts, ?3),"                                              \
-    " backoff_initial_ms = iif(?4 = -1, backoff_initial_ms, ?4),"                                  \
-    " backoff_max_ms = iif(?5 = -1, backoff_max_ms, ?5),"                                          \
-    " backoff_jitter = iif(?6 = -1, backoff_jitter, ?6),"                                          \
-    " concurrency = iif(?7 = -1, concurrency, ?7),"                                                \
-    " history_ms = iif(?8 = -1, history_ms, ?8),"                                                  \
-    " hold_key = iif(?9 = -1, hold_key, ?9) WHERE queue_id = ?1"
+    "UPDATE main.howdah_queues SET paused = paused" HOWDAH_QUEUE_SETTING_LIST(                     \
+        PUT_SETTING) " WHERE queue_id = :queue_id"
 #define PAUSE_SQL "UPDATE main.howdah_queues SET paused = ?2 WHERE queue_id = ?1"
 
 #define READY                                                                                      \
@@ -96,14 +93,13 @@ static int find_number(hw_sqlite *store, const char *sql, int64_t about, int64_t
 static int put_settings(hw_sqlite_jobs *jobs, const howdah_queue_options *settings,
                         howdah_error *reterr)
 {
-    int64_t numbers[] = {jobs->queue.id,           settings->abandon_after_ms,
-                         settings->max_attempts,   settings->backoff_initial_ms,
-                         settings->backoff_max_ms, settings->backoff_jitter,
-                         settings->concurrency,    settings->history_ms,
-                         settings->hold_key};
+    int64_t numbers[HW_QUEUE_SETTING_COUNT + 1];
 
+    for (size_t i = 0; i < HW_QUEUE_SETTING_COUNT; i++)
+        numbers[i] = hw_queue_setting_get(settings, i);
+    numbers[HW_QUEUE_SETTING_COUNT] = jobs->queue.id;
     jobs->readied = true; /* a limit may be higher now */
-    return hw_sqlite_once(jobs->store, PUT_SQL, numbers, 9, reterr);
+    return hw_sqlite_once(jobs->store, PUT_SQL, numbers, HW_QUEUE_SETTING_COUNT + 1, reterr);
 }
 
 int hw_sqlite_queue_put(hw_store *base, hw_str queue, const howdah_queue_options *settings,

@@ -16,8 +16,8 @@
 #include "store/sqlite/sqlite.h"
 
 #define QUEUE_COLUMNS                                                                              \
-    "SELECT queue_id, paused, abandon_after_ms, max_attempts, backoff_initial_ms, backoff_max_ms," \
-    " backoff_jitter, concurrency, history_ms, hold_key FROM main.howdah_queues"
+    "SELECT q.queue_id, q.paused" HOWDAH_QUEUE_SETTING_LIST(                                       \
+        HW_QUEUE_SETTING_COLUMN) " FROM main.howdah_queues q"
 #define QUEUE_BY_NAME_SQL QUEUE_COLUMNS " WHERE name = ?1"
 #define QUEUE_BY_ID_SQL QUEUE_COLUMNS " WHERE queue_id = ?1"
 #define MAKE_QUEUE_SQL "INSERT INTO main.howdah_queues (name, created_at) VALUES (?1, ?2)"
@@ -212,24 +212,25 @@ int64_t hw_sqlite_later_us(int64_t now_us, int64_t ms)
 
 /* ------------------------------------------------------------------- queues */
 
+void hw_sqlite_take_settings(sqlite3_stmt *stmt, int first, howdah_queue_options *ret_settings)
+{
+    assert(first + HW_QUEUE_SETTING_COUNT <= sqlite3_column_count(stmt));
+    ret_settings->size = sizeof *ret_settings;
+    for (int i = 0; i < HW_QUEUE_SETTING_COUNT; i++)
+        hw_queue_setting_put(ret_settings, (size_t)i, sqlite3_column_int64(stmt, first + i));
+}
+
 /* Steps a statement whose parameters are bound. */
 static int take_queue(hw_sqlite_jobs *jobs, sqlite3_stmt *stmt, howdah_error *reterr)
 {
     int s = hw_sqlite_step(jobs->store, stmt, "look at a queue", reterr);
 
     jobs->queue = (hw_sqlite_queue){.id = 0};
-    if (s == HOWDAH_OK)
-        jobs->queue =
-            (hw_sqlite_queue){.id = sqlite3_column_int64(stmt, 0),
-                              .paused = sqlite3_column_int(stmt, 1) != 0,
-                              .settings = {.abandon_after_ms = sqlite3_column_int64(stmt, 2),
-                                           .max_attempts = sqlite3_column_int64(stmt, 3),
-                                           .backoff_initial_ms = sqlite3_column_int64(stmt, 4),
-                                           .backoff_max_ms = sqlite3_column_int64(stmt, 5),
-                                           .backoff_jitter = sqlite3_column_int64(stmt, 6),
-                                           .concurrency = sqlite3_column_int64(stmt, 7),
-                                           .history_ms = sqlite3_column_int64(stmt, 8),
-                                           .hold_key = sqlite3_column_int64(stmt, 9)}};
+    if (s == HOWDAH_OK) {
+        jobs->queue = (hw_sqlite_queue){.id = sqlite3_column_int64(stmt, 0),
+                                        .paused = sqlite3_column_int(stmt, 1) != 0};
+        hw_sqlite_take_settings(stmt, 2, &jobs->queue.settings);
+    }
     (void)sqlite3_reset(stmt);
     (void)sqlite3_clear_bindings(stmt);
     return s;

@@ -545,6 +545,8 @@ int hw_sqlite_draw(hw_sqlite *store, const char *counter, int64_t n, int64_t *re
 /* So many milliseconds from now, not beyond the end of time. */
 int64_t hw_sqlite_later_us(int64_t now_us, int64_t ms);
 
+/* The settings of a queue, from this column of the statement's row on. */
+void hw_sqlite_take_settings(sqlite3_stmt *stmt, int first, howdah_queue_options *ret_settings);
 /* Looks at a queue: jobs->queue.  HOWDAH_END when there is none. */
 int hw_sqlite_find_queue(hw_sqlite_jobs *jobs, hw_str name, howdah_error *reterr);
 int hw_sqlite_load_queue(hw_sqlite_jobs *jobs, int64_t queue_id, howdah_error *reterr);
