@@ -432,7 +432,7 @@ HOWDAH_API int howdah_worker_info_get(howdah_worker *worker, howdah_worker_info 
     X(history, history_ms, DURATION, 0, HOWDAH_DELAY_MAX_MS, "0s",                                 \
       "0ms (for ever) to 10 years", "for ever", "how long ended jobs are kept; 0s: for ever")      \
     X(hold_key, hold_key, BOOLEAN, 0, 1, "false",                                                  \
-      "true or false", "", "true: a failed job holds its key until it is redriven or discarded")
+      "true or false", "", "whether a failed job holds its key until it is resolved")
 /* clang-format on */
 
 /* An int64_t for each.  HOWDAH_ABSENT: as it is, or the default for a new queue. */

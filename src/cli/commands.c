@@ -387,7 +387,7 @@ static const char work_about[] =
     "not for jobs that were pushed for later.";
 
 #define QUEUE_SETTING_HELP(key, member, unit, min, max, def, range, zero, help)                    \
-    "  " #key "=" def ": " help "\n"
+    "  " #key " (" def "): " help "\n"
 
 static const char queue_about[] =
     "ls and show count the jobs of queues: pending (due), processing (under a lease), scheduled "

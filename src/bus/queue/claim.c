@@ -1,5 +1,5 @@
 /*
- * queue.c - claiming jobs, and the three calls of a plain queue.
+ * claim.c - claiming jobs, and the three calls of a plain queue.
  *
  *   I1  A job that a claim handed over is the caller's until its lease runs out, whatever happens
  *       to the set or to the bus.

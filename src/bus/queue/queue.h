@@ -27,7 +27,7 @@ typedef struct hw_queues {
     uint64_t session;   /* in which it listens */
     bool cannot_listen; /* this session cannot hear the bell */
     hw_pause pause;     /* what arrives are jobs */
-    /* queue.c: */
+    /* claim.c: */
     hw_held *held; /* oldest first */
     size_t held_n;
     size_t held_room;

@@ -54,7 +54,7 @@ static const Oid unbind_types[] = {HW_OID_TEXT, HW_OID_TEXT};
 #define DEAD_LETTER_FITS HW_PG_FITS("l", "$6")
 #define LOGGED_FITS HW_PG_FITS("j", "$7")
 
-/* A claimed job as queue.c decodes it. */
+/* A claimed job as queue_exchange.c decodes it. */
 #define CLAIMED                                                                                    \
     "c.id, c.token, c.attempts::bigint, c.max_attempts::bigint, c.priority::int, c.suspect,"       \
     " c.due_at, c.created_at, c.started_at, c.lease_until, c.key, c.dedup, c.correlation_id,"      \

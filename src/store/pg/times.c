@@ -147,22 +147,6 @@ static int streams(hw_store *store, const hw_times_query *query, hw_str after, i
     return s;
 }
 
-static int verify(hw_store *store, hw_flaw_fn fn, void *ctx, howdah_error *reterr)
-{
-    hw_pg *pg = (hw_pg *)store;
-    hw_pg_call call = {.statement = HW_PG_TIMES_VERIFY};
-    PGresult *r = NULL;
-    int s = hw_pg_ready(pg, reterr);
-
-    if (s >= 0)
-        s = hw_pg_query(pg, &call, &r, reterr);
-    for (int i = 0; s >= 0 && i < PQntuples(r); i++)
-        if (fn(ctx, hw_pg_get_str(r, i, 0), hw_pg_get_int8(r, i, 1)) != 0)
-            break;
-    PQclear(r);
-    return s;
-}
-
 const hw_times_ops hw_pg_times_ops = {
     .knowledge = knowledge,
     .query_open = hw_pg_query_open,
@@ -175,5 +159,5 @@ const hw_times_ops hw_pg_times_ops = {
     .snapshot_remove = hw_pg_snapshot_remove,
     .purge = hw_pg_purge,
     .purges = hw_pg_purges,
-    .verify = verify,
+    .verify = hw_pg_times_verify,
 };

@@ -1,5 +1,6 @@
 /*
- * admin.c - what operators do to queues and jobs, and what has to be done from time to time.
+ * queue_admin.c - what operators do to queues and jobs, what has to be done from time to time, and
+ * the table of the queue's operations.
  *
  *   I1  A job is counted once: whoever removes the last trace of it adds it to a number of its
  *       queue (0003_queue.sql, I8).
@@ -102,8 +103,8 @@ static int put_settings(hw_sqlite_jobs *jobs, const howdah_queue_options *settin
     return hw_sqlite_once(jobs->store, PUT_SQL, numbers, HW_QUEUE_SETTING_COUNT + 1, reterr);
 }
 
-int hw_sqlite_queue_put(hw_store *base, hw_str queue, const howdah_queue_options *settings,
-                        howdah_error *reterr)
+static int queue_put(hw_store *base, hw_str queue, const howdah_queue_options *settings,
+                     howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
     int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);
@@ -124,7 +125,7 @@ static int need_queue(hw_sqlite_jobs *jobs, hw_str queue, howdah_error *reterr)
     return s == HOWDAH_END ? hw_sqlite_no_queue(queue, reterr) : s;
 }
 
-int hw_sqlite_queue_pause(hw_store *base, hw_str queue, bool paused, howdah_error *reterr)
+static int queue_pause(hw_store *base, hw_str queue, bool paused, howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
     int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);
@@ -158,7 +159,7 @@ static int purge(hw_sqlite_jobs *jobs, int64_t *ret_n, howdah_error *reterr)
     return s < 0 ? s : hw_sqlite_once(jobs->store, PURGED_DEAD_LETTERS_SQL, numbers, 2, reterr);
 }
 
-int hw_sqlite_queue_purge(hw_store *base, hw_str queue, int64_t *ret_n, howdah_error *reterr)
+static int queue_purge(hw_store *base, hw_str queue, int64_t *ret_n, howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
     int64_t n = 0;
@@ -233,7 +234,7 @@ static int remove_history(hw_sqlite_jobs *jobs, int64_t *ret_n, howdah_error *re
     return s < 0 ? s : HOWDAH_OK;
 }
 
-int hw_sqlite_queue_maintain(hw_store *base, hw_str queue, bool *ret_more, howdah_error *reterr)
+static int maintain(hw_store *base, hw_str queue, bool *ret_more, howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
     int64_t given_back = 0;
@@ -293,7 +294,7 @@ static int cancel(hw_sqlite_jobs *jobs, int64_t id, hw_str error, howdah_error *
     return s < 0 ? s : hw_sqlite_cancel_live(jobs, &live, error, reterr);
 }
 
-int hw_sqlite_job_cancel(hw_store *base, int64_t id, hw_str reason, howdah_error *reterr)
+static int job_cancel(hw_store *base, int64_t id, hw_str reason, howdah_error *reterr)
 {
     hw_buf error = HW_BUF_INIT(REASON_BYTES_MAX);
     hw_sqlite_jobs jobs;
@@ -380,10 +381,32 @@ static int retry(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
                : hw_sqlite_once(jobs->store, DUE_NOW_SQL, (int64_t[]){id, jobs->now_us}, 2, reterr);
 }
 
-int hw_sqlite_job_rerun(hw_store *base, int64_t id, howdah_error *reterr)
+static int job_rerun(hw_store *base, int64_t id, howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
     int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);
 
     return s < 0 ? s : hw_sqlite_jobs_leave(&jobs, retry(&jobs, id, reterr), reterr);
 }
+
+const hw_queue_ops hw_sqlite_queue_ops = {
+    .push = hw_sqlite_push,
+    .exchange = hw_sqlite_exchange,
+    .maintain = maintain,
+    .queue_put = queue_put,
+    .queue_pause = queue_pause,
+    .queue_load = hw_sqlite_queue_load,
+    .queue_list = hw_sqlite_queue_list,
+    .queue_summary = hw_sqlite_queue_summary,
+    .queue_purge = queue_purge,
+    .job_load = hw_sqlite_job_load,
+    .job_cancel = job_cancel,
+    .job_rerun = job_rerun,
+    .log = hw_sqlite_queue_log,
+    .dead_letters_set_state = hw_sqlite_job_dead_letters_mark,
+    .verify = hw_sqlite_queue_verify,
+    .bind = hw_sqlite_queue_bind,
+    .unbind = hw_sqlite_queue_unbind,
+    .bindings = hw_sqlite_queue_bindings,
+    .route = hw_sqlite_route,
+};
