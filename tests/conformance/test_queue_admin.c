@@ -56,6 +56,7 @@ static void every_setting_of_the_list_has_its_default_and_is_stored(void **state
     for (; howdah_queue_settings_describe(n, &info) == HOWDAH_OK; n++) {
         howdah_queue_options o = HOWDAH_QUEUE_OPTIONS_INIT;
         howdah_queue_options before = q_info(c->bus, "mail").settings;
+        howdah_queue_info summary;
         howdah_queue_options after;
 
         assert_int_equal(howdah_queue_options_get(&o, info.key), HOWDAH_ABSENT);
@@ -69,6 +70,8 @@ static void every_setting_of_the_list_has_its_default_and_is_stored(void **state
         cf_ok(howdah_queue_set(c->bus, "mail", &o, &cf_error));
         after = q_info(c->bus, "mail").settings;
         assert_memory_equal(&after, &before, sizeof after);
+        cf_ok(howdah_queues_summary(c->bus, q_keep_info, &summary, &cf_error));
+        assert_memory_equal(&summary.settings, &before, sizeof before);
         assert_true(*info.member && *info.range && *info.help);
     }
     assert_int_equal(n, 8);

@@ -1,4 +1,6 @@
 /* admin.c - queues, jobs and their history by name, from any process. */
+#include <assert.h>
+
 #include "base/error.h"
 #include "base/sized.h"
 #include "bus/queue/job.h"
@@ -7,6 +9,7 @@
 
 /* ------------------------------------------------------------------- queues */
 
+/* The bus has queues, and the name is one. */
 static int check_named(howdah_bus *bus, const char *queue, const char *call, howdah_error *reterr)
 {
     int s = hw_queues_of(bus, call, NULL, reterr);
@@ -14,6 +17,7 @@ static int check_named(howdah_bus *bus, const char *queue, const char *call, how
     return s < 0 ? s : hw_rule_queue(hw_str_of(queue), reterr);
 }
 
+/* Checked before the store is asked: all of the settings are stored, or none. */
 int howdah_queue_set(howdah_bus *bus, const char *queue, const howdah_queue_options *options,
                      howdah_error *reterr)
 {
@@ -30,6 +34,7 @@ int howdah_queue_set(howdah_bus *bus, const char *queue, const howdah_queue_opti
     return s < 0 ? s : hw_queue_ops_of(bus)->queue_put(bus->store, hw_str_of(queue), &own, reterr);
 }
 
+/* A queue that does not exist is not made: NOT_FOUND. */
 static int set_paused(howdah_bus *bus, const char *queue, bool paused, const char *call,
                       howdah_error *reterr)
 {
@@ -52,6 +57,7 @@ int howdah_queue_resume(howdah_bus *bus, const char *queue, howdah_error *reterr
     return set_paused(bus, queue, false, "howdah_queue_resume", reterr);
 }
 
+/* ret_n is left alone on failure. */
 int howdah_queue_purge(howdah_bus *bus, const char *queue, int64_t *ret_n, howdah_error *reterr)
 {
     HW_ENTRY(entry);
@@ -67,6 +73,7 @@ int howdah_queue_purge(howdah_bus *bus, const char *queue, int64_t *ret_n, howda
     return s;
 }
 
+/* The store's rows are what the caller gets: both know howdah_queue_info. */
 int howdah_queues_walk(howdah_bus *bus, const char *queue,
                        int (*fn)(void *ctx, const howdah_queue_info *info), void *ctx,
                        howdah_error *reterr)
@@ -85,6 +92,7 @@ int howdah_queues_walk(howdah_bus *bus, const char *queue,
                  : hw_queue_ops_of(bus)->queue_list(bus->store, fn, ctx, reterr);
 }
 
+/* Cheap enough to ask every few seconds: it does not count the history. */
 int howdah_queues_summary(howdah_bus *bus, int (*fn)(void *ctx, const howdah_queue_info *info),
                           void *ctx, howdah_error *reterr)
 {
@@ -109,6 +117,7 @@ static int check_id(howdah_bus *bus, int64_t id, const char *call, howdah_error 
     return s;
 }
 
+/* A job that outlives the store's callback is a copy. */
 typedef struct keeping {
     howdah_job *job;
     int s;
@@ -123,6 +132,7 @@ static int on_shown(void *ctx, const howdah_job *record)
     return 1;
 }
 
+/* There is one job of an id at most; the first is the only one. */
 int howdah_job_get(howdah_bus *bus, int64_t id, howdah_job **ret_job, howdah_error *reterr)
 {
     HW_ENTRY(entry);
@@ -143,6 +153,7 @@ int howdah_job_get(howdah_bus *bus, int64_t id, howdah_job **ret_job, howdah_err
     return s;
 }
 
+/* A reason is optional; one that is given has to be a text that can be kept. */
 int howdah_job_cancel(howdah_bus *bus, int64_t id, const char *reason, howdah_error *reterr)
 {
     HW_ENTRY(entry);
@@ -167,12 +178,16 @@ int howdah_job_rerun(howdah_bus *bus, int64_t id, howdah_error *reterr)
 
 /* ------------------------------------------------------------- dead letters */
 
+/* What becomes of the open ones of a queue; ret_n is left alone on failure. */
 static int mark_dead_letters(howdah_bus *bus, const char *queue, hw_dead_letter_state state,
                              const char *reason, int64_t *ret_n, howdah_error *reterr)
 {
     int64_t marked = 0;
-    int s = hw_queue_ops_of(bus)->dead_letters_set_state(bus->store, hw_str_of(queue), state,
-                                                         hw_str_of(reason), &marked, reterr);
+    int s;
+
+    assert(state == HW_DEAD_LETTER_REDRIVE || state == HW_DEAD_LETTER_DISCARDED);
+    s = hw_queue_ops_of(bus)->dead_letters_set_state(bus->store, hw_str_of(queue), state,
+                                                     hw_str_of(reason), &marked, reterr);
 
     if (s >= 0 && ret_n)
         *ret_n = marked;
@@ -190,6 +205,7 @@ int howdah_queue_dead_letters_redrive(howdah_bus *bus, const char *queue, int64_
     return s < 0 ? s : mark_dead_letters(bus, queue, HW_DEAD_LETTER_REDRIVE, NULL, ret_n, reterr);
 }
 
+/* An operator who gives up a job says why: the reason stays with the dead letter. */
 int howdah_queue_dead_letters_discard(howdah_bus *bus, const char *queue, const char *reason,
                                       int64_t *ret_n, howdah_error *reterr)
 {
@@ -206,6 +222,7 @@ int howdah_queue_dead_letters_discard(howdah_bus *bus, const char *queue, const 
 
 /* ------------------------------------------------------------------ history */
 
+/* Only jobs that are over are in the history, so no other state can be asked for. */
 static int check_log(const howdah_queue_log_options *o, howdah_error *reterr)
 {
     if (o->status != HOWDAH_ABSENT && o->status != HOWDAH_JOB_COMPLETED &&

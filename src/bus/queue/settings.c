@@ -17,9 +17,11 @@ _Static_assert(HOWDAH_DELAY_MAX_MS == HW_DELAY_MAX_MS, "the engine and the heade
 
 typedef enum unit { DURATION, COUNT, PERCENT, BOOLEAN } unit;
 
+/* As howdah_queue_setting_info names them; howdah_setting_info has the same words. */
 static const char *const unit_names[] = {
     [DURATION] = "duration", [COUNT] = "count", [PERCENT] = "percent", [BOOLEAN] = "boolean"};
 
+/* A row of the list as data, so that loops can look one up. */
 typedef struct row {
     const char *key;
     const char *member;
@@ -58,6 +60,7 @@ static const row *nearest_row(const char *key)
     return best;
 }
 
+/* The same words as for settings of a bus. */
 static bool parse_boolean(const char *text, int64_t *ret_value)
 {
     *ret_value = strcmp(text, "true") == 0 || strcmp(text, "on") == 0 || strcmp(text, "1") == 0;
@@ -81,12 +84,17 @@ static bool parse_value(const row *r, const char *text, int64_t *ret_value)
     return false;
 }
 
+/* No range begins below 0, so HOWDAH_ABSENT is never a value. */
 static bool is_in_range(const row *r, int64_t value)
 {
     assert(r->min <= r->max && r->min > HOWDAH_ABSENT);
     return value >= r->min && value <= r->max;
 }
 
+/*
+ * The caller's struct may be an older one: a setting that it has no room for is refused, not
+ * dropped.
+ */
 int howdah_queue_options_set(howdah_queue_options *options, const char *key, const char *value,
                              howdah_error *reterr)
 {
@@ -119,6 +127,7 @@ int howdah_queue_options_set(howdah_queue_options *options, const char *key, con
     return HOWDAH_OK;
 }
 
+/* Through a copy of our own size: what an older caller's struct lacks is absent. */
 int64_t howdah_queue_options_get(const howdah_queue_options *options, const char *key)
 {
     howdah_queue_options own = HOWDAH_QUEUE_OPTIONS_INIT;
@@ -131,6 +140,7 @@ int64_t howdah_queue_options_get(const howdah_queue_options *options, const char
     return i < HW_QUEUE_SETTING_COUNT ? hw_queue_setting_get(&own, i) : HOWDAH_ABSENT;
 }
 
+/* Programs fill the struct themselves, so numbers are checked here as texts are above. */
 int hw_queue_settings_check(const howdah_queue_options *options, howdah_error *reterr)
 {
     for (size_t i = 0; i < HW_QUEUE_SETTING_COUNT; i++) {

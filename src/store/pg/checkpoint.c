@@ -19,6 +19,7 @@
 static const char *const status_names[] = {
     [HW_SUB_ACTIVE] = "active", [HW_SUB_PAUSED] = "paused", [HW_SUB_HALTED] = "halted"};
 
+/* The words come from our own table; what is neither of the first two is the third. */
 hw_sub_status hw_pg_sub_status_of(hw_str name)
 {
     for (int i = HW_SUB_ACTIVE; i < HW_SUB_HALTED; i++)
@@ -29,9 +30,11 @@ hw_sub_status hw_pg_sub_status_of(hw_str name)
 
 hw_str hw_pg_sub_status_name(hw_sub_status status)
 {
+    assert((size_t)status < sizeof status_names / sizeof *status_names);
     return hw_str_of(status_names[status]);
 }
 
+/* First and last of each range, one after the other, in one array. */
 void hw_pg_put_outstanding(hw_buf *out, const hw_range *outstanding, size_t n)
 {
     hw_pg_array array;
@@ -43,6 +46,7 @@ void hw_pg_put_outstanding(hw_buf *out, const hw_range *outstanding, size_t n)
     }
 }
 
+/* A place is compared with the log of the session (I4), so that has to be known. */
 int hw_pg_ready_to_move(hw_pg *pg, howdah_error *reterr)
 {
     int s = hw_pg_ready(pg, reterr);
@@ -55,6 +59,7 @@ int hw_pg_ready_to_move(hw_pg *pg, howdah_error *reterr)
     return s;
 }
 
+/* "": the caller does not say which log, and it is not compared. */
 void hw_pg_param_hold(hw_pg_call *call, const hw_hold *hold)
 {
     hw_pg_param_str(call, hold->subscriber_id);
@@ -68,15 +73,16 @@ static hw_str log_of(const hw_pg *pg, const hw_checkpoint *checkpoint)
     return checkpoint->log.s ? checkpoint->log : hw_str_of(pg->log);
 }
 
+/* Both arrays lie in out, which has to stay as it is until the call was sent. */
 int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *checkpoint,
                            hw_buf *out, howdah_error *reterr)
 {
-    size_t behind_outstanding;
+    size_t still_at; /* where the second array starts */
     int s;
 
     hw_buf_clear(out);
     hw_pg_put_outstanding(out, checkpoint->outstanding, checkpoint->outstanding_n);
-    behind_outstanding = out->len;
+    still_at = out->len;
     if (!checkpoint->keeps_still)
         hw_pg_put_outstanding(out, checkpoint->still, checkpoint->still_n);
     s = hw_buf_check(out, reterr);
@@ -85,18 +91,22 @@ int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *che
     hw_pg_param_str(call, checkpoint->subscriber_id);
     hw_pg_param_int8(call, checkpoint->token);
     hw_pg_param_int8(call, checkpoint->high);
-    hw_pg_param_bin(call, out->data, behind_outstanding);
+    hw_pg_param_bin(call, out->data, still_at);
     hw_pg_param_int8(call, checkpoint->anchor.sequence);
     hw_pg_param_uuid(call, checkpoint->anchor.sequence > 0, &checkpoint->anchor.id);
     hw_pg_param_str(call, log_of(pg, checkpoint));
     if (checkpoint->keeps_still)
         hw_pg_param_null(call);
     else
-        hw_pg_param_bin(call, out->data + behind_outstanding, out->len - behind_outstanding);
+        hw_pg_param_bin(call, out->data + still_at, out->len - still_at);
     hw_pg_param_int8(call, checkpoint->follows);
     return HOWDAH_OK;
 }
 
+/*
+ * The statement has moved nothing and cannot say why: one more look at the row tells.  By then it
+ * may have changed again; for every reason the caller does not go on.
+ */
 int hw_pg_why_not_moved(hw_pg *pg, const hw_checkpoint *checkpoint, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_SUB_STATE};
@@ -126,6 +136,7 @@ int hw_pg_why_not_moved(hw_pg *pg, const hw_checkpoint *checkpoint, howdah_error
     return s;
 }
 
+/* What a checkpoint and a poll have in common: whom they are about. */
 static void put_names_and_tokens(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
 {
     hw_pg_array array;
@@ -151,6 +162,7 @@ static void put_logs(hw_pg_arrays *a, const hw_checkpoint *c, size_t n, hw_str l
     }
 }
 
+/* high, and the event it stands on; without one its id is NULL. */
 static void put_positions(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
 {
     hw_pg_array array;
@@ -196,6 +208,7 @@ static void put_all_outstanding(hw_pg_arrays *a, const hw_checkpoint *c, size_t 
         put_ranges(a, c[i].outstanding, c[i].outstanding_n);
 }
 
+/* How many array elements: two for each range. */
 static size_t still_of(const hw_checkpoint *c)
 {
     return c->keeps_still ? 0 : 2 * c->still_n;
@@ -273,6 +286,7 @@ static int poll_subs(hw_pg *pg, const hw_checkpoint *subs, size_t n, int64_t lea
     hw_buf_clear(a.out);
     put_names_and_tokens(&a, subs, n);
     put_logs(&a, subs, n, HW_STR_LIT(""));
+    assert(a.n == 3);
     s = hw_buf_check(a.out, reterr);
     if (s < 0)
         return s;
@@ -288,6 +302,7 @@ static int poll_subs(hw_pg *pg, const hw_checkpoint *subs, size_t n, int64_t lea
     return s;
 }
 
+/* With a lease it is renewed by the same statement. */
 int hw_pg_poll(hw_store *store, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
                hw_sub_news *ret_news, howdah_error *reterr)
 {
@@ -313,6 +328,10 @@ static int ask_refused(hw_pg *pg, const hw_checkpoint *checkpoints, size_t n, in
     return HOWDAH_OK;
 }
 
+/*
+ * The statement answers with the subscriptions that it moved.  The others are asked about: they
+ * are lost, or their checkpoint came late (I1).
+ */
 int hw_pg_checkpoint(hw_store *store, const hw_checkpoint *checkpoints, size_t n, int64_t lease_ms,
                      hw_sub_news *ret_news, howdah_error *reterr)
 {

@@ -6,6 +6,7 @@
  *       job that is in the wrong state, or not there, is answered with a word or with NULL; here
  *       that becomes an error.
  */
+#include <assert.h>
 #include <inttypes.h>
 
 #include "store/pg/pg.h"
@@ -36,6 +37,7 @@ static int change_job(hw_pg *pg, const hw_pg_call *call, int64_t id, const char 
 
     if (s < 0)
         return s;
+    assert(PQntuples(result) == 1);
     word = hw_pg_get_str(result, 0, 0);
     if (!word.s)
         s = hw_pg_no_such_job(id, reterr);
@@ -45,6 +47,7 @@ static int change_job(hw_pg *pg, const hw_pg_call *call, int64_t id, const char 
     return s;
 }
 
+/* The function writes "cancelled" and the reason into the history itself. */
 static int job_cancel(hw_store *store, int64_t id, hw_str reason, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -118,6 +121,7 @@ static int queue_put(hw_store *store, hw_str queue, const howdah_queue_options *
     return s < 0 ? s : set(pg, queue, settings, NULL, reterr);
 }
 
+/* Only whether there is a queue counts. */
 static int one_of_them(void *ctx, const howdah_queue_info *row)
 {
     (void)row;
@@ -125,6 +129,7 @@ static int one_of_them(void *ctx, const howdah_queue_info *row)
     return 0;
 }
 
+/* queue_set() would make a queue that is not there, so it is looked for first. */
 static int queue_pause(hw_store *store, hw_str queue, bool paused, howdah_error *reterr)
 {
     static const howdah_queue_options keep = HOWDAH_QUEUE_OPTIONS_INIT;
@@ -134,6 +139,7 @@ static int queue_pause(hw_store *store, hw_str queue, bool paused, howdah_error 
     return s < 0 ? s : set((hw_pg *)store, queue, &keep, &paused, reterr);
 }
 
+/* NULL: there is no such queue. */
 static int queue_purge(hw_store *store, hw_str queue, int64_t *ret_n, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -153,6 +159,7 @@ static int queue_purge(hw_store *store, hw_str queue, int64_t *ret_n, howdah_err
     return s;
 }
 
+/* Gives leases back and removes history, a bounded number of each: queue_tidy(). */
 static int maintain(hw_store *store, hw_str queue, bool *ret_more, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;

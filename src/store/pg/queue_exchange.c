@@ -23,6 +23,7 @@
 
 /* ----------------------------------------------------------------- exchange */
 
+/* The columns of CLAIMED (sql_queue.c), after the outcomes of the verdicts. */
 enum claimed_column {
     OUTCOMES,
     ID,
@@ -52,6 +53,9 @@ enum claimed_column {
     BEGUN_AT
 };
 
+/*
+ * The texts are the result's.  Queue and worker are what was asked with: they do not travel back.
+ */
 static void decode_claimed(const PGresult *r, int row, const hw_claim *claim, howdah_job *job)
 {
     *job = (howdah_job){
@@ -82,6 +86,7 @@ static void decode_claimed(const PGresult *r, int row, const hw_claim *claim, ho
     job->data = hw_pg_get_str(r, row, job->content_type.s ? BYTES : DATA);
 }
 
+/* The last claimed job of a level is the place that the claim has passed (floors.c). */
 static bool is_last_of_level(const PGresult *r, int row)
 {
     return row + 1 == PQntuples(r) ||
@@ -104,6 +109,7 @@ static void pass(hw_pg *pg, hw_str queue, const PGresult *r)
     }
 }
 
+/* The levels that have a floor. */
 static void put_levels(hw_pg_arrays *a, const hw_pg_floor *floors, size_t n)
 {
     hw_pg_array array;
@@ -113,6 +119,7 @@ static void put_levels(hw_pg_arrays *a, const hw_pg_floor *floors, size_t n)
         hw_pg_array_put_int4(a->out, floors[i].level);
 }
 
+/* A floor is a place in the index: level, due time and id, an array of each. */
 static void put_floors(hw_pg_arrays *a, const hw_pg_floor *floors, size_t n)
 {
     hw_pg_array array;
@@ -133,6 +140,7 @@ typedef struct ack_shape {
     bool may_fail;
 } ack_shape;
 
+/* RETRY may fail, too: the job may have no attempt left. */
 static ack_shape shape_of(const hw_ack *acks, size_t n)
 {
     ack_shape shape = {0};
@@ -147,6 +155,7 @@ static ack_shape shape_of(const hw_ack *acks, size_t n)
     return shape;
 }
 
+/* Ids, tokens and verdicts; texts and pauses only if there are any. */
 static void put_acks(hw_pg_arrays *a, const hw_ack *acks, size_t n, ack_shape shape)
 {
     hw_pg_array array;
@@ -179,6 +188,7 @@ static void put_acks(hw_pg_arrays *a, const hw_ack *acks, size_t n, ack_shape sh
 /* A slice of the arrays that were written, as the call's next parameters. */
 static void param_slice(hw_pg_call *call, const hw_pg_arrays *a, int from, int n)
 {
+    assert(from >= 0 && from + n <= a->n);
     for (int i = from; i < from + n; i++) {
         size_t end = i + 1 < a->n ? a->start[i + 1] : a->out->len;
 
@@ -186,6 +196,7 @@ static void param_slice(hw_pg_call *call, const hw_pg_arrays *a, int from, int n
     }
 }
 
+/* A round trip on its way: what was asked, and how the claim looks for jobs. */
 typedef struct exchange {
     hw_pg *pg;
     const hw_ack *acks;
@@ -198,6 +209,7 @@ typedef struct exchange {
     int64_t asked; /* jobs */
 } exchange;
 
+/* ret_next: the first array that comes after those of the verdicts. */
 static void param_acks(hw_pg_call *call, const hw_pg_arrays *a, ack_shape shape, int *ret_next)
 {
     int next = 3;
@@ -214,6 +226,10 @@ static void param_acks(hw_pg_call *call, const hw_pg_arrays *a, ack_shape shape,
     *ret_next = next;
 }
 
+/*
+ * One statement of three: verdicts and a claim, or only one of them (I1).  The parameters of each
+ * are those of the function that it calls, in its order.
+ */
 static int send_exchange(exchange *t, PGresult **ret_result, howdah_error *reterr)
 {
     hw_pg *pg = t->pg;
@@ -257,6 +273,7 @@ static int send_exchange(exchange *t, PGresult **ret_result, howdah_error *reter
     return hw_pg_exec(pg, &call, ret_result, reterr);
 }
 
+/* One digit for each verdict, in the order in which they were sent. */
 static void take_outcomes(const PGresult *r, size_t n, howdah_ack_outcome *ret_acked)
 {
     hw_str digits = PQntuples(r) > 0 ? hw_pg_get_str(r, 0, 0) : HW_STR_NULL;
@@ -269,7 +286,7 @@ static void take_outcomes(const PGresult *r, size_t n, howdah_ack_outcome *ret_a
 }
 
 /*
- * I4.  What is left of a claim was put back by claim_jobs() behind so many bytes; it counts them by
+ * I4.  What is left of a claim was put back by claim_jobs() after so many bytes; it counts them by
  * what is stored, and large ones fourfold, because they may be compressed.
  */
 static void judge_bytes(exchange *t, int64_t n, size_t bytes, hw_claim_report *report)
@@ -291,6 +308,7 @@ static void hand_over(exchange *t, const PGresult *r, hw_job_fn fn, void *ctx,
     size_t bytes = 0;
     bool wanted = true;
 
+    assert(PQnfields(r) == BEGUN_AT + 1);
     for (int row = 0; row < PQntuples(r); row++) {
         howdah_job job;
 
@@ -308,6 +326,10 @@ static void hand_over(exchange *t, const PGresult *r, hw_job_fn fn, void *ctx,
     judge_bytes(t, report->n - before, bytes, report);
 }
 
+/*
+ * When it pays to ask again: the next job that is due, or the next lease that may run out.  Leases
+ * are looked at only now and then (floors.c); between two looks the last answer counts down.
+ */
 static int outlook(hw_pg *pg, hw_str queue, hw_claim_report *report, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_QUEUE_OUTLOOK};
@@ -357,6 +379,9 @@ static void free_floors(hw_pg *pg, hw_str queue)
     PQclear(result);
 }
 
+/*
+ * The second look of I3: from the beginning of the queue, and leases that ran out are given back.
+ */
 static int claim_again(exchange *t, hw_job_fn fn, void *ctx, hw_claim_report *report,
                        howdah_error *reterr)
 {
@@ -366,6 +391,7 @@ static int claim_again(exchange *t, hw_job_fn fn, void *ctx, hw_claim_report *re
     PGresult *result = NULL;
     int s;
 
+    assert(report->n == 0); /* a claim that got something is not repeated */
     rest.n -= report->n;
     s = send_exchange(&again, &result, reterr);
     if (s >= 0) {
@@ -413,8 +439,9 @@ static int exchange_of_one(exchange *t, howdah_ack_outcome *ret_acked, hw_job_fn
                            reterr);
     if (s < 0 || *ret_done == HW_PG_ONE_NOTHING)
         return s;
+    assert(report->n == (*ret_done == HW_PG_ONE_CLAIMED));
     *ret_acked = HOWDAH_ACKED_DONE;
-    t->n = 0;
+    t->n = 0; /* what is still to do is a claim alone */
     if (*ret_done == HW_PG_ONE_ACKED)
         hw_pg_floors_are_not_for_one(pg, t->claim->queue);
     if (*ret_done == HW_PG_ONE_CLAIMED && t->look)
@@ -424,6 +451,7 @@ static int exchange_of_one(exchange *t, howdah_ack_outcome *ret_acked, hw_job_fn
     return s;
 }
 
+/* What this claim has done for the floors is noted, so that the next ones need not do it again. */
 static int exchange_of_many(exchange *t, howdah_ack_outcome *ret_acked, hw_job_fn fn, void *ctx,
                             hw_claim_report *report, howdah_error *reterr)
 {
@@ -451,6 +479,10 @@ static int exchange_of_many(exchange *t, howdah_ack_outcome *ret_acked, hw_job_f
     return s;
 }
 
+/*
+ * Once verdicts are stored, the call has succeeded: an error after that must not make the worker
+ * repeat them.
+ */
 int hw_pg_exchange(hw_store *store, const hw_ack *acks, size_t n, howdah_ack_outcome *ret_acked,
                    const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
                    howdah_error *reterr)
@@ -463,6 +495,7 @@ int hw_pg_exchange(hw_store *store, const hw_ack *acks, size_t n, howdah_ack_out
 
     if (s < 0 || (n == 0 && !claim))
         return s;
+    assert(!claim || (claim->n >= 1 && claim->n <= HOWDAH_JOBS_MAX));
     t.tidy = claim && hw_pg_floors_may_tidy(pg, claim->queue);
     t.look = claim && hw_pg_floors_may_look(pg, claim->queue);
     s = exchange_of_one(&t, ret_acked, fn, ctx, &report, &done, reterr);
@@ -478,6 +511,6 @@ int hw_pg_exchange(hw_store *store, const hw_ack *acks, size_t n, howdah_ack_out
         s = look_around(&t, fn, ctx, &report, n > 0 ? NULL : reterr);
     report.more |= report.n == claim->n;
     *ret_report = report;
-    /* The verdicts are stored: the next turn will say what is wrong with the store. */
+    /* The verdicts are stored: the next exchange will say what is wrong with the store. */
     return n > 0 ? HOWDAH_OK : s;
 }

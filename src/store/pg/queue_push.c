@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "store/pg/pg.h"
 
+/* One text field of a job; absent when the job does not have it. */
 typedef hw_str (*text_of)(const hw_push *job);
 
 static bool any_has(const hw_push *jobs, size_t n, text_of get)
@@ -40,6 +41,7 @@ static void put_texts(hw_pg_arrays *a, Oid element, const hw_push *jobs, size_t 
     }
 }
 
+/* A payload is JSON or bytes, never both: the content type decides. */
 static hw_str json_of(const hw_push *job)
 {
     return job->content_type.s ? HW_STR_NULL : job->data;
@@ -75,6 +77,9 @@ static hw_str correlation_of(const hw_push *job)
     return job->correlation_id;
 }
 
+/*
+ * Two arrays, delays and times: a delay is added to the server's clock, a time is taken as it is.
+ */
 static void put_times(hw_pg_arrays *a, const hw_push *jobs, size_t n)
 {
     hw_pg_array array;
@@ -113,6 +118,7 @@ static int32_t max_attempts_of(const hw_push *job)
     return job->max_attempts;
 }
 
+/* 0 is the default of both numbers, so an array of zeros need not travel. */
 static void put_numbers(hw_pg_arrays *a, const hw_push *jobs, size_t n,
                         int32_t (*get)(const hw_push *job))
 {
@@ -130,6 +136,7 @@ static void put_numbers(hw_pg_arrays *a, const hw_push *jobs, size_t n,
         hw_pg_array_put_int4(a->out, get(&jobs[i]));
 }
 
+/* UUIDs travel as 16 bytes each. */
 static void put_causations(hw_pg_arrays *a, const hw_push *jobs, size_t n)
 {
     hw_pg_array array;
@@ -150,6 +157,7 @@ static void put_causations(hw_pg_arrays *a, const hw_push *jobs, size_t n)
     }
 }
 
+/* The arrays come in the order of push_arrays()'s parameters; the answer has a row for each job. */
 int hw_pg_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t n,
                howdah_pushed *ret_pushed, howdah_error *reterr)
 {
@@ -173,12 +181,14 @@ int hw_pg_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t n,
     put_texts(&a, HW_OID_TEXT, jobs, n, dedup_of);
     put_texts(&a, HW_OID_TEXT, jobs, n, correlation_of);
     put_causations(&a, jobs, n);
+    assert(a.n == 12); /* the parameters of push_arrays() after the queue */
     s = hw_buf_check(a.out, reterr);
     if (s < 0)
         return s;
     hw_pg_param_str(&call, queue);
     hw_pg_param_arrays(&call, &a);
     s = hw_pg_exec(pg, &call, &result, reterr);
+    assert(s < 0 || (size_t)PQntuples(result) == n);
     for (int i = 0; s >= 0 && i < PQntuples(result); i++)
         ret_pushed[i] = (howdah_pushed){.id = hw_pg_get_int8(result, i, 0),
                                         .existed = hw_pg_get_bool(result, i, 1)};

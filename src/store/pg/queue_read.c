@@ -18,6 +18,7 @@
 
 /* --------------------------------------------------------------------- jobs */
 
+/* The columns of JOB_LOAD and JOB_LOG (sql_queue.c). */
 enum job_column {
     ID,
     STATE,
@@ -50,12 +51,14 @@ enum job_column {
     FITS /* of the history: the payload is there, or not wanted */
 };
 
+/* By howdah_job_state, as job_states() writes them. */
 static const char *const state_names[] = {
     [HOWDAH_JOB_PENDING] = "pending",       [HOWDAH_JOB_SCHEDULED] = "scheduled",
     [HOWDAH_JOB_PROCESSING] = "processing", [HOWDAH_JOB_COMPLETED] = "completed",
     [HOWDAH_JOB_FAILED] = "failed",
 };
 
+/* The words come from our own functions; there are no others. */
 static howdah_job_state state_of(hw_str name)
 {
     for (int i = HOWDAH_JOB_PENDING; i < HOWDAH_JOB_FAILED; i++)
@@ -64,8 +67,10 @@ static howdah_job_state state_of(hw_str name)
     return HOWDAH_JOB_FAILED;
 }
 
+/* The texts are the result's, so the job lives as long as that. */
 static void decode_job(const PGresult *r, int row, howdah_job *job)
 {
+    assert(PQnfields(r) == EVENT_STREAM + 1 || PQnfields(r) == FITS + 1);
     *job = (howdah_job){
         .id = hw_pg_get_int8(r, row, ID),
         .state = state_of(hw_pg_get_str(r, row, STATE)),
@@ -102,6 +107,7 @@ int hw_pg_no_such_job(int64_t id, howdah_error *reterr)
     return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no job %lld", (long long)id);
 }
 
+/* One statement looks into all places, so a job that moves is found once (I1). */
 int hw_pg_job_load(hw_store *store, int64_t id, hw_job_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
@@ -127,9 +133,11 @@ int hw_pg_job_load(hw_store *store, int64_t id, hw_job_fn fn, void *ctx, howdah_
 
 /* ------------------------------------------------------------------ history */
 
+/* A page of one job has no cap: it has to come, however large it is. */
 static void call_of_log(hw_str queue, const howdah_queue_log_options *q, int64_t after,
                         int64_t limit, hw_pg_call *call)
 {
+    assert(limit >= 1 && limit <= PAGE);
     *call = (hw_pg_call){.statement = HW_PG_JOB_LOG};
     hw_pg_param_str(call, queue);
     if (q->status == HOWDAH_ABSENT)
@@ -153,6 +161,10 @@ static int count_fitting(const PGresult *result)
     return n;
 }
 
+/*
+ * I2.  The page shrinks when a payload does not fit into its share, and grows again afterwards;
+ * the next one goes on after the last position that was handed over.
+ */
 int hw_pg_queue_log(hw_store *store, hw_str queue, const howdah_queue_log_options *options,
                     hw_job_fn fn, void *ctx, howdah_error *reterr)
 {
@@ -219,6 +231,7 @@ enum queue_column {
     QUEUE_COLUMNS
 };
 
+/* A summary has no counts of the history: they are NULL. */
 static howdah_queue_info decode_queue(const PGresult *r, int row)
 {
     howdah_queue_info info = {
@@ -242,6 +255,7 @@ static howdah_queue_info decode_queue(const PGresult *r, int row)
     return info;
 }
 
+/* ret_n: how many there are, also when fn wants no more of them. */
 static int walk_queues(hw_pg *pg, const hw_pg_call *call, hw_queue_fn fn, void *ctx, int *ret_n,
                        howdah_error *reterr)
 {
@@ -264,6 +278,7 @@ static int walk_queues(hw_pg *pg, const hw_pg_call *call, hw_queue_fn fn, void *
     return HOWDAH_OK;
 }
 
+/* One queue by name, counted whole. */
 int hw_pg_queue_load(hw_store *store, hw_str queue, hw_queue_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_QUEUE_STATES};
@@ -275,6 +290,7 @@ int hw_pg_queue_load(hw_store *store, hw_str queue, hw_queue_fn fn, void *ctx, h
     return s >= 0 && n == 0 ? hw_pg_no_such_queue(queue, reterr) : s;
 }
 
+/* NULL: all of them. */
 int hw_pg_queue_list(hw_store *store, hw_queue_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_QUEUE_STATES};
@@ -284,6 +300,7 @@ int hw_pg_queue_list(hw_store *store, hw_queue_fn fn, void *ctx, howdah_error *r
     return walk_queues((hw_pg *)store, &call, fn, ctx, &n, reterr);
 }
 
+/* The history is not counted: it costs what waits, not what was. */
 int hw_pg_queue_summary(hw_store *store, hw_queue_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_QUEUE_SUMMARY};

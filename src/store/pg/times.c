@@ -19,6 +19,10 @@ static bool is_final(const hw_pg *pg, int64_t known_at)
            !pg->caller_owned && !pg->pooled && !pg->in_handler;
 }
 
+/*
+ * What was final in this session needs only the server's clock.  If the session turns out to be a
+ * new one, that knowledge is gone with the old one, and the whole question is asked.
+ */
 static int look(hw_pg *pg, int64_t known_at, PGresult **ret_result, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_KNOWLEDGE};
@@ -37,6 +41,7 @@ static int look(hw_pg *pg, int64_t known_at, PGresult **ret_result, howdah_error
     return hw_pg_query(pg, &call, ret_result, reterr);
 }
 
+/* waits_for: who could still add to what was known by then; only the server can tell. */
 static int knowledge(hw_store *store, int64_t known_at, howdah_knowledge *ret_knowledge,
                      howdah_error *reterr)
 {
@@ -93,6 +98,7 @@ static int count(hw_store *store, const hw_times_query *query, int64_t *ret_coun
     return s;
 }
 
+/* Sums of one statement, so of one moment. */
 static int types(hw_store *store, const hw_times_query *query, hw_type_stats_fn fn, void *ctx,
                  howdah_error *reterr)
 {
@@ -120,6 +126,7 @@ static int types(hw_store *store, const hw_times_query *query, hw_type_stats_fn 
     return s;
 }
 
+/* A page of names: those after this one, so many. */
 typedef struct stream_page {
     hw_str after;
     int64_t limit;
@@ -133,6 +140,7 @@ static void param_page(hw_pg_call *call, const void *ctx)
     hw_pg_param_int8(call, page->limit);
 }
 
+/* One page; the caller asks for the next with the last name that it got. */
 static int streams(hw_store *store, const hw_times_query *query, hw_str after, int64_t limit,
                    hw_stream_fn fn, void *ctx, howdah_error *reterr)
 {

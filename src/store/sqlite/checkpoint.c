@@ -25,6 +25,7 @@
     "UPDATE main.howdah_subscriptions SET lease_until = ?2, lease_boot = ?3"                       \
     " WHERE subscriber_id = ?1 AND lease_until IS NOT NULL"
 
+/* lease_ms 0: the lease stays as it is. */
 static int update_checkpoint(hw_sqlite *store, const hw_checkpoint *c, int64_t lease_ms,
                              howdah_error *reterr)
 {
@@ -34,6 +35,8 @@ static int update_checkpoint(hw_sqlite *store, const hw_checkpoint *c, int64_t l
 
     if (s < 0)
         return s;
+    assert(c->high >= 0 && lease_ms >= 0);
+    assert(store->log[0]); /* hw_sqlite_look_at_sub() has asked for it */
     hw_sqlite_bind_str(stmt, 1, c->subscriber_id);
     (void)sqlite3_bind_int64(stmt, 2, c->high);
     (void)sqlite3_bind_int64(stmt, 4, c->anchor.sequence);
@@ -71,11 +74,16 @@ static int check_place(hw_sqlite *store, const hw_sqlite_sub_look *l, const hw_c
     return s == HOWDAH_NOT_FOUND ? HOWDAH_LOST : s;
 }
 
+/* In another log the numbers mean other events: there is no back. */
 static bool goes_back(const hw_sqlite_sub_look *l, const hw_checkpoint *c)
 {
     return c->high < l->high && l->same_log;
 }
 
+/*
+ * For who stores it with something else, a dead letter or a page of jobs: there a checkpoint that
+ * comes late is an error.
+ */
 int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
                              howdah_error *reterr)
 {
@@ -97,11 +105,13 @@ int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
     return update_checkpoint(store, checkpoint, 0, reterr);
 }
 
+/* What the owner is told, whether or not its checkpoint is stored. */
 static hw_sub_news news_of(const hw_sqlite_sub_look *l, int64_t token)
 {
     return (hw_sub_news){!l->there || l->token != token, l->status, l->redrives};
 }
 
+/* One that is lost does not keep the others back. */
 static int store_checkpoints(hw_sqlite *store, const hw_checkpoint *checkpoints, size_t n,
                              int64_t lease_ms, hw_sub_news *ret_news, size_t *ret_stored,
                              howdah_error *reterr)
@@ -131,6 +141,7 @@ static int store_checkpoints(hw_sqlite *store, const hw_checkpoint *checkpoints,
     return HOWDAH_OK;
 }
 
+/* Nothing stored is nothing to commit: no other process is woken. */
 int hw_sqlite_checkpoint(hw_store *base, const hw_checkpoint *checkpoints, size_t n,
                          int64_t lease_ms, hw_sub_news *ret_news, howdah_error *reterr)
 {
@@ -153,6 +164,7 @@ static bool is_due(const hw_sqlite_sub_look *l, int64_t lease_ms)
     return lease_ms > 0 && l->leased && l->lease_left_us < lease_ms * 1000 / 4 * 3;
 }
 
+/* Only the lease: the place stays. */
 static int renew(hw_sqlite *store, hw_str subscriber_id, int64_t lease_ms, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -192,6 +204,7 @@ static int poll_all(hw_sqlite *store, const hw_checkpoint *subs, size_t n, int64
     return HOWDAH_OK;
 }
 
+/* Without the write lock first (I2); under it everything is looked at anew. */
 int hw_sqlite_poll(hw_store *base, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
                    hw_sub_news *ret_news, howdah_error *reterr)
 {

@@ -7,6 +7,7 @@
  *   I2  History is removed from its old end, and stops at the first row that is young enough: it
  *       costs as much as there is to remove.  A job whose dead letter is open is passed by.
  */
+#include <assert.h>
 #include <inttypes.h>
 
 #include "base/clock.h"
@@ -26,6 +27,7 @@ _Static_assert(HOWDAH_ABSENT == -1, "as PUT_SQL has it");
         PUT_SETTING) " WHERE queue_id = :queue_id"
 #define PAUSE_SQL "UPDATE main.howdah_queues SET paused = ?2 WHERE queue_id = ?1"
 
+/* Both ways a job can wait: in line, or aside because of its key. */
 #define READY                                                                                      \
     "main.howdah_jobs INDEXED BY howdah_jobs_ready WHERE queue_id = ?1"                            \
     " AND token IS NULL AND aside = 0"
@@ -41,6 +43,7 @@ _Static_assert(HOWDAH_ABSENT == -1, "as PUT_SQL has it");
     " WHERE queue_id = ?1 AND resolved_at IS NULL AND state = 'redrive'"                           \
     " AND NOT EXISTS (SELECT 1 FROM main.howdah_job_data d WHERE d.id = job_id)"
 
+/* I2. */
 #define OLDEST_SQL                                                                                 \
     "SELECT l.position, l.job_id, l.failed, l.finished_at FROM main.howdah_event_log l"            \
     " INDEXED BY howdah_event_log_by_queue WHERE l.queue_id = ?1 AND l.position > ?2"              \
@@ -91,11 +94,13 @@ static int find_number(hw_sqlite *store, const char *sql, int64_t about, int64_t
 
 /* ------------------------------------------------------------------- queues */
 
+/* The queue is jobs->queue. */
 static int put_settings(hw_sqlite_jobs *jobs, const howdah_queue_options *settings,
                         howdah_error *reterr)
 {
     int64_t numbers[HW_QUEUE_SETTING_COUNT + 1];
 
+    assert(jobs->queue.id > 0);
     for (size_t i = 0; i < HW_QUEUE_SETTING_COUNT; i++)
         numbers[i] = hw_queue_setting_get(settings, i);
     numbers[HW_QUEUE_SETTING_COUNT] = jobs->queue.id;
@@ -103,6 +108,7 @@ static int put_settings(hw_sqlite_jobs *jobs, const howdah_queue_options *settin
     return hw_sqlite_once(jobs->store, PUT_SQL, numbers, HW_QUEUE_SETTING_COUNT + 1, reterr);
 }
 
+/* A queue that was just made has the defaults of its table; what is given replaces them. */
 static int queue_put(hw_store *base, hw_str queue, const howdah_queue_options *settings,
                      howdah_error *reterr)
 {
@@ -125,6 +131,7 @@ static int need_queue(hw_sqlite_jobs *jobs, hw_str queue, howdah_error *reterr)
     return s == HOWDAH_END ? hw_sqlite_no_queue(queue, reterr) : s;
 }
 
+/* A queue that goes on rings: its workers may sleep until a job is due. */
 static int queue_pause(hw_store *base, hw_str queue, bool paused, howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
@@ -159,6 +166,7 @@ static int purge(hw_sqlite_jobs *jobs, int64_t *ret_n, howdah_error *reterr)
     return s < 0 ? s : hw_sqlite_once(jobs->store, PURGED_DEAD_LETTERS_SQL, numbers, 2, reterr);
 }
 
+/* The number counts only once it is committed. */
 static int queue_purge(hw_store *base, hw_str queue, int64_t *ret_n, howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
@@ -178,6 +186,7 @@ static int queue_purge(hw_store *base, hw_str queue, int64_t *ret_n, howdah_erro
 
 /* -------------------------------------------------------------- maintenance */
 
+/* A row of the history that may have to go. */
 typedef struct old_job {
     int64_t position;
     int64_t id;
@@ -185,7 +194,7 @@ typedef struct old_job {
     int64_t finished_at_us;
 } old_job;
 
-/* The oldest of the history behind this position that may be removed; HOWDAH_END: none. */
+/* The oldest of the history after this position that may be removed; HOWDAH_END: none. */
 static int find_oldest(hw_sqlite_jobs *jobs, sqlite3_stmt *stmt, int64_t after, old_job *ret_job,
                        howdah_error *reterr)
 {
@@ -213,6 +222,7 @@ static int remove_history(hw_sqlite_jobs *jobs, int64_t *ret_n, howdah_error *re
     old_job job = {.position = 0};
     int s;
 
+    assert(jobs->queue.id > 0);
     *ret_n = 0;
     if (keep_us == 0 || keep_us > jobs->now_us / 1000)
         return HOWDAH_OK;
@@ -234,6 +244,7 @@ static int remove_history(hw_sqlite_jobs *jobs, int64_t *ret_n, howdah_error *re
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* MAINTAIN_MAX of each, so that nobody waits long for the write lock. */
 static int maintain(hw_store *base, hw_str queue, bool *ret_more, howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
@@ -257,11 +268,13 @@ static int maintain(hw_store *base, hw_str queue, bool *ret_more, howdah_error *
 
 /* --------------------------------------------------------------------- jobs */
 
+/* As the PostgreSQL store says it. */
 static int no_job(int64_t id, howdah_error *reterr)
 {
     return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no job %" PRId64, id);
 }
 
+/* A worker has it: it has to end it, or its lease has to run out. */
 static int is_leased(int64_t id, howdah_error *reterr)
 {
     return hw_fail(reterr, HOWDAH_CONFLICT, "job %" PRId64 " is in a worker's hands", id);
@@ -280,6 +293,7 @@ static int refuse_cancel(hw_sqlite *store, int64_t id, howdah_error *reterr)
                            failed ? "failed" : "completed");
 }
 
+/* The queue is loaded so that its bell can ring: another job of the key may be ready now. */
 static int cancel(hw_sqlite_jobs *jobs, int64_t id, hw_str error, howdah_error *reterr)
 {
     hw_sqlite_live live = {.id = 0};
@@ -338,6 +352,10 @@ static int check_revival(hw_sqlite *store, int64_t id, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/*
+ * It has all its attempts again, keeps its error and its dead letter, and lines up with its key:
+ * the earliest of the key goes first, which it may be.
+ */
 int hw_sqlite_revive(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
 {
     static const char *const sqls[] = {REVIVE_SQL, FORGET_SQL, REDRIVE_SQL};
@@ -362,6 +380,7 @@ int hw_sqlite_revive(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* A job that waits is due now; one that is over is revived. */
 static int retry(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
 {
     hw_sqlite_live live = {.id = 0};

@@ -21,7 +21,7 @@
 #define GIVE_BACK_MAX 1000
 #define CLAIM_BYTES_MAX (4 * 1024 * 1024)
 
-/* The next priority behind ?2, and when the first job of it is due. */
+/* The next priority after ?2, and when the first job of it is due. */
 #define LEVEL_SQL                                                                                  \
     "SELECT priority, due_at FROM main.howdah_jobs INDEXED BY howdah_jobs_ready"                   \
     " WHERE queue_id = ?1 AND priority > ?2 AND token IS NULL AND aside = 0"                       \
@@ -46,6 +46,7 @@
 
 /* -------------------------------------------------------------------- claim */
 
+/* A copy of a job (I3), and the block that its texts lie in. */
 typedef struct claimed {
     howdah_job job;
     char *texts;
@@ -63,6 +64,7 @@ typedef struct claiming {
     bool over; /* nothing can be added: a suspect goes alone, or there are bytes enough */
 } claiming;
 
+/* The list itself stays: a second try uses it again. */
 static void drop_claimed(claiming *c)
 {
     for (size_t i = 0; i < c->n; i++)
@@ -71,11 +73,13 @@ static void drop_claimed(claiming *c)
     c->bytes = 0;
 }
 
+/* Doubling: a claim of one job should not pay for 10,000. */
 static bool make_room(claiming *c)
 {
     size_t room = c->room > 0 ? 2 * c->room : 16;
     claimed *list;
 
+    assert(c->n <= c->room);
     if (c->n < c->room)
         return true;
     list = hw_realloc(c->list, room * sizeof *list);
@@ -112,10 +116,12 @@ static int choose(claiming *c, sqlite3_stmt *stmt, howdah_error *reterr)
     }
     c->list[c->n++] = one;
     c->bytes += bytes;
+    assert((int64_t)c->n <= c->want);
     c->over = one.job.suspect || c->bytes >= CLAIM_BYTES_MAX;
     return HOWDAH_OK;
 }
 
+/* The statement ends when there is enough; that it was not read to its end does not matter. */
 static int choose_of_level(claiming *c, int64_t priority, howdah_error *reterr)
 {
     hw_sqlite *store = c->jobs->store;
@@ -140,7 +146,7 @@ static int choose_of_level(claiming *c, int64_t priority, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* The first priority behind the one given, and when its first job is due; HOWDAH_END: none. */
+/* The first priority after the one given, and when its first job is due; HOWDAH_END: none. */
 static int next_level(hw_sqlite_jobs *jobs, int64_t *priority, int64_t *ret_due_us,
                       howdah_error *reterr)
 {
@@ -153,6 +159,7 @@ static int next_level(hw_sqlite_jobs *jobs, int64_t *priority, int64_t *ret_due_
     (void)sqlite3_bind_int64(stmt, 2, *priority);
     s = hw_sqlite_step(jobs->store, stmt, "claim", reterr);
     if (s == HOWDAH_OK) {
+        assert(sqlite3_column_int64(stmt, 0) > *priority); /* so that it ends */
         *priority = sqlite3_column_int64(stmt, 0);
         *ret_due_us = sqlite3_column_int64(stmt, 1);
         (void)sqlite3_reset(stmt);
@@ -189,6 +196,7 @@ static int lease_jobs(claiming *c, howdah_error *reterr)
     sqlite3_stmt *stmt = NULL;
     int s = hw_sqlite_draw(jobs->store, "token", 1, &token, reterr);
 
+    assert(c->n > 0 && (s < 0 || token > 0));
     if (s >= 0)
         s = hw_sqlite_stmt(jobs->store, HW_SLOT_JOB_CLAIM, CLAIM_SQL, &stmt, reterr);
     if (s < 0)
@@ -288,6 +296,10 @@ static int report_claim(claiming *c, int64_t room, hw_claim_report *report, howd
     return s;
 }
 
+/*
+ * A queue that does not exist is empty.  Leases that ran out come first (I5): their jobs may be
+ * claimed at once.
+ */
 static int claim_jobs(claiming *c, hw_claim_report *report, howdah_error *reterr)
 {
     int64_t given_back = 0;
@@ -309,6 +321,7 @@ static int claim_jobs(claiming *c, hw_claim_report *report, howdah_error *reterr
 
 /* ----------------------------------------------------------------- exchange */
 
+/* What was asked, and where the answers go. */
 typedef struct exchange {
     const hw_ack *acks;
     size_t n;
@@ -326,7 +339,7 @@ static int run_exchange(exchange *t, claiming *c, howdah_error *reterr)
         s = hw_sqlite_ack_job(c->jobs, &t->acks[i], &t->acked[i], reterr);
     if (s >= 0 && t->claim)
         s = claim_jobs(c, &t->report, reterr);
-    /* What this turn has made ready it has taken itself, but for what it left. */
+    /* What this exchange has made ready it has taken itself, but for what it left. */
     c->jobs->readied = c->jobs->readied && (!t->claim || t->report.more);
     return s;
 }
@@ -352,6 +365,7 @@ static int try_exchange(hw_sqlite *store, exchange *t, bool synced, claiming *c,
     return again ? HOWDAH_END : s;
 }
 
+/* Only FAIL is known beforehand; a RETRY may fail as well, and then I1 costs a second try. */
 static bool has_failure(const hw_ack *acks, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -360,6 +374,7 @@ static bool has_failure(const hw_ack *acks, size_t n)
     return false;
 }
 
+/* fn runs after the commit, outside of any transaction (I3). */
 int hw_sqlite_exchange(hw_store *base, const hw_ack *acks, size_t n, howdah_ack_outcome *ret_acked,
                        const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
                        howdah_error *reterr)

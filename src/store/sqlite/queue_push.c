@@ -13,6 +13,7 @@
 
 #define INTERRUPT_EVERY 1024 /* jobs between two looks at the interrupt */
 
+/* I2: ?6 is the key; aside is computed where the row is written, under the write lock. */
 #define INSERT_SQL                                                                                 \
     "INSERT INTO main.howdah_jobs (id, queue_id, priority, due_at, max_attempts, key, dedup,"      \
     " aside) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?6 IS NOT NULL AND ("                             \
@@ -45,6 +46,10 @@ static int find_twin(hw_sqlite_jobs *jobs, hw_str dedup, int64_t *ret_id, howdah
     return s;
 }
 
+/*
+ * A time in the past is now: the order of jobs is that of their due times.  None is later than the
+ * last time there is.
+ */
 static int64_t due_at_us(const hw_push *push, int64_t now_us)
 {
     if (push->run_at_us != HW_TIME_ABSENT)
@@ -53,6 +58,7 @@ static int64_t due_at_us(const hw_push *push, int64_t now_us)
     return push->delay_us < HW_TIME_MAX_US - now_us ? now_us + push->delay_us : HW_TIME_MAX_US;
 }
 
+/* The row that moves: small, because a claim and a verdict write it anew. */
 static int insert_job(hw_sqlite_jobs *jobs, const hw_push *push, int64_t id, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -72,6 +78,7 @@ static int insert_job(hw_sqlite_jobs *jobs, const hw_push *push, int64_t id, how
     return s;
 }
 
+/* The payload, written once; it stays until history is removed. */
 static int insert_data(hw_sqlite_jobs *jobs, const hw_push *push, int64_t id, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -100,6 +107,7 @@ static int insert_data(hw_sqlite_jobs *jobs, const hw_push *push, int64_t id, ho
     return s;
 }
 
+/* A job with the same dedup key is the answer; the new number is left unused. */
 static int push_one(hw_sqlite_jobs *jobs, const hw_push *push, int64_t id,
                     howdah_pushed *ret_pushed, howdah_error *reterr)
 {
@@ -137,6 +145,7 @@ static int push_all(hw_sqlite_jobs *jobs, hw_str queue, const hw_push *list, siz
     return s;
 }
 
+/* All of them, or none: one transaction. */
 int hw_sqlite_push(hw_store *base, hw_str queue, const hw_push *list, size_t n,
                    howdah_pushed *ret_pushed, howdah_error *reterr)
 {

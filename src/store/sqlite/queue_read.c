@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "store/sqlite/sqlite.h"
 
+/* Each count is a range of an index, named here: no statistics can lead elsewhere. */
 #define READY "main.howdah_jobs INDEXED BY howdah_jobs_ready"
 #define OF_QUEUE " WHERE queue_id = q.queue_id AND "
 #define FAILURES                                                                                   \
@@ -37,12 +38,13 @@
                                  " (SELECT count(*) FROM main.howdah_job_dead_letters INDEXED BY " \
                                  "howdah_job_dead_letters_open" OF_QUEUE "  resolved_at IS NULL)"  \
                                  " FROM main.howdah_queues q"
+/* Failures have an index of their own; the rest of the history has completed. */
 #define COUNT_COMPLETED                                                                            \
     "q.completed_removed - " FAILURES " + (SELECT count(*) FROM main.howdah_event_log"             \
     " INDEXED BY howdah_event_log_by_queue WHERE queue_id = q.queue_id)"
 #define COUNT_FAILED "q.failed_removed + " FAILURES
 #define ROW_SQL ROW_COLUMNS(COUNT_COMPLETED, COUNT_FAILED) " WHERE q.name = ?2 LIMIT ?3"
-/* ?2 behind this name, ?3 limit */
+/* ?2 after this name, ?3 limit */
 #define BY_NAME " WHERE q.name > ?2 ORDER BY q.name LIMIT ?3"
 #define ROWS_SQL ROW_COLUMNS(COUNT_COMPLETED, COUNT_FAILED) BY_NAME
 #define SUMMARY_SQL ROW_COLUMNS("-1", "-1") BY_NAME
@@ -67,7 +69,7 @@
                                             "bytes")) " FROM main.howdah_event_log l" BEHIND_LOG   \
                                                       " WHERE l.job_id = ?1 LIMIT ?2"
 
-/* ?1 queue, ?2 behind this position, ?3 limit or -1, ?4 with the payload */
+/* ?1 queue, ?2 after this position, ?3 limit or -1, ?4 with the payload */
 #define LOG_SQL(index, status, behind, order)                                                      \
     "SELECT" HISTORY_COLUMNS(                                                                      \
         "iif(?4, " HW_SQLITE_OF_JOB("headers") ", NULL)",                                          \
@@ -107,6 +109,7 @@ enum {
     QUEUE_COLUMNS
 };
 
+/* The name is the statement's until its next step. */
 static howdah_queue_info take_row(sqlite3_stmt *stmt)
 {
     howdah_queue_info info = {.size = sizeof info,
@@ -129,6 +132,7 @@ static howdah_queue_info take_row(sqlite3_stmt *stmt)
     return info;
 }
 
+/* n: how many were found, so that none can be told. */
 typedef struct queue_walk {
     hw_queue_fn fn;
     void *ctx;
@@ -141,6 +145,7 @@ static void bind_now(void *ctx, sqlite3_stmt *stmt)
     (void)sqlite3_bind_int64(stmt, 1, hw_clock_wall_us());
 }
 
+/* The walk ends where fn wants no more. */
 static int hand_queue(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
 {
     queue_walk *w = ctx;
@@ -153,6 +158,7 @@ static int hand_queue(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_erro
     return HOWDAH_OK;
 }
 
+/* By name, from the one given: a page, the calls, then the next page after the last name (I2). */
 static int walk_queues(hw_sqlite *store, const char *sql, hw_str name, queue_walk *w,
                        howdah_error *reterr)
 {
@@ -204,6 +210,7 @@ typedef struct job_walk {
     bool payload;
 } job_walk;
 
+/* The texts are copied for fn, which may use the store meanwhile. */
 static int hand_job(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
 {
     job_walk *w = ctx;
@@ -255,6 +262,7 @@ static void bind_log(void *ctx, sqlite3_stmt *stmt)
     (void)sqlite3_bind_int(stmt, 4, w->payload);
 }
 
+/* From the end: below the highest position there can be. */
 int hw_sqlite_queue_log(hw_store *base, hw_str queue, const howdah_queue_log_options *options,
                         hw_job_fn fn, void *ctx, howdah_error *reterr)
 {

@@ -1,7 +1,7 @@
 /*
  * subscriptions.c - the rows of subscriptions: whether one is there, and who owns it.
  *
- *   I1  Everything that changes a row happens behind the write lock (BEGIN IMMEDIATE), after a look
+ *   I1  Everything that changes a row happens under the write lock (BEGIN IMMEDIATE), after a look
  *       at its token there: what was found cannot change before the commit.
  *   I2  There are no locks of a session in SQLite: COORDINATED is a lease as LEASE is.  A lease
  *       ends by the machine's clock of time since boot, which all processes with the file share;
@@ -17,9 +17,10 @@
 #include "base/mem.h"
 #include "store/sqlite/sqlite.h"
 
+/* A lease of an earlier boot is over: its owner was on the machine that went down. */
 #define IS_HELD "s.lease_until IS NOT NULL AND s.lease_until > ?2 AND s.lease_boot = ?3"
 
-/* ?1 the subscriber, or behind whom, ?2 now since boot, ?3 the boot, ?4 limit. */
+/* ?1 the subscriber, or after whom, ?2 now since boot, ?3 the boot, ?4 limit. */
 #define ROW_COLUMNS                                                                                \
     "SELECT s.subscriber_id, s.pattern, s.high, s.outstanding, s.anchor_sequence, s.anchor_id,"    \
     " s.timeline, s.token, s.owner, " IS_HELD ", s.status, s.reason, s.suspect_sequence,"          \
@@ -32,6 +33,7 @@
 #define ROW_SQL ROW_COLUMNS " WHERE s.subscriber_id = ?1 LIMIT ?4"
 #define ROWS_SQL ROW_COLUMNS " WHERE s.subscriber_id > ?1 ORDER BY s.subscriber_id LIMIT ?4"
 
+/* The columns of ROW_COLUMNS. */
 enum {
     COL_SUBSCRIBER,
     COL_PATTERN,
@@ -56,6 +58,7 @@ enum {
     COL_MOVES
 };
 
+/* Without the list of outstanding numbers, which may be long. */
 #define LOOK_SQL                                                                                   \
     "SELECT s.token, s.high, s.status, s.lease_until, s.lease_boot, s.pattern, s.owner,"           \
     " EXISTS (SELECT 1 FROM main.howdah_dead_letters d WHERE d.subscriber_id = s.subscriber_id"    \
@@ -98,6 +101,7 @@ enum {
 #define REMOVE_SKIPS_SQL "DELETE FROM main.howdah_skips WHERE subscriber_id = ?1"
 #define REMOVE_SQL "DELETE FROM main.howdah_subscriptions WHERE subscriber_id = ?1"
 
+/* By hw_sub_status. */
 static const char *const status_names[] = {"active", "paused", "halted"};
 
 static void bind_int_or_null(sqlite3_stmt *stmt, int index, bool present, int64_t value)
@@ -108,6 +112,7 @@ static void bind_int_or_null(sqlite3_stmt *stmt, int index, bool present, int64_
         (void)sqlite3_bind_null(stmt, index);
 }
 
+/* One text for all the ways in which a token can be outdated. */
 int hw_sqlite_fail_lost(hw_str subscriber_id, int64_t token, howdah_error *reterr)
 {
     return hw_fail(reterr, HOWDAH_LOST,
@@ -124,12 +129,14 @@ static int fail_not_found(hw_str subscriber_id, howdah_error *reterr)
 
 /* ------------------------------------------------------------------ a row */
 
+/* What only a foreign hand, or a broken disk, can have written. */
 static int damaged(const hw_sqlite *store, const char *what, howdah_error *reterr)
 {
     return hw_fail(reterr, HOWDAH_CORRUPT, "%s: a subscription has a damaged %s", store->name,
                    what);
 }
 
+/* False: a word that we do not write. */
 static bool parse_status(hw_str text, hw_sub_status *ret_status)
 {
     for (size_t i = 0; i < sizeof status_names / sizeof *status_names; i++)
@@ -140,6 +147,7 @@ static bool parse_status(hw_str text, hw_sub_status *ret_status)
     return false;
 }
 
+/* False: an id that is none. */
 static bool take_anchor(sqlite3_stmt *stmt, hw_anchor *anchor)
 {
     anchor->sequence = sqlite3_column_int64(stmt, COL_ANCHOR_SEQUENCE);
@@ -196,6 +204,7 @@ hw_str hw_sqlite_boot(hw_sqlite *store)
     return hw_str_of(store->boot);
 }
 
+/* n: how many were found, so that none can be told. */
 typedef struct row_walk {
     hw_sqlite *store;
     hw_sub_row_fn fn;
@@ -203,6 +212,7 @@ typedef struct row_walk {
     size_t n;
 } row_walk;
 
+/* IS_HELD's parameters: now, and which boot it is. */
 static void bind_lease(hw_sqlite *store, sqlite3_stmt *stmt)
 {
     (void)sqlite3_bind_int64(stmt, 2, hw_clock_mono_us());
@@ -214,6 +224,7 @@ static void bind_walk(void *ctx, sqlite3_stmt *stmt)
     bind_lease(((row_walk *)ctx)->store, stmt);
 }
 
+/* The row's list of ranges lives as long as the call. */
 static int hand_row(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
 {
     row_walk *w = ctx;
@@ -262,6 +273,7 @@ int hw_sqlite_list(hw_store *base, hw_sub_row_fn fn, void *ctx, howdah_error *re
 
 /* ------------------------------------------------------------- a short look */
 
+/* The columns of LOOK_SQL. */
 static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, const hw_sqlite_sub_about *a,
                      hw_sqlite_sub_look *l, howdah_error *reterr)
 {
@@ -306,6 +318,7 @@ int hw_sqlite_look_at_sub(hw_sqlite *store, hw_str subscriber_id, const hw_sqlit
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* SINGLE has no lease: such a row is never held. */
 static bool is_held(const hw_sqlite_sub_look *l)
 {
     return l->leased && l->lease_left_us > 0;
@@ -320,6 +333,7 @@ static int look_for(hw_sqlite *store, hw_str subscriber_id, const hw_sqlite_sub_
     return s >= 0 && !l->there ? fail_not_found(subscriber_id, reterr) : s;
 }
 
+/* In another log the token may be the same by chance, so the log is compared as well. */
 int hw_sqlite_check_hold(hw_sqlite *store, const hw_hold *hold, howdah_error *reterr)
 {
     hw_sqlite_sub_look l;
@@ -340,6 +354,7 @@ static void bind_filter(sqlite3_stmt *stmt, const hw_filter *filter)
     (void)sqlite3_bind_int(stmt, 4, filter->originals);
 }
 
+/* Its token starts at the floor of all that were removed (FLOOR_SQL). */
 int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, const hw_filter *filter,
                          int64_t high, const hw_range *outstanding, size_t outstanding_n,
                          howdah_error *reterr)
@@ -362,6 +377,7 @@ int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, const hw_filter
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* The place stays: what passes the filter changes from here on. */
 static int renew_filter(hw_sqlite *store, hw_str subscriber_id, const hw_filter *filter,
                         howdah_error *reterr)
 {
@@ -416,6 +432,7 @@ static int run_about(hw_sqlite *store, const char *sql, hw_str subscriber_id, ho
     return hw_sqlite_finish(store, stmt, "remove a subscription", reterr);
 }
 
+/* The floor of tokens outlives the row: a subscription of the same name goes on above it. */
 int hw_sqlite_drop_sub(hw_sqlite *store, hw_str subscriber_id, howdah_error *reterr)
 {
     int s = run_about(store, FLOOR_SQL, subscriber_id, reterr);
@@ -427,6 +444,7 @@ int hw_sqlite_drop_sub(hw_sqlite *store, hw_str subscriber_id, howdah_error *ret
     return s;
 }
 
+/* Only what nobody holds: an owner would go on with a row that is gone. */
 static int remove_row(hw_sqlite *store, hw_str subscriber_id, howdah_error *reterr)
 {
     hw_sqlite_sub_look l;
@@ -454,9 +472,11 @@ int hw_sqlite_remove(hw_store *base, hw_str subscriber_id, howdah_error *reterr)
 
 int64_t hw_sqlite_lease_until_us(int64_t lease_ms)
 {
+    assert(lease_ms >= 0);
     return hw_clock_mono_us() + lease_ms * 1000;
 }
 
+/* SINGLE has no lease: it takes the row from any owner. */
 static int update_owner(hw_sqlite *store, const hw_take *take, int64_t token, howdah_error *reterr)
 {
     bool leased = take->instance != HOWDAH_INSTANCE_SINGLE;
@@ -481,6 +501,7 @@ typedef struct taken {
     char *texts;
 } taken;
 
+/* Copies a text with its NUL, and moves on. */
 static hw_str keep(char **at, hw_str text)
 {
     hw_str kept = {*at, text.len};
@@ -492,13 +513,15 @@ static hw_str keep(char **at, hw_str text)
     return kept;
 }
 
+/* One block for six texts, each with its NUL. */
 static int keep_texts(taken *t, howdah_error *reterr)
 {
     hw_sub_row *row = &t->row;
+    size_t bytes = row->subscriber_id.len + row->filter.pattern.len + row->filter.stream.len +
+                   row->timeline.len + row->owner.len + row->reason.len + 6;
     char *at;
 
-    t->texts = hw_alloc(row->subscriber_id.len + row->filter.pattern.len + row->filter.stream.len +
-                        row->timeline.len + row->owner.len + row->reason.len + 6);
+    t->texts = hw_alloc(bytes);
     if (!t->texts)
         return hw_fail_no_memory(reterr);
     at = t->texts;
@@ -508,9 +531,11 @@ static int keep_texts(taken *t, howdah_error *reterr)
     row->timeline = keep(&at, row->timeline);
     row->owner = keep(&at, row->owner);
     row->reason = keep(&at, row->reason);
+    assert(at <= t->texts + bytes);
     return HOWDAH_OK;
 }
 
+/* Read before it is taken: fn gets the place with the new token, but the owner before. */
 static int keep_row(hw_sqlite *store, hw_str subscriber_id, taken *t, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -572,6 +597,7 @@ static int look_first(hw_sqlite *store, const hw_take *take, bool *ret_held, how
     return s;
 }
 
+/* fn runs after the commit: what it is told is stored. */
 int hw_sqlite_take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *ctx,
                    howdah_error *reterr)
 {
@@ -592,6 +618,7 @@ int hw_sqlite_take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *
     return s;
 }
 
+/* An owner that has lost it has nothing to give back.  Standbys are called. */
 int hw_sqlite_release(hw_store *base, const hw_hold *hold, howdah_instance instance,
                       howdah_error *reterr)
 {
@@ -637,6 +664,7 @@ static int update_suspect(hw_sqlite *store, hw_str subscriber_id, int64_t sequen
     return hw_sqlite_finish(store, stmt, "name a suspect", reterr);
 }
 
+/* Before the event is handled: if the handler kills its process, the next one knows. */
 int hw_sqlite_suspect(hw_store *base, const hw_hold *hold, int64_t sequence, int64_t attempts,
                       howdah_error *reterr)
 {
@@ -660,12 +688,14 @@ static int update_status(hw_sqlite *store, hw_str subscriber_id, hw_sub_status s
     if (s < 0)
         return s;
     hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    assert((size_t)status < sizeof status_names / sizeof *status_names);
     hw_sqlite_bind_str(stmt, 2, hw_str_of(status_names[status]));
     hw_sqlite_bind_str(stmt, 3, reason);
     (void)sqlite3_bind_int64(stmt, 4, hw_clock_wall_us());
     return hw_sqlite_finish(store, stmt, "set a status", reterr);
 }
 
+/* Token 0: an operator, who need not own it. */
 int hw_sqlite_set_status(hw_store *base, const hw_hold *hold, hw_sub_status status, hw_str reason,
                          howdah_error *reterr)
 {
@@ -684,6 +714,9 @@ int hw_sqlite_set_status(hw_store *base, const hw_hold *hold, hw_sub_status stat
     return s < 0 ? s : hw_sqlite_ring(base, NULL, 0, reterr);
 }
 
+/*
+ * The token grows, so the present owner loses it; its anchor and its suspect are of the old place.
+ */
 static int reset_row(hw_sqlite *store, hw_str subscriber_id, int64_t high,
                      const hw_range *outstanding, size_t outstanding_n, howdah_error *reterr)
 {
