@@ -447,9 +447,9 @@ typedef struct hw_sqlite_sub_look {
     int64_t moves;
 } hw_sqlite_sub_look;
 
-/* about may be NULL.  HOWDAH_OK without the row, too: ret_look->there. */
-int hw_sqlite_look_at_sub(hw_sqlite *store, hw_str subscriber_id, const hw_sqlite_sub_about *about,
-                          hw_sqlite_sub_look *ret_look, howdah_error *reterr);
+/* a may be NULL.  HOWDAH_OK without the row, too: l->there. */
+int hw_sqlite_look_at_sub(hw_sqlite *store, hw_str subscriber_id, const hw_sqlite_sub_about *a,
+                          hw_sqlite_sub_look *l, howdah_error *reterr);
 int hw_sqlite_fail_lost(hw_str subscriber_id, int64_t token, howdah_error *reterr);
 /* The machine's present boot.  No process outlives it: asked for once. */
 hw_str hw_sqlite_boot(hw_sqlite *store);
@@ -628,7 +628,7 @@ int hw_sqlite_end_hold(hw_sqlite_jobs *jobs, int64_t job_id, howdah_error *reter
 
 /* ---- queue_push.c, queue_exchange.c */
 
-int hw_sqlite_push(hw_store *base, hw_str queue, const hw_push *jobs, size_t n,
+int hw_sqlite_push(hw_store *base, hw_str queue, const hw_push *list, size_t n,
                    howdah_pushed *ret_pushed, howdah_error *reterr);
 int hw_sqlite_exchange(hw_store *base, const hw_ack *acks, size_t n, howdah_ack_outcome *ret_acked,
                        const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
