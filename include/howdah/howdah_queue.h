@@ -426,33 +426,87 @@ HOWDAH_API int howdah_worker_info_get(howdah_worker *worker, howdah_worker_info 
 
 /* --------------------------------------------------------------- operators */
 
-/* Settings of a queue, stored with it.  HOWDAH_ABSENT: unchanged, or the default of a new queue. */
+/* Ten years: the longest delay, and the longest duration of a setting. */
+#define HOWDAH_DELAY_MAX_MS INT64_C(316224000000)
+
+/*
+ * The settings of a queue, stored with it.  One list, many uses:
+ *
+ *   X(key, member, unit, min, max, default, text of the range, what 0 means, help)
+ *
+ * key is what people write, member its name in howdah_queue_options, in JSON and in the database.
+ * unit is DURATION (in milliseconds), COUNT, PERCENT or BOOLEAN.  New ones are added at the end.
+ *
+ * The structs, the checks, the statements of both stores and the command are made from these rows.
+ * A new setting is a row here, a column with the same default in a migration of each store, the
+ * code that obeys it, and for PostgreSQL a parameter of queue_set() and a column of queue_states()
+ * and queue_summary() (sql/pg/functions): SQL has no such list, so a test compares them with it.
+ */
+/* clang-format off */
+#define HOWDAH_QUEUE_SETTING_LIST(X)                                                               \
+    X(abandon_after, abandon_after_ms, DURATION, 100, HOWDAH_DELAY_MAX_MS, "5m",                   \
+      "100ms to 10 years", "", "how long a worker that does not answer keeps a job: a lease")      \
+    X(max_attempts, max_attempts, COUNT, 1, 32767, "5",                                            \
+      "1 to 32767", "", "attempts of a job before it has failed")                                  \
+    X(backoff_initial, backoff_initial_ms, DURATION, 0, HOWDAH_DELAY_MAX_MS, "1s",                 \
+      "0ms to 10 years", "", "pause before the second attempt; it doubles with each")              \
+    X(backoff_max, backoff_max_ms, DURATION, 0, HOWDAH_DELAY_MAX_MS, "1h",                         \
+      "0ms to 10 years", "", "longest pause between two attempts")                                 \
+    X(backoff_jitter, backoff_jitter, PERCENT, 0, 100, "10",                                       \
+      "0 to 100 percent", "", "percent by which pauses vary at random")                            \
+    X(concurrency, concurrency, COUNT, 0, INT32_MAX, "0",                                          \
+      "0 (no limit) to 2147483647", "no limit", "jobs under way at once; 0: no limit")             \
+    X(history, history_ms, DURATION, 0, HOWDAH_DELAY_MAX_MS, "0s",                                 \
+      "0ms (for ever) to 10 years", "for ever", "how long ended jobs are kept; 0s: for ever")      \
+    X(hold_key, hold_key, BOOLEAN, 0, 1, "false",                                                  \
+      "true or false", "", "whether a failed job holds its key until it is resolved")
+/* clang-format on */
+
+/* An int64_t for each.  HOWDAH_ABSENT: unchanged, or the default of a new queue. */
 typedef struct howdah_queue_options {
     size_t size;
-    int64_t abandon_after_ms;   /* 300000: how long a lease is */
-    int64_t max_attempts;       /* 5 */
-    int64_t backoff_initial_ms; /* 1000: before the second attempt; doubled each time */
-    int64_t backoff_max_ms;     /* 3600000 */
-    int64_t backoff_jitter;     /* 10 percent */
-    int64_t concurrency;        /* most jobs under way at once; 0: no limit */
-    int64_t history_ms;         /* how long the history is kept; 0: for ever */
-    int64_t hold_key; /* 1: a FAILED job holds its key until it is tried again or discarded */
+#define HOWDAH_QUEUE_SETTING_MEMBER(key, member, unit, min, max, def, range, zero, help)           \
+    int64_t member;
+    HOWDAH_QUEUE_SETTING_LIST(HOWDAH_QUEUE_SETTING_MEMBER)
+#undef HOWDAH_QUEUE_SETTING_MEMBER
 } howdah_queue_options;
 
+#define HOWDAH_QUEUE_SETTING_ABSENT(key, member, unit, min, max, def, range, zero, help)           \
+    , HOWDAH_ABSENT
 #define HOWDAH_QUEUE_OPTIONS_INIT                                                                  \
     {                                                                                              \
-        sizeof(howdah_queue_options), HOWDAH_ABSENT, HOWDAH_ABSENT, HOWDAH_ABSENT, HOWDAH_ABSENT,  \
-            HOWDAH_ABSENT, HOWDAH_ABSENT, HOWDAH_ABSENT, HOWDAH_ABSENT                             \
+        sizeof(howdah_queue_options) HOWDAH_QUEUE_SETTING_LIST(HOWDAH_QUEUE_SETTING_ABSENT)        \
     }
 
 /*
- * Sets one of the options by name and text, as howdah_settings_set() does: abandon_after,
- * max_attempts, backoff_initial, backoff_max, backoff_jitter, concurrency, history, hold_key.
- * Durations are written 250ms, 5s, 2m, 1h.  INVALID names the nearest option, or the range.
+ * Sets one of the options by key and text, as howdah_settings_set() does.  Durations are written
+ * 250ms, 5s, 2m, 1h.  INVALID names the nearest key, or the range.
  */
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_queue_options_set(howdah_queue_options *options,
                                                           const char *key, const char *value,
                                                           howdah_error *reterr);
+/* The value by key; HOWDAH_ABSENT also when there is no such setting. */
+HOWDAH_API int64_t howdah_queue_options_get(const howdah_queue_options *options, const char *key);
+
+typedef struct howdah_queue_setting_info {
+    size_t size;
+    const char *key;
+    const char *member; /* its name in JSON and in the database */
+    const char *unit;   /* "duration", "count", "percent", "boolean" */
+    const char *range;
+    const char *default_value;
+    const char *zero; /* what 0 means, "": nothing else */
+    const char *help;
+} howdah_queue_setting_info;
+
+#define HOWDAH_QUEUE_SETTING_INFO_INIT                                                             \
+    {                                                                                              \
+        sizeof(howdah_queue_setting_info), NULL, NULL, NULL, NULL, NULL, NULL, NULL                \
+    }
+
+/* The index-th setting; HOWDAH_END after the last. */
+HOWDAH_API int howdah_queue_settings_describe(size_t index, howdah_queue_setting_info *ret_info);
+
 /* Creates the queue, or changes its settings. */
 HOWDAH_API int howdah_queue_configure(howdah_bus *bus, const char *queue,
                                       const howdah_queue_options *options, howdah_error *reterr);

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include <howdah/howdah.h>
+
 const cli_option cli_global_options[] = {
     {"store", "URL", NULL,
      "sqlite:FILE or postgres://...; default: $HOWDAH_STORE, else sqlite:howdah.db", CLI_SECRET},
@@ -390,14 +392,15 @@ static const char work_about[] =
     "given back at once.  SIGTERM gives exit code 0.  --until-empty waits for tries that this "
     "worker asked for, not for jobs that were pushed for later.";
 
+#define QUEUE_SETTING_HELP(key, member, unit, min, max, def, range, zero, help)                    \
+    "  " #key " (" def "): " help "\n"
+
 static const char queue_about[] =
     "ls and show count the jobs of queues: pending (due), processing (under a lease), scheduled "
     "(due later, or waiting for another job of their key), completed and failed.  set makes a "
-    "queue or "
-    "changes it: abandon_after (5m, a lease), max_attempts (5), backoff_initial (1s), backoff_max "
-    "(1h), backoff_jitter (10 percent), concurrency (0: no limit), history (0s: kept for ever), "
-    "hold_key (false; true: a failed job keeps its key).  A paused queue accepts jobs and hands "
-    "out none.  purge removes every job that is not under way.";
+    "queue or changes it:\n\n" HOWDAH_QUEUE_SETTING_LIST(
+        QUEUE_SETTING_HELP) "\nA paused queue accepts jobs and hands out none.  purge removes "
+                            "every job that is not under way.";
 
 static const char job_about[] =
     "show prints a job, even one that has ended.  retry makes a waiting job due now, and a failed "

@@ -32,6 +32,7 @@
 
 #include "base/str.h"
 #include "base/uuid.h"
+#include "store/queue_settings.h"
 #include "store/subscriptions.h"
 
 struct hw_store;

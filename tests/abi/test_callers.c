@@ -399,6 +399,12 @@ static int setting_info(fixture *f, void *ret)
     return howdah_settings_describe(0, ret);
 }
 
+static int queue_setting_info(fixture *f, void *ret)
+{
+    (void)f;
+    return howdah_queue_settings_describe(0, ret);
+}
+
 static int upcast_counts(fixture *f, void *ret)
 {
     return howdah_upcast_counts_get(f->bus, ret);
@@ -491,6 +497,7 @@ static void what_is_filled_in_ends_where_the_callers_struct_ends(void **state)
     get_sizes(f, subscription_info, sizeof(howdah_subscription_info));
     get_sizes(f, worker_info, sizeof(howdah_worker_info));
     get_sizes(f, setting_info, sizeof(howdah_setting_info));
+    get_sizes(f, queue_setting_info, sizeof(howdah_queue_setting_info));
     get_sizes(f, upcast_counts, sizeof(howdah_upcast_counts));
     get_sizes(f, knowledge, sizeof(howdah_knowledge));
     get_sizes(f, purge_record, sizeof(howdah_purge_record));
@@ -507,6 +514,7 @@ static void a_struct_without_a_size_gets_nothing(void **state)
     howdah_subscription_info i = {0};
     howdah_worker_info w = {0};
     howdah_setting_info s = {0};
+    howdah_queue_setting_info q = {0};
     howdah_upcast_counts u = {0};
     howdah_knowledge k = {0};
 
@@ -515,6 +523,8 @@ static void a_struct_without_a_size_gets_nothing(void **state)
     assert_int_equal(worker_info(f, &w), HOWDAH_MISUSE);
     assert_int_equal(setting_info(f, &s), HOWDAH_MISUSE);
     assert_null(s.key);
+    assert_int_equal(queue_setting_info(f, &q), HOWDAH_MISUSE);
+    assert_null(q.key);
     assert_int_equal(upcast_counts(f, &u), HOWDAH_MISUSE);
     assert_int_equal(knowledge(f, &k), HOWDAH_MISUSE);
 }
@@ -737,6 +747,9 @@ static void a_setting_that_the_caller_has_no_room_for_is_refused(void **state)
     assert_int_equal(howdah_queue_options_set((howdah_queue_options *)&o, "hold_key", "true", NULL),
                      HOWDAH_MISUSE);
     assert_left_alone(&o, offsetof(howdah_queue_options, hold_key));
+    assert_int_equal(howdah_queue_options_get((howdah_queue_options *)&o, "history"), 3600000);
+    assert_int_equal(howdah_queue_options_get((howdah_queue_options *)&o, "hold_key"),
+                     HOWDAH_ABSENT);
 }
 
 int main(void)

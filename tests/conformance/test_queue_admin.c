@@ -34,6 +34,77 @@ static void settings_of_a_queue_are_stored_and_what_is_not_named_stays(void **st
     assert_int_equal(i.settings.hold_key, 1);
 }
 
+/* Writes the other end of its range than the default is at; answers with the number it stands for.
+ */
+static int64_t set_to_other(howdah_queue_options *o, const howdah_queue_setting_info *info)
+{
+    const char *text = strcmp(info->unit, "duration") == 0  ? "90s"
+                       : strcmp(info->unit, "boolean") == 0 ? "true"
+                                                            : "77";
+
+    cf_ok(howdah_queue_options_set(o, info->key, text, &cf_error));
+    return howdah_queue_options_get(o, info->key);
+}
+
+static void every_setting_of_the_list_has_its_default_and_is_stored(void **state)
+{
+    cf *c = *state;
+    howdah_queue_setting_info info = HOWDAH_QUEUE_SETTING_INFO_INIT;
+    size_t n = 0;
+
+    cf_ok(howdah_queue_configure(c->bus, "mail", NULL, &cf_error));
+    for (; howdah_queue_settings_describe(n, &info) == HOWDAH_OK; n++) {
+        howdah_queue_options o = HOWDAH_QUEUE_OPTIONS_INIT;
+        howdah_queue_options before = q_info(c->bus, "mail").settings;
+        howdah_queue_info summary;
+        howdah_queue_options after;
+
+        assert_int_equal(howdah_queue_options_get(&o, info.key), HOWDAH_ABSENT);
+        cf_ok(howdah_queue_options_set(&o, info.key, info.default_value, &cf_error));
+        assert_int_equal(howdah_queue_options_get(&before, info.key),
+                         howdah_queue_options_get(&o, info.key));
+        /* It changes, and no other does. */
+        cf_ok(howdah_queue_options_set(&before, info.key, info.default_value, &cf_error));
+        assert_int_not_equal(set_to_other(&before, &info), howdah_queue_options_get(&o, info.key));
+        (void)set_to_other(&o, &info);
+        cf_ok(howdah_queue_configure(c->bus, "mail", &o, &cf_error));
+        after = q_info(c->bus, "mail").settings;
+        assert_memory_equal(&after, &before, sizeof after);
+        cf_ok(howdah_queue_summaries_walk(c->bus, q_keep_info, &summary, &cf_error));
+        assert_memory_equal(&summary.settings, &before, sizeof before);
+        assert_true(*info.member && *info.range && *info.help);
+    }
+    assert_int_equal(n, 8);
+    assert_int_equal(howdah_queue_options_get(NULL, "max_attempts"), HOWDAH_ABSENT);
+    assert_int_equal(howdah_queue_settings_describe(0, NULL), HOWDAH_MISUSE);
+}
+
+static void the_limits_of_every_setting_are_accepted_and_what_is_beyond_is_not(void **state)
+{
+    cf *c = *state;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    const howdah_queue_options absent = HOWDAH_QUEUE_OPTIONS_INIT;
+
+#define LIMITS(key, member, unit, min, max, def, range, zero, help)                                \
+    do {                                                                                           \
+        howdah_queue_options o = absent;                                                           \
+                                                                                                   \
+        o.member = (min);                                                                          \
+        cf_ok(howdah_queue_configure(c->bus, "mail", &o, &cf_error));                              \
+        assert_int_equal(q_info(c->bus, "mail").settings.member, (min));                           \
+        o.member = (max);                                                                          \
+        cf_ok(howdah_queue_configure(c->bus, "mail", &o, &cf_error));                              \
+        assert_int_equal(q_info(c->bus, "mail").settings.member, (max));                           \
+        o.member = (int64_t)(max) + 1;                                                             \
+        assert_int_equal(howdah_queue_configure(c->bus, "mail", &o, &err), HOWDAH_INVALID);        \
+        o.member = -2;                                                                             \
+        assert_int_equal(howdah_queue_configure(c->bus, "mail", &o, &err), HOWDAH_INVALID);        \
+        assert_int_equal(q_info(c->bus, "mail").settings.member, (max));                           \
+    } while (0);
+    HOWDAH_QUEUE_SETTING_LIST(LIMITS)
+#undef LIMITS
+}
+
 static void a_setting_that_is_none_is_refused(void **state)
 {
     cf *c = *state;
@@ -299,6 +370,8 @@ cf_group cf_queue_admin_tests(void)
 {
     static const struct CMUnitTest tests[] = {
         CF_QUEUE_TEST(settings_of_a_queue_are_stored_and_what_is_not_named_stays),
+        CF_QUEUE_TEST(every_setting_of_the_list_has_its_default_and_is_stored),
+        CF_QUEUE_TEST(the_limits_of_every_setting_are_accepted_and_what_is_beyond_is_not),
         CF_QUEUE_TEST(a_setting_that_is_none_is_refused),
         CF_QUEUE_TEST(a_paused_queue_takes_jobs_and_gives_none),
         CF_QUEUE_TEST(a_limit_of_concurrency_holds_over_all_claims),

@@ -130,7 +130,7 @@ DECLARE
         WHEN backoff_initial_ms NOT BETWEEN 0 AND century THEN 'backoff_initial: must be 0 to 100 years'
         WHEN backoff_max_ms NOT BETWEEN 0 AND century THEN 'backoff_max: must be 0 to 100 years'
         WHEN backoff_jitter NOT BETWEEN 0 AND 100 THEN 'backoff_jitter: must be 0 to 100 percent'
-        WHEN concurrency NOT BETWEEN 0 AND 1000000 THEN 'concurrency: must be 0 to 1000000'
+        WHEN concurrency NOT BETWEEN 0 AND 2147483647 THEN 'concurrency: must be 0 to 2147483647'
         WHEN history_ms NOT BETWEEN 0 AND century THEN 'history: must be 0 to 100 years' END;
 BEGIN
     IF problem IS NOT NULL THEN

@@ -27,7 +27,7 @@ typedef struct hw_queues {
     uint64_t session;   /* in which it listens */
     bool cannot_listen; /* this session cannot hear the bell */
     hw_pause pause;     /* what arrives are jobs */
-    /* queue.c: */
+    /* claim.c: */
     hw_held *held; /* oldest first */
     size_t held_n;
     size_t held_room;
@@ -47,6 +47,11 @@ static inline const hw_queue_ops *hw_queue_ops_of(const howdah_bus *bus)
 int hw_push_to(hw_store *store, size_t payload_bytes_max, hw_str queue,
                const howdah_new_job *const *jobs, size_t n, howdah_pushed *ret_pushed,
                howdah_error *reterr);
+
+/* ---- settings.c */
+
+/* INVALID: one of them is out of its range.  HOWDAH_ABSENT is not. */
+int hw_queue_settings_check(const howdah_queue_options *options, howdah_error *reterr);
 
 /* ---- ack.c */
 

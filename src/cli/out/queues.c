@@ -32,7 +32,20 @@ static void get_oldest(const void *thing, cli_value *v)
 
 #define AT(member) CLI_AT(howdah_queue_info, member)
 
-/* The labels of settings are the names that "queue set" takes. */
+/* One row for each setting of the list.  Its label is the key that "queue set" takes. */
+#define KIND_DURATION CLI_DURATION
+#define KIND_COUNT CLI_NUMBER
+#define KIND_PERCENT CLI_NUMBER
+#define KIND_BOOLEAN CLI_BOOL
+/* What 0 is shown as; NULL: as any other value. */
+#define ZERO_DURATION(zero) sizeof zero > 1 ? "0s (" zero ")" : "0s"
+#define ZERO_COUNT(zero) sizeof zero > 1 ? "0 (" zero ")" : NULL
+#define ZERO_PERCENT(zero) NULL
+#define ZERO_BOOLEAN(zero) NULL
+#define SETTING_NAME(key, member, unit, min, max, def, range, at_zero, help) #member " "
+#define SETTING_FIELD(key, member, unit, min, max, def, range, at_zero, help)                      \
+    {#member, KIND_##unit, #key, .zero = ZERO_##unit(at_zero), AT(settings.member)},
+
 static const cli_field queue_fields[] = {
     {"queue", CLI_TEXT, .style = CLI_CYAN, AT(queue)},
     {"state", CLI_WORD, .get = get_queue_state},
@@ -46,20 +59,8 @@ static const cli_field queue_fields[] = {
     {"purged", CLI_NUMBER, .zero = "", AT(purged)},
     {"dead_letters", CLI_NUMBER, "dead letters", "dead", AT(dead_letters)},
     {"created_at", CLI_TIME, "created at", AT(created_at_us)},
-    {"settings", CLI_OBJECT,
-     .members = "abandon_after_ms max_attempts backoff_initial_ms backoff_max_ms backoff_jitter "
-                "concurrency history_ms hold_key"},
-    {"abandon_after_ms", CLI_DURATION, "abandon_after", .zero = "0s",
-     AT(settings.abandon_after_ms)},
-    {"max_attempts", CLI_NUMBER, AT(settings.max_attempts)},
-    {"backoff_initial_ms", CLI_DURATION, "backoff_initial", .zero = "0s",
-     AT(settings.backoff_initial_ms)},
-    {"backoff_max_ms", CLI_DURATION, "backoff_max", .zero = "0s", AT(settings.backoff_max_ms)},
-    {"backoff_jitter", CLI_NUMBER, AT(settings.backoff_jitter)},
-    {"concurrency", CLI_NUMBER, .zero = "0 (no limit)", AT(settings.concurrency)},
-    {"history_ms", CLI_DURATION, "history", .zero = "0s (for ever)", AT(settings.history_ms)},
-    {"hold_key", CLI_BOOL, AT(settings.hold_key)},
-    {.name = NULL},
+    {"settings", CLI_OBJECT, .members = HOWDAH_QUEUE_SETTING_LIST(SETTING_NAME)},
+    HOWDAH_QUEUE_SETTING_LIST(SETTING_FIELD){.name = NULL},
 };
 
 const cli_entity cli_queue = {
@@ -67,8 +68,7 @@ const cli_entity cli_queue = {
     .json = "queue pending processing scheduled completed failed oldest_age_s paused purged "
             "dead_letters created_at settings",
     .show = "queue state pending processing scheduled completed failed purged dead_letters "
-            "oldest_age_s created_at abandon_after_ms max_attempts backoff_initial_ms "
-            "backoff_max_ms backoff_jitter concurrency history_ms hold_key",
+            "oldest_age_s created_at " HOWDAH_QUEUE_SETTING_LIST(SETTING_NAME),
     .table = "queue state pending processing scheduled completed failed oldest_age_s",
 };
 

@@ -34,6 +34,7 @@ hw_str hw_pg_sub_status_name(hw_sub_status status)
     return hw_str_of(status_names[status]);
 }
 
+/* First and last of each range, one after the other, in one array. */
 void hw_pg_put_outstanding(hw_buf *out, const hw_range *outstanding, size_t n)
 {
     hw_pg_array array;
@@ -60,6 +61,7 @@ int hw_pg_ready_to_move(hw_pg *pg, howdah_error *reterr)
     return s;
 }
 
+/* "": the caller does not say which log, and it is not compared. */
 void hw_pg_param_hold(hw_pg_call *call, const hw_hold *hold)
 {
     assert(call->n == 0);
@@ -81,13 +83,13 @@ static hw_str log_of(const hw_pg *pg, const hw_checkpoint *checkpoint)
 int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *checkpoint,
                            hw_buf *out, howdah_error *reterr)
 {
-    size_t behind_outstanding;
+    size_t still_at; /* where the second array starts */
     int s;
 
     assert(call->n == 0);
     hw_buf_clear(out);
     hw_pg_put_outstanding(out, checkpoint->outstanding, checkpoint->outstanding_n);
-    behind_outstanding = out->len;
+    still_at = out->len;
     if (!checkpoint->keeps_still)
         hw_pg_put_outstanding(out, checkpoint->still, checkpoint->still_n);
     s = hw_buf_check(out, reterr);
@@ -96,14 +98,14 @@ int hw_pg_param_checkpoint(hw_pg *pg, hw_pg_call *call, const hw_checkpoint *che
     hw_pg_param_str(call, checkpoint->subscriber_id);
     hw_pg_param_int8(call, checkpoint->token);
     hw_pg_param_int8(call, checkpoint->high);
-    hw_pg_param_bin(call, out->data, behind_outstanding);
+    hw_pg_param_bin(call, out->data, still_at);
     hw_pg_param_int8(call, checkpoint->anchor.sequence);
     hw_pg_param_uuid(call, checkpoint->anchor.sequence > 0, &checkpoint->anchor.id);
     hw_pg_param_str(call, log_of(pg, checkpoint));
     if (checkpoint->keeps_still)
         hw_pg_param_null(call);
     else
-        hw_pg_param_bin(call, out->data + behind_outstanding, out->len - behind_outstanding);
+        hw_pg_param_bin(call, out->data + still_at, out->len - still_at);
     hw_pg_param_int8(call, checkpoint->follows);
     return HOWDAH_OK;
 }
@@ -141,6 +143,7 @@ int hw_pg_why_not_moved(hw_pg *pg, const hw_checkpoint *checkpoint, howdah_error
     return s;
 }
 
+/* What a checkpoint and a poll have in common: whom they are about. */
 static void put_names_and_tokens(hw_pg_arrays *a, const hw_checkpoint *c, size_t n)
 {
     hw_pg_array array;
@@ -215,6 +218,7 @@ static void put_all_outstanding(hw_pg_arrays *a, const hw_checkpoint *c, size_t 
         put_ranges(a, c[i].outstanding, c[i].outstanding_n);
 }
 
+/* How many array elements: two for each range. */
 static size_t still_of(const hw_checkpoint *c)
 {
     return c->keeps_still ? 0 : 2 * c->still_n;
@@ -297,6 +301,7 @@ static int poll_subs(hw_pg *pg, const hw_checkpoint *subs, size_t n, int64_t lea
     hw_buf_clear(a.out);
     put_names_and_tokens(&a, subs, n);
     put_logs(&a, subs, n, HW_STR_LIT(""));
+    assert(a.n == 3);
     s = hw_buf_check(a.out, reterr);
     if (s < 0)
         return s;
@@ -312,6 +317,7 @@ static int poll_subs(hw_pg *pg, const hw_checkpoint *subs, size_t n, int64_t lea
     return s;
 }
 
+/* With a lease it is renewed by the same statement. */
 int hw_pg_poll(hw_store *store, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
                hw_sub_news *ret_news, howdah_error *reterr)
 {

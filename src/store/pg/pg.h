@@ -541,17 +541,30 @@ void hw_pg_bell_after(hw_pg *pg, int64_t mark, const howdah_event *const *events
 /* Wakes those who own or wait for a subscription; in the session's next transaction of its own. */
 int hw_pg_bell_call(hw_pg *pg, howdah_error *reterr);
 
-/* ---- queue.c, admin.c: see queue.h */
-
-extern const hw_queue_ops hw_pg_queue_ops;
-
-int hw_pg_no_such_queue(hw_str queue, howdah_error *reterr);
+/* ---- queue_push.c, queue_exchange.c: see queue.h */
 
 int hw_pg_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t n,
                howdah_pushed *ret_pushed, howdah_error *reterr);
 int hw_pg_exchange(hw_store *store, const hw_ack *acks, size_t n, howdah_ack_outcome *ret_acked,
                    const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
                    howdah_error *reterr);
+
+/* ---- queue_admin.c */
+
+extern const hw_queue_ops hw_pg_queue_ops;
+
+/* ---- queue_read.c, queue_verify.c: see queue.h */
+
+int hw_pg_no_such_queue(hw_str queue, howdah_error *reterr);
+int hw_pg_no_such_job(int64_t id, howdah_error *reterr);
+int hw_pg_queue_load(hw_store *store, hw_str queue, hw_queue_fn fn, void *ctx,
+                     howdah_error *reterr);
+int hw_pg_queue_list(hw_store *store, hw_queue_fn fn, void *ctx, howdah_error *reterr);
+int hw_pg_queue_summary(hw_store *store, hw_queue_fn fn, void *ctx, howdah_error *reterr);
+int hw_pg_job_load(hw_store *store, int64_t id, hw_job_fn fn, void *ctx, howdah_error *reterr);
+int hw_pg_queue_log(hw_store *store, hw_str queue, const howdah_queue_history_options *options,
+                    hw_job_fn fn, void *ctx, howdah_error *reterr);
+int hw_pg_queue_verify(hw_store *store, hw_wrong_fn fn, void *ctx, howdah_error *reterr);
 
 /* ---- queue_dead_letters.c: those of jobs */
 
@@ -622,7 +635,7 @@ bool hw_pg_floors_one(hw_pg *pg, hw_str name, hw_pg_floor *ret_floor);
 void hw_pg_floors_are_not_for_one(hw_pg *pg, hw_str name);
 void hw_pg_floors_forget(hw_pg *pg);
 
-/* ---- times.c, query.c, snapshots.c, purge.c: see times.h */
+/* ---- times.c, times_verify.c, query.c, snapshots.c, purge.c: see times.h */
 
 extern const hw_times_ops hw_pg_times_ops;
 
@@ -660,6 +673,7 @@ int hw_pg_snapshot_remove(hw_store *store, hw_str stream, int64_t upto, int64_t 
 int hw_pg_purge(hw_store *store, const hw_purge *purge, howdah_purge_record *ret_record,
                 howdah_error *reterr);
 int hw_pg_purges(hw_store *store, hw_purge_fn fn, void *ctx, howdah_error *reterr);
+int hw_pg_times_verify(hw_store *store, hw_flaw_fn fn, void *ctx, howdah_error *reterr);
 
 /* ---- queue_exchange_one.c: one job is done, the next one please */
 

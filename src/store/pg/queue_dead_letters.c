@@ -1,8 +1,16 @@
-/* queue_dead_letters.c - dead letters of jobs on PostgreSQL; see
- * sql/pg/functions/queue_dead_letters.sql. */
+/*
+ * queue_dead_letters.c - dead letters of jobs on PostgreSQL.
+ *
+ *   I1  The functions of sql/pg/functions/queue_dead_letters.sql do the work; here their rows
+ * become dead letters, and dead_letters.c walks over them with those of subscriptions. I2  A job
+ * that is gone from the history has no payload any more: its dead letter comes without the job.
+ */
+#include <assert.h>
+
 #include "base/clock.h"
 #include "store/pg/pg.h"
 
+/* The columns of JOB_DEAD_LETTER_LIST (sql_queue.c). */
 enum dead_letter_column {
     DEAD_LETTER_ID,
     QUEUE,
@@ -33,6 +41,7 @@ enum dead_letter_column {
     EVENT_STREAM
 };
 
+/* One dead letter is the page from the id before it up to its own. */
 void hw_pg_call_of_job_dead_letters(const hw_dead_letter_query *query, int64_t after, int64_t limit,
                                     int32_t cap, hw_pg_call *ret_call)
 {
@@ -47,6 +56,9 @@ void hw_pg_call_of_job_dead_letters(const hw_dead_letter_query *query, int64_t a
     hw_pg_param_int4(ret_call, cap);
 }
 
+/*
+ * The job as it was pushed, with what its last attempt left; its state follows from the letter's.
+ */
 static void decode_job(const PGresult *r, int row, const howdah_dead_letter *dead_letter,
                        hw_dead_letter_state state, howdah_job *job)
 {
@@ -76,6 +88,7 @@ static void decode_job(const PGresult *r, int row, const howdah_dead_letter *dea
     job->data = hw_pg_get_str(r, row, job->content_type.s ? BYTES : DATA);
 }
 
+/* The texts are the result's: fn has to copy what it wants to keep. */
 int hw_pg_hand_job_dead_letter(const PGresult *r, int row, hw_dead_letter_fn fn, void *ctx)
 {
     hw_dead_letter_state state = hw_pg_dead_letter_state(hw_pg_get_str(r, row, STATE));
@@ -98,6 +111,7 @@ int hw_pg_hand_job_dead_letter(const PGresult *r, int row, hw_dead_letter_fn fn,
     };
     howdah_job job;
 
+    assert(PQnfields(r) > EVENT_STREAM);
     if (hw_pg_get_bool(r, row, KEPT)) {
         decode_job(r, row, &dead_letter, state, &job);
         dead_letter.job = &job;
@@ -105,6 +119,7 @@ int hw_pg_hand_job_dead_letter(const PGresult *r, int row, hw_dead_letter_fn fn,
     return fn(ctx, &dead_letter);
 }
 
+/* NULL: there is no such queue. */
 int hw_pg_job_dead_letters_mark(hw_store *store, hw_str queue, hw_dead_letter_state state,
                                 hw_str reason, int64_t *ret_n, howdah_error *reterr)
 {
@@ -115,7 +130,8 @@ int hw_pg_job_dead_letters_mark(hw_store *store, hw_str queue, hw_dead_letter_st
 
     if (s < 0)
         return s;
-    hw_pg_param_null(&call);
+    assert(state == HW_DEAD_LETTER_REDRIVE || state == HW_DEAD_LETTER_DISCARDED);
+    hw_pg_param_null(&call); /* all ids */
     hw_pg_param_str(&call, queue);
     hw_pg_param_str(&call, hw_str_of(hw_dead_letter_state_name(state)));
     hw_pg_param_str(&call, reason);

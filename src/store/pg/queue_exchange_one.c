@@ -1,6 +1,6 @@
 /*
- * queue_exchange_one.c - one job is done, the next one please: the turn of a worker that takes one
- * at a time.
+ * queue_exchange_one.c - one job is done, the next one please: the exchange of a worker that takes
+ * one at a time.
  *
  * The answer of exchange_one() is one value of the type turned, with a row of job_data in it.  In
  * binary format such a value is the number of its fields, then type, length and bytes of each.
@@ -18,6 +18,7 @@ typedef struct fields {
     bool broken;
 } fields;
 
+/* Once broken, everything after reads as 0 or absent: take_answer() asks once, at the end. */
 static uint32_t take_u32(fields *f)
 {
     uint32_t raw;
@@ -32,6 +33,7 @@ static uint32_t take_u32(fields *f)
     return be32toh(raw);
 }
 
+/* n: how many fields a value of this type has. */
 static fields fields_of(hw_str value, uint32_t n)
 {
     fields f = {value.s, value.len, false};
@@ -41,6 +43,7 @@ static fields fields_of(hw_str value, uint32_t n)
     return f;
 }
 
+/* Type and length come before the bytes; a length of -1 is NULL. */
 static hw_str take(fields *f)
 {
     hw_str value;
@@ -73,6 +76,7 @@ static int64_t take_number(fields *f)
     return (int64_t)bits;
 }
 
+/* Microseconds since 2000, as the server counts them. */
 static int64_t take_time(fields *f)
 {
     return hw_pg_time(take_number(f));
@@ -117,6 +121,7 @@ static void take_job(fields *f, howdah_job *job, hw_pg_passed *passed)
     f->broken |= data.broken;
 }
 
+/* No token: no job was claimed.  "searched" tells an empty level from a queue that is not plain. */
 static int take_answer(hw_pg *pg, hw_str answer, const hw_claim *claim, hw_job_fn fn, void *ctx,
                        hw_claim_report *report, hw_pg_one *ret_done, howdah_error *reterr)
 {
@@ -143,6 +148,7 @@ static int take_answer(hw_pg *pg, hw_str answer, const hw_claim *claim, hw_job_f
     return HOWDAH_OK;
 }
 
+/* NULL: not even the verdict was carried out, and the general way has to be taken for it. */
 int hw_pg_exchange_one(hw_pg *pg, const hw_ack *ack, const hw_claim *claim,
                        const hw_pg_floor *floor, bool look, hw_job_fn fn, void *ctx,
                        hw_claim_report *report, hw_pg_one *ret_done, howdah_error *reterr)

@@ -39,9 +39,7 @@ static const Oid mark_types[] = {HW_OID_INT8_ARRAY, HW_OID_TEXT, HW_OID_TEXT, HW
 static const Oid cancel_types[] = {HW_OID_INT8, HW_OID_TEXT};
 static const Oid log_types[] = {HW_OID_TEXT, HW_OID_BOOL, HW_OID_INT8, HW_OID_INT8,
                                 HW_OID_BOOL, HW_OID_BOOL, HW_OID_INT4};
-static const Oid set_types[] = {HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8, HW_OID_INT8,
-                                HW_OID_INT8, HW_OID_INT8, HW_OID_INT8, HW_OID_BOOL, HW_OID_BOOL};
-
+static const Oid set_types[] = {HW_OID_TEXT, HW_OID_JSON};
 static const Oid bind_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT,
                                  HW_OID_TEXT, HW_OID_INT8, HW_OID_INT8_ARRAY};
 static const Oid unbind_types[] = {HW_OID_TEXT, HW_OID_TEXT};
@@ -56,18 +54,32 @@ static const Oid unbind_types[] = {HW_OID_TEXT, HW_OID_TEXT};
 #define DEAD_LETTER_FITS HW_PG_FITS("l", "$6")
 #define LOGGED_FITS HW_PG_FITS("j", "$7")
 
-/* A claimed job as queue.c decodes it. */
+/* A claimed job as queue_exchange.c decodes it. */
 #define CLAIMED                                                                                    \
     "c.id, c.token, c.attempts::bigint, c.max_attempts::bigint, c.priority::int, c.suspect,"       \
     " c.due_at, c.created_at, c.started_at, c.lease_until, c.key, c.dedup, c.correlation_id,"      \
     " c.causation_id, c.event_sequence, c.content_type, c.headers, c.data, c.bytes,"               \
     " c.event_type, c.event_stream, c.level, c.xid, c.horizon, c.begun_at"
 
+/* Each setting of a queue as a bigint, whatever its column is. */
+#define AS_NUMBER_DURATION(member) "q." member "::bigint"
+#define AS_NUMBER_COUNT(member) "q." member "::bigint"
+#define AS_NUMBER_PERCENT(member) "q." member "::bigint"
+#define AS_NUMBER_BOOLEAN(member) "q." member "::int::bigint"
+#define SETTING(key, member, unit, min, max, def, range, zero, help) ", " AS_NUMBER_##unit(#member)
 #define QUEUE_COLUMNS                                                                              \
-    "SELECT q.name, q.paused, q.max_attempts::bigint, q.backoff_jitter::bigint,"                   \
-    " q.concurrency::bigint, q.abandon_after_ms, q.backoff_initial_ms, q.backoff_max_ms,"          \
-    " q.history_ms, q.hold_key, q.created_at, q.pending, q.processing, q.scheduled, q.completed,"  \
-    " q.failed, q.purged, q.oldest_age_ms, q.dead_letters"
+    "SELECT q.name, q.paused" HOWDAH_QUEUE_SETTING_LIST(                                           \
+        SETTING) ", q.created_at, q.pending, q.processing, q.scheduled, q.completed, q.failed,"    \
+                 " q.purged, q.oldest_age_ms, q.dead_letters"
+
+/* A parameter of queue_set(), and the number or nothing that it is given. */
+#define FROM_NUMBER_DURATION(member) "c." member
+#define FROM_NUMBER_COUNT(member) "c." member
+#define FROM_NUMBER_PERCENT(member) "c." member
+#define FROM_NUMBER_BOOLEAN(member) "c." member " <> 0"
+#define CHANGE(key, member, unit, min, max, def, range, zero, help)                                \
+    ", " #member " => " FROM_NUMBER_##unit(#member)
+#define CHANGE_COLUMN(key, member, unit, min, max, def, range, zero, help) ", " #member " bigint"
 
 /* clang-format off */
 const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
@@ -140,7 +152,11 @@ const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT] = {
                              TYPES(outlook_types)},
     [HW_PG_PUSH_HORIZON] = {"SELECT @schema@.push_horizon()", NULL, 0},
     [HW_PG_QUEUE_TIDY] = {"SELECT @schema@.queue_tidy($1)", TYPES(text_type)},
-    [HW_PG_QUEUE_SET] = {"SELECT @schema@.queue_set($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    /* $1 the queue $2 an object: what changes */
+    [HW_PG_QUEUE_SET] = {"SELECT @schema@.queue_set($1, paused => c.paused"
+                         HOWDAH_QUEUE_SETTING_LIST(CHANGE)
+                         ") FROM json_to_record($2) AS c (paused boolean"
+                         HOWDAH_QUEUE_SETTING_LIST(CHANGE_COLUMN) ")",
                          TYPES(set_types)},
     [HW_PG_QUEUE_STATES] = {QUEUE_COLUMNS " FROM @schema@.queue_states($1) AS q", TYPES(text_type)},
     [HW_PG_QUEUE_SUMMARY] = {QUEUE_COLUMNS " FROM @schema@.queue_summary() AS q", NULL, 0},

@@ -102,6 +102,7 @@ static int count(hw_store *store, const hw_times_query *query, int64_t *ret_coun
     return s;
 }
 
+/* Sums of one statement, so of one moment. */
 static int types(hw_store *store, const hw_times_query *query, hw_type_stats_fn fn, void *ctx,
                  howdah_error *reterr)
 {
@@ -144,6 +145,7 @@ static void param_page(hw_pg_call *call, const void *ctx)
     hw_pg_param_int8(call, page->limit);
 }
 
+/* One page; the caller asks for the next with the last name that it got. */
 static int streams(hw_store *store, const hw_times_query *query, hw_str after, int64_t limit,
                    hw_stream_fn fn, void *ctx, howdah_error *reterr)
 {
@@ -153,23 +155,6 @@ static int streams(hw_store *store, const hw_times_query *query, hw_str after, i
 
     for (int i = 0; s >= 0 && i < PQntuples(r); i++)
         if (fn(ctx, hw_pg_get_str(r, i, 0)) != 0)
-            break;
-    PQclear(r);
-    return s;
-}
-
-/* One statement, and so one moment (times.h). */
-static int verify(hw_store *store, hw_flaw_fn fn, void *ctx, howdah_error *reterr)
-{
-    hw_pg *pg = (hw_pg *)store;
-    hw_pg_call call = {.statement = HW_PG_TIMES_VERIFY};
-    PGresult *r = NULL;
-    int s = hw_pg_ready(pg, reterr);
-
-    if (s >= 0)
-        s = hw_pg_query(pg, &call, &r, reterr);
-    for (int i = 0; s >= 0 && i < PQntuples(r); i++)
-        if (fn(ctx, hw_pg_get_str(r, i, 0), hw_pg_get_int8(r, i, 1)) != 0)
             break;
     PQclear(r);
     return s;
@@ -187,5 +172,5 @@ const hw_times_ops hw_pg_times_ops = {
     .snapshot_remove = hw_pg_snapshot_remove,
     .purge = hw_pg_purge,
     .purges = hw_pg_purges,
-    .verify = verify,
+    .verify = hw_pg_times_verify,
 };

@@ -4,10 +4,11 @@
  *   I1  Whoever acks a job names the token it was claimed with.  A lease that ran out, and that
  *       nobody has given back yet, is still its worker's: the token decides, not the clock.
  *   I2  What ends a job moves it to the history, writes its dead letter and passes its key on, in
- * one transaction (store/queue.h, I1). I3  A job whose event was purged while a worker had it can
- * complete.  If it does not, it is cancelled, as those were that waited: it has no payload that it
- * could be tried again with. I4  When a job leaves its lease, the earliest of its key is first
- * again: one that was tried again by an operator may have come in front of it.
+ *       one transaction (store/queue.h, I1).
+ *   I3  A job whose event was purged while a worker had it can complete.  If it does not, it is
+ *       cancelled, as those were that waited: it has no payload that it could be tried again with.
+ *   I4  When a job leaves its lease, the earliest of its key is first again: one that was tried
+ *       again by an operator may have come in front of it.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -83,6 +84,7 @@ typedef struct contest {
     bool held;
 } contest;
 
+/* Always one row: its columns are NULL, which reads as 0, where there is nobody. */
 static int look_at_key(hw_sqlite *store, int64_t queue_id, hw_str key, contest *ret_contest,
                        howdah_error *reterr)
 {
@@ -110,6 +112,10 @@ static int set_aside(hw_sqlite *store, int64_t id, bool aside, howdah_error *ret
                                  reterr);
 }
 
+/*
+ * The earliest job of a key is its first, unless the key is on hold or its first is leased: a
+ * worker that has it keeps it.
+ */
 int hw_sqlite_pass_key(hw_sqlite_jobs *jobs, int64_t queue_id, hw_str key, howdah_error *reterr)
 {
     contest c = {.first = 0};
@@ -131,16 +137,19 @@ static hw_str key_of(const hw_sqlite_jobs *jobs)
     return (hw_str){hw_buf_str(&jobs->key), jobs->key.len};
 }
 
+/* Jobs without a key have nobody who waits for them. */
 static int pass_key_of(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, howdah_error *reterr)
 {
     return live->keyed ? hw_sqlite_pass_key(jobs, live->queue_id, key_of(jobs), reterr) : HOWDAH_OK;
 }
 
+/* A queue with hold_key: others of this key wait until the dead letter is resolved. */
 static int hold_key(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
     int s = hw_sqlite_prepare(jobs->store, HOLD_SQL, &stmt, reterr);
 
+    assert(live->keyed);
     if (s < 0)
         return s;
     (void)sqlite3_bind_int64(stmt, 1, live->queue_id);
@@ -149,6 +158,7 @@ static int hold_key(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, howdah_err
     return hw_sqlite_finish(jobs->store, stmt, "hold a key", reterr);
 }
 
+/* Nothing happens when this job holds no key. */
 int hw_sqlite_end_hold(hw_sqlite_jobs *jobs, int64_t job_id, howdah_error *reterr)
 {
     sqlite3_stmt *held = NULL;
@@ -219,6 +229,10 @@ static int write_dead_letter(hw_sqlite_jobs *jobs, const char *sql, const hw_sql
     return hw_sqlite_finish(jobs->store, stmt, "store a dead letter", reterr);
 }
 
+/*
+ * Dead letters of jobs and of subscriptions share one sequence of ids, so that an id names one.
+ * SQLite keeps it for the other table; here it is moved on by hand.
+ */
 static int put_dead_letter(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, hw_str error,
                            howdah_error *reterr)
 {
@@ -239,6 +253,7 @@ static int fail_job(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, hw_str err
 {
     int s = end_job(jobs, live, true, error, HW_STR_NULL, reterr);
 
+    assert(jobs->queue.id == live->queue_id);
     if (s >= 0)
         s = put_dead_letter(jobs, live, error, reterr);
     if (s >= 0 && live->keyed && jobs->queue.settings.hold_key)
@@ -246,6 +261,7 @@ static int fail_job(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, hw_str err
     return s < 0 ? s : pass_key_of(jobs, live, reterr);
 }
 
+/* An operator tried it again because of a dead letter: that is resolved now. */
 static int complete_job(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, hw_str result,
                         howdah_error *reterr)
 {
@@ -256,6 +272,7 @@ static int complete_job(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, hw_str
     return s < 0 ? s : pass_key_of(jobs, live, reterr);
 }
 
+/* FAILED, but without a dead letter: nobody has to see to it. */
 int hw_sqlite_cancel_live(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, hw_str error,
                           howdah_error *reterr)
 {
@@ -284,6 +301,7 @@ static int end_if_purged(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, howda
 
 /* ------------------------------------------------------------- ready again */
 
+/* How a job becomes ready again. */
 typedef struct comeback {
     int64_t due_at_us;
     int64_t attempts;
@@ -311,11 +329,14 @@ static int make_ready(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, const co
     return s < 0 ? s : pass_key_of(jobs, live, reterr); /* I4 */
 }
 
+/* A job's own number goes before the queue's. */
 static int64_t max_attempts_of(const hw_sqlite_jobs *jobs, const hw_sqlite_live *live)
 {
+    assert(jobs->queue.id == live->queue_id);
     return live->max_attempts > 0 ? live->max_attempts : jobs->queue.settings.max_attempts;
 }
 
+/* The pause that the worker asked for, or the queue's back-off for this attempt. */
 static int64_t retry_after_ms(const hw_sqlite_jobs *jobs, const hw_sqlite_live *live,
                               int64_t after_ms)
 {
@@ -328,6 +349,7 @@ static int64_t retry_after_ms(const hw_sqlite_jobs *jobs, const hw_sqlite_live *
                          (unsigned)q->backoff_jitter, hw_random_u32());
 }
 
+/* FAILED when no attempt is left: the worker is told so. */
 static int retry_job(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, const hw_ack *ack,
                      howdah_ack_outcome *ret_acked, howdah_error *reterr)
 {
@@ -341,6 +363,7 @@ static int retry_job(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, const hw_
     return make_ready(jobs, live, &c, reterr);
 }
 
+/* The worker gives it back unrun, so the attempt that the claim counted is taken back. */
 static int release_job(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, howdah_error *reterr)
 {
     comeback c = {.attempts = live->attempts - 1, .due_at_us = jobs->now_us};
@@ -349,6 +372,7 @@ static int release_job(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, howdah_
     return make_ready(jobs, live, &c, reterr);
 }
 
+/* From now on, by the lease that was asked for or else by that of the claim. */
 static int extend_job(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, int64_t after_ms,
                       howdah_error *reterr)
 {
@@ -360,6 +384,7 @@ static int extend_job(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, int64_t 
 
 /* --------------------------------------------------------------- a verdict */
 
+/* I3: a verdict that would keep the job, or fail it, first looks for a purge. */
 static int carry_out(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, const hw_ack *ack,
                      howdah_ack_outcome *ret_acked, howdah_error *reterr)
 {
@@ -388,6 +413,7 @@ static int carry_out(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, const hw_
     return hw_fail(reterr, HOWDAH_MISUSE, "there is no verdict %d", (int)ack->verdict);
 }
 
+/* A job that is gone, or has another token, is LOST and stays as it is (I1). */
 int hw_sqlite_ack_job(hw_sqlite_jobs *jobs, const hw_ack *ack, howdah_ack_outcome *ret_acked,
                       howdah_error *reterr)
 {
@@ -448,6 +474,7 @@ static int abandon(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
                                 : make_ready(jobs, &live, &c, reterr);
 }
 
+/* One by one, from the lease that ran out first, so many at most: a transaction stays short. */
 int hw_sqlite_give_back(hw_sqlite_jobs *jobs, int64_t max, int64_t *ret_n, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;

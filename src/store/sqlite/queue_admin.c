@@ -1,11 +1,13 @@
 /*
- * admin.c - what operators do to queues and jobs, and what has to be done from time to time.
+ * queue_admin.c - what operators do to queues and jobs, what has to be done from time to time, and
+ * the table of the queue's operations.
  *
  *   I1  A job is counted once: whoever removes the last trace of it adds it to a number of its
  *       queue (0003_queue.sql, I8).
  *   I2  History is removed from its old end, and stops at the first row that is young enough: it
  *       costs as much as there is to remove.  A job whose dead letter is open is passed by.
  */
+#include <assert.h>
 #include <inttypes.h>
 
 #include "base/clock.h"
@@ -15,19 +17,17 @@
 #define MAINTAIN_MAX 1000
 #define REASON_BYTES_MAX (1024 * 1024)
 
-/* -1: HOWDAH_ABSENT */
+/* What is absent stays as it is.  The parameters have the numbers of the settings, from 1 on, in
+   the order in which they are first named; "paused" only gives the commas something to follow. */
+_Static_assert(HOWDAH_ABSENT == -1, "as PUT_SQL has it");
+#define PUT_SETTING(key, member, unit, min, max, def, range, zero, help)                           \
+    ", " #member " = iif(:" #member " = -1, " #member ", :" #member ")"
 #define PUT_SQL                                                                                    \
-    "UPDATE main.howdah_queues SET"                                                                \
-    " abandon_after_ms = iif(?2 = -1, abandon_after_ms, ?2),"                                      \
-    " max_attempts = iif(?3 = -1, max_attempts, ?3),"                                              \
-    " backoff_initial_ms = iif(?4 = -1, backoff_initial_ms, ?4),"                                  \
-    " backoff_max_ms = iif(?5 = -1, backoff_max_ms, ?5),"                                          \
-    " backoff_jitter = iif(?6 = -1, backoff_jitter, ?6),"                                          \
-    " concurrency = iif(?7 = -1, concurrency, ?7),"                                                \
-    " history_ms = iif(?8 = -1, history_ms, ?8),"                                                  \
-    " hold_key = iif(?9 = -1, hold_key, ?9) WHERE queue_id = ?1"
+    "UPDATE main.howdah_queues SET paused = paused" HOWDAH_QUEUE_SETTING_LIST(                     \
+        PUT_SETTING) " WHERE queue_id = :queue_id"
 #define PAUSE_SQL "UPDATE main.howdah_queues SET paused = ?2 WHERE queue_id = ?1"
 
+/* Both ways a job can wait: in line, or aside because of its key. */
 #define READY                                                                                      \
     "main.howdah_jobs INDEXED BY howdah_jobs_ready WHERE queue_id = ?1"                            \
     " AND token IS NULL AND aside = 0"
@@ -43,6 +43,7 @@
     " WHERE queue_id = ?1 AND resolved_at IS NULL AND state = 'redrive'"                           \
     " AND NOT EXISTS (SELECT 1 FROM main.howdah_job_data d WHERE d.id = job_id)"
 
+/* I2. */
 #define OLDEST_SQL                                                                                 \
     "SELECT l.position, l.job_id, l.failed, l.finished_at FROM main.howdah_event_log l"            \
     " INDEXED BY howdah_event_log_by_queue WHERE l.queue_id = ?1 AND l.position > ?2"              \
@@ -93,21 +94,23 @@ static int find_number(hw_sqlite *store, const char *sql, int64_t about, int64_t
 
 /* ------------------------------------------------------------------- queues */
 
+/* The queue is jobs->queue. */
 static int put_settings(hw_sqlite_jobs *jobs, const howdah_queue_options *settings,
                         howdah_error *reterr)
 {
-    int64_t numbers[] = {jobs->queue.id,           settings->abandon_after_ms,
-                         settings->max_attempts,   settings->backoff_initial_ms,
-                         settings->backoff_max_ms, settings->backoff_jitter,
-                         settings->concurrency,    settings->history_ms,
-                         settings->hold_key};
+    int64_t numbers[HW_QUEUE_SETTING_COUNT + 1];
 
+    assert(jobs->queue.id > 0);
+    for (size_t i = 0; i < HW_QUEUE_SETTING_COUNT; i++)
+        numbers[i] = hw_queue_setting_get(settings, i);
+    numbers[HW_QUEUE_SETTING_COUNT] = jobs->queue.id;
     jobs->readied = true; /* a limit may be higher now */
-    return hw_sqlite_once(jobs->store, PUT_SQL, numbers, 9, reterr);
+    return hw_sqlite_once(jobs->store, PUT_SQL, numbers, HW_QUEUE_SETTING_COUNT + 1, reterr);
 }
 
-int hw_sqlite_queue_put(hw_store *base, hw_str queue, const howdah_queue_options *settings,
-                        howdah_error *reterr)
+/* A queue that was just made has the defaults of its table; what is given replaces them. */
+static int queue_put(hw_store *base, hw_str queue, const howdah_queue_options *settings,
+                     howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
     int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);
@@ -128,7 +131,8 @@ static int need_queue(hw_sqlite_jobs *jobs, hw_str queue, howdah_error *reterr)
     return s == HOWDAH_END ? hw_sqlite_no_queue(queue, reterr) : s;
 }
 
-int hw_sqlite_queue_pause(hw_store *base, hw_str queue, bool paused, howdah_error *reterr)
+/* A queue that goes on rings: its workers may sleep until a job is due. */
+static int queue_pause(hw_store *base, hw_str queue, bool paused, howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
     int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);
@@ -162,7 +166,8 @@ static int purge(hw_sqlite_jobs *jobs, int64_t *ret_n, howdah_error *reterr)
     return s < 0 ? s : hw_sqlite_once(jobs->store, PURGED_DEAD_LETTERS_SQL, numbers, 2, reterr);
 }
 
-int hw_sqlite_queue_purge(hw_store *base, hw_str queue, int64_t *ret_n, howdah_error *reterr)
+/* The number counts only once it is committed. */
+static int queue_purge(hw_store *base, hw_str queue, int64_t *ret_n, howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
     int64_t n = 0;
@@ -181,6 +186,7 @@ int hw_sqlite_queue_purge(hw_store *base, hw_str queue, int64_t *ret_n, howdah_e
 
 /* -------------------------------------------------------------- maintenance */
 
+/* A row of the history that may have to go. */
 typedef struct old_job {
     int64_t position;
     int64_t id;
@@ -188,7 +194,7 @@ typedef struct old_job {
     int64_t finished_at_us;
 } old_job;
 
-/* The oldest of the history behind this position that may be removed; HOWDAH_END: none. */
+/* The oldest of the history after this position that may be removed; HOWDAH_END: none. */
 static int find_oldest(hw_sqlite_jobs *jobs, sqlite3_stmt *stmt, int64_t after, old_job *ret_job,
                        howdah_error *reterr)
 {
@@ -216,6 +222,7 @@ static int remove_history(hw_sqlite_jobs *jobs, int64_t *ret_n, howdah_error *re
     old_job job = {.position = 0};
     int s;
 
+    assert(jobs->queue.id > 0);
     *ret_n = 0;
     if (keep_us == 0 || keep_us > jobs->now_us / 1000)
         return HOWDAH_OK;
@@ -237,7 +244,8 @@ static int remove_history(hw_sqlite_jobs *jobs, int64_t *ret_n, howdah_error *re
     return s < 0 ? s : HOWDAH_OK;
 }
 
-int hw_sqlite_queue_maintain(hw_store *base, hw_str queue, bool *ret_more, howdah_error *reterr)
+/* MAINTAIN_MAX of each, so that nobody waits long for the write lock. */
+static int maintain(hw_store *base, hw_str queue, bool *ret_more, howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
     int64_t given_back = 0;
@@ -260,11 +268,13 @@ int hw_sqlite_queue_maintain(hw_store *base, hw_str queue, bool *ret_more, howda
 
 /* --------------------------------------------------------------------- jobs */
 
+/* As the PostgreSQL store says it. */
 static int no_job(int64_t id, howdah_error *reterr)
 {
     return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no job %" PRId64, id);
 }
 
+/* A worker has it: it has to end it, or its lease has to run out. */
 static int is_leased(int64_t id, howdah_error *reterr)
 {
     return hw_fail(reterr, HOWDAH_CONFLICT, "job %" PRId64 " is in a worker's hands", id);
@@ -283,6 +293,7 @@ static int refuse_cancel(hw_sqlite *store, int64_t id, howdah_error *reterr)
                            failed ? "failed" : "completed");
 }
 
+/* The queue is loaded so that its bell can ring: another job of the key may be ready now. */
 static int cancel(hw_sqlite_jobs *jobs, int64_t id, hw_str error, howdah_error *reterr)
 {
     hw_sqlite_live live = {.id = 0};
@@ -297,7 +308,7 @@ static int cancel(hw_sqlite_jobs *jobs, int64_t id, hw_str error, howdah_error *
     return s < 0 ? s : hw_sqlite_cancel_live(jobs, &live, error, reterr);
 }
 
-int hw_sqlite_job_cancel(hw_store *base, int64_t id, hw_str reason, howdah_error *reterr)
+static int job_cancel(hw_store *base, int64_t id, hw_str reason, howdah_error *reterr)
 {
     hw_buf error = HW_BUF_INIT(REASON_BYTES_MAX);
     hw_sqlite_jobs jobs;
@@ -341,6 +352,10 @@ static int check_revival(hw_sqlite *store, int64_t id, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/*
+ * It has all its attempts again, keeps its error and its dead letter, and lines up with its key:
+ * the earliest of the key goes first, which it may be.
+ */
 int hw_sqlite_revive(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
 {
     static const char *const sqls[] = {REVIVE_SQL, FORGET_SQL, REDRIVE_SQL};
@@ -365,6 +380,7 @@ int hw_sqlite_revive(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* A job that waits is due now; one that is over is revived. */
 static int retry(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
 {
     hw_sqlite_live live = {.id = 0};
@@ -384,10 +400,32 @@ static int retry(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr)
                : hw_sqlite_once(jobs->store, DUE_NOW_SQL, (int64_t[]){id, jobs->now_us}, 2, reterr);
 }
 
-int hw_sqlite_job_rerun(hw_store *base, int64_t id, howdah_error *reterr)
+static int job_rerun(hw_store *base, int64_t id, howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
     int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);
 
     return s < 0 ? s : hw_sqlite_jobs_leave(&jobs, retry(&jobs, id, reterr), reterr);
 }
+
+const hw_queue_ops hw_sqlite_queue_ops = {
+    .push = hw_sqlite_push,
+    .exchange = hw_sqlite_exchange,
+    .maintain = maintain,
+    .queue_put = queue_put,
+    .queue_pause = queue_pause,
+    .queue_load = hw_sqlite_queue_load,
+    .queue_list = hw_sqlite_queue_list,
+    .queue_summary = hw_sqlite_queue_summary,
+    .queue_purge = queue_purge,
+    .job_load = hw_sqlite_job_load,
+    .job_cancel = job_cancel,
+    .job_rerun = job_rerun,
+    .log = hw_sqlite_queue_log,
+    .dead_letters_set_state = hw_sqlite_job_dead_letters_mark,
+    .verify = hw_sqlite_queue_verify,
+    .bind = hw_sqlite_queue_bind,
+    .unbind = hw_sqlite_queue_unbind,
+    .bindings = hw_sqlite_queue_bindings,
+    .route = hw_sqlite_route,
+};

@@ -72,6 +72,10 @@ enum {
 
 /* ------------------------------------------------------------------ listing */
 
+/*
+ * One dead letter is the range from the id before it up to its own.  Open ones of a queue have an
+ * index.
+ */
 int hw_sqlite_job_dead_letters(hw_sqlite *store, const hw_dead_letter_query *query,
                                sqlite3_stmt **ret_stmt, howdah_error *reterr)
 {
@@ -135,6 +139,7 @@ static int take_dead_letter(const hw_sqlite *store, sqlite3_stmt *stmt, howdah_j
     return HOWDAH_OK;
 }
 
+/* The first columns are those of a job, so hw_sqlite_take_job() reads them. */
 int hw_sqlite_hand_job_dead_letter(hw_sqlite *store, sqlite3_stmt *stmt, hw_dead_letter_fn fn,
                                    void *ctx, bool *ret_stop, howdah_error *reterr)
 {
@@ -174,6 +179,7 @@ static int take_open(hw_sqlite *store, sqlite3_stmt *stmt, open_dead_letter *ret
     return s;
 }
 
+/* Its key, if it holds one, is free for the next job. */
 static int discard(hw_sqlite_jobs *jobs, const open_dead_letter *dead_letter, hw_str reason,
                    howdah_error *reterr)
 {
@@ -233,6 +239,7 @@ static int mark_all(hw_sqlite_jobs *jobs, int64_t queue_id, hw_dead_letter_state
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* None of that id, or none that is open: nothing is counted. */
 static int mark_one(hw_sqlite_jobs *jobs, int64_t id, hw_dead_letter_state state, hw_str reason,
                     int64_t *n, howdah_error *reterr)
 {
@@ -251,6 +258,7 @@ static int mark_one(hw_sqlite_jobs *jobs, int64_t id, hw_dead_letter_state state
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* The caller's transaction: dead_letters.c does the same for those of subscriptions in it. */
 int hw_sqlite_set_job_dead_letters(hw_sqlite *store, int64_t id, hw_dead_letter_state state,
                                    hw_str reason, int64_t *n, howdah_error *reterr)
 {
@@ -285,6 +293,7 @@ int hw_sqlite_job_dead_letters_mark(hw_store *base, hw_str queue, hw_dead_letter
 
 /* ---------------------------------------------------------------- resolving */
 
+/* The attempts of this try are added to those before; see store/queue.h, job_rerun(). */
 int hw_sqlite_dead_letter_redriven(hw_sqlite_jobs *jobs, const hw_sqlite_live *live,
                                    howdah_error *reterr)
 {
@@ -293,6 +302,7 @@ int hw_sqlite_dead_letter_redriven(hw_sqlite_jobs *jobs, const hw_sqlite_live *l
     return hw_sqlite_once(jobs->store, REDRIVEN_SQL, numbers, 3, reterr);
 }
 
+/* A try that nobody has begun is not counted. */
 int hw_sqlite_dead_letter_cancelled(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, hw_str reason,
                                     howdah_error *reterr)
 {

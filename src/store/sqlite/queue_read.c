@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "store/sqlite/sqlite.h"
 
+/* Each count is a range of an index, named here: no statistics can lead elsewhere. */
 #define READY "main.howdah_jobs INDEXED BY howdah_jobs_ready"
 #define OF_QUEUE " WHERE queue_id = q.queue_id AND "
 #define FAILURES                                                                                   \
@@ -20,28 +21,32 @@
 
 /* ?1 now, ?2 the name */
 #define ROW_COLUMNS(completed, failed)                                                             \
-    "SELECT q.name, q.paused, q.abandon_after_ms, q.max_attempts, q.backoff_initial_ms,"           \
-    " q.backoff_max_ms, q.backoff_jitter, q.concurrency, q.history_ms, q.hold_key, q.created_at,"  \
-    " (SELECT count(*) FROM " READY OF_QUEUE "token IS NULL AND aside = 0 AND due_at <= ?1),"      \
-    " (SELECT count(*) FROM main.howdah_jobs INDEXED BY howdah_jobs_leased" OF_QUEUE               \
-    "  token IS NOT NULL),"                                                                        \
-    " (SELECT count(*) FROM " READY OF_QUEUE "token IS NULL AND aside = 0 AND due_at > ?1)"        \
-    " + (SELECT count(*) FROM main.howdah_jobs INDEXED BY howdah_jobs_aside" OF_QUEUE              \
-    "aside = 1),"                                                                                  \
-    " " completed ", " failed ", q.purged,"                                                        \
-    " (SELECT ?1 - min(due_at) FROM " READY OF_QUEUE "token IS NULL AND aside = 0"                 \
-    "  AND due_at <= ?1),"                                                                         \
-    " (SELECT count(*) FROM main.howdah_job_dead_letters INDEXED BY "                              \
-    "howdah_job_dead_letters_open" OF_QUEUE "  resolved_at IS NULL)"                               \
-    " FROM main.howdah_queues q"
-#define COMPLETED                                                                                  \
+    "SELECT q.name, q.paused" HOWDAH_QUEUE_SETTING_LIST(                                           \
+        HW_QUEUE_SETTING_COLUMN) ", q.created_at,"                                                 \
+                                 " (SELECT count(*) FROM " READY OF_QUEUE                          \
+                                 "token IS NULL AND aside = 0 AND due_at <= ?1),"                  \
+                                 " (SELECT count(*) FROM main.howdah_jobs INDEXED BY "             \
+                                 "howdah_jobs_leased" OF_QUEUE "  token IS NOT NULL),"             \
+                                 " (SELECT count(*) FROM " READY OF_QUEUE                          \
+                                 "token IS NULL AND aside = 0 AND due_at > ?1)"                    \
+                                 " + (SELECT count(*) FROM main.howdah_jobs INDEXED BY "           \
+                                 "howdah_jobs_aside" OF_QUEUE "aside = 1),"                        \
+                                 " " completed ", " failed ", q.purged,"                           \
+                                 " (SELECT ?1 - min(due_at) FROM " READY OF_QUEUE                  \
+                                 "token IS NULL AND aside = 0"                                     \
+                                 "  AND due_at <= ?1),"                                            \
+                                 " (SELECT count(*) FROM main.howdah_job_dead_letters INDEXED BY " \
+                                 "howdah_job_dead_letters_open" OF_QUEUE "  resolved_at IS NULL)"  \
+                                 " FROM main.howdah_queues q"
+/* Failures have an index of their own; the rest of the history has completed. */
+#define COUNT_COMPLETED                                                                            \
     "q.completed_removed - " FAILURES " + (SELECT count(*) FROM main.howdah_event_log"             \
     " INDEXED BY howdah_event_log_by_queue WHERE queue_id = q.queue_id)"
-#define FAILED "q.failed_removed + " FAILURES
-#define ROW_SQL ROW_COLUMNS(COMPLETED, FAILED) " WHERE q.name = ?2 LIMIT ?3"
-/* ?2 behind this name, ?3 limit */
+#define COUNT_FAILED "q.failed_removed + " FAILURES
+#define ROW_SQL ROW_COLUMNS(COUNT_COMPLETED, COUNT_FAILED) " WHERE q.name = ?2 LIMIT ?3"
+/* ?2 after this name, ?3 limit */
 #define BY_NAME " WHERE q.name > ?2 ORDER BY q.name LIMIT ?3"
-#define ROWS_SQL ROW_COLUMNS(COMPLETED, FAILED) BY_NAME
+#define ROWS_SQL ROW_COLUMNS(COUNT_COMPLETED, COUNT_FAILED) BY_NAME
 #define SUMMARY_SQL ROW_COLUMNS("-1", "-1") BY_NAME
 
 #define HISTORY_COLUMNS(headers, data, bytes)                                                      \
@@ -64,7 +69,7 @@
                                             "bytes")) " FROM main.howdah_event_log l" BEHIND_LOG   \
                                                       " WHERE l.job_id = ?1 LIMIT ?2"
 
-/* ?1 queue, ?2 behind this position, ?3 limit or -1, ?4 with the payload */
+/* ?1 queue, ?2 after this position, ?3 limit or -1, ?4 with the payload */
 #define LOG_SQL(index, status, behind, order)                                                      \
     "SELECT" HISTORY_COLUMNS(                                                                      \
         "iif(?4, " HW_SQLITE_OF_JOB("headers") ", NULL)",                                          \
@@ -87,33 +92,47 @@ static const char *const log_sqls[3][2] = {
 
 /* ------------------------------------------------------------------- queues */
 
+/* The columns of ROW_COLUMNS. */
+enum {
+    NAME,
+    PAUSED,
+    SETTINGS,
+    CREATED_AT = SETTINGS + HW_QUEUE_SETTING_COUNT,
+    PENDING,
+    PROCESSING,
+    SCHEDULED,
+    COMPLETED,
+    FAILED,
+    PURGED,
+    OLDEST_AGE_US,
+    DEAD_LETTERS,
+    QUEUE_COLUMNS
+};
+
+/* The name is the statement's until its next step. */
 static howdah_queue_info take_row(sqlite3_stmt *stmt)
 {
-    return (howdah_queue_info){.size = sizeof(howdah_queue_info),
-                               .queue = hw_sqlite_borrow(stmt, 0).s,
-                               .paused = sqlite3_column_int(stmt, 1) != 0,
-                               .settings = {.size = sizeof(howdah_queue_options),
-                                            .abandon_after_ms = sqlite3_column_int64(stmt, 2),
-                                            .max_attempts = sqlite3_column_int64(stmt, 3),
-                                            .backoff_initial_ms = sqlite3_column_int64(stmt, 4),
-                                            .backoff_max_ms = sqlite3_column_int64(stmt, 5),
-                                            .backoff_jitter = sqlite3_column_int64(stmt, 6),
-                                            .concurrency = sqlite3_column_int64(stmt, 7),
-                                            .history_ms = sqlite3_column_int64(stmt, 8),
-                                            .hold_key = sqlite3_column_int64(stmt, 9)},
-                               .created_at_us = sqlite3_column_int64(stmt, 10),
-                               .pending = sqlite3_column_int64(stmt, 11),
-                               .processing = sqlite3_column_int64(stmt, 12),
-                               .scheduled = sqlite3_column_int64(stmt, 13),
-                               .completed = sqlite3_column_int64(stmt, 14),
-                               .failed = sqlite3_column_int64(stmt, 15),
-                               .purged = sqlite3_column_int64(stmt, 16),
-                               .oldest_age_ms = sqlite3_column_type(stmt, 17) == SQLITE_NULL
-                                                    ? HOWDAH_ABSENT
-                                                    : sqlite3_column_int64(stmt, 17) / 1000,
-                               .dead_letters = sqlite3_column_int64(stmt, 18)};
+    howdah_queue_info info = {.size = sizeof info,
+                              .queue = hw_sqlite_borrow(stmt, NAME).s,
+                              .paused = sqlite3_column_int(stmt, PAUSED) != 0,
+                              .created_at_us = sqlite3_column_int64(stmt, CREATED_AT),
+                              .pending = sqlite3_column_int64(stmt, PENDING),
+                              .processing = sqlite3_column_int64(stmt, PROCESSING),
+                              .scheduled = sqlite3_column_int64(stmt, SCHEDULED),
+                              .completed = sqlite3_column_int64(stmt, COMPLETED),
+                              .failed = sqlite3_column_int64(stmt, FAILED),
+                              .purged = sqlite3_column_int64(stmt, PURGED),
+                              .oldest_age_ms = HOWDAH_ABSENT,
+                              .dead_letters = sqlite3_column_int64(stmt, DEAD_LETTERS)};
+
+    assert(sqlite3_column_count(stmt) == QUEUE_COLUMNS);
+    hw_sqlite_take_settings(stmt, SETTINGS, &info.settings);
+    if (sqlite3_column_type(stmt, OLDEST_AGE_US) != SQLITE_NULL)
+        info.oldest_age_ms = sqlite3_column_int64(stmt, OLDEST_AGE_US) / 1000;
+    return info;
 }
 
+/* n: how many were found, so that none can be told. */
 typedef struct queue_walk {
     hw_queue_fn fn;
     void *ctx;
@@ -126,6 +145,7 @@ static void bind_now(void *ctx, sqlite3_stmt *stmt)
     (void)sqlite3_bind_int64(stmt, 1, hw_clock_wall_us());
 }
 
+/* The walk ends where fn wants no more. */
 static int hand_queue(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
 {
     queue_walk *w = ctx;
@@ -138,6 +158,7 @@ static int hand_queue(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_erro
     return HOWDAH_OK;
 }
 
+/* By name, from the one given: a page, the calls, then the next page after the last name (I2). */
 static int walk_queues(hw_sqlite *store, const char *sql, hw_str name, queue_walk *w,
                        howdah_error *reterr)
 {
@@ -189,6 +210,7 @@ typedef struct job_walk {
     bool payload;
 } job_walk;
 
+/* The texts are copied for fn, which may use the store meanwhile. */
 static int hand_job(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
 {
     job_walk *w = ctx;
@@ -240,6 +262,7 @@ static void bind_log(void *ctx, sqlite3_stmt *stmt)
     (void)sqlite3_bind_int(stmt, 4, w->payload);
 }
 
+/* From the end: below the highest position there can be. */
 int hw_sqlite_queue_log(hw_store *base, hw_str queue, const howdah_queue_history_options *options,
                         hw_job_fn fn, void *ctx, howdah_error *reterr)
 {

@@ -1,7 +1,7 @@
 /*
  * queue_rows.c - what the files of the queue share: a transaction about jobs, and its rows.
  *
- *   I1  The time of a transaction is asked for once, behind the write lock: what is due, and which
+ *   I1  The time of a transaction is asked for once, under the write lock: what is due, and which
  *       lease has run out, does not change on the way.
  *   I2  Texts of a job are copied: a statement is reset before anybody is called.
  */
@@ -16,13 +16,14 @@
 #include "store/sqlite/sqlite.h"
 
 #define QUEUE_COLUMNS                                                                              \
-    "SELECT queue_id, paused, abandon_after_ms, max_attempts, backoff_initial_ms, backoff_max_ms," \
-    " backoff_jitter, concurrency, history_ms, hold_key FROM main.howdah_queues"
+    "SELECT q.queue_id, q.paused" HOWDAH_QUEUE_SETTING_LIST(                                       \
+        HW_QUEUE_SETTING_COLUMN) " FROM main.howdah_queues q"
 #define QUEUE_BY_NAME_SQL QUEUE_COLUMNS " WHERE name = ?1"
 #define QUEUE_BY_ID_SQL QUEUE_COLUMNS " WHERE queue_id = ?1"
 #define MAKE_QUEUE_SQL "INSERT INTO main.howdah_queues (name, created_at) VALUES (?1, ?2)"
 #define DRAW_SQL                                                                                   \
     "UPDATE main.howdah_counters SET value = value + ?2 WHERE name = ?1 RETURNING value"
+/* What a verdict has to know of a job, without its payload. */
 #define LOOK_SQL                                                                                   \
     "SELECT queue_id, attempts, max_attempts, token, lease_ms, key, dead_letter FROM "             \
     "main.howdah_jobs"                                                                             \
@@ -59,7 +60,7 @@ enum {
     COL_EVENT_TYPE,
     COL_EVENT_STREAM
 };
-_Static_assert(COL_EVENT_STREAM + 1 == HW_SQLITE_JOB_COLUMNS, "others go on behind them");
+_Static_assert(COL_EVENT_STREAM + 1 == HW_SQLITE_JOB_COLUMNS, "others go on after them");
 
 #define LAST_PUSH_SQL "SELECT created_at FROM main.howdah_job_data ORDER BY id DESC LIMIT 1"
 /* ?1 now, ?2 a time that the clock has shown before it was set back */
@@ -104,6 +105,7 @@ static int follow_clock(const hw_sqlite_jobs *jobs, int64_t pushed_us, howdah_er
     return s;
 }
 
+/* On the caller's connection the last rowid is the caller's: it is put back when we leave. */
 int hw_sqlite_jobs_enter(hw_sqlite_jobs *jobs, hw_sqlite *store, bool synced, howdah_error *reterr)
 {
     int64_t pushed_us = 0;
@@ -135,6 +137,7 @@ static int ring(const hw_sqlite_jobs *jobs, howdah_error *reterr)
     return hw_sqlite_ring(&jobs->store->base, &types, 1, reterr);
 }
 
+/* The bell rings after the commit, or those whom it wakes would find nothing. */
 int hw_sqlite_jobs_leave(hw_sqlite_jobs *jobs, int s, howdah_error *reterr)
 {
     hw_sqlite *store = jobs->store;
@@ -154,12 +157,15 @@ int hw_sqlite_jobs_leave(hw_sqlite_jobs *jobs, int s, howdah_error *reterr)
 
 /* --------------------------------------------------------------- statements */
 
+/* Parameters from 1 on. */
 static void bind_numbers(sqlite3_stmt *stmt, const int64_t *numbers, int n)
 {
+    assert(n <= sqlite3_bind_parameter_count(stmt));
     for (int i = 0; i < n; i++)
         (void)sqlite3_bind_int64(stmt, i + 1, numbers[i]);
 }
 
+/* With a statement that is kept: for what every job needs. */
 int hw_sqlite_run_numbers(hw_sqlite *store, hw_sqlite_slot slot, const char *sql,
                           const int64_t *numbers, int n, howdah_error *reterr)
 {
@@ -173,6 +179,7 @@ int hw_sqlite_run_numbers(hw_sqlite *store, hw_sqlite_slot slot, const char *sql
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* With one that is thrown away: for what is rare. */
 int hw_sqlite_once(hw_sqlite *store, const char *sql, const int64_t *numbers, int n,
                    howdah_error *reterr)
 {
@@ -185,12 +192,14 @@ int hw_sqlite_once(hw_sqlite *store, const char *sql, const int64_t *numbers, in
     return hw_sqlite_finish(store, stmt, "change a queue", reterr);
 }
 
+/* n numbers in a row; a rollback gives them back. */
 int hw_sqlite_draw(hw_sqlite *store, const char *counter, int64_t n, int64_t *ret_first,
                    howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
     int s = hw_sqlite_stmt(store, HW_SLOT_COUNTER, DRAW_SQL, &stmt, reterr);
 
+    assert(n > 0);
     if (s < 0)
         return s;
     hw_sqlite_bind_str(stmt, 1, hw_str_of(counter));
@@ -205,6 +214,7 @@ int hw_sqlite_draw(hw_sqlite *store, const char *counter, int64_t n, int64_t *re
     return s;
 }
 
+/* None is later than the last time there is. */
 int64_t hw_sqlite_later_us(int64_t now_us, int64_t ms)
 {
     return ms < (HW_TIME_MAX_US - now_us) / 1000 ? now_us + ms * 1000 : HW_TIME_MAX_US;
@@ -212,24 +222,25 @@ int64_t hw_sqlite_later_us(int64_t now_us, int64_t ms)
 
 /* ------------------------------------------------------------------- queues */
 
+void hw_sqlite_take_settings(sqlite3_stmt *stmt, int first, howdah_queue_options *ret_settings)
+{
+    assert(first + HW_QUEUE_SETTING_COUNT <= sqlite3_column_count(stmt));
+    ret_settings->size = sizeof *ret_settings;
+    for (int i = 0; i < HW_QUEUE_SETTING_COUNT; i++)
+        hw_queue_setting_put(ret_settings, (size_t)i, sqlite3_column_int64(stmt, first + i));
+}
+
 /* Steps a statement whose parameters are bound. */
 static int take_queue(hw_sqlite_jobs *jobs, sqlite3_stmt *stmt, howdah_error *reterr)
 {
     int s = hw_sqlite_step(jobs->store, stmt, "look at a queue", reterr);
 
     jobs->queue = (hw_sqlite_queue){.id = 0};
-    if (s == HOWDAH_OK)
-        jobs->queue =
-            (hw_sqlite_queue){.id = sqlite3_column_int64(stmt, 0),
-                              .paused = sqlite3_column_int(stmt, 1) != 0,
-                              .settings = {.abandon_after_ms = sqlite3_column_int64(stmt, 2),
-                                           .max_attempts = sqlite3_column_int64(stmt, 3),
-                                           .backoff_initial_ms = sqlite3_column_int64(stmt, 4),
-                                           .backoff_max_ms = sqlite3_column_int64(stmt, 5),
-                                           .backoff_jitter = sqlite3_column_int64(stmt, 6),
-                                           .concurrency = sqlite3_column_int64(stmt, 7),
-                                           .history_ms = sqlite3_column_int64(stmt, 8),
-                                           .hold_key = sqlite3_column_int64(stmt, 9)}};
+    if (s == HOWDAH_OK) {
+        jobs->queue = (hw_sqlite_queue){.id = sqlite3_column_int64(stmt, 0),
+                                        .paused = sqlite3_column_int(stmt, 1) != 0};
+        hw_sqlite_take_settings(stmt, 2, &jobs->queue.settings);
+    }
     (void)sqlite3_reset(stmt);
     (void)sqlite3_clear_bindings(stmt);
     return s;
@@ -246,6 +257,7 @@ int hw_sqlite_find_queue(hw_sqlite_jobs *jobs, hw_str name, howdah_error *reterr
     return take_queue(jobs, stmt, reterr);
 }
 
+/* The queue of a job that exists: it has to be there. */
 int hw_sqlite_load_queue(hw_sqlite_jobs *jobs, int64_t queue_id, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -268,6 +280,7 @@ int hw_sqlite_no_queue(hw_str name, howdah_error *reterr)
     return hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no queue %.*s", (int)name.len, name.s);
 }
 
+/* The defaults of its settings are those of the table's columns. */
 int hw_sqlite_make_queue(hw_sqlite_jobs *jobs, hw_str name, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -286,6 +299,7 @@ int hw_sqlite_make_queue(hw_sqlite_jobs *jobs, hw_str name, howdah_error *reterr
 
 /* --------------------------------------------------------------------- jobs */
 
+/* The key is copied to jobs->key, for hw_sqlite_pass_key(). */
 int hw_sqlite_look_at_job(hw_sqlite_jobs *jobs, int64_t id, hw_sqlite_live *ret_live,
                           howdah_error *reterr)
 {
@@ -317,12 +331,14 @@ int hw_sqlite_look_at_job(hw_sqlite_jobs *jobs, int64_t id, hw_sqlite_live *ret_
     return s < 0 ? s : hw_buf_check(&jobs->key, reterr);
 }
 
+/* NULL: it has no such time. */
 static int64_t time_or_absent(sqlite3_stmt *stmt, int column)
 {
     return sqlite3_column_type(stmt, column) == SQLITE_NULL ? HW_TIME_ABSENT
                                                             : sqlite3_column_int64(stmt, column);
 }
 
+/* Where a job lies says what it does; see store/queue.h. */
 static howdah_job_state state_of(sqlite3_stmt *stmt, const howdah_job *job, int64_t now_us)
 {
     if (job->position > 0)
@@ -378,6 +394,7 @@ static howdah_job borrow_job(sqlite3_stmt *stmt, int64_t now_us)
 
 #define TEXTS 12
 
+/* All texts of a job, so that one loop measures and one copies them. */
 static void list_texts(howdah_job *job, hw_str *texts[TEXTS])
 {
     hw_str *all[TEXTS] = {&job->queue,  &job->worker,       &job->key,
@@ -388,6 +405,7 @@ static void list_texts(howdah_job *job, hw_str *texts[TEXTS])
     memcpy(texts, all, sizeof all);
 }
 
+/* I2.  One block for all texts, each with a NUL after it; the caller frees *ret_texts. */
 int hw_sqlite_take_job(const hw_sqlite *store, sqlite3_stmt *stmt, int64_t now_us,
                        howdah_job *ret_job, char **ret_texts, size_t *ret_bytes,
                        howdah_error *reterr)
@@ -397,6 +415,7 @@ int hw_sqlite_take_job(const hw_sqlite *store, sqlite3_stmt *stmt, int64_t now_u
     size_t bytes = 0;
     char *at;
 
+    assert(sqlite3_column_count(stmt) >= HW_SQLITE_JOB_COLUMNS);
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
     list_texts(&job, texts);

@@ -1,4 +1,8 @@
-/* queue_verify.c - whether every job is in exactly one place: 0003_queue.sql, I1, I3, I5. */
+/*
+ * queue_verify.c - whether every job is in exactly one place (0003_queue.sql, I1, I3, I5).
+ *
+ * It reads every job: it is for howdah verify, not for a look now and then.
+ */
 #include "base/mem.h"
 #include "store/sqlite/sqlite.h"
 
@@ -26,6 +30,10 @@
     " SELECT coalesce(q.name, 'number ' || w.queue_id), w.what, count(*) FROM wrong w"             \
     " LEFT JOIN main.howdah_queues q ON q.queue_id = w.queue_id GROUP BY 1, 2 ORDER BY 1, 2"
 
+/*
+ * A row for each queue and kind of fault; none when all is well.  A queue that is missing itself
+ * is named by its number.
+ */
 int hw_sqlite_queue_verify(hw_store *base, hw_wrong_fn fn, void *ctx, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;

@@ -433,11 +433,37 @@ int hw_sqlite_parse_outstanding(hw_str text, hw_range **ret_outstanding, size_t 
 
 /* ---- subscriptions.c */
 
+/* What a row is compared with. */
+typedef struct hw_sqlite_sub_about {
+    const hw_filter *filter; /* NULL: it is not */
+    hw_str owner;
+} hw_sqlite_sub_about;
+
+/* What decides whether a row may be moved, and what its owner is told. */
+typedef struct hw_sqlite_sub_look {
+    bool there;
+    int64_t token;
+    int64_t high;
+    hw_sub_status status;
+    bool redrives;
+    bool leased;
+    int64_t lease_left_us; /* of a lease of this boot; else 0 */
+    bool same_filter;      /* as that of the question */
+    bool same_owner;
+    bool same_log; /* as that of its last checkpoint */
+    int64_t moves;
+} hw_sqlite_sub_look;
+
+/* a may be NULL.  HOWDAH_OK without the row, too: l->there. */
+int hw_sqlite_look_at_sub(hw_sqlite *store, hw_str subscriber_id, const hw_sqlite_sub_about *a,
+                          hw_sqlite_sub_look *l, howdah_error *reterr);
+int hw_sqlite_fail_lost(hw_str subscriber_id, int64_t token, howdah_error *reterr);
+/* The machine's present boot.  No process outlives it: asked for once. */
+hw_str hw_sqlite_boot(hw_sqlite *store);
+/* When a lease that starts now ends, by the clock of time since boot. */
+int64_t hw_sqlite_lease_until_us(int64_t lease_ms);
 /* Between enter and leave: HOWDAH_OK, or LOST when the row has another token or is gone. */
 int hw_sqlite_check_hold(hw_sqlite *store, const hw_hold *hold, howdah_error *reterr);
-/* Between enter and leave: stores the checkpoint whole.  LOST; FAILED when it would lower high. */
-int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
-                             howdah_error *reterr);
 /* Between enter and leave: a new row; and its end, whoever owns it. */
 int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, const hw_filter *filter,
                          int64_t high, const hw_range *outstanding, size_t outstanding_n,
@@ -453,10 +479,6 @@ int hw_sqlite_take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *
                    howdah_error *reterr);
 int hw_sqlite_release(hw_store *base, const hw_hold *hold, howdah_instance instance,
                       howdah_error *reterr);
-int hw_sqlite_checkpoint(hw_store *base, const hw_checkpoint *checkpoints, size_t n,
-                         int64_t lease_ms, hw_sub_news *ret_news, howdah_error *reterr);
-int hw_sqlite_poll(hw_store *base, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
-                   hw_sub_news *ret_news, howdah_error *reterr);
 int hw_sqlite_suspect(hw_store *base, const hw_hold *hold, int64_t sequence, int64_t attempts,
                       howdah_error *reterr);
 int hw_sqlite_set_status(hw_store *base, const hw_hold *hold, hw_sub_status status, hw_str reason,
@@ -464,6 +486,16 @@ int hw_sqlite_set_status(hw_store *base, const hw_hold *hold, hw_sub_status stat
 int hw_sqlite_reset(hw_store *base, hw_str subscriber_id, int64_t high, const hw_range *outstanding,
                     size_t outstanding_n, howdah_error *reterr);
 int hw_sqlite_remove(hw_store *base, hw_str subscriber_id, howdah_error *reterr);
+
+/* ---- checkpoint.c */
+
+/* Between enter and leave: stores the checkpoint whole.  LOST; FAILED when it would lower high. */
+int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
+                             howdah_error *reterr);
+int hw_sqlite_checkpoint(hw_store *base, const hw_checkpoint *checkpoints, size_t n,
+                         int64_t lease_ms, hw_sub_news *ret_news, howdah_error *reterr);
+int hw_sqlite_poll(hw_store *base, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
+                   hw_sub_news *ret_news, howdah_error *reterr);
 
 /* ---- dead_letters.c */
 
@@ -552,6 +584,8 @@ int hw_sqlite_draw(hw_sqlite *store, const char *counter, int64_t n, int64_t *re
 /* So many milliseconds from now, not beyond the end of time. */
 int64_t hw_sqlite_later_us(int64_t now_us, int64_t ms);
 
+/* The settings of a queue, from this column of the statement's row on. */
+void hw_sqlite_take_settings(sqlite3_stmt *stmt, int first, howdah_queue_options *ret_settings);
 /* Looks at a queue: jobs->queue.  HOWDAH_END when there is none. */
 int hw_sqlite_find_queue(hw_sqlite_jobs *jobs, hw_str name, howdah_error *reterr);
 int hw_sqlite_load_queue(hw_sqlite_jobs *jobs, int64_t queue_id, howdah_error *reterr);
@@ -599,21 +633,27 @@ int hw_sqlite_pass_key(hw_sqlite_jobs *jobs, int64_t queue_id, hw_str key, howda
 /* The job's key, if it holds one, is free. */
 int hw_sqlite_end_hold(hw_sqlite_jobs *jobs, int64_t job_id, howdah_error *reterr);
 
-/* ---- admin.c, queue_read.c, queue_verify.c */
+/* ---- queue_push.c, queue_exchange.c */
 
-int hw_sqlite_queue_maintain(hw_store *base, hw_str queue, bool *ret_more, howdah_error *reterr);
-int hw_sqlite_queue_put(hw_store *base, hw_str queue, const howdah_queue_options *settings,
-                        howdah_error *reterr);
-int hw_sqlite_queue_pause(hw_store *base, hw_str queue, bool paused, howdah_error *reterr);
-int hw_sqlite_queue_purge(hw_store *base, hw_str queue, int64_t *ret_n, howdah_error *reterr);
-int hw_sqlite_job_cancel(hw_store *base, int64_t id, hw_str reason, howdah_error *reterr);
-int hw_sqlite_job_rerun(hw_store *base, int64_t id, howdah_error *reterr);
+int hw_sqlite_push(hw_store *base, hw_str queue, const hw_push *list, size_t n,
+                   howdah_pushed *ret_pushed, howdah_error *reterr);
+int hw_sqlite_exchange(hw_store *base, const hw_ack *acks, size_t n, howdah_ack_outcome *ret_acked,
+                       const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
+                       howdah_error *reterr);
+
+/* ---- queue_admin.c */
+
+extern const hw_queue_ops hw_sqlite_queue_ops;
+
 /*
  * Inside a transaction: a FAILED job is ready again, with the dead letter that it may have.
  * HOWDAH_END when it is not in the history; CONFLICT, and nothing is changed, when it has
  * completed, or when another job has its dedup key.
  */
 int hw_sqlite_revive(hw_sqlite_jobs *jobs, int64_t id, howdah_error *reterr);
+
+/* ---- queue_read.c, queue_verify.c */
+
 int hw_sqlite_queue_load(hw_store *base, hw_str queue, hw_queue_fn fn, void *ctx,
                          howdah_error *reterr);
 int hw_sqlite_queue_verify(hw_store *base, hw_wrong_fn fn, void *ctx, howdah_error *reterr);
@@ -661,10 +701,6 @@ int hw_sqlite_queue_bindings(hw_store *base, hw_str queue, hw_binding_fn fn, voi
 int hw_sqlite_route(hw_store *base, const hw_checkpoint *checkpoint, hw_str queue,
                     howdah_binding_key key, const int64_t *sequences, size_t n,
                     howdah_error *reterr);
-
-/* ---- queue.c */
-
-extern const hw_queue_ops hw_sqlite_queue_ops;
 
 /* ---- query_sql.c: questions about the two times as statements */
 

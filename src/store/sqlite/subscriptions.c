@@ -1,18 +1,13 @@
 /*
- * subscriptions.c - the rows of subscriptions: who owns one, and how far it is.
+ * subscriptions.c - the rows of subscriptions: whether one is there, and who owns it.
  *
- *   I1  Everything that changes a row happens behind the write lock (BEGIN IMMEDIATE), after a look
+ *   I1  Everything that changes a row happens under the write lock (BEGIN IMMEDIATE), after a look
  *       at its token there: what was found cannot change before the commit.
  *   I2  There are no locks of a session in SQLite: COORDINATED is a lease as LEASE is.  A lease
  *       ends by the machine's clock of time since boot, which all processes with the file share;
  *       see 0002_subscriptions.sql, I4.  A lease that has run out and that nobody took is still its
  *       owner's: the token decides, not the clock.
- *   I3  A checkpoint and a renewal need not wait for the disk (conn.c, I5): they follow what they
- *       speak of in the same log.  Everything else waits.
- *   I4  poll() writes only when a lease has used up a quarter of its time.  So owners that wake one
- *       another by writing come to rest.
- *   I5  A place is stored only in the log it was learnt from, and only when the event it stands on
- *       is there: looked up behind the write lock as well.
+ *   I3  All of it waits for the disk; moving on does not (checkpoint.c).
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -22,9 +17,10 @@
 #include "base/mem.h"
 #include "store/sqlite/sqlite.h"
 
+/* A lease of an earlier boot is over: its owner was on the machine that went down. */
 #define IS_HELD "s.lease_until IS NOT NULL AND s.lease_until > ?2 AND s.lease_boot = ?3"
 
-/* ?1 the subscriber, or behind whom, ?2 now since boot, ?3 the boot, ?4 limit. */
+/* ?1 the subscriber, or after whom, ?2 now since boot, ?3 the boot, ?4 limit. */
 #define ROW_COLUMNS                                                                                \
     "SELECT s.subscriber_id, s.pattern, s.high, s.outstanding, s.anchor_sequence, s.anchor_id,"    \
     " s.timeline, s.token, s.owner, " IS_HELD ", s.status, s.reason, s.suspect_sequence,"          \
@@ -37,6 +33,7 @@
 #define ROW_SQL ROW_COLUMNS " WHERE s.subscriber_id = ?1 LIMIT ?4"
 #define ROWS_SQL ROW_COLUMNS " WHERE s.subscriber_id > ?1 ORDER BY s.subscriber_id LIMIT ?4"
 
+/* The columns of ROW_COLUMNS. */
 enum {
     COL_SUBSCRIBER,
     COL_PATTERN,
@@ -61,6 +58,7 @@ enum {
     COL_MOVES
 };
 
+/* Without the list of outstanding numbers, which may be long. */
 #define LOOK_SQL                                                                                   \
     "SELECT s.token, s.high, s.status, s.lease_until, s.lease_boot, s.pattern, s.owner,"           \
     " EXISTS (SELECT 1 FROM main.howdah_dead_letters d WHERE d.subscriber_id = s.subscriber_id"    \
@@ -68,16 +66,6 @@ enum {
     " s.moves"                                                                                     \
     " FROM main.howdah_subscriptions s WHERE s.subscriber_id = ?1"
 
-/* Without a lease there is none to renew, and ?7 is NULL when none is to be. */
-#define CHECKPOINT_SQL                                                                             \
-    "UPDATE main.howdah_subscriptions SET high = ?2, outstanding = ?3, anchor_sequence = ?4,"      \
-    " anchor_id = ?5, updated_at = ?6,"                                                            \
-    " lease_until = CASE WHEN lease_until IS NULL THEN NULL ELSE coalesce(?7, lease_until) END,"   \
-    " lease_boot = CASE WHEN lease_until IS NULL THEN NULL ELSE coalesce(?8, lease_boot) END,"     \
-    " timeline = ?9, moves = moves + 1 WHERE subscriber_id = ?1"
-#define RENEW_SQL                                                                                  \
-    "UPDATE main.howdah_subscriptions SET lease_until = ?2, lease_boot = ?3"                       \
-    " WHERE subscriber_id = ?1 AND lease_until IS NOT NULL"
 #define INSERT_SQL                                                                                 \
     "INSERT INTO main.howdah_subscriptions (subscriber_id, pattern, stream, originals, high,"      \
     " outstanding, token, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6,"                 \
@@ -113,6 +101,7 @@ enum {
 #define REMOVE_SKIPS_SQL "DELETE FROM main.howdah_skips WHERE subscriber_id = ?1"
 #define REMOVE_SQL "DELETE FROM main.howdah_subscriptions WHERE subscriber_id = ?1"
 
+/* By hw_sub_status. */
 static const char *const status_names[] = {"active", "paused", "halted"};
 
 static void bind_int_or_null(sqlite3_stmt *stmt, int index, bool present, int64_t value)
@@ -123,7 +112,8 @@ static void bind_int_or_null(sqlite3_stmt *stmt, int index, bool present, int64_
         (void)sqlite3_bind_null(stmt, index);
 }
 
-static int fail_lost(hw_str subscriber_id, int64_t token, howdah_error *reterr)
+/* One text for all the ways in which a token can be outdated. */
+int hw_sqlite_fail_lost(hw_str subscriber_id, int64_t token, howdah_error *reterr)
 {
     return hw_fail(reterr, HOWDAH_LOST,
                    "subscription %.*s: token %" PRId64
@@ -139,12 +129,14 @@ static int fail_not_found(hw_str subscriber_id, howdah_error *reterr)
 
 /* ------------------------------------------------------------------ a row */
 
+/* What only a foreign hand, or a broken disk, can have written. */
 static int damaged(const hw_sqlite *store, const char *what, howdah_error *reterr)
 {
     return hw_fail(reterr, HOWDAH_CORRUPT, "%s: a subscription has a damaged %s", store->name,
                    what);
 }
 
+/* False: a word that we do not write. */
 static bool parse_status(hw_str text, hw_sub_status *ret_status)
 {
     for (size_t i = 0; i < sizeof status_names / sizeof *status_names; i++)
@@ -155,6 +147,7 @@ static bool parse_status(hw_str text, hw_sub_status *ret_status)
     return false;
 }
 
+/* False: an id that is none. */
 static bool take_anchor(sqlite3_stmt *stmt, hw_anchor *anchor)
 {
     anchor->sequence = sqlite3_column_int64(stmt, COL_ANCHOR_SEQUENCE);
@@ -204,14 +197,14 @@ static int take_row(const hw_sqlite *store, sqlite3_stmt *stmt, hw_sub_row *row,
     return HOWDAH_OK;
 }
 
-/* No process outlives its boot: asked once. */
-static hw_str boot_of(hw_sqlite *store)
+hw_str hw_sqlite_boot(hw_sqlite *store)
 {
     if (!store->boot[0])
         hw_clock_boot(store->boot);
     return hw_str_of(store->boot);
 }
 
+/* n: how many were found, so that none can be told. */
 typedef struct row_walk {
     hw_sqlite *store;
     hw_sub_row_fn fn;
@@ -219,10 +212,11 @@ typedef struct row_walk {
     size_t n;
 } row_walk;
 
+/* IS_HELD's parameters: now, and which boot it is. */
 static void bind_lease(hw_sqlite *store, sqlite3_stmt *stmt)
 {
     (void)sqlite3_bind_int64(stmt, 2, hw_clock_mono_us());
-    hw_sqlite_bind_str(stmt, 3, boot_of(store));
+    hw_sqlite_bind_str(stmt, 3, hw_sqlite_boot(store));
 }
 
 static void bind_walk(void *ctx, sqlite3_stmt *stmt)
@@ -230,6 +224,7 @@ static void bind_walk(void *ctx, sqlite3_stmt *stmt)
     bind_lease(((row_walk *)ctx)->store, stmt);
 }
 
+/* The row's list of ranges lives as long as the call. */
 static int hand_row(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
 {
     row_walk *w = ctx;
@@ -278,29 +273,9 @@ int hw_sqlite_list(hw_store *base, hw_sub_row_fn fn, void *ctx, howdah_error *re
 
 /* ------------------------------------------------------------- a short look */
 
-/* What a row is compared with. */
-typedef struct about {
-    const hw_filter *filter; /* NULL: it is not */
-    hw_str owner;
-} about;
-
-/* What decides whether a row may be moved, and what its owner is told. */
-typedef struct look {
-    bool there;
-    int64_t token;
-    int64_t high;
-    hw_sub_status status;
-    bool redrives;
-    bool leased;
-    int64_t lease_left_us; /* of a lease of this boot; else 0 */
-    bool same_filter;      /* as that of the question */
-    bool same_owner;
-    bool same_log; /* as that of its last checkpoint */
-    int64_t moves;
-} look;
-
-static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, const about *a, look *l,
-                     howdah_error *reterr)
+/* The columns of LOOK_SQL. */
+static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, const hw_sqlite_sub_about *a,
+                     hw_sqlite_sub_look *l, howdah_error *reterr)
 {
     hw_filter filter;
 
@@ -308,7 +283,7 @@ static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, const about *a, look 
     l->token = sqlite3_column_int64(stmt, 0);
     l->high = sqlite3_column_int64(stmt, 1);
     l->leased = sqlite3_column_type(stmt, 3) != SQLITE_NULL;
-    if (l->leased && hw_str_equal(hw_sqlite_borrow(stmt, 4), boot_of(store)))
+    if (l->leased && hw_str_equal(hw_sqlite_borrow(stmt, 4), hw_sqlite_boot(store)))
         l->lease_left_us = sqlite3_column_int64(stmt, 3) - hw_clock_mono_us();
     filter = (hw_filter){hw_sqlite_borrow(stmt, 5), hw_sqlite_borrow(stmt, 8),
                          sqlite3_column_int(stmt, 9) != 0};
@@ -323,14 +298,13 @@ static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, const about *a, look 
                                                                : damaged(store, "status", reterr);
 }
 
-/* a may be NULL. */
-static int look_at(hw_sqlite *store, hw_str subscriber_id, const about *a, look *l,
-                   howdah_error *reterr)
+int hw_sqlite_look_at_sub(hw_sqlite *store, hw_str subscriber_id, const hw_sqlite_sub_about *a,
+                          hw_sqlite_sub_look *l, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
     int s = hw_sqlite_is_log(store, HW_STR_NULL, reterr); /* so that it is known */
 
-    *l = (look){.there = false};
+    *l = (hw_sqlite_sub_look){.there = false};
     if (s >= 0)
         s = hw_sqlite_stmt(store, HW_SLOT_SUB_LOOK, LOOK_SQL, &stmt, reterr);
     if (s < 0)
@@ -344,27 +318,29 @@ static int look_at(hw_sqlite *store, hw_str subscriber_id, const about *a, look 
     return s < 0 ? s : HOWDAH_OK;
 }
 
-static bool is_held(const look *l)
+/* SINGLE has no lease: such a row is never held. */
+static bool is_held(const hw_sqlite_sub_look *l)
 {
     return l->leased && l->lease_left_us > 0;
 }
 
-/* As look_at(), but NOT_FOUND without the row. */
-static int look_for(hw_sqlite *store, hw_str subscriber_id, const about *a, look *l,
-                    howdah_error *reterr)
+/* As hw_sqlite_look_at_sub(), but NOT_FOUND without the row. */
+static int look_for(hw_sqlite *store, hw_str subscriber_id, const hw_sqlite_sub_about *a,
+                    hw_sqlite_sub_look *l, howdah_error *reterr)
 {
-    int s = look_at(store, subscriber_id, a, l, reterr);
+    int s = hw_sqlite_look_at_sub(store, subscriber_id, a, l, reterr);
 
     return s >= 0 && !l->there ? fail_not_found(subscriber_id, reterr) : s;
 }
 
+/* In another log the token may be the same by chance, so the log is compared as well. */
 int hw_sqlite_check_hold(hw_sqlite *store, const hw_hold *hold, howdah_error *reterr)
 {
-    look l;
-    int s = look_at(store, hold->subscriber_id, NULL, &l, reterr);
+    hw_sqlite_sub_look l;
+    int s = hw_sqlite_look_at_sub(store, hold->subscriber_id, NULL, &l, reterr);
 
     if (s >= 0 && (!l.there || l.token != hold->token))
-        s = fail_lost(hold->subscriber_id, hold->token, reterr);
+        s = hw_sqlite_fail_lost(hold->subscriber_id, hold->token, reterr);
     return s < 0 ? s : hw_sqlite_is_log(store, hold->log, reterr);
 }
 
@@ -378,6 +354,7 @@ static void bind_filter(sqlite3_stmt *stmt, const hw_filter *filter)
     (void)sqlite3_bind_int(stmt, 4, filter->originals);
 }
 
+/* Its token starts at the floor of all that were removed (FLOOR_SQL). */
 int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, const hw_filter *filter,
                          int64_t high, const hw_range *outstanding, size_t outstanding_n,
                          howdah_error *reterr)
@@ -400,6 +377,7 @@ int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, const hw_filter
     return s < 0 ? s : HOWDAH_OK;
 }
 
+/* The place stays: what passes the filter changes from here on. */
 static int renew_filter(hw_sqlite *store, hw_str subscriber_id, const hw_filter *filter,
                         howdah_error *reterr)
 {
@@ -419,18 +397,18 @@ int hw_sqlite_create(hw_store *base, hw_str subscriber_id, const hw_filter *filt
                      howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
-    about a = {.filter = filter};
-    look l;
+    hw_sqlite_sub_about a = {.filter = filter};
+    hw_sqlite_sub_look l;
     int s = hw_sqlite_ready_to_read(store, reterr);
 
     /* Nearly always it is there and as it should be: no need to stand in line for the lock. */
     if (s >= 0)
-        s = look_at(store, subscriber_id, &a, &l, reterr);
+        s = hw_sqlite_look_at_sub(store, subscriber_id, &a, &l, reterr);
     if (s >= 0 && !(l.there && l.same_filter)) {
         s = hw_sqlite_enter(store, true, reterr);
         if (s < 0)
             return s;
-        s = look_at(store, subscriber_id, &a, &l, reterr);
+        s = hw_sqlite_look_at_sub(store, subscriber_id, &a, &l, reterr);
         if (s >= 0)
             s = l.there ? renew_filter(store, subscriber_id, filter, reterr)
                         : hw_sqlite_insert_sub(store, subscriber_id, filter, high, outstanding,
@@ -454,6 +432,7 @@ static int run_about(hw_sqlite *store, const char *sql, hw_str subscriber_id, ho
     return hw_sqlite_finish(store, stmt, "remove a subscription", reterr);
 }
 
+/* The floor of tokens outlives the row: a subscription of the same name goes on above it. */
 int hw_sqlite_drop_sub(hw_sqlite *store, hw_str subscriber_id, howdah_error *reterr)
 {
     int s = run_about(store, FLOOR_SQL, subscriber_id, reterr);
@@ -465,9 +444,10 @@ int hw_sqlite_drop_sub(hw_sqlite *store, hw_str subscriber_id, howdah_error *ret
     return s;
 }
 
+/* Only what nobody holds: an owner would go on with a row that is gone. */
 static int remove_row(hw_sqlite *store, hw_str subscriber_id, howdah_error *reterr)
 {
-    look l;
+    hw_sqlite_sub_look l;
     int s = look_for(store, subscriber_id, NULL, &l, reterr);
 
     if (s >= 0 && is_held(&l)) {
@@ -490,11 +470,13 @@ int hw_sqlite_remove(hw_store *base, hw_str subscriber_id, howdah_error *reterr)
 
 /* ------------------------------------------------------------- owning a row */
 
-static int64_t lease_until_us(int64_t lease_ms)
+int64_t hw_sqlite_lease_until_us(int64_t lease_ms)
 {
+    assert(lease_ms >= 0);
     return hw_clock_mono_us() + lease_ms * 1000;
 }
 
+/* SINGLE has no lease: it takes the row from any owner. */
 static int update_owner(hw_sqlite *store, const hw_take *take, int64_t token, howdah_error *reterr)
 {
     bool leased = take->instance != HOWDAH_INSTANCE_SINGLE;
@@ -506,8 +488,8 @@ static int update_owner(hw_sqlite *store, const hw_take *take, int64_t token, ho
     hw_sqlite_bind_str(stmt, 1, take->subscriber_id);
     (void)sqlite3_bind_int64(stmt, 2, token);
     hw_sqlite_bind_str(stmt, 3, take->owner);
-    bind_int_or_null(stmt, 4, leased, lease_until_us(take->lease_ms));
-    hw_sqlite_bind_str(stmt, 5, leased ? boot_of(store) : HW_STR_NULL);
+    bind_int_or_null(stmt, 4, leased, hw_sqlite_lease_until_us(take->lease_ms));
+    hw_sqlite_bind_str(stmt, 5, leased ? hw_sqlite_boot(store) : HW_STR_NULL);
     (void)sqlite3_bind_int64(stmt, 6, hw_clock_wall_us());
     return hw_sqlite_finish(store, stmt, "take a subscription", reterr);
 }
@@ -519,6 +501,7 @@ typedef struct taken {
     char *texts;
 } taken;
 
+/* Copies a text with its NUL, and moves on. */
 static hw_str keep(char **at, hw_str text)
 {
     hw_str kept = {*at, text.len};
@@ -530,13 +513,15 @@ static hw_str keep(char **at, hw_str text)
     return kept;
 }
 
+/* One block for six texts, each with its NUL. */
 static int keep_texts(taken *t, howdah_error *reterr)
 {
     hw_sub_row *row = &t->row;
+    size_t bytes = row->subscriber_id.len + row->filter.pattern.len + row->filter.stream.len +
+                   row->timeline.len + row->owner.len + row->reason.len + 6;
     char *at;
 
-    t->texts = hw_alloc(row->subscriber_id.len + row->filter.pattern.len + row->filter.stream.len +
-                        row->timeline.len + row->owner.len + row->reason.len + 6);
+    t->texts = hw_alloc(bytes);
     if (!t->texts)
         return hw_fail_no_memory(reterr);
     at = t->texts;
@@ -546,9 +531,11 @@ static int keep_texts(taken *t, howdah_error *reterr)
     row->timeline = keep(&at, row->timeline);
     row->owner = keep(&at, row->owner);
     row->reason = keep(&at, row->reason);
+    assert(at <= t->texts + bytes);
     return HOWDAH_OK;
 }
 
+/* Read before it is taken: fn gets the place with the new token, but the owner before. */
 static int keep_row(hw_sqlite *store, hw_str subscriber_id, taken *t, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
@@ -599,8 +586,8 @@ static int try_take(hw_sqlite *store, const hw_take *take, taken *t, howdah_erro
 /* Whether somebody holds it, without the write lock: a standby asks again and again. */
 static int look_first(hw_sqlite *store, const hw_take *take, bool *ret_held, howdah_error *reterr)
 {
-    about a = {.owner = take->owner};
-    look l = {.there = false};
+    hw_sqlite_sub_about a = {.owner = take->owner};
+    hw_sqlite_sub_look l = {.there = false};
     int s = hw_sqlite_ready_to_read(store, reterr);
 
     if (s >= 0)
@@ -610,6 +597,7 @@ static int look_first(hw_sqlite *store, const hw_take *take, bool *ret_held, how
     return s;
 }
 
+/* fn runs after the commit: what it is told is stored. */
 int hw_sqlite_take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *ctx,
                    howdah_error *reterr)
 {
@@ -630,6 +618,7 @@ int hw_sqlite_take(hw_store *base, const hw_take *take, hw_sub_row_fn fn, void *
     return s;
 }
 
+/* An owner that has lost it has nothing to give back.  Standbys are called. */
 int hw_sqlite_release(hw_store *base, const hw_hold *hold, howdah_instance instance,
                       howdah_error *reterr)
 {
@@ -659,193 +648,6 @@ int hw_sqlite_release(hw_store *base, const hw_hold *hold, howdah_instance insta
     return s < 0 ? s : hw_sqlite_ring(base, NULL, 0, reterr);
 }
 
-/* ------------------------------------------------------------- checkpoints */
-
-static int update_checkpoint(hw_sqlite *store, const hw_checkpoint *c, int64_t lease_ms,
-                             howdah_error *reterr)
-{
-    hw_buf text = HW_BUF_INIT(HW_OUTSTANDING_BYTES_MAX);
-    sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_stmt(store, HW_SLOT_SUB_CHECKPOINT, CHECKPOINT_SQL, &stmt, reterr);
-
-    if (s < 0)
-        return s;
-    hw_sqlite_bind_str(stmt, 1, c->subscriber_id);
-    (void)sqlite3_bind_int64(stmt, 2, c->high);
-    (void)sqlite3_bind_int64(stmt, 4, c->anchor.sequence);
-    if (c->anchor.sequence > 0)
-        hw_sqlite_bind_uuid(stmt, 5, &c->anchor.id);
-    (void)sqlite3_bind_int64(stmt, 6, hw_clock_wall_us());
-    if (lease_ms > 0) {
-        (void)sqlite3_bind_int64(stmt, 7, lease_until_us(lease_ms));
-        hw_sqlite_bind_str(stmt, 8, boot_of(store));
-    }
-    hw_sqlite_bind_str(stmt, 9, hw_str_of(store->log));
-    s = hw_sqlite_bind_outstanding(stmt, 3, &text, c->outstanding, c->outstanding_n, reterr);
-    if (s >= 0)
-        s = hw_sqlite_step(store, stmt, "store a checkpoint", reterr);
-    (void)sqlite3_clear_bindings(stmt);
-    hw_buf_done(&text);
-    return s < 0 ? s : HOWDAH_OK;
-}
-
-/* I5: LOST when this is not the log that the checkpoint stands in. */
-static int check_place(hw_sqlite *store, const look *l, const hw_checkpoint *c,
-                       howdah_error *reterr)
-{
-    int s = hw_sqlite_is_log(store, c->log, reterr);
-
-    if (s >= 0 && c->follows > 0 && c->follows != l->moves + 1)
-        return hw_fail(reterr, HOWDAH_LOST,
-                       "%s: subscription %.*s is not at the place that was stored last",
-                       store->name, (int)c->subscriber_id.len, c->subscriber_id.s);
-
-    if (s >= 0)
-        s = hw_sqlite_stands_on(store, &c->anchor, reterr);
-    if (s == HOWDAH_NOT_FOUND && reterr)
-        reterr->status = HOWDAH_LOST;
-    return s == HOWDAH_NOT_FOUND ? HOWDAH_LOST : s;
-}
-
-static bool goes_back(const look *l, const hw_checkpoint *c)
-{
-    return c->high < l->high && l->same_log;
-}
-
-int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
-                             howdah_error *reterr)
-{
-    look l;
-    int s = look_at(store, checkpoint->subscriber_id, NULL, &l, reterr);
-
-    if (s >= 0 && (!l.there || l.token != checkpoint->token))
-        s = fail_lost(checkpoint->subscriber_id, checkpoint->token, reterr);
-    if (s >= 0)
-        s = check_place(store, &l, checkpoint, reterr);
-    if (s < 0)
-        return s;
-    if (goes_back(&l, checkpoint))
-        return hw_fail(reterr, HOWDAH_FAILED,
-                       "subscription %.*s: a checkpoint at %" PRId64
-                       " is behind the stored one at %" PRId64,
-                       (int)checkpoint->subscriber_id.len, checkpoint->subscriber_id.s,
-                       checkpoint->high, l.high);
-    return update_checkpoint(store, checkpoint, 0, reterr);
-}
-
-static hw_sub_news news_of(const look *l, int64_t token)
-{
-    return (hw_sub_news){!l->there || l->token != token, l->status, l->redrives};
-}
-
-static int store_checkpoints(hw_sqlite *store, const hw_checkpoint *checkpoints, size_t n,
-                             int64_t lease_ms, hw_sub_news *ret_news, size_t *ret_stored,
-                             howdah_error *reterr)
-{
-    *ret_stored = 0;
-    for (size_t i = 0; i < n; i++) {
-        const hw_checkpoint *c = &checkpoints[i];
-        look l;
-        int s = look_at(store, c->subscriber_id, NULL, &l, reterr);
-
-        if (s < 0)
-            return s;
-        ret_news[i] = news_of(&l, c->token);
-        if (!ret_news[i].lost)
-            s = check_place(store, &l, c, reterr);
-        if (s < 0 && s != HOWDAH_LOST)
-            return s;
-        ret_news[i].lost = ret_news[i].lost || s == HOWDAH_LOST;
-        /* One that would go back says nothing new: an earlier one, come late. */
-        if (ret_news[i].lost || goes_back(&l, c))
-            continue;
-        s = update_checkpoint(store, c, lease_ms, reterr);
-        if (s < 0)
-            return s;
-        (*ret_stored)++;
-    }
-    return HOWDAH_OK;
-}
-
-int hw_sqlite_checkpoint(hw_store *base, const hw_checkpoint *checkpoints, size_t n,
-                         int64_t lease_ms, hw_sub_news *ret_news, howdah_error *reterr)
-{
-    hw_sqlite *store = (hw_sqlite *)base;
-    size_t stored = 0;
-    int s = hw_sqlite_enter(store, false, reterr);
-
-    if (s < 0)
-        return s;
-    s = store_checkpoints(store, checkpoints, n, lease_ms, ret_news, &stored, reterr);
-    if (s < 0 || stored > 0)
-        return hw_sqlite_leave(store, s, reterr);
-    hw_sqlite_rollback(store);
-    return HOWDAH_OK;
-}
-
-/* I4. */
-static bool is_due(const look *l, int64_t lease_ms)
-{
-    return lease_ms > 0 && l->leased && l->lease_left_us < lease_ms * 1000 / 4 * 3;
-}
-
-static int renew(hw_sqlite *store, hw_str subscriber_id, int64_t lease_ms, howdah_error *reterr)
-{
-    sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_stmt(store, HW_SLOT_SUB_RENEW, RENEW_SQL, &stmt, reterr);
-
-    if (s < 0)
-        return s;
-    hw_sqlite_bind_str(stmt, 1, subscriber_id);
-    (void)sqlite3_bind_int64(stmt, 2, lease_until_us(lease_ms));
-    hw_sqlite_bind_str(stmt, 3, boot_of(store));
-    s = hw_sqlite_step(store, stmt, "renew a lease", reterr);
-    (void)sqlite3_clear_bindings(stmt);
-    return s < 0 ? s : HOWDAH_OK;
-}
-
-/* Looks at all of them; renews those that are due, or only counts them. */
-static int poll_all(hw_sqlite *store, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
-                    bool renews, hw_sub_news *ret_news, size_t *ret_due, howdah_error *reterr)
-{
-    *ret_due = 0;
-    for (size_t i = 0; i < n; i++) {
-        look l;
-        int s = look_at(store, subs[i].subscriber_id, NULL, &l, reterr);
-
-        if (s < 0)
-            return s;
-        ret_news[i] = news_of(&l, subs[i].token);
-        if (!ret_news[i].lost)
-            ret_news[i].lost = hw_sqlite_is_log(store, subs[i].log, NULL) < 0;
-        if (ret_news[i].lost || !is_due(&l, lease_ms))
-            continue;
-        (*ret_due)++;
-        s = renews ? renew(store, subs[i].subscriber_id, lease_ms, reterr) : HOWDAH_OK;
-        if (s < 0)
-            return s;
-    }
-    return HOWDAH_OK;
-}
-
-int hw_sqlite_poll(hw_store *base, const hw_checkpoint *subs, size_t n, int64_t lease_ms,
-                   hw_sub_news *ret_news, howdah_error *reterr)
-{
-    hw_sqlite *store = (hw_sqlite *)base;
-    size_t due = 0;
-    int s = hw_sqlite_ready_to_read(store, reterr);
-
-    if (s >= 0)
-        s = poll_all(store, subs, n, lease_ms, false, ret_news, &due, reterr);
-    if (s < 0 || due == 0)
-        return s;
-    s = hw_sqlite_enter(store, false, reterr);
-    if (s < 0)
-        return s;
-    s = poll_all(store, subs, n, lease_ms, true, ret_news, &due, reterr);
-    return hw_sqlite_leave(store, s, reterr);
-}
-
 /* ------------------------------------------------------ the rest of a row */
 
 static int update_suspect(hw_sqlite *store, hw_str subscriber_id, int64_t sequence,
@@ -862,6 +664,7 @@ static int update_suspect(hw_sqlite *store, hw_str subscriber_id, int64_t sequen
     return hw_sqlite_finish(store, stmt, "name a suspect", reterr);
 }
 
+/* Before the event is handled: if the handler kills its process, the next one knows. */
 int hw_sqlite_suspect(hw_store *base, const hw_hold *hold, int64_t sequence, int64_t attempts,
                       howdah_error *reterr)
 {
@@ -885,17 +688,19 @@ static int update_status(hw_sqlite *store, hw_str subscriber_id, hw_sub_status s
     if (s < 0)
         return s;
     hw_sqlite_bind_str(stmt, 1, subscriber_id);
+    assert((size_t)status < sizeof status_names / sizeof *status_names);
     hw_sqlite_bind_str(stmt, 2, hw_str_of(status_names[status]));
     hw_sqlite_bind_str(stmt, 3, reason);
     (void)sqlite3_bind_int64(stmt, 4, hw_clock_wall_us());
     return hw_sqlite_finish(store, stmt, "set a status", reterr);
 }
 
+/* Token 0: an operator, who need not own it. */
 int hw_sqlite_set_status(hw_store *base, const hw_hold *hold, hw_sub_status status, hw_str reason,
                          howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
-    look l;
+    hw_sqlite_sub_look l;
     int s = hw_sqlite_enter(store, true, reterr);
 
     if (s < 0)
@@ -909,12 +714,15 @@ int hw_sqlite_set_status(hw_store *base, const hw_hold *hold, hw_sub_status stat
     return s < 0 ? s : hw_sqlite_ring(base, NULL, 0, reterr);
 }
 
+/*
+ * The token grows, so the present owner loses it; its anchor and its suspect are of the old place.
+ */
 static int reset_row(hw_sqlite *store, hw_str subscriber_id, int64_t high,
                      const hw_range *outstanding, size_t outstanding_n, howdah_error *reterr)
 {
     hw_buf text = HW_BUF_INIT(HW_OUTSTANDING_BYTES_MAX);
     sqlite3_stmt *stmt = NULL;
-    look l;
+    hw_sqlite_sub_look l;
     int s = look_for(store, subscriber_id, NULL, &l, reterr);
 
     if (s >= 0)

@@ -1,14 +1,14 @@
 /*
- * queue.c - jobs into a queue, and out of it to workers.
+ * queue_exchange.c - a worker's round trip: verdicts on the jobs it had (queue_ack.c), and a claim.
  *
- *   I1  A push waits for the disk; so does a turn in which a job has FAILED.  Other turns do not:
- *       a power cut can undo them, and their jobs run again.  Whether a turn has to wait is known
- *       only at its end, and cannot be changed by then: it is rolled back and made anew.
+ *   I1  An exchange in which a job has FAILED waits for the disk.  Others do not: a power cut can
+ *       undo them, and their jobs run again.  Whether one has to wait is known only at its end, and
+ *       cannot be changed by then: it is rolled back and made anew.
  *   I2  A claim goes through the priorities one by one and reads what is due from the front of
- *       each, however many jobs lie behind: scheduled ones, leased ones, jobs set aside.
+ *       each, however many jobs come after: scheduled ones, leased ones, jobs set aside.
  *   I3  A claim hands its jobs over after its commit.  Until then they are copied, so many bytes of
  *       them at most; what does not fit is left for the next claim.
- *   I4  A suspect goes alone, before the others of its priority and behind all that are more
+ *   I4  A suspect goes alone, before the others of its priority and after all that are more
  *       urgent.
  *   I5  Leases that ran out are given back by every claim: to find none is one look into an index.
  */
@@ -20,23 +20,8 @@
 
 #define GIVE_BACK_MAX 1000
 #define CLAIM_BYTES_MAX (4 * 1024 * 1024)
-#define INTERRUPT_EVERY 1024 /* jobs between two looks at the interrupt */
 
-#define INSERT_SQL                                                                                 \
-    "INSERT INTO main.howdah_jobs (id, queue_id, priority, due_at, max_attempts, key, dedup,"      \
-    " aside) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?6 IS NOT NULL AND ("                             \
-    " EXISTS (SELECT 1 FROM main.howdah_jobs INDEXED BY howdah_jobs_first"                         \
-    "  WHERE queue_id = ?2 AND key = ?6 AND aside = 0)"                                            \
-    " OR EXISTS (SELECT 1 FROM main.howdah_key_holds WHERE queue_id = ?2 AND key = ?6)))"
-#define INSERT_DATA_SQL                                                                            \
-    "INSERT INTO main.howdah_job_data (id, queue_id, created_at, priority, max_attempts,"          \
-    " causation_id, key, dedup, correlation_id, content_type, headers, data, bytes)"               \
-    " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
-#define DEDUP_SQL                                                                                  \
-    "SELECT id FROM main.howdah_jobs INDEXED BY howdah_jobs_dedup WHERE queue_id = ?1"             \
-    " AND dedup = ?2"
-
-/* The next priority behind ?2, and when the first job of it is due. */
+/* The next priority after ?2, and when the first job of it is due. */
 #define LEVEL_SQL                                                                                  \
     "SELECT priority, due_at FROM main.howdah_jobs INDEXED BY howdah_jobs_ready"                   \
     " WHERE queue_id = ?1 AND priority > ?2 AND token IS NULL AND aside = 0"                       \
@@ -59,132 +44,9 @@
     "SELECT count(*) FROM main.howdah_jobs INDEXED BY howdah_jobs_leased"                          \
     " WHERE queue_id = ?1 AND token IS NOT NULL"
 
-/* --------------------------------------------------------------------- push */
-
-/* HOWDAH_END: there is no live job with this dedup key. */
-static int find_twin(hw_sqlite_jobs *jobs, hw_str dedup, int64_t *ret_id, howdah_error *reterr)
-{
-    sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_stmt(jobs->store, HW_SLOT_JOB_DEDUP, DEDUP_SQL, &stmt, reterr);
-
-    if (s < 0)
-        return s;
-    (void)sqlite3_bind_int64(stmt, 1, jobs->queue.id);
-    hw_sqlite_bind_str(stmt, 2, dedup);
-    s = hw_sqlite_step(jobs->store, stmt, "look for a job", reterr);
-    if (s == HOWDAH_OK)
-        *ret_id = sqlite3_column_int64(stmt, 0);
-    (void)sqlite3_reset(stmt);
-    (void)sqlite3_clear_bindings(stmt);
-    return s;
-}
-
-static int64_t due_at_us(const hw_push *push, int64_t now_us)
-{
-    if (push->run_at_us != HW_TIME_ABSENT)
-        return push->run_at_us > now_us ? push->run_at_us : now_us;
-    assert(push->delay_us >= 0);
-    return push->delay_us < HW_TIME_MAX_US - now_us ? now_us + push->delay_us : HW_TIME_MAX_US;
-}
-
-static int insert_job(hw_sqlite_jobs *jobs, const hw_push *push, int64_t id, howdah_error *reterr)
-{
-    sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_stmt(jobs->store, HW_SLOT_JOB_INSERT, INSERT_SQL, &stmt, reterr);
-
-    if (s < 0)
-        return s;
-    (void)sqlite3_bind_int64(stmt, 1, id);
-    (void)sqlite3_bind_int64(stmt, 2, jobs->queue.id);
-    (void)sqlite3_bind_int(stmt, 3, push->priority);
-    (void)sqlite3_bind_int64(stmt, 4, due_at_us(push, jobs->now_us));
-    (void)sqlite3_bind_int(stmt, 5, push->max_attempts);
-    hw_sqlite_bind_str(stmt, 6, push->key);
-    hw_sqlite_bind_str(stmt, 7, push->dedup);
-    s = hw_sqlite_step(jobs->store, stmt, "push", reterr);
-    (void)sqlite3_clear_bindings(stmt);
-    return s;
-}
-
-static int insert_data(hw_sqlite_jobs *jobs, const hw_push *push, int64_t id, howdah_error *reterr)
-{
-    sqlite3_stmt *stmt = NULL;
-    int s = hw_sqlite_stmt(jobs->store, HW_SLOT_JOB_DATA_INSERT, INSERT_DATA_SQL, &stmt, reterr);
-
-    if (s < 0)
-        return s;
-    (void)sqlite3_bind_int64(stmt, 1, id);
-    (void)sqlite3_bind_int64(stmt, 2, jobs->queue.id);
-    (void)sqlite3_bind_int64(stmt, 3, jobs->now_us);
-    (void)sqlite3_bind_int(stmt, 4, push->priority);
-    (void)sqlite3_bind_int(stmt, 5, push->max_attempts);
-    if (push->has_causation)
-        hw_sqlite_bind_uuid(stmt, 6, &push->causation_id);
-    hw_sqlite_bind_str(stmt, 7, push->key);
-    hw_sqlite_bind_str(stmt, 8, push->dedup);
-    hw_sqlite_bind_str(stmt, 9, push->correlation_id);
-    hw_sqlite_bind_str(stmt, 10, push->content_type);
-    hw_sqlite_bind_str(stmt, 11, push->headers);
-    if (!push->content_type.s)
-        hw_sqlite_bind_str(stmt, 12, push->data);
-    else
-        (void)sqlite3_bind_blob64(stmt, 13, push->data.s, push->data.len, SQLITE_STATIC);
-    s = hw_sqlite_step(jobs->store, stmt, "push", reterr);
-    (void)sqlite3_clear_bindings(stmt); /* the texts are the caller's */
-    return s;
-}
-
-static int push_one(hw_sqlite_jobs *jobs, const hw_push *push, int64_t id,
-                    howdah_pushed *ret_pushed, howdah_error *reterr)
-{
-    int s = HOWDAH_END;
-
-    assert(push->data.s);
-    *ret_pushed = (howdah_pushed){.id = id};
-    if (push->dedup.s)
-        s = find_twin(jobs, push->dedup, &ret_pushed->id, reterr);
-    if (s != HOWDAH_END) {
-        ret_pushed->existed = s == HOWDAH_OK;
-        return s;
-    }
-    s = insert_job(jobs, push, id, reterr);
-    if (s >= 0)
-        s = insert_data(jobs, push, id, reterr);
-    jobs->readied = true;
-    return s < 0 ? s : HOWDAH_OK;
-}
-
-/* Numbers of jobs that existed already are not used. */
-static int push_all(hw_sqlite_jobs *jobs, hw_str queue, const hw_push *list, size_t n,
-                    howdah_pushed *ret_pushed, howdah_error *reterr)
-{
-    int64_t first = 0;
-    int s = hw_sqlite_make_queue(jobs, queue, reterr);
-
-    if (s >= 0)
-        s = hw_sqlite_draw(jobs->store, "job", (int64_t)n, &first, reterr);
-    for (size_t i = 0; s >= 0 && i < n; i++) {
-        s = push_one(jobs, &list[i], first + (int64_t)i, &ret_pushed[i], reterr);
-        if (s >= 0 && (i + 1) % INTERRUPT_EVERY == 0)
-            s = hw_sqlite_check_interrupt(jobs->store, reterr);
-    }
-    return s;
-}
-
-static int queue_push(hw_store *base, hw_str queue, const hw_push *list, size_t n,
-                      howdah_pushed *ret_pushed, howdah_error *reterr)
-{
-    hw_sqlite_jobs jobs;
-    int s = hw_sqlite_jobs_enter(&jobs, (hw_sqlite *)base, true, reterr);
-
-    if (s < 0)
-        return s;
-    s = push_all(&jobs, queue, list, n, ret_pushed, reterr);
-    return hw_sqlite_jobs_leave(&jobs, s, reterr);
-}
-
 /* -------------------------------------------------------------------- claim */
 
+/* A copy of a job (I3), and the block that its texts lie in. */
 typedef struct claimed {
     howdah_job job;
     char *texts;
@@ -202,6 +64,7 @@ typedef struct claiming {
     bool over; /* nothing can be added: a suspect goes alone, or there are bytes enough */
 } claiming;
 
+/* The list itself stays: a second try uses it again. */
 static void drop_claimed(claiming *c)
 {
     for (size_t i = 0; i < c->n; i++)
@@ -210,11 +73,13 @@ static void drop_claimed(claiming *c)
     c->bytes = 0;
 }
 
+/* Doubling: a claim of one job should not pay for 10,000. */
 static bool make_room(claiming *c)
 {
     size_t room = c->room > 0 ? 2 * c->room : 16;
     claimed *list;
 
+    assert(c->n <= c->room);
     if (c->n < c->room)
         return true;
     list = hw_realloc(c->list, room * sizeof *list);
@@ -251,10 +116,12 @@ static int choose(claiming *c, sqlite3_stmt *stmt, howdah_error *reterr)
     }
     c->list[c->n++] = one;
     c->bytes += bytes;
+    assert((int64_t)c->n <= c->want);
     c->over = one.job.suspect || c->bytes >= CLAIM_BYTES_MAX;
     return HOWDAH_OK;
 }
 
+/* The statement ends when there is enough; that it was not read to its end does not matter. */
 static int choose_of_level(claiming *c, int64_t priority, howdah_error *reterr)
 {
     hw_sqlite *store = c->jobs->store;
@@ -279,7 +146,7 @@ static int choose_of_level(claiming *c, int64_t priority, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* The first priority behind the one given, and when its first job is due; HOWDAH_END: none. */
+/* The first priority after the one given, and when its first job is due; HOWDAH_END: none. */
 static int next_level(hw_sqlite_jobs *jobs, int64_t *priority, int64_t *ret_due_us,
                       howdah_error *reterr)
 {
@@ -292,6 +159,7 @@ static int next_level(hw_sqlite_jobs *jobs, int64_t *priority, int64_t *ret_due_
     (void)sqlite3_bind_int64(stmt, 2, *priority);
     s = hw_sqlite_step(jobs->store, stmt, "claim", reterr);
     if (s == HOWDAH_OK) {
+        assert(sqlite3_column_int64(stmt, 0) > *priority); /* so that it ends */
         *priority = sqlite3_column_int64(stmt, 0);
         *ret_due_us = sqlite3_column_int64(stmt, 1);
         (void)sqlite3_reset(stmt);
@@ -328,6 +196,7 @@ static int lease_jobs(claiming *c, howdah_error *reterr)
     sqlite3_stmt *stmt = NULL;
     int s = hw_sqlite_draw(jobs->store, "token", 1, &token, reterr);
 
+    assert(c->n > 0 && (s < 0 || token > 0));
     if (s >= 0)
         s = hw_sqlite_stmt(jobs->store, HW_SLOT_JOB_CLAIM, CLAIM_SQL, &stmt, reterr);
     if (s < 0)
@@ -427,6 +296,10 @@ static int report_claim(claiming *c, int64_t room, hw_claim_report *report, howd
     return s;
 }
 
+/*
+ * A queue that does not exist is empty.  Leases that ran out come first (I5): their jobs may be
+ * claimed at once.
+ */
 static int claim_jobs(claiming *c, hw_claim_report *report, howdah_error *reterr)
 {
     int64_t given_back = 0;
@@ -446,8 +319,9 @@ static int claim_jobs(claiming *c, hw_claim_report *report, howdah_error *reterr
     return s < 0 ? s : report_claim(c, room, report, reterr);
 }
 
-/* --------------------------------------------------------------------- turn */
+/* ----------------------------------------------------------------- exchange */
 
+/* What was asked, and where the answers go. */
 typedef struct exchange {
     const hw_ack *acks;
     size_t n;
@@ -465,7 +339,7 @@ static int run_exchange(exchange *t, claiming *c, howdah_error *reterr)
         s = hw_sqlite_ack_job(c->jobs, &t->acks[i], &t->acked[i], reterr);
     if (s >= 0 && t->claim)
         s = claim_jobs(c, &t->report, reterr);
-    /* What this turn has made ready it has taken itself, but for what it left. */
+    /* What this exchange has made ready it has taken itself, but for what it left. */
     c->jobs->readied = c->jobs->readied && (!t->claim || t->report.more);
     return s;
 }
@@ -491,6 +365,7 @@ static int try_exchange(hw_sqlite *store, exchange *t, bool synced, claiming *c,
     return again ? HOWDAH_END : s;
 }
 
+/* Only FAIL is known beforehand; a RETRY may fail as well, and then I1 costs a second try. */
 static bool has_failure(const hw_ack *acks, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -499,9 +374,10 @@ static bool has_failure(const hw_ack *acks, size_t n)
     return false;
 }
 
-static int queue_exchange(hw_store *base, const hw_ack *acks, size_t n,
-                          howdah_ack_outcome *ret_acked, const hw_claim *claim, hw_job_fn fn,
-                          void *ctx, hw_claim_report *ret_report, howdah_error *reterr)
+/* fn runs after the commit, outside of any transaction (I3). */
+int hw_sqlite_exchange(hw_store *base, const hw_ack *acks, size_t n, howdah_ack_outcome *ret_acked,
+                       const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
+                       howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
     exchange t = {.acks = acks, .n = n, .claim = claim};
@@ -521,25 +397,3 @@ static int queue_exchange(hw_store *base, const hw_ack *acks, size_t n,
     hw_free(c.list);
     return s;
 }
-
-const hw_queue_ops hw_sqlite_queue_ops = {
-    .push = queue_push,
-    .exchange = queue_exchange,
-    .maintain = hw_sqlite_queue_maintain,
-    .queue_put = hw_sqlite_queue_put,
-    .queue_pause = hw_sqlite_queue_pause,
-    .queue_load = hw_sqlite_queue_load,
-    .queue_list = hw_sqlite_queue_list,
-    .queue_summary = hw_sqlite_queue_summary,
-    .queue_purge = hw_sqlite_queue_purge,
-    .job_load = hw_sqlite_job_load,
-    .job_cancel = hw_sqlite_job_cancel,
-    .job_rerun = hw_sqlite_job_rerun,
-    .log = hw_sqlite_queue_log,
-    .dead_letters_set_state = hw_sqlite_job_dead_letters_mark,
-    .verify = hw_sqlite_queue_verify,
-    .bind = hw_sqlite_queue_bind,
-    .unbind = hw_sqlite_queue_unbind,
-    .bindings = hw_sqlite_queue_bindings,
-    .route = hw_sqlite_route,
-};

@@ -1,14 +1,14 @@
 /*
- * queue.c - pushing, claiming and acking on PostgreSQL.
+ * queue_exchange.c - a worker's round trip on PostgreSQL: verdicts on the jobs it had, and a claim.
  *
- *   I1  A turn is one statement, so one transaction and one round trip.  For one job after another
- *       it is exchange_one()'s; if that finds that the queue is not a plain one, the claim is a
- * second statement, and for the next second the general way is taken at once.  So it is if there is
- *       nothing on the only level that exchange_one() looks at.
+ *   I1  An exchange is one statement, so one transaction and one round trip.  For one job after
+ *       another it is exchange_one()'s; if that finds that the queue is not a plain one, the claim
+ *       is a second statement, and for the next second the general way is taken at once.  So it is
+ *       if there is nothing on the only level that exchange_one() looks at.
  *   I2  It waits for the disk only if a job may fail by it; on the caller's connection that is the
  *       caller's business.
  *   I3  A claim that comes back short asks what is to come; one that comes back with nothing looks
- *       once more, from the beginning of the queue, if a lease has run out or if it started behind
+ *       once more, from the beginning of the queue, if a lease has run out or if it started above
  *       floors and may walk (floors.c).
  *   I4  A claim is bounded in bytes, by claim_jobs().  The next one asks for about as many jobs as
  *       that gave, so that not too many are taken and put back.
@@ -21,186 +21,9 @@
 
 #define CLAIM_BYTES ((size_t)4 * 1024 * 1024) /* the same number is in queue_claim.sql */
 
-/* --------------------------------------------------------------------- push */
+/* ----------------------------------------------------------------- exchange */
 
-typedef hw_str (*text_of)(const hw_push *job);
-
-static bool any_has(const hw_push *jobs, size_t n, text_of get)
-{
-    for (size_t i = 0; i < n; i++)
-        if (get(&jobs[i]).s)
-            return true;
-    return false;
-}
-
-/* What no job has is no array: the server has nothing to unpack. */
-static void put_texts(hw_pg_arrays *a, Oid element, const hw_push *jobs, size_t n, text_of get)
-{
-    hw_pg_array array;
-
-    if (!any_has(jobs, n, get)) {
-        hw_pg_arrays_skip(a);
-        return;
-    }
-    hw_pg_arrays_begin(a, element, n, &array);
-    for (size_t i = 0; i < n; i++) {
-        hw_str text = get(&jobs[i]);
-
-        if (text.s)
-            hw_pg_array_put(a->out, text.s, text.len);
-        else
-            hw_pg_array_put_null(a->out, &array);
-    }
-}
-
-static hw_str json_of(const hw_push *job)
-{
-    return job->content_type.s ? HW_STR_NULL : job->data;
-}
-
-static hw_str bytes_of(const hw_push *job)
-{
-    return job->content_type.s ? job->data : HW_STR_NULL;
-}
-
-static hw_str content_type_of(const hw_push *job)
-{
-    return job->content_type;
-}
-
-static hw_str headers_of(const hw_push *job)
-{
-    return job->headers;
-}
-
-static hw_str key_of(const hw_push *job)
-{
-    return job->key;
-}
-
-static hw_str dedup_of(const hw_push *job)
-{
-    return job->dedup;
-}
-
-static hw_str correlation_of(const hw_push *job)
-{
-    return job->correlation_id;
-}
-
-static void put_times(hw_pg_arrays *a, const hw_push *jobs, size_t n)
-{
-    hw_pg_array array;
-    bool delays = false;
-    bool times = false;
-
-    for (size_t i = 0; i < n; i++) {
-        delays |= jobs[i].delay_us != 0;
-        times |= jobs[i].run_at_us != HW_TIME_ABSENT;
-    }
-    if (delays)
-        hw_pg_arrays_begin(a, HW_OID_INT8, n, &array);
-    else
-        hw_pg_arrays_skip(a);
-    for (size_t i = 0; delays && i < n; i++)
-        hw_pg_array_put_int8(a->out, jobs[i].delay_us);
-    if (times)
-        hw_pg_arrays_begin(a, HW_OID_TIMESTAMPTZ, n, &array);
-    else
-        hw_pg_arrays_skip(a);
-    for (size_t i = 0; times && i < n; i++) {
-        if (jobs[i].run_at_us == HW_TIME_ABSENT)
-            hw_pg_array_put_null(a->out, &array);
-        else
-            hw_pg_array_put_int8(a->out, jobs[i].run_at_us - HW_PG_EPOCH_US);
-    }
-}
-
-static int32_t priority_of(const hw_push *job)
-{
-    return job->priority;
-}
-
-static int32_t max_attempts_of(const hw_push *job)
-{
-    return job->max_attempts;
-}
-
-static void put_numbers(hw_pg_arrays *a, const hw_push *jobs, size_t n,
-                        int32_t (*get)(const hw_push *job))
-{
-    hw_pg_array array;
-    bool any = false;
-
-    for (size_t i = 0; i < n && !any; i++)
-        any = get(&jobs[i]) != 0;
-    if (!any) {
-        hw_pg_arrays_skip(a);
-        return;
-    }
-    hw_pg_arrays_begin(a, HW_OID_INT4, n, &array);
-    for (size_t i = 0; i < n; i++)
-        hw_pg_array_put_int4(a->out, get(&jobs[i]));
-}
-
-static void put_causations(hw_pg_arrays *a, const hw_push *jobs, size_t n)
-{
-    hw_pg_array array;
-    bool any = false;
-
-    for (size_t i = 0; i < n && !any; i++)
-        any = jobs[i].has_causation;
-    if (!any) {
-        hw_pg_arrays_skip(a);
-        return;
-    }
-    hw_pg_arrays_begin(a, HW_OID_UUID, n, &array);
-    for (size_t i = 0; i < n; i++) {
-        if (jobs[i].has_causation)
-            hw_pg_array_put(a->out, jobs[i].causation_id.b, sizeof jobs[i].causation_id.b);
-        else
-            hw_pg_array_put_null(a->out, &array);
-    }
-}
-
-int hw_pg_push(hw_store *store, hw_str queue, const hw_push *jobs, size_t n,
-               howdah_pushed *ret_pushed, howdah_error *reterr)
-{
-    hw_pg *pg = (hw_pg *)store;
-    hw_pg_call call = {.statement = HW_PG_JOB_PUSH, .writes = true};
-    hw_pg_arrays a = {.out = &pg->params};
-    PGresult *result = NULL;
-    int s = hw_pg_ready(pg, reterr);
-
-    if (s < 0 || n == 0)
-        return s;
-    hw_buf_clear(a.out);
-    put_texts(&a, HW_OID_JSON, jobs, n, json_of);
-    put_texts(&a, HW_OID_BYTEA, jobs, n, bytes_of);
-    put_texts(&a, HW_OID_TEXT, jobs, n, content_type_of);
-    put_texts(&a, HW_OID_JSON, jobs, n, headers_of);
-    put_times(&a, jobs, n);
-    put_numbers(&a, jobs, n, priority_of);
-    put_numbers(&a, jobs, n, max_attempts_of);
-    put_texts(&a, HW_OID_TEXT, jobs, n, key_of);
-    put_texts(&a, HW_OID_TEXT, jobs, n, dedup_of);
-    put_texts(&a, HW_OID_TEXT, jobs, n, correlation_of);
-    put_causations(&a, jobs, n);
-    s = hw_buf_check(a.out, reterr);
-    if (s < 0)
-        return s;
-    hw_pg_param_str(&call, queue);
-    hw_pg_param_arrays(&call, &a);
-    s = hw_pg_exec(pg, &call, &result, reterr);
-    for (int i = 0; s >= 0 && i < PQntuples(result); i++)
-        ret_pushed[i] = (howdah_pushed){.id = hw_pg_get_int8(result, i, 0),
-                                        .existed = hw_pg_get_bool(result, i, 1)};
-    PQclear(result);
-    return s;
-}
-
-/* --------------------------------------------------------------------- turn */
-
+/* The columns of CLAIMED (sql_queue.c), after the outcomes of the verdicts. */
 enum claimed_column {
     OUTCOMES,
     ID,
@@ -230,6 +53,9 @@ enum claimed_column {
     BEGUN_AT
 };
 
+/*
+ * The texts are the result's.  Queue and worker are what was asked with: they do not travel back.
+ */
 static void decode_claimed(const PGresult *r, int row, const hw_claim *claim, howdah_job *job)
 {
     *job = (howdah_job){
@@ -260,6 +86,7 @@ static void decode_claimed(const PGresult *r, int row, const hw_claim *claim, ho
     job->data = hw_pg_get_str(r, row, job->content_type.s ? BYTES : DATA);
 }
 
+/* The last claimed job of a level is the place that the claim has passed (floors.c). */
 static bool is_last_of_level(const PGresult *r, int row)
 {
     return row + 1 == PQntuples(r) ||
@@ -282,6 +109,7 @@ static void pass(hw_pg *pg, hw_str queue, const PGresult *r)
     }
 }
 
+/* The levels that have a floor. */
 static void put_levels(hw_pg_arrays *a, const hw_pg_floor *floors, size_t n)
 {
     hw_pg_array array;
@@ -291,6 +119,7 @@ static void put_levels(hw_pg_arrays *a, const hw_pg_floor *floors, size_t n)
         hw_pg_array_put_int4(a->out, floors[i].level);
 }
 
+/* A floor is a place in the index: level, due time and id, an array of each. */
 static void put_floors(hw_pg_arrays *a, const hw_pg_floor *floors, size_t n)
 {
     hw_pg_array array;
@@ -311,6 +140,7 @@ typedef struct ack_shape {
     bool may_fail;
 } ack_shape;
 
+/* RETRY may fail, too: the job may have no attempt left. */
 static ack_shape shape_of(const hw_ack *acks, size_t n)
 {
     ack_shape shape = {0};
@@ -325,6 +155,7 @@ static ack_shape shape_of(const hw_ack *acks, size_t n)
     return shape;
 }
 
+/* Ids, tokens and verdicts; texts and pauses only if there are any. */
 static void put_acks(hw_pg_arrays *a, const hw_ack *acks, size_t n, ack_shape shape)
 {
     hw_pg_array array;
@@ -357,6 +188,7 @@ static void put_acks(hw_pg_arrays *a, const hw_ack *acks, size_t n, ack_shape sh
 /* A slice of the arrays that were written, as the call's next parameters. */
 static void param_slice(hw_pg_call *call, const hw_pg_arrays *a, int from, int n)
 {
+    assert(from >= 0 && from + n <= a->n);
     for (int i = from; i < from + n; i++) {
         size_t end = i + 1 < a->n ? a->start[i + 1] : a->out->len;
 
@@ -364,6 +196,7 @@ static void param_slice(hw_pg_call *call, const hw_pg_arrays *a, int from, int n
     }
 }
 
+/* A round trip on its way: what was asked, and how the claim looks for jobs. */
 typedef struct exchange {
     hw_pg *pg;
     const hw_ack *acks;
@@ -376,6 +209,7 @@ typedef struct exchange {
     int64_t asked; /* jobs */
 } exchange;
 
+/* ret_next: the first array that comes after those of the verdicts. */
 static void param_acks(hw_pg_call *call, const hw_pg_arrays *a, ack_shape shape, int *ret_next)
 {
     int next = 3;
@@ -392,6 +226,10 @@ static void param_acks(hw_pg_call *call, const hw_pg_arrays *a, ack_shape shape,
     *ret_next = next;
 }
 
+/*
+ * One statement of three: verdicts and a claim, or only one of them (I1).  The parameters of each
+ * are those of the function that it calls, in its order.
+ */
 static int send_exchange(exchange *t, PGresult **ret_result, howdah_error *reterr)
 {
     hw_pg *pg = t->pg;
@@ -435,6 +273,7 @@ static int send_exchange(exchange *t, PGresult **ret_result, howdah_error *reter
     return hw_pg_exec(pg, &call, ret_result, reterr);
 }
 
+/* One digit for each verdict, in the order in which they were sent. */
 static void take_outcomes(const PGresult *r, size_t n, howdah_ack_outcome *ret_acked)
 {
     hw_str digits = PQntuples(r) > 0 ? hw_pg_get_str(r, 0, 0) : HW_STR_NULL;
@@ -447,7 +286,7 @@ static void take_outcomes(const PGresult *r, size_t n, howdah_ack_outcome *ret_a
 }
 
 /*
- * I4.  What is left of a claim was put back by claim_jobs() behind so many bytes; it counts them by
+ * I4.  What is left of a claim was put back by claim_jobs() after so many bytes; it counts them by
  * what is stored, and large ones fourfold, because they may be compressed.
  */
 static void judge_bytes(exchange *t, int64_t n, size_t bytes, hw_claim_report *report)
@@ -469,6 +308,7 @@ static void hand_over(exchange *t, const PGresult *r, hw_job_fn fn, void *ctx,
     size_t bytes = 0;
     bool wanted = true;
 
+    assert(PQnfields(r) == BEGUN_AT + 1);
     for (int row = 0; row < PQntuples(r); row++) {
         howdah_job job;
 
@@ -486,6 +326,10 @@ static void hand_over(exchange *t, const PGresult *r, hw_job_fn fn, void *ctx,
     judge_bytes(t, report->n - before, bytes, report);
 }
 
+/*
+ * When it pays to ask again: the next job that is due, or the next lease that may run out.  Leases
+ * are looked at only now and then (floors.c); between two looks the last answer counts down.
+ */
 static int outlook(hw_pg *pg, hw_str queue, hw_claim_report *report, howdah_error *reterr)
 {
     hw_pg_call call = {.statement = HW_PG_QUEUE_OUTLOOK};
@@ -535,6 +379,9 @@ static void free_floors(hw_pg *pg, hw_str queue)
     PQclear(result);
 }
 
+/*
+ * The second look of I3: from the beginning of the queue, and leases that ran out are given back.
+ */
 static int claim_again(exchange *t, hw_job_fn fn, void *ctx, hw_claim_report *report,
                        howdah_error *reterr)
 {
@@ -544,6 +391,7 @@ static int claim_again(exchange *t, hw_job_fn fn, void *ctx, hw_claim_report *re
     PGresult *result = NULL;
     int s;
 
+    assert(report->n == 0); /* a claim that got something is not repeated */
     rest.n -= report->n;
     s = send_exchange(&again, &result, reterr);
     if (s >= 0) {
@@ -591,8 +439,9 @@ static int exchange_of_one(exchange *t, howdah_ack_outcome *ret_acked, hw_job_fn
                            reterr);
     if (s < 0 || *ret_done == HW_PG_ONE_NOTHING)
         return s;
+    assert(report->n == (*ret_done == HW_PG_ONE_CLAIMED));
     *ret_acked = HOWDAH_ACKED_DONE;
-    t->n = 0;
+    t->n = 0; /* what is still to do is a claim alone */
     if (*ret_done == HW_PG_ONE_ACKED)
         hw_pg_floors_are_not_for_one(pg, t->claim->queue);
     if (*ret_done == HW_PG_ONE_CLAIMED && t->look)
@@ -602,6 +451,7 @@ static int exchange_of_one(exchange *t, howdah_ack_outcome *ret_acked, hw_job_fn
     return s;
 }
 
+/* What this claim has done for the floors is noted, so that the next ones need not do it again. */
 static int exchange_of_many(exchange *t, howdah_ack_outcome *ret_acked, hw_job_fn fn, void *ctx,
                             hw_claim_report *report, howdah_error *reterr)
 {
@@ -629,6 +479,10 @@ static int exchange_of_many(exchange *t, howdah_ack_outcome *ret_acked, hw_job_f
     return s;
 }
 
+/*
+ * Once verdicts are stored, the call has succeeded: an error after that must not make the worker
+ * repeat them.
+ */
 int hw_pg_exchange(hw_store *store, const hw_ack *acks, size_t n, howdah_ack_outcome *ret_acked,
                    const hw_claim *claim, hw_job_fn fn, void *ctx, hw_claim_report *ret_report,
                    howdah_error *reterr)
@@ -641,6 +495,7 @@ int hw_pg_exchange(hw_store *store, const hw_ack *acks, size_t n, howdah_ack_out
 
     if (s < 0 || (n == 0 && !claim))
         return s;
+    assert(!claim || (claim->n >= 1 && claim->n <= HOWDAH_JOBS_MAX));
     t.tidy = claim && hw_pg_floors_may_tidy(pg, claim->queue);
     t.look = claim && hw_pg_floors_may_look(pg, claim->queue);
     s = exchange_of_one(&t, ret_acked, fn, ctx, &report, &done, reterr);
@@ -656,6 +511,6 @@ int hw_pg_exchange(hw_store *store, const hw_ack *acks, size_t n, howdah_ack_out
         s = look_around(&t, fn, ctx, &report, n > 0 ? NULL : reterr);
     report.more |= report.n == claim->n;
     *ret_report = report;
-    /* The verdicts are stored: the next turn will say what is wrong with the store. */
+    /* The verdicts are stored: the next exchange will say what is wrong with the store. */
     return n > 0 ? HOWDAH_OK : s;
 }
