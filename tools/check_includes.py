@@ -4,7 +4,7 @@
   base     nothing of ours but itself and the public header's types
   engine   base; pure: no clock, no randomness, no input and output, no threads
   store    base and engine; pg and sqlite do not know one another
-  bus      base, engine and the store's contract, not its engines (but for caller.c)
+  bus      base, engine and the store's contract, not its engines (but for caller_tx.c)
   cli      the public headers and base, as any program outside would; only out/out.c writes to
            stdout and stderr, so that nothing reaches a terminal past it
   bench    the same, and how the command prints; cli/cmd/bench.c is its only door
@@ -34,19 +34,19 @@ MAY = {
 # The dispatcher of stores has to know the stores; so has the call on the caller's own connection.
 MAY_ALSO = {
     "store/store.c": ["store/pg", "store/sqlite"],
-    "bus/caller.c": ["store/pg", "store/sqlite"],
+    "bus/caller_tx.c": ["store/pg", "store/sqlite"],
     "cli/cmd/bench.c": ["bench"],
 }
 # Drivers, and the folders or files that may speak to them.
 DRIVERS = {
     "libpq-fe.h": ["store/pg", "bench"],
-    "howdah/howdah_pg.h": ["store/pg", "bus/caller.c"],
+    "howdah/howdah_pg.h": ["store/pg", "bus/caller_tx.c"],
     "sqlite3.h": ["store/sqlite", "bench"],
-    "howdah/howdah_sqlite.h": ["store/sqlite", "bus/caller.c"],
+    "howdah/howdah_sqlite.h": ["store/sqlite", "bus/caller_tx.c"],
 }
 IMPURE_HEADERS = re.compile(
     r"^(time|unistd|fcntl|poll|pthread|signal|threads|sys/.*|netdb|arpa/.*|openssl/.*)\.h$")
-IMPURE_OURS = {"base/random.h", "base/fault.h", "base/log.h"}
+IMPURE_OURS = {"base/random.h", "base/fault.h", "base/log_hook.h"}
 IMPURE_CALLS = re.compile(
     r"\b(time|clock|clock_gettime|gettimeofday|rand|random|srand|rand_r|drand48|getrandom|getenv|"
     r"fopen|fclose|fread|fwrite|fprintf|printf|puts|fputs|open|read|write|nanosleep|usleep|sleep|"

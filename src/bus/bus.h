@@ -4,8 +4,8 @@
 
 #include <howdah/howdah.h>
 
+#include "bus/entry.h"
 #include "bus/settings.h"
-#include "bus/use.h"
 #include "store/store.h"
 
 /* One more session of the same bus; interrupt may be NULL. */
@@ -17,7 +17,7 @@ struct hw_queues;
 
 struct howdah_bus {
     hw_store *store;
-    hw_use use;              /* who is inside: use.h */
+    hw_use use;              /* who is inside: entry.h */
     hw_interrupt *interrupt; /* of a side: never raised, see hw_bus_waits_for() */
     hw_interrupt waits;      /* raised with it, and when a runner or worker is stopped */
     size_t payload_bytes_max;
@@ -71,8 +71,8 @@ int hw_append_correction(hw_store *store, const hw_interrupt *interrupt, size_t 
                          howdah_error *reterr);
 
 /*
- * In the transaction of the handler that calls (use.h I4); each works in a savepoint of its own, so
- * that what is refused leaves the transaction as it was.
+ * In the transaction of the handler that calls (entry.h I4); each works in a savepoint of its own,
+ * so that what is refused leaves the transaction as it was.
  */
 int hw_join_append(const howdah_bus *bus, hw_store *tx, const howdah_event *const *events, size_t n,
                    const howdah_append_options *options, howdah_position *ret_positions,

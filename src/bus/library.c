@@ -1,7 +1,7 @@
 /* library.c - what belongs to the whole library: version, hooks. */
 #include <howdah/howdah.h>
 
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/mem.h"
 
 const char *howdah_version(void)

@@ -10,9 +10,9 @@
  *   I3  A checkpoint alone is not durable at once: a crash of the server takes it back, unless
  *       something durable was committed after it.
  *   I4  Behind a pooler a handle keeps its session when the server under it is replaced or crashes,
- *       unless a transaction was open.  As with PostgreSQL (store/pg/evidence.c) only an answer can
- *       tell that the log is another one: by its name, by fewer numbers drawn than before, or by an
- *       event that is not there.  Then the session's number is another one.
+ *       unless a transaction was open.  As with PostgreSQL (store/pg/hole_evidence.c) only an
+ * answer can tell that the log is another one: by its name, by fewer numbers drawn than before, or
+ * by an event that is not there.  Then the session's number is another one.
  */
 #ifndef HW_TESTS_SIM_FAKE_H
 #define HW_TESTS_SIM_FAKE_H

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "poor.h"
+#include "low_memory.h"
 #include "suite.h"
 
 static int keep_token(void *ctx, const hw_sub_row *r)

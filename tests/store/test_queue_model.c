@@ -17,7 +17,7 @@
 
 #include "base/random.h"
 #include "jobs.h"
-#include "poor.h"
+#include "low_memory.h"
 
 #define JOBS_MAX 2000
 #define KEYS 4 /* the first stands for none */

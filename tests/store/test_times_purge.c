@@ -3,7 +3,7 @@
 
 #include "flaky.h"
 #include "jobs.h"
-#include "poor.h"
+#include "low_memory.h"
 #include "times.h"
 
 #define DAY INT64_C(86400000000)

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/log_hook.h"
 
 static void every_status_has_a_name_a_text_and_an_exit_code(void **state)
 {

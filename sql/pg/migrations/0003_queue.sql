@@ -17,7 +17,7 @@
 --   I4  due_at is taken after the transaction has its xid and its lock on jobs, and is never in the
 --       past of that moment.  So once all older transactions that have written to jobs are over,
 --       nothing that a claim has passed by can still turn up: the next one starts after it (see
---       src/store/pg/floors.c).
+--       src/store/pg/queue_floors.c).
 --   I5  key_holders has one row for each key that has a job under way or on hold: its primary key
 --       is what keeps two jobs of one key apart.  A job that meets a held key is set aside
 --       (due_at = infinity).  The transaction that gives the key back makes the earliest of them due,

@@ -463,7 +463,7 @@ int hw_append_correction(hw_store *store, const hw_interrupt *interrupt, size_t 
     return carry_out(&call, payload_bytes_max, ret_position, reterr);
 }
 
-/* Inside a handler with a transaction the append joins that transaction (use.h I4). */
+/* Inside a handler with a transaction the append joins that transaction (entry.h I4). */
 int howdah_append_batch(howdah_bus *bus, const howdah_event *const *events, size_t n,
                         const howdah_append_options *options, howdah_position *ret_positions,
                         howdah_error *reterr)

@@ -373,7 +373,7 @@ int hw_correct_on(hw_store *store, const hw_interrupt *interrupt, size_t payload
     return s;
 }
 
-/* Inside a handler with a transaction the correction joins that transaction (use.h I4). */
+/* Inside a handler with a transaction the correction joins that transaction (entry.h I4). */
 int howdah_correct(howdah_bus *bus, const howdah_correction *correction,
                    howdah_position *ret_position, howdah_error *reterr)
 {

@@ -53,7 +53,7 @@ static int to_query(const howdah_reader_options *o, hw_query *q, howdah_error *r
     return HOWDAH_OK;
 }
 
-/* Called when nobody is inside the reader any more (use.h I6). */
+/* Called when nobody is inside the reader any more (entry.h I6). */
 static void close_reader(hw_closing *closing)
 {
     howdah_reader *reader = (howdah_reader *)closing; /* its first member */
@@ -146,7 +146,7 @@ static int next_batch(howdah_reader *reader, howdah_error *reterr)
 
 /*
  * An upcast step is the user's code and may close this very reader: while it runs, closing is put
- * off (use.h I6).  After an error the position is unknown, so every later call fails, too.
+ * off (entry.h I6).  After an error the position is unknown, so every later call fails, too.
  */
 int howdah_reader_next(howdah_reader *reader, const howdah_event **ret_event, howdah_error *reterr)
 {

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/mem.h"
 #include "bus/queue/queue.h"
 #include "bus/subscription/subscription.h"

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/text.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/text.h"

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/mem.h"
 #include "bus/subscription/subscription.h"
 

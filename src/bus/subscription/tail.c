@@ -20,7 +20,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/mem.h"
 #include "base/sized.h"
 #include "bus/bus.h"
@@ -175,7 +175,7 @@ static int check(const howdah_tail_options *options, howdah_error *reterr)
     return options->pattern ? hw_rule_pattern(hw_str_of(options->pattern), reterr) : HOWDAH_OK;
 }
 
-/* May run later than howdah_tail_close(), by another thread that may use the bus (use.h I6). */
+/* May run later than howdah_tail_close(), by another thread that may use the bus (entry.h I6). */
 static void close_tail(hw_closing *closing)
 {
     howdah_tail *tail = (howdah_tail *)closing; /* its first member */
@@ -376,7 +376,7 @@ static int give_up(int status, howdah_error *err, howdah_error *reterr)
     return status;
 }
 
-/* The user's upcaster may close the tail that it is called for: then it is closed later (use.h
+/* The user's upcaster may close the tail that it is called for: then it is closed later (entry.h
    I6). */
 static int upcast(howdah_tail *tail, const howdah_event *event, const howdah_event **ret_event,
                   howdah_error *reterr)

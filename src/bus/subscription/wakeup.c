@@ -16,7 +16,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/random.h"
 #include "bus/subscription/subscription.h"
 #include "engine/backoff.h"

@@ -87,8 +87,8 @@ void cli_out_init(cli_out *out, bool json)
     out->err_dumb = environment_is("TERM", "dumb");
     out->err_colour = out->err_terminal && colours_wanted();
     out->utf8 = utf8_wanted();
-    out->harmless =
-        (cli_harmless){.utf8 = out->utf8, .json = out->json, .sink = into_room, .ctx = out};
+    out->sanitizer =
+        (cli_sanitizer){.utf8 = out->utf8, .json = out->json, .sink = into_room, .ctx = out};
     look_at_size(out);
     (void)setvbuf(stderr, NULL, _IOLBF, 0);
 }
@@ -120,7 +120,7 @@ static void flush_room(cli_out *out)
 /* A character that is not complete by now will not be. */
 void cli_out_flush(cli_out *out)
 {
-    cli_harmless_end(&out->harmless);
+    cli_sanitize_end(&out->sanitizer);
     flush_room(out);
 }
 
@@ -145,7 +145,7 @@ static void into_room(void *ctx, const char *bytes, size_t n)
 void cli_out_put(cli_out *out, const void *bytes, size_t n)
 {
     if (out->terminal)
-        cli_harmless_put(&out->harmless, bytes, n);
+        cli_sanitize_put(&out->sanitizer, bytes, n);
     else
         into_room(out, bytes, n);
 }
@@ -237,7 +237,7 @@ void cli_out_style(cli_out *out, cli_style style)
 
     if (!out->colour)
         return;
-    cli_harmless_end(&out->harmless);
+    cli_sanitize_end(&out->sanitizer);
     into_room(out, code, strlen(code));
 }
 
@@ -250,7 +250,7 @@ static void into_stderr(void *ctx, const char *bytes, size_t n)
 /* A whole message under one lock, so that lines of several threads stay apart. */
 void cli_err_vprintf(const cli_out *out, const char *fmt, va_list args)
 {
-    cli_harmless h = {.utf8 = out->utf8, .sink = into_stderr};
+    cli_sanitizer h = {.utf8 = out->utf8, .sink = into_stderr};
     char *text = NULL;
     int n;
 
@@ -264,8 +264,8 @@ void cli_err_vprintf(const cli_out *out, const char *fmt, va_list args)
         return;
     }
     flockfile(stderr);
-    cli_harmless_put(&h, text, (size_t)n);
-    cli_harmless_end(&h);
+    cli_sanitize_put(&h, text, (size_t)n);
+    cli_sanitize_end(&h);
     funlockfile(stderr);
     free(text); /* vasprintf's, not the library's */
 }

@@ -5,7 +5,7 @@
  *   I2  Escape sequences are written to a terminal only, and not with NO_COLOR or TERM=dumb.
  *   I3  After a failed write nothing more is written; code that prints in a loop asks
  *       cli_out_alive() and stops.  A closed pipe is a reader who has seen enough, not an error.
- *   I4  What reaches a terminal is harmless (harmless.h), but for the styles and the rewinding that
+ *   I4  What reaches a terminal is harmless (sanitize.h), but for the styles and the rewinding that
  *       are written here; a pipe or a file gets every byte as it is.  Nobody else in the command
  *       writes to stdout or stderr, but for the commands that it runs.
  */
@@ -18,7 +18,7 @@
 
 #include "base/buf.h"
 #include "base/error.h"
-#include "cli/out/harmless.h"
+#include "cli/out/sanitize.h"
 
 #define CLI_OUT_ROOM 65536u
 
@@ -32,8 +32,8 @@ typedef struct cli_out {
     bool err_terminal;
     bool err_dumb; /* cannot take back what was written */
     bool err_colour;
-    int broken;            /* 0, or errno of the write that failed */
-    cli_harmless harmless; /* for stdout, when it is a terminal */
+    int broken;              /* 0, or errno of the write that failed */
+    cli_sanitizer sanitizer; /* for stdout, when it is a terminal */
     size_t len;
     char room[CLI_OUT_ROOM];
 } cli_out;

@@ -38,8 +38,8 @@ static void get_oldest(const void *thing, cli_value *v)
 #define KIND_PERCENT CLI_NUMBER
 #define KIND_BOOLEAN CLI_BOOL
 /* What 0 is shown as; NULL: as any other value. */
-#define ZERO_DURATION(zero) sizeof zero > 1 ? "0s (" zero ")" : "0s"
-#define ZERO_COUNT(zero) sizeof zero > 1 ? "0 (" zero ")" : NULL
+#define ZERO_DURATION(zero) (sizeof(zero) > 1 ? "0s (" zero ")" : "0s")
+#define ZERO_COUNT(zero) (sizeof(zero) > 1 ? "0 (" zero ")" : NULL)
 #define ZERO_PERCENT(zero) NULL
 #define ZERO_BOOLEAN(zero) NULL
 #define SETTING_NAME(key, member, unit, min, max, def, range, at_zero, help) #member " "

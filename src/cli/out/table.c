@@ -10,7 +10,7 @@
 #include <string.h>
 #include <wchar.h>
 
-#include "cli/out/harmless.h"
+#include "cli/out/sanitize.h"
 
 #define CELL_BYTES_MAX 4096u
 #define CELLS_BYTES_MAX ((size_t)64 * 1024 * 1024)
@@ -33,11 +33,11 @@ static void into_buffer(void *ctx, const char *bytes, size_t n)
 /* On one line: a line break in a cell would break the table. */
 void cli_text_clean(hw_buf *out, hw_str text, size_t bytes_max, bool utf8)
 {
-    cli_harmless h = {.utf8 = utf8, .one_line = true, .sink = into_buffer, .ctx = out};
+    cli_sanitizer h = {.utf8 = utf8, .one_line = true, .sink = into_buffer, .ctx = out};
 
-    cli_harmless_put(&h, text.s, text.len < bytes_max ? text.len : bytes_max);
+    cli_sanitize_put(&h, text.s, text.len < bytes_max ? text.len : bytes_max);
     if (text.len <= bytes_max) /* else the cut may have gone through a character */
-        cli_harmless_end(&h);
+        cli_sanitize_end(&h);
 }
 
 /* Whole characters: a wide one that does not fit is left out. */

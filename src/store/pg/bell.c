@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/mem.h"
 #include "engine/channel.h"
 #include "store/pg/pg.h"

@@ -2,8 +2,7 @@
  * exec.c - every statement passes here: sent, waited for until a deadline, judged.
  *
  *   I1  All answers up to "ready for query" are taken before a statement counts as done (pg.h I2).
- *   I2  A statement that commits by itself and whose connection broke after it was sent has an
- *       unknown outcome.  Before it was sent, it has not: nothing happened.
+ *   I2  What a failure means for the caller is said by outcome.c, the lost COMMIT above all.
  *   I3  At the deadline the server is asked to cancel and gets CANCEL_GRACE_MS to answer; the
  *       answer decides.  Without one the connection is given up.  A server that does not even
  *       answer a ping is not asked: PQcancel() knows no deadline.  An interrupt cancels, too,
@@ -22,7 +21,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "store/pg/pg.h"
@@ -31,143 +30,6 @@
 #define INTERRUPT_GRACE_MS 100
 #define SILENCE_MS 5000
 #define PING_KEYWORDS_MAX 64
-
-/*
- * The message is copied before the PGconn that holds it is freed.  hw_pg_disconnect() leaves
- * the caller's connection alone, so the caller is told that this handle is dead.
- */
-int hw_pg_lost(hw_pg *pg, bool sent, bool writes, howdah_error *reterr)
-{
-    char why[256];
-    int s;
-
-    (void)snprintf(why, sizeof why, "%s", PQerrorMessage(pg->conn));
-    why[strcspn(why, "\n")] = '\0';
-    s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "the connection to PostgreSQL is lost: %s",
-                why[0] ? why : "no reason given");
-    if (reterr && sent && writes) {
-        reterr->flags = HOWDAH_OUTCOME_UNKNOWN;
-        (void)hw_advise(reterr, s,
-                        "it may be stored or not: repeat the call with the same events, "
-                        "that settles it");
-    }
-    if (reterr && pg->caller_owned)
-        reterr->flags |= HOWDAH_HANDLE_DEAD;
-    hw_pg_disconnect(pg);
-    return s;
-}
-
-/* The first line of the server's message; the detail line is for logs. */
-static void copy_message(const PGresult *result, char *out, size_t room)
-{
-    const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-    const char *text = primary ? primary : PQresultErrorMessage(result);
-
-    (void)snprintf(out, room, "%s", text ? text : "");
-    out[strcspn(out, "\n")] = '\0';
-}
-
-/*
- * Our own functions say "rule", "field: rule" or, in a batch, "event 3: field: rule": field and
- * event go into the error's own members.
- */
-static void fail_by_function(const char *message, int status, howdah_error *reterr)
-{
-    const char *rule = message;
-    const char *colon;
-    char *end = NULL;
-    unsigned long event = 0;
-
-    (void)hw_fail(reterr, status, "%s", message);
-    if (strncmp(message, "event ", 6) == 0) {
-        event = strtoul(message + 6, &end, 10);
-        if (event > 0 && strncmp(end, ": ", 2) == 0) {
-            hw_error_at(reterr, event - 1);
-            rule = end + 2;
-        }
-    }
-    colon = strchr(rule, ':');
-    if (reterr && status == HOWDAH_INVALID && colon && strcspn(rule, " ") > (size_t)(colon - rule))
-        (void)snprintf(reterr->field, sizeof reterr->field, "%.*s", (int)(colon - rule), rule);
-}
-
-/*
- * A session that took writes takes none any more: a pooler has led it to a server that is not
- * promoted yet.  The next one finds out, and waits for it.  What a handler has made of its own
- * transaction is the handler's business.
- */
-static bool is_demoted(const hw_pg *pg, const char *sqlstate)
-{
-    return strcmp(sqlstate, "25006") == 0 && pg->was_open && !pg->read_only && !pg->caller_owned &&
-           !pg->in_handler;
-}
-
-/*
- * A schema that was dropped and made anew, say from a dump, has other types, and a statement that
- * was prepared before is refused from then on, before anything of it is done.  What else this
- * session knows is not about that schema either.
- */
-static bool is_outdated(const hw_pg *pg, const PGresult *result, const char *sqlstate)
-{
-    const char *by = PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION);
-
-    return strcmp(sqlstate, "0A000") == 0 && by && strcmp(by, "RevalidateCachedQuery") == 0 &&
-           !pg->caller_owned;
-}
-
-/*
- * Every failed statement ends here.  A result without a SQLSTATE was made by libpq: the
- * connection broke.  With a SQLSTATE nothing was done, unless the server ended the session with
- * it: then a statement that commits by itself has an unknown outcome (I2).
- */
-int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_error *reterr)
-{
-    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
-    const char *constraint = PQresultErrorField(result, PG_DIAG_CONSTRAINT_NAME);
-    char message[400];
-    int status;
-
-    if (!sqlstate)
-        return hw_pg_lost(pg, true, writes, reterr);
-    if (is_outdated(pg, result, sqlstate)) {
-        hw_pg_disconnect(pg);
-        return hw_fail(reterr, HOWDAH_UNAVAILABLE, "the schema was made anew under this session");
-    }
-    status = hw_pg_status_of(sqlstate);
-    if (pg->stopped && strcmp(sqlstate, "57014") == 0)
-        status = HOWDAH_INTERRUPTED;
-    (void)snprintf(pg->constraint, sizeof pg->constraint, "%s", constraint ? constraint : "");
-    copy_message(result, message, sizeof message);
-    if (strncmp(sqlstate, "UH", 2) == 0)
-        fail_by_function(message, status, reterr);
-    else if (status == HOWDAH_INTERRUPTED)
-        (void)hw_fail(reterr, status, "interrupted");
-    else
-        (void)hw_fail(reterr, status, "PostgreSQL: %s", message);
-    if (reterr) {
-        (void)snprintf(reterr->sqlstate, sizeof reterr->sqlstate, "%s", sqlstate);
-        if (status == HOWDAH_CONFLICT && detail)
-            reterr->actual_version = strtoll(detail, NULL, 10);
-        if (hw_pg_advice_for(sqlstate)[0] && status != HOWDAH_INTERRUPTED)
-            (void)hw_advise(reterr, status, "%s", hw_pg_advice_for(sqlstate));
-        /* FATAL: the server ended the session, perhaps in the middle of the commit. */
-        if (PQstatus(pg->conn) == CONNECTION_BAD && writes) {
-            reterr->flags = HOWDAH_OUTCOME_UNKNOWN;
-            (void)hw_advise(reterr, status,
-                            "it may be stored or not: repeat the call with the same events, "
-                            "that settles it");
-        }
-    }
-    if (is_demoted(pg, sqlstate)) {
-        if (reterr)
-            reterr->flags |= HOWDAH_RETRYABLE;
-        hw_pg_disconnect(pg);
-    } else if (PQstatus(pg->conn) == CONNECTION_BAD) {
-        hw_pg_disconnect(pg);
-    }
-    return status;
-}
 
 /* ---- waiting */
 
@@ -203,7 +65,7 @@ static wake wait_socket(const hw_pg *pg, bool want_write, bool heed_interrupt, i
 
 /*
  * The time is over and the answer to the cancel did not come, or nobody could be asked.  The
- * statement may still have been carried out (I2).
+ * statement may still have been carried out (outcome.c I1).
  */
 static int cancelled(hw_pg *pg, wake why, bool writes, howdah_error *reterr)
 {
@@ -211,10 +73,8 @@ static int cancelled(hw_pg *pg, wake why, bool writes, howdah_error *reterr)
                 ? hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted")
                 : hw_fail(reterr, HOWDAH_TIMEOUT, "PostgreSQL did not answer in time");
 
-    if (reterr && writes) {
-        reterr->flags = HOWDAH_OUTCOME_UNKNOWN;
-        (void)hw_advise(reterr, s, "repeat the call with the same events, that settles it");
-    }
+    if (writes)
+        hw_pg_outcome_unknown(reterr);
     /* The caller's connection is left in the middle of an answer. */
     if (reterr && pg->caller_owned)
         reterr->flags |= HOWDAH_HANDLE_DEAD;
@@ -278,10 +138,8 @@ static int silenced(hw_pg *pg, bool writes, howdah_error *reterr)
                 "PostgreSQL has been silent for %d s, and nobody answers there", SILENCE_MS / 1000);
 
     hw_log(HOWDAH_LOG_WARN, "PostgreSQL is silent: the connection is given up");
-    if (reterr && writes) {
-        reterr->flags = HOWDAH_OUTCOME_UNKNOWN;
-        (void)hw_advise(reterr, s, "repeat the call with the same events, that settles it");
-    }
+    if (writes)
+        hw_pg_outcome_unknown(reterr);
     hw_pg_disconnect(pg);
     return s;
 }

@@ -223,8 +223,8 @@ typedef struct hw_pg {
     char sequence_problem[200]; /* why nothing may be appended, "" when nothing is wrong */
     bool prepared[HW_PG_STATEMENT_COUNT];
     char names[HW_PG_STATEMENT_COUNT][32]; /* of those that are prepared */
-    struct hw_pg_known *known;             /* NULL: nothing; see known.c */
-    struct hw_pg_floors *floors;           /* NULL: none; see floors.c */
+    struct hw_pg_known *known;             /* NULL: nothing; see known_versions.c */
+    struct hw_pg_floors *floors;           /* NULL: none; see queue_floors.c */
     int64_t final_us;                 /* what was known by then is final; 0: nothing is known */
     char *sql[HW_PG_STATEMENT_COUNT]; /* names filled in */
     hw_pg_cursor *in_flight;          /* I4 */
@@ -275,7 +275,7 @@ int hw_pg_ready(hw_pg *pg, howdah_error *reterr);
 /* After a failure: a transaction that is still open ends with its session (I5). */
 void hw_pg_abandon(hw_pg *pg);
 
-/* ---- exec.c: statements; see there for deadlines and outcomes */
+/* ---- exec.c: statements; see there for deadlines */
 
 int hw_pg_exec(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr);
 /* A text without parameters whose result does not matter. */
@@ -310,6 +310,10 @@ int hw_pg_pipeline(hw_pg *pg, int (*make)(void *ctx, size_t i, hw_pg_call *call)
  */
 int hw_pg_query_log(hw_pg *pg, const hw_pg_call *call, PGresult **ret_result, howdah_error *reterr);
 
+/* ---- outcome.c: what a failure means for the caller */
+
+/* Nobody knows whether it was stored (a lost COMMIT). */
+void hw_pg_outcome_unknown(howdah_error *reterr);
 /* The connection is gone: reported, and given up.  sent: a statement was on its way. */
 int hw_pg_lost(hw_pg *pg, bool sent, bool writes, howdah_error *reterr);
 /* Status, flags and advice for a failed result. */
@@ -410,7 +414,7 @@ int hw_pg_statement_types(hw_pg_statement statement, const Oid **ret_types);
 /* "name" with quotes doubled, appended. */
 void hw_pg_quote_ident(hw_buf *out, const char *name);
 
-/* ---- known.c: versions that this session knows to be stored */
+/* ---- known_versions.c: versions that this session knows to be stored */
 
 bool hw_pg_is_known(hw_pg *pg, hw_str stream, int64_t version);
 /* version is committed; on the caller's connection nothing is remembered. */
@@ -455,7 +459,7 @@ int hw_pg_numbers(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *re
 int hw_pg_status(hw_store *store, hw_fact_fn fn, void *ctx, howdah_error *reterr);
 int hw_pg_doctor(hw_store *store, hw_finding_fn fn, void *ctx, howdah_error *reterr);
 
-/* ---- subscriptions.c, checkpoint.c, dead_letters.c, evidence.c, handler_tx.c, bell.c: see
+/* ---- subscriptions.c, checkpoint.c, dead_letters.c, hole_evidence.c, handler_tx.c, bell.c: see
  * subscriptions.h */
 
 extern const hw_sub_ops hw_pg_sub_ops;
@@ -590,7 +594,7 @@ int hw_pg_queue_bindings(hw_store *store, hw_str queue, hw_binding_fn fn, void *
 int hw_pg_route(hw_store *store, const hw_checkpoint *checkpoint, hw_str queue,
                 howdah_binding_key key, const int64_t *sequences, size_t n, howdah_error *reterr);
 
-/* ---- floors.c: where a claim starts, so that it does not walk what is gone */
+/* ---- queue_floors.c: where a claim starts, so that it does not walk what is gone */
 
 typedef struct hw_pg_floor {
     int32_t level;

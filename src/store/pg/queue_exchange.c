@@ -9,7 +9,7 @@
  *       caller's business.
  *   I3  A claim that comes back short asks what is to come; one that comes back with nothing looks
  *       once more, from the beginning of the queue, if a lease has run out or if it started above
- *       floors and may walk (floors.c).
+ *       floors and may walk (queue_floors.c).
  *   I4  A claim is bounded in bytes, by claim_jobs().  The next one asks for about as many jobs as
  *       that gave, so that not too many are taken and put back.
  */
@@ -86,7 +86,7 @@ static void decode_claimed(const PGresult *r, int row, const hw_claim *claim, ho
     job->data = hw_pg_get_str(r, row, job->content_type.s ? BYTES : DATA);
 }
 
-/* The last claimed job of a level is the place that the claim has passed (floors.c). */
+/* The last claimed job of a level is the place that the claim has passed (queue_floors.c). */
 static bool is_last_of_level(const PGresult *r, int row)
 {
     return row + 1 == PQntuples(r) ||
@@ -328,7 +328,7 @@ static void hand_over(exchange *t, const PGresult *r, hw_job_fn fn, void *ctx,
 
 /*
  * When it pays to ask again: the next job that is due, or the next lease that may run out.  Leases
- * are looked at only now and then (floors.c); between two looks the last answer counts down.
+ * are looked at only now and then (queue_floors.c); between two looks the last answer counts down.
  */
 static int outlook(hw_pg *pg, hw_str queue, hw_claim_report *report, howdah_error *reterr)
 {

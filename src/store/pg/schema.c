@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/mem.h"
 #include "store/migrations.h"
 #include "store/pg/pg.h"

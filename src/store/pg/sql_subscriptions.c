@@ -124,7 +124,7 @@
     "n.next + (l.transactionid::text::bigint - n.next % 4294967296 + 6442450944) % 4294967296"     \
     " - 2147483648"
 
-/* evidence.c: who drew a number of this bus's log, in this database, and has not ended. */
+/* hole_evidence.c: who drew a number of this bus's log, in this database, and has not ended. */
 #define HOLDS_NUMBERS                                                                              \
     "l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted"                        \
     " AND l.relation = @sequence_text@::regclass AND l.database ="                                 \

@@ -89,8 +89,8 @@ static const char table_facts[] =
     " FROM @schema@.meta AS m, pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace"
     " WHERE m.key = 'bus_id' AND n.nspname = $1 AND c.relname = 'events'";
 
-/* A transaction that drew a number holds a lock on the sequence until it ends (evidence.c).  Which
-   prepared transaction it is, only the lock on its transaction id tells. */
+/* A transaction that drew a number holds a lock on the sequence until it ends (hole_evidence.c).
+   Which prepared transaction it is, only the lock on its transaction id tells. */
 static const char writer_facts[] =
     "WITH l AS MATERIALIZED (SELECT * FROM pg_locks WHERE granted),"
     " w AS (SELECT coalesce(a.xact_start, p.prepared) AS since,"

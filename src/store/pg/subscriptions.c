@@ -13,7 +13,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/mem.h"
 #include "store/pg/pg.h"
 

@@ -36,7 +36,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "engine/backoff.h"
@@ -331,7 +331,7 @@ void hw_sqlite_temp_in_file(hw_sqlite *store, bool in_file)
                            NULL, NULL, NULL);
 }
 
-/* Without -wal, -shm and locks: see frozen.c. */
+/* Without -wal, -shm and locks: see read_only_file.c. */
 static int open_frozen(hw_sqlite *store, howdah_error *reterr)
 {
     hw_buf uri = HW_BUF_INIT(1024 * 1024);

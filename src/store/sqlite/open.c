@@ -6,7 +6,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/mem.h"
 #include "store/sqlite/sqlite.h"
 

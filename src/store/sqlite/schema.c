@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/random.h"
 #include "base/uuid.h"
 #include "engine/backoff.h"

@@ -101,7 +101,7 @@ typedef struct hw_sqlite {
     char *directory; /* of the path */
     bool read_only;
     bool borrowed; /* the handle is the caller's */
-    bool frozen;   /* opened as a file that nobody writes (frozen.c), */
+    bool frozen;   /* opened as a file that nobody writes (read_only_file.c), */
     hw_sqlite_state as_opened;
     const hw_interrupt *interrupt;
     int64_t busy_timeout_ms;
@@ -241,7 +241,7 @@ typedef struct hw_sqlite_value {
     int64_t number;
 } hw_sqlite_value;
 
-/* ---- held.c: rows that were read, apart from the statement that read them */
+/* ---- held_rows.c: rows that were read, apart from the statement that read them */
 
 #define HW_SQLITE_HELD_ROWS 256 /* to ask for at once */
 #define HW_SQLITE_WALK_KEYS 2
@@ -285,7 +285,7 @@ typedef struct hw_sqlite_walk {
 
 int hw_sqlite_walk_rows(hw_sqlite *store, const hw_sqlite_walk *walk, howdah_error *reterr);
 
-/* ---- frozen.c */
+/* ---- read_only_file.c */
 
 /* Whether it can only be read as a file that nobody writes; remembers how it is. */
 bool hw_sqlite_is_frozen(hw_sqlite *store);
@@ -393,7 +393,7 @@ int hw_sqlite_tree(hw_store *base, const hw_uuid *id, hw_uuid **ret_ids, int **r
                    size_t *ret_n, howdah_error *reterr);
 int hw_sqlite_head(hw_store *base, int64_t *ret_head, howdah_error *reterr);
 
-/* ---- sparse.c */
+/* ---- sparse_read.c */
 
 /*
  * The first numbers (backward: the last, falling), at most want, of the range whose type matches
@@ -403,7 +403,7 @@ int hw_sqlite_head(hw_store *base, int64_t *ret_head, howdah_error *reterr);
 int hw_sqlite_gather(hw_sqlite *store, hw_str pattern, hw_range range, bool backward, size_t want,
                      int64_t *sequences, size_t *ret_n, howdah_error *reterr);
 
-/* ---- evidence.c: what is known of missing numbers, and whether the log is still the same */
+/* ---- hole_evidence.c: what is known of missing numbers, and whether the log is still the same */
 
 int hw_sqlite_holders(hw_store *base, int64_t *ret_drawn, hw_holder **ret_holders, size_t *ret_n,
                       howdah_error *reterr);
@@ -421,7 +421,7 @@ int hw_sqlite_stands_on(hw_sqlite *store, const hw_anchor *anchor, howdah_error 
 /* LOST when the open file is not this log; an absent or empty one is any. */
 int hw_sqlite_is_log(hw_sqlite *store, hw_str log, howdah_error *reterr);
 
-/* ---- outstanding.c */
+/* ---- outstanding_text.c */
 
 #define HW_OUTSTANDING_BYTES_MAX (64 * 1024 * 1024)
 
@@ -702,7 +702,7 @@ int hw_sqlite_route(hw_store *base, const hw_checkpoint *checkpoint, hw_str queu
                     howdah_binding_key key, const int64_t *sequences, size_t n,
                     howdah_error *reterr);
 
-/* ---- query_sql.c: questions about the two times as statements */
+/* ---- times_query_sql.c: questions about the two times as statements */
 
 #define HW_SQLITE_SELECT_VALUES 64
 

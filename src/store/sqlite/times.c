@@ -97,7 +97,8 @@ static int knowledge(hw_store *base, int64_t known_at, howdah_knowledge *ret_kno
 
 /* ----------------------------------------------------------------- counting */
 
-/* With a pattern that the statement cannot decide, the rows are counted here (query_sql.c I3). */
+/* With a pattern that the statement cannot decide, the rows are counted here (times_query_sql.c
+ * I3). */
 static int count_rows(hw_sqlite *store, const hw_times_query *query, sqlite3_stmt *stmt,
                       int64_t *ret_count, howdah_error *reterr)
 {

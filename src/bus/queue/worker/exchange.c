@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fault.h"
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/mem.h"
 #include "bus/queue/worker/worker.h"
 

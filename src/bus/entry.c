@@ -1,10 +1,10 @@
-/* use.c - who may use a bus now.  See use.h. */
-#include "bus/use.h"
+/* entry.c - who may use a bus now.  See entry.h. */
+#include "bus/entry.h"
 
 #include <assert.h>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/mem.h"
 #include "bus/bus.h"
 #include "bus/queue/queue.h"

@@ -1,5 +1,5 @@
 /*
- * query.c - events by what was known when, in any order, a page at a time.
+ * times_query.c - events by what was known when, in any order, a page at a time.
  *
  *   I1  Between two calls no statement is open and no transaction: a statement is made for each
  *       page, with the place after which it begins.

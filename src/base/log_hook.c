@@ -1,5 +1,5 @@
-/* log.c - the library speaks through the caller's hook and nowhere else. */
-#include "base/log.h"
+/* log_hook.c - the library speaks through the caller's hook and nowhere else. */
+#include "base/log_hook.h"
 
 #include <stdarg.h>
 #include <stdio.h>

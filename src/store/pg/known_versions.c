@@ -1,5 +1,5 @@
 /*
- * known.c - versions that this session knows to be stored.
+ * known_versions.c - versions that this session knows to be stored.
  *
  * That a stream is at version N means two things: N is there, and N + 1 is not.  The unique key
  * decides the second; the first need not be looked up again by a session that has committed N

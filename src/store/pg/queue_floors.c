@@ -1,5 +1,5 @@
 /*
- * floors.c - where a claim starts in the index of jobs.
+ * queue_floors.c - where a claim starts in the index of jobs.
  *
  * A claim takes the first jobs of (priority, due, id).  While an old snapshot is held open the
  * server cannot clear away what earlier claims took, and a claim from the beginning walks over all

@@ -1,6 +1,6 @@
-/* log.h - the library speaks through the caller's hook and nowhere else. */
-#ifndef HW_BASE_LOG_H
-#define HW_BASE_LOG_H
+/* log_hook.h - the library speaks through the caller's hook and nowhere else. */
+#ifndef HW_BASE_LOG_HOOK_H
+#define HW_BASE_LOG_HOOK_H
 
 #include <howdah/howdah.h>
 

@@ -1,5 +1,5 @@
 /*
- * frozen.c - files that are read where nothing can be written.
+ * read_only_file.c - files that are read where nothing can be written.
  *
  * A file with a write-ahead log needs its -shm, which a reader makes when it is not there.  On a
  * file system that is mounted read-only, and for a user without rights on the directory, it cannot.

@@ -1,10 +1,10 @@
-/* test_harmless.c - what others wrote, made harmless on its way to a terminal. */
+/* test_sanitize.c - what others wrote, made harmless on its way to a terminal. */
 #include "unit.h"
 
 #include <locale.h>
 
 #include "base/buf.h"
-#include "cli/out/harmless.h"
+#include "cli/out/sanitize.h"
 
 typedef struct row {
     const char *in;
@@ -37,7 +37,7 @@ static void into_buffer(void *ctx, const char *bytes, size_t n)
 }
 
 /* In pieces of so many bytes. */
-static void assert_becomes(cli_harmless how, const char *in, size_t piece, const char *wanted)
+static void assert_becomes(cli_sanitizer how, const char *in, size_t piece, const char *wanted)
 {
     hw_buf out = HW_BUF_INIT(4096);
     size_t len = strlen(in);
@@ -45,8 +45,8 @@ static void assert_becomes(cli_harmless how, const char *in, size_t piece, const
     how.sink = into_buffer;
     how.ctx = &out;
     for (size_t i = 0; i < len; i += piece)
-        cli_harmless_put(&how, in + i, len - i < piece ? len - i : piece);
-    cli_harmless_end(&how);
+        cli_sanitize_put(&how, in + i, len - i < piece ? len - i : piece);
+    cli_sanitize_end(&how);
     assert_string_equal(hw_buf_str(&out), wanted);
     hw_buf_done(&out);
 }
@@ -56,7 +56,7 @@ static void what_steers_a_terminal_is_replaced_however_the_text_is_cut(void **st
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         for (size_t piece = 1; piece <= 9; piece++)
-            assert_becomes((cli_harmless){.utf8 = true}, rows[i].in, piece, rows[i].text);
+            assert_becomes((cli_sanitizer){.utf8 = true}, rows[i].in, piece, rows[i].text);
 }
 
 static void in_json_it_is_escaped(void **state)
@@ -64,22 +64,22 @@ static void in_json_it_is_escaped(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++)
         for (size_t piece = 1; piece <= 9; piece++)
-            assert_becomes((cli_harmless){.utf8 = true, .json = true}, rows[i].in, piece,
+            assert_becomes((cli_sanitizer){.utf8 = true, .json = true}, rows[i].in, piece,
                            rows[i].json);
 }
 
 static void without_utf8_all_is_ascii(void **state)
 {
     (void)state;
-    assert_becomes((cli_harmless){.utf8 = false}, "\xc3\xa9\x9b.\n", 1, "??.\n");
-    assert_becomes((cli_harmless){.utf8 = false, .json = true}, "\xc3\xa9\xf0\x9f\x98\x80", 2,
+    assert_becomes((cli_sanitizer){.utf8 = false}, "\xc3\xa9\x9b.\n", 1, "??.\n");
+    assert_becomes((cli_sanitizer){.utf8 = false, .json = true}, "\xc3\xa9\xf0\x9f\x98\x80", 2,
                    "\\u00e9\\ud83d\\ude00");
 }
 
 static void a_cell_is_one_line(void **state)
 {
     (void)state;
-    assert_becomes((cli_harmless){.utf8 = true, .one_line = true}, "a\nb\tc", 2, "a b c");
+    assert_becomes((cli_sanitizer){.utf8 = true, .one_line = true}, "a\nb\tc", 2, "a b c");
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-#include "poor.h"
+#include "low_memory.h"
 
 #include "suite.h"
 

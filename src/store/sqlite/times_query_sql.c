@@ -1,5 +1,5 @@
 /*
- * query_sql.c - a question about the two times as SQL.
+ * times_query_sql.c - a question about the two times as SQL.
  *
  * A statement is put together from fragments, one for each filter that is there; what the user
  * gave is bound, never written into the text.

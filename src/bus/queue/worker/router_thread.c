@@ -1,5 +1,5 @@
 /*
- * router.c - a worker routes the events that are bound to its queue.  See worker.h.
+ * router_thread.c - a worker routes the events that are bound to its queue.  See worker.h.
  *
  *   I1  The router has a bus and a thread of its own: a handler that takes an hour in the driver's
  *       thread keeps nobody's events back.
@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/random.h"
 #include "bus/queue/worker/worker.h"
 #include "engine/backoff.h"

@@ -1,5 +1,5 @@
 /*
- * sparse.c - the events of a pattern that matches little, found by the index of types.
+ * sparse_read.c - the events of a pattern that matches little, found by the index of types.
  *
  * The index on (type, global_sequence) is jumped through from one type to the next; of each type
  * that the pattern matches, it gives the numbers in order.  The table is not looked at.

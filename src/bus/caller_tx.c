@@ -1,4 +1,5 @@
-/* caller.c - the stores' own handles: what is done in the caller's transaction, and a handler's. */
+/* caller_tx.c - the stores' own handles: what is done in the caller's transaction, and a handler's.
+ */
 #include <howdah/howdah_pg.h>
 #include <howdah/howdah_sqlite.h>
 #include <string.h>

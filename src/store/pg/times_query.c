@@ -1,5 +1,5 @@
 /*
- * query.c - a query of the two times, page by page.
+ * times_query.c - a query of the two times, page by page.
  *
  *   I1  In the order of the log a page is one call of query_page() after the last sequence.
  *   I2  In another order, or where a range of times is all that leads to the rows, keys come first:

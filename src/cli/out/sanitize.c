@@ -1,5 +1,5 @@
-/* harmless.c - see harmless.h. */
-#include "cli/out/harmless.h"
+/* sanitize.c - see sanitize.h. */
+#include "cli/out/sanitize.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static bool redirects_or_hides(unsigned point)
 }
 
 /* What the C library cannot measure could move the cursor in ways we do not know. */
-bool cli_point_harmless(unsigned point, bool utf8)
+bool cli_point_sanitize(unsigned point, bool utf8)
 {
     if (point < 0x20 || (point >= 0x7f && point < 0xa0))
         return false;
@@ -47,7 +47,7 @@ bool cli_point_harmless(unsigned point, bool utf8)
 }
 
 /* As JSON escapes it, above the first plane as a pair of surrogates. */
-static void put_escaped(cli_harmless *h, unsigned point)
+static void put_escaped(cli_sanitizer *h, unsigned point)
 {
     char text[16];
     int n;
@@ -64,12 +64,12 @@ static void put_escaped(cli_harmless *h, unsigned point)
  * In JSON a control character is escaped, so that equal JSON comes out (I3); elsewhere it is a
  * "?".
  */
-static void put_character(cli_harmless *h, const char *bytes, size_t n)
+static void put_character(cli_sanitizer *h, const char *bytes, size_t n)
 {
     unsigned point;
 
     (void)cli_point_decode(bytes, &point);
-    if (cli_point_harmless(point, h->utf8) || (point == '\n' && !h->one_line))
+    if (cli_point_sanitize(point, h->utf8) || (point == '\n' && !h->one_line))
         h->sink(h->ctx, bytes, n);
     else if (point == '\n' || point == '\t' || point == '\r') /* in JSON: between tokens */
         h->sink(h->ctx, " ", 1);
@@ -80,7 +80,7 @@ static void put_character(cli_harmless *h, const char *bytes, size_t n)
 }
 
 /* One mark for a character that is not one, however many bytes it had. */
-static void put_broken(cli_harmless *h)
+static void put_broken(cli_sanitizer *h)
 {
     if (h->json)
         put_escaped(h, 0xfffd);
@@ -100,7 +100,7 @@ static size_t length_of(char first)
     return b < 0xe0 ? 2 : b < 0xf0 ? 3 : 4;
 }
 
-void cli_harmless_end(cli_harmless *h)
+void cli_sanitize_end(cli_sanitizer *h)
 {
     if (h->held_n > 0)
         put_broken(h);
@@ -108,12 +108,12 @@ void cli_harmless_end(cli_harmless *h)
 }
 
 /* Bytes are held until a character is complete: a text may be cut anywhere (I2). */
-static void put_byte(cli_harmless *h, char byte)
+static void put_byte(cli_sanitizer *h, char byte)
 {
     size_t wanted;
 
     if (h->held_n > 0 && ((unsigned char)byte & 0xc0u) != 0x80u)
-        cli_harmless_end(h);
+        cli_sanitize_end(h);
     assert(h->held_n < sizeof h->held);
     h->held[h->held_n++] = byte;
     wanted = length_of(h->held[0]);
@@ -127,7 +127,7 @@ static void put_byte(cli_harmless *h, char byte)
 }
 
 /* Runs of plain ASCII, which is nearly everything, go on in one piece. */
-void cli_harmless_put(cli_harmless *h, const char *bytes, size_t n)
+void cli_sanitize_put(cli_sanitizer *h, const char *bytes, size_t n)
 {
     size_t i = 0;
 

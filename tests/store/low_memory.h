@@ -1,4 +1,4 @@
-/* poor.h - a malloc that fails when it is told to, for tests of what runs out of memory. */
+/* low_memory.h - a malloc that fails when it is told to, for tests of what runs out of memory. */
 #ifndef HW_TESTS_STORE_POOR_H
 #define HW_TESTS_STORE_POOR_H
 

@@ -1,4 +1,4 @@
-/* pool.c - handlers: where they run, and what they tell the worker.  See worker.h. */
+/* handlers.c - handlers: where they run, and what they tell the worker.  See worker.h. */
 #include <assert.h>
 
 #include "base/clock.h"

@@ -1,5 +1,5 @@
 /*
- * use.h - who may use a bus now: every public function that takes one enters here first.
+ * entry.h - who may use a bus now: every public function that takes one enters here first.
  *
  * A bus, its readers, tails and subscriptions belong to one thread at a time.  A program that gets
  * this wrong is told so, and nothing is damaged: two threads in one SQLite connection tear its file
@@ -21,8 +21,8 @@
  *   I7  An interrupt does not fail the calls of a handler that runs: it is let finish.  Only its
  *       waits end, and so they do when a runner or worker is stopped.
  */
-#ifndef HW_BUS_USE_H
-#define HW_BUS_USE_H
+#ifndef HW_BUS_ENTRY_H
+#define HW_BUS_ENTRY_H
 
 #include <pthread.h>
 #include <stdatomic.h>

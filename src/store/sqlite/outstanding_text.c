@@ -1,4 +1,5 @@
-/* outstanding.c - the numbers that are outstanding to a subscription, as text: "3-5,9,12-20". */
+/* outstanding_text.c - the numbers that are outstanding to a subscription, as text: "3-5,9,12-20".
+ */
 #include <assert.h>
 #include <inttypes.h>
 

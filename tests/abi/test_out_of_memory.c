@@ -1,5 +1,5 @@
 /*
- * test_scarce.c - each allocation of the public functions fails once.
+ * test_out_of_memory.c - each allocation of the public functions fails once.
  *
  * A scenario runs on a bus of its own with its nth allocation failing, for every n until it makes
  * fewer than that: what fails says NO_MEMORY, or does without; nothing crashes, nothing is left

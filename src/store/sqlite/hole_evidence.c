@@ -1,5 +1,5 @@
 /*
- * evidence.c - what is known of missing numbers, and whether the log is still the same.
+ * hole_evidence.c - what is known of missing numbers, and whether the log is still the same.
  *
  *   I1  There is one writer at a time and its numbers appear with its commit, all at once.  So a
  *       number that is missing below a visible one is dead: nobody owns it, nobody blocks it.
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "store/sqlite/sqlite.h"
 
 #define GAPS_SQL                                                                                   \

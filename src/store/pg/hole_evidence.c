@@ -1,5 +1,5 @@
 /*
- * evidence.c - what the server knows about numbers that are missing, and about its own past.
+ * hole_evidence.c - what the server knows about numbers that are missing, and about its own past.
  *
  * A transaction that draws a number holds RowExclusiveLock on the sequence until it ends, also when
  * the number was drawn under a savepoint (the lock belongs to the whole transaction) and through
@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/log_hook.h"
 #include "base/mem.h"
 #include "store/pg/pg.h"
 
