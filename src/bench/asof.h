@@ -16,7 +16,7 @@
 
 #define BENCH_FACT_TYPE "bench.fact"
 
-/* How the kinds of questions are named; NULL behind the last. */
+/* How the kinds of questions are named; NULL after the last. */
 extern const char *const bench_asof_names[];
 
 /* append, or append-valid. */

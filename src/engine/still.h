@@ -59,7 +59,7 @@ void hw_late_done(hw_late *late);
 /* These are visible, and not in this version any more.  Without memory, or when they are too many,
    all is forgotten: since becomes this version. */
 void hw_late_note(hw_late *late, uint64_t version, const hw_ranges *visible);
-/* What became visible behind one version, up to another.  HOWDAH_END when that is not known.
+/* What became visible after one version, up to another.  HOWDAH_END when that is not known.
    Errors: NO_MEMORY. */
 int hw_late_between(const hw_late *late, uint64_t version, uint64_t upto, hw_ranges *out,
                     howdah_error *reterr);

@@ -572,7 +572,7 @@ int hw_pg_queue_verify(hw_store *store, hw_wrong_fn fn, void *ctx, howdah_error 
 
 /* ---- queue_dead_letters.c: those of jobs */
 
-/* The query's page behind an id, of at most limit. */
+/* The query's page after an id, of at most limit. */
 void hw_pg_call_of_job_dead_letters(const hw_dead_letter_query *query, int64_t after, int64_t limit,
                                     int32_t cap, hw_pg_call *ret_call);
 /* A row of it, whose first column is the dead letter's id. */
@@ -614,7 +614,7 @@ typedef struct hw_pg_passed {
 
 #define HW_PG_FLOORS_MAX 32 /* levels of one queue */
 
-/* Floors of the queue to start behind, by level; none: the whole queue is to be walked now. */
+/* Floors of the queue to start after, by level; none: the whole queue is to be walked now. */
 size_t hw_pg_floors_get(hw_pg *pg, hw_str name, hw_pg_floor ret_floors[HW_PG_FLOORS_MAX]);
 void hw_pg_floors_pass(hw_pg *pg, hw_str name, const hw_pg_passed *passed);
 /* Whether floors wait for a transaction that stays open; the oldest that may still push. */

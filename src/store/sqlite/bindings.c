@@ -20,7 +20,7 @@
 #define UNBIND_SQL                                                                                 \
     "DELETE FROM main.howdah_bindings WHERE queue_id = ?1 AND pattern = ?2 RETURNING "             \
     "subscriber_id"
-/* ?1 the queue or NULL, behind (?2, ?3), ?4 limit */
+/* ?1 the queue or NULL, after (?2, ?3), ?4 limit */
 #define BINDINGS_SQL                                                                               \
     "SELECT q.name, b.pattern, b.key_from, b.subscriber_id, b.created_at, coalesce(s.high, 0),"    \
     " s.outstanding, coalesce(s.status, 'active'), s.reason, s.owner FROM main.howdah_bindings b"  \
