@@ -445,7 +445,7 @@ HOWDAH_API int howdah_worker_info_get(howdah_worker *worker, howdah_worker_info 
 /* clang-format off */
 #define HOWDAH_QUEUE_SETTING_LIST(X)                                                               \
     X(abandon_after, abandon_after_ms, DURATION, 100, HOWDAH_DELAY_MAX_MS, "5m",                   \
-      "100ms to 10 years", "", "how long a worker that does not answer keeps a job: a lease")      \
+      "100ms to 10 years", "", "the lease: how long a silent worker keeps a job")                 \
     X(max_attempts, max_attempts, COUNT, 1, 32767, "5",                                            \
       "1 to 32767", "", "attempts of a job before it has failed")                                  \
     X(backoff_initial, backoff_initial_ms, DURATION, 0, HOWDAH_DELAY_MAX_MS, "1s",                 \

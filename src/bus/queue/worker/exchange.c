@@ -16,20 +16,6 @@
 
 /* --------------------------------------------------------------- what is due */
 
-/*
- * Its handler may still need the lease: it is with the pool, held, or done and not collected yet.
- */
-static bool is_out(const howdah_work *work)
-{
-    return !work->taken && !atomic_load(&work->lost);
-}
-
-/* I4: from when we asked, because the store's lease may have begun at any time since. */
-static int64_t extend_at_ms(const howdah_work *work)
-{
-    return atomic_load(&work->leased_ms) + work->lease_ms / 3;
-}
-
 /* Claims come in batches: nothing is claimed before "low" is reached, and then the hand is filled
    up.  While there is a suspect nothing is claimed (I6). */
 int64_t hw_worker_wants(const howdah_worker *worker, const hw_pool_view *view)
@@ -64,11 +50,8 @@ static bool is_ack_due(const howdah_worker *worker, const hw_pool_view *view, in
 int64_t hw_worker_rest_ms(const howdah_worker *worker, const hw_pool_view *view, bool may_claim)
 {
     int64_t now = hw_clock_mono_ms();
-    int64_t at = INT64_MAX;
+    int64_t at = hw_lease_first_ms(worker);
 
-    for (size_t i = 0; i < worker->hand_n; i++)
-        if (is_out(worker->hand[i]) && extend_at_ms(worker->hand[i]) < at)
-            at = extend_at_ms(worker->hand[i]);
     if (view->done_n > 0 && view->done_ms + worker->options.ack_delay_ms < at)
         at = view->done_ms + worker->options.ack_delay_ms;
     if (may_claim && hw_worker_wants(worker, view) > 0 && worker->look_ms < at)
@@ -111,7 +94,7 @@ static size_t gather(howdah_worker *worker, bool extend_all, int64_t now)
 
         if (work->taken && !atomic_load(&work->lost))
             worker->acks[n] = ack_of(work);
-        else if (is_out(work) && (extend_all || now >= extend_at_ms(work)))
+        else if (hw_lease_is_needed(work) && (extend_all || now >= hw_lease_extend_ms(work)))
             worker->acks[n] = (hw_ack){.id = howdah_job_id(work->job),
                                        .token = howdah_job_token(work->job),
                                        .verdict = HOWDAH_VERDICT_EXTEND};
@@ -141,15 +124,6 @@ static void count(howdah_worker *worker, howdah_verdict verdict, howdah_ack_outc
     }
 }
 
-/* The flag tells a handler that runs (howdah_work_is_lost()); it cannot be stopped from here. */
-static void lose(howdah_worker *worker, howdah_work *work)
-{
-    worker->info.lost++;
-    hw_log(HOWDAH_LOG_WARN, "job %lld of %s: its lease is lost, somebody else may have it",
-           (long long)howdah_job_id(work->job), worker->queue);
-    atomic_store(&work->lost, true);
-}
-
 /* The store's answer to ack i.  asked_ms is the time before the round trip (I4). */
 static void hear_outcome(howdah_worker *worker, size_t i, int64_t asked_ms)
 {
@@ -161,7 +135,7 @@ static void hear_outcome(howdah_worker *worker, size_t i, int64_t asked_ms)
     if (acked == HOWDAH_ACKED_LOST && work->uncertain)
         acked = HOWDAH_ACKED_DONE;
     if (acked == HOWDAH_ACKED_LOST)
-        lose(worker, work);
+        hw_lease_lost(worker, work);
     else if (verdict == HOWDAH_VERDICT_EXTEND)
         atomic_store(&work->leased_ms, asked_ms);
     else
@@ -205,16 +179,6 @@ typedef struct claiming {
     howdah_error *reterr;
 } claiming;
 
-/* How long the lease is, by the store's own clock if the worker did not ask for a time. */
-static int64_t lease_of(const howdah_worker *worker, const howdah_job *record)
-{
-    int64_t ms = (record->lease_until_us - record->started_at_us) / 1000;
-
-    if (worker->options.lease_ms > 0)
-        return worker->options.lease_ms;
-    return ms > 0 ? ms : 1;
-}
-
 /* The job is copied: the store's record is gone after the call.  It is not begun before the whole
    claim has succeeded (drop_new()). */
 static int on_job(void *ctx, const howdah_job *record)
@@ -233,8 +197,7 @@ static int on_job(void *ctx, const howdah_job *record)
         return 1;
     }
     work->worker = worker;
-    work->lease_ms = lease_of(worker, record);
-    atomic_store(&work->leased_ms, c->asked_ms);
+    hw_lease_begin(worker, work, record, c->asked_ms);
     work->after_ms = HOWDAH_AFTER_BACKOFF;
     work->bytes = record->data.len;
     worker->hand[worker->hand_n++] = work;
@@ -378,20 +341,6 @@ static void take_done(howdah_worker *worker)
     }
 }
 
-/* Asked after every job: the hand is looked through only when one of them may be due. */
-static bool is_extension_due(howdah_worker *worker, int64_t now)
-{
-    int64_t first = INT64_MAX;
-
-    if (now < worker->extend_ms)
-        return false;
-    for (size_t i = 0; i < worker->hand_n; i++)
-        if (is_out(worker->hand[i]) && extend_at_ms(worker->hand[i]) < first)
-            first = extend_at_ms(worker->hand[i]);
-    worker->extend_ms = first;
-    return now >= first;
-}
-
 /* The view is taken before take_done(): handlers that end in between make the claim too small,
    never too large (I1). */
 int hw_worker_exchange(howdah_worker *worker, bool may_claim, bool flush, howdah_error *reterr)
@@ -402,7 +351,7 @@ int hw_worker_exchange(howdah_worker *worker, bool may_claim, bool flush, howdah
     size_t n;
 
     begin_held(worker);
-    if (wanted == 0 && !is_ack_due(worker, &view, now) && !is_extension_due(worker, now) &&
+    if (wanted == 0 && !is_ack_due(worker, &view, now) && !hw_lease_is_due(worker, now) &&
         !worker->owes && !(flush && view.done_n > 0))
         return HOWDAH_OK;
     take_done(worker);

@@ -21,7 +21,7 @@ static void run(void *ctx, size_t thread, hw_pool_item *item)
     (void)thread;
     if (atomic_load(&work->lost))
         return; /* I5 */
-    if (hw_clock_mono_ms() - atomic_load(&work->leased_ms) >= work->lease_ms) {
+    if (hw_lease_is_over(work)) {
         work->verdict = HOWDAH_WORK_RELEASE;
         return;
     }

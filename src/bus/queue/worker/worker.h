@@ -105,6 +105,24 @@ struct howdah_worker {
     howdah_worker_info info;
 };
 
+/* ---- lease.c */
+
+/* Of a job that was just claimed; asked_ms: before the claim was sent. */
+void hw_lease_begin(const howdah_worker *worker, howdah_work *work, const howdah_job *record,
+                    int64_t asked_ms);
+/* Its handler may still need it. */
+bool hw_lease_is_needed(const howdah_work *work);
+/* When it is to be extended: at a third of its time. */
+int64_t hw_lease_extend_ms(const howdah_work *work);
+/* The earliest of those in hand, INT64_MAX: none. */
+int64_t hw_lease_first_ms(const howdah_worker *worker);
+/* Whether one of them is to be extended by now. */
+bool hw_lease_is_due(howdah_worker *worker, int64_t now);
+/* By our own clock: the job may be another worker's. */
+bool hw_lease_is_over(const howdah_work *work);
+/* The store said so. */
+void hw_lease_lost(howdah_worker *worker, howdah_work *work);
+
 /* ---- exchange.c */
 
 /*
