@@ -331,13 +331,6 @@ int hw_sqlite_look_at_job(hw_sqlite_jobs *jobs, int64_t id, hw_sqlite_live *ret_
     return s < 0 ? s : hw_buf_check(&jobs->key, reterr);
 }
 
-/* NULL: it has no such time. */
-static int64_t time_or_absent(sqlite3_stmt *stmt, int column)
-{
-    return sqlite3_column_type(stmt, column) == SQLITE_NULL ? HW_TIME_ABSENT
-                                                            : sqlite3_column_int64(stmt, column);
-}
-
 /* Where a job lies says what it does; see store/queue.h. */
 static howdah_job_state state_of(sqlite3_stmt *stmt, const howdah_job *job, int64_t now_us)
 {
@@ -359,9 +352,9 @@ static howdah_job borrow_job(sqlite3_stmt *stmt, int64_t now_us)
                       .attempts = sqlite3_column_int64(stmt, COL_ATTEMPTS),
                       .max_attempts = sqlite3_column_int64(stmt, COL_MAX_ATTEMPTS),
                       .created_at_us = sqlite3_column_int64(stmt, COL_CREATED_AT),
-                      .due_at_us = time_or_absent(stmt, COL_DUE_AT),
-                      .started_at_us = time_or_absent(stmt, COL_STARTED_AT),
-                      .lease_until_us = time_or_absent(stmt, COL_LEASE_UNTIL),
+                      .due_at_us = hw_sqlite_time(stmt, COL_DUE_AT),
+                      .started_at_us = hw_sqlite_time(stmt, COL_STARTED_AT),
+                      .lease_until_us = hw_sqlite_time(stmt, COL_LEASE_UNTIL),
                       .suspect = sqlite3_column_int(stmt, COL_SUSPECT) != 0,
                       .worker = hw_sqlite_borrow(stmt, COL_WORKER),
                       .key = hw_sqlite_borrow(stmt, COL_KEY),
@@ -374,7 +367,7 @@ static howdah_job borrow_job(sqlite3_stmt *stmt, int64_t now_us)
                       .event_type = hw_sqlite_borrow(stmt, COL_EVENT_TYPE),
                       .event_stream = hw_sqlite_borrow(stmt, COL_EVENT_STREAM),
                       .position = sqlite3_column_int64(stmt, COL_POSITION),
-                      .finished_at_us = time_or_absent(stmt, COL_FINISHED_AT),
+                      .finished_at_us = hw_sqlite_time(stmt, COL_FINISHED_AT),
                       .error = hw_sqlite_borrow(stmt, COL_ERROR),
                       .result = hw_sqlite_borrow(stmt, COL_RESULT)};
 
