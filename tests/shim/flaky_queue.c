@@ -149,8 +149,8 @@ static int flaky_log(hw_store *store, hw_str queue, const howdah_queue_history_o
     return QUEUE_FORWARD(&c, log, queue, options, fn, ctx);
 }
 
-static int flaky_dead_letters_mark(hw_store *store, hw_str queue, hw_dead_letter_state state,
-                                   hw_str reason, int64_t *ret_n, howdah_error *reterr)
+static int flaky_dead_letters_set_state(hw_store *store, hw_str queue, hw_dead_letter_state state,
+                                        hw_str reason, int64_t *ret_n, howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_WRITES, reterr);
     int64_t marked = 0;
@@ -219,7 +219,7 @@ const hw_queue_ops hw_flaky_queue_ops = {
     .job_cancel = flaky_job_cancel,
     .job_rerun = flaky_job_rerun,
     .log = flaky_log,
-    .dead_letters_set_state = flaky_dead_letters_mark,
+    .dead_letters_set_state = flaky_dead_letters_set_state,
     .bind = flaky_bind,
     .unbind = flaky_unbind,
     .verify = flaky_verify,

@@ -233,9 +233,9 @@ static int flaky_dead_letters(hw_store *store, const hw_dead_letter_query *query
     return SUB_FORWARD(&c, dead_letters, query, fn, ctx);
 }
 
-static int flaky_dead_letters_mark(hw_store *store, const int64_t *ids, size_t n,
-                                   hw_str subscriber_id, hw_dead_letter_state state, hw_str reason,
-                                   int64_t *ret_n, howdah_error *reterr)
+static int flaky_dead_letters_set_state(hw_store *store, const int64_t *ids, size_t n,
+                                        hw_str subscriber_id, hw_dead_letter_state state,
+                                        hw_str reason, int64_t *ret_n, howdah_error *reterr)
 {
     hw_flaky_call c = hw_flaky_begin(store, HW_FLAKY_WRITES, reterr);
     int64_t marked = 0;
@@ -395,7 +395,7 @@ const hw_sub_ops hw_flaky_sub_ops = {
     .remove = flaky_remove,
     .dead_letter = flaky_dead_letter,
     .dead_letters = flaky_dead_letters,
-    .dead_letters_set_state = flaky_dead_letters_mark,
+    .dead_letters_set_state = flaky_dead_letters_set_state,
     .redrive_end = flaky_redrive_end,
     .skip = flaky_skip,
     .skips = flaky_skips,

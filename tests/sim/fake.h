@@ -227,9 +227,9 @@ int fake_dead_letter(hw_store *base, const hw_checkpoint *checkpoint, const howd
                      hw_str error, int64_t attempts, int64_t *ret_id, howdah_error *reterr);
 int fake_dead_letters(hw_store *base, const hw_dead_letter_query *query, hw_dead_letter_fn fn,
                       void *ctx, howdah_error *reterr);
-int fake_dead_letters_mark(hw_store *base, const int64_t *ids, size_t n, hw_str subscriber_id,
-                           hw_dead_letter_state state, hw_str reason, int64_t *ret_n,
-                           howdah_error *reterr);
+int fake_dead_letters_set_state(hw_store *base, const int64_t *ids, size_t n, hw_str subscriber_id,
+                                hw_dead_letter_state state, hw_str reason, int64_t *ret_n,
+                                howdah_error *reterr);
 int fake_redrive_end(hw_store *base, const hw_hold *hold, int64_t id, hw_dead_letter_state state,
                      hw_str error, howdah_error *reterr);
 int fake_do_skip(hw_store *base, const hw_checkpoint *checkpoint, hw_range range, int64_t age_ms,

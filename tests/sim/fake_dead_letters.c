@@ -121,9 +121,9 @@ static bool is_named(const fake *f, const fake_dead_row *dead_letter, const int6
     return n == 0 && (!subscriber_id.s || dead_letter->sub == fake_find(f, subscriber_id));
 }
 
-int fake_dead_letters_mark(hw_store *base, const int64_t *ids, size_t n, hw_str subscriber_id,
-                           hw_dead_letter_state state, hw_str reason, int64_t *ret_n,
-                           howdah_error *reterr)
+int fake_dead_letters_set_state(hw_store *base, const int64_t *ids, size_t n, hw_str subscriber_id,
+                                hw_dead_letter_state state, hw_str reason, int64_t *ret_n,
+                                howdah_error *reterr)
 {
     fake_store *store = (fake_store *)base;
     fake *f = server_of(base);

@@ -332,9 +332,9 @@ static int mark_job_dead_letters(hw_pg *pg, hw_pg_call *call, int64_t *ret_n, ho
  * function sees to the jobs as well.  If the second fails, the first stays: marking again is
  * harmless.
  */
-int hw_pg_dead_letters_mark(hw_store *store, const int64_t *ids, size_t n, hw_str subscriber_id,
-                            hw_dead_letter_state state, hw_str reason, int64_t *ret_n,
-                            howdah_error *reterr)
+int hw_pg_dead_letters_set_state(hw_store *store, const int64_t *ids, size_t n,
+                                 hw_str subscriber_id, hw_dead_letter_state state, hw_str reason,
+                                 int64_t *ret_n, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     hw_pg_call call = {.statement = n > 0 ? HW_PG_DEAD_LETTER_MARK : HW_PG_DEAD_LETTER_SET_OPEN,

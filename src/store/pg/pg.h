@@ -508,9 +508,9 @@ int hw_pg_dead_letter(hw_store *store, const hw_checkpoint *checkpoint, const ho
                       hw_str error, int64_t attempts, int64_t *ret_id, howdah_error *reterr);
 int hw_pg_dead_letters(hw_store *store, const hw_dead_letter_query *query, hw_dead_letter_fn fn,
                        void *ctx, howdah_error *reterr);
-int hw_pg_dead_letters_mark(hw_store *store, const int64_t *ids, size_t n, hw_str subscriber_id,
-                            hw_dead_letter_state state, hw_str reason, int64_t *ret_n,
-                            howdah_error *reterr);
+int hw_pg_dead_letters_set_state(hw_store *store, const int64_t *ids, size_t n,
+                                 hw_str subscriber_id, hw_dead_letter_state state, hw_str reason,
+                                 int64_t *ret_n, howdah_error *reterr);
 int hw_pg_redrive_end(hw_store *store, const hw_hold *hold, int64_t id, hw_dead_letter_state state,
                       hw_str error, howdah_error *reterr);
 int hw_pg_skip(hw_store *store, const hw_checkpoint *checkpoint, hw_range range, int64_t age_ms,
@@ -580,8 +580,8 @@ int hw_pg_hand_job_dead_letter(const PGresult *r, int row, hw_dead_letter_fn fn,
 hw_dead_letter_state hw_pg_dead_letter_state(hw_str name);
 /* "" for NULL. */
 const char *hw_pg_text(const PGresult *r, int row, int column);
-int hw_pg_job_dead_letters_mark(hw_store *store, hw_str queue, hw_dead_letter_state state,
-                                hw_str reason, int64_t *ret_n, howdah_error *reterr);
+int hw_pg_job_dead_letters_set_state(hw_store *store, hw_str queue, hw_dead_letter_state state,
+                                     hw_str reason, int64_t *ret_n, howdah_error *reterr);
 
 /* ---- bindings.c */
 

@@ -120,8 +120,8 @@ int hw_pg_hand_job_dead_letter(const PGresult *r, int row, hw_dead_letter_fn fn,
 }
 
 /* NULL: there is no such queue. */
-int hw_pg_job_dead_letters_mark(hw_store *store, hw_str queue, hw_dead_letter_state state,
-                                hw_str reason, int64_t *ret_n, howdah_error *reterr)
+int hw_pg_job_dead_letters_set_state(hw_store *store, hw_str queue, hw_dead_letter_state state,
+                                     hw_str reason, int64_t *ret_n, howdah_error *reterr)
 {
     hw_pg *pg = (hw_pg *)store;
     hw_pg_call call = {.statement = HW_PG_DEAD_LETTER_SET_JOBS, .writes = true};

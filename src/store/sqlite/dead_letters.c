@@ -471,9 +471,9 @@ static int mark_all(hw_sqlite *store, const int64_t *ids, size_t n, hw_str subsc
 }
 
 /* Rings after the commit: an owner that sleeps has to look for redrives. */
-int hw_sqlite_dead_letters_mark(hw_store *base, const int64_t *ids, size_t n, hw_str subscriber_id,
-                                hw_dead_letter_state state, hw_str reason, int64_t *ret_n,
-                                howdah_error *reterr)
+int hw_sqlite_dead_letters_set_state(hw_store *base, const int64_t *ids, size_t n,
+                                     hw_str subscriber_id, hw_dead_letter_state state,
+                                     hw_str reason, int64_t *ret_n, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
     int64_t marked = 0;

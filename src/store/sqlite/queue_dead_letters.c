@@ -271,8 +271,8 @@ int hw_sqlite_set_job_dead_letters(hw_sqlite *store, int64_t id, hw_dead_letter_
     return s;
 }
 
-int hw_sqlite_job_dead_letters_mark(hw_store *base, hw_str queue, hw_dead_letter_state state,
-                                    hw_str reason, int64_t *ret_n, howdah_error *reterr)
+int hw_sqlite_job_dead_letters_set_state(hw_store *base, hw_str queue, hw_dead_letter_state state,
+                                         hw_str reason, int64_t *ret_n, howdah_error *reterr)
 {
     hw_sqlite_jobs jobs;
     int64_t n = 0;

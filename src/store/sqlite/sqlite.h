@@ -504,9 +504,9 @@ int hw_sqlite_dead_letter(hw_store *base, const hw_checkpoint *checkpoint,
                           int64_t *ret_id, howdah_error *reterr);
 int hw_sqlite_dead_letters(hw_store *base, const hw_dead_letter_query *query, hw_dead_letter_fn fn,
                            void *ctx, howdah_error *reterr);
-int hw_sqlite_dead_letters_mark(hw_store *base, const int64_t *ids, size_t n, hw_str subscriber_id,
-                                hw_dead_letter_state state, hw_str reason, int64_t *ret_n,
-                                howdah_error *reterr);
+int hw_sqlite_dead_letters_set_state(hw_store *base, const int64_t *ids, size_t n,
+                                     hw_str subscriber_id, hw_dead_letter_state state,
+                                     hw_str reason, int64_t *ret_n, howdah_error *reterr);
 int hw_sqlite_redrive_end(hw_store *base, const hw_hold *hold, int64_t id,
                           hw_dead_letter_state state, hw_str error, howdah_error *reterr);
 int hw_sqlite_skip(hw_store *base, const hw_checkpoint *checkpoint, hw_range range, int64_t age_ms,
@@ -682,8 +682,8 @@ int hw_sqlite_hand_job_dead_letter(hw_sqlite *store, sqlite3_stmt *stmt, hw_dead
  */
 int hw_sqlite_set_job_dead_letters(hw_sqlite *store, int64_t id, hw_dead_letter_state state,
                                    hw_str reason, int64_t *n, howdah_error *reterr);
-int hw_sqlite_job_dead_letters_mark(hw_store *base, hw_str queue, hw_dead_letter_state state,
-                                    hw_str reason, int64_t *ret_n, howdah_error *reterr);
+int hw_sqlite_job_dead_letters_set_state(hw_store *base, hw_str queue, hw_dead_letter_state state,
+                                         hw_str reason, int64_t *ret_n, howdah_error *reterr);
 /* The job, which is in the history already, was tried again for this letter. */
 int hw_sqlite_dead_letter_redriven(hw_sqlite_jobs *jobs, const hw_sqlite_live *live,
                                    howdah_error *reterr);
