@@ -1,4 +1,4 @@
--- all_events: the log as people and functions see it: defaults that the table leaves NULL are
+-- all_events: the log as people and functions see it, with the defaults that the table leaves NULL
 -- filled in.  The read functions return rows of this shape.
 CREATE OR REPLACE VIEW @schema@.all_events AS
 SELECT e.global_sequence,

@@ -4,9 +4,9 @@
 -- PREPARE TRANSACTION.
 --
 --   expected_version -1 any (default), -2 the stream exists, 0 it has no event, N its last is N
---   id               default: a new UUIDv7.  The same id with the same content is answered with
---                    its stored position and not stored again
---   bytes, content_type  instead of data, for a payload that is no JSON (pass data => NULL)
+--   id               default: a new UUIDv7.  If the same id is stored with the same content, nothing
+--                    is stored again, and the stored position is returned
+--   bytes, content_type  instead of data, for a payload that is not JSON (pass data => NULL)
 --
 -- Errors, reads, writes, locks: see append_arrays().
 CREATE OR REPLACE FUNCTION @schema@.append(

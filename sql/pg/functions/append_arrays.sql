@@ -4,14 +4,14 @@
 -- append(), append_batch() and clients without table rights use it.
 --
 --   ids              NULL elements get a new UUIDv7
---   expected         per event: -1 or NULL any, -2 the stream exists, 0 it has no event, N its
---                    last version is N; about the stream just before that event
+--   expected         per event, about its stream just before that event: -1 or NULL any, -2 it
+--                    exists, 0 it has no event, N its last version is N
 --
 -- Errors: UH003 conflict (DETAIL: the actual version), UH009 id stored with other content,
--- UH006 invalid input, UH008 the sequence is behind the log (see sequence_problem()).
+-- UH006 invalid input, UH008 the sequence is lower than the numbers in use (see sequence_problem()).
 -- Reads: events, meta, subscriptions, bell.  Writes: events, events_global_sequence_seq; rings (see ring_inside()).
--- Locks: nothing but the rows it inserts; after two lost races for a stream, an advisory
--- transaction lock (one of 512 that the streams share), so that many writers stand in line.
+-- Locks: only the rows it inserts.  After two lost races for a stream, also an advisory transaction
+-- lock (one of 512 that the streams share), so that many writers take turns.
 CREATE OR REPLACE FUNCTION @schema@.append_arrays(
     ids uuid[], streams text[], types text[], datas json[], headerses json[],
     correlation_ids text[], causation_ids uuid[], actors text[], valid_times timestamptz[],
@@ -50,7 +50,7 @@ BEGIN
                 MESSAGE = CASE WHEN n > 1 THEN format('event %s: ', i) ELSE '' END || problem;
         END IF;
     END LOOP;
-    -- This session has not looked yet, or the sequence went back since.
+    -- This session has not checked the sequence yet, or the sequence went back since.
     IF coalesce(pg_sequence_last_value(@sequence_text@::regclass), 0)
        < coalesce(nullif(current_setting('howdah.sequence_' || @sequence_text@::regclass::oid::text, true), '')::bigint,
                   9223372036854775807) THEN
@@ -68,7 +68,7 @@ BEGIN
             IF ids[i] IS NOT NULL THEN
                 SELECT * INTO stored FROM @schema@.events AS e WHERE e.id = event_id;
                 IF FOUND THEN
-                    -- Of an event that was purged there is no payload to compare.
+                    -- A purged event has no payload to compare.
                     IF (stored.stream, stored.type,
                         CASE WHEN stored.purge IS NULL THEN stored.data::text ELSE datas[i]::text END,
                         CASE WHEN stored.purge IS NULL THEN stored.bytes ELSE byteses[i] END,
@@ -92,7 +92,7 @@ BEGIN
                     EXIT;
                 END IF;
             END IF;
-            -- Not max(): while the log is small that is planned as a walk over the whole stream, and a plan is kept.
+            -- Not max(): while the log is small it is planned as a walk over the whole stream, and the plan is kept.
             actual := coalesce((SELECT e.version FROM @schema@.events AS e WHERE e.stream = streams[i]
                                 ORDER BY e.version DESC LIMIT 1), 0);
             wanted := CASE WHEN streams[i] = ANY (touched) THEN -1 ELSE coalesce(expected[i], -1) END;
@@ -117,7 +117,7 @@ BEGIN
             PERFORM @schema@.check_sequence(true);
             lost_races := lost_races + 1;
             IF lost_races = 2 THEN
-                -- The key of LOCK_STREAMS in src/store/pg/sql.c.
+                -- The same key as in LOCK_STREAMS in src/store/pg/sql.c.
                 PERFORM pg_advisory_xact_lock((hashtextextended('howdah streams ' || @schema_text@, 0) & -512)
                                               | (hashtextextended(streams[i], 0) & 511));
             ELSIF lost_races > 40 THEN

@@ -1,8 +1,8 @@
 -- time_of(value text) -> timestamptz or NULL
 --
--- RFC 3339 with an offset, years 1 to 9999, as hw_time_parse() in src/base/clock.c reads it: what
--- lies below a microsecond is cut off, there is no leap second.  NULL when it is anything else;
--- timestamptz itself would take 'tomorrow', and no offset over 15:59.
+-- RFC 3339 with an offset, years 1 to 9999, as hw_time_parse() in src/base/clock.c reads it: digits
+-- after the microsecond are cut off, and there is no leap second.  NULL for anything else.  A cast to
+-- timestamptz would accept 'tomorrow', and no offset over 15:59.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.time_of(value text) RETURNS timestamptz
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -32,8 +32,9 @@ $howdah$;
 
 -- member_problem(key text, value json) -> text or NULL
 --
--- Whether a member of an event's JSON object is of a kind and form that can be taken: NULL, or why not.
--- It judges as src/cli/in/event_line.c does.  A member that is the JSON null is absent, except for data.
+-- Whether a field of an event's JSON object has the right kind and form: NULL if so, else the reason.
+-- The same verdict as that of src/cli/in/event_line.c.  A field that is the JSON null counts as absent,
+-- except for data.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.member_problem(key text, value json) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -43,7 +44,7 @@ DECLARE
     kind constant text := json_typeof(value);
     t    constant text COLLATE "C" := value #>> '{}';
 BEGIN
-    -- What the store gives, in lines that "howdah read" printed, is passed over.
+    -- Fields that the store sets, in lines that "howdah read" printed, are ignored.
     IF key IN ('data', 'headers', 'global_sequence', 'version', 'recorded_at', 'family', 'revision',
                'retraction', 'final') THEN
         RETURN NULL;
@@ -78,7 +79,7 @@ $howdah$;
 
 -- members_problem(one json) -> text or NULL
 --
--- Whether an event's JSON object can be taken: its members, and which of them go together.
+-- Whether an event's JSON object is accepted: its fields, and which of them go together.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.members_problem(one json) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -126,13 +127,12 @@ $howdah$;
 --   SELECT * FROM howdah.append_batch('[{"stream":"order-7","type":"order.created","data":{"total":12}},
 --                                       {"stream":"order-7","type":"order.paid"}]');
 --
--- Members: stream, type, data, headers, id, correlation_id, causation_id, actor, valid_time
+-- Fields: stream, type, data, headers, id, correlation_id, causation_id, actor, valid_time
 -- (RFC 3339), schema_version, data_base64 with content_type instead of data, expect ("any",
--- "none", "exists" or a version).  The text of data is kept unchanged.  What "howdah read" prints of
--- an ordinary event can be sent: global_sequence, version, recorded_at, family and revision, which the
--- store gives, and retraction and final are passed over.  A correction is not part of a batch: corrects
--- and reason are refused unless they are null; correct() makes one.  So is an event that was purged.  A member of another name is refused (UH006), and so is a
--- value that the command would not take.
+-- "none", "exists" or a version).  The text of data is stored unchanged.  What "howdah read" prints for
+-- an ordinary event is accepted: global_sequence, version, recorded_at, family, revision, retraction and
+-- final are ignored.  Refused with UH006: a correction (corrects or reason is not null; correct() makes
+-- one), a purged event, an unknown field, and a value that the command would refuse.
 -- Errors, reads, writes, locks: see append_arrays().
 CREATE OR REPLACE FUNCTION @schema@.append_batch(events json)
 RETURNS TABLE (global_sequence bigint, id uuid, version bigint, revision integer,

@@ -1,8 +1,8 @@
 -- channel(type text) -> text
 --
--- Where events of a type are announced; NULL: events of all types.  {schema}_events, or
--- {schema}_events_{type} with dots as underscores; a name over 63 bytes is cut, and ends with eight
--- digits of the MD5 of what it was, dots and all.  The same as hw_channel_name() in
+-- The channel on which events of a type are announced; NULL: events of all types.  {schema}_events, or
+-- {schema}_events_{type} with underscores for dots.  A name over 63 bytes is cut, and ends with eight
+-- digits of the MD5 of the whole name before dots were replaced.  The same as hw_channel_name() in
 -- src/engine/channel.c.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.channel(type text DEFAULT NULL) RETURNS text
@@ -18,8 +18,8 @@ $howdah$;
 
 -- bell_bit(type text) -> bigint
 --
--- The bit of the bell's mark that stands for sleepers who wait for this type; NULL: for any.  The
--- same as hw_channel_bit() in src/engine/channel.c.
+-- The bit of the bell's mark for sleepers that wait for this type; NULL: for any event.  The same as
+-- hw_channel_bit() in src/engine/channel.c.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.bell_bit(type text) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -30,10 +30,10 @@ $howdah$;
 
 -- ring(types text[]) -> boolean
 --
--- Wakes those who sleep until events of these types come, if there are any: one NOTIFY for the
--- general channel (without a payload), one for the channel of each type (the type is the payload:
--- "a.b" and "a_b" share a channel).  True when somebody was woken.
--- Reads: bell.  Writes: bell.  Locks: at commit that of all NOTIFYs.
+-- Wakes the sessions that sleep until events of these types come, if there are any: one NOTIFY for the
+-- general channel (without a payload), one for the channel of each type (the type is the payload, because
+-- "a.b" and "a_b" share a channel).  True: somebody was woken.
+-- Reads: bell.  Writes: bell.  Locks: at commit, the lock that all NOTIFYs share.
 CREATE OR REPLACE FUNCTION @schema@.ring(types text[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -50,7 +50,7 @@ BEGIN
     END IF;
     IF mark <> 1 THEN
         FOREACH type IN ARRAY types LOOP
-            -- bell_bit(type) in full: to call it costs more than all the rest of this.
+            -- bell_bit(type) written out: the call would cost more than the rest of this function.
             bit := 1::bigint << (1 + get_byte(decode(md5(convert_to(type, 'UTF8')), 'hex'), 0) % 62);
             IF mark & bit <> 0 AND type <> ALL (heard) THEN
                 hit := hit | bit;
@@ -74,10 +74,10 @@ $howdah$;
 
 -- ring_inside(types text[]) -> boolean
 --
--- ring(), if a transaction that appended may do it: the setting howdah.ring says on or off.  A
--- transaction with a NOTIFY in it cannot be prepared, so without a word it rings only on a server
--- that prepares none (max_prepared_transactions = 0); elsewhere call ring() after COMMIT PREPARED,
--- or let the sleepers find out by themselves.  append() and its kin call it.
+-- Calls ring() if a transaction that appended may ring: the setting howdah.ring says on or off.  A
+-- transaction with a NOTIFY in it cannot be prepared.  So without the setting it rings only on a server
+-- that has no prepared transactions (max_prepared_transactions = 0).  Elsewhere call ring() after
+-- COMMIT PREPARED, or let the sleepers find out by polling.  append() and the functions like it call it.
 -- Reads, writes, locks: see ring().
 CREATE OR REPLACE FUNCTION @schema@.ring_inside(types text[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -107,9 +107,9 @@ $howdah$;
 
 -- ring_for_raw_inserts(wanted boolean) -> void
 --
--- The functions and the library ring by themselves; an INSERT INTO events by hand does not.  With
--- true it does, by a trigger.  Any trigger, even one that finds nothing to do, costs every single
--- append 6 to 8 % of the server's time, the library's too: that is why it is not there by default.
+-- The functions and the library ring by themselves; an INSERT INTO events by hand does not.  true makes
+-- it ring, by a trigger.  Any trigger, even one that finds nothing to do, costs every single append 6 to
+-- 8 % of the server's time, the library's too.  That is why there is none by default.
 -- Only the owner may call this.
 -- Reads, writes: the catalogue.  Locks: events, SHARE ROW EXCLUSIVE: it waits for open appends.
 CREATE OR REPLACE FUNCTION @schema@.ring_for_raw_inserts(wanted boolean) RETURNS void

@@ -1,8 +1,8 @@
 -- calling_role() -> name
 --
--- The role that called, for functions that run with their owner's rights and do more for some roles
--- than for others: the one that SET ROLE has chosen (only its members may choose it), else the login.
--- No role may call this itself.
+-- The role that called a function that runs with its owner's rights and allows more to some roles than
+-- to others: the role that SET ROLE has chosen (only its members may choose it), else the login role.
+-- No role may call this directly.
 CREATE OR REPLACE FUNCTION @schema@.calling_role() RETURNS name
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp

@@ -1,12 +1,12 @@
 -- causation_tree(id uuid) -> (depth integer, event_id uuid), in reading order
 --
--- The causes of an event (root first, depth < 0), itself (0), and all that it caused, each
--- after its cause, siblings by sequence.  A cause that is not stored ends the walk upwards; a
--- circle is walked once, and what it shows as a cause is not shown again.  At most 10000 events,
--- those nearest to the root of the effects first.
+-- The causes of an event (root first, depth < 0), the event (0), and everything it caused, each after
+-- its cause, siblings by sequence.  A cause that is not stored ends the walk upwards.  A circle is
+-- walked once, and an event shown as a cause is not shown again.  At most 10000 events, those nearest
+-- to the root of the effects first.
 --
--- It walks step by step, one index lookup each, and remembers only the way from the event to
--- where it is: time and memory grow with what is shown, however deep or wide the tree.
+-- It walks step by step, with one index lookup each, and remembers only the way from the event to the
+-- present step.  So time and memory grow with what is shown, however deep or wide the tree is.
 -- Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.causation_tree(id uuid)
 RETURNS TABLE (depth integer, event_id uuid)
@@ -40,7 +40,7 @@ BEGIN
         cause := child.causation_id;
     END LOOP;
     IF shown = most THEN
-        -- So long a way may be a circle that does not lead through the event.
+        -- A way this long may be a circle that does not go through the event.
         SELECT array_agg(c.id ORDER BY c.nth) INTO causes
         FROM (SELECT u.id, min(u.nth) AS nth FROM unnest(causes) WITH ORDINALITY AS u(id, nth) GROUP BY u.id) AS c;
         shown := 1 + cardinality(causes);
@@ -55,7 +55,7 @@ BEGIN
     RETURN NEXT;
 
     WHILE level > 0 AND shown < most LOOP
-        -- As a range of rows: only the index on both columns can serve it.
+        -- A range of rows: only the index on both columns can be used.
         SELECT e.id, e.global_sequence INTO child
         FROM @schema@.events AS e
         WHERE e.causation_id IS NOT NULL AND e.id <> start

@@ -11,8 +11,8 @@ $howdah$;
 
 -- library_payload_max() -> integer
 --
--- The same for the library, which has a limit of its own: a role that may write to the table itself
--- is not limited here.
+-- The same for the library, which has a limit of its own: a role that may write to the table directly
+-- has no limit here.
 -- Reads: meta, the catalogue.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.library_payload_max() RETURNS integer
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -26,19 +26,19 @@ $howdah$;
 --                   content_type, reason, retracts, was_purged)
 --     -> (global_sequence, id, version, revision, recorded_at, already_stored, mark), or no row
 --
--- Appends a whole event as the next revision after the one it corrects, with that one's stream, type,
--- correlation and causation, and recorded later than it, whatever the clock does.  No row: there is
--- no such event, or it is not the newest of its family (any more), or it was purged meanwhile: was_purged
--- says what it was when its payload was taken over.  mark is the bell's, as it is
--- afterwards: a caller that rings itself sees whether somebody sleeps.
+-- Appends a whole event as the next revision after the one it corrects, with the same stream, type,
+-- correlation and causation.  It is recorded later than that one, whatever the clock does.  No row: there
+-- is no such event, or it is not the newest of its family (any more), or it was purged meanwhile.
+-- was_purged says whether it was purged when its payload was copied.  mark is the bell's mark afterwards: a
+-- caller that rings by itself sees whether somebody sleeps.
 --
--- The event that is corrected is locked: a purge waits for the correction that takes its payload
--- over, or the correction waits for the purge.  Other corrections do not wait for that lock; the unique key decides.
--- The INSERT names no column before recorded_at: the number, and with it the lock that
--- knowledge_of() looks for, is drawn before the time is taken.
+-- The event that is corrected is locked, so that a purge waits for the correction that copies its payload,
+-- or the correction waits for the purge.  Other corrections do not wait for that lock; the unique key
+-- decides between them.  The INSERT leaves global_sequence, the first column of the table, to its default: so
+-- the number is drawn, and the lock that knowledge_of() looks for is taken, before the time is.
 -- Errors: UH006, UH008 (see sequence_problem()), UH009.
 -- Reads: events, meta, subscriptions, bell.  Writes: events, events_global_sequence_seq; rings (see ring_inside()).
--- Locks: the event that is corrected, FOR SHARE; after two lost races the stream, as append_arrays().
+-- Locks: the event that is corrected, FOR SHARE; after two lost races the stream, as append_arrays() does.
 CREATE OR REPLACE FUNCTION @schema@.append_correction(
     corrects uuid, id uuid, data json, headers json, actor text, valid_time timestamptz, schema_version integer,
     bytes bytea, content_type text, reason text, retracts boolean, was_purged boolean)
@@ -56,7 +56,7 @@ DECLARE
     lost_races integer := 0;
     last       bigint;
 BEGIN
-    -- This session has not looked yet, or the sequence went back since.
+    -- This session has not checked the sequence yet, or the sequence went back since.
     IF coalesce(pg_sequence_last_value(@sequence_text@::regclass), 0)
        < coalesce(nullif(current_setting('howdah.sequence_' || @sequence_text@::regclass::oid::text, true), '')::bigint,
                   9223372036854775807) THEN
@@ -65,7 +65,7 @@ BEGIN
     LOOP
         SELECT * INTO stored FROM @schema@.events AS e WHERE e.id = wanted;
         IF FOUND THEN
-            -- What was purged meanwhile cannot be compared any more.
+            -- An event that was purged meanwhile has no payload to compare.
             IF (stored.corrects, stored.reason, coalesce(stored.retracts, false), stored.actor,
                 stored.schema_version, stored.content_type,
                 CASE WHEN stored.purge IS NULL THEN stored.data::text END,
@@ -120,7 +120,7 @@ BEGIN
         PERFORM @schema@.check_sequence(true);
         lost_races := lost_races + 1;
         IF lost_races = 2 THEN
-            -- The key of LOCK_STREAMS in src/store/pg/sql.c.
+            -- The same key as in LOCK_STREAMS in src/store/pg/sql.c.
             PERFORM pg_advisory_xact_lock((hashtextextended('howdah streams ' || @schema_text@, 0) & -512)
                                           | (hashtextextended(old.stream, 0) & 511));
         ELSIF lost_races > 40 THEN
@@ -139,18 +139,18 @@ $howdah$;
 -- correct(event_id, data, valid_time, reason, ...)
 --     -> (global_sequence, correction_id, version, revision, recorded_at, already_stored)
 --
--- Appends the next revision of the family that any event belongs to, in the caller's transaction.
--- What is NULL stays as it is.
+-- Appends the next revision of a family, which is named by any of its events, in the caller's
+-- transaction.  An argument that is NULL leaves that part as it is.
 --
 --   reason             1 to 1000 bytes
---   retract            it never happened: without data and valid time.  A correction with
---                      data brings a retracted family back
---   id                 of the correction; the same again is answered with its stored position
+--   retract            says that it never happened: takes no data and no valid time.  A later correction
+--                      with data brings a retracted family back
+--   id                 of the correction; the same correction again returns its stored position
 --   bytes, content_type  instead of data
---   expected_revision  the newest one that the caller knows; NULL or 0: whichever it is
+--   expected_revision  the newest revision that the caller knows; NULL or 0: any
 --
--- Errors: UH003 (DETAIL: the newest revision: it is not the expected one, or somebody else has
--- corrected at the same time), UH004 (no such event), UH006, UH009.
+-- Errors: UH003 (the newest revision is not the expected one, or somebody else corrected at the same
+-- time; DETAIL: the newest revision), UH004 (no such event), UH006, UH009.
 -- Reads, writes, locks: see append_correction().
 CREATE OR REPLACE FUNCTION @schema@.correct(
     event_id uuid, data json DEFAULT NULL, valid_time timestamptz DEFAULT NULL, reason text DEFAULT NULL,
@@ -195,7 +195,7 @@ BEGIN
     IF correct.id IS NOT NULL THEN
         SELECT * INTO stored FROM @schema@.events AS e WHERE e.id = correct.id;
         IF FOUND THEN
-            -- What was left as it was is not compared, nor what was purged meanwhile.
+            -- Parts that the caller left out are not compared, nor is a payload that was purged meanwhile.
             IF stored.corrects IS NULL OR coalesce(stored.family, stored.id) <> of_family
                OR (stored.reason, coalesce(stored.retracts, false), stored.actor)
                   IS DISTINCT FROM (correct.reason, gone, correct.actor)
@@ -215,7 +215,7 @@ BEGIN
         END IF;
     END IF;
 
-    -- As it is when nobody purges it any more.
+    -- Read again under a lock, so that no purge can change it any more.
     SELECT * INTO newest FROM @schema@.events AS e WHERE e.family = of_family
     ORDER BY e.family DESC, e.revision DESC LIMIT 1 FOR SHARE;
     IF NOT FOUND THEN
@@ -254,7 +254,7 @@ $howdah$;
 
 -- retract(event_id, reason, actor, id, expected_revision, headers) -> see correct()
 --
--- Says that what the family is about never happened.
+-- Appends a revision that says that the event never happened.
 CREATE OR REPLACE FUNCTION @schema@.retract(
     event_id uuid, reason text, actor text DEFAULT NULL, id uuid DEFAULT NULL,
     expected_revision integer DEFAULT NULL, headers json DEFAULT NULL,

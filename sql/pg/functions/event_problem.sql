@@ -2,14 +2,14 @@
 --
 -- What is wrong with the \u escapes of a text that json itself has accepted: NUL and unpaired
 -- surrogates, which json keeps but neither text nor jsonb can hold.  Strings with a backslash are
--- E'' strings here and below: they mean the same whatever standard_conforming_strings says.
+-- E'' strings here and below, so that they mean the same whatever standard_conforming_strings says.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.escape_problem(document text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
-    -- An escaped backslash hides what follows it, and keeps two halves apart.
+    -- After an escaped backslash a "u" begins no escape, and the halves of a pair are not next to each other.
     escapes text := replace(document, E'\\\\', ' ');
 BEGIN
     IF position(E'\\u0000' IN escapes) > 0 THEN
@@ -27,8 +27,8 @@ $howdah$;
 -- json_problem(document text, field text) -> text or NULL
 --
 -- What is wrong with a text that json itself has accepted: the rules of src/engine/rules.c that
--- json does not check.  Brackets inside strings do not count, so strings are emptied first; then
--- each round of replace() takes one level of nesting away.
+-- json does not check.  Brackets inside strings do not count, so strings are emptied first.  Then
+-- each round of replace() removes one level of nesting.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.json_problem(document text, field text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -82,8 +82,8 @@ $howdah$;
 -- event_problem(...) -> text or NULL
 --
 -- The verdict on one event, the same as that of the library (src/engine/rules.c), in the same
--- order: NULL when it may be stored, else a sentence that names the field, the rule and the
--- value's length.
+-- order: NULL when it may be stored, else a sentence with the field, the rule and the value's
+-- length.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.event_problem(
     stream text, type text, data json, headers json, correlation_id text, actor text,
@@ -126,7 +126,7 @@ BEGIN
     ELSIF octet_length(bytes) > payload_max THEN
         RETURN format('data: must be at most %s bytes, got %s', payload_max, octet_length(bytes));
     END IF;
-    -- A call costs more than the question whether it is needed.
+    -- A call costs more than the test whether it is needed.
     problem := CASE WHEN headers IS NOT NULL THEN @schema@.headers_problem(headers) END;
     IF problem IS NULL AND correlation_id IS NOT NULL THEN
         problem := @schema@.name_problem(correlation_id, 'correlation_id', 255);

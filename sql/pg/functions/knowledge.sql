@@ -1,18 +1,19 @@
 -- knowledge_of(known_at) -> (known_at, asked_at, final, waits_for), one row
 --
--- Whether what was known at a time can still grow.  asked_at is the clock before anybody is looked
--- at.  An append draws a number first, and holds a lock on the sequence from then on until its
--- transaction ends, prepared or not; only then it takes the time that is recorded.  So a transaction
--- that is not seen below has ended, and every later statement sees what it did; or it will record a
--- time at or after asked_at.  One that certainly began after known_at cannot record a time before
--- that either; when a prepared one began is not known.  All of this holds for a clock that is not set
--- back, and not for raw INSERTs that name recorded_at themselves.
+-- Whether the knowledge of a moment can still grow.  asked_at is the clock before any lock is looked at.
+-- An append first draws a number, and from then on holds a lock on the sequence until its transaction
+-- ends, prepared or not.  Only after that does it take the time that is recorded.  So a transaction that is
+-- not seen below has ended, and every later statement sees what it did; or it will record a time at or
+-- after asked_at.  A transaction that certainly began after known_at cannot record an earlier time either;
+-- when a prepared one began is not known.  All of this needs a clock that is not set back, and does not
+-- hold for raw INSERTs that set recorded_at themselves.
 --
---   final      also false: without known_at, at or after the clock, on a standby (the holders are on
---              another server), and above READ COMMITTED, where the transaction goes on to see the past
---   waits_for  the oldest of those who could still add; NULL: not known
+--   final      also false without known_at, for a known_at at or after the clock, on a standby (the lock
+--              holders are on another server), and above READ COMMITTED, where the transaction keeps an
+--              old snapshot
+--   waits_for  the oldest transaction that could still add something; NULL: not known
 --
--- The next statement may read; the statement that calls this has its snapshot from before.
+-- Read in the next statement: the statement that calls this has an older snapshot.
 -- Reads: the clock, pg_locks, pg_stat_activity, pg_prepared_xacts.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.knowledge_of(
     INOUT known_at timestamptz, OUT asked_at timestamptz, OUT final boolean, OUT waits_for text)
@@ -31,7 +32,7 @@ BEGIN
        OR current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
         RETURN;
     END IF;
-    -- Mostly nobody is there, and that is quick to see.
+    -- Mostly there is no holder, and that is quick to see.
     PERFORM FROM pg_locks AS l
     WHERE l.locktype = 'relation' AND l.relation = numbers AND l.database = here
       AND l.mode = 'RowExclusiveLock' AND l.granted;
@@ -60,7 +61,7 @@ $howdah$;
 
 -- check_known_at(known_at, field) -> void
 --
--- Refuses a known_at in the future: nobody knows yet what will be known.
+-- Refuses a known_at in the future: its answer is not known yet.
 -- Errors: UH006.  Reads: the clock.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.check_known_at(known_at timestamptz, field text DEFAULT 'known_at') RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -75,9 +76,9 @@ $howdah$;
 
 -- knowledge(known_at) -> (known_at, asked_at, final, waits_for), one row
 --
--- What an answer as of known_at is worth: when it is final, the same question has the same answer for
--- ever.  NULL: the present, which goes on.  Ask this first, then the question, in a statement of its
--- own; see knowledge_of().
+-- How far an answer as of known_at can be relied on: when it is final, the same question has the same
+-- answer for ever.  NULL: the present, which is never final.  Call this first, then ask the question in a
+-- statement of its own; see knowledge_of().
 -- Errors: UH006.  Reads: see knowledge_of().  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.knowledge(
     INOUT known_at timestamptz DEFAULT NULL, OUT asked_at timestamptz, OUT final boolean, OUT waits_for text)

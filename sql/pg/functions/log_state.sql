@@ -1,8 +1,8 @@
 -- log_here(sequence bigint) -> (log, drawn, id), one row
 --
--- Which log this is (cluster and timeline, which a promoted standby begins anew; that of a standby ends
--- with "?"), the last number that was drawn, and the id of the event with this number, NULL: there is
--- none.  With it a reader without rights on the tables notices that it talks to another server
+-- Which log this is (cluster and timeline; a promoted standby begins a new timeline; on a standby it ends
+-- with "?"), the last number that was drawn, and the id of the event with this number (NULL: there is
+-- none).  With this a reader without rights on the tables notices that it is connected to another server
 -- now.
 -- Reads: events, events_global_sequence_seq.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.log_here(sequence bigint, OUT log text, OUT drawn bigint, OUT id uuid)

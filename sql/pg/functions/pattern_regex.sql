@@ -1,6 +1,6 @@
 -- pattern_type(pattern text) -> text
 --
--- The type that a pattern without a wildcard is: types have an index.  NULL: it has a wildcard.
+-- A pattern without a wildcard is one type, which has an index: returns it.  NULL: it has a wildcard.
 -- The same as hw_pattern_is_exact() in src/engine/pattern.c.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.pattern_type(pattern text) RETURNS text

@@ -1,8 +1,9 @@
 -- purge_of(sequence bigint) -> bigint
 --
--- Which purge has erased an event; NULL: none, and none will before the caller's transaction ends.
--- Ask this first before storing a copy of an event that was read earlier.
--- Reads: events.  Writes: nothing.  Locks: the event, FOR SHARE: a purge waits, or is waited for.
+-- The purge that erased an event.  NULL: none, and none will before the caller's transaction ends.
+-- Call this before storing a copy of an event that was read earlier.
+-- Reads: events.  Writes: nothing.  Locks: the event, FOR SHARE: the purge waits for the caller, or the
+-- caller for the purge.
 CREATE OR REPLACE FUNCTION @schema@.purge_of(sequence bigint) RETURNS bigint
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -12,8 +13,8 @@ $howdah$;
 
 -- purge_take(queue_ids integer[], made bigint[]) -> rows of jobs
 --
--- Takes those of these jobs that nobody has claimed out of their queues.  A job has no index by its id:
--- one walk through each queue, however many they are.
+-- Takes those of these jobs that nobody has claimed out of their queues.  There is no index on a job's
+-- id, so it walks once through each queue, however many jobs are asked for.
 -- Reads, writes, locks: jobs.
 CREATE OR REPLACE FUNCTION @schema@.purge_take(queue_ids integer[], made bigint[]) RETURNS SETOF @schema@.jobs
 LANGUAGE sql VOLATILE
@@ -28,16 +29,15 @@ $howdah$;
 
 -- purge_jobs(sequences bigint[], reason text, actor text, OUT jobs bigint, OUT dead_letters bigint)
 --
--- The part of purge_events() that is about jobs which bindings have made of events: those that wait
--- are cancelled, as job_cancel() does it with one, results and errors of those that are over are
--- erased, and dead letters of both; open ones are discarded.  A job that a worker has just now is left
--- to it: it can complete, and is cancelled otherwise (see purged_note()).
+-- The part of purge_events() for the jobs that bindings made from the events.  Jobs that wait are
+-- cancelled, as job_cancel() does.  Results and errors of jobs that have ended are erased, and so are the
+-- dead letters of both; open ones are discarded.  A job that a worker has at the moment is left to it: it
+-- can complete, and is cancelled otherwise (see purged_note()).
 -- Reads: job_data, leases.  Reads, writes: jobs, history, job_dead_letters, dedups, key_holders, queues; see
 -- job_dead_letters_set_state().
--- Locks: dead letters, by id, as job_dead_letters_set_state() and job_rerun() do; then queues, keys and jobs; then the
--- history.  A transaction that acks jobs of several keys at the same time, or redrives dead letters of
--- purged events, can deadlock with this one: the server ends one of the two, and that one can be tried
--- again.
+-- Locks: dead letters by id, as job_dead_letters_set_state() and job_rerun() do; then queues, keys and jobs;
+-- then the history.  A transaction that acks jobs of several keys at the same time, or redrives dead letters
+-- of purged events, can deadlock with this one.  The server ends one of the two, which can be tried again.
 CREATE OR REPLACE FUNCTION @schema@.purge_jobs(
     sequences bigint[], reason text, actor text, OUT jobs bigint, OUT dead_letters bigint)
 RETURNS record
@@ -56,7 +56,7 @@ DECLARE
     why       constant text := 'cancelled: purged: ' || reason;
     queue_ids constant integer[] := ARRAY(
         SELECT DISTINCT p.queue_id FROM @schema@.job_data AS p WHERE p.id = ANY (made));
-    held      bigint[];   -- keys that somebody has, of one queue each
+    held      bigint[];   -- keys that a job holds, of one queue each
     held_of   integer[];
     gone      @schema@.jobs[];
     cancelled bigint[];
@@ -65,7 +65,7 @@ DECLARE
 BEGIN
     PERFORM FROM @schema@.job_dead_letters AS l WHERE l.job_id = ANY (made) ORDER BY l.id FOR UPDATE;
     PERFORM FROM @schema@.queues AS q WHERE q.queue_id = ANY (queue_ids) ORDER BY q.queue_id FOR NO KEY UPDATE;
-    -- A transaction that gives a key back now waits for us, or we for it: one of us makes the next job due.
+    -- A transaction that gives a key back now waits for us, or we wait for it: one of the two makes the next job due.
     WITH locked AS (
         SELECT h.queue_id, h.key_hash FROM @schema@.key_holders AS h
         WHERE (h.queue_id, h.key_hash) IN (
@@ -112,18 +112,18 @@ $howdah$;
 --     -> (id, purged_at, events, dead_letters, snapshots, jobs, remaining), one row
 --
 -- Erases payload and headers of all events of a stream, or of those with these ids (families: of
--- every revision of their families), and what was derived from them: dead letters have no payload
--- and no error any more, open ones are discarded; snapshots of the streams from the first of these events on
--- are removed; see purge_jobs().  Who, when and why is kept for ever in purges; id 0: everything was
--- purged before, nothing is recorded.  It cannot be undone.  The server's files keep it until the
--- next VACUUM.
+-- every revision of their families), and what was derived from them.  Dead letters lose their payload and
+-- error, and open ones are discarded.  Snapshots of the streams from the first of these events on are
+-- removed.  For jobs see purge_jobs().  Who, when and why is kept for ever in purges.  id 0: everything was
+-- purged before, and nothing is recorded.  It cannot be undone.  The server's files keep the payload until
+-- the next VACUUM.
 --
 --   actor      NULL: the user of the session
---   remaining  revisions of the same families that still have a payload or headers, also where
---              nothing was left to erase
+--   remaining  revisions of the same families that still have a payload or headers, even when there was
+--              nothing to erase
 --
--- A correction that is under way holds a lock on what it corrects.  Either it ends before us, and the
--- next look finds it; or it waits for us, and finds nothing to take over.
+-- A correction that is under way holds a lock on the event it corrects.  Either it ends before us, and the
+-- next look finds it; or it waits for us, and then finds no payload to copy.
 -- Errors: UH004 (nothing is erased), UH006 (also above READ COMMITTED).
 -- Reads, writes: events, dead_letters, snapshots, purges, job_data, jobs, history, job_dead_letters, queues.
 -- Locks: events by sequence, dead letters by id, then see purge_jobs().
@@ -161,7 +161,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = problem;
     END IF;
     IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
-        -- The next look would not find it.
+        -- The next look would not find such a correction.
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'transaction: a purge needs READ COMMITTED';
     END IF;
     IF stream IS NOT NULL THEN
@@ -178,7 +178,7 @@ BEGIN
                            JOIN @schema@.events AS e ON e.id = u.one);
     END IF;
 
-    -- Until a look finds nothing more: see above.
+    -- Until a look finds nothing new: see above.
     LOOP
         page := ARRAY(
             SELECT e.global_sequence FROM @schema@.events AS e
@@ -199,7 +199,7 @@ BEGIN
     END LOOP;
     purged_at := clock_timestamp();
     SELECT 0, cardinality(sequences), 0, 0, 0 INTO id, events, dead_letters, snapshots, jobs;
-    -- All of a family is in one stream.  A retraction may have headers, of what it retracts.
+    -- All of a family is in one stream.  A retraction may have headers, those of the event that it retracts.
     remaining := (SELECT count(*) FROM @schema@.events AS e
                   WHERE e.global_sequence = ANY (ARRAY(
                             SELECT x.global_sequence FROM @schema@.events AS x WHERE x.stream = stream

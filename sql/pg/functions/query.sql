@@ -1,20 +1,20 @@
 -- What query_events() and the library use.  "query" is the type of 0004_times.
 --
 --   I1  A revision is in the answer as of K exactly when it was recorded by K and the next one of
---       its family was not: one probe of events_family_revision_key for each row, nothing is
---       grouped and nothing is remembered; in a short stream, one walk.
---   I2  In the order of the log a page is an index scan that ends with the page.  Every other order,
---       and a range of times over the whole log, is answered keys first: (time, sequence) of many
---       rows are sorted, without the rows; these are then fetched by sequence.
---   I3  Pages of an answer as of some time are of one moment, that of query_pin(): it ends with the
---       highest sequence that was visible then, and knows of no correction that was not.  No family comes
---       twice, or not at all, because it is corrected between two pages.
+--       its family was not: one probe of events_family_revision_key for each row.  Nothing is
+--       grouped and nothing is kept in memory.  In a short stream it is one walk.
+--   I2  In the order of the log, a page is an index scan that ends with the page.  For every other
+--       order, and for a range of times over the whole log, the keys come first: (time, sequence) of
+--       many rows are sorted without the rows, which are then fetched by sequence.
+--   I3  Pages of an answer as of some time are of one moment, that of query_pin(): the answer ends with
+--       the highest sequence that was visible then, and has no correction that was not.  So no family
+--       comes twice, or not at all, because it is corrected between two pages.
 --   I4  Plans do not depend on statistics: kinds of scans that do not belong there are switched off.
 
 -- pattern_prefix(pattern text) -> text
 --
--- What all types begin with that a pattern matches, with its dot; NULL: nothing.  After the last of
--- them comes the same with a slash in the place of the dot.
+-- The common beginning of all types that a pattern matches, up to and including a dot; NULL: there is
+-- none.  All of these types sort before the same text with a slash in place of that dot.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.pattern_prefix(pattern text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -23,7 +23,7 @@ AS $howdah$
     SELECT substring(pattern FROM '^((?:[^.*>]+[.])+)')
 $howdah$;
 
--- The values of query_conditions(), from $1 on.
+-- The parameters of query_conditions(), from $1 on.
 /* define @filters@
 q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_names, q.header_values,
               q.valid_from, q.valid_before, q.recorded_from, q.recorded_before, q.valid_at, q.known_at
@@ -31,10 +31,10 @@ q.stream, q.type, regex, q.correlation_id, q.causation_id, q.families, q.header_
 
 -- query_conditions(q query) -> text
 --
--- What a row e of events, or of all_events, has to meet, as the text after WHERE.  Values are parameters:
+-- The conditions on a row e of events, or of all_events, as the text after WHERE.  Values are parameters:
 -- $1 stream, $2 type, $3 the pattern's regular expression, $4 correlation_id, $5 causation_id,
 -- $6 families, $7 header_names, $8 header_values, $9 valid_from, $10 valid_before, $11 recorded_from,
--- $12 recorded_before, $13 valid_at, $14 known_at, then what the caller needs ($15 to $17), and
+-- $12 recorded_before, $13 valid_at, $14 known_at, then those of the caller ($15 to $17), and
 -- $18, $19 where the pattern's types begin and end, $20 pin (0006_pins).
 -- Errors: UH006.  Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_conditions(q @schema@.query) RETURNS text
@@ -77,7 +77,7 @@ BEGIN
     END IF;
     IF q.valid_from IS NOT NULL OR q.valid_before IS NOT NULL THEN
         IF whole THEN
-            -- Two plain conditions, which the index on both times can use; a coalesce() of them it cannot.
+            -- Two plain conditions, because the index on both times cannot be used with a coalesce().
             made := made || ' AND (e.valid_time >= coalesce($9, ''-infinity'') AND e.valid_time < coalesce($10, ''infinity'')'
                             ' OR e.valid_time IS NULL AND e.recorded_at >= coalesce($9, ''-infinity'')'
                             ' AND e.recorded_at < coalesce($10, ''infinity''))';
@@ -101,7 +101,7 @@ BEGIN
         IF q.known_at IS NOT NULL THEN
             made := made || ' AND e.recorded_at <= $14';
         END IF;
-        IF q.pin IS NOT NULL THEN -- which is no way to the rows
+        IF q.pin IS NOT NULL THEN -- "+ 0": no index scan by the pin
             made := made || ' AND e.global_sequence + 0 <= $20[1]'
                             ' AND (e.revision = 1 OR e.global_sequence + 0 <= $20[2] OR e.global_sequence + 0 IN (SELECT unnest($20[3:])))';
         END IF;
@@ -123,7 +123,7 @@ $howdah$;
 
 -- query_source(q query) -> text
 --
--- The rows that query_conditions() are about, as the text after FROM.
+-- The rows to which query_conditions() applies, as the text after FROM.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_source(q @schema@.query) RETURNS text
 LANGUAGE sql STABLE
@@ -138,7 +138,7 @@ $howdah$;
 
 -- query_is_narrow(q query) -> boolean
 --
--- Whether an index leads to the rows of a query; otherwise all of the log is read.
+-- Whether an index finds the rows of a query; otherwise the whole log is read.
 -- Reads, writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_is_narrow(q @schema@.query) RETURNS boolean
 LANGUAGE sql IMMUTABLE
@@ -151,8 +151,8 @@ $howdah$;
 
 -- query_keys(q, order_by, backward, max_count, after_time, after_sequence) -> (at, global_sequence)
 --
--- The keys of a query's rows in the order asked for (sequence, valid, recorded), at most max_count
--- after a key.  at is NULL in the order of sequences.
+-- The keys of a query's rows after a given key, in the order asked for (sequence, valid, recorded), at
+-- most max_count.  at is NULL in the order of sequences.
 -- Errors: UH006.  Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_keys(
     q @schema@.query, order_by text, backward boolean, max_count bigint, after_time timestamptz,
@@ -191,16 +191,16 @@ BEGIN
         sql := sql || ' AND (' || key || ', e.global_sequence)' || behind || '($15, $16)';
     END IF;
     IF NOT @schema@.query_is_narrow(q) THEN
-        -- All of the log: rows before the key need not be read again.
+        -- The whole log is read: rows before the key can be left out.
         IF after_sequence IS NOT NULL AND order_by = 'recorded' THEN
             sql := sql || ' AND e.recorded_at' || reach;
         ELSIF after_sequence IS NOT NULL AND order_by = 'valid' THEN
             sql := sql || ' AND (e.valid_time' || reach || ' OR e.valid_time IS NULL AND e.recorded_at' || reach || ')';
         END IF;
-        -- Until the end of this function: a read of everything need not look for each row's successor.
+        -- Until the end of this function: a hash join is better than one probe for each row of the log.
         PERFORM set_config('enable_seqscan', 'on', true), set_config('enable_hashjoin', 'on', true);
     END IF;
-    -- In the order of sequences: do not walk through all of them to find a few.
+    -- "+ 0": do not walk the whole index on sequences to find a few rows.
     sql := sql || ' ORDER BY ' || CASE order_by WHEN 'sequence' THEN 'e.global_sequence + 0' || down
                                                 ELSE '1' || down || ', 2' || down END || ' LIMIT $17';
     RETURN QUERY EXECUTE sql
@@ -222,8 +222,8 @@ AS $howdah$
     ORDER BY k.n
 $howdah$;
 
--- What query_page() asks of rows in the view as_of, by plans that are kept: SQL has no name for a
--- condition that would leave them as they are.  The variables are those of query_page().
+-- Conditions of query_page() on rows in the view as_of, shared as text: a SQL function would change the
+-- plans, which are kept.  The variables are those of query_page().
 /* define @in_sight@
 x.recorded_at <= known AND x.global_sequence + 0 <= upto
                   AND (x.global_sequence + 0 <= done OR x.global_sequence + 0 IN (SELECT unnest(seen)))
@@ -234,7 +234,7 @@ e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
                   AND e.global_sequence + 0 <= upto
                   AND (e.revision = 1 OR e.global_sequence + 0 <= done OR e.global_sequence + 0 IN (SELECT unnest(seen)))
 */
--- I1: and the next one was not.
+-- I1: the revision was known, and the next one was not.
 /* define @is_current@
 @is_known@
                   AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = e.family
@@ -243,8 +243,8 @@ e.recorded_at <= known AND e.valid_time <= valid AND (gone OR NOT e.retracts)
 
 -- query_page(q, order_by, backward, max_count, after_time, after_sequence) -> rows of all_events
 --
--- One page of a query: at most max_count rows (NULL: all) after a key, which is the last row's time
--- in this order, and its sequence; in the order of sequences the time does not matter.
+-- One page of a query: at most max_count rows (NULL: all) after a key.  The key is the time of the page
+-- before's last row in this order, and its sequence.  In the order of sequences the time is ignored.
 -- Errors: UH006.  Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_page(
     q @schema@.query, order_by text, backward boolean, max_count bigint, after_time timestamptz,
@@ -270,12 +270,12 @@ DECLARE
     known  constant timestamptz := coalesce(q.known_at, 'infinity');
     upto   constant bigint := coalesce(q.pin[1], top);
     done   constant bigint := coalesce(q.pin[2], top);
-    seen   constant bigint[] := q.pin[3:]; -- asked for by IN (SELECT unnest()): that is hashed, = ANY is not
+    seen   constant bigint[] := q.pin[3:]; -- used as IN (SELECT unnest()), which is hashed; = ANY is not
     valid  constant timestamptz := coalesce(q.valid_at, 'infinity');
     gone   constant boolean := coalesce(q.retractions, false);
     behind constant text := CASE WHEN backward THEN ' < ' ELSE ' > ' END;
     down   constant text := CASE WHEN backward THEN ' DESC' ELSE '' END;
-    old    uuid[]; -- what is corrected
+    old    uuid[]; -- events that a known revision corrects
     first  bigint;
     regex  text;
     prefix text;
@@ -296,7 +296,7 @@ BEGIN
         SELECT e.version INTO at FROM @schema@.events AS e
         WHERE e.global_sequence = after_sequence AND e.stream = q.stream;
         IF NOT FOUND THEN
-            -- Another stream's: between two versions of this one, mostly near its end.
+            -- It is another stream's.  Its place here is between two versions, mostly near the end.
             SELECT e.version INTO at FROM @schema@.events AS e
             WHERE e.stream = q.stream AND e.global_sequence + 0 < after_sequence
             ORDER BY e.version DESC LIMIT 1;
@@ -307,11 +307,11 @@ BEGIN
     END IF;
     at := coalesce(at, CASE WHEN backward THEN top ELSE 0 END);
 
-    -- What is asked for most has plans that are kept.
+    -- The most common queries have plans that are kept.
     IF q.view = 'as_of' AND coalesce(q.stream, t) IS NOT NULL AND q.pattern IS NULL AND NOT ranged
        AND q.correlation_id IS NULL AND q.causation_id IS NULL AND q.header_names IS NULL THEN
         IF q.stream IS NOT NULL THEN
-            -- What corrects an event is in the same stream, and later.  In a short stream one walk finds it.
+            -- A correction is in the same stream as its event, and later.  In a short stream one walk finds them.
             first := CASE WHEN backward THEN 0 ELSE at END;
             IF (SELECT e.version FROM @schema@.events AS e WHERE e.stream = q.stream
                 ORDER BY e.version DESC LIMIT 1) <= first + 1000 THEN
@@ -352,7 +352,7 @@ BEGIN
 
     regex := CASE WHEN q.pattern IS NOT NULL THEN @schema@.pattern_regex(q.pattern) END;
     prefix := @schema@.pattern_prefix(q.pattern);
-    -- As a range of rows, ordered by both columns, so that only the index on both can serve it.
+    -- A range of rows, ordered by both columns, so that only the index on both can be used.
     sql := 'SELECT e.* FROM ' || quote_ident(@schema_text@) || '.all_events AS e WHERE '
            || @schema@.query_conditions(q);
     IF q.stream IS NOT NULL THEN

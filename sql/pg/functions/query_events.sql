@@ -11,19 +11,19 @@ $howdah$;
 
 -- query_events(view, valid_at, known_at, stream, type, pattern, ...) -> rows of all_events
 --
--- Everything that can be asked of the log.  Filters are joined by AND; NULL does not filter.
+-- Every question that can be asked of the log.  Filters are joined by AND; NULL does not filter.
 --
 --   view             log: every event; originals: first revisions; as_of: of each family the revision
---                    that was known at known_at (NULL: now), without those that are retracted then,
---                    and of these the ones whose valid time is not after valid_at (NULL: all)
+--                    that was known at known_at (NULL: now), unless the family is retracted then, and
+--                    only those whose valid time is not after valid_at (NULL: all)
 --   family           the id of any event of one family
 --   headers          an object: each header equals its value
 --   valid_from ...   both times, from included, before excluded
 --   order_by         sequence (the log's), valid or recorded: that time, then the sequence
---   after_...        a page: the last row's time in this order, and its sequence
---   retractions      as_of: families that are retracted come as well, with that revision
+--   after_...        the next page: the last row's time in this order, and its sequence
+--   retractions      as_of: retracted families are included, with the revision that retracts them
 --
--- Whether an answer as of a time is final: ask knowledge() before.
+-- Whether an answer as of a time is final: call knowledge() before.
 -- Errors: UH004 (family), UH006.  Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_events(
     view text DEFAULT 'log', valid_at timestamptz DEFAULT NULL, known_at timestamptz DEFAULT NULL,
@@ -99,7 +99,7 @@ $howdah$;
 
 -- current_events(stream, type, pattern, correlation_id, max_count, after_sequence) -> rows of all_events
 --
--- The facts as we know them now, by sequence: as_of() without times.
+-- The facts as they are known now, by sequence: as_of() without times.
 -- Errors: UH006.  Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.current_events(
     stream text DEFAULT NULL, type text DEFAULT NULL, pattern text DEFAULT NULL, correlation_id text DEFAULT NULL,
@@ -115,7 +115,7 @@ $howdah$;
 
 -- versions(event_id uuid) -> rows of all_events, by revision
 --
--- All revisions of the family that any event belongs to; none: no event has this id.
+-- All revisions of the family that this event belongs to; none: no event has this id.
 -- Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.versions(event_id uuid) RETURNS SETOF @schema@.all_events
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -128,9 +128,9 @@ $howdah$;
 
 -- diff(known_at, known_to, stream, type, pattern, max_count) -> a row for each family that has changed
 --
--- How our knowledge has changed between two moments (known_to NULL: now), in the order of the
--- sequences of what is known at the later one.  change is added, corrected, retracted or restored;
--- before_... are NULL for what was added.  What was added and retracted in between is no change.
+-- How knowledge changed between two moments (known_to NULL: now), ordered by the sequence of what is
+-- known at the later moment.  change is added, corrected, retracted or restored; before_... are NULL for
+-- added.  A family that was both added and retracted in between is no change.
 -- Errors: UH006.  Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.diff(
     known_at timestamptz, known_to timestamptz DEFAULT NULL, stream text DEFAULT NULL, type text DEFAULT NULL,
@@ -166,7 +166,7 @@ BEGIN
                                pattern => diff.pattern, recorded_from => diff.known_at + interval '1 microsecond',
                                retractions => true) WITH ORDINALITY AS a
     LEFT JOIN LATERAL (
-        -- The newest that was known before: corrections by their key, else the first one.
+        -- The newest revision that was known before: a correction by its key, else the first revision.
         SELECT * FROM (
             (SELECT x.id, x.global_sequence, x.revision, coalesce(x.valid_time, x.recorded_at) AS valid_time, x.data,
                     x.bytes, coalesce(x.retracts, false) AS retracts
@@ -208,8 +208,8 @@ $howdah$;
 
 -- streams_of_type(type, after, max_count, current) -> setof text
 --
--- Names of the streams that have events of a type (NULL: of any), by name, those after "after";
--- current: only those in which one is a fact now, corrected or not.
+-- Names of the streams that have events of a type (NULL: of any), by name, those after "after".
+-- current: only streams in which one of these events is a fact now, corrected or not.
 -- Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.streams_of_type(
     type text, after text DEFAULT NULL, max_count bigint DEFAULT NULL, current boolean DEFAULT false)

@@ -1,13 +1,13 @@
 -- query_pin() -> bigint[]
 --
--- What all pages of an answer as of some time are to look at, so that it is of one moment: {upto,
+-- What all pages of an answer as of some time look at, so that they are of one moment: {upto,
 -- proven, seen ...} of 0006_pins.
 --
--- A number is drawn under a lock on the sequence that lasts until its transaction ends.  The numbers
--- drawn are read first, then the locks, then the rows.  If nobody holds the lock, every number up to
--- those drawn has its event by now, or never will.  Otherwise the mark in "proven" is used, which
--- subscriptions keep.  A correction after the mark that the last statement does not see may still turn
--- up, with a number below others that are seen: it is not part of this answer.
+-- A number is drawn under a lock on the sequence that lasts until its transaction ends.  The last number
+-- drawn is read first, then the locks, then the rows.  If nobody holds the lock, every number up to
+-- the last one drawn has its event by now, or never will.  Otherwise the mark in "proven" is used, which
+-- subscriptions keep.  A correction after the mark that the last statement does not see may still appear,
+-- with a number below others that are seen: it is not part of this answer.
 -- Reads: events_global_sequence_seq, pg_locks, proven, events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_pin() RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -32,7 +32,7 @@ BEGIN
         proven := coalesce((SELECT least(CASE WHEN cardinality(k.holes) > 0 THEN k.holes[1] - 1 ELSE k.upto END, drawn)
                              FROM @schema@.proven AS k), 0);
     END IF;
-    -- One statement is one moment.  Few numbers are walked through; of many, by the corrections' index.
+    -- One statement is one moment.  A few numbers are walked; for many the index on corrections is used.
     IF drawn - proven <= 10000 THEN
         RETURN (SELECT ARRAY[coalesce((SELECT h.global_sequence FROM @schema@.events AS h
                                        ORDER BY h.global_sequence DESC LIMIT 1), 0), proven]

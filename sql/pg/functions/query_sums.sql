@@ -24,8 +24,8 @@ $howdah$;
 
 -- query_types(q query) -> a row for each type, by name
 --
--- What a query has of each type: events, those above the first revision, retractions, distinct
--- streams, first and last of both times.
+-- For each type in a query's rows: events, corrections (revisions above the first), retractions,
+-- distinct streams, and the first and last of both times.
 -- Errors: UH006.  Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_types(q @schema@.query)
 RETURNS TABLE (type text, events bigint, corrections bigint, retractions bigint, streams bigint,
@@ -41,7 +41,7 @@ DECLARE
     prefix constant text := @schema@.pattern_prefix(q.pattern);
 BEGIN
     PERFORM set_config('enable_seqscan', (NOT @schema@.query_is_narrow(q))::text, true);
-    -- Stream by stream first: counting distinct ones would sort them all.
+    -- Grouped by stream first: count(DISTINCT) would sort all rows.
     RETURN QUERY EXECUTE
         'SELECT s.type::text, sum(s.events)::bigint, sum(s.corrections)::bigint, sum(s.retractions)::bigint, count(*),'
         ' min(s.first_valid), max(s.last_valid), min(s.first_recorded), max(s.last_recorded)'
@@ -57,8 +57,8 @@ $howdah$;
 
 -- query_streams(q query, after text, max_count bigint) -> setof text
 --
--- Distinct streams of a query's rows by name, those after "after" (NULL: from the first).  Where
--- nothing filters they are found in the index one by one, from each the next.
+-- Distinct streams of a query's rows by name, those after "after" (NULL: from the first).  Without
+-- filters, each is found by one index lookup after the one before.
 -- Errors: UH006.  Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.query_streams(q @schema@.query, after text, max_count bigint) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -84,13 +84,13 @@ BEGIN
         SELECT e.stream INTO name FROM @schema@.events AS e WHERE e.stream > name ORDER BY e.stream LIMIT 1;
         EXIT WHEN name IS NULL;
         IF q.view = 'as_of' THEN
-            -- Its facts may all be later, or retracted.
+            -- All its facts may be later than the moment, or retracted.
             PERFORM FROM @schema@.events AS e
             WHERE e.stream = name AND e.recorded_at <= known AND coalesce(e.valid_time, e.recorded_at) <= valid
               AND (gone OR e.retracts IS NOT TRUE)
               AND NOT EXISTS (SELECT FROM @schema@.events AS x WHERE x.family = coalesce(e.family, e.id)
                               AND x.revision = e.revision + 1 AND x.recorded_at <= known)
-            ORDER BY e.version LIMIT 1; -- so that it is a walk, which ends with the first
+            ORDER BY e.version LIMIT 1; -- in this order it is a walk that ends at the first match
             CONTINUE WHEN NOT FOUND;
         END IF;
         RETURN NEXT name;
@@ -101,7 +101,7 @@ BEGIN
     END IF;
     PERFORM set_config('enable_seqscan', (NOT @schema@.query_is_narrow(q))::text, true);
     RETURN QUERY EXECUTE
-        -- Not by the index of streams: do not walk through all of them to find a few.
+        -- The concatenation with '' keeps the planner from walking the index on streams to find a few rows.
         'SELECT DISTINCT (e.stream || '''') COLLATE "C" AS stream FROM ' || @schema@.query_source(q)
         || ' WHERE ' || @schema@.query_conditions(q) || ' AND (e.stream || '''') COLLATE "C" > $15 ORDER BY stream LIMIT $17'
         USING @filters@,

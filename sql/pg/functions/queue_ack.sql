@@ -1,7 +1,7 @@
 -- complete_plain(ids, tokens) -> the ids and tokens of those that are over now
 --
--- Ends jobs of leases in which no job has a key or a dedup key: leases shrink, or go when nothing
--- is left of them.
+-- Completes jobs of leases in which no job has a key or a dedup key.  A lease shrinks, or is removed when
+-- no job is left in it.
 -- Writes: leases, history.  Locks: the leases.
 CREATE OR REPLACE FUNCTION @schema@.complete_plain(INOUT ids bigint[], INOUT tokens bigint[])
 LANGUAGE plpgsql VOLATILE
@@ -41,18 +41,18 @@ $howdah$;
 
 -- ack_jobs(ids, tokens, verdicts, notes, afters_ms) -> smallint[], one for each, in order
 --
--- Ends, or goes on with, jobs that a claim gave out: 0 complete (note: the result), 1 fail (note:
--- the error), 2 retry after so many milliseconds (negative: the back-off of the queue; FAILED
--- without an attempt left), 3 release (as if it had not been claimed), 4 extend by so many
--- milliseconds from now (0: as claimed).  notes and afters_ms may be NULL.  Answers: 0 the token is
--- stale, nothing was changed; 1 done; 2 it was to be retried, or released, and has FAILED.
+-- Acks jobs that a claim gave out.  Verdicts: 0 complete (note: the result), 1 fail (note: the error),
+-- 2 retry after so many milliseconds (negative: the back-off of the queue; FAILED without an attempt
+-- left), 3 release (as if it had not been claimed), 4 extend by so many milliseconds from now (0: the
+-- length it was claimed with).  notes and afters_ms may be NULL.  Answers: 0 the token is stale, nothing
+-- was changed; 1 done; 2 it was to be retried or released, but has FAILED.
 --
--- A job whose event was purged meanwhile can still be completed; with 1, 2 or 3 it has FAILED, "cancelled: purged: "
--- and why, without a dead letter.
+-- A job whose event was purged meanwhile can still be completed.  With 1, 2 or 3 it FAILS without a dead
+-- letter, with the error "cancelled: purged: " and the reason.
 --
 -- Errors: UH006.
 -- Reads: queues, job_data, purges.  Writes: leases, history, jobs, job_dead_letters, dedups, key_holders.
--- Locks: the leases, then events of which such jobs were made; see purged_note().
+-- Locks: the leases, then the events from which such jobs were made; see purged_note().
 CREATE OR REPLACE FUNCTION @schema@.ack_jobs(
     ids bigint[], tokens bigint[], verdicts integer[], notes text[], afters_ms bigint[])
 RETURNS smallint[]
@@ -70,8 +70,8 @@ DECLARE
     held     @schema@.leases;
     parts    bigint;
     locked   bigint;
-    whole    bigint[]; -- tokens of leases that are over already,
-    ended    bigint[]; -- and jobs that are, with the tokens they had
+    whole    bigint[]; -- tokens of leases that are completed already,
+    ended    bigint[]; -- and jobs that are completed already, with their tokens
     under    bigint[];
     outcomes smallint[];
     mine     @schema@.leased_job[];
@@ -82,7 +82,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'verdicts: one of 0 to 4 for each job, as many as ids and tokens';
     END IF;
     IF tokens[1] <> ANY (tokens) THEN
-        -- Everybody who acks some of the same leases locks them in the same order.
+        -- All sessions that ack some of the same leases lock them in the same order.
         PERFORM FROM @schema@.leases AS l WHERE l.token = ANY (tokens) ORDER BY l.token, l.part FOR UPDATE;
     END IF;
     IF 0 = ALL (verdicts) AND notes IS NULL THEN
@@ -122,7 +122,7 @@ BEGIN
         SELECT c.ids, c.tokens INTO ended, under FROM @schema@.complete_plain(ids, tokens) AS c;
     END IF;
 
-    -- What was split while we waited has a part that only the next look can lock.
+    -- A lease that was split while we waited has a new part, which only the next look can lock.
     LOOP
         SELECT count(*) INTO locked
         FROM (SELECT FROM @schema@.leases AS l WHERE l.token = ANY (tokens) ORDER BY l.token, l.part FOR UPDATE) AS l;
@@ -147,7 +147,7 @@ BEGIN
     CROSS JOIN LATERAL (SELECT CASE WHEN g.verdict IN (1, 2, 3) THEN @schema@.purged_note(g.id) END AS note) AS x;
     mine := coalesce(mine, '{}');
 
-    -- What goes on with a new end leaves the lease, too, unless it is all of it.
+    -- Extended jobs leave their lease for a new part, unless they are the whole lease.
     UPDATE @schema@.leases AS l SET until = clock_timestamp() + x.after_ms * interval '1 millisecond'
     FROM (SELECT r.token, r.part, count(*) AS jobs, max(r.after_ms) AS after_ms FROM unnest(mine) AS r
           WHERE r.verdict = 4 GROUP BY r.token, r.part HAVING min(r.after_ms) = max(r.after_ms)) AS x
@@ -206,9 +206,9 @@ $howdah$;
 -- complete(id, token, result), fail(id, token, error), retry(id, token, after, error),
 -- release(id, token), extend(id, token, lease) -> boolean
 --
--- About one job that claim() gave out; false: the token is stale, nothing was changed.  In the
--- caller's transaction: its other effects happen exactly once, with the job.  retry() without
--- "after" waits as the queue says, and fails the job when it has no attempt left.
+-- An ack of one job that claim() gave out; false: the token is stale, nothing was changed.  It runs in the
+-- caller's transaction, so that the other effects of this transaction happen exactly once, together with
+-- the ack.  retry() without "after" waits as the queue says, and fails the job when it has no attempt left.
 -- Reads, writes, locks: see ack_jobs().
 CREATE OR REPLACE FUNCTION @schema@.complete(id bigint, token bigint, result text DEFAULT NULL) RETURNS boolean
 LANGUAGE sql VOLATILE SECURITY DEFINER
@@ -263,8 +263,8 @@ $howdah$;
 
 -- finalize(id, success) -> boolean
 --
--- Ends a job that poll() gave to this session: COMPLETED, or FAILED.  False: it is not this
--- session's any more.
+-- Ends a job that poll() gave to this session: COMPLETED, or FAILED.  False: the job does not belong to
+-- this session any more.
 -- Errors: UH006.  Writes: polled_jobs.  Reads, writes, locks: see ack_jobs().
 CREATE OR REPLACE FUNCTION @schema@.finalize(id bigint, success boolean) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -1,7 +1,7 @@
 -- queue_states(queue text) -> one row per queue
 --
--- Settings and counts of one queue (NULL: of all, by name), of one moment.  Every job that was
--- pushed is in exactly one of pending, processing, scheduled, completed, failed and purged.
+-- Settings and counts of one queue (NULL: of all, by name), at one moment.  Every job that was pushed is
+-- counted in exactly one of pending, processing, scheduled, completed, failed and purged.
 -- Reads: queues, jobs, leases, history, removed_jobs, job_dead_letters.
 CREATE OR REPLACE FUNCTION @schema@.queue_states(queue text DEFAULT NULL)
 RETURNS TABLE (name text, paused boolean, max_attempts integer, backoff_jitter integer, concurrency integer,
@@ -18,7 +18,7 @@ AS $howdah$
            (extract(epoch FROM clock_timestamp() - j.oldest) * 1000)::bigint, d.dead_letters
     FROM @schema@.queues AS q
     CROSS JOIN LATERAL (
-        -- A job that follows another one of its key waits, whenever it is due.
+        -- A job that has an earlier one of its key waits, whenever it is due.
         SELECT count(*) AS jobs, count(*) FILTER (WHERE x.due_at <= now() AND NOT x.waits) AS due,
                min(x.due_at) FILTER (WHERE x.due_at <= now() AND NOT x.waits) AS oldest
         FROM (SELECT y.due_at,
@@ -40,12 +40,12 @@ AS $howdah$
     ORDER BY q.name
 $howdah$;
 
--- queue_outlook(queue text, look_at_leases boolean, levels integer[]) -> one row, or none without the queue
+-- queue_outlook(queue text, look_at_leases boolean, levels integer[]) -> one row, or none if there is no such queue
 --
--- For a worker that found too little: whether the queue is paused; how long until the next job is
--- due; if asked for, how long until the next lease may run out (NULL: nothing is known).
+-- For a worker that found too few jobs: whether the queue is paused; how long until the next job is due;
+-- if asked for, how long until the next lease may run out (NULL: not known).
 --
---   levels    that the caller has floors for (see claim_jobs()), ascending: not to be looked for from their beginning
+--   levels    for which the caller has floors (see claim_jobs()), ascending: their beginning is not searched
 --
 -- Reads: queues, jobs, leases.
 CREATE OR REPLACE FUNCTION @schema@.queue_outlook(
@@ -68,7 +68,7 @@ AS $howdah$
                                   NULL, NULL) AS k,
             unnest(k.levels) AS x(level)
         LEFT JOIN LATERAL (
-            -- A time that does not change: the search starts there, and not with the first job.
+            -- statement_timestamp() does not change, so the index search starts there and not at the first job.
             SELECT j.due_at FROM @schema@.jobs AS j
             WHERE j.queue_id = q.queue_id AND j.level = x.level AND j.due_at > statement_timestamp()
               AND j.due_at < 'infinity'
@@ -81,9 +81,9 @@ $howdah$;
 
 -- push_horizon() -> bigint
 --
--- The oldest open transaction that has written to jobs, or the next one to be: no older one can add a
--- job any more that is due by now.  For sessions whose floors do not rise because a transaction is
--- open for long that has nothing to do with the queue.
+-- The xid of the oldest open transaction that has written to jobs; without one, the next xid.  No older
+-- transaction can still add a job that is due by now.  It is for sessions whose floors do not rise because a
+-- transaction that has nothing to do with the queue is open for long.
 -- Reads: pg_locks.
 CREATE OR REPLACE FUNCTION @schema@.push_horizon() RETURNS bigint
 LANGUAGE sql STABLE
@@ -96,7 +96,7 @@ AS $howdah$
     ), next AS (
         SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xid
     ), owner AS (
-        -- Locks know the lower 32 bits only: the number that is nearest to the next one is meant.
+        -- pg_locks has only the lower 32 bits: take the number that is nearest to the next xid.
         SELECT n.xid + (x.xid - n.xid % 4294967296 + 6442450944) % 4294967296 - 2147483648 AS xid
         FROM next AS n, lock AS r
         JOIN lock AS x ON x.owner = r.owner AND x.locktype = 'transactionid' AND x.mode = 'ExclusiveLock' AND x.granted
@@ -109,7 +109,7 @@ $howdah$;
 
 -- queue_set(queue, ...) -> void
 --
--- Makes a queue, or changes the settings that are given.
+-- Creates a queue, or changes the settings that are given.
 -- Errors: UH006.  Reads, writes: queues.  Locks: its row.
 CREATE OR REPLACE FUNCTION @schema@.queue_set(
     queue text, abandon_after_ms bigint DEFAULT NULL, max_attempts bigint DEFAULT NULL,
@@ -153,8 +153,8 @@ $howdah$;
 
 -- queue_purge(queue text) -> bigint
 --
--- Removes every job of the queue that nobody has claimed, and answers how many; NULL: no such queue.
--- A dead letter whose job was to be tried again is discarded.
+-- Removes every job of the queue that nobody has claimed, and returns how many; NULL: no such queue.
+-- A dead letter whose job was waiting for another try is discarded.
 -- Reads, writes: queues, jobs, job_data, dedups, job_dead_letters.  Locks: the jobs and the row of the queue.
 CREATE OR REPLACE FUNCTION @schema@.queue_purge(queue text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -179,7 +179,7 @@ BEGIN
         DELETE FROM @schema@.polled_jobs AS p USING gone AS g WHERE p.job_id = g.id
     )
     SELECT count(*), array_agg(DISTINCT g.key_hash) FILTER (WHERE g.key_hash IS NOT NULL) INTO n, keys FROM gone AS g;
-    -- What was pushed meanwhile may have been set aside because of one of those.
+    -- A job that was pushed meanwhile may have been set aside because of one of the removed jobs.
     PERFORM @schema@.promote_keys(of_queue, keys);
     UPDATE @schema@.queues AS q SET purged = q.purged + n WHERE q.queue_id = of_queue AND n > 0;
     UPDATE @schema@.job_dead_letters AS l
@@ -192,10 +192,11 @@ $howdah$;
 
 -- remove_history(of_queue integer, older_than_ms bigint, limit_n integer) -> integer
 --
--- Removes history that is over its time, at most limit_n rows, sparing jobs with an open dead letter; answers how
--- many.  One session at a time, and nobody waits.  It passes at most as many spared rows in one go; the next
--- call goes on after them, and begins anew at the end.
--- Reads, writes: history, job_data, job_dead_letters, removed_jobs, polled_jobs.  Locks: the queue's row of removed_jobs.
+-- Removes history that is too old, at most limit_n rows, except that of jobs with an open dead letter.
+-- Returns how many rows.  One session at a time does this; others do not wait.  A call passes at most 500
+-- rows that it has to keep.  The next call goes on after them, and starts again once the end is reached.
+-- Reads, writes: history, job_data, job_dead_letters, removed_jobs, polled_jobs.
+-- Locks: the queue's row of removed_jobs.
 CREATE OR REPLACE FUNCTION @schema@.remove_history(of_queue integer, older_than_ms bigint, limit_n integer)
 RETURNS integer
 LANGUAGE plpgsql VOLATILE
@@ -211,7 +212,7 @@ DECLARE
     n      bigint;
     bad    bigint;
 BEGIN
-    -- The oldest come first: at the first one that is young enough the search is over.
+    -- The oldest come first: the search ends at the first one that is young enough.
     FOR one IN SELECT e.position, e.finished_at, e.failed, e.last_id FROM @schema@.history AS e
                WHERE e.queue_id = of_queue AND e.position > begun ORDER BY e.position LOOP
         EXIT WHEN one.finished_at >= young OR cardinality(old) >= limit_n;
@@ -253,8 +254,8 @@ $howdah$;
 
 -- tidy_up(queue text, limit_n integer) -> woken, removed
 --
--- Wakes jobs that wait although their key is free, and removes history that is over its time: see wake_keys() and
--- remove_history().  Some looks at indexes when there is nothing to do.
+-- Wakes jobs that wait although their key is free, and removes history that is too old: see wake_keys() and
+-- remove_history().  When there is nothing to do it costs a few index lookups.
 -- Reads: queues; see there.
 CREATE OR REPLACE FUNCTION @schema@.tidy_up(queue text, limit_n integer, OUT woken boolean, OUT removed integer)
 LANGUAGE plpgsql VOLATILE
@@ -281,8 +282,8 @@ $howdah$;
 
 -- queue_tidy(queue text, limit_n integer) -> boolean
 --
--- Gives leases back that ran out, wakes jobs that wait although their key is free, and removes history that is over
--- its time, at most limit_n rows of each; true: there is more to do.
+-- Gives back leases that ran out, wakes jobs that wait although their key is free, and removes history that is
+-- too old, at most limit_n rows of each; true: there is more to do.
 -- Reads: queues.  Reads, writes: see give_back(), tidy_up().
 CREATE OR REPLACE FUNCTION @schema@.queue_tidy(queue text, limit_n integer DEFAULT 1000) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -298,11 +299,11 @@ $howdah$;
 
 -- queue_arm(queue text) -> text
 --
--- For a worker that is about to sleep: whatever is pushed from now on rings the bell of the queue, once, by a
--- NOTIFY on the channel that is answered (NULL: no such queue).  LISTEN there first, then arm, claim once more,
--- and only then wait; no longer than until the next job is due (queue_outlook()), because a ring is a hint that
--- may be lost.
--- Reads: queues.  Writes: bell, at once, whatever becomes of the transaction.
+-- For a worker that is about to sleep.  The next push from now on rings the bell of the queue, once, by a
+-- NOTIFY on the channel that is returned (NULL: no such queue).  LISTEN there first, then call this, claim once
+-- more, and only then wait.  Wait no longer than until the next job is due (queue_outlook()), and not for ever,
+-- because a ring is a hint that may be lost.
+-- Reads: queues.  Writes: bell, at once, whether the transaction commits or not.
 CREATE OR REPLACE FUNCTION @schema@.queue_arm(queue text) RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -320,8 +321,8 @@ $howdah$;
 
 -- job_states(id bigint) -> one row, or none
 --
--- Everything about a job, wherever it is; its token only for those who manage queues: others have
--- theirs from the claim.
+-- Everything about a job, wherever it is.  Its token is shown only to roles that manage queues: others know
+-- their tokens from the claim.
 -- Reads: queues, job_data, events, jobs, leases, history.
 CREATE OR REPLACE FUNCTION @schema@.job_states(id bigint)
 RETURNS TABLE (job_id bigint, state text, queue text, token bigint, priority smallint, attempts smallint,
@@ -377,8 +378,8 @@ AS $howdah$
     LIMIT 1
 $howdah$;
 
--- event_log: the history, a row for each job.  Those that ended together have the same batch: in the
--- order of (batch, position), which is that of position, the index is of use.
+-- event_log: the history, a row for each job.  Jobs that ended together have the same batch.  Order by
+-- (batch, position), which is the same as by position: then the index can be used.
 CREATE OR REPLACE VIEW @schema@.event_log AS
 SELECT h.position + u.n - 1 AS position, u.id AS job_id, h.started_at, h.finished_at, h.queue_id,
        coalesce(h.attempts[u.n], 1::smallint) AS attempts, h.failed, h.worker, h.error, h.result,
@@ -387,7 +388,7 @@ FROM @schema@.history AS h
 CROSS JOIN LATERAL unnest(coalesce(h.ids, ARRAY(SELECT generate_series(h.first_id, h.last_id))))
     WITH ORDINALITY AS u(id, n);
 
--- ended_jobs: the history with what it is about.
+-- ended_jobs: the history, with the queue, the job and its event.
 CREATE OR REPLACE VIEW @schema@.ended_jobs AS
 SELECT q.name AS queue, h.queue_id, h.job_id, h.failed, h.attempts,
        CASE WHEN p.max_attempts > 0 THEN p.max_attempts ELSE q.max_attempts END AS max_attempts, p.priority,
@@ -402,7 +403,7 @@ LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence;
 
 -- queue_history(queue, only_failed, after, limit_n, backward) -> jobs that are over
 --
--- By position, those above "after" (backward: below it; 0: from the end it starts at).
+-- By position, those above "after" (backward: below it; 0: from the first one in that direction).
 -- Reads: queues, history, job_data, events.
 CREATE OR REPLACE FUNCTION @schema@.queue_history(
     queue text, only_failed boolean DEFAULT NULL, after bigint DEFAULT 0, limit_n bigint DEFAULT NULL,
@@ -448,9 +449,9 @@ $howdah$;
 
 -- job_cancel(id, reason) -> text
 --
--- Ends a job that nobody has claimed: FAILED, without a dead letter.  A dead letter for which it was
--- to be tried again is discarded.  Answers 'cancelled', or why not: 'processing', 'completed', 'failed', or
--- NULL without the job.
+-- Ends a job that nobody has claimed: FAILED, without a dead letter.  If it was to be tried again for a dead
+-- letter, that one is discarded.  Returns 'cancelled', or why not: 'processing', 'completed', 'failed', or
+-- NULL if there is no such job.
 -- Reads, writes: jobs, job_data, history, job_dead_letters, dedups, key_holders.  Locks: the job.
 CREATE OR REPLACE FUNCTION @schema@.job_cancel(id bigint, reason text DEFAULT NULL) RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -462,7 +463,7 @@ DECLARE
 BEGIN
     PERFORM FROM @schema@.queues AS q JOIN @schema@.job_data AS p ON p.queue_id = q.queue_id
     WHERE p.id = job_cancel.id FOR NO KEY UPDATE OF q;
-    -- A transaction that gives the key back now waits for us, or we for it: one of us makes the next job due.
+    -- A transaction that gives the key back now waits for us, or we wait for it: one of the two makes the next job due.
     PERFORM FROM @schema@.job_data AS p
     JOIN @schema@.key_holders AS h ON h.queue_id = p.queue_id AND h.key_hash = hashtextextended(p.key, p.queue_id)
     WHERE p.id = job_cancel.id FOR KEY SHARE OF h;
@@ -492,11 +493,13 @@ $howdah$;
 
 -- job_rerun(id) -> text
 --
--- A job that waits is due now; one that has FAILED is ready again, with all its attempts, and first
--- of its key.  An open dead letter of it is in state 'redrive' until the job has completed or failed
--- again (end_jobs).  Answers 'ready', or why not: 'processing', 'completed', 'purged' (its event was), 'conflict'
--- (its dedup key is another job's now), or NULL without the job.
--- Reads, writes: jobs, job_data, history, job_dead_letters, dedups, key_holders.  Locks: the event it was made of, the job.
+-- A job that waits becomes due now.  A job that has FAILED is ready again, with all its attempts, and first
+-- of its key; an open dead letter of it is in state 'redrive' until the job has completed or failed again
+-- (end_jobs).  Returns 'ready', or why not: 'processing', 'completed', 'purged' (its event was), or NULL if
+-- there is no such job.
+-- Errors: UH003 (another job has its dedup key now).
+-- Reads, writes: jobs, job_data, history, job_dead_letters, dedups, key_holders.
+-- Locks: the event it was made from, the job.
 CREATE OR REPLACE FUNCTION @schema@.job_rerun(id bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -514,7 +517,7 @@ BEGIN
        AND (SELECT s.state FROM @schema@.job_states(job_rerun.id) AS s) = 'failed' THEN
         RETURN 'purged';
     END IF;
-    -- First, as job_dead_letters_set_state() does.
+    -- Locked first, as job_dead_letters_set_state() does.
     PERFORM FROM @schema@.job_dead_letters AS l WHERE l.job_id = p.id AND l.resolved_at IS NULL FOR UPDATE;
     DELETE FROM @schema@.history AS e WHERE e.last_id = p.id AND e.failed RETURNING e.* INTO gone;
     IF NOT FOUND THEN
@@ -522,7 +525,7 @@ BEGIN
         WHERE j.queue_id = p.queue_id AND j.level IN (2 * p.priority, 2 * p.priority + 1) AND j.id = p.id
           AND j.due_at > clock_timestamp();
         IF NOT FOUND THEN
-            -- Scheduled: due, but another one of its key comes first.
+            -- Scheduled here: it is due, but another job of its key comes first.
             RETURN coalesce((SELECT CASE WHEN s.state IN ('pending', 'scheduled') THEN 'ready' ELSE s.state END
                              FROM @schema@.job_states(job_rerun.id) AS s), 'processing');
         END IF;

@@ -1,12 +1,12 @@
 -- route_events(queue, key_from, sequences) -> how many jobs were made
 --
--- A job for each of these events, in the order given, due now; an event that is not there any more
+-- Makes a job from each of these events, in the order given, due now.  An event that does not exist any more
 -- makes none.  The router's statement moves its checkpoint as well, so that both happen or neither.
 --
---   key_from   what orders the jobs: stream, correlation (of events without one: nothing), none
+--   key_from   what orders the jobs: stream, correlation (an event without one: no key), none
 --
--- The job has no payload of its own: claim_jobs() and their like take that of the event.  So the
--- caller must be allowed to read the log.
+-- The job has no payload of its own: claim_jobs() and the like read that of the event.  So the caller must
+-- be allowed to read the log.
 -- Errors: UH006, 42501.
 -- Reads: queues, events, bell.  Writes: queues (a new one, and the first key of one), job_data, jobs;
 -- rings (see ring_queue()).  Locks: the rows it makes.
@@ -32,7 +32,7 @@ BEGIN
             HINT = 'grant the role ' || @schema_text@ || '_subscribe';
     END IF;
     q := @schema@.queue_of(queue);
-    -- Before the time, which is taken under the lock of the INSERT: see I4 of 0003_queue.
+    -- The xid comes before the time, which the INSERT takes under its lock: see I4 of 0003_queue.
     PERFORM pg_current_xact_id();
     IF NOT q.keyed AND key_from <> 'none' THEN
         UPDATE @schema@.queues AS u SET keyed = true WHERE u.queue_id = q.queue_id AND NOT u.keyed;
@@ -62,11 +62,11 @@ BEGIN
 END
 $howdah$;
 
--- queue_bind(queue, pattern, key_from, subscriber_id, high, outstanding) -> what became of it
+-- queue_bind(queue, pattern, key_from, subscriber_id, high, outstanding) -> text
 --
--- Binds a pattern to a queue, which is made if there is none, and makes the router's subscription
--- at (high, outstanding).  'made'; 'there', with the same key: nothing was changed; 'other key'; 'taken': a
--- subscription of this name is somebody else's.
+-- Binds a pattern to a queue, which is created if it does not exist, and creates the router's subscription
+-- at (high, outstanding).  Returns 'made'; 'there': it was bound with the same key, nothing was changed;
+-- 'other key': it is bound with another key; 'taken': the subscription name belongs to something else.
 -- Errors: UH006.
 -- Reads, writes: queues, bindings, subscriptions.  Locks: the rows it makes.
 CREATE OR REPLACE FUNCTION @schema@.queue_bind(
@@ -92,7 +92,7 @@ BEGIN
         INSERT INTO @schema@.bindings (queue_id, pattern, key_from, subscriber_id)
         VALUES (q.queue_id, pattern, key_from, subscriber_id) ON CONFLICT DO NOTHING;
         EXIT WHEN FOUND;
-        -- Somebody else was quicker.
+        -- Another session has bound it meanwhile.
     END LOOP;
     INSERT INTO @schema@.subscriptions (subscriber_id, pattern, high, outstanding)
     VALUES (subscriber_id, pattern, high, outstanding);
@@ -103,7 +103,7 @@ $howdah$;
 -- queue_unbind(queue, pattern) -> boolean
 --
 -- Removes the binding and the subscription of its router, even while a process owns it: a page that is
--- on its way makes no jobs any more.  Jobs that were made stay.  false: there is no such binding.
+-- being routed makes no more jobs.  Jobs that were made stay.  false: there is no such binding.
 -- Reads, writes: queues, bindings, subscriptions, skips.  Locks: the rows.
 CREATE OR REPLACE FUNCTION @schema@.queue_unbind(queue text, pattern text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -127,8 +127,8 @@ $howdah$;
 
 -- queue_bindings(queue) -> one row per binding
 --
--- The bindings of one queue (NULL: of all), by queue and pattern, and where their routers are; outstanding
--- is how many numbers at or below high are still to come.
+-- The bindings of one queue (NULL: of all), by queue and pattern, and where their routers are.  outstanding
+-- is how many numbers at or below high are not routed yet.
 -- Reads: queues, bindings, subscriptions.
 CREATE OR REPLACE FUNCTION @schema@.queue_bindings(queue text DEFAULT NULL)
 RETURNS TABLE (name text, pattern text, key_from text, subscriber_id text, created_at timestamptz, high bigint,

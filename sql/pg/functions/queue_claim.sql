@@ -1,9 +1,9 @@
 -- next_levels(of_queue, moment, after, below, n, levels, floor_dues, floor_ids) -> levels, floor_dues, floor_ids
 --
--- The next levels of a queue (see jobs.level) after "after" and before "below", ascending, at most n of them: those
--- that are given (ascending; in them nothing is left up to (floor_due, floor_id) each), and all others on which a
--- job is due.  The first entry of a level tells both where it is and when it is due first: a level costs one look,
--- however many jobs it has, and a priority that nobody uses any more costs none.
+-- The next levels of a queue (see jobs.level) after "after" and before "below", ascending, at most n: those that
+-- are given (ascending; nothing is left in them up to their (floor_due, floor_id)), and all others on which a job
+-- is due.  The first index entry of a level shows both where the level is and when its first job is due.  So a
+-- level costs one lookup, however many jobs it has, and a priority that is not used any more costs none.
 -- Reads: jobs.
 CREATE OR REPLACE FUNCTION @schema@.next_levels(
     of_queue integer, moment timestamptz, after integer, below integer, n integer,
@@ -24,7 +24,7 @@ BEGIN
         WHILE known[spot] <= place LOOP
             spot := spot + 1;
         END LOOP;
-        -- Not on those that are given: their beginning may be long gone, and not cleared away.
+        -- Not on the given levels: the index may still have many dead entries at their beginning.
         SELECT j.level, j.due_at INTO first FROM @schema@.jobs AS j
         WHERE j.queue_id = of_queue AND j.level > place AND j.level < least(known[spot], below)
         ORDER BY j.level, j.due_at, j.id LIMIT 1;
@@ -49,14 +49,14 @@ $howdah$;
 
 -- claim_free(of_queue, n, levels, floor_dues, floor_ids, moment) -> picked, left_at
 --
--- Of the jobs of a queue with keys: up to n that may run, locked, their keys taken.  A job whose
--- key is in use, or that has an earlier one of its key before it, is set aside, but only if the one
--- before it can be held still meanwhile: only then is it sure that it will be made due again.  Others
--- are left where they are; left_at is when the first of those was due, infinity without any.
+-- For a queue with keys: up to n jobs that may run, locked, with their keys taken.  A job whose key is in use,
+-- or that has an earlier job of its key, is set aside, but only if the key's row or the earlier job can be locked
+-- meanwhile: only then is it certain that somebody makes it due again.  Other such jobs are left where they are;
+-- left_at is when the first of those was due, infinity if there is none.
 --
--- The levels are walked once, some hundred jobs at a time, until n are found: however many jobs of a
--- key that is in use come first, nothing is found only if there is nothing.  With one at least, the walk
--- ends after ten thousand.
+-- The levels are walked once, up to some hundred jobs at a time, until n are found.  However many jobs of a key
+-- in use come first, nothing is found only if there is nothing.  Once one job is found, the walk ends after ten
+-- thousand.
 -- Reads, writes: jobs, key_holders.
 CREATE OR REPLACE FUNCTION @schema@.claim_free(
     of_queue integer, n integer, levels integer[], floor_dues timestamptz[], floor_ids bigint[],
@@ -68,7 +68,7 @@ DECLARE
     look   integer := n;
     looked integer := 0;
     seen   tid[];
-    last   record;  -- of those that were seen
+    last   record;  -- the last of the jobs in seen
     free   tid[];
     taken  tid[];
     rest   tid[];
@@ -127,7 +127,7 @@ BEGIN
         END IF;
         looked := looked + cardinality(seen);
         EXIT WHEN cardinality(picked) >= n OR cardinality(seen) < look OR cardinality(picked) > 0 AND looked >= 10000;
-        -- After those; a long row of jobs that have to wait is set aside in large steps.
+        -- Go on after these.  Many jobs in a row that have to wait are set aside in large steps.
         look := greatest(n - cardinality(picked), least(2 * greatest(look, 50), 500));
         SELECT array_agg(f.level ORDER BY f.level),
                array_agg(CASE WHEN f.level = last.level THEN last.due_at ELSE f.due END ORDER BY f.level),
@@ -162,7 +162,7 @@ $howdah$;
 
 -- claim_suspect(of_queue, spot) -> tid[]
 --
--- The suspect that find_suspect() has found, its key taken; NULL: somebody else was quicker.
+-- Takes the key of the suspect that find_suspect() has found; NULL: another job has the key meanwhile.
 -- Reads, writes: jobs, key_holders.
 CREATE OR REPLACE FUNCTION @schema@.claim_suspect(of_queue integer, spot tid) RETURNS tid[]
 LANGUAGE plpgsql VOLATILE
@@ -196,20 +196,20 @@ $howdah$;
 --
 -- Up to n jobs that are due, by priority, due time and id: what claim() and the library use.
 -- They are leased together, under one token.  A suspect comes before all others of its priority, and alone.
--- When the payloads of those taken pass 4 MiB, the others stay as they were: ready, the attempt not counted.
--- The commit does not wait for the disk, and a crash that undoes it takes the sequence back: it is the lower
--- 16 bits, by chance, that keep the next claim of the same job from getting the token that somebody still has.
+-- When the payloads of those taken pass 4 MiB, the others stay as they were: ready, and the attempt not counted.
+-- The commit does not wait for the disk, and a crash that undoes it sets the sequence back.  Then the lower 16
+-- bits, which are random, keep the next claim of the same job from getting a token that a worker still has.
 --
---   tidy        also gives leases back that ran out
---   levels      of priorities (see jobs.level), ascending, in which nothing is left up to (floor_due,
---               floor_id) each: where the search starts
---   every       goes through all other levels as well, which is also done with tidy, with keys, with a suspect, and
---               when there is nothing on those that are given
---   xid, horizon, begun_at  what the library moves its floors by; begun_at is not after a job that
---               was left where it is
+--   tidy        also gives back leases that ran out
+--   levels      of priorities (see jobs.level), ascending, in which nothing is left up to their (floor_due,
+--               floor_id): where the search starts
+--   every       searches all other levels as well.  This is also done with tidy, with keys, with a suspect, and
+--               when there is nothing on the given levels
+--   xid, horizon, begun_at  for the library to raise its floors; begun_at is not after the due time of a job
+--               that was left where it is
 --
 -- Reads: queues, job_data, events.  Writes: jobs, leases, key_holders, claim_locks; see also
--- give_back().  Locks: the jobs it takes, and a suspect that it leaves; with a limit of concurrency the row of the
+-- give_back().  Locks: the jobs it takes, and a suspect that it leaves; with a concurrency limit the row of the
 -- queue in claim_locks.
 CREATE OR REPLACE FUNCTION @schema@.claim_jobs(
     queue text, n integer, worker text, lease_ms bigint, tidy boolean, every boolean, levels integer[],
@@ -221,7 +221,7 @@ RETURNS TABLE (id bigint, token bigint, attempts smallint, max_attempts smallint
                event_type text, event_stream text, level integer, xid bigint, horizon bigint, begun_at timestamptz)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
--- The plan is the same on an empty table and on a full one, with statistics and without.
+-- These settings keep the plan the same on an empty table and a full one, with statistics and without.
 SET plan_cache_mode = force_generic_plan
 SET jit = off
 SET enable_seqscan = off
@@ -258,7 +258,7 @@ BEGIN
     IF q.concurrency > 0 THEN
         wanted := least(n, q.concurrency - @schema@.leased_jobs(q.queue_id));
         IF wanted > 0 THEN
-            -- One after the other.  A claim that cannot see what the one before has claimed must try again (40001).
+            -- Claims take turns.  One that cannot see what the claim before it took must try again (40001).
             INSERT INTO @schema@.claim_locks AS c (queue_id) VALUES (q.queue_id)
             ON CONFLICT (queue_id) DO UPDATE SET claims = c.claims + 1;
             wanted := least(n, q.concurrency - @schema@.leased_jobs(q.queue_id));
@@ -267,7 +267,7 @@ BEGIN
     IF wanted <= 0 THEN
         RETURN;
     END IF;
-    -- What was given back, or pushed while we waited for the limit, is due as well.
+    -- After the wait, so that jobs that were given back or pushed meanwhile are due as well.
     moment := clock_timestamp();
     IF q.suspects THEN
         SELECT s.spot, 2 * s.priority INTO spot, below FROM @schema@.find_suspect(q.queue_id, moment) AS s;
@@ -276,7 +276,7 @@ BEGIN
     every := every OR tidy OR q.keyed OR q.suspects OR coalesce(cardinality(levels), 0) = 0;
     SELECT levels, floor_dues, floor_ids INTO known;
 
-    -- Some levels at a time; those before a suspect, then the suspect.
+    -- Some levels at a time: first those before a suspect, then the suspect.
     LOOP
         IF every AND picked IS NULL THEN
             SELECT v.levels, v.floor_dues, v.floor_ids INTO levels, floor_dues, floor_ids
@@ -297,7 +297,7 @@ BEGIN
         END IF;
 
         IF wanted = 1 AND picked IS NULL THEN
-            -- One plain job: statements so small that they cost half of those for many.
+            -- One plain job: these small statements cost half as much as those for many jobs.
             FOR nth IN 1..cardinality(levels) LOOP
                 DELETE FROM @schema@.jobs AS j
                 WHERE j.ctid = (SELECT i.ctid FROM @schema@.jobs AS i
@@ -321,7 +321,7 @@ BEGIN
                          lease_until, key, dedup, correlation_id, causation_id, event_sequence, content_type, headers,
                          data, bytes, level, xid, horizon, begun_at
                     FROM @schema@.job_data AS p WHERE p.id = one.id;
-                    -- Only if there is one: each table that is touched is a lock more (16 of them are cheap).
+                    -- A statement of its own: each table that is touched takes one more lock (only the first 16 are cheap).
                     IF event_sequence IS NOT NULL THEN
                         SELECT e.content_type, e.headers, e.data, e.bytes, e.type, e.stream
                         INTO content_type, headers, data, bytes, event_type, event_stream
@@ -331,9 +331,9 @@ BEGIN
                     RETURN;
                 END IF;
             END LOOP;
-        -- Payloads that are kept out of line have files of their own, named after their table; mostly these are empty,
-        -- and bytes need not be counted, unless there are many that may be compressed.  Expressions, not a query: that
-        -- would cost twice as much.
+        -- Large payloads are stored out of line, in TOAST files named after their table.  Mostly these files are empty.
+        -- Then bytes need not be counted, unless there are many jobs whose payloads may be compressed.  Expressions,
+        -- because a query would cost twice as much.
         ELSIF wanted <= 100 AND pg_relation_size(('pg_toast.pg_toast_' || @job_data_text@::regclass::oid)::regclass) = 0
            AND pg_relation_size(('pg_toast.pg_toast_' || @events_text@::regclass::oid)::regclass) = 0 THEN
             RETURN QUERY
@@ -383,8 +383,8 @@ BEGIN
                     LIMIT wanted) END)
                 RETURNING j.id, j.priority, j.level, j.due_at, j.attempts, j.suspect, j.plain, j.key_hash, j.promoted, j.error
             ), loaded AS (
-                -- Bytes of what comes before each: a text of some size may be compressed, 100 to 1, so it is measured;
-                -- of a large one it is enough to know that it is.
+                -- Bytes of the payloads before each job.  A medium text may be compressed, 100 to 1, so it is measured.
+                -- For a large one an estimate is enough.
                 SELECT g.*, p.max_attempts, p.created_at, p.key, p.dedup, p.correlation_id, p.causation_id, p.event_sequence,
                        coalesce(p.content_type, e.content_type) AS content_type, coalesce(p.headers, e.headers) AS headers,
                        coalesce(p.data, e.data) AS data, coalesce(p.bytes, e.bytes) AS bytes, e.type, e.stream,
@@ -434,10 +434,10 @@ $howdah$;
 -- claim(queue, n, worker, lease) -> jobs
 --
 -- Up to n jobs that are due, each with the token that complete(), fail(), retry(), release() and
--- extend() want back before the lease is over.  Fewer come when their payloads pass 4 MiB: claim again.
+-- extend() need before the lease runs out.  Fewer come when their payloads pass 4 MiB: claim again.
 --
--- Where workers use these functions alone, nobody else tidies up.  So a claim that comes back short, and one in
--- thirty of the others, does some of what queue_tidy() does.
+-- Where workers use only these functions, nobody else tidies up.  So a claim that returns fewer than n jobs,
+-- and one in thirty of the others, does part of what queue_tidy() does.
 -- Errors: UH006.  Reads, writes, locks: see claim_jobs(), tidy_up().
 CREATE OR REPLACE FUNCTION @schema@.claim(
     queue text, n integer DEFAULT 1, worker text DEFAULT NULL, lease interval DEFAULT NULL)
@@ -466,7 +466,7 @@ BEGIN
                                  NULL) AS c;
         GET DIAGNOSTICS got = ROW_COUNT;
         EXIT WHEN try = 2 OR got = n AND random() >= 1.0 / 30;
-        -- What it has woken comes at once.
+        -- Claims the jobs that tidying has woken.
         EXIT WHEN NOT (SELECT t.woken FROM @schema@.tidy_up(queue, greatest(1000, 60 * n)) AS t) OR got > 0;
     END LOOP;
 END
@@ -474,8 +474,8 @@ $howdah$;
 
 -- poll(queue) -> one job, or no row; finalize() ends it.
 --
--- bytes and content_type are those of a job that was pushed with them; data is NULL then.  Which session has the job is
--- known by a number that is drawn once for each session, in the setting howdah.session.
+-- bytes and content_type are those of a job that was pushed with them; data is NULL then.  The session that has
+-- the job is identified by a number that is drawn once for each session, in the setting howdah.session.
 -- Writes: polled_jobs.  Reads, writes, locks: see claim().
 CREATE OR REPLACE FUNCTION @schema@.poll(queue text)
 RETURNS TABLE (id bigint, token bigint, attempts smallint, data json, headers json, bytes bytea, content_type text)

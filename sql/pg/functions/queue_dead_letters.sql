@@ -1,5 +1,5 @@
--- dead_lettered_jobs: dead letters of jobs with what they are about.  Of a job whose history is gone, or
--- that was purged, nothing but its id is left (kept is false).
+-- dead_lettered_jobs: dead letters of jobs, with their jobs.  When the job's history was removed, or the job was
+-- purged, only its id is left (kept is false).
 CREATE OR REPLACE VIEW @schema@.dead_lettered_jobs AS
 SELECT l.id, q.name AS queue, l.queue_id, l.job_id, l.state, l.error, l.attempts, l.redrives, l.reason, l.created_at,
        CASE WHEN l.state = 'redriven' THEN l.resolved_at ELSE l.failed_at END AS last_attempt_at, l.resolved_at,
@@ -16,8 +16,8 @@ LEFT JOIN @schema@.events AS e ON e.global_sequence = p.event_sequence;
 
 -- job_dead_letter_states(queue, resolved, after, up_to, limit_n) -> dead letters of jobs, by id
 --
--- Those of one queue (NULL: of all) with ids above "after", up to "up_to"; the open ones, or with
--- resolved all of them.
+-- The dead letters of one queue (NULL: of all) with ids above "after", up to "up_to": the open ones, or with
+-- "resolved" all of them.
 -- Reads: job_dead_letters, queues, job_data, events.
 CREATE OR REPLACE FUNCTION @schema@.job_dead_letter_states(
     queue text DEFAULT NULL, resolved boolean DEFAULT false, after bigint DEFAULT 0,
@@ -53,10 +53,10 @@ $howdah$;
 
 -- job_dead_letters_set_state(dead_letter_ids bigint[], queue text, new_state text, reason text) -> bigint
 --
--- Changes the state of open dead letters of jobs, those with these ids (NULL: all), of one queue (NULL: of all):
--- 'redrive' tries the job again, and changes nothing where that has been asked for already;
--- 'discarded' lets it rest and gives a key back that it held.  A job whose dedup key another one has
--- taken meanwhile is not tried again, and not counted.  Answers how many; NULL: no such queue.
+-- Changes the state of open dead letters of jobs, those with these ids (NULL: all), of one queue (NULL: of all).
+-- 'redrive' tries the job again, and changes nothing if that was asked for already.  'discarded' gives the job up
+-- and gives back a key that it held.  A job whose dedup key another job has taken meanwhile is not tried again,
+-- and not counted.  Returns how many were changed; NULL: no such queue.
 -- Errors: UH006.  Reads, writes: job_dead_letters, queues; see job_rerun() and free_keys().
 CREATE OR REPLACE FUNCTION @schema@.job_dead_letters_set_state(
     dead_letter_ids bigint[], queue text, new_state text, reason text)

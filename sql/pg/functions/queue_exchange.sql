@@ -1,19 +1,19 @@
 -- exchange_one(job, of_token, hurry, look, queue, worker, lease_ms, of_level, floor_due, floor_id) -> exchanged
 --
--- "This one is done, the next please": what ack_jobs() with one COMPLETED job and nothing to say,
--- and then claim_jobs() for one job on one level, would do, for the library.  It knows the plain case
--- only, and leaves all others to those two:
+-- "This job is done, give me the next": what ack_jobs() for one completed job without a result, and then
+-- claim_jobs() for one job on one level, would do, for the library.  It handles only the plain case, and
+-- leaves all others to those two functions:
 --
---   NULL            nothing was done: the lease is not there, or not of this job alone, or not plain
+--   NULL            nothing was done: the lease does not exist, or has other jobs too, or is not plain
 --   searched false  the job is COMPLETED; nothing was claimed, because the queue is paused, has keys
---                   or a limit, or a suspect that does not come later is due, or what look has found
---   token NULL      the job is COMPLETED; there is no other one due on this level above the floor
+--                   or a limit, or because a suspect is due that comes first, or because look found a job
+--   token NULL      the job is COMPLETED; no other job is due on this level above the floor
 --
 --   hurry           the commit of the caller's transaction does not wait for the disk
---   look            whether a job is due that is more urgent than those of this level
+--   look            whether to check for a due job that is more urgent than those of this level
 --
--- Statements with few nodes and few columns, because nearly all they cost is their start; of the
--- payload, whole rows.
+-- The statements have few nodes and few columns, because nearly all of their cost is starting them.  The
+-- payload is therefore read as a whole row.
 --
 -- Reads: queues, job_data, events.  Writes: leases, history, jobs.  Locks: the lease, the job it takes.
 CREATE OR REPLACE FUNCTION @schema@.exchange_one(

@@ -26,8 +26,8 @@ $howdah$;
 
 -- promote_keys(of_queue integer, hashes bigint[]) -> boolean
 --
--- The earliest job of each of these keys is due now, if it was set aside; the claim that takes it
--- sees whether the key is free.  False: there was none.
+-- Makes the earliest job of each of these keys due now, if it was set aside.  The claim that takes it
+-- checks whether the key is free.  False: there was none.
 -- Reads, writes: jobs.
 CREATE OR REPLACE FUNCTION @schema@.promote_keys(of_queue integer, hashes bigint[]) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -52,9 +52,10 @@ $howdah$;
 
 -- wake_keys(of_queue integer, limit_n integer) -> boolean
 --
--- Looks at some keys for which jobs were set aside, from anywhere on, at most limit_n: the earliest job is due now
--- if its key is free.  A transaction that gives a key back with an old snapshot (REPEATABLE READ, SERIALIZABLE)
--- cannot see what was set aside for that key meanwhile.  One session at a time.  True: there was one.
+-- Looks at up to limit_n keys for which jobs were set aside, starting at a random one, and makes the earliest job
+-- due now if its key is free.  This is needed because a transaction that gives a key back with an old snapshot
+-- (REPEATABLE READ, SERIALIZABLE) cannot see what was set aside for that key meanwhile.  One session at a time.
+-- True: there was one.
 -- Reads: key_holders.  Reads, writes: jobs.
 CREATE OR REPLACE FUNCTION @schema@.wake_keys(of_queue integer, limit_n integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -77,7 +78,7 @@ BEGIN
        OR NOT pg_try_advisory_xact_lock(@jobs_text@::regclass::oid::integer, of_queue) THEN
         RETURN false;
     END IF;
-    -- Up to the last key, and then from the first one on.
+    -- From there to the last key, then from the first key on.
     FOREACH waiting SLICE 1 IN ARRAY ARRAY[ARRAY[anywhere, NULL], ARRAY[least_key, anywhere]] LOOP
         hashes := hashes || ARRAY(
             WITH RECURSIVE key(hash, n) AS (
@@ -100,10 +101,9 @@ $howdah$;
 
 -- free_keys(of_queue integer, hashes bigint[], holders bigint[]) -> void
 --
--- Gives back the keys that these jobs hold, and makes the earliest job that was set aside for each
--- of them due.
--- Reads, writes: key_holders, jobs.  Locks: the rows of the keys; one that a claim is just looking
--- at is waited for, so that what this claim sets aside is seen.
+-- Gives back the keys that these jobs hold, and for each of them makes the earliest job that was set aside due.
+-- Reads, writes: key_holders, jobs.  Locks: the rows of the keys.  It waits for a claim that is looking at one
+-- of them, so that it sees what this claim sets aside.
 CREATE OR REPLACE FUNCTION @schema@.free_keys(of_queue integer, hashes bigint[], holders bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -114,15 +114,15 @@ AS $howdah$
 BEGIN
     DELETE FROM @schema@.key_holders AS h USING unnest(hashes, holders) AS g(hash, job_id)
     WHERE h.queue_id = of_queue AND h.key_hash = g.hash AND h.job_id = g.job_id;
-    -- A statement of its own: its snapshot is younger than the locks.
+    -- A statement of its own, so that its snapshot is newer than the locks.
     PERFORM @schema@.promote_keys(of_queue, hashes);
 END
 $howdah$;
 
 -- purged_note(job bigint) -> text
 --
--- What a job that does not complete ends with when its event was purged while a worker had it: without its
--- payload it cannot be tried again.  NULL: go on, and the event is not purged before the caller's transaction ends.
+-- The error of a job that does not complete and whose event was purged while a worker had it: without its payload
+-- it cannot be tried again.  NULL: go on, and the event will not be purged before the caller's transaction ends.
 -- Reads: job_data, purges.  Locks: the event, see purge_of().
 CREATE OR REPLACE FUNCTION @schema@.purged_note(job bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE
@@ -141,9 +141,9 @@ $howdah$;
 
 -- end_jobs(jobs leased_job[]) -> void
 --
--- Writes the history of jobs that are in no other place any more: COMPLETED (verdict 0) or FAILED,
--- these with a dead letter, unless their event was purged; gives their dedup keys and keys back.  A dead letter that a
--- job was tried again for is resolved when it completes.
+-- Writes the history of jobs that are in no other place any more: COMPLETED (verdict 0) or FAILED.  A failed
+-- job gets a dead letter, unless its event was purged.  Gives back their dedup keys and keys.  When a job was
+-- tried again for a dead letter and completes, the dead letter is resolved.
 -- Reads: queues, job_data.  Writes: history, job_dead_letters, dedups, key_holders, jobs.
 CREATE OR REPLACE FUNCTION @schema@.end_jobs(ended @schema@.leased_job[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -207,7 +207,7 @@ $howdah$;
 
 -- end_lease(held leases) -> void
 --
--- What end_jobs() does, for a whole lease whose jobs are all completed, with nothing to say.
+-- The same as end_jobs(), for a whole lease whose jobs are all completed without a result.
 -- Reads: job_data.  Writes: history, job_dead_letters, dedups, key_holders, jobs.
 CREATE OR REPLACE FUNCTION @schema@.end_lease(held @schema@.leases) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -237,8 +237,8 @@ $howdah$;
 
 -- requeue_jobs(given leased_job[]) -> void
 --
--- Makes jobs that are in no other place any more ready again: after after_ms (negative: the
--- back-off of their queue), with the attempts they come with.
+-- Makes jobs that are in no other place any more ready again: after after_ms (negative: the back-off of
+-- their queue), with the attempts that are given.
 -- Reads: queues, job_data, job_dead_letters.  Writes: jobs, key_holders.
 CREATE OR REPLACE FUNCTION @schema@.requeue_jobs(given @schema@.leased_job[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -262,7 +262,7 @@ BEGIN
     FROM unnest(given) AS r
     JOIN @schema@.queues AS q ON q.queue_id = r.queue_id
     JOIN @schema@.job_data AS p ON p.id = r.id;
-    -- Mostly the job is its key's earliest itself; not so if an earlier one was tried again.
+    -- Mostly the job itself is the earliest of its key, but not if an earlier one was tried again.
     FOR one IN SELECT r.queue_id, array_agg(r.key_hash) AS freed, array_agg(r.id) AS freeing
                FROM unnest(given) AS r
                WHERE r.key_hash IS NOT NULL GROUP BY r.queue_id LOOP
@@ -285,9 +285,9 @@ $howdah$;
 
 -- give_back(of_queue integer, limit_n integer) -> integer
 --
--- Leases that ran out: their jobs are ready again, as suspects, or FAILED when they have no attempt
--- left or their event was purged.  Answers how many leases there were, at most limit_n; those that somebody
--- acks just now, and those with a job whose event is just being purged, are left alone.
+-- Ends leases that ran out.  Their jobs are ready again, as suspects, or FAILED when they have no attempt left or
+-- their event was purged.  Returns how many leases there were, at most limit_n.  A lease that somebody is acking
+-- now, or with a job whose event is being purged now, is left alone.
 -- Reads, writes: leases, jobs, job_data, queues, history, job_dead_letters, dedups, key_holders.
 CREATE OR REPLACE FUNCTION @schema@.give_back(of_queue integer, limit_n integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE

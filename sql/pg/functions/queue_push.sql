@@ -36,8 +36,8 @@ $howdah$;
 
 -- ring_queue(of_queue integer) -> void
 --
--- Wakes workers that sleep until the queue has something for them.  A session of the library never
--- prepares a transaction, and says so by the setting howdah.ring_queues; see ring_inside().
+-- Wakes workers that sleep until the queue has something for them.  The setting howdah.ring_queues says that
+-- the session never prepares a transaction, as sessions of the library do; see ring_inside().
 -- Reads, writes, locks: see ring().
 CREATE OR REPLACE FUNCTION @schema@.ring_queue(of_queue integer) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -56,7 +56,7 @@ $howdah$;
 
 -- queue_of(queue text) -> queues
 --
--- The row of a queue, made with default settings if there is none.
+-- The row of a queue, which is created with default settings if there is none.
 -- Errors: UH006.
 -- Reads, writes: queues, removed_jobs.  Locks: the rows it makes.
 CREATE OR REPLACE FUNCTION @schema@.queue_of(queue text) RETURNS @schema@.queues
@@ -83,15 +83,15 @@ $howdah$;
 
 -- push_arrays(queue, datas, ...) -> one row per job, in order
 --
--- Pushes jobs given as parallel arrays, all or none; what push() and the library use.  An
--- array that is NULL stands for one of NULLs.
+-- Pushes jobs given as parallel arrays, all or none; what push() and the library use.  A NULL array means
+-- NULL for every job.
 --
 --   delays_us, run_ats  when it is due: after so many microseconds, or at a time; else at once
 --   priorities          lower runs first; default 0
 --   max_attemptses      0 or NULL: the queue's
 --   keys                jobs of one key run one after the other, in the order of their ids
---   dedups              while a job with the same one is not over, its id is returned (existed),
---                       and nothing is stored
+--   dedups              while another job with the same dedup key has not ended, its id is returned
+--                       (existed), and nothing is stored
 --
 -- Errors: UH006 invalid input.
 -- Reads: queues, meta, bell.  Writes: queues (a new one, and the first key of one), job_data, jobs,
@@ -121,7 +121,7 @@ BEGIN
     IF n > 100000 THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = format('jobs: at most 100000 in a batch, got %s', n);
     END IF;
-    -- What is right at first sight, as most jobs are, needs no call of a function.
+    -- Most jobs are valid at first sight and need no function call.
     SELECT CASE WHEN n > 1 THEN format('job %s: ', v.i) ELSE '' END || v.problem INTO problem
     FROM (SELECT g.i, CASE WHEN g.content_type IS NULL AND g.bytes IS NULL AND g.headers IS NULL
                                 AND coalesce(g.key ~ simple, true) AND coalesce(g.dedup ~ simple, true)
@@ -147,7 +147,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = problem;
     END IF;
     q := @schema@.queue_of(queue);
-    -- Before the time, which is taken under the lock of the INSERT: see I4 of 0003_queue.
+    -- The xid comes before the time, which the INSERT takes under its lock: see I4 of 0003_queue.
     PERFORM pg_current_xact_id();
     new_ids := ARRAY(SELECT nextval(@job_text@) FROM generate_series(1, n));
 
@@ -170,7 +170,7 @@ BEGIN
                 twins[spot] := true;
                 EXIT;
             END IF;
-            -- Its job has just ended.
+            -- The job that had it has just ended: try again.
         END LOOP;
     END LOOP;
 
@@ -200,7 +200,7 @@ $howdah$;
 
 -- push(queue, data, ...) -> the job's id
 --
--- Pushes one job in the caller's transaction: it runs if that commits.  See push_arrays().
+-- Pushes one job in the caller's transaction: the job runs only if that commits.  See push_arrays().
 CREATE OR REPLACE FUNCTION @schema@.push(
     queue text, data json DEFAULT '{}', headers json DEFAULT NULL, delay interval DEFAULT NULL,
     run_at timestamptz DEFAULT NULL, priority integer DEFAULT 0, key text DEFAULT NULL,
@@ -231,7 +231,7 @@ AS $howdah$
         array_fill(priority, ARRAY[cardinality(datas)]), NULL, NULL, NULL, NULL, NULL) AS p
 $howdah$;
 
--- publish(queue, data) -> the job's id: push() by its oldest name.
+-- publish(queue, data) -> the job's id: the oldest name of push().
 CREATE OR REPLACE FUNCTION @schema@.publish(queue text, data json) RETURNS bigint
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp

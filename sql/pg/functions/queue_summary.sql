@@ -1,8 +1,9 @@
 -- queue_summary() -> one row per queue, by name
 --
--- What queue_states() tells of all queues, without counting their history: completed and failed are
--- NULL.  It costs what waits, not what was.  A queue without keys is counted as it lies; of one that
--- has keys the rows with a key are read in the order of jobs_key_idx, so that nothing is sorted.
+-- The same as queue_states() for all queues, but without counting their history: completed and failed are NULL.
+-- Its cost depends on the jobs that wait, not on those that have ended.  The jobs of a queue without keys are
+-- counted in any order; in a queue with keys, the rows with a key are read in the order of jobs_key_idx, so that
+-- nothing is sorted.
 -- Reads: queues, jobs, key_holders, leases, job_dead_letters.
 CREATE OR REPLACE FUNCTION @schema@.queue_summary()
 RETURNS TABLE (name text, paused boolean, max_attempts integer, backoff_jitter integer, concurrency integer,
@@ -25,7 +26,7 @@ AS $howdah$
               FROM @schema@.jobs AS y
               WHERE y.queue_id = q.queue_id AND (y.key_hash IS NULL OR NOT q.keyed)
               UNION ALL
-              -- A job that follows another one of its key waits, whenever it is due.
+              -- A job that has an earlier one of its key waits, whenever it is due.
               SELECT z.due_at,
                      z.due_at <= now() AND row_number() OVER (PARTITION BY z.key_hash ORDER BY z.id) = 1
                      AND NOT EXISTS (SELECT FROM @schema@.key_holders AS h

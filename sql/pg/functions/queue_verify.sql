@@ -1,9 +1,9 @@
--- queue_findings() -> what is wrong, queue by queue; no row: nothing is
+-- queue_findings() -> what is wrong, queue by queue; no row: nothing is wrong
 --
--- Whether every job that was pushed is in exactly one place, and keys and dedup keys belong to jobs
--- that are there (I1, I5, I7 of 0003_queue), at one moment of a live store.  What the next claim or
--- tidying puts right is not wrong: a lease that has run out, history that is too old, a job that was
--- set aside for a key that is free by now (see wake_keys()).
+-- Checks at one moment of a live store that every job that was pushed is in exactly one place, and that keys and
+-- dedup keys belong to jobs that exist (I1, I5, I7 of 0003_queue).  What the next claim or tidying repairs is not
+-- wrong: a lease that has run out, history that is too old, a job that was set aside for a key that is free by now
+-- (see wake_keys()).
 -- Reads: queues, job_data, jobs, leases, history, key_holders, dedups, all of them.
 CREATE OR REPLACE FUNCTION @schema@.queue_findings()
 RETURNS TABLE (queue text, what text, n bigint)

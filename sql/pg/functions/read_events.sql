@@ -1,10 +1,10 @@
 -- read_events(stream, type, pattern, correlation_id, first, last, max_count, backward)
 --     -> rows of all_events
 --
--- The one page that all reads use.  Filters that are NULL do not filter.  first and last
--- are versions when a stream is given, else global sequences, both included, NULL = open; rows
--- come in that order.  Each branch is an index scan that ends after max_count rows: it is written
--- so that only one index gives its order, and sorting is switched off, statistics or not.
+-- The page that all reads use.  Filters that are NULL do not filter.  first and last are versions
+-- when a stream is given, else global sequences, both included, NULL = open; rows come in that
+-- order.  Each branch is an index scan that ends after max_count rows: it is written so that only
+-- one index gives its order, and sorting is switched off, whatever the statistics say.
 -- Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.read_events(
     stream text, type text, pattern text, correlation_id text, first bigint, last bigint,

@@ -1,7 +1,7 @@
 -- read_ids(ids uuid[]) -> rows of all_events, by sequence
 --
--- One lookup for each id, however the planner thinks of sorting: "id = ANY (ids)" in that order
--- can become a walk through the whole log.
+-- One lookup for each id, whatever the planner estimates: "id = ANY (ids)" ordered by sequence can
+-- become a walk through the whole log.
 -- Reads: events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.read_ids(ids uuid[]) RETURNS SETOF @schema@.all_events
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -16,11 +16,11 @@ $howdah$;
 -- read_ranges(firsts bigint[], lasts bigint[], max_count bigint, type, pattern)
 --     -> rows of all_events, by sequence
 --
--- What lies inside any of the sequence ranges (disjoint, in any order), in one snapshot: how a live
--- tail comes back for numbers that committed late.  type and pattern filter, unless NULL.
+-- The events inside any of the sequence ranges (disjoint, in any order), in one snapshot.  A live tail
+-- reads numbers that were committed late with it.  type and pattern filter, unless NULL.
 -- Reads: events.  Writes, locks: nothing.
 DO $howdah$
-BEGIN -- the one with three parameters; IF EXISTS alone would tell everybody that it is not there
+BEGIN -- drops the old one with three parameters; DROP ... IF EXISTS would give every user a notice
     IF to_regprocedure(quote_ident(@schema_text@) || '.read_ranges(bigint[], bigint[], bigint)') IS NOT NULL THEN
         DROP FUNCTION @schema@.read_ranges(bigint[], bigint[], bigint);
     END IF;
@@ -44,7 +44,7 @@ AS $howdah$
     ORDER BY e.global_sequence LIMIT max_count
 $howdah$;
 
--- stream_version(stream text) -> bigint: the version of a stream's last event, 0 without one.
+-- stream_version(stream text) -> bigint: the version of a stream's last event, 0 if it has none.
 -- head() -> bigint: the highest visible sequence, 0 in an empty log.
 -- Read: events.  Write, lock: nothing.
 CREATE OR REPLACE FUNCTION @schema@.stream_version(stream text) RETURNS bigint

@@ -1,6 +1,6 @@
--- Rights.  Publishers and readers may EXECUTE and nothing else: nobody but the owner writes to the
--- log.  A subscriber's statements are the library's own, on the tables of subscriptions; and it
--- reads the log itself, because catching up through functions is slow.
+-- Rights.  Publishers and readers may EXECUTE and nothing else: only the owner writes to the log's
+-- table.  A subscriber runs the library's own statements on the tables of subscriptions.  It also reads
+-- the log's table, because catching up through functions is slow.
 --
 --   {schema}_publish    append and correct, store snapshots
 --   {schema}_read       read and query, load snapshots
@@ -8,8 +8,8 @@
 --   {schema}_work       push jobs, claim and ack them, look at queues; with _subscribe, route events
 --   {schema}_admin      all of these, change queues, purge events
 --
--- A role is created only if the one who migrates may do so; otherwise a notice says what is
--- missing, and the rights are granted by the next migration after somebody has created it.
+-- A role is created only if the role that migrates may do so.  Otherwise a notice says what is missing,
+-- and the first migration after somebody has created the role grants the rights.
 REVOKE ALL ON ALL TABLES IN SCHEMA @schema@ FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA @schema@ FROM PUBLIC;
 
@@ -40,7 +40,7 @@ DECLARE
                                         'route_events', 'job_dead_letter_states'];
     manages    constant text[] := ARRAY['queue_set', 'queue_purge', 'job_cancel', 'job_rerun', 'job_dead_letters_set_state',
                                         'queue_bind', 'queue_unbind', 'purge_events', 'purge_records'];
-    -- What each table or sequence allows to those who subscribe.
+    -- What subscribers may do with each table or sequence.
     tables     constant text[] := ARRAY[
         'SELECT ON TABLE events', 'SELECT ON TABLE meta',
         'SELECT, INSERT, UPDATE, DELETE ON TABLE subscriptions',
@@ -67,11 +67,11 @@ BEGIN
             BEGIN
                 EXECUTE format('CREATE ROLE %I NOLOGIN', role.name);
             EXCEPTION WHEN duplicate_object OR unique_violation THEN
-                NULL; -- another bus's migration was quicker
+                NULL; -- another migration has created it meanwhile
             END;
         END IF;
         EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', schema, role.name);
-        -- One statement for all of them: each GRANT alone costs a tenth of a millisecond and more.
+        -- One statement for all functions: each GRANT of its own costs at least a tenth of a millisecond.
         EXECUTE (SELECT format('GRANT EXECUTE ON FUNCTION %s TO %I', string_agg(p.oid::regprocedure::text, ', '), role.name)
                  FROM pg_catalog.pg_proc AS p JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
                  WHERE n.nspname = schema AND p.proname = ANY (role.functions));

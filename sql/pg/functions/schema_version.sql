@@ -1,7 +1,7 @@
 -- schema_version() -> integer
 --
--- The number of the last migration step that was applied: how a client without rights on any
--- table finds out whether it fits.
+-- The number of the last migration step that was applied.  A client without rights on any table checks
+-- with it whether it fits the schema.
 -- Reads: migrations.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.schema_version() RETURNS integer
 LANGUAGE sql STABLE SECURITY DEFINER

@@ -1,13 +1,13 @@
 -- log_numbers() -> (drawn, stored, done), one row
 --
--- How far the log's sequence is, and how far what knows its numbers:
+-- How far the log's sequence is, and how far the numbers in use are:
 --
 --   drawn   the last number that was drawn, 0: none
 --   stored  the highest number of an event, 0: there is none
---   done    the highest number that somebody counts as done for good, 0: nobody
+--   done    the highest number that a subscription, or "proven", counts as done, 0: none
 --
--- In a log that is whole drawn is not the smallest: the others are of the statement's snapshot, and it
--- is read afterwards.  A copy of the tables without their sequences is not whole.
+-- In an intact log drawn is never the smallest: the other two are of the statement's snapshot, and it
+-- is read afterwards.  A copy of the tables without their sequences is not intact.
 -- Reads: events, subscriptions, proven, events_global_sequence_seq.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.log_numbers(OUT drawn bigint, OUT stored bigint, OUT done bigint)
 RETURNS record
@@ -22,13 +22,14 @@ $howdah$;
 
 -- sequence_problem() -> text or NULL
 --
--- Whether the next events would get numbers that somebody counts as done: nobody would deliver them.
--- A number up to a subscription's high is done unless it is in outstanding or stands still, and one up to what
--- is proven unless it is in its holes; one that an event has already collides, and is told then.
--- Numbers above every high may lie above the sequence without harm, until it gets there.
+-- Whether the next events would get numbers that count as done, and so would never be delivered.
+-- A number up to a subscription's high is done unless it is in outstanding or stands still.  A number up
+-- to "proven" is done unless it is in its holes.  A number that an event already has is no case of this:
+-- it collides, and check_sequence(true) reports it then.  Numbers above every high may be higher than the
+-- sequence without harm, until the sequence gets there.
 --
--- Mostly it looks at the subscriptions and the sequence only.
--- Reads: subscriptions, proven, events_global_sequence_seq; events, when the sequence is behind.
+-- Mostly it looks only at the subscriptions, at "proven" and at the sequence.
+-- Reads: subscriptions, proven, events_global_sequence_seq; events, when the sequence is too low.
 -- Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.sequence_problem() RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -63,11 +64,12 @@ $howdah$;
 
 -- check_sequence(drew boolean) -> void
 --
--- For what appends.  Before a number is drawn: that it will not be one that is done.  The session
--- remembers how far the sequence was when all was well (howdah.sequence_...): while it is not behind
--- that, the answer is the same, and a look at every subscription would cost an append a twentieth of
--- its time, and more than half where there are a thousand.  After a number was drawn and nothing could
--- be inserted: that it is not the number of another event, for then it is no race that was lost.
+-- For functions that append.  Before a number is drawn (drew is false): it must not be a number that is
+-- done.  The session remembers how far the sequence was when all was well (howdah.sequence_...).  While
+-- the sequence has not gone back from there, the answer stays the same, and nothing is looked at: a look at
+-- every subscription would cost an append a twentieth of its time, and more than half where there are a
+-- thousand.  After a number was drawn and nothing could be inserted (drew is true): it must not be the
+-- number of another event, because then the cause is not a lost race.
 -- Errors: UH008.  Reads: see sequence_problem(); events.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.check_sequence(drew boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE

@@ -1,8 +1,8 @@
 -- snapshot_store(stream, version, data, schema_version, keep, bytes, content_type) -> bigint
 --
--- Stores the state of a stream at one of its versions, as the caller has computed it, in place of one
--- of the same version.  keep > 0: afterwards only the newest "keep" ones of the stream are left;
--- answers how many were removed.  It is for publishers, as append() is: readers trust both.
+-- Stores the state of a stream at one of its versions, as the caller has computed it.  It replaces a
+-- snapshot of the same version.  keep > 0: afterwards only the newest "keep" snapshots of the stream are
+-- left.  Returns how many were removed.  It is for publishers, like append(): readers trust both.
 -- Errors: UH004 (the stream has no such version), UH006.
 -- Reads: events, meta.  Writes: snapshots.  Locks: its row.
 CREATE OR REPLACE FUNCTION @schema@.snapshot_store(
@@ -47,7 +47,8 @@ $howdah$;
 
 -- snapshot_load(stream, version) -> a row, or none
 --
--- The nearest one at or below a version (0: the newest).  Read on with read_stream() after it.
+-- The nearest snapshot at or below a version (0: the newest).  Then read the later events with
+-- read_stream().
 -- Reads: snapshots.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.snapshot_load(stream text, version bigint DEFAULT 0)
 RETURNS TABLE (of_stream text, of_version bigint, data json, bytes bytea, content_type text, schema_version integer,
@@ -64,7 +65,8 @@ $howdah$;
 
 -- snapshot_list(stream, after_stream, after_version, max_count) -> rows, by stream and version
 --
--- Those of one stream (NULL: of all) after a place, without their data, but with its bytes counted.
+-- The snapshots of one stream (NULL: of all) after (after_stream, after_version), without their data but
+-- with its size in bytes.
 -- Reads: snapshots.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.snapshot_list(
     stream text DEFAULT NULL, after_stream text DEFAULT '', after_version bigint DEFAULT 0,
@@ -84,7 +86,7 @@ $howdah$;
 
 -- snapshot_remove(stream, upto) -> bigint
 --
--- Removes those of a stream up to a version (0: all) and answers how many.
+-- Removes the snapshots of a stream up to a version (0: all) and returns how many.
 -- Reads, writes: snapshots.  Locks: their rows.
 CREATE OR REPLACE FUNCTION @schema@.snapshot_remove(stream text, upto bigint DEFAULT 0) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -1,7 +1,7 @@
--- times_findings() -> what is wrong with families, streams, purges and snapshots; no row: nothing is
+-- times_findings() -> what is wrong with families, streams, purges and snapshots; no row: nothing is wrong
 --
--- Whether every family is one chain (I1 to I3 of 0004_times), every stream has all its versions, what is
--- purged has no payload, and snapshots are of versions that are there, at one moment of a live store.
+-- Checks at one moment of a live store that every family is one chain (I1 to I3 of 0004_times), every
+-- stream has all its versions, purged events have no payload, and snapshots are of versions that exist.
 -- Reads: events, dead_letters, snapshots, all of them.
 CREATE OR REPLACE FUNCTION @schema@.times_findings()
 RETURNS TABLE (what text, n bigint)

@@ -2,14 +2,14 @@
 --
 -- @schema@ is the bus's schema, quoted; @schema_text@ the same as a string literal.
 --
---   I1  A number is drawn only by a transaction that has an xid: the default expression of
---       global_sequence asks for the xid first, so raw INSERTs obey too.  Readers rely on it
---       to prove that a missing number will never appear.
---   I2  The sequence hands numbers out one by one (CACHE 1), so that within a stream a later
---       version has a later number.
---   I3  (stream, version) is unique: the guard of every expected version.
+--   I1  Only a transaction that has an xid draws a number: the default expression of global_sequence
+--       asks for the xid first, so raw INSERTs obey too.  Readers rely on this to prove that a
+--       missing number will never appear.
+--   I2  The sequence hands out numbers one by one (CACHE 1), so that within a stream a later version
+--       has a later number.
+--   I3  (stream, version) is unique.  Every expected version relies on it.
 --   I4  No transaction id is stored: xids mean nothing after dump and restore.
---   I5  What an ordinary event does not need is NULL and costs nothing: valid_time NULL means
+--   I5  Columns that an ordinary event does not use are NULL and cost nothing: valid_time NULL means
 --       the recorded time, family NULL means its own id.
 
 CREATE TABLE @schema@.meta (
@@ -22,8 +22,8 @@ VALUES ('bus_id', gen_random_uuid()::text);
 
 CREATE SEQUENCE @schema@.events_global_sequence_seq AS bigint CACHE 1;
 
--- What a raw INSERT must obey at least.  Domains, not CHECKs of the table: those are planned anew
--- for every statement and cost a single append a quarter of its time.
+-- The least that a raw INSERT must obey.  Domains, not CHECKs of the table: the server plans CHECKs
+-- anew for every statement, which costs a single append a quarter of its time.
 CREATE DOMAIN @schema@.name AS text COLLATE "C" CHECK (octet_length(VALUE) BETWEEN 1 AND 255);
 CREATE DOMAIN @schema@.positive AS bigint CHECK (VALUE > 0);
 
@@ -64,8 +64,8 @@ CREATE INDEX events_causation_idx ON @schema@.events (causation_id, global_seque
 CREATE UNIQUE INDEX events_family_revision_key ON @schema@.events (family, revision)
     WHERE family IS NOT NULL;
 
--- An append-only table needs no room for updates, but vacuum must freeze it and keep its
--- visibility map, long before anything in it is dead.
+-- An append-only table needs no room for updates.  But vacuum must freeze it and keep its visibility
+-- map up to date, although it has no dead rows.
 ALTER TABLE @schema@.events SET (autovacuum_vacuum_insert_scale_factor = 0.05);
 
 CREATE TABLE @schema@.imports (

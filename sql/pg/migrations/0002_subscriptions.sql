@@ -1,30 +1,30 @@
--- 0002_subscriptions: named cursors over the log, what they left aside, and the bell.
+-- 0002_subscriptions: named cursors over the log, the events and numbers they gave up, and the bell.
 --
--- Numbers are those of events.global_sequence.  The library is the writer that keeps these
--- promises; a person may read everything here, and should change it with the command.
+-- Numbers are those of events.global_sequence.  Only the library keeps these invariants when it
+-- writes.  A person may read everything here, but should change it only with the howdah command.
 --
---   I1  A subscription is at (high, outstanding): every number up to high was handled, or does not concern
---       it, or is in outstanding.  outstanding is first, last, first, last ...: ascending, disjoint ranges at or
---       below high that do not touch.
---   I2  A write that moves the row names its token; a token that is not the stored one moves nothing.
---       Tokens come from one sequence, so that they grow with every take-over and every reset, and
---       do not start again when a subscription is removed and made anew.
+--   I1  A subscription is at (high, outstanding): every number up to high was handled, or does not
+--       concern it, or is in outstanding.  outstanding is first, last, first, last ...: ascending,
+--       disjoint ranges at or below high that do not touch.
+--   I2  A write that moves the row names its token.  If that is not the stored token, nothing moves.
+--       Tokens come from one sequence, so they grow with every take-over and every reset, and do not
+--       start again when a subscription is removed and created again.
 --   I3  anchor_sequence and anchor_id name the last event that was handled before the checkpoint,
---       timeline the cluster and its line of history.  When the log says otherwise it is another
---       log, or one that was put back.
---   I4  owner stays when its process dies: the next one to take the row sees that it did not end
---       cleanly.  A clean end makes it NULL.  lease_until is NULL for those who hold a lock of
---       their session instead.
---   I5  No index knows a column that a checkpoint changes, and pages are kept mostly empty: a
---       checkpoint is a HOT update, it leaves nothing behind that only a vacuum could clear.
---   I6  A dead letter holds all of its event and refers to nothing: it outlives the event and the
---       subscription.  One for each (subscriber, event).
+--       timeline the cluster and its timeline.  If the log does not agree, it is another log, or it
+--       was restored to an earlier state.
+--   I4  owner stays when its process dies, so the next owner sees that it did not end cleanly.  A
+--       clean end sets it to NULL.  lease_until is NULL for an owner that holds a session lock
+--       instead of a lease.
+--   I5  No index has a column that a checkpoint changes, and pages are kept mostly empty.  So a
+--       checkpoint is a HOT update, and its old row versions go without a vacuum.
+--   I6  A dead letter has a copy of the whole event and no foreign key: it outlives the event and the
+--       subscription.  There is one for each (subscriber, event).
 --   I7  state and resolved_at of a dead letter agree: dead and redrive are open, redriven and
 --       discarded are resolved.
---   I8  The bell's mark is last_value of a sequence, because that changes at once and for all,
---       whatever becomes of the transaction: bit 0 for those who sleep until any event comes, bits
---       1 to 62 for those who wait for a type (by its hash).  It is a hint: two who change it at
---       once may undo each other's work, and that costs the sleeper one poll interval.
+--   I8  The bell's mark is last_value of a sequence, because that changes at once for every session,
+--       whether the transaction commits or not.  Bit 0 is for sleepers that wait for any event, bits
+--       1 to 62 for those that wait for a type (by its hash).  It is a hint: two sessions that change
+--       it at the same time may undo each other's change, which costs a sleeper one poll interval.
 
 CREATE SEQUENCE @schema@.subscriptions_token_seq AS bigint CACHE 1;
 
@@ -35,7 +35,7 @@ CREATE TABLE @schema@.subscriptions (
     lease_until      timestamptz,
     updated_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     created_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
-    suspect_sequence bigint NOT NULL DEFAULT 0, -- an event that was begun when an owner died
+    suspect_sequence bigint NOT NULL DEFAULT 0, -- the event that was being handled when an owner died
     suspect_attempts bigint NOT NULL DEFAULT 0,
     anchor_id        uuid,
     subscriber_id    @schema@.name NOT NULL,
@@ -66,8 +66,8 @@ CREATE TABLE @schema@.dead_letters (
     reason          text,                       -- of a discard
     resolved_at     timestamptz,                -- NULL: open
     resolved_by     text,
-    -- The event, column by column; its own reason is event_reason.  Neither data nor bytes: the
-    -- event itself was broken.
+    -- The event, column by column; its own reason is event_reason.  When data and bytes are both
+    -- NULL, the event itself was broken.
     version         bigint NOT NULL,
     recorded_at     timestamptz NOT NULL,
     valid_time      timestamptz,
@@ -92,7 +92,7 @@ CREATE TABLE @schema@.dead_letters (
         AND (state IN ('redriven', 'discarded')) = (resolved_at IS NOT NULL))
 );
 
--- What a list counts and walks, and what an owner asks with every checkpoint.
+-- The first is for counts and lists, the second for the question that an owner asks with every checkpoint.
 CREATE INDEX dead_letters_open_idx ON @schema@.dead_letters (subscriber_id, id)
     WHERE resolved_at IS NULL;
 CREATE INDEX dead_letters_redrive_idx ON @schema@.dead_letters (subscriber_id, id)

@@ -1,33 +1,34 @@
 -- 0003_queue: jobs that workers share, each handled by one of them.
 --
--- A job is in one of three places: jobs (to be claimed when it is due), leases (claimed), or
--- history (over; event_log shows it job by job).  Its payload is in job_data from the push on, and
+-- A job is in one of three places: jobs (can be claimed when it is due), leases (claimed), or
+-- history (ended; event_log shows it job by job).  Its payload is in job_data from the push on, and
 -- never changes.
 --
---   I1  One transaction moves a job from place to place.  Every job_data row is in exactly one of
---       the three, and nothing is in them without it.
+--   I1  One transaction moves a job from place to place.  Every job of job_data is in exactly one of
+--       the three, and the three have no other jobs.
 --   I2  A lease is one row for all jobs of a claim, and history is one row for all jobs of a lease
---       that were completed together without a result: a claim takes narrow rows away and adds
---       one, their end takes that one away and adds one.  Nothing is updated on the way, no index
---       knows a column that a claim, an extension or the end of a job changes, and a snapshot that
---       is held open for an hour has nothing to do with how many rows a claim looks at.
---   I3  Tokens come from one sequence, followed by 16 random bits, because a crash of the
---       server can take the sequence back: no two claims have the same.  The parts of a token are a
---       lease that was split because only some of its jobs were extended.
---   I4  due_at is taken after the transaction has its xid and its lock on jobs, and is never in the
---       past of that moment.  So once all older transactions that have written to jobs are over,
---       nothing that a claim has passed by can still turn up: the next one starts after it (see
+--       that were completed together without a result: a claim deletes narrow rows and inserts one,
+--       their end deletes that one and inserts one.  No row is updated on the way, and no index has a
+--       column that a claim, an extension or the end of a job changes.  So a snapshot that is held
+--       open for an hour does not change how many rows a claim looks at.
+--   I3  A token is a number of one sequence, followed by 16 random bits, because a crash of the
+--       server can set the sequence back: no two claims have the same token.  A lease has several
+--       parts when it was split because only some of its jobs were extended.
+--   I4  due_at is set after the transaction has its xid and its lock on jobs, and is never before
+--       that moment.  So once all older transactions that have written to jobs have ended, no job can
+--       still appear at a place that a claim has passed: the next claim starts after it (see
 --       src/store/pg/queue_floors.c).
 --   I5  key_holders has one row for each key that has a job under way or on hold: its primary key
---       is what keeps two jobs of one key apart.  A job that meets a held key is set aside
---       (due_at = infinity).  The transaction that gives the key back makes the earliest of them due,
---       on a level of its own before those of its priority, because it was due before.  One that was
---       missed, because that transaction's snapshot was old, is found by tidying (wake_keys).
---   I6  history.position is drawn when the job ends, so that nobody who reads the history in this
---       order misses a job that took long (except one that was ended by a transaction
---       that is still open).  It counts in steps of 1000, the most jobs that a row can have: the jobs of
---       a row have the positions from there on.
---   I7  A dedup key is taken as long as its job is not over.
+--       keeps two jobs of one key from running at once.  A job whose key is held is set aside
+--       (due_at = infinity).  The transaction that gives the key back makes the earliest of these due,
+--       on a level of its own before the others of its priority, because it was due before them.  A
+--       job that this transaction missed, because its snapshot was old, is found by tidying
+--       (wake_keys).
+--   I6  history.position is drawn when the job ends.  So a reader of the history in this order does
+--       not miss a job because it took long (but may miss one whose end is in a transaction that is
+--       still open).  It counts in steps of 1000, the most jobs that a row can have: the jobs of
+--       a row have the positions from its own on.
+--   I7  A dedup key is taken until its job has ended.
 
 CREATE SEQUENCE @schema@.jobs_id_seq AS bigint CACHE 1;
 CREATE SEQUENCE @schema@.leases_token_seq AS bigint CACHE 1;
@@ -35,7 +36,7 @@ CREATE SEQUENCE @schema@.leases_token_seq AS bigint CACHE 1;
 CREATE TABLE @schema@.queues (
     queue_id           integer GENERATED ALWAYS AS IDENTITY,
     paused             boolean NOT NULL DEFAULT false,
-    keyed              boolean NOT NULL DEFAULT false, -- a job with a key was pushed once
+    keyed              boolean NOT NULL DEFAULT false, -- a job with a key was pushed at least once
     hold_key           boolean NOT NULL DEFAULT false, -- a failed job holds its key
     max_attempts       integer NOT NULL DEFAULT 5,
     backoff_jitter     integer NOT NULL DEFAULT 10,    -- percent
@@ -45,7 +46,7 @@ CREATE TABLE @schema@.queues (
     backoff_max_ms     bigint NOT NULL DEFAULT 3600000,
     history_ms         bigint NOT NULL DEFAULT 0,      -- 0: for ever
     created_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
-    purged             bigint NOT NULL DEFAULT 0,      -- jobs of which nothing is left but their number
+    purged             bigint NOT NULL DEFAULT 0,      -- jobs of which only the count is left
     name               @schema@.name NOT NULL,
     CONSTRAINT queues_pkey PRIMARY KEY (queue_id),
     CONSTRAINT queues_name_key UNIQUE (name),
@@ -56,18 +57,18 @@ CREATE TABLE @schema@.queues (
         AND history_ms >= 0)
 );
 
--- Jobs whose history was removed: only their numbers are left.  Not in the row of the queue, because
--- history may be removed by a transaction that stays open, and a queue can be paused meanwhile.
+-- Counts of the jobs whose history was removed.  Not in the row of the queue: a transaction that
+-- removes history may stay open, and the queue can be paused meanwhile.
 CREATE TABLE @schema@.removed_jobs (
     queue_id  integer NOT NULL,
     completed bigint NOT NULL DEFAULT 0,
     failed    bigint NOT NULL DEFAULT 0,
-    spared    bigint NOT NULL DEFAULT 0,   -- the position up to which history has been looked at in this round
+    spared    bigint NOT NULL DEFAULT 0,   -- how far this round has looked at history, as a position
     CONSTRAINT removed_jobs_pkey PRIMARY KEY (queue_id)
 ) WITH (fillfactor = 10);
 
--- One row for each queue that has, or had, a limit of concurrency: every claim changes it, so that
--- they take turns, and one whose snapshot is too old to see the last claim cannot be made.
+-- One row for each queue that has, or had, a concurrency limit.  Every claim changes it, so claims take
+-- turns, and a claim whose snapshot is too old to see the one before it fails.
 CREATE TABLE @schema@.claim_locks (
     queue_id integer NOT NULL,
     claims   bigint NOT NULL DEFAULT 1,
@@ -77,7 +78,7 @@ CREATE TABLE @schema@.claim_locks (
 CREATE TABLE @schema@.job_data (
     id             bigint NOT NULL,
     created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
-    event_sequence bigint,                      -- a binding made it of this event, whose payload it has
+    event_sequence bigint,                      -- a binding made it from this event, and it has its payload
     causation_id   uuid,
     queue_id       integer NOT NULL,
     priority       smallint NOT NULL,
@@ -110,7 +111,7 @@ CREATE TABLE @schema@.jobs (
         autovacuum_vacuum_cost_delay = 0);
 CREATE UNIQUE INDEX jobs_claim_idx ON @schema@.jobs (queue_id, level, due_at, id);
 CREATE INDEX jobs_key_idx ON @schema@.jobs (queue_id, key_hash, id) WHERE key_hash IS NOT NULL;
--- What waits for its key: to look for a key that nobody has, each key is one look.
+-- Jobs that wait for their key.  A search for free keys looks once at each key.
 CREATE INDEX jobs_aside_idx ON @schema@.jobs (queue_id, key_hash) WHERE due_at = 'infinity';
 CREATE INDEX jobs_suspect_idx ON @schema@.jobs (queue_id, priority, due_at, id) WHERE suspect;
 
@@ -121,18 +122,19 @@ CREATE TABLE @schema@.leases (
     lease_ms   bigint NOT NULL,
     queue_id   integer NOT NULL,
     part       smallint NOT NULL DEFAULT 0,
-    plain      boolean NOT NULL,                -- all of its jobs are
-    suspect    boolean NOT NULL DEFAULT false,  -- its only job is
+    plain      boolean NOT NULL,                -- all of its jobs are plain
+    suspect    boolean NOT NULL DEFAULT false,  -- its only job is suspect
     worker     text,
-    ids        bigint[] NOT NULL,               -- ascending, as the next two
+    ids        bigint[] NOT NULL,               -- ascending; attempts and keys are in the same order
     attempts   smallint[] NOT NULL,
     keys       bigint[],                        -- NULL: none of them has a key
     CONSTRAINT leases_pkey PRIMARY KEY (token, part)
 ) WITH (fillfactor = 70, toast_tuple_target = 8160, autovacuum_vacuum_scale_factor = 0.0,
         autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 
--- Which session poll() gave a job to, under which token, until finalize() ends it.  Apart from leases, whose hot paths
--- have no index to spare; what is left of a job that ended otherwise goes with its history.
+-- The session that poll() gave a job to, and the token, until finalize() ends the job.  Not in leases: an
+-- index more would slow down its hot paths.  If the job ends in another way, its row here is removed with
+-- its history.
 CREATE TABLE @schema@.polled_jobs (
     job_id  bigint NOT NULL,
     token   bigint NOT NULL,
@@ -155,9 +157,9 @@ CREATE TABLE @schema@.dedups (
     CONSTRAINT dedups_pkey PRIMARY KEY (queue_id, dedup)
 );
 
--- first_id and last_id find a job: of the rows that end at or after it, it is in one of the first.
--- A row has 1 to 1000 jobs, and only one if there is something to say about it.  No CHECK says so:
--- the server would read and plan it anew with every statement, a tenth of all that an exchange costs.
+-- first_id and last_id find a job: it is in one of the first rows whose last_id is not below its id.
+-- A row has 1 to 1000 jobs, and only one if it has a result or an error.  No CHECK enforces this: the
+-- server would read and plan it anew with every statement, a tenth of the cost of an exchange.
 CREATE TABLE @schema@.history (
     position    bigint GENERATED ALWAYS AS IDENTITY (INCREMENT BY 1000),
     first_id    bigint NOT NULL,
@@ -166,7 +168,7 @@ CREATE TABLE @schema@.history (
     finished_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     queue_id    integer NOT NULL,
     jobs        smallint NOT NULL DEFAULT 1,
-    failed      boolean NOT NULL DEFAULT false, -- such a job has a row of its own
+    failed      boolean NOT NULL DEFAULT false, -- a failed job has a row of its own
     worker      text,
     error       text,
     result      text,
@@ -177,8 +179,8 @@ CREATE TABLE @schema@.history (
 CREATE INDEX history_last_idx ON @schema@.history (last_id);
 CREATE INDEX history_failed_idx ON @schema@.history (queue_id, position) WHERE failed;
 
--- A job that failed, until somebody has dealt with it.  Its payload is that of the job, which history
--- keeps as long as the dead letter is open.  Ids are those of dead_letters, so that one name is enough.
+-- A job that failed.  Its payload is that of the job, whose history is kept while the dead letter is
+-- open.  Ids come from the sequence of dead_letters, so that one number names one dead letter.
 CREATE TABLE @schema@.job_dead_letters (
     id          bigint NOT NULL DEFAULT nextval(@dead_letter_text@),
     job_id      bigint NOT NULL,
@@ -200,7 +202,7 @@ CREATE TABLE @schema@.job_dead_letters (
 );
 CREATE INDEX job_dead_letters_open_idx ON @schema@.job_dead_letters (queue_id, id) WHERE resolved_at IS NULL;
 
--- A job that somebody has claimed and is about to ack: what the functions pass to each other.
+-- A claimed job and the ack of it, as the functions pass it to each other.
 CREATE TYPE @schema@.leased_job AS (
     n          integer,     -- the place in the caller's list, 0: none
     id         bigint,
@@ -220,7 +222,7 @@ CREATE TYPE @schema@.leased_job AS (
 
 -- What exchange_one() answers.
 CREATE TYPE @schema@.exchanged AS (
-    searched     boolean,     -- false: the next job is claim_jobs()'s to find
+    searched     boolean,     -- false: claim_jobs() has to find the next job
     token        bigint,      -- NULL: no job was claimed
     attempts     bigint,
     max_attempts bigint,

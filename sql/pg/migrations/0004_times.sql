@@ -6,21 +6,22 @@
 --   I2  A correction is recorded later than what it corrects, whatever the clock does.
 --   I3  Stream, type, correlation and causation are the same in all revisions of a family.
 --   I4  An ordinary append pays for none of this: new columns are NULL, and the index on both times is a
---       summary of pages.
+--       BRIN, a summary of pages.
 --   I5  A purged event has purge set and no payload: data is the JSON null, or bytes are empty, and
---       headers are NULL.  The same for its dead letters.
+--       headers are NULL.  The same is true of its dead letters.
 
-ALTER TABLE @schema@.events ADD COLUMN retracts boolean; -- true: this revision says it never happened
+ALTER TABLE @schema@.events ADD COLUMN retracts boolean; -- true: this revision says that it never happened
 ALTER TABLE @schema@.events ADD COLUMN purge bigint;     -- of purges.id; NULL: not purged
 
--- A B-tree on valid times would make an append that has one a third more expensive.
+-- A B-tree on valid times would make an append with a valid time a third more expensive.
 CREATE INDEX events_times_idx ON @schema@.events USING brin (recorded_at, valid_time)
     WITH (pages_per_range = 32, autosummarize = on);
 
 ALTER TABLE @schema@.dead_letters ADD COLUMN retracts boolean;
 ALTER TABLE @schema@.dead_letters ADD COLUMN purge bigint;
 
--- How a purge finds what was made of an event.  Jobs of bindings are made in the order of the log.
+-- How a purge finds what was made from an event.  A BRIN is enough for jobs: bindings make them in the
+-- order of the log.
 CREATE INDEX dead_letters_event_idx ON @schema@.dead_letters (event_id);
 CREATE INDEX job_data_event_idx ON @schema@.job_data USING brin (event_sequence)
     WITH (pages_per_range = 32, autosummarize = on);
@@ -54,10 +55,10 @@ CREATE TABLE @schema@.purges (
     CONSTRAINT purges_pkey PRIMARY KEY (id)
 );
 
--- What a query asks for: its functions pass it to each other.  NULL does not filter.
+-- What a query asks for, as the functions pass it to each other.  NULL does not filter.
 CREATE TYPE @schema@.query AS (
     view            text,        -- log, as_of, originals
-    retractions     boolean,     -- as_of: families that are retracted come as well
+    retractions     boolean,     -- as_of: retracted families are included
     valid_at        timestamptz, -- as_of
     known_at        timestamptz, -- as_of; NULL: all that is committed
     stream          text,
@@ -66,11 +67,11 @@ CREATE TYPE @schema@.query AS (
     correlation_id  text,
     causation_id    uuid,
     families        uuid[],
-    header_names    text[],      -- each equals the value in its place
+    header_names    text[],      -- each header equals the value at the same index
     header_values   text[],
     valid_from      timestamptz, -- included
     valid_before    timestamptz, -- not included
     recorded_from   timestamptz,
     recorded_before timestamptz,
-    upto            bigint       -- as_of: nothing after this sequence, of several pages
+    upto            bigint       -- as_of in several pages: nothing after this sequence
 );

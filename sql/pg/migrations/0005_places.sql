@@ -1,17 +1,18 @@
--- 0005_places: what a place stands on, and what one open transaction leaves undecided.
+-- 0005_places: what is proven of the log's numbers, and what open transactions leave undecided.
 --
 --   I1  proven has one row: every number up to upto has its event in the log, or will never have
---       one, or is in holes (first, last, first, last ...).  A reader that has proven more may write it; it
---       never becomes untrue, because a number that was drawn is not drawn again.  Whatever it
---       relies on was written before it, so that it is true of a standby and of a restored copy,
---       too.  No reader has to prove the history again.
---   I2  subscriptions.still is the part of what is outstanding that does not change from one checkpoint
---       to the next: numbers that may appear when a transaction ends that has been open for long.
---       Those up to high are outstanding, as those in outstanding are; those above say nothing.  It is out of line
---       when it is large, and a checkpoint that leaves it alone does not write it again.
---   I3  subscriptions.moves counts the places that were stored.  A write that stores one says which
---       it follows: a row that an older copy of the database has brought back is not moved on from a
---       place that it never had, with effects that it does not have.
+--       one, or is in holes (first, last, first, last ...).  A reader that has proven more may write
+--       it.  It never becomes untrue, because a number is drawn only once.  Everything it relies on
+--       was written before it, so it is true of a standby and of a restored copy as well.  No
+--       reader has to prove the history again.
+--   I2  subscriptions.still is the part of the outstanding numbers that does not change from one
+--       checkpoint to the next: numbers that may appear when a transaction ends that has been open
+--       for long.  Those up to high are outstanding, like those in the column outstanding.  Those
+--       above high mean nothing.  A large value is stored out of line, and a checkpoint that does not
+--       change it does not write it again.
+--   I3  subscriptions.moves counts the places that were stored.  A write that stores a place says
+--       which one it follows.  So when an older copy of the database brings an old row back, the row
+--       is not moved on from a place that it never had, with effects that this copy does not have.
 --   I4  Sets of numbers are not compressed: for a million ranges that takes two seconds, and saves
 --       little more than half.
 

@@ -1,28 +1,27 @@
--- 0002_subscriptions.sql - named cursors over the log, and what they left aside.
+-- 0002_subscriptions.sql - named cursors over the log, and the events and numbers they gave up.
 --
--- Numbers are those of howdah_events.global_sequence.  Times are microseconds since 1970 UTC, but
--- for lease_until (I4).  The library is the only writer that keeps these promises; a person may
--- read everything here, and should change it with the command.
+-- Numbers are those of howdah_events.global_sequence.  Times are microseconds since 1970 UTC, except
+-- lease_until (I4).  Only the library keeps these invariants when it writes.  A person may read
+-- everything here, but should change it only with the howdah command.
 --
 --   I1  A subscription is at (high, outstanding): every number up to high was handled, or does not
---       concern it, or is in outstanding.  outstanding is text, "3-5,9,12-20": ascending, disjoint ranges at or
---       below high that do not touch; '' for none.  Text, because it is short nearly always, and
---       because a person who repairs a bus with the sqlite3 shell can read it.
+--       concern it, or is in outstanding.  outstanding is text, "3-5,9,12-20": ascending, disjoint
+--       ranges at or below high that do not touch; '' for none.  Text, because it is nearly always
+--       short, and because a person who repairs a bus with the sqlite3 shell can read it.
 --   I2  token grows with every take-over and every reset, and a write that moves the row must name it.
 --       It never starts again: when a row is removed its token goes to howdah_meta
 --       ('token_floor'), and a row made later starts there.
 --   I3  anchor_sequence and anchor_id name the last event that was handled before the checkpoint,
---       timeline the bus it was read from (howdah_meta 'bus_id').  When the log says otherwise it
---       is another log, or one that was put back.
---   I4  A lease is (owner, lease_until, lease_boot): held while lease_until is ahead of the
---       machine's clock of time since boot (CLOCK_BOOTTIME, microseconds) and lease_boot is the
---       present boot.  All processes that have the file open run on one machine, so they share
---       that clock; it never steps, and a reboot ends every lease.  NULL: no lease (instance
---       "single", or nobody).
---   I5  owner stays when its process dies: the next one to take the row sees that it did not end
---       cleanly.  A clean end makes it NULL.
---   I6  A dead letter holds all of its event and refers to nothing: it outlives the event and the
---       subscription.  One for each (subscriber, event).
+--       timeline the bus it was read from (howdah_meta 'bus_id').  If the log does not agree, it is
+--       another log, or it was restored to an earlier state.
+--   I4  A lease is (owner, lease_until, lease_boot).  It is held while lease_until is after the
+--       machine's time since boot (CLOCK_BOOTTIME, microseconds) and lease_boot is the present boot.
+--       All processes that have the file open run on one machine, so they share that clock; it never
+--       steps, and a reboot ends every lease.  NULL: no lease (instance "single", or no owner).
+--   I5  owner stays when its process dies, so the next owner sees that it did not end cleanly.  A
+--       clean end sets it to NULL.
+--   I6  A dead letter has a copy of the whole event and no foreign key: it outlives the event and the
+--       subscription.  There is one for each (subscriber, event).
 --   I7  state and resolved_at of a dead letter agree: dead and redrive are open, redriven and
 --       discarded are resolved.
 
@@ -39,7 +38,7 @@ CREATE TABLE howdah_subscriptions (
     lease_boot       TEXT,
     status           TEXT    NOT NULL DEFAULT 'active',
     reason           TEXT,                       -- why it is paused or halted
-    suspect_sequence INTEGER NOT NULL DEFAULT 0, -- an event that was begun when an owner died
+    suspect_sequence INTEGER NOT NULL DEFAULT 0, -- the event that was being handled when an owner died
     suspect_attempts INTEGER NOT NULL DEFAULT 0,
     created_at       INTEGER NOT NULL,
     updated_at       INTEGER NOT NULL,
@@ -58,9 +57,8 @@ CREATE TABLE howdah_subscriptions (
         suspect_sequence >= 0 AND suspect_attempts >= 0)
 ) STRICT, WITHOUT ROWID;
 
--- The payload comes last, as in howdah_events.  Neither data nor bytes: the event itself was
--- broken, and its dead letter says so.  AUTOINCREMENT: an id that somebody wrote down never means
--- another dead letter.
+-- The payload comes last, as in howdah_events.  When data and bytes are both NULL, the event itself was
+-- broken, and its dead letter says so.  AUTOINCREMENT: an id never names another dead letter later.
 CREATE TABLE howdah_dead_letters (
     id              INTEGER PRIMARY KEY AUTOINCREMENT,
     source          TEXT    NOT NULL DEFAULT 'sub',
@@ -102,7 +100,7 @@ CREATE TABLE howdah_dead_letters (
         AND (state IN ('redriven', 'discarded')) = (resolved_at IS NOT NULL))
 ) STRICT;
 
--- What an owner asks with every checkpoint ("is there one to try again?"), and what a list counts.
+-- For the question that an owner asks with every checkpoint ("is there one to try again?"), and for lists.
 CREATE INDEX howdah_dead_letters_open ON howdah_dead_letters (subscriber_id, state)
     WHERE resolved_at IS NULL;
 

@@ -1,27 +1,27 @@
 -- 0003_queue.sql - jobs that workers share, each handled by one of them.
 --
--- A job is in one of two places: howdah_jobs (ready, or leased) or howdah_event_log (over).  Its
--- payload is in howdah_job_data from the push on, and never changes.  There is one writer at a
--- time, so a claim marks rows where they are: nobody stands in its way, and no old snapshot keeps
--- what it has changed.  Times are microseconds since 1970 UTC, of the machine that all processes
--- with the file share.
+-- A job is in one of two places: howdah_jobs (ready, or leased) or howdah_event_log (ended).  Its
+-- payload is in howdah_job_data from the push on, and never changes.  There is one writer at a time,
+-- so a claim marks rows in place: no other claim can conflict with it, and no old snapshot keeps the
+-- old versions of the rows.  Times are microseconds since 1970 UTC, by the clock of the machine, which
+-- all processes with the file share.
 --
---   I1  One transaction moves a job from place to place.  Every howdah_job_data row is in exactly
---       one of the two, and nothing is in them without it.
+--   I1  One transaction moves a job from place to place.  Every job of howdah_job_data is in exactly
+--       one of the two, and the two have no other jobs.
 --   I2  A job is leased while it has a token.  Tokens come from one counter: no two claims have the
 --       same, and an ack names the token that the job was claimed with.
---   I3  Of the live jobs of one key all are aside but one: howdah_jobs_first sees to it.  That one
---       is leased, or it is the earliest of them; nobody is it while the key is on hold.  A job is
---       set aside when it is pushed and taken back when it may run, so that no claim ever looks
---       at a job that it could not have.
---   I4  due_at keeps what the job was pushed with while it is aside: a delay is not forgotten.
+--   I3  Of the live jobs of one key, at most one is not set aside: howdah_jobs_first enforces it.
+--       That job is leased, or it is the earliest of them.  While the key is on hold, all are set
+--       aside.  A job is set aside when it is pushed and taken back when it may run, so that no claim
+--       ever looks at a job that it could not have.
+--   I4  A job that is set aside keeps the due_at that it was pushed with: a delay is not forgotten.
 --   I5  A key is on hold while howdah_key_holds has it: its job has failed, and the queue holds
 --       keys.
---   I6  howdah_event_log.position is drawn when the job ends, so that nobody who reads the history
---       in this order misses a job that took long.  AUTOINCREMENT: no position is given twice.
---   I7  A dedup key is taken as long as its job is live.
---   I8  A queue's jobs are those of howdah_jobs and of howdah_event_log, and those of which nothing
---       is left but their number: completed_removed, failed_removed, purged.
+--   I6  howdah_event_log.position is drawn when the job ends, so a reader of the history in this
+--       order does not miss a job because it took long.  AUTOINCREMENT: no position is given twice.
+--   I7  A dedup key is taken while its job is live.
+--   I8  A queue's jobs are those of howdah_jobs and of howdah_event_log, and those of which only the
+--       count is left: completed_removed, failed_removed, purged.
 
 -- The last number that was given: 'job' for ids, 'token' for claims.
 CREATE TABLE howdah_counters (
@@ -62,7 +62,7 @@ CREATE TABLE howdah_job_data (
     created_at     INTEGER NOT NULL,
     priority       INTEGER NOT NULL,
     max_attempts   INTEGER NOT NULL,            -- 0: the queue's
-    event_sequence INTEGER,                     -- a binding made it of this event, whose payload it has
+    event_sequence INTEGER,                     -- a binding made it from this event, and it has its payload
     causation_id   BLOB,
     key            TEXT,
     dedup          TEXT,
@@ -86,15 +86,15 @@ CREATE TABLE howdah_jobs (
     queue_id     INTEGER NOT NULL,
     priority     INTEGER NOT NULL,
     due_at       INTEGER NOT NULL,
-    aside        INTEGER NOT NULL DEFAULT 0,    -- waits for another job of its key, or one on hold
+    aside        INTEGER NOT NULL DEFAULT 0,    -- waits for another job of its key, or for a key on hold
     attempts     INTEGER NOT NULL DEFAULT 0,
     max_attempts INTEGER NOT NULL DEFAULT 0,    -- 0: the queue's
-    dead_letter       INTEGER,                       -- that is resolved when the job completes
+    dead_letter       INTEGER,                       -- the one that is resolved when the job completes
     suspect      INTEGER NOT NULL DEFAULT 0,    -- a lease of it ran out: claimed alone
     token        INTEGER,                       -- NULL: ready
     lease_until  INTEGER,
-    lease_ms     INTEGER,                       -- as it was claimed
-    started_at   INTEGER,                       -- the last attempt, and who made it
+    lease_ms     INTEGER,                       -- the length of the lease at the claim
+    started_at   INTEGER,                       -- of the last attempt; worker made it
     worker       TEXT,
     key          TEXT,
     dedup        TEXT,
@@ -104,7 +104,7 @@ CREATE TABLE howdah_jobs (
     CONSTRAINT howdah_jobs_lease CHECK (
         (token IS NULL) = (lease_until IS NULL) AND (token IS NULL) = (lease_ms IS NULL))
 ) STRICT;
--- What a claim walks, one priority after the other.
+-- What a claim walks, one priority after another.
 CREATE INDEX howdah_jobs_ready ON howdah_jobs (queue_id, priority, due_at)
     WHERE token IS NULL AND aside = 0;
 CREATE INDEX howdah_jobs_leased ON howdah_jobs (queue_id, lease_until) WHERE token IS NOT NULL;
@@ -137,9 +137,9 @@ CREATE INDEX howdah_event_log_by_queue ON howdah_event_log (queue_id);
 CREATE INDEX howdah_event_log_by_failure ON howdah_event_log (queue_id) WHERE failed = 1;
 CREATE UNIQUE INDEX howdah_event_log_by_job ON howdah_event_log (job_id);
 
--- A job that failed, until somebody has dealt with it.  Its payload is that of the job, which history
--- keeps as long as the dead letter is open.  Ids are drawn from the sequence of howdah_dead_letters, so
--- that one number names one dead letter.
+-- A job that failed.  Its payload is that of the job, whose history is kept while the dead letter is
+-- open.  Ids are drawn from the sequence of howdah_dead_letters, so that one number names one dead
+-- letter.
 CREATE TABLE howdah_job_dead_letters (
     id          INTEGER PRIMARY KEY,
     job_id      INTEGER NOT NULL,

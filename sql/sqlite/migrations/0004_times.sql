@@ -7,11 +7,11 @@
 --   I3  Stream, type, correlation and causation are the same in all revisions of a family.
 --   I4  An ordinary append pays for none of this: new columns are NULL, which takes no room after
 --       the payload, and there is no index on times.  A question about times is about one stream,
---       type or correlation, or reads the log once; see query.c.
+--       type or correlation, or reads the log once (src/store/sqlite/times_query.c).
 --   I5  A purged event has purge set and no payload: data is the JSON null, or bytes are empty, and
---       headers are NULL.  The same for its dead letters.
+--       headers are NULL.  The same is true of its dead letters.
 
-ALTER TABLE howdah_events ADD COLUMN retracts INTEGER; -- 1: this revision says it never happened
+ALTER TABLE howdah_events ADD COLUMN retracts INTEGER; -- 1: this revision says that it never happened
 ALTER TABLE howdah_events ADD COLUMN purge INTEGER;    -- of howdah_purges.id; NULL: not purged
 
 ALTER TABLE howdah_dead_letters ADD COLUMN retracts INTEGER;
