@@ -238,10 +238,11 @@ static int fold_expectations(hw_batch *batch, int64_t expected_version, howdah_e
             return s;
         if (!rebase(expected, batch->nth[i], &expected) ||
             !fold(&batch->streams[batch->stream_no[i]].expected, expected)) {
-            s = hw_fail_field(reterr, HOWDAH_INVALID, "expected_version",
-                              "event %zu of the batch contradicts what is expected of the same "
-                              "stream by the events before it",
-                              i + 1);
+            s = hw_fail_field(
+                reterr, HOWDAH_INVALID, "expected_version",
+                "event %zu of the batch contradicts what earlier events expect of the "
+                "same stream",
+                i + 1);
             hw_error_at(reterr, i);
             return s;
         }
@@ -258,7 +259,7 @@ static int fold_expectations(hw_batch *batch, int64_t expected_version, howdah_e
 static int check_size(hw_batch *batch, howdah_error *reterr)
 {
     if (batch->n < 1)
-        return hw_fail_field(reterr, HOWDAH_INVALID, "events", "a batch has at least one event");
+        return hw_fail_field(reterr, HOWDAH_INVALID, "events", "must be at least one");
     if (batch->n > HOWDAH_BATCH_EVENTS_MAX)
         return hw_fail_field(reterr, HOWDAH_LIMIT, "events", "must be at most %d, got %zu",
                              HOWDAH_BATCH_EVENTS_MAX, batch->n);
@@ -268,10 +269,11 @@ static int check_size(hw_batch *batch, howdah_error *reterr)
         if (__builtin_add_overflow(batch->bytes, event->data.len, &batch->bytes) ||
             __builtin_add_overflow(batch->bytes, event->headers.len, &batch->bytes) ||
             batch->bytes > HOWDAH_BATCH_BYTES_MAX)
-            return hw_fail_field(reterr, HOWDAH_LIMIT, "events",
-                                 "payloads and headers must be at most %d bytes together, passed "
-                                 "by event %zu of %zu",
-                                 HOWDAH_BATCH_BYTES_MAX, i + 1, batch->n);
+            return hw_fail_field(
+                reterr, HOWDAH_LIMIT, "events",
+                "payloads and headers must be at most %d bytes in total, event %zu "
+                "of %zu passes that",
+                HOWDAH_BATCH_BYTES_MAX, i + 1, batch->n);
     }
     return HOWDAH_OK;
 }
@@ -395,15 +397,15 @@ int hw_batch_conflict(hw_str stream, int64_t expected, int64_t actual, howdah_er
 
     if (expected == HOWDAH_EXPECT_EXISTS)
         (void)hw_fail(reterr, HOWDAH_CONFLICT,
-                      "stream \"%.*s\" was expected to exist, has no events", len, name);
+                      "stream \"%.*s\" was expected to exist, but has no events", len, name);
     else if (expected == HOWDAH_EXPECT_NONE)
         (void)hw_fail(reterr, HOWDAH_CONFLICT,
-                      "stream \"%.*s\" was expected to have no events, is at version %" PRId64, len,
-                      name, actual);
+                      "stream \"%.*s\" was expected to have no events, but is at version %" PRId64,
+                      len, name, actual);
     else
         (void)hw_fail(reterr, HOWDAH_CONFLICT,
-                      "stream \"%.*s\" was expected at version %" PRId64 ", is at %" PRId64, len,
-                      name, expected, actual);
+                      "stream \"%.*s\" was expected at version %" PRId64 ", but is at %" PRId64,
+                      len, name, expected, actual);
     if (reterr && reterr->size >= offsetof(howdah_error, sqlstate))
         reterr->actual_version = actual;
     return hw_advise(reterr, HOWDAH_CONFLICT,

@@ -78,14 +78,14 @@ int hw_delivery_load(hw_delivery *d, int64_t high, const hw_range *outstanding,
 
     hw_ranges_clear(&d->spare);
     if (high < 0)
-        return hw_fail(reterr, HOWDAH_CORRUPT, "a checkpoint at %lld", (long long)high);
+        return hw_fail(reterr, HOWDAH_CORRUPT, "a checkpoint is at %lld, below 0", (long long)high);
     for (size_t i = 0; i < outstanding_n; i++) {
         if (outstanding[i].first <= before || outstanding[i].first > outstanding[i].last ||
             outstanding[i].last > high)
             return hw_fail(reterr, HOWDAH_CORRUPT,
-                           "a checkpoint at %lld owes %lld to %lld after %lld", (long long)high,
-                           (long long)outstanding[i].first, (long long)outstanding[i].last,
-                           (long long)before);
+                           "a checkpoint at %lld has %lld to %lld outstanding after %lld",
+                           (long long)high, (long long)outstanding[i].first,
+                           (long long)outstanding[i].last, (long long)before);
         before = outstanding[i].last;
         s = hw_ranges_add(&d->spare, outstanding[i].first, outstanding[i].last, reterr);
         if (s < 0)

@@ -93,7 +93,7 @@ static const char *segment_flaw(hw_str segment, bool wild, bool last)
     if (wild && segment.len == 1 && segment.s[0] == '*')
         return NULL;
     if (wild && segment.len == 1 && segment.s[0] == '>')
-        return last ? NULL : "is a > that is not the last";
+        return last ? NULL : "is a > but not the last";
     for (size_t i = 0; i < segment.len; i++) {
         if (!is_type_byte(segment.s[i]))
             return "has a byte outside A-Z a-z 0-9 _ -";

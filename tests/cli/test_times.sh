@@ -272,7 +272,7 @@ an_answer_that_can_still_grow_says_so_and_whom_it_waits_for() {
 times_are_rfc_3339_and_not_in_the_future() {
     _account
     run 6 read --known-at 2999-01-01T00:00:00Z
-    has err "known-at: lies in the future"
+    has err "known-at: is in the future"
     has err "leave it out to ask for what is known now"
     for option in known-at valid-at valid-from valid-before recorded-from recorded-before; do
         run 6 read --$option 2026-01-05
@@ -449,12 +449,12 @@ a_diff_needs_two_moments_that_have_passed_in_their_order() {
     has err "diff needs --known-at"
     run 6 diff --known-at 2026-01-05
     run 6 diff --known-at 2999-01-01T00:00:00Z
-    has err "known-at: lies in the future"
+    has err "known-at: is in the future"
     has err "give one in the past"
     run 6 diff --known-at 2020-01-01T00:00:00Z --to 2999-01-01T00:00:00Z
-    has err "to: lies in the future"
+    has err "to: is in the future"
     run 6 diff --known-at 2020-01-02T00:00:00Z --to 2020-01-01T00:00:00Z
-    has err "to: lies before known-at"
+    has err "to: is before known-at"
     run 2 diff --known-at 2020-01-01T00:00:00Z more
 }
 

@@ -257,7 +257,8 @@ static void what_breaks_a_rule_is_refused_by_name_and_nothing_is_stored(void **s
          headers_of_numbers, HOWDAH_INVALID},
         {"delay", "job 2: delay: must be 0 to 10 years, not 347846400000 ms", long_delay,
          HOWDAH_INVALID},
-        {"run_at", "job 2: run_at: excludes a delay", delay_and_time, HOWDAH_INVALID},
+        {"run_at", "job 2: run_at: cannot be given together with a delay", delay_and_time,
+         HOWDAH_INVALID},
         {"priority", "job 2: priority: must be -32768 to 32767, not 32768", high_priority,
          HOWDAH_INVALID},
         {"max_attempts", "job 2: max_attempts: must be 0 to 32767, not 32768", many_attempts,
@@ -490,7 +491,7 @@ static void a_wrong_ack_is_refused_whole(void **state)
     s[1].token = 1;
     s[1].verdict = (howdah_verdict)9;
     assert_int_equal(howdah_jobs_ack(c->bus, s, 2, &err), HOWDAH_INVALID);
-    assert_string_equal(err.message, "verdict: there is none of number 9");
+    assert_string_equal(err.message, "verdict: there is no verdict 9");
     assert_int_equal(howdah_job_retry(c->bus, ref.id, ref.token, -2, NULL, &err), HOWDAH_INVALID);
     assert_string_equal(err.message, "after: must be 0 to 10 years, not -2 ms");
     assert_string_equal(q_counts(c->bus, "mail"), "0 1 0 0 0");

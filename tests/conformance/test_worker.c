@@ -261,7 +261,7 @@ static void a_worker_may_try_less_often_than_the_queue(void **state)
     run_dry(c->bus, &o);
     assert_int_equal(s.runs, 0);
     job = q_show(c->bus, ref.id);
-    assert_text(howdah_job_error(job), "given up: 2 attempts did not come to an end");
+    assert_text(howdah_job_error(job), "given up: 2 attempts did not end");
     howdah_job_free(job);
 }
 

@@ -138,7 +138,7 @@ static void an_import_that_meets_a_server_without_its_last_batch_stops_and_leave
     o.progress = on_progress;
     o.progress_ctx = &m;
     assert_int_equal(howdah_import(bus, &o, &imported, &err), HOWDAH_FAILED);
-    assert_non_null(strstr(err.message, "does not know of the 4 rows"));
+    assert_non_null(strstr(err.message, "does not have the 4 rows"));
     assert_non_null(strstr(err.advice, "import again"));
     o.progress = NULL;
     pgt_ok(howdah_import(bus, &o, &imported, &pgt_error));

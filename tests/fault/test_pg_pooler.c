@@ -457,8 +457,8 @@ static void wakeup_notify_is_refused(void **state)
     pgt_ok(howdah_subscribe(bus, &o, &sub, &pgt_error));
     (void)pgt_append(p->t->bus, "s");
     assert_int_equal(howdah_run(bus, 2000, &err), HOWDAH_FAILED);
-    assert_string_equal(err.message,
-                        "wakeup=notify, and this session cannot hear notifications (a pooler?)");
+    assert_string_equal(
+        err.message, "wakeup=notify, but this session gets no notifications (is there a pooler?)");
     assert_int_equal(err.flags, 0);
     assert_int_equal(n, 0);
     howdah_close(bus);

@@ -149,7 +149,8 @@ static void refusals_have_a_state_of_their_own_and_a_detail(void **state)
     assert_string_equal(complaint(t, "SELECT {append}('', 't')"),
                         "UH006|stream: must be 1 to 255 bytes, got 0|");
     assert_string_equal(complaint(t, "SELECT {append}('s', 't', expected_version => -3)"),
-                        "UH006|expected_version: must be -2, -1, 0 or a version|");
+                        "UH006|expected_version: must be a version, 0 (no stream), -1 (any) or "
+                        "-2 (stream exists)|");
     assert_string_equal(complaint(t, "SELECT {append_batch}('{}')"),
                         "UH006|events: must be a JSON array of objects|");
     assert_int_equal(pgt_count(t), 2);

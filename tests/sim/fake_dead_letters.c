@@ -279,7 +279,7 @@ int fake_begin(hw_store *base, hw_str log, howdah_error *reterr)
     if (!store->log[0] || (!is_log(store, log) && w->bug != WORLD_BUG_LOG_KEPT))
         fake_meet(store, w->drawn);
     if (!is_log(store, log))
-        s = hw_fail(reterr, HOWDAH_LOST, "the log is another one");
+        s = hw_fail(reterr, HOWDAH_LOST, "this is another log");
     s = fake_leave(store, FAKE_ASK, s, reterr);
     set_in_transaction(store, s >= 0);
     return s;

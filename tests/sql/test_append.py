@@ -194,8 +194,8 @@ def a_batch_keeps_the_text_of_data():
 
 def an_unknown_member_is_refused_and_its_event_is_named():
     bus.refuses(batch([{"stream": "unknown", "type": "a"}, {"stream": "unknown", "typ": "a"}]),
-                "UH006", "^event 2: unknown member, 3 bytes$")
-    bus.refuses(batch([{"stream": "unknown", "type": "a", "": 1}]), "UH006", "^unknown member, 0 bytes")
+                "UH006", "^event 2: unknown field with a name of 3 bytes$")
+    bus.refuses(batch([{"stream": "unknown", "type": "a", "": 1}]), "UH006", "^unknown field with a name of 0 bytes")
     assert bus.one("SELECT {}.stream_version('unknown')") == "0"
 
 
@@ -205,7 +205,7 @@ def what_the_store_gives_is_passed_over_and_corrections_are_refused():
                     "reason": None}]))
     assert stored("copy")["version"] == "1"
     bus.refuses(batch([{"stream": "copy", "type": "a", "corrects": UUID % 1}]), "UH006",
-                "^corrects: a correction is not part of a batch$")
+                "^corrects: a correction cannot be part of a batch$")
     bus.refuses(batch([{"stream": "copy", "type": "a", "purged": True}]), "UH006",
                 "^purged: the payload of this event was erased$")
     assert len(bus.sql(batch([{"stream": "copies", "type": "a", "retraction": False, "final": True, "purged": False}]))) == 1

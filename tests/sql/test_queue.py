@@ -93,7 +93,7 @@ def bad_input_names_field_rule_and_length_and_stores_nothing():
         ("SELECT {}.push_batch('%s', ARRAY['1', '\"\\u0000\"']::json[])" % q, "UH006",
          "job 2: data: not valid JSON, 8 bytes: a NUL .* in a string"),
         ("SELECT * FROM {}.claim('%s', 0)" % q, "UH006", "n: must be 1 to 10000"),
-        ("SELECT * FROM {}.claim('%s', 1, lease => '0')" % q, "UH006", "lease: must be longer than nothing"),
+        ("SELECT * FROM {}.claim('%s', 1, lease => '0')" % q, "UH006", "lease: must be longer than 0"),
         ("SELECT {}.queue_set('%s', max_attempts => 0)" % q, "UH006", "max_attempts: must be 1 to 32767"))
     assert bus.sql("SELECT 1 FROM {}.queue_states('%s')" % q) == []
 

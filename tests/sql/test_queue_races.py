@@ -227,7 +227,7 @@ def verdicts_that_are_none_change_nothing():
     before = bus.sql(state)
     assert len(before) == 1
     bus.refuses_all(*(
-        (ack(some, verdicts, *more), "UH006", "^verdicts: one of 0 to 4 for each job, as many as ids and tokens$")
+        (ack(some, verdicts, *more), "UH006", "^verdicts: must be 0 to 4, as many as ids and tokens$")
         for some, verdicts, more in (
             (jobs, "'{0,NULL,0}'", ()), (jobs, "'{NULL,NULL,NULL}'", ()), (jobs[:1], "'{NULL}'", ()),
             (jobs, "NULL", ()), (jobs, "'{}'", ()), (jobs[:1], "'{5}'", ()), (jobs, "'{0,-1,0}'", ()),

@@ -8,7 +8,7 @@ import sys
 from bus import Bus, HOWDAH, command, run
 
 EVENTS = 40
-BEHIND = "the log's sequence is behind its numbers"
+BEHIND = "the log's sequence is lower than the numbers in use"
 
 
 def try_command(*words, url):

@@ -99,8 +99,8 @@ def retracted_is_not_a_fact_until_it_is_taken_up_again():
     assert ids("{}.as_of(stream => '%s')" % s) == []
     assert len(ids("{}.query_events('as_of', stream => '%s', retractions => true)" % s)) == 1
     bus.refuses_all(
-        ("SELECT {}.retract('%s', 'r')" % first, "UH006", "^retract: the family is retracted already"),
-        ("SELECT {}.correct('%s', valid_time => '2020-01-01Z', reason => 'r')" % first, "UH006", "^data: the family is retracted"))
+        ("SELECT {}.retract('%s', 'r')" % first, "UH006", "^retract: the event is retracted already"),
+        ("SELECT {}.correct('%s', valid_time => '2020-01-01Z', reason => 'r')" % first, "UH006", "^data: is required: the event is retracted"))
     last = correct(first)
     assert ids("{}.current_events('%s')" % s) == [last]
 
@@ -129,7 +129,7 @@ def what_is_wrong_with_a_correction_is_said_by_field():
         ("SELECT {}.correct('%s', '1', reason => 'r')" % NOBODY, "UH004", "^no event has the id"),
         ("SELECT {}.correct(NULL, '1', reason => 'r')", "UH004", "^no event has the id"))
     refused = bus.refuses(call + "'1', reason => 'r', expected_revision => 2)", "UH003",
-                          "^the family is at revision 1, expected 2")
+                          "^the event is at revision 1, expected 2")
     assert refused.detail == "1", refused.detail
     assert len(ids("{}.versions('%s')" % first)) == 1
     correct(first, "'1', reason => 'r', expected_revision => 1")
@@ -376,14 +376,14 @@ def what_cannot_be_asked_is_said_by_field():
         ("SELECT {}.query_events(max_count => -1)", "UH006", "^max_count: "),
         ("SELECT {}.query_events(order_by => 'valid', after_sequence => 1)", "UH006", "^after_sequence: "),
         ("SELECT {}.query_events(family => '%s')" % NOBODY, "UH004", "^no event has the id"),
-        ("SELECT {}.as_of(known_at => now() + interval '1 minute')", "UH006", "^known_at: lies in the future"),
-        ("SELECT {}.type_stats('as_of', known_at => now() + interval '1 minute')", "UH006", "^known_at: lies in the future"),
+        ("SELECT {}.as_of(known_at => now() + interval '1 minute')", "UH006", "^known_at: is in the future"),
+        ("SELECT {}.type_stats('as_of', known_at => now() + interval '1 minute')", "UH006", "^known_at: is in the future"),
         ("SELECT {}.type_stats('x')", "UH006", "^view: "),
-        ("SELECT {}.knowledge(now() + interval '1 minute')", "UH006", "^known_at: lies in the future"),
-        ("SELECT {}.diff(now() + interval '1 minute')", "UH006", "^known_at: lies in the future"),
-        ("SELECT {}.diff(now(), now() + interval '1 minute')", "UH006", "^known_to: lies in the future"),
+        ("SELECT {}.knowledge(now() + interval '1 minute')", "UH006", "^known_at: is in the future"),
+        ("SELECT {}.diff(now() + interval '1 minute')", "UH006", "^known_at: is in the future"),
+        ("SELECT {}.diff(now(), now() + interval '1 minute')", "UH006", "^known_to: is in the future"),
         ("SELECT {}.diff(now() - interval '1 minute', max_count => -1)", "UH006", "^max_count: must not be negative"),
-        ("SELECT {}.diff(now(), now() - interval '1 minute')", "UH006", "^known_to: lies before known_at"),
+        ("SELECT {}.diff(now(), now() - interval '1 minute')", "UH006", "^known_to: is before known_at"),
         ("SELECT {}.diff(NULL)", "UH006", "^known_at: must be given"))
     assert main.sql("SELECT FROM {}.versions('%s')" % NOBODY) == []
 
@@ -576,12 +576,12 @@ def a_purge_of_ids_leaves_the_other_revisions():
         ("SELECT {}.purge_events(ids => '{%s,%s}', reason => 'r')" % (first, NOBODY), "UH004", "^no event has the id"),
         ("SELECT {}.purge_events('nobody', reason => 'r')", "UH004", '^stream "nobody" has no event$'),
         ("SELECT {}.purge_events('%s')" % s, "UH006", "^reason: must be 1 to 1000 bytes, got 0"),
-        ("SELECT {}.purge_events('%s', '{%s}', reason => 'r')" % (s, first), "UH006", "^stream: a stream, or ids"),
-        ("SELECT {}.purge_events(reason => 'r')", "UH006", "^stream: a stream, or ids"),
+        ("SELECT {}.purge_events('%s', '{%s}', reason => 'r')" % (s, first), "UH006", "^stream: cannot be given together with ids"),
+        ("SELECT {}.purge_events(reason => 'r')", "UH006", "^stream: a stream or ids are required"),
         ("SELECT {}.purge_events(ids => '{}', reason => 'r')", "UH006", "^ids: "),
         ("SELECT {}.purge_events(ids => '{NULL}', reason => 'r')", "UH006", "^ids: "),
         ("SELECT {}.purge_events('%s', reason => 'r', actor => '')" % s, "UH006", "^actor: "),
-        ("SELECT {}.correct('%s', valid_time => '2020-01-01', reason => 'r')" % first, "UH006", "^data: the newest revision is purged"))
+        ("SELECT {}.correct('%s', valid_time => '2020-01-01', reason => 'r')" % first, "UH006", "^data: is required: the event is purged"))
     correct(first, "'1', reason => 'r'")
 
 

@@ -117,7 +117,7 @@ static void a_batch_has_at_least_one_event_and_at_most_the_limit(void **state)
     (void)state;
     fixture_init(&f, HOWDAH_BATCH_EVENTS_MAX + 1);
     assert_int_equal(hw_batch_init(&batch, f.list, 0, HOWDAH_EXPECT_ANY, &err), HOWDAH_INVALID);
-    assert_string_equal(err.message, "events: a batch has at least one event");
+    assert_string_equal(err.message, "events: must be at least one");
     assert_int_equal(hw_batch_init(&batch, f.list, f.n, HOWDAH_EXPECT_ANY, &err), HOWDAH_LIMIT);
     assert_string_equal(err.field, "events");
     assert_string_equal(err.message, "events: must be at most 100000, got 100001");
@@ -233,8 +233,8 @@ static void a_contradiction_names_its_event(void **state)
     expect(&f, 0, 5);
     expect(&f, 2, 8);
     assert_int_equal(hw_batch_init(&batch, f.list, f.n, HOWDAH_EXPECT_ANY, &err), HOWDAH_INVALID);
-    assert_string_equal(err.message, "expected_version: event 3 of the batch contradicts what is "
-                                     "expected of the same stream by the events before it");
+    assert_string_equal(err.message, "expected_version: event 3 of the batch contradicts what "
+                                     "earlier events expect of the same stream");
     fixture_done(&f);
 }
 
@@ -392,11 +392,11 @@ static void a_conflict_says_what_was_expected_and_what_is(void **state)
         int64_t actual;
         const char *message;
     } rows[] = {
-        {41, 43, "stream \"order-7\" was expected at version 41, is at 43"},
-        {41, 0, "stream \"order-7\" was expected at version 41, is at 0"},
+        {41, 43, "stream \"order-7\" was expected at version 41, but is at 43"},
+        {41, 0, "stream \"order-7\" was expected at version 41, but is at 0"},
         {HOWDAH_EXPECT_NONE, 3,
-         "stream \"order-7\" was expected to have no events, is at version 3"},
-        {HOWDAH_EXPECT_EXISTS, 0, "stream \"order-7\" was expected to exist, has no events"},
+         "stream \"order-7\" was expected to have no events, but is at version 3"},
+        {HOWDAH_EXPECT_EXISTS, 0, "stream \"order-7\" was expected to exist, but has no events"},
     };
 
     (void)state;

@@ -737,7 +737,7 @@ static void a_damaged_checkpoint_is_refused_and_changes_nothing(void **state)
         assert_i64_equal(d.high, 9);
         assert_outstanding(&d, {2, 3});
     }
-    assert_string_equal(err.message, "a checkpoint at 5 owes 4 to 6 after 1");
+    assert_string_equal(err.message, "a checkpoint at 5 has 4 to 6 outstanding after 1");
     assert_int_equal(hw_delivery_load(&d, -1, NULL, 0, 0, NULL), HOWDAH_CORRUPT);
     hw_delivery_done(&d);
 }

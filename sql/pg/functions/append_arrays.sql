@@ -43,7 +43,7 @@ BEGIN
             streams[i], types[i], datas[i], headerses[i], correlation_ids[i], actors[i],
             valid_times[i], coalesce(schema_versions[i], 1), byteses[i], content_types[i], payload_max);
         IF problem IS NULL AND coalesce(expected[i], -1) < -2 THEN
-            problem := 'expected_version: must be -2, -1, 0 or a version';
+            problem := 'expected_version: must be a version, 0 (no stream), -1 (any) or -2 (stream exists)';
         END IF;
         IF problem IS NOT NULL THEN
             RAISE EXCEPTION USING ERRCODE = 'UH006',
@@ -57,7 +57,7 @@ BEGIN
         PERFORM @schema@.check_sequence(false);
     END IF;
     IF EXISTS (SELECT FROM unnest(ids) AS u(one) WHERE u.one IS NOT NULL GROUP BY u.one HAVING count(*) > 1) THEN
-        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'id: the same id stands twice in the batch';
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'id: two events of the batch have the same id';
     END IF;
 
     FOR i IN 1..n LOOP

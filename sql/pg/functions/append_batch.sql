@@ -50,11 +50,11 @@ BEGIN
         RETURN NULL;
     ELSIF key NOT IN ('stream', 'type', 'id', 'correlation_id', 'causation_id', 'actor', 'valid_time',
                       'schema_version', 'data_base64', 'content_type', 'expect', 'corrects', 'reason', 'purged') THEN
-        RETURN format('unknown member, %s bytes', octet_length(key));
+        RETURN format('unknown field with a name of %s bytes', octet_length(key));
     ELSIF kind = 'null' THEN
         RETURN NULL;
     ELSIF key IN ('corrects', 'reason') THEN
-        RETURN format('%s: a correction is not part of a batch', key);
+        RETURN format('%s: a correction cannot be part of a batch', key);
     ELSIF key = 'purged' THEN
         RETURN CASE WHEN kind = 'boolean' AND t = 'true' THEN 'purged: the payload of this event was erased' END;
     ELSIF key = 'schema_version' THEN
@@ -156,7 +156,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'UH006',
             MESSAGE = CASE WHEN json_array_length(events) > 1 THEN format('event %s: ', refused.ord) ELSE '' END
                       || refused.problem,
-            HINT = 'Members are stream, type, data, headers, id, correlation_id, causation_id, actor, '
+            HINT = 'The fields are stream, type, data, headers, id, correlation_id, causation_id, actor, '
                    'valid_time, schema_version, data_base64, content_type, expect.';
     END IF;
     RETURN QUERY

@@ -223,12 +223,12 @@ BEGIN
     END IF;
     IF coalesce(nullif(correct.expected_revision, 0), newest.revision) <> newest.revision THEN
         RAISE EXCEPTION USING ERRCODE = 'UH003',
-            MESSAGE = format('the family is at revision %s, expected %s', newest.revision, correct.expected_revision),
+            MESSAGE = format('the event is at revision %s, expected %s', newest.revision, correct.expected_revision),
             DETAIL = newest.revision::text;
     END IF;
-    problem := CASE WHEN gone AND newest.retracts THEN 'retract: the family is retracted already'
-                    WHEN NOT gone AND NOT anew AND newest.retracts THEN 'data: the family is retracted: give data to take it up again'
-                    WHEN NOT gone AND NOT anew AND newest.purge IS NOT NULL THEN 'data: the newest revision is purged: give data' END;
+    problem := CASE WHEN gone AND newest.retracts THEN 'retract: the event is retracted already'
+                    WHEN NOT gone AND NOT anew AND newest.retracts THEN 'data: is required: the event is retracted'
+                    WHEN NOT gone AND NOT anew AND newest.purge IS NOT NULL THEN 'data: is required: the event is purged' END;
     IF problem IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = problem;
     END IF;
@@ -246,7 +246,7 @@ BEGIN
     IF global_sequence IS NULL THEN
         SELECT max(e.revision) INTO revision FROM @schema@.events AS e WHERE e.family = of_family;
         RAISE EXCEPTION USING ERRCODE = 'UH003',
-            MESSAGE = format('somebody else has corrected at the same time: the family is at revision %s', revision),
+            MESSAGE = format('somebody else has corrected this event: it is at revision %s', revision),
             DETAIL = revision::text;
     END IF;
 END

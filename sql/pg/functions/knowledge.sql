@@ -69,7 +69,7 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
 BEGIN
     IF known_at > clock_timestamp() THEN
-        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = field || ': lies in the future';
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = field || ': is in the future';
     END IF;
 END
 $howdah$;

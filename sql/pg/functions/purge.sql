@@ -151,7 +151,8 @@ DECLARE
     of_jobs   bigint;
 BEGIN
     problem := CASE
-        WHEN (stream IS NULL) = (ids IS NULL) THEN 'stream: a stream, or ids'
+        WHEN stream IS NULL AND ids IS NULL THEN 'stream: a stream or ids are required'
+        WHEN stream IS NOT NULL AND ids IS NOT NULL THEN 'stream: cannot be given together with ids'
         WHEN stream IS NOT NULL THEN @schema@.name_problem(stream, 'stream', 255)
         WHEN cardinality(ids) NOT BETWEEN 1 AND 10000 OR array_position(ids, NULL) IS NOT NULL
             THEN format('ids: must be 1 to 10000, none of them NULL, got %s', cardinality(ids)) END;

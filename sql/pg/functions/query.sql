@@ -51,7 +51,7 @@ BEGIN
     IF q.view NOT IN ('log', 'as_of', 'originals') THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'view: must be log, as_of or originals';
     ELSIF coalesce(cardinality(q.header_names), 0) <> coalesce(cardinality(q.header_values), 0) THEN
-        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'headers: a value for each name';
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'headers: every name needs a value';
     END IF;
     IF q.stream IS NOT NULL THEN
         made := made || ' AND e.stream = $1';

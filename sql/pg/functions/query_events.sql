@@ -150,7 +150,7 @@ BEGIN
     IF diff.known_at IS NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'known_at: must be given';
     ELSIF diff.known_to < diff.known_at THEN
-        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'known_to: lies before known_at';
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'known_to: is before known_at';
     ELSIF diff.max_count < 0 THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'max_count: must not be negative';
     END IF;

@@ -79,7 +79,7 @@ BEGIN
     IF n <> coalesce(cardinality(tokens), 0) OR n <> coalesce(cardinality(verdicts), 0)
        OR n <> cardinality(notes) OR n <> cardinality(afters_ms)
        OR array_position(verdicts, NULL) IS NOT NULL OR NOT 0 <= ALL (verdicts) OR NOT 4 >= ALL (verdicts) THEN
-        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'verdicts: one of 0 to 4 for each job, as many as ids and tokens';
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'verdicts: must be 0 to 4, as many as ids and tokens';
     END IF;
     IF tokens[1] <> ANY (tokens) THEN
         -- All sessions that ack some of the same leases lock them in the same order.

@@ -534,7 +534,7 @@ BEGIN
             INSERT INTO @schema@.dedups (queue_id, dedup, job_id) VALUES (p.queue_id, p.dedup, p.id)
             ON CONFLICT DO NOTHING;
             IF NOT FOUND THEN
-                RAISE EXCEPTION USING ERRCODE = 'UH003', MESSAGE = 'another job has its dedup key now';
+                RAISE EXCEPTION USING ERRCODE = 'UH003', MESSAGE = format('job %s cannot be tried again: another job has its dedup key', p.id);
             END IF;
         END IF;
         INSERT INTO @schema@.jobs (due_at, id, queue_id, priority, plain, key_hash, error)

@@ -28,7 +28,7 @@ BEGIN
     END IF;
     IF NOT has_table_privilege(@schema@.calling_role(), @events_text@, 'SELECT') THEN
         RAISE EXCEPTION USING ERRCODE = '42501',
-            MESSAGE = 'permission denied: whoever makes jobs of events must be allowed to read them',
+            MESSAGE = 'permission denied: a role that makes jobs from events must be allowed to read events',
             HINT = 'grant the role ' || @schema_text@ || '_subscribe';
     END IF;
     q := @schema@.queue_of(queue);

@@ -455,7 +455,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'n: must be 1 to 10000';
     END IF;
     IF lease <= interval '0' THEN
-        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'lease: must be longer than nothing';
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'lease: must be longer than 0';
     END IF;
     FOR try IN 1..2 LOOP
         RETURN QUERY

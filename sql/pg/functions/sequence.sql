@@ -57,7 +57,7 @@ BEGIN
                    FROM generate_series(1, cardinality(d.outstanding), 2) AS g(i)) AS r
              WHERE r.last >= r.first);
     RETURN CASE WHEN high IS NOT NULL
-                THEN format('the log''s sequence is behind its numbers: it is at %s, and what is done reaches %s',
+                THEN format('the log''s sequence is lower than the numbers in use: it is at %s, and numbers up to %s are done',
                             drawn, high) END;
 END
 $howdah$;
@@ -83,7 +83,7 @@ BEGIN
         PERFORM set_config('howdah.sequence_' || @sequence_text@::regclass::oid::text,
                            coalesce(pg_sequence_last_value(@sequence_text@::regclass), 0)::text, false);
     ELSIF EXISTS (SELECT FROM @schema@.events AS e WHERE e.global_sequence = currval(@sequence_text@::regclass)) THEN
-        problem := format('the log''s sequence is behind its numbers: it gave out %s, which an event has already',
+        problem := format('the log''s sequence is lower than the numbers in use: it gave out %s, which an event already has',
                           currval(@sequence_text@::regclass));
     END IF;
     IF problem IS NOT NULL THEN

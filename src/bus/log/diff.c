@@ -172,7 +172,7 @@ static int ask(howdah_bus *bus, const howdah_diff_options *o, hw_query_call *q,
     if (o->limit < 0)
         return hw_fail_field(reterr, HOWDAH_INVALID, "limit", "must be 0 or more");
     if (o->to_us != HOWDAH_NO_TIME && o->to_us < o->known_at_us)
-        return hw_fail_field(reterr, HOWDAH_INVALID, "to", "lies before known_at");
+        return hw_fail_field(reterr, HOWDAH_INVALID, "to", "is before known_at");
     s = hw_knowledge_ask(bus, "known_at", o->known_at_us, &now, reterr);
     if (s < 0)
         return s;

@@ -401,7 +401,7 @@ static int check_view(const howdah_event *event, const char *member, howdah_even
                       howdah_error *reterr)
 {
     if (!event || !member || !ret_event)
-        return hw_fail(reterr, HOWDAH_MISUSE, "an event's view: an argument is NULL");
+        return hw_fail(reterr, HOWDAH_MISUSE, "a view of an event: an argument is NULL");
     if (event->content_type.s)
         return hw_fail_field(reterr, HOWDAH_INVALID, "data",
                              "only a JSON payload can be narrowed or widened, this is %zu bytes "

@@ -19,7 +19,7 @@
 int hw_times_check(const howdah_bus *bus, const char *call, howdah_error *reterr)
 {
     if (!bus->store->ops->times)
-        return hw_fail(reterr, HOWDAH_MISUSE, "%s: this store has one time only", call);
+        return hw_fail(reterr, HOWDAH_MISUSE, "%s: this store does not have two times", call);
     return HOWDAH_OK;
 }
 
@@ -42,7 +42,7 @@ int hw_knowledge_ask(howdah_bus *bus, const char *field, int64_t known_at_us,
         return s;
     if (known_at_us > knowledge.asked_at_us) {
         s = hw_fail_field(reterr, HOWDAH_INVALID, field,
-                          "lies in the future, by the database's clock");
+                          "is in the future, by the database's clock");
         return hw_advise(reterr, s, "leave it out to ask for what is known now");
     }
     *ret_knowledge = knowledge;
@@ -105,7 +105,7 @@ static int take_span(const char *from_field, int64_t from, const char *before_fi
     if (s >= 0)
         s = check_time(before_field, before, reterr);
     if (s >= 0 && from != HOWDAH_NO_TIME && before != HOWDAH_NO_TIME && before < from)
-        s = hw_fail_field(reterr, HOWDAH_INVALID, before_field, "lies before %s", from_field);
+        s = hw_fail_field(reterr, HOWDAH_INVALID, before_field, "is before %s", from_field);
     if (s >= 0)
         *ret_span = (hw_time_span){from, before};
     return s;

@@ -113,8 +113,8 @@ int howdah_upcast_register(howdah_bus *bus, const char *type, int64_t schema_ver
     if (s >= 0)
         s = hw_rule_schema_version(schema_version, reterr);
     if (s >= 0 && schema_version == INT32_MAX)
-        s = hw_fail_field(reterr, HOWDAH_INVALID, "schema_version", "there is none after %d",
-                          INT32_MAX);
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "schema_version",
+                          "must be below %d: there is no version after it", INT32_MAX);
     if (s >= 0 && !bus->upcasts && !(bus->upcasts = hw_calloc(1, sizeof *bus->upcasts)))
         s = hw_fail_no_memory(reterr);
     if (s < 0)

@@ -29,7 +29,7 @@ static int check(const howdah_job_ack *one, howdah_error *reterr)
     case HOWDAH_VERDICT_RELEASE:
         return HOWDAH_OK;
     }
-    return hw_fail_field(reterr, HOWDAH_INVALID, "verdict", "there is none of number %d",
+    return hw_fail_field(reterr, HOWDAH_INVALID, "verdict", "there is no verdict %d",
                          (int)one->verdict);
 }
 

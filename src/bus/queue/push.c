@@ -34,7 +34,8 @@ static int check_times(const howdah_new_job *job, howdah_error *reterr)
     if (s < 0 || job->run_at_us == HOWDAH_NO_TIME)
         return s;
     if (job->delay_ms != 0)
-        return hw_fail_field(reterr, HOWDAH_INVALID, "run_at", "excludes a delay");
+        return hw_fail_field(reterr, HOWDAH_INVALID, "run_at",
+                             "cannot be given together with a delay");
     return hw_rule_run_at(job->run_at_us, reterr);
 }
 

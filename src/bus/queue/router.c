@@ -154,7 +154,8 @@ void hw_route_run(howdah_subscription *sub, hw_store *io)
     hw_sub_work_end_as(sub, HW_END_RELOAD);
     hw_delivery_checkpointed(&sub->d); /* nobody stores this state */
     if (s == HOWDAH_LOST || (err.flags & HOWDAH_OUTCOME_UNKNOWN)) {
-        hw_log(HOWDAH_LOG_WARN, "subscription %s starts anew: %s", sub->id, err.message);
+        hw_log(HOWDAH_LOG_WARN, "subscription %s starts again from its stored place: %s", sub->id,
+               err.message);
         return;
     }
     sub->work.failed = s;
@@ -193,7 +194,7 @@ int hw_route_refuse(howdah_bus *bus, const char *subscriber_id, howdah_error *re
     s = hw_queue_ops_of(bus)->bindings(bus->store, HW_STR_NULL, on_asked, &q, NULL);
     if (s < 0 || !q.binding[0])
         return HOWDAH_OK;
-    s = hw_fail(reterr, HOWDAH_CONFLICT, "subscription %.200s is that of a binding", subscriber_id);
+    s = hw_fail(reterr, HOWDAH_CONFLICT, "subscription %.200s belongs to a binding", subscriber_id);
     return hw_advise(reterr, s, "howdah unbind %.200s", q.binding);
 }
 

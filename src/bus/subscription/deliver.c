@@ -44,7 +44,8 @@ static void give_up(delivery_run *t, int status, const howdah_error *err)
 
     assert(status < 0);
     if (status == HOWDAH_LOST || (err->flags & HOWDAH_OUTCOME_UNKNOWN)) {
-        hw_log(HOWDAH_LOG_WARN, "subscription %s starts anew: %s", sub->id, err->message);
+        hw_log(HOWDAH_LOG_WARN, "subscription %s starts again from its stored place: %s", sub->id,
+               err->message);
         hw_sub_work_end_as(sub, HW_END_RELOAD);
         return;
     }

@@ -329,8 +329,8 @@ static void report_overdue(howdah_subscription *sub)
         now - f->holes[0].since_ms < sub->options.gap_timeout_ms)
         return;
     sub->alarmed_first = f->holes[0].first;
-    hw_log(HOWDAH_LOG_WARN, "subscription %s: %lld to %lld are missing for %lld ms", sub->id,
-           (long long)f->holes[0].first, (long long)f->holes[0].last,
+    hw_log(HOWDAH_LOG_WARN, "subscription %s: numbers %lld to %lld have been missing for %lld ms",
+           sub->id, (long long)f->holes[0].first, (long long)f->holes[0].last,
            (long long)(now - f->holes[0].since_ms));
     (void)hw_sub_ops_of(sub->bus)->blockers(sub->bus->store, on_blocker, sub, NULL);
 }
@@ -409,7 +409,7 @@ static int relisten(howdah_bus *bus, howdah_error *reterr)
             : hw_sub_ops_of(bus)->listen(bus->store, general, types, n, reterr);
     if (s == HOWDAH_END && bus->wakeup == HW_WAKEUP_NOTIFY)
         s = hw_fail(reterr, HOWDAH_FAILED,
-                    "wakeup=notify, and this session cannot hear notifications (a pooler?)");
+                    "wakeup=notify, but this session gets no notifications (is there a pooler?)");
     if (s < 0)
         return s;
     service->cannot_listen = s == HOWDAH_END;

@@ -218,8 +218,9 @@ static int go_back_to_anchor(howdah_subscription *sub, howdah_error *reterr)
     int s = hw_delivery_outstanding(&sub->d, &outstanding, reterr);
 
     assert(sub->place.anchor.sequence > 0 && sub->place.anchor.sequence < sub->d.high);
-    hw_log(HOWDAH_LOG_WARN, "subscription %s: the log has another history, back from %lld to %lld",
-           sub->id, (long long)sub->d.high, (long long)sub->place.anchor.sequence);
+    hw_log(HOWDAH_LOG_WARN,
+           "subscription %s: the log has another history, going back from %lld to %lld", sub->id,
+           (long long)sub->d.high, (long long)sub->place.anchor.sequence);
     while (n < outstanding.n && outstanding.items[n].first <= sub->place.anchor.sequence)
         n++;
     if (n > 0 && outstanding.items[n - 1].last > sub->place.anchor.sequence)
@@ -272,7 +273,7 @@ static int on_rival(void *ctx, const hw_sub_row *row)
     if (!row->owner.s || hw_str_equal(row->owner, hw_str_of(sub->bus->service->owner)))
         return 0;
     (void)snprintf(sub->reason, sizeof sub->reason,
-                   "%.*s runs it as well: instance=single is for one process", (int)row->owner.len,
+                   "%.*s runs it too: instance=single is for one process", (int)row->owner.len,
                    row->owner.s);
     hw_sub_move(sub, HW_STATE_ENDED);
     return 0;
@@ -378,7 +379,7 @@ static void hear(howdah_subscription *sub, const hw_sub_news *news)
 
     if (news->lost) {
         hw_log(HOWDAH_LOG_WARN,
-               "subscription %s has another owner, was reset, or the log is another", sub->id);
+               "subscription %s has another owner, was reset, or this is another log", sub->id);
         hw_service_unlock(sub);
         hw_service_step_down(sub, hw_clock_mono_ms());
         return;
@@ -595,10 +596,11 @@ int hw_service_let_go(howdah_subscription *sub, howdah_error *reterr)
         if (s >= 0)
             s = hw_sub_ops_of(bus)->checkpoint(bus->store, &checkpoint, 1, 0, &news, reterr);
         if (s >= 0 && news.lost)
-            s = hw_fail(reterr, HOWDAH_LOST,
-                        "subscription %s has another owner, or the log is another one: its last "
-                        "events are delivered again",
-                        sub->id);
+            s = hw_fail(
+                reterr, HOWDAH_LOST,
+                "subscription %s has another owner, or this is another log: its last events "
+                "are delivered again",
+                sub->id);
         hw_ranges_done(&outstanding);
     }
     if (s >= 0 && sub->unstored.id > 0)

@@ -104,7 +104,7 @@ int hw_log_reader_check_session(howdah_bus *bus, howdah_error *reterr)
 
     if (s >= 0 && session != bus->service->reader.session)
         s = hw_fail(reterr, HOWDAH_UNAVAILABLE,
-                    "the connection was lost and made anew, or leads to another log");
+                    "the connection was lost and made again, or it leads to another log");
     return s;
 }
 

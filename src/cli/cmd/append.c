@@ -191,7 +191,8 @@ static int append_one(cli_context *cli, const howdah_event *event, howdah_error 
         cli_append_say(cli, howdah_event_stream(event), &place);
     } else if (reterr->flags & HOWDAH_OUTCOME_UNKNOWN) {
         howdah_event_id(event, id);
-        return hw_advise(reterr, s, "it may have been stored; the same command with --id %s tells",
+        return hw_advise(reterr, s,
+                         "it may have been stored; to find out, run the same command with --id %s",
                          id);
     }
     return s;

@@ -156,7 +156,8 @@ static int correct(cli_context *cli, const correct_request *r, howdah_error *ret
             cli_append_say(cli, howdah_event_stream(event), &place);
         else if (reterr->flags & HOWDAH_OUTCOME_UNKNOWN)
             (void)hw_advise(
-                reterr, s, "it may have been stored; the same command with --id %s tells", r->c.id);
+                reterr, s,
+                "it may have been stored; to find out, run the same command with --id %s", r->c.id);
     }
     howdah_event_free(event);
     return s;

@@ -118,7 +118,7 @@ static int replay(cli_context *cli, char **words, howdah_error *reterr)
         s = cli_open(cli, reterr);
     if (s == HOWDAH_OK)
         s = advise_binding(howdah_binding_replay(cli->bus, words[0], words[1], to, reterr), reterr);
-    return s < 0 ? s : answer(cli, words, "is read again from there on for", reterr);
+    return s < 0 ? s : answer(cli, words, "is read again from there for", reterr);
 }
 
 /* Binding twice is no failure, so that a deployment script can simply say what it wants. */

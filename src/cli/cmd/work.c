@@ -335,7 +335,7 @@ static void sum_up(site *w, const howdah_worker_info *i)
                        "try\n",
                        w->options.queue, i->completed, i->failed, i->retried);
         if (i->failed > 0)
-            cli_note(w->cli, "howdah log %s --status failed says why", w->options.queue);
+            cli_note(w->cli, "howdah log %s --status failed shows why", w->options.queue);
     }
 }
 

@@ -77,8 +77,8 @@ static bool is_serialization_failure(const howdah_error *err)
 static int number_taken(const howdah_error *err, howdah_error *reterr)
 {
     int s = hw_fail(reterr, HOWDAH_SCHEMA,
-                    "the log's sequence is behind its numbers: it gave out one that an event has "
-                    "already");
+                    "the log's sequence is lower than the numbers in use: it gave out one that an "
+                    "event already has");
 
     if (reterr)
         (void)snprintf(reterr->sqlstate, sizeof reterr->sqlstate, "%s", err->sqlstate);
@@ -598,11 +598,12 @@ static int check_mark(const plan *p, PGresult *const *results, howdah_error *ret
 
     if (!p->mark || strcmp(PQcmdTuples(results[pipeline_length(p) - 1]), "0") != 0)
         return HOWDAH_OK;
-    s = hw_fail(reterr, HOWDAH_FAILED,
-                "the store does not know of the %lld rows that were imported before: it is another "
-                "one by now, or was put back",
-                (long long)p->mark->before);
-    return hw_advise(reterr, s, "import again: it goes on after what is stored");
+    s = hw_fail(
+        reterr, HOWDAH_FAILED,
+        "the store does not have the %lld rows that were imported before: it is another one "
+        "now, or was restored to an earlier state",
+        (long long)p->mark->before);
+    return hw_advise(reterr, s, "import again: it continues after the last row that is stored");
 }
 
 /* The statements in one pipeline; the transaction around them is the caller's business. */

@@ -429,6 +429,6 @@ void hw_pg_bell_drain_reply(hw_pg *pg)
     err = (howdah_error)HOWDAH_ERROR_INIT;
     pg->bell.ringing = false;
     if (hw_pg_collect(pg, &call, &result, &err) < 0)
-        hw_log(HOWDAH_LOG_DEBUG, "a ring was lost: %s", err.message);
+        hw_log(HOWDAH_LOG_DEBUG, "ringing the bell failed: %s", err.message);
     PQclear(result);
 }

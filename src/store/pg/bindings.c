@@ -39,7 +39,7 @@ static int hear_answer(const hw_binding *binding, hw_str answer, bool *ret_made,
                        binding->queue.s);
     if (hw_str_equal(answer, hw_str_of("taken")))
         return hw_fail(reterr, HOWDAH_CONFLICT,
-                       "there is a subscription %.*s, which is not a binding's",
+                       "subscription %.*s exists and does not belong to a binding",
                        (int)binding->subscriber_id.len, binding->subscriber_id.s);
     if (ret_made)
         *ret_made = hw_str_equal(answer, hw_str_of("made"));

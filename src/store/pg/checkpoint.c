@@ -126,19 +126,21 @@ int hw_pg_why_not_moved(hw_pg *pg, const hw_checkpoint *checkpoint, howdah_error
     if (s < 0)
         return s;
     if (PQntuples(result) != 1 || hw_pg_get_int8(result, 0, 0) != checkpoint->token)
-        s = hw_fail(reterr, HOWDAH_LOST, "the subscription has another owner, or is gone");
+        s = hw_fail(reterr, HOWDAH_LOST, "the subscription has another owner, or was removed");
     else if (!hw_str_equal(hw_pg_get_str(result, 0, 2), log))
-        s = hw_fail(reterr, HOWDAH_LOST, "the log is another one: %s now, %.*s before",
+        s = hw_fail(reterr, HOWDAH_LOST, "this is another log: %s now, %.*s before",
                     PQgetvalue(result, 0, 2), (int)log.len, log.s);
     else if (hw_pg_get_int8(result, 0, 1) > checkpoint->high &&
              hw_str_equal(hw_pg_get_str(result, 0, 3), log))
-        s = hw_fail(reterr, HOWDAH_MISUSE, "a checkpoint at %lld would go back from %lld",
+        s = hw_fail(reterr, HOWDAH_MISUSE,
+                    "a checkpoint at %lld is lower than the stored one at %lld",
                     (long long)checkpoint->high, (long long)hw_pg_get_int8(result, 0, 1));
     else
-        s = hw_fail(reterr, HOWDAH_LOST,
-                    "the log does not hold event %lld, which the checkpoint stands on, or not the "
-                    "checkpoint that it follows",
-                    (long long)checkpoint->anchor.sequence);
+        s = hw_fail(
+            reterr, HOWDAH_LOST,
+            "event %lld, the checkpoint's anchor, is not in the log, or the stored checkpoint is "
+            "not the one that this one follows",
+            (long long)checkpoint->anchor.sequence);
     PQclear(result);
     return s;
 }

@@ -238,8 +238,8 @@ static int fail_connect(const PGconn *conn, howdah_error *reterr)
                      status == HOWDAH_DENIED
                          ? "check user and password of the store URL, PGPASSWORD, ~/.pgpass and "
                            "pg_hba.conf"
-                         : "is the server running, and the store URL right? howdah doctor looks "
-                           "closer");
+                         : "is the server running, and is the store URL right? howdah doctor "
+                           "checks more");
 }
 
 /*
@@ -350,7 +350,7 @@ static int wait_for_disk(hw_pg *pg, howdah_error *reterr)
     int s;
 
     if (!pg->pooled) {
-        hw_log(HOWDAH_LOG_WARN, "synchronous_commit is off here: switched on for our session");
+        hw_log(HOWDAH_LOG_WARN, "synchronous_commit is off: switching it on for this session");
         return hw_pg_command(pg, "SET synchronous_commit = on", reterr);
     }
     s = hw_fail(reterr, HOWDAH_UNAVAILABLE,

@@ -394,7 +394,7 @@ int hw_pg_redrive_end(hw_store *store, const hw_hold *hold, int64_t id, hw_dead_
     s = hw_pg_exec(pg, &call, &result, reterr);
     if (s >= 0 && !hw_pg_get_bool(result, 0, 0))
         s = hw_fail(reterr, HOWDAH_LOST,
-                    "the subscription has another owner, or is gone, or the log is another");
+                    "the subscription has another owner or was removed, or this is another log");
     else if (s >= 0 && !hw_pg_get_bool(result, 0, 1))
         s = hw_fail(reterr, HOWDAH_NOT_FOUND, "there is no such open dead letter");
     PQclear(result);

@@ -133,9 +133,9 @@ static wake wait_heard(const hw_pg *pg, bool want_write, bool heed_interrupt, in
 /* I4: neither the connection nor a ping got an answer. */
 static int silenced(hw_pg *pg, bool writes, howdah_error *reterr)
 {
-    int s =
-        hw_fail(reterr, HOWDAH_UNAVAILABLE,
-                "PostgreSQL has been silent for %d s, and nobody answers there", SILENCE_MS / 1000);
+    int s = hw_fail(reterr, HOWDAH_UNAVAILABLE,
+                    "PostgreSQL has been silent for %d s, and does not answer a ping",
+                    SILENCE_MS / 1000);
 
     hw_log(HOWDAH_LOG_WARN, "PostgreSQL is silent: the connection is given up");
     if (writes)
@@ -147,7 +147,7 @@ static int silenced(hw_pg *pg, bool writes, howdah_error *reterr)
 /* I3.  False: no server is there to be asked, or it did not take the request. */
 static bool ask_to_cancel(const hw_pg *pg)
 {
-    char why[256] = "nobody answers";
+    char why[256] = "the server does not answer";
     PGcancel *cancel = answers_ping(pg->conn) ? PQgetCancel(pg->conn) : NULL;
     bool asked = cancel && PQcancel(cancel, why, sizeof why);
 
@@ -380,7 +380,7 @@ bool hw_pg_go_unprepared(hw_pg *pg, const howdah_error *err)
     if (pg->unprepared || pg->caller_owned ||
         (strcmp(err->sqlstate, "26000") != 0 && strcmp(err->sqlstate, "42P05") != 0))
         return false;
-    hw_log(HOWDAH_LOG_WARN, "a pooler does not keep prepared statements: going on without");
+    hw_log(HOWDAH_LOG_WARN, "a pooler does not keep prepared statements: going on without them");
     pg->unprepared = true;
     return true;
 }

@@ -55,7 +55,7 @@ int hw_pg_begin(hw_store *store, hw_str log, howdah_error *reterr)
     int s = meet_log(pg, log, reterr);
 
     if (s >= 0 && log.s && !hw_str_equal(log, hw_str_of(pg->log)))
-        s = hw_fail(reterr, HOWDAH_LOST, "the log is another one: %s now, %.*s before", pg->log,
+        s = hw_fail(reterr, HOWDAH_LOST, "this is another log: %s now, %.*s before", pg->log,
                     (int)log.len, log.s);
     if (s >= 0)
         s = hw_pg_prepare(pg, HW_PG_SUB_MOVE, reterr);

@@ -68,7 +68,7 @@ void hw_pg_meet(hw_pg *pg, hw_str log, int64_t drawn)
 
     if (!is_first && (!hw_str_equal(log, hw_str_of(pg->log)) || drawn < pg->drawn)) {
         hw_log(HOWDAH_LOG_WARN,
-               "the log is another one: %.*s with %lld numbers drawn, before %s with %lld",
+               "this is another log: %.*s with %lld numbers drawn, before %s with %lld",
                (int)log.len, log.s, (long long)drawn, pg->log, (long long)pg->drawn);
         forget_log(pg);
     }
@@ -235,7 +235,7 @@ int hw_pg_holders(hw_store *store, int64_t *ret_drawn, hw_holder **ret_holders, 
     session = pg->session;
     s = hw_pg_query_log(pg, &call, &result, reterr);
     if (s >= 0 && pg->session != session)
-        s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "the connection leads to another log meanwhile");
+        s = hw_fail(reterr, HOWDAH_UNAVAILABLE, "the connection leads to another log now");
     if (s >= 0)
         s = take_holders(result, ret_holders, ret_n, reterr);
     PQclear(result);
@@ -355,8 +355,8 @@ int hw_pg_confirm(hw_store *store, const hw_anchor *top, howdah_error *reterr)
         return HOWDAH_OK;
     s = ask_here(pg, top->sequence, &there, &id, &drawn, reterr);
     if (s >= 0 && top->sequence > 0 && (!there || !hw_uuid_equal(&id, &top->id))) {
-        hw_log(HOWDAH_LOG_WARN, "the log is another one: event %lld is %s",
-               (long long)top->sequence, there ? "not the one that was there" : "gone");
+        hw_log(HOWDAH_LOG_WARN, "this is another log: event %lld is %s", (long long)top->sequence,
+               there ? "not the one that was there" : "gone");
         forget_log(pg);
     }
     return s;

@@ -121,7 +121,7 @@ int hw_pg_fail_result(hw_pg *pg, const PGresult *result, bool writes, howdah_err
         return hw_pg_lost(pg, true, writes, reterr);
     if (is_outdated(pg, result, sqlstate)) {
         hw_pg_disconnect(pg);
-        return hw_fail(reterr, HOWDAH_UNAVAILABLE, "the schema was made anew under this session");
+        return hw_fail(reterr, HOWDAH_UNAVAILABLE, "the schema was changed during this session");
     }
     status = hw_pg_status_of(sqlstate);
     if (pg->stopped && strcmp(sqlstate, "57014") == 0)

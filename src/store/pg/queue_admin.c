@@ -19,7 +19,7 @@
 static int refuse_change(int64_t id, hw_str word, howdah_error *reterr)
 {
     if (hw_str_equal(word, hw_str_of("processing")))
-        return hw_fail(reterr, HOWDAH_CONFLICT, "job %lld is in a worker's hands", (long long)id);
+        return hw_fail(reterr, HOWDAH_CONFLICT, "job %lld is under way", (long long)id);
     if (hw_str_equal(word, hw_str_of("purged")))
         return hw_fail(reterr, HOWDAH_CONFLICT,
                        "job %lld cannot be tried again: its event was purged", (long long)id);

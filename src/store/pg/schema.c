@@ -352,7 +352,8 @@ static int raise_sequence(hw_pg *pg, howdah_error *reterr)
         return s;
     s = raise_in_transaction(pg, &n, reterr);
     if (s < 0) {
-        hw_error_prefix(reterr, "the log's sequence is behind its numbers, and cannot be raised");
+        hw_error_prefix(
+            reterr, "the log's sequence is lower than the numbers in use, and cannot be raised");
         if (pg->conn)
             (void)hw_pg_command(pg, "ROLLBACK", NULL);
         hw_pg_abandon(pg);

@@ -189,7 +189,7 @@ static void look_at_durability(consultation *c, const PGresult *r)
     if (!commit)
         say(c, HOWDAH_WARNING, "durability",
             "synchronous_commit is off for this user: howdah switches it on for its own sessions, "
-            "appends through the SQL functions in yours can be lost in a crash",
+            "but appends by the SQL functions in other sessions can be lost in a crash",
             "ALTER ROLE ... SET synchronous_commit = on");
 }
 
@@ -202,7 +202,7 @@ static void look_at_pooler(consultation *c, const PGresult *r)
     bool pooled = PQbackendPID(c->pg->conn) != (int)strtol(PQgetvalue(r, 0, 5), NULL, 10);
 
     say(c, pooled ? HOWDAH_WARNING : HOWDAH_GOOD, "pooler",
-        pooled ? "a pooler sits between us and the server" : "connected straight to the server",
+        pooled ? "a pooler is between howdah and the server" : "connected directly to the server",
         pooled ? "use its session mode, or connect to the server itself" : "");
 }
 
@@ -322,7 +322,7 @@ static int look_at_numbers(consultation *c, howdah_error *reterr)
 
     if (s >= 0 && !PQgetisnull(r, 0, 2)) {
         say(c, HOWDAH_BAD, "numbers", PQgetvalue(r, 0, 2),
-            "nothing is appended until then: howdah migrate up");
+            "nothing can be appended until you run: howdah migrate up");
     } else if (s >= 0) {
         int64_t drawn = strtoll(PQgetvalue(r, 0, 0), NULL, 10);
         int64_t used = strtoll(PQgetvalue(r, 0, 1), NULL, 10);

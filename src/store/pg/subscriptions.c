@@ -41,8 +41,7 @@ int hw_pg_get_ranges(const PGresult *r, int row, int column, int64_t upto, hw_ra
     if (!sound) {
         hw_free(outstanding);
         return hw_fail(reterr, HOWDAH_CORRUPT,
-                       "what is missing from the log is not stored as ranges up to %lld",
-                       (long long)upto);
+                       "the stored numbers are not ascending ranges up to %lld", (long long)upto);
     }
     *ret_ranges = outstanding;
     *ret_n = n / 2;
@@ -299,7 +298,7 @@ static bool is_passed_around(hw_pg *pg, const PGresult *result)
 {
     if (pg->pooled || hw_pg_get_int4(result, 0, PID) == pg->backend_pid)
         return false;
-    hw_log(HOWDAH_LOG_WARN, "a pooler passes our session around: leases instead of locks");
+    hw_log(HOWDAH_LOG_WARN, "a pooler changes the server session: using leases instead of locks");
     pg->pooled = true;
     pg->unprepared = true;
     return true;
@@ -404,8 +403,9 @@ static int change(hw_pg *pg, const hw_pg_call *call, hw_str subscriber_id, int o
     assert(otherwise == HOWDAH_LOST || otherwise == HOWDAH_NOT_FOUND);
     if (s >= 0 && PQntuples(result) == 0)
         s = otherwise == HOWDAH_LOST
-                ? hw_fail(reterr, HOWDAH_LOST,
-                          "the subscription has another owner, or is gone, or the log is another")
+                ? hw_fail(
+                      reterr, HOWDAH_LOST,
+                      "the subscription has another owner or was removed, or this is another log")
                 : not_found(subscriber_id, reterr);
     PQclear(result);
     return s;

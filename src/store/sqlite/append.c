@@ -547,7 +547,7 @@ int hw_sqlite_append(hw_store *base, const hw_batch *batch, const hw_import_plac
     HW_FAULT_POINT("sqlite.after_commit");
     if (s < 0 && reterr && (reterr->flags & HOWDAH_OUTCOME_UNKNOWN))
         (void)hw_advise(reterr, s,
-                        "the events may be stored: append the same events again, with "
+                        "the events may be stored or not: append the same events again, with "
                         "the same ids, to find out");
     return s;
 }

@@ -194,8 +194,8 @@ static int hang_up(hw_sqlite *store, howdah_error *reterr)
         store->bell->session = store->session;
         return HOWDAH_OK;
     }
-    hw_log(HOWDAH_LOG_WARN, "%s: cannot watch the file (%s): it is looked at from time to time",
-           store->name, strerrordesc_np(errno));
+    hw_log(HOWDAH_LOG_WARN, "%s: cannot watch the file (%s): polling it instead", store->name,
+           strerrordesc_np(errno));
     hw_sqlite_bell_free(store->bell);
     store->bell = NULL;
     return HOWDAH_END;

@@ -91,7 +91,7 @@ static int check_taken(hw_sqlite *store, hw_str subscriber_id, howdah_error *ret
     (void)sqlite3_finalize(stmt);
     if (s == HOWDAH_OK)
         s = hw_fail(reterr, HOWDAH_CONFLICT,
-                    "there is a subscription %.*s, which is not a binding's",
+                    "subscription %.*s exists and does not belong to a binding",
                     (int)subscriber_id.len, subscriber_id.s);
     return s < 0 ? s : HOWDAH_OK;
 }
@@ -224,8 +224,10 @@ static int take_binding(const hw_sqlite *store, sqlite3_stmt *stmt, hw_binding *
     if (!ret_binding->queue.s || !ret_binding->pattern.s || !ret_binding->subscriber_id.s)
         return hw_fail_no_memory(reterr);
     s = count_outstanding(hw_sqlite_borrow(stmt, 6), &ret_binding->outstanding);
-    return s < 0 ? hw_fail(reterr, s, "%s: a subscription has a damaged outstanding", store->name)
-                 : s;
+    return s < 0
+               ? hw_fail(reterr, s, "%s: a subscription has a damaged list of outstanding numbers",
+                         store->name)
+               : s;
 }
 
 typedef struct binding_walk {

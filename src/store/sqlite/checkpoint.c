@@ -63,9 +63,10 @@ static int check_place(hw_sqlite *store, const hw_sqlite_sub_look *l, const hw_c
     int s = hw_sqlite_is_log(store, c->log, reterr);
 
     if (s >= 0 && c->follows > 0 && c->follows != l->moves + 1)
-        return hw_fail(reterr, HOWDAH_LOST,
-                       "%s: subscription %.*s is not at the place that was stored last",
-                       store->name, (int)c->subscriber_id.len, c->subscriber_id.s);
+        return hw_fail(
+            reterr, HOWDAH_LOST,
+            "%s: the stored place of subscription %.*s is not the one that this one follows",
+            store->name, (int)c->subscriber_id.len, c->subscriber_id.s);
 
     if (s >= 0)
         s = hw_sqlite_stands_on(store, &c->anchor, reterr);
@@ -99,7 +100,7 @@ int hw_sqlite_put_checkpoint(hw_sqlite *store, const hw_checkpoint *checkpoint,
     if (goes_back(&l, checkpoint))
         return hw_fail(reterr, HOWDAH_FAILED,
                        "subscription %.*s: a checkpoint at %" PRId64
-                       " is behind the stored one at %" PRId64,
+                       " is lower than the stored one at %" PRId64,
                        (int)checkpoint->subscriber_id.len, checkpoint->subscriber_id.s,
                        checkpoint->high, l.high);
     return update_checkpoint(store, checkpoint, 0, reterr);

@@ -40,8 +40,9 @@ int hw_sqlite_tx_commit(hw_store *base, const hw_checkpoint *checkpoint, howdah_
         store->writing = false;
         s = hw_fail(reterr, HOWDAH_MISUSE, "%s: the handler's transaction is not open any more",
                     store->name);
-        return hw_advise(reterr, s,
-                         "a handler must not commit or roll back; an error of the disk does");
+        return hw_advise(
+            reterr, s,
+            "a handler must not commit or roll back; a disk error also ends the transaction");
     }
     s = hw_sqlite_put_checkpoint(store, checkpoint, reterr);
     return hw_sqlite_leave(store, s, reterr);

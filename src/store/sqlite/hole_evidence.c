@@ -157,8 +157,8 @@ int hw_sqlite_is_log(hw_sqlite *store, hw_str log, howdah_error *reterr)
 
     if (s < 0 || !log.s || log.len == 0 || hw_str_equal(log, hw_str_of(store->log)))
         return s;
-    return hw_fail(reterr, HOWDAH_LOST, "%s: the log is another one: %s now, %.*s before",
-                   store->name, store->log, (int)log.len, log.s);
+    return hw_fail(reterr, HOWDAH_LOST, "%s: this is another log: %s now, %.*s before", store->name,
+                   store->log, (int)log.len, log.s);
 }
 
 /* By sequence and id: after a restore another event may have the same number. */
@@ -176,13 +176,11 @@ int hw_sqlite_stands_on(hw_sqlite *store, const hw_anchor *anchor, howdah_error 
     s = hw_sqlite_step(store, stmt, "look for the anchor", reterr);
     if (s == HOWDAH_END)
         s = hw_fail(reterr, HOWDAH_NOT_FOUND,
-                    "there is no event %" PRId64 " in the log, which the checkpoint stands on",
-                    anchor->sequence);
+                    "the anchor's event is gone: there is none at %" PRId64, anchor->sequence);
     else if (s == HOWDAH_OK &&
              (sqlite3_column_bytes(stmt, 0) != (int)sizeof anchor->id.b ||
               memcmp(sqlite3_column_blob(stmt, 0), anchor->id.b, sizeof anchor->id.b) != 0))
-        s = hw_fail(reterr, HOWDAH_NOT_FOUND,
-                    "event %" PRId64 " is another one than the checkpoint stands on",
+        s = hw_fail(reterr, HOWDAH_NOT_FOUND, "another event is at the anchor's position %" PRId64,
                     anchor->sequence);
     (void)sqlite3_reset(stmt);
     return s;
@@ -202,8 +200,8 @@ int hw_sqlite_verify(hw_store *base, const hw_anchor *anchor, int64_t high, howd
         s = hw_sqlite_number(store, DRAWN_SQL, 0, &drawn, reterr);
     if (s >= 0 && high > drawn && high > anchor->sequence)
         s = hw_fail(reterr, HOWDAH_NOT_FOUND,
-                    "the checkpoint is at %" PRId64 ", but the log has given only %" PRId64
-                    " numbers",
+                    "the checkpoint is ahead of the log: it is at %" PRId64
+                    ", the log has given out %" PRId64,
                     high, drawn);
     return s;
 }
@@ -223,7 +221,7 @@ int hw_sqlite_confirm(hw_store *base, const hw_anchor *top, howdah_error *reterr
         return s;
     s = hw_sqlite_stands_on(store, top, &err);
     if (s == HOWDAH_NOT_FOUND) {
-        hw_log(HOWDAH_LOG_WARN, "%s: the log is another one: %s", store->name, err.message);
+        hw_log(HOWDAH_LOG_WARN, "%s: this is another log: %s", store->name, err.message);
         store->session++;
         return HOWDAH_OK;
     }

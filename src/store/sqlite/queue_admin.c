@@ -277,7 +277,7 @@ static int no_job(int64_t id, howdah_error *reterr)
 /* A worker has it: it has to end it, or its lease has to run out. */
 static int is_leased(int64_t id, howdah_error *reterr)
 {
-    return hw_fail(reterr, HOWDAH_CONFLICT, "job %" PRId64 " is in a worker's hands", id);
+    return hw_fail(reterr, HOWDAH_CONFLICT, "job %" PRId64 " is under way", id);
 }
 
 /* Why a job that is not live cannot be cancelled. */

@@ -98,6 +98,6 @@ int hw_sqlite_explain_unread(const hw_sqlite *store, int s, howdah_error *reterr
         "can be written here",
         store->name);
     return hw_advise(reterr, s,
-                     "copy FILE and FILE-wal to a directory that can be written, or open it once "
-                     "where it can be: howdah status");
+                     "copy FILE and FILE-wal to a directory that can be written, or run howdah "
+                     "status once where FILE can be written");
 }

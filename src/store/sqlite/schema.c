@@ -147,7 +147,7 @@ static int refuse_not_ours(const hw_sqlite *store, const verdict *v, howdah_erro
 
     if (v->changed) {
         s = hw_fail(reterr, HOWDAH_SCHEMA,
-                    "%s: step %d (%s) was applied with another text than this library's",
+                    "%s: step %d (%s) was applied with another text than this library has",
                     store->name, v->changed, v->name);
         return hw_advise(reterr, s, "the file was made by another build: use that one");
     }
@@ -248,8 +248,8 @@ static int try_wal(hw_sqlite *store, howdah_error *reterr)
         const char *mode = column_text(stmt, 0);
 
         if (strcmp(mode, "wal") != 0 && strcmp(mode, "memory") != 0)
-            hw_log(HOWDAH_LOG_WARN, "%s: no write-ahead log here, journal mode is %s", store->name,
-                   mode);
+            hw_log(HOWDAH_LOG_WARN, "%s: there is no write-ahead log: the journal mode is %s",
+                   store->name, mode);
     } else if ((rc & 0xff) == SQLITE_BUSY || (rc & 0xff) == SQLITE_LOCKED) {
         s = HOWDAH_END;
     } else {
@@ -320,7 +320,7 @@ static int record_identity(hw_sqlite *store, howdah_error *reterr)
     int s;
 
     if (!hw_uuid_v7(&id))
-        return hw_fail(reterr, HOWDAH_FAILED, "the system has no randomness to give");
+        return hw_fail(reterr, HOWDAH_FAILED, "the system gives no random bytes for an id");
     s = prepare(store,
                 "INSERT OR IGNORE INTO main.howdah_meta VALUES ('bus_id', ?1), ('created_at', ?2)",
                 &stmt, reterr);

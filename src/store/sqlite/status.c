@@ -206,12 +206,12 @@ static void check_file(doctor *d)
     const hw_sqlite *store = d->store;
 
     if (!store->path) {
-        find(d, HOWDAH_GOOD, "connection", "", "in memory, gone with this handle");
+        find(d, HOWDAH_GOOD, "connection", "", "in memory, removed when this handle is closed");
         return;
     }
     find(d, HOWDAH_GOOD, "connection", "", "%s is open", store->name);
     if (store->read_only)
-        find(d, HOWDAH_GOOD, "privileges", "", "%s is only read", store->name);
+        find(d, HOWDAH_GOOD, "privileges", "", "%s is opened read-only", store->name);
     else if (access(store->path, W_OK) == 0 && access(store->directory, W_OK) == 0)
         find(d, HOWDAH_GOOD, "privileges", "", "file and directory can be written");
     else
@@ -227,7 +227,7 @@ static void check_journal(doctor *d)
     char mode[TEXT_MAX];
 
     if (d->store->frozen)
-        find(d, HOWDAH_GOOD, "journal", "", "read as a file that nobody writes");
+        find(d, HOWDAH_GOOD, "journal", "", "the file is read as one that nobody writes to");
     else if (read_text(d->store, "PRAGMA main.journal_mode", mode, &err) < 0)
         find_error(d, "journal", &err);
     else if (strcmp(mode, "wal") == 0 || !d->store->path)
@@ -249,7 +249,7 @@ static void check_durability(doctor *d)
         find(d, HOWDAH_GOOD, "durability", "", "synchronous is %s on our connections",
              level == 2 ? "FULL" : "EXTRA");
     else
-        find(d, HOWDAH_BAD, "durability", "this is a fault of howdah: report it",
+        find(d, HOWDAH_BAD, "durability", "this is a bug in howdah: report it",
              "synchronous is %d: a power cut can lose events", (int)level);
 }
 

@@ -217,7 +217,7 @@ static void give_up(howdah_work *work)
 {
     char text[80];
 
-    (void)snprintf(text, sizeof text, "given up: %lld attempts did not come to an end",
+    (void)snprintf(text, sizeof text, "given up: %lld attempts did not end",
                    (long long)howdah_job_attempt(work->job) - 1);
     work->verdict = howdah_work_fail(work, text);
     work->taken = true;
