@@ -403,7 +403,7 @@ static void sum_up(const contest *c, bench_contention *sum)
 static int hold_both(const bench_site *site, findings *shared, bench_contention *sum,
                      howdah_error *reterr)
 {
-    int64_t ms = site->plan->seconds * 1000;
+    int64_t ms = site->plan->ms;
     contest c = {.site = site, .shared = shared, .writers = 1};
     int64_t us = 0;
     int s = HOWDAH_OK;
@@ -493,9 +493,9 @@ static void report_json(cli_out *out, const bench_site *site, const bench_conten
     find_shares(r, (size_t)plan->clients, &least, &most);
     cli_out_printf(out,
                    "{\"bench\":\"contend\",\"store\":\"%s\",\"writers\":%lld,\"payload\":%lld,"
-                   "\"seconds\":%lld,\"events_per_s\":%.1f",
+                   "\"seconds\":%g,\"events_per_s\":%.1f",
                    site->backend->name, (long long)plan->clients, (long long)plan->payload,
-                   (long long)plan->seconds, per_s(r));
+                   (double)plan->ms / 1000, per_s(r));
     if (plan->ceiling)
         cli_out_printf(out, ",\"alone_per_s\":%.1f,\"ratio\":%.3f", r->alone_per_s, ratio_of(r));
     cli_out_printf(out, ",\"share_min\":%.3f,\"share_max\":%.3f,\"events\":[", least, most);

@@ -134,10 +134,10 @@ static void json_pinned(cli_out *out, const bench_plan *plan, const bench_result
 {
     cli_out_printf(out,
                    "{\"bench\":\"queue\",\"pinned\":true,\"workers\":%lld,\"payload\":%lld,"
-                   "\"jobs\":%lld,\"batch\":%lld,\"seconds\":%lld,\"clean_per_s\":%.1f,"
+                   "\"jobs\":%lld,\"batch\":%lld,\"seconds\":%g,\"clean_per_s\":%.1f,"
                    "\"pinned_per_s\":%.1f,\"ratio\":%.3f}\n",
                    (long long)plan->clients, (long long)plan->payload, (long long)plan->jobs,
-                   (long long)plan->batch, (long long)plan->seconds, r->clean_rate, r->pinned_rate,
+                   (long long)plan->batch, (double)plan->ms / 1000, r->clean_rate, r->pinned_rate,
                    r->clean_rate > 0 ? r->pinned_rate / r->clean_rate : 0);
 }
 
@@ -279,8 +279,8 @@ static void report_text(cli_out *out, const bench_site *site, const bench_result
     text_plan(out, plan);
     if (plan->pin) {
         cli_out_printf(out,
-                       "%.0f jobs/s, and %.0f after %lld s with an old snapshot held open: %.2f\n",
-                       r->clean_rate, r->pinned_rate, (long long)plan->seconds,
+                       "%.0f jobs/s, and %.0f after %g s with an old snapshot held open: %.2f\n",
+                       r->clean_rate, r->pinned_rate, (double)plan->ms / 1000,
                        r->clean_rate > 0 ? r->pinned_rate / r->clean_rate : 0);
         return;
     }

@@ -119,10 +119,10 @@ static int run_pair(run *r, bool ceiling_first, bench_tally *ours, bench_tally *
 static bool is_over(const run *r)
 {
     const bench_result *result = r->result;
-    int64_t wanted_us = r->plan->seconds * 1000000;
+    int64_t wanted_us = r->plan->ms * 1000;
 
     if (!bench_is_by_piece(r->plan))
-        return result->slices * r->slice_ms >= r->plan->seconds * 1000;
+        return result->slices * r->slice_ms >= r->plan->ms;
     return result->slices >= WHOLE_SLICES_MIN && result->ours.us >= wanted_us &&
            (!r->plan->ceiling || result->ceiling.us >= wanted_us);
 }
@@ -179,7 +179,7 @@ static int run_slices(run *r, cli_progress *progress, howdah_error *reterr)
             s = keep_ratio(r, ratio, reterr);
         result->slices++;
         cli_progress_update(progress, result->slices,
-                            bench_is_by_piece(r->plan) ? 0 : r->plan->seconds * 1000 / r->slice_ms);
+                            bench_is_by_piece(r->plan) ? 0 : r->plan->ms / r->slice_ms);
     }
     sum_up_ratios(r);
     return s;
@@ -213,7 +213,7 @@ static int run_for(run *r, int64_t us, cli_progress *progress, double *ret_rate,
 /* The clean rate comes first: after the pin the tables are bloated. */
 static int run_pinned(run *r, const bench_site *site, cli_progress *progress, howdah_error *reterr)
 {
-    int64_t us = r->plan->seconds * 1000000;
+    int64_t us = r->plan->ms * 1000;
     int64_t clean_us = us < 2 * PINNED_LAST_US ? us : 2 * PINNED_LAST_US; /* enough for a rate */
     void *pin = NULL;
     int s = run_for(r, clean_us, progress, &r->result->clean_rate, reterr);
@@ -233,7 +233,7 @@ static int run_pinned(run *r, const bench_site *site, cli_progress *progress, ho
 static int64_t slice_ms_of(const bench_plan *plan)
 {
     bool latency = plan->kind == BENCH_LATENCY;
-    int64_t ms = plan->seconds * 1000 / (latency ? LATENCY_SLICES_MIN : SLICES_MIN);
+    int64_t ms = plan->ms / (latency ? LATENCY_SLICES_MIN : SLICES_MIN);
     int64_t ms_max = latency ? LATENCY_SLICE_MS_MAX : SLICE_MS_MAX;
 
     assert(ms > 0);

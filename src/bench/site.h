@@ -52,7 +52,7 @@ typedef struct bench_plan {
     const char *name; /* of the kind */
     bool ceiling;
     int64_t clients;
-    int64_t seconds; /* of each side */
+    int64_t ms; /* of each side */
     int64_t payload;
     int64_t streams; /* of each client */
     int64_t batch;   /* events of one append */

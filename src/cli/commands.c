@@ -237,7 +237,7 @@ static const cli_option import_options[] = {
 
 static const cli_option bench_options[] = {
     {"clients", "N", NULL, "appenders at once", 0},
-    {"seconds", "N", NULL, "how long", 0},
+    {"seconds", "N", NULL, "how long; 0.1 or more", 0},
     {"payload", "BYTES", NULL, "size of a payload", 0},
     {"streams", "N", NULL, "streams of each appender, taken in turn (default 10)", 0},
     {"events", "N", NULL, "how many events (default 1000000; asof: a multiple of 1000)", 0},

@@ -34,7 +34,7 @@ _rates() {
 }
 
 append_is_measured_against_plain_inserts() {
-    run 0 bench append --ceiling --clients 2 --seconds 1 --json
+    run 0 bench append --ceiling --clients 2 --seconds 0.2 --json
     equals "$(lines out)" 1
     equals "$(field bench)" append
     equals "$(field store)" "$HOWDAH_TEST_STORE"
@@ -47,7 +47,7 @@ append_is_measured_against_plain_inserts() {
 }
 
 batches_are_measured_against_the_store_s_own_way() {
-    run 0 bench append-batch --ceiling --seconds 1 --batch 100 --payload 64 --streams 3
+    run 0 bench append-batch --ceiling --seconds 0.2 --batch 100 --payload 64 --streams 3
     equals "$(field bench)" append-batch
     equals "$(field clients)/$(field payload)/$(field batch)/$(field streams)" 1/64/100/3
     _rates
@@ -56,7 +56,7 @@ batches_are_measured_against_the_store_s_own_way() {
 }
 
 reads_are_measured_with_their_memory() {
-    run 0 bench read --ceiling --seconds 1 --events 20000 --clients 2
+    run 0 bench read --ceiling --seconds 0.2 --events 20000 --clients 2
     equals "$(field bench)" read
     equals "$(field clients)/$(field events)" 2/20000
     _rates
@@ -65,7 +65,7 @@ reads_are_measured_with_their_memory() {
 }
 
 deliveries_are_measured_as_reads_are() {
-    run 0 bench deliver --ceiling --seconds 1 --events 5000 --clients 2
+    run 0 bench deliver --ceiling --seconds 0.2 --events 5000 --clients 2
     equals "$(field bench)" deliver
     equals "$(field store)" "$HOWDAH_TEST_STORE"
     equals "$(field clients)/$(field payload)/$(field events)" 2/200/5000
@@ -77,7 +77,7 @@ deliveries_are_measured_as_reads_are() {
 }
 
 a_filtered_delivery_is_timed_against_that_of_all() {
-    run 0 bench deliver --seconds 1 --events 3001 --pattern-share 1000 --payload 50
+    run 0 bench deliver --seconds 0.2 --events 3001 --pattern-share 1000 --payload 50
     equals "$(field events)/$(field pattern_share)" 3001/1000
     for name in all_ms exact_ms wildcard_ms exact_speedup wildcard_speedup; do
         _positive $name
@@ -87,7 +87,7 @@ a_filtered_delivery_is_timed_against_that_of_all() {
 }
 
 latency_is_measured_against_a_bare_listener() {
-    run 0 bench latency --ceiling --seconds 1 --rate 50
+    run 0 bench latency --ceiling --seconds 0.2 --rate 50
     equals "$(field bench)" latency
     equals "$(field clients)/$(field payload)/$(field rate)" 1/200/50
     for name in events_per_s ceiling_per_s p50_ms p99_ms ceiling_p50_ms ceiling_p99_ms p50_ratio \
@@ -99,7 +99,7 @@ latency_is_measured_against_a_bare_listener() {
 }
 
 fanout_is_measured_against_a_bus_without_subscribers() {
-    run 0 bench fanout --ceiling --seconds 1 --clients 2 --subscriptions 3
+    run 0 bench fanout --ceiling --seconds 0.2 --clients 2 --subscriptions 3
     equals "$(field bench)" fanout
     equals "$(field clients)/$(field subscriptions)/$(field streams)/$(field batch)" 2/3/10/1
     _rates
@@ -107,14 +107,14 @@ fanout_is_measured_against_a_bus_without_subscribers() {
     _positive rss_mib
     field slowest_ms | grep -Eq '^[0-9]+\.[0-9]$' || fail "no slowest_ms"
     _nothing_is_left
-    run 0 bench fanout --seconds 1 --clients 1 --subscriptions 1
+    run 0 bench fanout --seconds 0.2 --clients 1 --subscriptions 1
     has_not out ceiling
     has_not out ratio
     _nothing_is_left
 }
 
 without_a_ceiling_only_our_side_is_measured() {
-    run 0 bench append-batch --seconds 1 --batch 10
+    run 0 bench append-batch --seconds 0.2 --batch 10
     _positive events_per_s
     has_not out ceiling
     has_not out ratio
@@ -123,7 +123,7 @@ without_a_ceiling_only_our_side_is_measured() {
 
 payloads_have_the_length_asked_for() {
     for bytes in 2 39 5000; do
-        run 0 bench append-batch --seconds 1 --batch 1 --payload $bytes
+        run 0 bench append-batch --seconds 0.2 --batch 1 --payload $bytes
         equals "$(field payload)" $bytes
     done
     run 6 bench append --payload 1
@@ -132,7 +132,7 @@ payloads_have_the_length_asked_for() {
 
 the_user_s_own_events_stay_as_they_are() {
     run 0 append mine my.event '{"n":1}'
-    run 0 bench append --seconds 1 --ceiling
+    run 0 bench append --seconds 0.2 --ceiling
     run 0 append mine my.event '{"n":2}'
     run 0 read
     equals "$(field stream | tr '\n' ' ')" "mine mine "
@@ -161,20 +161,20 @@ writers_that_contend_are_shown_with_their_shares() {
 }
 
 a_terminal_shows_a_table() {
-    in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench append --seconds 1 --ceiling --quiet"
+    in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench append --seconds 0.2 --ceiling --quiet"
     has out "append on $HOWDAH_TEST_STORE: 1 client"
     has out "events/s"
     grep -q '^howdah ' out || fail "no line of ours"
     grep -q '^ceiling ' out || fail "no line of the ceiling"
     grep -q '^ratio [0-9]' out || fail "no ratio"
     has_not out '{'
-    in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench latency --seconds 1 --ceiling --quiet"
+    in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench latency --seconds 0.2 --ceiling --quiet"
     has out "latency on $HOWDAH_TEST_STORE: 1 client, payloads of 200 bytes, 100 a second"
     grep -q '^ratio of p50 [0-9.]*, of p99 [0-9.]*; p50 of [0-9]* pairs' out || fail "no ratios"
-    in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench fanout --seconds 1 --clients 1 --quiet"
+    in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench fanout --seconds 0.2 --clients 1 --quiet"
     has out "10 subscriptions"
     grep -q '^memory of the process [0-9]' out || fail "no memory"
-    in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench deliver --seconds 1 --events 100 --pattern-share 10 --quiet"
+    in_terminal 80 "NO_COLOR=1 '$HOWDAH' bench deliver --seconds 0.2 --events 100 --pattern-share 10 --quiet"
     has out "a log of 100 events"
     grep -q '^one in 10: by type [0-9.]* ms, by pattern [0-9.]* ms' out || fail "no filtered times"
 }
@@ -241,7 +241,7 @@ a_failure_leaves_nothing_behind() {
 }
 
 a_queue_is_pushed_and_drained() {
-    run 0 bench queue --seconds 1 --workers 2 --batch 10 --jobs 500
+    run 0 bench queue --seconds 0.2 --workers 2 --batch 10 --jobs 500
     equals "$(field bench)" queue
     equals "$(field clients)/$(field payload)/$(field jobs)/$(field batch)" 2/200/500/10
     for name in events_per_s cpu_s_per_100k push_per_s push_to_handler_p50_ms push_to_handler_p99_ms; do
@@ -249,7 +249,7 @@ a_queue_is_pushed_and_drained() {
     done
     has_not out ceiling
     has_not out keys
-    run 0 bench queue --seconds 1 --workers 2 --batch 10 --jobs 200 --keys 5
+    run 0 bench queue --seconds 0.2 --workers 2 --batch 10 --jobs 200 --keys 5
     equals "$(field keys)" 5
     _positive events_per_s
     _nothing_is_left
@@ -263,7 +263,7 @@ a_queue_is_measured_against_a_table_and_with_a_snapshot_held() {
         has err "needs PostgreSQL"
         return
     fi
-    run 0 bench queue --ceiling --seconds 1 --jobs 100 --batch 1
+    run 0 bench queue --ceiling --seconds 0.2 --jobs 100 --batch 1
     _rates
     _positive ceiling_push_per_s
     run 0 bench queue --pin --seconds 1 --jobs 1000
@@ -306,7 +306,10 @@ what_cannot_be_measured_is_refused() {
     has err pattern-share
     run 6 bench append --streams 0
     run 6 bench append --clients 0
-    run 6 bench append --seconds 0
+    for seconds in 0 0.0 -1 -0.5 1. .5 1.-5 0.25 1e1 86401 86400.1 99999999999999999999; do
+        run 6 bench append --seconds $seconds
+        has err 'seconds: expected seconds, 0.1 to 86400; got something else'
+    done
     run 6 bench append-batch --batch 100001
     run 6 bench append-batch --batch 100000 --payload 4000
     run 6 bench append --store sqlite::memory:
@@ -316,11 +319,11 @@ what_cannot_be_measured_is_refused() {
 }
 
 asof_measures_what_two_times_cost() {
-    run 0 bench asof --of stream --ceiling --seconds 1 --events 2000
+    run 0 bench asof --of stream --ceiling --seconds 0.2 --events 2000
     equals "$(field bench)" asof
     equals "$(field of)" stream
     equals "$(field events)" 2000
-    run 0 bench asof --of type --ceiling --seconds 1 --events 2000 --payload 50
+    run 0 bench asof --of type --ceiling --seconds 0.2 --events 2000 --payload 50
     equals "$(field of)" type
     _rates
     run 6 bench asof --events 1500
@@ -328,7 +331,7 @@ asof_measures_what_two_times_cost() {
     if on_sqlite; then
         run 2 bench asof --of append
     else
-        run 0 bench asof --of append-valid --ceiling --seconds 1
+        run 0 bench asof --of append-valid --ceiling --seconds 0.2
         equals "$(field of)" append-valid
     fi
     _nothing_is_left

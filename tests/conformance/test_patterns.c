@@ -165,7 +165,7 @@ static void a_hundred_patterns_get_what_they_mean_behind_and_live(void **state)
     cf *c = *state;
     log_types *types = all_types();
     catcher *catchers = calloc(SUBS_MAX, sizeof *catchers);
-    howdah_subscription *subs[SUBS_MAX];
+    howdah_subscription *subs[SUBS_MAX] = {NULL};
     howdah_bus *bus = cf_open(c);
     size_t n = 0;
 

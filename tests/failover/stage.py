@@ -17,7 +17,7 @@ RARE = "rare.seen"  # never among what is lost: who waits for it only counts the
 STREAMS = tuple("s%d" % i for i in range(6))
 QUIET_S = 3.0   # somebody who says that all is done, and does nothing for so long, does nothing more
 STUCK_S = 30.0  # and somebody who does not say so
-PAGE = 0.05     # between two looks
+PAGE = 0.05     # between two looks: each reads the whole log, and must not be what the servers do most
 
 
 class Stage:
@@ -157,7 +157,7 @@ class Stage:
                 return
             assert time.monotonic() < end and not late[0].process.ended(), "%s has not got %d events: %s" % (
                 late[0].subscription.name, len(self.history.missing(late[0].subscription)), late[0].process.last_words())
-            time.sleep(PAGE / 5)
+            time.sleep(PAGE)
 
     def until_stored(self, *hands):
         """And the store knows."""
@@ -206,7 +206,7 @@ class Stage:
                 return
             assert time.monotonic() < end, "%d jobs ran: %s" % (
                 len(self.history.runs), " | ".join(w.last_words() for w in self.workers))
-            time.sleep(PAGE / 5)
+            time.sleep(PAGE)
 
     def look(self):
         self.history.log = self.read_log()

@@ -9,6 +9,8 @@ import time
 import tap
 
 WITH_PG = os.path.join(tap.ROOT, "tools", "with-pg")
+# We may be the command of one already, and are tested as if we were not.
+os.environ.pop("HOWDAH_TEST_PG_TEMPLATE", None)
 
 
 def run(script, **options):
@@ -59,6 +61,16 @@ def three_at_once_get_three_servers():
     assert len(answers) == 3 and "" not in answers, answers
 
 
+def one_inside_of_another_is_a_copy_that_goes_its_own_way():
+    ask = 'psql -Atc "SELECT system_identifier, to_regclass(\'t\') FROM pg_control_system()"'
+    done = run('psql -qc "CREATE TABLE t ()" "$HOWDAH_TEST_PG" && outer=$HOWDAH_TEST_PG && %s "$outer" && '
+               '"%s" sh -c \'[ "$HOWDAH_TEST_PG" != "$0" ] && %s "$HOWDAH_TEST_PG_TCP"\' "$outer"' %
+               (ask, WITH_PG, ask.replace("'", "'\\''")))
+    assert done.returncode == 0, done
+    outer, inner = [line.split("|") for line in done.stdout.split()]
+    assert outer[0] == inner[0] and (outer[1], inner[1]) == ("t", ""), done
+
+
 def nothing_is_left_however_it_ends():
     for number in (signal.SIGTERM, signal.SIGKILL):
         process = subprocess.Popen([WITH_PG, "sh", "-c", 'echo "$HOWDAH_TEST_PG_DATA"; exec sleep 60'],
@@ -76,4 +88,5 @@ if __name__ == "__main__":
                       socket_and_password_work_and_a_wrong_password_does_not,
                       the_server_can_be_killed_and_started_again,
                       the_caller_s_environment_does_not_leak_in,
-                      three_at_once_get_three_servers, nothing_is_left_however_it_ends]))
+                      three_at_once_get_three_servers, one_inside_of_another_is_a_copy_that_goes_its_own_way,
+                      nothing_is_left_however_it_ends]))

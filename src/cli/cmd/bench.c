@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "bench/asof.h"
 #include "bench/contend.h"
 #include "bench/load.h"
@@ -119,7 +120,6 @@ static int parse_numbers(cli_context *cli, bench_plan *plan, howdah_error *reter
         {"writers", 1, BENCH_WRITERS_MAX, &plan->clients},
         {"jobs", 1, EVENTS_MAX, &plan->jobs},
         {"keys", 1, EVENTS_MAX, &plan->keys},
-        {"seconds", 1, SECONDS_MAX, &plan->seconds},
         {"payload", BENCH_PAYLOAD_MIN, (int64_t)cli_payload_max(cli), &plan->payload},
         {"batch", 1, HOWDAH_BATCH_EVENTS_MAX, &plan->batch},
         {"events", 1, EVENTS_MAX, &plan->events},
@@ -134,6 +134,36 @@ static int parse_numbers(cli_context *cli, bench_plan *plan, howdah_error *reter
         s = cli_args_number(&cli->args, numbers[i].option, numbers[i].min, numbers[i].max,
                             numbers[i].value, reterr);
     return s;
+}
+
+/* "5" or "0.2": tenths are for tests, which want to see every bench run, and none of them for long.
+ */
+static bool read_seconds(const char *text, int64_t *ret_ms)
+{
+    char digits[16];
+    size_t length = strlen(text);
+    bool tenths = length > 2 && text[length - 2] == '.';
+
+    if (length >= sizeof digits || text[0] == '-')
+        return false;
+    memcpy(digits, text, length + 1);
+    if (tenths)
+        memmove(digits + length - 2, digits + length - 1, 2); /* without the dot it counts tenths */
+    if (!hw_parse_i64(digits, 1, SECONDS_MAX * (tenths ? 10 : 1), ret_ms))
+        return false;
+    *ret_ms *= tenths ? 100 : 1000;
+    return true;
+}
+
+static int parse_seconds(const cli_args *args, int64_t *ret_ms, howdah_error *reterr)
+{
+    const char *text = cli_args_text(args, "seconds");
+
+    if (!text || read_seconds(text, ret_ms))
+        return HOWDAH_OK;
+    return hw_fail_field(reterr, HOWDAH_INVALID, "seconds",
+                         "expected seconds, 0.1 to %d; got something else, %zu bytes long",
+                         SECONDS_MAX, strlen(text));
 }
 
 static int parse_of(const cli_args *args, bench_plan *plan, howdah_error *reterr)
@@ -176,7 +206,7 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
     plan->clients = plan->kind == BENCH_FANOUT    ? FANOUT_CLIENTS_DEFAULT
                     : plan->kind == BENCH_CONTEND ? WRITERS_DEFAULT
                                                   : 1;
-    plan->seconds = plan->kind == BENCH_CONTEND ? CONTEND_SECONDS_DEFAULT : SECONDS_DEFAULT;
+    plan->ms = 1000 * (plan->kind == BENCH_CONTEND ? CONTEND_SECONDS_DEFAULT : SECONDS_DEFAULT);
     plan->payload = PAYLOAD_DEFAULT;
     /* latency: the version alone tells which event it is */
     plan->streams = plan->kind == BENCH_LATENCY ? 1 : BENCH_STREAMS_DEFAULT;
@@ -191,6 +221,8 @@ static int parse_plan(cli_context *cli, bench_plan *plan, howdah_error *reterr)
     plan->rate = RATE_DEFAULT;
     plan->subscriptions = plan->kind == BENCH_FANOUT ? SUBSCRIPTIONS_DEFAULT : 1;
     s = parse_numbers(cli, plan, reterr);
+    if (s >= 0)
+        s = parse_seconds(args, &plan->ms, reterr);
     if (s >= 0)
         s = parse_of(args, plan, reterr);
     if (s < 0)
@@ -332,7 +364,7 @@ static int measure(cli_context *cli, const bench_site *site, bench_result *resul
     void *appender = NULL;
     int s = howdah_migrate(cli->bus, NULL, reterr);
 
-    assert(plan->clients > 0 && plan->seconds > 0 && plan->batch > 0);
+    assert(plan->clients > 0 && plan->ms > 0 && plan->batch > 0);
 
     if (s >= 0 && plan->kind == BENCH_ASOF) {
         s = bench_asof_prepare(cli, site, reterr);
