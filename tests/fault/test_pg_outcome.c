@@ -165,7 +165,7 @@ static void a_lost_commit_is_unknown_and_the_retry_finds_it_stored(void **state)
         assert_int_equal(send_form(n->bus, f, &b, &err), HOWDAH_UNAVAILABLE);
         assert_int_equal(cutproxy_fired(&n->proxy), fired + 1);
         assert_int_equal(err.flags, HOWDAH_OUTCOME_UNKNOWN);
-        assert_non_null(strstr(err.advice, "repeat the call with the same events"));
+        assert_non_null(strstr(err.advice, "repeat the call with the same event ids"));
         assert_int_equal(stored_of(n, f), f->events);
         pgt_ok(send_form(n->bus, f, &b, &pgt_error));
         expect_stored(f, &b, 1);

@@ -60,7 +60,7 @@ void world_assign_xid(world *w, int txn)
         t->xid = t->top_xid = draw_xid(w);
 }
 
-/* The version that the stream has for this transaction. */
+/* The version that the stream has for this transaction: of its own rows the last one's. */
 static int32_t version_seen(const world *w, int txn, int stream)
 {
     int32_t version = w->streams[stream].version;
@@ -68,9 +68,8 @@ static int32_t version_seen(const world *w, int txn, int stream)
     for (int32_t n = w->txns[txn].last; n != 0; n = w->numbers[n].before) {
         const world_number *number = &w->numbers[n];
 
-        if (number->state == NUMBER_IN_FLIGHT && number->stored && number->stream == stream &&
-            number->version > version)
-            version = number->version;
+        if (number->state == NUMBER_IN_FLIGHT && number->stored && number->stream == stream)
+            return number->version > version ? number->version : version;
     }
     return version;
 }

@@ -21,8 +21,10 @@ void hw_pg_outcome_unknown(howdah_error *reterr)
     if (!reterr)
         return;
     reterr->flags = HOWDAH_OUTCOME_UNKNOWN;
-    (void)hw_advise(reterr, reterr->status,
-                    "it may be stored or not: repeat the call with the same events to find out");
+    (void)hw_advise(
+        reterr, reterr->status,
+        "it may be stored or not: repeat the call with the same event ids or dedup keys, "
+        "which store nothing twice; without them, look first");
 }
 
 /*
