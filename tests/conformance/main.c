@@ -13,6 +13,7 @@
 #include "conformance.h"
 #include "flaky.h"
 #include "pg_database.h"
+#include "scratch.h"
 #include "store/pg/pg.h"
 
 typedef enum kind { SQLITE, PG, PG_FUNCTIONS, FLAKY } kind;
@@ -115,14 +116,6 @@ void cf_sql(const cf *c, const char *sql)
 
 /* ---- opening */
 
-/* Where databases of SQLite are: in memory, when the test run says so. */
-static const char *scratch(void)
-{
-    const char *dir = getenv("TMPDIR");
-
-    return dir && *dir && strlen(dir) < 32 ? dir : "/tmp";
-}
-
 static howdah_bus *open_url(const cf *c, const char *url, bool tested)
 {
     howdah_bus *bus = NULL;
@@ -161,7 +154,7 @@ static void make_names(cf *c)
         set_pg_urls(c, pg_url);
         return;
     }
-    (void)snprintf(c->dir, sizeof c->dir, "%s/howdah-cf.XXXXXX", scratch());
+    (void)snprintf(c->dir, sizeof c->dir, "%s/howdah-cf.XXXXXX", scratch_parent());
     assert_non_null(mkdtemp(c->dir));
     (void)snprintf(c->url, sizeof c->url, "sqlite:%s/bus.db", c->dir);
     (void)snprintf(c->admin_url, sizeof c->admin_url, "%s", c->url);

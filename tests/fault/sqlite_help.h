@@ -23,6 +23,8 @@
 
 #include <howdah/howdah.h>
 
+#include "scratch.h"
+
 typedef struct place {
     char dir[64];
     char file[96];
@@ -32,11 +34,10 @@ typedef struct place {
 static inline int place_setup(void **state)
 {
     place *p = calloc(1, sizeof *p);
-    const char *tmp = getenv("TMPDIR");
 
     if (!p)
         return -1;
-    (void)snprintf(p->dir, sizeof p->dir, "%.30s/howdah-test-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    (void)snprintf(p->dir, sizeof p->dir, "%s/howdah-test-XXXXXX", scratch_parent());
     if (!mkdtemp(p->dir))
         return -1;
     (void)snprintf(p->file, sizeof p->file, "%s/log.db", p->dir);

@@ -79,6 +79,13 @@ def every_function_has_a_fixed_search_path():
         assert settings and 'search_path=pg_catalog, pg_temp' in settings, (name, settings)
 
 
+def who_forbids_a_plan_forbids_its_compilation():
+    """A forbidden plan that is used all the same looks so dear that the server would compile it each time."""
+    rows = bus.sql("SELECT proname, 'jit=off' = ANY (proconfig) FROM pg_proc WHERE pronamespace ="
+                   " 'howdah'::regnamespace AND array_to_string(proconfig, ' ') LIKE '%enable_%' ORDER BY 1")
+    assert len(rows) > 5 and {forbidden for _, forbidden in rows} == {"t"}, rows
+
+
 def exactly_the_functions_that_touch_tables_run_as_their_owner():
     rows = bus.sql(r"""SELECT p.proname, p.prosecdef,
                        p.prosrc ~ '"?howdah"?\.(events|all_events|meta|migrations|imports|bell|queues|proven)\M'
@@ -215,7 +222,7 @@ def a_restored_bus_goes_on_where_the_other_was():
 
 if __name__ == "__main__":
     sys.exit(run([
-        every_function_has_a_fixed_search_path,
+        every_function_has_a_fixed_search_path, who_forbids_a_plan_forbids_its_compilation,
         exactly_the_functions_that_touch_tables_run_as_their_owner, public_has_no_right_on_anything,
         every_function_tells_its_volatility, init_twice_changes_nothing,
         print_gives_a_dba_what_init_makes, print_names_the_schema_that_was_asked_for_however_odd,

@@ -11,6 +11,7 @@
 #include "engine/batch.h"
 #include "flaky.h"
 #include "pg_database.h"
+#include "scratch.h"
 #include "store/pg/pg.h"
 #include "suite.h"
 
@@ -111,14 +112,6 @@ void ss_sql(const ss *t, const char *sql)
 
 /* ---- opening */
 
-/* Where databases of SQLite are: in memory, when the test run says so. */
-static const char *scratch(void)
-{
-    const char *dir = getenv("TMPDIR");
-
-    return dir && *dir && strlen(dir) < 32 ? dir : "/tmp";
-}
-
 static hw_store *open_with(const hw_config *config)
 {
     hw_store *store = NULL;
@@ -164,7 +157,7 @@ static void make_migrated(ss *t)
         pg_database_open(pg_url, migrate, t->url, sizeof t->url);
         return;
     }
-    (void)snprintf(t->dir, sizeof t->dir, "%s/howdah-ss.XXXXXX", scratch());
+    (void)snprintf(t->dir, sizeof t->dir, "%s/howdah-ss.XXXXXX", scratch_parent());
     assert_non_null(mkdtemp(t->dir));
     (void)snprintf(t->url, sizeof t->url, "sqlite:%s/bus.db", t->dir);
     migrate(t->url, t->schema);

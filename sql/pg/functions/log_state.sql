@@ -26,6 +26,7 @@ CREATE OR REPLACE FUNCTION @schema@.log_stored(first bigint, last bigint, max_ro
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
+SET jit = off
 SET enable_sort = off
 AS $howdah$
     SELECT array_agg(e.seq)

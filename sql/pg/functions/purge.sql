@@ -19,6 +19,7 @@ $howdah$;
 CREATE OR REPLACE FUNCTION @schema@.purge_take(queue_ids integer[], made bigint[]) RETURNS SETOF @schema@.jobs
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 SET enable_seqscan = off
 SET enable_nestloop = off
 AS $howdah$
@@ -43,6 +44,7 @@ CREATE OR REPLACE FUNCTION @schema@.purge_jobs(
 RETURNS record
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 SET enable_seqscan = off
 AS $howdah$
 #variable_conflict use_variable
@@ -135,6 +137,7 @@ CREATE OR REPLACE FUNCTION @schema@.purge_events(
 RETURNS record
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 SET enable_seqscan = off
 AS $howdah$
 #variable_conflict use_variable

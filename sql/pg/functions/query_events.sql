@@ -142,6 +142,7 @@ RETURNS TABLE (change text, family uuid, event_stream text, event_type text, rea
                after_data json, after_bytes bytea)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 SET enable_hashjoin = off
 SET enable_mergejoin = off
 AS $howdah$

@@ -270,6 +270,7 @@ CREATE OR REPLACE FUNCTION @schema@.finalize(id bigint, success boolean) RETURNS
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan
+SET jit = off
 SET enable_seqscan = off
 AS $howdah$
 DECLARE

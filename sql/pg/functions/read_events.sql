@@ -12,6 +12,7 @@ CREATE OR REPLACE FUNCTION @schema@.read_events(
 RETURNS SETOF @schema@.all_events
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 SET enable_sort = off
 SET enable_bitmapscan = off
 AS $howdah$

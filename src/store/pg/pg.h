@@ -561,6 +561,23 @@ extern const hw_queue_ops hw_pg_queue_ops;
 
 int hw_pg_no_such_queue(hw_str queue, howdah_error *reterr);
 int hw_pg_no_such_job(int64_t id, howdah_error *reterr);
+
+/* What a job was pushed with: every statement that gives jobs lists these columns in this order. */
+enum hw_pg_pushed_column {
+    HW_PG_PUSHED_KEY,
+    HW_PG_PUSHED_DEDUP,
+    HW_PG_PUSHED_CORRELATION_ID,
+    HW_PG_PUSHED_CAUSATION_ID,
+    HW_PG_PUSHED_EVENT_SEQUENCE,
+    HW_PG_PUSHED_CONTENT_TYPE,
+    HW_PG_PUSHED_HEADERS,
+    HW_PG_PUSHED_DATA,
+    HW_PG_PUSHED_BYTES,
+    HW_PG_PUSHED_N
+};
+
+/* From the column "first" on; the stream of its event comes after the event's type. */
+void hw_pg_get_pushed(const PGresult *r, int row, int first, int event_type, howdah_job *job);
 int hw_pg_queue_load(hw_store *store, hw_str queue, hw_queue_fn fn, void *ctx,
                      howdah_error *reterr);
 int hw_pg_queue_list(hw_store *store, hw_queue_fn fn, void *ctx, howdah_error *reterr);

@@ -28,16 +28,8 @@ enum dead_letter_column {
     PRIORITY,
     MAX_ATTEMPTS,
     PUSHED_AT,
-    KEY,
-    DEDUP,
-    CORRELATION_ID,
-    CAUSATION_ID,
-    EVENT_SEQUENCE,
-    CONTENT_TYPE,
-    HEADERS,
-    DATA,
-    BYTES,
-    EVENT_TYPE,
+    PUSHED, /* hw_pg_get_pushed() */
+    EVENT_TYPE = PUSHED + HW_PG_PUSHED_N,
     EVENT_STREAM
 };
 
@@ -74,18 +66,9 @@ static void decode_job(const PGresult *r, int row, const howdah_dead_letter *dea
         .started_at_us = HW_TIME_ABSENT,
         .lease_until_us = HW_TIME_ABSENT,
         .finished_at_us = HW_TIME_ABSENT,
-        .key = hw_pg_get_str(r, row, KEY),
-        .dedup = hw_pg_get_str(r, row, DEDUP),
-        .correlation_id = hw_pg_get_str(r, row, CORRELATION_ID),
-        .event_sequence = hw_pg_get_int8_or(r, row, EVENT_SEQUENCE, 0),
-        .event_type = hw_pg_get_str(r, row, EVENT_TYPE),
-        .event_stream = hw_pg_get_str(r, row, EVENT_STREAM),
-        .content_type = hw_pg_get_str(r, row, CONTENT_TYPE),
-        .headers = hw_pg_get_str(r, row, HEADERS),
         .error = hw_pg_get_str(r, row, ERROR),
     };
-    job->has_causation = hw_pg_get_uuid(r, row, CAUSATION_ID, &job->causation_id);
-    job->data = hw_pg_get_str(r, row, job->content_type.s ? BYTES : DATA);
+    hw_pg_get_pushed(r, row, PUSHED, EVENT_TYPE, job);
 }
 
 /* The texts are the result's: fn has to copy what it wants to keep. */

@@ -36,16 +36,8 @@ enum claimed_column {
     CREATED_AT,
     STARTED_AT,
     LEASE_UNTIL,
-    KEY,
-    DEDUP,
-    CORRELATION_ID,
-    CAUSATION_ID,
-    EVENT_SEQUENCE,
-    CONTENT_TYPE,
-    HEADERS,
-    DATA,
-    BYTES,
-    EVENT_TYPE,
+    PUSHED, /* hw_pg_get_pushed() */
+    EVENT_TYPE = PUSHED + HW_PG_PUSHED_N,
     EVENT_STREAM,
     LEVEL,
     XID,
@@ -72,18 +64,9 @@ static void decode_claimed(const PGresult *r, int row, const hw_claim *claim, ho
         .created_at_us = hw_pg_get_time(r, row, CREATED_AT),
         .started_at_us = hw_pg_get_time(r, row, STARTED_AT),
         .lease_until_us = hw_pg_get_time(r, row, LEASE_UNTIL),
-        .key = hw_pg_get_str(r, row, KEY),
-        .dedup = hw_pg_get_str(r, row, DEDUP),
-        .correlation_id = hw_pg_get_str(r, row, CORRELATION_ID),
-        .event_sequence = hw_pg_get_int8_or(r, row, EVENT_SEQUENCE, 0),
-        .event_type = hw_pg_get_str(r, row, EVENT_TYPE),
-        .event_stream = hw_pg_get_str(r, row, EVENT_STREAM),
-        .content_type = hw_pg_get_str(r, row, CONTENT_TYPE),
-        .headers = hw_pg_get_str(r, row, HEADERS),
         .finished_at_us = HW_TIME_ABSENT,
     };
-    job->has_causation = hw_pg_get_uuid(r, row, CAUSATION_ID, &job->causation_id);
-    job->data = hw_pg_get_str(r, row, job->content_type.s ? BYTES : DATA);
+    hw_pg_get_pushed(r, row, PUSHED, EVENT_TYPE, job);
 }
 
 /* The last claimed job of a level is the place that the claim has passed (queue_floors.c). */

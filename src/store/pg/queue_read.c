@@ -33,16 +33,8 @@ enum job_column {
     STARTED_AT,
     LEASE_UNTIL,
     WORKER,
-    KEY,
-    DEDUP,
-    CORRELATION_ID,
-    CAUSATION_ID,
-    EVENT_SEQUENCE,
-    CONTENT_TYPE,
-    HEADERS,
-    DATA,
-    BYTES,
-    POSITION,
+    PUSHED, /* hw_pg_get_pushed() */
+    POSITION = PUSHED + HW_PG_PUSHED_N,
     FINISHED_AT,
     ERROR,
     RESULT,
@@ -67,6 +59,22 @@ static howdah_job_state state_of(hw_str name)
     return HOWDAH_JOB_FAILED;
 }
 
+void hw_pg_get_pushed(const PGresult *r, int row, int first, int event_type, howdah_job *job)
+{
+    job->key = hw_pg_get_str(r, row, first + HW_PG_PUSHED_KEY);
+    job->dedup = hw_pg_get_str(r, row, first + HW_PG_PUSHED_DEDUP);
+    job->correlation_id = hw_pg_get_str(r, row, first + HW_PG_PUSHED_CORRELATION_ID);
+    job->has_causation =
+        hw_pg_get_uuid(r, row, first + HW_PG_PUSHED_CAUSATION_ID, &job->causation_id);
+    job->event_sequence = hw_pg_get_int8_or(r, row, first + HW_PG_PUSHED_EVENT_SEQUENCE, 0);
+    job->content_type = hw_pg_get_str(r, row, first + HW_PG_PUSHED_CONTENT_TYPE);
+    job->headers = hw_pg_get_str(r, row, first + HW_PG_PUSHED_HEADERS);
+    job->data = hw_pg_get_str(
+        r, row, first + (job->content_type.s ? HW_PG_PUSHED_BYTES : HW_PG_PUSHED_DATA));
+    job->event_type = hw_pg_get_str(r, row, event_type);
+    job->event_stream = hw_pg_get_str(r, row, event_type + 1);
+}
+
 /* The texts are the result's, so the job lives as long as that. */
 static void decode_job(const PGresult *r, int row, howdah_job *job)
 {
@@ -85,21 +93,12 @@ static void decode_job(const PGresult *r, int row, howdah_job *job)
         .started_at_us = hw_pg_get_time(r, row, STARTED_AT),
         .lease_until_us = hw_pg_get_time(r, row, LEASE_UNTIL),
         .worker = hw_pg_get_str(r, row, WORKER),
-        .key = hw_pg_get_str(r, row, KEY),
-        .dedup = hw_pg_get_str(r, row, DEDUP),
-        .correlation_id = hw_pg_get_str(r, row, CORRELATION_ID),
-        .event_sequence = hw_pg_get_int8_or(r, row, EVENT_SEQUENCE, 0),
-        .event_type = hw_pg_get_str(r, row, EVENT_TYPE),
-        .event_stream = hw_pg_get_str(r, row, EVENT_STREAM),
-        .content_type = hw_pg_get_str(r, row, CONTENT_TYPE),
-        .headers = hw_pg_get_str(r, row, HEADERS),
         .position = hw_pg_get_int8_or(r, row, POSITION, 0),
         .finished_at_us = hw_pg_get_time(r, row, FINISHED_AT),
         .error = hw_pg_get_str(r, row, ERROR),
         .result = hw_pg_get_str(r, row, RESULT),
     };
-    job->has_causation = hw_pg_get_uuid(r, row, CAUSATION_ID, &job->causation_id);
-    job->data = hw_pg_get_str(r, row, job->content_type.s ? BYTES : DATA);
+    hw_pg_get_pushed(r, row, PUSHED, EVENT_TYPE, job);
 }
 
 int hw_pg_no_such_job(int64_t id, howdah_error *reterr)
