@@ -607,8 +607,8 @@ int hw_delivery_pass(hw_delivery *d, int64_t upto, const hw_hole *holes, size_t 
 }
 
 /*
- * The set that stands still is remembered once for all subscriptions (still.h), so a checkpoint
- * need not repeat it.  Numbers of "owes" above high are not this subscription's yet.
+ * The set that stands still is remembered once for all subscriptions (still_holes.h), so a
+ * checkpoint need not repeat it.  Numbers of "owes" above high are not this subscription's yet.
  */
 int hw_delivery_put_aside(hw_delivery *d, const hw_ranges *still, const hw_ranges *owes,
                           int64_t now_ms, howdah_error *reterr)

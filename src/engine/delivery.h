@@ -175,9 +175,9 @@ int hw_delivery_pass(hw_delivery *d, int64_t upto, const hw_hole *holes, size_t 
                      int64_t now_ms, howdah_error *reterr);
 
 /*
- * Numbers that are missing and stand still are somebody else's to remember (engine/still.h): they
- * are not missing here any more; those of owes, up to high, are.  Errors: NO_MEMORY, nothing
- * changed.
+ * Numbers that are missing and stand still are somebody else's to remember
+ * (engine/still_holes.h): they are not missing here any more; those of owes, up to high, are.
+ * Errors: NO_MEMORY, nothing changed.
  */
 int hw_delivery_put_aside(hw_delivery *d, const hw_ranges *still, const hw_ranges *owes,
                           int64_t now_ms, howdah_error *reterr);

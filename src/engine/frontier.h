@@ -7,9 +7,9 @@
  *
  *   I1  Holes are disjoint, sorted ranges up to high, never adjacent with the same age.
  *   I2  A number leaves a hole only when its event was seen, or when it is proven dead, or when it
- *       is put aside (still.h).
+ *       is put aside (still_holes.h).
  *   I3  A number is dead when it is missing from rows read after everybody who could have drawn it
- *       has ended (holders.h), and a number that was not drawn yet is not dead.
+ *       has ended (hole_holders.h), and a number that was not drawn yet is not dead.
  *   I4  Nothing here knows a clock: time never kills a hole.
  *
  * The reader's round, in this order:

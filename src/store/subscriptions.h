@@ -33,7 +33,7 @@
 #include "base/str.h"
 #include "base/uuid.h"
 #include "engine/filter.h"
-#include "engine/holders.h"
+#include "engine/hole_holders.h"
 #include "engine/ranges.h"
 
 struct hw_store;
@@ -60,8 +60,9 @@ typedef struct hw_checkpoint {
     int64_t high;
     const hw_range *outstanding;
     size_t outstanding_n;
-    /* Of these, too, those up to high are outstanding: numbers that stand still (engine/still.h).
-       What is above high says nothing.  keeps_still: as they are stored. */
+    /* Of these, too, those up to high are outstanding: numbers that stand still
+       (engine/still_holes.h).  What is above high says nothing.  keeps_still: as they are
+       stored. */
     const hw_range *still;
     size_t still_n;
     bool keeps_still;
@@ -158,9 +159,9 @@ typedef struct hw_sub_ops {
 
     /*
      * How many numbers were drawn, and then, by a later statement, who holds the lock of the log's
-     * sequence: each once, in an array that the caller frees with hw_free() (engine/holders.h).
-     * HOWDAH_END when that cannot be told (on a standby, whose holders are on the primary).  A
-     * store whose numbers appear in order answers INT64_MAX and none.
+     * sequence (engine/hole_holders.h): each once, in an array that the caller frees with
+     * hw_free().  HOWDAH_END when that cannot be told (on a standby, whose holders are on the
+     * primary).  A store whose numbers appear in order answers INT64_MAX and none.
      */
     int (*holders)(struct hw_store *store, int64_t *ret_drawn, hw_holder **ret_holders,
                    size_t *ret_n, howdah_error *reterr);

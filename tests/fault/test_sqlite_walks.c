@@ -1,6 +1,6 @@
 /*
- * test_sqlite_walks.c - walks over what is stored (src/store/sqlite/held_rows.c): who is called may
- * take as long as it likes, and nobody pays for it.
+ * test_sqlite_walks.c - walks over what is stored (src/store/sqlite/buffered_rows.c): who is called
+ * may take as long as it likes, and nobody pays for it.
  */
 #include <howdah/howdah_queue.h>
 #include <howdah/howdah_times.h>

@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #include "dice.h"
-#include "engine/holders.h"
+#include "engine/hole_holders.h"
 
 enum {
     WORLD_NUMBERS = 2048, /* 1 to WORLD_NUMBERS - 1 */

@@ -2,10 +2,10 @@
  * holes.c - which numbers of the log may still appear.
  *
  * A number that is missing below a visible one is a hole: its transaction is open, or it was rolled
- * back.  The holders of the log's sequence tell which (engine/holders.h).  Most holes live for
+ * back.  The holders of the log's sequence tell which (engine/hole_holders.h).  Most holes live for
  * milliseconds: they are in the frontier, and every read of the edge looks into them.  A
  * transaction that stays open makes others of all numbers that it may have drawn: they are put
- * aside, into a set that stands still (engine/still.h), and cost nothing until it ends.
+ * aside, into a set that stands still (engine/still_holes.h), and cost nothing until it ends.
  *
  *   I1  Every number up to the frontier's high, and above "low", is visible, dead, in a hole of the
  *       frontier, or stands still.

@@ -33,9 +33,9 @@
 #include "bus/pool.h"
 #include "engine/delivery.h"
 #include "engine/frontier.h"
-#include "engine/holders.h"
+#include "engine/hole_holders.h"
 #include "engine/pause.h"
-#include "engine/still.h"
+#include "engine/still_holes.h"
 #include "store/store.h"
 
 #define HW_WINDOW_PAGES 16

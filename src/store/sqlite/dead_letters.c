@@ -325,7 +325,7 @@ typedef struct source {
 } source;
 
 /* A page of those after the last one that was handed over, whichever source that was from.  No
-   statement stays open while fn runs (held_rows.c I1). */
+   statement stays open while fn runs (buffered_rows.c I1). */
 static int fill(hw_sqlite *store, source *from, const hw_dead_letter_query *query, int64_t after,
                 int64_t left, howdah_error *reterr)
 {

@@ -3,7 +3,7 @@
  *
  *   I1  One statement is one moment: the counts of a queue add up, and a job that moves meanwhile
  *       is found in one of its places.
- *   I2  None runs while a callback does (held_rows.c).
+ *   I2  None runs while a callback does (buffered_rows.c).
  */
 #include <assert.h>
 #include <inttypes.h>

@@ -235,8 +235,8 @@ static int hand(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *ret
     return s;
 }
 
-/* Without the data, which may be large: page by page, with nothing open while fn runs (held_rows.c
-   I1). */
+/* Without the data, which may be large: page by page, with nothing open while fn runs
+   (buffered_rows.c I1). */
 int hw_sqlite_snapshot_list(hw_store *base, hw_str stream, hw_snapshot_fn fn, void *ctx,
                             howdah_error *reterr)
 {

@@ -241,7 +241,7 @@ typedef struct hw_sqlite_value {
     int64_t number;
 } hw_sqlite_value;
 
-/* ---- held_rows.c: rows that were read, apart from the statement that read them */
+/* ---- buffered_rows.c: rows that were read, apart from the statement that read them */
 
 #define HW_SQLITE_HELD_ROWS 256 /* to ask for at once */
 #define HW_SQLITE_WALK_KEYS 2

@@ -1,5 +1,5 @@
 /*
- * still.h - missing numbers that stand still.
+ * still_holes.h - missing numbers that stand still.
  *
  * A number can appear only when a transaction ends that may have drawn it.  While those are open
  * there is no sense in looking for it, in remembering it for every subscription, or in storing it
@@ -13,8 +13,8 @@
  *       visible: "late" remembers the latter, and which version they are not in any more.
  *   I4  Sets are counted by one thread.
  */
-#ifndef HW_ENGINE_STILL_H
-#define HW_ENGINE_STILL_H
+#ifndef HW_ENGINE_STILL_HOLES_H
+#define HW_ENGINE_STILL_HOLES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
-/* test_still.c - numbers that stand still, and what has left them. */
+/* test_still_holes.c - numbers that stand still, and what has left them. */
 #include "unit.h"
 
-#include "engine/still.h"
+#include "engine/still_holes.h"
 
 static hw_ranges set_of(const hw_range *items, size_t n)
 {

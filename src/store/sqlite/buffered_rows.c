@@ -1,5 +1,5 @@
 /*
- * held_rows.c - rows that were read, apart from the statement that read them.
+ * buffered_rows.c - rows that were read, apart from the statement that read them.
  *
  *   I1  While a callback looks at a row no table is being read: no snapshot is open that would hold
  *       the write-ahead log back, and no deadline runs.  A reader may take its time.

@@ -1,10 +1,11 @@
 /*
- * holders.c - proof, by those who hold the log's sequence, that a missing number will never appear.
+ * hole_holders.c - proof, by those who hold the log's sequence, that a missing number will
+ * never appear.
  *
- * The invariants are in holders.h.  There are few holders, as many as transactions append at one
- * moment; each look compares those it sees with those of the look before.
+ * The invariants are in hole_holders.h.  There are few holders, as many as transactions append at
+ * one moment; each look compares those it sees with those of the look before.
  */
-#include "engine/holders.h"
+#include "engine/hole_holders.h"
 
 #include <assert.h>
 #include <stdlib.h>

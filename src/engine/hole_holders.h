@@ -1,5 +1,6 @@
 /*
- * holders.h - proof, by those who hold the log's sequence, that a missing number will never appear.
+ * hole_holders.h - proof, by those who hold the log's sequence, that a missing number will
+ * never appear.
  *
  * Whoever draws a number holds a lock on the sequence until its transaction ends, prepared ones
  * included.  A look reads how many numbers were drawn, and then who holds the lock.  A number at or
@@ -26,8 +27,8 @@
  *   I6  One that had an id and shows none ends just now, or is being prepared: which of them it is
  *       the next look tells.  Until then its rows may be visible though it is among the holders.
  */
-#ifndef HW_ENGINE_HOLDERS_H
-#define HW_ENGINE_HOLDERS_H
+#ifndef HW_ENGINE_HOLE_HOLDERS_H
+#define HW_ENGINE_HOLE_HOLDERS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
-/* test_holders.c - proof by holders: which numbers may still appear, and which may have. */
+/* test_hole_holders.c - proof by holders: which numbers may still appear, and which may have. */
 #include <string.h>
 
 #include "unit.h"
 
-#include "engine/holders.h"
+#include "engine/hole_holders.h"
 
 #define IDLE 7
 

@@ -1,5 +1,5 @@
-/* still.c - missing numbers that stand still; see still.h. */
-#include "engine/still.h"
+/* still_holes.c - missing numbers that stand still; see still_holes.h. */
+#include "engine/still_holes.h"
 
 #include <assert.h>
 
