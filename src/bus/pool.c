@@ -2,6 +2,7 @@
 #include "bus/pool.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -199,10 +200,15 @@ int hw_pool_init(hw_pool *pool, const hw_pool_options *options, howdah_error *re
     empty(&pool->done);
     (void)pthread_mutex_init(&pool->lock, NULL);
     (void)pthread_cond_init(&pool->more, NULL);
-    pool->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pool->threads = hw_calloc(options->threads + 1, sizeof *pool->threads);
-    s = pool->threads && pool->done_fd >= 0 ? start_threads(pool, reterr)
-                                            : hw_fail_no_memory(reterr);
+    pool->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (!pool->threads)
+        s = hw_fail_no_memory(reterr);
+    else if (pool->done_fd < 0)
+        s = hw_fail(reterr, HOWDAH_FAILED, "no open file for the %s: %s", options->whose,
+                    strerrordesc_np(errno));
+    else
+        s = start_threads(pool, reterr);
     if (s < 0)
         hw_pool_done(pool);
     return s;

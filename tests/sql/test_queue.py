@@ -3,7 +3,7 @@
 import re
 import sys
 
-from bus import Bus, psql, run
+from bus import Bus, command, psql, run
 from session import sessions
 
 bus = Bus("queue")
@@ -83,7 +83,7 @@ def bad_input_names_field_rule_and_length_and_stores_nothing():
         ("SELECT {}.push('%s', priority => 40000)" % q, "UH006", "priority: must be -32768 to 32767"),
         ("SELECT {}.push('%s', max_attempts => -1)" % q, "UH006",
          "max_attempts: must be 1 to 32767, or 0 for that of the queue"),
-        ("SELECT {}.push('%s', delay => '-1 second')" % q, "UH006", "delay: must be 0 to 3650 days"),
+        ("SELECT {}.push('%s', delay => '-1 second')" % q, "UH006", "delay: must be 0 to 10 years"),
         ("SELECT {}.push('%s', run_at => 'infinity')" % q, "UH006", "run_at: must be within the years 1 to 9999"),
         ("SELECT {}.push('%s', key => '')" % q, "UH006", "key: must be 1 to 255 bytes, got 0"),
         ("SELECT {}.push('%s', dedup => repeat('d', 256))" % q, "UH006", "dedup: must be 1 to 255 bytes, got 256"),
@@ -96,6 +96,35 @@ def bad_input_names_field_rule_and_length_and_stores_nothing():
         ("SELECT * FROM {}.claim('%s', 1, lease => '0')" % q, "UH006", "lease: must be longer than 0"),
         ("SELECT {}.queue_set('%s', max_attempts => 0)" % q, "UH006", "max_attempts: must be 1 to 32767"))
     assert bus.sql("SELECT 1 FROM {}.queue_states('%s')" % q) == []
+
+
+def settings_have_the_limits_that_the_command_has():
+    q = fresh()
+    longest = 316224000000
+    for name, unit, low, high, rule in (
+            ("abandon_after", "ms", 100, longest, "100ms to 10 years"), ("max_attempts", "", 1, 32767, "1 to 32767"),
+            ("backoff_initial", "ms", 0, longest, "0ms to 10 years"), ("backoff_max", "ms", 0, longest, "0ms to 10 years"),
+            ("backoff_jitter", "", 0, 100, "0 to 100 percent"),
+            ("concurrency", "", 0, 2147483647, "0 \\(no limit\\) to 2147483647"),
+            ("history", "ms", 0, longest, "0ms \\(for ever\\) to 10 years")):
+        member = name + ("_ms" if unit else "")
+        for value in (low, high):
+            bus.sql("SELECT {}.queue_set('%s', %s => %d)" % (q, member, value))
+            command("queue", "set", q, "%s=%d%s" % (name, value, unit), url=bus.url)
+            assert bus.one("SELECT %s FROM {}.queue_states('%s')" % (member, q)) == str(value)
+        for value in (low - 1, high + 1):
+            bus.refuses("SELECT {}.queue_set('%s', %s => %d)" % (q, member, value), "UH006", "%s: must be %s" % (name, rule))
+            try:
+                command("queue", "set", q, "%s=%d%s" % (name, value, unit), url=bus.url)
+            except AssertionError as refused:
+                assert re.search("%s: .* wanted %s" % (name, rule), str(refused)), refused
+            else:
+                raise AssertionError("%s=%d is taken" % (name, value))
+
+
+def quick_to_abandon(q):
+    """Quicker than may be set: nobody waits for it in a test."""
+    bus.sql("UPDATE {}.queues SET abandon_after_ms = 1 WHERE name = '%s'" % q)
 
 
 # ---- claim and settle
@@ -191,7 +220,8 @@ def an_abandoned_job_is_claimed_again_and_counted_and_refreshed():
 
 def a_job_whose_workers_always_die_fails_without_another_run():
     q = fresh()
-    bus.sql("SELECT {}.queue_set('%s', max_attempts => 3, abandon_after_ms => 1); SELECT {}.push('%s')" % (q, q))
+    bus.sql("SELECT {}.queue_set('%s', max_attempts => 3); SELECT {}.push('%s')" % (q, q))
+    quick_to_abandon(q)
     for attempt in ("1", "2", "3"):
         (job, _, tries, _), = claim(q)
         assert tries == attempt
@@ -262,7 +292,8 @@ def poll_and_finalize_leave_nothing_of_a_job_in_the_session():
 
 def finalize_is_for_the_session_that_polled_last():
     q = fresh()
-    bus.sql("SELECT {}.push('%s'); SELECT {}.queue_set('%s', abandon_after_ms => 1)" % (q, q))
+    bus.sql("SELECT {}.push('%s')" % q)
+    quick_to_abandon(q)
     with sessions(bus.url, 2) as (first, second):
         job = first.one("SELECT id FROM {}.poll('%s')" % q)
         assert second.one("SELECT {}.finalize(%s, true)" % job) == "f"
@@ -770,7 +801,8 @@ if __name__ == "__main__":
         a_push_returns_ascending_ids_and_makes_the_queue, a_push_that_is_rolled_back_never_was,
         a_delay_and_a_time_schedule_a_job_and_a_time_past_does_not, a_batch_keeps_its_order,
         a_live_dedup_key_gives_the_first_id_and_an_ended_one_does_not, twins_in_one_batch_are_one_job,
-        bad_input_names_field_rule_and_length_and_stores_nothing, a_claim_goes_by_priority_due_time_and_id,
+        bad_input_names_field_rule_and_length_and_stores_nothing, settings_have_the_limits_that_the_command_has,
+        a_claim_goes_by_priority_due_time_and_id,
         a_stale_token_changes_nothing_and_says_so, complete_is_part_of_the_transaction_it_is_called_in,
         a_batch_is_acked_job_by_job,
         a_retry_without_a_time_backs_off_and_an_extension_without_one_is_as_claimed,

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 
 #include "bus/pool.h"
 
@@ -172,6 +173,25 @@ static void the_driver_is_woken_when_little_is_left(void **state)
     close_stage(st);
 }
 
+static void without_a_free_file_there_is_no_pool_and_it_is_said(void **state)
+{
+    hw_pool pool;
+    hw_pool_options options = {.whose = "test", .run = run, .threads = 1};
+    howdah_error err = HOWDAH_ERROR_INIT;
+    struct rlimit before;
+    struct rlimit none;
+    int s;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    s = hw_pool_init(&pool, &options, &err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(s, HOWDAH_FAILED);
+    assert_string_equal(err.message, "no open file for the test: Too many open files");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +201,7 @@ int main(void)
         cmocka_unit_test(what_waits_can_be_taken_back),
         cmocka_unit_test(draining_runs_what_waits),
         cmocka_unit_test(the_driver_is_woken_when_little_is_left),
+        cmocka_unit_test(without_a_free_file_there_is_no_pool_and_it_is_said),
     };
 
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);

@@ -123,15 +123,15 @@ AS $howdah$
 #variable_conflict use_variable
 DECLARE
     q       constant @schema@.queues := @schema@.queue_of(queue);
-    century constant bigint := 3155760000000;
+    longest constant bigint := 316224000000; -- HOWDAH_DELAY_MAX_MS
     problem constant text := CASE
-        WHEN abandon_after_ms NOT BETWEEN 1 AND century THEN 'abandon_after: must be 1 ms to 100 years'
+        WHEN abandon_after_ms NOT BETWEEN 100 AND longest THEN 'abandon_after: must be 100ms to 10 years'
         WHEN max_attempts NOT BETWEEN 1 AND 32767 THEN 'max_attempts: must be 1 to 32767'
-        WHEN backoff_initial_ms NOT BETWEEN 0 AND century THEN 'backoff_initial: must be 0 to 100 years'
-        WHEN backoff_max_ms NOT BETWEEN 0 AND century THEN 'backoff_max: must be 0 to 100 years'
+        WHEN backoff_initial_ms NOT BETWEEN 0 AND longest THEN 'backoff_initial: must be 0ms to 10 years'
+        WHEN backoff_max_ms NOT BETWEEN 0 AND longest THEN 'backoff_max: must be 0ms to 10 years'
         WHEN backoff_jitter NOT BETWEEN 0 AND 100 THEN 'backoff_jitter: must be 0 to 100 percent'
-        WHEN concurrency NOT BETWEEN 0 AND 2147483647 THEN 'concurrency: must be 0 to 2147483647'
-        WHEN history_ms NOT BETWEEN 0 AND century THEN 'history: must be 0 to 100 years' END;
+        WHEN concurrency NOT BETWEEN 0 AND 2147483647 THEN 'concurrency: must be 0 (no limit) to 2147483647'
+        WHEN history_ms NOT BETWEEN 0 AND longest THEN 'history: must be 0ms (for ever) to 10 years' END;
 BEGIN
     IF problem IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = problem;

@@ -25,8 +25,8 @@ BEGIN
         RETURN 'priority: must be -32768 to 32767';
     ELSIF max_attempts NOT BETWEEN 0 AND 32767 THEN
         RETURN 'max_attempts: must be 1 to 32767, or 0 for that of the queue';
-    ELSIF delay_us NOT BETWEEN 0 AND 315360000000000 THEN
-        RETURN 'delay: must be 0 to 3650 days';
+    ELSIF delay_us NOT BETWEEN 0 AND 316224000000000 THEN -- HOWDAH_DELAY_MAX_MS
+        RETURN 'delay: must be 0 to 10 years';
     ELSIF run_at IS NOT NULL AND NOT (run_at >= '0001-01-01 00:00:00+00' AND run_at < '10000-01-01 00:00:00+00') THEN
         RETURN 'run_at: must be within the years 1 to 9999';
     END IF;
