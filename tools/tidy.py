@@ -61,11 +61,11 @@ def dependencies(build):
 
 
 def fingerprint(entries, made_of, common, extra):
-    """None: an object was never built, so nobody knows what its verdict depends on."""
+    """None: not built yet, or a header is gone, so nobody knows what the verdict depends on."""
     digest = hashlib.sha256(common)
     digest.update(json.dumps([entry["command"] for entry in entries] + extra).encode())
     for entry in entries:
-        if entry["output"] not in made_of:
+        if entry["output"] not in made_of or not all(map(os.path.exists, made_of[entry["output"]])):
             return None
         for name in sorted(made_of[entry["output"]]):
             with open(name, "rb") as f:

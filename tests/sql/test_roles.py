@@ -89,6 +89,7 @@ WORKS = {
     "queue_tidy": "SELECT {}.queue_tidy('q')", "queue_findings": "SELECT FROM {}.queue_findings()", "queue_history": "SELECT FROM {}.queue_history('q')",
     "job_states": "SELECT FROM {}.job_states(1)", "job_dead_letter_states": "SELECT FROM {}.job_dead_letter_states()",
     "queue_bindings": "SELECT FROM {}.queue_bindings()", "queue_arm": "SELECT {}.queue_arm('q')",
+    "head": "SELECT {}.head()",
 }
 # It takes both the rights of a worker and those of a reader of the log.
 ROUTES = {"route_events": "SELECT {}.route_events('q', 'stream', '{1}')"}
@@ -310,6 +311,17 @@ def what_was_refused_changed_nothing():
     assert rows == [("22", "0", "21")], rows
 
 
+def the_command_works_for_a_login_that_may_only_work():
+    """Also beside a binding, whose events it may not read: others route them."""
+    for queue in ("alone", "bound"):
+        if queue == "bound":
+            command("--schema", SCHEMA, "bind", queue, "a.*", url=bus.url)
+        command("--schema", SCHEMA, "push", queue, '{"n":1}', url=as_login("work").url)
+        command("--schema", SCHEMA, "work", queue, "--exec", "true", "--until-empty", url=as_login("work").url)
+        assert bus.sql("SELECT pending, completed FROM {}.queue_states('%s')" % queue) == [("0", "1")]
+    assert '"queue":"bound"' in command("--schema", SCHEMA, "bindings", url=as_login("work").url)
+
+
 def the_library_appends_and_reads_for_logins_without_rights_on_tables():
     command("append", "--quiet", "lib", "a.b", '{"x":1}', url=as_login("both").url, HOWDAH_SCHEMA=SCHEMA)
     text = command("read", "--json", "--stream", "lib", url=as_login("read").url, HOWDAH_SCHEMA=SCHEMA)
@@ -325,7 +337,8 @@ if __name__ == "__main__":
                     the_schema_itself_is_to_be_used_by_the_roles_and_by_nobody_else, what_was_refused_changed_nothing,
                     a_worker_cannot_read_the_log_by_making_jobs_of_it, a_token_is_shown_to_administrators_only,
                     a_login_without_any_right_that_holds_the_lock_of_a_subscription_keeps_no_lease_from_it,
-                    the_library_appends_and_reads_for_logins_without_rights_on_tables])
+                    the_library_appends_and_reads_for_logins_without_rights_on_tables,
+                    the_command_works_for_a_login_that_may_only_work])
     finally:
         drop_logins()
     sys.exit(code)

@@ -37,7 +37,8 @@ DECLARE
                                         'release', 'extend', 'finalize', 'queue_outlook', 'queue_arm', 'push_horizon', 'queue_states',
                                         'queue_summary',
                                         'queue_tidy', 'queue_findings', 'queue_history', 'job_states', 'channel', 'queue_bindings',
-                                        'route_events', 'job_dead_letter_states'];
+                                        'route_events', 'job_dead_letter_states',
+                                        'head']; -- how far a binding is behind the log
     manages    constant text[] := ARRAY['queue_set', 'queue_purge', 'job_cancel', 'job_rerun', 'job_dead_letters_set_state',
                                         'queue_bind', 'queue_unbind', 'purge_events', 'purge_records'];
     -- What subscribers may do with each table or sequence.

@@ -129,7 +129,7 @@ static size_t index_of_id(const append_call *call, const hw_uuid *id)
  * One stored event that has the id of one of ours: the same event (I1), or a mistake.  An event
  * that was found before is not compared again, because a later round reads all ids once more.
  */
-static int ack_one(append_call *call, const howdah_event *stored, howdah_error *reterr)
+static int match_stored(append_call *call, const howdah_event *stored, howdah_error *reterr)
 {
     size_t i = index_of_id(call, &stored->id);
     howdah_position *p;
@@ -192,7 +192,7 @@ static int resolve_repeats(append_call *call, howdah_error *reterr)
 
         s = ops->read_next(cursor, &events, &n, reterr);
         for (size_t i = 0; s == HOWDAH_OK && i < n; i++)
-            s = ack_one(call, &events[i], reterr);
+            s = match_stored(call, &events[i], reterr);
     }
     if (cursor)
         ops->read_close(cursor);
@@ -410,7 +410,8 @@ static int carry_out(append_call *call, size_t payload_bytes_max, howdah_positio
     if (call->n > HOWDAH_BATCH_EVENTS_MAX)
         return hw_fail_field(reterr, HOWDAH_LIMIT, "events", "at most %d in a batch, got %zu",
                              HOWDAH_BATCH_EVENTS_MAX, call->n);
-    s = hw_sized_check(ret_positions, "howdah_append_batch", reterr);
+    s = hw_sized_check(ret_positions, call->n == 1 ? "howdah_append" : "howdah_append_batch",
+                       reterr);
     if (s >= 0)
         s = hw_rule_expected(call->expected, reterr);
     if (s >= 0)

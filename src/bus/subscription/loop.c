@@ -48,7 +48,7 @@ int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reter
     return HOWDAH_OK;
 }
 
-/* ------------------------------------------------------------------- turns */
+/* ---------------------------------------------------------------- one round */
 
 /*
  * The session in which handlers' transactions run.  It is not the bus's own, where the reader and

@@ -1,5 +1,5 @@
 /*
- * subscription.h - the inside of subscriptions: the reader, a subscription, a turn.
+ * subscription.h - the inside of subscriptions: the reader, a subscription, delivery.
  *
  * The pure part (what is outstanding, what comes next) is engine/delivery.h; the log's edge is
  * engine/frontier.h.  Here they meet the store and the handlers.
@@ -39,7 +39,7 @@
 #include "store/store.h"
 
 #define HW_WINDOW_PAGES 16
-/* Rows that are read again in one turn. */
+/* Rows that are read again in one delivery. */
 #define HW_AGAIN_ROWS 100
 /* The first page of a read: what a row weighs is not known yet. */
 #define HW_ROWS_FIRST 64

@@ -27,7 +27,8 @@ static const state_row states[] = {
     {"3F000", HOWDAH_SCHEMA, "run: howdah init"},
     {"40", HOWDAH_UNAVAILABLE, ""},
     {"42501", HOWDAH_DENIED,
-     "grant the role of this bus (..._publish, ..._read, ..._subscribe) to the user"},
+     "grant a role of this bus (..._publish, ..._read, ..._subscribe, ..._work, ..._admin) to the "
+     "user"},
     {"42P01", HOWDAH_SCHEMA, "run: howdah init"},
     {"42883", HOWDAH_SCHEMA, "run: howdah init"},
     {"42703", HOWDAH_SCHEMA, "run: howdah init"},

@@ -699,7 +699,7 @@ int hw_pg_times_verify(hw_store *store, hw_flaw_fn fn, void *ctx, howdah_error *
 /* ---- queue_exchange_one.c: one job is done, the next one please */
 
 typedef enum hw_pg_one {
-    HW_PG_ONE_NOTHING, /* not a turn for it: nothing was done */
+    HW_PG_ONE_NOTHING, /* not a case for it: nothing was done */
     HW_PG_ONE_ACKED,   /* the job is completed, the next one is not for it to claim, */
     HW_PG_ONE_EMPTY,   /* or there is none on this level, */
     HW_PG_ONE_CLAIMED, /* or it was handed over */

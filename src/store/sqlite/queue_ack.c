@@ -366,9 +366,9 @@ static int retry_job(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, const hw_
 /* The worker gives it back unrun, so the attempt that the claim counted is taken back. */
 static int release_job(hw_sqlite_jobs *jobs, const hw_sqlite_live *live, howdah_error *reterr)
 {
-    comeback c = {.attempts = live->attempts - 1, .due_at_us = jobs->now_us};
+    comeback c = {.attempts = live->attempts > 0 ? live->attempts - 1 : 0,
+                  .due_at_us = jobs->now_us};
 
-    assert(live->attempts > 0);
     return make_ready(jobs, live, &c, reterr);
 }
 

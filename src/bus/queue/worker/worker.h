@@ -12,7 +12,7 @@
  *       back from the pool (pool.h I2).
  *   I4  A lease is extended at a third of its time, from when we asked for it: not from when the
  *       answer came.
- *   I5  A job whose lease is lost is not begun, and not settled.  One whose lease is over by our
+ *   I5  A job whose lease is lost is not begun, and not acked.   One whose lease is over by our
  *       own clock is not begun, either: it is given back, if it still is ours.
  *   I6  A suspect, which may end this process, runs alone: it is held until nothing else in hand
  *       is unfinished, and while there is one nothing is claimed.
@@ -39,7 +39,7 @@ struct howdah_work {
     bool taken;                /* back from the pool */
     bool over;                 /* acked */
     bool held;                 /* a suspect that waits until it is alone */
-    bool uncertain;            /* a ack of it got no answer: it may be over */
+    bool uncertain;            /* an ack of it got no answer: it may be over */
     int64_t lease_ms;          /* how long a lease is */
     _Atomic int64_t leased_ms; /* when it was asked for, by our clock */
     size_t bytes;              /* of its payload */
@@ -49,7 +49,7 @@ struct howdah_work {
     char *text; /* NULL: none */
 };
 
-/* ---- pool.c */
+/* ---- handlers.c */
 
 /* Its threads, or none: then the driver runs handlers. */
 int hw_worker_pool_init(howdah_worker *worker, size_t low, howdah_error *reterr);
@@ -57,7 +57,7 @@ int hw_worker_pool_init(howdah_worker *worker, size_t low, howdah_error *reterr)
 void hw_work_begin(howdah_work *work);
 void hw_work_free(howdah_work *work);
 
-/* ---- router.c */
+/* ---- router_thread.c */
 
 typedef struct hw_worker_router {
     howdah_bus *bus;
