@@ -136,8 +136,7 @@ static int parse_numbers(cli_context *cli, bench_plan *plan, howdah_error *reter
     return s;
 }
 
-/* "5" or "0.2": tenths are for tests, which want to see every bench run, and none of them for long.
- */
+/* "5" or "0.2".  Tenths are for tests, which want to see every bench run, but not for long. */
 static bool read_seconds(const char *text, int64_t *ret_ms)
 {
     char digits[16];
