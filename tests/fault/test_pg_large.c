@@ -18,10 +18,10 @@
 #include "test_pg_help.h"
 
 #define SMALL 1500
-#define BURST 800 /* once; elsewhere */
-#define LARGE 200
+#define BURST 200 /* once; elsewhere */
+#define LARGE 80
 #define MEGABYTE 1000000
-#define PEAK_KIB (100 * 1024)
+#define PEAK_KIB (60 * 1024) /* less than LARGE events, more than twice what is needed */
 #define REST_KIB (24 * 1024)
 #define MINUTE_MS 60000
 
@@ -323,7 +323,7 @@ static void pages_that_are_cut_lose_nothing(void **state)
 
 /* ---- jobs */
 
-#define JOBS 200
+#define JOBS 80
 
 static int on_job(void *ctx, const howdah_job *job, howdah_work *work)
 {
@@ -415,9 +415,9 @@ static void dead_letters_are_listed_in_pages_that_are_bounded(void **state)
             " SELECT 'me', 'no', 1, now(), now(), i, gen_random_uuid(), 's', i, 'large.test', 1, 1,"
             " now(),"
             " ('\"' || repeat('x', CASE WHEN i <= 150 THEN 1 ELSE %d END) || '\"')::json"
-            " FROM generate_series(1, 350) AS i",
+            " FROM generate_series(1, 230) AS i",
             MEGABYTE);
-    is_bounded(measured(t, list_dead_letters), 350, 150 * 3 + (MEGABYTE + 2LL) * 200);
+    is_bounded(measured(t, list_dead_letters), 230, 150 * 3 + (MEGABYTE + 2LL) * 80);
 }
 
 static int count_job(void *ctx, const howdah_job *job)
