@@ -203,15 +203,15 @@ _interrupt() {
 
 an_interrupt_leaves_nothing_behind() {
     _interrupt 0 append --seconds 60 --clients 3 --ceiling
-    _interrupt 1 append --seconds 60 --clients 3 --ceiling
+    _interrupt 0.5 append --seconds 60 --clients 3 --ceiling
     _interrupt 0.3 append-batch --seconds 60
     _interrupt 0.3 read --seconds 60 --events 100000000
-    _interrupt 1 read --seconds 60 --events 5000 --ceiling
-    _interrupt 1 deliver --seconds 60 --events 5000 --ceiling
+    _interrupt 0.5 read --seconds 60 --events 5000 --ceiling
+    _interrupt 0.5 deliver --seconds 60 --events 5000 --ceiling
     _interrupt 0.3 latency --seconds 60 --ceiling
     _interrupt 0.3 fanout --seconds 60 --clients 3 --ceiling
     _interrupt 0 contend --seconds 60 --writers 3 --ceiling
-    _interrupt 1 contend --seconds 60 --writers 3
+    _interrupt 0.5 contend --seconds 60 --writers 3
 }
 
 _has_sessions() {
