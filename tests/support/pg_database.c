@@ -33,19 +33,28 @@ const char *pg_database_schema(void)
     return database.schema;
 }
 
-static void run(const char *sql)
+/* One session makes and drops all of them: opening one costs as much as dropping a database. */
+static PGconn *session(void)
 {
-    PGconn *conn = PQconnectdb(database.server_url);
-    PGresult *result;
+    static PGconn *conn;
 
+    if (conn && PQstatus(conn) == CONNECTION_OK)
+        return conn;
+    PQfinish(conn);
+    conn = PQconnectdb(database.server_url);
     if (PQstatus(conn) != CONNECTION_OK)
         fail_msg("%s", PQerrorMessage(conn));
     PQclear(PQexec(conn, "SET client_min_messages = warning"));
-    result = PQexec(conn, sql);
+    return conn;
+}
+
+static void run(const char *sql)
+{
+    PGresult *result = PQexec(session(), sql);
+
     if (PQresultStatus(result) != PGRES_COMMAND_OK)
-        fail_msg("%s: %s", sql, PQerrorMessage(conn));
+        fail_msg("%s: %s", sql, PQerrorMessage(session()));
     PQclear(result);
-    PQfinish(conn);
 }
 
 /*
@@ -115,17 +124,15 @@ void pg_database_close(const char *url)
 
 static void drop_role(const char *suffix)
 {
-    PGconn *conn = PQconnectdb(database.server_url);
     char role[128];
     char sql[512];
     char *quoted;
 
     (void)snprintf(role, sizeof role, "%s%s", pg_database_schema(), suffix);
-    quoted = PQescapeIdentifier(conn, role, strlen(role));
+    quoted = PQescapeIdentifier(session(), role, strlen(role));
     assert_non_null(quoted);
     (void)snprintf(sql, sizeof sql, "DROP ROLE IF EXISTS %s", quoted);
     PQfreemem(quoted);
-    PQfinish(conn);
     run(sql);
 }
 
