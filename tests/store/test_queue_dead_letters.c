@@ -309,7 +309,7 @@ static void many_dead_letters_of_both_are_listed_once_each_in_order(void **state
             break;
         for (size_t i = 0; i < p.n; i++)
             (void)snprintf(wanted + strlen(wanted), sizeof wanted - strlen(wanted), "%s%lld",
-                           i > 0 ? " " : "", (long long)(after + (int64_t)i + 1));
+                           i > 0 ? " " : "", (long long)after + (long long)i + 1);
         assert_string_equal(p.ids, wanted);
         after = p.last.dead_letter.id;
         n += (int)p.n;
