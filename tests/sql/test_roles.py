@@ -92,6 +92,19 @@ WORKS = {
     "head": "SELECT {}.head()",
 }
 # It takes both the rights of a worker and those of a reader of the log.
+SHARES = {
+    "subscribe": "SELECT {}.subscribe('g', start => 'end')",
+    "group_fetch": "SELECT {}.group_fetch('g', 1, 'm', '1 second', NULL)", "fetch": "SELECT FROM {}.fetch('g')",
+    "group_members": "SELECT FROM {}.group_members('g')",
+    "group_moved": "SELECT {}.group_moved('g', ROW('l1-1', 1, '{}', 1, 1)::{}.group_batch)",
+    "ack": "SELECT {}.ack('g', 'l1-1')", "group_nack": "SELECT {}.group_nack('g', 'l1-1', 1, 'e', NULL)",
+    "nack": "SELECT {}.nack('g', 'l1-1', 1)", "extend_lease": "SELECT {}.extend_lease('g', 'l1-1')",
+    "release_batch": "SELECT {}.release_batch('g', 'l1-1')",
+    "subscription_arm": "SELECT {}.subscription_arm('g')",
+    "subscription_pause": "SELECT {}.subscription_pause('g')", "subscription_resume": "SELECT {}.subscription_resume('g')",
+    "subscription_reset": "SELECT {}.subscription_reset('g', 'end')",
+    "subscription_remove": "SELECT {}.subscription_remove('g')",
+}
 ROUTES = {"route_events": "SELECT {}.route_events('q', 'stream', '{1}')"}
 MANAGES = {
     "queue_set": "SELECT {}.queue_set('q', history_ms => 1)", "job_cancel": "SELECT {}.job_cancel(1)",
@@ -157,18 +170,49 @@ OWNER = {
     "library_payload_max": "SELECT {}.library_payload_max()", "purge_jobs": "SELECT {}.purge_jobs('{1}', 'r', 'a')",
     "purge_take": "SELECT {}.purge_take('{1}', '{1}')", "check_sequence": "SELECT {}.check_sequence(false)",
     "look at snapshots": "SELECT FROM {}.snapshots", "look at purges": "SELECT FROM {}.purges",
+    "group_of": "SELECT {}.group_of('g')",
+    "log_look": "SELECT {}.log_look(0)",
+    "log_alive": "SELECT {}.log_alive(1, 1, 1, '{}', '{}')",
+    "group_deal": "SELECT {}.group_deal(NULL, 1)",
+    "group_mend": "SELECT {}.group_mend(NULL)",
+    "group_remake": "SELECT {}.group_remake(NULL)",
+    "group_resolve_holes": "SELECT {}.group_resolve_holes(NULL, '{}', 1, '{}', '{}')",
+    "group_next": "SELECT {}.group_next(NULL, 's', 1, 1, 1)",
+    "group_retry_on": "SELECT {}.group_retry_on(NULL, NULL, 1)",
+    "group_dead_letter": "SELECT {}.group_dead_letter(NULL, 1, 'w', 1)",
+    "group_fail": "SELECT {}.group_fail(NULL, 1, 's', 1, 1, 'w', 1, NULL)",
+    "group_token": "SELECT {}.group_token()",
+    "group_wake_dead_letters": "SELECT {}.group_wake_dead_letters(NULL)",
+    "group_take_retry": "SELECT {}.group_take_retry(NULL, 1, 'm', 1)",
+    "group_lot_tids": "SELECT {}.group_lot_tids(NULL, NULL)",
+    "group_without_stuck": "SELECT {}.group_without_stuck(NULL, NULL, '{}')",
+    "group_take": "SELECT {}.group_take(NULL, 1, 'm', 1)",
+    "group_spent": "SELECT {}.group_spent(NULL, NULL, 1)",
+    "group_adopt": "SELECT {}.group_adopt(NULL)",
+    "group_lot_ack": "SELECT {}.group_lot_ack(NULL, 1, 1, 1)",
+    "group_retry_ack": "SELECT {}.group_retry_ack(NULL, 1, 1, 1)",
+    "group_token_parts": "SELECT {}.group_token_parts('l1-1')",
+    "group_ack": "SELECT {}.group_ack(NULL, 'l1-1', 1)",
+    "group_place": "SELECT {}.group_place(NULL, 1, '{}')",
+    "log_end": "SELECT {}.log_end()",
+    "start_place": "SELECT {}.start_place('end')",
+    "subscribe_problem": "SELECT {}.subscribe_problem('s', NULL, NULL, 'stream', 'open', 1, '0', '0', 'ahead', 'proof', '1 s', 1)",
+    "subscription_is_free": "SELECT {}.subscription_is_free(NULL)",
+    "subscription_set_status": "SELECT {}.subscription_set_status('g', 'active', NULL)",
+    "purge_lots": "SELECT {}.purge_lots('{}', '{}')",
+    "look at groups": "SELECT FROM {}.groups", "look at lots": "SELECT FROM {}.group_lots",
     "check members": "SELECT {}.members_problem('{}')", "check a time": "SELECT {}.time_of('x')",
 }
 
 READS.update(LOOKS)
 APPENDS.update(LOOKS)
 ALLOWED = {"publish": {**APPENDS, **BOTH, **RINGS, **PUSHES}, "read": {**READS, **BOTH},
-           "subscribe": {**READS, **BOTH, **RINGS, **SUBSCRIBES},
+           "subscribe": {**READS, **BOTH, **RINGS, **SUBSCRIBES, **SHARES},
            "work": {**BOTH, **RINGS, **PUSHES, **WORKS},
-           "router": {**READS, **BOTH, **RINGS, **SUBSCRIBES, **PUSHES, **WORKS, **ROUTES},
-           "admin": {**APPENDS, **READS, **BOTH, **RINGS, **SUBSCRIBES, **PUSHES, **WORKS, **ROUTES, **MANAGES},
+           "router": {**READS, **BOTH, **RINGS, **SUBSCRIBES, **SHARES, **PUSHES, **WORKS, **ROUTES},
+           "admin": {**APPENDS, **READS, **BOTH, **RINGS, **SUBSCRIBES, **SHARES, **PUSHES, **WORKS, **ROUTES, **MANAGES},
            "both": {**APPENDS, **READS, **BOTH, **RINGS, **PUSHES}, "nobody": {}}
-EVERYTHING = {**APPENDS, **READS, **BOTH, **RINGS, **SUBSCRIBES, **PUSHES, **WORKS, **ROUTES, **MANAGES, **OWNER}
+EVERYTHING = {**APPENDS, **READS, **BOTH, **RINGS, **SUBSCRIBES, **SHARES, **PUSHES, **WORKS, **ROUTES, **MANAGES, **OWNER}
 
 
 def login(kind):
@@ -222,7 +266,8 @@ RELATIONS = {
                              "removed_jobs", "claim_locks", "polled_jobs", "job_data", "jobs", "jobs_id_seq", "leases", "leases_token_seq",
                              "key_holders", "dedups", "history", "event_log", "ended_jobs", "job_dead_letters", "bindings",
                              "snapshots", "purges", "purges_id_seq", "queues_queue_id_seq", "history_position_seq",
-                             "dead_lettered_jobs")},
+                             "dead_lettered_jobs", "groups", "groups_group_id_seq", "group_marks", "group_places", "group_lots",
+                             "group_holes", "group_retries", "group_retries_retry_seq", "looks")},
 }
 
 

@@ -110,6 +110,23 @@ BEGIN
 END
 $howdah$;
 
+-- purge_lots(sequences bigint[], places tid[]) -> void
+--
+-- The rows of these events have moved: the lots of groups, which name events by the place of their rows, get the new
+-- places.  Nobody may deal meanwhile.
+-- Reads: events, groups.  Writes: group_lots.
+CREATE OR REPLACE FUNCTION @schema@.purge_lots(sequences bigint[], places tid[]) RETURNS void
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    UPDATE @schema@.group_lots AS l
+    SET tids = ARRAY(SELECT coalesce((SELECT e.ctid FROM unnest(places, sequences) AS m(place, seq)
+                                      JOIN @schema@.events AS e ON e.global_sequence = m.seq
+                                      WHERE m.place = t.place), t.place)
+                     FROM unnest(l.tids) WITH ORDINALITY AS t(place, i) ORDER BY t.i)
+    WHERE l.tids && places
+$howdah$;
+
 -- purge_events(stream, ids, families, reason, actor)
 --     -> (id, purged_at, events, dead_letters, snapshots, jobs, remaining), one row
 --
@@ -149,6 +166,7 @@ DECLARE
     of_family uuid[];
     sequences bigint[] := '{}';
     page      bigint[];
+    places    tid[] := '{}'; -- of the rows, before they are changed
     event_ids uuid[];
     found_dead_letters bigint[];
     of_jobs   bigint;
@@ -182,6 +200,8 @@ BEGIN
                            JOIN @schema@.events AS e ON e.id = u.one);
     END IF;
 
+    -- Nobody deals while rows change their place: see purge_lots().
+    PERFORM FROM @schema@.groups AS g ORDER BY g.group_id FOR NO KEY UPDATE;
     -- Until a look finds nothing new: see above.
     LOOP
         page := ARRAY(
@@ -195,6 +215,8 @@ BEGIN
             ORDER BY e.global_sequence FOR NO KEY UPDATE);
         EXIT WHEN cardinality(page) = 0;
         number := coalesce(number, nextval(@purge_text@::regclass));
+        places := places || ARRAY(SELECT e.ctid FROM @schema@.events AS e WHERE e.global_sequence = ANY (page)
+                                  ORDER BY e.global_sequence);
         UPDATE @schema@.events AS e
         SET data = CASE WHEN e.content_type IS NULL THEN 'null'::json END,
             bytes = CASE WHEN e.content_type IS NOT NULL THEN ''::bytea END, headers = NULL, purge = number
@@ -215,6 +237,7 @@ BEGIN
         RETURN;
     END IF;
     id := number;
+    PERFORM @schema@.purge_lots(sequences, places);
 
     event_ids := ARRAY(SELECT e.id FROM @schema@.events AS e WHERE e.global_sequence = ANY (sequences));
     found_dead_letters := ARRAY(SELECT d.id FROM @schema@.dead_letters AS d

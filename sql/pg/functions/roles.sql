@@ -4,7 +4,7 @@
 --
 --   {schema}_publish    append and correct, store snapshots
 --   {schema}_read       read and query, load snapshots
---   {schema}_subscribe  read, and the rows of subscriptions, dead letters and skips
+--   {schema}_subscribe  read, and the rows of subscriptions, dead letters and skips; be a member of groups
 --   {schema}_work       push jobs, claim and ack them, look at queues; with _subscribe, route events
 --   {schema}_admin      all of these, change queues, purge events
 --
@@ -41,6 +41,9 @@ DECLARE
                                         'head']; -- how far a binding is behind the log
     manages    constant text[] := ARRAY['queue_set', 'queue_purge', 'job_cancel', 'job_rerun', 'job_dead_letters_set_state',
                                         'queue_bind', 'queue_unbind', 'purge_events', 'purge_records'];
+    shares     constant text[] := ARRAY['subscribe', 'fetch', 'ack', 'nack', 'extend_lease', 'release_batch', 'group_fetch',
+                                        'group_nack', 'group_moved', 'group_members', 'subscription_arm', 'subscription_pause',
+                                        'subscription_resume', 'subscription_reset', 'subscription_remove'];
     -- What subscribers may do with each table or sequence.
     tables     constant text[] := ARRAY[
         'SELECT ON TABLE events', 'SELECT ON TABLE meta',
@@ -55,9 +58,9 @@ BEGIN
     FOR role IN
         SELECT schema || '_publish' AS name, appends || pushes AS functions, false AS subscribes
         UNION ALL SELECT schema || '_read', reads, false
-        UNION ALL SELECT schema || '_subscribe', reads || ARRAY['ring', 'purge_of'], true
+        UNION ALL SELECT schema || '_subscribe', reads || shares || ARRAY['ring', 'purge_of'], true
         UNION ALL SELECT schema || '_work', pushes || works, false
-        UNION ALL SELECT schema || '_admin', appends || reads || pushes || works || manages || ARRAY['purge_of'], true
+        UNION ALL SELECT schema || '_admin', appends || reads || pushes || works || shares || manages || ARRAY['purge_of'], true
     LOOP
         IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles AS r WHERE r.rolname = role.name) THEN
             IF NOT may_create THEN

@@ -4,11 +4,11 @@
 --
 --   drawn   the last number that was drawn, 0: none
 --   stored  the highest number of an event, 0: there is none
---   done    the highest number that a subscription, or "proven", counts as done, 0: none
+--   done    the highest number that a subscription, a group or "proven" counts as done, 0: none
 --
 -- In an intact log drawn is never the smallest: the other two are of the statement's snapshot, and it
 -- is read afterwards.  A copy of the tables without their sequences is not intact.
--- Reads: events, subscriptions, proven, events_global_sequence_seq.  Writes, locks: nothing.
+-- Reads: events, subscriptions, group_places, proven, events_global_sequence_seq.  Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.log_numbers(OUT drawn bigint, OUT stored bigint, OUT done bigint)
 RETURNS record
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -16,20 +16,23 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
     SELECT CASE WHEN q.is_called THEN q.last_value ELSE q.last_value - 1 END,
            coalesce((SELECT max(e.global_sequence) FROM @schema@.events AS e), 0),
-           greatest((SELECT max(s.high) FROM @schema@.subscriptions AS s), (SELECT k.upto FROM @schema@.proven AS k), 0)
+           greatest((SELECT max(s.high) FROM @schema@.subscriptions AS s), (SELECT max(p.high) FROM @schema@.group_places AS p),
+                    (SELECT k.upto FROM @schema@.proven AS k), 0)
     FROM @schema@.events_global_sequence_seq AS q
 $howdah$;
 
 -- sequence_problem() -> text or NULL
 --
 -- Whether the next events would get numbers that count as done, and so would never be delivered.
--- A number up to a subscription's high is done unless it is in outstanding or stands still.  A number up
+-- A number up to a subscription's high is done unless it is in outstanding or stands still, one up to a
+-- group's high unless it is in its holes.  A number up
 -- to "proven" is done unless it is in its holes.  A number that an event already has is no case of this:
 -- it collides, and check_sequence(true) reports it then.  Numbers above every high may be higher than the
 -- sequence without harm, until the sequence gets there.
 --
--- Mostly it looks only at the subscriptions, at "proven" and at the sequence.
--- Reads: subscriptions, proven, events_global_sequence_seq; events, when the sequence is too low.
+-- Mostly it looks only at the subscriptions, the places of groups, at "proven" and at the sequence.
+-- Reads: subscriptions, group_places, group_holes, proven, events_global_sequence_seq; events, when the sequence is
+-- too low.
 -- Writes, locks: nothing.
 CREATE OR REPLACE FUNCTION @schema@.sequence_problem() RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -37,6 +40,7 @@ SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
     done  constant bigint := greatest((SELECT max(s.high) FROM @schema@.subscriptions AS s),
+                                      (SELECT max(p.high) FROM @schema@.group_places AS p),
                                       (SELECT k.upto FROM @schema@.proven AS k));
     drawn constant bigint := (SELECT CASE WHEN q.is_called THEN q.last_value ELSE q.last_value - 1 END
                               FROM @schema@.events_global_sequence_seq AS q);
@@ -47,6 +51,9 @@ BEGIN
     END IF;
     SELECT max(d.high) INTO high
     FROM (SELECT s.high, s.outstanding || s.still AS outstanding FROM @schema@.subscriptions AS s WHERE s.high > drawn
+          UNION SELECT p.high, ARRAY(SELECT u.one FROM @schema@.group_holes AS h, LATERAL (VALUES (h.first), (h.last)) AS u(one)
+                                     WHERE h.group_id = p.group_id ORDER BY u.one)
+          FROM @schema@.group_places AS p WHERE p.high > drawn
           UNION SELECT k.upto, k.holes FROM @schema@.proven AS k WHERE k.upto > drawn) AS d
     WHERE d.high - drawn
           > (SELECT count(*) FROM @schema@.events AS e WHERE e.global_sequence > drawn AND e.global_sequence <= d.high)

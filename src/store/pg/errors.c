@@ -16,6 +16,7 @@ static const state_row states[] = {
     {"UH003", HOWDAH_CONFLICT, ""},
     {"UH004", HOWDAH_NOT_FOUND, ""},
     {"UH006", HOWDAH_INVALID, ""},
+    {"UH007", HOWDAH_LOST, ""},
     {"UH008", HOWDAH_SCHEMA, "run: howdah migrate up"},
     {"UH009", HOWDAH_ID_REUSED, ""},
     {"08", HOWDAH_UNAVAILABLE, ""},

@@ -1,0 +1,433 @@
+-- group_batch: what a member gets.  The events are those at tids, with numbers from lo to hi.
+DO $howdah$
+BEGIN
+    CREATE TYPE @schema@.group_batch AS (token text, attempt integer, tids tid[], lo bigint, hi bigint);
+EXCEPTION WHEN duplicate_object THEN
+    NULL;
+END
+$howdah$;
+
+-- group_token() -> bigint: a number that no lease had before, and that nobody can guess (I3 of 0007_groups).
+CREATE OR REPLACE FUNCTION @schema@.group_token() RETURNS bigint
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT 1 + floor(random() * 281474976710656)::bigint
+$howdah$;
+
+-- group_wake_dead_letters(g) -> void
+--
+-- What people have decided about dead letters: another try for those that they asked it for, and streams that wait
+-- for one which is resolved go on.
+-- Reads: dead_letters.  Writes: group_retries.
+CREATE OR REPLACE FUNCTION @schema@.group_wake_dead_letters(g @schema@.group_state) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    r @schema@.group_retries;
+BEGIN
+    FOR r IN SELECT k.* FROM @schema@.group_retries AS k
+             WHERE k.group_id = g.group_id AND k.due = 'infinity'
+               AND NOT EXISTS (SELECT FROM @schema@.dead_letters AS d WHERE d.id = k.dead_letter AND d.state = 'dead')
+             ORDER BY k.retry LIMIT 100 FOR UPDATE SKIP LOCKED
+    LOOP
+        IF EXISTS (SELECT FROM @schema@.dead_letters AS d WHERE d.id = r.dead_letter AND d.state = 'redrive') THEN
+            UPDATE @schema@.group_retries AS k SET due = clock_timestamp() WHERE k.group_id = r.group_id AND k.retry = r.retry;
+        ELSE
+            PERFORM @schema@.group_retry_on(g, r, r.sequence);
+        END IF;
+    END LOOP;
+    -- Those for which no stream waits.  The lock is for two members that see the same one.
+    INSERT INTO @schema@.group_retries (group_id, lane, sequence, upto, attempts, due, dead_letter)
+    SELECT g.group_id, 0, d.global_sequence, d.global_sequence, d.retry_count, clock_timestamp(), d.id
+    FROM @schema@.dead_letters AS d
+    WHERE d.state = 'redrive' AND d.subscriber_id = g.subscriber_id
+      AND NOT EXISTS (SELECT FROM @schema@.group_retries AS k WHERE k.group_id = g.group_id AND k.dead_letter = d.id)
+    ORDER BY d.subscriber_id, d.id LIMIT 100
+    ON CONFLICT (group_id, sequence) WHERE stream IS NULL DO NOTHING;
+END
+$howdah$;
+
+-- group_take_retry(g, max_count, member, lease_ms) -> group_batch
+--
+-- Leases an event that is to be tried again, or the next events of its stream that waited for one that was handled.
+-- A token of NULL: nothing is due.
+-- Writes: group_retries; see group_fail().  Locks: the row; rows that others have locked are passed over.
+CREATE OR REPLACE FUNCTION @schema@.group_take_retry(
+    g @schema@.group_state, max_count integer, member text, lease_ms bigint) RETURNS @schema@.group_batch
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    r     @schema@.group_retries;
+    b     @schema@.group_batch;
+    fresh bigint;
+BEGIN
+    LOOP
+        SELECT k.* INTO r FROM @schema@.group_retries AS k
+        WHERE k.group_id = g.group_id AND k.due <= clock_timestamp() AND k.until < clock_timestamp()
+        ORDER BY k.due LIMIT 1 FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            RETURN NULL;
+        END IF;
+        IF r.taken > 0 AND r.dead_letter IS NULL AND r.attempts > g.max_retries THEN
+            -- The last try has ended with its member.
+            PERFORM @schema@.group_fail(g, r.sequence, r.stream, r.upto, r.attempts,
+                                        format('the lease ran out, after %s tries', r.attempts), NULL, r);
+            CONTINUE;
+        END IF;
+        -- What was never tried, and whose first one was not out when a lease ran out, goes several at a time.
+        IF r.attempts = 0 AND r.taken = 0 AND max_count > 1 AND r.upto > r.sequence THEN
+            SELECT array_agg(x.ctid), min(x.seq), max(x.seq) INTO b.tids, b.lo, b.hi
+            FROM (SELECT e.ctid, e.global_sequence AS seq FROM @schema@.events AS e
+                  WHERE e.stream = r.stream
+                    AND e.version >= (SELECT v.version FROM @schema@.events AS v WHERE v.global_sequence = r.sequence)
+                    AND e.global_sequence <= r.upto AND @matches@
+                  ORDER BY e.stream, e.version LIMIT max_count) AS x;
+        ELSE
+            SELECT array_agg(e.ctid), min(e.global_sequence), max(e.global_sequence) INTO b.tids, b.lo, b.hi
+            FROM @schema@.events AS e WHERE e.global_sequence = r.sequence;
+        END IF;
+        IF b.tids IS NULL THEN
+            PERFORM @schema@.group_retry_on(g, r, r.sequence); -- it was removed
+            CONTINUE;
+        END IF;
+        fresh := @schema@.group_token();
+        UPDATE @schema@.group_retries AS k
+        SET attempts = k.attempts + 1, token = fresh, until = clock_timestamp() + lease_ms * interval '1 millisecond',
+            taken = cardinality(b.tids), last = b.hi, taken_at = clock_timestamp(), member = group_take_retry.member
+        WHERE k.group_id = r.group_id AND k.retry = r.retry;
+        b.token := 'r' || r.retry || '-' || fresh;
+        b.attempt := r.attempts + 1;
+        RETURN b;
+    END LOOP;
+END
+$howdah$;
+
+-- group_lot_tids(g, l) -> tid[]: the addresses of the events of a lot after those that are acked (I7 of 0007_groups).
+-- Reads: events, group_holes.
+CREATE OR REPLACE FUNCTION @schema@.group_lot_tids(g @schema@.group_state, l @schema@.group_lots) RETURNS tid[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+    SELECT coalesce(array_agg(x.ctid), '{}')
+    FROM (SELECT e.ctid FROM @schema@.events AS e
+          WHERE e.global_sequence BETWEEN greatest(l.lo, l.at + 1) AND l.hi
+            AND (NOT g.by_stream OR hashtext(e.stream) & (g.lanes - 1) = l.lot % g.lanes) AND @matches@
+            AND NOT EXISTS (SELECT FROM @schema@.group_holes AS h
+                            WHERE h.group_id = g.group_id AND e.global_sequence BETWEEN h.first AND h.last)
+          ORDER BY e.global_sequence) AS x
+$howdah$;
+
+-- group_without_stuck(g, l, INOUT page tid[]) -> page, or NULL
+--
+-- Leaves out of a page of lot l the events of stuck streams, which wait from now on, and events that are retried by
+-- themselves.  NULL: another transaction has such a stream in hand, so that it cannot be told.
+-- Reads: events.  Writes, locks: group_retries.
+CREATE OR REPLACE FUNCTION @schema@.group_without_stuck(g @schema@.group_state, l @schema@.group_lots, INOUT page tid[])
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    there  text[];
+    held   text[];
+BEGIN
+    IF NOT g.by_stream THEN
+        page := ARRAY(SELECT e.ctid FROM @schema@.events AS e
+                      WHERE e.ctid = ANY (page)
+                        AND NOT EXISTS (SELECT FROM @schema@.group_retries AS k
+                                        WHERE k.group_id = g.group_id AND k.stream IS NULL AND k.sequence = e.global_sequence)
+                      ORDER BY e.global_sequence);
+        RETURN;
+    END IF;
+    there := ARRAY(SELECT k.stream FROM @schema@.group_retries AS k
+                   WHERE k.group_id = g.group_id AND k.lane = l.lot % g.lanes AND k.stream IS NOT NULL);
+    there := ARRAY(SELECT DISTINCT e.stream FROM @schema@.events AS e WHERE e.ctid = ANY (page) AND e.stream = ANY (there));
+    IF there = '{}' THEN
+        RETURN;
+    END IF;
+    WITH locked AS (
+        SELECT k.retry, k.stream FROM @schema@.group_retries AS k
+        WHERE k.group_id = g.group_id AND k.stream = ANY (there) ORDER BY k.stream FOR UPDATE SKIP LOCKED
+    ), waits AS (
+        UPDATE @schema@.group_retries AS k
+        SET upto = greatest(k.upto, (SELECT max(e.global_sequence) FROM @schema@.events AS e
+                                     WHERE e.ctid = ANY (page) AND e.stream = k.stream))
+        FROM locked WHERE k.group_id = g.group_id AND k.retry = locked.retry
+        RETURNING k.stream
+    )
+    SELECT array_agg(w.stream) INTO held FROM waits AS w;
+    IF (SELECT count(*) FROM @schema@.group_retries AS k WHERE k.group_id = g.group_id AND k.stream = ANY (there))
+       > coalesce(cardinality(held), 0) THEN
+        page := NULL;
+        RETURN;
+    END IF;
+    page := ARRAY(SELECT e.ctid FROM @schema@.events AS e
+                  WHERE e.ctid = ANY (page) AND e.stream <> ALL (coalesce(held, '{}')) ORDER BY e.global_sequence);
+END
+$howdah$;
+
+-- group_take(g, max_count, member, lease_ms) -> group_batch
+--
+-- Leases the next batch: of a retry that is due, or of the first lot that is free.  A token of NULL: there is none.
+-- Reads: group_places, events.  Writes: group_lots; see group_take_retry().
+-- Locks: the lot; those that others have locked are passed over.
+CREATE OR REPLACE FUNCTION @schema@.group_take(
+    g @schema@.group_state, max_count integer, member text, lease_ms bigint) RETURNS @schema@.group_batch
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    retries constant boolean := EXISTS (SELECT FROM @schema@.group_retries AS k WHERE k.group_id = g.group_id);
+    after   bigint;
+    l       @schema@.group_lots;
+    b       @schema@.group_batch;
+    spent   text;
+BEGIN
+    IF retries THEN
+        b := @schema@.group_take_retry(g, max_count, member, lease_ms);
+        IF b.token IS NOT NULL THEN
+            RETURN b;
+        END IF;
+    END IF;
+    SELECT k.floor - 1 INTO after FROM @schema@.group_places AS k WHERE k.group_id = g.group_id ORDER BY k.deal DESC LIMIT 1;
+    LOOP
+        -- Materialized: where it were run for each row, it would lock another lot each time.
+        WITH c AS MATERIALIZED (
+            SELECT f.lot, CASE WHEN f.taken > 0 OR f.careful > f.pos THEN 1 ELSE least(max_count, f.n - f.pos) END AS take
+            FROM @schema@.group_lots AS f
+            WHERE f.group_id = g.group_id AND f.lot > after AND f.until < clock_timestamp()
+              AND (SELECT q.lot FROM @schema@.group_lots AS q WHERE q.group_id = g.group_id AND q.lot = f.prev) IS NULL
+            ORDER BY f.lot LIMIT 1 FOR UPDATE SKIP LOCKED
+        )
+        UPDATE @schema@.group_lots AS k
+        SET until = clock_timestamp() + lease_ms * interval '1 millisecond', attempts = k.attempts + 1,
+            token = @schema@.group_token(), member = group_take.member, taken_at = clock_timestamp(),
+            careful = CASE WHEN k.taken > 0 THEN greatest(k.careful, k.pos + k.taken) ELSE k.careful END,
+            taken = c.take,
+            last = CASE WHEN k.pos + c.take >= k.n THEN k.hi
+                        ELSE coalesce((SELECT e.global_sequence FROM @schema@.events AS e
+                                       WHERE e.ctid = k.tids[k.pos + c.take]), 0) END
+        FROM c
+        WHERE k.group_id = g.group_id AND k.lot = c.lot
+        RETURNING k.* INTO l;
+        IF l.lot IS NULL THEN
+            RETURN NULL;
+        END IF;
+        IF l.tids IS NULL OR l.last = 0 THEN
+            l.tids := @schema@.group_lot_tids(g, l);
+            l.careful := CASE WHEN l.careful > l.pos THEN least(l.careful - l.pos, cardinality(l.tids)) ELSE 0 END;
+            l.pos := 0;
+            l.n := cardinality(l.tids);
+            l.taken := CASE WHEN l.careful > 0 THEN 1 ELSE least(max_count, l.n) END;
+            l.last := CASE WHEN l.taken >= l.n THEN l.hi -- an empty lot ends here
+                           ELSE (SELECT e.global_sequence FROM @schema@.events AS e WHERE e.ctid = l.tids[l.taken]) END;
+            UPDATE @schema@.group_lots AS k
+            SET tids = l.tids, n = l.n, pos = 0, careful = l.careful, taken = l.taken, last = l.last
+            WHERE k.group_id = g.group_id AND k.lot = l.lot;
+        END IF;
+        b.tids := l.tids[l.pos + 1 : l.pos + l.taken];
+        b.lo := greatest(l.lo, l.at + 1);
+        b.hi := l.last;
+        IF l.careful > l.pos AND l.attempts > g.max_retries + 1 THEN
+            spent := @schema@.group_spent(g, l, b.hi);
+            IF spent = 'halted' THEN
+                RETURN NULL;
+            END IF;
+            CONTINUE;
+        END IF;
+        IF retries OR l.careful > l.pos AND NOT g.by_stream THEN
+            b.tids := @schema@.group_without_stuck(g, l, b.tids);
+        END IF;
+        IF cardinality(b.tids) > 0 THEN
+            b.token := 'l' || l.lot || '-' || l.token;
+            b.attempt := l.attempts;
+            RETURN b;
+        ELSIF b.tids IS NULL THEN
+            -- Not to be had now: as if it had not been taken.
+            UPDATE @schema@.group_lots AS k
+            SET until = '-infinity', attempts = k.attempts - 1, taken = 0, token = 0
+            WHERE k.group_id = g.group_id AND k.lot = l.lot;
+            after := l.lot;
+        ELSE
+            PERFORM @schema@.group_lot_ack(g, l.lot, l.token, b.hi);
+        END IF;
+    END LOOP;
+END
+$howdah$;
+
+-- group_spent(g, l, seq bigint) -> text
+--
+-- The one event of a page has ended the lease of each member that had it, as often as it may be tried: it fails for
+-- good (see group_fail()), and the lot goes on after it.
+-- Writes: group_lots; see group_fail().
+CREATE OR REPLACE FUNCTION @schema@.group_spent(g @schema@.group_state, l @schema@.group_lots, seq bigint) RETURNS text
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    r       @schema@.group_retries;
+    outcome text;
+    victim  record;
+BEGIN
+    SELECT e.global_sequence AS seq, e.stream INTO victim FROM @schema@.events AS e WHERE e.ctid = l.tids[l.pos + 1];
+    IF FOUND AND NOT EXISTS (SELECT FROM @schema@.group_retries AS k WHERE k.group_id = g.group_id AND k.stream = victim.stream) THEN
+        outcome := @schema@.group_fail(g, victim.seq, CASE WHEN g.by_stream THEN victim.stream END, victim.seq, l.attempts - 1,
+                                       format('the lease ran out, after %s tries', l.attempts - 1), NULL, r);
+    END IF;
+    PERFORM @schema@.group_lot_ack(g, l.lot, l.token, seq);
+    RETURN outcome;
+END
+$howdah$;
+
+-- group_adopt(g) -> group_state
+--
+-- The group goes to the place of its subscription's row, and takes it from whoever might run it alone (I9 of 0007_groups).
+-- Errors: UH003 a process runs it.
+-- Writes: subscriptions, groups; see group_place().
+CREATE OR REPLACE FUNCTION @schema@.group_adopt(INOUT g @schema@.group_state)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    s @schema@.subscriptions;
+BEGIN
+    PERFORM FROM @schema@.groups AS k WHERE k.group_id = g.group_id FOR NO KEY UPDATE;
+    SELECT k.* INTO s FROM @schema@.subscriptions AS k WHERE k.subscriber_id = g.subscriber_id FOR UPDATE;
+    IF s.lease_until IS DISTINCT FROM 'infinity' AND NOT @schema@.subscription_is_free(s) THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH003', MESSAGE = format('a process runs the subscription %s', g.subscriber_id),
+            HINT = 'stop it first: only a subscription that nobody runs can be shared';
+    END IF;
+    IF s.token <> (SELECT k.token FROM @schema@.groups AS k WHERE k.group_id = g.group_id) OR s.lease_until IS DISTINCT FROM 'infinity' THEN
+        PERFORM @schema@.group_place(g, s.high, s.outstanding || ARRAY(
+            SELECT least(s.still[i], s.high) FROM generate_series(1, cardinality(s.still)) AS i
+            WHERE s.still[i - 1 + i % 2] <= s.high));
+        UPDATE @schema@.groups AS k SET token = s.token WHERE k.group_id = g.group_id;
+        UPDATE @schema@.subscriptions AS k SET owner = '(shared)', lease_until = 'infinity' WHERE k.subscriber_id = g.subscriber_id;
+    END IF;
+    g := @schema@.group_of(g.subscriber_id);
+END
+$howdah$;
+
+-- group_fetch(subscriber, max_count, member, lease, acked) -> group_batch
+--
+-- What fetch() does, but for reading the events: that takes a later statement, which sees all that was dealt.
+-- Errors, reads, writes: see fetch().
+CREATE OR REPLACE FUNCTION @schema@.group_fetch(
+    subscriber text, max_count integer, member text, lease interval, acked text) RETURNS @schema@.group_batch
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+AS $howdah$
+DECLARE
+    g        @schema@.group_state := @schema@.group_of(subscriber);
+    lease_ms constant bigint := extract(epoch FROM lease) * 1000;
+    b        @schema@.group_batch;
+BEGIN
+    IF max_count IS NULL OR max_count < 1 OR max_count > 10000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'max_count: must be 1 to 10000';
+    END IF;
+    IF lease_ms IS NULL OR lease_ms < 1 OR lease_ms > 86400000 THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'lease: must be 1 ms to 24 hours';
+    END IF;
+    IF octet_length(member) > 255 THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH006',
+            MESSAGE = format('member: must have at most 255 bytes, in %s bytes', octet_length(member));
+    END IF;
+    IF NOT g.sound THEN
+        g := @schema@.group_mend(g);
+    END IF;
+    IF NOT g.in_place THEN
+        g := @schema@.group_adopt(g);
+    END IF;
+    IF acked IS NOT NULL AND NOT @schema@.group_ack(g, acked, NULL) THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH007', MESSAGE = 'the lease of the batch is lost: another member has its events',
+            HINT = 'roll back what was done for it, and fetch again';
+    END IF;
+    IF g.status <> 'active' THEN
+        RETURN NULL;
+    END IF;
+    b := @schema@.group_take(g, max_count, member, lease_ms);
+    IF b.token IS NULL THEN
+        PERFORM @schema@.group_wake_dead_letters(g);
+        PERFORM @schema@.group_deal(g, least(greatest(max_count, 250), 1000));
+        g := @schema@.group_of(subscriber);
+        b := @schema@.group_take(g, max_count, member, lease_ms);
+    END IF;
+    RETURN b;
+END
+$howdah$;
+
+-- group_moved(subscriber text, b) -> boolean
+--
+-- Some events of a batch were not where they should be.  True: they were purged since the batch was taken, and its lot
+-- knows their new places.  False: they are gone.
+-- Reads: group_lots.
+CREATE OR REPLACE FUNCTION @schema@.group_moved(subscriber text, b @schema@.group_batch) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    g constant @schema@.group_state := @schema@.group_of(subscriber);
+    t constant record := @schema@.group_token_parts(b.token);
+BEGIN
+    RETURN NOT EXISTS (SELECT FROM @schema@.group_lots AS l
+                       WHERE t.kind = 'l' AND l.group_id = g.group_id AND l.lot = t.number AND l.tids @> b.tids);
+END
+$howdah$;
+
+-- fetch(subscriber, max_count, member, lease, acked) -> token, attempt and the columns of all_events
+--
+-- Takes the next batch of a shared subscription: up to max_count events, in the order of their numbers, all with
+-- the same token.  They are this member's until the lease ends, unless ack(), nack() or extend_lease() is called
+-- with the token before.  No rows: there is nothing to do now.
+--
+--   member  a name for people, as in "howdah sub show"
+--   acked   the token of the batch before: acks it first, in the same transaction.  When that token is stale,
+--           the call fails with UH007, and nothing has happened.
+--
+-- attempt is above 1 for events that were taken before.  Commit before you handle the events: only then is the
+-- attempt counted, and other members go on meanwhile.  Whoever has nothing to do waits for a notification:
+-- LISTEN to channel(type), or to channel() when the pattern has a wildcard, then fetch() once more, then wait.
+-- Errors: UH003, UH004, UH006, UH007.
+-- Reads: groups, subscriptions, events, dead_letters.  Writes: see group_take(), group_deal().
+CREATE OR REPLACE FUNCTION @schema@.fetch(
+    subscriber text, max_count integer DEFAULT 100, member text DEFAULT NULL, lease interval DEFAULT '30 seconds',
+    acked text DEFAULT NULL)
+RETURNS TABLE (token text, attempt integer, global_sequence bigint, id uuid, stream text, version bigint, type text,
+               data json, bytes bytea, content_type text, headers json, correlation_id text, causation_id uuid,
+               actor text, valid_time timestamptz, recorded_at timestamptz, family uuid, revision integer,
+               corrects uuid, reason text, schema_version integer, retracts boolean, purged boolean)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER ROWS 100
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_sort = off
+AS $howdah$
+#variable_conflict use_column
+DECLARE
+    b @schema@.group_batch := @schema@.group_fetch(subscriber, max_count, member, lease, acked);
+    n bigint;
+BEGIN
+    RETURN QUERY
+    SELECT b.token, b.attempt, e.global_sequence, e.id, e.stream::text, e.version::bigint, e.type::text, e.data, e.bytes,
+           e.content_type, e.headers, e.correlation_id, e.causation_id, e.actor, coalesce(e.valid_time, e.recorded_at),
+           e.recorded_at, coalesce(e.family, e.id), e.revision, e.corrects, e.reason, e.schema_version,
+           coalesce(e.retracts, false), e.purge IS NOT NULL
+    FROM @schema@.events AS e
+    WHERE e.ctid = ANY (b.tids) AND e.global_sequence BETWEEN b.lo AND b.hi
+    ORDER BY e.global_sequence;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    IF (CASE WHEN n < cardinality(b.tids) THEN @schema@.group_moved(subscriber, b) END) THEN
+        RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'events of the batch were purged while it was taken',
+            HINT = 'nothing has happened: fetch again';
+    END IF;
+END
+$howdah$;

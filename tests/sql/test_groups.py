@@ -1,0 +1,620 @@
+#!/usr/bin/env python3
+"""Groups: members that know nothing but the SQL functions share a subscription, each stream in order."""
+import random
+import sys
+
+from bus import Bus, Refused, command, run
+from session import sessions, until
+
+bus = Bus("groups")
+LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
+serial = 0
+
+
+def fresh():
+    """The name of a group, and the prefix of streams and types, that no other test has."""
+    global serial
+    serial += 1
+    return "g%d" % serial
+
+
+def append(name, streams, rounds=1):
+    """Events of these streams in turn, type NAME.made; returns nothing."""
+    bus.sql("SELECT {}.append('%s:' || x.s, '%s.made') FROM (SELECT u.s FROM generate_series(1, %d) AS i,"
+            " unnest(ARRAY[%s]) WITH ORDINALITY AS u(s, o) ORDER BY i, u.o) AS x" % (name, name, rounds, ", ".join("'%s'" % s for s in streams)))
+
+
+def subscribe(name, arguments=""):
+    assert bus.one("SELECT {}.subscribe('%s', pattern => '%s.made'%s)" % (name, name, arguments)) == "t"
+
+
+class Event(tuple):
+    """token, attempt, sequence, stream without its prefix, version."""
+    token, attempt, sequence, stream, version = (property(lambda self, i=i: self[i]) for i in range(5))
+
+
+def fetch(name, n=100, session=None, arguments=""):
+    rows = (session or bus).sql(
+        "SELECT token, attempt, global_sequence, split_part(stream, ':', 2), version"
+        " FROM {}.fetch('%s', %d%s)" % (name, n, arguments))
+    return [Event((token, int(attempt), int(sequence), stream, int(version)))
+            for token, attempt, sequence, stream, version in rows]
+
+
+def ack(name, token, upto=None, session=None):
+    return (session or bus).one("SELECT {}.ack('%s', '%s'%s)" % (name, token, ", %d" % upto if upto else "")) == "t"
+
+
+def nack(name, event, error="no", after="NULL", session=None):
+    return (session or bus).one("SELECT {}.group_nack('%s', '%s', %d, '%s', %s)"
+                                % (name, event.token, event.sequence, error, after))
+
+
+def drain(name, n=100, session=None):
+    """All that comes, acked: stream and version, in the order in which it came."""
+    got = []
+    while True:
+        batch = fetch(name, n, session)
+        if not batch:
+            return got
+        got += [(e.stream, e.version) for e in batch]
+        assert ack(name, batch[0].token, session=session)
+
+
+def in_order(got):
+    """Each stream from version 1 on, without a gap, each event once; returns how many."""
+    seen = {}
+    for stream, version in got:
+        assert version == seen.get(stream, 0) + 1, (stream, version, seen.get(stream))
+        seen[stream] = version
+    return len(got)
+
+
+def expire(name):
+    """The leases of all batches that are out end now."""
+    bus.sql("UPDATE {}.group_lots SET until = clock_timestamp() - interval '1 second' WHERE taken > 0;"
+            "UPDATE {}.group_retries SET until = clock_timestamp() - interval '1 second' WHERE taken > 0")
+
+
+def holes():
+    return int(bus.one("SELECT count(*) FROM {}.group_holes"))
+
+
+# ---- taking and acking
+
+
+def every_event_comes_once_and_each_stream_in_order():
+    name = fresh()
+    append(name, "abcdefg", 30)
+    subscribe(name)
+    for n in (7, 100):
+        bus.sql("SELECT {}.subscription_reset('%s', 'start')" % name)
+        assert in_order(drain(name, n)) == 210
+    assert fetch(name) == []
+    append(name, "az")
+    assert sorted(drain(name)) == [("a", 31), ("z", 1)]
+    assert bus.one("SELECT high = (SELECT max(global_sequence) FROM {}.events) FROM {}.group_places AS p"
+                   " JOIN {}.groups USING (group_id) WHERE subscriber_id = '%s'" % name) == "t"
+
+
+def members_work_at_the_same_time_and_never_on_the_same_stream():
+    name = fresh()
+    append(name, [str(i) for i in range(60)], 10)
+    subscribe(name)
+    got, out = [], {}
+    dice = random.Random(7)
+    with sessions(bus.url, 4) as members:
+        while len(got) < 600:
+            i = dice.randrange(4)
+            if i in out:
+                batch = out.pop(i)
+                got += [(e.stream, e.version) for e in batch]
+                assert ack(name, batch[0].token, session=members[i])
+                continue
+            batch = fetch(name, dice.choice((1, 5, 50)), members[i], ", 'member %d'" % i)
+            if batch:
+                out[i] = batch
+                streams = [{e.stream for e in b} for b in out.values()]
+                assert sum(map(len, streams)) == len(set().union(*streams)), streams
+    assert in_order(got) == 600
+
+
+def a_stale_token_changes_nothing_and_is_told():
+    name = fresh()
+    append(name, "a", 4)
+    subscribe(name)
+    old = fetch(name)
+    expire(name)
+    new = fetch(name)
+    assert [e.sequence for e in new] == [old[0].sequence] and new[0].attempt == 2
+    before = bus.sql("SELECT * FROM {}.group_lots")
+    assert not ack(name, old[0].token)
+    assert not ack(name, old[0].token, old[1].sequence)
+    assert nack(name, old[0]) == "lost"
+    assert bus.one("SELECT {}.nack('%s', '%s', %d)" % (name, old[0].token, old[0].sequence)) == "f"
+    assert bus.one("SELECT {}.extend_lease('%s', '%s')" % (name, old[0].token)) == "f"
+    assert bus.one("SELECT {}.release_batch('%s', '%s')" % (name, old[0].token)) == "f"
+    assert bus.refuses("SELECT {}.fetch('%s', acked => '%s')" % (name, old[0].token), "UH007").message.startswith("the lease")
+    assert bus.sql("SELECT * FROM {}.group_lots") == before
+    assert ack(name, new[0].token)
+    assert not ack(name, new[0].token)
+
+
+def a_part_of_a_batch_is_acked_and_the_rest_stays_leased():
+    name = fresh()
+    append(name, "a", 5)
+    subscribe(name)
+    batch = fetch(name)
+    assert ack(name, batch[0].token, batch[1].sequence)
+    assert fetch(name) == []
+    assert ack(name, batch[0].token, batch[1].sequence)
+    expire(name)
+    again = fetch(name)
+    assert [e.version for e in again] == [3]
+    assert ack(name, again[0].token)
+    assert drain(name) == [("a", 4), ("a", 5)]
+
+
+def an_ack_and_the_next_batch_are_one_call():
+    name = fresh()
+    append(name, "a", 5)
+    subscribe(name)
+    first = fetch(name, 2)
+    second = fetch(name, 2, arguments=", acked => '%s'" % first[0].token)
+    assert [e.version for e in first + second] == [1, 2, 3, 4]
+    assert not ack(name, first[0].token)
+    assert ack(name, second[0].token)
+    assert drain(name) == [("a", 5)]
+
+
+def a_batch_that_is_given_back_is_free_and_no_attempt_counts():
+    name = fresh()
+    append(name, "a", 3)
+    subscribe(name)
+    batch = fetch(name, 2)
+    assert bus.one("SELECT {}.release_batch('%s', '%s')" % (name, batch[0].token)) == "t"
+    again = fetch(name)
+    assert [(e.version, e.attempt) for e in again] == [(1, 1), (2, 1), (3, 1)]
+    assert bus.one("SELECT {}.extend_lease('%s', '%s', '1 hour')" % (name, again[0].token)) == "t"
+    assert bus.sql("SELECT member, batches, events, oldest_age_s >= 0 FROM {}.group_members('%s')" % name) == [("", "1", "3", "t")]
+    assert ack(name, again[0].token)
+    assert bus.sql("SELECT * FROM {}.group_members('%s')" % name) == []
+
+
+def an_ack_in_the_callers_transaction_is_undone_with_it():
+    name = fresh()
+    append(name, "a", 2)
+    subscribe(name)
+    with sessions(bus.url, 2) as (one, other):
+        batch = fetch(name, session=one)
+        one.sql("BEGIN")
+        assert ack(name, batch[0].token, session=one)
+        assert fetch(name, session=other) == []
+        one.sql("ROLLBACK")
+        assert ack(name, batch[0].token, session=one)
+        assert fetch(name, session=other) == []
+
+
+def a_lane_whose_member_is_slow_has_few_lots():
+    name = fresh()
+    append(name, "a")
+    subscribe(name)
+    slow = fetch(name)
+    for _ in range(20):
+        append(name, "a")
+        assert fetch(name) == []
+    assert bus.one("SELECT count(*) FROM {}.group_lots JOIN {}.groups USING (group_id) WHERE subscriber_id = '%s'" % name) == "2"
+    assert ack(name, slow[0].token)
+    assert drain(name, 7) == [("a", i) for i in range(2, 22)]
+
+
+# ---- failures
+
+
+def a_failed_event_holds_up_only_its_stream():
+    name = fresh()
+    append(name, "ab", 4)
+    subscribe(name, ", lanes => 1, retry_delay => '0'")
+    batch = fetch(name, 4)
+    assert nack(name, batch[0], "broken") == "retry"
+    assert nack(name, batch[2]) == "waits"
+    assert ack(name, batch[0].token)
+    bus.sql("UPDATE {}.group_retries SET due = now() + interval '1 hour'")
+    assert [(e.stream, e.version) for e in fetch(name, 4)] == [("b", 3), ("b", 4)]
+    bus.sql("UPDATE {}.group_retries SET due = now()")
+    retry = fetch(name, 4)
+    assert [(e.stream, e.version, e.attempt) for e in retry] == [("a", 1, 2)]
+    assert ack(name, retry[0].token)
+    rest = fetch(name, 10)
+    assert [(e.stream, e.version, e.attempt) for e in rest] == [("a", 2, 1), ("a", 3, 1), ("a", 4, 1)]
+    assert nack(name, rest[1]) == "retry"
+    assert [(e.version, e.attempt) for e in fetch(name, 10)] == [(3, 2)]
+
+
+def after_the_last_retry_the_event_is_a_dead_letter_and_its_stream_goes_on():
+    name = fresh()
+    append(name, "a", 3)
+    subscribe(name, ", max_retries => 1, retry_delay => '0'")
+    batch = fetch(name)
+    assert nack(name, batch[0], "first") == "retry"
+    assert ack(name, batch[0].token)
+    retry = fetch(name)
+    assert nack(name, retry[0], "second") == "dead"
+    assert bus.sql("SELECT state, retry_count, error_message, version FROM {}.dead_letters WHERE subscriber_id = '%s'" % name) == [
+        ("dead", "2", "second", "1")]
+    assert drain(name) == [("a", 2), ("a", 3)]
+    bus.sql("UPDATE {}.dead_letters SET state = 'redrive' WHERE subscriber_id = '%s'" % name)
+    redrive = fetch(name)
+    assert [(e.version, e.attempt) for e in redrive] == [(1, 3)]
+    assert nack(name, redrive[0], "third") == "dead"
+    bus.sql("UPDATE {}.dead_letters SET state = 'redrive' WHERE subscriber_id = '%s'" % name)
+    assert drain(name) == [("a", 1)]
+    assert bus.sql("SELECT state, retry_count, redrives FROM {}.dead_letters WHERE subscriber_id = '%s'" % name) == [("redriven", "4", "2")]
+    assert drain(name) == []
+
+
+def a_held_stream_waits_for_a_person():
+    for decision in ("redrive", "discarded"):
+        name = fresh()
+        append(name, "ab", 3)
+        subscribe(name, ", max_retries => 0, on_fail => 'hold', lanes => 1")
+        batch = fetch(name, 2)
+        assert nack(name, batch[0]) == "held"
+        assert ack(name, batch[0].token)
+        got = drain(name)
+        assert got == [("b", 2), ("b", 3)], got
+        append(name, "ab")
+        assert drain(name) == [("b", 4)]
+        bus.sql("UPDATE {}.dead_letters SET state = '%s', resolved_at = CASE '%s' WHEN 'discarded' THEN now() END"
+                " WHERE subscriber_id = '%s'" % (decision, decision, name))
+        assert drain(name, 2) == ([("a", 1)] if decision == "redrive" else []) + [("a", 2), ("a", 3), ("a", 4)]
+        append(name, "a")
+        assert drain(name) == [("a", 5)]
+
+
+def a_closed_group_halts_until_it_is_resumed():
+    name = fresh()
+    append(name, "ab", 2)
+    subscribe(name, ", max_retries => 0, on_fail => 'closed', lanes => 1")
+    batch = fetch(name)
+    assert nack(name, batch[0], "stop") == "halted"
+    assert bus.sql("SELECT status, reason LIKE '%%stop' FROM {}.subscriptions WHERE subscriber_id = '%s'" % name) == [("halted", "t")]
+    assert fetch(name) == []
+    assert ack(name, batch[0].token)
+    bus.sql("SELECT {}.subscription_resume('%s')" % name)
+    assert drain(name) == [("a", 1), ("a", 2)]
+
+
+def events_of_a_member_that_vanished_are_tried_one_by_one():
+    name = fresh()
+    append(name, "a", 4)
+    subscribe(name, ", max_retries => 1")
+    fetch(name, 3)
+    expire(name)
+    assert [(e.version, e.attempt) for e in fetch(name)] == [(1, 2)]  # it kills its member again
+    expire(name)
+    second = fetch(name)
+    assert [(e.version, e.attempt) for e in second] == [(2, 2)]
+    assert ack(name, second[0].token)
+    assert bus.sql("SELECT version, error_message FROM {}.dead_letters WHERE subscriber_id = '%s'" % name) == [
+        ("1", "the lease ran out, after 2 tries")]
+    third = fetch(name)
+    assert [(e.version, e.attempt) for e in third] == [(3, 2)]
+    assert ack(name, third[0].token)
+    assert [(e.version, e.attempt) for e in fetch(name)] == [(4, 1)]
+
+
+def a_retry_whose_member_vanished_counts():
+    name = fresh()
+    append(name, "a", 2)
+    subscribe(name, ", max_retries => 2, retry_delay => '0'")
+    batch = fetch(name)
+    assert nack(name, batch[0]) == "retry"
+    assert ack(name, batch[0].token)
+    for attempt in (2, 3):
+        assert [(e.version, e.attempt) for e in fetch(name)] == [(1, attempt)]
+        expire(name)
+    assert drain(name) == [("a", 2)]
+    assert bus.one("SELECT retry_count FROM {}.dead_letters WHERE subscriber_id = '%s'" % name) == "3"
+
+
+def without_a_key_a_failed_event_holds_nothing_up():
+    name = fresh()
+    append(name, "a", 4)
+    subscribe(name, ", key => 'none', retry_delay => '0', lanes => 1")
+    batch = fetch(name, 2)
+    assert nack(name, batch[0], after="60000") == "retry"
+    expire(name)
+    assert [e.version for e in fetch(name)] == [2]
+    expire(name)
+    bus.sql("UPDATE {}.group_retries SET due = now()")
+    assert sorted(drain(name)) == [("a", i) for i in (1, 2, 3, 4)]
+
+
+# ---- late commits
+
+
+def what_commits_late_is_delivered_and_what_was_rolled_back_is_not_waited_for():
+    for prepared in (False, True):
+        name = fresh()
+        subscribe(name)
+        with sessions(bus.url, 3) as (late, never, member):
+            late.sql("BEGIN; SELECT {}.append('%s:late', '%s.made'); SELECT {}.append('%s:a', '%s.made')" % ((name,) * 4))
+            never.sql("BEGIN; SELECT {}.append('%s:never', '%s.made')" % (name, name))
+            append(name, "b", 3)
+            assert drain(name, session=member) == [("b", 1), ("b", 2), ("b", 3)]
+            assert holes() >= 1
+            if prepared:
+                late.sql("PREPARE TRANSACTION '%s'" % name)
+            never.sql("ROLLBACK")
+            append(name, "b", 2)
+            assert drain(name, session=member) == [("b", 4), ("b", 5)]
+            late.sql("COMMIT PREPARED '%s'" % name if prepared else "COMMIT")
+            append(name, "ac")
+            got = []
+            until(lambda: got.extend(drain(name, session=member)) or len(got) >= 4, "all of it")
+            assert sorted(got) == [("a", 1), ("a", 2), ("c", 1), ("late", 1)]
+            assert got.index(("a", 1)) < got.index(("a", 2))
+            until(lambda: fetch(name, session=member) == [] and holes() == 0, "no hole is left")
+
+
+def an_idle_appender_does_not_keep_numbers_alive_that_were_drawn_after_it():
+    name = fresh()
+    subscribe(name)
+    with sessions(bus.url, 2) as (idle, other):
+        idle.sql("BEGIN; SELECT {}.append('%s:idle', '%s.made')" % (name, name))
+        for _ in range(20):
+            other.sql("BEGIN; SELECT {}.append('%s:x', '%s.made'); ROLLBACK" % (name, name))
+            append(name, "b")
+            drain(name)
+        until(lambda: fetch(name) == [] and holes() == 1, "one hole is left")
+        idle.sql("COMMIT")
+        assert drain(name) == [("idle", 1)]
+        until(lambda: fetch(name) == [] and holes() == 0, "no hole is left")
+
+
+def strict_order_waits_for_a_missing_number():
+    name = fresh()
+    subscribe(name, ", ordering => 'strict'")
+    with sessions(bus.url, 1) as (late,):
+        late.sql("BEGIN; SELECT {}.append('%s:late', '%s.made')" % (name, name))
+        append(name, "b")
+        for _ in range(3):
+            bus.sql("SELECT {}.log_look(0)")
+            assert fetch(name) == []
+        late.sql("COMMIT")
+        bus.sql("SELECT {}.log_look(0)")
+        got = [(e.stream, e.version) for e in fetch(name)] + [(e.stream, e.version) for e in fetch(name)]
+        assert sorted(got) == [("b", 1), ("late", 1)]
+
+
+def a_gap_timeout_gives_a_number_up_and_records_it():
+    name = fresh()
+    subscribe(name, ", gap_policy => 'timeout', gap_timeout => '1 ms'")
+    with sessions(bus.url, 1) as (late,):
+        late.sql("BEGIN; SELECT {}.append('%s:late', '%s.made')" % (name, name))
+        append(name, "b")
+        assert drain(name) == [("b", 1)]
+        until(lambda: fetch(name) == [] and holes() == 0, "the number is given up")
+        assert bus.one("SELECT last_sequence - first_sequence FROM {}.skips WHERE subscriber_id = '%s'" % name) == "0"
+        late.sql("COMMIT")
+        append(name, "b")
+        assert drain(name) == [("b", 2)]
+
+
+def nothing_is_lost_in_any_isolation_level():
+    for level in LEVELS:
+        name = fresh()
+        subscribe(name)
+        got = []
+        dice = random.Random(level)
+        with sessions(bus.url, 4) as (*writers, member):
+            open_ones = {}
+            written = 0
+            for step in range(120):
+                i = dice.randrange(3)
+                if i in open_ones and dice.random() < 0.6:
+                    writers[i].sql(open_ones.pop(i))
+                elif i not in open_ones:
+                    rolls_back = dice.random() < 0.3
+                    writers[i].sql("BEGIN; SELECT {}.append('%s:%d', '%s.made')" % (name, i, name))
+                    open_ones[i] = "ROLLBACK" if rolls_back else "COMMIT"
+                    written += not rolls_back
+                try:
+                    member.sql("BEGIN ISOLATION LEVEL " + level)
+                    batch = fetch(name, 5, member)
+                    if batch:
+                        assert ack(name, batch[0].token, session=member)
+                    member.sql("COMMIT")
+                    got += [(e.stream, e.version) for e in batch]
+                except Refused as refused:
+                    assert refused.state == "40001", refused
+                    member.sql("ROLLBACK")
+            for i, end in open_ones.items():
+                writers[i].sql(end)
+            until(lambda: got.extend(drain(name)) or len(got) >= written, "%s: all of it" % level)
+        assert in_order(got) == written
+        until(lambda: fetch(name) == [] and holes() == 0, "no hole is left")
+
+
+# ---- rows that move
+
+
+def a_table_that_is_written_anew_loses_and_repeats_nothing():
+    name = fresh()
+    append(name, "a", 10)
+    subscribe(name)
+    batch = fetch(name, 3)
+    assert ack(name, batch[0].token)
+    out = fetch(name, 3)
+    bus.sql("VACUUM FULL {}.events")
+    assert ack(name, out[0].token)
+    assert drain(name, 3) == [("a", i) for i in range(7, 11)]
+
+
+def a_purged_event_is_delivered_as_purged():
+    name = fresh()
+    append(name, "ab", 5)
+    subscribe(name, ", lanes => 1")
+    batch = fetch(name, 2)
+    bus.sql("SELECT {}.purge_events(stream => '%s:a', reason => 'r')" % name)
+    assert ack(name, batch[0].token)
+    rows = bus.sql("SELECT split_part(stream, ':', 2), version, purged FROM {}.fetch('%s')" % name)
+    assert rows == [(s, str(v), "t" if s == "a" else "f") for v in (2, 3, 4, 5) for s in "ab"], rows
+
+
+# ---- looking after it
+
+
+def patterns_streams_and_originals_are_filters():
+    name = fresh()
+    bus.sql("SELECT {}.append('%s:' || (i %% 2), '%s.' || (CASE i %% 3 WHEN 0 THEN 'x' WHEN 1 THEN 'y.z' ELSE 'w' END))"
+            " FROM generate_series(1, 60) AS i" % (name, name))
+    bus.sql("SELECT {}.correct(e.id, '1', reason => 'r') FROM {}.events AS e WHERE stream = '%s:1' LIMIT 1" % name)
+    for i, (arguments, where) in enumerate((
+            ("pattern => '%s.x'" % name, "type = '%s.x'" % name),
+            ("pattern => '%s.*'" % name, "type ~ '^%s[.][^.]+$'" % name),
+            ("pattern => '%s.>'" % name, "type ~ '^%s[.]'" % name),
+            ("stream => '%s:1'" % name, "stream = '%s:1'" % name),
+            ("stream => '%s:1', originals => true" % name, "stream = '%s:1' AND revision = 1" % name),
+            ("pattern => '%s.x', stream => '%s:1'" % (name, name), "type = '%s.x' AND stream = '%s:1'" % (name, name)))):
+        group = "%s-%d" % (name, i)
+        bus.sql("SELECT {}.subscribe('%s', %s)" % (group, arguments))
+        got = []
+        while batch := fetch(group):
+            got += [e.sequence for e in batch]
+            assert ack(group, batch[0].token)
+        assert sorted(got) == [int(n) for n in bus.column(
+            "SELECT global_sequence FROM {}.events WHERE %s ORDER BY 1" % where)], arguments
+
+
+def a_group_starts_where_it_is_told_and_is_paused_reset_and_removed():
+    name = fresh()
+    append(name, "a", 5)
+    end = int(bus.one("SELECT max(global_sequence) FROM {}.events"))
+    subscribe(name, ", start => '%d'" % (end - 2))
+    assert bus.one("SELECT {}.subscribe('%s')" % name) == "f"
+    batch = fetch(name)
+    assert [e.version for e in batch] == [4, 5]
+    bus.refuses("SELECT {}.subscription_remove('%s')" % name, "UH003", "members have batches")
+    bus.sql("SELECT {}.subscription_reset('%s', 'end')" % name)
+    assert not ack(name, batch[0].token)
+    append(name, "a")
+    bus.sql("SELECT {}.subscription_pause('%s', 'tea')" % name)
+    assert fetch(name) == []
+    bus.sql("SELECT {}.subscription_resume('%s')" % name)
+    assert drain(name) == [("a", 6)]
+    bus.sql("SELECT {}.subscription_remove('%s')" % name)
+    bus.refuses_all(("SELECT * FROM {}.fetch('%s')" % name, "UH004", "there is no subscription"),
+                    ("SELECT {}.subscription_pause('%s')" % name, "UH004", None))
+
+
+def a_subscription_of_one_process_becomes_shared_where_it_is():
+    name = fresh()
+    append(name, "a", 4)
+    words = ("subscribe", name, "--pattern", name + ".made", "--max", "2")
+    assert len(command(*words, url=bus.url).splitlines()) == 2
+    with sessions(bus.url, 1) as (runs,):
+        runs.sql("SELECT pg_advisory_lock(('x' || substr(md5('%s'), 1, 8))::bit(32)::int,"
+                 " ('x' || substr(md5('%s'), 9, 8))::bit(32)::int)" % (name, name))
+        bus.refuses("SELECT {}.subscribe('%s')" % name, "UH003", "a process runs the subscription")
+    until(lambda: bus.one("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2") == "0", "it has ended")
+    assert bus.one("SELECT {}.subscribe('%s')" % name) == "f"
+    assert drain(name) == [("a", 3), ("a", 4)]
+    command("sub", "reset", name, "--to", "0", url=bus.url)
+    assert drain(name) == [("a", 1), ("a", 2), ("a", 3), ("a", 4)]
+    assert command(*words, "--until-caught-up", "--timeout", "300ms", url=bus.url) == ""
+
+
+def a_member_that_sleeps_is_woken_by_an_append():
+    for pattern, channel in (("%s.made", "howdah_events_%s_made"), ("%s.*", "howdah_events")):
+        name = fresh()
+        bus.sql("SELECT {}.subscribe('%s', pattern => '%s')" % (name, pattern % name))
+        with sessions(bus.url, 2) as (member, writer):
+            assert member.one("SELECT {}.subscription_arm('%s')" % name) == channel.replace("%s", name)
+            member.sql('LISTEN "%s"' % channel.replace("%s", name))
+            assert fetch(name, session=member) == []
+            writer.sql("SET howdah.ring = on; SELECT {}.append('%s:a', '%s.made')" % (name, name))
+            until(lambda: any("Asynchronous notification" in row[0] for row in member.sql("SELECT 1")), "a notification")
+            assert [(e.stream, e.version) for e in fetch(name, session=member)] == [("a", 1)]
+
+
+def the_end_of_the_log_is_the_frontier_with_its_holes():
+    name = fresh()
+    with sessions(bus.url, 1) as (late,):
+        late.sql("BEGIN; SELECT {}.append('%s:late', '%s.made')" % (name, name))
+        append(name, "b")
+        subscribe(name, ", start => 'end'")
+        assert fetch(name) == []
+        late.sql("COMMIT")
+        assert drain(name) == [("late", 1)]
+
+
+def a_sequence_below_a_groups_place_is_told():
+    name = fresh()
+    append(name, "a", 3)
+    subscribe(name)
+    drain(name)
+    last = bus.one("SELECT last_value FROM {}.events_global_sequence_seq")
+    assert bus.one("SELECT {}.sequence_problem()") is None
+    bus.sql("DELETE FROM {}.events WHERE stream LIKE '%s:%%'; SELECT setval('{}.events_global_sequence_seq', %s - 3);"
+            "UPDATE {}.proven SET upto = 0" % (name, last))
+    assert bus.one("SELECT {}.sequence_problem()").endswith("it is at %d, and numbers up to %s are done" % (int(last) - 3, last))
+    bus.sql("SELECT setval('{}.events_global_sequence_seq', %s)" % last)
+    assert bus.one("SELECT {}.sequence_problem()") is None
+
+
+def bad_input_is_refused_with_field_rule_and_length():
+    name = fresh()
+    subscribe(name)
+    s = "SELECT {}.subscribe('x'%s)"
+    bus.refuses_all(
+        ("SELECT {}.subscribe('')", "UH006", "^subscriber_id: must have 1 to 255 bytes, in 0 bytes$"),
+        ("SELECT {}.subscribe(repeat('x', 256))", "UH006", "in 256 bytes$"),
+        ("SELECT {}.subscribe(E'a\\nb')", "UH006", "^subscriber_id: must not contain control characters, in 3 bytes$"),
+        (s % ", pattern => 'a..b'", "UH006", "^pattern: "),
+        (s % ", start => 'then'", "UH006", "^start: must be start, end or a number, in 4 bytes$"),
+        (s % ", key => 'x'", "UH006", "^key: must be stream or none$"),
+        (s % ", on_fail => 'x'", "UH006", "^on_fail: "),
+        (s % ", ordering => 'x'", "UH006", "^ordering: "),
+        (s % ", gap_policy => 'x'", "UH006", "^gap_policy: "),
+        (s % ", max_retries => -1", "UH006", "^max_retries: "),
+        (s % ", retry_delay => '-1 s'", "UH006", "^retry_delay: "),
+        (s % ", lanes => 3", "UH006", "^lanes: must be a power of two, 1 to 1024$"),
+        ("SELECT {}.fetch('%s', 0)" % name, "UH006", "^max_count: must be 1 to 10000$"),
+        ("SELECT {}.fetch('%s', lease => '0')" % name, "UH006", "^lease: "),
+        ("SELECT {}.fetch('%s', member => repeat('x', 256))" % name, "UH006", "^member: .* in 256 bytes$"),
+        ("SELECT {}.ack('%s', 'x')" % name, "UH006", "^token: .* in 1 bytes$"),
+        ("SELECT {}.ack('%s', NULL)" % name, "UH006", "^token: "),
+        ("SELECT {}.ack('nobody', 'l1-1')", "UH004", "^there is no subscription nobody$"))
+    assert bus.one("SELECT count(*) FROM {}.subscriptions WHERE subscriber_id = 'x'") == "0"
+
+
+def an_event_of_another_batch_cannot_be_failed():
+    name = fresh()
+    append(name, "ab")
+    subscribe(name)
+    one, other = fetch(name), fetch(name)
+    bus.refuses("SELECT {}.nack('%s', '%s', %d)" % (name, one[0].token, other[0].sequence), "UH006", "is not in the batch")
+
+
+if __name__ == "__main__":
+    sys.exit(run([
+        every_event_comes_once_and_each_stream_in_order, members_work_at_the_same_time_and_never_on_the_same_stream,
+        a_stale_token_changes_nothing_and_is_told, a_part_of_a_batch_is_acked_and_the_rest_stays_leased,
+        an_ack_and_the_next_batch_are_one_call, a_batch_that_is_given_back_is_free_and_no_attempt_counts,
+        an_ack_in_the_callers_transaction_is_undone_with_it, a_lane_whose_member_is_slow_has_few_lots,
+        a_failed_event_holds_up_only_its_stream,
+        after_the_last_retry_the_event_is_a_dead_letter_and_its_stream_goes_on, a_held_stream_waits_for_a_person,
+        a_closed_group_halts_until_it_is_resumed, events_of_a_member_that_vanished_are_tried_one_by_one,
+        a_retry_whose_member_vanished_counts, without_a_key_a_failed_event_holds_nothing_up,
+        what_commits_late_is_delivered_and_what_was_rolled_back_is_not_waited_for,
+        an_idle_appender_does_not_keep_numbers_alive_that_were_drawn_after_it,
+        strict_order_waits_for_a_missing_number, a_gap_timeout_gives_a_number_up_and_records_it,
+        nothing_is_lost_in_any_isolation_level, a_table_that_is_written_anew_loses_and_repeats_nothing,
+        a_purged_event_is_delivered_as_purged, patterns_streams_and_originals_are_filters,
+        a_group_starts_where_it_is_told_and_is_paused_reset_and_removed,
+        a_subscription_of_one_process_becomes_shared_where_it_is,
+        a_member_that_sleeps_is_woken_by_an_append, the_end_of_the_log_is_the_frontier_with_its_holes, a_sequence_below_a_groups_place_is_told,
+        bad_input_is_refused_with_field_rule_and_length,
+        an_event_of_another_batch_cannot_be_failed]))
