@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Groups: members that know nothing but the SQL functions share a subscription, each stream in order."""
+import json
 import random
 import sys
 
@@ -526,6 +527,44 @@ def a_subscription_of_one_process_becomes_shared_where_it_is():
     assert command(*words, "--until-caught-up", "--timeout", "300ms", url=bus.url) == ""
 
 
+def a_group_becomes_a_subscription_of_one_process_where_it_is():
+    """What is in lots, behind a failed event, or missing is delivered; what was handled is not."""
+    name = fresh()
+    append(name, "abc", 4)
+    subscribe(name, ", lanes => 1")
+    with sessions(bus.url, 1) as (late,):
+        late.sql("BEGIN; SELECT {}.append('%s:late', '%s.made')" % (name, name))
+        append(name, "c")
+        batch = fetch(name, 5)
+        assert nack(name, batch[0], after="3600000") == "retry"
+        bus.refuses("SELECT {}.unshare('%s')" % name, "UH003", "members have batches")
+        assert ack(name, batch[0].token)
+        bus.sql("SELECT {}.unshare('%s')" % name)
+        bus.refuses("SELECT {}.fetch('%s')" % name, "UH003", "is not shared")
+        late.sql("COMMIT")
+    out = command("subscribe", name, "--pattern", name + ".made", "--until-caught-up", "--json", url=bus.url)
+    got = [(event["stream"].split(":")[1], event["version"]) for event in map(json.loads, out.splitlines())]
+    assert sorted(got) == sorted([("a", i) for i in (1, 2, 3, 4)] + [("b", 3), ("b", 4)] + [("c", i) for i in (2, 3, 4, 5)]
+                                 + [("late", 1)]), got
+    assert [v for s, v in got if s == "a"] == [1, 2, 3, 4]
+
+
+def members_in_other_isolation_levels_are_told_to_try_again():
+    for level in LEVELS[1:]:
+        name = fresh()
+        append(name, "ab", 3)
+        subscribe(name)
+        with sessions(bus.url, 2) as (old, other):
+            old.sql("BEGIN ISOLATION LEVEL %s; SELECT count(*) FROM {}.events" % level)
+            assert fetch(name, session=other)
+            try:
+                assert fetch(name, session=old) == []
+                raise AssertionError("not refused")
+            except Refused as refused:
+                assert refused.state == "40001", refused
+            old.sql("ROLLBACK")
+
+
 def a_member_that_sleeps_is_woken_by_an_append():
     for pattern, channel in (("%s.made", "howdah_events_%s_made"), ("%s.*", "howdah_events")):
         name = fresh()
@@ -615,6 +654,7 @@ if __name__ == "__main__":
         a_purged_event_is_delivered_as_purged, patterns_streams_and_originals_are_filters,
         a_group_starts_where_it_is_told_and_is_paused_reset_and_removed,
         a_subscription_of_one_process_becomes_shared_where_it_is,
-        a_member_that_sleeps_is_woken_by_an_append, the_end_of_the_log_is_the_frontier_with_its_holes, a_sequence_below_a_groups_place_is_told,
+        a_group_becomes_a_subscription_of_one_process_where_it_is,
+        members_in_other_isolation_levels_are_told_to_try_again, a_member_that_sleeps_is_woken_by_an_append, the_end_of_the_log_is_the_frontier_with_its_holes, a_sequence_below_a_groups_place_is_told,
         bad_input_is_refused_with_field_rule_and_length,
         an_event_of_another_batch_cannot_be_failed]))

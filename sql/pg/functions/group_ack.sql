@@ -198,7 +198,7 @@ BEGIN
     END IF;
     SELECT e.global_sequence AS seq, CASE WHEN g.by_stream THEN e.stream END AS stream,
            CASE WHEN g.by_stream THEN (SELECT max(x.global_sequence) FROM @schema@.events AS x
-                                       WHERE x.ctid = ANY (l.tids[l.pos + 1 : l.pos + l.taken]) AND x.stream = e.stream) END AS upto
+                                       WHERE x.ctid = ANY (l.tids[l.pos + 1 : l.pos + l.taken]) AND x.stream || '' = e.stream) END AS upto
     INTO failed FROM @schema@.events AS e
     WHERE e.global_sequence = group_nack.sequence AND e.global_sequence BETWEEN greatest(l.lo, l.at + 1) AND l.last
       AND hashtext(e.stream) & (g.lanes - 1) = l.lot % g.lanes;

@@ -292,6 +292,40 @@ BEGIN
 END
 $howdah$;
 
+-- group_idle(subscriber) -> group_state
+--
+-- The group, locked, when no member has a batch of it.
+-- Errors: UH003, UH004.
+CREATE OR REPLACE FUNCTION @schema@.group_idle(subscriber text) RETURNS @schema@.group_state
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    g constant @schema@.group_state := @schema@.group_of(subscriber);
+BEGIN
+    PERFORM FROM @schema@.groups AS k WHERE k.group_id = g.group_id FOR UPDATE;
+    IF EXISTS (SELECT FROM @schema@.group_members(subscriber)) THEN
+        RAISE EXCEPTION USING ERRCODE = 'UH003', MESSAGE = format('members have batches of the subscription %s', subscriber),
+            HINT = 'stop them, or wait until their leases end';
+    END IF;
+    RETURN g;
+END
+$howdah$;
+
+-- group_drop(g) -> void: removes what makes a subscription a group.
+-- Writes: groups; see group_place().
+CREATE OR REPLACE FUNCTION @schema@.group_drop(g @schema@.group_state) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+BEGIN
+    PERFORM @schema@.group_place(g, 0, '{}');
+    DELETE FROM @schema@.group_places AS k WHERE k.group_id = g.group_id;
+    DELETE FROM @schema@.group_marks AS k WHERE k.group_id = g.group_id;
+    DELETE FROM @schema@.groups AS k WHERE k.group_id = g.group_id;
+END
+$howdah$;
+
 -- subscription_remove(subscriber) -> void
 --
 -- Removes a shared subscription; its dead letters stay.
@@ -301,19 +335,78 @@ CREATE OR REPLACE FUNCTION @schema@.subscription_remove(subscriber text) RETURNS
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
-DECLARE
-    g constant @schema@.group_state := @schema@.group_of(subscriber);
 BEGIN
-    PERFORM FROM @schema@.groups AS k WHERE k.group_id = g.group_id FOR NO KEY UPDATE;
-    IF EXISTS (SELECT FROM @schema@.group_members(subscriber)) THEN
-        RAISE EXCEPTION USING ERRCODE = 'UH003', MESSAGE = format('members have batches of the subscription %s', subscriber),
-            HINT = 'stop them, or wait until their leases end';
+    PERFORM @schema@.group_drop(@schema@.group_idle(subscriber));
+    DELETE FROM @schema@.skips AS k WHERE k.subscriber_id = subscriber;
+    DELETE FROM @schema@.subscriptions AS k WHERE k.subscriber_id = subscriber;
+END
+$howdah$;
+
+-- group_outstanding(g) -> bigint[]
+--
+-- The numbers up to the group's high that are not handled: in lots, behind failed events, missing.  As ranges: first,
+-- last, first, last ...
+-- Reads: group_lots, group_retries, group_holes, events.
+CREATE OR REPLACE FUNCTION @schema@.group_outstanding(g @schema@.group_state) RETURNS bigint[]
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+SET enable_seqscan = off
+AS $howdah$
+    WITH dealt AS MATERIALIZED (
+        SELECT CASE WHEN l.tids IS NULL THEN @schema@.group_lot_tids(g, l) ELSE l.tids[l.pos + 1 : l.n] END AS tids
+        FROM @schema@.group_lots AS l WHERE l.group_id = g.group_id
+    ), ranges AS (
+        SELECT e.global_sequence AS first, e.global_sequence AS last
+        FROM dealt AS d, unnest(d.tids) AS u(at), @schema@.events AS e WHERE e.ctid = u.at
+        UNION ALL
+        SELECT e.global_sequence, e.global_sequence FROM @schema@.group_retries AS r, @schema@.events AS e
+        WHERE r.group_id = g.group_id AND r.stream IS NOT NULL AND e.stream = r.stream
+          AND e.global_sequence BETWEEN r.sequence AND r.upto
+          AND (r.dead_letter IS NULL OR e.global_sequence > r.sequence) AND @matches@
+        UNION ALL
+        SELECT r.sequence, r.sequence FROM @schema@.group_retries AS r
+        WHERE r.group_id = g.group_id AND r.stream IS NULL AND r.dead_letter IS NULL
+        UNION ALL
+        SELECT h.first, h.last FROM @schema@.group_holes AS h WHERE h.group_id = g.group_id
+    ), islands AS (
+        SELECT min(i.first) AS first, max(i.last) AS last
+        FROM (SELECT x.first, x.last, count(*) FILTER (WHERE x.first > x.reached + 1) OVER (ORDER BY x.first, x.last) AS island
+              FROM (SELECT r.first, r.last, max(r.last) OVER (ORDER BY r.first, r.last
+                                                             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reached
+                    FROM ranges AS r) AS x) AS i
+        GROUP BY i.island
+    )
+    SELECT coalesce(array_agg(u.one ORDER BY u.one), '{}') FROM islands AS i, LATERAL (VALUES (i.first), (i.last)) AS u(one)
+$howdah$;
+
+-- unshare(subscriber) -> void
+--
+-- A shared subscription becomes one of a single process, and goes on where it is: what was not handled is outstanding.
+-- Events that were waiting for a retry are tried as often as new ones.
+-- Errors: UH003 members have batches of it, or it is not shared; UH004.
+-- Writes: subscriptions, groups; see group_place().
+CREATE OR REPLACE FUNCTION @schema@.unshare(subscriber text) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    g    @schema@.group_state := @schema@.group_idle(subscriber);
+    left_over bigint[];
+BEGIN
+    IF NOT g.in_place THEN
+        g := @schema@.group_adopt(g);
     END IF;
-    PERFORM @schema@.group_place(g, 0, '{}');
-    DELETE FROM @schema@.group_places AS k WHERE k.group_id = g.group_id;
-    DELETE FROM @schema@.group_marks AS k WHERE k.group_id = g.group_id;
-    DELETE FROM @schema@.groups AS k WHERE k.group_id = g.group_id;
-    DELETE FROM @schema@.skips AS k WHERE k.subscriber_id = g.subscriber_id;
-    DELETE FROM @schema@.subscriptions AS k WHERE k.subscriber_id = g.subscriber_id;
+    IF NOT g.sound THEN
+        g := @schema@.group_mend(g);
+    END IF;
+    left_over := @schema@.group_outstanding(g);
+    UPDATE @schema@.subscriptions AS s
+    SET high = (SELECT max(p.high) FROM @schema@.group_places AS p WHERE p.group_id = g.group_id), outstanding = left_over,
+        still = '{}', anchor_sequence = 0, anchor_id = NULL, timeline = '', owner = NULL, lease_until = NULL,
+        token = greatest(s.token + 1, nextval(@token_text@::regclass)), updated_at = clock_timestamp()
+    WHERE s.subscriber_id = subscriber;
+    PERFORM @schema@.group_drop(g);
+    PERFORM pg_notify(@schema_text@ || '_control', '');
 END
 $howdah$;

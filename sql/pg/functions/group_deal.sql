@@ -172,6 +172,8 @@ o AS MATERIALIZED (
 CREATE OR REPLACE FUNCTION @schema@.group_deal(g @schema@.group_state, per_lane integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+SET jit = off
+SET enable_sort = off
 AS $howdah$
 DECLARE
     whole   constant boolean := g.type IS NULL AND g.regex IS NULL AND g.stream IS NULL AND NOT g.originals;
@@ -191,7 +193,8 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    SELECT k.* INTO p FROM @schema@.group_places AS k WHERE k.group_id = g.group_id ORDER BY k.deal DESC LIMIT 1;
+    -- Locked: where the snapshot is older than the last deal (REPEATABLE READ), this fails with 40001.
+    SELECT k.* INTO p FROM @schema@.group_places AS k WHERE k.group_id = g.group_id ORDER BY k.deal DESC LIMIT 1 FOR UPDATE;
     holes := EXISTS (SELECT FROM @schema@.group_holes AS h WHERE h.group_id = g.group_id);
     -- Before the rows.  An old look still tells of the history.
     look := @schema@.log_look(CASE WHEN holes OR g.total_order OR NOT whole THEN 20 ELSE 3600000 END);

@@ -1,19 +1,17 @@
--- group_batch: what a member gets.  The events are those at tids, with numbers from lo to hi.
+-- group_batch: what a member gets.  The events are those at tids, with numbers from lo to hi.  is_last: it is the
+-- beginning of a lot of the last deal, so the stock is low.
 DO $howdah$
 BEGIN
-    CREATE TYPE @schema@.group_batch AS (token text, attempt integer, tids tid[], lo bigint, hi bigint);
+    CREATE TYPE @schema@.group_batch AS (token text, attempt integer, tids tid[], lo bigint, hi bigint, is_last boolean);
 EXCEPTION WHEN duplicate_object THEN
     NULL;
 END
 $howdah$;
 
--- group_token() -> bigint: a number that no lease had before, and that nobody can guess (I3 of 0007_groups).
-CREATE OR REPLACE FUNCTION @schema@.group_token() RETURNS bigint
-LANGUAGE sql VOLATILE
-SET search_path = pg_catalog, pg_temp
-AS $howdah$
-    SELECT 1 + floor(random() * 281474976710656)::bigint
-$howdah$;
+-- A number that no lease had before, and that nobody can guess (I3 of 0007_groups).
+/* define @new_token@
+1 + floor(random() * 281474976710656)::bigint
+*/
 
 -- group_wake_dead_letters(g) -> void
 --
@@ -93,7 +91,7 @@ BEGIN
             PERFORM @schema@.group_retry_on(g, r, r.sequence); -- it was removed
             CONTINUE;
         END IF;
-        fresh := @schema@.group_token();
+        fresh := @new_token@;
         UPDATE @schema@.group_retries AS k
         SET attempts = k.attempts + 1, token = fresh, until = clock_timestamp() + lease_ms * interval '1 millisecond',
             taken = cardinality(b.tids), last = b.hi, taken_at = clock_timestamp(), member = group_take_retry.member
@@ -143,7 +141,7 @@ BEGIN
     END IF;
     there := ARRAY(SELECT k.stream FROM @schema@.group_retries AS k
                    WHERE k.group_id = g.group_id AND k.lane = l.lot % g.lanes AND k.stream IS NOT NULL);
-    there := ARRAY(SELECT DISTINCT e.stream FROM @schema@.events AS e WHERE e.ctid = ANY (page) AND e.stream = ANY (there));
+    there := ARRAY(SELECT DISTINCT e.stream FROM @schema@.events AS e WHERE e.ctid = ANY (page) AND e.stream || '' = ANY (there));
     IF there = '{}' THEN
         RETURN;
     END IF;
@@ -153,7 +151,7 @@ BEGIN
     ), waits AS (
         UPDATE @schema@.group_retries AS k
         SET upto = greatest(k.upto, (SELECT max(e.global_sequence) FROM @schema@.events AS e
-                                     WHERE e.ctid = ANY (page) AND e.stream = k.stream))
+                                     WHERE e.ctid = ANY (page) AND e.stream || '' = k.stream))
         FROM locked WHERE k.group_id = g.group_id AND k.retry = locked.retry
         RETURNING k.stream
     )
@@ -181,6 +179,7 @@ AS $howdah$
 DECLARE
     retries constant boolean := EXISTS (SELECT FROM @schema@.group_retries AS k WHERE k.group_id = g.group_id);
     after   bigint;
+    newest  bigint; -- the first lot of the last deal
     l       @schema@.group_lots;
     b       @schema@.group_batch;
     spent   text;
@@ -191,7 +190,8 @@ BEGIN
             RETURN b;
         END IF;
     END IF;
-    SELECT k.floor - 1 INTO after FROM @schema@.group_places AS k WHERE k.group_id = g.group_id ORDER BY k.deal DESC LIMIT 1;
+    SELECT k.floor - 1, k.deal * g.lanes INTO after, newest FROM @schema@.group_places AS k
+    WHERE k.group_id = g.group_id ORDER BY k.deal DESC LIMIT 1;
     LOOP
         -- Materialized: where it were run for each row, it would lock another lot each time.
         WITH c AS MATERIALIZED (
@@ -203,7 +203,7 @@ BEGIN
         )
         UPDATE @schema@.group_lots AS k
         SET until = clock_timestamp() + lease_ms * interval '1 millisecond', attempts = k.attempts + 1,
-            token = @schema@.group_token(), member = group_take.member, taken_at = clock_timestamp(),
+            token = @new_token@, member = group_take.member, taken_at = clock_timestamp(),
             careful = CASE WHEN k.taken > 0 THEN greatest(k.careful, k.pos + k.taken) ELSE k.careful END,
             taken = c.take,
             last = CASE WHEN k.pos + c.take >= k.n THEN k.hi
@@ -243,6 +243,7 @@ BEGIN
         IF cardinality(b.tids) > 0 THEN
             b.token := 'l' || l.lot || '-' || l.token;
             b.attempt := l.attempts;
+            b.is_last := l.lot >= newest AND l.pos = 0;
             RETURN b;
         ELSIF b.tids IS NULL THEN
             -- Not to be had now: as if it had not been taken.
@@ -322,11 +323,12 @@ SET plan_cache_mode = force_generic_plan
 SET jit = off
 SET enable_seqscan = off
 SET enable_bitmapscan = off
-SET enable_sort = off
 AS $howdah$
 DECLARE
     g        @schema@.group_state := @schema@.group_of(subscriber);
     lease_ms constant bigint := extract(epoch FROM lease) * 1000;
+    -- Lots that are mostly not longer than a batch.
+    per_lane constant integer := least(greatest(max_count * 9 / 10, 225), 1000);
     b        @schema@.group_batch;
 BEGIN
     IF max_count IS NULL OR max_count < 1 OR max_count > 10000 THEN
@@ -355,9 +357,11 @@ BEGIN
     b := @schema@.group_take(g, max_count, member, lease_ms);
     IF b.token IS NULL THEN
         PERFORM @schema@.group_wake_dead_letters(g);
-        PERFORM @schema@.group_deal(g, least(greatest(max_count, 250), 1000));
-        g := @schema@.group_of(subscriber);
+        PERFORM @schema@.group_deal(g, per_lane);
         b := @schema@.group_take(g, max_count, member, lease_ms);
+    ELSIF b.is_last THEN
+        -- Who finds nothing to take has to wait for whoever deals: so one deal ahead.
+        PERFORM @schema@.group_deal(g, per_lane);
     END IF;
     RETURN b;
 END
@@ -409,7 +413,6 @@ SET plan_cache_mode = force_generic_plan
 SET jit = off
 SET enable_seqscan = off
 SET enable_bitmapscan = off
-SET enable_sort = off
 AS $howdah$
 #variable_conflict use_column
 DECLARE
@@ -422,8 +425,9 @@ BEGIN
            e.recorded_at, coalesce(e.family, e.id), e.revision, e.corrects, e.reason, e.schema_version,
            coalesce(e.retracts, false), e.purge IS NOT NULL
     FROM @schema@.events AS e
-    WHERE e.ctid = ANY (b.tids) AND e.global_sequence BETWEEN b.lo AND b.hi
-    ORDER BY e.global_sequence;
+    -- + 0: by their places, not by the index of numbers.
+    WHERE e.ctid = ANY (b.tids) AND e.global_sequence + 0 BETWEEN b.lo AND b.hi
+    ORDER BY e.global_sequence + 0;
     GET DIAGNOSTICS n = ROW_COUNT;
     IF (CASE WHEN n < cardinality(b.tids) THEN @schema@.group_moved(subscriber, b) END) THEN
         RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'events of the batch were purged while it was taken',

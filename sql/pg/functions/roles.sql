@@ -41,7 +41,7 @@ DECLARE
                                         'head']; -- how far a binding is behind the log
     manages    constant text[] := ARRAY['queue_set', 'queue_purge', 'job_cancel', 'job_rerun', 'job_dead_letters_set_state',
                                         'queue_bind', 'queue_unbind', 'purge_events', 'purge_records'];
-    shares     constant text[] := ARRAY['subscribe', 'fetch', 'ack', 'nack', 'extend_lease', 'release_batch', 'group_fetch',
+    shares     constant text[] := ARRAY['subscribe', 'unshare', 'fetch', 'ack', 'nack', 'extend_lease', 'release_batch', 'group_fetch',
                                         'group_nack', 'group_moved', 'group_members', 'subscription_arm', 'subscription_pause',
                                         'subscription_resume', 'subscription_reset', 'subscription_remove'];
     -- What subscribers may do with each table or sequence.
