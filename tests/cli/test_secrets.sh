@@ -24,6 +24,7 @@ a_password_on_the_command_line_is_overwritten() {
     url=$(_with_password)
     events 1
     for form in "--store $url" "--store=$url"; do
+        : >follow.out # not the line of the time before
         # shellcheck disable=SC2086
         "$HOWDAH" follow $form --since 0 --timeout 1m >follow.out 2>follow.err &
         wait_lines follow.out 1
