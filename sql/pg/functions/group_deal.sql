@@ -130,7 +130,8 @@ END
 $howdah$;
 
 -- What the ways to deal share: r has the rows to deal (seq, at, lane), by number; e.top is the number up to which
--- they were read.  A short lot that nobody has touched yet grows, so that a lane whose member is slow has few of them.  gaps are the numbers in between without an event that may still get one: first, last, first ...
+-- they were read.  A short lot that nobody has touched yet grows, so that a lane whose member is slow has few of them.
+-- gaps are the numbers in between without an event that may still get one: first, last, first ...
 /* define @deal_rows@
 o AS MATERIALIZED (
         SELECT l.lot % g.lanes AS lane, max(l.lot) AS lot, min(l.lot) AS low FROM @schema@.group_lots AS l

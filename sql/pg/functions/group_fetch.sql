@@ -177,14 +177,13 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
-    retries constant boolean := EXISTS (SELECT FROM @schema@.group_retries AS k WHERE k.group_id = g.group_id);
     after   bigint;
     newest  bigint; -- the first lot of the last deal
     l       @schema@.group_lots;
     b       @schema@.group_batch;
     spent   text;
 BEGIN
-    IF retries THEN
+    IF EXISTS (SELECT FROM @schema@.group_retries AS k WHERE k.group_id = g.group_id) THEN
         b := @schema@.group_take_retry(g, max_count, member, lease_ms);
         IF b.token IS NOT NULL THEN
             RETURN b;
@@ -237,7 +236,8 @@ BEGIN
             END IF;
             CONTINUE;
         END IF;
-        IF retries OR l.careful > l.pos AND NOT g.by_stream THEN
+        -- Asked now, not before: a stream of this lane can have got stuck until the lot before was acked.
+        IF EXISTS (SELECT FROM @schema@.group_retries AS k WHERE k.group_id = g.group_id) THEN
             b.tids := @schema@.group_without_stuck(g, l, b.tids);
         END IF;
         IF cardinality(b.tids) > 0 THEN

@@ -27,7 +27,7 @@ DECLARE
 BEGIN
     SELECT k.* INTO before FROM @schema@.looks AS k;
     IF clock_timestamp() < before.looked_at + every_ms * interval '1 millisecond'
-       OR current_setting('transaction_isolation') <> 'read committed' THEN
+       OR current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
         drawn := before.drawn;
         lows := before.lows;
         untils := before.untils;
