@@ -29,6 +29,7 @@ POOL = 8
 ROOM = 2 << 30  # free bytes of memory below which the clusters are on a disk
 
 CONF = """
+jit = off
 listen_addresses = ''
 port = 5432
 max_connections = 90
