@@ -44,9 +44,10 @@ static hw_known_holder *find(const hw_holders *holders, const hw_holder *seen)
 }
 
 /*
- * A prepared one that is not known may have been there before without an id: PREPARE gives an id
- * to a transaction that has none (I5).  It may then be any of those that had none and are gone
- * now, so the lowest of their bounds is taken.
+ * A prepared one that is not known may have been there before without an id (I5).  It may then be
+ * any of those that had none, so the lowest of their bounds is taken.  Not of one that shows an id
+ * of its own by now; but of one that still shows none, which may have been prepared while this look
+ * was taken, and is seen twice (I6).
  */
 static int64_t low_of_prepared(const hw_holders *holders, const hw_holder *seen, size_t n)
 {
@@ -54,11 +55,11 @@ static int64_t low_of_prepared(const hw_holders *holders, const hw_holder *seen,
 
     for (size_t i = 0; i < holders->n; i++) {
         const hw_known_holder *known = &holders->items[i];
-        bool there = known->seen.xid != 0;
+        bool is_another = known->seen.xid != 0;
 
-        for (size_t k = 0; k < n && !there; k++)
-            there = is_same(&known->seen, &seen[k]);
-        if (!there && known->low < low)
+        for (size_t k = 0; k < n && !is_another; k++)
+            is_another = seen[k].xid != 0 && is_same(&known->seen, &seen[k]);
+        if (!is_another && known->low < low)
             low = known->low;
     }
     return low;

@@ -22,10 +22,12 @@
  *       what is missing there may have appeared.  Nowhere else can anything have appeared that was
  *       drawn before the look before.
  *   I5  A holder is known by its virtual transaction, which it has from the first moment on, and
- *       by its transaction id, which it keeps through PREPARE TRANSACTION.  One that is given its
- *       id by PREPARE has changed both: it may be any that had none.
+ *       by its transaction id, which it keeps through PREPARE TRANSACTION.  One that got its id
+ *       after the look before, and was prepared since, has changed both: it may be any that had
+ *       none.
  *   I6  One that had an id and shows none ends just now, or is being prepared: which of them it is
  *       the next look tells.  Until then its rows may be visible though it is among the holders.
+ *       One that is prepared while a look is taken can be seen twice, before and after.
  */
 #ifndef HW_ENGINE_HOLE_HOLDERS_H
 #define HW_ENGINE_HOLE_HOLDERS_H

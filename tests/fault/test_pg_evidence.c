@@ -384,9 +384,9 @@ static void go_round(race *r)
     pgt_ok(r->store->ops->read_open(r->store,
                                     &(hw_query){.ranges = ranges, .ranges_n = n, .batch = PAGE},
                                     &cursor, &pgt_error));
-    if (r->store->ops->read_next(cursor, &events, &got, &pgt_error) == HOWDAH_OK)
-        for (size_t i = 0; i < got; i++)
-            see(r, events[i].global_sequence);
+    pgt_ok(r->store->ops->read_next(cursor, &events, &got, &pgt_error));
+    for (size_t i = 0; i < got; i++)
+        see(r, events[i].global_sequence);
     if (got > 0 && (got == PAGE || cursor->more)) /* what is behind the last row was not read */
         high = 0;
     r->store->ops->read_close(cursor);

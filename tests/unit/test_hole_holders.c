@@ -162,6 +162,37 @@ static void a_look_that_misses_the_id_does_not_forget_it_and_says_so(void **stat
     hw_holders_done(&h);
 }
 
+static void one_that_is_prepared_during_a_look_is_seen_twice_and_keeps_its_numbers(void **state)
+{
+    hw_holders h;
+
+    (void)state;
+    hw_holders_init(&h);
+    look(&h, 10, NULL, 0);
+    look_at(&h, 12, {5, 0, 0}); /* it has drawn 11 or 12, and has no id yet */
+    look_at(&h, 20, {5, 0, 0}, {0, 100, 1});
+    look_at(&h, 30, {0, 100, 1});
+    assert_ranges(&h.alive, {11, INT64_MAX});
+    look_at(&h, 40, {0, 100, 1});
+    assert_ranges(&h.alive, {11, 30}, {41, INT64_MAX});
+    hw_holders_done(&h);
+}
+
+static void one_that_shows_an_id_of_its_own_is_not_the_prepared_one(void **state)
+{
+    hw_holders h;
+
+    (void)state;
+    hw_holders_init(&h);
+    look(&h, 10, NULL, 0);
+    look_at(&h, 12, {5, 0, 0});
+    look_at(&h, 20, {5, 101, 0}, {0, 100, 1});
+    look(&h, 30, NULL, 0);
+    look_at(&h, 40, {0, 100, 1});
+    assert_ranges(&h.alive, {31, INT64_MAX});
+    hw_holders_done(&h);
+}
+
 static void too_many_are_a_limit_and_the_look_does_not_count(void **state)
 {
     hw_holders h;
@@ -245,17 +276,31 @@ static void step(model *m, int64_t now)
         m->txns[txn].xid = 1000 + m->txns[txn].name;
 }
 
-static size_t see(model *m, hw_holder *out, bool sees_idle)
+/* A look goes through those that are not prepared, and then, some steps later, through the ids and
+   those that are: see hole_evidence.c, I1. */
+static size_t see(model *m, hw_holder *out, bool sees_idle, int64_t now, bool moves)
 {
+    bool seen[TXNS];
+    uint64_t names[TXNS];
     size_t n = 0;
 
     for (int i = 0; i < TXNS; i++) {
-        if (m->txns[i].open && m->txns[i].locks)
-            out[n++] = (hw_holder){.virtual_id = m->txns[i].prepared ? 0 : m->txns[i].name,
-                                   .xid = m->txns[i].xid,
-                                   .idle = m->txns[i].prepared ? 1
-                                           : sees_idle         ? 2 + m->txns[i].steps
-                                                               : 0};
+        seen[i] = m->txns[i].open && m->txns[i].locks && !m->txns[i].prepared;
+        names[i] = m->txns[i].name;
+    }
+    for (int i = 0; moves && i < 2 * TXNS; i++)
+        step(m, now);
+    for (int i = 0; i < TXNS; i++) {
+        bool same = m->txns[i].open && m->txns[i].name == names[i];
+        bool prepared = m->txns[i].open && m->txns[i].prepared;
+
+        if (seen[i])
+            out[n++] =
+                (hw_holder){.virtual_id = names[i],
+                            .xid = same && !prepared ? m->txns[i].xid : 0,
+                            .idle = same && sees_idle && !prepared ? 2 + m->txns[i].steps : 0};
+        if (prepared)
+            out[n++] = (hw_holder){.xid = m->txns[i].xid, .idle = 1};
     }
     return n;
 }
@@ -273,7 +318,8 @@ static void whatever_may_appear_is_alive_and_whatever_ended_was_freed(void **sta
 
         hw_holders_init(&h);
         for (int64_t now = 1; now <= 500; now++) {
-            hw_holder seen[TXNS];
+            hw_holder seen[2 * TXNS];
+            bool moves = roll(&m, 3) == 0;
             int64_t drawn;
             size_t n;
 
@@ -283,14 +329,15 @@ static void whatever_may_appear_is_alive_and_whatever_ended_was_freed(void **sta
             drawn = m.drawn;
             if (roll(&m, 2) == 0)
                 step(&m, now); /* between the two halves of a look */
-            n = see(&m, seen, sees_idle);
+            n = see(&m, seen, sees_idle, now, moves);
             look(&h, drawn, seen, n);
             for (int64_t i = 1; i <= NUMBERS; i++) {
                 bool may_appear = i > m.drawn || m.ended[i] == INT64_MAX;
 
                 if (may_appear && !hw_ranges_has(&h.alive, i))
                     fail_msg("seed %llu: %lld may appear", (unsigned long long)seed, (long long)i);
-                if (looked > 0 && i <= drawn_then && m.ended[i] > looked &&
+                /* What ends during a look is freed by the next one. */
+                if (!moves && looked > 0 && i <= drawn_then && m.ended[i] > looked &&
                     m.ended[i] != INT64_MAX && !hw_ranges_has(&h.freed, i))
                     fail_msg("seed %llu: %lld was not freed", (unsigned long long)seed,
                              (long long)i);
@@ -329,6 +376,8 @@ int main(void)
         cmocka_unit_test(one_that_is_idle_has_drawn_nothing_meanwhile_until_it_moves_again),
         cmocka_unit_test(one_without_an_id_is_known_by_its_virtual_transaction),
         cmocka_unit_test(a_look_that_misses_the_id_does_not_forget_it_and_says_so),
+        cmocka_unit_test(one_that_is_prepared_during_a_look_is_seen_twice_and_keeps_its_numbers),
+        cmocka_unit_test(one_that_shows_an_id_of_its_own_is_not_the_prepared_one),
         cmocka_unit_test(too_many_are_a_limit_and_the_look_does_not_count),
         cmocka_unit_test(whatever_may_appear_is_alive_and_whatever_ended_was_freed),
         cmocka_unit_test(one_open_transaction_keeps_few_numbers_alive),
