@@ -7,6 +7,7 @@ The server is taken from HOWDAH_TEST_PG, and the schema "howdah" of that databas
 """
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ import traceback
 DIRECTORY = os.path.abspath(sys.argv[1])
 PREFIX = sys.argv[2] if len(sys.argv) > 2 else ""
 PG = os.environ.get("HOWDAH_TEST_PG")
+following = []  # processes that end by themselves
 
 
 def command(name, *arguments):
@@ -49,11 +51,20 @@ def follow_prints_what_is_there_and_what_comes(store):
             seen = json.loads(tail.stdout.readline())
         run("append", store, "order-31")
         assert json.loads(tail.stdout.readline())["stream"] == "order-31"
-        assert tail.wait(timeout=30) == 0
-    finally:
+    except Exception:
         tail.kill()
-        tail.wait()
+        raise
+    finally:
+        following.append(tail)
+
+
+def what_follows_ends_when_its_time_is_over(_):
+    """The others ran meanwhile."""
+    for tail in following:
+        tail.stdout.read()
         tail.stdout.close()
+        assert tail.wait(timeout=30) in (0, -signal.SIGKILL)
+    following.clear()
 
 
 def a_subscription_goes_on_where_it_was(store):
@@ -119,30 +130,35 @@ CASES = [append_is_refused_the_second_time, read_finds_what_matches_the_pattern,
          a_payment_is_booked_once_although_a_worker_died]
 
 
+def judge(title, case, store):
+    """True: it passed."""
+    try:
+        case(store)
+        print("ok %s" % title, flush=True)
+        return True
+    except Exception:  # whatever it was, it is this case's failure
+        print("not ok %s" % title, flush=True)
+        traceback.print_exc()
+        return False
+
+
 def main():
     failures = 0
-    number = 0
     if PG:  # whoever ran before us on this server
         subprocess.run(["psql", "-qXc", "SET client_min_messages = warning",
                         "-c", "DROP SCHEMA IF EXISTS howdah CASCADE",
                         "-c", "DROP TABLE IF EXISTS example_bookings", PG], check=True)
-    print("1..%d" % (2 * len(CASES)), flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         stores = [("sqlite", "sqlite:" + os.path.join(scratch, "orders.db")), ("postgres", PG)]
-        for store_name, store in stores:
-            for case in CASES:
-                number += 1
-                title = "%d - %s on %s" % (number, case.__name__.replace("_", " "), store_name)
-                if not store:
-                    print("ok %s # SKIP no server" % title)
-                    continue
-                try:
-                    case(store)
-                    print("ok %s" % title, flush=True)
-                except Exception:  # whatever it was, it is this case's failure
-                    failures += 1
-                    print("not ok %s" % title, flush=True)
-                    traceback.print_exc()
+        plan = [(case, name, store) for name, store in stores for case in CASES]
+        plan.append((what_follows_ends_when_its_time_is_over, "both", "both"))
+        print("1..%d" % len(plan), flush=True)
+        for number, (case, name, store) in enumerate(plan, 1):
+            title = "%d - %s on %s" % (number, case.__name__.replace("_", " "), name)
+            if store:
+                failures += not judge(title, case, store)
+            else:
+                print("ok %s # SKIP no server" % title)
     return 1 if failures else 0
 
 
