@@ -19,11 +19,12 @@
  *   follow                  howdah_tail_open(), howdah_tail_next()
  *   look after it           howdah_doctor(), howdah_verify(), howdah_facts_walk()
  *   subscribe               howdah_subscriptions.h
+ *   share a subscription    howdah_groups.h
  *   share work              howdah_queue.h
  *   ask about the two times howdah_times.h
  *   in your own transaction howdah_pg.h, howdah_sqlite.h
  *
- * This header includes the next three.  Only howdah_pg.h needs libpq's header, and only
+ * This header includes the next four.  Only howdah_pg.h needs libpq's header, and only
  * howdah_sqlite.h needs SQLite's; include them yourself.
  *
  * The shortest complete program:
@@ -729,8 +730,10 @@ HOWDAH_API int howdah_verify(howdah_bus *bus, int (*fn)(void *ctx, const howdah_
 }
 #endif
 
-/* The other parts of this interface: subscriptions, the work queue, two times. */
+/* The other parts of this interface: subscriptions, groups, the work queue, two times. */
 #include <howdah/howdah_subscriptions.h>
+
+#include <howdah/howdah_groups.h>
 
 #include <howdah/howdah_queue.h>
 #include <howdah/howdah_times.h>

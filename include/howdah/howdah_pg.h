@@ -5,6 +5,7 @@
  *   correct                howdah_pg_correct()
  *   push jobs              howdah_pg_queue_push()
  *   complete a job         howdah_pg_job_complete()
+ *   ack a batch            howdah_pg_batch_ack()
  *   write in a handler     howdah_delivery_pg()
  *
  * The connection and the transaction are yours.  The library sends its statements on the
@@ -60,6 +61,16 @@ HOWDAH_API
 HOWDAH_MUST_CHECK int howdah_pg_job_complete(PGconn *conn, const char *schema, int64_t id,
                                              int64_t token, const char *result,
                                              howdah_error *reterr);
+
+/*
+ * As howdah_batch_ack_upto() (upto 0: all of the batch), on conn, under the same conditions: in the
+ * transaction of what the events have caused, each effect happens exactly once.  LOST means that
+ * another member has, or had, the events: roll the effects back.
+ */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_pg_batch_ack(PGconn *conn, const char *schema,
+                                          const char *subscriber_id, const char *token,
+                                          int64_t upto, howdah_error *reterr);
 
 /*
  * In the handler of a HOWDAH_CHECKPOINT_TRANSACTIONAL subscription: the connection with the open

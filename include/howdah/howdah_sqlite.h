@@ -5,6 +5,7 @@
  *   correct                howdah_sqlite_correct()
  *   push jobs              howdah_sqlite_queue_push()
  *   complete a job         howdah_sqlite_job_complete()
+ *   ack a batch            howdah_sqlite_batch_ack()
  *   write in a handler     howdah_delivery_sqlite()
  *
  * The log is in your database file, next to your tables; its own tables are named howdah_...  The
@@ -57,6 +58,16 @@ HOWDAH_MUST_CHECK int howdah_sqlite_queue_push(sqlite3 *db, const char *queue,
 HOWDAH_API
 HOWDAH_MUST_CHECK int howdah_sqlite_job_complete(sqlite3 *db, int64_t id, int64_t token,
                                                  const char *result, howdah_error *reterr);
+
+/*
+ * As howdah_batch_ack_upto() (upto 0: all of the batch), on db, under the same conditions: in the
+ * transaction of what the events have caused, each effect happens exactly once.  LOST means that
+ * another member has, or had, the events: roll the effects back.
+ */
+HOWDAH_API
+HOWDAH_MUST_CHECK int howdah_sqlite_batch_ack(sqlite3 *db, const char *subscriber_id,
+                                              const char *token, int64_t upto,
+                                              howdah_error *reterr);
 
 /*
  * In the handler of a HOWDAH_CHECKPOINT_TRANSACTIONAL subscription: the connection with the open

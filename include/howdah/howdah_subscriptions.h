@@ -101,8 +101,11 @@ typedef enum howdah_gap_policy {
 } howdah_gap_policy;
 
 typedef enum howdah_on_fail {
-    HOWDAH_FAIL_OPEN = 0,  /* after max_retries: a dead letter, then the next event */
-    HOWDAH_FAIL_CLOSED = 1 /* after max_retries: halt until resumed */
+    HOWDAH_FAIL_OPEN = 0,   /* after max_retries: a dead letter, then the next event */
+    HOWDAH_FAIL_CLOSED = 1, /* after max_retries: halt until resumed */
+    /* Of a shared subscription: a dead letter, and the later events of its stream wait until it is
+       redriven or discarded. */
+    HOWDAH_FAIL_HOLD = 2
 } howdah_on_fail;
 
 /* Where a new subscription begins; or any N: events after N. */

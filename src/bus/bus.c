@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "bus/group/group.h"
 #include "bus/log/upcast.h"
 #include "bus/queue/queue.h"
 #include "bus/subscription/subscription.h"
@@ -127,6 +128,7 @@ static void close_bus(howdah_bus *bus)
         hw_log(HOWDAH_LOG_WARN, "closing the bus: %s", err.message);
     hw_use_done(&bus->use);
     hw_queues_close(bus);
+    hw_groups_close(bus);
     if (bus->store)
         bus->store->ops->close(bus->store);
     hw_upcasts_free(bus->upcasts);

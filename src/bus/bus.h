@@ -14,6 +14,7 @@ typedef int (*hw_open_fn)(void *ctx, const hw_interrupt *interrupt, hw_store **r
 
 struct hw_service;
 struct hw_queues;
+struct hw_groups;
 
 struct howdah_bus {
     hw_store *store;
@@ -31,6 +32,7 @@ struct howdah_bus {
     void *open_ctx;
     struct hw_service *service;   /* subscriptions; NULL before the first */
     struct hw_queues *queues;     /* the work queue; NULL before its first use */
+    struct hw_groups *groups;     /* members of groups; NULL before the first */
     struct hw_upcasts *upcasts;   /* NULL: no step is registered */
     struct howdah_bus *side_of;   /* NULL: it is no side */
     struct howdah_bus *side_next; /* of the sides that nobody has */

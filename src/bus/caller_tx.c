@@ -23,7 +23,9 @@ typedef struct tx_call {
     const howdah_new_job *const *jobs; /* or n of them pushed, */
     const char *queue;
     howdah_pushed *ret_pushed;
-    const howdah_job_ack *ack; /* or a job ended */
+    const howdah_job_ack *ack; /* or a job ended, */
+    const hw_batch_ref *batch; /* or a batch acked */
+    int64_t upto;
     size_t n;
 } tx_call;
 
@@ -52,6 +54,8 @@ static int call_and_unwrap(hw_store *store, const tx_call *call, howdah_error *r
     else if (call->correction)
         s = hw_correct_on(store, NULL, call->payload_bytes_max, call->correction,
                           call->ret_positions, reterr);
+    else if (call->batch)
+        s = store->ops->groups->ack(store, call->batch, call->upto, reterr);
     else if (!store->ops->queue)
         s = hw_fail(reterr, HOWDAH_MISUSE, "this store has no work queue");
     else if (call->ack)
@@ -66,7 +70,7 @@ static int call_and_unwrap(hw_store *store, const tx_call *call, howdah_error *r
 /* The pointers come from the caller: none of them may be there. */
 static bool is_empty(const tx_call *call)
 {
-    return !call->events && !call->correction && !call->jobs && !call->ack;
+    return !call->events && !call->correction && !call->jobs && !call->ack && !call->batch;
 }
 
 /* A connection that died cannot go on, and its transaction is lost: HANDLE_DEAD says so. */
@@ -176,6 +180,31 @@ int howdah_sqlite_job_complete(sqlite3 *db, int64_t id, int64_t token, const cha
         .id = id, .token = token, .verdict = HOWDAH_VERDICT_COMPLETE, .text = result};
 
     return sqlite_call(db, &(tx_call){.ack = &one}, reterr);
+}
+
+/* upto 0: all of it. */
+static tx_call call_of_batch(const hw_batch_ref *batch, int64_t upto)
+{
+    return (tx_call){.batch = batch->subscriber_id.s && batch->token.s ? batch : NULL,
+                     .upto = upto > 0 ? upto : INT64_MAX};
+}
+
+int howdah_pg_batch_ack(PGconn *conn, const char *schema, const char *subscriber_id,
+                        const char *token, int64_t upto, howdah_error *reterr)
+{
+    const hw_batch_ref batch = {hw_str_of(subscriber_id), hw_str_of(token)};
+    const tx_call call = call_of_batch(&batch, upto);
+
+    return pg_call(conn, schema, &call, reterr);
+}
+
+int howdah_sqlite_batch_ack(sqlite3 *db, const char *subscriber_id, const char *token, int64_t upto,
+                            howdah_error *reterr)
+{
+    const hw_batch_ref batch = {hw_str_of(subscriber_id), hw_str_of(token)};
+    const tx_call call = call_of_batch(&batch, upto);
+
+    return sqlite_call(db, &call, reterr);
 }
 
 /* ---- handlers */

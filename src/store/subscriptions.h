@@ -103,6 +103,8 @@ typedef struct hw_sub_row {
     int64_t updated_at_us;
     int64_t dead_letters; /* not resolved yet */
     int64_t skips;        /* not resolved yet */
+    bool shared;          /* members of a group take its events: high and outstanding are the
+                             group's, and nobody owns it */
 } hw_sub_row;
 
 typedef struct hw_take {
@@ -198,8 +200,8 @@ typedef struct hw_sub_ops {
     /* ---- the rows */
 
     /*
-     * Makes the row if there is none, at (high, outstanding); otherwise only its filter is renewed.
-     * ret_created may be NULL.
+     * Makes the row if there is none, at (high, outstanding); otherwise only its filter is renewed,
+     * unless it is shared.  ret_created may be NULL.
      */
     int (*create)(struct hw_store *store, hw_str subscriber_id, const hw_filter *filter,
                   int64_t high, const hw_range *outstanding, size_t outstanding_n,

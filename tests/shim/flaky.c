@@ -325,6 +325,7 @@ static const hw_store_ops flaky_ops = {
     .status = flaky_status,
     .doctor = flaky_doctor,
     .subs = &hw_flaky_sub_ops,
+    .groups = &hw_flaky_group_ops,
     .queue = &hw_flaky_queue_ops,
     .times = &hw_flaky_times_ops,
 };
@@ -339,6 +340,8 @@ int hw_flaky_open(hw_store *inner, hw_store **ret_store, howdah_error *reterr)
     f->ops.name = inner->ops->name;
     if (!inner->ops->queue)
         f->ops.queue = NULL;
+    if (!inner->ops->groups)
+        f->ops.groups = NULL;
     if (!inner->ops->times)
         f->ops.times = NULL;
     f->store.ops = &f->ops;

@@ -38,6 +38,8 @@ int hw_flaky_cursor(hw_store *store, hw_cursor *inner, int status, hw_cursor **r
 extern const hw_sub_ops hw_flaky_sub_ops;
 /* flaky_queue.c */
 extern const hw_queue_ops hw_flaky_queue_ops;
+/* flaky_groups.c */
+extern const hw_group_ops hw_flaky_group_ops;
 /* flaky_times.c */
 extern const hw_times_ops hw_flaky_times_ops;
 

@@ -96,7 +96,7 @@ def exactly_the_functions_that_touch_tables_run_as_their_owner():
                                         'query_keys', 'query_count', 'query_types', 'query_rows', 'query_events', 'as_of',
                                         'current_events', 'versions', 'type_stats', 'streams_of_type', 'knowledge',
                                         'knowledge_of', 'library_payload_max', 'retract', 'snapshot_load',
-                                        'snapshot_list', 'snapshot_remove', 'purge_records', 'fetch', 'group_fetch', 'group_moved', 'group_nack', 'group_members',
+                                        'snapshot_list', 'snapshot_remove', 'purge_records', 'fetch', 'group_fetch', 'group_moved', 'group_nack', 'group_members', 'group_outlook', 'group_progress', 'shorten_batch',
                                         'ack', 'nack', 'extend_lease', 'release_batch', 'subscribe', 'unshare', 'subscription_arm', 'subscription_pause',
                                         'subscription_resume', 'subscription_reset', 'subscription_remove')
                        FROM pg_proc AS p WHERE pronamespace = 'howdah'::regnamespace
@@ -130,7 +130,7 @@ def every_function_tells_its_volatility():
                         "complete_plain", "correct", "end_jobs", "end_lease", "exchange_one", "extend",
                         "extend_lease", "fail", "fetch", "finalize", "find_suspect", "free_keys", "give_back",
                         "group_ack", "group_adopt", "group_dead_letter", "group_deal", "group_drop", "group_fail", "group_fetch", "group_idle",
-                        "group_lot_ack", "group_members", "group_mend", "group_moved", "group_nack", "group_place",
+                        "group_lot_ack", "group_members", "group_mend", "group_moved", "group_nack", "group_outlook", "group_place", "group_progress",
                         "group_remake", "group_resolve_holes", "group_retry_ack", "group_retry_on", "group_spent",
                         "group_take", "group_take_retry", "group_wake_dead_letters",
                         "group_without_stuck", "job_cancel", "job_dead_letters_set_state", "job_rerun", "knowledge",
@@ -140,7 +140,7 @@ def every_function_tells_its_volatility():
                         "queue_bind", "queue_of", "queue_purge", "queue_set", "queue_tidy", "queue_unbind", "release",
                         "release_batch", "remove_history", "requeue_jobs", "retract", "retry", "ring",
                         "ring_for_events", "ring_for_raw_inserts", "ring_inside", "ring_queue", "route_events",
-                        "snapshot_remove", "snapshot_store", "start_place", "subscribe", "subscription_arm",
+                        "shorten_batch", "snapshot_remove", "snapshot_store", "start_place", "subscribe", "subscription_arm",
                         "subscription_is_free", "subscription_pause", "subscription_remove", "subscription_reset",
                         "subscription_resume", "subscription_set_status", "tidy_up", "unshare", "uuid_v7", "wake_keys"], volatile
 

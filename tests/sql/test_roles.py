@@ -95,7 +95,8 @@ WORKS = {
 SHARES = {
     "subscribe": "SELECT {}.subscribe('g', start => 'end')",
     "group_fetch": "SELECT {}.group_fetch('g', 1, 'm', '1 second', NULL)", "fetch": "SELECT FROM {}.fetch('g')",
-    "group_members": "SELECT FROM {}.group_members('g')",
+    "group_members": "SELECT FROM {}.group_members('g')", "group_outlook": "SELECT FROM {}.group_outlook('g')",
+    "group_progress": "SELECT FROM {}.group_progress('g')", "shorten_batch": "SELECT {}.shorten_batch('g', 'l1-1', 1)",
     "group_moved": "SELECT {}.group_moved('g', ROW('l1-1', 1, '{}', 1, 1, false)::{}.group_batch)",
     "ack": "SELECT {}.ack('g', 'l1-1')", "group_nack": "SELECT {}.group_nack('g', 'l1-1', 1, 'e', NULL)",
     "nack": "SELECT {}.nack('g', 'l1-1', 1)", "extend_lease": "SELECT {}.extend_lease('g', 'l1-1')",

@@ -291,3 +291,38 @@ BEGIN
     RETURN FOUND;
 END
 $howdah$;
+
+-- shorten_batch(subscriber, token, upto) -> boolean
+--
+-- The batch ends with the event "upto": the later ones are free again when it is acked, and are not counted as tried.
+-- For a member that cannot take as much as it got.  False: the lease is lost.
+-- Errors: UH003, UH004, UH006.
+-- Reads: events.  Writes: group_lots, group_retries.
+CREATE OR REPLACE FUNCTION @schema@.shorten_batch(subscriber text, token text, upto bigint) RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET jit = off
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+AS $howdah$
+DECLARE
+    g constant @schema@.group_state := @schema@.group_of(subscriber);
+    t constant record := @schema@.group_token_parts(token);
+BEGIN
+    IF t.kind = 'l' THEN
+        UPDATE @schema@.group_lots AS k
+        SET taken = x.n, last = upto
+        FROM (SELECT l.lot, count(*) AS n
+              FROM @schema@.group_lots AS l, unnest(l.tids[l.pos + 1 : l.pos + l.taken]) AS u(at), @schema@.events AS e
+              WHERE l.group_id = g.group_id AND l.lot = t.number AND e.ctid = u.at AND e.global_sequence <= upto
+              GROUP BY l.lot) AS x
+        WHERE k.group_id = g.group_id AND k.lot = x.lot AND k.token = t.fence AND k.last > upto;
+        RETURN EXISTS (SELECT FROM @schema@.group_lots AS k
+                       WHERE k.group_id = g.group_id AND k.lot = t.number AND k.token = t.fence);
+    END IF;
+    UPDATE @schema@.group_retries AS k SET last = least(k.last, upto)
+    WHERE k.group_id = g.group_id AND k.retry = t.number AND k.token = t.fence AND upto >= k.sequence;
+    RETURN FOUND;
+END
+$howdah$;

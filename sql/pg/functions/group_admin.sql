@@ -253,6 +253,30 @@ BEGIN
 END
 $howdah$;
 
+-- group_outlook(subscriber, OUT status text, OUT due_ms bigint)
+--
+-- For a member that found nothing to do: whether the subscription is active, and how long until a retry is due or a
+-- lease ends.  NULL: nothing is known of.
+-- Errors: UH003, UH004.
+-- Reads: group_places, group_lots, group_retries.
+CREATE OR REPLACE FUNCTION @schema@.group_outlook(subscriber text, OUT status text, OUT due_ms bigint)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    g constant @schema@.group_state := @schema@.group_of(subscriber);
+BEGIN
+    status := g.status;
+    due_ms := (SELECT ceil(greatest(extract(epoch FROM min(x.at) - clock_timestamp()), 0) * 1000)
+               FROM (SELECT l.until AS at FROM @schema@.group_lots AS l
+                     WHERE l.group_id = g.group_id AND l.until > '-infinity'
+                       AND l.lot >= (SELECT max(p.floor) FROM @schema@.group_places AS p WHERE p.group_id = g.group_id)
+                     UNION ALL
+                     SELECT greatest(r.due, r.until) FROM @schema@.group_retries AS r
+                     WHERE r.group_id = g.group_id AND r.due < 'infinity') AS x);
+END
+$howdah$;
+
 -- subscription_pause(subscriber, reason) -> void, subscription_resume(subscriber) -> void
 --
 -- Paused, a subscription gives nothing out; batches that are out can be acked.  resume also lets a halted one go on.
@@ -354,7 +378,7 @@ SET jit = off
 SET enable_seqscan = off
 AS $howdah$
     WITH dealt AS MATERIALIZED (
-        SELECT CASE WHEN l.tids IS NULL THEN @schema@.group_lot_tids(g, l) ELSE l.tids[l.pos + 1 : l.n] END AS tids
+        SELECT CASE WHEN l.tids IS NULL OR NOT g.sound THEN @schema@.group_lot_tids(g, l) ELSE l.tids[l.pos + 1 : l.n] END AS tids
         FROM @schema@.group_lots AS l WHERE l.group_id = g.group_id
     ), ranges AS (
         SELECT e.global_sequence AS first, e.global_sequence AS last
@@ -378,6 +402,25 @@ AS $howdah$
         GROUP BY i.island
     )
     SELECT coalesce(array_agg(u.one ORDER BY u.one), '{}') FROM islands AS i, LATERAL (VALUES (i.first), (i.last)) AS u(one)
+$howdah$;
+
+-- group_progress(subscriber, OUT high bigint, OUT outstanding bigint[])
+--
+-- The place of a group as that of any subscription: every number up to high was handled, does not concern it, or is
+-- in outstanding (first, last, first ...).  For people: nothing is locked, so members may be ahead of it by now.
+-- Reads: see group_outstanding().
+CREATE OR REPLACE FUNCTION @schema@.group_progress(subscriber text, OUT high bigint, OUT outstanding bigint[])
+LANGUAGE plpgsql VOLATILE STRICT SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    g constant @schema@.group_state := @schema@.group_of(subscriber);
+BEGIN
+    IF g.in_place THEN
+        high := (SELECT max(p.high) FROM @schema@.group_places AS p WHERE p.group_id = g.group_id);
+        outstanding := @schema@.group_outstanding(g);
+    END IF;
+END
 $howdah$;
 
 -- unshare(subscriber) -> void

@@ -300,12 +300,17 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'UH003', MESSAGE = format('a process runs the subscription %s', g.subscriber_id),
             HINT = 'stop it first: only a subscription that nobody runs can be shared';
     END IF;
+    IF s.lease_until IS DISTINCT FROM 'infinity' THEN
+        -- Whoever ran it, and has not heard of it yet, does not go on beside the members.
+        s.token := greatest(s.token + 1, nextval(@token_text@::regclass));
+    END IF;
     IF s.token <> (SELECT k.token FROM @schema@.groups AS k WHERE k.group_id = g.group_id) OR s.lease_until IS DISTINCT FROM 'infinity' THEN
         PERFORM @schema@.group_place(g, s.high, s.outstanding || ARRAY(
             SELECT least(s.still[i], s.high) FROM generate_series(1, cardinality(s.still)) AS i
             WHERE s.still[i - 1 + i % 2] <= s.high));
         UPDATE @schema@.groups AS k SET token = s.token WHERE k.group_id = g.group_id;
-        UPDATE @schema@.subscriptions AS k SET owner = '(shared)', lease_until = 'infinity' WHERE k.subscriber_id = g.subscriber_id;
+        UPDATE @schema@.subscriptions AS k SET token = s.token, owner = '(shared)', lease_until = 'infinity'
+        WHERE k.subscriber_id = g.subscriber_id;
     END IF;
     g := @schema@.group_of(g.subscriber_id);
 END

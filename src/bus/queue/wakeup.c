@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "bus/group/group.h"
 #include "bus/queue/queue.h"
 #include "bus/subscription/subscription.h"
 
@@ -61,6 +62,7 @@ static int listen_to(howdah_bus *bus, int64_t queue_id)
         bus->service->relisten = true;
         bus->service->pause.armed = false;
     }
+    hw_group_bell_lost(bus);
     return hw_sub_ops_of(bus)->listen(bus->store, queue_id == 0, &type, queue_id == 0 ? 0 : 1,
                                       NULL);
 }

@@ -186,16 +186,31 @@ int howdah_subscription_reset(howdah_bus *bus, const char *subscriber_id, int64_
 
 /* A binding's router is refused: unbind removes both, and removing the row alone would leave a
    binding that routes nothing. */
+static int note_shared(void *ctx, const hw_sub_row *row)
+{
+    *(bool *)ctx = row->shared;
+    return 0;
+}
+
+/* A shared one has more than its row. */
 int howdah_subscription_remove(howdah_bus *bus, const char *subscriber_id, howdah_error *reterr)
 {
     HW_ENTRY(entry);
+    bool shared = false;
+    hw_str name;
     int s = hw_enter(&entry, &bus, HW_WRITES, "howdah_subscription_remove", reterr);
 
     if (s >= 0)
         s = check_named(subscriber_id, reterr);
     if (s >= 0)
         s = hw_route_refuse(bus, subscriber_id, reterr);
-    return s < 0 ? s : hw_sub_ops_of(bus)->remove(bus->store, hw_str_of(subscriber_id), reterr);
+    name = hw_str_of(subscriber_id);
+    if (s >= 0)
+        s = hw_sub_ops_of(bus)->load(bus->store, name, note_shared, &shared, reterr);
+    if (s < 0)
+        return s;
+    return shared ? bus->store->ops->groups->remove(bus->store, name, reterr)
+                  : hw_sub_ops_of(bus)->remove(bus->store, name, reterr);
 }
 
 /* ------------------------------------------------------------------- skips */

@@ -16,6 +16,7 @@
 #include "base/log_hook.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "bus/group/group.h"
 #include "bus/subscription/subscription.h"
 #include "engine/backoff.h"
 #include "engine/pattern.h"
@@ -407,6 +408,7 @@ static int relisten(howdah_bus *bus, howdah_error *reterr)
     s = bus->wakeup == HW_WAKEUP_POLL
             ? HOWDAH_END
             : hw_sub_ops_of(bus)->listen(bus->store, general, types, n, reterr);
+    hw_group_bell_lost(bus);
     if (s == HOWDAH_END && bus->wakeup == HW_WAKEUP_NOTIFY)
         s = hw_fail(reterr, HOWDAH_FAILED,
                     "wakeup=notify, but this session gets no notifications (is there a pooler?)");

@@ -162,11 +162,10 @@ int hw_subscription_start(howdah_bus *bus, int64_t start, int64_t *ret_high,
     return start > 0 ? check_start(bus, start, reterr) : HOWDAH_OK;
 }
 
-/* Only whether there is a row is asked. */
-static int ignore_row(void *ctx, const hw_sub_row *row)
+/* Only whether there is a row is asked, and whether it is shared. */
+static int note_shared(void *ctx, const hw_sub_row *row)
 {
-    (void)ctx;
-    (void)row;
+    *(bool *)ctx = row->shared;
     return 0;
 }
 
@@ -178,8 +177,15 @@ static int store_row(const howdah_subscription *sub, howdah_error *reterr)
     hw_ranges outstanding = HW_RANGES_INIT;
     howdah_error err = HOWDAH_ERROR_INIT;
     int64_t high = 0;
-    int s = hw_sub_ops_of(bus)->load(bus->store, hw_str_of(sub->id), ignore_row, NULL, &err);
+    bool shared = false;
+    int s = hw_sub_ops_of(bus)->load(bus->store, hw_str_of(sub->id), note_shared, &shared, &err);
 
+    if (shared) {
+        s = hw_fail(reterr, HOWDAH_CONFLICT, "the subscription %s is shared", sub->id);
+        return hw_advise(reterr, s,
+                         "join it as a member, or make it one of a single process first:"
+                         " howdah sub unshare");
+    }
     if (s == HOWDAH_NOT_FOUND)
         s = hw_subscription_start(bus, sub->options.start, &high, &outstanding, reterr);
     else if (s < 0)

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log_hook.h"
 #include "base/random.h"
+#include "bus/group/group.h"
 #include "bus/subscription/subscription.h"
 #include "engine/backoff.h"
 #include "engine/pattern.h"
@@ -228,7 +229,7 @@ int howdah_fd(howdah_bus *bus)
 {
     HW_ENTRY(entry);
 
-    if (hw_enter(&entry, &bus, HW_DRIVES, "howdah_fd", NULL) < 0 || !bus->service)
+    if (hw_enter(&entry, &bus, HW_DRIVES, "howdah_fd", NULL) < 0 || !(bus->service || bus->groups))
         return -1;
     return hw_sub_ops_of(bus)->fd(bus->store);
 }
@@ -241,11 +242,15 @@ int howdah_timeout_ms(howdah_bus *bus)
     int64_t now_us = hw_clock_mono_us();
     int64_t us;
 
-    if (hw_enter(&entry, &bus, HW_DRIVES, "howdah_timeout_ms", NULL) < 0 || !bus->service)
+    if (hw_enter(&entry, &bus, HW_DRIVES, "howdah_timeout_ms", NULL) < 0)
         return -1;
+    if (!bus->service)
+        return bus->groups ? (int)hw_group_bell_timeout_ms(bus) : -1;
     if (bus->service->worked || hw_service_hear(bus) || arm(bus, now_us))
         return 0;
     us = next_due_us(bus, now_us) - now_us;
     grow_pause(bus, now_us);
+    if (bus->groups && hw_group_bell_timeout_ms(bus) * 1000 < us)
+        us = hw_group_bell_timeout_ms(bus) * 1000;
     return us > 0 ? (int)((us + 999) / 1000) : 0;
 }

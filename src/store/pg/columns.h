@@ -43,6 +43,28 @@
 
 /* The types of all of them as parameters; the last is "purged". */
 #define HW_PG_EVENT_OIDS HW_PG_EVENT_COLUMNS(HW_PG_COLUMN_OID, HW_PG_COLUMN_OID, ) HW_OID_BOOL
+/*
+ * A page is bounded in bytes: an event of more than "cap" comes without payload and headers.  Sizes
+ * are those of what is stored, which costs next to nothing; a text may be compressed, 100 to 1, so
+ * one that is not small is measured.  Most events are small and without headers, so that is asked
+ * first: each further question is 1 % of a read.
+ */
+#define HW_PG_FITS_HEADERS(cap) "(headers IS NULL OR pg_column_size(headers) <= " cap ")"
+#define HW_PG_FITS_DATA(cap)                                                                             \
+    "(pg_column_size(data) <= 512 AND headers IS NULL"                                             \
+    " OR pg_column_size(data) <= " cap " AND octet_length(data::text) <= " cap                     \
+    " AND " HW_PG_FITS_HEADERS(cap) ")"
+#define HW_PG_FITS_BYTES(cap)                                                                            \
+    "bytes IS NOT NULL AND octet_length(bytes) <= " cap " AND " HW_PG_FITS_HEADERS(cap)
+
+/* The name of a payload's column is that of its rule; "AS" because a function gives them, too. */
+#define HW_PG_CAPPED_DATA(cap) "CASE WHEN " HW_PG_FITS_DATA(cap) " THEN data END AS data, "
+#define HW_PG_CAPPED_BYTES(cap) "CASE WHEN " HW_PG_FITS_BYTES(cap) " THEN bytes END AS bytes, "
+#define HW_PG_CAPPED_HEADERS(cap)                                                                        \
+    "CASE WHEN headers IS NOT NULL AND pg_column_size(headers) <= " cap " THEN headers END"        \
+    " AS headers, "
+#define HW_PG_CAPPED(cap, NAME, column, copy, oid) HW_PG_CAPPED_##NAME(cap)
+#define HW_PG_CAPPED_COLUMNS(cap) HW_PG_EVENT_COLUMNS(HW_PG_COLUMN, HW_PG_CAPPED, cap)
 /* clang-format on */
 
 enum hw_pg_event_column {

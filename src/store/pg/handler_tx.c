@@ -26,7 +26,7 @@ static const char begin_sql[] =
     "SET LOCAL howdah.ring = 'on'";
 
 /* The handler had a blocking connection, as libpq gives it by default; ours is non-blocking. */
-static void leave(hw_pg *pg)
+void hw_pg_tx_leave(hw_pg *pg)
 {
     pg->in_handler = false;
     if (pg->conn)
@@ -77,7 +77,7 @@ void *hw_pg_handle(hw_store *store)
 }
 
 /* The handler has the raw connection and may have done anything with it, short of telling us. */
-static int check_state(const hw_pg *pg, howdah_error *reterr)
+int hw_pg_tx_check(hw_pg *pg, howdah_error *reterr)
 {
     switch (pg->conn ? PQtransactionStatus(pg->conn) : PQTRANS_UNKNOWN) {
     case PQTRANS_INTRANS:
@@ -126,6 +126,16 @@ static int commit_now(hw_pg *pg, howdah_error *reterr)
     return s;
 }
 
+int hw_pg_tx_end(hw_pg *pg, int s, howdah_error *reterr)
+{
+    if (s >= 0)
+        s = commit_now(pg, reterr);
+    else
+        hw_pg_rollback(&pg->base);
+    hw_pg_abandon(pg);
+    return s;
+}
+
 /*
  * When the token is lost, the handler's effects are rolled back: the new owner handles the
  * event.  The reason is looked up afterwards, outside the transaction.
@@ -134,17 +144,15 @@ int hw_pg_commit(hw_store *store, const hw_checkpoint *checkpoint, howdah_error 
 {
     hw_pg *pg = (hw_pg *)store;
     bool moved = false;
-    int s = check_state(pg, reterr);
+    int s = hw_pg_tx_check(pg, reterr);
 
-    leave(pg);
+    hw_pg_tx_leave(pg);
     if (s >= 0)
         s = move(pg, checkpoint, &moved, reterr);
-    if (s >= 0 && moved)
-        s = commit_now(pg, reterr);
-    else
-        hw_pg_rollback(store);
-    if (s >= 0 && !moved)
-        s = hw_pg_why_not_moved(pg, checkpoint, reterr);
+    if (s < 0 || moved)
+        return hw_pg_tx_end(pg, s, reterr);
+    hw_pg_rollback(store);
+    s = hw_pg_why_not_moved(pg, checkpoint, reterr);
     hw_pg_abandon(pg);
     return s;
 }
@@ -154,7 +162,7 @@ void hw_pg_rollback(hw_store *store)
 {
     hw_pg *pg = (hw_pg *)store;
 
-    leave(pg);
+    hw_pg_tx_leave(pg);
     if (pg->conn && PQtransactionStatus(pg->conn) != PQTRANS_IDLE &&
         hw_pg_command(pg, "ROLLBACK", NULL) < 0 && pg->conn)
         hw_pg_disconnect(pg);

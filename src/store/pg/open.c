@@ -53,6 +53,7 @@ static const hw_store_ops operations = {
     .status = hw_pg_status,
     .doctor = hw_pg_doctor,
     .subs = &hw_pg_sub_ops,
+    .groups = &hw_pg_group_ops,
     .queue = &hw_pg_queue_ops,
     .times = &hw_pg_times_ops,
 };

@@ -42,6 +42,7 @@ enum hw_pg_oid {
     HW_OID_TEXT_ARRAY = 1009,
     HW_OID_INT8_ARRAY = 1016,
     HW_OID_TIMESTAMPTZ_ARRAY = 1185,
+    HW_OID_TID_ARRAY = 1010,
     HW_OID_UUID_ARRAY = 2951
 };
 
@@ -156,7 +157,22 @@ enum hw_pg_oid {
     X(SNAPSHOT_LIST)                                                                               \
     X(SNAPSHOT_REMOVE)                                                                             \
     X(PURGE)                                                                                       \
-    X(PURGES)
+    X(PURGES)                                                                                      \
+    X(GROUP_CREATE)                                                                                \
+    X(GROUP_FILTER)                                                                                \
+    X(GROUP_FETCH)                                                                                 \
+    X(GROUP_READ)                                                                                  \
+    X(GROUP_MOVED)                                                                                 \
+    X(GROUP_ACK)                                                                                   \
+    X(GROUP_COMMIT)                                                                                \
+    X(GROUP_NACK)                                                                                  \
+    X(GROUP_EXTEND)                                                                                \
+    X(GROUP_RELEASE)                                                                               \
+    X(GROUP_SHORTEN)                                                                               \
+    X(GROUP_OUTLOOK)                                                                               \
+    X(GROUP_MEMBERS)                                                                               \
+    X(GROUP_UNSHARE)                                                                               \
+    X(GROUP_REMOVE)
 
 typedef enum hw_pg_statement {
 #define HW_PG_STATEMENT_ENUM(name) HW_PG_##name,
@@ -396,6 +412,9 @@ extern const hw_pg_statement_row hw_pg_queue_statements[HW_PG_STATEMENT_COUNT];
 /* Those of the two times, sql_times.c; likewise. */
 extern const hw_pg_statement_row hw_pg_times_statements[HW_PG_STATEMENT_COUNT];
 
+/* Those of groups, sql_groups.c; likewise. */
+extern const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT];
+
 /* A query as its functions take it, $1 to $17, and the types of these. */
 #define HW_PG_TIMES_QUERY_ROW                                                                      \
     "ROW($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)::@schema@"    \
@@ -520,6 +539,11 @@ int hw_pg_skips(hw_store *store, hw_str subscriber_id, bool resolved, hw_skip_fn
 int hw_pg_skip_resolve(hw_store *store, int64_t id, hw_str resolution, howdah_error *reterr);
 
 int hw_pg_begin(hw_store *store, hw_str log, howdah_error *reterr);
+/* The end of a handler's transaction, for what goes in last: whether it is still open, our own use
+   of the connection, and its commit (s >= 0) or rollback. */
+int hw_pg_tx_check(hw_pg *pg, howdah_error *reterr);
+void hw_pg_tx_leave(hw_pg *pg);
+int hw_pg_tx_end(hw_pg *pg, int s, howdah_error *reterr);
 void *hw_pg_handle(hw_store *store);
 int hw_pg_commit(hw_store *store, const hw_checkpoint *checkpoint, howdah_error *reterr);
 void hw_pg_rollback(hw_store *store);
@@ -556,6 +580,10 @@ int hw_pg_exchange(hw_store *store, const hw_ack *acks, size_t n, howdah_ack_out
 /* ---- queue_admin.c */
 
 extern const hw_queue_ops hw_pg_queue_ops;
+
+/* ---- groups.c */
+
+extern const hw_group_ops hw_pg_group_ops;
 
 /* ---- queue_read.c, queue_verify.c: see queue.h */
 

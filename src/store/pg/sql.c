@@ -14,32 +14,10 @@
 #include "store/pg/columns.h"
 #include "store/pg/pg.h"
 
-/*
- * A page is bounded in bytes: an event of more than "cap" comes without payload and headers.  Sizes
- * are those of what is stored, which costs next to nothing; a text may be compressed, 100 to 1, so
- * one that is not small is measured.  Most events are small and without headers, so that is asked
- * first: each further question is 1 % of a read.
- */
 /* clang-format off */
-#define FITS_HEADERS(cap) "(headers IS NULL OR pg_column_size(headers) <= " cap ")"
-#define FITS_DATA(cap)                                                                             \
-    "(pg_column_size(data) <= 512 AND headers IS NULL"                                             \
-    " OR pg_column_size(data) <= " cap " AND octet_length(data::text) <= " cap                     \
-    " AND " FITS_HEADERS(cap) ")"
-#define FITS_BYTES(cap)                                                                            \
-    "bytes IS NOT NULL AND octet_length(bytes) <= " cap " AND " FITS_HEADERS(cap)
-
-/* The name of a payload's column is that of its rule; "AS" because a function gives them, too. */
-#define CAPPED_DATA(cap) "CASE WHEN " FITS_DATA(cap) " THEN data END AS data, "
-#define CAPPED_BYTES(cap) "CASE WHEN " FITS_BYTES(cap) " THEN bytes END AS bytes, "
-#define CAPPED_HEADERS(cap)                                                                        \
-    "CASE WHEN headers IS NOT NULL AND pg_column_size(headers) <= " cap " THEN headers END"        \
-    " AS headers, "
-#define CAPPED(cap, NAME, column, copy, oid) CAPPED_##NAME(cap)
-
 #define PURGED "purge IS NOT NULL AS purged"
 #define COLUMNS HW_PG_EVENT_COLUMNS(HW_PG_COLUMN, HW_PG_COLUMN, ) PURGED
-#define CAPPED_COLUMNS(cap) HW_PG_EVENT_COLUMNS(HW_PG_COLUMN, CAPPED, cap)
+#define CAPPED_COLUMNS(cap) HW_PG_CAPPED_COLUMNS(cap)
 /* What a function gives. */
 #define READ_FUNCTION(call, cap) "SELECT " CAPPED_COLUMNS(cap) "purged FROM @schema@." call
 
@@ -95,8 +73,9 @@
 #define WHOLE_OR_BARE HW_PG_EVENT_COLUMNS(HW_PG_COLUMN_OF, IF_WHOLE, "e") "e.purged, e.whole"
 #define AND_WHOLE(cap)                                                                             \
     COLUMNS ", CASE WHEN NOT ($6::text IS NULL OR type ~ $6) THEN false"                           \
-            " WHEN " FITS_DATA(cap) " OR " FITS_BYTES(cap) " OR data IS NULL AND bytes IS NULL"    \
-                                                           " THEN true END AS whole"
+            " WHEN " HW_PG_FITS_DATA(cap) " OR " HW_PG_FITS_BYTES(                                 \
+                cap) " OR data IS NULL AND bytes IS NULL"                                          \
+                     " THEN true END AS whole"
 
 /*
  * Ranges are ascending, so their rows are, too: by the number of the range, which unnest() gives
@@ -296,13 +275,14 @@ static const hw_pg_statement_row statements[HW_PG_STATEMENT_COUNT] = {
     [HW_PG_TREE] = {"SELECT depth, event_id FROM @schema@.causation_tree($1)", TYPES(uuid_type)},
 };
 
-/* The four tables are disjoint: each statement has its text in exactly one of them. */
+/* The five tables are disjoint: each statement has its text in exactly one of them. */
 static const hw_pg_statement_row *row_of(int statement)
 {
     assert(statement >= 0 && statement < HW_PG_STATEMENT_COUNT);
     return statements[statement].sql               ? &statements[statement]
            : hw_pg_sub_statements[statement].sql   ? &hw_pg_sub_statements[statement]
            : hw_pg_queue_statements[statement].sql ? &hw_pg_queue_statements[statement]
+           : hw_pg_group_statements[statement].sql ? &hw_pg_group_statements[statement]
                                                    : &hw_pg_times_statements[statement];
 }
 

@@ -57,14 +57,16 @@
     " ('x' || substr(" hash ", 9, 8))::bit(32)::int4::oid) IN " LOCKS_HELD
 
 /* A row as subscriptions.c decodes it; from s, but for the token, the owner and the time before. */
-#define ROW(token, owner, updated_at, held)                                                        \
-    "s.subscriber_id, s.pattern, s.high, s.outstanding, s.anchor_sequence, s.anchor_id, s.timeline,"      \
+#define IS_SHARED "s.lease_until IS NOT DISTINCT FROM 'infinity'"
+#define ROW_AT(high, outstanding, token, owner, updated_at, held)                                                        \
+    "s.subscriber_id, s.pattern, " high ", " outstanding ", s.anchor_sequence, s.anchor_id, s.timeline,"      \
     " " token ", " owner ", " held ", s.status, s.reason, s.suspect_sequence,"                     \
     " s.suspect_attempts, s.created_at, " updated_at ","                                           \
     " (SELECT count(*) FROM " DEAD_LETTERS " AS d WHERE d.resolved_at IS NULL"                          \
     "  AND " OF("s.subscriber_id") "),"                                                            \
     " (SELECT count(*) FROM @schema@.skips AS d WHERE d.resolved_at IS NULL"                       \
-    "  AND " OF("s.subscriber_id") "), s.stream, s.originals, s.still, s.moves"
+    "  AND " OF("s.subscriber_id") "), s.stream, s.originals, s.still, s.moves, " IS_SHARED
+#define ROW(token, owner, updated_at, held) ROW_AT("s.high", "s.outstanding", token, owner, updated_at, held)
 /* clang-format on */
 
 /* Of the sequence itself, not of the log: numbers that nobody has committed yet count as drawn. */
@@ -244,12 +246,18 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
          "  VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (subscriber_id) DO NOTHING RETURNING 1),"
          " u AS (UPDATE " SUBS " AS s SET pattern = $2, stream = $5, originals = $6,"
          "   updated_at = clock_timestamp() WHERE s.subscriber_id = $1"
-         "  AND (s.pattern, s.stream, s.originals) IS DISTINCT FROM ($2, $5, $6))"
+         "  AND (s.pattern, s.stream, s.originals) IS DISTINCT FROM ($2, $5, $6)"
+         "  AND NOT " IS_SHARED ")"
          " SELECT EXISTS (SELECT FROM i)",
          TYPES(create_types)},
-    [HW_PG_SUB_LIST] = {"SELECT " ROW("s.token", "s.owner", "s.updated_at",
-                                      "coalesce(s.lease_until > clock_timestamp(), false) OR"
-                                      " " IS_LOCKED("k.hash")) " FROM " SUBS " AS s, LATERAL"
+    /* The place of a shared one is its group's. */
+    [HW_PG_SUB_LIST] = {"SELECT " ROW_AT("coalesce(p.high, s.high)",
+                                         "coalesce(p.outstanding, s.outstanding)", "s.token",
+                                         "s.owner", "s.updated_at",
+                                         "coalesce(s.lease_until > clock_timestamp(), false) OR"
+                                         " " IS_LOCKED("k.hash")) " FROM " SUBS " AS s"
+                        ", LATERAL @schema@.group_progress(CASE WHEN " IS_SHARED
+                        "  THEN s.subscriber_id END) AS p, LATERAL"
                         " (SELECT " LOCK_HASH("s.subscriber_id") " AS hash) AS k"
                         " WHERE s.subscriber_id >= $1"
                         " AND ($2::text IS NULL OR s.subscriber_id <= $2)"
@@ -268,7 +276,8 @@ const hw_pg_statement_row hw_pg_sub_statements[HW_PG_STATEMENT_COUNT] = {
          " g AS MATERIALIZED (SELECT CASE WHEN $3 <> 0 OR $5 THEN true"
          "  ELSE pg_try_advisory_lock(" LOCK_KEYS("k.hash") ") END AS got FROM k),"
          " o AS (SELECT s.subscriber_id, s.owner, s.lease_until, s.updated_at FROM " SUBS " AS s"
-         "  WHERE s.subscriber_id = $1 AND (SELECT g.got FROM g) AND ($3 = 1 OR s.owner IS NULL"
+         "  WHERE s.subscriber_id = $1 AND (SELECT g.got FROM g) AND NOT " IS_SHARED
+         "  AND ($3 = 1 OR s.owner IS NULL"
          "   OR s.owner = $2 OR s.lease_until < clock_timestamp() OR s.lease_until IS NULL AND"
          "   ($3 = 0 OR NOT (SELECT " IS_LOCKED("k.hash") " FROM k)))"
          "  FOR UPDATE SKIP LOCKED),"

@@ -73,7 +73,8 @@ enum column {
     FILTER_STREAM,
     ORIGINALS,
     STILL,
-    MOVES
+    MOVES,
+    SHARED
 };
 
 /* first: the column that the row starts with.  ret_stop: what fn said. */
@@ -103,6 +104,7 @@ static int hand_row(const PGresult *r, int row, int first, hw_str log, hw_sub_ro
         .moves = hw_pg_get_int8(r, row, first + MOVES),
         .dead_letters = hw_pg_get_int8(r, row, first + DEAD_LETTERS),
         .skips = hw_pg_get_int8(r, row, first + SKIPS),
+        .shared = hw_pg_get_bool(r, row, first + SHARED),
     };
     int s;
 

@@ -153,8 +153,9 @@ static int find_purge(hw_sqlite *store, const howdah_event *event, int64_t *ret_
 }
 
 /* I2: an event that has a dead letter already opens that one again, with the new error. */
-static int insert_dead_letter(hw_sqlite *store, hw_str subscriber_id, const howdah_event *event,
-                              hw_str error, int64_t attempts, int64_t *ret_id, howdah_error *reterr)
+int hw_sqlite_insert_dead_letter(hw_sqlite *store, hw_str subscriber_id, const howdah_event *event,
+                                 hw_str error, int64_t attempts, int64_t *ret_id,
+                                 howdah_error *reterr)
 {
     howdah_event erased = *event;
     sqlite3_stmt *stmt = NULL;
@@ -204,8 +205,8 @@ int hw_sqlite_dead_letter(hw_store *base, const hw_checkpoint *checkpoint,
         return s;
     s = hw_sqlite_put_checkpoint(store, checkpoint, reterr);
     if (s >= 0)
-        s = insert_dead_letter(store, checkpoint->subscriber_id, event, error, attempts, &id,
-                               reterr);
+        s = hw_sqlite_insert_dead_letter(store, checkpoint->subscriber_id, event, error, attempts,
+                                         &id, reterr);
     s = hw_sqlite_leave(store, s, reterr);
     if (s >= 0 && ret_id)
         *ret_id = id;

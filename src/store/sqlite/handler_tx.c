@@ -30,20 +30,29 @@ void *hw_sqlite_tx_handle(hw_store *base)
     return ((hw_sqlite *)base)->db;
 }
 
-/* I2, I3. */
+/* I3. */
+int hw_sqlite_tx_check(hw_sqlite *store, howdah_error *reterr)
+{
+    int s;
+
+    if (store->db && store->writing && !sqlite3_get_autocommit(store->db))
+        return HOWDAH_OK;
+    store->writing = false;
+    s = hw_fail(reterr, HOWDAH_MISUSE, "%s: the handler's transaction is not open any more",
+                store->name);
+    return hw_advise(
+        reterr, s,
+        "a handler must not commit or roll back; a disk error also ends the transaction");
+}
+
+/* I2. */
 int hw_sqlite_tx_commit(hw_store *base, const hw_checkpoint *checkpoint, howdah_error *reterr)
 {
     hw_sqlite *store = (hw_sqlite *)base;
-    int s;
+    int s = hw_sqlite_tx_check(store, reterr);
 
-    if (!store->db || !store->writing || sqlite3_get_autocommit(store->db)) {
-        store->writing = false;
-        s = hw_fail(reterr, HOWDAH_MISUSE, "%s: the handler's transaction is not open any more",
-                    store->name);
-        return hw_advise(
-            reterr, s,
-            "a handler must not commit or roll back; a disk error also ends the transaction");
-    }
+    if (s < 0)
+        return s;
     s = hw_sqlite_put_checkpoint(store, checkpoint, reterr);
     return hw_sqlite_leave(store, s, reterr);
 }

@@ -75,6 +75,7 @@ static const hw_store_ops sqlite_ops = {
     .status = hw_sqlite_status,
     .doctor = hw_sqlite_doctor,
     .subs = &sqlite_sub_ops,
+    .groups = &hw_sqlite_group_ops,
     .queue = &hw_sqlite_queue_ops,
     .times = &hw_sqlite_times_ops,
 };

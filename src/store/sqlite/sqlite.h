@@ -72,6 +72,17 @@ typedef enum hw_sqlite_slot {
     HW_SLOT_KEY_ASIDE,
     HW_SLOT_ROUTE_DATA,
     HW_SLOT_ROUTE,
+    HW_SLOT_GROUP,
+    HW_SLOT_GROUP_PLACE,
+    HW_SLOT_GROUP_NEXT,
+    HW_SLOT_GROUP_NEXT_OF_TYPE,
+    HW_SLOT_GROUP_EVENT,
+    HW_SLOT_GROUP_OUTLOOK,
+    HW_SLOT_LOT_LAST,
+    HW_SLOT_LOT_INSERT,
+    HW_SLOT_LOT_STORE,
+    HW_SLOT_LOT_STORE_LIST,
+    HW_SLOT_LOT_DELETE,
     HW_SLOT_READ, /* the first of fourteen: seven ways, forward and backward (read.c) */
     HW_SLOT_COUNT = HW_SLOT_READ + 14
 } hw_sqlite_slot;
@@ -452,6 +463,7 @@ typedef struct hw_sqlite_sub_look {
     bool same_owner;
     bool same_log; /* as that of its last checkpoint */
     int64_t moves;
+    bool shared; /* members of a group take its events */
 } hw_sqlite_sub_look;
 
 /* a may be NULL.  HOWDAH_OK without the row, too: l->there. */
@@ -469,6 +481,11 @@ int hw_sqlite_insert_sub(hw_sqlite *store, hw_str subscriber_id, const hw_filter
                          int64_t high, const hw_range *outstanding, size_t outstanding_n,
                          howdah_error *reterr);
 int hw_sqlite_drop_sub(hw_sqlite *store, hw_str subscriber_id, howdah_error *reterr);
+/* Between enter and leave: see hw_sub_ops. */
+int hw_sqlite_reset_sub(hw_sqlite *store, hw_str subscriber_id, int64_t high,
+                        const hw_range *outstanding, size_t outstanding_n, howdah_error *reterr);
+int hw_sqlite_update_status(hw_sqlite *store, hw_str subscriber_id, hw_sub_status status,
+                            hw_str reason, howdah_error *reterr);
 int hw_sqlite_create(hw_store *base, hw_str subscriber_id, const hw_filter *filter, int64_t high,
                      const hw_range *outstanding, size_t outstanding_n, bool *ret_created,
                      howdah_error *reterr);
@@ -499,6 +516,10 @@ int hw_sqlite_poll(hw_store *base, const hw_checkpoint *subs, size_t n, int64_t 
 
 /* ---- dead_letters.c */
 
+/* Between enter and leave: a new one, or the one that the event has already, opened again. */
+int hw_sqlite_insert_dead_letter(hw_sqlite *store, hw_str subscriber_id, const howdah_event *event,
+                                 hw_str error, int64_t attempts, int64_t *ret_id,
+                                 howdah_error *reterr);
 int hw_sqlite_dead_letter(hw_store *base, const hw_checkpoint *checkpoint,
                           const howdah_event *event, hw_str error, int64_t attempts,
                           int64_t *ret_id, howdah_error *reterr);
@@ -518,6 +539,8 @@ int hw_sqlite_skip_resolve(hw_store *base, int64_t id, hw_str resolution, howdah
 /* ---- handler_tx.c */
 
 int hw_sqlite_tx_begin(hw_store *base, hw_str log, howdah_error *reterr);
+/* MISUSE when the handler's transaction is not open any more. */
+int hw_sqlite_tx_check(hw_sqlite *store, howdah_error *reterr);
 void *hw_sqlite_tx_handle(hw_store *base);
 int hw_sqlite_tx_commit(hw_store *base, const hw_checkpoint *checkpoint, howdah_error *reterr);
 void hw_sqlite_tx_rollback(hw_store *base);
@@ -701,6 +724,14 @@ int hw_sqlite_queue_bindings(hw_store *base, hw_str queue, hw_binding_fn fn, voi
 int hw_sqlite_route(hw_store *base, const hw_checkpoint *checkpoint, hw_str queue,
                     howdah_binding_key key, const int64_t *sequences, size_t n,
                     howdah_error *reterr);
+
+/* ---- group_admin.c; what the files of groups share is in group.h */
+
+extern const hw_group_ops hw_sqlite_group_ops;
+
+/* The place of a group as that of any subscription; the ranges are freed with hw_free(). */
+int hw_sqlite_group_place_of(hw_sqlite *store, hw_str subscriber_id, int64_t *ret_high,
+                             hw_range **ret_outstanding, size_t *ret_n, howdah_error *reterr);
 
 /* ---- times_query_sql.c: questions about the two times as statements */
 

@@ -19,6 +19,8 @@
 
 /* A lease of an earlier boot is over: its owner was on the machine that went down. */
 #define IS_HELD "s.lease_until IS NOT NULL AND s.lease_until > ?2 AND s.lease_boot = ?3"
+#define IS_SHARED                                                                                  \
+    "EXISTS (SELECT 1 FROM main.howdah_groups g WHERE g.subscriber_id = s.subscriber_id)"
 
 /* ?1 the subscriber, or after whom, ?2 now since boot, ?3 the boot, ?4 limit. */
 #define ROW_COLUMNS                                                                                \
@@ -29,7 +31,7 @@
     "  WHERE d.subscriber_id = s.subscriber_id AND d.resolved_at IS NULL),"                        \
     " (SELECT count(*) FROM main.howdah_skips k"                                                   \
     "  WHERE k.subscriber_id = s.subscriber_id AND k.resolved_at IS NULL),"                        \
-    " s.stream, s.originals, s.moves FROM main.howdah_subscriptions s"
+    " s.stream, s.originals, s.moves, " IS_SHARED " FROM main.howdah_subscriptions s"
 #define ROW_SQL ROW_COLUMNS " WHERE s.subscriber_id = ?1 LIMIT ?4"
 #define ROWS_SQL ROW_COLUMNS " WHERE s.subscriber_id > ?1 ORDER BY s.subscriber_id LIMIT ?4"
 
@@ -55,7 +57,8 @@ enum {
     COL_SKIPS,
     COL_STREAM,
     COL_ORIGINALS,
-    COL_MOVES
+    COL_MOVES,
+    COL_SHARED
 };
 
 /* Without the list of outstanding numbers, which may be long. */
@@ -63,8 +66,7 @@ enum {
     "SELECT s.token, s.high, s.status, s.lease_until, s.lease_boot, s.pattern, s.owner,"           \
     " EXISTS (SELECT 1 FROM main.howdah_dead_letters d WHERE d.subscriber_id = s.subscriber_id"    \
     "  AND d.state = 'redrive' AND d.resolved_at IS NULL), s.stream, s.originals, s.timeline,"     \
-    " s.moves"                                                                                     \
-    " FROM main.howdah_subscriptions s WHERE s.subscriber_id = ?1"
+    " s.moves, " IS_SHARED " FROM main.howdah_subscriptions s WHERE s.subscriber_id = ?1"
 
 #define INSERT_SQL                                                                                 \
     "INSERT INTO main.howdah_subscriptions (subscriber_id, pattern, stream, originals, high,"      \
@@ -181,7 +183,8 @@ static int take_row(const hw_sqlite *store, sqlite3_stmt *stmt, hw_sub_row *row,
                         .updated_at_us = sqlite3_column_int64(stmt, COL_UPDATED_AT),
                         .dead_letters = sqlite3_column_int64(stmt, COL_DEAD_LETTERS),
                         .skips = sqlite3_column_int64(stmt, COL_SKIPS),
-                        .moves = sqlite3_column_int64(stmt, COL_MOVES)};
+                        .moves = sqlite3_column_int64(stmt, COL_MOVES),
+                        .shared = sqlite3_column_int(stmt, COL_SHARED) != 0};
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
     if (!parse_status(hw_sqlite_borrow(stmt, COL_STATUS), &row->status))
@@ -224,6 +227,16 @@ static void bind_walk(void *ctx, sqlite3_stmt *stmt)
     bind_lease(((row_walk *)ctx)->store, stmt);
 }
 
+/* The place of a shared one is its group's. */
+static int take_group_place(hw_sqlite *store, hw_sub_row *row, hw_range **outstanding,
+                            howdah_error *reterr)
+{
+    hw_free(*outstanding);
+    *outstanding = NULL;
+    return hw_sqlite_group_place_of(store, row->subscriber_id, &row->high, outstanding,
+                                    &row->outstanding_n, reterr);
+}
+
 /* The row's list of ranges lives as long as the call. */
 static int hand_row(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error *reterr)
 {
@@ -232,6 +245,10 @@ static int hand_row(void *ctx, sqlite3_stmt *stmt, bool *ret_stop, howdah_error 
     hw_sub_row row;
     int s = take_row(w->store, stmt, &row, &outstanding, reterr);
 
+    if (s >= 0 && row.shared) {
+        s = take_group_place(w->store, &row, &outstanding, reterr);
+        row.outstanding = outstanding;
+    }
     w->n++;
     if (s >= 0)
         *ret_stop = w->fn(w->ctx, &row) != 0;
@@ -292,6 +309,7 @@ static int take_look(hw_sqlite *store, sqlite3_stmt *stmt, const hw_sqlite_sub_a
     l->redrives = sqlite3_column_int(stmt, 7) != 0;
     l->same_log = hw_str_equal(hw_sqlite_borrow(stmt, 10), hw_str_of(store->log));
     l->moves = sqlite3_column_int64(stmt, 11);
+    l->shared = sqlite3_column_int(stmt, 12) != 0;
     if (sqlite3_errcode(store->db) == SQLITE_NOMEM)
         return hw_fail_no_memory(reterr);
     return parse_status(hw_sqlite_borrow(stmt, 2), &l->status) ? HOWDAH_OK
@@ -318,10 +336,10 @@ int hw_sqlite_look_at_sub(hw_sqlite *store, hw_str subscriber_id, const hw_sqlit
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* SINGLE has no lease: such a row is never held. */
+/* SINGLE has no lease: such a row is never held.  A shared one always is. */
 static bool is_held(const hw_sqlite_sub_look *l)
 {
-    return l->leased && l->lease_left_us > 0;
+    return l->shared || (l->leased && l->lease_left_us > 0);
 }
 
 /* As hw_sqlite_look_at_sub(), but NOT_FOUND without the row. */
@@ -404,7 +422,7 @@ int hw_sqlite_create(hw_store *base, hw_str subscriber_id, const hw_filter *filt
     /* Nearly always it is there and as it should be: no need to stand in line for the lock. */
     if (s >= 0)
         s = hw_sqlite_look_at_sub(store, subscriber_id, &a, &l, reterr);
-    if (s >= 0 && !(l.there && l.same_filter)) {
+    if (s >= 0 && !(l.there && (l.same_filter || l.shared))) {
         s = hw_sqlite_enter(store, true, reterr);
         if (s < 0)
             return s;
@@ -571,7 +589,8 @@ static int try_take(hw_sqlite *store, const hw_take *take, taken *t, howdah_erro
     if (s < 0)
         return s;
     s = keep_row(store, take->subscriber_id, t, reterr);
-    if (s >= 0 && is_in_the_way(take, t->row.held, hw_str_equal(t->row.owner, take->owner))) {
+    if (s >= 0 && (t->row.shared ||
+                   is_in_the_way(take, t->row.held, hw_str_equal(t->row.owner, take->owner)))) {
         hw_sqlite_rollback(store);
         return HOWDAH_END;
     }
@@ -593,7 +612,7 @@ static int look_first(hw_sqlite *store, const hw_take *take, bool *ret_held, how
     if (s >= 0)
         s = look_for(store, take->subscriber_id, &a, &l, reterr);
     if (s >= 0)
-        *ret_held = is_in_the_way(take, is_held(&l), l.same_owner);
+        *ret_held = l.shared || is_in_the_way(take, is_held(&l), l.same_owner);
     return s;
 }
 
@@ -679,8 +698,8 @@ int hw_sqlite_suspect(hw_store *base, const hw_hold *hold, int64_t sequence, int
     return hw_sqlite_leave(store, s, reterr);
 }
 
-static int update_status(hw_sqlite *store, hw_str subscriber_id, hw_sub_status status,
-                         hw_str reason, howdah_error *reterr)
+int hw_sqlite_update_status(hw_sqlite *store, hw_str subscriber_id, hw_sub_status status,
+                            hw_str reason, howdah_error *reterr)
 {
     sqlite3_stmt *stmt = NULL;
     int s = hw_sqlite_prepare(store, STATUS_SQL, &stmt, reterr);
@@ -709,7 +728,7 @@ int hw_sqlite_set_status(hw_store *base, const hw_hold *hold, hw_sub_status stat
     if (s >= 0 && hold->token > 0)
         s = hw_sqlite_check_hold(store, hold, reterr);
     if (s >= 0)
-        s = update_status(store, hold->subscriber_id, status, reason, reterr);
+        s = hw_sqlite_update_status(store, hold->subscriber_id, status, reason, reterr);
     s = hw_sqlite_leave(store, s, reterr);
     return s < 0 ? s : hw_sqlite_ring(base, NULL, 0, reterr);
 }
@@ -717,8 +736,8 @@ int hw_sqlite_set_status(hw_store *base, const hw_hold *hold, hw_sub_status stat
 /*
  * The token grows, so the present owner loses it; its anchor and its suspect are of the old place.
  */
-static int reset_row(hw_sqlite *store, hw_str subscriber_id, int64_t high,
-                     const hw_range *outstanding, size_t outstanding_n, howdah_error *reterr)
+int hw_sqlite_reset_sub(hw_sqlite *store, hw_str subscriber_id, int64_t high,
+                        const hw_range *outstanding, size_t outstanding_n, howdah_error *reterr)
 {
     hw_buf text = HW_BUF_INIT(HW_OUTSTANDING_BYTES_MAX);
     sqlite3_stmt *stmt = NULL;
@@ -748,7 +767,7 @@ int hw_sqlite_reset(hw_store *base, hw_str subscriber_id, int64_t high, const hw
 
     if (s < 0)
         return s;
-    s = reset_row(store, subscriber_id, high, outstanding, outstanding_n, reterr);
+    s = hw_sqlite_reset_sub(store, subscriber_id, high, outstanding, outstanding_n, reterr);
     s = hw_sqlite_leave(store, s, reterr);
     return s < 0 ? s : hw_sqlite_ring(base, NULL, 0, reterr);
 }

@@ -1,0 +1,77 @@
+/*
+ * group.h - what a bus has because of groups: its members, and how they wait.
+ *
+ *   I1  A member keeps nothing in memory that a batch depends on: who has which events is the
+ *       store's to know, and every call about a batch names its token.  So a member may die, change
+ *       servers or be replaced at any moment.
+ *   I2  A wait listens, arms the bell, looks once more and then sleeps, never longer than the poll
+ *       interval or the time until something is due.  A bell that is not heard costs a pause.
+ */
+#ifndef HW_BUS_GROUP_GROUP_H
+#define HW_BUS_GROUP_GROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bus/bus.h"
+#include "engine/pause.h"
+
+typedef struct hw_groups {
+    howdah_member *members;
+    howdah_member *listener; /* whose events the session listens for; NULL: nobody's */
+    uint64_t session;        /* in which it does */
+    bool cannot_listen;      /* this session cannot hear the bell */
+    hw_pause pause;
+    int64_t due_ms; /* as the last fetch in vain said; -1: nothing is known of */
+} hw_groups;
+
+struct howdah_member {
+    howdah_bus *bus;
+    howdah_member_options options; /* its texts are in texts */
+    char *texts;
+    howdah_member *next;
+};
+
+struct howdah_batch {
+    howdah_bus *bus;
+    char *subscriber_id;
+    int64_t lease_ms;
+    hw_group_batch held;
+    const howdah_event **events;     /* in their newest form */
+    struct hw_upcast_event *upcasts; /* NULL: none was needed */
+    size_t n;
+};
+
+static inline const hw_group_ops *hw_group_ops_of(const howdah_bus *bus)
+{
+    return bus->store->ops->groups;
+}
+
+/* Checks the bus for a call about groups; bus->groups is made when first needed. */
+int hw_groups_of(howdah_bus *bus, const char *call, howdah_error *reterr);
+void hw_groups_close(howdah_bus *bus);
+
+/* ---- batch.c */
+
+/*
+ * The events in their newest form.  One that cannot be brought into it has failed, and waits with
+ * the later ones of its stream.  HOWDAH_END: none is left, and the batch is acked and freed.
+ */
+int hw_batch_new(howdah_member *member, hw_group_batch *held, howdah_batch **ret_batch,
+                 howdah_error *reterr);
+
+/* ---- wakeup.c */
+
+void hw_group_bell_init(hw_groups *groups);
+/* Something else has told the session what to listen for. */
+void hw_group_bell_lost(howdah_bus *bus);
+/* A batch was taken. */
+void hw_group_bell_heard(howdah_bus *bus);
+/* Listens and arms; true when that was not so before: look once more before sleeping. */
+bool hw_group_bell_arm(howdah_member *member);
+/* Sleeps up to ms, less when something may be due.  HOWDAH_OK, or INTERRUPTED. */
+int hw_group_bell_sleep(howdah_bus *bus, int64_t ms, howdah_error *reterr);
+/* For a caller's own loop: how long it would sleep now. */
+int64_t hw_group_bell_timeout_ms(howdah_bus *bus);
+
+#endif

@@ -1,0 +1,78 @@
+/*
+ * sql_groups.c - the statements of groups.
+ *
+ *   I1  What a group does is written once, in the functions of sql/pg/functions/group_*.sql, for
+ *       the library and for everybody else: here they are only called.
+ *   I2  Where a lost commit means no more than that events are handed out again, the statement
+ *       itself turns waiting for the disk off, for its own transaction only.
+ */
+#include "store/pg/columns.h"
+#include "store/pg/pg.h"
+
+static const Oid text_type[] = {HW_OID_TEXT};
+/* $1 subscriber $2 pattern $3 stream $4 start $5 originals $6 key $7 on_fail $8 max_retries $9, $10
+   delays $11 ordering $12 gap policy $13 gap timeout $14 lanes */
+static const Oid create_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID_TEXT, HW_OID_BOOL,
+                                   HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT4, HW_OID_INT8, HW_OID_INT8,
+                                   HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_INT4};
+/* $1 subscriber $2 at most $3 member $4 lease $5 acked */
+static const Oid fetch_types[] = {HW_OID_TEXT, HW_OID_INT4, HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT};
+/* $1 places $2, $3 first and last number $4 cap */
+static const Oid read_types[] = {HW_OID_TID_ARRAY, HW_OID_INT8, HW_OID_INT8, HW_OID_INT4};
+/* $1 subscriber $2 token $3 up to, or milliseconds $4 without waiting for the disk */
+static const Oid ack_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_BOOL};
+static const Oid moved_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_TID_ARRAY};
+static const Oid batch_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8};
+static const Oid nack_types[] = {HW_OID_TEXT, HW_OID_TEXT, HW_OID_INT8, HW_OID_TEXT, HW_OID_INT8};
+
+#define TYPES(array) (array), (int)(sizeof(array) / sizeof(array)[0])
+#define MS(parameter) parameter " * interval '1 millisecond'"
+
+/* I2: true, once per statement. */
+#define WITHOUT_WAITING "(SELECT set_config('synchronous_commit', 'off', true)) = 'off'"
+#define WITHOUT_WAITING_IF(parameter)                                                              \
+    "(SELECT CASE WHEN " parameter " THEN set_config('synchronous_commit', 'off', true)"           \
+    " ELSE 'off' END) = 'off'"
+
+const hw_pg_statement_row hw_pg_group_statements[HW_PG_STATEMENT_COUNT] = {
+    [HW_PG_GROUP_CREATE] = {"SELECT @schema@.subscribe($1, $2, $3, $4, $5, $6, $7, $8, " MS(
+                                "$9") ", " MS("$10") ", $11, $12, " MS("$13") ", $14)",
+                            TYPES(create_types)},
+    [HW_PG_GROUP_FILTER] = {"SELECT s.pattern, s.stream, s.originals FROM @schema@.subscriptions AS"
+                            " s WHERE s.subscriber_id = $1",
+                            TYPES(text_type)},
+    [HW_PG_GROUP_FETCH] = {"SELECT b.token, b.attempt, b.tids, b.lo, b.hi"
+                           " FROM @schema@.group_fetch($1, $2, $3, " MS(
+                               "$4") ", $5) AS b"
+                                     " WHERE " WITHOUT_WAITING,
+                           TYPES(fetch_types)},
+    /* + 0: by their places, not by the index of numbers. */
+    [HW_PG_GROUP_READ] =
+        {"SELECT " HW_PG_CAPPED_COLUMNS(
+             "$4") "purge IS NOT NULL"
+                   " FROM @schema@.events WHERE ctid = ANY ($1)"
+                   " AND global_sequence + 0 BETWEEN $2 AND $3 ORDER BY global_sequence + 0",
+         TYPES(read_types)},
+    [HW_PG_GROUP_MOVED] = {"SELECT @schema@.group_moved($1,"
+                           " ROW($2, 1, $3, 0, 0, false)::@schema@.group_batch)",
+                           TYPES(moved_types)},
+    [HW_PG_GROUP_ACK] = {"SELECT @schema@.ack($1, $2, $3) WHERE " WITHOUT_WAITING_IF("$4"),
+                         TYPES(ack_types)},
+    [HW_PG_GROUP_COMMIT] = {"SELECT @schema@.ack($1, $2, $3), current_setting('howdah.ring', true)",
+                            TYPES(batch_types)},
+    [HW_PG_GROUP_NACK] = {"SELECT @schema@.group_nack($1, $2, $3, $4, $5)", TYPES(nack_types)},
+    [HW_PG_GROUP_EXTEND] = {"SELECT @schema@.extend_lease($1, $2, " MS("$3") ") WHERE"
+                                                                             " " WITHOUT_WAITING,
+                            TYPES(batch_types)},
+    [HW_PG_GROUP_RELEASE] = {"SELECT @schema@.release_batch($1, $2) WHERE $3 >= 0",
+                             TYPES(batch_types)},
+    [HW_PG_GROUP_SHORTEN] = {"SELECT @schema@.shorten_batch($1, $2, $3)", TYPES(batch_types)},
+    [HW_PG_GROUP_OUTLOOK] = {"SELECT o.status, o.due_ms FROM @schema@.group_outlook($1) AS o",
+                             TYPES(text_type)},
+    [HW_PG_GROUP_MEMBERS] =
+        {"SELECT m.member, m.batches, m.events,"
+         " (m.oldest_age_s * 1000)::bigint FROM @schema@.group_members($1) AS m",
+         TYPES(text_type)},
+    [HW_PG_GROUP_UNSHARE] = {"SELECT @schema@.unshare($1)", TYPES(text_type)},
+    [HW_PG_GROUP_REMOVE] = {"SELECT @schema@.subscription_remove($1)", TYPES(text_type)},
+};
