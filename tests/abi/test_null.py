@@ -90,6 +90,12 @@ def takes_a_size(function, at):
             "PGconn" not in kinds and "sqlite3" not in kinds)
 
 
+class MemberOptions(ctypes.Structure):
+    """howdah_member_options, up to what a member needs: what follows has its defaults."""
+    _fields_ = [("size", ctypes.c_size_t), ("subscriber_id", ctypes.c_char_p), ("member", ctypes.c_char_p),
+                ("max_events", ctypes.c_int64), ("lease_ms", ctypes.c_int64)]
+
+
 class Objects:
     """One of each kind, on a bus in memory: each child has a copy of its own."""
 
@@ -113,6 +119,10 @@ class Objects:
             "howdah_tail *": made("howdah_tail_open", bus, None, ..., None),
             "howdah_jobs *": made("howdah_queue_claim", bus, b"q", 1, None, ..., None),
         }
+        options = MemberOptions(ctypes.sizeof(MemberOptions), b"g", None, 10, 60000)
+        member = made("howdah_member_new", bus, ctypes.addressof(options), ..., None)
+        self.by_type["howdah_member *"] = member
+        self.by_type["howdah_batch *"] = made("howdah_member_fetch", member, 0, ..., None)
         self.by_type["howdah_job *"] = library.call("howdah_jobs_at", self.by_type["howdah_jobs *"],
                                                     0)
         pointer = ctypes.c_void_p(event)
