@@ -43,11 +43,6 @@ typedef struct howdah_batch howdah_batch;
 
 #define HOWDAH_BATCH_MAX 10000 /* events */
 
-typedef enum howdah_order_key {
-    HOWDAH_ORDER_BY_STREAM = 0, /* events of one stream in order, one batch of it at a time */
-    HOWDAH_ORDER_NONE = 1       /* in no order */
-} howdah_order_key;
-
 typedef struct howdah_member_options {
     size_t size;
     const char *subscriber_id; /* required, 1 to 255 bytes */

@@ -79,7 +79,8 @@ typedef enum howdah_instance {
     HOWDAH_INSTANCE_COORDINATED =
         0,                      /* one owner, by its session's lock; by a lease with a pooler */
     HOWDAH_INSTANCE_SINGLE = 1, /* the user promises that only one process runs: no locks */
-    HOWDAH_INSTANCE_LEASE = 2   /* one owner, by a lease: for transaction poolers */
+    HOWDAH_INSTANCE_LEASE = 2,  /* one owner, by a lease: for transaction poolers */
+    HOWDAH_INSTANCE_SHARED = 3  /* no owner: a group, see howdah_groups.h */
 } howdah_instance;
 
 typedef enum howdah_checkpoint_mode {
@@ -107,6 +108,12 @@ typedef enum howdah_on_fail {
        redriven or discarded. */
     HOWDAH_FAIL_HOLD = 2
 } howdah_on_fail;
+
+/* Of a shared subscription. */
+typedef enum howdah_order_key {
+    HOWDAH_ORDER_BY_STREAM = 0, /* events of one stream in order, one batch of it at a time */
+    HOWDAH_ORDER_NONE = 1       /* in no order */
+} howdah_order_key;
 
 /* Where a new subscription begins; or any N: events after N. */
 #define HOWDAH_FROM_START INT64_C(0)
@@ -137,6 +144,9 @@ typedef struct howdah_subscribe_options {
     int64_t lease_ms;        /* 10000; renewed after a third of it */
     const char *stream;      /* only this stream; NULL: all.  Joined with the pattern by AND */
     bool originals_only;     /* no corrections: first revisions only */
+    /* SHARED: catch_up_batch is the size of a batch, and checkpoints are acks. */
+    int64_t concurrency;  /* 1: so many handlers at a time, in a runner with as many threads */
+    howdah_order_key key; /* HOWDAH_ORDER_BY_STREAM */
 } howdah_subscribe_options;
 
 #define HOWDAH_SUBSCRIBE_OPTIONS_INIT                                                              \
@@ -144,7 +154,7 @@ typedef struct howdah_subscribe_options {
         sizeof(howdah_subscribe_options), NULL, NULL, HOWDAH_FROM_START, NULL, NULL, NULL,         \
             HOWDAH_INSTANCE_COORDINATED, HOWDAH_CHECKPOINT_SYNC, 100, 1000, 3, 1000, 60000,        \
             HOWDAH_FAIL_OPEN, HOWDAH_ORDERING_AHEAD, HOWDAH_GAP_PROOF, 5000, 100, 4096, 10000,     \
-            NULL, false                                                                            \
+            NULL, false, 1, HOWDAH_ORDER_BY_STREAM                                                 \
     }
 
 /*
@@ -193,12 +203,13 @@ typedef struct howdah_subscription_info {
     int64_t updated_at_us; /* only in a walk, otherwise HOWDAH_NO_TIME */
     const char *stream;    /* NULL: all */
     bool originals_only;
+    bool shared; /* members of a group take its events, and nobody owns it */
 } howdah_subscription_info;
 
 #define HOWDAH_SUBSCRIPTION_INFO_INIT                                                              \
     {                                                                                              \
         sizeof(howdah_subscription_info), NULL, NULL, HOWDAH_SUBSCRIPTION_WAITING, NULL, NULL, 0,  \
-            0, 0, NULL, 0, 0, 0, 0, 0, 0, HOWDAH_NO_TIME, NULL, false                              \
+            0, 0, NULL, 0, 0, 0, 0, 0, 0, HOWDAH_NO_TIME, NULL, false, false                       \
     }
 
 /* MISUSE while a runner serves the bus, except in the subscription's own handler. */

@@ -25,6 +25,7 @@
 
 typedef struct hw_pool_item {
     void *owner;
+    bool of_slot; /* for a runner: what the owner is */
     struct hw_pool_item *next;
 } hw_pool_item;
 

@@ -91,6 +91,12 @@ int cli_open(cli_context *cli, howdah_error *reterr)
     return s;
 }
 
+int cli_open_another(cli_context *cli, howdah_bus **ret_bus, howdah_error *reterr)
+{
+    assert(cli->settings && cli->bus);
+    return howdah_open(cli_store(cli), cli->settings, ret_bus, reterr);
+}
+
 size_t cli_payload_max(const cli_context *cli)
 {
     const char *text = howdah_settings_get(cli->settings, "payload_bytes_max");

@@ -30,6 +30,8 @@ const char *cli_store(const cli_context *cli);
 int cli_settings(cli_context *cli, howdah_error *reterr);
 /* Opens cli->bus; a signal interrupts it from now on.  main closes it. */
 int cli_open(cli_context *cli, howdah_error *reterr);
+/* One more of the same, after cli_open(): no signal interrupts it, and the caller closes it. */
+int cli_open_another(cli_context *cli, howdah_bus **ret_bus, howdah_error *reterr);
 
 /* The largest payload that the settings allow; needs cli_settings(). */
 size_t cli_payload_max(const cli_context *cli);

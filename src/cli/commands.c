@@ -130,8 +130,11 @@ static const cli_option subscribe_options[] = {
     {"max-retries", "N", NULL, "tries after the first one (default 3)", 0},
     {"retry-delay", "DURATION", NULL, "before the second try (default 1s), doubling", 0},
     {"max-retry-delay", "DURATION", NULL, "up to this (default 60s)", 0},
-    {"on-fail", "open|closed", "open closed",
-     "after the last try: store a dead letter and go on (open, default), or halt", 0},
+    {"on-fail", "open|closed|hold", "open closed hold",
+     "after the last try: store a dead letter and go on (open, default), or halt (closed), or, "
+     "with "
+     "--shared, let its stream wait until the dead letter is redriven or discarded (hold)",
+     0},
     {"checkpoint", "sync|batched", "sync batched",
      "store the place after every event (sync, default), or every --batch-size", 0},
     {"batch-size", "N", NULL, "with batched: after N events (default 100)", 0},
@@ -149,7 +152,13 @@ static const cli_option subscribe_options[] = {
      "give up a missing number on proof that it cannot appear (default), or by time", 0},
     {"gap-timeout", "DURATION", NULL,
      "with timeout: after this long (default 5s); with proof it is only reported then", 0},
-    {"batch", "N", NULL, "events in one read while it catches up (default 100)", 0},
+    {"batch", "N", NULL,
+     "events in one read while it catches up, or that a member takes (default 100)", 0},
+    {"shared", NULL, NULL,
+     "be a member of a group: any number of processes take events of it at a time", 0},
+    {"concurrency", "N", NULL, "with --shared: so many members in this process (default 1)", 0},
+    {"key", "stream|none", "stream none",
+     "with --shared: events of one stream in order (stream, default), or in no order", 0},
     CLI_OPTIONS_END};
 
 static const cli_option sub_options[] = {
@@ -350,13 +359,19 @@ static const char subscribe_about[] =
     "process can take over at once.  SIGTERM gives exit code 0.  A halted subscription ends it "
     "with exit code 1.  While another process owns the subscription this one stands by; with "
     "--until-caught-up it also leaves when the owner has handled everything.  --max 0 only makes "
-    "the subscription.";
+    "the subscription.\n\n"
+    "With --shared the name is a group: every process that runs it, and every SQL session that "
+    "calls fetch(), takes other events; each stream in order, one member at a time.  A member's "
+    "events come again when its lease has ended.  Options that describe the group count when it is "
+    "made; howdah sub unshare makes it one of a single process again.";
 
 static const char sub_about[] =
     "ls and show print where subscriptions are; state is live, behind, paused, halted, or waiting "
     "(nobody owns it now).  reset moves one, even while it runs.  pause stops it until resume, "
-    "which also releases a halted one.  rm refuses with exit code 3 while a process owns it; dead "
-    "letters stay.  wait returns when everything that was in the log when it started is handled "
+    "which also releases a halted one.  rm refuses with exit code 3 while a process owns it, or "
+    "members have batches of it; dead letters stay.  show lists the members of a shared one that "
+    "have batches; unshare makes it one of a single process again, where it is.  wait returns when "
+    "everything that was in the log when it started is handled "
     "and stored; exit code 1 when the time is up or the subscription is halted.  skips lists the "
     "numbers that --gap-policy timeout gave up.";
 
@@ -539,17 +554,18 @@ const cli_command cli_commands[] = {
                   "howdah subscribe mail --pattern 'order.*' --from end --exec ./send-mail",
                   "howdah subscribe sums --exec 'jq .data.total >> sums' --max-retries 5",
                   "howdah subscribe ledger --stream account-7 --originals --until-caught-up",
-                  "howdah subscribe later --from end --max 0"},
+                  "howdah subscribe later --from end --max 0",
+                  "howdah subscribe mail --shared --concurrency 4 --exec ./send-mail"},
      .run = cmd_subscribe},
     {.name = "sub",
      .group = "Subscriptions",
      .summary = "list, show, move, pause and remove subscriptions",
      .usage = {"sub ls", "sub show NAME", "sub reset NAME --to start|end|N",
-               "sub pause NAME [--reason TEXT]", "sub resume|rm NAME",
+               "sub pause NAME [--reason TEXT]", "sub resume|rm|unshare NAME",
                "sub wait NAME [--timeout D]", "sub skips [NAME] [--all]",
                "sub resolve ID --reason TEXT"},
      .about = sub_about,
-     .words = "ls show reset pause resume rm wait skips resolve",
+     .words = "ls show reset pause resume rm unshare wait skips resolve",
      .options = sub_options,
      .examples = {"howdah sub ls", "howdah sub show mail --json | jq .lag",
                   "howdah sub reset mail --to start", "howdah sub wait mail --timeout 30s"},

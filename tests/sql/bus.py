@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import urllib.parse
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -17,6 +18,7 @@ HOWDAH = os.environ.get("HOWDAH", "howdah")
 SERVER = os.environ.get("HOWDAH_TEST_PG")
 FIELD, RECORD = "\x1f", "\x1e"
 NULL = "\x1a"
+END = "\x1d"
 
 run = tap.run
 Skip = tap.Skip
@@ -49,22 +51,90 @@ def command(*words, url, text=None, **environment):
     return done.stdout
 
 
+PSQL = ["psql", "-X", "-q", "-A", "-t", "-F", FIELD, "-R", RECORD, "-P", "null=" + NULL, "-v", "VERBOSITY=verbose"]
+
+
 def run_psql(url, sql, *options):
-    return subprocess.run(["psql", "-X", "-q", "-A", "-t", "-F", FIELD, "-R", RECORD, "-P",
-                           "null=" + NULL, "-v", "VERBOSITY=verbose", *options, "-d", url, "-f", "-"],
-                          input=sql, capture_output=True, text=True, timeout=300,
-                          env=dict(os.environ, PGCLIENTENCODING="UTF8"))
+    return subprocess.run([*PSQL, *options, "-d", url, "-f", "-"], input=sql, capture_output=True, text=True,
+                          timeout=300, env=dict(os.environ, PGCLIENTENCODING="UTF8"))
+
+
+class Reused:
+    """A psql that stays: starting one, and a session for it, takes far longer than most statements.
+
+    Each script finds the session as if it were a new one; one that leaves a transaction open, or fails, was its last.
+    """
+    all = {}
+
+    def __init__(self, url):
+        self.url = url
+        self.said = tempfile.TemporaryFile(mode="w+")
+        self.process = subprocess.Popen([*PSQL, "-v", "ON_ERROR_STOP=1", "-d", url], text=True, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self.said,
+                                        env=dict(os.environ, PGCLIENTENCODING="UTF8"))
+
+    def run(self, sql):
+        """What it prints; None when it has ended before its end."""
+        try:
+            self.process.stdin.write("DISCARD ALL;\n%s\n;\n\\echo %s\n" % (sql, END))
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return None
+        lines = []
+        for line in self.process.stdout:
+            if line == END + "\n":
+                return "".join(lines)
+            lines.append(line)
+        return None
+
+    def end(self):
+        """What the server has said of the last script."""
+        Reused.all.pop(self.url, None)
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+        self.said.seek(0)
+        with self.said as said:
+            return said.read()
+
+
+def end_reused():
+    for reused in list(Reused.all.values()):
+        reused.end()
+
+
+atexit.register(end_reused)
+
+
+def run_reused(url, sql):
+    """As run_psql() with ON_ERROR_STOP, where nobody listens to notices."""
+    kept = url in Reused.all
+    reused = Reused.all.setdefault(url, None) or Reused(url)
+    Reused.all[url] = reused
+    text = reused.run(sql)
+    if text is None:
+        said = reused.end()
+        if kept and not re.search(r"^psql:|ERROR:", said, re.M):
+            return run_reused(url, sql)  # its server was restarted, or its database made anew
+        raise Refused(said)
+    if re.search(r"\bBEGIN\b|START TRANSACTION", sql, re.I):
+        reused.end()
+    return text
 
 
 def psql(url, sql, notices=False):
     """Rows as tuples of texts (None for NULL) of the last query; what the server says with notices."""
-    done = run_psql(url, sql, "-v", "ON_ERROR_STOP=1")
-    if done.returncode != 0:
-        raise Refused(done.stderr)
-    if notices:
-        return done.stderr
+    if notices or "pg_stat_xact_" in sql:  # those of a session count what it did before, too
+        done = run_psql(url, sql, "-v", "ON_ERROR_STOP=1")
+        if done.returncode != 0:
+            raise Refused(done.stderr)
+        if notices:
+            return done.stderr
+        text = done.stdout
+    else:
+        text = run_reused(url, sql)
     # psql ends each result with a newline.
-    text = done.stdout[:-1] if done.stdout.endswith("\n") else done.stdout
+    text = text[:-1] if text.endswith("\n") else text
     return [tuple(None if field == NULL else field for field in record.split(FIELD))
             for record in text.split(RECORD)] if text else []
 

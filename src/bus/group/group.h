@@ -10,10 +10,14 @@
 #ifndef HW_BUS_GROUP_GROUP_H
 #define HW_BUS_GROUP_GROUP_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "bus/bus.h"
+#include "bus/log/upcast.h"
+#include "bus/pool.h"
 #include "engine/pause.h"
 
 typedef struct hw_groups {
@@ -50,6 +54,58 @@ static inline const hw_group_ops *hw_group_ops_of(const howdah_bus *bus)
 /* Checks the bus for a call about groups; bus->groups is made when first needed. */
 int hw_groups_of(howdah_bus *bus, const char *call, howdah_error *reterr);
 void hw_groups_close(howdah_bus *bus);
+/* Makes the group if there is none; CONFLICT when it has another filter. */
+int hw_group_join(howdah_bus *bus, const howdah_member_options *options, howdah_error *reterr);
+
+/* ---- shared.c: handlers */
+
+/* One member that a shared subscription with a handler runs. */
+typedef struct hw_slot {
+    struct hw_shared *shared;
+    hw_pool_item item;
+    /* The serving thread's: */
+    bool busy;   /* it is handed out */
+    bool spread; /* it has found something, and another one may look */
+    /* Of both, under the lock: the batch in hand ("": none), and when its lease was asked for. */
+    char token[HW_BATCH_TOKEN_SIZE];
+    int64_t leased_ms;
+    /* Whoever has it: */
+    hw_upcast_event upcast;
+    int64_t delivered;
+    bool found;
+    int failed;
+    howdah_error error;
+    hw_group_outlook outlook;
+} hw_slot;
+
+typedef struct hw_shared {
+    howdah_subscription *sub;
+    hw_slot *slots;
+    size_t slots_n;
+    pthread_mutex_t lock;
+    atomic_bool spread;
+    char member[HW_SIGNATURE_SIZE];
+    /* The serving thread's: */
+    bool look;          /* a slot has to look at once, */
+    int64_t look_ms;    /* or at this time */
+    int64_t trouble_ms; /* but not before this one */
+    unsigned troubles;
+    hw_sub_status status; /* as the last look in vain found it */
+} hw_shared;
+
+int hw_shared_new(howdah_subscription *sub, howdah_error *reterr);
+void hw_shared_free(hw_shared *shared);
+/* A worker has found a batch. */
+void hw_shared_spread(hw_shared *shared);
+/* Each has to look again: the bell rang, or was armed just now. */
+void hw_shared_wake(const howdah_bus *bus);
+/* When the first of them has to be looked at. */
+int64_t hw_shared_next_ms(howdah_bus *bus, int64_t now);
+/* Starts what can be started, extends what runs. */
+int hw_shared_pass(howdah_bus *bus, howdah_error *reterr);
+/* In a worker's thread, or in the serving one. */
+void hw_slot_run(hw_slot *slot, hw_store *io, hw_store *tx, bool again);
+int hw_slot_end(hw_slot *slot, howdah_error *reterr);
 
 /* ---- batch.c */
 

@@ -155,12 +155,14 @@ static int check_own(const howdah_bus *bus, const char *subscriber_id, howdah_er
     return HOWDAH_OK;
 }
 
-static int join(howdah_bus *bus, const howdah_member_options *o, howdah_error *reterr)
+int hw_group_join(howdah_bus *bus, const howdah_member_options *o, howdah_error *reterr)
 {
     joining j = {o, true};
     bool created = false;
-    int s = check_own(bus, o->subscriber_id, reterr);
+    int s = hw_groups_of(bus, "sharing a subscription", reterr);
 
+    if (s >= 0)
+        s = check_own(bus, o->subscriber_id, reterr);
     if (s >= 0)
         s = hw_group_ops_of(bus)->create(bus->store, o, &created, on_filter, &j, reterr);
     if (s < 0 || j.fits)
@@ -190,7 +192,7 @@ int howdah_member_new(howdah_bus *bus, const howdah_member_options *options,
     if (s >= 0)
         s = check(&own, reterr);
     if (s >= 0)
-        s = join(bus, &own, reterr);
+        s = hw_group_join(bus, &own, reterr);
     if (s < 0)
         return s;
     member = hw_calloc(1, sizeof *member);

@@ -77,7 +77,7 @@ static int on_row(void *ctx, const hw_sub_row *row)
         .pattern = row->filter.pattern.s,
         .state = state_of(row, w->head),
         .reason = row->reason.s ? row->reason.s : "",
-        .owner = row->owner.s ? row->owner.s : "",
+        .owner = row->owner.s && !row->shared ? row->owner.s : "",
         .token = row->token,
         .high = row->high,
         .contiguous = w->holes.n > 0 ? w->holes.items[0].first - 1 : row->high,
@@ -90,6 +90,7 @@ static int on_row(void *ctx, const hw_sub_row *row)
         .updated_at_us = row->updated_at_us,
         .stream = row->filter.stream.s,
         .originals_only = row->filter.originals,
+        .shared = row->shared,
     };
 
     return w->fn(w->ctx, &info);

@@ -56,7 +56,7 @@ int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reter
  * the checkpoints go on while a handler's transaction is open; but a store that is alone (in
  * memory) has only one.
  */
-static int second_session(howdah_bus *bus, howdah_error *reterr)
+int hw_service_second_session(howdah_bus *bus, howdah_error *reterr)
 {
     if (!bus->service->tx && bus->store->alone) /* nothing else runs on it while a handler does */
         bus->service->tx = bus->store;
@@ -169,7 +169,7 @@ static int dispatch(howdah_subscription *sub, howdah_error *reterr)
         return HOWDAH_OK;
     }
     if (transactional)
-        s = second_session(bus, reterr);
+        s = hw_service_second_session(bus, reterr);
     if (s < 0) { /* the window's page was taken: it is read again */
         read_anew(sub, 0);
         return s;
@@ -405,6 +405,12 @@ static int relisten(howdah_bus *bus, howdah_error *reterr)
         else
             general = true;
     }
+    for (const howdah_subscription *sub = service->shared; sub; sub = sub->next) {
+        if (sub->pattern && n < TYPES_MAX && hw_pattern_is_exact(hw_str_of(sub->pattern)))
+            types[n++] = hw_str_of(sub->pattern);
+        else
+            general = true;
+    }
     s = bus->wakeup == HW_WAKEUP_POLL
             ? HOWDAH_END
             : hw_sub_ops_of(bus)->listen(bus->store, general, types, n, reterr);
@@ -441,11 +447,15 @@ int hw_service_collect(howdah_bus *bus, howdah_error *reterr)
 
     for (hw_pool_item *item = runner ? hw_runner_take_done(runner) : NULL; item;
          item = item->next) {
-        howdah_subscription *sub = item->owner;
+        howdah_error *own = first < 0 ? NULL : reterr;
         int s;
 
-        hw_sub_work_collect(sub);
-        s = end_delivery(sub, first < 0 ? NULL : reterr);
+        if (item->of_slot) {
+            s = hw_slot_end(item->owner, own);
+        } else {
+            hw_sub_work_collect(item->owner);
+            s = end_delivery(item->owner, own);
+        }
         first = first < 0 ? first : s;
     }
     return first;
@@ -521,6 +531,8 @@ int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
         s = hw_log_reader_round(bus, &news, reterr);
     if (s >= 0)
         s = serve_all(bus, reterr);
+    if (s >= 0)
+        s = hw_shared_pass(bus, reterr);
     if (news)
         service->worked = true;
     else
@@ -534,9 +546,14 @@ int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr)
 
 /* ------------------------------------------------------------------- faces */
 
+bool hw_service_is_subscribed(const howdah_bus *bus)
+{
+    return bus->service && (bus->service->subs || bus->service->shared || bus->service->routes);
+}
+
 static int check_subscribed(const howdah_bus *bus, const char *call, howdah_error *reterr)
 {
-    if (!bus->service || (!bus->service->subs && !bus->service->routes))
+    if (!hw_service_is_subscribed(bus))
         return hw_fail(reterr, HOWDAH_MISUSE, "%s: nothing is subscribed on this bus", call);
     return HOWDAH_OK;
 }
@@ -577,13 +594,16 @@ static bool can_go_on(const howdah_bus *bus)
         if (sub->kind != HW_KIND_TAIL && state != HW_STATE_HALTED && state != HW_STATE_ENDED)
             return true;
     }
+    for (const howdah_subscription *sub = bus->service->shared; sub; sub = sub->next)
+        if (sub->shared->status != HW_SUB_HALTED)
+            return true;
     return bus->service->routes; /* a binding may come */
 }
 
 /* Serves until the time is over (HOWDAH_END) or done() says so; without done(), until nobody is
    left to be served.  Errors that may pass are waited out here. */
-static int run_until(howdah_bus *bus, int64_t for_ms, bool (*done)(const void *ctx),
-                     const void *ctx, howdah_error *reterr)
+static int run_until(howdah_bus *bus, int64_t for_ms, bool (*done)(void *ctx), void *ctx,
+                     howdah_error *reterr)
 {
     int64_t until = hw_clock_end_ms(for_ms);
 
@@ -622,13 +642,29 @@ int howdah_run(howdah_bus *bus, int64_t for_ms, howdah_error *reterr)
 typedef struct goal {
     const howdah_subscription *sub;
     int64_t head;
+    bool reached;
 } goal;
 
-static bool is_caught_up(const void *ctx)
+/* Of a shared one: other members may have events, so the store is asked. */
+static int note_caught_up(void *ctx, const hw_sub_row *row)
 {
-    const goal *g = ctx;
-    const hw_delivery *d = &g->sub->d;
+    goal *g = ctx;
 
+    g->reached =
+        row->high >= g->head && (row->outstanding_n == 0 || row->outstanding[0].first > g->head);
+    return 0;
+}
+
+static bool is_caught_up(void *ctx)
+{
+    goal *g = ctx;
+    const hw_delivery *d = &g->sub->d;
+    const howdah_bus *bus = g->sub->bus;
+
+    if (g->sub->shared)
+        return hw_sub_ops_of(bus)->load(bus->store, hw_str_of(g->sub->id), note_caught_up, g,
+                                        NULL) >= 0 &&
+               g->reached;
     return hw_sub_is_live(g->sub) && d->high >= g->head && d->pending.n == 0 && !g->sub->redrives;
 }
 
@@ -661,8 +697,9 @@ int hw_service_close(howdah_bus *bus, howdah_error *reterr)
         return HOWDAH_OK;
     assert(!service->runner);    /* its threads ended before: hw_runner_end() */
     howdah_interrupt_clear(bus); /* an interrupt ends the work, not the storing of what was done */
-    while (service->subs) {
-        int s = hw_unsubscribe(service->subs, first < 0 ? NULL : reterr);
+    while (service->subs || service->shared) {
+        int s = hw_unsubscribe(service->subs ? service->subs : service->shared,
+                               first < 0 ? NULL : reterr);
 
         first = first < 0 ? first : s;
     }

@@ -16,6 +16,7 @@
 
 #include "base/log_hook.h"
 #include "base/mem.h"
+#include "bus/group/group.h"
 #include "bus/subscription/subscription.h"
 
 /* Each thread may open two sessions on the server. */
@@ -65,6 +66,17 @@ void hw_runner_push(hw_runner *runner, howdah_subscription *sub)
     hw_pool_push(&runner->pool, &sub->item);
 }
 
+void hw_runner_push_item(hw_runner *runner, hw_pool_item *item)
+{
+    hw_pool_push(&runner->pool, item);
+}
+
+void hw_runner_wake(const howdah_bus *bus)
+{
+    if (bus->service->runner)
+        hw_pool_ring(&bus->service->runner->pool);
+}
+
 hw_pool_item *hw_runner_take_done(hw_runner *runner)
 {
     return hw_pool_take_done(&runner->pool);
@@ -93,6 +105,21 @@ static void run_with(sessions *own, howdah_subscription *sub)
     hw_deliver_run(sub, own->io, transactional ? own->tx : NULL);
 }
 
+/* The same for a member of a group. */
+static void run_slot(sessions *own, hw_slot *slot)
+{
+    howdah_bus *bus = slot->shared->sub->bus;
+    bool transactional = slot->shared->sub->options.checkpoint == HOWDAH_CHECKPOINT_TRANSACTIONAL;
+    int s = session_of(bus, &own->io, &slot->error);
+
+    if (s >= 0 && transactional)
+        s = session_of(bus, &own->tx, &slot->error);
+    if (s >= 0)
+        hw_slot_run(slot, own->io, transactional ? own->tx : NULL, true);
+    else
+        slot->failed = s;
+}
+
 /* In a worker's thread.  The whole run counts as inside a handler, because a log hook of the user
    may be called anywhere in it, and must not stop the runner that it runs in. */
 static void run_work(void *ctx, size_t thread, hw_pool_item *item)
@@ -102,7 +129,10 @@ static void run_work(void *ctx, size_t thread, hw_pool_item *item)
 
     assert(thread < runner->sessions_n);
     hw_handling_begin(&all, runner->bus, NULL, NULL);
-    run_with(&runner->sessions[thread], item->owner);
+    if (item->of_slot)
+        run_slot(&runner->sessions[thread], item->owner);
+    else
+        run_with(&runner->sessions[thread], item->owner);
     hw_handling_end(&all);
 }
 
@@ -242,7 +272,7 @@ int howdah_runner_start(howdah_bus *bus, int threads, howdah_error *reterr)
 
     if (s < 0)
         return s;
-    if (!bus->service || (!bus->service->subs && !bus->service->routes))
+    if (!hw_service_is_subscribed(bus))
         return hw_fail(reterr, HOWDAH_MISUSE, "howdah_runner_start: nothing is subscribed");
     if (threads < 1 || threads > THREADS_MAX)
         return hw_fail_field(reterr, HOWDAH_INVALID, "threads", "must be 1 to %d, not %d",

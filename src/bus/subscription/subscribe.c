@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/sized.h"
 #include "base/text.h"
+#include "bus/group/group.h"
 #include "bus/subscription/subscription.h"
 #include "engine/rules.h"
 
@@ -29,20 +30,23 @@ static int check_numbers(const howdah_subscribe_options *o, howdah_error *reterr
     const int64_t day_ms = INT64_C(24) * 3600 * 1000;
     const number_rule rules[] = {
         {"start", o->start, HOWDAH_FROM_END, INT64_MAX - 1},
-        {"instance", (int64_t)o->instance, 0, HOWDAH_INSTANCE_LEASE},
+        {"instance", (int64_t)o->instance, 0, HOWDAH_INSTANCE_SHARED},
         {"checkpoint", (int64_t)o->checkpoint, 0, HOWDAH_CHECKPOINT_TRANSACTIONAL},
         {"batch_size", o->batch_size, 1, 1000000},
         {"max_delay", o->max_delay_ms, 1, day_ms},
         {"max_retries", o->max_retries, 0, 1000},
         {"retry_delay", o->retry_delay_ms, 0, day_ms},
         {"max_retry_delay", o->max_retry_delay_ms, 0, day_ms},
-        {"on_fail", (int64_t)o->on_fail, 0, HOWDAH_FAIL_CLOSED},
+        {"on_fail", (int64_t)o->on_fail, 0,
+         o->instance == HOWDAH_INSTANCE_SHARED ? HOWDAH_FAIL_HOLD : HOWDAH_FAIL_CLOSED},
         {"ordering", (int64_t)o->ordering, 0, HOWDAH_ORDERING_STRICT},
         {"gap_policy", (int64_t)o->gap_policy, 0, HOWDAH_GAP_TIMEOUT},
         {"gap_timeout", o->gap_timeout_ms, 1, day_ms},
-        {"catch_up_batch", o->catch_up_batch, 1, 100000},
+        {"catch_up_batch", o->catch_up_batch, 1,
+         o->instance == HOWDAH_INSTANCE_SHARED ? HOWDAH_BATCH_MAX : 100000},
         {"outstanding_max", o->outstanding_max, 1, 1000000},
         {"lease", o->lease_ms, 500, day_ms},
+        {"concurrency", o->concurrency, 1, 1024},
     };
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
@@ -104,6 +108,7 @@ void hw_subscription_free(howdah_subscription *sub)
     hw_free(sub->stream_name);
     hw_upcast_event_done(&sub->work.upcast);
     hw_route_free(sub->route);
+    hw_shared_free(sub->shared);
     hw_free(sub);
 }
 
@@ -197,6 +202,45 @@ static int store_row(const howdah_subscription *sub, howdah_error *reterr)
     return s;
 }
 
+/* Joins, or makes, the group. */
+static int share(howdah_subscription *sub, howdah_error *reterr)
+{
+    const howdah_subscribe_options *o = &sub->options;
+    howdah_member_options m = HOWDAH_MEMBER_OPTIONS_INIT;
+    int s;
+
+    m.subscriber_id = o->subscriber_id;
+    m.max_events = o->catch_up_batch;
+    m.lease_ms = o->lease_ms;
+    m.pattern = o->pattern;
+    m.stream = o->stream;
+    m.originals_only = o->originals_only;
+    m.start = o->start;
+    m.key = o->key;
+    m.on_fail = o->on_fail;
+    m.max_retries = o->max_retries;
+    m.retry_delay_ms = o->retry_delay_ms;
+    m.max_retry_delay_ms = o->max_retry_delay_ms;
+    m.ordering = o->ordering;
+    m.gap_policy = o->gap_policy;
+    m.gap_timeout_ms = o->gap_timeout_ms;
+    while (m.lanes < 2 * o->concurrency && m.lanes < 1024)
+        m.lanes *= 2;
+    s = hw_group_join(sub->bus, &m, reterr);
+    return s < 0 ? s : hw_shared_new(sub, reterr);
+}
+
+/* Where it stands in its list: it is there already (CONFLICT), or its end. */
+static int find_end(howdah_subscription **list, const char *id, howdah_subscription ***ret_end,
+                    howdah_error *reterr)
+{
+    for (*ret_end = list; **ret_end; *ret_end = &(**ret_end)->next)
+        if (strcmp((**ret_end)->id, id) == 0)
+            return hw_fail(reterr, HOWDAH_CONFLICT,
+                           "subscriber_id: \"%.64s\" is subscribed on this bus already", id);
+    return HOWDAH_OK;
+}
+
 /* Only the row is made here.  The ownership is tried for by the first pass that serves the bus. */
 int howdah_subscribe(howdah_bus *bus, const howdah_subscribe_options *options,
                      howdah_subscription **ret_subscription, howdah_error *reterr)
@@ -206,6 +250,7 @@ int howdah_subscribe(howdah_bus *bus, const howdah_subscribe_options *options,
     hw_service *service = NULL;
     howdah_subscription *sub = NULL;
     howdah_subscription **end;
+    bool shared;
     int s = hw_enter(&entry, &bus, HW_DRIVES, "howdah_subscribe", reterr);
 
     if (s < 0)
@@ -222,16 +267,16 @@ int howdah_subscribe(howdah_bus *bus, const howdah_subscribe_options *options,
         s = hw_service_of(bus, &service, reterr);
     if (s < 0)
         return s;
-    for (end = &service->subs; *end; end = &(*end)->next) {
-        if (strcmp((*end)->id, options->subscriber_id) == 0)
-            return hw_fail(reterr, HOWDAH_CONFLICT,
-                           "subscriber_id: \"%.64s\" is subscribed on this bus already",
-                           options->subscriber_id);
-    }
-    s = hw_subscription_new(bus, options, &sub, reterr);
+    shared = options->instance == HOWDAH_INSTANCE_SHARED;
+    s = find_end(shared ? &service->subs : &service->shared, options->subscriber_id, &end, reterr);
+    if (s >= 0)
+        s = find_end(shared ? &service->shared : &service->subs, options->subscriber_id, &end,
+                     reterr);
+    if (s >= 0)
+        s = hw_subscription_new(bus, options, &sub, reterr);
     if (s < 0)
         return s;
-    s = store_row(sub, reterr);
+    s = shared ? share(sub, reterr) : store_row(sub, reterr);
     if (s < 0) {
         hw_subscription_free(sub);
         return s;
@@ -246,12 +291,12 @@ int howdah_subscribe(howdah_bus *bus, const howdah_subscribe_options *options,
    end frees the ownership then. */
 int hw_unsubscribe(howdah_subscription *subscription, howdah_error *reterr)
 {
-    howdah_subscription **at;
-    int s = hw_service_let_go(subscription, reterr);
+    hw_service *service = subscription->bus->service;
+    howdah_subscription **at = subscription->shared ? &service->shared : &service->subs;
+    int s = subscription->shared ? HOWDAH_OK : hw_service_let_go(subscription, reterr);
 
-    assert(subscription->bus->service && subscription->bus->service->subs);
-    for (at = &subscription->bus->service->subs; *at != subscription; at = &(*at)->next)
-        ;
+    for (; *at != subscription; at = &(*at)->next)
+        assert(*at);
     *at = subscription->next;
     subscription->bus->service->relisten = true;
     hw_subscription_free(subscription);
@@ -346,6 +391,30 @@ static howdah_subscription_info info_of(const howdah_subscription *subscription)
     };
 }
 
+/* Where the group stands only the store knows: howdah_subscriptions_walk(). */
+static howdah_subscription_info shared_info_of(const howdah_subscription *subscription)
+{
+    static const howdah_subscription_state states[] = {
+        [HW_SUB_ACTIVE] = HOWDAH_SUBSCRIPTION_LIVE,
+        [HW_SUB_PAUSED] = HOWDAH_SUBSCRIPTION_PAUSED,
+        [HW_SUB_HALTED] = HOWDAH_SUBSCRIPTION_HALTED,
+    };
+
+    return (howdah_subscription_info){
+        .size = sizeof(howdah_subscription_info),
+        .subscriber_id = subscription->id,
+        .pattern = subscription->pattern,
+        .stream = subscription->stream_name,
+        .originals_only = subscription->filter.originals,
+        .state = states[subscription->shared->status],
+        .reason = subscription->reason,
+        .owner = subscription->shared->member,
+        .delivered = subscription->delivered,
+        .updated_at_us = HOWDAH_NO_TIME,
+        .shared = true,
+    };
+}
+
 /*
  * A handler may ask about its own subscription without entering the bus: its thread has the work.
  */
@@ -360,6 +429,6 @@ int howdah_subscription_info_get(const howdah_subscription *subscription,
         (!hw_handling_is_about(subscription) &&
          hw_enter(&entry, &bus, HW_ITSELF, "howdah_subscription_info_get", NULL) < 0))
         return HOWDAH_MISUSE;
-    info = info_of(subscription);
+    info = subscription->shared ? shared_info_of(subscription) : info_of(subscription);
     return hw_sized_give(ret_info, &info, sizeof info);
 }

@@ -243,7 +243,8 @@ struct howdah_subscription {
     char *stream_name; /* NULL: all */
     hw_filter filter;  /* these two, and whether corrections concern it */
     howdah_subscribe_options options;
-    hw_route *route; /* of a ROUTER */
+    hw_route *route;          /* of a ROUTER */
+    struct hw_shared *shared; /* SHARED: its members; such a one is in a list of its own */
 
     /* The serving thread's.  A handler may ask for the state at any time: it is atomic, and changed
        by hw_sub_move() alone. */
@@ -271,6 +272,7 @@ typedef struct hw_runner hw_runner;
 /* All that a bus has because of its subscriptions. */
 typedef struct hw_service {
     howdah_subscription *subs;
+    howdah_subscription *shared; /* those with members instead of an owner: group/shared.c */
     hw_log_reader reader;
     hw_store *tx; /* the session for handlers' transactions; NULL: not needed yet */
     uint64_t session;
@@ -500,6 +502,10 @@ bool hw_service_retries_after(howdah_bus *bus, int status, const howdah_error *e
 int hw_service_of(howdah_bus *bus, hw_service **ret_service, howdah_error *reterr);
 /* Lets everything go and frees it; the first error is reported. */
 int hw_service_close(howdah_bus *bus, howdah_error *reterr);
+/* Whether there is anybody to be served. */
+bool hw_service_is_subscribed(const howdah_bus *bus);
+/* The session in which handlers' transactions run, where there is no runner: service->tx. */
+int hw_service_second_session(howdah_bus *bus, howdah_error *reterr);
 /* What workers have given back becomes states; the first error is returned. */
 int hw_service_collect(howdah_bus *bus, howdah_error *reterr);
 /* Asks for the session; in a new one nothing of the old is true (loop.c I1). */
@@ -513,8 +519,12 @@ int hw_service_pass(howdah_bus *bus, bool *ret_worked, howdah_error *reterr);
 
 /* Hands the subscription's work to a worker, */
 void hw_runner_push(hw_runner *runner, howdah_subscription *sub);
+/* or a member's turn, */
+void hw_runner_push_item(hw_runner *runner, hw_pool_item *item);
 /* and takes back what workers are through with: a list of such subscriptions. */
 hw_pool_item *hw_runner_take_done(hw_runner *runner);
+/* From a worker: the serving thread has something new to see to. */
+void hw_runner_wake(const howdah_bus *bus);
 /* Whether the handlers that run are to be the last ones; for their threads. */
 bool hw_runner_is_stopping(const howdah_bus *bus);
 /* Stops the threads, if there is a runner. */

@@ -73,7 +73,7 @@ static int64_t next_of(const howdah_subscription *sub, int64_t now)
 }
 
 /* When the next thing is due that no bell tells. */
-static int64_t next_due_us(const howdah_bus *bus, int64_t now_us)
+static int64_t next_due_us(howdah_bus *bus, int64_t now_us)
 {
     const hw_service *service = bus->service;
     int64_t look_ms = hw_holes_next_ms(&service->reader);
@@ -85,6 +85,12 @@ static int64_t next_due_us(const howdah_bus *bus, int64_t now_us)
         at = service->routes_ms * 1000;
     for (const howdah_subscription *sub = service->subs; sub; sub = sub->next) {
         int64_t next = next_of(sub, now_us / 1000);
+
+        if (next < at / 1000)
+            at = next * 1000;
+    }
+    if (service->shared) {
+        int64_t next = hw_shared_next_ms(bus, now_us / 1000);
 
         if (next < at / 1000)
             at = next * 1000;
@@ -106,21 +112,23 @@ static bool arm(howdah_bus *bus, int64_t now_us)
     assert(!service->pause.armed);
     hw_pause_arm(&service->pause);
     service->in_vain = false;
+    hw_shared_wake(bus);
     return true;
 }
 
 /* A ring uses the mark up, and is a sign that events come: pauses become short. */
-static void woken(hw_service *service)
+static void woken(howdah_bus *bus)
 {
-    hw_pause_ring(&service->pause);
-    hw_pause_event(&service->pause, hw_clock_mono_us(), false);
+    hw_pause_ring(&bus->service->pause);
+    hw_pause_event(&bus->service->pause, hw_clock_mono_us(), false);
+    hw_shared_wake(bus);
 }
 
 bool hw_service_hear(howdah_bus *bus)
 {
     if (hw_sub_ops_of(bus)->wait(bus->store, 0, NULL) != HOWDAH_OK)
         return false; /* a session that is gone is the next pass's to tell */
-    woken(bus->service);
+    woken(bus);
     return true;
 }
 
@@ -167,7 +175,6 @@ static void grow_pause(howdah_bus *bus, int64_t now_us)
    the store is asked before the descriptors are waited for. */
 int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_error *reterr)
 {
-    hw_service *service = bus->service;
     int64_t now_us = hw_clock_mono_us();
     int64_t us;
     struct timespec time;
@@ -181,7 +188,7 @@ int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_er
         us = at_most_ms * 1000;
     s = hw_sub_ops_of(bus)->wait(bus->store, 0, reterr);
     if (s == HOWDAH_OK)
-        woken(service);
+        woken(bus);
     if (s != HOWDAH_END || us <= 0)
         return s < 0 ? s : HOWDAH_OK;
     fds[0] = (struct pollfd){.fd = hw_bus_waits_for(bus)->fd, .events = POLLIN};
@@ -197,7 +204,7 @@ int hw_service_wait(howdah_bus *bus, int64_t at_most_ms, int extra_fd, howdah_er
         return HOWDAH_OK;
     s = hw_sub_ops_of(bus)->wait(bus->store, 0, reterr);
     if (s == HOWDAH_OK)
-        woken(service);
+        woken(bus);
     return s < 0 ? s : HOWDAH_OK;
 }
 

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/json_write.h"
 #include "cli/cli.h"
 #include "cli/in/signals.h"
 #include "cli/in/verbs.h"
@@ -48,13 +49,95 @@ static int on_shown(void *ctx, const howdah_subscription_info *info)
     return 0;
 }
 
+#define MEMBERS_BYTES_MAX ((size_t)64 * 1024 * 1024)
+
+/* The members of a shared one, collected before it is printed. */
+typedef struct members {
+    hw_buf json;
+    cli_table *table; /* NULL: none is drawn */
+    size_t n;
+} members;
+
+static int on_member(void *ctx, const howdah_member_info *info)
+{
+    members *m = ctx;
+    size_t at;
+
+    if (m->n++ > 0)
+        hw_buf_putc(&m->json, ',');
+    at = m->json.len;
+    hw_json_write_text(&m->json, "member", hw_str_of(info->member));
+    if (!m->json.broken)
+        m->json.data[at] = '{'; /* instead of its comma */
+    hw_buf_printf(&m->json, ",\"batches\":%" PRId64 ",\"events\":%" PRId64, info->batches,
+                  info->events);
+    hw_buf_printf(&m->json, ",\"oldest_age_s\":%" PRId64 ".%03d}", info->oldest_age_ms / 1000,
+                  (int)(info->oldest_age_ms % 1000));
+    if (m->table)
+        cli_fields_row(m->table, cli_member.fields, cli_member.table, info);
+    return 0;
+}
+
+typedef struct showing {
+    cli_context *cli;
+    members m;
+    bool shared;
+} showing;
+
+static int on_is_shared(void *ctx, const howdah_subscription_info *info)
+{
+    ((showing *)ctx)->shared = info->shared;
+    return 0;
+}
+
+static int on_shown_whole(void *ctx, const howdah_subscription_info *info)
+{
+    const showing *w = ctx;
+    const cli_subscription_shown shown = {*info, hw_buf_str(&w->m.json), w->m.n};
+
+    cli_entity_put(&w->cli->out, &cli_subscription_with_members, &shown);
+    return 0;
+}
+
+/* Its members first: JSON is one object, and in a terminal their table comes after the fields. */
+static int show(showing *w, const char *name, howdah_error *reterr)
+{
+    cli_context *cli = w->cli;
+    cli_table table;
+    int s = howdah_subscriptions_walk(cli->bus, name, on_is_shared, w, reterr);
+
+    if (s >= 0 && w->shared && !cli->out.json) {
+        cli_entity_table(&table, &cli->out, &cli_member);
+        w->m.table = &table;
+    }
+    hw_buf_putc(&w->m.json, '[');
+    if (s >= 0 && w->shared)
+        s = howdah_members_walk(cli->bus, name, on_member, &w->m, reterr);
+    hw_buf_putc(&w->m.json, ']');
+    if (s >= 0)
+        s = hw_buf_check(&w->m.json, reterr);
+    if (s >= 0)
+        s = howdah_subscriptions_walk(cli->bus, name, on_shown_whole, w, reterr);
+    if (w->m.table && s >= 0 && w->m.n > 0) {
+        cli_out_puts(&cli->out, "\n");
+        cli_table_flush(&table);
+    }
+    if (w->m.table)
+        cli_table_done(&table);
+    return s;
+}
+
 /* A name that is not there is the library's NOT_FOUND. */
 static int run_show(cli_context *cli, int words_n, char **words, howdah_error *reterr)
 {
+    showing w = {cli, {HW_BUF_INIT(MEMBERS_BYTES_MAX), NULL, 0}, false};
     int s = cli_open(cli, reterr);
 
     (void)words_n;
-    return s < 0 ? s : howdah_subscriptions_walk(cli->bus, words[0], on_shown, cli, reterr);
+    if (s >= 0)
+        s = show(&w, words[0], reterr);
+    hw_buf_done(&w.m.json);
+    return s;
 }
 
 /* ------------------------------------------------ pause, resume, reset, rm */
@@ -134,6 +217,18 @@ static int run_rm(cli_context *cli, int words_n, char **words, howdah_error *ret
         cli_out_printf(&cli->out, "%s is removed; its dead letters stay\n", words[0]);
     }
     return HOWDAH_OK;
+}
+
+/* For one process again: howdah subscribe without --shared. */
+static int run_unshare(cli_context *cli, int words_n, char **words, howdah_error *reterr)
+{
+    int s = cli_open(cli, reterr);
+
+    (void)words_n;
+    if (s == HOWDAH_OK)
+        s = howdah_subscription_unshare(cli->bus, words[0], reterr);
+    return s < 0 ? s
+                 : answer(cli, words[0], "is not shared any more, and stays where it is", reterr);
 }
 
 /* -------------------------------------------------------------------- wait */
@@ -307,6 +402,7 @@ int cmd_sub(cli_context *cli, int argc, char **argv)
         {"pause", "sub pause NAME [--reason TEXT]", "reason", 1, 1, run_pause},
         {"resume", "sub resume NAME", "", 1, 1, run_resume},
         {"rm", "sub rm NAME", "", 1, 1, run_rm},
+        {"unshare", "sub unshare NAME", "", 1, 1, run_unshare},
         {"wait", "sub wait NAME [--timeout D]", "timeout", 1, 1, run_wait},
         {"skips", "sub skips [NAME] [--all]", "all", 0, 1, run_skips},
         {"resolve", "sub resolve ID --reason TEXT", "reason", 1, 1, run_resolve},

@@ -5,12 +5,17 @@
  *       is outstanding.  What was not begun, because we are about to leave, is put back uncounted.
  *   I2  However it ends (enough events, a signal, nobody reads), the checkpoint is stored and the
  *       ownership given up on the way out.
+ *   I3  A shared one runs in threads, which extend leases while commands run.  What handlers share
+ *       (the output, the live line, counts) is guarded by one lock; no command is run under it.
+ *       The bus belongs to the threads then: how far it is, another bus tells.
  */
 #include <assert.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
@@ -23,6 +28,7 @@
 
 /* Between two looks at state, terminal and the reader of our pipe. */
 #define SLICE_MS 250
+#define CONCURRENCY_MAX CLI_CHILDREN_MAX
 #define INPUT_BYTES_MAX ((size_t)512 * 1024 * 1024) /* above any event the library can make */
 
 typedef struct request {
@@ -43,12 +49,13 @@ typedef struct job {
     char *pattern; /* the stored ones */
     char *stream;
     bool originals;
+    howdah_bus *watch;    /* I3; NULL: not shared */
+    pthread_mutex_t lock; /* of the rest */
     cli_events events;
-    hw_buf input; /* of the command */
     cli_live live;
     int64_t count; /* events that are out of the way */
     int64_t dead;
-    ending ending;
+    _Atomic ending ending;
     howdah_error err; /* BROKEN */
     bool said;        /* that we wait: once is enough */
 } job;
@@ -74,7 +81,31 @@ static int parse_numbers(const cli_args *args, howdah_subscribe_options *o, howd
         s = cli_args_number(args, "batch", 1, INT64_MAX, &o->catch_up_batch, reterr);
     if (s == HOWDAH_OK)
         s = cli_args_duration(args, "lease", &o->lease_ms, reterr);
+    if (s == HOWDAH_OK)
+        s = cli_args_number(args, "concurrency", 1, CONCURRENCY_MAX, &o->concurrency, reterr);
     return s;
+}
+
+/* What only members of a group can do, and what they cannot. */
+static int check_shared(const cli_args *args, const howdah_subscribe_options *o,
+                        howdah_error *reterr)
+{
+    static const char *const alone[] = {"instance", "checkpoint", "batch-size", "max-delay"};
+    static const char *const shared[] = {"concurrency", "key"};
+
+    if (o->instance == HOWDAH_INSTANCE_SHARED) {
+        for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+            if (cli_args_has(args, alone[i]))
+                return hw_fail(reterr, HOWDAH_MISUSE, "--shared and --%s exclude each other",
+                               alone[i]);
+        return HOWDAH_OK;
+    }
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        if (cli_args_has(args, shared[i]))
+            return hw_fail(reterr, HOWDAH_MISUSE, "--%s needs --shared", shared[i]);
+    if (o->on_fail == HOWDAH_FAIL_HOLD)
+        return hw_fail(reterr, HOWDAH_MISUSE, "--on-fail hold needs --shared");
+    return HOWDAH_OK;
 }
 
 /* The choices of each option stand in the order of the library's values. */
@@ -85,6 +116,7 @@ static int parse_modes(const cli_args *args, howdah_subscribe_options *o, howdah
     int on_fail = (int)o->on_fail;
     int ordering = (int)o->ordering;
     int gap_policy = (int)o->gap_policy;
+    int key = (int)o->key;
     int s = cli_args_choice(args, "instance", &instance, reterr);
 
     if (s == HOWDAH_OK)
@@ -95,7 +127,10 @@ static int parse_modes(const cli_args *args, howdah_subscribe_options *o, howdah
         s = cli_args_choice(args, "ordering", &ordering, reterr);
     if (s == HOWDAH_OK)
         s = cli_args_choice(args, "gap-policy", &gap_policy, reterr);
-    o->instance = (howdah_instance)instance;
+    if (s == HOWDAH_OK)
+        s = cli_args_choice(args, "key", &key, reterr);
+    o->instance = cli_args_has(args, "shared") ? HOWDAH_INSTANCE_SHARED : (howdah_instance)instance;
+    o->key = (howdah_order_key)key;
     o->checkpoint = (howdah_checkpoint_mode)checkpoint;
     o->on_fail = (howdah_on_fail)on_fail;
     o->ordering = (howdah_ordering)ordering;
@@ -126,6 +161,8 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
     if (s == HOWDAH_OK)
         s = parse_numbers(args, &r->options, reterr);
     if (s == HOWDAH_OK)
+        s = check_shared(args, &r->options, reterr);
+    if (s == HOWDAH_OK)
         s = cli_args_number(args, "max", 0, INT64_MAX, &r->max, reterr);
     if (s == HOWDAH_OK)
         s = cli_args_duration(args, "timeout", &r->timeout_ms, reterr);
@@ -139,9 +176,22 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
 /* The library notices an interrupt between two events, so the rest of a batch is put back. */
 static void end(job *j, ending why)
 {
+    ending before = GOING_ON;
+
     assert(why != GOING_ON);
-    j->ending = why;
+    (void)atomic_compare_exchange_strong(&j->ending, &before, why);
     howdah_interrupt(j->cli->bus);
+}
+
+/* Not the event's fault: the whole run ends. */
+static int end_broken(job *j, const howdah_error *err)
+{
+    (void)pthread_mutex_lock(&j->lock);
+    if (j->ending == GOING_ON)
+        j->err = *err;
+    end(j, BROKEN);
+    (void)pthread_mutex_unlock(&j->lock);
+    return HOWDAH_PUT_BACK;
 }
 
 /* Dead letters count as well: --max bounds what is taken out of the way, not what succeeds. */
@@ -157,7 +207,7 @@ static void update_live(job *j)
 {
     howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
 
-    if (!j->live.wanted)
+    if (!j->live.wanted || j->watch)
         return;
     howdah_subscription_info_get(j->sub, &info);
     cli_live_update(&j->live, &info, j->count);
@@ -166,41 +216,55 @@ static void update_live(job *j)
 /* Flushed before it counts as handled (I1): a line in our buffer is lost with us. */
 static int print_event(job *j, const howdah_event *event)
 {
-    if (cli_events_put(&j->events, event, &j->err) < 0) {
-        end(j, BROKEN);
-        return HOWDAH_PUT_BACK;
-    }
-    cli_events_flush(&j->events);
-    if (cli_out_alive(&j->cli->out))
+    howdah_error err = HOWDAH_ERROR_INIT;
+    bool alive;
+    int s;
+
+    (void)pthread_mutex_lock(&j->lock);
+    s = cli_events_put(&j->events, event, &err);
+    if (s >= 0)
+        cli_events_flush(&j->events);
+    alive = cli_out_alive(&j->cli->out);
+    (void)pthread_mutex_unlock(&j->lock);
+    if (s < 0)
+        return end_broken(j, &err);
+    if (alive)
         return HOWDAH_HANDLED;
     end(j, NOBODY_READS);
     return HOWDAH_PUT_BACK;
 }
 
-/* The handler runs in the only thread there is, so the environment may change. */
-static bool put_variable(const char *name, const char *value)
-{
-    return setenv(name, value, 1) == 0; /* NOLINT(concurrency-mt-unsafe): one thread */
-}
+#define VARIABLE_MAX 320
 
-/* Our own environment: commands run one at a time here, in this thread. */
-static int set_environment(const howdah_event *event, const howdah_delivery *delivery,
-                           howdah_error *reterr)
+/* For commands that do not parse JSON. */
+typedef struct variables {
+    char id[VARIABLE_MAX];
+    char type[VARIABLE_MAX];
+    char stream[VARIABLE_MAX];
+    char sequence[VARIABLE_MAX];
+    char attempt[VARIABLE_MAX];
+    char subscriber[VARIABLE_MAX];
+    const char *list[7];
+} variables;
+
+static void name_variables(const howdah_event *event, const howdah_delivery *delivery, variables *v)
 {
     char id[HOWDAH_UUID_SIZE];
-    char sequence[24];
-    char attempt[16];
 
     howdah_event_id(event, id);
-    (void)snprintf(sequence, sizeof sequence, "%" PRId64, howdah_event_global_sequence(event));
-    (void)snprintf(attempt, sizeof attempt, "%d", howdah_delivery_attempt(delivery));
-    if (put_variable("HOWDAH_EVENT_ID", id) &&
-        put_variable("HOWDAH_EVENT_TYPE", howdah_event_type(event)) &&
-        put_variable("HOWDAH_STREAM", howdah_event_stream(event)) &&
-        put_variable("HOWDAH_SEQUENCE", sequence) && put_variable("HOWDAH_ATTEMPT", attempt) &&
-        put_variable("HOWDAH_SUBSCRIBER", howdah_delivery_subscriber(delivery)))
-        return HOWDAH_OK;
-    return hw_fail_no_memory(reterr);
+    (void)snprintf(v->id, VARIABLE_MAX, "HOWDAH_EVENT_ID=%s", id);
+    (void)snprintf(v->type, VARIABLE_MAX, "HOWDAH_EVENT_TYPE=%s", howdah_event_type(event));
+    (void)snprintf(v->stream, VARIABLE_MAX, "HOWDAH_STREAM=%s", howdah_event_stream(event));
+    (void)snprintf(v->sequence, VARIABLE_MAX, "HOWDAH_SEQUENCE=%" PRId64,
+                   howdah_event_global_sequence(event));
+    (void)snprintf(v->attempt, VARIABLE_MAX, "HOWDAH_ATTEMPT=%d",
+                   howdah_delivery_attempt(delivery));
+    (void)snprintf(v->subscriber, VARIABLE_MAX, "HOWDAH_SUBSCRIBER=%s",
+                   howdah_delivery_subscriber(delivery));
+    memcpy(
+        v->list,
+        ((const char *[]){v->id, v->type, v->stream, v->sequence, v->attempt, v->subscriber, NULL}),
+        sizeof v->list);
 }
 
 /* Each failed try is a note: the command may go on for hours. */
@@ -210,35 +274,45 @@ static void say_failed(job *j, const howdah_event *event, const howdah_delivery 
     int attempt = howdah_delivery_attempt(delivery);
 
     /* After the last try the library tells of the dead letter, or of the halt. */
-    if (attempt > j->r->options.max_retries && !howdah_delivery_is_redrive(delivery))
+    if (attempt > j->r->options.max_retries && !howdah_delivery_is_redrive(delivery) && !j->watch)
         return;
+    (void)pthread_mutex_lock(&j->lock);
     cli_live_clear(&j->live);
     cli_note(j->cli, "event %" PRId64 ", try %d: %s", howdah_event_global_sequence(event), attempt,
              message);
+    (void)pthread_mutex_unlock(&j->lock);
+}
+
+static int put_input(const howdah_event *event, hw_buf *input, howdah_error *reterr)
+{
+    int s = cli_event_json(event, input, reterr);
+
+    if (s < 0)
+        return s;
+    hw_buf_putc(input, '\n');
+    return hw_buf_check(input, reterr);
 }
 
 /* A command that cannot even be started is no failure of the event: the whole run ends. */
 static int run_command(job *j, const howdah_event *event, howdah_delivery *delivery)
 {
+    hw_buf input = HW_BUF_INIT(INPUT_BYTES_MAX);
     cli_exec_result result = {.ok = false};
-    int s = cli_event_json(event, &j->input, &j->err);
+    howdah_error err = HOWDAH_ERROR_INIT;
+    variables v;
+    int s = put_input(event, &input, &err);
 
-    if (s == HOWDAH_OK) {
-        hw_buf_putc(&j->input, '\n');
-        s = hw_buf_check(&j->input, &j->err);
-    }
-    if (s == HOWDAH_OK)
-        s = set_environment(event, delivery, &j->err);
+    name_variables(event, delivery, &v);
     if (s == HOWDAH_OK)
         s = cli_exec(&(cli_exec_options){.command = j->r->exec,
-                                         .input = {hw_buf_str(&j->input), j->input.len},
+                                         .input = {hw_buf_str(&input), input.len},
                                          .echo = !j->cli->quiet,
+                                         .environment = v.list,
                                          .pass_store = j->r->pass_store},
-                     &result, &j->err);
-    if (s < 0) { /* not the event's fault */
-        end(j, BROKEN);
-        return HOWDAH_PUT_BACK;
-    }
+                     &result, &err);
+    hw_buf_done(&input);
+    if (s < 0)
+        return end_broken(j, &err);
     if (result.ok)
         return HOWDAH_HANDLED;
     /* A signal for us may have reached the command too: that is no failure of its own. */
@@ -256,12 +330,16 @@ static int on_event(void *ctx, const howdah_event *event, howdah_delivery *deliv
 
     if (j->ending != GOING_ON || cli_signal_caught())
         return HOWDAH_PUT_BACK;
+    (void)pthread_mutex_lock(&j->lock);
     if (j->live.shared)
         cli_live_clear(&j->live);
+    (void)pthread_mutex_unlock(&j->lock);
     result = j->r->exec ? run_command(j, event, delivery) : print_event(j, event);
+    (void)pthread_mutex_lock(&j->lock);
     if (result == HOWDAH_HANDLED)
         count_one(j);
     update_live(j);
+    (void)pthread_mutex_unlock(&j->lock);
     return result;
 }
 
@@ -273,8 +351,10 @@ static void on_dead_letter(void *ctx, const howdah_event *event, const char *err
     (void)event;
     (void)error;
     (void)attempts;
+    (void)pthread_mutex_lock(&j->lock);
     j->dead++;
     count_one(j);
+    (void)pthread_mutex_unlock(&j->lock);
 }
 
 /* ------------------------------------------------------------------ looking */
@@ -286,8 +366,10 @@ static void on_log(void *ctx, int level, const char *message)
 
     if (level != HOWDAH_LOG_WARN)
         return;
+    (void)pthread_mutex_lock(&j->lock);
     cli_live_clear(&j->live);
     cli_note(j->cli, "%s", message);
+    (void)pthread_mutex_unlock(&j->lock);
 }
 
 /* A person must look at it, so the advice is what to do after that. */
@@ -350,12 +432,56 @@ static int look_at_stored(job *j, howdah_error *reterr)
     return s >= 0 && w.done && j->r->until ? HOWDAH_END : HOWDAH_OK;
 }
 
+/* I3: what the store has of a shared one. */
+typedef struct watched {
+    job *j;
+    howdah_error *reterr;
+    int s;
+} watched;
+
+static int on_watched(void *ctx, const howdah_subscription_info *info)
+{
+    watched *w = ctx;
+    job *j = w->j;
+
+    (void)pthread_mutex_lock(&j->lock);
+    cli_live_update(&j->live, info, j->count);
+    if (info->state == HOWDAH_SUBSCRIPTION_PAUSED && !j->r->until)
+        say_once(j, "is paused", "");
+    (void)pthread_mutex_unlock(&j->lock);
+    if (info->state == HOWDAH_SUBSCRIPTION_HALTED)
+        w->s = fail_halted(info, w->reterr);
+    else if (info->state == HOWDAH_SUBSCRIPTION_PAUSED && j->r->until)
+        w->s = fail_paused(info, w->reterr);
+    else if (j->r->until && info->high >= info->head && info->holes_n == 0)
+        w->s = HOWDAH_END;
+    return 0;
+}
+
+/* A store that does not answer is waited for by the next slice. */
+static int look_at_shared(job *j, howdah_error *reterr)
+{
+    watched w = {j, reterr, HOWDAH_OK};
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = howdah_subscriptions_walk(j->watch, j->r->options.subscriber_id, on_watched, &w, &err);
+
+    if (s == HOWDAH_NOT_FOUND) {
+        hw_error_copy(reterr, &err);
+        return s;
+    }
+    if (s >= 0 && w.s != HOWDAH_OK)
+        return w.s;
+    return j->r->exec || cli_out_wanted(&j->cli->out) ? HOWDAH_OK : HOWDAH_END;
+}
+
 /* HOWDAH_END: there is no reason to go on. */
 static int look(job *j, howdah_error *reterr)
 {
     howdah_subscription_info info = HOWDAH_SUBSCRIPTION_INFO_INIT;
     int s;
 
+    if (j->watch)
+        return look_at_shared(j, reterr);
     howdah_subscription_info_get(j->sub, &info);
     cli_live_update(&j->live, &info, j->count);
     switch (info.state) {
@@ -400,6 +526,10 @@ static int serve_slice(job *j, int64_t end_ms, howdah_error *reterr)
     int64_t ms = left < 0 ? 0 : left < SLICE_MS ? left : SLICE_MS;
     int s;
 
+    if (j->watch) {
+        s = howdah_runner_wait(j->cli->bus, ms, reterr);
+        return s == HOWDAH_END ? HOWDAH_OK : s;
+    }
     if (!j->r->until)
         return howdah_run(j->cli->bus, ms, reterr);
     s = howdah_subscription_wait(j->sub, ms, reterr);
@@ -481,6 +611,8 @@ static int unsubscribe(job *j, int s, howdah_error *reterr)
     int stored_s;
 
     assert(j->sub);
+    if (j->watch)
+        (void)howdah_runner_stop(j->cli->bus, NULL); /* what ended it is known */
     howdah_interrupt_clear(j->cli->bus);
     stored_s = howdah_unsubscribe(j->sub, &err);
     if (stored_s < 0 && (s >= 0 || s == HOWDAH_INTERRUPTED)) {
@@ -503,6 +635,23 @@ static void sum_up(job *j)
              j->dead == 1 ? "" : "s");
 }
 
+/* I3: as many threads as handlers may run at a time, and a bus to look at it. */
+static int start_members(job *j, howdah_error *reterr)
+{
+    int s = j->r->options.instance == HOWDAH_INSTANCE_SHARED
+                ? cli_open_another(j->cli, &j->watch, reterr)
+                : HOWDAH_OK;
+
+    if (s < 0 || !j->watch)
+        return s;
+    s = howdah_runner_start(j->cli->bus, (int)j->r->options.concurrency, reterr);
+    if (s < 0) {
+        howdah_close(j->watch);
+        j->watch = NULL;
+    }
+    return s;
+}
+
 /* Once subscribed, every way out goes through unsubscribe() (I2). */
 static int run(job *j, howdah_error *reterr)
 {
@@ -516,7 +665,9 @@ static int run(job *j, howdah_error *reterr)
     if (j->cli->out.err_terminal && !j->cli->out.json)
         cli_note(j->cli, "subscribed to %s as %s; Ctrl-C ends it", howdah_bus_url(j->cli->bus),
                  j->r->options.subscriber_id);
-    s = unsubscribe(j, serve(j, reterr), reterr);
+    s = start_members(j, reterr);
+    s = unsubscribe(j, s < 0 ? s : serve(j, reterr), reterr);
+    howdah_close(j->watch);
     cli_live_clear(&j->live);
     sum_up(j);
     /* SIGTERM is how a service is asked to end, and it did; Ctrl-C is told as everywhere. */
@@ -539,13 +690,14 @@ int cmd_subscribe(cli_context *cli, int argc, char **argv)
     cli_signals_service();
     if (s < 0)
         return cli_fail(cli, &err);
-    j = (job){.cli = cli, .r = &r, .input = HW_BUF_INIT(INPUT_BYTES_MAX), .err = HOWDAH_ERROR_INIT};
+    j = (job){.cli = cli, .r = &r, .err = HOWDAH_ERROR_INIT};
+    (void)pthread_mutex_init(&j.lock, NULL);
     cli_live_start(&j.live, cli);
     cli_events_init(&j.events, &cli->out, true);
     s = run(&j, &err);
     howdah_log_set(NULL, NULL);
     cli_events_done(&j.events);
-    hw_buf_done(&j.input);
+    (void)pthread_mutex_destroy(&j.lock);
     hw_free(j.pattern);
     hw_free(j.stream);
     return s < 0 ? cli_fail(cli, &err) : 0;

@@ -68,6 +68,39 @@ static void get_revisions(const void *thing, cli_value *v)
     v->text = info->originals_only ? HW_STR_LIT("originals only") : HW_STR_NULL;
 }
 
+/* Which of the other ways it is run by is its process's to know. */
+static void get_instance(const void *thing, cli_value *v)
+{
+    const howdah_subscription_info *info = thing;
+
+    v->text = info->shared ? HW_STR_LIT("shared") : HW_STR_NULL;
+}
+
+/* How many numbers up to "high" are not handled. */
+static void get_outstanding_n(const void *thing, cli_value *v)
+{
+    const howdah_subscription_info *info = thing;
+
+    for (size_t i = 0; i < info->holes_n; i++)
+        v->number += info->holes[2 * i + 1] - info->holes[2 * i] + 1;
+}
+
+static void get_members(const void *thing, cli_value *v)
+{
+    const cli_subscription_shown *shown = thing;
+
+    v->left_out = !shown->info.shared;
+    v->text = hw_str_of(shown->members);
+}
+
+static void get_members_n(const void *thing, cli_value *v)
+{
+    const cli_subscription_shown *shown = thing;
+
+    v->absent = !shown->info.shared;
+    v->number = (int64_t)shown->members_n;
+}
+
 /* All that chooses its events, in one cell. */
 static void get_choice(const void *thing, cli_value *v)
 {
@@ -85,7 +118,11 @@ static const cli_field fields[] = {
     {"high", CLI_NUMBER, "handled up to", "at", AT(high)},
     {"contiguous", CLI_NUMBER, AT(contiguous)},
     {"holes", CLI_JSON, .get = get_holes},
-    {"outstanding", CLI_TEXT, .get = get_outstanding},
+    {"outstanding", CLI_NUMBER, .get = get_outstanding_n},
+    {"outstanding_ranges", CLI_TEXT, "outstanding", .get = get_outstanding},
+    {"instance", CLI_WORD, .get = get_instance},
+    {"members", CLI_JSON, .get = get_members},
+    {"members_n", CLI_NUMBER, "members with batches", .get = get_members_n},
     {"head", CLI_NUMBER, AT(head)},
     {"lag", CLI_NUMBER, AT(lag)},
     {"owner", CLI_TEXT, .style = CLI_DIM, .none = "(nobody)", .blank = "-", AT(owner)},
@@ -106,10 +143,36 @@ static const cli_field fields[] = {
 const cli_entity cli_subscription = {
     fields,
     .json = "subscriber_id high contiguous holes head lag owner token state pattern updated_at "
-            "dead_letters skips reason stream originals",
-    .show = "subscriber_id state reason pattern stream revisions high contiguous outstanding head "
-            "lag owner token dead_letters skips updated_at",
+            "dead_letters skips reason stream originals instance outstanding",
+    .show =
+        "subscriber_id state reason pattern stream revisions high contiguous outstanding_ranges "
+        "head lag owner token dead_letters skips updated_at",
     .table = "subscriber_id state high lag dead_letters choice owner",
+};
+
+const cli_entity cli_subscription_with_members = {
+    fields,
+    .json = "subscriber_id high contiguous holes head lag owner token state pattern updated_at "
+            "dead_letters skips reason stream originals instance outstanding members",
+    .show = "subscriber_id state instance reason pattern stream revisions high contiguous "
+            "outstanding_ranges head lag owner members_n token dead_letters skips updated_at",
+};
+
+#undef AT
+#define AT(member) CLI_AT(howdah_member_info, member)
+
+static const cli_field member_fields[] = {
+    {"member", CLI_STRING, .style = CLI_CYAN, .blank = "(no name)", AT(member)},
+    {"batches", CLI_NUMBER, AT(batches)},
+    {"events", CLI_NUMBER, AT(events)},
+    {"oldest_age_s", CLI_AGE, .head = "oldest", AT(oldest_age_ms)},
+    {.name = NULL},
+};
+
+const cli_entity cli_member = {
+    member_fields,
+    .json = "member batches events oldest_age_s",
+    .table = "member batches events oldest_age_s",
 };
 
 /* --------------------------------------------------------------- positions */

@@ -8,10 +8,12 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "store/sqlite/group.h"
 
 #define TEXTS_MAX 4096
 #define STREAM_MAX 1024
+#define TOKEN_NUMBER_MAX INT64_C(999999999999999999) /* 18 digits */
 
 #define GROUP_SQL                                                                                  \
     "SELECT g.group_id, g.lanes, g.by_stream, g.max_retries, g.retry_delay_ms,"                    \
@@ -246,17 +248,19 @@ void hw_sqlite_group_done(hw_sqlite_group *g)
 
 int hw_sqlite_token_of(hw_str text, hw_sqlite_token *ret_token, howdah_error *reterr)
 {
-    char copy[HW_BATCH_TOKEN_SIZE];
-    char kind = 0;
-    int end = 0;
+    char copy[HW_BATCH_TOKEN_SIZE] = "";
+    char *hyphen = NULL;
 
     if (text.s && text.len < sizeof copy) {
         memcpy(copy, text.s, text.len);
-        copy[text.len] = '\0';
-        if (sscanf(copy, "%c%18" SCNd64 "-%18" SCNd64 "%n", &kind, &ret_token->number,
-                   &ret_token->fence, &end) == 3 &&
-            (size_t)end == text.len && (kind == 'l' || kind == 'r') && ret_token->fence > 0) {
-            ret_token->retry = kind == 'r';
+        hyphen = strchr(copy, '-');
+    }
+    if (hyphen) {
+        *hyphen = '\0';
+        if ((copy[0] == 'l' || copy[0] == 'r') &&
+            hw_parse_i64(copy + 1, 0, TOKEN_NUMBER_MAX, &ret_token->number) &&
+            hw_parse_i64(hyphen + 1, 1, TOKEN_NUMBER_MAX, &ret_token->fence)) {
+            ret_token->retry = copy[0] == 'r';
             return HOWDAH_OK;
         }
     }
