@@ -358,6 +358,64 @@ static void a_lease_is_extended_while_its_handler_takes_long(void **state)
     free(s);
 }
 
+static howdah_bus *interrupted;
+
+static int interrupt_at_two(void *ctx, const howdah_event *event, howdah_delivery *delivery)
+{
+    if (howdah_event_global_sequence(event) == 2)
+        howdah_interrupt(interrupted);
+    return on_event(ctx, event, delivery);
+}
+
+static void after_an_interrupt_the_rest_is_free_at_once(void **state)
+{
+    cf *c = *state;
+    seen *s = new_seen();
+    howdah_member_options m = HOWDAH_MEMBER_OPTIONS_INIT;
+
+    for (int threads = 0; threads < 2; threads++) {
+        howdah_subscribe_options o = HOWDAH_SUBSCRIBE_OPTIONS_INIT;
+        howdah_subscription *sub = NULL;
+        howdah_member *member = NULL;
+        howdah_batch *batch = NULL;
+        howdah_bus *other = cf_open(c);
+
+        interrupted = c->bus;
+        if (threads == 0)
+            for (int i = 0; i < 4; i++)
+                (void)cf_append(c->bus, "a", "t", "{}");
+        else
+            cf_ok(howdah_subscription_reset(c->bus, NAME, HOWDAH_FROM_START, &cf_error));
+        o.subscriber_id = NAME;
+        o.handler = interrupt_at_two;
+        o.ctx = s;
+        o.instance = HOWDAH_INSTANCE_SHARED;
+        o.lease_ms = 3600000;
+        cf_ok(howdah_subscribe(c->bus, &o, &sub, &cf_error));
+        if (threads == 0) {
+            assert_int_equal(howdah_run(c->bus, CF_PATIENCE_MS, &cf_error), HOWDAH_INTERRUPTED);
+        } else {
+            cf_ok(howdah_runner_start(c->bus, 1, &cf_error));
+            assert_int_equal(howdah_runner_wait(c->bus, CF_PATIENCE_MS, &cf_error),
+                             HOWDAH_INTERRUPTED);
+            cf_ok(howdah_runner_stop(c->bus, &cf_error));
+        }
+        howdah_interrupt_clear(c->bus);
+        cf_ok(howdah_unsubscribe(sub, &cf_error));
+        m.subscriber_id = NAME;
+        cf_ok(howdah_member_new(other, &m, &member, &cf_error));
+        cf_ok(howdah_member_fetch(member, 0, &batch, &cf_error));
+        assert_non_null(batch);
+        assert_int_equal(howdah_batch_size(batch), 2);
+        assert_int_equal(howdah_event_global_sequence(howdah_batch_event(batch, 0)), 3);
+        assert_int_equal(howdah_batch_attempt(batch), 1);
+        howdah_batch_free(batch);
+        howdah_close(other);
+    }
+    assert_string_equal(order(s), "1 2 1 2 ");
+    free(s);
+}
+
 static void handlers_of_two_kinds_share_a_bus(void **state)
 {
     cf *c = *state;
@@ -391,6 +449,7 @@ static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(a_handler_may_put_back_or_halt),
     CF_SUB_TEST(an_effect_and_its_ack_are_one_transaction),
     CF_SUB_TEST(a_lease_is_extended_while_its_handler_takes_long),
+    CF_SUB_TEST(after_an_interrupt_the_rest_is_free_at_once),
     CF_SUB_TEST(handlers_of_two_kinds_share_a_bus),
 };
 

@@ -76,6 +76,10 @@ typedef struct hw_slot {
     int failed;
     howdah_error error;
     hw_group_outlook outlook;
+    /* What an interrupt kept from being stored ("": nothing): a batch that is handled up to here.
+     */
+    char left_token[HW_BATCH_TOKEN_SIZE];
+    int64_t left_done;
 } hw_slot;
 
 typedef struct hw_shared {
@@ -101,6 +105,8 @@ void hw_shared_spread(hw_shared *shared);
 void hw_shared_wake(const howdah_bus *bus);
 /* When the first of them has to be looked at. */
 int64_t hw_shared_next_ms(howdah_bus *bus, int64_t now);
+/* Stores what an interrupt has left; nothing of it runs. */
+int hw_shared_let_go(hw_shared *shared, howdah_error *reterr);
 /* Starts what can be started, extends what runs. */
 int hw_shared_pass(howdah_bus *bus, howdah_error *reterr);
 /* In a worker's thread, or in the serving one. */

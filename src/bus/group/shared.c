@@ -13,6 +13,8 @@
  *       it has found something.  So work spreads at once, and idling costs one look.
  *   I5  An event that fails leaves out the later ones of its stream in the same batch: they wait
  *       for it in the store (store/groups.h I3).
+ *   I6  An interrupt ends the work, not the storing of what was done: what it kept from being
+ *       stored is, before anything else is done with the slot.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -67,12 +69,21 @@ static bool is_lease_due(const hw_slot *slot)
     return hw_clock_mono_ms() - slot->leased_ms >= slot->shared->sub->options.lease_ms / 3;
 }
 
+/* I6. */
+static void leave(hw_slot *slot, const char *token, int64_t done)
+{
+    (void)snprintf(slot->left_token, sizeof slot->left_token, "%s", token);
+    slot->left_done = done;
+}
+
 /* What the store said of the batch is the run's end, unless all is well. */
 static bool goes_on(run *r, int s, const howdah_error *err)
 {
     if (s >= 0)
         return true;
     r->ended = true;
+    if (s == HOWDAH_INTERRUPTED)
+        leave(r->slot, r->batch.token, r->done);
     if (s == HOWDAH_LOST) {
         hw_log(HOWDAH_LOG_WARN, "subscription %s: %s", r->slot->shared->sub->id, err->message);
         return false;
@@ -103,18 +114,26 @@ static bool keep_lease(run *r)
     return true;
 }
 
-/* What is through is acked, the rest is free again. */
+/* What is through is acked, the rest is free again.  LOST is no news to who gives up. */
+static int end_batch(hw_store *store, const hw_batch_ref *ref, int64_t done, howdah_error *reterr)
+{
+    howdah_error err = HOWDAH_ERROR_INIT;
+    int s = done > 0 ? store->ops->groups->ack(store, ref, done, &err) : HOWDAH_OK;
+
+    if (s >= 0 && done < INT64_MAX)
+        s = store->ops->groups->release(store, ref, &err);
+    if (s >= 0 || s == HOWDAH_LOST)
+        return HOWDAH_OK;
+    hw_error_copy(reterr, &err);
+    return s;
+}
+
 static void give_back(run *r)
 {
     howdah_error err = HOWDAH_ERROR_INIT;
     hw_batch_ref ref = ref_of(r);
-    int s = HOWDAH_OK;
 
-    if (r->done > 0 && !r->tx)
-        s = r->io->ops->groups->ack(r->io, &ref, r->done, &err);
-    if (s >= 0 && r->done < r->batch.events[r->batch.n - 1].global_sequence)
-        s = r->io->ops->groups->release(r->io, &ref, &err);
-    (void)goes_on(r, s, &err);
+    (void)goes_on(r, end_batch(r->io, &ref, r->done, &err), &err);
     r->ended = true;
 }
 
@@ -311,6 +330,7 @@ void hw_slot_run(hw_slot *slot, hw_store *io, hw_store *tx, bool again)
     run r = {.slot = slot, .io = io, .tx = tx};
     howdah_error err = HOWDAH_ERROR_INIT;
     char acked[HW_BATCH_TOKEN_SIZE] = "";
+    char before[HW_BATCH_TOKEN_SIZE] = "";
     int s;
 
     slot->found = false;
@@ -322,6 +342,7 @@ void hw_slot_run(hw_slot *slot, hw_store *io, hw_store *tx, bool again)
     }
     for (;;) {
         s = fetch(&r, acked, &err);
+        memcpy(before, acked, sizeof before);
         acked[0] = '\0';
         if (s != HOWDAH_OK)
             break;
@@ -344,6 +365,8 @@ void hw_slot_run(hw_slot *slot, hw_store *io, hw_store *tx, bool again)
         slot->failed = s;
         hw_error_copy(&slot->error, &err);
     }
+    if (s == HOWDAH_INTERRUPTED && before[0])
+        leave(slot, before, INT64_MAX);
     hw_free(r.failed);
 }
 
@@ -387,6 +410,33 @@ void hw_shared_free(hw_shared *shared)
     (void)pthread_mutex_destroy(&shared->lock);
     hw_free(shared->slots);
     hw_free(shared);
+}
+
+/* I6. */
+static int let_go(hw_slot *slot, howdah_error *reterr)
+{
+    hw_store *store = slot->shared->sub->bus->store;
+    hw_batch_ref ref = {hw_str_of(slot->shared->sub->id), hw_str_of(slot->left_token)};
+    int s;
+
+    if (slot->busy || !slot->left_token[0])
+        return HOWDAH_OK;
+    s = end_batch(store, &ref, slot->left_done, reterr);
+    if (s != HOWDAH_INTERRUPTED)
+        slot->left_token[0] = '\0'; /* else its lease ends it */
+    return s;
+}
+
+int hw_shared_let_go(hw_shared *shared, howdah_error *reterr)
+{
+    int first = HOWDAH_OK;
+
+    for (size_t i = 0; i < shared->slots_n; i++) {
+        int s = let_go(&shared->slots[i], first < 0 ? NULL : reterr);
+
+        first = first < 0 ? first : s;
+    }
+    return first;
 }
 
 /* I4.  In a worker's thread: the serving thread hears of it through the pool. */
@@ -491,6 +541,11 @@ int hw_slot_end(hw_slot *slot, howdah_error *reterr)
     if (slot->failed < 0) {
         shared->trouble_ms = now + hw_backoff_ms(TROUBLE_MS, TROUBLE_MAX_MS, shared->troubles++, 20,
                                                  hw_random_u32());
+        if (slot->failed == HOWDAH_INTERRUPTED) { /* the pass that saw it will tell */
+            shared->trouble_ms = 0;
+            shared->look = true;
+            return HOWDAH_OK;
+        }
         if (slot->failed == HOWDAH_FULL || slot->failed == HOWDAH_TIMEOUT ||
             (slot->error.flags & HOWDAH_RETRYABLE))
             return HOWDAH_OK;
@@ -514,6 +569,9 @@ static int start(howdah_bus *bus, hw_slot *slot, howdah_error *reterr)
     bool transactional = slot->shared->sub->options.checkpoint == HOWDAH_CHECKPOINT_TRANSACTIONAL;
     int s = HOWDAH_OK;
 
+    s = let_go(slot, reterr);
+    if (s < 0)
+        return s;
     slot->shared->look = false;
     slot->busy = true;
     slot->spread = false;

@@ -57,7 +57,9 @@ static howdah_subscription_state state_of(const hw_sub_row *row, int64_t head)
         return HOWDAH_SUBSCRIPTION_PAUSED;
     if (row->status == HW_SUB_HALTED)
         return HOWDAH_SUBSCRIPTION_HALTED;
-    if (!row->held)
+    if (row->shared && row->outstanding_n > 0)
+        return HOWDAH_SUBSCRIPTION_BEHIND;
+    if (!row->held && !row->shared)
         return HOWDAH_SUBSCRIPTION_WAITING;
     return row->high >= head ? HOWDAH_SUBSCRIPTION_LIVE : HOWDAH_SUBSCRIPTION_BEHIND;
 }

@@ -160,6 +160,8 @@ static void wind_up(hw_runner *runner)
     keep_first(runner, hw_service_collect(bus, &err), &err);
     for (howdah_subscription *sub = bus->service->subs; sub; sub = sub->next)
         keep_first(runner, hw_service_let_go(sub, &err), &err);
+    for (const howdah_subscription *sub = bus->service->shared; sub; sub = sub->next)
+        keep_first(runner, hw_shared_let_go(sub->shared, &err), &err);
     (void)pthread_mutex_lock(&runner->lock);
     assert(!runner->over);
     runner->over = true;

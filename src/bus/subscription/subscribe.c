@@ -293,7 +293,8 @@ int hw_unsubscribe(howdah_subscription *subscription, howdah_error *reterr)
 {
     hw_service *service = subscription->bus->service;
     howdah_subscription **at = subscription->shared ? &service->shared : &service->subs;
-    int s = subscription->shared ? HOWDAH_OK : hw_service_let_go(subscription, reterr);
+    int s = subscription->shared ? hw_shared_let_go(subscription->shared, reterr)
+                                 : hw_service_let_go(subscription, reterr);
 
     for (; *at != subscription; at = &(*at)->next)
         assert(*at);
