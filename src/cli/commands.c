@@ -156,6 +156,10 @@ static const cli_option subscribe_options[] = {
      "events in one read while it catches up, or that a member takes (default 100)", 0},
     {"shared", NULL, NULL,
      "be a member of a group: any number of processes take events of it at a time", 0},
+    {"exec-lines", "COMMAND", NULL,
+     "with --shared: one long-lived COMMAND per member; events as JSON lines on its stdin, "
+     "{\"ack\":N} or {\"nack\":N,\"error\":\"...\"} lines back",
+     0},
     {"concurrency", "N", NULL, "with --shared: so many members in this process (default 1)", 0},
     {"key", "stream|none", "stream none",
      "with --shared: events of one stream in order (stream, default), or in no order", 0},
@@ -363,7 +367,12 @@ static const char subscribe_about[] =
     "With --shared the name is a group: every process that runs it, and every SQL session that "
     "calls fetch(), takes other events; each stream in order, one member at a time.  A member's "
     "events come again when its lease has ended.  Options that describe the group count when it is "
-    "made; howdah sub unshare makes it one of a single process again.";
+    "made; howdah sub unshare makes it one of a single process again.  With --exec-lines "
+    "{\"ack\":N} "
+    "says that all events that COMMAND has got up to N are handled, but for those that a nack has "
+    "named.  When COMMAND ends with events in hand, the first that it did not answer for has "
+    "failed, "
+    "and it is started again.";
 
 static const char sub_about[] =
     "ls and show print where subscriptions are; state is live, behind, paused, halted, or waiting "
@@ -555,7 +564,8 @@ const cli_command cli_commands[] = {
                   "howdah subscribe sums --exec 'jq .data.total >> sums' --max-retries 5",
                   "howdah subscribe ledger --stream account-7 --originals --until-caught-up",
                   "howdah subscribe later --from end --max 0",
-                  "howdah subscribe mail --shared --concurrency 4 --exec ./send-mail"},
+                  "howdah subscribe mail --shared --concurrency 4 --exec ./send-mail",
+                  "howdah subscribe sums --shared --batch 500 --exec-lines ./sums.py"},
      .run = cmd_subscribe},
     {.name = "sub",
      .group = "Subscriptions",

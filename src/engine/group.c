@@ -73,7 +73,20 @@ void hw_lot_ack(hw_lot *lot, int64_t upto)
         lot->at = lot->events[lot->pos++];
         lot->taken--;
     }
-    assert(lot->taken > 0);
+}
+
+void hw_lot_take_out(hw_lot *lot, int64_t i)
+{
+    int64_t at = lot->pos + i;
+
+    assert(i >= 0 && i < lot->taken);
+    for (int64_t k = at + 1; k < lot->n; k++)
+        lot->events[k - 1] = lot->events[k];
+    lot->n--;
+    lot->taken--;
+    if (lot->careful > at)
+        lot->careful--;
+    check(lot);
 }
 
 bool hw_lot_is_over(const hw_lot *lot)

@@ -45,6 +45,15 @@ typedef struct hw_group_batch {
     void (*done)(struct hw_group_batch *batch); /* and who frees it; before the store is closed */
 } hw_group_batch;
 
+/*
+ * Whether a nack ends the batch with this token: its events are of one stream that is stuck, so
+ * those after the one that has failed wait for it.
+ */
+static inline bool hw_batch_ends_with_nack(const char *token)
+{
+    return token[0] == 'r';
+}
+
 /* Why there is nothing to do, and for how long. */
 typedef struct hw_group_outlook {
     hw_sub_status status;
@@ -78,7 +87,8 @@ typedef struct hw_group_ops {
     /* upto: the last event that is handled; INT64_MAX: all of them.  LOST. */
     int (*ack)(struct hw_store *store, const hw_batch_ref *batch, int64_t upto,
                howdah_error *reterr);
-    /* after_ms < 0: by the schedule.  INVALID when the event is not in the batch; LOST. */
+    /* after_ms < 0: by the schedule.  INVALID when the event is not in the batch; LOST.  What was
+       before the event in a batch that ends by it is handled. */
     int (*nack)(struct hw_store *store, const hw_batch_ref *batch, int64_t sequence, hw_str error,
                 int64_t after_ms, hw_group_fate *ret_fate, howdah_error *reterr);
     int (*extend)(struct hw_store *store, const hw_batch_ref *batch, int64_t lease_ms,

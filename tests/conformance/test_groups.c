@@ -107,6 +107,27 @@ static void append_n(howdah_bus *bus, const char *stream, int n)
         (void)cf_append(bus, stream, "t.x", "{}");
 }
 
+typedef struct seen_info {
+    howdah_subscription_state state;
+    int64_t lag;
+    int64_t high;
+    int64_t contiguous;
+} seen_info;
+
+static int keep_info(void *ctx, const howdah_subscription_info *info)
+{
+    *(seen_info *)ctx = (seen_info){info->state, info->lag, info->high, info->contiguous};
+    return 0;
+}
+
+static seen_info look(howdah_bus *bus)
+{
+    seen_info info = {HOWDAH_SUBSCRIPTION_WAITING, -1, -1, -1};
+
+    cf_ok(howdah_subscriptions_walk(bus, NAME, keep_info, &info, &cf_error));
+    return info;
+}
+
 /* ---- taking */
 
 static void members_take_what_is_there_and_ack_it(void **state)
@@ -416,6 +437,41 @@ static void a_failed_event_holds_up_its_stream_only(void **state)
     expect_nothing(member);
 }
 
+static void what_has_failed_leaves_its_batch_also_when_the_rest_is_given_back(void **state)
+{
+    cf *c = *state;
+    howdah_member_options o = defaults();
+    howdah_member *member;
+    howdah_batch *batch;
+
+    o.max_retries = 0;
+    member = join_with(c->bus, o);
+    (void)cf_append(c->bus, "a", "t", "{}");
+    (void)cf_append(c->bus, "b", "t", "{}");
+    (void)cf_append(c->bus, "a", "t", "{}");
+    (void)cf_append(c->bus, "b", "t", "{}");
+    batch = fetch(member);
+    nack(batch, 1, "no");        /* a dead letter at once; 3 waits for its turn */
+    nack(batch, 3, "not asked"); /* it has left the batch: nothing happens */
+    cf_ok(howdah_batch_release(batch, &cf_error));
+    howdah_batch_free(batch);
+    batch = fetch(member);
+    assert_batch(batch, "3");
+    assert_int_equal(howdah_batch_attempt(batch), 1);
+    ack(batch);
+    batch = fetch(member);
+    assert_batch(batch, "2 4");
+    assert_int_equal(howdah_batch_attempt(batch), 1);
+    nack(batch, 2, "no");
+    ack(batch);
+    batch = fetch(member);
+    assert_batch(batch, "4");
+    ack(batch);
+    expect_nothing(member);
+    assert_int_equal(cf_sql_number(c, "SELECT count(*) FROM {dead_letters}"), 2);
+    assert_int_equal(look(c->bus).lag, 0);
+}
+
 static void after_its_last_try_it_is_a_dead_letter_and_the_stream_goes_on(void **state)
 {
     cf *c = *state;
@@ -542,27 +598,6 @@ static void what_is_not_in_the_batch_cannot_fail(void **state)
 }
 
 /* ---- looking after it */
-
-typedef struct seen_info {
-    howdah_subscription_state state;
-    int64_t lag;
-    int64_t high;
-    int64_t contiguous;
-} seen_info;
-
-static int keep_info(void *ctx, const howdah_subscription_info *info)
-{
-    *(seen_info *)ctx = (seen_info){info->state, info->lag, info->high, info->contiguous};
-    return 0;
-}
-
-static seen_info look(howdah_bus *bus)
-{
-    seen_info info = {HOWDAH_SUBSCRIPTION_WAITING, -1, -1, -1};
-
-    cf_ok(howdah_subscriptions_walk(bus, NAME, keep_info, &info, &cf_error));
-    return info;
-}
 
 static void its_place_and_its_lag_are_those_of_the_group(void **state)
 {
@@ -800,6 +835,7 @@ static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(what_is_given_back_comes_again_and_the_try_does_not_count),
     CF_SUB_TEST(a_poison_event_ends_as_a_dead_letter_and_costs_no_neighbour),
     CF_SUB_TEST(a_failed_event_holds_up_its_stream_only),
+    CF_SUB_TEST(what_has_failed_leaves_its_batch_also_when_the_rest_is_given_back),
     CF_SUB_TEST(after_its_last_try_it_is_a_dead_letter_and_the_stream_goes_on),
     CF_SUB_TEST(on_fail_hold_keeps_the_stream_until_a_person_has_decided),
     CF_SUB_TEST(a_dead_letter_that_is_redriven_comes_alone_and_is_resolved),

@@ -192,6 +192,7 @@ OWNER = {
     "group_spent": "SELECT {}.group_spent(NULL, NULL, 1)",
     "group_adopt": "SELECT {}.group_adopt(NULL)",
     "group_lot_ack": "SELECT {}.group_lot_ack(NULL, 1, 1, 1)",
+    "group_lot_without": "SELECT {}.group_lot_without(NULL, NULL, 1, 's')",
     "group_retry_ack": "SELECT {}.group_retry_ack(NULL, 1, 1, 1)",
     "group_token_parts": "SELECT {}.group_token_parts('l1-1')",
     "group_ack": "SELECT {}.group_ack(NULL, 'l1-1', 1)",

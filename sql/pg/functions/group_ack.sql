@@ -133,6 +133,35 @@ BEGIN
 END
 $howdah$;
 
+-- group_lot_without(g, l, seq bigint, of_stream text) -> void
+--
+-- Takes an event that has failed out of the batch of a lot, with the later ones of its stream, which wait: from now on
+-- they are group_retries' matter, whether the rest of the batch is acked or given back.
+-- Reads: events.  Writes: group_lots.
+CREATE OR REPLACE FUNCTION @schema@.group_lot_without(g @schema@.group_state, l @schema@.group_lots, seq bigint, of_stream text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $howdah$
+DECLARE
+    kept tid[];
+BEGIN
+    IF l.tids IS NULL OR NOT g.sound THEN
+        RETURN; -- nothing is known of the batch but its numbers
+    END IF;
+    kept := ARRAY(SELECT u.at FROM unnest(l.tids[l.pos + 1 : l.pos + l.taken]) WITH ORDINALITY AS u(at, i)
+                  WHERE NOT EXISTS (SELECT FROM @schema@.events AS e
+                                    WHERE e.ctid = u.at AND e.global_sequence >= seq
+                                      AND (e.global_sequence = seq OR e.stream || '' = of_stream))
+                  ORDER BY u.i);
+    UPDATE @schema@.group_lots AS k
+    SET tids = l.tids[1 : l.pos] || kept || l.tids[l.pos + l.taken + 1 : l.n], taken = cardinality(kept),
+        n = l.n - l.taken + cardinality(kept),
+        careful = CASE WHEN l.careful > l.pos THEN greatest(l.pos, l.careful - l.taken + cardinality(kept)) ELSE l.careful END
+    WHERE k.group_id = g.group_id AND k.lot = l.lot;
+END
+$howdah$;
+
 -- group_nack(subscriber, token, sequence, error, after_ms) -> text
 --
 -- What nack() does; the answer says what became of the event: retry, dead (a dead letter, and its stream goes on),
@@ -154,8 +183,8 @@ DECLARE
     t      constant record := @schema@.group_token_parts(token);
     l      @schema@.group_lots;
     r      @schema@.group_retries;
-    page   tid[];
     failed record;
+    outcome text;
 BEGIN
     IF sequence IS NULL OR after_ms < 0 OR after_ms > 315360000000 THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = 'nack: must name an event of the batch, and 0 ms to 10 years';
@@ -209,7 +238,9 @@ BEGIN
                WHERE k.group_id = g.group_id AND (k.stream = failed.stream OR failed.stream IS NULL AND k.sequence = failed.seq)) THEN
         RETURN 'waits';
     END IF;
-    RETURN @schema@.group_fail(g, failed.seq, failed.stream, coalesce(failed.upto, failed.seq), l.attempts, error, after_ms, r);
+    outcome := @schema@.group_fail(g, failed.seq, failed.stream, coalesce(failed.upto, failed.seq), l.attempts, error, after_ms, r);
+    PERFORM @schema@.group_lot_without(g, l, failed.seq, failed.stream);
+    RETURN outcome;
 END
 $howdah$;
 

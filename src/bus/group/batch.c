@@ -161,7 +161,7 @@ static int ack(howdah_batch *batch, int64_t upto, const char *call, howdah_error
     hw_batch_ref ref;
     int s = enter(&entry, batch, call, &bus, reterr);
 
-    if (s < 0)
+    if (s < 0 || batch->over)
         return s;
     ref = ref_of(batch);
     return hw_group_ops_of(bus)->ack(bus->store, &ref, upto, reterr);
@@ -193,8 +193,10 @@ int howdah_batch_nack(howdah_batch *batch, int64_t global_sequence, const char *
         return s;
     hw_utf8_copy(text, sizeof text, error ? error : "");
     ref = ref_of(batch);
-    return hw_group_ops_of(bus)->nack(bus->store, &ref, global_sequence, hw_str_of(text),
-                                      retry_after_ms, &fate, reterr);
+    s = hw_group_ops_of(bus)->nack(bus->store, &ref, global_sequence, hw_str_of(text),
+                                   retry_after_ms, &fate, reterr);
+    batch->over = s >= 0 && hw_batch_ends_with_nack(batch->held.token);
+    return s;
 }
 
 int howdah_batch_extend(howdah_batch *batch, int64_t lease_ms, howdah_error *reterr)
@@ -221,7 +223,7 @@ int howdah_batch_release(howdah_batch *batch, howdah_error *reterr)
     hw_batch_ref ref;
     int s = enter(&entry, batch, "howdah_batch_release", &bus, reterr);
 
-    if (s < 0)
+    if (s < 0 || batch->over)
         return s;
     ref = ref_of(batch);
     return hw_group_ops_of(bus)->release(bus->store, &ref, reterr);

@@ -44,6 +44,7 @@ struct howdah_batch {
     const howdah_event **events;     /* in their newest form */
     struct hw_upcast_event *upcasts; /* NULL: none was needed */
     size_t n;
+    bool over; /* a nack has ended it */
 };
 
 static inline const hw_group_ops *hw_group_ops_of(const howdah_bus *bus)

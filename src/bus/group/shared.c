@@ -161,9 +161,10 @@ static bool fail(run *r, size_t i, const char *message)
     if (!goes_on(r, s, &err))
         return false;
     r->failed[r->failed_n++] = i;
+    r->ended = r->ended || hw_batch_ends_with_nack(r->batch.token);
     if ((fate == HW_FATE_DEAD || fate == HW_FATE_HELD) && o->on_dead_letter)
         o->on_dead_letter(o->ctx, event, message, (int)r->batch.attempt);
-    return true;
+    return !r->ended;
 }
 
 static void halt(run *r, const char *message)

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cli/cli.h"
+#include "cli/cmd/subscribe.h"
 #include "cli/in/exec.h"
 #include "cli/in/signals.h"
 #include "cli/out/events.h"
@@ -34,6 +35,7 @@
 typedef struct request {
     howdah_subscribe_options options;
     const char *exec;   /* NULL: print */
+    const char *lines;  /* a long-lived command for each member; NULL: none */
     int64_t max;        /* HOWDAH_ABSENT: no end */
     int64_t timeout_ms; /* HOWDAH_ABSENT: no end */
     bool until;         /* caught up */
@@ -91,7 +93,7 @@ static int check_shared(const cli_args *args, const howdah_subscribe_options *o,
                         howdah_error *reterr)
 {
     static const char *const alone[] = {"instance", "checkpoint", "batch-size", "max-delay"};
-    static const char *const shared[] = {"concurrency", "key"};
+    static const char *const shared[] = {"concurrency", "key", "exec-lines"};
 
     if (o->instance == HOWDAH_INSTANCE_SHARED) {
         for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
@@ -143,7 +145,9 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
 {
     int s = cli_args_words(args, 1, 1, reterr);
 
-    *r = (request){HOWDAH_SUBSCRIBE_OPTIONS_INIT, NULL, HOWDAH_ABSENT, HOWDAH_ABSENT, false, false};
+    *r = (request){.options = HOWDAH_SUBSCRIBE_OPTIONS_INIT,
+                   .max = HOWDAH_ABSENT,
+                   .timeout_ms = HOWDAH_ABSENT};
     if (s < 0)
         return s;
     r->options.subscriber_id = args->words[1];
@@ -153,6 +157,9 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
     if (r->options.originals_only && cli_args_has(args, "all-revisions"))
         return hw_fail(reterr, HOWDAH_MISUSE, "--originals and --all-revisions exclude each other");
     r->exec = cli_args_text(args, "exec");
+    r->lines = cli_args_text(args, "exec-lines");
+    if (r->exec && r->lines)
+        return hw_fail(reterr, HOWDAH_MISUSE, "--exec and --exec-lines exclude each other");
     r->pass_store = cli_args_has(args, "pass-store");
     r->until = cli_args_has(args, "until-caught-up");
     s = cli_position(args, "from", &r->options.start, reterr);
@@ -168,6 +175,8 @@ static int parse_request(const cli_args *args, request *r, howdah_error *reterr)
         s = cli_args_duration(args, "timeout", &r->timeout_ms, reterr);
     if (s == HOWDAH_OK && r->exec && !r->exec[0])
         s = hw_fail_field(reterr, HOWDAH_INVALID, "exec", "expected a command");
+    if (s == HOWDAH_OK && r->lines && !r->lines[0])
+        s = hw_fail_field(reterr, HOWDAH_INVALID, "exec-lines", "expected a command");
     return s;
 }
 
@@ -580,24 +589,65 @@ static int on_existing(void *ctx, const howdah_subscription_info *info)
 }
 
 /* What one that exists was subscribed to stays, unless something else is said. */
-static int subscribe(job *j, howdah_error *reterr)
+static int find_choice(job *j, howdah_subscribe_options *o, howdah_error *reterr)
 {
-    howdah_subscribe_options o = j->r->options;
     howdah_error err = HOWDAH_ERROR_INIT;
-    int s = howdah_subscriptions_walk(j->cli->bus, o.subscriber_id, on_existing, j, &err);
+    int s = howdah_subscriptions_walk(j->cli->bus, o->subscriber_id, on_existing, j, &err);
 
     if (s < 0 && s != HOWDAH_NOT_FOUND) {
         *reterr = err;
         return s;
     }
-    if (!o.pattern)
-        o.pattern = j->pattern;
-    if (!o.stream)
-        o.stream = j->stream;
-    else if (!o.stream[0])
-        o.stream = NULL;
+    if (!o->pattern)
+        o->pattern = j->pattern;
+    if (!o->stream)
+        o->stream = j->stream;
+    else if (!o->stream[0])
+        o->stream = NULL;
     if (!cli_args_has(&j->cli->args, "all-revisions"))
-        o.originals_only = o.originals_only || j->originals;
+        o->originals_only = o->originals_only || j->originals;
+    return HOWDAH_OK;
+}
+
+/* As members of their own, not as handlers: see subscribe_lines.c. */
+static int run_lines(job *j, howdah_error *reterr)
+{
+    howdah_subscribe_options o = j->r->options;
+    cli_lines_request r = {.member = HOWDAH_MEMBER_OPTIONS_INIT,
+                           .command = j->r->lines,
+                           .pass_store = j->r->pass_store,
+                           .concurrency = o.concurrency,
+                           .max = j->r->max,
+                           .timeout_ms = j->r->timeout_ms,
+                           .until = j->r->until};
+    int s = find_choice(j, &o, reterr);
+
+    r.member.subscriber_id = o.subscriber_id;
+    r.member.max_events = o.catch_up_batch;
+    if (cli_args_has(&j->cli->args, "lease"))
+        r.member.lease_ms = o.lease_ms;
+    r.member.pattern = o.pattern;
+    r.member.stream = o.stream;
+    r.member.originals_only = o.originals_only;
+    r.member.start = o.start;
+    r.member.key = o.key;
+    r.member.on_fail = o.on_fail;
+    r.member.max_retries = o.max_retries;
+    r.member.retry_delay_ms = o.retry_delay_ms;
+    r.member.max_retry_delay_ms = o.max_retry_delay_ms;
+    r.member.ordering = o.ordering;
+    r.member.gap_policy = o.gap_policy;
+    r.member.gap_timeout_ms = o.gap_timeout_ms;
+    return s < 0 ? s : cli_subscribe_lines(j->cli, &r, reterr);
+}
+
+static int subscribe(job *j, howdah_error *reterr)
+{
+    howdah_subscribe_options o = j->r->options;
+    int s = find_choice(j, &o, reterr);
+
+    if (s < 0)
+        return s;
     o.handler = on_event;
     o.on_dead_letter = on_dead_letter;
     o.ctx = j;
@@ -658,6 +708,10 @@ static int run(job *j, howdah_error *reterr)
     int s = cli_open(j->cli, reterr);
 
     howdah_log_set(on_log, j); /* of opening howdah doctor tells */
+    if (s == HOWDAH_OK && j->r->lines) {
+        s = run_lines(j, reterr);
+        return s == HOWDAH_INTERRUPTED && cli_signal_caught() == SIGTERM ? HOWDAH_OK : s;
+    }
     if (s == HOWDAH_OK)
         s = subscribe(j, reterr);
     if (s < 0)

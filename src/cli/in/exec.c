@@ -125,7 +125,8 @@ static char **make_environment(const char *const *more, char *store)
 }
 
 /* A process group of its own, so that ending the command ends what it started as well. */
-static int spawn_with(child *c, char *command, const posix_spawn_file_actions_t *actions)
+static int spawn_with(const cli_exec_options *options, char *command,
+                      const posix_spawn_file_actions_t *actions, pid_t *ret_pid)
 {
     char name[] = "sh";
     char option[] = "-c";
@@ -136,8 +137,8 @@ static int spawn_with(child *c, char *command, const posix_spawn_file_actions_t 
     sigset_t defaults;
     int rc = ENOMEM;
 
-    if (c->options->pass_store || strip_store(&store))
-        environment = make_environment(c->options->environment, store);
+    if (options->pass_store || strip_store(&store))
+        environment = make_environment(options->environment, store);
     if (environment)
         rc = posix_spawnattr_init(&attributes);
     if (rc == 0) {
@@ -147,7 +148,7 @@ static int spawn_with(child *c, char *command, const posix_spawn_file_actions_t 
         if (rc == 0)
             rc = posix_spawnattr_setsigdefault(&attributes, &defaults);
         if (rc == 0)
-            rc = posix_spawn(&c->pid, "/bin/sh", actions, &attributes, argv, environment);
+            rc = posix_spawn(ret_pid, "/bin/sh", actions, &attributes, argv, environment);
         (void)posix_spawnattr_destroy(&attributes);
     }
     hw_free(environment);
@@ -155,22 +156,25 @@ static int spawn_with(child *c, char *command, const posix_spawn_file_actions_t 
     return rc;
 }
 
-/* out -1: its stdout is ours. */
-static int spawn(child *c, char *command, int in, int out, int err)
+int cli_spawn(const cli_exec_options *options, int in, int out, int err, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
-    int rc = posix_spawn_file_actions_init(&actions);
+    char *command = hw_strdup(options->command); /* the vector of arguments is not const */
+    int rc = command ? posix_spawn_file_actions_init(&actions) : ENOMEM;
 
-    if (rc != 0)
+    if (rc != 0) {
+        hw_free(command);
         return rc;
+    }
     rc = posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
     if (rc == 0 && out >= 0)
         rc = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
     if (rc == 0)
         rc = posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
     if (rc == 0)
-        rc = spawn_with(c, command, &actions);
+        rc = spawn_with(options, command, &actions, ret_pid);
     (void)posix_spawn_file_actions_destroy(&actions);
+    hw_free(command);
     return rc;
 }
 
@@ -212,12 +216,8 @@ static int start(child *c, howdah_error *reterr)
     int rc = open_pipes(c, theirs);
     const char *what = rc == 0 ? "/bin/sh" : "a pipe";
 
-    if (rc == 0) {
-        char *text = hw_strdup(c->options->command); /* the vector of arguments is not const */
-
-        rc = text ? spawn(c, text, theirs[0], theirs[1], theirs[2]) : ENOMEM;
-        hw_free(text);
-    }
+    if (rc == 0)
+        rc = cli_spawn(c->options, theirs[0], theirs[1], theirs[2], &c->pid);
     for (int i = 0; i < 3; i++)
         shut(&theirs[i]);
     if (rc == 0)

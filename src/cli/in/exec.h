@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -44,6 +45,8 @@ typedef struct cli_exec_result {
     char message[CLI_EXEC_MESSAGE_MAX + 1]; /* why not: its last lines on stderr, or its end */
 } cli_exec_result;
 
+/* Only starts it, with these as its standard descriptors (out -1: ours); an errno, 0: it runs. */
+int cli_spawn(const cli_exec_options *options, int in, int out, int err, pid_t *ret_pid);
 /* Runs it and waits for its end.  FAILED only when it could not be started. */
 int cli_exec(const cli_exec_options *options, cli_exec_result *ret_result, howdah_error *reterr);
 

@@ -198,36 +198,44 @@ static int nack_retry(hw_sqlite_group *g, const hw_sqlite_token *t, hw_sqlite_fa
     return s;
 }
 
-/* The stream of an event, and the last one of it among these; HOWDAH_END: no such event. */
-static int stream_in_batch(hw_sqlite_group *g, const hw_lot *lot, int64_t sequence, hw_buf *stream,
-                           int64_t *ret_upto, howdah_error *reterr)
+/* The stream of an event; HOWDAH_END: there is no such event. */
+static int stream_of(hw_sqlite_group *g, sqlite3_stmt *stmt, int64_t sequence, hw_str *ret_stream,
+                     howdah_error *reterr)
 {
-    sqlite3_stmt *stmt = NULL;
+    int s;
+
+    (void)sqlite3_reset(stmt);
+    (void)sqlite3_bind_int64(stmt, 1, sequence);
+    s = hw_sqlite_step(g->store, stmt, "look at an event", reterr);
+    *ret_stream = s == HOWDAH_OK ? hw_sqlite_borrow(stmt, 0) : HW_STR_NULL;
+    return s;
+}
+
+/* The event, and the later ones of its stream, leave the batch: they are its retry's matter.  upto
+   is the last of them.  HOWDAH_END: it is not in the batch. */
+static int take_out(hw_sqlite_group *g, hw_lot *lot, hw_sqlite_failure *f, sqlite3_stmt *stmt,
+                    howdah_error *reterr)
+{
     bool found = false;
-    int s = hw_sqlite_prepare(g->store,
-                              "SELECT stream FROM main.howdah_events WHERE global_sequence = ?1",
-                              &stmt, reterr);
+    int s = HOWDAH_OK;
 
-    for (int64_t i = lot->pos; s >= 0 && i < lot->pos + lot->taken; i++) {
-        if (lot->events[i] < sequence)
-            continue;
-        (void)sqlite3_bind_int64(stmt, 1, lot->events[i]);
-        s = hw_sqlite_step(g->store, stmt, "look at an event", reterr);
-        if (s == HOWDAH_OK) {
-            hw_str name = hw_sqlite_borrow(stmt, 0);
+    for (int64_t i = 0; s >= 0 && i < lot->taken;) {
+        int64_t sequence = lot->events[lot->pos + i];
+        hw_str name = HW_STR_NULL;
+        bool out = sequence == f->sequence;
 
-            if (lot->events[i] == sequence) {
-                hw_buf_put(stream, name.s, name.len);
-                found = true;
-            }
-            if (found && hw_str_equal(name, (hw_str){hw_buf_str(stream), stream->len}))
-                *ret_upto = lot->events[i];
+        if (sequence > f->sequence && f->stream.s) {
+            s = stream_of(g, stmt, sequence, &name, reterr);
+            out = hw_str_equal(name, f->stream);
         }
-        (void)sqlite3_reset(stmt);
+        found = found || sequence == f->sequence;
+        if (out) {
+            f->upto = sequence;
+            hw_lot_take_out(lot, i);
+        } else {
+            i++;
+        }
     }
-    (void)sqlite3_finalize(stmt);
-    if (s >= 0)
-        s = hw_buf_check(stream, reterr);
     return s < 0 ? s : found ? HOWDAH_OK : HOWDAH_END;
 }
 
@@ -241,33 +249,53 @@ static int waits(hw_sqlite_group *g, const hw_sqlite_failure *f, bool *ret_waits
         g, f->stream.s ? "k.stream = ?2" : "k.stream IS NULL AND k.sequence = ?2", &what, &r,
         reterr);
 
-    *ret_waits = s == HOWDAH_OK;
+    *ret_waits = s == HOWDAH_OK && f->sequence >= r.sequence && f->sequence <= r.upto;
     hw_sqlite_retry_done(&r);
     return s < 0 ? s : HOWDAH_OK;
+}
+
+static int fail_of_lot(hw_sqlite_group *g, hw_lot *lot, hw_sqlite_failure *f, sqlite3_stmt *stmt,
+                       hw_group_fate *ret_fate, howdah_error *reterr)
+{
+    int s = take_out(g, lot, f, stmt, reterr);
+
+    if (s == HOWDAH_END)
+        return not_in_batch(f->sequence, reterr);
+    f->tries = lot->attempts;
+    if (s >= 0)
+        s = hw_sqlite_group_fail(g, f, NULL, ret_fate, reterr);
+    return s < 0 ? s : hw_sqlite_store_lot(g, lot, HW_STR_NULL, true, reterr);
 }
 
 static int nack_lot(hw_sqlite_group *g, const hw_sqlite_token *t, hw_sqlite_failure *f,
                     hw_group_fate *ret_fate, howdah_error *reterr)
 {
     hw_buf stream = HW_BUF_INIT(1024);
+    sqlite3_stmt *stmt = NULL;
+    hw_str name = HW_STR_NULL;
     bool already = false;
     hw_lot lot;
     int s = find_lot(g, t, &lot, reterr);
 
     if (s >= 0)
-        s = stream_in_batch(g, &lot, f->sequence, &stream, &f->upto, reterr);
+        s = hw_sqlite_prepare(g->store,
+                              "SELECT stream FROM main.howdah_events WHERE global_sequence = ?1",
+                              &stmt, reterr);
+    if (s >= 0)
+        s = stream_of(g, stmt, f->sequence, &name, reterr);
     if (s == HOWDAH_END)
         s = not_in_batch(f->sequence, reterr);
-    f->tries = lot.attempts;
-    if (s >= 0 && g->rules.by_stream)
+    if (s >= 0 && g->rules.by_stream) {
+        hw_buf_put(&stream, name.s, name.len);
         f->stream = (hw_str){hw_buf_str(&stream), stream.len};
-    else
-        f->upto = f->sequence;
+        s = hw_buf_check(&stream, reterr);
+    }
     if (s >= 0)
         s = waits(g, f, &already, reterr);
     *ret_fate = HW_FATE_WAITS;
     if (s >= 0 && !already)
-        s = hw_sqlite_group_fail(g, f, NULL, ret_fate, reterr);
+        s = fail_of_lot(g, &lot, f, stmt, ret_fate, reterr);
+    (void)sqlite3_finalize(stmt);
     hw_sqlite_lot_done(&lot);
     hw_buf_done(&stream);
     return s;

@@ -1,0 +1,448 @@
+/*
+ * subscribe_lines.c - howdah subscribe --shared --exec-lines: long-lived commands as members.
+ *
+ * Each member is a thread with a bus of its own and one command.  The events of a batch go to its
+ * stdin as JSON lines; {"ack":N} and {"nack":N,"error":"..."} come back.  An ack says that all
+ * events of the batch up to N are handled, but for those that a nack has named.
+ *
+ *   I1  What was acked by the command is acked in the store before the next batch is taken.
+ *   I2  When the command ends with events in hand, the first of them that it did not answer for has
+ *       failed: it may be the reason.  The others are given back, and the command is started anew.
+ *   I3  Whatever ends us, commands get the end of their input and may answer for what they have.
+ */
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/cmd/subscribe.h"
+#include "cli/in/coprocess.h"
+#include "cli/in/signals.h"
+#include "cli/out/events.h"
+
+#define SLICE_MS 100   /* between two looks at the time, the lease and the signal */
+#define FETCH_MS 200   /* how long a fetch waits */
+#define LEAVE_MS 10000 /* for answers, after the end */
+#define RESTART_MS 500 /* before a command is started anew */
+#define BATCH_BYTES_MAX ((size_t)512 * 1024 * 1024)
+
+typedef struct site {
+    cli_context *cli;
+    const cli_lines_request *r;
+    pthread_mutex_t lock;
+    atomic_bool ending;
+    _Atomic int64_t count;
+    int status; /* of the first member that could not go on, */
+    howdah_error err;
+} site;
+
+typedef struct member {
+    site *w;
+    pthread_t thread;
+    howdah_bus *bus;
+    howdah_member *handle;
+    cli_coprocess *command; /* NULL: it has to be started */
+    int64_t restart_ms;     /* not before */
+    hw_buf lines;
+} member;
+
+/* One batch in a command's hands. */
+typedef struct round {
+    howdah_batch *batch;
+    bool *failed; /* which events a nack has named */
+    size_t done;  /* so many from the front are answered for */
+    int64_t leased_ms;
+} round;
+
+/* Members speak one at a time. */
+static void remark(site *w, int64_t sequence, int attempt, const char *why)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    cli_note(w->cli, "event %" PRId64 ", try %d: %s", sequence, attempt, why);
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+/* ------------------------------------------------------------------ answers */
+
+static int bad_answer(const char *what, hw_str line, howdah_error *reterr)
+{
+    int s = hw_fail(reterr, HOWDAH_INVALID, "the command answered with %s, %zu bytes long", what,
+                    line.len);
+
+    return hw_advise(reterr, s, "it has to write {\"ack\":N} or {\"nack\":N,\"error\":\"...\"}");
+}
+
+typedef struct answer {
+    int64_t ack; /* 0: none */
+    int64_t nack;
+    char error[501];
+} answer;
+
+static bool take_number(hw_str raw, int64_t *ret_number)
+{
+    char text[24];
+
+    if (raw.len == 0 || raw.len >= sizeof text)
+        return false;
+    memcpy(text, raw.s, raw.len);
+    text[raw.len] = '\0';
+    return hw_parse_i64(text, 1, INT64_MAX, ret_number);
+}
+
+static bool take_member(hw_str key, hw_str value, answer *a)
+{
+    if (hw_json_key_is(key, "ack"))
+        return take_number(value, &a->ack);
+    if (hw_json_key_is(key, "nack"))
+        return take_number(value, &a->nack);
+    if (hw_json_key_is(key, "error") && hw_json_kind(value.s, value.len) == 's') {
+        hw_buf text = HW_BUF_INIT(CLI_ANSWER_MAX);
+
+        hw_json_unescape(value.s + 1, value.len - 2, &text);
+        hw_utf8_copy(a->error, sizeof a->error, hw_buf_str(&text));
+        hw_buf_done(&text);
+    }
+    return true;
+}
+
+static int parse_answer(hw_str line, answer *a, howdah_error *reterr)
+{
+    hw_json_flaw flaw;
+    hw_str key;
+    hw_str value;
+    size_t pos = 0;
+
+    *a = (answer){.ack = 0};
+    if (!hw_json_valid(line.s, line.len, 8, &flaw) || hw_json_kind(line.s, line.len) != 'o')
+        return bad_answer("a line that is no JSON object", line, reterr);
+    while (hw_json_member(line.s, line.len, &pos, &key, &value))
+        if (!take_member(key, value, a))
+            return bad_answer("an \"ack\" or \"nack\" that is no number", line, reterr);
+    return (a->ack > 0) != (a->nack > 0)
+               ? HOWDAH_OK
+               : bad_answer("a line that has not one of \"ack\" and \"nack\"", line, reterr);
+}
+
+/* The place of an event in the batch; its size: it is not there. */
+static size_t find(const howdah_batch *batch, int64_t sequence)
+{
+    size_t i = 0;
+
+    while (i < howdah_batch_size(batch) &&
+           howdah_event_global_sequence(howdah_batch_event(batch, i)) != sequence)
+        i++;
+    return i;
+}
+
+static int apply(const member *m, round *r, const answer *a, howdah_error *reterr)
+{
+    int64_t sequence = a->ack > 0 ? a->ack : a->nack;
+    size_t at = find(r->batch, sequence);
+
+    if (at == howdah_batch_size(r->batch))
+        return hw_fail(reterr, HOWDAH_INVALID,
+                       "the command answered for event %" PRId64 ", which it does not have",
+                       sequence);
+    if (a->nack > 0) {
+        remark(m->w, sequence, howdah_batch_attempt(r->batch), a->error);
+        r->failed[at] = true;
+        return howdah_batch_nack(r->batch, sequence, a->error, -1, reterr);
+    }
+    while (r->done <= at) {
+        if (!r->failed[r->done])
+            atomic_fetch_add(&m->w->count, 1);
+        r->done++;
+    }
+    return HOWDAH_OK;
+}
+
+/* Events that were named by a nack are answered for as well. */
+static bool is_answered(round *r)
+{
+    while (r->done < howdah_batch_size(r->batch) && r->failed[r->done])
+        r->done++;
+    return r->done == howdah_batch_size(r->batch);
+}
+
+/* ------------------------------------------------------------------- a round */
+
+static int keep_lease(const member *m, round *r, howdah_error *reterr)
+{
+    int64_t now = hw_clock_mono_ms();
+
+    if (now - r->leased_ms < m->w->r->member.lease_ms / 3)
+        return HOWDAH_OK;
+    r->leased_ms = now;
+    return howdah_batch_extend(r->batch, 0, reterr);
+}
+
+/* All that is answered for is acked, the rest given back. */
+static int give_back(round *r, howdah_error *reterr)
+{
+    int s = HOWDAH_OK;
+
+    if (r->done > 0)
+        s = howdah_batch_ack_upto(
+            r->batch, howdah_event_global_sequence(howdah_batch_event(r->batch, r->done - 1)),
+            reterr);
+    return s < 0 ? s : howdah_batch_release(r->batch, reterr);
+}
+
+/* I2. */
+static int on_command_ended(member *m, round *r, howdah_error *reterr)
+{
+    char why[CLI_EXEC_MESSAGE_MAX + 1];
+    int64_t suspect;
+    int s;
+
+    cli_coprocess_end(m->command, why);
+    m->command = NULL;
+    m->restart_ms = hw_clock_mono_ms() + RESTART_MS;
+    if (atomic_load(&m->w->ending))
+        return give_back(r, reterr);
+    suspect = howdah_event_global_sequence(howdah_batch_event(r->batch, r->done));
+    remark(m->w, suspect, howdah_batch_attempt(r->batch), why);
+    s = howdah_batch_nack(r->batch, suspect, why, -1, reterr);
+    if (s >= 0)
+        r->done++; /* it has its own retry */
+    return s < 0 ? s : is_answered(r) ? howdah_batch_ack(r->batch, reterr) : give_back(r, reterr);
+}
+
+/* Until the command has answered for all, or has ended. */
+static int hear_answers(member *m, round *r, howdah_error *reterr)
+{
+    int64_t leave_ms = INT64_MAX;
+    int s = HOWDAH_OK;
+
+    while (s >= 0 && !is_answered(r)) {
+        answer a;
+        hw_str line;
+        cli_answer got = cli_coprocess_answer(m->command, SLICE_MS, &line);
+
+        if (atomic_load(&m->w->ending) && leave_ms == INT64_MAX) { /* I3 */
+            cli_coprocess_close_input(m->command);
+            leave_ms = hw_clock_mono_ms() + LEAVE_MS;
+        }
+        if (got == CLI_ANSWER_ENDED)
+            return on_command_ended(m, r, reterr);
+        if (got == CLI_ANSWER_LINE) {
+            s = parse_answer(line, &a, reterr);
+            if (s >= 0)
+                s = apply(m, r, &a, reterr);
+        } else if (hw_clock_mono_ms() >= leave_ms) {
+            return give_back(r, reterr);
+        }
+        if (s >= 0)
+            s = keep_lease(m, r, reterr);
+    }
+    return s < 0 ? s : howdah_batch_ack(r->batch, reterr);
+}
+
+/* The lines of a batch; the buffer grows once. */
+static int put_lines(member *m, const howdah_batch *batch, howdah_error *reterr)
+{
+    hw_buf one = HW_BUF_INIT(BATCH_BYTES_MAX);
+    int s = HOWDAH_OK;
+
+    hw_buf_clear(&m->lines);
+    for (size_t i = 0; s >= 0 && i < howdah_batch_size(batch); i++) {
+        s = cli_event_json(howdah_batch_event(batch, i), &one, reterr);
+        hw_buf_put(&m->lines, hw_buf_str(&one), one.len);
+        hw_buf_putc(&m->lines, '\n');
+    }
+    hw_buf_done(&one);
+    return s < 0 ? s : hw_buf_check(&m->lines, reterr);
+}
+
+static int start_command(member *m, howdah_error *reterr)
+{
+    int64_t left = m->restart_ms - hw_clock_mono_ms();
+
+    if (m->command)
+        return HOWDAH_OK;
+    if (left > 0)
+        hw_clock_sleep_ms(left);
+    return cli_coprocess_start(&(cli_exec_options){.command = m->w->r->command,
+                                                   .echo = !m->w->cli->quiet,
+                                                   .pass_store = m->w->r->pass_store},
+                               &m->command, reterr);
+}
+
+/* A lease that was lost meanwhile is no reason to stop: the events are another's now. */
+static int handle(member *m, howdah_batch *batch, howdah_error *reterr)
+{
+    round r = {.batch = batch, .leased_ms = hw_clock_mono_ms()};
+    int s;
+
+    r.failed = hw_calloc(howdah_batch_size(batch), sizeof *r.failed);
+    if (!r.failed)
+        return hw_fail_no_memory(reterr);
+    s = put_lines(m, batch, reterr);
+    if (s >= 0)
+        s = start_command(m, reterr);
+    if (s >= 0)
+        s = cli_coprocess_send(m->command, (hw_str){hw_buf_str(&m->lines), m->lines.len}, reterr);
+    if (s >= 0)
+        s = hear_answers(m, &r, reterr);
+    if (s == HOWDAH_LOST) {
+        remark(m->w, howdah_event_global_sequence(howdah_batch_event(batch, 0)),
+               howdah_batch_attempt(batch), reterr->message);
+        s = HOWDAH_OK;
+    } else if (s < 0) {
+        (void)give_back(&r, NULL);
+    }
+    hw_free(r.failed);
+    return s;
+}
+
+/* ------------------------------------------------------------------ a member */
+
+static bool is_over(site *w)
+{
+    if (cli_signal_caught() || (w->r->max != HOWDAH_ABSENT && atomic_load(&w->count) >= w->r->max))
+        atomic_store(&w->ending, true);
+    return atomic_load(&w->ending);
+}
+
+static int serve(member *m, howdah_error *reterr)
+{
+    int s = howdah_member_new(m->bus, &m->w->r->member, &m->handle, reterr);
+
+    while (s >= 0 && !is_over(m->w)) {
+        howdah_batch *batch = NULL;
+
+        s = howdah_member_fetch(m->handle, FETCH_MS, &batch, reterr);
+        if (s == HOWDAH_OK) {
+            s = handle(m, batch, reterr);
+            howdah_batch_free(batch);
+        }
+    }
+    return s;
+}
+
+static void *run_member(void *arg)
+{
+    member *m = arg;
+    site *w = m->w;
+    howdah_error err = HOWDAH_ERROR_INIT;
+    char why[CLI_EXEC_MESSAGE_MAX + 1];
+    int s = serve(m, &err);
+
+    if (m->command)
+        cli_coprocess_end(m->command, why);
+    if (s < 0 && s != HOWDAH_INTERRUPTED) {
+        (void)pthread_mutex_lock(&w->lock);
+        if (w->status >= 0) {
+            w->status = s;
+            hw_error_copy(&w->err, &err);
+        }
+        (void)pthread_mutex_unlock(&w->lock);
+        atomic_store(&w->ending, true);
+    }
+    return NULL;
+}
+
+/* ------------------------------------------------------------------- the end */
+
+typedef struct place {
+    bool reached;
+    bool halted;
+    char reason[256];
+} place;
+
+static int on_place(void *ctx, const howdah_subscription_info *info)
+{
+    place *p = ctx;
+
+    p->reached = info->high >= info->head && info->holes_n == 0;
+    p->halted = info->state == HOWDAH_SUBSCRIPTION_HALTED;
+    (void)snprintf(p->reason, sizeof p->reason, "%s", info->reason);
+    return 0;
+}
+
+/* Looks at the time, the place and the signal while members work. */
+static int watch(site *w, howdah_error *reterr)
+{
+    int64_t end_ms =
+        w->r->timeout_ms == HOWDAH_ABSENT ? INT64_MAX : hw_clock_mono_ms() + w->r->timeout_ms;
+
+    while (!is_over(w)) {
+        place p = {.reached = false};
+        howdah_error err = HOWDAH_ERROR_INIT;
+
+        hw_clock_sleep_ms(SLICE_MS);
+        if (hw_clock_mono_ms() >= end_ms)
+            break;
+        if (howdah_subscriptions_walk(w->cli->bus, w->r->member.subscriber_id, on_place, &p, &err) <
+            0)
+            continue; /* members wait for the store themselves */
+        if (p.halted) {
+            int s = hw_fail(reterr, HOWDAH_FAILED, "subscription %s is halted: %s",
+                            w->r->member.subscriber_id, p.reason);
+
+            return hw_advise(reterr, s, "fix the cause, then: howdah sub resume %.100s",
+                             w->r->member.subscriber_id);
+        }
+        if (w->r->until && p.reached)
+            break;
+    }
+    return HOWDAH_OK;
+}
+
+static int start_members(site *w, member *list, size_t *started, howdah_error *reterr)
+{
+    int s = HOWDAH_OK;
+
+    for (*started = 0; s >= 0 && *started < (size_t)w->r->concurrency; (*started)++) {
+        member *m = &list[*started];
+        int failed;
+
+        *m = (member){.w = w, .lines = HW_BUF_INIT(BATCH_BYTES_MAX)};
+        s = cli_open_another(w->cli, &m->bus, reterr);
+        if (s < 0)
+            break;
+        failed = pthread_create(&m->thread, NULL, run_member, m);
+        if (failed != 0) {
+            howdah_close(m->bus);
+            s = hw_fail(reterr, HOWDAH_FAILED, "no thread: %s", strerrordesc_np(failed));
+            break;
+        }
+    }
+    return s;
+}
+
+int cli_subscribe_lines(cli_context *cli, const cli_lines_request *request, howdah_error *reterr)
+{
+    site w = {.cli = cli, .r = request, .err = HOWDAH_ERROR_INIT};
+    member *list = hw_calloc((size_t)request->concurrency, sizeof *list);
+    size_t started = 0;
+    int s;
+
+    if (!list)
+        return hw_fail_no_memory(reterr);
+    (void)pthread_mutex_init(&w.lock, NULL);
+    s = start_members(&w, list, &started, reterr);
+    if (s >= 0)
+        s = watch(&w, reterr);
+    atomic_store(&w.ending, true);
+    for (size_t i = 0; i < started; i++) {
+        (void)pthread_join(list[i].thread, NULL);
+        howdah_close(list[i].bus);
+        hw_buf_done(&list[i].lines);
+    }
+    hw_free(list);
+    (void)pthread_mutex_destroy(&w.lock);
+    if (s >= 0 && w.status < 0) {
+        hw_error_copy(reterr, &w.err);
+        return w.status;
+    }
+    return s;
+}
