@@ -107,7 +107,7 @@ void cli_coprocess_close_input(cli_coprocess *p)
 }
 
 /* One that reads no more gets no more: its end, or its answers, tell the rest. */
-static void feed(cli_coprocess *p)
+static void write_some(cli_coprocess *p)
 {
     ssize_t n = write(p->in, p->input.data + p->sent, p->input.len - p->sent);
 
@@ -175,7 +175,7 @@ cli_answer cli_coprocess_answer(cli_coprocess *p, int ms, hw_str *ret_line)
         if (poll(fds, 2, left > 0 ? (int)left : 0) <= 0 && left <= 0)
             return CLI_ANSWER_NONE;
         if (fds[0].revents)
-            feed(p);
+            write_some(p);
         if (fds[1].revents)
             hear(p);
     }

@@ -1,0 +1,229 @@
+#!/bin/sh
+# test_shared.sh - howdah subscribe --shared: members, commands, co-processes.
+# shellcheck disable=SC2016,SC2317
+# shellcheck source=tests/cli/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+# streams N: n events in the streams s0 to s4, in turn, with n in their data.
+_streams() {
+    awk -v n="$1" 'BEGIN { for (i = 1; i <= n; i++)
+        print "{\"stream\":\"s" i % 5 "\",\"type\":\"t\",\"data\":{\"n\":" i "}}" }' |
+        "$HOWDAH" append --batch --quiet >/dev/null
+}
+
+# each_once FILE N: its lines are "STREAM N"; each number is there once, and those of a stream are in order.
+_each_once() {
+    equals "$(lines "$1")" "$2"
+    equals "$(sort -u "$1" | wc -l | tr -d ' ')" "$2"
+    awk '{ if ($2 <= last[$1]) exit 1; last[$1] = $2 }' "$1" || fail "$1 is not in order"
+}
+
+it_prints_everything_once_and_goes_on_where_it_was() {
+    _streams 20
+    run 0 subscribe g --shared --until-caught-up
+    sed 's/.*"stream":"\([^"]*\)".*"n":\([0-9]*\).*/\1 \2/' out >seen
+    _each_once seen 20
+    run 0 subscribe g --shared --until-caught-up
+    empty out
+    _streams 5
+    run 0 subscribe g --shared --until-caught-up --concurrency 4
+    equals "$(lines out)" 5
+}
+
+members_run_commands_at_the_same_time() {
+    _streams 20
+    run 0 subscribe g --shared --concurrency 4 --batch 2 --until-caught-up --exec \
+        'echo begin >>log; sleep 0.1; echo "$HOWDAH_STREAM $HOWDAH_SEQUENCE" >>seen; echo end >>log; test "$HOWDAH_ATTEMPT" = 1'
+    _each_once seen 20
+    awk '/begin/ { if (++n > most) most = n } /end/ { n-- } END { exit most < 2 || most > 4 }' log ||
+        fail "not two to four at a time"
+    empty err
+}
+
+two_processes_share_the_work() {
+    _streams 40
+    "$HOWDAH" subscribe g --shared --batch 2 --until-caught-up --exec \
+        'echo "$HOWDAH_STREAM $HOWDAH_SEQUENCE" | tee -a one >>seen; sleep 0.05' >first 2>&1 &
+    first=$!
+    run 0 subscribe g --shared --batch 2 --until-caught-up --exec \
+        'echo "$HOWDAH_STREAM $HOWDAH_SEQUENCE" | tee -a two >>seen; sleep 0.05'
+    ends $first 0
+    _each_once seen 40
+    [ -s one ] && [ -s two ] || fail "one did everything"
+}
+
+a_member_that_is_killed_loses_nothing() {
+    _streams 10
+    "$HOWDAH" subscribe g --shared --lease 500ms --exec 'touch begun; sleep 60' >/dev/null 2>&1 &
+    killed=$!
+    wait_until test -e begun
+    run 0 sub show g
+    equals "$(field batches)" 1
+    kill -KILL $killed
+    code=0
+    wait $killed || code=$?
+    run 0 subscribe g --shared --until-caught-up --exec 'echo "$HOWDAH_STREAM $HOWDAH_SEQUENCE" >>seen'
+    _each_once seen 10
+}
+
+a_signal_gives_back_what_was_not_begun() {
+    _streams 20
+    "$HOWDAH" subscribe g --shared --lease 1h --exec \
+        'echo "$HOWDAH_STREAM $HOWDAH_SEQUENCE" >>seen; sleep 0.3' >/dev/null 2>&1 &
+    member=$!
+    wait_until test -s seen
+    kill -TERM $member
+    ends $member 0
+    run 0 subscribe g --shared --until-caught-up --exec 'echo "$HOWDAH_STREAM $HOWDAH_SEQUENCE" >>seen'
+    _each_once seen 20
+}
+
+a_failed_event_holds_up_its_stream_only() {
+    _streams 10
+    run 0 subscribe g --shared --until-caught-up --max-retries 1 --retry-delay 50ms --exec \
+        'echo "$HOWDAH_STREAM $HOWDAH_SEQUENCE" >>tried; test "$HOWDAH_SEQUENCE" != 3'
+    equals "$(grep -c '^s3 3$' tried)" 2
+    equals "$(sed -n '/s3 8/p' tried | wc -l | tr -d ' ')" 1
+    equals "$(tail -n 1 tried)" "s3 8"
+    has err "event 3, try 1: "
+    run 0 dlq ls
+    equals "$(field global_sequence)" 3
+}
+
+on_fail_hold_keeps_the_stream_until_somebody_has_decided() {
+    _streams 10
+    run 0 subscribe g --shared --on-fail hold --max-retries 0 --timeout 20s --max 9 --exec \
+        'echo "$HOWDAH_STREAM $HOWDAH_SEQUENCE" >>seen; test "$HOWDAH_SEQUENCE" != 3'
+    run 0 sub show g
+    equals "$(field outstanding)" 1
+    run 0 dlq discard 1 --reason 'not wanted'
+    run 0 subscribe g --shared --until-caught-up --exec 'echo "$HOWDAH_STREAM $HOWDAH_SEQUENCE" >>later'
+    equals "$(cat later)" "s3 8"
+}
+
+# ---- long-lived commands
+
+# Acks each line, but for the event whose number is its argument.
+_coprocess() {
+    cat >co.py <<'END'
+import json, sys
+for line in sys.stdin:
+    event = json.loads(line)
+    number = event["global_sequence"]
+    with open("seen", "a") as seen:
+        print(event["stream"], number, file=seen)
+    answer = {"nack": number, "error": "no \u00e9"} if str(number) in sys.argv else {"ack": number}
+    print(json.dumps(answer), flush=True)
+END
+}
+
+a_coprocess_gets_lines_and_answers_with_lines() {
+    _coprocess
+    _streams 50
+    run 0 subscribe g --shared --batch 10 --concurrency 2 --until-caught-up --exec-lines 'python3 co.py'
+    _each_once seen 50
+    empty err
+    run 0 sub show g
+    equals "$(field lag)" 0
+}
+
+an_ack_is_for_all_lines_up_to_it() {
+    _streams 20
+    run 0 subscribe g --shared --batch 100 --until-caught-up --exec-lines \
+        'while read -r line; do echo "$line" | sed "s/.*\"global_sequence\":\([0-9]*\).*/\1/" >last; echo x >>got
+            if [ $(($(wc -l <got) % 4)) = 0 ]; then echo "{\"ack\":$(cat last)}"; fi; done'
+    equals "$(lines got)" 20
+}
+
+a_coprocess_may_refuse_an_event() {
+    _coprocess
+    _streams 10
+    run 0 subscribe g --shared --until-caught-up --max-retries 1 --retry-delay 50ms \
+        --exec-lines 'python3 co.py 4'
+    equals "$(grep -c '^s4 4$' seen)" 2
+    has err "event 4, try 1: no é"
+    run 0 dlq ls
+    equals "$(field global_sequence)" 4
+    equals "$(field error)" "no é"
+}
+
+a_coprocess_that_dies_fails_the_event_that_it_had() {
+    _streams 10
+    run 0 subscribe g --shared --until-caught-up --max-retries 0 --exec-lines \
+        'while read -r line; do case $line in *\"n\":7[,}]*) exit 9 ;; esac
+            echo "$line" | sed "s/.*\"global_sequence\":\([0-9]*\).*/{\"ack\":\1}/"; done'
+    has err "event 7, try 1: the command ended with exit code 9"
+    run 0 dlq ls
+    equals "$(field global_sequence)" 7
+    run 0 sub show g
+    equals "$(field lag)" 0
+}
+
+an_answer_that_makes_no_sense_ends_it() {
+    _streams 1
+    run 6 subscribe g --shared --exec-lines 'read -r line; echo hello; read -r line'
+    has err 'the command answered with a line that is no JSON object, 5 bytes long'
+    run 6 subscribe g --shared --exec-lines 'read -r line; echo "{\"ack\":99}"; read -r line'
+    has err 'the command answered for event 99, which it does not have'
+    run 6 subscribe g --shared --exec-lines 'read -r line; echo "{\"ok\":1}"; read -r line'
+    has err 'a line that has not one of "ack" and "nack"'
+    run 0 sub show g
+    equals "$(field members)" "[]"
+}
+
+# ---- options and looking after it
+
+options_that_make_no_sense_are_told() {
+    run 2 subscribe g --concurrency 2
+    has err '--concurrency needs --shared'
+    run 2 subscribe g --exec-lines cat
+    has err '--exec-lines needs --shared'
+    run 2 subscribe g --on-fail hold
+    has err '--on-fail hold needs --shared'
+    run 2 subscribe g --shared --checkpoint sync
+    has err '--shared and --checkpoint exclude each other'
+    run 2 subscribe g --shared --exec a --exec-lines b
+    has err '--exec and --exec-lines exclude each other'
+    run 6 subscribe g --shared --key some
+    has err 'key'
+}
+
+it_is_shared_or_not() {
+    _streams 3
+    run 0 subscribe g --shared --max 0
+    run 0 subscribe g --shared --until-caught-up
+    equals "$(lines out)" 3
+    run 3 subscribe g
+    has err 'the subscription g is shared'
+    has err 'howdah sub unshare'
+    run 3 subscribe g --shared --pattern 'x.*'
+    has err 'is shared with another filter'
+    run 0 sub unshare g
+    _streams 2
+    run 0 subscribe g --until-caught-up
+    equals "$(lines out)" 2
+    run 0 sub show g
+    equals "$(field instance)" null
+    run 3 sub unshare g
+    has err 'the subscription g is not shared'
+    run 4 sub unshare nobody
+}
+
+show_lists_members_in_a_terminal_and_as_json() {
+    _streams 10
+    "$HOWDAH" subscribe g --shared --batch 3 --exec 'touch begun; while [ ! -e go ]; do sleep 0.05; done' \
+        >/dev/null 2>&1 &
+    member=$!
+    wait_until test -e begun
+    run 0 sub show g
+    has out '"instance":"shared","outstanding":10,"members":[{"member":"'
+    has out '"batches":1,"events":2,"oldest_age_s":'
+    in_terminal 100 "'$HOWDAH' sub show g"
+    has out 'members with batches'
+    has out 'oldest'
+    touch go
+    kill -TERM $member
+    ends $member 0
+}
+
+run_tests "$@"
