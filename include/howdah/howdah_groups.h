@@ -9,7 +9,7 @@
  * A member takes a *batch* under a lease, handles its events, and acks them.  Until the lease ends
  * nobody else has them.  When a member dies, its events come again when its lease ends.
  *
- *   take events             howdah_member_new(), howdah_member_fetch()
+ *   take events             howdah_member_new(), howdah_member_fetch(), howdah_member_exchange()
  *   say what became of them howdah_batch_ack(), howdah_batch_ack_upto(), howdah_batch_nack()
  *   need more time, or none howdah_batch_extend(), howdah_batch_release()
  *   exactly once            howdah_pg_batch_ack(), howdah_sqlite_batch_ack()
@@ -96,6 +96,15 @@ HOWDAH_API void howdah_member_free(howdah_member *member);
 HOWDAH_API HOWDAH_MUST_CHECK int howdah_member_fetch(howdah_member *member, int64_t wait_ms,
                                                      howdah_batch **ret_batch,
                                                      howdah_error *reterr);
+
+/*
+ * As howdah_batch_ack(done) and howdah_member_fetch(), in one round trip: done is acked and freed
+ * when this returns HOWDAH_OK or HOWDAH_END.  Any error leaves it to you, acked or not.  LOST: it
+ * was not acked, and nothing was taken.
+ */
+HOWDAH_API HOWDAH_MUST_CHECK int howdah_member_exchange(howdah_member *member, howdah_batch *done,
+                                                        int64_t wait_ms, howdah_batch **ret_batch,
+                                                        howdah_error *reterr);
 
 /* ---- a batch */
 

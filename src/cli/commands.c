@@ -200,6 +200,10 @@ static const cli_option push_options[] = {
 static const cli_option work_options[] = {
     {"exec", "COMMAND", NULL,
      "run sh -c COMMAND for each job; exit code 0: done, 75: try again, else: failed", 0},
+    {"exec-lines", "COMMAND", NULL,
+     "instead of --exec: long-lived COMMANDs, one for each job that runs; jobs as JSON lines on "
+     "stdin, {\"ack\":ID} or {\"nack\":ID,\"error\":\"...\"} lines back",
+     0},
     PASS_STORE,
     {"concurrency", "N", NULL, "commands that run at once (default 1)", 0},
     {"batch", "N", NULL, "jobs in hand at most, running ones included (default: as many as run)",
@@ -414,7 +418,12 @@ static const char work_about[] =
     "worker dies, others take its jobs once their leases run out.\n\n"
     "Ctrl-C and SIGTERM end it after the commands that are running; jobs that were not begun are "
     "given back at once.  SIGTERM gives exit code 0.  --until-empty waits for tries that this "
-    "worker asked for, not for jobs that were pushed for later.";
+    "worker asked for, not for jobs that were pushed for later.\n\n"
+    "With --exec-lines a command gets one job at a time as a line, and answers with a line: "
+    "{\"ack\":ID,\"result\":...} for done, {\"nack\":ID,\"error\":\"...\"} for another try, and "
+    "with "
+    "\"final\":true for failed.  A command that ends without an answer, or takes longer than "
+    "--timeout, costs its job a try and is started again.";
 
 #define QUEUE_SETTING_HELP(key, member, unit, min, max, def, range, zero, help)                    \
     "  " #key " (" def "): " help "\n"
@@ -606,11 +615,12 @@ const cli_command cli_commands[] = {
     {.name = "work",
      .group = "Queues",
      .summary = "run a command for each job of a queue",
-     .usage = {"work QUEUE --exec COMMAND [OPTIONS]"},
+     .usage = {"work QUEUE --exec COMMAND [OPTIONS]", "work QUEUE --exec-lines COMMAND [OPTIONS]"},
      .about = work_about,
      .options = work_options,
      .examples = {"howdah work mail --exec ./send-mail --concurrency 8",
                   "howdah work mail --exec 'jq -r .data.to | xargs notify' --until-empty",
+                  "howdah work mail --exec-lines ./mailer.py --concurrency 4",
                   "howdah work video --exec ./encode --lease 10m --timeout 1h"},
      .run = cmd_work},
     {.name = "queue",

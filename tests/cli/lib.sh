@@ -100,7 +100,7 @@ on_server() {
         shift
         set -- "$@" -c "$statement"
     done
-    psql -X -q -v ON_ERROR_STOP=1 -v VERBOSITY=terse "$@" "$HOWDAH_TEST_PG" 2>&1
+    PGOPTIONS='-c client_min_messages=warning' psql -X -q -v ON_ERROR_STOP=1 "$@" "$HOWDAH_TEST_PG" 2>&1
 }
 
 on_sqlite() {

@@ -217,7 +217,7 @@ def rows(store, folder):
                       ["again", "--max-retries", "0", "--until-caught-up", "--exec", "exit 1"]],
         "sub ls": [[]], "sub show": [[NAME], [bad]], "sub reset": [[NAME, "--to", "start"], [NAME, "--to", bad]],
         "sub pause": [[NAME, "--reason", "r\u202e"], [NAME, "--reason", bad]], "sub resume": [[NAME]],
-        "sub rm": [["nothing\u202e"], [bad]], "sub wait": [[NAME, "--timeout", "1ms"]],
+        "sub rm": [["nothing\u202e"], [bad]], "sub unshare": [[NAME], [bad]], "sub wait": [[NAME, "--timeout", "1ms"]],
         "sub skips": [[], [NAME]], "sub resolve": [["99", "--reason", bad], [bad]],
         "dlq ls": [[], ["--queue", QUEUE], ["--all-states"], ["--sub", bad]],
         "dlq show": [["1"], ["2"], ["3"], ["4"]], "dlq redrive": [["99"], [bad]], "dlq discard": [["98", "--reason", bad]],

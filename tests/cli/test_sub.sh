@@ -19,7 +19,7 @@ show_has_the_fields_of_the_contract() {
     run 0 subscribe mail --pattern 'order.*' --max 2 --timeout 20s
     run 0 sub show mail
     equals "$(lines out)" 1
-    equals "$(_json '" ".join(d)')" "subscriber_id high contiguous holes head lag owner token state pattern updated_at dead_letters skips reason stream originals"
+    equals "$(_json '" ".join(d)')" "subscriber_id high contiguous holes head lag owner token state pattern updated_at dead_letters skips reason stream originals instance outstanding"
     equals "$(_json 'd["subscriber_id"], d["high"], d["contiguous"], d["holes"], d["head"], d["lag"]')" \
         "('mail', 2, 2, [], 3, 1)"
     equals "$(_json 'd["owner"], d["token"], d["state"], d["pattern"], d["dead_letters"], d["skips"], d["reason"]')" \
@@ -199,7 +199,7 @@ skips_are_listed_and_resolved() {
 
 wrong_usage_is_refused_with_the_nearest_verb() {
     run 2 sub
-    has err "there are: ls show reset pause resume rm wait skips resolve"
+    has err "there are: ls show reset pause resume rm unshare wait skips resolve"
     run 2 sub shwo a
     has err "did you mean sub show?"
     run 2 sub xxxxxxxxxxxx

@@ -464,7 +464,7 @@ a_subscription_can_be_to_one_stream_and_to_originals() {
     run 0 subscribe mail --stream account-7 --originals --max 0
     run 0 sub show mail
     has out '"pattern":null,'
-    has out '"stream":"account-7","originals":true}'
+    has out '"stream":"account-7","originals":true,'
     run 0 append account-8 payment.made '{}'
     _account
     run 0 subscribe mail --until-caught-up
@@ -473,7 +473,7 @@ a_subscription_can_be_to_one_stream_and_to_originals() {
     run 0 subscribe mail --until-caught-up --stream '' --all-revisions
     equals "$(field id)" $C
     run 0 sub ls
-    has out '"stream":null,"originals":false}'
+    has out '"stream":null,"originals":false,'
     run 2 subscribe mail --originals --all-revisions
     run 0 subscribe all --until-caught-up
     equals "$(lines out)" 4

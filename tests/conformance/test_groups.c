@@ -152,6 +152,35 @@ static void members_take_what_is_there_and_ack_it(void **state)
     ack(batch);
 }
 
+static void an_ack_and_the_next_fetch_are_one_call(void **state)
+{
+    cf *c = *state;
+    howdah_member_options o = defaults();
+    howdah_member *member;
+    howdah_batch *batch;
+    howdah_batch *next = NULL;
+
+    o.max_events = 2;
+    member = join_with(c->bus, o);
+    append_n(c->bus, "a", 4);
+    batch = fetch(member);
+    cf_ok(howdah_member_exchange(member, batch, 0, &next, &cf_error));
+    assert_batch(next, "3 4");
+    assert_int_equal(look(c->bus).lag, 2);
+    batch = NULL;
+    assert_int_equal(howdah_member_exchange(member, next, 0, &batch, &cf_error), HOWDAH_END);
+    assert_null(batch);
+    assert_int_equal(look(c->bus).lag, 0);
+    append_n(c->bus, "a", 2);
+    batch = fetch(member);
+    cf_ok(howdah_subscription_reset(c->bus, NAME, 4, &cf_error));
+    assert_int_equal(howdah_member_exchange(member, batch, 0, &next, &cf_error), HOWDAH_LOST);
+    howdah_batch_free(batch);
+    batch = fetch(member);
+    assert_batch(batch, "5 6");
+    ack(batch);
+}
+
 static void a_batch_has_as_many_events_as_its_member_wants(void **state)
 {
     cf *c = *state;
@@ -470,6 +499,38 @@ static void what_has_failed_leaves_its_batch_also_when_the_rest_is_given_back(vo
     expect_nothing(member);
     assert_int_equal(cf_sql_number(c, "SELECT count(*) FROM {dead_letters}"), 2);
     assert_int_equal(look(c->bus).lag, 0);
+}
+
+static void what_waited_does_not_come_again_from_the_lot_that_it_was_in(void **state)
+{
+    cf *c = *state;
+    howdah_member_options o = defaults();
+    howdah_member *member;
+    howdah_batch *batch;
+    howdah_batch *dead;
+
+    o.lease_ms = 400;
+    member = join_with(c->bus, o);
+    (void)cf_append(c->bus, "a", "t", "{}");
+    batch = fetch(member);
+    cf_ok(howdah_batch_nack(batch, 1, "no", 50, &cf_error));
+    ack(batch);
+    (void)cf_append(c->bus, "b", "t", "{}");
+    (void)cf_append(c->bus, "a", "t", "{}");
+    dead = fetch(member); /* and its member dies; 3 waits for 1 */
+    assert_batch(dead, "2");
+    batch = await(member);
+    assert_batch(batch, "1");
+    ack(batch);
+    batch = await(member);
+    assert_batch(batch, "3");
+    ack(batch);
+    batch = await(member);
+    assert_batch(batch, "2");
+    assert_int_equal(howdah_batch_attempt(batch), 2);
+    ack(batch);
+    expect_nothing(member);
+    howdah_batch_free(dead);
 }
 
 static void after_its_last_try_it_is_a_dead_letter_and_the_stream_goes_on(void **state)
@@ -825,6 +886,7 @@ static void a_lane_that_waits_for_long_keeps_its_order(void **state)
 
 static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(members_take_what_is_there_and_ack_it),
+    CF_SUB_TEST(an_ack_and_the_next_fetch_are_one_call),
     CF_SUB_TEST(a_batch_has_as_many_events_as_its_member_wants),
     CF_SUB_TEST(one_member_has_a_lane_and_the_others_go_on),
     CF_SUB_TEST(without_an_order_events_of_one_stream_go_to_several),
@@ -836,6 +898,7 @@ static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(a_poison_event_ends_as_a_dead_letter_and_costs_no_neighbour),
     CF_SUB_TEST(a_failed_event_holds_up_its_stream_only),
     CF_SUB_TEST(what_has_failed_leaves_its_batch_also_when_the_rest_is_given_back),
+    CF_SUB_TEST(what_waited_does_not_come_again_from_the_lot_that_it_was_in),
     CF_SUB_TEST(after_its_last_try_it_is_a_dead_letter_and_the_stream_goes_on),
     CF_SUB_TEST(on_fail_hold_keeps_the_stream_until_a_person_has_decided),
     CF_SUB_TEST(a_dead_letter_that_is_redriven_comes_alone_and_is_resolved),

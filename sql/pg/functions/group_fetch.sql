@@ -240,6 +240,13 @@ BEGIN
         IF EXISTS (SELECT FROM @schema@.group_retries AS k WHERE k.group_id = g.group_id) THEN
             b.tids := @schema@.group_without_stuck(g, l, b.tids);
         END IF;
+        IF cardinality(b.tids) BETWEEN 1 AND l.taken - 1 THEN
+            -- Those that wait from now on leave the lot: else they would come once more if this member died.
+            UPDATE @schema@.group_lots AS k
+            SET tids = l.tids[1 : l.pos] || b.tids || l.tids[l.pos + l.taken + 1 : l.n], taken = cardinality(b.tids),
+                n = l.n - l.taken + cardinality(b.tids)
+            WHERE k.group_id = g.group_id AND k.lot = l.lot;
+        END IF;
         IF cardinality(b.tids) > 0 THEN
             b.token := 'l' || l.lot || '-' || l.token;
             b.attempt := l.attempts;

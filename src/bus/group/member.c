@@ -234,21 +234,27 @@ void howdah_member_free(howdah_member *member)
 
 /* ------------------------------------------------------------------ fetching */
 
-/* One look.  HOWDAH_END: there is nothing. */
-static int look(howdah_member *member, howdah_batch **ret_batch, howdah_error *reterr)
+/* One look.  HOWDAH_END: there is nothing.  *done, when there is one, is acked by it, and freed. */
+static int look(howdah_member *member, howdah_batch **done, howdah_batch **ret_batch,
+                howdah_error *reterr)
 {
     howdah_bus *bus = member->bus;
     const howdah_member_options *o = &member->options;
-    const hw_group_take take = {.subscriber_id = hw_str_of(o->subscriber_id),
-                                .max_events = o->max_events,
-                                .member = hw_str_of(o->member),
-                                .lease_ms = o->lease_ms};
+    hw_group_take take = {.subscriber_id = hw_str_of(o->subscriber_id),
+                          .max_events = o->max_events,
+                          .member = hw_str_of(o->member),
+                          .lease_ms = o->lease_ms};
     hw_group_outlook outlook = {HW_SUB_ACTIVE, -1};
     hw_group_batch held = {.n = 0};
     int s;
 
     do {
+        take.acked = *done && !(*done)->over ? hw_str_of((*done)->held.token) : HW_STR_NULL;
         s = hw_group_ops_of(bus)->fetch(bus->store, &take, &held, &outlook, reterr);
+        if (s >= 0) {
+            howdah_batch_free(*done);
+            *done = NULL;
+        }
         if (s == HOWDAH_OK)
             s = hw_batch_new(member, &held, ret_batch, reterr);
         else
@@ -273,8 +279,9 @@ static bool retries_after(howdah_bus *bus, int status, const howdah_error *err, 
     return hw_sleep(hw_bus_waits_for(bus), ms < left_ms ? ms : left_ms, NULL) == HOWDAH_OK;
 }
 
-int howdah_member_fetch(howdah_member *member, int64_t wait_ms, howdah_batch **ret_batch,
-                        howdah_error *reterr)
+/* done NULL: nothing is acked. */
+static int exchange(howdah_member *member, howdah_batch *done, int64_t wait_ms,
+                    howdah_batch **ret_batch, const char *call, howdah_error *reterr)
 {
     HW_ENTRY(entry);
     howdah_bus *bus = member ? member->bus : NULL;
@@ -283,8 +290,8 @@ int howdah_member_fetch(howdah_member *member, int64_t wait_ms, howdah_batch **r
     int s;
 
     if (!member || !ret_batch)
-        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_member_fetch: an argument is NULL");
-    s = hw_enter(&entry, &bus, HW_ITSELF | HW_WRITES | HW_WAITS, "howdah_member_fetch", reterr);
+        return hw_fail(reterr, HOWDAH_MISUSE, "%s: an argument is NULL", call);
+    s = hw_enter(&entry, &bus, HW_ITSELF | HW_WRITES | HW_WAITS, call, reterr);
     if (s < 0)
         return s;
     for (;;) {
@@ -293,7 +300,7 @@ int howdah_member_fetch(howdah_member *member, int64_t wait_ms, howdah_batch **r
 
         if (hw_interrupted(hw_bus_waits_for(bus)))
             return hw_fail(reterr, HOWDAH_INTERRUPTED, "interrupted");
-        s = look(member, ret_batch, &err);
+        s = look(member, &done, ret_batch, &err);
         left = until - hw_clock_mono_ms();
         if (s == HOWDAH_OK)
             return s;
@@ -310,4 +317,18 @@ int howdah_member_fetch(howdah_member *member, int64_t wait_ms, howdah_batch **r
                 return s;
         }
     }
+}
+
+int howdah_member_fetch(howdah_member *member, int64_t wait_ms, howdah_batch **ret_batch,
+                        howdah_error *reterr)
+{
+    return exchange(member, NULL, wait_ms, ret_batch, "howdah_member_fetch", reterr);
+}
+
+int howdah_member_exchange(howdah_member *member, howdah_batch *done, int64_t wait_ms,
+                           howdah_batch **ret_batch, howdah_error *reterr)
+{
+    if (!done)
+        return hw_fail(reterr, HOWDAH_MISUSE, "howdah_member_exchange: the batch is NULL");
+    return exchange(member, done, wait_ms, ret_batch, "howdah_member_exchange", reterr);
 }

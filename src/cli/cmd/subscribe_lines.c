@@ -19,12 +19,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/cmd/subscribe.h"
-#include "cli/in/coprocess.h"
+#include "cli/in/answers.h"
 #include "cli/in/signals.h"
 #include "cli/out/events.h"
 
@@ -72,65 +70,6 @@ static void remark(site *w, int64_t sequence, int attempt, const char *why)
 
 /* ------------------------------------------------------------------ answers */
 
-static int bad_answer(const char *what, hw_str line, howdah_error *reterr)
-{
-    int s = hw_fail(reterr, HOWDAH_INVALID, "the command answered with %s, %zu bytes long", what,
-                    line.len);
-
-    return hw_advise(reterr, s, "it has to write {\"ack\":N} or {\"nack\":N,\"error\":\"...\"}");
-}
-
-typedef struct answer {
-    int64_t ack; /* 0: none */
-    int64_t nack;
-    char error[501];
-} answer;
-
-static bool take_number(hw_str raw, int64_t *ret_number)
-{
-    char text[24];
-
-    if (raw.len == 0 || raw.len >= sizeof text)
-        return false;
-    memcpy(text, raw.s, raw.len);
-    text[raw.len] = '\0';
-    return hw_parse_i64(text, 1, INT64_MAX, ret_number);
-}
-
-static bool take_member(hw_str key, hw_str value, answer *a)
-{
-    if (hw_json_key_is(key, "ack"))
-        return take_number(value, &a->ack);
-    if (hw_json_key_is(key, "nack"))
-        return take_number(value, &a->nack);
-    if (hw_json_key_is(key, "error") && hw_json_kind(value.s, value.len) == 's') {
-        hw_buf text = HW_BUF_INIT(CLI_ANSWER_MAX);
-
-        hw_json_unescape(value.s + 1, value.len - 2, &text);
-        hw_utf8_copy(a->error, sizeof a->error, hw_buf_str(&text));
-        hw_buf_done(&text);
-    }
-    return true;
-}
-
-static int parse_answer(hw_str line, answer *a, howdah_error *reterr)
-{
-    hw_json_flaw flaw;
-    hw_str key;
-    hw_str value;
-    size_t pos = 0;
-
-    *a = (answer){.ack = 0};
-    if (!hw_json_valid(line.s, line.len, 8, &flaw) || hw_json_kind(line.s, line.len) != 'o')
-        return bad_answer("a line that is no JSON object", line, reterr);
-    while (hw_json_member(line.s, line.len, &pos, &key, &value))
-        if (!take_member(key, value, a))
-            return bad_answer("an \"ack\" or \"nack\" that is no number", line, reterr);
-    return (a->ack > 0) != (a->nack > 0)
-               ? HOWDAH_OK
-               : bad_answer("a line that has not one of \"ack\" and \"nack\"", line, reterr);
-}
-
 /* The place of an event in the batch; its size: it is not there. */
 static size_t find(const howdah_batch *batch, int64_t sequence)
 {
@@ -142,7 +81,7 @@ static size_t find(const howdah_batch *batch, int64_t sequence)
     return i;
 }
 
-static int apply(const member *m, round *r, const answer *a, howdah_error *reterr)
+static int apply(const member *m, round *r, const cli_said *a, howdah_error *reterr)
 {
     int64_t sequence = a->ack > 0 ? a->ack : a->nack;
     size_t at = find(r->batch, sequence);
@@ -223,7 +162,7 @@ static int hear_answers(member *m, round *r, howdah_error *reterr)
     int s = HOWDAH_OK;
 
     while (s >= 0 && !is_answered(r)) {
-        answer a;
+        cli_said a;
         hw_str line;
         cli_answer got = cli_coprocess_answer(m->command, SLICE_MS, &line);
 
@@ -234,7 +173,7 @@ static int hear_answers(member *m, round *r, howdah_error *reterr)
         if (got == CLI_ANSWER_ENDED)
             return on_command_ended(m, r, reterr);
         if (got == CLI_ANSWER_LINE) {
-            s = parse_answer(line, &a, reterr);
+            s = cli_said_parse(line, &a, reterr);
             if (s >= 0)
                 s = apply(m, r, &a, reterr);
         } else if (hw_clock_mono_ms() >= leave_ms) {

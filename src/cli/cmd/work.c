@@ -7,6 +7,9 @@
  *       What they share (the live line, notes) is guarded by one lock; nothing is run under it.
  *   I3  SIGTERM and Ctrl-C: nothing more is claimed, what was not begun is given back, commands
  *       that run may end within --drain; after that they are ended.
+ *   I4  With --exec-lines each handler that runs has a command of its own, which stays: it gets a
+ *       job as a line and answers with one.  One that ends, or is not heard of in time, is started
+ *       anew for the next job.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -18,7 +21,9 @@
 #include <sysexits.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "cli/cli.h"
+#include "cli/in/answers.h"
 #include "cli/in/exec.h"
 #include "cli/in/signals.h"
 #include "cli/out/live.h"
@@ -36,12 +41,15 @@ typedef struct site {
     cli_context *cli;
     howdah_worker_options options;
     const char *exec;
+    const char *lines;  /* a command that stays; NULL: exec */
     bool pass_store;    /* to the command, with its password */
     int64_t timeout_ms; /* of a command; 0: none */
     howdah_worker *worker;
     atomic_bool killing; /* commands are to end now */
     atomic_bool broken;  /* a command could not even be started: err says why */
     pthread_mutex_t lock;
+    cli_coprocess *idle[CONCURRENCY_MAX]; /* I4: those that nobody has */
+    size_t idle_n;
     cli_live live;
     howdah_error err;
 } site;
@@ -66,9 +74,14 @@ static int parse_request(const cli_args *args, site *w, howdah_error *reterr)
     o->until_empty = cli_args_has(args, "until-empty");
     w->exec = cli_args_text(args, "exec");
     w->pass_store = cli_args_has(args, "pass-store");
-    if (!w->exec || !w->exec[0])
-        return hw_advise(reterr, hw_fail(reterr, HOWDAH_MISUSE, "work needs --exec COMMAND"),
-                         "usage: howdah %s", args->command->usage[0]);
+    w->lines = cli_args_text(args, "exec-lines");
+    if (w->exec && w->lines)
+        return hw_fail(reterr, HOWDAH_MISUSE, "--exec and --exec-lines exclude each other");
+    if (w->lines ? !w->lines[0] : !w->exec || !w->exec[0])
+        return hw_advise(
+            reterr,
+            hw_fail(reterr, HOWDAH_MISUSE, "work needs --exec COMMAND or --exec-lines COMMAND"),
+            "usage: howdah %s", args->command->usage[0]);
     s = cli_args_number(args, "concurrency", 1, CONCURRENCY_MAX, &o->threads, reterr);
     o->batch = o->threads; /* jobs that take as long as a process does are not claimed early */
     if (s == HOWDAH_OK)
@@ -220,6 +233,135 @@ static int on_job(void *ctx, const howdah_job *job, howdah_work *work)
     hw_buf_done(&input);
     hw_buf_done(&output);
     return verdict;
+}
+
+/* ------------------------------------------------- commands that stay (I4) */
+
+/* One that nobody has, or a new one. */
+static int get_command(site *w, cli_coprocess **ret_command, howdah_error *reterr)
+{
+    cli_coprocess *command = NULL;
+
+    (void)pthread_mutex_lock(&w->lock);
+    if (w->idle_n > 0)
+        command = w->idle[--w->idle_n];
+    (void)pthread_mutex_unlock(&w->lock);
+    *ret_command = command;
+    return command ? HOWDAH_OK
+                   : cli_coprocess_start(&(cli_exec_options){.command = w->lines,
+                                                             .echo = !w->cli->quiet,
+                                                             .pass_store = w->pass_store},
+                                         ret_command, reterr);
+}
+
+static void put_command(site *w, cli_coprocess *command)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    assert(w->idle_n < CONCURRENCY_MAX);
+    w->idle[w->idle_n++] = command;
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+static void end_commands(site *w)
+{
+    char why[CLI_EXEC_MESSAGE_MAX + 1];
+
+    while (w->idle_n > 0)
+        cli_coprocess_end(w->idle[--w->idle_n], why);
+}
+
+/* A text as it is, anything else as JSON. */
+static int complete(howdah_work *work, hw_str raw)
+{
+    hw_buf text = HW_BUF_INIT(RESULT_BYTES_MAX);
+    int verdict;
+
+    if (!raw.s)
+        return howdah_work_complete(work, NULL);
+    if (hw_json_kind(raw.s, raw.len) == 's')
+        hw_json_unescape(raw.s + 1, raw.len - 2, &text);
+    else
+        hw_buf_put(&text, raw.s, raw.len);
+    verdict = howdah_work_complete(work, text.broken ? NULL : hw_buf_str(&text));
+    hw_buf_done(&text);
+    return verdict;
+}
+
+static int judge_said(site *w, const howdah_job *job, howdah_work *work, const cli_said *said)
+{
+    if (said->ack > 0)
+        return complete(work, said->raw_result);
+    remark(w, job, said->error);
+    return said->final ? howdah_work_fail(work, said->error)
+                       : howdah_work_retry(work, HOWDAH_AFTER_BACKOFF, said->error);
+}
+
+/* What a command that is not asked again is told, and what becomes of its job. */
+static int drop_command(site *w, const howdah_job *job, howdah_work *work, cli_coprocess *command,
+                        bool gave_up, bool late)
+{
+    char why[CLI_EXEC_MESSAGE_MAX + 1];
+
+    cli_coprocess_end(command, why);
+    if (gave_up)
+        return HOWDAH_WORK_RELEASE;
+    if (late)
+        (void)snprintf(why, sizeof why, "the command took longer than %lld ms",
+                       (long long)w->timeout_ms);
+    remark(w, job, why);
+    return howdah_work_retry(work, HOWDAH_AFTER_BACKOFF, why);
+}
+
+/* Waits for the answer to this job. */
+static int hear(site *w, const howdah_job *job, howdah_work *work, cli_coprocess *command)
+{
+    run r = {w, work};
+    int64_t end_ms = w->timeout_ms > 0 ? hw_clock_mono_ms() + w->timeout_ms : INT64_MAX;
+
+    for (;;) {
+        howdah_error err = HOWDAH_ERROR_INIT;
+        cli_said said;
+        hw_str line;
+        cli_answer got = cli_coprocess_answer(command, LOOK_MS, &line);
+        bool late = hw_clock_mono_ms() >= end_ms;
+        int s;
+
+        if (got == CLI_ANSWER_ENDED || give_up(&r) || (got == CLI_ANSWER_NONE && late))
+            return drop_command(w, job, work, command, give_up(&r), late);
+        if (got == CLI_ANSWER_NONE)
+            continue;
+        s = cli_said_parse(line, &said, &err);
+        if (s >= 0 && said.ack != howdah_job_id(job) && said.nack != howdah_job_id(job))
+            s = hw_fail(&err, HOWDAH_INVALID,
+                        "the command answered for job %" PRId64 ", which it does not have",
+                        said.ack > 0 ? said.ack : said.nack);
+        if (s < 0) {
+            (void)drop_command(w, job, work, command, true, false);
+            return end_broken(w, &err);
+        }
+        s = judge_said(w, job, work, &said);
+        put_command(w, command);
+        return s;
+    }
+}
+
+static int on_job_by_line(void *ctx, const howdah_job *job, howdah_work *work)
+{
+    site *w = ctx;
+    hw_buf input = HW_BUF_INIT(INPUT_BYTES_MAX);
+    howdah_error err = HOWDAH_ERROR_INIT;
+    cli_coprocess *command = NULL;
+    int s;
+
+    if (atomic_load(&w->broken))
+        return HOWDAH_WORK_RELEASE;
+    s = put_input(job, &input, &err);
+    if (s >= 0)
+        s = get_command(w, &command, &err);
+    if (s >= 0)
+        s = cli_coprocess_send(command, (hw_str){hw_buf_str(&input), input.len}, &err);
+    hw_buf_done(&input);
+    return s < 0 ? end_broken(w, &err) : hear(w, job, work, command);
 }
 
 /* ------------------------------------------------------------------ working */
@@ -382,11 +524,12 @@ int cmd_work(cli_context *cli, int argc, char **argv)
     if (s < 0)
         return cli_fail(cli, &err);
     (void)pthread_mutex_init(&w.lock, NULL);
-    w.options.handler = on_job;
+    w.options.handler = w.lines ? on_job_by_line : on_job;
     w.options.ctx = &w;
     cli_live_start(&w.live, cli);
     howdah_log_set(on_log, &w); /* of opening howdah doctor tells */
     s = run_worker(&w, &err);
+    end_commands(&w);
     howdah_log_set(NULL, NULL);
     (void)pthread_mutex_destroy(&w.lock);
     return s < 0 ? cli_fail(cli, &err) : 0;

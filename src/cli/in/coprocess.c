@@ -147,7 +147,7 @@ static bool take_line(cli_coprocess *p, hw_str *ret_line)
         p->taken += ret_line->len + 1;
         return true;
     }
-    if (p->taken > 0 && left > 0) {
+    if (at && p->taken > 0 && left > 0) {
         memmove(p->output.data, at, left);
         p->output.len = left;
         p->taken = 0;

@@ -198,8 +198,18 @@ static int wait_behind(hw_sqlite_group *g, const howdah_event *event, howdah_err
     return s;
 }
 
-/* I3: takes events of stuck streams out of the page. */
-static int without_stuck(taking *t, howdah_error *reterr)
+static void take_out(hw_lot *lot, int64_t sequence)
+{
+    for (int64_t i = 0; i < lot->taken; i++)
+        if (lot->events[lot->pos + i] == sequence) {
+            hw_lot_take_out(lot, i);
+            return;
+        }
+}
+
+/* I3: takes events of stuck streams out of the page, and out of the lot: else they would come once
+   more if this member died. */
+static int without_stuck(taking *t, hw_lot *lot, howdah_error *reterr)
 {
     size_t kept = 0;
     int s = HOWDAH_OK;
@@ -208,6 +218,8 @@ static int without_stuck(taking *t, howdah_error *reterr)
         s = wait_behind(t->g, &t->page->events[i], reterr);
         if (s == HOWDAH_END)
             t->page->events[kept++] = t->page->events[i];
+        else if (s >= 0)
+            take_out(lot, t->page->events[i].global_sequence);
     }
     if (t->g->retries && s >= 0)
         t->page->n = kept;
@@ -246,6 +258,7 @@ static int spend_lot(hw_sqlite_group *g, hw_lot *lot, howdah_error *reterr)
 static int take_of_lot(taking *t, hw_lot *lot, howdah_error *reterr)
 {
     int64_t done = 0;
+    int64_t before = lot->n;
     int s;
 
     if (lot->n == lot->pos) { /* its list is through, or empty */
@@ -263,17 +276,20 @@ static int take_of_lot(taking *t, hw_lot *lot, howdah_error *reterr)
     if (s >= 0)
         hw_lot_shorten(lot, done);
     if (s >= 0)
-        s = without_stuck(t, reterr);
+        s = without_stuck(t, lot, reterr);
     if (s < 0)
         return s;
     if (t->page->n == 0) {
-        s = hw_sqlite_lot_ack(t->g, lot, lot->last, reterr);
+        if (lot->n < before)
+            s = hw_sqlite_store_lot(t->g, lot, HW_STR_NULL, true, reterr);
+        if (s >= 0)
+            s = hw_sqlite_lot_ack(t->g, lot, lot->last, reterr);
         return s < 0 ? s : HOWDAH_END;
     }
     hw_sqlite_put_token(t->token, 'l', lot->number, lot->token);
     t->attempt = lot->attempts;
     return hw_sqlite_store_lot(t->g, lot, t->take->member.s ? t->take->member : HW_STR_LIT(""),
-                               false, reterr);
+                               lot->n < before, reterr);
 }
 
 static int take_lot(taking *t, howdah_error *reterr)
