@@ -140,7 +140,8 @@ HOWDAH_API HOWDAH_MUST_CHECK int howdah_batch_extend(howdah_batch *batch, int64_
                                                      howdah_error *reterr);
 /* What is not acked is free again at once, and the try does not count.  LOST. */
 HOWDAH_API int howdah_batch_release(howdah_batch *batch, howdah_error *reterr);
-/* Frees the memory.  What was neither acked nor released comes again when the lease ends. */
+/* Frees the memory, before the bus is closed.  What was neither acked nor released comes again when
+   the lease ends. */
 HOWDAH_API void howdah_batch_free(howdah_batch *batch);
 
 /* ---- operate */

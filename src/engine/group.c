@@ -57,22 +57,20 @@ void hw_lot_shorten(hw_lot *lot, int64_t n)
         set_taken(lot, n);
 }
 
+/* A batch is over when nothing of it is left, also where those that have failed were its last. */
 void hw_lot_ack(hw_lot *lot, int64_t upto)
 {
     check(lot);
-    if (upto >= lot->last) {
-        lot->at = lot->last;
-        lot->pos += lot->taken;
-        lot->taken = 0;
-        lot->token = 0;
-        lot->until_us = 0;
-        lot->attempts = lot->pos < lot->careful ? 1 : 0;
-        return;
-    }
-    while (lot->taken > 0 && lot->events[lot->pos] <= upto) {
+    while (lot->taken > 0 && (lot->events[lot->pos] <= upto || upto >= lot->last)) {
         lot->at = lot->events[lot->pos++];
         lot->taken--;
     }
+    if (lot->taken > 0)
+        return;
+    lot->at = lot->last;
+    lot->token = 0;
+    lot->until_us = 0;
+    lot->attempts = lot->pos < lot->careful ? 1 : 0;
 }
 
 void hw_lot_take_out(hw_lot *lot, int64_t i)

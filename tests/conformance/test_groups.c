@@ -533,6 +533,82 @@ static void what_waited_does_not_come_again_from_the_lot_that_it_was_in(void **s
     howdah_batch_free(dead);
 }
 
+static void what_came_before_a_failed_event_is_not_lost_when_its_member_dies(void **state)
+{
+    cf *c = *state;
+    howdah_member_options o = defaults();
+    howdah_member *member;
+    howdah_batch *batch;
+
+    o.lease_ms = 300;
+    member = join_with(c->bus, o);
+    (void)cf_append(c->bus, "a", "t", "{}");
+    (void)cf_append(c->bus, "b", "t", "{}");
+    (void)cf_append(c->bus, "a", "t", "{}");
+    (void)cf_append(c->bus, "a", "t", "{}");
+    batch = fetch(member);
+    assert_batch(batch, "1 2 3 4");
+    nack(batch, 3, "no");
+    expect_nothing(member); /* 3 is due, but 1 is not acked yet */
+    howdah_batch_free(batch);
+    batch = await(member);
+    assert_batch(batch, "1");
+    ack(batch);
+    batch = fetch(member);
+    assert_batch(batch, "3");
+    assert_int_equal(howdah_batch_attempt(batch), 2);
+    ack(batch);
+    batch = fetch(member);
+    assert_batch(batch, "4");
+    ack(batch);
+    batch = fetch(member);
+    assert_batch(batch, "2");
+    ack(batch);
+    expect_nothing(member);
+}
+
+static void a_batch_is_over_when_its_last_event_that_has_not_failed_is_acked(void **state)
+{
+    cf *c = *state;
+    howdah_member *member = join(c->bus);
+    howdah_batch *batch;
+
+    (void)cf_append(c->bus, "a", "t", "{}");
+    (void)cf_append(c->bus, "b", "t", "{}");
+    batch = fetch(member);
+    cf_ok(howdah_batch_nack(batch, 2, "no", 3600000, &cf_error));
+    cf_ok(howdah_batch_ack_upto(batch, 1, &cf_error));
+    howdah_batch_free(batch);
+    (void)cf_append(c->bus, "a", "t", "{}");
+    batch = fetch(member); /* its lane is free */
+    assert_batch(batch, "3");
+    ack(batch);
+    expect_nothing(member);
+}
+
+static void of_two_that_fail_the_earlier_one_comes_first(void **state)
+{
+    cf *c = *state;
+    howdah_member *member = join(c->bus);
+    howdah_batch *batch;
+
+    append_n(c->bus, "a", 3);
+    batch = fetch(member);
+    nack(batch, 3, "no");
+    nack(batch, 2, "neither");
+    nack(batch, 3, "no");
+    expect_nothing(member); /* 1 is not acked yet */
+    ack(batch);
+    batch = fetch(member);
+    assert_batch(batch, "2");
+    assert_int_equal(howdah_batch_attempt(batch), 2);
+    ack(batch);
+    batch = fetch(member);
+    assert_batch(batch, "3");
+    ack(batch);
+    expect_nothing(member);
+}
+
 static void after_its_last_try_it_is_a_dead_letter_and_the_stream_goes_on(void **state)
 {
     cf *c = *state;
@@ -899,6 +975,9 @@ static const struct CMUnitTest tests[] = {
     CF_SUB_TEST(a_failed_event_holds_up_its_stream_only),
     CF_SUB_TEST(what_has_failed_leaves_its_batch_also_when_the_rest_is_given_back),
     CF_SUB_TEST(what_waited_does_not_come_again_from_the_lot_that_it_was_in),
+    CF_SUB_TEST(what_came_before_a_failed_event_is_not_lost_when_its_member_dies),
+    CF_SUB_TEST(a_batch_is_over_when_its_last_event_that_has_not_failed_is_acked),
+    CF_SUB_TEST(of_two_that_fail_the_earlier_one_comes_first),
     CF_SUB_TEST(after_its_last_try_it_is_a_dead_letter_and_the_stream_goes_on),
     CF_SUB_TEST(on_fail_hold_keeps_the_stream_until_a_person_has_decided),
     CF_SUB_TEST(a_dead_letter_that_is_redriven_comes_alone_and_is_resolved),

@@ -37,6 +37,10 @@ BEGIN
     SELECT max(t.i) INTO more
     FROM unnest(l.tids[l.pos + 1 : l.pos + l.taken]) WITH ORDINALITY AS t(at, i), @schema@.events AS e
     WHERE e.ctid = t.at AND e.global_sequence <= upto;
+    IF coalesce(more, 0) >= l.taken THEN
+        -- All of it, though those that have failed were its last.
+        RETURN @schema@.group_lot_ack(g, of_lot, fence, NULL);
+    END IF;
     UPDATE @schema@.group_lots AS k SET at = upto, pos = k.pos + more, taken = k.taken - more
     WHERE k.group_id = g.group_id AND k.lot = of_lot AND more > 0;
     RETURN true;
@@ -234,11 +238,18 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION USING ERRCODE = 'UH006', MESSAGE = format('event %s is not in the batch', sequence);
     END IF;
-    IF EXISTS (SELECT FROM @schema@.group_retries AS k
-               WHERE k.group_id = g.group_id AND (k.stream = failed.stream OR failed.stream IS NULL AND k.sequence = failed.seq)) THEN
+    SELECT k.* INTO r FROM @schema@.group_retries AS k
+    WHERE k.group_id = g.group_id AND (k.stream = failed.stream OR failed.stream IS NULL AND k.sequence = failed.seq)
+    FOR UPDATE;
+    IF r.retry IS NOT NULL AND failed.seq >= r.sequence THEN
         RETURN 'waits';
     END IF;
     outcome := @schema@.group_fail(g, failed.seq, failed.stream, coalesce(failed.upto, failed.seq), l.attempts, error, after_ms, r);
+    UPDATE @schema@.group_retries AS k SET prior_lot = l.lot, prior = x.seq
+    FROM (SELECT max(e.global_sequence) AS seq FROM @schema@.events AS e
+          WHERE e.ctid = ANY (l.tids[l.pos + 1 : l.pos + l.taken]) AND e.stream || '' = failed.stream
+            AND e.global_sequence + 0 < failed.seq) AS x
+    WHERE k.group_id = g.group_id AND k.stream = failed.stream;
     PERFORM @schema@.group_lot_without(g, l, failed.seq, failed.stream);
     RETURN outcome;
 END

@@ -38,7 +38,7 @@ BEGIN
     ELSE
         UPDATE @schema@.group_retries AS k
         SET sequence = next, last = 0, taken = 0, attempts = 0, token = 0, due = clock_timestamp(), until = '-infinity',
-            dead_letter = NULL, error = NULL, member = NULL
+            dead_letter = NULL, error = NULL, member = NULL, prior_lot = NULL, prior = NULL
         WHERE k.group_id = r.group_id AND k.retry = r.retry;
     END IF;
 END

@@ -65,6 +65,8 @@ BEGIN
     LOOP
         SELECT k.* INTO r FROM @schema@.group_retries AS k
         WHERE k.group_id = g.group_id AND k.due <= clock_timestamp() AND k.until < clock_timestamp()
+          AND NOT EXISTS (SELECT FROM @schema@.group_lots AS l
+                          WHERE l.group_id = k.group_id AND l.lot = k.prior_lot AND l.at < k.prior)
         ORDER BY k.due LIMIT 1 FOR UPDATE SKIP LOCKED;
         IF NOT FOUND THEN
             RETURN NULL;
@@ -139,9 +141,10 @@ BEGIN
                       ORDER BY e.global_sequence);
         RETURN;
     END IF;
-    there := ARRAY(SELECT k.stream FROM @schema@.group_retries AS k
-                   WHERE k.group_id = g.group_id AND k.lane = l.lot % g.lanes AND k.stream IS NOT NULL);
-    there := ARRAY(SELECT DISTINCT e.stream FROM @schema@.events AS e WHERE e.ctid = ANY (page) AND e.stream || '' = ANY (there));
+    -- What comes before the event that is tried next is not concerned.
+    there := ARRAY(SELECT DISTINCT e.stream FROM @schema@.events AS e, @schema@.group_retries AS k
+                   WHERE e.ctid = ANY (page) AND k.group_id = g.group_id AND k.stream = e.stream || ''
+                     AND e.global_sequence + 0 >= k.sequence);
     IF there = '{}' THEN
         RETURN;
     END IF;
@@ -162,7 +165,11 @@ BEGIN
         RETURN;
     END IF;
     page := ARRAY(SELECT e.ctid FROM @schema@.events AS e
-                  WHERE e.ctid = ANY (page) AND e.stream <> ALL (coalesce(held, '{}')) ORDER BY e.global_sequence);
+                  WHERE e.ctid = ANY (page)
+                    AND NOT EXISTS (SELECT FROM @schema@.group_retries AS k
+                                    WHERE k.group_id = g.group_id AND k.stream = e.stream || '' AND k.stream = ANY (held)
+                                      AND e.global_sequence + 0 >= k.sequence)
+                  ORDER BY e.global_sequence);
 END
 $howdah$;
 
@@ -279,10 +286,16 @@ DECLARE
     outcome text;
     victim  record;
 BEGIN
-    SELECT e.global_sequence AS seq, e.stream INTO victim FROM @schema@.events AS e WHERE e.ctid = l.tids[l.pos + 1];
-    IF FOUND AND NOT EXISTS (SELECT FROM @schema@.group_retries AS k WHERE k.group_id = g.group_id AND k.stream = victim.stream) THEN
-        outcome := @schema@.group_fail(g, victim.seq, CASE WHEN g.by_stream THEN victim.stream END, victim.seq, l.attempts - 1,
-                                       format('the lease ran out, after %s tries', l.attempts - 1), NULL, r);
+    SELECT e.global_sequence AS seq, CASE WHEN g.by_stream THEN e.stream END AS stream INTO victim
+    FROM @schema@.events AS e WHERE e.ctid = l.tids[l.pos + 1];
+    IF FOUND THEN
+        SELECT k.* INTO r FROM @schema@.group_retries AS k
+        WHERE k.group_id = g.group_id AND (k.stream = victim.stream OR victim.stream IS NULL AND k.sequence = victim.seq)
+        FOR UPDATE;
+        IF r.retry IS NULL OR victim.seq < r.sequence THEN
+            outcome := @schema@.group_fail(g, victim.seq, victim.stream, victim.seq, l.attempts - 1,
+                                           format('the lease ran out, after %s tries', l.attempts - 1), NULL, r);
+        END IF;
     END IF;
     PERFORM @schema@.group_lot_ack(g, l.lot, l.token, seq);
     RETURN outcome;

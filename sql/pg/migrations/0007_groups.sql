@@ -20,8 +20,10 @@
 --       handled.  Events of a batch whose lease ran out are *suspects*: they are given out one by one
 --       ("careful"), so that one which kills its member costs the others nothing.
 --   I5  A stream with an event that failed is *stuck*: it has one row in group_retries, with the event
---       that is tried next and the last number (upto) that waits for it.  Members that get a later lot do
---       not get its events: upto grows instead.  When nothing waits any more, the row goes.
+--       that is tried next and the last number (upto) that waits for it.  These leave their lot.  Members
+--       that get a later lot do not get its events: upto grows instead.  When nothing waits any more, the
+--       row goes.  Earlier events of the stream that were in the same batch stay in the lot; nothing is
+--       tried before they are acked (prior_lot, prior).
 --   I6  Nothing that is indexed changes while events are taken and acked, and the places and lots that
 --       are gone are not walked over: the newest place says which lot is the first (floor).  So an old
 --       snapshot that somebody holds open does not slow members down.
@@ -121,6 +123,8 @@ CREATE TABLE @schema@.group_retries (
     stream      text COLLATE "C",                       -- NULL: nothing waits for it
     member      text,
     error       text,
+    prior_lot   bigint,                                 -- NULL, or not before this lot
+    prior       bigint,                                 -- is acked up to this event
     CONSTRAINT group_retries_pkey PRIMARY KEY (group_id, retry)
 ) WITH (fillfactor = 50);
 CREATE UNIQUE INDEX group_retries_stream_key ON @schema@.group_retries (group_id, stream) WHERE stream IS NOT NULL;

@@ -10,7 +10,8 @@
 --   I3  Times (until, due, taken_at) are microseconds of the machine's time since boot, and mean nothing
 --       after another boot: then every lease is over and every retry is due.
 --   I4  A stream with an event that failed has one row in howdah_group_retries: the event that is tried
---       next (sequence), and the last one that waits for it (upto).
+--       next (sequence), and the last one that waits for it (upto).  These leave their lot.  Earlier ones
+--       stay there, and nothing is tried before they are acked (prior_lot, prior).
 --   I5  When the subscription's token is another one than the group's, somebody has put the subscription
 --       elsewhere, and the next member that comes puts the group there.
 
@@ -71,7 +72,9 @@ CREATE TABLE howdah_group_retries (
     attempts    INTEGER NOT NULL DEFAULT 0,
     taken       INTEGER NOT NULL DEFAULT 0,
     member      TEXT,
-    error       TEXT
+    error       TEXT,
+    prior_lot   INTEGER,                          -- NULL, or not before this lot
+    prior       INTEGER                           -- is acked up to this event
 ) STRICT;
 
 CREATE UNIQUE INDEX howdah_group_retries_by_stream ON howdah_group_retries (group_id, stream)

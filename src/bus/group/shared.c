@@ -13,8 +13,8 @@
  *       it has found something.  So work spreads at once, and idling costs one look.
  *   I5  An event that fails leaves out the later ones of its stream in the same batch: they wait
  *       for it in the store (store/groups.h I3).
- *   I6  An interrupt ends the work, not the storing of what was done: what it kept from being
- *       stored is, before anything else is done with the slot.
+ *   I6  An interrupt, or a store that is away, ends the work, not the storing of what was done:
+ * what could not be stored is, before anything else is done with the slot.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -69,9 +69,12 @@ static bool is_lease_due(const hw_slot *slot)
     return hw_clock_mono_ms() - slot->leased_ms >= slot->shared->sub->options.lease_ms / 3;
 }
 
-/* I6. */
-static void leave(hw_slot *slot, const char *token, int64_t done)
+/* I6.  If its outcome is unknown, a second ack finds the token stale, which is as good. */
+static void leave(hw_slot *slot, const char *token, int64_t done, int status,
+                  const howdah_error *err)
 {
+    if (status != HOWDAH_INTERRUPTED && !hw_service_passes(status, err))
+        return;
     (void)snprintf(slot->left_token, sizeof slot->left_token, "%s", token);
     slot->left_done = done;
 }
@@ -82,8 +85,8 @@ static bool goes_on(run *r, int s, const howdah_error *err)
     if (s >= 0)
         return true;
     r->ended = true;
-    if (s == HOWDAH_INTERRUPTED)
-        leave(r->slot, r->batch.token, r->done);
+    if (s != HOWDAH_LOST)
+        leave(r->slot, r->batch.token, r->done, s, err);
     if (s == HOWDAH_LOST) {
         hw_log(HOWDAH_LOG_WARN, "subscription %s: %s", r->slot->shared->sub->id, err->message);
         return false;
@@ -366,8 +369,8 @@ void hw_slot_run(hw_slot *slot, hw_store *io, hw_store *tx, bool again)
         slot->failed = s;
         hw_error_copy(&slot->error, &err);
     }
-    if (s == HOWDAH_INTERRUPTED && before[0])
-        leave(slot, before, INT64_MAX);
+    if (s < 0 && s != HOWDAH_LOST && before[0])
+        leave(slot, before, INT64_MAX, s, &err);
     hw_free(r.failed);
 }
 
@@ -418,13 +421,16 @@ static int let_go(hw_slot *slot, howdah_error *reterr)
 {
     hw_store *store = slot->shared->sub->bus->store;
     hw_batch_ref ref = {hw_str_of(slot->shared->sub->id), hw_str_of(slot->left_token)};
+    howdah_error err = HOWDAH_ERROR_INIT;
     int s;
 
     if (slot->busy || !slot->left_token[0])
         return HOWDAH_OK;
-    s = end_batch(store, &ref, slot->left_done, reterr);
-    if (s != HOWDAH_INTERRUPTED)
-        slot->left_token[0] = '\0'; /* else its lease ends it */
+    s = end_batch(store, &ref, slot->left_done, &err);
+    if (s >= 0 || (s != HOWDAH_INTERRUPTED && !hw_service_passes(s, &err)))
+        slot->left_token[0] = '\0'; /* else it is tried again, or its lease ends it */
+    if (s < 0)
+        hw_error_copy(reterr, &err);
     return s;
 }
 

@@ -257,7 +257,10 @@ int howdah_timeout_ms(howdah_bus *bus)
         return 0;
     us = next_due_us(bus, now_us) - now_us;
     grow_pause(bus, now_us);
-    if (bus->groups && hw_group_bell_timeout_ms(bus) * 1000 < us)
-        us = hw_group_bell_timeout_ms(bus) * 1000;
+    if (bus->groups) {
+        int64_t members_us = hw_group_bell_timeout_ms(bus) * 1000;
+
+        us = members_us < us ? members_us : us;
+    }
     return us > 0 ? (int)((us + 999) / 1000) : 0;
 }

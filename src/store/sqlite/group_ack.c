@@ -239,32 +239,78 @@ static int take_out(hw_sqlite_group *g, hw_lot *lot, hw_sqlite_failure *f, sqlit
     return s < 0 ? s : found ? HOWDAH_OK : HOWDAH_END;
 }
 
-/* Whether its stream, or the event itself, waits for a retry already. */
-static int waits(hw_sqlite_group *g, const hw_sqlite_failure *f, bool *ret_waits,
-                 howdah_error *reterr)
+/* The last event of the stream before this one that is still in the batch: nothing is tried before
+   it is acked.  0: none. */
+static int find_prior(hw_sqlite_group *g, const hw_lot *lot, const hw_sqlite_failure *f,
+                      sqlite3_stmt *stmt, int64_t *ret_prior, howdah_error *reterr)
 {
-    const hw_sqlite_value what = {.bytes = f->stream, .number = f->sequence};
-    hw_sqlite_retry r;
-    int s = hw_sqlite_load_retry(
-        g, f->stream.s ? "k.stream = ?2" : "k.stream IS NULL AND k.sequence = ?2", &what, &r,
-        reterr);
+    int s = HOWDAH_OK;
 
-    *ret_waits = s == HOWDAH_OK && f->sequence >= r.sequence && f->sequence <= r.upto;
-    hw_sqlite_retry_done(&r);
+    *ret_prior = 0;
+    for (int64_t i = lot->pos;
+         f->stream.s && s >= 0 && i < lot->pos + lot->taken && lot->events[i] < f->sequence; i++) {
+        hw_str name = HW_STR_NULL;
+
+        s = stream_of(g, stmt, lot->events[i], &name, reterr);
+        if (hw_str_equal(name, f->stream))
+            *ret_prior = lot->events[i];
+    }
     return s < 0 ? s : HOWDAH_OK;
 }
 
-static int fail_of_lot(hw_sqlite_group *g, hw_lot *lot, hw_sqlite_failure *f, sqlite3_stmt *stmt,
-                       hw_group_fate *ret_fate, howdah_error *reterr)
+static int store_prior(hw_sqlite_group *g, const hw_lot *lot, const hw_sqlite_failure *f,
+                       int64_t prior, howdah_error *reterr)
 {
+    sqlite3_stmt *stmt = NULL;
+    int s = hw_sqlite_prepare(g->store,
+                              "UPDATE main.howdah_group_retries SET prior_lot = ?3, prior = ?4"
+                              " WHERE group_id = ?1 AND stream = ?2",
+                              &stmt, reterr);
+
+    if (s < 0)
+        return s;
+    (void)sqlite3_bind_int64(stmt, 1, g->id);
+    hw_sqlite_bind_str(stmt, 2, f->stream);
+    (void)sqlite3_bind_int64(stmt, 3, lot->number);
+    (void)sqlite3_bind_int64(stmt, 4, prior);
+    return hw_sqlite_finish(g->store, stmt, "store a retry", reterr);
+}
+
+/* r: of its stream, whose next event comes later than this one; NULL: there is none. */
+static int fail_of_lot(hw_sqlite_group *g, hw_lot *lot, hw_sqlite_failure *f, hw_sqlite_retry *r,
+                       sqlite3_stmt *stmt, hw_group_fate *ret_fate, howdah_error *reterr)
+{
+    int64_t prior = 0;
     int s = take_out(g, lot, f, stmt, reterr);
 
     if (s == HOWDAH_END)
         return not_in_batch(f->sequence, reterr);
     f->tries = lot->attempts;
     if (s >= 0)
-        s = hw_sqlite_group_fail(g, f, NULL, ret_fate, reterr);
+        s = find_prior(g, lot, f, stmt, &prior, reterr);
+    if (s >= 0)
+        s = hw_sqlite_group_fail(g, f, r, ret_fate, reterr);
+    if (s >= 0 && prior > 0)
+        s = store_prior(g, lot, f, prior, reterr);
     return s < 0 ? s : hw_sqlite_store_lot(g, lot, HW_STR_NULL, true, reterr);
+}
+
+/* Unless its stream waits for an event before it, or for itself. */
+static int fail_unless_waiting(hw_sqlite_group *g, hw_lot *lot, hw_sqlite_failure *f,
+                               sqlite3_stmt *stmt, hw_group_fate *ret_fate, howdah_error *reterr)
+{
+    const hw_sqlite_value what = {.bytes = f->stream, .number = f->sequence};
+    hw_sqlite_retry r;
+    int s = hw_sqlite_load_retry(
+        g, f->stream.s ? "k.stream = ?2" : "k.stream IS NULL AND k.sequence = ?2", &what, &r,
+        reterr);
+    bool there = s == HOWDAH_OK;
+
+    *ret_fate = HW_FATE_WAITS;
+    if (s >= 0 && !(there && f->sequence >= r.sequence))
+        s = fail_of_lot(g, lot, f, there ? &r : NULL, stmt, ret_fate, reterr);
+    hw_sqlite_retry_done(&r);
+    return s < 0 ? s : HOWDAH_OK;
 }
 
 static int nack_lot(hw_sqlite_group *g, const hw_sqlite_token *t, hw_sqlite_failure *f,
@@ -273,7 +319,6 @@ static int nack_lot(hw_sqlite_group *g, const hw_sqlite_token *t, hw_sqlite_fail
     hw_buf stream = HW_BUF_INIT(1024);
     sqlite3_stmt *stmt = NULL;
     hw_str name = HW_STR_NULL;
-    bool already = false;
     hw_lot lot;
     int s = find_lot(g, t, &lot, reterr);
 
@@ -291,10 +336,7 @@ static int nack_lot(hw_sqlite_group *g, const hw_sqlite_token *t, hw_sqlite_fail
         s = hw_buf_check(&stream, reterr);
     }
     if (s >= 0)
-        s = waits(g, f, &already, reterr);
-    *ret_fate = HW_FATE_WAITS;
-    if (s >= 0 && !already)
-        s = fail_of_lot(g, &lot, f, stmt, ret_fate, reterr);
+        s = fail_unless_waiting(g, &lot, f, stmt, ret_fate, reterr);
     (void)sqlite3_finalize(stmt);
     hw_sqlite_lot_done(&lot);
     hw_buf_done(&stream);

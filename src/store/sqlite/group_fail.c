@@ -55,7 +55,7 @@ int hw_sqlite_retry_on(hw_sqlite_group *g, hw_sqlite_retry *r, int64_t after, ho
         return hw_sqlite_delete_retry(g, r->retry, reterr);
     r->sequence = next;
     r->last = r->taken = r->attempts = r->token = r->until_us = r->dead_letter = 0;
-    r->due_us = g->now_us;
+    r->due_us = g->now_us; /* it was taken, so what came before it is acked: prior means nothing */
     return hw_sqlite_store_retry(g, r, HW_STR_NULL, HW_STR_LIT(""), reterr);
 }
 

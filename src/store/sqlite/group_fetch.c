@@ -28,7 +28,10 @@
     "f.until <= ?2 AND NOT EXISTS (SELECT 1 FROM main.howdah_group_lots q WHERE"                   \
     " q.group_id = f.group_id AND q.lane = f.lane AND q.lot < f.lot) ORDER BY f.lot LIMIT 1"
 #define FREE_LOT_IN_NO_ORDER "f.until <= ?2 ORDER BY f.lot LIMIT 1"
-#define DUE_RETRY "k.due <= ?2 AND k.until <= ?2 ORDER BY k.due LIMIT 1"
+#define IS_TOO_EARLY                                                                               \
+    "EXISTS (SELECT 1 FROM main.howdah_group_lots p WHERE p.group_id = k.group_id"                 \
+    " AND p.lot = k.prior_lot AND p.at < k.prior)"
+#define DUE_RETRY "k.due <= ?2 AND k.until <= ?2 AND NOT " IS_TOO_EARLY " ORDER BY k.due LIMIT 1"
 
 /* What is to be given out. */
 typedef struct taking {
@@ -177,16 +180,28 @@ static int take_retry(taking *t, howdah_error *reterr)
 
 /* --------------------------------------------------------------------- lots */
 
-/* HOWDAH_OK: the event waits from now on. */
-static int wait_behind(hw_sqlite_group *g, const howdah_event *event, howdah_error *reterr)
+/* The row of retries that an event, or its stream, has; HOWDAH_END: none. */
+static int find_retry(hw_sqlite_group *g, const howdah_event *event, hw_sqlite_retry *ret_retry,
+                      howdah_error *reterr)
 {
     bool by_stream = g->rules.by_stream;
     const hw_sqlite_value what = {.bytes = by_stream ? event->stream : HW_STR_NULL,
                                   .number = event->global_sequence};
-    hw_sqlite_retry r;
-    int s = hw_sqlite_load_retry(
-        g, by_stream ? "k.stream = ?2" : "k.stream IS NULL AND k.sequence = ?2", &what, &r, reterr);
 
+    return hw_sqlite_load_retry(
+        g, by_stream ? "k.stream = ?2" : "k.stream IS NULL AND k.sequence = ?2", &what, ret_retry,
+        reterr);
+}
+
+/* HOWDAH_OK: the event waits from now on.  HOWDAH_END: it does not; what comes before the event
+   that is tried next is not concerned. */
+static int wait_behind(hw_sqlite_group *g, const howdah_event *event, howdah_error *reterr)
+{
+    hw_sqlite_retry r;
+    int s = find_retry(g, event, &r, reterr);
+
+    if (s == HOWDAH_OK && event->global_sequence < r.sequence)
+        s = HOWDAH_END;
     if (s == HOWDAH_OK && r.upto < event->global_sequence) {
         const int64_t numbers[] = {r.retry, event->global_sequence};
 
@@ -226,30 +241,39 @@ static int without_stuck(taking *t, hw_lot *lot, howdah_error *reterr)
     return s < 0 ? s : HOWDAH_OK;
 }
 
-/* The one event of the batch has ended the lease of each member that had it: it fails for good. */
+/* An event has ended the lease of each member that had it: it fails for good, unless it is its
+   retry's matter already. */
+static int spend_event(hw_sqlite_group *g, const howdah_event *event, int64_t tries,
+                       howdah_error *reterr)
+{
+    char why[64];
+    hw_group_fate fate;
+    hw_sqlite_retry r;
+    hw_sqlite_failure f = {.sequence = event->global_sequence,
+                           .stream = g->rules.by_stream ? event->stream : HW_STR_NULL,
+                           .upto = event->global_sequence,
+                           .tries = tries,
+                           .after_ms = -1};
+    int s = find_retry(g, event, &r, reterr);
+
+    (void)snprintf(why, sizeof why, "the lease ran out, after %lld tries", (long long)tries);
+    f.error = hw_str_of(why);
+    if (s == HOWDAH_END)
+        s = hw_sqlite_group_fail(g, &f, NULL, &fate, reterr);
+    else if (s == HOWDAH_OK && f.sequence < r.sequence)
+        s = hw_sqlite_group_fail(g, &f, &r, &fate, reterr);
+    hw_sqlite_retry_done(&r);
+    return s;
+}
+
 static int spend_lot(hw_sqlite_group *g, hw_lot *lot, howdah_error *reterr)
 {
-    int64_t sequence = lot->events[lot->pos];
     hw_sqlite_page page = {.store = g->store, .most = 1};
-    char why[64];
     bool full = false;
-    int s = hw_sqlite_page_event(g, &page, sequence, &full, reterr);
+    int s = hw_sqlite_page_event(g, &page, lot->events[lot->pos], &full, reterr);
 
-    (void)snprintf(why, sizeof why, "the lease ran out, after %lld tries",
-                   (long long)lot->attempts - 1);
     if (s == HOWDAH_OK)
-        s = wait_behind(g, &page.events[0], reterr);
-    if (s == HOWDAH_END && page.n > 0) {
-        hw_group_fate fate;
-        hw_sqlite_failure f = {.sequence = sequence,
-                               .stream = g->rules.by_stream ? page.events[0].stream : HW_STR_NULL,
-                               .upto = sequence,
-                               .tries = lot->attempts - 1,
-                               .error = hw_str_of(why),
-                               .after_ms = -1};
-
-        s = hw_sqlite_group_fail(g, &f, NULL, &fate, reterr);
-    }
+        s = spend_event(g, &page.events[0], lot->attempts - 1, reterr);
     hw_sqlite_page_done(&page);
     return s < 0 ? s : hw_sqlite_lot_ack(g, lot, lot->last, reterr);
 }
@@ -407,7 +431,7 @@ static int take_batch(taking *t, howdah_error *reterr)
     "  f.until <= ?2 AND NOT EXISTS (SELECT 1 FROM main.howdah_group_lots q WHERE"                 \
     "  q.group_id = f.group_id AND q.lane = f.lane AND q.lot < f.lot))"                            \
     " OR EXISTS (SELECT 1 FROM main.howdah_group_retries k WHERE k.group_id = ?1 AND k.due <= ?2"  \
-    "  AND k.until <= ?2)"                                                                         \
+    "  AND k.until <= ?2 AND NOT " IS_TOO_EARLY ")"                                                \
     " OR EXISTS (SELECT 1 FROM main.howdah_dead_letters d WHERE d.subscriber_id = ?4"              \
     "  AND d.state = 'redrive' AND d.resolved_at IS NULL)"                                         \
     " OR EXISTS (SELECT 1 FROM main.howdah_group_retries k WHERE k.group_id = ?1 AND k.due = ?3"   \
