@@ -9,8 +9,6 @@
 
 #define NAME "mails"
 
-/* ---- helpers */
-
 static howdah_member *join_with(howdah_bus *bus, howdah_member_options o)
 {
     howdah_member *member = NULL;

@@ -16,12 +16,12 @@
 
 #define NAME "group"
 #define STREAMS 40
-#define EVENTS_MAX 20000
+#define EVENTS_MAX 3000
 #define MEMBERS 4
 #define WRITERS 2
 #define LEASE_MS 300
 #define PATIENCE_MS 60000
-#define RACE_MS 4000
+#define RACE_MS 3000
 
 static bool on_pg;
 static howdah_error error = HOWDAH_ERROR_INIT;
@@ -185,8 +185,10 @@ static int be_member(site *p, howdah_bus *bus)
     do
         s = howdah_subscription_wait(sub, 200, &error);
     while (s == HOWDAH_END || (s == HOWDAH_OK && !atomic_load(&p->board->done)));
-    if (s < 0)
+    if (s < 0) {
+        (void)fprintf(stderr, "# a member ends: %s %s\n", howdah_status_name(s), error.message);
         return 5;
+    }
     return howdah_close(bus) < 0 ? 6 : 0;
 }
 

@@ -31,7 +31,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $howdah$
 DECLARE
-    next constant bigint := @schema@.group_next(g, r.stream, r.sequence, after, r.upto);
+    next constant bigint := @schema@.group_next(g, r.stream, least(r.sequence, after), after, r.upto);
 BEGIN
     IF next IS NULL THEN
         DELETE FROM @schema@.group_retries AS k WHERE k.group_id = r.group_id AND k.retry = r.retry;

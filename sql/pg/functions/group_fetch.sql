@@ -148,22 +148,18 @@ BEGIN
     IF there = '{}' THEN
         RETURN;
     END IF;
-    WITH locked AS (
-        SELECT k.retry, k.stream FROM @schema@.group_retries AS k
-        WHERE k.group_id = g.group_id AND k.stream = ANY (there) ORDER BY k.stream FOR UPDATE SKIP LOCKED
-    ), waits AS (
-        UPDATE @schema@.group_retries AS k
-        SET upto = greatest(k.upto, (SELECT max(e.global_sequence) FROM @schema@.events AS e
-                                     WHERE e.ctid = ANY (page) AND e.stream || '' = k.stream))
-        FROM locked WHERE k.group_id = g.group_id AND k.retry = locked.retry
-        RETURNING k.stream
-    )
-    SELECT array_agg(w.stream) INTO held FROM waits AS w;
+    held := ARRAY(SELECT k.stream FROM @schema@.group_retries AS k
+                  WHERE k.group_id = g.group_id AND k.stream = ANY (there) ORDER BY k.stream FOR UPDATE SKIP LOCKED);
+    -- All or none: what is told to wait has to leave the lot.
     IF (SELECT count(*) FROM @schema@.group_retries AS k WHERE k.group_id = g.group_id AND k.stream = ANY (there))
-       > coalesce(cardinality(held), 0) THEN
+       > cardinality(held) THEN
         page := NULL;
         RETURN;
     END IF;
+    UPDATE @schema@.group_retries AS k
+    SET upto = greatest(k.upto, (SELECT max(e.global_sequence) FROM @schema@.events AS e
+                                 WHERE e.ctid = ANY (page) AND e.stream || '' = k.stream))
+    WHERE k.group_id = g.group_id AND k.stream = ANY (held);
     page := ARRAY(SELECT e.ctid FROM @schema@.events AS e
                   WHERE e.ctid = ANY (page)
                     AND NOT EXISTS (SELECT FROM @schema@.group_retries AS k
