@@ -56,7 +56,7 @@ two_processes_share_the_work() {
 
 a_member_that_is_killed_loses_nothing() {
     _streams 10
-    "$HOWDAH" subscribe g --shared --lease 500ms --exec 'touch begun; sleep 60' >/dev/null 2>&1 &
+    "$HOWDAH" subscribe g --shared --lease 2s --exec 'touch begun; sleep 60' >/dev/null 2>&1 &
     killed=$!
     wait_until test -e begun
     run 0 sub show g
@@ -85,8 +85,7 @@ a_failed_event_holds_up_its_stream_only() {
     run 0 subscribe g --shared --until-caught-up --max-retries 1 --retry-delay 50ms --exec \
         'echo "$HOWDAH_STREAM $HOWDAH_SEQUENCE" >>tried; test "$HOWDAH_SEQUENCE" != 3'
     equals "$(grep -c '^s3 3$' tried)" 2
-    equals "$(sed -n '/s3 8/p' tried | wc -l | tr -d ' ')" 1
-    equals "$(tail -n 1 tried)" "s3 8"
+    equals "$(grep '^s3 ' tried | tr '\n' ',')" "s3 3,s3 3,s3 8,"
     has err "event 3, try 1: "
     run 0 dlq ls
     equals "$(field global_sequence)" 3

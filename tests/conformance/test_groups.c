@@ -507,7 +507,7 @@ static void what_waited_does_not_come_again_from_the_lot_that_it_was_in(void **s
     howdah_batch *batch;
     howdah_batch *dead;
 
-    o.lease_ms = 400;
+    o.lease_ms = 2000;
     member = join_with(c->bus, o);
     (void)cf_append(c->bus, "a", "t", "{}");
     batch = fetch(member);
@@ -538,7 +538,7 @@ static void what_came_before_a_failed_event_is_not_lost_when_its_member_dies(voi
     howdah_member *member;
     howdah_batch *batch;
 
-    o.lease_ms = 300;
+    o.lease_ms = 2000;
     member = join_with(c->bus, o);
     (void)cf_append(c->bus, "a", "t", "{}");
     (void)cf_append(c->bus, "b", "t", "{}");

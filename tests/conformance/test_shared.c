@@ -338,8 +338,8 @@ static void a_lease_is_extended_while_its_handler_takes_long(void **state)
     howdah_member *member = NULL;
     howdah_batch *batch = NULL;
 
-    o.lease_ms = 500;
-    s->pause_us = 1500000;
+    o.lease_ms = 1500;
+    s->pause_us = 3000000;
     (void)subscribe_as(c->bus, s, o);
     (void)cf_append(c->bus, "a", "t", "{}");
     m.subscriber_id = NAME;
@@ -350,7 +350,7 @@ static void a_lease_is_extended_while_its_handler_takes_long(void **state)
         running = s->running;
         pthread_mutex_unlock(&s->lock);
     }
-    assert_int_equal(howdah_member_fetch(member, 1000, &batch, &cf_error), HOWDAH_END);
+    assert_int_equal(howdah_member_fetch(member, 2200, &batch, &cf_error), HOWDAH_END);
     cf_ok(howdah_runner_stop(c->bus, &cf_error));
     assert_string_equal(order(s), "1 ");
     assert_int_equal(howdah_member_fetch(member, 0, &batch, &cf_error), HOWDAH_END);
