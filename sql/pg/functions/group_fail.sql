@@ -46,7 +46,7 @@ $howdah$;
 
 -- group_dead_letter(g, seq bigint, why text, tries integer) -> bigint
 --
--- Stores the dead dead of an event, or renews the one that it has: its id; NULL: there is no such event any more.
+-- Stores the dead letter of an event, or renews the one that it has: its id; NULL: there is no such event any more.
 -- Of a purged event neither payload nor error is kept.
 -- Reads: events.  Writes: dead_letters.  Locks: the event, as purge_of() does.
 CREATE OR REPLACE FUNCTION @schema@.group_dead_letter(g @schema@.group_state, seq bigint, why text, tries integer) RETURNS bigint

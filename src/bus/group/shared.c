@@ -85,12 +85,11 @@ static bool goes_on(run *r, int s, const howdah_error *err)
     if (s >= 0)
         return true;
     r->ended = true;
-    if (s != HOWDAH_LOST)
-        leave(r->slot, r->batch.token, r->done, s, err);
     if (s == HOWDAH_LOST) {
         hw_log(HOWDAH_LOG_WARN, "subscription %s: %s", r->slot->shared->sub->id, err->message);
         return false;
     }
+    leave(r->slot, r->batch.token, r->done, s, err);
     r->slot->failed = s;
     hw_error_copy(&r->slot->error, err);
     return false;

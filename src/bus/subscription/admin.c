@@ -187,15 +187,14 @@ int howdah_subscription_reset(howdah_bus *bus, const char *subscriber_id, int64_
     return s;
 }
 
-/* A binding's router is refused: unbind removes both, and removing the row alone would leave a
-   binding that routes nothing. */
 static int note_shared(void *ctx, const hw_sub_row *row)
 {
     *(bool *)ctx = row->shared;
     return 0;
 }
 
-/* A shared one has more than its row. */
+/* A binding's router is refused: unbind removes both, and removing the row alone would leave a
+   binding that routes nothing.  A shared one has more than its row. */
 int howdah_subscription_remove(howdah_bus *bus, const char *subscriber_id, howdah_error *reterr)
 {
     HW_ENTRY(entry);
